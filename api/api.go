@@ -1,0 +1,327 @@
+// Package api is the model of the traced runtimes: every function once, with its signature and what it means.
+//
+// The tables of one runtime lie in a folder of their own (api/acl): functions.tsv holds the signatures as a machine
+// extracted them, semantics.yaml what a prototype can't say, ids.lock the numeric ids, which are only ever appended.
+// internal/cmd/apigen turns them into the Go tables that this package describes, and into the C of the shim, the
+// player and the simulator's face. Values of this package are constant after init and may be read from anywhere.
+// Nothing here calls a runtime or knows one by name.
+package api
+
+import "fmt"
+
+// ID is the number of a function within its runtime. It is written to trace files, so it never changes and is never
+// used again. 0 is no function.
+type ID uint16
+
+// Role says what a parameter (or a returned value) is to a recorder and a replayer.
+type Role uint8
+
+const (
+	// Value is a number that is passed on as it is.
+	Value Role = iota
+	// Use is a handle of an existing object.
+	Use
+	// New is a pointer to where the call stores the handle of the object, or the address of the allocation, that it
+	// makes. As a returned value: the handle itself.
+	New
+	// Find is a pointer to where the call stores the handle of an object that may be known already: the same
+	// question has the same answer.
+	Find
+	// End is a handle or an address whose object the call ends.
+	End
+	// Place is a handle that is the address of memory which the caller provides, and which the call makes an object.
+	Place
+	// Launch is a handle of an argument list that the call consumes, with the bytes behind its placeholders.
+	Launch
+	// Address is an address, of the device or the host, that the call does not look behind.
+	Address
+	// Reads is memory that the call, or the task that it makes, reads: a payload. It lies on the host or the device.
+	Reads
+	// Writes is memory that the call, or the task that it makes, overwrites with what the trace can't foresee.
+	Writes
+	// Fills is memory that the call, or the task that it makes, overwrites with a value from its other arguments.
+	Fills
+	// In is host memory that the call reads before it returns.
+	In
+	// Args is host memory with the arguments of a kernel, read by the call, and patched by it where there are
+	// placeholders. It is captured before the call.
+	Args
+	// DevArgs is an address of device memory with the arguments of a kernel, read when the kernel runs.
+	DevArgs
+	// Array is an array of pointers to the arguments of a kernel, whose sizes the kernel's binary knows.
+	Array
+	// List is a pointer to a structure {elements pointer, number of elements size_t}; the elements are captured.
+	List
+	// String is a NUL-terminated string that the call reads.
+	String
+	// File is a NUL-terminated path of a file that the call reads; the content is captured too, as item 1.
+	File
+	// Out is a pointer to where the call stores a value of fixed size.
+	Out
+	// Text is a pointer to where the call stores a NUL-terminated string, or a returned string.
+	Text
+	// Buffer is a pointer to where the call stores the address of host memory that belongs to the object and that
+	// the program fills before the launch.
+	Buffer
+	// Scratch is host memory of the caller's that the runtime uses while the object lives.
+	Scratch
+	// Opaque is a pointer with a meaning to the program alone.
+	Opaque
+)
+
+var roleNames = [...]string{"value", "use", "new", "find", "end", "place", "launch", "address", "reads", "writes", "fills",
+	"in", "args", "devargs", "array", "list", "string", "file", "out", "text", "buffer", "scratch", "opaque"}
+
+func (r Role) String() string {
+	if int(r) < len(roleNames) {
+		return roleNames[r]
+	}
+	return fmt.Sprintf("role(%d)", uint8(r))
+}
+
+// ParseRole returns the role with the given name.
+func ParseRole(s string) (Role, bool) {
+	for i, n := range roleNames {
+		if n == s {
+			return Role(i), true
+		}
+	}
+	return 0, false
+}
+
+// Object is the kind of thing that a handle or an address stands for.
+type Object string
+
+// Kinds of objects that the core has to know. A runtime may have more.
+const (
+	Device   Object = "device" // device memory
+	Host     Object = "host"   // host pinned memory
+	Stream   Object = "stream"
+	Event    Object = "event"
+	Context  Object = "context"
+	Binary   Object = "binary"
+	Function Object = "function"
+	ArgsList Object = "args"
+)
+
+// Task is what a call puts on a stream.
+type Task uint8
+
+const (
+	NoTask Task = iota
+	Kernel
+	Copy
+	Fill
+	Record // of an event
+	Wait   // for an event
+	Reset  // of an event
+)
+
+var taskNames = [...]string{"", "kernel", "copy", "fill", "record", "wait", "reset"}
+
+func (t Task) String() string { return taskNames[t] }
+
+// ParseTask returns the task with the given name.
+func ParseTask(s string) (Task, bool) {
+	for i, n := range taskNames {
+		if n == s {
+			return Task(i), true
+		}
+	}
+	return 0, false
+}
+
+// Sync is what a call has waited for when it returns without error.
+type Sync uint8
+
+const (
+	NoSync Sync = iota
+	SyncDevice
+	SyncStream
+	SyncEvent
+	// PollStream and PollEvent return at once and tell by their first Out parameter whether it is complete.
+	PollStream
+	PollEvent
+)
+
+var syncNames = [...]string{"", "device", "stream", "event", "poll stream", "poll event"}
+
+func (s Sync) String() string { return syncNames[s] }
+
+// ParseSync returns the synchronization with the given name.
+func ParseSync(s string) (Sync, bool) {
+	for i, n := range syncNames {
+		if n == s {
+			return Sync(i), true
+		}
+	}
+	return 0, false
+}
+
+// Size is the number of bytes behind a pointer: Unit times the values of the parameters in Mul. A size with a Pitch is
+// a block of rows: Mul is {width, height} and Pitch the parameter with the distance of two rows, in bytes.
+type Size struct {
+	Unit  uint64
+	Mul   []uint8
+	Pitch int8 // parameter number, -1 where the memory is contiguous
+}
+
+// Bytes returns the number of bytes, given the words of a call, and false where it would not fit.
+func (s Size) Bytes(f *Func, words []uint64) (uint64, bool) {
+	n := s.Unit
+	for _, p := range s.Mul {
+		w := words[f.Params[p].Word]
+		if n != 0 && w > (1<<63)/n {
+			return 0, false
+		}
+		n *= w
+	}
+	return n, true
+}
+
+// Param describes one parameter of a function.
+type Param struct {
+	Name string
+	Type string // in C
+	// Word is the number of the first argument word, Words how many there are: a structure that is passed by value
+	// takes as many words as it has eightbytes.
+	Word, Words uint8
+	Role        Role
+	Object      Object // of handles and allocations
+	Size        Size   // of what lies behind the pointer, for roles that have it
+	// Elem is the size in bytes of what the pointer of an Out, New, Find or Buffer parameter points to, and of one element of a List.
+	Elem uint32
+	// Items marks an array of Size.Mul[0]… pointers: the payloads lie behind them, with the sizes in the array
+	// parameter ItemSizes (-1: no array).
+	ItemSizes int8
+	// ItemCount is the parameter with the number of items, meaningful where ItemSizes is not -1.
+	ItemCount int8
+	// Volatile marks an output that another run may answer otherwise: times, ids, free memory. A replay counts it
+	// and does not compare it.
+	Volatile bool
+	// Words8 marks memory whose 8-byte words may be device addresses.
+	Addresses bool
+}
+
+// Out reports whether the call stores something behind the parameter that fits one word.
+func (p *Param) Out() bool {
+	switch p.Role {
+	case New, Find, Buffer:
+		return true
+	case Out:
+		return p.Elem <= 8
+	}
+	return false
+}
+
+// Func describes one function of a runtime.
+type Func struct {
+	ID     ID
+	Name   string
+	Return string // C type
+	Params []Param
+	// Ret is the role of the returned value; Value where it is an error code or a plain number.
+	Ret       Role
+	RetObject Object
+	RetVoid   bool
+	// RetError says that the returned value is the runtime's error code, 0 for success.
+	RetError bool
+	Task     Task
+	Sync     Sync
+	// Stream is the parameter that names the stream of the task or the wait, Event the one that names the event; -1 where there is none.
+	Stream, Event int8
+	// Modelled says that the semantics are known. A function without them passes through a recorder uncounted in
+	// detail: only its name and number of calls are kept.
+	Modelled bool
+	Since    string // first release known to have it
+	Doc      string // one sentence
+	Words    uint8  // number of argument words
+}
+
+// Param returns the number of the parameter with the given name, -1 where there is none.
+func (f *Func) Param(name string) int {
+	for i := range f.Params {
+		if f.Params[i].Name == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// Enum is one enumeration type of a runtime.
+type Enum struct {
+	Type   string
+	Values []EnumValue // in the order of declaration; several names may share a value
+}
+
+// EnumValue is one name of an enumeration.
+type EnumValue struct {
+	Name  string
+	Value int64
+}
+
+// Window is a range of addresses that the runtime's driver owns: what lies in it is device memory unless the runtime
+// has given it out as host memory.
+type Window struct{ From, To uint64 }
+
+// Model is everything known about one runtime.
+type Model struct {
+	Name   string // "acl"
+	Funcs  []Func // by ascending ID
+	Enums  []Enum
+	Errors []EnumValue // the first name of a code is its main one
+	Device Window
+	byID   []*Func
+	byName map[string]*Func
+	errs   map[int64]string
+	enums  map[string]map[int64]string
+}
+
+// Init builds the lookup tables; the generated tables call it once.
+func (m *Model) Init() *Model {
+	m.byName = make(map[string]*Func, len(m.Funcs))
+	m.byID = make([]*Func, m.Funcs[len(m.Funcs)-1].ID+1)
+	for i := range m.Funcs {
+		f := &m.Funcs[i]
+		m.byID[f.ID], m.byName[f.Name] = f, f
+	}
+	m.errs = make(map[int64]string, len(m.Errors))
+	for _, e := range m.Errors {
+		if _, ok := m.errs[e.Value]; !ok {
+			m.errs[e.Value] = e.Name
+		}
+	}
+	m.enums = make(map[string]map[int64]string, len(m.Enums))
+	for _, e := range m.Enums {
+		names := make(map[int64]string, len(e.Values))
+		for _, v := range e.Values {
+			if _, ok := names[v.Value]; !ok {
+				names[v.Value] = v.Name
+			}
+		}
+		m.enums[e.Type] = names
+	}
+	return m
+}
+
+// Func returns the function with the given id, nil where there is none.
+func (m *Model) Func(id ID) *Func {
+	if int(id) < len(m.byID) {
+		return m.byID[id]
+	}
+	return nil
+}
+
+// Lookup returns the function with the given name, nil where there is none.
+func (m *Model) Lookup(name string) *Func { return m.byName[name] }
+
+// ErrorName returns the name of an error code, or the number where it has none.
+func (m *Model) ErrorName(code int64) string {
+	if n, ok := m.errs[code]; ok {
+		return n
+	}
+	return fmt.Sprint(code)
+}
+
+// EnumName returns the name of a value of an enumeration type, "" where it has none.
+func (m *Model) EnumName(ctype string, v int64) string { return m.enums[ctype][v] }

@@ -1,0 +1,252 @@
+package main
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+
+	"github.com/acltrace/acltrace/api"
+)
+
+// cParams is the parameter list of a prototype.
+func cParams(f *api.Func) string {
+	if len(f.Params) == 0 {
+		return "void"
+	}
+	var ps []string
+	for _, p := range f.Params {
+		if p.Name == "..." {
+			ps = append(ps, "...")
+			continue
+		}
+		ps = append(ps, cDecl(p.Type, p.Name))
+	}
+	return strings.Join(ps, ", ")
+}
+
+func cDecl(t, name string) string {
+	base := strings.TrimRight(t, "*")
+	stars := t[len(base):]
+	if stars != "" {
+		return base + " " + stars + name
+	}
+	return base + " " + name
+}
+
+// cArgs is the argument list of a call.
+func cArgs(f *api.Func) string {
+	var as []string
+	for _, p := range f.Params {
+		as = append(as, p.Name)
+	}
+	return strings.Join(as, ", ")
+}
+
+// cWord is the expression that makes a word of an argument that is no structure.
+func (m *model) cWord(t, name string) string {
+	switch {
+	case strings.HasSuffix(t, "*") || m.handle(t) || m.callback(t):
+		return "(uint64_t)(uintptr_t)" + name
+	case m.size(t) == 8:
+		return "(uint64_t)" + name
+	case m.size(t) == 4:
+		return "(uint64_t)(uint32_t)" + name
+	}
+	return "(uint64_t)" + name
+}
+
+func (m *model) callback(t string) bool {
+	for _, d := range m.typedefs {
+		if d.name == t {
+			return strings.Contains(d.def, "(*")
+		}
+	}
+	return strings.HasSuffix(t, "Callback") || strings.HasSuffix(t, "Func") || strings.HasSuffix(t, "CallBack")
+}
+
+// byValueStruct reports whether a type is a structure, which a parameter then passes by value.
+func (m *model) byValueStruct(t string) bool { return m.structByName(t) != nil }
+
+func genHeader(m *model, w *writer) error {
+	w.f("/* "+marker+" */\n", m.Name)
+	w.f("/* The public interface of AscendCL as far as acltrace knows it, declared anew from its documented names, values and\n * layouts. Programs that include it compile against CANN's own headers as well. */")
+	w.f("#ifndef ACLTRACE_ACL_ACL_H\n#define ACLTRACE_ACL_ACL_H\n\n#include <stdbool.h>\n#include <stddef.h>\n#include <stdint.h>\n\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n")
+	known := map[string]bool{}
+	for _, e := range m.Enums {
+		if e.Type == "#define" {
+			for _, v := range e.Values {
+				w.f("#define %s %dU", v.Name, v.Value)
+			}
+			w.f("")
+			continue
+		}
+		w.f("typedef enum %s {", e.Type)
+		for _, v := range e.Values {
+			w.f("\t%s = %d,", v.Name, v.Value)
+		}
+		w.f("} %s;\n", e.Type)
+		known[e.Type] = true
+	}
+	for _, v := range m.Errors {
+		w.f("#define %s %d", v.Name, v.Value)
+	}
+	w.f("")
+	for _, t := range m.typedefs {
+		known[t.name] = true
+		if t.def == "handle" {
+			w.f("typedef void *%s;", t.name)
+		} else if !strings.Contains(t.def, "(*") {
+			w.f("%s", t.def)
+		}
+	}
+	for _, s := range m.structs {
+		known[s.name] = true
+	}
+	// Types that functions mention and no table lays out are opaque: structures behind pointers, handles elsewhere.
+	opaque := map[string]bool{}
+	for _, f := range m.Funcs {
+		for _, t := range append([]string{f.Return}, types(&f)...) {
+			base := strings.TrimRight(strings.TrimPrefix(t, "const "), "*")
+			if base == "" || known[base] || base == "void" || (m.size(base) != 0) {
+				continue
+			}
+			opaque[base] = opaque[base] || !strings.HasSuffix(t, "*") || m.callback(base)
+		}
+	}
+	var names []string
+	for n := range opaque {
+		names = append(names, n)
+	}
+	sort.Strings(names)
+	w.f("\n/* Opaque here. */")
+	for _, n := range names {
+		if opaque[n] {
+			w.f("typedef void (*%s)(void);", n)
+		} else {
+			w.f("typedef struct %s %s;", n, n)
+		}
+	}
+	for _, t := range m.typedefs {
+		if strings.Contains(t.def, "(*") {
+			w.f("%s", t.def)
+		}
+	}
+	w.f("")
+	done := map[string]bool{}
+	var emit func(s *structType)
+	emit = func(s *structType) {
+		if done[s.name] {
+			return
+		}
+		done[s.name] = true
+		for _, f := range s.fields {
+			base, _, _ := strings.Cut(strings.TrimRight(f.ctype, "*"), "[")
+			if d := m.structByName(base); d != nil {
+				emit(d)
+			}
+		}
+		w.f("typedef %s %s {", s.kind, s.name)
+		end := 0
+		for _, f := range s.fields {
+			if strings.Contains(f.name, ".") || (s.kind == "struct" && f.offset < end) {
+				continue
+			}
+			w.f("\t%s;", m.cField(f, s.align))
+			end = f.offset + f.size
+		}
+		w.f("} %s;", s.name)
+		w.f("ACLTRACE_SIZE(%s, %d);\n", s.name, s.size)
+	}
+	w.f("#ifdef __cplusplus\n#define ACLTRACE_SIZE(t, n) static_assert(sizeof(t) == (n), #t)\n#else\n#define ACLTRACE_SIZE(t, n) _Static_assert(sizeof(t) == (n), #t)\n#endif\n")
+	for i := range m.structs {
+		emit(&m.structs[i])
+	}
+	for i := range m.Funcs {
+		f := &m.Funcs[i]
+		w.f("/* %s */\n%s(%s);\n", f.Doc, cDecl(f.Return, f.Name), cParams(f))
+	}
+	w.f("#undef ACLTRACE_SIZE\n\n#ifdef __cplusplus\n}\n#endif\n\n#endif")
+	return nil
+}
+
+func types(f *api.Func) []string {
+	var ts []string
+	for _, p := range f.Params {
+		ts = append(ts, p.Type)
+	}
+	return ts
+}
+
+func (m *model) cField(f field, align int) string {
+	if f.ctype != "" {
+		if e, n, ok := strings.Cut(f.ctype, "["); ok {
+			return cDecl(e, f.name) + "[" + n
+		}
+		return cDecl(f.ctype, f.name)
+	}
+	if f.size <= align && f.size&(f.size-1) == 0 {
+		return fmt.Sprintf("uint%d_t %s", f.size*8, f.name)
+	}
+	for _, n := range []int{8, 4} {
+		if align >= n && f.size%n == 0 && f.offset%n == 0 {
+			return fmt.Sprintf("uint%d_t %s[%d]", n*8, f.name, f.size/n)
+		}
+	}
+	return fmt.Sprintf("uint8_t %s[%d]", f.name, f.size)
+}
+
+// words writes the declaration of the argument words of a function.
+func (m *model) words(w *writer, f *api.Func, name string) {
+	if f.Words == 0 {
+		return
+	}
+	w.f("\tuint64_t %s[%d];", name, f.Words)
+	for _, p := range f.Params {
+		if m.byValueStruct(p.Type) {
+			w.f("\t%s[%d] = 0;\n\t__builtin_memcpy(&%s[%d], &%s, sizeof(%s));", name, p.Word+p.Words-1, name, p.Word, p.Name, p.Name)
+		} else {
+			w.f("\t%s[%d] = %s;", name, p.Word, m.cWord(p.Type, p.Name))
+		}
+	}
+}
+
+func genFace(m *model, w *writer) error {
+	w.f("/* "+marker+" */\n", m.Name)
+	w.f("#include \"face.h\"\n")
+	for i := range m.Funcs {
+		f := &m.Funcs[i]
+		w.f("FACE_EXPORT %s(%s)\n{", cDecl(f.Return, f.Name), cParams(f))
+		if !f.Modelled {
+			for _, p := range f.Params {
+				if p.Name != "..." {
+					w.f("\t(void)%s;", p.Name)
+				}
+			}
+			switch {
+			case f.RetVoid:
+				w.f("\tface_unsupported(\"%s\");", f.Name)
+			case f.RetError:
+				w.f("\treturn face_unsupported(\"%s\");", f.Name)
+			default:
+				w.f("\tface_unsupported(\"%s\");\n\treturn 0;", f.Name)
+			}
+			w.f("}\n")
+			continue
+		}
+		m.words(w, f, "w")
+		words := "w"
+		if f.Words == 0 {
+			words = "NULL"
+		}
+		switch {
+		case f.RetVoid:
+			w.f("\tface_call(%d, %s);", f.ID, words)
+		case strings.HasSuffix(f.Return, "*") || m.handle(f.Return):
+			w.f("\treturn (%s)(uintptr_t)face_call(%d, %s);", f.Return, f.ID, words)
+		default:
+			w.f("\treturn (%s)face_call(%d, %s);", f.Return, f.ID, words)
+		}
+		w.f("}\n")
+	}
+	return nil
+}

@@ -1,0 +1,273 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/acltrace/acltrace/api"
+)
+
+// goName is the Go name of a C type or function: without the prefix that the package's name says already.
+func (m *model) goName(c string) string {
+	short := strings.TrimPrefix(strings.TrimPrefix(c, "acl"), "rt")
+	if c != "acl"+short && (m.enumSet["acl"+short] || m.structByName("acl"+short) != nil) {
+		short = strings.TrimPrefix(c, "acl")
+	}
+	return strings.ToUpper(short[:1]) + short[1:]
+}
+
+// goType is the Go type of a parameter in the generated interface.
+func (m *model) goType(c string) string {
+	switch c {
+	case "void*", "const void*":
+		return "Addr"
+	case "const char*":
+		return "*byte"
+	case "float":
+		return "float32"
+	case "size_t", "uint64_t":
+		return "uint64"
+	case "uint32_t":
+		return "uint32"
+	case "int32_t", "int":
+		return "int32"
+	case "int64_t":
+		return "int64"
+	case "char":
+		return "byte"
+	case "uint16_t", "uint8_t":
+		return strings.TrimSuffix(c, "_t")
+	}
+	if p, ok := strings.CutSuffix(strings.TrimPrefix(c, "const "), "*"); ok {
+		return "*" + m.goType(p)
+	}
+	for _, t := range m.typedefs {
+		if t.name == c && strings.Contains(t.def, "(*") {
+			return "Addr"
+		}
+	}
+	return m.goName(c)
+}
+
+// used collects the C types that the modelled functions mention by name.
+func (m *model) used() map[string]bool {
+	u := map[string]bool{"aclError": true}
+	var add func(string)
+	add = func(t string) {
+		t = strings.TrimSpace(strings.TrimRight(strings.TrimPrefix(t, "const "), "*"))
+		if i := strings.IndexByte(t, '['); i >= 0 {
+			t = t[:i]
+		}
+		if u[t] {
+			return
+		}
+		u[t] = true
+		if s := m.structByName(t); s != nil {
+			for _, f := range s.fields {
+				add(f.ctype)
+			}
+		}
+	}
+	for i := range m.Funcs {
+		if f := &m.Funcs[i]; f.Modelled {
+			add(f.Return)
+			for _, p := range f.Params {
+				add(p.Type)
+			}
+		}
+	}
+	return u
+}
+
+func (m *model) goField(f field) string {
+	t := f.ctype
+	switch {
+	case t == "" && (f.size == 1 || f.size == 2 || f.size == 4 || f.size == 8):
+		return fmt.Sprintf("uint%d", f.size*8)
+	case t == "":
+		return fmt.Sprintf("[%d]byte", f.size)
+	case strings.HasSuffix(t, "*"):
+		return "Addr"
+	}
+	if e, n, ok := strings.Cut(t, "["); ok {
+		return "[" + n + m.goType(e)
+	}
+	return m.goType(t)
+}
+
+func genGo(m *model, w *writer) error {
+	w.f("// "+marker+"\n\npackage acl\n\nimport (\n\"unsafe\"\n\n\"github.com/acltrace/acltrace/api\"\n)\n", m.Name)
+	used := m.used()
+	w.f("// Numbers of the functions in trace files.\nconst (")
+	for _, f := range m.Funcs {
+		w.f("Fn%s api.ID = %d // %s", m.fnName(f.Name), f.ID, f.Name)
+	}
+	w.f(")\n")
+	for _, e := range m.Enums {
+		typ := ""
+		if e.Type != "#define" {
+			typ = m.goName(e.Type)
+			w.f("// %s is %s.\ntype %s int32\n", typ, e.Type, typ)
+		} else {
+			w.f("// Constants that the runtime's headers define.")
+		}
+		w.f("const (")
+		for _, v := range e.Values {
+			w.f("%s %s = %d", v.Name, typ, v.Value)
+		}
+		w.f(")\n")
+	}
+	w.f("// Error codes.\nconst (")
+	for _, e := range m.Errors {
+		w.f("%s Error = %d", e.Name, e.Value)
+	}
+	w.f(")\n")
+	for _, t := range m.typedefs {
+		if t.def == "handle" && used[t.name] {
+			w.f("// %s is %s, a handle.\ntype %s uint64\n", m.goName(t.name), t.name, m.goName(t.name))
+		}
+	}
+	for _, s := range m.structs {
+		if !used[s.name] {
+			continue
+		}
+		n := m.goName(s.name)
+		if s.kind == "union" {
+			w.f("// %s is the union %s; the functions that use it say which of its fields is meant.", n, s.name)
+			elem := map[int]string{1: "byte", 2: "uint16", 4: "uint32", 8: "uint64"}[s.align]
+			w.f("type %s [%d]%s\n", n, s.size/s.align, elem)
+		} else {
+			w.f("// %s is the structure %s.\ntype %s struct {", n, s.name, n)
+			end := 0
+			for _, f := range s.fields {
+				if f.offset < end || strings.Contains(f.name, ".") {
+					continue
+				}
+				w.f("%s %s", strings.ToUpper(f.name[:1])+f.name[1:], m.goField(f))
+				end = f.offset + f.size
+			}
+			w.f("}\n")
+		}
+		w.f("var _ [%d]byte = [unsafe.Sizeof(%s{})]byte{}\n", s.size, n)
+	}
+
+	w.f("// API has a method for each modelled function. The methods of one value are called by one thread of a program at\n// a time: an implementation keeps the state of that thread in it.\ntype API interface {")
+	for i := range m.Funcs {
+		f := &m.Funcs[i]
+		if !f.Modelled {
+			continue
+		}
+		var ps []string
+		for _, p := range f.Params {
+			ps = append(ps, goParam(p.Name)+" "+m.goType(p.Type))
+		}
+		w.f("// %s is %s: %s\n%s(%s)%s", m.fnName(f.Name), f.Name, f.Doc, m.fnName(f.Name), strings.Join(ps, ", "), m.goReturn(f))
+	}
+	w.f("}\n")
+
+	w.f("// Call calls the function with the given number, its arguments as words, and returns the returned value as a word.\n// The second result is false where the function is not modelled.")
+	w.f("func Call(a API, fn api.ID, w []uint64) (uint64, bool) {\nswitch fn {")
+	for i := range m.Funcs {
+		f := &m.Funcs[i]
+		if !f.Modelled {
+			continue
+		}
+		var as []string
+		for _, p := range f.Params {
+			as = append(as, m.goWord(p))
+		}
+		call := fmt.Sprintf("a.%s(%s)", m.fnName(f.Name), strings.Join(as, ", "))
+		w.f("case Fn%s:", m.fnName(f.Name))
+		switch r := m.goReturn(f); {
+		case r == "":
+			w.f("%s\nreturn 0, true", call)
+		case r == " Error" || r == " int32":
+			w.f("return uint64(uint32(%s)), true", call)
+		default:
+			w.f("return uint64(%s), true", call)
+		}
+	}
+	w.f("}\nreturn 0, false\n}\n")
+
+	w.f("// Model is the table of this runtime.\nvar Model = (&api.Model{\nName: %q,\nDevice: api.Window{From: %#x, To: %#x},\nFuncs: []api.Func{", m.Name, m.Device.From, m.Device.To)
+	for i := range m.Funcs {
+		genFunc(w, &m.Funcs[i])
+	}
+	w.f("},\nEnums: []api.Enum{")
+	for _, e := range m.Enums {
+		if e.Type == "#define" {
+			continue
+		}
+		w.f("{Type: %q, Values: []api.EnumValue{", e.Type)
+		for _, v := range e.Values {
+			w.f("{Name: %q, Value: %d},", v.Name, v.Value)
+		}
+		w.f("}},")
+	}
+	w.f("},\nErrors: []api.EnumValue{")
+	for _, v := range m.Errors {
+		w.f("{Name: %q, Value: %d},", v.Name, v.Value)
+	}
+	w.f("},\n}).Init()")
+	return nil
+}
+
+// fnName is the name of a function's method and, behind Fn, of its number. Where a function of the acl prefix and one of
+// aclrt would share it, both keep more of their names.
+func (m *model) fnName(c string) string {
+	short := strings.TrimPrefix(strings.TrimPrefix(c, "acl"), "rt")
+	if c != "acl"+short && m.find("acl"+short) != nil {
+		return "Rt" + short
+	}
+	return strings.ToUpper(short[:1]) + short[1:]
+}
+
+func goParam(n string) string {
+	if n == "type" || n == "func" {
+		return n + "_"
+	}
+	return n
+}
+
+func (m *model) goReturn(f *api.Func) string {
+	switch {
+	case f.RetVoid:
+		return ""
+	case f.Return == "const char*" || f.Return == "void*":
+		return " Addr"
+	}
+	return " " + m.goType(f.Return)
+}
+
+// goWord converts the argument words of a parameter to its Go type.
+func (m *model) goWord(p api.Param) string {
+	t := m.goType(p.Type)
+	word := fmt.Sprintf("w[%d]", p.Word)
+	switch {
+	case strings.HasPrefix(t, "*"):
+		return fmt.Sprintf("(%s)(pointer(%s))", t, word)
+	case m.structByName(p.Type) != nil:
+		return fmt.Sprintf("*(*%s)(unsafe.Pointer(&%s))", t, word)
+	case t == "float32":
+		return fmt.Sprintf("*(*float32)(unsafe.Pointer(&%s))", word)
+	}
+	return fmt.Sprintf("%s(%s)", t, word)
+}
+
+func genFunc(w *writer, f *api.Func) {
+	w.f("{ID: %d, Name: %q, Return: %q, RetVoid: %t, RetError: %t, Ret: %d, RetObject: %q, Task: %d, Sync: %d, Stream: %d, Event: %d, Modelled: %t, Since: %q, Words: %d,\nDoc: %q,",
+		f.ID, f.Name, f.Return, f.RetVoid, f.RetError, f.Ret, f.RetObject, f.Task, f.Sync, f.Stream, f.Event, f.Modelled, f.Since, f.Words, f.Doc)
+	if len(f.Params) > 0 {
+		w.f("Params: []api.Param{")
+		for _, p := range f.Params {
+			size := fmt.Sprintf("api.Size{Unit: %d, Pitch: %d", p.Size.Unit, p.Size.Pitch)
+			if len(p.Size.Mul) > 0 {
+				size += fmt.Sprintf(", Mul: %s", strings.Replace(fmt.Sprintf("%#v", p.Size.Mul), "[]byte", "[]uint8", 1))
+			}
+			w.f("{Name: %q, Type: %q, Word: %d, Words: %d, Role: %d, Object: %q, Size: %s}, Elem: %d, ItemSizes: %d, ItemCount: %d, Volatile: %t, Addresses: %t},",
+				p.Name, p.Type, p.Word, p.Words, p.Role, p.Object, size, p.Elem, p.ItemSizes, p.ItemCount, p.Volatile, p.Addresses)
+		}
+		w.f("},")
+	}
+	w.f("},")
+}

@@ -1,0 +1,494 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/acltrace/acltrace/api"
+	"go.yaml.in/yaml/v3"
+)
+
+// model is what the tables of one runtime say, before anything is generated from it.
+type model struct {
+	api.Model
+	dir      string
+	structs  []structType
+	typedefs []typedef
+	dirs     map[string][]string // of each function's parameters, as extracted
+	header   map[string]string
+	enumSet  map[string]bool
+}
+
+type structType struct {
+	name, kind  string
+	size, align int
+	fields      []field
+}
+
+type field struct {
+	name, ctype  string
+	offset, size int
+}
+
+type typedef struct{ name, def string } // def is "handle" or a declaration
+
+func (m *model) handle(ctype string) bool {
+	for _, t := range m.typedefs {
+		if t.name == ctype {
+			return t.def == "handle"
+		}
+	}
+	return false
+}
+
+func (m *model) structByName(name string) *structType {
+	for i := range m.structs {
+		if m.structs[i].name == name {
+			return &m.structs[i]
+		}
+	}
+	return nil
+}
+
+// table reads the rows of a tab separated file, without comments.
+func table(path string, columns int) ([][]string, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var rows [][]string
+	s := bufio.NewScanner(bytes.NewReader(b))
+	s.Buffer(nil, 1<<20)
+	for n := 1; s.Scan(); n++ {
+		if l := s.Text(); l != "" && l[0] != '#' || strings.HasPrefix(s.Text(), "#define\t") {
+			c := strings.Split(l, "\t")
+			if len(c) < columns {
+				return nil, fmt.Errorf("%s:%d: %d columns, want %d", path, n, len(c), columns)
+			}
+			rows = append(rows, c)
+		}
+	}
+	return rows, s.Err()
+}
+
+func load(dir string) (*model, error) {
+	m := &model{dir: dir, dirs: map[string][]string{}, header: map[string]string{}, enumSet: map[string]bool{}}
+	m.Name = filepath.Base(dir)
+	for _, step := range []func() error{m.loadEnums, m.loadTypes, m.loadStructs, m.loadFunctions, m.loadIDs, m.loadSemantics} {
+		if err := step(); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+func (m *model) loadEnums() error {
+	rows, err := table(filepath.Join(m.dir, "enums.tsv"), 3)
+	if err != nil {
+		return err
+	}
+	index := map[string]int{}
+	for _, r := range rows {
+		v, err := strconv.ParseInt(r[2], 10, 64)
+		if err != nil {
+			return fmt.Errorf("enums.tsv: %s: %w", r[1], err)
+		}
+		i, ok := index[r[0]]
+		if !ok {
+			i = len(m.Enums)
+			index[r[0]] = i
+			m.Enums = append(m.Enums, api.Enum{Type: r[0]})
+			m.enumSet[r[0]] = true
+		}
+		m.Enums[i].Values = append(m.Enums[i].Values, api.EnumValue{Name: r[1], Value: v})
+	}
+	rows, err = table(filepath.Join(m.dir, "errors.tsv"), 2)
+	if err != nil {
+		return err
+	}
+	for _, r := range rows {
+		v, err := strconv.ParseInt(r[0], 10, 64)
+		if err != nil {
+			return fmt.Errorf("errors.tsv: %s: %w", r[1], err)
+		}
+		m.Errors = append(m.Errors, api.EnumValue{Name: r[1], Value: v})
+	}
+	// A code's main name is the one that the runtime's documents use.
+	slices.SortStableFunc(m.Errors, func(a, b api.EnumValue) int {
+		rank := func(e api.EnumValue) int {
+			if e.Name == "ACL_SUCCESS" {
+				return 0
+			}
+			return 1
+		}
+		return rank(a) - rank(b)
+	})
+	return nil
+}
+
+func (m *model) loadTypes() error {
+	rows, err := table(filepath.Join(m.dir, "types.tsv"), 2)
+	if err != nil {
+		return err
+	}
+	for _, r := range rows {
+		m.typedefs = append(m.typedefs, typedef{r[0], r[1]})
+	}
+	return nil
+}
+
+func (m *model) loadStructs() error {
+	rows, err := table(filepath.Join(m.dir, "structs.tsv"), 7)
+	if err != nil {
+		return err
+	}
+	for _, r := range rows {
+		n := make([]int, 4)
+		for i, c := range []string{r[2], r[3], r[5], r[6]} {
+			if n[i], err = strconv.Atoi(c); err != nil {
+				return fmt.Errorf("structs.tsv: %s.%s: %w", r[0], r[4], err)
+			}
+		}
+		if m.structByName(r[0]) == nil {
+			m.structs = append(m.structs, structType{name: r[0], kind: r[1], size: n[0], align: n[1]})
+		}
+		s := m.structByName(r[0])
+		f := field{name: r[4], offset: n[2], size: n[3]}
+		if len(r) > 7 {
+			f.ctype = r[7]
+		}
+		s.fields = append(s.fields, f)
+	}
+	return nil
+}
+
+var paramRE = regexp.MustCompile(`^(.*?)\s*([A-Za-z_][A-Za-z0-9_]*)(\[[0-9]*\])?:([a-z()-]+)$`)
+
+func (m *model) loadFunctions() error {
+	rows, err := table(filepath.Join(m.dir, "functions.tsv"), 11)
+	if err != nil {
+		return err
+	}
+	for _, r := range rows {
+		f := api.Func{Name: r[0], Return: normalize(r[2]), Since: r[4], Doc: r[5], Stream: -1, Event: -1}
+		f.RetVoid, f.RetError = f.Return == "void", f.Return == "aclError"
+		m.header[f.Name] = r[1]
+		if r[3] != "" {
+			for _, p := range strings.Split(r[3], ";") {
+				g := paramRE.FindStringSubmatch(strings.TrimSpace(p))
+				if g == nil {
+					if strings.Contains(p, "...") {
+						g = []string{"", "", "...", "", "in"}
+					} else {
+						return fmt.Errorf("functions.tsv: %s: parameter %q not understood", f.Name, p)
+					}
+				}
+				t := normalize(g[1])
+				if g[3] != "" {
+					t += "*"
+				}
+				f.Params = append(f.Params, api.Param{Name: g[2], Type: t, ItemSizes: -1, ItemCount: -1, Size: api.Size{Pitch: -1}})
+				m.dirs[f.Name] = append(m.dirs[f.Name], g[4])
+			}
+		}
+		word := 0
+		for i := range f.Params {
+			p := &f.Params[i]
+			n := 1
+			if s := m.structByName(p.Type); s != nil {
+				n = (s.size + 7) / 8
+			}
+			p.Word, p.Words = uint8(word), uint8(n)
+			word += n
+		}
+		f.Words = uint8(word)
+		m.Funcs = append(m.Funcs, f)
+	}
+	return nil
+}
+
+// normalize writes a C type in one way: `const T*`, no const on the parameter itself.
+func normalize(t string) string {
+	t = strings.Join(strings.Fields(strings.ReplaceAll(t, "*", " * ")), " ")
+	t = strings.TrimSuffix(t, " const")
+	if strings.HasPrefix(t, "const ") && !strings.Contains(t, "*") {
+		t = t[len("const "):]
+	}
+	t = strings.ReplaceAll(t, " * const", "*")
+	return strings.ReplaceAll(strings.ReplaceAll(t, " *", "*"), " *", "*")
+}
+
+// loadIDs gives every function the number that ids.lock has for it, and appends those that are new.
+func (m *model) loadIDs() error {
+	path := filepath.Join(m.dir, "ids.lock")
+	b, err := os.ReadFile(path)
+	if err != nil && !os.IsNotExist(err) {
+		return err
+	}
+	ids := map[string]int{}
+	last := 0
+	for n, l := range strings.Split(string(b), "\n") {
+		if l == "" || l[0] == '#' {
+			continue
+		}
+		var id int
+		var name string
+		if _, err := fmt.Sscanf(l, "%d %s", &id, &name); err != nil || id != last+1 || ids[name] != 0 {
+			return fmt.Errorf("%s:%d: ids are only ever appended, one a line, ascending by one", path, n+1)
+		}
+		ids[name], last = id, id
+	}
+	if len(b) == 0 {
+		b = []byte("# The number of each function in trace files. Only ever appended; a name that is gone keeps its number.\n")
+	}
+	for i := range m.Funcs {
+		f := &m.Funcs[i]
+		if ids[f.Name] == 0 {
+			last++
+			ids[f.Name] = last
+			b = fmt.Appendf(b, "%d %s\n", last, f.Name)
+		}
+		f.ID = api.ID(ids[f.Name])
+	}
+	slices.SortFunc(m.Funcs, func(a, b api.Func) int { return int(a.ID) - int(b.ID) })
+	return os.WriteFile(path, b, 0o644)
+}
+
+type semantics struct {
+	Task, Sync, Ret string
+	Params          map[string]string
+}
+
+func (m *model) loadSemantics() error {
+	path := filepath.Join(m.dir, "semantics.yaml")
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	var doc struct {
+		Device    []uint64
+		Functions map[string]*semantics
+	}
+	d := yaml.NewDecoder(bytes.NewReader(b))
+	d.KnownFields(true)
+	if err := d.Decode(&doc); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	m.Device = api.Window{From: doc.Device[0], To: doc.Device[1]}
+	for name, s := range doc.Functions {
+		f := m.find(name)
+		if f == nil {
+			return fmt.Errorf("%s: %s is not in functions.tsv", path, name)
+		}
+		if s == nil {
+			s = &semantics{}
+		}
+		if err := m.apply(f, s); err != nil {
+			return fmt.Errorf("%s: %s: %w", path, name, err)
+		}
+	}
+	return nil
+}
+
+func (m *model) find(name string) *api.Func {
+	for i := range m.Funcs {
+		if m.Funcs[i].Name == name {
+			return &m.Funcs[i]
+		}
+	}
+	return nil
+}
+
+func (m *model) apply(f *api.Func, s *semantics) error {
+	var ok bool
+	if f.Task, ok = api.ParseTask(s.Task); !ok {
+		return fmt.Errorf("no task %q", s.Task)
+	}
+	if f.Sync, ok = api.ParseSync(s.Sync); !ok {
+		return fmt.Errorf("no sync %q", s.Sync)
+	}
+	if s.Ret != "" {
+		var p api.Param
+		if err := m.role(f, &p, s.Ret); err != nil {
+			return fmt.Errorf("ret: %w", err)
+		}
+		f.Ret, f.RetObject = p.Role, p.Object
+	}
+	for i := range f.Params {
+		p := &f.Params[i]
+		text, ok := s.Params[p.Name]
+		if !ok {
+			var err error
+			if text, err = m.implied(f, i); err != nil {
+				return err
+			}
+		}
+		delete(s.Params, p.Name)
+		if err := m.role(f, p, text); err != nil {
+			return fmt.Errorf("%s: %w", p.Name, err)
+		}
+		if p.Type == "aclrtStream" && p.Role != api.End {
+			f.Stream = int8(i)
+		}
+		if p.Type == "aclrtEvent" && (f.Task == api.Record || f.Task == api.Wait || f.Task == api.Reset || f.Sync != api.NoSync) {
+			f.Event = int8(i)
+		}
+	}
+	for name := range s.Params {
+		return fmt.Errorf("no parameter %s", name)
+	}
+	f.Modelled = true
+	return nil
+}
+
+// object is the kind of object that a handle type stands for.
+var objects = map[string]api.Object{
+	"aclrtStream": api.Stream, "aclrtEvent": api.Event, "aclrtContext": api.Context, "aclrtBinHandle": api.Binary,
+	"aclrtBinary": "binary data", "aclrtFuncHandle": api.Function, "aclrtArgsHandle": api.ArgsList, "aclrtParamHandle": "param",
+}
+
+// implied is the role of a parameter that semantics.yaml does not name.
+func (m *model) implied(f *api.Func, i int) (string, error) {
+	p := &f.Params[i]
+	base := strings.TrimSuffix(strings.TrimPrefix(p.Type, "const "), "*")
+	pointer := strings.HasSuffix(p.Type, "*")
+	switch {
+	case !pointer && m.handle(base):
+		o, ok := objects[base]
+		if !ok {
+			return "", fmt.Errorf("%s: no object for handle %s", p.Name, base)
+		}
+		return "use " + string(o), nil
+	case !pointer:
+		return "value", nil
+	case p.Type == "const char*":
+		return "string", nil
+	case strings.Contains(m.dirs[f.Name][i], "out") && m.size(base) != 0 && !m.handle(base):
+		return "out", nil
+	}
+	return "", fmt.Errorf("%s: a %s needs a role", p.Name, p.Type)
+}
+
+// size returns the number of bytes of a C type, 0 where it is not known.
+func (m *model) size(ctype string) int {
+	switch ctype {
+	case "uint8_t", "int8_t", "char", "bool":
+		return 1
+	case "uint16_t", "int16_t", "aclFloat16":
+		return 2
+	case "uint32_t", "int32_t", "float", "int", "aclError", "unsigned int":
+		return 4
+	case "uint64_t", "int64_t", "size_t", "double":
+		return 8
+	}
+	if strings.HasSuffix(ctype, "*") || m.handle(ctype) {
+		return 8
+	}
+	if m.enumSet[ctype] {
+		return 4
+	}
+	if s := m.structByName(ctype); s != nil {
+		return s.size
+	}
+	return 0
+}
+
+var roleRE = regexp.MustCompile(`^([a-z]+)(?: ([a-z ]+?))?(?: ?\(([^)]*)\))?(?: (volatile|words))?$`)
+
+// role parses `role [object] [(size)] [flag]`.
+func (m *model) role(f *api.Func, p *api.Param, text string) error {
+	g := roleRE.FindStringSubmatch(text)
+	if g == nil {
+		return fmt.Errorf("role %q not understood", text)
+	}
+	role, object, size, flag := g[1], g[2], g[3], g[4]
+	if object == "volatile" || object == "words" {
+		object, flag = "", object
+	}
+	items := object == "items"
+	if items {
+		object = ""
+	}
+	var ok bool
+	if p.Role, ok = api.ParseRole(role); !ok {
+		return fmt.Errorf("no role %q", role)
+	}
+	p.Object = api.Object(object)
+	switch flag {
+	case "":
+	case "volatile":
+		p.Volatile = true
+	case "words":
+		p.Addresses = true
+	default:
+		return fmt.Errorf("no flag %q", flag)
+	}
+	switch p.Role {
+	case api.Args, api.DevArgs, api.Reads, api.Array:
+		p.Addresses = true
+	}
+	base := strings.TrimSuffix(p.Type, "*")
+	switch p.Role {
+	case api.New, api.Find, api.Buffer:
+		p.Elem = 8
+	case api.Out:
+		n := m.size(base)
+		if size != "" {
+			var err error
+			if n, err = strconv.Atoi(size); err != nil {
+				return err
+			}
+			size = ""
+		}
+		if n == 0 {
+			return fmt.Errorf("size of %s unknown", base)
+		}
+		p.Elem = uint32(n)
+	case api.List:
+		n, err := strconv.Atoi(size)
+		if err != nil {
+			return fmt.Errorf("list needs the size of an element: %w", err)
+		}
+		p.Elem, size = uint32(n), ""
+	}
+	if size == "" {
+		return nil
+	}
+	expr, pitch, pitched := strings.Cut(size, ", ")
+	if items {
+		sizes, count := f.Param(expr), f.Param(pitch)
+		if sizes < 0 || count < 0 {
+			return fmt.Errorf("items(%s): no such parameter", size)
+		}
+		p.ItemSizes, p.ItemCount = int8(sizes), int8(count)
+		p.Size = api.Size{Unit: 8, Mul: []uint8{uint8(count)}, Pitch: -1}
+		return nil
+	}
+	p.Size = api.Size{Unit: 1, Pitch: -1}
+	if pitched {
+		i := f.Param(pitch)
+		if i < 0 {
+			return fmt.Errorf("size: no parameter %s", pitch)
+		}
+		p.Size.Pitch = int8(i)
+	}
+	for _, t := range strings.Split(expr, "*") {
+		if n, err := strconv.ParseUint(t, 10, 32); err == nil {
+			p.Size.Unit *= n
+			continue
+		}
+		i := f.Param(t)
+		if i < 0 {
+			return fmt.Errorf("size: no parameter %s", t)
+		}
+		p.Size.Mul = append(p.Size.Mul, uint8(i))
+	}
+	return nil
+}

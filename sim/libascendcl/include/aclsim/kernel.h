@@ -1,0 +1,86 @@
+/*
+ * How a host function becomes a kernel of the simulator.
+ *
+ * A kernel library is a shared object that exports aclsim_kernels(). The simulator opens the libraries that
+ * ACLSIM_KERNELS names (paths, separated by colons) when a program loads its first binary, and finds a kernel there by
+ * the name that the program asks for, or by its entry (tiling key). The binary that the program loads is an ELF file
+ * whose symbols say which kernels are in it; what they do is here.
+ *
+ * Device memory lies at the addresses that the program's arguments hold, so a kernel follows them as a device would. It
+ * must touch nothing else: before each launch the simulator asks for the extents that the kernel will read and write and
+ * checks them against the live allocations, since native code can't be stopped on the way.
+ */
+#ifndef ACLSIM_KERNEL_H
+#define ACLSIM_KERNEL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define ACLSIM_KERNEL_ABI 1
+
+/* What one argument is. Arguments lie in the block in order, each aligned to its size (8 for pointers). */
+enum {
+	ACLSIM_SCALAR = 0,    /* passed by value */
+	ACLSIM_INPUT = 1,     /* device address that is read */
+	ACLSIM_OUTPUT = 2,    /* device address that is written */
+	ACLSIM_INOUT = 3,     /* device address that is read and written */
+	ACLSIM_WORKSPACE = 4, /* device address of scratch memory */
+	ACLSIM_TILING = 5     /* device address of tiling data, often a placeholder of the launch */
+};
+
+typedef struct aclsim_arg {
+	const char *name;
+	uint32_t kind;
+	uint32_t size; /* bytes in the argument block: 8 for addresses; 1, 2, 4 or 8 for scalars */
+} aclsim_arg;
+
+enum { ACLSIM_READ = 1, ACLSIM_WRITE = 2 };
+
+/* A range of device memory that a launch will touch. */
+typedef struct aclsim_extent {
+	uint64_t addr;
+	uint64_t size; /* bytes */
+	uint32_t access;
+	uint32_t arg; /* number of the argument that it comes from */
+} aclsim_extent;
+
+typedef struct aclsim_launch {
+	const void *args;    /* the argument block, placeholders resolved */
+	uint64_t args_size;  /* bytes */
+	uint32_t num_blocks; /* grid.x * grid.y * grid.z of a SIMT launch */
+	uint32_t grid[3];    /* {num_blocks, 1, 1} unless the launch says otherwise */
+	uint32_t block[3];   /* {1, 1, 1} unless the launch says otherwise */
+} aclsim_launch;
+
+typedef struct aclsim_kernel {
+	const char *name;
+	uint64_t entry; /* tiling key, 0 for none */
+	const aclsim_arg *args;
+	uint32_t num_args;
+	uint32_t reserved; /* 0 */
+	/* Writes at most max extents to out and returns how many the launch has. */
+	uint32_t (*extents)(const aclsim_launch *launch, aclsim_extent *out, uint32_t max);
+	/* Does the work of one block, 0 <= block < num_blocks. Blocks of a launch may run at once. */
+	void (*run)(const aclsim_launch *launch, uint32_t block);
+	/* Device time of the launch in nanoseconds; NULL where the simulator's cost model says. */
+	uint64_t (*duration)(const aclsim_launch *launch);
+} aclsim_kernel;
+
+typedef struct aclsim_kernel_library {
+	uint32_t abi; /* ACLSIM_KERNEL_ABI */
+	uint32_t num_kernels;
+	const aclsim_kernel *kernels;
+} aclsim_kernel_library;
+
+/* The one symbol that a kernel library exports. */
+const aclsim_kernel_library *aclsim_kernels(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
