@@ -2944,7 +2944,7 @@ var Model = (&api.Model{
 				{Name: "flag", Type: "uint32_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 111, Name: "aclrtDestroyStream", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: true, Since: "<=6.3.RC1", Words: 1,
+		{ID: 111, Name: "aclrtDestroyStream", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 2, Stream: -1, Event: -1, Modelled: true, Since: "<=6.3.RC1", Words: 1,
 			Doc: "Destroy a stream after its work has finished (waits).",
 			Params: []api.Param{
 				{Name: "stream", Type: "aclrtStream", Word: 0, Words: 1, Role: 4, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},

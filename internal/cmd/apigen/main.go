@@ -50,6 +50,7 @@ func run(args []string) error {
 		{"api/acl/acl_gen.go", genGo},
 		{"api/acl/include/acl/acl.h", genHeader},
 		{"sim/libascendcl/face_gen.c", genFace},
+		{"probe/shim/acl_gen.c", genShim},
 		{"docs/coverage.md", genCoverage},
 	} {
 		var w writer

@@ -24,6 +24,7 @@ type model struct {
 	dirs     map[string][]string // of each function's parameters, as extracted
 	header   map[string]string
 	enumSet  map[string]bool
+	selects  map[string]int // parameter with the device that a function selects for its thread
 }
 
 type structType struct {
@@ -79,7 +80,7 @@ func table(path string, columns int) ([][]string, error) {
 }
 
 func load(dir string) (*model, error) {
-	m := &model{dir: dir, dirs: map[string][]string{}, header: map[string]string{}, enumSet: map[string]bool{}}
+	m := &model{dir: dir, dirs: map[string][]string{}, header: map[string]string{}, enumSet: map[string]bool{}, selects: map[string]int{}}
 	m.Name = filepath.Base(dir)
 	for _, step := range []func() error{m.loadEnums, m.loadTypes, m.loadStructs, m.loadFunctions, m.loadIDs, m.loadSemantics} {
 		if err := step(); err != nil {
@@ -262,8 +263,8 @@ func (m *model) loadIDs() error {
 }
 
 type semantics struct {
-	Task, Sync, Ret string
-	Params          map[string]string
+	Task, Sync, Ret, Selects string
+	Params                   map[string]string
 }
 
 func (m *model) loadSemantics() error {
@@ -343,6 +344,13 @@ func (m *model) apply(f *api.Func, s *semantics) error {
 	}
 	for name := range s.Params {
 		return fmt.Errorf("no parameter %s", name)
+	}
+	if s.Selects != "" {
+		i := f.Param(s.Selects)
+		if i < 0 {
+			return fmt.Errorf("selects: no parameter %s", s.Selects)
+		}
+		m.selects[f.Name] = i
 	}
 	f.Modelled = true
 	return nil

@@ -1,0 +1,101 @@
+# Everything that a contributor runs. Each target does its own set-up.
+.DELETE_ON_ERROR:
+.PHONY: setup build demo demo-jaeger generate test bench lint soak clean
+
+GO      ?= go
+CC      ?= cc
+CXX     ?= c++
+WARN    := -Wall -Wextra -Werror
+CFLAGS  := -std=c11 -O2 -g $(WARN) -Iapi/acl/include
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+
+# The shim is linked to nothing and has no constructor: see probe/shim/shim.c.
+SHIM_FLAGS := -fPIC -fvisibility=hidden -ffreestanding -fno-stack-protector -fno-builtin -nostdlib -shared -Wl,-z,now -Wl,-z,noexecstack
+FACE_FLAGS := -fPIC -fvisibility=hidden -shared -Isim/libascendcl/include -Wl,-soname,libascendcl.so
+
+HEADERS := $(wildcard api/acl/include/acl/*.h sim/libascendcl/*.h sim/libascendcl/include/aclsim/*.h probe/shim/*.h replay/player/*.h examples/common/*.h examples/kernels/*.h)
+SIM_GO  := $(shell find api sim -name '*.go' -not -name '*_test.go' 2>/dev/null)
+
+PROGRAMS := vector_add matmul_pipeline tiny_decoder
+KERNELS  := $(basename $(notdir $(wildcard examples/kernels/*.c)))
+LIBS     := lib/libascendcl.so lib/libaclsim.so lib/libacltrace.so lib/acltrace-player
+EXAMPLES := bin/examples/hello $(PROGRAMS:%=bin/examples/%) $(KERNELS:%=bin/examples/%.o) $(KERNELS:%=bin/examples/%.so)
+
+setup:
+	@scripts/setup.sh
+
+build: setup bin/acltrace $(LIBS) $(EXAMPLES)
+
+bin/acltrace: $(LIBS) FORCE
+	@mkdir -p bin internal/artifacts/files
+	cp lib/libacltrace.so lib/acltrace-player internal/artifacts/files/
+	CGO_ENABLED=0 $(GO) build -trimpath -tags embedded -ldflags "-X main.version=$(VERSION)" -o $@ ./cmd/acltrace
+FORCE:
+
+lib/libacltrace.so: $(wildcard probe/shim/*.c) $(HEADERS)
+	@mkdir -p lib
+	$(CC) $(CFLAGS) $(SHIM_FLAGS) -o $@ $(wildcard probe/shim/*.c)
+
+lib/acltrace-player: $(wildcard replay/player/*.c) $(HEADERS)
+	@mkdir -p lib
+	$(CC) $(CFLAGS) -o $@ $(wildcard replay/player/*.c) -ldl -lpthread
+
+lib/libascendcl.so: $(wildcard sim/libascendcl/*.c) $(HEADERS)
+	@mkdir -p lib
+	$(CC) $(CFLAGS) $(FACE_FLAGS) -o $@ $(wildcard sim/libascendcl/*.c) -ldl -lpthread
+	ln -sf libascendcl.so lib/libacl_rt.so
+
+lib/libaclsim.so: $(SIM_GO) $(HEADERS)
+	@mkdir -p lib
+	CGO_ENABLED=1 $(GO) build -buildmode=c-shared -trimpath -o $@ ./sim/libascendcl/engine
+	@rm -f lib/libaclsim.h
+
+# The examples find the runtime beside them here; elsewhere LD_LIBRARY_PATH says where it is.
+EXAMPLE_LIBS := -Llib -lascendcl -Wl,-rpath,'$$ORIGIN/../../lib'
+
+bin/examples/hello: examples/hello.c lib/libascendcl.so $(HEADERS)
+	@mkdir -p bin/examples
+	$(CC) $(CFLAGS) -o $@ $< $(EXAMPLE_LIBS)
+
+$(PROGRAMS:%=bin/examples/%): bin/examples/%: examples/%/main.cpp lib/libascendcl.so $(HEADERS)
+	@mkdir -p bin/examples
+	$(CXX) -std=c++17 -O2 -g $(WARN) -ffp-contract=off -Iapi/acl/include -Iexamples/common -o $@ $< $(EXAMPLE_LIBS)
+
+# A kernel is compiled twice: the object is what the program loads as its binary, the library is what the simulator runs.
+KERNEL_FLAGS := $(CFLAGS) -ffp-contract=off -fPIC -Isim/libascendcl/include -Iexamples/common
+
+bin/examples/%.o: examples/kernels/%.c $(HEADERS)
+	@mkdir -p bin/examples
+	$(CC) $(KERNEL_FLAGS) -c -o $@ $<
+
+bin/examples/%.so: examples/kernels/%.c $(HEADERS)
+	@mkdir -p bin/examples
+	$(CC) $(KERNEL_FLAGS) -shared -o $@ $< -lm
+
+generate:
+	$(GO) run ./internal/cmd/apigen
+	$(GO) generate ./probe/...
+
+demo: build
+	@bin/acltrace demo
+
+# A real Jaeger, built from its Go module, that shows the demo's trace until it is stopped.
+demo-jaeger: build
+	@scripts/demo-jaeger.sh
+
+test: build
+	@scripts/test.sh
+
+bench: build
+	@scripts/bench.sh
+
+lint:
+	$(GO) vet ./...
+	$(GO) tool staticcheck ./...
+	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }
+
+soak: build
+	@scripts/soak.sh
+
+clean:
+	rm -rf bin lib build internal/artifacts/files

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os/signal"
+	"syscall"
+
+	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/probe"
+	"github.com/acltrace/acltrace/record"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) attachCmd() *cobra.Command {
+	o := record.AttachOptions{Options: record.Options{Model: acl.Model, Version: version, Probe: "ebpf"}}
+	var payload string
+	c := &cobra.Command{
+		Use:   "attach --pid N",
+		Short: "record a program that runs already, by eBPF, until it ends or you press Ctrl-C",
+		Args:  arguments(0, "no arguments but flags"),
+		RunE: func(_ *cobra.Command, _ []string) error {
+			if o.PID <= 0 {
+				return usage("acltrace attach needs the id of a process: --pid N")
+			}
+			switch o.Payload = record.Payload(payload); o.Payload {
+			case record.Small, record.Full, record.Hash, record.None:
+			default:
+				return usage("--payload %s: there are small, full, hash and none", payload)
+			}
+			ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+			defer stop()
+			res, err := record.Attach(ctx, &o)
+			if errors.Is(err, probe.ErrNotPermitted) || errors.Is(err, probe.ErrNotSupported) {
+				return &exit{exitStart, err}
+			}
+			return a.recorded(&o.Options, res, err, false)
+		},
+	}
+	f := c.Flags()
+	f.IntVar(&o.PID, "pid", 0, "process to record")
+	f.StringVarP(&o.Output, "output", "o", "run.aclt", "trace to write")
+	f.StringVar(&o.Library, "library", "", "path of the runtime library, where the process maps it under another name")
+	f.StringVar(&payload, "payload", "small", "what to keep of copies: small (up to 64 KiB), full, hash or none")
+	f.DurationVar(&o.For, "for", 0, "how long, as 30s")
+	return c
+}

@@ -1,0 +1,34 @@
+package main
+
+import (
+	"time"
+
+	"github.com/acltrace/acltrace/report"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) catCmd() *cobra.Command {
+	var o report.LineOptions
+	var from, to time.Duration
+	c := &cobra.Command{
+		Use:   "cat FILE",
+		Short: "the calls of a trace, one a line",
+		Args:  arguments(1, "one trace file"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			r, m, err := open(args[0])
+			if err != nil {
+				return err
+			}
+			defer r.Close()
+			o.From, o.To = from.Nanoseconds(), to.Nanoseconds()
+			return report.Lines(a.out, r, m, &o)
+		},
+	}
+	c.Flags().BoolVar(&o.JSON, "json", false, "print a JSON object a line")
+	c.Flags().DurationVar(&from, "from", 0, "begin with calls that start this long after the beginning, as 1.5s")
+	c.Flags().DurationVar(&to, "to", 0, "end with calls that start this long after the beginning")
+	c.Flags().StringSliceVar(&o.Funcs, "func", nil, "only these functions")
+	c.Flags().IntVar(&o.Stream, "stream", 0, "only calls on stream#N")
+	c.Flags().IntVar(&o.TID, "thread", 0, "only calls of the thread with this id")
+	return c
+}

@@ -1,0 +1,39 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/report"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) fsckCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "fsck FILE",
+		Short: "check every checksum and every payload of a trace",
+		Args:  arguments(1, "one trace file"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			rep, err := format.Check(args[0], nil)
+			if err != nil {
+				return err
+			}
+			for _, p := range rep.Problems {
+				fmt.Fprintf(a.out, "%s: %v\n", args[0], p)
+			}
+			for what, n := range rep.Unknown {
+				fmt.Fprintf(a.out, "%s: %d of a newer version: %s\n", args[0], n, what)
+			}
+			fmt.Fprintf(a.out, "%s: %d chunks, %d calls, %d payloads, %s\n", args[0], rep.Chunks, rep.Calls, rep.Blobs, report.Bytes(uint64(rep.Bytes)))
+			if len(rep.Problems) > 0 {
+				return &exit{exitFailed, errors.New(args[0] + ": damaged")}
+			}
+			if !rep.Complete {
+				return &exit{exitFailed, errors.New(args[0] + ": not finished: the recorder was stopped before it wrote the end; what is there is sound")}
+			}
+			fmt.Fprintf(a.out, "%s: sound\n", args[0])
+			return nil
+		},
+	}
+}

@@ -1,0 +1,41 @@
+package main
+
+import (
+	"encoding/json"
+
+	"github.com/acltrace/acltrace/report"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) infoCmd() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "info FILE",
+		Short: "what is in a trace: device, processes, counts, coverage, gaps",
+		Args:  arguments(1, "one trace file"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			r, _, err := open(args[0])
+			if err != nil {
+				return err
+			}
+			defer r.Close()
+			in, err := report.NewInfo(args[0], r)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return a.printJSON(in)
+			}
+			return in.Text(a.out)
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}
+
+func (a *app) printJSON(v any) error {
+	e := json.NewEncoder(a.out)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
+}

@@ -1,0 +1,101 @@
+// Command acltrace records every call that a program makes to an accelerator's runtime, shows it, and runs it again.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+)
+
+// version is set by the build.
+var version = "unknown"
+
+// Exit codes that scripts may rely on.
+const (
+	exitFailed  = 1
+	exitUsage   = 2
+	exitDiffers = 3
+	exitStart   = 125 // record: the program was not run
+)
+
+// exit is an error with the code that the program ends with. A nil err ends it without a word.
+type exit struct {
+	code int
+	err  error
+}
+
+func (e *exit) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit code %d", e.code)
+	}
+	return e.err.Error()
+}
+
+func (e *exit) Unwrap() error { return e.err }
+
+func usage(format string, args ...any) error { return &exit{exitUsage, fmt.Errorf(format, args...)} }
+
+// app is what the commands share.
+type app struct {
+	in             io.Reader
+	out, err       io.Writer
+	stdout, stderr *os.File // for programs that are started; nil in tests
+}
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "acltrace",
+		Short:         "record, show and replay what a program asks of an accelerator's runtime",
+		Version:       version,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	root.SetOut(a.out)
+	root.SetErr(a.err)
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return usage("%s: %w; see `%s --help`", c.CommandPath(), err, c.CommandPath())
+	})
+	root.AddCommand(a.recordCmd(), a.attachCmd(), a.simCmd(), a.infoCmd(), a.catCmd(), a.statsCmd(), a.replayCmd(), a.exportCmd(),
+		a.fsckCmd(), a.doctorCmd(), a.demoCmd())
+	return root
+}
+
+// arguments checks the number of a command's arguments.
+func arguments(n int, what string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) != n {
+			return usage("%s needs %s; see `%s --help`", c.CommandPath(), what, c.CommandPath())
+		}
+		return nil
+	}
+}
+
+func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	a := &app{in: stdin, out: stdout, err: stderr}
+	a.stdout, _ = stdout.(*os.File)
+	a.stderr, _ = stderr.(*os.File)
+	root := a.root()
+	root.SetArgs(args)
+	err := root.Execute()
+	if err == nil {
+		return 0
+	}
+	var e *exit
+	if !errors.As(err, &e) {
+		code := exitFailed
+		if c, _, ferr := root.Find(args); ferr != nil || c == root {
+			code = exitUsage // an unknown command
+		}
+		e = &exit{code, err}
+	}
+	if e.err != nil {
+		fmt.Fprintf(stderr, "acltrace: %v\n", e.err)
+	}
+	return e.code
+}
+
+func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }

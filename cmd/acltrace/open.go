@@ -1,0 +1,35 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/timeline"
+)
+
+// models are the runtimes that this acltrace knows.
+var models = map[string]*api.Model{acl.Model.Name: acl.Model}
+
+// open opens a trace and finds the model of the runtime that it was recorded from.
+func open(path string) (*format.Reader, *api.Model, error) {
+	r, err := format.Open(path, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	m := models[r.Meta().API]
+	if m == nil {
+		r.Close()
+		return nil, nil, fmt.Errorf("%s: a trace of the runtime %q, which this acltrace does not know", path, r.Meta().API)
+	}
+	return r, m, nil
+}
+
+func load(path string) (*timeline.Timeline, error) {
+	r, m, err := open(path)
+	if err != nil {
+		return nil, err
+	}
+	return timeline.Load(r, m)
+}

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/record"
+	"github.com/acltrace/acltrace/report"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) recordCmd() *cobra.Command {
+	o := record.Options{Model: acl.Model, Version: version, Stdout: a.stdout, Stderr: a.stderr}
+	var payload, policy, maxSize string
+	var quiet bool
+	c := &cobra.Command{
+		Use:   "record [flags] -- PROGRAM [ARGUMENT …]",
+		Short: "run a program and record its calls",
+		Long: `Runs a program and writes every call that it makes to the runtime into a trace.
+
+The program's own exit code is passed on. 125 means that it was not run: recording could not start.`,
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usage("acltrace record needs a program: acltrace record -o run.aclt -- ./app")
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			o.Command = args
+			switch o.Payload = record.Payload(payload); o.Payload {
+			case record.Small, record.Full, record.Hash, record.None:
+			default:
+				return usage("--payload %s: there are small, full, hash and none", payload)
+			}
+			switch policy {
+			case "drop", "block":
+				o.Block = policy == "block"
+			default:
+				return usage("--policy %s: there are drop and block", policy)
+			}
+			if o.Probe != "shim" && o.Probe != "ebpf" {
+				return usage("--probe %s: there are shim and ebpf", o.Probe)
+			}
+			var err error
+			if o.MaxSize, err = size(maxSize); err != nil {
+				return usage("--max-size: %w", err)
+			}
+			res, err := record.Run(context.Background(), &o)
+			return a.recorded(&o, res, err, quiet)
+		},
+	}
+	f := c.Flags()
+	f.SetInterspersed(false)
+	f.StringVarP(&o.Output, "output", "o", "run.aclt", "trace to write")
+	f.BoolVar(&o.Sim, "sim", false, "run the program on the simulator")
+	f.StringVar(&o.Probe, "probe", "shim", "how to capture: shim or ebpf")
+	f.StringVar(&o.Library, "library", "", "with --probe ebpf: path of the runtime library, for a program that is not linked to it")
+	f.StringVar(&payload, "payload", "small", "what to keep of copies: small (up to 64 KiB), full, hash or none")
+	f.StringVar(&policy, "policy", "drop", "when the recorder is too slow: drop calls, which are counted, or block the program")
+	f.BoolVar(&o.Replayable, "replayable", false, "keep all that a replay needs: --payload full --policy block, no limit of size")
+	f.StringVar(&maxSize, "max-size", "", "size of the trace at which payloads are no longer kept (default a tenth of the free space, at most 10G)")
+	f.BoolVarP(&quiet, "quiet", "q", false, "say nothing at the end")
+	return c
+}
+
+// recorded tells how a recording ended and makes the exit code of it.
+func (a *app) recorded(o *record.Options, res *record.Result, err error, quiet bool) error {
+	if err != nil {
+		if errors.Is(err, record.ErrStart) {
+			return &exit{exitStart, err}
+		}
+		return err
+	}
+	if !quiet {
+		a.recordSummary(o, res)
+	}
+	if res.Incomplete != nil {
+		fmt.Fprintf(a.err, "acltrace: recording ended before the program: %v\n", res.Incomplete)
+		if res.ExitCode == 0 {
+			return &exit{code: exitFailed}
+		}
+	}
+	if res.ExitCode != 0 {
+		return &exit{code: res.ExitCode}
+	}
+	return nil
+}
+
+func (a *app) recordSummary(o *record.Options, res *record.Result) {
+	if res.Calls == 0 && res.Processes == 0 {
+		fmt.Fprintf(a.err, "acltrace: %s: no call was seen: the program did not call the runtime, or reached it by a way that the %s can't see\n", o.Output, o.Probe)
+		return
+	}
+	s := fmt.Sprintf("acltrace: %s: %d calls", o.Output, res.Calls)
+	if res.Failed > 0 {
+		s += fmt.Sprintf(", %d failed", res.Failed)
+	}
+	if res.Unfinished > 0 {
+		s += fmt.Sprintf(", %d unfinished", res.Unfinished)
+	}
+	if res.Lost > 0 {
+		s += fmt.Sprintf(", %d LOST (--policy block waits instead)", res.Lost)
+	}
+	if res.Refused > 0 {
+		s += fmt.Sprintf(", %d threads NOT RECORDED: no memory for their rings", res.Refused)
+	}
+	s += ", " + report.Bytes(uint64(res.Bytes))
+	if res.Signal != 0 {
+		s += fmt.Sprintf("; the program was killed by signal %d", res.Signal)
+	}
+	fmt.Fprintln(a.err, s)
+}
+
+func (a *app) simCmd() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "sim [flags] -- PROGRAM [ARGUMENT …]",
+		Short: "run a program on the simulator, without recording",
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usage("acltrace sim needs a program: acltrace sim -- ./app")
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			code, err := record.RunSimulated(args, a.stdout, a.stderr)
+			if err != nil {
+				return &exit{exitStart, err}
+			}
+			if code != 0 {
+				return &exit{code: code}
+			}
+			return nil
+		},
+	}
+	c.Flags().SetInterspersed(false)
+	return c
+}
+
+// size parses a number of bytes with an optional K, M, G or T.
+func size(s string) (int64, error) {
+	if s == "" {
+		return 0, nil
+	}
+	var n int64
+	var unit string
+	if k, err := fmt.Sscanf(s, "%d%s", &n, &unit); k == 0 || (err != nil && k < 1) || n < 0 {
+		return 0, fmt.Errorf("%q is no size, as 512M is", s)
+	}
+	shift, ok := map[string]uint{"": 0, "K": 10, "M": 20, "G": 30, "T": 40}[unit]
+	if !ok || n > 1<<(62-shift) {
+		return 0, fmt.Errorf("%q is no size, as 512M is", s)
+	}
+	return n << shift, nil
+}
+

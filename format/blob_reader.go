@@ -1,0 +1,271 @@
+package format
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/acltrace/acltrace/format/column"
+	"github.com/acltrace/acltrace/format/container"
+)
+
+// A blobReader resolves blobs. The table is read when the first of them is asked for.
+type blobReader struct {
+	r    *Reader
+	maps []*container.Entry
+
+	once  sync.Once
+	err   error
+	table []blobEntry // by BlobID-1; size and extents are empty for those whose chunk is damaged
+
+	mu      sync.Mutex
+	chunk   *container.Entry // the one unpacked last
+	content []byte
+}
+
+type blobEntry struct {
+	known   bool
+	hash    xxh3.Uint128
+	size    uint64
+	extents []place
+}
+
+// BlobStats are the totals of the payloads in a trace.
+type BlobStats struct {
+	Blobs  uint64
+	Bytes  uint64 // as the program had them, each payload once
+	Stored uint64 // in the file
+}
+
+func (b *blobReader) load() error {
+	b.once.Do(func() {
+		for _, e := range b.maps {
+			raw, err := b.r.file.Read(e, nil)
+			if err == nil {
+				if err = b.loadMap(raw); err != nil {
+					err = b.r.file.Corrupt(e, err.Error())
+				}
+			}
+			if err != nil && !damaged(err) {
+				b.err = err
+				return
+			}
+		}
+	})
+	return b.err
+}
+
+func (b *blobReader) loadMap(raw []byte) error {
+	var first uint64
+	var blobs [3][]uint64
+	var extents [2][]uint64
+	err := b.r.readTables(raw, map[uint64]func(column.Table) error{
+		kindBlobs: func(t column.Table) error {
+			first = t.ID
+			return b.r.tableColumns(t, blobs[:])
+		},
+		kindExtents: func(t column.Table) error {
+			// One blob may have more extents than a table of calls has rows.
+			if t.Rows > maxBlobSize/extentSize {
+				return errBlock
+			}
+			bl := block{unknown: b.r.skip}
+			return bl.columns(t, extents[:], int(t.Rows))
+		},
+	})
+	if err != nil {
+		return err
+	}
+	n := uint64(len(blobs[blobSize]))
+	// A chunk that is missing leaves a hole in the table; guard against a forged first number by what the file can hold.
+	if first+n > uint64(b.r.file.Size()) {
+		return errBlock
+	}
+	for uint64(len(b.table)) < first+n {
+		b.table = append(b.table, blobEntry{})
+	}
+	at := uint64(0)
+	for i, size := range blobs[blobSize] {
+		if size > maxBlobSize {
+			return errBlock
+		}
+		k := (size + extentSize - 1) / extentSize
+		if k > uint64(len(extents[0]))-at {
+			return errBlock
+		}
+		e := &b.table[first+uint64(i)]
+		*e = blobEntry{known: true, hash: xxh3.Uint128{Lo: blobs[blobLo][i], Hi: blobs[blobHi][i]}, size: size, extents: make([]place, k)}
+		for j := range e.extents {
+			e.extents[j] = place{extents[extentChunk][at], uint32(extents[extentPlace][at])}
+			at++
+		}
+	}
+	return nil
+}
+
+func (b *blobReader) entry(id BlobID) (*blobEntry, error) {
+	if err := b.load(); err != nil {
+		return nil, err
+	}
+	if id == 0 || uint64(id) > uint64(len(b.table)) || !b.table[id-1].known {
+		return nil, fmt.Errorf("%s: blob %d is not in the trace", b.r.file.Path(), id)
+	}
+	return &b.table[id-1], nil
+}
+
+// extent appends the content of one extent to dst.
+func (b *blobReader) extent(dst []byte, p place, n int) ([]byte, error) {
+	switch p.chunk {
+	case extentHole:
+		return append(dst, make([]byte, n)...), nil
+	case extentLost:
+		return dst, fmt.Errorf("%s: content of a blob could not be written when the trace was recorded", b.r.file.Path())
+	}
+	e := b.r.byOffset[int64(p.chunk)]
+	if e == nil {
+		return dst, fmt.Errorf("%s: blob chunk at offset %d is not in the trace", b.r.file.Path(), p.chunk)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.chunk != e {
+		b.chunk = nil
+		raw, err := b.r.file.Read(e, b.content)
+		if err != nil {
+			return dst, err
+		}
+		b.chunk, b.content = e, raw
+	}
+	if uint64(p.at)+uint64(n) > uint64(len(b.content)) {
+		return dst, b.r.file.Corrupt(e, "blob lies outside of its chunk")
+	}
+	return append(dst, b.content[p.at:int(p.at)+n]...), nil
+}
+
+// BlobStats returns the totals of the payloads.
+func (r *Reader) BlobStats() (BlobStats, error) {
+	var s BlobStats
+	if err := r.blobs.load(); err != nil {
+		return s, err
+	}
+	for i := range r.blobs.table {
+		if e := &r.blobs.table[i]; e.known {
+			s.Blobs++
+			s.Bytes += e.size
+		}
+	}
+	for _, e := range r.byOffset {
+		s.Stored += uint64(e.StoredLen)
+	}
+	return s, nil
+}
+
+// BlobInfo returns the key of a payload, its length, and about how many bytes of the file it takes: extents that share a chunk share its compression, and
+// what several payloads have in common counts for each.
+func (r *Reader) BlobInfo(id BlobID) (hash [16]byte, size, stored uint64, err error) {
+	e, err := r.blobs.entry(id)
+	if err != nil {
+		return hash, 0, 0, err
+	}
+	binary.LittleEndian.PutUint64(hash[:8], e.hash.Lo)
+	binary.LittleEndian.PutUint64(hash[8:], e.hash.Hi)
+	left := e.size
+	for _, p := range e.extents {
+		n := min(left, extentSize)
+		left -= n
+		if c := r.byOffset[int64(p.chunk)]; c != nil && p.chunk > extentLost && c.RawLen > 0 {
+			stored += n * uint64(c.StoredLen) / uint64(c.RawLen)
+		}
+	}
+	return hash, e.size, stored, nil
+}
+
+// Blob returns the content of a payload, verified against its key. BlobReader is for those too large for memory: Blob refuses more than 1 GiB.
+func (r *Reader) Blob(id BlobID) ([]byte, error) {
+	e, err := r.blobs.entry(id)
+	if err != nil {
+		return nil, err
+	}
+	if e.size > 1<<30 {
+		return nil, fmt.Errorf("%s: blob %d has %d bytes, too many to hold at once", r.file.Path(), id, e.size)
+	}
+	rd, err := r.BlobReader(id)
+	if err != nil {
+		return nil, err
+	}
+	// Allocate as it is read: the size is only believed once the bytes are there. Holes cost no file, so they are bounded by the gibibyte above.
+	b := make([]byte, 0, min(e.size, extentSize))
+	for {
+		if len(b) == cap(b) {
+			b = append(b, 0)[:len(b)]
+		}
+		n, err := rd.Read(b[len(b):min(cap(b), len(b)+extentSize)])
+		b = b[:len(b)+n]
+		if err == io.EOF {
+			return b, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// BlobReader returns a reader of the content of a payload that holds at most 1 MiB. At the end it compares what it gave with the key, and returns
+// ErrCorrupt instead of io.EOF when they differ.
+func (r *Reader) BlobReader(id BlobID) (io.Reader, error) {
+	e, err := r.blobs.entry(id)
+	if err != nil {
+		return nil, err
+	}
+	return &blobStream{b: &r.blobs, id: id, e: e, left: e.size, extents: e.extents, hash: xxh3.New()}, nil
+}
+
+type blobStream struct {
+	b       *blobReader
+	id      BlobID
+	e       *blobEntry
+	extents []place
+	left    uint64
+	buf     []byte
+	rest    []byte
+	hash    *xxh3.Hasher
+	err     error
+}
+
+func (s *blobStream) Read(p []byte) (int, error) {
+	if s.err != nil {
+		return 0, s.err
+	}
+	if len(s.rest) == 0 {
+		if s.left == 0 {
+			s.err = s.verify()
+			return 0, s.err
+		}
+		n := int(min(s.left, extentSize))
+		s.buf, s.err = s.b.extent(s.buf[:0], s.extents[0], n)
+		if s.err != nil {
+			return 0, s.err
+		}
+		s.rest, s.extents = s.buf, s.extents[1:]
+		s.left -= uint64(n)
+		s.hash.Write(s.rest)
+	}
+	n := copy(p, s.rest)
+	s.rest = s.rest[n:]
+	return n, nil
+}
+
+func (s *blobStream) verify() error {
+	if s.hash.Sum128() == s.e.hash {
+		return io.EOF
+	}
+	what := fmt.Sprintf("content of blob %d differs from its key", s.id)
+	for _, p := range s.e.extents {
+		if c := s.b.r.byOffset[int64(p.chunk)]; c != nil {
+			return s.b.r.file.Corrupt(c, what)
+		}
+	}
+	return &ErrCorrupt{Path: s.b.r.file.Path(), What: what}
+}

@@ -1,0 +1,303 @@
+package format
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"sync/atomic"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/acltrace/acltrace/format/column"
+	"github.com/acltrace/acltrace/format/container"
+)
+
+var errBlobs = errors.New("blob table is full")
+
+type blobKey struct {
+	hash xxh3.Uint128
+	size uint64
+}
+
+type blobRow struct {
+	key     blobKey
+	extents []uint32 // positions in blobWriter.places
+}
+
+// place is where an extent lies; chunk is its offset in the file, or extentHole or extentLost.
+type place struct {
+	chunk uint64
+	at    uint32
+}
+
+// A blobWriter stores payloads in extents of 1 MiB. Extents too are known by their content: a large payload that arrives in pieces
+// is written before its own key is known, and still nothing is stored twice.
+type blobWriter struct {
+	mu      sync.Mutex
+	file    *container.Writer
+	codec   container.Codec
+	keys    map[blobKey]BlobID
+	extents map[blobKey]uint32
+	places  []place
+	count   atomic.Uint32 // blobs so far; changed under mu
+	fresh   []blobRow     // not yet in a blobmap chunk
+	pack    []byte        // small extents that will share a chunk
+	packed  []blobKey     // their keys
+	enc     column.Encoder
+}
+
+func newBlobWriter(file *container.Writer, codec container.Codec) *blobWriter {
+	return &blobWriter{
+		file: file, codec: codec, keys: map[blobKey]BlobID{}, extents: map[blobKey]uint32{},
+		places: []place{{chunk: extentHole}},
+	}
+}
+
+func (w *blobWriter) put(b []byte) (BlobID, error) {
+	h := xxh3.Hash128(b)
+	key := blobKey{h, uint64(len(b))}
+	w.mu.Lock()
+	if id, ok := w.keys[key]; ok {
+		w.mu.Unlock()
+		return id, nil
+	}
+	w.mu.Unlock()
+	var extents []uint32
+	for rest := b; len(rest) > 0; {
+		part := rest[:min(len(rest), extentSize)]
+		rest = rest[len(part):]
+		sum := h
+		if len(part) != len(b) {
+			sum = xxh3.Hash128(part)
+		}
+		at, err := w.extent(part, sum)
+		if err != nil {
+			return 0, err
+		}
+		extents = append(extents, at)
+	}
+	return w.add(key, extents)
+}
+
+// known returns the number of blobs in the table.
+func (w *blobWriter) known() uint32 { return w.count.Load() }
+
+// add enters a blob whose extents are stored into the table.
+func (w *blobWriter) add(key blobKey, extents []uint32) (BlobID, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if id, ok := w.keys[key]; ok {
+		return id, nil
+	}
+	if w.count.Load() == math.MaxUint32-1 {
+		return 0, errBlobs
+	}
+	id := BlobID(w.count.Add(1))
+	w.keys[key] = id
+	w.fresh = append(w.fresh, blobRow{key, extents})
+	return id, nil
+}
+
+// extent stores at most 1 MiB and returns its position in places.
+func (w *blobWriter) extent(b []byte, sum xxh3.Uint128) (uint32, error) {
+	if zero(b) {
+		return 0, nil
+	}
+	key := blobKey{sum, uint64(len(b))}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if at, ok := w.extents[key]; ok {
+		return at, nil
+	}
+	const alone = extentSize / 4
+	if len(w.pack)+len(b) > extentSize && len(b) < alone {
+		if err := w.flushPack(); err != nil {
+			return 0, err
+		}
+	}
+	at := uint32(len(w.places))
+	if len(b) >= alone {
+		off, err := w.write(b, 1)
+		if err != nil {
+			return 0, err
+		}
+		w.places = append(w.places, place{chunk: off})
+	} else {
+		w.places = append(w.places, place{chunk: extentLost, at: uint32(len(w.pack))})
+		w.pack = append(w.pack, b...)
+		w.packed = append(w.packed, key)
+	}
+	w.extents[key] = at
+	return at, nil
+}
+
+func (w *blobWriter) write(b []byte, records int) (uint64, error) {
+	codec := w.codec
+	if !container.Compresses(b) {
+		codec = container.None
+	}
+	e, err := w.file.Append(&container.Chunk{
+		Type: container.Blob, Flags: container.SelfContained, Codec: codec, Records: uint32(records), Raw: b,
+	})
+	return uint64(e.Offset), err
+}
+
+// flushPack writes the small extents that wait. If that fails they are lost, and the same content may be stored again later.
+func (w *blobWriter) flushPack() error {
+	if len(w.pack) == 0 {
+		return nil
+	}
+	off, err := w.write(w.pack, len(w.packed))
+	for _, key := range w.packed {
+		if err == nil {
+			w.places[w.extents[key]].chunk = off
+		} else {
+			delete(w.extents, key)
+		}
+	}
+	if err != nil {
+		// Payloads that lie in the pack are known by their own keys as well, which must not promise what is not there.
+		for _, row := range w.fresh {
+			for _, at := range row.extents {
+				if w.places[at].chunk == extentLost {
+					delete(w.keys, row.key)
+				}
+			}
+		}
+	}
+	w.pack, w.packed = w.pack[:0], w.packed[:0]
+	return err
+}
+
+// flush writes all that waits, so that every blob given out so far can be resolved by what is in the file.
+func (w *blobWriter) flush() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	err := w.flushPack()
+	for len(w.fresh) > 0 {
+		// A payload of a terabyte has a million extents: bound a chunk by these, not by the payloads.
+		n, extents := 0, 0
+		for n < len(w.fresh) && (n == 0 || extents+len(w.fresh[n].extents) <= 1<<16) && n < 1<<16 {
+			extents += len(w.fresh[n].extents)
+			n++
+		}
+		first := w.count.Load() - uint32(len(w.fresh))
+		raw := w.encodeMap(first, w.fresh[:n], extents)
+		if _, e := w.file.Append(&container.Chunk{
+			Type: container.BlobMap, Flags: container.SelfContained, Codec: container.LZ4, Records: uint32(n), Raw: raw,
+		}); e != nil {
+			return errors.Join(err, e)
+		}
+		w.fresh = w.fresh[n:]
+	}
+	w.fresh = nil
+	return err
+}
+
+func (w *blobWriter) encodeMap(first uint32, rows []blobRow, extents int) []byte {
+	var hi, lo, size []uint64
+	chunk, at := make([]uint64, 0, extents), make([]uint64, 0, extents)
+	for _, r := range rows {
+		lo, hi, size = append(lo, r.key.hash.Lo), append(hi, r.key.hash.Hi), append(size, r.key.size)
+		for _, x := range r.extents {
+			chunk, at = append(chunk, w.places[x].chunk), append(at, uint64(w.places[x].at))
+		}
+	}
+	w.enc.Begin(nil, kindBlobs, uint64(first), uint64(len(rows)), 3)
+	w.enc.Words(blobLo, lo)
+	w.enc.Words(blobHi, hi)
+	w.enc.Words(blobSize, size)
+	b := w.enc.End()
+	w.enc.Begin(b, kindExtents, uint64(first), uint64(extents), 2)
+	w.enc.Words(extentChunk, chunk)
+	w.enc.Words(extentPlace, at)
+	return w.enc.End()
+}
+
+func zero(b []byte) bool {
+	for len(b) >= 8 {
+		if binary.LittleEndian.Uint64(b) != 0 {
+			return false
+		}
+		b = b[8:]
+	}
+	for _, x := range b {
+		if x != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// A Blobber takes a payload in pieces. It belongs to one goroutine, holds at most 1 MiB, and must be closed.
+type Blobber struct {
+	w       *Writer
+	buf     []byte
+	hash    *xxh3.Hasher
+	size    uint64
+	extents []uint32
+	err     error
+}
+
+var extentPool = sync.Pool{New: func() any { return new([extentSize]byte) }}
+
+// Blobber starts a payload that arrives in pieces.
+func (w *Writer) Blobber() *Blobber {
+	return &Blobber{w: w, buf: extentPool.Get().(*[extentSize]byte)[:0], hash: xxh3.New()}
+}
+
+// Write adds a piece. After an error the payload can't be completed.
+func (b *Blobber) Write(p []byte) (int, error) {
+	n := len(p)
+	for len(p) > 0 && b.err == nil {
+		if len(b.buf) == extentSize {
+			b.flush()
+		}
+		k := copy(b.buf[len(b.buf):extentSize], p)
+		b.buf = b.buf[:len(b.buf)+k]
+		b.size += uint64(k)
+		p = p[k:]
+	}
+	return n - len(p), b.err
+}
+
+func (b *Blobber) flush() {
+	b.hash.Write(b.buf)
+	at, err := b.w.blobs.extent(b.buf, xxh3.Hash128(b.buf))
+	b.extents = append(b.extents, at)
+	b.buf = b.buf[:0]
+	b.err = err
+}
+
+// Close ends the payload and returns its name.
+func (b *Blobber) Close() (BlobID, error) {
+	if b.buf == nil {
+		return 0, fmt.Errorf("blob is closed already")
+	}
+	defer b.release()
+	if b.err != nil {
+		return 0, b.err
+	}
+	if len(b.extents) == 0 {
+		return b.w.blobs.put(b.buf)
+	}
+	b.flush()
+	if b.err != nil {
+		return 0, b.err
+	}
+	return b.w.blobs.add(blobKey{b.hash.Sum128(), b.size}, b.extents)
+}
+
+// Abort gives the payload up. Parts of it may stay in the file, named by nothing.
+func (b *Blobber) Abort() {
+	if b.buf != nil {
+		b.release()
+	}
+}
+
+func (b *Blobber) release() {
+	extentPool.Put((*[extentSize]byte)(b.buf[:extentSize]))
+	b.buf = nil
+}

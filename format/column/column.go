@@ -1,0 +1,133 @@
+// Package column packs vectors of 64-bit words, and lists of byte strings, into the smallest of a few
+// encodings, and groups such columns into tables.
+//
+// It is the schema-agnostic half of the trace format: a table is a kind, an id, a number of rows and columns
+// that are named by a field number, and nothing here knows what a field means. A column carries its encoding
+// and its length in bytes, so that a reader steps over an encoding or a field that it does not know.
+//
+// An Encoder or a Decoder owns scratch memory: each belongs to one goroutine at a time. Nothing here does I/O,
+// and no input makes it panic or allocate more than the number of rows that the caller has agreed to.
+package column
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+)
+
+// An Encoding says how the body of a column is laid out. The numbers are part of the file format.
+type Encoding uint8
+
+const (
+	Const     Encoding = 0  // uvarint value, the same in every row
+	For8      Encoding = 1  // uvarint base, then one byte a row: base + byte, modulo 2^64
+	For16     Encoding = 2  // the same with two bytes a row
+	For32     Encoding = 3  // the same with four bytes a row
+	Fixed64   Encoding = 4  // eight bytes a row
+	Uvarint   Encoding = 5  // uvarint base, then a uvarint a row: base + it, modulo 2^64
+	Delta     Encoding = 6  // uvarint first value, then a column of the rows-1 differences, modulo 2^64
+	RunLength Encoding = 7  // uvarint number of runs, a column of values, a column of lengths
+	Bytes     Encoding = 8  // a column of lengths, then the byte strings without gaps
+	Presence  Encoding = 9  // uvarint number of present rows, a bitmap (bit i%8 of byte i/8), a column of their values
+	Dict      Encoding = 10 // uvarint number of values, a column of values, a column of positions in it
+)
+
+func (e Encoding) String() string {
+	names := [...]string{"const", "for8", "for16", "for32", "fixed64", "uvarint", "delta", "run-length", "bytes", "presence", "dict"}
+	if int(e) < len(names) {
+		return names[e]
+	}
+	return fmt.Sprintf("encoding %d", uint8(e))
+}
+
+// maxDepth bounds columns inside columns. A writer nests twice at most; a third level leaves room to grow.
+const maxDepth = 4
+
+var (
+	// ErrMalformed is returned for bytes that are no column or table, or whose content contradicts their length.
+	ErrMalformed = errors.New("malformed column")
+	// ErrUnknown is returned for an encoding that this version does not know. The column can be stepped over.
+	ErrUnknown = errors.New("unknown column encoding")
+)
+
+// A Column is one column of a table, found but not yet decoded.
+type Column struct {
+	Field uint64
+	Enc   Encoding
+	Body  []byte
+}
+
+// Const reports the value that all rows share, if the column is stored as a constant.
+func (c Column) Const() (uint64, bool) {
+	if c.Enc != Const {
+		return 0, false
+	}
+	v, n := binary.Uvarint(c.Body)
+	return v, n == len(c.Body)
+}
+
+// A Table is a set of columns of one length, found but not yet decoded.
+type Table struct {
+	Kind  uint64
+	ID    uint64
+	Rows  uint64
+	Width uint64 // number of words a row has; columns of a zero word are left out, so the columns can't tell
+	body  []byte
+}
+
+// Next takes the next column off the table. At the end it returns false and no error.
+func (t *Table) Next() (Column, bool, error) {
+	if len(t.body) == 0 {
+		return Column{}, false, nil
+	}
+	field, rest, ok := uvarint(t.body)
+	if !ok {
+		return Column{}, false, ErrMalformed
+	}
+	c, rest, err := parse(rest)
+	if err != nil {
+		return Column{}, false, err
+	}
+	c.Field = field
+	t.body = rest
+	return c, true, nil
+}
+
+// NextTable takes the next table off b and returns what follows it.
+func NextTable(b []byte) (t Table, rest []byte, err error) {
+	var size uint64
+	for _, p := range []*uint64{&t.Kind, &t.ID, &t.Rows, &t.Width, &size} {
+		v, r, ok := uvarint(b)
+		if !ok {
+			return t, nil, ErrMalformed
+		}
+		*p, b = v, r
+	}
+	if size > uint64(len(b)) {
+		return t, nil, ErrMalformed
+	}
+	t.body = b[:size]
+	return t, b[size:], nil
+}
+
+// parse reads a column without its field number.
+func parse(b []byte) (c Column, rest []byte, err error) {
+	if len(b) == 0 {
+		return c, nil, ErrMalformed
+	}
+	c.Enc = Encoding(b[0])
+	size, b, ok := uvarint(b[1:])
+	if !ok || size > uint64(len(b)) {
+		return c, nil, ErrMalformed
+	}
+	c.Body = b[:size]
+	return c, b[size:], nil
+}
+
+func uvarint(b []byte) (v uint64, rest []byte, ok bool) {
+	v, n := binary.Uvarint(b)
+	if n <= 0 {
+		return 0, nil, false
+	}
+	return v, b[n:], true
+}

@@ -1,0 +1,189 @@
+package column
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// columns are vectors that make the encoder choose each of its encodings.
+func columns() map[string][]uint64 {
+	r := rand.New(rand.NewPCG(1, 2))
+	fill := func(n int, f func(i int) uint64) []uint64 {
+		v := make([]uint64, n)
+		for i := range v {
+			v[i] = f(i)
+		}
+		return v
+	}
+	return map[string][]uint64{
+		"const":       fill(1000, func(int) uint64 { return 77 }),
+		"zero":        fill(10, func(int) uint64 { return 0 }),
+		"one":         {1 << 63},
+		"for8":        fill(1000, func(int) uint64 { return 1<<40 + uint64(r.IntN(200)) }),
+		"for16":       fill(1000, func(int) uint64 { return 5 + uint64(r.IntN(60000)) }),
+		"for32":       fill(1000, func(int) uint64 { return 1<<50 + uint64(r.Uint32()) }),
+		"fixed64":     fill(1000, func(int) uint64 { return r.Uint64() }),
+		"signed":      fill(1000, func(int) uint64 { return uint64(int64(r.IntN(100)) - 50) }),
+		"delta":       fill(1000, func(i int) uint64 { return uint64(i)*4096 + uint64(r.IntN(10)) }),
+		"run-length":  fill(5000, func(i int) uint64 { return uint64(i/700) * 1e12 }),
+		"dict":        fill(1000, func(int) uint64 { return []uint64{3, 1 << 60, 1 << 33, ^uint64(0)}[r.IntN(4)] }),
+		"dict-full":   fill(5000, func(int) uint64 { return uint64(r.IntN(256)) << 50 }),
+		"dict-over":   fill(5000, func(int) uint64 { return uint64(r.IntN(300)) << 50 }),
+		"uvarint":     fill(1000, func(i int) uint64 { return uint64(r.IntN(10000)) + uint64(1)<<(40*uint(b2i(i%50 == 0))) }),
+		"extremes":    {0, ^uint64(0), 0, 1, 1 << 63, 1<<63 - 1, 0, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5},
+		"down":        fill(300, func(i int) uint64 { return uint64(-i * 1000) }),
+		"few":         {9, 1 << 40, 3},
+		"long steady": fill(40000, func(i int) uint64 { return uint64(i) * 64 }),
+	}
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+var expected = map[string]Encoding{
+	"const": Const, "for8": For8, "for16": For16, "for32": For32, "fixed64": Fixed64, "signed": For8, "delta": Delta, "run-length": RunLength,
+	"dict": Dict, "dict-full": Dict, "uvarint": Uvarint, "long steady": Delta,
+}
+
+func TestRoundTrip(t *testing.T) {
+	var e Encoder
+	var d Decoder
+	for name, v := range columns() {
+		b := e.Append(nil, v)
+		c, rest, err := parse(b)
+		if err != nil || len(rest) != 0 {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if want, ok := expected[name]; ok && c.Enc != want {
+			t.Errorf("%s is stored as %s, want %s", name, c.Enc, want)
+		}
+		got := make([]uint64, len(v))
+		if err := d.Words(got, len(v), c); err != nil {
+			t.Fatalf("%s as %s: %v", name, c.Enc, err)
+		}
+		if !slices.Equal(got, v) {
+			t.Fatalf("%s as %s gives other values", name, c.Enc)
+		}
+		if len(b) > len(v)*8+12 {
+			t.Errorf("%s: %d values take %d bytes", name, len(v), len(b))
+		}
+		for n := range b {
+			if c, rest, err := parse(b[:n]); err == nil && len(rest) == 0 && d.Words(make([]uint64, len(v)), len(v), c) == nil {
+				t.Fatalf("%s: %d of %d bytes decode", name, n, len(b))
+			}
+			if n > 100 {
+				break
+			}
+		}
+	}
+}
+
+func TestTable(t *testing.T) {
+	var e Encoder
+	var d Decoder
+	words := []uint64{5, 6, 7, 1 << 40, 9, 10, 11, 12, 13}
+	rows := []uint32{0, 3, 8}
+	values := []uint64{100, 1 << 50, 7}
+	lens, text := []uint64{1, 0, 2, 0, 0, 3, 0, 0, 0}, []byte("abbccc")
+	e.Begin([]byte("before"), 3, 4, 9, 2)
+	e.Words(0, words)
+	e.Words(1, make([]uint64, 9))
+	e.Sparse(70000, 9, rows, values)
+	e.Strings(2, lens, text)
+	b := append(e.End(), "after"...)
+
+	table, rest, err := NextTable(b[len("before"):])
+	if err != nil || string(rest) != "after" || table.Kind != 3 || table.ID != 4 || table.Rows != 9 || table.Width != 2 {
+		t.Fatalf("%+v, %q, %v", table, rest, err)
+	}
+	got := make([]uint64, 9)
+	var fields []uint64
+	for {
+		c, ok, err := table.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !ok {
+			break
+		}
+		fields = append(fields, c.Field)
+		switch c.Field {
+		case 0:
+			if err := d.Words(got, 9, c); err != nil || !slices.Equal(got, words) {
+				t.Fatal(got, err)
+			}
+		case 70000:
+			if err := d.Words(got, 9, c); err != nil || !slices.Equal(got, []uint64{100, 0, 0, 1 << 50, 0, 0, 0, 0, 7}) {
+				t.Fatal(got, err)
+			}
+			bitmap, inner, n, err := d.Present(c, 9)
+			if err != nil || n != 3 || !slices.Equal(bitmap, []byte{9, 1}) {
+				t.Fatal(bitmap, n, err)
+			}
+			if err := d.Words(got, n, inner); err != nil || !slices.Equal(got[:3], values) {
+				t.Fatal(got, err)
+			}
+		case 2:
+			data, err := d.Strings(got, 9, c)
+			if err != nil || !slices.Equal(got, lens) || string(data) != string(text) {
+				t.Fatal(got, data, err)
+			}
+		}
+	}
+	if !slices.Equal(fields, []uint64{0, 70000, 2}) {
+		t.Fatalf("fields %v: a column of zeros is not stored", fields)
+	}
+}
+
+func TestUnknownEncoding(t *testing.T) {
+	var d Decoder
+	c, rest, err := parse([]byte{200, 2, 1, 2, 9})
+	if err != nil || len(rest) != 1 {
+		t.Fatal(err)
+	}
+	if err := d.Words(make([]uint64, 1), 1, c); err != ErrUnknown {
+		t.Fatal(err)
+	}
+}
+
+func FuzzColumnDecode(f *testing.F) {
+	var e Encoder
+	for _, v := range columns() {
+		if len(v) <= 1000 {
+			f.Add(uint16(len(v)), e.Append(nil, v))
+		}
+	}
+	f.Fuzz(func(t *testing.T, n uint16, b []byte) {
+		c, _, err := parse(b)
+		if err != nil {
+			return
+		}
+		var d Decoder
+		dst := make([]uint64, n)
+		if d.Words(dst, int(n), c) == nil && n > 0 {
+			// What decodes must come back when it is encoded again.
+			again, _, err := parse(e.Append(nil, dst))
+			got := make([]uint64, n)
+			if err != nil || d.Words(got, int(n), again) != nil || !slices.Equal(got, dst) {
+				t.Fatal("encoding again gives other values")
+			}
+		}
+		_, _ = d.Strings(make([]uint64, n), int(n), c)
+		for rest := b; len(rest) > 0; {
+			var table Table
+			if table, rest, err = NextTable(rest); err != nil {
+				return
+			}
+			for {
+				if _, ok, err := table.Next(); !ok || err != nil {
+					break
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,258 @@
+package column
+
+import (
+	"encoding/binary"
+	"math/bits"
+)
+
+// A Decoder turns columns back into words. The zero value is ready.
+type Decoder struct {
+	scratch [maxDepth][2][]uint64
+}
+
+// Words decodes the n rows of c into dst, which has at least as many. Absent rows of a Presence column are set to zero. The error is ErrMalformed, or ErrUnknown for an encoding of a later version; dst is then undefined.
+func (d *Decoder) Words(dst []uint64, n int, c Column) error {
+	if n == 0 {
+		return nil
+	}
+	if n > len(dst) {
+		return ErrMalformed
+	}
+	return d.words(dst[:n], c, 0)
+}
+
+// Present returns the bitmap of the rows that have a value, and the column of these values; a nil bitmap means all n.
+func (d *Decoder) Present(c Column, n int) (bitmap []byte, inner Column, count int, err error) {
+	if c.Enc != Presence {
+		return nil, c, n, nil
+	}
+	k, b, ok := uvarint(c.Body)
+	size := (n + 7) / 8
+	if !ok || k > uint64(n) || size > len(b) {
+		return nil, c, 0, ErrMalformed
+	}
+	bitmap = b[:size]
+	set := 0
+	for i, x := range bitmap {
+		if i == size-1 && n%8 != 0 && x>>(n%8) != 0 {
+			return nil, c, 0, ErrMalformed
+		}
+		set += bits.OnesCount8(x)
+	}
+	inner, rest, err := parse(b[size:])
+	if err != nil || len(rest) != 0 || set != int(k) {
+		return nil, c, 0, ErrMalformed
+	}
+	return bitmap, inner, int(k), nil
+}
+
+// Strings decodes a Bytes column of n rows: the lengths go to lens, which must hold n, and the strings lie one after another in
+// the data returned, which shares memory with the column.
+func (d *Decoder) Strings(lens []uint64, n int, c Column) (data []byte, err error) {
+	if c.Enc != Bytes {
+		if c.Enc > Dict {
+			return nil, ErrUnknown
+		}
+		return nil, ErrMalformed
+	}
+	inner, data, err := parse(c.Body)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.Words(lens, n, inner); err != nil {
+		return nil, err
+	}
+	left := uint64(len(data))
+	for _, l := range lens[:n] {
+		if l > left {
+			return nil, ErrMalformed
+		}
+		left -= l
+	}
+	if left != 0 {
+		return nil, ErrMalformed
+	}
+	return data, nil
+}
+
+// words decodes as many rows as dst has, which is at least one.
+func (d *Decoder) words(dst []uint64, c Column, depth int) error {
+	switch {
+	case depth >= maxDepth || c.Enc == Bytes:
+		return ErrMalformed
+	case c.Enc > Dict:
+		return ErrUnknown
+	case c.Enc == Fixed64:
+		if len(c.Body) != len(dst)*8 {
+			return ErrMalformed
+		}
+		for i := range dst {
+			dst[i] = binary.LittleEndian.Uint64(c.Body[i*8:])
+		}
+		return nil
+	case c.Enc == Presence:
+		return d.sparse(dst, c, depth)
+	}
+	base, b, ok := uvarint(c.Body)
+	if !ok {
+		return ErrMalformed
+	}
+	switch c.Enc {
+	case Const:
+		if len(b) != 0 {
+			return ErrMalformed
+		}
+		for i := range dst {
+			dst[i] = base
+		}
+	case For8:
+		if len(b) != len(dst) {
+			return ErrMalformed
+		}
+		for i, x := range b {
+			dst[i] = base + uint64(x)
+		}
+	case For16:
+		if len(b) != len(dst)*2 {
+			return ErrMalformed
+		}
+		for i := range dst {
+			dst[i] = base + uint64(binary.LittleEndian.Uint16(b[i*2:]))
+		}
+	case For32:
+		if len(b) != len(dst)*4 {
+			return ErrMalformed
+		}
+		for i := range dst {
+			dst[i] = base + uint64(binary.LittleEndian.Uint32(b[i*4:]))
+		}
+	case Uvarint:
+		return uvarints(dst, base, b)
+	case Delta:
+		return d.delta(dst, base, b, depth)
+	case RunLength:
+		return d.runs(dst, base, b, depth)
+	case Dict:
+		return d.dict(dst, base, b, depth)
+	}
+	return nil
+}
+
+func uvarints(dst []uint64, base uint64, b []byte) error {
+	for i := range dst {
+		if len(b) > 0 && b[0] < 0x80 {
+			dst[i] = base + uint64(b[0])
+			b = b[1:]
+			continue
+		}
+		v, k := binary.Uvarint(b)
+		if k <= 0 {
+			return ErrMalformed
+		}
+		dst[i] = base + v
+		b = b[k:]
+	}
+	if len(b) != 0 {
+		return ErrMalformed
+	}
+	return nil
+}
+
+func (d *Decoder) delta(dst []uint64, first uint64, b []byte, depth int) error {
+	inner, rest, err := parse(b)
+	if err != nil || len(rest) != 0 {
+		return ErrMalformed
+	}
+	dst[0] = first
+	if len(dst) == 1 {
+		return nil
+	}
+	if err := d.words(dst[1:], inner, depth+1); err != nil {
+		return err
+	}
+	x := first
+	for i, step := range dst[1:] {
+		x += step
+		dst[i+1] = x
+	}
+	return nil
+}
+
+func (d *Decoder) runs(dst []uint64, runs uint64, b []byte, depth int) error {
+	if runs == 0 || runs > uint64(len(dst)) {
+		return ErrMalformed
+	}
+	values, counts := grow(&d.scratch[depth][0], int(runs)), grow(&d.scratch[depth][1], int(runs))
+	if err := d.pair(values, counts, b, depth); err != nil {
+		return err
+	}
+	for i, n := range counts {
+		if n > uint64(len(dst)) {
+			return ErrMalformed
+		}
+		x := values[i]
+		for k := range dst[:n] {
+			dst[k] = x
+		}
+		dst = dst[n:]
+	}
+	if len(dst) != 0 {
+		return ErrMalformed
+	}
+	return nil
+}
+
+func (d *Decoder) dict(dst []uint64, size uint64, b []byte, depth int) error {
+	if size == 0 || size > uint64(len(dst)) {
+		return ErrMalformed
+	}
+	values := grow(&d.scratch[depth][0], int(size))
+	if err := d.pair(values, dst, b, depth); err != nil {
+		return err
+	}
+	for i, at := range dst {
+		if at >= uint64(len(values)) {
+			return ErrMalformed
+		}
+		dst[i] = values[at]
+	}
+	return nil
+}
+
+func (d *Decoder) sparse(dst []uint64, c Column, depth int) error {
+	bitmap, inner, k, err := d.Present(c, len(dst))
+	if err != nil {
+		return err
+	}
+	values := grow(&d.scratch[depth][0], k)
+	if k > 0 {
+		if err := d.words(values, inner, depth+1); err != nil {
+			return err
+		}
+	}
+	for i := range dst {
+		if bitmap[i/8]>>(i%8)&1 == 0 {
+			dst[i] = 0
+			continue
+		}
+		dst[i] = values[0]
+		values = values[1:]
+	}
+	return nil
+}
+
+// pair decodes the two columns that make up b.
+func (d *Decoder) pair(x, y []uint64, b []byte, depth int) error {
+	c, b, err := parse(b)
+	if err != nil {
+		return err
+	}
+	if err := d.words(x, c, depth+1); err != nil {
+		return err
+	}
+	c, b, err = parse(b)
+	if err != nil || len(b) != 0 {
+		return ErrMalformed
+	}
+	return d.words(y, c, depth+1)
+}

@@ -1,0 +1,438 @@
+package column
+
+import (
+	"encoding/binary"
+	"math/bits"
+)
+
+// An Encoder appends columns and tables to a byte slice, choosing an encoding for each column.
+// The zero value is ready.
+type Encoder struct {
+	gather []uint64
+	diff   []uint64
+	index  []uint64
+	dict   [dictSlots]uint64
+	slot   [dictSlots]uint16 // 1 + position in values, 0 when free
+	value  []uint64
+	count  []uint64
+	table  []byte
+
+	head [5]uint64 // kind, id, rows, width of the open table
+	dst  []byte
+}
+
+// dictSlots keeps the table of a dictionary at most half full: positions are one byte, so 256 values at most.
+const (
+	dictSlots = 512
+	dictMax   = 256
+)
+
+// Begin opens a table that will be appended to dst by End. Columns are added between the two.
+func (e *Encoder) Begin(dst []byte, kind, id, rows, width uint64) {
+	e.dst = dst
+	e.head = [5]uint64{kind, id, rows, width}
+	e.table = e.table[:0]
+}
+
+// End closes the table and returns dst with it.
+func (e *Encoder) End() []byte {
+	dst := e.dst
+	for _, v := range e.head[:4] {
+		dst = binary.AppendUvarint(dst, v)
+	}
+	dst = binary.AppendUvarint(dst, uint64(len(e.table)))
+	dst = append(dst, e.table...)
+	e.dst = nil
+	return dst
+}
+
+// Words adds a column of words to the open table; v has as many as the table has rows. A column of zeros is left
+// out: a reader takes a missing column for zeros, and most fields of most tables are never used.
+func (e *Encoder) Words(field uint64, v []uint64) {
+	lo, hi := span(v)
+	if lo == 0 && hi == 0 {
+		return
+	}
+	e.table = binary.AppendUvarint(e.table, field)
+	e.table = e.appendSpan(e.table, v, lo, hi)
+}
+
+// Constant adds a column that has the same word in every row.
+func (e *Encoder) Constant(field, x uint64) {
+	if x != 0 {
+		e.table = appendConst(binary.AppendUvarint(e.table, field), x)
+	}
+}
+
+// Strided adds a column of n words that lie in rows, at rows[at], rows[at+stride] and so on. Most columns of most tables are
+// constant, which is seen without copying them.
+func (e *Encoder) Strided(field uint64, rows []uint64, at, stride, n int) {
+	if n == 0 {
+		return
+	}
+	rows = rows[at : at+(n-1)*stride+1]
+	first := rows[0]
+	same := 1
+	for i := stride; i < len(rows) && rows[i] == first; i += stride {
+		same++
+	}
+	if same == n {
+		e.Constant(field, first)
+		return
+	}
+	v := grow(&e.gather, n)
+	lo, hi := first, first
+	for i, k := 0, 0; i < len(v) && k < len(rows); i, k = i+1, k+stride {
+		x := rows[k]
+		v[i] = x
+		lo, hi = min(lo, x), max(hi, x)
+	}
+	e.table = binary.AppendUvarint(e.table, field)
+	e.table = e.appendSpan(e.table, v, lo, hi)
+}
+
+// Sparse adds a column that has a value only in the rows listed (ascending), for a table of n rows.
+func (e *Encoder) Sparse(field uint64, n int, rows []uint32, v []uint64) {
+	e.table = binary.AppendUvarint(e.table, field)
+	if len(rows) == n {
+		e.table = e.Append(e.table, v)
+		return
+	}
+	size := (n + 7) / 8
+	e.table = e.nested(e.table, Presence, func(dst []byte) []byte {
+		dst = binary.AppendUvarint(dst, uint64(len(rows)))
+		at := len(dst)
+		dst = append(dst, make([]byte, size)...)
+		for _, r := range rows {
+			dst[at+int(r/8)] |= 1 << (r % 8)
+		}
+		return e.Append(dst, v)
+	})
+}
+
+// Strings adds a column of byte strings: lens has one length a row, data holds them without gaps.
+func (e *Encoder) Strings(field uint64, lens []uint64, data []byte) {
+	e.table = binary.AppendUvarint(e.table, field)
+	e.table = e.nested(e.table, Bytes, func(dst []byte) []byte {
+		return append(e.Append(dst, lens), data...)
+	})
+}
+
+// Append appends one column without a field number, in the encoding that looks smallest.
+func (e *Encoder) Append(dst []byte, v []uint64) []byte {
+	lo, hi := span(v)
+	return e.appendSpan(dst, v, lo, hi)
+}
+
+// appendSpan chooses by the range of the values, which one pass gives exactly, and by a sample of 64 for what would need more: runs,
+// steady steps and few distinct values are looked for only where the sample shows them.
+func (e *Encoder) appendSpan(dst []byte, v []uint64, lo, hi uint64) []byte {
+	if len(v) == 0 {
+		return append(dst, byte(Const), 1, 0)
+	}
+	if lo == hi {
+		return appendConst(dst, lo)
+	}
+	// Values around zero, as differences are, have a small range only when they are taken as signed.
+	if hi-lo > 1<<63 {
+		if l, h := signedSpan(v); uint64(h-l) < hi-lo {
+			lo, hi = uint64(l), uint64(h)
+		}
+	}
+	width := widthOf(hi - lo)
+	const few = 16
+	if len(v) < few {
+		return appendFor(dst, v, lo, width)
+	}
+
+	s := sample(v)
+	if s.runs*16 <= s.n {
+		if out, ok := e.runLength(dst, v); ok {
+			return out
+		}
+	}
+	if width >= 2 && widthOf(s.step) < width {
+		if out, ok := e.delta(dst, v, width); ok {
+			return out
+		}
+	}
+	if width >= 4 {
+		// 256 values show some 57 different ones in a sample of 64.
+		if s.distinct*16 <= s.n*15 {
+			if out, ok := e.dictionary(dst, v); ok {
+				return out
+			}
+		}
+		// A few far values among many near ones: a length for each value is then less than the width of the farthest.
+		if size := uvarintSize(v, lo); size*5 < len(v)*width*3 {
+			return appendUvarints(dst, v, lo, size)
+		}
+	}
+	return appendFor(dst, v, lo, width)
+}
+
+// nested appends a column whose body is written by f, which may append other columns.
+func (e *Encoder) nested(dst []byte, enc Encoding, f func([]byte) []byte) []byte {
+	at := len(dst)
+	// The length is known only after the body; five bytes are enough for it and are closed up when it is shorter.
+	dst = append(dst, byte(enc), 0, 0, 0, 0, 0)
+	dst = f(dst)
+	size := uint64(len(dst) - at - 6)
+	n := binary.PutUvarint(dst[at+1:at+6], size)
+	copy(dst[at+1+n:], dst[at+6:])
+	return dst[:len(dst)-(5-n)]
+}
+
+func (e *Encoder) runLength(dst []byte, v []uint64) ([]byte, bool) {
+	values, counts := e.value[:0], e.count[:0]
+	limit := len(v) / 8
+	start := 0
+	for i := 1; i <= len(v); i++ {
+		if i < len(v) && v[i] == v[start] {
+			continue
+		}
+		values = append(values, v[start])
+		counts = append(counts, uint64(i-start))
+		start = i
+		if len(values) > limit {
+			e.value, e.count = values, counts
+			return dst, false
+		}
+	}
+	e.value, e.count = values, counts
+	return e.nested(dst, RunLength, func(dst []byte) []byte {
+		dst = binary.AppendUvarint(dst, uint64(len(values)))
+		return appendPlain(appendPlain(dst, values), counts)
+	}), true
+}
+
+func (e *Encoder) delta(dst []byte, v []uint64, width int) ([]byte, bool) {
+	diff := grow(&e.diff, len(v)-1)
+	prev := v[0]
+	lo, hi := int64(1<<63-1), int64(-1<<63)
+	for i, x := range v[1:] {
+		d := x - prev
+		prev = x
+		diff[i] = d
+		lo, hi = min(lo, int64(d)), max(hi, int64(d))
+	}
+	if widthOf(uint64(hi-lo)) >= width && lo != hi {
+		return dst, false
+	}
+	return e.nested(dst, Delta, func(dst []byte) []byte {
+		dst = binary.AppendUvarint(dst, v[0])
+		return appendPlain(dst, diff)
+	}), true
+}
+
+func (e *Encoder) dictionary(dst []byte, v []uint64) ([]byte, bool) {
+	index := grow(&e.index, len(v))
+	values := e.value[:0]
+	clear(e.slot[:])
+	for i, x := range v {
+		h := (x * 0x9E3779B97F4A7C15) >> (64 - 9)
+		for {
+			s := e.slot[h]
+			if s == 0 {
+				if len(values) == dictMax {
+					e.value = values
+					return dst, false
+				}
+				values = append(values, x)
+				e.dict[h] = x
+				e.slot[h] = uint16(len(values))
+				index[i] = uint64(len(values) - 1)
+				break
+			}
+			if e.dict[h] == x {
+				index[i] = uint64(s - 1)
+				break
+			}
+			h = (h + 1) % dictSlots
+		}
+	}
+	e.value = values
+	if len(values)*4 > len(v) {
+		return dst, false
+	}
+	return e.nested(dst, Dict, func(dst []byte) []byte {
+		dst = binary.AppendUvarint(dst, uint64(len(values)))
+		return appendPlain(appendPlain(dst, values), index)
+	}), true
+}
+
+// appendPlain appends a column inside a column: only encodings that hold no further one.
+func appendPlain(dst []byte, v []uint64) []byte {
+	if len(v) == 0 {
+		return append(dst, byte(Const), 1, 0)
+	}
+	lo, hi := span(v)
+	if lo == hi {
+		return appendConst(dst, lo)
+	}
+	if hi-lo > 1<<63 {
+		if l, h := signedSpan(v); uint64(h-l) < hi-lo {
+			lo, hi = uint64(l), uint64(h)
+		}
+	}
+	width := widthOf(hi - lo)
+	if width >= 4 {
+		if size := uvarintSize(v, lo); size*5 < len(v)*width*3 {
+			return appendUvarints(dst, v, lo, size)
+		}
+	}
+	return appendFor(dst, v, lo, width)
+}
+
+func appendConst(dst []byte, x uint64) []byte {
+	dst = append(dst, byte(Const), byte(uvarintLen(x)))
+	return binary.AppendUvarint(dst, x)
+}
+
+func appendUvarints(dst []byte, v []uint64, base uint64, size int) []byte {
+	dst = append(dst, byte(Uvarint))
+	dst = binary.AppendUvarint(dst, uint64(uvarintLen(base)+size))
+	dst = binary.AppendUvarint(dst, base)
+	for _, x := range v {
+		dst = binary.AppendUvarint(dst, x-base)
+	}
+	return dst
+}
+
+func appendFor(dst []byte, v []uint64, base uint64, width int) []byte {
+	if width == 8 {
+		dst = append(dst, byte(Fixed64))
+		dst = binary.AppendUvarint(dst, uint64(len(v)*8))
+		dst, b := extend(dst, len(v)*8)
+		for i, x := range v {
+			binary.LittleEndian.PutUint64(b[i*8:], x)
+		}
+		return dst
+	}
+	enc := [...]Encoding{1: For8, 2: For16, 4: For32}[width]
+	dst = append(dst, byte(enc))
+	dst = binary.AppendUvarint(dst, uint64(uvarintLen(base)+len(v)*width))
+	dst = binary.AppendUvarint(dst, base)
+	dst, b := extend(dst, len(v)*width)
+	switch width {
+	case 1:
+		b = b[:len(v)]
+		for i, x := range v {
+			b[i] = byte(x - base)
+		}
+	case 2:
+		for i, x := range v {
+			binary.LittleEndian.PutUint16(b[i*2:], uint16(x-base))
+		}
+	case 4:
+		for i, x := range v {
+			binary.LittleEndian.PutUint32(b[i*4:], uint32(x-base))
+		}
+	}
+	return dst
+}
+
+// shape is what a sample of a column shows.
+type shape struct {
+	n, runs, distinct int
+	step              uint64 // range of the differences between neighbours, taken as signed
+}
+
+// sample looks at eight stretches of eight neighbours, spread evenly.
+func sample(v []uint64) shape {
+	const stretches, length = 8, 8
+	var seen [64]uint64
+	s := shape{}
+	lo, hi := int64(1<<63-1), int64(-1<<63)
+	for k := range stretches {
+		at := (len(v) - length) * k / (stretches - 1)
+		s.runs++
+		for i := range length {
+			x := v[at+i]
+			seen[s.n] = x
+			s.n++
+			if i == 0 {
+				continue
+			}
+			d := int64(x - v[at+i-1])
+			lo, hi = min(lo, d), max(hi, d)
+			if d != 0 {
+				s.runs++
+			}
+		}
+	}
+	s.step = uint64(hi - lo)
+	// Stretches begin runs of their own; a column in one run shows eight, so count from there.
+	s.runs -= stretches - 1
+	for i, x := range seen {
+		fresh := 1
+		for _, y := range seen[:i] {
+			if x == y {
+				fresh = 0
+				break
+			}
+		}
+		s.distinct += fresh
+	}
+	return s
+}
+
+func span(v []uint64) (lo, hi uint64) {
+	if len(v) == 0 {
+		return 0, 0
+	}
+	lo, hi = v[0], v[0]
+	for _, x := range v {
+		lo, hi = min(lo, x), max(hi, x)
+	}
+	return lo, hi
+}
+
+func signedSpan(v []uint64) (lo, hi int64) {
+	lo, hi = int64(v[0]), int64(v[0])
+	for _, x := range v {
+		lo, hi = min(lo, int64(x)), max(hi, int64(x))
+	}
+	return lo, hi
+}
+
+func widthOf(span uint64) int {
+	switch {
+	case span < 1<<8:
+		return 1
+	case span < 1<<16:
+		return 2
+	case span < 1<<32:
+		return 4
+	}
+	return 8
+}
+
+func uvarintLen(x uint64) int { return (bits.Len64(x|1) + 6) / 7 }
+
+func uvarintSize(v []uint64, base uint64) int {
+	n := 0
+	for _, x := range v {
+		n += uvarintLen(x - base)
+	}
+	return n
+}
+
+// extend lengthens dst by n bytes, whose content the caller sets, and returns them too.
+func extend(dst []byte, n int) (all, added []byte) {
+	at := len(dst)
+	if cap(dst)-at < n {
+		grown := make([]byte, at, (at+n)*3/2)
+		copy(grown, dst)
+		dst = grown
+	}
+	dst = dst[:at+n]
+	return dst, dst[at:]
+}
+
+func grow(s *[]uint64, n int) []uint64 {
+	if cap(*s) < n {
+		*s = make([]uint64, n+n/4)
+	}
+	return (*s)[:n]
+}

@@ -1,0 +1,50 @@
+package container
+
+import (
+	"errors"
+	"fmt"
+)
+
+// ErrNotTrace is returned for a file that is something else.
+type ErrNotTrace struct {
+	Path  string
+	Found string // what the file starts with, in words
+}
+
+func (e *ErrNotTrace) Error() string {
+	return fmt.Sprintf("%s: not an acltrace trace: found %s", e.Path, e.Found)
+}
+
+// ErrVersion is returned for a file of a newer major version, or one that needs a feature of a later release.
+type ErrVersion struct {
+	Path     string
+	Major    uint16
+	Minor    uint16
+	Incompat uint32 // the feature bits that are not known here
+}
+
+func (e *ErrVersion) Error() string {
+	if e.Incompat != 0 {
+		return fmt.Sprintf("%s: trace needs features %#x that this acltrace does not know; upgrade acltrace", e.Path, e.Incompat)
+	}
+	return fmt.Sprintf("%s: trace format version %d.%d is newer than this acltrace can read (%d.x); upgrade acltrace", e.Path, e.Major, e.Minor, Major)
+}
+
+// ErrTruncated is returned for a file that ends before anything in it can be read.
+var ErrTruncated = errors.New("trace is cut off")
+
+// ErrCorrupt names a place in a file whose bytes are not what was written.
+type ErrCorrupt struct {
+	Path   string
+	Offset int64  // of the chunk, in bytes from the start of the file
+	Chunk  Type   // 0 when the type can't be told
+	Seq    uint64 // sequence number of the chunk, where the type can be told
+	What   string
+}
+
+func (e *ErrCorrupt) Error() string {
+	if e.Chunk == 0 {
+		return fmt.Sprintf("%s: corrupt at offset %d: %s", e.Path, e.Offset, e.What)
+	}
+	return fmt.Sprintf("%s: corrupt %s chunk %d at offset %d: %s", e.Path, e.Chunk, e.Seq, e.Offset, e.What)
+}

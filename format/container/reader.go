@@ -1,0 +1,390 @@
+package container
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+)
+
+// A File is a trace opened for reading.
+type File struct {
+	path     string
+	r        io.ReaderAt
+	size     int64
+	close    func() error
+	header   FileHeader
+	entries  []Entry
+	recovery *Recovery
+
+	mu     sync.Mutex
+	damage []ErrCorrupt
+}
+
+// A Recovery says what a file without a readable end still held.
+type Recovery struct {
+	Chunks     int    // whole chunks found
+	LostBytes  int64  // bytes that belong to none of them
+	LostChunks uint64 // chunks that the sequence numbers show to be missing
+	LastTime   int64  // latest time in any chunk found, nanoseconds
+	Reason     string // why the index was not used
+}
+
+// Open opens the file by its index, or walks it when it has none.
+func Open(path string) (*File, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("open trace: %w", err)
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = &ErrNotTrace{Path: path, Found: "something that is not a regular file"}
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	file, err := NewFile(path, f, info.Size())
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	file.close = f.Close
+	return file, nil
+}
+
+// NewFile reads a trace of the given size from r; path is only used in messages.
+func NewFile(path string, r io.ReaderAt, size int64) (*File, error) {
+	f := &File{path: path, r: r, size: size, close: func() error { return nil }}
+	if err := f.readHeader(); err != nil {
+		return nil, err
+	}
+	if reason := f.readIndex(); reason != "" {
+		if err := f.walk(reason); err != nil {
+			return nil, err
+		}
+	}
+	return f, nil
+}
+
+// Close closes the file.
+func (f *File) Close() error { return f.close() }
+
+// Path is the name that the file was opened by.
+func (f *File) Path() string { return f.path }
+
+// Size is the length of the file in bytes when it was opened.
+func (f *File) Size() int64 { return f.size }
+
+// Header returns the file header.
+func (f *File) Header() FileHeader { return f.header }
+
+// Entries returns the chunks in file order, without index and end. The slice must not be changed.
+func (f *File) Entries() []Entry { return f.entries }
+
+// Recovery is nil when the file has its end and its index.
+func (f *File) Recovery() *Recovery { return f.recovery }
+
+// Damage returns the places found damaged so far; chunks are only looked at when they are read.
+func (f *File) Damage() []ErrCorrupt {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return append([]ErrCorrupt(nil), f.damage...)
+}
+
+// Corrupt notes damage found in chunk e, once for each chunk, and returns it as an error.
+func (f *File) Corrupt(e *Entry, what string) error {
+	c := ErrCorrupt{Path: f.path, Offset: e.Offset, Chunk: e.Type, Seq: e.Seq, What: what}
+	f.note(c)
+	return &c
+}
+
+func (f *File) note(c ErrCorrupt) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i := range f.damage {
+		if f.damage[i].Offset == c.Offset {
+			return
+		}
+	}
+	f.damage = append(f.damage, c)
+}
+
+// Read reads, verifies and unpacks the chunk into buf's memory where that is large enough. An ErrCorrupt is noted in Damage;
+// any other error comes from the file system.
+func (f *File) Read(e *Entry, buf []byte) ([]byte, error) {
+	p := bufPool.Get().(*[]byte)
+	defer bufPool.Put(p)
+	need := HeaderLen + int(e.StoredLen)
+	// The entry may come from a hostile index: never allocate for bytes that the file does not have.
+	if e.Offset < 0 || e.end() > f.size {
+		return nil, f.Corrupt(e, "lies behind the end of the file")
+	}
+	if cap(*p) < need {
+		*p = make([]byte, need+need/4)
+	}
+	b := (*p)[:need]
+	if _, err := f.r.ReadAt(b, e.Offset); err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("read trace: %w", err)
+	}
+	stored := b[HeaderLen:]
+	if checksum(stored) != e.CRC {
+		return nil, f.Corrupt(e, "checksum of the content differs")
+	}
+	if h, ok := decodeHeader(b); !ok || h != e.Header {
+		// The index has the same header and the content is what was written: nothing is lost, but the file is not sound.
+		_ = f.Corrupt(e, "header differs from the index; content is whole")
+	}
+	raw, err := decompress(buf, stored, e.Codec, int(e.RawLen))
+	if err != nil {
+		return nil, f.Corrupt(e, err.Error())
+	}
+	return raw, nil
+}
+
+// Padding verifies that the bytes between the chunk and the next are zero.
+func (f *File) Padding(e *Entry) error {
+	n := min(e.next(), f.size) - e.end()
+	var b [8]byte
+	if n <= 0 {
+		return nil
+	}
+	if _, err := f.r.ReadAt(b[:n], e.end()); err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("read trace: %w", err)
+	}
+	if b != [8]byte{} {
+		return f.Corrupt(e, "padding is not zero; content is whole")
+	}
+	return nil
+}
+
+// Tail verifies the chunks that Entries leaves out: index and end, which Open has read where it could, and their padding.
+func (f *File) Tail() error {
+	next := int64(f.header.length)
+	if n := len(f.entries); n > 0 {
+		next = f.entries[n-1].next()
+	}
+	for next+HeaderLen <= f.size {
+		e, err := f.headerAt(next)
+		if err != nil {
+			return err
+		}
+		if _, err := f.Read(&e, nil); err != nil {
+			return err
+		}
+		if err := f.Padding(&e); err != nil {
+			return err
+		}
+		next = e.next()
+	}
+	return nil
+}
+
+func (f *File) readHeader() error {
+	b := make([]byte, FileHeaderLen+HeaderLen)
+	n, err := f.r.ReadAt(b, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("read trace: %w", err)
+	}
+	b = b[:n]
+	if n < FileHeaderLen {
+		if n > 0 && string(b[:min(n, 8)]) == fileMagic[:min(n, 8)] {
+			return fmt.Errorf("%s: %w in its header, after %d bytes", f.path, ErrTruncated, n)
+		}
+		return &ErrNotTrace{Path: f.path, Found: describe(b)}
+	}
+	var ok bool
+	f.header, ok = decodeFileHeader(b)
+	chunk, next := decodeHeader(b[FileHeaderLen:])
+	switch {
+	case ok && f.header.Major > Major:
+		return &ErrVersion{Path: f.path, Major: f.header.Major, Minor: f.header.Minor}
+	case ok && f.header.Incompat != 0:
+		return &ErrVersion{Path: f.path, Major: f.header.Major, Minor: f.header.Minor, Incompat: f.header.Incompat}
+	case ok && f.header.Major == Major && f.header.length >= FileHeaderLen && f.header.length <= 1<<16 && f.header.length%8 == 0:
+		return nil
+	case ok:
+		f.note(ErrCorrupt{Path: f.path, What: "file header makes no sense"})
+		return &ErrCorrupt{Path: f.path, What: "file header makes no sense"}
+	case next:
+		// The chunk behind it vouches for the file. What the header alone knew is taken from where it is repeated.
+		f.note(ErrCorrupt{Path: f.path, What: "checksum of the file header differs"})
+		f.header.Major, f.header.Incompat, f.header.length = Major, 0, FileHeaderLen
+		binary.LittleEndian.PutUint32(f.header.Session[:], chunk.Tag)
+		return nil
+	case string(b[:8]) != fileMagic:
+		return &ErrNotTrace{Path: f.path, Found: describe(b)}
+	case f.header.Major > Major:
+		return &ErrVersion{Path: f.path, Major: f.header.Major, Minor: f.header.Minor}
+	}
+	return &ErrCorrupt{Path: f.path, What: "checksum of the file header differs, and no chunk follows"}
+}
+
+func describe(b []byte) string {
+	known := []struct{ magic, name string }{
+		{"\x7fELF", "an ELF program or library"},
+		{"SQLite format 3", "an SQLite database"},
+		{"\x28\xb5\x2f\xfd", "zstd-compressed data"},
+		{"\x1f\x8b", "gzip-compressed data"},
+		{"PK\x03\x04", "a zip archive"},
+		{"{", "text that looks like JSON"},
+		{"#!", "a script"},
+	}
+	if len(b) == 0 {
+		return "an empty file"
+	}
+	for _, k := range known {
+		if bytes.HasPrefix(b, []byte(k.magic)) {
+			return k.name
+		}
+	}
+	return fmt.Sprintf("%q", b[:min(len(b), 8)])
+}
+
+// readIndex reads the end and the index. It returns why it could not, or an empty string.
+func (f *File) readIndex() string {
+	const noEnd = "the file has no end"
+	b := make([]byte, HeaderLen+endLen)
+	at := f.size - int64(len(b))
+	if at < int64(f.header.length) {
+		return noEnd
+	}
+	if _, err := f.r.ReadAt(b, at); err != nil && !errors.Is(err, io.EOF) {
+		return err.Error()
+	}
+	h, ok := decodeHeader(b)
+	if !ok || h.Type != End || h.Tag != f.header.Tag() || h.StoredLen != endLen || checksum(b[HeaderLen:]) != h.CRC {
+		return noEnd
+	}
+	le := binary.LittleEndian
+	end := b[HeaderLen:]
+	off, chunks, total, size := le.Uint64(end), le.Uint32(end[8:]), le.Uint64(end[16:]), le.Uint64(end[24:])
+	// Every entry stands for a chunk of at least a header, which bounds what a hostile end can ask for.
+	if size != uint64(f.size) || off < uint64(f.header.length) || off > uint64(at) || total > uint64(f.size)/HeaderLen || uint64(chunks) > total {
+		return "the end contradicts the file"
+	}
+	entries := make([]Entry, 0, total)
+	var raw []byte
+	next := int64(off)
+	for range chunks {
+		e, err := f.headerAt(next)
+		if err == nil && e.Type == Index && e.end() <= at {
+			raw, err = f.Read(&e, raw)
+		}
+		if err != nil || e.Type != Index || len(raw)%entryLen != 0 {
+			return "the index is damaged"
+		}
+		for ; len(raw) > 0; raw = raw[entryLen:] {
+			c, ok := decodeEntry(raw)
+			if !ok || c.Seq != uint64(len(entries)) || c.Offset < int64(f.header.length) || c.Offset > at || c.Tag != f.header.Tag() {
+				_ = f.Corrupt(&e, "an entry is damaged")
+				return "the index is damaged"
+			}
+			entries = append(entries, c)
+		}
+		next = e.next()
+	}
+	f.entries = entries
+	return ""
+}
+
+func (f *File) headerAt(off int64) (Entry, error) {
+	var b [HeaderLen]byte
+	if _, err := f.r.ReadAt(b[:], off); err != nil {
+		return Entry{}, err
+	}
+	h, ok := decodeHeader(b[:])
+	if !ok || h.Tag != f.header.Tag() {
+		return Entry{}, &ErrCorrupt{Path: f.path, Offset: off, What: "no chunk header"}
+	}
+	return Entry{Offset: off, Header: h}, nil
+}
+
+// walk goes from chunk to chunk. Where there is no whole header it searches on 8-byte steps, at which all chunks begin,
+// for the next one with a higher sequence number.
+func (f *File) walk(reason string) error {
+	rec := &Recovery{Reason: reason}
+	f.recovery = rec
+	covered := int64(f.header.length)
+	next := uint64(0)
+	ended := false
+	s := scanner{f: f}
+	for off := covered; ; {
+		e, ok, err := s.find(off, next)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			break
+		}
+		if e.Offset > off {
+			f.note(ErrCorrupt{Path: f.path, Offset: off, What: fmt.Sprintf("%d bytes that are no chunk", e.Offset-off)})
+		}
+		rec.LostChunks += e.Seq - next
+		next = e.Seq + 1
+		covered += min(e.next(), f.size) - e.Offset
+		off = e.next()
+		ended = e.Type == End
+		if e.Type == Index || e.Type == End {
+			continue
+		}
+		f.entries = append(f.entries, e)
+		rec.LastTime = max(rec.LastTime, e.TMax)
+	}
+	rec.Chunks = len(f.entries)
+	rec.LostBytes = f.size - covered
+	if ended && rec.LostBytes > 0 && len(f.damage) == 0 {
+		f.note(ErrCorrupt{Path: f.path, Offset: covered, What: fmt.Sprintf("%d bytes behind the end", rec.LostBytes)})
+	}
+	return nil
+}
+
+// A scanner finds chunk headers, reading the file in windows only where it has to search.
+type scanner struct {
+	f   *File
+	buf []byte
+}
+
+func (s *scanner) find(off int64, seq uint64) (Entry, bool, error) {
+	var head [HeaderLen]byte
+	n, err := s.f.r.ReadAt(head[:], off)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return Entry{}, false, fmt.Errorf("read trace: %w", err)
+	}
+	if e, ok := s.chunk(head[:n], off, seq); ok {
+		return e, true, nil
+	}
+	const window = 1 << 20
+	if s.buf == nil {
+		s.buf = make([]byte, min(window+HeaderLen, max(s.f.size-off, 0)))
+	}
+	for ; off+HeaderLen <= s.f.size; off += window {
+		n, err := s.f.r.ReadAt(s.buf, off)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return Entry{}, false, fmt.Errorf("read trace: %w", err)
+		}
+		for i := 0; i < window && i+HeaderLen <= n; i += 8 {
+			if string(s.buf[i:i+4]) != chunkMagic {
+				continue
+			}
+			if e, ok := s.chunk(s.buf[i:i+HeaderLen], off+int64(i), seq); ok {
+				return e, true, nil
+			}
+		}
+	}
+	return Entry{}, false, nil
+}
+
+// chunk accepts a header that belongs to this file, comes later than what was found, and whose bytes are all there.
+func (s *scanner) chunk(b []byte, off int64, seq uint64) (Entry, bool) {
+	h, ok := decodeHeader(b)
+	e := Entry{Offset: off, Header: h}
+	if !ok || h.Tag != s.f.header.Tag() || h.Seq < seq || e.end() > s.f.size {
+		return e, false
+	}
+	// A header can't stand for more chunks before it than there is room for: guards the sequence against a forged jump.
+	return e, h.Seq <= uint64(off)/HeaderLen
+}

@@ -1,0 +1,185 @@
+package container
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"sync"
+)
+
+// A Chunk is what Append takes.
+type Chunk struct {
+	Type    Type
+	Flags   Flags
+	Codec   Codec // wanted; None is used when it does not make the bytes fewer
+	TMin    int64
+	TMax    int64
+	Records uint32
+	Dropped uint32
+	Raw     []byte
+}
+
+// A Writer writes one file, from any number of goroutines.
+type Writer struct {
+	path string
+	tag  uint32
+
+	mu      sync.Mutex
+	f       *os.File
+	off     int64
+	seq     uint64
+	entries []Entry
+	closed  bool
+}
+
+var bufPool = sync.Pool{New: func() any { return new([]byte) }}
+
+// Create makes the file, readable by its owner only, or empties one that is there, and writes the file header. It fails when another
+// Writer, in this process or any other, has the file open.
+func Create(path string, h *FileHeader) (*Writer, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("create trace: %w", err)
+	}
+	w := &Writer{path: path, tag: h.Tag(), f: f, off: FileHeaderLen}
+	if err := w.begin(h); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return w, nil
+}
+
+func (w *Writer) begin(h *FileHeader) error {
+	info, err := w.f.Stat()
+	if err != nil {
+		return fmt.Errorf("create trace: %w", err)
+	}
+	if !info.Mode().IsRegular() {
+		return fmt.Errorf("create trace: %s is not a regular file; name one", w.path)
+	}
+	// The lock comes before anything that changes the file: it may be a trace that is being written.
+	if err := lock(w.f); err != nil {
+		return fmt.Errorf("create trace: %s is being written by another process; wait for it or choose another name: %w", w.path, err)
+	}
+	// A file that was there may be open to others; what will be in it is not for them.
+	if err := w.f.Chmod(0o600); err != nil {
+		return fmt.Errorf("create trace: %w", err)
+	}
+	if err := w.f.Truncate(0); err != nil {
+		return fmt.Errorf("create trace: %w", err)
+	}
+	if _, err := w.f.WriteAt(h.encode(), 0); err != nil {
+		return fmt.Errorf("create trace: %w", err)
+	}
+	return nil
+}
+
+// Append packs the chunk and writes it. After an error the file ends where it ended before, and Append may be tried again.
+func (w *Writer) Append(c *Chunk) (Entry, error) {
+	if len(c.Raw) > MaxRaw {
+		return Entry{}, fmt.Errorf("%s: %s chunk of %d bytes is larger than %d", w.path, c.Type, len(c.Raw), MaxRaw)
+	}
+	p := bufPool.Get().(*[]byte)
+	defer bufPool.Put(p)
+	buf, codec := compress(append((*p)[:0], make([]byte, HeaderLen)...), c.Raw, c.Codec)
+	stored := len(buf) - HeaderLen
+	e := Entry{Header: Header{
+		Type: c.Type, Flags: c.Flags, Codec: codec,
+		StoredLen: uint32(stored), RawLen: uint32(len(c.Raw)),
+		TMin: c.TMin, TMax: c.TMax, Records: c.Records, Tag: w.tag, Dropped: c.Dropped,
+		CRC: checksum(buf[HeaderLen:]),
+	}}
+	buf = append(buf, make([]byte, align(int64(stored))-int64(stored))...)
+	*p = buf
+
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return Entry{}, os.ErrClosed
+	}
+	e.Offset, e.Seq = w.off, w.seq
+	e.Header.encode(buf)
+	if _, err := w.f.WriteAt(buf, w.off); err != nil {
+		// Best effort: a reader finds its way past half a chunk too, and the next one is written over it.
+		_ = w.f.Truncate(w.off)
+		return Entry{}, fmt.Errorf("write trace: %w", err)
+	}
+	w.off += int64(len(buf))
+	w.seq++
+	w.entries = append(w.entries, e)
+	return e, nil
+}
+
+// Size is the length of the file so far, in bytes.
+func (w *Writer) Size() int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.off
+}
+
+// Sync makes what was written survive a loss of power.
+func (w *Writer) Sync() error { return w.f.Sync() }
+
+// Finish writes index and end, and closes the file. The Writer is of no use afterwards, even when it fails; the file is then
+// readable as one that was cut off.
+func (w *Writer) Finish() error {
+	err := w.finish()
+	w.mu.Lock()
+	w.closed = true
+	w.mu.Unlock()
+	return errors.Join(err, w.f.Close())
+}
+
+func (w *Writer) finish() error {
+	w.mu.Lock()
+	entries := w.entries
+	first := w.off
+	w.mu.Unlock()
+	var raw []byte
+	chunks := uint32(0)
+	for len(entries) > 0 {
+		n := min(len(entries), indexBatch)
+		raw = raw[:0]
+		for i := range entries[:n] {
+			raw = appendEntry(raw, &entries[i])
+		}
+		if _, err := w.Append(&Chunk{Type: Index, Flags: SelfContained | Ancillary, Codec: LZ4, Records: uint32(n), Raw: raw}); err != nil {
+			return err
+		}
+		entries = entries[n:]
+		chunks++
+	}
+	le := binary.LittleEndian
+	b := make([]byte, endLen)
+	le.PutUint64(b[0:], uint64(first))
+	le.PutUint32(b[8:], chunks)
+	le.PutUint64(b[16:], w.seq+1)
+	le.PutUint64(b[24:], uint64(w.off)+HeaderLen+endLen)
+	_, err := w.Append(&Chunk{Type: End, Flags: SelfContained | Ancillary, Records: chunks, Raw: b})
+	return err
+}
+
+// Abort closes the file as it is.
+func (w *Writer) Abort() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.closed = true
+	return w.f.Close()
+}
+
+func appendEntry(b []byte, e *Entry) []byte {
+	b = binary.LittleEndian.AppendUint64(b, uint64(e.Offset))
+	at := len(b)
+	b = append(b, make([]byte, HeaderLen)...)
+	e.Header.encode(b[at:])
+	return b
+}
+
+func decodeEntry(b []byte) (e Entry, ok bool) {
+	off := binary.LittleEndian.Uint64(b)
+	e.Header, ok = decodeHeader(b[8:entryLen])
+	e.Offset = int64(off)
+	return e, ok && off <= math.MaxInt64-MaxRaw-HeaderLen-8
+}

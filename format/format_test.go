@@ -1,0 +1,262 @@
+package format
+
+import (
+	"bytes"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestRoundTrip(t *testing.T) {
+	for name, opts := range map[string]*WriterOptions{
+		"default": nil, "none": {Compression: NoCompression}, "zstd": {Compression: Zstd},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for seed := range uint64(8) {
+				roundTrip(t, seed, opts)
+			}
+		})
+	}
+}
+
+// roundTrip writes calls with flushes at random places, data that comes later, gaps and table updates, and reads all of it back.
+func roundTrip(t *testing.T, seed uint64, opts *WriterOptions) {
+	path := tempFile(t)
+	w := create(t, path, opts)
+	r := newRandom(seed)
+	var want []*Call
+	var gaps []Gap
+	late := map[uint64][]Data{}
+	for i := range 3000 {
+		c := r.call()
+		index, err := w.Call(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if index != uint64(i) {
+			t.Fatalf("index %d, want %d", index, i)
+		}
+		want = append(want, written(c))
+		if r.IntN(10) == 0 {
+			d := r.data(c.End)
+			d.Call = uint64(r.IntN(i + 1))
+			if err := w.Data(&d); err != nil {
+				t.Fatal(err)
+			}
+			d.Group = 0
+			late[d.Call] = append(late[d.Call], d)
+		}
+		if r.IntN(400) == 0 {
+			g := Gap{Thread: c.Thread, From: c.Start, To: c.End, Calls: uint64(r.IntN(9)), Reason: Dropped}
+			gaps = append(gaps, g)
+			if err := w.Gap(g); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if r.IntN(500) == 0 {
+			if err := w.Flush(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	m := testMeta()
+	m.EndNS, m.ExitCode = 99, 3
+	if err := w.SetMeta(m); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.UpdateProcess(0, Process{PID: 42, ExitCode: 3}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	rd := open(t, path)
+	if !rd.Complete() || rd.Recovered() != nil {
+		t.Fatal("not complete")
+	}
+	for i, c := range want {
+		if _, ok := late[c.Index]; !ok && i%20 != 0 {
+			continue
+		}
+		data, err := rd.DataOf(uint64(i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(append(slices.Clone(c.Data), late[c.Index]...), data); d != "" && len(data)+len(c.Data) > 0 {
+			t.Fatalf("data of call %d (-want +got):\n%s", i, d)
+		}
+	}
+	// Calls gives the data that is in the same chunk too; compare what was given with the call.
+	got := collect(t, rd, nil)
+	for i, c := range got {
+		if n := len(want[i].Data); len(c.Data) > n {
+			c.Data = c.Data[:n]
+		}
+	}
+	equal(t, got, want)
+	if d := cmp.Diff(gaps, rd.Gaps()); d != "" {
+		t.Fatal(d)
+	}
+	if d := cmp.Diff(m, rd.Meta()); d != "" {
+		t.Fatal(d)
+	}
+	if p := rd.Processes(); len(p) != 1 || p[0].ExitCode != 3 {
+		t.Fatalf("processes %v", p)
+	}
+	if n := len(rd.Threads()); n != 4 {
+		t.Fatalf("%d threads", n)
+	}
+	schema := testSchema()
+	if d := cmp.Diff(schema.Functions, rd.Schema().Functions); d != "" {
+		t.Fatal(d)
+	}
+	if len(rd.Damage()) > 0 || len(rd.Unknown()) > 0 {
+		t.Fatalf("damage %v, unknown %v", rd.Damage(), rd.Unknown())
+	}
+	checkCounts(t, rd, want)
+	checkFilters(t, rd, want)
+}
+
+func checkCounts(t *testing.T, rd *Reader, want []*Call) {
+	t.Helper()
+	counts, err := rd.Counts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	scan, err := rd.count()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(scan.Functions, counts.Functions); d != "" {
+		t.Fatalf("counts by scan and by summary differ:\n%s", d)
+	}
+	var failed, unfinished uint64
+	for _, c := range want {
+		if c.Flags&Unfinished != 0 {
+			unfinished++
+		} else if c.Ret != 0 {
+			failed++
+		}
+	}
+	if counts.Calls != uint64(len(want)) || counts.Failed != failed || counts.Unfinished != unfinished {
+		t.Fatalf("counts %+v, want %d failed, %d unfinished", counts, failed, unfinished)
+	}
+}
+
+func checkFilters(t *testing.T, rd *Reader, want []*Call) {
+	t.Helper()
+	from, to := want[len(want)/3].Start, want[len(want)/2].Start
+	for _, f := range []*Filter{
+		{Funcs: []uint16{10, 24}}, {Threads: []uint32{2}}, {From: from, To: to}, {From: from}, {To: to},
+		{Funcs: []uint16{17}, Threads: []uint32{0, 3}, From: from, To: to},
+	} {
+		var match []uint64
+		for _, c := range want {
+			if (len(f.Funcs) == 0 || slices.Contains(f.Funcs, c.Func)) && (len(f.Threads) == 0 || slices.Contains(f.Threads, c.Thread)) &&
+				(f.From == 0 || c.End >= f.From) && (f.To == 0 || c.Start < f.To) {
+				match = append(match, c.Index)
+			}
+		}
+		var got []uint64
+		for _, c := range collect(t, rd, f) {
+			got = append(got, c.Index)
+			if !slices.Equal(c.Args, want[c.Index].Args) {
+				t.Fatalf("arguments of call %d differ", c.Index)
+			}
+		}
+		if !slices.Equal(got, match) {
+			t.Fatalf("filter %+v gives %d calls, want %d", f, len(got), len(match))
+		}
+	}
+	var got, all []uint64
+	for c, err := range rd.CallsByStart(nil) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, c.Index)
+	}
+	for _, c := range sortedByStart(want) {
+		all = append(all, c.Index)
+	}
+	if !slices.Equal(got, all) {
+		t.Fatal("calls by start are not in order")
+	}
+}
+
+func TestBlobs(t *testing.T) {
+	path := tempFile(t)
+	w := create(t, path, nil)
+	r := newRandom(1)
+	big := append(r.bytes(3<<20+17), make([]byte, 2<<20)...)
+	payloads := [][]byte{r.bytes(5000), {}, make([]byte, 5<<20+1), big, bytes.Repeat([]byte("abcd"), 1<<19), r.bytes(300 << 10)}
+	var ids []BlobID
+	for _, p := range payloads {
+		id, err := w.Blob(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, id)
+	}
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	size := w.Size()
+	for i, p := range payloads {
+		id, err := w.Blob(p)
+		if err != nil || id != ids[i] {
+			t.Fatalf("blob %d written again is %d, %v", ids[i], id, err)
+		}
+		b := w.Blobber()
+		for rest := p; len(rest) > 0; {
+			n := min(len(rest), 1+r.IntN(1<<19))
+			if _, err := b.Write(rest[:n]); err != nil {
+				t.Fatal(err)
+			}
+			rest = rest[n:]
+		}
+		if id, err = b.Close(); err != nil || id != ids[i] {
+			t.Fatalf("blob %d in pieces is %d, %v", ids[i], id, err)
+		}
+	}
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if w.Size() != size {
+		t.Fatalf("the same payloads took %d bytes again", w.Size()-size)
+	}
+	c := &Call{Func: 3, Data: []Data{{Bytes: payloads[0]}, {Blob: ids[3], Len: uint64(len(big))}}}
+	if _, err := w.Call(c); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Call(&Call{Func: 3, Data: []Data{{Blob: 99}}}); err == nil {
+		t.Fatal("a blob that does not exist was accepted")
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	rd := open(t, path)
+	for i, p := range payloads {
+		got, err := rd.Blob(ids[i])
+		if err != nil || !bytes.Equal(got, p) {
+			t.Fatalf("blob %d: %d bytes, %v", ids[i], len(got), err)
+		}
+		_, n, stored, err := rd.BlobInfo(ids[i])
+		if err != nil || n != uint64(len(p)) || i == 2 && stored != 0 {
+			t.Fatalf("blob %d: size %d, stored %d, %v", ids[i], n, stored, err)
+		}
+	}
+	calls := collect(t, rd, nil)
+	if calls[0].Data[0].Blob != ids[0] || calls[0].Data[0].Len != 5000 || calls[0].Data[1].Blob != ids[3] {
+		t.Fatalf("%+v", calls[0].Data)
+	}
+	stats, err := rd.BlobStats()
+	if err != nil || stats.Blobs != uint64(len(payloads)) {
+		t.Fatalf("%+v, %v", stats, err)
+	}
+	if _, err := rd.Blob(99); err == nil {
+		t.Fatal("blob 99 exists")
+	}
+}

@@ -1,0 +1,156 @@
+package format
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+)
+
+// Meta says what was recorded, where and how. It is stored as JSON, because a person with no tool must be able to read it, and
+// because keys are added more often than anything else in the file.
+type Meta struct {
+	UUID            string            `json:"uuid"` // names the recording; made by Create when empty
+	Host            string            `json:"host,omitempty"`
+	Argv            []string          `json:"argv,omitempty"`
+	Env             map[string]string `json:"env,omitempty"` // only variables on the recorder's list
+	CapturedBy      string            `json:"captured_by,omitempty"`
+	API             string            `json:"api,omitempty"`
+	Simulated       bool              `json:"simulated"`
+	Device          Device            `json:"device"`
+	StartWall       int64             `json:"start_wall_ns"` // nanoseconds since 1970 UTC, at the moment of StartMono
+	StartMono       int64             `json:"start_mono_ns"` // CLOCK_MONOTONIC in nanoseconds; all times in the trace count from here
+	EndNS           int64             `json:"end_ns"`        // end of the recording, on the clock of Call.Start; 0 while it runs
+	ExitCode        int               `json:"exit_code"`
+	ExitSignal      int               `json:"exit_signal,omitempty"`
+	PayloadLevel    string            `json:"payload_level,omitempty"`
+	Policy          string            `json:"policy,omitempty"`
+	Replayable      bool              `json:"replayable"`
+	Tracer          Tracer            `json:"tracer"`
+	Coverage        Coverage          `json:"coverage"`
+	Libraries       []Library         `json:"libraries,omitempty"`
+	KernelLibraries []string          `json:"kernel_libraries,omitempty"`
+
+	// Extra holds the keys that this version does not know. They are written back as they were.
+	Extra map[string]json.RawMessage `json:"-"`
+}
+
+// Device is what the program ran on.
+type Device struct {
+	Name          string `json:"name,omitempty"`
+	Count         int    `json:"count,omitempty"`
+	MemoryBytes   uint64 `json:"memory_bytes,omitempty"`
+	DriverVersion string `json:"driver_version,omitempty"`
+	Runtime       string `json:"runtime_version,omitempty"`
+}
+
+// Tracer is the program that recorded, and what it cost.
+type Tracer struct {
+	Version string  `json:"version,omitempty"`
+	CostNS  float64 `json:"cost_ns,omitempty"` // added to one call, measured at start
+}
+
+// Coverage counts the functions that were seen and those that went past the recorder.
+type Coverage struct {
+	Hooked   int               `json:"hooked"`
+	PassedBy map[string]uint64 `json:"passed_by,omitempty"` // calls by function
+}
+
+// Library is a shared object that the program had loaded.
+type Library struct {
+	Path    string `json:"path"`
+	BuildID string `json:"build_id,omitempty"`
+}
+
+// Process is a row of the process table.
+type Process struct {
+	PID      int      `json:"pid"`
+	PPID     int      `json:"ppid,omitempty"`
+	Start    int64    `json:"start_ns"` // on the clock of Call.Start
+	Exe      string   `json:"exe,omitempty"`
+	Argv     []string `json:"argv,omitempty"`
+	ExitCode int      `json:"exit_code,omitempty"`
+	Signal   int      `json:"signal,omitempty"`
+	Rank     int      `json:"rank,omitempty"`
+}
+
+// Thread is a row of the thread table.
+type Thread struct {
+	Process uint32 `json:"process"` // index into the process table
+	TID     int    `json:"tid"`
+	Name    string `json:"name,omitempty"`
+}
+
+type plainMeta Meta
+
+var metaKeys = func() map[string]bool {
+	keys := map[string]bool{}
+	t := reflect.TypeFor[Meta]()
+	for i := range t.NumField() {
+		key, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		keys[key] = true
+	}
+	return keys
+}()
+
+// MarshalJSON writes the known keys and Extra.
+func (m Meta) MarshalJSON() ([]byte, error) {
+	b, err := json.Marshal(plainMeta(m))
+	if err != nil || len(m.Extra) == 0 {
+		return b, err
+	}
+	all := map[string]json.RawMessage{}
+	if err := json.Unmarshal(b, &all); err != nil {
+		return nil, err
+	}
+	for k, v := range m.Extra {
+		if !metaKeys[k] {
+			all[k] = v
+		}
+	}
+	return json.Marshal(all)
+}
+
+// UnmarshalJSON reads the known keys and keeps the others in Extra.
+func (m *Meta) UnmarshalJSON(b []byte) error {
+	all := map[string]json.RawMessage{}
+	if err := json.Unmarshal(b, &all); err != nil {
+		return err
+	}
+	var p plainMeta
+	if err := json.Unmarshal(b, &p); err != nil {
+		return err
+	}
+	p.Extra = nil
+	for k, v := range all {
+		if metaKeys[k] {
+			continue
+		}
+		if p.Extra == nil {
+			p.Extra = map[string]json.RawMessage{}
+		}
+		p.Extra[k] = v
+	}
+	*m = Meta(p)
+	return nil
+}
+
+// NewUUID returns a random UUID in its usual text form.
+func NewUUID() string {
+	var u [16]byte
+	rand.Read(u[:])
+	u[6] = u[6]&0x0f | 0x40
+	u[8] = u[8]&0x3f | 0x80
+	h := hex.EncodeToString(u[:])
+	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
+}
+
+func parseUUID(s string) (u [16]byte, err error) {
+	b, err := hex.DecodeString(strings.ReplaceAll(s, "-", ""))
+	if err != nil || len(b) != len(u) {
+		return u, fmt.Errorf("uuid %q is not 32 hexadecimal digits", s)
+	}
+	return [16]byte(b), nil
+}

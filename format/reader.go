@@ -1,0 +1,855 @@
+package format
+
+import (
+	"container/heap"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"math"
+	"slices"
+	"sort"
+	"sync"
+
+	"github.com/acltrace/acltrace/format/column"
+	"github.com/acltrace/acltrace/format/container"
+)
+
+// ReaderOptions change what Open does; nil stands for the zero value. There are none yet.
+type ReaderOptions struct{}
+
+// A Reader reads a trace file.
+type Reader struct {
+	file      *container.File
+	meta      *Meta
+	schema    *Schema
+	processes []Process
+	threads   []Thread
+	gaps      []Gap
+	events    []eventChunk
+	byOffset  map[int64]*container.Entry // blob chunks
+
+	countsOnce sync.Once
+	counts     *Counts
+	countsErr  error
+
+	blobs blobReader
+
+	learnOnce sync.Once
+	learned   []chunkInfo // of events, from the summary or from the chunks themselves
+	learnErr  error
+
+	mu      sync.Mutex
+	unknown map[string]uint64
+	blocks  []*block // free
+	last    *block   // the one that Call and DataOf used last
+	lastAt  int
+}
+
+// eventChunk is an events chunk and, where a summary was found or the chunk was read, what is in it.
+type eventChunk struct {
+	entry *container.Entry
+	known bool
+	info  chunkInfo
+}
+
+// Counts are the totals of a trace.
+type Counts struct {
+	Calls      uint64
+	Failed     uint64 // returned a status that is not zero
+	Unfinished uint64
+	Functions  []FuncCount // by ascending id, only those that were called
+	GapCalls   uint64      // calls known to be missing
+}
+
+// A FuncCount is the total of one function.
+type FuncCount struct {
+	Func       uint16
+	Calls      uint64
+	Failed     uint64
+	Unfinished uint64
+	Time       uint64 // nanoseconds between start and end of its calls, added up
+}
+
+// A Filter selects calls. The zero value and nil select all.
+type Filter struct {
+	Funcs   []uint16 // any of these; all when empty
+	Threads []uint32 // on any of these; all when empty
+	From    int64    // only calls that end at From or later
+	To      int64    // only calls that start before To; 0 for no limit
+	NoArgs  bool     // leave Args and Outs empty, and do not spend time on them
+	NoData  bool     // the same for Data
+}
+
+// A DataFilter selects data. The zero value and nil select all.
+type DataFilter struct {
+	From uint64 // only data of calls from this index on
+	To   uint64 // only data of calls before this index; 0 for no limit
+	Late bool   // only data that Calls does not give, since it lies in a later chunk than its call
+}
+
+// Open opens a trace by its index. A file without one, because the writer died or the end was cut off, is searched for whole
+// chunks; see Recovered. The error is ErrNotTrace, ErrVersion, ErrTruncated or ErrCorrupt, or comes from the file system.
+func Open(path string, _ *ReaderOptions) (*Reader, error) {
+	file, err := container.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	r, err := newReader(file)
+	if err != nil {
+		file.Close()
+		return nil, err
+	}
+	return r, nil
+}
+
+func newReader(file *container.File) (*Reader, error) {
+	r := &Reader{
+		file: file, meta: &Meta{}, schema: &Schema{}, unknown: map[string]uint64{}, byOffset: map[int64]*container.Entry{}, lastAt: -1,
+	}
+	entries := file.Entries()
+	var summaries []*container.Entry
+	for i := range entries {
+		e := &entries[i]
+		switch e.Type {
+		case container.Events:
+			r.events = append(r.events, eventChunk{entry: e})
+		case container.Blob:
+			r.byOffset[e.Offset] = e
+		case container.BlobMap:
+			r.blobs.maps = append(r.blobs.maps, e)
+		case container.Summary:
+			summaries = append(summaries, e)
+		case container.Dict, container.Gap:
+			if err := r.readTable(e); err != nil {
+				return nil, err
+			}
+		case container.Meta, container.Schema, container.Index, container.End:
+		default:
+			r.skip(e.Type.String() + " chunk")
+		}
+	}
+	r.blobs.r = r
+	if err := r.readLast(container.Meta, func(b []byte) error { return json.Unmarshal(b, r.meta) }); err != nil {
+		return nil, err
+	}
+	if err := r.readLast(container.Schema, r.readSchema); err != nil {
+		return nil, err
+	}
+	if file.Recovery() == nil {
+		if err := r.readSummaries(summaries); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// readLast gives the last chunk of a type that can be read to use. It is no error when there is none.
+func (r *Reader) readLast(t container.Type, use func([]byte) error) error {
+	for i := range slices.Backward(r.file.Entries()) {
+		e := &r.file.Entries()[i]
+		if e.Type != t {
+			continue
+		}
+		raw, err := r.file.Read(e, nil)
+		if err == nil {
+			if err = use(raw); err == nil {
+				return nil
+			}
+			err = r.file.Corrupt(e, err.Error())
+		}
+		if !damaged(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Reader) readSchema(b []byte) error {
+	s := &Schema{}
+	if err := json.Unmarshal(b, s); err != nil {
+		return err
+	}
+	if err := s.index(); err != nil {
+		return err
+	}
+	r.schema = s
+	return nil
+}
+
+// damaged tells damage, which costs a chunk, from an error that ends everything.
+func damaged(err error) bool {
+	var c *ErrCorrupt
+	return errors.As(err, &c)
+}
+
+func (r *Reader) readTable(e *container.Entry) error {
+	raw, err := r.file.Read(e, nil)
+	if err == nil {
+		if e.Type == container.Dict {
+			err = r.readDict(raw)
+		} else {
+			err = r.readGaps(raw)
+		}
+		if err == nil {
+			return nil
+		}
+		err = r.file.Corrupt(e, err.Error())
+	}
+	if damaged(err) {
+		return nil
+	}
+	return err
+}
+
+func (r *Reader) readDict(raw []byte) error {
+	var d dict
+	if err := json.Unmarshal(raw, &d); err != nil {
+		return err
+	}
+	for _, p := range d.Processes {
+		if err := place1(&r.processes, p.Index, p.Row); err != nil {
+			return err
+		}
+	}
+	for _, t := range d.Threads {
+		if err := place1(&r.threads, t.Index, t.Row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// place1 sets row i of a table. Rows before it that are not there, because their chunk was damaged, stay empty.
+func place1[T any](table *[]T, i uint32, row T) error {
+	const limit = 1 << 22
+	if i >= limit {
+		return fmt.Errorf("row %d of a table, at most %d are possible", i, limit)
+	}
+	for int(i) >= len(*table) {
+		var zero T
+		*table = append(*table, zero)
+	}
+	(*table)[i] = row
+	return nil
+}
+
+func (r *Reader) readGaps(raw []byte) error {
+	return r.readTables(raw, map[uint64]func(t column.Table) error{kindGaps: func(t column.Table) error {
+		var cols [5][]uint64
+		if err := r.tableColumns(t, cols[:]); err != nil {
+			return err
+		}
+		for i := range cols[0] {
+			from := int64(cols[gapFrom][i])
+			r.gaps = append(r.gaps, Gap{
+				Thread: uint32(cols[gapThread][i]), From: from, To: from + int64(cols[gapLen][i]),
+				Calls: cols[gapCalls][i], Reason: Reason(cols[gapReason][i]),
+			})
+		}
+		return nil
+	}})
+}
+
+// readTables gives each table of a chunk to the function for its kind.
+func (r *Reader) readTables(raw []byte, use map[uint64]func(column.Table) error) error {
+	for len(raw) > 0 {
+		t, rest, err := column.NextTable(raw)
+		if err != nil {
+			return err
+		}
+		raw = rest
+		f := use[t.Kind]
+		if f == nil {
+			r.skip("kind of table")
+			continue
+		}
+		if err := f(t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tableColumns decodes a table that is not part of a block.
+func (r *Reader) tableColumns(t column.Table, cols [][]uint64) error {
+	if t.Rows > maxCalls {
+		return errBlock
+	}
+	b := block{unknown: r.skip}
+	return b.columns(t, cols, int(t.Rows))
+}
+
+func (r *Reader) skip(what string) {
+	r.mu.Lock()
+	r.unknown[what]++
+	r.mu.Unlock()
+}
+
+// readSummaries makes use of the summary where it is whole; without it chunks are read when there is need.
+func (r *Reader) readSummaries(chunks []*container.Entry) error {
+	bySeq := map[uint64]*eventChunk{}
+	for i := range r.events {
+		bySeq[r.events[i].entry.Seq] = &r.events[i]
+	}
+	for _, e := range chunks {
+		raw, err := r.file.Read(e, nil)
+		if err == nil {
+			if err = r.readSummary(raw, bySeq); err != nil {
+				r.counts = nil
+				err = r.file.Corrupt(e, err.Error())
+			}
+		}
+		if err != nil && !damaged(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Reader) readSummary(raw []byte, bySeq map[uint64]*eventChunk) error {
+	var cols [chunkFields][]uint64
+	var totals [totalFields][]uint64
+	sets := map[uint64][]uint32{}
+	ends := false
+	err := r.readTables(raw, map[uint64]func(column.Table) error{
+		kindChunks: func(t column.Table) error { return r.tableColumns(t, cols[:]) },
+		kindSets: func(t column.Table) error {
+			var m [2][]uint64
+			if err := r.tableColumns(t, m[:]); err != nil {
+				return err
+			}
+			for i, id := range m[setID] {
+				sets[id] = append(sets[id], uint32(m[setMember][i]))
+			}
+			return nil
+		},
+		kindTotals: func(t column.Table) error {
+			ends = true
+			return r.tableColumns(t, totals[:])
+		},
+	})
+	if err != nil {
+		return err
+	}
+	for i, seq := range cols[chunkSeq] {
+		c := bySeq[seq]
+		if c == nil || cols[chunkCalls][i] != uint64(c.entry.Records) || cols[chunkFirst][i] > 1<<62 {
+			return fmt.Errorf("summary names chunk %d, which is not like that", seq)
+		}
+		c.known = true
+		c.info = chunkInfo{
+			seq: seq, first: cols[chunkFirst][i], calls: cols[chunkCalls][i], rows: cols[chunkRows][i],
+			late:  lateRange{cols[chunkLateLo][i], cols[chunkLateLen][i]},
+			funcs: sets[cols[chunkFuncs][i]], threads: sets[cols[chunkThreads][i]],
+		}
+	}
+	if !ends {
+		return nil
+	}
+	counts := &Counts{}
+	for i, id := range totals[totalFunc] {
+		if id > math.MaxUint16 {
+			return errBlock
+		}
+		counts.add(FuncCount{
+			Func: uint16(id), Calls: totals[totalCalls][i], Failed: totals[totalFailed][i],
+			Unfinished: totals[totalUnfinished][i], Time: totals[totalTime][i],
+		})
+	}
+	r.counts = counts
+	return nil
+}
+
+func (c *Counts) add(f FuncCount) {
+	c.Functions = append(c.Functions, f)
+	c.Calls += f.Calls
+	c.Failed += f.Failed
+	c.Unfinished += f.Unfinished
+}
+
+// Close closes the file. What the Reader gave stays usable.
+func (r *Reader) Close() error { return r.file.Close() }
+
+// Meta says what was recorded. It must not be changed; nor must the tables below.
+func (r *Reader) Meta() *Meta          { return r.meta }
+func (r *Reader) Schema() *Schema      { return r.schema }
+func (r *Reader) Processes() []Process { return r.processes }
+func (r *Reader) Threads() []Thread    { return r.threads }
+func (r *Reader) Gaps() []Gap          { return r.gaps }
+
+// Version is the version of the format that the file has.
+func (r *Reader) Version() (major, minor uint16) {
+	h := r.file.Header()
+	return h.Major, h.Minor
+}
+
+// Complete reports whether the file was finished by its writer and its index is whole.
+func (r *Reader) Complete() bool { return r.file.Recovery() == nil }
+
+// Recovered is nil for a complete file, and else says what was found.
+func (r *Reader) Recovered() *Recovery { return r.file.Recovery() }
+
+// Damage returns the damaged places found so far. Chunks are looked at only when they are read: after an iterator has come to its
+// end, Damage names all chunks whose calls it had to leave out.
+func (r *Reader) Damage() []ErrCorrupt { return r.file.Damage() }
+
+// Unknown counts what was stepped over because it is of a later version, by its name.
+func (r *Reader) Unknown() map[string]uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m := make(map[string]uint64, len(r.unknown))
+	for k, v := range r.unknown {
+		m[k] = v
+	}
+	return m
+}
+
+// matcher is a Filter made fast.
+type matcher struct {
+	Filter
+	funcs   []bool
+	threads map[uint32]bool
+	want    want
+}
+
+func newMatcher(f *Filter) *matcher {
+	m := &matcher{}
+	if f != nil {
+		m.Filter = *f
+	}
+	if m.To == 0 {
+		m.To = math.MaxInt64
+	}
+	m.want = want{noArgs: m.NoArgs, noData: m.NoData}
+	if len(m.Funcs) > 0 {
+		m.funcs = make([]bool, 1<<16)
+		for _, id := range m.Funcs {
+			m.funcs[id] = true
+		}
+		m.want.funcs = func(id uint16) bool { return m.funcs[id] }
+	}
+	if len(m.Threads) > 0 {
+		m.threads = map[uint32]bool{}
+		for _, t := range m.Threads {
+			m.threads[t] = true
+		}
+	}
+	return m
+}
+
+// chunk reports whether the chunk can hold a call that matches.
+func (m *matcher) chunk(c *eventChunk) bool {
+	if c.entry.Records == 0 || c.entry.TMin >= m.To || m.From > 0 && c.entry.TMax < m.From {
+		return false
+	}
+	if !c.known {
+		return true
+	}
+	return (m.funcs == nil || slices.ContainsFunc(c.info.funcs, func(id uint32) bool { return id <= 0xffff && m.funcs[id] })) &&
+		(m.threads == nil || slices.ContainsFunc(c.info.threads, func(t uint32) bool { return m.threads[t] }))
+}
+
+func (m *matcher) call(b *block, i int) bool {
+	if m.funcs != nil && !m.funcs[uint16(b.calls[callFunc][i])] || m.threads != nil && !m.threads[uint32(b.calls[callThread][i])] {
+		return false
+	}
+	return b.start[i] < m.To && (m.From <= 0 || b.start[i]+int64(b.calls[callDur][i]) >= m.From)
+}
+
+func (r *Reader) block() *block {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if n := len(r.blocks); n > 0 {
+		b := r.blocks[n-1]
+		r.blocks = r.blocks[:n-1]
+		return b
+	}
+	return &block{unknown: r.skip}
+}
+
+func (r *Reader) release(b *block) {
+	const keep = 4
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.blocks) < keep {
+		r.blocks = append(r.blocks, b)
+	}
+}
+
+// load reads chunk c into b. It returns false, and no error, when the chunk is damaged.
+func (r *Reader) load(b *block, c *eventChunk, w want) (bool, error) {
+	raw, err := r.file.Read(c.entry, b.raw)
+	if err == nil {
+		if err = b.load(raw, w); err != nil {
+			err = r.file.Corrupt(c.entry, err.Error())
+		}
+	}
+	if err != nil {
+		return false, ignoreDamage(err)
+	}
+	return true, nil
+}
+
+func ignoreDamage(err error) error {
+	if damaged(err) {
+		return nil
+	}
+	return err
+}
+
+// Calls iterates over the calls that match f in the order of the file, in which the calls of a thread are in the order of their start. The call and all that it points to
+// must not be changed and are used again for the next step: Clone what is to be kept. Damaged chunks are left out and named by Damage; an error comes only from the file system,
+// and ends the iteration.
+func (r *Reader) Calls(f *Filter) iter.Seq2[*Call, error] {
+	return func(yield func(*Call, error) bool) {
+		m := newMatcher(f)
+		b := r.block()
+		defer r.release(b)
+		all := m.funcs == nil && m.threads == nil && m.From <= 0 && m.To == math.MaxInt64
+		var c Call
+		for k := range r.events {
+			if !m.chunk(&r.events[k]) {
+				continue
+			}
+			ok, err := r.load(b, &r.events[k], m.want)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if !ok {
+				continue
+			}
+			for i := range b.n {
+				if !all && !m.call(b, i) {
+					continue
+				}
+				b.fill(&c, i, &m.want)
+				if !yield(&c, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// cursor is a block whose calls are given out by their start.
+type cursor struct {
+	b     *block
+	order []uint32
+	index int // of the chunk: calls of one start come in the order of the file
+}
+
+func (c *cursor) start() int64 { return c.b.start[c.order[0]] }
+
+type cursors []*cursor
+
+func (h cursors) Len() int { return len(h) }
+func (h cursors) Less(i, j int) bool {
+	if a, b := h[i].start(), h[j].start(); a != b {
+		return a < b
+	}
+	return h[i].index < h[j].index
+}
+func (h cursors) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h *cursors) Push(x any)   { *h = append(*h, x.(*cursor)) }
+func (h *cursors) Pop() any {
+	last := (*h)[len(*h)-1]
+	*h = (*h)[:len(*h)-1]
+	return last
+}
+
+// CallsByStart is Calls in the order of Start. It holds the chunks that overlap in time, and no others.
+func (r *Reader) CallsByStart(f *Filter) iter.Seq2[*Call, error] {
+	return func(yield func(*Call, error) bool) {
+		m := newMatcher(f)
+		var chunks []*eventChunk
+		for i := range r.events {
+			if m.chunk(&r.events[i]) {
+				chunks = append(chunks, &r.events[i])
+			}
+		}
+		// earliest[i] is the earliest start in chunk i and all after it: what starts before can be given out.
+		earliest := make([]int64, len(chunks)+1)
+		earliest[len(chunks)] = math.MaxInt64
+		for i := len(chunks) - 1; i >= 0; i-- {
+			earliest[i] = min(earliest[i+1], chunks[i].entry.TMin)
+		}
+		var open cursors
+		defer func() {
+			for _, c := range open {
+				r.release(c.b)
+			}
+		}()
+		next := 0
+		var call Call
+		for {
+			for next < len(chunks) && (len(open) == 0 || open[0].start() >= earliest[next]) {
+				c, err := r.cursor(chunks[next], m, next)
+				next++
+				if err != nil {
+					yield(nil, err)
+					return
+				}
+				if c != nil {
+					heap.Push(&open, c)
+				}
+			}
+			if len(open) == 0 {
+				return
+			}
+			// Give out calls of the first block until another block or a chunk to come may be earlier.
+			c := open[0]
+			limit := earliest[next]
+			if len(open) > 1 {
+				limit = min(limit, open[1].start())
+			}
+			if len(open) > 2 {
+				limit = min(limit, open[2].start())
+			}
+			for first := true; len(c.order) > 0 && (first || c.start() < limit); first = false {
+				c.b.fill(&call, int(c.order[0]), &m.want)
+				c.order = c.order[1:]
+				if !yield(&call, nil) {
+					return
+				}
+			}
+			if len(c.order) > 0 {
+				heap.Fix(&open, 0)
+				continue
+			}
+			heap.Pop(&open)
+			r.release(c.b)
+		}
+	}
+}
+
+// cursor loads a chunk; it returns nil when nothing in it matches.
+func (r *Reader) cursor(e *eventChunk, m *matcher, index int) (*cursor, error) {
+	b := r.block()
+	ok, err := r.load(b, e, m.want)
+	if err != nil || !ok {
+		r.release(b)
+		return nil, err
+	}
+	order := make([]uint32, 0, b.n)
+	sorted := true
+	for i := range b.n {
+		if m.call(b, i) {
+			if n := len(order); n > 0 && b.start[i] < b.start[order[n-1]] {
+				sorted = false
+			}
+			order = append(order, uint32(i))
+		}
+	}
+	if len(order) == 0 {
+		r.release(b)
+		return nil, nil
+	}
+	if !sorted {
+		sort.SliceStable(order, func(i, j int) bool { return b.start[order[i]] < b.start[order[j]] })
+	}
+	return &cursor{b, order, index}, nil
+}
+
+// infos tells for each events chunk what is in it. Chunks that no summary told about are read for that, once.
+func (r *Reader) infos() ([]chunkInfo, error) {
+	r.learnOnce.Do(func() {
+		r.learned = make([]chunkInfo, len(r.events))
+		b := r.block()
+		defer r.release(b)
+		for i := range r.events {
+			c := &r.events[i]
+			if c.known {
+				r.learned[i] = c.info
+				continue
+			}
+			ok, err := r.load(b, c, want{noArgs: true})
+			if err != nil {
+				r.learnErr = err
+				return
+			}
+			if !ok {
+				continue
+			}
+			info := &r.learned[i]
+			info.first, info.calls, info.rows = b.first, uint64(b.n), uint64(b.rows)
+			for k := range b.rows {
+				if b.late(k) {
+					info.late.add(b.first + b.owner[k])
+				}
+			}
+		}
+	})
+	return r.learned, r.learnErr
+}
+
+// find returns the chunk that holds the call.
+func (r *Reader) find(call uint64) (int, error) {
+	infos, err := r.infos()
+	if err != nil {
+		return 0, err
+	}
+	for i := range infos {
+		if call-infos[i].first < infos[i].calls {
+			return i, nil
+		}
+	}
+	return 0, fmt.Errorf("%s: call %d is not in the trace", r.file.Path(), call)
+}
+
+// with loads chunk i, or uses it again when it is the one that was loaded last, and gives it to use.
+func (r *Reader) with(i int, use func(*block)) error {
+	r.mu.Lock()
+	b, at := r.last, r.lastAt
+	r.last, r.lastAt = nil, -1
+	r.mu.Unlock()
+	if b == nil || at != i {
+		if b == nil {
+			b = r.block()
+		}
+		ok, err := r.load(b, &r.events[i], want{})
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return fmt.Errorf("%s: events chunk %d is damaged", r.file.Path(), r.events[i].entry.Seq)
+		}
+	}
+	use(b)
+	r.mu.Lock()
+	r.last, r.lastAt = b, i
+	r.mu.Unlock()
+	return nil
+}
+
+// Call returns the call with the index, with all data that lies in its chunk.
+func (r *Reader) Call(index uint64) (*Call, error) {
+	i, err := r.find(index)
+	if err != nil {
+		return nil, err
+	}
+	var c Call
+	err = r.with(i, func(b *block) {
+		b.fill(&c, int(index-b.first), &want{})
+		c = *c.Clone()
+	})
+	return &c, err
+}
+
+// DataOf returns all data of the call: what Call.Data has, and after it what was captured later, as the results of asynchronous copies.
+func (r *Reader) DataOf(call uint64) ([]Data, error) {
+	c, err := r.Call(call)
+	if err != nil {
+		return nil, err
+	}
+	data := c.Data
+	for i := range r.events {
+		late := r.learned[i].late
+		if call-late.lo >= late.n {
+			continue
+		}
+		err := r.with(i, func(b *block) {
+			for k := range b.rows {
+				if b.late(k) && b.first+b.owner[k] == call {
+					data = append(data, b.clone(k))
+				}
+			}
+		})
+		if err != nil {
+			return data, err
+		}
+	}
+	return data, nil
+}
+
+func (b *block) clone(row int) Data {
+	var d Data
+	b.arena = b.arena[:0]
+	b.datum(&d, row)
+	d.Bytes = slices.Clone(d.Bytes)
+	return d
+}
+
+// Data iterates over data in the order in which it lies in the file. The data and its bytes are used again for the next step. Damage and errors are as for Calls.
+func (r *Reader) Data(f *DataFilter) iter.Seq2[*Data, error] {
+	return func(yield func(*Data, error) bool) {
+		if f == nil {
+			f = &DataFilter{}
+		}
+		b := r.block()
+		defer r.release(b)
+		var d Data
+		for k := range r.events {
+			c := &r.events[k]
+			if c.known && (c.info.rows == 0 || f.Late && c.info.late.n == 0) {
+				continue
+			}
+			ok, err := r.load(b, c, want{noArgs: true})
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for i := 0; ok && i < b.rows; i++ {
+				if f.Late && !b.late(i) {
+					continue
+				}
+				b.arena = b.arena[:0]
+				b.datum(&d, i)
+				if d.Call < f.From || f.To != 0 && d.Call >= f.To {
+					continue
+				}
+				if !yield(&d, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Counts returns the totals, from the summary where there is one, and else by one pass over the calls.
+func (r *Reader) Counts() (*Counts, error) {
+	r.countsOnce.Do(func() {
+		if r.counts == nil {
+			r.counts, r.countsErr = r.count()
+		}
+		if r.counts != nil {
+			for _, g := range r.gaps {
+				r.counts.GapCalls += g.Calls
+			}
+		}
+	})
+	return r.counts, r.countsErr
+}
+
+func (r *Reader) count() (*Counts, error) {
+	totals := map[uint16]*FuncCount{}
+	for c, err := range r.Calls(&Filter{NoArgs: true, NoData: true}) {
+		if err != nil {
+			return nil, err
+		}
+		t := totals[c.Func]
+		if t == nil {
+			t = &FuncCount{Func: c.Func}
+			totals[c.Func] = t
+		}
+		t.Calls++
+		t.Time += uint64(c.End - c.Start)
+		if c.Flags&Unfinished != 0 {
+			t.Unfinished++
+		} else if f := r.schema.Func(c.Func); f != nil && f.Failed(c.Ret) {
+			t.Failed++
+		}
+	}
+	counts := &Counts{}
+	for _, id := range slices.Sorted(func(yield func(uint16) bool) {
+		for id := range totals {
+			if !yield(id) {
+				return
+			}
+		}
+	}) {
+		counts.add(*totals[id])
+	}
+	return counts, nil
+}

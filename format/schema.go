@@ -1,0 +1,98 @@
+package format
+
+import (
+	"fmt"
+	"strings"
+)
+
+// A Schema describes the functions of an API, so that a trace can be read by a program that has never heard of them.
+type Schema struct {
+	API       string                       `json:"api"`
+	Functions []Function                   `json:"functions"`
+	Enums     map[string]map[string]string `json:"enums,omitempty"` // type, value in decimal, name
+
+	byID []*Function
+}
+
+// A Function is one entry point of the API.
+type Function struct {
+	ID     uint16  `json:"id"`
+	Name   string  `json:"name"`
+	Ret    string  `json:"ret"`   // C type
+	Words  int     `json:"words"` // argument words of a call, at most MaxWords
+	Params []Param `json:"params,omitempty"`
+}
+
+// A Param is a parameter of a function. A structure passed by value takes several words.
+type Param struct {
+	Name  string `json:"name"`
+	Type  string `json:"type"` // C type
+	Word  int    `json:"word"` // number of its first word
+	Words int    `json:"words"`
+	Role  string `json:"role,omitempty"` // given a meaning by the API model, none here
+}
+
+// MaxWords bounds the argument words of a function.
+const MaxWords = 1024
+
+// Func returns the function with the id, or nil. It may be called from several goroutines once the Schema is no longer changed and
+// has been handed to Create or comes from a Reader.
+func (s *Schema) Func(id uint16) *Function {
+	if int(id) < len(s.byID) {
+		return s.byID[id]
+	}
+	return nil
+}
+
+// FuncByName returns the function with the name, or nil.
+func (s *Schema) FuncByName(name string) *Function {
+	for i := range s.Functions {
+		if s.Functions[i].Name == name {
+			return &s.Functions[i]
+		}
+	}
+	return nil
+}
+
+// FuncName returns the name of the function, or one made from its id where the schema has none.
+func (s *Schema) FuncName(id uint16) string {
+	if f := s.Func(id); f != nil {
+		return f.Name
+	}
+	return fmt.Sprintf("function#%d", id)
+}
+
+// Failed reports whether ret is an error: not zero, for a function that returns a status. Only the low 32 bits count; the
+// calling convention leaves the upper ones undefined.
+func (f *Function) Failed(ret uint64) bool { return uint32(ret) != 0 && f.status() }
+
+// status tells by its name whether a return type is a status: aclError, rtError_t, CUresult, aclnnStatus.
+func (f *Function) status() bool {
+	t := strings.ToLower(f.Ret)
+	return !strings.Contains(t, "*") && (strings.Contains(t, "error") || strings.Contains(t, "result") || strings.Contains(t, "status"))
+}
+
+// index prepares the Schema for Func, and refuses one that contradicts itself.
+func (s *Schema) index() error {
+	byID := make([]*Function, 0, len(s.Functions))
+	for i := range s.Functions {
+		f := &s.Functions[i]
+		if f.Words < 0 || f.Words > MaxWords {
+			return fmt.Errorf("schema: %s has %d argument words, at most %d are possible", f.Name, f.Words, MaxWords)
+		}
+		for _, p := range f.Params {
+			if p.Word < 0 || p.Words < 0 || p.Word > f.Words || p.Words > f.Words-p.Word {
+				return fmt.Errorf("schema: parameter %s of %s lies outside of its %d words", p.Name, f.Name, f.Words)
+			}
+		}
+		for int(f.ID) >= len(byID) {
+			byID = append(byID, nil)
+		}
+		if byID[f.ID] != nil {
+			return fmt.Errorf("schema: %s and %s share the id %d", byID[f.ID].Name, f.Name, f.ID)
+		}
+		byID[f.ID] = f
+	}
+	s.byID = byID
+	return nil
+}

@@ -1,0 +1,603 @@
+package format
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/acltrace/acltrace/format/column"
+	"github.com/acltrace/acltrace/format/container"
+)
+
+// Compression is how a Writer packs chunks.
+type Compression uint8
+
+const (
+	DefaultCompression Compression = 0 // LZ4
+	NoCompression      Compression = 1
+	LZ4                Compression = 2 // while recording
+	Zstd               Compression = 3 // a third smaller, at half the speed
+)
+
+func (c Compression) codec() container.Codec {
+	switch c {
+	case NoCompression:
+		return container.None
+	case Zstd:
+		return container.Zstd
+	}
+	return container.LZ4
+}
+
+// WriterOptions change what Create does; nil stands for the zero value.
+type WriterOptions struct {
+	Compression Compression
+}
+
+// A Writer writes a trace file.
+type Writer struct {
+	file   *container.Writer
+	codec  container.Codec
+	schema *Schema
+	blobs  *blobWriter
+	enc    column.Encoder
+
+	mu        sync.Mutex
+	next      uint64 // index of the next call
+	block     *blockWriter
+	raw       []byte
+	meta      []byte
+	schemaRaw []byte
+	procs     []Process
+	threads   []Thread
+	newProcs  []uint32 // changed since the last dict chunk
+	newThread []uint32
+	gaps      []Gap
+	dropped   uint64
+	totals    []total // by function
+	chunks    []chunkInfo
+	closed    bool
+
+	calls atomic.Uint64
+}
+
+// total is what a summary says about a function.
+type total struct {
+	calls, failed, unfinished uint64
+	time                      uint64 // nanoseconds
+}
+
+// chunkInfo is what a summary says about an events chunk.
+type chunkInfo struct {
+	seq     uint64
+	first   uint64
+	calls   uint64
+	rows    uint64
+	late    lateRange
+	funcs   []uint32 // ascending
+	threads []uint32
+}
+
+var errClosed = errors.New("trace writer is closed")
+
+// Create makes the trace file, readable by its owner only; an older file of that name is replaced. It fails when another Writer has the file open.
+// meta may be changed later by SetMeta; schema must not be changed any more.
+func Create(path string, meta *Meta, schema *Schema, opts *WriterOptions) (*Writer, error) {
+	if opts == nil {
+		opts = &WriterOptions{}
+	}
+	if meta == nil {
+		meta = &Meta{}
+	}
+	if meta.UUID == "" {
+		meta.UUID = NewUUID()
+	}
+	session, err := parseUUID(meta.UUID)
+	if err != nil {
+		return nil, fmt.Errorf("create trace: %w", err)
+	}
+	if err := schema.index(); err != nil {
+		return nil, fmt.Errorf("create trace: %w", err)
+	}
+	file, err := container.Create(path, &container.FileHeader{
+		Major: container.Major, Minor: container.Minor, Session: session, WallNS: meta.StartWall, MonoNS: meta.StartMono,
+	})
+	if err != nil {
+		return nil, err
+	}
+	w := &Writer{file: file, codec: opts.Compression.codec(), schema: schema, block: newBlockWriter()}
+	w.blobs = newBlobWriter(file, w.codec)
+	if err := w.begin(meta); err != nil {
+		return nil, errors.Join(err, file.Abort())
+	}
+	return w, nil
+}
+
+func (w *Writer) begin(meta *Meta) (err error) {
+	if w.schemaRaw, err = json.Marshal(w.schema); err != nil {
+		return fmt.Errorf("create trace: %w", err)
+	}
+	if err := w.setMeta(meta); err != nil {
+		return err
+	}
+	if err := w.append(container.Meta, w.meta, 1); err != nil {
+		return err
+	}
+	return w.append(container.Schema, w.schemaRaw, len(w.schema.Functions))
+}
+
+func (w *Writer) append(t container.Type, raw []byte, records int) error {
+	_, err := w.file.Append(&container.Chunk{Type: t, Flags: container.SelfContained, Codec: w.codec, Records: uint32(records), Raw: raw})
+	return err
+}
+
+// SetMeta replaces what was recorded, where and how. UUID and the start times keep the values that Create was given.
+func (w *Writer) SetMeta(m *Meta) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return errClosed
+	}
+	if err := w.setMeta(m); err != nil {
+		return err
+	}
+	return w.append(container.Meta, w.meta, 1)
+}
+
+func (w *Writer) setMeta(m *Meta) error {
+	b, err := json.Marshal(m)
+	if err != nil {
+		return fmt.Errorf("meta: %w", err)
+	}
+	w.meta = b
+	return nil
+}
+
+// Process appends to the process table and returns the index of the row.
+func (w *Writer) Process(p Process) (uint32, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return 0, errClosed
+	}
+	i := uint32(len(w.procs))
+	w.procs = append(w.procs, p)
+	w.newProcs = append(w.newProcs, i)
+	return i, nil
+}
+
+// UpdateProcess replaces a row of the process table.
+func (w *Writer) UpdateProcess(i uint32, p Process) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return errClosed
+	}
+	if int(i) >= len(w.procs) {
+		return fmt.Errorf("no process %d in the table", i)
+	}
+	w.procs[i] = p
+	w.newProcs = append(w.newProcs, i)
+	return nil
+}
+
+// Thread appends to the thread table and returns the index of the row.
+func (w *Writer) Thread(t Thread) (uint32, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return 0, errClosed
+	}
+	if int(t.Process) >= len(w.procs) {
+		return 0, fmt.Errorf("thread %d belongs to process %d, which is not in the table", t.TID, t.Process)
+	}
+	i := uint32(len(w.threads))
+	w.threads = append(w.threads, t)
+	w.newThread = append(w.newThread, i)
+	return i, nil
+}
+
+// UpdateThread replaces a row of the thread table.
+func (w *Writer) UpdateThread(i uint32, t Thread) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return errClosed
+	}
+	if int(i) >= len(w.threads) {
+		return fmt.Errorf("no thread %d in the table", i)
+	}
+	w.threads[i] = t
+	w.newThread = append(w.newThread, i)
+	return nil
+}
+
+// Call adds a call with its data and returns the index that it was given, which is also set in c. The calls of one thread must come in
+// the order of their start. A call that contradicts the schema is refused. When the file can't be written, the error is returned, the calls
+// of the block are counted as a gap, and the Writer goes on.
+func (w *Writer) Call(c *Call) (uint64, error) {
+	f := w.schema.Func(c.Func)
+	if f == nil {
+		return 0, fmt.Errorf("call of function %d, which is not in the schema", c.Func)
+	}
+	if len(c.Args) != f.Words {
+		return 0, fmt.Errorf("call of %s has %d argument words, the schema says %d", f.Name, len(c.Args), f.Words)
+	}
+	if c.End < c.Start {
+		return 0, fmt.Errorf("call of %s ends at %d ns, before its start at %d ns", f.Name, c.End, c.Start)
+	}
+	for i := 1; i < len(c.Outs); i++ {
+		if c.Outs[i].Param <= c.Outs[i-1].Param {
+			return 0, fmt.Errorf("call of %s: outputs are not in ascending order of parameters", f.Name)
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return 0, errClosed
+	}
+	if uint64(c.Thread) >= uint64(len(w.threads)) {
+		return 0, fmt.Errorf("call of %s on thread %d, which is not in the table", f.Name, c.Thread)
+	}
+	for i := range c.Data {
+		if err := w.prepare(&c.Data[i]); err != nil {
+			return 0, fmt.Errorf("call of %s: %w", f.Name, err)
+		}
+	}
+	index := w.next
+	w.next++
+	w.calls.Store(w.next)
+	c.Index = index
+	w.count(f, c)
+	w.block.call(c, f.Words)
+	for i := range c.Data {
+		d := &c.Data[i]
+		d.Call = index
+		if d.Time == 0 {
+			d.Time = c.Start
+		}
+		w.block.data(d, c.Func)
+	}
+	if w.block.full() {
+		return index, w.flushBlock()
+	}
+	return index, nil
+}
+
+func (w *Writer) count(f *Function, c *Call) {
+	for int(c.Func) >= len(w.totals) {
+		w.totals = append(w.totals, total{})
+	}
+	t := &w.totals[c.Func]
+	t.calls++
+	t.time += uint64(c.End - c.Start)
+	if c.Flags&Unfinished != 0 {
+		t.unfinished++
+	} else if c.Ret != 0 && f.Failed(c.Ret) {
+		t.failed++
+	}
+}
+
+// Data adds data to a call that was given before, such as the result of an asynchronous copy.
+func (w *Writer) Data(d *Data) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return errClosed
+	}
+	if d.Call >= w.next {
+		return fmt.Errorf("data of call %d, which is not in the trace", d.Call)
+	}
+	if err := w.prepare(d); err != nil {
+		return err
+	}
+	var fn uint16
+	if d.Call >= w.block.first {
+		fn = uint16(w.block.field(int(d.Call-w.block.first), callFunc))
+	}
+	w.block.data(d, fn)
+	if w.block.full() || len(w.block.rowCall) >= blockCalls*4 {
+		return w.flushBlock()
+	}
+	return nil
+}
+
+// prepare checks d, and moves content that is too long for the calls into a blob.
+func (w *Writer) prepare(d *Data) error {
+	if len(d.Bytes) == 0 {
+		if d.Blob > BlobID(w.blobs.known()) {
+			return fmt.Errorf("data names blob %d, which is not in the trace", d.Blob)
+		}
+		return nil
+	}
+	if d.Blob != 0 {
+		return fmt.Errorf("data has both bytes and a blob")
+	}
+	if d.Len == 0 {
+		d.Len = uint64(len(d.Bytes))
+	}
+	if d.Len != uint64(len(d.Bytes)) {
+		return fmt.Errorf("data has %d bytes and says %d", len(d.Bytes), d.Len)
+	}
+	if len(d.Bytes) <= InlineLimit {
+		return nil
+	}
+	id, err := w.blobs.put(d.Bytes)
+	if err != nil {
+		return err
+	}
+	d.Blob, d.Bytes = id, nil
+	return nil
+}
+
+// Blob stores a payload and returns its name. The same content is stored once.
+func (w *Writer) Blob(b []byte) (BlobID, error) { return w.blobs.put(b) }
+
+// Gap notes that calls are missing.
+func (w *Writer) Gap(g Gap) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return errClosed
+	}
+	w.addGap(g)
+	return nil
+}
+
+func (w *Writer) addGap(g Gap) {
+	w.gaps = append(w.gaps, g)
+	w.dropped += g.Calls
+}
+
+// Calls returns the number of calls so far. It never waits for a write.
+func (w *Writer) Calls() uint64 { return w.calls.Load() }
+
+// Size returns the length of the file so far, in bytes.
+func (w *Writer) Size() int64 { return w.file.Size() }
+
+// Flush writes all that was given so far: it survives the death of the process from here on, though not a loss of power.
+func (w *Writer) Flush() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return errClosed
+	}
+	return w.flush()
+}
+
+// Sync is Flush, and waits until the storage device has it all.
+func (w *Writer) Sync() error { return errors.Join(w.Flush(), w.file.Sync()) }
+
+func (w *Writer) flush() error {
+	return errors.Join(w.flushBlock(), w.flushTables())
+}
+
+// flushTables writes what blocks refer to; it comes before them in the file, so that a file that was cut off resolves all that it holds.
+func (w *Writer) flushTables() error {
+	return errors.Join(w.blobs.flush(), w.flushDict(), w.flushGaps())
+}
+
+func (w *Writer) flushBlock() error {
+	b := w.block
+	if b.empty() {
+		return nil
+	}
+	err := w.flushTables()
+	w.raw = b.encode(w.raw[:0])
+	dropped := min(w.dropped, 1<<32-1)
+	e, e2 := w.file.Append(&container.Chunk{
+		Type: container.Events, Flags: container.SelfContained, Codec: w.codec,
+		TMin: b.tMin, TMax: b.tMax, Records: uint32(b.n), Dropped: uint32(dropped), Raw: w.raw,
+	})
+	if e2 == nil {
+		w.dropped -= dropped
+		info := chunkInfo{seq: e.Seq, first: b.first, calls: uint64(b.n), rows: uint64(len(b.rowCall)), late: b.late}
+		info.funcs, info.threads = b.members()
+		w.chunks = append(w.chunks, info)
+	} else {
+		w.lose(b)
+	}
+	b.reset(w.next)
+	return errors.Join(err, e2)
+}
+
+// lose accounts for a block that could not be written.
+func (w *Writer) lose(b *blockWriter) {
+	for i := range b.n {
+		fn := uint16(b.field(i, callFunc))
+		t := &w.totals[fn]
+		t.calls--
+		t.time -= b.field(i, callDur)
+		if CallFlags(b.field(i, callFlags))&Unfinished != 0 {
+			t.unfinished--
+		} else if w.schema.Func(fn).Failed(b.field(i, callRet)) {
+			t.failed--
+		}
+	}
+	// On a disk that stays full one gap grows, instead of a list of them.
+	if n := len(w.gaps); n > 0 && w.gaps[n-1].Reason == WriteFailed {
+		g := &w.gaps[n-1]
+		g.From, g.To = min(g.From, b.tMin), max(g.To, b.tMax)
+		g.Calls += uint64(b.n)
+		w.dropped += uint64(b.n)
+		return
+	}
+	w.addGap(Gap{Thread: NoThread, From: b.tMin, To: b.tMax, Calls: uint64(b.n), Reason: WriteFailed})
+}
+
+// dict is the content of a dict chunk: rows of the two tables, each with its index. A later row replaces an earlier one.
+type dict struct {
+	Processes []dictRow[Process] `json:"processes,omitempty"`
+	Threads   []dictRow[Thread]  `json:"threads,omitempty"`
+}
+
+type dictRow[T any] struct {
+	Index uint32 `json:"index"`
+	Row   T      `json:"row"`
+}
+
+func (w *Writer) flushDict() error {
+	const batch = 4096
+	for len(w.newProcs) > 0 || len(w.newThread) > 0 {
+		var d dict
+		procs := w.newProcs[:min(batch, len(w.newProcs))]
+		for _, i := range procs {
+			d.Processes = append(d.Processes, dictRow[Process]{i, w.procs[i]})
+		}
+		threads := w.newThread[:min(batch, len(w.newThread))]
+		for _, i := range threads {
+			d.Threads = append(d.Threads, dictRow[Thread]{i, w.threads[i]})
+		}
+		raw, err := json.Marshal(&d)
+		if err != nil {
+			return fmt.Errorf("dict: %w", err)
+		}
+		if err := w.append(container.Dict, raw, len(procs)+len(threads)); err != nil {
+			return err
+		}
+		w.newProcs, w.newThread = w.newProcs[len(procs):], w.newThread[len(threads):]
+	}
+	return nil
+}
+
+func (w *Writer) flushGaps() error {
+	const batch = 1 << 16
+	for len(w.gaps) > 0 {
+		gaps := w.gaps[:min(batch, len(w.gaps))]
+		col := make([]uint64, len(gaps))
+		w.enc.Begin(nil, kindGaps, 0, uint64(len(gaps)), 5)
+		for field, get := range []func(*Gap) uint64{
+			gapThread: func(g *Gap) uint64 { return uint64(g.Thread) },
+			gapFrom:   func(g *Gap) uint64 { return uint64(g.From) },
+			gapLen:    func(g *Gap) uint64 { return uint64(g.To - g.From) },
+			gapCalls:  func(g *Gap) uint64 { return g.Calls },
+			gapReason: func(g *Gap) uint64 { return uint64(g.Reason) },
+		} {
+			for i := range gaps {
+				col[i] = get(&gaps[i])
+			}
+			w.enc.Words(uint64(field), col)
+		}
+		if err := w.append(container.Gap, w.enc.End(), len(gaps)); err != nil {
+			return err
+		}
+		w.gaps = w.gaps[len(gaps):]
+	}
+	w.gaps = nil
+	return nil
+}
+
+// Close writes what is left, the summary and the index, and closes the file. The file is readable even when that fails.
+func (w *Writer) Close() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return errClosed
+	}
+	w.closed = true
+	err := w.flush()
+	// These are in the file already. A second copy costs little, and without them all else would be hard to read.
+	w.newProcs, w.newThread = upTo(len(w.procs)), upTo(len(w.threads))
+	err = errors.Join(err, w.flushDict(), w.append(container.Schema, w.schemaRaw, len(w.schema.Functions)),
+		w.append(container.Meta, w.meta, 1), w.writeSummary())
+	if err != nil {
+		return errors.Join(err, w.file.Abort())
+	}
+	return w.file.Finish()
+}
+
+// Abort closes the file as it is, without what was not flushed.
+func (w *Writer) Abort() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return errClosed
+	}
+	w.closed = true
+	return w.file.Abort()
+}
+
+func upTo(n int) []uint32 {
+	s := make([]uint32, n)
+	for i := range s {
+		s[i] = uint32(i)
+	}
+	return s
+}
+
+// writeSummary writes what a reader would otherwise have to read all events for. Chunks repeat the same sets of functions and threads over and over,
+// so each set is written once.
+func (w *Writer) writeSummary() error {
+	const batch = 1 << 15
+	chunks := w.chunks
+	for first := true; first || len(chunks) > 0; first = false {
+		part := chunks[:min(batch, len(chunks))]
+		chunks = chunks[len(part):]
+		raw := w.encodeChunks(nil, part)
+		if len(chunks) == 0 {
+			raw = w.encodeTotals(raw)
+		}
+		if err := w.append(container.Summary, raw, len(part)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *Writer) encodeChunks(dst []byte, chunks []chunkInfo) []byte {
+	var cols [chunkFields][]uint64
+	sets := map[string]uint64{}
+	var id, member []uint64
+	intern := func(set []uint32) uint64 {
+		var key []byte
+		for _, x := range set {
+			key = append(key, byte(x), byte(x>>8), byte(x>>16), byte(x>>24))
+		}
+		n, ok := sets[string(key)]
+		if !ok {
+			n = uint64(len(sets))
+			sets[string(key)] = n
+			for _, x := range set {
+				id, member = append(id, n), append(member, uint64(x))
+			}
+		}
+		return n
+	}
+	for i := range chunks {
+		c := &chunks[i]
+		for field, v := range [chunkFields]uint64{
+			c.seq, c.first, c.calls, c.rows, c.late.lo, c.late.n, intern(c.funcs), intern(c.threads),
+		} {
+			cols[field] = append(cols[field], v)
+		}
+	}
+	w.enc.Begin(dst, kindChunks, 0, uint64(len(chunks)), chunkFields)
+	for field, v := range cols {
+		w.enc.Words(uint64(field), v)
+	}
+	dst = w.enc.End()
+	w.enc.Begin(dst, kindSets, 0, uint64(len(id)), 2)
+	w.enc.Words(setID, id)
+	w.enc.Words(setMember, member)
+	return w.enc.End()
+}
+
+func (w *Writer) encodeTotals(dst []byte) []byte {
+	var cols [totalFields][]uint64
+	for id, t := range w.totals {
+		if t.calls == 0 {
+			continue
+		}
+		for field, v := range [totalFields]uint64{uint64(id), t.calls, t.failed, t.unfinished, t.time} {
+			cols[field] = append(cols[field], v)
+		}
+	}
+	w.enc.Begin(dst, kindTotals, 0, uint64(len(cols[0])), totalFields)
+	for field, v := range slices.All(cols[:]) {
+		w.enc.Words(uint64(field), v)
+	}
+	return w.enc.End()
+}

@@ -1,0 +1,85 @@
+// Package artifacts finds the C parts that acltrace needs at run time: the shim, the player and the simulator's
+// libraries. The first two are inside the program where it was built with the tag `embedded`, as `make build` does, so
+// that one file can be copied to another machine. Everything else, and everything in a build without the tag, lies in
+// the folder lib beside the program's own, or where ACLTRACE_LIB says.
+package artifacts
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// Names of the parts.
+const (
+	Shim      = "libacltrace.so"
+	Player    = "acltrace-player"
+	Simulator = "libascendcl.so"
+)
+
+// Bytes returns the content of the shim or the player.
+func Bytes(name string) ([]byte, error) {
+	if os.Getenv("ACLTRACE_LIB") == "" {
+		if b, err := embedded.ReadFile("files/" + name); err == nil {
+			return b, nil
+		}
+	}
+	path, err := Path(name)
+	if err != nil {
+		return nil, err
+	}
+	return os.ReadFile(path)
+}
+
+// Path returns the absolute path of a part that lies in a folder.
+func Path(name string) (string, error) {
+	for _, dir := range dirs() {
+		if path := filepath.Join(dir, name); exists(path) {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("%s is not in %s: run `make build`, or set ACLTRACE_LIB to the folder that has it", name, list(dirs()))
+}
+
+// SimulatorDir returns the folder with the simulator's libraries.
+func SimulatorDir() (string, error) {
+	path, err := Path(Simulator)
+	if err != nil {
+		return "", err
+	}
+	return filepath.Dir(path), nil
+}
+
+func dirs() []string {
+	if d := os.Getenv("ACLTRACE_LIB"); d != "" {
+		if abs, err := filepath.Abs(d); err == nil {
+			d = abs
+		}
+		return []string{d}
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		return nil
+	}
+	if real, err := filepath.EvalSymlinks(exe); err == nil {
+		exe = real
+	}
+	return []string{filepath.Join(filepath.Dir(exe), "..", "lib"), filepath.Dir(exe)}
+}
+
+func list(dirs []string) string {
+	if len(dirs) == 0 {
+		return "any known folder"
+	}
+	s := filepath.Clean(dirs[0])
+	for _, d := range dirs[1:] {
+		s += " or " + filepath.Clean(d)
+	}
+	return s
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return !errors.Is(err, os.ErrNotExist)
+}

@@ -1,0 +1,8 @@
+//go:build embedded
+
+package artifacts
+
+import "embed"
+
+//go:embed files/libacltrace.so files/acltrace-player
+var embedded embed.FS

@@ -1,0 +1,7 @@
+//go:build !embedded
+
+package artifacts
+
+import "embed"
+
+var embedded embed.FS

@@ -1,0 +1,102 @@
+// Package probe is the capture side of acltrace: what sees the calls that a program makes, and hands them on.
+//
+// There are two kinds of probe. The shim (probe/shim, C) is loaded into the program and writes records into rings in a
+// shared mapping, which a Session reads. The uprobes (probe/bpf, eBPF) lie in the kernel and need no cooperation of the
+// program. Both give the same calls to a Sink, in the order of their ends within a thread; calls of different threads
+// come in no particular order.
+//
+// Nothing here writes files of its own or knows what a function means beyond the sizes in its model.
+package probe
+
+import "github.com/acltrace/acltrace/api"
+
+// Dir says on which side of a call a piece of memory was.
+type Dir uint8
+
+const (
+	In  Dir = iota // what the call read
+	Out            // what the call, or the task that it made, wrote
+)
+
+// Missing says why a piece of memory is not there.
+type Missing uint8
+
+const (
+	Present Missing = iota
+	// DeviceMemory lies on the device, where a probe does not read.
+	DeviceMemory
+	// Dropped was lost because the ring was full.
+	Dropped
+	// OverLimit is larger than what was asked to be kept.
+	OverLimit
+	// Unreadable gave a fault when it was read.
+	Unreadable
+	// NotSynchronized is the result of an asynchronous copy that the program never waited for.
+	NotSynchronized
+	// Overwritten is the result of an asynchronous copy whose memory was given back or copied over before the program waited for it.
+	Overwritten
+	// TableFull is the result of an asynchronous copy when too many were pending.
+	TableFull
+	// UnknownSize is memory whose size nothing tells.
+	UnknownSize
+	// NotAsked was not to be captured (--payload none).
+	NotAsked
+)
+
+// Piece is memory that belongs to a call: an output, a string, an argument block, a payload.
+type Piece struct {
+	Param   uint8 // number of the parameter
+	Dir     Dir   // of the call
+	Missing Missing
+	Item    uint32 // number within an array of buffers, 0 otherwise
+	Addr    uint64 // in the program's address space
+	Len     uint64 // bytes at Addr; len(Bytes) where the content is here
+	Bytes   []byte // valid until the Sink's method returns
+}
+
+// Call is one call as a probe saw it.
+type Call struct {
+	PID, TID   int
+	Seq        uint64 // number within the thread
+	Func       api.ID
+	Start, End int64 // CLOCK_MONOTONIC, nanoseconds; End is 0 where the call never returned
+	Ret        uint64
+	Words      []uint64
+	Pieces     []Piece
+}
+
+// Unfinished reports whether the call never returned.
+func (c *Call) Unfinished() bool { return c.End == 0 }
+
+// Payload is a part of a piece of memory that is too large to come with its call, or that came later.
+type Payload struct {
+	PID, TID int
+	Seq      uint64 // of the call
+	Piece           // Len is the size of the whole
+	Offset   uint64 // of Bytes in the whole; parts come in ascending order
+	Time     int64  // CLOCK_MONOTONIC, nanoseconds, of the capture
+}
+
+// Gap is a number of calls of a thread that were lost.
+type Gap struct {
+	PID, TID int
+	From, To int64 // CLOCK_MONOTONIC, nanoseconds
+	Calls    uint64
+	Reason   string
+}
+
+// Process is a process that maps the shim, or that uprobes were attached to.
+type Process struct {
+	PID, PPID int
+	Start     int64 // CLOCK_MONOTONIC, nanoseconds
+	Exe       string
+	Argv      []string
+}
+
+// Sink takes what a probe sees. Its methods are called by one goroutine.
+type Sink interface {
+	Process(*Process) error
+	Call(*Call) error
+	Payload(*Payload) error
+	Gap(*Gap) error
+}

@@ -1,0 +1,553 @@
+package probe
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"github.com/acltrace/acltrace/api"
+	"golang.org/x/sys/unix"
+)
+
+// The layout of probe/shim/ring.h. The sizes are asserted on both sides.
+const (
+	ringMagic   = 0x31474e4952544c41
+	ringVersion = 1
+	ringHeader  = 4096
+	maxSlots    = 4096
+
+	recCall, recPayload, recLost = 1, 2, 3
+	stateDone                    = 2
+	pieceOut, pieceBytes, far    = 1, 2, 4
+	slotLive                     = 2
+)
+
+type slot struct {
+	state          atomic.Uint32
+	pid, tid, ppid uint32
+	ringBytes      uint64
+	start          uint64
+}
+
+type control struct {
+	magic                uint64
+	version              uint32
+	policy               atomic.Uint32
+	heartbeat            atomic.Int64
+	ringBytes            uint64
+	payloadLimit         uint64
+	memoryLimit          uint64
+	memoryUsed           atomic.Uint64
+	deviceFrom, deviceTo uint64
+	clock                uint32
+	off                  atomic.Uint32
+	nextSlot             atomic.Uint32
+	refused              atomic.Uint32
+	maxSlots             uint32
+	_                    [9]uint32
+	slots                [maxSlots]slot
+}
+
+type ringHead struct {
+	head                 atomic.Uint64
+	lost                 atomic.Uint64
+	lostSince, lostUntil uint64
+	_                    [12]uint64
+	tail                 atomic.Uint64
+	_                    [15]uint64
+}
+
+var (
+	_                         [32]byte                = [unsafe.Sizeof(slot{})]byte{}
+	_                         [128 + 32*maxSlots]byte = [unsafe.Sizeof(control{})]byte{}
+	_                         [256]byte               = [unsafe.Sizeof(ringHead{})]byte{}
+	le                                                = binary.LittleEndian
+	callHeader, payloadHeader                         = 40, 64
+	lostBytes, pieceHeader                            = 32, 8
+	errRing                                           = errors.New("a ring holds what the shim does not write")
+	_                         error                   = errRing
+)
+
+// Policy is what a program does when its ring is full.
+type Policy uint32
+
+const (
+	Drop  Policy = 0 // the call is lost, and counted
+	Block Policy = 1 // the program waits while the recorder is alive
+)
+
+// SessionOptions are the parameters of a Session; nil means the defaults.
+type SessionOptions struct {
+	Policy Policy
+	// RingBytes is the size of a thread's ring, rounded up to a power of two; 0 means 8 MiB.
+	RingBytes int
+	// MemoryLimit is the size of all rings together; 0 means a quarter of what the tmpfs has free, at most 4 GiB.
+	MemoryLimit uint64
+	// PayloadLimit is the size in bytes up to which a payload is captured; 0 captures none.
+	PayloadLimit uint64
+	// Device is where the addresses of device memory lie; the zero Window means the model's.
+	Device api.Window
+	// Dir is the folder to make the session in; "" means /dev/shm.
+	Dir string
+}
+
+// A Session reads what the shim writes. One goroutine calls Drain until the program has ended, then Finish, then Close.
+type Session struct {
+	model   *api.Model
+	dir     string
+	ctl     *control
+	mem     []byte
+	rings   []*ring
+	clock   clock
+	seen    map[uint32]bool      // processes
+	threads map[[2]uint32]uint64 // next sequence number of a thread, over its rings
+}
+
+// NewSession makes the shared memory of a session.
+func NewSession(m *api.Model, opts *SessionOptions) (*Session, error) {
+	var o SessionOptions
+	if opts != nil {
+		o = *opts
+	}
+	if o.Dir == "" {
+		o.Dir = "/dev/shm"
+	}
+	if o.RingBytes == 0 {
+		o.RingBytes = 8 << 20
+	}
+	if o.Device == (api.Window{}) {
+		o.Device = m.Device
+	}
+	size := 64 << 10
+	for size < o.RingBytes {
+		size *= 2
+	}
+	if o.MemoryLimit == 0 {
+		var fs unix.Statfs_t
+		if err := unix.Statfs(o.Dir, &fs); err != nil {
+			return nil, fmt.Errorf("memory for the session: %s: %w", o.Dir, err)
+		}
+		o.MemoryLimit = min(fs.Bavail*uint64(fs.Bsize)/4, 4<<30)
+	}
+	dir, err := os.MkdirTemp(o.Dir, "acltrace-")
+	if err != nil {
+		return nil, fmt.Errorf("memory for the session: %w", err)
+	}
+	s := &Session{model: m, dir: dir, seen: map[uint32]bool{}, threads: map[[2]uint32]uint64{}}
+	if err := s.makeControl(); err != nil {
+		os.RemoveAll(dir)
+		return nil, fmt.Errorf("memory for the session: %w", err)
+	}
+	c := s.ctl
+	c.version, c.maxSlots = ringVersion, maxSlots
+	c.policy.Store(uint32(o.Policy))
+	c.ringBytes, c.memoryLimit, c.payloadLimit = uint64(size), o.MemoryLimit, o.PayloadLimit
+	c.deviceFrom, c.deviceTo = o.Device.From, o.Device.To
+	s.clock.start()
+	c.clock = s.clock.kind()
+	c.heartbeat.Store(monotonic())
+	c.magic = ringMagic
+	return s, nil
+}
+
+func (s *Session) makeControl() error {
+	f, err := os.OpenFile(filepath.Join(s.dir, "control"), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	n := int(unsafe.Sizeof(control{}))
+	if err := unix.Fallocate(int(f.Fd()), 0, 0, int64(n)); err != nil {
+		return err
+	}
+	if s.mem, err = unix.Mmap(int(f.Fd()), 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
+		return err
+	}
+	s.ctl = (*control)(unsafe.Pointer(&s.mem[0]))
+	return nil
+}
+
+// Dir is the session's folder, which the environment of the program names in ACLTRACE_SESSION.
+func (s *Session) Dir() string { return s.dir }
+
+// Refused is the number of threads that could not be recorded, for want of memory for their rings.
+func (s *Session) Refused() int { return int(s.ctl.refused.Load()) }
+
+// Policy is what programs do when a ring is full: Drop, too, after a program has waited in vain.
+func (s *Session) Policy() Policy { return Policy(s.ctl.policy.Load()) }
+
+// Processes returns the ids of the processes that have called the runtime.
+func (s *Session) Processes() []int {
+	var pids []int
+	for pid := range s.seen {
+		pids = append(pids, int(pid))
+	}
+	return pids
+}
+
+// Off ends the recording; programs run on without it.
+func (s *Session) Off() {
+	s.ctl.policy.Store(uint32(Drop))
+	s.ctl.off.Store(1)
+}
+
+// Beat tells the programs that the recorder is alive. It must be called at least four times a second, whatever else
+// the recorder does, or programs that wait for it stop waiting.
+func (s *Session) Beat() { s.ctl.heartbeat.Store(monotonic()) }
+
+// Now is the current time of CLOCK_MONOTONIC in nanoseconds.
+func Now() int64 { return monotonic() }
+
+func monotonic() int64 {
+	var ts unix.Timespec
+	unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts)
+	return ts.Nano()
+}
+
+// Drain hands on what has been written since the last time and reports whether there was anything.
+func (s *Session) Drain(sink Sink) (bool, error) {
+	s.clock.adjust()
+	if err := s.open(sink); err != nil {
+		return false, err
+	}
+	any := false
+	for _, r := range s.rings {
+		n, err := r.drain(s, sink, false)
+		if err != nil {
+			return any, err
+		}
+		any = any || n
+	}
+	return any, nil
+}
+
+// Finish hands on what programs that have died have left: their last calls, finished or not, and what they lost.
+func (s *Session) Finish(sink Sink) error {
+	for {
+		any, err := s.Drain(sink)
+		if err != nil {
+			return err
+		}
+		if !any {
+			break
+		}
+	}
+	for _, r := range s.rings {
+		if _, err := r.drain(s, sink, true); err != nil {
+			return err
+		}
+		if lost := r.head.lost.Load(); lost > r.lost {
+			g := Gap{PID: int(r.pid), TID: int(r.tid), From: s.clock.nanoseconds(r.head.lostSince), To: s.clock.nanoseconds(r.head.lostUntil),
+				Calls: lost - r.lost, Reason: "ring full"}
+			r.lost = lost
+			if err := sink.Gap(&g); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Close gives the memory back. Programs that still run write into memory that nobody reads.
+func (s *Session) Close() error {
+	s.ctl.off.Store(1)
+	for _, r := range s.rings {
+		r.close()
+	}
+	err := unix.Munmap(s.mem)
+	return errors.Join(err, os.RemoveAll(s.dir))
+}
+
+// open maps the rings that have appeared.
+func (s *Session) open(sink Sink) error {
+	n := min(s.ctl.nextSlot.Load(), maxSlots)
+	for i := len(s.rings); i < int(n); i++ {
+		sl := &s.ctl.slots[i]
+		if sl.state.Load() != slotLive {
+			if !alive(sl.pid) {
+				s.rings = append(s.rings, &ring{}) // died while making it
+				continue
+			}
+			return nil // in order, so that slots and rings have the same numbers
+		}
+		if !s.seen[sl.pid] {
+			s.seen[sl.pid] = true
+			p := describe(int(sl.pid))
+			p.PPID, p.Start = int(sl.ppid), s.clock.nanoseconds(sl.start)
+			if err := sink.Process(p); err != nil {
+				return err
+			}
+		}
+		r, err := s.mapRing(i)
+		if err != nil {
+			return fmt.Errorf("ring of thread %d: %w", sl.tid, err)
+		}
+		s.rings = append(s.rings, r)
+	}
+	return nil
+}
+
+func alive(pid uint32) bool { return pid == 0 || unix.Kill(int(pid), 0) != unix.ESRCH }
+
+func describe(pid int) *Process {
+	p := &Process{PID: pid}
+	dir := "/proc/" + strconv.Itoa(pid)
+	p.Exe, _ = os.Readlink(dir + "/exe")
+	if b, err := os.ReadFile(dir + "/cmdline"); err == nil {
+		p.Argv = strings.Split(strings.TrimSuffix(string(b), "\x00"), "\x00")
+	}
+	return p
+}
+
+type ring struct {
+	pid, tid uint32
+	head     *ringHead
+	mem      unsafe.Pointer // of the whole mapping
+	length   uintptr
+	data     []byte // the records, twice
+	size     uint64
+	pos      uint64
+	lost     uint64 // as handed on
+	seq      uint64 // of the next call in this ring
+	base     uint64 // of the thread's first call in this ring, in the thread's own count
+	done     bool
+}
+
+func (s *Session) mapRing(i int) (*ring, error) {
+	sl := &s.ctl.slots[i]
+	f, err := os.OpenFile(filepath.Join(s.dir, "ring."+strconv.Itoa(i)), os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	size := uintptr(s.ctl.ringBytes)
+	whole, err := unix.MmapPtr(-1, 0, nil, ringHeader+2*size, unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
+	if err != nil {
+		return nil, err
+	}
+	r := &ring{pid: sl.pid, tid: sl.tid, mem: whole, length: ringHeader + 2*size, size: uint64(size)}
+	const rw = unix.PROT_READ | unix.PROT_WRITE
+	if _, err = unix.MmapPtr(int(f.Fd()), 0, whole, ringHeader+size, rw, unix.MAP_SHARED|unix.MAP_FIXED); err == nil {
+		_, err = unix.MmapPtr(int(f.Fd()), ringHeader, unsafe.Add(whole, ringHeader+size), size, rw, unix.MAP_SHARED|unix.MAP_FIXED)
+	}
+	if err != nil {
+		r.close()
+		return nil, err
+	}
+	// The name is no longer needed: the mappings keep the memory, and nothing is left behind if the recorder is killed later.
+	os.Remove(f.Name())
+	r.head = (*ringHead)(whole)
+	r.data = unsafe.Slice((*byte)(unsafe.Add(whole, ringHeader)), 2*size)
+	r.base = s.threads[[2]uint32{r.pid, r.tid}]
+	return r, nil
+}
+
+func (r *ring) close() {
+	if r.mem != nil {
+		unix.MunmapPtr(r.mem, r.length)
+		r.mem = nil
+	}
+}
+
+// drain hands on the finished records of a ring; with final, the unfinished one too.
+func (r *ring) drain(s *Session, sink Sink, final bool) (bool, error) {
+	if r.mem == nil || r.done {
+		return false, nil
+	}
+	head := r.head.head.Load()
+	start := r.pos
+	for r.pos < head {
+		b := r.data[r.pos&(r.size-1):]
+		// The state lies in the last byte of the second word of the header, and is stored last.
+		state := byte(atomic.LoadUint32((*uint32)(unsafe.Pointer(&b[4]))) >> 24)
+		if state != stateDone && !final {
+			break
+		}
+		size := uint64(le.Uint32(b))
+		if size < 8 || size%8 != 0 || size > r.size {
+			return false, r.broken(sink, s)
+		}
+		if err := r.record(s, sink, b[:size], state); err != nil {
+			if errors.Is(err, errRing) {
+				return false, r.broken(sink, s)
+			}
+			return false, err
+		}
+		r.pos += size
+		// Space is given back now and then, so that a program that waits does not wait for the whole ring.
+		if r.pos-r.head.tail.Load() > r.size/8 {
+			r.head.tail.Store(r.pos)
+			s.Beat()
+		}
+		if r.pos >= head {
+			head = r.head.head.Load()
+		}
+	}
+	r.head.tail.Store(r.pos)
+	return r.pos != start, nil
+}
+
+// broken gives up a ring whose content makes no sense: the program has written over it.
+func (r *ring) broken(sink Sink, s *Session) error {
+	r.done = true
+	now := monotonic()
+	return sink.Gap(&Gap{PID: int(r.pid), TID: int(r.tid), From: now, To: now, Reason: "ring overwritten by the program"})
+}
+
+func (r *ring) record(s *Session, sink Sink, b []byte, state byte) error {
+	switch b[6] {
+	case recCall:
+		return r.call(s, sink, b, state)
+	case recPayload:
+		return r.payload(s, sink, b)
+	case recLost:
+		if len(b) < lostBytes {
+			return errRing
+		}
+		n := le.Uint64(b[8:])
+		g := Gap{PID: int(r.pid), TID: int(r.tid), From: s.clock.nanoseconds(le.Uint64(b[16:])), To: s.clock.nanoseconds(le.Uint64(b[24:])), Calls: n, Reason: "ring full"}
+		r.lost += n
+		r.seq += n
+		return sink.Gap(&g)
+	}
+	return errRing
+}
+
+func (r *ring) call(s *Session, sink Sink, b []byte, state byte) error {
+	if len(b) < callHeader {
+		return errRing
+	}
+	words := int(b[32])
+	f := s.model.Func(api.ID(le.Uint16(b[4:])))
+	if f == nil || words != int(f.Words) || len(b) < callHeader+8*words {
+		return errRing
+	}
+	c := Call{PID: int(r.pid), TID: int(r.tid), Seq: r.base + r.seq, Func: f.ID, Start: s.clock.nanoseconds(le.Uint64(b[8:]))}
+	if end := le.Uint64(b[16:]); state == stateDone {
+		c.End, c.Ret = max(s.clock.nanoseconds(end), c.Start), le.Uint64(b[24:])
+		if c.End == 0 {
+			c.End = 1
+		}
+	}
+	r.seq++
+	s.threads[[2]uint32{r.pid, r.tid}] = r.base + r.seq
+	c.Words = unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(b[callHeader:]))), words)
+	rest := b[callHeader+8*words:]
+	for len(rest) > 0 {
+		if len(rest) < pieceHeader {
+			return errRing
+		}
+		flags, n := rest[1], int(le.Uint32(rest[4:]))
+		p := Piece{Param: rest[0], Missing: Missing(rest[2]), Len: uint64(n)}
+		if flags&pieceOut != 0 {
+			p.Dir = Out
+		}
+		rest = rest[pieceHeader:]
+		if flags&far != 0 {
+			if len(rest) < 24 {
+				return errRing
+			}
+			p.Addr, p.Len, p.Item = le.Uint64(rest), le.Uint64(rest[8:]), le.Uint32(rest[16:])
+			rest = rest[24:]
+		} else if int(p.Param) < len(f.Params) {
+			p.Addr = c.Words[f.Params[p.Param].Word]
+		}
+		if flags&pieceBytes != 0 {
+			padded := (n + 7) &^ 7
+			if padded > len(rest) {
+				return errRing
+			}
+			p.Bytes = rest[:n:n]
+			rest = rest[padded:]
+		}
+		c.Pieces = append(c.Pieces, p)
+	}
+	return sink.Call(&c)
+}
+
+func (r *ring) payload(s *Session, sink Sink, b []byte) error {
+	if len(b) < payloadHeader {
+		return errRing
+	}
+	n := int(le.Uint32(b[60:]))
+	owner := int(le.Uint32(b[8:]))
+	if n > len(b)-payloadHeader || owner >= len(s.rings) && owner >= maxSlots {
+		return errRing
+	}
+	sl := &s.ctl.slots[owner]
+	p := Payload{PID: int(sl.pid), TID: int(sl.tid), Seq: le.Uint64(b[16:]), Offset: le.Uint64(b[40:]), Time: s.clock.nanoseconds(le.Uint64(b[48:]))}
+	if owner < len(s.rings) {
+		p.Seq += s.rings[owner].base
+	}
+	p.Piece = Piece{Param: b[12], Missing: Missing(b[14]), Addr: le.Uint64(b[24:]), Len: le.Uint64(b[32:]), Item: le.Uint32(b[56:]), Bytes: b[payloadHeader : payloadHeader+n]}
+	if b[13]&pieceOut != 0 {
+		p.Dir = Out
+	}
+	return sink.Payload(&p)
+}
+
+// clock turns the shim's counter into nanoseconds of CLOCK_MONOTONIC.
+type clock struct {
+	counter bool
+	c0, c1  uint64 // counter at the first and the latest comparison
+	n0, n1  int64  // CLOCK_MONOTONIC at these
+	rate    float64
+	next    time.Time
+}
+
+func (c *clock) kind() uint32 {
+	if c.counter {
+		return 0
+	}
+	return 1
+}
+
+// start compares the two clocks over some milliseconds: 50 ppm of error in the rate are 50 ns in the first millisecond,
+// and every later comparison makes it better.
+func (c *clock) start() {
+	if c.counter = counterFit(); !c.counter {
+		return
+	}
+	c.c0, c.n0 = compare()
+	time.Sleep(20 * time.Millisecond)
+	c.c1, c.n1 = compare()
+	c.rate = float64(c.n1-c.n0) / float64(c.c1-c.c0)
+}
+
+func (c *clock) adjust() {
+	if now := time.Now(); c.counter && now.After(c.next) {
+		c.c1, c.n1 = compare()
+		c.rate = float64(c.n1-c.n0) / float64(c.c1-c.c0)
+		c.next = now.Add(100 * time.Millisecond)
+	}
+}
+
+func (c *clock) nanoseconds(v uint64) int64 {
+	if !c.counter {
+		return int64(v)
+	}
+	return c.n1 + int64(float64(int64(v-c.c1))*c.rate)
+}
+
+// compare reads both clocks at the same moment, as nearly as of some tries.
+func compare() (uint64, int64) {
+	var counter uint64
+	var ns int64
+	best := ^uint64(0)
+	for range 10 {
+		a := readCounter()
+		n := monotonic()
+		b := readCounter()
+		if b-a < best {
+			best, counter, ns = b-a, a+(b-a)/2, n
+		}
+	}
+	return counter, ns
+}

@@ -1,0 +1,135 @@
+/*
+ * The shared memory between the shim and the recorder. probe/ring.go declares the same layout; both sides assert it.
+ *
+ * A session is a folder on a tmpfs. The recorder makes `control` in it; every thread that calls the runtime takes a slot
+ * of it and makes `ring.N`, allocated in full. A ring is a header page and a power of two of bytes, which both sides map
+ * twice in a row, so that no record is ever split. The thread alone moves head, the recorder alone moves tail; both only
+ * grow. A record begins at a multiple of 8.
+ *
+ * A call is written in two phases. Its entry is complete, and head has moved past it, before the runtime is called:
+ * whoever looks at the ring of a dead process finds the call that it died in. Its result follows in the same record,
+ * which may grow by what the call has put out; the state that ends it is stored last. The recorder does not pass a
+ * record before that.
+ */
+#ifndef ACLTRACE_SHIM_RING_H
+#define ACLTRACE_SHIM_RING_H
+
+#include <stdint.h>
+
+#define RING_MAGIC 0x31474e4952544c41ULL /* "ALTRING1" */
+#define RING_VERSION 1
+#define RING_HEADER 4096 /* bytes before the records */
+#define RING_MAX_SLOTS 4096
+#define RING_INLINE 4096 /* pieces up to this size lie in the record of their call */
+
+enum { POLICY_DROP = 0, POLICY_BLOCK = 1 };
+enum { CLOCK_COUNTER = 0, CLOCK_SYSCALL = 1 };
+enum { SLOT_FREE = 0, SLOT_TAKEN = 1, SLOT_LIVE = 2 };
+enum { REC_CALL = 1, REC_PAYLOAD = 2, REC_LOST = 3, REC_PAD = 4 };
+enum { STATE_ENTERED = 1, STATE_DONE = 2 };
+enum { PIECE_OUT = 1, PIECE_BYTES = 2, PIECE_FAR = 4 };
+
+/* As in probe.Missing. */
+enum {
+	MISSING_NO = 0,
+	MISSING_DEVICE = 1,
+	MISSING_DROPPED = 2,
+	MISSING_OVER_LIMIT = 3,
+	MISSING_UNREADABLE = 4,
+	MISSING_NOT_SYNCHRONIZED = 5,
+	MISSING_OVERWRITTEN = 6,
+	MISSING_TABLE_FULL = 7,
+	MISSING_UNKNOWN_SIZE = 8,
+	MISSING_NOT_ASKED = 9
+};
+
+struct slot {
+	uint32_t state; /* atomic */
+	uint32_t pid, tid, ppid;
+	uint64_t ring_bytes;
+	uint64_t start; /* clock of the records */
+};
+
+struct control {
+	uint64_t magic;
+	uint32_t version;
+	uint32_t policy;
+	uint64_t heartbeat; /* atomic; CLOCK_MONOTONIC, nanoseconds, of the recorder's last sign of life */
+	uint64_t ring_bytes; /* a power of two, at least 64 KiB */
+	uint64_t payload_limit; /* bytes; larger payloads are not captured */
+	uint64_t memory_limit; /* bytes of rings in the session */
+	uint64_t memory_used; /* atomic */
+	uint64_t device_from, device_to; /* addresses of device memory */
+	uint32_t clock;
+	uint32_t off; /* atomic; 1: record nothing */
+	uint32_t next_slot; /* atomic; may run past max_slots */
+	uint32_t refused; /* atomic; threads that got no ring */
+	uint32_t max_slots;
+	uint32_t reserved[9];
+	struct slot slots[RING_MAX_SLOTS];
+};
+
+struct ring {
+	uint64_t head; /* atomic; bytes ever written */
+	uint64_t lost; /* atomic; calls not recorded because the ring was full */
+	uint64_t lost_since, lost_until; /* clock of the records */
+	uint64_t pad0[12];
+	uint64_t tail; /* atomic; bytes ever read */
+	uint64_t pad1[15];
+};
+
+struct record {
+	uint32_t size; /* with this header; multiple of 8 */
+	uint16_t func;
+	uint8_t type;
+	uint8_t state; /* atomic */
+};
+
+struct call_record {
+	struct record h;
+	uint64_t start, end; /* clock */
+	uint64_t ret;
+	uint8_t words, pad[7];
+	/* uint64_t word[words]; then pieces */
+};
+
+struct piece {
+	uint8_t param;
+	uint8_t flags;
+	uint8_t missing;
+	uint8_t pad;
+	uint32_t len; /* bytes that follow, padded to 8, with PIECE_BYTES */
+	/* with PIECE_FAR: struct far; without, the address is the parameter's word and len the size */
+};
+
+struct far {
+	uint64_t addr, len;
+	uint32_t item, pad;
+};
+
+struct payload_record {
+	struct record h;
+	uint32_t slot; /* of the thread that made the call */
+	uint8_t param, flags, missing, pad;
+	uint64_t seq; /* of the call in that thread, lost ones counted */
+	uint64_t addr, len, offset;
+	uint64_t time; /* clock */
+	uint32_t item;
+	uint32_t bytes; /* that follow, padded to 8 */
+};
+
+struct lost_record {
+	struct record h;
+	uint64_t calls, since, until;
+};
+
+_Static_assert(sizeof(struct slot) == 32, "slot");
+_Static_assert(sizeof(struct control) == 128 + 32 * RING_MAX_SLOTS, "control");
+_Static_assert(sizeof(struct ring) == 256, "ring");
+_Static_assert(sizeof(struct call_record) == 40, "call_record");
+_Static_assert(sizeof(struct piece) == 8, "piece");
+_Static_assert(sizeof(struct far) == 24, "far");
+_Static_assert(sizeof(struct payload_record) == 64, "payload_record");
+_Static_assert(sizeof(struct lost_record) == 32, "lost_record");
+
+#endif

@@ -1,0 +1,796 @@
+/*
+ * The shim: loaded into the traced program by LD_PRELOAD, it stands before the runtime's functions and writes down what
+ * they are called with. It is linked to nothing, calls no C library, takes no lock and installs no handler; whatever it
+ * can't do it leaves undone, and the program runs on. See ring.h for what it writes and shim.h for how.
+ */
+#include "shim.h"
+
+#include <asm/fcntl.h>
+#include <linux/mman.h>
+
+#include "sys.h"
+
+#define AT_SECURE 23
+#define CLOCK_MONO 1
+#define MADV_WIPE_ON_FORK 18
+#define HEARTBEAT_NS 500000000ULL
+
+__thread struct shim_thread shim_t __attribute__((tls_model("initial-exec"), visibility("hidden")));
+struct shim_process *shim_p;
+struct control *shim_control;
+
+static char session[256]; /* folder, from ACLTRACE_SESSION */
+
+/* The compiler may call these; the program's own are out of reach for a library that is linked to nothing. */
+__attribute__((visibility("hidden"))) void *memcpy(void *restrict d, const void *restrict s, size_t n)
+{
+	uint8_t *dp = d;
+	const uint8_t *sp = s;
+#if defined(__x86_64__)
+	__asm__ volatile("rep movsb" : "+D"(dp), "+S"(sp), "+c"(n) : : "memory");
+#else
+	for (; n >= 32; n -= 32, dp += 32, sp += 32) {
+		typedef uint64_t v __attribute__((may_alias, aligned(1)));
+		v a = ((const v *)sp)[0], b = ((const v *)sp)[1], c = ((const v *)sp)[2], e = ((const v *)sp)[3];
+		((v *)dp)[0] = a, ((v *)dp)[1] = b, ((v *)dp)[2] = c, ((v *)dp)[3] = e;
+	}
+	while (n--)
+		*dp++ = *sp++;
+#endif
+	return d;
+}
+
+__attribute__((visibility("hidden"))) void *memset(void *d, int c, size_t n)
+{
+	volatile uint8_t *p = d;
+	while (n--)
+		*p++ = (uint8_t)c;
+	return d;
+}
+
+static size_t length(const char *s)
+{
+	size_t n = 0;
+	while (s[n])
+		n++;
+	return n;
+}
+
+static uint64_t monotonic(void)
+{
+	struct { int64_t sec, nsec; } ts = {0, 0};
+	sys2(__NR_clock_gettime, CLOCK_MONO, &ts);
+	return (uint64_t)ts.sec * 1000000000ULL + (uint64_t)ts.nsec;
+}
+
+uint64_t shim_slow_clock(void) { return monotonic(); }
+
+/* The value of a variable of the environment, in the program's own copy of it. */
+extern char **environ __attribute__((weak));
+
+static const char *variable(const char *name)
+{
+	size_t n = length(name);
+	if (&environ == NULL || environ == NULL)
+		return NULL;
+	for (char **e = environ; *e; e++) {
+		size_t i = 0;
+		while (i < n && (*e)[i] == name[i])
+			i++;
+		if (i == n && (*e)[n] == '=')
+			return *e + n + 1;
+	}
+	return NULL;
+}
+
+/* A program that runs with more rights than its caller is left alone, whatever the loader thought of it. */
+static bool secure(void)
+{
+	long fd = sys3(__NR_openat, -100, "/proc/self/auxv", O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return true;
+	uint64_t v[64];
+	long n = sys3(__NR_read, fd, v, sizeof v);
+	sys1(__NR_close, fd);
+	for (long i = 0; i + 1 < n / 8; i += 2)
+		if (v[i] == AT_SECURE)
+			return v[i + 1] != 0;
+	return true;
+}
+
+static long map(long len, long prot, long flags, long fd, long off, void *at)
+{
+	return sys6(__NR_mmap, SYS_ARG(at), len, prot, flags, fd, off);
+}
+
+static long open_in_session(const char *name, uint64_t number, bool numbered, long flags)
+{
+	char path[300];
+	size_t n = length(session);
+	memcpy(path, session, n);
+	path[n++] = '/';
+	size_t m = length(name);
+	memcpy(path + n, name, m);
+	n += m;
+	if (numbered) {
+		char digits[20];
+		int d = 0;
+		do
+			digits[d++] = (char)('0' + number % 10);
+		while (number /= 10);
+		while (d)
+			path[n++] = digits[--d];
+	}
+	path[n] = 0;
+	return sys4(__NR_openat, -100, path, flags | O_CLOEXEC, 0600);
+}
+
+static bool attach_session(void)
+{
+	if (secure())
+		return false;
+	const char *dir = variable("ACLTRACE_SESSION");
+	if (dir == NULL || dir[0] != '/' || length(dir) >= sizeof session)
+		return false;
+	memcpy(session, dir, length(dir) + 1);
+	long fd = open_in_session("control", 0, false, O_RDWR);
+	if (fd < 0)
+		return false;
+	long m = map(sizeof(struct control), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0, NULL);
+	sys1(__NR_close, fd);
+	if (m < 0 && m > -4096)
+		return false;
+	struct control *c = (struct control *)m;
+	if (c->magic != RING_MAGIC || c->version != RING_VERSION || c->max_slots != RING_MAX_SLOTS) {
+		sys2(__NR_munmap, m, sizeof(struct control));
+		return false;
+	}
+	shim_control = c;
+	return true;
+}
+
+/* Makes this process ready to record, once, and again in a child after a fork. */
+static bool open_process(void)
+{
+	struct shim_process *p = __atomic_load_n(&shim_p, __ATOMIC_ACQUIRE);
+	if (p == NULL) {
+		long m = map(4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0, NULL);
+		if (m < 0 && m > -4096)
+			return false;
+		sys3(__NR_madvise, m, 4096, MADV_WIPE_ON_FORK);
+		struct shim_process *mine = (struct shim_process *)m;
+		if (!__atomic_compare_exchange_n(&shim_p, &p, mine, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+			sys2(__NR_munmap, m, 4096);
+		else
+			p = mine;
+	}
+	uint32_t was = 0;
+	if (__atomic_compare_exchange_n(&p->ready, &was, 1, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+		p->generation = (uint32_t)sys0(__NR_getpid);
+		bool on = shim_control != NULL || attach_session();
+		__atomic_store_n(&p->ready, on ? 2 : 3, __ATOMIC_RELEASE);
+	}
+	while (__atomic_load_n(&p->ready, __ATOMIC_ACQUIRE) == 1)
+		sys0(__NR_sched_yield);
+	return p->ready == 2;
+}
+
+static bool make_ring(struct shim_thread *t)
+{
+	struct control *c = shim_control;
+	uint64_t size = c->ring_bytes;
+	if (__atomic_add_fetch(&c->memory_used, size, __ATOMIC_RELAXED) > c->memory_limit)
+		goto no_memory;
+	uint32_t n = __atomic_fetch_add(&c->next_slot, 1, __ATOMIC_RELAXED);
+	if (n >= c->max_slots)
+		goto no_memory;
+	struct slot *s = &c->slots[n];
+	s->pid = (uint32_t)sys0(__NR_getpid);
+	s->tid = (uint32_t)sys0(__NR_gettid);
+	s->ppid = (uint32_t)sys0(__NR_getppid);
+	s->ring_bytes = size;
+	s->start = shim_now();
+	long fd = open_in_session("ring.", n, true, O_RDWR | O_CREAT | O_EXCL);
+	if (fd < 0)
+		goto no_memory;
+	/* In full before use: a hole in a file on a full tmpfs would kill the program with SIGBUS. */
+	if (sys4(__NR_fallocate, fd, 0, 0, RING_HEADER + size) < 0) {
+		sys1(__NR_close, fd);
+		goto no_memory;
+	}
+	long whole = map((long)(RING_HEADER + 2 * size), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0, NULL);
+	if (whole < 0 && whole > -4096) {
+		sys1(__NR_close, fd);
+		goto no_memory;
+	}
+	long a = map((long)(RING_HEADER + size), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_POPULATE, fd, 0, (void *)whole);
+	long b = map((long)size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_POPULATE, fd, RING_HEADER, (void *)(whole + RING_HEADER + (long)size));
+	sys1(__NR_close, fd);
+	if ((a < 0 && a > -4096) || (b < 0 && b > -4096)) {
+		sys2(__NR_munmap, whole, RING_HEADER + 2 * size);
+		goto no_memory;
+	}
+	t->ring = (struct ring *)whole;
+	t->base = (uint8_t *)whole + RING_HEADER;
+	t->size = size;
+	t->head = t->tail = t->seq = t->lost = 0;
+	t->slot = n;
+	__atomic_store_n(&s->state, SLOT_LIVE, __ATOMIC_RELEASE);
+	return true;
+no_memory:
+	__atomic_sub_fetch(&c->memory_used, size, __ATOMIC_RELAXED);
+	__atomic_add_fetch(&c->refused, 1, __ATOMIC_RELAXED);
+	return false;
+}
+
+static void forget_pending(void);
+
+bool shim_open_thread(void)
+{
+	struct shim_thread *t = &shim_t;
+	if (!open_process() || __atomic_load_n(&shim_control->off, __ATOMIC_RELAXED))
+		return false;
+	if (t->generation != shim_p->generation) {
+		/* First call of the thread, or a child with its parent's ring, which is not ours to write. */
+		if (t->base != NULL)
+			forget_pending();
+		*t = (struct shim_thread){.device = t->device, .depth = t->depth, .generation = shim_p->generation};
+		t->off = !make_ring(t);
+		if (t->slot == 0 && t->base == NULL)
+			t->device = -1;
+	}
+	return !t->off;
+}
+
+void shim_write_lost(void)
+{
+	struct shim_thread *t = &shim_t;
+	struct lost_record *r = (struct lost_record *)(t->base + (t->head & (t->size - 1)));
+	*r = (struct lost_record){.h = {.size = sizeof *r, .type = REC_LOST, .state = STATE_DONE}, .calls = t->lost, .since = t->lost_since, .until = shim_now()};
+	t->lost = 0;
+	t->head += sizeof *r;
+	__atomic_store_n(&t->ring->head, t->head, __ATOMIC_RELEASE);
+}
+
+bool shim_make_room(uint64_t need)
+{
+	struct shim_thread *t = &shim_t;
+	if (need > t->size)
+		return false;
+	for (;;) {
+		t->tail = __atomic_load_n(&t->ring->tail, __ATOMIC_ACQUIRE);
+		if (t->head + need - t->tail <= t->size)
+			return true;
+		if (__atomic_load_n(&shim_control->policy, __ATOMIC_RELAXED) != POLICY_BLOCK)
+			return false;
+		uint64_t beat = __atomic_load_n(&shim_control->heartbeat, __ATOMIC_RELAXED);
+		uint64_t now = monotonic();
+		if (now > beat && now - beat > HEARTBEAT_NS) {
+			/* The recorder is stopped or gone. The program does not wait for it again. */
+			__atomic_store_n(&shim_control->policy, POLICY_DROP, __ATOMIC_RELAXED);
+			return false;
+		}
+		struct { int64_t sec, nsec; } pause = {0, 20000};
+		sys2(__NR_nanosleep, &pause, NULL);
+	}
+}
+
+/* Copies memory that may not be there. */
+static bool careful_copy(void *to, const void *from, uint64_t len)
+{
+	struct { void *base; uint64_t len; } local = {to, len}, remote = {(void *)(uintptr_t)from, len};
+	return sys6(__NR_process_vm_readv, sys0(__NR_getpid), SYS_ARG(&local), 1, SYS_ARG(&remote), 1, 0) == (long)len;
+}
+
+/* Room for need more bytes in the record that is being written, which no other record follows yet. */
+static bool grow(struct shim_call *c, uint64_t need)
+{
+	if (c->end + need <= c->limit)
+		return true;
+	if (!shim_room((uint64_t)(c->end - (uint8_t *)c->rec) + need + sizeof(struct lost_record)))
+		return false;
+	c->limit = c->end + need;
+	return true;
+}
+
+static void small_copy(void *to, const void *from, uint64_t len)
+{
+	typedef uint64_t word __attribute__((may_alias, aligned(1)));
+	uint64_t i = 0;
+	for (; i + 8 <= len; i += 8)
+		*(word *)((uint8_t *)to + i) = *(const word *)((const uint8_t *)from + i);
+	for (; i < len; i++)
+		((uint8_t *)to)[i] = ((const uint8_t *)from)[i];
+}
+
+void shim_piece(struct shim_call *c, uint8_t param, uint8_t flags, const void *p, uint64_t len, bool ok)
+{
+	uint64_t padded = round8(len);
+	if (p == NULL || len > shim_t.size / 4 || !grow(c, sizeof(struct piece) + padded))
+		return;
+	struct piece *h = (struct piece *)c->end;
+	*h = (struct piece){.param = param, .flags = (uint8_t)(flags | PIECE_BYTES), .len = (uint32_t)len};
+	if (padded)
+		*(uint64_t *)(c->end + sizeof *h + padded - 8) = 0;
+	if (ok && len <= 512)
+		small_copy(h + 1, p, len);
+	else if (ok)
+		memcpy(h + 1, p, len);
+	else if (!careful_copy(h + 1, p, len))
+		return;
+	c->end += sizeof *h + padded;
+}
+
+void shim_in(struct shim_call *c, uint8_t param, const void *p, uint64_t len, bool ok)
+{
+	if (len <= RING_INLINE)
+		shim_piece(c, param, 0, p, len, ok);
+}
+
+void shim_list(struct shim_call *c, uint8_t param, const void *p, uint32_t elem, bool ok)
+{
+	struct { const void *elems; uint64_t n; } l;
+	if (p == NULL)
+		return;
+	if (ok)
+		small_copy(&l, p, sizeof l);
+	else if (!careful_copy(&l, p, sizeof l))
+		return;
+	if (l.elems != NULL && l.n != 0 && l.n <= RING_INLINE / elem)
+		shim_piece(c, param, 0, l.elems, l.n * elem, ok);
+}
+
+void shim_string(struct shim_call *c, uint8_t param, uint8_t flags, const char *s, uint64_t max, bool ok)
+{
+	if (s == NULL)
+		return;
+	char copy[256];
+	uint64_t n = 0;
+	if (max > RING_INLINE)
+		max = RING_INLINE;
+	while (n < max) {
+		if (!ok) {
+			/* Not known to be readable: by parts that end with a page. */
+			uint64_t part = 256 - ((uint64_t)(s + n) & 255);
+			if (!careful_copy(copy, s + n, part))
+				return;
+			uint64_t i = 0;
+			while (i < part && copy[i])
+				i++;
+			n += i;
+			if (i < part)
+				break;
+		} else if (s[n] == 0)
+			break;
+		else
+			n++;
+	}
+	shim_piece(c, param, flags, s, n < max ? n : max, ok);
+}
+
+#define PART (256 * 1024)
+
+struct payload {
+	uint32_t slot;
+	uint8_t param, flags, missing;
+	uint32_t item;
+	uint64_t seq, addr, len;
+};
+
+/* One record with a part of a payload, or with the reason why it is missing. False where there is no room. */
+static struct payload_record *begin_part(const struct payload *p, uint64_t offset, uint64_t bytes)
+{
+	struct shim_thread *t = &shim_t;
+	uint64_t need = sizeof(struct payload_record) + round8(bytes);
+	if (!shim_room(need + sizeof(struct lost_record)))
+		return NULL;
+	struct payload_record *r = (struct payload_record *)(t->base + (t->head & (t->size - 1)));
+	*r = (struct payload_record){
+		.h = {.size = (uint32_t)need, .type = REC_PAYLOAD, .state = STATE_DONE},
+		.slot = p->slot, .param = p->param, .flags = p->flags, .missing = p->missing, .seq = p->seq,
+		.addr = p->addr, .len = p->len, .offset = offset, .time = shim_now(), .item = p->item, .bytes = (uint32_t)bytes,
+	};
+	return r;
+}
+
+static void end_part(struct payload_record *r)
+{
+	struct shim_thread *t = &shim_t;
+	t->head += r->h.size;
+	__atomic_store_n(&t->ring->head, t->head, __ATOMIC_RELEASE);
+}
+
+static void payload_missing(struct payload *p, uint8_t why)
+{
+	p->missing = why;
+	struct payload_record *r = begin_part(p, 0, 0);
+	if (r)
+		end_part(r);
+}
+
+/* Streams memory into the ring. Memory that the runtime has not just touched is read with care. */
+static void payload_bytes(struct payload *p, bool careful)
+{
+	struct shim_thread *t = &shim_t;
+	if (p->len > shim_control->payload_limit) {
+		payload_missing(p, shim_control->payload_limit ? MISSING_OVER_LIMIT : MISSING_NOT_ASKED);
+		return;
+	}
+	uint64_t part = t->size / 8 < PART ? t->size / 8 : PART;
+	for (uint64_t off = 0; off < p->len || off == 0;) {
+		uint64_t n = p->len - off < part ? p->len - off : part;
+		struct payload_record *r = begin_part(p, off, n);
+		if (r == NULL) {
+			/* Parts that are not followed by the rest are a payload that was dropped. */
+			return;
+		}
+		if (!careful)
+			memcpy(r + 1, (const void *)(p->addr + off), n);
+		else if (!careful_copy(r + 1, (const void *)(p->addr + off), n)) {
+			payload_missing(p, MISSING_UNREADABLE);
+			return;
+		}
+		end_part(r);
+		off += n;
+		if (n == 0)
+			return;
+	}
+}
+
+static struct payload payload_of(uint64_t seq, uint8_t param, uint8_t flags, uint32_t item, const void *p, uint64_t len)
+{
+	return (struct payload){.slot = shim_t.slot, .param = param, .flags = flags, .item = item, .seq = seq, .addr = (uint64_t)p, .len = len};
+}
+
+void shim_large(uint64_t seq, uint8_t param, uint8_t flags, const void *p, uint64_t len)
+{
+	if (p == NULL || len <= RING_INLINE)
+		return;
+	struct payload d = payload_of(seq, param, flags, 0, p, len);
+	/* Arguments and binaries are kept whatever the limit on copies is: without them nothing can be understood. */
+	uint64_t part = shim_t.size / 8 < PART ? shim_t.size / 8 : PART;
+	for (uint64_t off = 0; off < len; off += part) {
+		uint64_t n = len - off < part ? len - off : part;
+		struct payload_record *r = begin_part(&d, off, n);
+		if (r == NULL)
+			return;
+		memcpy(r + 1, (const uint8_t *)p + off, n);
+		end_part(r);
+	}
+}
+
+void shim_file(uint64_t seq, uint8_t param, const char *path)
+{
+	if (path == NULL)
+		return;
+	long fd = sys4(__NR_openat, -100, path, O_RDONLY | O_CLOEXEC, 0);
+	if (fd < 0)
+		return;
+	long len = sys3(__NR_lseek, fd, 0, 2);
+	sys3(__NR_lseek, fd, 0, 0);
+	struct payload d = payload_of(seq, param, 0, 1, NULL, len < 0 ? 0 : (uint64_t)len);
+	uint64_t part = shim_t.size / 8 < PART ? shim_t.size / 8 : PART;
+	for (uint64_t off = 0; off < d.len;) {
+		uint64_t n = d.len - off < part ? d.len - off : part;
+		struct payload_record *r = begin_part(&d, off, n);
+		if (r == NULL)
+			break;
+		long got = sys3(__NR_read, fd, r + 1, n);
+		if (got != (long)n)
+			break;
+		end_part(r);
+		off += n;
+	}
+	sys1(__NR_close, fd);
+}
+
+/*
+ * Host memory that the runtime gave out. An address in the driver's window is device memory unless it is one of these,
+ * and an asynchronous copy from or to one of these goes on after the call has returned.
+ */
+#define HOST_RANGES 8192
+static struct { uint64_t addr, end; } host[HOST_RANGES];
+static uint32_t host_used; /* slots ever used */
+
+void shim_host_new(uint64_t addr, uint64_t len)
+{
+	if (addr == 0)
+		return;
+	for (uint32_t i = 0; i < HOST_RANGES; i++) {
+		uint64_t was = 0;
+		if (__atomic_load_n(&host[i].addr, __ATOMIC_RELAXED) == 0 &&
+		    __atomic_compare_exchange_n(&host[i].addr, &was, 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+			host[i].end = addr + len;
+			__atomic_store_n(&host[i].addr, addr, __ATOMIC_RELEASE);
+			uint32_t used = __atomic_load_n(&host_used, __ATOMIC_RELAXED);
+			while (used <= i && !__atomic_compare_exchange_n(&host_used, &used, i + 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+				;
+			return;
+		}
+	}
+}
+
+static bool pinned(uint64_t addr)
+{
+	uint32_t n = __atomic_load_n(&host_used, __ATOMIC_ACQUIRE);
+	for (uint32_t i = 0; i < n; i++) {
+		uint64_t a = __atomic_load_n(&host[i].addr, __ATOMIC_ACQUIRE);
+		if (a > 1 && addr >= a && addr < host[i].end)
+			return true;
+	}
+	return false;
+}
+
+static bool on_device(uint64_t addr)
+{
+	return addr >= shim_control->device_from && addr < shim_control->device_to && !pinned(addr);
+}
+
+/*
+ * Results of asynchronous copies to the host: they are there once the program itself has waited for them. Each entry
+ * remembers its place in the order of such copies; waiting for an event releases those before its record.
+ */
+#define PENDING 65536
+enum { PENDING_FREE = 0, PENDING_BUSY = 1, PENDING_FULL = 2 };
+static struct pending {
+	uint32_t state;
+	int32_t device;
+	void *stream;
+	uint64_t order;
+	uint64_t pitch, width; /* of rows; pitch 0: one piece */
+	struct payload what;
+} pending[PENDING];
+static uint32_t pending_used, pending_count;
+static uint64_t order;
+static void forget_pending(void)
+{
+	/* A forked child: what its parent waits for is not its own. */
+	for (uint32_t i = 0; i < pending_used; i++)
+		pending[i].state = PENDING_FREE;
+	pending_used = pending_count = 0;
+}
+
+static bool add_pending(const struct payload *p, void *stream, uint64_t pitch, uint64_t width)
+{
+	for (uint32_t i = 0; i < PENDING; i++) {
+		uint32_t was = PENDING_FREE;
+		if (__atomic_load_n(&pending[i].state, __ATOMIC_RELAXED) != PENDING_FREE ||
+		    !__atomic_compare_exchange_n(&pending[i].state, &was, PENDING_BUSY, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+			continue;
+		pending[i].device = shim_t.device;
+		pending[i].stream = stream;
+		pending[i].order = __atomic_add_fetch(&order, 1, __ATOMIC_ACQ_REL);
+		pending[i].pitch = pitch;
+		pending[i].width = width;
+		pending[i].what = *p;
+		__atomic_add_fetch(&pending_count, 1, __ATOMIC_RELAXED);
+		uint32_t used = __atomic_load_n(&pending_used, __ATOMIC_RELAXED);
+		while (used <= i && !__atomic_compare_exchange_n(&pending_used, &used, i + 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+			;
+		__atomic_store_n(&pending[i].state, PENDING_FULL, __ATOMIC_RELEASE);
+		return true;
+	}
+	return false;
+}
+
+static void payload_rows(struct payload *p, uint64_t pitch, uint64_t width, bool careful);
+
+enum release { OF_STREAM, OF_DEVICE };
+
+static void release(enum release which, void *stream, uint64_t until)
+{
+	if (__atomic_load_n(&pending_count, __ATOMIC_RELAXED) == 0)
+		return;
+	uint32_t n = __atomic_load_n(&pending_used, __ATOMIC_ACQUIRE);
+	for (uint32_t i = 0; i < n; i++) {
+		struct pending *e = &pending[i];
+		if (__atomic_load_n(&e->state, __ATOMIC_ACQUIRE) != PENDING_FULL || e->order > until)
+			continue;
+		/* Streams have names of their own but for the default ones, one a device. */
+		if (which == OF_STREAM ? e->stream != stream || (stream == NULL && e->device != shim_t.device) : e->device != shim_t.device)
+			continue;
+		uint32_t was = PENDING_FULL;
+		if (!__atomic_compare_exchange_n(&e->state, &was, PENDING_BUSY, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+			continue;
+		if (e->pitch)
+			payload_rows(&e->what, e->pitch, e->width, true);
+		else if (e->what.missing)
+			payload_missing(&e->what, e->what.missing);
+		else
+			payload_bytes(&e->what, true);
+		__atomic_sub_fetch(&pending_count, 1, __ATOMIC_RELAXED);
+		__atomic_store_n(&e->state, PENDING_FREE, __ATOMIC_RELEASE);
+	}
+}
+
+void shim_host_end(uint64_t addr)
+{
+	uint32_t n = __atomic_load_n(&host_used, __ATOMIC_ACQUIRE);
+	for (uint32_t i = 0; i < n; i++) {
+		if (__atomic_load_n(&host[i].addr, __ATOMIC_ACQUIRE) != addr)
+			continue;
+		uint64_t end = host[i].end;
+		__atomic_store_n(&host[i].addr, 0, __ATOMIC_RELEASE);
+		if (__atomic_load_n(&pending_count, __ATOMIC_RELAXED) == 0)
+			return;
+		uint32_t used = __atomic_load_n(&pending_used, __ATOMIC_ACQUIRE);
+		for (uint32_t k = 0; k < used; k++)
+			if (__atomic_load_n(&pending[k].state, __ATOMIC_ACQUIRE) == PENDING_FULL && pending[k].what.addr >= addr && pending[k].what.addr < end)
+				pending[k].what.missing = MISSING_OVERWRITTEN;
+		return;
+	}
+}
+
+void shim_synced_stream(void *stream) { release(OF_STREAM, stream, ~(uint64_t)0); }
+void shim_synced_device(void) { release(OF_DEVICE, NULL, ~(uint64_t)0); }
+
+/* The last record of each event. A full table forgets: the results wait for the next stream or device. */
+#define EVENTS 4096
+static struct { void *event; void *stream; uint64_t order; } events[EVENTS];
+
+static uint32_t event_slot(void *event) { return (uint32_t)(((uint64_t)event * 0x9e3779b97f4a7c15ULL) >> 52) % EVENTS; }
+
+void shim_event_recorded(void *event, void *stream)
+{
+	uint32_t i = event_slot(event);
+	__atomic_store_n(&events[i].event, NULL, __ATOMIC_RELEASE);
+	events[i].stream = stream;
+	events[i].order = __atomic_load_n(&order, __ATOMIC_ACQUIRE);
+	__atomic_store_n(&events[i].event, event, __ATOMIC_RELEASE);
+}
+
+void shim_synced_event(void *event)
+{
+	uint32_t i = event_slot(event);
+	if (__atomic_load_n(&events[i].event, __ATOMIC_ACQUIRE) == event)
+		release(OF_STREAM, events[i].stream, events[i].order);
+}
+
+void shim_reads(struct shim_call *c, uint8_t param, uint32_t item, const void *p, uint64_t len, bool async)
+{
+	if (p == NULL || len == 0 || on_device((uint64_t)p))
+		return;
+	struct payload d = payload_of(c->seq, param, 0, item, p, len);
+	/* A copy that may still run on has not touched all of it yet. */
+	payload_bytes(&d, async);
+}
+
+void shim_writes(struct shim_call *c, uint8_t param, uint32_t item, const void *p, uint64_t len, bool async, void *stream)
+{
+	if (p == NULL || len == 0 || on_device((uint64_t)p))
+		return;
+	struct payload d = payload_of(c->seq, param, PIECE_OUT, item, p, len);
+	/* To memory that is not pinned the runtime copies before it returns. */
+	if (!async || !pinned((uint64_t)p))
+		payload_bytes(&d, async);
+	else if (!add_pending(&d, stream, 0, 0))
+		payload_missing(&d, MISSING_TABLE_FULL);
+}
+
+/* Rows become one piece without the gaps between them. */
+static void payload_rows(struct payload *p, uint64_t pitch, uint64_t width, bool careful)
+{
+	if (p->len > shim_control->payload_limit) {
+		payload_missing(p, shim_control->payload_limit ? MISSING_OVER_LIMIT : MISSING_NOT_ASKED);
+		return;
+	}
+	if (pitch == width) {
+		payload_bytes(p, careful);
+		return;
+	}
+	if (width > shim_t.size / 8) {
+		payload_missing(p, MISSING_OVER_LIMIT);
+		return;
+	}
+	uint64_t part = shim_t.size / 8 < PART ? shim_t.size / 8 : PART;
+	uint64_t rows = width ? p->len / width : 0, at_once = part / width ? part / width : 1;
+	for (uint64_t row = 0; row < rows;) {
+		uint64_t k = rows - row < at_once ? rows - row : at_once;
+		struct payload_record *r = begin_part(p, row * width, k * width);
+		if (r == NULL)
+			return;
+		for (uint64_t i = 0; i < k; i++) {
+			void *to = (uint8_t *)(r + 1) + i * width;
+			const void *from = (const void *)(p->addr + (row + i) * pitch);
+			if (!careful)
+				memcpy(to, from, width);
+			else if (!careful_copy(to, from, width)) {
+				payload_missing(p, MISSING_UNREADABLE);
+				return;
+			}
+		}
+		end_part(r);
+		row += k;
+	}
+}
+
+void shim_reads_rows(struct shim_call *c, uint8_t param, const void *p, uint64_t pitch, uint64_t width, uint64_t rows)
+{
+	if (p == NULL || width * rows == 0 || on_device((uint64_t)p))
+		return;
+	struct payload d = payload_of(c->seq, param, 0, 0, p, width * rows);
+	payload_rows(&d, pitch, width, true);
+}
+
+void shim_writes_rows(struct shim_call *c, uint8_t param, const void *p, uint64_t pitch, uint64_t width, uint64_t rows, bool async, void *stream)
+{
+	if (p == NULL || width * rows == 0 || on_device((uint64_t)p))
+		return;
+	struct payload d = payload_of(c->seq, param, PIECE_OUT, 0, p, width * rows);
+	if (!async || !pinned((uint64_t)p))
+		payload_rows(&d, pitch, width, true);
+	else if (!add_pending(&d, stream, pitch, width))
+		payload_missing(&d, MISSING_TABLE_FULL);
+}
+
+/* Buffers behind placeholders of argument lists: the program fills them, so they are taken at the launch. */
+#define BUFFERS 64
+static __thread struct { void *args; uint64_t addr, len; uint32_t number; } buffers[BUFFERS] __attribute__((tls_model("initial-exec")));
+static __thread uint32_t buffers_used __attribute__((tls_model("initial-exec")));
+
+void shim_buffers_reset(void *args)
+{
+	uint32_t n = 0;
+	for (uint32_t i = 0; i < buffers_used; i++)
+		if (buffers[i].args != args)
+			buffers[n++] = buffers[i];
+	buffers_used = n;
+}
+
+void shim_buffer(void *args, void *param, uint64_t addr, uint64_t len)
+{
+	(void)param;
+	uint32_t number = 0;
+	for (uint32_t i = 0; i < buffers_used; i++)
+		if (buffers[i].args == args)
+			number++;
+	if (buffers_used < BUFFERS) {
+		buffers[buffers_used].args = args;
+		buffers[buffers_used].addr = addr;
+		buffers[buffers_used].len = len;
+		buffers[buffers_used++].number = number;
+	}
+}
+
+/* A piece with an address of its own. */
+static void far_piece(struct shim_call *c, uint8_t param, uint32_t item, uint64_t addr, uint64_t len)
+{
+	uint64_t bytes = len <= RING_INLINE ? len : 0;
+	uint64_t need = sizeof(struct piece) + sizeof(struct far) + round8(bytes);
+	if (!grow(c, need))
+		return;
+	struct piece *h = (struct piece *)c->end;
+	*h = (struct piece){.param = param, .flags = (uint8_t)(PIECE_FAR | (bytes ? PIECE_BYTES : 0)), .missing = bytes ? 0 : MISSING_OVER_LIMIT, .len = (uint32_t)bytes};
+	struct far *f = (struct far *)(h + 1);
+	*f = (struct far){.addr = addr, .len = len, .item = item};
+	if (bytes) {
+		*(uint64_t *)((uint8_t *)(f + 1) + round8(bytes) - 8) = 0;
+		memcpy(f + 1, (const void *)addr, bytes);
+	}
+	c->end += need;
+}
+
+void shim_buffers_captured(struct shim_call *c, uint8_t param, void *args)
+{
+	for (uint32_t i = 0; i < buffers_used; i++)
+		if (buffers[i].args == args)
+			far_piece(c, param, 1 + buffers[i].number, buffers[i].addr, buffers[i].len);
+}
+
+/* Sizes of the arguments of a kernel, from the runtime, which knows them from the kernel's binary (9.1 and later). */
+void shim_args_array(struct shim_call *c, uint8_t param, const void *func, void **args)
+{
+	static void *count_slot, *info_slot;
+	int (*count)(const void *, size_t *) = shim_real(&count_slot, "aclrtFunctionGetParamCount");
+	int (*info)(const void *, size_t, size_t *, size_t *) = shim_real(&info_slot, "aclrtFunctionGetParamInfo");
+	size_t n = 0;
+	if (args == NULL || count == NULL || info == NULL || count(func, &n) != 0)
+		return;
+	for (size_t i = 0; i < n && i < 512; i++) {
+		size_t off = 0, size = 0;
+		if (info(func, i, &off, &size) != 0)
+			return;
+		if (args[i] != NULL && size <= RING_INLINE)
+			far_piece(c, param, (uint32_t)(1 + i), (uint64_t)args[i], size);
+	}
+}

@@ -1,0 +1,234 @@
+/*
+ * What the generated wrappers call. A wrapper is
+ *
+ *	if (!shim_enter(&c, ...))  call the real function, shim_leave(), return
+ *	pieces that must be taken before the call
+ *	shim_commit(&c);           the entry is visible from here on
+ *	call the real function
+ *	shim_return(&c, result);
+ *	outputs and small inputs   into the same record
+ *	shim_exit(&c);             the call is visible as finished
+ *	payloads                   as records of their own
+ *	shim_leave();
+ */
+#ifndef ACLTRACE_SHIM_H
+#define ACLTRACE_SHIM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ring.h"
+
+#define SHIM_EXPORT __attribute__((visibility("default")))
+#define RET_PARAM 255 /* stands for the returned value in a piece */
+
+struct shim_thread {
+	uint8_t *base; /* first byte of the records; NULL: no ring yet */
+	struct ring *ring;
+	uint64_t head;
+	uint64_t tail; /* as last seen */
+	uint64_t size; /* of the records, bytes */
+	uint64_t seq;  /* of the next call */
+	uint64_t lost; /* calls since the last record */
+	uint64_t lost_since;
+	uint32_t slot;
+	uint32_t generation; /* of the process state that the ring belongs to */
+	int32_t device;      /* chosen by aclrtSetDevice, -1 unknown */
+	uint32_t depth;
+	bool off; /* this thread records nothing */
+};
+
+extern __thread struct shim_thread shim_t __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+/* One page that a fork clears, so that a child notices without asking for its pid. */
+struct shim_process {
+	_Atomic uint32_t ready; /* 0 untouched or forked, 1 being made, 2 recording, 3 off */
+	uint32_t generation;
+};
+extern struct shim_process *shim_p __attribute__((visibility("hidden")));
+extern struct control *shim_control __attribute__((visibility("hidden")));
+
+struct shim_call {
+	struct call_record *rec;
+	uint8_t *end; /* where the next piece goes */
+	uint8_t *limit; /* end of what was reserved */
+	uint64_t seq;
+};
+
+static inline uint64_t shim_counter(void)
+{
+#if defined(__x86_64__)
+	uint32_t lo, hi;
+	__asm__ volatile("rdtsc" : "=a"(lo), "=d"(hi));
+	return (uint64_t)hi << 32 | lo;
+#elif defined(__aarch64__)
+	uint64_t v;
+	__asm__ volatile("mrs %0, cntvct_el0" : "=r"(v));
+	return v;
+#else
+#error "no time stamp counter for this processor"
+#endif
+}
+
+uint64_t shim_slow_clock(void);
+
+static inline uint64_t shim_now(void)
+{
+	if (__builtin_expect(shim_control->clock == CLOCK_COUNTER, 1))
+		return shim_counter();
+	return shim_slow_clock();
+}
+
+/* Makes the ring of the calling thread, or says that it has none. */
+bool shim_open_thread(void);
+/* Makes room for need bytes: waits or gives up, as the session's policy says. */
+bool shim_make_room(uint64_t need);
+void shim_write_lost(void);
+
+static inline uint64_t round8(uint64_t n) { return (n + 7) & ~(uint64_t)7; }
+
+static inline bool shim_room(uint64_t need)
+{
+	struct shim_thread *t = &shim_t;
+	if (__builtin_expect(t->head + need - t->tail > t->size, 0))
+		return shim_make_room(need);
+	return true;
+}
+
+/*
+ * Begins a call: its words go into a new record with room for `reserve` bytes of pieces. False where the call is not to
+ * be recorded: inside another traced call (the outermost layer counts), without a ring, or with a full one.
+ */
+static inline bool shim_enter(struct shim_call *c, uint16_t func, const uint64_t *words, unsigned n, uint64_t reserve)
+{
+	struct shim_thread *t = &shim_t;
+	if (t->depth++ != 0)
+		return false;
+	if (__builtin_expect(shim_p == NULL || shim_p->ready != 2 || t->base == NULL || t->generation != shim_p->generation, 0) &&
+	    !shim_open_thread())
+		return false;
+	uint64_t need = sizeof(struct call_record) + 8 * n + reserve;
+	if (__builtin_expect(!shim_room(need + sizeof(struct lost_record)), 0)) {
+		if (t->lost++ == 0)
+			t->lost_since = shim_now();
+		t->ring->lost_since = t->lost_since;
+		t->ring->lost_until = shim_now();
+		__atomic_store_n(&t->ring->lost, t->ring->lost + 1, __ATOMIC_RELEASE);
+		t->seq++;
+		return false;
+	}
+	if (__builtin_expect(t->lost != 0, 0))
+		shim_write_lost();
+	struct call_record *r = (struct call_record *)(t->base + (t->head & (t->size - 1)));
+	c->rec = r;
+	c->seq = t->seq++;
+	r->h.func = func;
+	r->h.type = REC_CALL;
+	r->h.state = STATE_ENTERED;
+	r->end = 0;
+	r->ret = 0;
+	*(uint64_t *)&r->words = n;
+	uint64_t *w = (uint64_t *)(r + 1);
+	for (unsigned i = 0; i < n; i++)
+		w[i] = words[i];
+	c->end = (uint8_t *)(w + n);
+	c->limit = c->end + reserve;
+	return true;
+}
+
+static inline void shim_commit(struct shim_call *c)
+{
+	struct shim_thread *t = &shim_t;
+	struct call_record *r = c->rec;
+	r->h.size = (uint32_t)(c->end - (uint8_t *)r);
+	r->start = shim_now();
+	__atomic_store_n(&t->ring->head, t->head + r->h.size, __ATOMIC_RELEASE);
+}
+
+static inline void shim_return(struct shim_call *c, uint64_t ret)
+{
+	c->rec->end = shim_now();
+	c->rec->ret = ret;
+}
+
+/* Ends the record of the call. */
+static inline void shim_exit(struct shim_call *c)
+{
+	struct shim_thread *t = &shim_t;
+	struct call_record *r = c->rec;
+	r->h.size = (uint32_t)(c->end - (uint8_t *)r);
+	t->head += r->h.size;
+	__atomic_store_n(&r->h.state, STATE_DONE, __ATOMIC_RELEASE);
+	__atomic_store_n(&t->ring->head, t->head, __ATOMIC_RELEASE);
+}
+
+/* The last thing a wrapper does, whether the call was recorded or not. */
+static inline void shim_leave(void) { shim_t.depth--; }
+
+/* A value of at most 8 bytes that the call has stored at p. Room for it is reserved by the generator. */
+static inline void shim_out(struct shim_call *c, uint8_t param, const void *p, uint32_t len)
+{
+	if (p == NULL)
+		return;
+	struct piece *h = (struct piece *)c->end;
+	*h = (struct piece){.param = param, .flags = PIECE_OUT | PIECE_BYTES, .len = len};
+	uint64_t v = 0;
+	__builtin_memcpy(&v, p, len);
+	*(uint64_t *)(h + 1) = v;
+	c->end += sizeof *h + 8;
+}
+
+/* Bytes that a piece of this length takes, for what is reserved at the beginning of a call. */
+static inline uint64_t shim_piece_room(const void *p, uint64_t len)
+{
+	return p == NULL || len > RING_INLINE ? 0 : sizeof(struct piece) + round8(len);
+}
+
+/*
+ * Memory into the record of the call, before the real call or after it. Where the call has failed (!ok) nothing says
+ * that the memory is readable, and it is read with care.
+ */
+void shim_piece(struct shim_call *c, uint8_t param, uint8_t flags, const void *p, uint64_t len, bool ok);
+/* As shim_piece, nothing where it is larger than RING_INLINE: see shim_large. */
+void shim_in(struct shim_call *c, uint8_t param, const void *p, uint64_t len, bool ok);
+/* The elements behind a structure {pointer, count}. */
+void shim_list(struct shim_call *c, uint8_t param, const void *p, uint32_t elem, bool ok);
+void shim_string(struct shim_call *c, uint8_t param, uint8_t flags, const char *s, uint64_t max, bool ok);
+/* Memory larger than RING_INLINE that a call has read, after shim_exit, as records of its own. */
+void shim_large(uint64_t seq, uint8_t param, uint8_t flags, const void *p, uint64_t len);
+void shim_file(uint64_t seq, uint8_t param, const char *path);
+
+/* Payloads, after shim_exit. Memory on the device is left alone. */
+void shim_reads(struct shim_call *c, uint8_t param, uint32_t item, const void *p, uint64_t len, bool async);
+void shim_writes(struct shim_call *c, uint8_t param, uint32_t item, const void *p, uint64_t len, bool async, void *stream);
+void shim_reads_rows(struct shim_call *c, uint8_t param, const void *p, uint64_t pitch, uint64_t width, uint64_t rows);
+void shim_writes_rows(struct shim_call *c, uint8_t param, const void *p, uint64_t pitch, uint64_t width, uint64_t rows, bool async, void *stream);
+
+/* What has to be remembered between calls. */
+void shim_host_new(uint64_t addr, uint64_t len);
+void shim_host_end(uint64_t addr);
+void shim_event_recorded(void *event, void *stream);
+void shim_synced_stream(void *stream);
+void shim_synced_event(void *event);
+void shim_synced_device(void);
+void shim_buffer(void *args, void *param, uint64_t addr, uint64_t len);
+void shim_buffers_reset(void *args);
+void shim_buffers_captured(struct shim_call *c, uint8_t param, void *args);
+void shim_args_array(struct shim_call *c, uint8_t param, const void *func, void **args);
+static inline void shim_set_device(int32_t device) { shim_t.device = device; }
+
+/* The function of this name behind the shim, NULL where there is none. */
+void *shim_resolve(const char *name);
+
+static inline void *shim_real(void **slot, const char *name)
+{
+	void *f = __atomic_load_n(slot, __ATOMIC_ACQUIRE);
+	if (__builtin_expect(f == NULL, 0)) {
+		f = shim_resolve(name);
+		__atomic_store_n(slot, f, __ATOMIC_RELEASE);
+	}
+	return f;
+}
+
+#endif

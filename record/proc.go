@@ -1,0 +1,136 @@
+package record
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// runtimeNames are the file names of libraries that are the runtime or a layer of it.
+var runtimeNames = []string{"libascendcl.so", "libacl_rt.so", "libacl_rt_impl.so", "libascendcl_impl.so", "libruntime.so"}
+
+// runtimeLibraries returns the paths of the runtime's libraries that a process maps, as the process names them.
+func runtimeLibraries(pid int) []string {
+	b, err := os.ReadFile(procFile(pid, "maps"))
+	if err != nil {
+		return nil
+	}
+	var libs []string
+	seen := map[string]bool{}
+	for line := range strings.Lines(string(b)) {
+		f := strings.Fields(line)
+		if len(f) < 6 || seen[f[5]] {
+			continue
+		}
+		seen[f[5]] = true
+		for _, n := range runtimeNames {
+			if base := filepath.Base(f[5]); base == n || strings.HasPrefix(base, n+".") {
+				libs = append(libs, f[5])
+			}
+		}
+	}
+	return libs
+}
+
+func procFile(pid int, name string) string {
+	return filepath.Join("/proc", strconv.Itoa(pid), name)
+}
+
+// environment returns the value of a variable in the environment that a process was started with.
+func environment(pid int, name string) string {
+	b, err := os.ReadFile(procFile(pid, "environ"))
+	if err != nil {
+		return ""
+	}
+	for v := range bytes.SplitSeq(b, []byte{0}) {
+		if rest, ok := strings.CutPrefix(string(v), name+"="); ok {
+			return rest
+		}
+	}
+	return ""
+}
+
+func cwdOf(pid int) (string, error) { return os.Readlink(procFile(pid, "cwd")) }
+
+func threadName(pid, tid int) string {
+	b, err := os.ReadFile(filepath.Join(procFile(pid, "task"), strconv.Itoa(tid), "comm"))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(b))
+}
+
+// buildID returns the build id of an ELF file in hexadecimal, "" where it has none.
+func buildID(path string) (id string) {
+	defer func() { _ = recover() }() // debug/elf may panic on what is no sound file
+	f, err := elf.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	s := f.Section(".note.gnu.build-id")
+	if s == nil {
+		return ""
+	}
+	b, err := s.Data()
+	if err != nil || len(b) < 16 {
+		return ""
+	}
+	return hex.EncodeToString(b[16:])
+}
+
+// simulated reports whether a library is the simulator's, which says so by a symbol.
+func simulated(path string) (yes bool) {
+	defer func() { _ = recover() }()
+	f, err := elf.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	syms, err := f.DynamicSymbols()
+	if err != nil {
+		return false
+	}
+	for _, s := range syms {
+		if s.Name == "aclsim_simulated" && s.Section != elf.SHN_UNDEF {
+			return true
+		}
+	}
+	return false
+}
+
+// executable checks that a file is a program that this kernel can start, since the error of exec says little.
+func executable(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	head := make([]byte, 4)
+	n, _ := f.Read(head)
+	switch head = head[:n]; {
+	case bytes.HasPrefix(head, []byte("#!")):
+		return nil
+	case !bytes.Equal(head, []byte(elf.ELFMAG)):
+		return fmt.Errorf("%s is no ELF program and no script with an interpreter (#!)", path)
+	}
+	e, err := elf.Open(path)
+	if err != nil {
+		return fmt.Errorf("%s is no sound ELF program: %w", path, err)
+	}
+	defer e.Close()
+	for _, p := range e.Progs {
+		if p.Type == elf.PT_INTERP {
+			return nil
+		}
+	}
+	if e.Type == elf.ET_EXEC || e.Type == elf.ET_DYN {
+		return fmt.Errorf("%s is linked statically: nothing can be loaded into it; record it with --probe ebpf", path)
+	}
+	return fmt.Errorf("%s is an ELF file of type %s, not a program", path, e.Type)
+}

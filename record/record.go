@@ -1,0 +1,541 @@
+// Package record makes a trace of a running program: it starts the program with a probe, takes what the probe sees while
+// the program runs, and writes the file, which is whole however the program ends.
+//
+// Run does all of it for one command. Nothing here knows what a call means beyond what the model says of its
+// parameters, and nothing here changes what the program does.
+package record
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/artifacts"
+	"github.com/acltrace/acltrace/probe"
+)
+
+// Payload says how much of what is copied is kept.
+type Payload string
+
+const (
+	Small Payload = "small" // copies up to 64 KiB
+	Full  Payload = "full"  // all
+	Hash  Payload = "hash"  // hash and length of all
+	None  Payload = "none"
+)
+
+// SmallLimit is the size in bytes up to which payloads are kept at the level Small.
+const SmallLimit = 64 << 10
+
+// Options are the parameters of Run. The zero value of each field is its default.
+type Options struct {
+	Model      *api.Model // required
+	Output     string     // file to write, required
+	Command    []string   // program and arguments, required
+	Env        []string   // nil means the caller's own
+	Sim        bool       // run the program on the simulator
+	Probe      string     // "shim" (default) or "ebpf"
+	Library    string     // with ebpf: the runtime library, where the program does not name it itself
+	Payload    Payload    // default Small
+	Block      bool       // the program waits where the recorder is too slow, instead of losing calls
+	Replayable bool       // Full and Block, without a limit of size
+	MaxSize    int64      // bytes of the file; default a tenth of the free space, at most 10 GiB
+	RingBytes  int        // of each thread's ring; default 8 MiB
+	Version    string     // of acltrace, for the trace
+	Stdin      *os.File   // nil: the caller's own, as the next two
+	Stdout     *os.File
+	Stderr     *os.File
+}
+
+// Result says how a recording ended.
+type Result struct {
+	ExitCode   int    // of the program; 128 and the number of the signal that ended it
+	Signal     int    // that ended the program, 0 for none
+	Calls      uint64 // recorded
+	Failed     uint64 // of these
+	Unfinished uint64 // of these
+	Lost       uint64 // calls that are missing
+	Refused    int    // threads that could not be recorded
+	Processes  int    // that called the runtime
+	Bytes      int64  // of the file
+	// Incomplete is the error that ended the recording before the program, nil for none: the program ran on.
+	Incomplete error
+}
+
+// ErrStart is returned, wrapped, where recording could not begin and the program was not run.
+var ErrStart = errors.New("recording could not start")
+
+// Run records one command. An error that wraps ErrStart means that the program was not run.
+func Run(ctx context.Context, o *Options) (*Result, error) {
+	r, err := prepare(o)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrStart, err)
+	}
+	return r.run(ctx)
+}
+
+type recorder struct {
+	o      Options
+	path   string // of the program
+	env    []string
+	meta   format.Meta
+	w      *format.Writer
+	b      *builder
+	simDir string
+}
+
+func prepare(opts *Options) (*recorder, error) {
+	r := &recorder{o: *opts}
+	o := &r.o
+	if o.Replayable {
+		o.Payload, o.Block = Full, true
+	}
+	if o.Payload == "" {
+		o.Payload = Small
+	}
+	if o.Probe == "" {
+		o.Probe = "shim"
+	}
+	if o.Env == nil {
+		o.Env = os.Environ()
+	}
+	var err error
+	if r.path, err = exec.LookPath(o.Command[0]); err != nil {
+		return nil, fmt.Errorf("program %s: %w", o.Command[0], errors.Unwrap(err))
+	}
+	if err := executable(r.path); err != nil && (o.Probe == "shim" || !strings.Contains(err.Error(), "statically")) {
+		return nil, err
+	}
+	r.env = slices.Clone(o.Env)
+	if o.Sim {
+		if r.simDir, err = artifacts.SimulatorDir(); err != nil {
+			return nil, err
+		}
+		r.env = Simulate(r.env, r.simDir)
+	}
+	if err := r.create(r.env); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// create makes the file and what fills it. env is the environment of the program.
+func (r *recorder) create(env []string) error {
+	o := &r.o
+	host, _ := os.Hostname()
+	now, mono := time.Now().UnixNano(), probe.Now()
+	r.meta = format.Meta{
+		Host: host, Argv: o.Command, Env: kept(env), CapturedBy: o.Probe, API: o.Model.Name, Simulated: o.Sim,
+		StartWall: now, StartMono: mono, PayloadLevel: string(o.Payload), Policy: policyName(o.Block), Replayable: o.Replayable,
+		Tracer: format.Tracer{Version: o.Version},
+	}
+	if o.MaxSize == 0 && !o.Replayable {
+		o.MaxSize = defaultMaxSize(filepath.Dir(o.Output))
+	}
+	var err error
+	if r.w, err = format.Create(o.Output, &r.meta, Schema(o.Model), nil); err != nil {
+		return err
+	}
+	r.b = newBuilder(o.Model, r.w, mono)
+	r.b.hashOnly, r.b.maxSize = o.Payload == Hash, o.MaxSize
+	return nil
+}
+
+func policyName(block bool) string {
+	if block {
+		return "block"
+	}
+	return "drop"
+}
+
+// Simulate returns an environment in which a program finds the simulator's libraries in dir.
+func Simulate(env []string, dir string) []string {
+	return prepend(env, "LD_LIBRARY_PATH", dir, ":")
+}
+
+// prepend puts a value before those that a variable has.
+func prepend(env []string, name, value, sep string) []string {
+	for i, v := range env {
+		if old, ok := strings.CutPrefix(v, name+"="); ok {
+			env = slices.Clone(env)
+			if old != "" {
+				value += sep + old
+			}
+			env[i] = name + "=" + value
+			return env
+		}
+	}
+	return append(slices.Clone(env), name+"="+value)
+}
+
+// kept are the variables of the environment that say how the program ran, by prefix.
+func kept(env []string) map[string]string {
+	m := map[string]string{}
+	for _, v := range env {
+		name, value, _ := strings.Cut(v, "=")
+		for _, p := range []string{"ASCEND_", "HCCL_", "OTEL_", "ACLSIM_", "RANK", "LOCAL_RANK", "WORLD_SIZE", "TRACEPARENT"} {
+			if strings.HasPrefix(name, p) && (strings.HasSuffix(p, "_") || name == p) && !secret(name) {
+				m[name] = value
+			}
+		}
+	}
+	return m
+}
+
+// secret reports whether a variable may hold a credential, as OTEL_EXPORTER_OTLP_HEADERS does.
+func secret(name string) bool {
+	return strings.HasSuffix(name, "_HEADERS") || strings.Contains(name, "KEY") || strings.Contains(name, "TOKEN") || strings.Contains(name, "PASSWORD")
+}
+
+func defaultMaxSize(dir string) int64 {
+	var fs syscall.Statfs_t
+	if syscall.Statfs(dir, &fs) != nil {
+		return 10 << 30
+	}
+	return min(int64(fs.Bavail)*fs.Bsize/10, 10<<30)
+}
+
+// Schema is the model as it is written into a trace.
+func Schema(m *api.Model) *format.Schema {
+	s := &format.Schema{API: m.Name, Enums: map[string]map[string]string{}}
+	used := map[string]bool{}
+	for i := range m.Funcs {
+		f := &m.Funcs[i]
+		if !f.Modelled {
+			continue
+		}
+		out := format.Function{ID: uint16(f.ID), Name: f.Name, Ret: f.Return, Words: int(f.Words)}
+		used[f.Return] = true
+		for _, p := range f.Params {
+			out.Params = append(out.Params, format.Param{Name: p.Name, Type: p.Type, Word: int(p.Word), Words: int(p.Words), Role: p.Role.String()})
+			used[strings.TrimRight(p.Type, "*")] = true
+		}
+		s.Functions = append(s.Functions, out)
+	}
+	for _, e := range m.Enums {
+		if !used[e.Type] {
+			continue
+		}
+		names := map[string]string{}
+		for _, v := range e.Values {
+			if k := strconv.FormatInt(v.Value, 10); names[k] == "" {
+				names[k] = v.Name
+			}
+		}
+		s.Enums[e.Type] = names
+	}
+	return s
+}
+
+func (r *recorder) run(ctx context.Context) (*Result, error) {
+	var res *Result
+	var err error
+	if r.o.Probe == "ebpf" {
+		res, err = r.runUprobes(ctx)
+	} else {
+		res, err = r.runShim(ctx)
+	}
+	if err != nil {
+		// What was not even begun leaves no file behind.
+		r.w.Abort()
+		os.Remove(r.o.Output)
+		return nil, err
+	}
+	return res, nil
+}
+
+func (r *recorder) runShim(ctx context.Context) (*Result, error) {
+	s, err := probe.NewSession(r.o.Model, r.sessionOptions())
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrStart, err)
+	}
+	defer s.Close()
+	shim, err := installShim(s.Dir())
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrStart, err)
+	}
+	env := prepend(r.env, "LD_PRELOAD", shim, ":")
+	env = append(env, "ACLTRACE_SESSION="+s.Dir())
+	cmd := r.command(ctx, env)
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrStart, err)
+	}
+	defer forwardSignals(cmd.Process)()
+
+	// The program waits for a recorder only while this goroutine lives: a recorder that is stopped or killed costs
+	// data, never the job.
+	stop := make(chan struct{})
+	defer close(stop)
+	go func() {
+		for t := time.NewTicker(100 * time.Millisecond); ; {
+			s.Beat()
+			select {
+			case <-t.C:
+			case <-stop:
+				t.Stop()
+				return
+			}
+		}
+	}()
+
+	exited := make(chan struct{})
+	var state *os.ProcessState
+	go func() {
+		_ = cmd.Wait()
+		state = cmd.ProcessState
+		close(exited)
+	}()
+	incomplete := r.drain(s, exited)
+	if incomplete != nil {
+		s.Off()
+		<-exited
+	}
+	res := r.result(state)
+	res.Refused, res.Incomplete = s.Refused(), incomplete
+	return r.finish(res)
+}
+
+func (r *recorder) sessionOptions() *probe.SessionOptions {
+	so := &probe.SessionOptions{RingBytes: r.o.RingBytes}
+	if r.o.Block {
+		so.Policy = probe.Block
+	}
+	switch r.o.Payload {
+	case Small:
+		so.PayloadLimit = SmallLimit
+	case Full, Hash:
+		so.PayloadLimit = ^uint64(0)
+	}
+	// A simulator whose memory was put elsewhere has its device memory there.
+	for _, v := range r.env {
+		if base, ok := strings.CutPrefix(v, "ACLSIM_VA_BASE="); ok {
+			if n, err := strconv.ParseUint(strings.TrimPrefix(base, "0x"), 16, 64); err == nil && !(n >= r.o.Model.Device.From && n < r.o.Model.Device.To) {
+				so.Device = api.Window{From: n, To: n + 1<<40}
+			}
+		}
+	}
+	return so
+}
+
+func (r *recorder) command(ctx context.Context, env []string) *exec.Cmd {
+	cmd := exec.Command(r.path, r.o.Command[1:]...)
+	cmd.Args[0] = r.o.Command[0]
+	cmd.Env = env
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	if r.o.Stdin != nil {
+		cmd.Stdin = r.o.Stdin
+	}
+	if r.o.Stdout != nil {
+		cmd.Stdout = r.o.Stdout
+	}
+	if r.o.Stderr != nil {
+		cmd.Stderr = r.o.Stderr
+	}
+	return cmd
+}
+
+// drain takes what the shim writes until every process that has called the runtime is gone.
+func (r *recorder) drain(s *probe.Session, exited <-chan struct{}) error {
+	flushed := time.Now()
+	for {
+		done := false
+		select {
+		case <-exited:
+			done = !anyAlive(s.Processes())
+		default:
+		}
+		if done {
+			err := s.Finish(r.b)
+			return errors.Join(err, r.b.finish())
+		}
+		any, err := s.Drain(r.b)
+		if err != nil {
+			return err
+		}
+		if time.Since(flushed) > time.Second {
+			// What is on the disk survives a recorder that is killed.
+			if err := r.w.Flush(); err != nil {
+				return err
+			}
+			flushed = time.Now()
+		}
+		if !any {
+			select {
+			case <-exited:
+				time.Sleep(time.Millisecond)
+			case <-time.After(time.Millisecond):
+			}
+		}
+	}
+}
+
+func anyAlive(pids []int) bool {
+	for _, pid := range pids {
+		if b, err := os.ReadFile(procFile(pid, "stat")); err == nil {
+			// A zombie has made its last call.
+			if i := strings.LastIndexByte(string(b), ')'); i >= 0 && i+2 < len(b) && b[i+2] != 'Z' && b[i+2] != 'X' {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (r *recorder) result(state *os.ProcessState) *Result {
+	res := &Result{ExitCode: state.ExitCode()}
+	if ws, ok := state.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		res.Signal = int(ws.Signal())
+		res.ExitCode = 128 + res.Signal
+	}
+	return res
+}
+
+// finish writes what is known only at the end and closes the file.
+func (r *recorder) finish(res *Result) (*Result, error) {
+	b := r.b
+	m := &r.meta
+	m.EndNS = probe.Now() - m.StartMono
+	m.ExitCode, m.ExitSignal = res.ExitCode, res.Signal
+	for path := range b.libraries {
+		m.Libraries = append(m.Libraries, format.Library{Path: path, BuildID: buildID(path)})
+		if simulated(path) {
+			m.Simulated = true
+		}
+	}
+	slices.SortFunc(m.Libraries, func(a, b format.Library) int { return strings.Compare(a.Path, b.Path) })
+	if m.Simulated {
+		m.Device.Name = "simulator"
+	}
+	m.KernelLibraries = b.kernelLibs
+	for i := range r.o.Model.Funcs {
+		if r.o.Model.Funcs[i].Modelled {
+			m.Coverage.Hooked++
+		}
+	}
+	if b.cut || b.lost > 0 || res.Incomplete != nil || res.Refused > 0 {
+		m.Replayable = false
+	}
+	err := r.w.SetMeta(m)
+	err = errors.Join(err, r.w.Close())
+	if res.Incomplete == nil {
+		res.Incomplete = err
+	}
+	res.Calls, res.Failed, res.Unfinished, res.Lost, res.Processes = b.calls, b.failed, b.unfinished, b.lost, len(b.procs)
+	if st, err := os.Stat(r.o.Output); err == nil {
+		res.Bytes = st.Size()
+	}
+	return res, nil
+}
+
+// installShim writes the shim where the program can map it: beside the rings, or in a temporary folder where that file
+// system allows no code.
+func installShim(dir string) (string, error) {
+	b, err := artifacts.Bytes(artifacts.Shim)
+	if err != nil {
+		return "", err
+	}
+	var last error
+	for _, d := range []string{dir, os.TempDir()} {
+		path := filepath.Join(d, artifacts.Shim)
+		if d != dir {
+			if d, err = os.MkdirTemp(d, "acltrace-"); err != nil {
+				return "", err
+			}
+			path = filepath.Join(d, artifacts.Shim)
+		}
+		if err := os.WriteFile(path, b, 0o700); err != nil {
+			last = err
+			continue
+		}
+		if last = mappable(path); last == nil {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("no folder to load the shim from: %w", last)
+}
+
+func mappable(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	m, err := syscall.Mmap(int(f.Fd()), 0, 4096, syscall.PROT_READ|syscall.PROT_EXEC, syscall.MAP_PRIVATE)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return syscall.Munmap(m)
+}
+
+// forwardSignals hands on to the program what ends it, and keeps the recorder alive to write the file. What a terminal
+// sends, it sends to both.
+func forwardSignals(p *os.Process) (stop func()) {
+	c := make(chan os.Signal, 4)
+	signal.Notify(c, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP)
+	go func() {
+		for s := range c {
+			if s == syscall.SIGTERM || s == syscall.SIGHUP {
+				_ = p.Signal(s)
+			}
+		}
+	}()
+	return func() {
+		signal.Stop(c)
+		close(c)
+	}
+}
+
+// startStopped starts a command that waits at its first instruction until the returned function is called, on the same
+// goroutine.
+func startStopped(cmd *exec.Cmd) (resume func() error, err error) {
+	runtime.LockOSThread()
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.Ptrace = true
+	if err := cmd.Start(); err != nil {
+		runtime.UnlockOSThread()
+		return nil, err
+	}
+	var ws syscall.WaitStatus
+	if _, err := syscall.Wait4(cmd.Process.Pid, &ws, 0, nil); err != nil {
+		runtime.UnlockOSThread()
+		return nil, err
+	}
+	return func() error {
+		defer runtime.UnlockOSThread()
+		return syscall.PtraceDetach(cmd.Process.Pid)
+	}, nil
+}
+
+// RunSimulated runs a command on the simulator, without recording, and returns its exit code.
+func RunSimulated(command []string, stdout, stderr *os.File) (int, error) {
+	dir, err := artifacts.SimulatorDir()
+	if err != nil {
+		return 0, err
+	}
+	path, err := exec.LookPath(command[0])
+	if err != nil {
+		return 0, fmt.Errorf("program %s: %w", command[0], errors.Unwrap(err))
+	}
+	r := recorder{o: Options{Command: command, Stdout: stdout, Stderr: stderr}, path: path}
+	cmd := r.command(context.Background(), Simulate(os.Environ(), dir))
+	if err := cmd.Start(); err != nil {
+		return 0, err
+	}
+	defer forwardSignals(cmd.Process)()
+	_ = cmd.Wait()
+	return r.result(cmd.ProcessState).ExitCode, nil
+}

@@ -1,0 +1,208 @@
+// Package report says what is in a trace: Info in total, Lines call by call, Stats by function, kernel, stream and
+// direction. The JSON forms are stable: keys are added, never renamed. It reads traces and writes to what it is given.
+package report
+
+import (
+	"fmt"
+	"io"
+	"sort"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/acltrace/acltrace/format"
+)
+
+// Info is what a trace holds, as `acltrace info --json` prints it.
+type Info struct {
+	Format struct {
+		Major uint16 `json:"major"`
+		Minor uint16 `json:"minor"`
+	} `json:"format"`
+	Complete   bool              `json:"complete"`
+	Simulated  bool              `json:"simulated"`
+	CapturedBy string            `json:"captured_by"`
+	API        string            `json:"api"`
+	Command    []string          `json:"command"`
+	Host       string            `json:"host"`
+	ExitCode   int               `json:"exit_code"`
+	ExitSignal int               `json:"exit_signal"`
+	Device     format.Device     `json:"device"`
+	Processes  int               `json:"processes"`
+	Threads    int               `json:"threads"`
+	StartNS    int64             `json:"start_ns"` // nanoseconds since 1970 UTC
+	EndNS      int64             `json:"end_ns"`
+	Calls      InfoCalls         `json:"calls"`
+	Payload    InfoPayload       `json:"payload"`
+	Gaps       InfoGaps          `json:"gaps"`
+	Coverage   InfoCoverage      `json:"coverage"`
+	Replayable bool              `json:"replayable"`
+	Policy     string            `json:"policy"`
+	Libraries  []format.Library  `json:"libraries"`
+	Unknown    map[string]uint64 `json:"unknown,omitempty"` // what this version of acltrace could not read, by kind
+	Damage     []string          `json:"damage,omitempty"`
+	path       string
+	recovery   *format.Recovery
+}
+
+type InfoCalls struct {
+	Total      uint64            `json:"total"`
+	Failed     uint64            `json:"failed"`
+	Unfinished uint64            `json:"unfinished"`
+	ByFunction map[string]uint64 `json:"by_function"`
+}
+
+type InfoPayload struct {
+	Level       string `json:"level"`
+	Blobs       uint64 `json:"blobs"`
+	Bytes       uint64 `json:"bytes"`
+	StoredBytes uint64 `json:"stored_bytes"`
+}
+
+type InfoGaps struct {
+	Count     int    `json:"count"`
+	CallsLost uint64 `json:"calls_lost"`
+}
+
+type InfoCoverage struct {
+	Hooked   int               `json:"hooked"`
+	PassedBy map[string]uint64 `json:"passed_by"`
+}
+
+// NewInfo reads what a trace holds. path is for the reader of the text form.
+func NewInfo(path string, r *format.Reader) (*Info, error) {
+	m := r.Meta()
+	in := &Info{Complete: r.Complete(), Simulated: m.Simulated, CapturedBy: m.CapturedBy, API: m.API, Command: m.Argv, Host: m.Host,
+		ExitCode: m.ExitCode, ExitSignal: m.ExitSignal, Device: m.Device, Processes: len(r.Processes()), Threads: len(r.Threads()),
+		StartNS: m.StartWall, EndNS: m.StartWall + m.EndNS, Replayable: m.Replayable, Policy: m.Policy, Libraries: m.Libraries,
+		path: path, recovery: r.Recovered()}
+	in.Format.Major, in.Format.Minor = r.Version()
+	in.Coverage = InfoCoverage{m.Coverage.Hooked, m.Coverage.PassedBy}
+	if in.Coverage.PassedBy == nil {
+		in.Coverage.PassedBy = map[string]uint64{}
+	}
+	counts, err := r.Counts()
+	if err != nil {
+		return nil, err
+	}
+	in.Calls.ByFunction = map[string]uint64{}
+	in.Calls.Total, in.Calls.Failed, in.Calls.Unfinished = counts.Calls, counts.Failed, counts.Unfinished
+	for _, f := range counts.Functions {
+		in.Calls.ByFunction[r.Schema().FuncName(f.Func)] += f.Calls
+	}
+	blobs, err := r.BlobStats()
+	if err != nil {
+		return nil, err
+	}
+	in.Payload = InfoPayload{Level: m.PayloadLevel, Blobs: blobs.Blobs, Bytes: blobs.Bytes, StoredBytes: blobs.Stored}
+	for _, g := range r.Gaps() {
+		in.Gaps.Count++
+		in.Gaps.CallsLost += g.Calls
+	}
+	in.Unknown = r.Unknown()
+	for _, d := range r.Damage() {
+		in.Damage = append(in.Damage, d.Error())
+	}
+	return in, nil
+}
+
+// Text writes the form for people.
+func (in *Info) Text(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	row := func(name, format string, args ...any) { fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
+	row("trace", "%s (format %d.%d)", in.path, in.Format.Major, in.Format.Minor)
+	row("command", "%s", strings.Join(in.Command, " "))
+	ended := fmt.Sprintf("exit code %d", in.ExitCode)
+	if in.ExitSignal != 0 {
+		ended = fmt.Sprintf("killed by signal %d", in.ExitSignal)
+	}
+	if !in.Complete {
+		ended = "not known: the recorder did not finish the file"
+	}
+	row("ended", "%s", ended)
+	row("recorded", "%s on %s, %s, by the %s", time.Unix(0, in.StartNS).UTC().Format("2006-01-02 15:04:05 UTC"), in.Host, Duration(in.EndNS-in.StartNS), in.CapturedBy)
+	device := in.Device.Name
+	if in.Simulated {
+		device = "simulated: no device was involved"
+	} else if device == "" {
+		device = "not known"
+	}
+	row("device", "%s", device)
+	row("processes", "%d, %s", in.Processes, plural(uint64(in.Threads), "thread"))
+	row("calls", "%d, %d failed, %d unfinished", in.Calls.Total, in.Calls.Failed, in.Calls.Unfinished)
+	row("payload", "%s, %s, %s stored (level %s)", plural(in.Payload.Blobs, "blob"), Bytes(in.Payload.Bytes), Bytes(in.Payload.StoredBytes), in.Payload.Level)
+	if in.Gaps.Count > 0 {
+		row("gaps", "%d, %s lost", in.Gaps.Count, plural(in.Gaps.CallsLost, "call"))
+	} else {
+		row("gaps", "none")
+	}
+	row("replayable", "%s", map[bool]string{true: "yes", false: "not in full: record with --replayable"}[in.Replayable])
+	row("coverage", "%d functions hooked", in.Coverage.Hooked)
+	for _, l := range in.Libraries {
+		row("library", "%s %s", l.Path, l.BuildID)
+	}
+	if in.recovery != nil {
+		row("recovered", "%v", in.recovery)
+	}
+	for kind, n := range in.Unknown {
+		row("unknown", "%s: %d (a newer acltrace wrote this file)", kind, n)
+	}
+	for _, d := range in.Damage {
+		row("damaged", "%s", d)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	names := make([]string, 0, len(in.Calls.ByFunction))
+	for n := range in.Calls.ByFunction {
+		names = append(names, n)
+	}
+	sort.Slice(names, func(i, j int) bool {
+		a, b := in.Calls.ByFunction[names[i]], in.Calls.ByFunction[names[j]]
+		return a > b || a == b && names[i] < names[j]
+	})
+	fmt.Fprintln(t)
+	for _, n := range names {
+		fmt.Fprintf(t, "  %s\t%d\n", n, in.Calls.ByFunction[n])
+	}
+	return t.Flush()
+}
+
+func plural(n uint64, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// Duration shows nanoseconds in the unit in which they are read best.
+func Duration(ns int64) string {
+	d := time.Duration(ns)
+	switch {
+	case d < 0:
+		return "-" + Duration(-ns)
+	case d < time.Microsecond:
+		return fmt.Sprintf("%d ns", ns)
+	case d < time.Millisecond:
+		return fmt.Sprintf("%.2f us", float64(ns)/1e3)
+	case d < time.Second:
+		return fmt.Sprintf("%.2f ms", float64(ns)/1e6)
+	case d < time.Hour:
+		return fmt.Sprintf("%.2f s", float64(ns)/1e9)
+	}
+	return d.Round(time.Second).String()
+}
+
+// Bytes shows a number of bytes in the unit in which it is read best.
+func Bytes(n uint64) string {
+	if n < 1024 {
+		return fmt.Sprintf("%d B", n)
+	}
+	v := float64(n)
+	for _, u := range []string{"KiB", "MiB", "GiB", "TiB", "PiB"} {
+		if v /= 1024; v < 1024 {
+			return fmt.Sprintf("%.1f %s", v, u)
+		}
+	}
+	return fmt.Sprintf("%.1f EiB", v/1024)
+}

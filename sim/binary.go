@@ -1,0 +1,412 @@
+package sim
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/acltrace/acltrace/api/acl"
+)
+
+// image is what aclrtCreateBinary wraps: the address of a binary in the program's memory.
+type image struct {
+	handle     uint64
+	addr, size uint64
+}
+
+// kernelBinary holds the kernels that an ELF file names.
+type kernelBinary struct {
+	handle  uint64
+	dev     *device
+	kernels []string          // names, sorted
+	entries map[uint64]string // names by tiling key, from the metadata
+
+	mu    sync.Mutex
+	found map[string]*function
+}
+
+// function is a kernel of a binary.
+type function struct {
+	handle uint64
+	name   string
+	bin    *kernelBinary
+	kernel *Kernel // nil where no library knows it
+}
+
+// maxBinary bounds the size of a binary.
+const maxBinary = 1 << 30
+
+// coreSuffixes end the symbols of a kernel that was compiled for both kinds of cores.
+var coreSuffixes = []string{"_mix_aic", "_mix_aiv"}
+
+// parseBinary reads the names of the kernels in an ELF file.
+func parseBinary(b []byte) (f *kernelBinary, err error) {
+	// The package elf is careful, and a stranger's file is worth a second belt.
+	defer func() {
+		if r := recover(); r != nil {
+			f, err = nil, fmt.Errorf("damaged ELF file: %v", r)
+		}
+	}()
+	file, err := elf.NewFile(bytes.NewReader(b))
+	if err != nil {
+		return nil, err
+	}
+	syms, err := file.Symbols()
+	if err != nil && len(syms) == 0 {
+		syms, err = file.DynamicSymbols()
+		if err != nil {
+			return nil, err
+		}
+	}
+	f = &kernelBinary{entries: map[uint64]string{}, found: map[string]*function{}}
+	for _, s := range syms {
+		if elf.ST_TYPE(s.Info) != elf.STT_FUNC || s.Section == elf.SHN_UNDEF || s.Name == "" {
+			continue
+		}
+		name := s.Name
+		for _, suffix := range coreSuffixes {
+			name = strings.TrimSuffix(name, suffix)
+		}
+		f.kernels = append(f.kernels, name)
+	}
+	slices.Sort(f.kernels)
+	f.kernels = slices.Compact(f.kernels)
+	for _, s := range file.Sections {
+		name, ok := strings.CutPrefix(s.Name, ".ascend.meta.")
+		if !ok || s.Size > maxBinary {
+			continue
+		}
+		for _, suffix := range coreSuffixes {
+			name = strings.TrimSuffix(name, suffix)
+		}
+		d, err := s.Data()
+		if err != nil {
+			return nil, err
+		}
+		if key, ok := metaEntry(d); ok && f.has(name) {
+			f.entries[key] = name
+		}
+	}
+	return f, nil
+}
+
+// metaFunctionEntry is the type of the metadata record that holds the tiling key.
+const metaFunctionEntry = 14
+
+// metaEntry finds the tiling key in the metadata of a kernel: records of a type, a length and a value.
+func metaEntry(d []byte) (uint64, bool) {
+	for len(d) >= 4 {
+		typ, n := binary.LittleEndian.Uint16(d), int(binary.LittleEndian.Uint16(d[2:]))
+		d = d[4:]
+		if n > len(d) {
+			return 0, false
+		}
+		if typ == metaFunctionEntry && n >= 8 {
+			return binary.LittleEndian.Uint64(d), true
+		}
+		d = d[n:]
+	}
+	return 0, false
+}
+
+func (f *kernelBinary) has(name string) bool {
+	_, ok := slices.BinarySearch(f.kernels, name)
+	return ok
+}
+
+// byEntry finds the kernel with a tiling key: by the metadata, by the end of its name, or by the kernel library.
+func (f *kernelBinary) byEntry(entry uint64, k Kernels) (string, bool) {
+	if n, ok := f.entries[entry]; ok {
+		return n, true
+	}
+	suffix := "_" + strconv.FormatUint(entry, 10)
+	for _, n := range f.kernels {
+		if strings.HasSuffix(n, suffix) {
+			return n, true
+		}
+	}
+	if k != nil && entry != 0 {
+		for _, n := range f.kernels {
+			if e := k.Lookup(n, entry); e != nil && e.Entry == entry {
+				return n, true
+			}
+		}
+	}
+	return "", false
+}
+
+func (t *Thread) loadBinary(b []byte, what string, h *acl.BinHandle) acl.Error {
+	c, e := t.context()
+	if e != 0 {
+		return e
+	}
+	if h == nil {
+		return t.null("binHandle")
+	}
+	f, err := parseBinary(b)
+	if err != nil {
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%s is no kernel binary: %v", what, err)
+	}
+	f.dev = c.dev
+	if f.handle = t.sim.binaries.add(f); f.handle == 0 {
+		return t.fail(acl.ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "too many binaries")
+	}
+	*h = acl.BinHandle(f.handle)
+	return acl.ACL_SUCCESS
+}
+
+// CreateBinary wraps a binary in the program's memory; 0 where it can't be one. It is read when it is loaded.
+func (t *Thread) CreateBinary(data acl.Addr, dataLen uint64) acl.Binary {
+	if e := t.ready(); e != 0 {
+		return 0
+	}
+	if data == 0 || dataLen == 0 || dataLen > maxBinary {
+		t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "a binary of %d bytes at %#x", dataLen, data)
+		return 0
+	}
+	i := &image{addr: data, size: dataLen}
+	i.handle = t.sim.images.add(i)
+	return acl.Binary(i.handle)
+}
+
+// DestroyBinary ends the wrapper of CreateBinary.
+func (t *Thread) DestroyBinary(binary acl.Binary) acl.Error {
+	if e := t.ready(); e != 0 {
+		return e
+	}
+	if t.sim.images.remove(uint64(binary)) == nil {
+		return t.badHandle(kindImage, uint64(binary))
+	}
+	return acl.ACL_SUCCESS
+}
+
+// BinaryLoad loads a wrapped binary.
+func (t *Thread) BinaryLoad(binary acl.Binary, binHandle *acl.BinHandle) acl.Error {
+	i := t.sim.images.get(uint64(binary))
+	if i == nil {
+		if _, e := t.context(); e != 0 {
+			return e
+		}
+		return t.badHandle(kindImage, uint64(binary))
+	}
+	return t.loadBinary(bytes.Clone(hostBytes(i.addr, i.size)), "the data", binHandle)
+}
+
+// BinaryLoadFromFile loads a binary from a file.
+func (t *Thread) BinaryLoadFromFile(binPath *byte, options *acl.BinaryLoadOptions, binHandle *acl.BinHandle) acl.Error {
+	if _, e := t.context(); e != 0 {
+		return e
+	}
+	path := goString(binPath)
+	if path == "" {
+		return t.null("binPath")
+	}
+	if e := t.loadOptions(options); e != 0 {
+		return e
+	}
+	if filepath.Ext(path) == ".json" {
+		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "%s: kernels of the AI CPU are not simulated", path)
+	}
+	if st, err := os.Stat(path); err != nil || st.Size() > maxBinary {
+		return t.fail(acl.ACL_ERROR_RT_FILE_OPEN, "binary %s can't be read: %v", path, err)
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return t.fail(acl.ACL_ERROR_RT_FILE_OPEN, "binary %s can't be read: %v", path, err)
+	}
+	return t.loadBinary(b, path, binHandle)
+}
+
+// BinaryLoadFromData loads a binary from the program's memory.
+func (t *Thread) BinaryLoadFromData(data acl.Addr, length uint64, options *acl.BinaryLoadOptions, binHandle *acl.BinHandle) acl.Error {
+	if _, e := t.context(); e != 0 {
+		return e
+	}
+	if data == 0 || length == 0 || length > maxBinary {
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "a binary of %d bytes at %#x", length, data)
+	}
+	if e := t.loadOptions(options); e != 0 {
+		return e
+	}
+	return t.loadBinary(bytes.Clone(hostBytes(data, length)), "the data", binHandle)
+}
+
+func (t *Thread) loadOptions(o *acl.BinaryLoadOptions) acl.Error {
+	if o == nil || o.NumOpt == 0 {
+		return acl.ACL_SUCCESS
+	}
+	if o.Options == 0 || o.NumOpt > 16 {
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d load options at %#x", o.NumOpt, o.Options)
+	}
+	for _, opt := range list((*acl.BinaryLoadOption)(pointer(o.Options)), o.NumOpt) {
+		switch opt.Type {
+		case acl.ACL_RT_BINARY_LOAD_OPT_LAZY_LOAD, acl.ACL_RT_BINARY_LOAD_OPT_MAGIC:
+		case acl.ACL_RT_BINARY_LOAD_OPT_CPU_KERNEL_MODE:
+			return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "kernels of the AI CPU are not simulated")
+		default:
+			return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "load option %d is unknown", opt.Type)
+		}
+	}
+	return acl.ACL_SUCCESS
+}
+
+// BinaryUnLoad ends a loaded binary and its functions. Launches under way are not disturbed.
+func (t *Thread) BinaryUnLoad(binHandle acl.BinHandle) acl.Error {
+	if e := t.ready(); e != 0 {
+		return e
+	}
+	f := t.sim.binaries.remove(uint64(binHandle))
+	if f == nil {
+		return t.badHandle(kindBinary, uint64(binHandle))
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, fn := range f.found {
+		t.sim.functions.remove(fn.handle)
+	}
+	f.found = nil
+	return acl.ACL_SUCCESS
+}
+
+// BinaryGetFunction finds a kernel of a binary by name.
+func (t *Thread) BinaryGetFunction(binHandle acl.BinHandle, kernelName *byte, funcHandle *acl.FuncHandle) acl.Error {
+	f, e := t.binary(binHandle, funcHandle)
+	if e != 0 {
+		return e
+	}
+	if kernelName == nil {
+		return t.null("kernelName")
+	}
+	name := goString(kernelName)
+	if !f.has(name) {
+		return t.fail(acl.ACL_ERROR_RT_KERNEL_LOOKUP, "the binary holds no kernel %q", name)
+	}
+	return t.function(f, name, 0, funcHandle)
+}
+
+// BinaryGetFunctionByEntry finds a kernel of a binary by its tiling key.
+func (t *Thread) BinaryGetFunctionByEntry(binHandle acl.BinHandle, funcEntry uint64, funcHandle *acl.FuncHandle) acl.Error {
+	f, e := t.binary(binHandle, funcHandle)
+	if e != 0 {
+		return e
+	}
+	name, ok := f.byEntry(funcEntry, t.sim.opts.Kernels)
+	if !ok {
+		return t.fail(acl.ACL_ERROR_RT_KERNEL_LOOKUP, "the binary holds no kernel with entry %d", funcEntry)
+	}
+	return t.function(f, name, funcEntry, funcHandle)
+}
+
+func (t *Thread) binary(h acl.BinHandle, funcHandle *acl.FuncHandle) (*kernelBinary, acl.Error) {
+	if _, e := t.context(); e != 0 {
+		return nil, e
+	}
+	f := t.sim.binaries.get(uint64(h))
+	if f == nil {
+		return nil, t.badHandle(kindBinary, uint64(h))
+	}
+	if funcHandle == nil {
+		return nil, t.null("funcHandle")
+	}
+	return f, acl.ACL_SUCCESS
+}
+
+// function returns the handle of a kernel, the same for each question.
+func (t *Thread) function(f *kernelBinary, name string, entry uint64, h *acl.FuncHandle) acl.Error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	key := name
+	if entry != 0 {
+		key += "\x00" + strconv.FormatUint(entry, 10)
+	}
+	fn := f.found[key]
+	if fn == nil {
+		if f.found == nil {
+			return t.fail(acl.ACL_ERROR_RT_INVALID_HANDLE, "binary %#x was unloaded", f.handle)
+		}
+		fn = &function{name: name, bin: f}
+		if k := t.sim.opts.Kernels; k != nil {
+			fn.kernel = k.Lookup(name, entry)
+		}
+		if fn.handle = t.sim.functions.add(fn); fn.handle == 0 {
+			return t.fail(acl.ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "too many functions")
+		}
+		f.found[key] = fn
+	}
+	*h = acl.FuncHandle(fn.handle)
+	return acl.ACL_SUCCESS
+}
+
+// GetFunctionName stores the name of a kernel.
+func (t *Thread) GetFunctionName(funcHandle acl.FuncHandle, maxLen uint32, name *byte) acl.Error {
+	if e := t.ready(); e != 0 {
+		return e
+	}
+	fn := t.sim.functions.get(uint64(funcHandle))
+	switch {
+	case fn == nil:
+		return t.badHandle(kindFunction, uint64(funcHandle))
+	case name == nil:
+		return t.null("name")
+	case uint64(maxLen) <= uint64(len(fn.name)):
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "maxLen %d is too small for the name of %d bytes and its NUL", maxLen, len(fn.name))
+	}
+	putText(list(name, uint64(maxLen)), fn.name)
+	return acl.ACL_SUCCESS
+}
+
+// layout returns a kernel whose arguments are known.
+func (t *Thread) layout(h uint64) (*function, acl.Error) {
+	if e := t.ready(); e != 0 {
+		return nil, e
+	}
+	fn := t.sim.functions.get(h)
+	if fn == nil {
+		if kindOf(h) == 0 && h != 0 {
+			return nil, t.fail(acl.ACL_ERROR_RT_INVALID_DEVICE_FUNCTION, "%#x is no function handle, and functions known by a host symbol are not simulated", h)
+		}
+		return nil, t.badHandle(kindFunction, h)
+	}
+	if fn.kernel == nil {
+		return nil, t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "kernel %q is in no kernel library: its parameters are not known", fn.name)
+	}
+	return fn, acl.ACL_SUCCESS
+}
+
+// FunctionGetParamCount returns the number of a kernel's parameters.
+func (t *Thread) FunctionGetParamCount(func_ acl.Addr, paramCount *uint64) acl.Error {
+	fn, e := t.layout(func_)
+	if e != 0 {
+		return e
+	}
+	if paramCount == nil {
+		return t.null("paramCount")
+	}
+	*paramCount = uint64(len(fn.kernel.Args))
+	return acl.ACL_SUCCESS
+}
+
+// FunctionGetParamInfo returns where a parameter lies in the argument block.
+func (t *Thread) FunctionGetParamInfo(func_ acl.Addr, paramIndex uint64, paramOffset, paramSize *uint64) acl.Error {
+	fn, e := t.layout(func_)
+	if e != 0 {
+		return e
+	}
+	if paramIndex >= uint64(len(fn.kernel.Args)) {
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "parameter %d: kernel %q has %d", paramIndex, fn.name, len(fn.kernel.Args))
+	}
+	if paramOffset != nil {
+		*paramOffset = fn.kernel.offset(int(paramIndex))
+	}
+	if paramSize != nil {
+		*paramSize = uint64(fn.kernel.Args[paramIndex].Size)
+	}
+	return acl.ACL_SUCCESS
+}

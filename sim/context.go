@@ -1,0 +1,144 @@
+package sim
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/acltrace/acltrace/api/acl"
+)
+
+// context is a context of a device: the owner of streams, with a default stream of its own.
+type context struct {
+	handle uint64
+	dev    *device
+	def    *stream
+	ended  atomic.Bool
+
+	mu      sync.Mutex
+	streams []*stream
+}
+
+// newContext opens the device if need be. The caller holds d.mu.
+func (d *device) newContext() (*context, *failure) {
+	if err := d.mem.reserve(); err != nil {
+		d.sim.log("device %d: %v; set ACLSIM_VA_BASE to an address with %d GiB free behind it", d.id, err, vaStride>>30)
+		return nil, failed(acl.ACL_ERROR_RT_DEV_SETUP_ERROR, "device %d: %v", d.id, err)
+	}
+	c := &context{dev: d}
+	s, f := c.newStreamLocked(0, 0)
+	if f != nil {
+		return nil, f
+	}
+	c.def = s
+	if c.handle = d.sim.contexts.add(c); c.handle == 0 {
+		d.release(s)
+		return nil, failed(acl.ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "too many contexts")
+	}
+	d.contexts = append(d.contexts, c)
+	return c, nil
+}
+
+// destroy ends a context and its streams, after their work or, by force, without what has not begun. The last context
+// of a device takes the device's memory with it.
+func (c *context) destroy(force bool) {
+	if !c.ended.CompareAndSwap(false, true) {
+		return
+	}
+	c.mu.Lock()
+	streams := slices.Clone(c.streams)
+	c.mu.Unlock()
+	for _, s := range streams {
+		s.close(force)
+	}
+	d := c.dev
+	d.sim.contexts.remove(c.handle)
+	d.mu.Lock()
+	d.contexts = slices.DeleteFunc(d.contexts, func(o *context) bool { return o == c })
+	last := len(d.contexts) == 0
+	d.mu.Unlock()
+	if last {
+		d.mem.freeAll()
+	}
+}
+
+// CreateContext makes a context on a device and makes it current.
+func (t *Thread) CreateContext(ctx *acl.Context, deviceId int32) acl.Error {
+	if e := t.ready(); e != 0 {
+		return e
+	}
+	if ctx == nil {
+		return t.null("context")
+	}
+	d, e := t.device(deviceId)
+	if e != 0 {
+		return e
+	}
+	d.mu.Lock()
+	c, f := d.newContext()
+	d.mu.Unlock()
+	if f != nil {
+		return t.failWith(f)
+	}
+	t.current = c
+	*ctx = acl.Context(c.handle)
+	return acl.ACL_SUCCESS
+}
+
+// DestroyContext ends a context made by CreateContext.
+func (t *Thread) DestroyContext(ctx acl.Context) acl.Error {
+	if e := t.ready(); e != 0 {
+		return e
+	}
+	c := t.sim.contexts.get(uint64(ctx))
+	if c == nil {
+		return t.badHandle(kindContext, uint64(ctx))
+	}
+	c.dev.mu.Lock()
+	primary := c == c.dev.primary
+	c.dev.mu.Unlock()
+	if primary {
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "context %#x belongs to aclrtSetDevice: only aclrtResetDevice ends it", c.handle)
+	}
+	c.destroy(false)
+	return acl.ACL_SUCCESS
+}
+
+// SetCurrentContext makes a context the thread's own.
+func (t *Thread) SetCurrentContext(ctx acl.Context) acl.Error {
+	if e := t.ready(); e != 0 {
+		return e
+	}
+	c := t.sim.contexts.get(uint64(ctx))
+	if c == nil {
+		return t.badHandle(kindContext, uint64(ctx))
+	}
+	t.current = c
+	return acl.ACL_SUCCESS
+}
+
+// GetCurrentContext returns the thread's context.
+func (t *Thread) GetCurrentContext(ctx *acl.Context) acl.Error {
+	if ctx == nil {
+		return t.null("context")
+	}
+	c, e := t.context()
+	if e != 0 {
+		return e
+	}
+	*ctx = acl.Context(c.handle)
+	return acl.ACL_SUCCESS
+}
+
+// CtxGetCurrentDefaultStream returns the default stream of the thread's context.
+func (t *Thread) CtxGetCurrentDefaultStream(stream *acl.Stream) acl.Error {
+	if stream == nil {
+		return t.null("stream")
+	}
+	c, e := t.context()
+	if e != 0 {
+		return e
+	}
+	*stream = acl.Stream(c.def.handle)
+	return acl.ACL_SUCCESS
+}

@@ -1,0 +1,503 @@
+package sim
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/acltrace/acltrace/api/acl"
+)
+
+// transfer is a copy of rows between two places; one row for a plain copy.
+type transfer struct {
+	dst, src       uint64
+	width, height  uint64
+	dpitch, spitch uint64
+	todev, fromdev bool   // the device writes dst, reads src: it has to be device memory
+	pinned         bool   // the host's side has to be memory of the runtime's
+	staged         []byte // bytes taken at the call; nil where src is read by the task
+}
+
+func plain(dst, src, n uint64) transfer {
+	return transfer{dst: dst, src: src, width: n, height: 1, dpitch: n, spitch: n}
+}
+
+// check looks up the memory of a transfer that the runtime knows.
+func (s *Sim) check(x *transfer) error {
+	if err := s.checkSide(x.dst, (x.height-1)*x.dpitch+x.width, x.todev, x.pinned); err != nil {
+		return err
+	}
+	if x.staged != nil {
+		return nil
+	}
+	return s.checkSide(x.src, (x.height-1)*x.spitch+x.width, x.fromdev, x.pinned)
+}
+
+// checkSide looks up one side. device says that it has to be device memory; pinned, that it has to be memory of the
+// runtime's where it is not: the program may have freed it since the call.
+func (s *Sim) checkSide(addr, n uint64, device, pinned bool) error {
+	if d := s.locate(addr).dev; d != nil {
+		return d.mem.check(addr, n)
+	}
+	if device {
+		return fmt.Errorf("%d bytes at %#x do not lie on a device", n, addr)
+	}
+	h, ok := s.host.find(addr)
+	if ok && n > h.end()-addr || pinned && !ok {
+		return fmt.Errorf("%d bytes at %#x do not lie in one host allocation", n, addr)
+	}
+	return nil
+}
+
+// move moves the bytes.
+func (x *transfer) move() {
+	if x.staged != nil {
+		copy(hostBytes(x.dst, x.width), x.staged)
+		return
+	}
+	for i := range x.height {
+		copy(hostBytes(x.dst+i*x.dpitch, x.width), hostBytes(x.src+i*x.spitch, x.width))
+	}
+}
+
+// cost is the device time of a transfer.
+func (s *Sim) transferCost(x *transfer) time.Duration {
+	n := x.width * x.height
+	if x.todev && x.fromdev {
+		return s.cost.memory(n)
+	}
+	return s.cost.link(n)
+}
+
+// copyNow makes a blocking copy.
+func (t *Thread) copyNow(x transfer) acl.Error {
+	if err := t.sim.check(&x); err != nil {
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "copy of %d bytes from %#x to %#x: %v", x.width*x.height, x.src, x.dst, err)
+	}
+	if err := guard(x.move); err != nil {
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "copy of %d bytes from %#x to %#x: %v", x.width*x.height, x.src, x.dst, err)
+	}
+	return acl.ACL_SUCCESS
+}
+
+// copyLater puts a copy on a stream. Its addresses are looked up when it runs.
+func (t *Thread) copyLater(s *stream, x transfer) acl.Error {
+	x.pinned = x.staged == nil
+	return t.submit(s, task{run: func(s *stream) (time.Duration, *failure) {
+		sim := s.ctx.dev.sim
+		if err := sim.check(&x); err != nil {
+			return 0, failed(acl.ACL_ERROR_RT_SYS_DMA, "copy of %d bytes from %#x to %#x on stream %d: %v", x.width*x.height, x.src, x.dst, s.id, err)
+		}
+		x.move()
+		return sim.transferCost(&x), nil
+	}})
+}
+
+// copyPageable does an asynchronous copy with pageable host memory: it waits for the stream and copies.
+func (t *Thread) copyPageable(s *stream, x transfer) acl.Error {
+	s.wait(s.submittedTasks(), forever)
+	if f := s.observe(); f != nil {
+		return t.failWith(f)
+	}
+	return t.copyNow(x)
+}
+
+// Memcpy copies and returns when it is done. It waits for no stream. Where the memory lies says what is copied, not the kind.
+func (t *Thread) Memcpy(dst acl.Addr, destMax uint64, src acl.Addr, count uint64, kind acl.MemcpyKind) acl.Error {
+	if _, e := t.context(); e != 0 {
+		return e
+	}
+	if kind < acl.ACL_MEMCPY_HOST_TO_HOST || kind > acl.ACL_MEMCPY_INTER_DEVICE_TO_DEVICE {
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "copy kind %d is unknown", kind)
+	}
+	if done, e := t.copyArgs(dst, destMax, src, count); done {
+		return e
+	}
+	return t.copyNow(plain(dst, src, count))
+}
+
+// copyArgs checks what all copies of bytes have in common, and tells whether there is nothing left to do.
+func (t *Thread) copyArgs(dst acl.Addr, destMax uint64, src acl.Addr, count uint64) (bool, acl.Error) {
+	switch {
+	case count == 0:
+		return true, acl.ACL_SUCCESS
+	case dst == 0:
+		return true, t.null("dst")
+	case src == 0:
+		return true, t.null("src")
+	case count > destMax:
+		return true, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "count %d is greater than destMax %d", count, destMax)
+	case count > maxAlloc:
+		return true, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "count %d is impossible", count)
+	case dst == src:
+		return true, acl.ACL_SUCCESS
+	}
+	return false, acl.ACL_SUCCESS
+}
+
+// actualKind is the kind of an asynchronous copy as the runtime sees it, from where the memory lies; false where the
+// places forbid the kind.
+func actualKind(kind acl.MemcpyKind, src, dst acl.MemLocationType) (acl.MemcpyKind, bool) {
+	const (
+		d = acl.ACL_MEM_LOCATION_TYPE_DEVICE
+		h = acl.ACL_MEM_LOCATION_TYPE_HOST
+		u = acl.ACL_MEM_LOCATION_TYPE_UNREGISTERED
+	)
+	one := func(def acl.MemcpyKind, ok ...acl.MemcpyKind) (acl.MemcpyKind, bool) {
+		if kind == acl.ACL_MEMCPY_DEFAULT {
+			return def, true
+		}
+		return kind, slices.Contains(ok, kind)
+	}
+	switch [2]acl.MemLocationType{src, dst} {
+	case [2]acl.MemLocationType{h, d}:
+		return acl.ACL_MEMCPY_HOST_TO_DEVICE, true
+	case [2]acl.MemLocationType{d, h}:
+		return acl.ACL_MEMCPY_DEVICE_TO_HOST, true
+	case [2]acl.MemLocationType{h, h}:
+		return acl.ACL_MEMCPY_HOST_TO_HOST, true
+	case [2]acl.MemLocationType{d, d}:
+		return acl.ACL_MEMCPY_DEVICE_TO_DEVICE, true
+	case [2]acl.MemLocationType{u, d}:
+		return one(acl.ACL_MEMCPY_HOST_TO_DEVICE, acl.ACL_MEMCPY_HOST_TO_DEVICE, acl.ACL_MEMCPY_DEVICE_TO_DEVICE)
+	case [2]acl.MemLocationType{d, u}:
+		return one(acl.ACL_MEMCPY_DEVICE_TO_HOST, acl.ACL_MEMCPY_DEVICE_TO_HOST, acl.ACL_MEMCPY_DEVICE_TO_DEVICE)
+	case [2]acl.MemLocationType{h, u}:
+		return one(acl.ACL_MEMCPY_HOST_TO_HOST, acl.ACL_MEMCPY_HOST_TO_HOST, acl.ACL_MEMCPY_HOST_TO_DEVICE)
+	case [2]acl.MemLocationType{u, h}:
+		return one(acl.ACL_MEMCPY_HOST_TO_HOST, acl.ACL_MEMCPY_HOST_TO_HOST, acl.ACL_MEMCPY_DEVICE_TO_HOST)
+	}
+	if kind == acl.ACL_MEMCPY_DEFAULT {
+		return acl.ACL_MEMCPY_HOST_TO_HOST, true
+	}
+	return kind, true
+}
+
+// MemcpyAsync copies in the order of a stream; with pageable host memory it waits for the stream and copies at once.
+func (t *Thread) MemcpyAsync(dst acl.Addr, destMax uint64, src acl.Addr, count uint64, kind acl.MemcpyKind, stream acl.Stream) acl.Error {
+	s, e := t.stream(stream)
+	if e != 0 {
+		return e
+	}
+	if kind < acl.ACL_MEMCPY_HOST_TO_HOST || kind > acl.ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE {
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "copy kind %d can't be asynchronous", kind)
+	}
+	if done, e := t.copyArgs(dst, destMax, src, count); done {
+		return e
+	}
+	return t.copyAsync(s, plain(dst, src, count), kind)
+}
+
+// copyAsync is an asynchronous copy whose arguments are checked.
+func (t *Thread) copyAsync(s *stream, x transfer, kind acl.MemcpyKind) acl.Error {
+	from, to := t.sim.locate(x.src).typ, t.sim.locate(x.dst).typ
+	pageable := from == acl.ACL_MEM_LOCATION_TYPE_UNREGISTERED || to == acl.ACL_MEM_LOCATION_TYPE_UNREGISTERED
+	if kind == acl.ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE {
+		if from == acl.ACL_MEM_LOCATION_TYPE_DEVICE || to != acl.ACL_MEM_LOCATION_TYPE_DEVICE {
+			return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "copy from %#x to %#x is none from the host to the device", x.src, x.dst)
+		}
+		x.todev = true
+		if err := guard(func() { x.staged = bytes.Clone(hostBytes(x.src, x.width)) }); err != nil {
+			return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "copy of %d bytes from %#x: %v", x.width, x.src, err)
+		}
+		return t.copyLater(s, x)
+	}
+	actual, ok := actualKind(kind, from, to)
+	if !ok {
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "copy kind %s does not fit: %#x is %s, %#x is %s", acl.Model.EnumName("aclrtMemcpyKind", int64(kind)),
+			x.src, acl.Model.EnumName("aclrtMemLocationType", int64(from)), x.dst, acl.Model.EnumName("aclrtMemLocationType", int64(to)))
+	}
+	switch actual {
+	case acl.ACL_MEMCPY_HOST_TO_HOST:
+		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "an asynchronous copy from host to host is not supported")
+	case acl.ACL_MEMCPY_HOST_TO_DEVICE:
+		x.todev = true
+	case acl.ACL_MEMCPY_DEVICE_TO_HOST:
+		x.fromdev = true
+	case acl.ACL_MEMCPY_DEVICE_TO_DEVICE:
+		x.todev, x.fromdev = true, true
+		pageable = false
+	}
+	if pageable {
+		return t.copyPageable(s, x)
+	}
+	return t.copyLater(s, x)
+}
+
+// MemcpyAsyncWithCondition is MemcpyAsync: the simulator can always tell where memory lies.
+func (t *Thread) MemcpyAsyncWithCondition(dst acl.Addr, destMax uint64, src acl.Addr, count uint64, kind acl.MemcpyKind, stream acl.Stream) acl.Error {
+	return t.MemcpyAsync(dst, destMax, src, count, kind, stream)
+}
+
+// Limits of Memcpy2dAsync.
+const (
+	maxWidth2d  = 5000000
+	maxHeight2d = 5 << 20
+)
+
+// rows checks the arguments of a 2-D copy.
+func (t *Thread) rows(dst, dpitch, src, spitch, width, height uint64, kind acl.MemcpyKind) (transfer, acl.Error) {
+	x := transfer{dst: dst, src: src, width: width, height: height, dpitch: dpitch, spitch: spitch}
+	switch {
+	case dst == 0:
+		return x, t.null("dst")
+	case src == 0:
+		return x, t.null("src")
+	case kind != acl.ACL_MEMCPY_HOST_TO_DEVICE && kind != acl.ACL_MEMCPY_DEVICE_TO_HOST:
+		return x, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "copy kind %d: a 2-D copy goes from the host to the device or back", kind)
+	case width == 0 || height == 0:
+		return x, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "a copy of %d rows of %d bytes", height, width)
+	case width > dpitch || width > spitch:
+		return x, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "width %d is greater than a pitch (%d, %d)", width, dpitch, spitch)
+	case max(dpitch, spitch) > maxAlloc || height > maxAlloc/max(dpitch, spitch):
+		return x, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "a copy of %d rows of %d bytes is impossible", height, width)
+	}
+	from, to := t.sim.locate(src).dev, t.sim.locate(dst).dev
+	if h2d := kind == acl.ACL_MEMCPY_HOST_TO_DEVICE; h2d && (from != nil || to == nil) || !h2d && (from == nil || to != nil) {
+		return x, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "copy kind %d does not fit where %#x and %#x lie", kind, src, dst)
+	}
+	x.todev, x.fromdev = to != nil, from != nil
+	return x, acl.ACL_SUCCESS
+}
+
+// Memcpy2d copies rows and returns when it is done.
+func (t *Thread) Memcpy2d(dst acl.Addr, dpitch uint64, src acl.Addr, spitch, width, height uint64, kind acl.MemcpyKind) acl.Error {
+	if _, e := t.context(); e != 0 {
+		return e
+	}
+	x, e := t.rows(dst, dpitch, src, spitch, width, height, kind)
+	if e != 0 {
+		return e
+	}
+	return t.copyNow(x)
+}
+
+// Memcpy2dAsync copies rows in the order of a stream; with pageable host memory it waits for the stream and copies at once.
+func (t *Thread) Memcpy2dAsync(dst acl.Addr, dpitch uint64, src acl.Addr, spitch, width, height uint64, kind acl.MemcpyKind, stream acl.Stream) acl.Error {
+	s, e := t.stream(stream)
+	if e != 0 {
+		return e
+	}
+	if width > maxWidth2d || height > maxHeight2d {
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d rows of %d bytes: the limits are %d and %d", height, width, maxHeight2d, maxWidth2d)
+	}
+	x, e := t.rows(dst, dpitch, src, spitch, width, height, kind)
+	if e != 0 {
+		return e
+	}
+	host := src
+	if x.fromdev {
+		host = dst
+	}
+	if t.sim.locate(host).typ == acl.ACL_MEM_LOCATION_TYPE_UNREGISTERED {
+		return t.copyPageable(s, x)
+	}
+	return t.copyLater(s, x)
+}
+
+// fillArgs checks the arguments of a fill, and tells whether there is nothing left to do.
+func (t *Thread) fillArgs(p acl.Addr, maxCount, count uint64) (bool, acl.Error) {
+	switch {
+	case count == 0:
+		return true, acl.ACL_SUCCESS
+	case p == 0:
+		return true, t.null("devPtr")
+	case count > maxCount:
+		return true, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "count %d is greater than maxCount %d", count, maxCount)
+	case t.sim.locate(p).typ == acl.ACL_MEM_LOCATION_TYPE_UNREGISTERED:
+		return true, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%#x is neither device memory nor host memory of the runtime's", p)
+	}
+	return false, acl.ACL_SUCCESS
+}
+
+// fill sets bytes of device memory or of pinned host memory.
+func (s *Sim) fill(p uint64, value byte, n uint64) error {
+	if err := s.checkSide(p, n, false, true); err != nil {
+		return err
+	}
+	b := hostBytes(p, n)
+	if value == 0 {
+		clear(b)
+		return nil
+	}
+	// Doubling copies run at the rate of the memory; a loop over bytes does not.
+	b[0] = value
+	for done := 1; done < len(b); done *= 2 {
+		copy(b[done:], b[:done])
+	}
+	return nil
+}
+
+// Memset fills memory and returns when it is done.
+func (t *Thread) Memset(devPtr acl.Addr, maxCount uint64, value int32, count uint64) acl.Error {
+	if _, e := t.context(); e != 0 {
+		return e
+	}
+	if done, e := t.fillArgs(devPtr, maxCount, count); done {
+		return e
+	}
+	if err := t.sim.fill(devPtr, byte(value), count); err != nil {
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "fill: %v", err)
+	}
+	return acl.ACL_SUCCESS
+}
+
+// MemsetAsync fills memory in the order of a stream.
+func (t *Thread) MemsetAsync(devPtr acl.Addr, maxCount uint64, value int32, count uint64, on acl.Stream) acl.Error {
+	s, e := t.stream(on)
+	if e != 0 {
+		return e
+	}
+	if done, e := t.fillArgs(devPtr, maxCount, count); done {
+		return e
+	}
+	return t.submit(s, task{run: func(s *stream) (time.Duration, *failure) {
+		sim := s.ctx.dev.sim
+		if err := sim.fill(devPtr, byte(value), count); err != nil {
+			return 0, failed(acl.ACL_ERROR_RT_SYS_DMA, "fill on stream %d: %v", s.id, err)
+		}
+		return sim.cost.memory(count), nil
+	}})
+}
+
+// batch is the arrays of a batch of copies.
+type batch struct {
+	dsts, destMaxs, srcs, sizes *uint64
+	n                           uint64
+	attrs                       *acl.MemcpyBatchAttr
+	indexes                     *uint64
+	numAttrs                    uint64
+	failIndex                   *uint64
+}
+
+// maxBatch bounds the number of copies in a batch.
+const maxBatch = 1 << 20
+
+// batch checks all copies of a batch and hands them to do, one by one. A failure that belongs to one copy sets failIndex to its number.
+func (t *Thread) batch(b batch, do func(x transfer, kind acl.MemcpyKind) acl.Error) acl.Error {
+	setFail := func(i uint64) {
+		if b.failIndex != nil {
+			*b.failIndex = i
+		}
+	}
+	setFail(^uint64(0))
+	switch {
+	case b.dsts == nil || b.destMaxs == nil || b.srcs == nil || b.sizes == nil || b.attrs == nil || b.indexes == nil:
+		return t.null("an array of the batch")
+	case b.n == 0 || b.n > maxBatch || b.numAttrs == 0 || b.numAttrs > b.n:
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "a batch of %d copies with %d attributes", b.n, b.numAttrs)
+	}
+	dsts, maxs, srcs, sizes := list(b.dsts, b.n), list(b.destMaxs, b.n), list(b.srcs, b.n), list(b.sizes, b.n)
+	attrs, indexes := list(b.attrs, b.numAttrs), list(b.indexes, b.numAttrs)
+	for i, at := range indexes {
+		if i == 0 && at != 0 || i > 0 && at <= indexes[i-1] || at >= b.n {
+			return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "attrsIndexes[%d] is %d: they begin with 0, ascend and stay below %d", i, at, b.n)
+		}
+		if attrs[i].Rsv != [16]uint8{} {
+			return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "the reserved bytes of attribute %d are not 0", i)
+		}
+	}
+	kinds := make([]acl.MemcpyKind, b.n)
+	a := 0
+	for i := range b.n {
+		if a+1 < len(indexes) && indexes[a+1] == i {
+			a++
+		}
+		kind, e := t.batchItem(dsts[i], maxs[i], srcs[i], sizes[i], &attrs[a])
+		if e != 0 {
+			setFail(i)
+			return e
+		}
+		kinds[i] = kind
+	}
+	for i := range b.n {
+		x := plain(dsts[i], srcs[i], sizes[i])
+		if x.width == 0 {
+			continue
+		}
+		x.todev, x.fromdev = kinds[i] == acl.ACL_MEMCPY_HOST_TO_DEVICE, kinds[i] == acl.ACL_MEMCPY_DEVICE_TO_HOST
+		if e := do(x, kinds[i]); e != 0 {
+			setFail(i)
+			return e
+		}
+	}
+	return acl.ACL_SUCCESS
+}
+
+// batchItem checks one copy of a batch and returns its kind.
+func (t *Thread) batchItem(dst, destMax, src, size uint64, a *acl.MemcpyBatchAttr) (acl.MemcpyKind, acl.Error) {
+	switch {
+	case dst == 0 || src == 0:
+		return 0, t.null("an address of the batch")
+	case size > destMax:
+		return 0, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "size %d is greater than destMax %d", size, destMax)
+	case size > maxAlloc:
+		return 0, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "size %d is impossible", size)
+	}
+	from, to := t.sim.locate(src), t.sim.locate(dst)
+	if !matches(from, a.SrcLoc) {
+		return 0, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "the source %#x does not lie where its attribute says", src)
+	}
+	if !matches(to, a.DstLoc) {
+		return 0, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "the destination %#x does not lie where its attribute says", dst)
+	}
+	switch {
+	case from.dev == nil && to.dev != nil:
+		return acl.ACL_MEMCPY_HOST_TO_DEVICE, acl.ACL_SUCCESS
+	case from.dev != nil && to.dev == nil:
+		return acl.ACL_MEMCPY_DEVICE_TO_HOST, acl.ACL_SUCCESS
+	}
+	return 0, t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "a copy of a batch goes from the host to the device or back: from %#x to %#x it does not", src, dst)
+}
+
+// matches tells whether memory lies where an attribute says.
+func matches(l location, a acl.MemLocation) bool {
+	switch a.Type {
+	case acl.ACL_MEM_LOCATION_TYPE_DEVICE:
+		return l.dev != nil && uint32(l.dev.id) == a.Id
+	case acl.ACL_MEM_LOCATION_TYPE_HOST:
+		return l.dev == nil
+	case acl.ACL_MEM_LOCATION_TYPE_UNREGISTERED:
+		return l.typ == a.Type
+	}
+	return false
+}
+
+// MemcpyBatch makes several copies, in no order, and returns when they are done.
+func (t *Thread) MemcpyBatch(dsts *acl.Addr, destMaxs *uint64, srcs *acl.Addr, sizes *uint64, numBatches uint64, attrs *acl.MemcpyBatchAttr, attrsIndexes *uint64, numAttrs uint64, failIndex *uint64) acl.Error {
+	if _, e := t.context(); e != 0 {
+		return e
+	}
+	return t.batch(batch{dsts, destMaxs, srcs, sizes, numBatches, attrs, attrsIndexes, numAttrs, failIndex},
+		func(x transfer, _ acl.MemcpyKind) acl.Error { return t.copyNow(x) })
+}
+
+// MemcpyBatchV2 is MemcpyBatch without failIndex.
+func (t *Thread) MemcpyBatchV2(dsts *acl.Addr, destMaxs *uint64, srcs *acl.Addr, sizes *uint64, numBatches uint64, attrs *acl.MemcpyBatchAttr, attrsIndexes *uint64, numAttrs uint64) acl.Error {
+	return t.MemcpyBatch(dsts, destMaxs, srcs, sizes, numBatches, attrs, attrsIndexes, numAttrs, nil)
+}
+
+// MemcpyBatchAsync makes several copies in the order of a stream, with no order among them.
+func (t *Thread) MemcpyBatchAsync(dsts *acl.Addr, destMaxs *uint64, srcs *acl.Addr, sizes *uint64, numBatches uint64, attrs *acl.MemcpyBatchAttr, attrsIndexes *uint64, numAttrs uint64, failIndex *uint64, stream acl.Stream) acl.Error {
+	if _, e := t.context(); e != 0 {
+		return e
+	}
+	if failIndex == nil {
+		return t.null("failIndex")
+	}
+	return t.batchAsync(batch{dsts, destMaxs, srcs, sizes, numBatches, attrs, attrsIndexes, numAttrs, failIndex}, stream)
+}
+
+// MemcpyBatchAsyncV2 is MemcpyBatchAsync without failIndex.
+func (t *Thread) MemcpyBatchAsyncV2(dsts *acl.Addr, destMaxs *uint64, srcs *acl.Addr, sizes *uint64, numBatches uint64, attrs *acl.MemcpyBatchAttr, attrsIndexes *uint64, numAttrs uint64, stream acl.Stream) acl.Error {
+	return t.batchAsync(batch{dsts, destMaxs, srcs, sizes, numBatches, attrs, attrsIndexes, numAttrs, nil}, stream)
+}
+
+func (t *Thread) batchAsync(b batch, stream acl.Stream) acl.Error {
+	s, e := t.stream(stream)
+	if e != 0 {
+		return e
+	}
+	return t.batch(b, func(x transfer, kind acl.MemcpyKind) acl.Error { return t.copyAsync(s, x, kind) })
+}

@@ -1,0 +1,183 @@
+package sim
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/acltrace/acltrace/api/acl"
+)
+
+// device is one simulated NPU. It is open while the program holds references by SetDevice or contexts of its own on it.
+type device struct {
+	sim   *Sim
+	id    int32
+	mem   memory
+	tasks atomic.Uint32 // ids given to tasks so far
+
+	mu       sync.Mutex
+	refs     int      // by SetDevice
+	primary  *context // of SetDevice
+	contexts []*context
+	streams  []*stream // by id; nil where an id is free
+}
+
+// maxStreams is the number of streams of a device, those of the contexts included.
+const maxStreams = 1984
+
+func newDevice(s *Sim, id int32) *device {
+	d := &device{sim: s, id: id}
+	d.mem.init(s.opts.VABase+uint64(id)*vaStride, s.opts.Memory)
+	return d
+}
+
+// device returns the device with an id.
+func (t *Thread) device(id int32) (*device, acl.Error) {
+	if id < 0 || int(id) >= len(t.sim.devices) {
+		return nil, t.fail(acl.ACL_ERROR_RT_INVALID_DEVICEID, "device %d: there are %d devices", id, len(t.sim.devices))
+	}
+	return t.sim.devices[id], acl.ACL_SUCCESS
+}
+
+// SetDevice opens a device for the thread and makes its primary context current.
+func (t *Thread) SetDevice(deviceId int32) acl.Error {
+	if e := t.ready(); e != 0 {
+		return e
+	}
+	d, e := t.device(deviceId)
+	if e != 0 {
+		return e
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.primary == nil {
+		c, f := d.newContext()
+		if f != nil {
+			return t.failWith(f)
+		}
+		d.primary = c
+	}
+	d.refs++
+	t.current = d.primary
+	return acl.ACL_SUCCESS
+}
+
+// ResetDevice drops one reference of SetDevice. The last one waits for the work of the primary context and ends it; the
+// memory of the device goes with its last context.
+func (t *Thread) ResetDevice(deviceId int32) acl.Error { return t.reset(deviceId, false) }
+
+// ResetDeviceForce drops all references of SetDevice and discards work that has not begun.
+func (t *Thread) ResetDeviceForce(deviceId int32) acl.Error { return t.reset(deviceId, true) }
+
+func (t *Thread) reset(deviceId int32, force bool) acl.Error {
+	if e := t.ready(); e != 0 {
+		return e
+	}
+	d, e := t.device(deviceId)
+	if e != 0 {
+		return e
+	}
+	d.mu.Lock()
+	if d.refs == 0 {
+		d.mu.Unlock()
+		return t.fail(acl.ACL_ERROR_RT_CONTEXT_NULL, "device %d is not set", deviceId)
+	}
+	if d.refs--; d.refs > 0 && !force {
+		d.mu.Unlock()
+		return acl.ACL_SUCCESS
+	}
+	c := d.primary
+	d.refs, d.primary = 0, nil
+	d.mu.Unlock()
+	c.destroy(force)
+	return acl.ACL_SUCCESS
+}
+
+// shutdown ends all contexts of the device.
+func (d *device) shutdown(force bool) {
+	d.mu.Lock()
+	contexts := slices.Clone(d.contexts)
+	d.refs, d.primary = 0, nil
+	d.mu.Unlock()
+	for _, c := range contexts {
+		c.destroy(force)
+	}
+}
+
+// GetDevice returns the device of the thread's current context.
+func (t *Thread) GetDevice(deviceId *int32) acl.Error {
+	if deviceId == nil {
+		return t.null("deviceId")
+	}
+	c, e := t.context()
+	if e != 0 {
+		return e
+	}
+	*deviceId = c.dev.id
+	return acl.ACL_SUCCESS
+}
+
+// GetDeviceCount returns the number of devices.
+func (t *Thread) GetDeviceCount(count *uint32) acl.Error {
+	if e := t.ready(); e != 0 {
+		return e
+	}
+	if count == nil {
+		return t.null("count")
+	}
+	*count = uint32(len(t.sim.devices))
+	return acl.ACL_SUCCESS
+}
+
+// SynchronizeDevice waits for all streams of the device.
+func (t *Thread) SynchronizeDevice() acl.Error { return t.syncDevice(forever) }
+
+// SynchronizeDeviceWithTimeout waits for all streams of the device, for so many milliseconds at most.
+func (t *Thread) SynchronizeDeviceWithTimeout(timeout int32) acl.Error {
+	d, e := t.timeout(timeout)
+	if e != 0 {
+		return e
+	}
+	return t.syncDevice(d)
+}
+
+func (t *Thread) syncDevice(limit time.Duration) acl.Error {
+	c, e := t.context()
+	if e != 0 {
+		return e
+	}
+	type mark struct {
+		s    *stream
+		task uint64
+	}
+	var marks []mark
+	c.dev.mu.Lock()
+	for _, s := range c.dev.streams {
+		if s != nil {
+			marks = append(marks, mark{s, s.submittedTasks()})
+		}
+	}
+	c.dev.mu.Unlock()
+	var deadline time.Time
+	if limit != forever {
+		deadline = time.Now().Add(limit)
+	}
+	var first *failure
+	for _, m := range marks {
+		left := limit
+		if limit != forever {
+			left = max(0, time.Until(deadline))
+		}
+		if !m.s.wait(m.task, left) {
+			return t.fail(acl.ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "stream %d has not finished within %v", m.s.id, limit)
+		}
+		if f := m.s.observe(); f != nil && first == nil {
+			first = f
+		}
+	}
+	if first != nil {
+		return t.failWith(first)
+	}
+	return acl.ACL_SUCCESS
+}

@@ -1,0 +1,73 @@
+package sim
+
+import (
+	"fmt"
+
+	"github.com/acltrace/acltrace/api/acl"
+)
+
+// failure is an error code of the runtime with the text that explains it.
+type failure struct {
+	code acl.Error
+	text string
+}
+
+func failed(code acl.Error, format string, a ...any) *failure {
+	return &failure{code, fmt.Sprintf(format, a...)}
+}
+
+// fail notes an error of a call in the thread's state and returns its code.
+func (t *Thread) fail(code acl.Error, format string, a ...any) acl.Error {
+	return t.failWith(failed(code, format, a...))
+}
+
+func (t *Thread) failWith(f *failure) acl.Error {
+	t.lastError, t.message = f.code, f.text
+	return f.code
+}
+
+// badHandle is the error of a handle that is not live.
+func (t *Thread) badHandle(want kind, h uint64) acl.Error {
+	switch k := kindOf(h); {
+	case h == 0:
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "the %s is null", want)
+	case k == want:
+		return t.fail(acl.ACL_ERROR_RT_INVALID_HANDLE, "%s %#x was destroyed", want, h)
+	case k != 0:
+		return t.fail(acl.ACL_ERROR_RT_INVALID_HANDLE, "%#x is a %s, not a %s", h, k, want)
+	}
+	return t.fail(acl.ACL_ERROR_RT_INVALID_HANDLE, "%#x is no %s", h, want)
+}
+
+func (t *Thread) null(what string) acl.Error {
+	return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%s is null", what)
+}
+
+// PeekAtLastError returns the error of the last failed call of the thread.
+func (t *Thread) PeekAtLastError(level acl.LastErrLevel) acl.Error {
+	if level != acl.ACL_RT_THREAD_LEVEL {
+		return acl.ACL_ERROR_RT_PARAM_INVALID
+	}
+	return t.lastError
+}
+
+// GetLastError returns the error of the last failed call of the thread and forgets it.
+func (t *Thread) GetLastError(level acl.LastErrLevel) acl.Error {
+	e := t.PeekAtLastError(level)
+	if level == acl.ACL_RT_THREAD_LEVEL {
+		t.lastError = acl.ACL_SUCCESS
+	}
+	return e
+}
+
+// GetRecentErrMsg returns the text of the last failed call of the thread, and null where there was none since it was
+// last asked. The text stays valid until the thread asks again.
+func (t *Thread) GetRecentErrMsg() acl.Addr {
+	if t.message == "" {
+		return 0
+	}
+	a := t.textBuffer()
+	putText(hostBytes(a, textBufferSize), t.message)
+	t.message = ""
+	return a
+}

@@ -1,0 +1,400 @@
+package sim
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/acltrace/acltrace/api/acl"
+)
+
+// event marks a place in a stream's work. Each record makes a new mark: who waits for an event waits for the mark that
+// it had when the wait was called.
+type event struct {
+	handle uint64
+	id     uint32
+	dev    *device
+	flags  uint32
+	how    string       // the function that made it
+	waits  atomic.Int64 // waits of streams that are not done
+
+	order sync.Mutex // held while a record is put on a stream, so that the last mark is the last record
+	mu    sync.Mutex
+	mark  *mark // the last one; nil before the first record and after a reset
+}
+
+// mark is one record of an event.
+type mark struct {
+	done    chan struct{}
+	time    time.Duration // device time, valid when done is closed
+	failure *failure      // of the stream that it lies on, before the mark
+}
+
+func (m *mark) complete() bool {
+	select {
+	case <-m.done:
+		return true
+	default:
+		return false
+	}
+}
+
+const (
+	createEvent         = "aclrtCreateEvent"
+	createEventWithFlag = "aclrtCreateEventWithFlag"
+	createEventEx       = "aclrtCreateEventExWithFlag"
+
+	// maxEvents is the number of events of a device that synchronize.
+	maxEvents  = 65536
+	eventFlags = acl.ACL_EVENT_SYNC | acl.ACL_EVENT_CAPTURE_STREAM_PROGRESS | acl.ACL_EVENT_TIME_LINE | acl.ACL_EVENT_DEVICE_USE_ONLY |
+		acl.ACL_EVENT_EXTERNAL | acl.ACL_EVENT_IPC
+)
+
+func (t *Thread) newEvent(h *acl.Event, flag uint32, how string) acl.Error {
+	c, e := t.context()
+	if e != 0 {
+		return e
+	}
+	switch {
+	case h == nil:
+		return t.null("event")
+	case flag == 0 || flag&^eventFlags != 0:
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "event flags %#x are unknown", flag)
+	case flag&(acl.ACL_EVENT_EXTERNAL|acl.ACL_EVENT_IPC) != 0:
+		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "event flags %#x are not simulated", flag)
+	}
+	ev := &event{dev: c.dev, flags: flag, how: how}
+	ev.handle = t.sim.events.add(ev)
+	if ev.handle == 0 {
+		return t.fail(acl.ACL_ERROR_RT_NO_EVENT_RESOURCE, "too many events")
+	}
+	ev.id = uint32(ev.handle >> 4 & (maxHandles - 1))
+	if ev.id >= maxEvents && flag&acl.ACL_EVENT_SYNC != 0 {
+		t.sim.events.remove(ev.handle)
+		return t.fail(acl.ACL_ERROR_RT_NO_EVENT_RESOURCE, "there are %d events already", maxEvents)
+	}
+	*h = acl.Event(ev.handle)
+	return acl.ACL_SUCCESS
+}
+
+// CreateEvent makes an event for timing and for the order of streams.
+func (t *Thread) CreateEvent(event *acl.Event) acl.Error {
+	return t.newEvent(event, acl.ACL_EVENT_SYNC|acl.ACL_EVENT_TIME_LINE, createEvent)
+}
+
+// CreateEventWithFlag makes an event for what the flags say.
+func (t *Thread) CreateEventWithFlag(event *acl.Event, flag uint32) acl.Error {
+	return t.newEvent(event, flag, createEventWithFlag)
+}
+
+// CreateEventExWithFlag makes an event for what the flags say, one that is recorded again and again.
+func (t *Thread) CreateEventExWithFlag(event *acl.Event, flag uint32) acl.Error {
+	return t.newEvent(event, flag, createEventEx)
+}
+
+func (t *Thread) event(h acl.Event) (*event, acl.Error) {
+	if _, e := t.context(); e != 0 {
+		return nil, e
+	}
+	ev := t.sim.events.get(uint64(h))
+	if ev == nil {
+		return nil, t.badHandle(kindEvent, uint64(h))
+	}
+	return ev, acl.ACL_SUCCESS
+}
+
+func (ev *event) last() *mark {
+	ev.mu.Lock()
+	defer ev.mu.Unlock()
+	return ev.mark
+}
+
+// DestroyEvent ends an event and does not wait for it.
+func (t *Thread) DestroyEvent(event acl.Event) acl.Error {
+	if _, e := t.event(event); e != 0 {
+		return e
+	}
+	t.sim.events.remove(uint64(event))
+	return acl.ACL_SUCCESS
+}
+
+// RecordEvent lets an event stand for the work that a stream has so far.
+func (t *Thread) RecordEvent(event acl.Event, on acl.Stream) acl.Error {
+	ev, e := t.event(event)
+	if e != 0 {
+		return e
+	}
+	s, e := t.stream(on)
+	if e != 0 {
+		return e
+	}
+	if ev.dev != s.ctx.dev {
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "event %#x belongs to device %d, the stream to %d", ev.handle, ev.dev.id, s.ctx.dev.id)
+	}
+	m := &mark{done: make(chan struct{})}
+	ev.order.Lock()
+	defer ev.order.Unlock()
+	e = t.submit(s, task{always: true, run: func(s *stream) (time.Duration, *failure) {
+		m.time = s.time / tick * tick
+		s.mu.Lock()
+		m.failure = s.failure
+		s.mu.Unlock()
+		close(m.done)
+		return 0, nil
+	}})
+	if e == 0 {
+		ev.mu.Lock()
+		ev.mark = m
+		ev.mu.Unlock()
+	}
+	return e
+}
+
+// ResetEvent makes an event as if never recorded, in the order of the stream.
+func (t *Thread) ResetEvent(event acl.Event, on acl.Stream) acl.Error {
+	ev, e := t.event(event)
+	if e != 0 {
+		return e
+	}
+	s, e := t.stream(on)
+	if e != 0 {
+		return e
+	}
+	if ev.how != createEventWithFlag || ev.flags&acl.ACL_EVENT_SYNC == 0 {
+		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "event %#x was made by %s with flags %#x: it can't be reset", ev.handle, ev.how, ev.flags)
+	}
+	m := ev.last()
+	return t.submit(s, task{run: func(*stream) (time.Duration, *failure) {
+		ev.mu.Lock()
+		if ev.mark == m {
+			ev.mark = nil
+		}
+		ev.mu.Unlock()
+		return 0, nil
+	}})
+}
+
+// status tells whether what an event stands for is done.
+func (t *Thread) eventDone(ev *event) (bool, acl.Error) {
+	m := ev.last()
+	if m == nil {
+		return true, acl.ACL_SUCCESS
+	}
+	if !m.complete() {
+		return false, acl.ACL_SUCCESS
+	}
+	if m.failure != nil {
+		return true, t.failWith(m.failure)
+	}
+	return true, acl.ACL_SUCCESS
+}
+
+// QueryEvent tells whether what an event stands for is done, in the old way.
+func (t *Thread) QueryEvent(event acl.Event, status *acl.EventStatus) acl.Error {
+	ev, e := t.event(event)
+	if e != 0 {
+		return e
+	}
+	if status == nil {
+		return t.null("status")
+	}
+	if ev.how == createEventEx {
+		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "event %#x was made by %s: aclrtQueryEventStatus asks for it", ev.handle, ev.how)
+	}
+	done, e := t.eventDone(ev)
+	*status = acl.ACL_EVENT_STATUS_NOT_READY
+	if done {
+		*status = acl.ACL_EVENT_STATUS_COMPLETE
+	}
+	return e
+}
+
+// QueryEventStatus tells whether what an event stands for is done.
+func (t *Thread) QueryEventStatus(event acl.Event, status *acl.EventRecordedStatus) acl.Error {
+	ev, e := t.event(event)
+	if e != 0 {
+		return e
+	}
+	if status == nil {
+		return t.null("status")
+	}
+	done, e := t.eventDone(ev)
+	*status = acl.ACL_EVENT_RECORDED_STATUS_NOT_READY
+	if done {
+		*status = acl.ACL_EVENT_RECORDED_STATUS_COMPLETE
+	}
+	return e
+}
+
+// QueryEventWaitStatus tells whether all streams that were told to wait for an event have done so.
+func (t *Thread) QueryEventWaitStatus(event acl.Event, status *acl.EventWaitStatus) acl.Error {
+	ev, e := t.event(event)
+	if e != 0 {
+		return e
+	}
+	switch {
+	case status == nil:
+		return t.null("status")
+	case ev.how == createEventEx || ev.flags&acl.ACL_EVENT_SYNC == 0:
+		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "event %#x was made by %s with flags %#x: it has no wait status", ev.handle, ev.how, ev.flags)
+	}
+	*status = acl.ACL_EVENT_WAIT_STATUS_COMPLETE
+	if ev.waits.Load() > 0 {
+		*status = acl.ACL_EVENT_WAIT_STATUS_NOT_READY
+	}
+	return acl.ACL_SUCCESS
+}
+
+// SynchronizeEvent waits for what an event stands for.
+func (t *Thread) SynchronizeEvent(event acl.Event) acl.Error { return t.syncEvent(event, forever) }
+
+// SynchronizeEventWithTimeout waits for what an event stands for, for so many milliseconds at most.
+func (t *Thread) SynchronizeEventWithTimeout(event acl.Event, timeout int32) acl.Error {
+	d, e := t.timeout(timeout)
+	if e != 0 {
+		return e
+	}
+	return t.syncEvent(event, d)
+}
+
+func (t *Thread) syncEvent(h acl.Event, limit time.Duration) acl.Error {
+	ev, e := t.event(h)
+	if e != 0 {
+		return e
+	}
+	m := ev.last()
+	if m == nil {
+		return acl.ACL_SUCCESS
+	}
+	if !m.complete() {
+		var expired <-chan time.Time
+		if limit != forever {
+			timer := time.NewTimer(limit)
+			defer timer.Stop()
+			expired = timer.C
+		}
+		select {
+		case <-m.done:
+		case <-expired:
+			return t.fail(acl.ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, "event %#x is not complete within %v", ev.handle, limit)
+		}
+	}
+	if m.failure != nil {
+		return t.failWith(m.failure)
+	}
+	return acl.ACL_SUCCESS
+}
+
+// stamp is the device time of an event.
+func (t *Thread) stamp(h acl.Event) (time.Duration, acl.Error) {
+	ev, e := t.event(h)
+	if e != 0 {
+		return 0, e
+	}
+	m := ev.last()
+	switch {
+	case ev.flags&acl.ACL_EVENT_TIME_LINE == 0:
+		return 0, t.fail(acl.ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID, "event %#x was made without ACL_EVENT_TIME_LINE", ev.handle)
+	case m == nil:
+		return 0, t.fail(acl.ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID, "event %#x was not recorded", ev.handle)
+	case !m.complete():
+		return 0, t.fail(acl.ACL_ERROR_RT_EVENT_NOT_COMPLETE, "event %#x is not complete", ev.handle)
+	}
+	return m.time, acl.ACL_SUCCESS
+}
+
+// EventElapsedTime returns the device time between two events in milliseconds.
+func (t *Thread) EventElapsedTime(ms *float32, startEvent, endEvent acl.Event) acl.Error {
+	if ms == nil {
+		return t.null("ms")
+	}
+	a, e := t.stamp(startEvent)
+	if e != 0 {
+		return e
+	}
+	b, e := t.stamp(endEvent)
+	if e != 0 {
+		return e
+	}
+	if b < a {
+		return t.fail(acl.ACL_ERROR_RT_EVENT_TIMESTAMP_REVERSAL, "the end event is %v before the start event", a-b)
+	}
+	*ms = float32(float64(b-a) / float64(time.Millisecond))
+	return acl.ACL_SUCCESS
+}
+
+// EventGetTimestamp returns the device time of an event in microseconds.
+func (t *Thread) EventGetTimestamp(event acl.Event, timestamp *uint64) acl.Error {
+	if timestamp == nil {
+		return t.null("timestamp")
+	}
+	at, e := t.stamp(event)
+	if e != 0 {
+		return e
+	}
+	*timestamp = uint64(at / time.Microsecond)
+	return acl.ACL_SUCCESS
+}
+
+// GetEventId returns the number of an event.
+func (t *Thread) GetEventId(event acl.Event, eventId *uint32) acl.Error {
+	ev, e := t.event(event)
+	if e != 0 {
+		return e
+	}
+	if eventId == nil {
+		return t.null("eventId")
+	}
+	*eventId = ev.id
+	return acl.ACL_SUCCESS
+}
+
+// StreamWaitEvent lets the later work of a stream wait for an event.
+func (t *Thread) StreamWaitEvent(stream acl.Stream, event acl.Event) acl.Error {
+	return t.StreamWaitEventWithTimeout(stream, event, 0)
+}
+
+// StreamWaitEventWithTimeout lets the later work of a stream wait for an event, for so many seconds at most; 0 is for ever.
+// An event that was never recorded is not waited for.
+func (t *Thread) StreamWaitEventWithTimeout(on acl.Stream, event acl.Event, timeout int32) acl.Error {
+	s, e := t.stream(on)
+	if e != 0 {
+		return e
+	}
+	ev, e := t.event(event)
+	if e != 0 {
+		return e
+	}
+	switch {
+	case timeout < 0:
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "timeout %d: 0 is for ever, else seconds", timeout)
+	case ev.flags&acl.ACL_EVENT_SYNC == 0:
+		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "event %#x was made without ACL_EVENT_SYNC: no stream can wait for it", ev.handle)
+	}
+	m := ev.last()
+	ev.waits.Add(1)
+	drop := func() { ev.waits.Add(-1) }
+	return t.submit(s, task{drop: drop, run: func(s *stream) (time.Duration, *failure) {
+		defer drop()
+		if m == nil {
+			return 0, nil
+		}
+		if !m.complete() {
+			var expired <-chan time.Time
+			if timeout > 0 {
+				timer := time.NewTimer(time.Duration(timeout) * time.Second)
+				defer timer.Stop()
+				expired = timer.C
+			}
+			select {
+			case <-m.done:
+			case <-s.stop:
+				return 0, nil
+			case <-expired:
+				return 0, failed(acl.ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, "stream %d waited %d s for event %#x", s.id, timeout, ev.handle)
+			}
+		}
+		s.time = max(s.time, m.time)
+		return 0, nil
+	}})
+}

@@ -1,0 +1,128 @@
+package sim
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// Handles look like pointers, as the runtime's do, and are never followed: they hold the kind of the object, a number
+// and a generation, so that a handle of another kind, or of an object that is gone, is known as such.
+//
+//	bits 0-3 zero, 4-23 number, 24-37 generation, 38-41 kind, 42-46 mark
+const (
+	handleMark  = 0x16 << 42
+	numberBits  = 20
+	maxHandles  = 1 << numberBits
+	generations = 1 << 14
+)
+
+type kind uint64
+
+const (
+	kindContext kind = 1 + iota
+	kindStream
+	kindEvent
+	kindImage
+	kindBinary
+	kindFunction
+	kindArgs
+	kindParam
+)
+
+var kindNames = [...]string{"", "context", "stream", "event", "binary", "binary handle", "function", "argument list", "parameter"}
+
+func (k kind) String() string { return kindNames[k] }
+
+func makeHandle(k kind, gen, n uint64) uint64 {
+	return handleMark | uint64(k)<<38 | gen%generations<<24 | n<<4
+}
+
+// kindOf returns the kind of a handle, 0 for what is none.
+func kindOf(h uint64) kind {
+	if h>>42 != 0x16 || h&15 != 0 {
+		return 0
+	}
+	if k := kind(h >> 38 & 15); int(k) < len(kindNames) {
+		return k
+	}
+	return 0
+}
+
+// table holds the live objects of one kind. Looking up takes no lock. Numbers of ended objects are given out again in
+// the order in which they ended, with another generation.
+type table[T any] struct {
+	kind  kind
+	mu    sync.Mutex
+	free  []uint64 // numbers, oldest first
+	gens  []uint64
+	cells atomic.Pointer[[]*atomic.Pointer[entry[T]]]
+}
+
+type entry[T any] struct {
+	handle uint64
+	obj    *T
+}
+
+// add makes a handle for an object; 0 where there are too many.
+func (t *table[T]) add(o *T) uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var cells []*atomic.Pointer[entry[T]]
+	if p := t.cells.Load(); p != nil {
+		cells = *p
+	}
+	var n uint64
+	if len(t.free) > 0 {
+		n = t.free[0]
+		t.free = t.free[1:]
+	} else {
+		n = uint64(len(t.gens))
+		if n == maxHandles {
+			return 0
+		}
+		t.gens = append(t.gens, 0)
+		if n >= uint64(len(cells)) {
+			grown := make([]*atomic.Pointer[entry[T]], max(16, 2*len(cells)))
+			copy(grown, cells)
+			for i := len(cells); i < len(grown); i++ {
+				grown[i] = new(atomic.Pointer[entry[T]])
+			}
+			cells = grown
+			t.cells.Store(&cells)
+		}
+	}
+	h := makeHandle(t.kind, t.gens[n], n)
+	cells[n].Store(&entry[T]{h, o})
+	return h
+}
+
+// get returns the live object of a handle, nil where there is none.
+func (t *table[T]) get(h uint64) *T {
+	if kindOf(h) != t.kind {
+		return nil
+	}
+	cells := t.cells.Load()
+	n := h >> 4 & (maxHandles - 1)
+	if cells == nil || n >= uint64(len(*cells)) {
+		return nil
+	}
+	if e := (*cells)[n].Load(); e != nil && e.handle == h {
+		return e.obj
+	}
+	return nil
+}
+
+// remove ends a handle and returns its object, nil where it was not live.
+func (t *table[T]) remove(h uint64) *T {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	o := t.get(h)
+	if o == nil {
+		return nil
+	}
+	n := h >> 4 & (maxHandles - 1)
+	(*t.cells.Load())[n].Store(nil)
+	t.gens[n]++
+	t.free = append(t.free, n)
+	return o
+}

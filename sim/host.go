@@ -1,0 +1,221 @@
+package sim
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"sort"
+	"sync"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// pointer makes a pointer of an address in this process that Go does not own.
+func pointer(a uint64) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&a)) }
+
+// hostBytes is the memory at an address.
+func hostBytes(a, n uint64) []byte { return unsafe.Slice((*byte)(pointer(a)), int(n)) }
+
+// list is an array of the program's.
+func list[T any](p *T, n uint64) []T { return unsafe.Slice(p, int(n)) }
+
+// goString reads a NUL-terminated string of the program's; "" for null.
+func goString(p *byte) string {
+	if p == nil {
+		return ""
+	}
+	n := 0
+	for *(*byte)(unsafe.Add(unsafe.Pointer(p), n)) != 0 {
+		n++
+	}
+	return string(unsafe.Slice(p, n))
+}
+
+// putText stores a string with its NUL, cut to what fits.
+func putText(b []byte, s string) {
+	n := copy(b[:len(b)-1], s)
+	b[n] = 0
+}
+
+// guard runs f and returns the memory fault that it raised, if any: the program's addresses are its own affair, and a
+// bad one must end the call or the task but not the process.
+func guard(f func()) (err error) {
+	old := debug.SetPanicOnFault(true)
+	defer func() {
+		debug.SetPanicOnFault(old)
+		switch r := recover().(type) {
+		case nil:
+		case runtime.Error:
+			err = Fault(r)
+			if err == nil {
+				panic(r)
+			}
+		default:
+			panic(r)
+		}
+	}()
+	f()
+	return nil
+}
+
+// Fault tells whether a recovered panic was an access to memory that is not there, and returns the error, else nil. Who
+// calls methods of Thread with addresses of a stranger's recovers with it.
+func Fault(r any) error {
+	if f, ok := r.(interface{ Addr() uintptr }); ok {
+		return fmt.Errorf("memory fault at %#x", f.Addr())
+	}
+	return nil
+}
+
+func roundUp(n, to uint64) uint64 { return (n + to - 1) / to * to }
+
+const pageSize = 4096
+
+// mapAnywhere maps memory outside the device window, where the kernel likes. 0 where there is none.
+func mapAnywhere(size uint64) uint64 {
+	p, err := unix.MmapPtr(-1, 0, nil, uintptr(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	if err != nil {
+		return 0
+	}
+	return uint64(uintptr(p))
+}
+
+func unmap(addr, size uint64) { _ = unix.MunmapPtr(pointer(addr), uintptr(size)) }
+
+// span is a range of addresses.
+type span struct{ addr, size uint64 }
+
+func (s span) end() uint64 { return s.addr + s.size }
+
+// spans are ranges in the order of their addresses, none overlapping.
+type spans []span
+
+// at returns the position of the first span that ends behind an address.
+func (s spans) at(addr uint64) int {
+	return sort.Search(len(s), func(i int) bool { return s[i].end() > addr })
+}
+
+// find returns the span that an address lies in.
+func (s spans) find(addr uint64) (span, bool) {
+	if i := s.at(addr); i < len(s) && s[i].addr <= addr {
+		return s[i], true
+	}
+	return span{}, false
+}
+
+func (s *spans) insert(n span) { *s = slices.Insert(*s, s.at(n.addr), n) }
+
+// remove takes out the span that begins at an address.
+func (s *spans) remove(addr uint64) (span, bool) {
+	i := s.at(addr)
+	if i == len(*s) || (*s)[i].addr != addr {
+		return span{}, false
+	}
+	r := (*s)[i]
+	*s = slices.Delete(*s, i, i+1)
+	return r, true
+}
+
+// hostMemory holds the pinned allocations of the program.
+type hostMemory struct {
+	mu   sync.RWMutex
+	live spans
+}
+
+func (h *hostMemory) alloc(size uint64) uint64 {
+	size = roundUp(size, pageSize)
+	a := mapAnywhere(size)
+	if a == 0 {
+		return 0
+	}
+	h.mu.Lock()
+	h.live.insert(span{a, size})
+	h.mu.Unlock()
+	return a
+}
+
+func (h *hostMemory) free(addr uint64) bool {
+	h.mu.Lock()
+	s, ok := h.live.remove(addr)
+	h.mu.Unlock()
+	if ok {
+		unmap(s.addr, s.size)
+	}
+	return ok
+}
+
+func (h *hostMemory) find(addr uint64) (span, bool) {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return h.live.find(addr)
+}
+
+func (h *hostMemory) close() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, s := range h.live {
+		unmap(s.addr, s.size)
+	}
+	h.live = nil
+}
+
+const (
+	textBufferSize = 4096
+	textChunk      = 1 << 20
+)
+
+// textArena is host memory that is handed to the program and stays where it is: texts, and the blocks of argument
+// lists.
+type textArena struct {
+	mu     sync.Mutex
+	chunks []uint64
+	next   uint64
+	end    uint64
+	free   map[uint64][]uint64 // by size
+}
+
+// get returns size bytes, a multiple of 8 and at most textChunk.
+func (t *textArena) get(size uint64) uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if f := t.free[size]; len(f) > 0 {
+		t.free[size] = f[:len(f)-1]
+		return f[len(f)-1]
+	}
+	if t.end-t.next < size {
+		c := mapAnywhere(textChunk)
+		if c == 0 {
+			panic("out of host memory")
+		}
+		t.chunks = append(t.chunks, c)
+		t.next, t.end = c, c+textChunk
+	}
+	a := t.next
+	t.next += size
+	return a
+}
+
+func (t *textArena) put(a, size uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.free == nil {
+		t.free = map[uint64][]uint64{}
+	}
+	t.free[size] = append(t.free[size], a)
+}
+
+// add stores a text for good.
+func (t *textArena) add(s string) uint64 {
+	a := t.get(roundUp(uint64(len(s))+1, 8))
+	putText(hostBytes(a, uint64(len(s))+1), s)
+	return a
+}
+
+func (t *textArena) close() {
+	for _, c := range t.chunks {
+		unmap(c, textChunk)
+	}
+	t.chunks, t.free, t.next, t.end = nil, nil, 0, 0
+}

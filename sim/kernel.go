@@ -1,0 +1,84 @@
+package sim
+
+import (
+	"time"
+)
+
+// Kernels knows what kernels do. Its methods may be called by several goroutines at once.
+type Kernels interface {
+	// Lookup returns the kernel that a binary holds under a name and, where entry is not 0, with that entry (tiling
+	// key); nil where it knows none.
+	Lookup(name string, entry uint64) *Kernel
+}
+
+// Kernel is one kernel as a function of the host.
+type Kernel struct {
+	Name  string
+	Entry uint64 // tiling key, 0 for none
+	Args  []Arg
+	// Extents appends the ranges of device memory that a launch will touch.
+	Extents func(l *Launch, to []Extent) []Extent
+	// Run does the work of all blocks.
+	Run func(l *Launch)
+	// Duration is the device time of a launch; nil where the cost model says.
+	Duration func(l *Launch) time.Duration
+}
+
+// ArgKind is what an argument of a kernel is. The values are those of the kernel library's header.
+type ArgKind uint32
+
+const (
+	ArgScalar ArgKind = iota
+	ArgInput
+	ArgOutput
+	ArgInout
+	ArgWorkspace
+	ArgTiling
+)
+
+// Arg is one argument of a kernel. Arguments lie in the block in order, each aligned to its size.
+type Arg struct {
+	Name string
+	Kind ArgKind
+	Size uint32 // 8 for addresses; 1, 2, 4 or 8 for scalars
+}
+
+// Access to a range of device memory.
+const (
+	Read  = 1
+	Write = 2
+)
+
+// Extent is a range of device memory that a launch will touch.
+type Extent struct {
+	Addr, Size uint64
+	Access     uint32
+	Arg        uint32 // number of the argument that it comes from
+}
+
+// Launch is one launch of a kernel, as the kernel sees it.
+type Launch struct {
+	Args        []byte // in device memory, placeholders resolved
+	NumBlocks   uint32
+	Grid, Block [3]uint32
+}
+
+// offset returns where an argument lies in the block; for the number of arguments, where the block ends.
+func (k *Kernel) offset(arg int) uint64 {
+	at := uint64(0)
+	for i, a := range k.Args {
+		at = roundUp(at, uint64(max(a.Size, 1)))
+		if i == arg {
+			return at
+		}
+		at += uint64(a.Size)
+	}
+	return at
+}
+
+func (k *Kernel) argName(i uint32) string {
+	if int(i) < len(k.Args) {
+		return k.Args[i].Name
+	}
+	return "of unknown name"
+}

@@ -1,0 +1,266 @@
+package sim
+
+import (
+	"encoding/binary"
+	"time"
+
+	"github.com/acltrace/acltrace/api/acl"
+)
+
+const maxBlocks = 65535
+
+// order is a launch that was checked and has no arguments yet.
+type order struct {
+	fn          *function
+	stream      *stream
+	grid, block [3]uint32
+	blocks      uint32
+}
+
+// shape is the grid of a launch and the blocks' dimensions.
+type shape struct{ grid, block [3]uint32 }
+
+func line(numBlocks uint32) shape {
+	return shape{[3]uint32{numBlocks, 1, 1}, [3]uint32{1, 1, 1}}
+}
+
+func cube(grid, block acl.Dim3) shape {
+	return shape{[3]uint32{grid.X, grid.Y, grid.Z}, [3]uint32{block.X, block.Y, block.Z}}
+}
+
+// prepare checks what all launches have in common.
+func (t *Thread) prepare(fn uint64, sh shape, cfg *acl.LaunchKernelCfg, stream acl.Stream) (*order, acl.Error) {
+	s, e := t.stream(stream)
+	if e != 0 {
+		return nil, e
+	}
+	f := t.sim.functions.get(fn)
+	if f == nil {
+		return nil, t.badHandle(kindFunction, fn)
+	}
+	if f.bin.dev != s.ctx.dev {
+		return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "kernel %q was loaded on device %d, the stream is on %d", f.name, f.bin.dev.id, s.ctx.dev.id)
+	}
+	blocks := uint64(1)
+	for i := range sh.grid {
+		if blocks *= uint64(sh.grid[i]); blocks > maxBlocks {
+			break
+		}
+	}
+	if blocks == 0 || blocks > maxBlocks {
+		return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "kernel %q: %d blocks or more; 1 to %d can be launched", f.name, blocks, maxBlocks)
+	}
+	for _, n := range sh.block {
+		if n == 0 {
+			return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "kernel %q: a block dimension is 0", f.name)
+		}
+	}
+	if e := t.launchAttrs(cfg); e != 0 {
+		return nil, e
+	}
+	return &order{f, s, sh.grid, sh.block, uint32(blocks)}, acl.ACL_SUCCESS
+}
+
+func (t *Thread) launchAttrs(cfg *acl.LaunchKernelCfg) acl.Error {
+	if cfg == nil || cfg.NumAttrs == 0 {
+		return acl.ACL_SUCCESS
+	}
+	if cfg.Attrs == 0 || cfg.NumAttrs > 64 {
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d launch attributes at %#x", cfg.NumAttrs, cfg.Attrs)
+	}
+	for _, a := range list((*acl.LaunchKernelAttr)(pointer(cfg.Attrs)), cfg.NumAttrs) {
+		if a.Id < acl.ACL_RT_LAUNCH_KERNEL_ATTR_SCHEM_MODE || a.Id > acl.ACL_RT_LAUNCH_KERNEL_ATTR_ENABLE_PROFILING {
+			return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "launch attribute %d is unknown", a.Id)
+		}
+	}
+	return acl.ACL_SUCCESS
+}
+
+// fits checks that an argument block is as long as the kernel's parameters.
+func (t *Thread) fits(fn *function, size uint64) acl.Error {
+	if k := fn.kernel; k != nil && size < k.offset(len(k.Args)) {
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "kernel %q takes %d bytes of arguments, %d are given", fn.name, k.offset(len(k.Args)), size)
+	}
+	return acl.ACL_SUCCESS
+}
+
+// launch copies an argument block to the device and puts the kernel on the stream. size is that of the parameters, which
+// the rest of the block follows; patch resolves the placeholders, given the block's device address.
+func (t *Thread) launch(o *order, block []byte, size uint64, patch func(block []byte, dev uint64)) acl.Error {
+	if e := t.fits(o.fn, size); e != 0 {
+		return e
+	}
+	pool, n := &o.stream.ctx.dev.mem.args, uint64(len(block))
+	dev, f := pool.get(n)
+	if f != nil {
+		return t.failWith(f)
+	}
+	if patch != nil {
+		patch(block, dev)
+	}
+	copy(hostBytes(dev, n), block)
+	return t.enqueue(o, span{dev, n}, true)
+}
+
+// enqueue puts a kernel on its stream. args is its block in device memory; own says that it goes back to the pool.
+func (t *Thread) enqueue(o *order, args span, own bool) acl.Error {
+	if o.fn.kernel == nil {
+		t.sim.unknownLaunch(o.fn.name)
+	}
+	var drop func()
+	if own {
+		drop = func() { o.stream.ctx.dev.mem.args.put(args.addr, args.size) }
+	}
+	return t.submit(o.stream, task{drop: drop, run: func(s *stream) (time.Duration, *failure) {
+		if drop != nil {
+			defer drop()
+		}
+		return o.run(s.ctx.dev, args, own)
+	}})
+}
+
+func (s *Sim) unknownLaunch(name string) {
+	s.unknownMu.Lock()
+	s.unknown[name]++
+	first := s.unknown[name] == 1
+	s.unknownMu.Unlock()
+	if first {
+		s.log("kernel %q is in no kernel library: it takes modelled time and writes nothing (ACLSIM_KERNELS names libraries)", name)
+	}
+}
+
+// run is the kernel on the device. Before native code touches memory, all that it declares to touch is checked.
+func (o *order) run(d *device, args span, own bool) (time.Duration, *failure) {
+	k, cost := o.fn.kernel, d.sim.cost.Launch
+	if k == nil {
+		return cost, nil
+	}
+	if !own {
+		if err := d.mem.check(args.addr, args.size); err != nil {
+			return 0, failed(acl.ACL_ERROR_RT_AICORE_EXCEPTION, "kernel %s: its argument block: %v", o.fn.name, err)
+		}
+	}
+	l := &Launch{Args: hostBytes(args.addr, args.size), NumBlocks: o.blocks, Grid: o.grid, Block: o.block}
+	if k.Extents != nil {
+		for _, x := range k.Extents(l, nil) {
+			if x.Size == 0 || (x.Access == Read && x.Addr >= args.addr && x.Addr < args.end() && x.Size <= args.end()-x.Addr) {
+				continue
+			}
+			if err := d.mem.check(x.Addr, x.Size); err != nil {
+				return 0, failed(acl.ACL_ERROR_RT_AICORE_EXCEPTION, "kernel %s: argument %d (%s), %s: %v", o.fn.name, x.Arg, k.argName(x.Arg), accessName(x.Access), err)
+			}
+		}
+	}
+	if k.Duration != nil {
+		cost = k.Duration(l)
+	}
+	if k.Run != nil {
+		k.Run(l)
+	}
+	return cost, nil
+}
+
+func accessName(a uint32) string {
+	switch a {
+	case Read:
+		return "read"
+	case Write:
+		return "written"
+	}
+	return "read and written"
+}
+
+// LaunchKernel launches a kernel whose arguments lie in device memory and are read when it runs.
+func (t *Thread) LaunchKernel(funcHandle acl.FuncHandle, numBlocks uint32, argsData acl.Addr, argsSize uint64, stream acl.Stream) acl.Error {
+	return t.LaunchKernelV2(funcHandle, numBlocks, argsData, argsSize, nil, stream)
+}
+
+// LaunchKernelV2 is LaunchKernel with attributes.
+func (t *Thread) LaunchKernelV2(funcHandle acl.FuncHandle, numBlocks uint32, argsData acl.Addr, argsSize uint64, cfg *acl.LaunchKernelCfg, stream acl.Stream) acl.Error {
+	o, e := t.prepare(uint64(funcHandle), line(numBlocks), cfg, stream)
+	if e != 0 {
+		return e
+	}
+	if argsData == 0 || argsSize == 0 {
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "kernel %q: %d bytes of arguments at %#x", o.fn.name, argsSize, argsData)
+	}
+	if t.sim.locate(argsData).dev != o.stream.ctx.dev {
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "kernel %q: the arguments at %#x do not lie in the memory of device %d", o.fn.name, argsData, o.stream.ctx.dev.id)
+	}
+	if e := t.fits(o.fn, argsSize); e != 0 {
+		return e
+	}
+	return t.enqueue(o, span{argsData, argsSize}, false)
+}
+
+// LaunchKernelWithHostArgs launches a kernel whose arguments lie in host memory, where the placeholders are patched.
+func (t *Thread) LaunchKernelWithHostArgs(funcHandle acl.FuncHandle, numBlocks uint32, stream acl.Stream, cfg *acl.LaunchKernelCfg, hostArgs acl.Addr, argsSize uint64, placeHolderArray *acl.PlaceHolderInfo, placeHolderNum uint64) acl.Error {
+	return t.hostArgs(uint64(funcHandle), line(numBlocks), stream, cfg, hostArgs, argsSize, placeHolderArray, placeHolderNum)
+}
+
+// LaunchSIMTKernelWithHostArgs is LaunchKernelWithHostArgs with a grid of blocks of threads.
+func (t *Thread) LaunchSIMTKernelWithHostArgs(func_ acl.Addr, gridDim, blockDim acl.Dim3, dynUbufSize uint64, stream acl.Stream, cfg *acl.LaunchKernelCfg, hostArgs acl.Addr, argsSize uint64, placeHolderArray *acl.PlaceHolderInfo, placeHolderNum uint64) acl.Error {
+	return t.hostArgs(func_, cube(gridDim, blockDim), stream, cfg, hostArgs, argsSize, placeHolderArray, placeHolderNum)
+}
+
+// maxArgs bounds the size of an argument block.
+const maxArgs = 16 << 20
+
+func (t *Thread) hostArgs(fn uint64, sh shape, stream acl.Stream, cfg *acl.LaunchKernelCfg, args acl.Addr, size uint64, places *acl.PlaceHolderInfo, n uint64) acl.Error {
+	o, e := t.prepare(fn, sh, cfg, stream)
+	if e != 0 {
+		return e
+	}
+	switch {
+	case size > maxArgs || (args == 0) != (size == 0):
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "kernel %q: %d bytes of arguments at %#x", o.fn.name, size, args)
+	case n > 0 && places == nil:
+		return t.null("placeHolderArray")
+	case n > size:
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "kernel %q: %d placeholders in %d bytes of arguments", o.fn.name, n, size)
+	}
+	holders := list(places, n)
+	for i, p := range holders {
+		if uint64(p.AddrOffset)+8 > size || uint64(p.DataOffset) >= size {
+			return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "kernel %q: placeholder %d (address at %d, data at %d) does not fit %d bytes of arguments", o.fn.name, i, p.AddrOffset, p.DataOffset, size)
+		}
+	}
+	return t.launch(o, hostBytes(args, size), size, func(b []byte, dev uint64) {
+		for _, p := range holders {
+			binary.LittleEndian.PutUint64(b[p.AddrOffset:], dev+uint64(p.DataOffset))
+		}
+	})
+}
+
+// LaunchKernelWithArgsArray launches a kernel with an array of pointers to its arguments.
+func (t *Thread) LaunchKernelWithArgsArray(func_ acl.Addr, numBlocks uint32, stream acl.Stream, cfg *acl.LaunchKernelCfg, args *acl.Addr) acl.Error {
+	return t.argsArray(func_, line(numBlocks), stream, cfg, args)
+}
+
+// LaunchSIMTKernelWithArgsArray is LaunchKernelWithArgsArray with a grid of blocks of threads.
+func (t *Thread) LaunchSIMTKernelWithArgsArray(func_ acl.Addr, gridDim, blockDim acl.Dim3, dynUbufSize uint64, stream acl.Stream, cfg *acl.LaunchKernelCfg, args *acl.Addr) acl.Error {
+	return t.argsArray(func_, cube(gridDim, blockDim), stream, cfg, args)
+}
+
+func (t *Thread) argsArray(h uint64, sh shape, stream acl.Stream, cfg *acl.LaunchKernelCfg, args *acl.Addr) acl.Error {
+	fn, e := t.layout(h)
+	if e != 0 {
+		return e
+	}
+	o, e := t.prepare(h, sh, cfg, stream)
+	if e != 0 {
+		return e
+	}
+	k := fn.kernel
+	if args == nil && len(k.Args) > 0 {
+		return t.null("args")
+	}
+	block := make([]byte, k.offset(len(k.Args)))
+	for i, p := range list(args, uint64(len(k.Args))) {
+		if p == 0 {
+			return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "kernel %q: the pointer to argument %d (%s) is null", fn.name, i, k.Args[i].Name)
+		}
+		copy(block[k.offset(i):], hostBytes(p, uint64(k.Args[i].Size)))
+	}
+	return t.launch(o, block, uint64(len(block)), nil)
+}

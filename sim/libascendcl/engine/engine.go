@@ -1,0 +1,91 @@
+package main
+
+// #include <stdint.h>
+import "C"
+
+import (
+	"fmt"
+	"os"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/sim"
+)
+
+var (
+	// device is made when the library is opened, with the environment as it is then.
+	device = sim.New(optionsFromEnv())
+
+	threadsMu sync.Mutex
+	free      []uint64
+	threads   atomic.Pointer[[]*sim.Thread] // a thread's number is its place and 1
+)
+
+// aclsim_thread_begin makes the state of a thread and returns its number.
+//
+//export aclsim_thread_begin
+func aclsim_thread_begin() C.uint64_t {
+	threadsMu.Lock()
+	defer threadsMu.Unlock()
+	var all []*sim.Thread
+	if p := threads.Load(); p != nil {
+		all = *p
+	}
+	t := device.NewThread()
+	if n := len(free); n > 0 {
+		id := free[n-1]
+		free = free[:n-1]
+		all[id-1] = t
+		return C.uint64_t(id)
+	}
+	all = append(all[:len(all):len(all)], t)
+	threads.Store(&all)
+	return C.uint64_t(len(all))
+}
+
+// aclsim_thread_end ends the state of a thread.
+//
+//export aclsim_thread_end
+func aclsim_thread_end(thread C.uint64_t) {
+	threadsMu.Lock()
+	defer threadsMu.Unlock()
+	(*threads.Load())[thread-1].End()
+	free = append(free, uint64(thread))
+}
+
+// aclsim_call calls a function by its number with its arguments as words.
+//
+//export aclsim_call
+func aclsim_call(thread C.uint64_t, fn C.uint32_t, words *C.uint64_t) (result C.uint64_t) {
+	t := (*threads.Load())[thread-1]
+	f := acl.Model.Func(api.ID(fn))
+	debug.SetPanicOnFault(true)
+	defer func() {
+		if r := recover(); r != nil {
+			result = C.uint64_t(fault(f, r))
+		}
+	}()
+	r, ok := acl.Call(t, f.ID, unsafe.Slice((*uint64)(words), f.Words))
+	if !ok {
+		return C.uint64_t(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT)
+	}
+	return C.uint64_t(r)
+}
+
+// fault answers for a call that was given an address with no memory behind it. Any other panic is a defect of the
+// simulator and ends the program.
+func fault(f *api.Func, r any) uint64 {
+	err := sim.Fault(r)
+	if err == nil {
+		panic(r)
+	}
+	fmt.Fprintf(os.Stderr, "aclsim: %s: %v in an argument\n", f.Name, err)
+	if !f.RetError {
+		return 0
+	}
+	return uint64(acl.ACL_ERROR_RT_PARAM_INVALID)
+}

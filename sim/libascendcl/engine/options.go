@@ -1,0 +1,70 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/acltrace/acltrace/sim"
+)
+
+// optionsFromEnv reads the simulator's options. What can't be understood is said and left out.
+func optionsFromEnv() *sim.Options {
+	o := &sim.Options{Kernels: newLibraries(os.Getenv("ACLSIM_KERNELS"))}
+	if v := os.Getenv("ACLSIM_VA_BASE"); v != "" {
+		base, err := parseHex(v)
+		if err != nil || base == 0 || base%(2<<20) != 0 {
+			warn("ACLSIM_VA_BASE=%s is no hexadecimal multiple of 2 MiB and is not used", v)
+		} else {
+			o.VABase = base
+		}
+	}
+	if v := os.Getenv("ACLSIM_DEVICES"); v != "" {
+		n, err := strconv.Atoi(v)
+		if err != nil || n < 1 || n > sim.MaxDevices {
+			warn("ACLSIM_DEVICES=%s is no number from 1 to %d and is not used", v, sim.MaxDevices)
+		} else {
+			o.Devices = n
+		}
+	}
+	if path := os.Getenv("ACLSIM_PLACE"); path != "" {
+		place, err := readPlaces(path)
+		if err != nil {
+			warn("ACLSIM_PLACE: %v; allocations lie where they would without it", err)
+		}
+		o.Place = place
+	}
+	return o
+}
+
+func warn(format string, a ...any) { fmt.Fprintf(os.Stderr, "aclsim: "+format+"\n", a...) }
+
+func parseHex(s string) (uint64, error) {
+	s = strings.TrimPrefix(strings.TrimPrefix(s, "0x"), "0X")
+	return strconv.ParseUint(s, 16, 64)
+}
+
+// readPlaces reads a list of addresses, one a line in hexadecimal; 0 stands for any place.
+func readPlaces(path string) ([]uint64, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var place []uint64
+	s := bufio.NewScanner(f)
+	for n := 1; s.Scan(); n++ {
+		l, _, _ := strings.Cut(s.Text(), "#")
+		if l = strings.TrimSpace(l); l == "" {
+			continue
+		}
+		a, err := parseHex(l)
+		if err != nil {
+			return nil, fmt.Errorf("%s:%d: %q is no hexadecimal address", path, n, l)
+		}
+		place = append(place, a)
+	}
+	return place, s.Err()
+}

@@ -1,0 +1,141 @@
+#define _GNU_SOURCE
+#include "face.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define ENGINE "libaclsim.so"
+
+/* Tells that this is the simulator and not the vendor's library. */
+FACE_EXPORT const int aclsim_simulated = 1;
+
+/* Functions that answer with a pointer and not with an error code, by their numbers in api/acl/ids.lock. */
+enum { FN_GET_RECENT_ERR_MSG = 4, FN_CREATE_BINARY = 147, FN_GET_SOC_NAME = 384 };
+
+static struct {
+	uint64_t (*call)(uint64_t thread, uint32_t fn, uint64_t *words);
+	uint64_t (*thread_begin)(void);
+	void (*thread_end)(uint64_t thread);
+} engine;
+
+static char library[PATH_MAX]; /* path of this library */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_key_t thread_key;
+static atomic_int opening, ready, forked;
+
+static __thread uint64_t thread_id;
+
+/* The path is taken at load time: it may be relative, and the program may change its directory. */
+__attribute__((constructor)) static void find_library(void)
+{
+	Dl_info info;
+
+	if (!dladdr((const void *)&aclsim_simulated, &info) || !info.dli_fname || !realpath(info.dli_fname, library))
+		library[0] = 0;
+}
+
+static uint64_t error_word(uint32_t fn, aclError code)
+{
+	switch (fn) {
+	case FN_GET_RECENT_ERR_MSG:
+	case FN_CREATE_BINARY:
+	case FN_GET_SOC_NAME:
+		return 0;
+	}
+	return (uint64_t)(uint32_t)code;
+}
+
+/* In a forked child the engine's threads are gone, and its locks may be held for ever. */
+static void after_fork(void)
+{
+	if (atomic_load(&opening))
+		atomic_store(&forked, 1);
+}
+
+static void end_thread(void *id)
+{
+	thread_id = 0; /* a destructor that runs later may call again */
+	if (!atomic_load(&forked))
+		engine.thread_end((uint64_t)(uintptr_t)id);
+}
+
+static void open_engine(void)
+{
+	char path[PATH_MAX + sizeof ENGINE];
+	char *slash;
+	void *h;
+
+	pthread_atfork(NULL, NULL, after_fork);
+	atomic_store(&opening, 1);
+	strcpy(path, library);
+	slash = strrchr(path, '/');
+	strcpy(slash ? slash + 1 : path, ENGINE);
+	h = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+	if (!h) {
+		const char *why = dlerror();
+
+		fprintf(stderr, "aclsim: can't open the simulator's engine %s: %s; put " ENGINE " beside libascendcl.so (`make build` makes both)\n",
+			path, why ? why : "unknown");
+		return;
+	}
+	*(void **)&engine.call = dlsym(h, "aclsim_call");
+	*(void **)&engine.thread_begin = dlsym(h, "aclsim_thread_begin");
+	*(void **)&engine.thread_end = dlsym(h, "aclsim_thread_end");
+	if (!engine.call || !engine.thread_begin || !engine.thread_end) {
+		fprintf(stderr, "aclsim: %s is not the engine of this simulator; run `make build` again\n", path);
+		return;
+	}
+	if (pthread_key_create(&thread_key, end_thread)) {
+		fprintf(stderr, "aclsim: the program uses all keys of thread-specific data\n");
+		return;
+	}
+	atomic_store(&ready, 1);
+}
+
+static uint64_t in_child(uint32_t fn)
+{
+	static atomic_flag said = ATOMIC_FLAG_INIT;
+
+	if (!atomic_flag_test_and_set(&said))
+		fprintf(stderr, "aclsim: process %d was forked after its parent had used the runtime: all calls fail in it; fork before the first call\n",
+			(int)getpid());
+	return error_word(fn, ACL_ERROR_RT_DRV_INTERNAL_ERROR);
+}
+
+uint64_t face_call(uint32_t fn, uint64_t *words)
+{
+	if (__builtin_expect(atomic_load_explicit(&forked, memory_order_relaxed), 0))
+		return in_child(fn);
+	if (__builtin_expect(!thread_id, 0)) {
+		pthread_once(&once, open_engine);
+		if (!atomic_load(&ready))
+			return error_word(fn, ACL_ERROR_INTERNAL_ERROR);
+		thread_id = engine.thread_begin();
+		pthread_setspecific(thread_key, (void *)(uintptr_t)thread_id);
+	}
+	return engine.call(thread_id, fn, words);
+}
+
+aclError face_unsupported(const char *name)
+{
+	enum { MAX_NAMES = 512 };
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	static const char *said[MAX_NAMES]; /* the names are literals of the exports: one address each */
+	int i;
+
+	pthread_mutex_lock(&lock);
+	for (i = 0; i < MAX_NAMES && said[i] && said[i] != name; i++)
+		;
+	if (i < MAX_NAMES && !said[i]) {
+		said[i] = name;
+		fprintf(stderr, "aclsim: %s is not simulated and returns %d\n", name, ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
+	}
+	pthread_mutex_unlock(&lock);
+	return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+}

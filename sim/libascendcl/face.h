@@ -1,0 +1,22 @@
+/*
+ * The C face of the simulator: what the generated exports of the runtime's functions call.
+ *
+ * It holds no Go and little else. The engine (libaclsim.so, beside this library) is opened at the first call, since a Go
+ * runtime that is already up does not survive a fork. Calls may come from any thread.
+ */
+#ifndef ACLSIM_FACE_H
+#define ACLSIM_FACE_H
+
+#include <stdint.h>
+
+#include "acl/acl.h"
+
+#define FACE_EXPORT __attribute__((visibility("default")))
+
+/* Calls a function of the engine with its arguments as words, and returns what it returned. */
+uint64_t face_call(uint32_t fn, uint64_t *words);
+
+/* Answers for a function that is not simulated: says its name once. */
+aclError face_unsupported(const char *name);
+
+#endif

@@ -1,0 +1,560 @@
+package sim
+
+import (
+	"fmt"
+	"math/bits"
+	"sync"
+	"sync/atomic"
+
+	"github.com/acltrace/acltrace/api/acl"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// allocAlign is the alignment of device allocations. The runtime promises 64; the hardware's bursts like 512.
+	allocAlign = 512
+	// commitStep is how much of the arena is made accessible at once.
+	commitStep = 2 << 20
+	// argSpace is the end of each arena, where launches keep their arguments.
+	argSpace = 4 << 30
+	// freedKept is how many freed allocations are remembered, to call an access to them what it is.
+	freedKept = 1024
+)
+
+// memory is the memory of one device. Its arena is a range of addresses that costs nothing until it is touched. The
+// allocator goes through the arena once before it comes back to freed addresses, and depends on nothing but the order
+// of the calls. A lookup takes a read lock; no lock is held while bytes move.
+type memory struct {
+	base, end uint64 // of what the program may allocate; constant
+	limit     uint64
+
+	mu        sync.RWMutex
+	reserved  bool
+	live      spans
+	cursor    uint64
+	used      uint64
+	committed uint64 // the arena is accessible up to here
+	foreign   spans  // mapped outside the arena for placed allocations
+	freed     spans  // the last freed allocations, in the order of freeing
+	args      argPool
+
+	hasForeign atomic.Bool
+}
+
+func (m *memory) init(base, limit uint64) {
+	m.base, m.end, m.limit = base, base+vaStride-argSpace, limit
+	m.cursor, m.committed = m.base, m.base
+	m.args.next, m.args.committed, m.args.end = m.end, m.end, base+vaStride
+}
+
+// mapAt maps memory at an address where nothing lies yet.
+func mapAt(addr, size uint64, prot int) error {
+	p, err := unix.MmapPtr(-1, 0, pointer(addr), uintptr(size), prot,
+		unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE|unix.MAP_FIXED_NOREPLACE)
+	if err != nil {
+		return err
+	}
+	if got := uint64(uintptr(p)); got != addr { // a kernel before 4.17 takes the address for a hint
+		unmap(got, size)
+		return unix.EEXIST
+	}
+	return nil
+}
+
+// reserve takes the addresses of the arena.
+func (m *memory) reserve() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.reserved {
+		return nil
+	}
+	if err := mapAt(m.base, vaStride, unix.PROT_NONE); err != nil {
+		return fmt.Errorf("can't reserve the addresses %#x-%#x: %w", m.base, m.base+vaStride, err)
+	}
+	_ = unix.Madvise(hostBytes(m.base, vaStride), unix.MADV_DONTDUMP)
+	m.reserved = true
+	return nil
+}
+
+func (m *memory) close() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.reserved {
+		unmap(m.base, vaStride)
+	}
+	for _, s := range m.foreign {
+		unmap(s.addr, s.size)
+	}
+	m.reserved, m.live, m.foreign = false, nil, nil
+}
+
+// commit makes the arena accessible up to an address. committed is where it was so far.
+func commit(committed *uint64, to uint64) error {
+	if to <= *committed {
+		return nil
+	}
+	to = roundUp(to, commitStep)
+	if err := unix.Mprotect(hostBytes(*committed, to-*committed), unix.PROT_READ|unix.PROT_WRITE); err != nil {
+		return err
+	}
+	*committed = to
+	return nil
+}
+
+// alloc finds room for size bytes, at the wanted address if it is not 0 and can be had.
+func (m *memory) alloc(size, want uint64, log func(string, ...any)) (uint64, *failure) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if size > m.limit-m.used {
+		return 0, failed(acl.ACL_ERROR_RT_DEVICE_OOM, "out of device memory: %d bytes wanted, %d of %d free", size, m.limit-m.used, m.limit)
+	}
+	addr := uint64(0)
+	if want != 0 {
+		if err := m.placeAt(want, size); err != nil {
+			log("an allocation of %d bytes can't lie at %#x (%v) and lies elsewhere", size, want, err)
+		} else {
+			addr = want
+		}
+	}
+	if addr == 0 {
+		addr = m.gap(size)
+		if addr == 0 {
+			return 0, failed(acl.ACL_ERROR_RT_DEVICE_OOM, "the device's address space is too fragmented for %d bytes", size)
+		}
+		if err := commit(&m.committed, addr+size); err != nil {
+			return 0, failed(acl.ACL_ERROR_RT_MEMORY_ALLOCATION, "the host can't back %d bytes of device memory: %v", size, err)
+		}
+		m.cursor = roundUp(addr+size, allocAlign)
+	}
+	m.live.insert(span{addr, size})
+	m.used += size
+	return addr, nil
+}
+
+// gap returns the first address at or behind the cursor with room for size bytes, else the first in the arena; 0 for none.
+func (m *memory) gap(size uint64) uint64 {
+	for _, from := range []uint64{m.cursor, m.base} {
+		addr := from
+		for i := m.live.at(addr); addr+size <= m.end; i++ {
+			if i == len(m.live) || addr+size <= m.live[i].addr {
+				return addr
+			}
+			addr = max(addr, roundUp(m.live[i].end(), allocAlign))
+		}
+	}
+	return 0
+}
+
+// placeAt makes a wanted range accessible.
+func (m *memory) placeAt(addr, size uint64) error {
+	end := addr + size
+	if i := m.live.at(addr); i < len(m.live) && m.live[i].addr < end {
+		return fmt.Errorf("an allocation of %d bytes lies at %#x", m.live[i].size, m.live[i].addr)
+	}
+	if addr >= m.base && end <= m.end {
+		return commit(&m.committed, end)
+	}
+	if addr < m.base+vaStride && end > m.base {
+		return fmt.Errorf("it crosses the arena's limits %#x-%#x", m.base, m.end)
+	}
+	return m.mapForeign(addr/pageSize*pageSize, roundUp(end, pageSize))
+}
+
+// mapForeign maps the pages from addr to end that are not mapped for another allocation already.
+func (m *memory) mapForeign(addr, end uint64) error {
+	var fresh spans
+	for at := addr; at < end; {
+		i := m.foreign.at(at)
+		if i < len(m.foreign) && m.foreign[i].addr <= at {
+			at = m.foreign[i].end()
+			continue
+		}
+		to := end
+		if i < len(m.foreign) {
+			to = min(to, m.foreign[i].addr)
+		}
+		if err := mapAt(at, to-at, unix.PROT_READ|unix.PROT_WRITE); err != nil {
+			for _, f := range fresh {
+				unmap(f.addr, f.size)
+			}
+			return fmt.Errorf("can't map %#x-%#x: %w", at, to, err)
+		}
+		fresh = append(fresh, span{at, to - at})
+		at = to
+	}
+	for _, f := range fresh {
+		m.foreign.insert(f)
+	}
+	m.hasForeign.Store(true)
+	return nil
+}
+
+// free ends the allocation that begins at an address. Its bytes read as zero from then on.
+func (m *memory) free(addr uint64) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s, ok := m.live.remove(addr)
+	if !ok {
+		return false
+	}
+	m.used -= s.size
+	if len(m.freed) == freedKept {
+		m.freed = append(m.freed[:0], m.freed[freedKept/2:]...)
+	}
+	m.freed = append(m.freed, s)
+	zero(s)
+	return true
+}
+
+// zero gives whole pages back to the system and clears the rest.
+func zero(s span) {
+	from, to := roundUp(s.addr, pageSize), s.end()/pageSize*pageSize
+	if from >= to {
+		clear(hostBytes(s.addr, s.size))
+		return
+	}
+	clear(hostBytes(s.addr, from-s.addr))
+	clear(hostBytes(to, s.end()-to))
+	_ = unix.Madvise(hostBytes(from, to-from), unix.MADV_DONTNEED)
+}
+
+// freeAll ends all allocations.
+func (m *memory) freeAll() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, s := range m.live {
+		zero(s)
+	}
+	m.live, m.used = nil, 0
+}
+
+// owns tells whether an address belongs to the device, allocated or not.
+func (m *memory) owns(addr uint64) bool {
+	if addr >= m.base && addr < m.base+vaStride {
+		return true
+	}
+	if !m.hasForeign.Load() {
+		return false
+	}
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	_, ok := m.foreign.find(addr)
+	return ok
+}
+
+// check tells whether n bytes at an address lie in one live allocation.
+func (m *memory) check(addr, n uint64) error {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	s, ok := m.live.find(addr)
+	if ok && n <= s.end()-addr {
+		return nil
+	}
+	if ok {
+		return fmt.Errorf("%d bytes at %#x end %d bytes behind the allocation of %d bytes at %#x", n, addr, addr+n-s.end(), s.size, s.addr)
+	}
+	for i := len(m.freed) - 1; i >= 0; i-- {
+		if f := m.freed[i]; addr >= f.addr && addr < f.end() {
+			return fmt.Errorf("%d bytes at %#x lie in freed memory, %d bytes at %#x", n, addr, f.size, f.addr)
+		}
+	}
+	return fmt.Errorf("%d bytes at %#x lie in no allocation", n, addr)
+}
+
+// argPool keeps the arguments of launches in device memory until the kernel has run, in slots of powers of two.
+type argPool struct {
+	mu                   sync.Mutex
+	next, committed, end uint64
+	free                 [33][]uint64
+}
+
+func argClass(size uint64) int { return bits.Len64(max(size, allocAlign) - 1) }
+
+func (p *argPool) get(size uint64) (uint64, *failure) {
+	c := argClass(size)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if c < len(p.free) {
+		if f := p.free[c]; len(f) > 0 {
+			p.free[c] = f[:len(f)-1]
+			return f[len(f)-1], nil
+		}
+		if a := p.next; uint64(1)<<c <= p.end-a {
+			if err := commit(&p.committed, a+1<<c); err != nil {
+				return 0, failed(acl.ACL_ERROR_RT_MEMORY_ALLOCATION, "the host can't back %d bytes of arguments: %v", size, err)
+			}
+			p.next += 1 << c
+			return a, nil
+		}
+	}
+	return 0, failed(acl.ACL_ERROR_RT_MEMORY_ALLOCATION, "no room for %d bytes of arguments in device memory", size)
+}
+
+func (p *argPool) put(addr, size uint64) {
+	c := argClass(size)
+	p.mu.Lock()
+	p.free[c] = append(p.free[c], addr)
+	p.mu.Unlock()
+}
+
+// Rounding of the kinds of allocations.
+const (
+	allocUnit = 32
+	allocPad  = 32
+)
+
+// maxAlloc bounds the sizes that are rounded, so that none overflows.
+const maxAlloc = 1 << 46
+
+func (t *Thread) alloc(ptr *acl.Addr, size, pad uint64, policy acl.MemMallocPolicy) acl.Error {
+	c, e := t.context()
+	if e != 0 {
+		return e
+	}
+	return t.allocOn(c.dev, ptr, size, pad, policy)
+}
+
+func (t *Thread) allocOn(d *device, ptr *acl.Addr, size, pad uint64, policy acl.MemMallocPolicy) acl.Error {
+	const flags = acl.ACL_MEM_TYPE_LOW_BAND_WIDTH | acl.ACL_MEM_TYPE_HIGH_BAND_WIDTH | 0x100000
+	switch {
+	case ptr == nil:
+		return t.null("devPtr")
+	case size == 0:
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "an allocation of 0 bytes")
+	case policy&^flags < 0 || policy&^flags > acl.ACL_MEM_MALLOC_HUGE1G_ONLY_P2P:
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "allocation policy %#x is unknown", int32(policy))
+	}
+	if size > maxAlloc {
+		return t.fail(acl.ACL_ERROR_RT_DEVICE_OOM, "out of device memory: %d bytes wanted", size)
+	}
+	addr, f := t.sim.alloc(d, roundUp(size, allocUnit)+pad)
+	if f != nil {
+		return t.failWith(f)
+	}
+	*ptr = addr
+	return acl.ACL_SUCCESS
+}
+
+// alloc allocates memory of a device, at the next wanted address where there is a list of them. Allocations that fail
+// take none from the list.
+func (s *Sim) alloc(d *device, size uint64) (uint64, *failure) {
+	if len(s.opts.Place) == 0 {
+		return d.mem.alloc(size, 0, s.log)
+	}
+	s.placeMu.Lock()
+	defer s.placeMu.Unlock()
+	want := uint64(0)
+	if s.placed < len(s.opts.Place) {
+		want = s.opts.Place[s.placed]
+	}
+	addr, f := d.mem.alloc(size, want, s.log)
+	if f == nil {
+		s.placed++
+	}
+	return addr, f
+}
+
+// Malloc allocates device memory, rounded up and padded as the runtime does it.
+func (t *Thread) Malloc(devPtr *acl.Addr, size uint64, policy acl.MemMallocPolicy) acl.Error {
+	return t.alloc(devPtr, size, allocPad, policy)
+}
+
+// MallocAlign32 allocates device memory without padding.
+func (t *Thread) MallocAlign32(devPtr *acl.Addr, size uint64, policy acl.MemMallocPolicy) acl.Error {
+	return t.alloc(devPtr, size, 0, policy)
+}
+
+// MallocCached allocates device memory; the simulated device has no cache.
+func (t *Thread) MallocCached(devPtr *acl.Addr, size uint64, policy acl.MemMallocPolicy) acl.Error {
+	return t.alloc(devPtr, size, allocPad, policy)
+}
+
+// MallocWithCfg allocates device memory with attributes, of which the device id counts.
+func (t *Thread) MallocWithCfg(devPtr *acl.Addr, size uint64, policy acl.MemMallocPolicy, cfg *acl.MallocConfig) acl.Error {
+	c, e := t.context()
+	if e != 0 {
+		return e
+	}
+	d := c.dev
+	attrs, e := t.mallocAttrs(cfg)
+	if e != 0 {
+		return e
+	}
+	for _, a := range attrs {
+		if a.Attr != acl.ACL_RT_MEM_ATTR_DEVICE_ID {
+			continue
+		}
+		if d, e = t.device(int32(a.Value[0])); e != 0 {
+			return e
+		}
+		if err := d.mem.reserve(); err != nil {
+			return t.fail(acl.ACL_ERROR_RT_DEV_SETUP_ERROR, "device %d: %v", d.id, err)
+		}
+	}
+	return t.allocOn(d, devPtr, size, allocPad, policy)
+}
+
+func (t *Thread) mallocAttrs(cfg *acl.MallocConfig) ([]acl.MallocAttribute, acl.Error) {
+	if cfg == nil || cfg.NumAttrs == 0 {
+		return nil, acl.ACL_SUCCESS
+	}
+	if cfg.Attrs == 0 {
+		return nil, t.null("cfg->attrs")
+	}
+	if cfg.NumAttrs > 16 {
+		return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "cfg->numAttrs is %d", cfg.NumAttrs)
+	}
+	attrs := list((*acl.MallocAttribute)(pointer(cfg.Attrs)), cfg.NumAttrs)
+	for _, a := range attrs {
+		if a.Attr < acl.ACL_RT_MEM_ATTR_RSV || a.Attr > acl.ACL_RT_MEM_ATTR_VA_FLAG {
+			return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "allocation attribute %d is unknown", a.Attr)
+		}
+	}
+	return attrs, acl.ACL_SUCCESS
+}
+
+// Free frees device memory at once, whatever still runs.
+func (t *Thread) Free(devPtr acl.Addr) acl.Error {
+	if _, e := t.context(); e != 0 {
+		return e
+	}
+	return t.free(devPtr)
+}
+
+func (t *Thread) free(p acl.Addr) acl.Error {
+	if p == 0 {
+		return t.null("devPtr")
+	}
+	for _, d := range t.sim.devices {
+		if d.mem.free(p) {
+			return acl.ACL_SUCCESS
+		}
+	}
+	return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "no device allocation begins at %#x", p)
+}
+
+// FreeWithDevSync waits for the device and frees device memory.
+func (t *Thread) FreeWithDevSync(devPtr acl.Addr) acl.Error {
+	if e := t.SynchronizeDevice(); e != 0 {
+		return e
+	}
+	return t.free(devPtr)
+}
+
+// MallocHost allocates pinned host memory.
+func (t *Thread) MallocHost(hostPtr *acl.Addr, size uint64) acl.Error {
+	if _, e := t.context(); e != 0 {
+		return e
+	}
+	switch {
+	case hostPtr == nil:
+		return t.null("hostPtr")
+	case size == 0:
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "an allocation of 0 bytes")
+	}
+	a := uint64(0)
+	if size <= maxAlloc {
+		a = t.sim.host.alloc(size)
+	}
+	if a == 0 {
+		return t.fail(acl.ACL_ERROR_RT_MEMORY_ALLOCATION, "out of host memory: %d bytes wanted", size)
+	}
+	*hostPtr = a
+	return acl.ACL_SUCCESS
+}
+
+// MallocHostWithCfg allocates pinned host memory; the attributes change nothing here.
+func (t *Thread) MallocHostWithCfg(ptr *acl.Addr, size uint64, cfg *acl.MallocConfig) acl.Error {
+	if _, e := t.mallocAttrs(cfg); e != 0 {
+		return e
+	}
+	return t.MallocHost(ptr, size)
+}
+
+// FreeHost frees pinned host memory at once.
+func (t *Thread) FreeHost(hostPtr acl.Addr) acl.Error {
+	if _, e := t.context(); e != 0 {
+		return e
+	}
+	return t.freeHost(hostPtr)
+}
+
+func (t *Thread) freeHost(p acl.Addr) acl.Error {
+	if p == 0 {
+		return t.null("hostPtr")
+	}
+	if !t.sim.host.free(p) {
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "no host allocation begins at %#x", p)
+	}
+	return acl.ACL_SUCCESS
+}
+
+// FreeHostWithDevSync waits for the device and frees pinned host memory.
+func (t *Thread) FreeHostWithDevSync(hostPtr acl.Addr) acl.Error {
+	if e := t.SynchronizeDevice(); e != 0 {
+		return e
+	}
+	return t.freeHost(hostPtr)
+}
+
+// location is where memory lies: the device's (dev is set), pinned, or the program's own.
+type location struct {
+	typ acl.MemLocationType
+	dev *device
+}
+
+func (s *Sim) locate(addr uint64) location {
+	for _, d := range s.devices {
+		if d.mem.owns(addr) {
+			return location{acl.ACL_MEM_LOCATION_TYPE_DEVICE, d}
+		}
+	}
+	if _, ok := s.host.find(addr); ok {
+		return location{acl.ACL_MEM_LOCATION_TYPE_HOST, nil}
+	}
+	return location{acl.ACL_MEM_LOCATION_TYPE_UNREGISTERED, nil}
+}
+
+// PointerGetAttributes tells where an address lies.
+func (t *Thread) PointerGetAttributes(ptr acl.Addr, attributes *acl.PtrAttributes) acl.Error {
+	if _, e := t.context(); e != 0 {
+		return e
+	}
+	switch {
+	case ptr == 0:
+		return t.null("ptr")
+	case attributes == nil:
+		return t.null("attributes")
+	}
+	l := t.sim.locate(ptr)
+	a := acl.PtrAttributes{Location: acl.MemLocation{Type: l.typ}, PageSize: pageSize}
+	if l.dev != nil {
+		a.Location.Id, a.PageSize = uint32(l.dev.id), commitStep
+	}
+	*attributes = a
+	return acl.ACL_SUCCESS
+}
+
+// GetMemInfo tells the free and the total device memory. There is no DDR memory.
+func (t *Thread) GetMemInfo(attr acl.MemAttr, free, total *uint64) acl.Error {
+	c, e := t.context()
+	if e != 0 {
+		return e
+	}
+	if free == nil || total == nil {
+		return t.null("free or total")
+	}
+	switch attr {
+	case acl.ACL_DDR_MEM, acl.ACL_DDR_MEM_HUGE, acl.ACL_DDR_MEM_NORMAL, acl.ACL_DDR_MEM_P2P_HUGE, acl.ACL_DDR_MEM_P2P_NORMAL:
+		*free, *total = 0, 0
+	case acl.ACL_HBM_MEM, acl.ACL_HBM_MEM_HUGE, acl.ACL_HBM_MEM_NORMAL, acl.ACL_HBM_MEM_P2P_HUGE, acl.ACL_HBM_MEM_P2P_NORMAL,
+		acl.ACL_HBM_MEM_HUGE1G, acl.ACL_HBM_MEM_P2P_HUGE1G:
+		m := &c.dev.mem
+		m.mu.RLock()
+		*free, *total = m.limit-m.used, m.limit
+		m.mu.RUnlock()
+	default:
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "memory kind %d is unknown", attr)
+	}
+	return acl.ACL_SUCCESS
+}

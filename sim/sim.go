@@ -1,0 +1,147 @@
+// Package sim emulates the AscendCL runtime and the devices behind it, from its documented behaviour. It is plain Go and
+// knows no C: device memory, streams, events, copies, kernels and errors are one file each.
+//
+// A Sim is a process: it has devices, contexts, streams and the memory of them all. Each thread of the program makes a
+// Thread, whose methods are the functions of the runtime (acl.API); a Thread belongs to one thread at a time, different
+// ones may be used at once. Streams run on goroutines of their own, beside the callers.
+//
+// Device memory lies in the address space of this process, at addresses that depend on nothing but the order of the
+// calls. Every access of a copy, a fill or a kernel's declared extents is checked against the live allocations. Host
+// addresses are the program's own memory and can't be checked: a bad one is caught as the fault that it raises.
+//
+// The package never calls into C, never looks at the environment and never ends the process. What is simulated, and which
+// choice was made where the documents are silent, is listed in docs/simulator.md.
+package sim
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"sync/atomic"
+)
+
+const (
+	// DefaultVABase is where the memory of the first device begins.
+	DefaultVABase = 0x124000000000
+	// vaStride is the distance between the arenas of two devices: many times the memory of a device, so that the
+	// address of freed memory comes back late.
+	vaStride = 256 << 30
+	// DefaultMemory is the memory of a device.
+	DefaultMemory = 64 << 30
+	// MaxDevices is the largest number of devices.
+	MaxDevices = 16
+
+	socName = "Ascend910B1"
+)
+
+// Options say what is simulated. The zero value is one device with nothing known about kernels.
+type Options struct {
+	// VABase is the address of the first device's memory, a multiple of 2 MiB; 0 stands for DefaultVABase.
+	VABase uint64
+	// Devices is the number of devices; 0 stands for 1.
+	Devices int
+	// Memory is the size of each device's memory in bytes; 0 stands for DefaultMemory.
+	Memory uint64
+	// Place holds the addresses of the allocations of device memory, in the order of the calls. 0 means that an
+	// allocation may lie anywhere, as may those behind the end of the list.
+	Place []uint64
+	// Kernels knows what the kernels do; nil for none.
+	Kernels Kernels
+	// Cost tells how long tasks take on the device; nil stands for DefaultCost.
+	Cost *Cost
+	// Log receives warnings, a line each; nil stands for os.Stderr.
+	Log io.Writer
+}
+
+// Sim is one simulated process with its devices.
+type Sim struct {
+	opts    Options
+	clock   clock
+	cost    Cost
+	devices []*device
+	host    hostMemory
+	text    textArena
+	soc     uint64 // address of the name of the SoC
+
+	inits atomic.Int64 // references by aclInit
+	ended atomic.Bool  // finalized after an init
+
+	placeMu sync.Mutex
+	placed  int // allocations made so far, while there is a list of places
+
+	contexts  table[context]
+	streams   table[stream]
+	events    table[event]
+	images    table[image] // aclrtBinary
+	binaries  table[kernelBinary]
+	functions table[function]
+	argLists  table[argList]
+	userArgs  sync.Map // address of the handle's memory → *argList
+
+	unknownMu sync.Mutex
+	unknown   map[string]int64 // launches of kernels that no library knows
+
+	logMu sync.Mutex
+}
+
+// New makes a simulator. The address space of a device is reserved when a program first uses the device.
+func New(o *Options) *Sim {
+	s := &Sim{unknown: map[string]int64{}}
+	if o != nil {
+		s.opts = *o
+	}
+	if s.opts.VABase == 0 {
+		s.opts.VABase = DefaultVABase
+	}
+	if s.opts.Devices <= 0 {
+		s.opts.Devices = 1
+	}
+	s.opts.Devices = min(s.opts.Devices, MaxDevices)
+	if s.opts.Memory == 0 {
+		s.opts.Memory = DefaultMemory
+	}
+	if s.opts.Log == nil {
+		s.opts.Log = os.Stderr
+	}
+	s.cost = DefaultCost
+	if s.opts.Cost != nil {
+		s.cost = *s.opts.Cost
+	}
+	s.clock.start()
+	s.contexts.kind, s.streams.kind, s.events.kind = kindContext, kindStream, kindEvent
+	s.images.kind, s.binaries.kind, s.functions.kind = kindImage, kindBinary, kindFunction
+	s.argLists.kind = kindArgs
+	for i := range s.opts.Devices {
+		s.devices = append(s.devices, newDevice(s, int32(i)))
+	}
+	s.soc = s.text.add(socName)
+	return s
+}
+
+// Close stops all streams and gives all memory back. No thread may be inside a call, and none may make another.
+func (s *Sim) Close() {
+	for _, d := range s.devices {
+		d.shutdown(true)
+		d.mem.close()
+	}
+	s.host.close()
+	s.text.close()
+}
+
+// UnknownLaunches returns the number of launches of each kernel that no library knew.
+func (s *Sim) UnknownLaunches() map[string]int64 {
+	s.unknownMu.Lock()
+	defer s.unknownMu.Unlock()
+	m := make(map[string]int64, len(s.unknown))
+	for n, c := range s.unknown {
+		m[n] = c
+	}
+	return m
+}
+
+func (s *Sim) log(format string, a ...any) {
+	s.logMu.Lock()
+	defer s.logMu.Unlock()
+	fmt.Fprintf(s.opts.Log, "aclsim: "+format+"\n", a...)
+}

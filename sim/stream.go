@@ -1,0 +1,480 @@
+package sim
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/acltrace/acltrace/api/acl"
+)
+
+const (
+	forever = time.Duration(-1)
+	// queueDepth is the number of unfinished tasks of a stream above which a caller waits for room.
+	queueDepth = 1 << 16
+
+	maxPriority = 7
+	streamFlags = acl.ACL_STREAM_FAST_LAUNCH | acl.ACL_STREAM_FAST_SYNC | acl.ACL_STREAM_PERSISTENT |
+		acl.ACL_STREAM_HUGE | acl.ACL_STREAM_CPU_SCHEDULE | acl.ACL_STREAM_DEVICE_USE_ONLY
+)
+
+// task is one piece of work on a stream. run returns how long the device takes for it.
+type task struct {
+	run func(s *stream) (time.Duration, *failure)
+	// always says that the task runs even where the stream has failed or is being discarded: it releases what others wait for.
+	always bool
+	// drop is called instead of run where the task does not run; may be nil.
+	drop func()
+}
+
+// stream runs its tasks one after the other, on a goroutine that lives while there is work. There is no order among
+// streams but by events.
+//
+// The first task that fails stops the stream: what comes behind it does not run, and every later task and
+// synchronization returns its error, until the stream ends.
+type stream struct {
+	handle          uint64
+	id              int32
+	ctx             *context
+	priority, flags uint32
+	stop            chan struct{} // closed when work is discarded
+
+	mu        sync.Mutex
+	queue     []task // not yet taken by the server
+	running   bool
+	closing   bool
+	discarded bool
+	submitted uint64
+	failure   *failure
+	observed  bool // the failure was returned to the program
+	waiters   []waiter
+
+	done    atomic.Uint64
+	waiting atomic.Int32  // number of waiters
+	time    time.Duration // device time at which the last task ended; the server's alone
+}
+
+type waiter struct {
+	task uint64
+	ch   chan struct{}
+}
+
+// newStreamLocked makes a stream. The caller holds the device's lock.
+func (c *context) newStreamLocked(priority, flags uint32) (*stream, *failure) {
+	d := c.dev
+	s := &stream{ctx: c, priority: priority, flags: flags, stop: make(chan struct{})}
+	id := 0
+	for id < len(d.streams) && d.streams[id] != nil {
+		id++
+	}
+	if id == maxStreams {
+		return nil, failed(acl.ACL_ERROR_RT_NO_STREAM_RESOURCE, "device %d has %d streams already", d.id, maxStreams)
+	}
+	if s.handle = d.sim.streams.add(s); s.handle == 0 {
+		return nil, failed(acl.ACL_ERROR_RT_NO_STREAM_RESOURCE, "too many streams")
+	}
+	s.id = int32(id)
+	if id == len(d.streams) {
+		d.streams = append(d.streams, nil)
+	}
+	d.streams[id] = s
+	c.mu.Lock()
+	c.streams = append(c.streams, s)
+	c.mu.Unlock()
+	return s, nil
+}
+
+// release takes a stream off the device's list. The caller holds the device's lock.
+func (d *device) release(s *stream) {
+	d.sim.streams.remove(s.handle)
+	d.streams[s.id] = nil
+}
+
+// submit appends a task and returns its id.
+func (s *stream) submit(k task) (uint32, *failure) {
+	s.mu.Lock()
+	for {
+		switch {
+		case s.closing:
+			s.mu.Unlock()
+			return 0, failed(acl.ACL_ERROR_RT_INVALID_HANDLE, "stream %d is being destroyed", s.id)
+		case s.failure != nil:
+			f := s.failure
+			s.observed = true
+			s.mu.Unlock()
+			return 0, f
+		}
+		if s.submitted-s.done.Load() < queueDepth {
+			break
+		}
+		room := s.submitted - queueDepth + 1
+		s.mu.Unlock()
+		s.wait(room, forever)
+		s.mu.Lock()
+	}
+	s.submitted++
+	id := s.ctx.dev.tasks.Add(1)
+	s.queue = append(s.queue, k)
+	start := !s.running
+	s.running = true
+	s.mu.Unlock()
+	if start {
+		go s.serve()
+	}
+	return id, nil
+}
+
+// serve runs tasks until there are none.
+func (s *stream) serve() {
+	var batch []task
+	for {
+		s.mu.Lock()
+		batch, s.queue = s.queue, batch[:0]
+		failed := s.failure != nil || s.discarded
+		s.running = len(batch) > 0
+		s.mu.Unlock()
+		if len(batch) == 0 {
+			return
+		}
+		for i := range batch {
+			k := batch[i]
+			batch[i] = task{}
+			if f := s.execute(k, failed); f != nil && !failed {
+				s.mu.Lock()
+				s.failure = f
+				s.mu.Unlock()
+				failed = true
+			}
+			s.done.Add(1)
+			if s.waiting.Load() > 0 {
+				s.wake()
+			}
+			if !failed {
+				select {
+				case <-s.stop:
+					failed = true
+				default:
+				}
+			}
+		}
+	}
+}
+
+func (s *stream) execute(k task, failed bool) (f *failure) {
+	if failed && !k.always {
+		if k.drop != nil {
+			k.drop()
+		}
+		return nil
+	}
+	clk := &s.ctx.dev.sim.clock
+	s.time = max(s.time, clk.now())
+	var d time.Duration
+	if err := guard(func() { d, f = k.run(s) }); err != nil {
+		return failedAt(err)
+	}
+	if d == 0 {
+		return f
+	}
+	s.time = max(s.time+d, clk.now())
+	clk.sleepUntil(s.time, s.stop)
+	return f
+}
+
+// failedAt is the error of a task that met host memory that is not there.
+func failedAt(err error) *failure {
+	return failed(acl.ACL_ERROR_RT_SYS_DMA, "a task on the stream touched host memory that is not there: %v", err)
+}
+
+// wake lets those go on who wait for what is done.
+func (s *stream) wake() {
+	s.mu.Lock()
+	done := s.done.Load()
+	kept := s.waiters[:0]
+	for _, w := range s.waiters {
+		if w.task <= done {
+			close(w.ch)
+			s.waiting.Add(-1)
+		} else {
+			kept = append(kept, w)
+		}
+	}
+	clear(s.waiters[len(kept):])
+	s.waiters = kept
+	s.mu.Unlock()
+}
+
+func (s *stream) submittedTasks() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.submitted
+}
+
+// wait waits until so many tasks are done, and tells whether that was within the limit.
+func (s *stream) wait(task uint64, limit time.Duration) bool {
+	if s.done.Load() >= task {
+		return true
+	}
+	if limit == 0 {
+		return false
+	}
+	w := waiter{task, make(chan struct{})}
+	s.mu.Lock()
+	s.waiters = append(s.waiters, w)
+	s.waiting.Add(1)
+	s.mu.Unlock()
+	// A task that ended before the line above has not seen the waiter.
+	if s.done.Load() >= task {
+		s.wake()
+	}
+	if limit == forever {
+		<-w.ch
+		return true
+	}
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-w.ch:
+		return true
+	case <-timer.C:
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.waiters {
+		if s.waiters[i].ch == w.ch {
+			s.waiters = append(s.waiters[:i], s.waiters[i+1:]...)
+			s.waiting.Add(-1)
+			return false
+		}
+	}
+	return true // done just now
+}
+
+// observe returns the failure of the stream, for the program to see.
+func (s *stream) observe() *failure {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.failure != nil {
+		s.observed = true
+	}
+	return s.failure
+}
+
+// close ends a stream after its work, or by force without what has not begun, and returns a failure that the program
+// has not seen.
+func (s *stream) close(force bool) *failure {
+	s.mu.Lock()
+	if s.closing {
+		s.mu.Unlock()
+		return nil
+	}
+	s.closing = true
+	if force {
+		s.discarded = true
+		close(s.stop)
+	}
+	all := s.submitted
+	s.mu.Unlock()
+	s.wait(all, forever)
+	c := s.ctx
+	c.mu.Lock()
+	for i, o := range c.streams {
+		if o == s {
+			c.streams = append(c.streams[:i], c.streams[i+1:]...)
+			break
+		}
+	}
+	c.mu.Unlock()
+	c.dev.mu.Lock()
+	c.dev.release(s)
+	c.dev.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.observed {
+		return nil
+	}
+	return s.failure
+}
+
+// stream returns the stream of a handle, the default stream of the context for null.
+func (t *Thread) stream(h acl.Stream) (*stream, acl.Error) {
+	c, e := t.context()
+	if e != 0 {
+		return nil, e
+	}
+	if h == 0 {
+		return c.def, acl.ACL_SUCCESS
+	}
+	s := t.sim.streams.get(uint64(h))
+	if s == nil {
+		return nil, t.badHandle(kindStream, uint64(h))
+	}
+	if s.ctx != c {
+		return nil, t.fail(acl.ACL_ERROR_RT_STREAM_CONTEXT, "stream %#x belongs to context %#x, the thread's is %#x", s.handle, s.ctx.handle, c.handle)
+	}
+	return s, acl.ACL_SUCCESS
+}
+
+// submit puts a task on a stream for the thread.
+func (t *Thread) submit(s *stream, k task) acl.Error {
+	id, f := s.submit(k)
+	if f != nil {
+		if k.drop != nil {
+			k.drop()
+		}
+		return t.failWith(f)
+	}
+	t.lastTask, t.hasTask = id, true
+	return acl.ACL_SUCCESS
+}
+
+// timeout checks a timeout in milliseconds.
+func (t *Thread) timeout(ms int32) (time.Duration, acl.Error) {
+	switch {
+	case ms == -1:
+		return forever, acl.ACL_SUCCESS
+	case ms < -1:
+		return 0, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "timeout %d: -1 is for ever, else milliseconds", ms)
+	}
+	return time.Duration(ms) * time.Millisecond, acl.ACL_SUCCESS
+}
+
+// CreateStream makes a stream in the current context.
+func (t *Thread) CreateStream(stream *acl.Stream) acl.Error {
+	return t.CreateStreamWithConfig(stream, 0, 0)
+}
+
+// CreateStreamWithConfig makes a stream with a priority and flags, which change nothing here.
+func (t *Thread) CreateStreamWithConfig(stream *acl.Stream, priority, flag uint32) acl.Error {
+	c, e := t.context()
+	if e != 0 {
+		return e
+	}
+	switch {
+	case stream == nil:
+		return t.null("stream")
+	case priority > maxPriority:
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "priority %d: the lowest is %d", priority, maxPriority)
+	case flag&^streamFlags != 0:
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "stream flags %#x are unknown", flag&^streamFlags)
+	}
+	c.dev.mu.Lock()
+	s, f := c.newStreamLocked(priority, flag)
+	c.dev.mu.Unlock()
+	if f != nil {
+		return t.failWith(f)
+	}
+	*stream = acl.Stream(s.handle)
+	return acl.ACL_SUCCESS
+}
+
+// DestroyStream waits for the work of a stream and ends it. A failure that no call has told yet is returned, and the stream
+// is gone all the same.
+func (t *Thread) DestroyStream(stream acl.Stream) acl.Error { return t.destroyStream(stream, false) }
+
+// DestroyStreamForce ends a stream without the work that has not begun.
+func (t *Thread) DestroyStreamForce(stream acl.Stream) acl.Error {
+	return t.destroyStream(stream, true)
+}
+
+func (t *Thread) destroyStream(h acl.Stream, force bool) acl.Error {
+	if h == 0 {
+		return t.null("stream")
+	}
+	s, e := t.stream(h)
+	if e != 0 {
+		return e
+	}
+	if s == s.ctx.def {
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "stream %#x is the default stream of a context", s.handle)
+	}
+	if f := s.close(force); f != nil && !force {
+		return t.failWith(f)
+	}
+	return acl.ACL_SUCCESS
+}
+
+// SynchronizeStream waits for the work of a stream.
+func (t *Thread) SynchronizeStream(stream acl.Stream) acl.Error { return t.syncStream(stream, forever) }
+
+// SynchronizeStreamWithTimeout waits for the work of a stream, for so many milliseconds at most.
+func (t *Thread) SynchronizeStreamWithTimeout(stream acl.Stream, timeout int32) acl.Error {
+	d, e := t.timeout(timeout)
+	if e != 0 {
+		return e
+	}
+	return t.syncStream(stream, d)
+}
+
+func (t *Thread) syncStream(h acl.Stream, limit time.Duration) acl.Error {
+	s, e := t.stream(h)
+	if e != 0 {
+		return e
+	}
+	if !s.wait(s.submittedTasks(), limit) {
+		return t.fail(acl.ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "stream %d has not finished within %v", s.id, limit)
+	}
+	if f := s.observe(); f != nil {
+		return t.failWith(f)
+	}
+	return acl.ACL_SUCCESS
+}
+
+// StreamQuery tells whether the work of a stream is done.
+func (t *Thread) StreamQuery(stream acl.Stream, status *acl.StreamStatus) acl.Error {
+	s, e := t.stream(stream)
+	if e != 0 {
+		return e
+	}
+	if status == nil {
+		return t.null("status")
+	}
+	*status = acl.ACL_STREAM_STATUS_NOT_READY
+	if s.done.Load() < s.submittedTasks() {
+		return acl.ACL_SUCCESS
+	}
+	if f := s.observe(); f != nil {
+		return t.failWith(f)
+	}
+	*status = acl.ACL_STREAM_STATUS_COMPLETE
+	return acl.ACL_SUCCESS
+}
+
+// StreamGetId returns the number of a stream.
+func (t *Thread) StreamGetId(stream acl.Stream, streamId *int32) acl.Error {
+	s, e := t.stream(stream)
+	if e != 0 {
+		return e
+	}
+	if streamId == nil {
+		return t.null("streamId")
+	}
+	*streamId = s.id
+	return acl.ACL_SUCCESS
+}
+
+// StreamGetPriority returns the priority of a stream.
+func (t *Thread) StreamGetPriority(stream acl.Stream, priority *uint32) acl.Error {
+	s, e := t.stream(stream)
+	if e != 0 {
+		return e
+	}
+	if priority == nil {
+		return t.null("priority")
+	}
+	*priority = s.priority
+	return acl.ACL_SUCCESS
+}
+
+// StreamGetFlags returns the flags of a stream.
+func (t *Thread) StreamGetFlags(stream acl.Stream, flags *uint32) acl.Error {
+	s, e := t.stream(stream)
+	if e != 0 {
+		return e
+	}
+	if flags == nil {
+		return t.null("flags")
+	}
+	*flags = s.flags
+	return acl.ACL_SUCCESS
+}

@@ -1,0 +1,179 @@
+package sim
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/acltrace/acltrace/api/acl"
+)
+
+// Thread is one thread of the program: its current context, its last error and the text of it. All methods are for
+// the thread that it stands for.
+type Thread struct {
+	sim       *Sim
+	current   *context
+	lastError acl.Error
+	message   string
+	buffer    uint64 // of GetRecentErrMsg
+	lastTask  uint32
+	hasTask   bool
+	lists     []*argList // argument lists in the runtime's memory, oldest first
+	blocks    []uint64   // host blocks of the lists, for the next ones
+}
+
+var _ acl.API = (*Thread)(nil)
+
+// NewThread makes the state of a thread that begins to use the runtime.
+func (s *Sim) NewThread() *Thread { return &Thread{sim: s} }
+
+// End gives back what belongs to the thread alone. The thread makes no call after it.
+func (t *Thread) End() {
+	for _, l := range t.lists {
+		t.sim.argLists.remove(l.handle)
+		t.sim.text.put(l.block, argBlockSize)
+	}
+	for _, b := range t.blocks {
+		t.sim.text.put(b, argBlockSize)
+	}
+	if t.buffer != 0 {
+		t.sim.text.put(t.buffer, textBufferSize)
+	}
+	*t = Thread{sim: t.sim}
+}
+
+func (t *Thread) textBuffer() uint64 {
+	if t.buffer == 0 {
+		t.buffer = t.sim.text.get(textBufferSize)
+	}
+	return t.buffer
+}
+
+// ready checks that the runtime is initialized.
+func (t *Thread) ready() acl.Error {
+	if t.sim.inits.Load() > 0 {
+		return acl.ACL_SUCCESS
+	}
+	return t.fail(acl.ACL_ERROR_UNINITIALIZE, "aclInit was not called")
+}
+
+// context returns the current context of the thread.
+func (t *Thread) context() (*context, acl.Error) {
+	if e := t.ready(); e != 0 {
+		return nil, e
+	}
+	c := t.current
+	if c == nil {
+		return nil, t.fail(acl.ACL_ERROR_RT_CONTEXT_NULL, "the thread has no current context: call aclrtSetDevice, aclrtCreateContext or aclrtSetCurrentContext first")
+	}
+	if c.ended.Load() {
+		return nil, t.fail(acl.ACL_ERROR_RT_CONTEXT_NULL, "the current context %#x was destroyed", c.handle)
+	}
+	return c, acl.ACL_SUCCESS
+}
+
+// Init starts the runtime. The configuration is checked to be JSON and not used.
+func (t *Thread) Init(configPath *byte) acl.Error {
+	if path := goString(configPath); path != "" {
+		b, err := os.ReadFile(path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return t.fail(acl.ACL_ERROR_INVALID_FILE, "configuration %s does not exist", path)
+		case err != nil:
+			return t.fail(acl.ACL_ERROR_INVALID_FILE, "configuration %s: %v", path, err)
+		case len(strings.TrimSpace(string(b))) > 0 && !json.Valid(b):
+			return t.fail(acl.ACL_ERROR_PARSE_FILE, "configuration %s is no JSON", path)
+		}
+	}
+	if t.sim.inits.Add(1) > 1 {
+		return t.fail(acl.ACL_ERROR_REPEAT_INITIALIZE, "aclInit was called before; the call counts as a reference")
+	}
+	t.sim.ended.Store(false)
+	return acl.ACL_SUCCESS
+}
+
+// Finalize drops all references of Init.
+func (t *Thread) Finalize() acl.Error {
+	if t.sim.inits.Swap(0) == 0 {
+		return t.notInitialized()
+	}
+	t.sim.finish()
+	return acl.ACL_SUCCESS
+}
+
+// FinalizeReference drops one reference of Init and tells how many are left.
+func (t *Thread) FinalizeReference(refCount *uint64) acl.Error {
+	for {
+		n := t.sim.inits.Load()
+		if n == 0 {
+			return t.notInitialized()
+		}
+		if t.sim.inits.CompareAndSwap(n, n-1) {
+			if refCount != nil {
+				*refCount = uint64(n - 1)
+			}
+			if n == 1 {
+				t.sim.finish()
+			}
+			return acl.ACL_SUCCESS
+		}
+	}
+}
+
+func (t *Thread) notInitialized() acl.Error {
+	if t.sim.ended.Load() {
+		return t.fail(acl.ACL_ERROR_REPEAT_FINALIZE, "aclFinalize was called before")
+	}
+	return t.fail(acl.ACL_ERROR_UNINITIALIZE, "aclInit was not called")
+}
+
+// finish says what the run could not simulate.
+func (s *Sim) finish() {
+	s.ended.Store(true)
+	names, n := 0, int64(0)
+	for _, c := range s.UnknownLaunches() {
+		names++
+		n += c
+	}
+	if n > 0 {
+		s.log("%d launches of %d kernels that no kernel library knows took modelled time and wrote nothing", n, names)
+	}
+}
+
+// GetVersion answers the version of the interface that is simulated, 1.17.0.
+func (t *Thread) GetVersion(major, minor, patch *int32) acl.Error {
+	if major == nil || minor == nil || patch == nil {
+		return t.null("a version pointer")
+	}
+	*major, *minor, *patch = 1, 17, 0
+	return acl.ACL_SUCCESS
+}
+
+// GetSocName answers the name of the SoC whose rules are simulated.
+func (t *Thread) GetSocName() acl.Addr { return t.sim.soc }
+
+// GetRunMode answers that the program runs on the host.
+func (t *Thread) GetRunMode(runMode *acl.RunMode) acl.Error {
+	if runMode == nil {
+		return t.null("runMode")
+	}
+	*runMode = acl.ACL_HOST
+	return acl.ACL_SUCCESS
+}
+
+// GetThreadLastTaskId returns the id of the last task that the thread put on a stream.
+func (t *Thread) GetThreadLastTaskId(taskId *uint32) acl.Error {
+	if taskId == nil {
+		return t.null("taskId")
+	}
+	if _, e := t.context(); e != 0 {
+		return e
+	}
+	*taskId = ^uint32(0)
+	if t.hasTask {
+		*taskId = t.lastTask
+	}
+	return acl.ACL_SUCCESS
+}

@@ -1,0 +1,173 @@
+package timeline
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+)
+
+func trimPointer(ctype string) string {
+	return strings.TrimPrefix(strings.TrimRight(ctype, "*"), "const ")
+}
+
+// An Arg is one argument, or output, of a call, for people and for JSON.
+type Arg struct {
+	Name  string
+	Text  string // as shown on a line
+	Value any    // number, string or bool, as in JSON
+	Out   bool   // what the call has stored
+}
+
+// Args returns the arguments of a call in the order of its parameters, followed by what it has stored.
+func (e *Event) Args(m *api.Model) []Arg {
+	if e.Fn == nil {
+		var args []Arg
+		for i, w := range e.Call.Args {
+			args = append(args, Arg{Name: fmt.Sprintf("word%d", i), Text: hex(w), Value: hex(w)})
+		}
+		return args
+	}
+	var args, outs []Arg
+	for i := range e.Fn.Params {
+		p := &e.Fn.Params[i]
+		if int(p.Word) >= len(e.Call.Args) {
+			break
+		}
+		args = append(args, e.arg(m, i, p))
+		if v, ok := out(e.Call, i); ok {
+			outs = append(outs, e.output(m, i, p, v))
+		} else if p.Role == api.Text {
+			if s, ok := e.text(i); ok {
+				outs = append(outs, Arg{Name: p.Name, Text: strconv.Quote(s), Value: s, Out: true})
+			}
+		}
+	}
+	if e.Fn.Ret == api.Text {
+		if s, ok := e.text(RetParam); ok {
+			outs = append(outs, Arg{Name: "return", Text: strconv.Quote(s), Value: s, Out: true})
+		}
+	}
+	return append(args, outs...)
+}
+
+func (e *Event) text(param int) (string, bool) {
+	for _, d := range e.Call.Data {
+		if int(d.Param) == param && d.Item == 0 && d.Status == format.Whole && d.Len <= format.InlineLimit {
+			return string(d.Bytes), true
+		}
+	}
+	return "", false
+}
+
+func (e *Event) arg(m *api.Model, i int, p *api.Param) Arg {
+	w := e.Call.Args[p.Word]
+	a := Arg{Name: p.Name, Text: hex(w), Value: hex(w)}
+	switch p.Role {
+	case api.Value:
+		if p.Words > 1 {
+			a.Text = structure(e.Call.Args[p.Word : p.Word+p.Words])
+			a.Value = a.Text
+			return a
+		}
+		a.Text, a.Value = number(m, p.Type, w)
+	case api.Use, api.End, api.Launch, api.Place, api.Address, api.DevArgs, api.Reads, api.Writes, api.Fills:
+		if u, ok := e.Use(i); ok {
+			a.Text = place(u)
+		} else if w == 0 {
+			a.Text = "null"
+		}
+	case api.String, api.File:
+		if s, ok := e.text(i); ok {
+			a.Text, a.Value = strconv.Quote(s), s
+		}
+	default:
+		if w == 0 {
+			a.Text = "null"
+		}
+	}
+	return a
+}
+
+func (e *Event) output(m *api.Model, i int, p *api.Param, v uint64) Arg {
+	a := Arg{Name: p.Name, Out: true}
+	if p.Role == api.Out {
+		a.Text, a.Value = number(m, trimPointer(p.Type), v)
+		return a
+	}
+	a.Text, a.Value = hex(v), hex(v)
+	if u, ok := e.Use(i); ok {
+		a.Text = place(u) + "=" + hex(v)
+	}
+	return a
+}
+
+// place names an object, with the offset of an address that is not its first.
+func place(u Use) string {
+	s := fmt.Sprintf("%s#%d", strings.ReplaceAll(string(u.Object.Kind), " ", "_"), u.Object.ID)
+	if u.Object.Name != "" {
+		s += "(" + u.Object.Name + ")"
+	}
+	if u.Offset != 0 {
+		s += fmt.Sprintf("+%#x", u.Offset)
+	}
+	return s
+}
+
+func hex(v uint64) string { return "0x" + strconv.FormatUint(v, 16) }
+
+// structure shows a small structure of 32-bit numbers that was passed by value, as dim3 is.
+func structure(words []uint64) string {
+	var parts []string
+	for _, w := range words {
+		parts = append(parts, strconv.FormatUint(w&0xffffffff, 10), strconv.FormatUint(w>>32, 10))
+	}
+	if len(parts) == 4 {
+		parts = parts[:3]
+	}
+	return "{" + strings.Join(parts, ", ") + "}"
+}
+
+// number shows a number as its C type has it, an enumeration by name.
+func number(m *api.Model, ctype string, w uint64) (string, any) {
+	if n := m.EnumName(ctype, int64(int32(w))); n != "" {
+		return n, n
+	}
+	switch ctype {
+	case "int32_t", "int", "aclError":
+		return strconv.FormatInt(int64(int32(w)), 10), int32(w)
+	case "int64_t":
+		return strconv.FormatInt(int64(w), 10), int64(w)
+	case "uint32_t":
+		return strconv.FormatUint(w&0xffffffff, 10), uint32(w)
+	case "float":
+		f := math.Float32frombits(uint32(w))
+		if math.IsNaN(float64(f)) || math.IsInf(float64(f), 0) {
+			return fmt.Sprint(f), fmt.Sprint(f)
+		}
+		return strconv.FormatFloat(float64(f), 'g', -1, 32), f
+	}
+	return strconv.FormatUint(w, 10), w
+}
+
+// Result shows the returned value: the name of an error, a handle, "" for a function without one, and "unfinished" for
+// a call that never returned.
+func (e *Event) Result(m *api.Model) string {
+	switch {
+	case e.Call.Flags&format.Unfinished != 0:
+		return "unfinished"
+	case e.Fn == nil:
+		return hex(e.Call.Ret)
+	case e.Fn.RetVoid:
+		return ""
+	case e.Fn.RetError:
+		if code := int64(int32(e.Call.Ret)); code != 0 {
+			return fmt.Sprintf("%d %s", code, m.ErrorName(code))
+		}
+		return "0"
+	}
+	return hex(e.Call.Ret)
+}

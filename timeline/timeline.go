@@ -1,0 +1,306 @@
+// Package timeline gives the calls of a trace their meaning: handles become objects, addresses become places in
+// allocations, launches have kernels with names, and copies are tasks on a stream.
+//
+// A State is advanced call by call in the order of their beginnings and answers for that moment; Load does so for a
+// whole trace and keeps what viewers and replay want to know of it. Everything that a user sees stands on this
+// package. It changes nothing and writes nothing; a State belongs to one goroutine.
+package timeline
+
+import (
+	"slices"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+)
+
+// NoCall stands for a call that is not in the trace.
+const NoCall = ^uint64(0)
+
+// RetParam is the parameter number of the returned value.
+const RetParam = 255
+
+// An Object is a thing of the runtime's that the program names by a handle, or an allocation that it names by its
+// addresses.
+type Object struct {
+	ID      int // from 1, in the order in which the trace shows them
+	Kind    api.Object
+	Handle  uint64 // handle, or first address
+	Size    uint64 // bytes of an allocation
+	Process uint32
+	Created uint64 // call that made it, NoCall for an object older than the trace
+	Ended   uint64 // call that ended it, NoCall where none did
+	Name    string // of a function: its kernel's
+	Parent  *Object
+}
+
+// A Use is an object that a call names.
+type Use struct {
+	Param  int // number of the parameter, RetParam for the returned value
+	Object *Object
+	Offset uint64 // of an address in its allocation
+}
+
+// An Event is a call with its meaning.
+type Event struct {
+	Call   *format.Call
+	Fn     *api.Func
+	Uses   []Use
+	Kernel string  // of a launch, "" where no name is known
+	Stream *Object // that the call names; nil for a default stream and where there is none
+}
+
+// Use returns the object that a parameter names.
+func (e *Event) Use(param int) (Use, bool) {
+	for _, u := range e.Uses {
+		if u.Param == param {
+			return u, true
+		}
+	}
+	return Use{}, false
+}
+
+// A State is what is known of the runtime's objects at one moment of a trace.
+type State struct {
+	model   *api.Model
+	live    map[key]*Object
+	allocs  map[uint32]*ranges
+	objects int
+	event   Event
+}
+
+type key struct {
+	process uint32
+	kind    api.Object
+	handle  uint64
+}
+
+// NewState returns the state before the first call.
+func NewState(m *api.Model) *State {
+	return &State{model: m, live: map[key]*Object{}, allocs: map[uint32]*ranges{}}
+}
+
+// allocation reports whether objects of the kind are ranges of addresses.
+func allocation(kind api.Object) bool { return kind == api.Device || kind == api.Host }
+
+// Apply advances the state by one call of a process and returns its meaning, which is valid until the next Apply.
+func (s *State) Apply(process uint32, c *format.Call) *Event {
+	f := s.model.Func(api.ID(c.Func))
+	e := &s.event
+	*e = Event{Call: c, Fn: f, Uses: e.Uses[:0]}
+	if f == nil || len(c.Args) != int(f.Words) {
+		return e
+	}
+	ok := c.Flags&format.Unfinished == 0 && (!f.RetError || uint32(c.Ret) == 0)
+	// What the call uses is looked up before what it ends or makes changes the answer.
+	var ended []*Object
+	for i := range f.Params {
+		p := &f.Params[i]
+		w := c.Args[p.Word]
+		switch p.Role {
+		case api.Use, api.Launch:
+			if o := s.handle(process, p.Object, w); o != nil {
+				e.Uses = append(e.Uses, Use{Param: i, Object: o})
+			}
+		case api.End:
+			if o := s.named(process, p.Object, w); o != nil {
+				e.Uses = append(e.Uses, Use{Param: i, Object: o})
+				ended = append(ended, o)
+			}
+		case api.Address, api.DevArgs, api.Reads, api.Writes, api.Fills:
+			if p.ItemSizes >= 0 {
+				continue
+			}
+			if o, off, found := s.Find(process, w); found {
+				e.Uses = append(e.Uses, Use{Param: i, Object: o, Offset: off})
+			}
+		}
+	}
+	if f.Stream >= 0 {
+		if u, found := e.Use(int(f.Stream)); found {
+			e.Stream = u.Object
+		}
+	}
+	if f.Task == api.Kernel {
+		if u, found := e.Use(0); found {
+			e.Kernel = u.Object.Name
+		}
+	}
+	if !ok {
+		return e
+	}
+	for _, o := range ended {
+		s.end(o, c.Index)
+	}
+	for i := range f.Params {
+		p := &f.Params[i]
+		switch p.Role {
+		case api.New, api.Find:
+			if v, found := out(c, i); found && v != 0 {
+				o := s.made(process, p, v, c)
+				if p.Role == api.New && allocation(p.Object) {
+					o.Size, _ = p.Size.Bytes(f, c.Args)
+					s.ranges(process).add(o)
+				}
+				s.describe(o, f, e)
+				e.Uses = append(e.Uses, Use{Param: i, Object: o})
+			}
+		case api.Place:
+			o := s.made(process, p, c.Args[p.Word], c)
+			e.Uses = append(e.Uses, Use{Param: i, Object: o})
+		}
+	}
+	if f.Ret == api.New && c.Ret != 0 {
+		o := s.made(process, &api.Param{Role: api.New, Object: f.RetObject}, c.Ret, c)
+		e.Uses = append(e.Uses, Use{Param: RetParam, Object: o})
+	}
+	return e
+}
+
+// out returns the word that a call has stored behind a parameter.
+func out(c *format.Call, param int) (uint64, bool) {
+	for _, o := range c.Outs {
+		if int(o.Param) == param {
+			return o.Value, true
+		}
+	}
+	return 0, false
+}
+
+// handle returns the object of a handle, and takes one that nobody has seen being made as older than the trace.
+func (s *State) handle(process uint32, kind api.Object, h uint64) *Object {
+	if h == 0 {
+		return nil
+	}
+	k := key{process, kind, h}
+	if o := s.live[k]; o != nil {
+		return o
+	}
+	return s.create(k, NoCall)
+}
+
+// named is handle, for objects that End parameters name: an allocation must be known.
+func (s *State) named(process uint32, kind api.Object, h uint64) *Object {
+	if allocation(kind) {
+		return s.live[key{process, kind, h}]
+	}
+	return s.handle(process, kind, h)
+}
+
+func (s *State) create(k key, call uint64) *Object {
+	s.objects++
+	o := &Object{ID: s.objects, Kind: k.kind, Handle: k.handle, Process: k.process, Created: call, Ended: NoCall}
+	s.live[k] = o
+	return o
+}
+
+// made returns the object that a call has given out: for New a new one, whatever its handle stood for before.
+func (s *State) made(process uint32, p *api.Param, v uint64, c *format.Call) *Object {
+	k := key{process, p.Object, v}
+	if old := s.live[k]; old != nil {
+		if p.Role == api.Find {
+			return old
+		}
+		s.end(old, c.Index)
+	}
+	return s.create(k, c.Index)
+}
+
+func (s *State) end(o *Object, call uint64) {
+	o.Ended = call
+	delete(s.live, key{o.Process, o.Kind, o.Handle})
+	if allocation(o.Kind) {
+		s.ranges(o.Process).remove(o)
+	}
+}
+
+// describe learns the name and the parent of a new object from the call that made it.
+func (s *State) describe(o *Object, f *api.Func, e *Event) {
+	if o.Parent == nil && len(e.Uses) > 0 && e.Uses[0].Object != o && !allocation(e.Uses[0].Object.Kind) {
+		o.Parent = e.Uses[0].Object
+	}
+	if o.Kind != api.Function || o.Name != "" {
+		return
+	}
+	for _, d := range e.Call.Data {
+		if int(d.Param) < len(f.Params) && f.Params[d.Param].Role == api.String {
+			o.Name = string(d.Bytes)
+		}
+	}
+}
+
+// Find returns the live allocation, of the device or the host, that holds an address, and the address's place in it.
+func (s *State) Find(process uint32, addr uint64) (*Object, uint64, bool) {
+	r := s.allocs[process]
+	if r == nil {
+		return nil, 0, false
+	}
+	return r.find(addr)
+}
+
+// FindEnd is Find for addresses that may also be one past the end of an allocation.
+func (s *State) FindEnd(process uint32, addr uint64) (*Object, uint64, bool) {
+	if o, off, ok := s.Find(process, addr); ok || addr == 0 {
+		return o, off, ok
+	}
+	if o, off, ok := s.Find(process, addr-1); ok && off+1 == o.Size {
+		return o, o.Size, true
+	}
+	return nil, 0, false
+}
+
+// Live returns the allocations that are live, by address.
+func (s *State) Live(process uint32) []*Object {
+	if r := s.allocs[process]; r != nil {
+		return r.sorted
+	}
+	return nil
+}
+
+func (s *State) ranges(process uint32) *ranges {
+	r := s.allocs[process]
+	if r == nil {
+		r = &ranges{}
+		s.allocs[process] = r
+	}
+	return r
+}
+
+// ranges are the live allocations of a process, by address.
+type ranges struct{ sorted []*Object }
+
+// after returns the position of the first allocation that begins beyond an address.
+func (r *ranges) after(addr uint64) int {
+	i, found := slices.BinarySearchFunc(r.sorted, addr, func(o *Object, a uint64) int {
+		switch {
+		case o.Handle < a:
+			return -1
+		case o.Handle > a:
+			return 1
+		}
+		return 0
+	})
+	if found {
+		i++
+	}
+	return i
+}
+
+func (r *ranges) add(o *Object) { r.sorted = slices.Insert(r.sorted, r.after(o.Handle), o) }
+
+func (r *ranges) remove(o *Object) {
+	if i := r.after(o.Handle) - 1; i >= 0 && r.sorted[i] == o {
+		r.sorted = slices.Delete(r.sorted, i, i+1)
+	}
+}
+
+func (r *ranges) find(addr uint64) (*Object, uint64, bool) {
+	i := r.after(addr) - 1
+	if i < 0 {
+		return nil, 0, false
+	}
+	o := r.sorted[i]
+	if off := addr - o.Handle; off < o.Size {
+		return o, off, true
+	}
+	return nil, 0, false
+}
