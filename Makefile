@@ -13,7 +13,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 SHIM_FLAGS := -fPIC -fvisibility=hidden -ffreestanding -fno-stack-protector -fno-builtin -nostdlib -shared -Wl,-z,now -Wl,-z,noexecstack
 FACE_FLAGS := -fPIC -fvisibility=hidden -shared -Isim/libascendcl/include -Wl,-soname,libascendcl.so
 
-HEADERS := $(wildcard api/acl/include/acl/*.h sim/libascendcl/*.h sim/libascendcl/include/aclsim/*.h probe/shim/*.h replay/player/*.h examples/common/*.h examples/kernels/*.h)
+HEADERS := $(wildcard api/acl/include/acl/*.h sim/libascendcl/*.h sim/libascendcl/include/aclsim/*.h probe/shim/*.h replay/player/*.h examples/*/*.h)
 SIM_GO  := $(shell find api sim -name '*.go' -not -name '*_test.go' 2>/dev/null)
 
 PROGRAMS := vector_add matmul_pipeline tiny_decoder
@@ -57,12 +57,8 @@ bin/examples/hello: examples/hello.c lib/libascendcl.so $(HEADERS)
 	@mkdir -p bin/examples
 	$(CC) $(CFLAGS) -o $@ $< $(EXAMPLE_LIBS)
 
-$(PROGRAMS:%=bin/examples/%): bin/examples/%: examples/%/main.cpp lib/libascendcl.so $(HEADERS)
-	@mkdir -p bin/examples
-	$(CXX) -std=c++17 -O2 -g $(WARN) -ffp-contract=off -Iapi/acl/include -Iexamples/common -o $@ $< $(EXAMPLE_LIBS)
-
 # A kernel is compiled twice: the object is what the program loads as its binary, the library is what the simulator runs.
-KERNEL_FLAGS := $(CFLAGS) -ffp-contract=off -fPIC -Isim/libascendcl/include -Iexamples/common
+KERNEL_FLAGS := $(CFLAGS) -ffp-contract=off -fPIC -Isim/libascendcl/include
 
 bin/examples/%.o: examples/kernels/%.c $(HEADERS)
 	@mkdir -p bin/examples
@@ -70,7 +66,7 @@ bin/examples/%.o: examples/kernels/%.c $(HEADERS)
 
 bin/examples/%.so: examples/kernels/%.c $(HEADERS)
 	@mkdir -p bin/examples
-	$(CC) $(KERNEL_FLAGS) -shared -o $@ $< -lm
+	$(CC) $(KERNEL_FLAGS) -shared -Wl,-Bsymbolic -o $@ $< -lm
 
 generate:
 	$(GO) run ./internal/cmd/apigen
@@ -99,3 +95,9 @@ soak: build
 
 clean:
 	rm -rf bin lib build internal/artifacts/files
+
+# Last, since it concerns every rule behind it: a program is all the sources of its folder.
+.SECONDEXPANSION:
+$(PROGRAMS:%=bin/examples/%): $$(wildcard examples/$$(@F)/*.cpp) lib/libascendcl.so $(HEADERS)
+	@mkdir -p bin/examples
+	$(CXX) -std=c++17 -O2 -g $(WARN) -ffp-contract=off -Iapi/acl/include -o $@ $(filter %.cpp,$^) $(EXAMPLE_LIBS)

@@ -121,6 +121,8 @@ func (b *blobReader) extent(dst []byte, p place, n int) ([]byte, error) {
 	switch p.chunk {
 	case extentHole:
 		return append(dst, make([]byte, n)...), nil
+	case extentUnkept:
+		return dst, fmt.Errorf("%s: %w", b.r.file.Path(), ErrNotKept)
 	case extentLost:
 		return dst, fmt.Errorf("%s: content of a blob could not be written when the trace was recorded", b.r.file.Path())
 	}
@@ -175,7 +177,7 @@ func (r *Reader) BlobInfo(id BlobID) (hash [16]byte, size, stored uint64, err er
 	for _, p := range e.extents {
 		n := min(left, extentSize)
 		left -= n
-		if c := r.byOffset[int64(p.chunk)]; c != nil && p.chunk > extentLost && c.RawLen > 0 {
+		if c := r.byOffset[int64(p.chunk)]; c != nil && p.chunk > extentUnkept && c.RawLen > 0 {
 			stored += n * uint64(c.StoredLen) / uint64(c.RawLen)
 		}
 	}

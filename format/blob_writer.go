@@ -26,7 +26,7 @@ type blobRow struct {
 	extents []uint32 // positions in blobWriter.places
 }
 
-// place is where an extent lies; chunk is its offset in the file, or extentHole or extentLost.
+// place is where an extent lies; chunk is its offset in the file, or one of the values of layout.go.
 type place struct {
 	chunk uint64
 	at    uint32
@@ -39,6 +39,7 @@ type blobWriter struct {
 	file    *container.Writer
 	codec   container.Codec
 	keys    map[blobKey]BlobID
+	unkept  map[blobKey]BlobID // known by hash alone; the same content may be stored for another reason
 	extents map[blobKey]uint32
 	places  []place
 	count   atomic.Uint32 // blobs so far; changed under mu
@@ -50,8 +51,8 @@ type blobWriter struct {
 
 func newBlobWriter(file *container.Writer, codec container.Codec) *blobWriter {
 	return &blobWriter{
-		file: file, codec: codec, keys: map[blobKey]BlobID{}, extents: map[blobKey]uint32{},
-		places: []place{{chunk: extentHole}},
+		file: file, codec: codec, keys: map[blobKey]BlobID{}, unkept: map[blobKey]BlobID{}, extents: map[blobKey]uint32{},
+		places: []place{{chunk: extentHole}, {chunk: extentUnkept}},
 	}
 }
 
@@ -79,6 +80,29 @@ func (w *blobWriter) put(b []byte) (BlobID, error) {
 		extents = append(extents, at)
 	}
 	return w.add(key, extents)
+}
+
+// name enters a blob of which only the key is wanted.
+func (w *blobWriter) name(key blobKey) (BlobID, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if id, ok := w.keys[key]; ok {
+		return id, nil
+	}
+	if id, ok := w.unkept[key]; ok {
+		return id, nil
+	}
+	if w.count.Load() == math.MaxUint32-1 {
+		return 0, errBlobs
+	}
+	id := BlobID(w.count.Add(1))
+	w.unkept[key] = id
+	extents := make([]uint32, (key.size+extentSize-1)/extentSize)
+	for i := range extents {
+		extents[i] = 1
+	}
+	w.fresh = append(w.fresh, blobRow{key, extents})
+	return id, nil
 }
 
 // known returns the number of blobs in the table.
@@ -238,6 +262,7 @@ type Blobber struct {
 	hash    *xxh3.Hasher
 	size    uint64
 	extents []uint32
+	unkept  bool // only the key is wanted
 	err     error
 }
 
@@ -246,6 +271,13 @@ var extentPool = sync.Pool{New: func() any { return new([extentSize]byte) }}
 // Blobber starts a payload that arrives in pieces.
 func (w *Writer) Blobber() *Blobber {
 	return &Blobber{w: w, buf: extentPool.Get().(*[extentSize]byte)[:0], hash: xxh3.New()}
+}
+
+// Hasher starts a payload that arrives in pieces and of which only hash and length are kept.
+func (w *Writer) Hasher() *Blobber {
+	b := w.Blobber()
+	b.unkept = true
+	return b
 }
 
 // Write adds a piece. After an error the payload can't be completed.
@@ -265,6 +297,10 @@ func (b *Blobber) Write(p []byte) (int, error) {
 
 func (b *Blobber) flush() {
 	b.hash.Write(b.buf)
+	if b.unkept {
+		b.buf = b.buf[:0]
+		return
+	}
 	at, err := b.w.blobs.extent(b.buf, xxh3.Hash128(b.buf))
 	b.extents = append(b.extents, at)
 	b.buf = b.buf[:0]
@@ -279,6 +315,10 @@ func (b *Blobber) Close() (BlobID, error) {
 	defer b.release()
 	if b.err != nil {
 		return 0, b.err
+	}
+	if b.unkept {
+		b.flush()
+		return b.w.blobs.name(blobKey{b.hash.Sum128(), b.size})
 	}
 	if len(b.extents) == 0 {
 		return b.w.blobs.put(b.buf)

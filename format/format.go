@@ -11,6 +11,7 @@
 package format
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -39,7 +40,7 @@ type Call struct {
 	Ret    uint64   // return register as is; 0 when unfinished or void
 	Args   []uint64 // one word for each argument slot; as many as the function's Words
 	Outs   []Out    // at most one for each parameter, by ascending parameter
-	Data   []Data   // what lay behind pointers, in the order it was written; see Reader.DataOf for what came later
+	Data   []Data   // what lay behind pointers, in the order it was written; Reader.DataOf has also what lies in later chunks
 }
 
 // An Out is a value of at most 8 bytes that the call wrote through a pointer.
@@ -75,7 +76,7 @@ type Status uint8
 
 const (
 	Whole    Status = 0 // all of it
-	HashOnly Status = 1 // its hash and length; the content was not kept
+	HashOnly Status = 1 // its hash and length, as those of Blob, whose content was not kept
 	Missing  Status = 2 // nothing; Reason tells why
 )
 
@@ -157,3 +158,6 @@ type (
 
 // ErrTruncated is returned for a file that ends before anything in it can be read.
 var ErrTruncated = container.ErrTruncated
+
+// ErrNotKept is returned for the content of a payload of which only hash and length were recorded.
+var ErrNotKept = errors.New("only the hash of the payload was recorded")

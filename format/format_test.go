@@ -3,6 +3,7 @@ package format
 import (
 	"bytes"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -13,7 +14,7 @@ func TestRoundTrip(t *testing.T) {
 		"default": nil, "none": {Compression: NoCompression}, "zstd": {Compression: Zstd},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for seed := range uint64(8) {
+			for seed := range uint64(4) {
 				roundTrip(t, seed, opts)
 			}
 		})
@@ -258,5 +259,124 @@ func TestBlobs(t *testing.T) {
 	}
 	if _, err := rd.Blob(99); err == nil {
 		t.Fatal("blob 99 exists")
+	}
+}
+
+// A call with more data than a block holds is read whole by DataOf.
+func TestLargeCall(t *testing.T) {
+	path := tempFile(t)
+	w := create(t, path, nil)
+	r := newRandom(3)
+	c := &Call{Func: 3, Start: 1, End: 2}
+	for i := range 6000 {
+		c.Data = append(c.Data, Data{Item: uint32(i), Bytes: r.bytes(InlineLimit), Len: InlineLimit, Time: 1})
+	}
+	if _, err := w.Call(c); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	rd := open(t, path)
+	data, err := rd.DataOf(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(data) != len(c.Data) {
+		t.Fatalf("%d pieces, want %d", len(data), len(c.Data))
+	}
+	for i := range data {
+		if data[i].Item != uint32(i) || !bytes.Equal(data[i].Bytes, c.Data[i].Bytes) {
+			t.Fatalf("piece %d differs", i)
+		}
+	}
+}
+
+// Calls and payloads come from several goroutines.
+func TestConcurrentWrite(t *testing.T) {
+	path := tempFile(t)
+	w := create(t, path, nil)
+	const each = 300
+	var wg sync.WaitGroup
+	for thread := range uint32(4) {
+		wg.Go(func() {
+			r := newRandom(uint64(thread))
+			for i := range each {
+				id, err := w.Blob(r.bytes(5000 + i%3))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				c := &Call{Func: 10, Thread: thread, Start: int64(i), End: int64(i), Args: []uint64{uint64(i)}, Data: []Data{{Blob: id}}}
+				if _, err := w.Call(c); err != nil {
+					t.Error(err)
+				}
+				if i%50 == 0 {
+					if err := w.Flush(); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	rd := open(t, path)
+	var next [4]uint64
+	for c, err := range rd.Calls(nil) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Args[0] != next[c.Thread] {
+			t.Fatalf("thread %d: call %d, want %d", c.Thread, c.Args[0], next[c.Thread])
+		}
+		next[c.Thread]++
+		if _, err := rd.Blob(c.Data[0].Blob); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if next != [4]uint64{each, each, each, each} {
+		t.Fatal(next)
+	}
+}
+
+// A write that fails costs the block and is accounted for; the file before it and after it is whole.
+func TestWriteFails(t *testing.T) {
+	path := tempFile(t)
+	w := create(t, path, nil)
+	call := func(n int) {
+		for range n {
+			if _, err := w.Call(&Call{Func: 3, Start: 5, End: 9}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	call(3)
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	call(4)
+	w.lose(w.block)
+	w.block.reset(w.next)
+	call(5)
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	rd := open(t, path)
+	if got := indexes(t, rd); !slices.Equal(got, []uint64{0, 1, 2, 7, 8, 9, 10, 11}) {
+		t.Fatalf("calls %v", got)
+	}
+	want := []Gap{{Thread: NoThread, From: 5, To: 9, Calls: 4, Reason: WriteFailed}}
+	if d := cmp.Diff(want, rd.Gaps()); d != "" {
+		t.Fatal(d)
+	}
+	counts, err := rd.Counts()
+	if err != nil || counts.Calls != 8 || counts.GapCalls != 4 {
+		t.Fatalf("%+v, %v", counts, err)
+	}
+	if report, err := Check(path, nil); err != nil || len(report.Problems) > 0 {
+		t.Fatalf("%+v, %v", report, err)
 	}
 }

@@ -54,11 +54,12 @@ const (
 	blobHi   = 1
 	blobSize = 2
 
-	extentChunk = 0 // offset of the chunk in the file, or one of the two values below
+	extentChunk = 0 // offset of the chunk in the file, or one of the values below
 	extentPlace = 1 // offset in the unpacked content of the chunk
 
-	extentHole = 0 // zeros
-	extentLost = 1 // could not be written
+	extentHole   = 0 // zeros
+	extentLost   = 1 // could not be written
+	extentUnkept = 2 // only the hash was wanted
 )
 
 // Table and fields of a gap chunk.

@@ -371,6 +371,9 @@ func (c *Counts) add(f FuncCount) {
 // Close closes the file. What the Reader gave stays usable.
 func (r *Reader) Close() error { return r.file.Close() }
 
+// Path returns the name that the trace was opened by.
+func (r *Reader) Path() string { return r.file.Path() }
+
 // Meta says what was recorded. It must not be changed; nor must the tables below.
 func (r *Reader) Meta() *Meta          { return r.meta }
 func (r *Reader) Schema() *Schema      { return r.schema }

@@ -253,7 +253,12 @@ func (w *Writer) Call(c *Call) (uint64, error) {
 	c.Index = index
 	w.count(f, c)
 	w.block.call(c, f.Words)
+	var err error
 	for i := range c.Data {
+		// A call with thousands of buffers may fill the block; what follows is then data of an earlier chunk.
+		if w.block.full() {
+			err = errors.Join(err, w.flushBlock())
+		}
 		d := &c.Data[i]
 		d.Call = index
 		if d.Time == 0 {
@@ -262,9 +267,9 @@ func (w *Writer) Call(c *Call) (uint64, error) {
 		w.block.data(d, c.Func)
 	}
 	if w.block.full() {
-		return index, w.flushBlock()
+		err = errors.Join(err, w.flushBlock())
 	}
-	return index, nil
+	return index, err
 }
 
 func (w *Writer) count(f *Function, c *Call) {

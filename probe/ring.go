@@ -211,31 +211,45 @@ func monotonic() int64 {
 	return ts.Nano()
 }
 
-// Drain hands on what has been written since the last time and reports whether there was anything.
-func (s *Session) Drain(sink Sink) (bool, error) {
+// Load says how much there was to drain.
+type Load int
+
+const (
+	Idle    Load = iota // nothing
+	Light               // rings were mostly empty: the programs are better left alone for a while, since reading what they write next costs them
+	Pressed             // a ring was more than a quarter full
+)
+
+// Drain hands on what has been written since the last time.
+func (s *Session) Drain(sink Sink) (Load, error) {
 	s.clock.adjust()
 	if err := s.open(sink); err != nil {
-		return false, err
+		return Idle, err
 	}
-	any := false
+	load := Idle
 	for _, r := range s.rings {
 		n, err := r.drain(s, sink, false)
 		if err != nil {
-			return any, err
+			return load, err
 		}
-		any = any || n
+		switch {
+		case n > r.size/4:
+			load = Pressed
+		case n > 0:
+			load = max(load, Light)
+		}
 	}
-	return any, nil
+	return load, nil
 }
 
 // Finish hands on what programs that have died have left: their last calls, finished or not, and what they lost.
 func (s *Session) Finish(sink Sink) error {
 	for {
-		any, err := s.Drain(sink)
+		load, err := s.Drain(sink)
 		if err != nil {
 			return err
 		}
-		if !any {
+		if load == Idle {
 			break
 		}
 	}
@@ -356,10 +370,10 @@ func (r *ring) close() {
 	}
 }
 
-// drain hands on the finished records of a ring; with final, the unfinished one too.
-func (r *ring) drain(s *Session, sink Sink, final bool) (bool, error) {
+// drain hands on the finished records of a ring, and returns their bytes; with final, the unfinished one too.
+func (r *ring) drain(s *Session, sink Sink, final bool) (uint64, error) {
 	if r.mem == nil || r.done {
-		return false, nil
+		return 0, nil
 	}
 	head := r.head.head.Load()
 	start := r.pos
@@ -372,13 +386,13 @@ func (r *ring) drain(s *Session, sink Sink, final bool) (bool, error) {
 		}
 		size := uint64(le.Uint32(b))
 		if size < 8 || size%8 != 0 || size > r.size {
-			return false, r.broken(sink, s)
+			return 0, r.broken(sink, s)
 		}
 		if err := r.record(s, sink, b[:size], state); err != nil {
 			if errors.Is(err, errRing) {
-				return false, r.broken(sink, s)
+				return 0, r.broken(sink, s)
 			}
-			return false, err
+			return 0, err
 		}
 		r.pos += size
 		// Space is given back now and then, so that a program that waits does not wait for the whole ring.
@@ -391,7 +405,7 @@ func (r *ring) drain(s *Session, sink Sink, final bool) (bool, error) {
 		}
 	}
 	r.head.tail.Store(r.pos)
-	return r.pos != start, nil
+	return r.pos - start, nil
 }
 
 // broken gives up a ring whose content makes no sense: the program has written over it.

@@ -45,9 +45,25 @@ type partKey struct {
 
 type thread struct {
 	index uint32
-	// calls that may still get payloads, by sequence number: their number in the file
-	open map[uint64]uint64
+	// calls that may still get payloads, by sequence number
+	open map[uint64]*openCall
 	next uint64 // sequence number of the next call
+}
+
+// openCall is a call that may still get payloads.
+type openCall struct {
+	index  uint64 // in the file
+	fn     *api.Func
+	left   int    // payloads to come; less than 0 where nothing tells how many
+	result int    // the parameter with an asynchronous result that has not come, -1 for none
+	addr   uint64 // of that result, and its length
+	len    uint64
+}
+
+// copied reports whether a parameter of an open call is what a copy moves, and not what describes the call.
+func (t *thread) copied(seq uint64, param uint8) bool {
+	f := t.open[seq].fn
+	return int(param) < len(f.Params) && (f.Params[param].Role == api.Reads || f.Params[param].Role == api.Writes)
 }
 
 type part struct {
@@ -105,7 +121,7 @@ func (b *builder) thread(k threadKey) (*thread, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &thread{index: i, open: map[uint64]uint64{}}
+	t := &thread{index: i, open: map[uint64]*openCall{}}
 	b.threads[k] = t
 	return t, nil
 }
@@ -151,12 +167,15 @@ func (b *builder) Call(c *probe.Call) error {
 	}
 	b.calls++
 	t.next = c.Seq + 1
-	if b.expects(f, c.Words) {
-		t.open[c.Seq] = index
+	if f.RetError && int32(c.Ret) != 0 || c.Unfinished() {
+		return nil
+	}
+	if oc := b.expects(f, c.Words); oc != nil {
+		oc.index = index
+		t.open[c.Seq] = oc
 	}
 	ck := callKey{k, c.Seq}
 	for _, p := range b.early[ck] {
-		t.open[c.Seq] = index
 		if err := b.Payload(&p); err != nil {
 			return err
 		}
@@ -195,27 +214,54 @@ func data(p *probe.Piece) format.Data {
 	return d
 }
 
-// expects reports whether payloads of a call may come after it.
-func (b *builder) expects(f *api.Func, words []uint64) bool {
+// expects returns what payloads of a call may come after it, nil for none.
+func (b *builder) expects(f *api.Func, words []uint64) *openCall {
+	oc := &openCall{fn: f, result: -1}
+	host := func(p *api.Param) bool {
+		a := words[p.Word]
+		return a != 0 && (a < b.model.Device.From || a >= b.model.Device.To)
+	}
 	for i := range f.Params {
 		p := &f.Params[i]
 		switch p.Role {
 		case api.Reads, api.Writes:
 			if p.ItemSizes >= 0 {
-				return true
+				oc.left = -1 << 30
+				continue
 			}
-			if a := words[p.Word]; a != 0 && (a < b.model.Device.From || a >= b.model.Device.To) {
-				return true
+			n, ok := p.Size.Bytes(f, words)
+			if !host(p) || ok && n == 0 {
+				continue
+			}
+			oc.left++
+			if p.Role == api.Writes && f.Stream >= 0 {
+				oc.result, oc.addr, oc.len = i, words[p.Word], n
 			}
 		case api.File:
-			return true
+			if words[p.Word] != 0 {
+				oc.left++
+			}
 		case api.In:
-			if n, ok := p.Size.Bytes(f, words); !ok || n > format.InlineLimit {
-				return true
+			if n, ok := p.Size.Bytes(f, words); words[p.Word] != 0 && (!ok || n > format.InlineLimit) {
+				oc.left++
 			}
 		}
 	}
-	return false
+	if oc.left == 0 {
+		return nil
+	}
+	return oc
+}
+
+// came notes that a payload of an open call is complete, or known to be missing.
+func (t *thread) came(seq uint64, param uint8) {
+	oc := t.open[seq]
+	if oc.result == int(param) {
+		oc.result = -1
+	}
+	if oc.left--; oc.left == 0 {
+		delete(t.open, seq)
+	}
 }
 
 func (b *builder) Payload(p *probe.Payload) error {
@@ -225,7 +271,7 @@ func (b *builder) Payload(p *probe.Payload) error {
 		return err
 	}
 	ck := callKey{k, p.Seq}
-	index, ok := t.open[p.Seq]
+	call, ok := t.open[p.Seq]
 	if !ok {
 		if p.Seq >= t.next {
 			q := *p
@@ -234,6 +280,7 @@ func (b *builder) Payload(p *probe.Payload) error {
 		}
 		return nil
 	}
+	index := call.index
 	pk := partKey{ck, p.Param, p.Item, p.Dir}
 	cur := b.parts[pk]
 	if p.Missing != probe.Present {
@@ -243,6 +290,7 @@ func (b *builder) Payload(p *probe.Payload) error {
 		delete(b.parts, pk)
 		d := data(&p.Piece)
 		d.Call, d.Time = index, b.time(p.Time)
+		t.came(p.Seq, p.Param)
 		return b.w.Data(&d)
 	}
 	if cur == nil {
@@ -252,15 +300,20 @@ func (b *builder) Payload(p *probe.Payload) error {
 		cur = &part{data: data(&p.Piece)}
 		cur.data.Call, cur.data.Time = index, b.time(p.Time)
 		b.parts[pk] = cur
-		if p.Len > format.InlineLimit {
+		switch {
+		case b.hashOnly && t.copied(p.Seq, p.Param):
+			cur.data.Status, cur.blob = format.HashOnly, b.w.Hasher()
+		case p.Len > format.InlineLimit:
 			cur.blob = b.w.Blobber()
 		}
 	}
 	if p.Offset != cur.got {
+		t.came(p.Seq, p.Param)
 		return b.abandon(pk, cur, format.Dropped)
 	}
 	if b.maxSize > 0 && b.w.Size() > b.maxSize {
 		b.cut = true
+		t.came(p.Seq, p.Param)
 		return b.abandon(pk, cur, format.LimitReached)
 	}
 	cur.got += uint64(len(p.Bytes))
@@ -273,6 +326,7 @@ func (b *builder) Payload(p *probe.Payload) error {
 		return nil
 	}
 	delete(b.parts, pk)
+	t.came(p.Seq, p.Param)
 	if cur.blob != nil {
 		if cur.data.Blob, err = cur.blob.Close(); err != nil {
 			return err
@@ -303,8 +357,21 @@ func (b *builder) Gap(g *probe.Gap) error {
 // finish records what will never be complete.
 func (b *builder) finish() error {
 	for k, p := range b.parts {
+		b.threads[k.threadKey].came(k.seq, k.param)
 		if err := b.abandon(k, p, format.Dropped); err != nil {
 			return fmt.Errorf("payload of call %d: %w", p.data.Call, err)
+		}
+	}
+	for _, t := range b.threads {
+		for _, oc := range t.open {
+			if oc.result < 0 {
+				continue
+			}
+			d := format.Data{Call: oc.index, Param: uint8(oc.result), Dir: format.DirOut, Status: format.Missing, Reason: format.NeverSynchronized,
+				Addr: oc.addr, Len: oc.len, Time: b.last}
+			if err := b.w.Data(&d); err != nil {
+				return fmt.Errorf("result of call %d: %w", oc.index, err)
+			}
 		}
 	}
 	return nil

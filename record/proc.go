@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"debug/elf"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -102,6 +104,18 @@ func simulated(path string) (yes bool) {
 		}
 	}
 	return false
+}
+
+// find returns the file of a program, as the shell would find it.
+func find(program string) (string, error) {
+	path, err := exec.LookPath(program)
+	if err == nil {
+		return path, nil
+	}
+	for next := errors.Unwrap(err); next != nil; next = errors.Unwrap(err) {
+		err = next // the innermost says it in the fewest words
+	}
+	return "", fmt.Errorf("program %s: %w", program, err)
 }
 
 // executable checks that a file is a program that this kernel can start, since the error of exec says little.

@@ -112,8 +112,8 @@ func prepare(opts *Options) (*recorder, error) {
 		o.Env = os.Environ()
 	}
 	var err error
-	if r.path, err = exec.LookPath(o.Command[0]); err != nil {
-		return nil, fmt.Errorf("program %s: %w", o.Command[0], errors.Unwrap(err))
+	if r.path, err = find(o.Command[0]); err != nil {
+		return nil, err
 	}
 	if err := executable(r.path); err != nil && (o.Probe == "shim" || !strings.Contains(err.Error(), "statically")) {
 		return nil, err
@@ -360,7 +360,7 @@ func (r *recorder) drain(s *probe.Session, exited <-chan struct{}) error {
 			err := s.Finish(r.b)
 			return errors.Join(err, r.b.finish())
 		}
-		any, err := s.Drain(r.b)
+		load, err := s.Drain(r.b)
 		if err != nil {
 			return err
 		}
@@ -371,12 +371,11 @@ func (r *recorder) drain(s *probe.Session, exited <-chan struct{}) error {
 			}
 			flushed = time.Now()
 		}
-		if !any {
-			select {
-			case <-exited:
-				time.Sleep(time.Millisecond)
-			case <-time.After(time.Millisecond):
-			}
+		switch load {
+		case probe.Idle:
+			time.Sleep(time.Millisecond)
+		case probe.Light:
+			time.Sleep(200 * time.Microsecond)
 		}
 	}
 }
@@ -526,9 +525,9 @@ func RunSimulated(command []string, stdout, stderr *os.File) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	path, err := exec.LookPath(command[0])
+	path, err := find(command[0])
 	if err != nil {
-		return 0, fmt.Errorf("program %s: %w", command[0], errors.Unwrap(err))
+		return 0, err
 	}
 	r := recorder{o: Options{Command: command, Stdout: stdout, Stderr: stderr}, path: path}
 	cmd := r.command(context.Background(), Simulate(os.Environ(), dir))

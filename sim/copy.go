@@ -43,6 +43,9 @@ func (s *Sim) checkSide(addr, n uint64, device, pinned bool) error {
 	if device {
 		return fmt.Errorf("%d bytes at %#x do not lie on a device", n, addr)
 	}
+	if addr < pageSize {
+		return fmt.Errorf("%#x is no address", addr)
+	}
 	h, ok := s.host.find(addr)
 	if ok && n > h.end()-addr || pinned && !ok {
 		return fmt.Errorf("%d bytes at %#x do not lie in one host allocation", n, addr)

@@ -25,6 +25,7 @@ type task struct {
 	always bool
 	// drop is called instead of run where the task does not run; may be nil.
 	drop func()
+	at   time.Duration // device time at which it was submitted
 }
 
 // stream runs its tasks one after the other, on a goroutine that lives while there is work. There is no order among
@@ -112,6 +113,7 @@ func (s *stream) submit(k task) (uint32, *failure) {
 		s.wait(room, forever)
 		s.mu.Lock()
 	}
+	k.at = s.ctx.dev.sim.clock.now()
 	s.submitted++
 	id := s.ctx.dev.tasks.Add(1)
 	s.queue = append(s.queue, k)
@@ -160,6 +162,9 @@ func (s *stream) serve() {
 	}
 }
 
+// execute runs a task, or drops it. On the device it begins when the task before it ended, or when it was submitted if
+// that was later: what this host needs to get to it is not counted. It takes as long as the cost model says, or as long as
+// the host needed where that is longer.
 func (s *stream) execute(k task, failed bool) (f *failure) {
 	if failed && !k.always {
 		if k.drop != nil {
@@ -168,16 +173,16 @@ func (s *stream) execute(k task, failed bool) (f *failure) {
 		return nil
 	}
 	clk := &s.ctx.dev.sim.clock
-	s.time = max(s.time, clk.now())
+	s.time = max(s.time, k.at)
+	began := clk.now()
 	var d time.Duration
 	if err := guard(func() { d, f = k.run(s) }); err != nil {
 		return failedAt(err)
 	}
-	if d == 0 {
-		return f
+	if d > 0 {
+		s.time += max(d, clk.now()-began)
+		clk.sleepUntil(s.time, s.stop)
 	}
-	s.time = max(s.time+d, clk.now())
-	clk.sleepUntil(s.time, s.stop)
 	return f
 }
 

@@ -25,12 +25,13 @@ type Task struct {
 	Bytes uint64 // copied or filled
 }
 
-// Lane is a stream, or the default stream of a process.
+// Lane is a stream, the default stream of a process, or what its calls have done themselves without a stream.
 type Lane struct {
-	Process uint32
-	Stream  *Object // nil: the default stream
-	Name    string
-	Tasks   int
+	Process     uint32
+	Stream      *Object // nil: the default stream
+	Synchronous bool    // no stream: done before the calls returned
+	Name        string
+	Tasks       int
 }
 
 // A HostCall is a call on the thread that made it, as much as a viewer shows.
@@ -85,8 +86,9 @@ func Load(r *format.Reader, m *api.Model) (*Timeline, error) {
 }
 
 type laneKey struct {
-	process uint32
-	stream  *Object
+	process     uint32
+	stream      *Object
+	synchronous bool
 }
 
 type lane struct {
@@ -142,24 +144,26 @@ func (l *loader) call(process uint32, c *format.Call) {
 	t.Calls = append(t.Calls, h)
 }
 
-func (l *loader) lane(process uint32, stream *Object) *lane {
-	k := laneKey{process, stream}
+func (l *loader) lane(k laneKey) *lane {
 	if ln := l.lanes[k]; ln != nil {
 		return ln
 	}
 	ln := &lane{index: len(l.t.Lanes)}
 	l.lanes[k] = ln
 	name := "default stream"
-	if stream != nil {
-		n := 0
+	switch {
+	case k.synchronous:
+		name = "synchronous"
+	case k.stream != nil:
+		n := 1
 		for _, x := range l.t.Lanes {
-			if x.Process == process && x.Stream != nil {
+			if x.Process == k.process && x.Stream != nil {
 				n++
 			}
 		}
-		name = fmt.Sprintf("stream %d", n+1)
+		name = fmt.Sprintf("stream %d", n)
 	}
-	l.t.Lanes = append(l.t.Lanes, Lane{Process: process, Stream: stream, Name: name})
+	l.t.Lanes = append(l.t.Lanes, Lane{Process: k.process, Stream: k.stream, Synchronous: k.synchronous, Name: name})
 	return ln
 }
 
@@ -182,7 +186,7 @@ func (l *loader) task(process uint32, e *Event) {
 			}
 		}
 	}
-	ln := l.lane(process, e.Stream)
+	ln := l.lane(laneKey{process, e.Stream, f.Stream < 0})
 	task.Lane = ln.index
 	l.t.Lanes[ln.index].Tasks++
 	if f.Stream < 0 {
@@ -210,10 +214,10 @@ func (l *loader) sync(process uint32, e *Event) {
 			}
 		}
 	case api.SyncStream:
-		l.complete(l.lane(process, l.syncStream(e)), len(l.t.Tasks), e.Call.End)
+		l.complete(l.lane(laneKey{process: process, stream: l.syncStream(e)}), len(l.t.Tasks), e.Call.End)
 	case api.PollStream:
 		if l.polled(e) {
-			l.complete(l.lane(process, e.Stream), len(l.t.Tasks), e.Call.End)
+			l.complete(l.lane(laneKey{process: process, stream: e.Stream}), len(l.t.Tasks), e.Call.End)
 		}
 	case api.SyncEvent:
 		l.event(e)

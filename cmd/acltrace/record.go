@@ -13,7 +13,7 @@ import (
 
 func (a *app) recordCmd() *cobra.Command {
 	o := record.Options{Model: acl.Model, Version: version, Stdout: a.stdout, Stderr: a.stderr}
-	var payload, policy, maxSize string
+	var payload, policy, maxSize, ringSize string
 	var quiet bool
 	c := &cobra.Command{
 		Use:   "record [flags] -- PROGRAM [ARGUMENT …]",
@@ -47,6 +47,11 @@ The program's own exit code is passed on. 125 means that it was not run: recordi
 			if o.MaxSize, err = size(maxSize); err != nil {
 				return usage("--max-size: %w", err)
 			}
+			ring, err := size(ringSize)
+			if err != nil || ring > 1<<30 {
+				return usage("--ring-size %s: give a size up to 1G, as 8M", ringSize)
+			}
+			o.RingBytes = int(ring)
 			res, err := record.Run(context.Background(), &o)
 			return a.recorded(&o, res, err, quiet)
 		},
@@ -61,6 +66,7 @@ The program's own exit code is passed on. 125 means that it was not run: recordi
 	f.StringVar(&policy, "policy", "drop", "when the recorder is too slow: drop calls, which are counted, or block the program")
 	f.BoolVar(&o.Replayable, "replayable", false, "keep all that a replay needs: --payload full --policy block, no limit of size")
 	f.StringVar(&maxSize, "max-size", "", "size of the trace at which payloads are no longer kept (default a tenth of the free space, at most 10G)")
+	f.StringVar(&ringSize, "ring-size", "8M", "memory between each thread of the program and the recorder")
 	f.BoolVarP(&quiet, "quiet", "q", false, "say nothing at the end")
 	return c
 }

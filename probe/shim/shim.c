@@ -303,10 +303,10 @@ static void small_copy(void *to, const void *from, uint64_t len)
 		((uint8_t *)to)[i] = ((const uint8_t *)from)[i];
 }
 
-void shim_piece(struct shim_call *c, uint8_t param, uint8_t flags, const void *p, uint64_t len, bool ok)
+void shim_any_piece(struct shim_call *c, uint8_t param, uint8_t flags, const void *p, uint64_t len, bool ok)
 {
 	uint64_t padded = round8(len);
-	if (p == NULL || len > shim_t.size / 4 || !grow(c, sizeof(struct piece) + padded))
+	if (len > shim_t.size / 4 || !grow(c, sizeof(struct piece) + padded))
 		return;
 	struct piece *h = (struct piece *)c->end;
 	*h = (struct piece){.param = param, .flags = (uint8_t)(flags | PIECE_BYTES), .len = (uint32_t)len};
@@ -327,11 +327,9 @@ void shim_in(struct shim_call *c, uint8_t param, const void *p, uint64_t len, bo
 		shim_piece(c, param, 0, p, len, ok);
 }
 
-void shim_list(struct shim_call *c, uint8_t param, const void *p, uint32_t elem, bool ok)
+void shim_any_list(struct shim_call *c, uint8_t param, const void *p, uint32_t elem, bool ok)
 {
 	struct { const void *elems; uint64_t n; } l;
-	if (p == NULL)
-		return;
 	if (ok)
 		small_copy(&l, p, sizeof l);
 	else if (!careful_copy(&l, p, sizeof l))

@@ -189,11 +189,37 @@ static inline uint64_t shim_piece_room(const void *p, uint64_t len)
  * Memory into the record of the call, before the real call or after it. Where the call has failed (!ok) nothing says
  * that the memory is readable, and it is read with care.
  */
-void shim_piece(struct shim_call *c, uint8_t param, uint8_t flags, const void *p, uint64_t len, bool ok);
+void shim_any_piece(struct shim_call *c, uint8_t param, uint8_t flags, const void *p, uint64_t len, bool ok);
+
+static inline void shim_piece(struct shim_call *c, uint8_t param, uint8_t flags, const void *p, uint64_t len, bool ok)
+{
+	if (p == NULL)
+		return;
+	/* Argument blocks are mostly small and whole words, and room for them is reserved. */
+	if (__builtin_expect(ok && len <= 256 && (len & 7) == 0 && c->end + sizeof(struct piece) + len <= c->limit, 1)) {
+		typedef uint64_t word __attribute__((may_alias, aligned(1)));
+		struct piece *h = (struct piece *)c->end;
+		*h = (struct piece){.param = param, .flags = (uint8_t)(flags | PIECE_BYTES), .len = (uint32_t)len};
+		uint64_t *to = (uint64_t *)(h + 1);
+		for (uint64_t i = 0; i < len / 8; i++)
+			to[i] = ((const word *)p)[i];
+		c->end += sizeof *h + len;
+		return;
+	}
+	shim_any_piece(c, param, flags, p, len, ok);
+}
+
 /* As shim_piece, nothing where it is larger than RING_INLINE: see shim_large. */
 void shim_in(struct shim_call *c, uint8_t param, const void *p, uint64_t len, bool ok);
 /* The elements behind a structure {pointer, count}. */
-void shim_list(struct shim_call *c, uint8_t param, const void *p, uint32_t elem, bool ok);
+void shim_any_list(struct shim_call *c, uint8_t param, const void *p, uint32_t elem, bool ok);
+
+static inline void shim_list(struct shim_call *c, uint8_t param, const void *p, uint32_t elem, bool ok)
+{
+	if (p != NULL)
+		shim_any_list(c, param, p, elem, ok);
+}
+
 void shim_string(struct shim_call *c, uint8_t param, uint8_t flags, const char *s, uint64_t max, bool ok);
 /* Memory larger than RING_INLINE that a call has read, after shim_exit, as records of its own. */
 void shim_large(uint64_t seq, uint8_t param, uint8_t flags, const void *p, uint64_t len);

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"github.com/acltrace/acltrace/internal/testenv"
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"acltrace": main})
+}
+
+// TestScripts runs the command lines of testdata/script as a user would type them.
+func TestScripts(t *testing.T) {
+	root := testenv.Root(t)
+	if _, err := os.Stat(filepath.Join(root, "lib", "libascendcl.so")); err != nil {
+		t.Skip("the libraries are not built: run `make build`")
+	}
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("ACLTRACE_LIB", filepath.Join(root, "lib"))
+			e.Setenv("EXAMPLES", filepath.Join(root, "bin", "examples"))
+			e.Setenv("ACLSIM_KERNELS", filepath.Join(root, "bin", "examples", "vector_kernels.so")+":"+
+				filepath.Join(root, "bin", "examples", "matmul_kernels.so")+":"+filepath.Join(root, "bin", "examples", "decoder_kernels.so"))
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "flip": flip, "future": future},
+		// A script that fails says how to repair its expected output.
+		UpdateScripts: os.Getenv("UPDATE_SCRIPTS") != "",
+	})
+}
+
+// exits CODE COMMAND … runs a command that must end with the code.
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE COMMAND …")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	err = ts.Exec(args[1], args[2:]...)
+	got := 0
+	if e, ok := err.(*exec.ExitError); ok {
+		got = e.ExitCode()
+	} else if err != nil {
+		ts.Fatalf("%v", err)
+	}
+	if got != want {
+		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+}
+
+// flip FILE OFFSET changes one bit of a file; an offset below 0 counts from the end.
+func flip(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: flip FILE OFFSET")
+	}
+	off, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	path := ts.MkAbs(args[0])
+	b, err := os.ReadFile(path)
+	ts.Check(err)
+	if off < 0 {
+		off += len(b)
+	}
+	b[off] ^= 0x10
+	ts.Check(os.WriteFile(path, b, 0o600))
+}
+
+// future FILE gives a trace a newer major version, with the checksum that such a file has.
+func future(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: future FILE")
+	}
+	path := ts.MkAbs(args[0])
+	b, err := os.ReadFile(path)
+	ts.Check(err)
+	b[8] = 9
+	binary.LittleEndian.PutUint32(b[60:], crc32.Checksum(b[:60], crc32.MakeTable(crc32.Castagnoli)))
+	ts.Check(os.WriteFile(path, b, 0o600))
+}

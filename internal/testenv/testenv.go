@@ -1,0 +1,81 @@
+// Package testenv finds what tests need beside Go code: the built libraries and programs, and a C compiler.
+package testenv
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// Root returns the folder of the repository.
+func Root(t testing.TB) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			if _, err := os.Stat(filepath.Join(dir, "api", "acl", "functions.tsv")); err == nil {
+				return dir
+			}
+		}
+		if dir == filepath.Dir(dir) {
+			t.Fatal("not inside the repository")
+		}
+		dir = filepath.Dir(dir)
+	}
+}
+
+// Built returns the path of something that `make build` makes, relative to the root, and points ACLTRACE_LIB to the
+// built libraries. It skips the test where that has not been run.
+func Built(t testing.TB, name string) string {
+	t.Helper()
+	root := Root(t)
+	path := filepath.Join(root, name)
+	if _, err := os.Stat(path); err != nil {
+		t.Skipf("%s is not built: run `make build`", name)
+	}
+	t.Setenv("ACLTRACE_LIB", filepath.Join(root, "lib"))
+	return path
+}
+
+// Example returns the path of an example and sets the environment in which the simulator finds its kernels.
+func Example(t testing.TB, name string) string {
+	t.Helper()
+	path := Built(t, filepath.Join("bin", "examples", name))
+	kernels := map[string]string{"vector_add": "vector", "matmul_pipeline": "matmul", "tiny_decoder": "decoder"}
+	if k := kernels[name]; k != "" {
+		t.Setenv("ACLSIM_KERNELS", Built(t, filepath.Join("bin", "examples", k+"_kernels.so")))
+	}
+	return path
+}
+
+// CompileC compiles C sources of the test's own into a program that is linked to the simulator, or, with -shared or -c among
+// the flags, into a library or an object.
+func CompileC(t testing.TB, out string, sources []string, flags ...string) string {
+	t.Helper()
+	cc, err := exec.LookPath("cc")
+	if err != nil {
+		t.Skip("no C compiler")
+	}
+	root := Root(t)
+	lib := filepath.Dir(Built(t, "lib/libascendcl.so"))
+	path := filepath.Join(t.TempDir(), out)
+	args := []string{"-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-I" + filepath.Join(root, "api/acl/include"),
+		"-I" + filepath.Join(root, "sim/libascendcl/include"), "-o", path}
+	args = append(args, sources...)
+	shared := false
+	for _, f := range flags {
+		shared = shared || f == "-shared" || f == "-c"
+	}
+	args = append(args, flags...)
+	if !shared {
+		args = append(args, "-L"+lib, "-lascendcl", "-lpthread", "-ldl")
+	}
+	if b, err := exec.Command(cc, args...).CombinedOutput(); err != nil {
+		t.Fatalf("cc %v: %v\n%s", args, err, b)
+	}
+	return path
+}

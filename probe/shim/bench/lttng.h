@@ -1,0 +1,16 @@
+/* The same fields as the shim records of a launch, as tracepoints of LTTng-UST. */
+#undef TRACEPOINT_PROVIDER
+#define TRACEPOINT_PROVIDER acltrace_bench
+#undef TRACEPOINT_INCLUDE
+#define TRACEPOINT_INCLUDE "./lttng.h"
+#if !defined(ACLTRACE_BENCH_LTTNG_H) || defined(TRACEPOINT_HEADER_MULTI_READ)
+#define ACLTRACE_BENCH_LTTNG_H
+#include <lttng/tracepoint.h>
+#include <stdint.h>
+TRACEPOINT_EVENT(acltrace_bench, launch_entry,
+	TP_ARGS(void *, func, uint32_t, blocks, void *, stream, uint8_t *, args, size_t, size),
+	TP_FIELDS(ctf_integer_hex(uint64_t, func, (uint64_t)func) ctf_integer(uint32_t, blocks, blocks)
+		ctf_integer_hex(uint64_t, stream, (uint64_t)stream) ctf_sequence(uint8_t, args, args, size_t, size)))
+TRACEPOINT_EVENT(acltrace_bench, launch_exit, TP_ARGS(int, ret), TP_FIELDS(ctf_integer(int, ret, ret)))
+#endif
+#include <lttng/tracepoint-event.h>

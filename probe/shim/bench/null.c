@@ -1,0 +1,14 @@
+/* A runtime whose functions return at once, to measure what stands before them. */
+#include "acl/acl.h"
+
+aclError aclrtLaunchKernelWithHostArgs(aclrtFuncHandle funcHandle, uint32_t numBlocks, aclrtStream stream, aclrtLaunchKernelCfg *cfg, void *hostArgs, size_t argsSize, aclrtPlaceHolderInfo *placeHolderArray, size_t placeHolderNum)
+{
+	(void)funcHandle, (void)numBlocks, (void)stream, (void)cfg, (void)hostArgs, (void)argsSize, (void)placeHolderArray, (void)placeHolderNum;
+	return ACL_SUCCESS;
+}
+
+aclError aclrtMemcpy(void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind)
+{
+	(void)dst, (void)destMax, (void)src, (void)count, (void)kind;
+	return ACL_SUCCESS;
+}

@@ -1,0 +1,423 @@
+package record_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/testenv"
+	"github.com/acltrace/acltrace/record"
+)
+
+// run records a command and returns the trace, the result and what the program wrote to stdout.
+func run(t *testing.T, o record.Options, command ...string) (*format.Reader, *record.Result, string) {
+	t.Helper()
+	testenv.Built(t, "lib/libacltrace.so")
+	o.Model, o.Output, o.Command, o.Sim = acl.Model, filepath.Join(t.TempDir(), "run.aclt"), command, true
+	out, err := os.Create(filepath.Join(t.TempDir(), "stdout"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	o.Stdout = out
+	res, err := record.Run(context.Background(), &o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res.Incomplete != nil {
+		t.Fatal(res.Incomplete)
+	}
+	b, err := os.ReadFile(out.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return open(t, o.Output), res, string(b)
+}
+
+func open(t *testing.T, path string) *format.Reader {
+	t.Helper()
+	r, err := format.Open(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	return r
+}
+
+func calls(t *testing.T, r *format.Reader) []*format.Call {
+	t.Helper()
+	var cs []*format.Call
+	for c, err := range r.CallsByStart(nil) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		cs = append(cs, c.Clone())
+	}
+	return cs
+}
+
+func count(cs []*format.Call, r *format.Reader) map[string]int {
+	n := map[string]int{}
+	for _, c := range cs {
+		n[r.Schema().FuncName(c.Func)]++
+	}
+	return n
+}
+
+func source(name string) string { return filepath.Join("testdata", name) }
+
+// Every example runs as it does without the recorder, and its trace is whole and sound.
+func TestExamples(t *testing.T) {
+	for _, name := range []string{"hello", "vector_add", "matmul_pipeline", "tiny_decoder"} {
+		t.Run(name, func(t *testing.T) {
+			program := testenv.Example(t, name)
+			r, res, out := run(t, record.Options{Replayable: true}, program)
+			if res.ExitCode != 0 || res.Lost != 0 || res.Unfinished != 0 || res.Processes != 1 {
+				t.Errorf("result %+v", res)
+			}
+			if !strings.Contains(out, name) && name != "hello" {
+				t.Errorf("the program's output is %q", out)
+			}
+			if m := r.Meta(); !r.Complete() || !m.Simulated || !m.Replayable || m.CapturedBy != "shim" {
+				t.Errorf("complete %v, meta %+v", r.Complete(), m)
+			}
+			rep, err := format.Check(r.Path(), nil)
+			if err != nil || len(rep.Problems) > 0 {
+				t.Errorf("check: %v %v", err, rep)
+			}
+			for _, c := range calls(t, r) {
+				if c.Flags != 0 || c.End < c.Start {
+					t.Errorf("call %d: flags %d, from %d to %d", c.Index, c.Flags, c.Start, c.End)
+				}
+				for _, d := range c.Data {
+					if d.Status != format.Whole {
+						t.Errorf("call %d %s: parameter %d is %v: %v", c.Index, r.Schema().FuncName(c.Func), d.Param, d.Status, d.Reason)
+					}
+				}
+			}
+		})
+	}
+}
+
+// A launch of tiny_decoder holds its arguments; the number of launches is the one that the program says it made.
+func TestLaunches(t *testing.T) {
+	r, _, out := run(t, record.Options{}, testenv.Example(t, "tiny_decoder"), "--tokens", "5")
+	n := 0
+	for _, c := range calls(t, r) {
+		if r.Schema().FuncName(c.Func) != "aclrtLaunchKernelWithHostArgs" {
+			continue
+		}
+		n++
+		if len(c.Data) == 0 || c.Data[0].Len != c.Args[5] || uint64(len(c.Data[0].Bytes)) != c.Args[5] {
+			t.Fatalf("call %d: arguments of %d bytes, data %+v", c.Index, c.Args[5], c.Data)
+		}
+	}
+	if !strings.Contains(out, "(2000 launches)") || n != 2000 {
+		t.Errorf("%d launches recorded; the program says: %s", n, out)
+	}
+}
+
+func TestThreads(t *testing.T) {
+	program := testenv.CompileC(t, "threads", []string{source("threads.c")})
+	r, res, _ := run(t, record.Options{Block: true}, program, "8", "5000")
+	cs := calls(t, r)
+	per := map[uint32]int{}
+	last := map[uint32]int64{}
+	for _, c := range cs {
+		per[c.Thread]++
+		if c.Start < last[c.Thread] {
+			t.Fatalf("call %d of thread %d starts before the one before it ends", c.Index, c.Thread)
+		}
+		last[c.Thread] = c.End
+	}
+	if len(cs) != 8*5000+2 || len(per) != 9 || res.Lost != 0 {
+		t.Errorf("%d calls of %d threads, %d lost", len(cs), len(per), res.Lost)
+	}
+}
+
+// A child that is forked before its parent has used the runtime works and is recorded as a process of its own. So is
+// one that is forked after, whose calls the simulator refuses.
+func TestForks(t *testing.T) {
+	program := testenv.CompileC(t, "forks", []string{source("forks.c")})
+	r, res, _ := run(t, record.Options{}, program)
+	if res.ExitCode != 0 {
+		t.Fatalf("exit code %d", res.ExitCode)
+	}
+	n := count(calls(t, r), r)
+	if len(r.Processes()) != 3 || n["aclInit"] != 2 || n["aclrtSetDevice"] != 2 || n["aclrtGetDevice"] != 3 || res.Failed != 1 {
+		t.Errorf("%d processes, calls %v, %d failed", len(r.Processes()), n, res.Failed)
+	}
+}
+
+// A program that dies leaves all its calls.
+func TestAbort(t *testing.T) {
+	r, res, _ := run(t, record.Options{}, testenv.Example(t, "tiny_decoder"), "--crash-after", "777")
+	n := count(calls(t, r), r)
+	if res.ExitCode != 128+int(syscall.SIGABRT) || n["aclrtLaunchKernelWithHostArgs"] != 777 || !r.Complete() {
+		t.Errorf("exit code %d, %d launches, complete %v", res.ExitCode, n["aclrtLaunchKernelWithHostArgs"], r.Complete())
+	}
+	if m := r.Meta(); m.ExitSignal != int(syscall.SIGABRT) {
+		t.Errorf("signal %d in the trace", m.ExitSignal)
+	}
+}
+
+// hang returns a program that hangs in a synchronization.
+func hang(t *testing.T) []string {
+	object := testenv.CompileC(t, "hang.o", []string{source("hang_kernel.c")}, "-c")
+	library := testenv.CompileC(t, "hang.so", []string{source("hang_kernel.c")}, "-shared", "-fPIC")
+	t.Setenv("ACLSIM_KERNELS", library)
+	return []string{testenv.CompileC(t, "hang", []string{source("hang.c")}), object}
+}
+
+// A program that is killed leaves every finished call, and the one that it died in.
+func TestKilled(t *testing.T) {
+	command := hang(t)
+	acltrace := testenv.Built(t, "bin/acltrace")
+	trace := filepath.Join(t.TempDir(), "run.aclt")
+	cmd := exec.Command(acltrace, append([]string{"record", "--sim", "-o", trace, "--"}, command...)...)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	waiting := make([]byte, 8)
+	if _, err := io.ReadFull(out, waiting); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(100 * time.Millisecond)
+	if b, err := exec.Command("pkill", "-KILL", "-x", "-f", command[0]+" "+command[1]).CombinedOutput(); err != nil {
+		t.Fatalf("pkill: %v %s", err, b)
+	}
+	_ = cmd.Wait()
+	if code := cmd.ProcessState.ExitCode(); code != 128+int(syscall.SIGKILL) {
+		t.Errorf("exit code %d", code)
+	}
+	r := open(t, trace)
+	cs := calls(t, r)
+	last := cs[len(cs)-1]
+	if len(cs) != 7 || r.Schema().FuncName(last.Func) != "aclrtSynchronizeStream" || last.Flags != format.Unfinished {
+		t.Errorf("%d calls, the last is %s with flags %d", len(cs), r.Schema().FuncName(last.Func), last.Flags)
+	}
+	for _, c := range cs[:len(cs)-1] {
+		if c.Flags != 0 {
+			t.Errorf("call %d has flags %d", c.Index, c.Flags)
+		}
+	}
+	if !r.Complete() {
+		t.Error("the file has no end")
+	}
+}
+
+// A recorder that is killed or stopped costs data, never the program. What it had written is readable.
+func TestRecorderGone(t *testing.T) {
+	program := testenv.Example(t, "tiny_decoder")
+	acltrace := testenv.Built(t, "bin/acltrace")
+	for name, sig := range map[string]syscall.Signal{"killed": syscall.SIGKILL, "stopped": syscall.SIGSTOP} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			trace := filepath.Join(dir, "run.aclt")
+			done := filepath.Join(dir, "done")
+			cmd := exec.Command(acltrace, "record", "--sim", "--policy", "block", "--ring-size", "64K", "-o", trace, "--",
+				"/bin/sh", "-c", program+" --tokens 60 --sleep-ms 30 --quiet > "+done+".out; echo $? > "+done)
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(1500 * time.Millisecond)
+			if err := cmd.Process.Signal(sig); err != nil {
+				t.Fatal(err)
+			}
+			deadline := time.Now().Add(30 * time.Second)
+			for {
+				if b, err := os.ReadFile(done); err == nil && len(b) > 0 {
+					if got := strings.TrimSpace(string(b)); got != "0" {
+						t.Errorf("the program ended with %s", got)
+					}
+					break
+				}
+				if time.Now().After(deadline) {
+					t.Fatal("the program does not end")
+				}
+				time.Sleep(20 * time.Millisecond)
+			}
+			if sig == syscall.SIGSTOP {
+				_ = cmd.Process.Signal(syscall.SIGCONT)
+			}
+			_ = cmd.Wait()
+			r := open(t, trace)
+			if n := len(calls(t, r)); n < 400 {
+				t.Errorf("%d calls", n)
+			}
+			if r.Complete() != (sig == syscall.SIGSTOP) {
+				t.Errorf("complete %v", r.Complete())
+			}
+			if sig == syscall.SIGSTOP {
+				n := count(calls(t, r), r)
+				var lost uint64
+				for _, g := range r.Gaps() {
+					lost += g.Calls
+				}
+				want := uint64(60*404 - 1)
+				if got := r.Meta(); got.Replayable {
+					t.Error("a trace with gaps says it can be replayed")
+				}
+				if total := uint64(len(calls(t, r))) + lost; lost == 0 || total < want {
+					t.Errorf("%v: %d calls recorded and %d lost, of more than %d", n, len(calls(t, r)), lost, want)
+				}
+			}
+		})
+	}
+}
+
+// A full ring loses calls, and every one of them is counted.
+func TestDropIsCounted(t *testing.T) {
+	program := testenv.CompileC(t, "threads", []string{source("threads.c")})
+	r, res, _ := run(t, record.Options{RingBytes: 64 << 10}, program, "4", "200000")
+	n := uint64(len(calls(t, r)))
+	var lost uint64
+	for _, g := range r.Gaps() {
+		lost += g.Calls
+	}
+	if n+lost != 4*200000+2 || lost != res.Lost {
+		t.Errorf("%d calls and %d lost (%d in the result), of %d made", n, lost, res.Lost, 4*200000+2)
+	}
+	if lost == 0 {
+		t.Skip("the recorder kept up with a ring of 64 KiB")
+	}
+}
+
+// The results of asynchronous copies are what the program had when it had waited for them, and where it never did, or
+// gave the memory back before, the trace says so.
+func TestResults(t *testing.T) {
+	program := testenv.CompileC(t, "result", []string{source("result.c")})
+	r, res, _ := run(t, record.Options{Replayable: true}, program)
+	if res.ExitCode != 0 {
+		t.Fatalf("exit code %d", res.ExitCode)
+	}
+	want := []string{"A", "B", "C", "D", "E", "overwritten", "never synchronized"}
+	var got []string
+	for _, c := range calls(t, r) {
+		if r.Schema().FuncName(c.Func) != "aclrtMemcpyAsync" {
+			continue
+		}
+		data, err := r.DataOf(c.Index)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(data) != 1 || data[0].Dir != format.DirOut || data[0].Len != 8192 {
+			t.Fatalf("call %d: data %+v", c.Index, data)
+		}
+		if data[0].Status == format.Missing {
+			got = append(got, data[0].Reason.String())
+			continue
+		}
+		b, err := r.Blob(data[0].Blob)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(b, bytes.Repeat(b[:1], 8192)) {
+			t.Errorf("call %d: result is not of one letter", c.Index)
+		}
+		got = append(got, string(b[:1]))
+	}
+	if len(got) != len(want) {
+		t.Fatalf("results %v, want %v", got, want)
+	}
+	for i := range want {
+		if got[i] != want[i] && !(strings.HasPrefix(want[i], "overwritten") && strings.HasPrefix(got[i], "overwritten")) {
+			t.Errorf("result %d is %q, want %q", i, got[i], want[i])
+		}
+	}
+}
+
+// Levels of payload.
+func TestPayloadLevels(t *testing.T) {
+	program := testenv.Example(t, "vector_add") // copies of 256 KiB
+	for level, want := range map[record.Payload]format.Reason{record.Small: format.LimitReached, record.None: format.LevelExcluded} {
+		r, _, _ := run(t, record.Options{Payload: level}, program)
+		found := 0
+		for _, c := range calls(t, r) {
+			for _, d := range c.Data {
+				if d.Len == 262144 {
+					found++
+					if d.Status != format.Missing || d.Reason != want {
+						t.Errorf("%s: call %d: %v, %v", level, c.Index, d.Status, d.Reason)
+					}
+				}
+			}
+		}
+		if found == 0 {
+			t.Errorf("%s: no large copy in the trace", level)
+		}
+	}
+	full, _, _ := run(t, record.Options{Payload: record.Full}, program)
+	hashed, _, _ := run(t, record.Options{Payload: record.Hash}, program)
+	a, b := payloads(t, full, format.Whole), payloads(t, hashed, format.HashOnly)
+	if len(a) == 0 || !slices.Equal(a, b) {
+		t.Errorf("hashes of whole payloads %x, without content %x", a, b)
+	}
+	if rep, err := format.Check(hashed.Path(), nil); err != nil || len(rep.Problems) > 0 {
+		t.Errorf("check: %v %v", err, rep)
+	}
+}
+
+// payloads returns the hashes of the large copies.
+func payloads(t *testing.T, r *format.Reader, want format.Status) [][16]byte {
+	t.Helper()
+	var hashes [][16]byte
+	for _, c := range calls(t, r) {
+		for _, d := range c.Data {
+			if d.Len != 262144 {
+				continue
+			}
+			hash, size, _, err := r.BlobInfo(d.Blob)
+			if err != nil || size != d.Len || d.Status != want {
+				t.Fatalf("call %d: %v, %d bytes, %v", c.Index, d.Status, size, err)
+			}
+			hashes = append(hashes, hash)
+			if _, err := r.Blob(d.Blob); errors.Is(err, format.ErrNotKept) != (want == format.HashOnly) {
+				t.Errorf("content of a payload that is %v: %v", want, err)
+			}
+		}
+	}
+	return hashes
+}
+
+// The program's exit code, its environment and its output are its own.
+func TestTransparent(t *testing.T) {
+	testenv.Built(t, "lib/libacltrace.so")
+	_, res, out := run(t, record.Options{}, "/bin/sh", "-c", "echo out; exit 7")
+	if res.ExitCode != 7 || out != "out\n" {
+		t.Errorf("exit code %d, output %q", res.ExitCode, out)
+	}
+	t.Setenv("LD_PRELOAD", testenv.CompileC(t, "other.so", []string{source("threads.c")}, "-shared", "-fPIC"))
+	_, _, out = run(t, record.Options{}, "/bin/sh", "-c", "echo $LD_PRELOAD")
+	if parts := strings.Split(strings.TrimSpace(out), ":"); len(parts) != 2 || !strings.HasSuffix(parts[0], "libacltrace.so") || !strings.HasSuffix(parts[1], "other.so") {
+		t.Errorf("LD_PRELOAD is %q", out)
+	}
+}
+
+// Nothing stays behind in the shared memory.
+func TestNothingLeftBehind(t *testing.T) {
+	before, err := filepath.Glob("/dev/shm/acltrace-*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(t, record.Options{}, testenv.Example(t, "hello"))
+	after, _ := filepath.Glob("/dev/shm/acltrace-*")
+	if len(after) > len(before) {
+		t.Errorf("left behind: %v", after)
+	}
+}

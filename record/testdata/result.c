@@ -1,0 +1,55 @@
+/*
+ * result: asynchronous copies to the host whose results are there only once the program has waited: by the stream, by an
+ * event, by a query, never, and one whose memory was given back before.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "acl/acl.h"
+
+#define MUST(call) do { if ((call) != ACL_SUCCESS) { fprintf(stderr, "%s: %s\n", #call, aclGetRecentErrMsg()); return 1; } } while (0)
+
+enum { SIZE = 8192, COPIES = 5 };
+
+int main(void)
+{
+	aclrtStream stream, other;
+	aclrtEvent event;
+	void *device, *host[COPIES];
+	static char fill[SIZE];
+	MUST(aclInit(NULL));
+	MUST(aclrtSetDevice(0));
+	MUST(aclrtCreateStream(&stream));
+	MUST(aclrtCreateStream(&other));
+	MUST(aclrtCreateEvent(&event));
+	MUST(aclrtMalloc(&device, SIZE * COPIES, ACL_MEM_MALLOC_HUGE_FIRST));
+	for (int i = 0; i < COPIES; i++) {
+		MUST(aclrtMallocHost(&host[i], SIZE));
+		memset(fill, 'A' + i, SIZE);
+		MUST(aclrtMemcpy((char *)device + SIZE * i, SIZE, fill, SIZE, ACL_MEMCPY_HOST_TO_DEVICE));
+	}
+#define COPY(i, s) MUST(aclrtMemcpyAsync(host[i], SIZE, (char *)device + SIZE * (i), SIZE, ACL_MEMCPY_DEVICE_TO_HOST, s))
+	COPY(0, stream);
+	MUST(aclrtSynchronizeStream(stream));
+
+	COPY(1, stream);
+	MUST(aclrtRecordEvent(event, stream));
+	COPY(2, stream); /* after the event: not covered by it */
+	MUST(aclrtSynchronizeEvent(event));
+
+	aclrtStreamStatus status = ACL_STREAM_STATUS_NOT_READY;
+	while (status != ACL_STREAM_STATUS_COMPLETE)
+		MUST(aclrtStreamQuery(stream, &status));
+
+	COPY(3, other);
+	COPY(4, other);
+	MUST(aclrtSynchronizeDevice());
+	MUST(aclrtMemset(device, SIZE, 0, SIZE));
+	COPY(0, stream); /* nobody waits for this one before the memory is gone */
+	usleep(100000); /* it is done by then, but the program has not asked */
+	MUST(aclrtFreeHost(host[0]));
+	MUST(aclrtSynchronizeStream(stream));
+	COPY(1, stream); /* and nobody ever waits for this one */
+	return 0;
+}

@@ -1,0 +1,98 @@
+package sim
+
+import (
+	"encoding/binary"
+	"testing"
+
+	"github.com/acltrace/acltrace/api/acl"
+)
+
+// benchEnv is a simulator whose tasks take no modelled time, so that what is measured is its own.
+func benchEnv(b *testing.B) (*Thread, acl.FuncHandle) {
+	none := &Kernel{Name: "none"}
+	s := New(&Options{Kernels: kernelMap{"none": none}, VABase: 0x168000000000, Cost: &Cost{LinkRate: 1e15, MemoryRate: 1e15}})
+	b.Cleanup(s.Close)
+	th := s.NewThread()
+	must(b, th.Init(nil))
+	must(b, th.SetDevice(0))
+	data := testBinary(1, "none")
+	var bin acl.BinHandle
+	var f acl.FuncHandle
+	must(b, th.BinaryLoadFromData(addr(&data[0]), uint64(len(data)), nil, &bin))
+	must(b, th.BinaryGetFunction(bin, cstring("none"), &f))
+	b.ReportAllocs()
+	return th, f
+}
+
+func must(b *testing.B, e acl.Error) {
+	if e != 0 {
+		b.Fatal(e)
+	}
+}
+
+func BenchmarkLaunch(b *testing.B) {
+	th, f := benchEnv(b)
+	args := make([]byte, 64)
+	for b.Loop() {
+		must(b, th.LaunchKernelWithHostArgs(f, 1, 0, nil, addr(&args[0]), 64, nil, 0))
+	}
+	must(b, th.SynchronizeStream(0))
+}
+
+func BenchmarkLaunchAndSynchronize(b *testing.B) {
+	th, f := benchEnv(b)
+	args := make([]byte, 64)
+	for b.Loop() {
+		must(b, th.LaunchKernelWithHostArgs(f, 1, 0, nil, addr(&args[0]), 64, nil, 0))
+		must(b, th.SynchronizeStream(0))
+	}
+}
+
+func BenchmarkSynchronize(b *testing.B) {
+	th, _ := benchEnv(b)
+	for b.Loop() {
+		must(b, th.SynchronizeStream(0))
+	}
+}
+
+func benchCopy(b *testing.B, n uint64) {
+	th, _ := benchEnv(b)
+	var d, h acl.Addr
+	must(b, th.Malloc(&d, n, 0))
+	must(b, th.MallocHost(&h, n))
+	must(b, th.Memset(h, n, 1, n))
+	must(b, th.Memset(d, n, 1, n))
+	b.SetBytes(int64(n))
+	for b.Loop() {
+		must(b, th.Memcpy(d, n, h, n, acl.ACL_MEMCPY_HOST_TO_DEVICE))
+	}
+}
+
+func BenchmarkCopy64(b *testing.B)    { benchCopy(b, 64) }
+func BenchmarkCopy64MiB(b *testing.B) { benchCopy(b, 64<<20) }
+
+// BenchmarkMemcpy64MiB is the yardstick of BenchmarkCopy64MiB.
+func BenchmarkMemcpy64MiB(b *testing.B) {
+	const n = 64 << 20
+	from, to := mapAnywhere(n), mapAnywhere(n)
+	defer unmap(from, n)
+	defer unmap(to, n)
+	hostBytes(from, n)[0] = 1
+	for i := uint64(0); i < n; i += pageSize {
+		binary.LittleEndian.PutUint64(hostBytes(from+i, 8), i)
+		binary.LittleEndian.PutUint64(hostBytes(to+i, 8), i)
+	}
+	b.SetBytes(n)
+	for b.Loop() {
+		copy(hostBytes(to, n), hostBytes(from, n))
+	}
+}
+
+func BenchmarkMallocAndFree(b *testing.B) {
+	th, _ := benchEnv(b)
+	var d acl.Addr
+	for b.Loop() {
+		must(b, th.Malloc(&d, 4096, 0))
+		must(b, th.Free(d))
+	}
+}

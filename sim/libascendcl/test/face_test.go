@@ -1,0 +1,258 @@
+// Package test runs C programs on the simulator's libraries, built as make builds them.
+package test
+
+import (
+	"bytes"
+	"context"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/acltrace/acltrace/api/acl"
+)
+
+const root = "../../.."
+
+// libs builds the libraries, the kernel library and the kernel binary in one directory, once.
+var libs = sync.OnceValues(func() (string, error) {
+	if _, err := exec.LookPath("cc"); err != nil {
+		return "", errors.New("no C compiler (cc) in PATH")
+	}
+	dir, err := os.MkdirTemp("", "aclsim")
+	if err != nil {
+		return "", err
+	}
+	sources, err := filepath.Glob(root + "/sim/libascendcl/*.c")
+	if err != nil {
+		return "", err
+	}
+	face := append(strings.Fields("cc -std=c11 -O2 -g -Wall -Wextra -Werror -fPIC -fvisibility=hidden -shared -Wl,-soname,libascendcl.so"),
+		"-I"+root+"/api/acl/include", "-o", dir+"/libascendcl.so")
+	for _, c := range [][]string{
+		{"go", "build", "-buildmode=c-shared", "-trimpath", "-o", dir + "/libaclsim.so", root + "/sim/libascendcl/engine"},
+		append(append(face, sources...), "-ldl", "-lpthread"),
+		{"cc", "-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared", "-D_GNU_SOURCE", "-I" + root + "/sim/libascendcl/include", "-o", dir + "/kernels.so", "testdata/kernels.c"},
+		{"cc", "-c", "-o", dir + "/kernels.o", "testdata/binary.c"},
+		{"ln", "-s", "libascendcl.so", dir + "/libacl_rt.so"},
+	} {
+		cmd := exec.Command(c[0], c[1:]...)
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=1")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return dir, fmt.Errorf("%s: %w\n%s", strings.Join(c, " "), err, out)
+		}
+	}
+	return dir, nil
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if dir, _ := libs(); dir != "" {
+		os.RemoveAll(dir)
+	}
+	os.Exit(code)
+}
+
+func libraries(t testing.TB) string {
+	t.Helper()
+	dir, err := libs()
+	if err != nil && dir == "" {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// program compiles a program of testdata, linked to a library (none where it is "").
+func program(t testing.TB, name, lib string) string {
+	t.Helper()
+	dir := libraries(t)
+	exe := filepath.Join(t.TempDir(), name)
+	args := []string{"-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-I" + root + "/api/acl/include", "-o", exe, "testdata/" + name + ".c"}
+	if lib != "" {
+		args = append(args, "-L"+dir, "-l"+lib)
+	}
+	if out, err := exec.Command("cc", append(args, "-ldl", "-lpthread")...).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return exe
+}
+
+// run runs a program with the libraries of a directory; it must end well.
+func run(t testing.TB, dir string, env []string, exe string, args ...string) (stdout, stderr string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, exe, args...)
+	cmd.Env = append(append(os.Environ(), "LD_LIBRARY_PATH="+dir), env...)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%s %v: %v\n%s%s", filepath.Base(exe), args, err, &out, &errs)
+	}
+	return out.String(), errs.String()
+}
+
+func TestLaunches(t *testing.T) {
+	for _, lib := range []string{"ascendcl", "acl_rt"} {
+		exe := program(t, "simple", lib)
+		dir := libraries(t)
+		_, stderr := run(t, dir, []string{"ACLSIM_KERNELS=" + dir + "/kernels.so"}, exe, dir+"/kernels.o")
+		if strings.Count(stderr, "test_unknown") != 1 {
+			t.Errorf("a kernel that no library knows is not named once: %q", stderr)
+		}
+	}
+}
+
+func TestFork(t *testing.T) {
+	exe := program(t, "fork", "ascendcl")
+	if _, stderr := run(t, libraries(t), nil, exe, "before"); stderr != "" {
+		t.Errorf("fork before the first call says %q", stderr)
+	}
+	_, stderr := run(t, libraries(t), nil, exe, "after")
+	if n := strings.Count(stderr, "was forked"); n != 4 {
+		t.Errorf("4 children said %d times why their calls fail: %q", n, stderr)
+	}
+}
+
+func TestThreads(t *testing.T) {
+	exe, dir := program(t, "threads", "ascendcl"), libraries(t)
+	if _, stderr := run(t, dir, []string{"ACLSIM_KERNELS=" + dir + "/kernels.so"}, exe, dir+"/kernels.o"); stderr != "" {
+		t.Errorf("it says %q", stderr)
+	}
+}
+
+func TestDlopen(t *testing.T) {
+	exe, dir := program(t, "dlopen", ""), libraries(t)
+	run(t, dir, nil, exe)
+	run(t, "", nil, exe, dir+"/libacl_rt.so")
+	cwd, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	rel, err := filepath.Rel(cwd, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(t, rel, nil, exe)
+}
+
+func TestUnsupportedFunction(t *testing.T) {
+	exe := program(t, "errors", "ascendcl")
+	_, stderr := run(t, libraries(t), nil, exe)
+	if want := "aclsim: aclrtSetTsDevice is not simulated and returns 207000\n"; stderr != want {
+		t.Errorf("stderr is %q, want %q", stderr, want)
+	}
+}
+
+func TestMissingEngine(t *testing.T) {
+	exe, dir := program(t, "errors", "ascendcl"), t.TempDir()
+	b, err := os.ReadFile(libraries(t) + "/libascendcl.so")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(dir+"/libascendcl.so", b, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	_, stderr := run(t, dir, nil, exe, "no-engine")
+	if strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, dir+"/libaclsim.so") || !strings.Contains(stderr, "make build") {
+		t.Errorf("stderr is %q", stderr)
+	}
+}
+
+func TestEnvironment(t *testing.T) {
+	exe, dir := program(t, "errors", "ascendcl"), libraries(t)
+	list := filepath.Join(t.TempDir(), "places")
+	if err := os.WriteFile(list, []byte("# first\n0x12c041200000\n\n12c041200400\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		env       []string
+		want      string
+		complaint string
+	}{
+		{nil, "0x124000000000\n0x124000000200\n", ""},
+		{[]string{"ACLSIM_VA_BASE=0x550000000000"}, "0x550000000000\n0x550000000200\n", ""},
+		{[]string{"ACLSIM_VA_BASE=zero"}, "0x124000000000\n0x124000000200\n", "ACLSIM_VA_BASE=zero"},
+		{[]string{"ACLSIM_PLACE=" + list}, "0x12c041200000\n0x12c041200400\n", ""},
+		{[]string{"ACLSIM_PLACE=" + list + "x"}, "0x124000000000\n0x124000000200\n", list + "x"},
+		{[]string{"ACLSIM_DEVICES=99"}, "0x124000000000\n0x124000000200\n", "ACLSIM_DEVICES=99"},
+	} {
+		stdout, stderr := run(t, dir, c.env, exe)
+		stderr = strings.ReplaceAll(stderr, "aclsim: aclrtSetTsDevice is not simulated and returns 207000\n", "")
+		if stdout != c.want || (stderr != "") != (c.complaint != "") || !strings.Contains(stderr, c.complaint) {
+			t.Errorf("%v: %q, %q", c.env, stdout, stderr)
+		}
+	}
+}
+
+// The face exports the functions of the model, the mark of the simulator, and nothing else.
+func TestExports(t *testing.T) {
+	f, err := elf.Open(libraries(t) + "/libascendcl.so")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	syms, err := f.DynamicSymbols()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]bool{"aclsim_simulated": true}
+	for _, fn := range acl.Model.Funcs {
+		want[fn.Name] = true
+	}
+	for _, s := range syms {
+		if s.Section == elf.SHN_UNDEF {
+			continue
+		}
+		if !want[s.Name] {
+			t.Errorf("%s is exported", s.Name)
+		}
+		delete(want, s.Name)
+	}
+	for n := range want {
+		t.Errorf("%s is not exported", n)
+	}
+}
+
+// Functions that answer with a pointer must not answer with an error code: face.c lists them by number.
+func TestPointerFunctions(t *testing.T) {
+	src, err := os.ReadFile("../face.c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := map[string]bool{}
+	for _, m := range regexp.MustCompile(`FN_[A-Z_]+ = (\d+)`).FindAllStringSubmatch(string(src), -1) {
+		listed[m[1]] = true
+	}
+	for _, f := range acl.Model.Funcs {
+		if id := fmt.Sprint(f.ID); f.Modelled && !f.RetError != listed[id] {
+			t.Errorf("%s (%s) returns %s: listed in face.c is %t", f.Name, id, f.Return, listed[id])
+		}
+	}
+}
+
+// BenchmarkFace reports what calls cost a C program.
+func BenchmarkFace(b *testing.B) {
+	exe, dir := program(b, "bench", "ascendcl"), libraries(b)
+	for b.Loop() {
+		stdout, _ := run(b, dir, []string{"ACLSIM_KERNELS=" + dir + "/kernels.so"}, exe, dir+"/kernels.o")
+		for _, l := range strings.Split(strings.TrimSpace(stdout), "\n") {
+			var name string
+			var v float64
+			if _, err := fmt.Sscan(l, &name, &v); err != nil {
+				b.Fatal(err)
+			}
+			b.ReportMetric(v, name)
+		}
+	}
+}
