@@ -1,6 +1,6 @@
 # Everything that a contributor runs. Each target does its own set-up.
 .DELETE_ON_ERROR:
-.PHONY: setup build demo demo-jaeger generate test bench lint soak clean
+.PHONY: setup build demo demo-jaeger jaeger generate test bench lint soak clean
 
 GO      ?= go
 CC      ?= cc
@@ -69,8 +69,10 @@ bin/examples/%.so: examples/kernels/%.c $(HEADERS)
 	$(CC) $(KERNEL_FLAGS) -shared -Wl,-Bsymbolic -o $@ $< -lm
 
 generate:
+	@scripts/setup.sh generate
 	$(GO) run ./internal/cmd/apigen
 	$(GO) generate ./probe/...
+	$(GO) run ./internal/cmd/skips
 
 demo: build
 	@bin/acltrace demo
@@ -78,6 +80,9 @@ demo: build
 # A real Jaeger, built from its Go module, that shows the demo's trace until it is stopped.
 demo-jaeger: build
 	@scripts/demo-jaeger.sh
+
+jaeger:
+	@scripts/jaeger.sh
 
 test: build
 	@scripts/test.sh

@@ -23,6 +23,10 @@ type builder struct {
 	parts    map[partKey]*part
 	early    map[callKey][]probe.Payload // parts that came before their call
 
+	row       format.Call // of the call at hand, kept for its memory
+	recent    *thread     // of the call before, with its key
+	recentKey threadKey
+
 	calls, failed, unfinished, lost uint64
 	last                            int64 // latest time seen
 	libraries                       map[string]bool
@@ -107,7 +111,11 @@ func (b *builder) look(pid int) {
 }
 
 func (b *builder) thread(k threadKey) (*thread, error) {
+	if b.recent != nil && b.recentKey == k {
+		return b.recent, nil
+	}
 	if t := b.threads[k]; t != nil {
+		b.recent, b.recentKey = t, k
 		return t, nil
 	}
 	proc, ok := b.procs[k.pid]
@@ -133,7 +141,8 @@ func (b *builder) Call(c *probe.Call) error {
 		return err
 	}
 	f := b.model.Func(c.Func)
-	out := format.Call{Func: uint16(c.Func), Thread: t.index, Start: b.time(c.Start), Ret: c.Ret, Args: c.Words}
+	out := &b.row
+	*out = format.Call{Func: uint16(c.Func), Thread: t.index, Start: b.time(c.Start), Ret: c.Ret, Args: c.Words, Outs: out.Outs[:0], Data: out.Data[:0]}
 	if c.Unfinished() {
 		out.Flags |= format.Unfinished
 		out.End = max(b.last, out.Start)
@@ -161,7 +170,7 @@ func (b *builder) Call(c *probe.Call) error {
 		}
 		out.Data = append(out.Data, d)
 	}
-	index, err := b.w.Call(&out)
+	index, err := b.w.Call(out)
 	if err != nil {
 		return err
 	}
@@ -173,6 +182,9 @@ func (b *builder) Call(c *probe.Call) error {
 	if oc := b.expects(f, c.Words); oc != nil {
 		oc.index = index
 		t.open[c.Seq] = oc
+	}
+	if len(b.early) == 0 {
+		return nil
 	}
 	ck := callKey{k, c.Seq}
 	for _, p := range b.early[ck] {

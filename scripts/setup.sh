@@ -19,7 +19,7 @@ case $what in
 test) need gdb gdb ;;
 bench)
 	need lttng lttng-tools
-	need /usr/include/lttng/tracepoint.h liblttng-ust-dev
+	dpkg -s liblttng-ust-dev >/dev/null 2>&1 || missing="$missing liblttng-ust-dev"
 	;;
 generate)
 	need clang clang

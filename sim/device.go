@@ -28,7 +28,7 @@ const maxStreams = 1984
 
 func newDevice(s *Sim, id int32) *device {
 	d := &device{sim: s, id: id}
-	d.mem.init(s.opts.VABase+uint64(id)*vaStride, s.opts.Memory)
+	d.mem.init(s.opts.VABase+uint64(id)*vaStride, s.opts.Memory, s.opts.Reserved)
 	return d
 }
 

@@ -27,6 +27,7 @@ const (
 type memory struct {
 	base, end uint64 // of what the program may allocate; constant
 	limit     uint64
+	held      bool // the arena is mapped already
 
 	mu        sync.RWMutex
 	reserved  bool
@@ -41,9 +42,10 @@ type memory struct {
 	hasForeign atomic.Bool
 }
 
-func (m *memory) init(base, limit uint64) {
+func (m *memory) init(base, limit uint64, held Range) {
 	m.base, m.end, m.limit = base, base+vaStride-argSpace, limit
 	m.cursor, m.committed = m.base, m.base
+	m.held = base >= held.Addr && base+vaStride <= held.Addr+held.Size
 	m.args.next, m.args.committed, m.args.end = m.end, m.end, base+vaStride
 }
 
@@ -68,8 +70,10 @@ func (m *memory) reserve() error {
 	if m.reserved {
 		return nil
 	}
-	if err := mapAt(m.base, vaStride, unix.PROT_NONE); err != nil {
-		return fmt.Errorf("can't reserve the addresses %#x-%#x: %w", m.base, m.base+vaStride, err)
+	if !m.held {
+		if err := mapAt(m.base, vaStride, unix.PROT_NONE); err != nil {
+			return fmt.Errorf("can't reserve the addresses %#x-%#x: %w", m.base, m.base+vaStride, err)
+		}
 	}
 	_ = unix.Madvise(hostBytes(m.base, vaStride), unix.MADV_DONTDUMP)
 	m.reserved = true
@@ -81,6 +85,7 @@ func (m *memory) close() {
 	defer m.mu.Unlock()
 	if m.reserved {
 		unmap(m.base, vaStride)
+		m.held = false
 	}
 	for _, s := range m.foreign {
 		unmap(s.addr, s.size)

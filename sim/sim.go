@@ -39,6 +39,9 @@ const (
 type Options struct {
 	// VABase is the address of the first device's memory, a multiple of 2 MiB; 0 stands for DefaultVABase.
 	VABase uint64
+	// Reserved is address space that the caller has mapped without access for the devices. Where a device's addresses are
+	// not in it, the simulator maps them itself.
+	Reserved Range
 	// Devices is the number of devices; 0 stands for 1.
 	Devices int
 	// Memory is the size of each device's memory in bytes; 0 stands for DefaultMemory.
@@ -53,6 +56,9 @@ type Options struct {
 	// Log receives warnings, a line each; nil stands for os.Stderr.
 	Log io.Writer
 }
+
+// Range is a range of addresses.
+type Range struct{ Addr, Size uint64 }
 
 // Sim is one simulated process with its devices.
 type Sim struct {

@@ -7,16 +7,26 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 	"unsafe"
 
 	"github.com/acltrace/acltrace/api/acl"
+	"golang.org/x/sys/unix"
 )
 
-// bases gives each test addresses of its own, so that several may run at once.
-var bases atomic.Uint64
+// freeBase returns addresses where a device's memory can lie: Go's heap begins at a random place and may be anywhere.
+func freeBase(tb testing.TB, devices uint64) uint64 {
+	tb.Helper()
+	for base := uint64(0x130000000000); base < 0x170000000000; base += devices * vaStride {
+		if mapAt(base, devices*vaStride, unix.PROT_NONE) == nil {
+			unmap(base, devices*vaStride)
+			return base
+		}
+	}
+	tb.Fatal("no free addresses for a device")
+	return 0
+}
 
 // logBuffer collects warnings.
 type logBuffer struct {
@@ -49,7 +59,7 @@ func newEnv(t *testing.T, o Options) *env {
 	l := &logBuffer{}
 	o.Log = l
 	if o.VABase == 0 {
-		o.VABase = 0x130000000000 + bases.Add(1)*MaxDevices*vaStride%(0x40000000000)
+		o.VABase = freeBase(t, 1)
 	}
 	s := New(&o)
 	t.Cleanup(s.Close)
@@ -305,7 +315,7 @@ func TestTableReuse(t *testing.T) {
 
 // ACL.md 4.1: SetDevice is reference counted; the NULL stream is the default stream of the context.
 func TestDeviceAndContext(t *testing.T) {
-	s := New(&Options{VABase: 0x160000000000, Devices: 2})
+	s := New(&Options{VABase: freeBase(t, 2), Devices: 2})
 	defer s.Close()
 	th := s.NewThread()
 	e := &env{t, s, th, nil}
@@ -410,8 +420,9 @@ func TestAllocation(t *testing.T) {
 }
 
 func TestAllocationIsDeterministicAndReusesLate(t *testing.T) {
+	base := freeBase(t, 1)
 	run := func() (all []acl.Addr) {
-		e := newEnv(t, Options{VABase: 0x150000000000})
+		e := newEnv(t, Options{VABase: base})
 		defer e.sim.Close()
 		// A small arena, so that the allocator comes round.
 		m := &e.sim.devices[0].mem
@@ -451,7 +462,7 @@ func TestMemoryIsReserved(t *testing.T) {
 }
 
 func TestPlacement(t *testing.T) {
-	base := uint64(0x168000000000)
+	base := freeBase(t, 1)
 	far := uint64(0x12c041200000)
 	e := newEnv(t, Options{VABase: base, Place: []uint64{far, far + 512, 0, base + 1<<30, far + 128, far + 1<<20}})
 	want := []uint64{far, far + 512, base, base + 1<<30, 0, far + 1<<20}
@@ -674,8 +685,13 @@ func TestPinnedMemoryFreedInFlight(t *testing.T) {
 	release := e.hold(s)
 	e.ok(e.th.MemcpyAsync(d, 8, h, 8, acl.ACL_MEMCPY_HOST_TO_DEVICE, s))
 	e.ok(e.th.FreeHost(h))
+	// Something else lies there by the time the task runs.
+	if err := mapAt(h, pageSize, unix.PROT_READ|unix.PROT_WRITE); err == nil {
+		defer unmap(h, pageSize)
+	}
 	release()
 	e.want(acl.ACL_ERROR_RT_SYS_DMA, e.th.SynchronizeStream(s))
+	e.message(fmt.Sprintf("%#x", h), "host allocation")
 }
 
 // ACL.md 4.2: 2-D copies.
@@ -760,6 +776,7 @@ func TestCopyBatch(t *testing.T) {
 		{"reserved", func() { attrs[1].Rsv[3] = 1 }, n, no, none},
 		{"first index", func() { indexes[0] = 1 }, n, no, none},
 		{"descending", func() { indexes[1], indexes[2] = 2, 1 }, n, no, none},
+		{"twice the same index", func() { indexes[2] = 1 }, n, no, none},
 		{"index too high", func() { indexes[2] = 3 }, n, no, none},
 		{"no attributes", func() {}, 0, no, none},
 	} {

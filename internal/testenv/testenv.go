@@ -29,7 +29,7 @@ func Root(t testing.TB) string {
 }
 
 // Built returns the path of something that `make build` makes, relative to the root, and points ACLTRACE_LIB to the
-// built libraries. It skips the test where that has not been run.
+// built libraries where it is not set. It skips the test where that has not been run.
 func Built(t testing.TB, name string) string {
 	t.Helper()
 	root := Root(t)
@@ -37,7 +37,9 @@ func Built(t testing.TB, name string) string {
 	if _, err := os.Stat(path); err != nil {
 		t.Skipf("%s is not built: run `make build`", name)
 	}
-	t.Setenv("ACLTRACE_LIB", filepath.Join(root, "lib"))
+	if os.Getenv("ACLTRACE_LIB") == "" {
+		t.Setenv("ACLTRACE_LIB", filepath.Join(root, "lib"))
+	}
 	return path
 }
 

@@ -51,6 +51,7 @@ func run(args []string) error {
 		{"api/acl/include/acl/acl.h", genHeader},
 		{"sim/libascendcl/face_gen.c", genFace},
 		{"probe/shim/acl_gen.c", genShim},
+		{"replay/player/acl_gen.c", genPlayer},
 		{"docs/coverage.md", genCoverage},
 	} {
 		var w writer

@@ -17,7 +17,6 @@
 
 #ifdef LTTNG
 #define TRACEPOINT_DEFINE
-#define TRACEPOINT_PROBE_DYNAMIC_LINKAGE
 #include "lttng.h"
 #endif
 

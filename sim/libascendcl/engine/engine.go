@@ -1,6 +1,7 @@
 package main
 
 // #include <stdint.h>
+// extern uint64_t aclsim_reserved_base, aclsim_reserved_size;
 import "C"
 
 import (
@@ -18,12 +19,18 @@ import (
 
 var (
 	// device is made when the library is opened, with the environment as it is then.
-	device = sim.New(optionsFromEnv())
+	device = newSim()
 
 	threadsMu sync.Mutex
 	free      []uint64
 	threads   atomic.Pointer[[]*sim.Thread] // a thread's number is its place and 1
 )
+
+func newSim() *sim.Sim {
+	o := optionsFromEnv()
+	o.Reserved = sim.Range{Addr: uint64(C.aclsim_reserved_base), Size: uint64(C.aclsim_reserved_size)}
+	return sim.New(o)
+}
 
 // aclsim_thread_begin makes the state of a thread and returns its number.
 //

@@ -2,7 +2,7 @@
  * How a host function becomes a kernel of the simulator.
  *
  * A kernel library is a shared object that exports aclsim_kernels(). The simulator opens the libraries that
- * ACLSIM_KERNELS names (paths, separated by colons) when a program loads its first binary, and finds a kernel there by
+ * ACLSIM_KERNELS names (paths, separated by colons) when a program first asks a binary for a kernel, and finds it there by
  * the name that the program asks for, or by its entry (tiling key). The binary that the program loads is an ELF file
  * whose symbols say which kernels are in it; what they do is here.
  *

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/artifacts"
+	"github.com/acltrace/acltrace/record"
+	"github.com/acltrace/acltrace/replay"
+	"github.com/acltrace/acltrace/report"
+	"github.com/acltrace/acltrace/timeline"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) demoCmd() *cobra.Command {
+	var out string
+	var tokens int
+	c := &cobra.Command{
+		Use:   "demo",
+		Short: "record, show and replay a bundled program on the simulator",
+		Args:  arguments(0, "no arguments"),
+		RunE: func(_ *cobra.Command, _ []string) error {
+			return a.demo(out, tokens)
+		},
+	}
+	c.Flags().StringVarP(&out, "output", "o", "demo.aclt", "trace to write")
+	c.Flags().IntVar(&tokens, "tokens", 16, "tokens that the program decodes, 400 launches each")
+	return c
+}
+
+// demo runs the whole chain on tiny_decoder. It ends with an error where any link of it does not hold.
+func (a *app) demo(out string, tokens int) error {
+	sim, err := artifacts.SimulatorDir()
+	if err != nil {
+		return err
+	}
+	examples := filepath.Join(sim, "..", "bin", "examples")
+	program, kernels := filepath.Join(examples, "tiny_decoder"), filepath.Join(examples, "decoder_kernels.so")
+	for _, f := range []string{program, kernels} {
+		if _, err := os.Stat(f); err != nil {
+			return fmt.Errorf("the bundled program is not built (%w): run `make build`", err)
+		}
+	}
+	const steps = 4
+	step := func(n int, format string, args ...any) {
+		fmt.Fprintf(a.out, "\n[%d/%d] %s\n", n, steps, fmt.Sprintf(format, args...))
+	}
+
+	step(1, "Recording tiny_decoder, a transformer that decodes %d tokens, on the simulator. It checks its own results.", tokens)
+	o := record.Options{Model: acl.Model, Output: out, Version: version, Sim: true, Replayable: true, Stdout: a.stdout, Stderr: a.stderr,
+		Command: []string{program, "--tokens", fmt.Sprint(tokens)}, Env: append(os.Environ(), "ACLSIM_KERNELS="+kernels)}
+	res, err := record.Run(context.Background(), &o)
+	if err != nil {
+		return err
+	}
+	if res.Incomplete != nil {
+		return res.Incomplete
+	}
+	if res.ExitCode != 0 {
+		return fmt.Errorf("tiny_decoder ended with %d", res.ExitCode)
+	}
+
+	step(2, "What was recorded: %s", out)
+	t, err := load(out)
+	if err != nil {
+		return err
+	}
+	a.demoSummary(t)
+	t.Reader.Close()
+
+	step(3, "Checking the file, byte for byte.")
+	rep, err := format.Check(out, nil)
+	if err != nil {
+		return err
+	}
+	if len(rep.Problems) > 0 || !rep.Complete {
+		return fmt.Errorf("%s is damaged: %v", out, rep.Problems)
+	}
+	fmt.Fprintf(a.out, "%d chunks, %d calls, %d payloads: sound\n", rep.Chunks, rep.Calls, rep.Blobs)
+
+	step(4, "Replaying it, once with memory at the same addresses and once elsewhere, and comparing every result.")
+	for _, place := range []string{replay.PlaceSame, replay.PlaceMove} {
+		rep, err := replay.Run(context.Background(), out, acl.Model, &replay.Options{Place: place, Verify: true})
+		if err != nil {
+			return err
+		}
+		a.printReport(out, rep, true)
+		if err := replayed(rep, true); err != nil {
+			return errors.New("the replay is not identical")
+		}
+	}
+	a.demoNext(out)
+	return nil
+}
+
+func (a *app) demoSummary(t *timeline.Timeline) {
+	s := report.NewStats(t)
+	fmt.Fprintf(a.out, "%d calls in %v, %d failed; at most %s of device memory in use\n", s.Calls, time.Duration(s.SpanNS).Round(10*time.Microsecond), s.Failed, report.Bytes(s.PeakDeviceBytes))
+	var launches uint64
+	var names []string
+	for _, k := range s.Kernels {
+		launches += k.Count
+		names = append(names, fmt.Sprintf("%s %d", k.Name, k.Count))
+	}
+	fmt.Fprintf(a.out, "%d launches: %s\n", launches, strings.Join(names, ", "))
+	for _, c := range s.Copies {
+		fmt.Fprintf(a.out, "%s: %d, %s\n", c.Name, c.Count, report.Bytes(c.Bytes))
+	}
+}
+
+func (a *app) demoNext(out string) {
+	fmt.Fprintf(a.out, `
+The demo is done. What to do next:
+  acltrace stats %[1]s                 sums by function, kernel and stream
+  acltrace cat %[1]s | less            every call with its arguments
+  acltrace replay --verify %[1]s       run it again
+  acltrace export pprof %[1]s          a profile for go tool pprof
+  make demo-jaeger                            a real Jaeger with this trace in it
+  acltrace export otlp %[1]s --endpoint http://localhost:4317     to a Jaeger or collector of your own
+  acltrace record --sim -- YOUR_PROGRAM       record a program of yours (without --sim: on its own runtime)
+`, out)
+}

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/acltrace/acltrace/replay"
+	"github.com/acltrace/acltrace/report"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) replayCmd() *cobra.Command {
+	var o replay.Options
+	var backend string
+	var asJSON, planOnly bool
+	c := &cobra.Command{
+		Use:   "replay FILE",
+		Short: "run a trace again, on the simulator or any library of the runtime",
+		Long: `Makes the recorded calls again, with the recorded data, and compares what comes back.
+
+Exit code 0: done, and identical where --verify asked for it. 3: something differs. 1: it could not be replayed.`,
+		Args: arguments(1, "one trace file"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			r, m, err := open(args[0])
+			if err != nil {
+				return err
+			}
+			simulated := r.Meta().Simulated
+			r.Close()
+			switch backend {
+			case "sim":
+			case "ascend", "cuda", "virtual", "null":
+				return usage("--backend %s: this version replays on sim, or on a library given by its path", backend)
+			default:
+				o.Backend = backend
+				if !simulated {
+					fmt.Fprintf(a.err, "acltrace: %s runs the kernels of the trace: replay only traces that you trust\n", backend)
+				}
+			}
+			if planOnly {
+				o.PlanOnly = a.out
+			}
+			ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+			defer stop()
+			rep, err := replay.Run(ctx, args[0], m, &o)
+			if err != nil {
+				return err
+			}
+			if planOnly && rep == nil {
+				return nil
+			}
+			if asJSON {
+				if err := a.printJSON(rep); err != nil {
+					return err
+				}
+			} else {
+				a.printReport(args[0], rep, o.Verify)
+			}
+			return replayed(rep, o.Verify)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&backend, "backend", "sim", "what to replay on: sim, or the path of a runtime library")
+	f.StringVar(&o.Place, "place", "auto", "where allocations lie: same (as recorded), move (elsewhere, to prove the relocation), auto")
+	f.StringVar(&o.Pace, "pace", "asap", "asap, or recorded: with the pauses of the program")
+	f.BoolVar(&o.Verify, "verify", false, "compare every result that came back from the device, byte for byte")
+	f.DurationVar(&o.Timeout, "timeout", 0, "how long one call may take before the replay is given up (default: from the trace)")
+	f.BoolVar(&planOnly, "plan-only", false, "print what would be done, and do nothing")
+	f.StringSliceVar(&o.KernelLibraries, "kernels", nil, "kernel libraries for the simulator (default: those of the recording)")
+	f.StringVar(&o.Keep, "keep", "", "folder to keep the plan in")
+	f.BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}
+
+// replayed makes the exit code of a report.
+func replayed(rep *replay.Report, verify bool) error {
+	switch {
+	case rep.Crash != nil || len(rep.Unsupported) > 0:
+		return &exit{code: exitFailed}
+	case rep.DifferingTotal > 0 || verify && !rep.Identical:
+		return &exit{code: exitDiffers}
+	}
+	return nil
+}
+
+// most bounds what is listed for people; --json has more.
+const most = 10
+
+func (a *app) printReport(path string, rep *replay.Report, verify bool) {
+	for i, u := range rep.Unsupported {
+		if i == most {
+			fmt.Fprintf(a.out, "… and %d more\n", len(rep.Unsupported)-most)
+			break
+		}
+		fmt.Fprintf(a.out, "can't be replayed: %s (%d calls, first %d): %s\n", u.Func, u.Calls, u.Call, u.Reason)
+	}
+	for i, d := range rep.Differences {
+		if i == most {
+			fmt.Fprintf(a.out, "… and %d more\n", rep.DifferingTotal-most)
+			break
+		}
+		what := "returned"
+		if d.Param != "" {
+			what = fmt.Sprintf("%s at offset %d", d.Param, d.Offset)
+		}
+		fmt.Fprintf(a.out, "differs: call %d %s, %s: recorded %s, now %s\n", d.Call, d.Func, what, d.Want, d.Got)
+	}
+	for i, s := range rep.Substituted {
+		if i == most {
+			fmt.Fprintf(a.out, "… and %d more\n", len(rep.Substituted)-most)
+			break
+		}
+		fmt.Fprintf(a.out, "zeros instead of data that the trace lacks: call %d %s, %s, %s: %s\n", s.Call, s.Func, s.Param, report.Bytes(s.Bytes), s.Reason)
+	}
+	for i, u := range rep.Unverified {
+		if i == most {
+			fmt.Fprintf(a.out, "… and %d more\n", len(rep.Unverified)-most)
+			break
+		}
+		fmt.Fprintf(a.out, "not compared: call %d: %s\n", u.Call, u.Reason)
+	}
+	if c := rep.Crash; c != nil {
+		fmt.Fprintf(a.out, "ended in call %d %s: %s\n", c.Call, c.Func, c.Signal)
+	}
+	if rep.Log != "" {
+		fmt.Fprintf(a.out, "the library said:\n%s\n", rep.Log)
+	}
+	if len(rep.Unsupported) > 0 && rep.Replayed == 0 {
+		return
+	}
+	fmt.Fprintf(a.out, "%s: %d of %d calls replayed in %v, recorded in %v; allocations at %s addresses, %d addresses in data relocated\n", path,
+		rep.Replayed, rep.Calls, time.Duration(rep.ReplayedNS).Round(10*time.Microsecond), time.Duration(rep.RecordedNS).Round(10*time.Microsecond),
+		map[string]string{"same": "the same", "moved": "other"}[rep.Placement], rep.RelocatedTotal)
+	if !verify {
+		return
+	}
+	verdict := "NOT identical"
+	if rep.Identical {
+		verdict = "identical"
+	}
+	fmt.Fprintf(a.out, "%s: %d results, %s compared; %d outputs that may differ were not\n", verdict, rep.Verified.Results, report.Bytes(rep.Verified.Bytes), rep.Volatile)
+	if rep.Note != "" {
+		fmt.Fprintln(a.out, rep.Note)
+	}
+}
+

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/*
+ * What the program needs of the kernel's interface, declared here so that building it takes no more than clang. Types of
+ * the kernel's inside name only the members that are read: their places are found when the program is loaded.
+ */
+#ifndef ACLTRACE_BPF_KERNEL_H
+#define ACLTRACE_BPF_KERNEL_H
+
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef int s32;
+
+#define SEC(name) __attribute__((section(name), used))
+#define inline inline __attribute__((always_inline))
+#define UINT(name, value) int (*name)[value]
+#define TYPE(name, value) typeof(value) *name
+
+#define PAGE 4096
+
+enum {
+	MAP_HASH = 1,
+	MAP_ARRAY = 2,
+	MAP_PERCPU_ARRAY = 6,
+	MAP_RINGBUF = 27,
+	MAP_NO_PREALLOC = 1,
+	RINGBUF_NO_WAKEUP = 1,
+	RINGBUF_FORCE_WAKEUP = 2,
+	RINGBUF_AVAILABLE = 0,
+};
+
+static void *(*const map_lookup)(void *map, const void *key) = (void *)1;
+static long (*const map_update)(void *map, const void *key, const void *value, u64 flags) = (void *)2;
+static long (*const map_delete)(void *map, const void *key) = (void *)3;
+static u64 (*const ktime_ns)(void) = (void *)5;
+static u64 (*const current_pid_tgid)(void) = (void *)14;
+static long (*const current_comm)(void *buf, u32 size) = (void *)16;
+static long (*const probe_read_user)(void *to, u32 size, const void *from) = (void *)112;
+static long (*const probe_read_user_str)(void *to, u32 size, const void *from) = (void *)114;
+static long (*const ringbuf_output)(void *ring, void *data, u64 size, u64 flags) = (void *)130;
+static u64 (*const ringbuf_query)(void *ring, u64 what) = (void *)134;
+static long (*const copy_from_user)(void *to, u32 size, const void *from) = (void *)148;
+static u64 (*const attach_cookie)(void *ctx) = (void *)174;
+static long (*const loop)(u32 times, void *fn, void *ctx, u64 flags) = (void *)181;
+
+/* The registers of the program, and where a function finds its arguments in them. */
+#if defined(__TARGET_ARCH_x86)
+
+struct pt_regs {
+	u64 r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di, orig_ax, ip, cs, flags, sp, ss;
+};
+
+#define ARG_REGS 6
+#define STACK_ARGS 8 /* bytes from the stack pointer at entry to the first argument on the stack */
+#define RETURN_POPS 8 /* bytes by which the stack pointer is higher after the return */
+
+static inline void arg_regs(const struct pt_regs *r, u64 *to)
+{
+	to[0] = r->di;
+	to[1] = r->si;
+	to[2] = r->dx;
+	to[3] = r->cx;
+	to[4] = r->r8;
+	to[5] = r->r9;
+}
+
+static inline u64 return_value(const struct pt_regs *r) { return r->ax; }
+
+/*
+ * Whether a call that entered with this stack pointer is still going on, as seen from a call below it. While it is, its
+ * return address is that of the page which the kernel has put in its place; what a later call leaves there is the
+ * address behind a call instruction, which begins a page only by chance.
+ */
+static inline u64 call_mark(const struct pt_regs *r __attribute__((unused))) { return 0; }
+static inline u8 call_lives(const struct pt_regs *r __attribute__((unused)), u64 sp, u64 mark __attribute__((unused)))
+{
+	u64 a;
+	return probe_read_user(&a, sizeof a, (void *)sp) || (a != 0 && a % PAGE == 0);
+}
+
+#elif defined(__TARGET_ARCH_arm64)
+
+struct pt_regs {
+	u64 x[31], sp, pc, pstate;
+};
+
+#define ARG_REGS 8
+#define STACK_ARGS 0
+#define RETURN_POPS 0
+
+static inline void arg_regs(const struct pt_regs *r, u64 *to)
+{
+	to[0] = r->x[0];
+	to[1] = r->x[1];
+	to[2] = r->x[2];
+	to[3] = r->x[3];
+	to[4] = r->x[4];
+	to[5] = r->x[5];
+	to[6] = r->x[6];
+	to[7] = r->x[7];
+}
+
+static inline u64 return_value(const struct pt_regs *r) { return r->x[0]; }
+
+/* The return address is in no known place, so this tells only a new call by the same caller from a jump by a wrapper. */
+static inline u64 call_mark(const struct pt_regs *r) { return r->x[30]; }
+static inline u8 call_lives(const struct pt_regs *r, u64 sp, u64 mark) { return r->sp != sp || r->x[30] != mark; }
+
+#else
+#error "no registers for this processor"
+#endif
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+typedef struct {
+	int counter;
+} atomic_t;
+struct signal_struct {
+	atomic_t live;
+};
+struct task_struct {
+	s32 pid, tgid;
+	struct signal_struct *signal;
+};
+#pragma clang attribute pop
+
+#endif

@@ -1,0 +1,263 @@
+package probe
+
+import (
+	"debug/elf"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/acltrace/acltrace/api"
+)
+
+// functionTable says how the programs in the kernel read the arguments of a function and what lies behind them.
+func functionTable(m *api.Model, f *api.Func, arch string) (*uprobeFunction, error) {
+	if f.Words > uprobeMaxWords {
+		return nil, fmt.Errorf("%s: %d argument words are too many for a uprobe", f.Name, f.Words)
+	}
+	t := &uprobeFunction{Words: f.Words}
+	if err := t.layout(m, f, arch); err != nil {
+		return nil, fmt.Errorf("%s: %w", f.Name, err)
+	}
+	if f.RetVoid {
+		t.Flags |= uprobeRetVoid
+	}
+	if f.RetError {
+		t.Flags |= uprobeRetError
+	}
+	if typeSize(m, f.Return) <= 4 {
+		t.Flags |= uprobeRet32
+	}
+	for i := range f.Params {
+		r, ok := readerOf(f, i)
+		if !ok {
+			continue
+		}
+		if t.Readers == uprobeMaxReaders {
+			return nil, fmt.Errorf("%s: too many parameters with memory behind them", f.Name)
+		}
+		t.Reader[t.Readers] = r
+		t.Readers++
+	}
+	if f.Ret == api.Text && t.Readers < uprobeMaxReaders {
+		t.Reader[t.Readers] = uprobeReader{Param: uprobeNone, Kind: uprobeString, Flags: uprobeOut, Word: uprobeNone, Mul0: uprobeNone, Mul1: uprobeNone, Pitch: uprobeNone, Unit: uprobeInline}
+		t.Readers++
+	}
+	return t, nil
+}
+
+// layout finds the words of the arguments in registers and on the stack, by the rules of the processor's calling
+// convention. A structure that does not fit the registers left goes to the stack whole: after it the x86-64 convention
+// goes on to use registers, the one of arm64 does not.
+func (t *uprobeFunction) layout(m *api.Model, f *api.Func, arch string) error {
+	regs, inMemory := 6, func(words int) bool { return words > 2 }
+	switch arch {
+	case "amd64":
+	case "arm64":
+		regs = 8
+	default:
+		return fmt.Errorf("uprobes on %s: %w", arch, ErrNotSupported)
+	}
+	next, stack := 0, 0
+	for i := range f.Params {
+		p := &f.Params[i]
+		if p.Type == "float" || p.Type == "double" {
+			return fmt.Errorf("parameter %s is not in a general register: %w", p.Name, ErrNotSupported)
+		}
+		words := int(p.Words)
+		large := inMemory(words)
+		if large && arch == "arm64" {
+			return fmt.Errorf("parameter %s is passed by reference: %w", p.Name, ErrNotSupported)
+		}
+		left := typeSize(m, p.Type)
+		inRegs := !large && next+words <= regs
+		if !inRegs && arch == "arm64" {
+			next = regs
+		}
+		for w := range words {
+			place := regs + stack
+			if inRegs {
+				place = next
+				next++
+			} else {
+				stack++
+			}
+			if place >= uprobeMaxWords {
+				return fmt.Errorf("parameter %s is too far up the stack: %w", p.Name, ErrNotSupported)
+			}
+			t.Place[int(p.Word)+w] = uint8(place)
+			t.Width[int(p.Word)+w] = uint8(min(left, 8))
+			if words > 1 {
+				left -= 8
+			}
+		}
+	}
+	t.Stack = uint8(stack)
+	return nil
+}
+
+// typeSize returns the bytes of a C type that is passed by value. Whatever is not named here is a handle.
+func typeSize(m *api.Model, ctype string) int {
+	switch ctype {
+	case "bool", "char", "int8_t", "uint8_t":
+		return 1
+	case "int16_t", "uint16_t", "aclFloat16":
+		return 2
+	case "int", "unsigned int", "int32_t", "uint32_t", "aclError":
+		return 4
+	case "dim3":
+		return 12
+	case "aclmdlRICondTaskParams":
+		return 24
+	case "aclrtIpcEventHandle":
+		return 64
+	}
+	for i := range m.Enums {
+		if m.Enums[i].Type == ctype {
+			return 4
+		}
+	}
+	return 8
+}
+
+// readerOf says how to read what lies behind a parameter. What a call reads is taken at its entry, so that it is known
+// even if the call never returns; payloads are taken when it has succeeded.
+func readerOf(f *api.Func, i int) (uprobeReader, bool) {
+	p := &f.Params[i]
+	r := uprobeReader{Param: uint8(i), Word: p.Word, Mul0: uprobeNone, Mul1: uprobeNone, Pitch: uprobeNone}
+	sized := func() {
+		r.Unit = p.Size.Unit
+		if len(p.Size.Mul) > 0 {
+			r.Mul0 = f.Params[p.Size.Mul[0]].Word
+		}
+		if len(p.Size.Mul) > 1 {
+			r.Mul1 = f.Params[p.Size.Mul[1]].Word
+		}
+		if p.Size.Pitch >= 0 {
+			r.Pitch = f.Params[p.Size.Pitch].Word
+		}
+	}
+	switch p.Role {
+	case api.Args, api.In:
+		r.Kind, r.Flags = uprobeBytes, uprobeAtEntry
+		sized()
+	case api.String, api.File:
+		r.Kind, r.Flags, r.Unit = uprobeString, uprobeAtEntry, uprobeInline
+	case api.List:
+		r.Kind, r.Flags, r.Unit = uprobeList, uprobeAtEntry, uint64(p.Elem)
+	case api.New, api.Find, api.Buffer, api.Out:
+		r.Kind, r.Flags, r.Unit = uprobeBytes, uprobeOut, uint64(p.Elem)
+	case api.Text:
+		r.Kind, r.Flags = uprobeString, uprobeOut
+		sized()
+	case api.Reads, api.Writes:
+		if p.ItemSizes >= 0 {
+			// The array of addresses; the buffers are items of it.
+			r.Kind, r.Flags, r.Unit = uprobeBytes, uprobeAtEntry, 8
+			r.Mul0 = f.Params[p.ItemCount].Word
+			break
+		}
+		r.Kind = uprobeCopy
+		sized()
+		if p.Role == api.Writes {
+			r.Flags = uprobeOut
+			if f.Stream >= 0 {
+				r.Flags |= uprobeLater
+			}
+		}
+	default:
+		return r, false
+	}
+	return r, true
+}
+
+// uprobeSite is a place to probe.
+type uprobeSite struct {
+	symbol string
+	offset uint64 // in the file
+	cookie uint64 // function, and 1<<16 for the implementation behind a wrapper
+}
+
+func (s uprobeSite) id() api.ID { return api.ID(uint16(s.cookie)) }
+
+// findSites finds the functions in a library, under their own names and under those of the implementations that
+// wrappers of newer releases call (aclrtMallocImpl). A place is probed once, whatever names it has.
+func findSites(library string, want []*api.Func, arch string) ([]uprobeSite, error) {
+	file, err := os.Open(library)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	f, err := elf.NewFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("it is no ELF file: %w", err)
+	}
+	if machine := map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}[arch]; f.Machine != machine {
+		return nil, fmt.Errorf("it is for %v, not for %s", f.Machine, arch)
+	}
+	// The dynamic symbols are there even in a stripped library.
+	syms, err := f.DynamicSymbols()
+	if err != nil && !errors.Is(err, elf.ErrNoSymbols) {
+		return nil, err
+	}
+	at := make(map[string]uint64, len(syms))
+	for _, s := range syms {
+		if elf.ST_TYPE(s.Info) == elf.STT_FUNC && s.Section != elf.SHN_UNDEF {
+			at[s.Name] = s.Value
+		}
+	}
+	var sites []uprobeSite
+	seen := map[uint64]bool{}
+	for layer, suffix := range []string{"", "Impl"} {
+		for _, fn := range want {
+			addr, ok := at[fn.Name+suffix]
+			if !ok {
+				continue
+			}
+			offset, code, err := codeAt(f, addr)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", fn.Name+suffix, err)
+			}
+			offset += probeOffset(code, arch)
+			if seen[offset] {
+				continue
+			}
+			seen[offset] = true
+			sites = append(sites, uprobeSite{symbol: fn.Name + suffix, offset: offset, cookie: uint64(fn.ID) | uint64(layer)<<16})
+		}
+	}
+	return sites, nil
+}
+
+// codeAt returns where in the file an address lies, and the first instructions there.
+func codeAt(f *elf.File, addr uint64) (uint64, []byte, error) {
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_LOAD && p.Flags&elf.PF_X != 0 && addr >= p.Vaddr && addr < p.Vaddr+p.Filesz {
+			code := make([]byte, min(16, p.Vaddr+p.Filesz-addr))
+			if _, err := p.ReadAt(code, int64(addr-p.Vaddr)); err != nil && err != io.EOF {
+				return 0, nil, err
+			}
+			return addr - p.Vaddr + p.Off, code, nil
+		}
+	}
+	return 0, nil, fmt.Errorf("address %#x is in no code", addr)
+}
+
+// probeOffset returns how far behind the entry of a function its probe goes. An instruction that only marks a branch
+// target has to be executed out of line, which costs ten times what a probe on the push behind it does, and nothing of
+// the call has changed behind it. An arm64 function that begins with paciasp is probed there: behind it the return address is
+// signed, and one that the kernel put in its place would not pass the check.
+func probeOffset(code []byte, arch string) uint64 {
+	if len(code) < 8 {
+		return 0
+	}
+	first := binary.LittleEndian.Uint32(code)
+	switch {
+	case arch == "amd64" && first == 0xfa1e0ff3: // endbr64
+		return 4
+	case arch == "arm64" && (first == 0xd503245f || first == 0xd503249f || first == 0xd50324df): // bti c, j, jc
+		return 4
+	}
+	return 0
+}

@@ -1,0 +1,957 @@
+package probe
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/api/acl"
+)
+
+// The library and the program of these tests. The library answers like the runtime as far as a probe can tell; the
+// program waits for a line before it begins and for the end of its input before it exits, and says what it passed.
+const uprobeLibrary = `
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <unistd.h>
+
+#ifdef __x86_64__
+#define PUSHED "rbx"
+#else
+#define PUSHED "x19"
+#endif
+
+typedef struct { uint32_t x, y, z; } dim3;
+
+int aclrtMemcpyImpl(void *dst, size_t max, const void *src, size_t n, int kind)
+{
+	if (kind < 0 || n > max)
+		return 107000;
+	memcpy(dst, src, n);
+	return 0;
+}
+int aclrtMemcpy(void *dst, size_t max, const void *src, size_t n, int kind)
+{
+	int rc = aclrtMemcpyImpl(dst, max, src, n, kind);
+	__asm__ volatile("");
+	return rc;
+}
+int aclrtMemsetImpl(void *p, size_t max, int32_t value, size_t n) { return max < n ? 107000 : 0; }
+/* Ends in a jump. */
+int aclrtMemset(void *p, size_t max, int32_t value, size_t n) { return aclrtMemsetImpl(p, max, value, n); }
+int aclrtMemcpy2d(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width, size_t height, int kind) { return 0; }
+int aclrtMalloc(void **p, size_t size, int policy) { *p = (void *)(0x124000000000 + size); return 0; }
+int aclrtMemcpyBatchAsync(void **dsts, size_t *maxs, void **srcs, size_t *sizes, size_t n, void *attrs, size_t *indexes,
+			  size_t nattrs, size_t *fail, void *stream) { *fail = SIZE_MAX; return 0; }
+int aclrtLaunchKernelWithHostArgs(void *f, uint32_t blocks, void *s, void *cfg, void *args, size_t n, void *ph, size_t nph)
+{
+	__asm__ volatile("" ::: PUSHED);
+	if (n >= 8)
+		memset(args, 0xee, 8); /* patched */
+	return 0;
+}
+int aclrtLaunchSIMTKernelWithHostArgs(void *f, dim3 grid, dim3 block, size_t ubuf, void *s, void *cfg, void *args, size_t n,
+				      void *ph, size_t nph) { return 0; }
+int aclrtBinaryGetFunction(void *bin, const char *name, void **f) { *f = (void *)0xf00d; return name ? 0 : 107000; }
+int aclrtGetFunctionName(void *f, uint32_t max, char *name) { strncpy(name, "add_custom", max); return 0; }
+int aclrtBinaryLoadFromFile(const char *path, void *options, void **bin) { *bin = (void *)0xb2; return 0; }
+void *aclrtCreateBinary(const void *data, size_t n) { return (void *)0xb1; }
+const char *aclrtGetSocName(void) { return "Ascend910B4"; }
+/* Begins with a push, as functions that do something do. */
+int aclrtRecordEvent(void *event, void *stream) { __asm__ volatile("" ::: PUSHED); return 0; }
+int aclrtSynchronizeStream(void *s) { if (s == (void *)0xdead) pause(); return 0; }
+`
+
+const uprobeProgram = `
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+typedef struct { uint32_t x, y, z; } dim3;
+int aclrtMemcpy(void *, size_t, const void *, size_t, int);
+int aclrtMemset(void *, size_t, int64_t, size_t); /* wider than it is: what lies above a value is nobody's business */
+int aclrtMemcpy2d(void *, size_t, const void *, size_t, size_t, size_t, int);
+int aclrtMalloc(void **, size_t, int);
+int aclrtMemcpyBatchAsync(void **, size_t *, void **, size_t *, size_t, void *, size_t *, size_t, size_t *, void *);
+int aclrtLaunchKernelWithHostArgs(void *, uint32_t, void *, void *, void *, size_t, void *, size_t);
+int aclrtLaunchSIMTKernelWithHostArgs(void *, dim3, dim3, size_t, void *, void *, void *, size_t, void *, size_t);
+int aclrtBinaryGetFunction(void *, const char *, void **);
+int aclrtGetFunctionName(void *, uint32_t, char *);
+int aclrtBinaryLoadFromFile(const char *, void *, void **);
+void *aclrtCreateBinary(const void *, size_t);
+const char *aclrtGetSocName(void);
+int aclrtRecordEvent(void *, void *);
+int aclrtSynchronizeStream(void *);
+
+struct attr { uint32_t id; uint32_t value[4]; };
+static unsigned char big[300000], dst[300000];
+static jmp_buf out;
+static void jump(int sig) { (void)sig; siglongjmp(out, 1); }
+static void ignore(int sig) { (void)sig; }
+
+static void args(void)
+{
+	void *dsts[3] = {(void *)0x124000001000, (void *)0x124000002000, (void *)0x124000003000}, *srcs[3] = {big, big + 100, big + 200};
+	size_t maxs[3] = {10, 20, 30}, sizes[3] = {1, 2, 3}, indexes[1] = {0}, fail = 7;
+	uint32_t attrs[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+	aclrtMemcpyBatchAsync(dsts, maxs, srcs, sizes, 3, attrs, indexes, 1, &fail, (void *)0x57);
+	struct attr list[2] = {{1, {2, 3, 4, 5}}, {4, {0}}};
+	struct { void *attrs; size_t n; } cfg = {list, 2};
+	uint64_t block[4] = {1, 2, 3, 4};
+	uint32_t ph[4] = {8, 16, 24, 32};
+	aclrtLaunchKernelWithHostArgs((void *)0xf00d, 48, (void *)0x57, &cfg, block, sizeof block, ph, 2);
+	aclrtLaunchSIMTKernelWithHostArgs((void *)0xf00e, (dim3){1, 2, 3}, (dim3){4, 5, 6}, 77, (void *)0x58, &cfg, block, sizeof block, ph, 1);
+	printf("args %p %p %p %p %p %p %p %p %p %p\n", (void *)dsts, (void *)maxs, (void *)srcs, (void *)sizes, (void *)attrs, (void *)indexes, (void *)&fail, (void *)&cfg, (void *)block, (void *)ph);
+}
+
+static void memory(void)
+{
+	void *p = 0, *f = 0;
+	char name[32];
+	aclrtMalloc(&p, 64, 2);
+	aclrtBinaryGetFunction((void *)0xb1, "matmul_0", &f);
+	aclrtBinaryGetFunction((void *)0xb1, (char *)8, &f);
+	aclrtGetFunctionName(f, sizeof name, name);
+	aclrtGetSocName();
+	aclrtBinaryLoadFromFile("main.c", 0, &f);
+	aclrtBinaryLoadFromFile("none", 0, &f);
+	aclrtMemcpy(p, 4, "host", 4, -1);
+	/* Never touched by the program: the page has to come from the file. */
+	FILE *file = tmpfile();
+	char page[4096];
+	memset(page, 'x', sizeof page);
+	strcpy(page + 4090, "name");
+	fwrite(page, 1, sizeof page, file);
+	fflush(file);
+	char *m = mmap(0, 4096, PROT_READ, MAP_PRIVATE, fileno(file), 0);
+	aclrtBinaryGetFunction((void *)0xb1, m + 4090, &f);
+}
+
+static void payload(void)
+{
+	for (size_t i = 0; i < sizeof big; i++)
+		big[i] = (unsigned char)(i * 7 + i / 251);
+	aclrtMemcpy(dst, sizeof dst, big, 100, 0);
+	aclrtMemcpy(dst, sizeof dst, big, 10000, 0);
+	aclrtMemcpy(dst, sizeof dst, big, sizeof big, 0);
+	aclrtMemcpy2d((void *)0x124000000000, 100, big, 5000, 4500, 3, 1);
+	aclrtCreateBinary(big, 50000);
+	aclrtMemcpy(dst, sizeof dst, (void *)0x124000000000, 0, 2);
+}
+
+static void *many(void *n)
+{
+	for (long i = 0; i < (long)n; i++)
+		aclrtRecordEvent((void *)i, 0);
+	return 0;
+}
+
+static void threads(long n)
+{
+	pthread_t t[4];
+	for (int i = 0; i < 4; i++)
+		pthread_create(&t[i], 0, many, (void *)n);
+	for (int i = 0; i < 4; i++)
+		pthread_join(t[i], 0);
+}
+
+int main(int argc, char **argv)
+{
+	(void)argc;
+	if (strcmp(argv[1], "child")) {
+		puts("ready");
+		fflush(stdout);
+		getchar();
+	}
+	if (!strcmp(argv[1], "args"))
+		args();
+	else if (!strcmp(argv[1], "memory"))
+		memory();
+	else if (!strcmp(argv[1], "payload"))
+		payload();
+	else if (!strcmp(argv[1], "threads"))
+		threads(atol(argv[2]));
+	else if (!strcmp(argv[1], "nested")) {
+		for (int i = 0; i < 10; i++) {
+			aclrtMemcpy(dst, 4, big, 4, 0);
+			aclrtMemset(dst, 8, 0x12345678ffffffff, 4);
+		}
+	} else if (!strcmp(argv[1], "fork")) {
+		many((void *)2);
+		if (fork() == 0) {
+			many((void *)3);
+			execl("/proc/self/exe", argv[0], "child", (char *)0);
+		}
+		wait(0);
+	} else if (!strcmp(argv[1], "exec")) {
+		many((void *)2);
+		usleep(200000);
+		execl("/proc/self/exe", argv[0], "nested", (char *)0);
+	} else if (!strcmp(argv[1], "hang")) {
+		signal(SIGUSR1, ignore);
+		many((void *)1);
+		puts("done");
+		fflush(stdout);
+		aclrtSynchronizeStream((void *)0xdead);
+	} else if (!strcmp(argv[1], "jump")) {
+		signal(SIGALRM, jump);
+		if (sigsetjmp(out, 1) == 0) {
+			alarm(1);
+			aclrtSynchronizeStream((void *)0xdead);
+		}
+		many((void *)3);
+	}
+	if (strcmp(argv[1], "child")) {
+		puts("done");
+		fflush(stdout);
+		getchar();
+	} else
+		many((void *)4);
+	return 0;
+}
+`
+
+// branchTargets are the compiler's flags for functions that begin with an instruction which marks a branch target, as
+// distributions build their libraries.
+var branchTargets = map[string][]string{"amd64": {"-fcf-protection=full"}, "arm64": {"-mbranch-protection=standard"}}[runtime.GOARCH]
+
+// uprobeLib compiles library and program, once for each test, and returns the library.
+func uprobeLib(t *testing.T) string {
+	t.Helper()
+	dir := filepath.Join(os.TempDir(), fmt.Sprintf("uprobe.%d.%s", os.Getpid(), strings.ReplaceAll(t.Name(), "/", ".")))
+	lib := filepath.Join(dir, "libascendcl.so")
+	if err := os.Mkdir(dir, 0o755); errors.Is(err, os.ErrExist) {
+		return lib
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	for name, text := range map[string]string{"lib.c": uprobeLibrary, "main.c": uprobeProgram} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, args := range [][]string{
+		append([]string{"-O2", "-fPIC", "-shared", "-s", "-o", "libascendcl.so", "lib.c"}, branchTargets...),
+		{"-O1", "-o", "main", "main.c", "./libascendcl.so", "-lpthread"},
+	} {
+		cmd := exec.Command("cc", args...)
+		cmd.Dir = dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("cc: %v\n%s", err, out)
+		}
+	}
+	return lib
+}
+
+// target is a run of the program, which has begun and waits.
+type target struct {
+	*exec.Cmd
+	in  io.WriteCloser
+	out *bufio.Reader
+}
+
+func startTarget(t *testing.T, args ...string) *target {
+	t.Helper()
+	lib := uprobeLib(t)
+	c := &target{Cmd: exec.Command(filepath.Join(filepath.Dir(lib), "main"), args...)}
+	c.Dir, c.Stderr = filepath.Dir(lib), os.Stderr
+	c.in, _ = c.StdinPipe()
+	out, _ := c.StdoutPipe()
+	c.out = bufio.NewReader(out)
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		c.Process.Kill()
+		c.Wait()
+	})
+	if line, err := c.out.ReadString('\n'); line != "ready\n" {
+		t.Fatalf("target says %q, %v", line, err)
+	}
+	return c
+}
+
+// run lets the program do its work, and returns what it says.
+func (c *target) run(t *testing.T) string {
+	t.Helper()
+	fmt.Fprintln(c.in)
+	var said strings.Builder
+	for {
+		line, err := c.out.ReadString('\n')
+		if err != nil {
+			t.Fatalf("target: %v", err)
+		}
+		if line == "done\n" {
+			return said.String()
+		}
+		said.WriteString(line)
+	}
+}
+
+// seen keeps what comes to it.
+type seen struct {
+	processes []Process
+	calls     []Call
+	payloads  []Payload
+	gaps      []Gap
+}
+
+func (s *seen) Process(p *Process) error { s.processes = append(s.processes, *p); return nil }
+func (s *seen) Gap(g *Gap) error         { s.gaps = append(s.gaps, *g); return nil }
+func (s *seen) Call(c *Call) error {
+	d := *c
+	d.Words, d.Pieces = slices.Clone(c.Words), slices.Clone(c.Pieces)
+	for i := range d.Pieces {
+		d.Pieces[i].Bytes = bytes.Clone(c.Pieces[i].Bytes)
+	}
+	s.calls = append(s.calls, d)
+	return nil
+}
+func (s *seen) Payload(p *Payload) error {
+	d := *p
+	d.Bytes = bytes.Clone(p.Bytes)
+	s.payloads = append(s.payloads, d)
+	return nil
+}
+
+func (s *seen) of(name string) []Call {
+	var cs []Call
+	for _, c := range s.calls {
+		if acl.Model.Func(c.Func).Name == name {
+			cs = append(cs, c)
+		}
+	}
+	return cs
+}
+
+func attachUprobes(t *testing.T, opts *UprobeOptions) *Uprobes {
+	t.Helper()
+	u, err := AttachUprobes(acl.Model, uprobeLib(t), opts)
+	if errors.Is(err, ErrNotPermitted) || errors.Is(err, ErrNotSupported) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatalf("%+v", err)
+	}
+	t.Cleanup(func() {
+		if err := u.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return u
+}
+
+// watch records a run of the program with one kind of probe.
+func watch(t *testing.T, opts UprobeOptions, during func(*target), args ...string) (*seen, *Uprobes) {
+	t.Helper()
+	c := startTarget(t, args...)
+	opts.PIDs = []int{c.Process.Pid}
+	u := attachUprobes(t, &opts)
+	ctx, stop := context.WithCancel(t.Context())
+	s := &seen{}
+	end := make(chan error)
+	go func() { end <- u.Run(ctx, s) }()
+	during(c)
+	stop()
+	if err := <-end; err != nil {
+		t.Fatal(err)
+	}
+	return s, u
+}
+
+func words(s string) []uint64 {
+	var ws []uint64
+	for _, f := range strings.Fields(s) {
+		var w uint64
+		if _, err := fmt.Sscan(f, &w); err == nil {
+			ws = append(ws, w)
+		}
+	}
+	return ws
+}
+
+func piece(t *testing.T, c Call, param string, item int) Piece {
+	t.Helper()
+	f := acl.Model.Func(c.Func)
+	n := f.Param(param)
+	if param == "return" {
+		n = uprobeNone
+	}
+	for _, p := range c.Pieces {
+		if int(p.Param) == n && int(p.Item) == item {
+			return p
+		}
+	}
+	t.Fatalf("%s: no piece for %s in %+v", f.Name, param, c.Pieces)
+	return Piece{}
+}
+
+func wantBytes(t *testing.T, c Call, param string, dir Dir, want ...any) {
+	t.Helper()
+	var b bytes.Buffer
+	for _, w := range want {
+		if s, ok := w.(string); ok {
+			b.WriteString(s)
+		} else if err := binary.Write(&b, binary.LittleEndian, w); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := piece(t, c, param, 0)
+	if !bytes.Equal(p.Bytes, b.Bytes()) || p.Dir != dir || p.Missing != Present || p.Len != uint64(b.Len()) {
+		t.Errorf("%s: %s: %+v, want %x", acl.Model.Func(c.Func).Name, param, p, b.Bytes())
+	}
+}
+
+func only(t *testing.T, s *seen, name string) Call {
+	t.Helper()
+	cs := s.of(name)
+	if len(cs) != 1 {
+		t.Fatalf("%d calls of %s, want 1 of %d", len(cs), name, len(s.calls))
+	}
+	return cs[0]
+}
+
+func TestUprobeArguments(t *testing.T) {
+	for name, opts := range map[string]UprobeOptions{"best": {}, "single": {noMulti: true}, "no sleep": {noSleep: true}, "oldest": {noMulti: true, noSleep: true}} {
+		t.Run(name, func(t *testing.T) {
+			var said []uint64
+			s, _ := watch(t, opts, func(c *target) { said = words(c.run(t)) }, "args")
+			if len(said) != 10 {
+				t.Fatalf("the program said %v", said)
+			}
+			dsts, maxs, srcs, sizes, attrs, indexes, fail, cfg, block, ph := said[0], said[1], said[2], said[3], said[4], said[5], said[6], said[7], said[8], said[9]
+
+			c := only(t, s, "aclrtMemcpyBatchAsync")
+			if want := []uint64{dsts, maxs, srcs, sizes, 3, attrs, indexes, 1, fail, 0x57}; !slices.Equal(c.Words, want) {
+				t.Errorf("batch: %#x, want %#x", c.Words, want)
+			}
+			wantBytes(t, c, "dsts", In, uint64(0x124000001000), uint64(0x124000002000), uint64(0x124000003000))
+			wantBytes(t, c, "destMaxs", In, uint64(10), uint64(20), uint64(30))
+			wantBytes(t, c, "sizes", In, uint64(1), uint64(2), uint64(3))
+			wantBytes(t, c, "attrs", In, []uint32{1, 2, 3, 4, 5, 6, 7, 8})
+			wantBytes(t, c, "failIndex", Out, ^uint64(0))
+			if p := piece(t, c, "srcs", 3); p.Len != 3 || p.Missing != OverLimit || p.Dir != In {
+				t.Errorf("third source: %+v", p)
+			}
+
+			c = only(t, s, "aclrtLaunchKernelWithHostArgs")
+			if want := []uint64{0xf00d, 48, 0x57, cfg, block, 32, ph, 2}; !slices.Equal(c.Words, want) {
+				t.Errorf("launch: %#x, want %#x", c.Words, want)
+			}
+			wantBytes(t, c, "hostArgs", In, uint64(1), uint64(2), uint64(3), uint64(4))
+			wantBytes(t, c, "placeHolderArray", In, []uint32{8, 16, 24, 32})
+			wantBytes(t, c, "cfg", In, []uint32{1, 2, 3, 4, 5, 4, 0, 0, 0, 0})
+
+			c = only(t, s, "aclrtLaunchSIMTKernelWithHostArgs")
+			if want := []uint64{0xf00e, 2<<32 | 1, 3, 5<<32 | 4, 6, 77, 0x58, cfg, block, 32, ph, 1}; !slices.Equal(c.Words, want) {
+				t.Errorf("SIMT launch: %#x, want %#x", c.Words, want)
+			}
+			wantBytes(t, c, "hostArgs", In, uint64(0xeeeeeeeeeeeeeeee), uint64(2), uint64(3), uint64(4))
+			for i, c := range s.calls {
+				if c.Seq != uint64(i) || c.Start <= 0 || c.End < c.Start || c.Ret != 0 || (i > 0 && c.Start < s.calls[i-1].End) {
+					t.Errorf("call %d: %+v", i, c)
+				}
+			}
+			if len(s.processes) != 1 || len(s.gaps) != 0 {
+				t.Errorf("processes %+v, gaps %+v", s.processes, s.gaps)
+			}
+		})
+	}
+}
+
+func TestUprobeMemory(t *testing.T) {
+	s, _ := watch(t, UprobeOptions{}, func(c *target) { c.run(t) }, "memory")
+	wantBytes(t, only(t, s, "aclrtMalloc"), "devPtr", Out, uint64(0x124000000000+64))
+	fs := s.of("aclrtBinaryGetFunction")
+	if len(fs) != 3 {
+		t.Fatalf("%d calls of aclrtBinaryGetFunction", len(fs))
+	}
+	wantBytes(t, fs[0], "kernelName", In, "matmul_0")
+	wantBytes(t, fs[0], "funcHandle", Out, uint64(0xf00d))
+	if p := piece(t, fs[1], "kernelName", 0); p.Missing != Unreadable || p.Bytes != nil {
+		t.Errorf("a string at a bad address: %+v", p)
+	}
+	wantBytes(t, fs[2], "kernelName", In, "name")
+	wantBytes(t, only(t, s, "aclrtGetFunctionName"), "name", Out, "add_custom")
+	wantBytes(t, only(t, s, "aclrtGetSocName"), "return", Out, "Ascend910B4")
+	loads := s.of("aclrtBinaryLoadFromFile")
+	wantBytes(t, loads[0], "binPath", In, "main.c")
+	if len(s.payloads) != 2 {
+		t.Fatalf("%d payloads, want two files", len(s.payloads))
+	}
+	if p := s.payloads[0]; string(p.Bytes) != uprobeProgram || p.Item != 1 || p.Seq != loads[0].Seq || p.Len != uint64(len(uprobeProgram)) {
+		t.Errorf("file: %d bytes of %d, item %d", len(p.Bytes), p.Len, p.Item)
+	}
+	if p := s.payloads[1]; p.Missing != Unreadable || p.Seq != loads[1].Seq {
+		t.Errorf("a file that is not there: %+v", p)
+	}
+	failed := only(t, s, "aclrtMemcpy")
+	if failed.Ret != 107000 || len(failed.Pieces) != 0 || failed.Words[4] != 0xffffffff {
+		t.Errorf("failed copy: %+v", failed)
+	}
+}
+
+func TestUprobePayload(t *testing.T) {
+	var src [300000]byte
+	for i := range src {
+		src[i] = byte(i*7 + i/251)
+	}
+	s, _ := watch(t, UprobeOptions{PayloadLimit: 100000}, func(c *target) { c.run(t) }, "payload")
+	whole := func(c Call, param uint8) []byte {
+		var b []byte
+		for _, p := range s.payloads {
+			if p.Seq == c.Seq && p.Param == param {
+				if p.Missing != Present || p.Offset != uint64(len(b)) {
+					t.Errorf("part: %+v", p.Piece)
+				}
+				b = append(b, p.Bytes...)
+			}
+		}
+		return b
+	}
+	cs := s.of("aclrtMemcpy")
+	wantBytes(t, cs[0], "src", In, src[:100])
+	wantBytes(t, cs[0], "dst", Out, src[:100])
+	for _, param := range []uint8{0, 2} {
+		if !bytes.Equal(whole(cs[1], param), src[:10000]) {
+			t.Errorf("payload of parameter %d differs", param)
+		}
+	}
+	if p := piece(t, cs[2], "src", 0); p.Missing != OverLimit || p.Len != 300000 {
+		t.Errorf("over the limit: %+v", p)
+	}
+	if len(cs[3].Pieces) != 0 {
+		t.Errorf("copy of nothing: %+v", cs[3].Pieces)
+	}
+	rows := slices.Concat(src[:4500], src[5000:9500], src[10000:14500])
+	if got := whole(only(t, s, "aclrtMemcpy2d"), 2); !bytes.Equal(got, rows) {
+		t.Errorf("rows differ: %d bytes, want %d", len(got), len(rows))
+	}
+	if got := whole(only(t, s, "aclrtCreateBinary"), 0); !bytes.Equal(got, src[:50000]) {
+		t.Errorf("binary differs: %d bytes", len(got))
+	}
+}
+
+func TestUprobeNoPayload(t *testing.T) {
+	s, _ := watch(t, UprobeOptions{}, func(c *target) { c.run(t) }, "payload")
+	if p := piece(t, s.of("aclrtMemcpy")[0], "src", 0); p.Missing != OverLimit || p.Bytes != nil || p.Len != 100 {
+		t.Errorf("payload that was not asked for: %+v", p)
+	}
+	if n := len(whole(s.payloads, 0)); n != 50000 {
+		t.Errorf("%d bytes of the binary, want all whatever the limit is", n)
+	}
+}
+
+func whole(ps []Payload, param uint8) (b []byte) {
+	for _, p := range ps {
+		if p.Param == param {
+			b = append(b, p.Bytes...)
+		}
+	}
+	return b
+}
+
+func TestUprobeCounts(t *testing.T) {
+	const n = 25000
+	s, u := watch(t, UprobeOptions{}, func(c *target) { c.run(t) }, "threads", fmt.Sprint(n))
+	counts, err := u.Counts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := counts["aclrtRecordEvent"]; got != 4*n {
+		t.Errorf("the kernel counted %d calls, want %d", got, 4*n)
+	}
+	next := map[int]uint64{}
+	for _, c := range s.calls {
+		if c.Seq != next[c.TID] || c.Words[0] != c.Seq || c.End == 0 {
+			t.Fatalf("call %+v, want number %d", c, next[c.TID])
+		}
+		next[c.TID]++
+	}
+	if len(next) != 4 || len(s.calls) != 4*n || len(s.gaps) != 0 {
+		t.Errorf("%d calls of %d threads, gaps %+v", len(s.calls), len(next), s.gaps)
+	}
+}
+
+// slow makes the ring overflow.
+type slow struct{ seen }
+
+func (s *slow) Call(c *Call) error {
+	if len(s.calls)%64 == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	return s.seen.Call(c)
+}
+
+func TestUprobeLoss(t *testing.T) {
+	const n = 25000
+	c := startTarget(t, "threads", fmt.Sprint(n))
+	u := attachUprobes(t, &UprobeOptions{PIDs: []int{c.Process.Pid}, RingBytes: 4096})
+	ctx, stop := context.WithCancel(t.Context())
+	s := &slow{}
+	end := make(chan error)
+	go func() { end <- u.Run(ctx, s) }()
+	c.run(t)
+	stop()
+	if err := <-end; err != nil {
+		t.Fatal(err)
+	}
+	var lost uint64
+	for _, g := range s.gaps {
+		lost += g.Calls
+		if g.PID != c.Process.Pid || g.TID == 0 || g.From <= 0 || g.To < g.From {
+			t.Errorf("gap: %+v", g)
+		}
+	}
+	if uint64(len(s.calls))+lost != 4*n || lost == 0 {
+		t.Errorf("%d calls and %d lost, want %d", len(s.calls), lost, 4*n)
+	}
+	if got, err := u.Lost(); err != nil || got != lost {
+		t.Errorf("the kernel lost %d (%v), the gaps say %d", got, err, lost)
+	}
+}
+
+func TestUprobeCountOnly(t *testing.T) {
+	c := startTarget(t, "threads", "1000")
+	u := attachUprobes(t, &UprobeOptions{PIDs: []int{c.Process.Pid}, CountOnly: true, Functions: []string{"aclrtRecordEvent", "aclrtMalloc"}})
+	c.run(t)
+	counts, err := u.Counts()
+	if err != nil || counts["aclrtRecordEvent"] != 4000 || counts["aclrtMalloc"] != 0 || len(counts) != 2 {
+		t.Errorf("counts %v, %v", counts, err)
+	}
+	if err := u.Run(t.Context(), &seen{}); err == nil {
+		t.Error("Run of probes that only count gave no error")
+	}
+}
+
+func TestUprobeNested(t *testing.T) {
+	s, u := watch(t, UprobeOptions{}, func(c *target) { c.run(t) }, "nested")
+	counts, err := u.Counts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"aclrtMemcpy", "aclrtMemset"} {
+		if n := len(s.of(name)); n != 10 || counts[name] != 10 {
+			t.Errorf("%s: %d calls recorded, %d counted, want 10", name, n, counts[name])
+		}
+	}
+	if w := s.of("aclrtMemset")[0].Words; w[2] != 0xffffffff {
+		t.Errorf("an int32_t of -1 is %#x", w[2])
+	}
+}
+
+func TestUprobeUnfinished(t *testing.T) {
+	s, _ := watch(t, UprobeOptions{}, func(c *target) {
+		c.run(t)
+		time.Sleep(50 * time.Millisecond)
+		c.Process.Kill()
+		c.Process.Wait()
+	}, "hang")
+	c := only(t, s, "aclrtSynchronizeStream")
+	if !c.Unfinished() || c.Words[0] != 0xdead || c.Seq != 1 {
+		t.Errorf("call of a killed program: %+v", c)
+	}
+	if c := only(t, s, "aclrtRecordEvent"); c.Unfinished() {
+		t.Error("a call that returned has no end")
+	}
+}
+
+func TestUprobeUnfinishedAtDetach(t *testing.T) {
+	var c *target
+	s, _ := watch(t, UprobeOptions{}, func(run *target) {
+		c = run
+		c.run(t)
+		time.Sleep(50 * time.Millisecond)
+	}, "hang")
+	if c := only(t, s, "aclrtSynchronizeStream"); !c.Unfinished() || c.Words[0] != 0xdead {
+		t.Errorf("call at the end of the recording: %+v", c)
+	}
+	// The call returns as if nothing had been there.
+	if err := c.Process.Signal(syscall.SIGUSR1); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := c.out.ReadString('\n'); line != "done\n" {
+		t.Errorf("after the detach the program says %q, %v", line, err)
+	}
+}
+
+func TestUprobeJump(t *testing.T) {
+	s, _ := watch(t, UprobeOptions{}, func(c *target) { c.run(t) }, "jump")
+	if c := only(t, s, "aclrtSynchronizeStream"); !c.Unfinished() || len(s.of("aclrtRecordEvent")) != 3 {
+		t.Errorf("calls after a jump out of one: %+v", s.calls)
+	}
+}
+
+func TestUprobeChildren(t *testing.T) {
+	s, _ := watch(t, UprobeOptions{}, func(c *target) { c.run(t) }, "fork")
+	calls := map[int]int{}
+	for _, c := range s.calls {
+		calls[c.PID]++
+	}
+	if len(calls) != 2 || len(s.calls) != 2+3+4 {
+		t.Errorf("calls by process: %v, want 2 and 7", calls)
+	}
+	if len(s.processes) < 2 || s.processes[0].PID == s.processes[1].PID || len(s.processes[0].Argv) != 2 || s.processes[0].Argv[1] != "fork" {
+		t.Errorf("processes: %+v", s.processes)
+	}
+}
+
+func TestUprobeExec(t *testing.T) {
+	s, _ := watch(t, UprobeOptions{}, func(c *target) {
+		fmt.Fprintln(c.in)
+		c.out.ReadString('\n') // ready again
+		c.run(t)
+	}, "exec")
+	if len(s.processes) != 2 || s.processes[0].Argv[1] != "exec" || s.processes[1].Argv[1] != "nested" || s.processes[0].PPID != os.Getpid() {
+		t.Errorf("processes: %+v", s.processes)
+	}
+	if len(s.of("aclrtRecordEvent")) != 2 || len(s.of("aclrtMemset")) != 10 {
+		t.Errorf("%d calls", len(s.calls))
+	}
+}
+
+func TestUprobeOtherProcess(t *testing.T) {
+	other := startTarget(t, "threads", "100")
+	s, u := watch(t, UprobeOptions{}, func(c *target) {
+		other.run(t)
+		c.run(t)
+	}, "threads", "10")
+	counts, err := u.Counts()
+	if err != nil || len(s.calls) != 40 || counts["aclrtRecordEvent"] != 40 {
+		t.Errorf("%d calls, counts %v, %v", len(s.calls), counts["aclrtRecordEvent"], err)
+	}
+}
+
+func TestUprobeAllProcesses(t *testing.T) {
+	u := attachUprobes(t, nil)
+	ctx, stop := context.WithCancel(t.Context())
+	s := &seen{}
+	end := make(chan error)
+	go func() { end <- u.Run(ctx, s) }()
+	for range 2 {
+		startTarget(t, "threads", "10").run(t)
+	}
+	stop()
+	if err := <-end; err != nil || len(s.calls) != 80 || len(s.processes) != 2 {
+		t.Errorf("%d calls of %+v, %v", len(s.calls), s.processes, err)
+	}
+}
+
+// Attaching to and detaching from a program that calls all the time harms it in no way and sees no half call.
+func TestUprobeAttachUnderLoad(t *testing.T) {
+	c := startTarget(t, "threads", "300000")
+	fmt.Fprintln(c.in)
+	for range 5 {
+		u := attachUprobes(t, &UprobeOptions{PIDs: []int{c.Process.Pid}})
+		ctx, stop := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		s := &seen{}
+		err := u.Run(ctx, s)
+		stop()
+		if err != nil {
+			t.Fatal(err)
+		}
+		unfinished := 0
+		for i := range s.calls {
+			if s.calls[i].Unfinished() {
+				unfinished++
+			}
+		}
+		if unfinished > 4 {
+			t.Errorf("%d of %d calls of 4 threads have not ended", unfinished, len(s.calls))
+		}
+	}
+	c.out.ReadString('\n')
+	c.in.Close()
+	if err := c.Wait(); err != nil {
+		t.Errorf("the program: %v", err)
+	}
+}
+
+func TestUprobeErrors(t *testing.T) {
+	attachUprobes(t, nil) // or skip
+	lib := uprobeLib(t)
+	text := filepath.Join(t.TempDir(), "text")
+	if err := os.WriteFile(text, []byte("no library"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		lib  string
+		opts *UprobeOptions
+		want string
+	}{
+		{filepath.Join(t.TempDir(), "none.so"), nil, "no such file"},
+		{text, nil, "it is no ELF file"},
+		{lib, &UprobeOptions{Functions: []string{"aclrtNope"}}, "aclrtNope: no such function"},
+		{lib, &UprobeOptions{Functions: []string{"aclrtFree"}}, "exports no function"},
+	} {
+		u, err := AttachUprobes(acl.Model, c.lib, c.opts)
+		if err == nil {
+			u.Close()
+			t.Errorf("%s: no error, want %q", c.lib, c.want)
+		} else if !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", c.lib, err, c.want)
+		}
+	}
+}
+
+// Without privilege the error says what is missing. The test runs itself as a user who may do nothing.
+func TestUprobeNotPermitted(t *testing.T) {
+	if lib := os.Getenv("ACLTRACE_TEST_UNPRIVILEGED"); lib != "" {
+		_, err := AttachUprobes(acl.Model, lib, nil)
+		if !errors.Is(err, ErrNotPermitted) || !strings.Contains(err.Error(), "CAP_BPF and CAP_PERFMON") {
+			t.Fatalf("error is %v", err)
+		}
+		return
+	}
+	runUnprivileged(t, "ACLTRACE_TEST_UNPRIVILEGED="+uprobeLib(t))
+}
+
+func TestFindLibraries(t *testing.T) {
+	c := startTarget(t, "nested")
+	c.run(t)
+	libs, err := FindLibraries(c.Process.Pid)
+	if err != nil || len(libs) != 1 {
+		t.Fatalf("libraries %v, %v", libs, err)
+	}
+	got, err := os.Stat(libs[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := os.Stat(uprobeLib(t))
+	if err != nil || !os.SameFile(got, want) {
+		t.Errorf("%s is not %s (%v)", libs[0], uprobeLib(t), err)
+	}
+	if libs, err := FindLibraries(os.Getpid()); err != nil || len(libs) != 0 {
+		t.Errorf("libraries of a program without the runtime: %v, %v", libs, err)
+	}
+	if _, err := FindLibraries(1 << 30); err == nil {
+		t.Error("no error for a process that is not there")
+	}
+}
+
+// A library that an update has replaced under a running program is still found, and probed, by what the program maps.
+func TestUprobeDeletedLibrary(t *testing.T) {
+	c := startTarget(t, "threads", "10")
+	lib := uprobeLib(t)
+	if err := os.Remove(lib); err != nil {
+		t.Fatal(err)
+	}
+	libs, err := FindLibraries(c.Process.Pid)
+	if errors.Is(err, os.ErrPermission) {
+		t.Skip(err)
+	}
+	if err != nil || len(libs) != 1 {
+		t.Fatalf("libraries %v, %v", libs, err)
+	}
+	u, err := AttachUprobes(acl.Model, libs[0], &UprobeOptions{PIDs: []int{c.Process.Pid}, CountOnly: true})
+	if errors.Is(err, ErrNotPermitted) || errors.Is(err, ErrNotSupported) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer u.Close()
+	c.run(t)
+	if counts, err := u.Counts(); err != nil || counts["aclrtRecordEvent"] != 40 {
+		t.Errorf("counts %v, %v", counts, err)
+	}
+}
+
+func TestProbeOffset(t *testing.T) {
+	le := func(instructions ...uint32) (b []byte) {
+		for _, i := range instructions {
+			b = binary.LittleEndian.AppendUint32(b, i)
+		}
+		return b
+	}
+	for _, c := range []struct {
+		name, arch string
+		code       []byte
+		want       uint64
+	}{
+		{"endbr64, push", "amd64", []byte{0xf3, 0x0f, 0x1e, 0xfa, 0x55, 0x48, 0x89, 0xe5}, 4},
+		{"push", "amd64", []byte{0x55, 0x48, 0x89, 0xe5, 0x41, 0x57, 0x41, 0x56}, 0},
+		{"bti c", "arm64", le(0xd503245f, 0xa9be7bfd), 4},
+		{"bti c, paciasp", "arm64", le(0xd503245f, 0xd503233f), 4},
+		{"paciasp", "arm64", le(0xd503233f, 0xa9be7bfd), 0},
+		{"stp", "arm64", le(0xa9be7bfd, 0x910003fd), 0},
+		{"cut", "amd64", []byte{0xf3, 0x0f, 0x1e, 0xfa}, 0},
+	} {
+		if got := probeOffset(c.code, c.arch); got != c.want {
+			t.Errorf("%s: %d, want %d", c.name, got, c.want)
+		}
+	}
+}
+
+func TestFunctionTable(t *testing.T) {
+	for _, c := range []struct {
+		name, arch string
+		place      []uint8
+	}{
+		{"aclrtLaunchSIMTKernelWithHostArgs", "amd64", []uint8{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}},
+		{"aclrtLaunchSIMTKernelWithHostArgs", "arm64", []uint8{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}},
+		{"aclrtMemcpy", "arm64", []uint8{0, 1, 2, 3, 4}},
+	} {
+		tab, err := functionTable(acl.Model, acl.Model.Lookup(c.name), c.arch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := tab.Place[:tab.Words]; !slices.Equal(got, c.place) {
+			t.Errorf("%s on %s: %v, want %v", c.name, c.arch, got, c.place)
+		}
+	}
+	// A structure that does not fit goes to the stack whole; only x86-64 uses the registers that it left.
+	f := &api.Func{Name: "f", Return: "void", RetVoid: true, Stream: -1, Words: 11, Params: []api.Param{
+		{Name: "a", Type: "size_t", Word: 0, Words: 1}, {Name: "b", Type: "size_t", Word: 1, Words: 1}, {Name: "c", Type: "size_t", Word: 2, Words: 1},
+		{Name: "d", Type: "size_t", Word: 3, Words: 1}, {Name: "e", Type: "size_t", Word: 4, Words: 1},
+		{Name: "g", Type: "dim3", Word: 5, Words: 2}, {Name: "h", Type: "uint32_t", Word: 7, Words: 1}, {Name: "i", Type: "dim3", Word: 8, Words: 2}, {Name: "j", Type: "bool", Word: 10, Words: 1},
+	}}
+	for arch, want := range map[string][]uint8{
+		"amd64": {0, 1, 2, 3, 4, 6, 7, 5, 8, 9, 10},
+		"arm64": {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10},
+	} {
+		tab, err := functionTable(acl.Model, f, arch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := tab.Place[:11]; !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", arch, got, want)
+		}
+		if want := []uint8{8, 8, 8, 8, 8, 8, 4, 4, 8, 4, 1}; !slices.Equal(tab.Width[:11], want) {
+			t.Errorf("widths %v, want %v", tab.Width[:11], want)
+		}
+	}
+	for i := range acl.Model.Funcs {
+		f := &acl.Model.Funcs[i]
+		for _, arch := range []string{"amd64", "arm64"} {
+			if _, err := functionTable(acl.Model, f, arch); err != nil && f.Modelled {
+				t.Errorf("%s: %v", arch, err)
+			}
+		}
+	}
+}

@@ -1,0 +1,42 @@
+#!/bin/sh
+# Starts a real Jaeger on this machine with the demo's trace in it, until it is stopped with Ctrl-C.
+set -eu
+cd "$(dirname "$0")/.."
+scripts/jaeger.sh
+[ -f demo.aclt ] || bin/acltrace demo >/dev/null
+
+config=$(mktemp --suffix=.yaml)
+cat >"$config" <<'YAML'
+service:
+  extensions: [jaeger_storage, jaeger_query, healthcheckv2]
+  pipelines:
+    traces: {receivers: [otlp], processors: [], exporters: [jaeger_storage_exporter]}
+  telemetry: {metrics: {level: none}, logs: {level: error}}
+extensions:
+  jaeger_storage: {backends: {memory: {memory: {max_traces: 10000}}}}
+  jaeger_query: {storage: {traces: memory}, http: {endpoint: "127.0.0.1:16686"}, grpc: {endpoint: "127.0.0.1:16685"}}
+  healthcheckv2: {use_v2: true, http: {endpoint: "127.0.0.1:13133"}}
+receivers:
+  otlp: {protocols: {grpc: {endpoint: "127.0.0.1:4317"}, http: {endpoint: "127.0.0.1:4318"}}}
+exporters:
+  jaeger_storage_exporter: {trace_storage: memory}
+YAML
+OTEL_TRACES_SAMPLER=always_off build/jaeger --config "$config" &
+jaeger=$!
+trap 'kill $jaeger 2>/dev/null; rm -f "$config"' EXIT INT TERM
+n=0
+until curl -fs http://127.0.0.1:13133/status >/dev/null 2>&1; do
+	n=$((n + 1))
+	[ $n -lt 100 ] || { echo "Jaeger does not start" >&2; exit 1; }
+	sleep 0.1
+done
+bin/acltrace export otlp demo.aclt --endpoint http://127.0.0.1:4317
+cat <<'TEXT'
+
+Jaeger runs on this machine. Ask it for the spans:
+  curl -s 'http://127.0.0.1:16686/api/services'
+Its Go module has no pages to look at; to see the trace on a screen, start a released Jaeger instead and run
+  bin/acltrace export otlp demo.aclt --endpoint http://localhost:4317
+Ctrl-C stops it.
+TEXT
+wait $jaeger

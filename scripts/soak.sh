@@ -1,0 +1,13 @@
+#!/bin/sh
+# What takes too long for `make test`: fuzzing, and tests many times over.
+set -eu
+cd "$(dirname "$0")/.."
+ACLTRACE_LIB=$PWD/lib
+export ACLTRACE_LIB
+for f in FuzzOpen FuzzColumnDecode; do
+	pkg=$(grep -rl "func $f(" format --include='*_test.go' | head -n 1)
+	[ -n "$pkg" ] || continue
+	go test -run '^$' -fuzz "^$f\$" -fuzztime "${FUZZTIME:-2m}" "./$(dirname "$pkg")"
+done
+go test -count "${SOAK:-20}" -timeout 60m ./record ./replay ./probe
+CGO_ENABLED=1 go test -race -count 5 -timeout 60m ./sim

@@ -1,0 +1,16 @@
+#!/bin/sh
+# All tests, on a bare machine: what `make test` runs once everything is built.
+set -eu
+cd "$(dirname "$0")/.."
+scripts/setup.sh test
+ACLTRACE_LIB=$PWD/lib
+export ACLTRACE_LIB
+
+# A real Jaeger to read spans back from, built once from its Go module and kept.
+scripts/jaeger.sh
+
+go vet ./...
+go test -timeout 15m ./...
+
+# The engine of the simulator under the race detector.
+CGO_ENABLED=1 go test -race -timeout 10m ./sim
