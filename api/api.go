@@ -191,15 +191,15 @@ type Param struct {
 	Size        Size   // of what lies behind the pointer, for roles that have it
 	// Elem is the size in bytes of what the pointer of an Out, New, Find or Buffer parameter points to, and of one element of a List.
 	Elem uint32
-	// Items marks an array of Size.Mul[0]… pointers: the payloads lie behind them, with the sizes in the array
-	// parameter ItemSizes (-1: no array).
+	// ItemSizes marks an array of pointers to payloads: it is the array parameter with their sizes, -1 where there is
+	// no array.
 	ItemSizes int8
 	// ItemCount is the parameter with the number of items, meaningful where ItemSizes is not -1.
 	ItemCount int8
 	// Volatile marks an output that another run may answer otherwise: times, ids, free memory. A replay counts it
 	// and does not compare it.
 	Volatile bool
-	// Words8 marks memory whose 8-byte words may be device addresses.
+	// Addresses marks memory whose 8-byte words may be device addresses.
 	Addresses bool
 }
 
@@ -233,6 +233,8 @@ type Func struct {
 	// Modelled says that the semantics are known. A function without them passes through a recorder uncounted in
 	// detail: only its name and number of calls are kept.
 	Modelled bool
+	// Simulated says that the simulator has it, and that it has a method in the runtime's generated interface.
+	Simulated bool
 	Since    string // first release known to have it
 	Doc      string // one sentence
 	Words    uint8  // number of argument words

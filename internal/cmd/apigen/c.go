@@ -216,7 +216,7 @@ func genFace(m *model, w *writer) error {
 	for i := range m.Funcs {
 		f := &m.Funcs[i]
 		w.f("FACE_EXPORT %s(%s)\n{", cDecl(f.Return, f.Name), cParams(f))
-		if !f.Modelled {
+		if !f.Simulated {
 			for _, p := range f.Params {
 				if p.Name != "..." {
 					w.f("\t(void)%s;", p.Name)

@@ -151,10 +151,10 @@ func genGo(m *model, w *writer) error {
 		w.f("var _ [%d]byte = [unsafe.Sizeof(%s{})]byte{}\n", s.size, n)
 	}
 
-	w.f("// API has a method for each modelled function. The methods of one value are called by one thread of a program at\n// a time: an implementation keeps the state of that thread in it.\ntype API interface {")
+	w.f("// API has a method for each function that the simulator has. The methods of one value are called by one thread of a program at\n// a time: an implementation keeps the state of that thread in it.\ntype API interface {")
 	for i := range m.Funcs {
 		f := &m.Funcs[i]
-		if !f.Modelled {
+		if !f.Simulated {
 			continue
 		}
 		var ps []string
@@ -165,11 +165,11 @@ func genGo(m *model, w *writer) error {
 	}
 	w.f("}\n")
 
-	w.f("// Call calls the function with the given number, its arguments as words, and returns the returned value as a word.\n// The second result is false where the function is not modelled.")
+	w.f("// Call calls the function with the given number, its arguments as words, and returns the returned value as a word.\n// The second result is false where API has no method for it.")
 	w.f("func Call(a API, fn api.ID, w []uint64) (uint64, bool) {\nswitch fn {")
 	for i := range m.Funcs {
 		f := &m.Funcs[i]
-		if !f.Modelled {
+		if !f.Simulated {
 			continue
 		}
 		var as []string
@@ -255,8 +255,8 @@ func (m *model) goWord(p api.Param) string {
 }
 
 func genFunc(w *writer, f *api.Func) {
-	w.f("{ID: %d, Name: %q, Return: %q, RetVoid: %t, RetError: %t, Ret: %d, RetObject: %q, Task: %d, Sync: %d, Stream: %d, Event: %d, Modelled: %t, Since: %q, Words: %d,\nDoc: %q,",
-		f.ID, f.Name, f.Return, f.RetVoid, f.RetError, f.Ret, f.RetObject, f.Task, f.Sync, f.Stream, f.Event, f.Modelled, f.Since, f.Words, f.Doc)
+	w.f("{ID: %d, Name: %q, Return: %q, RetVoid: %t, RetError: %t, Ret: %d, RetObject: %q, Task: %d, Sync: %d, Stream: %d, Event: %d, Modelled: %t, Simulated: %t, Since: %q, Words: %d,\nDoc: %q,",
+		f.ID, f.Name, f.Return, f.RetVoid, f.RetError, f.Ret, f.RetObject, f.Task, f.Sync, f.Stream, f.Event, f.Modelled, f.Simulated, f.Since, f.Words, f.Doc)
 	if len(f.Params) > 0 {
 		w.f("Params: []api.Param{")
 		for _, p := range f.Params {

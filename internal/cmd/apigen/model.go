@@ -274,8 +274,9 @@ func (m *model) loadSemantics() error {
 		return err
 	}
 	var doc struct {
-		Device    []uint64
-		Functions map[string]*semantics
+		Device      []uint64
+		Functions   map[string]*semantics
+		Unsimulated []string
 	}
 	d := yaml.NewDecoder(bytes.NewReader(b))
 	d.KnownFields(true)
@@ -294,6 +295,14 @@ func (m *model) loadSemantics() error {
 		if err := m.apply(f, s); err != nil {
 			return fmt.Errorf("%s: %s: %w", path, name, err)
 		}
+		f.Simulated = true
+	}
+	for _, name := range doc.Unsimulated {
+		f := m.find(name)
+		if f == nil || !f.Modelled {
+			return fmt.Errorf("%s: unsimulated: %s is not modelled", path, name)
+		}
+		f.Simulated = false
 	}
 	return nil
 }
