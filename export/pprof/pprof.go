@@ -1,0 +1,225 @@
+// Package pprof writes a timeline as a profile for `go tool pprof`, Speedscope and whatever else reads profile.proto.
+//
+// A stack is process, thread, function of the runtime and, for a call that made one, its task: the kernel, or the copy with its
+// direction, as a frame of the device ("npu::MatMul"), so that viewers colour it apart from the host. There are three sample types:
+// launches counts kernel launches; host_time, shown unless another is asked for, is the time that the calls took on the host; moved
+// is what copies and fills moved, in bytes. The labels thread and stream can be filtered by. What the device took is not in
+// the profile, because it is not measured.
+//
+// A call that never returned is in the profile with the time up to the last moment known of it. Calls that are missing from the
+// trace, and such unfinished ones, are named in the profile's comments.
+//
+// Write reads the timeline only, and may be called from several goroutines. Its memory grows with the number of different
+// stacks, not with that of the calls.
+package pprof
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/google/pprof/profile"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/timeline"
+)
+
+// Sample types, in this order.
+const (
+	launches = iota
+	hostTime
+	moved
+	types
+)
+
+// devices are the frames' names for the devices of a runtime.
+var devices = map[string]string{"acl": "npu"}
+
+// key is what the calls of one sample have in common.
+type key struct {
+	thread uint32
+	fn     string
+	lane   int    // -1 for a call without a task
+	task   string // its name
+}
+
+type builder struct {
+	t       *timeline.Timeline
+	p       *profile.Profile
+	procs   []format.Process
+	threads []format.Thread
+	device  string
+	frames  map[frame]*profile.Location
+	samples map[key]*profile.Sample
+}
+
+type frame struct {
+	process uint32
+	name    string
+}
+
+// Write writes the profile, compressed by gzip as all readers expect it.
+func Write(w io.Writer, t *timeline.Timeline) error {
+	p, err := build(t)
+	if err != nil {
+		return err
+	}
+	if err := p.Write(w); err != nil {
+		return fmt.Errorf("write profile: %w", err)
+	}
+	return nil
+}
+
+func build(t *timeline.Timeline) (*profile.Profile, error) {
+	m := t.Reader.Meta()
+	b := &builder{
+		t: t, procs: t.Reader.Processes(), threads: t.Reader.Threads(), device: devices[m.API],
+		frames: map[frame]*profile.Location{}, samples: map[key]*profile.Sample{},
+		p: &profile.Profile{
+			SampleType: []*profile.ValueType{
+				launches: {Type: "launches", Unit: "count"},
+				hostTime: {Type: "host_time", Unit: "nanoseconds"},
+				moved:    {Type: "moved", Unit: "bytes"},
+			},
+			DefaultSampleType: "host_time",
+			TimeNanos:         m.StartWall,
+			DurationNanos:     max(m.EndNS, t.End),
+		},
+	}
+	if b.device == "" {
+		b.device = "device"
+	}
+	if len(b.procs) == 0 {
+		b.procs = []format.Process{{Argv: m.Argv}}
+	}
+	b.mappings()
+	unfinished := 0
+	for i := range t.Calls {
+		c := &t.Calls[i]
+		if c.Flags&format.Unfinished != 0 {
+			unfinished++
+		}
+		b.call(c)
+	}
+	b.comments(m, unfinished)
+	if err := b.p.CheckValid(); err != nil {
+		return nil, fmt.Errorf("profile of %s: %w", m.UUID, err)
+	}
+	return b.p, nil
+}
+
+// mappings names the programs. They say that all functions have names, or readers would look for symbols.
+func (b *builder) mappings() {
+	for i := range b.procs {
+		b.p.Mapping = append(b.p.Mapping, &profile.Mapping{ID: uint64(i + 1), File: valid(b.path(uint32(i))), HasFunctions: true})
+	}
+}
+
+func (b *builder) path(process uint32) string {
+	p := &b.procs[process]
+	switch {
+	case p.Exe != "":
+		return p.Exe
+	case len(p.Argv) > 0:
+		return p.Argv[0]
+	}
+	return "program"
+}
+
+func (b *builder) call(c *timeline.HostCall) {
+	k := key{thread: c.Thread, fn: c.Name, lane: -1}
+	var bytes uint64
+	var launched int64
+	if c.Task >= 0 {
+		task := &b.t.Tasks[c.Task]
+		k.lane, k.task, bytes = task.Lane, task.Name, task.Bytes
+		if task.Kind == api.Kernel {
+			launched = 1
+		}
+	}
+	s := b.samples[k]
+	if s == nil {
+		s = b.sample(&k)
+		b.samples[k] = s
+		b.p.Sample = append(b.p.Sample, s)
+	}
+	s.Value[launches] += launched
+	s.Value[hostTime] += max(c.End-c.Start, 0)
+	s.Value[moved] += int64(bytes)
+}
+
+func (b *builder) sample(k *key) *profile.Sample {
+	var th format.Thread
+	if int(k.thread) < len(b.threads) {
+		th = b.threads[k.thread]
+	}
+	if int(th.Process) >= len(b.procs) {
+		th.Process = 0
+	}
+	name := "thread " + strconv.Itoa(th.TID)
+	if th.Name != "" {
+		name += " (" + th.Name + ")"
+	}
+	program := filepath.Base(b.path(th.Process))
+	if len(b.procs) > 1 {
+		program += " " + strconv.Itoa(b.procs[th.Process].PID)
+	}
+	s := &profile.Sample{Value: make([]int64, types), Label: map[string][]string{"thread": {valid(name)}}}
+	if k.lane >= 0 {
+		s.Location = append(s.Location, b.location(th.Process, b.device+"::"+k.task))
+		s.Label["stream"] = []string{valid(b.t.Lanes[k.lane].Name)}
+	}
+	s.Location = append(s.Location, b.location(th.Process, k.fn), b.location(th.Process, name), b.location(th.Process, program))
+	return s
+}
+
+// location returns the location of a frame, of which there is one for each name in a process.
+func (b *builder) location(process uint32, name string) *profile.Location {
+	f := frame{process, valid(name)}
+	if l := b.frames[f]; l != nil {
+		return l
+	}
+	id := uint64(len(b.frames) + 1)
+	fn := &profile.Function{ID: id, Name: f.name, SystemName: f.name}
+	l := &profile.Location{ID: id, Mapping: b.p.Mapping[process], Line: []profile.Line{{Function: fn}}}
+	b.p.Function = append(b.p.Function, fn)
+	b.p.Location = append(b.p.Location, l)
+	b.frames[f] = l
+	return l
+}
+
+func (b *builder) comments(m *format.Meta, unfinished int) {
+	add := func(f string, args ...any) { b.p.Comments = append(b.p.Comments, valid(fmt.Sprintf(f, args...))) }
+	add("recording %s of %s", m.UUID, strings.Join(m.Argv, " "))
+	if m.Simulated {
+		add("the device was simulated")
+	}
+	if unfinished > 0 {
+		add("%d calls never returned", unfinished)
+	}
+	if gaps := b.t.Reader.Gaps(); len(gaps) > 0 {
+		var lost uint64
+		for _, g := range gaps {
+			lost += g.Calls
+		}
+		add("%d gaps, with at least %d calls missing", len(gaps), lost)
+	}
+	if !b.t.Reader.Complete() {
+		add("the trace has no end: the recorder was killed or the file was cut")
+	}
+}
+
+// valid makes a string from a trace one that protobuf takes and that stays on its line.
+func valid(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return utf8.RuneError
+		}
+		return r // RuneError for bytes that are no text
+	}, s)
+}

@@ -1,0 +1,197 @@
+package pprof
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/pprof/profile"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/otelexport/story"
+	"github.com/acltrace/acltrace/timeline"
+)
+
+// sums are what the profile of a timeline must hold, by the name of the last frame.
+func sums(t *timeline.Timeline) (flat map[string][types]int64, total [types]int64) {
+	flat = map[string][types]int64{}
+	for i := range t.Calls {
+		c := &t.Calls[i]
+		name, v := c.Name, [types]int64{hostTime: c.End - c.Start}
+		if c.Task >= 0 {
+			task := &t.Tasks[c.Task]
+			name, v[moved] = strings.ReplaceAll("npu::"+task.Name, "\n", "\uFFFD"), int64(task.Bytes)
+			if task.Kind == api.Kernel {
+				v[launches] = 1
+			}
+		}
+		f := flat[name]
+		for j := range f {
+			f[j] += v[j]
+			total[j] += v[j]
+		}
+		flat[name] = f
+	}
+	return flat, total
+}
+
+func written(t *testing.T, tl *timeline.Timeline) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "run.pb.gz")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(Write(f, tl), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func pprof(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := exec.Command("go", append([]string{"tool", "pprof"}, args...)...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("go tool pprof %v: %v\n%s", args, err, out)
+	}
+	return string(out)
+}
+
+var topLine = regexp.MustCompile(`(?m)^\s*(-?[0-9.]+)(ns|B)?\s+[0-9.]+%\s+[0-9.]+%\s+(-?[0-9.]+)(?:ns|B)?\s+[0-9.]+%\s+(.*)$`)
+
+// What `go tool pprof -top` prints are the timeline's own sums.
+func TestTop(t *testing.T) {
+	tl := story.Long(t, 3_000)
+	path := written(t, tl)
+	want, total := sums(tl)
+	for i, index := range []string{"launches", "host_time", "moved"} {
+		unit := map[string]string{"launches": "", "host_time": "ns", "moved": "B"}[index]
+		out := pprof(t, "-top", "-nodecount=1000", "-nodefraction=0", "-unit="+unit, "-sample_index="+index, path)
+		got := map[string]int64{}
+		for _, m := range topLine.FindAllStringSubmatch(out, -1) {
+			n, err := strconv.ParseInt(m[1], 10, 64)
+			if err != nil || m[2] != unit && m[1] != "0" {
+				t.Fatalf("%s: %v in\n%s", index, err, out)
+			}
+			got[m[4]] = n
+		}
+		for name, v := range want {
+			if got[name] != v[i] && !(v[i] == 0 && got[name] == 0) {
+				t.Errorf("%s of %s: %d, want %d\n%s", index, name, got[name], v[i], out)
+			}
+		}
+		if !strings.Contains(out, fmt.Sprintf("of %d%s total", total[i], unit)) && total[i] != 0 {
+			t.Errorf("%s: no total of %d%s in\n%s", index, total[i], unit, out)
+		}
+	}
+	if out := pprof(t, "-top", path); !strings.Contains(out, "Type: host_time") {
+		t.Errorf("host_time is not what is shown first:\n%s", out)
+	}
+}
+
+func TestRaw(t *testing.T) {
+	tl := story.Small(t)
+	out := pprof(t, "-raw", written(t, tl))
+	for _, want := range []string{
+		"launches/count host_time/nanoseconds[dflt] moved/bytes",
+		"the device was simulated", "1 calls never returned", "2 gaps, with at least 17 calls missing",
+		"thread:[thread 4001 (train)]", "thread:[thread 4011]", "stream:[stream 1]", "stream:[synchronous]",
+		"npu::copy HtoD", "/opt/app/train", "/opt/app/loader",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	var total [types]int64
+	for _, m := range regexp.MustCompile(`(?m)^\s*(\d+)\s+(\d+)\s+(\d+): \d`).FindAllStringSubmatch(out, -1) {
+		for i := range total {
+			n, _ := strconv.ParseInt(m[i+1], 10, 64)
+			total[i] += n
+		}
+	}
+	if _, want := sums(tl); total != want {
+		t.Errorf("samples add up to %d, want %d\n%s", total, want, out)
+	}
+}
+
+// Each stack is process, thread, function and task.
+func TestStacks(t *testing.T) {
+	var b bytes.Buffer
+	if err := Write(&b, story.Small(t)); err != nil {
+		t.Fatal(err)
+	}
+	p, err := profile.Parse(&b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stacks := map[string][]int64{}
+	for _, s := range p.Sample {
+		var names []string
+		for _, l := range s.Location {
+			names = append([]string{l.Line[0].Function.Name}, names...)
+		}
+		k := strings.Join(names, ";")
+		if stacks[k] != nil {
+			t.Errorf("stack %s twice", k)
+		}
+		stacks[k] = s.Value
+	}
+	for k, want := range map[string][]int64{
+		"train 4001;thread 4001 (train);aclrtMalloc":                               {0, 1000, 0},
+		"train 4001;thread 4001 (train);aclrtLaunchKernel;npu::MatMul \"é\"\uFFFD": {1, 300, 0},
+		"train 4001;thread 4011;aclrtLaunchKernel;npu::MatMul \"é\"\uFFFD":         {1, 800, 0},
+		"train 4001;thread 4001 (train);aclrtLaunchKernel":                         {0, 111, 0}, // failed, so launched nothing
+		"loader 4002;thread 4002 (loader);aclrtMemcpy;npu::copy DtoH":              {0, 1200, 4096},
+		"train 4001;thread 4001 (train);aclrtMemsetAsync;npu::fill":                {0, 250, 1024},
+		"train 4001;thread 4011;aclrtMemcpyAsync;npu::copy DtoD":                   {0, 200, 2048},
+		"train 4001;thread 4001 (train);aclrtSynchronizeStream":                    {0, 4003 + 7, 0},
+	} {
+		if fmt.Sprint(stacks[k]) != fmt.Sprint(want) {
+			t.Errorf("%q: %d, want %d", k, stacks[k], want)
+		}
+	}
+	if p.TimeNanos != story.StartWall || p.DurationNanos != 1_000_000 {
+		t.Errorf("time %d, duration %d", p.TimeNanos, p.DurationNanos)
+	}
+	if p.Mapping[0].File != "/opt/app/train" || p.Mapping[1].File != "/opt/app/loader" {
+		t.Errorf("mappings %v", p.Mapping)
+	}
+}
+
+func TestNothing(t *testing.T) {
+	var b bytes.Buffer
+	if err := Write(&b, story.New(t).Load()); err != nil {
+		t.Fatal(err)
+	}
+	if p, err := profile.Parse(&b); err != nil || len(p.Sample) != 0 {
+		t.Errorf("%v, %v", p, err)
+	}
+}
+
+type failingWriter struct{ err error }
+
+func (w failingWriter) Write([]byte) (int, error) { return 0, w.err }
+
+func TestWriteError(t *testing.T) {
+	full := errors.New("no space left on device")
+	if err := Write(failingWriter{full}, story.Small(t)); !errors.Is(err, full) {
+		t.Error(err)
+	}
+}
+
+func BenchmarkWrite(b *testing.B) {
+	tl := story.Long(b, 100_000)
+	for b.Loop() {
+		if err := Write(&bytes.Buffer{}, tl); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.N*len(tl.Calls))/b.Elapsed().Seconds()/1e6, "Mcalls/s")
+}

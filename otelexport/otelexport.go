@@ -1,0 +1,172 @@
+// Package otelexport turns a timeline into OpenTelemetry spans and hands them to a collector or a Jaeger over OTLP (Send), or
+// writes them as OTLP JSON lines (Write), the format of the collector's file exporter.
+//
+// Both walk the timeline once and hold one request at a time, so their memory does not grow with the trace. They only read the
+// timeline, keep no state between calls and may be called from several goroutines, for one timeline too. Nothing here
+// changes a trace, times anything or decides what a call means: that is package timeline's business. A span that could not be
+// handed over is an error, never silence.
+//
+// # Traces
+//
+// A recording becomes one trace with a root span "recording". One with more than MaxSpans spans becomes several, each with
+// whole calls in the order of their beginnings, and each root linked to the root before it; a device task lies in the trace of the
+// call that made it. The ids follow from the recording's UUID, the layout and MaxSpans: exporting again gives the same
+// ones, and the same recording in another layout is another trace.
+//
+// Layout "lanes" has a span for each thread with its calls, and a span for each stream with its tasks, each
+// linked to the call that made it. Layout "nested" has each task under the call that made it, and also linked to it: a link
+// to the parent tells viewers that the child runs on behind it (Jaeger shows it as FOLLOWS_FROM and leaves it out of the critical
+// path).
+//
+// # Times
+//
+// Times are the recorded nanoseconds. The times of device tasks are not measured: a task's span is the bracket
+// that is known for it, from the earliest moment at which it can have begun (its call's start, not before the
+// bracket of the task before it) to the first moment at which the program knew it done (the end of the synchronization that covers it).
+// Such spans carry acl.bracketed. Tasks that one synchronization waited for end together and overlap, since nothing recorded
+// says where one ended and the next began; their lengths must not be added up. A task that nothing waited for, and a call that
+// never returned, last until the end of the recording.
+//
+// # Attributes
+//
+// Resources, one for each process and device:
+//
+//	service.name                the program's base name (with ":rank" where several processes share it); "npu:0" for a device,
+//	                            without the number where a process uses several, which the trace does not tell apart
+//	service.instance.id         UUID of the recording
+//	host.name, process.*        pid, executable.name, executable.path, command_args (cut at 16 KiB)
+//	hw.id, hw.type, hw.name, hw.vendor, hw.driver_version
+//	                            of a device; hw.type is "gpu", which is the nearest that the conventions have
+//	acl.simulated               true on a device that the simulator stood for
+//
+// Root spans:
+//
+//	acl.trace                   UUID of the recording
+//	acl.part, acl.parts         number of this trace, from 1, and how many the recording became
+//	acl.layout                  lanes or nested
+//	acl.calls                   calls in this trace
+//	acl.incomplete              true where the file had no end: the recorder was killed, or the file was cut
+//
+// Spans of threads, streams and what is in them:
+//
+//	thread.id, thread.name      of calls, threads and gaps
+//	process.pid                 of streams
+//	acl.call                    number of the call in the trace file, on calls and tasks, as `acltrace cat` shows it
+//	acl.stream                  name of the stream, on tasks and on the calls that made them
+//	acl.kernel                  name of the launched kernel, on launches
+//	acl.bytes                   bytes copied or filled, on tasks and their calls
+//	acl.task                    kernel, copy, fill, record, wait or reset
+//	acl.ret                     what the call returned, as a number
+//	acl.error                   name of the error code; the span's status is Error, with the same text
+//	acl.unfinished              true on a call that never returned
+//	acl.truncated               true on a call some of whose data was lost
+//	acl.bracketed               true where the times are a bracket, not a measurement
+//	acl.open                    true on a task of which nothing in the trace shows the end
+//	acl.lost, acl.reason        on spans "calls lost", which lie where calls are missing: how many (left out where not known), why
+//
+// The span kind is producer for a call that puts a task on a stream, consumer for that task, internal for the rest.
+package otelexport
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/acltrace/acltrace/timeline"
+)
+
+// Layouts of a trace.
+const (
+	Lanes  = "lanes"  // tasks on their streams
+	Nested = "nested" // tasks under the calls that made them
+)
+
+// Protocols of Send.
+const (
+	GRPC = "grpc"
+	HTTP = "http/protobuf"
+)
+
+// DefaultMaxSpans is the number of spans in a trace that every backend shows as a whole, as it is the default limit of Elasticsearch.
+const DefaultMaxSpans = 10_000
+
+// minSpans holds the root, and a call with its thread, its stream and its task.
+const minSpans = 8
+
+// Options change what Send and Write do; nil stands for the zero value.
+type Options struct {
+	// Endpoint is the URL of the receiver, for Send. "" stands for what OTEL_EXPORTER_OTLP_TRACES_ENDPOINT or
+	// OTEL_EXPORTER_OTLP_ENDPOINT say, else http://localhost:4317. Headers, certificates, compression and timeout are always
+	// taken from the other OTEL_EXPORTER_OTLP_* variables.
+	Endpoint string
+	// Protocol is GRPC or HTTP. "" stands for what OTEL_EXPORTER_OTLP_TRACES_PROTOCOL or OTEL_EXPORTER_OTLP_PROTOCOL say, else for
+	// HTTP where the endpoint has port 4318 or a path, and GRPC elsewhere.
+	Protocol string
+	Layout   string                // Lanes when ""
+	MaxSpans int                   // in one trace, DefaultMaxSpans when 0
+	Progress func(done, total int) // called after each request with the number of spans, from the goroutine of the caller
+}
+
+// Result says what was exported, also beside an error: then it is what was handed over before.
+type Result struct {
+	Endpoint     string // URL that the spans went to, "" for Write
+	Protocol     string // "" for Write
+	Traces       int
+	Spans        int // handed over
+	Requests     int // or lines
+	FirstTraceID string
+	Rejected     int    // of Spans, by a receiver that took the others
+	Message      string // what the receiver said with its last partial success, also where it rejected nothing
+}
+
+// A RejectedError says that the receiver did not take some of the spans.
+type RejectedError struct {
+	Endpoint        string
+	Rejected, Spans int
+	Message         string // what the receiver said
+}
+
+func (e *RejectedError) Error() string {
+	return fmt.Sprintf("%s rejected %d of %d spans: %s", e.Endpoint, e.Rejected, e.Spans, e.Message)
+}
+
+// Send hands the spans of a timeline to an OTLP receiver: a collector, a Jaeger. It repeats what the receiver asks to repeat, goes on
+// behind a request of which the receiver has rejected a part, and then ends with a *RejectedError.
+func Send(ctx context.Context, t *timeline.Timeline, o *Options) (*Result, error) {
+	x, err := newExporter(t, o)
+	if err != nil {
+		return nil, err
+	}
+	s, err := dial(ctx, &x.o)
+	if err != nil {
+		return nil, err
+	}
+	defer s.close()
+	x.res.Endpoint, x.res.Protocol = s.endpoint, s.protocol
+	if err := x.run(func(b *batch) error { return s.send(ctx, b, &x.res) }); err != nil {
+		return &x.res, fmt.Errorf("send over %s to %s: %d of %d spans were handed over: %w", s.protocol, s.endpoint, x.res.Spans, x.total, err)
+	}
+	if x.res.Rejected > 0 {
+		return &x.res, &RejectedError{Endpoint: s.endpoint, Rejected: x.res.Rejected, Spans: x.res.Spans, Message: x.res.Message}
+	}
+	return &x.res, nil
+}
+
+// Write writes the spans of a timeline as OTLP JSON lines, each of which is also a valid body of a request to a receiver's
+// /v1/traces.
+func Write(w io.Writer, t *timeline.Timeline, o *Options) (*Result, error) {
+	x, err := newExporter(t, o)
+	if err != nil {
+		return nil, err
+	}
+	var line []byte
+	err = x.run(func(b *batch) error {
+		line = append(appendBatch(line[:0], b), '\n')
+		_, err := w.Write(line)
+		return err
+	})
+	if err != nil {
+		return &x.res, fmt.Errorf("write spans: %w", err)
+	}
+	return &x.res, nil
+}

@@ -1,0 +1,294 @@
+package otelexport
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/acltrace/acltrace/otelexport/story"
+)
+
+// receiver is an OTLP receiver whose answers a test chooses.
+type receiver struct {
+	coltracepb.UnimplementedTraceServiceServer
+	answer func(ctx context.Context, n int) (*coltracepb.ExportTraceServiceResponse, error) // to request n, from 0
+
+	mu       sync.Mutex
+	requests int
+	spans    int
+	header   string // of the last request, "x-test"
+}
+
+func (r *receiver) Export(ctx context.Context, q *coltracepb.ExportTraceServiceRequest) (*coltracepb.ExportTraceServiceResponse, error) {
+	md, _ := metadata.FromIncomingContext(ctx)
+	return r.take(ctx, q, strings.Join(md.Get("x-test"), ","))
+}
+
+func (r *receiver) take(ctx context.Context, q *coltracepb.ExportTraceServiceRequest, header string) (*coltracepb.ExportTraceServiceResponse, error) {
+	r.mu.Lock()
+	n := r.requests
+	r.requests++
+	r.header = header
+	r.mu.Unlock()
+	resp, err := r.answer(ctx, n)
+	if err == nil {
+		r.mu.Lock()
+		for _, rs := range q.ResourceSpans {
+			for _, ss := range rs.ScopeSpans {
+				r.spans += len(ss.Spans)
+			}
+		}
+		r.mu.Unlock()
+	}
+	return resp, err
+}
+
+func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	body, _ := io.ReadAll(req.Body)
+	var q coltracepb.ExportTraceServiceRequest
+	if req.URL.Path != "/v1/traces" || proto.Unmarshal(body, &q) != nil {
+		w.WriteHeader(http.StatusNotFound)
+		return
+	}
+	resp, err := r.take(req.Context(), &q, req.Header.Get("X-Test"))
+	if err != nil {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return
+	}
+	w.Header().Set("Content-Type", "application/x-protobuf")
+	b, _ := proto.Marshal(resp)
+	w.Write(b)
+}
+
+// serve starts the receiver and returns the options to reach it.
+func (r *receiver) serve(t testing.TB, protocol string) *Options {
+	t.Helper()
+	if protocol == HTTP {
+		s := httptest.NewServer(r)
+		t.Cleanup(s.Close)
+		return &Options{Endpoint: s.URL, Protocol: HTTP}
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := grpc.NewServer()
+	coltracepb.RegisterTraceServiceServer(s, r)
+	go s.Serve(l)
+	t.Cleanup(s.Stop)
+	return &Options{Endpoint: "http://" + l.Addr().String(), Protocol: GRPC}
+}
+
+func partially(rejected int64, message string) *coltracepb.ExportTraceServiceResponse {
+	return &coltracepb.ExportTraceServiceResponse{PartialSuccess: &coltracepb.ExportTracePartialSuccess{RejectedSpans: rejected, ErrorMessage: message}}
+}
+
+func each(t *testing.T, f func(t *testing.T, protocol string)) {
+	for _, p := range []string{GRPC, HTTP} {
+		t.Run(p[:4], func(t *testing.T) { f(t, p) })
+	}
+}
+
+func TestPartialSuccess(t *testing.T) {
+	tl := story.Long(t, 12_000)
+	each(t, func(t *testing.T, protocol string) {
+		r := &receiver{answer: func(_ context.Context, n int) (*coltracepb.ExportTraceServiceResponse, error) {
+			if n == 1 {
+				return partially(3, "too old"), nil
+			}
+			return &coltracepb.ExportTraceServiceResponse{}, nil
+		}}
+		o := r.serve(t, protocol)
+		res, err := Send(t.Context(), tl, o)
+		var rejected *RejectedError
+		if !errors.As(err, &rejected) {
+			t.Fatalf("error %v is no RejectedError", err)
+		}
+		if rejected.Rejected != 3 || rejected.Message != "too old" || res.Rejected != 3 || res.Spans != r.spans || res.Requests != r.requests || r.requests < 3 {
+			t.Errorf("%+v, %+v; the receiver has seen %d spans in %d requests", rejected, res, r.spans, r.requests)
+		}
+		if !strings.HasPrefix(err.Error(), o.Endpoint) || !strings.Contains(err.Error(), "rejected 3 of ") || !strings.HasSuffix(err.Error(), " spans: too old") {
+			t.Error(err)
+		}
+	})
+}
+
+// A partial success that rejects nothing is a warning.
+func TestWarning(t *testing.T) {
+	each(t, func(t *testing.T, protocol string) {
+		r := &receiver{answer: func(context.Context, int) (*coltracepb.ExportTraceServiceResponse, error) {
+			return partially(0, "upgrade soon"), nil
+		}}
+		res, err := Send(t.Context(), story.Small(t), r.serve(t, protocol))
+		if err != nil || res.Message != "upgrade soon" || res.Rejected != 0 {
+			t.Errorf("%+v, %v", res, err)
+		}
+	})
+}
+
+func TestBusyReceiverIsAskedAgain(t *testing.T) {
+	each(t, func(t *testing.T, protocol string) {
+		r := &receiver{answer: func(_ context.Context, n int) (*coltracepb.ExportTraceServiceResponse, error) {
+			if n == 0 {
+				return nil, status.Error(codes.Unavailable, "busy")
+			}
+			return &coltracepb.ExportTraceServiceResponse{}, nil
+		}}
+		res, err := Send(t.Context(), story.Small(t), r.serve(t, protocol))
+		if err != nil || r.requests != 2 || r.spans != res.Spans {
+			t.Errorf("%v after %d requests, %d of %d spans", err, r.requests, r.spans, res.Spans)
+		}
+	})
+}
+
+func TestReceiverThatDiesHalfWay(t *testing.T) {
+	tl := story.Long(t, 12_000)
+	each(t, func(t *testing.T, protocol string) {
+		ctx, cancel := context.WithCancel(t.Context())
+		r := &receiver{answer: func(_ context.Context, n int) (*coltracepb.ExportTraceServiceResponse, error) {
+			if n > 0 {
+				cancel()
+				return nil, status.Error(codes.Unavailable, "dying")
+			}
+			return &coltracepb.ExportTraceServiceResponse{}, nil
+		}}
+		res, err := Send(ctx, tl, r.serve(t, protocol))
+		if !errors.Is(err, context.Canceled) || res.Spans == 0 || res.Spans != r.spans || res.Requests != 1 {
+			t.Fatalf("%+v, %v", res, err)
+		}
+		if !strings.Contains(err.Error(), "spans were handed over") {
+			t.Error(err)
+		}
+	})
+}
+
+func TestRefusedEndpoint(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	each(t, func(t *testing.T, protocol string) {
+		start := time.Now()
+		_, err := Send(t.Context(), story.Small(t), &Options{Endpoint: "http://" + l.Addr().String(), Protocol: protocol})
+		if !errors.Is(err, syscall.ECONNREFUSED) || time.Since(start) > 2*time.Second {
+			t.Fatalf("%v after %s", err, time.Since(start))
+		}
+		if s := err.Error(); !strings.HasPrefix(s, "no OTLP receiver at http://"+l.Addr().String()) || !strings.Contains(s, "start a collector") || strings.Contains(s, "\n") {
+			t.Error(s)
+		}
+	})
+}
+
+func TestSlowEndpoint(t *testing.T) {
+	each(t, func(t *testing.T, protocol string) {
+		r := &receiver{answer: func(ctx context.Context, _ int) (*coltracepb.ExportTraceServiceResponse, error) {
+			select {
+			case <-ctx.Done():
+			case <-time.After(5 * time.Second):
+			}
+			return nil, status.Error(codes.Unavailable, "late")
+		}}
+		o := r.serve(t, protocol)
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		start := time.Now()
+		res, err := Send(ctx, story.Small(t), o)
+		if err == nil || ctx.Err() == nil || time.Since(start) > 3*time.Second || res.Spans != 0 {
+			t.Fatalf("%+v, %v after %s", res, err, time.Since(start))
+		}
+		if s := err.Error(); !strings.Contains(s, o.Endpoint) || !strings.Contains(s, ": 0 of ") {
+			t.Error(s)
+		}
+	})
+}
+
+// The environment says what the options do not.
+func TestEnvironment(t *testing.T) {
+	each(t, func(t *testing.T, protocol string) {
+		r := &receiver{answer: func(context.Context, int) (*coltracepb.ExportTraceServiceResponse, error) {
+			return &coltracepb.ExportTraceServiceResponse{}, nil
+		}}
+		t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", r.serve(t, protocol).Endpoint)
+		t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", protocol)
+		t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-test=secret")
+		res, err := Send(t.Context(), story.Small(t), nil)
+		if err != nil || r.spans != res.Spans || r.header != "secret" || res.Protocol != protocol {
+			t.Errorf("%+v, %v, %d spans, header %q", res, err, r.spans, r.header)
+		}
+	})
+}
+
+func TestResolve(t *testing.T) {
+	for _, c := range []struct {
+		o          Options
+		env        map[string]string
+		url, proto string // or the error
+	}{
+		{url: "http://localhost:4317", proto: GRPC},
+		{o: Options{Protocol: HTTP}, url: "http://localhost:4318/v1/traces", proto: HTTP},
+		{o: Options{Endpoint: "http://c:4318"}, url: "http://c:4318/v1/traces", proto: HTTP},
+		{o: Options{Endpoint: "https://c/otlp"}, url: "https://c/otlp/v1/traces", proto: HTTP},
+		{o: Options{Endpoint: "https://c/v1/traces"}, url: "https://c/v1/traces", proto: HTTP},
+		{o: Options{Endpoint: "http://c:4318", Protocol: GRPC}, url: "http://c:4318", proto: GRPC},
+		{o: Options{Endpoint: "http://[::1]:9"}, url: "http://[::1]:9", proto: GRPC},
+		{env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://e:4318"}, url: "http://e:4318/v1/traces", proto: HTTP},
+		{env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://e:1", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://t:4318/own"}, url: "http://t:4318/own", proto: HTTP},
+		{env: map[string]string{"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": HTTP}, url: "http://localhost:4318/v1/traces", proto: HTTP},
+		{env: map[string]string{"OTEL_EXPORTER_OTLP_PROTOCOL": "http/json"}, url: `protocol "http/json" is neither grpc nor http/protobuf`},
+		{env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "e:4317"}, url: `OTEL_EXPORTER_OTLP_ENDPOINT "e:4317" is no URL with http:// or https:// in front of the host`},
+		{o: Options{Endpoint: "localhost:4317"}, url: `endpoint "localhost:4317" is no URL with http:// or https:// in front of the host`},
+		{o: Options{Endpoint: "http://"}, url: `endpoint "http://" is no URL with http:// or https:// in front of the host`},
+	} {
+		t.Run(c.url, func(t *testing.T) {
+			for _, k := range []string{"ENDPOINT", "TRACES_ENDPOINT", "PROTOCOL", "TRACES_PROTOCOL"} {
+				t.Setenv("OTEL_EXPORTER_OTLP_"+k, c.env["OTEL_EXPORTER_OTLP_"+k])
+			}
+			got, err := resolve(&c.o)
+			if err != nil {
+				if err.Error() != c.url {
+					t.Error(err)
+				}
+			} else if got.url.String() != c.url || got.protocol != c.proto {
+				t.Errorf("%s over %s, want %s over %s", got.url, got.protocol, c.url, c.proto)
+			}
+		})
+	}
+}
+
+// BenchmarkSend sends to a receiver in this process that only decodes.
+func BenchmarkSend(b *testing.B) {
+	tl := story.Long(b, 25_000)
+	for _, protocol := range []string{GRPC, HTTP} {
+		b.Run(protocol[:4], func(b *testing.B) {
+			r := &receiver{answer: func(context.Context, int) (*coltracepb.ExportTraceServiceResponse, error) {
+				return &coltracepb.ExportTraceServiceResponse{}, nil
+			}}
+			o := r.serve(b, protocol)
+			spans := 0
+			for b.Loop() {
+				res, err := Send(b.Context(), tl, o)
+				if err != nil {
+					b.Fatal(err)
+				}
+				spans += res.Spans
+			}
+			b.ReportMetric(float64(spans)/b.Elapsed().Seconds()/1e6, "Mspans/s")
+		})
+	}
+}

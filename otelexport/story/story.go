@@ -1,0 +1,220 @@
+// Package story makes small traces for the tests of exporters, with all that an exporter has to show: two processes, three
+// threads, streams, kernels, copies, a failed call, one that never returned, a gap and tasks that nothing waited for.
+//
+// A Builder belongs to one goroutine. Only tests import this package.
+package story
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/timeline"
+)
+
+// UUIDs of the stories, and when they began.
+const (
+	UUID      = "5a1e0c9d-7b34-4f6e-9d21-0123456789ab"
+	LongUUID  = "5a1e0c9d-7b34-4f6e-9d21-ba9876543210"
+	StartWall = 1_790_000_000_123_456_789
+)
+
+// Addresses of the stories.
+const (
+	DeviceA  = 0x124000000000
+	DeviceB  = 0x124000100000
+	HostA    = 0x7f0000001000
+	StreamA  = 0x5501
+	StreamB  = 0x5502
+	Function = 0x6601
+	Event    = 0x7701
+)
+
+// Builder writes a trace call by call.
+type Builder struct {
+	tb   testing.TB
+	path string
+	w    *format.Writer
+}
+
+// New begins a trace whose calls may be on the threads 0 and 1 of a first process and 2 of a second one.
+func New(tb testing.TB) *Builder {
+	tb.Helper()
+	return begin(tb, UUID)
+}
+
+func begin(tb testing.TB, uuid string) *Builder {
+	tb.Helper()
+	b := &Builder{tb: tb, path: filepath.Join(tb.TempDir(), "story.aclt")}
+	meta := &format.Meta{UUID: uuid, Host: "node7", Argv: []string{"/opt/app/train", "--steps", "2"}, API: acl.Model.Name, CapturedBy: "shim",
+		Simulated: true, Device: format.Device{Name: "simulator"}, StartWall: StartWall, StartMono: 987654321, EndNS: 1_000_000}
+	var err error
+	b.w, err = format.Create(b.path, meta, schema(acl.Model), nil)
+	b.check(err)
+	for i, p := range []format.Process{
+		{PID: 4001, Exe: "/opt/app/train", Argv: meta.Argv},
+		{PID: 4002, PPID: 4001, Exe: "/opt/app/loader", Argv: []string{"loader"}},
+	} {
+		got, err := b.w.Process(p)
+		b.check(err)
+		if int(got) != i {
+			tb.Fatalf("process %d became %d", i, got)
+		}
+	}
+	for _, t := range []format.Thread{{Process: 0, TID: 4001, Name: "train"}, {Process: 0, TID: 4011}, {Process: 1, TID: 4002, Name: "loader"}} {
+		_, err := b.w.Thread(t)
+		b.check(err)
+	}
+	return b
+}
+
+func (b *Builder) check(err error) {
+	b.tb.Helper()
+	if err != nil {
+		b.tb.Fatal(err)
+	}
+}
+
+// schema is the model as a recorder writes it.
+func schema(m *api.Model) *format.Schema {
+	s := &format.Schema{API: m.Name}
+	for i := range m.Funcs {
+		f := &m.Funcs[i]
+		if !f.Modelled {
+			continue
+		}
+		out := format.Function{ID: uint16(f.ID), Name: f.Name, Ret: f.Return, Words: int(f.Words)}
+		for _, p := range f.Params {
+			out.Params = append(out.Params, format.Param{Name: p.Name, Type: p.Type, Word: int(p.Word), Words: int(p.Words), Role: p.Role.String()})
+		}
+		s.Functions = append(s.Functions, out)
+	}
+	return s
+}
+
+// A Mod changes a call.
+type Mod func(f *api.Func, c *format.Call)
+
+// Outs has the call store a value behind the parameter of the name.
+func Outs(name string, v uint64) Mod {
+	return func(f *api.Func, c *format.Call) {
+		c.Outs = append(c.Outs, format.Out{Param: uint8(f.Param(name)), Value: v})
+	}
+}
+
+// Text has the call read a string behind the parameter of the name.
+func Text(name, s string) Mod {
+	return func(f *api.Func, c *format.Call) {
+		c.Data = append(c.Data, format.Data{Param: uint8(f.Param(name)), Len: uint64(len(s)), Bytes: []byte(s), Time: c.Start})
+	}
+}
+
+// Fails has the call return an error.
+func Fails(code int32) Mod { return func(_ *api.Func, c *format.Call) { c.Ret = uint64(uint32(code)) } }
+
+// Hangs has the call never return.
+func Hangs(_ *api.Func, c *format.Call) { c.Flags, c.Ret = format.Unfinished, 0 }
+
+// Call adds a call of the model's function of the name, with its argument words.
+func (b *Builder) Call(thread uint32, start, end int64, name string, args []uint64, mods ...Mod) {
+	b.tb.Helper()
+	f := acl.Model.Lookup(name)
+	if f == nil || int(f.Words) != len(args) {
+		b.tb.Fatalf("%s with %d argument words is not in the model", name, len(args))
+	}
+	c := &format.Call{Func: uint16(f.ID), Thread: thread, Start: start, End: end, Args: args}
+	for _, m := range mods {
+		m(f, c)
+	}
+	_, err := b.w.Call(c)
+	b.check(err)
+}
+
+// Gap adds a gap.
+func (b *Builder) Gap(g format.Gap) {
+	b.tb.Helper()
+	b.check(b.w.Gap(g))
+}
+
+// Load ends the trace and reads it.
+func (b *Builder) Load() *timeline.Timeline {
+	b.tb.Helper()
+	b.check(b.w.Close())
+	return b.read()
+}
+
+// Cut reads the trace as a recorder leaves it that was killed.
+func (b *Builder) Cut() *timeline.Timeline {
+	b.tb.Helper()
+	b.check(b.w.Flush())
+	b.tb.Cleanup(func() { b.w.Close() })
+	return b.read()
+}
+
+func (b *Builder) read() *timeline.Timeline {
+	b.tb.Helper()
+	r, err := format.Open(b.path, nil)
+	b.check(err)
+	b.tb.Cleanup(func() { r.Close() })
+	t, err := timeline.Load(r, acl.Model)
+	b.check(err)
+	return t
+}
+
+// A is short for the argument words of a call.
+func A(words ...uint64) []uint64 { return words }
+
+// Small is the story with something of everything.
+func Small(tb testing.TB) *timeline.Timeline {
+	tb.Helper()
+	b := New(tb)
+	b.prologue()
+	b.Call(0, 10_001, 10_457, "aclrtMemcpyAsync", A(DeviceA, 65536, HostA, 65536, 1, StreamA))
+	b.Call(0, 11_000, 11_300, "aclrtLaunchKernel", A(Function, 8, DeviceB, 64, StreamA))
+	b.Call(1, 11_100, 11_900, "aclrtLaunchKernel", A(Function, 4, DeviceB, 64, StreamB))
+	b.Call(0, 11_400, 11_650, "aclrtRecordEvent", A(Event, StreamA))
+	b.Call(1, 12_000, 12_200, "aclrtStreamWaitEvent", A(StreamB, Event))
+	b.Call(0, 12_100, 12_350, "aclrtMemsetAsync", A(DeviceB, 4096, 0, 1024, 0))
+	b.Call(0, 13_000, 13_111, "aclrtLaunchKernel", A(Function, 0, DeviceB, 64, StreamA), Fails(100000))
+	b.Call(2, 13_500, 14_700, "aclrtMemcpy", A(HostA, 4096, DeviceA+512, 4096, 2))
+	b.Call(0, 15_000, 19_003, "aclrtSynchronizeStream", A(StreamA))
+	b.Call(1, 15_100, 15_300, "aclrtMemcpyAsync", A(DeviceB, 2048, DeviceA, 2048, 3, StreamB))
+	b.Gap(format.Gap{Thread: 1, From: 20_000, To: 21_500, Calls: 17, Reason: format.Dropped})
+	b.Gap(format.Gap{Thread: format.NoThread, From: 22_000, To: 22_800, Reason: format.RecorderLost})
+	b.Call(0, 30_000, 30_007, "aclrtSynchronizeStream", A(StreamB), Hangs)
+	b.Call(1, 40_000, 40_400, "aclrtFree", A(DeviceB))
+	return b.Load()
+}
+
+func (b *Builder) prologue() {
+	b.Call(0, 1_000, 2_500, "aclrtSetDevice", A(3))
+	b.Call(0, 3_000, 3_700, "aclrtMalloc", A(0x7ffe0000, 1<<20, 0), Outs("devPtr", DeviceA))
+	b.Call(0, 3_800, 4_100, "aclrtMalloc", A(0x7ffe0000, 1<<20, 0), Outs("devPtr", DeviceB))
+	b.Call(0, 4_200, 4_300, "aclrtCreateStream", A(0x7ffe0008), Outs("stream", StreamA))
+	b.Call(0, 4_400, 4_500, "aclrtCreateStream", A(0x7ffe0008), Outs("stream", StreamB))
+	b.Call(0, 4_600, 4_700, "aclrtCreateEvent", A(0x7ffe0010), Outs("event", Event))
+	b.Call(0, 5_000, 5_900, "aclrtBinaryGetFunction", A(0x6600, 0x7ffe0020, 0x7ffe0018), Text("kernelName", "MatMul \"é\"\n"), Outs("funcHandle", Function))
+}
+
+// Long is a story of so many calls: launches on two streams with a synchronization after every 50.
+func Long(tb testing.TB, calls int) *timeline.Timeline {
+	tb.Helper()
+	b := begin(tb, LongUUID)
+	b.prologue()
+	at := int64(10_000)
+	for i := 7; i < calls; i++ {
+		at += 1_000
+		stream, thread := uint64(StreamA), uint32(0)
+		if i%2 == 1 {
+			stream, thread = StreamB, 1
+		}
+		if i%50 == 49 {
+			b.Call(thread, at, at+900, "aclrtSynchronizeDevice", nil)
+			continue
+		}
+		b.Call(thread, at, at+300+int64(i%7), "aclrtLaunchKernel", A(Function, uint64(i%32), DeviceB, 64, stream))
+	}
+	return b.Load()
+}
