@@ -26,7 +26,8 @@ const (
 	recCall, recPayload, recLost = 1, 2, 3
 	stateDone                    = 2
 	pieceOut, pieceBytes, far    = 1, 2, 4
-	slotLive                     = 2
+
+	slotLive, slotIdle, slotDead = 2, 3, 4
 )
 
 type slot struct {
@@ -34,6 +35,8 @@ type slot struct {
 	pid, tid, ppid uint32
 	ringBytes      uint64
 	start          uint64
+	generation     atomic.Uint32
+	_              [7]uint32
 }
 
 type control struct {
@@ -51,7 +54,8 @@ type control struct {
 	nextSlot             atomic.Uint32
 	refused              atomic.Uint32
 	maxSlots             uint32
-	_                    [9]uint32
+	idle                 atomic.Uint32
+	_                    [8]uint32
 	slots                [maxSlots]slot
 }
 
@@ -59,14 +63,14 @@ type ringHead struct {
 	head                 atomic.Uint64
 	lost                 atomic.Uint64
 	lostSince, lostUntil uint64
-	_                    [12]uint64
+	_                    [12]uint64 // seq of the shim's, and padding
 	tail                 atomic.Uint64
 	_                    [15]uint64
 }
 
 var (
-	_                         [32]byte                = [unsafe.Sizeof(slot{})]byte{}
-	_                         [128 + 32*maxSlots]byte = [unsafe.Sizeof(control{})]byte{}
+	_                         [64]byte                = [unsafe.Sizeof(slot{})]byte{}
+	_                         [128 + 64*maxSlots]byte = [unsafe.Sizeof(control{})]byte{}
 	_                         [256]byte               = [unsafe.Sizeof(ringHead{})]byte{}
 	le                                                = binary.LittleEndian
 	callHeader, payloadHeader                         = 40, 64
@@ -108,6 +112,8 @@ type Session struct {
 	clock   clock
 	seen    map[uint32]bool      // processes
 	threads map[[2]uint32]uint64 // next sequence number of a thread, over its rings
+
+	nextRetire time.Time
 }
 
 // NewSession makes the shared memory of a session.
@@ -226,6 +232,7 @@ func (s *Session) Drain(sink Sink) (Load, error) {
 	if err := s.open(sink); err != nil {
 		return Idle, err
 	}
+	s.retire()
 	load := Idle
 	for _, r := range s.rings {
 		n, err := r.drain(s, sink, false)
@@ -254,6 +261,9 @@ func (s *Session) Finish(sink Sink) error {
 		}
 	}
 	for _, r := range s.rings {
+		if r.mem == nil {
+			continue
+		}
 		if _, err := r.drain(s, sink, true); err != nil {
 			return err
 		}
@@ -284,9 +294,9 @@ func (s *Session) open(sink Sink) error {
 	n := min(s.ctl.nextSlot.Load(), maxSlots)
 	for i := len(s.rings); i < int(n); i++ {
 		sl := &s.ctl.slots[i]
-		if sl.state.Load() != slotLive {
-			if !alive(sl.pid) {
-				s.rings = append(s.rings, &ring{}) // died while making it
+		if state := sl.state.Load(); state != slotLive {
+			if state == slotDead || !alive(sl.pid) {
+				s.rings = append(s.rings, &ring{}) // there was no memory, or the program died while making it
 				continue
 			}
 			return nil // in order, so that slots and rings have the same numbers
@@ -321,7 +331,9 @@ func describe(pid int) *Process {
 }
 
 type ring struct {
-	pid, tid uint32
+	slot     *slot
+	pid, tid uint32 // of the thread that has it now
+	owners   []owner
 	head     *ringHead
 	mem      unsafe.Pointer // of the whole mapping
 	length   uintptr
@@ -330,8 +342,53 @@ type ring struct {
 	pos      uint64
 	lost     uint64 // as handed on
 	seq      uint64 // of the next call in this ring
-	base     uint64 // of the thread's first call in this ring, in the thread's own count
 	done     bool
+}
+
+// owner is a thread that has, or has had, a ring: its calls are those from the number first on, and the thread had made
+// base calls before.
+type owner struct {
+	pid, tid    uint32
+	generation  uint32
+	first, base uint64
+}
+
+// number returns the owner of a call of the ring and the call's number in that thread.
+func (r *ring) number(seq uint64) (owner, uint64) {
+	for i := len(r.owners) - 1; i > 0; i-- {
+		if o := r.owners[i]; seq >= o.first {
+			return o, o.base + seq - o.first
+		}
+	}
+	o := r.owners[0]
+	return o, o.base + seq - o.first
+}
+
+// own notes that a thread has got the ring.
+func (r *ring) own(s *Session) {
+	r.pid, r.tid = r.slot.pid, r.slot.tid
+	r.owners = append(r.owners, owner{r.pid, r.tid, r.slot.generation.Load(), r.seq, s.threads[[2]uint32{r.pid, r.tid}]})
+}
+
+// retire offers the rings of threads that have ended to others of their process.
+func (s *Session) retire() {
+	now := time.Now()
+	if now.Before(s.nextRetire) {
+		return
+	}
+	s.nextRetire = now.Add(time.Second)
+	for _, r := range s.rings {
+		if r.mem == nil || r.done || r.slot.state.Load() != slotLive || r.pos != r.head.head.Load() {
+			continue
+		}
+		task := "/proc/" + strconv.Itoa(int(r.pid)) + "/task"
+		if _, err := os.Stat(task + "/" + strconv.Itoa(int(r.tid))); !errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if r.pos == r.head.head.Load() && r.slot.state.CompareAndSwap(slotLive, slotIdle) {
+			s.ctl.idle.Add(1)
+		}
+	}
 }
 
 func (s *Session) mapRing(i int) (*ring, error) {
@@ -346,7 +403,7 @@ func (s *Session) mapRing(i int) (*ring, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &ring{pid: sl.pid, tid: sl.tid, mem: whole, length: ringHeader + 2*size, size: uint64(size)}
+	r := &ring{slot: sl, mem: whole, length: ringHeader + 2*size, size: uint64(size)}
 	const rw = unix.PROT_READ | unix.PROT_WRITE
 	if _, err = unix.MmapPtr(int(f.Fd()), 0, whole, ringHeader+size, rw, unix.MAP_SHARED|unix.MAP_FIXED); err == nil {
 		_, err = unix.MmapPtr(int(f.Fd()), ringHeader, unsafe.Add(whole, ringHeader+size), size, rw, unix.MAP_SHARED|unix.MAP_FIXED)
@@ -359,7 +416,7 @@ func (s *Session) mapRing(i int) (*ring, error) {
 	os.Remove(f.Name())
 	r.head = (*ringHead)(whole)
 	r.data = unsafe.Slice((*byte)(unsafe.Add(whole, ringHeader)), 2*size)
-	r.base = s.threads[[2]uint32{r.pid, r.tid}]
+	r.own(s)
 	return r, nil
 }
 
@@ -376,6 +433,9 @@ func (r *ring) drain(s *Session, sink Sink, final bool) (uint64, error) {
 		return 0, nil
 	}
 	head := r.head.head.Load()
+	if r.slot.generation.Load() != r.owners[len(r.owners)-1].generation {
+		r.own(s) // the ring was empty when it changed hands
+	}
 	start := r.pos
 	for r.pos < head {
 		b := r.data[r.pos&(r.size-1):]
@@ -443,7 +503,8 @@ func (r *ring) call(s *Session, sink Sink, b []byte, state byte) error {
 	if f == nil || words != int(f.Words) || len(b) < callHeader+8*words {
 		return errRing
 	}
-	c := Call{PID: int(r.pid), TID: int(r.tid), Seq: r.base + r.seq, Func: f.ID, Start: s.clock.nanoseconds(le.Uint64(b[8:]))}
+	_, seq := r.number(r.seq)
+	c := Call{PID: int(r.pid), TID: int(r.tid), Seq: seq, Func: f.ID, Start: s.clock.nanoseconds(le.Uint64(b[8:]))}
 	if end := le.Uint64(b[16:]); state == stateDone {
 		c.End, c.Ret = max(s.clock.nanoseconds(end), c.Start), le.Uint64(b[24:])
 		if c.End == 0 {
@@ -451,7 +512,7 @@ func (r *ring) call(s *Session, sink Sink, b []byte, state byte) error {
 		}
 	}
 	r.seq++
-	s.threads[[2]uint32{r.pid, r.tid}] = r.base + r.seq
+	s.threads[[2]uint32{r.pid, r.tid}] = seq + 1
 	c.Words = unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(b[callHeader:]))), words)
 	rest := b[callHeader+8*words:]
 	for len(rest) > 0 {
@@ -491,15 +552,12 @@ func (r *ring) payload(s *Session, sink Sink, b []byte) error {
 		return errRing
 	}
 	n := int(le.Uint32(b[60:]))
-	owner := int(le.Uint32(b[8:]))
-	if n > len(b)-payloadHeader || owner >= len(s.rings) && owner >= maxSlots {
+	slot := int(le.Uint32(b[8:]))
+	if n > len(b)-payloadHeader || slot >= len(s.rings) || s.rings[slot].mem == nil {
 		return errRing
 	}
-	sl := &s.ctl.slots[owner]
-	p := Payload{PID: int(sl.pid), TID: int(sl.tid), Seq: le.Uint64(b[16:]), Offset: le.Uint64(b[40:]), Time: s.clock.nanoseconds(le.Uint64(b[48:]))}
-	if owner < len(s.rings) {
-		p.Seq += s.rings[owner].base
-	}
+	o, seq := s.rings[slot].number(le.Uint64(b[16:]))
+	p := Payload{PID: int(o.pid), TID: int(o.tid), Seq: seq, Offset: le.Uint64(b[40:]), Time: s.clock.nanoseconds(le.Uint64(b[48:]))}
 	p.Piece = Piece{Param: b[12], Missing: Missing(b[14]), Addr: le.Uint64(b[24:]), Len: le.Uint64(b[32:]), Item: le.Uint32(b[56:]), Bytes: b[payloadHeader : payloadHeader+n]}
 	if b[13]&pieceOut != 0 {
 		p.Dir = Out

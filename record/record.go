@@ -41,22 +41,23 @@ const SmallLimit = 64 << 10
 
 // Options are the parameters of Run. The zero value of each field is its default.
 type Options struct {
-	Model      *api.Model // required
-	Output     string     // file to write, required
-	Command    []string   // program and arguments, required
-	Env        []string   // nil means the caller's own
-	Sim        bool       // run the program on the simulator
-	Probe      string     // "shim" (default) or "ebpf"
-	Library    string     // with ebpf: the runtime library, where the program does not name it itself
-	Payload    Payload    // default Small
-	Block      bool       // the program waits where the recorder is too slow, instead of losing calls
-	Replayable bool       // Full and Block, without a limit of size
-	MaxSize    int64      // bytes of the file; default a tenth of the free space, at most 10 GiB
-	RingBytes  int        // of each thread's ring; default 8 MiB
-	Version    string     // of acltrace, for the trace
-	Stdin      *os.File   // nil: the caller's own, as the next two
-	Stdout     *os.File
-	Stderr     *os.File
+	Model       *api.Model // required
+	Output      string     // file to write, required
+	Command     []string   // program and arguments, required
+	Env         []string   // nil means the caller's own
+	Sim         bool       // run the program on the simulator
+	Probe       string     // "shim" (default) or "ebpf"
+	Library     string     // with ebpf: the runtime library, where the program does not name it itself
+	Payload     Payload    // default Small
+	Block       bool       // the program waits where the recorder is too slow, instead of losing calls
+	Replayable  bool       // Full and Block, without a limit of size
+	MaxSize     int64      // bytes of the file; default a tenth of the free space, at most 10 GiB
+	RingBytes   int        // of each thread's ring; default 8 MiB
+	MemoryLimit uint64     // bytes of all rings together; default a quarter of what the tmpfs has free, at most 4 GiB
+	Version     string     // of acltrace, for the trace
+	Stdin       *os.File   // nil: the caller's own, as the next two
+	Stdout      *os.File
+	Stderr      *os.File
 }
 
 // Result says how a recording ended.
@@ -308,7 +309,7 @@ func (r *recorder) runShim(ctx context.Context) (*Result, error) {
 }
 
 func (r *recorder) sessionOptions() *probe.SessionOptions {
-	so := &probe.SessionOptions{RingBytes: r.o.RingBytes}
+	so := &probe.SessionOptions{RingBytes: r.o.RingBytes, MemoryLimit: r.o.MemoryLimit}
 	if r.o.Block {
 		so.Policy = probe.Block
 	}

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -143,6 +144,34 @@ func TestThreads(t *testing.T) {
 	}
 	if len(cs) != 8*5000+2 || len(per) != 9 || res.Lost != 0 {
 		t.Errorf("%d calls of %d threads, %d lost", len(cs), len(per), res.Lost)
+	}
+}
+
+// Threads that come and go share rings, one after the other, and each keeps its own calls and results.
+func TestRingsAreReused(t *testing.T) {
+	program := testenv.CompileC(t, "churn", []string{source("churn.c")})
+	const n = 14
+	r, res, _ := run(t, record.Options{MemoryLimit: 5 * 64 << 10, RingBytes: 64 << 10}, program, strconv.Itoa(n))
+	if res.ExitCode != 0 || res.Refused > 2 {
+		t.Fatalf("result %+v", res)
+	}
+	per := map[uint32]int{}
+	for _, c := range calls(t, r) {
+		per[c.Thread]++
+		if r.Schema().FuncName(c.Func) != "aclrtMemcpyAsync" {
+			continue
+		}
+		if d, err := r.DataOf(c.Index); err != nil || len(d) != 1 || d[0].Status != format.Whole || d[0].Len != 64 {
+			t.Errorf("call %d: result %+v, %v", c.Index, d, err)
+		}
+	}
+	for th, calls := range per {
+		if th != 0 && calls != 12 {
+			t.Errorf("thread %d has %d calls", th, calls)
+		}
+	}
+	if len(per) < n-2 {
+		t.Errorf("%d threads in the trace", len(per))
 	}
 }
 

@@ -24,7 +24,8 @@
 
 enum { POLICY_DROP = 0, POLICY_BLOCK = 1 };
 enum { CLOCK_COUNTER = 0, CLOCK_SYSCALL = 1 };
-enum { SLOT_FREE = 0, SLOT_TAKEN = 1, SLOT_LIVE = 2 };
+/* IDLE: the thread has ended and the ring is empty; another thread of the process may take it. DEAD: there is no ring. */
+enum { SLOT_FREE = 0, SLOT_TAKEN = 1, SLOT_LIVE = 2, SLOT_IDLE = 3, SLOT_DEAD = 4 };
 enum { REC_CALL = 1, REC_PAYLOAD = 2, REC_LOST = 3, REC_PAD = 4 };
 enum { STATE_ENTERED = 1, STATE_DONE = 2 };
 enum { PIECE_OUT = 1, PIECE_BYTES = 2, PIECE_FAR = 4 };
@@ -48,6 +49,8 @@ struct slot {
 	uint32_t pid, tid, ppid;
 	uint64_t ring_bytes;
 	uint64_t start; /* clock of the records */
+	uint32_t generation; /* atomic; the threads that have had the ring before this one */
+	uint32_t pad[7];
 };
 
 struct control {
@@ -65,7 +68,8 @@ struct control {
 	uint32_t next_slot; /* atomic; may run past max_slots */
 	uint32_t refused; /* atomic; threads that got no ring */
 	uint32_t max_slots;
-	uint32_t reserved[9];
+	uint32_t idle; /* atomic; slots that are IDLE */
+	uint32_t reserved[8];
 	struct slot slots[RING_MAX_SLOTS];
 };
 
@@ -73,7 +77,8 @@ struct ring {
 	uint64_t head; /* atomic; bytes ever written */
 	uint64_t lost; /* atomic; calls not recorded because the ring was full */
 	uint64_t lost_since, lost_until; /* clock of the records */
-	uint64_t pad0[12];
+	uint64_t seq; /* of the next call, for the thread that has the ring after this one */
+	uint64_t pad0[11];
 	uint64_t tail; /* atomic; bytes ever read */
 	uint64_t pad1[15];
 };
@@ -123,8 +128,8 @@ struct lost_record {
 	uint64_t calls, since, until;
 };
 
-_Static_assert(sizeof(struct slot) == 32, "slot");
-_Static_assert(sizeof(struct control) == 128 + 32 * RING_MAX_SLOTS, "control");
+_Static_assert(sizeof(struct slot) == 64, "slot");
+_Static_assert(sizeof(struct control) == 128 + 64 * RING_MAX_SLOTS, "control");
 _Static_assert(sizeof(struct ring) == 256, "ring");
 _Static_assert(sizeof(struct call_record) == 40, "call_record");
 _Static_assert(sizeof(struct piece) == 8, "piece");

@@ -149,6 +149,8 @@ static bool attach_session(void)
 	return true;
 }
 
+static void forget_pending(void);
+
 /* Makes this process ready to record, once, and again in a child after a fork. */
 static bool open_process(void)
 {
@@ -167,6 +169,7 @@ static bool open_process(void)
 	uint32_t was = 0;
 	if (__atomic_compare_exchange_n(&p->ready, &was, 1, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
 		p->generation = (uint32_t)sys0(__NR_getpid);
+		forget_pending();
 		bool on = shim_control != NULL || attach_session();
 		__atomic_store_n(&p->ready, on ? 2 : 3, __ATOMIC_RELEASE);
 	}
@@ -175,55 +178,96 @@ static bool open_process(void)
 	return p->ready == 2;
 }
 
+/* Where the rings of this process lie, by slot. */
+static uint8_t *mapped[RING_MAX_SLOTS];
+
+/*
+ * A ring whose thread has ended, and which the recorder has emptied, serves the next thread. It goes on where it was:
+ * the bytes written and the numbers of calls are those of the slot, and the generation tells the recorder of the change.
+ */
+static bool reuse_ring(struct shim_thread *t, uint32_t pid)
+{
+	struct control *c = shim_control;
+	uint32_t n = __atomic_load_n(&c->next_slot, __ATOMIC_ACQUIRE);
+	if (__atomic_load_n(&c->idle, __ATOMIC_RELAXED) == 0)
+		return false;
+	for (uint32_t i = 0; i < n && i < c->max_slots; i++) {
+		struct slot *s = &c->slots[i];
+		uint32_t was = SLOT_IDLE;
+		if (__atomic_load_n(&s->state, __ATOMIC_RELAXED) != SLOT_IDLE || s->pid != pid || mapped[i] == NULL ||
+		    !__atomic_compare_exchange_n(&s->state, &was, SLOT_TAKEN, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+			continue;
+		__atomic_sub_fetch(&c->idle, 1, __ATOMIC_RELAXED);
+		t->ring = (struct ring *)(mapped[i] - RING_HEADER);
+		t->base = mapped[i];
+		t->size = s->ring_bytes;
+		t->head = __atomic_load_n(&t->ring->head, __ATOMIC_RELAXED);
+		t->tail = __atomic_load_n(&t->ring->tail, __ATOMIC_ACQUIRE);
+		t->seq = t->ring->seq;
+		t->slot = i;
+		s->tid = (uint32_t)sys0(__NR_gettid);
+		s->start = shim_now();
+		__atomic_store_n(&s->generation, s->generation + 1, __ATOMIC_RELEASE);
+		__atomic_store_n(&s->state, SLOT_LIVE, __ATOMIC_RELEASE);
+		return true;
+	}
+	return false;
+}
+
+static bool failed(long ret) { return ret < 0 && ret > -4096; }
+
 static bool make_ring(struct shim_thread *t)
 {
 	struct control *c = shim_control;
 	uint64_t size = c->ring_bytes;
+	uint32_t pid = (uint32_t)sys0(__NR_getpid);
+	if (reuse_ring(t, pid))
+		return true;
 	if (__atomic_add_fetch(&c->memory_used, size, __ATOMIC_RELAXED) > c->memory_limit)
 		goto no_memory;
 	uint32_t n = __atomic_fetch_add(&c->next_slot, 1, __ATOMIC_RELAXED);
 	if (n >= c->max_slots)
 		goto no_memory;
 	struct slot *s = &c->slots[n];
-	s->pid = (uint32_t)sys0(__NR_getpid);
+	s->pid = pid;
 	s->tid = (uint32_t)sys0(__NR_gettid);
 	s->ppid = (uint32_t)sys0(__NR_getppid);
 	s->ring_bytes = size;
 	s->start = shim_now();
 	long fd = open_in_session("ring.", n, true, O_RDWR | O_CREAT | O_EXCL);
 	if (fd < 0)
-		goto no_memory;
+		goto no_slot;
 	/* In full before use: a hole in a file on a full tmpfs would kill the program with SIGBUS. */
-	if (sys4(__NR_fallocate, fd, 0, 0, RING_HEADER + size) < 0) {
-		sys1(__NR_close, fd);
-		goto no_memory;
-	}
-	long whole = map((long)(RING_HEADER + 2 * size), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0, NULL);
-	if (whole < 0 && whole > -4096) {
-		sys1(__NR_close, fd);
-		goto no_memory;
-	}
+	long whole = sys4(__NR_fallocate, fd, 0, 0, RING_HEADER + size);
+	if (whole < 0)
+		goto no_map;
+	whole = map((long)(RING_HEADER + 2 * size), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0, NULL);
+	if (failed(whole))
+		goto no_map;
 	long a = map((long)(RING_HEADER + size), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_POPULATE, fd, 0, (void *)whole);
 	long b = map((long)size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_POPULATE, fd, RING_HEADER, (void *)(whole + RING_HEADER + (long)size));
-	sys1(__NR_close, fd);
-	if ((a < 0 && a > -4096) || (b < 0 && b > -4096)) {
+	if (failed(a) || failed(b)) {
 		sys2(__NR_munmap, whole, RING_HEADER + 2 * size);
-		goto no_memory;
+		goto no_map;
 	}
+	sys1(__NR_close, fd);
 	t->ring = (struct ring *)whole;
 	t->base = (uint8_t *)whole + RING_HEADER;
 	t->size = size;
 	t->head = t->tail = t->seq = t->lost = 0;
 	t->slot = n;
+	mapped[n] = t->base;
 	__atomic_store_n(&s->state, SLOT_LIVE, __ATOMIC_RELEASE);
 	return true;
+no_map:
+	sys1(__NR_close, fd);
+no_slot:
+	__atomic_store_n(&s->state, SLOT_DEAD, __ATOMIC_RELEASE);
 no_memory:
 	__atomic_sub_fetch(&c->memory_used, size, __ATOMIC_RELAXED);
 	__atomic_add_fetch(&c->refused, 1, __ATOMIC_RELAXED);
 	return false;
 }
-
-static void forget_pending(void);
 
 bool shim_open_thread(void)
 {
@@ -231,13 +275,9 @@ bool shim_open_thread(void)
 	if (!open_process() || __atomic_load_n(&shim_control->off, __ATOMIC_RELAXED))
 		return false;
 	if (t->generation != shim_p->generation) {
-		/* First call of the thread, or a child with its parent's ring, which is not ours to write. */
-		if (t->base != NULL)
-			forget_pending();
+		/* The first call of the thread, or a child with its parent's ring, which is not its own to write. */
 		*t = (struct shim_thread){.device = t->device, .depth = t->depth, .generation = shim_p->generation};
 		t->off = !make_ring(t);
-		if (t->slot == 0 && t->base == NULL)
-			t->device = -1;
 	}
 	return !t->off;
 }
@@ -261,13 +301,13 @@ bool shim_make_room(uint64_t need)
 		t->tail = __atomic_load_n(&t->ring->tail, __ATOMIC_ACQUIRE);
 		if (t->head + need - t->tail <= t->size)
 			return true;
-		if (__atomic_load_n(&shim_control->policy, __ATOMIC_RELAXED) != POLICY_BLOCK)
+		if (__atomic_load_n(&shim_control->policy, __ATOMIC_RELAXED) != POLICY_BLOCK || shim_p->drop)
 			return false;
 		uint64_t beat = __atomic_load_n(&shim_control->heartbeat, __ATOMIC_RELAXED);
 		uint64_t now = monotonic();
 		if (now > beat && now - beat > HEARTBEAT_NS) {
 			/* The recorder is stopped or gone. The program does not wait for it again. */
-			__atomic_store_n(&shim_control->policy, POLICY_DROP, __ATOMIC_RELAXED);
+			shim_p->drop = 1;
 			return false;
 		}
 		struct { int64_t sec, nsec; } pause = {0, 20000};
@@ -575,6 +615,21 @@ static void payload_rows(struct payload *p, uint64_t pitch, uint64_t width, bool
 
 enum release { OF_STREAM, OF_DEVICE };
 
+/* The devices that threads have selected, a bit each. While it is one, every thread uses it, whether it said so or not. */
+static uint64_t devices;
+
+void shim_set_device(int32_t device)
+{
+	shim_t.device = 1 + device;
+	__atomic_fetch_or(&devices, 1ULL << (device & 63), __ATOMIC_RELAXED);
+}
+
+static bool same_device(int32_t device)
+{
+	uint64_t d = __atomic_load_n(&devices, __ATOMIC_RELAXED);
+	return (d & (d - 1)) == 0 || device == shim_t.device;
+}
+
 static void release(enum release which, void *stream, uint64_t until)
 {
 	if (__atomic_load_n(&pending_count, __ATOMIC_RELAXED) == 0)
@@ -585,7 +640,7 @@ static void release(enum release which, void *stream, uint64_t until)
 		if (__atomic_load_n(&e->state, __ATOMIC_ACQUIRE) != PENDING_FULL || e->order > until)
 			continue;
 		/* Streams have names of their own but for the default ones, one a device. */
-		if (which == OF_STREAM ? e->stream != stream || (stream == NULL && e->device != shim_t.device) : e->device != shim_t.device)
+		if (which == OF_STREAM ? e->stream != stream || (stream == NULL && !same_device(e->device)) : !same_device(e->device))
 			continue;
 		uint32_t was = PENDING_FULL;
 		if (!__atomic_compare_exchange_n(&e->state, &was, PENDING_BUSY, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))

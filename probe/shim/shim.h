@@ -34,7 +34,7 @@ struct shim_thread {
 	uint64_t lost_since;
 	uint32_t slot;
 	uint32_t generation; /* of the process state that the ring belongs to */
-	int32_t device;      /* chosen by aclrtSetDevice, -1 unknown */
+	int32_t device;      /* 1 + the one that the thread has selected, 0 unknown */
 	uint32_t depth;
 	bool off; /* this thread records nothing */
 };
@@ -45,6 +45,7 @@ extern __thread struct shim_thread shim_t __attribute__((tls_model("initial-exec
 struct shim_process {
 	_Atomic uint32_t ready; /* 0 untouched or forked, 1 being made, 2 recording, 3 off */
 	uint32_t generation;
+	uint32_t drop; /* has waited in vain for the recorder, and waits no more */
 };
 extern struct shim_process *shim_p __attribute__((visibility("hidden")));
 extern struct control *shim_control __attribute__((visibility("hidden")));
@@ -160,6 +161,7 @@ static inline void shim_exit(struct shim_call *c)
 	r->h.size = (uint32_t)(c->end - (uint8_t *)r);
 	t->head += r->h.size;
 	__atomic_store_n(&r->h.state, STATE_DONE, __ATOMIC_RELEASE);
+	t->ring->seq = t->seq;
 	__atomic_store_n(&t->ring->head, t->head, __ATOMIC_RELEASE);
 }
 
@@ -242,7 +244,7 @@ void shim_buffer(void *args, void *param, uint64_t addr, uint64_t len);
 void shim_buffers_reset(void *args);
 void shim_buffers_captured(struct shim_call *c, uint8_t param, void *args);
 void shim_args_array(struct shim_call *c, uint8_t param, const void *func, void **args);
-static inline void shim_set_device(int32_t device) { shim_t.device = device; }
+void shim_set_device(int32_t device);
 
 /* The function of this name behind the shim, NULL where there is none. */
 void *shim_resolve(const char *name);
