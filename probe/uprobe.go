@@ -34,8 +34,9 @@ var (
 // UprobeOptions says what uprobes see. The zero value means all functions of the model whose semantics are known, in all
 // processes that use the library, without payloads.
 type UprobeOptions struct {
-	// PIDs are the processes to record, with the children that they make from then on. A probe lies on the file: other
-	// processes that use it stop there as well, but are left alone. nil: all processes.
+	// PIDs are the processes to record, with the children that they make from then on: with its own, a process records
+	// all that it will start. A probe lies on the file, so other processes that use it pay for it too, but are not
+	// recorded. nil: all processes.
 	PIDs []int
 	// Functions are the names of the functions to record. nil: all whose semantics the model knows.
 	Functions []string
@@ -64,7 +65,7 @@ type Uprobes struct {
 	reader    *ringbuf.Reader
 
 	sink      Sink
-	processes map[int]processKey
+	processes map[int]*knownProcess
 	parts     map[int]*partial // by thread
 	gaps      uint64           // calls that gaps were delivered for
 }
@@ -93,6 +94,7 @@ const (
 	uprobeAtEntry, uprobeOut, uprobeLater             = 1, 2, 4
 	uprobePieceOut, uprobeFollows                     = 1, 2
 	uprobeRetError, uprobeRetVoid, uprobeRet32        = 1, 2, 4
+	uprobeWake                                        = 8
 	uprobeRingFull, uprobeNoThread, uprobeNoProcess   = 0, 1, 2
 )
 
@@ -111,7 +113,7 @@ type uprobeFunction struct {
 
 // AttachUprobes puts probes on the functions of model m in the library file at path.
 func AttachUprobes(m *api.Model, library string, opts *UprobeOptions) (*Uprobes, error) {
-	u := &Uprobes{model: m, functions: map[api.ID]bool{}, processes: map[int]processKey{}, parts: map[int]*partial{}}
+	u := &Uprobes{model: m, functions: map[api.ID]bool{}, processes: map[int]*knownProcess{}, parts: map[int]*partial{}}
 	if opts != nil {
 		u.opts = *opts
 	}
@@ -476,7 +478,9 @@ func (u *Uprobes) deliverCall(b []byte, pid, tid int) error {
 		c.Words[i] = le64(data[8*i:])
 	}
 	data = data[8*words:]
+	failed := c.Unfinished() || f.RetError && c.Ret != 0
 	var later partial
+	var payloads []Piece
 	for len(data) >= uprobePieceSize {
 		p := Piece{Param: data[0], Missing: Missing(data[2]), Addr: le64(data[8:]), Len: le64(data[16:])}
 		flags, n := data[1], int(le32(data[4:]))
@@ -487,33 +491,53 @@ func (u *Uprobes) deliverCall(b []byte, pid, tid int) error {
 		if (n+7)&^7 > len(data) {
 			return fmt.Errorf("uprobe record of %s is damaged", f.Name)
 		}
-		if p.Missing == Present && flags&uprobeFollows == 0 {
+		if p.Missing == Present {
 			p.Bytes = data[:n:n]
 		}
 		data = data[(n+7)&^7:]
-		if flags&uprobeFollows != 0 {
-			later.pieces = append(later.pieces, p)
-			later.have = append(later.have, 0)
-			continue
+		switch {
+		case flags&uprobeFollows != 0:
+			if !failed {
+				later.pieces = append(later.pieces, p)
+				later.have = append(later.have, 0)
+			}
+		case isPayload(f, &p):
+			payloads = append(payloads, p)
+		default:
+			c.Pieces = append(c.Pieces, p)
 		}
-		c.Pieces = append(c.Pieces, p)
 	}
-	u.items(f, c)
 	if len(later.pieces) > 0 {
 		later.pid, later.seq = pid, c.Seq
 		u.parts[tid] = &later
 	}
-	if err := u.sink.Call(c); err != nil {
+	if err := u.sink.Call(c); err != nil || failed {
 		return err
+	}
+	for _, p := range append(payloads, u.items(f, c)...) {
+		if err := u.sink.Payload(&Payload{PID: pid, TID: tid, Seq: c.Seq, Piece: p, Time: c.End}); err != nil {
+			return err
+		}
 	}
 	return u.files(f, c)
 }
 
+// isPayload reports whether a piece comes after its call, as the shim gives it, though it came from the kernel in one.
+func isPayload(f *api.Func, p *Piece) bool {
+	if p.Param == uprobeNone {
+		return false
+	}
+	switch param := &f.Params[p.Param]; param.Role {
+	case api.Reads, api.Writes:
+		return param.ItemSizes < 0
+	case api.In:
+		return p.Len > uprobeInline
+	}
+	return false
+}
+
 // files hands on the content of the files that a call has read. It is read here, a little later than by the call.
 func (u *Uprobes) files(f *api.Func, c *Call) error {
-	if c.Unfinished() || f.RetError && c.Ret != 0 {
-		return nil
-	}
 	for _, p := range c.Pieces {
 		if p.Missing != Present || p.Param == uprobeNone || f.Params[p.Param].Role != api.File {
 			continue
@@ -531,7 +555,7 @@ func (u *Uprobes) file(d *Payload, path string) error {
 		d.Missing, d.Bytes = Unreadable, nil
 		return u.sink.Payload(d)
 	}
-	file, err := openOf(d.PID, path)
+	file, err := u.openOf(d.PID, path)
 	if err != nil {
 		return unreadable()
 	}
@@ -557,41 +581,37 @@ func (u *Uprobes) file(d *Payload, path string) error {
 }
 
 // openOf opens a file as a process sees it: its links are followed within its root directory, and nothing there can
-// make the opening wait.
-func openOf(pid int, path string) (*os.File, error) {
-	dir := fmt.Sprintf("/proc/%d/", pid)
+// make the opening wait. The process may be gone.
+func (u *Uprobes) openOf(pid int, path string) (*os.File, error) {
+	p := u.processes[pid]
+	if p == nil || p.root < 0 {
+		return nil, os.ErrNotExist
+	}
 	if !filepath.IsAbs(path) {
-		cwd, err := os.Readlink(dir + "cwd")
+		cwd, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid))
 		if err != nil {
-			return nil, err
+			cwd = p.cwd
 		}
 		path = filepath.Join(cwd, path)
 	}
-	root, err := unix.Open(dir+"root", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer unix.Close(root)
-	fd, err := unix.Openat2(root, path, &unix.OpenHow{Flags: unix.O_RDONLY | unix.O_CLOEXEC | unix.O_NONBLOCK, Resolve: unix.RESOLVE_IN_ROOT})
+	fd, err := unix.Openat2(p.root, path, &unix.OpenHow{Flags: unix.O_RDONLY | unix.O_CLOEXEC | unix.O_NONBLOCK, Resolve: unix.RESOLVE_IN_ROOT})
 	if err != nil {
 		return nil, err
 	}
 	return os.NewFile(uintptr(fd), path), nil
 }
 
-// items adds what the arrays of buffers of a call point to. Its content is not captured.
-func (u *Uprobes) items(f *api.Func, c *Call) {
-	if !f.RetError || c.Ret != 0 || c.Unfinished() {
-		return
-	}
+// items returns what the arrays of buffers of a call point to. Its content is not captured.
+func (u *Uprobes) items(f *api.Func, c *Call) []Piece {
 	bytes := func(param int) []byte {
 		for i := range c.Pieces {
-			if int(c.Pieces[i].Param) == param && c.Pieces[i].Item == 0 {
+			if int(c.Pieces[i].Param) == param {
 				return c.Pieces[i].Bytes
 			}
 		}
 		return nil
 	}
+	var items []Piece
 	for i := range f.Params {
 		p := &f.Params[i]
 		if p.ItemSizes < 0 {
@@ -600,16 +620,20 @@ func (u *Uprobes) items(f *api.Func, c *Call) {
 		sizes := bytes(int(p.ItemSizes))
 		addrs := bytes(i)
 		for n := 0; 8*n+8 <= len(addrs) && 8*n+8 <= len(sizes); n++ {
-			item := Piece{Param: uint8(i), Item: uint32(1 + n), Addr: le64(addrs[8*n:]), Len: le64(sizes[8*n:]), Missing: OverLimit}
+			item := Piece{Param: uint8(i), Item: uint32(1 + n), Addr: le64(addrs[8*n:]), Len: le64(sizes[8*n:]), Missing: NotAsked}
+			if item.Len > u.opts.PayloadLimit {
+				item.Missing = OverLimit
+			}
 			if p.Role == api.Writes {
 				item.Dir = Out
 			}
 			if w := u.model.Device; item.Addr == 0 || item.Len == 0 || w.From <= item.Addr && item.Addr < w.To {
 				continue
 			}
-			c.Pieces = append(c.Pieces, item)
+			items = append(items, item)
 		}
 	}
+	return items
 }
 
 func (u *Uprobes) deliverPart(b []byte) error {
@@ -755,6 +779,9 @@ func (u *Uprobes) Close() error {
 	if u.coll != nil {
 		u.coll.Close()
 	}
+	for _, p := range u.processes {
+		p.close()
+	}
 	if err != nil {
 		return fmt.Errorf("close uprobes: %w", err)
 	}
@@ -764,29 +791,49 @@ func (u *Uprobes) Close() error {
 func le32(b []byte) uint32 { return binary.LittleEndian.Uint32(b) }
 func le64(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }
 
-// processKey tells whether a process id still stands for the same program.
-type processKey struct {
+// knownProcess is what is kept of a process that the sink was told of.
+type knownProcess struct {
 	start     int64
 	exe, argv string
+	root      int // its root directory, -1 where it was gone
+	cwd       string
 }
 
 // process tells the sink of a process when it is new or has become another program. When its first calls are read it
 // may be gone; then the name that the kernel gave is all there is.
 func (u *Uprobes) process(pid int, comm string, now int64) error {
-	old, known := u.processes[pid]
-	if known && comm == "" {
+	old := u.processes[pid]
+	if old != nil && comm == "" {
 		return nil
 	}
 	p := readProcess(pid)
 	if p == nil {
+		if old != nil {
+			return nil
+		}
 		p = &Process{PID: pid, Start: now, Exe: comm}
 	}
-	key := processKey{p.Start, p.Exe, strings.Join(p.Argv, "\x00")}
-	if known && (key == old || p.PPID == 0) {
-		return nil
+	known := &knownProcess{start: p.Start, exe: p.Exe, argv: strings.Join(p.Argv, "\x00"), root: -1}
+	if old != nil {
+		if old.start == known.start && old.exe == known.exe && old.argv == known.argv {
+			return nil
+		}
+		old.close()
 	}
-	u.processes[pid] = key
+	dir := fmt.Sprintf("/proc/%d/", pid)
+	if fd, err := unix.Open(dir+"root", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err == nil {
+		known.root = fd
+	}
+	known.cwd, _ = os.Readlink(dir + "cwd")
+	u.processes[pid] = known
 	return u.sink.Process(p)
+}
+
+func (p *knownProcess) close() {
+	if p.root >= 0 {
+		unix.Close(p.root)
+		p.root = -1
+	}
 }
 
 // readProcess returns what /proc says, nil where the process is gone.

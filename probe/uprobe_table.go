@@ -39,6 +39,9 @@ func functionTable(m *api.Model, f *api.Func, arch string) (*uprobeFunction, err
 		}
 		t.Reader[t.Readers] = r
 		t.Readers++
+		if f.Params[i].Role == api.File {
+			t.Flags |= uprobeWake // to find the file as it is now
+		}
 	}
 	if f.Ret == api.Text && t.Readers < uprobeMaxReaders {
 		t.Reader[t.Readers] = uprobeReader{Param: uprobeNone, Kind: uprobeString, Flags: uprobeOut, Word: uprobeNone, Mul0: uprobeNone, Mul1: uprobeNone, Pitch: uprobeNone, Unit: uprobeInline}

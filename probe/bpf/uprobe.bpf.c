@@ -31,7 +31,7 @@ enum {
 enum { PIECE_OUT = 1, PIECE_FOLLOWS = 2 };
 /* As in probe.Missing. */
 enum { PRESENT = 0, OVER_LIMIT = 3, UNREADABLE = 4, NOT_SYNCHRONIZED = 5 };
-enum { FUNC_RET_ERROR = 1, FUNC_RET_VOID = 2, FUNC_RET_32 = 4 };
+enum { FUNC_RET_ERROR = 1, FUNC_RET_VOID = 2, FUNC_RET_32 = 4, FUNC_WAKE = 8 };
 enum { COUNT_RING_FULL = 0, COUNT_NO_THREAD = 1, COUNT_NO_PROCESS = 2, COUNTERS = 3 };
 
 /* What lies behind one parameter: unit * word[mul0] * word[mul1] bytes at word[word], rows of mul0 at a pitch. */
@@ -74,7 +74,7 @@ struct part {
 struct thread {
 	u64 cookie, sp, mark; /* of the call that the thread is in */
 	u64 seq;	     /* of the next call */
-	u32 active, used;
+	u32 active, used;    /* active: 0 in no call, 1 in one, 2 in one that the reader is to see at once */
 	u64 words[MAX_WORDS];
 	struct event event;
 	u8 data[DATA]; /* argument words, then pieces */
@@ -204,7 +204,7 @@ static inline u8 send(struct thread *t)
 	if (used > DATA)
 		used = DATA;
 	e->bytes = (u32)used;
-	if (ringbuf_output(&events, e, sizeof *e + used, wake()))
+	if (ringbuf_output(&events, e, sizeof *e + used, t->active == 2 ? RINGBUF_FORCE_WAKEUP : wake()))
 		return 0;
 	e->lost = 0;
 	return 1;
@@ -374,14 +374,14 @@ static long one_part(u32 i __attribute__((unused)), struct parts *ps)
 }
 
 /* Payloads that are too large for the record of their call. */
-static inline void payloads(struct thread *t, const struct function *f, u8 ok)
+static inline void payloads(struct thread *t, const struct function *f)
 {
 	for (u32 i = 0; i < MAX_READERS; i++) {
 		if (i >= f->readers)
 			break;
 		const struct reader *r = &f->reader[i];
 		u64 len = size_of(t, r);
-		if (!follows(r, len) || ((r->flags & READ_OUT || r->kind == KIND_PAYLOAD) && !ok))
+		if (!follows(r, len))
 			continue;
 		struct parts ps = {.t = t, .addr = address(t, r), .len = len, .width = len};
 		if (ps.addr == 0 || (r->kind == KIND_PAYLOAD && ps.addr >= device_from && ps.addr < device_to))
@@ -481,7 +481,7 @@ int enter(struct pt_regs *ctx)
 	read_args(ctx, t, f);
 	capture_all(t, f, READ_ENTRY, 1);
 	t->event.start = ktime_ns();
-	t->active = 1;
+	t->active = f->flags & FUNC_WAKE ? 2 : 1;
 	return 0;
 }
 
@@ -511,8 +511,8 @@ int leave(struct pt_regs *ctx)
 	capture_all(t, f, 0, ok);
 	emit(t);
 	t->active = 0;
-	if (sleepable)
-		payloads(t, f, ok);
+	if (sleepable && ok)
+		payloads(t, f);
 	return 0;
 }
 
