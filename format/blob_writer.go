@@ -273,6 +273,11 @@ func (w *Writer) Blobber() *Blobber {
 	return &Blobber{w: w, buf: extentPool.Get().(*[extentSize]byte)[:0], hash: xxh3.New()}
 }
 
+// Named enters a payload of which only length and XXH3-128 are known.
+func (w *Writer) Named(lo, hi, size uint64) (BlobID, error) {
+	return w.blobs.name(blobKey{xxh3.Uint128{Lo: lo, Hi: hi}, size})
+}
+
 // Hasher starts a payload that arrives in pieces and of which only hash and length are kept.
 func (w *Writer) Hasher() *Blobber {
 	b := w.Blobber()

@@ -41,6 +41,8 @@ const (
 	UnknownSize
 	// NotAsked was not to be captured (--payload none).
 	NotAsked
+	// Hashed was not kept; Bytes is its XXH3-128, low word first.
+	Hashed
 )
 
 // Piece is memory that belongs to a call: an output, a string, an argument block, a payload.

@@ -302,6 +302,12 @@ func (b *builder) Payload(p *probe.Payload) error {
 		delete(b.parts, pk)
 		d := data(&p.Piece)
 		d.Call, d.Time = index, b.time(p.Time)
+		if p.Missing == probe.Hashed && len(p.Bytes) == 16 {
+			d.Status, d.Reason = format.HashOnly, format.NoReason
+			if d.Blob, err = b.w.Named(word(p.Bytes[:8]), word(p.Bytes[8:]), p.Len); err != nil {
+				return err
+			}
+		}
 		t.came(p.Seq, p.Param)
 		return b.w.Data(&d)
 	}

@@ -41,7 +41,8 @@ enum {
 	MISSING_OVERWRITTEN = 6,
 	MISSING_TABLE_FULL = 7,
 	MISSING_UNKNOWN_SIZE = 8,
-	MISSING_NOT_ASKED = 9
+	MISSING_NOT_ASKED = 9,
+	MISSING_HASHED = 10 /* the bytes are the two words of its XXH3-128 */
 };
 
 struct slot {

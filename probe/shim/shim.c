@@ -316,7 +316,7 @@ bool shim_make_room(uint64_t need)
 }
 
 /* Copies memory that may not be there. */
-static bool careful_copy(void *to, const void *from, uint64_t len)
+bool shim_careful_copy(void *to, const void *from, uint64_t len)
 {
 	struct { void *base; uint64_t len; } local = {to, len}, remote = {(void *)(uintptr_t)from, len};
 	return sys6(__NR_process_vm_readv, sys0(__NR_getpid), SYS_ARG(&local), 1, SYS_ARG(&remote), 1, 0) == (long)len;
@@ -356,7 +356,7 @@ void shim_any_piece(struct shim_call *c, uint8_t param, uint8_t flags, const voi
 		small_copy(h + 1, p, len);
 	else if (ok)
 		memcpy(h + 1, p, len);
-	else if (!careful_copy(h + 1, p, len))
+	else if (!shim_careful_copy(h + 1, p, len))
 		return;
 	c->end += sizeof *h + padded;
 }
@@ -372,7 +372,7 @@ void shim_any_list(struct shim_call *c, uint8_t param, const void *p, uint32_t e
 	struct { const void *elems; uint64_t n; } l;
 	if (ok)
 		small_copy(&l, p, sizeof l);
-	else if (!careful_copy(&l, p, sizeof l))
+	else if (!shim_careful_copy(&l, p, sizeof l))
 		return;
 	if (l.elems != NULL && l.n != 0 && l.n <= RING_INLINE / elem)
 		shim_piece(c, param, 0, l.elems, l.n * elem, ok);
@@ -390,7 +390,7 @@ void shim_string(struct shim_call *c, uint8_t param, uint8_t flags, const char *
 		if (!ok) {
 			/* Not known to be readable: by parts that end with a page. */
 			uint64_t part = 256 - ((uint64_t)(s + n) & 255);
-			if (!careful_copy(copy, s + n, part))
+			if (!shim_careful_copy(copy, s + n, part))
 				return;
 			uint64_t i = 0;
 			while (i < part && copy[i])
@@ -446,12 +446,32 @@ static void payload_missing(struct payload *p, uint8_t why)
 		end_part(r);
 }
 
+/* What is too large to be kept is known by its hash. */
+static void payload_hash(struct payload *p, bool careful)
+{
+	uint64_t hash[2];
+	if (shim_control->payload_limit == 0)
+		payload_missing(p, MISSING_NOT_ASKED);
+	else if (p->len <= RING_INLINE) /* the hash has other ways for short inputs, and the limit is never that low */
+		payload_missing(p, MISSING_OVER_LIMIT);
+	else if (!shim_hash((const void *)p->addr, p->len, careful, hash))
+		payload_missing(p, MISSING_UNREADABLE);
+	else {
+		p->missing = MISSING_HASHED;
+		struct payload_record *r = begin_part(p, 0, sizeof hash);
+		if (r == NULL)
+			return;
+		small_copy(r + 1, hash, sizeof hash);
+		end_part(r);
+	}
+}
+
 /* Streams memory into the ring. Memory that the runtime has not just touched is read with care. */
 static void payload_bytes(struct payload *p, bool careful)
 {
 	struct shim_thread *t = &shim_t;
 	if (p->len > shim_control->payload_limit) {
-		payload_missing(p, shim_control->payload_limit ? MISSING_OVER_LIMIT : MISSING_NOT_ASKED);
+		payload_hash(p, careful);
 		return;
 	}
 	uint64_t part = t->size / 8 < PART ? t->size / 8 : PART;
@@ -464,7 +484,7 @@ static void payload_bytes(struct payload *p, bool careful)
 		}
 		if (!careful)
 			memcpy(r + 1, (const void *)(p->addr + off), n);
-		else if (!careful_copy(r + 1, (const void *)(p->addr + off), n)) {
+		else if (!shim_careful_copy(r + 1, (const void *)(p->addr + off), n)) {
 			payload_missing(p, MISSING_UNREADABLE);
 			return;
 		}
@@ -723,12 +743,12 @@ void shim_writes(struct shim_call *c, uint8_t param, uint32_t item, const void *
 /* Rows become one piece without the gaps between them. */
 static void payload_rows(struct payload *p, uint64_t pitch, uint64_t width, bool careful)
 {
-	if (p->len > shim_control->payload_limit) {
-		payload_missing(p, shim_control->payload_limit ? MISSING_OVER_LIMIT : MISSING_NOT_ASKED);
-		return;
-	}
 	if (pitch == width) {
 		payload_bytes(p, careful);
+		return;
+	}
+	if (p->len > shim_control->payload_limit) {
+		payload_missing(p, shim_control->payload_limit ? MISSING_OVER_LIMIT : MISSING_NOT_ASKED);
 		return;
 	}
 	if (width > shim_t.size / 8) {
@@ -747,7 +767,7 @@ static void payload_rows(struct payload *p, uint64_t pitch, uint64_t width, bool
 			const void *from = (const void *)(p->addr + (row + i) * pitch);
 			if (!careful)
 				memcpy(to, from, width);
-			else if (!careful_copy(to, from, width)) {
+			else if (!shim_careful_copy(to, from, width)) {
 				payload_missing(p, MISSING_UNREADABLE);
 				return;
 			}

@@ -246,6 +246,11 @@ void shim_buffers_captured(struct shim_call *c, uint8_t param, void *args);
 void shim_args_array(struct shim_call *c, uint8_t param, const void *func, void **args);
 void shim_set_device(int32_t device);
 
+/* Copies memory that may not be there; false where it is not. */
+bool shim_careful_copy(void *to, const void *from, uint64_t len);
+/* The XXH3-128 of len bytes, more than 240, as {low, high}; false where they can't be read. */
+bool shim_hash(const void *data, uint64_t len, bool careful, uint64_t out[2]);
+
 /* The function of this name behind the shim, NULL where there is none. */
 void *shim_resolve(const char *name);
 

@@ -1,0 +1,49 @@
+package probe
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/zeebo/xxh3"
+)
+
+// The shim's hash is the one of the trace file, for every length that it is used for and around each border of the
+// algorithm.
+func TestShimHash(t *testing.T) {
+	cc, err := exec.LookPath("cc")
+	if err != nil {
+		t.Skip("no C compiler")
+	}
+	bin := filepath.Join(t.TempDir(), "hash")
+	out, err := exec.Command(cc, "-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-fsanitize=undefined,address", "-fno-sanitize-recover", "-Ishim",
+		"-o", bin, "testdata/hash_main.c", "shim/hash.c").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	out, err = exec.Command(bin).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := make([]byte, 20001)
+	for i := range b {
+		b[i] = byte(i*131 + i>>8*7)
+	}
+	n := 0
+	for s := bufio.NewScanner(bytes.NewReader(out)); s.Scan(); n++ {
+		var size int
+		var lo, hi uint64
+		if _, err := fmt.Sscanf(s.Text(), "%d %x %x", &size, &lo, &hi); err != nil {
+			t.Fatal(err)
+		}
+		if want := xxh3.Hash128(b[size%2 : size%2+size]); want.Lo != lo || want.Hi != hi {
+			t.Fatalf("%d bytes: %016x%016x, want %016x%016x", size, hi, lo, want.Hi, want.Lo)
+		}
+	}
+	if n < 4000 {
+		t.Errorf("%d lengths compared", n)
+	}
+}

@@ -1,0 +1,173 @@
+package replay
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+)
+
+// fileName is the path of a file that the call reads. The recorded content gets a file of its own, since what lies at
+// the recorded path now may be something else.
+func (p *planner) fileName(i int) (operand, error) {
+	d := p.find(i, 1, format.DirIn)
+	if d == nil || d.Status != format.Whole {
+		if p.ok {
+			p.cant = fmt.Sprintf("the content of the file that its parameter %s names is not in the trace", p.f.Params[i].Name)
+		}
+		return p.text(i)
+	}
+	base := "file"
+	if name := p.find(i, 0, format.DirIn); name != nil && name.Status == format.Whole {
+		b, err := p.bytes(name)
+		if err != nil {
+			return operand{}, err
+		}
+		base = filepath.Base(string(b))
+	}
+	p.files++
+	path := filepath.Join(p.dir, fmt.Sprintf("%d-%s", p.files, strings.Map(plain, base)))
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return operand{}, err
+	}
+	r, err := p.reader(d)
+	if err == nil {
+		if _, err = io.Copy(f, r); err != nil {
+			err = p.inBlob(d, err)
+		}
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
+		return operand{}, err
+	}
+	at, err := p.put(append([]byte(path), 0))
+	return operand{Slot: slotData, Addend: at}, err
+}
+
+// plain keeps what is safe in the name of a file.
+func plain(r rune) rune {
+	if r == '/' || r < ' ' {
+		return '_'
+	}
+	return r
+}
+
+// reader gives the content of data.
+func (p *planner) reader(d *format.Data) (io.Reader, error) {
+	if d.Blob == 0 {
+		return strings.NewReader(string(d.Bytes)), nil
+	}
+	r, err := p.r.BlobReader(d.Blob)
+	return r, p.inBlob(d, err)
+}
+
+func (p *planner) inBlob(d *format.Data, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("call %d: payload of parameter %d, blob %d: %w", p.c.Index, d.Param, d.Blob, err)
+}
+
+// bytes is the content of small data.
+func (p *planner) bytes(d *format.Data) ([]byte, error) {
+	r, err := p.reader(d)
+	if err != nil {
+		return nil, err
+	}
+	b, err := io.ReadAll(r)
+	return b, p.inBlob(d, err)
+}
+
+// content puts what was recorded into the plan's data. Where it may hold device addresses, each 8-byte word that lies
+// in a live device allocation gets a relocation; those that the runtime reads are listed for the report.
+func (p *planner) content(d *format.Data, addresses bool) (operand, []reloc, error) {
+	if at, ok := p.shared[d.Blob]; ok {
+		return operand{Slot: slotData, Addend: at}, nil, nil
+	}
+	r, err := p.reader(d)
+	if err != nil {
+		return operand{}, nil, err
+	}
+	at, err := p.align()
+	if err != nil {
+		return operand{}, nil, err
+	}
+	op := operand{Slot: slotData, Addend: at}
+	var relocs []reloc
+	suspect := false
+	buf := make([]byte, min(d.Len, 1<<20))
+	for off := uint64(0); off < d.Len; {
+		b := buf[:min(d.Len-off, uint64(len(buf)))]
+		if _, err := io.ReadFull(r, b); err != nil {
+			return op, nil, p.inBlob(d, err)
+		}
+		for k := 0; addresses && k+8 <= len(b); k += 8 {
+			w := binary.LittleEndian.Uint64(b[k:])
+			if w < p.window.From || w > p.window.To {
+				continue
+			}
+			suspect = true
+			if r, ok := p.relocation(d, w, off+uint64(k), at); ok {
+				relocs = append(relocs, r)
+			}
+		}
+		if err := p.write(b); err != nil {
+			return op, nil, err
+		}
+		p.data += uint64(len(b))
+		off += uint64(len(b))
+	}
+	// The end of a payload is where its hash is compared.
+	if n, err := r.Read(make([]byte, 1)); n != 0 {
+		return op, nil, p.inBlob(d, fmt.Errorf("longer than its %d bytes", d.Len))
+	} else if err != io.EOF {
+		return op, nil, p.inBlob(d, err)
+	}
+	// A copy leaves what it reads as it is; argument blocks are patched.
+	if role := p.f.Params[d.Param].Role; d.Blob != 0 && !suspect && (role == api.Reads || role == api.Writes) {
+		p.shared[d.Blob] = at
+	}
+	return op, relocs, nil
+}
+
+// relocation is what makes a word an address again, if it is one. A word that comes back from the device and was sent
+// there as an address is the same address, even when its allocation is gone by then.
+func (p *planner) relocation(d *format.Data, w, off, at uint64) (reloc, bool) {
+	q := &p.f.Params[d.Param]
+	if d.Dir == format.DirOut {
+		if op, ok := p.sent[w]; ok {
+			return reloc{At: at + off, Addend: op.Addend, Slot: op.Slot}, true
+		}
+	}
+	o, in, ok := p.state.Find(p.process(), w)
+	if !ok && q.Role != api.Reads && q.Role != api.Writes {
+		// An argument may point to the end of an allocation.
+		o, in, ok = p.state.FindEnd(p.process(), w)
+	}
+	if !ok || o.Kind != api.Device {
+		return reloc{}, false
+	}
+	op, ok := p.objects[o]
+	if !ok {
+		return reloc{}, false
+	}
+	op.Addend += in
+	if d.Dir == format.DirIn {
+		if q.Role == api.Reads {
+			p.sent[w] = op
+		}
+		p.found.relocations++
+		if len(p.found.relocated) < maxListed {
+			p.found.relocated = append(p.found.relocated, Relocated{
+				Call: p.c.Index, Func: p.f.Name, Param: q.Name, Item: d.Item, Offset: off, Value: hexWord(w), Allocation: o.Created, At: in,
+			})
+		}
+	}
+	return reloc{At: at + off, Addend: op.Addend, Slot: op.Slot}, true
+}

@@ -1,0 +1,137 @@
+package replay
+
+import "unsafe"
+
+// The layout of a plan and of the results of its run, as in player/plan.h, which says what everything means. Both sides
+// are little-endian machines, so the structures lie in the files as they are in memory.
+
+const (
+	planMagic   = "ACLTPLAN"
+	resultMagic = "ACLTRSLT"
+	planVersion = 1
+	planData    = 4096 // offset of the data; the header has the page before
+)
+
+// Slots that every plan has. Behind slotThreads follows one for each thread, and then those that calls fill.
+const (
+	slotZero = iota
+	slotData
+	slotScratch
+	slotSlots
+	slotThreads
+)
+
+const (
+	opCall = 1 + iota
+	opUntil
+	opStore
+	opCheck
+	opWait
+)
+
+var opNames = [...]string{opCall: "call", opUntil: "until", opStore: "store", opCheck: "check", opWait: "wait"}
+
+const instStop = 1
+
+const (
+	runStarted = 1 + iota
+	runDone
+	runRefused
+)
+
+const (
+	resultDone    = 1
+	resultDiffers = 2
+	resultTimeout = 4
+)
+
+type table struct{ Offset, Count uint64 }
+
+type planHeader struct {
+	Magic                                           [8]byte
+	Version, Checksum                               uint32
+	Size, Data, Scratch, Slots                      uint64
+	Names                                           table
+	Functions, Threads, Instructions, Ops, Relocs   table
+	UntilNS                                         uint64
+	Paced, _                                        uint32
+	ResThreads, ResSlots, ResInstructions, ResBytes uint64
+}
+
+type planFunction struct{ ID, Name uint32 }
+
+type planThread struct{ First, Count, Scratch uint64 }
+
+type operand struct {
+	Addend uint64
+	Slot   uint32
+	_      uint32
+}
+
+type reloc struct {
+	At, Addend uint64
+	Slot       uint32
+	_          uint32
+}
+
+type instruction struct {
+	Op, Flags          uint16
+	Fn, Words, RetSlot uint32
+	Operands           uint64
+	Relocs, NRelocs    uint32
+	Call               uint64
+	Want, Mask         uint64
+	Len, Width, Pitch  uint64
+	Gap                uint64
+}
+
+type resultHeader struct {
+	Magic           [8]byte
+	Version, Status uint32
+	Counter, NS     [2]uint64
+	Stopped, _      uint32
+	Error           [4096 - 56]byte
+}
+
+type resultThread struct {
+	Progress, Inside uint64
+	_                [6]uint64
+}
+
+type resultInstruction struct {
+	Start, End, Ret uint64
+	First, Count    uint64
+	Got, Want       [16]byte
+	Flags, Shown    uint32
+}
+
+// The sizes that player/plan.h asserts too.
+var (
+	_ [192]byte  = [unsafe.Sizeof(planHeader{})]byte{}
+	_ [8]byte    = [unsafe.Sizeof(planFunction{})]byte{}
+	_ [24]byte   = [unsafe.Sizeof(planThread{})]byte{}
+	_ [16]byte   = [unsafe.Sizeof(operand{})]byte{}
+	_ [24]byte   = [unsafe.Sizeof(reloc{})]byte{}
+	_ [88]byte   = [unsafe.Sizeof(instruction{})]byte{}
+	_ [4096]byte = [unsafe.Sizeof(resultHeader{})]byte{}
+	_ [64]byte   = [unsafe.Sizeof(resultThread{})]byte{}
+	_ [80]byte   = [unsafe.Sizeof(resultInstruction{})]byte{}
+)
+
+// bytesOf returns the memory of a slice of the structures above.
+func bytesOf[T any](s []T) []byte {
+	if len(s) == 0 {
+		return nil
+	}
+	return unsafe.Slice((*byte)(unsafe.Pointer(&s[0])), uintptr(len(s))*unsafe.Sizeof(s[0]))
+}
+
+// view returns n structures that lie in b from an offset on; b must be aligned to 8 bytes and have them.
+func view[T any](b []byte, offset, n uint64) []T {
+	if n == 0 {
+		return nil
+	}
+	var t T
+	_ = b[offset : offset+n*uint64(unsafe.Sizeof(t))]
+	return unsafe.Slice((*T)(unsafe.Pointer(&b[offset])), n)
+}

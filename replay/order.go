@@ -1,0 +1,68 @@
+package replay
+
+import (
+	"sort"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/timeline"
+)
+
+// maxListed bounds the lists of a report that grow with the trace; the totals beside them are exact.
+const maxListed = 1000
+
+// share notes pairs of overlapping calls of different threads that put work on one stream. Their order on the stream is
+// not recorded: they keep the order of their ends. Every edge leads from an earlier end to a later one, as does the
+// order within a thread, so edges can't form a circle.
+func (p *planner) share(e *timeline.Event) {
+	if len(p.threads) < 2 || e.Fn.Task == api.NoTask || e.Fn.Stream < 0 || !p.ok {
+		return
+	}
+	c := e.Call
+	stream := c.Args[e.Fn.Params[e.Fn.Stream].Word]
+	me := task{p.at, c.Start, c.End, c.Index}
+	open := p.streams[stream][:0]
+	for _, t := range p.streams[stream] {
+		if t.end < c.Start {
+			continue
+		}
+		open = append(open, t)
+		if t.at.thread == p.at.thread {
+			continue
+		}
+		first, second := t, me
+		if me.end < t.end {
+			first, second = me, t
+		}
+		g := &p.threads[second.at.thread].groups[second.at.group]
+		g.waits = append(g.waits, first.at)
+		p.found.ambiguities++
+		if len(p.found.ambiguous) < maxListed {
+			p.found.ambiguous = append(p.found.ambiguous, Ambiguous{Calls: [2]uint64{first.call, second.call}, Reason: "overlapping calls on one stream, in the order of their ends"})
+		}
+	}
+	p.streams[stream] = append(open, me)
+}
+
+// order makes every call wait for the calls of other threads that were over before it began.
+func (p *planner) order() {
+	for t := range p.threads {
+		known := make([]int, len(p.threads)) // groups of each other thread that are played for sure
+		gs := p.threads[t].groups
+		for i := range gs {
+			if len(gs[i].insts) == 0 {
+				continue
+			}
+			for u := range p.threads {
+				if u == t {
+					continue
+				}
+				us := p.threads[u].groups
+				n := known[u] + sort.Search(len(us)-known[u], func(k int) bool { return us[known[u]+k].end >= gs[i].start })
+				if n > known[u] {
+					gs[i].waits = append(gs[i].waits, place{u, n - 1})
+					known[u] = n
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,688 @@
+package replay
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"sort"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/timeline"
+)
+
+func imm(v uint64) operand { return operand{Addend: v} }
+
+// newSlot makes the slot that a new object's handle or address will be in.
+func (p *planner) newSlot(o *timeline.Object) uint32 {
+	s := p.slot(fmt.Sprintf("%s %d", o.Kind, o.ID), o)
+	p.bind(o, operand{Slot: s})
+	return s
+}
+
+func (p *planner) bind(o *timeline.Object, op operand) {
+	p.objects[o] = op
+	p.former[objectKey{o.Process, o.Kind, o.Handle}] = op
+}
+
+// object is the operand for a handle of an object.
+func (p *planner) object(o *timeline.Object) operand {
+	if op, ok := p.objects[o]; ok {
+		return op
+	}
+	// A handle of what is gone is given again as such, for the same error.
+	if op, ok := p.former[objectKey{o.Process, o.Kind, o.Handle}]; ok && !p.ok {
+		return op
+	}
+	if p.ok {
+		p.cant = fmt.Sprintf("its %s %#x is older than the trace, or was made by a call that can't be replayed", o.Kind, o.Handle)
+	}
+	return imm(o.Handle)
+}
+
+// temporary is scratch memory of the thread that the next call uses again.
+func (p *planner) temporary(n uint64) operand {
+	if !p.ok {
+		n = min(n, 1<<30) // a call may have failed for its size
+	}
+	at := (p.temp + 63) &^ 63
+	p.temp = at + n
+	return operand{Slot: uint32(slotThreads + p.at.thread), Addend: at}
+}
+
+// region is scratch memory that stands for memory of the program's at an address, for as long as the program runs.
+func (p *planner) region(addr, n uint64) operand {
+	r, ok := p.regions[addr]
+	if !ok || r.size < n {
+		r = region{p.reserve(n), n}
+		p.regions[addr] = r
+	}
+	return operand{Slot: slotScratch, Addend: r.at}
+}
+
+// placeSize is the size of memory that the program provides for an object, which no parameter tells.
+const placeSize = 64 << 10
+
+// param is the operands for the words of a parameter; what the call needs besides goes before or after it.
+func (p *planner) param(i int) ([]operand, error) {
+	q := &p.f.Params[i]
+	w := p.c.Args[q.Word]
+	one := func(o operand, err error) ([]operand, error) { return []operand{o}, err }
+	switch q.Role {
+	case api.Value:
+		ops := make([]operand, q.Words)
+		for k := range ops {
+			ops[k] = imm(p.c.Args[int(q.Word)+k])
+		}
+		return ops, nil
+	case api.Use, api.Launch, api.End:
+		return one(p.handle(i, w))
+	case api.Place:
+		op := p.region(w, placeSize)
+		if u, ok := p.e.Use(i); ok {
+			p.bind(u.Object, op)
+		}
+		return one(op, nil)
+	case api.Opaque:
+		if w != 0 && p.ok {
+			p.cant = fmt.Sprintf("its parameter %s points to what only the program knows", q.Name)
+		}
+		return one(imm(w), nil)
+	}
+	if w == 0 {
+		return one(imm(0), nil)
+	}
+	switch q.Role {
+	case api.New, api.Find, api.Buffer, api.Out, api.Text:
+		return one(p.output(i, q))
+	case api.Address, api.DevArgs:
+		return one(p.address(i, w), nil)
+	case api.Reads, api.Writes, api.Fills:
+		if q.ItemSizes >= 0 {
+			return one(p.items(i, q))
+		}
+		return one(p.memory(i, q, 0, w, p.size(q)))
+	case api.In, api.Args:
+		n, _ := q.Size.Bytes(p.f, p.c.Args)
+		return one(p.input(i, q, 0, n))
+	case api.Array:
+		return one(p.array(i))
+	case api.List:
+		return one(p.list(i, q))
+	case api.String:
+		return one(p.text(i))
+	case api.File:
+		return one(p.fileName(i))
+	case api.Scratch:
+		n, _ := q.Size.Bytes(p.f, p.c.Args)
+		return one(p.region(w, n), nil)
+	}
+	p.cant = fmt.Sprintf("the planner does not know the role %s of its parameter %s", q.Role, q.Name)
+	return one(imm(w), nil)
+}
+
+// size is the extent of a parameter's memory.
+func (p *planner) size(q *api.Param) rows {
+	n, ok := q.Size.Bytes(p.f, p.c.Args)
+	if !ok {
+		n = 0
+	}
+	if q.Size.Pitch < 0 {
+		return contiguous(n)
+	}
+	return rows{n, p.c.Args[p.f.Params[q.Size.Mul[0]].Word], p.c.Args[p.f.Params[q.Size.Pitch].Word]}
+}
+
+// rows is an extent of memory: len bytes in rows of width bytes, pitch bytes apart.
+type rows struct{ len, width, pitch uint64 }
+
+// span is the distance from the first byte to the end of the last.
+func (s rows) span() uint64 {
+	if s.width == 0 || s.len == 0 {
+		return 0
+	}
+	return (s.len/s.width-1)*s.pitch + s.width
+}
+
+func (p *planner) handle(i int, w uint64) (operand, error) {
+	u, ok := p.e.Use(i)
+	switch {
+	case ok:
+		op := p.object(u.Object)
+		if p.f.Params[i].Role == api.Launch {
+			if err := p.fillBuffers(i, u.Object); err != nil {
+				return op, err
+			}
+		}
+		return op, nil
+	case w == 0:
+		return imm(0), nil
+	}
+	// An allocation that is not live: the program has given back what it did not have, or no longer.
+	if op, ok := p.former[objectKey{p.process(), p.f.Params[i].Object, w}]; ok {
+		return op, nil
+	}
+	if p.ok {
+		p.cant = fmt.Sprintf("its parameter %s, %#x, is nothing that the trace shows being made", p.f.Params[i].Name, w)
+	}
+	return imm(w), nil
+}
+
+func (p *planner) process() uint32 { return p.r.Threads()[p.c.Thread].Process }
+
+// fillBuffers stores what the program had put behind the placeholders of an argument list before its launch.
+func (p *planner) fillBuffers(i int, list *timeline.Object) error {
+	buffers := p.buffers[list]
+	for k := range p.pieces {
+		d := &p.pieces[k]
+		if int(d.Param) != i || d.Item == 0 {
+			continue
+		}
+		n := slices.IndexFunc(buffers, func(b buffer) bool { return b.addr == d.Addr })
+		if n < 0 {
+			p.cant = fmt.Sprintf("the buffer %d behind its placeholders is none that the trace shows being handed out", d.Item)
+			return nil
+		}
+		if d.Status != format.Whole {
+			p.substitute(i, d.Len, d)
+			p.store(operand{Slot: buffers[n].slot}, p.zero(d.Len), nil, contiguous(d.Len))
+			continue
+		}
+		from, relocs, err := p.content(d, true)
+		if err != nil {
+			return err
+		}
+		p.store(operand{Slot: buffers[n].slot}, from, relocs, contiguous(d.Len))
+	}
+	return nil
+}
+
+// find returns the data of a parameter.
+func (p *planner) find(param int, item uint32, dir format.Dir) *format.Data {
+	for k := range p.pieces {
+		if d := &p.pieces[k]; int(d.Param) == param && d.Item == item && d.Dir == dir {
+			return d
+		}
+	}
+	return nil
+}
+
+func (p *planner) stored(param int) (uint64, bool) {
+	for _, o := range p.c.Outs {
+		if int(o.Param) == param {
+			return o.Value, true
+		}
+	}
+	return 0, false
+}
+
+// output is the operand for a pointer to where the call stores something.
+func (p *planner) output(i int, q *api.Param) (operand, error) {
+	v, has := p.stored(i)
+	switch q.Role {
+	case api.New, api.Find:
+		u, ok := p.e.Use(i)
+		if !ok {
+			break
+		}
+		if known, ok := p.objects[u.Object]; ok {
+			op := p.temporary(8)
+			at, err := p.put(make([]byte, 8))
+			if err != nil {
+				return op, err
+			}
+			p.check(i, op, at, []reloc{{At: at, Addend: known.Addend, Slot: known.Slot}}, contiguous(8), isOutput)
+			return op, nil
+		}
+		s := p.newSlot(u.Object)
+		if q.Object == api.Device {
+			p.found.deviceBlocks = append(p.found.deviceBlocks, deviceBlock{s, u.Object})
+		}
+		return operand{Slot: slotSlots, Addend: 8 * uint64(s)}, nil
+	case api.Buffer:
+		if !has {
+			break
+		}
+		s := p.slot(fmt.Sprintf("buffer %#x", v), nil)
+		if u, ok := p.e.Use(0); ok {
+			bs := slices.DeleteFunc(p.buffers[u.Object], func(b buffer) bool { return b.addr == v })
+			p.buffers[u.Object] = append(bs, buffer{v, s})
+		}
+		return operand{Slot: slotSlots, Addend: 8 * uint64(s)}, nil
+	case api.Out:
+		op := p.temporary(uint64(q.Elem))
+		d := p.find(i, 0, format.DirOut)
+		switch {
+		case !has && d == nil:
+		case q.Volatile:
+			p.found.volatile++
+		case has:
+			at, err := p.put(binary.LittleEndian.AppendUint64(nil, v)[:min(q.Elem, 8)])
+			if err != nil {
+				return op, err
+			}
+			p.check(i, op, at, nil, contiguous(min(uint64(q.Elem), 8)), isOutput)
+		default:
+			return op, p.checkData(i, op, d)
+		}
+		return op, nil
+	case api.Text:
+		n, _ := q.Size.Bytes(p.f, p.c.Args)
+		op := p.temporary(n)
+		d := p.find(i, 0, format.DirOut)
+		switch {
+		case d == nil:
+		case q.Volatile:
+			p.found.volatile++
+		case d.Len < n:
+			// The end of the string belongs to it.
+			b, err := p.bytes(d)
+			if err != nil {
+				return op, err
+			}
+			at, err := p.put(append(slices.Clip(b), 0))
+			p.check(i, op, at, nil, contiguous(d.Len+1), isOutput)
+			return op, err
+		default:
+			return op, p.checkData(i, op, d)
+		}
+		return op, nil
+	}
+	return p.temporary(uint64(max(q.Elem, 8))), nil
+}
+
+func contiguous(n uint64) rows { return rows{n, n, n} }
+
+func (p *planner) checkData(i int, op operand, d *format.Data) error {
+	if d.Status != format.Whole {
+		return nil
+	}
+	from, _, err := p.content(d, false)
+	p.check(i, op, from.Addend, nil, contiguous(d.Len), isOutput)
+	return err
+}
+
+// address is the operand for an address that may lie in an allocation: the recorded one plays no part where it does.
+func (p *planner) address(i int, w uint64) operand {
+	op, in, _, own := p.locate(i, 0, w)
+	switch {
+	case own && p.f.Params[i].Role == api.Address:
+		return p.region(w, placeSize) // of the program's own memory; the call does not look behind it
+	case in == nil:
+		p.nowhere(i, w)
+	}
+	return op
+}
+
+// nowhere notes a device address that a call has used with success and that the trace does not explain.
+func (p *planner) nowhere(i int, w uint64) {
+	if p.ok {
+		p.cant = fmt.Sprintf("its parameter %s, %#x, lies in no allocation that the trace shows", p.f.Params[i].Name, w)
+	}
+}
+
+func (p *planner) resolve(w uint64) operand {
+	if o, off, ok := p.state.FindEnd(p.process(), w); ok {
+		op := p.object(o)
+		op.Addend += off
+		return op
+	}
+	return imm(w)
+}
+
+// locate is the operand for memory of a parameter, and the allocation that it lies in: nil for memory of the program's own
+// and for device memory that nobody has allocated.
+func (p *planner) locate(i int, item uint32, w uint64) (op operand, in *timeline.Object, off uint64, own bool) {
+	if item == 0 {
+		if u, ok := p.e.Use(i); ok {
+			op = p.object(u.Object)
+			op.Addend += u.Offset
+			return op, u.Object, u.Offset, false
+		}
+	}
+	if o, off, ok := p.state.Find(p.process(), w); ok {
+		op = p.object(o)
+		op.Addend += off
+		return op, o, off, false
+	}
+	if p.onDevice(w) {
+		return p.resolve(w), nil, 0, false
+	}
+	return imm(w), nil, 0, true
+}
+
+// onDevice reports whether an address is one of device memory, allocated or not.
+func (p *planner) onDevice(w uint64) bool {
+	d := p.model.Device
+	return w >= d.From && w < d.To || w >= p.window.From && w < p.window.To
+}
+
+// memory is the operand for memory that a copy or a fill reads or writes.
+func (p *planner) memory(i int, q *api.Param, item uint32, w uint64, s rows) (operand, error) {
+	op, in, off, own := p.locate(i, item, w)
+	if !own && (in == nil || in.Kind == api.Device) {
+		if in == nil && s.len > 0 {
+			p.nowhere(i, w)
+		}
+		return op, nil
+	}
+	switch q.Role {
+	case api.Fills:
+		if own {
+			op = p.temporary(s.span())
+		}
+		return op, nil
+	case api.Reads:
+		return p.source(i, item, op, in, off, own, s)
+	}
+	return p.destination(i, item, op, in, off, own, s)
+}
+
+// source is host memory that a copy reads: what the program had there is put there again.
+func (p *planner) source(i int, item uint32, op operand, in *timeline.Object, off uint64, own bool, s rows) (operand, error) {
+	d := p.find(i, item, format.DirIn)
+	if d == nil || d.Status != format.Whole || d.Len != s.len {
+		if s.len == 0 || !p.ok {
+			if own {
+				return p.temporary(s.span()), nil
+			}
+			return op, nil
+		}
+		p.substitute(i, s.len, d)
+		if own {
+			return p.zero(s.span()), nil
+		}
+		p.store(op, p.zero(s.len), nil, s)
+		return op, nil
+	}
+	if !own && p.inFlight(in, off, off+s.span()) {
+		return op, nil // what the program saw there is on its way again
+	}
+	from, relocs, err := p.content(d, p.f.Params[i].Addresses)
+	if err != nil {
+		return op, err
+	}
+	if own && s.width == s.pitch {
+		p.relo = append(p.relo, relocs...)
+		return from, nil
+	}
+	if own {
+		op = p.lasting(s.span())
+	}
+	p.store(op, from, relocs, s)
+	return op, nil
+}
+
+// lasting is scratch memory of the call's own: an asynchronous copy may use it after the call.
+func (p *planner) lasting(n uint64) operand {
+	if p.f.Stream < 0 {
+		return p.temporary(n)
+	}
+	return operand{Slot: slotScratch, Addend: p.reserve(n)}
+}
+
+// destination is host memory that a copy writes: what came there is compared once the program has waited for it.
+func (p *planner) destination(i int, item uint32, op operand, in *timeline.Object, off uint64, own bool, s rows) (operand, error) {
+	d := p.find(i, item, format.DirOut)
+	at := p.at
+	async := p.f.Stream >= 0 && in != nil
+	if async && d != nil {
+		at = p.synchronized(d.Time)
+	}
+	if own {
+		if at == p.at && d != nil {
+			op = p.temporary(s.span())
+		} else {
+			op = p.lasting(s.span())
+		}
+	}
+	if async && p.ok {
+		until := int64(1<<63 - 1)
+		if d != nil && d.Status == format.Whole {
+			until = d.Time
+		}
+		p.flying[in] = append(p.flying[in], flight{off, off + s.span(), until})
+	}
+	if !p.ok || s.len == 0 || !p.o.Verify {
+		return op, nil
+	}
+	switch {
+	case d == nil:
+		p.unverified("the result was never recorded: the program did not wait for it, or the recording had ended")
+		return op, nil
+	case d.Status == format.HashOnly:
+		p.unverified("only the hash of the result was kept")
+		return op, nil
+	case d.Status != format.Whole:
+		p.unverified("the result is not in the trace: " + d.Reason.String())
+		return op, nil
+	}
+	from, relocs, err := p.content(d, true)
+	if err != nil {
+		return op, err
+	}
+	if at == p.at {
+		p.check(i, op, from.Addend, relocs, s, isResult)
+		return op, nil
+	}
+	late := p.checkInstruction(i, op, from.Addend, relocs, s, isResult)
+	g := &p.threads[at.thread].groups[at.group]
+	if at.thread != p.at.thread {
+		g.lateWaits = append(g.lateWaits, p.at)
+	}
+	g.late = append(g.late, late)
+	return op, nil
+}
+
+func (p *planner) unverified(reason string) {
+	p.found.unverified = append(p.found.unverified, Unverified{p.c.Index, reason})
+}
+
+// synchronized is the call that was over when a result was captured: the one that the program waited with.
+func (p *planner) synchronized(captured int64) place {
+	best, end := p.at, int64(-1)
+	for t := range p.threads {
+		gs := p.threads[t].groups
+		k := sort.Search(len(gs), func(k int) bool { return gs[k].start >= captured }) - 1
+		if k < 0 || gs[k].fn == nil || gs[k].fn.Sync == api.NoSync || gs[k].end > captured || gs[k].end <= max(end, p.c.Start) {
+			continue
+		}
+		if t == p.at.thread && k < p.at.group {
+			continue
+		}
+		best, end = place{t, k}, gs[k].end
+	}
+	return best
+}
+
+// inFlight reports whether a copy to some of the memory may be on its way.
+func (p *planner) inFlight(o *timeline.Object, from, to uint64) bool {
+	fs := slices.DeleteFunc(p.flying[o], func(f flight) bool { return f.until <= p.c.Start })
+	p.flying[o] = fs
+	return slices.ContainsFunc(fs, func(f flight) bool { return f.off < to && from < f.end })
+}
+
+// zero is memory of zeros that stands for data that the trace lacks.
+func (p *planner) zero(n uint64) operand {
+	p.zeros = max(p.zeros, n)
+	return operand{Slot: zerosSlot}
+}
+
+func (p *planner) substitute(i int, n uint64, d *format.Data) {
+	reason := "not recorded"
+	switch {
+	case d == nil:
+	case d.Status == format.HashOnly:
+		reason = "only its hash was kept"
+	case d.Status == format.Missing:
+		reason = d.Reason.String()
+	default:
+		reason = fmt.Sprintf("recorded with %d bytes", d.Len)
+	}
+	p.found.substituted = append(p.found.substituted, Substituted{Call: p.c.Index, Func: p.f.Name, Param: p.f.Params[i].Name, Bytes: n, Reason: reason})
+}
+
+func (p *planner) store(to, from operand, relocs []reloc, s rows) {
+	if s.len == 0 {
+		return
+	}
+	in := instruction{Op: opStore, Fn: p.function(p.f), Call: p.c.Index, Operands: p.operands(to, from), Len: s.len, Width: s.width, Pitch: s.pitch}
+	in.Relocs, in.NRelocs = p.addRelocs(relocs)
+	p.before = append(p.before, in)
+}
+
+// What a check is of, in its field Want; Mask has the parameter. The player has no use for either.
+const (
+	isOutput = iota // a value that the call itself has stored
+	isResult        // what a copy has brought to the host
+)
+
+func (p *planner) checkInstruction(i int, op operand, at uint64, relocs []reloc, s rows, kind uint64) instruction {
+	in := instruction{
+		Op: opCheck, Fn: p.function(p.f), Call: p.c.Index, Operands: p.operands(op, operand{Slot: slotData, Addend: at}),
+		Len: s.len, Width: s.width, Pitch: s.pitch, Want: kind, Mask: uint64(i),
+	}
+	in.Relocs, in.NRelocs = p.addRelocs(relocs)
+	return in
+}
+
+func (p *planner) check(i int, op operand, at uint64, relocs []reloc, s rows, kind uint64) {
+	p.after = append(p.after, p.checkInstruction(i, op, at, relocs, s, kind))
+}
+
+func (p *planner) addRelocs(rs []reloc) (first, n uint32) {
+	first = uint32(len(p.relocs))
+	p.relocs = append(p.relocs, rs...)
+	return first, uint32(len(rs))
+}
+
+// input is host memory that the call reads before it returns, or may keep.
+func (p *planner) input(i int, q *api.Param, item uint32, n uint64) (operand, error) {
+	d := p.find(i, item, format.DirIn)
+	if d == nil || d.Status != format.Whole {
+		if !p.ok || n == 0 {
+			return p.temporary(n), nil
+		}
+		p.substitute(i, n, d)
+		return p.zero(n), nil
+	}
+	from, relocs, err := p.content(d, q.Addresses)
+	p.relo = append(p.relo, relocs...)
+	return from, err
+}
+
+// array is an array of pointers to the arguments of a kernel.
+func (p *planner) array(i int) (operand, error) {
+	var words []byte
+	var relocs []reloc
+	for k := range p.pieces {
+		d := &p.pieces[k]
+		if int(d.Param) != i || d.Item == 0 {
+			continue
+		}
+		from, err := p.input(i, &p.f.Params[i], d.Item, d.Len)
+		if err != nil {
+			return from, err
+		}
+		words = grown(words, 8*int(d.Item))
+		relocs = append(relocs, reloc{At: 8 * uint64(d.Item-1), Addend: from.Addend, Slot: from.Slot})
+	}
+	if len(relocs) == 0 && p.ok {
+		p.cant = "its arguments were not recorded: the runtime did not tell their sizes"
+	}
+	return p.table(words, relocs)
+}
+
+func grown(b []byte, n int) []byte {
+	if n > len(b) {
+		b = append(b, make([]byte, n-len(b))...)
+	}
+	return b
+}
+
+// table puts data with relocations that count from its beginning.
+func (p *planner) table(b []byte, relocs []reloc) (operand, error) {
+	at, err := p.put(b)
+	for _, r := range relocs {
+		r.At += at
+		p.relo = append(p.relo, r)
+	}
+	return operand{Slot: slotData, Addend: at}, err
+}
+
+// list is a structure {pointer, number of elements}.
+func (p *planner) list(i int, q *api.Param) (operand, error) {
+	b := make([]byte, 16)
+	var relocs []reloc
+	if d := p.find(i, 0, format.DirIn); d != nil && d.Status == format.Whole {
+		from, _, err := p.content(d, false)
+		if err != nil {
+			return from, err
+		}
+		binary.LittleEndian.PutUint64(b[8:], d.Len/uint64(q.Elem))
+		relocs = append(relocs, reloc{Addend: from.Addend, Slot: from.Slot})
+	}
+	return p.table(b, relocs)
+}
+
+// text is a string that the call reads.
+func (p *planner) text(i int) (operand, error) {
+	d := p.find(i, 0, format.DirIn)
+	if d == nil || d.Status != format.Whole {
+		if p.ok {
+			p.substitute(i, 0, d)
+		}
+		return p.zero(1), nil
+	}
+	b, err := p.bytes(d)
+	if err != nil {
+		return operand{}, err
+	}
+	at, err := p.put(append(slices.Clip(b), 0))
+	return operand{Slot: slotData, Addend: at}, err
+}
+
+// items is an array of pointers to memory that a batch of copies reads or writes.
+func (p *planner) items(i int, q *api.Param) (operand, error) {
+	n := p.c.Args[p.f.Params[q.ItemCount].Word]
+	addrs, err := p.words(i, n)
+	if err != nil || addrs == nil {
+		return p.temporary(8 * min(n, 1<<20)), err
+	}
+	sizes, err := p.words(int(q.ItemSizes), n)
+	if err != nil || sizes == nil {
+		return p.temporary(8 * min(n, 1<<20)), err
+	}
+	var relocs []reloc
+	for k, w := range addrs {
+		if w == 0 {
+			continue
+		}
+		op, err := p.memory(i, q, uint32(1+k), w, contiguous(sizes[k]))
+		if err != nil {
+			return op, err
+		}
+		relocs = append(relocs, reloc{At: 8 * uint64(k), Addend: op.Addend, Slot: op.Slot})
+	}
+	return p.table(make([]byte, 8*n), relocs)
+}
+
+// words are the n words of an array that the call was given; nil where they are not in the trace.
+func (p *planner) words(i int, n uint64) ([]uint64, error) {
+	d := p.find(i, 0, format.DirIn)
+	if d == nil || d.Status != format.Whole || d.Len != 8*n {
+		if p.ok && n > 0 {
+			p.cant = fmt.Sprintf("its array %s was not recorded", p.f.Params[i].Name)
+		}
+		return nil, nil
+	}
+	b, err := p.bytes(d)
+	if err != nil {
+		return nil, err
+	}
+	ws := make([]uint64, n)
+	for k := range ws {
+		ws[k] = binary.LittleEndian.Uint64(b[8*k:])
+	}
+	return ws, nil
+}

@@ -1,0 +1,60 @@
+package replay
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+)
+
+// The simulator puts the nth allocation of device memory at the nth address of the file that ACLSIM_PLACE names, where
+// there is room, and the others from ACLSIM_VA_BASE on. Other libraries know nothing of either and place as they like.
+
+// moveBy is the distance by which PlaceMove moves all device memory.
+const moveBy = 0x10000000000
+
+// placement notes where a call's allocation of device memory was.
+func (p *planner) placement(c *format.Call, f *api.Func) {
+	for i := range f.Params {
+		if q := &f.Params[i]; q.Role != api.New || q.Object != api.Device {
+			continue
+		}
+		v, ok := p.stored(i)
+		if ok && p.ok {
+			p.found.place = append(p.found.place, v)
+		} else if int32(c.Ret) >= 200000 {
+			// It failed for want of memory, not for its parameters: it counts, and may lie anywhere.
+			p.found.place = append(p.found.place, 0)
+		}
+	}
+}
+
+// placeEnv returns the variables that make the simulator place allocations as wanted.
+func (p *Plan) placeEnv(dir, how string) ([]string, error) {
+	low := ^uint64(0)
+	for _, a := range p.found.place {
+		if a != 0 {
+			low = min(low, a)
+		}
+	}
+	if low == ^uint64(0) {
+		return nil, nil
+	}
+	const unit = 2 << 20
+	base := low / unit * unit
+	if how == PlaceMove {
+		return []string{fmt.Sprintf("ACLSIM_VA_BASE=%#x", base+moveBy), "ACLSIM_PLACE="}, nil
+	}
+	var b strings.Builder
+	for _, a := range p.found.place {
+		fmt.Fprintf(&b, "%#x\n", a)
+	}
+	path := filepath.Join(dir, "place")
+	if err := os.WriteFile(path, []byte(b.String()), 0o600); err != nil {
+		return nil, err
+	}
+	return []string{"ACLSIM_PLACE=" + path}, nil
+}

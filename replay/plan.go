@@ -1,0 +1,394 @@
+package replay
+
+import (
+	"bufio"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/timeline"
+)
+
+// A Plan is a trace compiled into what the player runs. Its data is in the file already while the rest is still in
+// memory, so that a plan of many gigabytes needs no more memory than its calls do.
+type Plan struct {
+	model   *api.Model
+	path    string
+	file    *os.File
+	out     *bufio.Writer
+	crc     uint32
+	data    uint64 // bytes written
+	scratch uint64 // bytes
+	paced   bool
+	untilNS uint64
+
+	threads []program
+	fns     []*api.Func
+	fnIndex map[api.ID]uint32
+	slots   []slotInfo
+	ops     []operand
+	relocs  []reloc
+	layout  planHeader
+
+	found findings
+}
+
+// program is the part of one captured thread: its calls in order, and after layOut its instructions.
+type program struct {
+	thread  uint32 // index into the trace's threads
+	groups  []group
+	scratch uint64 // bytes of its own scratch memory
+	insts   []instruction
+}
+
+// A group is what becomes of one call: what is stored before it, the call, and what is compared after it.
+type group struct {
+	call       uint64
+	fn         *api.Func
+	start, end int64
+	insts      []instruction
+	waits      []place       // before the group
+	late       []instruction // results of earlier copies that are complete after this call
+	lateWaits  []place       // before those
+	poll       pollKey
+}
+
+// place is a group of a thread: in a list of waits, one that must have been played.
+type place struct{ thread, group int }
+
+// slotInfo says what a slot will hold.
+type slotInfo struct {
+	what   string
+	object *timeline.Object
+}
+
+// findings is what the planner has to say about a trace, for the report.
+type findings struct {
+	unverified   []Unverified
+	unsupported  []Unsupported // nothing is run
+	absent       []Unsupported // known to be missing from the trace
+	substituted  []Substituted
+	relocated    []Relocated
+	relocations  int
+	ambiguous    []Ambiguous
+	ambiguities  int
+	volatile     uint64
+	place        []uint64
+	from, to     int64
+	longest      int64 // recorded call, nanoseconds
+	calls        uint64
+	incomplete   bool // the recording did not come to its end
+	deviceBlocks []deviceBlock
+}
+
+// deviceBlock is an allocation of device memory whose address is compared after the run.
+type deviceBlock struct {
+	slot   uint32
+	object *timeline.Object
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+func createPlan(path string, m *api.Model) (*Plan, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := f.Seek(planData, io.SeekStart); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return &Plan{model: m, path: path, file: f, out: bufio.NewWriterSize(f, 1<<18), fnIndex: map[api.ID]uint32{}}, nil
+}
+
+func (p *Plan) write(b []byte) error {
+	p.crc = crc32.Update(p.crc, castagnoli, b)
+	_, err := p.out.Write(b)
+	return err
+}
+
+var padding [64]byte
+
+// align makes the next data begin at a multiple of 16 bytes and returns where.
+func (p *Plan) align() (uint64, error) {
+	if n := -p.data & 15; n > 0 {
+		p.data += n
+		return p.data, p.write(padding[:n])
+	}
+	return p.data, nil
+}
+
+// put adds data and returns its offset.
+func (p *Plan) put(b []byte) (uint64, error) {
+	at, err := p.align()
+	if err != nil {
+		return 0, err
+	}
+	p.data += uint64(len(b))
+	return at, p.write(b)
+}
+
+// reserve returns the offset of n bytes of scratch memory that nothing else uses.
+func (p *Plan) reserve(n uint64) uint64 {
+	at := (p.scratch + 63) &^ 63
+	p.scratch = at + n
+	return at
+}
+
+// slot makes a new slot.
+func (p *Plan) slot(what string, o *timeline.Object) uint32 {
+	p.slots = append(p.slots, slotInfo{what, o})
+	return uint32(len(p.slots) - 1)
+}
+
+func (p *Plan) function(f *api.Func) uint32 {
+	i, ok := p.fnIndex[f.ID]
+	if !ok {
+		i = uint32(len(p.fns))
+		p.fnIndex[f.ID] = i
+		p.fns = append(p.fns, f)
+	}
+	return i
+}
+
+func (p *Plan) operands(ops ...operand) uint64 {
+	at := uint64(len(p.ops))
+	p.ops = append(p.ops, ops...)
+	return at
+}
+
+// layOut turns the groups into instructions, once all of them are known, since an edge needs the place of its other end.
+func (p *Plan) layOut() {
+	// Instructions up to the end of a group. The comparisons with late results belong to it: whoever waits for the call
+	// that the program waited with may overwrite them next.
+	ends := make([][]uint64, len(p.threads))
+	for t := range p.threads {
+		ends[t] = make([]uint64, len(p.threads[t].groups))
+		n := uint64(0)
+		for i := range p.threads[t].groups {
+			g := &p.threads[t].groups[i]
+			n += uint64(len(g.waits) + len(g.insts) + len(g.lateWaits) + len(g.late))
+			ends[t][i] = n
+		}
+	}
+	for t := range p.threads {
+		pr := &p.threads[t]
+		last := int64(0)
+		for i := range pr.groups {
+			g := &pr.groups[i]
+			wait := func(edges []place) {
+				for _, e := range edges {
+					pr.insts = append(pr.insts, instruction{Op: opWait, Fn: uint32(e.thread), Want: ends[e.thread][e.group], Call: g.call})
+				}
+			}
+			wait(g.waits)
+			for k := range g.insts {
+				if in := &g.insts[k]; in.Op == opCall || in.Op == opUntil {
+					in.Gap = uint64(max(g.start-last, 0))
+				}
+			}
+			if len(g.insts) > 0 {
+				last = g.end
+			}
+			pr.insts = append(pr.insts, g.insts...)
+			wait(g.lateWaits)
+			pr.insts = append(pr.insts, g.late...)
+		}
+	}
+}
+
+// finish writes everything behind the data, and the header, and closes the file.
+func (p *Plan) finish() error {
+	p.layOut()
+	h := &p.layout
+	*h = planHeader{Version: planVersion, Data: p.data, Slots: uint64(len(p.slots)), UntilNS: p.untilNS}
+	copy(h.Magic[:], planMagic)
+	if p.paced {
+		h.Paced = 1
+	}
+	var threads []planThread
+	var fns []planFunction
+	var names []byte
+	for i := range p.threads {
+		pr := &p.threads[i]
+		threads = append(threads, planThread{First: h.Instructions.Count, Count: uint64(len(pr.insts)), Scratch: p.reserve(pr.scratch)})
+		h.Instructions.Count += uint64(len(pr.insts))
+	}
+	for _, f := range p.fns {
+		fns = append(fns, planFunction{ID: uint32(f.ID), Name: uint32(len(names))})
+		names = append(append(names, f.Name...), 0)
+	}
+	h.Scratch = p.scratch
+	section := func(t *table, count int, parts ...[]byte) error {
+		if _, err := p.align(); err != nil {
+			return err
+		}
+		t.Offset, t.Count = planData+p.data, uint64(count)
+		for _, b := range parts {
+			p.data += uint64(len(b))
+			if err := p.write(b); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	var insts [][]byte
+	for i := range p.threads {
+		insts = append(insts, bytesOf(p.threads[i].insts))
+	}
+	for _, err := range []error{
+		section(&h.Names, len(names), names),
+		section(&h.Functions, len(fns), bytesOf(fns)),
+		section(&h.Threads, len(threads), bytesOf(threads)),
+		section(&h.Instructions, int(h.Instructions.Count), insts...),
+		section(&h.Ops, len(p.ops), bytesOf(p.ops)),
+		section(&h.Relocs, len(p.relocs), bytesOf(p.relocs)),
+		p.out.Flush(),
+	} {
+		if err != nil {
+			return fmt.Errorf("write %s: %w", p.path, err)
+		}
+	}
+	h.Size = planData + p.data
+	h.ResThreads = 4096
+	h.ResSlots = h.ResThreads + 64*uint64(len(threads))
+	h.ResInstructions = h.ResSlots + 8*h.Slots
+	h.ResBytes = h.ResInstructions + 80*h.Instructions.Count
+	page := make([]byte, planData)
+	copy(page, bytesOf([]planHeader{*h}))
+	h.Checksum = crc32.Update(p.crc, castagnoli, page)
+	copy(page, bytesOf([]planHeader{*h}))
+	if _, err := p.file.WriteAt(page, 0); err != nil {
+		return fmt.Errorf("write %s: %w", p.path, err)
+	}
+	if err := p.file.Close(); err != nil {
+		return fmt.Errorf("write %s: %w", p.path, err)
+	}
+	return nil
+}
+
+// Print writes the plan for people: what it needs, and every instruction of every thread.
+func (p *Plan) Print(w io.Writer) error {
+	b := bufio.NewWriter(w)
+	instructions := 0
+	for i := range p.threads {
+		instructions += len(p.threads[i].insts)
+	}
+	fmt.Fprintf(b, "plan: %d calls, %d instructions, %d threads, %d functions, %d slots, %d bytes of data, %d of scratch\n",
+		p.found.calls, instructions, len(p.threads), len(p.fns), len(p.slots), p.layout.Data, p.scratch)
+	for _, u := range p.found.unsupported {
+		fmt.Fprintf(b, "unsupported: %s, %d calls: %s\n", u.Func, u.Calls, u.Reason)
+	}
+	for _, u := range p.found.absent {
+		fmt.Fprintf(b, "absent: %s, %d calls: %s\n", u.Func, u.Calls, u.Reason)
+	}
+	for _, s := range p.found.substituted {
+		fmt.Fprintf(b, "substituted: call %d %s, parameter %s: %d bytes: %s\n", s.Call, s.Func, s.Param, s.Bytes, s.Reason)
+	}
+	for _, u := range p.found.unverified {
+		fmt.Fprintf(b, "unverified: call %d: %s\n", u.Call, u.Reason)
+	}
+	for t := range p.threads {
+		fmt.Fprintf(b, "thread %d\n", p.threads[t].thread)
+		for i := range p.threads[t].insts {
+			p.printInstruction(b, i, &p.threads[t].insts[i])
+		}
+	}
+	return b.Flush()
+}
+
+func (p *Plan) printInstruction(w io.Writer, n int, in *instruction) {
+	fmt.Fprintf(w, "%7d  %-5s  call %-6d ", n, opNames[in.Op], in.Call)
+	op := func(i uint64) string { return p.operandText(p.ops[in.Operands+i]) }
+	switch in.Op {
+	case opCall, opUntil:
+		f := p.fns[in.Fn]
+		var args []string
+		for i := range f.Params {
+			var ws []string
+			for k := range uint64(f.Params[i].Words) {
+				ws = append(ws, op(uint64(f.Params[i].Word)+k))
+			}
+			args = append(args, f.Params[i].Name+"="+strings.Join(ws, ","))
+		}
+		fmt.Fprintf(w, "%s(%s)", f.Name, strings.Join(args, ", "))
+		if in.Op == opUntil {
+			fmt.Fprintf(w, " until %s is %d", op(uint64(in.Words)), in.Len)
+		}
+		if in.RetSlot != 0 {
+			fmt.Fprintf(w, " -> slot %d", in.RetSlot)
+		}
+		if in.Mask != 0 {
+			fmt.Fprintf(w, " = %s", returned(f, p.model, in.Want))
+		}
+	case opStore, opCheck:
+		fmt.Fprintf(w, "%s, %d bytes", op(0), in.Len)
+		if in.Pitch != in.Width {
+			fmt.Fprintf(w, " in rows of %d at distance %d", in.Width, in.Pitch)
+		}
+		fmt.Fprintf(w, " with %s", op(1))
+	case opWait:
+		fmt.Fprintf(w, "thread %d, instruction %d", p.threads[in.Fn].thread, in.Want)
+	}
+	if in.NRelocs > 0 {
+		fmt.Fprintf(w, "  [")
+		for i, r := range p.relocs[in.Relocs:][:in.NRelocs] {
+			if i == 8 {
+				fmt.Fprintf(w, " and %d more", int(in.NRelocs)-i)
+				break
+			}
+			if i > 0 {
+				fmt.Fprint(w, " ")
+			}
+			fmt.Fprintf(w, "data+%#x:%s", r.At, p.operandText(operand{Addend: r.Addend, Slot: r.Slot}))
+		}
+		fmt.Fprintf(w, "]")
+	}
+	fmt.Fprintln(w)
+}
+
+func (p *Plan) operandText(o operand) string {
+	plus := ""
+	if o.Addend != 0 {
+		plus = fmt.Sprintf("+%#x", o.Addend)
+	}
+	switch {
+	case o.Slot == slotZero:
+		return fmt.Sprintf("%#x", o.Addend)
+	case o.Slot == slotSlots:
+		return fmt.Sprintf("&slot %d", o.Addend/8)
+	}
+	return p.slots[o.Slot].what + plus
+}
+
+// returned is the text of a returned value.
+func returned(f *api.Func, m *api.Model, v uint64) string {
+	if f.RetError {
+		return m.ErrorName(int64(int32(v)))
+	}
+	return fmt.Sprintf("%#x", v)
+}
+
+// missingFunctions are those that the library lacks, in a report.
+func (p *Plan) missingFunctions(names []string) []Unsupported {
+	calls := map[string]int{}
+	for t := range p.threads {
+		for _, in := range p.threads[t].insts {
+			if in.Op == opCall || in.Op == opUntil {
+				calls[p.fns[in.Fn].Name]++
+			}
+		}
+	}
+	var us []Unsupported
+	for _, n := range names {
+		us = append(us, Unsupported{Func: n, Calls: calls[n], Reason: "the library does not have it"})
+	}
+	return us
+}
+
+// failed reports whether a call has returned an error.
+func failed(f *api.Func, c *format.Call) bool { return f.RetError && uint32(c.Ret) != 0 }

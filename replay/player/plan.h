@@ -1,0 +1,143 @@
+/*
+ * The layout of a plan and of the results of its run. Package replay writes the one and reads the other; plan.go has the
+ * same structures, and both sides assert the sizes. Everything is little-endian and lies where the header says, in
+ * bytes from the beginning of the file.
+ *
+ * A plan is one program for each captured thread, made of fixed-size instructions. Values that only the run can know
+ * (handles, addresses) live in slots. Every operand is a slot plus an addend, whatever it stands for:
+ *
+ *	slot 0                the number 0: the operand is an immediate
+ *	slot 1                the address of the plan's data, in a private writable copy
+ *	slot 2                the address of the scratch memory
+ *	slot 3                the address of the slots: the operand is a pointer to a slot, for outputs
+ *	slot 4 and following  one for each thread: the address of scratch memory that the next call uses again
+ *	from there on         what calls have stored: handles and addresses
+ *
+ * Relocations are words inside the data that hold a slot plus an addend; they are stored just before the instruction
+ * that they belong to.
+ */
+#ifndef ACLTRACE_PLAN_H
+#define ACLTRACE_PLAN_H
+
+#include <stdint.h>
+
+#define PLAN_MAGIC "ACLTPLAN"
+#define RESULT_MAGIC "ACLTRSLT"
+#define PLAN_VERSION 1
+#define PLAN_DATA 4096 /* offset of the data; the header has the page before */
+
+enum { SLOT_ZERO, SLOT_DATA, SLOT_SCRATCH, SLOT_SLOTS, SLOT_THREADS };
+
+enum plan_op {
+	OP_CALL = 1, /* call function fn with `words` operands; the result must be want under mask */
+	OP_UNTIL,    /* the same, again and again until the `width` bytes at the operand behind the words are len */
+	OP_STORE,    /* copy len bytes from operand 1, without gaps, to operand 0, in rows of width bytes at distance pitch */
+	OP_CHECK,    /* compare len bytes at operand 0, in such rows, with those at operand 1; want and mask are the planner's */
+	OP_WAIT,     /* until thread fn has finished its first want instructions */
+};
+
+enum {
+	INST_STOP = 1, /* an unexpected result ends the run: what follows would use what the call did not make */
+};
+
+struct plan_table {
+	uint64_t offset, count;
+};
+
+struct plan_header {
+	char magic[8];
+	uint32_t version;
+	uint32_t checksum; /* CRC32C of everything behind the header's page, then of that page with 0 here */
+	uint64_t size;     /* of the file */
+	uint64_t data;     /* bytes of data */
+	uint64_t scratch;  /* bytes of scratch memory */
+	uint64_t slots;
+	struct plan_table names; /* NUL-terminated; count is bytes */
+	struct plan_table functions, threads, instructions, operands, relocs;
+	uint64_t until_ns; /* how long an OP_UNTIL may take */
+	uint32_t paced;    /* keep the gaps between calls */
+	uint32_t reserved;
+	/* Offsets in the file with the results. */
+	uint64_t result_threads, result_slots, result_instructions, result_size;
+};
+
+struct plan_function {
+	uint32_t id;
+	uint32_t name; /* offset in names */
+};
+
+struct plan_thread {
+	uint64_t first, count; /* instructions */
+	uint64_t scratch;      /* offset of its own scratch memory */
+};
+
+struct plan_operand {
+	uint64_t addend;
+	uint32_t slot;
+	uint32_t reserved;
+};
+
+struct plan_reloc {
+	uint64_t at; /* offset in the data */
+	uint64_t addend;
+	uint32_t slot;
+	uint32_t reserved;
+};
+
+struct plan_instruction {
+	uint16_t op, flags;
+	uint32_t fn; /* number of the call's function; OP_WAIT: of the thread */
+	uint32_t words;
+	uint32_t ret_slot; /* takes the result, 0 for none */
+	uint64_t operands; /* the first of them */
+	uint32_t relocs, relocs_count;
+	uint64_t call; /* in the trace */
+	uint64_t want, mask;
+	uint64_t len, width, pitch;
+	uint64_t gap; /* nanoseconds between the end of the call before and the start of this one */
+};
+
+enum { RUN_STARTED = 1, RUN_DONE, RUN_REFUSED };
+
+struct result_header {
+	char magic[8];
+	uint32_t version;
+	uint32_t status;
+	uint64_t counter[2], ns[2]; /* two readings of the counter and of CLOCK_MONOTONIC */
+	uint32_t stopped;           /* an instruction with INST_STOP has ended the run */
+	uint32_t reserved;
+	char error[4096 - 56]; /* why the run was refused; the names of missing functions, one a line behind the first */
+};
+
+/* A cache line, so that threads do not slow each other. */
+struct result_thread {
+	uint64_t progress; /* instructions finished */
+	uint64_t inside;   /* in a call of the runtime */
+	uint64_t reserved[6];
+};
+
+enum { RESULT_DONE = 1, RESULT_DIFFERS = 2, RESULT_TIMEOUT = 4 };
+
+struct result_instruction {
+	uint64_t start, end; /* counter */
+	uint64_t ret;
+	uint64_t first, count; /* differing bytes */
+	uint8_t got[16], want[16];
+	uint32_t flags;
+	uint32_t shown; /* bytes in got and want */
+};
+
+_Static_assert(sizeof(struct plan_header) == 192, "plan_header");
+_Static_assert(sizeof(struct plan_function) == 8, "plan_function");
+_Static_assert(sizeof(struct plan_thread) == 24, "plan_thread");
+_Static_assert(sizeof(struct plan_operand) == 16, "plan_operand");
+_Static_assert(sizeof(struct plan_reloc) == 24, "plan_reloc");
+_Static_assert(sizeof(struct plan_instruction) == 88, "plan_instruction");
+_Static_assert(sizeof(struct result_header) == 4096, "result_header");
+_Static_assert(sizeof(struct result_thread) == 64, "result_thread");
+_Static_assert(sizeof(struct result_instruction) == 80, "result_instruction");
+
+/* Calls function id of the model at fn with its words; generated from the model. */
+uint64_t player_call(uint32_t id, void *fn, const uint64_t *w);
+
+#endif

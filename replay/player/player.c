@@ -1,0 +1,410 @@
+/*
+ * The player: runs a plan against a runtime library, one thread for each captured one. It decides nothing; plan.h says
+ * what the instructions are and package replay why they are there. What happened goes into a shared mapping, so that it
+ * is known even when the runtime takes this process down.
+ *
+ *	acltrace-player PLAN LIBRARY RESULTS
+ *
+ * A plan is trusted once its checksum is right.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "plan.h"
+
+/* Constant once the threads run, but for what the pointers lead to. */
+static struct {
+	const struct plan_header *plan;
+	uint8_t *file; /* the plan, writable and private: for its data */
+	const char *names;
+	const struct plan_function *functions;
+	const struct plan_thread *threads;
+	const struct plan_instruction *instructions;
+	const struct plan_operand *operands;
+	const struct plan_reloc *relocs;
+	void **fn; /* addresses of the functions */
+	struct result_header *result;
+	struct result_thread *progress;
+	struct result_instruction *results;
+	uint64_t *slots;
+	double counts_per_ns;
+} P;
+
+static uint64_t nanoseconds(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static inline uint64_t counter(void)
+{
+#if defined(__x86_64__)
+	return __builtin_ia32_rdtsc();
+#elif defined(__aarch64__)
+	uint64_t v;
+	__asm__ volatile("mrs %0, cntvct_el0" : "=r"(v));
+	return v;
+#else
+	return nanoseconds();
+#endif
+}
+
+static inline void relax(void)
+{
+#if defined(__x86_64__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("yield");
+#endif
+}
+
+/* Ends the process with a reason that the results hold. */
+__attribute__((format(printf, 1, 2), noreturn)) static void refuse(const char *format, ...)
+{
+	va_list a;
+	va_start(a, format);
+	if (P.result != NULL) {
+		vsnprintf(P.result->error, sizeof P.result->error, format, a);
+		P.result->status = RUN_REFUSED;
+	} else {
+		vfprintf(stderr, format, a);
+		fputc('\n', stderr);
+	}
+	_exit(1);
+}
+
+static uint32_t crc_table[8][256];
+
+static void crc_init(void)
+{
+	for (uint32_t i = 0; i < 256; i++) {
+		uint32_t c = i;
+		for (int k = 0; k < 8; k++)
+			c = c >> 1 ^ (c & 1 ? 0x82f63b78u : 0);
+		crc_table[0][i] = c;
+	}
+	for (uint32_t i = 0; i < 256; i++)
+		for (int k = 1; k < 8; k++)
+			crc_table[k][i] = crc_table[k - 1][i] >> 8 ^ crc_table[0][crc_table[k - 1][i] & 255];
+}
+
+static uint32_t crc32c(uint32_t crc, const uint8_t *p, uint64_t n)
+{
+	crc = ~crc;
+	for (; n >= 8; n -= 8, p += 8) {
+		uint64_t w;
+		memcpy(&w, p, 8);
+		w ^= crc;
+		crc = 0;
+		for (int k = 0; k < 8; k++)
+			crc ^= crc_table[7 - k][w >> 8 * k & 255];
+	}
+	while (n--)
+		crc = crc >> 8 ^ crc_table[0][(crc ^ *p++) & 255];
+	return ~crc;
+}
+
+static int open_file(const char *path, int flags, uint64_t *size)
+{
+	int fd = open(path, flags | O_CLOEXEC);
+	off_t end = fd < 0 ? -1 : lseek(fd, 0, SEEK_END);
+	if (end < 0)
+		refuse("%s: %s", path, strerror(errno));
+	*size = (uint64_t)end;
+	return fd;
+}
+
+static void *map(const char *path, int fd, uint64_t offset, uint64_t size, int prot, int flags)
+{
+	void *p = size ? mmap(NULL, size, prot, flags, fd, (off_t)offset) : MAP_FAILED;
+	if (p == MAP_FAILED)
+		refuse("%s: can't be mapped: %s", path, size ? strerror(errno) : "it is empty");
+	return p;
+}
+
+static void open_plan(const char *path, const char *results)
+{
+	uint64_t size, result_size;
+	int fd = open_file(path, O_RDONLY, &size), result_fd = open_file(results, O_RDWR, &result_size);
+	P.file = map(path, fd, 0, size, PROT_READ | PROT_WRITE, MAP_PRIVATE);
+	P.plan = (const struct plan_header *)P.file;
+	const struct plan_header *h = P.plan;
+	if (size < PLAN_DATA || memcmp(h->magic, PLAN_MAGIC, 8) != 0)
+		refuse("%s: not a plan", path);
+	if (h->version != PLAN_VERSION)
+		refuse("%s: plan of version %u, this player knows %u", path, h->version, PLAN_VERSION);
+	/* What is left to do here costs no page fault while the program runs. */
+	uint8_t *r = map(results, result_fd, 0, result_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE);
+	P.result = (struct result_header *)r;
+	uint8_t page[PLAN_DATA];
+	memcpy(page, P.file, sizeof page);
+	memset(page + offsetof(struct plan_header, checksum), 0, 4);
+	crc_init();
+	if (h->size != size || crc32c(crc32c(0, P.file + PLAN_DATA, size - PLAN_DATA), page, sizeof page) != h->checksum)
+		refuse("%s: checksum of the plan is wrong", path);
+	if (result_size != h->result_size)
+		refuse("%s: %llu bytes for results, the plan needs %llu", results, (unsigned long long)result_size, (unsigned long long)h->result_size);
+	uint64_t from = h->names.offset / 4096 * 4096;
+	const uint8_t *tables = map(path, fd, from, size - from, PROT_READ, MAP_SHARED | MAP_POPULATE);
+	tables -= from;
+	close(fd);
+	close(result_fd);
+	P.names = (const char *)(tables + h->names.offset);
+	P.functions = (const void *)(tables + h->functions.offset);
+	P.threads = (const void *)(tables + h->threads.offset);
+	P.instructions = (const void *)(tables + h->instructions.offset);
+	P.operands = (const void *)(tables + h->operands.offset);
+	P.relocs = (const void *)(tables + h->relocs.offset);
+	P.progress = (struct result_thread *)(r + h->result_threads);
+	P.slots = (uint64_t *)(r + h->result_slots);
+	P.results = (struct result_instruction *)(r + h->result_instructions);
+	for (uint64_t i = 0; i < h->relocs.count; i++) {
+		volatile uint8_t *data = P.file + PLAN_DATA + P.relocs[i].at;
+		*data = *data;
+	}
+	memcpy(P.result->magic, RESULT_MAGIC, 8);
+	P.result->version = PLAN_VERSION;
+}
+
+/* Finds every function of the plan, or names those that the library lacks. */
+static void open_library(const char *path)
+{
+	void *lib = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
+	if (lib == NULL)
+		refuse("%s", dlerror());
+	uint64_t n = P.plan->functions.count;
+	P.fn = calloc(n ? n : 1, sizeof *P.fn);
+	if (P.fn == NULL)
+		refuse("no memory for %llu functions", (unsigned long long)n);
+	char missing[3072] = "";
+	size_t used = 0;
+	for (uint64_t i = 0; i < n; i++) {
+		const char *name = P.names + P.functions[i].name;
+		P.fn[i] = dlsym(lib, name);
+		if (P.fn[i] == NULL && used + strlen(name) + 2 < sizeof missing)
+			used += (size_t)sprintf(missing + used, "\n%s", name);
+	}
+	if (used)
+		refuse("%.512s lacks functions of the plan%s", path, missing);
+}
+
+static void make_slots(void)
+{
+	const struct plan_header *h = P.plan;
+	uint64_t n = h->scratch ? h->scratch : 1;
+	uint8_t *scratch = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (scratch == MAP_FAILED)
+		refuse("no %llu bytes of scratch memory: %s", (unsigned long long)n, strerror(errno));
+	P.slots[SLOT_DATA] = (uint64_t)(uintptr_t)(P.file + PLAN_DATA);
+	P.slots[SLOT_SCRATCH] = (uint64_t)(uintptr_t)scratch;
+	P.slots[SLOT_SLOTS] = (uint64_t)(uintptr_t)P.slots;
+	for (uint64_t t = 0; t < h->threads.count; t++)
+		P.slots[SLOT_THREADS + t] = (uint64_t)(uintptr_t)scratch + P.threads[t].scratch;
+}
+
+static inline uint64_t operand(uint64_t i) { return P.slots[P.operands[i].slot] + P.operands[i].addend; }
+
+static inline bool stopped(void) { return __atomic_load_n(&P.result->stopped, __ATOMIC_RELAXED) != 0; }
+
+static void pause_ns(uint64_t ns)
+{
+	struct timespec t = {.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
+	nanosleep(&t, NULL);
+}
+
+/* Spins, then sleeps, until another thread has come far enough. */
+static void wait_for(const struct plan_instruction *in)
+{
+	const uint64_t *progress = &P.progress[in->fn].progress;
+	for (uint64_t n = 0; __atomic_load_n(progress, __ATOMIC_ACQUIRE) < in->want && !stopped(); n++) {
+		if (n < 2000)
+			relax();
+		else if (n < 2100)
+			sched_yield();
+		else
+			pause_ns(20000);
+	}
+}
+
+static void store(const struct plan_instruction *in)
+{
+	uint8_t *to = (uint8_t *)(uintptr_t)operand(in->operands);
+	const uint8_t *from = (const uint8_t *)(uintptr_t)operand(in->operands + 1);
+	for (uint64_t done = 0; done < in->len; done += in->width, to += in->pitch)
+		memcpy(to, from + done, in->width);
+}
+
+static void check(const struct plan_instruction *in, struct result_instruction *r)
+{
+	const uint8_t *got = (const uint8_t *)(uintptr_t)operand(in->operands);
+	const uint8_t *want = (const uint8_t *)(uintptr_t)operand(in->operands + 1);
+	for (uint64_t done = 0; done < in->len; done += in->width, got += in->pitch) {
+		if (memcmp(got, want + done, in->width) == 0)
+			continue;
+		for (uint64_t i = 0; i < in->width; i++) {
+			if (got[i] == want[done + i])
+				continue;
+			if (r->count++ == 0) {
+				r->first = done + i;
+				r->shown = (uint32_t)(in->width - i < 16 ? in->width - i : 16);
+				memcpy(r->got, got + i, r->shown);
+				memcpy(r->want, want + done + i, r->shown);
+			}
+		}
+	}
+	if (r->count)
+		r->flags |= RESULT_DIFFERS;
+}
+
+/*
+ * Waits until so many nanoseconds have gone by since a reading of the counter, and returns its value then. Sleeping is too
+ * coarse for the last of them.
+ */
+static uint64_t keep_gap(uint64_t gap, uint64_t since)
+{
+	const double spin = 100000;
+	uint64_t now = counter();
+	double left = (double)gap - (double)(now - since) / P.counts_per_ns;
+	if (left > 2 * spin)
+		pause_ns((uint64_t)(left - spin));
+	while ((double)((now = counter()) - since) < (double)gap * P.counts_per_ns)
+		relax();
+	return now;
+}
+
+/* `since` is the end of the call before, `now` the last reading of the counter. Returns the end of this one. */
+static uint64_t call(const struct plan_instruction *in, struct result_instruction *r, struct result_thread *me, uint64_t since, uint64_t now)
+{
+	uint64_t words[64];
+	for (uint32_t i = 0; i < in->words; i++)
+		words[i] = operand(in->operands + i);
+	uint32_t id = P.functions[in->fn].id;
+	void *fn = P.fn[in->fn];
+	if (P.plan->paced && since != 0)
+		now = keep_gap(in->gap, since);
+	r->start = now;
+	__atomic_store_n(&me->inside, 1, __ATOMIC_RELAXED);
+	uint64_t ret = player_call(id, fn, words);
+	if (in->op == OP_UNTIL) {
+		const void *out = (const void *)(uintptr_t)operand(in->operands + in->words);
+		uint64_t deadline = nanoseconds() + P.plan->until_ns;
+		for (;;) {
+			uint64_t v = 0;
+			memcpy(&v, out, in->width);
+			if (v == in->len || ((ret ^ in->want) & in->mask) != 0)
+				break;
+			if (nanoseconds() > deadline) {
+				r->flags |= RESULT_TIMEOUT | RESULT_DIFFERS;
+				break;
+			}
+			sched_yield();
+			ret = player_call(id, fn, words);
+		}
+	}
+	uint64_t end = counter();
+	__atomic_store_n(&me->inside, 0, __ATOMIC_RELAXED);
+	r->end = end;
+	r->ret = ret;
+	if (in->ret_slot)
+		P.slots[in->ret_slot] = ret;
+	if ((ret ^ in->want) & in->mask) {
+		r->flags |= RESULT_DIFFERS;
+		if (in->flags & INST_STOP)
+			__atomic_store_n(&P.result->stopped, 1, __ATOMIC_RELAXED);
+	}
+	return end;
+}
+
+static void *play(void *arg)
+{
+	uint64_t n = (uint64_t)(uintptr_t)arg, since = 0, now = counter();
+	const struct plan_thread *t = &P.threads[n];
+	struct result_thread *me = &P.progress[n];
+	for (uint64_t i = 0; i < t->count && !stopped(); i++) {
+		const struct plan_instruction *in = &P.instructions[t->first + i];
+		struct result_instruction *r = &P.results[t->first + i];
+		for (uint32_t k = 0; k < in->relocs_count; k++) {
+			const struct plan_reloc *l = &P.relocs[in->relocs + k];
+			uint64_t v = P.slots[l->slot] + l->addend;
+			memcpy(P.file + PLAN_DATA + l->at, &v, 8);
+		}
+		switch (in->op) {
+		case OP_CALL:
+		case OP_UNTIL:
+			now = since = call(in, r, me, since, now);
+			break;
+		case OP_STORE:
+			store(in);
+			now = counter();
+			break;
+		case OP_CHECK:
+			check(in, r);
+			now = counter();
+			break;
+		case OP_WAIT:
+			wait_for(in);
+			if (stopped())
+				return NULL;
+			now = counter();
+			break;
+		}
+		r->flags |= RESULT_DONE;
+		/* All that the instruction did is visible to whoever waits for it. */
+		__atomic_store_n(&me->progress, i + 1, __ATOMIC_RELEASE);
+	}
+	return NULL;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc != 4) {
+		fprintf(stderr, "usage: %s PLAN LIBRARY RESULTS\n", argv[0]);
+		return 2;
+	}
+	open_plan(argv[1], argv[3]);
+	open_library(argv[2]);
+	make_slots();
+	struct result_header *r = P.result;
+	r->ns[0] = nanoseconds();
+	r->counter[0] = counter();
+	P.counts_per_ns = 1;
+	if (P.plan->paced) {
+		pause_ns(10000000);
+		P.counts_per_ns = (double)(counter() - r->counter[0]) / (double)(nanoseconds() - r->ns[0]);
+	}
+	__atomic_store_n(&r->status, RUN_STARTED, __ATOMIC_RELEASE);
+	uint64_t n = P.plan->threads.count;
+	pthread_t *threads = calloc(n ? n : 1, sizeof *threads);
+	if (threads == NULL)
+		refuse("no memory for %llu threads", (unsigned long long)n);
+	for (uint64_t t = 1; t < n; t++) {
+		int e = pthread_create(&threads[t], NULL, play, (void *)(uintptr_t)t);
+		if (e != 0)
+			refuse("thread %llu can't be made: %s", (unsigned long long)t, strerror(e));
+	}
+	if (n > 0)
+		play((void *)0);
+	for (uint64_t t = 1; t < n; t++)
+		pthread_join(threads[t], NULL);
+	if (!P.plan->paced)
+		pause_ns(1000000);
+	r->counter[1] = counter();
+	r->ns[1] = nanoseconds();
+	__atomic_store_n(&r->status, RUN_DONE, __ATOMIC_RELEASE);
+	/* What libraries do when a process ends is not part of the trace. */
+	_exit(0);
+}

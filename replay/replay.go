@@ -1,0 +1,303 @@
+// Package replay runs a trace again, against any library with the traced runtime's interface, and proves that the results
+// are those that were recorded.
+//
+// Run opens the trace, plans, plays and compares. Planning compiles the calls into one linear program for each captured
+// thread (see player/plan.h): handles and addresses become slots, payloads become data, the results that the program had
+// waited for become comparisons. What can't be replayed is found here and named before anything runs. The player, a C
+// program of its own, runs the plan on one thread for each captured one and decides nothing; what happens to it is read
+// from a shared file, so that a runtime that crashes or hangs takes nothing with it but the player.
+//
+// Threads are ordered as in the recording: a call waits for those of other threads that were over when it began.
+//
+// Device addresses hide in argument blocks and payloads. On the simulator allocations are put where they were; where they
+// are not, words of arguments and payloads that lie in a live allocation are moved with it, and the report lists them.
+//
+// Functions of this package may be called from anywhere; each Run is on its own. The package calls no runtime itself,
+// changes no trace, and writes nowhere but into a folder that it removes, or that the caller has named.
+package replay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/artifacts"
+)
+
+// Values of Options.Place.
+const (
+	PlaceSame = "same" // allocations lie where they were, or the replay is an error
+	PlaceMove = "move" // the simulator puts all of them elsewhere
+	PlaceAuto = "auto" // where they were if the library can do that
+)
+
+// Values of Options.Pace.
+const (
+	PaceASAP     = "asap"
+	PaceRecorded = "recorded" // the time between two calls of a thread is kept
+)
+
+// Options are the parameters of Run. The zero value of each field is its default.
+type Options struct {
+	Backend  string        // path of the runtime's library; default the simulator's
+	Place    string        // default PlaceAuto
+	Pace     string        // default PaceASAP
+	Verify   bool          // compare the results that came back from the device
+	Timeout  time.Duration // without progress; default a minute more than ten times the longest recorded call
+	PlanOnly io.Writer     // takes the plan as text; nothing is run
+	Env      []string      // NAME=value, before those of this process
+	// KernelLibraries tell the simulator what kernels do; default those that the trace names, where they exist.
+	KernelLibraries []string
+	Keep            string // folder to leave plan and results in
+}
+
+func (o *Options) check() error {
+	for _, v := range []struct{ name, value, allowed string }{{"place", o.Place, "same move auto"}, {"pace", o.Pace, "asap recorded"}} {
+		if !strings.Contains(" "+v.allowed+" ", " "+v.value+" ") {
+			return fmt.Errorf("%s %q: it is one of %s", v.name, v.value, v.allowed)
+		}
+	}
+	return nil
+}
+
+// Run replays the trace at path. A report comes with every run of the player and, where something can't be replayed,
+// instead of one; an error says that there was no run or that it can't be judged.
+func Run(ctx context.Context, path string, m *api.Model, o *Options) (*Report, error) {
+	opts := Options{}
+	if o != nil {
+		opts = *o
+	}
+	if opts.Place == "" {
+		opts.Place = PlaceAuto
+	}
+	if opts.Pace == "" {
+		opts.Pace = PaceASAP
+	}
+	if err := opts.check(); err != nil {
+		return nil, err
+	}
+	r, err := format.Open(path, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	if a := r.Meta().API; a != "" && a != m.Name {
+		return nil, fmt.Errorf("%s: a trace of %s, not of %s", path, a, m.Name)
+	}
+	dir, done, err := folder(opts.Keep)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	p, err := newPlan(r, m, dir, &opts)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if opts.PlanOnly != nil {
+		if err := p.Print(opts.PlanOnly); err != nil {
+			return nil, err
+		}
+	}
+	if opts.PlanOnly != nil || len(p.found.unsupported) > 0 || p.found.calls == 0 {
+		return p.report(nil, &opts), nil
+	}
+	s := &session{p: p, o: &opts, dir: dir, meta: r.Meta()}
+	res, err := s.play(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("replay %s: %w", path, err)
+	}
+	if len(res.missing) > 0 {
+		rep := p.report(nil, &opts)
+		rep.Unsupported = append(rep.Unsupported, p.missingFunctions(res.missing)...)
+		return rep, nil
+	}
+	rep := p.report(res, &opts)
+	if rep.Placement == "moved" && opts.Place == PlaceSame && rep.Crash == nil {
+		return rep, fmt.Errorf("replay %s: %w", path, res.moved(p))
+	}
+	return rep, nil
+}
+
+// folder returns the folder for plan and results, and what to do with it at the end.
+func folder(keep string) (string, func(), error) {
+	if keep == "" {
+		dir, err := os.MkdirTemp("", "acltrace-replay-")
+		return dir, func() { os.RemoveAll(dir) }, err
+	}
+	dir, err := filepath.Abs(keep)
+	if err == nil {
+		err = os.MkdirAll(dir, 0o700)
+	}
+	return dir, func() {}, err
+}
+
+// session is one run of the player.
+type session struct {
+	p    *Plan
+	o    *Options
+	dir  string
+	meta *format.Meta
+}
+
+// minTimeout is how long a call may take that took no time when it was recorded.
+const minTimeout = time.Minute
+
+func (s *session) play(ctx context.Context) (*outcome, error) {
+	player, err := s.player()
+	if err != nil {
+		return nil, err
+	}
+	library, err := s.library()
+	if err != nil {
+		return nil, err
+	}
+	env, err := s.env()
+	if err != nil {
+		return nil, err
+	}
+	results := filepath.Join(s.dir, "results")
+	f, err := os.OpenFile(results, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	// Taken in full before the player maps it: a hole in a full file system would kill it.
+	if err := allocate(f, int64(s.p.layout.ResBytes)); err != nil {
+		return nil, fmt.Errorf("%s: %d bytes for results: %w", results, s.p.layout.ResBytes, err)
+	}
+	cmd := exec.Command(player, s.p.path, library, results)
+	cmd.Env = env
+	log := &tail{max: 8 << 10}
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("player: %w", err)
+	}
+	exited := make(chan error, 1)
+	go func() { exited <- cmd.Wait() }()
+	hung, err := s.watch(ctx, f, cmd.Process, exited)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	b, readErr := os.ReadFile(results)
+	if readErr != nil {
+		return nil, readErr
+	}
+	return s.p.read(b, cmd.ProcessState, hung, err, log.String())
+}
+
+// watch waits for the end of the player and ends it where it makes no progress.
+func (s *session) watch(ctx context.Context, f *os.File, proc *os.Process, exited <-chan error) (hung bool, err error) {
+	limit := s.o.Timeout
+	if limit == 0 {
+		limit = minTimeout + 10*time.Duration(s.p.found.longest)
+		if s.p.paced {
+			limit += time.Duration(s.p.found.to - s.p.found.from)
+		}
+	}
+	tick := time.NewTicker(max(min(limit/10, 100*time.Millisecond), time.Millisecond))
+	defer tick.Stop()
+	state := make([]byte, 64*len(s.p.threads))
+	last, since := uint64(0), time.Now()
+	for {
+		select {
+		case err := <-exited:
+			return hung, err
+		case <-ctx.Done():
+			_ = proc.Kill()
+			return false, <-exited
+		case <-tick.C:
+		}
+		if _, err := f.ReadAt(state, int64(s.p.layout.ResThreads)); err != nil {
+			continue
+		}
+		sum := uint64(1)
+		for _, t := range view[resultThread](state, 0, uint64(len(s.p.threads))) {
+			sum += t.Progress
+		}
+		if sum != last {
+			last, since = sum, time.Now()
+		} else if !hung && time.Since(since) > limit {
+			hung = true
+			_ = proc.Kill()
+		}
+	}
+}
+
+// player writes the player where it can be run.
+func (s *session) player() (string, error) {
+	b, err := artifacts.Bytes(artifacts.Player)
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(s.dir, artifacts.Player)
+	_ = os.Remove(path)
+	return path, os.WriteFile(path, b, 0o700)
+}
+
+func (s *session) library() (string, error) {
+	if s.o.Backend == "" {
+		return artifacts.Path(artifacts.Simulator)
+	}
+	if _, err := os.Stat(s.o.Backend); err != nil {
+		return "", fmt.Errorf("backend: %w", err)
+	}
+	return filepath.Abs(s.o.Backend)
+}
+
+// env is the environment of the player; of variables that are there twice the last one counts.
+func (s *session) env() ([]string, error) {
+	env := os.Environ()
+	for name, value := range s.meta.Env {
+		// The simulator is set up as it was, but for what a replay decides anew.
+		if strings.HasPrefix(name, "ACLSIM_") && name != "ACLSIM_KERNELS" && name != "ACLSIM_PLACE" {
+			env = append(env, name+"="+value)
+		}
+	}
+	libs := s.o.KernelLibraries
+	if libs == nil {
+		for _, l := range s.meta.KernelLibraries {
+			if _, err := os.Stat(l); err == nil {
+				libs = append(libs, l)
+			}
+		}
+	}
+	if len(libs) > 0 {
+		env = append(env, "ACLSIM_KERNELS="+strings.Join(libs, string(os.PathListSeparator)))
+	}
+	place, err := s.p.placeEnv(s.dir, s.o.Place)
+	return append(append(env, place...), s.o.Env...), err
+}
+
+// allocate gives a file its size and the storage for it.
+func allocate(f *os.File, size int64) error {
+	err := syscall.Fallocate(int(f.Fd()), 0, 0, size)
+	if errors.Is(err, syscall.EOPNOTSUPP) || errors.Is(err, syscall.ENOSYS) {
+		return f.Truncate(size)
+	}
+	return err
+}
+
+// tail keeps the end of what is written to it.
+type tail struct {
+	b   []byte
+	max int
+}
+
+func (t *tail) Write(b []byte) (int, error) {
+	t.b = append(t.b, b...)
+	if n := len(t.b) - t.max; n > 0 {
+		t.b = append(t.b[:0], t.b[n:]...)
+	}
+	return len(b), nil
+}
+
+func (t *tail) String() string { return strings.TrimSpace(string(t.b)) }

@@ -1,0 +1,518 @@
+package replay
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"math"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/format"
+)
+
+// What the hand-made traces have: addresses and handles of a run that is gone.
+const (
+	dev    = 0x124000000000
+	host   = 0x7f0000000000
+	page   = 0x560000001000 // memory of the program's own
+	stream = 0x1000
+	bin    = 0x2000
+	fun    = 0x3000
+	other  = "0x134000000000" // where the fake runtime puts device memory instead
+)
+
+func pattern(n int, seed byte) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = seed + byte(i*7)
+	}
+	return b
+}
+
+func plusOne(b []byte) []byte {
+	c := bytes.Clone(b)
+	for i := range c {
+		c[i]++
+	}
+	return c
+}
+
+func words(ws ...uint64) []byte {
+	var b []byte
+	for _, w := range ws {
+		b = binary.LittleEndian.AppendUint64(b, w)
+	}
+	return b
+}
+
+// calls that the traces share
+func (tw *traceWriter) begin() {
+	tw.call("aclInit", []uint64{0})
+	tw.call("aclrtSetDevice", []uint64{0})
+	tw.call("aclrtCreateStream", []uint64{page}, out(0, stream))
+}
+
+func (tw *traceWriter) malloc(addr, n uint64) uint64 {
+	return tw.call("aclrtMalloc", []uint64{page, n, 0}, out(0, addr))
+}
+
+func (tw *traceWriter) mallocHost(addr, n uint64) {
+	tw.call("aclrtMallocHost", []uint64{page, n}, out(0, addr))
+}
+
+func (tw *traceWriter) toDevice(dst uint64, b []byte) uint64 {
+	return tw.call("aclrtMemcpy", []uint64{dst, uint64(len(b)), page, uint64(len(b)), 1}, in(2, b))
+}
+
+func (tw *traceWriter) toHost(src uint64, b []byte) uint64 {
+	return tw.call("aclrtMemcpy", []uint64{page, uint64(len(b)), src, uint64(len(b)), 2}, got(0, b))
+}
+
+func (tw *traceWriter) toHostAsync(dst, src, n uint64) uint64 {
+	return tw.call("aclrtMemcpyAsync", []uint64{dst, n, src, n, 2, stream})
+}
+
+func (tw *traceWriter) sync() uint64 { return tw.call("aclrtSynchronizeStream", []uint64{stream}) }
+
+func (tw *traceWriter) load() {
+	// Two options of 20 bytes; the second begins with 7.
+	options := make([]byte, 40)
+	options[20] = 7
+	tw.call("aclrtBinaryLoadFromFile", []uint64{page, page, page}, in(0, []byte("/gone/kernels.o")), item(0, 1, []byte("binary\n")), in(1, options), out(2, bin))
+	tw.call("aclrtBinaryGetFunction", []uint64{bin, page, page}, in(1, []byte("add_one")), out(2, fun))
+}
+
+func (tw *traceWriter) launch(dst, src, n uint64) uint64 {
+	return tw.call("aclrtLaunchKernelWithHostArgs", []uint64{fun, 1, stream, 0, page, 32, page, 1},
+		in(4, words(dst, src, n, dev+1<<30)), in(6, binary.LittleEndian.AppendUint32(make([]byte, 4), 0)[:8]))
+}
+
+// The placeholder of launch is word 0 of the block, so that a block which is not given afresh launches with nonsense.
+func TestKernel(t *testing.T) {
+	l := library(t)
+	tw := newTrace(t)
+	tw.begin()
+	tw.load()
+	a, n := pattern(256, 3), uint64(256)
+	tw.malloc(dev, n)
+	tw.malloc(dev+512, n)
+	tw.toDevice(dev, a)
+	launch := tw.launch(dev+512, dev, n)
+	tw.sync()
+	tw.toHost(dev+512, plusOne(a))
+	tw.launch(dev+512+128, dev+64, 64) // inside of the allocations
+	tw.sync()
+	want := plusOne(a)
+	copy(want[128:], plusOne(a[64:128]))
+	tw.toHost(dev+512, want)
+	path := tw.close()
+	for _, base := range []string{"0x124000000000", other} {
+		r := run(t, path, &Options{Backend: l, Verify: true, Env: []string{"FAKE_BASE=" + base}})
+		identical(t, r, 2)
+		if r.RelocatedTotal != 4 || r.Relocated[0].Call != launch || r.Relocated[0].Value != "0x124000000200" || r.Relocated[1].Offset != 8 {
+			t.Errorf("relocated %d: %+v", r.RelocatedTotal, r.Relocated)
+		}
+		if want := map[bool]string{true: "moved", false: "same"}[base == other]; r.Placement != want {
+			t.Errorf("placement %q, want %q", r.Placement, want)
+		}
+	}
+	// Where the program's addresses are asked for and can't be had, that is an error and not a replay.
+	_, err := Run(context.Background(), path, acl.Model, &Options{Backend: l, Verify: true, Place: PlaceSame, Env: []string{"FAKE_BASE=" + other}})
+	if err == nil || !strings.Contains(err.Error(), "allocation of call 5 lies at 0x134000000000") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// A table of addresses goes to the device and comes back: both are of the new place.
+func TestPointerTable(t *testing.T) {
+	l := library(t)
+	tw := newTrace(t)
+	tw.begin()
+	tw.malloc(dev, 64)
+	tw.malloc(dev+512, 64)
+	table := words(dev+512, dev+512+63, 0, math.MaxUint64, dev+512+64)
+	tw.toDevice(dev, table)
+	tw.toHost(dev, table)
+	tw.call("aclrtFree", []uint64{dev + 512})
+	tw.toHost(dev, table)
+	r := run(t, tw.close(), &Options{Backend: l, Verify: true, Env: []string{"FAKE_BASE=" + other}})
+	identical(t, r, 2)
+	if r.RelocatedTotal != 2 {
+		t.Errorf("relocated %+v; one past the end, null and ~0 are no addresses in an allocation", r.Relocated)
+	}
+}
+
+// The runtime of the recording gave the same handle and the same address to one object after the other.
+func TestHandlesUsedAgain(t *testing.T) {
+	l := library(t)
+	tw := newTrace(t)
+	tw.begin()
+	a, b := pattern(64, 1), pattern(128, 9)
+	tw.malloc(dev, 64)
+	tw.toDevice(dev, a)
+	tw.toHost(dev, a)
+	tw.call("aclrtFree", []uint64{dev})
+	tw.call("aclrtDestroyStream", []uint64{stream})
+	tw.call("aclrtCreateStream", []uint64{page}, out(0, stream))
+	tw.malloc(dev, 128)
+	tw.toDevice(dev, b)
+	tw.sync()
+	tw.toHost(dev+1, b[1:])
+	// What is gone is still gone, and says so in the same way.
+	tw.call("aclrtDestroyStream", []uint64{stream})
+	tw.call("aclrtSynchronizeStream", []uint64{stream}, fails(107018))
+	tw.call("aclrtFree", []uint64{dev})
+	tw.call("aclrtFree", []uint64{dev}, fails(107000))
+	tw.call("aclrtMalloc", []uint64{page, 0, 0}, fails(107000))
+	r := run(t, tw.close(), &Options{Backend: l, Verify: true, Env: []string{"FAKE_BASE=" + other}})
+	identical(t, r, 2)
+}
+
+// Results of asynchronous copies are there no earlier than the program's own synchronization, and the buffer has other
+// content afterwards.
+func TestPinned(t *testing.T) {
+	l := library(t)
+	tw := newTrace(t)
+	tw.begin()
+	tw.mallocHost(host, 256)
+	tw.malloc(dev, 256)
+	a, b := pattern(100, 1), pattern(100, 2)
+	var last []uint64
+	for _, data := range [][]byte{a, b} {
+		// From pinned memory to the device and back, in the middle of both.
+		tw.call("aclrtMemcpyAsync", []uint64{dev + 8, 248, host + 16, 100, 1, stream}, in(2, data))
+		tw.sync()
+		last = append(last, tw.toHostAsync(host+128, dev+8, 100))
+		tw.call("aclrtSetDevice", []uint64{0})
+		tw.sync()
+		tw.later(last[len(last)-1], 0, data)
+	}
+	// To memory of the program's own the copy is over when it returns.
+	tw.call("aclrtMemcpyAsync", []uint64{page, 100, dev + 8, 100, 2, stream}, got(0, b))
+	path := tw.close()
+	identical(t, run(t, path, &Options{Backend: l, Verify: true}), 3)
+
+	r := run(t, path, &Options{Backend: l, Verify: true, Env: []string{"FAKE_WRONG=99"}})
+	if r.Identical || len(r.Differences) != 3 {
+		t.Fatalf("a wrong byte was not seen: %+v", r.Differences)
+	}
+	d := r.Differences[0]
+	if d.Call != last[0] || d.Func != "aclrtMemcpyAsync" || d.Param != "dst" || d.Offset != 99 || d.Bytes != 1 || d.Want != hexOf(a[99]) || d.Got != hexOf(a[99]^0xff) {
+		t.Errorf("difference %+v", d)
+	}
+
+	r = run(t, path, &Options{Backend: l, Env: []string{"FAKE_WRONG=99"}})
+	if r.Identical || r.Note == "" || len(r.Differences) != 0 {
+		t.Errorf("without verification: identical %v, note %q", r.Identical, r.Note)
+	}
+}
+
+func hexOf(b byte) string { return string("0123456789abcdef"[b>>4]) + string("0123456789abcdef"[b&15]) }
+
+// A copy from pinned memory that an earlier copy is still writing to: what the recorder saw there in between is old.
+func TestInFlight(t *testing.T) {
+	l := library(t)
+	tw := newTrace(t)
+	tw.begin()
+	a, old := pattern(64, 1), make([]byte, 64)
+	tw.mallocHost(host, 64)
+	tw.malloc(dev, 64)
+	tw.malloc(dev+512, 64)
+	tw.toDevice(dev, a)
+	c := tw.toHostAsync(host, dev, 64)
+	// With memory that is not pinned the stream comes to its end, and nothing in the trace says so.
+	tw.call("aclrtMemcpyAsync", []uint64{dev + 512, 64, page, 64, 1, stream}, in(2, old))
+	tw.call("aclrtMemcpyAsync", []uint64{dev + 512, 64, host, 64, 1, stream}, in(2, old))
+	tw.sync()
+	tw.later(c, 0, a)
+	tw.toHost(dev+512, a)
+	identical(t, run(t, tw.close(), &Options{Backend: l, Verify: true}), 2)
+}
+
+func TestFailingCalls(t *testing.T) {
+	l := library(t)
+	tw := newTrace(t)
+	tw.begin()
+	tw.call("aclrtMemcpy", []uint64{dev, 8, page, 16, 1}, fails(107000))
+	tw.call("aclrtSynchronizeStream", []uint64{0x999}, fails(107017)) // a handle that nobody made
+	tw.call("aclrtMalloc", []uint64{page, 1 << 40, 0}, fails(207001))
+	path := tw.close()
+	r := run(t, path, &Options{Backend: l, Verify: true})
+	identical(t, r, 0)
+	if !strings.Contains(r.Note, "no results to compare") {
+		t.Errorf("note %q", r.Note)
+	}
+
+	// A call that now succeeds, or fails in another way, differs.
+	tw = newTrace(t)
+	tw.begin()
+	bad := tw.call("aclrtSynchronizeStream", []uint64{stream}, fails(507015))
+	r = run(t, tw.close(), &Options{Backend: l, Verify: true})
+	if r.Identical || len(r.Differences) != 1 || r.Differences[0].Call != bad || r.Differences[0].Got != "ACL_SUCCESS" {
+		t.Errorf("differences %+v", r.Differences)
+	}
+}
+
+// An allocation that can't be had ends the replay: what follows would use it.
+func TestStops(t *testing.T) {
+	l := library(t)
+	tw := newTrace(t)
+	tw.begin()
+	a := pattern(64, 5)
+	m := tw.malloc(dev, 64)
+	tw.toDevice(dev, a)
+	c := tw.toHost(dev, a)
+	r := run(t, tw.close(), &Options{Backend: l, Verify: true, Env: []string{"FAKE_FAIL=aclrtMalloc"}})
+	if r.Identical || r.Crash != nil || len(r.Differences) != 1 || r.Differences[0].Call != m || r.Replayed != 4 {
+		t.Errorf("%+v", r)
+	}
+	if len(r.Unverified) != 1 || r.Unverified[0].Call != c {
+		t.Errorf("unverified %+v", r.Unverified)
+	}
+}
+
+func TestCrashAndHang(t *testing.T) {
+	l := library(t)
+	tw := newTrace(t)
+	tw.begin()
+	tw.malloc(dev, 64)
+	bad := tw.toDevice(dev, pattern(64, 5))
+	tw.sync()
+	path := tw.close()
+	r := run(t, path, &Options{Backend: l, Verify: true, Env: []string{"FAKE_CRASH=aclrtMemcpy"}})
+	if r.Identical || r.Crash == nil || *r.Crash != (Crash{bad, "aclrtMemcpy", "segmentation fault"}) {
+		t.Errorf("crash %+v", r.Crash)
+	}
+	r = run(t, path, &Options{Backend: l, Verify: true, Timeout: 200 * time.Millisecond, Env: []string{"FAKE_HANG=aclrtSynchronizeStream"}})
+	if r.Identical || r.Crash == nil || *r.Crash != (Crash{bad + 1, "aclrtSynchronizeStream", "timeout"}) {
+		t.Errorf("crash %+v", r.Crash)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
+	defer cancel()
+	if _, err := Run(ctx, path, acl.Model, &Options{Backend: l, Env: []string{"FAKE_HANG=aclrtSynchronizeStream"}}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestMissingFunction(t *testing.T) {
+	l := library(t, "-DWITHOUT_MEMCPY")
+	tw := newTrace(t)
+	tw.begin()
+	tw.malloc(dev, 64)
+	tw.toDevice(dev, pattern(64, 5))
+	tw.toDevice(dev, pattern(64, 6))
+	r := run(t, tw.close(), &Options{Backend: l, Verify: true, Env: []string{"FAKE_CRASH=aclInit"}})
+	if r.Identical || r.Crash != nil || len(r.Unsupported) != 1 || r.Unsupported[0].Func != "aclrtMemcpy" || r.Unsupported[0].Calls != 2 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// A run of polls becomes one that ends with the recorded answer, however often it must be asked.
+func TestPolls(t *testing.T) {
+	l := library(t)
+	tw := newTrace(t)
+	tw.begin()
+	tw.mallocHost(host, 64)
+	tw.malloc(dev, 64)
+	a := pattern(64, 7)
+	tw.toDevice(dev, a)
+	c := tw.toHostAsync(host, dev, 64)
+	tw.call("aclrtStreamQuery", []uint64{stream, page}, out(1, uint64(acl.ACL_STREAM_STATUS_NOT_READY)))
+	tw.call("aclrtStreamQuery", []uint64{stream, page}, out(1, uint64(acl.ACL_STREAM_STATUS_COMPLETE)))
+	tw.later(c, 0, a)
+	r := run(t, tw.close(), &Options{Backend: l, Verify: true})
+	identical(t, r, 1)
+	if r.Calls != 9 || r.Replayed != 8 || r.Volatile != 2 {
+		t.Errorf("calls %d, replayed %d, volatile %d", r.Calls, r.Replayed, r.Volatile)
+	}
+}
+
+// Data that the trace lacks is made up, listed, and costs the verdict.
+func TestSubstituted(t *testing.T) {
+	l := library(t)
+	tw := newTrace(t)
+	tw.begin()
+	tw.malloc(dev, 64)
+	missing := func(c *format.Call) {
+		c.Data = append(c.Data, format.Data{Param: 2, Len: 64, Status: format.Missing, Reason: format.LevelExcluded})
+	}
+	c := tw.call("aclrtMemcpy", []uint64{dev, 64, page, 64, 1}, missing)
+	tw.toHost(dev, make([]byte, 64))
+	never := tw.call("aclrtMemcpy", []uint64{page, 64, dev, 64, 2})
+	r := run(t, tw.close(), &Options{Backend: l, Verify: true})
+	if r.Identical || r.Verified.Results != 1 || len(r.Substituted) != 1 || r.Substituted[0].Call != c || r.Substituted[0].Reason != "excluded by the payload level" {
+		t.Errorf("%+v", r)
+	}
+	if len(r.Unverified) != 1 || r.Unverified[0].Call != never {
+		t.Errorf("unverified %+v", r.Unverified)
+	}
+}
+
+func TestDamagedPayload(t *testing.T) {
+	l := library(t)
+	tw := newTrace(t)
+	tw.begin()
+	a := pattern(10000, 7)
+	tw.malloc(dev, 10000)
+	tw.toDevice(dev, a)
+	tw.toHost(dev, a)
+	path := tw.close()
+	identical(t, run(t, path, &Options{Backend: l, Verify: true}), 1)
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := bytes.Index(b, a)
+	if at < 0 {
+		t.Fatal("the payload is not in the file as it is")
+	}
+	b[at+5000] ^= 1
+	if err := os.WriteFile(path, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err = Run(context.Background(), path, acl.Model, &Options{Backend: l, Verify: true})
+	var corrupt *format.ErrCorrupt
+	if !errors.As(err, &corrupt) || !strings.Contains(err.Error(), "call 4") || !strings.Contains(err.Error(), "blob 1") || corrupt.Offset == 0 {
+		t.Errorf("error %v", err)
+	}
+}
+
+// What can't be replayed is named before anything runs.
+func TestUnsupported(t *testing.T) {
+	l := library(t)
+	tw := newTrace(t)
+	tw.call("aclrtSynchronizeStream", []uint64{stream})
+	tw.call("aclrtMemcpy", []uint64{dev, 8, dev + 64, 8, 3})
+	r := run(t, tw.close(), &Options{Backend: l, Verify: true, Env: []string{"FAKE_CRASH=aclrtSynchronizeStream"}})
+	if r.Identical || r.Crash != nil || len(r.Unsupported) != 2 || !strings.Contains(r.Unsupported[0].Reason, "older than the trace") || !strings.Contains(r.Unsupported[1].Reason, "lies in no allocation") {
+		t.Errorf("unsupported %+v", r.Unsupported)
+	}
+
+	tw = newTrace(t)
+	tw.begin()
+	two := tw.thread(tw.process(2), 2)
+	tw.call("aclInit", []uint64{0}, onThread(two))
+	if _, err := Run(context.Background(), tw.close(), acl.Model, &Options{Backend: l}); err == nil || !strings.Contains(err.Error(), "several processes (1, 2)") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestUnfinished(t *testing.T) {
+	l := library(t)
+	tw := newTrace(t)
+	tw.begin()
+	c := tw.call("aclrtSynchronizeStream", []uint64{stream}, func(c *format.Call) { c.Flags = format.Unfinished })
+	if err := tw.w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if err := tw.w.Abort(); err != nil {
+		t.Fatal(err)
+	}
+	r := run(t, tw.path, &Options{Backend: l, Verify: true})
+	if r.Identical || r.Replayed != 3 || len(r.Unverified) != 1 || r.Unverified[0].Call != c || !strings.Contains(r.Note, "incomplete") {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestEmpty(t *testing.T) {
+	r := run(t, newTrace(t).close(), &Options{Verify: true})
+	if r.Identical || !strings.Contains(r.Note, "no calls") {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestPlanOnly(t *testing.T) {
+	l := library(t)
+	tw := newTrace(t)
+	tw.begin()
+	tw.malloc(dev, 64)
+	tw.toDevice(dev+8, pattern(8, 5))
+	var b strings.Builder
+	r := run(t, tw.close(), &Options{Backend: l, PlanOnly: &b, Env: []string{"FAKE_CRASH=aclInit"}})
+	if r.Crash != nil || !strings.Contains(b.String(), "aclrtMemcpy(dst=device 2+0x8, destMax=0x8, src=data, count=0x8, kind=0x1) = ACL_SUCCESS") {
+		t.Errorf("plan:\n%s", &b)
+	}
+}
+
+// The player refuses a plan that is not what was written.
+func TestChecksum(t *testing.T) {
+	l := library(t)
+	tw := newTrace(t)
+	tw.begin()
+	keep := t.TempDir()
+	path := tw.close()
+	run(t, path, &Options{Backend: l, Keep: keep})
+	b, err := os.ReadFile(keep + "/plan")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[len(b)-1] ^= 1
+	if err := os.WriteFile(keep+"/plan", b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := &Plan{path: keep + "/plan", layout: *(&view[planHeader](b, 0, 1)[0])}
+	s := &session{p: p, o: &Options{Backend: l, Timeout: time.Minute}, dir: keep, meta: &format.Meta{}}
+	if _, err := s.play(context.Background()); err == nil || !strings.Contains(err.Error(), "checksum") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// Calls of two threads, in turns: each needs what the other has just done, or finds nothing.
+func TestOrder(t *testing.T) {
+	l := library(t)
+	for range 20 {
+		tw := newTrace(t)
+		two := onThread(tw.thread(0, 2))
+		tw.call("aclInit", []uint64{0})
+		tw.call("aclrtSetDevice", []uint64{0}, two)
+		tw.call("aclrtCreateStream", []uint64{page}, out(0, stream))
+		tw.load()
+		a := pattern(64, 7)
+		tw.call("aclrtMalloc", []uint64{page, 64, 0}, two, out(0, dev))
+		tw.malloc(dev+512, 64)
+		tw.call("aclrtMalloc", []uint64{page, 64, 0}, two, out(0, dev+1024))
+		tw.toDevice(dev, a)
+		tw.sync()
+		// These overlap, on one stream: the one that ended first goes first.
+		launch := func(dst, src uint64, changes ...change) uint64 {
+			return tw.call("aclrtLaunchKernelWithHostArgs", []uint64{fun, 1, stream, 0, page, 32, 0, 0}, append(changes, in(4, words(dst, src, 64, 0)))...)
+		}
+		now := tw.now
+		second := launch(dev+1024, dev+512, lasting(now, now+100))
+		first := launch(dev+512, dev, two, lasting(now+10, now+50))
+		tw.call("aclrtSynchronizeStream", []uint64{stream}, two)
+		tw.toHost(dev+1024, plusOne(plusOne(a)))
+		tw.mallocHost(host, 64)
+		c := tw.toHostAsync(host, dev+1024, 64)
+		tw.call("aclrtSynchronizeStream", []uint64{stream}, two)
+		tw.later(c, 0, plusOne(plusOne(a)))
+		// The buffer that the other thread has looked at is used again.
+		tw.call("aclrtMemcpyAsync", []uint64{dev, 64, host, 64, 1, stream}, in(2, a))
+		r := run(t, tw.close(), &Options{Backend: l, Verify: true, Env: []string{"FAKE_BASE=" + other}})
+		identical(t, r, 2)
+		if len(r.Ambiguous) != 1 || r.Ambiguous[0].Calls != [2]uint64{first, second} {
+			t.Fatalf("ambiguous %+v, want %d before %d", r.Ambiguous, first, second)
+		}
+	}
+}
+
+// The time between calls is kept when that is asked for, and not otherwise.
+func TestPace(t *testing.T) {
+	l := library(t)
+	tw := newTrace(t)
+	tw.begin()
+	tw.now += 50e6
+	tw.sync()
+	path := tw.close()
+	if r := run(t, path, &Options{Backend: l}); r.ReplayedNS > 40e6 {
+		t.Errorf("as soon as possible took %d ns", r.ReplayedNS)
+	}
+	if r := run(t, path, &Options{Backend: l, Pace: PaceRecorded}); r.ReplayedNS < 49e6 || r.RecordedNS < 50e6 {
+		t.Errorf("recorded %d ns, replayed %d", r.RecordedNS, r.ReplayedNS)
+	}
+}

@@ -1,0 +1,309 @@
+package replay
+
+import (
+	"cmp"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/acltrace/acltrace/api"
+)
+
+// Report says what a replay has shown. As JSON it is what `acltrace replay --json` prints; keys are only ever added.
+type Report struct {
+	// Identical says that nothing differed and that nothing was left open: every call could be made, every recorded
+	// result was compared, and no data had to be made up.
+	Identical bool `json:"identical"`
+	Verified  struct {
+		Results uint64 `json:"results"` // that came back from the device and are the same byte for byte
+		Bytes   uint64 `json:"bytes"`
+	} `json:"verified"`
+	Unverified  []Unverified  `json:"unverified"`
+	Differences []Difference  `json:"differences"`
+	Unsupported []Unsupported `json:"unsupported"`
+	RecordedNS  int64         `json:"recorded_ns"` // from the first call to the end of the last
+	ReplayedNS  int64         `json:"replayed_ns"`
+
+	Note string `json:"note,omitempty"` // what Identical does not say by itself
+
+	Calls          uint64        `json:"calls"`               // in the trace
+	Replayed       uint64        `json:"replayed"`            // made; a run of polls counts once
+	Placement      string        `json:"placement,omitempty"` // "same" or "moved"
+	Relocated      []Relocated   `json:"relocated"`
+	RelocatedTotal int           `json:"relocated_total"`
+	Volatile       uint64        `json:"volatile"` // outputs that another run may answer otherwise, not compared
+	Substituted    []Substituted `json:"substituted"`
+	Ambiguous      []Ambiguous   `json:"ambiguous"`
+	AmbiguousTotal int           `json:"ambiguous_total"`
+	DifferingTotal int           `json:"differences_total"`
+	Crash          *Crash        `json:"crash,omitempty"`
+	Log            string        `json:"log,omitempty"` // the end of what the library had to say, where the replay went wrong
+}
+
+// Unverified is a result that could not be compared.
+type Unverified struct {
+	Call   uint64 `json:"call"`
+	Reason string `json:"reason"`
+}
+
+// Difference is a value that came out otherwise. Want and Got are bytes in hexadecimal from Offset on, or returned values.
+type Difference struct {
+	Call   uint64 `json:"call"`
+	Func   string `json:"func"`
+	Param  string `json:"param,omitempty"` // "" for the returned value
+	Offset uint64 `json:"offset"`
+	Want   string `json:"want"`
+	Got    string `json:"got"`
+	Bytes  uint64 `json:"bytes,omitempty"` // that differ
+}
+
+// Unsupported are calls that could not be made.
+type Unsupported struct {
+	Func   string `json:"func"`
+	Calls  int    `json:"calls"`
+	Reason string `json:"reason"`
+	Call   uint64 `json:"call,omitempty"` // the first of them, where it is in the trace
+}
+
+// Substituted is a payload that the trace lacks; zeros of the same length took its place.
+type Substituted struct {
+	Call   uint64 `json:"call"`
+	Func   string `json:"func"`
+	Param  string `json:"param"`
+	Bytes  uint64 `json:"bytes"`
+	Reason string `json:"reason"`
+}
+
+// Relocated is a word that was taken for a device address, and the evidence: where it was, what it was, and the
+// allocation that it lay in, by the call that made it.
+type Relocated struct {
+	Call       uint64 `json:"call"`
+	Func       string `json:"func"`
+	Param      string `json:"param"`
+	Item       uint32 `json:"item,omitempty"`
+	Offset     uint64 `json:"offset"`
+	Value      string `json:"value"`
+	Allocation uint64 `json:"allocation"`
+	At         uint64 `json:"at"` // offset in the allocation
+}
+
+// Ambiguous is a pair of calls whose order is not recorded, in the order in which they were made.
+type Ambiguous struct {
+	Calls  [2]uint64 `json:"calls"`
+	Reason string    `json:"reason"`
+}
+
+// Crash is the end of a player that did not come to the end of its plan.
+type Crash struct {
+	Call   uint64 `json:"call"`
+	Func   string `json:"func"`
+	Signal string `json:"signal"` // or its exit status, or "timeout"
+}
+
+func hexWord(v uint64) string { return fmt.Sprintf("%#x", v) }
+
+// outcome is what a run of the player has left.
+type outcome struct {
+	header  *resultHeader
+	threads []resultThread
+	slots   []uint64
+	insts   []resultInstruction
+	missing []string // functions that the library lacks
+	crash   *Crash
+	log     string
+}
+
+// read judges the results of a run. err is how the player ended.
+func (p *Plan) read(b []byte, state *os.ProcessState, hung bool, err error, log string) (*outcome, error) {
+	h := &p.layout
+	if uint64(len(b)) != h.ResBytes {
+		return nil, fmt.Errorf("the player has left %d bytes of results, not %d", len(b), h.ResBytes)
+	}
+	o := &outcome{
+		header: &view[resultHeader](b, 0, 1)[0], threads: view[resultThread](b, h.ResThreads, h.Threads.Count),
+		slots: view[uint64](b, h.ResSlots, h.Slots), insts: view[resultInstruction](b, h.ResInstructions, h.Instructions.Count), log: log,
+	}
+	text := strings.TrimRight(string(o.header.Error[:]), "\x00")
+	switch {
+	case o.header.Status == runRefused:
+		first, names, _ := strings.Cut(text, "\n")
+		if names == "" {
+			return nil, errors.New(first)
+		}
+		o.missing = strings.Split(names, "\n")
+	case err != nil || o.header.Status != runDone:
+		o.crash = p.crash(o, state, hung)
+		if o.header.Status == 0 && !hung {
+			return nil, fmt.Errorf("the library took the player down while it was loaded (%s)\n%s", o.crash.Signal, log)
+		}
+	}
+	return o, nil
+}
+
+// crash names the call that a player died in: the one that a thread was in, the latest to begin where there are several.
+func (p *Plan) crash(o *outcome, state *os.ProcessState, hung bool) *Crash {
+	c := &Crash{Signal: state.String()}
+	if ws, ok := state.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		c.Signal = ws.Signal().String()
+	}
+	if hung {
+		c.Signal = "timeout"
+	}
+	var best uint64
+	first := uint64(0)
+	for t := range p.threads {
+		insts := p.threads[t].insts
+		if n := o.threads[t].Progress; n < uint64(len(insts)) {
+			in, r := &insts[n], &o.insts[first+n]
+			score := r.Start
+			if o.threads[t].Inside == 0 {
+				score = 0
+			}
+			if c.Func == "" || score >= best {
+				best, c.Call, c.Func = score, in.Call, p.callName(insts[n:])
+			}
+		}
+		first += uint64(len(insts))
+	}
+	return c
+}
+
+// callName is the function of the call that the first of some instructions belongs to.
+func (p *Plan) callName(insts []instruction) string {
+	for i := range insts {
+		if in := &insts[i]; in.Op != opWait {
+			return p.fns[in.Fn].Name
+		}
+	}
+	return ""
+}
+
+// moved is the error about an allocation that did not come to lie where it was.
+func (o *outcome) moved(p *Plan) error {
+	for _, d := range p.found.deviceBlocks {
+		if got := o.slots[d.slot]; got != d.object.Handle {
+			return fmt.Errorf("the allocation of call %d lies at %#x, not at %#x where it was; place auto or move allows that", d.object.Created, got, d.object.Handle)
+		}
+	}
+	return nil
+}
+
+// report puts together what planning and, where there was one, the run have shown.
+func (p *Plan) report(o *outcome, opts *Options) *Report {
+	f := &p.found
+	r := &Report{
+		Unverified: append([]Unverified{}, f.unverified...), Differences: []Difference{},
+		Unsupported: append(append([]Unsupported{}, f.unsupported...), f.absent...),
+		RecordedNS:  f.to - f.from, Calls: f.calls, Relocated: append([]Relocated{}, f.relocated...), RelocatedTotal: f.relocations,
+		Volatile: f.volatile, Substituted: append([]Substituted{}, f.substituted...),
+		Ambiguous: append([]Ambiguous{}, f.ambiguous...), AmbiguousTotal: f.ambiguities,
+	}
+	if o == nil {
+		r.Note = "nothing was run"
+		if f.calls == 0 {
+			r.Note = "the trace has no calls to replay"
+		}
+		return r
+	}
+	p.results(r, o)
+	slices.SortStableFunc(r.Differences, func(a, b Difference) int { return cmp.Compare(a.Call, b.Call) })
+	r.Placement = "same"
+	if o.moved(p) != nil {
+		r.Placement = "moved"
+	}
+	r.Crash = o.crash
+	r.Identical = o.crash == nil && o.header.Stopped == 0 && len(r.Differences) == 0 && len(r.Unsupported) == 0 && len(r.Substituted) == 0 && len(r.Unverified) == 0 && opts.Verify
+	switch {
+	case p.found.incomplete:
+		r.Note = "the trace is incomplete: what is whole in it was replayed"
+	case !opts.Verify:
+		r.Note = "results were not compared: that was not asked for"
+	case r.Identical && r.Verified.Results == 0:
+		r.Note = "the trace has no results to compare; returned values and outputs are the same"
+	case o.header.Stopped != 0:
+		r.Note = "the replay ended at the first call that did not make what later calls need"
+	}
+	if !r.Identical {
+		r.Log = o.log
+	}
+	return r
+}
+
+// results goes through what every instruction has left.
+func (p *Plan) results(r *Report, o *outcome) {
+	start, end := uint64(math.MaxUint64), uint64(0)
+	n := -1
+	for t := range p.threads {
+		for k := range p.threads[t].insts {
+			in := &p.threads[t].insts[k]
+			n++
+			res := &o.insts[n]
+			if in.Op == opCheck && res.Flags&resultDone == 0 && in.Want == isResult {
+				r.Unverified = append(r.Unverified, Unverified{in.Call, "the replay did not get there"})
+			}
+			if res.Flags&resultDone == 0 {
+				continue
+			}
+			switch in.Op {
+			case opCall, opUntil:
+				r.Replayed++
+				start, end = min(start, res.Start), max(end, res.End)
+				if res.Flags&resultDiffers != 0 {
+					p.differingReturn(r, in, res)
+				}
+			case opCheck:
+				if res.Flags&resultDiffers != 0 {
+					p.differingBytes(r, in, res)
+				} else if in.Want == isResult {
+					r.Verified.Results++
+					r.Verified.Bytes += in.Len
+				}
+			}
+		}
+	}
+	if h := o.header; end > start && h.Counter[1] > h.Counter[0] {
+		r.ReplayedNS = int64(float64(end-start) * float64(h.NS[1]-h.NS[0]) / float64(h.Counter[1]-h.Counter[0]))
+	}
+}
+
+func (r *Report) differ(d Difference) {
+	r.DifferingTotal++
+	if len(r.Differences) < maxListed {
+		r.Differences = append(r.Differences, d)
+	}
+}
+
+func (p *Plan) differingReturn(r *Report, in *instruction, res *resultInstruction) {
+	f := p.fns[in.Fn]
+	d := Difference{Call: in.Call, Func: f.Name, Want: returned(f, p.model, in.Want), Got: returned(f, p.model, res.Ret)}
+	if res.Flags&resultTimeout != 0 {
+		d.Want, d.Got = "complete", fmt.Sprintf("not complete after %d ms", p.untilNS/1e6)
+	}
+	r.differ(d)
+}
+
+func (p *Plan) differingBytes(r *Report, in *instruction, res *resultInstruction) {
+	f := p.fns[in.Fn]
+	d := Difference{
+		Call: in.Call, Func: f.Name, Offset: res.First, Bytes: res.Count,
+		Want: hex.EncodeToString(res.Want[:min(res.Shown, 16)]), Got: hex.EncodeToString(res.Got[:min(res.Shown, 16)]),
+	}
+	if in.Mask < uint64(len(f.Params)) {
+		q := &f.Params[in.Mask]
+		d.Param = q.Name
+		// A number of the call's own is easier to read as one.
+		if in.Want == isOutput && in.Len <= 8 && q.Role == api.Out {
+			var got, want [8]byte
+			copy(got[:], res.Got[:min(res.Shown, 8)])
+			copy(want[:], res.Want[:min(res.Shown, 8)])
+			d.Got, d.Want = hexWord(binary.LittleEndian.Uint64(got[:])), hexWord(binary.LittleEndian.Uint64(want[:]))
+		}
+	}
+	r.differ(d)
+}
