@@ -45,6 +45,10 @@ const (
 	Hashed
 )
 
+// TaskParam is the parameter number of an output that no parameter has: the runtime's ids of the task that a call has
+// made, stream id << 32 | task id.
+const TaskParam = 254
+
 // Piece is memory that belongs to a call: an output, a string, an argument block, a payload.
 type Piece struct {
 	Param   uint8 // number of the parameter

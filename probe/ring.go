@@ -55,7 +55,8 @@ type control struct {
 	refused              atomic.Uint32
 	maxSlots             uint32
 	idle                 atomic.Uint32
-	_                    [8]uint32
+	taskIDs              uint32
+	_                    [7]uint32
 	slots                [maxSlots]slot
 }
 
@@ -96,6 +97,8 @@ type SessionOptions struct {
 	MemoryLimit uint64
 	// PayloadLimit is the size in bytes up to which a payload is captured; 0 captures none.
 	PayloadLimit uint64
+	// NoTaskIDs leaves out the runtime's own ids of streams and tasks, which take a query of the runtime for each task.
+	NoTaskIDs bool
 	// Device is where the addresses of device memory lie; the zero Window means the model's.
 	Device api.Window
 	// Dir is the folder to make the session in; "" means /dev/shm.
@@ -155,6 +158,9 @@ func NewSession(m *api.Model, opts *SessionOptions) (*Session, error) {
 	c.version, c.maxSlots = ringVersion, maxSlots
 	c.policy.Store(uint32(o.Policy))
 	c.ringBytes, c.memoryLimit, c.payloadLimit = uint64(size), o.MemoryLimit, o.PayloadLimit
+	if !o.NoTaskIDs {
+		c.taskIDs = 1
+	}
 	c.deviceFrom, c.deviceTo = o.Device.From, o.Device.To
 	s.clock.start()
 	c.clock = s.clock.kind()

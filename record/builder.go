@@ -156,7 +156,7 @@ func (b *builder) Call(c *probe.Call) error {
 	group := group(f, c.Words)
 	for i := range c.Pieces {
 		p := &c.Pieces[i]
-		if int(p.Param) < len(f.Params) && p.Dir == probe.Out && f.Params[p.Param].Out() && len(p.Bytes) <= 8 {
+		if p.Param == probe.TaskParam || int(p.Param) < len(f.Params) && p.Dir == probe.Out && f.Params[p.Param].Out() && len(p.Bytes) <= 8 {
 			out.Outs = append(out.Outs, format.Out{Param: p.Param, Value: word(p.Bytes)})
 			continue
 		}

@@ -54,6 +54,7 @@ type Options struct {
 	MaxSize     int64      // bytes of the file; default a tenth of the free space, at most 10 GiB
 	RingBytes   int        // of each thread's ring; default 8 MiB
 	MemoryLimit uint64     // bytes of all rings together; default a quarter of what the tmpfs has free, at most 4 GiB
+	NoTaskIDs   bool       // leave out the runtime's own ids of streams and tasks
 	Version     string     // of acltrace, for the trace
 	Stdin       *os.File   // nil: the caller's own, as the next two
 	Stdout      *os.File
@@ -309,7 +310,7 @@ func (r *recorder) runShim(ctx context.Context) (*Result, error) {
 }
 
 func (r *recorder) sessionOptions() *probe.SessionOptions {
-	so := &probe.SessionOptions{RingBytes: r.o.RingBytes, MemoryLimit: r.o.MemoryLimit}
+	so := &probe.SessionOptions{RingBytes: r.o.RingBytes, MemoryLimit: r.o.MemoryLimit, NoTaskIDs: r.o.NoTaskIDs}
 	if r.o.Block {
 		so.Policy = probe.Block
 	}

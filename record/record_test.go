@@ -18,6 +18,7 @@ import (
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testenv"
+	"github.com/acltrace/acltrace/probe"
 	"github.com/acltrace/acltrace/record"
 )
 
@@ -126,6 +127,37 @@ func TestLaunches(t *testing.T) {
 	}
 	if !strings.Contains(out, "(2000 launches)") || n != 2000 {
 		t.Errorf("%d launches recorded; the program says: %s", n, out)
+	}
+}
+
+// Each launch has the ids that the runtime gave its task: one stream, ascending by one.
+func TestTaskIDs(t *testing.T) {
+	r, _, _ := run(t, record.Options{}, testenv.Example(t, "tiny_decoder"), "--tokens", "3", "--quiet")
+	var last uint64
+	n := 0
+	for _, c := range calls(t, r) {
+		if r.Schema().FuncName(c.Func) != "aclrtLaunchKernelWithHostArgs" {
+			continue
+		}
+		if len(c.Outs) != 1 || c.Outs[0].Param != probe.TaskParam {
+			t.Fatalf("call %d: outputs %v", c.Index, c.Outs)
+		}
+		if id := c.Outs[0].Value; n > 0 && (id>>32 != last>>32 || id <= last) {
+			t.Fatalf("call %d: stream %d task %d after stream %d task %d", c.Index, id>>32, uint32(id), last>>32, uint32(last))
+		}
+		last = c.Outs[0].Value
+		n++
+	}
+	if n != 1200 {
+		t.Errorf("%d launches", n)
+	}
+	r, _, _ = run(t, record.Options{NoTaskIDs: true}, testenv.Example(t, "hello"))
+	for _, c := range calls(t, r) {
+		for _, o := range c.Outs {
+			if o.Param == probe.TaskParam {
+				t.Errorf("call %d has ids that were not asked for", c.Index)
+			}
+		}
 	}
 }
 

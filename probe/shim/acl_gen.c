@@ -549,6 +549,8 @@ SHIM_EXPORT aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream)
 	aclError ret = real(event, stream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
+	if (ok)
+		shim_task(&c, stream);
 	if (ok) {
 		shim_event_recorded(event, stream);
 	}
@@ -575,6 +577,9 @@ SHIM_EXPORT aclError aclrtResetEvent(aclrtEvent event, aclrtStream stream)
 	shim_commit(&c);
 	aclError ret = real(event, stream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_task(&c, stream);
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -1196,6 +1201,8 @@ SHIM_EXPORT aclError aclrtMemcpyAsync(void *dst, size_t destMax, const void *src
 	aclError ret = real(dst, destMax, src, count, kind, stream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
+	if (ok)
+		shim_task(&c, stream);
 	shim_exit(&c);
 	if (ok) {
 		shim_writes(&c, 0, 0, dst, (uint64_t)count, true, stream);
@@ -1228,6 +1235,8 @@ SHIM_EXPORT aclError aclrtMemcpyAsyncWithCondition(void *dst, size_t destMax, co
 	aclError ret = real(dst, destMax, src, count, kind, stream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
+	if (ok)
+		shim_task(&c, stream);
 	shim_exit(&c);
 	if (ok) {
 		shim_writes(&c, 0, 0, dst, (uint64_t)count, true, stream);
@@ -1295,6 +1304,8 @@ SHIM_EXPORT aclError aclrtMemcpy2dAsync(void *dst, size_t dpitch, const void *sr
 	aclError ret = real(dst, dpitch, src, spitch, width, height, kind, stream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
+	if (ok)
+		shim_task(&c, stream);
 	shim_exit(&c);
 	if (ok) {
 		shim_writes_rows(&c, 0, dst, dpitch, width, height, true, stream);
@@ -1325,6 +1336,9 @@ SHIM_EXPORT aclError aclrtMemsetAsync(void *devPtr, size_t maxCount, int32_t val
 	shim_commit(&c);
 	aclError ret = real(devPtr, maxCount, value, count, stream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_task(&c, stream);
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -1396,6 +1410,7 @@ SHIM_EXPORT aclError aclrtDestroyStream(aclrtStream stream)
 		shim_leave();
 		return ret;
 	}
+	shim_stream_ended();
 	shim_commit(&c);
 	aclError ret = real(stream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -1422,6 +1437,7 @@ SHIM_EXPORT aclError aclrtDestroyStreamForce(aclrtStream stream)
 		shim_leave();
 		return ret;
 	}
+	shim_stream_ended();
 	shim_commit(&c);
 	aclError ret = real(stream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -1583,6 +1599,9 @@ SHIM_EXPORT aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event)
 	shim_commit(&c);
 	aclError ret = real(stream, event);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_task(&c, stream);
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -1607,6 +1626,9 @@ SHIM_EXPORT aclError aclrtStreamWaitEventWithTimeout(aclrtStream stream, aclrtEv
 	shim_commit(&c);
 	aclError ret = real(stream, event, timeout);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_task(&c, stream);
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -1788,6 +1810,9 @@ SHIM_EXPORT aclError aclrtLaunchKernel(aclrtFuncHandle funcHandle, uint32_t numB
 	shim_commit(&c);
 	aclError ret = real(funcHandle, numBlocks, argsData, argsSize, stream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_task(&c, stream);
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -2106,6 +2131,9 @@ SHIM_EXPORT aclError aclrtLaunchKernelWithConfig(aclrtFuncHandle funcHandle, uin
 	shim_commit(&c);
 	aclError ret = real(funcHandle, numBlocks, stream, cfg, argsHandle, reserve);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_task(&c, stream);
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -2374,6 +2402,8 @@ SHIM_EXPORT aclError aclrtMemcpyBatchAsync(void **dsts, size_t *destMaxs, void *
 	shim_in(&c, 6, attrsIndexes, 8ULL * (uint64_t)numAttrs, ok);
 	if (ok)
 		shim_out(&c, 8, failIndex, 8);
+	if (ok)
+		shim_task(&c, stream);
 	shim_exit(&c);
 	if (ok) {
 		for (uint64_t i = 0; i < numBatches; i++)
@@ -2421,6 +2451,8 @@ SHIM_EXPORT aclError aclrtMemcpyBatchAsyncV2(void **dsts, size_t *destMaxs, void
 	shim_in(&c, 3, sizes, 8ULL * (uint64_t)numBatches, ok);
 	shim_in(&c, 5, attrs, 32ULL * (uint64_t)numAttrs, ok);
 	shim_in(&c, 6, attrsIndexes, 8ULL * (uint64_t)numAttrs, ok);
+	if (ok)
+		shim_task(&c, stream);
 	shim_exit(&c);
 	if (ok) {
 		for (uint64_t i = 0; i < numBatches; i++)
@@ -2490,6 +2522,9 @@ SHIM_EXPORT aclError aclrtLaunchKernelV2(aclrtFuncHandle funcHandle, uint32_t nu
 	shim_commit(&c);
 	aclError ret = real(funcHandle, numBlocks, argsData, argsSize, cfg, stream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_task(&c, stream);
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -2522,6 +2557,9 @@ SHIM_EXPORT aclError aclrtLaunchKernelWithHostArgs(aclrtFuncHandle funcHandle, u
 	shim_commit(&c);
 	aclError ret = real(funcHandle, numBlocks, stream, cfg, hostArgs, argsSize, placeHolderArray, placeHolderNum);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_task(&c, stream);
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -2550,6 +2588,9 @@ SHIM_EXPORT aclError aclrtLaunchKernelWithArgsArray(void *func, uint32_t numBloc
 	shim_commit(&c);
 	aclError ret = real(func, numBlocks, stream, cfg, args);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_task(&c, stream);
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -2582,6 +2623,9 @@ SHIM_EXPORT aclError aclrtLaunchSIMTKernelWithArgsArray(void *func, dim3 gridDim
 	shim_commit(&c);
 	aclError ret = real(func, gridDim, blockDim, dynUbufSize, stream, cfg, args);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_task(&c, stream);
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -2618,6 +2662,9 @@ SHIM_EXPORT aclError aclrtLaunchSIMTKernelWithHostArgs(void *func, dim3 gridDim,
 	shim_commit(&c);
 	aclError ret = real(func, gridDim, blockDim, dynUbufSize, stream, cfg, hostArgs, argsSize, placeHolderArray, placeHolderNum);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_task(&c, stream);
 	shim_exit(&c);
 	shim_leave();
 	return ret;

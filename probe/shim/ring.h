@@ -70,7 +70,8 @@ struct control {
 	uint32_t refused; /* atomic; threads that got no ring */
 	uint32_t max_slots;
 	uint32_t idle; /* atomic; slots that are IDLE */
-	uint32_t reserved[8];
+	uint32_t task_ids; /* 1: ask the runtime for the ids of each task */
+	uint32_t reserved[7];
 	struct slot slots[RING_MAX_SLOTS];
 };
 

@@ -867,3 +867,44 @@ void shim_args_array(struct shim_call *c, uint8_t param, const void *func, void 
 			far_piece(c, param, (uint32_t)(1 + i), (uint64_t)args[i], size);
 	}
 }
+
+/*
+ * Logs and dumps of the runtime name a task by its stream's number and its own. Both are asked for by queries that read
+ * what the thread has just done and leave everything as it is. The number of a stream is asked for once, until any
+ * stream ends: its handle may then stand for another.
+ */
+#define STREAMS 8
+static uint32_t streams_ended;
+static __thread struct {
+	struct { void *stream; uint32_t id, ended; } known[STREAMS];
+	uint64_t last; /* task that was asked for last */
+} tasks __attribute__((tls_model("initial-exec")));
+
+void shim_stream_ended(void) { __atomic_fetch_add(&streams_ended, 1, __ATOMIC_ACQ_REL); }
+
+void shim_task(struct shim_call *c, void *stream)
+{
+	static void *task_slot, *stream_slot;
+	if (!shim_control->task_ids)
+		return;
+	int (*task_id)(uint32_t *) = shim_real(&task_slot, "aclrtGetThreadLastTaskId");
+	int (*stream_id)(void *, int32_t *) = shim_real(&stream_slot, "aclrtStreamGetId");
+	uint32_t task, ended = __atomic_load_n(&streams_ended, __ATOMIC_ACQUIRE);
+	int32_t id;
+	if (task_id == NULL || stream_id == NULL || task_id(&task) != 0)
+		return;
+	uint32_t k = (uint32_t)((uint64_t)stream >> 4) % STREAMS;
+	if (stream == NULL || tasks.known[k].stream != stream || tasks.known[k].ended != ended) {
+		if (stream_id(stream, &id) != 0)
+			return;
+		tasks.known[k].stream = stream;
+		tasks.known[k].ended = ended;
+		tasks.known[k].id = (uint32_t)id;
+	}
+	uint64_t both = (uint64_t)tasks.known[k].id << 32 | task;
+	if (both == tasks.last)
+		return; /* the call has made none: a copy of nothing, or one that the runtime did itself */
+	tasks.last = both;
+	if (grow(c, sizeof(struct piece) + 8))
+		shim_out(c, TASK_PARAM, &both, 8);
+}

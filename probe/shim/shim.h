@@ -22,6 +22,7 @@
 
 #define SHIM_EXPORT __attribute__((visibility("default")))
 #define RET_PARAM 255 /* stands for the returned value in a piece */
+#define TASK_PARAM 254 /* stands for the ids of the task that a call has made */
 
 struct shim_thread {
 	uint8_t *base; /* first byte of the records; NULL: no ring yet */
@@ -245,6 +246,10 @@ void shim_buffers_reset(void *args);
 void shim_buffers_captured(struct shim_call *c, uint8_t param, void *args);
 void shim_args_array(struct shim_call *c, uint8_t param, const void *func, void **args);
 void shim_set_device(int32_t device);
+
+/* The runtime's ids of the task that the call has just put on a stream. */
+void shim_task(struct shim_call *c, void *stream);
+void shim_stream_ended(void);
 
 /* Copies memory that may not be there; false where it is not. */
 bool shim_careful_copy(void *to, const void *from, uint64_t len);

@@ -96,8 +96,11 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 		case api.Place:
 			add(&hooks, "shim_buffers_reset(%s);", p.Name)
 		case api.End:
-			if p.Object == api.Host {
+			switch p.Object {
+			case api.Host:
 				add(&hooksBefore, "shim_host_end((uint64_t)%s);", p.Name)
+			case api.Stream:
+				add(&hooksBefore, "shim_stream_ended();")
 			}
 		case api.Out:
 			if p.Elem <= 8 {
@@ -183,6 +186,9 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 	}
 	if i, ok := m.selects[f.Name]; ok {
 		add(&hooks, "shim_set_device(%s);", f.Params[i].Name)
+	}
+	if f.Task != api.NoTask && f.Stream >= 0 {
+		add(&after, "if (ok)\n\t\tshim_task(&c, %s);", stream)
 	}
 	if f.Ret == api.Text {
 		add(&after, "shim_string(&c, RET_PARAM, PIECE_OUT, ret, RING_INLINE, true);")
