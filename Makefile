@@ -1,6 +1,6 @@
 # Everything that a contributor runs. Each target does its own set-up.
 .DELETE_ON_ERROR:
-.PHONY: setup build demo demo-jaeger jaeger generate test bench lint soak clean
+.PHONY: setup build cross demo demo-jaeger jaeger generate test bench lint soak clean
 
 GO      ?= go
 CC      ?= cc
@@ -11,6 +11,11 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 
 # The shim is linked to nothing and has no constructor: see probe/shim/shim.c.
 SHIM_FLAGS := -fPIC -fvisibility=hidden -ffreestanding -fno-stack-protector -fno-builtin -nostdlib -shared -Wl,-z,now -Wl,-z,noexecstack
+# Atomic operations are instructions, not calls of functions in a library that the shim is not linked to.
+SHIM_FLAGS += $(if $(filter aarch64%,$(shell $(CC) -dumpmachine)),-mno-outline-atomics)
+# The player runs with older C libraries than the one that it is built with: see replay/player/glibc.h.
+PLAYER_FLAGS := -include replay/player/glibc.h -Wl,--wrap=__libc_start_main
+PLAYER_LIBS := -Wl,--no-as-needed -l:libdl.so.2 -l:libpthread.so.0
 FACE_FLAGS := -fPIC -fvisibility=hidden -shared -Isim/libascendcl/include -Wl,-soname,libascendcl.so
 
 HEADERS := $(wildcard api/acl/include/acl/*.h sim/libascendcl/*.h sim/libascendcl/include/aclsim/*.h probe/shim/*.h replay/player/*.h examples/*/*.h)
@@ -38,7 +43,22 @@ lib/libacltrace.so: $(wildcard probe/shim/*.c) $(HEADERS)
 
 lib/acltrace-player: $(wildcard replay/player/*.c) $(HEADERS)
 	@mkdir -p lib
-	$(CC) $(CFLAGS) -o $@ $(wildcard replay/player/*.c) -ldl -lpthread
+	$(CC) $(CFLAGS) $(PLAYER_FLAGS) -o $@ $(wildcard replay/player/*.c) $(PLAYER_LIBS)
+
+# What a program on an aarch64 machine needs, built on another one.
+CROSS ?= aarch64-linux-gnu-gcc
+
+cross: lib/arm64/libacltrace.so lib/arm64/acltrace-player
+
+lib/arm64/libacltrace.so: $(wildcard probe/shim/*.c) $(HEADERS)
+	@scripts/setup.sh cross
+	@mkdir -p lib/arm64
+	$(CROSS) $(CFLAGS) $(SHIM_FLAGS) -mno-outline-atomics -o $@ $(wildcard probe/shim/*.c)
+
+lib/arm64/acltrace-player: $(wildcard replay/player/*.c) $(HEADERS)
+	@scripts/setup.sh cross
+	@mkdir -p lib/arm64
+	$(CROSS) $(CFLAGS) $(PLAYER_FLAGS) -o $@ $(wildcard replay/player/*.c) $(PLAYER_LIBS)
 
 lib/libascendcl.so: $(wildcard sim/libascendcl/*.c) $(HEADERS)
 	@mkdir -p lib

@@ -1,7 +1,8 @@
 // Package api is the model of the traced runtimes: every function once, with its signature and what it means.
 //
-// The tables of one runtime lie in a folder of their own (api/acl): functions.tsv holds the signatures as a machine
-// extracted them, semantics.yaml what a prototype can't say, ids.lock the numeric ids, which are only ever appended.
+// The tables of one layer of a runtime lie in a folder of their own (api/acl, and api/rt for the library below it):
+// functions.tsv holds the signatures as a machine extracted them, semantics.yaml what a prototype can't say, ids.lock the
+// numeric ids, which are only ever appended. The layers of a runtime are one Model.
 // internal/cmd/apigen turns them into the Go tables that this package describes, and into the C of the shim, the
 // player and the simulator's face. Values of this package are constant after init and may be read from anywhere.
 // Nothing here calls a runtime or knows one by name.
@@ -67,10 +68,25 @@ const (
 	Scratch
 	// Opaque is a pointer with a meaning to the program alone.
 	Opaque
+	// Callback is the address of a function of the program's that the runtime calls.
+	Callback
+	// InOut is a pointer to a value of fixed size that the call reads and then overwrites.
+	InOut
+	// Answer is host memory that the call overwrites before it returns, of a size that its other arguments tell.
+	Answer
+	// Uses is an array of handles of existing objects, 8 bytes each, that the call reads.
+	Uses
+	// Struct is a structure with pointers or handles in it that the call reads, behind a pointer or by value. What its
+	// pointers lead to is captured with it, as items from 1 in the order of the fields. Of a launch it is captured before
+	// the call, and item 1 is the block of arguments.
+	Struct
+	// Map is an address in a reserved range where the call puts memory: an allocation from then on.
+	Map
 )
 
 var roleNames = [...]string{"value", "use", "new", "find", "end", "place", "launch", "address", "reads", "writes", "fills",
-	"in", "args", "devargs", "array", "list", "string", "file", "out", "text", "buffer", "scratch", "opaque"}
+	"in", "args", "devargs", "array", "list", "string", "file", "out", "text", "buffer", "scratch", "opaque",
+	"callback", "inout", "answer", "uses", "struct", "map"}
 
 func (r Role) String() string {
 	if int(r) < len(roleNames) {
@@ -78,6 +94,9 @@ func (r Role) String() string {
 	}
 	return fmt.Sprintf("role(%d)", uint8(r))
 }
+
+// Makes reports whether parameters of the role stand for an object that the call makes or answers with.
+func (r Role) Makes() bool { return r == New || r == Find || r == Place || r == Map }
 
 // ParseRole returns the role with the given name.
 func ParseRole(s string) (Role, bool) {
@@ -102,6 +121,17 @@ const (
 	Binary   Object = "binary"
 	Function Object = "function"
 	ArgsList Object = "args"
+	Graph    Object = "graph"  // what a capture records, and what runs as one
+	Notify   Object = "notify" // an event that is reset by whoever waited for it, also of another process
+	// Counter is a notify with a value.
+	Counter Object = "counting notify"
+	// Mapped is host memory as the device addresses it. It ends with the registration of the host memory.
+	Mapped Object = "mapped host memory"
+	// Owned is memory of the runtime's or of a binary, which the program is told the address of and never frees. Where the
+	// size is not told it stands for its first address alone.
+	Owned Object = "runtime memory"
+	// Reservation is a range of device addresses without memory.
+	Reservation Object = "reservation"
 )
 
 // Task is what a call puts on a stream.
@@ -115,9 +145,13 @@ const (
 	Record // of an event
 	Wait   // for an event
 	Reset  // of an event
+	Reduce // of one block of memory into another
+	HostFunc
+	GraphRun // of all that a graph or a model holds
+	System   // other work of the device's or its scheduler's: caches, markers, jumps, status, random numbers
 )
 
-var taskNames = [...]string{"", "kernel", "copy", "fill", "record", "wait", "reset"}
+var taskNames = [...]string{"", "kernel", "copy", "fill", "record", "wait", "reset", "reduce", "host", "graph", "system"}
 
 func (t Task) String() string { return taskNames[t] }
 
@@ -158,16 +192,45 @@ func ParseSync(s string) (Sync, bool) {
 	return 0, false
 }
 
+// Capture says that a call begins or ends a time in which the tasks of a stream are kept in a graph, and do not run.
+type Capture uint8
+
+const (
+	NoCapture Capture = iota
+	CaptureBegin
+	CaptureEnd
+)
+
+var captureNames = [...]string{"", "begin", "end"}
+
+func (c Capture) String() string { return captureNames[c] }
+
+// ParseCapture returns the Capture with the given name.
+func ParseCapture(s string) (Capture, bool) {
+	for i, n := range captureNames {
+		if n == s {
+			return Capture(i), true
+		}
+	}
+	return 0, false
+}
+
 // Size is the number of bytes behind a pointer: Unit times the values of the parameters in Mul. A size with a Pitch is
 // a block of rows: Mul is {width, height} and Pitch the parameter with the distance of two rows, in bytes.
 type Size struct {
 	Unit  uint64
 	Mul   []uint8
 	Pitch int8 // parameter number, -1 where the memory is contiguous
+	// Stored says that a parameter in Mul is a pointer to where the call stores the factor.
+	Stored bool
 }
 
-// Bytes returns the number of bytes, given the words of a call, and false where it would not fit.
+// Bytes returns the number of bytes, given the words of a call, and false where it would not fit or where only what the
+// call has stored tells it.
 func (s Size) Bytes(f *Func, words []uint64) (uint64, bool) {
+	if s.Stored {
+		return 0, false
+	}
 	n := s.Unit
 	for _, p := range s.Mul {
 		w := words[f.Params[p].Word]
@@ -189,7 +252,8 @@ type Param struct {
 	Role        Role
 	Object      Object // of handles and allocations
 	Size        Size   // of what lies behind the pointer, for roles that have it
-	// Elem is the size in bytes of what the pointer of an Out, New, Find or Buffer parameter points to, and of one element of a List.
+	// Elem is the size in bytes of what the pointer of an Out, InOut, New, Find, Buffer or Struct parameter points to, and of one
+	// element of a List.
 	Elem uint32
 	// ItemSizes marks an array of pointers to payloads: it is the array parameter with their sizes, -1 where there is
 	// no array.
@@ -208,7 +272,7 @@ func (p *Param) Out() bool {
 	switch p.Role {
 	case New, Find, Buffer:
 		return true
-	case Out:
+	case Out, InOut:
 		return p.Elem <= 8
 	}
 	return false
@@ -218,6 +282,7 @@ func (p *Param) Out() bool {
 type Func struct {
 	ID     ID
 	Name   string
+	Layer  string // the tables that it comes from: "acl", or "rt" for the library below
 	Return string // C type
 	Params []Param
 	// Ret is the role of the returned value; Value where it is an error code or a plain number.
@@ -226,18 +291,25 @@ type Func struct {
 	RetVoid   bool
 	// RetError says that the returned value is the runtime's error code, 0 for success.
 	RetError bool
-	Task     Task
-	Sync     Sync
-	// Stream is the parameter that names the stream of the task or the wait, Event the one that names the event; -1 where there is none.
+	// RetVolatile marks a returned value that another run may answer otherwise.
+	RetVolatile bool
+	Task        Task
+	Sync        Sync
+	Capture     Capture // of the stream that the call names
+	// Stream is the parameter that names the stream of the task or the wait, Event the one that names the event or
+	// notify; -1 where there is none.
 	Stream, Event int8
+	// Names is the parameter with the name of the object that the call makes, else of the first one that it uses; -1 where
+	// there is none.
+	Names int8
 	// Modelled says that the semantics are known. A function without them passes through a recorder uncounted in
 	// detail: only its name and number of calls are kept.
 	Modelled bool
 	// Simulated says that the simulator has it, and that it has a method in the runtime's generated interface.
 	Simulated bool
-	Since    string // first release known to have it
-	Doc      string // one sentence
-	Words    uint8  // number of argument words
+	Since     string // first release known to have it
+	Doc       string // one sentence
+	Words     uint8  // number of argument words
 }
 
 // Param returns the number of the parameter with the given name, -1 where there is none.

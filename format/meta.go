@@ -56,6 +56,14 @@ type Tracer struct {
 type Coverage struct {
 	Hooked   int               `json:"hooked"`
 	PassedBy map[string]uint64 `json:"passed_by,omitempty"` // calls by function
+	Unhooked []Unhooked        `json:"unhooked,omitempty"`
+}
+
+// Unhooked is a process, or a library in one, whose calls could not be seen.
+type Unhooked struct {
+	PID    int    `json:"pid"`
+	Exe    string `json:"exe"`
+	Reason string `json:"reason"`
 }
 
 // Library is a shared object that the program had loaded.

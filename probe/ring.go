@@ -22,6 +22,8 @@ const (
 	ringVersion = 1
 	ringHeader  = 4096
 	maxSlots    = 4096
+	arenaChunk  = 1 << 20
+	arenaWords  = 64
 
 	recCall, recPayload, recLost = 1, 2, 3
 	stateDone                    = 2
@@ -56,7 +58,10 @@ type control struct {
 	maxSlots             uint32
 	idle                 atomic.Uint32
 	taskIDs              uint32
-	_                    [7]uint32
+	arenaChunks          uint32
+	payloadLeast         uint64
+	_                    [4]uint32
+	arenaFree            [arenaWords]atomic.Uint64
 	slots                [maxSlots]slot
 }
 
@@ -70,14 +75,14 @@ type ringHead struct {
 }
 
 var (
-	_                         [64]byte                = [unsafe.Sizeof(slot{})]byte{}
-	_                         [128 + 64*maxSlots]byte = [unsafe.Sizeof(control{})]byte{}
-	_                         [256]byte               = [unsafe.Sizeof(ringHead{})]byte{}
-	le                                                = binary.LittleEndian
-	callHeader, payloadHeader                         = 40, 64
-	lostBytes, pieceHeader                            = 32, 8
-	errRing                                           = errors.New("a ring holds what the shim does not write")
-	_                         error                   = errRing
+	_                         [64]byte                               = [unsafe.Sizeof(slot{})]byte{}
+	_                         [128 + 8*arenaWords + 64*maxSlots]byte = [unsafe.Sizeof(control{})]byte{}
+	_                         [256]byte                              = [unsafe.Sizeof(ringHead{})]byte{}
+	le                                                               = binary.LittleEndian
+	callHeader, payloadHeader                                        = 40, 72
+	lostBytes, pieceHeader                                           = 32, 8
+	errRing                                                          = errors.New("a ring holds what the shim does not write")
+	_                         error                                  = errRing
 )
 
 // Policy is what a program does when its ring is full.
@@ -95,10 +100,15 @@ type SessionOptions struct {
 	RingBytes int
 	// MemoryLimit is the size of all rings together; 0 means a quarter of what the tmpfs has free, at most 4 GiB.
 	MemoryLimit uint64
+	// ArenaBytes is the memory for large payloads on their way, shared by all threads, rounded down to MiB; 0 means 256 MiB
+	// where PayloadLimit lets large payloads through, but at most a quarter of MemoryLimit. -1 means none.
+	ArenaBytes int64
 	// PayloadLimit is the size in bytes up to which a payload is captured; 0 captures none.
 	PayloadLimit uint64
 	// NoTaskIDs leaves out the runtime's own ids of streams and tasks, which take a query of the runtime for each task.
 	NoTaskIDs bool
+	// PayloadLeast is the size in bytes below which payloads are not captured: with it, token ids and the like stay out.
+	PayloadLeast uint64
 	// Device is where the addresses of device memory lie; the zero Window means the model's.
 	Device api.Window
 	// Dir is the folder to make the session in; "" means /dev/shm.
@@ -109,8 +119,10 @@ type SessionOptions struct {
 type Session struct {
 	model   *api.Model
 	dir     string
+	lock    *os.File // of dir
 	ctl     *control
 	mem     []byte
+	arena   []byte
 	rings   []*ring
 	clock   clock
 	seen    map[uint32]bool      // processes
@@ -150,7 +162,11 @@ func NewSession(m *api.Model, opts *SessionOptions) (*Session, error) {
 		return nil, fmt.Errorf("memory for the session: %w", err)
 	}
 	s := &Session{model: m, dir: dir, seen: map[uint32]bool{}, threads: map[[2]uint32]uint64{}}
-	if err := s.makeControl(); err != nil {
+	// The lock tells others that the folder is in use; it ends with this process, however that ends.
+	if s.lock, err = os.Open(dir); err == nil {
+		err = unix.Flock(int(s.lock.Fd()), unix.LOCK_EX)
+	}
+	if err := errors.Join(err, s.makeControl(), makePassed(dir)); err != nil {
 		os.RemoveAll(dir)
 		return nil, fmt.Errorf("memory for the session: %w", err)
 	}
@@ -158,8 +174,13 @@ func NewSession(m *api.Model, opts *SessionOptions) (*Session, error) {
 	c.version, c.maxSlots = ringVersion, maxSlots
 	c.policy.Store(uint32(o.Policy))
 	c.ringBytes, c.memoryLimit, c.payloadLimit = uint64(size), o.MemoryLimit, o.PayloadLimit
+	c.payloadLeast = o.PayloadLeast
 	if !o.NoTaskIDs {
 		c.taskIDs = 1
+	}
+	if err := s.makeArena(&o); err != nil {
+		s.Close()
+		return nil, fmt.Errorf("memory for the session: %w", err)
 	}
 	c.deviceFrom, c.deviceTo = o.Device.From, o.Device.To
 	s.clock.start()
@@ -183,6 +204,35 @@ func (s *Session) makeControl() error {
 		return err
 	}
 	s.ctl = (*control)(unsafe.Pointer(&s.mem[0]))
+	return nil
+}
+
+// makeArena makes the memory for large payloads, allocated in full. A session without it works, more slowly.
+func (s *Session) makeArena(o *SessionOptions) error {
+	size := o.ArenaBytes
+	if size == 0 && o.PayloadLimit >= arenaChunk/4 {
+		size = 256 << 20
+	}
+	size = min(size, int64(o.MemoryLimit/4), arenaWords*64*arenaChunk)
+	chunks := max(size, 0) / arenaChunk
+	if chunks == 0 {
+		return nil
+	}
+	f, err := os.OpenFile(filepath.Join(s.dir, "arena"), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := unix.Fallocate(int(f.Fd()), 0, 0, chunks*arenaChunk); err != nil {
+		return os.Remove(f.Name()) // less memory than there seemed to be
+	}
+	if s.arena, err = unix.Mmap(int(f.Fd()), 0, int(chunks*arenaChunk), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
+		return err
+	}
+	for i := range chunks {
+		s.ctl.arenaFree[i/64].Or(1 << (i % 64))
+	}
+	s.ctl.arenaChunks = uint32(chunks)
 	return nil
 }
 
@@ -292,7 +342,10 @@ func (s *Session) Close() error {
 		r.close()
 	}
 	err := unix.Munmap(s.mem)
-	return errors.Join(err, os.RemoveAll(s.dir))
+	if s.arena != nil {
+		err = errors.Join(err, unix.Munmap(s.arena))
+	}
+	return errors.Join(err, os.RemoveAll(s.dir), s.lock.Close())
 }
 
 // open maps the rings that have appeared.
@@ -442,6 +495,10 @@ func (r *ring) drain(s *Session, sink Sink, final bool) (uint64, error) {
 	if r.slot.generation.Load() != r.owners[len(r.owners)-1].generation {
 		r.own(s) // the ring was empty when it changed hands
 	}
+	if first := &r.owners[0]; r.pos == 0 && head > 0 {
+		// After an exec the thread had another ring, which comes first here: its calls are counted by now.
+		first.base = s.threads[[2]uint32{first.pid, first.tid}]
+	}
 	start := r.pos
 	for r.pos < head {
 		b := r.data[r.pos&(r.size-1):]
@@ -559,12 +616,20 @@ func (r *ring) payload(s *Session, sink Sink, b []byte) error {
 	}
 	n := int(le.Uint32(b[60:]))
 	slot := int(le.Uint32(b[8:]))
-	if n > len(b)-payloadHeader || slot >= len(s.rings) || s.rings[slot].mem == nil {
+	bytes := b[payloadHeader:]
+	if chunk := int(le.Uint32(b[64:])) - 1; chunk >= 0 {
+		if n > arenaChunk || (chunk+1)*arenaChunk > len(s.arena) {
+			return errRing
+		}
+		bytes = s.arena[chunk*arenaChunk:]
+		defer s.ctl.arenaFree[chunk/64].Or(1 << (chunk % 64))
+	}
+	if n > len(bytes) || slot >= len(s.rings) || s.rings[slot].mem == nil {
 		return errRing
 	}
 	o, seq := s.rings[slot].number(le.Uint64(b[16:]))
 	p := Payload{PID: int(o.pid), TID: int(o.tid), Seq: seq, Offset: le.Uint64(b[40:]), Time: s.clock.nanoseconds(le.Uint64(b[48:]))}
-	p.Piece = Piece{Param: b[12], Missing: Missing(b[14]), Addr: le.Uint64(b[24:]), Len: le.Uint64(b[32:]), Item: le.Uint32(b[56:]), Bytes: b[payloadHeader : payloadHeader+n]}
+	p.Piece = Piece{Param: b[12], Missing: Missing(b[14]), Addr: le.Uint64(b[24:]), Len: le.Uint64(b[32:]), Item: le.Uint32(b[56:]), Bytes: bytes[:n:n]}
 	if b[13]&pieceOut != 0 {
 		p.Dir = Out
 	}

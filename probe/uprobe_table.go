@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/acltrace/acltrace/api"
 )
@@ -107,7 +108,7 @@ func typeSize(m *api.Model, ctype string) int {
 		return 1
 	case "int16_t", "uint16_t", "aclFloat16":
 		return 2
-	case "int", "unsigned int", "int32_t", "uint32_t", "aclError":
+	case "int", "unsigned int", "int32_t", "uint32_t", "aclError", "rtError_t":
 		return 4
 	case "dim3":
 		return 12
@@ -142,14 +143,26 @@ func readerOf(f *api.Func, i int) (uprobeReader, bool) {
 		}
 	}
 	switch p.Role {
-	case api.Args, api.In:
+	case api.Args, api.In, api.Uses:
 		r.Kind, r.Flags = uprobeBytes, uprobeAtEntry
 		sized()
 	case api.String, api.File:
 		r.Kind, r.Flags, r.Unit = uprobeString, uprobeAtEntry, uprobeInline
 	case api.List:
 		r.Kind, r.Flags, r.Unit = uprobeList, uprobeAtEntry, uint64(p.Elem)
-	case api.New, api.Find, api.Buffer, api.Out:
+	case api.Struct:
+		// What its pointers lead to is not followed.
+		if !strings.HasSuffix(p.Type, "*") {
+			return r, false
+		}
+		r.Kind, r.Flags, r.Unit = uprobeBytes, uprobeAtEntry, uint64(p.Elem)
+	case api.Answer:
+		if p.Size.Stored || p.ItemSizes >= 0 {
+			return r, false
+		}
+		r.Kind, r.Flags = uprobeBytes, uprobeOut
+		sized()
+	case api.New, api.Find, api.Buffer, api.Out, api.InOut:
 		r.Kind, r.Flags, r.Unit = uprobeBytes, uprobeOut, uint64(p.Elem)
 	case api.Text:
 		r.Kind, r.Flags = uprobeString, uprobeOut

@@ -253,7 +253,11 @@ func (b *builder) expects(f *api.Func, words []uint64) *openCall {
 			if words[p.Word] != 0 {
 				oc.left++
 			}
-		case api.In:
+		case api.Struct:
+			if f.Task != api.Kernel {
+				oc.left = -1 << 30 // what its pointers lead to, as much as is large
+			}
+		case api.In, api.Uses:
 			if n, ok := p.Size.Bytes(f, words); words[p.Word] != 0 && (!ok || n > format.InlineLimit) {
 				oc.left++
 			}

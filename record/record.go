@@ -39,14 +39,18 @@ const (
 // SmallLimit is the size in bytes up to which payloads are kept at the level Small.
 const SmallLimit = 64 << 10
 
+// SmallestCopy is the size in bytes below which copies are left out where small ones are not wanted.
+const SmallestCopy = 4096
+
 // Options are the parameters of Run. The zero value of each field is its default.
 type Options struct {
 	Model       *api.Model // required
-	Output      string     // file to write, required
+	Output      string     // file to write, required; %h, %p and %r in it are the host, the program's process and its rank
 	Command     []string   // program and arguments, required
 	Env         []string   // nil means the caller's own
 	Sim         bool       // run the program on the simulator
 	Probe       string     // "shim" (default) or "ebpf"
+	Bind        string     // with shim: how it comes before the runtime, "auto" (default) or "preload"
 	Library     string     // with ebpf: the runtime library, where the program does not name it itself
 	Payload     Payload    // default Small
 	Block       bool       // the program waits where the recorder is too slow, instead of losing calls
@@ -54,6 +58,7 @@ type Options struct {
 	MaxSize     int64      // bytes of the file; default a tenth of the free space, at most 10 GiB
 	RingBytes   int        // of each thread's ring; default 8 MiB
 	MemoryLimit uint64     // bytes of all rings together; default a quarter of what the tmpfs has free, at most 4 GiB
+	NoSmall     bool       // leave out copies below SmallestCopy
 	NoTaskIDs   bool       // leave out the runtime's own ids of streams and tasks
 	Version     string     // of acltrace, for the trace
 	Stdin       *os.File   // nil: the caller's own, as the next two
@@ -63,15 +68,18 @@ type Options struct {
 
 // Result says how a recording ended.
 type Result struct {
-	ExitCode   int    // of the program; 128 and the number of the signal that ended it
-	Signal     int    // that ended the program, 0 for none
-	Calls      uint64 // recorded
-	Failed     uint64 // of these
-	Unfinished uint64 // of these
-	Lost       uint64 // calls that are missing
-	Refused    int    // threads that could not be recorded
-	Processes  int    // that called the runtime
-	Bytes      int64  // of the file
+	ExitCode   int               // of the program; 128 and the number of the signal that ended it
+	Signal     int               // that ended the program, 0 for none
+	Calls      uint64            // recorded
+	Failed     uint64            // of these
+	Unfinished uint64            // of these
+	Lost       uint64            // calls that are missing
+	Refused    int               // threads that could not be recorded
+	Processes  int               // that called the runtime
+	Bytes      int64             // of the file
+	PassedBy   map[string]uint64 // calls of functions that the shim does not know, by name
+	Unhooked   []format.Unhooked // processes and libraries whose calls were not seen
+	Output     string            // name of the file
 	// Incomplete is the error that ended the recording before the program, nil for none: the program ran on.
 	Incomplete error
 }
@@ -89,13 +97,15 @@ func Run(ctx context.Context, o *Options) (*Result, error) {
 }
 
 type recorder struct {
-	o      Options
-	path   string // of the program
-	env    []string
-	meta   format.Meta
-	w      *format.Writer
-	b      *builder
-	simDir string
+	o    Options
+	path string // of the program
+	// pattern is the name of the trace as it was asked for; Options.Output the one that it has.
+	pattern string
+	env     []string
+	meta    format.Meta
+	w       *format.Writer
+	b       *builder
+	simDir  string
 }
 
 func prepare(opts *Options) (*recorder, error) {
@@ -109,6 +119,13 @@ func prepare(opts *Options) (*recorder, error) {
 	}
 	if o.Probe == "" {
 		o.Probe = "shim"
+	}
+	switch o.Bind {
+	case "", "auto", "preload":
+	case "audit":
+		return nil, errors.New("--bind audit is not in this version: preload sees all but what the report at the end of a recording names")
+	default:
+		return nil, fmt.Errorf("no way %q to bind the shim: there are auto and preload", o.Bind)
 	}
 	if o.Env == nil {
 		o.Env = os.Environ()
@@ -136,6 +153,8 @@ func prepare(opts *Options) (*recorder, error) {
 // create makes the file and what fills it. env is the environment of the program.
 func (r *recorder) create(env []string) error {
 	o := &r.o
+	r.pattern = o.Output
+	o.Output = outputName(o.Output, env, os.Getpid()) // until the program has an id
 	host, _ := os.Hostname()
 	now, mono := time.Now().UnixNano(), probe.Now()
 	r.meta = format.Meta{
@@ -143,6 +162,7 @@ func (r *recorder) create(env []string) error {
 		StartWall: now, StartMono: mono, PayloadLevel: string(o.Payload), Policy: policyName(o.Block), Replayable: o.Replayable,
 		Tracer: format.Tracer{Version: o.Version},
 	}
+	r.meta.Device.Runtime, r.meta.Device.DriverVersion = versions(env, "/usr/local/Ascend/driver")
 	if o.MaxSize == 0 && !o.Replayable {
 		o.MaxSize = defaultMaxSize(filepath.Dir(o.Output))
 	}
@@ -268,13 +288,16 @@ func (r *recorder) runShim(ctx context.Context) (*Result, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrStart, err)
 	}
-	env := prepend(r.env, "LD_PRELOAD", shim, ":")
+	defer shim.close()
+	env := prepend(r.env, "LD_PRELOAD", shim.path, ":")
 	env = append(env, "ACLTRACE_SESSION="+s.Dir())
 	cmd := r.command(ctx, env)
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrStart, err)
 	}
 	defer forwardSignals(cmd.Process)()
+	unnamed := r.named(cmd.Process.Pid)
+	w := watch(r.o.Model, cmd.Process.Pid, shim.path)
 
 	// The program waits for a recorder only while this goroutine lives: a recorder that is stopped or killed costs
 	// data, never the job.
@@ -299,18 +322,22 @@ func (r *recorder) runShim(ctx context.Context) (*Result, error) {
 		state = cmd.ProcessState
 		close(exited)
 	}()
-	incomplete := r.drain(s, exited)
+	incomplete := errors.Join(r.drain(s, exited), unnamed)
 	if incomplete != nil {
 		s.Off()
 		<-exited
 	}
 	res := r.result(state)
 	res.Refused, res.Incomplete = s.Refused(), incomplete
+	res.PassedBy, res.Unhooked = s.PassedBy(), w.end()
 	return r.finish(res)
 }
 
 func (r *recorder) sessionOptions() *probe.SessionOptions {
 	so := &probe.SessionOptions{RingBytes: r.o.RingBytes, MemoryLimit: r.o.MemoryLimit, NoTaskIDs: r.o.NoTaskIDs}
+	if r.o.NoSmall {
+		so.PayloadLeast = SmallestCopy
+	}
 	if r.o.Block {
 		so.Policy = probe.Block
 	}
@@ -348,14 +375,18 @@ func (r *recorder) command(ctx context.Context, env []string) *exec.Cmd {
 	return cmd
 }
 
-// drain takes what the shim writes until every process that has called the runtime is gone.
+// drain takes what the shim writes until every process that has called the runtime, or may still, is gone.
 func (r *recorder) drain(s *probe.Session, exited <-chan struct{}) error {
-	flushed := time.Now()
+	flushed, looked := time.Now(), time.Time{}
 	for {
 		done := false
 		select {
 		case <-exited:
-			done = !anyAlive(s.Processes())
+			// A descendant that has not made its first call yet is known by its environment.
+			if done = !anyAlive(s.Processes()) && time.Since(looked) > 50*time.Millisecond; done {
+				done = !anyAlive(usesRuntime(users(s.Dir())))
+				looked = time.Now()
+			}
 		default:
 		}
 		if done {
@@ -385,8 +416,12 @@ func (r *recorder) drain(s *probe.Session, exited <-chan struct{}) error {
 func anyAlive(pids []int) bool {
 	for _, pid := range pids {
 		if b, err := os.ReadFile(procFile(pid, "stat")); err == nil {
-			// A zombie has made its last call.
-			if i := strings.LastIndexByte(string(b), ')'); i >= 0 && i+2 < len(b) && b[i+2] != 'Z' && b[i+2] != 'X' {
+			// A zombie has made its last call, unless it is only the first thread of a process whose others go on.
+			f := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
+			if len(f) < 18 {
+				continue
+			}
+			if threads, _ := strconv.Atoi(f[17]); f[0] != "Z" && f[0] != "X" || threads > 1 {
 				return true
 			}
 		}
@@ -420,12 +455,13 @@ func (r *recorder) finish(res *Result) (*Result, error) {
 		m.Device.Name = "simulator"
 	}
 	m.KernelLibraries = b.kernelLibs
+	m.Coverage.PassedBy, m.Coverage.Unhooked = res.PassedBy, res.Unhooked
 	for i := range r.o.Model.Funcs {
 		if r.o.Model.Funcs[i].Modelled {
 			m.Coverage.Hooked++
 		}
 	}
-	if b.cut || b.lost > 0 || res.Incomplete != nil || res.Refused > 0 {
+	if r.o.NoSmall || b.cut || b.lost > 0 || res.Incomplete != nil || res.Refused > 0 {
 		m.Replayable = false
 	}
 	err := r.w.SetMeta(m)
@@ -434,50 +470,11 @@ func (r *recorder) finish(res *Result) (*Result, error) {
 		res.Incomplete = err
 	}
 	res.Calls, res.Failed, res.Unfinished, res.Lost, res.Processes = b.calls, b.failed, b.unfinished, b.lost, len(b.procs)
+	res.Output = r.o.Output
 	if st, err := os.Stat(r.o.Output); err == nil {
 		res.Bytes = st.Size()
 	}
 	return res, nil
-}
-
-// installShim writes the shim where the program can map it: beside the rings, or in a temporary folder where that file
-// system allows no code.
-func installShim(dir string) (string, error) {
-	b, err := artifacts.Bytes(artifacts.Shim)
-	if err != nil {
-		return "", err
-	}
-	var last error
-	for _, d := range []string{dir, os.TempDir()} {
-		path := filepath.Join(d, artifacts.Shim)
-		if d != dir {
-			if d, err = os.MkdirTemp(d, "acltrace-"); err != nil {
-				return "", err
-			}
-			path = filepath.Join(d, artifacts.Shim)
-		}
-		if err := os.WriteFile(path, b, 0o700); err != nil {
-			last = err
-			continue
-		}
-		if last = mappable(path); last == nil {
-			return path, nil
-		}
-	}
-	return "", fmt.Errorf("no folder to load the shim from: %w", last)
-}
-
-func mappable(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	m, err := syscall.Mmap(int(f.Fd()), 0, 4096, syscall.PROT_READ|syscall.PROT_EXEC, syscall.MAP_PRIVATE)
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	return syscall.Munmap(m)
 }
 
 // forwardSignals hands on to the program what ends it, and keeps the recorder alive to write the file. What a terminal

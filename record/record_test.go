@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testenv"
@@ -432,6 +433,35 @@ func TestPayloadLevels(t *testing.T) {
 	}
 	if rep, err := format.Check(hashed.Path(), nil); err != nil || len(rep.Problems) > 0 {
 		t.Errorf("check: %v %v", err, rep)
+	}
+}
+
+// Small copies are left out on request: nothing that the program has copied below 4 KiB is in the file.
+func TestNoSmallCopies(t *testing.T) {
+	r, _, _ := run(t, record.Options{Replayable: true, NoSmall: true}, testenv.Example(t, "tiny_decoder"), "--tokens", "3", "--quiet")
+	if r.Meta().Replayable {
+		t.Error("the trace says it can be replayed")
+	}
+	left := 0
+	for _, c := range calls(t, r) {
+		if acl.Model.Lookup(r.Schema().FuncName(c.Func)).Task != api.Copy {
+			continue
+		}
+		data, err := r.DataOf(c.Index)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range data {
+			if d.Len < record.SmallestCopy {
+				left++
+				if d.Status != format.Missing || d.Reason != format.LevelExcluded || len(d.Bytes) > 0 {
+					t.Errorf("call %d: %d bytes are %v", c.Index, d.Len, d.Status)
+				}
+			}
+		}
+	}
+	if left < 9 {
+		t.Errorf("%d small copies in the trace", left)
 	}
 }
 

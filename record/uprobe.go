@@ -38,13 +38,14 @@ func (r *recorder) runUprobes(ctx context.Context) (*Result, error) {
 		return nil, fmt.Errorf("%w: %w", ErrStart, err)
 	}
 	defer forwardSignals(cmd.Process)()
+	unnamed := r.named(cmd.Process.Pid)
 	reading, stop := context.WithCancel(context.Background())
 	read := make(chan error, 1)
 	go func() { read <- u.Run(reading, r.b) }()
 	_ = cmd.Wait()
 	stop()
 	res := r.result(cmd.ProcessState)
-	res.Incomplete = errors.Join(<-read, r.b.finish())
+	res.Incomplete = errors.Join(<-read, r.b.finish(), unnamed)
 	r.b.libraries[lib] = true
 	return r.finish(res)
 }
@@ -123,7 +124,11 @@ func Attach(ctx context.Context, o *AttachOptions) (*Result, error) {
 			return nil, err
 		}
 	}
-	if err := r.create(processEnv(o.PID)); err != nil {
+	r.env = processEnv(o.PID)
+	if err := r.create(r.env); err != nil {
+		return nil, err
+	}
+	if err := r.named(o.PID); err != nil {
 		return nil, err
 	}
 	if o.For > 0 {

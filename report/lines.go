@@ -2,10 +2,14 @@ package report
 
 import (
 	"bufio"
+	"bytes"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
 	"math"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/acltrace/acltrace/api"
@@ -20,6 +24,36 @@ type LineOptions struct {
 	From, To int64    // nanoseconds since the beginning of the trace; To 0 means to the end
 	TID      int      // 0: all threads
 	Stream   int      // number of a stream object as shown (stream#N), 0: all
+	Task     *TaskID  // only the calls that made this task
+	Tail     int      // only so many of the last ones, 0: all
+}
+
+// A TaskID is how the runtime's logs and dumps name a task.
+type TaskID struct{ Stream, Task uint32 }
+
+// ParseTaskID reads STREAM:ID, or STREAM:FLIP:TASK as logs have it, where the id is FLIP<<16 | TASK.
+func ParseTaskID(s string) (*TaskID, error) {
+	parts := strings.Split(s, ":")
+	bad := fmt.Errorf("task %q is neither STREAM:ID nor STREAM:FLIP:TASK", s)
+	if len(parts) != 2 && len(parts) != 3 {
+		return nil, bad
+	}
+	var v [3]uint64
+	for i, p := range parts {
+		bits := 32
+		if len(parts) == 3 && i > 0 {
+			bits = 16
+		}
+		n, err := strconv.ParseUint(strings.TrimSpace(p), 0, bits)
+		if err != nil {
+			return nil, bad
+		}
+		v[i] = n
+	}
+	if len(parts) == 3 {
+		v[1] = v[1]<<16 | v[2]
+	}
+	return &TaskID{uint32(v[0]), uint32(v[1])}, nil
 }
 
 // line is a call as `acltrace cat --json` prints it.
@@ -35,8 +69,17 @@ type line struct {
 	Args    map[string]any `json:"args"`
 	Out     map[string]any `json:"out,omitempty"`
 	Kernel  string         `json:"kernel,omitempty"`
+	Task    *lineTask      `json:"task,omitempty"`
 	Objects map[string]any `json:"objects,omitempty"`
 	Data    []lineData     `json:"data,omitempty"`
+}
+
+// lineTask has the runtime's numbers of a task; flip and task are the halves of its id.
+type lineTask struct {
+	Stream uint32 `json:"stream"`
+	ID     uint32 `json:"id"`
+	Flip   uint16 `json:"flip"`
+	Task   uint16 `json:"task"`
 }
 
 type lineData struct {
@@ -47,7 +90,16 @@ type lineData struct {
 	Reason string `json:"reason,omitempty"`
 	Len    uint64 `json:"len"`
 	Blob   uint32 `json:"blob,omitempty"`
+	// Text has the content of a string, Hex the first 64 bytes of anything else that lies among the calls.
+	Text *string `json:"text,omitempty"`
+	Hex  string  `json:"hex,omitempty"`
+	// Source says where the content is from when no recorder has read it there: "shadow" for device memory whose content
+	// follows from the copies before.
+	Source string `json:"source,omitempty"`
 }
+
+// hexShown is how many bytes of a piece of data JSON shows.
+const hexShown = 64
 
 // Lines writes the calls of a trace in the order of their beginnings, one a line.
 func Lines(w io.Writer, r *format.Reader, m *api.Model, o *LineOptions) error {
@@ -66,9 +118,28 @@ func Lines(w io.Writer, r *format.Reader, m *api.Model, o *LineOptions) error {
 		}
 		funcs[f.ID] = true
 	}
-	b := bufio.NewWriterSize(w, 1<<16)
-	enc := json.NewEncoder(b)
+	var out lineWriter = bufio.NewWriterSize(w, 1<<16)
+	if o.Tail > 0 {
+		out = &tail{w: w, lines: make([][]byte, 0, min(o.Tail, 1<<16)), max: o.Tail}
+	}
+	var b bytes.Buffer // a line
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
 	s := timeline.NewState(m)
+	if err := s.Follow(r); err != nil {
+		return err
+	}
+	late := map[uint64][]format.Data{}
+	if o.JSON {
+		for d, err := range r.Data(&format.DataFilter{Late: true}) {
+			if err != nil {
+				return err
+			}
+			k := *d
+			k.Bytes = bytes.Clone(d.Bytes[:min(len(d.Bytes), hexShown)])
+			late[d.Call] = append(late[d.Call], k)
+		}
+	}
 	threads, procs := r.Threads(), r.Processes()
 	// Handles get their names from the calls before the chosen ones, so every call goes through the state.
 	for c, err := range r.CallsByStart(nil) {
@@ -87,26 +158,75 @@ func Lines(w io.Writer, r *format.Reader, m *api.Model, o *LineOptions) error {
 			o.Stream != 0 && (e.Stream == nil || e.Stream.ID != o.Stream) {
 			continue
 		}
-		if !o.JSON {
-			text(b, r, m, e, th.TID)
-			continue
+		if o.Task != nil {
+			if stream, task, ok := e.TaskID(); !ok || *o.Task != (TaskID{stream, task}) {
+				continue
+			}
 		}
-		var pid int
-		if int(th.Process) < len(procs) {
-			pid = procs[th.Process].PID
+		b.Reset()
+		if o.JSON {
+			var pid int
+			if int(th.Process) < len(procs) {
+				pid = procs[th.Process].PID
+			}
+			if err := enc.Encode(object(r, m, s, e, late[c.Index], pid, th.TID)); err != nil {
+				return err
+			}
+		} else {
+			text(&b, r, m, s, e, th.TID)
 		}
-		if err := enc.Encode(object(r, m, e, pid, th.TID)); err != nil {
+		if _, err := out.Write(b.Bytes()); err != nil {
 			return err
 		}
 	}
-	return b.Flush()
+	return out.Flush()
 }
 
-func text(b *bufio.Writer, r *format.Reader, m *api.Model, e *timeline.Event, tid int) {
+type lineWriter interface {
+	io.Writer
+	Flush() error
+}
+
+// tail keeps the last lines until the end.
+type tail struct {
+	w     io.Writer
+	lines [][]byte
+	next  int // the oldest line, once there are max
+	max   int
+}
+
+func (t *tail) Write(line []byte) (int, error) {
+	if len(t.lines) < t.max {
+		t.lines = append(t.lines, bytes.Clone(line))
+	} else {
+		t.lines[t.next] = append(t.lines[t.next][:0], line...)
+		t.next = (t.next + 1) % t.max
+	}
+	return len(line), nil
+}
+
+func (t *tail) Flush() error {
+	for i := range t.lines {
+		if _, err := t.w.Write(t.lines[(t.next+i)%len(t.lines)]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// devArgs returns the parameter with arguments in device memory, -1 where there is none.
+func devArgs(e *timeline.Event) int {
+	if e.Fn == nil {
+		return -1
+	}
+	return slices.IndexFunc(e.Fn.Params, func(p api.Param) bool { return p.Role == api.DevArgs })
+}
+
+func text(b *bytes.Buffer, r *format.Reader, m *api.Model, s *timeline.State, e *timeline.Event, tid int) {
 	c := e.Call
 	fmt.Fprintf(b, "%6d %13.6f ms %6d  %s(", c.Index, float64(c.Start)/1e6, tid, r.Schema().FuncName(c.Func))
 	var outs []string
-	first := true
+	first, shadow := true, devArgs(e)
 	for _, a := range e.Args(m) {
 		if a.Out {
 			outs = append(outs, a.Name+"="+a.Text)
@@ -117,6 +237,13 @@ func text(b *bufio.Writer, r *format.Reader, m *api.Model, e *timeline.Event, ti
 		}
 		first = false
 		b.WriteString(a.Name + "=" + a.Text)
+		if a.Param == shadow && e.Fn != nil {
+			if data, known, why := s.DevArgs(e); known {
+				b.WriteString(" " + timeline.Words(data))
+			} else {
+				b.WriteString(" {unknown: " + why + "}")
+			}
+		}
 	}
 	b.WriteString(")")
 	if res := e.Result(m); res != "" {
@@ -128,13 +255,16 @@ func text(b *bufio.Writer, r *format.Reader, m *api.Model, e *timeline.Event, ti
 	if e.Kernel != "" {
 		b.WriteString(" [" + e.Kernel + "]")
 	}
+	if stream, task, ok := e.TaskID(); ok {
+		fmt.Fprintf(b, " task=%d:%d", stream, task)
+	}
 	if c.Flags&format.Unfinished == 0 {
 		fmt.Fprintf(b, "  %s", Duration(c.End-c.Start))
 	}
 	b.WriteByte('\n')
 }
 
-func object(r *format.Reader, m *api.Model, e *timeline.Event, pid, tid int) *line {
+func object(r *format.Reader, m *api.Model, s *timeline.State, e *timeline.Event, late []format.Data, pid, tid int) *line {
 	c := e.Call
 	l := &line{I: c.Index, Func: r.Schema().FuncName(c.Func), PID: pid, TID: tid, Time: c.Start, Dur: c.End - c.Start, Kernel: e.Kernel, Args: map[string]any{}}
 	if c.Flags&format.Unfinished == 0 && (e.Fn == nil || !e.Fn.RetVoid) {
@@ -163,14 +293,61 @@ func object(r *format.Reader, m *api.Model, e *timeline.Event, pid, tid int) *li
 		}
 		l.Objects[paramName(e.Fn, u.Param)] = map[string]any{"kind": u.Object.Kind, "id": u.Object.ID, "offset": u.Offset}
 	}
-	for _, d := range c.Data {
-		ld := lineData{Param: paramName(e.Fn, int(d.Param)), Item: d.Item, Dir: d.Dir.String(), Status: d.Status.String(), Len: d.Len, Blob: uint32(d.Blob)}
-		if d.Status == format.Missing {
-			ld.Reason = d.Reason.String()
+	if stream, task, ok := e.TaskID(); ok {
+		l.Task = &lineTask{stream, task, uint16(task >> 16), uint16(task)}
+	}
+	for _, data := range [][]format.Data{c.Data, late} {
+		for i := range data {
+			l.Data = append(l.Data, piece(e, &data[i]))
+		}
+	}
+	if i := devArgs(e); i >= 0 {
+		p := &e.Fn.Params[i]
+		n, _ := p.Size.Bytes(e.Fn, c.Args)
+		ld := lineData{Param: p.Name, Dir: format.DirIn.String(), Len: n, Source: "shadow"}
+		if data, known, why := s.DevArgs(e); known {
+			ld.Status, ld.Hex = format.Whole.String(), hex.EncodeToString(data[:min(len(data), hexShown)])
+		} else {
+			ld.Status, ld.Reason = "unknown", why
 		}
 		l.Data = append(l.Data, ld)
 	}
 	return l
+}
+
+// piece is a piece of data as JSON has it.
+func piece(e *timeline.Event, d *format.Data) lineData {
+	ld := lineData{Param: paramName(e.Fn, int(d.Param)), Item: d.Item, Dir: d.Dir.String(), Status: d.Status.String(), Len: d.Len, Blob: uint32(d.Blob)}
+	switch {
+	case d.Status == format.Missing:
+		ld.Reason = d.Reason.String()
+	case d.Status == format.Whole && d.Blob == 0:
+		if isText(e.Fn, d) {
+			s := string(d.Bytes)
+			ld.Text = &s
+		} else {
+			ld.Hex = hex.EncodeToString(d.Bytes[:min(len(d.Bytes), hexShown)])
+		}
+	}
+	return ld
+}
+
+// isText reports whether data is a string. The content of a file is not.
+func isText(f *api.Func, d *format.Data) bool {
+	if f == nil || d.Item != 0 {
+		return false
+	}
+	if d.Param == timeline.RetParam {
+		return f.Ret == api.Text
+	}
+	if int(d.Param) >= len(f.Params) {
+		return false
+	}
+	switch f.Params[d.Param].Role {
+	case api.String, api.File, api.Text:
+		return true
+	}
+	return false
 }
 
 func paramName(f *api.Func, i int) string {

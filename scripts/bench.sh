@@ -11,12 +11,15 @@ echo "== one launch with 64 bytes of arguments, nanoseconds (median of 1000 roun
 # shellcheck disable=SC2086
 {
 	cc $CFLAGS -fPIC -shared -Wl,-soname,libascendcl.so -o $B/null/libascendcl.so probe/shim/bench/null.c
-	cc $CFLAGS -o $B/launch probe/shim/bench/launch.c -L$B/null -lascendcl
-	cc -O2 -Iapi/acl/include -Iprobe/shim/bench -DLTTNG -o $B/launch-lttng probe/shim/bench/launch.c probe/shim/bench/lttng.c -L$B/null -lascendcl -llttng-ust -ldl
+	cc $CFLAGS -o $B/launch probe/shim/bench/launch.c -L$B/null -lascendcl -lpthread
+	cc $CFLAGS -o $B/copy probe/shim/bench/copy.c -L$B/null -lascendcl
+	cc -O2 -Iapi/acl/include -Iprobe/shim/bench -DLTTNG -o $B/launch-lttng probe/shim/bench/launch.c probe/shim/bench/lttng.c -L$B/null -lascendcl -llttng-ust -ldl -lpthread
 }
 export LD_LIBRARY_PATH=$B/null
-$B/launch bare
-bin/acltrace record -q -o $B/shim.aclt --payload none --ring-size 1M -- $B/launch shim
+for threads in 1 2 8; do
+	$B/launch bare $((1000 / threads)) $threads
+	bin/acltrace record -q -o $B/shim.aclt --payload none --ring-size 1M -- $B/launch shim $((1000 / threads)) $threads
+done
 if command -v lttng >/dev/null 2>&1; then
 	LTTNG_HOME=$(mktemp -d)
 	export LTTNG_HOME
@@ -26,7 +29,7 @@ if command -v lttng >/dev/null 2>&1; then
 			lttng enable-channel --userspace --$mode --subbuf-size=1M --num-subbuf=4 c >/dev/null 2>&1 &&
 			lttng enable-event --userspace --channel c 'acltrace_bench:*' >/dev/null 2>&1 &&
 			lttng start >/dev/null 2>&1; then
-			$B/launch-lttng "lttng-ust ($mode)"
+			for threads in 1 2 8; do $B/launch-lttng "lttng-ust ($mode)" $((1000 / threads)) $threads; done
 			lttng destroy >/dev/null 2>&1
 		else
 			echo "lttng-ust: no session could be made"
@@ -35,6 +38,10 @@ if command -v lttng >/dev/null 2>&1; then
 	pkill -u "$(id -u)" lttng-sessiond >/dev/null 2>&1 || true
 	rm -rf "$LTTNG_HOME"
 fi
+
+echo "== one copy of 64 MiB from the host, microseconds (median of 30)"
+bin/acltrace record -q -o $B/copy.aclt --replayable -- $B/copy "payload kept"
+bin/acltrace record -q -o $B/copy.aclt -- $B/copy "payload hashed"
 unset LD_LIBRARY_PATH
 
 echo "== Go benchmarks, one core"

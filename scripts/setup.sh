@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs the Debian packages that a target needs, when root; otherwise names what is missing in one line.
-#   scripts/setup.sh [build|test|bench|generate]
+#   scripts/setup.sh [build|test|bench|cross|generate]
 set -eu
 what=${1:-build}
 
@@ -16,10 +16,19 @@ need cc gcc
 need c++ g++
 need make make
 case $what in
-test) need gdb gdb ;;
+test)
+	need gdb gdb
+	need musl-gcc musl-tools
+	ls /usr/lib/*/libjemalloc.so.2 >/dev/null 2>&1 || missing="$missing libjemalloc2"
+	;;
 bench)
 	need lttng lttng-tools
 	dpkg -s liblttng-ust-dev >/dev/null 2>&1 || missing="$missing liblttng-ust-dev"
+	;;
+cross)
+	need aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu
+	need /usr/aarch64-linux-gnu/include/stdio.h libc6-dev-arm64-cross
+	need qemu-aarch64 qemu-user
 	;;
 generate)
 	need clang clang

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/acltrace/acltrace/api/acl"
 )
@@ -27,9 +28,18 @@ type kernelBinary struct {
 	dev     *device
 	kernels []string          // names, sorted
 	entries map[uint64]string // names by tiling key, from the metadata
+	symbols map[string]symbol // with their suffixes
+	data    []byte
 
 	mu    sync.Mutex
 	found map[string]*function
+	addr  uint64 // of the copy on the device; 0 before anybody asked
+}
+
+// symbol is where a function lies in its file.
+type symbol struct {
+	known        bool
+	offset, size uint64
 }
 
 // function is a kernel of a binary.
@@ -38,6 +48,8 @@ type function struct {
 	name   string
 	bin    *kernelBinary
 	kernel *Kernel // nil where no library knows it
+	// launches counts those of a kernel that no library knows, under this name in all binaries.
+	launches *atomic.Int64
 }
 
 // maxBinary bounds the size of a binary.
@@ -65,11 +77,16 @@ func parseBinary(b []byte) (f *kernelBinary, err error) {
 			return nil, err
 		}
 	}
-	f = &kernelBinary{entries: map[uint64]string{}, found: map[string]*function{}}
+	f = &kernelBinary{entries: map[uint64]string{}, found: map[string]*function{}, symbols: map[string]symbol{}, data: b}
 	for _, s := range syms {
 		if elf.ST_TYPE(s.Info) != elf.STT_FUNC || s.Section == elf.SHN_UNDEF || s.Name == "" {
 			continue
 		}
+		at := symbol{known: true, size: s.Size}
+		if int(s.Section) < len(file.Sections) {
+			at.offset = min(file.Sections[s.Section].Offset+s.Value, uint64(len(b)))
+		}
+		f.symbols[s.Name] = at
 		name := s.Name
 		for _, suffix := range coreSuffixes {
 			name = strings.TrimSuffix(name, suffix)
@@ -334,6 +351,10 @@ func (t *Thread) function(f *kernelBinary, name string, entry uint64, h *acl.Fun
 		fn = &function{name: name, bin: f}
 		if k := t.sim.opts.Kernels; k != nil {
 			fn.kernel = k.Lookup(name, entry)
+		}
+		if fn.kernel == nil {
+			n, _ := t.sim.unknown.LoadOrStore(name, new(atomic.Int64))
+			fn.launches = n.(*atomic.Int64)
 		}
 		if fn.handle = t.sim.functions.add(fn); fn.handle == 0 {
 			return t.fail(acl.ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "too many functions")

@@ -15,8 +15,10 @@ type context struct {
 	def    *stream
 	ended  atomic.Bool
 
-	mu      sync.Mutex
-	streams []*stream
+	mu       sync.Mutex
+	streams  []*stream
+	options  options
+	overflow uint64 // address of the float status; 0 before anybody asked
 }
 
 // newContext opens the device if need be. The caller holds d.mu.

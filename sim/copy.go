@@ -25,20 +25,20 @@ func plain(dst, src, n uint64) transfer {
 
 // check looks up the memory of a transfer that the runtime knows.
 func (s *Sim) check(x *transfer) error {
-	if err := s.checkSide(x.dst, (x.height-1)*x.dpitch+x.width, x.todev, x.pinned); err != nil {
+	if err := s.checkSide(x.dst, (x.height-1)*x.dpitch+x.width, Write, x.todev, x.pinned); err != nil {
 		return err
 	}
 	if x.staged != nil {
 		return nil
 	}
-	return s.checkSide(x.src, (x.height-1)*x.spitch+x.width, x.fromdev, x.pinned)
+	return s.checkSide(x.src, (x.height-1)*x.spitch+x.width, Read, x.fromdev, x.pinned)
 }
 
 // checkSide looks up one side. device says that it has to be device memory; pinned, that it has to be memory of the
 // runtime's where it is not: the program may have freed it since the call.
-func (s *Sim) checkSide(addr, n uint64, device, pinned bool) error {
+func (s *Sim) checkSide(addr, n uint64, access uint32, device, pinned bool) error {
 	if d := s.locate(addr).dev; d != nil {
-		return d.mem.check(addr, n)
+		return d.mem.check(addr, n, access)
 	}
 	if device {
 		return fmt.Errorf("%d bytes at %#x do not lie on a device", n, addr)
@@ -75,11 +75,21 @@ func (s *Sim) transferCost(x *transfer) time.Duration {
 
 // copyNow makes a blocking copy.
 func (t *Thread) copyNow(x transfer) acl.Error {
+	if e := t.unsafe(); e != 0 {
+		return e
+	}
 	if err := t.sim.check(&x); err != nil {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "copy of %d bytes from %#x to %#x: %v", x.width*x.height, x.src, x.dst, err)
 	}
+	planned := t.sim.taskFault(taskCopy, "")
+	if planned != nil && !planned.corrupt {
+		return t.fail(planned.code, "copy %d fails, by plan", planned.at)
+	}
 	if err := guard(x.move); err != nil {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "copy of %d bytes from %#x to %#x: %v", x.width*x.height, x.src, x.dst, err)
+	}
+	if planned != nil {
+		corrupt(span{x.dst, x.width})
 	}
 	return acl.ACL_SUCCESS
 }
@@ -87,7 +97,7 @@ func (t *Thread) copyNow(x transfer) acl.Error {
 // copyLater puts a copy on a stream. Its addresses are looked up when it runs.
 func (t *Thread) copyLater(s *stream, x transfer) acl.Error {
 	x.pinned = x.staged == nil
-	return t.submit(s, task{run: func(s *stream) (time.Duration, *failure) {
+	return t.submit(s, task{kind: taskCopy, wrote: span{x.dst, x.width}, run: func(s *stream) (time.Duration, *failure) {
 		sim := s.ctx.dev.sim
 		if err := sim.check(&x); err != nil {
 			return 0, failed(acl.ACL_ERROR_RT_SYS_DMA, "copy of %d bytes from %#x to %#x on stream %d: %v", x.width*x.height, x.src, x.dst, s.id, err)
@@ -99,6 +109,9 @@ func (t *Thread) copyLater(s *stream, x transfer) acl.Error {
 
 // copyPageable does an asynchronous copy with pageable host memory: it waits for the stream and copies.
 func (t *Thread) copyPageable(s *stream, x transfer) acl.Error {
+	if e := t.unsafeAsync(); e != 0 {
+		return e
+	}
 	s.wait(s.submittedTasks(), forever)
 	if f := s.observe(); f != nil {
 		return t.failWith(f)
@@ -314,22 +327,32 @@ func (t *Thread) fillArgs(p acl.Addr, maxCount, count uint64) (bool, acl.Error) 
 	return false, acl.ACL_SUCCESS
 }
 
-// fill sets bytes of device memory or of pinned host memory.
-func (s *Sim) fill(p uint64, value byte, n uint64) error {
-	if err := s.checkSide(p, n, false, true); err != nil {
+// fill sets device memory or pinned host memory to a pattern of which n is a multiple.
+func (s *Sim) fill(p uint64, pattern []byte, n uint64) error {
+	if err := s.checkSide(p, n, Write, false, true); err != nil {
 		return err
 	}
 	b := hostBytes(p, n)
-	if value == 0 {
+	if len(pattern) == 1 && pattern[0] == 0 {
 		clear(b)
 		return nil
 	}
 	// Doubling copies run at the rate of the memory; a loop over bytes does not.
-	b[0] = value
-	for done := 1; done < len(b); done *= 2 {
+	for done := copy(b, pattern); done < len(b); done *= 2 {
 		copy(b[done:], b[:done])
 	}
 	return nil
+}
+
+// fillLater puts a fill on a stream.
+func (t *Thread) fillLater(s *stream, p acl.Addr, pattern []byte, n uint64) acl.Error {
+	return t.submit(s, task{kind: taskFill, run: func(s *stream) (time.Duration, *failure) {
+		sim := s.ctx.dev.sim
+		if err := sim.fill(p, pattern, n); err != nil {
+			return 0, failed(acl.ACL_ERROR_RT_SYS_DMA, "fill on stream %d: %v", s.id, err)
+		}
+		return sim.cost.memory(n), nil
+	}})
 }
 
 // Memset fills memory and returns when it is done.
@@ -340,7 +363,10 @@ func (t *Thread) Memset(devPtr acl.Addr, maxCount uint64, value int32, count uin
 	if done, e := t.fillArgs(devPtr, maxCount, count); done {
 		return e
 	}
-	if err := t.sim.fill(devPtr, byte(value), count); err != nil {
+	if e := t.unsafe(); e != 0 {
+		return e
+	}
+	if err := t.sim.fill(devPtr, []byte{byte(value)}, count); err != nil {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "fill: %v", err)
 	}
 	return acl.ACL_SUCCESS
@@ -355,13 +381,7 @@ func (t *Thread) MemsetAsync(devPtr acl.Addr, maxCount uint64, value int32, coun
 	if done, e := t.fillArgs(devPtr, maxCount, count); done {
 		return e
 	}
-	return t.submit(s, task{run: func(s *stream) (time.Duration, *failure) {
-		sim := s.ctx.dev.sim
-		if err := sim.fill(devPtr, byte(value), count); err != nil {
-			return 0, failed(acl.ACL_ERROR_RT_SYS_DMA, "fill on stream %d: %v", s.id, err)
-		}
-		return sim.cost.memory(count), nil
-	}})
+	return t.fillLater(s, devPtr, []byte{byte(value)}, count)
 }
 
 // batch is the arrays of a batch of copies.

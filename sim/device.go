@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -11,12 +12,17 @@ import (
 
 // device is one simulated NPU. It is open while the program holds references by SetDevice or contexts of its own on it.
 type device struct {
-	sim   *Sim
-	id    int32
-	mem   memory
-	tasks atomic.Uint32 // ids given to tasks so far
+	sim     *Sim
+	id      int32
+	mem     memory
+	limits  sync.Map      // acl.DeviceLimit → uint64
+	tasks   atomic.Uint32 // ids given to tasks so far
+	lost    atomic.Bool   // by a fault
+	satMode atomic.Int32
+	peers   atomic.Uint32 // devices whose memory it may access, a bit each
 
 	mu       sync.Mutex
+	cores    coreLimit
 	refs     int      // by SetDevice
 	primary  *context // of SetDevice
 	contexts []*context
@@ -28,8 +34,25 @@ const maxStreams = 1984
 
 func newDevice(s *Sim, id int32) *device {
 	d := &device{sim: s, id: id}
-	d.mem.init(s.opts.VABase+uint64(id)*vaStride, s.opts.Memory, s.opts.Reserved)
+	d.mem.init(s.opts.VABase+uint64(id)*vaStride, s.opts.VABase+MaxDevices*vaStride+uint64(id)*reserveStride, s.opts.Memory, s.opts.Reserved)
 	return d
+}
+
+// check tells whether the device may access n bytes at an address: memory of its own, of a peer that it has access to, or of
+// the host where it was registered for devices.
+func (d *device) check(addr, n uint64, access uint32) error {
+	if d.mem.owns(addr) {
+		return d.mem.check(addr, n, access)
+	}
+	for _, o := range d.sim.devices {
+		if o != d && o.mem.owns(addr) {
+			if d.peers.Load()&(1<<o.id) == 0 {
+				return fmt.Errorf("%d bytes at %#x lie on device %d, to which device %d has no access", n, addr, o.id, d.id)
+			}
+			return o.mem.check(addr, n, access)
+		}
+	}
+	return d.sim.host.check(addr, n, access)
 }
 
 // device returns the device with an id.
@@ -38,6 +61,14 @@ func (t *Thread) device(id int32) (*device, acl.Error) {
 		return nil, t.fail(acl.ACL_ERROR_RT_INVALID_DEVICEID, "device %d: there are %d devices", id, len(t.sim.devices))
 	}
 	return t.sim.devices[id], acl.ACL_SUCCESS
+}
+
+// knownDevice returns the device with an id to a thread that need not have a context.
+func (t *Thread) knownDevice(id int32) (*device, acl.Error) {
+	if e := t.ready(); e != 0 {
+		return nil, e
+	}
+	return t.device(id)
 }
 
 // SetDevice opens a device for the thread and makes its primary context current.
@@ -147,15 +178,18 @@ func (t *Thread) syncDevice(limit time.Duration) acl.Error {
 	if e != 0 {
 		return e
 	}
+	if e := t.unsafe(); e != 0 {
+		return e
+	}
 	type mark struct {
-		s    *stream
-		task uint64
+		s *stream
+		p progress
 	}
 	var marks []mark
 	c.dev.mu.Lock()
 	for _, s := range c.dev.streams {
 		if s != nil {
-			marks = append(marks, mark{s, s.submittedTasks()})
+			marks = append(marks, mark{s, s.progress()})
 		}
 	}
 	c.dev.mu.Unlock()
@@ -163,21 +197,17 @@ func (t *Thread) syncDevice(limit time.Duration) acl.Error {
 	if limit != forever {
 		deadline = time.Now().Add(limit)
 	}
-	var first *failure
+	first := acl.Error(acl.ACL_SUCCESS)
 	for _, m := range marks {
 		left := limit
 		if limit != forever {
 			left = max(0, time.Until(deadline))
 		}
-		if !m.s.wait(m.task, left) {
-			return t.fail(acl.ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "stream %d has not finished within %v", m.s.id, limit)
-		}
-		if f := m.s.observe(); f != nil && first == nil {
-			first = f
+		if e := t.finish(m.s, m.p, left); e == acl.ACL_ERROR_RT_STREAM_SYNC_TIMEOUT {
+			return e
+		} else if first == 0 {
+			first = e
 		}
 	}
-	if first != nil {
-		return t.failWith(first)
-	}
-	return acl.ACL_SUCCESS
+	return first
 }

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,9 +19,11 @@ type event struct {
 	how    string       // the function that made it
 	waits  atomic.Int64 // waits of streams that are not done
 
-	order sync.Mutex // held while a record is put on a stream, so that the last mark is the last record
-	mu    sync.Mutex
-	mark  *mark // the last one; nil before the first record and after a reset
+	order    sync.Mutex // held while a record is put on a stream, so that the last mark is the last record
+	mu       sync.Mutex
+	mark     *mark // the last one; nil before the first record and after a reset
+	captured *captured
+	level    signal // of an external event
 }
 
 // mark is one record of an event.
@@ -60,7 +63,7 @@ func (t *Thread) newEvent(h *acl.Event, flag uint32, how string) acl.Error {
 		return t.null("event")
 	case flag == 0 || flag&^eventFlags != 0:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "event flags %#x are unknown", flag)
-	case flag&(acl.ACL_EVENT_EXTERNAL|acl.ACL_EVENT_IPC) != 0:
+	case flag&acl.ACL_EVENT_IPC != 0 || flag&acl.ACL_EVENT_EXTERNAL != 0 && flag != acl.ACL_EVENT_EXTERNAL:
 		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "event flags %#x are not simulated", flag)
 	}
 	ev := &event{dev: c.dev, flags: flag, how: how}
@@ -131,10 +134,19 @@ func (t *Thread) RecordEvent(event acl.Event, on acl.Stream) acl.Error {
 	if ev.dev != s.ctx.dev {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "event %#x belongs to device %d, the stream to %d", ev.handle, ev.dev.id, s.ctx.dev.id)
 	}
+	if ev.external() {
+		return t.submit(s, task{kind: taskRecord, run: func(*stream) (time.Duration, *failure) {
+			ev.level.set()
+			return 0, nil
+		}})
+	}
+	if c := s.capture.Load(); c != nil {
+		return t.captureRecord(c, ev, s)
+	}
 	m := &mark{done: make(chan struct{})}
 	ev.order.Lock()
 	defer ev.order.Unlock()
-	e = t.submit(s, task{always: true, run: func(s *stream) (time.Duration, *failure) {
+	e = t.submit(s, task{kind: taskRecord, always: true, run: func(s *stream) (time.Duration, *failure) {
 		m.time = s.time / tick * tick
 		s.mu.Lock()
 		m.failure = s.failure
@@ -144,7 +156,7 @@ func (t *Thread) RecordEvent(event acl.Event, on acl.Stream) acl.Error {
 	}})
 	if e == 0 {
 		ev.mu.Lock()
-		ev.mark = m
+		ev.mark, ev.captured = m, nil
 		ev.mu.Unlock()
 	}
 	return e
@@ -160,11 +172,17 @@ func (t *Thread) ResetEvent(event acl.Event, on acl.Stream) acl.Error {
 	if e != 0 {
 		return e
 	}
+	if ev.external() {
+		return t.submit(s, task{kind: taskReset, run: func(*stream) (time.Duration, *failure) {
+			ev.level.clear()
+			return 0, nil
+		}})
+	}
 	if ev.how != createEventWithFlag || ev.flags&acl.ACL_EVENT_SYNC == 0 {
 		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "event %#x was made by %s with flags %#x: it can't be reset", ev.handle, ev.how, ev.flags)
 	}
 	m := ev.last()
-	return t.submit(s, task{run: func(*stream) (time.Duration, *failure) {
+	return t.submit(s, task{kind: taskReset, run: func(*stream) (time.Duration, *failure) {
 		ev.mu.Lock()
 		if ev.mark == m {
 			ev.mark = nil
@@ -174,8 +192,40 @@ func (t *Thread) ResetEvent(event acl.Event, on acl.Stream) acl.Error {
 	}})
 }
 
-// status tells whether what an event stands for is done.
+// external tells whether an event is a flag between streams and graphs: its records, waits and resets are tasks that a graph
+// repeats, and tie no stream to a capture.
+func (ev *event) external() bool { return ev.flags == acl.ACL_EVENT_EXTERNAL }
+
+func (t *Thread) waitExternal(s *stream, ev *event, timeout int32) acl.Error {
+	return t.submit(s, task{kind: taskWait, run: func(s *stream) (time.Duration, *failure) {
+		expired, stop := after(time.Duration(timeout) * time.Second)
+		defer stop()
+		if !ev.level.wait(false, s.stop, expired) {
+			return 0, failed(acl.ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, "stream %d waited %d s for event %#x", s.id, timeout, ev.handle)
+		}
+		return 0, nil
+	}})
+}
+
+// eventFree refuses to ask for an event whose record was captured, and spoils the capture.
+func (t *Thread) eventFree(ev *event) acl.Error {
+	r := ev.inCapture()
+	if r == nil {
+		return acl.ACL_SUCCESS
+	}
+	f := failed(acl.ACL_ERROR_RT_EVENT_CAPTURED, "event %#x was recorded in a capture that has not ended", ev.handle)
+	r.capture.spoil(f)
+	return t.failWith(f)
+}
+
+// eventDone tells whether what an event stands for is done.
 func (t *Thread) eventDone(ev *event) (bool, acl.Error) {
+	if ev.external() {
+		return false, t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "event %#x is external: the host can't ask for it", ev.handle)
+	}
+	if e := t.eventFree(ev); e != 0 {
+		return false, e
+	}
 	m := ev.last()
 	if m == nil {
 		return true, acl.ACL_SUCCESS
@@ -260,6 +310,12 @@ func (t *Thread) SynchronizeEventWithTimeout(event acl.Event, timeout int32) acl
 func (t *Thread) syncEvent(h acl.Event, limit time.Duration) acl.Error {
 	ev, e := t.event(h)
 	if e != 0 {
+		return e
+	}
+	if ev.external() {
+		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "event %#x is external: the host can't wait for it", ev.handle)
+	}
+	if e := t.eventFree(ev); e != 0 {
 		return e
 	}
 	m := ev.last()
@@ -351,7 +407,7 @@ func (t *Thread) GetEventId(event acl.Event, eventId *uint32) acl.Error {
 
 // StreamWaitEvent lets the later work of a stream wait for an event.
 func (t *Thread) StreamWaitEvent(stream acl.Stream, event acl.Event) acl.Error {
-	return t.StreamWaitEventWithTimeout(stream, event, 0)
+	return t.StreamWaitEventWithTimeout(stream, event, int32(min(t.sim.waitTimeout.Load(), math.MaxInt32)))
 }
 
 // StreamWaitEventWithTimeout lets the later work of a stream wait for an event, for so many seconds at most; 0 is for ever.
@@ -368,24 +424,24 @@ func (t *Thread) StreamWaitEventWithTimeout(on acl.Stream, event acl.Event, time
 	switch {
 	case timeout < 0:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "timeout %d: 0 is for ever, else seconds", timeout)
+	case ev.external():
+		return t.waitExternal(s, ev, timeout)
 	case ev.flags&acl.ACL_EVENT_SYNC == 0:
 		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "event %#x was made without ACL_EVENT_SYNC: no stream can wait for it", ev.handle)
 	}
+	if done, e := t.captureWait(s, ev); done {
+		return e
+	}
 	m := ev.last()
 	ev.waits.Add(1)
-	drop := func() { ev.waits.Add(-1) }
-	return t.submit(s, task{drop: drop, run: func(s *stream) (time.Duration, *failure) {
-		defer drop()
+	release := func() { ev.waits.Add(-1) }
+	return t.submit(s, task{kind: taskWait, release: release, run: func(s *stream) (time.Duration, *failure) {
 		if m == nil {
 			return 0, nil
 		}
 		if !m.complete() {
-			var expired <-chan time.Time
-			if timeout > 0 {
-				timer := time.NewTimer(time.Duration(timeout) * time.Second)
-				defer timer.Stop()
-				expired = timer.C
-			}
+			expired, stop := after(time.Duration(timeout) * time.Second)
+			defer stop()
 			select {
 			case <-m.done:
 			case <-s.stop:

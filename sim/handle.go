@@ -27,9 +27,15 @@ const (
 	kindFunction
 	kindArgs
 	kindParam
+	kindGraph
+	kindGroup
+	kindNotify
+	kindPhysical
+	kindPool
 )
 
-var kindNames = [...]string{"", "context", "stream", "event", "binary", "binary handle", "function", "argument list", "parameter"}
+var kindNames = [...]string{"", "context", "stream", "event", "binary", "binary handle", "function", "argument list", "parameter",
+	"model", "task group", "notify", "physical memory", "memory pool"}
 
 func (k kind) String() string { return kindNames[k] }
 
@@ -110,6 +116,13 @@ func (t *table[T]) get(h uint64) *T {
 		return e.obj
 	}
 	return nil
+}
+
+// live returns the number of live objects.
+func (t *table[T]) live() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.gens) - len(t.free)
 }
 
 // remove ends a handle and returns its object, nil where it was not live.

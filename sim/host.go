@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
-	"slices"
-	"sort"
 	"sync"
 	"unsafe"
 
@@ -20,6 +18,9 @@ func pointer(a uint64) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer
 
 // hostBytes is the memory at an address.
 func hostBytes(a, n uint64) []byte { return unsafe.Slice((*byte)(pointer(a)), int(n)) }
+
+// addressOf is the address that a pointer of the program's holds; 0 for null.
+func addressOf[T any](p *T) uint64 { return uint64(uintptr(unsafe.Pointer(p))) }
 
 // list is an array of the program's.
 func list[T any](p *T, n uint64) []T { return unsafe.Slice(p, int(n)) }
@@ -87,44 +88,18 @@ func mapAnywhere(size uint64) uint64 {
 
 func unmap(addr, size uint64) { _ = unix.MunmapPtr(pointer(addr), uintptr(size)) }
 
-// span is a range of addresses.
-type span struct{ addr, size uint64 }
-
-func (s span) end() uint64 { return s.addr + s.size }
-
-// spans are ranges in the order of their addresses, none overlapping.
-type spans []span
-
-// at returns the position of the first span that ends behind an address.
-func (s spans) at(addr uint64) int {
-	return sort.Search(len(s), func(i int) bool { return s[i].end() > addr })
-}
-
-// find returns the span that an address lies in.
-func (s spans) find(addr uint64) (span, bool) {
-	if i := s.at(addr); i < len(s) && s[i].addr <= addr {
-		return s[i], true
-	}
-	return span{}, false
-}
-
-func (s *spans) insert(n span) { *s = slices.Insert(*s, s.at(n.addr), n) }
-
-// remove takes out the span that begins at an address.
-func (s *spans) remove(addr uint64) (span, bool) {
-	i := s.at(addr)
-	if i == len(*s) || (*s)[i].addr != addr {
-		return span{}, false
-	}
-	r := (*s)[i]
-	*s = slices.Delete(*s, i, i+1)
-	return r, true
-}
-
-// hostMemory holds the pinned allocations of the program.
+// hostMemory is the host memory that the runtime knows: pinned allocations, and what the program registered. Lookups take
+// no lock.
 type hostMemory struct {
-	mu   sync.RWMutex
-	live spans
+	mu         sync.Mutex // for changes
+	live       regions[struct{}]
+	registered regions[registration]
+}
+
+// registration is what the program registered host memory for.
+type registration struct {
+	pinned bool   // asynchronous copies need not wait for it
+	access uint32 // that devices have to it
 }
 
 func (h *hostMemory) alloc(size uint64) uint64 {
@@ -134,7 +109,7 @@ func (h *hostMemory) alloc(size uint64) uint64 {
 		return 0
 	}
 	h.mu.Lock()
-	h.live.insert(span{a, size})
+	h.live.insert(region[struct{}]{span: span{a, size}})
 	h.mu.Unlock()
 	return a
 }
@@ -149,19 +124,39 @@ func (h *hostMemory) free(addr uint64) bool {
 	return ok
 }
 
+// find returns the pinned memory that an address lies in.
 func (h *hostMemory) find(addr uint64) (span, bool) {
-	h.mu.RLock()
-	defer h.mu.RUnlock()
-	return h.live.find(addr)
+	if r, ok := h.live.find(addr); ok {
+		return r.span, true
+	}
+	if r, ok := h.registered.find(addr); ok && r.v.pinned {
+		return r.span, true
+	}
+	return span{}, false
+}
+
+// check tells whether a device may access n bytes of host memory.
+func (h *hostMemory) check(addr, n uint64, access uint32) error {
+	r, ok := h.registered.find(addr)
+	switch {
+	case !ok || r.v.access == 0:
+		return fmt.Errorf("%d bytes at %#x lie in no allocation of a device", n, addr)
+	case n > r.end()-addr:
+		return fmt.Errorf("%d bytes at %#x end %d bytes behind the registered host memory of %d bytes at %#x", n, addr, addr+n-r.end(), r.size, r.addr)
+	case access&^r.v.access != 0:
+		return fmt.Errorf("%d bytes at %#x may not be %s", n, addr, accessName(access&^r.v.access))
+	}
+	return nil
 }
 
 func (h *hostMemory) close() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, s := range h.live {
-		unmap(s.addr, s.size)
+	for _, r := range h.live.all() {
+		unmap(r.addr, r.size)
 	}
-	h.live = nil
+	h.live.clear()
+	h.registered.clear()
 }
 
 const (

@@ -90,8 +90,8 @@ func (t *Thread) launch(o *order, block []byte, size uint64, patch func(block []
 	if e := t.fits(o.fn, size); e != 0 {
 		return e
 	}
-	pool, n := &o.stream.ctx.dev.mem.args, uint64(len(block))
-	dev, f := pool.get(n)
+	n := uint64(len(block))
+	dev, f := o.stream.args.get(n)
 	if f != nil {
 		return t.failWith(f)
 	}
@@ -104,29 +104,14 @@ func (t *Thread) launch(o *order, block []byte, size uint64, patch func(block []
 
 // enqueue puts a kernel on its stream. args is its block in device memory; own says that it goes back to the pool.
 func (t *Thread) enqueue(o *order, args span, own bool) acl.Error {
-	if o.fn.kernel == nil {
-		t.sim.unknownLaunch(o.fn.name)
+	if o.fn.kernel == nil && o.fn.launches.Add(1) == 1 {
+		t.sim.log("kernel %q is in no kernel library: it takes modelled time and writes nothing (ACLSIM_KERNELS names libraries)", o.fn.name)
 	}
-	var drop func()
+	k := task{kind: taskKernel, name: o.fn.name, run: func(s *stream) (time.Duration, *failure) { return o.run(s.ctx.dev, args, own) }}
 	if own {
-		drop = func() { o.stream.ctx.dev.mem.args.put(args.addr, args.size) }
+		k.release = func() { o.stream.args.put(args.addr, args.size) }
 	}
-	return t.submit(o.stream, task{drop: drop, run: func(s *stream) (time.Duration, *failure) {
-		if drop != nil {
-			defer drop()
-		}
-		return o.run(s.ctx.dev, args, own)
-	}})
-}
-
-func (s *Sim) unknownLaunch(name string) {
-	s.unknownMu.Lock()
-	s.unknown[name]++
-	first := s.unknown[name] == 1
-	s.unknownMu.Unlock()
-	if first {
-		s.log("kernel %q is in no kernel library: it takes modelled time and writes nothing (ACLSIM_KERNELS names libraries)", name)
-	}
+	return t.submit(o.stream, k)
 }
 
 // run is the kernel on the device. Before native code touches memory, all that it declares to touch is checked.
@@ -136,17 +121,20 @@ func (o *order) run(d *device, args span, own bool) (time.Duration, *failure) {
 		return cost, nil
 	}
 	if !own {
-		if err := d.mem.check(args.addr, args.size); err != nil {
+		if err := d.check(args.addr, args.size, Read); err != nil {
 			return 0, failed(acl.ACL_ERROR_RT_AICORE_EXCEPTION, "kernel %s: its argument block: %v", o.fn.name, err)
 		}
 	}
 	l := &Launch{Args: hostBytes(args.addr, args.size), NumBlocks: o.blocks, Grid: o.grid, Block: o.block}
+	if f := o.checkArgs(d, args, l.Args); f != nil {
+		return 0, f
+	}
 	if k.Extents != nil {
 		for _, x := range k.Extents(l, nil) {
-			if x.Size == 0 || (x.Access == Read && x.Addr >= args.addr && x.Addr < args.end() && x.Size <= args.end()-x.Addr) {
+			if x.Size == 0 || (x.Access == Read && args.holds(x.Addr, x.Size)) {
 				continue
 			}
-			if err := d.mem.check(x.Addr, x.Size); err != nil {
+			if err := d.check(x.Addr, x.Size, x.Access); err != nil {
 				return 0, failed(acl.ACL_ERROR_RT_AICORE_EXCEPTION, "kernel %s: argument %d (%s), %s: %v", o.fn.name, x.Arg, k.argName(x.Arg), accessName(x.Access), err)
 			}
 		}
@@ -154,11 +142,38 @@ func (o *order) run(d *device, args span, own bool) (time.Duration, *failure) {
 	if k.Duration != nil {
 		cost = k.Duration(l)
 	}
+	limit := time.Duration(d.sim.opTimeout.Load())
+	if limit == 0 {
+		limit = opDefault
+	}
+	if cost > limit {
+		return limit, failed(acl.ACL_ERROR_RT_AICORE_TIMEOUT, "kernel %s takes %v, longer than the %v that an operator may take", o.fn.name, cost, limit)
+	}
 	if k.Run != nil {
 		k.Run(l)
 	}
 	return cost, nil
 }
+
+// checkArgs checks the addresses among the arguments before the kernel's own functions follow them. Null stands for an
+// argument that is not there, except for tiling data.
+func (o *order) checkArgs(d *device, args span, block []byte) *failure {
+	for i, a := range o.fn.kernel.Args {
+		if a.Kind == ArgScalar || a.Size != 8 {
+			continue
+		}
+		p := binary.LittleEndian.Uint64(block[o.fn.kernel.offset(i):])
+		if p == 0 && a.Kind != ArgTiling || args.holds(p, 1) {
+			continue
+		}
+		if err := d.check(p, 1, argAccess[a.Kind]); err != nil {
+			return failed(acl.ACL_ERROR_RT_AICORE_EXCEPTION, "kernel %s: argument %d (%s), %s: %v", o.fn.name, i, a.Name, accessName(argAccess[a.Kind]), err)
+		}
+	}
+	return nil
+}
+
+var argAccess = map[ArgKind]uint32{ArgInput: Read, ArgOutput: Write, ArgInout: Read | Write, ArgWorkspace: Read | Write, ArgTiling: Read}
 
 func accessName(a uint32) string {
 	switch a {

@@ -23,30 +23,55 @@ const (
 
 // memory is the memory of one device. Its arena is a range of addresses that costs nothing until it is touched. The
 // allocator goes through the arena once before it comes back to freed addresses, and depends on nothing but the order
-// of the calls. A lookup takes a read lock; no lock is held while bytes move.
+// of the calls. A lookup takes no lock, and none is held while bytes move.
 type memory struct {
 	base, end uint64 // of what the program may allocate; constant
 	limit     uint64
 	held      bool // the arena is mapped already
-
-	mu        sync.RWMutex
-	reserved  bool
-	live      spans
-	cursor    uint64
-	used      uint64
-	committed uint64 // the arena is accessible up to here
-	foreign   spans  // mapped outside the arena for placed allocations
-	freed     spans  // the last freed allocations, in the order of freeing
 	args      argPool
+
+	live    regions[block]    // what may be accessed
+	taken   regions[struct{}] // live memory outside reservations, and reservations
+	foreign regions[struct{}] // mapped outside the arena for placed allocations
+
+	mu           sync.Mutex // for all changes
+	reserved     bool
+	cursor       uint64
+	far          span // where reservations lie
+	farCursor    uint64
+	used, peak   uint64
+	committed    uint64 // the arena is accessible up to here
+	freed        []span // the last freed allocations, in the order of freeing
+	reservations map[uint64]*reservation
 
 	hasForeign atomic.Bool
 }
 
-func (m *memory) init(base, limit uint64, held Range) {
+// block is what is known about live memory.
+type block struct {
+	how    howMade
+	access uint32    // Read and Write, as far as allowed
+	phys   *physical // behind a mapping
+	pool   *memPool
+}
+
+// howMade says which function made live memory, and so which one ends it.
+type howMade uint8
+
+const (
+	byMalloc howMade = iota
+	byMap
+	byPool
+	byRuntime
+)
+
+func (m *memory) init(base, far, limit uint64, held Range) {
+	m.far, m.farCursor = span{far, reserveStride}, far
 	m.base, m.end, m.limit = base, base+vaStride-argSpace, limit
 	m.cursor, m.committed = m.base, m.base
 	m.held = base >= held.Addr && base+vaStride <= held.Addr+held.Size
 	m.args.next, m.args.committed, m.args.end = m.end, m.end, base+vaStride
+	m.reservations = map[uint64]*reservation{}
 }
 
 // mapAt maps memory at an address where nothing lies yet.
@@ -87,10 +112,13 @@ func (m *memory) close() {
 		unmap(m.base, vaStride)
 		m.held = false
 	}
-	for _, s := range m.foreign {
+	for _, s := range m.foreign.all() {
 		unmap(s.addr, s.size)
 	}
-	m.reserved, m.live, m.foreign = false, nil, nil
+	m.reserved = false
+	m.live.clear()
+	m.taken.clear()
+	m.foreign.clear()
 }
 
 // commit makes the arena accessible up to an address. committed is where it was so far.
@@ -107,11 +135,11 @@ func commit(committed *uint64, to uint64) error {
 }
 
 // alloc finds room for size bytes, at the wanted address if it is not 0 and can be had.
-func (m *memory) alloc(size, want uint64, log func(string, ...any)) (uint64, *failure) {
+func (m *memory) alloc(size, want uint64, b block, log func(string, ...any)) (uint64, *failure) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if size > m.limit-m.used {
-		return 0, failed(acl.ACL_ERROR_RT_DEVICE_OOM, "out of device memory: %d bytes wanted, %d of %d free", size, m.limit-m.used, m.limit)
+	if f := m.takeLocked(size); f != nil {
+		return 0, f
 	}
 	addr := uint64(0)
 	if want != 0 {
@@ -122,30 +150,48 @@ func (m *memory) alloc(size, want uint64, log func(string, ...any)) (uint64, *fa
 		}
 	}
 	if addr == 0 {
-		addr = m.gap(size)
+		addr = m.gap(size, allocAlign)
 		if addr == 0 {
+			m.used -= size
 			return 0, failed(acl.ACL_ERROR_RT_DEVICE_OOM, "the device's address space is too fragmented for %d bytes", size)
 		}
 		if err := commit(&m.committed, addr+size); err != nil {
+			m.used -= size
 			return 0, failed(acl.ACL_ERROR_RT_MEMORY_ALLOCATION, "the host can't back %d bytes of device memory: %v", size, err)
 		}
 		m.cursor = roundUp(addr+size, allocAlign)
 	}
-	m.live.insert(span{addr, size})
-	m.used += size
+	m.live.insert(region[block]{span{addr, size}, b})
+	m.taken.insert(region[struct{}]{span: span{addr, size}})
 	return addr, nil
 }
 
+// takeLocked accounts for memory that comes into use. The caller holds the lock.
+func (m *memory) takeLocked(size uint64) *failure {
+	if size > m.limit-m.used {
+		return failed(acl.ACL_ERROR_RT_DEVICE_OOM, "out of device memory: %d bytes wanted, %d of %d free", size, m.limit-m.used, m.limit)
+	}
+	m.used += size
+	m.peak = max(m.peak, m.used)
+	return nil
+}
+
 // gap returns the first address at or behind the cursor with room for size bytes, else the first in the arena; 0 for none.
-func (m *memory) gap(size uint64) uint64 {
-	for _, from := range []uint64{m.cursor, m.base} {
-		addr := from
-		for i := m.live.at(addr); addr+size <= m.end; i++ {
-			if i == len(m.live) || addr+size <= m.live[i].addr {
-				return addr
-			}
-			addr = max(addr, roundUp(m.live[i].end(), allocAlign))
+func (m *memory) gap(size, align uint64) uint64 {
+	if a := m.gapIn(m.cursor, m.end, size, align); a != 0 {
+		return a
+	}
+	return m.gapIn(m.base, m.end, size, align)
+}
+
+// gapIn returns the first address of a range with room for size bytes; 0 for none.
+func (m *memory) gapIn(from, to, size, align uint64) uint64 {
+	addr := roundUp(from, align)
+	for c := m.taken.at(addr); size <= to && addr <= to-size; c.next() {
+		if !c.ok() || addr+size <= c.get().addr {
+			return addr
 		}
+		addr = max(addr, roundUp(c.get().end(), align))
 	}
 	return 0
 }
@@ -153,8 +199,8 @@ func (m *memory) gap(size uint64) uint64 {
 // placeAt makes a wanted range accessible.
 func (m *memory) placeAt(addr, size uint64) error {
 	end := addr + size
-	if i := m.live.at(addr); i < len(m.live) && m.live[i].addr < end {
-		return fmt.Errorf("an allocation of %d bytes lies at %#x", m.live[i].size, m.live[i].addr)
+	if c := m.taken.at(addr); c.ok() && c.get().addr < end {
+		return fmt.Errorf("an allocation of %d bytes lies at %#x", c.get().size, c.get().addr)
 	}
 	if addr >= m.base && end <= m.end {
 		return commit(&m.committed, end)
@@ -167,16 +213,16 @@ func (m *memory) placeAt(addr, size uint64) error {
 
 // mapForeign maps the pages from addr to end that are not mapped for another allocation already.
 func (m *memory) mapForeign(addr, end uint64) error {
-	var fresh spans
+	var fresh []span
 	for at := addr; at < end; {
-		i := m.foreign.at(at)
-		if i < len(m.foreign) && m.foreign[i].addr <= at {
-			at = m.foreign[i].end()
+		c := m.foreign.at(at)
+		if c.holds(at) {
+			at = c.get().end()
 			continue
 		}
 		to := end
-		if i < len(m.foreign) {
-			to = min(to, m.foreign[i].addr)
+		if c.ok() {
+			to = min(to, c.get().addr)
 		}
 		if err := mapAt(at, to-at, unix.PROT_READ|unix.PROT_WRITE); err != nil {
 			for _, f := range fresh {
@@ -188,27 +234,33 @@ func (m *memory) mapForeign(addr, end uint64) error {
 		at = to
 	}
 	for _, f := range fresh {
-		m.foreign.insert(f)
+		m.foreign.insert(region[struct{}]{span: f})
 	}
 	m.hasForeign.Store(true)
 	return nil
 }
 
-// free ends the allocation that begins at an address. Its bytes read as zero from then on.
-func (m *memory) free(addr uint64) bool {
+// free ends the memory that begins at an address and was made in a certain way. Its bytes read as zero from then on.
+func (m *memory) free(addr uint64, how howMade) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	s, ok := m.live.remove(addr)
-	if !ok {
+	if r, ok := m.live.find(addr); !ok || r.addr != addr || r.v.how != how {
 		return false
 	}
-	m.used -= s.size
+	r, _ := m.live.remove(addr)
+	m.taken.remove(addr)
+	m.used -= r.size
+	m.remember(r.span)
+	zero(r.span)
+	return true
+}
+
+// remember keeps a freed range for the texts of errors. The caller holds the lock.
+func (m *memory) remember(s span) {
 	if len(m.freed) == freedKept {
 		m.freed = append(m.freed[:0], m.freed[freedKept/2:]...)
 	}
 	m.freed = append(m.freed, s)
-	zero(s)
-	return true
 }
 
 // zero gives whole pages back to the system and clears the rest.
@@ -223,14 +275,24 @@ func zero(s span) {
 	_ = unix.Madvise(hostBytes(from, to-from), unix.MADV_DONTNEED)
 }
 
-// freeAll ends all allocations.
+// freeAll ends all allocations and reservations.
 func (m *memory) freeAll() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, s := range m.live {
-		zero(s)
+	for _, r := range m.live.all() {
+		if r.v.how == byMap {
+			m.unmapLocked(r)
+		} else {
+			zero(r.span)
+		}
 	}
-	m.live, m.used = nil, 0
+	m.live.clear()
+	for _, r := range m.reservations {
+		m.giveBack(r.span)
+	}
+	m.taken.clear()
+	clear(m.reservations)
+	m.used = 0
 }
 
 // owns tells whether an address belongs to the device, allocated or not.
@@ -241,37 +303,55 @@ func (m *memory) owns(addr uint64) bool {
 	if !m.hasForeign.Load() {
 		return false
 	}
-	m.mu.RLock()
-	defer m.mu.RUnlock()
 	_, ok := m.foreign.find(addr)
 	return ok
 }
 
-// check tells whether n bytes at an address lie in one live allocation.
-func (m *memory) check(addr, n uint64) error {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	s, ok := m.live.find(addr)
-	if ok && n <= s.end()-addr {
-		return nil
+// check tells whether n bytes at an address lie in one live allocation, or in mappings that follow each other, and may be
+// accessed.
+func (m *memory) check(addr, n uint64, access uint32) error {
+	c := m.live.at(addr)
+	if !c.holds(addr) {
+		return m.notLive(addr, n)
 	}
-	if ok {
-		return fmt.Errorf("%d bytes at %#x end %d bytes behind the allocation of %d bytes at %#x", n, addr, addr+n-s.end(), s.size, s.addr)
+	first := c.get()
+	for r := first; ; r = c.get() {
+		if access&^r.v.access != 0 {
+			return fmt.Errorf("%d bytes at %#x may not be %s", n, addr, accessName(access&^r.v.access))
+		}
+		if n <= r.end()-addr {
+			return nil
+		}
+		c.next()
+		if r.v.how != byMap || !c.ok() || c.get().v.how != byMap || c.get().addr != r.end() {
+			return fmt.Errorf("%d bytes at %#x end %d bytes behind the allocation of %d bytes at %#x", n, addr, addr+n-r.end(), r.end()-first.addr, first.addr)
+		}
 	}
+}
+
+// notLive says what an address is instead of live.
+func (m *memory) notLive(addr, n uint64) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	for i := len(m.freed) - 1; i >= 0; i-- {
 		if f := m.freed[i]; addr >= f.addr && addr < f.end() {
 			return fmt.Errorf("%d bytes at %#x lie in freed memory, %d bytes at %#x", n, addr, f.size, f.addr)
 		}
 	}
+	if r, ok := m.taken.find(addr); ok {
+		return fmt.Errorf("%d bytes at %#x lie in a reservation of %d bytes at %#x where nothing is mapped", n, addr, r.size, r.addr)
+	}
 	return fmt.Errorf("%d bytes at %#x lie in no allocation", n, addr)
 }
 
-// argPool keeps the arguments of launches in device memory until the kernel has run, in slots of powers of two.
+// argPool is the device memory for the arguments of launches, in slots of powers of two.
 type argPool struct {
 	mu                   sync.Mutex
 	next, committed, end uint64
-	free                 [33][]uint64
+	free                 [argClasses][]uint64
 }
+
+const argClasses = 33
 
 func argClass(size uint64) int { return bits.Len64(max(size, allocAlign) - 1) }
 
@@ -295,11 +375,52 @@ func (p *argPool) get(size uint64) (uint64, *failure) {
 	return 0, failed(acl.ACL_ERROR_RT_MEMORY_ALLOCATION, "no room for %d bytes of arguments in device memory", size)
 }
 
-func (p *argPool) put(addr, size uint64) {
+// argCache keeps the slots that the launches of one stream have used, so that streams do not wait for each other.
+type argCache struct {
+	pool   *argPool
+	mu     sync.Mutex
+	closed bool
+	free   [argClasses][]uint64
+}
+
+func (a *argCache) get(size uint64) (uint64, *failure) {
+	if c := argClass(size); c < argClasses {
+		a.mu.Lock()
+		if f := a.free[c]; len(f) > 0 {
+			addr := f[len(f)-1]
+			a.free[c] = f[:len(f)-1]
+			a.mu.Unlock()
+			return addr, nil
+		}
+		a.mu.Unlock()
+	}
+	return a.pool.get(size)
+}
+
+func (a *argCache) put(addr, size uint64) {
 	c := argClass(size)
-	p.mu.Lock()
-	p.free[c] = append(p.free[c], addr)
-	p.mu.Unlock()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.closed {
+		a.free[c] = append(a.free[c], addr)
+		return
+	}
+	a.pool.mu.Lock()
+	a.pool.free[c] = append(a.pool.free[c], addr)
+	a.pool.mu.Unlock()
+}
+
+// close gives the slots back to the device.
+func (a *argCache) close() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.closed = true
+	a.pool.mu.Lock()
+	defer a.pool.mu.Unlock()
+	for c, f := range a.free {
+		a.pool.free[c] = append(a.pool.free[c], f...)
+		a.free[c] = nil
+	}
 }
 
 // Rounding of the kinds of allocations.
@@ -332,7 +453,7 @@ func (t *Thread) allocOn(d *device, ptr *acl.Addr, size, pad uint64, policy acl.
 	if size > maxAlloc {
 		return t.fail(acl.ACL_ERROR_RT_DEVICE_OOM, "out of device memory: %d bytes wanted", size)
 	}
-	addr, f := t.sim.alloc(d, roundUp(size, allocUnit)+pad)
+	addr, f := t.sim.alloc(d, roundUp(size, allocUnit)+pad, block{how: byMalloc, access: Read | Write})
 	if f != nil {
 		return t.failWith(f)
 	}
@@ -342,9 +463,12 @@ func (t *Thread) allocOn(d *device, ptr *acl.Addr, size, pad uint64, policy acl.
 
 // alloc allocates memory of a device, at the next wanted address where there is a list of them. Allocations that fail
 // take none from the list.
-func (s *Sim) alloc(d *device, size uint64) (uint64, *failure) {
+func (s *Sim) alloc(d *device, size uint64, b block) (uint64, *failure) {
+	if f := s.outOfMemory(); f != nil {
+		return 0, f
+	}
 	if len(s.opts.Place) == 0 {
-		return d.mem.alloc(size, 0, s.log)
+		return d.mem.alloc(size, 0, b, s.log)
 	}
 	s.placeMu.Lock()
 	defer s.placeMu.Unlock()
@@ -352,7 +476,7 @@ func (s *Sim) alloc(d *device, size uint64) (uint64, *failure) {
 	if s.placed < len(s.opts.Place) {
 		want = s.opts.Place[s.placed]
 	}
-	addr, f := d.mem.alloc(size, want, s.log)
+	addr, f := d.mem.alloc(size, want, b, s.log)
 	if f == nil {
 		s.placed++
 	}
@@ -431,7 +555,7 @@ func (t *Thread) free(p acl.Addr) acl.Error {
 		return t.null("devPtr")
 	}
 	for _, d := range t.sim.devices {
-		if d.mem.free(p) {
+		if d.mem.free(p, byMalloc) {
 			return acl.ACL_SUCCESS
 		}
 	}
@@ -555,9 +679,9 @@ func (t *Thread) GetMemInfo(attr acl.MemAttr, free, total *uint64) acl.Error {
 	case acl.ACL_HBM_MEM, acl.ACL_HBM_MEM_HUGE, acl.ACL_HBM_MEM_NORMAL, acl.ACL_HBM_MEM_P2P_HUGE, acl.ACL_HBM_MEM_P2P_NORMAL,
 		acl.ACL_HBM_MEM_HUGE1G, acl.ACL_HBM_MEM_P2P_HUGE1G:
 		m := &c.dev.mem
-		m.mu.RLock()
+		m.mu.Lock()
 		*free, *total = m.limit-m.used, m.limit
-		m.mu.RUnlock()
+		m.mu.Unlock()
 	default:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "memory kind %d is unknown", attr)
 	}

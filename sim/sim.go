@@ -27,6 +27,9 @@ const (
 	// vaStride is the distance between the arenas of two devices: many times the memory of a device, so that the
 	// address of freed memory comes back late.
 	vaStride = 256 << 30
+	// reserveStride is how many addresses a device has for reservations, behind the arenas of all devices: programs reserve
+	// more than there is memory.
+	reserveStride = 2 << 40
 	// DefaultMemory is the memory of a device.
 	DefaultMemory = 64 << 30
 	// MaxDevices is the largest number of devices.
@@ -51,8 +54,12 @@ type Options struct {
 	Place []uint64
 	// Kernels knows what the kernels do; nil for none.
 	Kernels Kernels
+	// Caller calls functions of the program; nil where there is no program to call.
+	Caller Caller
 	// Cost tells how long tasks take on the device; nil stands for DefaultCost.
 	Cost *Cost
+	// Faults are errors that the program is to meet; nil for none.
+	Faults *Faults
 	// Log receives warnings, a line each; nil stands for os.Stderr.
 	Log io.Writer
 }
@@ -85,15 +92,31 @@ type Sim struct {
 	argLists  table[argList]
 	userArgs  sync.Map // address of the handle's memory → *argList
 
-	unknownMu sync.Mutex
-	unknown   map[string]int64 // launches of kernels that no library knows
+	unknown sync.Map // name of a kernel that no library knows → *atomic.Int64, its launches
+
+	notifies      table[notify]
+	physicals     table[physical]
+	pools         table[memPool]
+	graphs        table[graph]
+	groups        table[taskGroup]
+	streamConfigs sync.Map      // addresses of sets of stream options
+	opTimeout     atomic.Int64  // time that an operator may take; 0 where the program set none
+	waitTimeout   atomic.Uint32 // seconds that a stream waits for an event; 0 for ever
+	optionsMu     sync.Mutex
+	options       options
+	capturesMu    sync.Mutex
+	captures      []*capture // under way
+	captureCount  atomic.Int32
+
+	subscribersMu sync.Mutex
+	subscribers   map[uint64]*subscriber // threads that process reports, by id
 
 	logMu sync.Mutex
 }
 
 // New makes a simulator. The address space of a device is reserved when a program first uses the device.
 func New(o *Options) *Sim {
-	s := &Sim{unknown: map[string]int64{}}
+	s := &Sim{}
 	if o != nil {
 		s.opts = *o
 	}
@@ -114,10 +137,12 @@ func New(o *Options) *Sim {
 	if s.opts.Cost != nil {
 		s.cost = *s.opts.Cost
 	}
+	s.subscribers = map[uint64]*subscriber{}
 	s.clock.start()
 	s.contexts.kind, s.streams.kind, s.events.kind = kindContext, kindStream, kindEvent
 	s.images.kind, s.binaries.kind, s.functions.kind = kindImage, kindBinary, kindFunction
-	s.argLists.kind = kindArgs
+	s.notifies.kind, s.physicals.kind, s.pools.kind = kindNotify, kindPhysical, kindPool
+	s.argLists.kind, s.graphs.kind, s.groups.kind = kindArgs, kindGraph, kindGroup
 	for i := range s.opts.Devices {
 		s.devices = append(s.devices, newDevice(s, int32(i)))
 	}
@@ -137,12 +162,13 @@ func (s *Sim) Close() {
 
 // UnknownLaunches returns the number of launches of each kernel that no library knew.
 func (s *Sim) UnknownLaunches() map[string]int64 {
-	s.unknownMu.Lock()
-	defer s.unknownMu.Unlock()
-	m := make(map[string]int64, len(s.unknown))
-	for n, c := range s.unknown {
-		m[n] = c
-	}
+	m := map[string]int64{}
+	s.unknown.Range(func(name, n any) bool {
+		if c := n.(*atomic.Int64).Load(); c > 0 {
+			m[name.(string)] = c
+		}
+		return true
+	})
 	return m
 }
 

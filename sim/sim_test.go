@@ -157,7 +157,18 @@ func (e *env) breakStream(h acl.Stream) {
 	}}))
 }
 
-func addr[T any](p *T) acl.Addr { return uint64(uintptr(unsafe.Pointer(p))) }
+// addr is the address of a variable. It lies on the heap, since a stack may move.
+func addr[T any](p *T) acl.Addr {
+	if never {
+		escaped = p
+	}
+	return uint64(uintptr(unsafe.Pointer(p)))
+}
+
+var (
+	never   bool
+	escaped any
+)
 
 func cstring(s string) *byte { return &append([]byte(s), 0)[0] }
 

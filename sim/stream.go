@@ -18,14 +18,43 @@ const (
 		acl.ACL_STREAM_HUGE | acl.ACL_STREAM_CPU_SCHEDULE | acl.ACL_STREAM_DEVICE_USE_ONLY
 )
 
-// task is one piece of work on a stream. run returns how long the device takes for it.
+// taskKind is what a task does. Faults are planned by it.
+type taskKind string
+
+const (
+	taskKernel   taskKind = "kernel"
+	taskCopy     taskKind = "copy"
+	taskFill     taskKind = "fill"
+	taskReduce   taskKind = "reduce"
+	taskRecord   taskKind = "record"
+	taskWait     taskKind = "wait"
+	taskReset    taskKind = "reset"
+	taskNotify   taskKind = "notify"
+	taskValue    taskKind = "value"
+	taskHost     taskKind = "host"
+	taskGraph    taskKind = "graph"
+	taskOverflow taskKind = "overflow"
+	taskFree     taskKind = "free"
+)
+
+// task is one piece of work on a stream. run returns how long the device takes for it; where the task was captured into a
+// graph it is called once for each execution.
 type task struct {
-	run func(s *stream) (time.Duration, *failure)
+	kind taskKind
+	name string // of the kernel; "" for other kinds
+	run  func(s *stream) (time.Duration, *failure)
 	// always says that the task runs even where the stream has failed or is being discarded: it releases what others wait for.
 	always bool
-	// drop is called instead of run where the task does not run; may be nil.
-	drop func()
-	at   time.Duration // device time at which it was submitted
+	wrote  span // where a copy goes
+	// release is called once, when the task will not run again, whether it ran or not; may be nil.
+	release func()
+	at      time.Duration // device time at which it was submitted
+}
+
+func (k *task) end() {
+	if k.release != nil {
+		k.release()
+	}
 }
 
 // stream runs its tasks one after the other, on a goroutine that lives while there is work. There is no order among
@@ -38,7 +67,10 @@ type stream struct {
 	id              int32
 	ctx             *context
 	priority, flags uint32
-	stop            chan struct{} // closed when work is discarded
+	args            argCache
+	// stop is closed when work is discarded. An abort makes a new one, when nothing runs.
+	stop  chan struct{}
+	endMu sync.Mutex // held by who discards work
 
 	mu        sync.Mutex
 	queue     []task // not yet taken by the server
@@ -47,8 +79,16 @@ type stream struct {
 	discarded bool
 	submitted uint64
 	failure   *failure
+	aborts    int // how often the work was aborted
+	settings  settings
 	observed  bool // the failure was returned to the program
+	reports   *subscriber
 	waiters   []waiter
+
+	capture   atomic.Pointer[capture]
+	update    atomic.Pointer[update]
+	exec      *execution // of the graph whose lane this is
+	cancelled bool       // the lane's alone
 
 	done    atomic.Uint64
 	waiting atomic.Int32  // number of waiters
@@ -64,6 +104,7 @@ type waiter struct {
 func (c *context) newStreamLocked(priority, flags uint32) (*stream, *failure) {
 	d := c.dev
 	s := &stream{ctx: c, priority: priority, flags: flags, stop: make(chan struct{})}
+	s.args.pool = &d.mem.args
 	id := 0
 	for id < len(d.streams) && d.streams[id] != nil {
 		id++
@@ -141,6 +182,13 @@ func (s *stream) serve() {
 		for i := range batch {
 			k := batch[i]
 			batch[i] = task{}
+			if !failed {
+				select {
+				case <-s.stop:
+					failed = true
+				default:
+				}
+			}
 			if f := s.execute(k, failed); f != nil && !failed {
 				s.mu.Lock()
 				s.failure = f
@@ -151,25 +199,16 @@ func (s *stream) serve() {
 			if s.waiting.Load() > 0 {
 				s.wake()
 			}
-			if !failed {
-				select {
-				case <-s.stop:
-					failed = true
-				default:
-				}
-			}
 		}
 	}
 }
 
-// execute runs a task, or drops it. On the device it begins when the task before it ended, or when it was submitted if
+// execute runs a task, or ends it without. On the device it begins when the task before it ended, or when it was submitted if
 // that was later: what this host needs to get to it is not counted. It takes as long as the cost model says, or as long as
 // the host needed where that is longer.
 func (s *stream) execute(k task, failed bool) (f *failure) {
+	defer k.end()
 	if failed && !k.always {
-		if k.drop != nil {
-			k.drop()
-		}
 		return nil
 	}
 	clk := &s.ctx.dev.sim.clock
@@ -209,10 +248,54 @@ func (s *stream) wake() {
 	s.mu.Unlock()
 }
 
-func (s *stream) submittedTasks() uint64 {
+func (s *stream) submittedTasks() uint64 { return s.progress().task }
+
+// progress is how far a stream has come.
+type progress struct {
+	task   uint64 // submitted last
+	aborts int
+}
+
+func (s *stream) progress() progress {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.submitted
+	return progress{s.submitted, s.aborts}
+}
+
+// finish waits for the work up to a moment, within a limit, and returns the error of the stream.
+func (t *Thread) finish(s *stream, p progress, limit time.Duration) acl.Error {
+	if !s.wait(p.task, limit) {
+		return t.fail(acl.ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "stream %d has not finished within %v", s.id, limit)
+	}
+	if s.progress().aborts != p.aborts {
+		return t.fail(acl.ACL_ERROR_RT_STREAM_ABORT, "the work of stream %d was aborted", s.id)
+	}
+	if f := s.observe(); f != nil {
+		return t.failWith(f)
+	}
+	return acl.ACL_SUCCESS
+}
+
+// abort discards the work of a stream, which can be used again afterwards. A native kernel runs to its end.
+func (s *stream) abort() {
+	s.endMu.Lock()
+	defer s.endMu.Unlock()
+	s.mu.Lock()
+	if s.closing {
+		s.mu.Unlock()
+		return
+	}
+	s.aborts++
+	s.failure = failed(acl.ACL_ERROR_RT_STREAM_ABORT, "the work of stream %d is being aborted", s.id)
+	s.discarded = true
+	close(s.stop)
+	all := s.submitted
+	s.mu.Unlock()
+	s.wait(all, forever)
+	s.mu.Lock()
+	s.stop = make(chan struct{})
+	s.failure, s.discarded, s.observed = nil, false, false
+	s.mu.Unlock()
 }
 
 // wait waits until so many tasks are done, and tells whether that was within the limit.
@@ -268,6 +351,8 @@ func (s *stream) observe() *failure {
 // close ends a stream after its work, or by force without what has not begun, and returns a failure that the program
 // has not seen.
 func (s *stream) close(force bool) *failure {
+	s.endMu.Lock()
+	defer s.endMu.Unlock()
 	s.mu.Lock()
 	if s.closing {
 		s.mu.Unlock()
@@ -280,7 +365,16 @@ func (s *stream) close(force bool) *failure {
 	}
 	all := s.submitted
 	s.mu.Unlock()
+	if c := s.capture.Load(); c != nil {
+		sim := s.ctx.dev.sim
+		sim.stopCapture(c)
+		if sim.graphs.remove(c.graph.handle) != nil {
+			c.graph.end()
+		}
+	}
 	s.wait(all, forever)
+	s.unsubscribe()
+	s.args.close()
 	c := s.ctx
 	c.mu.Lock()
 	for i, o := range c.streams {
@@ -322,11 +416,16 @@ func (t *Thread) stream(h acl.Stream) (*stream, acl.Error) {
 
 // submit puts a task on a stream for the thread.
 func (t *Thread) submit(s *stream, k task) acl.Error {
+	t.sim.spoil(s.ctx.dev, &k)
+	if done, e := t.capture(s, k); done {
+		return e
+	}
+	if done, e := t.updateTask(s, k); done {
+		return e
+	}
 	id, f := s.submit(k)
 	if f != nil {
-		if k.drop != nil {
-			k.drop()
-		}
+		k.end()
 		return t.failWith(f)
 	}
 	t.lastTask, t.hasTask = id, true
@@ -393,6 +492,11 @@ func (t *Thread) destroyStream(h acl.Stream, force bool) acl.Error {
 	if s == s.ctx.def {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "stream %#x is the default stream of a context", s.handle)
 	}
+	if c := s.capture.Load(); c != nil {
+		f := failed(acl.ACL_ERROR_RT_STREAM_CAPTURED, "stream %d is being captured: end the capture first", s.id)
+		c.spoil(f)
+		return t.failWith(f)
+	}
 	if f := s.close(force); f != nil && !force {
 		return t.failWith(f)
 	}
@@ -416,13 +520,10 @@ func (t *Thread) syncStream(h acl.Stream, limit time.Duration) acl.Error {
 	if e != 0 {
 		return e
 	}
-	if !s.wait(s.submittedTasks(), limit) {
-		return t.fail(acl.ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "stream %d has not finished within %v", s.id, limit)
+	if e := t.notCaptured(s); e != 0 {
+		return e
 	}
-	if f := s.observe(); f != nil {
-		return t.failWith(f)
-	}
-	return acl.ACL_SUCCESS
+	return t.finish(s, s.progress(), limit)
 }
 
 // StreamQuery tells whether the work of a stream is done.
@@ -433,6 +534,9 @@ func (t *Thread) StreamQuery(stream acl.Stream, status *acl.StreamStatus) acl.Er
 	}
 	if status == nil {
 		return t.null("status")
+	}
+	if e := t.notCaptured(s); e != 0 {
+		return e
 	}
 	*status = acl.ACL_STREAM_STATUS_NOT_READY
 	if s.done.Load() < s.submittedTasks() {

@@ -13,21 +13,27 @@ import (
 // Thread is one thread of the program: its current context, its last error and the text of it. All methods are for
 // the thread that it stands for.
 type Thread struct {
-	sim       *Sim
-	current   *context
-	lastError acl.Error
-	message   string
-	buffer    uint64 // of GetRecentErrMsg
-	lastTask  uint32
-	hasTask   bool
-	lists     []*argList // argument lists in the runtime's memory, oldest first
-	blocks    []uint64   // host blocks of the lists, for the next ones
+	sim         *Sim
+	id          uint64 // as the program knows it
+	current     *context
+	captureMode acl.MdlRICaptureMode // the thread's own
+	cores       *stream              // whose limits of cores the thread uses
+	lastError   acl.Error
+	message     string
+	buffer      uint64 // of GetRecentErrMsg
+	lastTask    uint32
+	hasTask     bool
+	lists       []*argList // argument lists in the runtime's memory, oldest first
+	blocks      []uint64   // host blocks of the lists, for the next ones
 }
 
 var _ acl.API = (*Thread)(nil)
 
 // NewThread makes the state of a thread that begins to use the runtime.
 func (s *Sim) NewThread() *Thread { return &Thread{sim: s} }
+
+// SetID tells by which number the program knows the thread: that of pthread_self.
+func (t *Thread) SetID(id uint64) { t.id = id }
 
 // End gives back what belongs to the thread alone. The thread makes no call after it.
 func (t *Thread) End() {
@@ -41,7 +47,7 @@ func (t *Thread) End() {
 	if t.buffer != 0 {
 		t.sim.text.put(t.buffer, textBufferSize)
 	}
-	*t = Thread{sim: t.sim}
+	*t = Thread{sim: t.sim, id: t.id}
 }
 
 func (t *Thread) textBuffer() uint64 {

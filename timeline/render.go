@@ -17,6 +17,7 @@ func trimPointer(ctype string) string {
 // An Arg is one argument, or output, of a call, for people and for JSON.
 type Arg struct {
 	Name  string
+	Param int
 	Text  string // as shown on a line
 	Value any    // number, string or bool, as in JSON
 	Out   bool   // what the call has stored
@@ -37,18 +38,22 @@ func (e *Event) Args(m *api.Model) []Arg {
 		if int(p.Word) >= len(e.Call.Args) {
 			break
 		}
-		args = append(args, e.arg(m, i, p))
+		a := e.arg(m, i, p)
+		a.Param = i
+		args = append(args, a)
 		if v, ok := out(e.Call, i); ok {
-			outs = append(outs, e.output(m, i, p, v))
+			a := e.output(m, i, p, v)
+			a.Param = i
+			outs = append(outs, a)
 		} else if p.Role == api.Text {
 			if s, ok := e.text(i); ok {
-				outs = append(outs, Arg{Name: p.Name, Text: strconv.Quote(s), Value: s, Out: true})
+				outs = append(outs, Arg{Name: p.Name, Param: i, Text: strconv.Quote(s), Value: s, Out: true})
 			}
 		}
 	}
 	if e.Fn.Ret == api.Text {
 		if s, ok := e.text(RetParam); ok {
-			outs = append(outs, Arg{Name: "return", Text: strconv.Quote(s), Value: s, Out: true})
+			outs = append(outs, Arg{Name: "return", Param: RetParam, Text: strconv.Quote(s), Value: s, Out: true})
 		}
 	}
 	return append(args, outs...)
@@ -74,9 +79,9 @@ func (e *Event) arg(m *api.Model, i int, p *api.Param) Arg {
 			return a
 		}
 		a.Text, a.Value = number(m, p.Type, w)
-	case api.Use, api.End, api.Launch, api.Place, api.Address, api.DevArgs, api.Reads, api.Writes, api.Fills:
+	case api.Use, api.End, api.Launch, api.Place, api.Address, api.DevArgs, api.Reads, api.Writes, api.Fills, api.Map:
 		if u, ok := e.Use(i); ok {
-			a.Text = place(u)
+			a.Text = Place(u)
 		} else if w == 0 {
 			a.Text = "null"
 		}
@@ -89,24 +94,109 @@ func (e *Event) arg(m *api.Model, i int, p *api.Param) Arg {
 			a.Text = "null"
 		}
 	}
+	if w != 0 {
+		if s := e.behind(m, i, p); s != "" {
+			a.Text = s
+		}
+	}
 	return a
+}
+
+// behind shows what lies behind a pointer as what it is, where it is in the trace, else "".
+func (e *Event) behind(m *api.Model, i int, p *api.Param) string {
+	switch p.Role {
+	case api.In, api.List, api.Args, api.Reads, api.Writes:
+	default:
+		return ""
+	}
+	if p.ItemSizes < 0 && (p.Role == api.Reads || p.Role == api.Writes) {
+		return ""
+	}
+	s, ok := e.text(i)
+	if !ok || s == "" {
+		return ""
+	}
+	b := []byte(s)
+	switch t := trimPointer(p.Type); {
+	case p.ItemSizes >= 0:
+		return fmt.Sprintf("[%d: %s]", len(b)/8, Words(b))
+	case t == "aclrtLaunchKernelCfg":
+		return elements(b, 20, func(b []byte) string { return attribute(m, b) })
+	case t == "aclrtPlaceHolderInfo":
+		return elements(b, 8, func(b []byte) string { return fmt.Sprintf("%d -> %d", uint32(word(b[:4])), uint32(word(b[4:]))) })
+	case t == "size_t":
+		var sum uint64
+		for k := 0; k+8 <= len(b); k += 8 {
+			sum += word(b[k:])
+		}
+		return fmt.Sprintf("[%d: %d]", len(b)/8, sum)
+	case p.Role == api.Args || p.Addresses:
+		return hex(e.Call.Args[p.Word]) + " " + Words(b)
+	}
+	return ""
+}
+
+// shown bounds how many elements of an array are shown on a line.
+const shown = 8
+
+func elements(b []byte, size int, show func([]byte) string) string {
+	var parts []string
+	for ; len(b) >= size; b = b[size:] {
+		if len(parts) == shown {
+			parts = append(parts, "…")
+			break
+		}
+		parts = append(parts, show(b[:size]))
+	}
+	return "{" + strings.Join(parts, ", ") + "}"
+}
+
+// Words shows the first 8-byte words of memory.
+func Words(b []byte) string {
+	var parts []string
+	for ; len(b) > 0; b = b[min(8, len(b)):] {
+		if len(parts) == shown {
+			parts = append(parts, "…")
+			break
+		}
+		parts = append(parts, hex(word(b)))
+	}
+	return "{" + strings.Join(parts, ", ") + "}"
+}
+
+// attribute shows an attribute of a launch: a number and a value that is as long as the number says.
+func attribute(m *api.Model, b []byte) string {
+	id := int64(uint32(word(b[:4])))
+	v := b[4:]
+	name := strings.TrimPrefix(m.EnumName("aclrtLaunchKernelAttrId", id), "ACL_RT_LAUNCH_KERNEL_ATTR_")
+	switch id {
+	case 1, 5, 6, 9:
+		return fmt.Sprintf("%d %s = %d", id, name, v[0])
+	case 2, 3, 4:
+		return fmt.Sprintf("%d %s = %d", id, name, word(v[:4]))
+	case 7:
+		return fmt.Sprintf("%d %s = %d", id, name, word(v[:2]))
+	case 8:
+		return fmt.Sprintf("%d %s = {%d, %d}", id, name, word(v[:4]), word(v[4:8]))
+	}
+	return fmt.Sprintf("%d = %s", id, Words(v))
 }
 
 func (e *Event) output(m *api.Model, i int, p *api.Param, v uint64) Arg {
 	a := Arg{Name: p.Name, Out: true}
-	if p.Role == api.Out {
+	if p.Role == api.Out || p.Role == api.InOut {
 		a.Text, a.Value = number(m, trimPointer(p.Type), v)
 		return a
 	}
 	a.Text, a.Value = hex(v), hex(v)
 	if u, ok := e.Use(i); ok {
-		a.Text = place(u) + "=" + hex(v)
+		a.Text = Place(u) + "=" + hex(v)
 	}
 	return a
 }
 
-// place names an object, with the offset of an address that is not its first.
-func place(u Use) string {
+// Place names an object, with the offset of an address that is not its first.
+func Place(u Use) string {
 	s := fmt.Sprintf("%s#%d", strings.ReplaceAll(string(u.Object.Kind), " ", "_"), u.Object.ID)
 	if u.Object.Name != "" {
 		s += "(" + u.Object.Name + ")"

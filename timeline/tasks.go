@@ -9,20 +9,26 @@ import (
 
 // A Task is what a call has put on a stream, or a copy that the call did itself.
 type Task struct {
-	Call    uint64 // number of the call that made it
-	Fn      *api.Func
-	Kind    api.Task
-	Name    string // of the kernel, else of the kind, with the direction of a copy
-	Process uint32
-	Thread  uint32
-	Lane    int   // index into Timeline.Lanes
-	Issued  int64 // start of the call, nanoseconds since the beginning of the trace
+	Call   uint64 // number of the call that made it
+	Fn     *api.Func
+	Name   string // of the kernel, else of the kind, with the direction of a copy
+	Lane   int    // index into Timeline.Lanes
+	Issued int64  // start of the call, nanoseconds since the beginning of the trace
 	// From and To bracket the time when the device did it: not before the call began and the task before it on the stream
 	// could end, not after the first synchronization that covers it. Nobody has measured it.
-	From, To int64
+	From, To         int64
+	Bytes            uint64 // copied or filled
+	Process          uint32
+	Thread           uint32
+	StreamID, TaskID uint32 // the runtime's own numbers, where HasID says that they are known
+	Blocks           uint32 // of a kernel: how many run it, 0 where that is not known
+	Kind             api.Task
+	HasID            bool
 	// Open says that nothing in the trace shows the end: To is the end of the trace.
-	Open  bool
-	Bytes uint64 // copied or filled
+	Open bool
+	// Pageable says that a copy was to be asynchronous and has memory of the host that is not pinned: the runtime may
+	// wait for the stream and copy before the call returns.
+	Pageable bool
 }
 
 // Lane is a stream, the default stream of a process, or what its calls have done themselves without a stream.
@@ -32,6 +38,14 @@ type Lane struct {
 	Synchronous bool    // no stream: done before the calls returned
 	Name        string
 	Tasks       int
+	Device      int   // its number in the process, NoDevice where that is not known
+	Waited      int64 // nanoseconds that the host has spent in synchronizations that waited for its tasks
+}
+
+// A Retry is a launch that has failed and that its thread has repeated with success.
+type Retry struct {
+	Failed, Done uint64 // calls
+	Code         int32
 }
 
 // A HostCall is a call on the thread that made it, as much as a viewer shows.
@@ -39,12 +53,12 @@ type HostCall struct {
 	Index      uint64
 	Fn         *api.Func
 	Name       string
-	Thread     uint32
+	Kernel     string
 	Start, End int64
 	Ret        uint64
-	Flags      format.CallFlags
-	Kernel     string
 	Task       int // index into Timeline.Tasks, -1 for none
+	Thread     uint32
+	Flags      format.CallFlags
 }
 
 // Failed reports whether the call has returned an error.
@@ -64,13 +78,17 @@ type Timeline struct {
 	// PeakDevice is the greatest sum of live device allocations, in bytes, and PeakCall the call that reached it.
 	PeakDevice uint64
 	PeakCall   uint64
+	Retries    []Retry
 }
 
-// Load reads a whole trace. Its memory grows with the number of calls, about 150 bytes for each.
+// Load reads a whole trace. Its memory grows with the number of calls, about 90 bytes for each and 100 more for its task.
 func Load(r *format.Reader, m *api.Model) (*Timeline, error) {
 	t := &Timeline{Reader: r, Model: m}
-	l := &loader{t: t, s: NewState(m), lanes: map[laneKey]*lane{}, records: map[*Object]record{}}
+	l := &loader{t: t, s: NewState(m), lanes: map[laneKey]*lane{}, records: map[*Object]record{}, failed: map[uint32]attempt{}}
 	threads := r.Threads()
+	if counts, err := r.Counts(); err == nil {
+		t.Calls = make([]HostCall, 0, min(counts.Calls, 1<<20)) // a file may claim any number
+	}
 	for c, err := range r.CallsByStart(nil) {
 		if err != nil {
 			return nil, err
@@ -85,12 +103,6 @@ func Load(r *format.Reader, m *api.Model) (*Timeline, error) {
 	return t, nil
 }
 
-type laneKey struct {
-	process     uint32
-	stream      *Object
-	synchronous bool
-}
-
 type lane struct {
 	index   int
 	pending []int // tasks whose end is not known
@@ -103,12 +115,22 @@ type record struct {
 	task int
 }
 
+// attempt is a failed launch.
+type attempt struct {
+	fn     *api.Func
+	kernel string
+	stream *Object
+	call   uint64
+	code   int32
+}
+
 type loader struct {
 	t       *Timeline
 	s       *State
 	lanes   map[laneKey]*lane
 	records map[*Object]record
-	seen    int // objects
+	failed  map[uint32]attempt // by thread, the launch that it has tried last
+	seen    int                // objects
 	device  uint64
 }
 
@@ -134,8 +156,11 @@ func (l *loader) call(process uint32, c *format.Call) {
 	}
 	done := c.Flags&format.Unfinished == 0
 	ok := done && (e.Fn == nil || !e.Fn.RetError || uint32(c.Ret) == 0)
+	if e.Fn != nil && e.Fn.Task == api.Kernel && done {
+		l.attempt(e, ok)
+	}
 	if e.Fn != nil && ok {
-		if e.Fn.Task != api.NoTask {
+		if e.Fn.Task != api.NoTask && !e.Captured {
 			h.Task = len(t.Tasks)
 			l.task(process, e)
 		}
@@ -150,21 +175,45 @@ func (l *loader) lane(k laneKey) *lane {
 	}
 	ln := &lane{index: len(l.t.Lanes)}
 	l.lanes[k] = ln
-	name := "default stream"
-	switch {
-	case k.synchronous:
-		name = "synchronous"
-	case k.stream != nil:
-		n := 1
-		for _, x := range l.t.Lanes {
-			if x.Process == k.process && x.Stream != nil {
-				n++
-			}
-		}
-		name = fmt.Sprintf("stream %d", n)
-	}
-	l.t.Lanes = append(l.t.Lanes, Lane{Process: k.process, Stream: k.stream, Synchronous: k.synchronous, Name: name})
+	l.t.Lanes = append(l.t.Lanes, Lane{Process: k.process, Stream: k.stream, Synchronous: k.synchronous, Name: l.laneName(k), Device: k.device})
 	return ln
+}
+
+// laneName numbers streams by process. Default streams, of which a device has one, are named by it when they are several.
+func (l *loader) laneName(k laneKey) string {
+	name, like := "default stream", 0
+	if k.synchronous {
+		name = "synchronous"
+	}
+	for _, x := range l.t.Lanes {
+		if x.Process == k.process && (x.Stream != nil) == (k.stream != nil) && x.Synchronous == k.synchronous {
+			like++
+		}
+	}
+	switch {
+	case k.stream != nil:
+		return fmt.Sprintf("stream %d", like+1)
+	case like > 0 && k.context != nil:
+		return fmt.Sprintf("%s of context#%d", name, k.context.ID)
+	case like > 0 && k.device != NoDevice:
+		return fmt.Sprintf("%s of device %d", name, k.device)
+	}
+	return name
+}
+
+// attempt finds launches that are tried again after they have failed.
+func (l *loader) attempt(e *Event, ok bool) {
+	c := e.Call
+	last, before := l.failed[c.Thread]
+	switch {
+	case !ok:
+		l.failed[c.Thread] = attempt{e.Fn, e.Kernel, e.Stream, c.Index, int32(c.Ret)}
+	case before:
+		delete(l.failed, c.Thread)
+		if last.fn == e.Fn && last.kernel == e.Kernel && last.stream == e.Stream {
+			l.t.Retries = append(l.t.Retries, Retry{Failed: last.call, Done: c.Index, Code: last.code})
+		}
+	}
 }
 
 func (l *loader) task(process uint32, e *Event) {
@@ -178,7 +227,8 @@ func (l *loader) task(process uint32, e *Event) {
 		}
 	case api.Copy:
 		task.Bytes = Copied(l.t.Model, e)
-		task.Name = "copy " + Direction(l.t.Model, e)
+		task.Name = copyNames[Direction(l.t.Model, e)]
+		task.Pageable = Pageable(l.t.Model, e)
 	case api.Fill:
 		for i := range f.Params {
 			if p := &f.Params[i]; p.Role == api.Fills {
@@ -186,7 +236,11 @@ func (l *loader) task(process uint32, e *Event) {
 			}
 		}
 	}
-	ln := l.lane(laneKey{process, e.Stream, f.Stream < 0})
+	task.StreamID, task.TaskID, task.HasID = e.TaskID()
+	if f.Task == api.Kernel {
+		task.Blocks = Blocks(e)
+	}
+	ln := l.lane(l.s.laneKey(process, e))
 	task.Lane = ln.index
 	l.t.Lanes[ln.index].Tasks++
 	if f.Stream < 0 {
@@ -208,65 +262,72 @@ func (l *loader) task(process uint32, e *Event) {
 func (l *loader) sync(process uint32, e *Event) {
 	switch e.Fn.Sync {
 	case api.SyncDevice:
+		device := l.s.seat(process, e.Call.Thread).device
 		for k, ln := range l.lanes {
-			if k.process == process {
-				l.complete(ln, len(l.t.Tasks), e.Call.End)
+			if k.process == process && l.s.oneDevice(process, k.device, device) {
+				l.complete(ln, len(l.t.Tasks), e.Call)
 			}
 		}
 	case api.SyncStream:
-		l.complete(l.lane(laneKey{process: process, stream: l.syncStream(e)}), len(l.t.Tasks), e.Call.End)
+		l.complete(l.lane(l.s.waitedKey(process, e)), len(l.t.Tasks), e.Call)
 	case api.PollStream:
-		if l.polled(e) {
-			l.complete(l.lane(laneKey{process: process, stream: e.Stream}), len(l.t.Tasks), e.Call.End)
+		if l.s.polled(e) {
+			l.complete(l.lane(l.s.waitedKey(process, e)), len(l.t.Tasks), e.Call)
 		}
 	case api.SyncEvent:
 		l.event(e)
 	case api.PollEvent:
-		if l.polled(e) {
+		if l.s.polled(e) {
 			l.event(e)
 		}
 	}
 }
 
-func (l *loader) syncStream(e *Event) *Object {
-	if e.Stream != nil {
-		return e.Stream
-	}
-	for _, u := range e.Uses {
-		if u.Object.Kind == api.Stream {
-			return u.Object
+// waitedKey returns the stream that a synchronization or a poll names.
+func (s *State) waitedKey(process uint32, e *Event) laneKey {
+	k := s.laneKey(process, e)
+	if k.synchronous {
+		k.synchronous = false
+		for _, u := range e.Uses {
+			if u.Object.Kind == api.Stream {
+				k.stream, k.device = u.Object, u.Object.Device
+				break
+			}
 		}
 	}
-	return nil
+	return k
 }
 
 func (l *loader) event(e *Event) {
 	if u, ok := e.Use(int(e.Fn.Event)); ok {
 		if r, ok := l.records[u.Object]; ok {
-			l.complete(r.lane, r.task+1, e.Call.End)
+			l.complete(r.lane, r.task+1, e.Call)
 		}
 	}
 }
 
 // polled reports whether a poll has said complete.
-func (l *loader) polled(e *Event) bool {
+func (s *State) polled(e *Event) bool {
 	for i := range e.Fn.Params {
 		p := &e.Fn.Params[i]
 		if p.Role != api.Out {
 			continue
 		}
 		v, ok := out(e.Call, i)
-		return ok && complete(l.t.Model, p.Type, int64(int32(v)))
+		return ok && complete(s.model, p.Type, int64(int32(v)))
 	}
 	return false
 }
 
 // complete ends the tasks of a lane that are before the given one.
-func (l *loader) complete(ln *lane, before int, at int64) {
+func (l *loader) complete(ln *lane, before int, c *format.Call) {
 	n := 0
 	for n < len(ln.pending) && ln.pending[n] < before {
-		l.t.Tasks[ln.pending[n]].To = at
+		l.t.Tasks[ln.pending[n]].To = c.End
 		n++
+	}
+	if n > 0 {
+		l.t.Lanes[ln.index].Waited += c.End - c.Start
 	}
 	ln.pending = ln.pending[n:]
 }
@@ -285,12 +346,16 @@ func (l *loader) finish() {
 
 // Copied is the number of bytes that a copy moves.
 func Copied(m *api.Model, e *Event) uint64 {
+	var written uint64
 	for i := range e.Fn.Params {
 		p := &e.Fn.Params[i]
-		if p.Role != api.Reads {
+		switch {
+		case p.Role == api.Writes && p.ItemSizes < 0:
+			written, _ = p.Size.Bytes(e.Fn, e.Call.Args) // what is read may be named by a symbol
 			continue
-		}
-		if p.ItemSizes < 0 {
+		case p.Role != api.Reads:
+			continue
+		case p.ItemSizes < 0:
 			n, _ := p.Size.Bytes(e.Fn, e.Call.Args)
 			return n
 		}
@@ -304,7 +369,7 @@ func Copied(m *api.Model, e *Event) uint64 {
 		}
 		return sum
 	}
-	return 0
+	return written
 }
 
 func word(b []byte) uint64 {
@@ -315,21 +380,32 @@ func word(b []byte) uint64 {
 	return v
 }
 
-// Direction says from where to where a copy goes, as HtoD, DtoH, DtoD or HtoH, by what its addresses are.
-func Direction(m *api.Model, e *Event) string {
-	dir := [2]byte{'H', 'H'}
+var copyNames = map[string]string{"HtoH": "copy HtoH", "HtoD": "copy HtoD", "DtoH": "copy DtoH", "DtoD": "copy DtoD"}
+
+// side is what an address of a copy is.
+type side uint8
+
+const (
+	pageable side = iota // host memory that the runtime has not given out
+	pinned
+	device
+)
+
+// sides tells what a copy reads and what it writes, of a batch by its first item. What no parameter is the address of lies
+// on the device: a symbol, or what a descriptor names.
+func sides(m *api.Model, e *Event) (from, to side) {
+	from, to = device, device
 	for i := range e.Fn.Params {
 		p := &e.Fn.Params[i]
-		side := -1
+		s := &from
 		switch p.Role {
 		case api.Reads:
-			side = 0
 		case api.Writes:
-			side = 1
-		}
-		if side < 0 {
+			s = &to
+		default:
 			continue
 		}
+		*s = pageable
 		addr := e.Call.Args[p.Word]
 		if p.ItemSizes >= 0 {
 			addr = 0
@@ -340,14 +416,68 @@ func Direction(m *api.Model, e *Event) string {
 			}
 		}
 		if u, ok := e.Use(i); ok {
-			if u.Object.Kind == api.Device {
-				dir[side] = 'D'
+			if *s = pinned; u.Object.Kind != api.Host {
+				*s = device
 			}
 		} else if addr >= m.Device.From && addr < m.Device.To {
-			dir[side] = 'D'
+			*s = device
 		}
 	}
-	return string([]byte{dir[0], 't', 'o', dir[1]})
+	return from, to
+}
+
+// Direction says from where to where a copy goes, as HtoD, DtoH, DtoD or HtoH, by what its addresses are.
+func Direction(m *api.Model, e *Event) string {
+	switch from, to := sides(m, e); {
+	case from == device && to == device:
+		return "DtoD"
+	case from == device:
+		return "DtoH"
+	case to == device:
+		return "HtoD"
+	}
+	return "HtoH"
+}
+
+// Pageable reports whether a copy on a stream goes between the device and host memory that the trace does not show as
+// pinned. Of a batch nothing is said.
+func Pageable(m *api.Model, e *Event) bool {
+	if e.Fn.Task != api.Copy || e.Fn.Stream < 0 || Copied(m, e) == 0 {
+		return false
+	}
+	for i := range e.Fn.Params {
+		if e.Fn.Params[i].ItemSizes >= 0 {
+			return false
+		}
+	}
+	from, to := sides(m, e)
+	return (from == device) != (to == device) && (from == pageable || to == pageable)
+}
+
+// TaskParam is the number of the output with the runtime's ids of the task that a call has made.
+const TaskParam = 254
+
+// TaskID returns the runtime's numbers of the stream and the task that the call has made, where they are in the trace.
+func (e *Event) TaskID() (stream, task uint32, known bool) {
+	v, ok := out(e.Call, TaskParam)
+	return uint32(v >> 32), uint32(v), ok
+}
+
+// Blocks returns how many blocks run a kernel, 0 where its launch does not say so in a number or a grid.
+func Blocks(e *Event) uint32 {
+	for _, name := range []string{"numBlocks", "blockDim", "gridDim"} {
+		i := e.Fn.Param(name)
+		if i < 0 || name == "blockDim" && e.Fn.Param("gridDim") >= 0 {
+			continue
+		}
+		p := &e.Fn.Params[i]
+		w := e.Call.Args[p.Word : p.Word+max(p.Words, 1)]
+		if len(w) == 1 {
+			return uint32(w[0])
+		}
+		return uint32(w[0]) * uint32(w[0]>>32) * uint32(w[1])
+	}
+	return 0
 }
 
 // complete reports whether a value of a status type says that what was asked about is complete.

@@ -31,6 +31,7 @@ type Object struct {
 	Ended   uint64 // call that ended it, NoCall where none did
 	Name    string // of a function: its kernel's
 	Parent  *Object
+	Device  int // of what was made on one, NoDevice where that is not known
 }
 
 // A Use is an object that a call names.
@@ -47,6 +48,8 @@ type Event struct {
 	Uses   []Use
 	Kernel string  // of a launch, "" where no name is known
 	Stream *Object // that the call names; nil for a default stream and where there is none
+	// Captured says that the call's task went into a graph and does not run now.
+	Captured bool
 }
 
 // Use returns the object that a parameter names.
@@ -61,11 +64,16 @@ func (e *Event) Use(param int) (Use, bool) {
 
 // A State is what is known of the runtime's objects at one moment of a trace.
 type State struct {
-	model   *api.Model
-	live    map[key]*Object
-	allocs  map[uint32]*ranges
-	objects int
-	event   Event
+	model    *api.Model
+	live     map[key]*Object
+	allocs   map[uint32]*ranges
+	reserved map[uint32]*ranges
+	captures captures
+	objects  int
+	event    Event
+	seats    map[uint32]seat  // by thread
+	devices  map[uint32][]int // that the threads of a process have chosen
+	shadow   *shadow          // nil: device memory is not followed
 }
 
 type key struct {
@@ -76,14 +84,25 @@ type key struct {
 
 // NewState returns the state before the first call.
 func NewState(m *api.Model) *State {
-	return &State{model: m, live: map[key]*Object{}, allocs: map[uint32]*ranges{}}
+	return &State{model: m, live: map[key]*Object{}, allocs: map[uint32]*ranges{}, reserved: map[uint32]*ranges{},
+		seats: map[uint32]seat{}, devices: map[uint32][]int{}}
 }
 
 // allocation reports whether objects of the kind are ranges of addresses.
-func allocation(kind api.Object) bool { return kind == api.Device || kind == api.Host }
+func allocation(kind api.Object) bool {
+	return kind == api.Device || kind == api.Host || kind == api.Mapped || kind == api.Owned || kind == api.Reservation
+}
 
 // Apply advances the state by one call of a process and returns its meaning, which is valid until the next Apply.
 func (s *State) Apply(process uint32, c *format.Call) *Event {
+	e := s.apply(process, c)
+	if s.shadow != nil {
+		s.shadow.apply(s, process, e)
+	}
+	return e
+}
+
+func (s *State) apply(process uint32, c *format.Call) *Event {
 	f := s.model.Func(api.ID(c.Func))
 	e := &s.event
 	*e = Event{Call: c, Fn: f, Uses: e.Uses[:0]}
@@ -121,7 +140,8 @@ func (s *State) Apply(process uint32, c *format.Call) *Event {
 		}
 	}
 	if f.Task == api.Kernel {
-		if u, found := e.Use(0); found {
+		e.Kernel = e.name()
+		if u, found := e.Use(0); found && e.Kernel == "" {
 			e.Kernel = u.Object.Name
 		}
 	}
@@ -136,23 +156,27 @@ func (s *State) Apply(process uint32, c *format.Call) *Event {
 		switch p.Role {
 		case api.New, api.Find:
 			if v, found := out(c, i); found && v != 0 {
-				o := s.made(process, p, v, c)
-				if p.Role == api.New && allocation(p.Object) {
-					o.Size, _ = p.Size.Bytes(f, c.Args)
-					s.ranges(process).add(o)
-				}
-				s.describe(o, f, e)
-				e.Uses = append(e.Uses, Use{Param: i, Object: o})
+				s.give(process, e, i, v)
 			}
-		case api.Place:
-			o := s.made(process, p, c.Args[p.Word], c)
-			e.Uses = append(e.Uses, Use{Param: i, Object: o})
+		case api.Place, api.Map:
+			s.give(process, e, i, c.Args[p.Word])
 		}
 	}
-	if f.Ret == api.New && c.Ret != 0 {
-		o := s.made(process, &api.Param{Role: api.New, Object: f.RetObject}, c.Ret, c)
+	if (f.Ret == api.New || f.Ret == api.Find) && c.Ret != 0 {
+		o := s.made(process, &api.Param{Role: f.Ret, Object: f.RetObject}, c.Ret, c)
 		e.Uses = append(e.Uses, Use{Param: RetParam, Object: o})
 	}
+	if n := e.name(); n != "" && f.Task != api.Kernel && len(e.Uses) > 0 {
+		named := e.Uses[0].Object
+		for _, u := range e.Uses {
+			if u.Param < len(f.Params) && f.Params[u.Param].Role.Makes() {
+				named = u.Object
+			}
+		}
+		named.Name = n
+	}
+	s.sit(process, e)
+	s.captures.apply(e)
 	return e
 }
 
@@ -188,7 +212,7 @@ func (s *State) named(process uint32, kind api.Object, h uint64) *Object {
 
 func (s *State) create(k key, call uint64) *Object {
 	s.objects++
-	o := &Object{ID: s.objects, Kind: k.kind, Handle: k.handle, Process: k.process, Created: call, Ended: NoCall}
+	o := &Object{ID: s.objects, Kind: k.kind, Handle: k.handle, Process: k.process, Created: call, Ended: NoCall, Device: NoDevice}
 	s.live[k] = o
 	return o
 }
@@ -202,30 +226,92 @@ func (s *State) made(process uint32, p *api.Param, v uint64, c *format.Call) *Ob
 		}
 		s.end(old, c.Index)
 	}
-	return s.create(k, c.Index)
+	o := s.create(k, c.Index)
+	o.Device = s.seat(process, c.Thread).device
+	return o
 }
 
 func (s *State) end(o *Object, call uint64) {
 	o.Ended = call
 	delete(s.live, key{o.Process, o.Kind, o.Handle})
-	if allocation(o.Kind) {
-		s.ranges(o.Process).remove(o)
+	if !allocation(o.Kind) {
+		return
+	}
+	r := s.ranges(o.Process, o.Kind)
+	r.remove(o)
+	if o.Kind == api.Host {
+		for _, m := range slices.Clone(r.sorted) {
+			if m.Kind == api.Mapped && m.Parent == o {
+				s.end(m, call)
+			}
+		}
 	}
 }
 
-// describe learns the name and the parent of a new object from the call that made it.
-func (s *State) describe(o *Object, f *api.Func, e *Event) {
-	if o.Parent == nil && len(e.Uses) > 0 && e.Uses[0].Object != o && !allocation(e.Uses[0].Object.Kind) {
-		o.Parent = e.Uses[0].Object
-	}
-	if o.Kind != api.Function || o.Name != "" {
-		return
-	}
-	for _, d := range e.Call.Data {
-		if int(d.Param) < len(f.Params) && f.Params[d.Param].Role == api.String {
-			o.Name = string(d.Bytes)
+// give takes note of the object that a call has made, or answered with, for a parameter.
+func (s *State) give(process uint32, e *Event, i int, v uint64) {
+	p := &e.Fn.Params[i]
+	if p.Role == api.Find && allocation(p.Object) {
+		if o, off, ok := s.Find(process, v); ok && off == 0 {
+			e.Uses = append(e.Uses, Use{Param: i, Object: o})
+			return
 		}
 	}
+	o := s.made(process, p, v, e.Call)
+	if o.Created == e.Call.Index && allocation(o.Kind) {
+		o.Size = size(e, p)
+		switch {
+		case o.Kind == api.Mapped:
+			for _, u := range e.Uses {
+				if u.Object.Kind == api.Host {
+					o.Parent, o.Size = u.Object, u.Object.Size-u.Offset
+				}
+			}
+		case p.Role == api.Map:
+			if r := s.reserved[process]; r != nil {
+				o.Parent, _, _ = r.find(v)
+			}
+		}
+		s.ranges(process, o.Kind).add(o)
+	} else if o.Parent == nil && len(e.Uses) > 0 && e.Uses[0].Object != o && !allocation(e.Uses[0].Object.Kind) {
+		o.Parent = e.Uses[0].Object
+	}
+	e.Uses = append(e.Uses, Use{Param: i, Object: o})
+}
+
+// size is the number of bytes of the allocation that a call has made, 0 where nothing tells it.
+func size(e *Event, p *api.Param) uint64 {
+	if !p.Size.Stored {
+		n, _ := p.Size.Bytes(e.Fn, e.Call.Args)
+		return n
+	}
+	n := p.Size.Unit
+	for _, m := range p.Size.Mul {
+		v, ok := out(e.Call, int(m))
+		if !ok {
+			v = e.Call.Args[e.Fn.Params[m].Word]
+		}
+		n *= v
+	}
+	return n
+}
+
+// name is the name that a call gives or tells, "" for none. Of a structure with several it is the last.
+func (e *Event) name() string {
+	if e.Fn.Names < 0 {
+		return ""
+	}
+	item := uint32(0)
+	if e.Fn.Params[e.Fn.Names].Role == api.Struct {
+		item = 1
+	}
+	name := ""
+	for _, d := range e.Call.Data {
+		if int(d.Param) == int(e.Fn.Names) && d.Item >= item && d.Status == format.Whole && d.Len <= format.InlineLimit && len(d.Bytes) > 0 {
+			name = string(d.Bytes)
+		}
+	}
+	return name
 }
 
 // Find returns the live allocation, of the device or the host, that holds an address, and the address's place in it.
@@ -256,11 +342,16 @@ func (s *State) Live(process uint32) []*Object {
 	return nil
 }
 
-func (s *State) ranges(process uint32) *ranges {
-	r := s.allocs[process]
+// ranges returns the live allocations of a process that are of one sort with a kind: reserved addresses lie around memory.
+func (s *State) ranges(process uint32, kind api.Object) *ranges {
+	all := s.allocs
+	if kind == api.Reservation {
+		all = s.reserved
+	}
+	r := all[process]
 	if r == nil {
 		r = &ranges{}
-		s.allocs[process] = r
+		all[process] = r
 	}
 	return r
 }
@@ -270,25 +361,24 @@ type ranges struct{ sorted []*Object }
 
 // after returns the position of the first allocation that begins beyond an address.
 func (r *ranges) after(addr uint64) int {
-	i, found := slices.BinarySearchFunc(r.sorted, addr, func(o *Object, a uint64) int {
-		switch {
-		case o.Handle < a:
+	i, _ := slices.BinarySearchFunc(r.sorted, addr, func(o *Object, a uint64) int {
+		if o.Handle <= a {
 			return -1
-		case o.Handle > a:
-			return 1
 		}
-		return 0
+		return 1
 	})
-	if found {
-		i++
-	}
 	return i
 }
 
 func (r *ranges) add(o *Object) { r.sorted = slices.Insert(r.sorted, r.after(o.Handle), o) }
 
 func (r *ranges) remove(o *Object) {
-	if i := r.after(o.Handle) - 1; i >= 0 && r.sorted[i] == o {
+	// Mapped memory may have the address of what it maps.
+	i := r.after(o.Handle) - 1
+	for i > 0 && r.sorted[i] != o && r.sorted[i].Handle == o.Handle {
+		i--
+	}
+	if i >= 0 && r.sorted[i] == o {
 		r.sorted = slices.Delete(r.sorted, i, i+1)
 	}
 }
@@ -299,7 +389,7 @@ func (r *ranges) find(addr uint64) (*Object, uint64, bool) {
 		return nil, 0, false
 	}
 	o := r.sorted[i]
-	if off := addr - o.Handle; off < o.Size {
+	if off := addr - o.Handle; off < o.Size || off == 0 {
 		return o, off, true
 	}
 	return nil, 0, false

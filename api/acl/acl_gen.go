@@ -1598,6 +1598,18 @@ type Event uint64
 // Context is aclrtContext, a handle.
 type Context uint64
 
+// Notify is aclrtNotify, a handle.
+type Notify uint64
+
+// CntNotify is aclrtCntNotify, a handle.
+type CntNotify uint64
+
+// Label is aclrtLabel, a handle.
+type Label uint64
+
+// LabelList is aclrtLabelList, a handle.
+type LabelList uint64
+
 // Binary is aclrtBinary, a handle.
 type Binary uint64
 
@@ -1612,6 +1624,62 @@ type ArgsHandle uint64
 
 // ParamHandle is aclrtParamHandle, a handle.
 type ParamHandle uint64
+
+// Mbuf is aclrtMbuf, a handle.
+type Mbuf uint64
+
+// DrvMemHandle is aclrtDrvMemHandle, a handle.
+type DrvMemHandle uint64
+
+// MemPool is aclrtMemPool, a handle.
+type MemPool uint64
+
+// TaskGrp is aclrtTaskGrp, a handle.
+type TaskGrp uint64
+
+// MdlRI is aclmdlRI, a handle.
+type MdlRI uint64
+
+// MdlRITask is aclmdlRITask, a handle.
+type MdlRITask uint64
+
+// MdlRICondHandle is aclmdlRICondHandle, a handle.
+type MdlRICondHandle uint64
+
+// Allocator is aclrtAllocator, a handle.
+type Allocator uint64
+
+// AllocatorDesc is aclrtAllocatorDesc, a handle.
+type AllocatorDesc uint64
+
+// GroupInfo is aclrtGroupInfo, a handle.
+type GroupInfo uint64
+
+// ExceptionInfo is aclrtExceptionInfo, a handle.
+type ExceptionInfo uint64
+
+// DataBuffer is aclDataBuffer, a handle.
+type DataBuffer uint64
+
+// MdlDataset is aclmdlDataset, a handle.
+type MdlDataset uint64
+
+// MdlDesc is aclmdlDesc, a handle.
+type MdlDesc uint64
+
+// MdlConfigHandle is aclmdlConfigHandle, a handle.
+type MdlConfigHandle uint64
+
+// MdlExecConfigHandle is aclmdlExecConfigHandle, a handle.
+type MdlExecConfigHandle uint64
+
+// MemManagedLocation is the structure aclrtMemManagedLocation.
+type MemManagedLocation struct {
+	Type uint32
+	Id   uint32
+}
+
+var _ [8]byte = [unsafe.Sizeof(MemManagedLocation{})]byte{}
 
 // MallocAttrValue is the union aclrtMallocAttrValue; the functions that use it say which of its fields is meant.
 type MallocAttrValue [2]uint32
@@ -1634,6 +1702,36 @@ type MallocConfig struct {
 
 var _ [16]byte = [unsafe.Sizeof(MallocConfig{})]byte{}
 
+// ServerPid is the structure aclrtServerPid.
+type ServerPid struct {
+	Sdid uint32
+	Pid  uint64
+	Num  uint64
+}
+
+var _ [24]byte = [unsafe.Sizeof(ServerPid{})]byte{}
+
+// StreamConfigHandle is the structure aclrtStreamConfigHandle.
+type StreamConfigHandle struct {
+	Workptr  uint64
+	WorkSize uint64
+	Flag     uint64
+	Priority uint32
+}
+
+var _ [32]byte = [unsafe.Sizeof(StreamConfigHandle{})]byte{}
+
+// UtilizationInfo is the structure aclrtUtilizationInfo.
+type UtilizationInfo struct {
+	CubeUtilization   uint32
+	VectorUtilization uint32
+	AicpuUtilization  uint32
+	MemoryUtilization uint32
+	UtilizationExtend uint64
+}
+
+var _ [24]byte = [unsafe.Sizeof(UtilizationInfo{})]byte{}
+
 // MemLocation is the structure aclrtMemLocation.
 type MemLocation struct {
 	Id   uint32
@@ -1650,6 +1748,47 @@ type PtrAttributes struct {
 }
 
 var _ [28]byte = [unsafe.Sizeof(PtrAttributes{})]byte{}
+
+// MemUsageInfo is the structure aclrtMemUsageInfo.
+type MemUsageInfo struct {
+	Name        [32]byte
+	CurMemSize  uint64
+	MemPeakSize uint64
+	Reserved    [64]byte
+}
+
+var _ [112]byte = [unsafe.Sizeof(MemUsageInfo{})]byte{}
+
+// PhysicalMemProp is the structure aclrtPhysicalMemProp.
+type PhysicalMemProp struct {
+	HandleType     uint32
+	AllocationType uint32
+	MemAttr        uint32
+	Location       MemLocation
+	Reserve        uint64
+}
+
+var _ [32]byte = [unsafe.Sizeof(PhysicalMemProp{})]byte{}
+
+// MemUceInfo is the structure aclrtMemUceInfo.
+type MemUceInfo struct {
+	Addr     uint64
+	Len      uint64
+	Reserved [112]byte
+}
+
+var _ [128]byte = [unsafe.Sizeof(MemUceInfo{})]byte{}
+
+// ErrorInfo is the structure aclrtErrorInfo.
+type ErrorInfo struct {
+	TryRepair uint8
+	HasDetail uint8
+	Reserved  uint16
+	ErrorType uint32
+	Detail    [2568]byte
+}
+
+var _ [2576]byte = [unsafe.Sizeof(ErrorInfo{})]byte{}
 
 // BinaryLoadOptionValue is the union aclrtBinaryLoadOptionValue; the functions that use it say which of its fields is meant.
 type BinaryLoadOptionValue [4]uint32
@@ -1710,6 +1849,32 @@ type LaunchKernelCfg struct {
 
 var _ [16]byte = [unsafe.Sizeof(LaunchKernelCfg{})]byte{}
 
+// StreamAttrValue is the union aclrtStreamAttrValue; the functions that use it say which of its fields is meant.
+type StreamAttrValue [2]uint64
+
+var _ [16]byte = [unsafe.Sizeof(StreamAttrValue{})]byte{}
+
+// MdlRITaskParams is the structure aclmdlRITaskParams.
+type MdlRITaskParams struct {
+	Type       MdlRITaskType
+	Rsv0       [12]byte
+	TaskGrp    TaskGrp
+	OpInfoPtr  Addr
+	OpInfoSize uint64
+	Rsv1       [32]byte
+	Rsv2       [128]byte
+}
+
+var _ [200]byte = [unsafe.Sizeof(MdlRITaskParams{})]byte{}
+
+// BarrierTaskInfo is the structure aclrtBarrierTaskInfo.
+type BarrierTaskInfo struct {
+	BarrierNum uint64
+	CmoInfo    [48]byte
+}
+
+var _ [56]byte = [unsafe.Sizeof(BarrierTaskInfo{})]byte{}
+
 // MemcpyBatchAttr is the structure aclrtMemcpyBatchAttr.
 type MemcpyBatchAttr struct {
 	DstLoc MemLocation
@@ -1727,6 +1892,124 @@ type PlaceHolderInfo struct {
 
 var _ [8]byte = [unsafe.Sizeof(PlaceHolderInfo{})]byte{}
 
+// RandomNumTaskInfo is the structure aclrtRandomNumTaskInfo.
+type RandomNumTaskInfo struct {
+	DataType              uint32
+	RandomNumFuncParaInfo [36]byte
+	RandomParaAddr        uint64
+	RandomResultAddr      uint64
+	RandomCounterAddr     uint64
+	RandomSeed            [16]byte
+	RandomNum             [16]byte
+	Rsv                   uint64
+}
+
+var _ [104]byte = [unsafe.Sizeof(RandomNumTaskInfo{})]byte{}
+
+// UpdateTaskAttrVal is the union aclrtUpdateTaskAttrVal; the functions that use it say which of its fields is meant.
+type UpdateTaskAttrVal [5]uint64
+
+var _ [40]byte = [unsafe.Sizeof(UpdateTaskAttrVal{})]byte{}
+
+// TaskUpdateInfo is the structure aclrtTaskUpdateInfo.
+type TaskUpdateInfo struct {
+	Id  UpdateTaskAttrId
+	Val UpdateTaskAttrVal
+}
+
+var _ [48]byte = [unsafe.Sizeof(TaskUpdateInfo{})]byte{}
+
+// SnapShotBackupArgs is the structure aclrtSnapShotBackupArgs.
+type SnapShotBackupArgs struct {
+	BackupFlags uint32
+	Reserved    [60]byte
+}
+
+var _ [64]byte = [unsafe.Sizeof(SnapShotBackupArgs{})]byte{}
+
+// SnapShotRestoreArgs is the structure aclrtSnapShotRestoreArgs.
+type SnapShotRestoreArgs struct {
+	RestoreFlags uint32
+	Reserved     [60]byte
+}
+
+var _ [64]byte = [unsafe.Sizeof(SnapShotRestoreArgs{})]byte{}
+
+// Uuid is the structure aclrtUuid.
+type Uuid struct {
+	Bytes [16]byte
+}
+
+var _ [16]byte = [unsafe.Sizeof(Uuid{})]byte{}
+
+// CntNotifyRecordInfo is the structure aclrtCntNotifyRecordInfo.
+type CntNotifyRecordInfo struct {
+	Mode  uint32
+	Value uint32
+}
+
+var _ [8]byte = [unsafe.Sizeof(CntNotifyRecordInfo{})]byte{}
+
+// CntNotifyWaitInfo is the structure aclrtCntNotifyWaitInfo.
+type CntNotifyWaitInfo struct {
+	Mode    uint32
+	Value   uint32
+	Timeout uint32
+	IsClear uint8
+	Rsv     [3]byte
+}
+
+var _ [16]byte = [unsafe.Sizeof(CntNotifyWaitInfo{})]byte{}
+
+// MemAccessDesc is the structure aclrtMemAccessDesc.
+type MemAccessDesc struct {
+	Flags    uint32
+	Location MemLocation
+	Rsv      [12]byte
+}
+
+var _ [24]byte = [unsafe.Sizeof(MemAccessDesc{})]byte{}
+
+// CANNPackageVersion is the structure aclCANNPackageVersion.
+type CANNPackageVersion struct {
+	Version        [128]byte
+	MajorVersion   [64]byte
+	MinorVersion   [64]byte
+	ReleaseVersion [64]byte
+	PatchVersion   [64]byte
+	Reserved       [128]byte
+}
+
+var _ [512]byte = [unsafe.Sizeof(CANNPackageVersion{})]byte{}
+
+// IpcEventHandle is the structure aclrtIpcEventHandle.
+type IpcEventHandle struct {
+	Reserved [64]byte
+}
+
+var _ [64]byte = [unsafe.Sizeof(IpcEventHandle{})]byte{}
+
+// MdlRICondTaskParams is the structure aclmdlRICondTaskParams.
+type MdlRICondTaskParams struct {
+	Handle       MdlRICondHandle
+	Type         MdlRICondTaskType
+	Size         uint32
+	ModelRIArray Addr
+}
+
+var _ [24]byte = [unsafe.Sizeof(MdlRICondTaskParams{})]byte{}
+
+// MemPoolProps is the structure aclrtMemPoolProps.
+type MemPoolProps struct {
+	AllocType  uint32
+	HandleType uint32
+	Location   MemLocation
+	MaxSize    uint64
+	Reserved   [32]byte
+}
+
+var _ [56]byte = [unsafe.Sizeof(MemPoolProps{})]byte{}
+
 // API has a method for each function that the simulator has. The methods of one value are called by one thread of a program at
 // a time: an implementation keeps the state of that thread in it.
 type API interface {
@@ -1742,6 +2025,14 @@ type API interface {
 	PeekAtLastError(level LastErrLevel) Error
 	// GetLastError is aclrtGetLastError: Return the last error at a level and clear it.
 	GetLastError(level LastErrLevel) Error
+	// SubscribeReport is aclrtSubscribeReport: Bind a host thread (that polls aclrtProcessReport) to run a stream's callbacks.
+	SubscribeReport(threadId uint64, stream Stream) Error
+	// LaunchCallback is aclrtLaunchCallback: Enqueue a host callback on a stream; runs on the subscribed thread, optionally blocking the stream.
+	LaunchCallback(fn Addr, userData Addr, blockType CallbackBlockType, stream Stream) Error
+	// ProcessReport is aclrtProcessReport: Let the calling thread wait for and run one subscribed callback.
+	ProcessReport(timeout int32) Error
+	// UnSubscribeReport is aclrtUnSubscribeReport: Undo aclrtSubscribeReport.
+	UnSubscribeReport(threadId uint64, stream Stream) Error
 	// CreateContext is aclrtCreateContext: Create a context on a device and make it current for the calling thread.
 	CreateContext(context *Context, deviceId int32) Error
 	// DestroyContext is aclrtDestroyContext: Destroy an explicitly created context.
@@ -1750,6 +2041,14 @@ type API interface {
 	SetCurrentContext(context Context) Error
 	// GetCurrentContext is aclrtGetCurrentContext: Get the calling thread's current context.
 	GetCurrentContext(context *Context) Error
+	// CtxGetSysParamOpt is aclrtCtxGetSysParamOpt: Read a system option (determinism ...) of the current context.
+	CtxGetSysParamOpt(opt SysParamOpt, value *int64) Error
+	// CtxSetSysParamOpt is aclrtCtxSetSysParamOpt: Set a system option of the current context.
+	CtxSetSysParamOpt(opt SysParamOpt, value int64) Error
+	// GetSysParamOpt is aclrtGetSysParamOpt: Read a process-level system option.
+	GetSysParamOpt(opt SysParamOpt, value *int64) Error
+	// SetSysParamOpt is aclrtSetSysParamOpt: Set a process-level system option.
+	SetSysParamOpt(opt SysParamOpt, value int64) Error
 	// SetDevice is aclrtSetDevice: Select the device for the calling thread; implicitly creates the shared default context and default stream (ref-counted).
 	SetDevice(deviceId int32) Error
 	// ResetDevice is aclrtResetDevice: Drop one device reference; at zero waits for work and releases the default context's resources.
@@ -1758,12 +2057,16 @@ type API interface {
 	ResetDeviceForce(deviceId int32) Error
 	// GetDevice is aclrtGetDevice: Device id selected for the calling thread.
 	GetDevice(deviceId *int32) Error
+	// SetStreamFailureMode is aclrtSetStreamFailureMode: Choose stop-on-failure or continue-on-failure for a stream.
+	SetStreamFailureMode(stream Stream, mode uint64) Error
 	// GetRunMode is aclrtGetRunMode: Tell whether the process runs on the host or on the device CPU.
 	GetRunMode(runMode *RunMode) Error
 	// SynchronizeDevice is aclrtSynchronizeDevice: Block until all streams of the current device/context have drained.
 	SynchronizeDevice() Error
 	// SynchronizeDeviceWithTimeout is aclrtSynchronizeDeviceWithTimeout: Same, with a millisecond timeout (-1 = forever).
 	SynchronizeDeviceWithTimeout(timeout int32) Error
+	// SetTsDevice is aclrtSetTsDevice: Choose the task-scheduler kind (AI Core / AI Vector) for the device.
+	SetTsDevice(tsId TsId) Error
 	// GetDeviceCount is aclrtGetDeviceCount: Number of visible devices.
 	GetDeviceCount(count *uint32) Error
 	// CreateEvent is aclrtCreateEvent: Create an event usable for both timing and stream sync (hardware id taken at record time).
@@ -1804,6 +2107,14 @@ type API interface {
 	MallocHostWithCfg(ptr *Addr, size uint64, cfg *MallocConfig) Error
 	// PointerGetAttributes is aclrtPointerGetAttributes: Classify a pointer: device / pinned host / unregistered host / managed, its device and page size.
 	PointerGetAttributes(ptr Addr, attributes *PtrAttributes) Error
+	// HostRegister is aclrtHostRegister: Map host memory into device address space and return the device address.
+	HostRegister(ptr Addr, size uint64, type_ HostRegisterType, devPtr *Addr) Error
+	// HostRegisterV2 is aclrtHostRegisterV2: Register (pin and/or map) an existing host range.
+	HostRegisterV2(ptr Addr, size uint64, flag uint32) Error
+	// HostGetDevicePointer is aclrtHostGetDevicePointer: Device address of a mapped host range.
+	HostGetDevicePointer(pHost Addr, pDevice *Addr, flag uint32) Error
+	// HostUnregister is aclrtHostUnregister: Undo a host registration.
+	HostUnregister(ptr Addr) Error
 	// GetThreadLastTaskId is aclrtGetThreadLastTaskId: Task id of the last task this thread submitted (correlates API calls with profiler records).
 	GetThreadLastTaskId(taskId *uint32) Error
 	// StreamGetId is aclrtStreamGetId: Numeric hardware stream id of a stream handle (correlation key).
@@ -1824,6 +2135,10 @@ type API interface {
 	Memset(devPtr Addr, maxCount uint64, value int32, count uint64) Error
 	// MemcpyAsync is aclrtMemcpyAsync: Copy on a stream; with pageable host memory it becomes stream sync + blocking copy.
 	MemcpyAsync(dst Addr, destMax uint64, src Addr, count uint64, kind MemcpyKind, stream Stream) Error
+	// MemsetD32 is aclrtMemsetD32: Blocking fill with a 32-bit pattern, N elements.
+	MemsetD32(ptr Addr, memSize uint64, value uint32, N uint64) Error
+	// MemsetD32Async is aclrtMemsetD32Async: Fill with a 32-bit pattern on a stream.
+	MemsetD32Async(ptr Addr, memSize uint64, value uint32, N uint64, stream Stream) Error
 	// MemcpyAsyncWithCondition is aclrtMemcpyAsyncWithCondition: Async copy with a host-memory check (deprecated; same semantics as aclrtMemcpyAsync now).
 	MemcpyAsyncWithCondition(dst Addr, destMax uint64, src Addr, count uint64, kind MemcpyKind, stream Stream) Error
 	// Memcpy2d is aclrtMemcpy2d: Blocking pitched 2-D copy, H2D or D2H only.
@@ -1832,8 +2147,30 @@ type API interface {
 	Memcpy2dAsync(dst Addr, dpitch uint64, src Addr, spitch uint64, width uint64, height uint64, kind MemcpyKind, stream Stream) Error
 	// MemsetAsync is aclrtMemsetAsync: Byte fill on a stream.
 	MemsetAsync(devPtr Addr, maxCount uint64, value int32, count uint64, stream Stream) Error
+	// ReserveMemAddress is aclrtReserveMemAddress: Reserve a virtual address range.
+	ReserveMemAddress(virPtr *Addr, size uint64, alignment uint64, expectPtr Addr, flags uint64) Error
+	// ReleaseMemAddress is aclrtReleaseMemAddress: Release a reserved virtual range.
+	ReleaseMemAddress(virPtr Addr) Error
+	// MallocPhysical is aclrtMallocPhysical: Create a physical allocation handle.
+	MallocPhysical(handle *DrvMemHandle, size uint64, prop *PhysicalMemProp, flags uint64) Error
+	// FreePhysical is aclrtFreePhysical: Release a physical allocation handle.
+	FreePhysical(handle DrvMemHandle) Error
+	// MapMem is aclrtMapMem: Map a physical handle into a reserved range.
+	MapMem(virPtr Addr, size uint64, offset uint64, handle DrvMemHandle, flags uint64) Error
+	// UnmapMem is aclrtUnmapMem: Unmap a mapped range.
+	UnmapMem(virPtr Addr) Error
+	// MemMapNoAccess is aclrtMemMapNoAccess: Map a physical handle without access rights.
+	MemMapNoAccess(virPtr Addr, size uint64, offset uint64, handle DrvMemHandle, flags uint64) Error
+	// CreateStreamConfigHandle is aclrtCreateStreamConfigHandle: Allocate a stream-configuration object.
+	CreateStreamConfigHandle() Addr
+	// DestroyStreamConfigHandle is aclrtDestroyStreamConfigHandle: Free a stream-configuration object.
+	DestroyStreamConfigHandle(handle *StreamConfigHandle) Error
+	// SetStreamConfigOpt is aclrtSetStreamConfigOpt: Set one option in a stream-configuration object.
+	SetStreamConfigOpt(handle *StreamConfigHandle, attr StreamConfigAttr, attrValue Addr, valueSize uint64) Error
 	// CreateStream is aclrtCreateStream: Create a stream in the current context.
 	CreateStream(stream *Stream) Error
+	// CreateStreamV2 is aclrtCreateStreamV2: Create a stream from a configuration object.
+	CreateStreamV2(stream *Stream, handle *StreamConfigHandle) Error
 	// CreateStreamWithConfig is aclrtCreateStreamWithConfig: Create a stream with priority and flag bits (fast launch, fast sync, persistent ...).
 	CreateStreamWithConfig(stream *Stream, priority uint32, flag uint32) Error
 	// DestroyStream is aclrtDestroyStream: Destroy a stream after its work has finished (waits).
@@ -1854,8 +2191,40 @@ type API interface {
 	StreamWaitEvent(stream Stream, event Event) Error
 	// StreamWaitEventWithTimeout is aclrtStreamWaitEventWithTimeout: Same as aclrtStreamWaitEvent with a timeout in seconds (0 = never).
 	StreamWaitEventWithTimeout(stream Stream, event Event, timeout int32) Error
+	// DeviceCanAccessPeer is aclrtDeviceCanAccessPeer: Can one device address another?
+	DeviceCanAccessPeer(canAccessPeer *int32, deviceId int32, peerDeviceId int32) Error
+	// DeviceEnablePeerAccess is aclrtDeviceEnablePeerAccess: Enable peer access from the current device.
+	DeviceEnablePeerAccess(peerDeviceId int32, flags uint32) Error
+	// DeviceDisablePeerAccess is aclrtDeviceDisablePeerAccess: Disable peer access.
+	DeviceDisablePeerAccess(peerDeviceId int32) Error
 	// GetMemInfo is aclrtGetMemInfo: Free and total memory of one memory kind.
 	GetMemInfo(attr MemAttr, free *uint64, total *uint64) Error
+	// GetMemUsageInfo is aclrtGetMemUsageInfo: Per-component device memory usage.
+	GetMemUsageInfo(deviceId int32, memUsageInfo *MemUsageInfo, inputNum uint64, outputNum *uint64) Error
+	// SetOpWaitTimeout is aclrtSetOpWaitTimeout: Timeout (s) for event-wait tasks.
+	SetOpWaitTimeout(timeout uint32) Error
+	// SetOpExecuteTimeOut is aclrtSetOpExecuteTimeOut: Timeout (s) for kernel execution.
+	SetOpExecuteTimeOut(timeout uint32) Error
+	// SetOpExecuteTimeOutWithMs is aclrtSetOpExecuteTimeOutWithMs: Timeout (ms) for kernel execution.
+	SetOpExecuteTimeOutWithMs(timeout uint32) Error
+	// SetOpExecuteTimeOutV2 is aclrtSetOpExecuteTimeOutV2: Timeout (us) for kernel execution, returns the effective value.
+	SetOpExecuteTimeOutV2(timeout uint64, actualTimeout *uint64) Error
+	// GetOpTimeOutInterval is aclrtGetOpTimeOutInterval: Granularity of the kernel timeout.
+	GetOpTimeOutInterval(interval *uint64) Error
+	// SetStreamOverflowSwitch is aclrtSetStreamOverflowSwitch: Float-overflow detection on/off for a stream.
+	SetStreamOverflowSwitch(stream Stream, flag uint32) Error
+	// GetStreamOverflowSwitch is aclrtGetStreamOverflowSwitch: Read the overflow switch of a stream.
+	GetStreamOverflowSwitch(stream Stream, flag *uint32) Error
+	// SetDeviceSatMode is aclrtSetDeviceSatMode: Saturation vs INF/NAN mode.
+	SetDeviceSatMode(mode FloatOverflowMode) Error
+	// GetDeviceSatMode is aclrtGetDeviceSatMode: Read the saturation mode.
+	GetDeviceSatMode(mode *FloatOverflowMode) Error
+	// GetOverflowStatus is aclrtGetOverflowStatus: Enqueue a read of the overflow status into device memory.
+	GetOverflowStatus(outputAddr Addr, outputSize uint64, stream Stream) Error
+	// ResetOverflowStatus is aclrtResetOverflowStatus: Enqueue a reset of the overflow status.
+	ResetOverflowStatus(stream Stream) Error
+	// QueryDeviceStatus is aclrtQueryDeviceStatus: Is the device healthy?
+	QueryDeviceStatus(deviceId int32, deviceStatus *DeviceStatus) Error
 	// CreateBinary is aclrtCreateBinary: Wrap an in-memory kernel ELF (only the pointer and length are kept; caller keeps the bytes alive).
 	CreateBinary(data Addr, dataLen uint64) Binary
 	// DestroyBinary is aclrtDestroyBinary: Free the wrapper of aclrtCreateBinary.
@@ -1868,10 +2237,34 @@ type API interface {
 	BinaryGetFunction(binHandle BinHandle, kernelName *byte, funcHandle *FuncHandle) Error
 	// LaunchKernel is aclrtLaunchKernel: Launch a kernel whose argument block already sits in device memory.
 	LaunchKernel(funcHandle FuncHandle, numBlocks uint32, argsData Addr, argsSize uint64, stream Stream) Error
+	// MemGetAllocationGranularity is aclrtMemGetAllocationGranularity: Minimum/recommended physical allocation granularity.
+	MemGetAllocationGranularity(prop *PhysicalMemProp, option MemGranularityOptions, granularity *uint64) Error
+	// DeviceGetBareTgid is aclrtDeviceGetBareTgid: Process id as seen outside the container.
+	DeviceGetBareTgid(pid *int32) Error
+	// GetMemUceInfo is aclrtGetMemUceInfo: Read uncorrectable-memory-error ranges.
+	GetMemUceInfo(deviceId int32, memUceInfoArray *MemUceInfo, arraySize uint64, retSize *uint64) Error
+	// DeviceTaskAbort is aclrtDeviceTaskAbort: Abort all work on a device.
+	DeviceTaskAbort(deviceId int32, timeout uint32) Error
+	// StreamAbort is aclrtStreamAbort: Drop unexecuted tasks of a stream and pause running ones.
+	StreamAbort(stream Stream) Error
 	// BinaryLoadFromFile is aclrtBinaryLoadFromFile: Load a kernel ELF (.o) or AICPU JSON from an absolute path.
 	BinaryLoadFromFile(binPath *byte, options *BinaryLoadOptions, binHandle *BinHandle) Error
+	// BinaryGetDevAddress is aclrtBinaryGetDevAddress: Device address and size of a loaded binary.
+	BinaryGetDevAddress(binHandle BinHandle, binAddr *Addr, binSize *uint64) Error
 	// BinaryGetFunctionByEntry is aclrtBinaryGetFunctionByEntry: Find a kernel by numeric entry (tiling key).
 	BinaryGetFunctionByEntry(binHandle BinHandle, funcEntry uint64, funcHandle *FuncHandle) Error
+	// GetFunctionAddr is aclrtGetFunctionAddr: Device entry PCs of a kernel (cube, vector).
+	GetFunctionAddr(funcHandle FuncHandle, aicAddr *Addr, aivAddr *Addr) Error
+	// GetFunctionSize is aclrtGetFunctionSize: Code sizes of a kernel (cube, vector).
+	GetFunctionSize(funcHandle FuncHandle, aicSize *uint64, aivSize *uint64) Error
+	// GetMemcpyDescSize is aclrtGetMemcpyDescSize: Bytes needed for a device-resident copy descriptor (32 or 64).
+	GetMemcpyDescSize(kind MemcpyKind, descSize *uint64) Error
+	// SetMemcpyDesc is aclrtSetMemcpyDesc: Write src/dst/len into a copy descriptor in device memory (blocking H2D of 32 bytes).
+	SetMemcpyDesc(desc Addr, kind MemcpyKind, srcAddr Addr, dstAddr Addr, count uint64, config Addr) Error
+	// MemcpyAsyncWithOffset is aclrtMemcpyAsyncWithOffset: Device copy through two-level pointers plus byte offsets.
+	MemcpyAsyncWithOffset(dst *Addr, destMax uint64, dstDataOffset uint64, src *Addr, count uint64, srcDataOffset uint64, kind MemcpyKind, stream Stream) Error
+	// MemcpyAsyncWithDesc is aclrtMemcpyAsyncWithDesc: Device copy whose addresses are read from a descriptor when the task runs.
+	MemcpyAsyncWithDesc(desc Addr, kind MemcpyKind, stream Stream) Error
 	// KernelArgsGetHandleMemSize is aclrtKernelArgsGetHandleMemSize: Bytes for a caller-owned args handle.
 	KernelArgsGetHandleMemSize(funcHandle FuncHandle, memSize *uint64) Error
 	// KernelArgsGetMemSize is aclrtKernelArgsGetMemSize: Bytes for a caller-owned args buffer, including system parameters.
@@ -1892,14 +2285,76 @@ type API interface {
 	LaunchKernelWithConfig(funcHandle FuncHandle, numBlocks uint32, stream Stream, cfg *LaunchKernelCfg, argsHandle ArgsHandle, reserve Addr) Error
 	// KernelArgsFinalize is aclrtKernelArgsFinalize: Seal an argument list.
 	KernelArgsFinalize(argsHandle ArgsHandle) Error
+	// ValueWrite is aclrtValueWrite: Stream-ordered 64-bit write to device memory.
+	ValueWrite(devAddr Addr, value uint64, flag uint32, stream Stream) Error
+	// ValueWait is aclrtValueWait: Stream-ordered wait until a 64-bit device word meets a condition.
+	ValueWait(devAddr Addr, value uint64, flag uint32, stream Stream) Error
+	// GetStreamAvailableNum is aclrtGetStreamAvailableNum: Streams still creatable.
+	GetStreamAvailableNum(streamCount *uint32) Error
+	// SetStreamAttribute is aclrtSetStreamAttribute: Set a stream attribute (failure mode, overflow check, tag, op-info cache, priority).
+	SetStreamAttribute(stream Stream, stmAttrType StreamAttr, value *StreamAttrValue) Error
+	// GetStreamAttribute is aclrtGetStreamAttribute: Read a stream attribute.
+	GetStreamAttribute(stream Stream, stmAttrType StreamAttr, value *StreamAttrValue) Error
+	// CreateNotify is aclrtCreateNotify: Create a notify (cross-device/process sync object).
+	CreateNotify(notify *Notify, flag uint64) Error
+	// DestroyNotify is aclrtDestroyNotify: Destroy a notify.
+	DestroyNotify(notify Notify) Error
+	// RecordNotify is aclrtRecordNotify: Enqueue a notify record.
+	RecordNotify(notify Notify, stream Stream) Error
+	// WaitAndResetNotify is aclrtWaitAndResetNotify: Enqueue wait-and-reset on a notify (timeout in s).
+	WaitAndResetNotify(notify Notify, stream Stream, timeout uint32) Error
+	// GetNotifyId is aclrtGetNotifyId: Numeric id of a notify.
+	GetNotifyId(notify Notify, notifyId *uint32) Error
 	// GetEventId is aclrtGetEventId: Numeric id of an event.
 	GetEventId(event Event, eventId *uint32) Error
+	// GetEventAvailNum is aclrtGetEventAvailNum: Events still available.
+	GetEventAvailNum(eventCount *uint32) Error
+	// GetDeviceInfo is aclrtGetDeviceInfo: Read one device attribute.
+	GetDeviceInfo(deviceId uint32, attr DevAttr, value *int64) Error
+	// DeviceGetStreamPriorityRange is aclrtDeviceGetStreamPriorityRange: Lowest and highest stream priority.
+	DeviceGetStreamPriorityRange(leastPriority *int32, greatestPriority *int32) Error
+	// RtGetDeviceCapability is aclrtGetDeviceCapability: Does the device support a feature?
+	RtGetDeviceCapability(deviceId int32, devFeatureType DevFeatureType, value *int32) Error
+	// DeviceGetUuid is aclrtDeviceGetUuid: 16-byte device UUID.
+	DeviceGetUuid(deviceId int32, uuid *Uuid) Error
+	// DeviceSetLimit is aclrtDeviceSetLimit: Set a device limit (stack, printf FIFO ...).
+	DeviceSetLimit(limit DeviceLimit, value uint64) Error
+	// DeviceGetLimit is aclrtDeviceGetLimit: Read a device limit.
+	DeviceGetLimit(limit DeviceLimit, value *uint64) Error
+	// DeviceGetPCIBusId is aclrtDeviceGetPCIBusId: PCI bus id text of a device.
+	DeviceGetPCIBusId(deviceId int32, pciBusId *byte, len int32) Error
+	// DeviceGetByPCIBusId is aclrtDeviceGetByPCIBusId: Device id from a PCI bus id text.
+	DeviceGetByPCIBusId(pciBusId *byte, deviceId *int32) Error
 	// CtxGetCurrentDefaultStream is aclrtCtxGetCurrentDefaultStream: Handle of the current context's default stream.
 	CtxGetCurrentDefaultStream(stream *Stream) Error
+	// GetPrimaryCtxState is aclrtGetPrimaryCtxState: Is the default context active?
+	GetPrimaryCtxState(deviceId int32, flags *uint32, active *int32) Error
+	// ReduceAsync is aclrtReduceAsync: DMA reduce (sum/max/min/equal) of src into dst on a stream.
+	ReduceAsync(dst Addr, src Addr, count uint64, kind ReduceKind, type_ DataType, stream Stream, reserve Addr) Error
+	// GetDeviceResLimit is aclrtGetDeviceResLimit: Core-count limit of a device for this process.
+	GetDeviceResLimit(deviceId int32, type_ DevResLimitType, value *uint32) Error
+	// SetDeviceResLimit is aclrtSetDeviceResLimit: Limit the cube/vector cores used on a device.
+	SetDeviceResLimit(deviceId int32, type_ DevResLimitType, value uint32) Error
+	// ResetDeviceResLimit is aclrtResetDeviceResLimit: Restore the device core limit.
+	ResetDeviceResLimit(deviceId int32) Error
+	// GetStreamResLimit is aclrtGetStreamResLimit: Core-count limit of a stream.
+	GetStreamResLimit(stream Stream, type_ DevResLimitType, value *uint32) Error
+	// SetStreamResLimit is aclrtSetStreamResLimit: Limit the cores used by a stream.
+	SetStreamResLimit(stream Stream, type_ DevResLimitType, value uint32) Error
+	// ResetStreamResLimit is aclrtResetStreamResLimit: Restore the stream core limit.
+	ResetStreamResLimit(stream Stream) Error
+	// UseStreamResInCurrentThread is aclrtUseStreamResInCurrentThread: Apply a stream's core limit to the calling thread (affects tiling).
+	UseStreamResInCurrentThread(stream Stream) Error
+	// UnuseStreamResInCurrentThread is aclrtUnuseStreamResInCurrentThread: Stop applying it.
+	UnuseStreamResInCurrentThread(stream Stream) Error
+	// GetResInCurrentThread is aclrtGetResInCurrentThread: Core limit in force for the calling thread.
+	GetResInCurrentThread(type_ DevResLimitType, value *uint32) Error
 	// GetFunctionName is aclrtGetFunctionName: Kernel name of a kernel handle.
 	GetFunctionName(funcHandle FuncHandle, maxLen uint32, name *byte) Error
 	// BinaryLoadFromData is aclrtBinaryLoadFromData: Load a kernel ELF (or AICPU binary) from host memory.
 	BinaryLoadFromData(data Addr, length uint64, options *BinaryLoadOptions, binHandle *BinHandle) Error
+	// GetDevicesTopo is aclrtGetDevicesTopo: Link topology between two devices.
+	GetDevicesTopo(deviceId uint32, otherDeviceId uint32, value *uint64) Error
 	// MemcpyBatch is aclrtMemcpyBatch: Blocking, unordered batch of H2D or D2H copies.
 	MemcpyBatch(dsts *Addr, destMaxs *uint64, srcs *Addr, sizes *uint64, numBatches uint64, attrs *MemcpyBatchAttr, attrsIndexes *uint64, numAttrs uint64, failIndex *uint64) Error
 	// MemcpyBatchV2 is aclrtMemcpyBatchV2: Same without the failIndex output.
@@ -1908,8 +2363,56 @@ type API interface {
 	MemcpyBatchAsync(dsts *Addr, destMaxs *uint64, srcs *Addr, sizes *uint64, numBatches uint64, attrs *MemcpyBatchAttr, attrsIndexes *uint64, numAttrs uint64, failIndex *uint64, stream Stream) Error
 	// MemcpyBatchAsyncV2 is aclrtMemcpyBatchAsyncV2: Same without the failIndex output.
 	MemcpyBatchAsyncV2(dsts *Addr, destMaxs *uint64, srcs *Addr, sizes *uint64, numBatches uint64, attrs *MemcpyBatchAttr, attrsIndexes *uint64, numAttrs uint64, stream Stream) Error
+	// NotifyBatchReset is aclrtNotifyBatchReset: Reset several notifies.
+	NotifyBatchReset(notifies *Notify, num uint64) Error
+	// MdlRICaptureBegin is aclmdlRICaptureBegin: Start capturing a stream's work into a model instance instead of running it.
+	MdlRICaptureBegin(stream Stream, mode MdlRICaptureMode) Error
+	// MdlRICaptureGetInfo is aclmdlRICaptureGetInfo: Capture status and model instance of a stream.
+	MdlRICaptureGetInfo(stream Stream, status *MdlRICaptureStatus, modelRI *MdlRI) Error
+	// MdlRICaptureEnd is aclmdlRICaptureEnd: Stop capturing and get the model instance.
+	MdlRICaptureEnd(stream Stream, modelRI *MdlRI) Error
+	// MdlRIDebugPrint is aclmdlRIDebugPrint: Print a model instance to the log.
+	MdlRIDebugPrint(modelRI MdlRI) Error
+	// MdlRICaptureThreadExchangeMode is aclmdlRICaptureThreadExchangeMode: Swap the calling thread's capture mode.
+	MdlRICaptureThreadExchangeMode(mode *MdlRICaptureMode) Error
+	// MdlRIExecuteAsync is aclmdlRIExecuteAsync: Run a model instance on a stream.
+	MdlRIExecuteAsync(modelRI MdlRI, stream Stream) Error
+	// MdlRIExecute is aclmdlRIExecute: Run a model instance and wait.
+	MdlRIExecute(modelRI MdlRI, timeout int32) Error
+	// MdlRIDestroy is aclmdlRIDestroy: Destroy a model instance.
+	MdlRIDestroy(modelRI MdlRI) Error
+	// MdlRICaptureTaskGrpBegin is aclmdlRICaptureTaskGrpBegin: Open an updatable task group during capture.
+	MdlRICaptureTaskGrpBegin(stream Stream) Error
+	// MdlRICaptureTaskGrpEnd is aclmdlRICaptureTaskGrpEnd: Close a task group and get its handle.
+	MdlRICaptureTaskGrpEnd(stream Stream, handle *TaskGrp) Error
+	// MdlRICaptureTaskUpdateBegin is aclmdlRICaptureTaskUpdateBegin: Start re-issuing a task group's launches with new arguments.
+	MdlRICaptureTaskUpdateBegin(stream Stream, handle TaskGrp) Error
+	// MdlRICaptureTaskUpdateEnd is aclmdlRICaptureTaskUpdateEnd: End the update.
+	MdlRICaptureTaskUpdateEnd(stream Stream) Error
+	// MdlRISetName is aclmdlRISetName: Name a model instance.
+	MdlRISetName(modelRI MdlRI, name *byte) Error
+	// MdlRIGetName is aclmdlRIGetName: Name of a model instance.
+	MdlRIGetName(modelRI MdlRI, maxLen uint32, name *byte) Error
+	// MdlRIGetId is aclmdlRIGetId: Numeric id of a model instance.
+	MdlRIGetId(modelRI MdlRI, modelRIId *uint32) Error
+	// MdlRIDestroyRegisterCallback is aclmdlRIDestroyRegisterCallback: Callback when a model instance is destroyed.
+	MdlRIDestroyRegisterCallback(modelRI MdlRI, func_ Addr, userData Addr) Error
+	// MdlRIDestroyUnregisterCallback is aclmdlRIDestroyUnregisterCallback: Remove that callback.
+	MdlRIDestroyUnregisterCallback(modelRI MdlRI, func_ Addr) Error
 	// GetVersion is aclrtGetVersion: ACL interface version triple (deprecated).
 	GetVersion(majorVersion *int32, minorVersion *int32, patchVersion *int32) Error
+	// GetLogicDevIdByUserDevId is aclrtGetLogicDevIdByUserDevId: Device id mapping user -> logical.
+	GetLogicDevIdByUserDevId(userDevid int32, logicDevId *int32) Error
+	// GetUserDevIdByLogicDevId is aclrtGetUserDevIdByLogicDevId: Device id mapping logical -> user.
+	GetUserDevIdByLogicDevId(logicDevId int32, userDevid *int32) Error
+	// GetLogicDevIdByPhyDevId is aclrtGetLogicDevIdByPhyDevId: Device id mapping physical -> logical.
+	GetLogicDevIdByPhyDevId(phyDevId int32, logicDevId *int32) Error
+	// GetPhyDevIdByLogicDevId is aclrtGetPhyDevIdByLogicDevId: Device id mapping logical -> physical.
+	GetPhyDevIdByLogicDevId(logicDevId int32, phyDevId *int32) Error
+	// GetUserDevIdByPhyDevId is aclrtGetUserDevIdByPhyDevId: Device id mapping physical -> user.
+	GetUserDevIdByPhyDevId(phyDevId int32, userDevId *int32) Error
+	// GetPhyDevIdByUserDevId is aclrtGetPhyDevIdByUserDevId: Device id mapping user -> physical.
+	GetPhyDevIdByUserDevId(userDevId int32, phyDevId *int32) Error
 	// LaunchKernelV2 is aclrtLaunchKernelV2: aclrtLaunchKernel plus launch attributes; args in device memory.
 	LaunchKernelV2(funcHandle FuncHandle, numBlocks uint32, argsData Addr, argsSize uint64, cfg *LaunchKernelCfg, stream Stream) Error
 	// LaunchKernelWithHostArgs is aclrtLaunchKernelWithHostArgs: Launch with a packed host argument buffer and placeholder patch list (what aclnn operators use from CANN 8.5).
@@ -1920,12 +2423,66 @@ type API interface {
 	LaunchSIMTKernelWithArgsArray(func_ Addr, gridDim Dim3, blockDim Dim3, dynUbufSize uint64, stream Stream, cfg *LaunchKernelCfg, args *Addr) Error
 	// LaunchSIMTKernelWithHostArgs is aclrtLaunchSIMTKernelWithHostArgs: SIMT launch from a packed host argument buffer.
 	LaunchSIMTKernelWithHostArgs(func_ Addr, gridDim Dim3, blockDim Dim3, dynUbufSize uint64, stream Stream, cfg *LaunchKernelCfg, hostArgs Addr, argsSize uint64, placeHolderArray *PlaceHolderInfo, placeHolderNum uint64) Error
+	// CtxGetFloatOverflowAddr is aclrtCtxGetFloatOverflowAddr: Device address of the context's overflow word.
+	CtxGetFloatOverflowAddr(overflowAddr *Addr) Error
+	// GetFloatOverflowStatus is aclrtGetFloatOverflowStatus: Enqueue a read of the saturation status.
+	GetFloatOverflowStatus(outputAddr Addr, outputSize uint64, stream Stream) Error
+	// ResetFloatOverflowStatus is aclrtResetFloatOverflowStatus: Enqueue a reset of the saturation status.
+	ResetFloatOverflowStatus(stream Stream) Error
+	// NpuGetFloatOverFlowStatus is aclrtNpuGetFloatOverFlowStatus: Enqueue a float-status read task.
+	NpuGetFloatOverFlowStatus(outputAddr Addr, outputSize uint64, checkMode uint32, stream Stream) Error
+	// NpuClearFloatOverFlowStatus is aclrtNpuClearFloatOverFlowStatus: Enqueue a float-status clear task.
+	NpuClearFloatOverFlowStatus(checkMode uint32, stream Stream) Error
+	// LaunchHostFunc is aclrtLaunchHostFunc: Enqueue a blocking host function on a stream; the runtime owns the thread.
+	LaunchHostFunc(stream Stream, fn Addr, args Addr) Error
+	// GetOpExecuteTimeout is aclrtGetOpExecuteTimeout: Kernel timeout in force.
+	GetOpExecuteTimeout(timeoutMs *uint32) Error
+	// DevicePeerAccessStatus is aclrtDevicePeerAccessStatus: Is peer access enabled?
+	DevicePeerAccessStatus(deviceId int32, peerDeviceId int32, status *int32) Error
+	// StreamStop is aclrtStreamStop: Stop the tasks of a stream.
+	StreamStop(stream Stream) Error
+	// CheckArchCompatibility is aclrtCheckArchCompatibility: Can binaries of a SoC version run here?
+	CheckArchCompatibility(socVersion *byte, canCompatible *int32) Error
+	// GetErrorVerbose is aclrtGetErrorVerbose: Read a detailed device error record.
+	GetErrorVerbose(deviceId int32, errorInfo *ErrorInfo) Error
+	// MemSetAccess is aclrtMemSetAccess: Grant access to a mapped range.
+	MemSetAccess(virPtr Addr, size uint64, desc *MemAccessDesc, count uint64) Error
+	// MemGetAccess is aclrtMemGetAccess: Read access rights of a mapped range.
+	MemGetAccess(virPtr Addr, location *MemLocation, flag *uint64) Error
+	// GetFunctionAttribute is aclrtGetFunctionAttribute: Kernel type / ratio / schedule mode.
+	GetFunctionAttribute(funcHandle FuncHandle, attrType FuncAttribute, attrValue *int64) Error
+	// FunctionGetBinary is aclrtFunctionGetBinary: Binary handle of a kernel handle.
+	FunctionGetBinary(funcHandle FuncHandle, binHandle *BinHandle) Error
 	// FunctionGetParamCount is aclrtFunctionGetParamCount: Number of kernel parameters (from ELF metadata).
 	FunctionGetParamCount(func_ Addr, paramCount *uint64) Error
 	// FunctionGetParamInfo is aclrtFunctionGetParamInfo: Offset and size of one kernel parameter.
 	FunctionGetParamInfo(func_ Addr, paramIndex uint64, paramOffset *uint64, paramSize *uint64) Error
+	// MemRetainAllocationHandle is aclrtMemRetainAllocationHandle: Physical handle behind a virtual address.
+	MemRetainAllocationHandle(virPtr Addr, handle *DrvMemHandle) Error
+	// MemGetAllocationPropertiesFromHandle is aclrtMemGetAllocationPropertiesFromHandle: Properties of a physical handle.
+	MemGetAllocationPropertiesFromHandle(handle DrvMemHandle, prop *PhysicalMemProp) Error
+	// MemGetAddressRange is aclrtMemGetAddressRange: Base and size of the allocation that holds a pointer.
+	MemGetAddressRange(ptr Addr, pbase *Addr, psize *uint64) Error
+	// DataTypeSize is aclDataTypeSize: Bytes of a data type.
+	DataTypeSize(dataType DataType) uint64
 	// GetSocName is aclrtGetSocName: SoC name text, e.g. Ascend910B1.
 	GetSocName() Addr
+	// GetDeviceCapability is aclGetDeviceCapability: Old device capability query (core counts, L2 size).
+	GetDeviceCapability(deviceId uint32, deviceInfo DeviceInfo, value *int64) Error
+	// MemPoolCreate is aclrtMemPoolCreate: Create a stream-ordered memory pool.
+	MemPoolCreate(memPool *MemPool, poolProps *MemPoolProps) Error
+	// MemPoolDestroy is aclrtMemPoolDestroy: Destroy a pool.
+	MemPoolDestroy(memPool MemPool) Error
+	// MemPoolSetAttr is aclrtMemPoolSetAttr: Set a pool attribute.
+	MemPoolSetAttr(memPool MemPool, attr MemPoolAttr, value Addr) Error
+	// MemPoolGetAttr is aclrtMemPoolGetAttr: Read a pool attribute.
+	MemPoolGetAttr(memPool MemPool, attr MemPoolAttr, value Addr) Error
+	// MemPoolMallocAsync is aclrtMemPoolMallocAsync: Stream-ordered allocation from a pool.
+	MemPoolMallocAsync(ptr *Addr, size uint64, memPool MemPool, stream Stream) Error
+	// MemPoolFreeAsync is aclrtMemPoolFreeAsync: Stream-ordered free.
+	MemPoolFreeAsync(ptr Addr, stream Stream) Error
+	// MemPoolTrimTo is aclrtMemPoolTrimTo: Release unused pool memory.
+	MemPoolTrimTo(memPool MemPool, minBytesToKeep uint64) Error
 }
 
 // Call calls the function with the given number, its arguments as words, and returns the returned value as a word.
@@ -1944,6 +2501,14 @@ func Call(a API, fn api.ID, w []uint64) (uint64, bool) {
 		return uint64(uint32(a.PeekAtLastError(LastErrLevel(w[0])))), true
 	case FnGetLastError:
 		return uint64(uint32(a.GetLastError(LastErrLevel(w[0])))), true
+	case FnSubscribeReport:
+		return uint64(uint32(a.SubscribeReport(uint64(w[0]), Stream(w[1])))), true
+	case FnLaunchCallback:
+		return uint64(uint32(a.LaunchCallback(Addr(w[0]), Addr(w[1]), CallbackBlockType(w[2]), Stream(w[3])))), true
+	case FnProcessReport:
+		return uint64(uint32(a.ProcessReport(int32(w[0])))), true
+	case FnUnSubscribeReport:
+		return uint64(uint32(a.UnSubscribeReport(uint64(w[0]), Stream(w[1])))), true
 	case FnCreateContext:
 		return uint64(uint32(a.CreateContext((*Context)(pointer(w[0])), int32(w[1])))), true
 	case FnDestroyContext:
@@ -1952,6 +2517,14 @@ func Call(a API, fn api.ID, w []uint64) (uint64, bool) {
 		return uint64(uint32(a.SetCurrentContext(Context(w[0])))), true
 	case FnGetCurrentContext:
 		return uint64(uint32(a.GetCurrentContext((*Context)(pointer(w[0]))))), true
+	case FnCtxGetSysParamOpt:
+		return uint64(uint32(a.CtxGetSysParamOpt(SysParamOpt(w[0]), (*int64)(pointer(w[1]))))), true
+	case FnCtxSetSysParamOpt:
+		return uint64(uint32(a.CtxSetSysParamOpt(SysParamOpt(w[0]), int64(w[1])))), true
+	case FnGetSysParamOpt:
+		return uint64(uint32(a.GetSysParamOpt(SysParamOpt(w[0]), (*int64)(pointer(w[1]))))), true
+	case FnSetSysParamOpt:
+		return uint64(uint32(a.SetSysParamOpt(SysParamOpt(w[0]), int64(w[1])))), true
 	case FnSetDevice:
 		return uint64(uint32(a.SetDevice(int32(w[0])))), true
 	case FnResetDevice:
@@ -1960,12 +2533,16 @@ func Call(a API, fn api.ID, w []uint64) (uint64, bool) {
 		return uint64(uint32(a.ResetDeviceForce(int32(w[0])))), true
 	case FnGetDevice:
 		return uint64(uint32(a.GetDevice((*int32)(pointer(w[0]))))), true
+	case FnSetStreamFailureMode:
+		return uint64(uint32(a.SetStreamFailureMode(Stream(w[0]), uint64(w[1])))), true
 	case FnGetRunMode:
 		return uint64(uint32(a.GetRunMode((*RunMode)(pointer(w[0]))))), true
 	case FnSynchronizeDevice:
 		return uint64(uint32(a.SynchronizeDevice())), true
 	case FnSynchronizeDeviceWithTimeout:
 		return uint64(uint32(a.SynchronizeDeviceWithTimeout(int32(w[0])))), true
+	case FnSetTsDevice:
+		return uint64(uint32(a.SetTsDevice(TsId(w[0])))), true
 	case FnGetDeviceCount:
 		return uint64(uint32(a.GetDeviceCount((*uint32)(pointer(w[0]))))), true
 	case FnCreateEvent:
@@ -2006,6 +2583,14 @@ func Call(a API, fn api.ID, w []uint64) (uint64, bool) {
 		return uint64(uint32(a.MallocHostWithCfg((*Addr)(pointer(w[0])), uint64(w[1]), (*MallocConfig)(pointer(w[2]))))), true
 	case FnPointerGetAttributes:
 		return uint64(uint32(a.PointerGetAttributes(Addr(w[0]), (*PtrAttributes)(pointer(w[1]))))), true
+	case FnHostRegister:
+		return uint64(uint32(a.HostRegister(Addr(w[0]), uint64(w[1]), HostRegisterType(w[2]), (*Addr)(pointer(w[3]))))), true
+	case FnHostRegisterV2:
+		return uint64(uint32(a.HostRegisterV2(Addr(w[0]), uint64(w[1]), uint32(w[2])))), true
+	case FnHostGetDevicePointer:
+		return uint64(uint32(a.HostGetDevicePointer(Addr(w[0]), (*Addr)(pointer(w[1])), uint32(w[2])))), true
+	case FnHostUnregister:
+		return uint64(uint32(a.HostUnregister(Addr(w[0])))), true
 	case FnGetThreadLastTaskId:
 		return uint64(uint32(a.GetThreadLastTaskId((*uint32)(pointer(w[0]))))), true
 	case FnStreamGetId:
@@ -2026,6 +2611,10 @@ func Call(a API, fn api.ID, w []uint64) (uint64, bool) {
 		return uint64(uint32(a.Memset(Addr(w[0]), uint64(w[1]), int32(w[2]), uint64(w[3])))), true
 	case FnMemcpyAsync:
 		return uint64(uint32(a.MemcpyAsync(Addr(w[0]), uint64(w[1]), Addr(w[2]), uint64(w[3]), MemcpyKind(w[4]), Stream(w[5])))), true
+	case FnMemsetD32:
+		return uint64(uint32(a.MemsetD32(Addr(w[0]), uint64(w[1]), uint32(w[2]), uint64(w[3])))), true
+	case FnMemsetD32Async:
+		return uint64(uint32(a.MemsetD32Async(Addr(w[0]), uint64(w[1]), uint32(w[2]), uint64(w[3]), Stream(w[4])))), true
 	case FnMemcpyAsyncWithCondition:
 		return uint64(uint32(a.MemcpyAsyncWithCondition(Addr(w[0]), uint64(w[1]), Addr(w[2]), uint64(w[3]), MemcpyKind(w[4]), Stream(w[5])))), true
 	case FnMemcpy2d:
@@ -2034,8 +2623,30 @@ func Call(a API, fn api.ID, w []uint64) (uint64, bool) {
 		return uint64(uint32(a.Memcpy2dAsync(Addr(w[0]), uint64(w[1]), Addr(w[2]), uint64(w[3]), uint64(w[4]), uint64(w[5]), MemcpyKind(w[6]), Stream(w[7])))), true
 	case FnMemsetAsync:
 		return uint64(uint32(a.MemsetAsync(Addr(w[0]), uint64(w[1]), int32(w[2]), uint64(w[3]), Stream(w[4])))), true
+	case FnReserveMemAddress:
+		return uint64(uint32(a.ReserveMemAddress((*Addr)(pointer(w[0])), uint64(w[1]), uint64(w[2]), Addr(w[3]), uint64(w[4])))), true
+	case FnReleaseMemAddress:
+		return uint64(uint32(a.ReleaseMemAddress(Addr(w[0])))), true
+	case FnMallocPhysical:
+		return uint64(uint32(a.MallocPhysical((*DrvMemHandle)(pointer(w[0])), uint64(w[1]), (*PhysicalMemProp)(pointer(w[2])), uint64(w[3])))), true
+	case FnFreePhysical:
+		return uint64(uint32(a.FreePhysical(DrvMemHandle(w[0])))), true
+	case FnMapMem:
+		return uint64(uint32(a.MapMem(Addr(w[0]), uint64(w[1]), uint64(w[2]), DrvMemHandle(w[3]), uint64(w[4])))), true
+	case FnUnmapMem:
+		return uint64(uint32(a.UnmapMem(Addr(w[0])))), true
+	case FnMemMapNoAccess:
+		return uint64(uint32(a.MemMapNoAccess(Addr(w[0]), uint64(w[1]), uint64(w[2]), DrvMemHandle(w[3]), uint64(w[4])))), true
+	case FnCreateStreamConfigHandle:
+		return uint64(a.CreateStreamConfigHandle()), true
+	case FnDestroyStreamConfigHandle:
+		return uint64(uint32(a.DestroyStreamConfigHandle((*StreamConfigHandle)(pointer(w[0]))))), true
+	case FnSetStreamConfigOpt:
+		return uint64(uint32(a.SetStreamConfigOpt((*StreamConfigHandle)(pointer(w[0])), StreamConfigAttr(w[1]), Addr(w[2]), uint64(w[3])))), true
 	case FnCreateStream:
 		return uint64(uint32(a.CreateStream((*Stream)(pointer(w[0]))))), true
+	case FnCreateStreamV2:
+		return uint64(uint32(a.CreateStreamV2((*Stream)(pointer(w[0])), (*StreamConfigHandle)(pointer(w[1]))))), true
 	case FnCreateStreamWithConfig:
 		return uint64(uint32(a.CreateStreamWithConfig((*Stream)(pointer(w[0])), uint32(w[1]), uint32(w[2])))), true
 	case FnDestroyStream:
@@ -2056,8 +2667,40 @@ func Call(a API, fn api.ID, w []uint64) (uint64, bool) {
 		return uint64(uint32(a.StreamWaitEvent(Stream(w[0]), Event(w[1])))), true
 	case FnStreamWaitEventWithTimeout:
 		return uint64(uint32(a.StreamWaitEventWithTimeout(Stream(w[0]), Event(w[1]), int32(w[2])))), true
+	case FnDeviceCanAccessPeer:
+		return uint64(uint32(a.DeviceCanAccessPeer((*int32)(pointer(w[0])), int32(w[1]), int32(w[2])))), true
+	case FnDeviceEnablePeerAccess:
+		return uint64(uint32(a.DeviceEnablePeerAccess(int32(w[0]), uint32(w[1])))), true
+	case FnDeviceDisablePeerAccess:
+		return uint64(uint32(a.DeviceDisablePeerAccess(int32(w[0])))), true
 	case FnGetMemInfo:
 		return uint64(uint32(a.GetMemInfo(MemAttr(w[0]), (*uint64)(pointer(w[1])), (*uint64)(pointer(w[2]))))), true
+	case FnGetMemUsageInfo:
+		return uint64(uint32(a.GetMemUsageInfo(int32(w[0]), (*MemUsageInfo)(pointer(w[1])), uint64(w[2]), (*uint64)(pointer(w[3]))))), true
+	case FnSetOpWaitTimeout:
+		return uint64(uint32(a.SetOpWaitTimeout(uint32(w[0])))), true
+	case FnSetOpExecuteTimeOut:
+		return uint64(uint32(a.SetOpExecuteTimeOut(uint32(w[0])))), true
+	case FnSetOpExecuteTimeOutWithMs:
+		return uint64(uint32(a.SetOpExecuteTimeOutWithMs(uint32(w[0])))), true
+	case FnSetOpExecuteTimeOutV2:
+		return uint64(uint32(a.SetOpExecuteTimeOutV2(uint64(w[0]), (*uint64)(pointer(w[1]))))), true
+	case FnGetOpTimeOutInterval:
+		return uint64(uint32(a.GetOpTimeOutInterval((*uint64)(pointer(w[0]))))), true
+	case FnSetStreamOverflowSwitch:
+		return uint64(uint32(a.SetStreamOverflowSwitch(Stream(w[0]), uint32(w[1])))), true
+	case FnGetStreamOverflowSwitch:
+		return uint64(uint32(a.GetStreamOverflowSwitch(Stream(w[0]), (*uint32)(pointer(w[1]))))), true
+	case FnSetDeviceSatMode:
+		return uint64(uint32(a.SetDeviceSatMode(FloatOverflowMode(w[0])))), true
+	case FnGetDeviceSatMode:
+		return uint64(uint32(a.GetDeviceSatMode((*FloatOverflowMode)(pointer(w[0]))))), true
+	case FnGetOverflowStatus:
+		return uint64(uint32(a.GetOverflowStatus(Addr(w[0]), uint64(w[1]), Stream(w[2])))), true
+	case FnResetOverflowStatus:
+		return uint64(uint32(a.ResetOverflowStatus(Stream(w[0])))), true
+	case FnQueryDeviceStatus:
+		return uint64(uint32(a.QueryDeviceStatus(int32(w[0]), (*DeviceStatus)(pointer(w[1]))))), true
 	case FnCreateBinary:
 		return uint64(a.CreateBinary(Addr(w[0]), uint64(w[1]))), true
 	case FnDestroyBinary:
@@ -2070,10 +2713,34 @@ func Call(a API, fn api.ID, w []uint64) (uint64, bool) {
 		return uint64(uint32(a.BinaryGetFunction(BinHandle(w[0]), (*byte)(pointer(w[1])), (*FuncHandle)(pointer(w[2]))))), true
 	case FnLaunchKernel:
 		return uint64(uint32(a.LaunchKernel(FuncHandle(w[0]), uint32(w[1]), Addr(w[2]), uint64(w[3]), Stream(w[4])))), true
+	case FnMemGetAllocationGranularity:
+		return uint64(uint32(a.MemGetAllocationGranularity((*PhysicalMemProp)(pointer(w[0])), MemGranularityOptions(w[1]), (*uint64)(pointer(w[2]))))), true
+	case FnDeviceGetBareTgid:
+		return uint64(uint32(a.DeviceGetBareTgid((*int32)(pointer(w[0]))))), true
+	case FnGetMemUceInfo:
+		return uint64(uint32(a.GetMemUceInfo(int32(w[0]), (*MemUceInfo)(pointer(w[1])), uint64(w[2]), (*uint64)(pointer(w[3]))))), true
+	case FnDeviceTaskAbort:
+		return uint64(uint32(a.DeviceTaskAbort(int32(w[0]), uint32(w[1])))), true
+	case FnStreamAbort:
+		return uint64(uint32(a.StreamAbort(Stream(w[0])))), true
 	case FnBinaryLoadFromFile:
 		return uint64(uint32(a.BinaryLoadFromFile((*byte)(pointer(w[0])), (*BinaryLoadOptions)(pointer(w[1])), (*BinHandle)(pointer(w[2]))))), true
+	case FnBinaryGetDevAddress:
+		return uint64(uint32(a.BinaryGetDevAddress(BinHandle(w[0]), (*Addr)(pointer(w[1])), (*uint64)(pointer(w[2]))))), true
 	case FnBinaryGetFunctionByEntry:
 		return uint64(uint32(a.BinaryGetFunctionByEntry(BinHandle(w[0]), uint64(w[1]), (*FuncHandle)(pointer(w[2]))))), true
+	case FnGetFunctionAddr:
+		return uint64(uint32(a.GetFunctionAddr(FuncHandle(w[0]), (*Addr)(pointer(w[1])), (*Addr)(pointer(w[2]))))), true
+	case FnGetFunctionSize:
+		return uint64(uint32(a.GetFunctionSize(FuncHandle(w[0]), (*uint64)(pointer(w[1])), (*uint64)(pointer(w[2]))))), true
+	case FnGetMemcpyDescSize:
+		return uint64(uint32(a.GetMemcpyDescSize(MemcpyKind(w[0]), (*uint64)(pointer(w[1]))))), true
+	case FnSetMemcpyDesc:
+		return uint64(uint32(a.SetMemcpyDesc(Addr(w[0]), MemcpyKind(w[1]), Addr(w[2]), Addr(w[3]), uint64(w[4]), Addr(w[5])))), true
+	case FnMemcpyAsyncWithOffset:
+		return uint64(uint32(a.MemcpyAsyncWithOffset((*Addr)(pointer(w[0])), uint64(w[1]), uint64(w[2]), (*Addr)(pointer(w[3])), uint64(w[4]), uint64(w[5]), MemcpyKind(w[6]), Stream(w[7])))), true
+	case FnMemcpyAsyncWithDesc:
+		return uint64(uint32(a.MemcpyAsyncWithDesc(Addr(w[0]), MemcpyKind(w[1]), Stream(w[2])))), true
 	case FnKernelArgsGetHandleMemSize:
 		return uint64(uint32(a.KernelArgsGetHandleMemSize(FuncHandle(w[0]), (*uint64)(pointer(w[1]))))), true
 	case FnKernelArgsGetMemSize:
@@ -2094,14 +2761,76 @@ func Call(a API, fn api.ID, w []uint64) (uint64, bool) {
 		return uint64(uint32(a.LaunchKernelWithConfig(FuncHandle(w[0]), uint32(w[1]), Stream(w[2]), (*LaunchKernelCfg)(pointer(w[3])), ArgsHandle(w[4]), Addr(w[5])))), true
 	case FnKernelArgsFinalize:
 		return uint64(uint32(a.KernelArgsFinalize(ArgsHandle(w[0])))), true
+	case FnValueWrite:
+		return uint64(uint32(a.ValueWrite(Addr(w[0]), uint64(w[1]), uint32(w[2]), Stream(w[3])))), true
+	case FnValueWait:
+		return uint64(uint32(a.ValueWait(Addr(w[0]), uint64(w[1]), uint32(w[2]), Stream(w[3])))), true
+	case FnGetStreamAvailableNum:
+		return uint64(uint32(a.GetStreamAvailableNum((*uint32)(pointer(w[0]))))), true
+	case FnSetStreamAttribute:
+		return uint64(uint32(a.SetStreamAttribute(Stream(w[0]), StreamAttr(w[1]), (*StreamAttrValue)(pointer(w[2]))))), true
+	case FnGetStreamAttribute:
+		return uint64(uint32(a.GetStreamAttribute(Stream(w[0]), StreamAttr(w[1]), (*StreamAttrValue)(pointer(w[2]))))), true
+	case FnCreateNotify:
+		return uint64(uint32(a.CreateNotify((*Notify)(pointer(w[0])), uint64(w[1])))), true
+	case FnDestroyNotify:
+		return uint64(uint32(a.DestroyNotify(Notify(w[0])))), true
+	case FnRecordNotify:
+		return uint64(uint32(a.RecordNotify(Notify(w[0]), Stream(w[1])))), true
+	case FnWaitAndResetNotify:
+		return uint64(uint32(a.WaitAndResetNotify(Notify(w[0]), Stream(w[1]), uint32(w[2])))), true
+	case FnGetNotifyId:
+		return uint64(uint32(a.GetNotifyId(Notify(w[0]), (*uint32)(pointer(w[1]))))), true
 	case FnGetEventId:
 		return uint64(uint32(a.GetEventId(Event(w[0]), (*uint32)(pointer(w[1]))))), true
+	case FnGetEventAvailNum:
+		return uint64(uint32(a.GetEventAvailNum((*uint32)(pointer(w[0]))))), true
+	case FnGetDeviceInfo:
+		return uint64(uint32(a.GetDeviceInfo(uint32(w[0]), DevAttr(w[1]), (*int64)(pointer(w[2]))))), true
+	case FnDeviceGetStreamPriorityRange:
+		return uint64(uint32(a.DeviceGetStreamPriorityRange((*int32)(pointer(w[0])), (*int32)(pointer(w[1]))))), true
+	case FnRtGetDeviceCapability:
+		return uint64(uint32(a.RtGetDeviceCapability(int32(w[0]), DevFeatureType(w[1]), (*int32)(pointer(w[2]))))), true
+	case FnDeviceGetUuid:
+		return uint64(uint32(a.DeviceGetUuid(int32(w[0]), (*Uuid)(pointer(w[1]))))), true
+	case FnDeviceSetLimit:
+		return uint64(uint32(a.DeviceSetLimit(DeviceLimit(w[0]), uint64(w[1])))), true
+	case FnDeviceGetLimit:
+		return uint64(uint32(a.DeviceGetLimit(DeviceLimit(w[0]), (*uint64)(pointer(w[1]))))), true
+	case FnDeviceGetPCIBusId:
+		return uint64(uint32(a.DeviceGetPCIBusId(int32(w[0]), (*byte)(pointer(w[1])), int32(w[2])))), true
+	case FnDeviceGetByPCIBusId:
+		return uint64(uint32(a.DeviceGetByPCIBusId((*byte)(pointer(w[0])), (*int32)(pointer(w[1]))))), true
 	case FnCtxGetCurrentDefaultStream:
 		return uint64(uint32(a.CtxGetCurrentDefaultStream((*Stream)(pointer(w[0]))))), true
+	case FnGetPrimaryCtxState:
+		return uint64(uint32(a.GetPrimaryCtxState(int32(w[0]), (*uint32)(pointer(w[1])), (*int32)(pointer(w[2]))))), true
+	case FnReduceAsync:
+		return uint64(uint32(a.ReduceAsync(Addr(w[0]), Addr(w[1]), uint64(w[2]), ReduceKind(w[3]), DataType(w[4]), Stream(w[5]), Addr(w[6])))), true
+	case FnGetDeviceResLimit:
+		return uint64(uint32(a.GetDeviceResLimit(int32(w[0]), DevResLimitType(w[1]), (*uint32)(pointer(w[2]))))), true
+	case FnSetDeviceResLimit:
+		return uint64(uint32(a.SetDeviceResLimit(int32(w[0]), DevResLimitType(w[1]), uint32(w[2])))), true
+	case FnResetDeviceResLimit:
+		return uint64(uint32(a.ResetDeviceResLimit(int32(w[0])))), true
+	case FnGetStreamResLimit:
+		return uint64(uint32(a.GetStreamResLimit(Stream(w[0]), DevResLimitType(w[1]), (*uint32)(pointer(w[2]))))), true
+	case FnSetStreamResLimit:
+		return uint64(uint32(a.SetStreamResLimit(Stream(w[0]), DevResLimitType(w[1]), uint32(w[2])))), true
+	case FnResetStreamResLimit:
+		return uint64(uint32(a.ResetStreamResLimit(Stream(w[0])))), true
+	case FnUseStreamResInCurrentThread:
+		return uint64(uint32(a.UseStreamResInCurrentThread(Stream(w[0])))), true
+	case FnUnuseStreamResInCurrentThread:
+		return uint64(uint32(a.UnuseStreamResInCurrentThread(Stream(w[0])))), true
+	case FnGetResInCurrentThread:
+		return uint64(uint32(a.GetResInCurrentThread(DevResLimitType(w[0]), (*uint32)(pointer(w[1]))))), true
 	case FnGetFunctionName:
 		return uint64(uint32(a.GetFunctionName(FuncHandle(w[0]), uint32(w[1]), (*byte)(pointer(w[2]))))), true
 	case FnBinaryLoadFromData:
 		return uint64(uint32(a.BinaryLoadFromData(Addr(w[0]), uint64(w[1]), (*BinaryLoadOptions)(pointer(w[2])), (*BinHandle)(pointer(w[3]))))), true
+	case FnGetDevicesTopo:
+		return uint64(uint32(a.GetDevicesTopo(uint32(w[0]), uint32(w[1]), (*uint64)(pointer(w[2]))))), true
 	case FnMemcpyBatch:
 		return uint64(uint32(a.MemcpyBatch((*Addr)(pointer(w[0])), (*uint64)(pointer(w[1])), (*Addr)(pointer(w[2])), (*uint64)(pointer(w[3])), uint64(w[4]), (*MemcpyBatchAttr)(pointer(w[5])), (*uint64)(pointer(w[6])), uint64(w[7]), (*uint64)(pointer(w[8]))))), true
 	case FnMemcpyBatchV2:
@@ -2110,8 +2839,56 @@ func Call(a API, fn api.ID, w []uint64) (uint64, bool) {
 		return uint64(uint32(a.MemcpyBatchAsync((*Addr)(pointer(w[0])), (*uint64)(pointer(w[1])), (*Addr)(pointer(w[2])), (*uint64)(pointer(w[3])), uint64(w[4]), (*MemcpyBatchAttr)(pointer(w[5])), (*uint64)(pointer(w[6])), uint64(w[7]), (*uint64)(pointer(w[8])), Stream(w[9])))), true
 	case FnMemcpyBatchAsyncV2:
 		return uint64(uint32(a.MemcpyBatchAsyncV2((*Addr)(pointer(w[0])), (*uint64)(pointer(w[1])), (*Addr)(pointer(w[2])), (*uint64)(pointer(w[3])), uint64(w[4]), (*MemcpyBatchAttr)(pointer(w[5])), (*uint64)(pointer(w[6])), uint64(w[7]), Stream(w[8])))), true
+	case FnNotifyBatchReset:
+		return uint64(uint32(a.NotifyBatchReset((*Notify)(pointer(w[0])), uint64(w[1])))), true
+	case FnMdlRICaptureBegin:
+		return uint64(uint32(a.MdlRICaptureBegin(Stream(w[0]), MdlRICaptureMode(w[1])))), true
+	case FnMdlRICaptureGetInfo:
+		return uint64(uint32(a.MdlRICaptureGetInfo(Stream(w[0]), (*MdlRICaptureStatus)(pointer(w[1])), (*MdlRI)(pointer(w[2]))))), true
+	case FnMdlRICaptureEnd:
+		return uint64(uint32(a.MdlRICaptureEnd(Stream(w[0]), (*MdlRI)(pointer(w[1]))))), true
+	case FnMdlRIDebugPrint:
+		return uint64(uint32(a.MdlRIDebugPrint(MdlRI(w[0])))), true
+	case FnMdlRICaptureThreadExchangeMode:
+		return uint64(uint32(a.MdlRICaptureThreadExchangeMode((*MdlRICaptureMode)(pointer(w[0]))))), true
+	case FnMdlRIExecuteAsync:
+		return uint64(uint32(a.MdlRIExecuteAsync(MdlRI(w[0]), Stream(w[1])))), true
+	case FnMdlRIExecute:
+		return uint64(uint32(a.MdlRIExecute(MdlRI(w[0]), int32(w[1])))), true
+	case FnMdlRIDestroy:
+		return uint64(uint32(a.MdlRIDestroy(MdlRI(w[0])))), true
+	case FnMdlRICaptureTaskGrpBegin:
+		return uint64(uint32(a.MdlRICaptureTaskGrpBegin(Stream(w[0])))), true
+	case FnMdlRICaptureTaskGrpEnd:
+		return uint64(uint32(a.MdlRICaptureTaskGrpEnd(Stream(w[0]), (*TaskGrp)(pointer(w[1]))))), true
+	case FnMdlRICaptureTaskUpdateBegin:
+		return uint64(uint32(a.MdlRICaptureTaskUpdateBegin(Stream(w[0]), TaskGrp(w[1])))), true
+	case FnMdlRICaptureTaskUpdateEnd:
+		return uint64(uint32(a.MdlRICaptureTaskUpdateEnd(Stream(w[0])))), true
+	case FnMdlRISetName:
+		return uint64(uint32(a.MdlRISetName(MdlRI(w[0]), (*byte)(pointer(w[1]))))), true
+	case FnMdlRIGetName:
+		return uint64(uint32(a.MdlRIGetName(MdlRI(w[0]), uint32(w[1]), (*byte)(pointer(w[2]))))), true
+	case FnMdlRIGetId:
+		return uint64(uint32(a.MdlRIGetId(MdlRI(w[0]), (*uint32)(pointer(w[1]))))), true
+	case FnMdlRIDestroyRegisterCallback:
+		return uint64(uint32(a.MdlRIDestroyRegisterCallback(MdlRI(w[0]), Addr(w[1]), Addr(w[2])))), true
+	case FnMdlRIDestroyUnregisterCallback:
+		return uint64(uint32(a.MdlRIDestroyUnregisterCallback(MdlRI(w[0]), Addr(w[1])))), true
 	case FnGetVersion:
 		return uint64(uint32(a.GetVersion((*int32)(pointer(w[0])), (*int32)(pointer(w[1])), (*int32)(pointer(w[2]))))), true
+	case FnGetLogicDevIdByUserDevId:
+		return uint64(uint32(a.GetLogicDevIdByUserDevId(int32(w[0]), (*int32)(pointer(w[1]))))), true
+	case FnGetUserDevIdByLogicDevId:
+		return uint64(uint32(a.GetUserDevIdByLogicDevId(int32(w[0]), (*int32)(pointer(w[1]))))), true
+	case FnGetLogicDevIdByPhyDevId:
+		return uint64(uint32(a.GetLogicDevIdByPhyDevId(int32(w[0]), (*int32)(pointer(w[1]))))), true
+	case FnGetPhyDevIdByLogicDevId:
+		return uint64(uint32(a.GetPhyDevIdByLogicDevId(int32(w[0]), (*int32)(pointer(w[1]))))), true
+	case FnGetUserDevIdByPhyDevId:
+		return uint64(uint32(a.GetUserDevIdByPhyDevId(int32(w[0]), (*int32)(pointer(w[1]))))), true
+	case FnGetPhyDevIdByUserDevId:
+		return uint64(uint32(a.GetPhyDevIdByUserDevId(int32(w[0]), (*int32)(pointer(w[1]))))), true
 	case FnLaunchKernelV2:
 		return uint64(uint32(a.LaunchKernelV2(FuncHandle(w[0]), uint32(w[1]), Addr(w[2]), uint64(w[3]), (*LaunchKernelCfg)(pointer(w[4])), Stream(w[5])))), true
 	case FnLaunchKernelWithHostArgs:
@@ -2122,12 +2899,66 @@ func Call(a API, fn api.ID, w []uint64) (uint64, bool) {
 		return uint64(uint32(a.LaunchSIMTKernelWithArgsArray(Addr(w[0]), *(*Dim3)(unsafe.Pointer(&w[1])), *(*Dim3)(unsafe.Pointer(&w[3])), uint64(w[5]), Stream(w[6]), (*LaunchKernelCfg)(pointer(w[7])), (*Addr)(pointer(w[8]))))), true
 	case FnLaunchSIMTKernelWithHostArgs:
 		return uint64(uint32(a.LaunchSIMTKernelWithHostArgs(Addr(w[0]), *(*Dim3)(unsafe.Pointer(&w[1])), *(*Dim3)(unsafe.Pointer(&w[3])), uint64(w[5]), Stream(w[6]), (*LaunchKernelCfg)(pointer(w[7])), Addr(w[8]), uint64(w[9]), (*PlaceHolderInfo)(pointer(w[10])), uint64(w[11])))), true
+	case FnCtxGetFloatOverflowAddr:
+		return uint64(uint32(a.CtxGetFloatOverflowAddr((*Addr)(pointer(w[0]))))), true
+	case FnGetFloatOverflowStatus:
+		return uint64(uint32(a.GetFloatOverflowStatus(Addr(w[0]), uint64(w[1]), Stream(w[2])))), true
+	case FnResetFloatOverflowStatus:
+		return uint64(uint32(a.ResetFloatOverflowStatus(Stream(w[0])))), true
+	case FnNpuGetFloatOverFlowStatus:
+		return uint64(uint32(a.NpuGetFloatOverFlowStatus(Addr(w[0]), uint64(w[1]), uint32(w[2]), Stream(w[3])))), true
+	case FnNpuClearFloatOverFlowStatus:
+		return uint64(uint32(a.NpuClearFloatOverFlowStatus(uint32(w[0]), Stream(w[1])))), true
+	case FnLaunchHostFunc:
+		return uint64(uint32(a.LaunchHostFunc(Stream(w[0]), Addr(w[1]), Addr(w[2])))), true
+	case FnGetOpExecuteTimeout:
+		return uint64(uint32(a.GetOpExecuteTimeout((*uint32)(pointer(w[0]))))), true
+	case FnDevicePeerAccessStatus:
+		return uint64(uint32(a.DevicePeerAccessStatus(int32(w[0]), int32(w[1]), (*int32)(pointer(w[2]))))), true
+	case FnStreamStop:
+		return uint64(uint32(a.StreamStop(Stream(w[0])))), true
+	case FnCheckArchCompatibility:
+		return uint64(uint32(a.CheckArchCompatibility((*byte)(pointer(w[0])), (*int32)(pointer(w[1]))))), true
+	case FnGetErrorVerbose:
+		return uint64(uint32(a.GetErrorVerbose(int32(w[0]), (*ErrorInfo)(pointer(w[1]))))), true
+	case FnMemSetAccess:
+		return uint64(uint32(a.MemSetAccess(Addr(w[0]), uint64(w[1]), (*MemAccessDesc)(pointer(w[2])), uint64(w[3])))), true
+	case FnMemGetAccess:
+		return uint64(uint32(a.MemGetAccess(Addr(w[0]), (*MemLocation)(pointer(w[1])), (*uint64)(pointer(w[2]))))), true
+	case FnGetFunctionAttribute:
+		return uint64(uint32(a.GetFunctionAttribute(FuncHandle(w[0]), FuncAttribute(w[1]), (*int64)(pointer(w[2]))))), true
+	case FnFunctionGetBinary:
+		return uint64(uint32(a.FunctionGetBinary(FuncHandle(w[0]), (*BinHandle)(pointer(w[1]))))), true
 	case FnFunctionGetParamCount:
 		return uint64(uint32(a.FunctionGetParamCount(Addr(w[0]), (*uint64)(pointer(w[1]))))), true
 	case FnFunctionGetParamInfo:
 		return uint64(uint32(a.FunctionGetParamInfo(Addr(w[0]), uint64(w[1]), (*uint64)(pointer(w[2])), (*uint64)(pointer(w[3]))))), true
+	case FnMemRetainAllocationHandle:
+		return uint64(uint32(a.MemRetainAllocationHandle(Addr(w[0]), (*DrvMemHandle)(pointer(w[1]))))), true
+	case FnMemGetAllocationPropertiesFromHandle:
+		return uint64(uint32(a.MemGetAllocationPropertiesFromHandle(DrvMemHandle(w[0]), (*PhysicalMemProp)(pointer(w[1]))))), true
+	case FnMemGetAddressRange:
+		return uint64(uint32(a.MemGetAddressRange(Addr(w[0]), (*Addr)(pointer(w[1])), (*uint64)(pointer(w[2]))))), true
+	case FnDataTypeSize:
+		return uint64(a.DataTypeSize(DataType(w[0]))), true
 	case FnGetSocName:
 		return uint64(a.GetSocName()), true
+	case FnGetDeviceCapability:
+		return uint64(uint32(a.GetDeviceCapability(uint32(w[0]), DeviceInfo(w[1]), (*int64)(pointer(w[2]))))), true
+	case FnMemPoolCreate:
+		return uint64(uint32(a.MemPoolCreate((*MemPool)(pointer(w[0])), (*MemPoolProps)(pointer(w[1]))))), true
+	case FnMemPoolDestroy:
+		return uint64(uint32(a.MemPoolDestroy(MemPool(w[0])))), true
+	case FnMemPoolSetAttr:
+		return uint64(uint32(a.MemPoolSetAttr(MemPool(w[0]), MemPoolAttr(w[1]), Addr(w[2])))), true
+	case FnMemPoolGetAttr:
+		return uint64(uint32(a.MemPoolGetAttr(MemPool(w[0]), MemPoolAttr(w[1]), Addr(w[2])))), true
+	case FnMemPoolMallocAsync:
+		return uint64(uint32(a.MemPoolMallocAsync((*Addr)(pointer(w[0])), uint64(w[1]), MemPool(w[2]), Stream(w[3])))), true
+	case FnMemPoolFreeAsync:
+		return uint64(uint32(a.MemPoolFreeAsync(Addr(w[0]), Stream(w[1])))), true
+	case FnMemPoolTrimTo:
+		return uint64(uint32(a.MemPoolTrimTo(MemPool(w[0]), uint64(w[1])))), true
 	}
 	return 0, false
 }
@@ -2137,358 +2968,358 @@ var Model = (&api.Model{
 	Name:   "acl",
 	Device: api.Window{From: 0x100000000000, To: 0x180000000000},
 	Funcs: []api.Func{
-		{ID: 1, Name: "aclInit", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 1,
+		{ID: 1, Name: "aclInit", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 1,
 			Doc: "Initialise the process-wide ACL state, optionally from a JSON config file (dump, profiling, default device, stack sizes).",
 			Params: []api.Param{
 				{Name: "configPath", Type: "const char*", Word: 0, Words: 1, Role: 17, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 2, Name: "aclFinalize", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 0,
+		{ID: 2, Name: "aclFinalize", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 0,
 			Doc: "Tear the process-wide ACL state down (drops the whole init reference count).",
 		},
-		{ID: 3, Name: "aclFinalizeReference", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 1,
+		{ID: 3, Name: "aclFinalizeReference", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 1,
 			Doc: "Drop one init reference; real teardown happens at zero.",
 			Params: []api.Param{
 				{Name: "refCount", Type: "uint64_t*", Word: 0, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
 			},
 		},
-		{ID: 4, Name: "aclGetRecentErrMsg", Return: "const char*", RetVoid: false, RetError: false, Ret: 19, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 0,
+		{ID: 4, Name: "aclGetRecentErrMsg", Layer: "acl", Return: "const char*", RetVoid: false, RetError: false, Ret: 19, RetObject: "", RetVolatile: true, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 0,
 			Doc: "Fetch and clear the most recent human-readable error text of this thread/process.",
 		},
-		{ID: 5, Name: "aclsysGetCANNVersion", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.1.RC1", Words: 2,
+		{ID: 5, Name: "aclsysGetCANNVersion", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.1.RC1", Words: 2,
 			Doc: "Read the version record of one installed CANN package (old enum form).",
 			Params: []api.Param{
 				{Name: "name", Type: "aclCANNPackageName", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "version", Type: "aclCANNPackageVersion*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "version", Type: "aclCANNPackageVersion*", Word: 1, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 512, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
 			},
 		},
-		{ID: 6, Name: "aclsysGetVersionStr", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 2,
+		{ID: 6, Name: "aclsysGetVersionStr", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 2,
 			Doc: "Read a CANN package version as text.",
 			Params: []api.Param{
-				{Name: "pkgName", Type: "char*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "versionStr", Type: "char*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "pkgName", Type: "char*", Word: 0, Words: 1, Role: 16, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "versionStr", Type: "char*", Word: 1, Words: 1, Role: 19, Object: "", Size: api.Size{Unit: 128, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
 			},
 		},
-		{ID: 7, Name: "aclsysGetVersionNum", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 2,
+		{ID: 7, Name: "aclsysGetVersionNum", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 2,
 			Doc: "Read a CANN package version as an integer.",
 			Params: []api.Param{
-				{Name: "pkgName", Type: "char*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "versionNum", Type: "int32_t*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "pkgName", Type: "char*", Word: 0, Words: 1, Role: 16, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "versionNum", Type: "int32_t*", Word: 1, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
 			},
 		},
-		{ID: 8, Name: "aclrtPeekAtLastError", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: true, Simulated: true, Since: "8.0.0*", Words: 1,
+		{ID: 8, Name: "aclrtPeekAtLastError", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "8.0.0*", Words: 1,
 			Doc: "Return the last asynchronous/API error at a level without clearing it.",
 			Params: []api.Param{
 				{Name: "level", Type: "aclrtLastErrLevel", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 9, Name: "aclrtGetLastError", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: true, Simulated: true, Since: "8.0.0*", Words: 1,
+		{ID: 9, Name: "aclrtGetLastError", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "8.0.0*", Words: 1,
 			Doc: "Return the last error at a level and clear it.",
 			Params: []api.Param{
 				{Name: "level", Type: "aclrtLastErrLevel", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 10, Name: "aclrtSetExceptionInfoCallback", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=6.3.RC1", Words: 1,
+		{ID: 10, Name: "aclrtSetExceptionInfoCallback", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=6.3.RC1", Words: 1,
 			Doc: "Install one process-wide callback fired when a device task fails (deprecated form).",
 			Params: []api.Param{
-				{Name: "callback", Type: "aclrtExceptionInfoCallback", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "callback", Type: "aclrtExceptionInfoCallback", Word: 0, Words: 1, Role: 23, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 11, Name: "aclrtExceptionInfoCallbackRegister", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "9.2-dev", Words: 1,
+		{ID: 11, Name: "aclrtExceptionInfoCallbackRegister", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.2-dev", Words: 1,
 			Doc: "Add a process-wide device-task-failure callback; several may coexist.",
 			Params: []api.Param{
-				{Name: "callback", Type: "aclrtExceptionInfoCallback", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "callback", Type: "aclrtExceptionInfoCallback", Word: 0, Words: 1, Role: 23, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 12, Name: "aclrtExceptionInfoCallbackUnregister", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "9.2-dev", Words: 1,
+		{ID: 12, Name: "aclrtExceptionInfoCallbackUnregister", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.2-dev", Words: 1,
 			Doc: "Remove a callback added by aclrtExceptionInfoCallbackRegister.",
 			Params: []api.Param{
-				{Name: "callback", Type: "aclrtExceptionInfoCallback", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "callback", Type: "aclrtExceptionInfoCallback", Word: 0, Words: 1, Role: 23, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 13, Name: "aclrtGetTaskIdFromExceptionInfo", Return: "uint32_t", RetVoid: false, RetError: false, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=6.3.RC1", Words: 1,
+		{ID: 13, Name: "aclrtGetTaskIdFromExceptionInfo", Layer: "acl", Return: "uint32_t", RetVoid: false, RetError: false, Ret: 0, RetObject: "", RetVolatile: true, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=6.3.RC1", Words: 1,
 			Doc: "Task id of the failed task, read inside an exception callback.",
 			Params: []api.Param{
-				{Name: "info", Type: "const aclrtExceptionInfo*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "info", Type: "const aclrtExceptionInfo*", Word: 0, Words: 1, Role: 1, Object: "exception", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 14, Name: "aclrtGetStreamIdFromExceptionInfo", Return: "uint32_t", RetVoid: false, RetError: false, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=6.3.RC1", Words: 1,
+		{ID: 14, Name: "aclrtGetStreamIdFromExceptionInfo", Layer: "acl", Return: "uint32_t", RetVoid: false, RetError: false, Ret: 0, RetObject: "", RetVolatile: true, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=6.3.RC1", Words: 1,
 			Doc: "Stream id of the failed task, read inside an exception callback.",
 			Params: []api.Param{
-				{Name: "info", Type: "const aclrtExceptionInfo*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "info", Type: "const aclrtExceptionInfo*", Word: 0, Words: 1, Role: 1, Object: "exception", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 15, Name: "aclrtGetThreadIdFromExceptionInfo", Return: "uint32_t", RetVoid: false, RetError: false, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=6.3.RC1", Words: 1,
+		{ID: 15, Name: "aclrtGetThreadIdFromExceptionInfo", Layer: "acl", Return: "uint32_t", RetVoid: false, RetError: false, Ret: 0, RetObject: "", RetVolatile: true, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=6.3.RC1", Words: 1,
 			Doc: "Host thread that submitted the failed task.",
 			Params: []api.Param{
-				{Name: "info", Type: "const aclrtExceptionInfo*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "info", Type: "const aclrtExceptionInfo*", Word: 0, Words: 1, Role: 1, Object: "exception", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 16, Name: "aclrtGetDeviceIdFromExceptionInfo", Return: "uint32_t", RetVoid: false, RetError: false, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=6.3.RC1", Words: 1,
+		{ID: 16, Name: "aclrtGetDeviceIdFromExceptionInfo", Layer: "acl", Return: "uint32_t", RetVoid: false, RetError: false, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=6.3.RC1", Words: 1,
 			Doc: "Device on which the task failed.",
 			Params: []api.Param{
-				{Name: "info", Type: "const aclrtExceptionInfo*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "info", Type: "const aclrtExceptionInfo*", Word: 0, Words: 1, Role: 1, Object: "exception", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 17, Name: "aclrtGetErrorCodeFromExceptionInfo", Return: "uint32_t", RetVoid: false, RetError: false, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=6.3.RC1", Words: 1,
+		{ID: 17, Name: "aclrtGetErrorCodeFromExceptionInfo", Layer: "acl", Return: "uint32_t", RetVoid: false, RetError: false, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=6.3.RC1", Words: 1,
 			Doc: "Numeric error of the failed task.",
 			Params: []api.Param{
-				{Name: "info", Type: "const aclrtExceptionInfo*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "info", Type: "const aclrtExceptionInfo*", Word: 0, Words: 1, Role: 1, Object: "exception", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 18, Name: "aclrtGetArgsFromExceptionInfo", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "9.0.0", Words: 3,
+		{ID: 18, Name: "aclrtGetArgsFromExceptionInfo", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.0.0", Words: 3,
 			Doc: "Device address and length of the argument block of the failed kernel.",
 			Params: []api.Param{
-				{Name: "info", Type: "const aclrtExceptionInfo*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "devArgsPtr", Type: "void**", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "devArgsLen", Type: "uint32_t*", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "info", Type: "const aclrtExceptionInfo*", Word: 0, Words: 1, Role: 1, Object: "exception", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "devArgsPtr", Type: "void**", Word: 1, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
+				{Name: "devArgsLen", Type: "uint32_t*", Word: 2, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 19, Name: "aclrtGetFuncHandleFromExceptionInfo", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "9.0.0", Words: 2,
+		{ID: 19, Name: "aclrtGetFuncHandleFromExceptionInfo", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.0.0", Words: 2,
 			Doc: "Kernel handle of the failed kernel.",
 			Params: []api.Param{
-				{Name: "info", Type: "const aclrtExceptionInfo*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "func", Type: "aclrtFuncHandle*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "info", Type: "const aclrtExceptionInfo*", Word: 0, Words: 1, Role: 1, Object: "exception", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "func", Type: "aclrtFuncHandle*", Word: 1, Words: 1, Role: 3, Object: "function", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 20, Name: "aclrtBinarySetExceptionCallback", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "9.0.0", Words: 3,
+		{ID: 20, Name: "aclrtBinarySetExceptionCallback", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.0.0", Words: 3,
 			Doc: "Attach an exception callback to all kernels of one loaded binary.",
 			Params: []api.Param{
-				{Name: "binHandle", Type: "aclrtBinHandle", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "callback", Type: "aclrtOpExceptionCallback", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "userData", Type: "void*", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "binHandle", Type: "aclrtBinHandle", Word: 0, Words: 1, Role: 1, Object: "binary", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "callback", Type: "aclrtOpExceptionCallback", Word: 1, Words: 1, Role: 23, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "userData", Type: "void*", Word: 2, Words: 1, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 21, Name: "aclrtSubscribeReport", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=6.3.RC1", Words: 2,
+		{ID: 21, Name: "aclrtSubscribeReport", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: 1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 2,
 			Doc: "Bind a host thread (that polls aclrtProcessReport) to run a stream's callbacks.",
 			Params: []api.Param{
 				{Name: "threadId", Type: "uint64_t", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "stream", Type: "aclrtStream", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stream", Type: "aclrtStream", Word: 1, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 22, Name: "aclrtLaunchCallback", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=6.3.RC1", Words: 4,
+		{ID: 22, Name: "aclrtLaunchCallback", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 8, Sync: 0, Capture: 0, Stream: 3, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 4,
 			Doc: "Enqueue a host callback on a stream; runs on the subscribed thread, optionally blocking the stream.",
 			Params: []api.Param{
-				{Name: "fn", Type: "aclrtCallback", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "userData", Type: "void*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "fn", Type: "aclrtCallback", Word: 0, Words: 1, Role: 23, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "userData", Type: "void*", Word: 1, Words: 1, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "blockType", Type: "aclrtCallbackBlockType", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "stream", Type: "aclrtStream", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stream", Type: "aclrtStream", Word: 3, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 23, Name: "aclrtProcessReport", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=6.3.RC1", Words: 1,
+		{ID: 23, Name: "aclrtProcessReport", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 1,
 			Doc: "Let the calling thread wait for and run one subscribed callback.",
 			Params: []api.Param{
 				{Name: "timeout", Type: "int32_t", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 24, Name: "aclrtUnSubscribeReport", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=6.3.RC1", Words: 2,
+		{ID: 24, Name: "aclrtUnSubscribeReport", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: 1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 2,
 			Doc: "Undo aclrtSubscribeReport.",
 			Params: []api.Param{
 				{Name: "threadId", Type: "uint64_t", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "stream", Type: "aclrtStream", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stream", Type: "aclrtStream", Word: 1, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 25, Name: "aclrtCreateContext", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 2,
+		{ID: 25, Name: "aclrtCreateContext", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 2,
 			Doc: "Create a context on a device and make it current for the calling thread.",
 			Params: []api.Param{
 				{Name: "context", Type: "aclrtContext*", Word: 0, Words: 1, Role: 2, Object: "context", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "deviceId", Type: "int32_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 26, Name: "aclrtDestroyContext", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 1,
+		{ID: 26, Name: "aclrtDestroyContext", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 1,
 			Doc: "Destroy an explicitly created context.",
 			Params: []api.Param{
 				{Name: "context", Type: "aclrtContext", Word: 0, Words: 1, Role: 4, Object: "context", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 27, Name: "aclrtSetCurrentContext", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 1,
+		{ID: 27, Name: "aclrtSetCurrentContext", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 1,
 			Doc: "Make a context current for the calling thread.",
 			Params: []api.Param{
 				{Name: "context", Type: "aclrtContext", Word: 0, Words: 1, Role: 1, Object: "context", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 28, Name: "aclrtGetCurrentContext", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 1,
+		{ID: 28, Name: "aclrtGetCurrentContext", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 1,
 			Doc: "Get the calling thread's current context.",
 			Params: []api.Param{
 				{Name: "context", Type: "aclrtContext*", Word: 0, Words: 1, Role: 3, Object: "context", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 29, Name: "aclrtCtxGetSysParamOpt", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.1.RC1", Words: 2,
+		{ID: 29, Name: "aclrtCtxGetSysParamOpt", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 2,
 			Doc: "Read a system option (determinism ...) of the current context.",
 			Params: []api.Param{
 				{Name: "opt", Type: "aclSysParamOpt", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "value", Type: "int64_t*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "value", Type: "int64_t*", Word: 1, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 30, Name: "aclrtCtxSetSysParamOpt", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "7.0.0*", Words: 2,
+		{ID: 30, Name: "aclrtCtxSetSysParamOpt", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "7.0.0*", Words: 2,
 			Doc: "Set a system option of the current context.",
 			Params: []api.Param{
 				{Name: "opt", Type: "aclSysParamOpt", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "value", Type: "int64_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 31, Name: "aclrtGetSysParamOpt", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.1.RC1", Words: 2,
+		{ID: 31, Name: "aclrtGetSysParamOpt", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 2,
 			Doc: "Read a process-level system option.",
 			Params: []api.Param{
 				{Name: "opt", Type: "aclSysParamOpt", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "value", Type: "int64_t*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "value", Type: "int64_t*", Word: 1, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 32, Name: "aclrtSetSysParamOpt", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.1.RC1", Words: 2,
+		{ID: 32, Name: "aclrtSetSysParamOpt", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 2,
 			Doc: "Set a process-level system option.",
 			Params: []api.Param{
 				{Name: "opt", Type: "aclSysParamOpt", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "value", Type: "int64_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 33, Name: "aclrtSetDevice", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 1,
+		{ID: 33, Name: "aclrtSetDevice", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 1,
 			Doc: "Select the device for the calling thread; implicitly creates the shared default context and default stream (ref-counted).",
 			Params: []api.Param{
 				{Name: "deviceId", Type: "int32_t", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 34, Name: "aclrtResetDevice", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 1,
+		{ID: 34, Name: "aclrtResetDevice", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 1,
 			Doc: "Drop one device reference; at zero waits for work and releases the default context's resources.",
 			Params: []api.Param{
 				{Name: "deviceId", Type: "int32_t", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 35, Name: "aclrtResetDeviceForce", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 1,
+		{ID: 35, Name: "aclrtResetDeviceForce", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 1,
 			Doc: "Release the device's resources now, whatever the reference count.",
 			Params: []api.Param{
 				{Name: "deviceId", Type: "int32_t", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 36, Name: "aclrtGetDevice", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 1,
+		{ID: 36, Name: "aclrtGetDevice", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 1,
 			Doc: "Device id selected for the calling thread.",
 			Params: []api.Param{
 				{Name: "deviceId", Type: "int32_t*", Word: 0, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 37, Name: "aclrtSetStreamFailureMode", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=6.3.RC1", Words: 2,
+		{ID: 37, Name: "aclrtSetStreamFailureMode", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: 0, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 2,
 			Doc: "Choose stop-on-failure or continue-on-failure for a stream.",
 			Params: []api.Param{
-				{Name: "stream", Type: "aclrtStream", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stream", Type: "aclrtStream", Word: 0, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "mode", Type: "uint64_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 38, Name: "aclrtGetRunMode", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 1,
+		{ID: 38, Name: "aclrtGetRunMode", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 1,
 			Doc: "Tell whether the process runs on the host or on the device CPU.",
 			Params: []api.Param{
 				{Name: "runMode", Type: "aclrtRunMode*", Word: 0, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 39, Name: "aclrtSynchronizeDevice", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 1, Stream: -1, Event: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 0,
+		{ID: 39, Name: "aclrtSynchronizeDevice", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 1, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 0,
 			Doc: "Block until all streams of the current device/context have drained.",
 		},
-		{ID: 40, Name: "aclrtSynchronizeDeviceWithTimeout", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 1, Stream: -1, Event: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 1,
+		{ID: 40, Name: "aclrtSynchronizeDeviceWithTimeout", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 1, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 1,
 			Doc: "Same, with a millisecond timeout (-1 = forever).",
 			Params: []api.Param{
 				{Name: "timeout", Type: "int32_t", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 41, Name: "aclrtSetTsDevice", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=6.3.RC1", Words: 1,
+		{ID: 41, Name: "aclrtSetTsDevice", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 1,
 			Doc: "Choose the task-scheduler kind (AI Core / AI Vector) for the device.",
 			Params: []api.Param{
 				{Name: "tsId", Type: "aclrtTsId", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 42, Name: "aclrtGetDeviceUtilizationRate", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "7.0.0*", Words: 2,
+		{ID: 42, Name: "aclrtGetDeviceUtilizationRate", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "7.0.0*", Words: 2,
 			Doc: "Read cube/vector/AICPU/memory utilisation percentages.",
 			Params: []api.Param{
 				{Name: "deviceId", Type: "int32_t", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "utilizationInfo", Type: "aclrtUtilizationInfo*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "utilizationInfo", Type: "aclrtUtilizationInfo*", Word: 1, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 24, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
 			},
 		},
-		{ID: 43, Name: "aclrtGetDeviceCount", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 1,
+		{ID: 43, Name: "aclrtGetDeviceCount", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 1,
 			Doc: "Number of visible devices.",
 			Params: []api.Param{
 				{Name: "count", Type: "uint32_t*", Word: 0, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 44, Name: "aclrtCreateEvent", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 1,
+		{ID: 44, Name: "aclrtCreateEvent", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 1,
 			Doc: "Create an event usable for both timing and stream sync (hardware id taken at record time).",
 			Params: []api.Param{
 				{Name: "event", Type: "aclrtEvent*", Word: 0, Words: 1, Role: 2, Object: "event", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 45, Name: "aclrtCreateEventWithFlag", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 2,
+		{ID: 45, Name: "aclrtCreateEventWithFlag", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 2,
 			Doc: "Create an event with flag bits (sync, timeline, progress, external, device-only); consumes a hardware event id.",
 			Params: []api.Param{
 				{Name: "event", Type: "aclrtEvent*", Word: 0, Words: 1, Role: 2, Object: "event", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "flag", Type: "uint32_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 46, Name: "aclrtCreateEventExWithFlag", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: true, Simulated: true, Since: "8.0.RC1*", Words: 2,
+		{ID: 46, Name: "aclrtCreateEventExWithFlag", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "8.0.RC1*", Words: 2,
 			Doc: "Create a re-recordable event with flag bits, not limited by hardware event ids.",
 			Params: []api.Param{
 				{Name: "event", Type: "aclrtEvent*", Word: 0, Words: 1, Role: 2, Object: "event", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "flag", Type: "uint32_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 47, Name: "aclrtDestroyEvent", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 1,
+		{ID: 47, Name: "aclrtDestroyEvent", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 1,
 			Doc: "Destroy an event; does not wait for it, resources go when it completes.",
 			Params: []api.Param{
 				{Name: "event", Type: "aclrtEvent", Word: 0, Words: 1, Role: 4, Object: "event", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 48, Name: "aclrtRecordEvent", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 4, Sync: 0, Stream: 1, Event: 0, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 2,
+		{ID: 48, Name: "aclrtRecordEvent", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 4, Sync: 0, Capture: 0, Stream: 1, Event: 0, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 2,
 			Doc: "Capture the work already queued on a stream into the event (async).",
 			Params: []api.Param{
 				{Name: "event", Type: "aclrtEvent", Word: 0, Words: 1, Role: 1, Object: "event", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "stream", Type: "aclrtStream", Word: 1, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 49, Name: "aclrtRecordEventWithFlag", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "9.2.0-beta.1", Words: 3,
+		{ID: 49, Name: "aclrtRecordEventWithFlag", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 4, Sync: 0, Capture: 0, Stream: 1, Event: 0, Names: -1, Modelled: true, Simulated: false, Since: "9.2.0-beta.1", Words: 3,
 			Doc: "aclrtRecordEvent plus a flag; EXTERNAL makes the record visible outside a captured graph.",
 			Params: []api.Param{
-				{Name: "event", Type: "aclrtEvent", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "stream", Type: "aclrtStream", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "event", Type: "aclrtEvent", Word: 0, Words: 1, Role: 1, Object: "event", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stream", Type: "aclrtStream", Word: 1, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "flag", Type: "uint32_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 50, Name: "aclrtResetEvent", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 6, Sync: 0, Stream: 1, Event: 0, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 2,
+		{ID: 50, Name: "aclrtResetEvent", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 6, Sync: 0, Capture: 0, Stream: 1, Event: 0, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 2,
 			Doc: "Enqueue a reset of a WithFlag(SYNC) event.",
 			Params: []api.Param{
 				{Name: "event", Type: "aclrtEvent", Word: 0, Words: 1, Role: 1, Object: "event", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "stream", Type: "aclrtStream", Word: 1, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 51, Name: "aclrtQueryEvent", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 5, Stream: -1, Event: 0, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 2,
+		{ID: 51, Name: "aclrtQueryEvent", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 5, Capture: 0, Stream: -1, Event: 0, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 2,
 			Doc: "Old-style event completion query (deprecated).",
 			Params: []api.Param{
 				{Name: "event", Type: "aclrtEvent", Word: 0, Words: 1, Role: 1, Object: "event", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "status", Type: "aclrtEventStatus*", Word: 1, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
 			},
 		},
-		{ID: 52, Name: "aclrtQueryEventStatus", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 5, Stream: -1, Event: 0, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 2,
+		{ID: 52, Name: "aclrtQueryEventStatus", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 5, Capture: 0, Stream: -1, Event: 0, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 2,
 			Doc: "Has everything the event captured finished?",
 			Params: []api.Param{
 				{Name: "event", Type: "aclrtEvent", Word: 0, Words: 1, Role: 1, Object: "event", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "status", Type: "aclrtEventRecordedStatus*", Word: 1, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
 			},
 		},
-		{ID: 53, Name: "aclrtQueryEventWaitStatus", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 2,
+		{ID: 53, Name: "aclrtQueryEventWaitStatus", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 2,
 			Doc: "Have the stream-wait tasks on this event finished?",
 			Params: []api.Param{
 				{Name: "event", Type: "aclrtEvent", Word: 0, Words: 1, Role: 1, Object: "event", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "status", Type: "aclrtEventWaitStatus*", Word: 1, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
 			},
 		},
-		{ID: 54, Name: "aclrtSynchronizeEvent", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 3, Stream: -1, Event: 0, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 1,
+		{ID: 54, Name: "aclrtSynchronizeEvent", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 3, Capture: 0, Stream: -1, Event: 0, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 1,
 			Doc: "Block the host until the event completes.",
 			Params: []api.Param{
 				{Name: "event", Type: "aclrtEvent", Word: 0, Words: 1, Role: 1, Object: "event", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 55, Name: "aclrtSynchronizeEventWithTimeout", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 3, Stream: -1, Event: 0, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 2,
+		{ID: 55, Name: "aclrtSynchronizeEventWithTimeout", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 3, Capture: 0, Stream: -1, Event: 0, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 2,
 			Doc: "Same with a millisecond timeout.",
 			Params: []api.Param{
 				{Name: "event", Type: "aclrtEvent", Word: 0, Words: 1, Role: 1, Object: "event", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "timeout", Type: "int32_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 56, Name: "aclrtEventElapsedTime", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 3,
+		{ID: 56, Name: "aclrtEventElapsedTime", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 3,
 			Doc: "Milliseconds between two completed, timestamped events (device clock).",
 			Params: []api.Param{
 				{Name: "ms", Type: "float*", Word: 0, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
@@ -2496,14 +3327,14 @@ var Model = (&api.Model{
 				{Name: "endEvent", Type: "aclrtEvent", Word: 2, Words: 1, Role: 1, Object: "event", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 57, Name: "aclrtEventGetTimestamp", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 2,
+		{ID: 57, Name: "aclrtEventGetTimestamp", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 2,
 			Doc: "Completion time of a recorded event, microseconds since device boot.",
 			Params: []api.Param{
 				{Name: "event", Type: "aclrtEvent", Word: 0, Words: 1, Role: 1, Object: "event", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "timestamp", Type: "uint64_t*", Word: 1, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
 			},
 		},
-		{ID: 58, Name: "aclrtMalloc", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 3,
+		{ID: 58, Name: "aclrtMalloc", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 3,
 			Doc: "Allocate device memory: size rounded up to 32 bytes, plus 32 pad bytes on most chips; pointer 64-byte aligned.",
 			Params: []api.Param{
 				{Name: "devPtr", Type: "void**", Word: 0, Words: 1, Role: 2, Object: "device", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x1}}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -2511,7 +3342,7 @@ var Model = (&api.Model{
 				{Name: "policy", Type: "aclrtMemMallocPolicy", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 59, Name: "aclrtMallocAlign32", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: true, Simulated: true, Since: "7.0.0*", Words: 3,
+		{ID: 59, Name: "aclrtMallocAlign32", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "7.0.0*", Words: 3,
 			Doc: "Allocate device memory rounded to 32 bytes without the extra pad.",
 			Params: []api.Param{
 				{Name: "devPtr", Type: "void**", Word: 0, Words: 1, Role: 2, Object: "device", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x1}}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -2519,7 +3350,7 @@ var Model = (&api.Model{
 				{Name: "policy", Type: "aclrtMemMallocPolicy", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 60, Name: "aclrtMallocCached", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 3,
+		{ID: 60, Name: "aclrtMallocCached", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 3,
 			Doc: "Allocate device memory that is cacheable (needs flush/invalidate).",
 			Params: []api.Param{
 				{Name: "devPtr", Type: "void**", Word: 0, Words: 1, Role: 2, Object: "device", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x1}}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -2527,7 +3358,7 @@ var Model = (&api.Model{
 				{Name: "policy", Type: "aclrtMemMallocPolicy", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 61, Name: "aclrtMallocWithCfg", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 4,
+		{ID: 61, Name: "aclrtMallocWithCfg", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 4,
 			Doc: "Allocate device memory with an attribute list (module id, device id, VA flag).",
 			Params: []api.Param{
 				{Name: "devPtr", Type: "void**", Word: 0, Words: 1, Role: 2, Object: "device", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x1}}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -2536,16 +3367,16 @@ var Model = (&api.Model{
 				{Name: "cfg", Type: "aclrtMallocConfig*", Word: 3, Words: 1, Role: 15, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 12, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 62, Name: "aclrtMallocForTaskScheduler", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.1.RC1", Words: 4,
+		{ID: 62, Name: "aclrtMallocForTaskScheduler", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.1.RC1", Words: 4,
 			Doc: "Allocate device memory that the task scheduler may access.",
 			Params: []api.Param{
-				{Name: "devPtr", Type: "void**", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "devPtr", Type: "void**", Word: 0, Words: 1, Role: 2, Object: "device", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x1}}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "size", Type: "size_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "policy", Type: "aclrtMemMallocPolicy", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "cfg", Type: "aclrtMallocConfig*", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "cfg", Type: "aclrtMallocConfig*", Word: 3, Words: 1, Role: 15, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 12, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 63, Name: "aclrtMallocHostWithCfg", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 3,
+		{ID: 63, Name: "aclrtMallocHostWithCfg", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 3,
 			Doc: "Allocate pinned host memory with an attribute list.",
 			Params: []api.Param{
 				{Name: "ptr", Type: "void**", Word: 0, Words: 1, Role: 2, Object: "host", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x1}}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -2553,140 +3384,140 @@ var Model = (&api.Model{
 				{Name: "cfg", Type: "aclrtMallocConfig*", Word: 2, Words: 1, Role: 15, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 12, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 64, Name: "aclrtPointerGetAttributes", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 2,
+		{ID: 64, Name: "aclrtPointerGetAttributes", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 2,
 			Doc: "Classify a pointer: device / pinned host / unregistered host / managed, its device and page size.",
 			Params: []api.Param{
 				{Name: "ptr", Type: "const void*", Word: 0, Words: 1, Role: 7, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "attributes", Type: "aclrtPtrAttributes*", Word: 1, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 28, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 65, Name: "aclrtMemManagedGetAttr", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "9.1.0", Words: 5,
+		{ID: 65, Name: "aclrtMemManagedGetAttr", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.1.0", Words: 5,
 			Doc: "Read one attribute of a managed (UVM) range.",
 			Params: []api.Param{
 				{Name: "attribute", Type: "aclrtMemManagedRangeAttribute", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "ptr", Type: "const void*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "ptr", Type: "const void*", Word: 1, Words: 1, Role: 7, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "size", Type: "size_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "data", Type: "void*", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "data", Type: "void*", Word: 3, Words: 1, Role: 25, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x4}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "dataSize", Type: "size_t", Word: 4, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 66, Name: "aclrtMemManagedGetAttrs", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "9.1.0", Words: 6,
+		{ID: 66, Name: "aclrtMemManagedGetAttrs", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.1.0", Words: 6,
 			Doc: "Read several attributes of a managed range.",
 			Params: []api.Param{
-				{Name: "attributes", Type: "aclrtMemManagedRangeAttribute*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "attributes", Type: "aclrtMemManagedRangeAttribute*", Word: 0, Words: 1, Role: 11, Object: "", Size: api.Size{Unit: 4, Pitch: -1, Mul: []uint8{0x1}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "numAttributes", Type: "size_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "ptr", Type: "const void*", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "ptr", Type: "const void*", Word: 2, Words: 1, Role: 7, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "size", Type: "size_t", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "data", Type: "void**", Word: 4, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "dataSizes", Type: "size_t*", Word: 5, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "data", Type: "void**", Word: 4, Words: 1, Role: 25, Object: "", Size: api.Size{Unit: 8, Pitch: -1, Mul: []uint8{0x1}}, Elem: 0, ItemSizes: 5, ItemCount: 1, Volatile: false, Addresses: false},
+				{Name: "dataSizes", Type: "size_t*", Word: 5, Words: 1, Role: 11, Object: "", Size: api.Size{Unit: 8, Pitch: -1, Mul: []uint8{0x1}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 67, Name: "aclrtHostRegister", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.1.RC1", Words: 4,
+		{ID: 67, Name: "aclrtHostRegister", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 4,
 			Doc: "Map host memory into device address space and return the device address.",
 			Params: []api.Param{
-				{Name: "ptr", Type: "void*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "ptr", Type: "void*", Word: 0, Words: 1, Role: 28, Object: "host", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x1}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "size", Type: "uint64_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "type", Type: "aclrtHostRegisterType", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "devPtr", Type: "void**", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "devPtr", Type: "void**", Word: 3, Words: 1, Role: 3, Object: "mapped host memory", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x1}}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 68, Name: "aclrtHostRegisterV2", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 3,
+		{ID: 68, Name: "aclrtHostRegisterV2", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 3,
 			Doc: "Register (pin and/or map) an existing host range.",
 			Params: []api.Param{
-				{Name: "ptr", Type: "void*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "ptr", Type: "void*", Word: 0, Words: 1, Role: 28, Object: "host", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x1}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "size", Type: "uint64_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "flag", Type: "uint32_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 69, Name: "aclrtHostGetDevicePointer", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 3,
+		{ID: 69, Name: "aclrtHostGetDevicePointer", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 3,
 			Doc: "Device address of a mapped host range.",
 			Params: []api.Param{
-				{Name: "pHost", Type: "void*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "pDevice", Type: "void**", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "pHost", Type: "void*", Word: 0, Words: 1, Role: 7, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "pDevice", Type: "void**", Word: 1, Words: 1, Role: 3, Object: "mapped host memory", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "flag", Type: "uint32_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 70, Name: "aclrtHostUnregister", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.1.RC1", Words: 1,
+		{ID: 70, Name: "aclrtHostUnregister", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 1,
 			Doc: "Undo a host registration.",
 			Params: []api.Param{
-				{Name: "ptr", Type: "void*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "ptr", Type: "void*", Word: 0, Words: 1, Role: 4, Object: "host", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 71, Name: "aclrtHostMemMapCapabilities", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "9.0.0", Words: 3,
+		{ID: 71, Name: "aclrtHostMemMapCapabilities", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.0.0", Words: 3,
 			Doc: "Can a given engine access mapped host memory on this device?",
 			Params: []api.Param{
 				{Name: "deviceId", Type: "uint32_t", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "hacType", Type: "aclrtHacType", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "capabilities", Type: "aclrtHostMemMapCapability*", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "capabilities", Type: "aclrtHostMemMapCapability*", Word: 2, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 72, Name: "aclrtGetThreadLastTaskId", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 1,
+		{ID: 72, Name: "aclrtGetThreadLastTaskId", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 1,
 			Doc: "Task id of the last task this thread submitted (correlates API calls with profiler records).",
 			Params: []api.Param{
 				{Name: "taskId", Type: "uint32_t*", Word: 0, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
 			},
 		},
-		{ID: 73, Name: "aclrtStreamGetId", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: 0, Event: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 2,
+		{ID: 73, Name: "aclrtStreamGetId", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: 0, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 2,
 			Doc: "Numeric hardware stream id of a stream handle (correlation key).",
 			Params: []api.Param{
 				{Name: "stream", Type: "aclrtStream", Word: 0, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "streamId", Type: "int32_t*", Word: 1, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
 			},
 		},
-		{ID: 74, Name: "aclrtMemFlush", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=6.3.RC1", Words: 2,
+		{ID: 74, Name: "aclrtMemFlush", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=6.3.RC1", Words: 2,
 			Doc: "Write back the cache of a cached device range.",
 			Params: []api.Param{
-				{Name: "devPtr", Type: "void*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "devPtr", Type: "void*", Word: 0, Words: 1, Role: 7, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "size", Type: "size_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 75, Name: "aclrtMemInvalidate", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=6.3.RC1", Words: 2,
+		{ID: 75, Name: "aclrtMemInvalidate", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=6.3.RC1", Words: 2,
 			Doc: "Invalidate the cache of a cached device range.",
 			Params: []api.Param{
-				{Name: "devPtr", Type: "void*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "devPtr", Type: "void*", Word: 0, Words: 1, Role: 7, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "size", Type: "size_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 76, Name: "aclrtFree", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 1,
+		{ID: 76, Name: "aclrtFree", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 1,
 			Doc: "Free device memory immediately, with no implicit synchronisation.",
 			Params: []api.Param{
 				{Name: "devPtr", Type: "void*", Word: 0, Words: 1, Role: 4, Object: "device", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 77, Name: "aclrtMallocHost", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 2,
+		{ID: 77, Name: "aclrtMallocHost", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 2,
 			Doc: "Allocate pinned (page-locked) host memory.",
 			Params: []api.Param{
 				{Name: "hostPtr", Type: "void**", Word: 0, Words: 1, Role: 2, Object: "host", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x1}}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "size", Type: "size_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 78, Name: "aclrtMemAllocManaged", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "9.0.0", Words: 3,
+		{ID: 78, Name: "aclrtMemAllocManaged", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.0.0", Words: 3,
 			Doc: "Allocate managed (UVM) memory.",
 			Params: []api.Param{
-				{Name: "ptr", Type: "void**", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "ptr", Type: "void**", Word: 0, Words: 1, Role: 2, Object: "device", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x1}}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "size", Type: "uint64_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "flag", Type: "uint32_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 79, Name: "aclrtFreeHost", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 1,
+		{ID: 79, Name: "aclrtFreeHost", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 1,
 			Doc: "Free pinned host memory immediately.",
 			Params: []api.Param{
 				{Name: "hostPtr", Type: "void*", Word: 0, Words: 1, Role: 4, Object: "host", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 80, Name: "aclrtFreeWithDevSync", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 1, Stream: -1, Event: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 1,
+		{ID: 80, Name: "aclrtFreeWithDevSync", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 1, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 1,
 			Doc: "Synchronise the device, then free device memory.",
 			Params: []api.Param{
 				{Name: "devPtr", Type: "void*", Word: 0, Words: 1, Role: 4, Object: "device", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 81, Name: "aclrtFreeHostWithDevSync", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 1, Stream: -1, Event: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 1,
+		{ID: 81, Name: "aclrtFreeHostWithDevSync", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 1, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 1,
 			Doc: "Synchronise the device, then free pinned host memory.",
 			Params: []api.Param{
 				{Name: "hostPtr", Type: "void*", Word: 0, Words: 1, Role: 4, Object: "host", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 82, Name: "aclrtMemcpy", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 2, Sync: 0, Stream: -1, Event: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 5,
+		{ID: 82, Name: "aclrtMemcpy", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 2, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 5,
 			Doc: "Blocking copy; the real direction is derived from the pointers, no implicit stream sync.",
 			Params: []api.Param{
 				{Name: "dst", Type: "void*", Word: 0, Words: 1, Role: 9, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x3}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -2696,7 +3527,7 @@ var Model = (&api.Model{
 				{Name: "kind", Type: "aclrtMemcpyKind", Word: 4, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 83, Name: "aclrtMemset", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 3, Sync: 0, Stream: -1, Event: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 4,
+		{ID: 83, Name: "aclrtMemset", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 3, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 4,
 			Doc: "Blocking byte fill of device (or ACL-allocated host) memory.",
 			Params: []api.Param{
 				{Name: "devPtr", Type: "void*", Word: 0, Words: 1, Role: 10, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x3}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -2705,7 +3536,7 @@ var Model = (&api.Model{
 				{Name: "count", Type: "size_t", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 84, Name: "aclrtMemcpyAsync", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 2, Sync: 0, Stream: 5, Event: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 6,
+		{ID: 84, Name: "aclrtMemcpyAsync", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 2, Sync: 0, Capture: 0, Stream: 5, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 6,
 			Doc: "Copy on a stream; with pageable host memory it becomes stream sync + blocking copy.",
 			Params: []api.Param{
 				{Name: "dst", Type: "void*", Word: 0, Words: 1, Role: 9, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x3}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -2716,26 +3547,26 @@ var Model = (&api.Model{
 				{Name: "stream", Type: "aclrtStream", Word: 5, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 85, Name: "aclrtMemsetD32", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "9.1.0", Words: 4,
+		{ID: 85, Name: "aclrtMemsetD32", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 3, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "9.1.0", Words: 4,
 			Doc: "Blocking fill with a 32-bit pattern, N elements.",
 			Params: []api.Param{
-				{Name: "ptr", Type: "void*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "ptr", Type: "void*", Word: 0, Words: 1, Role: 10, Object: "", Size: api.Size{Unit: 4, Pitch: -1, Mul: []uint8{0x3}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "memSize", Type: "size_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "value", Type: "uint32_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "N", Type: "size_t", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 86, Name: "aclrtMemsetD32Async", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "9.1.0", Words: 5,
+		{ID: 86, Name: "aclrtMemsetD32Async", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 3, Sync: 0, Capture: 0, Stream: 4, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "9.1.0", Words: 5,
 			Doc: "Fill with a 32-bit pattern on a stream.",
 			Params: []api.Param{
-				{Name: "ptr", Type: "void*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "ptr", Type: "void*", Word: 0, Words: 1, Role: 10, Object: "", Size: api.Size{Unit: 4, Pitch: -1, Mul: []uint8{0x3}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "memSize", Type: "size_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "value", Type: "uint32_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "N", Type: "size_t", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "stream", Type: "aclrtStream", Word: 4, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stream", Type: "aclrtStream", Word: 4, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 87, Name: "aclrtMemcpyAsyncWithCondition", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 2, Sync: 0, Stream: 5, Event: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 6,
+		{ID: 87, Name: "aclrtMemcpyAsyncWithCondition", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 2, Sync: 0, Capture: 0, Stream: 5, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 6,
 			Doc: "Async copy with a host-memory check (deprecated; same semantics as aclrtMemcpyAsync now).",
 			Params: []api.Param{
 				{Name: "dst", Type: "void*", Word: 0, Words: 1, Role: 9, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x3}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -2746,7 +3577,7 @@ var Model = (&api.Model{
 				{Name: "stream", Type: "aclrtStream", Word: 5, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 88, Name: "aclrtMemcpy2d", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 2, Sync: 0, Stream: -1, Event: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 7,
+		{ID: 88, Name: "aclrtMemcpy2d", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 2, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 7,
 			Doc: "Blocking pitched 2-D copy, H2D or D2H only.",
 			Params: []api.Param{
 				{Name: "dst", Type: "void*", Word: 0, Words: 1, Role: 9, Object: "", Size: api.Size{Unit: 1, Pitch: 1, Mul: []uint8{0x4, 0x5}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -2758,7 +3589,7 @@ var Model = (&api.Model{
 				{Name: "kind", Type: "aclrtMemcpyKind", Word: 6, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 89, Name: "aclrtMemcpy2dAsync", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 2, Sync: 0, Stream: 7, Event: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 8,
+		{ID: 89, Name: "aclrtMemcpy2dAsync", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 2, Sync: 0, Capture: 0, Stream: 7, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 8,
 			Doc: "Pitched 2-D copy on a stream (width<=5,000,000, height<=5*1024*1024).",
 			Params: []api.Param{
 				{Name: "dst", Type: "void*", Word: 0, Words: 1, Role: 9, Object: "", Size: api.Size{Unit: 1, Pitch: 1, Mul: []uint8{0x4, 0x5}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -2771,65 +3602,65 @@ var Model = (&api.Model{
 				{Name: "stream", Type: "aclrtStream", Word: 7, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 90, Name: "aclrtGetSymbolAddress", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "9.1.0", Words: 2,
+		{ID: 90, Name: "aclrtGetSymbolAddress", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.1.0", Words: 2,
 			Doc: "Device address of a __device__ symbol.",
 			Params: []api.Param{
-				{Name: "symbol", Type: "const void*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "devPtr", Type: "void**", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "symbol", Type: "const void*", Word: 0, Words: 1, Role: 1, Object: "symbol", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "devPtr", Type: "void**", Word: 1, Words: 1, Role: 3, Object: "runtime memory", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 91, Name: "aclrtGetSymbolSize", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "9.1.0", Words: 2,
+		{ID: 91, Name: "aclrtGetSymbolSize", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.1.0", Words: 2,
 			Doc: "Size of a __device__ symbol.",
 			Params: []api.Param{
-				{Name: "symbol", Type: "const void*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "size", Type: "size_t*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "symbol", Type: "const void*", Word: 0, Words: 1, Role: 1, Object: "symbol", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "size", Type: "size_t*", Word: 1, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 92, Name: "aclrtMemcpyFromSymbol", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "9.1.0", Words: 6,
+		{ID: 92, Name: "aclrtMemcpyFromSymbol", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 2, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.1.0", Words: 6,
 			Doc: "Blocking copy out of a device symbol.",
 			Params: []api.Param{
-				{Name: "dst", Type: "void*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "dst", Type: "void*", Word: 0, Words: 1, Role: 9, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x3}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "dstMax", Type: "size_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "symbol", Type: "const void*", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "symbol", Type: "const void*", Word: 2, Words: 1, Role: 1, Object: "symbol", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "count", Type: "size_t", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "offset", Type: "size_t", Word: 4, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "kind", Type: "aclrtMemcpyKind", Word: 5, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 93, Name: "aclrtMemcpyFromSymbolAsync", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "9.1.0", Words: 7,
+		{ID: 93, Name: "aclrtMemcpyFromSymbolAsync", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 2, Sync: 0, Capture: 0, Stream: 6, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.1.0", Words: 7,
 			Doc: "Copy out of a device symbol on a stream.",
 			Params: []api.Param{
-				{Name: "dst", Type: "void*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "dst", Type: "void*", Word: 0, Words: 1, Role: 9, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x3}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "dstMax", Type: "size_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "symbol", Type: "const void*", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "symbol", Type: "const void*", Word: 2, Words: 1, Role: 1, Object: "symbol", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "count", Type: "size_t", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "offset", Type: "size_t", Word: 4, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "kind", Type: "aclrtMemcpyKind", Word: 5, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "stream", Type: "aclrtStream", Word: 6, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stream", Type: "aclrtStream", Word: 6, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 94, Name: "aclrtMemcpyToSymbol", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "9.1.0", Words: 5,
+		{ID: 94, Name: "aclrtMemcpyToSymbol", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 2, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.1.0", Words: 5,
 			Doc: "Blocking copy into a device symbol.",
 			Params: []api.Param{
-				{Name: "symbol", Type: "const void*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "src", Type: "const void*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "symbol", Type: "const void*", Word: 0, Words: 1, Role: 1, Object: "symbol", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "src", Type: "const void*", Word: 1, Words: 1, Role: 8, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x2}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: true},
 				{Name: "count", Type: "size_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "offset", Type: "size_t", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "kind", Type: "aclrtMemcpyKind", Word: 4, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 95, Name: "aclrtMemcpyToSymbolAsync", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "9.1.0", Words: 6,
+		{ID: 95, Name: "aclrtMemcpyToSymbolAsync", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 2, Sync: 0, Capture: 0, Stream: 5, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.1.0", Words: 6,
 			Doc: "Copy into a device symbol on a stream.",
 			Params: []api.Param{
-				{Name: "symbol", Type: "const void*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "src", Type: "const void*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "symbol", Type: "const void*", Word: 0, Words: 1, Role: 1, Object: "symbol", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "src", Type: "const void*", Word: 1, Words: 1, Role: 8, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x2}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: true},
 				{Name: "count", Type: "size_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "offset", Type: "size_t", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "kind", Type: "aclrtMemcpyKind", Word: 4, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "stream", Type: "aclrtStream", Word: 5, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stream", Type: "aclrtStream", Word: 5, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 96, Name: "aclrtMemsetAsync", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 3, Sync: 0, Stream: 4, Event: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 5,
+		{ID: 96, Name: "aclrtMemsetAsync", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 3, Sync: 0, Capture: 0, Stream: 4, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 5,
 			Doc: "Byte fill on a stream.",
 			Params: []api.Param{
 				{Name: "devPtr", Type: "void*", Word: 0, Words: 1, Role: 10, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x3}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -2839,104 +3670,104 @@ var Model = (&api.Model{
 				{Name: "stream", Type: "aclrtStream", Word: 4, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 97, Name: "aclrtMemManagedAdvise", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "9.1.0", Words: 4,
+		{ID: 97, Name: "aclrtMemManagedAdvise", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.1.0", Words: 4,
 			Doc: "Placement/access advice for a managed range.",
 			Params: []api.Param{
-				{Name: "ptr", Type: "const void*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "ptr", Type: "const void*", Word: 0, Words: 1, Role: 7, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "size", Type: "uint64_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "advise", Type: "aclrtMemManagedAdviseType", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "location", Type: "aclrtMemManagedLocation", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 98, Name: "aclrtReserveMemAddress", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "7.0.0*", Words: 5,
+		{ID: 98, Name: "aclrtReserveMemAddress", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "7.0.0*", Words: 5,
 			Doc: "Reserve a virtual address range.",
 			Params: []api.Param{
-				{Name: "virPtr", Type: "void**", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "virPtr", Type: "void**", Word: 0, Words: 1, Role: 2, Object: "reservation", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x1}}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "size", Type: "size_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "alignment", Type: "size_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "expectPtr", Type: "void*", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "expectPtr", Type: "void*", Word: 3, Words: 1, Role: 7, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "flags", Type: "uint64_t", Word: 4, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 99, Name: "aclrtReleaseMemAddress", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "7.0.0*", Words: 1,
+		{ID: 99, Name: "aclrtReleaseMemAddress", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "7.0.0*", Words: 1,
 			Doc: "Release a reserved virtual range.",
 			Params: []api.Param{
-				{Name: "virPtr", Type: "void*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "virPtr", Type: "void*", Word: 0, Words: 1, Role: 4, Object: "reservation", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 100, Name: "aclrtMallocPhysical", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "7.0.0*", Words: 4,
+		{ID: 100, Name: "aclrtMallocPhysical", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "7.0.0*", Words: 4,
 			Doc: "Create a physical allocation handle.",
 			Params: []api.Param{
-				{Name: "handle", Type: "aclrtDrvMemHandle*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "handle", Type: "aclrtDrvMemHandle*", Word: 0, Words: 1, Role: 2, Object: "physical memory", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "size", Type: "size_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "prop", Type: "const aclrtPhysicalMemProp*", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "prop", Type: "const aclrtPhysicalMemProp*", Word: 2, Words: 1, Role: 11, Object: "", Size: api.Size{Unit: 32, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "flags", Type: "uint64_t", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 101, Name: "aclrtFreePhysical", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "7.0.0*", Words: 1,
+		{ID: 101, Name: "aclrtFreePhysical", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "7.0.0*", Words: 1,
 			Doc: "Release a physical allocation handle.",
 			Params: []api.Param{
-				{Name: "handle", Type: "aclrtDrvMemHandle", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "handle", Type: "aclrtDrvMemHandle", Word: 0, Words: 1, Role: 4, Object: "physical memory", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 102, Name: "aclrtMapMem", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "7.0.0*", Words: 5,
+		{ID: 102, Name: "aclrtMapMem", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "7.0.0*", Words: 5,
 			Doc: "Map a physical handle into a reserved range.",
 			Params: []api.Param{
-				{Name: "virPtr", Type: "void*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "virPtr", Type: "void*", Word: 0, Words: 1, Role: 28, Object: "device", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x1}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "size", Type: "size_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "offset", Type: "size_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "handle", Type: "aclrtDrvMemHandle", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "handle", Type: "aclrtDrvMemHandle", Word: 3, Words: 1, Role: 1, Object: "physical memory", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "flags", Type: "uint64_t", Word: 4, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 103, Name: "aclrtUnmapMem", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "7.0.0*", Words: 1,
+		{ID: 103, Name: "aclrtUnmapMem", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "7.0.0*", Words: 1,
 			Doc: "Unmap a mapped range.",
 			Params: []api.Param{
-				{Name: "virPtr", Type: "void*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "virPtr", Type: "void*", Word: 0, Words: 1, Role: 4, Object: "device", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 104, Name: "aclrtMemMapNoAccess", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "9.2.0-beta.1", Words: 5,
+		{ID: 104, Name: "aclrtMemMapNoAccess", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "9.2.0-beta.1", Words: 5,
 			Doc: "Map a physical handle without access rights.",
 			Params: []api.Param{
-				{Name: "virPtr", Type: "void*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "virPtr", Type: "void*", Word: 0, Words: 1, Role: 28, Object: "device", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x1}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "size", Type: "size_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "offset", Type: "size_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "handle", Type: "aclrtDrvMemHandle", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "handle", Type: "aclrtDrvMemHandle", Word: 3, Words: 1, Role: 1, Object: "physical memory", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "flags", Type: "uint64_t", Word: 4, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 105, Name: "aclrtCreateStreamConfigHandle", Return: "aclrtStreamConfigHandle*", RetVoid: false, RetError: false, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.1.RC1", Words: 0,
+		{ID: 105, Name: "aclrtCreateStreamConfigHandle", Layer: "acl", Return: "aclrtStreamConfigHandle*", RetVoid: false, RetError: false, Ret: 2, RetObject: "stream options", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 0,
 			Doc: "Allocate a stream-configuration object.",
 		},
-		{ID: 106, Name: "aclrtDestroyStreamConfigHandle", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.1.RC1", Words: 1,
+		{ID: 106, Name: "aclrtDestroyStreamConfigHandle", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 1,
 			Doc: "Free a stream-configuration object.",
 			Params: []api.Param{
-				{Name: "handle", Type: "aclrtStreamConfigHandle*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "handle", Type: "aclrtStreamConfigHandle*", Word: 0, Words: 1, Role: 4, Object: "stream options", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 107, Name: "aclrtSetStreamConfigOpt", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.1.RC1", Words: 4,
+		{ID: 107, Name: "aclrtSetStreamConfigOpt", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 4,
 			Doc: "Set one option in a stream-configuration object.",
 			Params: []api.Param{
-				{Name: "handle", Type: "aclrtStreamConfigHandle*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "handle", Type: "aclrtStreamConfigHandle*", Word: 0, Words: 1, Role: 1, Object: "stream options", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "attr", Type: "aclrtStreamConfigAttr", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "attrValue", Type: "const void*", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "attrValue", Type: "const void*", Word: 2, Words: 1, Role: 11, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x3}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "valueSize", Type: "size_t", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 108, Name: "aclrtCreateStream", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 1,
+		{ID: 108, Name: "aclrtCreateStream", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 1,
 			Doc: "Create a stream in the current context.",
 			Params: []api.Param{
 				{Name: "stream", Type: "aclrtStream*", Word: 0, Words: 1, Role: 2, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 109, Name: "aclrtCreateStreamV2", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.1.RC1", Words: 2,
+		{ID: 109, Name: "aclrtCreateStreamV2", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 2,
 			Doc: "Create a stream from a configuration object.",
 			Params: []api.Param{
-				{Name: "stream", Type: "aclrtStream*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "handle", Type: "const aclrtStreamConfigHandle*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stream", Type: "aclrtStream*", Word: 0, Words: 1, Role: 2, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "handle", Type: "const aclrtStreamConfigHandle*", Word: 1, Words: 1, Role: 1, Object: "stream options", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 110, Name: "aclrtCreateStreamWithConfig", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 3,
+		{ID: 110, Name: "aclrtCreateStreamWithConfig", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 3,
 			Doc: "Create a stream with priority and flag bits (fast launch, fast sync, persistent ...).",
 			Params: []api.Param{
 				{Name: "stream", Type: "aclrtStream*", Word: 0, Words: 1, Role: 2, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -2944,69 +3775,69 @@ var Model = (&api.Model{
 				{Name: "flag", Type: "uint32_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 111, Name: "aclrtDestroyStream", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 2, Stream: -1, Event: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 1,
+		{ID: 111, Name: "aclrtDestroyStream", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 2, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 1,
 			Doc: "Destroy a stream after its work has finished (waits).",
 			Params: []api.Param{
 				{Name: "stream", Type: "aclrtStream", Word: 0, Words: 1, Role: 4, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 112, Name: "aclrtDestroyStreamForce", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: true, Simulated: true, Since: "7.0.0*", Words: 1,
+		{ID: 112, Name: "aclrtDestroyStreamForce", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "7.0.0*", Words: 1,
 			Doc: "Destroy a stream, discarding unfinished work.",
 			Params: []api.Param{
 				{Name: "stream", Type: "aclrtStream", Word: 0, Words: 1, Role: 4, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 113, Name: "aclrtSynchronizeStream", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 2, Stream: 0, Event: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 1,
+		{ID: 113, Name: "aclrtSynchronizeStream", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 2, Capture: 0, Stream: 0, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 1,
 			Doc: "Block the host until a stream drains (NULL = default stream).",
 			Params: []api.Param{
 				{Name: "stream", Type: "aclrtStream", Word: 0, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 114, Name: "aclrtSynchronizeStreamWithTimeout", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 2, Stream: 0, Event: -1, Modelled: true, Simulated: true, Since: "7.0.0*", Words: 2,
+		{ID: 114, Name: "aclrtSynchronizeStreamWithTimeout", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 2, Capture: 0, Stream: 0, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "7.0.0*", Words: 2,
 			Doc: "Same with a millisecond timeout; 507046 on expiry.",
 			Params: []api.Param{
 				{Name: "stream", Type: "aclrtStream", Word: 0, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "timeout", Type: "int32_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 115, Name: "aclrtStreamQuery", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 4, Stream: 0, Event: -1, Modelled: true, Simulated: true, Since: "7.0.0*", Words: 2,
+		{ID: 115, Name: "aclrtStreamQuery", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 4, Capture: 0, Stream: 0, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "7.0.0*", Words: 2,
 			Doc: "Is the stream drained?",
 			Params: []api.Param{
 				{Name: "stream", Type: "aclrtStream", Word: 0, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "status", Type: "aclrtStreamStatus*", Word: 1, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
 			},
 		},
-		{ID: 116, Name: "aclrtStreamGetPriority", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: 0, Event: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 2,
+		{ID: 116, Name: "aclrtStreamGetPriority", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: 0, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 2,
 			Doc: "Priority of a stream.",
 			Params: []api.Param{
 				{Name: "stream", Type: "aclrtStream", Word: 0, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "priority", Type: "uint32_t*", Word: 1, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 117, Name: "aclrtStreamGetFlags", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: 0, Event: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 2,
+		{ID: 117, Name: "aclrtStreamGetFlags", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: 0, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 2,
 			Doc: "Creation flags of a stream.",
 			Params: []api.Param{
 				{Name: "stream", Type: "aclrtStream", Word: 0, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "flags", Type: "uint32_t*", Word: 1, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 118, Name: "aclrtStreamWaitEvent", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 5, Sync: 0, Stream: 0, Event: 1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 2,
+		{ID: 118, Name: "aclrtStreamWaitEvent", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 5, Sync: 0, Capture: 0, Stream: 0, Event: 1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 2,
 			Doc: "Make later work of a stream wait for an event (async).",
 			Params: []api.Param{
 				{Name: "stream", Type: "aclrtStream", Word: 0, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "event", Type: "aclrtEvent", Word: 1, Words: 1, Role: 1, Object: "event", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 119, Name: "aclrtStreamWaitEventWithFlag", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "9.2.0-beta.1", Words: 4,
+		{ID: 119, Name: "aclrtStreamWaitEventWithFlag", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 5, Sync: 0, Capture: 0, Stream: 0, Event: 1, Names: -1, Modelled: true, Simulated: false, Since: "9.2.0-beta.1", Words: 4,
 			Doc: "Same with timeout in seconds and an EXTERNAL flag for graph capture.",
 			Params: []api.Param{
-				{Name: "stream", Type: "aclrtStream", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "event", Type: "aclrtEvent", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stream", Type: "aclrtStream", Word: 0, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "event", Type: "aclrtEvent", Word: 1, Words: 1, Role: 1, Object: "event", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "timeout", Type: "uint32_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "flag", Type: "uint32_t", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 120, Name: "aclrtStreamWaitEventWithTimeout", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 5, Sync: 0, Stream: 0, Event: 1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 3,
+		{ID: 120, Name: "aclrtStreamWaitEventWithTimeout", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 5, Sync: 0, Capture: 0, Stream: 0, Event: 1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 3,
 			Doc: "Same as aclrtStreamWaitEvent with a timeout in seconds (0 = never).",
 			Params: []api.Param{
 				{Name: "stream", Type: "aclrtStream", Word: 0, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -3014,66 +3845,66 @@ var Model = (&api.Model{
 				{Name: "timeout", Type: "int32_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 121, Name: "aclrtSetGroup", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=6.3.RC1", Words: 1,
+		{ID: 121, Name: "aclrtSetGroup", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=6.3.RC1", Words: 1,
 			Doc: "Select the compute group for later work.",
 			Params: []api.Param{
 				{Name: "groupId", Type: "int32_t", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 122, Name: "aclrtGetGroupCount", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=6.3.RC1", Words: 1,
+		{ID: 122, Name: "aclrtGetGroupCount", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=6.3.RC1", Words: 1,
 			Doc: "Number of compute groups.",
 			Params: []api.Param{
-				{Name: "count", Type: "uint32_t*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "count", Type: "uint32_t*", Word: 0, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 123, Name: "aclrtCreateGroupInfo", Return: "aclrtGroupInfo*", RetVoid: false, RetError: false, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=6.3.RC1", Words: 0,
+		{ID: 123, Name: "aclrtCreateGroupInfo", Layer: "acl", Return: "aclrtGroupInfo*", RetVoid: false, RetError: false, Ret: 2, RetObject: "group info", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=6.3.RC1", Words: 0,
 			Doc: "Allocate a group-info object.",
 		},
-		{ID: 124, Name: "aclrtDestroyGroupInfo", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=6.3.RC1", Words: 1,
+		{ID: 124, Name: "aclrtDestroyGroupInfo", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=6.3.RC1", Words: 1,
 			Doc: "Free a group-info object.",
 			Params: []api.Param{
-				{Name: "groupInfo", Type: "aclrtGroupInfo*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "groupInfo", Type: "aclrtGroupInfo*", Word: 0, Words: 1, Role: 4, Object: "group info", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 125, Name: "aclrtGetAllGroupInfo", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=6.3.RC1", Words: 1,
+		{ID: 125, Name: "aclrtGetAllGroupInfo", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=6.3.RC1", Words: 1,
 			Doc: "Fill a group-info object.",
 			Params: []api.Param{
-				{Name: "groupInfo", Type: "aclrtGroupInfo*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "groupInfo", Type: "aclrtGroupInfo*", Word: 0, Words: 1, Role: 1, Object: "group info", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 126, Name: "aclrtGetGroupInfoDetail", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=6.3.RC1", Words: 6,
+		{ID: 126, Name: "aclrtGetGroupInfoDetail", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=6.3.RC1", Words: 6,
 			Doc: "Read one attribute of one group.",
 			Params: []api.Param{
-				{Name: "groupInfo", Type: "const aclrtGroupInfo*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "groupInfo", Type: "const aclrtGroupInfo*", Word: 0, Words: 1, Role: 1, Object: "group info", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "groupIndex", Type: "int32_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "attr", Type: "aclrtGroupAttr", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "attrValue", Type: "void*", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "attrValue", Type: "void*", Word: 3, Words: 1, Role: 25, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x4}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "valueLen", Type: "size_t", Word: 4, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "paramRetSize", Type: "size_t*", Word: 5, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "paramRetSize", Type: "size_t*", Word: 5, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 127, Name: "aclrtDeviceCanAccessPeer", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=6.3.RC1", Words: 3,
+		{ID: 127, Name: "aclrtDeviceCanAccessPeer", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 3,
 			Doc: "Can one device address another?",
 			Params: []api.Param{
-				{Name: "canAccessPeer", Type: "int32_t*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "canAccessPeer", Type: "int32_t*", Word: 0, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
 				{Name: "deviceId", Type: "int32_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "peerDeviceId", Type: "int32_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 128, Name: "aclrtDeviceEnablePeerAccess", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=6.3.RC1", Words: 2,
+		{ID: 128, Name: "aclrtDeviceEnablePeerAccess", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 2,
 			Doc: "Enable peer access from the current device.",
 			Params: []api.Param{
 				{Name: "peerDeviceId", Type: "int32_t", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "flags", Type: "uint32_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 129, Name: "aclrtDeviceDisablePeerAccess", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=6.3.RC1", Words: 1,
+		{ID: 129, Name: "aclrtDeviceDisablePeerAccess", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 1,
 			Doc: "Disable peer access.",
 			Params: []api.Param{
 				{Name: "peerDeviceId", Type: "int32_t", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 130, Name: "aclrtGetMemInfo", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 3,
+		{ID: 130, Name: "aclrtGetMemInfo", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 3,
 			Doc: "Free and total memory of one memory kind.",
 			Params: []api.Param{
 				{Name: "attr", Type: "aclrtMemAttr", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -3081,140 +3912,140 @@ var Model = (&api.Model{
 				{Name: "total", Type: "size_t*", Word: 2, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
 			},
 		},
-		{ID: 131, Name: "aclrtGetMemUsageInfo", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 4,
+		{ID: 131, Name: "aclrtGetMemUsageInfo", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 4,
 			Doc: "Per-component device memory usage.",
 			Params: []api.Param{
 				{Name: "deviceId", Type: "int32_t", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "memUsageInfo", Type: "aclrtMemUsageInfo*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "memUsageInfo", Type: "aclrtMemUsageInfo*", Word: 1, Words: 1, Role: 25, Object: "", Size: api.Size{Unit: 112, Pitch: -1, Mul: []uint8{0x3}, Stored: true}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
 				{Name: "inputNum", Type: "size_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "outputNum", Type: "size_t*", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "outputNum", Type: "size_t*", Word: 3, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
 			},
 		},
-		{ID: 132, Name: "aclrtSetOpWaitTimeout", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=6.3.RC1", Words: 1,
+		{ID: 132, Name: "aclrtSetOpWaitTimeout", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 1,
 			Doc: "Timeout (s) for event-wait tasks.",
 			Params: []api.Param{
 				{Name: "timeout", Type: "uint32_t", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 133, Name: "aclrtSetOpExecuteTimeOut", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "7.0.0*", Words: 1,
+		{ID: 133, Name: "aclrtSetOpExecuteTimeOut", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "7.0.0*", Words: 1,
 			Doc: "Timeout (s) for kernel execution.",
 			Params: []api.Param{
 				{Name: "timeout", Type: "uint32_t", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 134, Name: "aclrtSetOpExecuteTimeOutWithMs", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.1.RC1", Words: 1,
+		{ID: 134, Name: "aclrtSetOpExecuteTimeOutWithMs", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 1,
 			Doc: "Timeout (ms) for kernel execution.",
 			Params: []api.Param{
 				{Name: "timeout", Type: "uint32_t", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 135, Name: "aclrtSetOpExecuteTimeOutV2", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 2,
+		{ID: 135, Name: "aclrtSetOpExecuteTimeOutV2", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 2,
 			Doc: "Timeout (us) for kernel execution, returns the effective value.",
 			Params: []api.Param{
 				{Name: "timeout", Type: "uint64_t", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "actualTimeout", Type: "uint64_t*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "actualTimeout", Type: "uint64_t*", Word: 1, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 136, Name: "aclrtGetOpTimeOutInterval", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 1,
+		{ID: 136, Name: "aclrtGetOpTimeOutInterval", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 1,
 			Doc: "Granularity of the kernel timeout.",
 			Params: []api.Param{
-				{Name: "interval", Type: "uint64_t*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "interval", Type: "uint64_t*", Word: 0, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 137, Name: "aclrtSetStreamOverflowSwitch", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=6.3.RC1", Words: 2,
+		{ID: 137, Name: "aclrtSetStreamOverflowSwitch", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: 0, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 2,
 			Doc: "Float-overflow detection on/off for a stream.",
 			Params: []api.Param{
-				{Name: "stream", Type: "aclrtStream", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stream", Type: "aclrtStream", Word: 0, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "flag", Type: "uint32_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 138, Name: "aclrtGetStreamOverflowSwitch", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=6.3.RC1", Words: 2,
+		{ID: 138, Name: "aclrtGetStreamOverflowSwitch", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: 0, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 2,
 			Doc: "Read the overflow switch of a stream.",
 			Params: []api.Param{
-				{Name: "stream", Type: "aclrtStream", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "flag", Type: "uint32_t*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stream", Type: "aclrtStream", Word: 0, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "flag", Type: "uint32_t*", Word: 1, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 139, Name: "aclrtSetDeviceSatMode", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=6.3.RC1", Words: 1,
+		{ID: 139, Name: "aclrtSetDeviceSatMode", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 1,
 			Doc: "Saturation vs INF/NAN mode.",
 			Params: []api.Param{
 				{Name: "mode", Type: "aclrtFloatOverflowMode", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 140, Name: "aclrtGetDeviceSatMode", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.1.RC1", Words: 1,
+		{ID: 140, Name: "aclrtGetDeviceSatMode", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 1,
 			Doc: "Read the saturation mode.",
 			Params: []api.Param{
-				{Name: "mode", Type: "aclrtFloatOverflowMode*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "mode", Type: "aclrtFloatOverflowMode*", Word: 0, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 141, Name: "aclrtGetOverflowStatus", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "7.0.0*", Words: 3,
+		{ID: 141, Name: "aclrtGetOverflowStatus", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 10, Sync: 0, Capture: 0, Stream: 2, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "7.0.0*", Words: 3,
 			Doc: "Enqueue a read of the overflow status into device memory.",
 			Params: []api.Param{
-				{Name: "outputAddr", Type: "void*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "outputAddr", Type: "void*", Word: 0, Words: 1, Role: 9, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x1}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "outputSize", Type: "size_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "stream", Type: "aclrtStream", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stream", Type: "aclrtStream", Word: 2, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 142, Name: "aclrtResetOverflowStatus", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "7.0.0*", Words: 1,
+		{ID: 142, Name: "aclrtResetOverflowStatus", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 10, Sync: 0, Capture: 0, Stream: 0, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "7.0.0*", Words: 1,
 			Doc: "Enqueue a reset of the overflow status.",
 			Params: []api.Param{
-				{Name: "stream", Type: "aclrtStream", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stream", Type: "aclrtStream", Word: 0, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 143, Name: "aclrtSubscribeHostFunc", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.1.RC1", Words: 2,
+		{ID: 143, Name: "aclrtSubscribeHostFunc", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: 1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.1.RC1", Words: 2,
 			Doc: "Bind a thread to a stream's host functions (queue mode).",
 			Params: []api.Param{
 				{Name: "hostFuncThreadId", Type: "uint64_t", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "exeStream", Type: "aclrtStream", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "exeStream", Type: "aclrtStream", Word: 1, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 144, Name: "aclrtProcessHostFunc", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.1.RC1", Words: 1,
+		{ID: 144, Name: "aclrtProcessHostFunc", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.1.RC1", Words: 1,
 			Doc: "Poll and run subscribed host functions.",
 			Params: []api.Param{
 				{Name: "timeout", Type: "int32_t", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 145, Name: "aclrtUnSubscribeHostFunc", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.1.RC1", Words: 2,
+		{ID: 145, Name: "aclrtUnSubscribeHostFunc", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: 1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.1.RC1", Words: 2,
 			Doc: "Undo aclrtSubscribeHostFunc.",
 			Params: []api.Param{
 				{Name: "hostFuncThreadId", Type: "uint64_t", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "exeStream", Type: "aclrtStream", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "exeStream", Type: "aclrtStream", Word: 1, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 146, Name: "aclrtQueryDeviceStatus", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.1.RC1", Words: 2,
+		{ID: 146, Name: "aclrtQueryDeviceStatus", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 2,
 			Doc: "Is the device healthy?",
 			Params: []api.Param{
 				{Name: "deviceId", Type: "int32_t", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "deviceStatus", Type: "aclrtDeviceStatus*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "deviceStatus", Type: "aclrtDeviceStatus*", Word: 1, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
 			},
 		},
-		{ID: 147, Name: "aclrtCreateBinary", Return: "aclrtBinary", RetVoid: false, RetError: false, Ret: 2, RetObject: "binary data", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 2,
+		{ID: 147, Name: "aclrtCreateBinary", Layer: "acl", Return: "aclrtBinary", RetVoid: false, RetError: false, Ret: 2, RetObject: "binary data", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 2,
 			Doc: "Wrap an in-memory kernel ELF (only the pointer and length are kept; caller keeps the bytes alive).",
 			Params: []api.Param{
 				{Name: "data", Type: "const void*", Word: 0, Words: 1, Role: 11, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x1}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "dataLen", Type: "size_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 148, Name: "aclrtDestroyBinary", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 1,
+		{ID: 148, Name: "aclrtDestroyBinary", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 1,
 			Doc: "Free the wrapper of aclrtCreateBinary.",
 			Params: []api.Param{
 				{Name: "binary", Type: "aclrtBinary", Word: 0, Words: 1, Role: 4, Object: "binary data", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 149, Name: "aclrtBinaryLoad", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 2,
+		{ID: 149, Name: "aclrtBinaryLoad", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 2,
 			Doc: "Parse a wrapped kernel ELF and copy it to the current context's device.",
 			Params: []api.Param{
 				{Name: "binary", Type: "aclrtBinary", Word: 0, Words: 1, Role: 1, Object: "binary data", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "binHandle", Type: "aclrtBinHandle*", Word: 1, Words: 1, Role: 2, Object: "binary", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 150, Name: "aclrtBinaryUnLoad", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 1,
+		{ID: 150, Name: "aclrtBinaryUnLoad", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 1,
 			Doc: "Unload a kernel binary and its device copy.",
 			Params: []api.Param{
 				{Name: "binHandle", Type: "aclrtBinHandle", Word: 0, Words: 1, Role: 4, Object: "binary", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 151, Name: "aclrtBinaryGetFunction", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 3,
+		{ID: 151, Name: "aclrtBinaryGetFunction", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: 1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 3,
 			Doc: "Find a kernel by name; first use copies the binary to the device.",
 			Params: []api.Param{
 				{Name: "binHandle", Type: "aclrtBinHandle", Word: 0, Words: 1, Role: 1, Object: "binary", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -3222,7 +4053,7 @@ var Model = (&api.Model{
 				{Name: "funcHandle", Type: "aclrtFuncHandle*", Word: 2, Words: 1, Role: 3, Object: "function", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 152, Name: "aclrtLaunchKernel", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 1, Sync: 0, Stream: 4, Event: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 5,
+		{ID: 152, Name: "aclrtLaunchKernel", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 1, Sync: 0, Capture: 0, Stream: 4, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 5,
 			Doc: "Launch a kernel whose argument block already sits in device memory.",
 			Params: []api.Param{
 				{Name: "funcHandle", Type: "aclrtFuncHandle", Word: 0, Words: 1, Role: 1, Object: "function", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -3232,112 +4063,112 @@ var Model = (&api.Model{
 				{Name: "stream", Type: "aclrtStream", Word: 4, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 153, Name: "aclrtMemExportToShareableHandle", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.1.RC1", Words: 4,
+		{ID: 153, Name: "aclrtMemExportToShareableHandle", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.1.RC1", Words: 4,
 			Doc: "Export a physical handle to other processes (64-bit handle).",
 			Params: []api.Param{
-				{Name: "handle", Type: "aclrtDrvMemHandle", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "handle", Type: "aclrtDrvMemHandle", Word: 0, Words: 1, Role: 1, Object: "physical memory", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "handleType", Type: "aclrtMemHandleType", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "flags", Type: "uint64_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "shareableHandle", Type: "uint64_t*", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "shareableHandle", Type: "uint64_t*", Word: 3, Words: 1, Role: 2, Object: "shared memory", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 154, Name: "aclrtMemExportToShareableHandleV2", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 4,
+		{ID: 154, Name: "aclrtMemExportToShareableHandleV2", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 4,
 			Doc: "Export a physical handle in a chosen share type (default / fabric).",
 			Params: []api.Param{
-				{Name: "handle", Type: "aclrtDrvMemHandle", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "handle", Type: "aclrtDrvMemHandle", Word: 0, Words: 1, Role: 1, Object: "physical memory", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "flags", Type: "uint64_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "shareType", Type: "aclrtMemSharedHandleType", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "shareableHandle", Type: "void*", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "shareableHandle", Type: "void*", Word: 3, Words: 1, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 155, Name: "aclrtMemImportFromShareableHandle", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.1.RC1", Words: 3,
+		{ID: 155, Name: "aclrtMemImportFromShareableHandle", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.1.RC1", Words: 3,
 			Doc: "Import an exported physical handle.",
 			Params: []api.Param{
-				{Name: "shareableHandle", Type: "uint64_t", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "shareableHandle", Type: "uint64_t", Word: 0, Words: 1, Role: 1, Object: "shared memory", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "deviceId", Type: "int32_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "handle", Type: "aclrtDrvMemHandle*", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "handle", Type: "aclrtDrvMemHandle*", Word: 2, Words: 1, Role: 2, Object: "physical memory", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 156, Name: "aclrtMemImportFromShareableHandleV2", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 4,
+		{ID: 156, Name: "aclrtMemImportFromShareableHandleV2", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 4,
 			Doc: "Import an exported handle of a given share type.",
 			Params: []api.Param{
-				{Name: "shareableHandle", Type: "void*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "shareableHandle", Type: "void*", Word: 0, Words: 1, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "shareType", Type: "aclrtMemSharedHandleType", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "flags", Type: "uint64_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "handle", Type: "aclrtDrvMemHandle*", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "handle", Type: "aclrtDrvMemHandle*", Word: 3, Words: 1, Role: 2, Object: "physical memory", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 157, Name: "aclrtMemSetPidToShareableHandle", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.1.RC1", Words: 3,
+		{ID: 157, Name: "aclrtMemSetPidToShareableHandle", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.1.RC1", Words: 3,
 			Doc: "White-list processes for an exported handle.",
 			Params: []api.Param{
-				{Name: "shareableHandle", Type: "uint64_t", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "pid", Type: "int32_t*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "shareableHandle", Type: "uint64_t", Word: 0, Words: 1, Role: 1, Object: "shared memory", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "pid", Type: "int32_t*", Word: 1, Words: 1, Role: 11, Object: "", Size: api.Size{Unit: 4, Pitch: -1, Mul: []uint8{0x2}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "pidNum", Type: "size_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 158, Name: "aclrtMemSetPidToShareableHandleV2", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 4,
+		{ID: 158, Name: "aclrtMemSetPidToShareableHandleV2", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 4,
 			Doc: "White-list processes for an exported handle, V2 form.",
 			Params: []api.Param{
-				{Name: "shareableHandle", Type: "void*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "shareableHandle", Type: "void*", Word: 0, Words: 1, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "shareType", Type: "aclrtMemSharedHandleType", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "pid", Type: "int32_t*", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "pid", Type: "int32_t*", Word: 2, Words: 1, Role: 11, Object: "", Size: api.Size{Unit: 4, Pitch: -1, Mul: []uint8{0x3}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "pidNum", Type: "size_t", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 159, Name: "aclrtMemGetAllocationGranularity", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.1.RC1", Words: 3,
+		{ID: 159, Name: "aclrtMemGetAllocationGranularity", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 3,
 			Doc: "Minimum/recommended physical allocation granularity.",
 			Params: []api.Param{
-				{Name: "prop", Type: "aclrtPhysicalMemProp*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "prop", Type: "aclrtPhysicalMemProp*", Word: 0, Words: 1, Role: 11, Object: "", Size: api.Size{Unit: 32, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "option", Type: "aclrtMemGranularityOptions", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "granularity", Type: "size_t*", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "granularity", Type: "size_t*", Word: 2, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 160, Name: "aclrtDeviceGetBareTgid", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.1.RC1", Words: 1,
+		{ID: 160, Name: "aclrtDeviceGetBareTgid", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 1,
 			Doc: "Process id as seen outside the container.",
 			Params: []api.Param{
-				{Name: "pid", Type: "int32_t*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "pid", Type: "int32_t*", Word: 0, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
 			},
 		},
-		{ID: 161, Name: "aclrtCmoAsync", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "8.0.0*", Words: 4,
+		{ID: 161, Name: "aclrtCmoAsync", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 10, Sync: 0, Capture: 0, Stream: 3, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "8.0.0*", Words: 4,
 			Doc: "Cache-maintenance task (prefetch / write back / invalidate / flush) on a stream.",
 			Params: []api.Param{
-				{Name: "src", Type: "void*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "src", Type: "void*", Word: 0, Words: 1, Role: 7, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "size", Type: "size_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "cmoType", Type: "aclrtCmoType", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "stream", Type: "aclrtStream", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stream", Type: "aclrtStream", Word: 3, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 162, Name: "aclrtGetMemUceInfo", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "8.0.0*", Words: 4,
+		{ID: 162, Name: "aclrtGetMemUceInfo", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "8.0.0*", Words: 4,
 			Doc: "Read uncorrectable-memory-error ranges.",
 			Params: []api.Param{
 				{Name: "deviceId", Type: "int32_t", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "memUceInfoArray", Type: "aclrtMemUceInfo*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "memUceInfoArray", Type: "aclrtMemUceInfo*", Word: 1, Words: 1, Role: 25, Object: "", Size: api.Size{Unit: 128, Pitch: -1, Mul: []uint8{0x3}, Stored: true}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
 				{Name: "arraySize", Type: "size_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "retSize", Type: "size_t*", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "retSize", Type: "size_t*", Word: 3, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
 			},
 		},
-		{ID: 163, Name: "aclrtDeviceTaskAbort", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "8.0.0*", Words: 2,
+		{ID: 163, Name: "aclrtDeviceTaskAbort", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "8.0.0*", Words: 2,
 			Doc: "Abort all work on a device.",
 			Params: []api.Param{
 				{Name: "deviceId", Type: "int32_t", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "timeout", Type: "uint32_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 164, Name: "aclrtMemUceRepair", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "8.0.0*", Words: 3,
+		{ID: 164, Name: "aclrtMemUceRepair", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "8.0.0*", Words: 3,
 			Doc: "Repair uncorrectable memory ranges.",
 			Params: []api.Param{
 				{Name: "deviceId", Type: "int32_t", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "memUceInfoArray", Type: "aclrtMemUceInfo*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "memUceInfoArray", Type: "aclrtMemUceInfo*", Word: 1, Words: 1, Role: 11, Object: "", Size: api.Size{Unit: 128, Pitch: -1, Mul: []uint8{0x2}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "arraySize", Type: "size_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 165, Name: "aclrtStreamAbort", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.1.RC1", Words: 1,
+		{ID: 165, Name: "aclrtStreamAbort", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: 0, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 1,
 			Doc: "Drop unexecuted tasks of a stream and pause running ones.",
 			Params: []api.Param{
-				{Name: "stream", Type: "aclrtStream", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stream", Type: "aclrtStream", Word: 0, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 166, Name: "aclrtBinaryLoadFromFile", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 3,
+		{ID: 166, Name: "aclrtBinaryLoadFromFile", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 3,
 			Doc: "Load a kernel ELF (.o) or AICPU JSON from an absolute path.",
 			Params: []api.Param{
 				{Name: "binPath", Type: "const char*", Word: 0, Words: 1, Role: 17, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -3345,15 +4176,15 @@ var Model = (&api.Model{
 				{Name: "binHandle", Type: "aclrtBinHandle*", Word: 2, Words: 1, Role: 2, Object: "binary", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 167, Name: "aclrtBinaryGetDevAddress", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 3,
+		{ID: 167, Name: "aclrtBinaryGetDevAddress", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 3,
 			Doc: "Device address and size of a loaded binary.",
 			Params: []api.Param{
-				{Name: "binHandle", Type: "aclrtBinHandle", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "binAddr", Type: "void**", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "binSize", Type: "size_t*", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "binHandle", Type: "aclrtBinHandle", Word: 0, Words: 1, Role: 1, Object: "binary", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "binAddr", Type: "void**", Word: 1, Words: 1, Role: 3, Object: "runtime memory", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x2}, Stored: true}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "binSize", Type: "size_t*", Word: 2, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 168, Name: "aclrtBinaryGetFunctionByEntry", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 3,
+		{ID: 168, Name: "aclrtBinaryGetFunctionByEntry", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 3,
 			Doc: "Find a kernel by numeric entry (tiling key).",
 			Params: []api.Param{
 				{Name: "binHandle", Type: "aclrtBinHandle", Word: 0, Words: 1, Role: 1, Object: "binary", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -3361,85 +4192,85 @@ var Model = (&api.Model{
 				{Name: "funcHandle", Type: "aclrtFuncHandle*", Word: 2, Words: 1, Role: 3, Object: "function", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 169, Name: "aclrtBinaryGetGlobal", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "9.1.0", Words: 4,
+		{ID: 169, Name: "aclrtBinaryGetGlobal", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: 1, Modelled: true, Simulated: false, Since: "9.1.0", Words: 4,
 			Doc: "Device address and size of a global variable of a binary.",
 			Params: []api.Param{
-				{Name: "binHandle", Type: "aclrtBinHandle", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "name", Type: "const char*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "dptr", Type: "void**", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "size", Type: "size_t*", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "binHandle", Type: "aclrtBinHandle", Word: 0, Words: 1, Role: 1, Object: "binary", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "name", Type: "const char*", Word: 1, Words: 1, Role: 16, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "dptr", Type: "void**", Word: 2, Words: 1, Role: 3, Object: "runtime memory", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x3}, Stored: true}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "size", Type: "size_t*", Word: 3, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 170, Name: "aclrtGetFuncBySymbol", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "9.1.0", Words: 2,
+		{ID: 170, Name: "aclrtGetFuncBySymbol", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.1.0", Words: 2,
 			Doc: "Kernel handle of a host-side __global__ symbol (mixed compilation).",
 			Params: []api.Param{
-				{Name: "symbol", Type: "const void*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "funcHandle", Type: "aclrtFuncHandle*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "symbol", Type: "const void*", Word: 0, Words: 1, Role: 1, Object: "symbol", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "funcHandle", Type: "aclrtFuncHandle*", Word: 1, Words: 1, Role: 3, Object: "function", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 171, Name: "aclrtGetFunctionAddr", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.1.RC1", Words: 3,
+		{ID: 171, Name: "aclrtGetFunctionAddr", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 3,
 			Doc: "Device entry PCs of a kernel (cube, vector).",
 			Params: []api.Param{
-				{Name: "funcHandle", Type: "aclrtFuncHandle", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "aicAddr", Type: "void**", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "aivAddr", Type: "void**", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "funcHandle", Type: "aclrtFuncHandle", Word: 0, Words: 1, Role: 1, Object: "function", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "aicAddr", Type: "void**", Word: 1, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
+				{Name: "aivAddr", Type: "void**", Word: 2, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
 			},
 		},
-		{ID: 172, Name: "aclrtGetFunctionSize", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "9.1.0", Words: 3,
+		{ID: 172, Name: "aclrtGetFunctionSize", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "9.1.0", Words: 3,
 			Doc: "Code sizes of a kernel (cube, vector).",
 			Params: []api.Param{
-				{Name: "funcHandle", Type: "aclrtFuncHandle", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "aicSize", Type: "size_t*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "aivSize", Type: "size_t*", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "funcHandle", Type: "aclrtFuncHandle", Word: 0, Words: 1, Role: 1, Object: "function", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "aicSize", Type: "size_t*", Word: 1, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "aivSize", Type: "size_t*", Word: 2, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 173, Name: "aclrtGetMemcpyDescSize", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.1.RC1", Words: 2,
+		{ID: 173, Name: "aclrtGetMemcpyDescSize", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 2,
 			Doc: "Bytes needed for a device-resident copy descriptor (32 or 64).",
 			Params: []api.Param{
 				{Name: "kind", Type: "aclrtMemcpyKind", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "descSize", Type: "size_t*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "descSize", Type: "size_t*", Word: 1, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 174, Name: "aclrtSetMemcpyDesc", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.1.RC1", Words: 6,
+		{ID: 174, Name: "aclrtSetMemcpyDesc", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 6,
 			Doc: "Write src/dst/len into a copy descriptor in device memory (blocking H2D of 32 bytes).",
 			Params: []api.Param{
-				{Name: "desc", Type: "void*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "desc", Type: "void*", Word: 0, Words: 1, Role: 10, Object: "", Size: api.Size{Unit: 32, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "kind", Type: "aclrtMemcpyKind", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "srcAddr", Type: "void*", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "dstAddr", Type: "void*", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "srcAddr", Type: "void*", Word: 2, Words: 1, Role: 7, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "dstAddr", Type: "void*", Word: 3, Words: 1, Role: 7, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "count", Type: "size_t", Word: 4, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "config", Type: "void*", Word: 5, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "config", Type: "void*", Word: 5, Words: 1, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 175, Name: "aclrtMemcpyAsyncWithOffset", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 8,
+		{ID: 175, Name: "aclrtMemcpyAsyncWithOffset", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 2, Sync: 0, Capture: 0, Stream: 7, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 8,
 			Doc: "Device copy through two-level pointers plus byte offsets.",
 			Params: []api.Param{
-				{Name: "dst", Type: "void**", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "dst", Type: "void**", Word: 0, Words: 1, Role: 13, Object: "", Size: api.Size{Unit: 8, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: true},
 				{Name: "destMax", Type: "size_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "dstDataOffset", Type: "size_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "src", Type: "const void**", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "src", Type: "const void**", Word: 3, Words: 1, Role: 13, Object: "", Size: api.Size{Unit: 8, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: true},
 				{Name: "count", Type: "size_t", Word: 4, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "srcDataOffset", Type: "size_t", Word: 5, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "kind", Type: "aclrtMemcpyKind", Word: 6, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "stream", Type: "aclrtStream", Word: 7, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stream", Type: "aclrtStream", Word: 7, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 176, Name: "aclrtMemcpyAsyncWithDesc", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.1.RC1", Words: 3,
+		{ID: 176, Name: "aclrtMemcpyAsyncWithDesc", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 2, Sync: 0, Capture: 0, Stream: 2, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 3,
 			Doc: "Device copy whose addresses are read from a descriptor when the task runs.",
 			Params: []api.Param{
-				{Name: "desc", Type: "void*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "desc", Type: "void*", Word: 0, Words: 1, Role: 13, Object: "", Size: api.Size{Unit: 32, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: true},
 				{Name: "kind", Type: "aclrtMemcpyKind", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "stream", Type: "aclrtStream", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stream", Type: "aclrtStream", Word: 2, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 177, Name: "aclrtKernelArgsGetHandleMemSize", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 2,
+		{ID: 177, Name: "aclrtKernelArgsGetHandleMemSize", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 2,
 			Doc: "Bytes for a caller-owned args handle.",
 			Params: []api.Param{
 				{Name: "funcHandle", Type: "aclrtFuncHandle", Word: 0, Words: 1, Role: 1, Object: "function", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "memSize", Type: "size_t*", Word: 1, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 178, Name: "aclrtKernelArgsGetMemSize", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 3,
+		{ID: 178, Name: "aclrtKernelArgsGetMemSize", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 3,
 			Doc: "Bytes for a caller-owned args buffer, including system parameters.",
 			Params: []api.Param{
 				{Name: "funcHandle", Type: "aclrtFuncHandle", Word: 0, Words: 1, Role: 1, Object: "function", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -3447,14 +4278,14 @@ var Model = (&api.Model{
 				{Name: "actualArgsSize", Type: "size_t*", Word: 2, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 179, Name: "aclrtKernelArgsInit", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 2,
+		{ID: 179, Name: "aclrtKernelArgsInit", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 2,
 			Doc: "Start an argument list in runtime-owned (thread-local) memory.",
 			Params: []api.Param{
 				{Name: "funcHandle", Type: "aclrtFuncHandle", Word: 0, Words: 1, Role: 1, Object: "function", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "argsHandle", Type: "aclrtArgsHandle*", Word: 1, Words: 1, Role: 2, Object: "args", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 180, Name: "aclrtKernelArgsInitByUserMem", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 4,
+		{ID: 180, Name: "aclrtKernelArgsInitByUserMem", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 4,
 			Doc: "Start an argument list in caller-owned memory.",
 			Params: []api.Param{
 				{Name: "funcHandle", Type: "aclrtFuncHandle", Word: 0, Words: 1, Role: 1, Object: "function", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -3463,7 +4294,7 @@ var Model = (&api.Model{
 				{Name: "actualArgsSize", Type: "size_t", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 181, Name: "aclrtKernelArgsAppend", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 4,
+		{ID: 181, Name: "aclrtKernelArgsAppend", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 4,
 			Doc: "Append one by-value argument.",
 			Params: []api.Param{
 				{Name: "argsHandle", Type: "aclrtArgsHandle", Word: 0, Words: 1, Role: 1, Object: "args", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -3472,14 +4303,14 @@ var Model = (&api.Model{
 				{Name: "paramHandle", Type: "aclrtParamHandle*", Word: 3, Words: 1, Role: 2, Object: "param", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 182, Name: "aclrtKernelArgsAppendPlaceHolder", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 2,
+		{ID: 182, Name: "aclrtKernelArgsAppendPlaceHolder", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 2,
 			Doc: "Reserve a pointer slot to be patched at launch.",
 			Params: []api.Param{
 				{Name: "argsHandle", Type: "aclrtArgsHandle", Word: 0, Words: 1, Role: 1, Object: "args", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "paramHandle", Type: "aclrtParamHandle*", Word: 1, Words: 1, Role: 2, Object: "param", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 183, Name: "aclrtKernelArgsGetPlaceHolderBuffer", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 4,
+		{ID: 183, Name: "aclrtKernelArgsGetPlaceHolderBuffer", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 4,
 			Doc: "Get the host bytes that back a placeholder (filled by the caller).",
 			Params: []api.Param{
 				{Name: "argsHandle", Type: "aclrtArgsHandle", Word: 0, Words: 1, Role: 1, Object: "args", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -3488,7 +4319,7 @@ var Model = (&api.Model{
 				{Name: "bufferAddr", Type: "void**", Word: 3, Words: 1, Role: 20, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x2}}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 184, Name: "aclrtKernelArgsParaUpdate", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 4,
+		{ID: 184, Name: "aclrtKernelArgsParaUpdate", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 4,
 			Doc: "Overwrite an appended argument.",
 			Params: []api.Param{
 				{Name: "argsHandle", Type: "aclrtArgsHandle", Word: 0, Words: 1, Role: 1, Object: "args", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -3497,7 +4328,7 @@ var Model = (&api.Model{
 				{Name: "paramSize", Type: "size_t", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 185, Name: "aclrtLaunchKernelWithConfig", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 1, Sync: 0, Stream: 2, Event: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 6,
+		{ID: 185, Name: "aclrtLaunchKernelWithConfig", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 1, Sync: 0, Capture: 0, Stream: 2, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 6,
 			Doc: "Launch with an argument-list handle and launch attributes.",
 			Params: []api.Param{
 				{Name: "funcHandle", Type: "aclrtFuncHandle", Word: 0, Words: 1, Role: 1, Object: "function", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -3508,260 +4339,260 @@ var Model = (&api.Model{
 				{Name: "reserve", Type: "void*", Word: 5, Words: 1, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 186, Name: "aclmdlRITaskGetParams", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "9.1.0", Words: 2,
+		{ID: 186, Name: "aclmdlRITaskGetParams", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.1.0", Words: 2,
 			Doc: "Read the parameters of a task of a model instance (experimental).",
 			Params: []api.Param{
-				{Name: "task", Type: "aclmdlRITask", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "params", Type: "aclmdlRITaskParams*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "task", Type: "aclmdlRITask", Word: 0, Words: 1, Role: 1, Object: "graph task", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "params", Type: "aclmdlRITaskParams*", Word: 1, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 200, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
 			},
 		},
-		{ID: 187, Name: "aclmdlRITaskSetParams", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "9.1.0", Words: 2,
+		{ID: 187, Name: "aclmdlRITaskSetParams", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.1.0", Words: 2,
 			Doc: "Change the parameters of a task (experimental).",
 			Params: []api.Param{
-				{Name: "task", Type: "aclmdlRITask", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "params", Type: "aclmdlRITaskParams*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "task", Type: "aclmdlRITask", Word: 0, Words: 1, Role: 1, Object: "graph task", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "params", Type: "aclmdlRITaskParams*", Word: 1, Words: 1, Role: 27, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 200, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 188, Name: "aclmdlRIKernelTaskGetAttribute", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "9.1.0", Words: 3,
+		{ID: 188, Name: "aclmdlRIKernelTaskGetAttribute", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.1.0", Words: 3,
 			Doc: "Read one launch attribute of a kernel task.",
 			Params: []api.Param{
-				{Name: "task", Type: "aclmdlRITask", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "task", Type: "aclmdlRITask", Word: 0, Words: 1, Role: 1, Object: "graph task", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "attrId", Type: "aclrtLaunchKernelAttrId", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "attrValue", Type: "aclrtLaunchKernelAttrValue*", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "attrValue", Type: "aclrtLaunchKernelAttrValue*", Word: 2, Words: 1, Role: 24, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 16, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 189, Name: "aclmdlRIUpdate", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "9.1.0", Words: 1,
+		{ID: 189, Name: "aclmdlRIUpdate", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.1.0", Words: 1,
 			Doc: "Apply pending task updates to a model instance.",
 			Params: []api.Param{
-				{Name: "modelRI", Type: "aclmdlRI", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "modelRI", Type: "aclmdlRI", Word: 0, Words: 1, Role: 1, Object: "graph", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 190, Name: "aclmdlRITaskDisable", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "9.1.0", Words: 1,
+		{ID: 190, Name: "aclmdlRITaskDisable", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.1.0", Words: 1,
 			Doc: "Mark a task disabled at the next update.",
 			Params: []api.Param{
-				{Name: "task", Type: "aclmdlRITask", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "task", Type: "aclmdlRITask", Word: 0, Words: 1, Role: 1, Object: "graph task", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 191, Name: "aclrtKernelArgsFinalize", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 1,
+		{ID: 191, Name: "aclrtKernelArgsFinalize", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 1,
 			Doc: "Seal an argument list.",
 			Params: []api.Param{
 				{Name: "argsHandle", Type: "aclrtArgsHandle", Word: 0, Words: 1, Role: 1, Object: "args", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 192, Name: "aclrtValueWrite", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 4,
+		{ID: 192, Name: "aclrtValueWrite", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 3, Sync: 0, Capture: 0, Stream: 3, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 4,
 			Doc: "Stream-ordered 64-bit write to device memory.",
 			Params: []api.Param{
-				{Name: "devAddr", Type: "void*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "devAddr", Type: "void*", Word: 0, Words: 1, Role: 10, Object: "", Size: api.Size{Unit: 8, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "value", Type: "uint64_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "flag", Type: "uint32_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "stream", Type: "aclrtStream", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stream", Type: "aclrtStream", Word: 3, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 193, Name: "aclrtValueWait", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 4,
+		{ID: 193, Name: "aclrtValueWait", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 5, Sync: 0, Capture: 0, Stream: 3, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 4,
 			Doc: "Stream-ordered wait until a 64-bit device word meets a condition.",
 			Params: []api.Param{
-				{Name: "devAddr", Type: "void*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "devAddr", Type: "void*", Word: 0, Words: 1, Role: 13, Object: "", Size: api.Size{Unit: 8, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: true},
 				{Name: "value", Type: "uint64_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "flag", Type: "uint32_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "stream", Type: "aclrtStream", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stream", Type: "aclrtStream", Word: 3, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 194, Name: "aclrtGetStreamAvailableNum", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 1,
+		{ID: 194, Name: "aclrtGetStreamAvailableNum", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 1,
 			Doc: "Streams still creatable.",
 			Params: []api.Param{
-				{Name: "streamCount", Type: "uint32_t*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "streamCount", Type: "uint32_t*", Word: 0, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
 			},
 		},
-		{ID: 195, Name: "aclrtSetStreamAttribute", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 3,
+		{ID: 195, Name: "aclrtSetStreamAttribute", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: 0, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 3,
 			Doc: "Set a stream attribute (failure mode, overflow check, tag, op-info cache, priority).",
 			Params: []api.Param{
-				{Name: "stream", Type: "aclrtStream", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stream", Type: "aclrtStream", Word: 0, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "stmAttrType", Type: "aclrtStreamAttr", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "value", Type: "aclrtStreamAttrValue*", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "value", Type: "aclrtStreamAttrValue*", Word: 2, Words: 1, Role: 11, Object: "", Size: api.Size{Unit: 16, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 196, Name: "aclrtGetStreamAttribute", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 3,
+		{ID: 196, Name: "aclrtGetStreamAttribute", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: 0, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 3,
 			Doc: "Read a stream attribute.",
 			Params: []api.Param{
-				{Name: "stream", Type: "aclrtStream", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stream", Type: "aclrtStream", Word: 0, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "stmAttrType", Type: "aclrtStreamAttr", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "value", Type: "aclrtStreamAttrValue*", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "value", Type: "aclrtStreamAttrValue*", Word: 2, Words: 1, Role: 24, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 16, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 197, Name: "aclrtCreateNotify", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 2,
+		{ID: 197, Name: "aclrtCreateNotify", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 2,
 			Doc: "Create a notify (cross-device/process sync object).",
 			Params: []api.Param{
-				{Name: "notify", Type: "aclrtNotify*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "notify", Type: "aclrtNotify*", Word: 0, Words: 1, Role: 2, Object: "notify", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "flag", Type: "uint64_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 198, Name: "aclrtDestroyNotify", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 1,
+		{ID: 198, Name: "aclrtDestroyNotify", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 1,
 			Doc: "Destroy a notify.",
 			Params: []api.Param{
-				{Name: "notify", Type: "aclrtNotify", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "notify", Type: "aclrtNotify", Word: 0, Words: 1, Role: 4, Object: "notify", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 199, Name: "aclrtCntNotifyCreate", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 2,
+		{ID: 199, Name: "aclrtCntNotifyCreate", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 2,
 			Doc: "Create a counting notify.",
 			Params: []api.Param{
-				{Name: "cntNotify", Type: "aclrtCntNotify*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "cntNotify", Type: "aclrtCntNotify*", Word: 0, Words: 1, Role: 2, Object: "counting notify", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "flag", Type: "uint64_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 200, Name: "aclrtCntNotifyDestroy", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 1,
+		{ID: 200, Name: "aclrtCntNotifyDestroy", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 1,
 			Doc: "Destroy a counting notify.",
 			Params: []api.Param{
-				{Name: "cntNotify", Type: "aclrtCntNotify", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "cntNotify", Type: "aclrtCntNotify", Word: 0, Words: 1, Role: 4, Object: "counting notify", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 201, Name: "aclrtRecordNotify", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 2,
+		{ID: 201, Name: "aclrtRecordNotify", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 4, Sync: 0, Capture: 0, Stream: 1, Event: 0, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 2,
 			Doc: "Enqueue a notify record.",
 			Params: []api.Param{
-				{Name: "notify", Type: "aclrtNotify", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "stream", Type: "aclrtStream", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "notify", Type: "aclrtNotify", Word: 0, Words: 1, Role: 1, Object: "notify", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stream", Type: "aclrtStream", Word: 1, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 202, Name: "aclrtWaitAndResetNotify", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 3,
+		{ID: 202, Name: "aclrtWaitAndResetNotify", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 5, Sync: 0, Capture: 0, Stream: 1, Event: 0, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 3,
 			Doc: "Enqueue wait-and-reset on a notify (timeout in s).",
 			Params: []api.Param{
-				{Name: "notify", Type: "aclrtNotify", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "stream", Type: "aclrtStream", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "notify", Type: "aclrtNotify", Word: 0, Words: 1, Role: 1, Object: "notify", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stream", Type: "aclrtStream", Word: 1, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "timeout", Type: "uint32_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 203, Name: "aclrtGetNotifyId", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 2,
+		{ID: 203, Name: "aclrtGetNotifyId", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 2,
 			Doc: "Numeric id of a notify.",
 			Params: []api.Param{
-				{Name: "notify", Type: "aclrtNotify", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "notifyId", Type: "uint32_t*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "notify", Type: "aclrtNotify", Word: 0, Words: 1, Role: 1, Object: "notify", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "notifyId", Type: "uint32_t*", Word: 1, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
 			},
 		},
-		{ID: 204, Name: "aclrtGetEventId", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 2,
+		{ID: 204, Name: "aclrtGetEventId", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 2,
 			Doc: "Numeric id of an event.",
 			Params: []api.Param{
 				{Name: "event", Type: "aclrtEvent", Word: 0, Words: 1, Role: 1, Object: "event", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "eventId", Type: "uint32_t*", Word: 1, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
 			},
 		},
-		{ID: 205, Name: "aclrtGetEventAvailNum", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 1,
+		{ID: 205, Name: "aclrtGetEventAvailNum", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 1,
 			Doc: "Events still available.",
 			Params: []api.Param{
-				{Name: "eventCount", Type: "uint32_t*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "eventCount", Type: "uint32_t*", Word: 0, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
 			},
 		},
-		{ID: 206, Name: "aclrtGetDeviceInfo", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 3,
+		{ID: 206, Name: "aclrtGetDeviceInfo", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 3,
 			Doc: "Read one device attribute.",
 			Params: []api.Param{
 				{Name: "deviceId", Type: "uint32_t", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "attr", Type: "aclrtDevAttr", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "value", Type: "int64_t*", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "value", Type: "int64_t*", Word: 2, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 207, Name: "aclrtDeviceGetStreamPriorityRange", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 2,
+		{ID: 207, Name: "aclrtDeviceGetStreamPriorityRange", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 2,
 			Doc: "Lowest and highest stream priority.",
 			Params: []api.Param{
-				{Name: "leastPriority", Type: "int32_t*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "greatestPriority", Type: "int32_t*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "leastPriority", Type: "int32_t*", Word: 0, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "greatestPriority", Type: "int32_t*", Word: 1, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 208, Name: "aclrtGetDeviceCapability", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 3,
+		{ID: 208, Name: "aclrtGetDeviceCapability", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 3,
 			Doc: "Does the device support a feature?",
 			Params: []api.Param{
 				{Name: "deviceId", Type: "int32_t", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "devFeatureType", Type: "aclrtDevFeatureType", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "value", Type: "int32_t*", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "value", Type: "int32_t*", Word: 2, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 209, Name: "aclrtDeviceGetUuid", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 2,
+		{ID: 209, Name: "aclrtDeviceGetUuid", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 2,
 			Doc: "16-byte device UUID.",
 			Params: []api.Param{
 				{Name: "deviceId", Type: "int32_t", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "uuid", Type: "aclrtUuid*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "uuid", Type: "aclrtUuid*", Word: 1, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 16, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
 			},
 		},
-		{ID: 210, Name: "aclrtDeviceSetLimit", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "9.2.0-beta.1", Words: 2,
+		{ID: 210, Name: "aclrtDeviceSetLimit", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "9.2.0-beta.1", Words: 2,
 			Doc: "Set a device limit (stack, printf FIFO ...).",
 			Params: []api.Param{
 				{Name: "limit", Type: "aclrtDeviceLimit", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "value", Type: "size_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 211, Name: "aclrtDeviceGetLimit", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "9.2.0-beta.1", Words: 2,
+		{ID: 211, Name: "aclrtDeviceGetLimit", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "9.2.0-beta.1", Words: 2,
 			Doc: "Read a device limit.",
 			Params: []api.Param{
 				{Name: "limit", Type: "aclrtDeviceLimit", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "value", Type: "size_t*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "value", Type: "size_t*", Word: 1, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 212, Name: "aclrtDeviceGetPCIBusId", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "9.2-dev", Words: 3,
+		{ID: 212, Name: "aclrtDeviceGetPCIBusId", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "9.2-dev", Words: 3,
 			Doc: "PCI bus id text of a device.",
 			Params: []api.Param{
 				{Name: "deviceId", Type: "int32_t", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "pciBusId", Type: "char*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "pciBusId", Type: "char*", Word: 1, Words: 1, Role: 19, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x2}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
 				{Name: "len", Type: "int32_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 213, Name: "aclrtDeviceGetByPCIBusId", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "9.2-dev", Words: 2,
+		{ID: 213, Name: "aclrtDeviceGetByPCIBusId", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "9.2-dev", Words: 2,
 			Doc: "Device id from a PCI bus id text.",
 			Params: []api.Param{
-				{Name: "pciBusId", Type: "const char*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "deviceId", Type: "int32_t*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "pciBusId", Type: "const char*", Word: 0, Words: 1, Role: 16, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "deviceId", Type: "int32_t*", Word: 1, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
 			},
 		},
-		{ID: 214, Name: "aclrtDeviceGetHostAtomicCapabilities", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "9.1.0", Words: 4,
+		{ID: 214, Name: "aclrtDeviceGetHostAtomicCapabilities", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.1.0", Words: 4,
 			Doc: "Host-device atomic capability masks.",
 			Params: []api.Param{
-				{Name: "capabilities", Type: "uint32_t*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "operations", Type: "const aclrtAtomicOperation*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "capabilities", Type: "uint32_t*", Word: 0, Words: 1, Role: 25, Object: "", Size: api.Size{Unit: 4, Pitch: -1, Mul: []uint8{0x2}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "operations", Type: "const aclrtAtomicOperation*", Word: 1, Words: 1, Role: 11, Object: "", Size: api.Size{Unit: 4, Pitch: -1, Mul: []uint8{0x2}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "count", Type: "uint32_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "deviceId", Type: "int32_t", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 215, Name: "aclrtDeviceGetP2PAtomicCapabilities", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "9.1.0", Words: 5,
+		{ID: 215, Name: "aclrtDeviceGetP2PAtomicCapabilities", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.1.0", Words: 5,
 			Doc: "Device-device atomic capability masks.",
 			Params: []api.Param{
-				{Name: "capabilities", Type: "uint32_t*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "operations", Type: "const aclrtAtomicOperation*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "capabilities", Type: "uint32_t*", Word: 0, Words: 1, Role: 25, Object: "", Size: api.Size{Unit: 4, Pitch: -1, Mul: []uint8{0x2}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "operations", Type: "const aclrtAtomicOperation*", Word: 1, Words: 1, Role: 11, Object: "", Size: api.Size{Unit: 4, Pitch: -1, Mul: []uint8{0x2}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "count", Type: "uint32_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "srcDeviceId", Type: "int32_t", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "dstDeviceId", Type: "int32_t", Word: 4, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 216, Name: "aclrtCtxGetCurrentDefaultStream", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 1,
+		{ID: 216, Name: "aclrtCtxGetCurrentDefaultStream", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 1,
 			Doc: "Handle of the current context's default stream.",
 			Params: []api.Param{
 				{Name: "stream", Type: "aclrtStream*", Word: 0, Words: 1, Role: 3, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 217, Name: "aclrtGetPrimaryCtxState", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 3,
+		{ID: 217, Name: "aclrtGetPrimaryCtxState", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 3,
 			Doc: "Is the default context active?",
 			Params: []api.Param{
 				{Name: "deviceId", Type: "int32_t", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "flags", Type: "uint32_t*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "active", Type: "int32_t*", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "flags", Type: "uint32_t*", Word: 1, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "active", Type: "int32_t*", Word: 2, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 218, Name: "aclrtReduceAsync", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 7,
+		{ID: 218, Name: "aclrtReduceAsync", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 7, Sync: 0, Capture: 0, Stream: 5, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 7,
 			Doc: "DMA reduce (sum/max/min/equal) of src into dst on a stream.",
 			Params: []api.Param{
-				{Name: "dst", Type: "void*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "src", Type: "const void*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "dst", Type: "void*", Word: 0, Words: 1, Role: 9, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x2}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "src", Type: "const void*", Word: 1, Words: 1, Role: 8, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x2}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: true},
 				{Name: "count", Type: "uint64_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "kind", Type: "aclrtReduceKind", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "type", Type: "aclDataType", Word: 4, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "stream", Type: "aclrtStream", Word: 5, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "reserve", Type: "void*", Word: 6, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stream", Type: "aclrtStream", Word: 5, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "reserve", Type: "void*", Word: 6, Words: 1, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 219, Name: "aclrtGetDeviceResLimit", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "8.3.RC1*", Words: 3,
+		{ID: 219, Name: "aclrtGetDeviceResLimit", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "8.3.RC1*", Words: 3,
 			Doc: "Core-count limit of a device for this process.",
 			Params: []api.Param{
 				{Name: "deviceId", Type: "int32_t", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "type", Type: "aclrtDevResLimitType", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "value", Type: "uint32_t*", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "value", Type: "uint32_t*", Word: 2, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 220, Name: "aclrtSetDeviceResLimit", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "8.3.RC1*", Words: 3,
+		{ID: 220, Name: "aclrtSetDeviceResLimit", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "8.3.RC1*", Words: 3,
 			Doc: "Limit the cube/vector cores used on a device.",
 			Params: []api.Param{
 				{Name: "deviceId", Type: "int32_t", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -3769,115 +4600,115 @@ var Model = (&api.Model{
 				{Name: "value", Type: "uint32_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 221, Name: "aclrtResetDeviceResLimit", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "8.3.RC1*", Words: 1,
+		{ID: 221, Name: "aclrtResetDeviceResLimit", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "8.3.RC1*", Words: 1,
 			Doc: "Restore the device core limit.",
 			Params: []api.Param{
 				{Name: "deviceId", Type: "int32_t", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 222, Name: "aclrtGetStreamResLimit", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "8.3.RC1*", Words: 3,
+		{ID: 222, Name: "aclrtGetStreamResLimit", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: 0, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "8.3.RC1*", Words: 3,
 			Doc: "Core-count limit of a stream.",
 			Params: []api.Param{
-				{Name: "stream", Type: "aclrtStream", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stream", Type: "aclrtStream", Word: 0, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "type", Type: "aclrtDevResLimitType", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "value", Type: "uint32_t*", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "value", Type: "uint32_t*", Word: 2, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 223, Name: "aclrtSetStreamResLimit", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "8.3.RC1*", Words: 3,
+		{ID: 223, Name: "aclrtSetStreamResLimit", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: 0, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "8.3.RC1*", Words: 3,
 			Doc: "Limit the cores used by a stream.",
 			Params: []api.Param{
-				{Name: "stream", Type: "aclrtStream", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stream", Type: "aclrtStream", Word: 0, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "type", Type: "aclrtDevResLimitType", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "value", Type: "uint32_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 224, Name: "aclrtResetStreamResLimit", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "8.3.RC1*", Words: 1,
+		{ID: 224, Name: "aclrtResetStreamResLimit", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: 0, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "8.3.RC1*", Words: 1,
 			Doc: "Restore the stream core limit.",
 			Params: []api.Param{
-				{Name: "stream", Type: "aclrtStream", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stream", Type: "aclrtStream", Word: 0, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 225, Name: "aclrtUseStreamResInCurrentThread", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "8.3.RC1*", Words: 1,
+		{ID: 225, Name: "aclrtUseStreamResInCurrentThread", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: 0, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "8.3.RC1*", Words: 1,
 			Doc: "Apply a stream's core limit to the calling thread (affects tiling).",
 			Params: []api.Param{
-				{Name: "stream", Type: "aclrtStream", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stream", Type: "aclrtStream", Word: 0, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 226, Name: "aclrtUnuseStreamResInCurrentThread", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "8.3.RC1*", Words: 1,
+		{ID: 226, Name: "aclrtUnuseStreamResInCurrentThread", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: 0, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "8.3.RC1*", Words: 1,
 			Doc: "Stop applying it.",
 			Params: []api.Param{
-				{Name: "stream", Type: "aclrtStream", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stream", Type: "aclrtStream", Word: 0, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 227, Name: "aclrtGetResInCurrentThread", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "8.3.RC1*", Words: 2,
+		{ID: 227, Name: "aclrtGetResInCurrentThread", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "8.3.RC1*", Words: 2,
 			Doc: "Core limit in force for the calling thread.",
 			Params: []api.Param{
 				{Name: "type", Type: "aclrtDevResLimitType", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "value", Type: "uint32_t*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "value", Type: "uint32_t*", Word: 1, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 228, Name: "aclrtCreateLabel", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 1,
+		{ID: 228, Name: "aclrtCreateLabel", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 1,
 			Doc: "Create a jump label (model building).",
 			Params: []api.Param{
-				{Name: "label", Type: "aclrtLabel*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "label", Type: "aclrtLabel*", Word: 0, Words: 1, Role: 2, Object: "label", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 229, Name: "aclrtSetLabel", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 2,
+		{ID: 229, Name: "aclrtSetLabel", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 10, Sync: 0, Capture: 0, Stream: 1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 2,
 			Doc: "Place a label on a stream.",
 			Params: []api.Param{
-				{Name: "label", Type: "aclrtLabel", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "stream", Type: "aclrtStream", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "label", Type: "aclrtLabel", Word: 0, Words: 1, Role: 1, Object: "label", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stream", Type: "aclrtStream", Word: 1, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 230, Name: "aclrtDestroyLabel", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 1,
+		{ID: 230, Name: "aclrtDestroyLabel", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 1,
 			Doc: "Destroy a label.",
 			Params: []api.Param{
-				{Name: "label", Type: "aclrtLabel", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "label", Type: "aclrtLabel", Word: 0, Words: 1, Role: 4, Object: "label", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 231, Name: "aclrtCreateLabelList", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 3,
+		{ID: 231, Name: "aclrtCreateLabelList", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 3,
 			Doc: "Build a label list for switching.",
 			Params: []api.Param{
-				{Name: "labels", Type: "aclrtLabel*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "labels", Type: "aclrtLabel*", Word: 0, Words: 1, Role: 26, Object: "label", Size: api.Size{Unit: 8, Pitch: -1, Mul: []uint8{0x1}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "num", Type: "size_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "labelList", Type: "aclrtLabelList*", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "labelList", Type: "aclrtLabelList*", Word: 2, Words: 1, Role: 2, Object: "label list", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 232, Name: "aclrtDestroyLabelList", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 1,
+		{ID: 232, Name: "aclrtDestroyLabelList", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 1,
 			Doc: "Destroy a label list.",
 			Params: []api.Param{
-				{Name: "labelList", Type: "aclrtLabelList", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "labelList", Type: "aclrtLabelList", Word: 0, Words: 1, Role: 4, Object: "label list", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 233, Name: "aclrtSwitchLabelByIndex", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 4,
+		{ID: 233, Name: "aclrtSwitchLabelByIndex", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 10, Sync: 0, Capture: 0, Stream: 3, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 4,
 			Doc: "Jump to a label chosen by a device-resident index.",
 			Params: []api.Param{
-				{Name: "ptr", Type: "void*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "ptr", Type: "void*", Word: 0, Words: 1, Role: 13, Object: "", Size: api.Size{Unit: 4, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: true},
 				{Name: "maxValue", Type: "uint32_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "labelList", Type: "aclrtLabelList", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "stream", Type: "aclrtStream", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "labelList", Type: "aclrtLabelList", Word: 2, Words: 1, Role: 1, Object: "label list", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stream", Type: "aclrtStream", Word: 3, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 234, Name: "aclrtActiveStream", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 2,
+		{ID: 234, Name: "aclrtActiveStream", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 10, Sync: 0, Capture: 0, Stream: 1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 2,
 			Doc: "Activate a stream from another stream (model building).",
 			Params: []api.Param{
-				{Name: "activeStream", Type: "aclrtStream", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "stream", Type: "aclrtStream", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "activeStream", Type: "aclrtStream", Word: 0, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stream", Type: "aclrtStream", Word: 1, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 235, Name: "aclrtSwitchStream", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 7,
+		{ID: 235, Name: "aclrtSwitchStream", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 10, Sync: 0, Capture: 0, Stream: 6, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 7,
 			Doc: "Activate one of two streams by comparing device values.",
 			Params: []api.Param{
-				{Name: "leftValue", Type: "void*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "leftValue", Type: "void*", Word: 0, Words: 1, Role: 13, Object: "", Size: api.Size{Unit: 8, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: true},
 				{Name: "cond", Type: "aclrtCondition", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "rightValue", Type: "void*", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "rightValue", Type: "void*", Word: 2, Words: 1, Role: 13, Object: "", Size: api.Size{Unit: 8, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: true},
 				{Name: "dataType", Type: "aclrtCompareDataType", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "trueStream", Type: "aclrtStream", Word: 4, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "falseStream", Type: "aclrtStream", Word: 5, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "stream", Type: "aclrtStream", Word: 6, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "trueStream", Type: "aclrtStream", Word: 4, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "falseStream", Type: "aclrtStream", Word: 5, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stream", Type: "aclrtStream", Word: 6, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 236, Name: "aclrtGetFunctionName", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 3,
+		{ID: 236, Name: "aclrtGetFunctionName", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: 2, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 3,
 			Doc: "Kernel name of a kernel handle.",
 			Params: []api.Param{
 				{Name: "funcHandle", Type: "aclrtFuncHandle", Word: 0, Words: 1, Role: 1, Object: "function", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -3885,89 +4716,89 @@ var Model = (&api.Model{
 				{Name: "name", Type: "char*", Word: 2, Words: 1, Role: 19, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x1}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 237, Name: "aclrtGetBufFromChain", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 3,
+		{ID: 237, Name: "aclrtGetBufFromChain", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 3,
 			Doc: "Get the n-th buffer of an mbuf chain.",
 			Params: []api.Param{
-				{Name: "headBuf", Type: "aclrtMbuf", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "headBuf", Type: "aclrtMbuf", Word: 0, Words: 1, Role: 1, Object: "message buffer", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "index", Type: "uint32_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "buf", Type: "aclrtMbuf*", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "buf", Type: "aclrtMbuf*", Word: 2, Words: 1, Role: 3, Object: "message buffer", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 238, Name: "aclrtGetBufChainNum", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 2,
+		{ID: 238, Name: "aclrtGetBufChainNum", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 2,
 			Doc: "Length of an mbuf chain.",
 			Params: []api.Param{
-				{Name: "headBuf", Type: "aclrtMbuf", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "num", Type: "uint32_t*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "headBuf", Type: "aclrtMbuf", Word: 0, Words: 1, Role: 1, Object: "message buffer", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "num", Type: "uint32_t*", Word: 1, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 239, Name: "aclrtAppendBufChain", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 2,
+		{ID: 239, Name: "aclrtAppendBufChain", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 2,
 			Doc: "Append to an mbuf chain.",
 			Params: []api.Param{
-				{Name: "headBuf", Type: "aclrtMbuf", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "buf", Type: "aclrtMbuf", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "headBuf", Type: "aclrtMbuf", Word: 0, Words: 1, Role: 1, Object: "message buffer", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "buf", Type: "aclrtMbuf", Word: 1, Words: 1, Role: 1, Object: "message buffer", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 240, Name: "aclrtCopyBufRef", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 2,
+		{ID: 240, Name: "aclrtCopyBufRef", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 2,
 			Doc: "New reference to an mbuf.",
 			Params: []api.Param{
-				{Name: "buf", Type: "aclrtMbuf", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "newBuf", Type: "aclrtMbuf*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "buf", Type: "aclrtMbuf", Word: 0, Words: 1, Role: 1, Object: "message buffer", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "newBuf", Type: "aclrtMbuf*", Word: 1, Words: 1, Role: 2, Object: "message buffer", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 241, Name: "aclrtGetBufUserData", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 4,
+		{ID: 241, Name: "aclrtGetBufUserData", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 4,
 			Doc: "Read an mbuf's private area.",
 			Params: []api.Param{
-				{Name: "buf", Type: "aclrtMbuf", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "dataPtr", Type: "void*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "buf", Type: "aclrtMbuf", Word: 0, Words: 1, Role: 1, Object: "message buffer", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "dataPtr", Type: "void*", Word: 1, Words: 1, Role: 25, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x2}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "size", Type: "size_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "offset", Type: "size_t", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 242, Name: "aclrtSetBufUserData", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 4,
+		{ID: 242, Name: "aclrtSetBufUserData", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 4,
 			Doc: "Write an mbuf's private area.",
 			Params: []api.Param{
-				{Name: "buf", Type: "aclrtMbuf", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "dataPtr", Type: "const void*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "buf", Type: "aclrtMbuf", Word: 0, Words: 1, Role: 1, Object: "message buffer", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "dataPtr", Type: "const void*", Word: 1, Words: 1, Role: 11, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x2}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "size", Type: "size_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "offset", Type: "size_t", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 243, Name: "aclrtGetBufData", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 3,
+		{ID: 243, Name: "aclrtGetBufData", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 3,
 			Doc: "Address and capacity of an mbuf.",
 			Params: []api.Param{
-				{Name: "buf", Type: "aclrtMbuf", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "dataPtr", Type: "void**", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "size", Type: "size_t*", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "buf", Type: "aclrtMbuf", Word: 0, Words: 1, Role: 1, Object: "message buffer", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "dataPtr", Type: "void**", Word: 1, Words: 1, Role: 3, Object: "runtime memory", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x2}, Stored: true}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "size", Type: "size_t*", Word: 2, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 244, Name: "aclrtGetBufDataLen", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 2,
+		{ID: 244, Name: "aclrtGetBufDataLen", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 2,
 			Doc: "Used length of an mbuf.",
 			Params: []api.Param{
-				{Name: "buf", Type: "aclrtMbuf", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "len", Type: "size_t*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "buf", Type: "aclrtMbuf", Word: 0, Words: 1, Role: 1, Object: "message buffer", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "len", Type: "size_t*", Word: 1, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 245, Name: "aclrtSetBufDataLen", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 2,
+		{ID: 245, Name: "aclrtSetBufDataLen", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 2,
 			Doc: "Set the used length of an mbuf.",
 			Params: []api.Param{
-				{Name: "buf", Type: "aclrtMbuf", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "buf", Type: "aclrtMbuf", Word: 0, Words: 1, Role: 1, Object: "message buffer", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "len", Type: "size_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 246, Name: "aclrtFreeBuf", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 1,
+		{ID: 246, Name: "aclrtFreeBuf", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 1,
 			Doc: "Free an mbuf.",
 			Params: []api.Param{
-				{Name: "buf", Type: "aclrtMbuf", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "buf", Type: "aclrtMbuf", Word: 0, Words: 1, Role: 4, Object: "message buffer", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 247, Name: "aclrtAllocBuf", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 2,
+		{ID: 247, Name: "aclrtAllocBuf", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 2,
 			Doc: "Allocate an mbuf.",
 			Params: []api.Param{
-				{Name: "buf", Type: "aclrtMbuf*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "buf", Type: "aclrtMbuf*", Word: 0, Words: 1, Role: 2, Object: "message buffer", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "size", Type: "size_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 248, Name: "aclrtBinaryLoadFromData", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 4,
+		{ID: 248, Name: "aclrtBinaryLoadFromData", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 4,
 			Doc: "Load a kernel ELF (or AICPU binary) from host memory.",
 			Params: []api.Param{
 				{Name: "data", Type: "const void*", Word: 0, Words: 1, Role: 11, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x1}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -3976,42 +4807,42 @@ var Model = (&api.Model{
 				{Name: "binHandle", Type: "aclrtBinHandle*", Word: 3, Words: 1, Role: 2, Object: "binary", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 249, Name: "aclrtRegisterCpuFunc", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 4,
+		{ID: 249, Name: "aclrtRegisterCpuFunc", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: 2, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 4,
 			Doc: "Register an AICPU function of a loaded binary.",
 			Params: []api.Param{
-				{Name: "handle", Type: "aclrtBinHandle", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "funcName", Type: "const char*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "kernelName", Type: "const char*", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "funcHandle", Type: "aclrtFuncHandle*", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "handle", Type: "aclrtBinHandle", Word: 0, Words: 1, Role: 1, Object: "binary", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "funcName", Type: "const char*", Word: 1, Words: 1, Role: 16, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "kernelName", Type: "const char*", Word: 2, Words: 1, Role: 16, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "funcHandle", Type: "aclrtFuncHandle*", Word: 3, Words: 1, Role: 2, Object: "function", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 250, Name: "aclrtCmoAsyncWithBarrier", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 5,
+		{ID: 250, Name: "aclrtCmoAsyncWithBarrier", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 10, Sync: 0, Capture: 0, Stream: 4, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 5,
 			Doc: "Cache-maintenance task tied to a barrier id.",
 			Params: []api.Param{
-				{Name: "src", Type: "void*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "src", Type: "void*", Word: 0, Words: 1, Role: 7, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "size", Type: "size_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "cmoType", Type: "aclrtCmoType", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "barrierId", Type: "uint32_t", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "stream", Type: "aclrtStream", Word: 4, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stream", Type: "aclrtStream", Word: 4, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 251, Name: "aclrtCmoWaitBarrier", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 3,
+		{ID: 251, Name: "aclrtCmoWaitBarrier", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 10, Sync: 0, Capture: 0, Stream: 1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 3,
 			Doc: "Wait for cache-maintenance barriers.",
 			Params: []api.Param{
-				{Name: "taskInfo", Type: "aclrtBarrierTaskInfo*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "stream", Type: "aclrtStream", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "taskInfo", Type: "aclrtBarrierTaskInfo*", Word: 0, Words: 1, Role: 11, Object: "", Size: api.Size{Unit: 56, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stream", Type: "aclrtStream", Word: 1, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "flag", Type: "uint32_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 252, Name: "aclrtGetDevicesTopo", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 3,
+		{ID: 252, Name: "aclrtGetDevicesTopo", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 3,
 			Doc: "Link topology between two devices.",
 			Params: []api.Param{
 				{Name: "deviceId", Type: "uint32_t", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "otherDeviceId", Type: "uint32_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "value", Type: "uint64_t*", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "value", Type: "uint64_t*", Word: 2, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
 			},
 		},
-		{ID: 253, Name: "aclrtMemcpyBatch", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 2, Sync: 0, Stream: -1, Event: -1, Modelled: true, Simulated: true, Since: "8.3.RC1*", Words: 9,
+		{ID: 253, Name: "aclrtMemcpyBatch", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 2, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "8.3.RC1*", Words: 9,
 			Doc: "Blocking, unordered batch of H2D or D2H copies.",
 			Params: []api.Param{
 				{Name: "dsts", Type: "void**", Word: 0, Words: 1, Role: 9, Object: "", Size: api.Size{Unit: 8, Pitch: -1, Mul: []uint8{0x4}}, Elem: 0, ItemSizes: 3, ItemCount: 4, Volatile: false, Addresses: false},
@@ -4025,7 +4856,7 @@ var Model = (&api.Model{
 				{Name: "failIndex", Type: "size_t*", Word: 8, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 254, Name: "aclrtMemcpyBatchV2", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 2, Sync: 0, Stream: -1, Event: -1, Modelled: true, Simulated: true, Since: "9.1.0", Words: 8,
+		{ID: 254, Name: "aclrtMemcpyBatchV2", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 2, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "9.1.0", Words: 8,
 			Doc: "Same without the failIndex output.",
 			Params: []api.Param{
 				{Name: "dsts", Type: "void**", Word: 0, Words: 1, Role: 9, Object: "", Size: api.Size{Unit: 8, Pitch: -1, Mul: []uint8{0x4}}, Elem: 0, ItemSizes: 3, ItemCount: 4, Volatile: false, Addresses: false},
@@ -4038,7 +4869,7 @@ var Model = (&api.Model{
 				{Name: "numAttrs", Type: "size_t", Word: 7, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 255, Name: "aclrtMemcpyBatchAsync", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 2, Sync: 0, Stream: 9, Event: -1, Modelled: true, Simulated: true, Since: "8.3.RC1*", Words: 10,
+		{ID: 255, Name: "aclrtMemcpyBatchAsync", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 2, Sync: 0, Capture: 0, Stream: 9, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "8.3.RC1*", Words: 10,
 			Doc: "Unordered batch of H2D or D2H copies on a stream (failIndex must be non-NULL).",
 			Params: []api.Param{
 				{Name: "dsts", Type: "void**", Word: 0, Words: 1, Role: 9, Object: "", Size: api.Size{Unit: 8, Pitch: -1, Mul: []uint8{0x4}}, Elem: 0, ItemSizes: 3, ItemCount: 4, Volatile: false, Addresses: false},
@@ -4053,7 +4884,7 @@ var Model = (&api.Model{
 				{Name: "stream", Type: "aclrtStream", Word: 9, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 256, Name: "aclrtMemcpyBatchAsyncV2", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 2, Sync: 0, Stream: 8, Event: -1, Modelled: true, Simulated: true, Since: "9.1.0", Words: 9,
+		{ID: 256, Name: "aclrtMemcpyBatchAsyncV2", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 2, Sync: 0, Capture: 0, Stream: 8, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "9.1.0", Words: 9,
 			Doc: "Same without the failIndex output.",
 			Params: []api.Param{
 				{Name: "dsts", Type: "void**", Word: 0, Words: 1, Role: 9, Object: "", Size: api.Size{Unit: 8, Pitch: -1, Mul: []uint8{0x4}}, Elem: 0, ItemSizes: 3, ItemCount: 4, Volatile: false, Addresses: false},
@@ -4067,298 +4898,298 @@ var Model = (&api.Model{
 				{Name: "stream", Type: "aclrtStream", Word: 8, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 257, Name: "aclrtIpcMemGetExportKey", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 5,
+		{ID: 257, Name: "aclrtIpcMemGetExportKey", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 5,
 			Doc: "Make device memory shareable and get its key string.",
 			Params: []api.Param{
-				{Name: "devPtr", Type: "void*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "devPtr", Type: "void*", Word: 0, Words: 1, Role: 7, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "size", Type: "size_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "key", Type: "char*", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "key", Type: "char*", Word: 2, Words: 1, Role: 19, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x3}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
 				{Name: "len", Type: "size_t", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "flags", Type: "uint64_t", Word: 4, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 258, Name: "aclrtIpcMemClose", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 1,
+		{ID: 258, Name: "aclrtIpcMemClose", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 1,
 			Doc: "Close a shared-memory key.",
 			Params: []api.Param{
-				{Name: "key", Type: "const char*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "key", Type: "const char*", Word: 0, Words: 1, Role: 16, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 259, Name: "aclrtIpcMemImportByKey", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 3,
+		{ID: 259, Name: "aclrtIpcMemImportByKey", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 3,
 			Doc: "Open shared device memory by key.",
 			Params: []api.Param{
-				{Name: "devPtr", Type: "void**", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "key", Type: "const char*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "devPtr", Type: "void**", Word: 0, Words: 1, Role: 3, Object: "runtime memory", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "key", Type: "const char*", Word: 1, Words: 1, Role: 16, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "flags", Type: "uint64_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 260, Name: "aclrtIpcMemSetImportPid", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 3,
+		{ID: 260, Name: "aclrtIpcMemSetImportPid", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 3,
 			Doc: "White-list importing processes.",
 			Params: []api.Param{
-				{Name: "key", Type: "const char*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "pid", Type: "int32_t*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "key", Type: "const char*", Word: 0, Words: 1, Role: 16, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "pid", Type: "int32_t*", Word: 1, Words: 1, Role: 11, Object: "", Size: api.Size{Unit: 4, Pitch: -1, Mul: []uint8{0x2}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "num", Type: "size_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 261, Name: "aclrtIpcMemSetAttr", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 3,
+		{ID: 261, Name: "aclrtIpcMemSetAttr", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 3,
 			Doc: "Set the access link of shared memory.",
 			Params: []api.Param{
-				{Name: "key", Type: "const char*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "key", Type: "const char*", Word: 0, Words: 1, Role: 16, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "type", Type: "aclrtIpcMemAttrType", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "attr", Type: "uint64_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 262, Name: "aclrtIpcMemImportPidInterServer", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 3,
+		{ID: 262, Name: "aclrtIpcMemImportPidInterServer", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 3,
 			Doc: "White-list importing processes on other servers.",
 			Params: []api.Param{
-				{Name: "key", Type: "const char*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "serverPids", Type: "aclrtServerPid*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "key", Type: "const char*", Word: 0, Words: 1, Role: 16, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "serverPids", Type: "aclrtServerPid*", Word: 1, Words: 1, Role: 11, Object: "", Size: api.Size{Unit: 24, Pitch: -1, Mul: []uint8{0x2}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "num", Type: "size_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 263, Name: "aclrtNotifyBatchReset", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 2,
+		{ID: 263, Name: "aclrtNotifyBatchReset", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 2,
 			Doc: "Reset several notifies.",
 			Params: []api.Param{
-				{Name: "notifies", Type: "aclrtNotify*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "notifies", Type: "aclrtNotify*", Word: 0, Words: 1, Role: 26, Object: "notify", Size: api.Size{Unit: 8, Pitch: -1, Mul: []uint8{0x1}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "num", Type: "size_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 264, Name: "aclrtNotifyGetExportKey", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 4,
+		{ID: 264, Name: "aclrtNotifyGetExportKey", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 4,
 			Doc: "Export a notify as a key string.",
 			Params: []api.Param{
-				{Name: "notify", Type: "aclrtNotify", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "key", Type: "char*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "notify", Type: "aclrtNotify", Word: 0, Words: 1, Role: 1, Object: "notify", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "key", Type: "char*", Word: 1, Words: 1, Role: 19, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x2}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
 				{Name: "len", Type: "size_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "flags", Type: "uint64_t", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 265, Name: "aclrtNotifyImportByKey", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 3,
+		{ID: 265, Name: "aclrtNotifyImportByKey", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 3,
 			Doc: "Import a notify by key.",
 			Params: []api.Param{
-				{Name: "notify", Type: "aclrtNotify*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "key", Type: "const char*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "notify", Type: "aclrtNotify*", Word: 0, Words: 1, Role: 2, Object: "notify", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "key", Type: "const char*", Word: 1, Words: 1, Role: 16, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "flags", Type: "uint64_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 266, Name: "aclrtNotifySetImportPid", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 3,
+		{ID: 266, Name: "aclrtNotifySetImportPid", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 3,
 			Doc: "White-list importing processes of a notify.",
 			Params: []api.Param{
-				{Name: "notify", Type: "aclrtNotify", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "pid", Type: "int32_t*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "notify", Type: "aclrtNotify", Word: 0, Words: 1, Role: 1, Object: "notify", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "pid", Type: "int32_t*", Word: 1, Words: 1, Role: 11, Object: "", Size: api.Size{Unit: 4, Pitch: -1, Mul: []uint8{0x2}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "num", Type: "size_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 267, Name: "aclrtNotifySetImportPidInterServer", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 3,
+		{ID: 267, Name: "aclrtNotifySetImportPidInterServer", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 3,
 			Doc: "White-list importing processes of a notify on other servers.",
 			Params: []api.Param{
-				{Name: "notify", Type: "aclrtNotify", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "serverPids", Type: "aclrtServerPid*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "notify", Type: "aclrtNotify", Word: 0, Words: 1, Role: 1, Object: "notify", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "serverPids", Type: "aclrtServerPid*", Word: 1, Words: 1, Role: 11, Object: "", Size: api.Size{Unit: 24, Pitch: -1, Mul: []uint8{0x2}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "num", Type: "size_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 268, Name: "aclmdlRICaptureBegin", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.1.RC1", Words: 2,
+		{ID: 268, Name: "aclmdlRICaptureBegin", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 1, Stream: 0, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 2,
 			Doc: "Start capturing a stream's work into a model instance instead of running it.",
 			Params: []api.Param{
-				{Name: "stream", Type: "aclrtStream", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stream", Type: "aclrtStream", Word: 0, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "mode", Type: "aclmdlRICaptureMode", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 269, Name: "aclmdlRICaptureGetInfo", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.1.RC1", Words: 3,
+		{ID: 269, Name: "aclmdlRICaptureGetInfo", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: 0, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 3,
 			Doc: "Capture status and model instance of a stream.",
 			Params: []api.Param{
-				{Name: "stream", Type: "aclrtStream", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "status", Type: "aclmdlRICaptureStatus*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "modelRI", Type: "aclmdlRI*", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stream", Type: "aclrtStream", Word: 0, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "status", Type: "aclmdlRICaptureStatus*", Word: 1, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "modelRI", Type: "aclmdlRI*", Word: 2, Words: 1, Role: 3, Object: "graph", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 270, Name: "aclmdlRICaptureEnd", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.1.RC1", Words: 2,
+		{ID: 270, Name: "aclmdlRICaptureEnd", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 2, Stream: 0, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 2,
 			Doc: "Stop capturing and get the model instance.",
 			Params: []api.Param{
-				{Name: "stream", Type: "aclrtStream", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "modelRI", Type: "aclmdlRI*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stream", Type: "aclrtStream", Word: 0, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "modelRI", Type: "aclmdlRI*", Word: 1, Words: 1, Role: 3, Object: "graph", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 271, Name: "aclmdlRIDebugPrint", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.1.RC1", Words: 1,
+		{ID: 271, Name: "aclmdlRIDebugPrint", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 1,
 			Doc: "Print a model instance to the log.",
 			Params: []api.Param{
-				{Name: "modelRI", Type: "aclmdlRI", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "modelRI", Type: "aclmdlRI", Word: 0, Words: 1, Role: 1, Object: "graph", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 272, Name: "aclmdlRIDebugJsonPrint", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 3,
+		{ID: 272, Name: "aclmdlRIDebugJsonPrint", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 3,
 			Doc: "Write a model instance as JSON.",
 			Params: []api.Param{
-				{Name: "modelRI", Type: "aclmdlRI", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "path", Type: "const char*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "modelRI", Type: "aclmdlRI", Word: 0, Words: 1, Role: 1, Object: "graph", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "path", Type: "const char*", Word: 1, Words: 1, Role: 16, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "flags", Type: "uint32_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 273, Name: "aclmdlRICaptureThreadExchangeMode", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.1.RC1", Words: 1,
+		{ID: 273, Name: "aclmdlRICaptureThreadExchangeMode", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 1,
 			Doc: "Swap the calling thread's capture mode.",
 			Params: []api.Param{
-				{Name: "mode", Type: "aclmdlRICaptureMode*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "mode", Type: "aclmdlRICaptureMode*", Word: 0, Words: 1, Role: 24, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 274, Name: "aclmdlRIExecuteAsync", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.1.RC1", Words: 2,
+		{ID: 274, Name: "aclmdlRIExecuteAsync", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 9, Sync: 0, Capture: 0, Stream: 1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 2,
 			Doc: "Run a model instance on a stream.",
 			Params: []api.Param{
-				{Name: "modelRI", Type: "aclmdlRI", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "stream", Type: "aclrtStream", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "modelRI", Type: "aclmdlRI", Word: 0, Words: 1, Role: 1, Object: "graph", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stream", Type: "aclrtStream", Word: 1, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 275, Name: "aclmdlRIExecute", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 2,
+		{ID: 275, Name: "aclmdlRIExecute", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 9, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 2,
 			Doc: "Run a model instance and wait.",
 			Params: []api.Param{
-				{Name: "modelRI", Type: "aclmdlRI", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "modelRI", Type: "aclmdlRI", Word: 0, Words: 1, Role: 1, Object: "graph", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "timeout", Type: "int32_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 276, Name: "aclmdlRIDestroy", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.1.RC1", Words: 1,
+		{ID: 276, Name: "aclmdlRIDestroy", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 1,
 			Doc: "Destroy a model instance.",
 			Params: []api.Param{
-				{Name: "modelRI", Type: "aclmdlRI", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "modelRI", Type: "aclmdlRI", Word: 0, Words: 1, Role: 4, Object: "graph", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 277, Name: "aclmdlRICaptureTaskGrpBegin", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.1.RC1", Words: 1,
+		{ID: 277, Name: "aclmdlRICaptureTaskGrpBegin", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: 0, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 1,
 			Doc: "Open an updatable task group during capture.",
 			Params: []api.Param{
-				{Name: "stream", Type: "aclrtStream", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stream", Type: "aclrtStream", Word: 0, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 278, Name: "aclmdlRICaptureTaskGrpEnd", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.1.RC1", Words: 2,
+		{ID: 278, Name: "aclmdlRICaptureTaskGrpEnd", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: 0, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 2,
 			Doc: "Close a task group and get its handle.",
 			Params: []api.Param{
-				{Name: "stream", Type: "aclrtStream", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "handle", Type: "aclrtTaskGrp*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stream", Type: "aclrtStream", Word: 0, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "handle", Type: "aclrtTaskGrp*", Word: 1, Words: 1, Role: 2, Object: "task group", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 279, Name: "aclmdlRICaptureTaskUpdateBegin", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.1.RC1", Words: 2,
+		{ID: 279, Name: "aclmdlRICaptureTaskUpdateBegin", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 1, Stream: 0, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 2,
 			Doc: "Start re-issuing a task group's launches with new arguments.",
 			Params: []api.Param{
-				{Name: "stream", Type: "aclrtStream", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "handle", Type: "aclrtTaskGrp", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stream", Type: "aclrtStream", Word: 0, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "handle", Type: "aclrtTaskGrp", Word: 1, Words: 1, Role: 1, Object: "task group", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 280, Name: "aclmdlRICaptureTaskUpdateEnd", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.1.RC1", Words: 1,
+		{ID: 280, Name: "aclmdlRICaptureTaskUpdateEnd", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 2, Stream: 0, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 1,
 			Doc: "End the update.",
 			Params: []api.Param{
-				{Name: "stream", Type: "aclrtStream", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stream", Type: "aclrtStream", Word: 0, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 281, Name: "aclmdlRIBuildBegin", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 2,
+		{ID: 281, Name: "aclmdlRIBuildBegin", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 2,
 			Doc: "Create an empty model instance for explicit building.",
 			Params: []api.Param{
-				{Name: "modelRI", Type: "aclmdlRI*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "modelRI", Type: "aclmdlRI*", Word: 0, Words: 1, Role: 2, Object: "graph", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "flag", Type: "uint32_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 282, Name: "aclmdlRIBindStream", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 3,
+		{ID: 282, Name: "aclmdlRIBindStream", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 1, Stream: 1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 3,
 			Doc: "Bind a persistent stream to a model instance.",
 			Params: []api.Param{
-				{Name: "modelRI", Type: "aclmdlRI", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "stream", Type: "aclrtStream", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "modelRI", Type: "aclmdlRI", Word: 0, Words: 1, Role: 1, Object: "graph", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stream", Type: "aclrtStream", Word: 1, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "flag", Type: "uint32_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 283, Name: "aclmdlRIEndTask", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 2,
+		{ID: 283, Name: "aclmdlRIEndTask", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 10, Sync: 0, Capture: 0, Stream: 1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 2,
 			Doc: "Mark the last task of a stream of a model instance.",
 			Params: []api.Param{
-				{Name: "modelRI", Type: "aclmdlRI", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "stream", Type: "aclrtStream", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "modelRI", Type: "aclmdlRI", Word: 0, Words: 1, Role: 1, Object: "graph", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stream", Type: "aclrtStream", Word: 1, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 284, Name: "aclmdlRIBuildEnd", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 2,
+		{ID: 284, Name: "aclmdlRIBuildEnd", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 2,
 			Doc: "Finish building a model instance.",
 			Params: []api.Param{
-				{Name: "modelRI", Type: "aclmdlRI", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "reserve", Type: "void*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "modelRI", Type: "aclmdlRI", Word: 0, Words: 1, Role: 1, Object: "graph", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "reserve", Type: "void*", Word: 1, Words: 1, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 285, Name: "aclmdlRIUnbindStream", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 2,
+		{ID: 285, Name: "aclmdlRIUnbindStream", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 2, Stream: 1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 2,
 			Doc: "Unbind a stream from a model instance.",
 			Params: []api.Param{
-				{Name: "modelRI", Type: "aclmdlRI", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "stream", Type: "aclrtStream", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "modelRI", Type: "aclmdlRI", Word: 0, Words: 1, Role: 1, Object: "graph", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stream", Type: "aclrtStream", Word: 1, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 286, Name: "aclmdlRISetName", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 2,
+		{ID: 286, Name: "aclmdlRISetName", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: 1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 2,
 			Doc: "Name a model instance.",
 			Params: []api.Param{
-				{Name: "modelRI", Type: "aclmdlRI", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "name", Type: "const char*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "modelRI", Type: "aclmdlRI", Word: 0, Words: 1, Role: 1, Object: "graph", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "name", Type: "const char*", Word: 1, Words: 1, Role: 16, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 287, Name: "aclmdlRIGetName", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 3,
+		{ID: 287, Name: "aclmdlRIGetName", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: 2, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 3,
 			Doc: "Name of a model instance.",
 			Params: []api.Param{
-				{Name: "modelRI", Type: "aclmdlRI", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "modelRI", Type: "aclmdlRI", Word: 0, Words: 1, Role: 1, Object: "graph", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "maxLen", Type: "uint32_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "name", Type: "char*", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "name", Type: "char*", Word: 2, Words: 1, Role: 19, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x1}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 288, Name: "aclmdlRIGetId", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "9.1.0", Words: 2,
+		{ID: 288, Name: "aclmdlRIGetId", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "9.1.0", Words: 2,
 			Doc: "Numeric id of a model instance.",
 			Params: []api.Param{
-				{Name: "modelRI", Type: "aclmdlRI", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "modelRIId", Type: "uint32_t*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "modelRI", Type: "aclmdlRI", Word: 0, Words: 1, Role: 1, Object: "graph", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "modelRIId", Type: "uint32_t*", Word: 1, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
 			},
 		},
-		{ID: 289, Name: "aclmdlRIDestroyRegisterCallback", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "9.0.0", Words: 3,
+		{ID: 289, Name: "aclmdlRIDestroyRegisterCallback", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "9.0.0", Words: 3,
 			Doc: "Callback when a model instance is destroyed.",
 			Params: []api.Param{
-				{Name: "modelRI", Type: "aclmdlRI", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "func", Type: "aclrtCallback", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "userData", Type: "void*", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "modelRI", Type: "aclmdlRI", Word: 0, Words: 1, Role: 1, Object: "graph", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "func", Type: "aclrtCallback", Word: 1, Words: 1, Role: 23, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "userData", Type: "void*", Word: 2, Words: 1, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 290, Name: "aclmdlRIDestroyUnregisterCallback", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "9.0.0", Words: 2,
+		{ID: 290, Name: "aclmdlRIDestroyUnregisterCallback", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "9.0.0", Words: 2,
 			Doc: "Remove that callback.",
 			Params: []api.Param{
-				{Name: "modelRI", Type: "aclmdlRI", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "func", Type: "aclrtCallback", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "modelRI", Type: "aclmdlRI", Word: 0, Words: 1, Role: 1, Object: "graph", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "func", Type: "aclrtCallback", Word: 1, Words: 1, Role: 23, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 291, Name: "aclmdlInitDump", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.1.RC1", Words: 0,
+		{ID: 291, Name: "aclmdlInitDump", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.1.RC1", Words: 0,
 			Doc: "Start the dump feature.",
 		},
-		{ID: 292, Name: "aclmdlSetDump", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.1.RC1", Words: 1,
+		{ID: 292, Name: "aclmdlSetDump", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.1.RC1", Words: 1,
 			Doc: "Load a dump configuration.",
 			Params: []api.Param{
-				{Name: "dumpCfgPath", Type: "const char*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "dumpCfgPath", Type: "const char*", Word: 0, Words: 1, Role: 17, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 293, Name: "aclmdlFinalizeDump", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.1.RC1", Words: 0,
+		{ID: 293, Name: "aclmdlFinalizeDump", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.1.RC1", Words: 0,
 			Doc: "Stop the dump feature.",
 		},
-		{ID: 294, Name: "aclmdlRIGetStreams", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "9.1.0", Words: 3,
+		{ID: 294, Name: "aclmdlRIGetStreams", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.1.0", Words: 3,
 			Doc: "Streams of a model instance.",
 			Params: []api.Param{
-				{Name: "modelRI", Type: "aclmdlRI", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "streams", Type: "aclrtStream*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "numStreams", Type: "uint32_t*", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "modelRI", Type: "aclmdlRI", Word: 0, Words: 1, Role: 1, Object: "graph", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "streams", Type: "aclrtStream*", Word: 1, Words: 1, Role: 25, Object: "", Size: api.Size{Unit: 8, Pitch: -1, Mul: []uint8{0x2}, Stored: true}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
+				{Name: "numStreams", Type: "uint32_t*", Word: 2, Words: 1, Role: 24, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 295, Name: "aclmdlRIGetTasksByStream", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "9.1.0", Words: 3,
+		{ID: 295, Name: "aclmdlRIGetTasksByStream", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: 0, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.1.0", Words: 3,
 			Doc: "Tasks on one stream of a model instance.",
 			Params: []api.Param{
-				{Name: "stream", Type: "aclrtStream", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "tasks", Type: "aclmdlRITask*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "numTasks", Type: "uint32_t*", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stream", Type: "aclrtStream", Word: 0, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "tasks", Type: "aclmdlRITask*", Word: 1, Words: 1, Role: 25, Object: "", Size: api.Size{Unit: 8, Pitch: -1, Mul: []uint8{0x2}, Stored: true}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
+				{Name: "numTasks", Type: "uint32_t*", Word: 2, Words: 1, Role: 24, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 296, Name: "aclmdlRITaskGetType", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "9.1.0", Words: 2,
+		{ID: 296, Name: "aclmdlRITaskGetType", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.1.0", Words: 2,
 			Doc: "Type of a task.",
 			Params: []api.Param{
-				{Name: "task", Type: "aclmdlRITask", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "type", Type: "aclmdlRITaskType*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "task", Type: "aclmdlRITask", Word: 0, Words: 1, Role: 1, Object: "graph task", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "type", Type: "aclmdlRITaskType*", Word: 1, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 297, Name: "aclmdlRITaskGetSeqId", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "9.1.0", Words: 2,
+		{ID: 297, Name: "aclmdlRITaskGetSeqId", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.1.0", Words: 2,
 			Doc: "Sequence number of a task.",
 			Params: []api.Param{
-				{Name: "task", Type: "aclmdlRITask", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "id", Type: "uint32_t*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "task", Type: "aclmdlRITask", Word: 0, Words: 1, Role: 1, Object: "graph task", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "id", Type: "uint32_t*", Word: 1, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
 			},
 		},
-		{ID: 298, Name: "aclrtGetVersion", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 3,
+		{ID: 298, Name: "aclrtGetVersion", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 3,
 			Doc: "ACL interface version triple (deprecated).",
 			Params: []api.Param{
 				{Name: "majorVersion", Type: "int32_t*", Word: 0, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -4366,97 +5197,97 @@ var Model = (&api.Model{
 				{Name: "patchVersion", Type: "int32_t*", Word: 2, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 299, Name: "aclInitCallbackRegister", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 3,
+		{ID: 299, Name: "aclInitCallbackRegister", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 3,
 			Doc: "Callback at aclInit.",
 			Params: []api.Param{
 				{Name: "type", Type: "aclRegisterCallbackType", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "cbFunc", Type: "aclInitCallbackFunc", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "userData", Type: "void*", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "cbFunc", Type: "aclInitCallbackFunc", Word: 1, Words: 1, Role: 23, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "userData", Type: "void*", Word: 2, Words: 1, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 300, Name: "aclInitCallbackUnRegister", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 2,
+		{ID: 300, Name: "aclInitCallbackUnRegister", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 2,
 			Doc: "Remove it.",
 			Params: []api.Param{
 				{Name: "type", Type: "aclRegisterCallbackType", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "cbFunc", Type: "aclInitCallbackFunc", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "cbFunc", Type: "aclInitCallbackFunc", Word: 1, Words: 1, Role: 23, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 301, Name: "aclFinalizeCallbackRegister", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 3,
+		{ID: 301, Name: "aclFinalizeCallbackRegister", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 3,
 			Doc: "Callback at aclFinalize.",
 			Params: []api.Param{
 				{Name: "type", Type: "aclRegisterCallbackType", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "cbFunc", Type: "aclFinalizeCallbackFunc", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "userData", Type: "void*", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "cbFunc", Type: "aclFinalizeCallbackFunc", Word: 1, Words: 1, Role: 23, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "userData", Type: "void*", Word: 2, Words: 1, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 302, Name: "aclFinalizeCallbackUnRegister", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 2,
+		{ID: 302, Name: "aclFinalizeCallbackUnRegister", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 2,
 			Doc: "Remove it.",
 			Params: []api.Param{
 				{Name: "type", Type: "aclRegisterCallbackType", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "cbFunc", Type: "aclFinalizeCallbackFunc", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "cbFunc", Type: "aclFinalizeCallbackFunc", Word: 1, Words: 1, Role: 23, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 303, Name: "aclrtCheckMemType", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 5,
+		{ID: 303, Name: "aclrtCheckMemType", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 5,
 			Doc: "Do addresses belong to a memory type?",
 			Params: []api.Param{
-				{Name: "addrList", Type: "void**", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "addrList", Type: "void**", Word: 0, Words: 1, Role: 11, Object: "", Size: api.Size{Unit: 8, Pitch: -1, Mul: []uint8{0x1}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: true},
 				{Name: "size", Type: "uint32_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "memType", Type: "uint32_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "checkResult", Type: "uint32_t*", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "checkResult", Type: "uint32_t*", Word: 3, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "reserve", Type: "uint32_t", Word: 4, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 304, Name: "aclrtGetLogicDevIdByUserDevId", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 2,
+		{ID: 304, Name: "aclrtGetLogicDevIdByUserDevId", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 2,
 			Doc: "Device id mapping user -> logical.",
 			Params: []api.Param{
 				{Name: "userDevid", Type: "int32_t", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "logicDevId", Type: "int32_t*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "logicDevId", Type: "int32_t*", Word: 1, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
 			},
 		},
-		{ID: 305, Name: "aclrtGetUserDevIdByLogicDevId", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 2,
+		{ID: 305, Name: "aclrtGetUserDevIdByLogicDevId", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 2,
 			Doc: "Device id mapping logical -> user.",
 			Params: []api.Param{
 				{Name: "logicDevId", Type: "int32_t", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "userDevid", Type: "int32_t*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "userDevid", Type: "int32_t*", Word: 1, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
 			},
 		},
-		{ID: 306, Name: "aclrtGetLogicDevIdByPhyDevId", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 2,
+		{ID: 306, Name: "aclrtGetLogicDevIdByPhyDevId", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 2,
 			Doc: "Device id mapping physical -> logical.",
 			Params: []api.Param{
 				{Name: "phyDevId", Type: "int32_t", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "logicDevId", Type: "int32_t*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "logicDevId", Type: "int32_t*", Word: 1, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
 			},
 		},
-		{ID: 307, Name: "aclrtGetPhyDevIdByLogicDevId", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 2,
+		{ID: 307, Name: "aclrtGetPhyDevIdByLogicDevId", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 2,
 			Doc: "Device id mapping logical -> physical.",
 			Params: []api.Param{
 				{Name: "logicDevId", Type: "int32_t", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "phyDevId", Type: "int32_t*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "phyDevId", Type: "int32_t*", Word: 1, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
 			},
 		},
-		{ID: 308, Name: "aclrtGetUserDevIdByPhyDevId", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "9.1.0", Words: 2,
+		{ID: 308, Name: "aclrtGetUserDevIdByPhyDevId", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "9.1.0", Words: 2,
 			Doc: "Device id mapping physical -> user.",
 			Params: []api.Param{
 				{Name: "phyDevId", Type: "int32_t", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "userDevId", Type: "int32_t*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "userDevId", Type: "int32_t*", Word: 1, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
 			},
 		},
-		{ID: 309, Name: "aclrtGetPhyDevIdByUserDevId", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "9.1.0", Words: 2,
+		{ID: 309, Name: "aclrtGetPhyDevIdByUserDevId", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "9.1.0", Words: 2,
 			Doc: "Device id mapping user -> physical.",
 			Params: []api.Param{
 				{Name: "userDevId", Type: "int32_t", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "phyDevId", Type: "int32_t*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "phyDevId", Type: "int32_t*", Word: 1, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
 			},
 		},
-		{ID: 310, Name: "aclrtProfTrace", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 3,
+		{ID: 310, Name: "aclrtProfTrace", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 10, Sync: 0, Capture: 0, Stream: 2, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 3,
 			Doc: "Enqueue a custom profiling marker on a stream.",
 			Params: []api.Param{
-				{Name: "userdata", Type: "void*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "userdata", Type: "void*", Word: 0, Words: 1, Role: 11, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x1}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "length", Type: "int32_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "stream", Type: "aclrtStream", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stream", Type: "aclrtStream", Word: 2, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 311, Name: "aclrtLaunchKernelV2", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 1, Sync: 0, Stream: 5, Event: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 6,
+		{ID: 311, Name: "aclrtLaunchKernelV2", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 1, Sync: 0, Capture: 0, Stream: 5, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 6,
 			Doc: "aclrtLaunchKernel plus launch attributes; args in device memory.",
 			Params: []api.Param{
 				{Name: "funcHandle", Type: "aclrtFuncHandle", Word: 0, Words: 1, Role: 1, Object: "function", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -4467,7 +5298,7 @@ var Model = (&api.Model{
 				{Name: "stream", Type: "aclrtStream", Word: 5, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 312, Name: "aclrtLaunchKernelWithHostArgs", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 1, Sync: 0, Stream: 2, Event: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 8,
+		{ID: 312, Name: "aclrtLaunchKernelWithHostArgs", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 1, Sync: 0, Capture: 0, Stream: 2, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 8,
 			Doc: "Launch with a packed host argument buffer and placeholder patch list (what aclnn operators use from CANN 8.5).",
 			Params: []api.Param{
 				{Name: "funcHandle", Type: "aclrtFuncHandle", Word: 0, Words: 1, Role: 1, Object: "function", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -4480,7 +5311,7 @@ var Model = (&api.Model{
 				{Name: "placeHolderNum", Type: "size_t", Word: 7, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 313, Name: "aclrtLaunchKernelWithArgsArray", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 1, Sync: 0, Stream: 2, Event: -1, Modelled: true, Simulated: true, Since: "9.1.0", Words: 5,
+		{ID: 313, Name: "aclrtLaunchKernelWithArgsArray", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 1, Sync: 0, Capture: 0, Stream: 2, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "9.1.0", Words: 5,
 			Doc: "Launch from an array of pointers to arguments; func may be a host __global__ symbol or a handle.",
 			Params: []api.Param{
 				{Name: "func", Type: "void*", Word: 0, Words: 1, Role: 1, Object: "function", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -4490,7 +5321,7 @@ var Model = (&api.Model{
 				{Name: "args", Type: "void**", Word: 4, Words: 1, Role: 14, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: true},
 			},
 		},
-		{ID: 314, Name: "aclrtLaunchSIMTKernelWithArgsArray", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 1, Sync: 0, Stream: 4, Event: -1, Modelled: true, Simulated: true, Since: "9.2.0-beta.1", Words: 9,
+		{ID: 314, Name: "aclrtLaunchSIMTKernelWithArgsArray", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 1, Sync: 0, Capture: 0, Stream: 4, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "9.2.0-beta.1", Words: 9,
 			Doc: "SIMT launch (grid/block dims by value) from an array of argument pointers.",
 			Params: []api.Param{
 				{Name: "func", Type: "void*", Word: 0, Words: 1, Role: 1, Object: "function", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -4502,7 +5333,7 @@ var Model = (&api.Model{
 				{Name: "args", Type: "void**", Word: 8, Words: 1, Role: 14, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: true},
 			},
 		},
-		{ID: 315, Name: "aclrtLaunchSIMTKernelWithHostArgs", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 1, Sync: 0, Stream: 4, Event: -1, Modelled: true, Simulated: true, Since: "9.2.0-beta.1", Words: 12,
+		{ID: 315, Name: "aclrtLaunchSIMTKernelWithHostArgs", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 1, Sync: 0, Capture: 0, Stream: 4, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "9.2.0-beta.1", Words: 12,
 			Doc: "SIMT launch from a packed host argument buffer.",
 			Params: []api.Param{
 				{Name: "func", Type: "void*", Word: 0, Words: 1, Role: 1, Object: "function", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -4517,332 +5348,332 @@ var Model = (&api.Model{
 				{Name: "placeHolderNum", Type: "size_t", Word: 11, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 316, Name: "aclrtCtxGetFloatOverflowAddr", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 1,
+		{ID: 316, Name: "aclrtCtxGetFloatOverflowAddr", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 1,
 			Doc: "Device address of the context's overflow word.",
 			Params: []api.Param{
-				{Name: "overflowAddr", Type: "void**", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "overflowAddr", Type: "void**", Word: 0, Words: 1, Role: 3, Object: "runtime memory", Size: api.Size{Unit: 8, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 317, Name: "aclrtGetFloatOverflowStatus", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 3,
+		{ID: 317, Name: "aclrtGetFloatOverflowStatus", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 10, Sync: 0, Capture: 0, Stream: 2, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 3,
 			Doc: "Enqueue a read of the saturation status.",
 			Params: []api.Param{
-				{Name: "outputAddr", Type: "void*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "outputAddr", Type: "void*", Word: 0, Words: 1, Role: 9, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x1}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "outputSize", Type: "uint64_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "stream", Type: "aclrtStream", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stream", Type: "aclrtStream", Word: 2, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 318, Name: "aclrtResetFloatOverflowStatus", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 1,
+		{ID: 318, Name: "aclrtResetFloatOverflowStatus", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 10, Sync: 0, Capture: 0, Stream: 0, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 1,
 			Doc: "Enqueue a reset of the saturation status.",
 			Params: []api.Param{
-				{Name: "stream", Type: "aclrtStream", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stream", Type: "aclrtStream", Word: 0, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 319, Name: "aclrtNpuGetFloatOverFlowStatus", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 4,
+		{ID: 319, Name: "aclrtNpuGetFloatOverFlowStatus", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 10, Sync: 0, Capture: 0, Stream: 3, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 4,
 			Doc: "Enqueue a float-status read task.",
 			Params: []api.Param{
-				{Name: "outputAddr", Type: "void*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "outputAddr", Type: "void*", Word: 0, Words: 1, Role: 9, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x1}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "outputSize", Type: "uint64_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "checkMode", Type: "uint32_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "stream", Type: "aclrtStream", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stream", Type: "aclrtStream", Word: 3, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 320, Name: "aclrtNpuClearFloatOverFlowStatus", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 2,
+		{ID: 320, Name: "aclrtNpuClearFloatOverFlowStatus", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 10, Sync: 0, Capture: 0, Stream: 1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 2,
 			Doc: "Enqueue a float-status clear task.",
 			Params: []api.Param{
 				{Name: "checkMode", Type: "uint32_t", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "stream", Type: "aclrtStream", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stream", Type: "aclrtStream", Word: 1, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 321, Name: "aclrtLaunchHostFunc", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 3,
+		{ID: 321, Name: "aclrtLaunchHostFunc", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 8, Sync: 0, Capture: 0, Stream: 0, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 3,
 			Doc: "Enqueue a blocking host function on a stream; the runtime owns the thread.",
 			Params: []api.Param{
-				{Name: "stream", Type: "aclrtStream", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "fn", Type: "aclrtHostFunc", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "args", Type: "void*", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stream", Type: "aclrtStream", Word: 0, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "fn", Type: "aclrtHostFunc", Word: 1, Words: 1, Role: 23, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "args", Type: "void*", Word: 2, Words: 1, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 322, Name: "aclrtGetHardwareSyncAddr", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 1,
+		{ID: 322, Name: "aclrtGetHardwareSyncAddr", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 1,
 			Doc: "Cube/vector hardware sync (FFTS/C2C) base address that mixed kernels take as first argument.",
 			Params: []api.Param{
-				{Name: "addr", Type: "void**", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "addr", Type: "void**", Word: 0, Words: 1, Role: 3, Object: "runtime memory", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 323, Name: "aclrtRandomNumAsync", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 3,
+		{ID: 323, Name: "aclrtRandomNumAsync", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 10, Sync: 0, Capture: 0, Stream: 1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 3,
 			Doc: "Enqueue a hardware random-number task.",
 			Params: []api.Param{
-				{Name: "taskInfo", Type: "const aclrtRandomNumTaskInfo*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "stream", Type: "aclrtStream", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "reserve", Type: "void*", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "taskInfo", Type: "const aclrtRandomNumTaskInfo*", Word: 0, Words: 1, Role: 11, Object: "", Size: api.Size{Unit: 104, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: true},
+				{Name: "stream", Type: "aclrtStream", Word: 1, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "reserve", Type: "void*", Word: 2, Words: 1, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 324, Name: "aclrtRegStreamStateCallback", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 3,
+		{ID: 324, Name: "aclrtRegStreamStateCallback", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 3,
 			Doc: "Callback on stream create/destroy.",
 			Params: []api.Param{
-				{Name: "regName", Type: "const char*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "callback", Type: "aclrtStreamStateCallback", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "args", Type: "void*", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "regName", Type: "const char*", Word: 0, Words: 1, Role: 16, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "callback", Type: "aclrtStreamStateCallback", Word: 1, Words: 1, Role: 23, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "args", Type: "void*", Word: 2, Words: 1, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 325, Name: "aclrtRegDeviceStateCallback", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 3,
+		{ID: 325, Name: "aclrtRegDeviceStateCallback", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 3,
 			Doc: "Callback on device set/reset.",
 			Params: []api.Param{
-				{Name: "regName", Type: "const char*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "callback", Type: "aclrtDeviceStateCallback", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "args", Type: "void*", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "regName", Type: "const char*", Word: 0, Words: 1, Role: 16, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "callback", Type: "aclrtDeviceStateCallback", Word: 1, Words: 1, Role: 23, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "args", Type: "void*", Word: 2, Words: 1, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 326, Name: "aclrtSetDeviceTaskAbortCallback", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 3,
+		{ID: 326, Name: "aclrtSetDeviceTaskAbortCallback", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 3,
 			Doc: "Callback around device task abort.",
 			Params: []api.Param{
-				{Name: "regName", Type: "const char*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "callback", Type: "aclrtDeviceTaskAbortCallback", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "args", Type: "void*", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "regName", Type: "const char*", Word: 0, Words: 1, Role: 16, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "callback", Type: "aclrtDeviceTaskAbortCallback", Word: 1, Words: 1, Role: 23, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "args", Type: "void*", Word: 2, Words: 1, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 327, Name: "aclrtGetOpExecuteTimeout", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 1,
+		{ID: 327, Name: "aclrtGetOpExecuteTimeout", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 1,
 			Doc: "Kernel timeout in force.",
 			Params: []api.Param{
-				{Name: "timeoutMs", Type: "uint32_t*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "timeoutMs", Type: "uint32_t*", Word: 0, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 328, Name: "aclrtDevicePeerAccessStatus", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 3,
+		{ID: 328, Name: "aclrtDevicePeerAccessStatus", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 3,
 			Doc: "Is peer access enabled?",
 			Params: []api.Param{
 				{Name: "deviceId", Type: "int32_t", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "peerDeviceId", Type: "int32_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "status", Type: "int32_t*", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "status", Type: "int32_t*", Word: 2, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 329, Name: "aclrtStreamStop", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 1,
+		{ID: 329, Name: "aclrtStreamStop", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: 0, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 1,
 			Doc: "Stop the tasks of a stream.",
 			Params: []api.Param{
-				{Name: "stream", Type: "aclrtStream", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stream", Type: "aclrtStream", Word: 0, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 330, Name: "aclrtTaskUpdateAsync", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 4,
+		{ID: 330, Name: "aclrtTaskUpdateAsync", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 10, Sync: 0, Capture: 0, Stream: 3, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 4,
 			Doc: "Enqueue an update of an already built task.",
 			Params: []api.Param{
-				{Name: "taskStream", Type: "aclrtStream", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "taskStream", Type: "aclrtStream", Word: 0, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "taskId", Type: "uint32_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "info", Type: "aclrtTaskUpdateInfo*", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "execStream", Type: "aclrtStream", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "info", Type: "aclrtTaskUpdateInfo*", Word: 2, Words: 1, Role: 27, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 48, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "execStream", Type: "aclrtStream", Word: 3, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 331, Name: "aclrtCmoGetDescSize", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 1,
+		{ID: 331, Name: "aclrtCmoGetDescSize", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 1,
 			Doc: "Bytes for a cache-maintenance descriptor.",
 			Params: []api.Param{
-				{Name: "size", Type: "size_t*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "size", Type: "size_t*", Word: 0, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 332, Name: "aclrtCmoSetDesc", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 3,
+		{ID: 332, Name: "aclrtCmoSetDesc", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 3,
 			Doc: "Fill a cache-maintenance descriptor.",
 			Params: []api.Param{
-				{Name: "cmoDesc", Type: "void*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "src", Type: "void*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "cmoDesc", Type: "void*", Word: 0, Words: 1, Role: 10, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "src", Type: "void*", Word: 1, Words: 1, Role: 7, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "size", Type: "size_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 333, Name: "aclrtCmoAsyncWithDesc", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 4,
+		{ID: 333, Name: "aclrtCmoAsyncWithDesc", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 10, Sync: 0, Capture: 0, Stream: 2, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 4,
 			Doc: "Cache-maintenance by descriptor.",
 			Params: []api.Param{
-				{Name: "cmoDesc", Type: "void*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "cmoDesc", Type: "void*", Word: 0, Words: 1, Role: 13, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: true},
 				{Name: "cmoType", Type: "aclrtCmoType", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "stream", Type: "aclrtStream", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "reserve", Type: "const void*", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stream", Type: "aclrtStream", Word: 2, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "reserve", Type: "const void*", Word: 3, Words: 1, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 334, Name: "aclrtCheckArchCompatibility", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 2,
+		{ID: 334, Name: "aclrtCheckArchCompatibility", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 2,
 			Doc: "Can binaries of a SoC version run here?",
 			Params: []api.Param{
-				{Name: "socVersion", Type: "const char*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "canCompatible", Type: "int32_t*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "socVersion", Type: "const char*", Word: 0, Words: 1, Role: 16, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "canCompatible", Type: "int32_t*", Word: 1, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 335, Name: "aclmdlRIAbort", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 1,
+		{ID: 335, Name: "aclmdlRIAbort", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 1,
 			Doc: "Abort a running model instance.",
 			Params: []api.Param{
-				{Name: "modelRI", Type: "aclmdlRI", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "modelRI", Type: "aclmdlRI", Word: 0, Words: 1, Role: 1, Object: "graph", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 336, Name: "aclmdlRICondHandleCreate", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "9.1.0", Words: 4,
+		{ID: 336, Name: "aclmdlRICondHandleCreate", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.1.0", Words: 4,
 			Doc: "Create a condition variable for conditional sub-graphs.",
 			Params: []api.Param{
-				{Name: "modelRI", Type: "aclmdlRI", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "modelRI", Type: "aclmdlRI", Word: 0, Words: 1, Role: 1, Object: "graph", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "defaultLaunchValue", Type: "uint32_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "flag", Type: "aclmdlRICondHandleFlag", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "handle", Type: "aclmdlRICondHandle*", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "handle", Type: "aclmdlRICondHandle*", Word: 3, Words: 1, Role: 2, Object: "condition", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 337, Name: "aclmdlRICondHandleGetCondPtr", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "9.1.0", Words: 2,
+		{ID: 337, Name: "aclmdlRICondHandleGetCondPtr", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.1.0", Words: 2,
 			Doc: "Device address of a condition variable.",
 			Params: []api.Param{
-				{Name: "handle", Type: "aclmdlRICondHandle", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "ptr", Type: "uint64_t**", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "handle", Type: "aclmdlRICondHandle", Word: 0, Words: 1, Role: 1, Object: "condition", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "ptr", Type: "uint64_t**", Word: 1, Words: 1, Role: 3, Object: "runtime memory", Size: api.Size{Unit: 8, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 338, Name: "aclmdlRIAddCondTask", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "9.1.0", Words: 5,
+		{ID: 338, Name: "aclmdlRIAddCondTask", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 10, Sync: 0, Capture: 0, Stream: 1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.1.0", Words: 5,
 			Doc: "Add a conditional (if/while/switch) task to a capturing stream.",
 			Params: []api.Param{
-				{Name: "params", Type: "aclmdlRICondTaskParams", Word: 0, Words: 3, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "stream", Type: "aclrtStream", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "params", Type: "aclmdlRICondTaskParams", Word: 0, Words: 3, Role: 27, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 24, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stream", Type: "aclrtStream", Word: 3, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "flags", Type: "uint32_t", Word: 4, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 339, Name: "aclmdlRICaptureToModelRIBegin", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "9.1.0", Words: 3,
+		{ID: 339, Name: "aclmdlRICaptureToModelRIBegin", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 1, Stream: 0, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.1.0", Words: 3,
 			Doc: "Capture into an existing model instance.",
 			Params: []api.Param{
-				{Name: "stream", Type: "aclrtStream", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "modelRI", Type: "aclmdlRI", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stream", Type: "aclrtStream", Word: 0, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "modelRI", Type: "aclmdlRI", Word: 1, Words: 1, Role: 1, Object: "graph", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "mode", Type: "aclmdlRICaptureMode", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 340, Name: "aclrtCntNotifyRecord", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 3,
+		{ID: 340, Name: "aclrtCntNotifyRecord", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 4, Sync: 0, Capture: 0, Stream: 1, Event: 0, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 3,
 			Doc: "Enqueue a counting-notify record.",
 			Params: []api.Param{
-				{Name: "cntNotify", Type: "aclrtCntNotify", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "stream", Type: "aclrtStream", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "info", Type: "aclrtCntNotifyRecordInfo*", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "cntNotify", Type: "aclrtCntNotify", Word: 0, Words: 1, Role: 1, Object: "counting notify", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stream", Type: "aclrtStream", Word: 1, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "info", Type: "aclrtCntNotifyRecordInfo*", Word: 2, Words: 1, Role: 11, Object: "", Size: api.Size{Unit: 8, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 341, Name: "aclrtCntNotifyWaitWithTimeout", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 3,
+		{ID: 341, Name: "aclrtCntNotifyWaitWithTimeout", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 5, Sync: 0, Capture: 0, Stream: 1, Event: 0, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 3,
 			Doc: "Enqueue a counting-notify wait.",
 			Params: []api.Param{
-				{Name: "cntNotify", Type: "aclrtCntNotify", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "stream", Type: "aclrtStream", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "info", Type: "aclrtCntNotifyWaitInfo*", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "cntNotify", Type: "aclrtCntNotify", Word: 0, Words: 1, Role: 1, Object: "counting notify", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stream", Type: "aclrtStream", Word: 1, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "info", Type: "aclrtCntNotifyWaitInfo*", Word: 2, Words: 1, Role: 11, Object: "", Size: api.Size{Unit: 16, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 342, Name: "aclrtCntNotifyReset", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 2,
+		{ID: 342, Name: "aclrtCntNotifyReset", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 6, Sync: 0, Capture: 0, Stream: 1, Event: 0, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 2,
 			Doc: "Enqueue a counting-notify reset.",
 			Params: []api.Param{
-				{Name: "cntNotify", Type: "aclrtCntNotify", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "stream", Type: "aclrtStream", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "cntNotify", Type: "aclrtCntNotify", Word: 0, Words: 1, Role: 1, Object: "counting notify", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stream", Type: "aclrtStream", Word: 1, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 343, Name: "aclrtCntNotifyGetId", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 2,
+		{ID: 343, Name: "aclrtCntNotifyGetId", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 2,
 			Doc: "Id of a counting notify.",
 			Params: []api.Param{
-				{Name: "cntNotify", Type: "aclrtCntNotify", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "notifyId", Type: "uint32_t*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "cntNotify", Type: "aclrtCntNotify", Word: 0, Words: 1, Role: 1, Object: "counting notify", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "notifyId", Type: "uint32_t*", Word: 1, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
 			},
 		},
-		{ID: 344, Name: "aclrtPersistentTaskClean", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 1,
+		{ID: 344, Name: "aclrtPersistentTaskClean", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: 0, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 1,
 			Doc: "Clear the tasks of a persistent stream.",
 			Params: []api.Param{
-				{Name: "stream", Type: "aclrtStream", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stream", Type: "aclrtStream", Word: 0, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 345, Name: "aclrtGetErrorVerbose", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 2,
+		{ID: 345, Name: "aclrtGetErrorVerbose", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 2,
 			Doc: "Read a detailed device error record.",
 			Params: []api.Param{
 				{Name: "deviceId", Type: "int32_t", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "errorInfo", Type: "aclrtErrorInfo*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "errorInfo", Type: "aclrtErrorInfo*", Word: 1, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 2576, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
 			},
 		},
-		{ID: 346, Name: "aclrtRepairError", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 2,
+		{ID: 346, Name: "aclrtRepairError", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 2,
 			Doc: "Try to repair a device error.",
 			Params: []api.Param{
 				{Name: "deviceId", Type: "int32_t", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "errorInfo", Type: "const aclrtErrorInfo*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "errorInfo", Type: "const aclrtErrorInfo*", Word: 1, Words: 1, Role: 11, Object: "", Size: api.Size{Unit: 2576, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 347, Name: "aclrtMemSetAccess", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 4,
+		{ID: 347, Name: "aclrtMemSetAccess", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 4,
 			Doc: "Grant access to a mapped range.",
 			Params: []api.Param{
-				{Name: "virPtr", Type: "void*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "virPtr", Type: "void*", Word: 0, Words: 1, Role: 7, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "size", Type: "size_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "desc", Type: "aclrtMemAccessDesc*", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "desc", Type: "aclrtMemAccessDesc*", Word: 2, Words: 1, Role: 11, Object: "", Size: api.Size{Unit: 24, Pitch: -1, Mul: []uint8{0x3}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "count", Type: "size_t", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 348, Name: "aclrtMemGetAccess", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 3,
+		{ID: 348, Name: "aclrtMemGetAccess", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 3,
 			Doc: "Read access rights of a mapped range.",
 			Params: []api.Param{
-				{Name: "virPtr", Type: "void*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "location", Type: "aclrtMemLocation*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "flag", Type: "uint64_t*", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "virPtr", Type: "void*", Word: 0, Words: 1, Role: 7, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "location", Type: "aclrtMemLocation*", Word: 1, Words: 1, Role: 11, Object: "", Size: api.Size{Unit: 8, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "flag", Type: "uint64_t*", Word: 2, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 349, Name: "aclrtSnapShotProcessLock", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 2,
+		{ID: 349, Name: "aclrtSnapShotProcessLock", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 2,
 			Doc: "Freeze the process's NPU API use (checkpoint).",
 			Params: []api.Param{
 				{Name: "pid", Type: "int", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "reserve", Type: "void*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "reserve", Type: "void*", Word: 1, Words: 1, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 350, Name: "aclrtSnapShotProcessUnlock", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 2,
+		{ID: 350, Name: "aclrtSnapShotProcessUnlock", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 2,
 			Doc: "Thaw it.",
 			Params: []api.Param{
 				{Name: "pid", Type: "int", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "reserve", Type: "void*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "reserve", Type: "void*", Word: 1, Words: 1, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 351, Name: "aclrtSnapShotProcessBackup", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 2,
+		{ID: 351, Name: "aclrtSnapShotProcessBackup", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 2,
 			Doc: "Save the process's NPU state.",
 			Params: []api.Param{
 				{Name: "pid", Type: "int", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "args", Type: "aclrtSnapShotBackupArgs*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "args", Type: "aclrtSnapShotBackupArgs*", Word: 1, Words: 1, Role: 11, Object: "", Size: api.Size{Unit: 64, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 352, Name: "aclrtSnapShotProcessRestore", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 2,
+		{ID: 352, Name: "aclrtSnapShotProcessRestore", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 2,
 			Doc: "Restore the saved NPU state.",
 			Params: []api.Param{
 				{Name: "pid", Type: "int", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "args", Type: "aclrtSnapShotRestoreArgs*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "args", Type: "aclrtSnapShotRestoreArgs*", Word: 1, Words: 1, Role: 11, Object: "", Size: api.Size{Unit: 64, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 353, Name: "aclrtSnapShotCallbackRegister", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "9.0.0", Words: 3,
+		{ID: 353, Name: "aclrtSnapShotCallbackRegister", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.0.0", Words: 3,
 			Doc: "Callback around snapshot stages.",
 			Params: []api.Param{
 				{Name: "stage", Type: "aclrtSnapShotStage", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "callback", Type: "aclrtSnapShotCallBack", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "args", Type: "void*", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "callback", Type: "aclrtSnapShotCallBack", Word: 1, Words: 1, Role: 23, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "args", Type: "void*", Word: 2, Words: 1, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 354, Name: "aclrtSnapShotCallbackUnregister", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "9.0.0", Words: 2,
+		{ID: 354, Name: "aclrtSnapShotCallbackUnregister", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.0.0", Words: 2,
 			Doc: "Remove it.",
 			Params: []api.Param{
 				{Name: "stage", Type: "aclrtSnapShotStage", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "callback", Type: "aclrtSnapShotCallBack", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "callback", Type: "aclrtSnapShotCallBack", Word: 1, Words: 1, Role: 23, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 355, Name: "aclrtCacheLastTaskOpInfo", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 2,
+		{ID: 355, Name: "aclrtCacheLastTaskOpInfo", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 2,
 			Doc: "Attach shape data to the last task for graph profiling.",
 			Params: []api.Param{
-				{Name: "infoPtr", Type: "const void*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "infoPtr", Type: "const void*", Word: 0, Words: 1, Role: 11, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x1}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "infoSize", Type: "size_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 356, Name: "aclrtCacheLastTaskExtendInfo", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "9.1.0", Words: 2,
+		{ID: 356, Name: "aclrtCacheLastTaskExtendInfo", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.1.0", Words: 2,
 			Doc: "Attach debug text to the last task.",
 			Params: []api.Param{
-				{Name: "extendInfoPtr", Type: "const char*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "extendInfoPtr", Type: "const char*", Word: 0, Words: 1, Role: 11, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x1}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "infoSize", Type: "size_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 357, Name: "aclrtGetFunctionAttribute", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 3,
+		{ID: 357, Name: "aclrtGetFunctionAttribute", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 3,
 			Doc: "Kernel type / ratio / schedule mode.",
 			Params: []api.Param{
-				{Name: "funcHandle", Type: "aclrtFuncHandle", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "funcHandle", Type: "aclrtFuncHandle", Word: 0, Words: 1, Role: 1, Object: "function", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "attrType", Type: "aclrtFuncAttribute", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "attrValue", Type: "int64_t*", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "attrValue", Type: "int64_t*", Word: 2, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 358, Name: "aclrtFunctionGetBinary", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "9.1.0", Words: 2,
+		{ID: 358, Name: "aclrtFunctionGetBinary", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "9.1.0", Words: 2,
 			Doc: "Binary handle of a kernel handle.",
 			Params: []api.Param{
-				{Name: "funcHandle", Type: "aclrtFuncHandle", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "binHandle", Type: "aclrtBinHandle*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "funcHandle", Type: "aclrtFuncHandle", Word: 0, Words: 1, Role: 1, Object: "function", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "binHandle", Type: "aclrtBinHandle*", Word: 1, Words: 1, Role: 3, Object: "binary", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 359, Name: "aclrtFunctionGetParamCount", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: true, Simulated: true, Since: "9.1.0", Words: 2,
+		{ID: 359, Name: "aclrtFunctionGetParamCount", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "9.1.0", Words: 2,
 			Doc: "Number of kernel parameters (from ELF metadata).",
 			Params: []api.Param{
 				{Name: "func", Type: "const void*", Word: 0, Words: 1, Role: 1, Object: "function", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "paramCount", Type: "size_t*", Word: 1, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 360, Name: "aclrtFunctionGetParamInfo", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: true, Simulated: true, Since: "9.1.0", Words: 4,
+		{ID: 360, Name: "aclrtFunctionGetParamInfo", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "9.1.0", Words: 4,
 			Doc: "Offset and size of one kernel parameter.",
 			Params: []api.Param{
 				{Name: "func", Type: "const void*", Word: 0, Words: 1, Role: 1, Object: "function", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -4851,172 +5682,172 @@ var Model = (&api.Model{
 				{Name: "paramSize", Type: "size_t*", Word: 3, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 361, Name: "aclrtFunctionGetAvailDynUbufPerBlock", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "9.1.0", Words: 3,
+		{ID: 361, Name: "aclrtFunctionGetAvailDynUbufPerBlock", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.1.0", Words: 3,
 			Doc: "Free dynamic UB per block (SIMT).",
 			Params: []api.Param{
-				{Name: "func", Type: "void*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "func", Type: "void*", Word: 0, Words: 1, Role: 1, Object: "function", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "flags", Type: "uint32_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "dynamicUbufSize", Type: "size_t*", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "dynamicUbufSize", Type: "size_t*", Word: 2, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 362, Name: "aclrtIpcGetEventHandle", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 2,
+		{ID: 362, Name: "aclrtIpcGetEventHandle", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 2,
 			Doc: "64-byte inter-process handle of an IPC event.",
 			Params: []api.Param{
-				{Name: "event", Type: "aclrtEvent", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "handle", Type: "aclrtIpcEventHandle*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "event", Type: "aclrtEvent", Word: 0, Words: 1, Role: 1, Object: "event", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "handle", Type: "aclrtIpcEventHandle*", Word: 1, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 64, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
 			},
 		},
-		{ID: 363, Name: "aclrtIpcOpenEventHandle", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 9,
+		{ID: 363, Name: "aclrtIpcOpenEventHandle", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 9,
 			Doc: "Open an inter-process event handle (struct passed by value).",
 			Params: []api.Param{
 				{Name: "handle", Type: "aclrtIpcEventHandle", Word: 0, Words: 8, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "event", Type: "aclrtEvent*", Word: 8, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "event", Type: "aclrtEvent*", Word: 8, Words: 1, Role: 2, Object: "event", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 364, Name: "aclrtMemRetainAllocationHandle", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 2,
+		{ID: 364, Name: "aclrtMemRetainAllocationHandle", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 2,
 			Doc: "Physical handle behind a virtual address.",
 			Params: []api.Param{
-				{Name: "virPtr", Type: "void*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "handle", Type: "aclrtDrvMemHandle*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "virPtr", Type: "void*", Word: 0, Words: 1, Role: 7, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "handle", Type: "aclrtDrvMemHandle*", Word: 1, Words: 1, Role: 3, Object: "physical memory", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 365, Name: "aclrtMemGetAllocationPropertiesFromHandle", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 2,
+		{ID: 365, Name: "aclrtMemGetAllocationPropertiesFromHandle", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 2,
 			Doc: "Properties of a physical handle.",
 			Params: []api.Param{
-				{Name: "handle", Type: "aclrtDrvMemHandle", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "prop", Type: "aclrtPhysicalMemProp*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "handle", Type: "aclrtDrvMemHandle", Word: 0, Words: 1, Role: 1, Object: "physical memory", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "prop", Type: "aclrtPhysicalMemProp*", Word: 1, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 32, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 366, Name: "aclrtReserveMemAddressNoUCMemory", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "9.0.0", Words: 5,
+		{ID: 366, Name: "aclrtReserveMemAddressNoUCMemory", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.0.0", Words: 5,
 			Doc: "Reserve a range without UC memory.",
 			Params: []api.Param{
-				{Name: "virPtr", Type: "void**", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "virPtr", Type: "void**", Word: 0, Words: 1, Role: 2, Object: "reservation", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x1}}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "size", Type: "size_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "alignment", Type: "size_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "expectPtr", Type: "void*", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "expectPtr", Type: "void*", Word: 3, Words: 1, Role: 7, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "flags", Type: "uint64_t", Word: 4, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 367, Name: "aclrtMemGetAddressRange", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "9.0.0", Words: 3,
+		{ID: 367, Name: "aclrtMemGetAddressRange", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "9.0.0", Words: 3,
 			Doc: "Base and size of the allocation that holds a pointer.",
 			Params: []api.Param{
-				{Name: "ptr", Type: "void*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "pbase", Type: "void**", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "psize", Type: "size_t*", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "ptr", Type: "void*", Word: 0, Words: 1, Role: 7, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "pbase", Type: "void**", Word: 1, Words: 1, Role: 3, Object: "runtime memory", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "psize", Type: "size_t*", Word: 2, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 368, Name: "aclrtMemP2PMap", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "9.0.0", Words: 4,
+		{ID: 368, Name: "aclrtMemP2PMap", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.0.0", Words: 4,
 			Doc: "Map memory to another device in the process.",
 			Params: []api.Param{
-				{Name: "devPtr", Type: "void*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "devPtr", Type: "void*", Word: 0, Words: 1, Role: 7, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "size", Type: "size_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "dstDevId", Type: "int32_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "flags", Type: "uint64_t", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 369, Name: "aclrtMemManagedPrefetchAsync", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "9.1.0", Words: 5,
+		{ID: 369, Name: "aclrtMemManagedPrefetchAsync", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 10, Sync: 0, Capture: 0, Stream: 4, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.1.0", Words: 5,
 			Doc: "Prefetch a managed range on a stream.",
 			Params: []api.Param{
-				{Name: "ptr", Type: "const void*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "ptr", Type: "const void*", Word: 0, Words: 1, Role: 7, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "size", Type: "size_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "location", Type: "aclrtMemManagedLocation", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "flags", Type: "uint32_t", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "stream", Type: "aclrtStream", Word: 4, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stream", Type: "aclrtStream", Word: 4, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 370, Name: "aclrtMemManagedPrefetchBatchAsync", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "9.1.0", Words: 8,
+		{ID: 370, Name: "aclrtMemManagedPrefetchBatchAsync", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 10, Sync: 0, Capture: 0, Stream: 7, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.1.0", Words: 8,
 			Doc: "Batch prefetch of managed ranges.",
 			Params: []api.Param{
-				{Name: "ptrs", Type: "const void**", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "sizes", Type: "size_t*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "ptrs", Type: "const void**", Word: 0, Words: 1, Role: 11, Object: "", Size: api.Size{Unit: 8, Pitch: -1, Mul: []uint8{0x2}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: true},
+				{Name: "sizes", Type: "size_t*", Word: 1, Words: 1, Role: 11, Object: "", Size: api.Size{Unit: 8, Pitch: -1, Mul: []uint8{0x2}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "count", Type: "size_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "prefetchLocs", Type: "aclrtMemManagedLocation*", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "prefetchLocIdxs", Type: "size_t*", Word: 4, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "prefetchLocs", Type: "aclrtMemManagedLocation*", Word: 3, Words: 1, Role: 11, Object: "", Size: api.Size{Unit: 8, Pitch: -1, Mul: []uint8{0x5}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "prefetchLocIdxs", Type: "size_t*", Word: 4, Words: 1, Role: 11, Object: "", Size: api.Size{Unit: 8, Pitch: -1, Mul: []uint8{0x5}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "numPrefetchLocs", Type: "size_t", Word: 5, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "flags", Type: "uint64_t", Word: 6, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "stream", Type: "aclrtStream", Word: 7, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stream", Type: "aclrtStream", Word: 7, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 371, Name: "aclrtMemMapSelectedLink", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "9.1.0", Words: 4,
+		{ID: 371, Name: "aclrtMemMapSelectedLink", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.1.0", Words: 4,
 			Doc: "Map one range onto another through a chosen link.",
 			Params: []api.Param{
-				{Name: "virPtrDst", Type: "void*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "virPtrDst", Type: "void*", Word: 0, Words: 1, Role: 28, Object: "device", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x1}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "size", Type: "size_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "virPtrSrc", Type: "void*", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "virPtrSrc", Type: "void*", Word: 2, Words: 1, Role: 7, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "linkIdx", Type: "uint32_t", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 372, Name: "aclrtDeviceL2CacheFlush", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "9.2-dev", Words: 1,
+		{ID: 372, Name: "aclrtDeviceL2CacheFlush", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.2-dev", Words: 1,
 			Doc: "Flush the device L2 cache.",
 			Params: []api.Param{
-				{Name: "rsv", Type: "void*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "rsv", Type: "void*", Word: 0, Words: 1, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 373, Name: "aclrtMemMapSetLink", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "9.2-dev", Words: 2,
+		{ID: 373, Name: "aclrtMemMapSetLink", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.2-dev", Words: 2,
 			Doc: "Choose the access link before mapping.",
 			Params: []api.Param{
-				{Name: "handle", Type: "aclrtDrvMemHandle", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "handle", Type: "aclrtDrvMemHandle", Word: 0, Words: 1, Role: 1, Object: "physical memory", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "adviceLink", Type: "aclrtMemLinkType", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 374, Name: "aclFloat16ToFloat", Return: "float", RetVoid: false, RetError: false, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=6.3.RC1", Words: 1,
+		{ID: 374, Name: "aclFloat16ToFloat", Layer: "acl", Return: "float", RetVoid: false, RetError: false, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=6.3.RC1", Words: 1,
 			Doc: "fp16 to float.",
 			Params: []api.Param{
 				{Name: "value", Type: "aclFloat16", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 375, Name: "aclFloatToFloat16", Return: "aclFloat16", RetVoid: false, RetError: false, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=6.3.RC1", Words: 1,
+		{ID: 375, Name: "aclFloatToFloat16", Layer: "acl", Return: "aclFloat16", RetVoid: false, RetError: false, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=6.3.RC1", Words: 1,
 			Doc: "float to fp16.",
 			Params: []api.Param{
 				{Name: "value", Type: "float", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 376, Name: "aclCreateDataBuffer", Return: "aclDataBuffer*", RetVoid: false, RetError: false, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=6.3.RC1", Words: 2,
+		{ID: 376, Name: "aclCreateDataBuffer", Layer: "acl", Return: "aclDataBuffer*", RetVoid: false, RetError: false, Ret: 2, RetObject: "data buffer", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=6.3.RC1", Words: 2,
 			Doc: "Wrap a device pointer and size.",
 			Params: []api.Param{
-				{Name: "data", Type: "void*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "data", Type: "void*", Word: 0, Words: 1, Role: 7, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "size", Type: "size_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 377, Name: "aclDestroyDataBuffer", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=6.3.RC1", Words: 1,
+		{ID: 377, Name: "aclDestroyDataBuffer", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=6.3.RC1", Words: 1,
 			Doc: "Free the wrapper.",
 			Params: []api.Param{
-				{Name: "dataBuffer", Type: "const aclDataBuffer*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "dataBuffer", Type: "const aclDataBuffer*", Word: 0, Words: 1, Role: 4, Object: "data buffer", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 378, Name: "aclUpdateDataBuffer", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=6.3.RC1", Words: 3,
+		{ID: 378, Name: "aclUpdateDataBuffer", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=6.3.RC1", Words: 3,
 			Doc: "Change the wrapped pointer.",
 			Params: []api.Param{
-				{Name: "dataBuffer", Type: "aclDataBuffer*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "data", Type: "void*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "dataBuffer", Type: "aclDataBuffer*", Word: 0, Words: 1, Role: 1, Object: "data buffer", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "data", Type: "void*", Word: 1, Words: 1, Role: 7, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "size", Type: "size_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 379, Name: "aclGetDataBufferAddr", Return: "void*", RetVoid: false, RetError: false, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=6.3.RC1", Words: 1,
+		{ID: 379, Name: "aclGetDataBufferAddr", Layer: "acl", Return: "void*", RetVoid: false, RetError: false, Ret: 7, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=6.3.RC1", Words: 1,
 			Doc: "Wrapped pointer.",
 			Params: []api.Param{
-				{Name: "dataBuffer", Type: "const aclDataBuffer*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "dataBuffer", Type: "const aclDataBuffer*", Word: 0, Words: 1, Role: 1, Object: "data buffer", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 380, Name: "aclGetDataBufferSize", Return: "uint32_t", RetVoid: false, RetError: false, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=6.3.RC1", Words: 1,
+		{ID: 380, Name: "aclGetDataBufferSize", Layer: "acl", Return: "uint32_t", RetVoid: false, RetError: false, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=6.3.RC1", Words: 1,
 			Doc: "Wrapped size (32-bit, deprecated).",
 			Params: []api.Param{
-				{Name: "dataBuffer", Type: "const aclDataBuffer*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "dataBuffer", Type: "const aclDataBuffer*", Word: 0, Words: 1, Role: 1, Object: "data buffer", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 381, Name: "aclGetDataBufferSizeV2", Return: "size_t", RetVoid: false, RetError: false, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=6.3.RC1", Words: 1,
+		{ID: 381, Name: "aclGetDataBufferSizeV2", Layer: "acl", Return: "size_t", RetVoid: false, RetError: false, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=6.3.RC1", Words: 1,
 			Doc: "Wrapped size.",
 			Params: []api.Param{
-				{Name: "dataBuffer", Type: "const aclDataBuffer*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "dataBuffer", Type: "const aclDataBuffer*", Word: 0, Words: 1, Role: 1, Object: "data buffer", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 382, Name: "aclDataTypeSize", Return: "size_t", RetVoid: false, RetError: false, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=6.3.RC1", Words: 1,
+		{ID: 382, Name: "aclDataTypeSize", Layer: "acl", Return: "size_t", RetVoid: false, RetError: false, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 1,
 			Doc: "Bytes of a data type.",
 			Params: []api.Param{
 				{Name: "dataType", Type: "aclDataType", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 383, Name: "aclAppLog", Return: "void", RetVoid: true, RetError: false, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=6.3.RC1", Words: 6,
+		{ID: 383, Name: "aclAppLog", Layer: "acl", Return: "void", RetVoid: true, RetError: false, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: false, Simulated: false, Since: "<=6.3.RC1", Words: 6,
 			Doc: "Write an application log line (variadic).",
 			Params: []api.Param{
 				{Name: "logLevel", Type: "aclLogLevel", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -5027,326 +5858,1735 @@ var Model = (&api.Model{
 				{Name: "...", Type: "", Word: 5, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 384, Name: "aclrtGetSocName", Return: "const char*", RetVoid: false, RetError: false, Ret: 19, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 0,
+		{ID: 384, Name: "aclrtGetSocName", Layer: "acl", Return: "const char*", RetVoid: false, RetError: false, Ret: 19, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 0,
 			Doc: "SoC name text, e.g. Ascend910B1.",
 		},
-		{ID: 385, Name: "aclGetCannAttributeList", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "8.0.RC1*", Words: 2,
+		{ID: 385, Name: "aclGetCannAttributeList", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "8.0.RC1*", Words: 2,
 			Doc: "List supported CANN attributes.",
 			Params: []api.Param{
-				{Name: "cannAttrList", Type: "const aclCannAttr**", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "num", Type: "size_t*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "cannAttrList", Type: "const aclCannAttr**", Word: 0, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
+				{Name: "num", Type: "size_t*", Word: 1, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
 			},
 		},
-		{ID: 386, Name: "aclGetCannAttribute", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "8.0.RC1*", Words: 2,
+		{ID: 386, Name: "aclGetCannAttribute", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "8.0.RC1*", Words: 2,
 			Doc: "Is a CANN attribute supported?",
 			Params: []api.Param{
 				{Name: "cannAttr", Type: "aclCannAttr", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "value", Type: "int32_t*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "value", Type: "int32_t*", Word: 1, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
 			},
 		},
-		{ID: 387, Name: "aclGetDeviceCapability", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "8.0.RC1*", Words: 3,
+		{ID: 387, Name: "aclGetDeviceCapability", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "8.0.RC1*", Words: 3,
 			Doc: "Old device capability query (core counts, L2 size).",
 			Params: []api.Param{
 				{Name: "deviceId", Type: "uint32_t", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "deviceInfo", Type: "aclDeviceInfo", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "value", Type: "int64_t*", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "value", Type: "int64_t*", Word: 2, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 388, Name: "aclrtAllocatorCreateDesc", Return: "aclrtAllocatorDesc", RetVoid: false, RetError: false, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.1.RC1", Words: 0,
+		{ID: 388, Name: "aclrtAllocatorCreateDesc", Layer: "acl", Return: "aclrtAllocatorDesc", RetVoid: false, RetError: false, Ret: 2, RetObject: "allocator", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.1.RC1", Words: 0,
 			Doc: "Create a custom-allocator description.",
 		},
-		{ID: 389, Name: "aclrtAllocatorDestroyDesc", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.1.RC1", Words: 1,
+		{ID: 389, Name: "aclrtAllocatorDestroyDesc", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.1.RC1", Words: 1,
 			Doc: "Destroy it.",
 			Params: []api.Param{
-				{Name: "allocatorDesc", Type: "aclrtAllocatorDesc", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "allocatorDesc", Type: "aclrtAllocatorDesc", Word: 0, Words: 1, Role: 4, Object: "allocator", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 390, Name: "aclrtAllocatorSetObjToDesc", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.1.RC1", Words: 2,
+		{ID: 390, Name: "aclrtAllocatorSetObjToDesc", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.1.RC1", Words: 2,
 			Doc: "Set the allocator object.",
 			Params: []api.Param{
-				{Name: "allocatorDesc", Type: "aclrtAllocatorDesc", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "allocator", Type: "aclrtAllocator", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "allocatorDesc", Type: "aclrtAllocatorDesc", Word: 0, Words: 1, Role: 1, Object: "allocator", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "allocator", Type: "aclrtAllocator", Word: 1, Words: 1, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 391, Name: "aclrtAllocatorSetAllocFuncToDesc", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.1.RC1", Words: 2,
+		{ID: 391, Name: "aclrtAllocatorSetAllocFuncToDesc", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.1.RC1", Words: 2,
 			Doc: "Set the alloc function.",
 			Params: []api.Param{
-				{Name: "allocatorDesc", Type: "aclrtAllocatorDesc", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "func", Type: "aclrtAllocatorAllocFunc", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "allocatorDesc", Type: "aclrtAllocatorDesc", Word: 0, Words: 1, Role: 1, Object: "allocator", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "func", Type: "aclrtAllocatorAllocFunc", Word: 1, Words: 1, Role: 23, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 392, Name: "aclrtAllocatorSetFreeFuncToDesc", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.1.RC1", Words: 2,
+		{ID: 392, Name: "aclrtAllocatorSetFreeFuncToDesc", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.1.RC1", Words: 2,
 			Doc: "Set the free function.",
 			Params: []api.Param{
-				{Name: "allocatorDesc", Type: "aclrtAllocatorDesc", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "func", Type: "aclrtAllocatorFreeFunc", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "allocatorDesc", Type: "aclrtAllocatorDesc", Word: 0, Words: 1, Role: 1, Object: "allocator", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "func", Type: "aclrtAllocatorFreeFunc", Word: 1, Words: 1, Role: 23, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 393, Name: "aclrtAllocatorSetAllocAdviseFuncToDesc", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.1.RC1", Words: 2,
+		{ID: 393, Name: "aclrtAllocatorSetAllocAdviseFuncToDesc", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.1.RC1", Words: 2,
 			Doc: "Set the alloc-with-hint function.",
 			Params: []api.Param{
-				{Name: "allocatorDesc", Type: "aclrtAllocatorDesc", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "func", Type: "aclrtAllocatorAllocAdviseFunc", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "allocatorDesc", Type: "aclrtAllocatorDesc", Word: 0, Words: 1, Role: 1, Object: "allocator", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "func", Type: "aclrtAllocatorAllocAdviseFunc", Word: 1, Words: 1, Role: 23, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 394, Name: "aclrtAllocatorSetGetAddrFromBlockFuncToDesc", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.1.RC1", Words: 2,
+		{ID: 394, Name: "aclrtAllocatorSetGetAddrFromBlockFuncToDesc", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.1.RC1", Words: 2,
 			Doc: "Set the block-to-address function.",
 			Params: []api.Param{
-				{Name: "allocatorDesc", Type: "aclrtAllocatorDesc", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "func", Type: "aclrtAllocatorGetAddrFromBlockFunc", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "allocatorDesc", Type: "aclrtAllocatorDesc", Word: 0, Words: 1, Role: 1, Object: "allocator", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "func", Type: "aclrtAllocatorGetAddrFromBlockFunc", Word: 1, Words: 1, Role: 23, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 395, Name: "aclrtAllocatorRegister", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.1.RC1", Words: 2,
+		{ID: 395, Name: "aclrtAllocatorRegister", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: 0, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.1.RC1", Words: 2,
 			Doc: "Attach a custom allocator to a stream.",
 			Params: []api.Param{
-				{Name: "stream", Type: "aclrtStream", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "allocatorDesc", Type: "aclrtAllocatorDesc", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stream", Type: "aclrtStream", Word: 0, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "allocatorDesc", Type: "aclrtAllocatorDesc", Word: 1, Words: 1, Role: 1, Object: "allocator", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 396, Name: "aclrtAllocatorGetByStream", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 7,
+		{ID: 396, Name: "aclrtAllocatorGetByStream", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: 0, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 7,
 			Doc: "Get a stream's custom allocator.",
 			Params: []api.Param{
-				{Name: "stream", Type: "aclrtStream", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "allocatorDesc", Type: "aclrtAllocatorDesc*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "allocator", Type: "aclrtAllocator*", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "allocFunc", Type: "aclrtAllocatorAllocFunc*", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "freeFunc", Type: "aclrtAllocatorFreeFunc*", Word: 4, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "allocAdviseFunc", Type: "aclrtAllocatorAllocAdviseFunc*", Word: 5, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "getAddrFromBlockFunc", Type: "aclrtAllocatorGetAddrFromBlockFunc*", Word: 6, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stream", Type: "aclrtStream", Word: 0, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "allocatorDesc", Type: "aclrtAllocatorDesc*", Word: 1, Words: 1, Role: 3, Object: "allocator", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "allocator", Type: "aclrtAllocator*", Word: 2, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
+				{Name: "allocFunc", Type: "aclrtAllocatorAllocFunc*", Word: 3, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
+				{Name: "freeFunc", Type: "aclrtAllocatorFreeFunc*", Word: 4, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
+				{Name: "allocAdviseFunc", Type: "aclrtAllocatorAllocAdviseFunc*", Word: 5, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
+				{Name: "getAddrFromBlockFunc", Type: "aclrtAllocatorGetAddrFromBlockFunc*", Word: 6, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
 			},
 		},
-		{ID: 397, Name: "aclrtAllocatorUnregister", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.1.RC1", Words: 1,
+		{ID: 397, Name: "aclrtAllocatorUnregister", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: 0, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.1.RC1", Words: 1,
 			Doc: "Detach it.",
 			Params: []api.Param{
-				{Name: "stream", Type: "aclrtStream", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stream", Type: "aclrtStream", Word: 0, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 398, Name: "aclrtMemPoolCreate", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "9.1.0", Words: 2,
+		{ID: 398, Name: "aclrtMemPoolCreate", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "9.1.0", Words: 2,
 			Doc: "Create a stream-ordered memory pool.",
 			Params: []api.Param{
-				{Name: "memPool", Type: "aclrtMemPool*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "poolProps", Type: "const aclrtMemPoolProps*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "memPool", Type: "aclrtMemPool*", Word: 0, Words: 1, Role: 2, Object: "memory pool", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "poolProps", Type: "const aclrtMemPoolProps*", Word: 1, Words: 1, Role: 11, Object: "", Size: api.Size{Unit: 56, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 399, Name: "aclrtMemPoolDestroy", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "9.1.0", Words: 1,
+		{ID: 399, Name: "aclrtMemPoolDestroy", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "9.1.0", Words: 1,
 			Doc: "Destroy a pool.",
 			Params: []api.Param{
-				{Name: "memPool", Type: "aclrtMemPool", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "memPool", Type: "aclrtMemPool", Word: 0, Words: 1, Role: 4, Object: "memory pool", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 400, Name: "aclrtMemPoolSetAttr", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "9.1.0", Words: 3,
+		{ID: 400, Name: "aclrtMemPoolSetAttr", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "9.1.0", Words: 3,
 			Doc: "Set a pool attribute.",
 			Params: []api.Param{
-				{Name: "memPool", Type: "aclrtMemPool", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "memPool", Type: "aclrtMemPool", Word: 0, Words: 1, Role: 1, Object: "memory pool", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "attr", Type: "aclrtMemPoolAttr", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "value", Type: "void*", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "value", Type: "void*", Word: 2, Words: 1, Role: 11, Object: "", Size: api.Size{Unit: 8, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 401, Name: "aclrtMemPoolGetAttr", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "9.1.0", Words: 3,
+		{ID: 401, Name: "aclrtMemPoolGetAttr", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "9.1.0", Words: 3,
 			Doc: "Read a pool attribute.",
 			Params: []api.Param{
-				{Name: "memPool", Type: "aclrtMemPool", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "memPool", Type: "aclrtMemPool", Word: 0, Words: 1, Role: 1, Object: "memory pool", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "attr", Type: "aclrtMemPoolAttr", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "value", Type: "void*", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "value", Type: "void*", Word: 2, Words: 1, Role: 24, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 402, Name: "aclrtMemPoolMallocAsync", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "9.1.0", Words: 4,
+		{ID: 402, Name: "aclrtMemPoolMallocAsync", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: 3, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "9.1.0", Words: 4,
 			Doc: "Stream-ordered allocation from a pool.",
 			Params: []api.Param{
-				{Name: "ptr", Type: "void**", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "ptr", Type: "void**", Word: 0, Words: 1, Role: 2, Object: "device", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x1}}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "size", Type: "size_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "memPool", Type: "aclrtMemPool", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "stream", Type: "aclrtStream", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "memPool", Type: "aclrtMemPool", Word: 2, Words: 1, Role: 1, Object: "memory pool", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stream", Type: "aclrtStream", Word: 3, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 403, Name: "aclrtMemPoolFreeAsync", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "9.1.0", Words: 2,
+		{ID: 403, Name: "aclrtMemPoolFreeAsync", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: 1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "9.1.0", Words: 2,
 			Doc: "Stream-ordered free.",
 			Params: []api.Param{
-				{Name: "ptr", Type: "void*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "stream", Type: "aclrtStream", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "ptr", Type: "void*", Word: 0, Words: 1, Role: 4, Object: "device", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stream", Type: "aclrtStream", Word: 1, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 404, Name: "aclrtMemPoolTrimTo", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "9.1.0", Words: 2,
+		{ID: 404, Name: "aclrtMemPoolTrimTo", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "9.1.0", Words: 2,
 			Doc: "Release unused pool memory.",
 			Params: []api.Param{
-				{Name: "memPool", Type: "aclrtMemPool", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "memPool", Type: "aclrtMemPool", Word: 0, Words: 1, Role: 1, Object: "memory pool", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "minBytesToKeep", Type: "size_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 405, Name: "aclopStartDumpArgs", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 2,
+		{ID: 405, Name: "aclopStartDumpArgs", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 2,
 			Doc: "Start dumping per-operator argument statistics to a directory.",
 			Params: []api.Param{
 				{Name: "dumpType", Type: "uint32_t", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "path", Type: "const char*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "path", Type: "const char*", Word: 1, Words: 1, Role: 16, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 406, Name: "aclopStopDumpArgs", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.5.0", Words: 1,
+		{ID: 406, Name: "aclopStopDumpArgs", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 1,
 			Doc: "Stop that dump.",
 			Params: []api.Param{
 				{Name: "dumpType", Type: "uint32_t", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 407, Name: "acldumpGetPath", Return: "const char*", RetVoid: false, RetError: false, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "9.0.0", Words: 1,
+		{ID: 407, Name: "acldumpGetPath", Layer: "acl", Return: "const char*", RetVoid: false, RetError: false, Ret: 19, RetObject: "", RetVolatile: true, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.0.0", Words: 1,
 			Doc: "Directory of a dump type.",
 			Params: []api.Param{
 				{Name: "dumpType", Type: "acldumpType", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 408, Name: "acldumpSaveExceptionInfo", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "9.2-dev", Words: 4,
+		{ID: 408, Name: "acldumpSaveExceptionInfo", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.2-dev", Words: 4,
 			Doc: "Ask the runtime to save the tensors of a failed operator.",
 			Params: []api.Param{
-				{Name: "fileName", Type: "const char*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "userTag", Type: "const char*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "tensors", Type: "const acldumpTensorInfo*", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "fileName", Type: "const char*", Word: 0, Words: 1, Role: 16, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "userTag", Type: "const char*", Word: 1, Words: 1, Role: 16, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "tensors", Type: "const acldumpTensorInfo*", Word: 2, Words: 1, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "tensorCount", Type: "size_t", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 409, Name: "acldumpGetExceptionInfoPath", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "9.2-dev", Words: 2,
+		{ID: 409, Name: "acldumpGetExceptionInfoPath", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.2-dev", Words: 2,
 			Doc: "Directory of the exception dump.",
 			Params: []api.Param{
-				{Name: "path", Type: "char*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "path", Type: "char*", Word: 0, Words: 1, Role: 19, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x1}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
 				{Name: "maxLen", Type: "size_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 410, Name: "aclmdlCreateDesc", Return: "aclmdlDesc*", RetVoid: false, RetError: false, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.1.RC1", Words: 0,
+		{ID: 410, Name: "aclmdlCreateDesc", Layer: "acl", Return: "aclmdlDesc*", RetVoid: false, RetError: false, Ret: 2, RetObject: "model description", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.1.RC1", Words: 0,
 			Doc: "Create a model description.",
 		},
-		{ID: 411, Name: "aclmdlDestroyDesc", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.1.RC1", Words: 1,
+		{ID: 411, Name: "aclmdlDestroyDesc", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.1.RC1", Words: 1,
 			Doc: "Free it.",
 			Params: []api.Param{
-				{Name: "modelDesc", Type: "aclmdlDesc*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "modelDesc", Type: "aclmdlDesc*", Word: 0, Words: 1, Role: 4, Object: "model description", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 412, Name: "aclmdlGetDesc", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.1.RC1", Words: 2,
+		{ID: 412, Name: "aclmdlGetDesc", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.1.RC1", Words: 2,
 			Doc: "Fill a description from a loaded model.",
 			Params: []api.Param{
-				{Name: "modelDesc", Type: "aclmdlDesc*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "modelId", Type: "uint32_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "modelDesc", Type: "aclmdlDesc*", Word: 0, Words: 1, Role: 1, Object: "model description", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "modelId", Type: "uint32_t", Word: 1, Words: 1, Role: 1, Object: "model", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 413, Name: "aclmdlCreateDataset", Return: "aclmdlDataset*", RetVoid: false, RetError: false, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.1.RC1", Words: 0,
+		{ID: 413, Name: "aclmdlCreateDataset", Layer: "acl", Return: "aclmdlDataset*", RetVoid: false, RetError: false, Ret: 2, RetObject: "dataset", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.1.RC1", Words: 0,
 			Doc: "Create an input/output list.",
 		},
-		{ID: 414, Name: "aclmdlDestroyDataset", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.1.RC1", Words: 1,
+		{ID: 414, Name: "aclmdlDestroyDataset", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.1.RC1", Words: 1,
 			Doc: "Free an input/output list.",
 			Params: []api.Param{
-				{Name: "dataset", Type: "const aclmdlDataset*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "dataset", Type: "const aclmdlDataset*", Word: 0, Words: 1, Role: 4, Object: "dataset", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 415, Name: "aclmdlAddDatasetBuffer", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.1.RC1", Words: 2,
+		{ID: 415, Name: "aclmdlAddDatasetBuffer", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.1.RC1", Words: 2,
 			Doc: "Append a buffer to a list.",
 			Params: []api.Param{
-				{Name: "dataset", Type: "aclmdlDataset*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "dataBuffer", Type: "aclDataBuffer*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "dataset", Type: "aclmdlDataset*", Word: 0, Words: 1, Role: 1, Object: "dataset", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "dataBuffer", Type: "aclDataBuffer*", Word: 1, Words: 1, Role: 1, Object: "data buffer", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 416, Name: "aclmdlGetDatasetNumBuffers", Return: "size_t", RetVoid: false, RetError: false, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.1.RC1", Words: 1,
+		{ID: 416, Name: "aclmdlGetDatasetNumBuffers", Layer: "acl", Return: "size_t", RetVoid: false, RetError: false, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.1.RC1", Words: 1,
 			Doc: "Length of a list.",
 			Params: []api.Param{
-				{Name: "dataset", Type: "const aclmdlDataset*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "dataset", Type: "const aclmdlDataset*", Word: 0, Words: 1, Role: 1, Object: "dataset", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 417, Name: "aclmdlGetDatasetBuffer", Return: "aclDataBuffer*", RetVoid: false, RetError: false, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.1.RC1", Words: 2,
+		{ID: 417, Name: "aclmdlGetDatasetBuffer", Layer: "acl", Return: "aclDataBuffer*", RetVoid: false, RetError: false, Ret: 3, RetObject: "data buffer", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.1.RC1", Words: 2,
 			Doc: "n-th buffer of a list.",
 			Params: []api.Param{
-				{Name: "dataset", Type: "const aclmdlDataset*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "dataset", Type: "const aclmdlDataset*", Word: 0, Words: 1, Role: 1, Object: "dataset", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "index", Type: "size_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 418, Name: "aclmdlLoadFromFile", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.1.RC1", Words: 2,
+		{ID: 418, Name: "aclmdlLoadFromFile", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.1.RC1", Words: 2,
 			Doc: "Load an offline model (.om) from a file.",
 			Params: []api.Param{
-				{Name: "modelPath", Type: "const char*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "modelId", Type: "uint32_t*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "modelPath", Type: "const char*", Word: 0, Words: 1, Role: 17, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "modelId", Type: "uint32_t*", Word: 1, Words: 1, Role: 2, Object: "model", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 419, Name: "aclmdlLoadFromMem", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.1.RC1", Words: 3,
+		{ID: 419, Name: "aclmdlLoadFromMem", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.1.RC1", Words: 3,
 			Doc: "Load an offline model from host memory.",
 			Params: []api.Param{
-				{Name: "model", Type: "const void*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "model", Type: "const void*", Word: 0, Words: 1, Role: 11, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x1}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "modelSize", Type: "size_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "modelId", Type: "uint32_t*", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "modelId", Type: "uint32_t*", Word: 2, Words: 1, Role: 2, Object: "model", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 420, Name: "aclmdlLoadFromFileWithMem", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.1.RC1", Words: 6,
+		{ID: 420, Name: "aclmdlLoadFromFileWithMem", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.1.RC1", Words: 6,
 			Doc: "Load from a file with caller-owned work/weight memory.",
 			Params: []api.Param{
-				{Name: "modelPath", Type: "const char*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "modelId", Type: "uint32_t*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "workPtr", Type: "void*", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "modelPath", Type: "const char*", Word: 0, Words: 1, Role: 17, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "modelId", Type: "uint32_t*", Word: 1, Words: 1, Role: 2, Object: "model", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "workPtr", Type: "void*", Word: 2, Words: 1, Role: 7, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "workSize", Type: "size_t", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "weightPtr", Type: "void*", Word: 4, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "weightPtr", Type: "void*", Word: 4, Words: 1, Role: 7, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "weightSize", Type: "size_t", Word: 5, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 421, Name: "aclmdlLoadFromMemWithMem", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.1.RC1", Words: 7,
+		{ID: 421, Name: "aclmdlLoadFromMemWithMem", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.1.RC1", Words: 7,
 			Doc: "Load from memory with caller-owned work/weight memory.",
 			Params: []api.Param{
-				{Name: "model", Type: "const void*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "model", Type: "const void*", Word: 0, Words: 1, Role: 11, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x1}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "modelSize", Type: "size_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "modelId", Type: "uint32_t*", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "workPtr", Type: "void*", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "modelId", Type: "uint32_t*", Word: 2, Words: 1, Role: 2, Object: "model", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "workPtr", Type: "void*", Word: 3, Words: 1, Role: 7, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "workSize", Type: "size_t", Word: 4, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "weightPtr", Type: "void*", Word: 5, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "weightPtr", Type: "void*", Word: 5, Words: 1, Role: 7, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "weightSize", Type: "size_t", Word: 6, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 422, Name: "aclmdlExecute", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.1.RC1", Words: 3,
+		{ID: 422, Name: "aclmdlExecute", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 9, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.1.RC1", Words: 3,
 			Doc: "Run a model and wait.",
 			Params: []api.Param{
-				{Name: "modelId", Type: "uint32_t", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "input", Type: "const aclmdlDataset*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "output", Type: "aclmdlDataset*", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "modelId", Type: "uint32_t", Word: 0, Words: 1, Role: 1, Object: "model", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "input", Type: "const aclmdlDataset*", Word: 1, Words: 1, Role: 1, Object: "dataset", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "output", Type: "aclmdlDataset*", Word: 2, Words: 1, Role: 1, Object: "dataset", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 423, Name: "aclmdlExecuteV2", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.1.RC1", Words: 5,
+		{ID: 423, Name: "aclmdlExecuteV2", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 9, Sync: 0, Capture: 0, Stream: 3, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.1.RC1", Words: 5,
 			Doc: "Run a model and wait, with stream and options.",
 			Params: []api.Param{
-				{Name: "modelId", Type: "uint32_t", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "input", Type: "const aclmdlDataset*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "output", Type: "aclmdlDataset*", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "stream", Type: "aclrtStream", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "handle", Type: "const aclmdlExecConfigHandle*", Word: 4, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "modelId", Type: "uint32_t", Word: 0, Words: 1, Role: 1, Object: "model", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "input", Type: "const aclmdlDataset*", Word: 1, Words: 1, Role: 1, Object: "dataset", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "output", Type: "aclmdlDataset*", Word: 2, Words: 1, Role: 1, Object: "dataset", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stream", Type: "aclrtStream", Word: 3, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "handle", Type: "const aclmdlExecConfigHandle*", Word: 4, Words: 1, Role: 1, Object: "execution options", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 424, Name: "aclmdlExecuteAsyncV2", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.1.RC1", Words: 5,
+		{ID: 424, Name: "aclmdlExecuteAsyncV2", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 9, Sync: 0, Capture: 0, Stream: 3, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.1.RC1", Words: 5,
 			Doc: "Run a model on a stream with options.",
 			Params: []api.Param{
-				{Name: "modelId", Type: "uint32_t", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "input", Type: "const aclmdlDataset*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "output", Type: "aclmdlDataset*", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "stream", Type: "aclrtStream", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "handle", Type: "const aclmdlExecConfigHandle*", Word: 4, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "modelId", Type: "uint32_t", Word: 0, Words: 1, Role: 1, Object: "model", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "input", Type: "const aclmdlDataset*", Word: 1, Words: 1, Role: 1, Object: "dataset", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "output", Type: "aclmdlDataset*", Word: 2, Words: 1, Role: 1, Object: "dataset", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stream", Type: "aclrtStream", Word: 3, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "handle", Type: "const aclmdlExecConfigHandle*", Word: 4, Words: 1, Role: 1, Object: "execution options", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 425, Name: "aclmdlExecuteAsync", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.1.RC1", Words: 4,
+		{ID: 425, Name: "aclmdlExecuteAsync", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 9, Sync: 0, Capture: 0, Stream: 3, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.1.RC1", Words: 4,
 			Doc: "Run a model on a stream.",
 			Params: []api.Param{
-				{Name: "modelId", Type: "uint32_t", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "input", Type: "const aclmdlDataset*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "output", Type: "aclmdlDataset*", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "stream", Type: "aclrtStream", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "modelId", Type: "uint32_t", Word: 0, Words: 1, Role: 1, Object: "model", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "input", Type: "const aclmdlDataset*", Word: 1, Words: 1, Role: 1, Object: "dataset", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "output", Type: "aclmdlDataset*", Word: 2, Words: 1, Role: 1, Object: "dataset", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stream", Type: "aclrtStream", Word: 3, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 426, Name: "aclmdlUnload", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.1.RC1", Words: 1,
+		{ID: 426, Name: "aclmdlUnload", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.1.RC1", Words: 1,
 			Doc: "Unload a model.",
 			Params: []api.Param{
-				{Name: "modelId", Type: "uint32_t", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "modelId", Type: "uint32_t", Word: 0, Words: 1, Role: 4, Object: "model", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 427, Name: "aclmdlQuerySize", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.1.RC1", Words: 3,
+		{ID: 427, Name: "aclmdlQuerySize", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.1.RC1", Words: 3,
 			Doc: "Work and weight memory a model file needs.",
 			Params: []api.Param{
-				{Name: "fileName", Type: "const char*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "workSize", Type: "size_t*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "weightSize", Type: "size_t*", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "fileName", Type: "const char*", Word: 0, Words: 1, Role: 17, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "workSize", Type: "size_t*", Word: 1, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "weightSize", Type: "size_t*", Word: 2, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 428, Name: "aclmdlLoadWithConfig", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", Task: 0, Sync: 0, Stream: -1, Event: -1, Modelled: false, Simulated: false, Since: "<=8.1.RC1", Words: 2,
+		{ID: 428, Name: "aclmdlLoadWithConfig", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.1.RC1", Words: 2,
 			Doc: "Load a model described by a config handle.",
 			Params: []api.Param{
-				{Name: "handle", Type: "const aclmdlConfigHandle*", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "modelId", Type: "uint32_t*", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "handle", Type: "const aclmdlConfigHandle*", Word: 0, Words: 1, Role: 1, Object: "model options", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "modelId", Type: "uint32_t*", Word: 1, Words: 1, Role: 2, Object: "model", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1001, Name: "rtDevBinaryRegister", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 2,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "bin", Type: "const rtDevBinary_t*", Word: 0, Words: 1, Role: 27, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 24, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "hdl", Type: "void**", Word: 1, Words: 1, Role: 2, Object: "binary", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1002, Name: "rtDevBinaryUnRegister", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 1,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "hdl", Type: "void*", Word: 0, Words: 1, Role: 4, Object: "binary", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1003, Name: "rtRegisterAllKernel", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 2,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "bin", Type: "const rtDevBinary_t*", Word: 0, Words: 1, Role: 27, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 24, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "hdl", Type: "void**", Word: 1, Words: 1, Role: 2, Object: "binary", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1004, Name: "rtFunctionRegister", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: 2, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 5,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "binHandle", Type: "void*", Word: 0, Words: 1, Role: 1, Object: "binary", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stubFunc", Type: "const void*", Word: 1, Words: 1, Role: 5, Object: "function", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stubName", Type: "const char_t*", Word: 2, Words: 1, Role: 16, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "kernelInfoExt", Type: "const void*", Word: 3, Words: 1, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "funcMode", Type: "uint32_t", Word: 4, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1005, Name: "rtQueryFunctionRegistered", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 1,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "stubName", Type: "const char_t*", Word: 0, Words: 1, Role: 16, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1006, Name: "rtGetFunctionByName", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: 0, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 2,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "stubName", Type: "const char_t*", Word: 0, Words: 1, Role: 16, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stubFunc", Type: "void**", Word: 1, Words: 1, Role: 3, Object: "function", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1007, Name: "rtBinaryLoad", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 2,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "bin", Type: "const rtDevBinary_t*", Word: 0, Words: 1, Role: 27, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 24, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "binHandle", Type: "rtBinHandle*", Word: 1, Words: 1, Role: 2, Object: "binary", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1008, Name: "rtBinaryLoadWithoutTilingKey", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 3,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "data", Type: "const void*", Word: 0, Words: 1, Role: 11, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x1}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "length", Type: "uint64_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "binHandle", Type: "rtBinHandle*", Word: 2, Words: 1, Role: 2, Object: "binary", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1009, Name: "rtBinaryUnLoad", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 1,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "binHandle", Type: "rtBinHandle", Word: 0, Words: 1, Role: 4, Object: "binary", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1010, Name: "rtBinaryGetFunction", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 3,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "binHandle", Type: "rtBinHandle", Word: 0, Words: 1, Role: 1, Object: "binary", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "tilingKey", Type: "uint64_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "funcHandle", Type: "rtFuncHandle*", Word: 2, Words: 1, Role: 3, Object: "function", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1011, Name: "rtBinaryGetFunctionByName", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: 1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 3,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "binHandle", Type: "rtBinHandle", Word: 0, Words: 1, Role: 1, Object: "binary", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "kernelName", Type: "const char*", Word: 1, Words: 1, Role: 16, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "funcHandle", Type: "rtFuncHandle*", Word: 2, Words: 1, Role: 3, Object: "function", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1012, Name: "rtRegisterFuncSymbol", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: 2, Modelled: true, Simulated: true, Since: "9.2.0-beta.1", Words: 4,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "binHandle", Type: "void*", Word: 0, Words: 1, Role: 1, Object: "binary", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "symbol", Type: "const void*", Word: 1, Words: 1, Role: 5, Object: "function", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "kernelName", Type: "const char*", Word: 2, Words: 1, Role: 16, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "reserve", Type: "void*", Word: 3, Words: 1, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1013, Name: "rtsBinaryLoadFromFile", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "8.5.0", Words: 3,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "binPath", Type: "const char_t*", Word: 0, Words: 1, Role: 17, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "optionalCfg", Type: "const rtLoadBinaryConfig_t*", Word: 1, Words: 1, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "handle", Type: "rtBinHandle*", Word: 2, Words: 1, Role: 2, Object: "binary", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1014, Name: "rtsBinaryLoadFromData", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "8.5.0", Words: 4,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "data", Type: "const void*", Word: 0, Words: 1, Role: 11, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x1}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "length", Type: "uint64_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "optionalCfg", Type: "const rtLoadBinaryConfig_t*", Word: 2, Words: 1, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "handle", Type: "rtBinHandle*", Word: 3, Words: 1, Role: 2, Object: "binary", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1015, Name: "rtsBinaryUnload", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "8.5.0", Words: 1,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "binHandle", Type: "rtBinHandle", Word: 0, Words: 1, Role: 4, Object: "binary", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1016, Name: "rtsFuncGetByEntry", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "8.5.0", Words: 3,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "binHandle", Type: "rtBinHandle", Word: 0, Words: 1, Role: 1, Object: "binary", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "funcEntry", Type: "uint64_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "funcHandle", Type: "rtFuncHandle*", Word: 2, Words: 1, Role: 3, Object: "function", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1017, Name: "rtsFuncGetByName", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: 1, Modelled: true, Simulated: true, Since: "8.5.0", Words: 3,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "binHandle", Type: "rtBinHandle", Word: 0, Words: 1, Role: 1, Object: "binary", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "kernelName", Type: "const char_t*", Word: 1, Words: 1, Role: 16, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "funcHandle", Type: "rtFuncHandle*", Word: 2, Words: 1, Role: 3, Object: "function", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1018, Name: "rtsFuncGetName", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: 2, Modelled: true, Simulated: true, Since: "8.5.0", Words: 3,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "funcHandle", Type: "rtFuncHandle", Word: 0, Words: 1, Role: 1, Object: "function", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "maxLen", Type: "uint32_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "name", Type: "char_t*", Word: 2, Words: 1, Role: 19, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x1}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1019, Name: "rtsRegisterCpuFunc", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: 2, Modelled: true, Simulated: true, Since: "8.5.0", Words: 4,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "binHandle", Type: "rtBinHandle", Word: 0, Words: 1, Role: 1, Object: "binary", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "funcName", Type: "const char_t*", Word: 1, Words: 1, Role: 16, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "kernelName", Type: "const char_t*", Word: 2, Words: 1, Role: 16, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "funcHandle", Type: "rtFuncHandle*", Word: 3, Words: 1, Role: 2, Object: "function", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1020, Name: "rtKernelLaunch", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 1, Sync: 0, Capture: 0, Stream: 5, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 6,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "stubFunc", Type: "const void*", Word: 0, Words: 1, Role: 1, Object: "function", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "numBlocks", Type: "uint32_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "args", Type: "void*", Word: 2, Words: 1, Role: 12, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x3}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: true},
+				{Name: "argsSize", Type: "uint32_t", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "smDesc", Type: "rtSmDesc_t*", Word: 4, Words: 1, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stm", Type: "rtStream_t", Word: 5, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1021, Name: "rtKernelLaunchWithFlag", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 1, Sync: 0, Capture: 0, Stream: 4, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 6,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "stubFunc", Type: "const void*", Word: 0, Words: 1, Role: 1, Object: "function", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "numBlocks", Type: "uint32_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "argsInfo", Type: "rtArgsEx_t*", Word: 2, Words: 1, Role: 27, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 40, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: true},
+				{Name: "smDesc", Type: "rtSmDesc_t*", Word: 3, Words: 1, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stm", Type: "rtStream_t", Word: 4, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "flags", Type: "uint32_t", Word: 5, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1022, Name: "rtKernelLaunchWithFlagV2", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 1, Sync: 0, Capture: 0, Stream: 4, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 7,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "stubFunc", Type: "const void*", Word: 0, Words: 1, Role: 1, Object: "function", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "numBlocks", Type: "uint32_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "argsInfo", Type: "rtArgsEx_t*", Word: 2, Words: 1, Role: 27, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 40, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: true},
+				{Name: "smDesc", Type: "rtSmDesc_t*", Word: 3, Words: 1, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stm", Type: "rtStream_t", Word: 4, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "flags", Type: "uint32_t", Word: 5, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "cfgInfo", Type: "const rtTaskCfgInfo_t*", Word: 6, Words: 1, Role: 11, Object: "", Size: api.Size{Unit: 16, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1023, Name: "rtKernelLaunchWithHandle", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 1, Sync: 0, Capture: 0, Stream: 5, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 7,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "hdl", Type: "void*", Word: 0, Words: 1, Role: 1, Object: "binary", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "tilingKey", Type: "uint64_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "numBlocks", Type: "uint32_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "argsInfo", Type: "rtArgsEx_t*", Word: 3, Words: 1, Role: 27, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 40, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: true},
+				{Name: "smDesc", Type: "rtSmDesc_t*", Word: 4, Words: 1, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stm", Type: "rtStream_t", Word: 5, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "kernelInfo", Type: "const void*", Word: 6, Words: 1, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1024, Name: "rtKernelLaunchWithHandleV2", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 1, Sync: 0, Capture: 0, Stream: 5, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 7,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "hdl", Type: "void*", Word: 0, Words: 1, Role: 1, Object: "binary", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "tilingKey", Type: "uint64_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "numBlocks", Type: "uint32_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "argsInfo", Type: "rtArgsEx_t*", Word: 3, Words: 1, Role: 27, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 40, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: true},
+				{Name: "smDesc", Type: "rtSmDesc_t*", Word: 4, Words: 1, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stm", Type: "rtStream_t", Word: 5, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "cfgInfo", Type: "const rtTaskCfgInfo_t*", Word: 6, Words: 1, Role: 11, Object: "", Size: api.Size{Unit: 16, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1025, Name: "rtVectorCoreKernelLaunch", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 1, Sync: 0, Capture: 0, Stream: 4, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 7,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "stubFunc", Type: "const void*", Word: 0, Words: 1, Role: 1, Object: "function", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "numBlocks", Type: "uint32_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "argsInfo", Type: "rtArgsEx_t*", Word: 2, Words: 1, Role: 27, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 40, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: true},
+				{Name: "smDesc", Type: "rtSmDesc_t*", Word: 3, Words: 1, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stm", Type: "rtStream_t", Word: 4, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "flags", Type: "uint32_t", Word: 5, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "cfgInfo", Type: "const rtTaskCfgInfo_t*", Word: 6, Words: 1, Role: 11, Object: "", Size: api.Size{Unit: 16, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1026, Name: "rtVectorCoreKernelLaunchWithHandle", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 1, Sync: 0, Capture: 0, Stream: 5, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 7,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "hdl", Type: "void*", Word: 0, Words: 1, Role: 1, Object: "binary", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "tilingKey", Type: "uint64_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "numBlocks", Type: "uint32_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "argsInfo", Type: "rtArgsEx_t*", Word: 3, Words: 1, Role: 27, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 40, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: true},
+				{Name: "smDesc", Type: "rtSmDesc_t*", Word: 4, Words: 1, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stm", Type: "rtStream_t", Word: 5, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "cfgInfo", Type: "const rtTaskCfgInfo_t*", Word: 6, Words: 1, Role: 11, Object: "", Size: api.Size{Unit: 16, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1027, Name: "rtCreateLaunchArgs", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 5,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "argsSize", Type: "size_t", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "hostInfoTotalSize", Type: "size_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "hostInfoNum", Type: "size_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "argsData", Type: "void*", Word: 3, Words: 1, Role: 7, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "argsHandle", Type: "rtLaunchArgsHandle*", Word: 4, Words: 1, Role: 2, Object: "launch args", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1028, Name: "rtResetLaunchArgs", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 1,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "argsHandle", Type: "rtLaunchArgsHandle", Word: 0, Words: 1, Role: 1, Object: "launch args", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1029, Name: "rtAppendLaunchAddrInfo", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 2,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "argsHandle", Type: "rtLaunchArgsHandle", Word: 0, Words: 1, Role: 1, Object: "launch args", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "addrInfo", Type: "void*", Word: 1, Words: 1, Role: 7, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1030, Name: "rtAppendLaunchHostInfo", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 3,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "argsHandle", Type: "rtLaunchArgsHandle", Word: 0, Words: 1, Role: 1, Object: "launch args", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "hostInfoSize", Type: "size_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "hostInfo", Type: "void**", Word: 2, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
+			},
+		},
+		{ID: 1031, Name: "rtDestroyLaunchArgs", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 1,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "argsHandle", Type: "rtLaunchArgsHandle", Word: 0, Words: 1, Role: 4, Object: "launch args", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1032, Name: "rtLaunchKernelByFuncHandle", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 1, Sync: 0, Capture: 0, Stream: 3, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 4,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "funcHandle", Type: "rtFuncHandle", Word: 0, Words: 1, Role: 1, Object: "function", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "numBlocks", Type: "uint32_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "argsHandle", Type: "rtLaunchArgsHandle", Word: 2, Words: 1, Role: 1, Object: "launch args", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stm", Type: "rtStream_t", Word: 3, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1033, Name: "rtLaunchKernelByFuncHandleV2", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 1, Sync: 0, Capture: 0, Stream: 3, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 5,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "funcHandle", Type: "rtFuncHandle", Word: 0, Words: 1, Role: 1, Object: "function", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "numBlocks", Type: "uint32_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "argsHandle", Type: "rtLaunchArgsHandle", Word: 2, Words: 1, Role: 1, Object: "launch args", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stm", Type: "rtStream_t", Word: 3, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "cfgInfo", Type: "const rtTaskCfgInfo_t*", Word: 4, Words: 1, Role: 11, Object: "", Size: api.Size{Unit: 16, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1034, Name: "rtLaunchKernelByFuncHandleV3", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 1, Sync: 0, Capture: 0, Stream: 3, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 5,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "funcHandle", Type: "rtFuncHandle", Word: 0, Words: 1, Role: 1, Object: "function", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "numBlocks", Type: "uint32_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "argsInfo", Type: "const rtArgsEx_t*", Word: 2, Words: 1, Role: 27, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 40, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: true},
+				{Name: "stm", Type: "rtStream_t", Word: 3, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "cfgInfo", Type: "const rtTaskCfgInfo_t*", Word: 4, Words: 1, Role: 11, Object: "", Size: api.Size{Unit: 16, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1035, Name: "rtCpuKernelLaunchWithFlag", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 1, Sync: 0, Capture: 0, Stream: 5, Event: -1, Names: 1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 7,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "soName", Type: "const void*", Word: 0, Words: 1, Role: 16, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "kernelName", Type: "const void*", Word: 1, Words: 1, Role: 16, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "numBlocks", Type: "uint32_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "argsInfo", Type: "const rtArgsEx_t*", Word: 3, Words: 1, Role: 27, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 40, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: true},
+				{Name: "smDesc", Type: "rtSmDesc_t*", Word: 4, Words: 1, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stm", Type: "rtStream_t", Word: 5, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "flags", Type: "uint32_t", Word: 6, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1036, Name: "rtAicpuKernelLaunchWithFlag", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 1, Sync: 0, Capture: 0, Stream: 4, Event: -1, Names: 0, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 6,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "launchNames", Type: "const rtKernelLaunchNames_t*", Word: 0, Words: 1, Role: 27, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 24, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "numBlocks", Type: "uint32_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "argsInfo", Type: "const rtArgsEx_t*", Word: 2, Words: 1, Role: 27, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 40, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: true},
+				{Name: "smDesc", Type: "rtSmDesc_t*", Word: 3, Words: 1, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stm", Type: "rtStream_t", Word: 4, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "flags", Type: "uint32_t", Word: 5, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1037, Name: "rtAicpuKernelLaunchExWithArgs", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 1, Sync: 0, Capture: 0, Stream: 5, Event: -1, Names: 1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 7,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "kernelType", Type: "uint32_t", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "opName", Type: "const char_t*", Word: 1, Words: 1, Role: 16, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "numBlocks", Type: "uint32_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "argsInfo", Type: "const rtAicpuArgsEx_t*", Word: 3, Words: 1, Role: 27, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 48, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: true},
+				{Name: "smDesc", Type: "rtSmDesc_t*", Word: 4, Words: 1, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stm", Type: "rtStream_t", Word: 5, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "flags", Type: "uint32_t", Word: 6, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1038, Name: "rtKernelLaunchEx", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 1, Sync: 0, Capture: 0, Stream: 3, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 4,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "args", Type: "void*", Word: 0, Words: 1, Role: 12, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x1}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: true},
+				{Name: "argsSize", Type: "uint32_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "flags", Type: "uint32_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stm", Type: "rtStream_t", Word: 3, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1039, Name: "rtKernelLaunchFwk", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 1, Sync: 0, Capture: 0, Stream: 4, Event: -1, Names: 0, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 5,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "opName", Type: "const char_t*", Word: 0, Words: 1, Role: 16, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "args", Type: "void*", Word: 1, Words: 1, Role: 12, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x2}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: true},
+				{Name: "argsSize", Type: "uint32_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "flags", Type: "uint32_t", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "rtStream", Type: "rtStream_t", Word: 4, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1040, Name: "rtFftsPlusTaskLaunch", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 1, Sync: 0, Capture: 0, Stream: 1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 2,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "fftsPlusTaskInfo", Type: "rtFftsPlusTaskInfo_t*", Word: 0, Words: 1, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stm", Type: "rtStream_t", Word: 1, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1041, Name: "rtFftsPlusTaskLaunchWithFlag", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 1, Sync: 0, Capture: 0, Stream: 1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 3,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "fftsPlusTaskInfo", Type: "rtFftsPlusTaskInfo_t*", Word: 0, Words: 1, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stm", Type: "rtStream_t", Word: 1, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "flag", Type: "uint32_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1042, Name: "rtFftsTaskLaunch", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 1, Sync: 0, Capture: 0, Stream: 1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 2,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "fftsTaskInfo", Type: "rtFftsTaskInfo_t*", Word: 0, Words: 1, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stm", Type: "rtStream_t", Word: 1, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1043, Name: "rtFftsTaskLaunchWithFlag", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 1, Sync: 0, Capture: 0, Stream: 1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 3,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "fftsTaskInfo", Type: "rtFftsTaskInfo_t*", Word: 0, Words: 1, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stm", Type: "rtStream_t", Word: 1, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "flag", Type: "uint32_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1044, Name: "rtStarsTaskLaunch", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 1, Sync: 0, Capture: 0, Stream: 2, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 3,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "taskSqe", Type: "const void*", Word: 0, Words: 1, Role: 11, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x1}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "sqeLen", Type: "uint32_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stm", Type: "rtStream_t", Word: 2, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1045, Name: "rtStarsTaskLaunchWithFlag", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 1, Sync: 0, Capture: 0, Stream: 2, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 4,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "taskSqe", Type: "const void*", Word: 0, Words: 1, Role: 11, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x1}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "sqeLen", Type: "uint32_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stm", Type: "rtStream_t", Word: 2, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "flag", Type: "uint32_t", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1046, Name: "rtMultipleTaskInfoLaunch", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 1, Sync: 0, Capture: 0, Stream: 1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 2,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "taskInfo", Type: "const void*", Word: 0, Words: 1, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stm", Type: "rtStream_t", Word: 1, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1047, Name: "rtMultipleTaskInfoLaunchWithFlag", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 1, Sync: 0, Capture: 0, Stream: 1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 3,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "taskInfo", Type: "const void*", Word: 0, Words: 1, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stm", Type: "rtStream_t", Word: 1, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "flag", Type: "uint32_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1048, Name: "rtFusionLaunch", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 1, Sync: 0, Capture: 0, Stream: 1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "8.5.0", Words: 3,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "fusionInfo", Type: "void*", Word: 0, Words: 1, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stm", Type: "rtStream_t", Word: 1, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "argsInfo", Type: "rtFusionArgsEx_t*", Word: 2, Words: 1, Role: 27, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 32, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: true},
+			},
+		},
+		{ID: 1049, Name: "rtCCULaunch", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 1, Sync: 0, Capture: 0, Stream: 1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "8.5.0", Words: 2,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "taskInfo", Type: "rtCcuTaskInfo_t*", Word: 0, Words: 1, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stm", Type: "rtStream_t", Word: 1, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1050, Name: "rtRDMASend", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 10, Sync: 0, Capture: 0, Stream: 2, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 3,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "sqIndex", Type: "uint32_t", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "wqeIndex", Type: "uint32_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stm", Type: "rtStream_t", Word: 2, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1051, Name: "rtRDMADBSend", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 10, Sync: 0, Capture: 0, Stream: 2, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 3,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "dbIndex", Type: "uint32_t", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "dbInfo", Type: "uint64_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stm", Type: "rtStream_t", Word: 2, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1052, Name: "rtsLaunchKernelWithHostArgs", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 1, Sync: 0, Capture: 0, Stream: 2, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "8.5.0", Words: 8,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "funcHandle", Type: "rtFuncHandle", Word: 0, Words: 1, Role: 1, Object: "function", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "numBlocks", Type: "uint32_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stm", Type: "rtStream_t", Word: 2, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "cfg", Type: "rtKernelLaunchCfg_t*", Word: 3, Words: 1, Role: 15, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 20, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "hostArgs", Type: "void*", Word: 4, Words: 1, Role: 12, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x5}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: true},
+				{Name: "argsSize", Type: "uint32_t", Word: 5, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "placeHolderArray", Type: "rtPlaceHolderInfo_t*", Word: 6, Words: 1, Role: 11, Object: "", Size: api.Size{Unit: 8, Pitch: -1, Mul: []uint8{0x7}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "placeHolderNum", Type: "uint32_t", Word: 7, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1053, Name: "rtsLaunchKernelWithDevArgs", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 1, Sync: 0, Capture: 0, Stream: 2, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "8.5.0", Words: 7,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "funcHandle", Type: "rtFuncHandle", Word: 0, Words: 1, Role: 1, Object: "function", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "numBlocks", Type: "uint32_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stm", Type: "rtStream_t", Word: 2, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "cfg", Type: "rtKernelLaunchCfg_t*", Word: 3, Words: 1, Role: 15, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 20, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "args", Type: "const void*", Word: 4, Words: 1, Role: 13, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x5}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: true},
+				{Name: "argsSize", Type: "uint32_t", Word: 5, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "reserve", Type: "void*", Word: 6, Words: 1, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1054, Name: "rtsLaunchKernelWithConfig", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 1, Sync: 0, Capture: 0, Stream: 2, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "8.5.0", Words: 6,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "funcHandle", Type: "rtFuncHandle", Word: 0, Words: 1, Role: 1, Object: "function", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "numBlocks", Type: "uint32_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stm", Type: "rtStream_t", Word: 2, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "cfg", Type: "rtKernelLaunchCfg_t*", Word: 3, Words: 1, Role: 15, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 20, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "argsHandle", Type: "rtArgsHandle", Word: 4, Words: 1, Role: 6, Object: "args", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "reserve", Type: "void*", Word: 5, Words: 1, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1055, Name: "rtsLaunchCpuKernel", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 1, Sync: 0, Capture: 0, Stream: 2, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "8.5.0", Words: 5,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "funcHandle", Type: "rtFuncHandle", Word: 0, Words: 1, Role: 1, Object: "function", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "numBlocks", Type: "uint32_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stm", Type: "rtStream_t", Word: 2, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "cfg", Type: "const rtKernelLaunchCfg_t*", Word: 3, Words: 1, Role: 15, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 20, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "argsInfo", Type: "rtCpuKernelArgs_t*", Word: 4, Words: 1, Role: 27, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 72, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: true},
+			},
+		},
+		{ID: 1056, Name: "rtsLaunchRandomNumTask", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 10, Sync: 0, Capture: 0, Stream: 1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "8.5.0", Words: 3,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "taskInfo", Type: "const rtRandomNumTaskInfo_t*", Word: 0, Words: 1, Role: 11, Object: "", Size: api.Size{Unit: 104, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: true},
+				{Name: "stm", Type: "rtStream_t", Word: 1, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "reserve", Type: "void*", Word: 2, Words: 1, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1057, Name: "rtsLaunchReduceAsyncTask", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 7, Sync: 0, Capture: 0, Stream: 1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "8.5.0", Words: 3,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "reduceInfo", Type: "const rtReduceInfo_t*", Word: 0, Words: 1, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stm", Type: "rtStream_t", Word: 1, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "reserve", Type: "const void*", Word: 2, Words: 1, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1058, Name: "rtsLaunchUpdateTask", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 10, Sync: 0, Capture: 0, Stream: 2, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "8.5.0", Words: 4,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "destStm", Type: "rtStream_t", Word: 0, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "destTaskId", Type: "uint32_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stm", Type: "rtStream_t", Word: 2, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "cfg", Type: "rtTaskUpdateCfg_t*", Word: 3, Words: 1, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1059, Name: "rtsLaunchCmoTask", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 10, Sync: 0, Capture: 0, Stream: 1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "8.5.0", Words: 3,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "taskCfg", Type: "rtCmoTaskCfg_t*", Word: 0, Words: 1, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stm", Type: "rtStream_t", Word: 1, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "reserve", Type: "const void*", Word: 2, Words: 1, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1060, Name: "rtsLaunchCmoAddrTask", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 10, Sync: 0, Capture: 0, Stream: 1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "8.5.0", Words: 4,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "cmoDesc", Type: "rtCmoDesc_t", Word: 0, Words: 1, Role: 13, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: true},
+				{Name: "stm", Type: "rtStream_t", Word: 1, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "cmoOpCode", Type: "rtCmoOpCode", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "reserve", Type: "const void*", Word: 3, Words: 1, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1061, Name: "rtsLaunchBarrierTask", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 10, Sync: 0, Capture: 0, Stream: 1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "8.5.0", Words: 3,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "taskInfo", Type: "rtBarrierTaskInfo_t*", Word: 0, Words: 1, Role: 11, Object: "", Size: api.Size{Unit: 56, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stm", Type: "rtStream_t", Word: 1, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "flag", Type: "uint32_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1062, Name: "rtsLaunchHostFunc", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 8, Sync: 0, Capture: 0, Stream: 0, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "8.5.0", Words: 3,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "stm", Type: "rtStream_t", Word: 0, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "callBackFunc", Type: "rtCallback_t", Word: 1, Words: 1, Role: 23, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "fnData", Type: "void*", Word: 2, Words: 1, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1063, Name: "rtCallbackLaunch", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 8, Sync: 0, Capture: 0, Stream: 2, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 4,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "callBackFunc", Type: "rtCallback_t", Word: 0, Words: 1, Role: 23, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "fnData", Type: "void*", Word: 1, Words: 1, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stm", Type: "rtStream_t", Word: 2, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "isBlock", Type: "bool", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1064, Name: "rtModelExecute", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 9, Sync: 0, Capture: 0, Stream: 1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 3,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "mdl", Type: "rtModel_t", Word: 0, Words: 1, Role: 1, Object: "graph", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stm", Type: "rtStream_t", Word: 1, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "flag", Type: "uint32_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1065, Name: "rtModelExecuteSync", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 9, Sync: 0, Capture: 0, Stream: 1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 4,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "mdl", Type: "rtModel_t", Word: 0, Words: 1, Role: 1, Object: "graph", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stm", Type: "rtStream_t", Word: 1, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "flag", Type: "uint32_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "timeout", Type: "int32_t", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1066, Name: "rtsModelExecute", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 9, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "8.5.0", Words: 2,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "mdl", Type: "rtModel_t", Word: 0, Words: 1, Role: 1, Object: "graph", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "timeout", Type: "int32_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1067, Name: "rtsModelExecuteAsync", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 9, Sync: 0, Capture: 0, Stream: 1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "8.5.0", Words: 2,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "mdl", Type: "rtModel_t", Word: 0, Words: 1, Role: 1, Object: "graph", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stm", Type: "rtStream_t", Word: 1, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1068, Name: "rtMemcpy", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 2, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 5,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "dst", Type: "void*", Word: 0, Words: 1, Role: 9, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x3}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "destMax", Type: "uint64_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "src", Type: "const void*", Word: 2, Words: 1, Role: 8, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x3}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: true},
+				{Name: "cnt", Type: "uint64_t", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "kind", Type: "rtMemcpyKind_t", Word: 4, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1069, Name: "rtMemcpyEx", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 2, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 5,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "dst", Type: "void*", Word: 0, Words: 1, Role: 9, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x3}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "destMax", Type: "uint64_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "src", Type: "const void*", Word: 2, Words: 1, Role: 8, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x3}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: true},
+				{Name: "cnt", Type: "uint64_t", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "kind", Type: "rtMemcpyKind_t", Word: 4, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1070, Name: "rtMemcpyAsync", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 2, Sync: 0, Capture: 0, Stream: 5, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 6,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "dst", Type: "void*", Word: 0, Words: 1, Role: 9, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x3}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "destMax", Type: "uint64_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "src", Type: "const void*", Word: 2, Words: 1, Role: 8, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x3}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: true},
+				{Name: "cnt", Type: "uint64_t", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "kind", Type: "rtMemcpyKind_t", Word: 4, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stm", Type: "rtStream_t", Word: 5, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1071, Name: "rtMemcpyAsyncEx", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 2, Sync: 0, Capture: 0, Stream: 5, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 7,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "dst", Type: "void*", Word: 0, Words: 1, Role: 9, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x3}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "destMax", Type: "uint64_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "src", Type: "const void*", Word: 2, Words: 1, Role: 8, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x3}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: true},
+				{Name: "cnt", Type: "uint64_t", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "kind", Type: "rtMemcpyKind_t", Word: 4, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stm", Type: "rtStream_t", Word: 5, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "memcpyConfig", Type: "rtMemcpyConfig_t*", Word: 6, Words: 1, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1072, Name: "rtMemcpyAsyncWithCfg", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 2, Sync: 0, Capture: 0, Stream: 5, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 7,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "dst", Type: "void*", Word: 0, Words: 1, Role: 9, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x3}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "destMax", Type: "uint64_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "src", Type: "const void*", Word: 2, Words: 1, Role: 8, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x3}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: true},
+				{Name: "cnt", Type: "uint64_t", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "kind", Type: "rtMemcpyKind_t", Word: 4, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stm", Type: "rtStream_t", Word: 5, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "qosCfg", Type: "uint32_t", Word: 6, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1073, Name: "rtMemcpyAsyncWithCfgV2", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 2, Sync: 0, Capture: 0, Stream: 5, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 7,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "dst", Type: "void*", Word: 0, Words: 1, Role: 9, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x3}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "destMax", Type: "uint64_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "src", Type: "const void*", Word: 2, Words: 1, Role: 8, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x3}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: true},
+				{Name: "cnt", Type: "uint64_t", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "kind", Type: "rtMemcpyKind_t", Word: 4, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stm", Type: "rtStream_t", Word: 5, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "cfgInfo", Type: "const rtTaskCfgInfo_t*", Word: 6, Words: 1, Role: 11, Object: "", Size: api.Size{Unit: 16, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1074, Name: "rtMemcpyAsyncWithoutCheckKind", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 2, Sync: 0, Capture: 0, Stream: 5, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 6,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "dst", Type: "void*", Word: 0, Words: 1, Role: 9, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x3}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "destMax", Type: "uint64_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "src", Type: "const void*", Word: 2, Words: 1, Role: 8, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x3}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: true},
+				{Name: "cnt", Type: "uint64_t", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "kind", Type: "rtMemcpyKind_t", Word: 4, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stm", Type: "rtStream_t", Word: 5, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1075, Name: "rtMemcpyHostTask", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 2, Sync: 0, Capture: 0, Stream: 5, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 6,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "dst", Type: "void*", Word: 0, Words: 1, Role: 9, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x3}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "destMax", Type: "uint64_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "src", Type: "const void*", Word: 2, Words: 1, Role: 8, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x3}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: true},
+				{Name: "cnt", Type: "uint64_t", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "kind", Type: "rtMemcpyKind_t", Word: 4, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stm", Type: "rtStream_t", Word: 5, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1076, Name: "rtMemcpy2d", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 2, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 7,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "dst", Type: "void*", Word: 0, Words: 1, Role: 9, Object: "", Size: api.Size{Unit: 1, Pitch: 1, Mul: []uint8{0x4, 0x5}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "dstPitch", Type: "uint64_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "src", Type: "const void*", Word: 2, Words: 1, Role: 8, Object: "", Size: api.Size{Unit: 1, Pitch: 3, Mul: []uint8{0x4, 0x5}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: true},
+				{Name: "srcPitch", Type: "uint64_t", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "width", Type: "uint64_t", Word: 4, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "height", Type: "uint64_t", Word: 5, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "kind", Type: "rtMemcpyKind_t", Word: 6, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1077, Name: "rtMemcpy2dAsync", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 2, Sync: 0, Capture: 0, Stream: 7, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 8,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "dst", Type: "void*", Word: 0, Words: 1, Role: 9, Object: "", Size: api.Size{Unit: 1, Pitch: 1, Mul: []uint8{0x4, 0x5}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "dstPitch", Type: "uint64_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "src", Type: "const void*", Word: 2, Words: 1, Role: 8, Object: "", Size: api.Size{Unit: 1, Pitch: 3, Mul: []uint8{0x4, 0x5}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: true},
+				{Name: "srcPitch", Type: "uint64_t", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "width", Type: "uint64_t", Word: 4, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "height", Type: "uint64_t", Word: 5, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "kind", Type: "rtMemcpyKind_t", Word: 6, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stm", Type: "rtStream_t", Word: 7, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1078, Name: "rtMemcpyAsyncPtr", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 2, Sync: 0, Capture: 0, Stream: 4, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 6,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "memcpyAddrInfo", Type: "void*", Word: 0, Words: 1, Role: 13, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: true},
+				{Name: "destMax", Type: "uint64_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "count", Type: "uint64_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "kind", Type: "rtMemcpyKind_t", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stream", Type: "rtStream_t", Word: 4, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "qosCfg", Type: "uint32_t", Word: 5, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1079, Name: "rtMemcpyAsyncPtrV2", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 2, Sync: 0, Capture: 0, Stream: 4, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 6,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "memcpyAddrInfo", Type: "void*", Word: 0, Words: 1, Role: 13, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: true},
+				{Name: "destMax", Type: "uint64_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "count", Type: "uint64_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "kind", Type: "rtMemcpyKind_t", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stream", Type: "rtStream_t", Word: 4, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "cfgInfo", Type: "const rtTaskCfgInfo_t*", Word: 5, Words: 1, Role: 11, Object: "", Size: api.Size{Unit: 16, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1080, Name: "rtMemcpyD2DAddrAsync", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 2, Sync: 0, Capture: 0, Stream: 6, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 7,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "dst", Type: "void*", Word: 0, Words: 1, Role: 13, Object: "", Size: api.Size{Unit: 8, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: true},
+				{Name: "dstMax", Type: "uint64_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "dstOffset", Type: "uint64_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "src", Type: "const void*", Word: 3, Words: 1, Role: 13, Object: "", Size: api.Size{Unit: 8, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: true},
+				{Name: "cnt", Type: "uint64_t", Word: 4, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "srcOffset", Type: "uint64_t", Word: 5, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stm", Type: "rtStream_t", Word: 6, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1081, Name: "rtMemcpyAsyncWithOffset", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 2, Sync: 0, Capture: 0, Stream: 7, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "8.5.0", Words: 8,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "dst", Type: "void**", Word: 0, Words: 1, Role: 13, Object: "", Size: api.Size{Unit: 8, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: true},
+				{Name: "dstMax", Type: "uint64_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "dstDataOffset", Type: "uint64_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "src", Type: "const void**", Word: 3, Words: 1, Role: 13, Object: "", Size: api.Size{Unit: 8, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: true},
+				{Name: "cnt", Type: "uint64_t", Word: 4, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "srcDataOffset", Type: "uint64_t", Word: 5, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "kind", Type: "rtMemcpyKind", Word: 6, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stm", Type: "rtStream_t", Word: 7, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1082, Name: "rtsMemcpy", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 2, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "8.5.0", Words: 6,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "dst", Type: "void*", Word: 0, Words: 1, Role: 9, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x3}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "destMax", Type: "uint64_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "src", Type: "const void*", Word: 2, Words: 1, Role: 8, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x3}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: true},
+				{Name: "cnt", Type: "uint64_t", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "kind", Type: "rtMemcpyKind", Word: 4, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "config", Type: "rtMemcpyConfig_t*", Word: 5, Words: 1, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1083, Name: "rtsMemcpyAsync", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 2, Sync: 0, Capture: 0, Stream: 6, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "8.5.0", Words: 7,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "dst", Type: "void*", Word: 0, Words: 1, Role: 9, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x3}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "destMax", Type: "uint64_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "src", Type: "const void*", Word: 2, Words: 1, Role: 8, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x3}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: true},
+				{Name: "cnt", Type: "uint64_t", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "kind", Type: "rtMemcpyKind", Word: 4, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "config", Type: "rtMemcpyConfig_t*", Word: 5, Words: 1, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stm", Type: "rtStream_t", Word: 6, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1084, Name: "rtMemset", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 3, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 4,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "devPtr", Type: "void*", Word: 0, Words: 1, Role: 10, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x3}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "destMax", Type: "uint64_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "val", Type: "uint32_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "cnt", Type: "uint64_t", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1085, Name: "rtMemsetAsync", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 3, Sync: 0, Capture: 0, Stream: 4, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 5,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "ptr", Type: "void*", Word: 0, Words: 1, Role: 10, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x3}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "destMax", Type: "uint64_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "val", Type: "uint32_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "cnt", Type: "uint64_t", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stm", Type: "rtStream_t", Word: 4, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1086, Name: "rtReduceAsync", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 7, Sync: 0, Capture: 0, Stream: 6, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 7,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "dst", Type: "void*", Word: 0, Words: 1, Role: 9, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x3}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "destMax", Type: "uint64_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "src", Type: "const void*", Word: 2, Words: 1, Role: 8, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x3}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: true},
+				{Name: "cnt", Type: "uint64_t", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "kind", Type: "rtRecudeKind_t", Word: 4, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "type", Type: "rtDataType_t", Word: 5, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stm", Type: "rtStream_t", Word: 6, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1087, Name: "rtReduceAsyncV2", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 7, Sync: 0, Capture: 0, Stream: 6, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 8,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "dst", Type: "void*", Word: 0, Words: 1, Role: 9, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x3}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "destMax", Type: "uint64_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "src", Type: "const void*", Word: 2, Words: 1, Role: 8, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x3}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: true},
+				{Name: "cnt", Type: "uint64_t", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "kind", Type: "rtRecudeKind_t", Word: 4, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "type", Type: "rtDataType_t", Word: 5, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stm", Type: "rtStream_t", Word: 6, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "overflowAddr", Type: "void*", Word: 7, Words: 1, Role: 7, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1088, Name: "rtReduceAsyncWithCfg", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 7, Sync: 0, Capture: 0, Stream: 6, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 8,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "dst", Type: "void*", Word: 0, Words: 1, Role: 9, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x3}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "destMax", Type: "uint64_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "src", Type: "const void*", Word: 2, Words: 1, Role: 8, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x3}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: true},
+				{Name: "cnt", Type: "uint64_t", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "kind", Type: "rtRecudeKind_t", Word: 4, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "type", Type: "rtDataType_t", Word: 5, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stm", Type: "rtStream_t", Word: 6, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "qosCfg", Type: "uint32_t", Word: 7, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1089, Name: "rtReduceAsyncWithCfgV2", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 7, Sync: 0, Capture: 0, Stream: 6, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 8,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "dst", Type: "void*", Word: 0, Words: 1, Role: 9, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x3}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "destMax", Type: "uint64_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "src", Type: "const void*", Word: 2, Words: 1, Role: 8, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x3}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: true},
+				{Name: "cnt", Type: "uint64_t", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "kind", Type: "rtRecudeKind_t", Word: 4, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "type", Type: "rtDataType_t", Word: 5, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stm", Type: "rtStream_t", Word: 6, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "cfgInfo", Type: "const rtTaskCfgInfo_t*", Word: 7, Words: 1, Role: 11, Object: "", Size: api.Size{Unit: 16, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1090, Name: "rtMalloc", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 4,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "devPtr", Type: "void**", Word: 0, Words: 1, Role: 2, Object: "device", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x1}}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "size", Type: "uint64_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "type", Type: "rtMemType_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "moduleId", Type: "uint16_t", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1091, Name: "rtMallocCached", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 4,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "devPtr", Type: "void**", Word: 0, Words: 1, Role: 2, Object: "device", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x1}}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "size", Type: "uint64_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "type", Type: "rtMemType_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "moduleId", Type: "uint16_t", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1092, Name: "rtMallocHost", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 3,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "hostPtr", Type: "void**", Word: 0, Words: 1, Role: 2, Object: "host", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x1}}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "size", Type: "uint64_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "moduleId", Type: "uint16_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1093, Name: "rtFree", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 1,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "devPtr", Type: "void*", Word: 0, Words: 1, Role: 4, Object: "device", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1094, Name: "rtFreeWithDevSync", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 1, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "8.5.0", Words: 1,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "devPtr", Type: "void*", Word: 0, Words: 1, Role: 4, Object: "device", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1095, Name: "rtFreeHost", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 1,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "hostPtr", Type: "void*", Word: 0, Words: 1, Role: 4, Object: "host", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1096, Name: "rtFreeHostWithDevSync", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 1, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "8.5.0", Words: 1,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "hostPtr", Type: "void*", Word: 0, Words: 1, Role: 4, Object: "host", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1097, Name: "rtSetDevice", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 1,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "devId", Type: "int32_t", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1098, Name: "rtGetDevice", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 1,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "devId", Type: "int32_t*", Word: 0, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1099, Name: "rtDeviceReset", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 1,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "devId", Type: "int32_t", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1100, Name: "rtDeviceSynchronize", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 1, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 0,
+			Doc: "",
+		},
+		{ID: 1101, Name: "rtDeviceSynchronizeWithTimeout", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 1, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 1,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "timeout", Type: "int32_t", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1102, Name: "rtCtxCreate", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 3,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "createCtx", Type: "rtContext_t*", Word: 0, Words: 1, Role: 2, Object: "context", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "flags", Type: "uint32_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "devId", Type: "int32_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1103, Name: "rtCtxDestroy", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 1,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "destroyCtx", Type: "rtContext_t", Word: 0, Words: 1, Role: 4, Object: "context", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1104, Name: "rtCtxGetCurrent", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 1,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "currentCtx", Type: "rtContext_t*", Word: 0, Words: 1, Role: 3, Object: "context", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1105, Name: "rtCtxSetCurrent", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 1,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "currentCtx", Type: "rtContext_t", Word: 0, Words: 1, Role: 1, Object: "context", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1106, Name: "rtStreamCreate", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 2,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "stm", Type: "rtStream_t*", Word: 0, Words: 1, Role: 2, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "priority", Type: "int32_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1107, Name: "rtStreamCreateWithFlags", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 3,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "stm", Type: "rtStream_t*", Word: 0, Words: 1, Role: 2, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "priority", Type: "int32_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "flags", Type: "uint32_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1108, Name: "rtStreamCreateWithFlagsExternal", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 3,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "stm", Type: "rtStream_t*", Word: 0, Words: 1, Role: 2, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "priority", Type: "int32_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "flags", Type: "uint32_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1109, Name: "rtStreamDestroy", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 2, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 1,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "stm", Type: "rtStream_t", Word: 0, Words: 1, Role: 4, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1110, Name: "rtStreamDestroyForce", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 1,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "stm", Type: "rtStream_t", Word: 0, Words: 1, Role: 4, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1111, Name: "rtStreamSynchronize", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 2, Capture: 0, Stream: 0, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 1,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "stm", Type: "rtStream_t", Word: 0, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1112, Name: "rtStreamSynchronizeWithTimeout", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 2, Capture: 0, Stream: 0, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 2,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "stm", Type: "rtStream_t", Word: 0, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "timeout", Type: "int32_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1113, Name: "rtStreamQuery", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 2, Capture: 0, Stream: 0, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 1,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "stm", Type: "rtStream_t", Word: 0, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1114, Name: "rtStreamWaitEvent", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 5, Sync: 0, Capture: 0, Stream: 0, Event: 1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 2,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "stm", Type: "rtStream_t", Word: 0, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "evt", Type: "rtEvent_t", Word: 1, Words: 1, Role: 1, Object: "event", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1115, Name: "rtStreamWaitEventWithTimeout", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 5, Sync: 0, Capture: 0, Stream: 0, Event: 1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 3,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "stm", Type: "rtStream_t", Word: 0, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "evt", Type: "rtEvent_t", Word: 1, Words: 1, Role: 1, Object: "event", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "timeout", Type: "uint32_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1116, Name: "rtGetStreamId", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: 0, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 2,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "stm", Type: "rtStream_t", Word: 0, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "streamId", Type: "int32_t*", Word: 1, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
+			},
+		},
+		{ID: 1117, Name: "rtGetTaskIdAndStreamID", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 2,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "taskId", Type: "uint32_t*", Word: 0, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
+				{Name: "streamId", Type: "uint32_t*", Word: 1, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
+			},
+		},
+		{ID: 1118, Name: "rtStreamGetPriority", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: 0, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "8.5.0", Words: 2,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "stm", Type: "rtStream_t", Word: 0, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "priority", Type: "uint32_t*", Word: 1, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1119, Name: "rtStreamGetFlags", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: 0, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "8.5.0", Words: 2,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "stm", Type: "rtStream_t", Word: 0, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "flags", Type: "uint32_t*", Word: 1, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1120, Name: "rtStreamBeginCapture", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 1, Stream: 0, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 2,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "stm", Type: "rtStream_t", Word: 0, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "mode", Type: "rtStreamCaptureMode", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1121, Name: "rtStreamEndCapture", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 2, Stream: 0, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 2,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "stm", Type: "rtStream_t", Word: 0, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "captureMdl", Type: "rtModel_t*", Word: 1, Words: 1, Role: 3, Object: "graph", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1122, Name: "rtStreamGetCaptureInfo", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: 0, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 3,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "stm", Type: "rtStream_t", Word: 0, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "status", Type: "rtStreamCaptureStatus*", Word: 1, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "captureMdl", Type: "rtModel_t*", Word: 2, Words: 1, Role: 3, Object: "graph", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1123, Name: "rtsStreamDestroy", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "8.5.0", Words: 2,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "stm", Type: "rtStream_t", Word: 0, Words: 1, Role: 4, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "flags", Type: "uint64_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1124, Name: "rtsStreamSynchronize", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 2, Capture: 0, Stream: 0, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "8.5.0", Words: 2,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "stm", Type: "rtStream_t", Word: 0, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "timeout", Type: "int32_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1125, Name: "rtsStreamQuery", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 2, Capture: 0, Stream: 0, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "8.5.0", Words: 1,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "stm", Type: "rtStream_t", Word: 0, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1126, Name: "rtsStreamGetId", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: 0, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "8.5.0", Words: 2,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "stm", Type: "rtStream_t", Word: 0, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "streamId", Type: "int32_t*", Word: 1, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
+			},
+		},
+		{ID: 1127, Name: "rtEventCreate", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 1,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "evt", Type: "rtEvent_t*", Word: 0, Words: 1, Role: 2, Object: "event", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1128, Name: "rtEventCreateWithFlag", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 2,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "evt", Type: "rtEvent_t*", Word: 0, Words: 1, Role: 2, Object: "event", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "flag", Type: "uint32_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1129, Name: "rtEventCreateExWithFlag", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 2,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "evt", Type: "rtEvent_t*", Word: 0, Words: 1, Role: 2, Object: "event", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "flag", Type: "uint32_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1130, Name: "rtEventDestroy", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 1,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "evt", Type: "rtEvent_t", Word: 0, Words: 1, Role: 4, Object: "event", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1131, Name: "rtEventDestroySync", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 1,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "evt", Type: "rtEvent_t", Word: 0, Words: 1, Role: 4, Object: "event", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1132, Name: "rtEventRecord", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 4, Sync: 0, Capture: 0, Stream: 1, Event: 0, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 2,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "evt", Type: "rtEvent_t", Word: 0, Words: 1, Role: 1, Object: "event", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stm", Type: "rtStream_t", Word: 1, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1133, Name: "rtEventReset", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 6, Sync: 0, Capture: 0, Stream: 1, Event: 0, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 2,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "evt", Type: "rtEvent_t", Word: 0, Words: 1, Role: 1, Object: "event", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stm", Type: "rtStream_t", Word: 1, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1134, Name: "rtEventSynchronize", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 3, Capture: 0, Stream: -1, Event: 0, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 1,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "evt", Type: "rtEvent_t", Word: 0, Words: 1, Role: 1, Object: "event", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1135, Name: "rtEventSynchronizeWithTimeout", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 3, Capture: 0, Stream: -1, Event: 0, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 2,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "evt", Type: "rtEvent_t", Word: 0, Words: 1, Role: 1, Object: "event", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "timeout", Type: "int32_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1136, Name: "rtEventQuery", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 3, Capture: 0, Stream: -1, Event: 0, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 1,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "evt", Type: "rtEvent_t", Word: 0, Words: 1, Role: 1, Object: "event", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1137, Name: "rtEventQueryStatus", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 2,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "evt", Type: "rtEvent_t", Word: 0, Words: 1, Role: 1, Object: "event", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "status", Type: "rtEventStatus_t*", Word: 1, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
+			},
+		},
+		{ID: 1138, Name: "rtEventQueryWaitStatus", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 2,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "evt", Type: "rtEvent_t", Word: 0, Words: 1, Role: 1, Object: "event", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "status", Type: "rtEventWaitStatus_t*", Word: 1, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
+			},
+		},
+		{ID: 1139, Name: "rtEventElapsedTime", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 3,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "timeInterval", Type: "float32_t*", Word: 0, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
+				{Name: "startEvent", Type: "rtEvent_t", Word: 1, Words: 1, Role: 1, Object: "event", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "endEvent", Type: "rtEvent_t", Word: 2, Words: 1, Role: 1, Object: "event", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1140, Name: "rtEventGetTimeStamp", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 2,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "timeStamp", Type: "uint64_t*", Word: 0, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
+				{Name: "evt", Type: "rtEvent_t", Word: 1, Words: 1, Role: 1, Object: "event", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1141, Name: "rtsEventCreate", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "8.5.0", Words: 2,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "evt", Type: "rtEvent_t*", Word: 0, Words: 1, Role: 2, Object: "event", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "flag", Type: "uint64_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1142, Name: "rtsEventCreateEx", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "8.5.0", Words: 2,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "evt", Type: "rtEvent_t*", Word: 0, Words: 1, Role: 2, Object: "event", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "flag", Type: "uint64_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1143, Name: "rtsEventDestroy", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "8.5.0", Words: 1,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "evt", Type: "rtEvent_t", Word: 0, Words: 1, Role: 4, Object: "event", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1144, Name: "rtsEventRecord", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 4, Sync: 0, Capture: 0, Stream: 1, Event: 0, Names: -1, Modelled: true, Simulated: true, Since: "8.5.0", Words: 2,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "evt", Type: "rtEvent_t", Word: 0, Words: 1, Role: 1, Object: "event", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stm", Type: "rtStream_t", Word: 1, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1145, Name: "rtsEventReset", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 6, Sync: 0, Capture: 0, Stream: 1, Event: 0, Names: -1, Modelled: true, Simulated: true, Since: "8.5.0", Words: 2,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "evt", Type: "rtEvent_t", Word: 0, Words: 1, Role: 1, Object: "event", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stm", Type: "rtStream_t", Word: 1, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1146, Name: "rtsEventSynchronize", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 3, Capture: 0, Stream: -1, Event: 0, Names: -1, Modelled: true, Simulated: true, Since: "8.5.0", Words: 2,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "evt", Type: "rtEvent_t", Word: 0, Words: 1, Role: 1, Object: "event", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "timeout", Type: "int32_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1147, Name: "rtsEventWait", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 5, Sync: 0, Capture: 0, Stream: 0, Event: 1, Names: -1, Modelled: true, Simulated: true, Since: "8.5.0", Words: 3,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "stream", Type: "rtStream_t", Word: 0, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "evt", Type: "rtEvent_t", Word: 1, Words: 1, Role: 1, Object: "event", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "timeout", Type: "uint32_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1148, Name: "rtsEventQueryStatus", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "8.5.0", Words: 2,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "evt", Type: "rtEvent_t", Word: 0, Words: 1, Role: 1, Object: "event", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "status", Type: "rtEventRecordStatus*", Word: 1, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
+			},
+		},
+		{ID: 1149, Name: "rtsEventElapsedTime", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "8.5.0", Words: 3,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "timeInterval", Type: "float32_t*", Word: 0, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
+				{Name: "startEvent", Type: "rtEvent_t", Word: 1, Words: 1, Role: 1, Object: "event", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "endEvent", Type: "rtEvent_t", Word: 2, Words: 1, Role: 1, Object: "event", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1150, Name: "rtsEventGetTimeStamp", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "8.5.0", Words: 2,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "timeStamp", Type: "uint64_t*", Word: 0, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
+				{Name: "evt", Type: "rtEvent_t", Word: 1, Words: 1, Role: 1, Object: "event", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1151, Name: "rtsEventGetId", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "8.5.0", Words: 2,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "evt", Type: "rtEvent_t", Word: 0, Words: 1, Role: 1, Object: "event", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "evtId", Type: "uint32_t*", Word: 1, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
+			},
+		},
+		{ID: 1152, Name: "rtNotifyCreate", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 2,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "deviceId", Type: "int32_t", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "notify", Type: "rtNotify_t*", Word: 1, Words: 1, Role: 2, Object: "notify", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1153, Name: "rtNotifyCreateWithFlag", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 3,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "deviceId", Type: "int32_t", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "notify", Type: "rtNotify_t*", Word: 1, Words: 1, Role: 2, Object: "notify", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "flag", Type: "uint32_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1154, Name: "rtNotifyDestroy", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 1,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "notify", Type: "rtNotify_t", Word: 0, Words: 1, Role: 4, Object: "notify", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1155, Name: "rtNotifyRecord", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 4, Sync: 0, Capture: 0, Stream: 1, Event: 0, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 2,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "notify", Type: "rtNotify_t", Word: 0, Words: 1, Role: 1, Object: "notify", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stm", Type: "rtStream_t", Word: 1, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1156, Name: "rtNotifyWait", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 5, Sync: 0, Capture: 0, Stream: 1, Event: 0, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 2,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "notify", Type: "rtNotify_t", Word: 0, Words: 1, Role: 1, Object: "notify", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stm", Type: "rtStream_t", Word: 1, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1157, Name: "rtNotifyWaitWithTimeOut", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 5, Sync: 0, Capture: 0, Stream: 1, Event: 0, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 3,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "notify", Type: "rtNotify_t", Word: 0, Words: 1, Role: 1, Object: "notify", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stm", Type: "rtStream_t", Word: 1, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "timeOut", Type: "uint32_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1158, Name: "rtNotifyReset", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 1,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "notify", Type: "rtNotify_t", Word: 0, Words: 1, Role: 1, Object: "notify", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1159, Name: "rtIpcOpenNotify", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 2,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "notify", Type: "rtNotify_t*", Word: 0, Words: 1, Role: 2, Object: "notify", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "name", Type: "const char_t*", Word: 1, Words: 1, Role: 16, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1160, Name: "rtIpcOpenNotifyWithFlag", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 3,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "notify", Type: "rtNotify_t*", Word: 0, Words: 1, Role: 2, Object: "notify", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "name", Type: "const char_t*", Word: 1, Words: 1, Role: 16, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "flag", Type: "uint32_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1161, Name: "rtsNotifyCreate", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "8.5.0", Words: 2,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "notify", Type: "rtNotify_t*", Word: 0, Words: 1, Role: 2, Object: "notify", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "flag", Type: "uint64_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1162, Name: "rtsNotifyDestroy", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "8.5.0", Words: 1,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "notify", Type: "rtNotify_t", Word: 0, Words: 1, Role: 4, Object: "notify", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1163, Name: "rtsNotifyRecord", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 4, Sync: 0, Capture: 0, Stream: 1, Event: 0, Names: -1, Modelled: true, Simulated: true, Since: "8.5.0", Words: 2,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "notify", Type: "rtNotify_t", Word: 0, Words: 1, Role: 1, Object: "notify", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stm", Type: "rtStream_t", Word: 1, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1164, Name: "rtsNotifyWaitAndReset", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 5, Sync: 0, Capture: 0, Stream: 1, Event: 0, Names: -1, Modelled: true, Simulated: true, Since: "8.5.0", Words: 3,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "notify", Type: "rtNotify_t", Word: 0, Words: 1, Role: 1, Object: "notify", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stm", Type: "rtStream_t", Word: 1, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "timeout", Type: "uint32_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1165, Name: "rtsNotifyGetId", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "8.5.0", Words: 2,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "notify", Type: "rtNotify_t", Word: 0, Words: 1, Role: 1, Object: "notify", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "notifyId", Type: "uint32_t*", Word: 1, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
+			},
+		},
+		{ID: 1166, Name: "rtCntNotifyCreate", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "8.5.0", Words: 2,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "deviceId", Type: "int32_t", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "cntNotify", Type: "rtCntNotify_t*", Word: 1, Words: 1, Role: 2, Object: "counting notify", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1167, Name: "rtCntNotifyCreateWithFlag", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "8.5.0", Words: 3,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "deviceId", Type: "int32_t", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "cntNotify", Type: "rtCntNotify_t*", Word: 1, Words: 1, Role: 2, Object: "counting notify", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "flags", Type: "uint32_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1168, Name: "rtCntNotifyCreateServer", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "8.5.0", Words: 2,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "cntNotify", Type: "rtCntNotify_t*", Word: 0, Words: 1, Role: 2, Object: "counting notify", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "flags", Type: "uint64_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1169, Name: "rtCntNotifyDestroy", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "8.5.0", Words: 1,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "inCntNotify", Type: "rtCntNotify_t", Word: 0, Words: 1, Role: 4, Object: "counting notify", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1170, Name: "rtCntNotifyRecord", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 4, Sync: 0, Capture: 0, Stream: 1, Event: 0, Names: -1, Modelled: true, Simulated: true, Since: "8.5.0", Words: 3,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "inCntNotify", Type: "rtCntNotify_t", Word: 0, Words: 1, Role: 1, Object: "counting notify", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stm", Type: "rtStream_t", Word: 1, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "info", Type: "const rtCntNtyRecordInfo_t*", Word: 2, Words: 1, Role: 11, Object: "", Size: api.Size{Unit: 8, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1171, Name: "rtCntNotifyWaitWithTimeout", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 5, Sync: 0, Capture: 0, Stream: 1, Event: 0, Names: -1, Modelled: true, Simulated: true, Since: "8.5.0", Words: 3,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "inCntNotify", Type: "rtCntNotify_t", Word: 0, Words: 1, Role: 1, Object: "counting notify", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stm", Type: "rtStream_t", Word: 1, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "info", Type: "const rtCntNtyWaitInfo_t*", Word: 2, Words: 1, Role: 11, Object: "", Size: api.Size{Unit: 16, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+			},
+		},
+		{ID: 1172, Name: "rtCntNotifyReset", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 6, Sync: 0, Capture: 0, Stream: 1, Event: 0, Names: -1, Modelled: true, Simulated: true, Since: "8.5.0", Words: 2,
+			Doc: "",
+			Params: []api.Param{
+				{Name: "inCntNotify", Type: "rtCntNotify_t", Word: 0, Words: 1, Role: 1, Object: "counting notify", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "stm", Type: "rtStream_t", Word: 1, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
 	},
@@ -5901,6 +8141,17 @@ var Model = (&api.Model{
 			{Name: "ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_HIGH", Value: 6},
 			{Name: "ACL_RT_MEM_POOL_ATTR_USED_MEM_CURRENT", Value: 7},
 			{Name: "ACL_RT_MEM_POOL_ATTR_USED_MEM_HIGH", Value: 8},
+		}},
+		{Type: "rtMemcpyKind_t", Values: []api.EnumValue{
+			{Name: "RT_MEMCPY_HOST_TO_HOST", Value: 0},
+			{Name: "RT_MEMCPY_HOST_TO_DEVICE", Value: 1},
+			{Name: "RT_MEMCPY_DEVICE_TO_HOST", Value: 2},
+			{Name: "RT_MEMCPY_DEVICE_TO_DEVICE", Value: 3},
+			{Name: "RT_MEMCPY_MANAGED", Value: 4},
+			{Name: "RT_MEMCPY_ADDR_DEVICE_TO_DEVICE", Value: 5},
+			{Name: "RT_MEMCPY_HOST_TO_DEVICE_EX", Value: 6},
+			{Name: "RT_MEMCPY_DEVICE_TO_HOST_EX", Value: 7},
+			{Name: "RT_MEMCPY_DEFAULT", Value: 8},
 		}},
 	},
 	Errors: []api.EnumValue{

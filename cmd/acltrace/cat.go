@@ -10,11 +10,18 @@ import (
 func (a *app) catCmd() *cobra.Command {
 	var o report.LineOptions
 	var from, to time.Duration
+	var task string
 	c := &cobra.Command{
 		Use:   "cat FILE",
 		Short: "the calls of a trace, one a line",
 		Args:  arguments(1, "one trace file"),
 		RunE: func(_ *cobra.Command, args []string) error {
+			if task != "" {
+				var err error
+				if o.Task, err = report.ParseTaskID(task); err != nil {
+					return usage("%w", err)
+				}
+			}
 			r, m, err := open(args[0])
 			if err != nil {
 				return err
@@ -30,5 +37,7 @@ func (a *app) catCmd() *cobra.Command {
 	c.Flags().StringSliceVar(&o.Funcs, "func", nil, "only these functions")
 	c.Flags().IntVar(&o.Stream, "stream", 0, "only calls on stream#N")
 	c.Flags().IntVar(&o.TID, "thread", 0, "only calls of the thread with this id")
+	c.Flags().StringVar(&task, "task", "", "only the calls that made this task: STREAM:ID, or STREAM:FLIP:TASK as the runtime's logs have it")
+	c.Flags().IntVar(&o.Tail, "tail", 0, "only so many of the last calls")
 	return c
 }

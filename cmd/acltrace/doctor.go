@@ -1,61 +1,76 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
+	"strings"
 
 	"github.com/acltrace/acltrace/api/acl"
-	"github.com/acltrace/acltrace/internal/artifacts"
-	"github.com/acltrace/acltrace/probe"
+	"github.com/acltrace/acltrace/record"
 	"github.com/spf13/cobra"
 )
 
-// doctorCmd tests by doing what the other commands need.
 func (a *app) doctorCmd() *cobra.Command {
-	return &cobra.Command{
-		Use:   "doctor",
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "doctor [flags] [-- PROGRAM …]",
 		Short: "what works on this machine, and what is missing",
-		Args:  arguments(0, "no arguments"),
-		RunE: func(_ *cobra.Command, _ []string) error {
-			failed := 0
-			check := func(what string, err error) {
+		Long: `Tries on this machine what the other commands need, and says what is missing and how to get it.
+
+With a program, says too which runtime libraries it is linked to and what recording would see of them. The program is
+not run. The exit code is 1 where something does not work.`,
+		RunE: func(_ *cobra.Command, args []string) error {
+			d := record.Diagnose(acl.Model, args)
+			if asJSON {
+				b, err := json.MarshalIndent(d, "", "  ")
 				if err != nil {
-					failed++
-					fmt.Fprintf(a.out, "missing  %s: %v\n", what, err)
-					return
+					return err
 				}
-				fmt.Fprintf(a.out, "works    %s\n", what)
+				fmt.Fprintf(a.out, "%s\n", b)
+			} else {
+				a.diagnosis(d)
 			}
-			_, err := artifacts.Bytes(artifacts.Shim)
-			check("record: the shim is here", err)
-			s, err := probe.NewSession(acl.Model, nil)
-			check("record: shared memory for the rings", err)
-			if err == nil {
-				check("record: shared memory is given back", s.Close())
-			}
-			_, err = artifacts.SimulatorDir()
-			check("record --sim, sim: the simulator's libraries are here", err)
-			_, err = artifacts.Bytes(artifacts.Player)
-			check("replay: the player is here", err)
-			check("attach, record --probe ebpf: uprobes", a.tryUprobes())
-			if failed > 0 {
+			if !d.OK() {
 				return &exit{code: exitFailed}
 			}
 			return nil
 		},
 	}
+	f := c.Flags()
+	f.SetInterspersed(false)
+	f.BoolVar(&asJSON, "json", false, "as JSON")
+	return c
 }
 
-// tryUprobes puts a probe that counts on the simulator, and takes it away.
-func (a *app) tryUprobes() error {
-	dir, err := artifacts.SimulatorDir()
-	if err != nil {
-		return err
+func (a *app) diagnosis(d *record.Diagnosis) {
+	for _, f := range d.Findings {
+		word := "works  "
+		if !f.OK {
+			word = "missing"
+		}
+		fmt.Fprintf(a.out, "%s  %s: %s", word, f.For, f.What)
+		if f.Detail != "" && f.Detail != f.What {
+			fmt.Fprintf(a.out, ": %s", f.Detail)
+		}
+		fmt.Fprintln(a.out)
+		if f.Fix != "" {
+			fmt.Fprintf(a.out, "         %s\n", f.Fix)
+		}
 	}
-	u, err := probe.AttachUprobes(acl.Model, filepath.Join(dir, artifacts.Simulator), &probe.UprobeOptions{PIDs: []int{os.Getpid()}, CountOnly: true})
-	if err != nil {
-		return err
+	for _, l := range d.Libraries {
+		a.functions(l.Path+", counted by name", l.Counted)
+		a.functions(l.Path+", not seen", l.PassedBy)
 	}
-	return u.Close()
+}
+
+func (a *app) functions(what string, names []string) {
+	const most = 12
+	if len(names) == 0 {
+		return
+	}
+	more := ""
+	if len(names) > most {
+		names, more = names[:most], fmt.Sprintf(" and %d more (see --json)", len(names)-most)
+	}
+	fmt.Fprintf(a.out, "%s: %s%s\n", what, strings.Join(names, " "), more)
 }

@@ -43,6 +43,9 @@ The program's own exit code is passed on. 125 means that it was not run: recordi
 			if o.Probe != "shim" && o.Probe != "ebpf" {
 				return usage("--probe %s: there are shim and ebpf", o.Probe)
 			}
+			if o.Bind != "auto" && o.Bind != "preload" && o.Bind != "audit" {
+				return usage("--bind %s: there are auto, preload and audit", o.Bind)
+			}
 			var err error
 			if o.MaxSize, err = size(maxSize); err != nil {
 				return usage("--max-size: %w", err)
@@ -58,15 +61,17 @@ The program's own exit code is passed on. 125 means that it was not run: recordi
 	}
 	f := c.Flags()
 	f.SetInterspersed(false)
-	f.StringVarP(&o.Output, "output", "o", "run.aclt", "trace to write")
+	f.StringVarP(&o.Output, "output", "o", "run.aclt", "trace to write; %h, %p and %r in the name are the host, the process and the rank")
 	f.BoolVar(&o.Sim, "sim", false, "run the program on the simulator")
 	f.StringVar(&o.Probe, "probe", "shim", "how to capture: shim or ebpf")
+	f.StringVar(&o.Bind, "bind", "auto", "with --probe shim: how it comes before the runtime, auto or preload")
 	f.StringVar(&o.Library, "library", "", "with --probe ebpf: path of the runtime library, for a program that is not linked to it")
 	f.StringVar(&payload, "payload", "small", "what to keep of copies: small (up to 64 KiB), full, hash or none")
 	f.StringVar(&policy, "policy", "drop", "when the recorder is too slow: drop calls, which are counted, or block the program")
 	f.BoolVar(&o.Replayable, "replayable", false, "keep all that a replay needs: --payload full --policy block, no limit of size")
 	f.StringVar(&maxSize, "max-size", "", "size of the trace at which payloads are no longer kept (default a tenth of the free space, at most 10G)")
 	f.StringVar(&ringSize, "ring-size", "8M", "memory between each thread of the program and the recorder")
+	f.BoolVar(&o.NoSmall, "no-small-copies", false, "do not keep the content of copies below 4 KiB: token ids and the like stay out of the trace")
 	f.BoolVar(&o.NoTaskIDs, "no-task-ids", false, "do not ask the runtime for its ids of each task: saves a query a launch")
 	f.BoolVarP(&quiet, "quiet", "q", false, "say nothing at the end")
 	return c
@@ -85,9 +90,6 @@ func (a *app) recorded(o *record.Options, res *record.Result, err error, quiet b
 	}
 	if res.Incomplete != nil {
 		fmt.Fprintf(a.err, "acltrace: recording ended before the program: %v\n", res.Incomplete)
-		if res.ExitCode == 0 {
-			return &exit{code: exitFailed}
-		}
 	}
 	if res.ExitCode != 0 {
 		return &exit{code: res.ExitCode}
@@ -96,11 +98,12 @@ func (a *app) recorded(o *record.Options, res *record.Result, err error, quiet b
 }
 
 func (a *app) recordSummary(o *record.Options, res *record.Result) {
-	if res.Calls == 0 && res.Processes == 0 {
-		fmt.Fprintf(a.err, "acltrace: %s: no call was seen: the program did not call the runtime, or reached it by a way that the %s can't see\n", o.Output, o.Probe)
+	defer a.unseen(res)
+	if res.Calls == 0 && res.Processes == 0 && res.Refused == 0 {
+		fmt.Fprintf(a.err, "acltrace: %s: no call was seen: the program did not call the runtime, or reached it by a way that the %s can't see\n", res.Output, o.Probe)
 		return
 	}
-	s := fmt.Sprintf("acltrace: %s: %d calls", o.Output, res.Calls)
+	s := fmt.Sprintf("acltrace: %s: %d calls", res.Output, res.Calls)
 	if res.Failed > 0 {
 		s += fmt.Sprintf(", %d failed", res.Failed)
 	}
@@ -118,6 +121,24 @@ func (a *app) recordSummary(o *record.Options, res *record.Result) {
 		s += fmt.Sprintf("; the program was killed by signal %d", res.Signal)
 	}
 	fmt.Fprintln(a.err, s)
+}
+
+// unseen tells what went past the recorder.
+func (a *app) unseen(res *record.Result) {
+	var n uint64
+	for _, k := range res.PassedBy {
+		n += k
+	}
+	if n > 0 {
+		fmt.Fprintf(a.err, "acltrace: %d functions passed by, counted by name alone (%d times): see acltrace info --json\n", len(res.PassedBy), n)
+	}
+	for i, u := range res.Unhooked {
+		if i == 10 {
+			fmt.Fprintf(a.err, "acltrace: NOT RECORDED: %d more\n", len(res.Unhooked)-i)
+			break
+		}
+		fmt.Fprintf(a.err, "acltrace: NOT RECORDED: process %d, %s: %s\n", u.PID, u.Exe, u.Reason)
+	}
 }
 
 func (a *app) simCmd() *cobra.Command {
@@ -161,4 +182,3 @@ func size(s string) (int64, error) {
 	}
 	return n << shift, nil
 }
-

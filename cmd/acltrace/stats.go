@@ -6,7 +6,8 @@ import (
 )
 
 func (a *app) statsCmd() *cobra.Command {
-	var asJSON bool
+	var asJSON, asCSV bool
+	var by string
 	c := &cobra.Command{
 		Use:   "stats FILE",
 		Short: "sums by function, kernel, copy direction and stream",
@@ -18,6 +19,21 @@ func (a *app) statsCmd() *cobra.Command {
 			}
 			defer t.Reader.Close()
 			s := report.NewStats(t)
+			if by != "" {
+				groups, err := s.By(by)
+				switch {
+				case err != nil:
+					return usage("%w", err)
+				case asJSON:
+					return a.printJSON(map[string]any{"by": by, "groups": groups})
+				case asCSV:
+					return report.GroupsCSV(a.out, groups)
+				}
+				return report.Groups(a.out, by, groups)
+			}
+			if asCSV {
+				return s.CSV(a.out)
+			}
 			if asJSON {
 				return a.printJSON(s)
 			}
@@ -25,5 +41,8 @@ func (a *app) statsCmd() *cobra.Command {
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	c.Flags().BoolVar(&asCSV, "csv", false, "print comma-separated values: the functions, or what --by asks for")
+	c.Flags().StringVar(&by, "by", "", "sums by thread, stream or kernel")
+	c.MarkFlagsMutuallyExclusive("json", "csv")
 	return c
 }

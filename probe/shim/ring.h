@@ -6,6 +6,10 @@
  * twice in a row, so that no record is ever split. The thread alone moves head, the recorder alone moves tail; both only
  * grow. A record begins at a multiple of 8.
  *
+ * Parts of large payloads lie in the arena, a file of chunks that all processes of the session share: whoever clears a
+ * chunk's bit in the map of free ones owns it, fills it and names it in a record; the recorder sets the bit again when it
+ * has read it. So a payload is copied once, at the speed of memory, and rings may be small.
+ *
  * A call is written in two phases. Its entry is complete, and head has moved past it, before the runtime is called:
  * whoever looks at the ring of a dead process finds the call that it died in. Its result follows in the same record,
  * which may grow by what the call has put out; the state that ends it is stored last. The recorder does not pass a
@@ -20,6 +24,9 @@
 #define RING_VERSION 1
 #define RING_HEADER 4096 /* bytes before the records */
 #define RING_MAX_SLOTS 4096
+#define PASSED_NAMES 1024 /* in the file `passed` */
+#define ARENA_CHUNK (1024 * 1024) /* bytes */
+#define ARENA_WORDS 64 /* of the map of free chunks: at most 4096 */
 #define RING_INLINE 4096 /* pieces up to this size lie in the record of their call */
 
 enum { POLICY_DROP = 0, POLICY_BLOCK = 1 };
@@ -28,6 +35,7 @@ enum { CLOCK_COUNTER = 0, CLOCK_SYSCALL = 1 };
 enum { SLOT_FREE = 0, SLOT_TAKEN = 1, SLOT_LIVE = 2, SLOT_IDLE = 3, SLOT_DEAD = 4 };
 enum { REC_CALL = 1, REC_PAYLOAD = 2, REC_LOST = 3, REC_PAD = 4 };
 enum { STATE_ENTERED = 1, STATE_DONE = 2 };
+enum { PASSED_FREE = 0, PASSED_BUSY = 1, PASSED_NAMED = 2 };
 enum { PIECE_OUT = 1, PIECE_BYTES = 2, PIECE_FAR = 4 };
 
 /* As in probe.Missing. */
@@ -71,7 +79,10 @@ struct control {
 	uint32_t max_slots;
 	uint32_t idle; /* atomic; slots that are IDLE */
 	uint32_t task_ids; /* 1: ask the runtime for the ids of each task */
-	uint32_t reserved[7];
+	uint32_t arena_chunks; /* in the file `arena`, 0 for none */
+	uint64_t payload_least; /* bytes; smaller payloads are not captured */
+	uint32_t reserved[4];
+	uint64_t arena_free[ARENA_WORDS]; /* atomic; a bit for each free chunk */
 	struct slot slots[RING_MAX_SLOTS];
 };
 
@@ -122,7 +133,9 @@ struct payload_record {
 	uint64_t addr, len, offset;
 	uint64_t time; /* clock */
 	uint32_t item;
-	uint32_t bytes; /* that follow, padded to 8 */
+	uint32_t bytes; /* that follow, padded to 8, or that lie in the chunk */
+	uint32_t chunk; /* 1 + its number, 0: the bytes follow */
+	uint32_t pad2;
 };
 
 struct lost_record {
@@ -130,13 +143,21 @@ struct lost_record {
 	uint64_t calls, since, until;
 };
 
+/* Calls, or requests by dlsym, of a function that the shim does not wrap: a hash table in the file `passed`. */
+struct passed {
+	uint64_t count; /* atomic */
+	uint32_t state; /* atomic */
+	char name[52]; /* cut where it is longer */
+};
+
+_Static_assert(sizeof(struct passed) == 64, "passed");
 _Static_assert(sizeof(struct slot) == 64, "slot");
-_Static_assert(sizeof(struct control) == 128 + 64 * RING_MAX_SLOTS, "control");
+_Static_assert(sizeof(struct control) == 128 + 8 * ARENA_WORDS + 64 * RING_MAX_SLOTS, "control");
 _Static_assert(sizeof(struct ring) == 256, "ring");
 _Static_assert(sizeof(struct call_record) == 40, "call_record");
 _Static_assert(sizeof(struct piece) == 8, "piece");
 _Static_assert(sizeof(struct far) == 24, "far");
-_Static_assert(sizeof(struct payload_record) == 64, "payload_record");
+_Static_assert(sizeof(struct payload_record) == 72, "payload_record");
 _Static_assert(sizeof(struct lost_record) == 32, "lost_record");
 
 #endif

@@ -8,6 +8,7 @@
 #include <asm/fcntl.h>
 #include <linux/mman.h>
 
+#include "bind.h"
 #include "sys.h"
 
 #define AT_SECURE 23
@@ -98,12 +99,14 @@ static bool secure(void)
 	return true;
 }
 
+static bool failed(long ret) { return ret < 0 && ret > -4096; }
+
 static long map(long len, long prot, long flags, long fd, long off, void *at)
 {
 	return sys6(__NR_mmap, SYS_ARG(at), len, prot, flags, fd, off);
 }
 
-static long open_in_session(const char *name, uint64_t number, bool numbered, long flags)
+long open_in_session(const char *name, uint64_t number, bool numbered, long flags)
 {
 	char path[300];
 	size_t n = length(session);
@@ -152,7 +155,7 @@ static bool attach_session(void)
 static void forget_pending(void);
 
 /* Makes this process ready to record, once, and again in a child after a fork. */
-static bool open_process(void)
+bool open_process(void)
 {
 	struct shim_process *p = __atomic_load_n(&shim_p, __ATOMIC_ACQUIRE);
 	if (p == NULL) {
@@ -213,8 +216,6 @@ static bool reuse_ring(struct shim_thread *t, uint32_t pid)
 	}
 	return false;
 }
-
-static bool failed(long ret) { return ret < 0 && ret > -4096; }
 
 static bool make_ring(struct shim_thread *t)
 {
@@ -466,16 +467,97 @@ static void payload_hash(struct payload *p, bool careful)
 	}
 }
 
-/* Streams memory into the ring. Memory that the runtime has not just touched is read with care. */
+/* The arena is mapped when the process has its first large payload. */
+static uint8_t *arena;
+
+static bool open_arena(void)
+{
+	if (__atomic_load_n(&arena, __ATOMIC_ACQUIRE) != NULL)
+		return true;
+	long size = (long)shim_control->arena_chunks * ARENA_CHUNK;
+	if (size == 0)
+		return false;
+	long fd = open_in_session("arena", 0, false, O_RDWR);
+	if (fd < 0)
+		return false;
+	long m = map(size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0, NULL);
+	sys1(__NR_close, fd);
+	if (failed(m))
+		return false;
+	uint8_t *none = NULL;
+	if (!__atomic_compare_exchange_n(&arena, &none, (uint8_t *)m, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+		sys2(__NR_munmap, m, size);
+	return true;
+}
+
+/* The number of a chunk that is the caller's now, -1 where all are in use. The lowest come first: they are warm. */
+static int64_t take_chunk(void)
+{
+	for (uint32_t w = 0; w < ARENA_WORDS; w++) {
+		uint64_t v = __atomic_load_n(&shim_control->arena_free[w], __ATOMIC_ACQUIRE);
+		while (v != 0) {
+			uint64_t bit = v & -v;
+			if (__atomic_compare_exchange_n(&shim_control->arena_free[w], &v, v & ~bit, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+				return w * 64 + __builtin_ctzll(bit);
+		}
+	}
+	return -1;
+}
+
+static void give_chunk(int64_t n)
+{
+	__atomic_fetch_or(&shim_control->arena_free[n / 64], 1ULL << (n % 64), __ATOMIC_RELEASE);
+}
+
+/* A part of a large payload by way of the arena. 1 done, 0 no chunk free, -1 failed for good. */
+static int part_in_arena(struct payload *p, uint64_t off, uint64_t n, bool careful)
+{
+	int64_t chunk = take_chunk();
+	if (chunk < 0)
+		return 0;
+	uint8_t *to = arena + chunk * ARENA_CHUNK;
+	const void *from = (const void *)(p->addr + off);
+	bool there = !careful || shim_careful_copy(to, from, n);
+	if (!careful)
+		memcpy(to, from, n);
+	struct payload_record *r = there ? begin_part(p, off, 0) : NULL;
+	if (r == NULL) {
+		give_chunk(chunk);
+		if (!there)
+			payload_missing(p, MISSING_UNREADABLE);
+		return -1;
+	}
+	r->bytes = (uint32_t)n;
+	r->chunk = (uint32_t)chunk + 1;
+	end_part(r);
+	return 1;
+}
+
+/* Streams memory to the recorder. Memory that the runtime has not just touched is read with care. */
 static void payload_bytes(struct payload *p, bool careful)
 {
 	struct shim_thread *t = &shim_t;
+	if (p->len < shim_control->payload_least) {
+		payload_missing(p, MISSING_NOT_ASKED);
+		return;
+	}
 	if (p->len > shim_control->payload_limit) {
 		payload_hash(p, careful);
 		return;
 	}
 	uint64_t part = t->size / 8 < PART ? t->size / 8 : PART;
+	bool large = p->len >= ARENA_CHUNK / 4 && open_arena();
 	for (uint64_t off = 0; off < p->len || off == 0;) {
+		if (large) {
+			uint64_t n = p->len - off < ARENA_CHUNK ? p->len - off : ARENA_CHUNK;
+			int done = part_in_arena(p, off, n, careful);
+			if (done < 0)
+				return;
+			if (done > 0) {
+				off += n;
+				continue;
+			}
+		}
 		uint64_t n = p->len - off < part ? p->len - off : part;
 		struct payload_record *r = begin_part(p, off, n);
 		if (r == NULL) {
@@ -500,11 +582,11 @@ static struct payload payload_of(uint64_t seq, uint8_t param, uint8_t flags, uin
 	return (struct payload){.slot = shim_t.slot, .param = param, .flags = flags, .item = item, .seq = seq, .addr = (uint64_t)p, .len = len};
 }
 
-void shim_large(uint64_t seq, uint8_t param, uint8_t flags, const void *p, uint64_t len)
+void shim_large(uint64_t seq, uint8_t param, uint32_t item, const void *p, uint64_t len)
 {
 	if (p == NULL || len <= RING_INLINE)
 		return;
-	struct payload d = payload_of(seq, param, flags, 0, p, len);
+	struct payload d = payload_of(seq, param, 0, item, p, len);
 	/* Arguments and binaries are kept whatever the limit on copies is: without them nothing can be understood. */
 	uint64_t part = shim_t.size / 8 < PART ? shim_t.size / 8 : PART;
 	for (uint64_t off = 0; off < len; off += part) {
@@ -608,8 +690,23 @@ static void forget_pending(void)
 	pending_used = pending_count = 0;
 }
 
+/*
+ * A result that is still pending when the next copy to the same memory is asked for is never seen. Looking for such
+ * takes time for each that is pending; beyond some hundreds a program does not reuse its buffers so soon.
+ */
+static void overwrite_pending(uint64_t addr, uint64_t len)
+{
+	uint32_t n = __atomic_load_n(&pending_used, __ATOMIC_ACQUIRE);
+	if (__atomic_load_n(&pending_count, __ATOMIC_RELAXED) == 0 || n > 512)
+		return;
+	for (uint32_t i = 0; i < n; i++)
+		if (__atomic_load_n(&pending[i].state, __ATOMIC_ACQUIRE) == PENDING_FULL && pending[i].what.addr < addr + len && addr < pending[i].what.addr + pending[i].what.len)
+			pending[i].what.missing = MISSING_OVERWRITTEN;
+}
+
 static bool add_pending(const struct payload *p, void *stream, uint64_t pitch, uint64_t width)
 {
+	overwrite_pending(p->addr, p->len);
 	for (uint32_t i = 0; i < PENDING; i++) {
 		uint32_t was = PENDING_FREE;
 		if (__atomic_load_n(&pending[i].state, __ATOMIC_RELAXED) != PENDING_FREE ||
@@ -665,10 +762,10 @@ static void release(enum release which, void *stream, uint64_t until)
 		uint32_t was = PENDING_FULL;
 		if (!__atomic_compare_exchange_n(&e->state, &was, PENDING_BUSY, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
 			continue;
-		if (e->pitch)
-			payload_rows(&e->what, e->pitch, e->width, true);
-		else if (e->what.missing)
+		if (e->what.missing)
 			payload_missing(&e->what, e->what.missing);
+		else if (e->pitch)
+			payload_rows(&e->what, e->pitch, e->width, true);
 		else
 			payload_bytes(&e->what, true);
 		__atomic_sub_fetch(&pending_count, 1, __ATOMIC_RELAXED);
@@ -796,9 +893,14 @@ void shim_writes_rows(struct shim_call *c, uint8_t param, const void *p, uint64_
 		payload_missing(&d, MISSING_TABLE_FULL);
 }
 
-/* Buffers behind placeholders of argument lists: the program fills them, so they are taken at the launch. */
+/*
+ * Buffers behind placeholders of argument lists: the program fills them, so they are taken at the launch. They are kept
+ * in the page before the thread's ring: where an auditing library is loaded too, there is hardly any static TLS.
+ */
 #define BUFFERS 64
-static __thread struct { void *args; uint64_t addr, len; uint32_t number; } buffers[BUFFERS] __attribute__((tls_model("initial-exec")));
+struct buffer { void *args; uint64_t addr, len; uint32_t number; };
+_Static_assert(1024 + BUFFERS * sizeof(struct buffer) <= RING_HEADER, "buffers");
+#define buffers ((struct buffer *)((uint8_t *)shim_t.ring + 1024))
 static __thread uint32_t buffers_used __attribute__((tls_model("initial-exec")));
 
 void shim_buffers_reset(void *args)
@@ -825,15 +927,15 @@ void shim_buffer(void *args, void *param, uint64_t addr, uint64_t len)
 	}
 }
 
-/* A piece with an address of its own. */
-static void far_piece(struct shim_call *c, uint8_t param, uint32_t item, uint64_t addr, uint64_t len)
+/* A piece with an address of its own; without its bytes where there are more than max. */
+static void any_far(struct shim_call *c, uint8_t param, uint8_t flags, uint32_t item, uint64_t addr, uint64_t len, uint64_t max)
 {
-	uint64_t bytes = len <= RING_INLINE ? len : 0;
+	uint64_t bytes = len <= max ? len : 0;
 	uint64_t need = sizeof(struct piece) + sizeof(struct far) + round8(bytes);
 	if (!grow(c, need))
 		return;
 	struct piece *h = (struct piece *)c->end;
-	*h = (struct piece){.param = param, .flags = (uint8_t)(PIECE_FAR | (bytes ? PIECE_BYTES : 0)), .missing = bytes ? 0 : MISSING_OVER_LIMIT, .len = (uint32_t)bytes};
+	*h = (struct piece){.param = param, .flags = (uint8_t)(flags | PIECE_FAR | (bytes ? PIECE_BYTES : 0)), .missing = bytes ? 0 : MISSING_OVER_LIMIT, .len = (uint32_t)bytes};
 	struct far *f = (struct far *)(h + 1);
 	*f = (struct far){.addr = addr, .len = len, .item = item};
 	if (bytes) {
@@ -841,6 +943,27 @@ static void far_piece(struct shim_call *c, uint8_t param, uint32_t item, uint64_
 		memcpy(f + 1, (const void *)addr, bytes);
 	}
 	c->end += need;
+}
+
+static void far_piece(struct shim_call *c, uint8_t param, uint32_t item, uint64_t addr, uint64_t len)
+{
+	any_far(c, param, 0, item, addr, len, RING_INLINE);
+}
+
+void shim_far(struct shim_call *c, uint8_t param, uint8_t flags, uint32_t item, const void *p, uint64_t len)
+{
+	if (p != NULL && len != 0)
+		any_far(c, param, flags, item, (uint64_t)p, len, shim_t.size / 4);
+}
+
+void shim_far_string(struct shim_call *c, uint8_t param, uint32_t item, const char *s)
+{
+	uint64_t n = 0;
+	if (s == NULL)
+		return;
+	while (n < RING_INLINE && s[n])
+		n++;
+	shim_far(c, param, 0, item, s, n);
 }
 
 void shim_buffers_captured(struct shim_call *c, uint8_t param, void *args)
@@ -853,9 +976,8 @@ void shim_buffers_captured(struct shim_call *c, uint8_t param, void *args)
 /* Sizes of the arguments of a kernel, from the runtime, which knows them from the kernel's binary (9.1 and later). */
 void shim_args_array(struct shim_call *c, uint8_t param, const void *func, void **args)
 {
-	static void *count_slot, *info_slot;
-	int (*count)(const void *, size_t *) = shim_real(&count_slot, "aclrtFunctionGetParamCount");
-	int (*info)(const void *, size_t, size_t *, size_t *) = shim_real(&info_slot, "aclrtFunctionGetParamInfo");
+	int (*count)(const void *, size_t *) = shim_optional(&shim_own[0], "aclrtFunctionGetParamCount");
+	int (*info)(const void *, size_t, size_t *, size_t *) = shim_optional(&shim_own[1], "aclrtFunctionGetParamInfo");
 	size_t n = 0;
 	if (args == NULL || count == NULL || info == NULL || count(func, &n) != 0)
 		return;
@@ -882,16 +1004,17 @@ static __thread struct {
 
 void shim_stream_ended(void) { __atomic_fetch_add(&streams_ended, 1, __ATOMIC_ACQ_REL); }
 
-void shim_task(struct shim_call *c, void *stream)
+bool shim_no_tasks;
+
+void shim_any_task(struct shim_call *c, void *stream)
 {
-	static void *task_slot, *stream_slot;
-	if (!shim_control->task_ids)
-		return;
-	int (*task_id)(uint32_t *) = shim_real(&task_slot, "aclrtGetThreadLastTaskId");
-	int (*stream_id)(void *, int32_t *) = shim_real(&stream_slot, "aclrtStreamGetId");
+	int (*task_id)(uint32_t *) = shim_optional(&shim_own[2], "aclrtGetThreadLastTaskId");
+	int (*stream_id)(void *, int32_t *) = shim_optional(&shim_own[3], "aclrtStreamGetId");
 	uint32_t task, ended = __atomic_load_n(&streams_ended, __ATOMIC_ACQUIRE);
 	int32_t id;
-	if (task_id == NULL || stream_id == NULL || task_id(&task) != 0)
+	if (task_id == NULL || stream_id == NULL)
+		shim_no_tasks = true;
+	if (shim_no_tasks || task_id(&task) != 0)
 		return;
 	uint32_t k = (uint32_t)((uint64_t)stream >> 4) % STREAMS;
 	if (stream == NULL || tasks.known[k].stream != stream || tasks.known[k].ended != ended) {

@@ -21,6 +21,8 @@
 #include "ring.h"
 
 #define SHIM_EXPORT __attribute__((visibility("default")))
+/* All that the wrapper needs in one piece of code: for the calls that programs make most. */
+#define SHIM_HOT __attribute__((flatten))
 #define RET_PARAM 255 /* stands for the returned value in a piece */
 #define TASK_PARAM 254 /* stands for the ids of the task that a call has made */
 
@@ -223,9 +225,13 @@ static inline void shim_list(struct shim_call *c, uint8_t param, const void *p, 
 		shim_any_list(c, param, p, elem, ok);
 }
 
+/* Memory that something else than a parameter leads to, into the record of the call. It must be readable. */
+void shim_far(struct shim_call *c, uint8_t param, uint8_t flags, uint32_t item, const void *p, uint64_t len);
+void shim_far_string(struct shim_call *c, uint8_t param, uint32_t item, const char *s);
+
 void shim_string(struct shim_call *c, uint8_t param, uint8_t flags, const char *s, uint64_t max, bool ok);
 /* Memory larger than RING_INLINE that a call has read, after shim_exit, as records of its own. */
-void shim_large(uint64_t seq, uint8_t param, uint8_t flags, const void *p, uint64_t len);
+void shim_large(uint64_t seq, uint8_t param, uint32_t item, const void *p, uint64_t len);
 void shim_file(uint64_t seq, uint8_t param, const char *path);
 
 /* Payloads, after shim_exit. Memory on the device is left alone. */
@@ -248,8 +254,15 @@ void shim_args_array(struct shim_call *c, uint8_t param, const void *func, void 
 void shim_set_device(int32_t device);
 
 /* The runtime's ids of the task that the call has just put on a stream. */
-void shim_task(struct shim_call *c, void *stream);
+extern bool shim_no_tasks __attribute__((visibility("hidden"))); /* the runtime does not tell */
+void shim_any_task(struct shim_call *c, void *stream);
 void shim_stream_ended(void);
+
+static inline void shim_task(struct shim_call *c, void *stream)
+{
+	if (shim_control->task_ids && !shim_no_tasks)
+		shim_any_task(c, stream);
+}
 
 /* Copies memory that may not be there; false where it is not. */
 bool shim_careful_copy(void *to, const void *from, uint64_t len);
@@ -267,6 +280,17 @@ static inline void *shim_real(void **slot, const char *name)
 		__atomic_store_n(slot, f, __ATOMIC_RELEASE);
 	}
 	return f;
+}
+
+/* As shim_real, for functions that the runtime may not have: that, too, is found out once. */
+static inline void *shim_optional(void **slot, const char *name)
+{
+	void *f = shim_real(slot, name);
+	if (f == NULL) {
+		f = (void *)-1L;
+		__atomic_store_n(slot, f, __ATOMIC_RELEASE);
+	}
+	return f == (void *)-1L ? NULL : f;
 }
 
 #endif

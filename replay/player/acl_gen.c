@@ -1144,7 +1144,7 @@ uint64_t player_call(uint32_t id, void *fn, const uint64_t *w)
 		return (uint64_t)(uint32_t)((aclError (*)(aclrtDrvMemHandle handle, aclrtMemLinkType adviceLink))fn)((aclrtDrvMemHandle)(uintptr_t)w[0], (aclrtMemLinkType)w[1]);
 	}
 	case 374: { /* aclFloat16ToFloat */
-		return (uint64_t)(uint32_t)((float (*)(aclFloat16 value))fn)((aclFloat16)w[0]);
+		return (uint64_t)((union { float f; uint32_t u; }){.f = ((float (*)(aclFloat16 value))fn)((aclFloat16)w[0])}).u;
 	}
 	case 375: { /* aclFloatToFloat16 */
 		return (uint64_t)((aclFloat16 (*)(float value))fn)((float)w[0]);
@@ -1240,7 +1240,7 @@ uint64_t player_call(uint32_t id, void *fn, const uint64_t *w)
 		return (uint64_t)(uint32_t)((aclError (*)(uint32_t dumpType))fn)((uint32_t)w[0]);
 	}
 	case 407: { /* acldumpGetPath */
-		return (uint64_t)(uintptr_t)((const char *(*)(acldumpType dumpType))fn)((acldumpType)(uintptr_t)w[0]);
+		return (uint64_t)(uintptr_t)((const char *(*)(acldumpType dumpType))fn)((acldumpType)w[0]);
 	}
 	case 408: { /* acldumpSaveExceptionInfo */
 		return (uint64_t)(uint32_t)((aclError (*)(const char *fileName, const char *userTag, const acldumpTensorInfo *tensors, size_t tensorCount))fn)((const char *)(uintptr_t)w[0], (const char *)(uintptr_t)w[1], (const acldumpTensorInfo *)(uintptr_t)w[2], (size_t)w[3]);

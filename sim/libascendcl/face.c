@@ -15,8 +15,8 @@
 /* Tells that this is the simulator and not the vendor's library. */
 FACE_EXPORT const int aclsim_simulated = 1;
 
-/* Functions that answer with a pointer and not with an error code, by their numbers in api/acl/ids.lock. */
-enum { FN_GET_RECENT_ERR_MSG = 4, FN_CREATE_BINARY = 147, FN_GET_SOC_NAME = 384 };
+/* Functions that answer with a pointer or a size and not with an error code, by their numbers in api/acl/ids.lock. */
+enum { FN_GET_RECENT_ERR_MSG = 4, FN_CREATE_STREAM_CONFIG_HANDLE = 105, FN_CREATE_BINARY = 147, FN_DATA_TYPE_SIZE = 382, FN_GET_SOC_NAME = 384 };
 
 static struct {
 	uint64_t (*call)(uint64_t thread, uint32_t fn, uint64_t *words);
@@ -44,7 +44,9 @@ static uint64_t error_word(uint32_t fn, aclError code)
 {
 	switch (fn) {
 	case FN_GET_RECENT_ERR_MSG:
+	case FN_CREATE_STREAM_CONFIG_HANDLE:
 	case FN_CREATE_BINARY:
+	case FN_DATA_TYPE_SIZE:
 	case FN_GET_SOC_NAME:
 		return 0;
 	}

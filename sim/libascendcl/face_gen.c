@@ -139,31 +139,35 @@ FACE_EXPORT aclError aclrtBinarySetExceptionCallback(aclrtBinHandle binHandle, a
 
 FACE_EXPORT aclError aclrtSubscribeReport(uint64_t threadId, aclrtStream stream)
 {
-	(void)threadId;
-	(void)stream;
-	return face_unsupported("aclrtSubscribeReport");
+	uint64_t w[2];
+	w[0] = (uint64_t)threadId;
+	w[1] = (uint64_t)(uintptr_t)stream;
+	return (aclError)face_call(21, w);
 }
 
 FACE_EXPORT aclError aclrtLaunchCallback(aclrtCallback fn, void *userData, aclrtCallbackBlockType blockType, aclrtStream stream)
 {
-	(void)fn;
-	(void)userData;
-	(void)blockType;
-	(void)stream;
-	return face_unsupported("aclrtLaunchCallback");
+	uint64_t w[4];
+	w[0] = (uint64_t)(uintptr_t)fn;
+	w[1] = (uint64_t)(uintptr_t)userData;
+	w[2] = (uint64_t)(uint32_t)blockType;
+	w[3] = (uint64_t)(uintptr_t)stream;
+	return (aclError)face_call(22, w);
 }
 
 FACE_EXPORT aclError aclrtProcessReport(int32_t timeout)
 {
-	(void)timeout;
-	return face_unsupported("aclrtProcessReport");
+	uint64_t w[1];
+	w[0] = (uint64_t)(uint32_t)timeout;
+	return (aclError)face_call(23, w);
 }
 
 FACE_EXPORT aclError aclrtUnSubscribeReport(uint64_t threadId, aclrtStream stream)
 {
-	(void)threadId;
-	(void)stream;
-	return face_unsupported("aclrtUnSubscribeReport");
+	uint64_t w[2];
+	w[0] = (uint64_t)threadId;
+	w[1] = (uint64_t)(uintptr_t)stream;
+	return (aclError)face_call(24, w);
 }
 
 FACE_EXPORT aclError aclrtCreateContext(aclrtContext *context, int32_t deviceId)
@@ -197,30 +201,34 @@ FACE_EXPORT aclError aclrtGetCurrentContext(aclrtContext *context)
 
 FACE_EXPORT aclError aclrtCtxGetSysParamOpt(aclSysParamOpt opt, int64_t *value)
 {
-	(void)opt;
-	(void)value;
-	return face_unsupported("aclrtCtxGetSysParamOpt");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uint32_t)opt;
+	w[1] = (uint64_t)(uintptr_t)value;
+	return (aclError)face_call(29, w);
 }
 
 FACE_EXPORT aclError aclrtCtxSetSysParamOpt(aclSysParamOpt opt, int64_t value)
 {
-	(void)opt;
-	(void)value;
-	return face_unsupported("aclrtCtxSetSysParamOpt");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uint32_t)opt;
+	w[1] = (uint64_t)value;
+	return (aclError)face_call(30, w);
 }
 
 FACE_EXPORT aclError aclrtGetSysParamOpt(aclSysParamOpt opt, int64_t *value)
 {
-	(void)opt;
-	(void)value;
-	return face_unsupported("aclrtGetSysParamOpt");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uint32_t)opt;
+	w[1] = (uint64_t)(uintptr_t)value;
+	return (aclError)face_call(31, w);
 }
 
 FACE_EXPORT aclError aclrtSetSysParamOpt(aclSysParamOpt opt, int64_t value)
 {
-	(void)opt;
-	(void)value;
-	return face_unsupported("aclrtSetSysParamOpt");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uint32_t)opt;
+	w[1] = (uint64_t)value;
+	return (aclError)face_call(32, w);
 }
 
 FACE_EXPORT aclError aclrtSetDevice(int32_t deviceId)
@@ -253,9 +261,10 @@ FACE_EXPORT aclError aclrtGetDevice(int32_t *deviceId)
 
 FACE_EXPORT aclError aclrtSetStreamFailureMode(aclrtStream stream, uint64_t mode)
 {
-	(void)stream;
-	(void)mode;
-	return face_unsupported("aclrtSetStreamFailureMode");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)stream;
+	w[1] = (uint64_t)mode;
+	return (aclError)face_call(37, w);
 }
 
 FACE_EXPORT aclError aclrtGetRunMode(aclrtRunMode *runMode)
@@ -279,8 +288,9 @@ FACE_EXPORT aclError aclrtSynchronizeDeviceWithTimeout(int32_t timeout)
 
 FACE_EXPORT aclError aclrtSetTsDevice(aclrtTsId tsId)
 {
-	(void)tsId;
-	return face_unsupported("aclrtSetTsDevice");
+	uint64_t w[1];
+	w[0] = (uint64_t)(uint32_t)tsId;
+	return (aclError)face_call(41, w);
 }
 
 FACE_EXPORT aclError aclrtGetDeviceUtilizationRate(int32_t deviceId, aclrtUtilizationInfo *utilizationInfo)
@@ -493,33 +503,37 @@ FACE_EXPORT aclError aclrtMemManagedGetAttrs(aclrtMemManagedRangeAttribute *attr
 
 FACE_EXPORT aclError aclrtHostRegister(void *ptr, uint64_t size, aclrtHostRegisterType type, void **devPtr)
 {
-	(void)ptr;
-	(void)size;
-	(void)type;
-	(void)devPtr;
-	return face_unsupported("aclrtHostRegister");
+	uint64_t w[4];
+	w[0] = (uint64_t)(uintptr_t)ptr;
+	w[1] = (uint64_t)size;
+	w[2] = (uint64_t)(uint32_t)type;
+	w[3] = (uint64_t)(uintptr_t)devPtr;
+	return (aclError)face_call(67, w);
 }
 
 FACE_EXPORT aclError aclrtHostRegisterV2(void *ptr, uint64_t size, uint32_t flag)
 {
-	(void)ptr;
-	(void)size;
-	(void)flag;
-	return face_unsupported("aclrtHostRegisterV2");
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)ptr;
+	w[1] = (uint64_t)size;
+	w[2] = (uint64_t)(uint32_t)flag;
+	return (aclError)face_call(68, w);
 }
 
 FACE_EXPORT aclError aclrtHostGetDevicePointer(void *pHost, void **pDevice, uint32_t flag)
 {
-	(void)pHost;
-	(void)pDevice;
-	(void)flag;
-	return face_unsupported("aclrtHostGetDevicePointer");
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)pHost;
+	w[1] = (uint64_t)(uintptr_t)pDevice;
+	w[2] = (uint64_t)(uint32_t)flag;
+	return (aclError)face_call(69, w);
 }
 
 FACE_EXPORT aclError aclrtHostUnregister(void *ptr)
 {
-	(void)ptr;
-	return face_unsupported("aclrtHostUnregister");
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)ptr;
+	return (aclError)face_call(70, w);
 }
 
 FACE_EXPORT aclError aclrtHostMemMapCapabilities(uint32_t deviceId, aclrtHacType hacType, aclrtHostMemMapCapability *capabilities)
@@ -638,21 +652,23 @@ FACE_EXPORT aclError aclrtMemcpyAsync(void *dst, size_t destMax, const void *src
 
 FACE_EXPORT aclError aclrtMemsetD32(void *ptr, size_t memSize, uint32_t value, size_t N)
 {
-	(void)ptr;
-	(void)memSize;
-	(void)value;
-	(void)N;
-	return face_unsupported("aclrtMemsetD32");
+	uint64_t w[4];
+	w[0] = (uint64_t)(uintptr_t)ptr;
+	w[1] = (uint64_t)memSize;
+	w[2] = (uint64_t)(uint32_t)value;
+	w[3] = (uint64_t)N;
+	return (aclError)face_call(85, w);
 }
 
 FACE_EXPORT aclError aclrtMemsetD32Async(void *ptr, size_t memSize, uint32_t value, size_t N, aclrtStream stream)
 {
-	(void)ptr;
-	(void)memSize;
-	(void)value;
-	(void)N;
-	(void)stream;
-	return face_unsupported("aclrtMemsetD32Async");
+	uint64_t w[5];
+	w[0] = (uint64_t)(uintptr_t)ptr;
+	w[1] = (uint64_t)memSize;
+	w[2] = (uint64_t)(uint32_t)value;
+	w[3] = (uint64_t)N;
+	w[4] = (uint64_t)(uintptr_t)stream;
+	return (aclError)face_call(86, w);
 }
 
 FACE_EXPORT aclError aclrtMemcpyAsyncWithCondition(void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind, aclrtStream stream)
@@ -774,80 +790,88 @@ FACE_EXPORT aclError aclrtMemManagedAdvise(const void *ptr, uint64_t size, aclrt
 
 FACE_EXPORT aclError aclrtReserveMemAddress(void **virPtr, size_t size, size_t alignment, void *expectPtr, uint64_t flags)
 {
-	(void)virPtr;
-	(void)size;
-	(void)alignment;
-	(void)expectPtr;
-	(void)flags;
-	return face_unsupported("aclrtReserveMemAddress");
+	uint64_t w[5];
+	w[0] = (uint64_t)(uintptr_t)virPtr;
+	w[1] = (uint64_t)size;
+	w[2] = (uint64_t)alignment;
+	w[3] = (uint64_t)(uintptr_t)expectPtr;
+	w[4] = (uint64_t)flags;
+	return (aclError)face_call(98, w);
 }
 
 FACE_EXPORT aclError aclrtReleaseMemAddress(void *virPtr)
 {
-	(void)virPtr;
-	return face_unsupported("aclrtReleaseMemAddress");
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)virPtr;
+	return (aclError)face_call(99, w);
 }
 
 FACE_EXPORT aclError aclrtMallocPhysical(aclrtDrvMemHandle *handle, size_t size, const aclrtPhysicalMemProp *prop, uint64_t flags)
 {
-	(void)handle;
-	(void)size;
-	(void)prop;
-	(void)flags;
-	return face_unsupported("aclrtMallocPhysical");
+	uint64_t w[4];
+	w[0] = (uint64_t)(uintptr_t)handle;
+	w[1] = (uint64_t)size;
+	w[2] = (uint64_t)(uintptr_t)prop;
+	w[3] = (uint64_t)flags;
+	return (aclError)face_call(100, w);
 }
 
 FACE_EXPORT aclError aclrtFreePhysical(aclrtDrvMemHandle handle)
 {
-	(void)handle;
-	return face_unsupported("aclrtFreePhysical");
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)handle;
+	return (aclError)face_call(101, w);
 }
 
 FACE_EXPORT aclError aclrtMapMem(void *virPtr, size_t size, size_t offset, aclrtDrvMemHandle handle, uint64_t flags)
 {
-	(void)virPtr;
-	(void)size;
-	(void)offset;
-	(void)handle;
-	(void)flags;
-	return face_unsupported("aclrtMapMem");
+	uint64_t w[5];
+	w[0] = (uint64_t)(uintptr_t)virPtr;
+	w[1] = (uint64_t)size;
+	w[2] = (uint64_t)offset;
+	w[3] = (uint64_t)(uintptr_t)handle;
+	w[4] = (uint64_t)flags;
+	return (aclError)face_call(102, w);
 }
 
 FACE_EXPORT aclError aclrtUnmapMem(void *virPtr)
 {
-	(void)virPtr;
-	return face_unsupported("aclrtUnmapMem");
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)virPtr;
+	return (aclError)face_call(103, w);
 }
 
 FACE_EXPORT aclError aclrtMemMapNoAccess(void *virPtr, size_t size, size_t offset, aclrtDrvMemHandle handle, uint64_t flags)
 {
-	(void)virPtr;
-	(void)size;
-	(void)offset;
-	(void)handle;
-	(void)flags;
-	return face_unsupported("aclrtMemMapNoAccess");
+	uint64_t w[5];
+	w[0] = (uint64_t)(uintptr_t)virPtr;
+	w[1] = (uint64_t)size;
+	w[2] = (uint64_t)offset;
+	w[3] = (uint64_t)(uintptr_t)handle;
+	w[4] = (uint64_t)flags;
+	return (aclError)face_call(104, w);
 }
 
 FACE_EXPORT aclrtStreamConfigHandle *aclrtCreateStreamConfigHandle(void)
 {
-	face_unsupported("aclrtCreateStreamConfigHandle");
-	return 0;
+	return (aclrtStreamConfigHandle*)(uintptr_t)face_call(105, NULL);
 }
 
 FACE_EXPORT aclError aclrtDestroyStreamConfigHandle(aclrtStreamConfigHandle *handle)
 {
-	(void)handle;
-	return face_unsupported("aclrtDestroyStreamConfigHandle");
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)handle;
+	return (aclError)face_call(106, w);
 }
 
 FACE_EXPORT aclError aclrtSetStreamConfigOpt(aclrtStreamConfigHandle *handle, aclrtStreamConfigAttr attr, const void *attrValue, size_t valueSize)
 {
-	(void)handle;
-	(void)attr;
-	(void)attrValue;
-	(void)valueSize;
-	return face_unsupported("aclrtSetStreamConfigOpt");
+	uint64_t w[4];
+	w[0] = (uint64_t)(uintptr_t)handle;
+	w[1] = (uint64_t)(uint32_t)attr;
+	w[2] = (uint64_t)(uintptr_t)attrValue;
+	w[3] = (uint64_t)valueSize;
+	return (aclError)face_call(107, w);
 }
 
 FACE_EXPORT aclError aclrtCreateStream(aclrtStream *stream)
@@ -859,9 +883,10 @@ FACE_EXPORT aclError aclrtCreateStream(aclrtStream *stream)
 
 FACE_EXPORT aclError aclrtCreateStreamV2(aclrtStream *stream, const aclrtStreamConfigHandle *handle)
 {
-	(void)stream;
-	(void)handle;
-	return face_unsupported("aclrtCreateStreamV2");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)stream;
+	w[1] = (uint64_t)(uintptr_t)handle;
+	return (aclError)face_call(109, w);
 }
 
 FACE_EXPORT aclError aclrtCreateStreamWithConfig(aclrtStream *stream, uint32_t priority, uint32_t flag)
@@ -995,23 +1020,26 @@ FACE_EXPORT aclError aclrtGetGroupInfoDetail(const aclrtGroupInfo *groupInfo, in
 
 FACE_EXPORT aclError aclrtDeviceCanAccessPeer(int32_t *canAccessPeer, int32_t deviceId, int32_t peerDeviceId)
 {
-	(void)canAccessPeer;
-	(void)deviceId;
-	(void)peerDeviceId;
-	return face_unsupported("aclrtDeviceCanAccessPeer");
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)canAccessPeer;
+	w[1] = (uint64_t)(uint32_t)deviceId;
+	w[2] = (uint64_t)(uint32_t)peerDeviceId;
+	return (aclError)face_call(127, w);
 }
 
 FACE_EXPORT aclError aclrtDeviceEnablePeerAccess(int32_t peerDeviceId, uint32_t flags)
 {
-	(void)peerDeviceId;
-	(void)flags;
-	return face_unsupported("aclrtDeviceEnablePeerAccess");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uint32_t)peerDeviceId;
+	w[1] = (uint64_t)(uint32_t)flags;
+	return (aclError)face_call(128, w);
 }
 
 FACE_EXPORT aclError aclrtDeviceDisablePeerAccess(int32_t peerDeviceId)
 {
-	(void)peerDeviceId;
-	return face_unsupported("aclrtDeviceDisablePeerAccess");
+	uint64_t w[1];
+	w[0] = (uint64_t)(uint32_t)peerDeviceId;
+	return (aclError)face_call(129, w);
 }
 
 FACE_EXPORT aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t *free, size_t *total)
@@ -1025,82 +1053,94 @@ FACE_EXPORT aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t *free, size_t *to
 
 FACE_EXPORT aclError aclrtGetMemUsageInfo(int32_t deviceId, aclrtMemUsageInfo *memUsageInfo, size_t inputNum, size_t *outputNum)
 {
-	(void)deviceId;
-	(void)memUsageInfo;
-	(void)inputNum;
-	(void)outputNum;
-	return face_unsupported("aclrtGetMemUsageInfo");
+	uint64_t w[4];
+	w[0] = (uint64_t)(uint32_t)deviceId;
+	w[1] = (uint64_t)(uintptr_t)memUsageInfo;
+	w[2] = (uint64_t)inputNum;
+	w[3] = (uint64_t)(uintptr_t)outputNum;
+	return (aclError)face_call(131, w);
 }
 
 FACE_EXPORT aclError aclrtSetOpWaitTimeout(uint32_t timeout)
 {
-	(void)timeout;
-	return face_unsupported("aclrtSetOpWaitTimeout");
+	uint64_t w[1];
+	w[0] = (uint64_t)(uint32_t)timeout;
+	return (aclError)face_call(132, w);
 }
 
 FACE_EXPORT aclError aclrtSetOpExecuteTimeOut(uint32_t timeout)
 {
-	(void)timeout;
-	return face_unsupported("aclrtSetOpExecuteTimeOut");
+	uint64_t w[1];
+	w[0] = (uint64_t)(uint32_t)timeout;
+	return (aclError)face_call(133, w);
 }
 
 FACE_EXPORT aclError aclrtSetOpExecuteTimeOutWithMs(uint32_t timeout)
 {
-	(void)timeout;
-	return face_unsupported("aclrtSetOpExecuteTimeOutWithMs");
+	uint64_t w[1];
+	w[0] = (uint64_t)(uint32_t)timeout;
+	return (aclError)face_call(134, w);
 }
 
 FACE_EXPORT aclError aclrtSetOpExecuteTimeOutV2(uint64_t timeout, uint64_t *actualTimeout)
 {
-	(void)timeout;
-	(void)actualTimeout;
-	return face_unsupported("aclrtSetOpExecuteTimeOutV2");
+	uint64_t w[2];
+	w[0] = (uint64_t)timeout;
+	w[1] = (uint64_t)(uintptr_t)actualTimeout;
+	return (aclError)face_call(135, w);
 }
 
 FACE_EXPORT aclError aclrtGetOpTimeOutInterval(uint64_t *interval)
 {
-	(void)interval;
-	return face_unsupported("aclrtGetOpTimeOutInterval");
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)interval;
+	return (aclError)face_call(136, w);
 }
 
 FACE_EXPORT aclError aclrtSetStreamOverflowSwitch(aclrtStream stream, uint32_t flag)
 {
-	(void)stream;
-	(void)flag;
-	return face_unsupported("aclrtSetStreamOverflowSwitch");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)stream;
+	w[1] = (uint64_t)(uint32_t)flag;
+	return (aclError)face_call(137, w);
 }
 
 FACE_EXPORT aclError aclrtGetStreamOverflowSwitch(aclrtStream stream, uint32_t *flag)
 {
-	(void)stream;
-	(void)flag;
-	return face_unsupported("aclrtGetStreamOverflowSwitch");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)stream;
+	w[1] = (uint64_t)(uintptr_t)flag;
+	return (aclError)face_call(138, w);
 }
 
 FACE_EXPORT aclError aclrtSetDeviceSatMode(aclrtFloatOverflowMode mode)
 {
-	(void)mode;
-	return face_unsupported("aclrtSetDeviceSatMode");
+	uint64_t w[1];
+	w[0] = (uint64_t)(uint32_t)mode;
+	return (aclError)face_call(139, w);
 }
 
 FACE_EXPORT aclError aclrtGetDeviceSatMode(aclrtFloatOverflowMode *mode)
 {
-	(void)mode;
-	return face_unsupported("aclrtGetDeviceSatMode");
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)mode;
+	return (aclError)face_call(140, w);
 }
 
 FACE_EXPORT aclError aclrtGetOverflowStatus(void *outputAddr, size_t outputSize, aclrtStream stream)
 {
-	(void)outputAddr;
-	(void)outputSize;
-	(void)stream;
-	return face_unsupported("aclrtGetOverflowStatus");
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)outputAddr;
+	w[1] = (uint64_t)outputSize;
+	w[2] = (uint64_t)(uintptr_t)stream;
+	return (aclError)face_call(141, w);
 }
 
 FACE_EXPORT aclError aclrtResetOverflowStatus(aclrtStream stream)
 {
-	(void)stream;
-	return face_unsupported("aclrtResetOverflowStatus");
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)stream;
+	return (aclError)face_call(142, w);
 }
 
 FACE_EXPORT aclError aclrtSubscribeHostFunc(uint64_t hostFuncThreadId, aclrtStream exeStream)
@@ -1125,9 +1165,10 @@ FACE_EXPORT aclError aclrtUnSubscribeHostFunc(uint64_t hostFuncThreadId, aclrtSt
 
 FACE_EXPORT aclError aclrtQueryDeviceStatus(int32_t deviceId, aclrtDeviceStatus *deviceStatus)
 {
-	(void)deviceId;
-	(void)deviceStatus;
-	return face_unsupported("aclrtQueryDeviceStatus");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uint32_t)deviceId;
+	w[1] = (uint64_t)(uintptr_t)deviceStatus;
+	return (aclError)face_call(146, w);
 }
 
 FACE_EXPORT aclrtBinary aclrtCreateBinary(const void *data, size_t dataLen)
@@ -1234,16 +1275,18 @@ FACE_EXPORT aclError aclrtMemSetPidToShareableHandleV2(void *shareableHandle, ac
 
 FACE_EXPORT aclError aclrtMemGetAllocationGranularity(aclrtPhysicalMemProp *prop, aclrtMemGranularityOptions option, size_t *granularity)
 {
-	(void)prop;
-	(void)option;
-	(void)granularity;
-	return face_unsupported("aclrtMemGetAllocationGranularity");
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)prop;
+	w[1] = (uint64_t)(uint32_t)option;
+	w[2] = (uint64_t)(uintptr_t)granularity;
+	return (aclError)face_call(159, w);
 }
 
 FACE_EXPORT aclError aclrtDeviceGetBareTgid(int32_t *pid)
 {
-	(void)pid;
-	return face_unsupported("aclrtDeviceGetBareTgid");
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)pid;
+	return (aclError)face_call(160, w);
 }
 
 FACE_EXPORT aclError aclrtCmoAsync(void *src, size_t size, aclrtCmoType cmoType, aclrtStream stream)
@@ -1257,18 +1300,20 @@ FACE_EXPORT aclError aclrtCmoAsync(void *src, size_t size, aclrtCmoType cmoType,
 
 FACE_EXPORT aclError aclrtGetMemUceInfo(int32_t deviceId, aclrtMemUceInfo *memUceInfoArray, size_t arraySize, size_t *retSize)
 {
-	(void)deviceId;
-	(void)memUceInfoArray;
-	(void)arraySize;
-	(void)retSize;
-	return face_unsupported("aclrtGetMemUceInfo");
+	uint64_t w[4];
+	w[0] = (uint64_t)(uint32_t)deviceId;
+	w[1] = (uint64_t)(uintptr_t)memUceInfoArray;
+	w[2] = (uint64_t)arraySize;
+	w[3] = (uint64_t)(uintptr_t)retSize;
+	return (aclError)face_call(162, w);
 }
 
 FACE_EXPORT aclError aclrtDeviceTaskAbort(int32_t deviceId, uint32_t timeout)
 {
-	(void)deviceId;
-	(void)timeout;
-	return face_unsupported("aclrtDeviceTaskAbort");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uint32_t)deviceId;
+	w[1] = (uint64_t)(uint32_t)timeout;
+	return (aclError)face_call(163, w);
 }
 
 FACE_EXPORT aclError aclrtMemUceRepair(int32_t deviceId, aclrtMemUceInfo *memUceInfoArray, size_t arraySize)
@@ -1281,8 +1326,9 @@ FACE_EXPORT aclError aclrtMemUceRepair(int32_t deviceId, aclrtMemUceInfo *memUce
 
 FACE_EXPORT aclError aclrtStreamAbort(aclrtStream stream)
 {
-	(void)stream;
-	return face_unsupported("aclrtStreamAbort");
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)stream;
+	return (aclError)face_call(165, w);
 }
 
 FACE_EXPORT aclError aclrtBinaryLoadFromFile(const char *binPath, aclrtBinaryLoadOptions *options, aclrtBinHandle *binHandle)
@@ -1296,10 +1342,11 @@ FACE_EXPORT aclError aclrtBinaryLoadFromFile(const char *binPath, aclrtBinaryLoa
 
 FACE_EXPORT aclError aclrtBinaryGetDevAddress(aclrtBinHandle binHandle, void **binAddr, size_t *binSize)
 {
-	(void)binHandle;
-	(void)binAddr;
-	(void)binSize;
-	return face_unsupported("aclrtBinaryGetDevAddress");
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)binHandle;
+	w[1] = (uint64_t)(uintptr_t)binAddr;
+	w[2] = (uint64_t)(uintptr_t)binSize;
+	return (aclError)face_call(167, w);
 }
 
 FACE_EXPORT aclError aclrtBinaryGetFunctionByEntry(aclrtBinHandle binHandle, uint64_t funcEntry, aclrtFuncHandle *funcHandle)
@@ -1329,57 +1376,63 @@ FACE_EXPORT aclError aclrtGetFuncBySymbol(const void *symbol, aclrtFuncHandle *f
 
 FACE_EXPORT aclError aclrtGetFunctionAddr(aclrtFuncHandle funcHandle, void **aicAddr, void **aivAddr)
 {
-	(void)funcHandle;
-	(void)aicAddr;
-	(void)aivAddr;
-	return face_unsupported("aclrtGetFunctionAddr");
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)funcHandle;
+	w[1] = (uint64_t)(uintptr_t)aicAddr;
+	w[2] = (uint64_t)(uintptr_t)aivAddr;
+	return (aclError)face_call(171, w);
 }
 
 FACE_EXPORT aclError aclrtGetFunctionSize(aclrtFuncHandle funcHandle, size_t *aicSize, size_t *aivSize)
 {
-	(void)funcHandle;
-	(void)aicSize;
-	(void)aivSize;
-	return face_unsupported("aclrtGetFunctionSize");
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)funcHandle;
+	w[1] = (uint64_t)(uintptr_t)aicSize;
+	w[2] = (uint64_t)(uintptr_t)aivSize;
+	return (aclError)face_call(172, w);
 }
 
 FACE_EXPORT aclError aclrtGetMemcpyDescSize(aclrtMemcpyKind kind, size_t *descSize)
 {
-	(void)kind;
-	(void)descSize;
-	return face_unsupported("aclrtGetMemcpyDescSize");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uint32_t)kind;
+	w[1] = (uint64_t)(uintptr_t)descSize;
+	return (aclError)face_call(173, w);
 }
 
 FACE_EXPORT aclError aclrtSetMemcpyDesc(void *desc, aclrtMemcpyKind kind, void *srcAddr, void *dstAddr, size_t count, void *config)
 {
-	(void)desc;
-	(void)kind;
-	(void)srcAddr;
-	(void)dstAddr;
-	(void)count;
-	(void)config;
-	return face_unsupported("aclrtSetMemcpyDesc");
+	uint64_t w[6];
+	w[0] = (uint64_t)(uintptr_t)desc;
+	w[1] = (uint64_t)(uint32_t)kind;
+	w[2] = (uint64_t)(uintptr_t)srcAddr;
+	w[3] = (uint64_t)(uintptr_t)dstAddr;
+	w[4] = (uint64_t)count;
+	w[5] = (uint64_t)(uintptr_t)config;
+	return (aclError)face_call(174, w);
 }
 
 FACE_EXPORT aclError aclrtMemcpyAsyncWithOffset(void **dst, size_t destMax, size_t dstDataOffset, const void **src, size_t count, size_t srcDataOffset, aclrtMemcpyKind kind, aclrtStream stream)
 {
-	(void)dst;
-	(void)destMax;
-	(void)dstDataOffset;
-	(void)src;
-	(void)count;
-	(void)srcDataOffset;
-	(void)kind;
-	(void)stream;
-	return face_unsupported("aclrtMemcpyAsyncWithOffset");
+	uint64_t w[8];
+	w[0] = (uint64_t)(uintptr_t)dst;
+	w[1] = (uint64_t)destMax;
+	w[2] = (uint64_t)dstDataOffset;
+	w[3] = (uint64_t)(uintptr_t)src;
+	w[4] = (uint64_t)count;
+	w[5] = (uint64_t)srcDataOffset;
+	w[6] = (uint64_t)(uint32_t)kind;
+	w[7] = (uint64_t)(uintptr_t)stream;
+	return (aclError)face_call(175, w);
 }
 
 FACE_EXPORT aclError aclrtMemcpyAsyncWithDesc(void *desc, aclrtMemcpyKind kind, aclrtStream stream)
 {
-	(void)desc;
-	(void)kind;
-	(void)stream;
-	return face_unsupported("aclrtMemcpyAsyncWithDesc");
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)desc;
+	w[1] = (uint64_t)(uint32_t)kind;
+	w[2] = (uint64_t)(uintptr_t)stream;
+	return (aclError)face_call(176, w);
 }
 
 FACE_EXPORT aclError aclrtKernelArgsGetHandleMemSize(aclrtFuncHandle funcHandle, size_t *memSize)
@@ -1510,55 +1563,62 @@ FACE_EXPORT aclError aclrtKernelArgsFinalize(aclrtArgsHandle argsHandle)
 
 FACE_EXPORT aclError aclrtValueWrite(void *devAddr, uint64_t value, uint32_t flag, aclrtStream stream)
 {
-	(void)devAddr;
-	(void)value;
-	(void)flag;
-	(void)stream;
-	return face_unsupported("aclrtValueWrite");
+	uint64_t w[4];
+	w[0] = (uint64_t)(uintptr_t)devAddr;
+	w[1] = (uint64_t)value;
+	w[2] = (uint64_t)(uint32_t)flag;
+	w[3] = (uint64_t)(uintptr_t)stream;
+	return (aclError)face_call(192, w);
 }
 
 FACE_EXPORT aclError aclrtValueWait(void *devAddr, uint64_t value, uint32_t flag, aclrtStream stream)
 {
-	(void)devAddr;
-	(void)value;
-	(void)flag;
-	(void)stream;
-	return face_unsupported("aclrtValueWait");
+	uint64_t w[4];
+	w[0] = (uint64_t)(uintptr_t)devAddr;
+	w[1] = (uint64_t)value;
+	w[2] = (uint64_t)(uint32_t)flag;
+	w[3] = (uint64_t)(uintptr_t)stream;
+	return (aclError)face_call(193, w);
 }
 
 FACE_EXPORT aclError aclrtGetStreamAvailableNum(uint32_t *streamCount)
 {
-	(void)streamCount;
-	return face_unsupported("aclrtGetStreamAvailableNum");
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)streamCount;
+	return (aclError)face_call(194, w);
 }
 
 FACE_EXPORT aclError aclrtSetStreamAttribute(aclrtStream stream, aclrtStreamAttr stmAttrType, aclrtStreamAttrValue *value)
 {
-	(void)stream;
-	(void)stmAttrType;
-	(void)value;
-	return face_unsupported("aclrtSetStreamAttribute");
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)stream;
+	w[1] = (uint64_t)(uint32_t)stmAttrType;
+	w[2] = (uint64_t)(uintptr_t)value;
+	return (aclError)face_call(195, w);
 }
 
 FACE_EXPORT aclError aclrtGetStreamAttribute(aclrtStream stream, aclrtStreamAttr stmAttrType, aclrtStreamAttrValue *value)
 {
-	(void)stream;
-	(void)stmAttrType;
-	(void)value;
-	return face_unsupported("aclrtGetStreamAttribute");
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)stream;
+	w[1] = (uint64_t)(uint32_t)stmAttrType;
+	w[2] = (uint64_t)(uintptr_t)value;
+	return (aclError)face_call(196, w);
 }
 
 FACE_EXPORT aclError aclrtCreateNotify(aclrtNotify *notify, uint64_t flag)
 {
-	(void)notify;
-	(void)flag;
-	return face_unsupported("aclrtCreateNotify");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)notify;
+	w[1] = (uint64_t)flag;
+	return (aclError)face_call(197, w);
 }
 
 FACE_EXPORT aclError aclrtDestroyNotify(aclrtNotify notify)
 {
-	(void)notify;
-	return face_unsupported("aclrtDestroyNotify");
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)notify;
+	return (aclError)face_call(198, w);
 }
 
 FACE_EXPORT aclError aclrtCntNotifyCreate(aclrtCntNotify *cntNotify, uint64_t flag)
@@ -1576,24 +1636,27 @@ FACE_EXPORT aclError aclrtCntNotifyDestroy(aclrtCntNotify cntNotify)
 
 FACE_EXPORT aclError aclrtRecordNotify(aclrtNotify notify, aclrtStream stream)
 {
-	(void)notify;
-	(void)stream;
-	return face_unsupported("aclrtRecordNotify");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)notify;
+	w[1] = (uint64_t)(uintptr_t)stream;
+	return (aclError)face_call(201, w);
 }
 
 FACE_EXPORT aclError aclrtWaitAndResetNotify(aclrtNotify notify, aclrtStream stream, uint32_t timeout)
 {
-	(void)notify;
-	(void)stream;
-	(void)timeout;
-	return face_unsupported("aclrtWaitAndResetNotify");
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)notify;
+	w[1] = (uint64_t)(uintptr_t)stream;
+	w[2] = (uint64_t)(uint32_t)timeout;
+	return (aclError)face_call(202, w);
 }
 
 FACE_EXPORT aclError aclrtGetNotifyId(aclrtNotify notify, uint32_t *notifyId)
 {
-	(void)notify;
-	(void)notifyId;
-	return face_unsupported("aclrtGetNotifyId");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)notify;
+	w[1] = (uint64_t)(uintptr_t)notifyId;
+	return (aclError)face_call(203, w);
 }
 
 FACE_EXPORT aclError aclrtGetEventId(aclrtEvent event, uint32_t *eventId)
@@ -1606,67 +1669,76 @@ FACE_EXPORT aclError aclrtGetEventId(aclrtEvent event, uint32_t *eventId)
 
 FACE_EXPORT aclError aclrtGetEventAvailNum(uint32_t *eventCount)
 {
-	(void)eventCount;
-	return face_unsupported("aclrtGetEventAvailNum");
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)eventCount;
+	return (aclError)face_call(205, w);
 }
 
 FACE_EXPORT aclError aclrtGetDeviceInfo(uint32_t deviceId, aclrtDevAttr attr, int64_t *value)
 {
-	(void)deviceId;
-	(void)attr;
-	(void)value;
-	return face_unsupported("aclrtGetDeviceInfo");
+	uint64_t w[3];
+	w[0] = (uint64_t)(uint32_t)deviceId;
+	w[1] = (uint64_t)(uint32_t)attr;
+	w[2] = (uint64_t)(uintptr_t)value;
+	return (aclError)face_call(206, w);
 }
 
 FACE_EXPORT aclError aclrtDeviceGetStreamPriorityRange(int32_t *leastPriority, int32_t *greatestPriority)
 {
-	(void)leastPriority;
-	(void)greatestPriority;
-	return face_unsupported("aclrtDeviceGetStreamPriorityRange");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)leastPriority;
+	w[1] = (uint64_t)(uintptr_t)greatestPriority;
+	return (aclError)face_call(207, w);
 }
 
 FACE_EXPORT aclError aclrtGetDeviceCapability(int32_t deviceId, aclrtDevFeatureType devFeatureType, int32_t *value)
 {
-	(void)deviceId;
-	(void)devFeatureType;
-	(void)value;
-	return face_unsupported("aclrtGetDeviceCapability");
+	uint64_t w[3];
+	w[0] = (uint64_t)(uint32_t)deviceId;
+	w[1] = (uint64_t)(uint32_t)devFeatureType;
+	w[2] = (uint64_t)(uintptr_t)value;
+	return (aclError)face_call(208, w);
 }
 
 FACE_EXPORT aclError aclrtDeviceGetUuid(int32_t deviceId, aclrtUuid *uuid)
 {
-	(void)deviceId;
-	(void)uuid;
-	return face_unsupported("aclrtDeviceGetUuid");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uint32_t)deviceId;
+	w[1] = (uint64_t)(uintptr_t)uuid;
+	return (aclError)face_call(209, w);
 }
 
 FACE_EXPORT aclError aclrtDeviceSetLimit(aclrtDeviceLimit limit, size_t value)
 {
-	(void)limit;
-	(void)value;
-	return face_unsupported("aclrtDeviceSetLimit");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uint32_t)limit;
+	w[1] = (uint64_t)value;
+	return (aclError)face_call(210, w);
 }
 
 FACE_EXPORT aclError aclrtDeviceGetLimit(aclrtDeviceLimit limit, size_t *value)
 {
-	(void)limit;
-	(void)value;
-	return face_unsupported("aclrtDeviceGetLimit");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uint32_t)limit;
+	w[1] = (uint64_t)(uintptr_t)value;
+	return (aclError)face_call(211, w);
 }
 
 FACE_EXPORT aclError aclrtDeviceGetPCIBusId(int32_t deviceId, char *pciBusId, int32_t len)
 {
-	(void)deviceId;
-	(void)pciBusId;
-	(void)len;
-	return face_unsupported("aclrtDeviceGetPCIBusId");
+	uint64_t w[3];
+	w[0] = (uint64_t)(uint32_t)deviceId;
+	w[1] = (uint64_t)(uintptr_t)pciBusId;
+	w[2] = (uint64_t)(uint32_t)len;
+	return (aclError)face_call(212, w);
 }
 
 FACE_EXPORT aclError aclrtDeviceGetByPCIBusId(const char *pciBusId, int32_t *deviceId)
 {
-	(void)pciBusId;
-	(void)deviceId;
-	return face_unsupported("aclrtDeviceGetByPCIBusId");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)pciBusId;
+	w[1] = (uint64_t)(uintptr_t)deviceId;
+	return (aclError)face_call(213, w);
 }
 
 FACE_EXPORT aclError aclrtDeviceGetHostAtomicCapabilities(uint32_t *capabilities, const aclrtAtomicOperation *operations, uint32_t count, int32_t deviceId)
@@ -1697,85 +1769,96 @@ FACE_EXPORT aclError aclrtCtxGetCurrentDefaultStream(aclrtStream *stream)
 
 FACE_EXPORT aclError aclrtGetPrimaryCtxState(int32_t deviceId, uint32_t *flags, int32_t *active)
 {
-	(void)deviceId;
-	(void)flags;
-	(void)active;
-	return face_unsupported("aclrtGetPrimaryCtxState");
+	uint64_t w[3];
+	w[0] = (uint64_t)(uint32_t)deviceId;
+	w[1] = (uint64_t)(uintptr_t)flags;
+	w[2] = (uint64_t)(uintptr_t)active;
+	return (aclError)face_call(217, w);
 }
 
 FACE_EXPORT aclError aclrtReduceAsync(void *dst, const void *src, uint64_t count, aclrtReduceKind kind, aclDataType type, aclrtStream stream, void *reserve)
 {
-	(void)dst;
-	(void)src;
-	(void)count;
-	(void)kind;
-	(void)type;
-	(void)stream;
-	(void)reserve;
-	return face_unsupported("aclrtReduceAsync");
+	uint64_t w[7];
+	w[0] = (uint64_t)(uintptr_t)dst;
+	w[1] = (uint64_t)(uintptr_t)src;
+	w[2] = (uint64_t)count;
+	w[3] = (uint64_t)(uint32_t)kind;
+	w[4] = (uint64_t)(uint32_t)type;
+	w[5] = (uint64_t)(uintptr_t)stream;
+	w[6] = (uint64_t)(uintptr_t)reserve;
+	return (aclError)face_call(218, w);
 }
 
 FACE_EXPORT aclError aclrtGetDeviceResLimit(int32_t deviceId, aclrtDevResLimitType type, uint32_t *value)
 {
-	(void)deviceId;
-	(void)type;
-	(void)value;
-	return face_unsupported("aclrtGetDeviceResLimit");
+	uint64_t w[3];
+	w[0] = (uint64_t)(uint32_t)deviceId;
+	w[1] = (uint64_t)(uint32_t)type;
+	w[2] = (uint64_t)(uintptr_t)value;
+	return (aclError)face_call(219, w);
 }
 
 FACE_EXPORT aclError aclrtSetDeviceResLimit(int32_t deviceId, aclrtDevResLimitType type, uint32_t value)
 {
-	(void)deviceId;
-	(void)type;
-	(void)value;
-	return face_unsupported("aclrtSetDeviceResLimit");
+	uint64_t w[3];
+	w[0] = (uint64_t)(uint32_t)deviceId;
+	w[1] = (uint64_t)(uint32_t)type;
+	w[2] = (uint64_t)(uint32_t)value;
+	return (aclError)face_call(220, w);
 }
 
 FACE_EXPORT aclError aclrtResetDeviceResLimit(int32_t deviceId)
 {
-	(void)deviceId;
-	return face_unsupported("aclrtResetDeviceResLimit");
+	uint64_t w[1];
+	w[0] = (uint64_t)(uint32_t)deviceId;
+	return (aclError)face_call(221, w);
 }
 
 FACE_EXPORT aclError aclrtGetStreamResLimit(aclrtStream stream, aclrtDevResLimitType type, uint32_t *value)
 {
-	(void)stream;
-	(void)type;
-	(void)value;
-	return face_unsupported("aclrtGetStreamResLimit");
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)stream;
+	w[1] = (uint64_t)(uint32_t)type;
+	w[2] = (uint64_t)(uintptr_t)value;
+	return (aclError)face_call(222, w);
 }
 
 FACE_EXPORT aclError aclrtSetStreamResLimit(aclrtStream stream, aclrtDevResLimitType type, uint32_t value)
 {
-	(void)stream;
-	(void)type;
-	(void)value;
-	return face_unsupported("aclrtSetStreamResLimit");
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)stream;
+	w[1] = (uint64_t)(uint32_t)type;
+	w[2] = (uint64_t)(uint32_t)value;
+	return (aclError)face_call(223, w);
 }
 
 FACE_EXPORT aclError aclrtResetStreamResLimit(aclrtStream stream)
 {
-	(void)stream;
-	return face_unsupported("aclrtResetStreamResLimit");
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)stream;
+	return (aclError)face_call(224, w);
 }
 
 FACE_EXPORT aclError aclrtUseStreamResInCurrentThread(aclrtStream stream)
 {
-	(void)stream;
-	return face_unsupported("aclrtUseStreamResInCurrentThread");
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)stream;
+	return (aclError)face_call(225, w);
 }
 
 FACE_EXPORT aclError aclrtUnuseStreamResInCurrentThread(aclrtStream stream)
 {
-	(void)stream;
-	return face_unsupported("aclrtUnuseStreamResInCurrentThread");
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)stream;
+	return (aclError)face_call(226, w);
 }
 
 FACE_EXPORT aclError aclrtGetResInCurrentThread(aclrtDevResLimitType type, uint32_t *value)
 {
-	(void)type;
-	(void)value;
-	return face_unsupported("aclrtGetResInCurrentThread");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uint32_t)type;
+	w[1] = (uint64_t)(uintptr_t)value;
+	return (aclError)face_call(227, w);
 }
 
 FACE_EXPORT aclError aclrtCreateLabel(aclrtLabel *label)
@@ -1969,10 +2052,11 @@ FACE_EXPORT aclError aclrtCmoWaitBarrier(aclrtBarrierTaskInfo *taskInfo, aclrtSt
 
 FACE_EXPORT aclError aclrtGetDevicesTopo(uint32_t deviceId, uint32_t otherDeviceId, uint64_t *value)
 {
-	(void)deviceId;
-	(void)otherDeviceId;
-	(void)value;
-	return face_unsupported("aclrtGetDevicesTopo");
+	uint64_t w[3];
+	w[0] = (uint64_t)(uint32_t)deviceId;
+	w[1] = (uint64_t)(uint32_t)otherDeviceId;
+	w[2] = (uint64_t)(uintptr_t)value;
+	return (aclError)face_call(252, w);
 }
 
 FACE_EXPORT aclError aclrtMemcpyBatch(void **dsts, size_t *destMaxs, void **srcs, size_t *sizes, size_t numBatches, aclrtMemcpyBatchAttr *attrs, size_t *attrsIndexes, size_t numAttrs, size_t *failIndex)
@@ -2085,9 +2169,10 @@ FACE_EXPORT aclError aclrtIpcMemImportPidInterServer(const char *key, aclrtServe
 
 FACE_EXPORT aclError aclrtNotifyBatchReset(aclrtNotify *notifies, size_t num)
 {
-	(void)notifies;
-	(void)num;
-	return face_unsupported("aclrtNotifyBatchReset");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)notifies;
+	w[1] = (uint64_t)num;
+	return (aclError)face_call(263, w);
 }
 
 FACE_EXPORT aclError aclrtNotifyGetExportKey(aclrtNotify notify, char *key, size_t len, uint64_t flags)
@@ -2125,30 +2210,34 @@ FACE_EXPORT aclError aclrtNotifySetImportPidInterServer(aclrtNotify notify, aclr
 
 FACE_EXPORT aclError aclmdlRICaptureBegin(aclrtStream stream, aclmdlRICaptureMode mode)
 {
-	(void)stream;
-	(void)mode;
-	return face_unsupported("aclmdlRICaptureBegin");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)stream;
+	w[1] = (uint64_t)(uint32_t)mode;
+	return (aclError)face_call(268, w);
 }
 
 FACE_EXPORT aclError aclmdlRICaptureGetInfo(aclrtStream stream, aclmdlRICaptureStatus *status, aclmdlRI *modelRI)
 {
-	(void)stream;
-	(void)status;
-	(void)modelRI;
-	return face_unsupported("aclmdlRICaptureGetInfo");
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)stream;
+	w[1] = (uint64_t)(uintptr_t)status;
+	w[2] = (uint64_t)(uintptr_t)modelRI;
+	return (aclError)face_call(269, w);
 }
 
 FACE_EXPORT aclError aclmdlRICaptureEnd(aclrtStream stream, aclmdlRI *modelRI)
 {
-	(void)stream;
-	(void)modelRI;
-	return face_unsupported("aclmdlRICaptureEnd");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)stream;
+	w[1] = (uint64_t)(uintptr_t)modelRI;
+	return (aclError)face_call(270, w);
 }
 
 FACE_EXPORT aclError aclmdlRIDebugPrint(aclmdlRI modelRI)
 {
-	(void)modelRI;
-	return face_unsupported("aclmdlRIDebugPrint");
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)modelRI;
+	return (aclError)face_call(271, w);
 }
 
 FACE_EXPORT aclError aclmdlRIDebugJsonPrint(aclmdlRI modelRI, const char *path, uint32_t flags)
@@ -2161,54 +2250,62 @@ FACE_EXPORT aclError aclmdlRIDebugJsonPrint(aclmdlRI modelRI, const char *path, 
 
 FACE_EXPORT aclError aclmdlRICaptureThreadExchangeMode(aclmdlRICaptureMode *mode)
 {
-	(void)mode;
-	return face_unsupported("aclmdlRICaptureThreadExchangeMode");
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)mode;
+	return (aclError)face_call(273, w);
 }
 
 FACE_EXPORT aclError aclmdlRIExecuteAsync(aclmdlRI modelRI, aclrtStream stream)
 {
-	(void)modelRI;
-	(void)stream;
-	return face_unsupported("aclmdlRIExecuteAsync");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)modelRI;
+	w[1] = (uint64_t)(uintptr_t)stream;
+	return (aclError)face_call(274, w);
 }
 
 FACE_EXPORT aclError aclmdlRIExecute(aclmdlRI modelRI, int32_t timeout)
 {
-	(void)modelRI;
-	(void)timeout;
-	return face_unsupported("aclmdlRIExecute");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)modelRI;
+	w[1] = (uint64_t)(uint32_t)timeout;
+	return (aclError)face_call(275, w);
 }
 
 FACE_EXPORT aclError aclmdlRIDestroy(aclmdlRI modelRI)
 {
-	(void)modelRI;
-	return face_unsupported("aclmdlRIDestroy");
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)modelRI;
+	return (aclError)face_call(276, w);
 }
 
 FACE_EXPORT aclError aclmdlRICaptureTaskGrpBegin(aclrtStream stream)
 {
-	(void)stream;
-	return face_unsupported("aclmdlRICaptureTaskGrpBegin");
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)stream;
+	return (aclError)face_call(277, w);
 }
 
 FACE_EXPORT aclError aclmdlRICaptureTaskGrpEnd(aclrtStream stream, aclrtTaskGrp *handle)
 {
-	(void)stream;
-	(void)handle;
-	return face_unsupported("aclmdlRICaptureTaskGrpEnd");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)stream;
+	w[1] = (uint64_t)(uintptr_t)handle;
+	return (aclError)face_call(278, w);
 }
 
 FACE_EXPORT aclError aclmdlRICaptureTaskUpdateBegin(aclrtStream stream, aclrtTaskGrp handle)
 {
-	(void)stream;
-	(void)handle;
-	return face_unsupported("aclmdlRICaptureTaskUpdateBegin");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)stream;
+	w[1] = (uint64_t)(uintptr_t)handle;
+	return (aclError)face_call(279, w);
 }
 
 FACE_EXPORT aclError aclmdlRICaptureTaskUpdateEnd(aclrtStream stream)
 {
-	(void)stream;
-	return face_unsupported("aclmdlRICaptureTaskUpdateEnd");
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)stream;
+	return (aclError)face_call(280, w);
 }
 
 FACE_EXPORT aclError aclmdlRIBuildBegin(aclmdlRI *modelRI, uint32_t flag)
@@ -2249,39 +2346,44 @@ FACE_EXPORT aclError aclmdlRIUnbindStream(aclmdlRI modelRI, aclrtStream stream)
 
 FACE_EXPORT aclError aclmdlRISetName(aclmdlRI modelRI, const char *name)
 {
-	(void)modelRI;
-	(void)name;
-	return face_unsupported("aclmdlRISetName");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)modelRI;
+	w[1] = (uint64_t)(uintptr_t)name;
+	return (aclError)face_call(286, w);
 }
 
 FACE_EXPORT aclError aclmdlRIGetName(aclmdlRI modelRI, uint32_t maxLen, char *name)
 {
-	(void)modelRI;
-	(void)maxLen;
-	(void)name;
-	return face_unsupported("aclmdlRIGetName");
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)modelRI;
+	w[1] = (uint64_t)(uint32_t)maxLen;
+	w[2] = (uint64_t)(uintptr_t)name;
+	return (aclError)face_call(287, w);
 }
 
 FACE_EXPORT aclError aclmdlRIGetId(aclmdlRI modelRI, uint32_t *modelRIId)
 {
-	(void)modelRI;
-	(void)modelRIId;
-	return face_unsupported("aclmdlRIGetId");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)modelRI;
+	w[1] = (uint64_t)(uintptr_t)modelRIId;
+	return (aclError)face_call(288, w);
 }
 
 FACE_EXPORT aclError aclmdlRIDestroyRegisterCallback(aclmdlRI modelRI, aclrtCallback func, void *userData)
 {
-	(void)modelRI;
-	(void)func;
-	(void)userData;
-	return face_unsupported("aclmdlRIDestroyRegisterCallback");
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)modelRI;
+	w[1] = (uint64_t)(uintptr_t)func;
+	w[2] = (uint64_t)(uintptr_t)userData;
+	return (aclError)face_call(289, w);
 }
 
 FACE_EXPORT aclError aclmdlRIDestroyUnregisterCallback(aclmdlRI modelRI, aclrtCallback func)
 {
-	(void)modelRI;
-	(void)func;
-	return face_unsupported("aclmdlRIDestroyUnregisterCallback");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)modelRI;
+	w[1] = (uint64_t)(uintptr_t)func;
+	return (aclError)face_call(290, w);
 }
 
 FACE_EXPORT aclError aclmdlInitDump(void)
@@ -2381,44 +2483,50 @@ FACE_EXPORT aclError aclrtCheckMemType(void **addrList, uint32_t size, uint32_t 
 
 FACE_EXPORT aclError aclrtGetLogicDevIdByUserDevId(int32_t userDevid, int32_t *logicDevId)
 {
-	(void)userDevid;
-	(void)logicDevId;
-	return face_unsupported("aclrtGetLogicDevIdByUserDevId");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uint32_t)userDevid;
+	w[1] = (uint64_t)(uintptr_t)logicDevId;
+	return (aclError)face_call(304, w);
 }
 
 FACE_EXPORT aclError aclrtGetUserDevIdByLogicDevId(int32_t logicDevId, int32_t *userDevid)
 {
-	(void)logicDevId;
-	(void)userDevid;
-	return face_unsupported("aclrtGetUserDevIdByLogicDevId");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uint32_t)logicDevId;
+	w[1] = (uint64_t)(uintptr_t)userDevid;
+	return (aclError)face_call(305, w);
 }
 
 FACE_EXPORT aclError aclrtGetLogicDevIdByPhyDevId(int32_t phyDevId, int32_t *logicDevId)
 {
-	(void)phyDevId;
-	(void)logicDevId;
-	return face_unsupported("aclrtGetLogicDevIdByPhyDevId");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uint32_t)phyDevId;
+	w[1] = (uint64_t)(uintptr_t)logicDevId;
+	return (aclError)face_call(306, w);
 }
 
 FACE_EXPORT aclError aclrtGetPhyDevIdByLogicDevId(int32_t logicDevId, int32_t *phyDevId)
 {
-	(void)logicDevId;
-	(void)phyDevId;
-	return face_unsupported("aclrtGetPhyDevIdByLogicDevId");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uint32_t)logicDevId;
+	w[1] = (uint64_t)(uintptr_t)phyDevId;
+	return (aclError)face_call(307, w);
 }
 
 FACE_EXPORT aclError aclrtGetUserDevIdByPhyDevId(int32_t phyDevId, int32_t *userDevId)
 {
-	(void)phyDevId;
-	(void)userDevId;
-	return face_unsupported("aclrtGetUserDevIdByPhyDevId");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uint32_t)phyDevId;
+	w[1] = (uint64_t)(uintptr_t)userDevId;
+	return (aclError)face_call(308, w);
 }
 
 FACE_EXPORT aclError aclrtGetPhyDevIdByUserDevId(int32_t userDevId, int32_t *phyDevId)
 {
-	(void)userDevId;
-	(void)phyDevId;
-	return face_unsupported("aclrtGetPhyDevIdByUserDevId");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uint32_t)userDevId;
+	w[1] = (uint64_t)(uintptr_t)phyDevId;
+	return (aclError)face_call(309, w);
 }
 
 FACE_EXPORT aclError aclrtProfTrace(void *userdata, int32_t length, aclrtStream stream)
@@ -2501,46 +2609,52 @@ FACE_EXPORT aclError aclrtLaunchSIMTKernelWithHostArgs(void *func, dim3 gridDim,
 
 FACE_EXPORT aclError aclrtCtxGetFloatOverflowAddr(void **overflowAddr)
 {
-	(void)overflowAddr;
-	return face_unsupported("aclrtCtxGetFloatOverflowAddr");
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)overflowAddr;
+	return (aclError)face_call(316, w);
 }
 
 FACE_EXPORT aclError aclrtGetFloatOverflowStatus(void *outputAddr, uint64_t outputSize, aclrtStream stream)
 {
-	(void)outputAddr;
-	(void)outputSize;
-	(void)stream;
-	return face_unsupported("aclrtGetFloatOverflowStatus");
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)outputAddr;
+	w[1] = (uint64_t)outputSize;
+	w[2] = (uint64_t)(uintptr_t)stream;
+	return (aclError)face_call(317, w);
 }
 
 FACE_EXPORT aclError aclrtResetFloatOverflowStatus(aclrtStream stream)
 {
-	(void)stream;
-	return face_unsupported("aclrtResetFloatOverflowStatus");
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)stream;
+	return (aclError)face_call(318, w);
 }
 
 FACE_EXPORT aclError aclrtNpuGetFloatOverFlowStatus(void *outputAddr, uint64_t outputSize, uint32_t checkMode, aclrtStream stream)
 {
-	(void)outputAddr;
-	(void)outputSize;
-	(void)checkMode;
-	(void)stream;
-	return face_unsupported("aclrtNpuGetFloatOverFlowStatus");
+	uint64_t w[4];
+	w[0] = (uint64_t)(uintptr_t)outputAddr;
+	w[1] = (uint64_t)outputSize;
+	w[2] = (uint64_t)(uint32_t)checkMode;
+	w[3] = (uint64_t)(uintptr_t)stream;
+	return (aclError)face_call(319, w);
 }
 
 FACE_EXPORT aclError aclrtNpuClearFloatOverFlowStatus(uint32_t checkMode, aclrtStream stream)
 {
-	(void)checkMode;
-	(void)stream;
-	return face_unsupported("aclrtNpuClearFloatOverFlowStatus");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uint32_t)checkMode;
+	w[1] = (uint64_t)(uintptr_t)stream;
+	return (aclError)face_call(320, w);
 }
 
 FACE_EXPORT aclError aclrtLaunchHostFunc(aclrtStream stream, aclrtHostFunc fn, void *args)
 {
-	(void)stream;
-	(void)fn;
-	(void)args;
-	return face_unsupported("aclrtLaunchHostFunc");
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)stream;
+	w[1] = (uint64_t)(uintptr_t)fn;
+	w[2] = (uint64_t)(uintptr_t)args;
+	return (aclError)face_call(321, w);
 }
 
 FACE_EXPORT aclError aclrtGetHardwareSyncAddr(void **addr)
@@ -2583,22 +2697,25 @@ FACE_EXPORT aclError aclrtSetDeviceTaskAbortCallback(const char *regName, aclrtD
 
 FACE_EXPORT aclError aclrtGetOpExecuteTimeout(uint32_t *timeoutMs)
 {
-	(void)timeoutMs;
-	return face_unsupported("aclrtGetOpExecuteTimeout");
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)timeoutMs;
+	return (aclError)face_call(327, w);
 }
 
 FACE_EXPORT aclError aclrtDevicePeerAccessStatus(int32_t deviceId, int32_t peerDeviceId, int32_t *status)
 {
-	(void)deviceId;
-	(void)peerDeviceId;
-	(void)status;
-	return face_unsupported("aclrtDevicePeerAccessStatus");
+	uint64_t w[3];
+	w[0] = (uint64_t)(uint32_t)deviceId;
+	w[1] = (uint64_t)(uint32_t)peerDeviceId;
+	w[2] = (uint64_t)(uintptr_t)status;
+	return (aclError)face_call(328, w);
 }
 
 FACE_EXPORT aclError aclrtStreamStop(aclrtStream stream)
 {
-	(void)stream;
-	return face_unsupported("aclrtStreamStop");
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)stream;
+	return (aclError)face_call(329, w);
 }
 
 FACE_EXPORT aclError aclrtTaskUpdateAsync(aclrtStream taskStream, uint32_t taskId, aclrtTaskUpdateInfo *info, aclrtStream execStream)
@@ -2635,9 +2752,10 @@ FACE_EXPORT aclError aclrtCmoAsyncWithDesc(void *cmoDesc, aclrtCmoType cmoType, 
 
 FACE_EXPORT aclError aclrtCheckArchCompatibility(const char *socVersion, int32_t *canCompatible)
 {
-	(void)socVersion;
-	(void)canCompatible;
-	return face_unsupported("aclrtCheckArchCompatibility");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)socVersion;
+	w[1] = (uint64_t)(uintptr_t)canCompatible;
+	return (aclError)face_call(334, w);
 }
 
 FACE_EXPORT aclError aclmdlRIAbort(aclmdlRI modelRI)
@@ -2716,9 +2834,10 @@ FACE_EXPORT aclError aclrtPersistentTaskClean(aclrtStream stream)
 
 FACE_EXPORT aclError aclrtGetErrorVerbose(int32_t deviceId, aclrtErrorInfo *errorInfo)
 {
-	(void)deviceId;
-	(void)errorInfo;
-	return face_unsupported("aclrtGetErrorVerbose");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uint32_t)deviceId;
+	w[1] = (uint64_t)(uintptr_t)errorInfo;
+	return (aclError)face_call(345, w);
 }
 
 FACE_EXPORT aclError aclrtRepairError(int32_t deviceId, const aclrtErrorInfo *errorInfo)
@@ -2730,19 +2849,21 @@ FACE_EXPORT aclError aclrtRepairError(int32_t deviceId, const aclrtErrorInfo *er
 
 FACE_EXPORT aclError aclrtMemSetAccess(void *virPtr, size_t size, aclrtMemAccessDesc *desc, size_t count)
 {
-	(void)virPtr;
-	(void)size;
-	(void)desc;
-	(void)count;
-	return face_unsupported("aclrtMemSetAccess");
+	uint64_t w[4];
+	w[0] = (uint64_t)(uintptr_t)virPtr;
+	w[1] = (uint64_t)size;
+	w[2] = (uint64_t)(uintptr_t)desc;
+	w[3] = (uint64_t)count;
+	return (aclError)face_call(347, w);
 }
 
 FACE_EXPORT aclError aclrtMemGetAccess(void *virPtr, aclrtMemLocation *location, uint64_t *flag)
 {
-	(void)virPtr;
-	(void)location;
-	(void)flag;
-	return face_unsupported("aclrtMemGetAccess");
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)virPtr;
+	w[1] = (uint64_t)(uintptr_t)location;
+	w[2] = (uint64_t)(uintptr_t)flag;
+	return (aclError)face_call(348, w);
 }
 
 FACE_EXPORT aclError aclrtSnapShotProcessLock(int pid, void *reserve)
@@ -2804,17 +2925,19 @@ FACE_EXPORT aclError aclrtCacheLastTaskExtendInfo(const char *extendInfoPtr, siz
 
 FACE_EXPORT aclError aclrtGetFunctionAttribute(aclrtFuncHandle funcHandle, aclrtFuncAttribute attrType, int64_t *attrValue)
 {
-	(void)funcHandle;
-	(void)attrType;
-	(void)attrValue;
-	return face_unsupported("aclrtGetFunctionAttribute");
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)funcHandle;
+	w[1] = (uint64_t)(uint32_t)attrType;
+	w[2] = (uint64_t)(uintptr_t)attrValue;
+	return (aclError)face_call(357, w);
 }
 
 FACE_EXPORT aclError aclrtFunctionGetBinary(aclrtFuncHandle funcHandle, aclrtBinHandle *binHandle)
 {
-	(void)funcHandle;
-	(void)binHandle;
-	return face_unsupported("aclrtFunctionGetBinary");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)funcHandle;
+	w[1] = (uint64_t)(uintptr_t)binHandle;
+	return (aclError)face_call(358, w);
 }
 
 FACE_EXPORT aclError aclrtFunctionGetParamCount(const void *func, size_t *paramCount)
@@ -2859,16 +2982,18 @@ FACE_EXPORT aclError aclrtIpcOpenEventHandle(aclrtIpcEventHandle handle, aclrtEv
 
 FACE_EXPORT aclError aclrtMemRetainAllocationHandle(void *virPtr, aclrtDrvMemHandle *handle)
 {
-	(void)virPtr;
-	(void)handle;
-	return face_unsupported("aclrtMemRetainAllocationHandle");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)virPtr;
+	w[1] = (uint64_t)(uintptr_t)handle;
+	return (aclError)face_call(364, w);
 }
 
 FACE_EXPORT aclError aclrtMemGetAllocationPropertiesFromHandle(aclrtDrvMemHandle handle, aclrtPhysicalMemProp *prop)
 {
-	(void)handle;
-	(void)prop;
-	return face_unsupported("aclrtMemGetAllocationPropertiesFromHandle");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)handle;
+	w[1] = (uint64_t)(uintptr_t)prop;
+	return (aclError)face_call(365, w);
 }
 
 FACE_EXPORT aclError aclrtReserveMemAddressNoUCMemory(void **virPtr, size_t size, size_t alignment, void *expectPtr, uint64_t flags)
@@ -2883,10 +3008,11 @@ FACE_EXPORT aclError aclrtReserveMemAddressNoUCMemory(void **virPtr, size_t size
 
 FACE_EXPORT aclError aclrtMemGetAddressRange(void *ptr, void **pbase, size_t *psize)
 {
-	(void)ptr;
-	(void)pbase;
-	(void)psize;
-	return face_unsupported("aclrtMemGetAddressRange");
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)ptr;
+	w[1] = (uint64_t)(uintptr_t)pbase;
+	w[2] = (uint64_t)(uintptr_t)psize;
+	return (aclError)face_call(367, w);
 }
 
 FACE_EXPORT aclError aclrtMemP2PMap(void *devPtr, size_t size, int32_t dstDevId, uint64_t flags)
@@ -3002,9 +3128,9 @@ FACE_EXPORT size_t aclGetDataBufferSizeV2(const aclDataBuffer *dataBuffer)
 
 FACE_EXPORT size_t aclDataTypeSize(aclDataType dataType)
 {
-	(void)dataType;
-	face_unsupported("aclDataTypeSize");
-	return 0;
+	uint64_t w[1];
+	w[0] = (uint64_t)(uint32_t)dataType;
+	return (size_t)face_call(382, w);
 }
 
 FACE_EXPORT void aclAppLog(aclLogLevel logLevel, const char *func, const char *file, uint32_t line, const char *fmt, ...)
@@ -3038,10 +3164,11 @@ FACE_EXPORT aclError aclGetCannAttribute(aclCannAttr cannAttr, int32_t *value)
 
 FACE_EXPORT aclError aclGetDeviceCapability(uint32_t deviceId, aclDeviceInfo deviceInfo, int64_t *value)
 {
-	(void)deviceId;
-	(void)deviceInfo;
-	(void)value;
-	return face_unsupported("aclGetDeviceCapability");
+	uint64_t w[3];
+	w[0] = (uint64_t)(uint32_t)deviceId;
+	w[1] = (uint64_t)(uint32_t)deviceInfo;
+	w[2] = (uint64_t)(uintptr_t)value;
+	return (aclError)face_call(387, w);
 }
 
 FACE_EXPORT aclrtAllocatorDesc aclrtAllocatorCreateDesc(void)
@@ -3118,54 +3245,61 @@ FACE_EXPORT aclError aclrtAllocatorUnregister(aclrtStream stream)
 
 FACE_EXPORT aclError aclrtMemPoolCreate(aclrtMemPool *memPool, const aclrtMemPoolProps *poolProps)
 {
-	(void)memPool;
-	(void)poolProps;
-	return face_unsupported("aclrtMemPoolCreate");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)memPool;
+	w[1] = (uint64_t)(uintptr_t)poolProps;
+	return (aclError)face_call(398, w);
 }
 
 FACE_EXPORT aclError aclrtMemPoolDestroy(aclrtMemPool memPool)
 {
-	(void)memPool;
-	return face_unsupported("aclrtMemPoolDestroy");
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)memPool;
+	return (aclError)face_call(399, w);
 }
 
 FACE_EXPORT aclError aclrtMemPoolSetAttr(aclrtMemPool memPool, aclrtMemPoolAttr attr, void *value)
 {
-	(void)memPool;
-	(void)attr;
-	(void)value;
-	return face_unsupported("aclrtMemPoolSetAttr");
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)memPool;
+	w[1] = (uint64_t)(uint32_t)attr;
+	w[2] = (uint64_t)(uintptr_t)value;
+	return (aclError)face_call(400, w);
 }
 
 FACE_EXPORT aclError aclrtMemPoolGetAttr(aclrtMemPool memPool, aclrtMemPoolAttr attr, void *value)
 {
-	(void)memPool;
-	(void)attr;
-	(void)value;
-	return face_unsupported("aclrtMemPoolGetAttr");
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)memPool;
+	w[1] = (uint64_t)(uint32_t)attr;
+	w[2] = (uint64_t)(uintptr_t)value;
+	return (aclError)face_call(401, w);
 }
 
 FACE_EXPORT aclError aclrtMemPoolMallocAsync(void **ptr, size_t size, aclrtMemPool memPool, aclrtStream stream)
 {
-	(void)ptr;
-	(void)size;
-	(void)memPool;
-	(void)stream;
-	return face_unsupported("aclrtMemPoolMallocAsync");
+	uint64_t w[4];
+	w[0] = (uint64_t)(uintptr_t)ptr;
+	w[1] = (uint64_t)size;
+	w[2] = (uint64_t)(uintptr_t)memPool;
+	w[3] = (uint64_t)(uintptr_t)stream;
+	return (aclError)face_call(402, w);
 }
 
 FACE_EXPORT aclError aclrtMemPoolFreeAsync(void *ptr, aclrtStream stream)
 {
-	(void)ptr;
-	(void)stream;
-	return face_unsupported("aclrtMemPoolFreeAsync");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)ptr;
+	w[1] = (uint64_t)(uintptr_t)stream;
+	return (aclError)face_call(403, w);
 }
 
 FACE_EXPORT aclError aclrtMemPoolTrimTo(aclrtMemPool memPool, size_t minBytesToKeep)
 {
-	(void)memPool;
-	(void)minBytesToKeep;
-	return face_unsupported("aclrtMemPoolTrimTo");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)memPool;
+	w[1] = (uint64_t)minBytesToKeep;
+	return (aclError)face_call(404, w);
 }
 
 FACE_EXPORT aclError aclopStartDumpArgs(uint32_t dumpType, const char *path)

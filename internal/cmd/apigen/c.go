@@ -47,6 +47,8 @@ func (m *model) cWord(t, name string) string {
 	switch {
 	case strings.HasSuffix(t, "*") || m.handle(t) || m.callback(t):
 		return "(uint64_t)(uintptr_t)" + name
+	case t == "float":
+		return "(uint64_t)((union { float f; uint32_t u; }){.f = " + name + "}).u"
 	case m.size(t) == 8:
 		return "(uint64_t)" + name
 	case m.size(t) == 4:
@@ -69,8 +71,14 @@ func (m *model) byValueStruct(t string) bool { return m.structByName(t) != nil }
 
 func genHeader(m *model, w *writer) error {
 	w.f("/* "+marker+" */\n", m.Name)
-	w.f("/* The public interface of AscendCL as far as acltrace knows it, declared anew from its documented names, values and\n * layouts. Programs that include it compile against CANN's own headers as well. */")
-	w.f("#ifndef ACLTRACE_ACL_ACL_H\n#define ACLTRACE_ACL_ACL_H\n\n#include <stdbool.h>\n#include <stddef.h>\n#include <stdint.h>\n\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n")
+	about := "The public interface of AscendCL as far as acltrace knows it, declared anew from its documented names, values and\n * layouts. Programs that include it compile against CANN's own headers as well."
+	if m.Name == "rt" {
+		about = "The functions of the library below AscendCL that others call directly, as far as the shim has to know them."
+	}
+	w.f("/* %s */", about)
+	guard := "ACLTRACE_" + strings.ToUpper(m.Name) + "_H"
+	w.f("#ifndef %s\n#define %s\n", guard, guard)
+	w.f("#include <stdbool.h>\n#include <stddef.h>\n#include <stdint.h>\n\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n")
 	known := map[string]bool{}
 	for _, e := range m.Enums {
 		if e.Type == "#define" {
@@ -95,6 +103,10 @@ func genHeader(m *model, w *writer) error {
 		known[t.name] = true
 		if t.def == "handle" {
 			w.f("typedef void *%s;", t.name)
+		} else if t.def == "object" {
+			if m.structByName(t.name) == nil {
+				w.f("typedef struct %s %s;", t.name, t.name)
+			}
 		} else if !strings.Contains(t.def, "(*") {
 			w.f("%s", t.def)
 		}
@@ -163,7 +175,10 @@ func genHeader(m *model, w *writer) error {
 	}
 	for i := range m.Funcs {
 		f := &m.Funcs[i]
-		w.f("/* %s */\n%s(%s);\n", f.Doc, cDecl(f.Return, f.Name), cParams(f))
+		if f.Doc != "" {
+			w.f("/* %s */", f.Doc)
+		}
+		w.f("%s(%s);\n", cDecl(f.Return, f.Name), cParams(f))
 	}
 	w.f("#undef ACLTRACE_SIZE\n\n#ifdef __cplusplus\n}\n#endif\n\n#endif")
 	return nil
@@ -241,6 +256,8 @@ func genFace(m *model, w *writer) error {
 		switch {
 		case f.RetVoid:
 			w.f("\tface_call(%d, %s);", f.ID, words)
+		case f.Return == "float":
+			w.f("\treturn ((union { uint32_t u; float f; }){.u = (uint32_t)face_call(%d, %s)}).f;", f.ID, words)
 		case strings.HasSuffix(f.Return, "*") || m.handle(f.Return):
 			w.f("\treturn (%s)(uintptr_t)face_call(%d, %s);", f.Return, f.ID, words)
 		default:

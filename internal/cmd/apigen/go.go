@@ -39,11 +39,20 @@ func (m *model) goType(c string) string {
 		return strings.TrimSuffix(c, "_t")
 	}
 	if p, ok := strings.CutSuffix(strings.TrimPrefix(c, "const "), "*"); ok {
+		if m.handle(c) && m.structByName(p) == nil {
+			return m.goName(p)
+		}
+		if m.size(p) == 0 { // opaque
+			return "Addr"
+		}
 		return "*" + m.goType(p)
 	}
 	for _, t := range m.typedefs {
 		if t.name == c && strings.Contains(t.def, "(*") {
 			return "Addr"
+		}
+		if base, ok := strings.CutPrefix(t.def, "typedef "); ok && t.name == c && c != "aclError" {
+			return m.goType(strings.TrimSuffix(base, " "+c+";"))
 		}
 	}
 	return m.goName(c)
@@ -96,6 +105,10 @@ func (m *model) goField(f field) string {
 }
 
 func genGo(m *model, w *writer) error {
+	all := m
+	if m.upper != nil {
+		m = m.upper
+	}
 	w.f("// "+marker+"\n\npackage acl\n\nimport (\n\"unsafe\"\n\n\"github.com/acltrace/acltrace/api\"\n)\n", m.Name)
 	used := m.used()
 	w.f("// Numbers of the functions in trace files.\nconst (")
@@ -123,7 +136,7 @@ func genGo(m *model, w *writer) error {
 	}
 	w.f(")\n")
 	for _, t := range m.typedefs {
-		if t.def == "handle" && used[t.name] {
+		if (t.def == "handle" || t.def == "object" && m.structByName(t.name) == nil) && used[t.name] {
 			w.f("// %s is %s, a handle.\ntype %s uint64\n", m.goName(t.name), t.name, m.goName(t.name))
 		}
 	}
@@ -183,6 +196,8 @@ func genGo(m *model, w *writer) error {
 			w.f("%s\nreturn 0, true", call)
 		case r == " Error" || r == " int32":
 			w.f("return uint64(uint32(%s)), true", call)
+		case r == " float32":
+			w.f("r := %s\nreturn uint64(*(*uint32)(unsafe.Pointer(&r))), true", call)
 		default:
 			w.f("return uint64(%s), true", call)
 		}
@@ -190,11 +205,11 @@ func genGo(m *model, w *writer) error {
 	w.f("}\nreturn 0, false\n}\n")
 
 	w.f("// Model is the table of this runtime.\nvar Model = (&api.Model{\nName: %q,\nDevice: api.Window{From: %#x, To: %#x},\nFuncs: []api.Func{", m.Name, m.Device.From, m.Device.To)
-	for i := range m.Funcs {
-		genFunc(w, &m.Funcs[i])
+	for i := range all.Funcs {
+		genFunc(w, &all.Funcs[i])
 	}
 	w.f("},\nEnums: []api.Enum{")
-	for _, e := range m.Enums {
+	for _, e := range all.Enums {
 		if e.Type == "#define" {
 			continue
 		}
@@ -233,7 +248,7 @@ func (m *model) goReturn(f *api.Func) string {
 	switch {
 	case f.RetVoid:
 		return ""
-	case f.Return == "const char*" || f.Return == "void*":
+	case strings.HasSuffix(f.Return, "*") && (!m.handle(f.Return) || m.structByName(strings.TrimSuffix(f.Return, "*")) != nil):
 		return " Addr"
 	}
 	return " " + m.goType(f.Return)
@@ -255,14 +270,17 @@ func (m *model) goWord(p api.Param) string {
 }
 
 func genFunc(w *writer, f *api.Func) {
-	w.f("{ID: %d, Name: %q, Return: %q, RetVoid: %t, RetError: %t, Ret: %d, RetObject: %q, Task: %d, Sync: %d, Stream: %d, Event: %d, Modelled: %t, Simulated: %t, Since: %q, Words: %d,\nDoc: %q,",
-		f.ID, f.Name, f.Return, f.RetVoid, f.RetError, f.Ret, f.RetObject, f.Task, f.Sync, f.Stream, f.Event, f.Modelled, f.Simulated, f.Since, f.Words, f.Doc)
+	w.f("{ID: %d, Name: %q, Layer: %q, Return: %q, RetVoid: %t, RetError: %t, Ret: %d, RetObject: %q, RetVolatile: %t, Task: %d, Sync: %d, Capture: %d, Stream: %d, Event: %d, Names: %d, Modelled: %t, Simulated: %t, Since: %q, Words: %d,\nDoc: %q,",
+		f.ID, f.Name, f.Layer, f.Return, f.RetVoid, f.RetError, f.Ret, f.RetObject, f.RetVolatile, f.Task, f.Sync, f.Capture, f.Stream, f.Event, f.Names, f.Modelled, f.Simulated, f.Since, f.Words, f.Doc)
 	if len(f.Params) > 0 {
 		w.f("Params: []api.Param{")
 		for _, p := range f.Params {
 			size := fmt.Sprintf("api.Size{Unit: %d, Pitch: %d", p.Size.Unit, p.Size.Pitch)
 			if len(p.Size.Mul) > 0 {
 				size += fmt.Sprintf(", Mul: %s", strings.Replace(fmt.Sprintf("%#v", p.Size.Mul), "[]byte", "[]uint8", 1))
+			}
+			if p.Size.Stored {
+				size += ", Stored: true"
 			}
 			w.f("{Name: %q, Type: %q, Word: %d, Words: %d, Role: %d, Object: %q, Size: %s}, Elem: %d, ItemSizes: %d, ItemCount: %d, Volatile: %t, Addresses: %t},",
 				p.Name, p.Type, p.Word, p.Words, p.Role, p.Object, size, p.Elem, p.ItemSizes, p.ItemCount, p.Volatile, p.Addresses)

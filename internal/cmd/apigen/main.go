@@ -39,23 +39,33 @@ func (w *writer) save(path string) error {
 }
 
 func run(args []string) error {
-	m, err := load("api/acl")
+	acl, err := load("api/acl", 1)
+	if err != nil {
+		return err
+	}
+	rt, err := load("api/rt", 1001)
+	if err != nil {
+		return err
+	}
+	all, err := join(acl, rt)
 	if err != nil {
 		return err
 	}
 	for _, g := range []struct {
 		path string
 		gen  func(*model, *writer) error
+		m    *model
 	}{
-		{"api/acl/acl_gen.go", genGo},
-		{"api/acl/include/acl/acl.h", genHeader},
-		{"sim/libascendcl/face_gen.c", genFace},
-		{"probe/shim/acl_gen.c", genShim},
-		{"replay/player/acl_gen.c", genPlayer},
-		{"docs/coverage.md", genCoverage},
+		{"api/acl/acl_gen.go", genGo, all},
+		{"api/acl/include/acl/acl.h", genHeader, acl},
+		{"sim/libascendcl/face_gen.c", genFace, acl},
+		{"probe/shim/rt_gen.h", genHeader, rt},
+		{"probe/shim/acl_gen.c", genShim, all},
+		{"replay/player/acl_gen.c", genPlayer, acl},
+		{"docs/coverage.md", genCoverage, all},
 	} {
 		var w writer
-		if err := g.gen(m, &w); err != nil {
+		if err := g.gen(g.m, &w); err != nil {
 			return fmt.Errorf("%s: %w", g.path, err)
 		}
 		if err := w.save(g.path); err != nil {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -15,22 +16,32 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// model is what the tables of one runtime say, before anything is generated from it.
+// model is what the tables of one layer of a runtime say, or of all its layers, before anything is generated from it.
 type model struct {
 	api.Model
 	dir      string
+	upper    *model // of a model of all layers: the one that programs call
 	structs  []structType
 	typedefs []typedef
 	dirs     map[string][]string // of each function's parameters, as extracted
 	header   map[string]string
 	enumSet  map[string]bool
-	selects  map[string]int // parameter with the device that a function selects for its thread
+	selects  map[string]int    // parameter with the device that a function selects for its thread
+	impl     map[string]string // name of the same function in the library below, where the runtime is split
 }
 
 type structType struct {
 	name, kind  string
 	size, align int
 	fields      []field
+	nested      []nested
+}
+
+// nested is memory that a pointer in a structure leads to.
+type nested struct {
+	field  string
+	size   string // a sum in C, with @ for the structure; "" for a string
+	unless string // the field that says that the memory is none of the host's, "" for none
 }
 
 type field struct {
@@ -38,12 +49,14 @@ type field struct {
 	offset, size int
 }
 
-type typedef struct{ name, def string } // def is "handle" or a declaration
+// typedef is a row of types.tsv: def is "handle", "object" where a pointer to the type is one, or a declaration.
+type typedef struct{ name, def string }
 
 func (m *model) handle(ctype string) bool {
+	base, pointer := strings.CutSuffix(strings.TrimPrefix(ctype, "const "), "*")
 	for _, t := range m.typedefs {
-		if t.name == ctype {
-			return t.def == "handle"
+		if t.name == base {
+			return t.def == "handle" && !pointer || t.def == "object" && pointer
 		}
 	}
 	return false
@@ -79,10 +92,12 @@ func table(path string, columns int) ([][]string, error) {
 	return rows, s.Err()
 }
 
-func load(dir string) (*model, error) {
-	m := &model{dir: dir, dirs: map[string][]string{}, header: map[string]string{}, enumSet: map[string]bool{}, selects: map[string]int{}}
+// load reads the tables of a layer, whose functions have numbers from first on.
+func load(dir string, first int) (*model, error) {
+	m := &model{dir: dir, dirs: map[string][]string{}, header: map[string]string{}, enumSet: map[string]bool{}, selects: map[string]int{}, impl: map[string]string{}}
 	m.Name = filepath.Base(dir)
-	for _, step := range []func() error{m.loadEnums, m.loadTypes, m.loadStructs, m.loadFunctions, m.loadIDs, m.loadSemantics} {
+	ids := func() error { return m.loadIDs(first) }
+	for _, step := range []func() error{m.loadEnums, m.loadTypes, m.loadStructs, m.loadFunctions, ids, m.loadSemantics} {
 		if err := step(); err != nil {
 			return nil, err
 		}
@@ -111,7 +126,7 @@ func (m *model) loadEnums() error {
 		m.Enums[i].Values = append(m.Enums[i].Values, api.EnumValue{Name: r[1], Value: v})
 	}
 	rows, err = table(filepath.Join(m.dir, "errors.tsv"), 2)
-	if err != nil {
+	if err != nil && !os.IsNotExist(err) {
 		return err
 	}
 	for _, r := range rows {
@@ -178,9 +193,12 @@ func (m *model) loadFunctions() error {
 		return err
 	}
 	for _, r := range rows {
-		f := api.Func{Name: r[0], Return: normalize(r[2]), Since: r[4], Doc: r[5], Stream: -1, Event: -1}
-		f.RetVoid, f.RetError = f.Return == "void", f.Return == "aclError"
+		f := api.Func{Name: r[0], Return: normalize(r[2]), Since: r[4], Doc: r[5], Layer: m.Name, Stream: -1, Event: -1, Names: -1}
+		f.RetVoid, f.RetError = f.Return == "void", f.Return == "aclError" || f.Return == "rtError_t"
 		m.header[f.Name] = r[1]
+		if r[7] != "" && r[7] != "-" {
+			m.impl[f.Name] = r[7]
+		}
 		if r[3] != "" {
 			for _, p := range strings.Split(r[3], ";") {
 				g := paramRE.FindStringSubmatch(strings.TrimSpace(p))
@@ -227,14 +245,14 @@ func normalize(t string) string {
 }
 
 // loadIDs gives every function the number that ids.lock has for it, and appends those that are new.
-func (m *model) loadIDs() error {
+func (m *model) loadIDs(first int) error {
 	path := filepath.Join(m.dir, "ids.lock")
 	b, err := os.ReadFile(path)
 	if err != nil && !os.IsNotExist(err) {
 		return err
 	}
-	ids := map[string]int{}
-	last := 0
+	ids, before := map[string]int{}, len(b)
+	last := first - 1
 	for n, l := range strings.Split(string(b), "\n") {
 		if l == "" || l[0] == '#' {
 			continue
@@ -259,12 +277,15 @@ func (m *model) loadIDs() error {
 		f.ID = api.ID(ids[f.Name])
 	}
 	slices.SortFunc(m.Funcs, func(a, b api.Func) int { return int(a.ID) - int(b.ID) })
+	if len(b) == before {
+		return nil
+	}
 	return os.WriteFile(path, b, 0o644)
 }
 
 type semantics struct {
-	Task, Sync, Ret, Selects string
-	Params                   map[string]string
+	Task, Sync, Capture, Ret, Selects, Names string
+	Params                                   map[string]string
 }
 
 func (m *model) loadSemantics() error {
@@ -275,6 +296,7 @@ func (m *model) loadSemantics() error {
 	}
 	var doc struct {
 		Device      []uint64
+		Structs     map[string]map[string]string
 		Functions   map[string]*semantics
 		Unsimulated []string
 	}
@@ -283,7 +305,14 @@ func (m *model) loadSemantics() error {
 	if err := d.Decode(&doc); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	m.Device = api.Window{From: doc.Device[0], To: doc.Device[1]}
+	if len(doc.Device) == 2 {
+		m.Device = api.Window{From: doc.Device[0], To: doc.Device[1]}
+	}
+	for name, fields := range doc.Structs {
+		if err := m.nest(name, fields); err != nil {
+			return fmt.Errorf("%s: %s: %w", path, name, err)
+		}
+	}
 	for name, s := range doc.Functions {
 		f := m.find(name)
 		if f == nil {
@@ -324,12 +353,15 @@ func (m *model) apply(f *api.Func, s *semantics) error {
 	if f.Sync, ok = api.ParseSync(s.Sync); !ok {
 		return fmt.Errorf("no sync %q", s.Sync)
 	}
+	if f.Capture, ok = api.ParseCapture(s.Capture); !ok {
+		return fmt.Errorf("capture neither begins nor ends: %q", s.Capture)
+	}
 	if s.Ret != "" {
 		var p api.Param
 		if err := m.role(f, &p, s.Ret); err != nil {
 			return fmt.Errorf("ret: %w", err)
 		}
-		f.Ret, f.RetObject = p.Role, p.Object
+		f.Ret, f.RetObject, f.RetVolatile = p.Role, p.Object, p.Volatile
 	}
 	for i := range f.Params {
 		p := &f.Params[i]
@@ -344,11 +376,14 @@ func (m *model) apply(f *api.Func, s *semantics) error {
 		if err := m.role(f, p, text); err != nil {
 			return fmt.Errorf("%s: %w", p.Name, err)
 		}
-		if p.Type == "aclrtStream" && p.Role != api.End {
+		switch {
+		case p.Role != api.Use:
+		case p.Object == api.Stream:
 			f.Stream = int8(i)
-		}
-		if p.Type == "aclrtEvent" && (f.Task == api.Record || f.Task == api.Wait || f.Task == api.Reset || f.Sync != api.NoSync) {
-			f.Event = int8(i)
+		case p.Object == api.Event || p.Object == api.Notify || p.Object == api.Counter:
+			if f.Task == api.Record || f.Task == api.Wait || f.Task == api.Reset || f.Sync != api.NoSync {
+				f.Event = int8(i)
+			}
 		}
 	}
 	for name := range s.Params {
@@ -361,6 +396,13 @@ func (m *model) apply(f *api.Func, s *semantics) error {
 		}
 		m.selects[f.Name] = i
 	}
+	if s.Names != "" {
+		i := f.Param(s.Names)
+		if i < 0 {
+			return fmt.Errorf("names: no parameter %s", s.Names)
+		}
+		f.Names = int8(i)
+	}
 	f.Modelled = true
 	return nil
 }
@@ -369,6 +411,15 @@ func (m *model) apply(f *api.Func, s *semantics) error {
 var objects = map[string]api.Object{
 	"aclrtStream": api.Stream, "aclrtEvent": api.Event, "aclrtContext": api.Context, "aclrtBinHandle": api.Binary,
 	"aclrtBinary": "binary data", "aclrtFuncHandle": api.Function, "aclrtArgsHandle": api.ArgsList, "aclrtParamHandle": "param",
+	"aclrtNotify": api.Notify, "aclrtCntNotify": api.Counter, "aclrtLabel": "label", "aclrtLabelList": "label list",
+	"aclrtMbuf": "message buffer", "aclrtDrvMemHandle": "physical memory", "aclrtMemPool": "memory pool",
+	"aclmdlRI": api.Graph, "aclmdlRITask": "graph task", "aclmdlRICondHandle": "condition", "aclrtTaskGrp": "task group",
+	"aclrtAllocatorDesc": "allocator", "aclrtStreamConfigHandle": "stream options", "aclrtGroupInfo": "group info",
+	"aclrtExceptionInfo": "exception", "aclDataBuffer": "data buffer", "aclmdlDataset": "dataset", "aclmdlDesc": "model description",
+	"aclmdlConfigHandle": "model options", "aclmdlExecConfigHandle": "execution options",
+
+	"rtStream_t": api.Stream, "rtEvent_t": api.Event, "rtContext_t": api.Context, "rtNotify_t": api.Notify, "rtCntNotify_t": api.Counter,
+	"rtBinHandle": api.Binary, "rtFuncHandle": api.Function, "rtArgsHandle": api.ArgsList, "rtLaunchArgsHandle": "launch args", "rtModel_t": api.Graph,
 }
 
 // implied is the role of a parameter that semantics.yaml does not name.
@@ -377,17 +428,19 @@ func (m *model) implied(f *api.Func, i int) (string, error) {
 	base := strings.TrimSuffix(strings.TrimPrefix(p.Type, "const "), "*")
 	pointer := strings.HasSuffix(p.Type, "*")
 	switch {
-	case !pointer && m.handle(base):
+	case m.handle(p.Type):
 		o, ok := objects[base]
 		if !ok {
 			return "", fmt.Errorf("%s: no object for handle %s", p.Name, base)
 		}
 		return "use " + string(o), nil
+	case !pointer && m.callback(base):
+		return "callback", nil
 	case !pointer:
 		return "value", nil
-	case p.Type == "const char*":
+	case p.Type == "const char*" || p.Type == "const char_t*":
 		return "string", nil
-	case strings.Contains(m.dirs[f.Name][i], "out") && m.size(base) != 0 && !m.handle(base):
+	case strings.Contains(m.dirs[f.Name][i], "out") && m.size(base) != 0 && !m.handle(base) && !strings.HasSuffix(base, "*"):
 		return "out", nil
 	}
 	return "", fmt.Errorf("%s: a %s needs a role", p.Name, p.Type)
@@ -405,8 +458,13 @@ func (m *model) size(ctype string) int {
 	case "uint64_t", "int64_t", "size_t", "double":
 		return 8
 	}
-	if strings.HasSuffix(ctype, "*") || m.handle(ctype) {
+	if strings.HasSuffix(ctype, "*") || m.handle(ctype) || m.callback(ctype) {
 		return 8
+	}
+	for _, t := range m.typedefs {
+		if base, ok := strings.CutPrefix(t.def, "typedef "); ok && t.name == ctype {
+			return m.size(strings.TrimSuffix(base, " "+ctype+";"))
+		}
 	}
 	if m.enumSet[ctype] {
 		return 4
@@ -451,11 +509,18 @@ func (m *model) role(f *api.Func, p *api.Param, text string) error {
 	case api.Args, api.DevArgs, api.Reads, api.Array:
 		p.Addresses = true
 	}
-	base := strings.TrimSuffix(p.Type, "*")
+	base := strings.TrimPrefix(strings.TrimSuffix(p.Type, "*"), "const ")
 	switch p.Role {
 	case api.New, api.Find, api.Buffer:
-		p.Elem = 8
-	case api.Out:
+		if p.Elem = uint32(m.size(base)); p.Elem != 4 {
+			p.Elem = 8
+		}
+	case api.Struct:
+		if m.structByName(base) == nil {
+			return fmt.Errorf("layout of %s unknown", base)
+		}
+		p.Elem = uint32(m.size(base))
+	case api.Out, api.InOut:
 		n := m.size(base)
 		if size != "" {
 			var err error
@@ -506,6 +571,70 @@ func (m *model) role(f *api.Func, p *api.Param, text string) error {
 			return fmt.Errorf("size: no parameter %s", t)
 		}
 		p.Size.Mul = append(p.Size.Mul, uint8(i))
+		p.Size.Stored = p.Size.Stored || strings.HasSuffix(f.Params[i].Type, "*")
 	}
 	return nil
+}
+
+// nest says what lies behind the pointers of a structure: `bytes`, a sum of its fields, or `string`; `unless FIELD` where a
+// field says that it is no memory of the host's.
+func (m *model) nest(name string, fields map[string]string) error {
+	s := m.structByName(name)
+	if s == nil {
+		return fmt.Errorf("its layout is unknown")
+	}
+	for _, f := range s.fields {
+		text, ok := fields[f.name]
+		if !ok {
+			continue
+		}
+		delete(fields, f.name)
+		n := nested{field: f.name}
+		n.size, n.unless, _ = strings.Cut(text, " unless ")
+		if n.unless != "" && !s.has(n.unless) {
+			return fmt.Errorf("no field %s", n.unless)
+		}
+		if n.size == "string" {
+			n.size = ""
+		} else {
+			terms := strings.Split(n.size, "*")
+			for i, t := range terms {
+				if _, err := strconv.Atoi(t); err != nil {
+					if !s.has(t) {
+						return fmt.Errorf("no field %s", t)
+					}
+					terms[i] = "(uint64_t)@" + t
+				}
+			}
+			n.size = strings.Join(terms, " * ")
+		}
+		s.nested = append(s.nested, n)
+	}
+	for f := range fields {
+		return fmt.Errorf("no field %s", f)
+	}
+	return nil
+}
+
+func (s *structType) has(name string) bool {
+	return slices.ContainsFunc(s.fields, func(f field) bool { return f.name == name })
+}
+
+// join makes one model of two layers of a runtime.
+func join(upper, lower *model) (*model, error) {
+	m := &model{Model: upper.Model, upper: upper, dir: upper.dir, dirs: map[string][]string{}, header: map[string]string{}, enumSet: map[string]bool{},
+		selects: map[string]int{}, impl: map[string]string{}}
+	m.Funcs, m.Enums = slices.Concat(upper.Funcs, lower.Funcs), slices.Concat(upper.Enums, lower.Enums)
+	m.structs, m.typedefs = slices.Concat(upper.structs, lower.structs), slices.Concat(upper.typedefs, lower.typedefs)
+	for _, l := range []*model{upper, lower} {
+		maps.Copy(m.dirs, l.dirs)
+		maps.Copy(m.header, l.header)
+		maps.Copy(m.enumSet, l.enumSet)
+		maps.Copy(m.selects, l.selects)
+		maps.Copy(m.impl, l.impl)
+	}
+	if a, b := upper.Funcs[len(upper.Funcs)-1], lower.Funcs[0]; a.ID >= b.ID {
+		return nil, fmt.Errorf("%s has number %d, but the numbers of %s begin at %d: the layer needs numbers of its own", a.Name, a.ID, lower.Name, b.ID)
+	}
+	return m, nil
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/acltrace/acltrace/api"
@@ -13,10 +14,48 @@ func cSize(f *api.Func, s api.Size) string {
 	if s.Unit != 1 || len(s.Mul) == 0 {
 		t = append(t, fmt.Sprintf("%dULL", s.Unit))
 	}
+	var given []string // pointers to factors that the call has stored
 	for _, p := range s.Mul {
-		t = append(t, "(uint64_t)"+f.Params[p].Name)
+		q := &f.Params[p]
+		if strings.HasSuffix(q.Type, "*") {
+			given = append(given, q.Name)
+			t = append(t, "(uint64_t)*"+q.Name)
+		} else {
+			t = append(t, "(uint64_t)"+q.Name)
+		}
 	}
-	return strings.Join(t, " * ")
+	n := strings.Join(t, " * ")
+	for _, p := range given {
+		n = fmt.Sprintf("(%s == NULL ? 0 : %s)", p, n)
+	}
+	return n
+}
+
+// nested writes the capture of what the pointers of a structure lead to: what goes into the record of the call, and what is
+// too large for it. All that a launch reads goes into its record.
+func (m *model) nested(f *api.Func, p *api.Param, n int, ok string) (near, far string) {
+	s, at, guard := m.structByName(strings.TrimPrefix(strings.TrimSuffix(p.Type, "*"), "const ")), p.Name+"->", ok+" && "+p.Name+" != NULL"
+	if p.Words > 1 || !strings.HasSuffix(p.Type, "*") {
+		at, guard = p.Name+".", ok
+	}
+	for i, field := range s.nested {
+		from, size := fmt.Sprintf("(const void *)(uintptr_t)%s%s", at, field.field), strings.ReplaceAll(field.size, "@", at)
+		put, cond := fmt.Sprintf("shim_far(&c, %d, 0, %d, %s, %s);", n, i+1, from, size), ""
+		switch {
+		case size == "":
+			put = fmt.Sprintf("shim_far_string(&c, %d, %d, %s);", n, i+1, from)
+		case field.unless != "":
+			cond = fmt.Sprintf("if (!%s%s)\n\t\t\t", at, field.unless)
+		case f.Task != api.Kernel:
+			cond = fmt.Sprintf("if (%s <= RING_INLINE)\n\t\t\t", size)
+			far += fmt.Sprintf("if (%s)\n\t\t\tshim_large(c.seq, %d, %d, %s, %s);", guard, n, i+1, from, size)
+		}
+		near += "\n\t\t" + cond + put
+	}
+	if near != "" {
+		near = "if (" + guard + ") {" + near + "\n\t}"
+	}
+	return near, far
 }
 
 // completeValue is the value of an enumeration that says that what was asked about is complete.
@@ -36,22 +75,96 @@ func (m *model) completeValue(ctype string) (string, error) {
 // genShim writes the wrappers that stand before the runtime's functions.
 func genShim(m *model, w *writer) error {
 	w.f("/* "+marker+" */\n", m.Name)
-	w.f("#include \"acl/acl.h\"\n\n#include \"shim.h\"\n")
+	w.f("#include \"acl/acl.h\"\n\n#include \"bind.h\"\n#include \"rt_gen.h\"\n#include \"shim.h\"\n")
+	var names []shimName
+	counted := 0
 	for i := range m.Funcs {
 		f := &m.Funcs[i]
 		if !f.Modelled {
+			names = append(names, shimName{f.Name, fmt.Sprintf("{\"%s\", counted_%s, &shim_counted[%d].real, NULL, NULL}", f.Name, f.Name, counted)})
+			counted++
 			continue
 		}
 		if err := m.genWrapper(w, f); err != nil {
 			return fmt.Errorf("%s: %w", f.Name, err)
 		}
+		names = append(names, m.genEntries(w, f)...)
 	}
+	m.genCounted(w)
+	slices.SortFunc(names, func(a, b shimName) int { return strings.Compare(a.name, b.name) })
+	w.f("const struct shim_name shim_names[] = {")
+	for _, n := range names {
+		w.f("\t%s,", n.row)
+	}
+	w.f("};\nconst uint32_t shim_names_count = %d;", len(names))
 	return nil
 }
 
+// shimName is a row of the table of exported names.
+type shimName struct{ name, row string }
+
+// genEntries writes the ways into the wrapper of f: its own name, the name that it has in the library below where the
+// runtime is split, and one without a name for a second library with the same function. The first is the one that
+// counts, and has the wrapper's code to itself.
+func (m *model) genEntries(w *writer, f *api.Func) []shimName {
+	ret := "return "
+	if f.RetVoid {
+		ret = ""
+	}
+	args := cArgs(f)
+	if args != "" {
+		args += ", "
+	}
+	target := func(kind, name string) {
+		w.f("static struct shim_target %s_%s = {NULL, \"%s\"};", kind, f.Name, name)
+	}
+	target("target", f.Name)
+	hot := ""
+	if f.Task == api.Kernel || f.Task == api.Copy {
+		hot = " SHIM_HOT"
+	}
+	w.f("SHIM_EXPORT%s %s(%s)\n{\n\t%swrap_%s(%s&target_%s);\n}\n", hot, cDecl(f.Return, f.Name), cParams(f), ret, f.Name, args, f.Name)
+	w.f("static __attribute__((noinline, cold)) %s\n{\n\t%swrap_%s(%starget);\n}\n", cDecl(f.Return, "other_"+f.Name+"("+wrapParams(f)+")"), ret, f.Name, args)
+	target("second", f.Name)
+	w.f("static %s(%s)\n{\n\t%sother_%s(%s&second_%s);\n}\n", cDecl(f.Return, "copy_"+f.Name), cParams(f), ret, f.Name, args, f.Name)
+	names := []shimName{{f.Name, fmt.Sprintf("{\"%s\", (void *)%s, &target_%s.real, (void *)copy_%s, &second_%s.real}", f.Name, f.Name, f.Name, f.Name, f.Name)}}
+	if impl := m.impl[f.Name]; impl != "" {
+		w.f("SHIM_EXPORT %s(%s);", cDecl(f.Return, impl), cParams(f))
+		target("below", impl)
+		w.f("SHIM_EXPORT %s(%s)\n{\n\t%sother_%s(%s&below_%s);\n}\n", cDecl(f.Return, impl), cParams(f), ret, f.Name, args, f.Name)
+		names = append(names, shimName{impl, fmt.Sprintf("{\"%s\", (void *)%s, &below_%s.real, NULL, NULL}", impl, impl, f.Name)})
+	}
+	return names
+}
+
+// wrapParams is the parameter list of a wrapper's body: what to call comes last, where it moves no other argument.
+func wrapParams(f *api.Func) string {
+	if len(f.Params) == 0 {
+		return "struct shim_target *target"
+	}
+	return cParams(f) + ", struct shim_target *target"
+}
+
+// genCounted writes the functions that are counted without a look at their arguments: those that are not modelled.
+func (m *model) genCounted(w *writer) {
+	var names []string
+	for i := range m.Funcs {
+		if f := &m.Funcs[i]; !f.Modelled {
+			// The C name differs from the exported one, which has a prototype.
+			w.f("SHIM_COUNTED(%s, %d);", f.Name, len(names))
+			names = append(names, f.Name)
+		}
+	}
+	w.f("\nstruct shim_counted shim_counted[%d];\nconst uint32_t shim_counted_count = %d;\nconst char *const shim_counted_names[] = {", max(1, len(names)), len(names))
+	for _, n := range names {
+		w.f("\t\"%s\",", n)
+	}
+	w.f("\tNULL,\n};\n")
+}
+
 func (m *model) genWrapper(w *writer, f *api.Func) error {
-	w.f("SHIM_EXPORT %s(%s)\n{", cDecl(f.Return, f.Name), cParams(f))
-	w.f("\tstatic void *slot;\n\t%s = shim_real(&slot, \"%s\");", cDecl(f.Return, "(*real)("+cParams(f)+")"), f.Name)
+	w.f("static inline __attribute__((always_inline)) %s\n{", cDecl(f.Return, "wrap_"+f.Name+"("+wrapParams(f)+")"))
+	w.f("\t%s = shim_real(&target->real, target->name);", cDecl(f.Return, "(*real)("+cParams(f)+")"))
 	w.f("\tif (real == NULL)")
 	switch {
 	case f.RetVoid:
@@ -83,18 +196,25 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 		}
 		switch p.Role {
 		case api.New, api.Find, api.Buffer:
-			add(&after, "if (ok)\n\t\tshim_out(&c, %d, %s, 8);", n, p.Name)
+			add(&after, "if (ok)\n\t\tshim_out(&c, %d, %s, %d);", n, p.Name, p.Elem)
 			outs++
 			switch {
 			case p.Role == api.New && p.Object == api.Host:
 				add(&hooks, "shim_host_new(*(uint64_t *)%s, %s);", p.Name, size)
 			case p.Role == api.New && p.Object == api.ArgsList:
 				add(&hooks, "shim_buffers_reset(*%s);", p.Name)
+			case p.Role == api.New && p.Object == api.Mapped:
 			case p.Role == api.Buffer:
 				add(&hooks, "shim_buffer(%s, %s, *(uint64_t *)%s, %s);", f.Params[0].Name, f.Params[1].Name, p.Name, size)
 			}
 		case api.Place:
-			add(&hooks, "shim_buffers_reset(%s);", p.Name)
+			if p.Object == api.ArgsList {
+				add(&hooks, "shim_buffers_reset(%s);", p.Name)
+			}
+		case api.Map:
+			if p.Object == api.Host {
+				add(&hooks, "shim_host_new((uint64_t)%s, %s);", p.Name, size)
+			}
 		case api.End:
 			switch p.Object {
 			case api.Host:
@@ -102,6 +222,11 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 			case api.Stream:
 				add(&hooksBefore, "shim_stream_ended();")
 			}
+		case api.InOut:
+			// What nothing says to be readable is read with care.
+			reserve = append(reserve, fmt.Sprintf("shim_piece_room(%s, %d)", p.Name, p.Elem))
+			add(&before, "shim_piece(&c, %d, 0, %s, %d, false);", n, p.Name, p.Elem)
+			fallthrough
 		case api.Out:
 			if p.Elem <= 8 {
 				add(&after, "if (ok)\n\t\tshim_out(&c, %d, %s, %d);", n, p.Name, p.Elem)
@@ -112,7 +237,28 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 		case api.Args:
 			reserve = append(reserve, fmt.Sprintf("shim_piece_room(%s, %s)", p.Name, size))
 			add(&before, "shim_piece(&c, %d, 0, %s, %s, true);", n, p.Name, size)
-		case api.In:
+		case api.Answer:
+			if p.ItemSizes >= 0 {
+				add(&after, "for (uint64_t i = 0; ok && i < %s; i++)\n\t\tshim_far(&c, %d, PIECE_OUT, (uint32_t)(1 + i), %s[i], %s[i]);",
+					f.Params[p.ItemCount].Name, n, p.Name, f.Params[p.ItemSizes].Name)
+			} else {
+				add(&after, "if (ok)\n\t\tshim_piece(&c, %d, PIECE_OUT, %s, %s, true);", n, p.Name, size)
+			}
+		case api.Struct:
+			if strings.HasSuffix(p.Type, "*") {
+				if f.Task == api.Kernel {
+					reserve = append(reserve, fmt.Sprintf("shim_piece_room(%s, %d)", p.Name, p.Elem))
+				}
+				add(into, "shim_piece(&c, %d, 0, %s, %d, %s);", n, p.Name, p.Elem, ok)
+			}
+			near, far := m.nested(f, &p, n, ok)
+			if near != "" {
+				*into = append(*into, near)
+			}
+			if far != "" {
+				later = append(later, far)
+			}
+		case api.In, api.Uses:
 			if f.Task == api.Kernel {
 				reserve = append(reserve, fmt.Sprintf("shim_piece_room(%s, %s)", p.Name, size))
 				add(&before, "shim_piece(&c, %d, 0, %s, %s, true);", n, p.Name, size)
@@ -181,7 +327,7 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 			}
 		}
 	}
-	if f.Task == api.Record {
+	if f.Task == api.Record && f.Params[f.Event].Object == api.Event {
 		add(&hooks, "shim_event_recorded(%s, %s);", f.Params[f.Event].Name, stream)
 	}
 	if i, ok := m.selects[f.Name]; ok {

@@ -2,11 +2,13 @@
  * What one launch with 64 bytes of arguments costs, beside the least that a record can cost: two reads of the time stamp
  * counter and a store of 128 bytes. It is run bare, under the recorder, and with tracepoints of LTTng-UST (-DLTTNG).
  *
- *	launch NAME [ROUNDS]
+ *	launch NAME [ROUNDS [THREADS]]
  *
- * prints "NAME NANOSECONDS yardstick NANOSECONDS": the medians of the rounds, of 1000 launches each, which stay in the cache.
+ * prints "NAME NANOSECONDS yardstick NANOSECONDS": the medians of the rounds, of 1000 launches each, which stay in the
+ * cache. With threads, they do so at once, and the medians are over all of them.
  */
 #define _GNU_SOURCE
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,7 +44,7 @@ static inline uint64_t counter(void)
 #endif
 }
 
-static uint64_t args[8] = {0x124000000000, 0x124000010000, 0x124000020000, 4096, 64, 0x3f800000, 7, 9};
+static __thread uint64_t args[8] = {0x124000000000, 0x124000010000, 0x124000020000, 4096, 64, 0x3f800000, 7, 9};
 
 static void launches(void)
 {
@@ -61,8 +63,8 @@ static void launches(void)
 	}
 }
 
-/* The yardstick: the stores go through a ring of 1 MiB, as a record's do. */
-static uint8_t ring[1 << 20];
+/* The yardstick: the stores go through a ring, as a record's do. */
+static __thread uint8_t ring[1 << 18];
 
 static void yardstick(void)
 {
@@ -84,24 +86,50 @@ static int ascending(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-int main(int argc, char **argv)
+enum { THREADS = 64 };
+static double call[THREADS][MOST], store[THREADS][MOST];
+static int rounds = 1000, threads = 1;
+
+static void *thread(void *arg)
 {
-	const char *name = argc > 1 ? argv[1] : "bare";
-	int rounds = argc > 2 ? atoi(argv[2]) : 1000;
-	static double call[MOST], store[MOST];
-	for (int r = 0; r < rounds && r < MOST; r++) {
+	long n = (long)arg;
+	for (int r = 0; r < rounds; r++) {
 		uint64_t a = now();
 		launches();
 		uint64_t b = now();
 		yardstick();
 		uint64_t c = now();
-		call[r] = (double)(b - a) / CALLS;
-		store[r] = (double)(c - b) / CALLS;
-		struct timespec pause = {0, 1000000}; /* whoever drains may catch up: the cost of a call is measured, not the disk */
+		call[n][r] = (double)(b - a) / CALLS;
+		store[n][r] = (double)(c - b) / CALLS;
+		struct timespec pause = {0, 1000000 * threads * threads}; /* whoever drains may catch up: the cost of a call is measured, not the disk */
 		nanosleep(&pause, NULL);
 	}
-	qsort(call, (size_t)rounds, sizeof *call, ascending);
-	qsort(store, (size_t)rounds, sizeof *store, ascending);
-	printf("%s %.1f yardstick %.1f\n", name, call[rounds / 2], store[rounds / 2]);
+	qsort(call[n], (size_t)rounds, sizeof *call[n], ascending);
+	qsort(store[n], (size_t)rounds, sizeof *store[n], ascending);
+	return NULL;
+}
+
+int main(int argc, char **argv)
+{
+	const char *name = argc > 1 ? argv[1] : "bare";
+	if (argc > 3)
+		threads = atoi(argv[3]);
+	pthread_t t[THREADS];
+	double median[THREADS], least[THREADS];
+	if (argc > 2 && atoi(argv[2]) < MOST)
+		rounds = atoi(argv[2]);
+	if (threads < 1 || threads > THREADS)
+		return 2;
+	for (long i = 0; i < threads; i++)
+		if (pthread_create(&t[i], NULL, thread, (void *)i) != 0)
+			return 1;
+	for (long i = 0; i < threads; i++) {
+		pthread_join(t[i], NULL);
+		median[i] = call[i][rounds / 2];
+		least[i] = store[i][rounds / 2];
+	}
+	qsort(median, (size_t)threads, sizeof *median, ascending);
+	qsort(least, (size_t)threads, sizeof *least, ascending);
+	printf("%s, %d threads: %.1f yardstick %.1f\n", name, threads, median[threads / 2], least[threads / 2]);
 	return 0;
 }

@@ -1,5 +1,6 @@
 package main
 
+// #include <pthread.h>
 // #include <stdint.h>
 // extern uint64_t aclsim_reserved_base, aclsim_reserved_size;
 import "C"
@@ -28,6 +29,7 @@ var (
 
 func newSim() *sim.Sim {
 	o := optionsFromEnv()
+	o.Caller = caller{}
 	o.Reserved = sim.Range{Addr: uint64(C.aclsim_reserved_base), Size: uint64(C.aclsim_reserved_size)}
 	return sim.New(o)
 }
@@ -43,6 +45,7 @@ func aclsim_thread_begin() C.uint64_t {
 		all = *p
 	}
 	t := device.NewThread()
+	t.SetID(uint64(C.pthread_self()))
 	if n := len(free); n > 0 {
 		id := free[n-1]
 		free = free[:n-1]
@@ -76,7 +79,7 @@ func aclsim_call(thread C.uint64_t, fn C.uint32_t, words *C.uint64_t) (result C.
 			result = C.uint64_t(fault(f, r))
 		}
 	}()
-	r, ok := acl.Call(t, f.ID, unsafe.Slice((*uint64)(words), f.Words))
+	r, ok := t.Call(f.ID, unsafe.Slice((*uint64)(words), f.Words))
 	if !ok {
 		return C.uint64_t(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT)
 	}

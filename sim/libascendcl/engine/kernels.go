@@ -4,8 +4,51 @@ package main
 #cgo CFLAGS: -I${SRCDIR}/../include
 #cgo LDFLAGS: -ldl
 #include <dlfcn.h>
+#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 #include "aclsim/kernel.h"
+
+// The kernel whose native code this thread is in. A crash there is the kernel's: the line says so before Go's own report.
+static __thread const char *running;
+static struct sigaction before[NSIG];
+
+static void crashed(int sig, siginfo_t *info, void *context)
+{
+	const struct sigaction *b = &before[sig];
+	char line[256];
+	int n;
+
+	if (running) {
+		n = snprintf(line, sizeof line, "aclsim: kernel %.120s crashed in its own code: signal %d at address %p\n", running, sig, info->si_addr);
+		running = NULL;
+		if (n > 0 && write(2, line, (size_t)n < sizeof line ? (size_t)n : sizeof line - 1) < 0)
+			n = 0;
+	}
+	if (b->sa_flags & SA_SIGINFO) {
+		b->sa_sigaction(sig, info, context);
+	} else if (b->sa_handler == SIG_DFL) {
+		signal(sig, SIG_DFL); // the instruction faults again
+	} else if (b->sa_handler != SIG_IGN) {
+		b->sa_handler(sig);
+	}
+}
+
+static void watch_crashes(void)
+{
+	static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
+	struct sigaction a;
+
+	for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
+		sigaction(signals[i], NULL, &before[signals[i]]);
+		a = before[signals[i]];
+		a.sa_sigaction = crashed;
+		a.sa_flags |= SA_SIGINFO | SA_ONSTACK;
+		sigaction(signals[i], &a, NULL);
+	}
+}
 
 static const aclsim_kernel_library *kernels_open(const char *path, const char **why)
 {
@@ -32,18 +75,30 @@ static const aclsim_kernel_library *kernels_open(const char *path, const char **
 
 static uint32_t kernel_extents(const aclsim_kernel *k, const aclsim_launch *l, aclsim_extent *out, uint32_t max)
 {
-	return k->extents(l, out, max);
+	uint32_t n;
+
+	running = k->name;
+	n = k->extents(l, out, max);
+	running = NULL;
+	return n;
 }
 
 static void kernel_run(const aclsim_kernel *k, const aclsim_launch *l)
 {
+	running = k->name;
 	for (uint32_t b = 0; b < l->num_blocks; b++)
 		k->run(l, b);
+	running = NULL;
 }
 
 static uint64_t kernel_duration(const aclsim_kernel *k, const aclsim_launch *l)
 {
-	return k->duration(l);
+	uint64_t ns;
+
+	running = k->name;
+	ns = k->duration(l);
+	running = NULL;
+	return ns;
 }
 */
 import "C"
@@ -103,6 +158,9 @@ func (l *libraries) open() {
 			}
 			l.kernels = append(l.kernels, wrap(k))
 		}
+	}
+	if len(l.kernels) > 0 {
+		C.watch_crashes()
 	}
 }
 

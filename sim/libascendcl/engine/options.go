@@ -31,6 +31,13 @@ func optionsFromEnv() *sim.Options {
 			o.Devices = n
 		}
 	}
+	if v := os.Getenv("ACLSIM_FAULTS"); v != "" {
+		faults, err := sim.ParseFaults(v)
+		if err != nil {
+			warn("ACLSIM_FAULTS: %v; there are none", err)
+		}
+		o.Faults = faults
+	}
 	if path := os.Getenv("ACLSIM_PLACE"); path != "" {
 		place, err := readPlaces(path)
 		if err != nil {

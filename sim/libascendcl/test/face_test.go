@@ -113,6 +113,23 @@ func TestLaunches(t *testing.T) {
 	}
 }
 
+// A wild address among the arguments fails the launch; a crash of native code is attributed to its kernel.
+func TestWildKernels(t *testing.T) {
+	exe, dir := program(t, "wild", "ascendcl"), libraries(t)
+	env := []string{"ACLSIM_KERNELS=" + dir + "/kernels.so"}
+	run(t, dir, env, exe, dir+"/kernels.o", "tiling")
+	cmd := exec.Command(exe, dir+"/kernels.o", "crash")
+	cmd.Env = append(append(os.Environ(), "LD_LIBRARY_PATH="+dir), env...)
+	out, err := cmd.CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "aclsim: kernel test_crash crashed in its own code: signal 11 at address 0x8\n") {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+func TestCallbacks(t *testing.T) {
+	run(t, libraries(t), nil, program(t, "callback", "ascendcl"))
+}
+
 func TestFork(t *testing.T) {
 	exe := program(t, "fork", "ascendcl")
 	if _, stderr := run(t, libraries(t), nil, exe, "before"); stderr != "" {
@@ -149,7 +166,7 @@ func TestDlopen(t *testing.T) {
 func TestUnsupportedFunction(t *testing.T) {
 	exe := program(t, "errors", "ascendcl")
 	_, stderr := run(t, libraries(t), nil, exe)
-	if want := "aclsim: aclrtSetTsDevice is not simulated and returns 207000\n"; stderr != want {
+	if want := "aclsim: aclmdlInitDump is not simulated and returns 207000\n"; stderr != want {
 		t.Errorf("stderr is %q, want %q", stderr, want)
 	}
 }
@@ -188,14 +205,14 @@ func TestEnvironment(t *testing.T) {
 		{[]string{"ACLSIM_DEVICES=99"}, "0x124000000000\n0x124000000200\n", "ACLSIM_DEVICES=99"},
 	} {
 		stdout, stderr := run(t, dir, c.env, exe)
-		stderr = strings.ReplaceAll(stderr, "aclsim: aclrtSetTsDevice is not simulated and returns 207000\n", "")
+		stderr = strings.ReplaceAll(stderr, "aclsim: aclmdlInitDump is not simulated and returns 207000\n", "")
 		if stdout != c.want || (stderr != "") != (c.complaint != "") || !strings.Contains(stderr, c.complaint) {
 			t.Errorf("%v: %q, %q", c.env, stdout, stderr)
 		}
 	}
 }
 
-// The face exports the functions of the model, the mark of the simulator, and nothing else.
+// The face exports the functions of the upper library, the mark of the simulator, and nothing else.
 func TestExports(t *testing.T) {
 	f, err := elf.Open(libraries(t) + "/libascendcl.so")
 	if err != nil {
@@ -208,7 +225,9 @@ func TestExports(t *testing.T) {
 	}
 	want := map[string]bool{"aclsim_simulated": true}
 	for _, fn := range acl.Model.Funcs {
-		want[fn.Name] = true
+		if fn.Layer == "acl" {
+			want[fn.Name] = true
+		}
 	}
 	for _, s := range syms {
 		if s.Section == elf.SHN_UNDEF {
@@ -235,7 +254,7 @@ func TestPointerFunctions(t *testing.T) {
 		listed[m[1]] = true
 	}
 	for _, f := range acl.Model.Funcs {
-		if id := fmt.Sprint(f.ID); f.Modelled && !f.RetError != listed[id] {
+		if id := fmt.Sprint(f.ID); f.Simulated && !f.RetError != listed[id] {
 			t.Errorf("%s (%s) returns %s: listed in face.c is %t", f.Name, id, f.Return, listed[id])
 		}
 	}

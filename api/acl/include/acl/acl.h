@@ -2,8 +2,8 @@
 
 /* The public interface of AscendCL as far as acltrace knows it, declared anew from its documented names, values and
  * layouts. Programs that include it compile against CANN's own headers as well. */
-#ifndef ACLTRACE_ACL_ACL_H
-#define ACLTRACE_ACL_ACL_H
+#ifndef ACLTRACE_ACL_H
+#define ACLTRACE_ACL_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -960,30 +960,30 @@ typedef void *aclrtAllocatorDesc;
 typedef void *aclrtAllocatorBlock;
 typedef void *aclrtAllocatorAddr;
 typedef int acldumpType;
-
-/* Opaque here. */
+typedef struct aclrtGroupInfo aclrtGroupInfo;
+typedef struct aclrtExceptionInfo aclrtExceptionInfo;
 typedef struct aclDataBuffer aclDataBuffer;
-typedef void (*aclFinalizeCallbackFunc)(void);
-typedef void (*aclInitCallbackFunc)(void);
-typedef struct acldumpTensorInfo acldumpTensorInfo;
-typedef struct aclmdlConfigHandle aclmdlConfigHandle;
 typedef struct aclmdlDataset aclmdlDataset;
 typedef struct aclmdlDesc aclmdlDesc;
+typedef struct aclmdlConfigHandle aclmdlConfigHandle;
 typedef struct aclmdlExecConfigHandle aclmdlExecConfigHandle;
-typedef void (*aclrtAllocatorAllocAdviseFunc)(void);
-typedef void (*aclrtAllocatorAllocFunc)(void);
-typedef void (*aclrtAllocatorFreeFunc)(void);
-typedef void (*aclrtAllocatorGetAddrFromBlockFunc)(void);
-typedef void (*aclrtDeviceStateCallback)(void);
-typedef void (*aclrtDeviceTaskAbortCallback)(void);
-typedef struct aclrtExceptionInfo aclrtExceptionInfo;
-typedef struct aclrtGroupInfo aclrtGroupInfo;
-typedef void (*aclrtOpExceptionCallback)(void);
-typedef void (*aclrtSnapShotCallBack)(void);
-typedef void (*aclrtStreamStateCallback)(void);
+
+/* Opaque here. */
+typedef struct acldumpTensorInfo acldumpTensorInfo;
 typedef void (*aclrtCallback)(void *userData);
 typedef void (*aclrtHostFunc)(void *args);
 typedef void (*aclrtExceptionInfoCallback)(struct aclrtExceptionInfo *info);
+typedef void (*aclrtOpExceptionCallback)(aclrtExceptionInfo *info, void *userData);
+typedef aclError (*aclInitCallbackFunc)(const char *configStr, size_t len, void *userData);
+typedef aclError (*aclFinalizeCallbackFunc)(void *userData);
+typedef void (*aclrtStreamStateCallback)(aclrtStream stream, aclrtStreamState state, void *args);
+typedef void (*aclrtDeviceStateCallback)(uint32_t deviceId, aclrtDeviceState state, void *args);
+typedef int32_t (*aclrtDeviceTaskAbortCallback)(int32_t deviceId, aclrtDeviceTaskAbortStage stage, uint32_t timeout, void *args);
+typedef uint32_t (*aclrtSnapShotCallBack)(int32_t deviceId, void *args);
+typedef void *(*aclrtAllocatorAllocFunc)(aclrtAllocator allocator, size_t size);
+typedef void (*aclrtAllocatorFreeFunc)(aclrtAllocator allocator, aclrtAllocatorBlock block);
+typedef void *(*aclrtAllocatorAllocAdviseFunc)(aclrtAllocator allocator, size_t size, aclrtAllocatorAddr addr);
+typedef void *(*aclrtAllocatorGetAddrFromBlockFunc)(aclrtAllocatorBlock block);
 
 #ifdef __cplusplus
 #define ACLTRACE_SIZE(t, n) static_assert(sizeof(t) == (n), #t)
@@ -1220,10 +1220,10 @@ typedef struct aclmdlRIValueWaitTaskParams {
 ACLTRACE_SIZE(aclmdlRIValueWaitTaskParams, 24);
 
 typedef struct aclmdlRITaskParams {
-	uint32_t type;
+	aclmdlRITaskType type;
 	uint32_t rsv0[3];
-	uint64_t taskGrp;
-	uint64_t opInfoPtr;
+	aclrtTaskGrp taskGrp;
+	void *opInfoPtr;
 	uint64_t opInfoSize;
 	uint64_t rsv1[4];
 	uint64_t rsv2[16];
@@ -1320,8 +1320,8 @@ typedef union aclrtUpdateTaskAttrVal {
 ACLTRACE_SIZE(aclrtUpdateTaskAttrVal, 40);
 
 typedef struct aclrtTaskUpdateInfo {
-	uint32_t id;
-	uint64_t val[5];
+	aclrtUpdateTaskAttrId id;
+	aclrtUpdateTaskAttrVal val;
 } aclrtTaskUpdateInfo;
 ACLTRACE_SIZE(aclrtTaskUpdateInfo, 48);
 
@@ -1380,10 +1380,10 @@ typedef struct aclrtIpcEventHandle {
 ACLTRACE_SIZE(aclrtIpcEventHandle, 64);
 
 typedef struct aclmdlRICondTaskParams {
-	uint64_t handle;
-	uint32_t type;
+	aclmdlRICondHandle handle;
+	aclmdlRICondTaskType type;
 	uint32_t size;
-	uint64_t modelRIArray;
+	aclmdlRI *modelRIArray;
 } aclmdlRICondTaskParams;
 ACLTRACE_SIZE(aclmdlRICondTaskParams, 24);
 

@@ -11,8 +11,8 @@ int main(int argc, char **argv)
 		CHECK(!aclrtGetSocName());
 		return 0;
 	}
-	WANT(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, aclrtSetTsDevice(0));
-	WANT(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, aclrtSetTsDevice(0));
+	WANT(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, aclmdlInitDump());
+	WANT(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, aclmdlInitDump());
 	WANT(ACL_ERROR_UNINITIALIZE, aclrtSetDevice(0));
 	OK(aclInit(NULL));
 	OK(aclrtSetDevice(0));

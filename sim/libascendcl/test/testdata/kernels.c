@@ -64,6 +64,16 @@ static void sleep_run(const aclsim_launch *l, uint32_t block)
 	nanosleep(&t, NULL);
 }
 
+/* Touches what it did not declare. */
+static void crash_run(const aclsim_launch *l, uint32_t block)
+{
+	uint32_t *volatile nowhere = (uint32_t *)8;
+
+	(void)l;
+	(void)block;
+	*nowhere = 1;
+}
+
 static const aclsim_arg add_layout[] = {
 	{"in", ACLSIM_INPUT, 8}, {"out", ACLSIM_OUTPUT, 8}, {"tiling", ACLSIM_TILING, 8}, {"scale", ACLSIM_SCALAR, 4}};
 static const aclsim_arg count_layout[] = {{"counter", ACLSIM_INOUT, 8}};
@@ -74,6 +84,7 @@ EXPORT const aclsim_kernel_library *aclsim_kernels(void)
 	static const aclsim_kernel kernels[] = {
 		{"test_add", 7, add_layout, 4, 0, add_extents, add_run, NULL},
 		{"test_count", 0, count_layout, 1, 0, count_extents, count_run, NULL},
+		{"test_crash", 0, NULL, 0, 0, NULL, crash_run, NULL},
 		{"test_sleep", 0, sleep_layout, 1, 0, NULL, sleep_run, NULL},
 	};
 	static const aclsim_kernel_library lib = {ACLSIM_KERNEL_ABI, sizeof kernels / sizeof *kernels, kernels};

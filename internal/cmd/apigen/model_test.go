@@ -1,0 +1,175 @@
+package main
+
+import (
+	"fmt"
+	"hash/crc32"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/acltrace/acltrace/api"
+)
+
+func loadAll(t *testing.T) *model {
+	t.Helper()
+	acl, err := load("../../../api/acl", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rt, err := load("../../../api/rt", 1001)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := join(acl, rt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// notModelled are the functions without semantics, and why.
+var notModelled = map[string]string{
+	"aclAppLog": "takes variable arguments, which no wrapper can pass on",
+}
+
+func TestEveryFunctionIsModelled(t *testing.T) {
+	for _, f := range loadAll(t).Funcs {
+		if why := notModelled[f.Name]; f.Modelled == (why != "") {
+			t.Errorf("%s: modelled %t, but %q", f.Name, f.Modelled, why)
+		}
+	}
+}
+
+// The numbers that traces hold already. A line is added here for each block of new functions; none ever changes.
+func TestNumbersStay(t *testing.T) {
+	m := loadAll(t)
+	for _, c := range []struct {
+		from, to api.ID
+		sum      uint32
+	}{{1, 428, 0x53bf222a}, {1001, 1172, 0xcfa86d2e}} {
+		var b strings.Builder
+		n := 0
+		for _, f := range m.Funcs {
+			if f.ID >= c.from && f.ID <= c.to {
+				fmt.Fprintln(&b, f.ID, f.Name)
+				n++
+			}
+		}
+		if sum := crc32.ChecksumIEEE([]byte(b.String())); n != int(c.to-c.from)+1 || sum != c.sum {
+			t.Errorf("functions %d to %d: %d of them, checksum %#x, want %#x: a function has another number than in old traces", c.from, c.to, n, sum, c.sum)
+		}
+	}
+}
+
+// sizes checks what the semantics say of the bytes behind a pointer against the layouts of what it points to.
+func sizes(m *model) []string {
+	var bad []string
+	for i := range m.Funcs {
+		f := &m.Funcs[i]
+		for _, p := range f.Params {
+			base, pointer := strings.CutSuffix(strings.TrimPrefix(p.Type, "const "), "*")
+			want := uint64(m.size(base))
+			if !pointer || base == "void" || m.handle(p.Type) {
+				continue
+			}
+			complain := func(got uint64) {
+				bad = append(bad, fmt.Sprintf("%s: %s: a %s is %d bytes, not %d", f.Name, p.Name, base, want, got))
+			}
+			switch p.Role {
+			case api.Out, api.InOut, api.New, api.Find, api.Struct:
+				if want != uint64(p.Elem) {
+					complain(uint64(p.Elem))
+				}
+			case api.In, api.Answer, api.Uses:
+				// What is measured in bytes by a parameter is text or raw memory.
+				if want != 0 && p.Size.Unit != want && !(base == "char" && p.Size.Unit == 1) {
+					complain(p.Size.Unit)
+				}
+			case api.List:
+				s := m.structByName(base)
+				if s == nil || len(s.fields) != 2 || s.size != 16 {
+					bad = append(bad, fmt.Sprintf("%s: %s: %s is no list", f.Name, p.Name, base))
+				} else if want = uint64(m.size(strings.TrimSuffix(s.fields[0].ctype, "*"))); want != uint64(p.Elem) {
+					complain(uint64(p.Elem))
+				}
+			}
+		}
+	}
+	return bad
+}
+
+func TestSizesAgreeWithLayouts(t *testing.T) {
+	m := loadAll(t)
+	for _, s := range sizes(m) {
+		t.Error(s)
+	}
+	// The check sees each kind of disagreement.
+	for _, c := range []struct{ fn, param string }{
+		{"aclrtPointerGetAttributes", "attributes"}, {"aclrtMemSetAccess", "desc"}, {"aclrtLaunchKernelV2", "cfg"},
+		{"rtKernelLaunchWithFlag", "argsInfo"}, {"aclrtGetMemUsageInfo", "memUsageInfo"}, {"aclmdlLoadFromFile", "modelId"},
+	} {
+		f := m.find(c.fn)
+		p := &f.Params[f.Param(c.param)]
+		old := *p
+		p.Elem++
+		p.Size.Unit++
+		if got := sizes(m); len(got) != 1 || !strings.HasPrefix(got[0], c.fn+": "+c.param) {
+			t.Errorf("%s.%s of another size: %v", c.fn, c.param, got)
+		}
+		*p = old
+	}
+}
+
+// Structures that are passed by value take a word for each 8 bytes, and have a role that says what is in them.
+func TestStructuresByValue(t *testing.T) {
+	m := loadAll(t)
+	var found []string
+	for _, f := range m.Funcs {
+		words := 0
+		for _, p := range f.Params {
+			if s := m.structByName(p.Type); s != nil {
+				found = append(found, s.name)
+				if int(p.Words) != (s.size+7)/8 {
+					t.Errorf("%s: %s takes %d words for %d bytes", f.Name, p.Name, p.Words, s.size)
+				}
+				if pointers := slices.ContainsFunc(s.fields, func(f field) bool { return strings.HasSuffix(f.ctype, "*") || m.handle(f.ctype) }); pointers != (p.Role == api.Struct) {
+					t.Errorf("%s: %s is a %s: pointers in it: %t", f.Name, p.Name, p.Role, pointers)
+				}
+			}
+			if int(p.Word) != words {
+				t.Errorf("%s: %s is word %d, want %d", f.Name, p.Name, p.Word, words)
+			}
+			words += int(p.Words)
+		}
+	}
+	slices.Sort(found)
+	if want := []string{"aclmdlRICondTaskParams", "aclrtIpcEventHandle", "aclrtMemManagedLocation", "dim3"}; !slices.Equal(slices.Compact(found), want) {
+		t.Errorf("structures by value: %v, want %v", found, want)
+	}
+}
+
+func TestSemanticsThatAreWrong(t *testing.T) {
+	for _, c := range []struct{ fn, param, role, err string }{
+		{"aclrtMemcpy", "dst", "writes(cont)", "no parameter cont"},
+		{"aclrtMemcpy", "dst", "overwrites(count)", "no role"},
+		{"aclrtMemcpy", "dst", "writes(count) maybe", "not understood"},
+		{"aclrtMemcpy", "dts", "writes(count)", "no parameter dts"},
+		{"aclrtGetMemInfo", "attr", "struct", "layout of aclrtMemAttr unknown"},
+		{"aclrtMalloc", "devPtr", "", "needs a role"},
+	} {
+		m := loadAll(t)
+		s := &semantics{}
+		if c.role != "" {
+			s.Params = map[string]string{c.param: c.role}
+		}
+		if c.fn == "aclrtMemcpy" {
+			s.Params["src"] = "reads(count)"
+			if c.param != "dst" {
+				s.Params["dst"] = "writes(count)"
+			}
+		}
+		if err := m.apply(m.find(c.fn), s); err == nil || !strings.Contains(err.Error(), c.err) {
+			t.Errorf("%s: %s: %q: error %v, want %q", c.fn, c.param, c.role, err, c.err)
+		}
+	}
+}

@@ -1,0 +1,77 @@
+/* Which name stands before which function of the runtime. The tables are generated (acl_gen.c), the rest is bind.c. */
+#ifndef ACLTRACE_SHIM_BIND_H
+#define ACLTRACE_SHIM_BIND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define HIDDEN __attribute__((visibility("hidden")))
+
+/* What a wrapper calls. */
+struct shim_target {
+	void *real; /* atomic; NULL: not looked for yet, or gone with its library */
+	const char *name;
+};
+
+/* What a trampoline, which only counts, jumps to. */
+struct shim_counted {
+	void *real; /* atomic */
+	uint64_t *count; /* set before real */
+};
+
+/* A name that the shim exports. The copy is the wrapper for a second library with the same function. */
+struct shim_name {
+	const char *name;
+	void *wrapper;
+	void **real;
+	void *copy;
+	void **copy_real;
+};
+
+/* Sorted by name. */
+extern const struct shim_name shim_names[] HIDDEN;
+extern const uint32_t shim_names_count HIDDEN;
+extern struct shim_counted shim_counted[] HIDDEN;
+extern const uint32_t shim_counted_count HIDDEN;
+extern const char *const shim_counted_names[] HIDDEN;
+
+/* Functions that the shim itself calls, each where it is used. */
+#define SHIM_OWN 4
+extern void *shim_own[SHIM_OWN] HIDDEN;
+
+const struct shim_name *shim_lookup(const char *name) HIDDEN;
+/* The function that the loader would bind for a reference that is not the shim's, NULL where there is none. */
+void *shim_next(const char *name) HIDDEN;
+/* In shim.c. */
+bool open_process(void) HIDDEN;
+long open_in_session(const char *name, uint64_t number, bool numbered, long flags) HIDDEN;
+
+/*
+ * A function that the model does not know, or knows by its name alone: every call is counted and goes on to the real
+ * function with all its arguments, whatever they are. Only registers that a call may destroy are used.
+ */
+#define SHIM_TEXT(x) #x
+#define SHIM_STRING(x) SHIM_TEXT(x)
+#if defined(__x86_64__)
+#define SHIM_COUNTED(name, number)                                                                                         \
+	__asm__(".pushsection .text\n\t.globl " #name "\n\t.type " #name ",@function\n\t.p2align 4\n" #name ":\n\t"        \
+		".cfi_startproc\n\tendbr64\n\t"                                                                            \
+		"mov shim_counted+16*" SHIM_STRING(number) "(%rip), %r11\n\ttest %r11, %r11\n\tjz 1f\n\t"                  \
+		"mov shim_counted+16*" SHIM_STRING(number) "+8(%rip), %r10\n\tlock incq (%r10)\n\tjmp *%r11\n"             \
+		"1:\tmov $" SHIM_STRING(number) ", %r11d\n\tjmp shim_counted_first\n\t"                                    \
+		".cfi_endproc\n\t.size " #name ", . - " #name "\n\t.popsection\n\t");                                      \
+	extern char counted_##name[] __asm__(#name)
+#elif defined(__aarch64__)
+#define SHIM_COUNTED(name, number)                                                                                         \
+	__asm__(".pushsection .text\n\t.globl " #name "\n\t.type " #name ",@function\n\t.p2align 4\n" #name ":\n\t"        \
+		".cfi_startproc\n\thint 34\n\t"                                                                            \
+		"adrp x10, shim_counted+16*" SHIM_STRING(number) "\n\tadd x10, x10, :lo12:shim_counted+16*" SHIM_STRING(number) "\n\t" \
+		"ldar x16, [x10]\n\tcbz x16, 1f\n\tldr x10, [x10, #8]\n"                                                   \
+		"0:\tldxr x11, [x10]\n\tadd x11, x11, #1\n\tstxr w12, x11, [x10]\n\tcbnz w12, 0b\n\tbr x16\n"              \
+		"1:\tmov w16, #" SHIM_STRING(number) "\n\tb shim_counted_first\n\t"                                        \
+		".cfi_endproc\n\t.size " #name ", . - " #name "\n\t.popsection\n\t");                                      \
+	extern char counted_##name[] __asm__(#name)
+#endif
+
+#endif

@@ -1,0 +1,561 @@
+// Package shimtest tests how the shim comes between programs and the runtime: every shape of the runtime's libraries that
+// CANN has had, and every way in which programs reach them. The libraries are fakes that are made from the model.
+package shimtest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/testenv"
+	"github.com/acltrace/acltrace/probe"
+	"github.com/acltrace/acltrace/record"
+)
+
+// bodies of the functions that a fake runtime has, in the library with the code.
+var bodies = map[string]string{
+	"aclrtSetDevice":                "return 0;",
+	"aclrtMalloc":                   "*(void **)devPtr = malloc(size); return 0;",
+	"aclrtMemcpy":                   "memcpy(dst, src, count); return 0;",
+	"aclrtFree":                     "free(devPtr); errno = 77; return 0;",
+	"aclrtLaunchKernelWithHostArgs": "return LAUNCH;",
+}
+
+// cParams is the parameter list of a function with types that need no header: all pointers and handles are void pointers.
+func cParams(t *testing.T, name string) (params, args string) {
+	t.Helper()
+	f := acl.Model.Lookup(name)
+	if f == nil || !f.Modelled {
+		t.Fatalf("%s is not modelled", name)
+	}
+	enums := map[string]bool{}
+	for _, e := range acl.Model.Enums {
+		enums[e.Type] = true
+	}
+	var ps, as []string
+	for _, p := range f.Params {
+		ctype := p.Type
+		switch {
+		case enums[ctype]:
+			ctype = "int"
+		case strings.HasSuffix(ctype, "*") || !strings.HasSuffix(ctype, "_t") && ctype != "int" || strings.HasPrefix(ctype, "rt"):
+			ctype = "void *"
+		}
+		ps, as = append(ps, ctype+" "+p.Name), append(as, p.Name)
+	}
+	return strings.Join(ps, ", "), strings.Join(as, ", ")
+}
+
+// A shape is how the runtime is cut into libraries: file name to layer, each linked to the next.
+type shape struct {
+	name string
+	libs []library
+	cc   string // compiler, "" for the machine's own
+}
+
+type library struct {
+	file string
+	// layer says what the library has: "all" (aclrtX with the code), "wrap" (aclrtX calls aclrtXImpl), "impl" (aclrtXImpl
+	// with the code) or "rt" (what the code launches with).
+	layer string
+	flags []string
+}
+
+var shapes = []shape{
+	{name: "8.1", libs: []library{{"libascendcl.so", "all", nil}, {"libruntime.so", "rt", nil}}},
+	{name: "8.3", libs: []library{{"libascendcl.so", "wrap", nil}, {"libascendcl_impl.so", "impl", nil}, {"libruntime.so", "rt", nil}}},
+	{name: "8.5", libs: []library{{"libacl_rt.so", "wrap", []string{"-Wl,-Bsymbolic"}}, {"libacl_rt_impl.so", "impl", []string{"-Wl,-Bsymbolic"}}, {"libruntime.so", "rt", []string{"-Wl,-Bsymbolic"}}}},
+	{name: "9.2", libs: []library{{"libacl_rt.so", "wrap", []string{"-Wl,-Bsymbolic"}}, {"libruntime.so", "impl rt", []string{"-Wl,-Bsymbolic"}}}},
+}
+
+func (s *shape) main() string { return s.libs[0].file }
+
+const launch = "rtKernelLaunch"
+
+// source is the C text of a library. Each counts the calls of its outermost functions and writes the number to the file
+// that FAKE_LOG names when it is unloaded: what a trace must agree with.
+func source(t *testing.T, l library, top bool, extra string) string {
+	var b strings.Builder
+	b.WriteString("#define _GNU_SOURCE\n#include <errno.h>\n#include <fcntl.h>\n#include <stdint.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n#include <unistd.h>\n")
+	rt := acl.Model.Lookup(launch) != nil
+	if rt {
+		params, _ := cParams(t, launch)
+		fmt.Fprintf(&b, "__attribute__((visibility(\"default\"))) int %s(%s);\n#define LAUNCH %s(funcHandle, numBlocks, hostArgs, (uint32_t)argsSize, 0, stream)\n", launch, params, launch)
+	} else {
+		b.WriteString("#define LAUNCH 0\n")
+	}
+	if top {
+		b.WriteString(`static int calls;
+#define COUNT __atomic_add_fetch(&calls, 1, __ATOMIC_RELAXED);
+__attribute__((destructor)) static void tell(void)
+{
+	const char *log = getenv("FAKE_LOG");
+	char s[32];
+	int fd = log ? open(log, O_WRONLY | O_CREAT | O_APPEND, 0600) : -1;
+	if (fd >= 0 && write(fd, s, (size_t)sprintf(s, "%d\n", calls)) > 0)
+		close(fd);
+}
+`)
+	} else {
+		b.WriteString("#define COUNT\n")
+	}
+	for _, name := range slices.Sorted(maps.Keys(bodies)) {
+		params, args := cParams(t, name)
+		body := bodies[name]
+		for _, p := range strings.Split(args, ", ") {
+			body = "(void)" + p + "; " + body
+		}
+		switch {
+		case l.layer == "all":
+			fmt.Fprintf(&b, "int %s(%s) { COUNT %s }\n", name, params, body)
+		case l.layer == "wrap":
+			fmt.Fprintf(&b, "int %sImpl(%s);\nint %s(%s) { COUNT return %sImpl(%s); }\n", name, params, name, params, name, args)
+		case strings.Contains(l.layer, "impl"):
+			fmt.Fprintf(&b, "int %sImpl(%s) { COUNT %s }\n", name, params, body)
+		}
+	}
+	if strings.Contains(l.layer, "rt") && rt {
+		params, args := cParams(t, launch)
+		fmt.Fprintf(&b, "int %s(%s) {", launch, params)
+		for _, p := range strings.Split(args, ", ") {
+			fmt.Fprintf(&b, " (void)%s;", p)
+		}
+		b.WriteString(" return 0; }\n")
+	}
+	b.WriteString(extra)
+	return b.String()
+}
+
+func cc(t *testing.T, out string, args ...string) string {
+	t.Helper()
+	return compile(t, "", out, args...)
+}
+
+func compile(t *testing.T, compiler, out string, args ...string) string {
+	t.Helper()
+	if compiler == "" {
+		compiler = "cc"
+	}
+	if _, err := exec.LookPath(compiler); err != nil {
+		t.Skipf("no %s", compiler)
+	}
+	for _, a := range args {
+		_, _ = os.Stat(a) // what the compiler reads, the cache of test results must know of
+	}
+	if b, err := exec.Command(compiler, append([]string{"-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-o", out}, args...)...).CombinedOutput(); err != nil {
+		t.Fatalf("%s %v: %v\n%s", compiler, args, err, b)
+	}
+	return out
+}
+
+// build makes the libraries of a shape in a folder. extra is C text of its first library.
+func (s *shape) build(t *testing.T, extra string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for i := len(s.libs) - 1; i >= 0; i-- {
+		l := s.libs[i]
+		more := ""
+		if i == 0 {
+			more = extra
+		}
+		src := filepath.Join(dir, l.file+".c")
+		if err := os.WriteFile(src, []byte(source(t, l, i == 0, more)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		args := append([]string{"-shared", "-fPIC", "-Wl,-soname," + l.file, src}, l.flags...)
+		if i+1 < len(s.libs) {
+			args = append(args, filepath.Join(dir, s.libs[i+1].file), "-Wl,--no-as-needed,-rpath,$ORIGIN")
+		}
+		compile(t, s.cc, filepath.Join(dir, l.file), args...)
+	}
+	return dir
+}
+
+func (s *shape) program(t *testing.T, dir string, flags ...string) string {
+	t.Helper()
+	args := append([]string{"testdata/program.c"}, flags...)
+	if slices.Contains(flags, "-DLINKED") {
+		args = append(args, filepath.Join(dir, s.main()), "-Wl,-rpath,"+dir, "-Wl,--allow-shlib-undefined")
+	}
+	out := filepath.Join(t.TempDir(), "program")
+	if slices.Contains(flags, "-shared") {
+		out += ".so"
+	}
+	return compile(t, s.cc, out, append(args, "-ldl")...)
+}
+
+type result struct {
+	*record.Result
+	*format.Reader
+	stdout, stderr string
+	recorded       map[string]int
+	made           int // calls that the fake runtime has counted
+}
+
+// run records a command, without the simulator, and fails where it does not end well.
+func run(t *testing.T, env []string, command ...string) *result {
+	t.Helper()
+	testenv.Built(t, "lib/libacltrace.so")
+	dir := t.TempDir()
+	log := filepath.Join(dir, "log")
+	o := record.Options{Model: acl.Model, Output: filepath.Join(dir, "run.aclt"), Command: command, Env: append(append(os.Environ(), "FAKE_LOG="+log), env...)}
+	files := [2]*os.File{}
+	for i := range files {
+		f, err := os.Create(filepath.Join(dir, strconv.Itoa(i)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		files[i] = f
+	}
+	o.Stdout, o.Stderr = files[0], files[1]
+	res, err := record.Run(t.Context(), &o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &result{Result: res, recorded: map[string]int{}}
+	out, _ := os.ReadFile(files[0].Name())
+	errs, _ := os.ReadFile(files[1].Name())
+	r.stdout, r.stderr = string(out), string(errs)
+	if res.ExitCode != 0 || res.Incomplete != nil || res.Lost != 0 || !strings.HasSuffix(r.stdout, "done\n") {
+		t.Fatalf("exit code %d, %d lost, %v\n%s%s", res.ExitCode, res.Lost, res.Incomplete, r.stdout, r.stderr)
+	}
+	if r.Reader, err = format.Open(o.Output, nil); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	for c, err := range r.CallsByStart(nil) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.recorded[r.Schema().FuncName(c.Func)]++
+	}
+	if b, err := os.ReadFile(log); err == nil {
+		for line := range strings.Lines(string(b)) {
+			n, _ := strconv.Atoi(strings.TrimSpace(line))
+			r.made += n
+		}
+	}
+	return r
+}
+
+// each is a number of calls of every function.
+func each(n int) map[string]int {
+	m := map[string]int{}
+	for name := range bodies {
+		m[name] = n
+	}
+	return m
+}
+
+// exactly checks that every call of n rounds is in the trace once, and that nothing is reported as unseen.
+func (r *result) exactly(t *testing.T, n int) {
+	t.Helper()
+	if r.made != n*len(bodies) {
+		t.Fatalf("the runtime counted %d calls of %d", r.made, n*len(bodies))
+	}
+	if !maps.Equal(r.recorded, each(n)) {
+		t.Errorf("recorded %v, want %d of each", r.recorded, n)
+	}
+	if m := r.Meta().Coverage; len(m.Unhooked) > 0 || len(m.PassedBy) > 0 {
+		t.Errorf("coverage %+v", m)
+	}
+}
+
+const rounds = 7
+
+// Every way to reach each shape of the runtime gives one record a call.
+func TestWays(t *testing.T) {
+	for _, s := range shapes {
+		t.Run(s.name, func(t *testing.T) {
+			dir := s.build(t, "")
+			path, env := filepath.Join(dir, s.main()), []string{"LD_LIBRARY_PATH=" + dir}
+			linked, other := s.program(t, dir, "-DLINKED"), s.program(t, dir)
+			n := strconv.Itoa(rounds)
+			t.Run("linked", func(t *testing.T) { run(t, nil, linked, "linked", n).exactly(t, rounds) })
+			t.Run("no PLT", func(t *testing.T) {
+				run(t, nil, s.program(t, dir, "-DLINKED", "-fno-plt", "-Wl,-z,now"), "linked", n).exactly(t, rounds)
+			})
+			t.Run("before main", func(t *testing.T) {
+				run(t, nil, s.program(t, dir, "-DLINKED", "-DEARLY"), "linked", n).exactly(t, rounds+3)
+			})
+			for _, way := range []string{"default", "next", "program"} {
+				t.Run(way, func(t *testing.T) { run(t, nil, linked, way, n).exactly(t, rounds) })
+			}
+			t.Run("by name", func(t *testing.T) { run(t, env, other, "global", n, s.main()).exactly(t, rounds) })
+			t.Run("by path, local", func(t *testing.T) { run(t, nil, other, "local", n, path).exactly(t, rounds) })
+			t.Run("plugin, local", func(t *testing.T) {
+				plugin := s.program(t, dir, "-DLINKED", "-DPLUGIN", "-shared", "-fPIC")
+				run(t, nil, other, "plugin", n, plugin).exactly(t, rounds)
+			})
+			t.Run("linked and by path", func(t *testing.T) { run(t, nil, linked, "local", n, path).exactly(t, rounds) })
+			t.Run("errno and dlerror", func(t *testing.T) { run(t, nil, other, "errors", n, path) })
+			t.Run("ctypes", func(t *testing.T) {
+				python, err := exec.LookPath("python3")
+				if err != nil {
+					t.Skip("no python3")
+				}
+				r := run(t, nil, python, "testdata/program.py", path, n)
+				r.exactly(t, rounds)
+			})
+		})
+	}
+}
+
+// Two copies of a library are two libraries: each gets its own calls.
+func TestTwoCopies(t *testing.T) {
+	for _, s := range shapes[:1] {
+		a, b := s.build(t, ""), s.build(t, "")
+		run(t, nil, s.program(t, a), "copies", "3", filepath.Join(a, s.main()), filepath.Join(b, s.main())).exactly(t, 6)
+		// The linked one comes first, whichever the program asks for first.
+		run(t, nil, s.program(t, a, "-DLINKED"), "copies", "3", filepath.Join(b, s.main()), filepath.Join(a, s.main())).exactly(t, 6)
+		// Calls of a third one are not seen, and that is told.
+		c := s.build(t, "")
+		r := run(t, nil, s.program(t, a), "copies", "3", filepath.Join(a, s.main()), filepath.Join(b, s.main()), filepath.Join(c, s.main()))
+		delete(r.recorded, launch) // which the third calls in the libruntime.so of the first
+		if passed := r.Meta().Coverage.PassedBy; !maps.Equal(r.recorded, each(6)) || r.made != 9*len(bodies) || passed["aclrtMalloc"] != 1 {
+			t.Errorf("recorded %v, passed by %v", r.recorded, passed)
+		}
+	}
+}
+
+// A library that is unloaded and loaded again, or another one in its place, is found anew.
+func TestUnload(t *testing.T) {
+	for _, s := range shapes {
+		t.Run(s.name, func(t *testing.T) {
+			a, b := filepath.Join(s.build(t, ""), s.main()), filepath.Join(s.build(t, ""), s.main())
+			run(t, nil, s.program(t, ""), "again", "3", a, b, a).exactly(t, 9)
+		})
+	}
+}
+
+// A function that this version of the runtime does not have is not found, as without the shim, and the error is the
+// program's.
+func TestMissing(t *testing.T) {
+	s := shapes[0]
+	path := filepath.Join(s.build(t, ""), s.main())
+	program := s.program(t, "")
+	for _, name := range []string{"aclrtCreateStream", "aclrtCreateStreamImpl", "nothing_at_all", "aclrtNothingAtAll"} {
+		run(t, nil, program, "missing", "1", path, name)
+	}
+	run(t, nil, program, "version", "1", path)
+}
+
+// Functions that the model does not know are counted by name, and get all their arguments.
+func TestPassedBy(t *testing.T) {
+	s := shapes[0]
+	const body = "(int a, double b, const char *c, uint64_t d) { return b == a + 0.5 && d == 1ULL << 40 ? a + c[0] : -1; }\n"
+	known := ""
+	for i := range acl.Model.Funcs {
+		if f := &acl.Model.Funcs[i]; !f.Modelled && known == "" {
+			known = f.Name
+		}
+	}
+	extra := "int aclrtOfTheFuture" + body
+	if known != "" {
+		extra += "int " + known + body
+	}
+	path := filepath.Join(s.build(t, extra), s.main())
+	program := s.program(t, "")
+	r := run(t, nil, program, "unknown", "5", path, "aclrtOfTheFuture")
+	if got := r.Meta().Coverage.PassedBy; !maps.Equal(got, map[string]uint64{"aclrtOfTheFuture": 1}) {
+		t.Errorf("asked for a function without a model: passed by %v", got)
+	}
+	if known == "" {
+		t.Log("every function is modelled")
+		return
+	}
+	r = run(t, nil, program, "unknown", "5", path, known)
+	if got := r.Meta().Coverage.PassedBy; !maps.Equal(got, map[string]uint64{known: 5}) {
+		t.Errorf("5 calls of %s: passed by %v", known, got)
+	}
+}
+
+// What a library calls past the shim is reported.
+func TestReported(t *testing.T) {
+	s := shapes[2]
+	dir := s.build(t, "")
+	path := filepath.Join(dir, s.main())
+	other := s.program(t, dir)
+	plugin := s.program(t, dir, "-DLINKED", "-DPLUGIN", "-shared", "-fPIC")
+	for _, way := range []string{"deepbind", "namespace"} {
+		t.Run(way, func(t *testing.T) {
+			r := run(t, nil, other, way, "3", plugin)
+			if r.made != 3*len(bodies) {
+				t.Fatalf("the runtime counted %d calls", r.made)
+			}
+			if r.recorded["aclrtMalloc"] == 0 {
+				us := r.Meta().Coverage.Unhooked
+				if len(us) == 0 || us[0].PID == 0 || !strings.Contains(us[0].Reason, plugin+" calls 5 functions of the runtime past the shim") {
+					t.Errorf("no call is recorded and the report is %+v", us)
+				}
+			} else if !maps.Equal(r.recorded, each(3)) {
+				t.Errorf("recorded %v", r.recorded)
+			}
+		})
+	}
+	t.Run("LD_PRELOAD overwritten", func(t *testing.T) {
+		r := run(t, nil, "/bin/sh", "-c", "LD_PRELOAD= "+other+" wait 3 "+path)
+		us := r.Meta().Coverage.Unhooked
+		if len(r.recorded) != 0 || len(us) != 1 || us[0].Exe != other || !strings.Contains(us[0].Reason, "LD_PRELOAD was changed") {
+			t.Errorf("recorded %v, reported %+v", r.recorded, us)
+		}
+		if !slices.Equal(us, r.Unhooked) {
+			t.Errorf("the result says %+v", r.Unhooked)
+		}
+	})
+}
+
+// What is preloaded or audits already works beside the shim.
+func TestBeside(t *testing.T) {
+	s := shapes[2]
+	dir := s.build(t, "")
+	linked := s.program(t, dir, "-DLINKED")
+	n := strconv.Itoa(rounds)
+	t.Run("LD_PRELOAD", func(t *testing.T) {
+		tool := cc(t, filepath.Join(t.TempDir(), "tool.so"), "-shared", "-fPIC", "testdata/tool.c", "-ldl")
+		r := run(t, []string{"LD_PRELOAD=" + tool}, linked, "linked", n)
+		r.exactly(t, rounds)
+		if !strings.Contains(r.stderr, "tool: 7 calls of aclrtMalloc\n") {
+			t.Errorf("the other tool says %q", r.stderr)
+		}
+		// A tool that comes first calls the shim, which must not go back to it.
+		r = run(t, nil, "/bin/sh", "-c", "LD_PRELOAD="+tool+":$LD_PRELOAD exec "+linked+" linked "+n)
+		if !maps.Equal(r.recorded, each(rounds)) || !strings.Contains(r.stderr, "tool: 7 calls of aclrtMalloc\n") {
+			t.Errorf("recorded %v, the other tool says %q", r.recorded, r.stderr)
+		}
+	})
+	t.Run("jemalloc", func(t *testing.T) {
+		libs, _ := filepath.Glob("/usr/lib/*/libjemalloc.so.2")
+		if len(libs) == 0 {
+			t.Skip("no libjemalloc2")
+		}
+		run(t, []string{"LD_PRELOAD=" + libs[0]}, linked, "linked", n).exactly(t, rounds)
+		run(t, []string{"LD_PRELOAD=" + libs[0]}, s.program(t, dir), "local", n, filepath.Join(dir, s.main())).exactly(t, rounds)
+	})
+	t.Run("LD_AUDIT", func(t *testing.T) {
+		audit := cc(t, filepath.Join(t.TempDir(), "audit.so"), "-shared", "-fPIC", "testdata/audit.c")
+		run(t, []string{"LD_AUDIT=" + audit}, linked, "linked", n).exactly(t, rounds)
+		run(t, []string{"LD_AUDIT=" + audit}, s.program(t, dir), "local", n, filepath.Join(dir, s.main())).exactly(t, rounds)
+	})
+}
+
+// Programs without the runtime run as they do without the shim.
+func TestUnharmed(t *testing.T) {
+	s := shapes[0]
+	plain := s.program(t, "")
+	r := run(t, nil, plain, "none", "1")
+	if len(r.recorded) != 0 || r.Result.Processes != 0 || r.stderr != "" {
+		t.Errorf("recorded %v, stderr %q", r.recorded, r.stderr)
+	}
+	t.Run("static", func(t *testing.T) {
+		static := cc(t, filepath.Join(t.TempDir(), "static"), "-static", "testdata/hello.c")
+		if r := run(t, nil, "/bin/sh", "-c", static); r.stderr != "" {
+			t.Errorf("stderr %q", r.stderr)
+		}
+	})
+	t.Run("musl", func(t *testing.T) {
+		program := compile(t, "musl-gcc", filepath.Join(t.TempDir(), "hello"), "testdata/hello.c", "-DDLSYM")
+		if r := run(t, nil, program); r.stderr != "" {
+			t.Errorf("stderr %q", r.stderr)
+		}
+	})
+}
+
+// On aarch64 the ways in are of other code; programs get through them unharmed.
+func TestARM64(t *testing.T) {
+	const compiler, root = "aarch64-linux-gnu-gcc", "/usr/aarch64-linux-gnu"
+	shim := filepath.Join(testenv.Root(t), "lib/arm64/libacltrace.so")
+	for _, need := range []string{shim, filepath.Join(root, "lib/libc.so.6")} {
+		if _, err := os.Stat(need); err != nil {
+			t.Skipf("no %s: run `make cross`", need)
+		}
+	}
+	qemu, err := exec.LookPath("qemu-aarch64")
+	if err != nil {
+		t.Skip(err)
+	}
+	s := shapes[2]
+	s.cc = compiler
+	const body = "int aclAppLog(int a, double b, const char *c, uint64_t d) { return b == a + 0.5 && d == 1ULL << 40 ? a + c[0] : -1; }\n"
+	dir := s.build(t, body)
+	path := filepath.Join(dir, s.main())
+	linked, other := s.program(t, dir, "-DLINKED"), s.program(t, dir)
+	for _, args := range [][]string{
+		{linked, "linked", "3"}, {linked, "default", "3"}, {linked, "next", "3"}, {linked, "program", "3"},
+		{other, "local", "3", path}, {other, "errors", "1", path}, {other, "version", "1", path}, {other, "again", "2", path, path},
+		{other, "missing", "1", path, "aclrtCreateStream"}, {other, "missing", "1", path, "nothing"}, {other, "unknown", "5", path, "aclAppLog"},
+	} {
+		cmd := exec.Command(qemu, append([]string{"-L", root, "-E", "LD_PRELOAD=" + shim}, args...)...)
+		if b, err := cmd.CombinedOutput(); err != nil || string(b) != "done\n" {
+			t.Errorf("%v: %v\n%s", args, err, b)
+		}
+	}
+}
+
+// The kernel counts the calls that arrive in the library, whatever way they came: as many as the trace has.
+func TestAgainstUprobes(t *testing.T) {
+	s := shapes[1]
+	dir := s.build(t, "")
+	path := filepath.Join(dir, s.main())
+	u, err := probe.AttachUprobes(acl.Model, path, &probe.UprobeOptions{CountOnly: true})
+	if errors.Is(err, probe.ErrNotPermitted) || errors.Is(err, probe.ErrNotSupported) {
+		t.Skipf("no uprobes here: %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer u.Close()
+	total := map[string]int{}
+	add := func(r *result) {
+		for f, n := range r.recorded {
+			total[f] += n
+		}
+	}
+	add(run(t, nil, s.program(t, dir, "-DLINKED"), "linked", "5"))
+	add(run(t, nil, s.program(t, dir), "local", "11", path))
+	seen, err := u.Counts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	witnessed := map[string]int{}
+	for f, n := range seen {
+		if n > 0 {
+			witnessed[f] = int(n)
+		}
+	}
+	if !maps.Equal(total, witnessed) || total["aclrtMalloc"] != 16 {
+		t.Errorf("recorded %v\nthe kernel counted %v", total, witnessed)
+	}
+}
+
+// The shim is linked to nothing, and exports a name below for every function that has one.
+func TestShimItself(t *testing.T) {
+	b, err := exec.Command("readelf", "-Wd", "--dyn-syms", testenv.Built(t, "lib/libacltrace.so")).Output()
+	if err != nil {
+		t.Skipf("readelf: %v", err)
+	}
+	if bytes.Contains(b, []byte("(NEEDED)")) || bytes.Contains(b, []byte("(INIT")) || bytes.Contains(b, []byte("(FINI")) {
+		t.Errorf("the shim is linked to a library, or has a constructor:\n%s", b)
+	}
+	for line := range strings.Lines(string(b)) {
+		if strings.Contains(line, " UND ") && strings.Contains(line, " GLOBAL ") {
+			t.Errorf("the shim needs %s", line)
+		}
+	}
+	for _, name := range []string{"aclrtMalloc", "aclrtMallocImpl", "dlsym", "dlvsym"} {
+		if !bytes.Contains(b, []byte(" "+name+"\n")) {
+			t.Errorf("the shim does not export %s", name)
+		}
+	}
+}

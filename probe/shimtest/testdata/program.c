@@ -1,0 +1,198 @@
+/*
+ * program WAY ROUNDS [LIBRARY …]: calls a handful of the runtime's functions, five a round, having found them in the way
+ * that is asked for. LINKED builds it with references; without, it finds everything by itself.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+struct runtime {
+	int (*set_device)(int32_t);
+	int (*malloc)(void **, size_t, int);
+	int (*memcpy)(void *, size_t, const void *, size_t, int);
+	int (*launch)(void *, uint32_t, void *, void *, void *, size_t, void *, size_t);
+	int (*free)(void *);
+};
+
+#define DIE(...) (fprintf(stderr, __VA_ARGS__), fputc('\n', stderr), exit(1))
+
+#ifndef PLUGIN
+static void work(const struct runtime *r, int rounds)
+{
+	for (int i = 0; i < rounds; i++) {
+		void *p = NULL;
+		uint64_t args[2] = {1, (uint64_t)i};
+		char data[64] = {0};
+		if (r->set_device(0) || r->malloc(&p, 64, 0) || p == NULL || r->memcpy(p, 64, data, 64, 1) ||
+		    r->launch(NULL, 7, NULL, NULL, args, sizeof args, NULL, 0) || r->free(p))
+			DIE("a call failed");
+	}
+}
+
+static void *find(void *handle, const char *name)
+{
+	void *f = dlsym(handle, name);
+	if (f == NULL)
+		DIE("%s", dlerror());
+	return f;
+}
+
+static struct runtime by_dlsym(void *handle)
+{
+	return (struct runtime){find(handle, "aclrtSetDevice"), find(handle, "aclrtMalloc"), find(handle, "aclrtMemcpy"),
+		find(handle, "aclrtLaunchKernelWithHostArgs"), find(handle, "aclrtFree")};
+}
+
+static void *open_library(const char *path, int flags)
+{
+	void *h = dlopen(path, flags);
+	if (h == NULL)
+		DIE("%s", dlerror());
+	return h;
+}
+
+#endif
+
+#ifdef LINKED
+int aclrtSetDevice(int32_t);
+int aclrtMalloc(void **, size_t, int);
+int aclrtMemcpy(void *, size_t, const void *, size_t, int);
+int aclrtLaunchKernelWithHostArgs(void *, uint32_t, void *, void *, void *, size_t, void *, size_t);
+int aclrtFree(void *);
+
+void linked(int rounds)
+{
+	for (int i = 0; i < rounds; i++) {
+		void *p = NULL;
+		uint64_t args[2] = {1, (uint64_t)i};
+		char data[64] = {0};
+		if (aclrtSetDevice(0) || aclrtMalloc(&p, 64, 0) || aclrtMemcpy(p, 64, data, 64, 1) ||
+		    aclrtLaunchKernelWithHostArgs(NULL, 7, NULL, NULL, args, sizeof args, NULL, 0) || aclrtFree(p))
+			DIE("a call failed");
+	}
+}
+
+#ifdef EARLY
+__attribute__((constructor)) static void early(void) { linked(3); }
+#endif
+#endif
+
+#ifndef PLUGIN
+int main(int argc, char **argv)
+{
+	const char *way = argv[1], *lib = argc > 3 ? argv[3] : NULL;
+	int rounds = atoi(argv[2]);
+	struct runtime r;
+	if (!strcmp(way, "none")) {
+		/* no runtime at all */
+	} else if (!strcmp(way, "linked")) {
+#ifdef LINKED
+		linked(rounds);
+#endif
+	} else if (!strcmp(way, "default")) {
+		r = by_dlsym(RTLD_DEFAULT);
+		work(&r, rounds);
+	} else if (!strcmp(way, "next")) {
+		r = by_dlsym(RTLD_NEXT);
+		work(&r, rounds);
+	} else if (!strcmp(way, "program")) {
+		r = by_dlsym(dlopen(NULL, RTLD_NOW));
+		work(&r, rounds);
+	} else if (!strcmp(way, "global") || !strcmp(way, "local")) {
+		r = by_dlsym(open_library(lib, RTLD_LAZY | (way[0] == 'g' ? RTLD_GLOBAL : RTLD_LOCAL)));
+		work(&r, rounds);
+	} else if (!strcmp(way, "version")) {
+		/* The C library has versions. */
+		void *h = open_library(lib, RTLD_NOW);
+#ifdef __x86_64__
+		const char *version = "GLIBC_2.2.5";
+#else
+		const char *version = "GLIBC_2.17";
+#endif
+		void *f = dlvsym(h, "puts", version);
+		if (f == NULL || f != dlsym(RTLD_DEFAULT, "puts") || f != dlvsym(RTLD_DEFAULT, "puts", version))
+			DIE("dlvsym finds %p", f);
+		if (dlvsym(h, "puts", "NONE_1.0") != NULL || dlerror() == NULL)
+			DIE("dlvsym finds what is not there");
+	} else if (!strcmp(way, "copies")) {
+		for (int i = 3; i < argc; i++) {
+			r = by_dlsym(open_library(argv[i], RTLD_NOW | RTLD_LOCAL));
+			work(&r, rounds);
+		}
+	} else if (!strcmp(way, "again")) {
+		for (int i = 3; i < argc; i++) {
+			void *h = open_library(argv[i], RTLD_NOW | RTLD_LOCAL);
+			r = by_dlsym(h);
+			work(&r, rounds);
+			dlclose(h);
+			if (dlopen(argv[i], RTLD_NOW | RTLD_NOLOAD) != NULL)
+				DIE("%s is still there", argv[i]);
+			/* The next one shall not come to the same addresses. */
+			for (int k = 0; k < 64; k++)
+				mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		}
+	} else if (!strcmp(way, "namespace")) {
+		void *h = dlmopen(LM_ID_NEWLM, lib, RTLD_NOW);
+		if (h == NULL)
+			DIE("%s", dlerror());
+		((void (*)(int))find(h, "linked"))(rounds);
+		usleep(600000);
+	} else if (!strcmp(way, "plugin") || !strcmp(way, "deepbind")) {
+		void *h = open_library(lib, RTLD_NOW | RTLD_LOCAL | (way[0] == 'd' ? RTLD_DEEPBIND : 0));
+		((void (*)(int))find(h, "linked"))(rounds);
+		if (way[0] == 'd')
+			usleep(600000);
+	} else if (!strcmp(way, "wait")) {
+		r = by_dlsym(open_library(lib, RTLD_NOW));
+		work(&r, rounds);
+		usleep(600000);
+	} else if (!strcmp(way, "missing")) {
+		/* The runtime at hand has no such function, though others have. */
+		void *h = open_library(lib, RTLD_NOW | RTLD_GLOBAL), *handles[] = {h, RTLD_DEFAULT, RTLD_NEXT, dlopen(NULL, RTLD_NOW)};
+		for (int i = 0; i < 4; i++) {
+			dlerror();
+			void *f = dlsym(handles[i], argv[4]);
+			const char *e = dlerror();
+			if (f != NULL || e == NULL || strstr(e, argv[4]) == NULL)
+				DIE("handle %d: %s is %p, the error is %s", i, argv[4], f, e ? e : "none");
+			if (dlerror() != NULL)
+				DIE("the error stays");
+		}
+	} else if (!strcmp(way, "unknown")) {
+		int (*f)(int, double, const char *, uint64_t) = find(open_library(lib, RTLD_NOW), argv[4]);
+		for (int i = 0; i < rounds; i++)
+			if (f(i, i + 0.5, "x", 1ULL << 40) != i + 'x')
+				DIE("the arguments were lost");
+	} else if (!strcmp(way, "errors")) {
+		void *h = open_library(lib, RTLD_NOW);
+		r = by_dlsym(h);
+		if (dlopen("/nonexistent/library.so", RTLD_NOW) != NULL)
+			DIE("opened what is not there");
+		void *p = NULL;
+		errno = 12345;
+		/* A failed dlsym and a failed dlopen must still be told after the first calls of the functions. */
+		if (r.malloc(&p, 64, 0) || errno != 12345)
+			DIE("errno is %d", errno);
+		const char *e = dlerror();
+		if (e == NULL || strstr(e, "/nonexistent/library.so") == NULL)
+			DIE("dlerror says %s", e ? e : "nothing");
+		/* The fake runtime's free leaves an error number of its own. */
+		errno = 0;
+		if (r.free(p) || errno != 77)
+			DIE("errno is %d", errno);
+		errno = 4321;
+		if (dlsym(h, "aclrtMalloc") == NULL || errno != 4321)
+			DIE("errno is %d", errno);
+	} else {
+		DIE("no way %s", way);
+	}
+	printf("done\n");
+	return 0;
+}
+#endif

@@ -1,0 +1,24 @@
+/* Another tool that is preloaded and stands before a function, as the usual way is. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stddef.h>
+
+static int calls;
+
+int aclrtMalloc(void **p, size_t n, int policy);
+
+int aclrtMalloc(void **p, size_t n, int policy)
+{
+	static int (*next)(void **, size_t, int);
+	if (next == NULL)
+		*(void **)&next = dlsym(RTLD_NEXT, "aclrtMalloc");
+	calls++;
+	return next(p, n, policy);
+}
+
+__attribute__((destructor)) static void tell(void)
+{
+	if (calls)
+		fprintf(stderr, "tool: %d calls of aclrtMalloc\n", calls);
+}

@@ -1,0 +1,226 @@
+package record
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/acltrace/acltrace/internal/artifacts"
+)
+
+// shimFolder is where the programs of a recording load the shim from. It is not the session's own folder, since it is
+// needed for as long as a descendant starts programs, and by those that have other rights than the recorder.
+type shimFolder struct {
+	path string // of the shim
+	lock *os.File
+}
+
+const shimPattern = "acltrace-shim-"
+
+// installShim writes the shim where programs can map it: beside the session, or in a temporary folder where that file
+// system is full or allows no code.
+func installShim(session string) (*shimFolder, error) {
+	b, err := artifacts.Bytes(artifacts.Shim)
+	if err != nil {
+		return nil, err
+	}
+	var last error
+	for _, parent := range []string{filepath.Dir(session), os.TempDir()} {
+		sweep(parent)
+		dir, err := os.MkdirTemp(parent, shimPattern)
+		if err != nil {
+			last = err
+			continue
+		}
+		f := &shimFolder{path: filepath.Join(dir, artifacts.Shim)}
+		if last = f.write(b); last == nil {
+			return f, nil
+		}
+		os.RemoveAll(dir)
+	}
+	return nil, fmt.Errorf("no folder to load the shim from: %w", last)
+}
+
+func (f *shimFolder) write(shim []byte) error {
+	if err := os.Chmod(filepath.Dir(f.path), 0o755); err != nil {
+		return err
+	}
+	if err := os.WriteFile(f.path, shim, 0o755); err != nil {
+		return err
+	}
+	if err := os.Chmod(f.path, 0o755); err != nil { // whatever the umask is
+		return err
+	}
+	if err := mappable(f.path); err != nil {
+		return err
+	}
+	var err error
+	if f.lock, err = os.Open(filepath.Dir(f.path)); err != nil {
+		return err
+	}
+	return syscall.Flock(int(f.lock.Fd()), syscall.LOCK_EX)
+}
+
+// close removes the shim, unless a program that outlives the recording may still start others: they would complain that
+// it is gone. A later recording removes it then.
+func (f *shimFolder) close() {
+	if len(users(f.path)) == 0 {
+		os.RemoveAll(filepath.Dir(f.path))
+	}
+	f.lock.Close()
+}
+
+// sweep removes the folders of sessions and shims that recorders have left, as one does that is killed, and that no
+// program uses any more.
+func sweep(parent string) {
+	old, _ := filepath.Glob(filepath.Join(parent, "acltrace-*"))
+	for _, dir := range old {
+		st, err := os.Lstat(dir)
+		if err != nil || !st.IsDir() || time.Since(st.ModTime()) < 10*time.Second {
+			continue
+		}
+		if sys, ok := st.Sys().(*syscall.Stat_t); !ok || int(sys.Uid) != os.Geteuid() {
+			continue
+		}
+		if !exists(filepath.Join(dir, artifacts.Shim)) && !exists(filepath.Join(dir, "control")) {
+			continue
+		}
+		f, err := os.Open(dir)
+		if err != nil {
+			continue
+		}
+		// Its recorder may be alive, and its program in another pid namespace.
+		if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil && len(users(dir)) == 0 {
+			os.RemoveAll(dir)
+		}
+		f.Close()
+	}
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// users returns the processes that were started with some text in their environment, such as a path.
+func users(text string) []int {
+	entries, _ := filepath.Glob("/proc/[0-9]*/environ")
+	var pids []int
+	for _, e := range entries {
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(e)))
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		if b, err := os.ReadFile(e); err == nil && bytes.Contains(b, []byte(text)) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// usesRuntime returns those of the processes that map a library of the runtime.
+func usesRuntime(pids []int) []int {
+	var n []int
+	for _, pid := range pids {
+		if len(runtimeLibraries(pid)) > 0 {
+			n = append(n, pid)
+		}
+	}
+	return n
+}
+
+func mappable(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	m, err := syscall.Mmap(int(f.Fd()), 0, 4096, syscall.PROT_READ|syscall.PROT_EXEC, syscall.MAP_PRIVATE)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return syscall.Munmap(m)
+}
+
+// outputName writes a trace's name: %h is the host, %r the rank of the program in its job (0 where nothing tells it),
+// %p the id of the process, %% a percent sign. Other letters stay as they are.
+func outputName(name string, env []string, pid int) string {
+	if !strings.Contains(name, "%") {
+		return name
+	}
+	host, _ := os.Hostname()
+	return strings.NewReplacer("%%", "%", "%h", host, "%r", rank(env), "%p", strconv.Itoa(pid)).Replace(name)
+}
+
+// rank is what the usual launchers call the program's number in its job.
+func rank(env []string) string {
+	for _, name := range []string{"RANK", "RANK_ID", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"} {
+		for _, v := range env {
+			if n, ok := strings.CutPrefix(v, name+"="); ok {
+				if _, err := strconv.ParseUint(n, 10, 32); err == nil {
+					return n
+				}
+			}
+		}
+	}
+	return "0"
+}
+
+// named moves the trace to its name once the program's id is known.
+func (r *recorder) named(pid int) error {
+	name := outputName(r.pattern, r.env, pid)
+	if name == r.o.Output {
+		return nil
+	}
+	if err := os.Rename(r.o.Output, name); err != nil {
+		return fmt.Errorf("name the trace: %w", errors.Unwrap(err))
+	}
+	r.o.Output = name
+	return nil
+}
+
+// versions are those of the driver and the runtime, where the vendor's files tell them.
+func versions(env []string, driver string) (runtimeVersion, driverVersion string) {
+	var homes []string
+	for _, name := range []string{"ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME"} {
+		for _, v := range env {
+			if dir, ok := strings.CutPrefix(v, name+"="); ok && filepath.IsAbs(dir) {
+				homes = append(homes, dir)
+			}
+		}
+	}
+	root := filepath.Dir(driver)
+	homes = append(homes, filepath.Join(root, "ascend-toolkit/latest"), filepath.Join(root, "cann"))
+	for _, dir := range homes {
+		for _, file := range []string{"runtime/version.info", "version.cfg", "version.info"} {
+			if runtimeVersion = versionIn(filepath.Join(dir, file)); runtimeVersion != "" {
+				return runtimeVersion, versionIn(filepath.Join(driver, "version.info"))
+			}
+		}
+	}
+	return "", versionIn(filepath.Join(driver, "version.info"))
+}
+
+// versionIn finds a version in a file of lines such as `Version=24.1.0` or `runtime_running_version=[7.5.0.1.129:8.0.0]`.
+func versionIn(path string) string {
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	b := make([]byte, 64<<10)
+	n, _ := f.Read(b)
+	for line := range strings.Lines(string(b[:n])) {
+		key, value, ok := strings.Cut(strings.TrimSpace(line), "=")
+		if ok && (strings.EqualFold(key, "version") || key == "runtime_running_version") && len(value) <= 100 {
+			return strings.Trim(value, `[]"`)
+		}
+	}
+	return ""
+}

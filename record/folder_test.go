@@ -1,0 +1,114 @@
+package record
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/acltrace/acltrace/internal/testenv"
+)
+
+func TestOutputName(t *testing.T) {
+	host, _ := os.Hostname()
+	for _, c := range []struct{ name, want string }{
+		{"run.aclt", "run.aclt"},
+		{"%h-%r-%p.aclt", host + "-3-77.aclt"},
+		{"100%%-%x.aclt", "100%-%x.aclt"},
+		{"%%p.aclt", "%p.aclt"},
+	} {
+		if got := outputName(c.name, []string{"HOME=/", "OMPI_COMM_WORLD_RANK=3"}, 77); got != c.want {
+			t.Errorf("%s became %s, not %s", c.name, got, c.want)
+		}
+	}
+	for want, env := range map[string][]string{"0": nil, "7": {"RANK=7", "OMPI_COMM_WORLD_RANK=3"}, "4": {"RANK=../x", "PMI_RANK=4"}} {
+		if got := rank(env); got != want {
+			t.Errorf("rank of %v is %s, not %s", env, got, want)
+		}
+	}
+}
+
+func TestVersions(t *testing.T) {
+	root := t.TempDir()
+	for name, text := range map[string]string{
+		"driver/version.info":                       "Version=24.1.rc3\nascendhal_version=7.35.23\n",
+		"toolkit/runtime/version.info":              "Version=8.2.0.1\n",
+		"ascend-toolkit/latest/version.cfg":         "# version: 1.0\nruntime_running_version=[7.5.0.1.129:8.0.RC3]\n",
+		"elsewhere/ascend-toolkit/latest/other.cfg": "Version=1\n",
+	} {
+		path := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	driver := filepath.Join(root, "driver")
+	if r, d := versions([]string{"ASCEND_HOME_PATH=" + filepath.Join(root, "toolkit")}, driver); r != "8.2.0.1" || d != "24.1.rc3" {
+		t.Errorf("runtime %q, driver %q", r, d)
+	}
+	if r, d := versions(nil, driver); r != "7.5.0.1.129:8.0.RC3" || d != "24.1.rc3" {
+		t.Errorf("runtime %q, driver %q", r, d)
+	}
+	if r, d := versions(nil, filepath.Join(root, "elsewhere/driver")); r != "" || d != "" {
+		t.Errorf("runtime %q, driver %q", r, d)
+	}
+}
+
+// Folders that recordings have left are removed, but for those that a recorder or a program still uses.
+func TestSweep(t *testing.T) {
+	testenv.Built(t, "lib/libacltrace.so")
+	parent := t.TempDir()
+	session := filepath.Join(parent, "session")
+	var dirs []string
+	var folders []*shimFolder
+	for range 3 {
+		f, err := installShim(session)
+		if err != nil {
+			t.Fatal(err)
+		}
+		folders, dirs = append(folders, f), append(dirs, filepath.Dir(f.path))
+	}
+	unused, used, recording := dirs[0], dirs[1], dirs[2]
+	// A session whose recorder was killed, and a folder that is none of these.
+	for _, name := range []string{"acltrace-1/control", "acltrace-2/mine"} {
+		dir := filepath.Dir(filepath.Join(parent, name))
+		if err := errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(filepath.Join(parent, name), nil, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		dirs = append(dirs, dir)
+	}
+	sleep := exec.Command("sleep", "60")
+	sleep.Env = []string{"LD_PRELOAD=" + folders[1].path}
+	if err := sleep.Start(); err != nil {
+		t.Fatal(err)
+	}
+	folders[0].lock.Close() // as if its recorder were gone
+	folders[1].close()      // a program goes on
+	old := time.Now().Add(-time.Minute)
+	for _, d := range dirs {
+		if err := os.Chtimes(d, old, old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	left := func() (n [5]bool) {
+		sweep(parent)
+		for i, d := range []string{unused, used, recording, dirs[3], dirs[4]} {
+			_, err := os.Stat(d)
+			n[i] = err == nil
+		}
+		return n
+	}
+	if got := left(); got != [5]bool{false, true, true, false, true} {
+		t.Errorf("left of the unused, the used, that of a recorder, a session, and another: %v", got)
+	}
+	_ = sleep.Process.Kill()
+	_ = sleep.Wait()
+	folders[2].close()
+	if got := left(); got != [5]bool{4: true} {
+		t.Errorf("left when nobody uses them: %v", got)
+	}
+}

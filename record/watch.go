@@ -1,0 +1,343 @@
+package record
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+)
+
+// A watcher looks from outside at the processes of a recording, now and then, for what goes past the shim: a process that
+// maps the runtime without it, or a library in one that was bound to the runtime directly. What lives for less than the
+// time between two looks may be missed.
+type watcher struct {
+	root    int
+	shim    string          // path, as it is mapped
+	preload string          // path, as LD_PRELOAD has it
+	names   map[string]bool // functions that the shim stands before
+	procs   map[procKey]*watched
+	refs    map[fileKey][]reference
+	found   map[string]format.Unhooked
+	stop    chan struct{}
+	ended   sync.WaitGroup
+	window  time.Duration // between two looks, for the tests
+}
+
+type procKey struct {
+	pid   int
+	start string // time, which tells processes with one number apart
+}
+
+type watched struct {
+	exe    string
+	hooked bool
+	looks  uint      // at a hooked process
+	next   time.Time // when to look again
+}
+
+type fileKey struct{ dev, ino uint64 }
+
+// reference is a place in a loaded object that holds the address of a function.
+type reference struct {
+	offset uint64
+	name   string
+}
+
+// object is a file in the address space of a process.
+type object struct {
+	path     string
+	base     uint64 // where its first byte lies
+	from, to uint64
+}
+
+const lookEvery = 200 * time.Millisecond
+
+func watch(m *api.Model, root int, shim string) *watcher {
+	real, err := filepath.EvalSymlinks(shim)
+	if err != nil {
+		real = shim
+	}
+	w := &watcher{root: root, shim: real, preload: shim, names: map[string]bool{"dlsym": true}, procs: map[procKey]*watched{}, refs: map[fileKey][]reference{},
+		found: map[string]format.Unhooked{}, stop: make(chan struct{}), window: lookEvery}
+	for i := range m.Funcs {
+		w.names[m.Funcs[i].Name] = true
+	}
+	w.ended.Go(func() {
+		for {
+			began := time.Now()
+			w.look(began)
+			// On a machine with very many processes a look takes long, and is taken the more seldom.
+			pause := max(w.window, 50*time.Since(began))
+			select {
+			case <-time.After(pause):
+			case <-w.stop:
+				return
+			}
+		}
+	})
+	return w
+}
+
+// end stops looking and returns what was found, in a stable order.
+func (w *watcher) end() []format.Unhooked {
+	close(w.stop)
+	w.ended.Wait()
+	var us []format.Unhooked
+	for _, u := range w.found {
+		us = append(us, u)
+	}
+	slices.SortFunc(us, func(a, b format.Unhooked) int {
+		if a.PID != b.PID {
+			return a.PID - b.PID
+		}
+		return strings.Compare(a.Reason, b.Reason)
+	})
+	return us
+}
+
+func (w *watcher) look(now time.Time) {
+	entries, err := fs.ReadDir(os.DirFS("/proc"), ".")
+	if err != nil {
+		return
+	}
+	pids := map[int]bool{w.root: true}
+	for k := range w.procs {
+		pids[k.pid] = true
+	}
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		ppid, start, ok := parent(pid)
+		if !ok || pid != w.root && !pids[ppid] && w.procs[procKey{pid, start}] == nil {
+			continue
+		}
+		pids[pid] = true
+		k := procKey{pid, start}
+		p := w.procs[k]
+		exe, err := os.Readlink(procFile(pid, "exe"))
+		if err != nil {
+			exe = ""
+		}
+		if p == nil || p.exe != exe {
+			p = &watched{exe: exe}
+			w.procs[k] = p
+		}
+		if now.Before(p.next) {
+			continue
+		}
+		w.process(pid, p)
+		if p.hooked {
+			// Reading the maps of a large process stops it for a moment: less and less often.
+			p.next = now.Add(w.window << min(p.looks, 7))
+			p.looks++
+		}
+	}
+}
+
+// parent returns the parent of a process and its time of start.
+func parent(pid int) (ppid int, start string, ok bool) {
+	b, err := os.ReadFile(procFile(pid, "stat"))
+	if err != nil {
+		return 0, "", false
+	}
+	f := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
+	if len(f) < 20 || f[0] == "Z" {
+		return 0, "", false
+	}
+	ppid, err = strconv.Atoi(f[1])
+	return ppid, f[19], err == nil
+}
+
+func (w *watcher) process(pid int, p *watched) {
+	objects := mappedObjects(pid)
+	var libs []object
+	p.hooked = false
+	for _, o := range objects {
+		if o.path == w.shim {
+			p.hooked = true
+		}
+		if runtimeName(o.path) {
+			libs = append(libs, o)
+		}
+	}
+	switch {
+	case p.hooked && len(libs) > 0:
+		w.bindings(pid, p, objects)
+	case p.hooked:
+	case len(libs) > 0:
+		w.report(pid, p.exe, libs[0].path+" is loaded without the shim: "+w.why(pid, p.exe))
+	}
+}
+
+func (w *watcher) report(pid int, exe, reason string) {
+	w.found[fmt.Sprint(pid, reason)] = format.Unhooked{PID: pid, Exe: exe, Reason: reason}
+}
+
+// why guesses why a process has not loaded the shim.
+func (w *watcher) why(pid int, exe string) string {
+	if st, err := os.Stat(exe); err == nil && st.Mode()&(fs.ModeSetuid|fs.ModeSetgid) != 0 {
+		return "the program is set-uid or set-gid"
+	}
+	if !slices.Contains(strings.FieldsFunc(environment(pid, "LD_PRELOAD"), func(r rune) bool { return r == ':' || r == ' ' }), w.preload) {
+		return "LD_PRELOAD was changed before it was started"
+	}
+	return "the loader has not taken it"
+}
+
+func runtimeName(path string) bool {
+	base := filepath.Base(path)
+	for _, n := range runtimeNames {
+		if base == n || strings.HasPrefix(base, n+".") {
+			return true
+		}
+	}
+	return false
+}
+
+// mappedObjects returns the files that a process maps code from, in the order of their addresses.
+func mappedObjects(pid int) []object {
+	b, err := os.ReadFile(procFile(pid, "maps"))
+	if err != nil {
+		return nil
+	}
+	var os []object
+	for line := range strings.Lines(string(b)) {
+		f := strings.Fields(line)
+		if len(f) < 6 || f[5][0] != '/' {
+			continue
+		}
+		from, to, _ := strings.Cut(f[0], "-")
+		lo, err1 := strconv.ParseUint(from, 16, 64)
+		hi, err2 := strconv.ParseUint(to, 16, 64)
+		off, err3 := strconv.ParseUint(f[2], 16, 64)
+		if err1 != nil || err2 != nil || err3 != nil {
+			continue
+		}
+		// A file that is loaded again, in another namespace, begins anew at its first byte.
+		if n := len(os); n > 0 && os[n-1].path == f[5] && off != 0 {
+			os[n-1].to = hi
+		} else if off == 0 {
+			os = append(os, object{path: f[5], base: lo, from: lo, to: hi})
+		}
+	}
+	return os
+}
+
+// bindings reports the objects of a process whose references to the runtime do not lead to the shim.
+func (w *watcher) bindings(pid int, p *watched, objects []object) {
+	mem, err := os.Open(procFile(pid, "mem"))
+	if err != nil {
+		return
+	}
+	defer mem.Close()
+	for _, o := range objects {
+		if o.path == w.shim || runtimeName(o.path) {
+			continue
+		}
+		var past []string
+		asks := false
+		for _, r := range w.references(pid, o) {
+			var word [8]byte
+			if _, err := mem.ReadAt(word[:], int64(o.base+r.offset)); err != nil {
+				continue
+			}
+			at := binary.LittleEndian.Uint64(word[:])
+			i := slices.IndexFunc(objects, func(t object) bool { return at >= t.from && at < t.to })
+			switch {
+			case i < 0 || objects[i].path == o.path || objects[i].path == w.shim:
+			case r.name == "dlsym":
+				asks = !systemLibrary(o.path)
+			case runtimeName(objects[i].path):
+				past = append(past, r.name)
+			}
+		}
+		if len(past) > 0 {
+			slices.Sort(past)
+			past = slices.Compact(past)
+			w.report(pid, p.exe, fmt.Sprintf("%s calls %d functions of the runtime past the shim (%s, …): RTLD_DEEPBIND or dlmopen", o.path, len(past), past[0]))
+		}
+		if asks {
+			w.report(pid, p.exe, o.path+" asks for functions by dlsym past the shim: RTLD_DEEPBIND or dlmopen")
+		}
+	}
+}
+
+// systemLibrary reports whether a library belongs to the C library, whose parts refer to each other as they like.
+func systemLibrary(path string) bool {
+	base := filepath.Base(path)
+	for _, n := range []string{"libc.", "libdl.", "libpthread.", "libm.", "ld-"} {
+		if strings.HasPrefix(base, n) {
+			return true
+		}
+	}
+	return false
+}
+
+// references returns where an object refers to the functions that the shim stands before.
+func (w *watcher) references(pid int, o object) []reference {
+	path := filepath.Join(procFile(pid, "root"), o.path)
+	var st syscall.Stat_t
+	if syscall.Stat(path, &st) != nil {
+		return nil
+	}
+	k := fileKey{uint64(st.Dev), st.Ino}
+	refs, ok := w.refs[k]
+	if !ok {
+		refs = readReferences(path, w.names)
+		w.refs[k] = refs
+	}
+	return refs
+}
+
+func readReferences(path string, names map[string]bool) (refs []reference) {
+	defer func() { _ = recover() }() // debug/elf may panic on what is no sound file
+	f, err := elf.Open(path)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	syms, err := f.DynamicSymbols()
+	if err != nil || f.Class != elf.ELFCLASS64 {
+		return nil
+	}
+	first := uint64(0) // address of the first byte of the file, which a program that is not relocatable has
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_LOAD {
+			first = p.Vaddr - p.Off
+			break
+		}
+	}
+	for _, s := range f.Sections {
+		if s.Type != elf.SHT_RELA {
+			continue
+		}
+		b, err := s.Data()
+		if err != nil {
+			continue
+		}
+		for ; len(b) >= 24; b = b[24:] {
+			sym := f.ByteOrder.Uint64(b[8:]) >> 32
+			if sym == 0 || sym > uint64(len(syms)) {
+				continue
+			}
+			if s := syms[sym-1]; s.Section == elf.SHN_UNDEF && names[s.Name] {
+				refs = append(refs, reference{f.ByteOrder.Uint64(b) - first, s.Name})
+			}
+		}
+	}
+	return refs
+}

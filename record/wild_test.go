@@ -1,0 +1,536 @@
+package record_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/testenv"
+	"github.com/acltrace/acltrace/probe"
+	"github.com/acltrace/acltrace/record"
+)
+
+// outcome is what a recording has left: the trace, and what the program wrote.
+type outcome struct {
+	*record.Result
+	r              *format.Reader
+	calls          []*format.Call
+	by             map[string]int // calls of each function
+	stdout, stderr string
+}
+
+// wild records a command; the trace need not be complete.
+func wild(t *testing.T, o record.Options, command ...string) *outcome {
+	t.Helper()
+	testenv.Built(t, "lib/libacltrace.so")
+	o.Model, o.Command = acl.Model, command
+	if o.Output == "" {
+		o.Output = filepath.Join(t.TempDir(), "run.aclt")
+	}
+	dir := t.TempDir()
+	files := map[string]**os.File{"stdout": &o.Stdout, "stderr": &o.Stderr}
+	for name, f := range files {
+		var err error
+		if *f, err = os.Create(filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+		defer (*f).Close()
+	}
+	res, err := record.Run(context.Background(), &o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := &outcome{Result: res, r: open(t, o.Output)}
+	out.calls = calls(t, out.r)
+	out.by = count(out.calls, out.r)
+	for name, s := range map[string]*string{"stdout": &out.stdout, "stderr": &out.stderr} {
+		b, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		*s = string(b)
+	}
+	return out
+}
+
+// fake compiles the runtime of a few functions and returns an environment in which programs find it.
+func fake(t *testing.T) []string {
+	t.Helper()
+	lib := testenv.CompileC(t, "libascendcl.so", []string{filepath.Join(testenv.Root(t), "probe/shim/arm64test/runtime.c")},
+		"-shared", "-fPIC", "-fvisibility=hidden", "-Wl,-soname,libascendcl.so")
+	return append(os.Environ(), "LD_LIBRARY_PATH="+filepath.Dir(lib))
+}
+
+func root(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+}
+
+// tmpfs mounts a file system of some size for the time of a test.
+func tmpfs(t *testing.T, size string) string {
+	t.Helper()
+	root(t)
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size="+size); err != nil {
+		t.Skipf("no file system can be mounted here: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+// Processes that are made in every way, change their program, or outlive the one that was started: every call is in the
+// trace, each with its process.
+func TestWildProcesses(t *testing.T) {
+	program := testenv.CompileC(t, "wild_process", []string{source("wild_process.c")})
+	empty := t.TempDir()
+	for _, c := range []struct {
+		mode             []string
+		calls, processes int
+		refused          int
+		root             bool
+	}{
+		{mode: []string{"vfork"}, calls: 9, processes: 2},
+		{mode: []string{"spawn"}, calls: 9, processes: 2},
+		{mode: []string{"exec"}, calls: 8, processes: 1},
+		{mode: []string{"outlive"}, calls: 5, processes: 1},
+		{mode: []string{"daemon"}, calls: 5, processes: 1},
+		{mode: []string{"daemon-outlive"}, calls: 5, processes: 1},
+		{mode: []string{"late-daemon"}, calls: 4, processes: 1},
+		{mode: []string{"closefrom"}, calls: 5, processes: 1},
+		{mode: []string{"chdir"}, calls: 5, processes: 1},
+		// A thread can't make its ring where the session's folder is out of reach; the others go on.
+		{mode: []string{"chroot", empty}, calls: 5, processes: 1, refused: 1, root: true},
+	} {
+		t.Run(c.mode[0], func(t *testing.T) {
+			if c.root {
+				root(t)
+			}
+			out := wild(t, record.Options{Sim: true, RingBytes: 64 << 10}, append([]string{program}, c.mode...)...)
+			code := 0
+			if c.mode[0] == "outlive" {
+				code = 3
+			}
+			if out.ExitCode != code || out.stderr != "" || out.Incomplete != nil {
+				t.Fatalf("exit code %d, %v, %s", out.ExitCode, out.Incomplete, out.stderr)
+			}
+			if len(out.calls) != c.calls || out.Processes != c.processes || len(out.r.Processes()) != c.processes || out.Refused != c.refused ||
+				out.Lost != 0 || out.Unfinished != 0 || out.Failed != 0 {
+				t.Errorf("%d calls %v, %+v", len(out.calls), out.by, out.Result)
+			}
+		})
+	}
+	t.Run("chroot-first", func(t *testing.T) {
+		root(t)
+		// Neither the simulator nor the session is there: the program works with what is mapped already.
+		out := wild(t, record.Options{Env: fake(t)}, program, "chroot-first", empty)
+		if out.ExitCode != 0 || out.stderr != "" || out.Processes != 0 {
+			t.Errorf("%+v, %s", out.Result, out.stderr)
+		}
+	})
+	t.Run("two at once", func(t *testing.T) {
+		out := wild(t, record.Options{Sim: true}, "/bin/sh", "-c", fmt.Sprintf("%s use & %s spawn; wait", program, program))
+		if out.ExitCode != 0 || len(out.calls) != 4+9 || out.Processes != 3 || out.Lost != 0 {
+			t.Errorf("%d calls %v, %+v", len(out.calls), out.by, out.Result)
+		}
+		per := map[uint32]int{}
+		for _, c := range out.calls {
+			per[out.r.Threads()[c.Thread].Process]++
+		}
+		if len(per) != 3 {
+			t.Errorf("calls by process: %v", per)
+		}
+	})
+}
+
+// What a program has done before an exec keeps its own numbers, when the next program has the same thread's number and
+// nobody has read the first one's calls before the second one's.
+func TestWildExecKeepsCallsApart(t *testing.T) {
+	program := testenv.CompileC(t, "wild_process", []string{source("wild_process.c")})
+	shim := testenv.Built(t, "lib/libacltrace.so")
+	s, err := probe.NewSession(acl.Model, &probe.SessionOptions{RingBytes: 64 << 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	cmd := exec.Command(program, "exec")
+	cmd.Env = append(fake(t), "LD_PRELOAD="+shim, "ACLTRACE_SESSION="+s.Dir())
+	if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
+		t.Fatalf("%v, %s", err, out)
+	}
+	n := sink{}
+	if err := s.Finish(&n); err != nil {
+		t.Fatal(err)
+	}
+	if want := []uint64{0, 1, 2, 3, 4, 5, 6, 7}; !slices.Equal(n.numbers, want) || n.processes != 1 {
+		t.Errorf("numbers of the calls: %v, of %d processes", n.numbers, n.processes)
+	}
+}
+
+func TestWildThreads(t *testing.T) {
+	program := testenv.CompileC(t, "wild_thread", []string{source("wild_thread.c")})
+	env := fake(t)
+	small := record.Options{Env: env, RingBytes: 64 << 10}
+
+	t.Run("200 at once", func(t *testing.T) {
+		o := small
+		o.Block = true
+		out := wild(t, o, program, "many", "200")
+		if out.ExitCode != 0 || len(out.calls) != 200*50 || len(out.r.Threads()) != 200 || out.Refused != 0 || out.Lost != 0 {
+			t.Errorf("%d calls of %d threads, %+v, %s", len(out.calls), len(out.r.Threads()), out.Result, out.stderr)
+		}
+	})
+	t.Run("limit of memory", func(t *testing.T) {
+		o := small
+		o.MemoryLimit = 3 * 64 << 10
+		out := wild(t, o, program, "many", "10")
+		if out.ExitCode != 0 || len(out.calls) != 3*50 || out.Refused != 7 {
+			t.Errorf("%d calls, %+v, %s", len(out.calls), out.Result, out.stderr)
+		}
+	})
+	t.Run("no address space", func(t *testing.T) {
+		out := wild(t, record.Options{Env: env}, "/bin/sh", "-c", "ulimit -v 14000; exec "+program+" errno")
+		if out.ExitCode != 0 || len(out.calls) != 0 || out.Refused != 1 {
+			t.Errorf("%d calls, %+v, %s", len(out.calls), out.Result, out.stderr)
+		}
+	})
+	t.Run("_exit in calls", func(t *testing.T) {
+		out := wild(t, small, program, "_exit", "3")
+		if out.ExitCode != 5 || out.Unfinished != 3 || len(out.calls) != 4+3 || out.by["aclrtSynchronizeStream"] != 3 {
+			t.Errorf("%d calls %v, %+v", len(out.calls), out.by, out.Result)
+		}
+	})
+	t.Run("cancelled in a call", func(t *testing.T) {
+		out := wild(t, small, program, "cancel")
+		if out.ExitCode != 0 || out.Unfinished != 1 || out.by["aclrtSynchronizeStream"] != 1 || out.by["aclrtGetDevice"] != 1 {
+			t.Errorf("%d calls %v, %+v, %s", len(out.calls), out.by, out.Result, out.stderr)
+		}
+	})
+	t.Run("signal handler calls", func(t *testing.T) {
+		const n = 200000
+		o := small
+		o.Block = true
+		out := wild(t, o, program, "signal", strconv.Itoa(n))
+		handled, _ := strconv.Atoi(strings.TrimSpace(out.stdout))
+		if out.ExitCode != 0 || out.Lost != 0 || out.Unfinished != 0 || handled < 2 {
+			t.Fatalf("%+v, %s, handled %d", out.Result, out.stderr, handled)
+		}
+		// A call within a call belongs to the outer one.
+		if g := out.by["aclrtGetDevice"]; g < n || g > n+handled || out.by["aclrtSynchronizeStream"] != 1 || out.by["aclInit"] != 1 {
+			t.Errorf("calls %v, %d handled", out.by, handled)
+		}
+		for _, c := range out.calls {
+			if c.End < c.Start || c.Ret != 0 {
+				t.Fatalf("call %d: from %d to %d, result %d", c.Index, c.Start, c.End, c.Ret)
+			}
+		}
+	})
+	// A call that is left by a jump never ends, and the shim takes what the thread calls later for a part of it. The
+	// program goes on.
+	t.Run("left by longjmp", func(t *testing.T) {
+		out := wild(t, small, program, "longjmp")
+		if out.ExitCode != 0 || out.Unfinished != 1 || out.by["aclrtSynchronizeStream"] != 1 {
+			t.Errorf("calls %v, %+v, %s", out.by, out.Result, out.stderr)
+		}
+	})
+	t.Run("errno", func(t *testing.T) {
+		out := wild(t, record.Options{Env: env, Replayable: true}, program, "errno")
+		if out.ExitCode != 0 || out.by["aclrtGetDevice"] != 100000 {
+			t.Errorf("calls %v, %+v, %s", out.by, out.Result, out.stderr)
+		}
+	})
+}
+
+// A crash inside the runtime ends the program as it does without the recorder, and leaves every call.
+func TestWildCrashInside(t *testing.T) {
+	object := testenv.CompileC(t, "crash.o", []string{source("wild_crash_kernel.c")}, "-c")
+	t.Setenv("ACLSIM_KERNELS", testenv.CompileC(t, "crash.so", []string{source("wild_crash_kernel.c")}, "-shared", "-fPIC"))
+	program := testenv.CompileC(t, "hang", []string{source("hang.c")})
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	want, err := record.RunSimulated([]string{program, object}, null, null)
+	if err != nil || want == 0 {
+		t.Fatalf("without the recorder: exit code %d, %v", want, err)
+	}
+	out := wild(t, record.Options{Sim: true}, program, object)
+	if out.ExitCode != want || out.by["aclrtLaunchKernelWithHostArgs"] != 1 || len(out.calls) < 6 || !out.r.Complete() {
+		t.Errorf("calls %v, %+v, want exit code %d", out.by, out.Result, want)
+	}
+}
+
+// A runtime that is unloaded and loaded again at another place is called there.
+func TestWildUnload(t *testing.T) {
+	env := fake(t)
+	lib := strings.TrimPrefix(env[len(env)-1], "LD_LIBRARY_PATH=")
+	program := testenv.CompileC(t, "wild_dlclose", []string{source("wild_dlclose.c")}, "-Wl,--as-needed")
+	out := wild(t, record.Options{Env: env}, program, filepath.Join(lib, "libascendcl.so"))
+	if out.ExitCode != 0 || out.by["aclrtSetDevice"] != 3 || out.by["aclrtGetDevice"] != 3 {
+		t.Errorf("calls %v, %+v, %s", out.by, out.Result, out.stderr)
+	}
+}
+
+// A program that runs with more rights than its caller works, and nothing of it is recorded, even if it is linked to the shim.
+func TestWildSetuid(t *testing.T) {
+	root(t)
+	env := fake(t)
+	dir := t.TempDir()
+	for p := dir; p != os.TempDir() && p != "/"; p = filepath.Dir(p) {
+		if err := os.Chmod(p, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lib := strings.TrimPrefix(env[len(env)-1], "LD_LIBRARY_PATH=")
+	shim := testenv.Built(t, "lib/libacltrace.so")
+	for from, to := range map[string]string{shim: "libacltrace.so", filepath.Join(lib, "libascendcl.so"): "libascendcl.so"} {
+		b, err := os.ReadFile(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, to), b, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	build := testenv.CompileC(t, "setuid", []string{source("wild_process.c")}, "-Wl,--no-as-needed", filepath.Join(dir, "libacltrace.so"), "-L"+dir, "-Wl,-rpath,"+dir)
+	b, err := os.ReadFile(build)
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(dir, "setuid")
+	if err := os.WriteFile(program, b, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	start := testenv.CompileC(t, "wild_process", []string{source("wild_process.c")})
+	// The program opens the session by itself, as it is linked to the shim: nothing but the shim keeps it from that.
+	session := func(args ...string) (string, sink) {
+		s, err := probe.NewSession(acl.Model, &probe.SessionOptions{RingBytes: 64 << 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		cmd := exec.Command(args[0], args[1:]...)
+		cmd.Env = append(env, "ACLTRACE_SESSION="+s.Dir())
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %v, %s", args, err, out)
+		}
+		n := sink{}
+		if err := s.Finish(&n); err != nil {
+			t.Fatal(err)
+		}
+		return string(out), n
+	}
+	if out, n := session(program, "whoami"); out != "0 0\n" || n.calls != 4 {
+		t.Fatalf("without set-uid: %q, %d calls", out, n.calls)
+	}
+	if err := os.Chmod(program, 0o755|os.ModeSetuid); err != nil {
+		t.Fatal(err)
+	}
+	out, n := session(start, "become-nobody", program)
+	if out == "65534 65534\n" {
+		t.Skip("set-uid programs have no effect on this file system")
+	}
+	if out != "65534 0\n" || n.calls != 0 || n.processes != 0 {
+		t.Errorf("set-uid: %q, %+v", out, n)
+	}
+	// Under the recorder, too; and a program that has merely given its rights away finds the shim and says nothing.
+	for _, p := range []string{program, start} {
+		r := wild(t, record.Options{Env: env}, start, "become-nobody", p)
+		if r.ExitCode != 0 || !strings.HasPrefix(r.stdout, "65534 ") || r.stderr != "" || len(r.calls) != 0 {
+			t.Errorf("%s: %+v, %q, %q", p, r.Result, r.stdout, r.stderr)
+		}
+	}
+}
+
+// sink counts what a session hands on.
+type sink struct {
+	calls, processes int
+	numbers          []uint64
+}
+
+func (n *sink) Process(*probe.Process) error { n.processes++; return nil }
+func (n *sink) Payload(*probe.Payload) error { return nil }
+func (n *sink) Gap(*probe.Gap) error         { return nil }
+
+func (n *sink) Call(c *probe.Call) error {
+	n.calls++
+	n.numbers = append(n.numbers, c.Seq)
+	return nil
+}
+
+// On a full disk the program runs on; the file holds what could be written.
+func TestWildFullDisk(t *testing.T) {
+	disk := tmpfs(t, "6m")
+	program := testenv.CompileC(t, "wild_thread", []string{source("wild_thread.c")})
+	trace := filepath.Join(disk, "run.aclt")
+	out := wild(t, record.Options{Env: fake(t), Replayable: true, Output: trace}, program, "copy", "300")
+	if out.ExitCode != 6 || out.stdout != "done\n" {
+		t.Errorf("exit code %d, output %q", out.ExitCode, out.stdout)
+	}
+	if out.Incomplete == nil || !strings.Contains(out.Incomplete.Error(), trace) || !strings.Contains(out.Incomplete.Error(), "no space left") {
+		t.Errorf("the error is %v", out.Incomplete)
+	}
+	whole := 0
+	for _, c := range out.calls {
+		for _, d := range c.Data {
+			if _, err := out.r.Blob(d.Blob); err == nil {
+				whole++
+			} else if !strings.Contains(err.Error(), "could not be written") {
+				t.Errorf("call %d: %v", c.Index, err)
+			}
+		}
+	}
+	if whole < 3 || out.r.Meta().Replayable {
+		t.Errorf("%d calls, %d payloads, replayable %v", len(out.calls), whole, out.r.Meta().Replayable)
+	}
+}
+
+// small runs a command line in a mount namespace of its own, whose /dev/shm has the size, and returns what it wrote to
+// stdout and stderr, its exit code, and what it left in /dev/shm and in the folder for temporary files.
+func small(t *testing.T, size string, env []string, args ...string) (stdout, stderr string, code int, left string) {
+	t.Helper()
+	root(t)
+	tmp := t.TempDir()
+	script := `mount -t tmpfs -o size=$1 none /dev/shm || exit 77; shift; "$@"; code=$?; find /dev/shm "$TMPDIR" -mindepth 1 >&3; exit $code`
+	cmd := exec.Command("/bin/sh", append([]string{"-c", script, "sh", size}, args...)...)
+	cmd.Env = append(env, "TMPDIR="+tmp)
+	// The mount is nobody else's to see.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	list, err := os.Create(filepath.Join(t.TempDir(), "left"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer list.Close()
+	cmd.ExtraFiles = []*os.File{list}
+	err = cmd.Run()
+	if cmd.ProcessState == nil {
+		t.Skipf("no mount namespace can be made here: %v", err)
+	}
+	if code = cmd.ProcessState.ExitCode(); code == 77 {
+		t.Skipf("nothing can be mounted here: %s", errs.String())
+	}
+	b, err := os.ReadFile(list.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out.String(), errs.String(), code, string(b)
+}
+
+// A small /dev/shm costs threads, which are counted, and not the program; nothing stays behind, in it or elsewhere.
+func TestWildSmallMemory(t *testing.T) {
+	acltrace := testenv.Built(t, "bin/acltrace")
+	program := testenv.CompileC(t, "wild_thread", []string{source("wild_thread.c")})
+	env := fake(t)
+	for _, c := range []struct {
+		size, ring, says string
+		code             int
+	}{
+		{"64m", "64K", " 1000 calls, ", 0},
+		{"2m", "64K", "threads NOT RECORDED", 0},
+		{"1m", "8M", "20 threads NOT RECORDED", 0},
+		{"512k", "64K", "threads NOT RECORDED", 0},
+		{"64k", "64K", "memory for the session: no space left", 125}, // not even the table of threads
+	} {
+		t.Run(c.size, func(t *testing.T) {
+			trace := filepath.Join(t.TempDir(), "run.aclt")
+			stdout, stderr, code, left := small(t, c.size, env, acltrace, "record", "--ring-size", c.ring, "-o", trace, "--", program, "many", "20")
+			if code != c.code || stdout != "" || !strings.Contains(stderr, c.says) {
+				t.Errorf("exit code %d, want %d; stderr %q does not say %q", code, c.code, stderr, c.says)
+			}
+			if left != "" {
+				t.Errorf("left behind: %s", left)
+			}
+		})
+	}
+}
+
+// Programs write the same with and without the recorder, to the byte.
+func TestWildOutput(t *testing.T) {
+	acltrace := testenv.Built(t, "bin/acltrace")
+	for _, c := range [][]string{
+		{testenv.Example(t, "tiny_decoder"), "--tokens", "3", "--quiet"},
+		{testenv.Example(t, "hello")},
+		{"/bin/sh", "-c", "echo out; echo err >&2; /bin/true; exec /bin/false"},
+		{testenv.CompileC(t, "hang", []string{source("hang.c")}), "/nothing/here"}, // prints the runtime's own message
+	} {
+		var got [2][3]string
+		for i, how := range [][]string{{"sim", "--"}, {"record", "--sim", "-q", "-o", filepath.Join(t.TempDir(), "run.aclt"), "--"}} {
+			cmd := exec.Command(acltrace, append(how, c...)...)
+			var out, errs bytes.Buffer
+			cmd.Stdout, cmd.Stderr = &out, &errs
+			_ = cmd.Run()
+			got[i] = [3]string{out.String(), errs.String(), strconv.Itoa(cmd.ProcessState.ExitCode())}
+		}
+		if got[0] != got[1] {
+			t.Errorf("%v: without %q, recorded %q", c, got[0], got[1])
+		}
+	}
+}
+
+// A program that the recorded command has left behind finds the shim as long as it runs.
+func TestWildShimOutlives(t *testing.T) {
+	done := filepath.Join(t.TempDir(), "done")
+	command := fmt.Sprintf("(sleep 0.5; /bin/true; echo end) >%s.part 2>&1 && mv %s.part %s & exit 0", done, done, done)
+	out := wild(t, record.Options{}, "/bin/sh", "-c", command)
+	if out.ExitCode != 0 {
+		t.Errorf("exit code %d", out.ExitCode)
+	}
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		b, err := os.ReadFile(done)
+		if err == nil {
+			if string(b) != "end\n" {
+				t.Errorf("a program that outlived the recording wrote %q", b)
+			}
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// The trace gets the name of the host, the process and the rank.
+func TestWildName(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("RANK", "5")
+	testenv.Built(t, "lib/libacltrace.so")
+	o := record.Options{Model: acl.Model, Output: filepath.Join(dir, "%h.%r.%p.aclt"), Sim: true, Command: []string{testenv.Example(t, "hello")}}
+	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	o.Stdout = null
+	res, err := record.Run(context.Background(), &o)
+	if err != nil || res.Incomplete != nil {
+		t.Fatal(err, res)
+	}
+	r := open(t, res.Output)
+	host, _ := os.Hostname()
+	if want := fmt.Sprintf("%s.5.%d.aclt", host, r.Processes()[0].PID); filepath.Base(res.Output) != want {
+		t.Errorf("the trace is %s, not %s", res.Output, want)
+	}
+	if files, _ := filepath.Glob(filepath.Join(dir, "*")); len(files) != 1 {
+		t.Errorf("files: %v", files)
+	}
+}

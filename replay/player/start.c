@@ -1,0 +1,22 @@
+/* The start files of glibc call the newest __libc_start_main; the linker brings that here (--wrap). See glibc.h. */
+#include <features.h>
+
+#ifdef __GLIBC__
+#if defined(__x86_64__)
+__asm__(".symver old_libc_start_main,__libc_start_main@GLIBC_2.2.5");
+#else
+__asm__(".symver old_libc_start_main,__libc_start_main@GLIBC_2.17");
+#endif
+
+typedef int program(int, char **, char **);
+typedef void function(void);
+
+extern int old_libc_start_main(program *main, int argc, char **argv, function *init, function *fini, function *rtld_fini, void *stack_end);
+int __wrap___libc_start_main(program *main, int argc, char **argv, function *init, function *fini, function *rtld_fini, void *stack_end);
+int __wrap___libc_start_main(program *main, int argc, char **argv, function *init, function *fini, function *rtld_fini, void *stack_end)
+{
+	return old_libc_start_main(main, argc, argv, init, fini, rtld_fini, stack_end);
+}
+#else
+typedef int nothing; /* a file with something in it */
+#endif

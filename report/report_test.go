@@ -1,0 +1,220 @@
+package report_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/otelexport/story"
+	"github.com/acltrace/acltrace/report"
+	"github.com/acltrace/acltrace/timeline"
+	"github.com/rogpeppe/go-internal/txtar"
+)
+
+const (
+	dev    = 0x124000000000
+	pinned = 0x7f0000001000
+	heap   = 0x55550000
+	stream = 0x5501
+	fn     = 0x6601
+)
+
+func le(v any) []byte {
+	b, err := binary.Append(nil, binary.LittleEndian, v)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
+func reads(name string, item uint32, b []byte) story.Mod {
+	return func(f *api.Func, c *format.Call) {
+		c.Data = append(c.Data, format.Data{Param: uint8(f.Param(name)), Item: item, Len: uint64(len(b)), Bytes: b, Time: c.Start})
+	}
+}
+
+func task(stream, id uint64) story.Mod {
+	return func(_ *api.Func, c *format.Call) {
+		c.Outs = append(c.Outs, format.Out{Param: timeline.TaskParam, Value: stream<<32 | id})
+	}
+}
+
+// deep is a trace with every structure that reports show; its story is in testdata/deep.txtar.
+func deep(t *testing.T) *timeline.Timeline {
+	b := story.New(t)
+	b.Call(0, 1000, 2000, "aclrtSetDevice", story.A(0))
+	b.Call(0, 3000, 4000, "aclrtMalloc", story.A(0x7ffe0000, 1<<19, 0), story.Outs("devPtr", dev))
+	b.Call(0, 4500, 4600, "aclrtMallocHost", story.A(0x7ffe0000, 4096), story.Outs("hostPtr", pinned))
+	b.Call(0, 5000, 6000, "aclrtCreateStream", story.A(0x7ffe0000), story.Outs("stream", stream))
+	b.Call(0, 7000, 8000, "aclrtBinaryGetFunction", story.A(0x6600, 0x10, 0x20), story.Text("kernelName", "Add<1>"), story.Outs("funcHandle", fn))
+	b.Call(0, 9000, 9500, "aclrtMemcpyAsync", story.A(dev, 16, pinned, 16, 1, stream), reads("src", 0, le([]uint64{dev + 64, 7})), task(47, 1))
+	attrs := slices.Concat(le(uint32(1)), le(uint64(1)), make([]byte, 8), le(uint32(2)), le(uint64(4096)), make([]byte, 8), le(uint32(77)), le([]uint64{0xaa, 0xbb}))
+	b.Call(0, 10000, 10500, "aclrtLaunchKernelV2", story.A(fn, 8, dev, 16, 0x30, stream), reads("cfg", 0, attrs), task(47, 1564<<16|23064))
+	b.Call(0, 11000, 11500, "aclrtLaunchKernelWithHostArgs", story.A(fn, 4, stream, 0, 0x40, 80, 0x50, 2), story.Fails(107017),
+		reads("hostArgs", 0, le(make([]uint64, 10))), reads("placeHolderArray", 0, le([]uint32{8, 32, 16, 64})))
+	b.Call(0, 12000, 12500, "aclrtLaunchKernelWithHostArgs", story.A(fn, 4, stream, 0, 0x40, 80, 0x50, 2),
+		reads("hostArgs", 0, le([]uint64{dev, 1, 2, 3, 4, 5, 6, 7, 8, 9})), reads("placeHolderArray", 0, le([]uint32{8, 32, 16, 64})))
+	b.Call(0, 13000, 13500, "aclrtLaunchKernel", story.A(fn, 2, dev, 16, stream), task(47, 3))
+	b.Call(0, 14000, 14700, "aclrtMemcpyBatch", story.A(1, 2, 3, 4, 3, 0, 0, 0, 0), reads("dsts", 0, le([]uint64{dev + 0x10000, dev + 0x18000, dev + 0x20000})),
+		reads("srcs", 0, le([]uint64{heap, heap + 64, heap + 128})), reads("sizes", 0, le([]uint64{32768, 32768, 32768})))
+	b.Call(0, 15000, 15900, "aclrtMemcpyAsync", story.A(heap, 64, dev, 64, 2, stream))
+	b.Call(0, 16000, 30000, "aclrtSynchronizeStream", story.A(stream))
+	b.Call(1, 31000, 31500, "aclrtMalloc", story.A(0x7ffe0000, 1<<20, 0), story.Outs("devPtr", 0x124000100000))
+	return b.Load()
+}
+
+// golden compares with a file of a txtar archive; UPDATE_GOLDEN=1 writes it anew.
+func golden(t *testing.T, archive, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", archive)
+	a, err := txtar.ParseFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(a.Files, func(f txtar.File) bool { return f.Name == name })
+	if os.Getenv("UPDATE_GOLDEN") != "" {
+		if i < 0 {
+			a.Files = append(a.Files, txtar.File{Name: name})
+			i = len(a.Files) - 1
+		}
+		a.Files[i].Data = []byte(got)
+		if err := os.WriteFile(path, txtar.Format(a), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if i < 0 || string(a.Files[i].Data) != got {
+		t.Errorf("%s of %s is\n%s", name, path, got)
+	}
+}
+
+func lines(t *testing.T, tl *timeline.Timeline, o *report.LineOptions) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := report.Lines(&b, tl.Reader, acl.Model, o); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func TestGolden(t *testing.T) {
+	tl := deep(t)
+	golden(t, "deep.txtar", "cat", lines(t, tl, nil))
+	golden(t, "deep.txtar", "cat --json", lines(t, tl, &report.LineOptions{JSON: true}))
+	s := report.NewStats(tl)
+	var b bytes.Buffer
+	if err := s.Text(&b); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "deep.txtar", "stats", b.String())
+	for _, by := range []string{"thread", "stream", "kernel"} {
+		groups, err := s.By(by)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.Reset()
+		if err := report.GroupsCSV(&b, groups); err != nil {
+			t.Fatal(err)
+		}
+		golden(t, "deep.txtar", "stats --csv --by "+by, b.String())
+	}
+	b.Reset()
+	if err := s.CSV(&b); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "deep.txtar", "stats --csv", b.String())
+	if _, err := s.By("day"); err == nil {
+		t.Error("sums by day")
+	}
+}
+
+func TestChosenCalls(t *testing.T) {
+	tl := deep(t)
+	for _, c := range []struct {
+		name string
+		o    report.LineOptions
+		want []string // numbers of the calls
+	}{
+		{"task", report.LineOptions{Task: &report.TaskID{Stream: 47, Task: 1564<<16 | 23064}}, []string{"6"}},
+		{"no such task", report.LineOptions{Task: &report.TaskID{Stream: 46, Task: 3}}, nil},
+		{"a call without a task has not task 0", report.LineOptions{Task: &report.TaskID{}}, nil},
+		{"tail", report.LineOptions{Tail: 2}, []string{"12", "13"}},
+		{"tail of few", report.LineOptions{Tail: 20, Funcs: []string{"aclrtMalloc"}}, []string{"1", "13"}},
+		{"tail of one function", report.LineOptions{Tail: 1, Funcs: []string{"aclrtLaunchKernel"}}, []string{"9"}},
+		{"thread", report.LineOptions{TID: 4011}, []string{"13"}},
+	} {
+		var got []string
+		for _, l := range strings.Split(strings.TrimSpace(lines(t, tl, &c.o)), "\n") {
+			if f := strings.Fields(l); len(f) > 0 {
+				got = append(got, f[0])
+			}
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: calls %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+func TestParseTaskID(t *testing.T) {
+	for s, want := range map[string]report.TaskID{"47:12": {47, 12}, "47:1564:23064": {47, 1564<<16 | 23064}, "1:4294967295": {1, 1<<32 - 1}, "0x2f:0:3": {47, 3}} {
+		if got, err := report.ParseTaskID(s); err != nil || *got != want {
+			t.Errorf("%s is %v, %v; want %v", s, got, err, want)
+		}
+	}
+	for _, s := range []string{"", "47", "47:", "47:x", "1:65536:1", "1:2:3:4", "4294967296:1", "1:-1"} {
+		if got, err := report.ParseTaskID(s); err == nil {
+			t.Errorf("%q is %v", s, got)
+		}
+	}
+}
+
+func TestStats(t *testing.T) {
+	s := report.NewStats(deep(t))
+	if s.PeakDeviceBytes != 1<<19+1<<20 || s.Peak == nil || s.Peak.Call != 13 || s.Peak.Func != "aclrtMalloc" || s.Peak.Time != 31000 {
+		t.Errorf("peak %d, %+v", s.PeakDeviceBytes, s.Peak)
+	}
+	if want := []report.HiddenSync{{Func: "aclrtMemcpyAsync", Name: "copy DtoH", Count: 1, Bytes: 64, HostNS: 900, First: 11}}; !slices.Equal(s.HiddenSyncs, want) {
+		t.Errorf("hidden synchronizations %+v", s.HiddenSyncs)
+	}
+	if want := []report.RetryStats{{Kernel: "Add<1>", Code: 107017, Name: acl.Model.ErrorName(107017), Count: 1, First: 7}}; !slices.Equal(s.Retries, want) {
+		t.Errorf("retries %+v", s.Retries)
+	}
+	i := slices.IndexFunc(s.Streams, func(l report.LaneStats) bool { return l.Stream == "stream 1" })
+	// From the first task at 9000 to the synchronization's end at 30000, which has waited for 14000.
+	if l := s.Streams[i]; l.BusyAtMostNS != 21000 || l.IdleAtLeastNS != 0 || l.WaitedNS != 14000 || l.Bound != "device" || l.Device != 0 {
+		t.Errorf("%+v", l)
+	}
+}
+
+// TestHostBound has a stream wait for the host.
+func TestHostBound(t *testing.T) {
+	b := story.New(t)
+	for i := range int64(3) {
+		b.Call(0, 1000+i*10000, 1100+i*10000, "aclrtLaunchKernel", story.A(fn, 1, dev, 0, stream))
+		b.Call(0, 1200+i*10000, 2000+i*10000, "aclrtSynchronizeStream", story.A(stream))
+	}
+	s := report.NewStats(b.Load())
+	if l := s.Streams[0]; l.Bound != "host" || l.BusyAtMostNS != 3000 || l.IdleAtLeastNS != 18000 || l.WaitedNS != 2400 {
+		t.Errorf("%+v", l)
+	}
+	if s.Peak != nil {
+		t.Errorf("a peak of nothing: %+v", s.Peak)
+	}
+	j, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{`"peak":null`, `"hidden_synchronizations":[]`, `"retries":[]`, `"bound":"host"`, `"peak_device_bytes":0`} {
+		if !strings.Contains(string(j), key) {
+			t.Errorf("no %s in %s", key, j)
+		}
+	}
+}

@@ -1,0 +1,80 @@
+package sim
+
+import (
+	"sync"
+	"time"
+
+	"github.com/acltrace/acltrace/api/acl"
+)
+
+// StreamAbort discards the work of a stream and ends what runs.
+func (t *Thread) StreamAbort(on acl.Stream) acl.Error {
+	if on == 0 {
+		if _, e := t.context(); e != 0 {
+			return e
+		}
+		return t.null("stream")
+	}
+	s, e := t.stream(on)
+	if e != 0 {
+		return e
+	}
+	switch {
+	case s.flags&acl.ACL_STREAM_DEVICE_USE_ONLY != 0:
+		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "stream %d is for the device's use only: it can't be aborted", s.id)
+	case s.capture.Load() != nil:
+		return t.fail(acl.ACL_ERROR_RT_STREAM_CAPTURED, "stream %d is being captured", s.id)
+	}
+	s.abort()
+	return acl.ACL_SUCCESS
+}
+
+// StreamStop ends what runs on a stream that is for the device's use only. Nothing of the host's ever runs there.
+func (t *Thread) StreamStop(on acl.Stream) acl.Error {
+	if on == 0 {
+		if _, e := t.context(); e != 0 {
+			return e
+		}
+		return t.null("stream")
+	}
+	s, e := t.stream(on)
+	if e != 0 {
+		return e
+	}
+	if s.flags&acl.ACL_STREAM_DEVICE_USE_ONLY == 0 {
+		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "stream %d was made without ACL_STREAM_DEVICE_USE_ONLY", s.id)
+	}
+	return acl.ACL_SUCCESS
+}
+
+// DeviceTaskAbort discards the work of all streams of a device, and waits for that so many milliseconds at most; 0 is for ever.
+func (t *Thread) DeviceTaskAbort(deviceId int32, timeout uint32) acl.Error {
+	if e := t.ready(); e != 0 {
+		return e
+	}
+	d, e := t.device(deviceId)
+	if e != 0 {
+		return e
+	}
+	var all sync.WaitGroup
+	d.mu.Lock()
+	for _, s := range d.streams {
+		if s != nil && s.capture.Load() == nil {
+			all.Go(s.abort)
+		}
+	}
+	d.mu.Unlock()
+	done := make(chan struct{})
+	go func() {
+		all.Wait()
+		close(done)
+	}()
+	expired, stop := after(time.Duration(timeout) * time.Millisecond)
+	defer stop()
+	select {
+	case <-done:
+		return acl.ACL_SUCCESS
+	case <-expired:
+		return t.fail(acl.ACL_ERROR_RT_WAIT_TIMEOUT, "the work of device %d has not ended within %d ms", d.id, timeout)
+	}
+}

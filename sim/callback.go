@@ -1,0 +1,246 @@
+package sim
+
+import (
+	"sync"
+	"time"
+
+	"github.com/acltrace/acltrace/api/acl"
+)
+
+// Caller calls functions of the program, which take an address and return nothing.
+type Caller interface {
+	// Call calls a function on the thread that the caller is on.
+	Call(fn, arg uint64)
+	// CallAside calls a function on a thread of the runtime's and returns when the function has.
+	CallAside(fn, arg uint64)
+}
+
+// maxSubscribers is the number of threads that may process reports.
+const maxSubscribers = 1024
+
+// subscriber is a thread of the program that runs the callbacks of streams, in aclrtProcessReport.
+type subscriber struct {
+	id      uint64
+	dev     *device
+	streams int // under the lock of the list of subscribers
+
+	mu    sync.Mutex
+	queue []callback
+	wake  chan struct{} // holds a token while there may be something to do
+	gone  bool
+}
+
+type callback struct {
+	fn, arg uint64
+	done    chan struct{} // closed when the function has returned, or never will be called
+}
+
+// add hands a callback to the thread.
+func (s *subscriber) add(c callback) {
+	s.mu.Lock()
+	gone := s.gone
+	if !gone {
+		s.queue = append(s.queue, c)
+	}
+	s.mu.Unlock()
+	if gone {
+		close(c.done)
+		return
+	}
+	s.nudge()
+}
+
+func (s *subscriber) nudge() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// take returns the oldest callback.
+func (s *subscriber) take() (c callback, ok, gone bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.queue) == 0 {
+		return callback{}, false, s.gone
+	}
+	c, s.queue = s.queue[0], s.queue[1:]
+	if len(s.queue) > 0 {
+		s.nudge()
+	}
+	return c, true, false
+}
+
+// end lets those go on who wait for callbacks that will never be called.
+func (s *subscriber) end() {
+	s.mu.Lock()
+	queue := s.queue
+	s.queue, s.gone = nil, true
+	s.mu.Unlock()
+	for _, c := range queue {
+		close(c.done)
+	}
+	s.nudge()
+}
+
+// LaunchHostFunc calls a function of the program in the order of a stream, on a thread of the runtime's. The stream waits
+// for it.
+func (t *Thread) LaunchHostFunc(on acl.Stream, fn, args acl.Addr) acl.Error {
+	s, e := t.stream(on)
+	if e != 0 {
+		return e
+	}
+	caller := t.sim.opts.Caller
+	switch {
+	case fn == 0:
+		return t.null("fn")
+	case caller == nil:
+		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "there is no program whose function could be called")
+	}
+	return t.submit(s, task{kind: taskHost, run: func(*stream) (time.Duration, *failure) {
+		caller.CallAside(fn, args)
+		return 0, nil
+	}})
+}
+
+// SubscribeReport lets a thread of the program run the callbacks of a stream.
+func (t *Thread) SubscribeReport(threadId uint64, on acl.Stream) acl.Error {
+	s, e := t.stream(on)
+	if e != 0 {
+		return e
+	}
+	m := t.sim
+	m.subscribersMu.Lock()
+	defer m.subscribersMu.Unlock()
+	if s.reporter() != nil {
+		return t.fail(acl.ACL_ERROR_RT_STREAM_SUBSCRIBE, "stream %d is subscribed by thread %#x already", s.id, s.reporter().id)
+	}
+	sub := m.subscribers[threadId]
+	switch {
+	case sub == nil && len(m.subscribers) == maxSubscribers:
+		return t.fail(acl.ACL_ERROR_RT_THREAD_SUBSCRIBE, "%d threads process reports already", maxSubscribers)
+	case sub == nil:
+		sub = &subscriber{id: threadId, dev: s.ctx.dev, wake: make(chan struct{}, 1)}
+		m.subscribers[threadId] = sub
+	case sub.dev != s.ctx.dev:
+		return t.fail(acl.ACL_ERROR_RT_THREAD_SUBSCRIBE, "thread %#x processes the reports of device %d, the stream is on %d", threadId, sub.dev.id, s.ctx.dev.id)
+	}
+	sub.streams++
+	s.setReporter(sub)
+	return acl.ACL_SUCCESS
+}
+
+// UnSubscribeReport ends what SubscribeReport began. Callbacks that were not called yet never are.
+func (t *Thread) UnSubscribeReport(threadId uint64, on acl.Stream) acl.Error {
+	s, e := t.stream(on)
+	if e != 0 {
+		return e
+	}
+	switch sub := s.reporter(); {
+	case sub == nil:
+		return t.fail(acl.ACL_ERROR_RT_STREAM_SUBSCRIBE, "stream %d is not subscribed", s.id)
+	case sub.id != threadId:
+		return t.fail(acl.ACL_ERROR_RT_THREAD_SUBSCRIBE, "stream %d is subscribed by thread %#x, not by %#x", s.id, sub.id, threadId)
+	}
+	s.unsubscribe()
+	return acl.ACL_SUCCESS
+}
+
+func (s *stream) reporter() *subscriber {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.reports
+}
+
+func (s *stream) setReporter(r *subscriber) {
+	s.mu.Lock()
+	s.reports = r
+	s.mu.Unlock()
+}
+
+// unsubscribe takes the stream from its thread; the last stream takes the thread from the list.
+func (s *stream) unsubscribe() {
+	m := s.ctx.dev.sim
+	m.subscribersMu.Lock()
+	defer m.subscribersMu.Unlock()
+	sub := s.reporter()
+	if sub == nil {
+		return
+	}
+	s.setReporter(nil)
+	if sub.streams--; sub.streams == 0 {
+		delete(m.subscribers, sub.id)
+		sub.end()
+	}
+}
+
+// LaunchCallback calls a function of the program in the order of a stream, on the thread that subscribed for it.
+func (t *Thread) LaunchCallback(fn, userData acl.Addr, blockType acl.CallbackBlockType, on acl.Stream) acl.Error {
+	s, e := t.stream(on)
+	if e != 0 {
+		return e
+	}
+	sub := s.reporter()
+	switch {
+	case fn == 0:
+		return t.null("fn")
+	case blockType != acl.ACL_CALLBACK_NO_BLOCK && blockType != acl.ACL_CALLBACK_BLOCK:
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "block type %d is unknown", blockType)
+	case sub == nil:
+		return t.fail(acl.ACL_ERROR_RT_STREAM_NO_CB_REG, "no thread has subscribed for the callbacks of stream %d", s.id)
+	}
+	return t.submit(s, task{kind: taskHost, run: func(s *stream) (time.Duration, *failure) {
+		c := callback{fn, userData, make(chan struct{})}
+		sub.add(c)
+		if blockType == acl.ACL_CALLBACK_BLOCK {
+			select {
+			case <-c.done:
+			case <-s.stop:
+			}
+		}
+		return 0, nil
+	}})
+}
+
+// ProcessReport runs the next callback of the streams that the thread subscribed for, and waits for one so many
+// milliseconds at most.
+func (t *Thread) ProcessReport(timeout int32) acl.Error {
+	if e := t.ready(); e != 0 {
+		return e
+	}
+	if timeout == 0 || timeout < -1 {
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "timeout %d: -1 is for ever, else milliseconds above 0", timeout)
+	}
+	m := t.sim
+	m.subscribersMu.Lock()
+	sub := m.subscribers[t.id]
+	m.subscribersMu.Unlock()
+	if sub == nil {
+		return t.fail(acl.ACL_ERROR_RT_THREAD_SUBSCRIBE, "thread %#x has subscribed for no stream", t.id)
+	}
+	var expired <-chan time.Time
+	if timeout > 0 {
+		timer := time.NewTimer(time.Duration(timeout) * time.Millisecond)
+		defer timer.Stop()
+		expired = timer.C
+	}
+	for {
+		c, ok, gone := sub.take()
+		switch {
+		case gone:
+			return t.fail(acl.ACL_ERROR_RT_THREAD_SUBSCRIBE, "the subscription of thread %#x has ended", t.id)
+		case ok && m.opts.Caller == nil:
+			close(c.done)
+			return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "there is no program whose function could be called")
+		case ok:
+			m.opts.Caller.Call(c.fn, c.arg)
+			close(c.done)
+			return acl.ACL_SUCCESS
+		}
+		select {
+		case <-sub.wake:
+		case <-expired:
+			return t.fail(acl.ACL_ERROR_RT_REPORT_TIMEOUT, "no callback came within %d ms", timeout)
+		}
+	}
+}

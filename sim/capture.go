@@ -1,0 +1,368 @@
+package sim
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/acltrace/acltrace/api/acl"
+)
+
+// capture records the tasks of streams into a graph instead of running them. It begins on one stream; others join by
+// waiting for an event that was recorded inside, and have to come back in the same way before it ends.
+type capture struct {
+	graph  *graph
+	origin *stream
+	thread *Thread // that began it
+	mode   acl.MdlRICaptureMode
+
+	mu      sync.Mutex
+	lanes   map[*stream]*lane
+	groups  map[*stream]*taskGroup // open ones
+	invalid *failure               // what spoilt it
+	ended   bool
+}
+
+// captured is a record of an event inside a capture.
+type captured struct {
+	capture *capture
+	mark    int
+}
+
+func (c *capture) live() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.ended
+}
+
+func (c *capture) spoil(f *failure) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.invalid == nil {
+		c.invalid = f
+	}
+}
+
+// add appends a task to a stream's part of the graph.
+func (c *capture) add(s *stream, k task, mark int) *failure {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.ended:
+		return failed(acl.ACL_ERROR_RT_STREAM_NOT_CAPTURED, "the capture of stream %d has ended", s.id)
+	case c.invalid != nil:
+		return failed(acl.ACL_ERROR_RT_STREAM_CAPTURE_INVALIDATED, "the capture has failed before: %s", c.invalid.text)
+	}
+	g := c.groups[s]
+	switch {
+	case g != nil && k.kind != taskKernel:
+		return failed(acl.ACL_ERROR_RT_TASK_TYPE_NOT_SUPPORT, "a %s task in a task group: a group holds kernels", k.kind)
+	case g == nil && len(c.groups) > 0:
+		f := failed(acl.ACL_ERROR_STREAM_TASK_GROUP_INTR, "a task for stream %d while a task group is open on another stream of the capture", s.id)
+		c.invalid = f
+		return f
+	}
+	l := c.lanes[s]
+	n := &graphTask{task: k, group: g, mark: mark}
+	l.tasks = append(l.tasks, n)
+	if g != nil {
+		g.tasks = append(g.tasks, n)
+	}
+	return nil
+}
+
+// newMark makes a number for a record.
+func (c *capture) newMark() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.graph.marks++
+	return c.graph.marks - 1
+}
+
+// join takes a stream into the capture.
+func (c *capture) join(s *stream) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended || c.lanes[s] != nil {
+		return
+	}
+	l := &lane{stream: s}
+	c.lanes[s] = l
+	c.graph.lanes = append(c.graph.lanes, l)
+	s.capture.Store(c)
+}
+
+// unjoined returns a stream that did not come back to the one where the capture began. The caller holds the lock.
+func (c *capture) unjoined() *stream {
+	back := map[*lane]bool{c.lanes[c.origin]: true}
+	waited := map[int]bool{}
+	for grown := true; grown; {
+		grown = false
+		for l := range back {
+			for _, k := range l.tasks {
+				if k.kind == taskWait && k.mark >= 0 {
+					waited[k.mark] = true
+				}
+			}
+		}
+		for _, l := range c.graph.lanes {
+			if n := len(l.tasks); !back[l] && n > 0 && l.tasks[n-1].kind == taskRecord && waited[l.tasks[n-1].mark] {
+				back[l], grown = true, true
+			}
+		}
+	}
+	for _, l := range c.graph.lanes {
+		if !back[l] {
+			return l.stream
+		}
+	}
+	return nil
+}
+
+// stopCapture lets the streams run again.
+func (s *Sim) stopCapture(c *capture) {
+	c.mu.Lock()
+	c.ended = true
+	for st := range c.lanes {
+		st.capture.CompareAndSwap(c, nil)
+	}
+	c.mu.Unlock()
+	s.capturesMu.Lock()
+	s.captures = slices.DeleteFunc(s.captures, func(o *capture) bool { return o == c })
+	s.captureCount.Store(int32(len(s.captures)))
+	s.capturesMu.Unlock()
+}
+
+// capturing tells whether a graph is still being recorded.
+func (s *Sim) capturing(g *graph) bool {
+	if s.captureCount.Load() == 0 {
+		return false
+	}
+	s.capturesMu.Lock()
+	defer s.capturesMu.Unlock()
+	return slices.ContainsFunc(s.captures, func(c *capture) bool { return c.graph == g })
+}
+
+// forbid refuses an operation that captures under way don't allow to the thread, and spoils them.
+func (t *Thread) forbid(code acl.Error, what string) acl.Error {
+	if t.sim.captureCount.Load() == 0 {
+		return acl.ACL_SUCCESS
+	}
+	t.sim.capturesMu.Lock()
+	captures := slices.Clone(t.sim.captures)
+	t.sim.capturesMu.Unlock()
+	var f *failure
+	for _, c := range captures {
+		own := c.thread == t
+		allowed := c.mode == acl.ACL_MODEL_RI_CAPTURE_MODE_RELAXED ||
+			c.mode == acl.ACL_MODEL_RI_CAPTURE_MODE_THREAD_LOCAL && !own ||
+			t.captureMode == acl.ACL_MODEL_RI_CAPTURE_MODE_RELAXED ||
+			t.captureMode == acl.ACL_MODEL_RI_CAPTURE_MODE_THREAD_LOCAL && !own
+		if !allowed {
+			f = failed(code, "%s while stream %d is captured, in a mode that forbids it", what, c.origin.id)
+			c.spoil(f)
+		}
+	}
+	if f != nil {
+		return t.failWith(f)
+	}
+	return acl.ACL_SUCCESS
+}
+
+// unsafe refuses a blocking operation on memory or on the device while a capture forbids it.
+func (t *Thread) unsafe() acl.Error {
+	return t.forbid(acl.ACL_ERROR_RT_CAPTURE_MODE_NOT_SUPPORT, "a blocking operation")
+}
+
+// unsafeAsync refuses an asynchronous copy that has become a blocking one.
+func (t *Thread) unsafeAsync() acl.Error {
+	return t.forbid(acl.ACL_ERROR_RT_CAPTURE_MODE_BLOCK_ASYNC, "a copy with pageable memory, which blocks,")
+}
+
+// notCaptured refuses a synchronization with a stream that is being captured, and spoils the capture.
+func (t *Thread) notCaptured(s *stream) acl.Error {
+	c := s.capture.Load()
+	if c == nil {
+		return acl.ACL_SUCCESS
+	}
+	f := failed(acl.ACL_ERROR_RT_STREAM_CAPTURED, "stream %d is being captured: it can't be waited for", s.id)
+	c.spoil(f)
+	return t.failWith(f)
+}
+
+// capture records a task, and tells whether the stream is being captured at all.
+func (t *Thread) capture(s *stream, k task) (bool, acl.Error) {
+	c := s.capture.Load()
+	if c == nil {
+		if s == s.ctx.def {
+			if e := t.forbid(acl.ACL_ERROR_RT_STREAM_CAPTURE_IMPLICIT, "a task on the default stream"); e != 0 {
+				k.end()
+				return true, e
+			}
+		}
+		return false, acl.ACL_SUCCESS
+	}
+	if f := c.add(s, k, -1); f != nil {
+		k.end()
+		return true, t.failWith(f)
+	}
+	t.lastTask, t.hasTask = s.ctx.dev.tasks.Add(1), true
+	return true, acl.ACL_SUCCESS
+}
+
+// captureRecord records an event inside a capture.
+func (t *Thread) captureRecord(c *capture, ev *event, s *stream) acl.Error {
+	n := c.newMark()
+	if f := c.add(s, recordMark(n), n); f != nil {
+		return t.failWith(f)
+	}
+	ev.mu.Lock()
+	ev.captured = &captured{c, n}
+	ev.mu.Unlock()
+	return acl.ACL_SUCCESS
+}
+
+// captureWait records a wait for an event, where the event or the stream belongs to a capture, and tells whether one does.
+func (t *Thread) captureWait(s *stream, ev *event) (bool, acl.Error) {
+	c, r := s.capture.Load(), ev.inCapture()
+	switch {
+	case c == nil && r == nil:
+		return false, acl.ACL_SUCCESS
+	case r == nil:
+		f := failed(acl.ACL_ERROR_RT_CAPTURE_DEPENDENCY, "stream %d is being captured, and event %#x was not recorded inside the capture", s.id, ev.handle)
+		c.spoil(f)
+		return true, t.failWith(f)
+	case c != nil && c != r.capture:
+		f := failed(acl.ACL_ERROR_STREAM_CAPTURE_CONFLICT, "stream %d and event %#x belong to different captures", s.id, ev.handle)
+		c.spoil(f)
+		r.capture.spoil(f)
+		return true, t.failWith(f)
+	case c == nil && s == s.ctx.def:
+		f := failed(acl.ACL_ERROR_RT_STREAM_CAPTURE_IMPLICIT, "the default stream %d can't join a capture", s.id)
+		r.capture.spoil(f)
+		return true, t.failWith(f)
+	case c == nil:
+		r.capture.join(s)
+	}
+	if f := r.capture.add(s, waitMark(r.mark), r.mark); f != nil {
+		return true, t.failWith(f)
+	}
+	return true, acl.ACL_SUCCESS
+}
+
+// inCapture returns the event's record in a capture that is still under way.
+func (ev *event) inCapture() *captured {
+	ev.mu.Lock()
+	r := ev.captured
+	ev.mu.Unlock()
+	if r != nil && r.capture.live() {
+		return r
+	}
+	return nil
+}
+
+// MdlRICaptureBegin begins to record the tasks of a stream instead of running them.
+func (t *Thread) MdlRICaptureBegin(on acl.Stream, mode acl.MdlRICaptureMode) acl.Error {
+	s, e := t.stream(on)
+	if e != 0 {
+		return e
+	}
+	switch {
+	case mode < acl.ACL_MODEL_RI_CAPTURE_MODE_GLOBAL || mode > acl.ACL_MODEL_RI_CAPTURE_MODE_RELAXED:
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "capture mode %d is unknown", mode)
+	case s == s.ctx.def:
+		return t.fail(acl.ACL_ERROR_RT_STREAM_CAPTURE_IMPLICIT, "stream %d is the default stream of a context and can't be captured", s.id)
+	}
+	g := &graph{dev: s.ctx.dev}
+	c := &capture{graph: g, origin: s, thread: t, mode: mode, lanes: map[*stream]*lane{}, groups: map[*stream]*taskGroup{}}
+	l := &lane{stream: s}
+	c.lanes[s], g.lanes = l, []*lane{l}
+	if !s.capture.CompareAndSwap(nil, c) {
+		return t.fail(acl.ACL_ERROR_RT_STREAM_CAPTURED, "stream %d is being captured already", s.id)
+	}
+	if g.handle = t.sim.graphs.add(g); g.handle == 0 {
+		s.capture.Store(nil)
+		return t.fail(acl.ACL_ERROR_RT_NO_MODEL_RESOURCE, "too many models")
+	}
+	g.id = uint32(g.handle >> 4 & (maxHandles - 1))
+	t.sim.capturesMu.Lock()
+	t.sim.captures = append(t.sim.captures, c)
+	t.sim.captureCount.Store(int32(len(t.sim.captures)))
+	t.sim.capturesMu.Unlock()
+	return acl.ACL_SUCCESS
+}
+
+// MdlRICaptureEnd ends a capture and returns what it has recorded.
+func (t *Thread) MdlRICaptureEnd(on acl.Stream, modelRI *acl.MdlRI) acl.Error {
+	s, e := t.stream(on)
+	if e != 0 {
+		return e
+	}
+	c := s.capture.Load()
+	switch {
+	case modelRI == nil:
+		return t.null("modelRI")
+	case c == nil:
+		return t.fail(acl.ACL_ERROR_RT_STREAM_NOT_CAPTURED, "stream %d is not being captured", s.id)
+	case c.origin != s:
+		return t.fail(acl.ACL_ERROR_RT_STREAM_CAPTURE_UNMATCHED, "the capture that stream %d belongs to began on stream %d", s.id, c.origin.id)
+	case c.mode != acl.ACL_MODEL_RI_CAPTURE_MODE_RELAXED && c.thread != t:
+		return t.fail(acl.ACL_ERROR_RT_STREAM_CAPTURE_WRONG_THREAD, "another thread began the capture of stream %d", s.id)
+	}
+	t.sim.stopCapture(c)
+	c.mu.Lock()
+	f := c.invalid
+	switch u := c.unjoined(); {
+	case f != nil:
+		f = failed(acl.ACL_ERROR_RT_STREAM_CAPTURE_INVALIDATED, "the capture of stream %d has failed: %s", s.id, f.text)
+	case len(c.groups) > 0:
+		f = failed(acl.ACL_ERROR_STREAM_TASK_GROUP_STATUS, "a task group is still open")
+	case u != nil:
+		f = failed(acl.ACL_ERROR_RT_STREAM_UNJOINED, "stream %d joined the capture and did not come back: its last task has to be the record of an event that the others wait for", u.id)
+	}
+	c.mu.Unlock()
+	if f != nil {
+		t.sim.graphs.remove(c.graph.handle)
+		c.graph.end()
+		*modelRI = 0
+		return t.failWith(f)
+	}
+	*modelRI = acl.MdlRI(c.graph.handle)
+	return acl.ACL_SUCCESS
+}
+
+// MdlRICaptureGetInfo tells whether a stream is being captured, and into what.
+func (t *Thread) MdlRICaptureGetInfo(on acl.Stream, status *acl.MdlRICaptureStatus, modelRI *acl.MdlRI) acl.Error {
+	s, e := t.stream(on)
+	if e != 0 {
+		return e
+	}
+	if status == nil || modelRI == nil {
+		return t.null("status or modelRI")
+	}
+	*status, *modelRI = acl.ACL_MODEL_RI_CAPTURE_STATUS_NONE, 0
+	if c := s.capture.Load(); c != nil {
+		c.mu.Lock()
+		*status = acl.ACL_MODEL_RI_CAPTURE_STATUS_ACTIVE
+		if c.invalid != nil {
+			*status = acl.ACL_MODEL_RI_CAPTURE_STATUS_INVALIDATED
+		}
+		c.mu.Unlock()
+		*modelRI = acl.MdlRI(c.graph.handle)
+	}
+	return acl.ACL_SUCCESS
+}
+
+// MdlRICaptureThreadExchangeMode exchanges the thread's own mode.
+func (t *Thread) MdlRICaptureThreadExchangeMode(mode *acl.MdlRICaptureMode) acl.Error {
+	if e := t.ready(); e != 0 {
+		return e
+	}
+	switch {
+	case mode == nil:
+		return t.null("mode")
+	case *mode < acl.ACL_MODEL_RI_CAPTURE_MODE_GLOBAL || *mode > acl.ACL_MODEL_RI_CAPTURE_MODE_RELAXED:
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "capture mode %d is unknown", *mode)
+	}
+	*mode, t.captureMode = t.captureMode, *mode
+	return acl.ACL_SUCCESS
+}

@@ -1,0 +1,215 @@
+package sim
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/api/acl"
+)
+
+// Faults are errors that a program is to meet. Each counts what it is about, in the order of the calls, and strikes once.
+type Faults struct {
+	mu    sync.Mutex
+	calls map[string][]*fault // by function
+	tasks map[taskKind][]*fault
+	oom   []*fault
+	lost  []*fault
+}
+
+// fault is one error to come.
+type fault struct {
+	name    string // of the kernel; "" for any
+	at      int64  // number of the one that is hit
+	seen    int64
+	code    acl.Error
+	corrupt bool
+}
+
+// taskKinds are the kinds that a fault may name.
+var taskKinds = map[string]taskKind{
+	"kernel": taskKernel, "copy": taskCopy, "fill": taskFill, "reduce": taskReduce, "record": taskRecord, "wait": taskWait, "reset": taskReset,
+	"notify": taskNotify, "value": taskValue, "host": taskHost, "graph": taskGraph, "overflow": taskOverflow, "free": taskFree,
+}
+
+// ParseFaults reads a list of faults, separated by commas or blanks:
+//
+//	aclrtMalloc:3=207018       the third call of a function fails with a code
+//	kernel:NAME:2=507015       the second launch of a kernel fails; NAME may be left out
+//	copy:5=507013, fill:1=…    so does a task of another kind
+//	copy:5=corrupt             the fifth copy is made, and one byte of it is wrong
+//	kernel:1=timeout           the first kernel never ends: it fails when its time is over
+//	oom:4                      the fourth allocation of device memory finds none
+//	lost:100                   the device is lost at the hundredth task
+func ParseFaults(text string) (*Faults, error) {
+	f := &Faults{calls: map[string][]*fault{}, tasks: map[taskKind][]*fault{}}
+	for _, item := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' || r == '\n' }) {
+		if err := f.parse(item); err != nil {
+			return nil, fmt.Errorf("fault %q: %w", item, err)
+		}
+	}
+	return f, nil
+}
+
+func (f *Faults) parse(item string) error {
+	what, effect, _ := strings.Cut(item, "=")
+	i := strings.LastIndexByte(what, ':')
+	if i < 0 {
+		return fmt.Errorf("it has no number: NAME:N")
+	}
+	n, err := strconv.ParseInt(what[i+1:], 10, 64)
+	if err != nil || n < 1 {
+		return fmt.Errorf("%q is no number from 1", what[i+1:])
+	}
+	x := &fault{at: n}
+	what, x.name, _ = strings.Cut(what[:i], ":")
+	kind, isTask := taskKinds[what]
+	switch {
+	case x.name != "" && kind != taskKernel:
+		return fmt.Errorf("only kernels have names")
+	case what == "oom" && effect == "":
+		f.oom = append(f.oom, x)
+		return nil
+	case what == "lost" && effect == "":
+		f.lost = append(f.lost, x)
+		return nil
+	case kind == taskKernel && effect == "timeout":
+		x.code = acl.ACL_ERROR_RT_AICORE_TIMEOUT
+	case kind == taskCopy && effect == "corrupt":
+		x.corrupt = true
+	default:
+		code, err := strconv.ParseInt(effect, 10, 32)
+		if err != nil || code == 0 {
+			return fmt.Errorf("%q is no error code", effect)
+		}
+		x.code = acl.Error(code)
+	}
+	if isTask {
+		f.tasks[kind] = append(f.tasks[kind], x)
+		return nil
+	}
+	for i := range acl.Model.Funcs {
+		if fn := &acl.Model.Funcs[i]; fn.Name == what && fn.RetError && !x.corrupt {
+			f.calls[what] = append(f.calls[what], x)
+			return nil
+		}
+	}
+	return fmt.Errorf("%s is no function that returns an error, and no kind of task", what)
+}
+
+// hit counts one more of what the faults are about, and returns the one that strikes.
+func (f *Faults) hit(list []*fault, name string) *fault {
+	var struck *fault
+	for _, x := range list {
+		if x.name != "" && x.name != name {
+			continue
+		}
+		if x.seen++; x.seen == x.at {
+			struck = x
+		}
+	}
+	return struck
+}
+
+// taskFault returns the fault of the next task of a kind.
+func (s *Sim) taskFault(kind taskKind, name string) *fault {
+	f := s.opts.Faults
+	if f == nil {
+		return nil
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.hit(f.tasks[kind], name)
+}
+
+// outOfMemory tells whether the next allocation of device memory is to fail.
+func (s *Sim) outOfMemory() *failure {
+	f := s.opts.Faults
+	if f == nil {
+		return nil
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if x := f.hit(f.oom, ""); x != nil {
+		return failed(acl.ACL_ERROR_RT_DEVICE_OOM, "out of device memory, by plan: allocation %d", x.at)
+	}
+	return nil
+}
+
+// loseDevice tells whether the device is lost with the next task.
+func (s *Sim) loseDevice() bool {
+	f := s.opts.Faults
+	if f == nil {
+		return false
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.hit(f.lost, "") != nil
+}
+
+// spoil makes a task meet its fault, where one strikes it.
+func (s *Sim) spoil(d *device, k *task) {
+	if s.opts.Faults == nil {
+		return
+	}
+	if s.loseDevice() {
+		d.lost.Store(true)
+	}
+	if d.lost.Load() {
+		k.run = func(s *stream) (time.Duration, *failure) {
+			return 0, failed(acl.ACL_ERROR_RT_LOST_HEARTBEAT, "device %d was lost, by plan", d.id)
+		}
+		return
+	}
+	x := s.taskFault(k.kind, k.name)
+	if x == nil {
+		return
+	}
+	run := k.run
+	switch {
+	case x.corrupt:
+		k.run = func(s *stream) (time.Duration, *failure) {
+			cost, f := run(s)
+			if f == nil {
+				corrupt(k.wrote)
+			}
+			return cost, f
+		}
+	default:
+		k.run = func(s *stream) (time.Duration, *failure) {
+			return 0, failed(x.code, "%s %d %s on stream %d fails, by plan", k.kind, x.at, k.name, s.id)
+		}
+	}
+}
+
+// corrupt changes one byte, always the same one.
+func corrupt(w span) {
+	if w.size > 0 {
+		hostBytes(w.addr, w.size)[w.size/2] ^= 0x80
+	}
+}
+
+// Call calls a function of the interface by its number, with its arguments as words. The second result is false where it is
+// not simulated.
+func (t *Thread) Call(fn api.ID, words []uint64) (uint64, bool) {
+	if f := t.sim.opts.Faults; f != nil {
+		if e := f.call(t, fn); e != 0 {
+			return uint64(uint32(e)), true
+		}
+	}
+	return acl.Call(t, fn, words)
+}
+
+func (f *Faults) call(t *Thread, fn api.ID) acl.Error {
+	name := acl.Model.Func(fn).Name
+	f.mu.Lock()
+	x := f.hit(f.calls[name], "")
+	f.mu.Unlock()
+	if x == nil {
+		return acl.ACL_SUCCESS
+	}
+	return t.fail(x.code, "%s fails, by plan: call %d", name, x.at)
+}

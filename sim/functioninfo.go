@@ -1,0 +1,133 @@
+package sim
+
+import "github.com/acltrace/acltrace/api/acl"
+
+// deviceCopy gives a binary an address on the device, where nothing but its bytes lie.
+func (t *Thread) deviceCopy(f *kernelBinary) (uint64, acl.Error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.addr == 0 {
+		a, fail := t.sim.allocOwn(f.dev, uint64(len(f.data)))
+		if fail != nil {
+			return 0, t.failWith(fail)
+		}
+		copy(hostBytes(a, uint64(len(f.data))), f.data)
+		f.addr = a
+	}
+	return f.addr, acl.ACL_SUCCESS
+}
+
+// allocOwn allocates device memory of the runtime's. It ends with the device's last context.
+func (s *Sim) allocOwn(d *device, size uint64) (uint64, *failure) {
+	return d.mem.alloc(roundUp(max(size, 1), allocUnit), 0, block{how: byRuntime, access: Read | Write}, s.log)
+}
+
+// BinaryGetDevAddress returns where a binary lies on the device.
+func (t *Thread) BinaryGetDevAddress(binHandle acl.BinHandle, binAddr *acl.Addr, binSize *uint64) acl.Error {
+	if _, e := t.context(); e != 0 {
+		return e
+	}
+	f := t.sim.binaries.get(uint64(binHandle))
+	switch {
+	case f == nil:
+		return t.badHandle(kindBinary, uint64(binHandle))
+	case binAddr == nil || binSize == nil:
+		return t.null("binAddr or binSize")
+	}
+	a, e := t.deviceCopy(f)
+	if e != 0 {
+		return e
+	}
+	*binAddr, *binSize = a, uint64(len(f.data))
+	return acl.ACL_SUCCESS
+}
+
+// parts says on which cores a kernel runs, by the suffixes of its symbols: without one, on both in turn.
+func (f *function) parts() (cube, vector symbol) {
+	cube, vector = f.bin.symbols[f.name+"_mix_aic"], f.bin.symbols[f.name+"_mix_aiv"]
+	if cube == (symbol{}) && vector == (symbol{}) {
+		cube = f.bin.symbols[f.name]
+	}
+	return cube, vector
+}
+
+// GetFunctionAddr returns where a kernel begins on the device: for cube cores and for vector cores, 0 where it has no such part.
+func (t *Thread) GetFunctionAddr(funcHandle acl.FuncHandle, aicAddr, aivAddr *acl.Addr) acl.Error {
+	f, e := t.liveFunction(funcHandle)
+	if e != 0 {
+		return e
+	}
+	if aicAddr == nil || aivAddr == nil {
+		return t.null("aicAddr or aivAddr")
+	}
+	base, e := t.deviceCopy(f.bin)
+	if e != 0 {
+		return e
+	}
+	cube, vector := f.parts()
+	*aicAddr, *aivAddr = 0, 0
+	if cube.known {
+		*aicAddr = base + cube.offset
+	}
+	if vector.known {
+		*aivAddr = base + vector.offset
+	}
+	return acl.ACL_SUCCESS
+}
+
+// GetFunctionSize returns the length of a kernel's code.
+func (t *Thread) GetFunctionSize(funcHandle acl.FuncHandle, aicSize, aivSize *uint64) acl.Error {
+	f, e := t.liveFunction(funcHandle)
+	if e != 0 {
+		return e
+	}
+	if aicSize == nil || aivSize == nil {
+		return t.null("aicSize or aivSize")
+	}
+	cube, vector := f.parts()
+	*aicSize, *aivSize = cube.size, vector.size
+	return acl.ACL_SUCCESS
+}
+
+// GetFunctionAttribute reads an attribute of a kernel.
+func (t *Thread) GetFunctionAttribute(funcHandle acl.FuncHandle, attrType acl.FuncAttribute, attrValue *int64) acl.Error {
+	f, e := t.liveFunction(funcHandle)
+	if e != 0 {
+		return e
+	}
+	if attrValue == nil {
+		return t.null("attrValue")
+	}
+	cube, vector := f.bin.symbols[f.name+"_mix_aic"].known, f.bin.symbols[f.name+"_mix_aiv"].known
+	switch attrType {
+	case acl.ACL_FUNC_ATTR_KERNEL_TYPE:
+		switch {
+		case cube && vector:
+			*attrValue = int64(acl.ACL_KERNEL_TYPE_MIX)
+		case cube:
+			*attrValue = int64(acl.ACL_KERNEL_TYPE_CUBE)
+		case vector:
+			*attrValue = int64(acl.ACL_KERNEL_TYPE_VECTOR)
+		default:
+			*attrValue = int64(acl.ACL_KERNEL_TYPE_AICORE)
+		}
+	case acl.ACL_FUNC_ATTR_KERNEL_RATIO, acl.ACL_FUNC_ATTR_KERNEL_SCHED_MODE:
+		*attrValue = 0
+	default:
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "function attribute %d is unknown", attrType)
+	}
+	return acl.ACL_SUCCESS
+}
+
+// FunctionGetBinary returns the binary that holds a kernel.
+func (t *Thread) FunctionGetBinary(funcHandle acl.FuncHandle, binHandle *acl.BinHandle) acl.Error {
+	f, e := t.liveFunction(funcHandle)
+	if e != 0 {
+		return e
+	}
+	if binHandle == nil {
+		return t.null("binHandle")
+	}
+	*binHandle = acl.BinHandle(f.bin.handle)
+	return acl.ACL_SUCCESS
+}

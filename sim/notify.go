@@ -1,0 +1,198 @@
+package sim
+
+import (
+	"sync"
+	"time"
+
+	"github.com/acltrace/acltrace/api/acl"
+)
+
+// signal is a flag that tasks of streams set, wait for and clear.
+type signal struct {
+	mu   sync.Mutex
+	is   bool
+	wake chan struct{} // closed while the flag is set
+}
+
+func (s *signal) channel() chan struct{} {
+	if s.wake == nil {
+		s.wake = make(chan struct{})
+	}
+	return s.wake
+}
+
+func (s *signal) set() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.is {
+		s.is = true
+		close(s.channel())
+	}
+}
+
+func (s *signal) clear() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.is {
+		s.is, s.wake = false, nil
+	}
+}
+
+// wait waits until the flag is set, and clears it if the waiter is to take it. It tells whether that was before the timer.
+func (s *signal) wait(take bool, stop <-chan struct{}, expired <-chan time.Time) bool {
+	for {
+		s.mu.Lock()
+		if s.is {
+			if take {
+				s.is, s.wake = false, nil
+			}
+			s.mu.Unlock()
+			return true
+		}
+		ch := s.channel()
+		s.mu.Unlock()
+		select {
+		case <-ch:
+		case <-stop:
+			return true
+		case <-expired:
+			return false
+		}
+	}
+}
+
+// after is a channel that a timer sends to, never for a time of 0, with the function that ends the timer.
+func after(d time.Duration) (<-chan time.Time, func()) {
+	if d == 0 {
+		return nil, func() {}
+	}
+	t := time.NewTimer(d)
+	return t.C, func() { t.Stop() }
+}
+
+// notify is a signal between streams, of different devices too: who waits for it clears it.
+type notify struct {
+	handle uint64
+	id     uint32
+	dev    *device
+	signal signal
+}
+
+// maxNotifies is the number of notifies of a device.
+const maxNotifies = 8192
+
+// CreateNotify makes a notify, not set.
+func (t *Thread) CreateNotify(h *acl.Notify, flag uint64) acl.Error {
+	c, e := t.context()
+	if e != 0 {
+		return e
+	}
+	switch {
+	case h == nil:
+		return t.null("notify")
+	case flag != acl.ACL_NOTIFY_DEFAULT && flag != acl.ACL_NOTIFY_DEVICE_USE_ONLY:
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "notify flag %#x is unknown", flag)
+	}
+	n := &notify{dev: c.dev}
+	if n.handle = t.sim.notifies.add(n); n.handle != 0 {
+		n.id = uint32(n.handle >> 4 & (maxHandles - 1))
+	}
+	if n.handle == 0 || n.id >= maxNotifies {
+		t.sim.notifies.remove(n.handle)
+		return t.fail(acl.ACL_ERROR_RT_NO_NOTIFY_RESOURCE, "there are %d notifies already", maxNotifies)
+	}
+	*h = acl.Notify(n.handle)
+	return acl.ACL_SUCCESS
+}
+
+func (t *Thread) notify(h acl.Notify) (*notify, acl.Error) {
+	if _, e := t.context(); e != 0 {
+		return nil, e
+	}
+	n := t.sim.notifies.get(uint64(h))
+	if n == nil {
+		return nil, t.badHandle(kindNotify, uint64(h))
+	}
+	return n, acl.ACL_SUCCESS
+}
+
+// DestroyNotify ends a notify and does not wait for it.
+func (t *Thread) DestroyNotify(h acl.Notify) acl.Error {
+	if _, e := t.notify(h); e != 0 {
+		return e
+	}
+	t.sim.notifies.remove(uint64(h))
+	return acl.ACL_SUCCESS
+}
+
+// GetNotifyId returns the number of a notify.
+func (t *Thread) GetNotifyId(h acl.Notify, notifyId *uint32) acl.Error {
+	n, e := t.notify(h)
+	if e != 0 {
+		return e
+	}
+	if notifyId == nil {
+		return t.null("notifyId")
+	}
+	*notifyId = n.id
+	return acl.ACL_SUCCESS
+}
+
+// RecordNotify sets a notify in the order of a stream. A notify that is set stays so.
+func (t *Thread) RecordNotify(h acl.Notify, on acl.Stream) acl.Error {
+	n, e := t.notify(h)
+	if e != 0 {
+		return e
+	}
+	s, e := t.stream(on)
+	if e != 0 {
+		return e
+	}
+	return t.submit(s, task{kind: taskNotify, run: func(*stream) (time.Duration, *failure) {
+		n.signal.set()
+		return 0, nil
+	}})
+}
+
+// WaitAndResetNotify lets the later work of a stream wait for a notify, for so many seconds at most (0 is for ever), and
+// clears it.
+func (t *Thread) WaitAndResetNotify(h acl.Notify, on acl.Stream, timeout uint32) acl.Error {
+	n, e := t.notify(h)
+	if e != 0 {
+		return e
+	}
+	s, e := t.stream(on)
+	if e != 0 {
+		return e
+	}
+	return t.submit(s, task{kind: taskNotify, run: func(s *stream) (time.Duration, *failure) {
+		expired, stop := after(time.Duration(timeout) * time.Second)
+		defer stop()
+		if !n.signal.wait(true, s.stop, expired) {
+			return 0, failed(acl.ACL_ERROR_RT_WAIT_TIMEOUT, "stream %d waited %d s for notify %d", s.id, timeout, n.id)
+		}
+		return 0, nil
+	}})
+}
+
+// NotifyBatchReset clears notifies at once.
+func (t *Thread) NotifyBatchReset(notifies *acl.Notify, num uint64) acl.Error {
+	if _, e := t.context(); e != 0 {
+		return e
+	}
+	if notifies == nil || num == 0 || num > maxNotifies {
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d notifies at %#x", num, addressOf(notifies))
+	}
+	var all []*notify
+	for _, h := range list(notifies, num) {
+		n, e := t.notify(h)
+		if e != 0 {
+			return e
+		}
+		all = append(all, n)
+	}
+	for _, n := range all {
+		n.signal.clear()
+	}
+	return acl.ACL_SUCCESS
+}

@@ -1,0 +1,96 @@
+package sim
+
+import (
+	"math"
+	"sync/atomic"
+	"time"
+
+	"github.com/acltrace/acltrace/api/acl"
+)
+
+// valueArgs checks what writing a value and waiting for one have in common.
+func (t *Thread) valueArgs(addr acl.Addr, on acl.Stream) (*stream, acl.Error) {
+	s, e := t.stream(on)
+	if e != 0 {
+		return nil, e
+	}
+	switch {
+	case addr == 0:
+		return nil, t.null("devAddr")
+	case addr%8 != 0:
+		return nil, t.fail(acl.ACL_ERROR_RT_ADDR_UNALIGNED, "%#x is no multiple of 8", addr)
+	case t.sim.locate(addr).dev == nil:
+		return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%#x is no device memory", addr)
+	}
+	return s, acl.ACL_SUCCESS
+}
+
+// cell is a word of device memory that streams of any device use at the same time.
+func (s *stream) cell(addr uint64, access uint32) (*uint64, *failure) {
+	if err := s.ctx.dev.check(addr, 8, access); err != nil {
+		return nil, failed(acl.ACL_ERROR_RT_SYS_DMA, "value on stream %d: %v", s.id, err)
+	}
+	return (*uint64)(pointer(addr)), nil
+}
+
+// ValueWrite stores a word in device memory in the order of a stream.
+func (t *Thread) ValueWrite(devAddr acl.Addr, value uint64, flag uint32, on acl.Stream) acl.Error {
+	s, e := t.valueArgs(devAddr, on)
+	if e != 0 {
+		return e
+	}
+	if flag != 0 {
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "flag is %d and has to be 0", flag)
+	}
+	return t.submit(s, task{kind: taskValue, run: func(s *stream) (time.Duration, *failure) {
+		p, f := s.cell(devAddr, Write)
+		if f != nil {
+			return 0, f
+		}
+		atomic.StoreUint64(p, value)
+		return s.ctx.dev.sim.cost.Fill, nil
+	}})
+}
+
+// valueMet tells whether a word is what a stream waits for.
+func valueMet(have, want uint64, flag uint32) bool {
+	switch flag {
+	case acl.ACL_STREAM_WAIT_VALUE_GEQ:
+		return int64(have-want) >= 0
+	case acl.ACL_STREAM_WAIT_VALUE_EQ:
+		return have == want
+	case acl.ACL_STREAM_WAIT_VALUE_AND:
+		return have&want != 0
+	}
+	return have|want != math.MaxUint64
+}
+
+// pollEvery is the time between two looks at a word that a stream waits for.
+const pollEvery = 20 * time.Microsecond
+
+// ValueWait lets the later work of a stream wait for a word of device memory.
+func (t *Thread) ValueWait(devAddr acl.Addr, value uint64, flag uint32, on acl.Stream) acl.Error {
+	s, e := t.valueArgs(devAddr, on)
+	if e != 0 {
+		return e
+	}
+	if flag > acl.ACL_STREAM_WAIT_VALUE_NOR {
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "wait flag %d is unknown", flag)
+	}
+	return t.submit(s, task{kind: taskValue, run: func(s *stream) (time.Duration, *failure) {
+		for {
+			p, f := s.cell(devAddr, Read)
+			if f != nil {
+				return 0, f
+			}
+			if valueMet(atomic.LoadUint64(p), value, flag) {
+				return 0, nil
+			}
+			select {
+			case <-time.After(pollEvery):
+			case <-s.stop:
+				return 0, nil
+			}
+		}
+	}})
+}

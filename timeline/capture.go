@@ -1,0 +1,59 @@
+package timeline
+
+import "github.com/acltrace/acltrace/api"
+
+// captures knows the streams whose tasks are kept in a graph instead of being run. A stream that waits for an event of such
+// a stream becomes one, until the capture of the stream that began it ends.
+type captures struct {
+	streams map[*Object]*Object // to the stream that began
+	events  map[*Object]*Object // recorded last in a capture
+}
+
+// apply follows a call that has succeeded, and marks a task that does not run.
+func (c *captures) apply(e *Event) {
+	f := e.Fn
+	if f.Capture == api.NoCapture && len(c.streams) == 0 || e.Stream == nil {
+		return
+	}
+	switch f.Capture {
+	case api.CaptureBegin:
+		if c.streams == nil {
+			c.streams, c.events = map[*Object]*Object{}, map[*Object]*Object{}
+		}
+		c.streams[e.Stream] = e.Stream
+		return
+	case api.CaptureEnd:
+		for s, began := range c.streams {
+			if began == e.Stream {
+				delete(c.streams, s)
+			}
+		}
+		for ev, began := range c.events {
+			if began == e.Stream {
+				delete(c.events, ev)
+			}
+		}
+		return
+	}
+	if f.Task == api.NoTask {
+		return
+	}
+	var event *Object
+	if f.Event >= 0 {
+		if u, ok := e.Use(int(f.Event)); ok {
+			event = u.Object
+		}
+	}
+	if began := c.events[event]; began != nil && f.Task == api.Wait && c.streams[e.Stream] == nil {
+		c.streams[e.Stream] = began
+	}
+	began := c.streams[e.Stream]
+	e.Captured = began != nil
+	if event != nil && f.Task == api.Record {
+		if began != nil {
+			c.events[event] = began
+		} else {
+			delete(c.events, event)
+		}
+	}
+}

@@ -1,0 +1,59 @@
+package timeline_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/acltrace/acltrace/otelexport/story"
+)
+
+// What is put on a stream during a capture goes into a graph: it is no task before the graph runs, and then the graph is one.
+func TestCaptured(t *testing.T) {
+	const graph = 0x77
+	s := tell(t)
+	s.stream(strA)
+	s.stream(strB)
+	s.function(fn, "Add")
+	launch := func(stream uint64) { s.call("aclrtLaunchKernel", story.A(fn, 8, devA, 16, stream)) }
+	launch(strA)
+	s.call("aclmdlRICaptureBegin", story.A(strA, 0))
+	launch(strA)
+	launch(strB) // of another stream
+	s.call("aclrtRecordEvent", story.A(ev, strA))
+	s.call("aclrtStreamWaitEvent", story.A(strB, ev))
+	launch(strB) // which has joined now
+	s.call("aclmdlRICaptureEnd", story.A(strA, 0x7ffe0000), story.Outs("modelRI", graph))
+	launch(strB)
+	s.call("aclmdlRIExecuteAsync", story.A(graph, strA))
+	s.call("aclmdlRICaptureTaskUpdateBegin", story.A(strB, 0x99))
+	launch(strB)
+	s.call("aclmdlRICaptureTaskUpdateEnd", story.A(strB))
+	launch(strB)
+	// A capture that is refused captures nothing.
+	s.call("aclmdlRICaptureBegin", story.A(strA, 0), story.Fails(107003))
+	launch(strA)
+	var got []string
+	for _, task := range s.Load().Tasks {
+		got = append(got, task.Name)
+	}
+	if want := []string{"Add", "Add", "Add", "graph", "Add", "Add"}; !slices.Equal(got, want) {
+		t.Errorf("tasks %q, want %q", got, want)
+	}
+}
+
+// Copies whose addresses are behind symbols and descriptors go to or from the device.
+func TestCopiesWithoutAddresses(t *testing.T) {
+	const symbol = 0x560000002000
+	s := tell(t)
+	s.call("aclrtMemcpyToSymbol", story.A(symbol, host, 64, 0, 1))
+	s.call("aclrtMemcpyFromSymbolAsync", story.A(host, 64, symbol, 32, 0, 2, strA))
+	s.call("aclrtMemcpyAsyncWithDesc", story.A(devA, 6, strA))
+	var got []string
+	for _, task := range s.Load().Tasks {
+		got = append(got, fmt.Sprintf("%s %d", task.Name, task.Bytes))
+	}
+	if want := []string{"copy HtoD 64", "copy DtoH 32", "copy DtoD 0"}; !slices.Equal(got, want) {
+		t.Errorf("tasks %q, want %q", got, want)
+	}
+}

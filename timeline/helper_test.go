@@ -1,0 +1,94 @@
+package timeline_test
+
+import (
+	"encoding/binary"
+	"strings"
+	"testing"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/otelexport/story"
+	"github.com/acltrace/acltrace/timeline"
+)
+
+// teller writes calls one after the other, each 10 ns long, 10 ns apart.
+type teller struct {
+	t testing.TB
+	*story.Builder
+	now    int64
+	thread uint32
+}
+
+func tell(t testing.TB) *teller { return &teller{t: t, Builder: story.New(t)} }
+
+// on has the calls to come be made by another thread: 0 and 1 are of one process, 2 of another one.
+func (s *teller) on(thread uint32) *teller { s.thread = thread; return s }
+
+func (s *teller) call(name string, args []uint64, mods ...story.Mod) {
+	s.t.Helper()
+	s.now += 20
+	s.Call(s.thread, s.now, s.now+10, name, args, mods...)
+}
+
+func (s *teller) malloc(addr, size uint64) {
+	s.t.Helper()
+	s.call("aclrtMalloc", story.A(0x7ffe0000, size, 0), story.Outs("devPtr", addr))
+}
+
+func (s *teller) stream(handle uint64) {
+	s.t.Helper()
+	s.call("aclrtCreateStream", story.A(0x7ffe0008), story.Outs("stream", handle))
+}
+
+func (s *teller) function(handle uint64, name string) {
+	s.t.Helper()
+	s.call("aclrtBinaryGetFunction", story.A(0x6600, 0x7ffe0020, 0x7ffe0018), story.Outs("funcHandle", handle), story.Text("kernelName", name))
+}
+
+// reads has the call read bytes behind a parameter.
+func reads(name string, item uint32, b []byte) story.Mod {
+	return func(f *api.Func, c *format.Call) {
+		c.Data = append(c.Data, format.Data{Param: uint8(f.Param(name)), Item: item, Len: uint64(len(b)), Bytes: b, Time: c.Start})
+	}
+}
+
+func words(v ...uint64) []byte {
+	var b []byte
+	for _, w := range v {
+		b = binary.LittleEndian.AppendUint64(b, w)
+	}
+	return b
+}
+
+// events goes through the trace and shows each call with its meaning.
+func (s *teller) events(follow bool, visit func(st *timeline.State, e *timeline.Event)) {
+	s.t.Helper()
+	r := s.Load().Reader
+	st := timeline.NewState(acl.Model)
+	if follow {
+		if err := st.Follow(r); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	for c, err := range r.CallsByStart(nil) {
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		visit(st, st.Apply(r.Threads()[c.Thread].Process, c))
+	}
+}
+
+// uses lists what each call names, as "stream#1 device#2+0x10".
+func (s *teller) uses() []string {
+	s.t.Helper()
+	var out []string
+	s.events(false, func(_ *timeline.State, e *timeline.Event) {
+		var parts []string
+		for _, u := range e.Uses {
+			parts = append(parts, timeline.Place(u))
+		}
+		out = append(out, strings.Join(parts, " "))
+	})
+	return out
+}

@@ -1,0 +1,122 @@
+package timeline_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/acltrace/acltrace/otelexport/story"
+	"github.com/acltrace/acltrace/timeline"
+)
+
+// kernels lists the kernels that the launches name.
+func (s *teller) kernels() []string {
+	s.t.Helper()
+	var out []string
+	s.events(false, func(_ *timeline.State, e *timeline.Event) {
+		if e.Fn != nil && e.Fn.Task.String() == "kernel" {
+			out = append(out, e.Kernel)
+		}
+	})
+	return out
+}
+
+func TestKernelNames(t *testing.T) {
+	const stub, bin, byEntry, cpu = 0x560000001000, 0x6601, 0x6602, 0x6603
+	s := tell(t)
+	s.call("rtDevBinaryRegister", story.A(0x7ffe0000, 0x7ffe0018), story.Outs("hdl", bin))
+	launch := func() { s.call("rtKernelLaunch", story.A(stub, 8, 0x7ffe0100, 16, 0, strA)) }
+	launch()
+	s.call("rtFunctionRegister", story.A(bin, stub, 0x7ffe0020, 0, 0), story.Text("stubName", "Add"))
+	launch()
+	s.call("rtKernelLaunchWithFlagV2", story.A(stub, 8, 0x7ffe0100, 0, strA, 0, 0), reads("argsInfo", 0, words(0, 0, 0, 0, 0)))
+	// Registered again, the stub stands for another function.
+	s.call("rtFunctionRegister", story.A(bin, stub, 0x7ffe0020, 0, 0), story.Text("stubName", "Mul"))
+	launch()
+	// By its entry, and asked for its name later; a question that fails tells nothing.
+	s.call("aclrtBinaryGetFunctionByEntry", story.A(bin, 7, 0x7ffe0018), story.Outs("funcHandle", byEntry))
+	run := func(fn uint64) { s.call("aclrtLaunchKernel", story.A(fn, 8, devA, 16, strA)) }
+	run(byEntry)
+	s.call("aclrtGetFunctionName", story.A(byEntry, 64, 0x7ffe0200), story.Text("name", "Softmax"))
+	run(byEntry)
+	s.call("aclrtRegisterCpuFunc", story.A(bin, 0x7ffe0020, 0x7ffe0028, 0x7ffe0018), story.Outs("funcHandle", cpu),
+		story.Text("funcName", "RunCpuKernel"), story.Text("kernelName", "Unique"))
+	run(cpu)
+	// Launches that say it themselves.
+	s.call("rtAicpuKernelLaunchExWithArgs", story.A(6, 0x7ffe0020, 1, 0x7ffe0100, 0, strA, 0), story.Text("opName", "TopK"))
+	s.call("rtAicpuKernelLaunchWithFlag", story.A(0x7ffe0020, 1, 0x7ffe0100, 0, strA, 0), reads("launchNames", 0, words(1, 2, 0)),
+		reads("launchNames", 1, []byte("libcpu_kernels.so")), reads("launchNames", 2, []byte("RunCast")))
+	s.call("rtKernelLaunchWithHandleV2", story.A(bin, 3, 8, 0x7ffe0100, 0, strA, 0))
+	want := []string{"", "Add", "Add", "Mul", "", "Softmax", "Unique", "TopK", "RunCast", ""}
+	if got := s.kernels(); !slices.Equal(got, want) {
+		t.Errorf("kernels %q, want %q", got, want)
+	}
+}
+
+func TestGraphNames(t *testing.T) {
+	s := tell(t)
+	s.stream(strA)
+	s.call("aclmdlRICaptureEnd", story.A(strA, 0x7ffe0000), story.Outs("modelRI", 0x77))
+	s.call("aclmdlRISetName", story.A(0x77, 0x7ffe0020), story.Text("name", "decode"))
+	s.call("aclmdlRIDebugJsonPrint", story.A(0x77, 0x7ffe0020, 0), story.Text("path", "/tmp/graph.json"))
+	s.call("aclmdlRIExecuteAsync", story.A(0x77, strA))
+	wantUses(t, s, "stream#1", "stream#1 graph#2", "graph#2(decode)", "graph#2(decode)", "graph#2(decode) stream#1")
+}
+
+func TestMappedAddresses(t *testing.T) {
+	const size = 2 << 20
+	s := tell(t)
+	s.call("aclrtReserveMemAddress", story.A(0x7ffe0000, 4*size, 0, 0, 1), story.Outs("virPtr", devA))
+	s.call("aclrtMallocPhysical", story.A(0x7ffe0008, size, 0x7ffe0100, 0), story.Outs("handle", 0x31))
+	set := func(addr uint64) { s.call("aclrtMemset", story.A(addr, 16, 0, 16)) }
+	set(devA + size) // reserved, but without memory
+	s.call("aclrtMapMem", story.A(devA+size, size, 0, 0x31, 0))
+	set(devA + size + 0x10)
+	set(devA)
+	s.call("aclrtUnmapMem", story.A(devA+size))
+	set(devA + size)
+	s.call("aclrtReleaseMemAddress", story.A(devA))
+	var got []string
+	s.events(false, func(_ *timeline.State, e *timeline.Event) {
+		line := ""
+		for _, u := range e.Uses {
+			line += timeline.Place(u) + " "
+		}
+		got = append(got, line)
+		if u, ok := e.Use(0); ok && e.Fn.Name == "aclrtMapMem" {
+			if p := u.Object.Parent; p == nil || p.Kind != "reservation" || u.Object.Handle-p.Handle != size || u.Object.Size != size {
+				t.Errorf("mapped memory %+v in %+v", u.Object, p)
+			}
+		}
+	})
+	want := []string{"reservation#1 ", "physical_memory#2 ", "", "physical_memory#2 device#3 ", "device#3+0x10 ", "", "device#3 ", "", "reservation#1 "}
+	if !slices.Equal(got, want) {
+		t.Errorf("calls name\n%q, want\n%q", got, want)
+	}
+}
+
+func TestRegisteredHostMemory(t *testing.T) {
+	for _, alias := range []uint64{devB, host} {
+		s := tell(t)
+		s.call("aclrtHostRegister", story.A(host, 0x1000, 0, 0x7ffe0000), story.Outs("devPtr", alias))
+		s.call("aclrtHostGetDevicePointer", story.A(host, 0x7ffe0000, 0), story.Outs("pDevice", alias))
+		s.call("aclrtMemset", story.A(alias+0x10, 16, 0, 16))
+		s.call("aclrtHostUnregister", story.A(host))
+		s.call("aclrtMemset", story.A(alias+0x10, 16, 0, 16))
+		s.call("aclrtMemset", story.A(host, 16, 0, 16))
+		if alias == host {
+			wantUses(t, s, "host#1 host#1", "host#1 host#1", "host#1+0x10", "host#1", "", "")
+		} else {
+			wantUses(t, s, "host#1 mapped_host_memory#2", "host#1 mapped_host_memory#2", "mapped_host_memory#2+0x10", "host#1", "", "")
+		}
+	}
+}
+
+func TestRuntimeMemory(t *testing.T) {
+	s := tell(t)
+	s.call("aclrtBinaryGetGlobal", story.A(0x6601, 0x7ffe0020, 0x7ffe0000, 0x7ffe0008), story.Outs("dptr", devA), story.Outs("size", 0x40), story.Text("name", "table"))
+	s.call("aclrtMemset", story.A(devA+0x3f, 1, 0, 1))
+	s.call("aclrtMemset", story.A(devA+0x40, 1, 0, 1))
+	s.malloc(devB, 0x100)
+	s.call("aclrtMemGetAddressRange", story.A(devB+8, 0x7ffe0000, 0x7ffe0008), story.Outs("pbase", devB), story.Outs("psize", 0x100))
+	wantUses(t, s, "binary#1 runtime_memory#2(table)", "runtime_memory#2(table)+0x3f", "", "device#3", "device#3+0x8 device#3")
+}

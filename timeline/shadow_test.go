@@ -1,0 +1,456 @@
+package timeline_test
+
+import (
+	"bytes"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/otelexport/story"
+	"github.com/acltrace/acltrace/timeline"
+)
+
+const (
+	args = devA // an allocation with arguments
+	data = 0x124000200000
+)
+
+// in has two words copied to the arguments: on a stream, or by the call itself.
+func (s *teller) in(addr uint64, stream int64, b []byte) {
+	s.t.Helper()
+	n := uint64(len(b))
+	if stream < 0 {
+		s.call("aclrtMemcpy", story.A(addr, n, host, n, 1), reads("src", 0, b))
+		return
+	}
+	s.call("aclrtMemcpyAsync", story.A(addr, n, host, n, 1, uint64(stream)), reads("src", 0, b))
+}
+
+func (s *teller) run(addr, n, stream uint64) {
+	s.t.Helper()
+	s.call("aclrtLaunchKernel", story.A(fn, 1, addr, n, stream))
+}
+
+// withArgs launches a kernel that gets words from the host.
+func (s *teller) withArgs(stream uint64, v ...uint64) {
+	s.t.Helper()
+	s.call("aclrtLaunchKernelWithHostArgs", story.A(fn, 1, stream, 0, host, uint64(8*len(v)), 0, 0), reads("hostArgs", 0, words(v...)))
+}
+
+func (s *teller) event(name string, stream uint64) {
+	s.t.Helper()
+	if name == "record" {
+		s.call("aclrtRecordEvent", story.A(ev, stream))
+	} else {
+		s.call("aclrtStreamWaitEvent", story.A(stream, ev))
+	}
+}
+
+const list = 0x8801 // of arguments
+
+func (s *teller) list() {
+	s.t.Helper()
+	s.call("aclrtKernelArgsInit", story.A(fn, 0x10), story.Outs("argsHandle", list))
+}
+
+func (s *teller) append(b []byte) {
+	s.t.Helper()
+	s.call("aclrtKernelArgsAppend", story.A(list, host, uint64(len(b)), 0), reads("param", 0, b))
+}
+
+func (s *teller) sync(stream uint64) { s.t.Helper(); s.call("aclrtSynchronizeStream", story.A(stream)) }
+
+func TestDevArgs(t *testing.T) {
+	one, two := words(0x11, data), words(0x22, data+64)
+	for _, c := range []struct {
+		name string
+		tell func(s *teller)
+		want []byte // of the last launch with arguments on the device
+		why  string
+	}{
+		{"a synchronous copy", func(s *teller) { s.in(args, -1, one); s.run(args, 16, strA) }, one, ""},
+		{"another thread's, before", func(s *teller) { s.on(1).in(args, -1, one); s.on(0).run(args, 16, strA) }, one, ""},
+		{"on the launch's stream", func(s *teller) { s.in(args, strA, one); s.run(args, 16, strA) }, one, ""},
+		{"the latest", func(s *teller) { s.in(args, strA, one); s.in(args, strA, two); s.run(args, 16, strA) }, two, ""},
+		{"the second half changed", func(s *teller) { s.in(args, strA, one); s.in(args+8, strA, words(5)); s.run(args, 16, strA) }, words(0x11, 5), ""},
+		{"part of a longer copy", func(s *teller) { s.in(args, strA, words(1, 2, 3, 4)); s.run(args+8, 16, strA) }, words(2, 3), ""},
+		{"a long copy, kept as a blob", func(s *teller) { s.in(args, strA, bytes.Repeat(one, 1024)); s.run(args+32, 16, strA) }, one, ""},
+		{"filled", func(s *teller) {
+			s.call("aclrtMemset", story.A(args, 64, 0x5a, 64))
+			s.in(args+8, strA, words(7))
+			s.run(args, 24, strA)
+		}, words(0x5a5a5a5a5a5a5a5a, 7, 0x5a5a5a5a5a5a5a5a), ""},
+		{"copied on the device", func(s *teller) {
+			s.in(data, strA, one)
+			s.call("aclrtMemcpyAsync", story.A(args, 16, data, 16, 3, strA))
+			s.run(args, 16, strA)
+		}, one, ""},
+		{"a batch", func(s *teller) {
+			s.call("aclrtMemcpyBatch", story.A(1, 2, 3, 4, 2, 0, 0, 0, 0), reads("dsts", 0, words(args+8, args)), reads("srcs", 0, words(host, host+64)),
+				reads("sizes", 0, words(8, 8)), reads("srcs", 1, words(8)), reads("srcs", 2, words(9)))
+			s.run(args, 16, strA)
+		}, words(9, 8), ""},
+		{"a failed copy before", func(s *teller) {
+			s.in(args, strA, one)
+			s.call("aclrtMemcpyAsync", story.A(args+64, 8, host, 8, 1, strA), story.Fails(107000))
+			s.run(args, 16, strA)
+		}, one, ""},
+		{"another stream's, waited for by the host", func(s *teller) { s.in(args, strB, one); s.sync(strB); s.run(args, 16, strA) }, one, ""},
+		{"another stream's, by the device's synchronization", func(s *teller) {
+			s.in(args, strB, one)
+			s.call("aclrtSynchronizeDevice", nil)
+			s.run(args, 16, strA)
+		}, one, ""},
+		{"another stream's, by an event", func(s *teller) {
+			s.in(args, strB, one)
+			s.event("record", strB)
+			s.event("wait", strA)
+			s.run(args, 16, strA)
+		}, one, ""},
+		{"over two streams", func(s *teller) {
+			s.in(args, strB, one)
+			s.event("record", strB)
+			s.event("wait", strA)
+			s.sync(strA) // and so strB's copy is over
+			s.run(args, 16, 0)
+		}, one, ""},
+		{"polled", func(s *teller) {
+			s.in(args, strB, one)
+			s.call("aclrtStreamQuery", story.A(strB, 0), story.Outs("status", 0))
+			s.run(args, 16, strA)
+		}, one, ""},
+		{"another kernel's data", func(s *teller) { s.in(args, strA, one); s.withArgs(strA, data, 0x7); s.run(args, 16, strA) }, one, ""},
+		{"written after a kernel had it", func(s *teller) { s.withArgs(strA, args); s.in(args, strA, one); s.run(args, 16, strA) }, one, ""},
+		{"reused in order", func(s *teller) {
+			s.in(args, strA, two)
+			s.run(args, 16, strA)
+			s.in(args, strA, one)
+			s.run(args, 16, strA)
+			s.sync(strA)
+			s.in(args, -1, words(9, 9))
+		}, one, ""},
+
+		{"never written", func(s *teller) { s.run(args, 16, strA) }, nil, "nothing in the trace has written byte 0"},
+		{"in part", func(s *teller) { s.in(args, strA, words(1)); s.run(args, 16, strA) }, nil, "written byte 8"},
+		{"another stream's", func(s *teller) { s.in(args, strB, one); s.run(args, 16, strA) }, nil, "call 5 may write them, in no certain order"},
+		{"another stream's, waited for too late", func(s *teller) { s.in(args, strB, one); s.run(args, 16, strA); s.sync(strB) }, nil, "call 5 may write them"},
+		{"another stream's, after the event", func(s *teller) {
+			s.event("record", strB)
+			s.in(args, strB, one)
+			s.event("wait", strA)
+			s.run(args, 16, strA)
+		}, nil, "call 6 may write them"},
+		{"the wrong stream", func(s *teller) { s.in(args, strB, one); s.sync(strA); s.run(args, 16, strA) }, nil, "call 5 may write"},
+		{"polled and not complete", func(s *teller) {
+			s.in(args, strB, one)
+			s.call("aclrtStreamQuery", story.A(strB, 0), story.Outs("status", 1))
+			s.run(args, 16, strA)
+		}, nil, "call 5 may write them"},
+		{"the default stream of another device", func(s *teller) {
+			s.call("aclrtSetDevice", story.A(0))
+			s.in(args, 0, one)
+			s.call("aclrtSetDevice", story.A(1))
+			s.run(args, 16, 0)
+		}, nil, "call 6 may write them"},
+		{"two copies in no order", func(s *teller) {
+			s.in(args, strB, one)
+			s.in(args, strA, two)
+			s.call("aclrtSynchronizeDevice", nil)
+			s.run(args, 16, strA)
+		}, nil, "call 5 and call 6 may write them"},
+		{"two calls at once", func(s *teller) {
+			s.in(args, strA, one)
+			s.Call(1, s.now+5, s.now+40, "aclrtMemcpyAsync", story.A(args, 16, host, 16, 1, strA), reads("src", 0, two))
+			s.run(args, 16, strA)
+		}, nil, "in no certain order"},
+		{"a kernel that had the address", func(s *teller) { s.in(args, strA, one); s.withArgs(strA, args); s.run(args, 16, strA) }, nil, "call 6 may have written them"},
+		{"a kernel that had the allocation", func(s *teller) { s.in(args, strA, one); s.withArgs(strA, 3, args+0x800); s.run(args, 16, strA) }, nil, "call 6 may have written them"},
+		{"a kernel that had it by device arguments", func(s *teller) {
+			s.in(data, -1, words(args+0x100))
+			s.run(data, 8, strA)
+			s.in(args, strB, one) // may come first
+			s.call("aclrtSynchronizeDevice", nil)
+			s.run(args, 16, strA)
+		}, nil, "call 6 and call 7 may write them"},
+		{"a kernel with unknown arguments", func(s *teller) {
+			s.in(args, strA, one)
+			s.run(data, 16, strA)
+			s.run(args, 16, strA)
+		}, nil, "call 6 may have written them"},
+		{"a kernel whose arguments were not kept", func(s *teller) {
+			s.in(args, strA, one)
+			s.call("aclrtLaunchKernelWithHostArgs", story.A(fn, 1, strA, 0, host, 16, 0, 0))
+			s.run(args, 16, strA)
+		}, nil, "call 6 may have written them"},
+		{"unknown bytes of the device", func(s *teller) {
+			s.in(args, strA, one)
+			s.call("aclrtMemcpyAsync", story.A(args+8, 8, data, 8, 3, strA))
+			s.run(args, 16, strA)
+		}, nil, "call 6 may have written them"},
+		{"bytes that were not kept", func(s *teller) {
+			s.in(args, strA, one)
+			s.call("aclrtMemcpyAsync", story.A(args, 16, host, 16, 1, strA))
+			s.run(args, 16, strA)
+		}, nil, "call 6 may have written them"},
+		{"a failed copy to them", func(s *teller) {
+			s.in(args, strA, one)
+			s.call("aclrtMemcpy", story.A(args, 16, host, 16, 1), reads("src", 0, two), story.Fails(507899))
+			s.run(args, 16, strA)
+		}, nil, "call 5 and call 6"},
+		{"rows", func(s *teller) {
+			s.in(args, -1, one)
+			s.call("aclrtMemcpy2d", story.A(args, 64, host, 64, 8, 2, 1))
+			s.run(args, 16, strA)
+		}, nil, "call 6 may have written them"},
+		{"freed", func(s *teller) {
+			s.in(args, -1, one)
+			s.call("aclrtFree", story.A(args))
+			s.malloc(args, 0x1000)
+			s.run(args, 16, strA)
+		}, nil, "nothing in the trace"},
+		{"overwritten before it has run", func(s *teller) { s.in(args, -1, one); s.run(args, 16, strA); s.in(args, -1, two) }, nil, "call 7 may overwrite them"},
+		{"overwritten by another stream", func(s *teller) { s.in(args, -1, one); s.run(args, 16, strA); s.in(args, strB, two) }, nil, "call 7 may overwrite them"},
+		{"overwritten by another stream, through a wait", func(s *teller) {
+			s.in(args, -1, one)
+			s.run(args, 16, strA)
+			s.event("record", strA)
+			s.event("wait", strB)
+			s.in(args+64, strB, two)
+			s.in(args, 0, two) // of a third one, which waits for nothing
+		}, nil, "call 10 may overwrite them"},
+		{"overwritten by a launch that is unknown because it was overwritten", func(s *teller) {
+			s.in(data, -1, one)
+			s.run(data, 16, strB) // unknown by the last call, so it may write anything
+			s.in(args, -1, one)
+			s.run(args, 16, strA)
+			s.in(data, -1, two)
+		}, nil, "call 6 may write them, in no certain order"},
+		{"a longer copy over them", func(s *teller) {
+			s.in(args, strA, one)
+			s.in(args, strA, make([]byte, 65<<10))
+			s.run(args, 16, strA)
+		}, nil, "call 6 may have written them"},
+		{"a kernel that had it by an argument list", func(s *teller) {
+			s.in(args, strA, one)
+			s.list()
+			s.append(words(args + 8))
+			s.call("aclrtLaunchKernelWithConfig", story.A(fn, 1, strA, 0, list, 0))
+			s.run(args, 16, strA)
+		}, nil, "call 8 may have written them"},
+		{"an argument list with other addresses", func(s *teller) {
+			s.in(args, strA, one)
+			s.list()
+			s.append(words(data))
+			s.call("aclrtLaunchKernelWithConfig", story.A(fn, 1, strA, 0, list, 0))
+			s.run(args, 16, strA)
+		}, one, ""},
+		{"an argument list that is older than the trace", func(s *teller) {
+			s.in(args, strA, one)
+			s.append(words(data))
+			s.call("aclrtLaunchKernelWithConfig", story.A(fn, 1, strA, 0, list, 0))
+			s.run(args, 16, strA)
+		}, nil, "call 7 may have written them"},
+		{"a buffer of an argument list that was not kept", func(s *teller) {
+			s.in(args, strA, one)
+			s.list()
+			s.call("aclrtKernelArgsGetPlaceHolderBuffer", story.A(list, 1, 8, 0), story.Outs("bufferAddr", host))
+			s.call("aclrtLaunchKernelWithConfig", story.A(fn, 1, strA, 0, list, 0))
+			s.run(args, 16, strA)
+		}, nil, "call 8 may have written them"},
+		{"a buffer of an argument list with their address", func(s *teller) {
+			s.in(args, strA, one)
+			s.list()
+			s.call("aclrtKernelArgsGetPlaceHolderBuffer", story.A(list, 1, 8, 0), story.Outs("bufferAddr", host))
+			s.call("aclrtLaunchKernelWithConfig", story.A(fn, 1, strA, 0, list, 0), reads("argsHandle", 1, words(args)))
+			s.run(args, 16, strA)
+		}, nil, "call 8 may have written them"},
+		{"an array of arguments that was kept in part", func(s *teller) {
+			s.in(args, strA, one)
+			s.call("aclrtLaunchKernelWithArgsArray", story.A(fn, 1, strA, 0, host), reads("args", 1, words(1)), func(f *api.Func, c *format.Call) {
+				c.Data = append(c.Data, format.Data{Param: uint8(f.Param("args")), Item: 2, Status: format.Missing, Len: 8, Time: c.Start})
+			})
+			s.run(args, 16, strA)
+		}, nil, "call 6 may have written them"},
+		{"an array of other arguments", func(s *teller) {
+			s.in(args, strA, one)
+			s.call("aclrtLaunchKernelWithArgsArray", story.A(fn, 1, strA, 0, host), reads("args", 1, words(1)), reads("args", 2, words(data)))
+			s.run(args, 16, strA)
+		}, one, ""},
+		{"an event that was recorded while it was waited for", func(s *teller) {
+			s.in(args, strB, one)
+			s.Call(1, s.now+20, s.now+60, "aclrtRecordEvent", story.A(ev, strB))
+			s.now += 10
+			s.event("wait", strA)
+			s.now += 40
+			s.run(args, 16, strA)
+		}, nil, "call 5 may write them"},
+		{"a wait that may have come after what was waited for", func(s *teller) {
+			s.in(args, strB, one)
+			s.event("record", strB)
+			s.now += 20
+			// The host waits for strA while another thread still has it wait for strB.
+			s.Call(1, s.now, s.now+60, "aclrtStreamWaitEvent", story.A(strA, ev))
+			s.sync(strA)
+			s.run(args, 16, 0)
+		}, nil, "call 5 may write them"},
+		{"a gap", func(s *teller) {
+			s.in(args, -1, one)
+			s.Gap(format.Gap{Thread: 0, From: s.now + 11, To: s.now + 12, Calls: 1, Reason: format.Dropped})
+			s.run(args, 16, strA)
+		}, nil, "a call that was lost may write them"},
+		{"elsewhere", func(s *teller) { s.run(devB, 16, strA) }, nil, "in no allocation"},
+		{"beyond the end", func(s *teller) { s.in(args, -1, one); s.run(args+0x1fff8, 16, strA) }, nil, "beyond the allocation"},
+		{"failed", func(s *teller) {
+			s.in(args, -1, one)
+			s.call("aclrtLaunchKernel", story.A(fn, 1, args, 16, strA), story.Fails(107000))
+		}, nil, "failed"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := tell(t)
+			s.malloc(args, 0x20000)
+			s.malloc(data, 0x1000)
+			s.stream(strA)
+			s.stream(strB)
+			s.call("aclrtCreateEvent", story.A(0), story.Outs("event", ev))
+			c.tell(s) // from call 5 on
+			var got []byte
+			var known bool
+			why := "no launch"
+			s.events(true, func(st *timeline.State, e *timeline.Event) {
+				if e.Fn.Name == "aclrtLaunchKernel" {
+					b, k, w := st.DevArgs(e)
+					got, known, why = bytes.Clone(b), k, w
+				}
+			})
+			if known != (c.want != nil) || known && !bytes.Equal(got, c.want) || !known && !strings.Contains(why, c.why) {
+				t.Errorf("arguments %x, known %v: %s; want %x: %s", got, known, why, c.want, c.why)
+			}
+		})
+	}
+}
+
+func TestDevArgsUnfollowed(t *testing.T) {
+	s := tell(t)
+	s.malloc(args, 0x1000)
+	s.in(args, -1, words(1))
+	s.run(args, 8, strA)
+	s.events(false, func(st *timeline.State, e *timeline.Event) {
+		if _, known, why := st.DevArgs(e); known || why == "" {
+			t.Errorf("known %v, %q", known, why)
+		}
+	})
+}
+
+func TestDevArgsOfACapture(t *testing.T) {
+	s := tell(t)
+	s.malloc(args, 0x1000)
+	s.in(args, strA, words(1))
+	s.run(args, 8, strA)
+	begin := acl.Model.Lookup("aclmdlRICaptureBegin")
+	s.events(true, func(st *timeline.State, e *timeline.Event) {
+		if e.Fn.Name != "aclrtLaunchKernel" {
+			return
+		}
+		if _, known, why := st.DevArgs(e); !known {
+			t.Error(why)
+		}
+		launch := *e.Call
+		st.Apply(0, &format.Call{Func: uint16(begin.ID), Args: make([]uint64, begin.Words), Start: launch.End, End: launch.End})
+		if _, known, why := st.DevArgs(st.Apply(0, &launch)); known || !strings.Contains(why, "graph") {
+			t.Errorf("known %v, %q", known, why)
+		}
+	})
+}
+
+// TestDevArgsLate has the payload recorded apart from its copy, as recorders do.
+func TestDevArgsLate(t *testing.T) {
+	t.Run("whole", func(t *testing.T) { testLate(t, nil, "") })
+	t.Run("harmless calls passed by", func(t *testing.T) { testLate(t, map[string]uint64{"aclrtGetVersion": 3, "unheardOf": 1}, "") })
+	t.Run("work passed by", func(t *testing.T) { testLate(t, map[string]uint64{"aclrtReduceAsync": 1}, "aclrtReduceAsync") })
+}
+
+func testLate(t *testing.T, passedBy map[string]uint64, unseen string) {
+	model := acl.Model
+	path := filepath.Join(t.TempDir(), "late.aclt")
+	schema := &format.Schema{API: model.Name}
+	for _, name := range []string{"aclrtMalloc", "aclrtMemcpy", "aclrtLaunchKernel"} {
+		f := model.Lookup(name)
+		schema.Functions = append(schema.Functions, format.Function{ID: uint16(f.ID), Name: name, Ret: f.Return, Words: int(f.Words)})
+	}
+	w, err := format.Create(path, &format.Meta{API: model.Name, Coverage: format.Coverage{PassedBy: passedBy}}, schema, nil)
+	check := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	check(err)
+	_, err = w.Process(format.Process{PID: 1})
+	check(err)
+	_, err = w.Thread(format.Thread{TID: 1})
+	check(err)
+	now := int64(0)
+	call := func(name string, args ...uint64) uint64 {
+		now += 20
+		c := &format.Call{Func: uint16(model.Lookup(name).ID), Start: now, End: now + 10, Args: args}
+		if name == "aclrtMalloc" {
+			c.Outs = []format.Out{{Param: 0, Value: devA}}
+		}
+		i, err := w.Call(c)
+		check(err)
+		return i
+	}
+	call("aclrtMalloc", 0, 0x1000, 0)
+	i := call("aclrtMemcpy", args, 16, host, 16, 1)
+	check(w.Flush())
+	want := words(3, 4)
+	check(w.Data(&format.Data{Call: i, Param: uint8(model.Lookup("aclrtMemcpy").Param("src")), Bytes: want}))
+	call("aclrtLaunchKernel", fn, 1, args, 16, strA)
+	check(w.Close())
+	r, err := format.Open(path, nil)
+	check(err)
+	defer r.Close()
+	s := timeline.NewState(model)
+	check(s.Follow(r))
+	found := false
+	for c, err := range r.CallsByStart(nil) {
+		check(err)
+		b, known, why := s.DevArgs(s.Apply(0, c))
+		if c.Index == 2 {
+			if found = true; known != (unseen == "") || known && !bytes.Equal(b, want) || !known && !strings.Contains(why, unseen) {
+				t.Errorf("%x %v %s", b, known, why)
+			}
+		}
+	}
+	if !found {
+		t.Error("no launch")
+	}
+}
+
+// TestShadowIsBounded writes more small pieces than are followed.
+func TestShadowIsBounded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("writes 64 MiB")
+	}
+	s := tell(t)
+	const size = 4096
+	s.malloc(args, 1<<40)
+	for i := range uint64(17000) {
+		b := make([]byte, size)
+		copy(b, fmt.Sprint(i))
+		s.in(args+i*size, -1, b)
+	}
+	s.run(args, 16, strA)
+	s.events(true, func(st *timeline.State, e *timeline.Event) {
+		if e.Fn.Name != "aclrtLaunchKernel" {
+			return
+		}
+		if _, known, why := st.DevArgs(e); known || !strings.Contains(why, "more small pieces") {
+			t.Errorf("known %v, %q", known, why)
+		}
+	})
+}

@@ -1,0 +1,346 @@
+package timeline_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/otelexport/story"
+	"github.com/acltrace/acltrace/timeline"
+)
+
+const (
+	devA = 0x124000000000
+	devB = 0x124000100000
+	host = 0x7f0000001000
+	strA = 0x5501
+	strB = 0x5502
+	fn   = 0x6601
+	ev   = 0x7701
+)
+
+func wantUses(t *testing.T, s *teller, want ...string) {
+	t.Helper()
+	if got := s.uses(); !slices.Equal(got, want) {
+		t.Errorf("calls name\n%q, want\n%q", got, want)
+	}
+}
+
+func TestHandleUsedAgain(t *testing.T) {
+	s := tell(t)
+	s.stream(strA)
+	s.call("aclrtSynchronizeStream", story.A(strA))
+	s.call("aclrtDestroyStream", story.A(strA))
+	s.stream(strA) // the same handle is another stream
+	s.call("aclrtSynchronizeStream", story.A(strA))
+	s.stream(strA) // and so it is where its end was not seen
+	s.call("aclrtSynchronizeStream", story.A(strA))
+	wantUses(t, s, "stream#1", "stream#1", "stream#1", "stream#2", "stream#2", "stream#3", "stream#3")
+}
+
+func TestNewAndFind(t *testing.T) {
+	s := tell(t)
+	s.function(fn, "Add")
+	s.function(fn, "Add") // the same question has the same answer
+	s.call("aclrtGetCurrentContext", story.A(0x7ffe0000), story.Outs("context", 0x11))
+	s.call("aclrtGetCurrentContext", story.A(0x7ffe0000), story.Outs("context", 0x11))
+	wantUses(t, s, "binary#1 function#2(Add)", "binary#1 function#2(Add)", "context#3", "context#3")
+}
+
+func TestAllocations(t *testing.T) {
+	s := tell(t)
+	s.malloc(devA, 0x100)
+	set := func(addr uint64) { s.call("aclrtMemset", story.A(addr, 16, 0, 16)) }
+	set(devA)
+	set(devA + 0xff)
+	set(devA + 0x100) // one past the end
+	set(devA - 1)
+	s.malloc(devA+0x100, 0x40)
+	set(devA + 0x100)
+	s.call("aclrtFree", story.A(devA))
+	set(devA)
+	s.malloc(devA, 0x80)
+	set(devA + 0x7f)
+	set(devA + 0x80)
+	s.call("aclrtFree", story.A(0xdead000)) // what was never seen is no object
+	wantUses(t, s, "device#1", "device#1", "device#1+0xff", "", "", "device#2", "device#2", "device#1", "", "device#3", "device#3+0x7f", "", "")
+}
+
+func TestFindEnd(t *testing.T) {
+	s := tell(t)
+	s.malloc(devA, 0x100)
+	s.events(false, func(st *timeline.State, e *timeline.Event) {
+		for _, c := range []struct {
+			addr     uint64
+			off      uint64
+			find, at bool
+		}{{devA, 0, true, true}, {devA + 0xff, 0xff, true, true}, {devA + 0x100, 0x100, false, true}, {devA + 0x101, 0, false, false}, {devA - 1, 0, false, false}, {0, 0, false, false}} {
+			if _, off, ok := st.Find(0, c.addr); ok != c.find || ok && off != c.off {
+				t.Errorf("Find(%#x) = %#x, %v", c.addr, off, ok)
+			}
+			if _, off, ok := st.FindEnd(0, c.addr); ok != c.at || ok && off != c.off {
+				t.Errorf("FindEnd(%#x) = %#x, %v", c.addr, off, ok)
+			}
+		}
+		if live := st.Live(0); len(live) != 1 || live[0].Size != 0x100 {
+			t.Errorf("live: %v", live)
+		}
+		if len(st.Live(1)) != 0 {
+			t.Error("the other process has allocations")
+		}
+	})
+}
+
+func TestFailedAndUnfinishedCalls(t *testing.T) {
+	s := tell(t)
+	s.call("aclrtMalloc", story.A(0x7ffe0000, 64, 0), story.Outs("devPtr", devA), story.Fails(207001))
+	s.call("aclrtMemset", story.A(devA, 16, 0, 16))
+	s.malloc(devA, 64)
+	s.call("aclrtFree", story.A(devA), story.Fails(107000))
+	s.call("aclrtMemset", story.A(devA, 16, 0, 16)) // still there
+	s.stream(strA)
+	s.call("aclrtDestroyStream", story.A(strA), story.Hangs)
+	wantUses(t, s, "", "", "device#1", "device#1", "device#1", "stream#2", "stream#2")
+	s = tell(t)
+	s.call("aclrtLaunchKernel", story.A(fn, 1, devA, 0, strA), story.Fails(107017))
+	s.call("aclrtLaunchKernel", story.A(fn, 1, devA, 0, strA), story.Hangs)
+	if tl := s.Load(); len(tl.Tasks) != 0 || !tl.Calls[0].Failed() || tl.Calls[1].Failed() {
+		t.Errorf("tasks %v, calls %+v", tl.Tasks, tl.Calls)
+	}
+}
+
+func TestTwoProcesses(t *testing.T) {
+	s := tell(t)
+	s.malloc(devA, 0x100)
+	s.stream(strA)
+	s.on(2).malloc(devA, 0x10)
+	s.stream(strA)
+	s.call("aclrtMemsetAsync", story.A(devA+0x80, 16, 0, 16, strA)) // beyond this one's
+	s.on(0).call("aclrtMemsetAsync", story.A(devA+0x80, 16, 0, 16, strA))
+	wantUses(t, s, "device#1", "stream#2", "device#3", "stream#4", "stream#4", "device#1+0x80 stream#2")
+}
+
+func TestOlderThanTheTraceAndUnknown(t *testing.T) {
+	s := tell(t)
+	s.call("aclrtSynchronizeStream", story.A(strA))
+	s.call("aclrtSynchronizeStream", story.A(strA))
+	s.call("aclrtSynchronizeStream", story.A(0))
+	tl := s.Load()
+	_ = tl
+	st := timeline.NewState(tl.Model)
+	var first *timeline.Object
+	for c, err := range tl.Reader.CallsByStart(nil) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := st.Apply(0, c)
+		switch c.Index {
+		case 0:
+			first = e.Stream
+			if first == nil || first.Created != timeline.NoCall {
+				t.Errorf("stream %+v, want one older than the trace", first)
+			}
+		case 1:
+			if e.Stream != first {
+				t.Error("the handle stands for two streams")
+			}
+		case 2:
+			if e.Stream != nil {
+				t.Error("null is a stream object")
+			}
+		}
+	}
+	// A function that this model does not know, and a call with other words than it knows.
+	for _, c := range []*format.Call{{Func: 60000, Args: []uint64{1, 2}}, {Func: uint16(tl.Model.Lookup("aclrtFree").ID), Args: []uint64{1, 2}}} {
+		if e := st.Apply(0, c); len(e.Uses) != 0 || e.Kernel != "" {
+			t.Errorf("%+v", e)
+		}
+	}
+	e := st.Apply(0, &format.Call{Func: 60000, Args: []uint64{1, 0xabc}, Ret: 0x10})
+	if a := e.Args(tl.Model); len(a) != 2 || a[1].Name != "word1" || a[1].Text != "0xabc" || e.Result(tl.Model) != "0x10" {
+		t.Errorf("%+v %s", a, e.Result(tl.Model))
+	}
+}
+
+// brackets are the tasks as "lane kind from-to", with a question mark where nothing has shown the end.
+func brackets(tl *timeline.Timeline) []string {
+	var out []string
+	for _, k := range tl.Tasks {
+		open := ""
+		if k.Open {
+			open = "?"
+		}
+		out = append(out, fmt.Sprintf("%s: %s %d-%d%s", tl.Lanes[k.Lane].Name, k.Name, k.From, k.To, open))
+	}
+	return out
+}
+
+func wantBrackets(t *testing.T, s *teller, want ...string) {
+	t.Helper()
+	if got := brackets(s.Load()); !slices.Equal(got, want) {
+		t.Errorf("tasks\n%q, want\n%q", got, want)
+	}
+}
+
+func (s *teller) launch(stream uint64, mods ...story.Mod) {
+	s.t.Helper()
+	s.call("aclrtLaunchKernel", story.A(fn, 1, devA, 0, stream), mods...)
+}
+
+func TestBrackets(t *testing.T) {
+	begin := func(t *testing.T) *teller {
+		s := tell(t)
+		s.stream(strA)
+		s.stream(strB)
+		s.call("aclrtCreateEvent", story.A(0), story.Outs("event", ev)) // ends at 70
+		return s
+	}
+	const a, b = "stream 1: unknown kernel ", "stream 2: unknown kernel "
+	t.Run("stream", func(t *testing.T) {
+		s := begin(t)
+		s.launch(strA) // 80
+		s.launch(strB) // 100
+		s.call("aclrtSynchronizeStream", story.A(strA))
+		s.launch(strA) // 140
+		wantBrackets(t, s, a+"80-130", b+"100-150?", a+"140-150?")
+	})
+	t.Run("device", func(t *testing.T) {
+		s := begin(t)
+		s.launch(strA)
+		s.launch(0)
+		s.on(2).launch(strA)
+		s.on(0).call("aclrtSynchronizeDevice", nil) // 140
+		wantBrackets(t, s, a+"80-150", "default stream: unknown kernel 100-150", a+"120-150?")
+	})
+	t.Run("failed synchronization", func(t *testing.T) {
+		s := begin(t)
+		s.launch(strA)
+		s.call("aclrtSynchronizeStream", story.A(strA), story.Fails(507046))
+		wantBrackets(t, s, a+"80-110?")
+	})
+	t.Run("event", func(t *testing.T) {
+		s := begin(t)
+		s.launch(strA)                                // 80
+		s.call("aclrtRecordEvent", story.A(ev, strA)) // 100
+		s.launch(strA)                                // 120
+		s.call("aclrtSynchronizeEvent", story.A(ev))  // 140
+		wantBrackets(t, s, a+"80-150", "stream 1: record 100-150", a+"120-150?")
+	})
+	t.Run("poll", func(t *testing.T) {
+		s := begin(t)
+		s.launch(strA)                                                           // 80
+		s.call("aclrtStreamQuery", story.A(strA, 0), story.Outs("status", 1))    // not ready
+		s.call("aclrtStreamQuery", story.A(strA, 0), story.Outs("status", 0))    // 120
+		s.launch(strB)                                                           // 140
+		s.call("aclrtRecordEvent", story.A(ev, strB))                            // 160
+		s.call("aclrtQueryEventStatus", story.A(ev, 0), story.Outs("status", 0)) // 180: not ready
+		s.call("aclrtQueryEventStatus", story.A(ev, 0), story.Outs("status", 1)) // 200
+		wantBrackets(t, s, a+"80-130", b+"140-210", "stream 2: record 160-210")
+	})
+	t.Run("destroyed", func(t *testing.T) {
+		s := begin(t)
+		s.launch(strA)
+		s.call("aclrtDestroyStream", story.A(strA)) // 100
+		s.stream(strA)                              // the same handle
+		s.launch(strA)                              // 140
+		wantBrackets(t, s, a+"80-110", "stream 2: unknown kernel 140-150?")
+	})
+	t.Run("two devices", func(t *testing.T) {
+		s := tell(t)
+		s.call("aclrtSetDevice", story.A(0))
+		s.launch(0) // 40
+		s.on(1).call("aclrtSetDevice", story.A(1))
+		s.launch(0) // 80
+		s.call("aclrtSynchronizeDevice", nil)
+		tl := s.Load()
+		if got, want := brackets(tl), []string{"default stream: unknown kernel 40-110?", "default stream of device 1: unknown kernel 80-110"}; !slices.Equal(got, want) {
+			t.Errorf("tasks %q, want %q", got, want)
+		}
+		if tl.Lanes[0].Device != 0 || tl.Lanes[1].Device != 1 || tl.Lanes[1].Waited != 10 || tl.Lanes[0].Waited != 0 {
+			t.Errorf("lanes %+v", tl.Lanes)
+		}
+	})
+}
+
+func TestCopies(t *testing.T) {
+	s := tell(t)
+	s.malloc(devA, 0x1000)
+	s.call("aclrtMallocHost", story.A(0, 0x1000), story.Outs("hostPtr", host))
+	copies := []struct {
+		dst, src uint64
+		name     string
+		pageable bool
+	}{{devA, host, "copy HtoD", false}, {devA, 0x7e00, "copy HtoD", true}, {0x7e00, devA + 8, "copy DtoH", true}, {devA, devA + 64, "copy DtoD", false},
+		{host, host + 64, "copy HtoH", false}, {devB, host, "copy HtoD", false}} // devB is older than the trace
+	for _, c := range copies {
+		s.call("aclrtMemcpyAsync", story.A(c.dst, 64, c.src, 32, 4, 0))
+	}
+	s.call("aclrtMemcpy", story.A(devA, 64, 0x7e00, 32, 1)) // waits anyway
+	s.call("aclrtMemcpyBatch", story.A(0x10, 0x20, 0x30, 0x40, 2, 0, 0, 0, 0), reads("dsts", 0, words(devA, devA+64)), reads("srcs", 0, words(0x7e00, 0x7f00)), reads("sizes", 0, words(24, 40)))
+	tl := s.Load()
+	for i, c := range copies {
+		if k := tl.Tasks[i]; k.Name != c.name || k.Pageable != c.pageable || k.Bytes != 32 {
+			t.Errorf("copy %d: %s, %d bytes, pageable %v; want %s, pageable %v", i, k.Name, k.Bytes, k.Pageable, c.name, c.pageable)
+		}
+	}
+	if k := tl.Tasks[len(copies)]; k.Pageable {
+		t.Error("a synchronous copy hides no synchronization")
+	}
+	if k := tl.Tasks[len(copies)+1]; k.Name != "copy HtoD" || k.Bytes != 64 || tl.Lanes[k.Lane].Name != "synchronous" || k.To != tl.Calls[k.Call].End {
+		t.Errorf("batch: %+v", k)
+	}
+}
+
+func TestPeak(t *testing.T) {
+	s := tell(t)
+	s.malloc(devA, 100)
+	s.malloc(devB, 50)
+	s.call("aclrtFree", story.A(devA))
+	s.malloc(devA, 60)
+	s.on(2).malloc(devA, 30) // 140 of both processes
+	s.malloc(devB, 20)       // 160
+	s.call("aclrtFree", story.A(devB))
+	if tl := s.Load(); tl.PeakDevice != 160 || tl.PeakCall != 5 {
+		t.Errorf("peak %d at call %d, want 160 at call 5", tl.PeakDevice, tl.PeakCall)
+	}
+}
+
+func TestTaskIDsAndBlocks(t *testing.T) {
+	s := tell(t)
+	s.launch(strA, func(_ *api.Func, c *format.Call) {
+		c.Outs = append(c.Outs, format.Out{Param: timeline.TaskParam, Value: 47<<32 | 1564<<16 | 23064})
+	})
+	s.call("aclrtLaunchKernel", story.A(fn, 24, devA, 0, strA))
+	s.call("aclrtLaunchSIMTKernelWithHostArgs", story.A(fn, 3|5<<32, 7, 128|1<<32, 1, 0, strA, 0, 0, 0, 0, 0))
+	tl := s.Load()
+	if k := tl.Tasks[0]; !k.HasID || k.StreamID != 47 || k.TaskID != 1564<<16|23064 || k.Blocks != 1 {
+		t.Errorf("%+v", k)
+	}
+	if k := tl.Tasks[1]; k.HasID || k.Blocks != 24 {
+		t.Errorf("%+v", k)
+	}
+	if k := tl.Tasks[2]; k.Blocks != 3*5*7 {
+		t.Errorf("%d blocks, want those of the grid", k.Blocks)
+	}
+}
+
+func TestRetries(t *testing.T) {
+	s := tell(t)
+	s.function(fn, "Add")
+	s.function(fn+1, "Mul")
+	launch := func(f uint64, mods ...story.Mod) { s.call("aclrtLaunchKernel", story.A(f, 1, devA, 0, strA), mods...) }
+	launch(fn, story.Fails(107017)) // 2
+	s.on(1)
+	launch(fn) // another thread's
+	s.on(0)
+	launch(fn) // 4
+	launch(fn, story.Fails(107017))
+	launch(fn + 1) // another kernel
+	launch(fn)
+	got := s.Load().Retries
+	if want := []timeline.Retry{{Failed: 2, Done: 4, Code: 107017}}; !slices.Equal(got, want) {
+		t.Errorf("retries %+v, want %+v", got, want)
+	}
+}
