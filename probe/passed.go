@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -13,16 +12,9 @@ import (
 // the shim does not wrap.
 const (
 	passedNames = 1024
-	passedNamed = 2 // state of an entry that has its name
+	passedBytes = 64 // of an entry: count (8), state (4), name
+	passedNamed = 2  // state of an entry that has its name
 )
-
-type passed struct {
-	count uint64
-	state uint32
-	name  [52]byte
-}
-
-var _ [64]byte = [unsafe.Sizeof(passed{})]byte{}
 
 func makePassed(dir string) error {
 	f, err := os.OpenFile(filepath.Join(dir, "passed"), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
@@ -30,7 +22,7 @@ func makePassed(dir string) error {
 		return err
 	}
 	defer f.Close()
-	return unix.Fallocate(int(f.Fd()), 0, 0, passedNames*int64(unsafe.Sizeof(passed{})))
+	return unix.Fallocate(int(f.Fd()), 0, 0, passedNames*passedBytes)
 }
 
 // PassedBy returns how often functions were called, or asked for by dlsym, that the shim does not wrap.
@@ -40,9 +32,9 @@ func (s *Session) PassedBy() map[string]uint64 {
 		return nil
 	}
 	m := map[string]uint64{}
-	for n := int(unsafe.Sizeof(passed{})); len(b) >= n; b = b[n:] {
+	for ; len(b) >= passedBytes; b = b[passedBytes:] {
 		count, state := le.Uint64(b), le.Uint32(b[8:])
-		if name, _, _ := bytes.Cut(b[12:n], []byte{0}); state == passedNamed && count > 0 {
+		if name, _, _ := bytes.Cut(b[12:passedBytes], []byte{0}); state == passedNamed && count > 0 {
 			m[string(name)] += count
 		}
 	}

@@ -26,7 +26,7 @@ const (
 	arenaWords  = 64
 
 	recCall, recPayload, recLost = 1, 2, 3
-	stateDone                    = 2
+	stateEntered, stateDone      = 1, 2 // what is neither was left by a longjmp: it never returned
 	pieceOut, pieceBytes, far    = 1, 2, 4
 
 	slotLive, slotIdle, slotDead = 2, 3, 4
@@ -504,7 +504,7 @@ func (r *ring) drain(s *Session, sink Sink, final bool) (uint64, error) {
 		b := r.data[r.pos&(r.size-1):]
 		// The state lies in the last byte of the second word of the header, and is stored last.
 		state := byte(atomic.LoadUint32((*uint32)(unsafe.Pointer(&b[4]))) >> 24)
-		if state != stateDone && !final {
+		if state == stateEntered && !final {
 			break
 		}
 		size := uint64(le.Uint32(b))

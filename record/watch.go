@@ -112,17 +112,29 @@ func (w *watcher) look(now time.Time) {
 	if err != nil {
 		return
 	}
-	pids := map[int]bool{w.root: true}
-	for k := range w.procs {
-		pids[k.pid] = true
+	// A number may have gone to another process since the last look.
+	type process struct {
+		pid, ppid int
+		start     string
 	}
+	var all []process
+	procs, pids := map[procKey]*watched{}, map[int]bool{w.root: true}
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
 		if err != nil {
 			continue
 		}
-		ppid, start, ok := parent(pid)
-		if !ok || pid != w.root && !pids[ppid] && w.procs[procKey{pid, start}] == nil {
+		if ppid, start, ok := parent(pid); ok {
+			all = append(all, process{pid, ppid, start})
+			if k := (procKey{pid, start}); w.procs[k] != nil {
+				procs[k], pids[pid] = w.procs[k], true
+			}
+		}
+	}
+	w.procs = procs
+	for _, a := range all {
+		pid, start := a.pid, a.start
+		if !pids[pid] && !pids[a.ppid] {
 			continue
 		}
 		pids[pid] = true

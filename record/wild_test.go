@@ -245,7 +245,7 @@ func TestWildThreads(t *testing.T) {
 	// program goes on.
 	t.Run("left by longjmp", func(t *testing.T) {
 		out := wild(t, small, program, "longjmp")
-		if out.ExitCode != 0 || out.Unfinished != 1 || out.by["aclrtSynchronizeStream"] != 1 {
+		if out.ExitCode != 0 || out.Unfinished != 1 || out.by["aclrtSynchronizeStream"] != 1 || out.by["aclrtGetDevice"] != 10 {
 			t.Errorf("calls %v, %+v, %s", out.by, out.Result, out.stderr)
 		}
 	})

@@ -454,3 +454,35 @@ func (t *Thread) StreamWaitEventWithTimeout(on acl.Stream, event acl.Event, time
 		return 0, nil
 	}})
 }
+
+// RecordEventWithFlag is RecordEvent; an external record is for events made as external.
+func (t *Thread) RecordEventWithFlag(event acl.Event, on acl.Stream, flag uint32) acl.Error {
+	if e := t.externalFlag(event, flag); e != 0 {
+		return e
+	}
+	return t.RecordEvent(event, on)
+}
+
+// StreamWaitEventWithFlag is StreamWaitEventWithTimeout; an external wait is for events made as external.
+func (t *Thread) StreamWaitEventWithFlag(on acl.Stream, event acl.Event, timeout, flag uint32) acl.Error {
+	if e := t.externalFlag(event, flag); e != 0 {
+		return e
+	}
+	if timeout > math.MaxInt32 {
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "timeout %d: 0 is for ever, else seconds up to %d", timeout, math.MaxInt32)
+	}
+	return t.StreamWaitEventWithTimeout(on, event, int32(timeout))
+}
+
+func (t *Thread) externalFlag(event acl.Event, flag uint32) acl.Error {
+	ev, e := t.event(event)
+	switch {
+	case e != 0:
+		return e
+	case flag > acl.ACL_EVENT_RECORD_EXTERNAL:
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "flag %d is unknown", flag)
+	case flag == acl.ACL_EVENT_RECORD_EXTERNAL && !ev.external():
+		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "event %#x was not made with ACL_EVENT_EXTERNAL", ev.handle)
+	}
+	return acl.ACL_SUCCESS
+}

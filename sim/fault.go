@@ -32,7 +32,7 @@ type fault struct {
 // taskKinds are the kinds that a fault may name.
 var taskKinds = map[string]taskKind{
 	"kernel": taskKernel, "copy": taskCopy, "fill": taskFill, "reduce": taskReduce, "record": taskRecord, "wait": taskWait, "reset": taskReset,
-	"notify": taskNotify, "value": taskValue, "host": taskHost, "graph": taskGraph, "overflow": taskOverflow, "free": taskFree,
+	"notify": taskNotify, "value": taskValue, "host": taskHost, "graph": taskGraph, "overflow": taskOverflow, "free": taskFree, "cache": taskCache,
 }
 
 // ParseFaults reads a list of faults, separated by commas or blanks:

@@ -254,6 +254,22 @@ func TestNotifyAndValue(t *testing.T) {
 	e.ok(e.th.DestroyNotify(n))
 	e.want(acl.ACL_ERROR_RT_INVALID_HANDLE, e.th.RecordNotify(n, a))
 
+	var c acl.CntNotify
+	e.ok(e.th.CntNotifyCreate(&c, 0))
+	count := func(mode, value uint32) {
+		e.ok(e.th.CntNotifyRecord(c, a, &acl.CntNotifyRecordInfo{Mode: mode, Value: value}))
+	}
+	waiter := e.stream()
+	e.ok(e.th.CntNotifyWaitWithTimeout(c, waiter, &acl.CntNotifyWaitInfo{Mode: 3, Value: 5, IsClear: 1}))
+	count(1, 2)
+	e.ok(e.th.SynchronizeStream(a))
+	e.want(acl.ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, e.th.SynchronizeStreamWithTimeout(waiter, 2))
+	count(1, 3)
+	e.ok(e.th.SynchronizeStream(waiter))
+	e.ok(e.th.CntNotifyWaitWithTimeout(c, waiter, &acl.CntNotifyWaitInfo{Mode: 1, Value: 0}))
+	e.ok(e.th.SynchronizeStream(waiter))
+	e.want(acl.ACL_ERROR_RT_PARAM_INVALID, e.th.CntNotifyRecord(c, a, &acl.CntNotifyRecordInfo{Mode: 3}))
+
 	for _, c := range []struct {
 		flag       uint32
 		have, want uint64

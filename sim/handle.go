@@ -32,10 +32,11 @@ const (
 	kindNotify
 	kindPhysical
 	kindPool
+	kindCounter
 )
 
 var kindNames = [...]string{"", "context", "stream", "event", "binary", "binary handle", "function", "argument list", "parameter",
-	"model", "task group", "notify", "physical memory", "memory pool"}
+	"model", "task group", "notify", "physical memory", "memory pool", "counting notify"}
 
 func (k kind) String() string { return kindNames[k] }
 

@@ -95,6 +95,7 @@ type Sim struct {
 	unknown sync.Map // name of a kernel that no library knows → *atomic.Int64, its launches
 
 	notifies      table[notify]
+	counters      table[counter]
 	physicals     table[physical]
 	pools         table[memPool]
 	graphs        table[graph]
@@ -141,7 +142,7 @@ func New(o *Options) *Sim {
 	s.clock.start()
 	s.contexts.kind, s.streams.kind, s.events.kind = kindContext, kindStream, kindEvent
 	s.images.kind, s.binaries.kind, s.functions.kind = kindImage, kindBinary, kindFunction
-	s.notifies.kind, s.physicals.kind, s.pools.kind = kindNotify, kindPhysical, kindPool
+	s.notifies.kind, s.counters.kind, s.physicals.kind, s.pools.kind = kindNotify, kindCounter, kindPhysical, kindPool
 	s.argLists.kind, s.graphs.kind, s.groups.kind = kindArgs, kindGraph, kindGroup
 	for i := range s.opts.Devices {
 		s.devices = append(s.devices, newDevice(s, int32(i)))

@@ -35,6 +35,7 @@ const (
 	taskGraph    taskKind = "graph"
 	taskOverflow taskKind = "overflow"
 	taskFree     taskKind = "free"
+	taskCache    taskKind = "cache"
 )
 
 // task is one piece of work on a stream. run returns how long the device takes for it; where the task was captured into a

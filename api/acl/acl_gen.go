@@ -2079,6 +2079,8 @@ type API interface {
 	DestroyEvent(event Event) Error
 	// RecordEvent is aclrtRecordEvent: Capture the work already queued on a stream into the event (async).
 	RecordEvent(event Event, stream Stream) Error
+	// RecordEventWithFlag is aclrtRecordEventWithFlag: aclrtRecordEvent plus a flag; EXTERNAL makes the record visible outside a captured graph.
+	RecordEventWithFlag(event Event, stream Stream, flag uint32) Error
 	// ResetEvent is aclrtResetEvent: Enqueue a reset of a WithFlag(SYNC) event.
 	ResetEvent(event Event, stream Stream) Error
 	// QueryEvent is aclrtQueryEvent: Old-style event completion query (deprecated).
@@ -2119,6 +2121,10 @@ type API interface {
 	GetThreadLastTaskId(taskId *uint32) Error
 	// StreamGetId is aclrtStreamGetId: Numeric hardware stream id of a stream handle (correlation key).
 	StreamGetId(stream Stream, streamId *int32) Error
+	// MemFlush is aclrtMemFlush: Write back the cache of a cached device range.
+	MemFlush(devPtr Addr, size uint64) Error
+	// MemInvalidate is aclrtMemInvalidate: Invalidate the cache of a cached device range.
+	MemInvalidate(devPtr Addr, size uint64) Error
 	// Free is aclrtFree: Free device memory immediately, with no implicit synchronisation.
 	Free(devPtr Addr) Error
 	// MallocHost is aclrtMallocHost: Allocate pinned (page-locked) host memory.
@@ -2189,6 +2195,8 @@ type API interface {
 	StreamGetFlags(stream Stream, flags *uint32) Error
 	// StreamWaitEvent is aclrtStreamWaitEvent: Make later work of a stream wait for an event (async).
 	StreamWaitEvent(stream Stream, event Event) Error
+	// StreamWaitEventWithFlag is aclrtStreamWaitEventWithFlag: Same with timeout in seconds and an EXTERNAL flag for graph capture.
+	StreamWaitEventWithFlag(stream Stream, event Event, timeout uint32, flag uint32) Error
 	// StreamWaitEventWithTimeout is aclrtStreamWaitEventWithTimeout: Same as aclrtStreamWaitEvent with a timeout in seconds (0 = never).
 	StreamWaitEventWithTimeout(stream Stream, event Event, timeout int32) Error
 	// DeviceCanAccessPeer is aclrtDeviceCanAccessPeer: Can one device address another?
@@ -2241,6 +2249,8 @@ type API interface {
 	MemGetAllocationGranularity(prop *PhysicalMemProp, option MemGranularityOptions, granularity *uint64) Error
 	// DeviceGetBareTgid is aclrtDeviceGetBareTgid: Process id as seen outside the container.
 	DeviceGetBareTgid(pid *int32) Error
+	// CmoAsync is aclrtCmoAsync: Cache-maintenance task (prefetch / write back / invalidate / flush) on a stream.
+	CmoAsync(src Addr, size uint64, cmoType CmoType, stream Stream) Error
 	// GetMemUceInfo is aclrtGetMemUceInfo: Read uncorrectable-memory-error ranges.
 	GetMemUceInfo(deviceId int32, memUceInfoArray *MemUceInfo, arraySize uint64, retSize *uint64) Error
 	// DeviceTaskAbort is aclrtDeviceTaskAbort: Abort all work on a device.
@@ -2299,6 +2309,10 @@ type API interface {
 	CreateNotify(notify *Notify, flag uint64) Error
 	// DestroyNotify is aclrtDestroyNotify: Destroy a notify.
 	DestroyNotify(notify Notify) Error
+	// CntNotifyCreate is aclrtCntNotifyCreate: Create a counting notify.
+	CntNotifyCreate(cntNotify *CntNotify, flag uint64) Error
+	// CntNotifyDestroy is aclrtCntNotifyDestroy: Destroy a counting notify.
+	CntNotifyDestroy(cntNotify CntNotify) Error
 	// RecordNotify is aclrtRecordNotify: Enqueue a notify record.
 	RecordNotify(notify Notify, stream Stream) Error
 	// WaitAndResetNotify is aclrtWaitAndResetNotify: Enqueue wait-and-reset on a notify (timeout in s).
@@ -2443,6 +2457,14 @@ type API interface {
 	StreamStop(stream Stream) Error
 	// CheckArchCompatibility is aclrtCheckArchCompatibility: Can binaries of a SoC version run here?
 	CheckArchCompatibility(socVersion *byte, canCompatible *int32) Error
+	// CntNotifyRecord is aclrtCntNotifyRecord: Enqueue a counting-notify record.
+	CntNotifyRecord(cntNotify CntNotify, stream Stream, info *CntNotifyRecordInfo) Error
+	// CntNotifyWaitWithTimeout is aclrtCntNotifyWaitWithTimeout: Enqueue a counting-notify wait.
+	CntNotifyWaitWithTimeout(cntNotify CntNotify, stream Stream, info *CntNotifyWaitInfo) Error
+	// CntNotifyReset is aclrtCntNotifyReset: Enqueue a counting-notify reset.
+	CntNotifyReset(cntNotify CntNotify, stream Stream) Error
+	// CntNotifyGetId is aclrtCntNotifyGetId: Id of a counting notify.
+	CntNotifyGetId(cntNotify CntNotify, notifyId *uint32) Error
 	// GetErrorVerbose is aclrtGetErrorVerbose: Read a detailed device error record.
 	GetErrorVerbose(deviceId int32, errorInfo *ErrorInfo) Error
 	// MemSetAccess is aclrtMemSetAccess: Grant access to a mapped range.
@@ -2555,6 +2577,8 @@ func Call(a API, fn api.ID, w []uint64) (uint64, bool) {
 		return uint64(uint32(a.DestroyEvent(Event(w[0])))), true
 	case FnRecordEvent:
 		return uint64(uint32(a.RecordEvent(Event(w[0]), Stream(w[1])))), true
+	case FnRecordEventWithFlag:
+		return uint64(uint32(a.RecordEventWithFlag(Event(w[0]), Stream(w[1]), uint32(w[2])))), true
 	case FnResetEvent:
 		return uint64(uint32(a.ResetEvent(Event(w[0]), Stream(w[1])))), true
 	case FnQueryEvent:
@@ -2595,6 +2619,10 @@ func Call(a API, fn api.ID, w []uint64) (uint64, bool) {
 		return uint64(uint32(a.GetThreadLastTaskId((*uint32)(pointer(w[0]))))), true
 	case FnStreamGetId:
 		return uint64(uint32(a.StreamGetId(Stream(w[0]), (*int32)(pointer(w[1]))))), true
+	case FnMemFlush:
+		return uint64(uint32(a.MemFlush(Addr(w[0]), uint64(w[1])))), true
+	case FnMemInvalidate:
+		return uint64(uint32(a.MemInvalidate(Addr(w[0]), uint64(w[1])))), true
 	case FnFree:
 		return uint64(uint32(a.Free(Addr(w[0])))), true
 	case FnMallocHost:
@@ -2665,6 +2693,8 @@ func Call(a API, fn api.ID, w []uint64) (uint64, bool) {
 		return uint64(uint32(a.StreamGetFlags(Stream(w[0]), (*uint32)(pointer(w[1]))))), true
 	case FnStreamWaitEvent:
 		return uint64(uint32(a.StreamWaitEvent(Stream(w[0]), Event(w[1])))), true
+	case FnStreamWaitEventWithFlag:
+		return uint64(uint32(a.StreamWaitEventWithFlag(Stream(w[0]), Event(w[1]), uint32(w[2]), uint32(w[3])))), true
 	case FnStreamWaitEventWithTimeout:
 		return uint64(uint32(a.StreamWaitEventWithTimeout(Stream(w[0]), Event(w[1]), int32(w[2])))), true
 	case FnDeviceCanAccessPeer:
@@ -2717,6 +2747,8 @@ func Call(a API, fn api.ID, w []uint64) (uint64, bool) {
 		return uint64(uint32(a.MemGetAllocationGranularity((*PhysicalMemProp)(pointer(w[0])), MemGranularityOptions(w[1]), (*uint64)(pointer(w[2]))))), true
 	case FnDeviceGetBareTgid:
 		return uint64(uint32(a.DeviceGetBareTgid((*int32)(pointer(w[0]))))), true
+	case FnCmoAsync:
+		return uint64(uint32(a.CmoAsync(Addr(w[0]), uint64(w[1]), CmoType(w[2]), Stream(w[3])))), true
 	case FnGetMemUceInfo:
 		return uint64(uint32(a.GetMemUceInfo(int32(w[0]), (*MemUceInfo)(pointer(w[1])), uint64(w[2]), (*uint64)(pointer(w[3]))))), true
 	case FnDeviceTaskAbort:
@@ -2775,6 +2807,10 @@ func Call(a API, fn api.ID, w []uint64) (uint64, bool) {
 		return uint64(uint32(a.CreateNotify((*Notify)(pointer(w[0])), uint64(w[1])))), true
 	case FnDestroyNotify:
 		return uint64(uint32(a.DestroyNotify(Notify(w[0])))), true
+	case FnCntNotifyCreate:
+		return uint64(uint32(a.CntNotifyCreate((*CntNotify)(pointer(w[0])), uint64(w[1])))), true
+	case FnCntNotifyDestroy:
+		return uint64(uint32(a.CntNotifyDestroy(CntNotify(w[0])))), true
 	case FnRecordNotify:
 		return uint64(uint32(a.RecordNotify(Notify(w[0]), Stream(w[1])))), true
 	case FnWaitAndResetNotify:
@@ -2919,6 +2955,14 @@ func Call(a API, fn api.ID, w []uint64) (uint64, bool) {
 		return uint64(uint32(a.StreamStop(Stream(w[0])))), true
 	case FnCheckArchCompatibility:
 		return uint64(uint32(a.CheckArchCompatibility((*byte)(pointer(w[0])), (*int32)(pointer(w[1]))))), true
+	case FnCntNotifyRecord:
+		return uint64(uint32(a.CntNotifyRecord(CntNotify(w[0]), Stream(w[1]), (*CntNotifyRecordInfo)(pointer(w[2]))))), true
+	case FnCntNotifyWaitWithTimeout:
+		return uint64(uint32(a.CntNotifyWaitWithTimeout(CntNotify(w[0]), Stream(w[1]), (*CntNotifyWaitInfo)(pointer(w[2]))))), true
+	case FnCntNotifyReset:
+		return uint64(uint32(a.CntNotifyReset(CntNotify(w[0]), Stream(w[1])))), true
+	case FnCntNotifyGetId:
+		return uint64(uint32(a.CntNotifyGetId(CntNotify(w[0]), (*uint32)(pointer(w[1]))))), true
 	case FnGetErrorVerbose:
 		return uint64(uint32(a.GetErrorVerbose(int32(w[0]), (*ErrorInfo)(pointer(w[1]))))), true
 	case FnMemSetAccess:
@@ -3270,7 +3314,7 @@ var Model = (&api.Model{
 				{Name: "stream", Type: "aclrtStream", Word: 1, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 49, Name: "aclrtRecordEventWithFlag", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 4, Sync: 0, Capture: 0, Stream: 1, Event: 0, Names: -1, Modelled: true, Simulated: false, Since: "9.2.0-beta.1", Words: 3,
+		{ID: 49, Name: "aclrtRecordEventWithFlag", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 4, Sync: 0, Capture: 0, Stream: 1, Event: 0, Names: -1, Modelled: true, Simulated: true, Since: "9.2.0-beta.1", Words: 3,
 			Doc: "aclrtRecordEvent plus a flag; EXTERNAL makes the record visible outside a captured graph.",
 			Params: []api.Param{
 				{Name: "event", Type: "aclrtEvent", Word: 0, Words: 1, Role: 1, Object: "event", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -3464,14 +3508,14 @@ var Model = (&api.Model{
 				{Name: "streamId", Type: "int32_t*", Word: 1, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
 			},
 		},
-		{ID: 74, Name: "aclrtMemFlush", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=6.3.RC1", Words: 2,
+		{ID: 74, Name: "aclrtMemFlush", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 2,
 			Doc: "Write back the cache of a cached device range.",
 			Params: []api.Param{
 				{Name: "devPtr", Type: "void*", Word: 0, Words: 1, Role: 7, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "size", Type: "size_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 75, Name: "aclrtMemInvalidate", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=6.3.RC1", Words: 2,
+		{ID: 75, Name: "aclrtMemInvalidate", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 2,
 			Doc: "Invalidate the cache of a cached device range.",
 			Params: []api.Param{
 				{Name: "devPtr", Type: "void*", Word: 0, Words: 1, Role: 7, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -3828,7 +3872,7 @@ var Model = (&api.Model{
 				{Name: "event", Type: "aclrtEvent", Word: 1, Words: 1, Role: 1, Object: "event", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 119, Name: "aclrtStreamWaitEventWithFlag", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 5, Sync: 0, Capture: 0, Stream: 0, Event: 1, Names: -1, Modelled: true, Simulated: false, Since: "9.2.0-beta.1", Words: 4,
+		{ID: 119, Name: "aclrtStreamWaitEventWithFlag", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 5, Sync: 0, Capture: 0, Stream: 0, Event: 1, Names: -1, Modelled: true, Simulated: true, Since: "9.2.0-beta.1", Words: 4,
 			Doc: "Same with timeout in seconds and an EXTERNAL flag for graph capture.",
 			Params: []api.Param{
 				{Name: "stream", Type: "aclrtStream", Word: 0, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -4129,7 +4173,7 @@ var Model = (&api.Model{
 				{Name: "pid", Type: "int32_t*", Word: 0, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
 			},
 		},
-		{ID: 161, Name: "aclrtCmoAsync", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 10, Sync: 0, Capture: 0, Stream: 3, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "8.0.0*", Words: 4,
+		{ID: 161, Name: "aclrtCmoAsync", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 10, Sync: 0, Capture: 0, Stream: 3, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "8.0.0*", Words: 4,
 			Doc: "Cache-maintenance task (prefetch / write back / invalidate / flush) on a stream.",
 			Params: []api.Param{
 				{Name: "src", Type: "void*", Word: 0, Words: 1, Role: 7, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -4432,14 +4476,14 @@ var Model = (&api.Model{
 				{Name: "notify", Type: "aclrtNotify", Word: 0, Words: 1, Role: 4, Object: "notify", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 199, Name: "aclrtCntNotifyCreate", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 2,
+		{ID: 199, Name: "aclrtCntNotifyCreate", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 2,
 			Doc: "Create a counting notify.",
 			Params: []api.Param{
 				{Name: "cntNotify", Type: "aclrtCntNotify*", Word: 0, Words: 1, Role: 2, Object: "counting notify", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "flag", Type: "uint64_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 200, Name: "aclrtCntNotifyDestroy", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 1,
+		{ID: 200, Name: "aclrtCntNotifyDestroy", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 1,
 			Doc: "Destroy a counting notify.",
 			Params: []api.Param{
 				{Name: "cntNotify", Type: "aclrtCntNotify", Word: 0, Words: 1, Role: 4, Object: "counting notify", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -5527,7 +5571,7 @@ var Model = (&api.Model{
 				{Name: "mode", Type: "aclmdlRICaptureMode", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 340, Name: "aclrtCntNotifyRecord", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 4, Sync: 0, Capture: 0, Stream: 1, Event: 0, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 3,
+		{ID: 340, Name: "aclrtCntNotifyRecord", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 4, Sync: 0, Capture: 0, Stream: 1, Event: 0, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 3,
 			Doc: "Enqueue a counting-notify record.",
 			Params: []api.Param{
 				{Name: "cntNotify", Type: "aclrtCntNotify", Word: 0, Words: 1, Role: 1, Object: "counting notify", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -5535,7 +5579,7 @@ var Model = (&api.Model{
 				{Name: "info", Type: "aclrtCntNotifyRecordInfo*", Word: 2, Words: 1, Role: 11, Object: "", Size: api.Size{Unit: 8, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 341, Name: "aclrtCntNotifyWaitWithTimeout", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 5, Sync: 0, Capture: 0, Stream: 1, Event: 0, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 3,
+		{ID: 341, Name: "aclrtCntNotifyWaitWithTimeout", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 5, Sync: 0, Capture: 0, Stream: 1, Event: 0, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 3,
 			Doc: "Enqueue a counting-notify wait.",
 			Params: []api.Param{
 				{Name: "cntNotify", Type: "aclrtCntNotify", Word: 0, Words: 1, Role: 1, Object: "counting notify", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -5543,14 +5587,14 @@ var Model = (&api.Model{
 				{Name: "info", Type: "aclrtCntNotifyWaitInfo*", Word: 2, Words: 1, Role: 11, Object: "", Size: api.Size{Unit: 16, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 342, Name: "aclrtCntNotifyReset", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 6, Sync: 0, Capture: 0, Stream: 1, Event: 0, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 2,
+		{ID: 342, Name: "aclrtCntNotifyReset", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 6, Sync: 0, Capture: 0, Stream: 1, Event: 0, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 2,
 			Doc: "Enqueue a counting-notify reset.",
 			Params: []api.Param{
 				{Name: "cntNotify", Type: "aclrtCntNotify", Word: 0, Words: 1, Role: 1, Object: "counting notify", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "stream", Type: "aclrtStream", Word: 1, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 343, Name: "aclrtCntNotifyGetId", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 2,
+		{ID: 343, Name: "aclrtCntNotifyGetId", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 2,
 			Doc: "Id of a counting notify.",
 			Params: []api.Param{
 				{Name: "cntNotify", Type: "aclrtCntNotify", Word: 0, Words: 1, Role: 1, Object: "counting notify", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},

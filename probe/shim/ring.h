@@ -34,7 +34,8 @@ enum { CLOCK_COUNTER = 0, CLOCK_SYSCALL = 1 };
 /* IDLE: the thread has ended and the ring is empty; another thread of the process may take it. DEAD: there is no ring. */
 enum { SLOT_FREE = 0, SLOT_TAKEN = 1, SLOT_LIVE = 2, SLOT_IDLE = 3, SLOT_DEAD = 4 };
 enum { REC_CALL = 1, REC_PAYLOAD = 2, REC_LOST = 3, REC_PAD = 4 };
-enum { STATE_ENTERED = 1, STATE_DONE = 2 };
+/* ABANDONED: the program left the call by a longjmp or an exception; it never returned. */
+enum { STATE_ENTERED = 1, STATE_DONE = 2, STATE_ABANDONED = 3 };
 enum { PASSED_FREE = 0, PASSED_BUSY = 1, PASSED_NAMED = 2 };
 enum { PIECE_OUT = 1, PIECE_BYTES = 2, PIECE_FAR = 4 };
 

@@ -39,6 +39,7 @@ struct shim_thread {
 	uint32_t generation; /* of the process state that the ring belongs to */
 	int32_t device;      /* 1 + the one that the thread has selected, 0 unknown */
 	uint32_t depth;
+	void *frame; /* of the wrapper of the outermost call */
 	bool off; /* this thread records nothing */
 };
 
@@ -84,6 +85,11 @@ static inline uint64_t shim_now(void)
 	return shim_slow_clock();
 }
 
+/*
+ * Whether the outermost call, whose frame is gone, was left by a longjmp or an exception. Then its record is given up and
+ * the thread begins anew. False on an alternate signal stack, whose frames lie anywhere.
+ */
+bool shim_abandoned(void);
 /* Makes the ring of the calling thread, or says that it has none. */
 bool shim_open_thread(void);
 /* Makes room for need bytes: waits or gives up, as the session's policy says. */
@@ -104,11 +110,15 @@ static inline bool shim_room(uint64_t need)
  * Begins a call: its words go into a new record with room for `reserve` bytes of pieces. False where the call is not to
  * be recorded: inside another traced call (the outermost layer counts), without a ring, or with a full one.
  */
-static inline bool shim_enter(struct shim_call *c, uint16_t func, const uint64_t *words, unsigned n, uint64_t reserve)
+#define shim_enter(c, func, words, n, reserve) shim_enter_at(__builtin_frame_address(0), c, func, words, n, reserve)
+
+static inline bool shim_enter_at(void *frame, struct shim_call *c, uint16_t func, const uint64_t *words, unsigned n, uint64_t reserve)
 {
 	struct shim_thread *t = &shim_t;
-	if (t->depth++ != 0)
+	/* A call inside another has its frame below. */
+	if (t->depth++ != 0 && (frame < t->frame || !shim_abandoned()))
 		return false;
+	t->frame = frame;
 	if (__builtin_expect(shim_p == NULL || shim_p->ready != 2 || t->base == NULL || t->generation != shim_p->generation, 0) &&
 	    !shim_open_thread())
 		return false;

@@ -347,10 +347,11 @@ FACE_EXPORT aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream)
 
 FACE_EXPORT aclError aclrtRecordEventWithFlag(aclrtEvent event, aclrtStream stream, uint32_t flag)
 {
-	(void)event;
-	(void)stream;
-	(void)flag;
-	return face_unsupported("aclrtRecordEventWithFlag");
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)event;
+	w[1] = (uint64_t)(uintptr_t)stream;
+	w[2] = (uint64_t)(uint32_t)flag;
+	return (aclError)face_call(49, w);
 }
 
 FACE_EXPORT aclError aclrtResetEvent(aclrtEvent event, aclrtStream stream)
@@ -561,16 +562,18 @@ FACE_EXPORT aclError aclrtStreamGetId(aclrtStream stream, int32_t *streamId)
 
 FACE_EXPORT aclError aclrtMemFlush(void *devPtr, size_t size)
 {
-	(void)devPtr;
-	(void)size;
-	return face_unsupported("aclrtMemFlush");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)devPtr;
+	w[1] = (uint64_t)size;
+	return (aclError)face_call(74, w);
 }
 
 FACE_EXPORT aclError aclrtMemInvalidate(void *devPtr, size_t size)
 {
-	(void)devPtr;
-	(void)size;
-	return face_unsupported("aclrtMemInvalidate");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)devPtr;
+	w[1] = (uint64_t)size;
+	return (aclError)face_call(75, w);
 }
 
 FACE_EXPORT aclError aclrtFree(void *devPtr)
@@ -961,11 +964,12 @@ FACE_EXPORT aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event)
 
 FACE_EXPORT aclError aclrtStreamWaitEventWithFlag(aclrtStream stream, aclrtEvent event, uint32_t timeout, uint32_t flag)
 {
-	(void)stream;
-	(void)event;
-	(void)timeout;
-	(void)flag;
-	return face_unsupported("aclrtStreamWaitEventWithFlag");
+	uint64_t w[4];
+	w[0] = (uint64_t)(uintptr_t)stream;
+	w[1] = (uint64_t)(uintptr_t)event;
+	w[2] = (uint64_t)(uint32_t)timeout;
+	w[3] = (uint64_t)(uint32_t)flag;
+	return (aclError)face_call(119, w);
 }
 
 FACE_EXPORT aclError aclrtStreamWaitEventWithTimeout(aclrtStream stream, aclrtEvent event, int32_t timeout)
@@ -1291,11 +1295,12 @@ FACE_EXPORT aclError aclrtDeviceGetBareTgid(int32_t *pid)
 
 FACE_EXPORT aclError aclrtCmoAsync(void *src, size_t size, aclrtCmoType cmoType, aclrtStream stream)
 {
-	(void)src;
-	(void)size;
-	(void)cmoType;
-	(void)stream;
-	return face_unsupported("aclrtCmoAsync");
+	uint64_t w[4];
+	w[0] = (uint64_t)(uintptr_t)src;
+	w[1] = (uint64_t)size;
+	w[2] = (uint64_t)(uint32_t)cmoType;
+	w[3] = (uint64_t)(uintptr_t)stream;
+	return (aclError)face_call(161, w);
 }
 
 FACE_EXPORT aclError aclrtGetMemUceInfo(int32_t deviceId, aclrtMemUceInfo *memUceInfoArray, size_t arraySize, size_t *retSize)
@@ -1623,15 +1628,17 @@ FACE_EXPORT aclError aclrtDestroyNotify(aclrtNotify notify)
 
 FACE_EXPORT aclError aclrtCntNotifyCreate(aclrtCntNotify *cntNotify, uint64_t flag)
 {
-	(void)cntNotify;
-	(void)flag;
-	return face_unsupported("aclrtCntNotifyCreate");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)cntNotify;
+	w[1] = (uint64_t)flag;
+	return (aclError)face_call(199, w);
 }
 
 FACE_EXPORT aclError aclrtCntNotifyDestroy(aclrtCntNotify cntNotify)
 {
-	(void)cntNotify;
-	return face_unsupported("aclrtCntNotifyDestroy");
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)cntNotify;
+	return (aclError)face_call(200, w);
 }
 
 FACE_EXPORT aclError aclrtRecordNotify(aclrtNotify notify, aclrtStream stream)
@@ -2798,32 +2805,36 @@ FACE_EXPORT aclError aclmdlRICaptureToModelRIBegin(aclrtStream stream, aclmdlRI 
 
 FACE_EXPORT aclError aclrtCntNotifyRecord(aclrtCntNotify cntNotify, aclrtStream stream, aclrtCntNotifyRecordInfo *info)
 {
-	(void)cntNotify;
-	(void)stream;
-	(void)info;
-	return face_unsupported("aclrtCntNotifyRecord");
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)cntNotify;
+	w[1] = (uint64_t)(uintptr_t)stream;
+	w[2] = (uint64_t)(uintptr_t)info;
+	return (aclError)face_call(340, w);
 }
 
 FACE_EXPORT aclError aclrtCntNotifyWaitWithTimeout(aclrtCntNotify cntNotify, aclrtStream stream, aclrtCntNotifyWaitInfo *info)
 {
-	(void)cntNotify;
-	(void)stream;
-	(void)info;
-	return face_unsupported("aclrtCntNotifyWaitWithTimeout");
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)cntNotify;
+	w[1] = (uint64_t)(uintptr_t)stream;
+	w[2] = (uint64_t)(uintptr_t)info;
+	return (aclError)face_call(341, w);
 }
 
 FACE_EXPORT aclError aclrtCntNotifyReset(aclrtCntNotify cntNotify, aclrtStream stream)
 {
-	(void)cntNotify;
-	(void)stream;
-	return face_unsupported("aclrtCntNotifyReset");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)cntNotify;
+	w[1] = (uint64_t)(uintptr_t)stream;
+	return (aclError)face_call(342, w);
 }
 
 FACE_EXPORT aclError aclrtCntNotifyGetId(aclrtCntNotify cntNotify, uint32_t *notifyId)
 {
-	(void)cntNotify;
-	(void)notifyId;
-	return face_unsupported("aclrtCntNotifyGetId");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)cntNotify;
+	w[1] = (uint64_t)(uintptr_t)notifyId;
+	return (aclError)face_call(343, w);
 }
 
 FACE_EXPORT aclError aclrtPersistentTaskClean(aclrtStream stream)

@@ -41,6 +41,9 @@ var libs = sync.OnceValues(func() (string, error) {
 		append(append(face, sources...), "-ldl", "-lpthread"),
 		{"cc", "-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared", "-D_GNU_SOURCE", "-I" + root + "/sim/libascendcl/include", "-o", dir + "/kernels.so", "testdata/kernels.c"},
 		{"cc", "-c", "-o", dir + "/kernels.o", "testdata/binary.c"},
+		{"cc", "-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-ffp-contract=off", "-fPIC", "-shared", "-Wl,-Bsymbolic", "-I" + root + "/sim/libascendcl/include",
+			"-o", dir + "/ready.so", root + "/sim/kernels/kernels.c", "-lm"},
+		{"cc", "-c", "-o", dir + "/ready.o", root + "/sim/kernels/names.c"},
 		{"ln", "-s", "libascendcl.so", dir + "/libacl_rt.so"},
 	} {
 		cmd := exec.Command(c[0], c[1:]...)
@@ -81,7 +84,7 @@ func program(t testing.TB, name, lib string) string {
 	if lib != "" {
 		args = append(args, "-L"+dir, "-l"+lib)
 	}
-	if out, err := exec.Command("cc", append(args, "-ldl", "-lpthread")...).CombinedOutput(); err != nil {
+	if out, err := exec.Command("cc", append(args, "-ldl", "-lpthread", "-lm")...).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	return exe
@@ -122,6 +125,26 @@ func TestWildKernels(t *testing.T) {
 	cmd.Env = append(append(os.Environ(), "LD_LIBRARY_PATH="+dir), env...)
 	out, err := cmd.CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "aclsim: kernel test_crash crashed in its own code: signal 11 at address 0x8\n") {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+func TestReadyKernels(t *testing.T) {
+	dir := libraries(t)
+	run(t, dir, []string{"ACLSIM_KERNELS=" + dir + "/ready.so"}, program(t, "ready", "ascendcl"), dir+"/ready.o")
+}
+
+func TestFaults(t *testing.T) {
+	exe, dir := program(t, "errors", "ascendcl"), libraries(t)
+	cmd := exec.Command(exe)
+	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+dir, "ACLSIM_FAULTS=aclrtMalloc:2=207001")
+	out, err := cmd.CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "returned 207001") || !strings.Contains(string(out), "by plan: call 2") {
+		t.Errorf("%v: %s", err, out)
+	}
+	cmd = exec.Command(exe)
+	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+dir, "ACLSIM_FAULTS=aclrtMalloc:2")
+	if out, err = cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "ACLSIM_FAULTS") {
 		t.Errorf("%v: %s", err, out)
 	}
 }
