@@ -82,6 +82,17 @@ type Process struct {
 	ExitCode int      `json:"exit_code,omitempty"`
 	Signal   int      `json:"signal,omitempty"`
 	Rank     int      `json:"rank,omitempty"`
+	// Maps are the mappings of code that stacks point into, where stacks were recorded.
+	Maps []Mapping `json:"maps,omitempty"`
+}
+
+// Mapping is a part of a file that a process has mapped as code.
+type Mapping struct {
+	Start   uint64 `json:"start"` // address
+	End     uint64 `json:"end"`
+	Offset  uint64 `json:"offset"` // in the file
+	Path    string `json:"path"`
+	BuildID string `json:"build_id,omitempty"`
 }
 
 // Thread is a row of the thread table.

@@ -49,6 +49,14 @@ const (
 // made, stream id << 32 | task id.
 const TaskParam = 254
 
+// StackParam is the parameter number of what tells the stack that a call was made from: an output with a hash of it, and,
+// with one of the calls that have the hash, the return addresses, innermost first, as a piece that the call has read.
+const StackParam = 253
+
+// MapsParam is the parameter number of a piece with the mappings of the process, as /proc/PID/maps has them, which comes
+// with its first stack.
+const MapsParam = 252
+
 // Piece is memory that belongs to a call: an output, a string, an argument block, a payload.
 type Piece struct {
 	Param   uint8 // number of the parameter

@@ -60,7 +60,8 @@ type control struct {
 	taskIDs              uint32
 	arenaChunks          uint32
 	payloadLeast         uint64
-	_                    [4]uint32
+	stackFrames          uint32
+	_                    [3]uint32
 	arenaFree            [arenaWords]atomic.Uint64
 	slots                [maxSlots]slot
 }
@@ -109,6 +110,8 @@ type SessionOptions struct {
 	NoTaskIDs bool
 	// PayloadLeast is the size in bytes below which payloads are not captured: with it, token ids and the like stay out.
 	PayloadLeast uint64
+	// StackFrames is how much to keep of the stack that each call was made from, at most 64; 0 means nothing.
+	StackFrames int
 	// Device is where the addresses of device memory lie; the zero Window means the model's.
 	Device api.Window
 	// Dir is the folder to make the session in; "" means /dev/shm.
@@ -174,7 +177,7 @@ func NewSession(m *api.Model, opts *SessionOptions) (*Session, error) {
 	c.version, c.maxSlots = ringVersion, maxSlots
 	c.policy.Store(uint32(o.Policy))
 	c.ringBytes, c.memoryLimit, c.payloadLimit = uint64(size), o.MemoryLimit, o.PayloadLimit
-	c.payloadLeast = o.PayloadLeast
+	c.payloadLeast, c.stackFrames = o.PayloadLeast, uint32(max(0, min(o.StackFrames, 64)))
 	if !o.NoTaskIDs {
 		c.taskIDs = 1
 	}

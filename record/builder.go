@@ -3,6 +3,7 @@ package record
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
@@ -30,6 +31,8 @@ type builder struct {
 	calls, failed, unfinished, lost uint64
 	last                            int64 // latest time seen
 	libraries                       map[string]bool
+	processes                       map[int]format.Process   // as written
+	maps                            map[int][]format.Mapping // code, where stacks are recorded
 	kernelLibs                      []string
 }
 
@@ -78,7 +81,7 @@ type part struct {
 
 func newBuilder(m *api.Model, w *format.Writer, origin int64) *builder {
 	return &builder{model: m, w: w, origin: origin, threads: map[threadKey]*thread{}, procs: map[int]uint32{},
-		parts: map[partKey]*part{}, early: map[callKey][]probe.Payload{}, libraries: map[string]bool{}}
+		parts: map[partKey]*part{}, early: map[callKey][]probe.Payload{}, libraries: map[string]bool{}, processes: map[int]format.Process{}, maps: map[int][]format.Mapping{}}
 }
 
 func (b *builder) time(mono int64) int64 {
@@ -88,8 +91,9 @@ func (b *builder) time(mono int64) int64 {
 }
 
 func (b *builder) Process(p *probe.Process) error {
-	i, err := b.w.Process(format.Process{PID: p.PID, PPID: p.PPID, Start: b.time(p.Start), Exe: p.Exe, Argv: p.Argv})
-	b.procs[p.PID] = i
+	row := format.Process{PID: p.PID, PPID: p.PPID, Start: b.time(p.Start), Exe: p.Exe, Argv: p.Argv}
+	i, err := b.w.Process(row)
+	b.procs[p.PID], b.processes[p.PID] = i, row
 	b.look(p.PID)
 	return err
 }
@@ -107,6 +111,23 @@ func (b *builder) look(pid int) {
 			}
 			b.kernelLibs = append(b.kernelLibs, l)
 		}
+	}
+}
+
+// learnCode keeps the mappings of a process that a stack points into. They are read while the process lives, again whenever
+// an address is new: it may have loaded more code.
+func (b *builder) learnCode(pid int, stack []byte) {
+	known := b.maps[pid]
+	for s := stack; len(s) >= 8; s = s[8:] {
+		pc := word(s[:8])
+		if slices.ContainsFunc(known, func(m format.Mapping) bool { return pc >= m.Start && pc < m.End }) {
+			continue
+		}
+		if now := codeOf(pid); len(now) > 0 {
+			known = now
+			b.maps[pid] = known
+		}
+		break
 	}
 }
 
@@ -156,9 +177,16 @@ func (b *builder) Call(c *probe.Call) error {
 	group := group(f, c.Words)
 	for i := range c.Pieces {
 		p := &c.Pieces[i]
-		if p.Param == probe.TaskParam || int(p.Param) < len(f.Params) && p.Dir == probe.Out && f.Params[p.Param].Out() && len(p.Bytes) <= 8 {
+		if p.Param >= probe.StackParam && p.Dir == probe.Out && len(p.Bytes) == 8 || int(p.Param) < len(f.Params) && p.Dir == probe.Out && f.Params[p.Param].Out() && len(p.Bytes) <= 8 {
 			out.Outs = append(out.Outs, format.Out{Param: p.Param, Value: word(p.Bytes)})
 			continue
+		}
+		switch p.Param {
+		case probe.MapsParam:
+			b.maps[c.PID] = parseMaps(p.Bytes)
+			continue
+		case probe.StackParam:
+			b.learnCode(c.PID, p.Bytes)
 		}
 		d := data(p)
 		d.Group, d.Time = group, out.Start
@@ -170,6 +198,8 @@ func (b *builder) Call(c *probe.Call) error {
 		}
 		out.Data = append(out.Data, d)
 	}
+	// What stands for no parameter, as the stack does, comes before the outputs of the call.
+	slices.SortFunc(out.Outs, func(a, b format.Out) int { return int(a.Param) - int(b.Param) })
 	index, err := b.w.Call(out)
 	if err != nil {
 		return err
@@ -382,6 +412,13 @@ func (b *builder) finish() error {
 		b.threads[k.threadKey].came(k.seq, k.param)
 		if err := b.abandon(k, p, format.Dropped); err != nil {
 			return fmt.Errorf("payload of call %d: %w", p.data.Call, err)
+		}
+	}
+	for pid, maps := range b.maps {
+		row := b.processes[pid]
+		row.Maps = maps
+		if err := b.w.UpdateProcess(b.procs[pid], row); err != nil {
+			return fmt.Errorf("mappings of process %d: %w", pid, err)
 		}
 	}
 	for _, t := range b.threads {

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/acltrace/acltrace/format"
 )
 
 // runtimeNames are the file names of libraries that are the runtime or a layer of it.
@@ -37,6 +39,33 @@ func runtimeLibraries(pid int) []string {
 		}
 	}
 	return libs
+}
+
+// codeOf returns the files that a process has mapped as code.
+func codeOf(pid int) []format.Mapping {
+	b, err := os.ReadFile(procFile(pid, "maps"))
+	if err != nil {
+		return nil
+	}
+	return parseMaps(b)
+}
+
+// parseMaps returns the mappings of code of a file in the form of /proc/PID/maps.
+func parseMaps(b []byte) []format.Mapping {
+	var maps []format.Mapping
+	for line := range strings.Lines(string(b)) {
+		f := strings.Fields(line)
+		if len(f) < 6 || !strings.Contains(f[1], "x") || !filepath.IsAbs(f[5]) {
+			continue
+		}
+		var m format.Mapping
+		if _, err := fmt.Sscanf(f[0]+" "+f[2], "%x-%x %x", &m.Start, &m.End, &m.Offset); err != nil {
+			continue
+		}
+		m.Path, m.BuildID = f[5], buildID(f[5])
+		maps = append(maps, m)
+	}
+	return maps
 }
 
 func procFile(pid int, name string) string {

@@ -58,6 +58,7 @@ type Options struct {
 	MaxSize     int64      // bytes of the file; default a tenth of the free space, at most 10 GiB
 	RingBytes   int        // of each thread's ring; default 8 MiB
 	MemoryLimit uint64     // bytes of all rings together; default a quarter of what the tmpfs has free, at most 4 GiB
+	Stacks      int        // frames to keep of the stack that each call was made from, 0 for none
 	NoSmall     bool       // leave out copies below SmallestCopy
 	NoTaskIDs   bool       // leave out the runtime's own ids of streams and tasks
 	Version     string     // of acltrace, for the trace
@@ -334,7 +335,7 @@ func (r *recorder) runShim(ctx context.Context) (*Result, error) {
 }
 
 func (r *recorder) sessionOptions() *probe.SessionOptions {
-	so := &probe.SessionOptions{RingBytes: r.o.RingBytes, MemoryLimit: r.o.MemoryLimit, NoTaskIDs: r.o.NoTaskIDs}
+	so := &probe.SessionOptions{RingBytes: r.o.RingBytes, MemoryLimit: r.o.MemoryLimit, NoTaskIDs: r.o.NoTaskIDs, StackFrames: r.o.Stacks}
 	if r.o.NoSmall {
 		so.PayloadLeast = SmallestCopy
 	}

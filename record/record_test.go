@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,6 +22,7 @@ import (
 	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/probe"
 	"github.com/acltrace/acltrace/record"
+	"github.com/acltrace/acltrace/timeline"
 )
 
 // run records a command and returns the trace, the result and what the program wrote to stdout.
@@ -159,6 +161,32 @@ func TestTaskIDs(t *testing.T) {
 				t.Errorf("call %d has ids that were not asked for", c.Index)
 			}
 		}
+	}
+}
+
+// The stack of each call, by name, and its addresses once for each way to it.
+func TestStacks(t *testing.T) {
+	program := testenv.CompileC(t, "stack", []string{source("stack.c")}, "-fno-omit-frame-pointer", "-fno-inline", "-rdynamic")
+	r, _, _ := run(t, record.Options{Stacks: 16}, program)
+	stacks := timeline.NewStacks(r)
+	ways := map[string]int{}
+	written := 0
+	for _, c := range calls(t, r) {
+		frames := stacks.Of(0, c)
+		if name := r.Schema().FuncName(c.Func); name != "aclrtGetDevice" {
+			if len(frames) == 0 || frames[0].Name != "main" {
+				t.Errorf("call %d %s: stack %v", c.Index, name, frames)
+			}
+			continue
+		}
+		written += len(c.Data)
+		if len(frames) < 3 || frames[0].Name != "inner" || frames[2].Name != "main" {
+			t.Fatalf("call %d: stack %v", c.Index, frames)
+		}
+		ways[frames[1].Name]++
+	}
+	if !maps.Equal(ways, map[string]int{"one_way": 100, "other_way": 100}) || written != 2 {
+		t.Errorf("calls by way %v, stacks written %d times", ways, written)
 	}
 }
 

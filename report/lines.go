@@ -67,6 +67,7 @@ type line struct {
 	Ret     *int64         `json:"ret"` // null for a call that never returned and for a function that returns nothing
 	Error   string         `json:"error,omitempty"`
 	Args    map[string]any `json:"args"`
+	Stack   []string       `json:"stack,omitempty"` // innermost first
 	Out     map[string]any `json:"out,omitempty"`
 	Kernel  string         `json:"kernel,omitempty"`
 	Task    *lineTask      `json:"task,omitempty"`
@@ -125,6 +126,7 @@ func Lines(w io.Writer, r *format.Reader, m *api.Model, o *LineOptions) error {
 	var b bytes.Buffer // a line
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
+	stacks := timeline.NewStacks(r)
 	s := timeline.NewState(m)
 	if err := s.Follow(r); err != nil {
 		return err
@@ -154,6 +156,7 @@ func Lines(w io.Writer, r *format.Reader, m *api.Model, o *LineOptions) error {
 			th = threads[c.Thread]
 		}
 		e := s.Apply(th.Process, c)
+		stack := stacks.Of(th.Process, c)
 		if c.Start < o.From || len(funcs) > 0 && !funcs[c.Func] || o.TID != 0 && th.TID != o.TID ||
 			o.Stream != 0 && (e.Stream == nil || e.Stream.ID != o.Stream) {
 			continue
@@ -169,11 +172,18 @@ func Lines(w io.Writer, r *format.Reader, m *api.Model, o *LineOptions) error {
 			if int(th.Process) < len(procs) {
 				pid = procs[th.Process].PID
 			}
-			if err := enc.Encode(object(r, m, s, e, late[c.Index], pid, th.TID)); err != nil {
+			l := object(r, m, s, e, late[c.Index], pid, th.TID)
+			for _, f := range stack {
+				l.Stack = append(l.Stack, f.String())
+			}
+			if err := enc.Encode(l); err != nil {
 				return err
 			}
 		} else {
 			text(&b, r, m, s, e, th.TID)
+			for _, f := range stack {
+				fmt.Fprintf(&b, "%31sfrom %v\n", "", f)
+			}
 		}
 		if _, err := out.Write(b.Bytes()); err != nil {
 			return err

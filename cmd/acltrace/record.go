@@ -71,6 +71,7 @@ The program's own exit code is passed on. 125 means that it was not run: recordi
 	f.BoolVar(&o.Replayable, "replayable", false, "keep all that a replay needs: --payload full --policy block, no limit of size")
 	f.StringVar(&maxSize, "max-size", "", "size of the trace at which payloads are no longer kept (default a tenth of the free space, at most 10G)")
 	f.StringVar(&ringSize, "ring-size", "8M", "memory between each thread of the program and the recorder")
+	f.IntVar(&o.Stacks, "stacks", 0, "keep this many frames of the stack that each call was made from (needs code with frame pointers)")
 	f.BoolVar(&o.NoSmall, "no-small-copies", false, "do not keep the content of copies below 4 KiB: token ids and the like stay out of the trace")
 	f.BoolVar(&o.NoTaskIDs, "no-task-ids", false, "do not ask the runtime for its ids of each task: saves a query a launch")
 	f.BoolVarP(&quiet, "quiet", "q", false, "say nothing at the end")

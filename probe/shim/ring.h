@@ -82,7 +82,8 @@ struct control {
 	uint32_t task_ids; /* 1: ask the runtime for the ids of each task */
 	uint32_t arena_chunks; /* in the file `arena`, 0 for none */
 	uint64_t payload_least; /* bytes; smaller payloads are not captured */
-	uint32_t reserved[4];
+	uint32_t stack_frames; /* to keep of each call's stack, 0 for none */
+	uint32_t reserved[3];
 	uint64_t arena_free[ARENA_WORDS]; /* atomic; a bit for each free chunk */
 	struct slot slots[RING_MAX_SLOTS];
 };

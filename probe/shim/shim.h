@@ -24,6 +24,8 @@
 /* All that the wrapper needs in one piece of code: for the calls that programs make most. */
 #define SHIM_HOT __attribute__((flatten))
 #define RET_PARAM 255 /* stands for the returned value in a piece */
+#define MAPS_PARAM 252 /* stands for the mappings of the process */
+#define STACK_PARAM 253 /* stands for the stack that a call was made from */
 #define TASK_PARAM 254 /* stands for the ids of the task that a call has made */
 
 struct shim_thread {
@@ -49,6 +51,7 @@ extern __thread struct shim_thread shim_t __attribute__((tls_model("initial-exec
 struct shim_process {
 	_Atomic uint32_t ready; /* 0 untouched or forked, 1 being made, 2 recording, 3 off */
 	uint32_t generation;
+	uint32_t told_maps; /* the recorder knows where code lies */
 	uint32_t drop; /* has waited in vain for the recorder, and waits no more */
 };
 extern struct shim_process *shim_p __attribute__((visibility("hidden")));
@@ -151,10 +154,14 @@ static inline bool shim_enter_at(void *frame, struct shim_call *c, uint16_t func
 	return true;
 }
 
+void shim_stack(struct shim_call *c);
+
 static inline void shim_commit(struct shim_call *c)
 {
 	struct shim_thread *t = &shim_t;
 	struct call_record *r = c->rec;
+	if (__builtin_expect(shim_control->stack_frames != 0, 0))
+		shim_stack(c);
 	r->h.size = (uint32_t)(c->end - (uint8_t *)r);
 	r->start = shim_now();
 	__atomic_store_n(&t->ring->head, t->head + r->h.size, __ATOMIC_RELEASE);

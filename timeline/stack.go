@@ -1,0 +1,159 @@
+package timeline
+
+import (
+	"debug/elf"
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"github.com/acltrace/acltrace/format"
+)
+
+// StackParam is the parameter number of what tells the stack that a call was made from: an output with a hash of it, and,
+// with one of the calls that share it, the return addresses as data.
+const StackParam = 253
+
+// Stacks learns the stacks of a trace from its calls, in any order in which a stack's first call comes first, and
+// names their frames.
+type Stacks struct {
+	processes []format.Process
+	known     map[stackKey][]uint64
+	files     map[string]*symbols
+}
+
+type stackKey struct {
+	process uint32
+	hash    uint64
+}
+
+// NewStacks returns what names the frames of a trace.
+func NewStacks(r *format.Reader) *Stacks {
+	return &Stacks{processes: r.Processes(), known: map[stackKey][]uint64{}, files: map[string]*symbols{}}
+}
+
+// A Frame is one function on a stack.
+type Frame struct {
+	PC     uint64 // return address in the traced program
+	Module string // path of the file, "" where it is not known
+	Name   string // of the function, "" where the file is not here or has no symbol for it
+	Offset uint64 // in the function, or in the file where the function is not known
+}
+
+func (f Frame) String() string {
+	switch {
+	case f.Name != "":
+		return fmt.Sprintf("%s+%#x (%s)", f.Name, f.Offset, filepath.Base(f.Module))
+	case f.Module != "":
+		return fmt.Sprintf("%s+%#x", filepath.Base(f.Module), f.Offset)
+	}
+	return fmt.Sprintf("%#x", f.PC)
+}
+
+// Of returns the stack that a call was made from, innermost first; nil where none was recorded.
+func (s *Stacks) Of(process uint32, c *format.Call) []Frame {
+	hash, ok := out(c, StackParam)
+	if !ok {
+		return nil
+	}
+	k := stackKey{process, hash}
+	for i := range c.Data {
+		if d := &c.Data[i]; d.Param == StackParam {
+			var pcs []uint64
+			for b := d.Bytes; len(b) >= 8; b = b[8:] {
+				pcs = append(pcs, word(b))
+			}
+			s.known[k] = pcs
+		}
+	}
+	var frames []Frame
+	for _, pc := range s.known[k] {
+		frames = append(frames, s.frame(process, pc))
+	}
+	return frames
+}
+
+func (s *Stacks) frame(process uint32, pc uint64) Frame {
+	f := Frame{PC: pc}
+	if int(process) >= len(s.processes) {
+		return f
+	}
+	for _, m := range s.processes[process].Maps {
+		// A return address may be the first byte behind the code.
+		if pc-1 < m.Start || pc-1 >= m.End {
+			continue
+		}
+		f.Module, f.Offset = m.Path, pc-m.Start+m.Offset
+		if s.files[m.Path] == nil {
+			s.files[m.Path] = readSymbols(m.Path)
+		}
+		f.Name, f.Offset = s.files[m.Path].find(f.Offset)
+		break
+	}
+	return f
+}
+
+// symbols are the functions of an ELF file.
+type symbols struct {
+	loads []elf.ProgHeader
+	funcs []elf.Symbol // by value
+}
+
+// readSymbols reads the functions of a file; where it is not here, or no sound ELF file, it has none.
+func readSymbols(path string) (s *symbols) {
+	s = &symbols{}
+	defer func() {
+		if recover() != nil { // debug/elf may panic on what is no sound file
+			s = &symbols{}
+		}
+	}()
+	f, err := elf.Open(path)
+	if err != nil {
+		return s
+	}
+	defer f.Close()
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_LOAD {
+			s.loads = append(s.loads, p.ProgHeader)
+		}
+	}
+	all, _ := f.Symbols()
+	dynamic, _ := f.DynamicSymbols()
+	for _, sym := range append(all, dynamic...) {
+		if elf.ST_TYPE(sym.Info) == elf.STT_FUNC && sym.Value != 0 {
+			s.funcs = append(s.funcs, sym)
+		}
+	}
+	slices.SortStableFunc(s.funcs, func(a, b elf.Symbol) int {
+		switch {
+		case a.Value < b.Value:
+			return -1
+		case a.Value > b.Value:
+			return 1
+		}
+		return 0
+	})
+	return s
+}
+
+// find returns the function that holds an offset of the file and the place in it; without one, "" and the offset.
+func (s *symbols) find(offset uint64) (string, uint64) {
+	for _, p := range s.loads {
+		if offset < p.Off || offset >= p.Off+p.Filesz {
+			continue
+		}
+		addr := offset - p.Off + p.Vaddr
+		i, _ := slices.BinarySearchFunc(s.funcs, addr, func(f elf.Symbol, a uint64) int {
+			if f.Value <= a {
+				return -1
+			}
+			return 1
+		})
+		if i == 0 {
+			break
+		}
+		if f := s.funcs[i-1]; f.Size == 0 || addr <= f.Value+f.Size {
+			return f.Name, addr - f.Value
+		}
+	}
+	return "", offset
+}
