@@ -329,6 +329,7 @@ func (r *recorder) runShim(ctx context.Context) (*Result, error) {
 		<-exited
 	}
 	res := r.result(state)
+	r.meta.Tracer.CostNS = s.Cost()
 	res.Refused, res.Incomplete = s.Refused(), incomplete
 	res.PassedBy, res.Unhooked = s.PassedBy(), w.end()
 	return r.finish(res)

@@ -371,6 +371,23 @@ func TestRecorderGone(t *testing.T) {
 	}
 }
 
+// Polling loops, millions of calls at the full speed of their threads, lose nothing while a program waits for its recorder.
+func TestSoakPolling(t *testing.T) {
+	if os.Getenv("ACLTRACE_SOAK") == "" {
+		t.Skip("takes minutes: `make soak`")
+	}
+	program := testenv.CompileC(t, "threads", []string{source("threads.c")})
+	const calls = 10_000_000
+	r, res, _ := run(t, record.Options{Block: true}, program, "2", strconv.Itoa(calls))
+	counts, err := r.Counts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if counts.Calls != 2*calls+2 || res.Lost != 0 || len(r.Gaps()) != 0 {
+		t.Errorf("%d calls recorded, %d lost, %d gaps", counts.Calls, res.Lost, len(r.Gaps()))
+	}
+}
+
 // A full ring loses calls, and every one of them is counted.
 func TestDropIsCounted(t *testing.T) {
 	program := testenv.CompileC(t, "threads", []string{source("threads.c")})

@@ -5,6 +5,8 @@ package report
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"sort"
 	"strings"
 	"text/tabwriter"
@@ -36,6 +38,7 @@ type Info struct {
 	Payload    InfoPayload       `json:"payload"`
 	Gaps       InfoGaps          `json:"gaps"`
 	Coverage   InfoCoverage      `json:"coverage"`
+	Tracer     format.Tracer     `json:"tracer"`
 	Replayable bool              `json:"replayable"`
 	Policy     string            `json:"policy"`
 	Libraries  []format.Library  `json:"libraries"`
@@ -67,6 +70,7 @@ type InfoGaps struct {
 type InfoCoverage struct {
 	Hooked   int               `json:"hooked"`
 	PassedBy map[string]uint64 `json:"passed_by"`
+	Unhooked []format.Unhooked `json:"unhooked"`
 }
 
 // NewInfo reads what a trace holds. path is for the reader of the text form.
@@ -74,12 +78,15 @@ func NewInfo(path string, r *format.Reader) (*Info, error) {
 	m := r.Meta()
 	in := &Info{Complete: r.Complete(), Simulated: m.Simulated, CapturedBy: m.CapturedBy, API: m.API, Command: m.Argv, Host: m.Host,
 		ExitCode: m.ExitCode, ExitSignal: m.ExitSignal, Device: m.Device, Processes: len(r.Processes()), Threads: len(r.Threads()),
-		StartNS: m.StartWall, EndNS: m.StartWall + m.EndNS, Replayable: m.Replayable, Policy: m.Policy, Libraries: m.Libraries,
+		StartNS: m.StartWall, EndNS: m.StartWall + m.EndNS, Tracer: m.Tracer, Replayable: m.Replayable, Policy: m.Policy, Libraries: m.Libraries,
 		path: path, recovery: r.Recovered()}
 	in.Format.Major, in.Format.Minor = r.Version()
-	in.Coverage = InfoCoverage{m.Coverage.Hooked, m.Coverage.PassedBy}
+	in.Coverage = InfoCoverage{m.Coverage.Hooked, m.Coverage.PassedBy, m.Coverage.Unhooked}
 	if in.Coverage.PassedBy == nil {
 		in.Coverage.PassedBy = map[string]uint64{}
+	}
+	if in.Coverage.Unhooked == nil {
+		in.Coverage.Unhooked = []format.Unhooked{}
 	}
 	counts, err := r.Counts()
 	if err != nil {
@@ -137,7 +144,16 @@ func (in *Info) Text(w io.Writer) error {
 		row("gaps", "none")
 	}
 	row("replayable", "%s", map[bool]string{true: "yes", false: "not in full: record with --replayable"}[in.Replayable])
-	row("coverage", "%d functions hooked", in.Coverage.Hooked)
+	if in.Tracer.CostNS > 0 {
+		row("cost", "%.0f ns added to a launch with 64 bytes of arguments", in.Tracer.CostNS)
+	}
+	row("coverage", "%d functions hooked, %s passed by", in.Coverage.Hooked, plural(uint64(len(in.Coverage.PassedBy)), "other"))
+	for _, name := range slices.Sorted(maps.Keys(in.Coverage.PassedBy)) {
+		row("passed by", "%s, seen %s", name, plural(in.Coverage.PassedBy[name], "time"))
+	}
+	for _, u := range in.Coverage.Unhooked {
+		row("not seen", "process %d, %s: %s", u.PID, u.Exe, u.Reason)
+	}
 	for _, l := range in.Libraries {
 		row("library", "%s %s", l.Path, l.BuildID)
 	}

@@ -3,11 +3,13 @@
 set -eu
 cd "$(dirname "$0")/.."
 ACLTRACE_LIB=$PWD/lib
-export ACLTRACE_LIB
+ACLTRACE_SOAK=1
+export ACLTRACE_LIB ACLTRACE_SOAK
 for f in FuzzOpen FuzzColumnDecode; do
 	pkg=$(grep -rl "func $f(" format --include='*_test.go' | head -n 1)
 	[ -n "$pkg" ] || continue
 	go test -run '^$' -fuzz "^$f\$" -fuzztime "${FUZZTIME:-2m}" "./$(dirname "$pkg")"
 done
-go test -count "${SOAK:-20}" -timeout 60m ./record ./replay ./probe
+go test -run Soak -timeout 60m ./...
+ACLTRACE_SOAK= go test -count "${SOAK:-20}" -timeout 60m ./record ./replay ./probe/...
 CGO_ENABLED=1 go test -race -count 5 -timeout 60m ./sim

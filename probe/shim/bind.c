@@ -23,6 +23,7 @@ typedef void *dlsym_fn(void *handle, const char *name);
 typedef void *dlvsym_fn(void *handle, const char *name, const char *version);
 
 extern const char __ehdr_start[] HIDDEN, _end[] HIDDEN;
+extern char **environ __attribute__((weak));
 
 void *shim_own[SHIM_OWN];
 
@@ -177,6 +178,30 @@ HIDDEN __attribute__((used)) void *shim_dlvsym_exact(void *handle, const char *n
 	return exact(name, loader(&real_dlvsym, "dlvsym"), (void *)missing_version);
 }
 
+/* Whether memory is mapped at an address, whatever the size of a page. */
+static bool mapped(uint64_t at)
+{
+	uint8_t in;
+	for (uint64_t page = 4096; page <= 65536; page *= 4) {
+		long e = sys3(__NR_mincore, at & ~(page - 1), 1, &in);
+		if (e != -EINVAL)
+			return e != -ENOMEM;
+	}
+	return true;
+}
+
+/* A library that was unloaded takes its functions along, and another one may come to the same or another address. */
+static void forget(void **real, uint64_t *seen)
+{
+	uint64_t f = (uint64_t)__atomic_load_n(real, __ATOMIC_ACQUIRE);
+	if (f == 0 || f >> 12 == *seen)
+		return;
+	if (mapped(f))
+		*seen = f >> 12;
+	else
+		__atomic_store_n(real, NULL, __ATOMIC_RELEASE);
+}
+
 /* What to give a program that asked for name and would have got f. Calls nothing of the program's, so that errno and
  * dlerror are as the real dlsym left them. */
 static void *substitute(const struct shim_name *n, const char *name, void *f)
@@ -192,8 +217,16 @@ static void *substitute(const struct shim_name *n, const char *name, void *f)
 		if (__atomic_load_n(&c->count, __ATOMIC_ACQUIRE) == NULL)
 			__atomic_store_n(&c->count, counter(name), __ATOMIC_RELEASE);
 	}
-	/* A linked reference has the first library of the list, whichever of several the program asks for first. */
+	/* A library that was unloaded in a way that dlclose has not seen, as in another namespace. */
 	void *have = __atomic_load_n(n->real, __ATOMIC_ACQUIRE);
+	if (have != NULL && have != f) {
+		uint64_t seen = 0;
+		forget(n->real, &seen);
+		if (n->copy_real)
+			forget(n->copy_real, &seen);
+		have = __atomic_load_n(n->real, __ATOMIC_ACQUIRE);
+	}
+	/* A linked reference has the first library of the list, whichever of several the program asks for first. */
 	if (have == NULL) {
 		void *first = shim_next(name);
 		if (first == NULL)
@@ -210,6 +243,19 @@ static void *substitute(const struct shim_name *n, const char *name, void *f)
 	}
 	count(name);
 	return f;
+}
+
+/*
+ * For the audit library, which sees references that do not come by the shim: what one to name shall lead to that the
+ * loader would bind to f. Early at the start of a program neither the shim's tables nor the environment are there yet;
+ * what is bound then finds the shim before the runtime anyway.
+ */
+SHIM_EXPORT void *acltrace_bind(const char *name, void *f)
+{
+	static void *volatile self = (void *)&self; /* until the shim is relocated, this is not where it lies */
+	if (self != (void *)&self || &environ == NULL || environ == NULL)
+		return f;
+	return substitute(shim_lookup(name), name, f);
 }
 
 static bool of_shim(const void *f) { return (const char *)f >= __ehdr_start && (const char *)f < _end; }
@@ -304,30 +350,6 @@ HIDDEN __attribute__((used)) void *shim_counted_find(uint32_t number)
 		__atomic_store_n(&c->real, f, __ATOMIC_RELEASE);
 	}
 	return f;
-}
-
-/* Whether memory is mapped at an address, whatever the size of a page. */
-static bool mapped(uint64_t at)
-{
-	uint8_t in;
-	for (uint64_t page = 4096; page <= 65536; page *= 4) {
-		long e = sys3(__NR_mincore, at & ~(page - 1), 1, &in);
-		if (e != -EINVAL)
-			return e != -ENOMEM;
-	}
-	return true;
-}
-
-/* A library that was unloaded takes its functions along, and another one may come to the same or another address. */
-static void forget(void **real, uint64_t *seen)
-{
-	uint64_t f = (uint64_t)__atomic_load_n(real, __ATOMIC_ACQUIRE);
-	if (f == 0 || f >> 12 == *seen)
-		return;
-	if (mapped(f))
-		*seen = f >> 12;
-	else
-		__atomic_store_n(real, NULL, __ATOMIC_RELEASE);
 }
 
 SHIM_EXPORT int dlclose(void *handle)

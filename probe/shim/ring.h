@@ -83,7 +83,8 @@ struct control {
 	uint32_t arena_chunks; /* in the file `arena`, 0 for none */
 	uint64_t payload_least; /* bytes; smaller payloads are not captured */
 	uint32_t stack_frames; /* to keep of each call's stack, 0 for none */
-	uint32_t reserved[3];
+	uint32_t cost; /* of recording one launch, in ticks of the clock; 0 until a process has measured it */
+	uint32_t reserved[2];
 	uint64_t arena_free[ARENA_WORDS]; /* atomic; a bit for each free chunk */
 	struct slot slots[RING_MAX_SLOTS];
 };

@@ -1,0 +1,80 @@
+/* Finding a function in a loaded object by its own tables, without the loader. */
+#ifndef ACLTRACE_SHIM_LOOKUP_H
+#define ACLTRACE_SHIM_LOOKUP_H
+
+#include <elf.h>
+#include <link.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+static inline bool lookup_same(const char *a, const char *b)
+{
+	while (*a && *a == *b)
+		a++, b++;
+	return *a == *b;
+}
+
+static inline uint32_t lookup_hash(const char *s)
+{
+	uint32_t h = 5381;
+	for (; *s; s++)
+		h = h * 33 + (uint8_t)*s;
+	return h;
+}
+
+static inline void *lookup_symbol(const struct link_map *l, const ElfW(Sym) *sym, const char *strings, const char *name)
+{
+	unsigned type = sym->st_info & 15;
+	if (sym->st_shndx == SHN_UNDEF || sym->st_value == 0 || type != STT_FUNC || !lookup_same(strings + sym->st_name, name))
+		return NULL;
+	return (void *)(l->l_addr + sym->st_value);
+}
+
+static inline void *lookup_in(const struct link_map *l, const char *name)
+{
+	const ElfW(Sym) *symtab = NULL;
+	const char *strtab = NULL;
+	const uint32_t *gnu = NULL, *sysv = NULL;
+	for (const ElfW(Dyn) *d = l->l_ld; d && d->d_tag != DT_NULL; d++) {
+		/* glibc relocates these pointers in place, musl does not. */
+		ElfW(Addr) p = d->d_un.d_ptr < l->l_addr ? d->d_un.d_ptr + l->l_addr : d->d_un.d_ptr;
+		if (d->d_tag == DT_SYMTAB)
+			symtab = (const ElfW(Sym) *)p;
+		else if (d->d_tag == DT_STRTAB)
+			strtab = (const char *)p;
+		else if (d->d_tag == DT_GNU_HASH)
+			gnu = (const uint32_t *)p;
+		else if (d->d_tag == DT_HASH)
+			sysv = (const uint32_t *)p;
+	}
+	if (symtab == NULL || strtab == NULL)
+		return NULL;
+	if (gnu != NULL) {
+		uint32_t nbuckets = gnu[0], first = gnu[1], bloom = gnu[2];
+		const uint32_t *buckets = gnu + 4 + bloom * (sizeof(ElfW(Addr)) / 4);
+		const uint32_t *chain = buckets + nbuckets;
+		uint32_t h = lookup_hash(name);
+		if (nbuckets == 0 || buckets[h % nbuckets] < first)
+			return NULL;
+		for (uint32_t i = buckets[h % nbuckets];; i++) {
+			uint32_t hi = chain[i - first];
+			if ((hi | 1) == (h | 1)) {
+				void *f = lookup_symbol(l, &symtab[i], strtab, name);
+				if (f)
+					return f;
+			}
+			if (hi & 1)
+				return NULL;
+		}
+	}
+	if (sysv != NULL)
+		for (uint32_t i = 0; i < sysv[1]; i++) {
+			void *f = lookup_symbol(l, &symtab[i], strtab, name);
+			if (f)
+				return f;
+		}
+	return NULL;
+}
+
+#endif
