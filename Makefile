@@ -23,23 +23,27 @@ SIM_GO  := $(shell find api sim -name '*.go' -not -name '*_test.go' 2>/dev/null)
 
 PROGRAMS := vector_add matmul_pipeline tiny_decoder
 KERNELS  := $(basename $(notdir $(wildcard examples/kernels/*.c)))
-LIBS     := lib/libascendcl.so lib/libaclsim.so lib/libacltrace.so lib/acltrace-player
+LIBS     := lib/libascendcl.so lib/libaclsim.so lib/libacltrace.so lib/libacltrace-audit.so lib/acltrace-player
 EXAMPLES := bin/examples/hello $(PROGRAMS:%=bin/examples/%) $(KERNELS:%=bin/examples/%.o) $(KERNELS:%=bin/examples/%.so)
 
 setup:
 	@scripts/setup.sh
 
-build: setup bin/acltrace $(LIBS) $(EXAMPLES)
+build: setup bin/acltrace $(LIBS) $(EXAMPLES) lib/aclsim_kernels.so lib/aclsim_kernels.o
 
 bin/acltrace: $(LIBS) FORCE
 	@mkdir -p bin internal/artifacts/files
-	cp lib/libacltrace.so lib/acltrace-player internal/artifacts/files/
+	cp lib/libacltrace.so lib/libacltrace-audit.so lib/acltrace-player internal/artifacts/files/
 	CGO_ENABLED=0 $(GO) build -trimpath -tags embedded -ldflags "-X main.version=$(VERSION)" -o $@ ./cmd/acltrace
 FORCE:
 
 lib/libacltrace.so: $(wildcard probe/shim/*.c) $(HEADERS)
 	@mkdir -p lib
 	$(CC) $(CFLAGS) $(SHIM_FLAGS) -o $@ $(wildcard probe/shim/*.c)
+
+lib/libacltrace-audit.so: probe/shim/audit/audit.c $(HEADERS)
+	@mkdir -p lib
+	$(CC) $(CFLAGS) $(SHIM_FLAGS) -o $@ $<
 
 lib/acltrace-player: $(wildcard replay/player/*.c) $(HEADERS)
 	@mkdir -p lib
@@ -48,12 +52,17 @@ lib/acltrace-player: $(wildcard replay/player/*.c) $(HEADERS)
 # What a program on an aarch64 machine needs, built on another one.
 CROSS ?= aarch64-linux-gnu-gcc
 
-cross: lib/arm64/libacltrace.so lib/arm64/acltrace-player
+cross: lib/arm64/libacltrace.so lib/arm64/libacltrace-audit.so lib/arm64/acltrace-player
 
 lib/arm64/libacltrace.so: $(wildcard probe/shim/*.c) $(HEADERS)
 	@scripts/setup.sh cross
 	@mkdir -p lib/arm64
 	$(CROSS) $(CFLAGS) $(SHIM_FLAGS) -mno-outline-atomics -o $@ $(wildcard probe/shim/*.c)
+
+lib/arm64/libacltrace-audit.so: probe/shim/audit/audit.c $(HEADERS)
+	@scripts/setup.sh cross
+	@mkdir -p lib/arm64
+	$(CROSS) $(CFLAGS) $(SHIM_FLAGS) -mno-outline-atomics -o $@ $<
 
 lib/arm64/acltrace-player: $(wildcard replay/player/*.c) $(HEADERS)
 	@scripts/setup.sh cross
@@ -120,6 +129,13 @@ soak: build
 
 clean:
 	rm -rf bin lib build internal/artifacts/files
+
+# The simulator's own kernels: the library that ACLSIM_KERNELS names, and the binary that a program loads for them.
+lib/aclsim_kernels.so: sim/kernels/kernels.c $(HEADERS)
+	$(CC) $(KERNEL_FLAGS) -shared -Wl,-Bsymbolic -o $@ $< -lm
+
+lib/aclsim_kernels.o: sim/kernels/names.c $(HEADERS)
+	$(CC) $(KERNEL_FLAGS) -c -o $@ $<
 
 # Last, since it concerns every rule behind it: a program is all the sources of its folder.
 .SECONDEXPANSION:

@@ -329,3 +329,24 @@ func TestAbort(t *testing.T) {
 	e.ok(e.th.DeviceTaskAbort(0, 0))
 	e.ok(e.th.SynchronizeStream(s))
 }
+
+// A graph takes the time of its longest stream.
+func TestGraphTime(t *testing.T) {
+	e := newEnv(t, Options{Kernels: testKernels()})
+	s := e.stream()
+	f := e.function(e.load(testBinary(0, "slow")), "slow") // 20 ms
+	g := e.capture(s, func() {
+		args := make([]byte, 8)
+		e.ok(e.th.LaunchKernelWithHostArgs(f, 1, s, nil, addr(&args[0]), 8, nil, 0))
+	})
+	from, to := e.event(), e.event()
+	e.ok(e.th.RecordEvent(from, s))
+	e.ok(e.th.MdlRIExecuteAsync(g, s))
+	e.ok(e.th.RecordEvent(to, s))
+	e.ok(e.th.SynchronizeStream(s))
+	var ms float32
+	e.ok(e.th.EventElapsedTime(&ms, from, to))
+	if ms < 20 {
+		t.Errorf("the graph took %v ms", ms)
+	}
+}

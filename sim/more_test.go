@@ -107,6 +107,7 @@ func TestReduce(t *testing.T) {
 		{acl.ACL_INT8, acl.ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM, 0x7f, 1, 0x80}, {acl.ACL_INT8, acl.ACL_RT_MEMCPY_SDMA_AUTOMATIC_MAX, 0xff, 1, 1},
 		{acl.ACL_INT16, acl.ACL_RT_MEMCPY_SDMA_AUTOMATIC_MIN, 0xffff, 1, 0xffff}, {acl.ACL_INT32, acl.ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM, 7, 8, 15},
 		{acl.ACL_FLOAT, acl.ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM, f32(1.5), f32(2), f32(3.5)}, {acl.ACL_FLOAT, acl.ACL_RT_MEMCPY_SDMA_AUTOMATIC_MAX, f32(-1), f32(-2), f32(-1)},
+		{acl.ACL_BF16, acl.ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM, 0x3f80, 0x3b80, 0x3f80}, {acl.ACL_BF16, acl.ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM, 0x3f81, 0x3b80, 0x3f82},
 		{acl.ACL_FLOAT16, acl.ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM, 0x3c00, 0x4000, 0x4200}, {acl.ACL_BF16, acl.ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM, 0x3f80, 0x4000, 0x4040},
 	} {
 		le.PutUint64(hostBytes(a, 8), c.x)
@@ -264,4 +265,48 @@ func TestSettings(t *testing.T) {
 		t.Errorf("the option is %d", value)
 	}
 	e.want(acl.ACL_ERROR_RT_SYSPARAMOPT_NOT_SET, e.th.GetSysParamOpt(acl.ACL_OPT_DETERMINISTIC, &value))
+}
+
+// The addresses among a kernel's arguments are checked before the kernel's own functions follow them. Null stands for an
+// argument that is not there, but for tiling data.
+func TestWildArguments(t *testing.T) {
+	followed := 0
+	k := &Kernel{
+		Name: "wild", Args: []Arg{{"in", ArgInput, 8}, {"tiling", ArgTiling, 8}, {"workspace", ArgWorkspace, 8}},
+		Extents: func(l *Launch, to []Extent) []Extent {
+			followed++
+			tiling := binary.LittleEndian.Uint64(l.Args[8:])
+			return append(to, Extent{tiling, uint64(hostBytes(tiling, 1)[0]), Read, 1})
+		},
+	}
+	e := newEnv(t, Options{Kernels: kernelMap{"wild": k}})
+	f := e.function(e.load(testBinary(0, "wild")), "wild")
+	good := e.malloc(64)
+	gone := e.malloc(64)
+	e.ok(e.th.Free(gone))
+	far := e.sim.opts.VABase + 8<<30
+	for _, c := range []struct {
+		in, tiling, workspace acl.Addr
+		bad                   string
+	}{
+		{good, good, good, ""}, {0, good, 0, ""}, {0, 0, 0, "(tiling)"}, {good, far, good, "(tiling)"}, {good, gone, good, "freed"},
+		{far, good, 0, "(in)"}, {good, good, 0x1000, "(workspace)"},
+	} {
+		s := e.stream()
+		args := make([]byte, 24)
+		for i, p := range []acl.Addr{c.in, c.tiling, c.workspace} {
+			binary.LittleEndian.PutUint64(args[8*i:], p)
+		}
+		followed = 0
+		e.ok(e.th.LaunchKernelWithHostArgs(f, 1, s, nil, addr(&args[0]), 24, nil, 0))
+		if c.bad == "" {
+			e.ok(e.th.SynchronizeStream(s))
+			continue
+		}
+		e.want(acl.ACL_ERROR_RT_AICORE_EXCEPTION, e.th.SynchronizeStream(s))
+		e.message(c.bad)
+		if followed != 0 {
+			t.Errorf("%+v: the kernel was asked", c)
+		}
+	}
 }
