@@ -17,6 +17,7 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/artifacts"
 )
 
 // A watcher looks from outside at the processes of a recording, now and then, for what goes past the shim: a process that
@@ -43,8 +44,10 @@ type procKey struct {
 type watched struct {
 	exe    string
 	hooked bool
-	looks  uint      // at a hooked process
-	next   time.Time // when to look again
+	// audited: every answer of dlsym is seen, whichever dlsym was asked.
+	audited bool
+	looks   uint      // at a hooked process
+	next    time.Time // when to look again
 }
 
 type fileKey struct{ dev, ino uint64 }
@@ -177,10 +180,13 @@ func parent(pid int) (ppid int, start string, ok bool) {
 func (w *watcher) process(pid int, p *watched) {
 	objects := mappedObjects(pid)
 	var libs []object
-	p.hooked = false
+	p.hooked, p.audited = false, false
 	for _, o := range objects {
-		if o.path == w.shim {
+		if w.isShim(o.path) {
 			p.hooked = true
+		}
+		if filepath.Base(o.path) == artifacts.Audit {
+			p.audited = true
 		}
 		if runtimeName(o.path) {
 			libs = append(libs, o)
@@ -198,6 +204,9 @@ func (w *watcher) process(pid int, p *watched) {
 func (w *watcher) report(pid int, exe, reason string) {
 	w.found[fmt.Sprint(pid, reason)] = format.Unhooked{PID: pid, Exe: exe, Reason: reason}
 }
+
+// isShim reports whether a mapped file is the shim. A process in a root of its own maps it by a path that begins with the root.
+func (w *watcher) isShim(path string) bool { return strings.HasSuffix(path, w.shim) }
 
 // why guesses why a process has not loaded the shim.
 func (w *watcher) why(pid int, exe string) string {
@@ -257,7 +266,7 @@ func (w *watcher) bindings(pid int, p *watched, objects []object) {
 	}
 	defer mem.Close()
 	for _, o := range objects {
-		if o.path == w.shim || runtimeName(o.path) {
+		if w.isShim(o.path) || runtimeName(o.path) {
 			continue
 		}
 		var past []string
@@ -270,7 +279,7 @@ func (w *watcher) bindings(pid int, p *watched, objects []object) {
 			at := binary.LittleEndian.Uint64(word[:])
 			i := slices.IndexFunc(objects, func(t object) bool { return at >= t.from && at < t.to })
 			switch {
-			case i < 0 || objects[i].path == o.path || objects[i].path == w.shim:
+			case i < 0 || objects[i].path == o.path || w.isShim(objects[i].path):
 			case r.name == "dlsym":
 				asks = !systemLibrary(o.path)
 			case runtimeName(objects[i].path):
@@ -282,7 +291,7 @@ func (w *watcher) bindings(pid int, p *watched, objects []object) {
 			past = slices.Compact(past)
 			w.report(pid, p.exe, fmt.Sprintf("%s calls %d functions of the runtime past the shim (%s, …): RTLD_DEEPBIND or dlmopen", o.path, len(past), past[0]))
 		}
-		if asks {
+		if asks && !p.audited {
 			w.report(pid, p.exe, o.path+" asks for functions by dlsym past the shim: RTLD_DEEPBIND or dlmopen")
 		}
 	}
