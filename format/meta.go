@@ -54,6 +54,7 @@ type Tracer struct {
 
 // Coverage counts the functions that were seen and those that went past the recorder.
 type Coverage struct {
+	Binder   string            `json:"binder,omitempty"` // how the shim came before the runtime: preload or audit
 	Hooked   int               `json:"hooked"`
 	PassedBy map[string]uint64 `json:"passed_by,omitempty"` // calls by function
 	Unhooked []Unhooked        `json:"unhooked,omitempty"`

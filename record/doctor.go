@@ -60,7 +60,7 @@ func (d *Diagnosis) add(needs, what string, err error, detail string) *Finding {
 // Diagnose tries what the commands need on this machine, and, with a command, looks at what recording it would see.
 func Diagnose(m *api.Model, command []string) *Diagnosis {
 	d := &Diagnosis{}
-	d.shim(m)
+	d.shim(m, command)
 	d.add("record", "the clock", nil, probe.Clock())
 	d.add("record", "memory that may not be there is read with care (process_vm_readv)", probe.ReadsOwnMemory(), "")
 	sim, err := artifacts.SimulatorDir()
@@ -74,8 +74,8 @@ func Diagnose(m *api.Model, command []string) *Diagnosis {
 	return d
 }
 
-// shim makes a session and loads the shim into a program.
-func (d *Diagnosis) shim(m *api.Model) {
+// shim makes a session and loads the shim into a program, and looks whether the command could be audited.
+func (d *Diagnosis) shim(m *api.Model, command []string) {
 	_, err := artifacts.Bytes(artifacts.Shim)
 	if d.add("record", "the shim", err, ""); err != nil {
 		return
@@ -108,6 +108,14 @@ func (d *Diagnosis) shim(m *api.Model) {
 		err = fmt.Errorf("%s: %v %s", cmd.Path, e, bytes.TrimSpace(out))
 	}
 	d.add("record", "the shim is loaded into a program", err, filepath.Dir(filepath.Dir(shim.path)))
+	program := cmd.Path
+	if len(command) > 0 {
+		if path, err := find(command[0]); err == nil && executable(path) == nil {
+			program = path
+		}
+	}
+	_, err = shim.audited(program, prepend(os.Environ(), "LD_PRELOAD", shim.path, ":"))
+	d.add("record --bind audit", "programs are audited (LD_AUDIT)", err, program)
 }
 
 // player starts the player, which says how it is used.

@@ -50,7 +50,7 @@ type Options struct {
 	Env         []string   // nil means the caller's own
 	Sim         bool       // run the program on the simulator
 	Probe       string     // "shim" (default) or "ebpf"
-	Bind        string     // with shim: how it comes before the runtime, "auto" (default) or "preload"
+	Bind        string     // with shim: how it comes before the runtime: "auto" (default, is "preload"), "preload" or "audit"
 	Library     string     // with ebpf: the runtime library, where the program does not name it itself
 	Payload     Payload    // default Small
 	Block       bool       // the program waits where the recorder is too slow, instead of losing calls
@@ -122,11 +122,15 @@ func prepare(opts *Options) (*recorder, error) {
 		o.Probe = "shim"
 	}
 	switch o.Bind {
-	case "", "auto", "preload":
+	case "", "auto":
+		o.Bind = "preload"
+	case "preload":
 	case "audit":
-		return nil, errors.New("--bind audit is not in this version: preload sees all but what the report at the end of a recording names")
+		if o.Probe != "shim" {
+			return nil, errors.New("--bind audit is a way to bind the shim: it does not go with --probe " + o.Probe)
+		}
 	default:
-		return nil, fmt.Errorf("no way %q to bind the shim: there are auto and preload", o.Bind)
+		return nil, fmt.Errorf("no way %q to bind the shim: there are auto, preload and audit", o.Bind)
 	}
 	if o.Env == nil {
 		o.Env = os.Environ()
@@ -292,6 +296,12 @@ func (r *recorder) runShim(ctx context.Context) (*Result, error) {
 	defer shim.close()
 	env := prepend(r.env, "LD_PRELOAD", shim.path, ":")
 	env = append(env, "ACLTRACE_SESSION="+s.Dir())
+	if r.o.Bind == "audit" {
+		if env, err = shim.audited(r.path, env); err != nil {
+			return nil, fmt.Errorf("%w: --bind audit: %w", ErrStart, err)
+		}
+	}
+	r.meta.Coverage.Binder = r.o.Bind
 	cmd := r.command(ctx, env)
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrStart, err)

@@ -46,6 +46,9 @@ func (p *planner) fileName(i int) (operand, error) {
 	if err := errors.Join(err, f.Close()); err != nil {
 		return operand{}, err
 	}
+	if p.o.relative {
+		path = filepath.Base(path)
+	}
 	at, err := p.put(append([]byte(path), 0))
 	return operand{Slot: slotData, Addend: at}, err
 }
@@ -159,9 +162,12 @@ func (p *planner) relocation(d *format.Data, w, off, at uint64) (reloc, bool) {
 	}
 	op.Addend += in
 	if d.Dir == format.DirIn {
+		how := touchNames
 		if q.Role == api.Reads {
 			p.sent[w] = op
+			how = touchPoints
 		}
+		p.touch(o, 0, 0, how)
 		p.found.relocations++
 		if len(p.found.relocated) < maxListed {
 			p.found.relocated = append(p.found.relocated, Relocated{

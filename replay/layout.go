@@ -8,7 +8,7 @@ import "unsafe"
 const (
 	planMagic   = "ACLTPLAN"
 	resultMagic = "ACLTRSLT"
-	planVersion = 1
+	planVersion = 2
 	planData    = 4096 // offset of the data; the header has the page before
 )
 
@@ -40,9 +40,10 @@ const (
 )
 
 const (
-	resultDone    = 1
-	resultDiffers = 2
-	resultTimeout = 4
+	resultDone      = 1
+	resultDiffers   = 2
+	resultTimeout   = 4
+	resultTolerated = 8
 )
 
 type table struct{ Offset, Count uint64 }
@@ -54,7 +55,8 @@ type planHeader struct {
 	Names                                           table
 	Functions, Threads, Instructions, Ops, Relocs   table
 	UntilNS                                         uint64
-	Paced, _                                        uint32
+	Paced, Tolerance                                uint32
+	Relative, Absolute                              float64
 	ResThreads, ResSlots, ResInstructions, ResBytes uint64
 }
 
@@ -82,7 +84,7 @@ type instruction struct {
 	Call               uint64
 	Want, Mask         uint64
 	Len, Width, Pitch  uint64
-	Gap                uint64
+	At                 uint64
 }
 
 type resultHeader struct {
@@ -107,7 +109,7 @@ type resultInstruction struct {
 
 // The sizes that player/plan.h asserts too.
 var (
-	_ [192]byte  = [unsafe.Sizeof(planHeader{})]byte{}
+	_ [208]byte  = [unsafe.Sizeof(planHeader{})]byte{}
 	_ [8]byte    = [unsafe.Sizeof(planFunction{})]byte{}
 	_ [24]byte   = [unsafe.Sizeof(planThread{})]byte{}
 	_ [16]byte   = [unsafe.Sizeof(operand{})]byte{}

@@ -311,6 +311,7 @@ func (p *planner) address(i int, w uint64) operand {
 	case in == nil:
 		p.nowhere(i, w)
 	}
+	p.touch(in, 0, 0, touchNames)
 	return op
 }
 
@@ -360,6 +361,12 @@ func (p *planner) onDevice(w uint64) bool {
 // memory is the operand for memory that a copy or a fill reads or writes.
 func (p *planner) memory(i int, q *api.Param, item uint32, w uint64, s rows) (operand, error) {
 	op, in, off, own := p.locate(i, item, w)
+	if how := touchWrites; s.len > 0 {
+		if q.Role == api.Reads {
+			how = touchReads
+		}
+		p.touch(in, off, off+s.span(), how)
+	}
 	if !own && (in == nil || in.Kind == api.Device) {
 		if in == nil && s.len > 0 {
 			p.nowhere(i, w)
@@ -461,16 +468,31 @@ func (p *planner) destination(i int, item uint32, op operand, in *timeline.Objec
 	if err != nil {
 		return op, err
 	}
+	var checks []instruction
+	for k, part := range p.parts(item, s) {
+		kind, piece := uint64(isResult), s
+		if part.unset {
+			kind = isUnset
+		}
+		if k > 0 || part.hi < s.len {
+			piece = contiguous(part.hi - part.lo)
+		}
+		to := op
+		to.Addend += part.lo
+		in := p.checkInstruction(i, to, from.Addend+part.lo, relocs, piece, kind)
+		in.At, in.Flags, in.Words = part.lo, 0, item
+		checks = append(checks, in)
+		relocs = nil // the first has seen to all of them
+	}
 	if at == p.at {
-		p.check(i, op, from.Addend, relocs, s, isResult)
+		p.after = append(p.after, checks...)
 		return op, nil
 	}
-	late := p.checkInstruction(i, op, from.Addend, relocs, s, isResult)
 	g := &p.threads[at.thread].groups[at.group]
 	if at.thread != p.at.thread {
 		g.lateWaits = append(g.lateWaits, p.at)
 	}
-	g.late = append(g.late, late)
+	g.late = append(g.late, checks...)
 	return op, nil
 }
 
@@ -519,6 +541,7 @@ func (p *planner) substitute(i int, n uint64, d *format.Data) {
 	default:
 		reason = fmt.Sprintf("recorded with %d bytes", d.Len)
 	}
+	p.blind = true
 	p.found.substituted = append(p.found.substituted, Substituted{Call: p.c.Index, Func: p.f.Name, Param: p.f.Params[i].Name, Bytes: n, Reason: reason})
 }
 
@@ -531,10 +554,12 @@ func (p *planner) store(to, from operand, relocs []reloc, s rows) {
 	p.before = append(p.before, in)
 }
 
-// What a check is of, in its field Want; Mask has the parameter. The player has no use for either.
+// What a check is of, in its field Want; Mask has the parameter, Words the item and At the place in the result. The player
+// uses them only where it judges by itself.
 const (
 	isOutput = iota // a value that the call itself has stored
 	isResult        // what a copy has brought to the host
+	isUnset         // the same, of memory that nothing in the trace has written
 )
 
 func (p *planner) checkInstruction(i int, op operand, at uint64, relocs []reloc, s rows, kind uint64) instruction {

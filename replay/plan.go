@@ -16,17 +16,19 @@ import (
 // A Plan is a trace compiled into what the player runs. Its data is in the file already while the rest is still in
 // memory, so that a plan of many gigabytes needs no more memory than its calls do.
 type Plan struct {
-	model   *api.Model
-	path    string
-	file    *os.File
-	out     *bufio.Writer
-	crc     uint32
-	data    uint64 // bytes written
-	scratch uint64 // bytes
-	paced   bool
-	untilNS uint64
+	model     *api.Model
+	path      string
+	file      *os.File
+	out       *bufio.Writer
+	crc       uint32
+	data      uint64  // bytes written
+	scratch   uint64  // bytes
+	scale     float64 // of the recorded times, 0 where they are not kept
+	untilNS   uint64
+	tolerance Tolerance
 
 	threads []program
+	lanes   []string // names of the streams
 	fns     []*api.Func
 	fnIndex map[api.ID]uint32
 	slots   []slotInfo
@@ -50,6 +52,7 @@ type group struct {
 	call       uint64
 	fn         *api.Func
 	start, end int64
+	stream     int // index into Plan.lanes, -1 for none
 	insts      []instruction
 	waits      []place       // before the group
 	late       []instruction // results of earlier copies that are complete after this call
@@ -177,7 +180,6 @@ func (p *Plan) layOut() {
 	}
 	for t := range p.threads {
 		pr := &p.threads[t]
-		last := int64(0)
 		for i := range pr.groups {
 			g := &pr.groups[i]
 			wait := func(edges []place) {
@@ -188,11 +190,8 @@ func (p *Plan) layOut() {
 			wait(g.waits)
 			for k := range g.insts {
 				if in := &g.insts[k]; in.Op == opCall || in.Op == opUntil {
-					in.Gap = uint64(max(g.start-last, 0))
+					in.At = uint64(float64(max(g.start-p.found.from, 0)) * p.scale)
 				}
-			}
-			if len(g.insts) > 0 {
-				last = g.end
 			}
 			pr.insts = append(pr.insts, g.insts...)
 			wait(g.lateWaits)
@@ -207,7 +206,8 @@ func (p *Plan) finish() error {
 	h := &p.layout
 	*h = planHeader{Version: planVersion, Data: p.data, Slots: uint64(len(p.slots)), UntilNS: p.untilNS}
 	copy(h.Magic[:], planMagic)
-	if p.paced {
+	h.Tolerance, h.Relative, h.Absolute = p.tolerance.kind, p.tolerance.Relative, p.tolerance.Absolute
+	if p.scale > 0 {
 		h.Paced = 1
 	}
 	var threads []planThread

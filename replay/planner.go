@@ -37,19 +37,26 @@ type planner struct {
 	zeros   uint64 // size of the memory that stands for payloads that are missing
 	files   int
 	streams map[uint64][]task
+	laneOf  map[*timeline.Object]int // index into Plan.lanes
+
+	contents map[*timeline.Object]*content
+	captured map[*timeline.Object]bool // what tasks of graphs touch
+	blind    bool                      // a payload is missing that may have had addresses
+	see      func(*planner) error      // is called for every call, where it is not nil
 
 	// Of the call at hand.
-	e      *timeline.Event
-	c      *format.Call
-	f      *api.Func
-	at     place
-	pieces []format.Data
-	ok     bool
-	before []instruction
-	after  []instruction
-	relo   []reloc
-	temp   uint64 // bytes of the thread's own scratch memory in use
-	cant   string // why the call can't be replayed
+	touches []touch
+	e       *timeline.Event
+	c       *format.Call
+	f       *api.Func
+	at      place
+	pieces  []format.Data
+	ok      bool
+	before  []instruction
+	after   []instruction
+	relo    []reloc
+	temp    uint64 // bytes of the thread's own scratch memory in use
+	cant    string // why the call can't be replayed
 }
 
 type objectKey struct {
@@ -95,13 +102,7 @@ func newPlan(r *format.Reader, m *api.Model, dir string, o *Options) (*Plan, err
 	if err != nil {
 		return nil, err
 	}
-	p := &planner{
-		Plan: plan, r: r, o: o, dir: dir, state: timeline.NewState(m), late: map[uint64][]format.Data{},
-		thread: map[uint32]int{}, objects: map[*timeline.Object]operand{},
-		former: map[objectKey]operand{}, regions: map[uint64]region{}, buffers: map[*timeline.Object][]buffer{},
-		shared: map[format.BlobID]uint64{}, flying: map[*timeline.Object][]flight{}, sent: map[uint64]operand{}, streams: map[uint64][]task{},
-	}
-	p.paced, p.untilNS = o.Pace == PaceRecorded, uint64(untilLimit)
+	p := newPlanner(plan, r, dir, o)
 	err = p.compile()
 	if err == nil {
 		err = p.finish()
@@ -111,6 +112,19 @@ func newPlan(r *format.Reader, m *api.Model, dir string, o *Options) (*Plan, err
 		return nil, err
 	}
 	return plan, nil
+}
+
+func newPlanner(plan *Plan, r *format.Reader, dir string, o *Options) *planner {
+	p := &planner{
+		Plan: plan, r: r, o: o, dir: dir, state: timeline.NewState(plan.model), late: map[uint64][]format.Data{},
+		thread: map[uint32]int{}, objects: map[*timeline.Object]operand{},
+		former: map[objectKey]operand{}, regions: map[uint64]region{}, buffers: map[*timeline.Object][]buffer{},
+		shared: map[format.BlobID]uint64{}, flying: map[*timeline.Object][]flight{}, sent: map[uint64]operand{}, streams: map[uint64][]task{}, laneOf: map[*timeline.Object]int{},
+		contents: map[*timeline.Object]*content{}, captured: map[*timeline.Object]bool{},
+	}
+	p.scale, p.untilNS = o.scale(), uint64(untilLimit)
+	p.tolerance = o.Tolerance
+	return p
 }
 
 func (p *planner) compile() error {
@@ -207,7 +221,7 @@ func (p *planner) survey() error {
 		}
 		fn := p.model.Func(api.ID(c.Func))
 		pr := &p.threads[t]
-		pr.groups = append(pr.groups, group{call: c.Index, fn: fn, start: c.Start, end: c.End})
+		pr.groups = append(pr.groups, group{call: c.Index, fn: fn, start: c.Start, end: c.End, stream: -1})
 		if f.calls == 0 || c.Start < f.from {
 			f.from = c.Start
 		}
@@ -276,6 +290,7 @@ func (p *planner) call(e *timeline.Event) error {
 	if g.call != c.Index {
 		return fmt.Errorf("call %d is not in the order of its thread %d", c.Index, c.Thread)
 	}
+	p.touches = p.touches[:0]
 	p.before, p.after, p.relo, p.temp, p.cant = nil, nil, nil, 0, ""
 	p.pieces = append(slices.Clip(c.Data), p.late[c.Index]...)
 	switch {
@@ -305,6 +320,12 @@ func (p *planner) call(e *timeline.Event) error {
 			in.Flags |= instStop
 		}
 	}
+	p.effects()
+	if p.see != nil {
+		if err := p.see(p); err != nil {
+			return err
+		}
+	}
 	if p.cant != "" {
 		p.unsupported(c, f.Name, p.cant)
 		return nil
@@ -318,6 +339,7 @@ func (p *planner) call(e *timeline.Event) error {
 	pr := &p.threads[p.at.thread]
 	pr.scratch = max(pr.scratch, p.temp)
 	p.share(e)
+	g.stream = p.lane(e)
 	for _, u := range e.Uses {
 		if u.Object.Ended == c.Index {
 			delete(p.flying, u.Object)
@@ -325,6 +347,23 @@ func (p *planner) call(e *timeline.Event) error {
 	}
 	p.placement(c, f)
 	return nil
+}
+
+// lane is the stream that a call names, as an index into Plan.lanes, -1 for none.
+func (p *planner) lane(e *timeline.Event) int {
+	if e.Fn.Stream < 0 {
+		return -1
+	}
+	i, ok := p.laneOf[e.Stream]
+	if !ok {
+		i = len(p.lanes)
+		name := "default stream"
+		if e.Stream != nil {
+			name = fmt.Sprintf("stream#%d", e.Stream.ID)
+		}
+		p.laneOf[e.Stream], p.lanes = i, append(p.lanes, name)
+	}
+	return i
 }
 
 const maxWords = 63 // what the player holds, one less for the output of a poll

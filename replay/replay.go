@@ -24,6 +24,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -43,7 +45,9 @@ const (
 // Values of Options.Pace.
 const (
 	PaceASAP     = "asap"
-	PaceRecorded = "recorded" // the time between two calls of a thread is kept
+	PaceRecorded = "recorded" // each call begins at its recorded time since the first
+	// PaceScaled, followed by a positive number, is PaceRecorded with all times multiplied by it.
+	PaceScaled = "scaled:"
 )
 
 // Options are the parameters of Run. The zero value of each field is its default.
@@ -58,41 +62,54 @@ type Options struct {
 	// KernelLibraries tell the simulator what kernels do; default those that the trace names, where they exist.
 	KernelLibraries []string
 	Keep            string // folder to leave plan and results in
+	// Repeat is how often the plan is played, default once. Results that differ from one time to another are reported.
+	Repeat int
+	// Wrapper is a command that is put before the player's, as valgrind, or gdb --args.
+	Wrapper []string
+	// Interactive gives the player, or its wrapper, the standard streams of this process, and as long as it likes.
+	Interactive bool
+	// Tolerance allows numbers in results to be other ones; by default none is.
+	Tolerance Tolerance
+
+	relative bool // the plan names files by their place in its folder
 }
 
 func (o *Options) check() error {
-	for _, v := range []struct{ name, value, allowed string }{{"place", o.Place, "same move auto"}, {"pace", o.Pace, "asap recorded"}} {
+	for _, v := range []struct{ name, value, allowed string }{{"place", o.Place, "same move auto"}, {"pace", o.Pace, "asap recorded scaled:X"}} {
+		if v.name == "pace" && o.scale() > 0 {
+			continue
+		}
 		if !strings.Contains(" "+v.allowed+" ", " "+v.value+" ") {
 			return fmt.Errorf("%s %q: it is one of %s", v.name, v.value, v.allowed)
 		}
 	}
+	if o.Repeat < 0 {
+		return fmt.Errorf("repeat %d: it is a number of times", o.Repeat)
+	}
 	return nil
+}
+
+// scale is what recorded times are multiplied by, 0 where they are not kept.
+func (o *Options) scale() float64 {
+	if o.Pace == PaceRecorded {
+		return 1
+	}
+	x, ok := strings.CutPrefix(o.Pace, PaceScaled)
+	if f, err := strconv.ParseFloat(x, 64); ok && err == nil && f > 0 && f <= 1e6 {
+		return f
+	}
+	return 0
 }
 
 // Run replays the trace at path. A report comes with every run of the player and, where something can't be replayed,
 // instead of one; an error says that there was no run or that it can't be judged.
 func Run(ctx context.Context, path string, m *api.Model, o *Options) (*Report, error) {
-	opts := Options{}
-	if o != nil {
-		opts = *o
-	}
-	if opts.Place == "" {
-		opts.Place = PlaceAuto
-	}
-	if opts.Pace == "" {
-		opts.Pace = PaceASAP
-	}
-	if err := opts.check(); err != nil {
-		return nil, err
-	}
-	r, err := format.Open(path, nil)
+	checked, r, err := begin(path, m, o)
 	if err != nil {
 		return nil, err
 	}
 	defer r.Close()
-	if a := r.Meta().API; a != "" && a != m.Name {
-		return nil, fmt.Errorf("%s: a trace of %s, not of %s", path, a, m.Name)
-	}
+	opts := *checked
 	dir, done, err := folder(opts.Keep)
 	if err != nil {
 		return nil, err
@@ -115,16 +132,53 @@ func Run(ctx context.Context, path string, m *api.Model, o *Options) (*Report, e
 	if err != nil {
 		return nil, fmt.Errorf("replay %s: %w", path, err)
 	}
+	var times []time.Duration
+	var varying map[int]bool
+	if opts.Repeat > 1 && len(res.missing) == 0 {
+		if varying, times, err = s.again(ctx, res); err != nil {
+			return nil, fmt.Errorf("replay %s: %w", path, err)
+		}
+	}
 	if len(res.missing) > 0 {
 		rep := p.report(nil, &opts)
 		rep.Unsupported = append(rep.Unsupported, p.missingFunctions(res.missing)...)
 		return rep, nil
 	}
 	rep := p.report(res, &opts)
+	rep.repeated(p, res, varying, times)
+	if err := explain(ctx, r, p, rep, &opts); err != nil {
+		return nil, fmt.Errorf("replay %s: %w", path, err)
+	}
 	if rep.Placement == "moved" && opts.Place == PlaceSame && rep.Crash == nil {
 		return rep, fmt.Errorf("replay %s: %w", path, res.moved(p))
 	}
 	return rep, nil
+}
+
+// begin opens a trace, with the defaults of options in their place.
+func begin(path string, m *api.Model, o *Options) (*Options, *format.Reader, error) {
+	opts := Options{}
+	if o != nil {
+		opts = *o
+	}
+	if opts.Place == "" {
+		opts.Place = PlaceAuto
+	}
+	if opts.Pace == "" {
+		opts.Pace = PaceASAP
+	}
+	if err := opts.check(); err != nil {
+		return nil, nil, err
+	}
+	r, err := format.Open(path, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	if a := r.Meta().API; a != "" && a != m.Name {
+		r.Close()
+		return nil, nil, fmt.Errorf("%s: a trace of %s, not of %s", path, a, m.Name)
+	}
+	return &opts, r, nil
 }
 
 // folder returns the folder for plan and results, and what to do with it at the end.
@@ -174,10 +228,14 @@ func (s *session) play(ctx context.Context) (*outcome, error) {
 	if err := allocate(f, int64(s.p.layout.ResBytes)); err != nil {
 		return nil, fmt.Errorf("%s: %d bytes for results: %w", results, s.p.layout.ResBytes, err)
 	}
-	cmd := exec.Command(player, s.p.path, library, results)
+	args := append(slices.Clone(s.o.Wrapper), player, s.p.path, library, results)
+	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Env = env
 	log := &tail{max: 8 << 10}
 	cmd.Stdout, cmd.Stderr = log, log
+	if s.o.Interactive {
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	}
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("player: %w", err)
 	}
@@ -199,9 +257,7 @@ func (s *session) watch(ctx context.Context, f *os.File, proc *os.Process, exite
 	limit := s.o.Timeout
 	if limit == 0 {
 		limit = minTimeout + 10*time.Duration(s.p.found.longest)
-		if s.p.paced {
-			limit += time.Duration(s.p.found.to - s.p.found.from)
-		}
+		limit += time.Duration(float64(s.p.found.to-s.p.found.from) * s.p.scale)
 	}
 	tick := time.NewTicker(max(min(limit/10, 100*time.Millisecond), time.Millisecond))
 	defer tick.Stop()
@@ -225,7 +281,7 @@ func (s *session) watch(ctx context.Context, f *os.File, proc *os.Process, exite
 		}
 		if sum != last {
 			last, since = sum, time.Now()
-		} else if !hung && time.Since(since) > limit {
+		} else if !hung && !s.o.Interactive && time.Since(since) > limit {
 			hung = true
 			_ = proc.Kill()
 		}

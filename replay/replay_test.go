@@ -506,13 +506,26 @@ func TestPace(t *testing.T) {
 	l := library(t)
 	tw := newTrace(t)
 	tw.begin()
+	tw.sync()
 	tw.now += 50e6
 	tw.sync()
 	path := tw.close()
 	if r := run(t, path, &Options{Backend: l}); r.ReplayedNS > 40e6 {
 		t.Errorf("as soon as possible took %d ns", r.ReplayedNS)
 	}
-	if r := run(t, path, &Options{Backend: l, Pace: PaceRecorded}); r.ReplayedNS < 49e6 || r.RecordedNS < 50e6 {
-		t.Errorf("recorded %d ns, replayed %d", r.RecordedNS, r.ReplayedNS)
+	// No bound above: the machine may be busy.
+	for pace, want := range map[string]int64{PaceRecorded: 50e6, PaceScaled + "0.5": 25e6, PaceScaled + "2": 100e6} {
+		r := run(t, path, &Options{Backend: l, Pace: pace})
+		if r.ReplayedNS < want-1e6 || r.RecordedNS < 50e6 || r.Pace.Mode != pace || r.Pace.ErrorPercent < -2 {
+			t.Errorf("%s: recorded %d ns, replayed %d, %+v", pace, r.RecordedNS, r.ReplayedNS, r.Pace)
+		}
+		if len(r.Streams) != 1 || r.Streams[0].RecordedNS != r.RecordedNS-60 || r.Streams[0].ReplayedNS < want-1e6 || r.Streams[0].Stream != "stream#1" {
+			t.Errorf("%s: streams %+v of %d ns", pace, r.Streams, r.RecordedNS)
+		}
+	}
+	for _, pace := range []string{"scaled:", "scaled:0", "scaled:-1", "scaled:NaN", "scaled:1e99", "slow"} {
+		if _, err := Run(context.Background(), path, acl.Model, &Options{Backend: l, Pace: pace}); err == nil {
+			t.Errorf("pace %s is taken", pace)
+		}
 	}
 }

@@ -23,12 +23,20 @@ type Report struct {
 	Verified  struct {
 		Results uint64 `json:"results"` // that came back from the device and are the same byte for byte
 		Bytes   uint64 `json:"bytes"`
+		// Tolerated are results among them that are the same only within the tolerance.
+		Tolerated uint64 `json:"tolerated,omitempty"`
 	} `json:"verified"`
-	Unverified  []Unverified  `json:"unverified"`
-	Differences []Difference  `json:"differences"`
-	Unsupported []Unsupported `json:"unsupported"`
-	RecordedNS  int64         `json:"recorded_ns"` // from the first call to the end of the last
-	ReplayedNS  int64         `json:"replayed_ns"`
+	Unverified    []Unverified    `json:"unverified"`
+	Differences   []Difference    `json:"differences"`
+	Unsupported   []Unsupported   `json:"unsupported"`
+	Uninitialised []Uninitialised `json:"uninitialised"` // told apart from differences
+	RecordedNS    int64           `json:"recorded_ns"`   // from the first call to the end of the last
+	ReplayedNS    int64           `json:"replayed_ns"`
+
+	Pace    Pace         `json:"pace"`
+	Streams []StreamTime `json:"streams"` // the time of the calls that name each stream
+
+	Repeat *Repeat `json:"repeat,omitempty"`
 
 	Note string `json:"note,omitempty"` // what Identical does not say by itself
 
@@ -46,6 +54,23 @@ type Report struct {
 	Log            string        `json:"log,omitempty"` // the end of what the library had to say, where the replay went wrong
 }
 
+// Pace says how well the recorded time was kept.
+type Pace struct {
+	Mode string `json:"mode"` // Options.Pace
+	// ErrorPercent is how much longer the replay took than it should have, from the first call to the end of the last.
+	ErrorPercent float64 `json:"error_percent"`
+}
+
+// StreamTime is the time of a stream on the host: from the first call that names it to the end of the last.
+type StreamTime struct {
+	Stream       string  `json:"stream"`
+	RecordedNS   int64   `json:"recorded_ns"`
+	ReplayedNS   int64   `json:"replayed_ns"`
+	ErrorPercent float64 `json:"error_percent"` // as Pace.ErrorPercent
+	from, to     int64
+	first, last  uint64
+}
+
 // Unverified is a result that could not be compared.
 type Unverified struct {
 	Call   uint64 `json:"call"`
@@ -61,6 +86,21 @@ type Difference struct {
 	Want   string `json:"want"`
 	Got    string `json:"got"`
 	Bytes  uint64 `json:"bytes,omitempty"` // that differ
+	// Chain are the calls that wrote, or may have written, the first differing byte, from the last copy in on.
+	Chain      []Writer `json:"chain,omitempty"`
+	ChainTotal int      `json:"chain_total,omitempty"`
+
+	result bool
+	item   uint32
+}
+
+// Uninitialised is a result that came out otherwise, of memory that nothing in the trace has written before.
+type Uninitialised struct {
+	Call   uint64 `json:"call"`
+	Func   string `json:"func"`
+	Param  string `json:"param"`
+	Offset uint64 `json:"offset"` // of the first byte that differs
+	Bytes  uint64 `json:"bytes"`  // that differ
 }
 
 // Unsupported are calls that could not be made.
@@ -198,11 +238,12 @@ func (o *outcome) moved(p *Plan) error {
 func (p *Plan) report(o *outcome, opts *Options) *Report {
 	f := &p.found
 	r := &Report{
-		Unverified: append([]Unverified{}, f.unverified...), Differences: []Difference{},
+		Unverified: append([]Unverified{}, f.unverified...), Differences: []Difference{}, Uninitialised: []Uninitialised{},
 		Unsupported: append(append([]Unsupported{}, f.unsupported...), f.absent...),
 		RecordedNS:  f.to - f.from, Calls: f.calls, Relocated: append([]Relocated{}, f.relocated...), RelocatedTotal: f.relocations,
 		Volatile: f.volatile, Substituted: append([]Substituted{}, f.substituted...),
 		Ambiguous: append([]Ambiguous{}, f.ambiguous...), AmbiguousTotal: f.ambiguities,
+		Pace: Pace{Mode: opts.Pace}, Streams: []StreamTime{},
 	}
 	if o == nil {
 		r.Note = "nothing was run"
@@ -218,12 +259,14 @@ func (p *Plan) report(o *outcome, opts *Options) *Report {
 		r.Placement = "moved"
 	}
 	r.Crash = o.crash
-	r.Identical = o.crash == nil && o.header.Stopped == 0 && len(r.Differences) == 0 && len(r.Unsupported) == 0 && len(r.Substituted) == 0 && len(r.Unverified) == 0 && opts.Verify
+	r.Identical = o.crash == nil && o.header.Stopped == 0 && len(r.Differences) == 0 && len(r.Uninitialised) == 0 && len(r.Unsupported) == 0 && len(r.Substituted) == 0 && len(r.Unverified) == 0 && opts.Verify
 	switch {
 	case p.found.incomplete:
 		r.Note = "the trace is incomplete: what is whole in it was replayed"
 	case !opts.Verify:
 		r.Note = "results were not compared: that was not asked for"
+	case r.Verified.Tolerated > 0:
+		r.Note = fmt.Sprintf("%d results are the same only within the tolerance", r.Verified.Tolerated)
 	case r.Identical && r.Verified.Results == 0:
 		r.Note = "the trace has no results to compare; returned values and outputs are the same"
 	case o.header.Stopped != 0:
@@ -239,12 +282,14 @@ func (p *Plan) report(o *outcome, opts *Options) *Report {
 func (p *Plan) results(r *Report, o *outcome) {
 	start, end := uint64(math.MaxUint64), uint64(0)
 	n := -1
+	streams := make([]StreamTime, len(p.lanes))
 	for t := range p.threads {
+		groups := p.threads[t].groups
 		for k := range p.threads[t].insts {
 			in := &p.threads[t].insts[k]
 			n++
 			res := &o.insts[n]
-			if in.Op == opCheck && res.Flags&resultDone == 0 && in.Want == isResult {
+			if in.Op == opCheck && res.Flags&resultDone == 0 && in.Want == isResult && in.At == 0 {
 				r.Unverified = append(r.Unverified, Unverified{in.Call, "the replay did not get there"})
 			}
 			if res.Flags&resultDone == 0 {
@@ -254,22 +299,70 @@ func (p *Plan) results(r *Report, o *outcome) {
 			case opCall, opUntil:
 				r.Replayed++
 				start, end = min(start, res.Start), max(end, res.End)
+				for groups[0].call != in.Call {
+					groups = groups[1:]
+				}
+				if g := &groups[0]; g.stream >= 0 {
+					streams[g.stream].add(g, res)
+				}
 				if res.Flags&resultDiffers != 0 {
 					p.differingReturn(r, in, res)
 				}
 			case opCheck:
-				if res.Flags&resultDiffers != 0 {
+				switch {
+				case in.Want == isUnset && res.Flags&resultDiffers != 0:
+					f := p.fns[in.Fn]
+					r.Uninitialised = append(r.Uninitialised, Uninitialised{in.Call, f.Name, f.Params[in.Mask].Name, in.At + res.First, res.Count})
+				case res.Flags&resultDiffers != 0:
 					p.differingBytes(r, in, res)
-				} else if in.Want == isResult {
-					r.Verified.Results++
+				case in.Want == isResult || in.Want == isUnset:
+					if in.At == 0 {
+						r.Verified.Results++
+					}
 					r.Verified.Bytes += in.Len
+					if res.Flags&resultTolerated != 0 {
+						r.Verified.Tolerated++
+					}
 				}
 			}
 		}
 	}
-	if h := o.header; end > start && h.Counter[1] > h.Counter[0] {
-		r.ReplayedNS = int64(float64(end-start) * float64(h.NS[1]-h.NS[0]) / float64(h.Counter[1]-h.Counter[0]))
+	h := o.header
+	if end <= start || h.Counter[1] <= h.Counter[0] {
+		return
 	}
+	ns := float64(h.NS[1]-h.NS[0]) / float64(h.Counter[1]-h.Counter[0])
+	scale := p.scale
+	if scale == 0 {
+		scale = 1
+	}
+	r.ReplayedNS = int64(float64(end-start) * ns)
+	r.Pace.ErrorPercent = errorPercent(r.RecordedNS, r.ReplayedNS, scale)
+	for i := range streams {
+		if s := &streams[i]; s.last > s.first {
+			s.Stream, s.RecordedNS, s.ReplayedNS = p.lanes[i], s.to-s.from, int64(float64(s.last-s.first)*ns)
+			s.ErrorPercent = errorPercent(s.RecordedNS, s.ReplayedNS, scale)
+			r.Streams = append(r.Streams, *s)
+		}
+	}
+}
+
+// add takes a call that was made into account.
+func (s *StreamTime) add(g *group, res *resultInstruction) {
+	if s.last == 0 {
+		s.from, s.to, s.first, s.last = g.start, g.end, res.Start, res.End
+	}
+	s.from, s.to = min(s.from, g.start), max(s.to, g.end)
+	s.first, s.last = min(s.first, res.Start), max(s.last, res.End)
+}
+
+// errorPercent is how much longer something took than it should have, rounded to a thousandth.
+func errorPercent(recorded, replayed int64, scale float64) float64 {
+	want := float64(recorded) * scale
+	if want <= 0 {
+		return 0
+	}
+	return math.Round(1e5*(float64(replayed)-want)/want) / 1e3
 }
 
 func (r *Report) differ(d Difference) {
@@ -291,7 +384,7 @@ func (p *Plan) differingReturn(r *Report, in *instruction, res *resultInstructio
 func (p *Plan) differingBytes(r *Report, in *instruction, res *resultInstruction) {
 	f := p.fns[in.Fn]
 	d := Difference{
-		Call: in.Call, Func: f.Name, Offset: res.First, Bytes: res.Count,
+		Call: in.Call, Func: f.Name, Offset: in.At + res.First, Bytes: res.Count, result: in.Want == isResult, item: in.Words,
 		Want: hex.EncodeToString(res.Want[:min(res.Shown, 16)]), Got: hex.EncodeToString(res.Got[:min(res.Shown, 16)]),
 	}
 	if in.Mask < uint64(len(f.Params)) {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"os/signal"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -16,6 +18,7 @@ func (a *app) replayCmd() *cobra.Command {
 	var o replay.Options
 	var backend string
 	var asJSON, planOnly bool
+	var wrapper, debugger, tolerance string
 	c := &cobra.Command{
 		Use:   "replay FILE",
 		Short: "run a trace again, on the simulator or any library of the runtime",
@@ -43,6 +46,23 @@ Exit code 0: done, and identical where --verify asked for it. 3: something diffe
 			if planOnly {
 				o.PlanOnly = a.out
 			}
+			o.Wrapper = strings.Fields(wrapper)
+			switch {
+			case debugger == "":
+			case wrapper != "":
+				return usage("--debugger and --wrapper exclude each other")
+			case debugger == "gdb":
+				o.Wrapper, o.Interactive = []string{"gdb", "--args"}, true
+			case debugger == "lldb":
+				o.Wrapper, o.Interactive = []string{"lldb", "--"}, true
+			default:
+				o.Wrapper, o.Interactive = strings.Fields(debugger), true
+			}
+			if tolerance != "" {
+				if o.Tolerance, err = replay.ParseTolerance(tolerance); err != nil {
+					return usage("--tolerance %s: %w", tolerance, err)
+				}
+			}
 			ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
 			rep, err := replay.Run(ctx, args[0], m, &o)
@@ -65,12 +85,16 @@ Exit code 0: done, and identical where --verify asked for it. 3: something diffe
 	f := c.Flags()
 	f.StringVar(&backend, "backend", "sim", "what to replay on: sim, or the path of a runtime library")
 	f.StringVar(&o.Place, "place", "auto", "where allocations lie: same (as recorded), move (elsewhere, to prove the relocation), auto")
-	f.StringVar(&o.Pace, "pace", "asap", "asap, or recorded: with the pauses of the program")
+	f.StringVar(&o.Pace, "pace", "asap", "asap, recorded: each call at its time, or scaled:X: at X times its time")
 	f.BoolVar(&o.Verify, "verify", false, "compare every result that came back from the device, byte for byte")
 	f.DurationVar(&o.Timeout, "timeout", 0, "how long one call may take before the replay is given up (default: from the trace)")
 	f.BoolVar(&planOnly, "plan-only", false, "print what would be done, and do nothing")
 	f.StringSliceVar(&o.KernelLibraries, "kernels", nil, "kernel libraries for the simulator (default: those of the recording)")
 	f.StringVar(&o.Keep, "keep", "", "folder to keep the plan in")
+	f.IntVar(&o.Repeat, "repeat", 1, "play it so often, and report results that differ from one time to another")
+	f.StringVar(&wrapper, "wrapper", "", "command to put before the player, as 'valgrind -q'")
+	f.StringVar(&debugger, "debugger", "", "debugger to run the player in: gdb, lldb, or a command to put before it")
+	f.StringVar(&tolerance, "tolerance", "", "how far numbers in results may be off: TYPE:RELATIVE[,ABSOLUTE] with the type f16, bf16, f32 or f64")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }
@@ -107,6 +131,23 @@ func (a *app) printReport(path string, rep *replay.Report, verify bool) {
 			what = fmt.Sprintf("%s at offset %d", d.Param, d.Offset)
 		}
 		fmt.Fprintf(a.out, "differs: call %d %s, %s: recorded %s, now %s\n", d.Call, d.Func, what, d.Want, d.Got)
+		if len(d.Chain) > 0 {
+			var calls []string
+			for _, w := range d.Chain[max(0, len(d.Chain)-most):] {
+				calls = append(calls, fmt.Sprintf("%d %s", w.Call, w.Name))
+			}
+			if n := d.ChainTotal - len(calls); n > 0 {
+				calls = append([]string{fmt.Sprintf("%d more", n)}, calls...)
+			}
+			fmt.Fprintf(a.out, "  written by: %s\n", strings.Join(calls, ", "))
+		}
+	}
+	for i, u := range rep.Uninitialised {
+		if i == most {
+			fmt.Fprintf(a.out, "… and %d more\n", len(rep.Uninitialised)-most)
+			break
+		}
+		fmt.Fprintf(a.out, "never written: call %d %s, %s at offset %d: memory that nothing in the trace has written has other bytes now\n", u.Call, u.Func, u.Param, u.Offset)
 	}
 	for i, s := range rep.Substituted {
 		if i == most {
@@ -134,6 +175,35 @@ func (a *app) printReport(path string, rep *replay.Report, verify bool) {
 	fmt.Fprintf(a.out, "%s: %d of %d calls replayed in %v, recorded in %v; allocations at %s addresses, %d addresses in data relocated\n", path,
 		rep.Replayed, rep.Calls, time.Duration(rep.ReplayedNS).Round(10*time.Microsecond), time.Duration(rep.RecordedNS).Round(10*time.Microsecond),
 		map[string]string{"same": "the same", "moved": "other"}[rep.Placement], rep.RelocatedTotal)
+	if rep.Pace.Mode != replay.PaceASAP {
+		fmt.Fprintf(a.out, "pace %s: %+.3f %% off\n", rep.Pace.Mode, rep.Pace.ErrorPercent)
+		for i, s := range rep.Streams {
+			if i == most {
+				fmt.Fprintf(a.out, "… and %d more\n", len(rep.Streams)-most)
+				break
+			}
+			fmt.Fprintf(a.out, "  %s: %v, recorded %v, %+.3f %% off\n", s.Stream, time.Duration(s.ReplayedNS).Round(10*time.Microsecond),
+				time.Duration(s.RecordedNS).Round(10*time.Microsecond), s.ErrorPercent)
+		}
+	}
+	if n := rep.Repeat; n != nil {
+		fmt.Fprintf(a.out, "played %d times, %v to %v\n", n.Runs, time.Duration(slices.Min(n.ReplayedNS)).Round(10*time.Microsecond),
+			time.Duration(slices.Max(n.ReplayedNS)).Round(10*time.Microsecond))
+		for i, d := range n.NotDeterministic {
+			if i == most {
+				fmt.Fprintf(a.out, "… and %d more\n", len(n.NotDeterministic)-most)
+				break
+			}
+			fmt.Fprintf(a.out, "not deterministic: call %d %s%s differs from one time to another\n", d.Call, d.Func, map[bool]string{true: ", " + d.Param}[d.Param != ""])
+			if len(d.Chain) > 0 {
+				var calls []string
+				for _, w := range d.Chain[max(0, len(d.Chain)-most):] {
+					calls = append(calls, fmt.Sprintf("%d %s", w.Call, w.Name))
+				}
+				fmt.Fprintf(a.out, "  written by: %s\n", strings.Join(calls, ", "))
+			}
+		}
+	}
 	if !verify {
 		return
 	}
@@ -146,4 +216,3 @@ func (a *app) printReport(path string, rep *replay.Report, verify bool) {
 		fmt.Fprintln(a.out, rep.Note)
 	}
 }
-

@@ -1,7 +1,7 @@
-// Package artifacts finds the C parts that acltrace needs at run time: the shim, the player and the simulator's
-// libraries. The first two are inside the program where it was built with the tag `embedded`, as `make build` does, so
-// that one file can be copied to another machine. Everything else, and everything in a build without the tag, lies in
-// the folder lib beside the program's own, or where ACLTRACE_LIB says.
+// Package artifacts finds the C parts that acltrace needs at run time: the shim, its audit library, the player and the
+// simulator's libraries. All but the last are inside the program where it was built with the tag `embedded`, as `make
+// build` does, so that one file can be copied to another machine. Everything else, and everything in a build without the
+// tag, lies in the folder lib beside the program's own, or where ACLTRACE_LIB says.
 package artifacts
 
 import (
@@ -14,11 +14,12 @@ import (
 // Names of the parts.
 const (
 	Shim      = "libacltrace.so"
+	Audit     = "libacltrace-audit.so"
 	Player    = "acltrace-player"
 	Simulator = "libascendcl.so"
 )
 
-// Bytes returns the content of the shim or the player.
+// Bytes returns the content of a part that is not the simulator's.
 func Bytes(name string) ([]byte, error) {
 	if os.Getenv("ACLTRACE_LIB") == "" {
 		if b, err := embedded.ReadFile("files/" + name); err == nil {

@@ -4,5 +4,5 @@ package artifacts
 
 import "embed"
 
-//go:embed files/libacltrace.so files/acltrace-player
+//go:embed files/libacltrace.so files/libacltrace-audit.so files/acltrace-player
 var embedded embed.FS

@@ -205,10 +205,16 @@ type result struct {
 // run records a command, without the simulator, and fails where it does not end well.
 func run(t *testing.T, env []string, command ...string) *result {
 	t.Helper()
+	return bound(t, "", env, command...)
+}
+
+// bound is run with a way to bind the shim.
+func bound(t *testing.T, bind string, env []string, command ...string) *result {
+	t.Helper()
 	testenv.Built(t, "lib/libacltrace.so")
 	dir := t.TempDir()
 	log := filepath.Join(dir, "log")
-	o := record.Options{Model: acl.Model, Output: filepath.Join(dir, "run.aclt"), Command: command, Env: append(append(os.Environ(), "FAKE_LOG="+log), env...)}
+	o := record.Options{Model: acl.Model, Output: filepath.Join(dir, "run.aclt"), Command: command, Bind: bind, Env: append(append(os.Environ(), "FAKE_LOG="+log), env...)}
 	files := [2]*os.File{}
 	for i := range files {
 		f, err := os.Create(filepath.Join(dir, strconv.Itoa(i)))
@@ -416,6 +422,171 @@ func TestReported(t *testing.T) {
 	})
 }
 
+// With --bind audit the ways past the shim lead to it as well, and no call is recorded twice.
+func TestAudit(t *testing.T) {
+	audited := func(t *testing.T, env []string, command ...string) *result {
+		t.Helper()
+		r := bound(t, "audit", env, command...)
+		if b := r.Meta().Coverage.Binder; b != "audit" {
+			t.Errorf("the trace says that the shim was bound by %q", b)
+		}
+		return r
+	}
+	n := strconv.Itoa(rounds)
+	for _, s := range shapes {
+		t.Run(s.name, func(t *testing.T) {
+			dir := s.build(t, "")
+			path := filepath.Join(dir, s.main())
+			linked, other := s.program(t, dir, "-DLINKED"), s.program(t, dir)
+			plugin := s.program(t, dir, "-DLINKED", "-DPLUGIN", "-shared", "-fPIC", "-fplt")
+			asks := s.program(t, dir, `-DASKS="`+path+`"`, "-shared", "-fPIC")
+			for _, way := range []string{"linked", "default", "next", "program"} {
+				t.Run(way, func(t *testing.T) { audited(t, nil, linked, way, n).exactly(t, rounds) })
+			}
+			t.Run("no PLT", func(t *testing.T) {
+				audited(t, nil, s.program(t, dir, "-DLINKED", "-fno-plt", "-Wl,-z,now"), "linked", n).exactly(t, rounds)
+			})
+			t.Run("before main", func(t *testing.T) {
+				audited(t, nil, s.program(t, dir, "-DLINKED", "-DEARLY"), "linked", n).exactly(t, rounds+3)
+			})
+			t.Run("bound at start", func(t *testing.T) {
+				audited(t, []string{"LD_BIND_NOW=1"}, linked, "linked", n).exactly(t, rounds)
+			})
+			t.Run("by path, local", func(t *testing.T) { audited(t, nil, other, "local", n, path).exactly(t, rounds) })
+			t.Run("linked and by path", func(t *testing.T) { audited(t, nil, linked, "local", n, path).exactly(t, rounds) })
+			t.Run("errno and dlerror", func(t *testing.T) { audited(t, nil, other, "errors", n, path) })
+			for name, lib := range map[string]string{"linked": plugin, "asking": asks} {
+				for _, way := range []string{"plugin", "deepbind", "namespace"} {
+					t.Run(name+" "+way, func(t *testing.T) { audited(t, nil, other, way, n, lib).exactly(t, rounds) })
+				}
+				// The program has the runtime for itself as well.
+				t.Run(name+" deepbind beside", func(t *testing.T) { audited(t, nil, linked, "deepbind", n, lib).exactly(t, rounds) })
+			}
+			t.Run("ctypes", func(t *testing.T) {
+				python, err := exec.LookPath("python3")
+				if err != nil {
+					t.Skip("no python3")
+				}
+				audited(t, nil, python, "testdata/program.py", path, n).exactly(t, rounds)
+			})
+			t.Run("loaded again", func(t *testing.T) { audited(t, nil, other, "again", "3", path, path).exactly(t, 6) })
+		})
+	}
+	s := shapes[2]
+	dir := s.build(t, "")
+	linked, other, path := s.program(t, dir, "-DLINKED"), s.program(t, dir), filepath.Join(dir, s.main())
+	t.Run("two copies", func(t *testing.T) {
+		s := shapes[0]
+		a, b := s.build(t, ""), s.build(t, "")
+		audited(t, nil, s.program(t, a), "copies", "3", filepath.Join(a, s.main()), filepath.Join(b, s.main())).exactly(t, 6)
+	})
+	t.Run("not there", func(t *testing.T) {
+		for _, name := range []string{"aclrtCreateStream", "nothing_at_all"} {
+			audited(t, nil, other, "missing", "1", path, name)
+		}
+	})
+	t.Run("passed by", func(t *testing.T) {
+		const extra = "int aclrtOfTheFuture(int a, double b, const char *c, uint64_t d) { (void)b, (void)d; return a + c[0]; }\n"
+		path := filepath.Join(s.build(t, extra), s.main())
+		r := audited(t, nil, other, "unknown", "5", path, "aclrtOfTheFuture")
+		if got := r.Meta().Coverage.PassedBy; !maps.Equal(got, map[string]uint64{"aclrtOfTheFuture": 1}) {
+			t.Errorf("asked once for a function without a model: passed by %v", got)
+		}
+	})
+	t.Run("a preloaded tool", func(t *testing.T) {
+		tool := cc(t, filepath.Join(t.TempDir(), "tool.so"), "-shared", "-fPIC", "testdata/tool.c", "-ldl")
+		r := audited(t, []string{"LD_PRELOAD=" + tool}, linked, "linked", n)
+		r.exactly(t, rounds)
+		if !strings.Contains(r.stderr, "tool: 7 calls of aclrtMalloc\n") {
+			t.Errorf("the tool says %q", r.stderr)
+		}
+		r = audited(t, nil, "/bin/sh", "-c", "LD_PRELOAD="+tool+":$LD_PRELOAD exec "+linked+" linked "+n)
+		if !maps.Equal(r.recorded, each(rounds)) || !strings.Contains(r.stderr, "tool: 7 calls of aclrtMalloc\n") {
+			t.Errorf("recorded %v, the tool says %q", r.recorded, r.stderr)
+		}
+	})
+	t.Run("another audit library", func(t *testing.T) {
+		audit := cc(t, filepath.Join(t.TempDir(), "audit.so"), "-shared", "-fPIC", "testdata/audit.c")
+		audited(t, []string{"LD_AUDIT=" + audit}, linked, "linked", n).exactly(t, rounds)
+		audited(t, []string{"LD_AUDIT=" + audit}, other, "local", n, path).exactly(t, rounds)
+	})
+	t.Run("without the shim", func(t *testing.T) {
+		plugin := s.program(t, dir, "-DLINKED", "-DPLUGIN", "-shared", "-fPIC")
+		r := audited(t, nil, "/bin/sh", "-c", "LD_PRELOAD= exec "+other+" deepbind 3 "+plugin)
+		if us := r.Meta().Coverage.Unhooked; len(r.recorded) != 0 || r.made != 3*len(bodies) || len(us) == 0 {
+			t.Errorf("recorded %v of %d calls, reported %+v", r.recorded, r.made, us)
+		}
+	})
+}
+
+// Where auditing would harm a program it is refused in a line that says what helps, and the program is not run.
+func TestAuditRefused(t *testing.T) {
+	testenv.Built(t, "lib/libacltrace-audit.so")
+	s := shapes[2]
+	dir := s.build(t, "")
+	linked := s.program(t, dir, "-DLINKED")
+	refused := func(t *testing.T, env []string, want string, command ...string) {
+		t.Helper()
+		log := filepath.Join(t.TempDir(), "log")
+		o := record.Options{Model: acl.Model, Output: filepath.Join(t.TempDir(), "run.aclt"), Command: command, Bind: "audit",
+			Env: append(append(os.Environ(), "FAKE_LOG="+log), env...)}
+		_, err := record.Run(t.Context(), &o)
+		if !errors.Is(err, record.ErrStart) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("the error is %v, want %s", err, want)
+		}
+		for _, path := range []string{log, o.Output} {
+			if _, err := os.Stat(path); err == nil {
+				t.Errorf("there is %s", path)
+			}
+		}
+	}
+	t.Run("static TLS", func(t *testing.T) {
+		libs, _ := filepath.Glob("/usr/lib/*/libjemalloc.so.2")
+		src := filepath.Join(t.TempDir(), "tls.c")
+		if err := os.WriteFile(src, []byte("__thread char large[9000]; char *get(void) { return large; }\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		large := cc(t, filepath.Join(t.TempDir(), "tls.so"), "-shared", "-fPIC", "-ftls-model=initial-exec", src)
+		for _, lib := range append(libs, large) {
+			size := 4096
+			if lib == large {
+				size = 8192
+			}
+			remedy := fmt.Sprintf("GLIBC_TUNABLES=glibc.rtld.optional_static_tls=%d", size)
+			preload := "LD_PRELOAD=" + lib
+			refused(t, []string{preload}, lib+": cannot allocate memory in static TLS block: set "+remedy+", or take --bind preload", linked, "linked", "3")
+			bound(t, "audit", []string{preload, remedy}, linked, "linked", "3").exactly(t, 3)
+			bound(t, "preload", []string{preload}, linked, "linked", "3").exactly(t, 3)
+		}
+		refused(t, []string{"LD_PRELOAD=" + large, "GLIBC_TUNABLES=glibc.malloc.check=0:glibc.rtld.optional_static_tls=1000"},
+			"set GLIBC_TUNABLES=glibc.malloc.check=0:glibc.rtld.optional_static_tls=8192", linked, "linked", "3")
+		// A library that the program is linked to is no better off.
+		refused(t, nil, "static TLS block", s.program(t, dir, "-DLINKED", "-Wl,--no-as-needed", large), "linked", "3")
+	})
+	t.Run("older C library", func(t *testing.T) {
+		for answer, want := range map[string]string{
+			"ld.so (GNU libc) stable release version 2.34.": "runs on glibc 2.34, older than 2.35",
+			"--version: error while loading":                "runs on a C library older than glibc 2.35",
+		} {
+			loader := filepath.Join(t.TempDir(), "ld.so")
+			if err := os.WriteFile(loader, []byte("#!/bin/sh\necho '"+answer+"'\n"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			old := s.program(t, dir, "-DLINKED", "-Wl,--dynamic-linker="+loader)
+			refused(t, nil, want, old, "linked", "3")
+			script := filepath.Join(t.TempDir(), "script")
+			if err := os.WriteFile(script, []byte("#! "+old+" linked\n"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			refused(t, nil, want, script)
+		}
+	})
+	t.Run("musl", func(t *testing.T) {
+		program := compile(t, "musl-gcc", filepath.Join(t.TempDir(), "hello"), "testdata/hello.c")
+		refused(t, nil, "is linked to musl", program)
+	})
+}
+
 // What is preloaded or audits already works beside the shim.
 func TestBeside(t *testing.T) {
 	s := shapes[2]
@@ -476,7 +647,8 @@ func TestUnharmed(t *testing.T) {
 func TestARM64(t *testing.T) {
 	const compiler, root = "aarch64-linux-gnu-gcc", "/usr/aarch64-linux-gnu"
 	shim := filepath.Join(testenv.Root(t), "lib/arm64/libacltrace.so")
-	for _, need := range []string{shim, filepath.Join(root, "lib/libc.so.6")} {
+	audit := filepath.Join(testenv.Root(t), "lib/arm64/libacltrace-audit.so")
+	for _, need := range []string{shim, audit, filepath.Join(root, "lib/libc.so.6")} {
 		if _, err := os.Stat(need); err != nil {
 			t.Skipf("no %s: run `make cross`", need)
 		}
@@ -491,14 +663,25 @@ func TestARM64(t *testing.T) {
 	dir := s.build(t, body)
 	path := filepath.Join(dir, s.main())
 	linked, other := s.program(t, dir, "-DLINKED"), s.program(t, dir)
+	plugin := s.program(t, dir, "-DLINKED", "-DPLUGIN", "-shared", "-fPIC")
+	asks := s.program(t, dir, `-DASKS="`+path+`"`, "-shared", "-fPIC")
+	for _, args := range [][]string{{"deepbind", "3", plugin}, {"deepbind", "3", asks}, {"namespace", "3", plugin}, {"namespace", "3", asks}} {
+		r := run(t, nil, append([]string{qemu, "-L", root, "-E", "LD_PRELOAD=" + shim, "-E", "LD_AUDIT=" + audit, other}, args...)...)
+		if !maps.Equal(r.recorded, each(3)) || r.made != 3*len(bodies) {
+			t.Errorf("%v: recorded %v of %d calls", args, r.recorded, r.made)
+		}
+	}
 	for _, args := range [][]string{
 		{linked, "linked", "3"}, {linked, "default", "3"}, {linked, "next", "3"}, {linked, "program", "3"},
 		{other, "local", "3", path}, {other, "errors", "1", path}, {other, "version", "1", path}, {other, "again", "2", path, path},
+		{other, "deepbind", "3", plugin}, {other, "namespace", "3", plugin},
 		{other, "missing", "1", path, "aclrtCreateStream"}, {other, "missing", "1", path, "nothing"}, {other, "unknown", "5", path, "aclAppLog"},
 	} {
-		cmd := exec.Command(qemu, append([]string{"-L", root, "-E", "LD_PRELOAD=" + shim}, args...)...)
-		if b, err := cmd.CombinedOutput(); err != nil || string(b) != "done\n" {
-			t.Errorf("%v: %v\n%s", args, err, b)
+		for _, flags := range [][]string{{"-E", "LD_PRELOAD=" + shim}, {"-E", "LD_PRELOAD=" + shim, "-E", "LD_AUDIT=" + audit}} {
+			cmd := exec.Command(qemu, append(append([]string{"-L", root}, flags...), args...)...)
+			if b, err := cmd.CombinedOutput(); err != nil || string(b) != "done\n" {
+				t.Errorf("%v %v: %v\n%s", flags, args, err, b)
+			}
 		}
 	}
 }
@@ -539,23 +722,31 @@ func TestAgainstUprobes(t *testing.T) {
 	}
 }
 
-// The shim is linked to nothing, and exports a name below for every function that has one.
+// The shim and its audit library are linked to nothing, and the shim exports a name below for every function that has one.
 func TestShimItself(t *testing.T) {
-	b, err := exec.Command("readelf", "-Wd", "--dyn-syms", testenv.Built(t, "lib/libacltrace.so")).Output()
-	if err != nil {
-		t.Skipf("readelf: %v", err)
-	}
-	if bytes.Contains(b, []byte("(NEEDED)")) || bytes.Contains(b, []byte("(INIT")) || bytes.Contains(b, []byte("(FINI")) {
-		t.Errorf("the shim is linked to a library, or has a constructor:\n%s", b)
-	}
-	for line := range strings.Lines(string(b)) {
-		if strings.Contains(line, " UND ") && strings.Contains(line, " GLOBAL ") {
-			t.Errorf("the shim needs %s", line)
+	for file, exports := range map[string][]string{
+		"lib/libacltrace.so":       {"aclrtMalloc", "aclrtMallocImpl", "dlsym", "dlvsym", "acltrace_bind"},
+		"lib/libacltrace-audit.so": {"la_version", "la_objopen", "la_symbind64"},
+	} {
+		b, err := exec.Command("readelf", "-Wdl", "--dyn-syms", testenv.Built(t, file)).Output()
+		if err != nil {
+			t.Skipf("readelf: %v", err)
 		}
-	}
-	for _, name := range []string{"aclrtMalloc", "aclrtMallocImpl", "dlsym", "dlvsym"} {
-		if !bytes.Contains(b, []byte(" "+name+"\n")) {
-			t.Errorf("the shim does not export %s", name)
+		if bytes.Contains(b, []byte("(NEEDED)")) || bytes.Contains(b, []byte("(INIT")) || bytes.Contains(b, []byte("(FINI")) {
+			t.Errorf("%s is linked to a library, or has a constructor:\n%s", file, b)
+		}
+		if strings.Contains(file, "audit") && bytes.Contains(b, []byte("  TLS ")) {
+			t.Errorf("%s takes static TLS", file)
+		}
+		for line := range strings.Lines(string(b)) {
+			if strings.Contains(line, " UND ") && strings.Contains(line, " GLOBAL ") {
+				t.Errorf("%s needs %s", file, line)
+			}
+		}
+		for _, name := range exports {
+			if !bytes.Contains(b, []byte(" "+name+"\n")) {
+				t.Errorf("%s does not export %s", file, name)
+			}
 		}
 	}
 }

@@ -23,7 +23,7 @@
 
 #define PLAN_MAGIC "ACLTPLAN"
 #define RESULT_MAGIC "ACLTRSLT"
-#define PLAN_VERSION 1
+#define PLAN_VERSION 2
 #define PLAN_DATA 4096 /* offset of the data; the header has the page before */
 
 enum { SLOT_ZERO, SLOT_DATA, SLOT_SCRATCH, SLOT_SLOTS, SLOT_THREADS };
@@ -32,9 +32,18 @@ enum plan_op {
 	OP_CALL = 1, /* call function fn with `words` operands; the result must be want under mask */
 	OP_UNTIL,    /* the same, again and again until the `width` bytes at the operand behind the words are len */
 	OP_STORE,    /* copy len bytes from operand 1, without gaps, to operand 0, in rows of width bytes at distance pitch */
-	OP_CHECK,    /* compare len bytes at operand 0, in such rows, with those at operand 1; want and mask are the planner's */
+	OP_CHECK,    /* compare len bytes at operand 0, in such rows, with those at operand 1; want is a check_of */
 	OP_WAIT,     /* until thread fn has finished its first want instructions */
 };
+
+/* What an OP_CHECK is of; its mask is the parameter, `words` the item and `at` where in the result the bytes lie. */
+enum check_of {
+	CHECK_OUTPUT, /* a value that the call itself has stored */
+	CHECK_RESULT, /* what a copy has brought to the host */
+	CHECK_UNSET,  /* the same, of memory that nothing has written */
+};
+
+enum data_type { TYPE_F16 = 1, TYPE_BF16, TYPE_F32, TYPE_F64 };
 
 enum {
 	INST_STOP = 1, /* an unexpected result ends the run: what follows would use what the call did not make */
@@ -55,8 +64,9 @@ struct plan_header {
 	struct plan_table names; /* NUL-terminated; count is bytes */
 	struct plan_table functions, threads, instructions, operands, relocs;
 	uint64_t until_ns; /* how long an OP_UNTIL may take */
-	uint32_t paced;    /* keep the gaps between calls */
-	uint32_t reserved;
+	uint32_t paced;    /* begin each call at its time */
+	uint32_t tolerance; /* a data_type: numbers of results may differ by relative * recorded + absolute; 0: not at all */
+	double relative, absolute;
 	/* Offsets in the file with the results. */
 	uint64_t result_threads, result_slots, result_instructions, result_size;
 };
@@ -94,7 +104,7 @@ struct plan_instruction {
 	uint64_t call; /* in the trace */
 	uint64_t want, mask;
 	uint64_t len, width, pitch;
-	uint64_t gap; /* nanoseconds between the end of the call before and the start of this one */
+	uint64_t at;  /* of a call: nanoseconds from the beginning of the run to its start, where the plan is paced */
 };
 
 enum { RUN_STARTED = 1, RUN_DONE, RUN_REFUSED };
@@ -116,18 +126,18 @@ struct result_thread {
 	uint64_t reserved[6];
 };
 
-enum { RESULT_DONE = 1, RESULT_DIFFERS = 2, RESULT_TIMEOUT = 4 };
+enum { RESULT_DONE = 1, RESULT_DIFFERS = 2, RESULT_TIMEOUT = 4, RESULT_TOLERATED = 8 /* other bytes, but within the tolerance */ };
 
 struct result_instruction {
 	uint64_t start, end; /* counter */
-	uint64_t ret;
+	uint64_t ret;          /* of an OP_CHECK whose bytes differ, tolerated or not: a hash of them */
 	uint64_t first, count; /* differing bytes */
 	uint8_t got[16], want[16];
 	uint32_t flags;
 	uint32_t shown; /* bytes in got and want */
 };
 
-_Static_assert(sizeof(struct plan_header) == 192, "plan_header");
+_Static_assert(sizeof(struct plan_header) == 208, "plan_header");
 _Static_assert(sizeof(struct plan_function) == 8, "plan_function");
 _Static_assert(sizeof(struct plan_thread) == 24, "plan_thread");
 _Static_assert(sizeof(struct plan_operand) == 16, "plan_operand");

@@ -5,6 +5,9 @@
  *
  *	acltrace-player PLAN LIBRARY RESULTS
  *
+ * Without RESULTS it judges by itself: it runs the plan in a child and says what differed, with exit code 0 where nothing
+ * did, 3 where something did, and 1 where the plan could not be run or did not come to its end.
+ *
  * A plan is trusted once its checksum is right.
  */
 #define _GNU_SOURCE
@@ -20,6 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -41,6 +45,7 @@ static struct {
 	struct result_instruction *results;
 	uint64_t *slots;
 	double counts_per_ns;
+	uint64_t origin; /* counter at time 0 of a paced plan */
 } P;
 
 static uint64_t nanoseconds(void)
@@ -139,7 +144,7 @@ static void *map(const char *path, int fd, uint64_t offset, uint64_t size, int p
 static void open_plan(const char *path, const char *results)
 {
 	uint64_t size, result_size;
-	int fd = open_file(path, O_RDONLY, &size), result_fd = open_file(results, O_RDWR, &result_size);
+	int fd = open_file(path, O_RDONLY, &size), result_fd = -1;
 	P.file = map(path, fd, 0, size, PROT_READ | PROT_WRITE, MAP_PRIVATE);
 	P.plan = (const struct plan_header *)P.file;
 	const struct plan_header *h = P.plan;
@@ -147,8 +152,14 @@ static void open_plan(const char *path, const char *results)
 		refuse("%s: not a plan", path);
 	if (h->version != PLAN_VERSION)
 		refuse("%s: plan of version %u, this player knows %u", path, h->version, PLAN_VERSION);
+	if (results != NULL) {
+		result_fd = open_file(results, O_RDWR, &result_size);
+	} else {
+		results = "results";
+		result_size = h->result_size;
+	}
 	/* What is left to do here costs no page fault while the program runs. */
-	uint8_t *r = map(results, result_fd, 0, result_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE);
+	uint8_t *r = map(results, result_fd, 0, result_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE | (result_fd < 0 ? MAP_ANONYMOUS : 0));
 	P.result = (struct result_header *)r;
 	uint8_t page[PLAN_DATA];
 	memcpy(page, P.file, sizeof page);
@@ -162,7 +173,8 @@ static void open_plan(const char *path, const char *results)
 	const uint8_t *tables = map(path, fd, from, size - from, PROT_READ, MAP_SHARED | MAP_POPULATE);
 	tables -= from;
 	close(fd);
-	close(result_fd);
+	if (result_fd >= 0)
+		close(result_fd);
 	P.names = (const char *)(tables + h->names.offset);
 	P.functions = (const void *)(tables + h->functions.offset);
 	P.threads = (const void *)(tables + h->threads.offset);
@@ -248,6 +260,69 @@ static void store(const struct plan_instruction *in)
 		memcpy(to, from + done, in->width);
 }
 
+static double number(uint32_t type, const uint8_t *p)
+{
+	uint16_t h;
+	uint32_t w;
+	float f;
+	double d;
+	switch (type) {
+	case TYPE_F16: {
+		memcpy(&h, p, 2);
+		uint32_t e = h >> 10 & 31, m = h & 1023;
+		if (e == 0) {
+			d = m * 0x1p-24;
+			return h >> 15 ? -d : d;
+		}
+		w = (uint32_t)(h >> 15) << 31 | (e == 31 ? 255 : e + 112) << 23 | m << 13;
+		break;
+	}
+	case TYPE_BF16:
+		memcpy(&h, p, 2);
+		w = (uint32_t)h << 16;
+		break;
+	case TYPE_F32:
+		memcpy(&w, p, 4);
+		break;
+	default:
+		memcpy(&d, p, 8);
+		return d;
+	}
+	memcpy(&f, &w, 4);
+	return f;
+}
+
+/* Infinities are near nothing but themselves: their distance is infinite, or no number. */
+static bool near(const uint8_t *got, const uint8_t *want)
+{
+	double a = number(P.plan->tolerance, got), b = number(P.plan->tolerance, want);
+	double distance = a < b ? b - a : a - b;
+	return a == b || (a != a && b != b) || (distance - distance == 0 && distance <= P.plan->relative * (b < 0 ? -b : b) + P.plan->absolute);
+}
+
+/* Takes note of the bytes of one row that differ, where that is not tolerated. */
+static void compare(const struct plan_instruction *in, struct result_instruction *r, const uint8_t *got, const uint8_t *want, uint64_t done)
+{
+	static const uint8_t size[] = {0, 2, 2, 4, 8};
+	uint64_t unit = in->want == CHECK_OUTPUT ? 0 : size[P.plan->tolerance];
+	for (uint64_t i = 0; i < in->width; i++) {
+		if (got[i] == want[i])
+			continue;
+		uint64_t at = unit ? i - i % unit : i;
+		if (unit && at + unit <= in->width && near(got + at, want + at)) {
+			r->flags |= RESULT_TOLERATED;
+			i = at + unit - 1;
+			continue;
+		}
+		if (r->count++ == 0) {
+			r->first = done + i;
+			r->shown = (uint32_t)(in->width - i < 16 ? in->width - i : 16);
+			memcpy(r->got, got + i, r->shown);
+			memcpy(r->want, want + i, r->shown);
+		}
+	}
+}
+
 static void check(const struct plan_instruction *in, struct result_instruction *r)
 {
 	const uint8_t *got = (const uint8_t *)(uintptr_t)operand(in->operands);
@@ -255,47 +330,45 @@ static void check(const struct plan_instruction *in, struct result_instruction *
 	for (uint64_t done = 0; done < in->len; done += in->width, got += in->pitch) {
 		if (memcmp(got, want + done, in->width) == 0)
 			continue;
-		for (uint64_t i = 0; i < in->width; i++) {
-			if (got[i] == want[done + i])
-				continue;
-			if (r->count++ == 0) {
-				r->first = done + i;
-				r->shown = (uint32_t)(in->width - i < 16 ? in->width - i : 16);
-				memcpy(r->got, got + i, r->shown);
-				memcpy(r->want, want + done + i, r->shown);
-			}
-		}
+		compare(in, r, got, want + done, done);
+		/* FNV-1a over the rows that differ, and where they are: tells one wrong result from another. */
+		uint64_t h = (r->ret ? r->ret : 0xcbf29ce484222325u) ^ done;
+		for (uint64_t i = 0; i < in->width; i++)
+			h = (h ^ got[i]) * 0x100000001b3u;
+		r->ret = h;
 	}
 	if (r->count)
 		r->flags |= RESULT_DIFFERS;
 }
 
 /*
- * Waits until so many nanoseconds have gone by since a reading of the counter, and returns its value then. Sleeping is too
- * coarse for the last of them.
+ * Waits until a time of the plan has come, and returns the counter then. Times are those of the whole run, so that a call
+ * that takes longer than it did delays only those that it overlaps. Sleeping is too coarse for the last microseconds.
  */
-static uint64_t keep_gap(uint64_t gap, uint64_t since)
+static uint64_t keep_time(uint64_t at)
 {
-	const double spin = 100000;
-	uint64_t now = counter();
-	double left = (double)gap - (double)(now - since) / P.counts_per_ns;
-	if (left > 2 * spin)
-		pause_ns((uint64_t)(left - spin));
-	while ((double)((now = counter()) - since) < (double)gap * P.counts_per_ns)
-		relax();
+	const int64_t spin = 100000;
+	uint64_t now, due = P.origin + (uint64_t)((double)at * P.counts_per_ns);
+	while ((int64_t)(due - (now = counter())) > 0) {
+		int64_t left = (int64_t)((double)(due - now) / P.counts_per_ns);
+		if (left > 2 * spin && !stopped())
+			pause_ns((uint64_t)(left - spin < 100000000 ? left - spin : 100000000));
+		else
+			relax();
+	}
 	return now;
 }
 
-/* `since` is the end of the call before, `now` the last reading of the counter. Returns the end of this one. */
-static uint64_t call(const struct plan_instruction *in, struct result_instruction *r, struct result_thread *me, uint64_t since, uint64_t now)
+/* `now` is the last reading of the counter. Returns the end of the call. */
+static uint64_t call(const struct plan_instruction *in, struct result_instruction *r, struct result_thread *me, uint64_t now)
 {
 	uint64_t words[64];
 	for (uint32_t i = 0; i < in->words; i++)
 		words[i] = operand(in->operands + i);
 	uint32_t id = P.functions[in->fn].id;
 	void *fn = P.fn[in->fn];
-	if (P.plan->paced && since != 0)
-		now = keep_gap(in->gap, since);
+	if (P.plan->paced)
+		now = keep_time(in->at);
 	r->start = now;
 	__atomic_store_n(&me->inside, 1, __ATOMIC_RELAXED);
 	uint64_t ret = player_call(id, fn, words);
@@ -331,7 +404,7 @@ static uint64_t call(const struct plan_instruction *in, struct result_instructio
 
 static void *play(void *arg)
 {
-	uint64_t n = (uint64_t)(uintptr_t)arg, since = 0, now = counter();
+	uint64_t n = (uint64_t)(uintptr_t)arg, now = counter();
 	const struct plan_thread *t = &P.threads[n];
 	struct result_thread *me = &P.progress[n];
 	for (uint64_t i = 0; i < t->count && !stopped(); i++) {
@@ -345,7 +418,7 @@ static void *play(void *arg)
 		switch (in->op) {
 		case OP_CALL:
 		case OP_UNTIL:
-			now = since = call(in, r, me, since, now);
+			now = call(in, r, me, now);
 			break;
 		case OP_STORE:
 			store(in);
@@ -369,13 +442,81 @@ static void *play(void *arg)
 	return NULL;
 }
 
+static const char *name_of(const struct plan_instruction *in) { return P.names + P.functions[in->fn].name; }
+
+/* Says what a run has come to. `status` is how its process ended. */
+static int judge(int status)
+{
+	const struct result_header *r = P.result;
+	const char *const what[] = {"output", "result", "result of memory that nothing has written"};
+	unsigned long long differ = 0, results = 0, bytes = 0, open = 0;
+	if (r->status == RUN_REFUSED) {
+		fprintf(stderr, "%s\n", r->error);
+		return 1;
+	}
+	const struct plan_instruction *last = NULL;
+	uint64_t latest = 0;
+	for (uint64_t t = 0; t < P.plan->threads.count; t++) {
+		uint64_t n = P.progress[t].progress, at = P.threads[t].first + n;
+		if (n < P.threads[t].count && P.progress[t].inside && (last == NULL || P.results[at].start >= latest)) {
+			last = &P.instructions[at];
+			latest = P.results[at].start;
+		}
+	}
+	for (uint64_t i = 0; i < P.plan->instructions.count; i++) {
+		const struct plan_instruction *in = &P.instructions[i];
+		const struct result_instruction *x = &P.results[i];
+		if (in->op == OP_WAIT || in->op == OP_STORE)
+			continue;
+		unsigned long long call = in->call;
+		if (!(x->flags & RESULT_DONE)) {
+			open++;
+		} else if (x->flags & RESULT_DIFFERS) {
+			if (differ++ >= 20)
+				continue;
+			if (in->op != OP_CHECK)
+				printf("differs: call %llu %s: returned %#llx, recorded %#llx\n", call, name_of(in), (unsigned long long)x->ret, (unsigned long long)in->want);
+			else
+				printf("differs: call %llu %s: %s, %llu bytes, first at %llu: %#x, recorded %#x\n", call, name_of(in), what[in->want % 3],
+				       (unsigned long long)x->count, (unsigned long long)(in->at + x->first), x->got[0], x->want[0]);
+		} else if (in->op == OP_CHECK && in->want != CHECK_OUTPUT) {
+			results += in->at == 0;
+			bytes += in->len;
+		}
+	}
+	if (r->status != RUN_DONE) {
+		printf("ended %s", r->status == 0 ? "while the library was loaded" : "in a call");
+		if (last != NULL)
+			printf(": call %llu %s", (unsigned long long)last->call, name_of(last));
+		if (WIFSIGNALED(status))
+			printf(", signal %d", WTERMSIG(status));
+		printf("\n");
+		return 1;
+	}
+	if (open)
+		printf("%llu calls and comparisons were not reached\n", open);
+	printf("%s: %llu results, %llu bytes compared\n", differ || open ? "NOT identical" : "identical", results, bytes);
+	return differ || open ? 3 : 0;
+}
+
 int main(int argc, char **argv)
 {
-	if (argc != 4) {
-		fprintf(stderr, "usage: %s PLAN LIBRARY RESULTS\n", argv[0]);
+	if (argc != 3 && argc != 4) {
+		fprintf(stderr, "usage: %s PLAN LIBRARY [RESULTS]\n", argv[0]);
 		return 2;
 	}
-	open_plan(argv[1], argv[3]);
+	open_plan(argv[1], argc > 3 ? argv[3] : NULL);
+	if (argc == 3) {
+		int status = 0;
+		pid_t child = fork();
+		if (child < 0)
+			refuse("fork: %s", strerror(errno));
+		if (child > 0) {
+			while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+				;
+			return judge(status);
+		}
+	}
 	open_library(argv[2]);
 	make_slots();
 	struct result_header *r = P.result;
@@ -385,6 +526,7 @@ int main(int argc, char **argv)
 	if (P.plan->paced) {
 		pause_ns(10000000);
 		P.counts_per_ns = (double)(counter() - r->counter[0]) / (double)(nanoseconds() - r->ns[0]);
+		P.origin = counter() + (uint64_t)(1e6 * P.counts_per_ns); /* the threads are there by then */
 	}
 	__atomic_store_n(&r->status, RUN_STARTED, __ATOMIC_RELEASE);
 	uint64_t n = P.plan->threads.count;

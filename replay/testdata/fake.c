@@ -5,6 +5,7 @@
  *
  *	FAKE_BASE=HEX       where device memory lies
  *	FAKE_WRONG=OFFSET   every copy to the host has another byte at this offset
+ *	FAKE_RACE=OFFSET    every copy to the host has other bytes there in every process
  *	FAKE_CRASH=NAME     the function kills the process
  *	FAKE_HANG=NAME      the function never returns
  *	FAKE_FAIL=NAME      the function fails with 207001
@@ -163,6 +164,11 @@ static aclError copy(void *dst, size_t max, const void *src, size_t n)
 	const char *wrong = getenv("FAKE_WRONG");
 	if (wrong && !on_device(dst) && strtoull(wrong, NULL, 0) < n)
 		((uint8_t *)dst)[strtoull(wrong, NULL, 0)] ^= 0xff;
+	const char *race = getenv("FAKE_RACE");
+	if (race && !on_device(dst) && strtoull(race, NULL, 0) + 4 <= n) {
+		uint32_t pid = (uint32_t)getpid();
+		memcpy((uint8_t *)dst + strtoull(race, NULL, 0), &pid, 4);
+	}
 	return 0;
 }
 

@@ -1,6 +1,7 @@
 /*
  * program WAY ROUNDS [LIBRARY …]: calls a handful of the runtime's functions, five a round, having found them in the way
- * that is asked for. LINKED builds it with references; without, it finds everything by itself.
+ * that is asked for. LINKED builds it with references; without, it finds everything by itself. PLUGIN and ASKS make a
+ * library of it: one that is linked to the runtime, and one that opens the library that ASKS names.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -83,7 +84,13 @@ __attribute__((constructor)) static void early(void) { linked(3); }
 #endif
 #endif
 
-#ifndef PLUGIN
+#ifdef ASKS
+void linked(int rounds)
+{
+	struct runtime r = by_dlsym(open_library(ASKS, RTLD_NOW | RTLD_LOCAL));
+	work(&r, rounds);
+}
+#elif !defined PLUGIN
 int main(int argc, char **argv)
 {
 	const char *way = argv[1], *lib = argc > 3 ? argv[3] : NULL;

@@ -1,0 +1,52 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os/signal"
+	"syscall"
+
+	"github.com/acltrace/acltrace/replay"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) extractCmd() *cobra.Command {
+	var output string
+	var launch int64
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "extract FILE --launch N -o FILE",
+		Short: "make a trace of one launch, with all that it needs",
+		Long: `Writes a trace with one launch of a kernel: the calls that made its binary, arguments and memory, every earlier copy
+and kernel that may have written its inputs, the launch, and the copies that show what it did.
+
+Where the trace lacks something of that, nothing is written, and what is missing is listed.`,
+		Args: arguments(1, "one trace file"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if output == "" || launch < 0 {
+				return usage("acltrace extract needs a call and a file: --launch N -o FILE; `acltrace cat` shows the numbers of calls")
+			}
+			r, m, err := open(args[0])
+			if err != nil {
+				return err
+			}
+			r.Close()
+			ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+			defer stop()
+			e, err := replay.Extract(ctx, args[0], m, uint64(launch), output, nil)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return a.printJSON(e)
+			}
+			fmt.Fprintf(a.out, "%s: %d calls; the launch of %s is call %d, %d results show what it did\n", output, e.Calls, e.Kernel, e.Launch, e.Results)
+			return nil
+		},
+	}
+	f := c.Flags()
+	f.StringVarP(&output, "output", "o", "", "trace file to write")
+	f.Int64Var(&launch, "launch", -1, "number of the call that launches the kernel")
+	f.BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}

@@ -1,0 +1,133 @@
+package record
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/acltrace/acltrace/internal/artifacts"
+)
+
+// audited adds the audit library to an environment that preloads the shim, having found that a program runs well with it.
+func (f *shimFolder) audited(program string, env []string) ([]string, error) {
+	b, err := artifacts.Bytes(artifacts.Audit)
+	if err != nil {
+		return nil, err
+	}
+	path := filepath.Join(filepath.Dir(f.path), artifacts.Audit)
+	if err := os.WriteFile(path, b, 0o755); err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(path, 0o755); err != nil { // whatever the umask is
+		return nil, err
+	}
+	env = prepend(env, "LD_AUDIT", path, ":")
+	if err := auditable(program, path, env); err != nil {
+		return nil, err
+	}
+	return env, nil
+}
+
+// auditable says why a program should not run with an audit library that env names. The loader is asked to load all that it
+// would, and the program is not started.
+func auditable(program, audit string, env []string) error {
+	program, err := behindScript(program)
+	if err != nil {
+		return err
+	}
+	loader, err := interpreter(program)
+	if err != nil {
+		return err
+	}
+	if loader == "" {
+		return fmt.Errorf("%s is no program that a loader starts", program)
+	}
+	cmd := exec.Command(loader, "--version")
+	cmd.Env = []string{}
+	said, _ := cmd.CombinedOutput()
+	if err := knowsAudit(string(said)); err != nil {
+		return fmt.Errorf("%s %w: --bind preload works", program, err)
+	}
+	try := func(env []string) string {
+		cmd := exec.Command(loader, program)
+		// With LD_WARN it relocates what it lists, which is when it runs out of static TLS.
+		cmd.Env = append(slices.Clone(env), "LD_TRACE_LOADED_OBJECTS=1", "LD_WARN=1")
+		out, _ := cmd.CombinedOutput()
+		for line := range strings.Lines(string(out)) {
+			if line = strings.TrimSpace(line); strings.Contains(line, "static TLS block") || strings.Contains(line, audit) && strings.Contains(line, "audit interface") {
+				return line
+			}
+		}
+		return ""
+	}
+	refused := try(env)
+	if refused == "" {
+		return nil
+	}
+	if _, rest, ok := strings.Cut(refused, "error while loading shared libraries: "); ok {
+		refused = rest
+	}
+	// The loader sets aside memory for audited programs before it knows their libraries.
+	for n := 4096; n <= 1<<20; n *= 2 {
+		tunables := tuned(env, "glibc.rtld.optional_static_tls", strconv.Itoa(n))
+		if try(append(slices.Clone(env), tunables)) == "" {
+			return fmt.Errorf("%s: set %s, or take --bind preload", refused, tunables)
+		}
+	}
+	return fmt.Errorf("%s: --bind preload works", refused)
+}
+
+// tuned returns GLIBC_TUNABLES as env has it, with one more setting.
+func tuned(env []string, name, value string) string {
+	var all []string
+	for _, v := range env {
+		if old, ok := strings.CutPrefix(v, "GLIBC_TUNABLES="); ok {
+			all = slices.DeleteFunc(strings.Split(old, ":"), func(s string) bool { return s == "" || strings.HasPrefix(s, name+"=") })
+		}
+	}
+	return "GLIBC_TUNABLES=" + strings.Join(append(all, name+"="+value), ":")
+}
+
+var loaderVersion = regexp.MustCompile(`version (\d+)\.(\d+)`)
+
+// knowsAudit says what is wrong with a loader, from its answer to --version, which glibc has had since 2.33.
+func knowsAudit(said string) error {
+	if strings.Contains(said, "musl") {
+		return errors.New("is linked to musl, which has no LD_AUDIT")
+	}
+	const why = "where auditing slows all calls between libraries down, and on aarch64 destroys arguments"
+	m := loaderVersion.FindStringSubmatch(said)
+	if m == nil {
+		return fmt.Errorf("runs on a C library older than glibc 2.35, %s", why)
+	}
+	major, _ := strconv.Atoi(m[1])
+	if minor, _ := strconv.Atoi(m[2]); major < 2 || major == 2 && minor < 35 {
+		return fmt.Errorf("runs on glibc %s.%s, older than 2.35, %s", m[1], m[2], why)
+	}
+	return nil
+}
+
+// behindScript returns the program that runs a script, or the path itself.
+func behindScript(path string) (string, error) {
+	for range 4 { // as deep as the kernel goes
+		f, err := os.Open(path)
+		if err != nil {
+			return "", err
+		}
+		line, _ := bufio.NewReader(f).ReadSlice('\n')
+		f.Close()
+		fields := strings.Fields(strings.TrimPrefix(string(line), "#!"))
+		if !strings.HasPrefix(string(line), "#!") || len(fields) == 0 {
+			break
+		}
+		path = fields[0]
+	}
+	return path, nil
+}

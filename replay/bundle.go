@@ -1,0 +1,198 @@
+package replay
+
+import (
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+)
+
+// The player's source as bundles have it. The header is a copy, since what is embedded must lie below this folder.
+//
+//go:generate cp ../api/acl/include/acl/acl.h player/include/acl/acl.h
+//go:embed player/player.c player/plan.h player/acl_gen.c player/include/acl/acl.h
+var source embed.FS
+
+// ErrMissing is wrapped by the error about a trace that lacks what a bundle or an extract needs; the error lists it.
+var ErrMissing = errors.New("the trace lacks what is needed")
+
+// Bundle plans a trace into a folder that can be built and run with a C compiler and the runtime library alone: the plan
+// with all payloads, the files that the program loaded, the player's source and a Makefile. The folder must be empty
+// or not be there. A trace of which a call can't be replayed is refused.
+func Bundle(trace string, m *api.Model, dir string, o *Options) (*Report, error) {
+	opts, r, err := begin(trace, m, o)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	if dir, err = filepath.Abs(dir); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	if names, err := os.ReadDir(dir); err != nil {
+		return nil, err
+	} else if len(names) > 0 {
+		return nil, fmt.Errorf("%s is not empty", dir)
+	}
+	opts.relative, opts.Verify = true, true
+	p, err := newPlan(r, m, dir, opts)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", trace, err)
+	}
+	if us := p.found.unsupported; len(us) > 0 {
+		return nil, fmt.Errorf("%s: %w: %s", trace, ErrMissing, listUnsupported(us))
+	}
+	b := &bundler{p: p, dir: dir}
+	b.sources()
+	b.environment(r.Meta(), opts)
+	b.file("Makefile", bundleMakefile)
+	b.file("README", fmt.Sprintf(bundleReadme, filepath.Base(trace), p.found.calls, len(p.threads), b.shortcomings()))
+	return p.report(nil, opts), b.err
+}
+
+func listUnsupported(us []Unsupported) string {
+	var s []string
+	for _, u := range us {
+		s = append(s, fmt.Sprintf("%s (%d calls, first %d): %s", u.Func, u.Calls, u.Call, u.Reason))
+	}
+	return strings.Join(s, "; ")
+}
+
+type bundler struct {
+	p   *Plan
+	dir string
+	err error
+}
+
+func (b *bundler) file(name, text string) {
+	if b.err == nil {
+		b.err = os.WriteFile(filepath.Join(b.dir, name), []byte(text), 0o600)
+	}
+}
+
+func (b *bundler) sources() {
+	b.err = fs.WalkDir(source, "player", func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		to := filepath.Join(b.dir, filepath.FromSlash(strings.TrimPrefix(name, "player")))
+		if d.IsDir() {
+			return os.MkdirAll(to, 0o700)
+		}
+		text, err := source.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(to, text, 0o600)
+	})
+}
+
+// environment writes the variables that the simulator is set up with. Other libraries know nothing of them.
+func (b *bundler) environment(meta *format.Meta, o *Options) {
+	var text strings.Builder
+	set := func(name, value string) {
+		fmt.Fprintf(&text, "export %s='%s'\n", name, strings.ReplaceAll(value, "'", `'\''`))
+	}
+	names := make([]string, 0, len(meta.Env))
+	for name := range meta.Env {
+		if strings.HasPrefix(name, "ACLSIM_") && name != "ACLSIM_KERNELS" && name != "ACLSIM_PLACE" {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		set(name, meta.Env[name])
+	}
+	libs := o.KernelLibraries
+	if libs == nil {
+		libs = meta.KernelLibraries
+	}
+	var own []string
+	for i, l := range libs {
+		lib, err := os.ReadFile(l)
+		if errors.Is(err, fs.ErrNotExist) && o.KernelLibraries == nil {
+			continue
+		}
+		name := path.Join("kernels", fmt.Sprintf("%d-%s", i+1, filepath.Base(l)))
+		if err == nil {
+			err = os.MkdirAll(filepath.Join(b.dir, "kernels"), 0o700)
+		}
+		if b.err = errors.Join(b.err, err); b.err != nil {
+			return
+		}
+		b.file(name, string(lib))
+		own = append(own, name)
+	}
+	if len(own) > 0 {
+		set("ACLSIM_KERNELS", strings.Join(own, ":"))
+	}
+	place, err := b.p.placeEnv(b.dir, o.Place)
+	b.err = errors.Join(b.err, err)
+	for _, v := range place {
+		name, value, _ := strings.Cut(v, "=")
+		set(name, strings.TrimPrefix(value, b.dir+string(filepath.Separator)))
+	}
+	b.file("env", text.String())
+}
+
+// shortcomings is what the reader of a bundle must know.
+func (b *bundler) shortcomings() string {
+	var s strings.Builder
+	f := &b.p.found
+	for _, u := range f.absent {
+		fmt.Fprintf(&s, "Not in it: %s, %d calls: %s.\n", u.Func, u.Calls, u.Reason)
+	}
+	for _, u := range f.substituted {
+		fmt.Fprintf(&s, "Zeros instead of data: call %d %s, %s, %d bytes: %s.\n", u.Call, u.Func, u.Param, u.Bytes, u.Reason)
+	}
+	for _, u := range f.unverified {
+		fmt.Fprintf(&s, "Not compared: call %d: %s.\n", u.Call, u.Reason)
+	}
+	if s.Len() == 0 {
+		return ""
+	}
+	return "\nWhat it can't show\n\n" + s.String()
+}
+
+const bundleMakefile = `# make run LIB=/path/to/libascendcl.so
+CC     ?= cc
+CFLAGS ?= -O2 -g
+LIB    ?= libascendcl.so
+
+player: player.c acl_gen.c plan.h include/acl/acl.h
+	$(CC) -std=c11 $(CFLAGS) -Iinclude -o $@ player.c acl_gen.c -ldl -lpthread
+
+# 0: identical, 3: a result differs, 1: it could not be run, or did not come to its end.
+run: player
+	. ./env && ./player plan "$(LIB)"
+
+debug: player
+	. ./env && gdb -ex 'set follow-fork-mode child' --args ./player plan "$(LIB)"
+
+.PHONY: run debug
+`
+
+const bundleReadme = `A program's calls of the runtime, to be made again: %s, %d calls on %d threads.
+
+	make run LIB=/path/to/libascendcl.so
+
+builds the player and makes every call with the recorded data, against the runtime library that LIB names, and says
+whether each result that came back from the device is the recorded one. It runs the kernels that the program ran. It ends
+with 0 when everything is identical, with 3 when something differs, and with 1 when it could not be run or
+when the library took it down; the call that did is named then. "make debug" does so under gdb.
+
+	plan      what is to be done, with all payloads (plan.h says how it is laid out)
+	env       variables for the simulator, where it is that; other libraries ignore them
+	player.c  makes the calls;  acl_gen.c  each function of the runtime
+	N-NAME    files that the program had loaded
+%s`

@@ -1,0 +1,443 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/timeline"
+)
+
+// Extracted says what an extract holds.
+type Extracted struct {
+	Launch  uint64 `json:"launch"` // call of the launch in the extract
+	Kernel  string `json:"kernel"`
+	Calls   uint64 `json:"calls"`   // in the extract
+	Results int    `json:"results"` // copies to the host in it that show what the launch did
+}
+
+// known is what extracting needs to know of a call.
+type known struct {
+	index   uint64
+	fn      *api.Func
+	uses    []*timeline.Object // that it names
+	made    []*timeline.Object
+	touches []touch
+	stream  *timeline.Object
+	kernel  string
+	thread  uint32
+	ok      bool
+}
+
+// Extract writes one launch, with all that it needs, as a trace of its own: the calls that choose devices and contexts,
+// those that made its binary, its function and its memory, and every earlier copy, fill and kernel that may have written
+// what it can reach; then the launch, the calls with which the program waited for it, and the copies that brought its
+// results to the host before something else could change them. Where the trace lacks something of that, Extract fails
+// with an ErrMissing that lists it.
+func Extract(ctx context.Context, trace string, m *api.Model, launch uint64, output string, o *Options) (*Extracted, error) {
+	opts, r, err := begin(trace, m, o)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	x := &extractor{r: r, m: m, byCall: map[uint64]int{}, late: map[uint64][]format.Data{}}
+	if err := x.load(ctx, opts); err != nil {
+		return nil, fmt.Errorf("%s: %w", trace, err)
+	}
+	n, ok := x.byCall[launch]
+	switch {
+	case !ok:
+		return nil, fmt.Errorf("%s: no call %d that the model knows", trace, launch)
+	case x.calls[n].fn.Task != api.Kernel:
+		return nil, fmt.Errorf("%s: call %d is %s, no launch of a kernel", trace, launch, x.calls[n].fn.Name)
+	case !x.calls[n].ok:
+		return nil, fmt.Errorf("%s: call %d %s had failed: there is nothing to run", trace, launch, x.calls[n].fn.Name)
+	}
+	x.launch = n
+	x.before()
+	results := x.behind()
+	e := &Extracted{Kernel: x.calls[n].kernel, Results: results}
+	if err := x.missing(); err != nil {
+		return nil, fmt.Errorf("%s: %w", trace, err)
+	}
+	if err := x.write(output, e); err != nil {
+		return nil, err
+	}
+	if err := x.prove(output); err != nil {
+		return nil, errors.Join(err, os.Remove(output))
+	}
+	return e, nil
+}
+
+type extractor struct {
+	r      *format.Reader
+	m      *api.Model
+	calls  []known
+	byCall map[uint64]int // position in calls
+	late   map[uint64][]format.Data
+	end    int64 // of the launch
+	launch int
+	keep   []bool
+}
+
+func (x *extractor) load(ctx context.Context, o *Options) error {
+	p, err := createPlan(os.DevNull, x.m)
+	if err != nil {
+		return err
+	}
+	defer p.file.Close()
+	err = survey(ctx, x.r, p, o, func(q *planner) {
+		k := known{
+			index: q.c.Index, fn: q.f, stream: q.e.Stream, kernel: q.e.Kernel, thread: q.c.Thread, ok: q.ok,
+			touches: slices.Clone(q.touches),
+		}
+		for _, u := range q.e.Uses {
+			k.uses = append(k.uses, u.Object)
+			if u.Object.Created == q.c.Index {
+				k.made = append(k.made, u.Object)
+			}
+		}
+		x.byCall[k.index] = len(x.calls)
+		x.calls = append(x.calls, k)
+		x.late = q.late
+	})
+	return err
+}
+
+// sets reports whether a call chooses what later calls of its thread or its process go to.
+func (k *known) sets() bool {
+	switch k.fn.Name {
+	case "aclInit", "rtInit", "aclrtSetDevice", "rtSetDevice", "aclrtSetCurrentContext", "aclrtCreateContext":
+		return true
+	}
+	return false
+}
+
+// writes reports whether a call may write one of the allocations.
+func (k *known) writes(need map[*timeline.Object]bool) bool {
+	for _, t := range k.touches {
+		if need[t.object] && (t.how == touchWrites || t.how == touchNames && (k.fn.Task == api.Kernel || k.fn.Task == api.GraphRun)) {
+			return true
+		}
+	}
+	return false
+}
+
+// before chooses the calls that the launch needs, from the last to the first: those that may have written what is needed
+// at that point, and, until there are no more, those that made or prepared what the chosen ones name.
+func (x *extractor) before() {
+	x.keep = make([]bool, len(x.calls))
+	need := map[*timeline.Object]bool{}
+	live := map[*timeline.Object]bool{} // whose content is needed
+	choose := func(i int) {
+		x.keep[i] = true
+		for _, o := range x.calls[i].uses {
+			need[o] = true
+			for ; o.Parent != nil; o = o.Parent {
+				need[o.Parent] = true
+			}
+		}
+		for _, t := range x.calls[i].touches {
+			need[t.object] = true
+			if t.how == touchWrites && t.lo == 0 && t.hi >= t.object.Size {
+				delete(live, t.object) // whatever was there before
+			}
+		}
+		for _, t := range x.calls[i].touches {
+			if t.how == touchReads || t.how == touchNames || t.how == touchPoints {
+				live[t.object] = true
+			}
+		}
+	}
+	choose(x.launch)
+	for i := x.launch - 1; i >= 0; i-- {
+		if k := &x.calls[i]; k.ok && (k.sets() || k.writes(live)) {
+			choose(i)
+		}
+	}
+	for again := true; again; {
+		again = false
+		for i := x.launch - 1; i >= 0; i-- {
+			if k := &x.calls[i]; !x.keep[i] && k.ok && x.prepares(k, need) {
+				choose(i)
+				again = true
+			}
+		}
+	}
+}
+
+// prepares reports whether a call makes what is needed, changes it other than by writing memory, or puts needed streams
+// and events in order.
+func (x *extractor) prepares(k *known, need map[*timeline.Object]bool) bool {
+	for _, o := range k.made {
+		if need[o] {
+			return true
+		}
+	}
+	if k.fn.Task == api.Kernel || k.fn.Task == api.Copy || k.fn.Task == api.Fill || k.fn.Task == api.Reduce || k.fn.Task == api.GraphRun {
+		return false
+	}
+	if k.fn.Sync == api.SyncDevice {
+		return true
+	}
+	for _, o := range k.uses {
+		if !need[o] {
+			continue
+		}
+		switch o.Kind {
+		case api.Device, api.Host, api.Mapped, api.Owned, api.Context:
+			if o.Ended == k.index {
+				return true // its address may be another's next
+			}
+		default:
+			return true
+		}
+	}
+	return false
+}
+
+// behind chooses what comes after the launch: the program's waiting, and the copies of what the launch may have written,
+// until something else may write that. It returns the number of those copies.
+func (x *extractor) behind() (results int) {
+	l := &x.calls[x.launch]
+	need := map[*timeline.Object]bool{}
+	for _, t := range l.touches {
+		need[t.object] = true
+	}
+	have := map[*timeline.Object]bool{}
+	for i := range x.launch {
+		if x.keep[i] {
+			for _, o := range x.calls[i].made {
+				have[o] = true
+			}
+		}
+	}
+	waited := false
+	for i := x.launch + 1; i < len(x.calls); i++ {
+		k := &x.calls[i]
+		if k.writes(need) || len(k.made) > 0 && k.thread == l.thread && k.sets() || slices.ContainsFunc(k.uses, func(o *timeline.Object) bool { return need[o] && o.Ended == k.index }) {
+			break
+		}
+		if !k.ok {
+			continue
+		}
+		known := !slices.ContainsFunc(k.uses, func(o *timeline.Object) bool { return !have[o] })
+		switch {
+		case k.fn.Sync == api.SyncDevice, k.fn.Sync == api.SyncStream && k.stream == l.stream && known:
+			x.keep[i], waited = true, true
+		case waited && k.fn.Task == api.Copy && known && k.reads(need):
+			x.keep[i] = true
+			results++
+		}
+	}
+	return results
+}
+
+func (k *known) reads(need map[*timeline.Object]bool) bool {
+	if slices.ContainsFunc(k.touches, func(t touch) bool { return t.how == touchWrites }) {
+		return false
+	}
+	return slices.ContainsFunc(k.touches, func(t touch) bool { return t.how == touchReads && need[t.object] })
+}
+
+// missing lists what the chosen calls name that no chosen call makes, and what was lost before the launch.
+func (x *extractor) missing() error {
+	var lacks []string
+	have := map[*timeline.Object]bool{}
+	for i := range x.calls {
+		if !x.keep[i] {
+			continue
+		}
+		k := &x.calls[i]
+		for _, o := range k.made {
+			have[o] = true
+		}
+		for _, o := range k.uses {
+			if !have[o] {
+				have[o] = true
+				lacks = append(lacks, fmt.Sprintf("call %d %s: its %s %#x is older than the trace", k.index, k.fn.Name, o.Kind, o.Handle))
+			}
+		}
+	}
+	c, err := x.r.Call(x.calls[x.launch].index)
+	if err != nil {
+		return err
+	}
+	x.end = c.End
+	for _, g := range x.r.Gaps() {
+		if g.From < c.End {
+			lacks = append(lacks, fmt.Sprintf("calls lost while recording (%s), %d to %d ns", g.Reason, g.From, g.To))
+		}
+	}
+	return lacking(lacks)
+}
+
+func lacking(lacks []string) error {
+	if len(lacks) == 0 {
+		return nil
+	}
+	if n := len(lacks) - 20; n > 0 {
+		lacks = append(lacks[:20], fmt.Sprintf("%d more", n))
+	}
+	return fmt.Errorf("%w:\n  %s", ErrMissing, strings.Join(lacks, "\n  "))
+}
+
+func (x *extractor) write(output string, e *Extracted) (err error) {
+	meta := *x.r.Meta()
+	meta.UUID = ""
+	w, err := format.Create(output, &meta, x.r.Schema(), &format.WriterOptions{Compression: format.Zstd})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, w.Abort(), os.Remove(output))
+		}
+	}()
+	for _, p := range x.r.Processes() {
+		if _, err := w.Process(p); err != nil {
+			return err
+		}
+	}
+	for _, t := range x.r.Threads() {
+		if _, err := w.Thread(t); err != nil {
+			return err
+		}
+	}
+	blobs := map[format.BlobID]format.BlobID{}
+	var late []format.Data
+	waited := false
+	for c, err := range x.r.CallsByStart(nil) {
+		if err != nil {
+			return err
+		}
+		i, ok := x.byCall[c.Index]
+		if !ok || !x.keep[i] {
+			continue
+		}
+		k := c.Clone()
+		for n := range k.Data {
+			if err := x.blob(w, &k.Data[n], blobs); err != nil {
+				return err
+			}
+		}
+		at, err := w.Call(k)
+		if err != nil {
+			return err
+		}
+		for _, d := range x.late[c.Index] {
+			d.Call = at
+			if err := x.blob(w, &d, blobs); err != nil {
+				return err
+			}
+			late = append(late, d)
+		}
+		if i == x.launch {
+			e.Launch = at
+		} else if i > x.launch && x.calls[i].fn.Sync != api.NoSync {
+			waited = true
+		}
+	}
+	if !waited {
+		if err := x.wait(w); err != nil {
+			return err
+		}
+	}
+	for i := range late {
+		if err := w.Data(&late[i]); err != nil {
+			return err
+		}
+	}
+	e.Calls = w.Calls()
+	return w.Close()
+}
+
+// wait adds a synchronization of the device, where the program's own is not in the extract.
+func (x *extractor) wait(w *format.Writer) error {
+	l := &x.calls[x.launch]
+	name, args := "aclrtSynchronizeDevice", []uint64{}
+	if l.stream != nil {
+		name, args = "aclrtSynchronizeStream", []uint64{l.stream.Handle}
+	}
+	f := x.m.Lookup(name)
+	if f == nil || len(args) != int(f.Words) || x.r.Schema().Func(uint16(f.ID)) == nil {
+		return fmt.Errorf("%w: the program never waited for the launch", ErrMissing)
+	}
+	_, err := w.Call(&format.Call{Func: uint16(f.ID), Thread: l.thread, Start: x.end + 1, End: x.end + 2, Args: args})
+	return err
+}
+
+// blob brings the payload of data into another trace.
+func (x *extractor) blob(w *format.Writer, d *format.Data, blobs map[format.BlobID]format.BlobID) (err error) {
+	if d.Blob == 0 {
+		return nil
+	}
+	id, ok := blobs[d.Blob]
+	if !ok {
+		if d.Status == format.Whole {
+			r, err := x.r.BlobReader(d.Blob)
+			if err != nil {
+				return err
+			}
+			b := w.Blobber()
+			if _, err := io.Copy(b, r); err != nil {
+				b.Abort()
+				return err
+			}
+			if id, err = b.Close(); err != nil {
+				return err
+			}
+		} else {
+			hash, size, _, err := x.r.BlobInfo(d.Blob)
+			if err != nil {
+				return err
+			}
+			if id, err = w.Named(le64(hash[:8]), le64(hash[8:]), size); err != nil {
+				return err
+			}
+		}
+		blobs[d.Blob] = id
+	}
+	d.Blob = id
+	return nil
+}
+
+func le64(b []byte) uint64 {
+	var v uint64
+	for i := range 8 {
+		v |= uint64(b[i]) << (8 * i)
+	}
+	return v
+}
+
+// prove plans the extract: what could not be replayed, or only with made-up data, is missing.
+func (x *extractor) prove(output string) error {
+	r, err := format.Open(output, nil)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	dir, err := os.MkdirTemp("", "acltrace-extract-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	p, err := newPlan(r, x.m, dir, &Options{Pace: PaceASAP})
+	if err != nil {
+		return err
+	}
+	var lacks []string
+	for _, u := range p.found.unsupported {
+		lacks = append(lacks, fmt.Sprintf("%s (%d calls): %s", u.Func, u.Calls, u.Reason))
+	}
+	for _, s := range p.found.substituted {
+		lacks = append(lacks, fmt.Sprintf("%s, %s: %d bytes: %s", s.Func, s.Param, s.Bytes, s.Reason))
+	}
+	return lacking(lacks)
+}

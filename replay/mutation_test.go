@@ -1,0 +1,291 @@
+package replay
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/testenv"
+)
+
+// mutation is one change of a trace.
+type mutation struct {
+	kind string
+	what string
+	call int
+	do   func([]*format.Call) []*format.Call
+	why  string // no replay can see it, by the rules of the planner; "" for what must be seen
+}
+
+// TestMutations changes a recorded trace in one place at a time, and replays it. A replay that can't tell the changed
+// trace from the program's own run is one that proves nothing: each change must be seen, or be one that the rules below say
+// can't be. They are printed with their rates.
+func TestMutations(t *testing.T) {
+	program := testenv.Example(t, "vector_add")
+	simulate(t)
+	path := recorded(t, program, "--n", "300")
+	calls := load(t, path)
+	var all []mutation
+	for i, c := range calls {
+		all = append(all, mutations(i, c, calls)...)
+	}
+	// The same kind of change of the same function and parameter is tried twice at most: every replay is a process.
+	tried := map[string]int{}
+	type tally struct{ made, seen, excused int }
+	rates := map[string]*tally{}
+	reasons := map[string]int{}
+	deadline := time.Now().Add(2 * time.Minute)
+	for _, m := range all {
+		if tried[m.kind+m.what]++; tried[m.kind+m.what] > 2 || testing.Short() && tried[m.kind+m.what] > 1 {
+			continue
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("too slow")
+		}
+		changed := m.do(clones(calls))
+		if rates[m.kind] == nil {
+			rates[m.kind] = &tally{}
+		}
+		n := rates[m.kind]
+		n.made++
+		r, err := Run(context.Background(), rewrite(t, path, changed), acl.Model, &Options{Verify: true, Timeout: 3 * time.Second})
+		switch {
+		case err != nil || !r.Identical:
+			n.seen++
+		case m.why != "":
+			n.excused++
+			reasons[m.why]++
+		default:
+			t.Errorf("call %d: %s: %s is not seen", m.call, m.kind, m.what)
+		}
+	}
+	var kinds []string
+	for k := range rates {
+		kinds = append(kinds, k)
+	}
+	slices.Sort(kinds)
+	var sum tally
+	for _, k := range kinds {
+		n := rates[k]
+		t.Logf("%-26s %3d changes, %3d detected (%3.0f %%), %3d undetectable", k, n.made, n.seen, 100*float64(n.seen)/float64(n.made), n.excused)
+		sum = tally{sum.made + n.made, sum.seen + n.seen, sum.excused + n.excused}
+	}
+	for why, n := range reasons {
+		t.Logf("undetectable, %d: %s", n, why)
+	}
+	t.Logf("%d changes: %d detected, %d undetectable, %d missed", sum.made, sum.seen, sum.excused, sum.made-sum.seen-sum.excused)
+	if sum.made < 100 || sum.seen < sum.made/2 {
+		t.Errorf("%d changes, %d seen", sum.made, sum.seen)
+	}
+}
+
+// mutations are all changes that concern one call.
+func mutations(i int, c *format.Call, calls []*format.Call) []mutation {
+	f := acl.Model.Func(api.ID(c.Func))
+	var ms []mutation
+	add := func(kind, what, why string, do func(c *format.Call)) {
+		ms = append(ms, mutation{kind, f.Name + " " + what, i, func(cs []*format.Call) []*format.Call { do(cs[i]); return cs }, why})
+	}
+	for n := range f.Params {
+		q := &f.Params[n]
+		add("argument: "+q.Role.String(), q.Name, undetectable(f, q, c), func(c *format.Call) { c.Args[q.Word] ^= 1 << 3 })
+	}
+	for n := range c.Outs {
+		if int(c.Outs[n].Param) >= len(f.Params) {
+			add("output: task id", "", "the runtime's own numbers of tasks are volatile", func(c *format.Call) { c.Outs[n].Value ^= 1 << 3 })
+			continue
+		}
+		q := &f.Params[c.Outs[n].Param]
+		why := ""
+		switch {
+		case q.Volatile:
+			why = "volatile outputs are not compared"
+		case q.Role == api.New || q.Role == api.Find || q.Role == api.Buffer:
+			why = unusedHandle
+		}
+		add("output: "+q.Role.String(), q.Name, why, func(c *format.Call) { c.Outs[n].Value ^= 1 << 3 })
+	}
+	for n := range c.Data {
+		d := &c.Data[n]
+		if len(d.Bytes) == 0 {
+			continue
+		}
+		if int(d.Param) >= len(f.Params) {
+			continue
+		}
+		q := &f.Params[d.Param]
+		kind, why := "payload in: ", ""
+		if d.Dir == format.DirOut {
+			kind = "payload out: "
+		}
+		switch {
+		case q.Role == api.Args || q.Role == api.In || q.Role == api.Struct || q.Role == api.File || q.Role == api.List:
+			why = "bytes that neither the runtime nor the kernel looks at"
+		case q.Role == api.Text || q.Role == api.Out:
+			why = "volatile outputs are not compared"
+		}
+		add(kind+q.Role.String(), fmt.Sprintf("%s.%d", q.Name, d.Item), why, func(c *format.Call) {
+			b := bytes.Clone(c.Data[n].Bytes)
+			b[len(b)/2] ^= 0x41
+			c.Data[n].Bytes = b
+		})
+	}
+	if f.RetError {
+		add("returned value", "", "", func(c *format.Call) { c.Ret ^= 107002 })
+	}
+	ms = append(ms, mutation{"missing call", f.Name, i, func(cs []*format.Call) []*format.Call { return slices.Delete(cs, i, i+1) }, harmless(f, c, calls[i+1:])})
+	if i+1 < len(calls) && calls[i+1].Thread == c.Thread {
+		g := acl.Model.Func(api.ID(calls[i+1].Func))
+		ms = append(ms, mutation{"order", f.Name + " and " + g.Name, i, func(cs []*format.Call) []*format.Call {
+			a, b := cs[i], cs[i+1]
+			a.Start, b.Start, a.End, b.End = b.Start, a.Start, b.End, a.End
+			cs[i], cs[i+1] = b, a
+			return cs
+		}, unordered(c, calls[i+1])})
+	}
+	return ms
+}
+
+const unusedHandle = "the number of a handle or of an allocation that no later call names; replay makes its own"
+
+// undetectable says why no replay sees that an argument is another one.
+func undetectable(f *api.Func, q *api.Param, c *format.Call) string {
+	switch q.Role {
+	case api.New, api.Find, api.Out, api.Text, api.Buffer, api.In, api.Args, api.Array, api.List, api.String, api.File, api.Scratch, api.Struct, api.Place:
+		return "an address of the program's own memory: what lay there counts"
+	case api.Reads, api.Writes, api.Fills:
+		return "an address of the program's own memory: what lay there counts; or bytes that are not copied back"
+	case api.Value:
+		// How much is copied to or from the program is always seen.
+		for i := range f.Params {
+			p := &f.Params[i]
+			if n := f.Param(q.Name); f.Task == api.Copy && p.Role == api.Reads && slices.Contains(p.Size.Mul, uint8(n)) {
+				return ""
+			}
+		}
+		return "a number that does not change what the runtime does here: policies, flags, room behind a buffer"
+	}
+	return ""
+}
+
+// harmless says why a call may be missing.
+func harmless(f *api.Func, c *format.Call, later []*format.Call) string {
+	switch {
+	case f.Task == api.Kernel:
+		return "" // each is followed by a copy of its result
+	case slices.ContainsFunc(later, func(l *format.Call) bool { return names(l, c) }):
+		return ""
+	case f.Task == api.Fill || f.Task == api.Copy || f.Sync != api.NoSync:
+		return "a fill, a copy or a wait whose absence changes no result"
+	case !makes(f):
+		return "a call that makes nothing later calls name"
+	}
+	return unusedHandle
+}
+
+// names reports whether a call names by an argument what an earlier one has made, and nothing else has made since.
+func names(later, c *format.Call) bool {
+	f, g := acl.Model.Func(api.ID(c.Func)), acl.Model.Func(api.ID(later.Func))
+	for _, o := range c.Outs {
+		if int(o.Param) >= len(f.Params) || f.Params[o.Param].Role != api.New {
+			continue
+		}
+		for i := range g.Params {
+			q := &g.Params[i]
+			if (q.Role == api.Use || q.Role == api.End || q.Role == api.Launch) && later.Args[q.Word] == o.Value {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// unordered says why two calls may change places.
+func unordered(a, b *format.Call) string {
+	if names(b, a) {
+		return ""
+	}
+	return "two calls of which neither names what the other makes"
+}
+
+func load(t *testing.T, path string) []*format.Call {
+	t.Helper()
+	r, err := format.Open(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	var calls []*format.Call
+	for c, err := range r.CallsByStart(nil) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		k := c.Clone()
+		if k.Data, err = r.DataOf(c.Index); err != nil {
+			t.Fatal(err)
+		}
+		for i := range k.Data {
+			d := &k.Data[i]
+			if d.Blob != 0 {
+				b, err := r.BlobReader(d.Blob)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if d.Bytes, err = io.ReadAll(b); err != nil {
+					t.Fatal(err)
+				}
+				d.Blob = 0
+			} else {
+				d.Bytes = bytes.Clone(d.Bytes)
+			}
+		}
+		calls = append(calls, k)
+	}
+	return calls
+}
+
+func clones(calls []*format.Call) []*format.Call {
+	var cs []*format.Call
+	for _, c := range calls {
+		cs = append(cs, c.Clone())
+	}
+	return cs
+}
+
+// rewrite makes a trace of calls, with everything else as in another trace.
+func rewrite(t *testing.T, like string, calls []*format.Call) string {
+	t.Helper()
+	r, err := format.Open(like, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	path := filepath.Join(t.TempDir(), "changed.aclt")
+	w, err := format.Create(path, r.Meta(), r.Schema(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range r.Processes() {
+		_, _ = w.Process(p)
+	}
+	for _, th := range r.Threads() {
+		_, _ = w.Thread(th)
+	}
+	for _, c := range calls {
+		if _, err := w.Call(c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

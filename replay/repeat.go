@@ -1,0 +1,131 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Repeat says what playing a plan more than once has shown.
+type Repeat struct {
+	Runs       int     `json:"runs"`
+	ReplayedNS []int64 `json:"replayed_ns"` // of each
+	// NotDeterministic are results and outputs that were not the same every time, whatever was recorded. Want and Got are
+	// empty.
+	NotDeterministic []Difference `json:"not_deterministic"`
+}
+
+// again plays the plan as often as is still to be done. It returns the instructions whose outcome was not always the
+// one of the first run, and how long each run took.
+func (s *session) again(ctx context.Context, first *outcome) (map[int]bool, []time.Duration, error) {
+	varying := map[int]bool{}
+	times := []time.Duration{s.p.elapsed(first)}
+	for n := 1; n < s.o.Repeat && first.crash == nil; n++ {
+		o, err := s.play(ctx)
+		if err != nil {
+			return nil, nil, fmt.Errorf("repetition %d: %w", n+1, err)
+		}
+		if o.crash != nil {
+			*first = *o // the report tells of it
+			break
+		}
+		times = append(times, s.p.elapsed(o))
+		for i := range o.insts {
+			a, b := &first.insts[i], &o.insts[i]
+			const flags = resultDone | resultDiffers | resultTolerated
+			in := s.p.at(i)
+			// What a call returns is an address or a handle where it is not compared.
+			same := a.Flags&flags == b.Flags&flags && (in.Op != opCall || (a.Ret^b.Ret)&in.Mask == 0)
+			if in.Op == opCheck {
+				same = same && a.Ret == b.Ret
+			}
+			if !same {
+				varying[i] = true
+			}
+		}
+	}
+	return varying, times, nil
+}
+
+// at is an instruction by its number in the plan.
+func (p *Plan) at(i int) *instruction {
+	for t := range p.threads {
+		if n := len(p.threads[t].insts); i >= n {
+			i -= n
+			continue
+		}
+		return &p.threads[t].insts[i]
+	}
+	return nil
+}
+
+// elapsed is the time from the first call of a run to the end of the last.
+func (p *Plan) elapsed(o *outcome) time.Duration {
+	r := &Report{}
+	p.results(r, o)
+	return time.Duration(r.ReplayedNS)
+}
+
+// repeated takes down what more than one run has shown.
+func (r *Report) repeated(p *Plan, o *outcome, varying map[int]bool, times []time.Duration) {
+	if times == nil {
+		return
+	}
+	r.Repeat = &Repeat{Runs: len(times), NotDeterministic: []Difference{}}
+	for _, t := range times {
+		r.Repeat.ReplayedNS = append(r.Repeat.ReplayedNS, int64(t))
+	}
+	all := make([]int, 0, len(varying))
+	for i := range varying {
+		all = append(all, i)
+	}
+	slices.Sort(all)
+	for _, i := range all {
+		in := p.at(i)
+		d := Difference{Call: in.Call, Func: p.fns[in.Fn].Name}
+		if in.Op == opCheck {
+			d.Param, d.Offset, d.Bytes = p.fns[in.Fn].Params[in.Mask].Name, in.At+o.insts[i].First, o.insts[i].Count
+			d.result, d.item = in.Want == isResult, in.Words
+		}
+		if len(r.Repeat.NotDeterministic) < maxListed {
+			r.Repeat.NotDeterministic = append(r.Repeat.NotDeterministic, d)
+		}
+	}
+	if len(all) > 0 {
+		r.Identical = false
+	}
+}
+
+// Tolerance is by how much numbers of one type in results may be off: Relative times the recorded one, plus Absolute.
+type Tolerance struct {
+	Type               string // f16, bf16, f32 or f64
+	Relative, Absolute float64
+	kind               uint32 // as in player/plan.h
+}
+
+// ParseTolerance reads TYPE:RELATIVE[,ABSOLUTE].
+func ParseTolerance(s string) (Tolerance, error) {
+	name, numbers, ok := strings.Cut(s, ":")
+	t := Tolerance{Type: name, kind: uint32(slices.Index([]string{"", "f16", "bf16", "f32", "f64"}, name))}
+	if !ok || t.kind == 0 || t.kind > 4 {
+		return Tolerance{}, errors.New("it is TYPE:RELATIVE[,ABSOLUTE], with a type of f16, bf16, f32 and f64")
+	}
+	relative, absolute, both := strings.Cut(numbers, ",")
+	var err error
+	if t.Relative, err = strconv.ParseFloat(relative, 64); err != nil {
+		return Tolerance{}, err
+	}
+	if both {
+		if t.Absolute, err = strconv.ParseFloat(absolute, 64); err != nil {
+			return Tolerance{}, err
+		}
+	}
+	if !(t.Relative >= 0 && t.Relative < 1e9 && t.Absolute >= 0 && t.Absolute < 1e300) {
+		return Tolerance{}, errors.New("it may not be below 0 or without bound")
+	}
+	return t, nil
+}
