@@ -20,9 +20,8 @@ type block struct {
 	row    []uint32 // of call i in the table of its function
 	start  []int64
 
-	tables []column.Table
-	funcs  []*funcBlock // by id
-	seen   []*funcBlock
+	funcs []*funcBlock // by id
+	seen  []*funcBlock
 
 	rows   int
 	group  []uint64

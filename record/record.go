@@ -394,9 +394,8 @@ func (r *recorder) drain(s *probe.Session, exited <-chan struct{}) error {
 		done := false
 		select {
 		case <-exited:
-			// A descendant that has not made its first call yet is known by its environment.
-			if done = !anyAlive(s.Processes()) && time.Since(looked) > 50*time.Millisecond; done {
-				done = !anyAlive(usesRuntime(users(s.Dir())))
+			if !anyAlive(s.Processes()) && time.Since(looked) > 50*time.Millisecond {
+				done = deserted(s)
 				looked = time.Now()
 			}
 		default:
@@ -423,6 +422,18 @@ func (r *recorder) drain(s *probe.Session, exited <-chan struct{}) error {
 			time.Sleep(200 * time.Microsecond)
 		}
 	}
+}
+
+// deserted reports whether no process of a session is left. A descendant that has not made its first call yet is known by
+// its environment. One look at the list of processes may miss what is forked meanwhile, so there are two.
+func deserted(s *probe.Session) bool {
+	for range 2 {
+		if anyAlive(usesRuntime(users(s.Dir()))) {
+			return false
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+	return true
 }
 
 func anyAlive(pids []int) bool {

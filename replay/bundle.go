@@ -12,13 +12,13 @@ import (
 	"strings"
 
 	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/api/acl/include"
 	"github.com/acltrace/acltrace/format"
 )
 
-// The player's source as bundles have it. The header is a copy, since what is embedded must lie below this folder.
+// The player's source as bundles have it.
 //
-//go:generate cp ../api/acl/include/acl/acl.h player/include/acl/acl.h
-//go:embed player/player.c player/plan.h player/acl_gen.c player/include/acl/acl.h
+//go:embed player/player.c player/plan.h player/acl_gen.c
 var source embed.FS
 
 // ErrMissing is wrapped by the error about a trace that lacks what a bundle or an extract needs; the error lists it.
@@ -81,20 +81,14 @@ func (b *bundler) file(name, text string) {
 }
 
 func (b *bundler) sources() {
-	b.err = fs.WalkDir(source, "player", func(name string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		to := filepath.Join(b.dir, filepath.FromSlash(strings.TrimPrefix(name, "player")))
-		if d.IsDir() {
-			return os.MkdirAll(to, 0o700)
-		}
-		text, err := source.ReadFile(name)
-		if err != nil {
-			return err
-		}
-		return os.WriteFile(to, text, 0o600)
-	})
+	player, err := fs.Sub(source, "player")
+	if err == nil {
+		err = os.CopyFS(b.dir, player)
+	}
+	if err == nil {
+		err = os.CopyFS(filepath.Join(b.dir, "include"), include.Headers)
+	}
+	b.err = err
 }
 
 // environment writes the variables that the simulator is set up with. Other libraries know nothing of them.

@@ -1,7 +1,6 @@
 package replay
 
 import (
-	"bytes"
 	"errors"
 	"os"
 	"os/exec"
@@ -92,15 +91,4 @@ func runBundle(t *testing.T, dir, library string) (string, int) {
 		t.Fatal(err)
 	}
 	return "\n" + string(out), 0
-}
-
-// The header that bundles have is a copy.
-func TestBundleHeader(t *testing.T) {
-	want, err := os.ReadFile(filepath.Join(testenv.Root(t), "api/acl/include/acl/acl.h"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, err := source.ReadFile("player/include/acl/acl.h"); err != nil || !bytes.Equal(got, want) {
-		t.Errorf("replay/player/include/acl/acl.h is out of date (%v): run `go generate ./replay`", err)
-	}
 }

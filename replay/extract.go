@@ -46,6 +46,11 @@ func Extract(ctx context.Context, trace string, m *api.Model, launch uint64, out
 		return nil, err
 	}
 	defer r.Close()
+	if a, err := os.Stat(trace); err == nil {
+		if b, err := os.Stat(output); err == nil && os.SameFile(a, b) {
+			return nil, fmt.Errorf("%s: the extract can't replace the trace that it comes from", output)
+		}
+	}
 	x := &extractor{r: r, m: m, byCall: map[uint64]int{}, late: map[uint64][]format.Data{}}
 	if err := x.load(ctx, opts); err != nil {
 		return nil, fmt.Errorf("%s: %w", trace, err)

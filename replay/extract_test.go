@@ -100,6 +100,9 @@ func TestExtractRefuses(t *testing.T) {
 	failed := tw.call("aclrtLaunchKernelWithHostArgs", []uint64{fun, 1, stream, 0, page, 32, 0, 0}, in(4, words(0, 0, 0, 0)), fails(207001))
 	wait := tw.sync()
 	path := tw.close()
+	if _, err := Extract(context.Background(), path, acl.Model, launch, path, nil); err == nil || !strings.Contains(err.Error(), "can't replace") {
+		t.Errorf("onto itself: %v", err)
+	}
 	to := filepath.Join(t.TempDir(), "one.aclt")
 	for call, want := range map[uint64]string{
 		launch: "aclrtMemcpy, src: 64 bytes", foreign: "function 0x3001 is older than the trace", failed: "had failed",

@@ -65,7 +65,6 @@ type traceWriter struct {
 	w    *format.Writer
 	path string
 	now  int64
-	last uint64
 }
 
 func newTrace(t *testing.T) *traceWriter {

@@ -4,24 +4,39 @@ import (
 	"sort"
 
 	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/timeline"
 )
 
 // maxListed bounds the lists of a report that grow with the trace; the totals beside them are exact.
 const maxListed = 1000
 
-// share notes pairs of overlapping calls of different threads that put work on one stream. Their order on the stream is
-// not recorded: they keep the order of their ends. Every edge leads from an earlier end to a later one, as does the
-// order within a thread, so edges can't form a circle.
+// allocations stands for the memory of the device among what calls share: no stream has this handle.
+const allocations = ^uint64(0)
+
+// share notes pairs of overlapping calls of different threads that put work on one stream, or that allocate memory of the
+// device. Their order there is not recorded: they keep the order of their ends. Every edge leads from an earlier end to a
+// later one, as does the order within a thread, so edges can't form a circle.
 func (p *planner) share(e *timeline.Event) {
-	if len(p.threads) < 2 || e.Fn.Task == api.NoTask || e.Fn.Stream < 0 || !p.ok {
+	if len(p.threads) < 2 || !p.ok {
 		return
 	}
-	c := e.Call
-	stream := c.Args[e.Fn.Params[e.Fn.Stream].Word]
+	if e.Fn.Task != api.NoTask && e.Fn.Stream >= 0 {
+		p.overlap(e.Call, e.Call.Args[e.Fn.Params[e.Fn.Stream].Word], "overlapping calls on one stream, in the order of their ends")
+	}
+	for i := range e.Fn.Params {
+		if q := &e.Fn.Params[i]; q.Role == api.New && q.Object == api.Device {
+			p.overlap(e.Call, allocations, "overlapping allocations, in the order of their ends")
+			break
+		}
+	}
+}
+
+// overlap orders a call behind or before those that overlap it and share a stream with it, or the allocations.
+func (p *planner) overlap(c *format.Call, shared uint64, reason string) {
 	me := task{p.at, c.Start, c.End, c.Index}
-	open := p.streams[stream][:0]
-	for _, t := range p.streams[stream] {
+	open := p.streams[shared][:0]
+	for _, t := range p.streams[shared] {
 		if t.end < c.Start {
 			continue
 		}
@@ -37,10 +52,10 @@ func (p *planner) share(e *timeline.Event) {
 		g.waits = append(g.waits, first.at)
 		p.found.ambiguities++
 		if len(p.found.ambiguous) < maxListed {
-			p.found.ambiguous = append(p.found.ambiguous, Ambiguous{Calls: [2]uint64{first.call, second.call}, Reason: "overlapping calls on one stream, in the order of their ends"})
+			p.found.ambiguous = append(p.found.ambiguous, Ambiguous{Calls: [2]uint64{first.call, second.call}, Reason: reason})
 		}
 	}
-	p.streams[stream] = append(open, me)
+	p.streams[shared] = append(open, me)
 }
 
 // order makes every call wait for the calls of other threads that were over before it began.

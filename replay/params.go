@@ -503,6 +503,21 @@ func (p *planner) unverified(reason string) {
 // synchronized is the call that was over when a result was captured: the one that the program waited with.
 func (p *planner) synchronized(captured int64) place {
 	best, end := p.at, int64(-1)
+	// One that waited for all that was on the copy's stream, if there is one. Others may have ended later by chance.
+	stream := p.c.Args[p.f.Params[p.f.Stream].Word]
+	for t := range p.threads {
+		gs := p.threads[t].groups
+		for k := sort.Search(len(gs), func(k int) bool { return gs[k].start >= captured }) - 1; k >= 0 && gs[k].start >= p.c.End; k-- {
+			g := &gs[k]
+			if g.fn == nil || g.end > captured || g.end <= end || g.fn.Sync != api.SyncDevice && (g.fn.Sync != api.SyncStream || g.syncs != stream) {
+				continue
+			}
+			best, end = place{t, k}, g.end
+		}
+	}
+	if end >= 0 {
+		return best
+	}
 	for t := range p.threads {
 		gs := p.threads[t].groups
 		k := sort.Search(len(gs), func(k int) bool { return gs[k].start >= captured }) - 1

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/acltrace/acltrace/api"
@@ -24,12 +25,22 @@ func (p *planner) placement(c *format.Call, f *api.Func) {
 		}
 		v, ok := p.stored(i)
 		if ok && p.ok {
-			p.found.place = append(p.found.place, v)
+			p.placed(v, c.End)
 		} else if int32(c.Ret) >= 200000 {
 			// It failed for want of memory, not for its parameters: it counts, and may lie anywhere.
-			p.found.place = append(p.found.place, 0)
+			p.placed(0, c.End)
 		}
 	}
+}
+
+// placed adds an address to the list, which is in the order of the ends of the calls, as overlapping allocations are replayed.
+func (p *planner) placed(addr uint64, end int64) {
+	i := len(p.placeEnds)
+	for i > 0 && p.placeEnds[i-1] > end {
+		i--
+	}
+	p.placeEnds = slices.Insert(p.placeEnds, i, end)
+	p.found.place = slices.Insert(p.found.place, i, addr)
 }
 
 // placeEnv returns the variables that make the simulator place allocations as wanted.

@@ -52,7 +52,8 @@ type group struct {
 	call       uint64
 	fn         *api.Func
 	start, end int64
-	stream     int // index into Plan.lanes, -1 for none
+	stream     int    // index into Plan.lanes, -1 for none
+	syncs      uint64 // handle of the stream that it waits for, if it waits for one
 	insts      []instruction
 	waits      []place       // before the group
 	late       []instruction // results of earlier copies that are complete after this call

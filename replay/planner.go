@@ -26,18 +26,19 @@ type planner struct {
 	next   []int          // group of each thread that is compiled next
 	thread map[uint32]int // index into Plan.threads
 
-	objects map[*timeline.Object]operand
-	former  map[objectKey]operand // of the last object that had the handle, alive or not
-	regions map[uint64]region     // scratch memory for memory of the program's that the runtime uses for long, by address
-	buffers map[*timeline.Object][]buffer
-	shared  map[format.BlobID]uint64 // payloads without addresses, by their place in the data
-	window  api.Window               // where device allocations of the trace lie
-	sent    map[uint64]operand       // words of payloads that were taken for addresses
-	flying  map[*timeline.Object][]flight
-	zeros   uint64 // size of the memory that stands for payloads that are missing
-	files   int
-	streams map[uint64][]task
-	laneOf  map[*timeline.Object]int // index into Plan.lanes
+	objects   map[*timeline.Object]operand
+	former    map[objectKey]operand // of the last object that had the handle, alive or not
+	regions   map[uint64]region     // scratch memory for memory of the program's that the runtime uses for long, by address
+	buffers   map[*timeline.Object][]buffer
+	shared    map[format.BlobID]uint64 // payloads without addresses, by their place in the data
+	window    api.Window               // where device allocations of the trace lie
+	sent      map[uint64]operand       // words of payloads that were taken for addresses
+	flying    map[*timeline.Object][]flight
+	zeros     uint64 // size of the memory that stands for payloads that are missing
+	files     int
+	placeEnds []int64 // of the calls behind found.place
+	streams   map[uint64][]task
+	laneOf    map[*timeline.Object]int // index into Plan.lanes
 
 	contents map[*timeline.Object]*content
 	captured map[*timeline.Object]bool // what tasks of graphs touch
@@ -230,6 +231,9 @@ func (p *planner) survey() error {
 		f.longest = max(f.longest, c.End-c.Start)
 		if fn == nil {
 			continue
+		}
+		if fn.Stream >= 0 && fn.Sync != api.NoSync && len(c.Args) == int(fn.Words) {
+			pr.groups[len(pr.groups)-1].syncs = c.Args[fn.Params[fn.Stream].Word]
 		}
 		for _, o := range c.Outs {
 			if int(o.Param) >= len(fn.Params) {
