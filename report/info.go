@@ -71,6 +71,7 @@ type InfoCoverage struct {
 	Hooked   int               `json:"hooked"`
 	PassedBy map[string]uint64 `json:"passed_by"`
 	Unhooked []format.Unhooked `json:"unhooked"`
+	Binder   string            `json:"binder,omitempty"` // how the shim came before the runtime: preload or audit
 }
 
 // NewInfo reads what a trace holds. path is for the reader of the text form.
@@ -81,7 +82,7 @@ func NewInfo(path string, r *format.Reader) (*Info, error) {
 		StartNS: m.StartWall, EndNS: m.StartWall + m.EndNS, Tracer: m.Tracer, Replayable: m.Replayable, Policy: m.Policy, Libraries: m.Libraries,
 		path: path, recovery: r.Recovered()}
 	in.Format.Major, in.Format.Minor = r.Version()
-	in.Coverage = InfoCoverage{m.Coverage.Hooked, m.Coverage.PassedBy, m.Coverage.Unhooked}
+	in.Coverage = InfoCoverage{m.Coverage.Hooked, m.Coverage.PassedBy, m.Coverage.Unhooked, m.Coverage.Binder}
 	if in.Coverage.PassedBy == nil {
 		in.Coverage.PassedBy = map[string]uint64{}
 	}
@@ -147,7 +148,11 @@ func (in *Info) Text(w io.Writer) error {
 	if in.Tracer.CostNS > 0 {
 		row("cost", "%.0f ns added to a launch with 64 bytes of arguments", in.Tracer.CostNS)
 	}
-	row("coverage", "%d functions hooked, %s passed by", in.Coverage.Hooked, plural(uint64(len(in.Coverage.PassedBy)), "other"))
+	binder := ""
+	if in.Coverage.Binder != "" {
+		binder = ", bound by " + in.Coverage.Binder
+	}
+	row("coverage", "%d functions hooked%s, %s passed by", in.Coverage.Hooked, binder, plural(uint64(len(in.Coverage.PassedBy)), "other"))
 	for _, name := range slices.Sorted(maps.Keys(in.Coverage.PassedBy)) {
 		row("passed by", "%s, seen %s", name, plural(in.Coverage.PassedBy[name], "time"))
 	}
