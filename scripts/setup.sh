@@ -17,7 +17,6 @@ need c++ g++
 need make make
 case $what in
 test)
-	need gdb gdb
 	need musl-gcc musl-tools
 	ls /usr/lib/*/libjemalloc.so.2 >/dev/null 2>&1 || missing="$missing libjemalloc2"
 	;;
