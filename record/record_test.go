@@ -546,15 +546,18 @@ func TestTransparent(t *testing.T) {
 	}
 }
 
-// Nothing stays behind in the shared memory.
+// Nothing stays behind in the shared memory: neither the session nor the shim.
 func TestNothingLeftBehind(t *testing.T) {
-	before, err := filepath.Glob("/dev/shm/acltrace-*")
-	if err != nil {
-		t.Fatal(err)
+	program := testenv.Example(t, "hello")
+	_, _, out := run(t, record.Options{}, "/bin/sh", "-c", "echo $ACLTRACE_SESSION $LD_PRELOAD; "+program)
+	first, _, _ := strings.Cut(out, "\n")
+	paths := strings.Fields(first)
+	if len(paths) != 2 || !strings.HasPrefix(paths[0], "/dev/shm/") {
+		t.Fatalf("session and shim are %q", first)
 	}
-	run(t, record.Options{}, testenv.Example(t, "hello"))
-	after, _ := filepath.Glob("/dev/shm/acltrace-*")
-	if len(after) > len(before) {
-		t.Errorf("left behind: %v", after)
+	for _, p := range []string{paths[0], filepath.Dir(paths[1])} {
+		if _, err := os.Stat(p); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s is left behind: %v", p, err)
+		}
 	}
 }
