@@ -47,15 +47,15 @@ const (
 
 // TaskParam is the parameter number of an output that no parameter has: the runtime's ids of the task that a call has
 // made, stream id << 32 | task id.
-const TaskParam = 254
+const TaskParam = api.TaskParam
 
 // StackParam is the parameter number of what tells the stack that a call was made from: an output with a hash of it, and,
 // with one of the calls that have the hash, the return addresses, innermost first, as a piece that the call has read.
-const StackParam = 253
+const StackParam = api.StackParam
 
 // MapsParam is the parameter number of a piece with the mappings of the process, as /proc/PID/maps has them, which comes
 // with its first stack.
-const MapsParam = 252
+const MapsParam = api.MapsParam
 
 // Piece is memory that belongs to a call: an output, a string, an argument block, a payload.
 type Piece struct {

@@ -6,12 +6,13 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 )
 
 // StackParam is the parameter number of what tells the stack that a call was made from: an output with a hash of it, and,
 // with one of the calls that share it, the return addresses as data.
-const StackParam = 253
+const StackParam = api.StackParam
 
 // Stacks learns the stacks of a trace from its calls, in any order in which a stack's first call comes first, and
 // names their frames.

@@ -455,7 +455,7 @@ func Pageable(m *api.Model, e *Event) bool {
 }
 
 // TaskParam is the number of the output with the runtime's ids of the task that a call has made.
-const TaskParam = 254
+const TaskParam = api.TaskParam
 
 // TaskID returns the runtime's numbers of the stream and the task that the call has made, where they are in the trace.
 func (e *Event) TaskID() (stream, task uint32, known bool) {

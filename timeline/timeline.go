@@ -17,7 +17,7 @@ import (
 const NoCall = ^uint64(0)
 
 // RetParam is the parameter number of the returned value.
-const RetParam = 255
+const RetParam = api.RetParam
 
 // An Object is a thing of the runtime's that the program names by a handle, or an allocation that it names by its
 // addresses.
