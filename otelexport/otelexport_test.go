@@ -13,8 +13,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/acltrace/acltrace/format"
-	"github.com/acltrace/acltrace/otelexport/story"
 	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/story"
 )
 
 // verify compares spans with the timeline that they were made from, knowing nothing of how they were made.

@@ -20,7 +20,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/acltrace/acltrace/otelexport/story"
+	"github.com/acltrace/acltrace/timeline/story"
 )
 
 // receiver is an OTLP receiver whose answers a test chooses.

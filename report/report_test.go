@@ -13,9 +13,9 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
-	"github.com/acltrace/acltrace/otelexport/story"
 	"github.com/acltrace/acltrace/report"
 	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/story"
 	"github.com/rogpeppe/go-internal/txtar"
 )
 

@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"github.com/acltrace/acltrace/api/acl"
-	"github.com/acltrace/acltrace/otelexport/story"
 	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/story"
 )
 
 // BenchmarkLoad reports what a timeline of 10^6 calls, nearly all of them launches, takes: bytes a call and time.

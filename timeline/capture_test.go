@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/acltrace/acltrace/otelexport/story"
+	"github.com/acltrace/acltrace/timeline/story"
 )
 
 // What is put on a stream during a capture goes into a graph: it is no task before the graph runs, and then the graph is one.

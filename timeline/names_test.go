@@ -4,8 +4,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/acltrace/acltrace/otelexport/story"
 	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/story"
 )
 
 // kernels lists the kernels that the launches name.

@@ -15,8 +15,8 @@ import (
 	"github.com/google/pprof/profile"
 
 	"github.com/acltrace/acltrace/api"
-	"github.com/acltrace/acltrace/otelexport/story"
 	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/story"
 )
 
 // sums are what the profile of a timeline must hold, by the name of the last frame.
