@@ -1,0 +1,932 @@
+// Package virtual simulates devices in virtual time and nothing else: no memory, no contents, no goroutines. Who uses it
+// describes what the threads of a program do, call by call, and learns when each task would have run under a cost model.
+//
+//	m := virtual.New(&virtual.Options{Model: model, Task: func(r virtual.Result) { … }})
+//	s := m.AddStream(0, 0)
+//	m.AddThread(source)         // hands out the thread's Ops, one at a time
+//	summary, err := m.Run()
+//
+// It is an event-driven scheduler. Threads and streams share one clock; what happens at a moment depends only on what
+// happened before, so the same Ops under the same model and seed give the same times. A stream runs its tasks one after the
+// other; tasks of different streams run at once as far as the model's cores, copy engines and streams allow. What a task finds
+// taken, it waits for in the order of the streams' priorities and of their arrival, and nobody who wants the same overtakes it.
+//
+// A Machine is for one goroutine. Ops are pulled when their time comes: memory holds only the tasks that wait.
+package virtual
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"github.com/acltrace/acltrace/sim/model"
+)
+
+// Kind is what an Op does.
+type Kind uint8
+
+const (
+	// Call takes host time and does nothing on a device.
+	Call Kind = iota
+
+	// Tasks of Stream, which take device time.
+
+	Kernel   // holds cores
+	Copy     // holds a copy engine; fills too
+	HostFunc // holds nothing
+	RunGraph // runs graph Object; the stream goes on when it has ended
+
+	// Tasks of Stream that order streams and take no time.
+
+	RecordEvent // event Object stands for the work of Stream so far
+	WaitEvent   // Stream waits for the last record of event Object that was made before; if there is none, for nothing
+	SetFlag     // sets flag Object (a notify, an external event)
+	ClearFlag   // clears it
+	WaitFlag    // waits until it is set
+	TakeFlag    // waits until it is set, and clears it
+
+	// Calls for which the thread waits.
+
+	SyncStream // until all tasks of Stream are done
+	SyncEvent  // until the last record of event Object is done
+	SyncDevice // until all tasks of all streams of device Object are done
+	CopyNow    // a blocking copy, on the host's time
+	Await      // until thread Object has done Count ops
+)
+
+var kindNames = [...]string{"call", "kernel", "copy", "host function", "graph", "record of an event", "wait for an event", "set of a flag",
+	"clear of a flag", "wait for a flag", "wait for a flag", "synchronization of a stream", "synchronization of an event",
+	"synchronization of a device", "blocking copy", "wait for a thread"}
+
+func (k Kind) String() string { return kindNames[k] }
+
+// Auto leaves a time to the model.
+const Auto = -1
+
+// Op is one call of a thread. Times are in nanoseconds.
+type Op struct {
+	Kind   Kind
+	Copy   model.CopyKind // of Copy and CopyNow
+	Blocks uint32         // of Kernel; 0 counts as 1
+	Stream int32          // number from AddStream
+	Object int32          // number from AddEvent, AddFlag, AddGraph or AddThread, or of a device
+	Kernel int32          // number from Machine.Kernel, for the model's rules; 0 for a kernel without name
+	Bytes  uint64         // that a copy moves or a kernel touches, for the model
+	Count  uint64         // of Await
+	// Gap is the host time between the end of the thread's previous op and the begin of this one.
+	Gap int64
+	// Host is the host time that the call itself takes, without waiting; Auto for the model's.
+	Host int64
+	// Device is the device time of the task; Auto for the model's. The scale of the model's rule applies to it as well.
+	Device int64
+	// Tag is the caller's own; it comes back in the Result.
+	Tag uint64
+}
+
+// Source hands out the ops of a thread in their order.
+type Source interface {
+	// Next stores the next op, and returns false where there is none. The op is zero before the call. It may call the Add
+	// methods of the Machine.
+	Next(op *Op) bool
+}
+
+// Ops is a Source that holds all ops.
+type Ops []Op
+
+// Next hands out the first op.
+func (o *Ops) Next(op *Op) bool {
+	if len(*o) == 0 {
+		return false
+	}
+	*op, *o = (*o)[0], (*o)[1:]
+	return true
+}
+
+// Result tells when something was. Times are in nanoseconds since the begin of the run.
+type Result struct {
+	Tag    uint64
+	Kind   Kind
+	Stream int32 // of a task, -1 for an op of a host thread
+	// Submitted is when the call put the task on the stream; for a task of a graph, when the graph began.
+	Submitted  int64
+	Start, End int64
+}
+
+// Options say what is simulated.
+type Options struct {
+	// Model is the cost model; nil for the default preset.
+	Model *model.Model
+	// Devices is the number of devices; 0 stands for 1.
+	Devices int
+	// Seed begins the chance of the model's jitter.
+	Seed uint64
+	// Depth is the number of unfinished tasks of a stream above which a thread waits for room; 0 stands for 65536.
+	Depth int
+	// Task is called for each task of a stream, in the order in which they end; nil for nobody.
+	Task func(Result)
+	// Call is called for each op of a thread, when it returns; nil for nobody.
+	Call func(Result)
+}
+
+// Summary is what a run came to.
+type Summary struct {
+	// Host is when the last thread ended, Device when the last task did, in nanoseconds.
+	Host, Device int64
+	Tasks, Calls uint64
+	// Busy is the sum of the durations of the tasks of each stream.
+	Busy []int64
+}
+
+// End is when everything was done.
+func (s *Summary) End() int64 { return max(s.Host, s.Device) }
+
+// Machine is a host with its devices.
+type Machine struct {
+	o       Options
+	model   *model.Model
+	rng     *rand.Rand
+	now     int64
+	heap    heap
+	seq     uint64
+	ready   []*stream // streams to go on at this moment
+	devices []device
+	streams []*stream
+	threads []*thread
+	marks   []mark
+	free    []int32 // numbers of marks
+	events  []int32 // mark of the last record, -1 for none
+	flags   []flag
+	graphs  []*graph
+	kernels []kernel
+	names   map[string]int32
+	sum     Summary
+}
+
+type state uint8
+
+const (
+	idle    state = iota
+	running       // the first task runs
+	delayed       // the first task takes no time and its moment has not come
+	starved       // the first task finds cores, engine or stream taken
+	blocked       // the first task waits for an event, a flag or a graph
+	queued        // in the list of those that go on
+)
+
+type stream struct {
+	id       int32
+	dev      *device
+	priority int32
+	state    state
+	items    []item
+	head     int
+	start    int64 // of the task that runs
+	want     int64 // when the task that is starved could begin
+	last     int64 // when the last task that took time ended
+	arrival  uint64
+	total    uint64 // submitted
+	done     uint64
+	waiters  []target
+	lane     *graph
+}
+
+// item is a task on a stream.
+type item struct {
+	submitted int64
+	duration  int64
+	tag       uint64
+	object    int32 // mark, flag or graph
+	demand    demand
+	kind      Kind
+	copy      model.CopyKind
+}
+
+// Tasks of a class want the same: kinds of cores, or a kind of copy engine.
+const (
+	vectors = iota
+	cubes
+	mixed
+	copies
+	classes = copies + int(model.NumCopyKinds)
+)
+
+func (it *item) class() int {
+	switch {
+	case it.kind == Copy:
+		return copies + int(it.copy)
+	case it.demand.cube == 0:
+		return vectors
+	case it.demand.vector == 0:
+		return cubes
+	}
+	return mixed
+}
+
+// demand is how many cores a task holds, in the room that a queue of many tasks has for it.
+type demand struct{ cube, vector uint16 }
+
+func (k Kind) takesTime() bool { return k == Kernel || k == Copy || k == HostFunc }
+
+// target is a thread that waits until so many tasks, or ops, are done.
+type target struct {
+	count  uint64
+	thread *thread
+}
+
+type thread struct {
+	id       int32
+	source   Source
+	op       Op
+	have     bool // op is the one to do
+	blocked  bool // it waits
+	retry    bool // for room on a stream: then it is done again
+	left     int  // things that it waits for
+	now      int64
+	begin    int64
+	done     uint64
+	waiters  []target
+	finished bool
+}
+
+type device struct {
+	cube, vector, slots int
+	engines             [model.NumCopyKinds]int
+	starved             []*stream
+	wanted              [classes]int // number of those that are starved, by class
+	fed                 bool
+	streams             []*stream
+}
+
+type mark struct {
+	done    bool
+	refs    int32
+	streams []*stream
+	threads []*thread
+}
+
+type flag struct {
+	set     bool
+	streams []*stream
+}
+
+type graph struct {
+	lanes   []*stream
+	first   int32 // of the flags that stand for its events
+	flags   int32
+	left    int
+	runner  *stream
+	waiters []*stream
+}
+
+type kernel struct {
+	rule   *model.Kernel
+	blocks uint32 // that demand is for
+	demand demand
+}
+
+// noLimit is what there is of something that the model does not limit.
+const noLimit = 1 << 40
+
+func limit(n int) int {
+	if n == 0 {
+		return noLimit
+	}
+	return n
+}
+
+// New makes a machine.
+func New(o *Options) (*Machine, error) {
+	m := &Machine{names: map[string]int32{}}
+	if o != nil {
+		m.o = *o
+	}
+	m.model = m.o.Model
+	if m.model == nil {
+		var err error
+		if m.model, err = model.Load(""); err != nil {
+			return nil, err
+		}
+	}
+	if m.o.Depth <= 0 {
+		m.o.Depth = 1 << 16
+	}
+	m.rng = rand.New(rand.NewPCG(m.o.Seed, 0))
+	m.devices = make([]device, max(1, m.o.Devices))
+	for i := range m.devices {
+		d := &m.devices[i]
+		d.cube, d.vector, d.slots = limit(m.model.Cores.Cube), limit(m.model.Cores.Vector), limit(m.model.Streams)
+		for k := range d.engines {
+			d.engines[k] = limit(m.model.Copies[model.CopyKind(k)].Engines)
+		}
+	}
+	m.Kernel("")
+	return m, nil
+}
+
+// AddStream makes a stream of a device and returns its number. The lowest priority number goes first.
+func (m *Machine) AddStream(dev int, priority int) int32 {
+	s := m.newStream(&m.devices[dev], int32(priority))
+	s.dev.streams = append(s.dev.streams, s)
+	return s.id
+}
+
+func (m *Machine) newStream(d *device, priority int32) *stream {
+	s := &stream{id: int32(len(m.streams)), dev: d, priority: priority}
+	m.streams = append(m.streams, s)
+	m.sum.Busy = append(m.sum.Busy, 0)
+	return s
+}
+
+// AddEvent makes an event and returns its number.
+func (m *Machine) AddEvent() int32 {
+	m.events = append(m.events, -1)
+	return int32(len(m.events) - 1)
+}
+
+// AddFlag makes a flag, not set, and returns its number.
+func (m *Machine) AddFlag() int32 {
+	m.flags = append(m.flags, flag{})
+	return int32(len(m.flags) - 1)
+}
+
+// AddThread makes a host thread that begins at time 0, or now if the run has begun, and returns its number.
+func (m *Machine) AddThread(source Source) int32 {
+	t := &thread{id: int32(len(m.threads)), source: source, now: m.now}
+	m.threads = append(m.threads, t)
+	m.push(t.now, ^t.id)
+	return t.id
+}
+
+// Kernel returns the number of a kernel's name.
+func (m *Machine) Kernel(name string) int32 {
+	n, ok := m.names[name]
+	if !ok {
+		n = int32(len(m.kernels))
+		m.names[name] = n
+		m.kernels = append(m.kernels, kernel{rule: m.model.Rule(name)})
+	}
+	return n
+}
+
+// AddGraph makes a graph of a device: lanes of tasks that run beside each other. Its lanes may hold tasks of all kinds but
+// RunGraph; Stream, Gap and Host of their ops don't count, and events are the graph's own, with numbers from 0.
+func (m *Machine) AddGraph(dev int, lanes [][]Op) (int32, error) {
+	g := &graph{first: int32(len(m.flags))}
+	for n, ops := range lanes {
+		s := m.newStream(&m.devices[dev], 0)
+		s.lane = g
+		for i := range ops {
+			op := ops[i]
+			switch op.Kind {
+			case RecordEvent, WaitEvent:
+				if op.Object < 0 || op.Object > 1<<20 {
+					return 0, fmt.Errorf("graph: lane %d, task %d: event %d", n, i, op.Object)
+				}
+				g.flags = max(g.flags, op.Object+1)
+				op.Object += g.first
+				op.Kind = map[Kind]Kind{RecordEvent: SetFlag, WaitEvent: WaitFlag}[op.Kind]
+			case Kernel, Copy, HostFunc, SetFlag, ClearFlag, WaitFlag, TakeFlag:
+			default:
+				return 0, fmt.Errorf("graph: lane %d, task %d: a %s is no task of a graph", n, i, op.Kind)
+			}
+			s.items = append(s.items, m.item(&op))
+		}
+		s.head = len(s.items)
+		g.lanes = append(g.lanes, s)
+	}
+	m.flags = append(m.flags, make([]flag, g.flags)...)
+	m.graphs = append(m.graphs, g)
+	return int32(len(m.graphs) - 1), nil
+}
+
+// item is the task of an op, its duration decided.
+func (m *Machine) item(op *Op) item {
+	it := item{duration: op.Device, tag: op.Tag, object: op.Object, kind: op.Kind, copy: op.Copy}
+	switch op.Kind {
+	case Kernel:
+		k := &m.kernels[op.Kernel]
+		if blocks := max(op.Blocks, 1); blocks != k.blocks {
+			d := m.model.Demand(k.rule, blocks)
+			k.blocks, k.demand = blocks, demand{uint16(d.Cube), uint16(d.Vector)}
+		}
+		it.demand = k.demand
+		if op.Device < 0 {
+			it.duration = m.jitter(m.model.KernelTime(k.rule, k.blocks, op.Bytes))
+		} else {
+			it.duration = k.rule.Scaled(op.Device)
+		}
+	case Copy:
+		if op.Device < 0 {
+			it.duration = m.jitter(m.model.CopyTime(op.Copy, op.Bytes))
+		}
+	case HostFunc:
+		if op.Device < 0 {
+			it.duration = m.jitter(m.model.Host.Function)
+		}
+	default:
+		it.duration = 0
+	}
+	return it
+}
+
+func (m *Machine) jitter(d int64) int64 {
+	if m.model.Jitter == 0 {
+		return d
+	}
+	return int64(float64(d) * (1 + m.model.Jitter*(2*m.rng.Float64()-1)))
+}
+
+// Run runs until all threads have ended and all tasks are done. It fails where some never can be.
+func (m *Machine) Run() (*Summary, error) {
+	for {
+		for len(m.ready) > 0 {
+			s := m.ready[len(m.ready)-1]
+			m.ready = m.ready[:len(m.ready)-1]
+			s.state = idle
+			m.advance(s)
+		}
+		if len(m.heap) == 0 {
+			break
+		}
+		e := m.heap[0]
+		m.now = e.at
+		if e.id < 0 {
+			m.heap.pop()
+			m.host(m.threads[^e.id])
+			continue
+		}
+		s := m.streams[e.id]
+		if s.state == running {
+			it := &s.items[s.head]
+			m.release(s.dev, it)
+			s.last = m.now
+			m.sum.Busy[s.id] += it.duration
+			m.finish(s, it, s.start)
+		}
+		s.state = idle
+		// The next task of the stream often takes the place of this one in the heap.
+		m.heap[0].at = -1
+		s.dev.fed = false
+		m.advance(s)
+		if len(m.heap) > 0 && m.heap[0].at < 0 {
+			m.heap.pop()
+		}
+		if len(s.dev.starved) > 0 && !s.dev.fed {
+			m.feed(s.dev)
+		}
+	}
+	return &m.sum, m.stuck()
+}
+
+// schedule lets a stream go on at a time.
+func (m *Machine) schedule(at int64, s *stream) {
+	if len(m.heap) > 0 && m.heap[0].at < 0 {
+		m.seq++
+		m.heap[0] = entry{at, m.seq, s.id}
+		m.heap.down(0)
+		return
+	}
+	m.push(at, s.id)
+}
+
+func (m *Machine) push(at int64, id int32) {
+	m.seq++
+	m.heap.push(entry{at, m.seq, id})
+}
+
+// wake lets a stream that waits go on at this moment.
+func (m *Machine) wake(s *stream) {
+	if s.state == blocked {
+		s.state = queued
+		m.ready = append(m.ready, s)
+	}
+}
+
+// advance runs the tasks of a stream as far as they get at this moment.
+func (m *Machine) advance(s *stream) {
+	for s.head < len(s.items) {
+		it := &s.items[s.head]
+		known := it.submitted // when the device knows of it
+		if s.lane == nil {
+			known += m.model.Launch.Latency
+		}
+		if it.kind.takesTime() {
+			at := max(m.now, known)
+			if s.last > 0 {
+				at = max(at, s.last+m.model.Launch.Overhead)
+			}
+			s.want = at
+			if len(s.dev.starved) == 0 && m.fits(s.dev, it) {
+				m.begin(s, it, at)
+			} else {
+				m.starve(s)
+			}
+			return
+		}
+		if known > m.now {
+			s.state = delayed
+			m.schedule(known, s)
+			return
+		}
+		if !m.step(s, it) {
+			s.state = blocked
+			return
+		}
+		m.finish(s, it, m.now)
+	}
+	s.state = idle
+	if g := s.lane; g != nil {
+		m.laneDone(g)
+	}
+}
+
+// step does a task that takes no time, and tells whether it is done.
+func (m *Machine) step(s *stream, it *item) bool {
+	switch it.kind {
+	case RecordEvent:
+		k := &m.marks[it.object]
+		k.done = true
+		for _, w := range k.streams {
+			m.wake(w)
+		}
+		for _, t := range k.threads {
+			m.resume(t)
+		}
+		k.streams, k.threads = k.streams[:0], k.threads[:0]
+		m.unref(it.object)
+	case WaitEvent:
+		if it.object < 0 {
+			return true
+		}
+		if k := &m.marks[it.object]; !k.done {
+			k.streams = append(k.streams, s)
+			return false
+		}
+		m.unref(it.object)
+	case SetFlag:
+		f := &m.flags[it.object]
+		f.set = true
+		// The last of the list goes on first.
+		for i := len(f.streams) - 1; i >= 0; i-- {
+			m.wake(f.streams[i])
+		}
+		f.streams = f.streams[:0]
+	case ClearFlag:
+		m.flags[it.object].set = false
+	case WaitFlag, TakeFlag:
+		f := &m.flags[it.object]
+		if !f.set {
+			f.streams = append(f.streams, s)
+			return false
+		}
+		f.set = it.kind == WaitFlag
+	case RunGraph:
+		g := m.graphs[it.object]
+		switch g.runner {
+		case s: // all lanes have ended
+			g.runner = nil
+			if len(g.waiters) > 0 {
+				m.wake(g.waiters[0])
+				g.waiters = g.waiters[1:]
+			}
+			return true
+		case nil:
+			return !m.runGraph(g, s)
+		}
+		g.waiters = append(g.waiters, s)
+		return false
+	}
+	return true
+}
+
+// runGraph begins the lanes of a graph, and tells whether there are any.
+func (m *Machine) runGraph(g *graph, s *stream) bool {
+	if len(g.lanes) == 0 {
+		return false
+	}
+	for i := range g.flags {
+		m.flags[g.first+i].set = false
+	}
+	g.runner, g.left = s, len(g.lanes)
+	for _, l := range slices.Backward(g.lanes) {
+		l.head, l.last, l.state = 0, 0, queued
+		for i := range l.items {
+			l.items[i].submitted = m.now
+		}
+		m.ready = append(m.ready, l)
+	}
+	return true
+}
+
+func (m *Machine) laneDone(g *graph) {
+	if g.left--; g.left == 0 {
+		m.wake(g.runner)
+	}
+}
+
+// finish ends the first task of a stream.
+func (m *Machine) finish(s *stream, it *item, start int64) {
+	if m.o.Task != nil {
+		m.o.Task(Result{Tag: it.tag, Kind: it.kind, Stream: s.id, Submitted: it.submitted, Start: start, End: m.now})
+	}
+	m.sum.Tasks++
+	m.sum.Device = m.now
+	s.head++
+	if s.lane != nil {
+		return
+	}
+	s.done++
+	if s.head == len(s.items) {
+		s.items, s.head = s.items[:0], 0
+	} else if s.head >= 1024 && 2*s.head > len(s.items) {
+		s.items, s.head = append(s.items[:0], s.items[s.head:]...), 0
+	}
+	if len(s.waiters) > 0 {
+		s.waiters = m.reached(s.waiters, s.done)
+	}
+}
+
+// reached lets the threads go on whose number has come, and returns the others.
+func (m *Machine) reached(list []target, done uint64) []target {
+	kept := list[:0]
+	for _, w := range list {
+		if w.count > done {
+			kept = append(kept, w)
+		} else if w.thread.left--; w.thread.left == 0 {
+			m.resume(w.thread)
+		}
+	}
+	return kept
+}
+
+// fits tells whether a device has what a task needs.
+func (m *Machine) fits(d *device, it *item) bool {
+	switch it.kind {
+	case Kernel:
+		return d.slots > 0 && d.cube >= int(it.demand.cube) && d.vector >= int(it.demand.vector)
+	case Copy:
+		return d.slots > 0 && d.engines[it.copy] > 0
+	}
+	return true
+}
+
+func (m *Machine) begin(s *stream, it *item, at int64) {
+	d := s.dev
+	switch it.kind {
+	case Kernel:
+		d.slots--
+		d.cube -= int(it.demand.cube)
+		d.vector -= int(it.demand.vector)
+	case Copy:
+		d.slots--
+		d.engines[it.copy]--
+	}
+	s.state, s.start = running, at
+	m.schedule(at+it.duration, s)
+}
+
+func (m *Machine) release(d *device, it *item) {
+	switch it.kind {
+	case Kernel:
+		d.slots++
+		d.cube += int(it.demand.cube)
+		d.vector += int(it.demand.vector)
+	case Copy:
+		d.slots++
+		d.engines[it.copy]++
+	}
+}
+
+// starve puts a stream into the list of those that find something taken.
+func (m *Machine) starve(s *stream) {
+	m.seq++
+	s.state, s.arrival = starved, m.seq
+	d := s.dev
+	i, _ := slices.BinarySearchFunc(d.starved, s, func(a, b *stream) int {
+		return cmp.Or(cmp.Compare(a.priority, b.priority), cmp.Compare(a.arrival, b.arrival))
+	})
+	d.starved = slices.Insert(d.starved, i, s)
+	d.wanted[s.items[s.head].class()]++
+	if len(d.starved) > 1 { // others may wait for something else
+		m.feed(d)
+	}
+}
+
+// feed begins the tasks whose turn has come.
+func (m *Machine) feed(d *device) {
+	d.fed = true
+	var taken [classes]bool // what a task of the class, further in front, has not found
+	left := 0               // classes of which some task may still begin
+	for _, n := range d.wanted {
+		if n > 0 {
+			left++
+		}
+	}
+	for i := 0; i < len(d.starved) && left > 0; {
+		s := d.starved[i]
+		it := &s.items[s.head]
+		c := it.class()
+		switch {
+		case taken[c]:
+			i++
+		case m.fits(d, it):
+			if d.wanted[c]--; d.wanted[c] == 0 {
+				left--
+			}
+			d.starved = slices.Delete(d.starved, i, i+1)
+			m.begin(s, it, max(m.now, s.want))
+		default:
+			for o := range taken {
+				if o == c || c == mixed && o < mixed || c < mixed && o == mixed {
+					if !taken[o] && d.wanted[o] > 0 {
+						left--
+					}
+					taken[o] = true
+				}
+			}
+			i++
+		}
+	}
+}
+
+func (m *Machine) unref(n int32) {
+	if k := &m.marks[n]; k.refs > 1 {
+		k.refs--
+		return
+	}
+	m.marks[n].done, m.marks[n].refs = false, 0
+	m.free = append(m.free, n)
+}
+
+// newMark makes a mark for the record that an event had last, and a task.
+func (m *Machine) newMark(event int32) int32 {
+	if old := m.events[event]; old >= 0 {
+		m.unref(old)
+	}
+	var n int32
+	if len(m.free) > 0 {
+		n = m.free[len(m.free)-1]
+		m.free = m.free[:len(m.free)-1]
+	} else {
+		n = int32(len(m.marks))
+		m.marks = append(m.marks, mark{})
+	}
+	m.marks[n].refs = 2
+	m.events[event] = n
+	return n
+}
+
+// resume lets a thread that waits go on at this moment.
+func (m *Machine) resume(t *thread) {
+	m.push(m.now, ^t.id)
+}
+
+// host runs a thread until another one, or a stream, is to do something before it.
+func (m *Machine) host(t *thread) {
+	if t.blocked {
+		t.blocked = false
+		if !t.retry {
+			m.returned(t, m.now+t.op.Host)
+		}
+		t.retry = false
+	}
+	for {
+		if !t.have {
+			t.op = Op{}
+			if !t.source.Next(&t.op) {
+				t.finished = true
+				m.sum.Host = max(m.sum.Host, t.now)
+				return
+			}
+			t.have = true
+			t.begin = t.now + t.op.Gap
+			if t.op.Host < 0 {
+				t.op.Host = m.hostTime(&t.op)
+			}
+		}
+		at := max(t.begin+t.op.Host, m.now)
+		if len(m.ready) > 0 || len(m.heap) > 0 && m.heap[0].at < at {
+			m.push(at, ^t.id)
+			return
+		}
+		m.now = at
+		if !m.do(t) {
+			t.blocked = true
+			return
+		}
+		m.returned(t, m.now)
+	}
+}
+
+// returned ends the op of a thread.
+func (m *Machine) returned(t *thread, at int64) {
+	if m.o.Call != nil {
+		m.o.Call(Result{Tag: t.op.Tag, Kind: t.op.Kind, Stream: -1, Submitted: t.begin, Start: t.begin, End: at})
+	}
+	m.sum.Calls++
+	t.now, t.have = at, false
+	t.done++
+	if len(t.waiters) > 0 {
+		t.waiters = m.reached(t.waiters, t.done)
+	}
+}
+
+func (m *Machine) hostTime(op *Op) int64 {
+	switch {
+	case op.Kind == CopyNow:
+		return m.model.Host.Sync + m.model.CopyTime(op.Copy, op.Bytes)
+	case op.Kind >= SyncStream && op.Kind <= SyncDevice:
+		return m.model.Host.Sync
+	case op.Kind == Call, op.Kind == Await:
+		return m.model.Host.Call
+	}
+	return m.model.Host.Submit
+}
+
+// do does the op of a thread at this moment, and tells whether the thread goes on.
+func (m *Machine) do(t *thread) bool {
+	op := &t.op
+	switch op.Kind {
+	case Call, CopyNow:
+		return true
+	case SyncStream:
+		s := m.streams[op.Stream]
+		return m.await(t, &s.waiters, s.done, s.total)
+	case SyncDevice:
+		t.left = 0
+		for _, s := range m.devices[op.Object].streams {
+			if s.done < s.total {
+				t.left++
+				s.waiters = append(s.waiters, target{s.total, t})
+			}
+		}
+		return t.left == 0
+	case SyncEvent:
+		n := m.events[op.Object]
+		if n < 0 || m.marks[n].done {
+			return true
+		}
+		m.marks[n].threads = append(m.marks[n].threads, t)
+		return false
+	case Await:
+		o := m.threads[op.Object]
+		return m.await(t, &o.waiters, o.done, op.Count)
+	}
+	s := m.streams[op.Stream]
+	if s.total-s.done >= uint64(m.o.Depth) {
+		t.retry = true
+		return m.await(t, &s.waiters, s.done, s.total-uint64(m.o.Depth)+1)
+	}
+	it := m.item(op)
+	it.submitted = m.now
+	switch op.Kind {
+	case RecordEvent:
+		it.object = m.newMark(op.Object)
+	case WaitEvent:
+		if it.object = m.events[op.Object]; it.object >= 0 {
+			m.marks[it.object].refs++
+		}
+	}
+	s.total++
+	s.items = append(s.items, it)
+	if s.state == idle {
+		m.advance(s)
+	}
+	return true
+}
+
+// await waits until so many of something are done.
+func (m *Machine) await(t *thread, list *[]target, done, count uint64) bool {
+	if done >= count {
+		return true
+	}
+	*list = append(*list, target{count, t})
+	t.left = 1
+	return false
+}
+
+// stuck is the error of what can never end.
+func (m *Machine) stuck() error {
+	var who []string
+	for _, t := range m.threads {
+		if !t.finished {
+			who = append(who, fmt.Sprintf("thread %d in its op %d, a %s", t.id, t.done, t.op.Kind))
+		}
+	}
+	for _, s := range m.streams {
+		if s.state != idle {
+			it := &s.items[s.head]
+			who = append(who, fmt.Sprintf("stream %d at its task %d, a %s", s.id, s.done, it.kind))
+		}
+	}
+	if len(who) == 0 {
+		return nil
+	}
+	more := ""
+	if n := len(who); n > 4 {
+		who, more = who[:4], fmt.Sprintf(" and %d more", n-4)
+	}
+	return fmt.Errorf("these wait for what never comes: %s%s", strings.Join(who, "; "), more)
+}
