@@ -34,6 +34,7 @@ const maxStreams = 1984
 
 func newDevice(s *Sim, id int32) *device {
 	d := &device{sim: s, id: id}
+	d.mem.ended = s.shares.ending
 	d.mem.init(s.opts.VABase+uint64(id)*vaStride, s.opts.VABase+MaxDevices*vaStride+uint64(id)*reserveStride, s.opts.Memory, s.opts.Reserved)
 	return d
 }
@@ -42,6 +43,11 @@ func newDevice(s *Sim, id int32) *device {
 // the host where it was registered for devices.
 func (d *device) check(addr, n uint64, access uint32) error {
 	if d.mem.owns(addr) {
+		if d.mem.hasShared.Load() {
+			if err := d.checkShared(addr, n); err != nil {
+				return err
+			}
+		}
 		return d.mem.check(addr, n, access)
 	}
 	for _, o := range d.sim.devices {
@@ -53,6 +59,15 @@ func (d *device) check(addr, n uint64, access uint32) error {
 		}
 	}
 	return d.sim.host.check(addr, n, access)
+}
+
+// checkShared tells whether the device may access memory of another process, which may lie on another device.
+func (d *device) checkShared(addr, n uint64) error {
+	r, ok := d.mem.live.find(addr)
+	if ok && r.v.shared != nil && r.v.shared.device != d.id && d.peers.Load()&(1<<uint(r.v.shared.device)) == 0 {
+		return fmt.Errorf("%d bytes at %#x are of process %d and lie on device %d, to which device %d has no access", n, addr, r.v.shared.pid, r.v.shared.device, d.id)
+	}
+	return nil
 }
 
 // device returns the device with an id.

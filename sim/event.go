@@ -23,7 +23,8 @@ type event struct {
 	mu       sync.Mutex
 	mark     *mark // the last one; nil before the first record and after a reset
 	captured *captured
-	level    signal // of an external event
+	level    signal  // of an external event
+	shared   *shared // of an event for several processes
 }
 
 // mark is one record of an event.
@@ -63,16 +64,34 @@ func (t *Thread) newEvent(h *acl.Event, flag uint32, how string) acl.Error {
 		return t.null("event")
 	case flag == 0 || flag&^eventFlags != 0:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "event flags %#x are unknown", flag)
-	case flag&acl.ACL_EVENT_IPC != 0 || flag&acl.ACL_EVENT_EXTERNAL != 0 && flag != acl.ACL_EVENT_EXTERNAL:
-		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "event flags %#x are not simulated", flag)
+	case flag&acl.ACL_EVENT_EXTERNAL != 0 && flag != acl.ACL_EVENT_EXTERNAL:
+		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "event flags %#x: an external event has no other flag", flag)
+	case flag&acl.ACL_EVENT_IPC != 0 && (flag != acl.ACL_EVENT_IPC || how != createEventEx):
+		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "event flags %#x by %s: an event for several processes is made by %s and has no other flag", flag, how, createEventEx)
 	}
 	ev := &event{dev: c.dev, flags: flag, how: how}
+	if flag == acl.ACL_EVENT_IPC {
+		x, f := t.sim.shares.offer(slotEvent, c.dev, true, nil)
+		if f != nil {
+			return t.failWith(f)
+		}
+		ev.shared = x
+	}
+	e = t.addEvent(ev, h)
+	if e != 0 {
+		t.sim.unshare(ev.shared)
+	}
+	return e
+}
+
+// addEvent makes a handle for an event.
+func (t *Thread) addEvent(ev *event, h *acl.Event) acl.Error {
 	ev.handle = t.sim.events.add(ev)
 	if ev.handle == 0 {
 		return t.fail(acl.ACL_ERROR_RT_NO_EVENT_RESOURCE, "too many events")
 	}
 	ev.id = uint32(ev.handle >> 4 & (maxHandles - 1))
-	if ev.id >= maxEvents && flag&acl.ACL_EVENT_SYNC != 0 {
+	if ev.id >= maxEvents && ev.flags&acl.ACL_EVENT_SYNC != 0 {
 		t.sim.events.remove(ev.handle)
 		return t.fail(acl.ACL_ERROR_RT_NO_EVENT_RESOURCE, "there are %d events already", maxEvents)
 	}
@@ -114,10 +133,13 @@ func (ev *event) last() *mark {
 
 // DestroyEvent ends an event and does not wait for it.
 func (t *Thread) DestroyEvent(event acl.Event) acl.Error {
-	if _, e := t.event(event); e != 0 {
+	ev, e := t.event(event)
+	if e != 0 {
 		return e
 	}
-	t.sim.events.remove(uint64(event))
+	if t.sim.events.remove(uint64(event)) != nil {
+		t.sim.unshare(ev.shared)
+	}
 	return acl.ACL_SUCCESS
 }
 
@@ -139,6 +161,9 @@ func (t *Thread) RecordEvent(event acl.Event, on acl.Stream) acl.Error {
 			ev.level.set()
 			return 0, nil
 		}})
+	}
+	if ev.shared != nil {
+		return t.recordShared(ev, s)
 	}
 	if c := s.capture.Load(); c != nil {
 		return t.captureRecord(c, ev, s)
@@ -200,7 +225,7 @@ func (t *Thread) waitExternal(s *stream, ev *event, timeout int32) acl.Error {
 	return t.submit(s, task{kind: taskWait, run: func(s *stream) (time.Duration, *failure) {
 		expired, stop := after(time.Duration(timeout) * time.Second)
 		defer stop()
-		if !ev.level.wait(false, s.stop, expired) {
+		if done, _ := ev.level.wait(false, s.stop, expired); !done {
 			return 0, failed(acl.ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, "stream %d waited %d s for event %#x", s.id, timeout, ev.handle)
 		}
 		return 0, nil
@@ -225,6 +250,13 @@ func (t *Thread) eventDone(ev *event) (bool, acl.Error) {
 	}
 	if e := t.eventFree(ev); e != 0 {
 		return false, e
+	}
+	if ev.shared != nil {
+		done, f := ev.sharedDone()
+		if f != nil {
+			return true, t.failWith(f)
+		}
+		return done, acl.ACL_SUCCESS
 	}
 	m := ev.last()
 	if m == nil {
@@ -317,6 +349,21 @@ func (t *Thread) syncEvent(h acl.Event, limit time.Duration) acl.Error {
 	}
 	if e := t.eventFree(ev); e != 0 {
 		return e
+	}
+	if ev.shared != nil {
+		expired, stop := after(max(0, limit))
+		if limit == 0 {
+			expired = time.After(0)
+		}
+		defer stop()
+		done, f := ev.awaitShared(ev.shared.issued.Load(), nil, expired)
+		switch {
+		case !done:
+			return t.fail(acl.ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, "event %#x is not complete within %v", ev.handle, limit)
+		case f != nil:
+			return t.failWith(f)
+		}
+		return acl.ACL_SUCCESS
 	}
 	m := ev.last()
 	if m == nil {
@@ -426,6 +473,8 @@ func (t *Thread) StreamWaitEventWithTimeout(on acl.Stream, event acl.Event, time
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "timeout %d: 0 is for ever, else seconds", timeout)
 	case ev.external():
 		return t.waitExternal(s, ev, timeout)
+	case ev.shared != nil:
+		return t.waitShared(s, ev, timeout)
 	case ev.flags&acl.ACL_EVENT_SYNC == 0:
 		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "event %#x was made without ACL_EVENT_SYNC: no stream can wait for it", ev.handle)
 	}

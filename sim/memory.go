@@ -28,6 +28,7 @@ type memory struct {
 	base, end uint64 // of what the program may allocate; constant
 	limit     uint64
 	held      bool // the arena is mapped already
+	fd        int  // file in memory that the arena's allocations lie in, so that other processes can map them; -1 for none
 	args      argPool
 
 	live    regions[block]    // what may be accessed
@@ -45,6 +46,9 @@ type memory struct {
 	reservations map[uint64]*reservation
 
 	hasForeign atomic.Bool
+	hasShared  atomic.Bool // memory of other processes
+	// ended is called with memory that has been freed, under the lock.
+	ended func(span)
 }
 
 // block is what is known about live memory.
@@ -53,6 +57,7 @@ type block struct {
 	access uint32    // Read and Write, as far as allowed
 	phys   *physical // behind a mapping
 	pool   *memPool
+	shared *shared // of another process
 }
 
 // howMade says which function made live memory, and so which one ends it.
@@ -63,6 +68,7 @@ const (
 	byMap
 	byPool
 	byRuntime
+	byImport
 )
 
 func (m *memory) init(base, far, limit uint64, held Range) {
@@ -72,6 +78,7 @@ func (m *memory) init(base, far, limit uint64, held Range) {
 	m.held = base >= held.Addr && base+vaStride <= held.Addr+held.Size
 	m.args.next, m.args.committed, m.args.end = m.end, m.end, base+vaStride
 	m.reservations = map[uint64]*reservation{}
+	m.fd = -1
 }
 
 // mapAt maps memory at an address where nothing lies yet.
@@ -101,13 +108,34 @@ func (m *memory) reserve() error {
 		}
 	}
 	_ = unix.Madvise(hostBytes(m.base, vaStride), unix.MADV_DONTDUMP)
+	if err := m.openFile(); err != nil {
+		return err
+	}
 	m.reserved = true
+	return nil
+}
+
+// openFile makes the file behind the arena. It costs what is touched of it.
+func (m *memory) openFile() error {
+	fd, err := unix.MemfdCreate("aclsim-device", unix.MFD_CLOEXEC)
+	if err != nil {
+		return fmt.Errorf("can't make device memory: %w", err)
+	}
+	if err := unix.Ftruncate(fd, vaStride); err != nil {
+		unix.Close(fd)
+		return fmt.Errorf("can't make device memory: %w", err)
+	}
+	m.fd = fd
 	return nil
 }
 
 func (m *memory) close() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.fd >= 0 {
+		unix.Close(m.fd)
+		m.fd = -1
+	}
 	if m.reserved {
 		unmap(m.base, vaStride)
 		m.held = false
@@ -121,7 +149,7 @@ func (m *memory) close() {
 	m.foreign.clear()
 }
 
-// commit makes the arena accessible up to an address. committed is where it was so far.
+// commit makes the addresses of an arena accessible up to one. committed is where they were so far.
 func commit(committed *uint64, to uint64) error {
 	if to <= *committed {
 		return nil
@@ -131,6 +159,22 @@ func commit(committed *uint64, to uint64) error {
 		return err
 	}
 	*committed = to
+	return nil
+}
+
+// commit makes the arena accessible up to an address.
+func (m *memory) commit(to uint64) error {
+	if to <= m.committed {
+		return nil
+	}
+	to = roundUp(to, commitStep)
+	at, n := m.committed, to-m.committed
+	_, err := unix.MmapPtr(m.fd, int64(at-m.base), pointer(at), uintptr(n), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_FIXED|unix.MAP_NORESERVE)
+	if err != nil {
+		return err
+	}
+	_ = unix.Madvise(hostBytes(at, n), unix.MADV_DONTDUMP)
+	m.committed = to
 	return nil
 }
 
@@ -155,7 +199,7 @@ func (m *memory) alloc(size, want uint64, b block, log func(string, ...any)) (ui
 			m.used -= size
 			return 0, failed(acl.ACL_ERROR_RT_DEVICE_OOM, "the device's address space is too fragmented for %d bytes", size)
 		}
-		if err := commit(&m.committed, addr+size); err != nil {
+		if err := m.commit(addr + size); err != nil {
 			m.used -= size
 			return 0, failed(acl.ACL_ERROR_RT_MEMORY_ALLOCATION, "the host can't back %d bytes of device memory: %v", size, err)
 		}
@@ -203,7 +247,7 @@ func (m *memory) placeAt(addr, size uint64) error {
 		return fmt.Errorf("an allocation of %d bytes lies at %#x", c.get().size, c.get().addr)
 	}
 	if addr >= m.base && end <= m.end {
-		return commit(&m.committed, end)
+		return m.commit(end)
 	}
 	if addr < m.base+vaStride && end > m.base {
 		return fmt.Errorf("it crosses the arena's limits %#x-%#x", m.base, m.end)
@@ -251,6 +295,7 @@ func (m *memory) free(addr uint64, how howMade) bool {
 	m.taken.remove(addr)
 	m.used -= r.size
 	m.remember(r.span)
+	m.ended(r.span)
 	zero(r.span)
 	return true
 }
@@ -272,7 +317,9 @@ func zero(s span) {
 	}
 	clear(hostBytes(s.addr, from-s.addr))
 	clear(hostBytes(to, s.end()-to))
-	_ = unix.Madvise(hostBytes(from, to-from), unix.MADV_DONTNEED)
+	if b := hostBytes(from, to-from); unix.Madvise(b, unix.MADV_REMOVE) != nil { // in a file
+		_ = unix.Madvise(b, unix.MADV_DONTNEED)
+	}
 }
 
 // freeAll ends all allocations and reservations.
@@ -280,9 +327,14 @@ func (m *memory) freeAll() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, r := range m.live.all() {
-		if r.v.how == byMap {
+		switch r.v.how {
+		case byMap:
 			m.unmapLocked(r)
-		} else {
+		case byImport:
+			at := r.addr / pageSize * pageSize
+			m.giveBack(span{at, roundUp(r.end(), pageSize) - at})
+		default:
+			m.ended(r.span)
 			zero(r.span)
 		}
 	}
@@ -316,6 +368,9 @@ func (m *memory) check(addr, n uint64, access uint32) error {
 	}
 	first := c.get()
 	for r := first; ; r = c.get() {
+		if r.v.shared != nil && !r.v.shared.live() {
+			return fmt.Errorf("%d bytes at %#x: %w", n, addr, errSharedGone)
+		}
 		if access&^r.v.access != 0 {
 			return fmt.Errorf("%d bytes at %#x may not be %s", n, addr, accessName(access&^r.v.access))
 		}

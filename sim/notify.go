@@ -12,6 +12,8 @@ type signal struct {
 	mu   sync.Mutex
 	is   bool
 	wake chan struct{} // closed while the flag is set
+	// shared is the flag where other processes have it too, and stands for is from then on.
+	shared *shared
 }
 
 func (s *signal) channel() chan struct{} {
@@ -24,7 +26,9 @@ func (s *signal) channel() chan struct{} {
 func (s *signal) set() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.is {
+	if s.shared != nil {
+		s.shared.set(1)
+	} else if !s.is {
 		s.is = true
 		close(s.channel())
 	}
@@ -33,32 +37,46 @@ func (s *signal) set() {
 func (s *signal) clear() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.is {
+	if s.shared != nil {
+		s.shared.set(0)
+	} else if s.is {
 		s.is, s.wake = false, nil
 	}
 }
 
-// wait waits until the flag is set, and clears it if the waiter is to take it. It tells whether that was before the timer.
-func (s *signal) wait(take bool, stop <-chan struct{}, expired <-chan time.Time) bool {
+// wait waits until the flag is set, and clears it if the waiter is to take it. It tells whether that was before the timer, and
+// fails where nobody is left who could set it.
+func (s *signal) wait(take bool, stop <-chan struct{}, expired <-chan time.Time) (bool, *failure) {
 	for {
 		s.mu.Lock()
+		if x := s.shared; x != nil {
+			s.mu.Unlock()
+			return x.wait(func(v uint32) bool { return v == 1 && (!take || x.word.CompareAndSwap(1, 0)) }, x.abandoned, stop, expired)
+		}
 		if s.is {
 			if take {
 				s.is, s.wake = false, nil
 			}
 			s.mu.Unlock()
-			return true
+			return true, nil
 		}
 		ch := s.channel()
 		s.mu.Unlock()
 		select {
 		case <-ch:
 		case <-stop:
-			return true
+			return true, nil
 		case <-expired:
-			return false
+			return false, nil
 		}
 	}
+}
+
+// end returns what the flag shares with other processes, nil for nothing.
+func (s *signal) end() *shared {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.shared
 }
 
 // after is a channel that a timer sends to, never for a time of 0, with the function that ends the timer.
@@ -93,7 +111,11 @@ func (t *Thread) CreateNotify(h *acl.Notify, flag uint64) acl.Error {
 	case flag != acl.ACL_NOTIFY_DEFAULT && flag != acl.ACL_NOTIFY_DEVICE_USE_ONLY:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "notify flag %#x is unknown", flag)
 	}
-	n := &notify{dev: c.dev}
+	return t.addNotify(&notify{dev: c.dev}, h)
+}
+
+// addNotify makes a handle for a notify.
+func (t *Thread) addNotify(n *notify, h *acl.Notify) acl.Error {
 	if n.handle = t.sim.notifies.add(n); n.handle != 0 {
 		n.id = uint32(n.handle >> 4 & (maxHandles - 1))
 	}
@@ -118,10 +140,13 @@ func (t *Thread) notify(h acl.Notify) (*notify, acl.Error) {
 
 // DestroyNotify ends a notify and does not wait for it.
 func (t *Thread) DestroyNotify(h acl.Notify) acl.Error {
-	if _, e := t.notify(h); e != 0 {
+	n, e := t.notify(h)
+	if e != 0 {
 		return e
 	}
-	t.sim.notifies.remove(uint64(h))
+	if t.sim.notifies.remove(uint64(h)) != nil {
+		t.sim.unshare(n.signal.end())
+	}
 	return acl.ACL_SUCCESS
 }
 
@@ -168,10 +193,11 @@ func (t *Thread) WaitAndResetNotify(h acl.Notify, on acl.Stream, timeout uint32)
 	return t.submit(s, task{kind: taskNotify, run: func(s *stream) (time.Duration, *failure) {
 		expired, stop := after(time.Duration(timeout) * time.Second)
 		defer stop()
-		if !n.signal.wait(true, s.stop, expired) {
+		done, f := n.signal.wait(true, s.stop, expired)
+		if !done {
 			return 0, failed(acl.ACL_ERROR_RT_WAIT_TIMEOUT, "stream %d waited %d s for notify %d", s.id, timeout, n.id)
 		}
-		return 0, nil
+		return 0, f
 	}})
 }
 

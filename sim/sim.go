@@ -94,6 +94,7 @@ type Sim struct {
 
 	unknown sync.Map // name of a kernel that no library knows → *atomic.Int64, its launches
 
+	shares        shares
 	notifies      table[notify]
 	counters      table[counter]
 	physicals     table[physical]
@@ -157,6 +158,7 @@ func (s *Sim) Close() {
 		d.shutdown(true)
 		d.mem.close()
 	}
+	s.shares.close()
 	s.host.close()
 	s.text.close()
 }

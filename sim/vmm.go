@@ -25,6 +25,7 @@ type physical struct {
 	size   uint64
 	prop   [32]byte // as the program gave it
 	fd     int
+	shared *shared      // with other processes, or imported from one
 	refs   atomic.Int32 // of handles, and one for each mapping
 	// retained counts the references of aclrtMemRetainAllocationHandle that the live handle has besides its first.
 	retained atomic.Int32
@@ -59,15 +60,30 @@ func newPhysical(d *device, size uint64) (*physical, *failure) {
 func (p *physical) release() {
 	if p.refs.Add(-1) == 0 {
 		unix.Close(p.fd)
-		p.dev.mem.used -= min(p.size, p.dev.mem.used)
+		switch {
+		case p.shared == nil || p.shared.own:
+			p.dev.mem.used -= min(p.size, p.dev.mem.used)
+		default: // counted where it was allocated
+			p.dev.sim.shares.giveBack(p.shared)
+		}
 	}
 }
 
-// reserveRange takes addresses for a reservation. Those that something else in the process lies at are passed over.
+// reserveRange takes addresses for a reservation.
 func (m *memory) reserveRange(size uint64) (uint64, *failure) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	size = roundUp(size, granularity)
+	addr, f := m.takeAddresses(size)
+	if f == nil {
+		m.reservations[addr] = &reservation{span{addr, size}}
+	}
+	return addr, f
+}
+
+// takeAddresses takes addresses from those of reservations. Those that something else in the process lies at are passed over. The
+// caller holds the lock.
+func (m *memory) takeAddresses(size uint64) (uint64, *failure) {
 	from := m.farCursor
 	for around := false; ; {
 		addr := m.gapIn(from, m.far.end(), size, granularity)
@@ -77,7 +93,6 @@ func (m *memory) reserveRange(size uint64) (uint64, *failure) {
 			m.foreign.insert(region[struct{}]{span: span{addr, size}})
 			m.hasForeign.Store(true)
 			m.taken.insert(region[struct{}]{span: span{addr, size}})
-			m.reservations[addr] = &reservation{span{addr, size}}
 			return addr, nil
 		case addr != 0:
 			from = addr + giant

@@ -155,6 +155,9 @@ func (t *Thread) FreePhysical(handle acl.DrvMemHandle) acl.Error {
 		if t.sim.physicals.remove(p.handle) == nil {
 			return t.badHandle(kindPhysical, p.handle)
 		}
+		if p.shared != nil && p.shared.own {
+			t.sim.shares.withdraw(p.shared)
+		}
 	}
 	t.drop(p)
 	return acl.ACL_SUCCESS

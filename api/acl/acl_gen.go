@@ -2245,6 +2245,18 @@ type API interface {
 	BinaryGetFunction(binHandle BinHandle, kernelName *byte, funcHandle *FuncHandle) Error
 	// LaunchKernel is aclrtLaunchKernel: Launch a kernel whose argument block already sits in device memory.
 	LaunchKernel(funcHandle FuncHandle, numBlocks uint32, argsData Addr, argsSize uint64, stream Stream) Error
+	// MemExportToShareableHandle is aclrtMemExportToShareableHandle: Export a physical handle to other processes (64-bit handle).
+	MemExportToShareableHandle(handle DrvMemHandle, handleType MemHandleType, flags uint64, shareableHandle *uint64) Error
+	// MemExportToShareableHandleV2 is aclrtMemExportToShareableHandleV2: Export a physical handle in a chosen share type (default / fabric).
+	MemExportToShareableHandleV2(handle DrvMemHandle, flags uint64, shareType MemSharedHandleType, shareableHandle Addr) Error
+	// MemImportFromShareableHandle is aclrtMemImportFromShareableHandle: Import an exported physical handle.
+	MemImportFromShareableHandle(shareableHandle uint64, deviceId int32, handle *DrvMemHandle) Error
+	// MemImportFromShareableHandleV2 is aclrtMemImportFromShareableHandleV2: Import an exported handle of a given share type.
+	MemImportFromShareableHandleV2(shareableHandle Addr, shareType MemSharedHandleType, flags uint64, handle *DrvMemHandle) Error
+	// MemSetPidToShareableHandle is aclrtMemSetPidToShareableHandle: White-list processes for an exported handle.
+	MemSetPidToShareableHandle(shareableHandle uint64, pid *int32, pidNum uint64) Error
+	// MemSetPidToShareableHandleV2 is aclrtMemSetPidToShareableHandleV2: White-list processes for an exported handle, V2 form.
+	MemSetPidToShareableHandleV2(shareableHandle Addr, shareType MemSharedHandleType, pid *int32, pidNum uint64) Error
 	// MemGetAllocationGranularity is aclrtMemGetAllocationGranularity: Minimum/recommended physical allocation granularity.
 	MemGetAllocationGranularity(prop *PhysicalMemProp, option MemGranularityOptions, granularity *uint64) Error
 	// DeviceGetBareTgid is aclrtDeviceGetBareTgid: Process id as seen outside the container.
@@ -2377,8 +2389,22 @@ type API interface {
 	MemcpyBatchAsync(dsts *Addr, destMaxs *uint64, srcs *Addr, sizes *uint64, numBatches uint64, attrs *MemcpyBatchAttr, attrsIndexes *uint64, numAttrs uint64, failIndex *uint64, stream Stream) Error
 	// MemcpyBatchAsyncV2 is aclrtMemcpyBatchAsyncV2: Same without the failIndex output.
 	MemcpyBatchAsyncV2(dsts *Addr, destMaxs *uint64, srcs *Addr, sizes *uint64, numBatches uint64, attrs *MemcpyBatchAttr, attrsIndexes *uint64, numAttrs uint64, stream Stream) Error
+	// IpcMemGetExportKey is aclrtIpcMemGetExportKey: Make device memory shareable and get its key string.
+	IpcMemGetExportKey(devPtr Addr, size uint64, key *byte, len uint64, flags uint64) Error
+	// IpcMemClose is aclrtIpcMemClose: Close a shared-memory key.
+	IpcMemClose(key *byte) Error
+	// IpcMemImportByKey is aclrtIpcMemImportByKey: Open shared device memory by key.
+	IpcMemImportByKey(devPtr *Addr, key *byte, flags uint64) Error
+	// IpcMemSetImportPid is aclrtIpcMemSetImportPid: White-list importing processes.
+	IpcMemSetImportPid(key *byte, pid *int32, num uint64) Error
 	// NotifyBatchReset is aclrtNotifyBatchReset: Reset several notifies.
 	NotifyBatchReset(notifies *Notify, num uint64) Error
+	// NotifyGetExportKey is aclrtNotifyGetExportKey: Export a notify as a key string.
+	NotifyGetExportKey(notify Notify, key *byte, len uint64, flags uint64) Error
+	// NotifyImportByKey is aclrtNotifyImportByKey: Import a notify by key.
+	NotifyImportByKey(notify *Notify, key *byte, flags uint64) Error
+	// NotifySetImportPid is aclrtNotifySetImportPid: White-list importing processes of a notify.
+	NotifySetImportPid(notify Notify, pid *int32, num uint64) Error
 	// MdlRICaptureBegin is aclmdlRICaptureBegin: Start capturing a stream's work into a model instance instead of running it.
 	MdlRICaptureBegin(stream Stream, mode MdlRICaptureMode) Error
 	// MdlRICaptureGetInfo is aclmdlRICaptureGetInfo: Capture status and model instance of a stream.
@@ -2479,6 +2505,10 @@ type API interface {
 	FunctionGetParamCount(func_ Addr, paramCount *uint64) Error
 	// FunctionGetParamInfo is aclrtFunctionGetParamInfo: Offset and size of one kernel parameter.
 	FunctionGetParamInfo(func_ Addr, paramIndex uint64, paramOffset *uint64, paramSize *uint64) Error
+	// IpcGetEventHandle is aclrtIpcGetEventHandle: 64-byte inter-process handle of an IPC event.
+	IpcGetEventHandle(event Event, handle *IpcEventHandle) Error
+	// IpcOpenEventHandle is aclrtIpcOpenEventHandle: Open an inter-process event handle (struct passed by value).
+	IpcOpenEventHandle(handle IpcEventHandle, event *Event) Error
 	// MemRetainAllocationHandle is aclrtMemRetainAllocationHandle: Physical handle behind a virtual address.
 	MemRetainAllocationHandle(virPtr Addr, handle *DrvMemHandle) Error
 	// MemGetAllocationPropertiesFromHandle is aclrtMemGetAllocationPropertiesFromHandle: Properties of a physical handle.
@@ -2743,6 +2773,18 @@ func Call(a API, fn api.ID, w []uint64) (uint64, bool) {
 		return uint64(uint32(a.BinaryGetFunction(BinHandle(w[0]), (*byte)(pointer(w[1])), (*FuncHandle)(pointer(w[2]))))), true
 	case FnLaunchKernel:
 		return uint64(uint32(a.LaunchKernel(FuncHandle(w[0]), uint32(w[1]), Addr(w[2]), uint64(w[3]), Stream(w[4])))), true
+	case FnMemExportToShareableHandle:
+		return uint64(uint32(a.MemExportToShareableHandle(DrvMemHandle(w[0]), MemHandleType(w[1]), uint64(w[2]), (*uint64)(pointer(w[3]))))), true
+	case FnMemExportToShareableHandleV2:
+		return uint64(uint32(a.MemExportToShareableHandleV2(DrvMemHandle(w[0]), uint64(w[1]), MemSharedHandleType(w[2]), Addr(w[3])))), true
+	case FnMemImportFromShareableHandle:
+		return uint64(uint32(a.MemImportFromShareableHandle(uint64(w[0]), int32(w[1]), (*DrvMemHandle)(pointer(w[2]))))), true
+	case FnMemImportFromShareableHandleV2:
+		return uint64(uint32(a.MemImportFromShareableHandleV2(Addr(w[0]), MemSharedHandleType(w[1]), uint64(w[2]), (*DrvMemHandle)(pointer(w[3]))))), true
+	case FnMemSetPidToShareableHandle:
+		return uint64(uint32(a.MemSetPidToShareableHandle(uint64(w[0]), (*int32)(pointer(w[1])), uint64(w[2])))), true
+	case FnMemSetPidToShareableHandleV2:
+		return uint64(uint32(a.MemSetPidToShareableHandleV2(Addr(w[0]), MemSharedHandleType(w[1]), (*int32)(pointer(w[2])), uint64(w[3])))), true
 	case FnMemGetAllocationGranularity:
 		return uint64(uint32(a.MemGetAllocationGranularity((*PhysicalMemProp)(pointer(w[0])), MemGranularityOptions(w[1]), (*uint64)(pointer(w[2]))))), true
 	case FnDeviceGetBareTgid:
@@ -2875,8 +2917,22 @@ func Call(a API, fn api.ID, w []uint64) (uint64, bool) {
 		return uint64(uint32(a.MemcpyBatchAsync((*Addr)(pointer(w[0])), (*uint64)(pointer(w[1])), (*Addr)(pointer(w[2])), (*uint64)(pointer(w[3])), uint64(w[4]), (*MemcpyBatchAttr)(pointer(w[5])), (*uint64)(pointer(w[6])), uint64(w[7]), (*uint64)(pointer(w[8])), Stream(w[9])))), true
 	case FnMemcpyBatchAsyncV2:
 		return uint64(uint32(a.MemcpyBatchAsyncV2((*Addr)(pointer(w[0])), (*uint64)(pointer(w[1])), (*Addr)(pointer(w[2])), (*uint64)(pointer(w[3])), uint64(w[4]), (*MemcpyBatchAttr)(pointer(w[5])), (*uint64)(pointer(w[6])), uint64(w[7]), Stream(w[8])))), true
+	case FnIpcMemGetExportKey:
+		return uint64(uint32(a.IpcMemGetExportKey(Addr(w[0]), uint64(w[1]), (*byte)(pointer(w[2])), uint64(w[3]), uint64(w[4])))), true
+	case FnIpcMemClose:
+		return uint64(uint32(a.IpcMemClose((*byte)(pointer(w[0]))))), true
+	case FnIpcMemImportByKey:
+		return uint64(uint32(a.IpcMemImportByKey((*Addr)(pointer(w[0])), (*byte)(pointer(w[1])), uint64(w[2])))), true
+	case FnIpcMemSetImportPid:
+		return uint64(uint32(a.IpcMemSetImportPid((*byte)(pointer(w[0])), (*int32)(pointer(w[1])), uint64(w[2])))), true
 	case FnNotifyBatchReset:
 		return uint64(uint32(a.NotifyBatchReset((*Notify)(pointer(w[0])), uint64(w[1])))), true
+	case FnNotifyGetExportKey:
+		return uint64(uint32(a.NotifyGetExportKey(Notify(w[0]), (*byte)(pointer(w[1])), uint64(w[2]), uint64(w[3])))), true
+	case FnNotifyImportByKey:
+		return uint64(uint32(a.NotifyImportByKey((*Notify)(pointer(w[0])), (*byte)(pointer(w[1])), uint64(w[2])))), true
+	case FnNotifySetImportPid:
+		return uint64(uint32(a.NotifySetImportPid(Notify(w[0]), (*int32)(pointer(w[1])), uint64(w[2])))), true
 	case FnMdlRICaptureBegin:
 		return uint64(uint32(a.MdlRICaptureBegin(Stream(w[0]), MdlRICaptureMode(w[1])))), true
 	case FnMdlRICaptureGetInfo:
@@ -2977,6 +3033,10 @@ func Call(a API, fn api.ID, w []uint64) (uint64, bool) {
 		return uint64(uint32(a.FunctionGetParamCount(Addr(w[0]), (*uint64)(pointer(w[1]))))), true
 	case FnFunctionGetParamInfo:
 		return uint64(uint32(a.FunctionGetParamInfo(Addr(w[0]), uint64(w[1]), (*uint64)(pointer(w[2])), (*uint64)(pointer(w[3]))))), true
+	case FnIpcGetEventHandle:
+		return uint64(uint32(a.IpcGetEventHandle(Event(w[0]), (*IpcEventHandle)(pointer(w[1]))))), true
+	case FnIpcOpenEventHandle:
+		return uint64(uint32(a.IpcOpenEventHandle(*(*IpcEventHandle)(unsafe.Pointer(&w[0])), (*Event)(pointer(w[8]))))), true
 	case FnMemRetainAllocationHandle:
 		return uint64(uint32(a.MemRetainAllocationHandle(Addr(w[0]), (*DrvMemHandle)(pointer(w[1]))))), true
 	case FnMemGetAllocationPropertiesFromHandle:
@@ -4107,7 +4167,7 @@ var Model = (&api.Model{
 				{Name: "stream", Type: "aclrtStream", Word: 4, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 153, Name: "aclrtMemExportToShareableHandle", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.1.RC1", Words: 4,
+		{ID: 153, Name: "aclrtMemExportToShareableHandle", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 4,
 			Doc: "Export a physical handle to other processes (64-bit handle).",
 			Params: []api.Param{
 				{Name: "handle", Type: "aclrtDrvMemHandle", Word: 0, Words: 1, Role: 1, Object: "physical memory", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -4116,7 +4176,7 @@ var Model = (&api.Model{
 				{Name: "shareableHandle", Type: "uint64_t*", Word: 3, Words: 1, Role: 2, Object: "shared memory", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 154, Name: "aclrtMemExportToShareableHandleV2", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 4,
+		{ID: 154, Name: "aclrtMemExportToShareableHandleV2", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 4,
 			Doc: "Export a physical handle in a chosen share type (default / fabric).",
 			Params: []api.Param{
 				{Name: "handle", Type: "aclrtDrvMemHandle", Word: 0, Words: 1, Role: 1, Object: "physical memory", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -4125,7 +4185,7 @@ var Model = (&api.Model{
 				{Name: "shareableHandle", Type: "void*", Word: 3, Words: 1, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 155, Name: "aclrtMemImportFromShareableHandle", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.1.RC1", Words: 3,
+		{ID: 155, Name: "aclrtMemImportFromShareableHandle", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 3,
 			Doc: "Import an exported physical handle.",
 			Params: []api.Param{
 				{Name: "shareableHandle", Type: "uint64_t", Word: 0, Words: 1, Role: 1, Object: "shared memory", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -4133,7 +4193,7 @@ var Model = (&api.Model{
 				{Name: "handle", Type: "aclrtDrvMemHandle*", Word: 2, Words: 1, Role: 2, Object: "physical memory", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 156, Name: "aclrtMemImportFromShareableHandleV2", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 4,
+		{ID: 156, Name: "aclrtMemImportFromShareableHandleV2", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 4,
 			Doc: "Import an exported handle of a given share type.",
 			Params: []api.Param{
 				{Name: "shareableHandle", Type: "void*", Word: 0, Words: 1, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -4142,7 +4202,7 @@ var Model = (&api.Model{
 				{Name: "handle", Type: "aclrtDrvMemHandle*", Word: 3, Words: 1, Role: 2, Object: "physical memory", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 157, Name: "aclrtMemSetPidToShareableHandle", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.1.RC1", Words: 3,
+		{ID: 157, Name: "aclrtMemSetPidToShareableHandle", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 3,
 			Doc: "White-list processes for an exported handle.",
 			Params: []api.Param{
 				{Name: "shareableHandle", Type: "uint64_t", Word: 0, Words: 1, Role: 1, Object: "shared memory", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -4150,7 +4210,7 @@ var Model = (&api.Model{
 				{Name: "pidNum", Type: "size_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 158, Name: "aclrtMemSetPidToShareableHandleV2", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 4,
+		{ID: 158, Name: "aclrtMemSetPidToShareableHandleV2", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 4,
 			Doc: "White-list processes for an exported handle, V2 form.",
 			Params: []api.Param{
 				{Name: "shareableHandle", Type: "void*", Word: 0, Words: 1, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -4942,7 +5002,7 @@ var Model = (&api.Model{
 				{Name: "stream", Type: "aclrtStream", Word: 8, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 257, Name: "aclrtIpcMemGetExportKey", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 5,
+		{ID: 257, Name: "aclrtIpcMemGetExportKey", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 5,
 			Doc: "Make device memory shareable and get its key string.",
 			Params: []api.Param{
 				{Name: "devPtr", Type: "void*", Word: 0, Words: 1, Role: 7, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -4952,13 +5012,13 @@ var Model = (&api.Model{
 				{Name: "flags", Type: "uint64_t", Word: 4, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 258, Name: "aclrtIpcMemClose", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 1,
+		{ID: 258, Name: "aclrtIpcMemClose", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 1,
 			Doc: "Close a shared-memory key.",
 			Params: []api.Param{
 				{Name: "key", Type: "const char*", Word: 0, Words: 1, Role: 16, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 259, Name: "aclrtIpcMemImportByKey", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 3,
+		{ID: 259, Name: "aclrtIpcMemImportByKey", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 3,
 			Doc: "Open shared device memory by key.",
 			Params: []api.Param{
 				{Name: "devPtr", Type: "void**", Word: 0, Words: 1, Role: 3, Object: "runtime memory", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -4966,7 +5026,7 @@ var Model = (&api.Model{
 				{Name: "flags", Type: "uint64_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 260, Name: "aclrtIpcMemSetImportPid", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 3,
+		{ID: 260, Name: "aclrtIpcMemSetImportPid", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 3,
 			Doc: "White-list importing processes.",
 			Params: []api.Param{
 				{Name: "key", Type: "const char*", Word: 0, Words: 1, Role: 16, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -4997,7 +5057,7 @@ var Model = (&api.Model{
 				{Name: "num", Type: "size_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 264, Name: "aclrtNotifyGetExportKey", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 4,
+		{ID: 264, Name: "aclrtNotifyGetExportKey", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 4,
 			Doc: "Export a notify as a key string.",
 			Params: []api.Param{
 				{Name: "notify", Type: "aclrtNotify", Word: 0, Words: 1, Role: 1, Object: "notify", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -5006,7 +5066,7 @@ var Model = (&api.Model{
 				{Name: "flags", Type: "uint64_t", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 265, Name: "aclrtNotifyImportByKey", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 3,
+		{ID: 265, Name: "aclrtNotifyImportByKey", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 3,
 			Doc: "Import a notify by key.",
 			Params: []api.Param{
 				{Name: "notify", Type: "aclrtNotify*", Word: 0, Words: 1, Role: 2, Object: "notify", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -5014,7 +5074,7 @@ var Model = (&api.Model{
 				{Name: "flags", Type: "uint64_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 266, Name: "aclrtNotifySetImportPid", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 3,
+		{ID: 266, Name: "aclrtNotifySetImportPid", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 3,
 			Doc: "White-list importing processes of a notify.",
 			Params: []api.Param{
 				{Name: "notify", Type: "aclrtNotify", Word: 0, Words: 1, Role: 1, Object: "notify", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -5734,14 +5794,14 @@ var Model = (&api.Model{
 				{Name: "dynamicUbufSize", Type: "size_t*", Word: 2, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 362, Name: "aclrtIpcGetEventHandle", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 2,
+		{ID: 362, Name: "aclrtIpcGetEventHandle", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 2,
 			Doc: "64-byte inter-process handle of an IPC event.",
 			Params: []api.Param{
 				{Name: "event", Type: "aclrtEvent", Word: 0, Words: 1, Role: 1, Object: "event", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "handle", Type: "aclrtIpcEventHandle*", Word: 1, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 64, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
 			},
 		},
-		{ID: 363, Name: "aclrtIpcOpenEventHandle", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 9,
+		{ID: 363, Name: "aclrtIpcOpenEventHandle", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 9,
 			Doc: "Open an inter-process event handle (struct passed by value).",
 			Params: []api.Param{
 				{Name: "handle", Type: "aclrtIpcEventHandle", Word: 0, Words: 8, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},

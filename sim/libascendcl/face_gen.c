@@ -1227,54 +1227,60 @@ FACE_EXPORT aclError aclrtLaunchKernel(aclrtFuncHandle funcHandle, uint32_t numB
 
 FACE_EXPORT aclError aclrtMemExportToShareableHandle(aclrtDrvMemHandle handle, aclrtMemHandleType handleType, uint64_t flags, uint64_t *shareableHandle)
 {
-	(void)handle;
-	(void)handleType;
-	(void)flags;
-	(void)shareableHandle;
-	return face_unsupported("aclrtMemExportToShareableHandle");
+	uint64_t w[4];
+	w[0] = (uint64_t)(uintptr_t)handle;
+	w[1] = (uint64_t)(uint32_t)handleType;
+	w[2] = (uint64_t)flags;
+	w[3] = (uint64_t)(uintptr_t)shareableHandle;
+	return (aclError)face_call(153, w);
 }
 
 FACE_EXPORT aclError aclrtMemExportToShareableHandleV2(aclrtDrvMemHandle handle, uint64_t flags, aclrtMemSharedHandleType shareType, void *shareableHandle)
 {
-	(void)handle;
-	(void)flags;
-	(void)shareType;
-	(void)shareableHandle;
-	return face_unsupported("aclrtMemExportToShareableHandleV2");
+	uint64_t w[4];
+	w[0] = (uint64_t)(uintptr_t)handle;
+	w[1] = (uint64_t)flags;
+	w[2] = (uint64_t)(uint32_t)shareType;
+	w[3] = (uint64_t)(uintptr_t)shareableHandle;
+	return (aclError)face_call(154, w);
 }
 
 FACE_EXPORT aclError aclrtMemImportFromShareableHandle(uint64_t shareableHandle, int32_t deviceId, aclrtDrvMemHandle *handle)
 {
-	(void)shareableHandle;
-	(void)deviceId;
-	(void)handle;
-	return face_unsupported("aclrtMemImportFromShareableHandle");
+	uint64_t w[3];
+	w[0] = (uint64_t)shareableHandle;
+	w[1] = (uint64_t)(uint32_t)deviceId;
+	w[2] = (uint64_t)(uintptr_t)handle;
+	return (aclError)face_call(155, w);
 }
 
 FACE_EXPORT aclError aclrtMemImportFromShareableHandleV2(void *shareableHandle, aclrtMemSharedHandleType shareType, uint64_t flags, aclrtDrvMemHandle *handle)
 {
-	(void)shareableHandle;
-	(void)shareType;
-	(void)flags;
-	(void)handle;
-	return face_unsupported("aclrtMemImportFromShareableHandleV2");
+	uint64_t w[4];
+	w[0] = (uint64_t)(uintptr_t)shareableHandle;
+	w[1] = (uint64_t)(uint32_t)shareType;
+	w[2] = (uint64_t)flags;
+	w[3] = (uint64_t)(uintptr_t)handle;
+	return (aclError)face_call(156, w);
 }
 
 FACE_EXPORT aclError aclrtMemSetPidToShareableHandle(uint64_t shareableHandle, int32_t *pid, size_t pidNum)
 {
-	(void)shareableHandle;
-	(void)pid;
-	(void)pidNum;
-	return face_unsupported("aclrtMemSetPidToShareableHandle");
+	uint64_t w[3];
+	w[0] = (uint64_t)shareableHandle;
+	w[1] = (uint64_t)(uintptr_t)pid;
+	w[2] = (uint64_t)pidNum;
+	return (aclError)face_call(157, w);
 }
 
 FACE_EXPORT aclError aclrtMemSetPidToShareableHandleV2(void *shareableHandle, aclrtMemSharedHandleType shareType, int32_t *pid, size_t pidNum)
 {
-	(void)shareableHandle;
-	(void)shareType;
-	(void)pid;
-	(void)pidNum;
-	return face_unsupported("aclrtMemSetPidToShareableHandleV2");
+	uint64_t w[4];
+	w[0] = (uint64_t)(uintptr_t)shareableHandle;
+	w[1] = (uint64_t)(uint32_t)shareType;
+	w[2] = (uint64_t)(uintptr_t)pid;
+	w[3] = (uint64_t)pidNum;
+	return (aclError)face_call(158, w);
 }
 
 FACE_EXPORT aclError aclrtMemGetAllocationGranularity(aclrtPhysicalMemProp *prop, aclrtMemGranularityOptions option, size_t *granularity)
@@ -2128,34 +2134,38 @@ FACE_EXPORT aclError aclrtMemcpyBatchAsyncV2(void **dsts, size_t *destMaxs, void
 
 FACE_EXPORT aclError aclrtIpcMemGetExportKey(void *devPtr, size_t size, char *key, size_t len, uint64_t flags)
 {
-	(void)devPtr;
-	(void)size;
-	(void)key;
-	(void)len;
-	(void)flags;
-	return face_unsupported("aclrtIpcMemGetExportKey");
+	uint64_t w[5];
+	w[0] = (uint64_t)(uintptr_t)devPtr;
+	w[1] = (uint64_t)size;
+	w[2] = (uint64_t)(uintptr_t)key;
+	w[3] = (uint64_t)len;
+	w[4] = (uint64_t)flags;
+	return (aclError)face_call(257, w);
 }
 
 FACE_EXPORT aclError aclrtIpcMemClose(const char *key)
 {
-	(void)key;
-	return face_unsupported("aclrtIpcMemClose");
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)key;
+	return (aclError)face_call(258, w);
 }
 
 FACE_EXPORT aclError aclrtIpcMemImportByKey(void **devPtr, const char *key, uint64_t flags)
 {
-	(void)devPtr;
-	(void)key;
-	(void)flags;
-	return face_unsupported("aclrtIpcMemImportByKey");
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)devPtr;
+	w[1] = (uint64_t)(uintptr_t)key;
+	w[2] = (uint64_t)flags;
+	return (aclError)face_call(259, w);
 }
 
 FACE_EXPORT aclError aclrtIpcMemSetImportPid(const char *key, int32_t *pid, size_t num)
 {
-	(void)key;
-	(void)pid;
-	(void)num;
-	return face_unsupported("aclrtIpcMemSetImportPid");
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)key;
+	w[1] = (uint64_t)(uintptr_t)pid;
+	w[2] = (uint64_t)num;
+	return (aclError)face_call(260, w);
 }
 
 FACE_EXPORT aclError aclrtIpcMemSetAttr(const char *key, aclrtIpcMemAttrType type, uint64_t attr)
@@ -2184,27 +2194,30 @@ FACE_EXPORT aclError aclrtNotifyBatchReset(aclrtNotify *notifies, size_t num)
 
 FACE_EXPORT aclError aclrtNotifyGetExportKey(aclrtNotify notify, char *key, size_t len, uint64_t flags)
 {
-	(void)notify;
-	(void)key;
-	(void)len;
-	(void)flags;
-	return face_unsupported("aclrtNotifyGetExportKey");
+	uint64_t w[4];
+	w[0] = (uint64_t)(uintptr_t)notify;
+	w[1] = (uint64_t)(uintptr_t)key;
+	w[2] = (uint64_t)len;
+	w[3] = (uint64_t)flags;
+	return (aclError)face_call(264, w);
 }
 
 FACE_EXPORT aclError aclrtNotifyImportByKey(aclrtNotify *notify, const char *key, uint64_t flags)
 {
-	(void)notify;
-	(void)key;
-	(void)flags;
-	return face_unsupported("aclrtNotifyImportByKey");
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)notify;
+	w[1] = (uint64_t)(uintptr_t)key;
+	w[2] = (uint64_t)flags;
+	return (aclError)face_call(265, w);
 }
 
 FACE_EXPORT aclError aclrtNotifySetImportPid(aclrtNotify notify, int32_t *pid, size_t num)
 {
-	(void)notify;
-	(void)pid;
-	(void)num;
-	return face_unsupported("aclrtNotifySetImportPid");
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)notify;
+	w[1] = (uint64_t)(uintptr_t)pid;
+	w[2] = (uint64_t)num;
+	return (aclError)face_call(266, w);
 }
 
 FACE_EXPORT aclError aclrtNotifySetImportPidInterServer(aclrtNotify notify, aclrtServerPid *serverPids, size_t num)
@@ -2979,16 +2992,19 @@ FACE_EXPORT aclError aclrtFunctionGetAvailDynUbufPerBlock(void *func, uint32_t f
 
 FACE_EXPORT aclError aclrtIpcGetEventHandle(aclrtEvent event, aclrtIpcEventHandle *handle)
 {
-	(void)event;
-	(void)handle;
-	return face_unsupported("aclrtIpcGetEventHandle");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)event;
+	w[1] = (uint64_t)(uintptr_t)handle;
+	return (aclError)face_call(362, w);
 }
 
 FACE_EXPORT aclError aclrtIpcOpenEventHandle(aclrtIpcEventHandle handle, aclrtEvent *event)
 {
-	(void)handle;
-	(void)event;
-	return face_unsupported("aclrtIpcOpenEventHandle");
+	uint64_t w[9];
+	w[7] = 0;
+	__builtin_memcpy(&w[0], &handle, sizeof(handle));
+	w[8] = (uint64_t)(uintptr_t)event;
+	return (aclError)face_call(363, w);
 }
 
 FACE_EXPORT aclError aclrtMemRetainAllocationHandle(void *virPtr, aclrtDrvMemHandle *handle)

@@ -164,6 +164,10 @@ func TestFork(t *testing.T) {
 	}
 }
 
+func TestProcesses(t *testing.T) {
+	run(t, libraries(t), nil, program(t, "ipc", "ascendcl"))
+}
+
 func TestThreads(t *testing.T) {
 	exe, dir := program(t, "threads", "ascendcl"), libraries(t)
 	if _, stderr := run(t, dir, []string{"ACLSIM_KERNELS=" + dir + "/kernels.so"}, exe, dir+"/kernels.o"); stderr != "" {

@@ -1,0 +1,139 @@
+package sim
+
+import (
+	"github.com/acltrace/acltrace/api/acl"
+	"golang.org/x/sys/unix"
+)
+
+// export lets other processes import physical memory, once for each handle.
+func (t *Thread) export(handle acl.DrvMemHandle, flags uint64) (*shared, acl.Error) {
+	p, e := t.physical(handle)
+	if e != 0 {
+		return nil, e
+	}
+	if flags&^acl.ACL_RT_VMM_EXPORT_FLAG_DISABLE_PID_VALIDATION != 0 {
+		return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "flags %#x are unknown", flags)
+	}
+	m := &p.dev.mem
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if p.shared != nil {
+		return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "physical memory %#x is shared already", p.handle)
+	}
+	x, f := t.sim.shares.offer(slotPhysical, p.dev, flags != 0, func(l *slot) {
+		l.fd, l.size, l.prop = int32(p.fd), p.size, p.prop
+	})
+	if f != nil {
+		return nil, t.failWith(f)
+	}
+	p.shared = x
+	return x, acl.ACL_SUCCESS
+}
+
+// MemExportToShareableHandle lets other processes import physical memory.
+func (t *Thread) MemExportToShareableHandle(handle acl.DrvMemHandle, handleType acl.MemHandleType, flags uint64, shareableHandle *uint64) acl.Error {
+	switch {
+	case shareableHandle == nil:
+		return t.null("shareableHandle")
+	case handleType != acl.ACL_MEM_HANDLE_TYPE_NONE:
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "handle type %d has to be ACL_MEM_HANDLE_TYPE_NONE", handleType)
+	}
+	x, e := t.export(handle, flags)
+	if e != 0 {
+		return e
+	}
+	*shareableHandle = x.ticket
+	return acl.ACL_SUCCESS
+}
+
+// shareType refuses handles for other servers, which the simulated device does not have.
+func (t *Thread) shareType(s acl.MemSharedHandleType, handle acl.Addr) acl.Error {
+	switch {
+	case handle == 0:
+		return t.null("shareableHandle")
+	case s == acl.ACL_MEM_SHARE_HANDLE_TYPE_FABRIC:
+		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "the device shares no memory with other servers")
+	case s != acl.ACL_MEM_SHARE_HANDLE_TYPE_DEFAULT:
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "share type %d is unknown", s)
+	}
+	return acl.ACL_SUCCESS
+}
+
+// MemExportToShareableHandleV2 is MemExportToShareableHandle for a type of handle.
+func (t *Thread) MemExportToShareableHandleV2(handle acl.DrvMemHandle, flags uint64, shareType acl.MemSharedHandleType, shareableHandle acl.Addr) acl.Error {
+	if e := t.shareType(shareType, shareableHandle); e != 0 {
+		return e
+	}
+	return t.MemExportToShareableHandle(handle, acl.ACL_MEM_HANDLE_TYPE_NONE, flags, (*uint64)(pointer(shareableHandle)))
+}
+
+// MemSetPidToShareableHandle adds processes to those that may import physical memory.
+func (t *Thread) MemSetPidToShareableHandle(shareableHandle uint64, pid *int32, pidNum uint64) acl.Error {
+	if _, e := t.context(); e != 0 {
+		return e
+	}
+	x := t.sim.shares.mine(shareableHandle, slotPhysical)
+	if x == nil {
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "this process shares no physical memory as %#x", shareableHandle)
+	}
+	return t.letIn(x, pid, pidNum)
+}
+
+// MemSetPidToShareableHandleV2 is MemSetPidToShareableHandle for a type of handle.
+func (t *Thread) MemSetPidToShareableHandleV2(shareableHandle acl.Addr, shareType acl.MemSharedHandleType, pid *int32, pidNum uint64) acl.Error {
+	if e := t.shareType(shareType, shareableHandle); e != 0 {
+		return e
+	}
+	return t.MemSetPidToShareableHandle(*(*uint64)(pointer(shareableHandle)), pid, pidNum)
+}
+
+// MemImportFromShareableHandle makes a handle of another process's physical memory, to be mapped on a device. The memory lives
+// until all processes have freed it.
+func (t *Thread) MemImportFromShareableHandle(shareableHandle uint64, deviceId int32, handle *acl.DrvMemHandle) acl.Error {
+	if _, e := t.context(); e != 0 {
+		return e
+	}
+	d, e := t.device(deviceId)
+	if e != 0 {
+		return e
+	}
+	if handle == nil {
+		return t.null("handle")
+	}
+	if pid := shareableHandle >> (ticketRandom + ticketSlot); pid == 0 {
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%#x is no shareable handle", shareableHandle)
+	}
+	x, f := t.sim.shares.take(shareableHandle, slotPhysical)
+	if f != nil {
+		return t.failWith(f)
+	}
+	fd, err := x.openFile()
+	if err != nil {
+		t.sim.shares.giveBack(x)
+		return t.fail(acl.ACL_ERROR_RT_IPC_ERROR, "the memory of process %d can't be opened: %v", x.pid, err)
+	}
+	p := &physical{dev: d, size: x.size, prop: x.prop, fd: fd, shared: x}
+	p.refs.Store(1)
+	if p.handle = t.sim.physicals.add(p); p.handle == 0 {
+		unix.Close(fd)
+		t.sim.shares.giveBack(x)
+		return t.fail(acl.ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "too many physical allocations")
+	}
+	*handle = acl.DrvMemHandle(p.handle)
+	return acl.ACL_SUCCESS
+}
+
+// MemImportFromShareableHandleV2 is MemImportFromShareableHandle for a type of handle, on the current device.
+func (t *Thread) MemImportFromShareableHandleV2(shareableHandle acl.Addr, shareType acl.MemSharedHandleType, flags uint64, handle *acl.DrvMemHandle) acl.Error {
+	c, e := t.context()
+	if e != 0 {
+		return e
+	}
+	if e := t.shareType(shareType, shareableHandle); e != 0 {
+		return e
+	}
+	if flags != 0 {
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "flags are %#x and have to be 0", flags)
+	}
+	return t.MemImportFromShareableHandle(*(*uint64)(pointer(shareableHandle)), c.dev.id, handle)
+}
