@@ -22,6 +22,7 @@ test)
 	;;
 bench)
 	need lttng lttng-tools
+	need uftrace uftrace
 	dpkg -s liblttng-ust-dev >/dev/null 2>&1 || missing="$missing liblttng-ust-dev"
 	;;
 cross)

@@ -1,0 +1,53 @@
+# The table at the end of scripts/bench.sh, from lines of a key and a number: medians, their ratios, and the aims.
+{ values[$1] = values[$1] " " $2 }
+
+function median(key,   v, n, i, j, t) {
+	n = split(values[key], v, " ")
+	for (i = 2; i <= n; i++)
+		for (j = i; j > 1 && v[j - 1] + 0 > v[j] + 0; j--) { t = v[j]; v[j] = v[j - 1]; v[j - 1] = t }
+	return n % 2 ? v[(n + 1) / 2] : (v[n / 2] + v[n / 2 + 1]) / 2
+}
+
+function row(what, figure, aim, reached) { printf "%-78s %9s  %-8s %s\n", what, figure, aim, reached }
+function number(what, key) { if (key in values) row(what, sprintf("%.1f", median(key)), "", "") }
+function at_most(what, figure, aim) { row(what, sprintf("%.3f", figure), "<= " aim, figure <= aim ? "yes" : "NO") }
+function at_least(what, figure, aim) { row(what, sprintf("%.3f", figure), ">= " aim, figure >= aim ? "yes" : "NO") }
+
+function adds(name, threads) { return median("launch." name "." threads) - median("launch.bare." threads) }
+
+END {
+	if (length(values) == 0) exit
+	print ""
+	row("what", "figure", "aim", "reached")
+	n = split("1 2 8", threads, " ")
+	for (i = 1; i <= n && "launch.shim.1" in values; i++) {
+		t = threads[i]
+		in_ = ", " t " thread" (t > 1 ? "s" : "")
+		number("launch, bare, ns" in_, "launch.bare." t)
+		number("yardstick: two reads of the counter and a store of 128 bytes, ns" in_, "launch.yardstick." t)
+		number("launch, recorded by the shim, ns" in_, "launch.shim." t)
+		number("launch, recorded by LTTng-UST, ns" in_, "launch.lttng." t)
+		number("launch, recorded by uftrace, ns" in_, "launch.uftrace." t)
+		at_most("what the shim adds / yardstick" in_, adds("shim", t) / median("launch.yardstick." t), 1.5)
+		if ("launch.lttng." t in values)
+			at_most("what the shim adds / what LTTng-UST adds" in_, adds("shim", t) / adds("lttng", t), 0.15)
+		if ("launch.uftrace." t in values)
+			row("what the shim adds / what uftrace adds" in_, sprintf("%.3f", adds("shim", t) / adds("uftrace", t)), "", "")
+		if (t == 8)
+			at_most("what the shim adds, 8 threads / 2 threads", adds("shim", 8) / adds("shim", 2), 1.1)
+	}
+	split("kept kept-in-memory hashed", kinds, " ")
+	split("kept, kept with the trace in memory, hashed", names, ", ")
+	for (i = 1; i <= 3; i++) {
+		if (!("copy." kinds[i] in values)) continue
+		number("copy of 64 MiB, payload " names[i] ", us", "copy." kinds[i])
+		number("memcpy of as much, us", "copy.memcpy." kinds[i])
+		if (i < 3)
+			at_least("rate of memcpy that is left, payload " names[i], median("copy.rate." kinds[i]), 0.8)
+	}
+	if ("decoder.ratio" in values) {
+		number("tiny_decoder, bare, us a token", "decoder.bare")
+		number("tiny_decoder, recorded, us a token", "decoder.recorded")
+		at_most("tiny_decoder, recorded / bare", median("decoder.ratio"), 1.02)
+	}
+}
