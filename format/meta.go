@@ -58,6 +58,7 @@ type Coverage struct {
 	Hooked   int               `json:"hooked"`
 	PassedBy map[string]uint64 `json:"passed_by,omitempty"` // calls by function
 	Unhooked []Unhooked        `json:"unhooked,omitempty"`
+	Refused  int               `json:"refused,omitempty"` // threads of which nothing is recorded, for want of memory
 }
 
 // Unhooked is a process, or a library in one, whose calls could not be seen.

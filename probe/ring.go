@@ -100,7 +100,8 @@ type SessionOptions struct {
 	Policy Policy
 	// RingBytes is the size of a thread's ring, rounded up to a power of two; 0 means 8 MiB.
 	RingBytes int
-	// MemoryLimit is the size of all rings together; 0 means a quarter of what the tmpfs has free, at most 4 GiB.
+	// MemoryLimit is the size of all rings together; 0 means a quarter of what the tmpfs and the memory cgroup of the
+	// recorder have left, at most 4 GiB. A program whose own cgroup has less makes fewer rings.
 	MemoryLimit uint64
 	// ArenaBytes is the memory for large payloads on their way, shared by all threads, rounded down to MiB; 0 means 256 MiB
 	// where PayloadLimit lets large payloads through, but at most a quarter of MemoryLimit. -1 means none.
@@ -159,7 +160,7 @@ func NewSession(m *api.Model, opts *SessionOptions) (*Session, error) {
 		if err := unix.Statfs(o.Dir, &fs); err != nil {
 			return nil, fmt.Errorf("memory for the session: %s: %w", o.Dir, err)
 		}
-		o.MemoryLimit = min(fs.Bavail*uint64(fs.Bsize)/4, 4<<30)
+		o.MemoryLimit = min(fs.Bavail*uint64(fs.Bsize)/4, memoryLeft()/4, 4<<30)
 	}
 	dir, err := os.MkdirTemp(o.Dir, "acltrace-")
 	if err != nil {

@@ -57,7 +57,7 @@ type Options struct {
 	Replayable  bool       // Full and Block, without a limit of size
 	MaxSize     int64      // bytes of the file; default a tenth of the free space, at most 10 GiB
 	RingBytes   int        // of each thread's ring; default 8 MiB
-	MemoryLimit uint64     // bytes of all rings together; default a quarter of what the tmpfs has free, at most 4 GiB
+	MemoryLimit uint64     // bytes of all rings together; see probe.SessionOptions
 	Stacks      int        // frames to keep of the stack that each call was made from, 0 for none
 	NoSmall     bool       // leave out copies below SmallestCopy
 	NoTaskIDs   bool       // leave out the runtime's own ids of streams and tasks
@@ -307,6 +307,7 @@ func (r *recorder) runShim(ctx context.Context) (*Result, error) {
 		return nil, fmt.Errorf("%w: %w", ErrStart, err)
 	}
 	defer forwardSignals(cmd.Process)()
+	defer expendable()()
 	unnamed := r.named(cmd.Process.Pid)
 	w := watch(r.o.Model, cmd.Process.Pid, shim.path)
 
@@ -478,7 +479,7 @@ func (r *recorder) finish(res *Result) (*Result, error) {
 		m.Device.Name = "simulator"
 	}
 	m.KernelLibraries = b.kernelLibs
-	m.Coverage.PassedBy, m.Coverage.Unhooked = res.PassedBy, res.Unhooked
+	m.Coverage.PassedBy, m.Coverage.Unhooked, m.Coverage.Refused = res.PassedBy, res.Unhooked, res.Refused
 	for i := range r.o.Model.Funcs {
 		if r.o.Model.Funcs[i].Modelled {
 			m.Coverage.Hooked++
@@ -516,6 +517,17 @@ func forwardSignals(p *os.Process) (stop func()) {
 		signal.Stop(c)
 		close(c)
 	}
+}
+
+// expendable makes this process the first that the kernel kills where memory runs out, rather than the program, until the
+// returned function is called.
+func expendable() (restore func()) {
+	const file = "/proc/self/oom_score_adj"
+	was, err := os.ReadFile(file)
+	if err != nil || os.WriteFile(file, []byte("1000"), 0) != nil {
+		return func() {}
+	}
+	return func() { _ = os.WriteFile(file, was, 0) }
 }
 
 // startStopped starts a command that waits at its first instruction until the returned function is called, on the same

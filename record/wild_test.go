@@ -534,3 +534,103 @@ func TestWildName(t *testing.T) {
 		t.Errorf("files: %v", files)
 	}
 }
+
+// group makes a memory cgroup with a limit in bytes for the time of a test and returns its folder and the number of
+// processes that were killed in it for want of memory.
+func group(t *testing.T, limit int) (dir string, killed func() string) {
+	t.Helper()
+	root(t)
+	dir, file, events := "/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.oom_control" // version 1
+	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err == nil {
+		dir, file, events = "/sys/fs/cgroup", "memory.max", "memory.events"
+		_ = os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte("+memory"), 0)
+	}
+	dir, err := os.MkdirTemp(dir, "acltrace-test-")
+	if err != nil {
+		t.Skipf("no cgroup can be made here: %v", err)
+	}
+	t.Cleanup(func() {
+		for range 100 {
+			if err = os.Remove(dir); err == nil {
+				return
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+		t.Error(err)
+	})
+	if err := os.WriteFile(filepath.Join(dir, file), []byte(strconv.Itoa(limit)), 0); err != nil {
+		t.Skipf("no memory cgroup here: %v", err)
+	}
+	return dir, func() string {
+		b, err := os.ReadFile(filepath.Join(dir, events))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(b)) {
+			if n, ok := strings.CutPrefix(line, "oom_kill "); ok {
+				return strings.TrimSpace(n)
+			}
+		}
+		return ""
+	}
+}
+
+// In a memory cgroup without room for rings, the program's own or one that it shares with the recorder, threads are not
+// recorded, which is told, and nobody is killed. What is left is for the program.
+func TestWildMemoryCgroup(t *testing.T) {
+	program := testenv.CompileC(t, "wild_thread", []string{source("wild_thread.c")})
+	acltrace := testenv.Built(t, "bin/acltrace")
+	env := fake(t)
+	const into = `echo $$ >"$0/cgroup.procs" && exec "$@"`
+	for _, c := range []struct {
+		name     string
+		limit    int
+		min, max int // threads that are recorded
+	}{
+		{"none", 24 << 20, 0, 0},
+		{"some", 160 << 20, 3, 5},
+		{"all", 1 << 30, 12, 12},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir, killed := group(t, c.limit)
+			out := wild(t, record.Options{Env: env}, "/bin/sh", "-c", into, dir, program, "many", "12")
+			if n := len(out.calls) / 50; out.ExitCode != 0 || n < c.min || n > c.max || n+out.Refused != 12 || killed() != "0" {
+				t.Errorf("%d threads recorded, %+v, %s processes killed, %s", n, out.Result, killed(), out.stderr)
+			}
+			if n := out.r.Meta().Coverage.Refused; n != out.Refused {
+				t.Errorf("the trace says that %d threads are missing, the result %d", n, out.Refused)
+			}
+		})
+		t.Run(c.name+", with the recorder", func(t *testing.T) {
+			dir, killed := group(t, c.limit+64<<20)
+			trace := filepath.Join(t.TempDir(), "run.aclt")
+			cmd := exec.Command("/bin/sh", "-c", into, dir, acltrace, "record", "--replayable", "-o", trace, "--", program, "many", "12")
+			cmd.Env = env
+			b, err := cmd.CombinedOutput()
+			if err != nil || killed() != "0" || (c.max < 12) != strings.Contains(string(b), "threads NOT RECORDED: no memory for their rings") {
+				t.Errorf("%v, %s processes killed, %s", err, killed(), b)
+			}
+		})
+	}
+}
+
+// Version 2 of cgroups, as it looks in a container: its own limit is at the top.
+func TestWildMemoryCgroupVersion2(t *testing.T) {
+	root(t)
+	if b, _ := os.ReadFile("/proc/self/cgroup"); !bytes.Contains(b, []byte("0::/")) {
+		t.Skip("this kernel has no cgroups of version 2")
+	}
+	program := testenv.CompileC(t, "wild_thread", []string{source("wild_thread.c")})
+	env := fake(t)
+	const script = `mount -t tmpfs none /sys/fs/cgroup && cd /sys/fs/cgroup && echo $0 >memory.max && echo 900000000 >memory.current &&
+		printf 'anon 1\nactive_file 7\ninactive_file %s\nother 3\n' $1 >memory.stat && shift && exec "$@"`
+	for _, c := range []struct {
+		max, cached string
+		refused     int
+	}{{"max", "0", 0}, {"910000000", "0", 1}, {"910000000", "800000000", 0}, {"800000000", "0", 1}} {
+		out := wild(t, record.Options{Env: env}, "/usr/bin/unshare", "-m", "/bin/sh", "-c", script, c.max, c.cached, program, "many", "1")
+		if out.ExitCode != 0 || out.Refused != c.refused || len(out.calls) != 50*(1-c.refused) {
+			t.Errorf("%+v: %d calls, %+v, %s", c, len(out.calls), out.Result, out.stderr)
+		}
+	}
+}

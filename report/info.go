@@ -72,6 +72,7 @@ type InfoCoverage struct {
 	PassedBy map[string]uint64 `json:"passed_by"`
 	Unhooked []format.Unhooked `json:"unhooked"`
 	Binder   string            `json:"binder,omitempty"` // how the shim came before the runtime: preload or audit
+	Refused  int               `json:"refused"`          // threads of which nothing is recorded, for want of memory
 }
 
 // NewInfo reads what a trace holds. path is for the reader of the text form.
@@ -82,7 +83,7 @@ func NewInfo(path string, r *format.Reader) (*Info, error) {
 		StartNS: m.StartWall, EndNS: m.StartWall + m.EndNS, Tracer: m.Tracer, Replayable: m.Replayable, Policy: m.Policy, Libraries: m.Libraries,
 		path: path, recovery: r.Recovered()}
 	in.Format.Major, in.Format.Minor = r.Version()
-	in.Coverage = InfoCoverage{m.Coverage.Hooked, m.Coverage.PassedBy, m.Coverage.Unhooked, m.Coverage.Binder}
+	in.Coverage = InfoCoverage{m.Coverage.Hooked, m.Coverage.PassedBy, m.Coverage.Unhooked, m.Coverage.Binder, m.Coverage.Refused}
 	if in.Coverage.PassedBy == nil {
 		in.Coverage.PassedBy = map[string]uint64{}
 	}
@@ -158,6 +159,9 @@ func (in *Info) Text(w io.Writer) error {
 	}
 	for _, u := range in.Coverage.Unhooked {
 		row("not seen", "process %d, %s: %s", u.PID, u.Exe, u.Reason)
+	}
+	if in.Coverage.Refused > 0 {
+		row("not recorded", "%s: no memory for their rings", plural(uint64(in.Coverage.Refused), "thread"))
 	}
 	for _, l := range in.Libraries {
 		row("library", "%s %s", l.Path, l.BuildID)

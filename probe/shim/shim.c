@@ -228,7 +228,8 @@ static bool make_ring(struct shim_thread *t)
 	uint32_t pid = (uint32_t)sys0(__NR_getpid);
 	if (reuse_ring(t, pid))
 		return true;
-	if (__atomic_add_fetch(&c->memory_used, size, __ATOMIC_RELAXED) > c->memory_limit)
+	uint64_t used = __atomic_add_fetch(&c->memory_used, size, __ATOMIC_RELAXED), left = shim_memory_left();
+	if (used > c->memory_limit || (left < ~(uint64_t)0 - used && used > (left + used - size) / 4))
 		goto no_memory;
 	uint32_t n = __atomic_fetch_add(&c->next_slot, 1, __ATOMIC_RELAXED);
 	if (n >= c->max_slots)

@@ -311,6 +311,9 @@ bool shim_careful_copy(void *to, const void *from, uint64_t len);
 /* The XXH3-128 of len bytes, more than 240, as {low, high}; false where they can't be read. */
 bool shim_hash(const void *data, uint64_t len, bool careful, uint64_t out[2]);
 
+/* Bytes that the memory cgroup of the process has left: see cgroup.c. */
+uint64_t shim_memory_left(void);
+
 /* The function of this name behind the shim, NULL where there is none. */
 void *shim_resolve(const char *name);
 

@@ -1,0 +1,64 @@
+package probe
+
+import (
+	"bytes"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// memoryLeft is what the memory cgroup of this process has left, in bytes, when files that are only cached are dropped;
+// math.MaxUint64 where nothing limits it. What is taken beyond it does not fail: the kernel kills a process of the cgroup.
+// probe/shim/cgroup.c does the same in the program.
+func memoryLeft() uint64 {
+	b, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return math.MaxUint64
+	}
+	least := uint64(math.MaxUint64)
+	for line := range strings.Lines(string(b)) {
+		f := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
+		switch {
+		case len(f) < 3:
+		case f[1] == "memory":
+			least = min(least, leftIn("/sys/fs/cgroup/memory", f[2], "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file "))
+		case f[0] == "0" && f[1] == "":
+			least = min(least, leftIn("/sys/fs/cgroup", f[2], "memory.max", "memory.current", "inactive_file "))
+		}
+	}
+	return least
+}
+
+// leftIn looks at one cgroup of a hierarchy and at those above it. In a container the path may be the host's, and only the
+// last folder on the way up be there.
+func leftIn(mount, group, limit, usage, cached string) uint64 {
+	least := uint64(math.MaxUint64)
+	for dir := filepath.Join(mount, group); ; dir = filepath.Dir(dir) {
+		if max, ok := number(dir, limit, ""); ok {
+			used, _ := number(dir, usage, "")
+			files, _ := number(dir, "memory.stat", cached)
+			used -= min(used, files)
+			least = min(least, max-min(max, used))
+		}
+		if len(dir) <= len(mount) {
+			return least
+		}
+	}
+}
+
+// number reads the number in a file, or behind a key in it.
+func number(dir, file, key string) (uint64, bool) {
+	b, err := os.ReadFile(filepath.Join(dir, file))
+	if err != nil {
+		return 0, false
+	}
+	for line := range bytes.Lines(b) {
+		if rest, ok := bytes.CutPrefix(line, []byte(key)); ok {
+			n, err := strconv.ParseUint(string(bytes.TrimSpace(rest)), 10, 64)
+			return n, err == nil
+		}
+	}
+	return 0, false
+}
