@@ -294,7 +294,8 @@ func (r *recorder) runShim(ctx context.Context) (*Result, error) {
 		return nil, fmt.Errorf("%w: %w", ErrStart, err)
 	}
 	defer shim.close()
-	env := prepend(r.env, "LD_PRELOAD", shim.path, ":")
+	inherited, outer := takeOver(r.env)
+	env := prepend(inherited, "LD_PRELOAD", shim.path, ":")
 	env = append(env, "ACLTRACE_SESSION="+s.Dir())
 	if r.o.Bind == "audit" {
 		if env, err = shim.audited(r.path, env); err != nil {
@@ -309,7 +310,8 @@ func (r *recorder) runShim(ctx context.Context) (*Result, error) {
 	defer forwardSignals(cmd.Process)()
 	defer expendable()()
 	unnamed := r.named(cmd.Process.Pid)
-	w := watch(r.o.Model, cmd.Process.Pid, shim.path)
+	r.leaveNote(outer, cmd.Process.Pid)
+	w := watch(r.o.Model, cmd.Process.Pid, shim.path, s.Dir())
 
 	// The program waits for a recorder only while this goroutine lives: a recorder that is stopped or killed costs
 	// data, never the job.
@@ -342,7 +344,7 @@ func (r *recorder) runShim(ctx context.Context) (*Result, error) {
 	res := r.result(state)
 	r.meta.Tracer.CostNS = s.Cost()
 	res.Refused, res.Incomplete = s.Refused(), incomplete
-	res.PassedBy, res.Unhooked = s.PassedBy(), w.end()
+	res.PassedBy, res.Unhooked = s.PassedBy(), append(notes(s.Dir()), w.end()...)
 	return r.finish(res)
 }
 

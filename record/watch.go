@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"debug/elf"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -27,6 +28,7 @@ type watcher struct {
 	root    int
 	shim    string          // path, as it is mapped
 	preload string          // path, as LD_PRELOAD has it
+	session string          // the folder that the shim looks for
 	names   map[string]bool // functions that the shim stands before
 	procs   map[procKey]*watched
 	refs    map[fileKey][]reference
@@ -67,12 +69,12 @@ type object struct {
 
 const lookEvery = 200 * time.Millisecond
 
-func watch(m *api.Model, root int, shim string) *watcher {
+func watch(m *api.Model, root int, shim, session string) *watcher {
 	real, err := filepath.EvalSymlinks(shim)
 	if err != nil {
 		real = shim
 	}
-	w := &watcher{root: root, shim: real, preload: shim, names: map[string]bool{"dlsym": true}, procs: map[procKey]*watched{}, refs: map[fileKey][]reference{},
+	w := &watcher{root: root, shim: real, preload: shim, session: session, names: map[string]bool{"dlsym": true}, procs: map[procKey]*watched{}, refs: map[fileKey][]reference{},
 		found: map[string]format.Unhooked{}, stop: make(chan struct{}), window: lookEvery}
 	for i := range m.Funcs {
 		w.names[m.Funcs[i].Name] = true
@@ -181,9 +183,12 @@ func (w *watcher) process(pid int, p *watched) {
 	objects := mappedObjects(pid)
 	var libs []object
 	p.hooked, p.audited = false, false
+	elsewhere := false
 	for _, o := range objects {
 		if w.isShim(o.path) {
 			p.hooked = true
+		} else if filepath.Base(o.path) == artifacts.Shim {
+			elsewhere = true // of a recording inside this one, which has left a note
 		}
 		if filepath.Base(o.path) == artifacts.Audit {
 			p.audited = true
@@ -195,10 +200,23 @@ func (w *watcher) process(pid int, p *watched) {
 	switch {
 	case p.hooked && len(libs) > 0:
 		w.bindings(pid, p, objects)
-	case p.hooked:
+		if w.cutOff(pid, objects) {
+			w.report(pid, p.exe, "it has changed its root, or what is mounted, before its first call: the shim does not find the recorder any more")
+		}
+	case p.hooked, elsewhere:
 	case len(libs) > 0:
 		w.report(pid, p.exe, libs[0].path+" is loaded without the shim: "+w.why(pid, p.exe))
 	}
+}
+
+// cutOff reports whether a process can't begin to record.
+func (w *watcher) cutOff(pid int, objects []object) bool {
+	const name = "control"
+	if slices.ContainsFunc(objects, func(o object) bool { return strings.HasSuffix(o.path, filepath.Join(w.session, name)) }) {
+		return false
+	}
+	_, err := os.Stat(filepath.Join(procFile(pid, "root"), w.session, name))
+	return errors.Is(err, fs.ErrNotExist) && exists(procFile(pid, "exe"))
 }
 
 func (w *watcher) report(pid int, exe, reason string) {

@@ -103,7 +103,6 @@ func TestWildProcesses(t *testing.T) {
 	for _, c := range []struct {
 		mode             []string
 		calls, processes int
-		refused          int
 		root             bool
 	}{
 		{mode: []string{"vfork"}, calls: 9, processes: 2},
@@ -115,8 +114,7 @@ func TestWildProcesses(t *testing.T) {
 		{mode: []string{"late-daemon"}, calls: 4, processes: 1},
 		{mode: []string{"closefrom"}, calls: 5, processes: 1},
 		{mode: []string{"chdir"}, calls: 5, processes: 1},
-		// A thread can't make its ring where the session's folder is out of reach; the others go on.
-		{mode: []string{"chroot", empty}, calls: 5, processes: 1, refused: 1, root: true},
+		{mode: []string{"chroot", empty}, calls: 6, processes: 1, root: true},
 	} {
 		t.Run(c.mode[0], func(t *testing.T) {
 			if c.root {
@@ -130,20 +128,32 @@ func TestWildProcesses(t *testing.T) {
 			if out.ExitCode != code || out.stderr != "" || out.Incomplete != nil {
 				t.Fatalf("exit code %d, %v, %s", out.ExitCode, out.Incomplete, out.stderr)
 			}
-			if len(out.calls) != c.calls || out.Processes != c.processes || len(out.r.Processes()) != c.processes || out.Refused != c.refused ||
+			if len(out.calls) != c.calls || out.Processes != c.processes || len(out.r.Processes()) != c.processes || out.Refused != 0 ||
 				out.Lost != 0 || out.Unfinished != 0 || out.Failed != 0 {
 				t.Errorf("%d calls %v, %+v", len(out.calls), out.by, out.Result)
 			}
 		})
 	}
-	t.Run("chroot-first", func(t *testing.T) {
-		root(t)
-		// Neither the simulator nor the session is there: the program works with what is mapped already.
-		out := wild(t, record.Options{Env: fake(t)}, program, "chroot-first", empty)
-		if out.ExitCode != 0 || out.stderr != "" || out.Processes != 0 {
-			t.Errorf("%+v, %s", out.Result, out.stderr)
-		}
-	})
+	// In an empty root there is neither the simulator nor the session: programs work with what is mapped already.
+	for _, c := range []struct {
+		mode           string
+		calls, refused int
+		reported       string
+	}{
+		{mode: "chroot-first", calls: 5},
+		{mode: "chroot-closes", refused: 1},
+		{mode: "chroot-hidden", reported: "it has changed its root"},
+	} {
+		t.Run(c.mode, func(t *testing.T) {
+			root(t)
+			out := wild(t, record.Options{Env: fake(t)}, program, c.mode, empty)
+			us := out.r.Meta().Coverage.Unhooked
+			if out.ExitCode != 0 || out.stderr != "" || len(out.calls) != c.calls || out.Refused != c.refused || len(us) > 0 != (c.reported != "") ||
+				len(us) > 0 && (us[0].Exe != program || !strings.HasPrefix(us[0].Reason, c.reported)) {
+				t.Errorf("%+v, %s", out.Result, out.stderr)
+			}
+		})
+	}
 	t.Run("two at once", func(t *testing.T) {
 		out := wild(t, record.Options{Sim: true}, "/bin/sh", "-c", fmt.Sprintf("%s use & %s spawn; wait", program, program))
 		if out.ExitCode != 0 || len(out.calls) != 4+9 || out.Processes != 3 || out.Lost != 0 {
@@ -632,5 +642,31 @@ func TestWildMemoryCgroupVersion2(t *testing.T) {
 		if out.ExitCode != 0 || out.Refused != c.refused || len(out.calls) != 50*(1-c.refused) {
 			t.Errorf("%+v: %d calls, %+v, %s", c, len(out.calls), out.Result, out.stderr)
 		}
+	}
+}
+
+// A recording inside another takes over what it starts: each call is in one of the traces, and the outer one names the inner.
+func TestWildNested(t *testing.T) {
+	acltrace := testenv.Built(t, "bin/acltrace")
+	program := testenv.CompileC(t, "wild_process", []string{source("wild_process.c")})
+	env := fake(t)
+	for _, bind := range []string{"preload", "audit"} {
+		t.Run(bind, func(t *testing.T) {
+			inner := filepath.Join(t.TempDir(), "inner.aclt")
+			script := fmt.Sprintf("%s use; %s record -q --bind %s -o %s -- %s spawn; %s use", program, acltrace, bind, inner, program, program)
+			out := wild(t, record.Options{Env: env, Bind: bind}, "/bin/sh", "-c", script)
+			r := open(t, inner)
+			n := len(calls(t, r))
+			if out.ExitCode != 0 || out.stderr != "" || len(out.calls) != 4+4 || n != 9 || out.Processes != 2 || len(r.Processes()) != 2 {
+				t.Errorf("%d calls in the outer trace, %d in the inner; %+v, %s", len(out.calls), n, out.Result, out.stderr)
+			}
+			us := out.r.Meta().Coverage.Unhooked
+			if len(us) != 1 || us[0].Exe != program || !strings.Contains(us[0].Reason, "recorded by an acltrace record of its own, in "+inner) || us[0].PID != r.Processes()[0].PID {
+				t.Errorf("the outer trace says %+v", us)
+			}
+			if us := r.Meta().Coverage.Unhooked; len(us) != 0 {
+				t.Errorf("the inner trace says %+v", us)
+			}
+		})
 	}
 }

@@ -27,7 +27,7 @@ extern char **environ __attribute__((weak));
 
 void *shim_own[SHIM_OWN];
 
-static void *real_dlsym, *real_dlvsym, *real_dlclose;
+static void *real_dlsym, *real_dlvsym, *real_dlclose, *real_chroot;
 
 /* A libdl may come after the first call, so what is not there is looked for again. */
 static void *loader(void **slot, const char *name)
@@ -367,4 +367,14 @@ SHIM_EXPORT int dlclose(void *handle)
 			forget(shim_names[i].copy_real, &seen);
 	}
 	return ret;
+}
+
+/* A program that changes its root before its first call, as servers do, takes the session along. */
+SHIM_EXPORT int chroot(const char *path)
+{
+	int (*real)(const char *) = (int (*)(const char *))loader(&real_chroot, "chroot");
+	if (real == NULL)
+		return -1;
+	keep_session();
+	return real(path);
 }

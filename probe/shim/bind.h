@@ -45,6 +45,8 @@ const struct shim_name *shim_lookup(const char *name) HIDDEN;
 void *shim_next(const char *name) HIDDEN;
 /* In shim.c. */
 bool open_process(void) HIDDEN;
+/* Keeps the session within reach of a process that is about to change its root. */
+void keep_session(void) HIDDEN;
 long open_in_session(const char *name, uint64_t number, bool numbered, long flags) HIDDEN;
 
 /*

@@ -6,6 +6,7 @@
 #include "shim.h"
 
 #include <asm/fcntl.h>
+#include <asm/stat.h>
 #include <linux/mman.h>
 
 #include "bind.h"
@@ -21,6 +22,8 @@ struct shim_process *shim_p;
 struct control *shim_control;
 
 static char session[256]; /* folder, from ACLTRACE_SESSION */
+/* The folder, kept open once its path may lead elsewhere. The program may close what it has not opened. */
+static struct { long fd; uint64_t dev, ino; } session_dir = {.fd = -1};
 
 /* The compiler may call these; the program's own are out of reach for a library that is linked to nothing. */
 __attribute__((visibility("hidden"))) void *memcpy(void *restrict d, const void *restrict s, size_t n)
@@ -110,12 +113,38 @@ static long map(long len, long prot, long flags, long fd, long off, void *at)
 	return sys6(__NR_mmap, SYS_ARG(at), len, prot, flags, fd, off);
 }
 
+/* The folder's number and which it is, false where it is not open. */
+static bool same_dir(long fd, uint64_t *dev, uint64_t *ino)
+{
+	struct stat st;
+	if (fd < 0 || sys2(__NR_fstat, fd, &st) < 0)
+		return false;
+	*dev = st.st_dev, *ino = st.st_ino;
+	return true;
+}
+
+void keep_session(void)
+{
+	if (!open_process() || __atomic_load_n(&session_dir.fd, __ATOMIC_ACQUIRE) >= 0)
+		return;
+	long fd = sys4(__NR_openat, -100, session, O_PATH | O_DIRECTORY | O_CLOEXEC, 0), none = -1;
+	if (same_dir(fd, &session_dir.dev, &session_dir.ino) &&
+	    !__atomic_compare_exchange_n(&session_dir.fd, &none, fd, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+		sys1(__NR_close, fd);
+}
+
 long open_in_session(const char *name, uint64_t number, bool numbered, long flags)
 {
 	char path[300];
-	size_t n = length(session);
-	memcpy(path, session, n);
-	path[n++] = '/';
+	uint64_t dev, ino;
+	long dir = __atomic_load_n(&session_dir.fd, __ATOMIC_ACQUIRE);
+	bool kept = same_dir(dir, &dev, &ino) && dev == session_dir.dev && ino == session_dir.ino;
+	size_t n = 0;
+	if (!kept) {
+		n = length(session);
+		memcpy(path, session, n);
+		path[n++] = '/';
+	}
 	size_t m = length(name);
 	memcpy(path + n, name, m);
 	n += m;
@@ -129,7 +158,7 @@ long open_in_session(const char *name, uint64_t number, bool numbered, long flag
 			path[n++] = digits[--d];
 	}
 	path[n] = 0;
-	return sys4(__NR_openat, -100, path, flags | O_CLOEXEC, 0600);
+	return sys4(__NR_openat, kept ? dir : -100, path, flags | O_CLOEXEC, 0600);
 }
 
 static bool attach_session(void)

@@ -1,11 +1,13 @@
 /* wild_process MODE: processes that come, go and change. Each process that uses the runtime makes four calls. */
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -130,6 +132,18 @@ int main(int argc, char **argv)
 	} else if (strcmp(mode, "chroot-first") == 0) {
 		MUST(chroot(argv[2]) == 0 && chdir("/") == 0);
 		use(0);
+		MUST(pthread_create(&t, NULL, go_on, NULL) == 0);
+		MUST(pthread_join(t, NULL) == 0);
+	} else if (strcmp(mode, "chroot-closes") == 0) {
+		MUST(chroot(argv[2]) == 0 && chdir("/") == 0);
+		closefrom(0);
+		MUST(open("/", O_RDONLY) == 0 && open("/", O_RDONLY) == 1 && open("/", O_RDONLY) == 2 && open("/", O_RDONLY) == 3);
+		use(0);
+	} else if (strcmp(mode, "chroot-hidden") == 0) {
+		/* No function of the C library is asked. */
+		MUST(syscall(SYS_chroot, argv[2]) == 0 && chdir("/") == 0);
+		use(0);
+		usleep(600000);
 	} else if (strcmp(mode, "whoami") == 0) {
 		use(0);
 		printf("%d %d\n", (int)getuid(), (int)geteuid());

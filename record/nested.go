@@ -1,0 +1,69 @@
+package record
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/artifacts"
+)
+
+// A recording inside another one takes over what it starts: each call is in one trace, the inner one. The outer recorder
+// finds a note of it in its session's folder.
+const notePattern = "nested."
+
+// takeOver returns an environment without the parts of a recording around this one, and the folder of its session, "" for
+// none.
+func takeOver(env []string) (own []string, outer string) {
+	drop := func(v, name, file string) string {
+		list, ok := strings.CutPrefix(v, name+"=")
+		if !ok || !strings.Contains(list, file) {
+			return v
+		}
+		rest := slices.DeleteFunc(strings.FieldsFunc(list, func(r rune) bool { return r == ':' || r == ' ' }), func(path string) bool {
+			return filepath.Base(path) == file && strings.HasPrefix(filepath.Base(filepath.Dir(path)), shimPattern)
+		})
+		return name + "=" + strings.Join(rest, ":")
+	}
+	for _, v := range env {
+		if dir, ok := strings.CutPrefix(v, "ACLTRACE_SESSION="); ok {
+			outer = dir
+			continue
+		}
+		if v = drop(drop(v, "LD_PRELOAD", artifacts.Shim), "LD_AUDIT", artifacts.Audit); v != "LD_PRELOAD=" && v != "LD_AUDIT=" {
+			own = append(own, v)
+		}
+	}
+	return own, outer
+}
+
+// leaveNote tells the recorder around this one, whose session is in a folder, of a program that it will not see.
+func (r *recorder) leaveNote(outer string, pid int) {
+	if outer == "" || !exists(filepath.Join(outer, "control")) {
+		return
+	}
+	output, err := filepath.Abs(r.o.Output)
+	if err != nil {
+		output = r.o.Output
+	}
+	// A recorder that is gone, or another user's, goes without.
+	_ = os.WriteFile(filepath.Join(outer, notePattern+strconv.Itoa(pid)), []byte(r.path+"\n"+output), 0o600)
+}
+
+// notes returns the programs that other recorders have taken over from a session.
+func notes(session string) (us []format.Unhooked) {
+	files, _ := filepath.Glob(filepath.Join(session, notePattern+"*"))
+	for _, f := range files {
+		b, err := os.ReadFile(f)
+		pid, err2 := strconv.Atoi(filepath.Base(f)[len(notePattern):])
+		exe, output, ok := strings.Cut(string(b), "\n")
+		if err == nil && err2 == nil && ok {
+			us = append(us, format.Unhooked{PID: pid, Exe: exe, Reason: fmt.Sprintf("it and what it starts are recorded by an acltrace record of its own, in %s", output)})
+		}
+	}
+	return us
+}
