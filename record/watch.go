@@ -200,7 +200,7 @@ func (w *watcher) process(pid int, p *watched) {
 	switch {
 	case p.hooked && len(libs) > 0:
 		w.bindings(pid, p, objects)
-		if w.cutOff(pid, objects) {
+		if w.cutOff(pid) {
 			w.report(pid, p.exe, "it has changed its root, or what is mounted, before its first call: the shim does not find the recorder any more")
 		}
 	case p.hooked, elsewhere:
@@ -210,13 +210,14 @@ func (w *watcher) process(pid int, p *watched) {
 }
 
 // cutOff reports whether a process can't begin to record.
-func (w *watcher) cutOff(pid int, objects []object) bool {
-	const name = "control"
-	if slices.ContainsFunc(objects, func(o object) bool { return strings.HasSuffix(o.path, filepath.Join(w.session, name)) }) {
+func (w *watcher) cutOff(pid int) bool {
+	control := filepath.Join(w.session, "control")
+	if _, err := os.Stat(filepath.Join(procFile(pid, "root"), control)); !errors.Is(err, fs.ErrNotExist) {
 		return false
 	}
-	_, err := os.Stat(filepath.Join(procFile(pid, "root"), w.session, name))
-	return errors.Is(err, fs.ErrNotExist) && exists(procFile(pid, "exe"))
+	// What has begun, maps it. This is looked at last: it is mapped before the root is changed.
+	objects := mappedObjects(pid)
+	return len(objects) > 0 && !slices.ContainsFunc(objects, func(o object) bool { return strings.HasSuffix(o.path, control) })
 }
 
 func (w *watcher) report(pid int, exe, reason string) {
