@@ -134,6 +134,11 @@ const (
 	Reservation Object = "reservation"
 )
 
+// Memory reports whether objects of the kind are ranges of addresses.
+func (o Object) Memory() bool {
+	return o == Device || o == Host || o == Mapped || o == Owned || o == Reservation
+}
+
 // Task is what a call puts on a stream.
 type Task uint8
 
@@ -282,6 +287,15 @@ func (p *Param) Out() bool {
 		return true
 	case Out, InOut:
 		return p.Elem <= 8
+	}
+	return false
+}
+
+// Names reports whether the parameter is the handle of an object that the call uses, and not an address.
+func (p *Param) Names() bool {
+	switch p.Role {
+	case Use, Launch, End:
+		return !p.Object.Memory()
 	}
 	return false
 }

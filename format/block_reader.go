@@ -100,6 +100,8 @@ type outBlock struct {
 	bitmap []byte // nil when all rows have a value
 }
 
+func (o *outBlock) has(row uint32) bool { return o.bitmap == nil || o.bitmap[row/8]>>(row%8)&1 != 0 }
+
 // A groupBlock is a table of data. What all rows share is in common, the rest in columns.
 type groupBlock struct {
 	rows   int
@@ -600,7 +602,7 @@ func (b *block) fill(c *Call, i int, w *want) {
 		c.Args = f.args.row
 		for k := range f.outs {
 			o := &f.outs[k]
-			if o.bitmap == nil || o.bitmap[row/8]>>(row%8)&1 != 0 {
+			if o.has(row) {
 				c.Outs = append(c.Outs, Out{o.param, o.values[row]})
 			}
 		}

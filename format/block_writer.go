@@ -3,7 +3,6 @@ package format
 import (
 	"cmp"
 	"encoding/binary"
-	"math"
 	"slices"
 
 	"github.com/acltrace/acltrace/format/column"
@@ -16,7 +15,7 @@ type blockWriter struct {
 	t0         int64
 	n          int
 	words      int
-	calls      []uint64 // row after row: the fields, then the start
+	calls      [callFields + 1][]uint64 // the fields, then the start
 	lastEnd    int64
 	tMin, tMax int64
 
@@ -29,6 +28,8 @@ type blockWriter struct {
 	groups   map[groupKey]*groupRows
 	recent   [256]*groupRows // by hash of the key, so that the map is seldom asked
 	live     []*groupRows
+
+	handles []distinct // by kind, for info
 
 	enc  column.Encoder
 	col  []uint64
@@ -104,15 +105,14 @@ func kindOf(d *Data) uint32 {
 	return uint32(d.Param) | uint32(d.Dir)<<8 | uint32(d.Status)<<16 | uint32(d.Reason)<<24
 }
 
-// callRow is the length of a row of calls: the fields and the start itself.
-const callRow = callFields + 1
-
-// field returns a field of call i of the block.
-func (b *blockWriter) field(i, field int) uint64 { return b.calls[i*callRow+field] }
+// callBegin is the column of the start itself, behind the fields.
+const callBegin = callFields
 
 func newBlockWriter() *blockWriter {
 	b := &blockWriter{groups: map[groupKey]*groupRows{}}
-	b.calls = make([]uint64, 0, blockCalls*callRow)
+	for i := range b.calls {
+		b.calls[i] = make([]uint64, blockCalls)
+	}
 	return b
 }
 
@@ -128,8 +128,14 @@ func (b *blockWriter) call(c *Call, words int) {
 		b.lastEnd, b.tMin, b.tMax = b.t0, c.Start, c.End
 	}
 	b.tMin, b.tMax = min(b.tMin, c.Start), max(b.tMax, c.End)
-	b.calls = append(b.calls, uint64(c.Func), uint64(c.Start-b.lastEnd), uint64(c.End-c.Start),
-		uint64(c.Thread), uint64(c.Flags), c.Ret, uint64(c.Start))
+	i := b.n
+	b.calls[callFunc][i] = uint64(c.Func)
+	b.calls[callStart][i] = uint64(c.Start - b.lastEnd)
+	b.calls[callDur][i] = uint64(c.End - c.Start)
+	b.calls[callThread][i] = uint64(c.Thread)
+	b.calls[callFlags][i] = uint64(c.Flags)
+	b.calls[callRet][i] = c.Ret
+	b.calls[callBegin][i] = uint64(c.Start)
 	b.lastEnd = c.End
 	b.n++
 	b.words += callFields + words
@@ -182,7 +188,7 @@ func (b *blockWriter) data(d *Data, fn uint16) {
 		b.t0, b.tMin, b.tMax = d.Time, d.Time, d.Time
 		t = 0
 	case d.Call >= b.first:
-		t = d.Time - int64(b.field(int(d.Call-b.first), callFields))
+		t = d.Time - int64(b.calls[callBegin][d.Call-b.first])
 	case b.n == 0:
 		b.tMin, b.tMax = min(b.tMin, d.Time), max(b.tMax, d.Time)
 	}
@@ -238,32 +244,45 @@ func appendWords(dst []uint64, s []byte) []uint64 {
 	return dst
 }
 
-// encode appends the block to dst.
-func (b *blockWriter) encode(dst []byte) []byte {
+// encode appends the block to dst, and to frames the places at which packing is to begin anew: behind each column that a reader of times alone
+// needs, behind the calls, and behind the arguments.
+func (b *blockWriter) encode(dst []byte, frames []int) ([]byte, []int) {
 	dst = binary.AppendUvarint(dst, blockVersion)
 	dst = binary.AppendUvarint(dst, b.first)
 	dst = binary.AppendVarint(dst, b.t0)
+	const worth = 1024 // calls from which a frame is worth its 8 bytes, and what the packer has to learn anew
 	if b.n > 0 {
 		b.enc.Begin(dst, kindCalls, 0, uint64(b.n), callFields)
+		var ends [callFields]int
 		for field := range callFields {
-			b.enc.Strided(uint64(field), b.calls, field, callRow, b.n)
+			b.enc.Words(uint64(field), b.calls[field][:b.n])
+			ends[field] = b.enc.Len()
 		}
 		dst = b.enc.End()
+		if b.n >= worth {
+			for _, f := range [...]int{callFunc, callStart, callDur, callRet} {
+				frames = append(frames, len(dst)-ends[callRet]+ends[f])
+			}
+		}
 	}
 	slices.SortFunc(b.used, func(x, y *funcRows) int { return cmp.Compare(x.id, y.id) })
 	for _, f := range b.used {
 		dst = b.encodeFunc(dst, f)
 	}
+	if b.n >= worth {
+		frames = append(frames, len(dst))
+	}
 	if len(b.rowCall) > 0 {
 		dst = b.encodeData(dst)
 	}
-	return dst
+	return dst, frames
 }
 
 func (b *blockWriter) encodeFunc(dst []byte, f *funcRows) []byte {
 	b.enc.Begin(dst, kindFunc, uint64(f.id), uint64(f.rows), uint64(f.words))
+	b.enc.Rows(f.args, f.words, f.rows)
 	for k := range f.words {
-		b.enc.Strided(uint64(k), f.args, k, f.words, f.rows)
+		b.enc.Column(uint64(k), k)
 	}
 	slices.SortFunc(f.outs, func(x, y outRows) int { return cmp.Compare(x.param, y.param) })
 	for i := range f.outs {
@@ -311,17 +330,17 @@ func (b *blockWriter) encodeData(dst []byte) []byte {
 			continue
 		}
 		b.enc.Begin(dst, kindData, ordinal[i], uint64(g.rows), uint64(g.width))
-		stride := g.props + g.width
+		b.enc.Rows(g.data, g.props+g.width, g.rows)
 		for k := range g.width {
-			b.enc.Strided(uint64(k), g.data, g.props+k, stride, g.rows)
+			b.enc.Column(uint64(k), g.props+k)
 		}
 		b.enc.Constant(extra+dataKind, uint64(g.key.kind))
-		b.enc.Strided(extra+dataAddr, g.data, propAddr, stride, g.rows)
-		b.enc.Strided(extra+dataTime, g.data, propTime, stride, g.rows)
+		b.enc.Column(extra+dataAddr, propAddr)
+		b.enc.Column(extra+dataTime, propTime)
 		if g.key.wide {
-			b.enc.Strided(extra+dataItem, g.data, propItem, stride, g.rows)
-			b.enc.Strided(extra+dataBlob, g.data, propBlob, stride, g.rows)
-			b.enc.Strided(extra+dataLen, g.data, propLen, stride, g.rows)
+			b.enc.Column(extra+dataItem, propItem)
+			b.enc.Column(extra+dataBlob, propBlob)
+			b.enc.Column(extra+dataLen, propLen)
 		} else {
 			b.enc.Constant(extra+dataLen, uint64(g.key.size))
 		}
@@ -356,8 +375,9 @@ func (b *blockWriter) encodeShared(dst []byte, ordinal []uint64, rows int) []byt
 		b.lens = append(b.lens, uint64(g.key.size))
 	}
 	b.enc.Begin(dst, kindData, 0, uint64(rows), 0)
+	b.enc.Rows(data, dataProps, rows)
 	for k := range dataProps {
-		b.enc.Strided(extra+uint64(k), data, k, dataProps, rows)
+		b.enc.Column(extra+uint64(k), k)
 	}
 	if len(b.text) > 0 {
 		b.enc.Strings(extra+dataBytes, b.lens, b.text)
@@ -372,30 +392,9 @@ func (b *blockWriter) column(n int) []uint64 {
 	return b.col[:n]
 }
 
-// members returns what the block contains, ascending.
-func (b *blockWriter) members() (funcs, threads []uint32) {
-	for _, f := range b.used {
-		funcs = append(funcs, uint32(f.id))
-	}
-	last := uint64(math.MaxUint64)
-	for i := range b.n {
-		if t := b.field(i, callThread); t != last {
-			last = t
-			threads = append(threads, uint32(t))
-			if len(threads) > 1024 {
-				slices.Sort(threads)
-				threads = slices.Compact(threads)
-			}
-		}
-	}
-	slices.Sort(threads)
-	return funcs, slices.Compact(threads)
-}
-
 // reset empties the block; its memory stays.
 func (b *blockWriter) reset(first uint64) {
 	b.first, b.n, b.words = first, 0, 0
-	b.calls = b.calls[:0]
 	for _, f := range b.used {
 		f.rows, f.args = 0, f.args[:0]
 		for i := range f.outs {

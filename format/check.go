@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 
 	"github.com/acltrace/acltrace/format/container"
 )
@@ -164,7 +165,7 @@ func (c *checker) events(b *block, chunk *eventChunk) error {
 	if b.n > 0 {
 		c.next = b.first + uint64(b.n)
 	}
-	if chunk.known && (chunk.info.first != b.first || chunk.info.rows != uint64(b.rows)) {
+	if chunk.info.Known && (chunk.info.First != b.first || chunk.info.rows != uint64(b.rows)) {
 		c.problem(e, "summary differs from the block", "report this: the writer was wrong")
 	}
 	for i := range b.n {
@@ -212,17 +213,17 @@ func (c *checker) blobs() error {
 	return nil
 }
 
-// totals compares the summary with a count.
+// totals compares the summaries with a count.
 func (c *checker) totals() error {
-	if c.r.counts == nil || len(c.r.Damage()) > 0 {
+	if len(c.r.Damage()) > 0 {
 		return nil
 	}
-	counts, err := c.r.count()
-	if err != nil {
+	total := sums{}
+	if err := c.r.count(total, func(e *eventChunk) bool { return e.counted }); err != nil {
 		return err
 	}
-	if counts.Calls != c.r.counts.Calls || counts.Failed != c.r.counts.Failed || counts.Unfinished != c.r.counts.Unfinished {
-		c.problem(nil, fmt.Sprintf("summary says %d calls, the chunks have %d", c.r.counts.Calls, counts.Calls), "report this: the writer was wrong")
+	if said, counted := c.r.sums.counts(), total.counts(); !reflect.DeepEqual(said, counted) {
+		c.problem(nil, fmt.Sprintf("summaries say %d calls, the chunks have %d", said.Calls, counted.Calls), "report this: the writer was wrong")
 	}
 	return nil
 }

@@ -75,9 +75,11 @@ const (
 
 // Tables and fields of a summary chunk.
 const (
-	kindChunks = 1
-	kindSets   = 2
-	kindTotals = 3
+	kindChunks  = 1
+	kindSets    = 2
+	kindTotals  = 3
+	kindHandles = 4
+	kindTasks   = 5
 
 	chunkSeq     = 0
 	chunkFirst   = 1
@@ -87,10 +89,19 @@ const (
 	chunkLateLen = 5 // number of calls from the lowest to the highest that late data belongs to, 0 for none
 	chunkFuncs   = 6
 	chunkThreads = 7
-	chunkFields  = 8
+	chunkHandles = 8
+	chunkTasks   = 9
+	chunkFields  = 10
 
 	setID     = 0
 	setMember = 1
+
+	handleKind  = 1 // position in the schema's handles, and anyHandle where there are more than the index names
+	handleValue = 2
+
+	taskStream = 1
+	taskLow    = 2
+	taskLen    = 3 // from the lowest to the highest
 
 	totalFunc       = 0
 	totalCalls      = 1
@@ -99,6 +110,15 @@ const (
 	totalTime       = 4
 	totalFields     = 5
 )
+
+// anyHandle is added to the kind of handles of which a chunk has more than maxHandles.
+const (
+	anyHandle  = 1 << 8
+	maxHandles = 256
+)
+
+// summaryChunks is how many events chunks share a summary. A crash costs no more than the reading of these.
+const summaryChunks = 256
 
 // A block ends at whichever bound is reached first. 32 Ki calls pack nearly as well as ever more, and a reader that looks for one call unpacks no more
 // than these. The words keep a block of large data as small as one of many calls.

@@ -29,6 +29,8 @@ type Reader struct {
 	events    []eventChunk
 	byOffset  map[int64]*container.Entry // blob chunks
 
+	summaries  []*container.Entry
+	sums       sums // of the chunks that summaries have counted
 	countsOnce sync.Once
 	counts     *Counts
 	countsErr  error
@@ -36,7 +38,7 @@ type Reader struct {
 	blobs blobReader
 
 	learnOnce sync.Once
-	learned   []chunkInfo // of events, from the summary or from the chunks themselves
+	learned   []ChunkInfo // of events, from the summaries or from the chunks themselves
 	learnErr  error
 
 	mu      sync.Mutex
@@ -46,11 +48,11 @@ type Reader struct {
 	lastAt  int
 }
 
-// eventChunk is an events chunk and, where a summary was found or the chunk was read, what is in it.
+// eventChunk is an events chunk and what is known of it.
 type eventChunk struct {
-	entry *container.Entry
-	known bool
-	info  chunkInfo
+	entry   *container.Entry
+	info    ChunkInfo
+	counted bool // its calls are in the Reader's sums
 }
 
 // Counts are the totals of a trace.
@@ -75,11 +77,18 @@ type FuncCount struct {
 type Filter struct {
 	Funcs   []uint16 // any of these; all when empty
 	Threads []uint32 // on any of these; all when empty
+	Handles []Handle // with a parameter that is any of these; all when empty
+	Task    *TaskID  // only the calls that made this task
 	From    int64    // only calls that end at From or later
 	To      int64    // only calls that start before To; 0 for no limit
 	NoArgs  bool     // leave Args and Outs empty, and do not spend time on them
 	NoData  bool     // the same for Data
+	// Chunk is asked just before a chunk of calls is read, in the order in which they are; false leaves it out.
+	Chunk func(*ChunkInfo) bool
 }
+
+// A TaskID names a task by the runtime's own numbers of its stream and of the task.
+type TaskID struct{ Stream, Task uint32 }
 
 // A DataFilter selects data. The zero value and nil select all.
 type DataFilter struct {
@@ -105,26 +114,25 @@ func Open(path string, _ *ReaderOptions) (*Reader, error) {
 
 func newReader(file *container.File) (*Reader, error) {
 	r := &Reader{
-		file: file, meta: &Meta{}, schema: &Schema{}, unknown: map[string]uint64{}, byOffset: map[int64]*container.Entry{}, lastAt: -1,
+		file: file, meta: &Meta{}, schema: &Schema{}, unknown: map[string]uint64{}, byOffset: map[int64]*container.Entry{}, lastAt: -1, sums: sums{},
 	}
 	entries := file.Entries()
-	var summaries []*container.Entry
 	for i := range entries {
 		e := &entries[i]
 		switch e.Type {
 		case container.Events:
-			r.events = append(r.events, eventChunk{entry: e})
+			r.events = append(r.events, eventChunk{entry: e, info: ChunkInfo{Calls: uint64(e.Records), TMin: e.TMin, TMax: e.TMax}})
 		case container.Blob:
 			r.byOffset[e.Offset] = e
 		case container.BlobMap:
 			r.blobs.maps = append(r.blobs.maps, e)
 		case container.Summary:
-			summaries = append(summaries, e)
+			r.summaries = append(r.summaries, e)
 		case container.Dict, container.Gap:
 			if err := r.readTable(e); err != nil {
 				return nil, err
 			}
-		case container.Meta, container.Schema, container.Index, container.End:
+		case container.Meta, container.Schema, container.Checkpoint, container.Index, container.End:
 		default:
 			r.skip(e.Type.String() + " chunk")
 		}
@@ -136,10 +144,8 @@ func newReader(file *container.File) (*Reader, error) {
 	if err := r.readLast(container.Schema, r.readSchema); err != nil {
 		return nil, err
 	}
-	if file.Recovery() == nil {
-		if err := r.readSummaries(summaries); err != nil {
-			return nil, err
-		}
+	if err := r.readSummaries(); err != nil {
+		return nil, err
 	}
 	return r, nil
 }
@@ -286,88 +292,6 @@ func (r *Reader) skip(what string) {
 	r.mu.Unlock()
 }
 
-// readSummaries makes use of the summary where it is whole; without it chunks are read when there is need.
-func (r *Reader) readSummaries(chunks []*container.Entry) error {
-	bySeq := map[uint64]*eventChunk{}
-	for i := range r.events {
-		bySeq[r.events[i].entry.Seq] = &r.events[i]
-	}
-	for _, e := range chunks {
-		raw, err := r.file.Read(e, nil)
-		if err == nil {
-			if err = r.readSummary(raw, bySeq); err != nil {
-				r.counts = nil
-				err = r.file.Corrupt(e, err.Error())
-			}
-		}
-		if err != nil && !damaged(err) {
-			return err
-		}
-	}
-	return nil
-}
-
-func (r *Reader) readSummary(raw []byte, bySeq map[uint64]*eventChunk) error {
-	var cols [chunkFields][]uint64
-	var totals [totalFields][]uint64
-	sets := map[uint64][]uint32{}
-	ends := false
-	err := r.readTables(raw, map[uint64]func(column.Table) error{
-		kindChunks: func(t column.Table) error { return r.tableColumns(t, cols[:]) },
-		kindSets: func(t column.Table) error {
-			var m [2][]uint64
-			if err := r.tableColumns(t, m[:]); err != nil {
-				return err
-			}
-			for i, id := range m[setID] {
-				sets[id] = append(sets[id], uint32(m[setMember][i]))
-			}
-			return nil
-		},
-		kindTotals: func(t column.Table) error {
-			ends = true
-			return r.tableColumns(t, totals[:])
-		},
-	})
-	if err != nil {
-		return err
-	}
-	for i, seq := range cols[chunkSeq] {
-		c := bySeq[seq]
-		if c == nil || cols[chunkCalls][i] != uint64(c.entry.Records) || cols[chunkFirst][i] > 1<<62 {
-			return fmt.Errorf("summary names chunk %d, which is not like that", seq)
-		}
-		c.known = true
-		c.info = chunkInfo{
-			seq: seq, first: cols[chunkFirst][i], calls: cols[chunkCalls][i], rows: cols[chunkRows][i],
-			late:  lateRange{cols[chunkLateLo][i], cols[chunkLateLen][i]},
-			funcs: sets[cols[chunkFuncs][i]], threads: sets[cols[chunkThreads][i]],
-		}
-	}
-	if !ends {
-		return nil
-	}
-	counts := &Counts{}
-	for i, id := range totals[totalFunc] {
-		if id > math.MaxUint16 {
-			return errBlock
-		}
-		counts.add(FuncCount{
-			Func: uint16(id), Calls: totals[totalCalls][i], Failed: totals[totalFailed][i],
-			Unfinished: totals[totalUnfinished][i], Time: totals[totalTime][i],
-		})
-	}
-	r.counts = counts
-	return nil
-}
-
-func (c *Counts) add(f FuncCount) {
-	c.Functions = append(c.Functions, f)
-	c.Calls += f.Calls
-	c.Failed += f.Failed
-	c.Unfinished += f.Unfinished
-}
-
 // Close closes the file. What the Reader gave stays usable.
 func (r *Reader) Close() error { return r.file.Close() }
 
@@ -408,23 +332,35 @@ func (r *Reader) Unknown() map[string]uint64 {
 	return m
 }
 
+// Chunks iterates over what is known of the chunks of calls and data, in the order of the file.
+func (r *Reader) Chunks() iter.Seq[*ChunkInfo] {
+	return func(yield func(*ChunkInfo) bool) {
+		for i := range r.events {
+			if !yield(&r.events[i].info) {
+				return
+			}
+		}
+	}
+}
+
 // matcher is a Filter made fast.
 type matcher struct {
 	Filter
+	schema  *Schema
 	funcs   []bool
 	threads map[uint32]bool
 	want    want
 }
 
-func newMatcher(f *Filter) *matcher {
-	m := &matcher{}
+func newMatcher(f *Filter, s *Schema) *matcher {
+	m := &matcher{schema: s}
 	if f != nil {
 		m.Filter = *f
 	}
 	if m.To == 0 {
 		m.To = math.MaxInt64
 	}
-	m.want = want{noArgs: m.NoArgs, noData: m.NoData}
+	m.want = want{noArgs: m.NoArgs && m.Handles == nil && m.Task == nil, noData: m.NoData}
 	if len(m.Funcs) > 0 {
 		m.funcs = make([]bool, 1<<16)
 		for _, id := range m.Funcs {
@@ -446,18 +382,53 @@ func (m *matcher) chunk(c *eventChunk) bool {
 	if c.entry.Records == 0 || c.entry.TMin >= m.To || m.From > 0 && c.entry.TMax < m.From {
 		return false
 	}
-	if !c.known {
-		return true
+	in := &c.info
+	if in.Known && (m.funcs != nil && !slices.ContainsFunc(in.Funcs, func(id uint32) bool { return id <= 0xffff && m.funcs[id] }) ||
+		m.threads != nil && !slices.ContainsFunc(in.Threads, func(t uint32) bool { return m.threads[t] })) {
+		return false
 	}
-	return (m.funcs == nil || slices.ContainsFunc(c.info.funcs, func(id uint32) bool { return id <= 0xffff && m.funcs[id] })) &&
-		(m.threads == nil || slices.ContainsFunc(c.info.threads, func(t uint32) bool { return m.threads[t] }))
+	return (m.Handles == nil || slices.ContainsFunc(m.Handles, in.Handle)) && (m.Task == nil || in.Task(m.Task.Stream, m.Task.Task))
 }
 
 func (m *matcher) call(b *block, i int) bool {
 	if m.funcs != nil && !m.funcs[uint16(b.calls[callFunc][i])] || m.threads != nil && !m.threads[uint32(b.calls[callThread][i])] {
 		return false
 	}
-	return b.start[i] < m.To && (m.From <= 0 || b.start[i]+int64(b.calls[callDur][i]) >= m.From)
+	return b.start[i] < m.To && (m.From <= 0 || b.start[i]+int64(b.calls[callDur][i]) >= m.From) &&
+		(m.Handles == nil || m.names(b, i)) && (m.Task == nil || m.made(b, i))
+}
+
+// names reports whether a parameter of call i is one of the handles.
+func (m *matcher) names(b *block, i int) bool {
+	id := uint16(b.calls[callFunc][i])
+	f := m.schema.Func(id)
+	if f == nil {
+		return false
+	}
+	args := &b.funcs[id].args
+	args.set(args.row, b.row[i])
+	for _, p := range f.Params {
+		if p.Handle == 0 || p.Word >= len(args.row) {
+			continue
+		}
+		for _, h := range m.Handles {
+			if h.Kind == p.Handle && (h.Any || h.Value == args.row[p.Word]) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// made reports whether call i made the task.
+func (m *matcher) made(b *block, i int) bool {
+	f, row := b.funcs[b.calls[callFunc][i]], b.row[i]
+	for k := range f.outs {
+		if o := &f.outs[k]; o.param == TaskParam && o.has(row) {
+			return o.values[row] == uint64(m.Task.Stream)<<32|uint64(m.Task.Task)
+		}
+	}
+	return false
 }
 
 func (r *Reader) block() *block {
@@ -506,13 +477,13 @@ func ignoreDamage(err error) error {
 // and ends the iteration.
 func (r *Reader) Calls(f *Filter) iter.Seq2[*Call, error] {
 	return func(yield func(*Call, error) bool) {
-		m := newMatcher(f)
+		m := newMatcher(f, r.schema)
 		b := r.block()
 		defer r.release(b)
-		all := m.funcs == nil && m.threads == nil && m.From <= 0 && m.To == math.MaxInt64
+		all := m.funcs == nil && m.threads == nil && m.From <= 0 && m.To == math.MaxInt64 && m.Handles == nil && m.Task == nil
 		var c Call
 		for k := range r.events {
-			if !m.chunk(&r.events[k]) {
+			if !m.chunk(&r.events[k]) || m.Chunk != nil && !m.Chunk(&r.events[k].info) {
 				continue
 			}
 			ok, err := r.load(b, &r.events[k], m.want)
@@ -565,7 +536,7 @@ func (h *cursors) Pop() any {
 // CallsByStart is Calls in the order of Start. It holds the chunks that overlap in time, and no others.
 func (r *Reader) CallsByStart(f *Filter) iter.Seq2[*Call, error] {
 	return func(yield func(*Call, error) bool) {
-		m := newMatcher(f)
+		m := newMatcher(f, r.schema)
 		var chunks []*eventChunk
 		for i := range r.events {
 			if m.chunk(&r.events[i]) {
@@ -588,6 +559,10 @@ func (r *Reader) CallsByStart(f *Filter) iter.Seq2[*Call, error] {
 		var call Call
 		for {
 			for next < len(chunks) && (len(open) == 0 || open[0].start() >= earliest[next]) {
+				if m.Chunk != nil && !m.Chunk(&chunks[next].info) {
+					next++
+					continue
+				}
 				c, err := r.cursor(chunks[next], m, next)
 				next++
 				if err != nil {
@@ -655,16 +630,16 @@ func (r *Reader) cursor(e *eventChunk, m *matcher, index int) (*cursor, error) {
 	return &cursor{b, order, index}, nil
 }
 
-// infos tells for each events chunk what is in it. Chunks that no summary told about are read for that, once.
-func (r *Reader) infos() ([]chunkInfo, error) {
+// learn finds out what is in the events chunks that no summary told about, once.
+func (r *Reader) learn() error {
 	r.learnOnce.Do(func() {
-		r.learned = make([]chunkInfo, len(r.events))
+		r.learned = make([]ChunkInfo, len(r.events))
 		b := r.block()
 		defer r.release(b)
 		for i := range r.events {
-			c := &r.events[i]
-			if c.known {
-				r.learned[i] = c.info
+			c, info := &r.events[i], &r.learned[i]
+			*info = c.info
+			if info.Known {
 				continue
 			}
 			ok, err := r.load(b, c, want{noArgs: true})
@@ -673,10 +648,10 @@ func (r *Reader) infos() ([]chunkInfo, error) {
 				return
 			}
 			if !ok {
+				info.Calls = 0
 				continue
 			}
-			info := &r.learned[i]
-			info.first, info.calls, info.rows = b.first, uint64(b.n), uint64(b.rows)
+			info.First, info.Calls, info.rows = b.first, uint64(b.n), uint64(b.rows)
 			for k := range b.rows {
 				if b.late(k) {
 					info.late.add(b.first + b.owner[k])
@@ -684,17 +659,16 @@ func (r *Reader) infos() ([]chunkInfo, error) {
 			}
 		}
 	})
-	return r.learned, r.learnErr
+	return r.learnErr
 }
 
 // find returns the chunk that holds the call.
 func (r *Reader) find(call uint64) (int, error) {
-	infos, err := r.infos()
-	if err != nil {
+	if err := r.learn(); err != nil {
 		return 0, err
 	}
-	for i := range infos {
-		if call-infos[i].first < infos[i].calls {
+	for i := range r.learned {
+		if c := &r.learned[i]; call-c.First < c.Calls {
 			return i, nil
 		}
 	}
@@ -774,6 +748,13 @@ func (b *block) clone(row int) Data {
 	return d
 }
 
+// chunk reports whether a chunk has data that may match.
+func (f *DataFilter) chunk(c *ChunkInfo) bool {
+	late := c.late.n > 0 && (f.To == 0 || c.late.lo < f.To) && c.late.lo+c.late.n > f.From
+	own := !f.Late && (f.To == 0 || c.First < f.To) && c.First+c.Calls > f.From
+	return c.rows > 0 && (late || own)
+}
+
 // Data iterates over data in the order in which it lies in the file. The data and its bytes are used again for the next step. Damage and errors are as for Calls.
 func (r *Reader) Data(f *DataFilter) iter.Seq2[*Data, error] {
 	return func(yield func(*Data, error) bool) {
@@ -785,7 +766,7 @@ func (r *Reader) Data(f *DataFilter) iter.Seq2[*Data, error] {
 		var d Data
 		for k := range r.events {
 			c := &r.events[k]
-			if c.known && (c.info.rows == 0 || f.Late && c.info.late.n == 0) {
+			if c.info.Known && !f.chunk(&c.info) {
 				continue
 			}
 			ok, err := r.load(b, c, want{noArgs: true})
@@ -810,49 +791,49 @@ func (r *Reader) Data(f *DataFilter) iter.Seq2[*Data, error] {
 	}
 }
 
-// Counts returns the totals, from the summary where there is one, and else by one pass over the calls.
+// Counts returns the totals, from the summaries where there are some, and else by reading calls.
 func (r *Reader) Counts() (*Counts, error) {
 	r.countsOnce.Do(func() {
-		if r.counts == nil {
-			r.counts, r.countsErr = r.count()
+		total := sums{}
+		for _, f := range r.sums {
+			total.add(*f)
 		}
-		if r.counts != nil {
-			for _, g := range r.gaps {
-				r.counts.GapCalls += g.Calls
-			}
+		if r.countsErr = r.count(total, func(c *eventChunk) bool { return !c.counted }); r.countsErr != nil {
+			return
+		}
+		r.counts = total.counts()
+		for _, g := range r.gaps {
+			r.counts.GapCalls += g.Calls
 		}
 	})
 	return r.counts, r.countsErr
 }
 
-func (r *Reader) count() (*Counts, error) {
-	totals := map[uint16]*FuncCount{}
-	for c, err := range r.Calls(&Filter{NoArgs: true, NoData: true}) {
+// count adds up the calls of some chunks.
+func (r *Reader) count(total sums, which func(*eventChunk) bool) error {
+	b := r.block()
+	defer r.release(b)
+	for i := range r.events {
+		c := &r.events[i]
+		if c.entry.Records == 0 || !which(c) {
+			continue
+		}
+		ok, err := r.load(b, c, want{noArgs: true, noData: true})
 		if err != nil {
-			return nil, err
+			return err
 		}
-		t := totals[c.Func]
-		if t == nil {
-			t = &FuncCount{Func: c.Func}
-			totals[c.Func] = t
+		if !ok {
+			continue
 		}
-		t.Calls++
-		t.Time += uint64(c.End - c.Start)
-		if c.Flags&Unfinished != 0 {
-			t.Unfinished++
-		} else if f := r.schema.Func(c.Func); f != nil && f.Failed(c.Ret) {
-			t.Failed++
-		}
-	}
-	counts := &Counts{}
-	for _, id := range slices.Sorted(func(yield func(uint16) bool) {
-		for id := range totals {
-			if !yield(id) {
-				return
+		for i, id := range b.calls[callFunc][:b.n] {
+			one := FuncCount{Func: uint16(id), Calls: 1, Time: b.calls[callDur][i]}
+			if CallFlags(b.calls[callFlags][i])&Unfinished != 0 {
+				one.Unfinished = 1
+			} else if f := r.schema.Func(uint16(id)); f != nil && f.Failed(b.calls[callRet][i]) {
+				one.Failed = 1
 			}
+			total.add(one)
 		}
-	}) {
-		counts.add(*totals[id])
 	}
-	return counts, nil
+	return nil
 }

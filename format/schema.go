@@ -2,6 +2,7 @@ package format
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -10,6 +11,8 @@ type Schema struct {
 	API       string                       `json:"api"`
 	Functions []Function                   `json:"functions"`
 	Enums     map[string]map[string]string `json:"enums,omitempty"` // type, value in decimal, name
+	// Handles are the kinds of handles that Param.Handle names and by which chunks are indexed, such as "stream".
+	Handles []string `json:"handles,omitempty"`
 
 	byID []*Function
 }
@@ -30,6 +33,8 @@ type Param struct {
 	Word  int    `json:"word"` // number of its first word
 	Words int    `json:"words"`
 	Role  string `json:"role,omitempty"` // given a meaning by the API model, none here
+	// Handle is 1 and the place in Schema.Handles of the kind of handle that the first word is, 0 for none.
+	Handle int `json:"handle,omitempty"`
 }
 
 // MaxWords bounds the argument words of a function.
@@ -62,6 +67,9 @@ func (s *Schema) FuncName(id uint16) string {
 	return fmt.Sprintf("function#%d", id)
 }
 
+// HandleKind returns what Param.Handle has for a kind of handles, 0 where the trace has none of it.
+func (s *Schema) HandleKind(name string) int { return slices.Index(s.Handles, name) + 1 }
+
 // Failed reports whether ret is an error: not zero, for a function that returns a status. Only the low 32 bits count; the
 // calling convention leaves the upper ones undefined.
 func (f *Function) Failed(ret uint64) bool { return uint32(ret) != 0 && f.status() }
@@ -74,6 +82,9 @@ func (f *Function) status() bool {
 
 // index prepares the Schema for Func, and refuses one that contradicts itself.
 func (s *Schema) index() error {
+	if len(s.Handles) > anyHandle {
+		return fmt.Errorf("schema: %d kinds of handles, at most %d are possible", len(s.Handles), anyHandle)
+	}
 	byID := make([]*Function, 0, len(s.Functions))
 	for i := range s.Functions {
 		f := &s.Functions[i]
@@ -83,6 +94,9 @@ func (s *Schema) index() error {
 		for _, p := range f.Params {
 			if p.Word < 0 || p.Words < 0 || p.Word > f.Words || p.Words > f.Words-p.Word {
 				return fmt.Errorf("schema: parameter %s of %s lies outside of its %d words", p.Name, f.Name, f.Words)
+			}
+			if p.Handle < 0 || p.Handle > len(s.Handles) || p.Handle > 0 && p.Word == f.Words {
+				return fmt.Errorf("schema: parameter %s of %s is a handle of kind %d, which is not named", p.Name, f.Name, p.Handle)
 			}
 		}
 		for int(f.ID) >= len(byID) {

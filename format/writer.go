@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -35,6 +34,8 @@ func (c Compression) codec() container.Codec {
 // WriterOptions change what Create does; nil stands for the zero value.
 type WriterOptions struct {
 	Compression Compression
+
+	container *container.Options
 }
 
 // A Writer writes a trace file.
@@ -57,28 +58,11 @@ type Writer struct {
 	newThread []uint32
 	gaps      []Gap
 	dropped   uint64
-	totals    []total // by function
-	chunks    []chunkInfo
+	summary   summaryWriter
+	frames    []int
 	closed    bool
 
 	calls atomic.Uint64
-}
-
-// total is what a summary says about a function.
-type total struct {
-	calls, failed, unfinished uint64
-	time                      uint64 // nanoseconds
-}
-
-// chunkInfo is what a summary says about an events chunk.
-type chunkInfo struct {
-	seq     uint64
-	first   uint64
-	calls   uint64
-	rows    uint64
-	late    lateRange
-	funcs   []uint32 // ascending
-	threads []uint32
 }
 
 var errClosed = errors.New("trace writer is closed")
@@ -104,7 +88,7 @@ func Create(path string, meta *Meta, schema *Schema, opts *WriterOptions) (*Writ
 	}
 	file, err := container.Create(path, &container.FileHeader{
 		Major: container.Major, Minor: container.Minor, Session: session, WallNS: meta.StartWall, MonoNS: meta.StartMono,
-	})
+	}, opts.container)
 	if err != nil {
 		return nil, err
 	}
@@ -251,7 +235,6 @@ func (w *Writer) Call(c *Call) (uint64, error) {
 	w.next++
 	w.calls.Store(w.next)
 	c.Index = index
-	w.count(f, c)
 	w.block.call(c, f.Words)
 	var err error
 	for i := range c.Data {
@@ -272,20 +255,6 @@ func (w *Writer) Call(c *Call) (uint64, error) {
 	return index, err
 }
 
-func (w *Writer) count(f *Function, c *Call) {
-	for int(c.Func) >= len(w.totals) {
-		w.totals = append(w.totals, total{})
-	}
-	t := &w.totals[c.Func]
-	t.calls++
-	t.time += uint64(c.End - c.Start)
-	if c.Flags&Unfinished != 0 {
-		t.unfinished++
-	} else if c.Ret != 0 && f.Failed(c.Ret) {
-		t.failed++
-	}
-}
-
 // Data adds data to a call that was given before, such as the result of an asynchronous copy.
 func (w *Writer) Data(d *Data) error {
 	w.mu.Lock()
@@ -301,7 +270,7 @@ func (w *Writer) Data(d *Data) error {
 	}
 	var fn uint16
 	if d.Call >= w.block.first {
-		fn = uint16(w.block.field(int(d.Call-w.block.first), callFunc))
+		fn = uint16(w.block.calls[callFunc][d.Call-w.block.first])
 	}
 	w.block.data(d, fn)
 	if w.block.full() || len(w.block.rowCall) >= blockCalls*4 {
@@ -391,37 +360,27 @@ func (w *Writer) flushBlock() error {
 		return nil
 	}
 	err := w.flushTables()
-	w.raw = b.encode(w.raw[:0])
+	w.raw, w.frames = b.encode(w.raw[:0], w.frames[:0])
 	dropped := min(w.dropped, 1<<32-1)
 	e, e2 := w.file.Append(&container.Chunk{
 		Type: container.Events, Flags: container.SelfContained, Codec: w.codec,
-		TMin: b.tMin, TMax: b.tMax, Records: uint32(b.n), Dropped: uint32(dropped), Raw: w.raw,
+		TMin: b.tMin, TMax: b.tMax, Records: uint32(b.n), Dropped: uint32(dropped), Raw: w.raw, Frames: w.frames,
 	})
 	if e2 == nil {
 		w.dropped -= dropped
-		info := chunkInfo{seq: e.Seq, first: b.first, calls: uint64(b.n), rows: uint64(len(b.rowCall)), late: b.late}
-		info.funcs, info.threads = b.members()
-		w.chunks = append(w.chunks, info)
+		w.summary.add(b, w.schema, e.Seq)
 	} else {
 		w.lose(b)
 	}
 	b.reset(w.next)
+	if len(w.summary.chunks) >= summaryChunks {
+		err = errors.Join(err, w.flushSummary())
+	}
 	return errors.Join(err, e2)
 }
 
 // lose accounts for a block that could not be written.
 func (w *Writer) lose(b *blockWriter) {
-	for i := range b.n {
-		fn := uint16(b.field(i, callFunc))
-		t := &w.totals[fn]
-		t.calls--
-		t.time -= b.field(i, callDur)
-		if CallFlags(b.field(i, callFlags))&Unfinished != 0 {
-			t.unfinished--
-		} else if w.schema.Func(fn).Failed(b.field(i, callRet)) {
-			t.failed--
-		}
-	}
 	// On a disk that stays full one gap grows, instead of a list of them.
 	if n := len(w.gaps); n > 0 && w.gaps[n-1].Reason == WriteFailed {
 		g := &w.gaps[n-1]
@@ -507,7 +466,7 @@ func (w *Writer) Close() error {
 	// These are in the file already. A second copy costs little, and without them all else would be hard to read.
 	w.newProcs, w.newThread = upTo(len(w.procs)), upTo(len(w.threads))
 	err = errors.Join(err, w.flushDict(), w.append(container.Schema, w.schemaRaw, len(w.schema.Functions)),
-		w.append(container.Meta, w.meta, 1), w.writeSummary())
+		w.append(container.Meta, w.meta, 1), w.flushSummary())
 	if err != nil {
 		return errors.Join(err, w.file.Abort())
 	}
@@ -533,76 +492,14 @@ func upTo(n int) []uint32 {
 	return s
 }
 
-// writeSummary writes what a reader would otherwise have to read all events for. Chunks repeat the same sets of functions and threads over and over,
-// so each set is written once.
-func (w *Writer) writeSummary() error {
-	const batch = 1 << 15
-	chunks := w.chunks
-	for first := true; first || len(chunks) > 0; first = false {
-		part := chunks[:min(batch, len(chunks))]
-		chunks = chunks[len(part):]
-		raw := w.encodeChunks(nil, part)
-		if len(chunks) == 0 {
-			raw = w.encodeTotals(raw)
-		}
-		if err := w.append(container.Summary, raw, len(part)); err != nil {
-			return err
-		}
+// flushSummary writes what a reader would otherwise have to read events for.
+func (w *Writer) flushSummary() error {
+	if len(w.summary.chunks) == 0 {
+		return nil
 	}
+	if err := w.append(container.Summary, w.summary.encode(), len(w.summary.chunks)); err != nil {
+		return err
+	}
+	w.summary.reset()
 	return nil
-}
-
-func (w *Writer) encodeChunks(dst []byte, chunks []chunkInfo) []byte {
-	var cols [chunkFields][]uint64
-	sets := map[string]uint64{}
-	var id, member []uint64
-	intern := func(set []uint32) uint64 {
-		var key []byte
-		for _, x := range set {
-			key = append(key, byte(x), byte(x>>8), byte(x>>16), byte(x>>24))
-		}
-		n, ok := sets[string(key)]
-		if !ok {
-			n = uint64(len(sets))
-			sets[string(key)] = n
-			for _, x := range set {
-				id, member = append(id, n), append(member, uint64(x))
-			}
-		}
-		return n
-	}
-	for i := range chunks {
-		c := &chunks[i]
-		for field, v := range [chunkFields]uint64{
-			c.seq, c.first, c.calls, c.rows, c.late.lo, c.late.n, intern(c.funcs), intern(c.threads),
-		} {
-			cols[field] = append(cols[field], v)
-		}
-	}
-	w.enc.Begin(dst, kindChunks, 0, uint64(len(chunks)), chunkFields)
-	for field, v := range cols {
-		w.enc.Words(uint64(field), v)
-	}
-	dst = w.enc.End()
-	w.enc.Begin(dst, kindSets, 0, uint64(len(id)), 2)
-	w.enc.Words(setID, id)
-	w.enc.Words(setMember, member)
-	return w.enc.End()
-}
-
-func (w *Writer) encodeTotals(dst []byte) []byte {
-	var cols [totalFields][]uint64
-	for id, t := range w.totals {
-		if t.calls == 0 {
-			continue
-		}
-		for field, v := range [totalFields]uint64{uint64(id), t.calls, t.failed, t.unfinished, t.time} {
-			cols[field] = append(cols[field], v)
-		}
-	}
-	w.enc.Begin(dst, kindTotals, 0, uint64(len(cols[0])), totalFields)
-	for field, v := range slices.All(cols[:]) {
-		w.enc.Words(uint64(field), v)
-	}
-	return w.enc.End()
 }

@@ -246,7 +246,14 @@ func Schema(m *api.Model) *format.Schema {
 		out := format.Function{ID: uint16(f.ID), Name: f.Name, Ret: f.Return, Words: int(f.Words)}
 		used[f.Return] = true
 		for _, p := range f.Params {
-			out.Params = append(out.Params, format.Param{Name: p.Name, Type: p.Type, Word: int(p.Word), Words: int(p.Words), Role: p.Role.String()})
+			param := format.Param{Name: p.Name, Type: p.Type, Word: int(p.Word), Words: int(p.Words), Role: p.Role.String()}
+			if p.Names() { // timeline.Skipper relies on it
+				if s.HandleKind(string(p.Object)) == 0 {
+					s.Handles = append(s.Handles, string(p.Object))
+				}
+				param.Handle = s.HandleKind(string(p.Object))
+			}
+			out.Params = append(out.Params, param)
 			used[strings.TrimRight(p.Type, "*")] = true
 		}
 		s.Functions = append(s.Functions, out)

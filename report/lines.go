@@ -29,7 +29,7 @@ type LineOptions struct {
 }
 
 // A TaskID is how the runtime's logs and dumps name a task.
-type TaskID struct{ Stream, Task uint32 }
+type TaskID = format.TaskID
 
 // ParseTaskID reads STREAM:ID, or STREAM:FLIP:TASK as logs have it, where the id is FLIP<<16 | TASK.
 func ParseTaskID(s string) (*TaskID, error) {
@@ -131,9 +131,26 @@ func Lines(w io.Writer, r *format.Reader, m *api.Model, o *LineOptions) error {
 	if err := s.Follow(r); err != nil {
 		return err
 	}
+	from := o.From
+	if o.Tail > 0 && len(funcs) == 0 && o.TID == 0 && o.Stream == 0 && o.Task == nil && o.To == 0 {
+		from = max(from, tailStart(r, uint64(o.Tail)))
+	}
+	threads, procs := r.Threads(), r.Processes()
+	skip := s.Skipper(r)
+	// What the index shows to have none of the calls that are wanted is read only where the names of objects depend on it.
+	wanted := func(c *format.ChunkInfo) bool {
+		if c.TMax < from || c.TMin > to || o.Task != nil && !c.Task(o.Task.Stream, o.Task.Task) {
+			return false
+		}
+		if !c.Known {
+			return true
+		}
+		return (len(funcs) == 0 || slices.ContainsFunc(c.Funcs, func(id uint32) bool { return funcs[uint16(id)] })) &&
+			(o.TID == 0 || slices.ContainsFunc(c.Threads, func(t uint32) bool { return int(t) < len(threads) && threads[t].TID == o.TID }))
+	}
 	late := map[uint64][]format.Data{}
 	if o.JSON {
-		for d, err := range r.Data(&format.DataFilter{Late: true}) {
+		for d, err := range r.Data(lateOf(r, wanted)) {
 			if err != nil {
 				return err
 			}
@@ -142,9 +159,19 @@ func Lines(w io.Writer, r *format.Reader, m *api.Model, o *LineOptions) error {
 			late[d.Call] = append(late[d.Call], k)
 		}
 	}
-	threads, procs := r.Threads(), r.Processes()
-	// Handles get their names from the calls before the chosen ones, so every call goes through the state.
-	for c, err := range r.CallsByStart(nil) {
+	filter := &format.Filter{To: o.To, Chunk: func(c *format.ChunkInfo) bool {
+		if !skip.Skip(c) {
+			return true
+		}
+		if h, ok := skip.Handle(api.Stream, o.Stream); o.Stream != 0 && (!ok || !c.Handle(h)) {
+			return false
+		}
+		return wanted(c)
+	}}
+	if o.To != 0 {
+		filter.To++ // its own bound leaves out the moment itself
+	}
+	for c, err := range r.CallsByStart(filter) {
 		if err != nil {
 			return err
 		}
@@ -157,7 +184,7 @@ func Lines(w io.Writer, r *format.Reader, m *api.Model, o *LineOptions) error {
 		}
 		e := s.Apply(th.Process, c)
 		stack := stacks.Of(th.Process, c)
-		if c.Start < o.From || len(funcs) > 0 && !funcs[c.Func] || o.TID != 0 && th.TID != o.TID ||
+		if c.Start < from || len(funcs) > 0 && !funcs[c.Func] || o.TID != 0 && th.TID != o.TID ||
 			o.Stream != 0 && (e.Stream == nil || e.Stream.ID != o.Stream) {
 			continue
 		}
@@ -190,6 +217,39 @@ func Lines(w io.Writer, r *format.Reader, m *api.Model, o *LineOptions) error {
 		}
 	}
 	return out.Flush()
+}
+
+// tailStart returns a time from which on at least n calls start, the latest that the index tells.
+func tailStart(r *format.Reader, n uint64) int64 {
+	chunks := slices.Collect(r.Chunks())
+	start := int64(math.MaxInt64)
+	for i := len(chunks) - 1; i >= 0; i-- {
+		c := chunks[i]
+		if c.Calls == 0 {
+			continue
+		}
+		start = min(start, c.TMin)
+		if n <= c.Calls {
+			return start
+		}
+		n -= c.Calls
+	}
+	return 0
+}
+
+// lateOf selects the data that came late to calls in the chunks that are wanted.
+func lateOf(r *format.Reader, wanted func(*format.ChunkInfo) bool) *format.DataFilter {
+	f := &format.DataFilter{Late: true, From: math.MaxUint64, To: 1}
+	for c := range r.Chunks() {
+		switch {
+		case !wanted(c):
+		case !c.Known:
+			return &format.DataFilter{Late: true}
+		default:
+			f.From, f.To = min(f.From, c.First), max(f.To, c.First+c.Calls)
+		}
+	}
+	return f
 }
 
 type lineWriter interface {

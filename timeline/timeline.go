@@ -88,11 +88,6 @@ func NewState(m *api.Model) *State {
 		seats: map[uint32]seat{}, devices: map[uint32][]int{}}
 }
 
-// allocation reports whether objects of the kind are ranges of addresses.
-func allocation(kind api.Object) bool {
-	return kind == api.Device || kind == api.Host || kind == api.Mapped || kind == api.Owned || kind == api.Reservation
-}
-
 // Apply advances the state by one call of a process and returns its meaning, which is valid until the next Apply.
 func (s *State) Apply(process uint32, c *format.Call) *Event {
 	e := s.apply(process, c)
@@ -204,7 +199,7 @@ func (s *State) handle(process uint32, kind api.Object, h uint64) *Object {
 
 // named is handle, for objects that End parameters name: an allocation must be known.
 func (s *State) named(process uint32, kind api.Object, h uint64) *Object {
-	if allocation(kind) {
+	if kind.Memory() {
 		return s.live[key{process, kind, h}]
 	}
 	return s.handle(process, kind, h)
@@ -234,7 +229,7 @@ func (s *State) made(process uint32, p *api.Param, v uint64, c *format.Call) *Ob
 func (s *State) end(o *Object, call uint64) {
 	o.Ended = call
 	delete(s.live, key{o.Process, o.Kind, o.Handle})
-	if !allocation(o.Kind) {
+	if !o.Kind.Memory() {
 		return
 	}
 	r := s.ranges(o.Process, o.Kind)
@@ -251,14 +246,14 @@ func (s *State) end(o *Object, call uint64) {
 // give takes note of the object that a call has made, or answered with, for a parameter.
 func (s *State) give(process uint32, e *Event, i int, v uint64) {
 	p := &e.Fn.Params[i]
-	if p.Role == api.Find && allocation(p.Object) {
+	if p.Role == api.Find && p.Object.Memory() {
 		if o, off, ok := s.Find(process, v); ok && off == 0 {
 			e.Uses = append(e.Uses, Use{Param: i, Object: o})
 			return
 		}
 	}
 	o := s.made(process, p, v, e.Call)
-	if o.Created == e.Call.Index && allocation(o.Kind) {
+	if o.Created == e.Call.Index && o.Kind.Memory() {
 		o.Size = size(e, p)
 		switch {
 		case o.Kind == api.Mapped:
@@ -273,7 +268,7 @@ func (s *State) give(process uint32, e *Event, i int, v uint64) {
 			}
 		}
 		s.ranges(process, o.Kind).add(o)
-	} else if o.Parent == nil && len(e.Uses) > 0 && e.Uses[0].Object != o && !allocation(e.Uses[0].Object.Kind) {
+	} else if o.Parent == nil && len(e.Uses) > 0 && e.Uses[0].Object != o && !e.Uses[0].Object.Kind.Memory() {
 		o.Parent = e.Uses[0].Object
 	}
 	e.Uses = append(e.Uses, Use{Param: i, Object: o})

@@ -8,18 +8,26 @@ import (
 // An Encoder appends columns and tables to a byte slice, choosing an encoding for each column.
 // The zero value is ready.
 type Encoder struct {
-	gather []uint64
-	diff   []uint64
-	index  []uint64
-	dict   [dictSlots]uint64
-	slot   [dictSlots]uint16 // 1 + position in values, 0 when free
-	value  []uint64
-	count  []uint64
-	table  []byte
+	gather []uint64   // columns that Rows has turned
+	first  []uint64   // row of Rows, its length,
+	n      int        // the number of rows,
+	varies []int      // the words that vary,
+	spans  []extremes // their ranges,
+	turned []int      // and by word its place in varies, -1 for none
+
+	diff  []uint64
+	index []uint64
+	dict  [dictSlots]uint64
+	slot  [dictSlots]uint16 // 1 + position in values, 0 when free
+	value []uint64
+	count []uint64
+	table []byte
 
 	head [5]uint64 // kind, id, rows, width of the open table
 	dst  []byte
 }
+
+type extremes struct{ lo, hi uint64 }
 
 // dictSlots keeps the table of a dictionary at most half full: positions are one byte, so 256 values at most.
 const (
@@ -33,6 +41,9 @@ func (e *Encoder) Begin(dst []byte, kind, id, rows, width uint64) {
 	e.head = [5]uint64{kind, id, rows, width}
 	e.table = e.table[:0]
 }
+
+// Len is the number of bytes of the columns so far; with those that follow they end what End returns.
+func (e *Encoder) Len() int { return len(e.table) }
 
 // End closes the table and returns dst with it.
 func (e *Encoder) End() []byte {
@@ -64,31 +75,73 @@ func (e *Encoder) Constant(field, x uint64) {
 	}
 }
 
-// Strided adds a column of n words that lie in rows, at rows[at], rows[at+stride] and so on. Most columns of most tables are
-// constant, which is seen without copying them.
-func (e *Encoder) Strided(field uint64, rows []uint64, at, stride, n int) {
+// Rows takes n rows of a number of words each, which lie one after another, for Column. It finds the columns that vary and turns only these,
+// a tile of rows at a time, so that a row is fetched from memory once for all of its columns.
+func (e *Encoder) Rows(rows []uint64, words, n int) {
+	const tile = 64
+	e.first = rows[:words]
+	e.varies = e.varies[:0]
+	e.turned = e.turned[:0]
 	if n == 0 {
 		return
 	}
-	rows = rows[at : at+(n-1)*stride+1]
-	first := rows[0]
-	same := 1
-	for i := stride; i < len(rows) && rows[i] == first; i += stride {
-		same++
+	for range words {
+		e.turned = append(e.turned, -1)
 	}
-	if same == n {
-		e.Constant(field, first)
-		return
+	for at := 0; at < n; at += tile {
+		part := rows[at*words : min(at+tile, n)*words]
+		for k, slot := range e.turned {
+			if slot >= 0 {
+				continue
+			}
+			first := e.first[k]
+			for i := k; i < len(part); i += words {
+				if part[i] != first {
+					e.turned[k] = len(e.varies)
+					e.varies = append(e.varies, k)
+					break
+				}
+			}
+		}
+		if len(e.varies) == words {
+			break
+		}
 	}
-	v := grow(&e.gather, n)
-	lo, hi := first, first
-	for i, k := 0, 0; i < len(v) && k < len(rows); i, k = i+1, k+stride {
-		x := rows[k]
-		v[i] = x
-		lo, hi = min(lo, x), max(hi, x)
+	e.spans = append(e.spans[:0], make([]extremes, len(e.varies))...)
+	for v, k := range e.varies {
+		e.spans[v] = extremes{e.first[k], e.first[k]}
 	}
+	e.n = n
+	all := grow(&e.gather, n*len(e.varies))
+	for at := 0; at < n; at += tile {
+		rest := rows[at*words : min(at+tile, n)*words]
+		for v, k := range e.varies {
+			dst := all[v*n+at:][:len(rest)/words]
+			lo, hi := e.spans[v].lo, e.spans[v].hi
+			for i := range dst {
+				x := rest[i*words+k]
+				dst[i] = x
+				lo, hi = min(lo, x), max(hi, x)
+			}
+			e.spans[v] = extremes{lo, hi}
+		}
+	}
+}
+
+// Column adds a column of the words at a place in the rows, and returns its values: one for all where they are alike. They are valid until Rows.
+func (e *Encoder) Column(field uint64, at int) []uint64 {
+	if at >= len(e.turned) {
+		return nil
+	}
+	slot := e.turned[at]
+	if slot < 0 {
+		e.Constant(field, e.first[at])
+		return e.first[at : at+1]
+	}
+	v := e.gather[slot*e.n:][:e.n]
 	e.table = binary.AppendUvarint(e.table, field)
-	e.table = e.appendSpan(e.table, v, lo, hi)
+	e.table = e.appendSpan(e.table, v, e.spans[slot].lo, e.spans[slot].hi)
+	return v
 }
 
 // Sparse adds a column that has a value only in the rows listed (ascending), for a table of n rows.

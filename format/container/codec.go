@@ -1,8 +1,10 @@
 package container
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/klauspost/compress/zstd"
@@ -14,8 +16,8 @@ type Codec uint8
 
 const (
 	None Codec = 0
-	LZ4  Codec = 1 // one LZ4 block, without frame
-	Zstd Codec = 2 // one Zstandard frame
+	LZ4  Codec = 1 // frames that are LZ4 blocks
+	Zstd Codec = 2 // frames that are Zstandard frames
 )
 
 func (c Codec) String() string {
@@ -48,71 +50,134 @@ var zstdDecoder = sync.OnceValue(func() *zstd.Decoder {
 	return d
 })
 
-// compress appends raw to dst, packed by c. It returns None with the bytes as they are when packing does not make them fewer.
-func compress(dst, raw []byte, c Codec) ([]byte, Codec) {
+// frameHead is the length of what precedes a frame: its raw and its stored length.
+const frameHead = 8
+
+// compress appends raw to dst, packed by c in frames that end at ends, the last one at the end of raw. It returns None with the bytes as they
+// are when packing does not make them fewer.
+func compress(dst, raw []byte, ends []int, c Codec) ([]byte, Codec) {
 	at := len(dst)
-	switch c {
-	case LZ4:
-		need := lz4.CompressBlockBound(len(raw))
-		if cap(dst)-at < need {
-			grown := make([]byte, at, at+need)
-			copy(grown, dst)
-			dst = grown
+	if c != None {
+		from := 0
+		for i := 0; from < len(raw); i++ {
+			end := len(raw)
+			if i < len(ends) {
+				end = ends[i]
+			}
+			if end > from {
+				dst = appendFrame(dst, raw[from:end], c)
+				from = end
+			}
 		}
-		z := lz4Pool.Get().(*lz4.Compressor)
-		n, err := z.CompressBlock(raw, dst[at:at+need])
-		lz4Pool.Put(z)
-		if err == nil && n > 0 && n < len(raw) {
-			return dst[:at+n], LZ4
-		}
-	case Zstd:
-		dst = zstdEncoder().EncodeAll(raw, dst)
 		if len(dst)-at < len(raw) {
-			return dst, Zstd
+			return dst, c
 		}
 	}
 	return append(dst[:at], raw...), None
 }
 
+func appendFrame(dst, raw []byte, c Codec) []byte {
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(raw)))
+	at := len(dst) + 4
+	dst = pack(append(dst, 0, 0, 0, 0), raw, c)
+	if len(dst)-at >= len(raw) {
+		dst = append(dst[:at], raw...)
+	}
+	binary.LittleEndian.PutUint32(dst[at-4:], uint32(len(dst)-at))
+	return dst
+}
+
+// pack appends raw to dst, packed by c, or at least as many bytes of anything when that makes no fewer.
+func pack(dst, raw []byte, c Codec) []byte {
+	if c == Zstd {
+		return zstdEncoder().EncodeAll(raw, dst)
+	}
+	at := len(dst)
+	need := lz4.CompressBlockBound(len(raw))
+	dst = slices.Grow(dst, need)
+	z := lz4Pool.Get().(*lz4.Compressor)
+	n, err := z.CompressBlock(raw, dst[at:at+need])
+	lz4Pool.Put(z)
+	if err != nil || n == 0 {
+		n = len(raw)
+	}
+	return dst[:at+n]
+}
+
 var errUnpacked = errors.New("unpacked length differs from the header")
 
-// decompress unpacks stored into dst's memory where that is large enough.
-func decompress(dst, stored []byte, c Codec, rawLen int) ([]byte, error) {
-	if c != None {
+// checkFrames verifies that the frames add up to the lengths in the header, so that a forged length costs no allocation.
+func checkFrames(stored []byte, c Codec, rawLen int) error {
+	total := 0
+	for len(stored) > 0 {
+		if len(stored) < frameHead {
+			return errUnpacked
+		}
+		raw, n := binary.LittleEndian.Uint32(stored), binary.LittleEndian.Uint32(stored[4:])
+		stored = stored[frameHead:]
 		// The best that lz4 can do is 255:1; a claim beyond it is not worth an allocation.
-		if c == LZ4 && rawLen > 255*len(stored)+64 {
-			return nil, errUnpacked
+		if uint64(n) > uint64(len(stored)) || raw > MaxRaw || raw == 0 || n > raw || c == LZ4 && uint64(raw) > 255*uint64(n)+64 {
+			return errUnpacked
 		}
-		if cap(dst) < rawLen {
-			dst = make([]byte, rawLen, rawLen+rawLen/4)
+		total += int(raw)
+		if total > rawLen {
+			return errUnpacked
 		}
+		stored = stored[n:]
 	}
+	if total != rawLen {
+		return errUnpacked
+	}
+	return nil
+}
+
+// decompress unpacks stored into dst's memory where that is large enough. It stops after the frame with which enough is satisfied; nil asks for all.
+func decompress(dst, stored []byte, c Codec, rawLen int, enough func(raw []byte) bool) ([]byte, error) {
 	switch c {
 	case None:
 		if len(stored) != rawLen {
 			return nil, errUnpacked
 		}
 		return append(dst[:0], stored...), nil
-	case LZ4:
-		n, err := lz4.UncompressBlock(stored, dst[:rawLen])
-		if err != nil {
-			return nil, err
-		}
-		if n != rawLen {
-			return nil, errUnpacked
-		}
-		return dst[:rawLen], nil
-	case Zstd:
-		out, err := zstdDecoder().DecodeAll(stored, dst[:0:rawLen])
-		if err != nil {
-			return nil, err
-		}
-		if len(out) != rawLen {
-			return nil, errUnpacked
-		}
-		return out, nil
+	case LZ4, Zstd:
+	default:
+		return nil, fmt.Errorf("%s is not known to this version", c)
 	}
-	return nil, fmt.Errorf("%s is not known to this version", c)
+	if err := checkFrames(stored, c, rawLen); err != nil {
+		return nil, err
+	}
+	if cap(dst) < rawLen {
+		dst = make([]byte, 0, rawLen+rawLen/4)
+	}
+	dst = dst[:0]
+	for len(stored) > 0 && (enough == nil || !enough(dst)) {
+		raw, n := int(binary.LittleEndian.Uint32(stored)), int(binary.LittleEndian.Uint32(stored[4:]))
+		frame := stored[frameHead : frameHead+n]
+		stored = stored[frameHead+n:]
+		at := len(dst)
+		if n == raw {
+			dst = append(dst, frame...)
+			continue
+		}
+		got := 0
+		if c == LZ4 {
+			var err error
+			if got, err = lz4.UncompressBlock(frame, dst[at:at+raw]); err != nil {
+				return nil, err
+			}
+		} else {
+			out, err := zstdDecoder().DecodeAll(frame, dst[at:at:at+raw])
+			if err != nil {
+				return nil, err
+			}
+			got = len(out)
+		}
+		if got != raw {
+			return nil, errUnpacked
+		}
+		dst = dst[:at+raw]
+	}
+	return dst, nil
 }
 
 // Compresses reports whether packing b is worth the time, judged by a sample of it.
@@ -126,6 +191,5 @@ func Compresses(b []byte) bool {
 		at := (len(b) - part) * i / (parts - 1)
 		copy(sample[i*part:], b[at:at+part])
 	}
-	packed, c := compress(nil, sample[:], LZ4)
-	return c == LZ4 && len(packed)*10 < len(sample)*9
+	return len(pack(nil, sample[:], LZ4))*10 < len(sample)*9
 }

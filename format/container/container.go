@@ -1,9 +1,10 @@
 // Package container is the outer layer of a trace file: a file header, and after it chunks, each with a 64-byte header that carries
 // its own checksum, the checksum of the stored bytes, a sequence number and a tag of the session. An index and an
-// end close the file. The package knows no events: a chunk is a type, a range of times and bytes.
+// end close the file; checkpoints on the way hold parts of the index. The package knows no events: a chunk is a type, a range of times and bytes.
 //
 // A Writer is made by Create, takes chunks from any goroutine, and is finished by Finish. A file that never got that far is
-// read all the same: Open then walks it from chunk to chunk, and searches for the next whole header behind bytes that are none. A
+// read all the same: Open then starts from the last
+// checkpoint, walks what follows from chunk to chunk, and searches for the next whole header behind bytes that are none. A
 // File is safe for use from several goroutines. Nothing here ever maps a file, changes a file that it reads, or trusts a length
 // in it before it has compared it with a bound.
 //
@@ -33,6 +34,8 @@ const (
 	endLen     = 64
 	entryLen   = 8 + HeaderLen
 	indexBatch = 16 << 10 // entries in one index chunk: about 1.1 MiB
+
+	checkpointHead = 16
 )
 
 const (
@@ -52,7 +55,7 @@ const (
 	Blob       Type = 6  // contents of payloads
 	BlobMap    Type = 7  // tables: which payload lies where
 	Clock      Type = 8  // reserved: relations between clocks
-	Checkpoint Type = 9  // reserved: index entries since the one before
+	Checkpoint Type = 9  // entries for the chunks since the checkpoint before, written once these are on the disk
 	Index      Type = 10 // an entry for every chunk before it
 	End        Type = 11 // where the index is; the last 128 bytes of a finished file
 	Gap        Type = 12 // tables: calls that are known to be missing

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"sync"
 )
 
@@ -115,7 +116,10 @@ func (f *File) note(c ErrCorrupt) {
 
 // Read reads, verifies and unpacks the chunk into buf's memory where that is large enough. An ErrCorrupt is noted in Damage;
 // any other error comes from the file system.
-func (f *File) Read(e *Entry, buf []byte) ([]byte, error) {
+func (f *File) Read(e *Entry, buf []byte) ([]byte, error) { return f.ReadPart(e, buf, nil) }
+
+// ReadPart is Read, but unpacks only until enough is satisfied with what there is, which it is asked at the places where packing begins anew.
+func (f *File) ReadPart(e *Entry, buf []byte, enough func(raw []byte) bool) ([]byte, error) {
 	p := bufPool.Get().(*[]byte)
 	defer bufPool.Put(p)
 	need := HeaderLen + int(e.StoredLen)
@@ -138,7 +142,7 @@ func (f *File) Read(e *Entry, buf []byte) ([]byte, error) {
 		// The index has the same header and the content is what was written: nothing is lost, but the file is not sound.
 		_ = f.Corrupt(e, "header differs from the index; content is whole")
 	}
-	raw, err := decompress(buf, stored, e.Codec, int(e.RawLen))
+	raw, err := decompress(buf, stored, e.Codec, int(e.RawLen), enough)
 	if err != nil {
 		return nil, f.Corrupt(e, err.Error())
 	}
@@ -274,21 +278,32 @@ func (f *File) readIndex() string {
 		if err == nil && e.Type == Index && e.end() <= at {
 			raw, err = f.Read(&e, raw)
 		}
-		if err != nil || e.Type != Index || len(raw)%entryLen != 0 {
+		if err != nil || e.Type != Index {
 			return "the index is damaged"
 		}
-		for ; len(raw) > 0; raw = raw[entryLen:] {
-			c, ok := decodeEntry(raw)
-			if !ok || c.Seq != uint64(len(entries)) || c.Offset < int64(f.header.length) || c.Offset > at || c.Tag != f.header.Tag() {
-				_ = f.Corrupt(&e, "an entry is damaged")
-				return "the index is damaged"
-			}
-			entries = append(entries, c)
+		if entries, ok = f.appendEntries(entries, raw, at); !ok {
+			_ = f.Corrupt(&e, "an entry is damaged")
+			return "the index is damaged"
 		}
 		next = e.next()
 	}
 	f.entries = entries
 	return ""
+}
+
+// appendEntries adds the entries in raw, which name chunks before end and go on where entries end.
+func (f *File) appendEntries(entries []Entry, raw []byte, end int64) ([]Entry, bool) {
+	if len(raw)%entryLen != 0 {
+		return entries, false
+	}
+	for ; len(raw) > 0; raw = raw[entryLen:] {
+		c, ok := decodeEntry(raw)
+		if !ok || c.Seq != uint64(len(entries)) || c.Offset < int64(f.header.length) || c.Offset >= end || c.Tag != f.header.Tag() {
+			return entries, false
+		}
+		entries = append(entries, c)
+	}
+	return entries, true
 }
 
 func (f *File) headerAt(off int64) (Entry, error) {
@@ -312,6 +327,17 @@ func (f *File) walk(reason string) error {
 	next := uint64(0)
 	ended := false
 	s := scanner{f: f}
+	entries, err := s.checkpoints()
+	if err != nil {
+		return err
+	}
+	if n := len(entries); n > 0 {
+		f.entries = entries
+		covered, next = entries[n-1].next(), uint64(n)
+		for i := range entries {
+			rec.LastTime = max(rec.LastTime, entries[i].TMax)
+		}
+	}
 	for off := covered; ; {
 		e, ok, err := s.find(off, next)
 		if err != nil {
@@ -387,4 +413,75 @@ func (s *scanner) chunk(b []byte, off int64, seq uint64) (Entry, bool) {
 	}
 	// A header can't stand for more chunks before it than there is room for: guards the sequence against a forged jump.
 	return e, h.Seq <= uint64(off)/HeaderLen
+}
+
+// checkpoints returns the entries of the chunks that the last checkpoint and those before it name, nothing when any of them is damaged.
+func (s *scanner) checkpoints() ([]Entry, error) {
+	// So far from the end a checkpoint would lie, and as much again for what was written while the disk was slow.
+	const far = 128 << 20
+	last, ok, err := s.lastCheckpoint(max(s.f.size-far, int64(s.f.header.length)))
+	if err != nil || !ok {
+		return nil, err
+	}
+	type part struct {
+		raw []byte
+		at  int64
+	}
+	var parts []part
+	for e := last; ; {
+		raw, err := s.f.Read(&e, nil)
+		if err != nil || len(raw) < checkpointHead {
+			return nil, ignoreCorrupt(err)
+		}
+		parts = append(parts, part{raw, e.Offset})
+		before := binary.LittleEndian.Uint64(raw)
+		if before == 0 {
+			break
+		}
+		if before >= uint64(e.Offset) {
+			return nil, nil
+		}
+		if e, err = s.f.headerAt(int64(before)); err != nil || e.Type != Checkpoint || e.end() > s.f.size {
+			return nil, ignoreCorrupt(err)
+		}
+	}
+	var entries []Entry
+	for _, p := range slices.Backward(parts) {
+		if binary.LittleEndian.Uint64(p.raw[8:]) != uint64(len(entries)) {
+			return nil, nil
+		}
+		if entries, ok = s.f.appendEntries(entries, p.raw[checkpointHead:], p.at); !ok {
+			return nil, nil
+		}
+	}
+	return entries, nil
+}
+
+func ignoreCorrupt(err error) error {
+	var c *ErrCorrupt
+	if errors.As(err, &c) {
+		return nil
+	}
+	return err
+}
+
+// lastCheckpoint searches backwards, to a place in the file.
+func (s *scanner) lastCheckpoint(to int64) (Entry, bool, error) {
+	const window = 1 << 20
+	buf := make([]byte, min(window+HeaderLen, s.f.size))
+	for off := (s.f.size - 1) &^ (window - 1); off+window > to && off >= 0; off -= window {
+		n, err := s.f.r.ReadAt(buf, off)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return Entry{}, false, fmt.Errorf("read trace: %w", err)
+		}
+		for i := (n - HeaderLen) &^ 7; i >= 0; i -= 8 {
+			if buf[i] != chunkMagic[0] || string(buf[i:i+4]) != chunkMagic || Type(buf[i+4]) != Checkpoint || off+int64(i) < to {
+				continue
+			}
+			if e, ok := s.chunk(buf[i:i+HeaderLen], off+int64(i), 0); ok {
+				return e, true, nil
+			}
+		}
+	}
+	return Entry{}, false, nil
 }

@@ -1,6 +1,7 @@
 package container
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -19,6 +20,14 @@ type Chunk struct {
 	Records uint32
 	Dropped uint32
 	Raw     []byte
+	// Frames are the places in Raw at which packing begins anew, ascending, so that a reader can stop there.
+	Frames []int
+}
+
+// Options change what Create does; nil stands for the zero value.
+type Options struct {
+	CheckpointBytes  int64 // of the file between two checkpoints, 64 MiB when 0
+	CheckpointChunks int   // the same in chunks, 256 when 0
 }
 
 // A Writer writes one file, from any number of goroutines.
@@ -32,18 +41,31 @@ type Writer struct {
 	seq     uint64
 	entries []Entry
 	closed  bool
+
+	o          Options
+	lastOff    int64 // of the last checkpoint, 0 for none
+	covered    int   // entries that checkpoints have
+	coveredOff int64 // length of the file when the last checkpoint was begun
+	syncing    bool
+	syncErr    error
+	background sync.WaitGroup
 }
 
 var bufPool = sync.Pool{New: func() any { return new([]byte) }}
 
 // Create makes the file, readable by its owner only, or empties one that is there, and writes the file header. It fails when another
 // Writer, in this process or any other, has the file open.
-func Create(path string, h *FileHeader) (*Writer, error) {
+func Create(path string, h *FileHeader, o *Options) (*Writer, error) {
+	if o == nil {
+		o = &Options{}
+	}
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("create trace: %w", err)
 	}
-	w := &Writer{path: path, tag: h.Tag(), f: f, off: FileHeaderLen}
+	w := &Writer{path: path, tag: h.Tag(), f: f, off: FileHeaderLen, o: *o}
+	w.o.CheckpointBytes = cmp.Or(w.o.CheckpointBytes, 64<<20)
+	w.o.CheckpointChunks = cmp.Or(w.o.CheckpointChunks, 256)
 	if err := w.begin(h); err != nil {
 		f.Close()
 		return nil, err
@@ -83,7 +105,7 @@ func (w *Writer) Append(c *Chunk) (Entry, error) {
 	}
 	p := bufPool.Get().(*[]byte)
 	defer bufPool.Put(p)
-	buf, codec := compress(append((*p)[:0], make([]byte, HeaderLen)...), c.Raw, c.Codec)
+	buf, codec := compress(append((*p)[:0], make([]byte, HeaderLen)...), c.Raw, c.Frames, c.Codec)
 	stored := len(buf) - HeaderLen
 	e := Entry{Header: Header{
 		Type: c.Type, Flags: c.Flags, Codec: codec,
@@ -109,7 +131,42 @@ func (w *Writer) Append(c *Chunk) (Entry, error) {
 	w.off += int64(len(buf))
 	w.seq++
 	w.entries = append(w.entries, e)
+	if !w.syncing && (len(w.entries)-w.covered >= w.o.CheckpointChunks || w.off-w.coveredOff >= w.o.CheckpointBytes) {
+		w.syncing = true
+		n, off := len(w.entries), w.off
+		w.background.Go(func() { w.checkpoint(n, off) })
+	}
 	return e, nil
+}
+
+// checkpoint has the disk take the first n chunks, which end at off, and then says in the file that it has. It runs beside Append, which never waits
+// for the disk. What an error leaves out the next checkpoint has.
+func (w *Writer) checkpoint(n int, off int64) {
+	err := datasync(w.f)
+	w.mu.Lock()
+	defer func() {
+		w.syncing, w.coveredOff = false, off
+		w.syncErr = errors.Join(w.syncErr, err)
+		w.mu.Unlock()
+	}()
+	if err != nil {
+		return
+	}
+	le := binary.LittleEndian
+	first := w.covered
+	entries := w.entries[first:min(n, first+indexBatch)]
+	raw := le.AppendUint64(nil, uint64(w.lastOff))
+	raw = le.AppendUint64(raw, uint64(first))
+	for i := range entries {
+		raw = appendEntry(raw, &entries[i])
+	}
+	w.mu.Unlock()
+	e, appendErr := w.Append(&Chunk{Type: Checkpoint, Flags: SelfContained | Ancillary, Codec: LZ4, Records: uint32(len(entries)), Raw: raw})
+	w.mu.Lock()
+	if err = appendErr; err == nil {
+		w.lastOff = e.Offset
+		w.covered = first + len(entries)
+	}
 }
 
 // Size is the length of the file so far, in bytes.
@@ -125,11 +182,12 @@ func (w *Writer) Sync() error { return w.f.Sync() }
 // Finish writes index and end, and closes the file. The Writer is of no use afterwards, even when it fails; the file is then
 // readable as one that was cut off.
 func (w *Writer) Finish() error {
+	w.background.Wait()
 	err := w.finish()
 	w.mu.Lock()
 	w.closed = true
 	w.mu.Unlock()
-	return errors.Join(err, w.f.Close())
+	return errors.Join(err, w.syncErr, w.f.Close())
 }
 
 func (w *Writer) finish() error {
@@ -163,6 +221,7 @@ func (w *Writer) finish() error {
 
 // Abort closes the file as it is.
 func (w *Writer) Abort() error {
+	w.background.Wait()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.closed = true

@@ -1,0 +1,117 @@
+package container
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// checkpointed writes n chunks, with a checkpoint every few, and leaves the file without an end.
+func checkpointed(t *testing.T, n int) (path string, bodies [][]byte) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "run.aclt")
+	w, err := Create(path, &FileHeader{Major: Major, Session: [16]byte{1, 2, 3, 4}}, &Options{CheckpointChunks: 8})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range n {
+		body := bytes.Repeat(fmt.Appendf(nil, "chunk %d ", i), 1+i%50)
+		if _, err := w.Append(&Chunk{Type: Events, Codec: Codec(i % 3), TMin: int64(i), TMax: int64(i + 1), Raw: body, Frames: []int{4, len(body) / 2}}); err != nil {
+			t.Fatal(err)
+		}
+		bodies = append(bodies, body)
+		w.background.Wait()
+	}
+	if err := w.Abort(); err != nil {
+		t.Fatal(err)
+	}
+	return path, bodies
+}
+
+func contents(t *testing.T, f *File) (events [][]byte, checkpoints []Entry) {
+	t.Helper()
+	for i := range f.Entries() {
+		e := &f.Entries()[i]
+		if e.Type == Checkpoint {
+			checkpoints = append(checkpoints, *e)
+			continue
+		}
+		raw, err := f.Read(e, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		events = append(events, raw)
+	}
+	return events, checkpoints
+}
+
+// A file without an end is opened from its last checkpoint; that this happens is shown by the header of a chunk before it, which is not looked
+// at then. A damaged checkpoint costs nothing.
+func TestCheckpoints(t *testing.T) {
+	path, bodies := checkpointed(t, 100)
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := func(b []byte) *File {
+		f, err := NewFile(path, bytes.NewReader(b), int64(len(b)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	check := func(f *File, why string) {
+		t.Helper()
+		if got, _ := contents(t, f); len(got) != len(bodies) || !bytes.Equal(bytes.Join(got, nil), bytes.Join(bodies, nil)) {
+			t.Fatalf("%s: %d chunks, want %d, all as they were written", why, len(got), len(bodies))
+		}
+		if r := f.Recovery(); r == nil || r.LostChunks != 0 || r.LastTime != 100 {
+			t.Fatalf("%s: recovery %+v", why, r)
+		}
+	}
+	f := open(b)
+	check(f, "whole")
+	_, checkpoints := contents(t, f)
+	if n := len(checkpoints); n < 10 {
+		t.Fatalf("%d checkpoints", n)
+	}
+	early := f.Entries()[2]
+	cut := bytes.Clone(b)
+	cut[early.Offset] ^= 1
+	check(open(cut), "the header of an early chunk is damaged")
+	for _, c := range checkpoints {
+		damaged := bytes.Clone(b)
+		damaged[c.Offset+HeaderLen+3] ^= 4
+		check(open(damaged), fmt.Sprintf("checkpoint at %d is damaged", c.Offset))
+	}
+	if got := open(b[:early.Offset]); len(got.Entries()) != 2 {
+		t.Fatalf("%d chunks in a file cut behind two", len(got.Entries()))
+	}
+}
+
+// Frames are unpacked one after another, so that a reader can stop.
+func TestReadPart(t *testing.T) {
+	path, bodies := checkpointed(t, 60)
+	f, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	at := 0
+	for i := range f.Entries() {
+		e := &f.Entries()[i]
+		if e.Type == Checkpoint {
+			continue
+		}
+		raw, err := f.ReadPart(e, nil, func(raw []byte) bool { return len(raw) >= 4 })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.HasPrefix(bodies[at], raw) || e.Codec != None && len(raw) != 4 {
+			t.Fatalf("chunk %d packed by %v: %q", at, e.Codec, raw)
+		}
+		at++
+	}
+}

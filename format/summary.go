@@ -1,0 +1,441 @@
+package format
+
+import (
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/acltrace/acltrace/format/column"
+)
+
+// A Handle is a value by which the program names an object, and what kind of object that is: Param.Handle.
+type Handle struct {
+	Kind  int
+	Value uint64 // 0 with AnyHandle
+	// Any stands for all values of the kind: there are too many to be named one by one.
+	Any bool
+}
+
+// A TaskRange is a range of tasks of one stream, by the runtime's own numbers.
+type TaskRange struct {
+	Stream    uint32
+	Low, High uint32 // both are in the range
+}
+
+// TaskParam is the parameter number of an output that no parameter has: the runtime's ids of the task that the call has made,
+// stream << 32 | task.
+const TaskParam = 254
+
+// ChunkInfo says what calls an events chunk holds, without the chunk being read. Its slices must not be changed.
+type ChunkInfo struct {
+	First   uint64 // index of the first call
+	Calls   uint64
+	TMin    int64 // earliest start and latest end of its calls, or the times of its data where it has no calls
+	TMax    int64
+	Known   bool     // false: only Calls and the times are, and the chunk may hold anything
+	Funcs   []uint32 // ascending, as the threads and the handles are
+	Threads []uint32
+	Handles []Handle
+	Tasks   []TaskRange
+
+	seq  uint64
+	rows uint64
+	late lateRange
+}
+
+// Handle reports whether the chunk may hold a call that names h.
+func (c *ChunkInfo) Handle(h Handle) bool {
+	return !c.Known || slices.ContainsFunc(c.Handles, func(x Handle) bool { return x.Kind == h.Kind && (x.Any || x.Value == h.Value) })
+}
+
+// Task reports whether the chunk may hold the call that made a task.
+func (c *ChunkInfo) Task(stream, task uint32) bool {
+	return !c.Known || slices.ContainsFunc(c.Tasks, func(t TaskRange) bool { return t.Stream == stream && task >= t.Low && task <= t.High })
+}
+
+// info tells what the block contains.
+func (b *blockWriter) info(s *Schema, seq uint64) ChunkInfo {
+	c := ChunkInfo{First: b.first, Calls: uint64(b.n), TMin: b.tMin, TMax: b.tMax, Known: true, seq: seq, rows: uint64(len(b.rowCall)), late: b.late}
+	c.Threads = threadsOf(b.calls[callThread][:b.n])
+	for len(b.handles) <= len(s.Handles) {
+		b.handles = append(b.handles, distinct{})
+	}
+	for _, f := range b.used { // ascending, since encode has sorted them
+		c.Funcs = append(c.Funcs, uint32(f.id))
+		for _, p := range s.Func(f.id).Params {
+			if p.Handle == 0 {
+				continue
+			}
+			d := &b.handles[p.Handle]
+			for i := p.Word; i < len(f.args) && !d.full; i += f.words {
+				d.add(f.args[i])
+			}
+		}
+		for i := range f.outs {
+			if f.outs[i].param == TaskParam {
+				c.Tasks = addTasks(c.Tasks, f.outs[i].values)
+			}
+		}
+	}
+	for kind := range b.handles {
+		d := &b.handles[kind]
+		slices.Sort(d.values)
+		for _, v := range d.values {
+			if v != 0 && !d.full {
+				c.Handles = append(c.Handles, Handle{Kind: kind, Value: v})
+			}
+		}
+		if d.full {
+			c.Handles = append(c.Handles, Handle{Kind: kind, Any: true})
+		}
+		d.reset()
+	}
+	return c
+}
+
+func threadsOf(column []uint64) []uint32 {
+	var threads []uint32
+	last := uint64(1 << 32)
+	for _, t := range column {
+		if t != last {
+			last = t
+			threads = append(threads, uint32(t))
+			if len(threads) > 1024 {
+				slices.Sort(threads)
+				threads = slices.Compact(threads)
+			}
+		}
+	}
+	slices.Sort(threads)
+	return slices.Compact(threads)
+}
+
+func addTasks(tasks []TaskRange, values []uint64) []TaskRange {
+	k := 0
+	for _, v := range values {
+		stream, task := uint32(v>>32), uint32(v)
+		if k >= len(tasks) || tasks[k].Stream != stream {
+			if k = slices.IndexFunc(tasks, func(t TaskRange) bool { return t.Stream == stream }); k < 0 {
+				k = len(tasks)
+				tasks = append(tasks, TaskRange{stream, task, task})
+			}
+		}
+		tasks[k].Low, tasks[k].High = min(tasks[k].Low, task), max(tasks[k].High, task)
+	}
+	return tasks
+}
+
+// distinct collects up to maxHandles different values.
+type distinct struct {
+	values []uint64
+	slots  [2 * maxHandles]uint16 // 1 + position in values, 0 when free
+	last   uint64
+	full   bool
+}
+
+func (d *distinct) add(v uint64) {
+	if v == d.last && len(d.values) > 0 || d.full {
+		return
+	}
+	d.last = v
+	for h := v * 0x9E3779B97F4A7C15 >> 55; ; h = (h + 1) % uint64(len(d.slots)) {
+		switch at := d.slots[h]; {
+		case at == 0:
+			if len(d.values) == maxHandles {
+				d.full = true
+				return
+			}
+			d.values = append(d.values, v)
+			d.slots[h] = uint16(len(d.values))
+			return
+		case d.values[at-1] == v:
+			return
+		}
+	}
+}
+
+func (d *distinct) reset() {
+	if len(d.values) > 0 {
+		d.values = d.values[:0]
+		clear(d.slots[:])
+		d.full = false
+	}
+}
+
+// A summaryWriter collects what a summary says of the events chunks since the one before.
+type summaryWriter struct {
+	chunks []ChunkInfo
+	totals []FuncCount // by function
+	enc    column.Encoder
+}
+
+// add takes in a block that has been written.
+func (s *summaryWriter) add(b *blockWriter, schema *Schema, seq uint64) {
+	s.chunks = append(s.chunks, b.info(schema, seq))
+	durs, flags, rets := b.calls[callDur], b.calls[callFlags], b.calls[callRet]
+	for i, id := range b.calls[callFunc][:b.n] {
+		for int(id) >= len(s.totals) {
+			s.totals = append(s.totals, FuncCount{})
+		}
+		t := &s.totals[id]
+		t.Calls++
+		t.Time += durs[i]
+		if CallFlags(flags[i])&Unfinished != 0 {
+			t.Unfinished++
+		} else if rets[i] != 0 && schema.Func(uint16(id)).Failed(rets[i]) {
+			t.Failed++
+		}
+	}
+}
+
+func (s *summaryWriter) reset() {
+	s.chunks = s.chunks[:0]
+	clear(s.totals)
+}
+
+// encode makes the content of a summary. Chunks repeat the same sets over and over, so each set is written once.
+func (s *summaryWriter) encode() []byte {
+	var cols [chunkFields][]uint64
+	var members, handles, tasks table
+	for i := range s.chunks {
+		c := &s.chunks[i]
+		funcs, threads := rowSet{}, rowSet{}
+		for _, f := range c.Funcs {
+			funcs.add(uint64(f))
+		}
+		for _, t := range c.Threads {
+			threads.add(uint64(t))
+		}
+		hs, ts := rowSet{}, rowSet{}
+		for _, h := range c.Handles {
+			kind := uint64(h.Kind)
+			if h.Any {
+				kind += anyHandle
+			}
+			hs.add(kind, h.Value)
+		}
+		for _, t := range c.Tasks {
+			ts.add(uint64(t.Stream), uint64(t.Low), uint64(t.High-t.Low))
+		}
+		for field, v := range [chunkFields]uint64{
+			c.seq, c.First, c.Calls, c.rows, c.late.lo, c.late.n,
+			members.put(funcs, 1), members.put(threads, 1), handles.put(hs, 2), tasks.put(ts, 3),
+		} {
+			cols[field] = append(cols[field], v)
+		}
+	}
+	s.enc.Begin(nil, kindChunks, 0, uint64(len(s.chunks)), chunkFields)
+	for field, v := range cols {
+		s.enc.Words(uint64(field), v)
+	}
+	dst := s.enc.End()
+	dst = members.encode(&s.enc, dst, kindSets)
+	dst = handles.encode(&s.enc, dst, kindHandles)
+	dst = tasks.encode(&s.enc, dst, kindTasks)
+	var sums [totalFields][]uint64
+	for id, t := range s.totals {
+		if t.Calls == 0 {
+			continue
+		}
+		for field, v := range [totalFields]uint64{uint64(id), t.Calls, t.Failed, t.Unfinished, t.Time} {
+			sums[field] = append(sums[field], v)
+		}
+	}
+	s.enc.Begin(dst, kindTotals, 0, uint64(len(sums[0])), totalFields)
+	for field, v := range sums {
+		s.enc.Words(uint64(field), v)
+	}
+	return s.enc.End()
+}
+
+// A rowSet is the rows of a set, word after word.
+type rowSet []uint64
+
+func (s *rowSet) add(row ...uint64) { *s = append(*s, row...) }
+
+// A table is sets that are numbered in the order in which they come.
+type table struct {
+	known map[string]uint64
+	cols  [][]uint64 // the number of the set, then its rows
+}
+
+func (t *table) put(s rowSet, words int) uint64 {
+	if t.known == nil {
+		t.known = map[string]uint64{}
+		t.cols = make([][]uint64, 1+words)
+	}
+	key := make([]byte, 0, len(s)*8)
+	for _, x := range s {
+		key = binary.LittleEndian.AppendUint64(key, x)
+	}
+	n, ok := t.known[string(key)]
+	if !ok {
+		n = uint64(len(t.known))
+		t.known[string(key)] = n
+		for ; len(s) > 0; s = s[words:] {
+			t.cols[0] = append(t.cols[0], n)
+			for k, x := range s[:words] {
+				t.cols[1+k] = append(t.cols[1+k], x)
+			}
+		}
+	}
+	return n
+}
+
+func (t *table) encode(e *column.Encoder, dst []byte, kind uint64) []byte {
+	if len(t.cols) == 0 || len(t.cols[0]) == 0 {
+		return dst
+	}
+	e.Begin(dst, kind, 0, uint64(len(t.cols[0])), uint64(len(t.cols)))
+	for field, v := range t.cols {
+		e.Words(uint64(field), v)
+	}
+	return e.End()
+}
+
+// readSummaries makes use of the summaries that are whole. What none tells is found by reading the chunk, when there is need.
+func (r *Reader) readSummaries() error {
+	bySeq := make(map[uint64]*eventChunk, len(r.events))
+	for i := range r.events {
+		bySeq[r.events[i].entry.Seq] = &r.events[i]
+	}
+	for _, e := range r.summaries {
+		raw, err := r.file.Read(e, nil)
+		if err == nil {
+			if err = r.readSummary(raw, bySeq); err != nil {
+				err = r.file.Corrupt(e, err.Error())
+			}
+		}
+		if err != nil && !damaged(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Reader) readSummary(raw []byte, bySeq map[uint64]*eventChunk) error {
+	var cols [chunkFields][]uint64
+	var totals [totalFields][]uint64
+	var members, handles, tasks map[uint64][][]uint64
+	sets := func(to *map[uint64][][]uint64, words int) func(column.Table) error {
+		return func(t column.Table) error {
+			m := make([][]uint64, 1+words)
+			if err := r.tableColumns(t, m); err != nil {
+				return err
+			}
+			*to = map[uint64][][]uint64{}
+			for i, id := range m[setID] {
+				row := make([]uint64, words)
+				for k := range row {
+					row[k] = m[1+k][i]
+				}
+				(*to)[id] = append((*to)[id], row)
+			}
+			return nil
+		}
+	}
+	err := r.readTables(raw, map[uint64]func(column.Table) error{
+		kindChunks:  func(t column.Table) error { return r.tableColumns(t, cols[:]) },
+		kindSets:    sets(&members, 1),
+		kindHandles: sets(&handles, 2),
+		kindTasks:   sets(&tasks, 3),
+		kindTotals:  func(t column.Table) error { return r.tableColumns(t, totals[:]) },
+	})
+	if err != nil {
+		return err
+	}
+	// Verify all before any of it is believed.
+	calls, counted := uint64(0), uint64(0)
+	for i, seq := range cols[chunkSeq] {
+		c := bySeq[seq]
+		calls += cols[chunkCalls][i]
+		if c != nil && (c.info.Known || cols[chunkCalls][i] != uint64(c.entry.Records)) || cols[chunkFirst][i] > 1<<62 {
+			return fmt.Errorf("summary names chunk %d, which is not like that", seq)
+		}
+	}
+	for i, id := range totals[totalFunc] {
+		counted += totals[totalCalls][i]
+		if id > math.MaxUint16 {
+			return errBlock
+		}
+	}
+	if counted != calls {
+		return fmt.Errorf("summary has %d calls in chunks and %d in functions", calls, counted)
+	}
+	whole := true
+	memberSets := map[uint64][]uint32{}
+	for id, rows := range members {
+		for _, row := range rows {
+			memberSets[id] = append(memberSets[id], uint32(row[0]))
+		}
+	}
+	handleSets := map[uint64][]Handle{}
+	for id, rows := range handles {
+		for _, row := range rows {
+			handleSets[id] = append(handleSets[id], Handle{Kind: int(row[0] % anyHandle), Value: row[1], Any: row[0] >= anyHandle})
+		}
+	}
+	taskSets := map[uint64][]TaskRange{}
+	for id, rows := range tasks {
+		for _, row := range rows {
+			taskSets[id] = append(taskSets[id], TaskRange{uint32(row[0]), uint32(row[1]), uint32(row[1] + row[2])})
+		}
+	}
+	for i, seq := range cols[chunkSeq] {
+		c := bySeq[seq]
+		if c == nil {
+			whole = false
+			continue
+		}
+		c.info.Known, c.info.seq, c.info.First, c.info.rows = true, seq, cols[chunkFirst][i], cols[chunkRows][i]
+		c.info.late = lateRange{cols[chunkLateLo][i], cols[chunkLateLen][i]}
+		c.info.Funcs, c.info.Threads = memberSets[cols[chunkFuncs][i]], memberSets[cols[chunkThreads][i]]
+		c.info.Handles, c.info.Tasks = handleSets[cols[chunkHandles][i]], taskSets[cols[chunkTasks][i]]
+		c.counted = true
+	}
+	if !whole {
+		// The sums are of chunks that are not all there.
+		for _, seq := range cols[chunkSeq] {
+			if c := bySeq[seq]; c != nil {
+				c.counted = false
+			}
+		}
+		return nil
+	}
+	for i, id := range totals[totalFunc] {
+		r.sums.add(FuncCount{
+			Func: uint16(id), Calls: totals[totalCalls][i], Failed: totals[totalFailed][i],
+			Unfinished: totals[totalUnfinished][i], Time: totals[totalTime][i],
+		})
+	}
+	return nil
+}
+
+// sums are totals by function.
+type sums map[uint16]*FuncCount
+
+func (s sums) add(f FuncCount) {
+	t := s[f.Func]
+	if t == nil {
+		t = &FuncCount{Func: f.Func}
+		s[f.Func] = t
+	}
+	t.Calls += f.Calls
+	t.Failed += f.Failed
+	t.Unfinished += f.Unfinished
+	t.Time += f.Time
+}
+
+func (s sums) counts() *Counts {
+	c := &Counts{}
+	for _, id := range slices.Sorted(maps.Keys(s)) {
+		f := *s[id]
+		c.Functions = append(c.Functions, f)
+		c.Calls += f.Calls
+		c.Failed += f.Failed
+		c.Unfinished += f.Unfinished
+	}
+	return c
+}

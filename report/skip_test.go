@@ -1,0 +1,122 @@
+package report_test
+
+import (
+	"bytes"
+	"path/filepath"
+	"testing"
+
+	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/record"
+	"github.com/acltrace/acltrace/report"
+	"github.com/acltrace/acltrace/timeline"
+)
+
+// blocks writes a trace of many chunks in which streams come and go, events are older than the trace, and most chunks hold launches alone.
+func blocks(t *testing.T, schema *format.Schema) *format.Reader {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "run.aclt")
+	w, err := format.Create(path, &format.Meta{API: acl.Model.Name}, schema, nil)
+	check := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	check(err)
+	_, err = w.Process(format.Process{PID: 7})
+	check(err)
+	for tid := range 2 {
+		_, err = w.Thread(format.Thread{TID: 70 + tid})
+		check(err)
+	}
+	now, made := int64(0), uint64(0)
+	call := func(thread uint32, name string, args []uint64, outs ...format.Out) {
+		f := acl.Model.Lookup(name)
+		c := &format.Call{Func: uint16(f.ID), Thread: thread, Start: now, End: now + 10, Args: make([]uint64, f.Words), Outs: outs}
+		copy(c.Args, args)
+		now += 20
+		_, err := w.Call(c)
+		check(err)
+	}
+	streams := []uint64{0x5000, 0x5100, 0x5200}
+	for _, s := range streams {
+		call(0, "aclrtCreateStream", []uint64{1}, format.Out{Param: 0, Value: s})
+	}
+	for block := range 60 {
+		check(w.Flush())
+		s := streams[block/7%3]
+		for i := range 20 {
+			made++
+			call(uint32(block%2), "aclrtLaunchKernel", []uint64{0x6000 + uint64(block/20), 8, 0, 0, s}, format.Out{Param: format.TaskParam, Value: 3<<32 | made})
+			if block == 33 && i == 5 {
+				call(0, "aclrtRecordEvent", []uint64{0x7000, s}) // an event that nobody has seen being made
+			}
+		}
+		if block%25 == 24 {
+			call(0, "aclrtDestroyStream", []uint64{streams[1]})
+			call(0, "aclrtCreateStream", []uint64{1}, format.Out{Param: 0, Value: streams[1]})
+		}
+	}
+	check(w.Close())
+	r, err := format.Open(path, nil)
+	check(err)
+	t.Cleanup(func() { r.Close() })
+	return r
+}
+
+// What cat shows of a part of a trace is what it shows of that part in the whole, though it reads few chunks.
+func TestSkip(t *testing.T) {
+	indexed := record.Schema(acl.Model)
+	plain := record.Schema(acl.Model)
+	plain.Handles = nil
+	for i := range plain.Functions {
+		for k := range plain.Functions[i].Params {
+			plain.Functions[i].Params[k].Handle = 0
+		}
+	}
+	fast, slow := blocks(t, indexed), blocks(t, plain)
+	for name, o := range map[string]report.LineOptions{
+		"all": {}, "window": {From: 10000, To: 11000}, "late window": {From: 23000}, "stream": {Stream: 2}, "stream made anew": {Stream: 6},
+		"thread": {TID: 71}, "function": {Funcs: []string{"aclrtRecordEvent"}}, "task": {Task: &report.TaskID{Stream: 3, Task: 777}}, "tail": {Tail: 30},
+		"tail of a thread": {Tail: 3, TID: 70},
+	} {
+		for _, asJSON := range []bool{false, true} {
+			o.JSON = asJSON
+			var got, want bytes.Buffer
+			if err := report.Lines(&got, fast, acl.Model, &o); err != nil {
+				t.Fatal(err)
+			}
+			if err := report.Lines(&want, slow, acl.Model, &o); err != nil {
+				t.Fatal(err)
+			}
+			if got.String() != want.String() || got.Len() == 0 {
+				t.Errorf("%s: got\n%swant\n%s", name, got.String(), want.String())
+			}
+		}
+	}
+}
+
+// What a State needs of the chunks before a window is few of them.
+func TestSkipReadsLittle(t *testing.T) {
+	r := blocks(t, record.Schema(acl.Model))
+	read := 0
+	s := timeline.NewState(acl.Model)
+	skip := s.Skipper(r)
+	for c, err := range r.CallsByStart(&format.Filter{Chunk: func(c *format.ChunkInfo) bool {
+		if skip.Skip(c) {
+			return false
+		}
+		read++
+		return true
+	}}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Apply(0, c)
+	}
+	// The first launches of each kernel, of each stream, those with a new event, and those with streams that come and go.
+	if read < 5 || read > 20 {
+		t.Errorf("%d chunks read for the state alone", read)
+	}
+}
