@@ -53,7 +53,7 @@ func ParseTaskID(s string) (*TaskID, error) {
 	if len(parts) == 3 {
 		v[1] = v[1]<<16 | v[2]
 	}
-	return &TaskID{uint32(v[0]), uint32(v[1])}, nil
+	return &TaskID{Stream: uint32(v[0]), Task: uint32(v[1])}, nil
 }
 
 // line is a call as `acltrace cat --json` prints it.
@@ -189,7 +189,7 @@ func Lines(w io.Writer, r *format.Reader, m *api.Model, o *LineOptions) error {
 			continue
 		}
 		if o.Task != nil {
-			if stream, task, ok := e.TaskID(); !ok || *o.Task != (TaskID{stream, task}) {
+			if stream, task, ok := e.TaskID(); !ok || *o.Task != (TaskID{Stream: stream, Task: task}) {
 				continue
 			}
 		}

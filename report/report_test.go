@@ -164,7 +164,9 @@ func TestChosenCalls(t *testing.T) {
 }
 
 func TestParseTaskID(t *testing.T) {
-	for s, want := range map[string]report.TaskID{"47:12": {47, 12}, "47:1564:23064": {47, 1564<<16 | 23064}, "1:4294967295": {1, 1<<32 - 1}, "0x2f:0:3": {47, 3}} {
+	for s, want := range map[string]report.TaskID{
+		"47:12": {Stream: 47, Task: 12}, "47:1564:23064": {Stream: 47, Task: 1564<<16 | 23064}, "1:4294967295": {Stream: 1, Task: 1<<32 - 1}, "0x2f:0:3": {Stream: 47, Task: 3},
+	} {
 		if got, err := report.ParseTaskID(s); err != nil || *got != want {
 			t.Errorf("%s is %v, %v; want %v", s, got, err, want)
 		}
