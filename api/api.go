@@ -270,6 +270,16 @@ type Param struct {
 	Volatile bool
 	// Addresses marks memory whose 8-byte words may be device addresses.
 	Addresses bool
+	// Fields are the pointers and handles in a Struct, as far as the model knows them.
+	Fields []Field
+}
+
+// A Field is a place in a structure that is worth something in its own run alone: a pointer, or a handle.
+type Field struct {
+	Offset uint32 // bytes
+	Object Object // of a handle
+	Item   uint32 // under which the data behind a pointer is captured, 0 for a handle
+	String bool   // the data is a string, without its NUL
 }
 
 // Numbers that stand for no parameter, in what a trace keeps of a call. No function has so many.
@@ -332,6 +342,21 @@ type Func struct {
 	Since     string // first release known to have it
 	Doc       string // one sentence
 	Words     uint8  // number of argument words
+}
+
+// Plain reports whether the function can be called with its words alone: each fits one integer register or one place on the
+// stack, as does the result. Structures that are passed by value and floating point numbers go other ways.
+func (f *Func) Plain() bool {
+	float := func(t string) bool { return t == "float" || t == "double" }
+	if float(f.Return) {
+		return false
+	}
+	for i := range f.Params {
+		if p := &f.Params[i]; p.Words != 1 || float(p.Type) {
+			return false
+		}
+	}
+	return true
 }
 
 // Param returns the number of the parameter with the given name, -1 where there is none.

@@ -12,13 +12,12 @@ import (
 	"strings"
 
 	"github.com/acltrace/acltrace/api"
-	"github.com/acltrace/acltrace/api/acl/include"
 	"github.com/acltrace/acltrace/format"
 )
 
 // The player's source as bundles have it.
 //
-//go:embed player/player.c player/plan.h player/acl_gen.c
+//go:embed player/player.c player/plan.h player/call_gen.h
 var source embed.FS
 
 // ErrMissing is wrapped by the error about a trace that lacks what a bundle or an extract needs; the error lists it.
@@ -85,9 +84,6 @@ func (b *bundler) sources() {
 	if err == nil {
 		err = os.CopyFS(b.dir, player)
 	}
-	if err == nil {
-		err = os.CopyFS(filepath.Join(b.dir, "include"), include.Headers)
-	}
 	b.err = err
 }
 
@@ -130,11 +126,8 @@ func (b *bundler) environment(meta *format.Meta, o *Options) {
 	if len(own) > 0 {
 		set("ACLSIM_KERNELS", strings.Join(own, ":"))
 	}
-	place, err := b.p.placeEnv(b.dir, o.Place)
-	b.err = errors.Join(b.err, err)
-	for _, v := range place {
-		name, value, _ := strings.Cut(v, "=")
-		set(name, strings.TrimPrefix(value, b.dir+string(filepath.Separator)))
+	for name, v := range b.p.env {
+		set(name, strings.TrimPrefix(v, name+"="))
 	}
 	b.file("env", text.String())
 }
@@ -163,8 +156,8 @@ CC     ?= cc
 CFLAGS ?= -O2 -g
 LIB    ?= libascendcl.so
 
-player: player.c acl_gen.c plan.h include/acl/acl.h
-	$(CC) -std=c11 $(CFLAGS) -Iinclude -o $@ player.c acl_gen.c -ldl -lpthread
+player: player.c call_gen.h plan.h
+	$(CC) -std=c11 $(CFLAGS) -o $@ player.c -ldl -lpthread
 
 # 0: identical, 3: a result differs, 1: it could not be run, or did not come to its end.
 run: player
@@ -187,6 +180,6 @@ when the library took it down; the call that did is named then. "make debug" doe
 
 	plan      what is to be done, with all payloads (plan.h says how it is laid out)
 	env       variables for the simulator, where it is that; other libraries ignore them
-	player.c  makes the calls;  acl_gen.c  each function of the runtime
+	player.c  makes the calls
 	N-NAME    files that the program had loaded
 %s`

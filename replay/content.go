@@ -112,7 +112,7 @@ func (p *planner) content(d *format.Data, addresses bool) (operand, []reloc, err
 		}
 		for k := 0; addresses && k+8 <= len(b); k += 8 {
 			w := binary.LittleEndian.Uint64(b[k:])
-			if w < p.window.From || w > p.window.To {
+			if w < p.addressed.From || w > p.addressed.To {
 				continue
 			}
 			suspect = true
@@ -148,12 +148,16 @@ func (p *planner) relocation(d *format.Data, w, off, at uint64) (reloc, bool) {
 			return reloc{At: at + off, Addend: op.Addend, Slot: op.Slot}, true
 		}
 	}
-	o, in, ok := p.state.Find(p.process(), w)
+	o, in, ok := p.state.Find(p.owner(), w)
 	if !ok && q.Role != api.Reads && q.Role != api.Writes {
 		// An argument may point to the end of an allocation.
-		o, in, ok = p.state.FindEnd(p.process(), w)
+		o, in, ok = p.state.FindEnd(p.owner(), w)
 	}
-	if !ok || o.Kind != api.Device {
+	if !ok {
+		// Of reserved addresses those without memory count, too.
+		o, in, ok = p.state.Reserved(p.owner(), w)
+	}
+	if !ok || o.Kind == api.Host {
 		return reloc{}, false
 	}
 	op, ok := p.objects[o]

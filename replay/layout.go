@@ -8,18 +8,24 @@ import "unsafe"
 const (
 	planMagic   = "ACLTPLAN"
 	resultMagic = "ACLTRSLT"
-	planVersion = 2
+	planVersion = 3
 	planData    = 4096 // offset of the data; the header has the page before
 )
 
-// Slots that every plan has. Behind slotThreads follows one for each thread, and then those that calls fill.
+// Slots that every plan has. Behind slotThreads follow two for each thread and one for each process, then those that calls
+// fill.
 const (
 	slotZero = iota
 	slotData
 	slotScratch
 	slotSlots
+	slotShared
+	slotHostFunction
+	slotCallback
 	slotThreads
 )
+
+var slotNames = [...]string{"0", "data", "scratch", "slots", "shared", "host function", "callback"}
 
 const (
 	opCall = 1 + iota
@@ -49,18 +55,24 @@ const (
 type table struct{ Offset, Count uint64 }
 
 type planHeader struct {
-	Magic                                           [8]byte
-	Version, Checksum                               uint32
-	Size, Data, Scratch, Slots                      uint64
-	Names                                           table
-	Functions, Threads, Instructions, Ops, Relocs   table
-	UntilNS                                         uint64
-	Paced, Tolerance                                uint32
-	Relative, Absolute                              float64
-	ResThreads, ResSlots, ResInstructions, ResBytes uint64
+	Magic                                 [8]byte
+	Version, Checksum                     uint32
+	Size, Data, Scratch, Shared, Slots    uint64
+	Names, Functions, Processes, Threads  table
+	Instructions, Ops, Relocs             table
+	UntilNS                               uint64
+	Paced, Tolerance                      uint32
+	Relative, Absolute                    float64
+	ResThreads, ResSlots, ResInstructions uint64
+	ResDetails, ResBytes                  uint64
 }
 
-type planFunction struct{ ID, Name uint32 }
+type planFunction struct{ How, Name uint32 }
+
+// callSpecial is added to the number of a function whose arguments are not all plain words.
+const callSpecial = 64
+
+type planProcess struct{ First, Count, Env, Vars uint32 }
 
 type planThread struct{ First, Count, Scratch uint64 }
 
@@ -73,26 +85,27 @@ type operand struct {
 type reloc struct {
 	At, Addend uint64
 	Slot       uint32
-	_          uint32
+	Size       uint32 // 0 stands for 8 until the plan is written
 }
 
 type instruction struct {
-	Op, Flags          uint16
-	Fn, Words, RetSlot uint32
-	Operands           uint64
-	Relocs, NRelocs    uint32
-	Call               uint64
-	Want, Mask         uint64
-	Len, Width, Pitch  uint64
-	At                 uint64
+	Op, Flags, Bits, Words uint8
+	Fn, Operands           uint32
+	Relocs, NRelocs        uint32
+	RetSlot                uint32
+	Call, Want, At         uint64
+	Len, Width             uint64
 }
 
 type resultHeader struct {
 	Magic           [8]byte
 	Version, Status uint32
 	Counter, NS     [2]uint64
-	Stopped, _      uint32
-	Error           [4096 - 56]byte
+	Stopped         uint32
+	Details         uint32
+	Ready, Refused  uint32
+	Origin          uint64
+	Error           [4096 - 72]byte
 }
 
 type resultThread struct {
@@ -102,22 +115,28 @@ type resultThread struct {
 
 type resultInstruction struct {
 	Start, End, Ret uint64
-	First, Count    uint64
-	Got, Want       [16]byte
-	Flags, Shown    uint32
+	Flags, Detail   uint32
+}
+
+type resultDetail struct {
+	First, Count uint64
+	Got, Want    [16]byte
+	Shown        uint64
 }
 
 // The sizes that player/plan.h asserts too.
 var (
-	_ [208]byte  = [unsafe.Sizeof(planHeader{})]byte{}
+	_ [240]byte  = [unsafe.Sizeof(planHeader{})]byte{}
 	_ [8]byte    = [unsafe.Sizeof(planFunction{})]byte{}
+	_ [16]byte   = [unsafe.Sizeof(planProcess{})]byte{}
 	_ [24]byte   = [unsafe.Sizeof(planThread{})]byte{}
 	_ [16]byte   = [unsafe.Sizeof(operand{})]byte{}
 	_ [24]byte   = [unsafe.Sizeof(reloc{})]byte{}
-	_ [88]byte   = [unsafe.Sizeof(instruction{})]byte{}
+	_ [64]byte   = [unsafe.Sizeof(instruction{})]byte{}
 	_ [4096]byte = [unsafe.Sizeof(resultHeader{})]byte{}
 	_ [64]byte   = [unsafe.Sizeof(resultThread{})]byte{}
-	_ [80]byte   = [unsafe.Sizeof(resultInstruction{})]byte{}
+	_ [32]byte   = [unsafe.Sizeof(resultInstruction{})]byte{}
+	_ [56]byte   = [unsafe.Sizeof(resultDetail{})]byte{}
 )
 
 // bytesOf returns the memory of a slice of the structures above.

@@ -14,26 +14,26 @@ const maxListed = 1000
 // allocations stands for the memory of the device among what calls share: no stream has this handle.
 const allocations = ^uint64(0)
 
-// share notes pairs of overlapping calls of different threads that put work on one stream, or that allocate memory of the
+// contend notes pairs of overlapping calls of different threads that put work on one stream, or that allocate memory of the
 // device. Their order there is not recorded: they keep the order of their ends. Every edge leads from an earlier end to a
 // later one, as does the order within a thread, so edges can't form a circle.
-func (p *planner) share(e *timeline.Event) {
+func (p *planner) contend(e *timeline.Event) {
 	if len(p.threads) < 2 || !p.ok {
 		return
 	}
 	if e.Fn.Task != api.NoTask && e.Fn.Stream >= 0 {
-		p.overlap(e.Call, e.Call.Args[e.Fn.Params[e.Fn.Stream].Word], "overlapping calls on one stream, in the order of their ends")
+		p.overlap(e.Call, memoryKey{p.owner(), e.Call.Args[e.Fn.Params[e.Fn.Stream].Word]}, "overlapping calls on one stream, in the order of their ends")
 	}
 	for i := range e.Fn.Params {
-		if q := &e.Fn.Params[i]; q.Role == api.New && q.Object == api.Device {
-			p.overlap(e.Call, allocations, "overlapping allocations, in the order of their ends")
+		if q := &e.Fn.Params[i]; q.Role == api.New && placeable(q.Object) {
+			p.overlap(e.Call, memoryKey{p.owner(), allocations}, "overlapping allocations, in the order of their ends")
 			break
 		}
 	}
 }
 
 // overlap orders a call behind or before those that overlap it and share a stream with it, or the allocations.
-func (p *planner) overlap(c *format.Call, shared uint64, reason string) {
+func (p *planner) overlap(c *format.Call, shared memoryKey, reason string) {
 	me := task{p.at, c.Start, c.End, c.Index}
 	open := p.streams[shared][:0]
 	for _, t := range p.streams[shared] {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sort"
+	"strings"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
@@ -52,13 +53,18 @@ func (p *planner) temporary(n uint64) operand {
 
 // region is scratch memory that stands for memory of the program's at an address, for as long as the program runs.
 func (p *planner) region(addr, n uint64) operand {
-	r, ok := p.regions[addr]
+	k := memoryKey{p.owner(), addr}
+	r, ok := p.regions[k]
 	if !ok || r.size < n {
-		r = region{p.reserve(n), n}
-		p.regions[addr] = r
+		// As far from the beginning of a page as it was.
+		r = region{p.reserve(n+pageSize) + addr%pageSize, n}
+		r.at = (r.at-addr%pageSize+pageSize-1)/pageSize*pageSize + addr%pageSize
+		p.regions[k] = r
 	}
 	return operand{Slot: slotScratch, Addend: r.at}
 }
+
+const pageSize = 4096
 
 // placeSize is the size of memory that the program provides for an object, which no parameter tells.
 const placeSize = 64 << 10
@@ -74,6 +80,9 @@ func (p *planner) param(i int) ([]operand, error) {
 		for k := range ops {
 			ops[k] = imm(p.c.Args[int(q.Word)+k])
 		}
+		if t, ok := p.reporter(q, w); ok {
+			ops[0] = operand{Slot: p.identity(t)}
+		}
 		return ops, nil
 	case api.Use, api.Launch, api.End:
 		return one(p.handle(i, w))
@@ -84,16 +93,29 @@ func (p *planner) param(i int) ([]operand, error) {
 		}
 		return one(op, nil)
 	case api.Opaque:
+		if callback := slices.ContainsFunc(p.f.Params, func(q api.Param) bool { return q.Role == api.Callback }); callback {
+			return one(imm(0), nil) // for the program's function alone
+		}
 		if w != 0 && p.ok {
 			p.cant = fmt.Sprintf("its parameter %s points to what only the program knows", q.Name)
 		}
 		return one(imm(w), nil)
+	case api.Struct:
+		return p.structure(i, q)
 	}
 	if w == 0 {
 		return one(imm(0), nil)
 	}
 	switch q.Role {
-	case api.New, api.Find, api.Buffer, api.Out, api.Text:
+	case api.Callback:
+		return one(p.callback(q), nil)
+	case api.Map:
+		return one(p.mapping(i, q, w), nil)
+	case api.Uses:
+		return one(p.handles(i, q))
+	case api.Answer:
+		return one(p.answer(i, q))
+	case api.New, api.Find, api.Buffer, api.Out, api.InOut, api.Text:
 		return one(p.output(i, q))
 	case api.Address, api.DevArgs:
 		return one(p.address(i, w), nil)
@@ -159,7 +181,7 @@ func (p *planner) handle(i int, w uint64) (operand, error) {
 		return imm(0), nil
 	}
 	// An allocation that is not live: the program has given back what it did not have, or no longer.
-	if op, ok := p.former[objectKey{p.process(), p.f.Params[i].Object, w}]; ok {
+	if op, ok := p.former[objectKey{p.owner(), p.f.Params[i].Object, w}]; ok {
 		return op, nil
 	}
 	if p.ok {
@@ -168,7 +190,8 @@ func (p *planner) handle(i int, w uint64) (operand, error) {
 	return imm(w), nil
 }
 
-func (p *planner) process() uint32 { return p.r.Threads()[p.c.Thread].Process }
+// owner is the process that makes the call.
+func (p *planner) owner() uint32 { return p.procs[p.threads[p.at.thread].process].process }
 
 // fillBuffers stores what the program had put behind the placeholders of an argument list before its launch.
 func (p *planner) fillBuffers(i int, list *timeline.Object) error {
@@ -235,7 +258,7 @@ func (p *planner) output(i int, q *api.Param) (operand, error) {
 			return op, nil
 		}
 		s := p.newSlot(u.Object)
-		if q.Object == api.Device {
+		if placeable(q.Object) {
 			p.found.deviceBlocks = append(p.found.deviceBlocks, deviceBlock{s, u.Object})
 		}
 		return operand{Slot: slotSlots, Addend: 8 * uint64(s)}, nil
@@ -249,8 +272,15 @@ func (p *planner) output(i int, q *api.Param) (operand, error) {
 			p.buffers[u.Object] = append(bs, buffer{v, s})
 		}
 		return operand{Slot: slotSlots, Addend: 8 * uint64(s)}, nil
-	case api.Out:
+	case api.Out, api.InOut:
 		op := p.temporary(uint64(q.Elem))
+		if in := p.find(i, 0, format.DirIn); q.Role == api.InOut && in != nil && in.Status == format.Whole {
+			from, relocs, err := p.content(in, q.Addresses)
+			if err != nil {
+				return op, err
+			}
+			p.store(op, from, relocs, contiguous(min(in.Len, uint64(q.Elem))))
+		}
 		d := p.find(i, 0, format.DirOut)
 		switch {
 		case !has && d == nil:
@@ -270,6 +300,14 @@ func (p *planner) output(i int, q *api.Param) (operand, error) {
 		n, _ := q.Size.Bytes(p.f, p.c.Args)
 		op := p.temporary(n)
 		d := p.find(i, 0, format.DirOut)
+		if d != nil && d.Status == format.Whole && strings.Contains(p.f.Name, "ExportKey") {
+			b, err := p.bytes(d)
+			if err != nil {
+				return op, err
+			}
+			op = p.Plan.share(n)
+			p.keys[string(b)] = op
+		}
 		switch {
 		case d == nil:
 		case q.Volatile:
@@ -322,8 +360,9 @@ func (p *planner) nowhere(i int, w uint64) {
 	}
 }
 
+// resolve is the operand for an address of the device that is in no allocation.
 func (p *planner) resolve(w uint64) operand {
-	if o, off, ok := p.state.FindEnd(p.process(), w); ok {
+	if o, off, ok := p.state.FindEnd(p.owner(), w); ok {
 		op := p.object(o)
 		op.Addend += off
 		return op
@@ -341,7 +380,12 @@ func (p *planner) locate(i int, item uint32, w uint64) (op operand, in *timeline
 			return op, u.Object, u.Offset, false
 		}
 	}
-	if o, off, ok := p.state.Find(p.process(), w); ok {
+	if o, off, ok := p.state.Find(p.owner(), w); ok {
+		op = p.object(o)
+		op.Addend += off
+		return op, o, off, false
+	}
+	if o, off, ok := p.state.Reserved(p.owner(), w); ok {
 		op = p.object(o)
 		op.Addend += off
 		return op, o, off, false
@@ -365,7 +409,7 @@ func (p *planner) memory(i int, q *api.Param, item uint32, w uint64, s rows) (op
 		if q.Role == api.Reads {
 			how = touchReads
 		}
-		p.touch(in, off, off+s.span(), how)
+		p.touchRange(in, w, off, s.span(), how)
 	}
 	if !own && (in == nil || in.Kind == api.Device) {
 		if in == nil && s.len > 0 {
@@ -480,7 +524,7 @@ func (p *planner) destination(i int, item uint32, op operand, in *timeline.Objec
 		to := op
 		to.Addend += part.lo
 		in := p.checkInstruction(i, to, from.Addend+part.lo, relocs, piece, kind)
-		in.At, in.Flags, in.Words = part.lo, 0, item
+		in.At, in.Flags, in.RetSlot = part.lo, 0, item
 		checks = append(checks, in)
 		relocs = nil // the first has seen to all of them
 	}
@@ -564,12 +608,12 @@ func (p *planner) store(to, from operand, relocs []reloc, s rows) {
 	if s.len == 0 {
 		return
 	}
-	in := instruction{Op: opStore, Fn: p.function(p.f), Call: p.c.Index, Operands: p.operands(to, from), Len: s.len, Width: s.width, Pitch: s.pitch}
+	in := instruction{Op: opStore, Fn: p.function(p.f), Call: p.c.Index, Operands: p.operands(to, from, imm(s.pitch)), Len: s.len, Width: s.width}
 	in.Relocs, in.NRelocs = p.addRelocs(relocs)
 	p.before = append(p.before, in)
 }
 
-// What a check is of, in its field Want; Mask has the parameter, Words the item and At the place in the result. The player
+// What a check is of, in its field Want; Words has the parameter, RetSlot the item and At the place in the result. The player
 // uses them only where it judges by itself.
 const (
 	isOutput = iota // a value that the call itself has stored
@@ -579,8 +623,8 @@ const (
 
 func (p *planner) checkInstruction(i int, op operand, at uint64, relocs []reloc, s rows, kind uint64) instruction {
 	in := instruction{
-		Op: opCheck, Fn: p.function(p.f), Call: p.c.Index, Operands: p.operands(op, operand{Slot: slotData, Addend: at}),
-		Len: s.len, Width: s.width, Pitch: s.pitch, Want: kind, Mask: uint64(i),
+		Op: opCheck, Fn: p.function(p.f), Call: p.c.Index, Operands: p.operands(op, operand{Slot: slotData, Addend: at}, imm(s.pitch)),
+		Len: s.len, Width: s.width, Want: kind, Words: uint8(i),
 	}
 	in.Relocs, in.NRelocs = p.addRelocs(relocs)
 	return in
@@ -608,6 +652,9 @@ func (p *planner) input(i int, q *api.Param, item uint32, n uint64) (operand, er
 	}
 	from, relocs, err := p.content(d, q.Addresses)
 	p.relo = append(p.relo, relocs...)
+	if err == nil && q.Role == api.In && strings.Contains(strings.ToLower(q.Name), "pid") {
+		err = p.processes(d, from)
+	}
 	return from, err
 }
 
@@ -678,6 +725,9 @@ func (p *planner) text(i int) (operand, error) {
 	if err != nil {
 		return operand{}, err
 	}
+	if op, ok := p.keys[string(b)]; ok {
+		return op, nil
+	}
 	at, err := p.put(append(slices.Clip(b), 0))
 	return operand{Slot: slotData, Addend: at}, err
 }
@@ -685,11 +735,11 @@ func (p *planner) text(i int) (operand, error) {
 // items is an array of pointers to memory that a batch of copies reads or writes.
 func (p *planner) items(i int, q *api.Param) (operand, error) {
 	n := p.c.Args[p.f.Params[q.ItemCount].Word]
-	addrs, err := p.words(i, n)
+	addrs, err := p.array64(i, n)
 	if err != nil || addrs == nil {
 		return p.temporary(8 * min(n, 1<<20)), err
 	}
-	sizes, err := p.words(int(q.ItemSizes), n)
+	sizes, err := p.array64(int(q.ItemSizes), n)
 	if err != nil || sizes == nil {
 		return p.temporary(8 * min(n, 1<<20)), err
 	}
@@ -707,8 +757,8 @@ func (p *planner) items(i int, q *api.Param) (operand, error) {
 	return p.table(make([]byte, 8*n), relocs)
 }
 
-// words are the n words of an array that the call was given; nil where they are not in the trace.
-func (p *planner) words(i int, n uint64) ([]uint64, error) {
+// array64 is the n words of an array that the call was given; nil where they are not in the trace.
+func (p *planner) array64(i int, n uint64) ([]uint64, error) {
 	d := p.find(i, 0, format.DirIn)
 	if d == nil || d.Status != format.Whole || d.Len != 8*n {
 		if p.ok && n > 0 {

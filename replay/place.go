@@ -17,10 +17,10 @@ import (
 // moveBy is the distance by which PlaceMove moves all device memory.
 const moveBy = 0x10000000000
 
-// placement notes where a call's allocation of device memory was.
+// placement notes where a call's allocation of device memory, or of addresses for it, was.
 func (p *planner) placement(c *format.Call, f *api.Func) {
 	for i := range f.Params {
-		if q := &f.Params[i]; q.Role != api.New || q.Object != api.Device {
+		if q := &f.Params[i]; q.Role != api.New || !placeable(q.Object) {
 			continue
 		}
 		v, ok := p.stored(i)
@@ -35,18 +35,23 @@ func (p *planner) placement(c *format.Call, f *api.Func) {
 
 // placed adds an address to the list, which is in the order of the ends of the calls, as overlapping allocations are replayed.
 func (p *planner) placed(addr uint64, end int64) {
-	i := len(p.placeEnds)
-	for i > 0 && p.placeEnds[i-1] > end {
+	pr := &p.procs[p.threads[p.at.thread].process]
+	i := len(pr.placeEnds)
+	for i > 0 && pr.placeEnds[i-1] > end {
 		i--
 	}
-	p.placeEnds = slices.Insert(p.placeEnds, i, end)
-	p.found.place = slices.Insert(p.found.place, i, addr)
+	pr.placeEnds = slices.Insert(pr.placeEnds, i, end)
+	pr.place = slices.Insert(pr.place, i, addr)
 }
 
-// placeEnv returns the variables that make the simulator place allocations as wanted.
-func (p *Plan) placeEnv(dir, how string) ([]string, error) {
+// environment returns the variables that make the simulator place a process's allocations as wanted.
+func (p *Plan) environment(process int) ([]string, error) {
+	if p.dir == "" {
+		return nil, nil // only to look at
+	}
+	pr := &p.procs[process]
 	low := ^uint64(0)
-	for _, a := range p.found.place {
+	for _, a := range pr.place {
 		if a != 0 {
 			low = min(low, a)
 		}
@@ -56,16 +61,20 @@ func (p *Plan) placeEnv(dir, how string) ([]string, error) {
 	}
 	const unit = 2 << 20
 	base := low / unit * unit
-	if how == PlaceMove {
+	if p.o.Place == PlaceMove {
 		return []string{fmt.Sprintf("ACLSIM_VA_BASE=%#x", base+moveBy), "ACLSIM_PLACE="}, nil
 	}
 	var b strings.Builder
-	for _, a := range p.found.place {
+	for _, a := range pr.place {
 		fmt.Fprintf(&b, "%#x\n", a)
 	}
-	path := filepath.Join(dir, "place")
+	name := fmt.Sprintf("place-%d", process+1)
+	path := filepath.Join(p.dir, name)
 	if err := os.WriteFile(path, []byte(b.String()), 0o600); err != nil {
 		return nil, err
+	}
+	if p.o.relative {
+		path = name
 	}
 	return []string{"ACLSIM_PLACE=" + path}, nil
 }

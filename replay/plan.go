@@ -18,16 +18,20 @@ import (
 type Plan struct {
 	model     *api.Model
 	path      string
+	dir       string
+	o         *Options
 	file      *os.File
 	out       *bufio.Writer
 	crc       uint32
 	data      uint64  // bytes written
 	scratch   uint64  // bytes
+	sharedMem uint64  // bytes of memory that all processes share
 	scale     float64 // of the recorded times, 0 where they are not kept
 	untilNS   uint64
 	tolerance Tolerance
 
-	threads []program
+	threads []program // those of one process one after the other
+	procs   []planned
 	lanes   []string // names of the streams
 	fns     []*api.Func
 	fnIndex map[api.ID]uint32
@@ -36,12 +40,26 @@ type Plan struct {
 	relocs  []reloc
 	layout  planHeader
 
+	// env is what the processes of the player begin with, by name. Each value is as long as the longest that the player
+	// puts in its place.
+	env map[string]string
+
 	found findings
+}
+
+// planned is a captured process in the plan.
+type planned struct {
+	process      uint32 // index into the trace's processes
+	first, count int    // in Plan.threads
+	pid          int
+	place        []uint64 // where its device memory was, in the order in which it was allocated
+	placeEnds    []int64  // of the calls behind it
 }
 
 // program is the part of one captured thread: its calls in order, and after layOut its instructions.
 type program struct {
 	thread  uint32 // index into the trace's threads
+	process int    // index into Plan.procs
 	groups  []group
 	scratch uint64 // bytes of its own scratch memory
 	insts   []instruction
@@ -81,7 +99,7 @@ type findings struct {
 	ambiguous    []Ambiguous
 	ambiguities  int
 	volatile     uint64
-	place        []uint64
+	host         []Unverified // what host functions did
 	from, to     int64
 	longest      int64 // recorded call, nanoseconds
 	calls        uint64
@@ -106,7 +124,7 @@ func createPlan(path string, m *api.Model) (*Plan, error) {
 		f.Close()
 		return nil, err
 	}
-	return &Plan{model: m, path: path, file: f, out: bufio.NewWriterSize(f, 1<<18), fnIndex: map[api.ID]uint32{}}, nil
+	return &Plan{model: m, path: path, file: f, out: bufio.NewWriterSize(f, 1<<18), fnIndex: map[api.ID]uint32{}, env: map[string]string{}}, nil
 }
 
 func (p *Plan) write(b []byte) error {
@@ -136,6 +154,13 @@ func (p *Plan) put(b []byte) (uint64, error) {
 	return at, p.write(b)
 }
 
+// share returns an operand for n bytes that all processes see.
+func (p *Plan) share(n uint64) operand {
+	at := (p.sharedMem + 63) &^ 63
+	p.sharedMem = at + n
+	return operand{Slot: slotShared, Addend: at}
+}
+
 // reserve returns the offset of n bytes of scratch memory that nothing else uses.
 func (p *Plan) reserve(n uint64) uint64 {
 	at := (p.scratch + 63) &^ 63
@@ -159,8 +184,8 @@ func (p *Plan) function(f *api.Func) uint32 {
 	return i
 }
 
-func (p *Plan) operands(ops ...operand) uint64 {
-	at := uint64(len(p.ops))
+func (p *Plan) operands(ops ...operand) uint32 {
+	at := uint32(len(p.ops))
 	p.ops = append(p.ops, ops...)
 	return at
 }
@@ -212,18 +237,52 @@ func (p *Plan) finish() error {
 		h.Paced = 1
 	}
 	var threads []planThread
+	var procs []planProcess
 	var fns []planFunction
 	var names []byte
+	for i := range p.relocs {
+		if p.relocs[i].Size == 0 {
+			p.relocs[i].Size = 8
+		}
+	}
+	checks := uint64(0)
 	for i := range p.threads {
 		pr := &p.threads[i]
 		threads = append(threads, planThread{First: h.Instructions.Count, Count: uint64(len(pr.insts)), Scratch: p.reserve(pr.scratch)})
 		h.Instructions.Count += uint64(len(pr.insts))
+		for k := range pr.insts {
+			if pr.insts[k].Op == opCheck {
+				checks++
+			}
+		}
+	}
+	if uint64(len(p.ops))>>32 != 0 || uint64(len(p.relocs))>>32 != 0 {
+		return fmt.Errorf("the trace %w: it has too many calls for one plan", errRefused)
 	}
 	for _, f := range p.fns {
-		fns = append(fns, planFunction{ID: uint32(f.ID), Name: uint32(len(names))})
+		how := uint32(f.Words)
+		if !f.Plain() {
+			how = callSpecial + uint32(f.ID)
+		}
+		fns = append(fns, planFunction{How: how, Name: uint32(len(names))})
 		names = append(append(names, f.Name...), 0)
 	}
-	h.Scratch = p.scratch
+	for i := range p.procs {
+		pr := &p.procs[i]
+		env, err := p.environment(i)
+		if err != nil {
+			return err
+		}
+		procs = append(procs, planProcess{First: uint32(pr.first), Count: uint32(pr.count), Env: uint32(len(names)), Vars: uint32(len(env))})
+		for _, v := range env {
+			names = append(append(names, v...), 0)
+			name, _, _ := strings.Cut(v, "=")
+			if len(p.env[name]) < len(v) {
+				p.env[name] = v
+			}
+		}
+	}
+	h.Scratch, h.Shared = p.scratch, p.sharedMem
 	section := func(t *table, count int, parts ...[]byte) error {
 		if _, err := p.align(); err != nil {
 			return err
@@ -244,6 +303,7 @@ func (p *Plan) finish() error {
 	for _, err := range []error{
 		section(&h.Names, len(names), names),
 		section(&h.Functions, len(fns), bytesOf(fns)),
+		section(&h.Processes, len(procs), bytesOf(procs)),
 		section(&h.Threads, len(threads), bytesOf(threads)),
 		section(&h.Instructions, int(h.Instructions.Count), insts...),
 		section(&h.Ops, len(p.ops), bytesOf(p.ops)),
@@ -258,7 +318,8 @@ func (p *Plan) finish() error {
 	h.ResThreads = 4096
 	h.ResSlots = h.ResThreads + 64*uint64(len(threads))
 	h.ResInstructions = h.ResSlots + 8*h.Slots
-	h.ResBytes = h.ResInstructions + 80*h.Instructions.Count
+	h.ResDetails = h.ResInstructions + 32*h.Instructions.Count
+	h.ResBytes = h.ResDetails + 56*max(checks, 1)
 	page := make([]byte, planData)
 	copy(page, bytesOf([]planHeader{*h}))
 	h.Checksum = crc32.Update(p.crc, castagnoli, page)
@@ -304,32 +365,32 @@ func (p *Plan) Print(w io.Writer) error {
 
 func (p *Plan) printInstruction(w io.Writer, n int, in *instruction) {
 	fmt.Fprintf(w, "%7d  %-5s  call %-6d ", n, opNames[in.Op], in.Call)
-	op := func(i uint64) string { return p.operandText(p.ops[in.Operands+i]) }
+	op := func(i uint32) string { return p.operandText(p.ops[in.Operands+i]) }
 	switch in.Op {
 	case opCall, opUntil:
 		f := p.fns[in.Fn]
 		var args []string
 		for i := range f.Params {
 			var ws []string
-			for k := range uint64(f.Params[i].Words) {
-				ws = append(ws, op(uint64(f.Params[i].Word)+k))
+			for k := range f.Params[i].Words {
+				ws = append(ws, op(uint32(f.Params[i].Word+k)))
 			}
 			args = append(args, f.Params[i].Name+"="+strings.Join(ws, ","))
 		}
 		fmt.Fprintf(w, "%s(%s)", f.Name, strings.Join(args, ", "))
 		if in.Op == opUntil {
-			fmt.Fprintf(w, " until %s is %d", op(uint64(in.Words)), in.Len)
+			fmt.Fprintf(w, " until %s is %d", op(uint32(in.Words)), in.Len)
 		}
 		if in.RetSlot != 0 {
 			fmt.Fprintf(w, " -> slot %d", in.RetSlot)
 		}
-		if in.Mask != 0 {
+		if in.Bits != 0 {
 			fmt.Fprintf(w, " = %s", returned(f, p.model, in.Want))
 		}
 	case opStore, opCheck:
 		fmt.Fprintf(w, "%s, %d bytes", op(0), in.Len)
-		if in.Pitch != in.Width {
-			fmt.Fprintf(w, " in rows of %d at distance %d", in.Width, in.Pitch)
+		if in.Width != in.Len {
+			fmt.Fprintf(w, " in rows of %d at distance %d", in.Width, p.ops[in.Operands+2].Addend)
 		}
 		fmt.Fprintf(w, " with %s", op(1))
 	case opWait:

@@ -26,18 +26,22 @@ type planner struct {
 	next   []int          // group of each thread that is compiled next
 	thread map[uint32]int // index into Plan.threads
 
+	process   map[uint32]int // index into Plan.procs
 	objects   map[*timeline.Object]operand
 	former    map[objectKey]operand // of the last object that had the handle, alive or not
-	regions   map[uint64]region     // scratch memory for memory of the program's that the runtime uses for long, by address
+	regions   map[memoryKey]region  // scratch memory for memory of the program's that the runtime uses for long
+	keys      map[string]operand    // names that processes tell each other, as the runtime has made them
+	reports   map[uint64]int        // threads that process reports, by the number that the program has for them
+	graphs    int                   // runs of graphs so far that copy to the host
 	buffers   map[*timeline.Object][]buffer
 	shared    map[format.BlobID]uint64 // payloads without addresses, by their place in the data
 	window    api.Window               // where device allocations of the trace lie
+	addressed api.Window               // where words of payloads may be addresses
 	sent      map[uint64]operand       // words of payloads that were taken for addresses
 	flying    map[*timeline.Object][]flight
 	zeros     uint64 // size of the memory that stands for payloads that are missing
 	files     int
-	placeEnds []int64 // of the calls behind found.place
-	streams   map[uint64][]task
+	streams   map[memoryKey][]task
 	laneOf    map[*timeline.Object]int // index into Plan.lanes
 
 	contents map[*timeline.Object]*content
@@ -64,6 +68,12 @@ type objectKey struct {
 	process uint32
 	kind    api.Object
 	handle  uint64
+}
+
+// memoryKey is an address, or a handle, in a process.
+type memoryKey struct {
+	process uint32
+	addr    uint64
 }
 
 // buffer is memory behind a placeholder of an argument list.
@@ -103,6 +113,7 @@ func newPlan(r *format.Reader, m *api.Model, dir string, o *Options) (*Plan, err
 	if err != nil {
 		return nil, err
 	}
+	plan.dir, plan.o = dir, o
 	p := newPlanner(plan, r, dir, o)
 	err = p.compile()
 	if err == nil {
@@ -118,9 +129,9 @@ func newPlan(r *format.Reader, m *api.Model, dir string, o *Options) (*Plan, err
 func newPlanner(plan *Plan, r *format.Reader, dir string, o *Options) *planner {
 	p := &planner{
 		Plan: plan, r: r, o: o, dir: dir, state: timeline.NewState(plan.model), late: map[uint64][]format.Data{},
-		thread: map[uint32]int{}, objects: map[*timeline.Object]operand{},
-		former: map[objectKey]operand{}, regions: map[uint64]region{}, buffers: map[*timeline.Object][]buffer{},
-		shared: map[format.BlobID]uint64{}, flying: map[*timeline.Object][]flight{}, sent: map[uint64]operand{}, streams: map[uint64][]task{}, laneOf: map[*timeline.Object]int{},
+		thread: map[uint32]int{}, process: map[uint32]int{}, objects: map[*timeline.Object]operand{},
+		former: map[objectKey]operand{}, regions: map[memoryKey]region{}, keys: map[string]operand{}, reports: map[uint64]int{}, buffers: map[*timeline.Object][]buffer{},
+		shared: map[format.BlobID]uint64{}, flying: map[*timeline.Object][]flight{}, sent: map[uint64]operand{}, streams: map[memoryKey][]task{}, laneOf: map[*timeline.Object]int{},
 		contents: map[*timeline.Object]*content{}, captured: map[*timeline.Object]bool{},
 	}
 	p.scale, p.untilNS = o.scale(), uint64(untilLimit)
@@ -133,11 +144,19 @@ func (p *planner) compile() error {
 		return err
 	}
 	p.next = make([]int, len(p.threads))
-	for _, s := range []string{"0", "data", "scratch", "slots"} {
+	for _, s := range slotNames {
 		p.slot(s, nil)
 	}
-	for t := range p.threads {
-		p.slot(fmt.Sprintf("scratch of thread %d", p.threads[t].thread), nil)
+	for _, s := range []string{"scratch of thread %d", "identity of thread %d"} {
+		for t := range p.threads {
+			p.slot(fmt.Sprintf(s, p.threads[t].thread), nil)
+		}
+	}
+	for i := range p.procs {
+		p.slot(fmt.Sprintf("number of process %d", p.procs[i].pid), nil)
+	}
+	if err := p.state.Follow(p.r); err != nil {
+		return err
 	}
 	threads := p.r.Threads()
 	for c, err := range p.r.CallsByStart(nil) {
@@ -181,45 +200,37 @@ const untilLimit = 30 * time.Second
 // zerosSlot stands for the memory of zeros until its place is known.
 const zerosSlot = ^uint32(0)
 
-func (p *Plan) operandCount(in *instruction) uint64 {
+func (p *Plan) operandCount(in *instruction) uint32 {
 	switch in.Op {
 	case opCall:
-		return uint64(in.Words)
+		return uint32(in.Words)
 	case opUntil:
-		return uint64(in.Words) + 1
+		return uint32(in.Words) + 1
 	case opStore, opCheck:
-		return 2
+		return 3
 	}
 	return 0
 }
+
+// identity is the slot of a thread's pthread_t, processID that of a process's number.
+func (p *Plan) identity(thread int) uint32 { return uint32(slotThreads + len(p.threads) + thread) }
+
+func (p *Plan) processID(proc int) uint32 { return uint32(slotThreads + 2*len(p.threads) + proc) }
 
 // survey learns what must be known before the first call is compiled: the threads with their calls, the data that
 // comes long after its call, and where device memory was.
 func (p *planner) survey() error {
 	f := &p.found
 	f.incomplete = !p.r.Complete()
-	threads := p.r.Threads()
-	process, first := uint32(0), true
-	p.window = api.Window{From: ^uint64(0)}
+	if err := p.cast(); err != nil {
+		return err
+	}
+	p.window, p.addressed = api.Window{From: ^uint64(0)}, api.Window{From: ^uint64(0)}
 	for c, err := range p.r.Calls(&format.Filter{NoData: true}) {
 		if err != nil {
 			return err
 		}
-		if int(c.Thread) >= len(threads) {
-			return fmt.Errorf("call %d is of thread %d, which the trace does not describe", c.Index, c.Thread)
-		}
-		if owner := threads[c.Thread].Process; first {
-			process, first = owner, false
-		} else if owner != process {
-			ps := p.r.Processes()
-			return fmt.Errorf("the trace %w: it has calls of several processes (%s), which would need each other's memory", errRefused, pids(ps, process, owner))
-		}
-		t, ok := p.thread[c.Thread]
-		if !ok {
-			t = len(p.threads)
-			p.thread[c.Thread] = t
-			p.threads = append(p.threads, program{thread: c.Thread})
-		}
+		t := p.thread[c.Thread]
 		fn := p.model.Func(api.ID(c.Func))
 		pr := &p.threads[t]
 		pr.groups = append(pr.groups, group{call: c.Index, fn: fn, start: c.Start, end: c.End, stream: -1})
@@ -239,8 +250,13 @@ func (p *planner) survey() error {
 			if int(o.Param) >= len(fn.Params) {
 				continue
 			}
-			if q := &fn.Params[o.Param]; q.Role == api.New && q.Object == api.Device && len(c.Args) == int(fn.Words) {
-				n, _ := q.Size.Bytes(fn, c.Args)
+			q := &fn.Params[o.Param]
+			if len(c.Args) != int(fn.Words) || !q.Role.Makes() || !placeable(q.Object) && q.Object != api.Mapped && q.Object != api.Owned {
+				continue
+			}
+			n, _ := q.Size.Bytes(fn, c.Args)
+			p.addressed.From, p.addressed.To = min(p.addressed.From, o.Value), max(p.addressed.To, o.Value+n)
+			if placeable(q.Object) {
 				p.window.From, p.window.To = min(p.window.From, o.Value), max(p.window.To, o.Value+n)
 			}
 		}
@@ -265,14 +281,48 @@ func (p *planner) survey() error {
 	return nil
 }
 
-func pids(ps []format.Process, indexes ...uint32) string {
-	var s []string
-	for _, i := range indexes {
-		if int(i) < len(ps) {
-			s = append(s, fmt.Sprint(ps[i].PID))
+// placeable reports whether objects of the kind are ranges of device addresses.
+func placeable(kind api.Object) bool { return kind == api.Device || kind == api.Reservation }
+
+// cast finds the threads that have calls, those of one process beside each other.
+func (p *planner) cast() error {
+	threads, ps := p.r.Threads(), p.r.Processes()
+	for c, err := range p.r.Calls(&format.Filter{NoData: true}) {
+		if err != nil {
+			return err
+		}
+		if int(c.Thread) >= len(threads) {
+			return fmt.Errorf("call %d is of thread %d, which the trace does not describe", c.Index, c.Thread)
+		}
+		if _, ok := p.thread[c.Thread]; !ok {
+			p.thread[c.Thread] = 0
+			p.threads = append(p.threads, program{thread: c.Thread})
 		}
 	}
-	return strings.Join(s, ", ")
+	order := map[uint32]int{} // of a process, by its first call
+	for _, t := range p.threads {
+		if _, ok := order[threads[t.thread].Process]; !ok {
+			order[threads[t.thread].Process] = len(order)
+		}
+	}
+	slices.SortStableFunc(p.threads, func(a, b program) int { return order[threads[a.thread].Process] - order[threads[b.thread].Process] })
+	for t := range p.threads {
+		pr := &p.threads[t]
+		owner := threads[pr.thread].Process
+		i, ok := p.process[owner]
+		if !ok {
+			i = len(p.procs)
+			p.process[owner] = i
+			pid := 0
+			if int(owner) < len(ps) {
+				pid = ps[owner].PID
+			}
+			p.procs = append(p.procs, planned{process: owner, first: t, pid: pid})
+		}
+		p.procs[i].count++
+		pr.process, p.thread[pr.thread] = i, t
+	}
+	return nil
 }
 
 func sortedKeys(m map[string]uint64) []string {
@@ -317,12 +367,15 @@ func (p *planner) call(e *timeline.Event) error {
 		}
 		copy(words[f.Params[i].Word:], ops)
 	}
-	in := instruction{Op: opCall, Fn: p.function(f), Words: uint32(f.Words), Call: c.Index, Want: c.Ret, Mask: retMask(f, c)}
-	if f.Ret == api.New && c.Ret != 0 {
-		if u, ok := p.e.Use(timeline.RetParam); ok {
+	in := instruction{Op: opCall, Fn: p.function(f), Words: f.Words, Call: c.Index, Want: c.Ret, Bits: retBits(f, c)}
+	if f.Ret.Makes() && c.Ret != 0 {
+		if u, ok := p.e.Use(timeline.RetParam); ok && p.objects[u.Object] == (operand{}) {
 			in.RetSlot = p.newSlot(u.Object)
 			in.Flags |= instStop
 		}
+	}
+	if f.RetVolatile {
+		p.found.volatile++
 	}
 	p.effects()
 	if p.see != nil {
@@ -342,7 +395,7 @@ func (p *planner) call(e *timeline.Event) error {
 	g.insts = append(append(p.before, in), p.after...)
 	pr := &p.threads[p.at.thread]
 	pr.scratch = max(pr.scratch, p.temp)
-	p.share(e)
+	p.contend(e)
 	g.stream = p.lane(e)
 	for _, u := range e.Uses {
 		if u.Object.Ended == c.Index {
@@ -390,20 +443,24 @@ func makes(f *api.Func) bool {
 	})
 }
 
-// retMask is the part of the returned value that must come again.
-func retMask(f *api.Func, c *format.Call) uint64 {
+// retBits is how many bits of the returned value must come again.
+func retBits(f *api.Func, c *format.Call) uint8 {
 	switch {
-	case f.RetVoid, f.Ret == api.Text:
+	case f.RetVoid, f.RetVolatile, f.Ret == api.Text, f.Ret == api.Address:
 		return 0
-	case f.Ret == api.New || f.Ret == api.Find:
+	case f.Ret.Makes():
 		if c.Ret == 0 {
-			return ^uint64(0)
+			return 64
 		}
 		return 0
-	case strings.Contains(f.Return, "64") || f.Return == "size_t":
-		return ^uint64(0)
+	case strings.HasSuffix(f.Return, "*"), strings.Contains(f.Return, "64"), f.Return == "size_t", f.Return == "double":
+		return 64
+	case f.Return == "bool", strings.Contains(f.Return, "int8"), f.Return == "char":
+		return 8
+	case strings.Contains(f.Return, "16"):
+		return 16
 	}
-	return 1<<32 - 1
+	return 32
 }
 
 // poll makes one instruction of a run of questions about one object that ended with the answer that it is complete.

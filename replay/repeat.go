@@ -39,7 +39,7 @@ func (s *session) again(ctx context.Context, first *outcome) (map[int]bool, []ti
 			const flags = resultDone | resultDiffers | resultTolerated
 			in := s.p.at(i)
 			// What a call returns is an address or a handle where it is not compared.
-			same := a.Flags&flags == b.Flags&flags && (in.Op != opCall || (a.Ret^b.Ret)&in.Mask == 0)
+			same := a.Flags&flags == b.Flags&flags && (in.Op != opCall || (a.Ret^b.Ret)<<(64-in.Bits) == 0)
 			if in.Op == opCheck {
 				same = same && a.Ret == b.Ret
 			}
@@ -88,8 +88,9 @@ func (r *Report) repeated(p *Plan, o *outcome, varying map[int]bool, times []tim
 		in := p.at(i)
 		d := Difference{Call: in.Call, Func: p.fns[in.Fn].Name}
 		if in.Op == opCheck {
-			d.Param, d.Offset, d.Bytes = p.fns[in.Fn].Params[in.Mask].Name, in.At+o.insts[i].First, o.insts[i].Count
-			d.result, d.item = in.Want == isResult, in.Words
+			how := o.detail(&o.insts[i])
+			d.Param, d.Offset, d.Bytes = p.fns[in.Fn].Params[in.Words].Name, in.At+how.First, how.Count
+			d.result, d.item = in.Want == isResult, in.RetSlot
 		}
 		if len(r.Repeat.NotDeterministic) < maxListed {
 			r.Repeat.NotDeterministic = append(r.Repeat.NotDeterministic, d)

@@ -214,10 +214,6 @@ func (s *session) play(ctx context.Context) (*outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	env, err := s.env()
-	if err != nil {
-		return nil, err
-	}
 	results := filepath.Join(s.dir, "results")
 	f, err := os.OpenFile(results, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -230,7 +226,7 @@ func (s *session) play(ctx context.Context) (*outcome, error) {
 	}
 	args := append(slices.Clone(s.o.Wrapper), player, s.p.path, library, results)
 	cmd := exec.Command(args[0], args[1:]...)
-	cmd.Env = env
+	cmd.Env = s.env()
 	log := &tail{max: 8 << 10}
 	cmd.Stdout, cmd.Stderr = log, log
 	if s.o.Interactive {
@@ -310,7 +306,7 @@ func (s *session) library() (string, error) {
 }
 
 // env is the environment of the player; of variables that are there twice the last one counts.
-func (s *session) env() ([]string, error) {
+func (s *session) env() []string {
 	env := os.Environ()
 	for name, value := range s.meta.Env {
 		// The simulator is set up as it was, but for what a replay decides anew.
@@ -329,8 +325,10 @@ func (s *session) env() ([]string, error) {
 	if len(libs) > 0 {
 		env = append(env, "ACLSIM_KERNELS="+strings.Join(libs, string(os.PathListSeparator)))
 	}
-	place, err := s.p.placeEnv(s.dir, s.o.Place)
-	return append(append(env, place...), s.o.Env...), err
+	for _, v := range s.p.env {
+		env = append(env, v)
+	}
+	return append(env, s.o.Env...)
 }
 
 // allocate gives a file its size and the storage for it.

@@ -392,13 +392,37 @@ func TestUnsupported(t *testing.T) {
 	if r.Identical || r.Crash != nil || len(r.Unsupported) != 2 || !strings.Contains(r.Unsupported[0].Reason, "older than the trace") || !strings.Contains(r.Unsupported[1].Reason, "lies in no allocation") {
 		t.Errorf("unsupported %+v", r.Unsupported)
 	}
+}
 
-	tw = newTrace(t)
-	tw.begin()
+// Each captured process is one of its own, with its own runtime: both have the same handles and addresses.
+func TestProcesses(t *testing.T) {
+	l := library(t)
+	tw := newTrace(t)
 	two := tw.thread(tw.process(2), 2)
-	tw.call("aclInit", []uint64{0}, onThread(two))
-	if _, err := Run(context.Background(), tw.close(), acl.Model, &Options{Backend: l}); err == nil || !strings.Contains(err.Error(), "several processes (1, 2)") {
-		t.Errorf("error %v", err)
+	for round := range byte(3) {
+		for thread := range uint32(2) {
+			on := onThread(thread)
+			if round == 0 {
+				tw.call("aclInit", []uint64{0}, on)
+				tw.call("aclrtSetDevice", []uint64{0}, on)
+				tw.call("aclrtMalloc", []uint64{page, 64, 0}, out(0, dev), on)
+			}
+			b := pattern(64, 10*round+byte(thread))
+			tw.call("aclrtMemcpy", []uint64{dev, 64, page, 64, 1}, in(2, b), on)
+		}
+		for thread := range uint32(2) {
+			tw.call("aclrtMemcpy", []uint64{page, 64, dev, 64, 2}, got(0, pattern(64, 10*round+byte(thread))), onThread(thread))
+		}
+	}
+	last := tw.call("aclrtFree", []uint64{dev}, onThread(two))
+	path := tw.close()
+	for _, base := range []string{"0x124000000000", other} {
+		identical(t, run(t, path, &Options{Backend: l, Verify: true, Env: []string{"FAKE_BASE=" + base}}), 6)
+	}
+	// One that crashes ends both, and is named.
+	r := run(t, path, &Options{Backend: l, Env: []string{"FAKE_CRASH=aclrtFree"}})
+	if r.Crash == nil || r.Crash.Call != last || r.Crash.Func != "aclrtFree" || !strings.Contains(r.Crash.Signal, "segmentation") {
+		t.Errorf("%+v", r.Crash)
 	}
 }
 

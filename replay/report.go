@@ -154,6 +154,7 @@ type outcome struct {
 	threads []resultThread
 	slots   []uint64
 	insts   []resultInstruction
+	details []resultDetail
 	missing []string // functions that the library lacks
 	crash   *Crash
 	log     string
@@ -167,7 +168,8 @@ func (p *Plan) read(b []byte, state *os.ProcessState, hung bool, err error, log 
 	}
 	o := &outcome{
 		header: &view[resultHeader](b, 0, 1)[0], threads: view[resultThread](b, h.ResThreads, h.Threads.Count),
-		slots: view[uint64](b, h.ResSlots, h.Slots), insts: view[resultInstruction](b, h.ResInstructions, h.Instructions.Count), log: log,
+		slots: view[uint64](b, h.ResSlots, h.Slots), insts: view[resultInstruction](b, h.ResInstructions, h.Instructions.Count),
+		details: view[resultDetail](b, h.ResDetails, (h.ResBytes-h.ResDetails)/56), log: log,
 	}
 	text := strings.TrimRight(string(o.header.Error[:]), "\x00")
 	switch {
@@ -202,7 +204,7 @@ func (p *Plan) crash(o *outcome, state *os.ProcessState, hung bool) *Crash {
 		if n := o.threads[t].Progress; n < uint64(len(insts)) {
 			in, r := &insts[n], &o.insts[first+n]
 			score := r.Start
-			if o.threads[t].Inside == 0 {
+			if o.threads[t].Inside != n+1 {
 				score = 0
 			}
 			if c.Func == "" || score >= best {
@@ -312,9 +314,9 @@ func (p *Plan) results(r *Report, o *outcome) {
 				switch {
 				case in.Want == isUnset && res.Flags&resultDiffers != 0:
 					f := p.fns[in.Fn]
-					r.Uninitialised = append(r.Uninitialised, Uninitialised{in.Call, f.Name, f.Params[in.Mask].Name, in.At + res.First, res.Count})
+					r.Uninitialised = append(r.Uninitialised, Uninitialised{in.Call, f.Name, f.Params[in.Words].Name, in.At + o.detail(res).First, o.detail(res).Count})
 				case res.Flags&resultDiffers != 0:
-					p.differingBytes(r, in, res)
+					p.differingBytes(r, in, o.detail(res))
 				case in.Want == isResult || in.Want == isUnset:
 					if in.At == 0 {
 						r.Verified.Results++
@@ -381,22 +383,34 @@ func (p *Plan) differingReturn(r *Report, in *instruction, res *resultInstructio
 	r.differ(d)
 }
 
-func (p *Plan) differingBytes(r *Report, in *instruction, res *resultInstruction) {
-	f := p.fns[in.Fn]
-	d := Difference{
-		Call: in.Call, Func: f.Name, Offset: in.At + res.First, Bytes: res.Count, result: in.Want == isResult, item: in.Words,
-		Want: hex.EncodeToString(res.Want[:min(res.Shown, 16)]), Got: hex.EncodeToString(res.Got[:min(res.Shown, 16)]),
+// detail says how the bytes of a comparison differ.
+func (o *outcome) detail(res *resultInstruction) *resultDetail {
+	if res.Detail == 0 || uint64(res.Detail) > uint64(len(o.details)) {
+		return &resultDetail{}
 	}
-	if in.Mask < uint64(len(f.Params)) {
-		q := &f.Params[in.Mask]
+	return &o.details[res.Detail-1]
+}
+
+func (p *Plan) differingBytes(r *Report, in *instruction, res *resultDetail) {
+	f := p.fns[in.Fn]
+	got, want := res.Got[:min(res.Shown, 16)], res.Want[:min(res.Shown, 16)]
+	d := Difference{
+		Call: in.Call, Func: f.Name, Offset: in.At + res.First, Bytes: res.Count, result: in.Want == isResult, item: in.RetSlot,
+		Want: hex.EncodeToString(want), Got: hex.EncodeToString(got),
+	}
+	if int(in.Words) < len(f.Params) {
+		q := &f.Params[in.Words]
 		d.Param = q.Name
 		// A number of the call's own is easier to read as one.
 		if in.Want == isOutput && in.Len <= 8 && q.Role == api.Out {
-			var got, want [8]byte
-			copy(got[:], res.Got[:min(res.Shown, 8)])
-			copy(want[:], res.Want[:min(res.Shown, 8)])
-			d.Got, d.Want = hexWord(binary.LittleEndian.Uint64(got[:])), hexWord(binary.LittleEndian.Uint64(want[:]))
+			d.Got, d.Want = hexWord(number(got)), hexWord(number(want))
 		}
 	}
 	r.differ(d)
+}
+
+func number(b []byte) uint64 {
+	var w [8]byte
+	copy(w[:], b)
+	return binary.LittleEndian.Uint64(w[:])
 }

@@ -38,8 +38,24 @@ type content struct {
 type span struct{ lo, hi uint64 }
 
 func (p *planner) touch(o *timeline.Object, lo, hi uint64, how touchKind) {
-	if o != nil && o.Kind != api.Host {
+	if o != nil && o.Kind != api.Host && o.Kind != api.Reservation {
 		p.touches = append(p.touches, touch{o, lo, hi, how})
+	}
+}
+
+// touchRange is touch for a range of addresses, which may go over several mappings beside each other.
+func (p *planner) touchRange(o *timeline.Object, addr, off, n uint64, how touchKind) {
+	for o != nil && n > 0 {
+		here := n
+		if o.Kind == api.Device && off < o.Size {
+			here = min(n, o.Size-off)
+		}
+		p.touch(o, off, off+here, how)
+		if n -= here; n == 0 {
+			return
+		}
+		addr += here
+		o, off, _ = p.state.Find(p.owner(), addr)
 	}
 }
 
@@ -221,13 +237,13 @@ func (p *planner) origin(item uint32) (*timeline.Object, uint64) {
 			if item == 0 || d == nil || d.Status != format.Whole || d.Len < 8*uint64(item) {
 				return nil, 0
 			}
-			ws, err := p.words(i, d.Len/8)
+			ws, err := p.array64(i, d.Len/8)
 			if err != nil || ws == nil {
 				return nil, 0
 			}
 			w = ws[item-1]
 		}
-		o, off, _ := p.state.Find(p.process(), w)
+		o, off, _ := p.state.Find(p.owner(), w)
 		return o, off
 	}
 	return nil, 0
@@ -327,6 +343,7 @@ func survey(ctx context.Context, r *format.Reader, p *Plan, o *Options, see func
 	if err != nil {
 		return err
 	}
+	plan.o = o
 	defer plan.file.Close()
 	q := newPlanner(plan, r, dir, o)
 	q.see = func(q *planner) error {

@@ -134,7 +134,7 @@ func (m *memory) mapShared(x *shared) (uint64, *failure) {
 	defer unix.Close(fd)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	at, f := m.takeAddresses(length)
+	at, f := m.takeAddresses(length, 0)
 	if f != nil {
 		return 0, f
 	}

@@ -516,14 +516,19 @@ func (t *Thread) allocOn(d *device, ptr *acl.Addr, size, pad uint64, policy acl.
 	return acl.ACL_SUCCESS
 }
 
-// alloc allocates memory of a device, at the next wanted address where there is a list of them. Allocations that fail
-// take none from the list.
+// alloc allocates memory of a device, at the next wanted address where there is a list of them. Allocations and reservations
+// take from the list, unless they fail.
 func (s *Sim) alloc(d *device, size uint64, b block) (uint64, *failure) {
 	if f := s.outOfMemory(); f != nil {
 		return 0, f
 	}
+	return s.place(func(want uint64) (uint64, *failure) { return d.mem.alloc(size, want, b, s.log) })
+}
+
+// place calls a function that takes addresses with the next wanted one, 0 for none.
+func (s *Sim) place(take func(want uint64) (uint64, *failure)) (uint64, *failure) {
 	if len(s.opts.Place) == 0 {
-		return d.mem.alloc(size, 0, b, s.log)
+		return take(0)
 	}
 	s.placeMu.Lock()
 	defer s.placeMu.Unlock()
@@ -531,7 +536,7 @@ func (s *Sim) alloc(d *device, size uint64, b block) (uint64, *failure) {
 	if s.placed < len(s.opts.Place) {
 		want = s.opts.Place[s.placed]
 	}
-	addr, f := d.mem.alloc(size, want, b, s.log)
+	addr, f := take(want)
 	if f == nil {
 		s.placed++
 	}

@@ -69,22 +69,25 @@ func (p *physical) release() {
 	}
 }
 
-// reserveRange takes addresses for a reservation.
-func (m *memory) reserveRange(size uint64) (uint64, *failure) {
+// reserveRange takes addresses for a reservation, the wanted ones if that is not 0 and they are free.
+func (m *memory) reserveRange(size, want uint64) (uint64, *failure) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	size = roundUp(size, granularity)
-	addr, f := m.takeAddresses(size)
+	addr, f := m.takeAddresses(size, want)
 	if f == nil {
 		m.reservations[addr] = &reservation{span{addr, size}}
 	}
 	return addr, f
 }
 
-// takeAddresses takes addresses from those of reservations. Those that something else in the process lies at are passed over. The
-// caller holds the lock.
-func (m *memory) takeAddresses(size uint64) (uint64, *failure) {
+// takeAddresses takes addresses from those of reservations, the wanted ones if that is not 0 and they are free. Those that
+// something else in the process lies at are passed over. The caller holds the lock.
+func (m *memory) takeAddresses(size, want uint64) (uint64, *failure) {
 	from := m.farCursor
+	if want%granularity == 0 && want >= m.far.addr && want < m.far.end() {
+		from = want
+	}
 	for around := false; ; {
 		addr := m.gapIn(from, m.far.end(), size, granularity)
 		switch {

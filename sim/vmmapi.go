@@ -22,7 +22,7 @@ func (t *Thread) ReserveMemAddress(virPtr *acl.Addr, size, alignment uint64, exp
 	case flags > 1:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "flags are %#x: 0, or 1 for huge pages", flags)
 	}
-	addr, f := c.dev.mem.reserveRange(size)
+	addr, f := t.sim.place(func(want uint64) (uint64, *failure) { return c.dev.mem.reserveRange(size, want) })
 	if f != nil {
 		return t.failWith(f)
 	}

@@ -318,6 +318,15 @@ func (s *State) Find(process uint32, addr uint64) (*Object, uint64, bool) {
 	return r.find(addr)
 }
 
+// Reserved returns the reserved range that holds an address, with memory there or without, and the address's place in it.
+func (s *State) Reserved(process uint32, addr uint64) (*Object, uint64, bool) {
+	r := s.reserved[process]
+	if r == nil {
+		return nil, 0, false
+	}
+	return r.find(addr)
+}
+
 // FindEnd is Find for addresses that may also be one past the end of an allocation.
 func (s *State) FindEnd(process uint32, addr uint64) (*Object, uint64, bool) {
 	if o, off, ok := s.Find(process, addr); ok || addr == 0 {

@@ -6,12 +6,16 @@
  * A plan is one program for each captured thread, made of fixed-size instructions. Values that only the run can know
  * (handles, addresses) live in slots. Every operand is a slot plus an addend, whatever it stands for:
  *
- *	slot 0                the number 0: the operand is an immediate
- *	slot 1                the address of the plan's data, in a private writable copy
- *	slot 2                the address of the scratch memory
- *	slot 3                the address of the slots: the operand is a pointer to a slot, for outputs
- *	slot 4 and following  one for each thread: the address of scratch memory that the next call uses again
- *	from there on         what calls have stored: handles and addresses
+ *	slot 0    the number 0: the operand is an immediate
+ *	slot 1    the address of the plan's data, in a private writable copy
+ *	slot 2    the address of the scratch memory
+ *	slot 3    the address of the slots: the operand is a pointer to a slot, for outputs
+ *	slot 4    the address of memory that all processes share
+ *	slot 5    a function that takes as many nanoseconds as its argument says
+ *	slot 6    a function that does nothing and returns 0
+ *	then, for each thread, the address of scratch memory that the next call uses again; for each thread, its pthread_t;
+ *	for each process, its number
+ *	from there on  what calls have stored: handles and addresses
  *
  * Relocations are words inside the data that hold a slot plus an addend; they are stored just before the instruction
  * that they belong to.
@@ -23,20 +27,20 @@
 
 #define PLAN_MAGIC "ACLTPLAN"
 #define RESULT_MAGIC "ACLTRSLT"
-#define PLAN_VERSION 2
+#define PLAN_VERSION 3
 #define PLAN_DATA 4096 /* offset of the data; the header has the page before */
 
-enum { SLOT_ZERO, SLOT_DATA, SLOT_SCRATCH, SLOT_SLOTS, SLOT_THREADS };
+enum { SLOT_ZERO, SLOT_DATA, SLOT_SCRATCH, SLOT_SLOTS, SLOT_SHARED, SLOT_HOST_FUNCTION, SLOT_CALLBACK, SLOT_THREADS };
 
 enum plan_op {
-	OP_CALL = 1, /* call function fn with `words` operands; the result must be want under mask */
+	OP_CALL = 1, /* call function fn with `words` operands; the first `bits` bits of the result must be those of want */
 	OP_UNTIL,    /* the same, again and again until the `width` bytes at the operand behind the words are len */
-	OP_STORE,    /* copy len bytes from operand 1, without gaps, to operand 0, in rows of width bytes at distance pitch */
+	OP_STORE,    /* copy len bytes from operand 1, without gaps, to operand 0, in rows of width bytes at the distance operand 2 */
 	OP_CHECK,    /* compare len bytes at operand 0, in such rows, with those at operand 1; want is a check_of */
 	OP_WAIT,     /* until thread fn has finished its first want instructions */
 };
 
-/* What an OP_CHECK is of; its mask is the parameter, `words` the item and `at` where in the result the bytes lie. */
+/* What an OP_CHECK is of; `words` is the parameter, ret_slot the item and `at` where in the result the bytes lie. */
 enum check_of {
 	CHECK_OUTPUT, /* a value that the call itself has stored */
 	CHECK_RESULT, /* what a copy has brought to the host */
@@ -60,20 +64,29 @@ struct plan_header {
 	uint64_t size;     /* of the file */
 	uint64_t data;     /* bytes of data */
 	uint64_t scratch;  /* bytes of scratch memory */
+	uint64_t shared;   /* bytes of memory that all processes share */
 	uint64_t slots;
 	struct plan_table names; /* NUL-terminated; count is bytes */
-	struct plan_table functions, threads, instructions, operands, relocs;
+	struct plan_table functions, processes, threads, instructions, operands, relocs;
 	uint64_t until_ns; /* how long an OP_UNTIL may take */
 	uint32_t paced;    /* begin each call at its time */
 	uint32_t tolerance; /* a data_type: numbers of results may differ by relative * recorded + absolute; 0: not at all */
 	double relative, absolute;
 	/* Offsets in the file with the results. */
-	uint64_t result_threads, result_slots, result_instructions, result_size;
+	uint64_t result_threads, result_slots, result_instructions, result_details, result_size;
 };
 
 struct plan_function {
-	uint32_t id;
+	uint32_t how;  /* number of words, or CALL_SPECIAL plus its number in the model: see call_gen.h */
 	uint32_t name; /* offset in names */
+};
+
+enum { CALL_SPECIAL = 64 };
+
+/* A captured process. Each runs in a process of its own where there are several. */
+struct plan_process {
+	uint32_t first, count; /* threads */
+	uint32_t env, vars;    /* offset in names of so many variables NAME=value, one behind the other, set before the library is loaded */
 };
 
 struct plan_thread {
@@ -91,20 +104,20 @@ struct plan_reloc {
 	uint64_t at; /* offset in the data */
 	uint64_t addend;
 	uint32_t slot;
-	uint32_t reserved;
+	uint32_t size; /* bytes of the word: 8 or 4 */
 };
 
+/* A cache line. */
 struct plan_instruction {
-	uint16_t op, flags;
-	uint32_t fn; /* number of the call's function; OP_WAIT: of the thread */
-	uint32_t words;
-	uint32_t ret_slot; /* takes the result, 0 for none */
-	uint64_t operands; /* the first of them */
+	uint8_t op, flags, bits, words;
+	uint32_t fn;       /* number of the call's function; OP_WAIT: of the thread */
+	uint32_t operands; /* the first of them */
 	uint32_t relocs, relocs_count;
-	uint64_t call; /* in the trace */
-	uint64_t want, mask;
-	uint64_t len, width, pitch;
-	uint64_t at;  /* of a call: nanoseconds from the beginning of the run to its start, where the plan is paced */
+	uint32_t ret_slot; /* takes the result, 0 for none */
+	uint64_t call;     /* in the trace */
+	uint64_t want;
+	uint64_t at; /* of a call: nanoseconds from the beginning of the run to its start, where the plan is paced */
+	uint64_t len, width;
 };
 
 enum { RUN_STARTED = 1, RUN_DONE, RUN_REFUSED };
@@ -115,8 +128,10 @@ struct result_header {
 	uint32_t status;
 	uint64_t counter[2], ns[2]; /* two readings of the counter and of CLOCK_MONOTONIC */
 	uint32_t stopped;           /* an instruction with INST_STOP has ended the run */
-	uint32_t reserved;
-	char error[4096 - 56]; /* why the run was refused; the names of missing functions, one a line behind the first */
+	uint32_t details;           /* in use */
+	uint32_t ready, refused;    /* threads that are there; processes that can't go on */
+	uint64_t origin;            /* counter at time 0, once all threads are ready */
+	char error[4096 - 72];      /* why the run was refused; the names of missing functions, one a line behind the first */
 };
 
 /* A cache line, so that threads do not slow each other. */
@@ -130,24 +145,28 @@ enum { RESULT_DONE = 1, RESULT_DIFFERS = 2, RESULT_TIMEOUT = 4, RESULT_TOLERATED
 
 struct result_instruction {
 	uint64_t start, end; /* counter */
-	uint64_t ret;          /* of an OP_CHECK whose bytes differ, tolerated or not: a hash of them */
-	uint64_t first, count; /* differing bytes */
-	uint8_t got[16], want[16];
+	uint64_t ret;        /* of an OP_CHECK whose bytes differ, tolerated or not: a hash of them */
 	uint32_t flags;
-	uint32_t shown; /* bytes in got and want */
+	uint32_t detail; /* number of its result_detail, from 1; 0 for none */
 };
 
-_Static_assert(sizeof(struct plan_header) == 208, "plan_header");
+/* How the bytes of an OP_CHECK differ. */
+struct result_detail {
+	uint64_t first, count; /* differing bytes */
+	uint8_t got[16], want[16];
+	uint64_t shown; /* bytes in got and want */
+};
+
+_Static_assert(sizeof(struct plan_header) == 240, "plan_header");
 _Static_assert(sizeof(struct plan_function) == 8, "plan_function");
+_Static_assert(sizeof(struct plan_process) == 16, "plan_process");
 _Static_assert(sizeof(struct plan_thread) == 24, "plan_thread");
 _Static_assert(sizeof(struct plan_operand) == 16, "plan_operand");
 _Static_assert(sizeof(struct plan_reloc) == 24, "plan_reloc");
-_Static_assert(sizeof(struct plan_instruction) == 88, "plan_instruction");
+_Static_assert(sizeof(struct plan_instruction) == 64, "plan_instruction");
 _Static_assert(sizeof(struct result_header) == 4096, "result_header");
 _Static_assert(sizeof(struct result_thread) == 64, "result_thread");
-_Static_assert(sizeof(struct result_instruction) == 80, "result_instruction");
-
-/* Calls function id of the model at fn with its words; generated from the model. */
-uint64_t player_call(uint32_t id, void *fn, const uint64_t *w);
+_Static_assert(sizeof(struct result_instruction) == 32, "result_instruction");
+_Static_assert(sizeof(struct result_detail) == 56, "result_detail");
 
 #endif

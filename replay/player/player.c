@@ -1,7 +1,8 @@
 /*
- * The player: runs a plan against a runtime library, one thread for each captured one. It decides nothing; plan.h says
- * what the instructions are and package replay why they are there. What happened goes into a shared mapping, so that it
- * is known even when the runtime takes this process down.
+ * The player: runs a plan against a runtime library, one thread for each captured one, and a process of its own for each
+ * captured one where there are several. It decides nothing; plan.h says what the instructions are and package replay why
+ * they are there. What happened goes into a shared mapping, so that it is known even when the runtime takes this process
+ * down.
  *
  *	acltrace-player PLAN LIBRARY RESULTS
  *
@@ -15,6 +16,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -23,11 +25,20 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "call_gen.h"
 #include "plan.h"
+
+/* A function of the runtime, and how it is called. */
+struct target {
+	void *fn;
+	uint64_t how;
+};
 
 /* Constant once the threads run, but for what the pointers lead to. */
 static struct {
@@ -35,17 +46,18 @@ static struct {
 	uint8_t *file; /* the plan, writable and private: for its data */
 	const char *names;
 	const struct plan_function *functions;
+	const struct plan_process *processes;
 	const struct plan_thread *threads;
 	const struct plan_instruction *instructions;
 	const struct plan_operand *operands;
 	const struct plan_reloc *relocs;
-	void **fn; /* addresses of the functions */
+	struct target *targets; /* by number of the function */
 	struct result_header *result;
 	struct result_thread *progress;
 	struct result_instruction *results;
+	struct result_detail *details;
 	uint64_t *slots;
 	double counts_per_ns;
-	uint64_t origin; /* counter at time 0 of a paced plan */
 } P;
 
 static uint64_t nanoseconds(void)
@@ -84,7 +96,7 @@ __attribute__((format(printf, 1, 2), noreturn)) static void refuse(const char *f
 	va_start(a, format);
 	if (P.result != NULL) {
 		vsnprintf(P.result->error, sizeof P.result->error, format, a);
-		P.result->status = RUN_REFUSED;
+		__atomic_store_n(&P.result->status, RUN_REFUSED, __ATOMIC_RELEASE);
 	} else {
 		vfprintf(stderr, format, a);
 		fputc('\n', stderr);
@@ -177,6 +189,7 @@ static void open_plan(const char *path, const char *results)
 		close(result_fd);
 	P.names = (const char *)(tables + h->names.offset);
 	P.functions = (const void *)(tables + h->functions.offset);
+	P.processes = (const void *)(tables + h->processes.offset);
 	P.threads = (const void *)(tables + h->threads.offset);
 	P.instructions = (const void *)(tables + h->instructions.offset);
 	P.operands = (const void *)(tables + h->operands.offset);
@@ -184,6 +197,7 @@ static void open_plan(const char *path, const char *results)
 	P.progress = (struct result_thread *)(r + h->result_threads);
 	P.slots = (uint64_t *)(r + h->result_slots);
 	P.results = (struct result_instruction *)(r + h->result_instructions);
+	P.details = (struct result_detail *)(r + h->result_details);
 	for (uint64_t i = 0; i < h->relocs.count; i++) {
 		volatile uint8_t *data = P.file + PLAN_DATA + P.relocs[i].at;
 		*data = *data;
@@ -199,44 +213,67 @@ static void open_library(const char *path)
 	if (lib == NULL)
 		refuse("%s", dlerror());
 	uint64_t n = P.plan->functions.count;
-	P.fn = calloc(n ? n : 1, sizeof *P.fn);
-	if (P.fn == NULL)
+	P.targets = calloc(n ? n : 1, sizeof *P.targets);
+	if (P.targets == NULL)
 		refuse("no memory for %llu functions", (unsigned long long)n);
 	char missing[3072] = "";
 	size_t used = 0;
 	for (uint64_t i = 0; i < n; i++) {
 		const char *name = P.names + P.functions[i].name;
-		P.fn[i] = dlsym(lib, name);
-		if (P.fn[i] == NULL && used + strlen(name) + 2 < sizeof missing)
+		P.targets[i] = (struct target){dlsym(lib, name), P.functions[i].how};
+		if (P.targets[i].fn == NULL && used + strlen(name) + 2 < sizeof missing)
 			used += (size_t)sprintf(missing + used, "\n%s", name);
 	}
 	if (used)
 		refuse("%.512s lacks functions of the plan%s", path, missing);
 }
 
-static void make_slots(void)
-{
-	const struct plan_header *h = P.plan;
-	uint64_t n = h->scratch ? h->scratch : 1;
-	uint8_t *scratch = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (scratch == MAP_FAILED)
-		refuse("no %llu bytes of scratch memory: %s", (unsigned long long)n, strerror(errno));
-	P.slots[SLOT_DATA] = (uint64_t)(uintptr_t)(P.file + PLAN_DATA);
-	P.slots[SLOT_SCRATCH] = (uint64_t)(uintptr_t)scratch;
-	P.slots[SLOT_SLOTS] = (uint64_t)(uintptr_t)P.slots;
-	for (uint64_t t = 0; t < h->threads.count; t++)
-		P.slots[SLOT_THREADS + t] = (uint64_t)(uintptr_t)scratch + P.threads[t].scratch;
-}
-
-static inline uint64_t operand(uint64_t i) { return P.slots[P.operands[i].slot] + P.operands[i].addend; }
-
-static inline bool stopped(void) { return __atomic_load_n(&P.result->stopped, __ATOMIC_RELAXED) != 0; }
-
 static void pause_ns(uint64_t ns)
 {
 	struct timespec t = {.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
 	nanosleep(&t, NULL);
 }
+
+/* Stands for the program's own functions that a stream calls: takes as long as they did, given in nanoseconds. */
+static void host_function(void *ns)
+{
+	uint64_t end = nanoseconds() + (uint64_t)(uintptr_t)ns;
+	for (uint64_t now; (now = nanoseconds()) < end;) {
+		if (end - now > 200000)
+			pause_ns(end - now - 100000);
+		else
+			relax();
+	}
+}
+
+/* Stands for all other functions of the program's that the runtime may call. */
+static uint64_t callback(void) { return 0; }
+
+/* Memory of zeros; what is shared has the same address in all processes. */
+static uint64_t zeros(uint64_t n, int flags)
+{
+	void *p = mmap(NULL, n ? n : 1, PROT_READ | PROT_WRITE, flags | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (p == MAP_FAILED)
+		refuse("no %llu bytes of scratch memory: %s", (unsigned long long)n, strerror(errno));
+	return (uint64_t)(uintptr_t)p;
+}
+
+static void make_slots(void)
+{
+	const struct plan_header *h = P.plan;
+	P.slots[SLOT_DATA] = (uint64_t)(uintptr_t)(P.file + PLAN_DATA);
+	P.slots[SLOT_SCRATCH] = zeros(h->scratch, MAP_PRIVATE);
+	P.slots[SLOT_SLOTS] = (uint64_t)(uintptr_t)P.slots;
+	P.slots[SLOT_SHARED] = zeros(h->shared, MAP_SHARED);
+	P.slots[SLOT_HOST_FUNCTION] = (uint64_t)(uintptr_t)&host_function;
+	P.slots[SLOT_CALLBACK] = (uint64_t)(uintptr_t)&callback;
+	for (uint64_t t = 0; t < h->threads.count; t++)
+		P.slots[SLOT_THREADS + t] = P.slots[SLOT_SCRATCH] + P.threads[t].scratch;
+}
+
+static inline uint64_t operand(uint64_t i) { return P.slots[P.operands[i].slot] + P.operands[i].addend; }
+
+static inline bool stopped(void) { return __atomic_load_n(&P.result->stopped, __ATOMIC_RELAXED) != 0; }
 
 /* Spins, then sleeps, until another thread has come far enough. */
 static void wait_for(const struct plan_instruction *in)
@@ -256,7 +293,8 @@ static void store(const struct plan_instruction *in)
 {
 	uint8_t *to = (uint8_t *)(uintptr_t)operand(in->operands);
 	const uint8_t *from = (const uint8_t *)(uintptr_t)operand(in->operands + 1);
-	for (uint64_t done = 0; done < in->len; done += in->width, to += in->pitch)
+	uint64_t pitch = operand(in->operands + 2);
+	for (uint64_t done = 0; done < in->len; done += in->width, to += pitch)
 		memcpy(to, from + done, in->width);
 }
 
@@ -314,12 +352,16 @@ static void compare(const struct plan_instruction *in, struct result_instruction
 			i = at + unit - 1;
 			continue;
 		}
-		if (r->count++ == 0) {
-			r->first = done + i;
-			r->shown = (uint32_t)(in->width - i < 16 ? in->width - i : 16);
-			memcpy(r->got, got + i, r->shown);
-			memcpy(r->want, want + i, r->shown);
+		if (r->detail == 0) {
+			r->flags |= RESULT_DIFFERS;
+			r->detail = __atomic_add_fetch(&P.result->details, 1, __ATOMIC_RELAXED);
+			struct result_detail *d = &P.details[r->detail - 1];
+			d->first = done + i;
+			d->shown = in->width - i < 16 ? in->width - i : 16;
+			memcpy(d->got, got + i, d->shown);
+			memcpy(d->want, want + i, d->shown);
 		}
+		P.details[r->detail - 1].count++;
 	}
 }
 
@@ -327,7 +369,8 @@ static void check(const struct plan_instruction *in, struct result_instruction *
 {
 	const uint8_t *got = (const uint8_t *)(uintptr_t)operand(in->operands);
 	const uint8_t *want = (const uint8_t *)(uintptr_t)operand(in->operands + 1);
-	for (uint64_t done = 0; done < in->len; done += in->width, got += in->pitch) {
+	uint64_t pitch = operand(in->operands + 2);
+	for (uint64_t done = 0; done < in->len; done += in->width, got += pitch) {
 		if (memcmp(got, want + done, in->width) == 0)
 			continue;
 		compare(in, r, got, want + done, done);
@@ -337,8 +380,6 @@ static void check(const struct plan_instruction *in, struct result_instruction *
 			h = (h ^ got[i]) * 0x100000001b3u;
 		r->ret = h;
 	}
-	if (r->count)
-		r->flags |= RESULT_DIFFERS;
 }
 
 /*
@@ -348,7 +389,7 @@ static void check(const struct plan_instruction *in, struct result_instruction *
 static uint64_t keep_time(uint64_t at)
 {
 	const int64_t spin = 100000;
-	uint64_t now, due = P.origin + (uint64_t)((double)at * P.counts_per_ns);
+	uint64_t now, due = P.result->origin + (uint64_t)((double)at * P.counts_per_ns);
 	while ((int64_t)(due - (now = counter())) > 0) {
 		int64_t left = (int64_t)((double)(due - now) / P.counts_per_ns);
 		if (left > 2 * spin && !stopped())
@@ -359,87 +400,205 @@ static uint64_t keep_time(uint64_t at)
 	return now;
 }
 
-/* `now` is the last reading of the counter. Returns the end of the call. */
-static uint64_t call(const struct plan_instruction *in, struct result_instruction *r, struct result_thread *me, uint64_t now)
+/* Asks until the answer is the one that was recorded, or is another error. */
+static uint64_t until(const struct plan_instruction *in, struct result_instruction *r, const struct target *f, const uint64_t *words, uint64_t ret)
 {
-	uint64_t words[64];
-	for (uint32_t i = 0; i < in->words; i++)
-		words[i] = operand(in->operands + i);
-	uint32_t id = P.functions[in->fn].id;
-	void *fn = P.fn[in->fn];
-	if (P.plan->paced)
-		now = keep_time(in->at);
-	r->start = now;
-	__atomic_store_n(&me->inside, 1, __ATOMIC_RELAXED);
-	uint64_t ret = player_call(id, fn, words);
-	if (in->op == OP_UNTIL) {
-		const void *out = (const void *)(uintptr_t)operand(in->operands + in->words);
-		uint64_t deadline = nanoseconds() + P.plan->until_ns;
-		for (;;) {
-			uint64_t v = 0;
-			memcpy(&v, out, in->width);
-			if (v == in->len || ((ret ^ in->want) & in->mask) != 0)
-				break;
-			if (nanoseconds() > deadline) {
-				r->flags |= RESULT_TIMEOUT | RESULT_DIFFERS;
-				break;
-			}
-			sched_yield();
-			ret = player_call(id, fn, words);
+	const void *out = (const void *)(uintptr_t)operand(in->operands + in->words);
+	uint64_t deadline = nanoseconds() + P.plan->until_ns;
+	for (;;) {
+		uint64_t v = 0;
+		memcpy(&v, out, in->width);
+		if (v == in->len || (uint32_t)ret != (uint32_t)in->want)
+			return ret;
+		if (nanoseconds() > deadline) {
+			r->flags |= RESULT_TIMEOUT | RESULT_DIFFERS;
+			return ret;
 		}
+		sched_yield();
+		ret = player_call((uint32_t)f->how, f->fn, words);
 	}
-	uint64_t end = counter();
-	__atomic_store_n(&me->inside, 0, __ATOMIC_RELAXED);
-	r->end = end;
-	r->ret = ret;
-	if (in->ret_slot)
-		P.slots[in->ret_slot] = ret;
-	if ((ret ^ in->want) & in->mask) {
-		r->flags |= RESULT_DIFFERS;
-		if (in->flags & INST_STOP)
-			__atomic_store_n(&P.result->stopped, 1, __ATOMIC_RELAXED);
+}
+
+static void store_relocs(const struct plan_instruction *in)
+{
+	for (uint32_t k = 0; k < in->relocs_count; k++) {
+		const struct plan_reloc *l = &P.relocs[in->relocs + k];
+		uint64_t v = P.slots[l->slot] + l->addend;
+		memcpy(P.file + PLAN_DATA + l->at, &v, l->size);
 	}
-	return end;
+}
+
+/* All that is not a call. Returns whether the thread goes on. */
+static __attribute__((noinline)) bool other(const struct plan_instruction *in, struct result_instruction *r)
+{
+	switch (in->op) {
+	case OP_STORE:
+		store(in);
+		break;
+	case OP_CHECK:
+		check(in, r);
+		break;
+	case OP_WAIT:
+		wait_for(in);
+		return !stopped();
+	}
+	return true;
+}
+
+/* The first thread that finds all others there sets the time. */
+static void gather(void)
+{
+	struct result_header *r = P.result;
+	if (__atomic_add_fetch(&r->ready, 1, __ATOMIC_ACQ_REL) == P.plan->threads.count) {
+		__atomic_store_n(&r->status, RUN_STARTED, __ATOMIC_RELEASE);
+		__atomic_store_n(&r->origin, counter() + (P.plan->paced ? (uint64_t)(200000 * P.counts_per_ns) : 0), __ATOMIC_RELEASE);
+	}
+	for (uint64_t n = 0; __atomic_load_n(&r->origin, __ATOMIC_ACQUIRE) == 0 && !stopped(); n++) {
+		if (n < 2000)
+			relax();
+		else
+			pause_ns(20000);
+	}
 }
 
 static void *play(void *arg)
 {
-	uint64_t n = (uint64_t)(uintptr_t)arg, now = counter();
+	uint64_t n = (uint64_t)(uintptr_t)arg;
 	const struct plan_thread *t = &P.threads[n];
 	struct result_thread *me = &P.progress[n];
-	for (uint64_t i = 0; i < t->count && !stopped(); i++) {
-		const struct plan_instruction *in = &P.instructions[t->first + i];
-		struct result_instruction *r = &P.results[t->first + i];
-		for (uint32_t k = 0; k < in->relocs_count; k++) {
-			const struct plan_reloc *l = &P.relocs[in->relocs + k];
-			uint64_t v = P.slots[l->slot] + l->addend;
-			memcpy(P.file + PLAN_DATA + l->at, &v, 8);
-		}
-		switch (in->op) {
-		case OP_CALL:
-		case OP_UNTIL:
-			now = call(in, r, me, now);
-			break;
-		case OP_STORE:
-			store(in);
-			now = counter();
-			break;
-		case OP_CHECK:
-			check(in, r);
-			now = counter();
-			break;
-		case OP_WAIT:
-			wait_for(in);
-			if (stopped())
+	/* What does not change is kept where no call of the runtime can change it. */
+	const struct plan_operand *operands = P.operands;
+	const struct target *targets = P.targets;
+	uint64_t *slots = P.slots;
+	const uint32_t *stop = &P.result->stopped;
+	const bool paced = P.plan->paced != 0;
+	gather();
+	uint64_t now = counter();
+	const struct plan_instruction *in = &P.instructions[t->first];
+	struct result_instruction *r = &P.results[t->first];
+	for (uint64_t i = 0; i < t->count && !__atomic_load_n(stop, __ATOMIC_RELAXED); i++, in++, r++) {
+		if (in->relocs_count)
+			store_relocs(in);
+		if (in->op > OP_UNTIL) {
+			if (!other(in, r))
 				return NULL;
+			r->flags |= RESULT_DONE;
+			/* All that the instruction did is visible to whoever waits for it. */
+			__atomic_store_n(&me->progress, i + 1, __ATOMIC_RELEASE);
 			now = counter();
-			break;
+			continue;
 		}
-		r->flags |= RESULT_DONE;
-		/* All that the instruction did is visible to whoever waits for it. */
+		uint64_t words[64];
+		const struct plan_operand *o = operands + in->operands;
+		for (uint32_t k = 0; k < in->words; k++)
+			words[k] = slots[o[k].slot] + o[k].addend;
+		const struct target *f = &targets[in->fn];
+		if (paced)
+			now = keep_time(in->at);
+		r->start = now;
+		__atomic_store_n(&me->inside, i + 1, __ATOMIC_RELAXED);
+		uint64_t ret = player_call((uint32_t)f->how, f->fn, words);
+		uint32_t flags = RESULT_DONE;
+		if (in->op == OP_UNTIL) {
+			ret = until(in, r, f, words, ret);
+			flags |= r->flags;
+		}
+		now = counter();
+		r->end = now;
+		r->ret = ret;
+		if (in->ret_slot)
+			slots[in->ret_slot] = ret;
+		if (in->bits && (ret ^ in->want) << (64 - in->bits)) {
+			flags |= RESULT_DIFFERS;
+			if (in->flags & INST_STOP)
+				__atomic_store_n(&P.result->stopped, 1, __ATOMIC_RELAXED);
+		}
+		r->flags = flags;
 		__atomic_store_n(&me->progress, i + 1, __ATOMIC_RELEASE);
 	}
 	return NULL;
+}
+
+/*
+ * Sets a variable NAME=value of the environment. A library in Go reads the environment that the process began with, so the
+ * value there is overwritten, where it has room.
+ */
+static void set_variable(const char *var)
+{
+	size_t name = strcspn(var, "=") + 1;
+	for (char **e = environ; *e != NULL; e++)
+		if (strncmp(*e, var, name) == 0 && strlen(*e) >= strlen(var)) {
+			memcpy(*e, var, strlen(var) + 1);
+			return;
+		}
+	if (putenv((char *)(uintptr_t)var) != 0)
+		refuse("no memory for %s", var);
+}
+
+/* Runs the threads of one process. */
+static void run(uint64_t process, const char *library)
+{
+	const struct plan_process *p = &P.processes[process];
+	const char *var = P.names + p->env;
+	for (uint32_t i = 0; i < p->vars; i++, var += strlen(var) + 1)
+		set_variable(var);
+	open_library(library);
+	uint64_t all = P.plan->threads.count;
+	P.slots[SLOT_THREADS + 2 * all + process] = (uint64_t)getpid();
+	pthread_t *threads = calloc(p->count ? p->count : 1, sizeof *threads);
+	if (threads == NULL)
+		refuse("no memory for %u threads", p->count);
+	P.slots[SLOT_THREADS + all + p->first] = (uint64_t)pthread_self();
+	for (uint32_t t = 1; t < p->count; t++) {
+		int e = pthread_create(&threads[t], NULL, play, (void *)(uintptr_t)(p->first + t));
+		if (e != 0)
+			refuse("thread %u can't be made: %s", p->first + t, strerror(e));
+		P.slots[SLOT_THREADS + all + p->first + t] = (uint64_t)threads[t];
+	}
+	if (p->count > 0)
+		play((void *)(uintptr_t)p->first);
+	for (uint32_t t = 1; t < p->count; t++)
+		pthread_join(threads[t], NULL);
+}
+
+/* Runs each captured process in one of its own. The first one that does not come to its end ends all, in its own way. */
+static void run_all(const char *library)
+{
+	uint64_t n = P.plan->processes.count, left = n;
+	pid_t *pids = calloc(n, sizeof *pids), self = getpid();
+	if (pids == NULL)
+		refuse("no memory for %llu processes", (unsigned long long)n);
+	for (uint64_t i = 0; i < n; i++) {
+		pids[i] = fork();
+		if (pids[i] < 0)
+			refuse("process %llu can't be made: %s", (unsigned long long)i, strerror(errno));
+		if (pids[i] == 0) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			if (getppid() != self)
+				_exit(1);
+			run(i, library);
+			_exit(0);
+		}
+	}
+	while (left > 0) {
+		int status;
+		pid_t pid = waitpid(-1, &status, 0);
+		if (pid < 0 && errno == EINTR)
+			continue;
+		left--;
+		if (pid > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0)
+			continue;
+		for (uint64_t i = 0; i < n; i++)
+			if (pids[i] != pid)
+				kill(pids[i], SIGKILL);
+		if (WIFSIGNALED(status)) {
+			struct rlimit none = {0, 0}; /* the one that crashed has left a core */
+			setrlimit(RLIMIT_CORE, &none);
+			signal(WTERMSIG(status), SIG_DFL);
+			raise(WTERMSIG(status));
+		}
+		_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
+	}
 }
 
 static const char *name_of(const struct plan_instruction *in) { return P.names + P.functions[in->fn].name; }
@@ -458,7 +617,7 @@ static int judge(int status)
 	uint64_t latest = 0;
 	for (uint64_t t = 0; t < P.plan->threads.count; t++) {
 		uint64_t n = P.progress[t].progress, at = P.threads[t].first + n;
-		if (n < P.threads[t].count && P.progress[t].inside && (last == NULL || P.results[at].start >= latest)) {
+		if (n < P.threads[t].count && P.progress[t].inside == n + 1 && (last == NULL || P.results[at].start >= latest)) {
 			last = &P.instructions[at];
 			latest = P.results[at].start;
 		}
@@ -466,6 +625,7 @@ static int judge(int status)
 	for (uint64_t i = 0; i < P.plan->instructions.count; i++) {
 		const struct plan_instruction *in = &P.instructions[i];
 		const struct result_instruction *x = &P.results[i];
+		const struct result_detail *d = &P.details[x->detail ? x->detail - 1 : 0];
 		if (in->op == OP_WAIT || in->op == OP_STORE)
 			continue;
 		unsigned long long call = in->call;
@@ -478,7 +638,7 @@ static int judge(int status)
 				printf("differs: call %llu %s: returned %#llx, recorded %#llx\n", call, name_of(in), (unsigned long long)x->ret, (unsigned long long)in->want);
 			else
 				printf("differs: call %llu %s: %s, %llu bytes, first at %llu: %#x, recorded %#x\n", call, name_of(in), what[in->want % 3],
-				       (unsigned long long)x->count, (unsigned long long)(in->at + x->first), x->got[0], x->want[0]);
+				       (unsigned long long)d->count, (unsigned long long)(in->at + d->first), d->got[0], d->want[0]);
 		} else if (in->op == OP_CHECK && in->want != CHECK_OUTPUT) {
 			results += in->at == 0;
 			bytes += in->len;
@@ -517,31 +677,19 @@ int main(int argc, char **argv)
 			return judge(status);
 		}
 	}
-	open_library(argv[2]);
 	make_slots();
 	struct result_header *r = P.result;
 	r->ns[0] = nanoseconds();
 	r->counter[0] = counter();
 	P.counts_per_ns = 1;
 	if (P.plan->paced) {
-		pause_ns(10000000);
+		pause_ns(20000000);
 		P.counts_per_ns = (double)(counter() - r->counter[0]) / (double)(nanoseconds() - r->ns[0]);
-		P.origin = counter() + (uint64_t)(1e6 * P.counts_per_ns); /* the threads are there by then */
 	}
-	__atomic_store_n(&r->status, RUN_STARTED, __ATOMIC_RELEASE);
-	uint64_t n = P.plan->threads.count;
-	pthread_t *threads = calloc(n ? n : 1, sizeof *threads);
-	if (threads == NULL)
-		refuse("no memory for %llu threads", (unsigned long long)n);
-	for (uint64_t t = 1; t < n; t++) {
-		int e = pthread_create(&threads[t], NULL, play, (void *)(uintptr_t)t);
-		if (e != 0)
-			refuse("thread %llu can't be made: %s", (unsigned long long)t, strerror(e));
-	}
-	if (n > 0)
-		play((void *)0);
-	for (uint64_t t = 1; t < n; t++)
-		pthread_join(threads[t], NULL);
+	if (P.plan->processes.count == 1)
+		run(0, argv[2]);
+	else if (P.plan->processes.count > 1)
+		run_all(argv[2]);
 	if (!P.plan->paced)
 		pause_ns(1000000);
 	r->counter[1] = counter();

@@ -269,6 +269,17 @@ func (m *model) goWord(p api.Param) string {
 	return fmt.Sprintf("%s(%s)", t, word)
 }
 
+func goFields(fields []api.Field) string {
+	if len(fields) == 0 {
+		return ""
+	}
+	s := ", Fields: []api.Field{"
+	for _, f := range fields {
+		s += fmt.Sprintf("{Offset: %d, Object: %q, Item: %d, String: %t},", f.Offset, f.Object, f.Item, f.String)
+	}
+	return s + "}"
+}
+
 func genFunc(w *writer, f *api.Func) {
 	w.f("{ID: %d, Name: %q, Layer: %q, Return: %q, RetVoid: %t, RetError: %t, Ret: %d, RetObject: %q, RetVolatile: %t, Task: %d, Sync: %d, Capture: %d, Stream: %d, Event: %d, Names: %d, Modelled: %t, Simulated: %t, Since: %q, Words: %d,\nDoc: %q,",
 		f.ID, f.Name, f.Layer, f.Return, f.RetVoid, f.RetError, f.Ret, f.RetObject, f.RetVolatile, f.Task, f.Sync, f.Capture, f.Stream, f.Event, f.Names, f.Modelled, f.Simulated, f.Since, f.Words, f.Doc)
@@ -282,8 +293,8 @@ func genFunc(w *writer, f *api.Func) {
 			if p.Size.Stored {
 				size += ", Stored: true"
 			}
-			w.f("{Name: %q, Type: %q, Word: %d, Words: %d, Role: %d, Object: %q, Size: %s}, Elem: %d, ItemSizes: %d, ItemCount: %d, Volatile: %t, Addresses: %t},",
-				p.Name, p.Type, p.Word, p.Words, p.Role, p.Object, size, p.Elem, p.ItemSizes, p.ItemCount, p.Volatile, p.Addresses)
+			w.f("{Name: %q, Type: %q, Word: %d, Words: %d, Role: %d, Object: %q, Size: %s}, Elem: %d, ItemSizes: %d, ItemCount: %d, Volatile: %t, Addresses: %t%s},",
+				p.Name, p.Type, p.Word, p.Words, p.Role, p.Object, size, p.Elem, p.ItemSizes, p.ItemCount, p.Volatile, p.Addresses, goFields(p.Fields))
 		}
 		w.f("},")
 	}

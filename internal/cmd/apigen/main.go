@@ -61,7 +61,7 @@ func run(args []string) error {
 		{"sim/libascendcl/face_gen.c", genFace, acl},
 		{"probe/shim/rt_gen.h", genHeader, rt},
 		{"probe/shim/acl_gen.c", genShim, all},
-		{"replay/player/acl_gen.c", genPlayer, acl},
+		{"replay/player/call_gen.h", genPlayer, all},
 		{"docs/coverage.md", genCoverage, all},
 	} {
 		var w writer

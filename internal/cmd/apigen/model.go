@@ -520,6 +520,7 @@ func (m *model) role(f *api.Func, p *api.Param, text string) error {
 			return fmt.Errorf("layout of %s unknown", base)
 		}
 		p.Elem = uint32(m.size(base))
+		p.Fields = m.fields(m.structByName(base))
 	case api.Out, api.InOut:
 		n := m.size(base)
 		if size != "" {
@@ -614,6 +615,19 @@ func (m *model) nest(name string, fields map[string]string) error {
 		return fmt.Errorf("no field %s", f)
 	}
 	return nil
+}
+
+// fields are the pointers and the handles of a structure.
+func (m *model) fields(s *structType) []api.Field {
+	var fs []api.Field
+	for _, f := range s.fields {
+		if i := slices.IndexFunc(s.nested, func(n nested) bool { return n.field == f.name }); i >= 0 {
+			fs = append(fs, api.Field{Offset: uint32(f.offset), Item: uint32(i + 1), String: s.nested[i].size == ""})
+		} else if o, ok := objects[f.ctype]; ok {
+			fs = append(fs, api.Field{Offset: uint32(f.offset), Object: o})
+		}
+	}
+	return fs
 }
 
 func (s *structType) has(name string) bool {

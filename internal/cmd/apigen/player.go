@@ -7,48 +7,69 @@ import (
 	"github.com/acltrace/acltrace/api"
 )
 
-// genPlayer writes the player's way from a function's number and its argument words to a call.
+// genPlayer writes the player's way from the argument words of a function to a call of it. The runtime's headers are not
+// needed for that: all functions whose words go into integer registers are called alike, and the few others by what their
+// parameters are to the calling convention.
 func genPlayer(m *model, w *writer) error {
-	w.f("/* "+marker+" */\n", m.Name)
-	w.f("#include \"acl/acl.h\"\n\n#include \"plan.h\"\n")
-	w.f("uint64_t player_call(uint32_t id, void *fn, const uint64_t *w)\n{\n\t(void)w;\n\tswitch (id) {")
+	var special []*api.Func
+	most := 0
 	for i := range m.Funcs {
-		if f := &m.Funcs[i]; !variadic(f) {
-			m.genDispatch(w, f)
+		f := &m.Funcs[i]
+		switch {
+		case !f.Modelled:
+		case f.Plain():
+			most = max(most, int(f.Words))
+		default:
+			special = append(special, f)
 		}
 	}
-	w.f("\t}\n\treturn ~(uint64_t)0;\n}")
+	w.f("/* "+marker+" */\n", m.Name)
+	w.f("#ifndef ACLTRACE_CALL_H\n#define ACLTRACE_CALL_H\n\n#include <stdint.h>\n#include <string.h>\n\n#include \"plan.h\"\n")
+	w.f("/* Calls a function with its words; how is its number of words, or CALL_SPECIAL plus its number. */")
+	w.f("static inline uint64_t player_call(uint32_t how, void *fn, const uint64_t *w)\n{\n\tswitch (how) {")
+	for n := range most + 1 {
+		types, args := make([]string, n), make([]string, n)
+		for i := range n {
+			types[i], args[i] = "uint64_t", fmt.Sprintf("w[%d]", i)
+		}
+		if n == 0 {
+			types = []string{"void"}
+		}
+		w.f("\tcase %d:\n\t\treturn ((uint64_t(*)(%s))fn)(%s);", n, strings.Join(types, ", "), strings.Join(args, ", "))
+	}
+	for _, f := range special {
+		m.genSpecial(w, f)
+	}
+	w.f("\t}\n\treturn ~(uint64_t)0;\n}\n\n#endif")
 	return nil
 }
 
-// variadic reports whether a function takes more than its words can say.
-func variadic(f *api.Func) bool {
-	return len(f.Params) > 0 && f.Params[len(f.Params)-1].Name == "..."
-}
-
-func (m *model) genDispatch(w *writer, f *api.Func) {
-	var args []string
-	w.f("\tcase %d: { /* %s */", f.ID, f.Name)
+// genSpecial writes the call of a function with structures or floating point numbers.
+func (m *model) genSpecial(w *writer, f *api.Func) {
+	var types, args []string
+	w.f("\tcase CALL_SPECIAL + %d: { /* %s */", f.ID, f.Name)
 	for i, p := range f.Params {
-		switch {
-		case m.byValueStruct(p.Type):
-			w.f("\t\t%s a%d;\n\t\t__builtin_memcpy(&a%d, &w[%d], sizeof a%d);", p.Type, i, i, p.Word, i)
+		t := "uint64_t"
+		switch s := m.structByName(p.Type); {
+		case s != nil:
+			// Only size and alignment matter.
+			t = fmt.Sprintf("struct { uint%d_t bytes[%d]; }", 8*s.align, s.size/s.align)
+			w.f("\t\ttypedef %s type%d;\n\t\ttype%d a%d;\n\t\tmemcpy(&a%d, &w[%d], sizeof a%d);", t, i, i, i, i, p.Word, i)
+			t = fmt.Sprintf("type%d", i)
 			args = append(args, fmt.Sprintf("a%d", i))
-		case m.integer(p.Type):
-			args = append(args, fmt.Sprintf("(%s)w[%d]", p.Type, p.Word))
+		case p.Type == "float" || p.Type == "double":
+			t = p.Type
+			w.f("\t\t%s a%d;\n\t\tmemcpy(&a%d, &w[%d], sizeof a%d);", t, i, i, p.Word, i)
+			args = append(args, fmt.Sprintf("a%d", i))
 		default:
-			args = append(args, fmt.Sprintf("(%s)(uintptr_t)w[%d]", strings.TrimSpace(cDecl(p.Type, "")), p.Word))
+			args = append(args, fmt.Sprintf("w[%d]", p.Word))
 		}
+		types = append(types, t)
 	}
-	call := fmt.Sprintf("((%s)fn)(%s)", cDecl(f.Return, "(*)("+cParams(f)+")"), strings.Join(args, ", "))
-	if f.RetVoid {
-		w.f("\t\t%s;\n\t\treturn 0;\n\t}", call)
-	} else {
-		w.f("\t\treturn %s;\n\t}", m.cWord(f.Return, call))
+	ret := "uint64_t"
+	if f.Return == "float" || f.Return == "double" {
+		ret = f.Return
 	}
-}
-
-// integer reports whether a type is a number, which has no address in it.
-func (m *model) integer(ctype string) bool {
-	return !strings.HasSuffix(ctype, "*") && !m.handle(ctype) && !m.callback(ctype) && m.size(ctype) != 0
+	w.f("\t\t%s r = ((%s(*)(%s))fn)(%s);", ret, ret, strings.Join(types, ", "), strings.Join(args, ", "))
+	w.f("\t\tuint64_t ret = 0;\n\t\tmemcpy(&ret, &r, sizeof r);\n\t\treturn ret;\n\t}")
 }

@@ -1,0 +1,274 @@
+package replay
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+)
+
+// callback is what stands for a function of the program's. It does nothing of what that did.
+func (p *planner) callback(q *api.Param) operand {
+	if p.f.Task != api.HostFunc {
+		if p.ok {
+			p.hostFunction("what the program's function " + q.Name + " does is not repeated")
+		}
+		return operand{Slot: slotCallback}
+	}
+	if p.ok {
+		p.hostFunction("its host function is a stub: what the program's own wrote is not compared, and how long it took is not recorded")
+	}
+	return operand{Slot: slotHostFunction}
+}
+
+func (p *planner) hostFunction(reason string) {
+	p.found.host = append(p.found.host, Unverified{p.c.Index, reason})
+}
+
+// reporter is the thread that a value stands for, in the calls that say which thread processes a stream's callbacks.
+func (p *planner) reporter(q *api.Param, w uint64) (int, bool) {
+	if q.Name != "threadId" || q.Type != "uint64_t" || w == 0 {
+		return 0, false
+	}
+	key := w
+	if t, ok := p.reports[key]; ok {
+		return t, true
+	}
+	// The trace does not tell which thread the number is. It is one that processes reports and is nobody else.
+	var some []int
+	pr := p.procs[p.threads[p.at.thread].process]
+	for t := pr.first; t < pr.first+pr.count; t++ {
+		processes := slices.ContainsFunc(p.threads[t].groups, func(g group) bool {
+			return g.fn != nil && (g.fn.Name == "aclrtProcessReport" || g.fn.Name == "aclrtProcessHostFunc")
+		})
+		taken := false
+		for _, u := range p.reports {
+			taken = taken || u == t
+		}
+		if processes && !taken {
+			some = append(some, t)
+		}
+	}
+	switch len(some) {
+	case 0:
+		some = []int{p.at.thread} // nobody ever calls back
+	case 1:
+	default:
+		if p.ok {
+			p.cant = fmt.Sprintf("%d threads process reports, and the trace does not tell which of them is %#x", len(some), w)
+		}
+	}
+	p.reports[key] = some[0]
+	return some[0], true
+}
+
+// mapping is an address that memory is given: in a reservation, or the program's own that the device is to reach.
+func (p *planner) mapping(i int, q *api.Param, w uint64) operand {
+	n, _ := q.Size.Bytes(p.f, p.c.Args)
+	var op operand
+	if q.Object == api.Host {
+		op = p.region(w, n)
+		if p.ok {
+			p.hostFunction("kernels may read what the program writes to this memory without a call; only copies of it are in the trace")
+		}
+	} else if o, off, ok := p.state.Reserved(p.owner(), w); ok {
+		op = p.object(o)
+		op.Addend += off
+	} else {
+		p.nowhere(i, w)
+		return p.resolve(w)
+	}
+	if u, ok := p.e.Use(i); ok {
+		p.bind(u.Object, op)
+	}
+	return op
+}
+
+// handles is an array of handles.
+func (p *planner) handles(i int, q *api.Param) (operand, error) {
+	n, _ := q.Size.Bytes(p.f, p.c.Args)
+	ws, err := p.array64(i, n/8)
+	if err != nil || ws == nil {
+		return p.temporary(min(n, 1<<20)), err
+	}
+	relocs := p.handleRelocs(q.Name, q.Object, ws)
+	return p.table(make([]byte, 8*len(ws)), relocs)
+}
+
+func (p *planner) handleRelocs(name string, kind api.Object, ws []uint64) (relocs []reloc) {
+	for k, w := range ws {
+		op, ok := p.former[objectKey{p.owner(), kind, w}]
+		if !ok {
+			if w != 0 && p.ok {
+				p.cant = fmt.Sprintf("%s has the %s %#x, which nothing in the trace makes", name, kind, w)
+			}
+			op = imm(w)
+		}
+		relocs = append(relocs, reloc{At: 8 * uint64(k), Addend: op.Addend, Slot: op.Slot})
+	}
+	return relocs
+}
+
+// answer is memory that the call fills.
+func (p *planner) answer(i int, q *api.Param) (operand, error) {
+	if q.ItemSizes >= 0 {
+		n := p.c.Args[p.f.Params[q.ItemCount].Word]
+		sizes, err := p.array64(int(q.ItemSizes), n)
+		if err != nil || sizes == nil {
+			return p.temporary(8 * min(n, 1<<20)), err
+		}
+		var relocs []reloc
+		for k, size := range sizes {
+			op := p.temporary(size)
+			if d := p.find(i, uint32(k+1), format.DirOut); d != nil && !q.Volatile {
+				if err := p.checkData(i, op, d); err != nil {
+					return op, err
+				}
+			}
+			relocs = append(relocs, reloc{At: 8 * uint64(k), Addend: op.Addend, Slot: op.Slot})
+		}
+		return p.table(make([]byte, 8*n), relocs)
+	}
+	d := p.find(i, 0, format.DirOut)
+	n, known := q.Size.Bytes(p.f, p.c.Args)
+	if !known {
+		n = q.Size.Unit
+		for _, m := range q.Size.Mul {
+			v := p.c.Args[p.f.Params[m].Word]
+			if in := p.find(int(m), 0, format.DirIn); in != nil && len(in.Bytes) > 0 {
+				v = number(in.Bytes[:min(len(in.Bytes), 8)])
+			} else if out, ok := p.stored(int(m)); ok {
+				v = out
+			}
+			n *= min(v, 1<<20)
+		}
+	}
+	if d != nil {
+		n = max(n, d.Len)
+	}
+	op := p.temporary(n)
+	switch {
+	case d == nil:
+	case q.Volatile:
+		p.found.volatile++
+	default:
+		return op, p.checkData(i, op, d)
+	}
+	return op, nil
+}
+
+// structure is a structure with pointers or handles in it.
+func (p *planner) structure(i int, q *api.Param) ([]operand, error) {
+	pointer := q.Words == 1 && q.Type[len(q.Type)-1] == '*'
+	w := p.c.Args[q.Word]
+	if pointer && w == 0 {
+		return []operand{imm(0)}, nil
+	}
+	var b []byte
+	at, relocs := uint64(0), []reloc(nil)
+	if pointer {
+		d := p.find(i, 0, format.DirIn)
+		if d == nil || d.Status != format.Whole {
+			if p.ok {
+				p.cant = fmt.Sprintf("its structure %s is not in the trace", q.Name)
+			}
+			return []operand{p.temporary(uint64(q.Elem))}, nil
+		}
+		var err error
+		if b, err = p.bytes(d); err != nil {
+			return nil, err
+		}
+		from, rs, err := p.content(d, true)
+		if err != nil {
+			return nil, err
+		}
+		at, relocs = from.Addend, rs
+	} else {
+		for _, w := range p.c.Args[q.Word:][:q.Words] {
+			b = binary.LittleEndian.AppendUint64(b, w)
+		}
+	}
+	words := make([]operand, q.Words)
+	if !pointer {
+		for k := range words {
+			words[k] = imm(number(b[8*k:][:8]))
+		}
+	}
+	for _, f := range q.Fields {
+		if uint64(len(b)) < uint64(f.Offset)+8 {
+			continue
+		}
+		v := number(b[f.Offset:][:8])
+		if v == 0 {
+			continue
+		}
+		op, err := p.field(i, q, &f, v)
+		if err != nil {
+			return nil, err
+		}
+		if !pointer {
+			words[f.Offset/8] = op
+			continue
+		}
+		k := slices.IndexFunc(relocs, func(r reloc) bool { return r.At == at+uint64(f.Offset) })
+		if k < 0 {
+			k, relocs = len(relocs), append(relocs, reloc{})
+		}
+		relocs[k] = reloc{At: at + uint64(f.Offset), Addend: op.Addend, Slot: op.Slot}
+	}
+	if !pointer {
+		return words, nil
+	}
+	p.relo = append(p.relo, relocs...)
+	return []operand{{Slot: slotData, Addend: at}}, nil
+}
+
+// field is a pointer or a handle in a structure.
+func (p *planner) field(i int, q *api.Param, f *api.Field, v uint64) (operand, error) {
+	if f.Item == 0 {
+		op, ok := p.former[objectKey{p.owner(), f.Object, v}]
+		if !ok && p.ok {
+			p.cant = fmt.Sprintf("its structure %s has the %s %#x, which nothing in the trace makes", q.Name, f.Object, v)
+		}
+		return op, nil
+	}
+	d := p.find(i, f.Item, format.DirIn)
+	if d == nil || d.Status != format.Whole {
+		op, in, _, own := p.locate(i, f.Item, v)
+		if own && p.ok {
+			p.cant = fmt.Sprintf("what its structure %s points to is not in the trace", q.Name)
+		}
+		p.touch(in, 0, 0, touchNames)
+		return op, nil
+	}
+	if f.String {
+		b, err := p.bytes(d)
+		if err != nil {
+			return operand{}, err
+		}
+		at, err := p.put(append(slices.Clip(b), 0))
+		return operand{Slot: slotData, Addend: at}, err
+	}
+	from, relocs, err := p.content(d, true)
+	p.relo = append(p.relo, relocs...)
+	return from, err
+}
+
+// processes puts the numbers of the processes that run now in place of the recorded ones.
+func (p *planner) processes(d *format.Data, from operand) error {
+	b, err := p.bytes(d)
+	if err != nil {
+		return err
+	}
+	for k := 0; k+4 <= len(b); k += 4 {
+		pid := int(int32(binary.LittleEndian.Uint32(b[k:])))
+		for i := range p.procs {
+			if p.procs[i].pid == pid && pid != 0 {
+				p.relo = append(p.relo, reloc{At: from.Addend + uint64(k), Slot: p.processID(i), Size: 4})
+			}
+		}
+	}
+	return nil
+}
