@@ -284,10 +284,14 @@ type Field struct {
 
 // Numbers that stand for no parameter, in what a trace keeps of a call. No function has so many.
 const (
-	MapsParam  = 252 // the mappings of the process, as /proc/PID/maps has them, beside its first stack
-	StackParam = 253 // the stack that the call was made from: an output with its hash, and once the return addresses
-	TaskParam  = 254 // the runtime's ids of the task that the call has made: stream id << 32 | task id
-	RetParam   = 255 // the returned value
+	// TaskStartParam and TaskEndParam are the time of the task that the call has made, as the device spent it: nanoseconds on
+	// the clock of the call's own times. They come together.
+	TaskStartParam = 250
+	TaskEndParam   = 251
+	MapsParam      = 252 // the mappings of the process, as /proc/PID/maps has them, beside its first stack
+	StackParam     = 253 // the stack that the call was made from: an output with its hash, and once the return addresses
+	TaskParam      = 254 // the runtime's ids of the task that the call has made: stream id << 32 | task id
+	RetParam       = 255 // the returned value
 )
 
 // Out reports whether the call stores something behind the parameter that fits one word.

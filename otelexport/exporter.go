@@ -562,7 +562,9 @@ func (x *exporter) task(d *ids, t *timeline.Task) error {
 		}
 		s.number("acl.call", int64(t.Call))
 		x.taskAttrs(s, t)
-		s.yes("acl.bracketed")
+		if !t.Measured {
+			s.yes("acl.bracketed")
+		}
 		if t.Open {
 			s.yes("acl.open")
 		}

@@ -115,7 +115,7 @@ func (p *planner) effects() {
 		case t.how == touchWrites && !c.whole:
 			c.write(t.lo, t.hi)
 		}
-		if e.Captured {
+		if e.Captured != nil {
 			p.captured[t.object] = true
 		}
 	}

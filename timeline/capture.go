@@ -48,7 +48,7 @@ func (c *captures) apply(e *Event) {
 		c.streams[e.Stream] = began
 	}
 	began := c.streams[e.Stream]
-	e.Captured = began != nil
+	e.Captured = began
 	if event != nil && f.Task == api.Record {
 		if began != nil {
 			c.events[event] = began

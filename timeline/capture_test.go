@@ -33,12 +33,19 @@ func TestCaptured(t *testing.T) {
 	// A capture that is refused captures nothing.
 	s.call("aclmdlRICaptureBegin", story.A(strA, 0), story.Fails(107003))
 	launch(strA)
-	var got []string
-	for _, task := range s.Load().Tasks {
+	tl := s.Load()
+	var got, kept []string
+	for _, task := range tl.Tasks {
 		got = append(got, task.Name)
+		for _, inside := range tl.Graphs[task.Object] {
+			kept = append(kept, inside.Name)
+		}
 	}
 	if want := []string{"Add", "Add", "Add", "graph", "Add", "Add"}; !slices.Equal(got, want) {
 		t.Errorf("tasks %q, want %q", got, want)
+	}
+	if want := []string{"Add", "record", "wait", "Add"}; !slices.Equal(kept, want) {
+		t.Errorf("tasks of the graph %q, want %q", kept, want)
 	}
 }
 

@@ -14,8 +14,8 @@ type Task struct {
 	Name   string // of the kernel, else of the kind, with the direction of a copy
 	Lane   int    // index into Timeline.Lanes
 	Issued int64  // start of the call, nanoseconds since the beginning of the trace
-	// From and To bracket the time when the device did it: not before the call began and the task before it on the stream
-	// could end, not after the first synchronization that covers it. Nobody has measured it.
+	// From and To are when the device did it, where Measured says so. Else they bracket that time: not before the call began and
+	// the task before it on the stream could end, not after the first synchronization that covers it.
 	From, To         int64
 	Bytes            uint64 // copied or filled
 	Process          uint32
@@ -24,6 +24,9 @@ type Task struct {
 	Blocks           uint32 // of a kernel: how many run it, 0 where that is not known
 	Kind             api.Task
 	HasID            bool
+	Measured         bool
+	// Object is the event that a Record, Wait or Reset names, and the graph that a GraphRun runs; nil for others.
+	Object *Object
 	// Open says that nothing in the trace shows the end: To is the end of the trace.
 	Open bool
 	// Pageable says that a copy was to be asynchronous and has memory of the host that is not pinned: the runtime may
@@ -58,7 +61,11 @@ type HostCall struct {
 	Ret        uint64
 	Task       int // index into Timeline.Tasks, -1 for none
 	Thread     uint32
-	Flags      format.CallFlags
+	// Waits is what a synchronization, or a poll, is about: the Lane of a stream, the ID of an event's Object, or the number of a
+	// device, NoDevice for any; -1 for other calls.
+	Waits    int32
+	Complete bool // the poll has said so
+	Flags    format.CallFlags
 }
 
 // Failed reports whether the call has returned an error.
@@ -79,12 +86,14 @@ type Timeline struct {
 	PeakDevice uint64
 	PeakCall   uint64
 	Retries    []Retry
+	// Graphs are the tasks that captures have put into graphs, in the order of their calls. Their times mean nothing.
+	Graphs map[*Object][]Task
 }
 
 // Load reads a whole trace. Its memory grows with the number of calls, about 90 bytes for each and 100 more for its task.
 func Load(r *format.Reader, m *api.Model) (*Timeline, error) {
 	t := &Timeline{Reader: r, Model: m}
-	l := &loader{t: t, s: NewState(m), lanes: map[laneKey]*lane{}, records: map[*Object]record{}, failed: map[uint32]attempt{}}
+	l := &loader{t: t, s: NewState(m), lanes: map[laneKey]*lane{}, records: map[*Object]record{}, failed: map[uint32]attempt{}, graphs: map[*Object][]Task{}}
 	threads := r.Threads()
 	if counts, err := r.Counts(); err == nil {
 		t.Calls = make([]HostCall, 0, min(counts.Calls, 1<<20)) // a file may claim any number
@@ -130,6 +139,7 @@ type loader struct {
 	lanes   map[laneKey]*lane
 	records map[*Object]record
 	failed  map[uint32]attempt // by thread, the launch that it has tried last
+	graphs  map[*Object][]Task // by the stream whose capture goes on
 	seen    int                // objects
 	device  uint64
 }
@@ -137,7 +147,7 @@ type loader struct {
 func (l *loader) call(process uint32, c *format.Call) {
 	t := l.t
 	e := l.s.Apply(process, c)
-	h := HostCall{Index: c.Index, Fn: e.Fn, Thread: c.Thread, Start: c.Start, End: c.End, Ret: c.Ret, Flags: c.Flags, Kernel: e.Kernel, Task: -1}
+	h := HostCall{Index: c.Index, Fn: e.Fn, Thread: c.Thread, Start: c.Start, End: c.End, Ret: c.Ret, Flags: c.Flags, Kernel: e.Kernel, Task: -1, Waits: -1}
 	h.Name = t.Reader.Schema().FuncName(c.Func)
 	t.End = max(t.End, c.End)
 	for _, u := range e.Uses {
@@ -160,11 +170,16 @@ func (l *loader) call(process uint32, c *format.Call) {
 		l.attempt(e, ok)
 	}
 	if e.Fn != nil && ok {
-		if e.Fn.Task != api.NoTask && !e.Captured {
+		switch {
+		case e.Captured != nil:
+			l.graphs[e.Captured] = append(l.graphs[e.Captured], l.task(process, e))
+		case e.Fn.Task != api.NoTask:
 			h.Task = len(t.Tasks)
-			l.task(process, e)
+			l.put(process, e)
+		case e.Fn.Capture == api.CaptureEnd:
+			l.graph(e)
 		}
-		l.sync(process, e)
+		l.sync(process, e, &h)
 	}
 	t.Calls = append(t.Calls, h)
 }
@@ -216,7 +231,8 @@ func (l *loader) attempt(e *Event, ok bool) {
 	}
 }
 
-func (l *loader) task(process uint32, e *Event) {
+// task describes what a call puts on its lane.
+func (l *loader) task(process uint32, e *Event) Task {
 	c, f := e.Call, e.Fn
 	task := Task{Call: c.Index, Fn: f, Kind: f.Task, Process: process, Thread: c.Thread, Issued: c.Start, From: c.Start, To: -1, Name: f.Task.String()}
 	switch f.Task {
@@ -225,6 +241,7 @@ func (l *loader) task(process uint32, e *Event) {
 		if task.Name == "" {
 			task.Name = "unknown kernel"
 		}
+		task.Blocks = Blocks(e)
 	case api.Copy:
 		task.Bytes = Copied(l.t.Model, e)
 		task.Name = copyNames[Direction(l.t.Model, e)]
@@ -235,50 +252,91 @@ func (l *loader) task(process uint32, e *Event) {
 				task.Bytes, _ = p.Size.Bytes(f, c.Args)
 			}
 		}
+	case api.GraphRun:
+		for _, u := range e.Uses {
+			if u.Object.Kind == api.Graph {
+				task.Object = u.Object
+			}
+		}
+	}
+	if f.Event >= 0 {
+		if u, ok := e.Use(int(f.Event)); ok {
+			task.Object = u.Object
+		}
 	}
 	task.StreamID, task.TaskID, task.HasID = e.TaskID()
-	if f.Task == api.Kernel {
-		task.Blocks = Blocks(e)
-	}
+	task.Lane = l.lane(l.s.laneKey(process, e)).index
+	return task
+}
+
+// put puts the call's task on its lane.
+func (l *loader) put(process uint32, e *Event) {
+	c, f := e.Call, e.Fn
+	task := l.task(process, e)
 	ln := l.lane(l.s.laneKey(process, e))
-	task.Lane = ln.index
 	l.t.Lanes[ln.index].Tasks++
-	if f.Stream < 0 {
+	start, began := out(c, api.TaskStartParam)
+	end, ended := out(c, api.TaskEndParam)
+	switch {
+	case began && ended && int64(start) <= int64(end):
+		task.From, task.To, task.Measured = int64(start), int64(end), true
+		l.t.End = max(l.t.End, task.To)
+	case f.Stream < 0:
 		task.To = c.End // done by the call itself, whatever the streams do
-	} else {
+	default:
 		task.From = max(task.From, ln.from)
+	}
+	if f.Stream >= 0 {
 		ln.from = task.From
 		ln.pending = append(ln.pending, len(l.t.Tasks))
 	}
+	if f.Task == api.Record && task.Object != nil {
+		l.records[task.Object] = record{ln, len(l.t.Tasks)}
+	}
 	l.t.Tasks = append(l.t.Tasks, task)
-	if f.Task == api.Record && f.Event >= 0 {
-		if u, ok := e.Use(int(f.Event)); ok {
-			l.records[u.Object] = record{ln, len(l.t.Tasks) - 1}
+}
+
+// graph ends a capture.
+func (l *loader) graph(e *Event) {
+	tasks := l.graphs[e.Stream]
+	delete(l.graphs, e.Stream)
+	for _, u := range e.Uses {
+		if u.Object.Kind == api.Graph {
+			if l.t.Graphs == nil {
+				l.t.Graphs = map[*Object][]Task{}
+			}
+			l.t.Graphs[u.Object] = tasks
 		}
 	}
 }
 
 // sync ends the tasks that a synchronization has waited for.
-func (l *loader) sync(process uint32, e *Event) {
+func (l *loader) sync(process uint32, e *Event, h *HostCall) {
 	switch e.Fn.Sync {
 	case api.SyncDevice:
 		device := l.s.seat(process, e.Call.Thread).device
+		h.Waits = int32(device)
 		for k, ln := range l.lanes {
 			if k.process == process && l.s.oneDevice(process, k.device, device) {
 				l.complete(ln, len(l.t.Tasks), e.Call)
 			}
 		}
-	case api.SyncStream:
-		l.complete(l.lane(l.s.waitedKey(process, e)), len(l.t.Tasks), e.Call)
-	case api.PollStream:
-		if l.s.polled(e) {
-			l.complete(l.lane(l.s.waitedKey(process, e)), len(l.t.Tasks), e.Call)
+	case api.SyncStream, api.PollStream:
+		h.Complete = e.Fn.Sync == api.PollStream && l.s.polled(e)
+		ln := l.lane(l.s.waitedKey(process, e))
+		h.Waits = int32(ln.index)
+		if h.Complete || e.Fn.Sync == api.SyncStream {
+			l.complete(ln, len(l.t.Tasks), e.Call)
 		}
-	case api.SyncEvent:
-		l.event(e)
-	case api.PollEvent:
-		if l.s.polled(e) {
-			l.event(e)
+	case api.SyncEvent, api.PollEvent:
+		h.Complete = e.Fn.Sync == api.PollEvent && l.s.polled(e)
+		u, ok := e.Use(int(e.Fn.Event))
+		if !ok {
+			return
+		}
+		h.Waits = int32(u.Object.ID)
+		if r, ok := l.records[u.Object]; ok && (h.Complete || e.Fn.Sync == api.SyncEvent) {
+			l.complete(r.lane, r.task+1, e.Call)
 		}
 	}
 }
@@ -298,14 +356,6 @@ func (s *State) waitedKey(process uint32, e *Event) laneKey {
 	return k
 }
 
-func (l *loader) event(e *Event) {
-	if u, ok := e.Use(int(e.Fn.Event)); ok {
-		if r, ok := l.records[u.Object]; ok {
-			l.complete(r.lane, r.task+1, e.Call)
-		}
-	}
-}
-
 // polled reports whether a poll has said complete.
 func (s *State) polled(e *Event) bool {
 	for i := range e.Fn.Params {
@@ -323,7 +373,9 @@ func (s *State) polled(e *Event) bool {
 func (l *loader) complete(ln *lane, before int, c *format.Call) {
 	n := 0
 	for n < len(ln.pending) && ln.pending[n] < before {
-		l.t.Tasks[ln.pending[n]].To = c.End
+		if t := &l.t.Tasks[ln.pending[n]]; !t.Measured {
+			t.To = c.End
+		}
 		n++
 	}
 	if n > 0 {
@@ -335,7 +387,9 @@ func (l *loader) complete(ln *lane, before int, c *format.Call) {
 func (l *loader) finish() {
 	for _, ln := range l.lanes {
 		for _, i := range ln.pending {
-			l.t.Tasks[i].To, l.t.Tasks[i].Open = l.t.End, true
+			if t := &l.t.Tasks[i]; !t.Measured {
+				t.To, t.Open = l.t.End, true
+			}
 		}
 	}
 	for i := range l.t.Tasks {

@@ -48,8 +48,9 @@ type Event struct {
 	Uses   []Use
 	Kernel string  // of a launch, "" where no name is known
 	Stream *Object // that the call names; nil for a default stream and where there is none
-	// Captured says that the call's task went into a graph and does not run now.
-	Captured bool
+	// Captured is the stream that began the capture in which the call's task went into a graph, where it does not run now; nil for
+	// a task that runs.
+	Captured *Object
 }
 
 // Use returns the object that a parameter names.

@@ -344,3 +344,23 @@ func TestRetries(t *testing.T) {
 		t.Errorf("retries %+v, want %+v", got, want)
 	}
 }
+
+// What a trace tells of a task's own time is its time, whatever brackets it.
+func TestMeasured(t *testing.T) {
+	b := story.New(t)
+	b.Call(0, 10, 20, "aclrtCreateStream", story.A(0x7ffe0008), story.Outs("stream", story.StreamA))
+	b.Call(0, 100, 200, "aclrtLaunchKernel", story.A(story.Function, 8, story.DeviceA, 16, story.StreamA), func(_ *api.Func, c *format.Call) {
+		c.Outs = append(c.Outs, format.Out{Param: api.TaskStartParam, Value: 350}, format.Out{Param: api.TaskEndParam, Value: 900})
+	})
+	b.Call(0, 300, 1000, "aclrtSynchronizeStream", story.A(story.StreamA))
+	tl := b.Load()
+	if k := tl.Tasks[0]; !k.Measured || k.Open || k.From != 350 || k.To != 900 {
+		t.Errorf("the task is %+v", k)
+	}
+	if w := tl.Lanes[tl.Tasks[0].Lane].Waited; w != 700 {
+		t.Errorf("the host waited %d ns", w)
+	}
+	if c := tl.Calls[2]; c.Waits != int32(tl.Tasks[0].Lane) {
+		t.Errorf("the synchronization is about lane %d", c.Waits)
+	}
+}
