@@ -56,6 +56,8 @@ func (t *Thread) DeviceTaskAbort(deviceId int32, timeout uint32) acl.Error {
 	if e != 0 {
 		return e
 	}
+	t.sim.tell(&t.sim.onAbort, uint64(d.id), uint64(acl.ACL_RT_DEVICE_TASK_ABORT_PRE), uint64(timeout))
+	defer t.sim.tell(&t.sim.onAbort, uint64(d.id), uint64(acl.ACL_RT_DEVICE_TASK_ABORT_POST), uint64(timeout))
 	var all sync.WaitGroup
 	d.mu.Lock()
 	for _, s := range d.streams {

@@ -30,10 +30,14 @@ type kernelBinary struct {
 	entries map[uint64]string // names by tiling key, from the metadata
 	symbols map[string]symbol // with their suffixes
 	data    []byte
+	globals map[string]symbol // variables
+	bss     uint64            // bytes of variables that are not in the file, and follow it on the device
 
-	mu    sync.Mutex
-	found map[string]*function
-	addr  uint64 // of the copy on the device; 0 before anybody asked
+	mu          sync.Mutex
+	found       map[string]*function
+	addr        uint64 // of the copy on the device; 0 before anybody asked
+	ends        uint32 // of the device's memory, when the copy was made
+	onException callback
 }
 
 // symbol is where a function lies in its file.
@@ -77,8 +81,12 @@ func parseBinary(b []byte) (f *kernelBinary, err error) {
 			return nil, err
 		}
 	}
-	f = &kernelBinary{entries: map[uint64]string{}, found: map[string]*function{}, symbols: map[string]symbol{}, data: b}
+	f = &kernelBinary{entries: map[uint64]string{}, found: map[string]*function{}, symbols: map[string]symbol{}, globals: map[string]symbol{}, data: b}
+	empty := map[elf.SectionIndex]uint64{} // where sections that the file does not hold lie behind it
 	for _, s := range syms {
+		if elf.ST_TYPE(s.Info) == elf.STT_OBJECT && s.Name != "" && int(s.Section) < len(file.Sections) && s.Section != elf.SHN_UNDEF {
+			f.addGlobal(file, s, empty)
+		}
 		if elf.ST_TYPE(s.Info) != elf.STT_FUNC || s.Section == elf.SHN_UNDEF || s.Name == "" {
 			continue
 		}
@@ -112,6 +120,32 @@ func parseBinary(b []byte) (f *kernelBinary, err error) {
 		}
 	}
 	return f, nil
+}
+
+// addGlobal notes a variable of the file.
+func (f *kernelBinary) addGlobal(file *elf.File, s elf.Symbol, empty map[elf.SectionIndex]uint64) {
+	section := file.Sections[s.Section]
+	value := s.Value
+	if file.Type != elf.ET_REL { // an address, of which the section begins at another
+		value -= min(value, section.Addr)
+	}
+	n := uint64(len(f.data))
+	if value > section.Size || s.Size > section.Size-value || section.Size > maxBinary {
+		return
+	}
+	at := symbol{known: true, offset: section.Offset + value, size: s.Size}
+	if section.Type == elf.SHT_NOBITS {
+		begin, ok := empty[s.Section]
+		if !ok {
+			begin = roundUp(n+f.bss, allocAlign)
+			empty[s.Section] = begin
+			f.bss = begin + section.Size - n
+		}
+		at.offset = begin + value
+	} else if at.offset > n || at.size > n-at.offset {
+		return
+	}
+	f.globals[s.Name] = at
 }
 
 // metaFunctionEntry is the type of the metadata record that holds the tiling key.

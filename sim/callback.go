@@ -7,12 +7,12 @@ import (
 	"github.com/acltrace/acltrace/api/acl"
 )
 
-// Caller calls functions of the program, which take an address and return nothing.
+// Caller calls functions of the program, which take up to four words and return one or nothing.
 type Caller interface {
 	// Call calls a function on the thread that the caller is on.
-	Call(fn, arg uint64)
+	Call(fn uint64, args ...uint64) uint64
 	// CallAside calls a function on a thread of the runtime's and returns when the function has.
-	CallAside(fn, arg uint64)
+	CallAside(fn uint64, args ...uint64)
 }
 
 // maxSubscribers is the number of threads that may process reports.
@@ -34,6 +34,8 @@ type callback struct {
 	fn, arg uint64
 	done    chan struct{} // closed when the function has returned, or never will be called
 }
+
+func callbackOf(fn, arg uint64) callback { return callback{fn: fn, arg: arg} }
 
 // add hands a callback to the thread.
 func (s *subscriber) add(c callback) {

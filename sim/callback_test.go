@@ -12,28 +12,36 @@ import (
 // calls is a program of Go functions.
 type calls struct {
 	mu    sync.Mutex
-	fns   map[uint64]func(arg uint64)
+	fns   map[uint64]func(args ...uint64) uint64
 	aside atomic.Int32
 }
 
-func (c *calls) Call(fn, arg uint64) {
+func (c *calls) Call(fn uint64, args ...uint64) uint64 {
 	c.mu.Lock()
 	f := c.fns[fn]
 	c.mu.Unlock()
-	f(arg)
+	return f(args...)
 }
 
-func (c *calls) CallAside(fn, arg uint64) {
+func (c *calls) CallAside(fn uint64, args ...uint64) {
 	c.aside.Add(1)
-	c.Call(fn, arg)
+	c.Call(fn, args...)
 }
 
-// fn makes a function that the simulator can call.
+// fn makes a function of one argument that the simulator can call.
 func (c *calls) fn(f func(arg uint64)) acl.Addr {
+	return c.add(func(args ...uint64) uint64 {
+		f(args[0])
+		return 0
+	})
+}
+
+// add makes a function that the simulator can call.
+func (c *calls) add(f func(args ...uint64) uint64) acl.Addr {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.fns == nil {
-		c.fns = map[uint64]func(uint64){}
+		c.fns = map[uint64]func(...uint64) uint64{}
 	}
 	id := uint64(len(c.fns) + 1)
 	c.fns[id] = f

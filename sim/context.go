@@ -83,6 +83,7 @@ func (t *Thread) CreateContext(ctx *acl.Context, deviceId int32) acl.Error {
 		return t.failWith(f)
 	}
 	t.current = c
+	t.sim.tellStream(c.def, acl.ACL_RT_STREAM_STATE_CREATE_POST)
 	*ctx = acl.Context(c.handle)
 	return acl.ACL_SUCCESS
 }

@@ -40,6 +40,12 @@ func (s *Sim) checkSide(addr, n uint64, access uint32, device, pinned bool) erro
 	if d := s.locate(addr).dev; d != nil {
 		return d.mem.check(addr, n, access)
 	}
+	if s.managed.owns(addr) {
+		if !s.managed.check(addr, n) {
+			return fmt.Errorf("%d bytes at %#x do not lie in one allocation of managed memory", n, addr)
+		}
+		return nil
+	}
 	if device {
 		return fmt.Errorf("%d bytes at %#x do not lie on a device", n, addr)
 	}
@@ -207,7 +213,7 @@ func (t *Thread) MemcpyAsync(dst acl.Addr, destMax uint64, src acl.Addr, count u
 
 // copyAsync is an asynchronous copy whose arguments are checked.
 func (t *Thread) copyAsync(s *stream, x transfer, kind acl.MemcpyKind) acl.Error {
-	from, to := t.sim.locate(x.src).typ, t.sim.locate(x.dst).typ
+	from, to := t.sim.locate(x.src).side(), t.sim.locate(x.dst).side()
 	pageable := from == acl.ACL_MEM_LOCATION_TYPE_UNREGISTERED || to == acl.ACL_MEM_LOCATION_TYPE_UNREGISTERED
 	if kind == acl.ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE {
 		if from == acl.ACL_MEM_LOCATION_TYPE_DEVICE || to != acl.ACL_MEM_LOCATION_TYPE_DEVICE {

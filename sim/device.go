@@ -21,7 +21,12 @@ type device struct {
 	satMode atomic.Int32
 	peers   atomic.Uint32 // devices whose memory it may access, a bit each
 
+	busy atomic.Int64 // device time of all kernels so far
+
 	mu       sync.Mutex
+	usage    usage
+	syncAddr uint64 // of GetHardwareSyncAddr; syncEnds says which memory of the device it lies in
+	syncEnds uint32
 	cores    coreLimit
 	refs     int      // by SetDevice
 	primary  *context // of SetDevice
@@ -57,6 +62,12 @@ func (d *device) check(addr, n uint64, access uint32) error {
 			}
 			return o.mem.check(addr, n, access)
 		}
+	}
+	if d.sim.managed.owns(addr) {
+		if !d.sim.managed.check(addr, n) {
+			return fmt.Errorf("%d bytes at %#x do not lie in one allocation of managed memory", n, addr)
+		}
+		return nil
 	}
 	return d.sim.host.check(addr, n, access)
 }
@@ -95,17 +106,24 @@ func (t *Thread) SetDevice(deviceId int32) acl.Error {
 	if e != 0 {
 		return e
 	}
+	t.sim.tellDevice(d, acl.ACL_RT_DEVICE_STATE_SET_PRE)
+	var made *context
 	d.mu.Lock()
-	defer d.mu.Unlock()
 	if d.primary == nil {
 		c, f := d.newContext()
 		if f != nil {
+			d.mu.Unlock()
 			return t.failWith(f)
 		}
-		d.primary = c
+		d.primary, made = c, c
 	}
 	d.refs++
 	t.current = d.primary
+	d.mu.Unlock()
+	if made != nil {
+		t.sim.tellStream(made.def, acl.ACL_RT_STREAM_STATE_CREATE_POST)
+	}
+	t.sim.tellDevice(d, acl.ACL_RT_DEVICE_STATE_SET_POST)
 	return acl.ACL_SUCCESS
 }
 
@@ -124,6 +142,8 @@ func (t *Thread) reset(deviceId int32, force bool) acl.Error {
 	if e != 0 {
 		return e
 	}
+	t.sim.tellDevice(d, acl.ACL_RT_DEVICE_STATE_RESET_PRE)
+	defer t.sim.tellDevice(d, acl.ACL_RT_DEVICE_STATE_RESET_POST)
 	d.mu.Lock()
 	if d.refs == 0 {
 		d.mu.Unlock()

@@ -2,18 +2,20 @@ package sim
 
 import (
 	"fmt"
+	"sync/atomic"
 
 	"github.com/acltrace/acltrace/api/acl"
 )
 
 // failure is an error code of the runtime with the text that explains it.
 type failure struct {
-	code acl.Error
-	text string
+	code   acl.Error
+	text   string
+	raised atomic.Bool // the program was told of it, where it is of a task
 }
 
 func failed(code acl.Error, format string, a ...any) *failure {
-	return &failure{code, fmt.Sprintf(format, a...)}
+	return &failure{code: code, text: fmt.Sprintf(format, a...)}
 }
 
 // fail notes an error of a call in the thread's state and returns its code.

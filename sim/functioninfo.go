@@ -2,17 +2,18 @@ package sim
 
 import "github.com/acltrace/acltrace/api/acl"
 
-// deviceCopy gives a binary an address on the device, where nothing but its bytes lie.
+// deviceCopy gives a binary an address on the device, where its bytes lie and its variables behind them. A device that was reset has
+// lost them: they are put there again, as they are in the file.
 func (t *Thread) deviceCopy(f *kernelBinary) (uint64, acl.Error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.addr == 0 {
-		a, fail := t.sim.allocOwn(f.dev, uint64(len(f.data)))
+	if ends := f.dev.mem.ends.Load(); f.addr == 0 || f.ends != ends {
+		a, fail := t.sim.allocOwn(f.dev, uint64(len(f.data))+f.bss)
 		if fail != nil {
 			return 0, t.failWith(fail)
 		}
 		copy(hostBytes(a, uint64(len(f.data))), f.data)
-		f.addr = a
+		f.addr, f.ends = a, ends
 	}
 	return f.addr, acl.ACL_SUCCESS
 }

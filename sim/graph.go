@@ -205,6 +205,7 @@ func (t *Thread) MdlRIExecute(modelRI acl.MdlRI, timeout int32) acl.Error {
 	if f != nil {
 		return t.failWith(f)
 	}
+	s.hidden = true
 	e = t.executeGraph(g, s)
 	if e == 0 {
 		limit, _ := t.timeout(timeout)

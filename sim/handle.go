@@ -8,12 +8,12 @@ import (
 // Handles look like pointers, as the runtime's do, and are never followed: they hold the kind of the object, a number
 // and a generation, so that a handle of another kind, or of an object that is gone, is known as such.
 //
-//	bits 0-3 zero, 4-23 number, 24-37 generation, 38-41 kind, 42-46 mark
+//	bits 0-3 zero, 4-23 number, 24-36 generation, 37-41 kind, 42-46 mark
 const (
 	handleMark  = 0x16 << 42
 	numberBits  = 20
 	maxHandles  = 1 << numberBits
-	generations = 1 << 14
+	generations = 1 << 13
 )
 
 type kind uint64
@@ -33,15 +33,24 @@ const (
 	kindPhysical
 	kindPool
 	kindCounter
+	kindLabel
+	kindLabelList
+	kindGraphTask
+	kindCondition
+	kindAllocator
+	kindBuffer
+	kindDataset
+	kindException
 )
 
 var kindNames = [...]string{"", "context", "stream", "event", "binary", "binary handle", "function", "argument list", "parameter",
-	"model", "task group", "notify", "physical memory", "memory pool", "counting notify"}
+	"model", "task group", "notify", "physical memory", "memory pool", "counting notify",
+	"label", "label list", "task of a model", "condition", "allocator description", "data buffer", "dataset", "exception"}
 
 func (k kind) String() string { return kindNames[k] }
 
 func makeHandle(k kind, gen, n uint64) uint64 {
-	return handleMark | uint64(k)<<38 | gen%generations<<24 | n<<4
+	return handleMark | uint64(k)<<37 | gen%generations<<24 | n<<4
 }
 
 // kindOf returns the kind of a handle, 0 for what is none.
@@ -49,7 +58,7 @@ func kindOf(h uint64) kind {
 	if h>>42 != 0x16 || h&15 != 0 {
 		return 0
 	}
-	if k := kind(h >> 38 & 15); int(k) < len(kindNames) {
+	if k := kind(h >> 37 & 31); int(k) < len(kindNames) {
 		return k
 	}
 	return 0

@@ -107,7 +107,7 @@ func (t *Thread) enqueue(o *order, args span, own bool) acl.Error {
 	if o.fn.kernel == nil && o.fn.launches.Add(1) == 1 {
 		t.sim.log("kernel %q is in no kernel library: it takes modelled time and writes nothing (ACLSIM_KERNELS names libraries)", o.fn.name)
 	}
-	k := task{kind: taskKernel, name: o.fn.name, run: func(s *stream) (time.Duration, *failure) { return o.run(s.ctx.dev, args, own) }}
+	k := task{kind: taskKernel, name: o.fn.name, order: o, args: args, run: func(s *stream) (time.Duration, *failure) { return o.run(s.ctx.dev, args, own) }}
 	if own {
 		k.release = func() { o.stream.args.put(args.addr, args.size) }
 	}

@@ -46,7 +46,9 @@ type memory struct {
 	reservations map[uint64]*reservation
 
 	hasForeign atomic.Bool
-	hasShared  atomic.Bool // memory of other processes
+	// ends counts how often all memory of the device was given back: what the runtime keeps there has to be made again.
+	ends      atomic.Uint32
+	hasShared atomic.Bool // memory of other processes
 	// ended is called with memory that has been freed, under the lock.
 	ended func(span)
 }
@@ -345,6 +347,7 @@ func (m *memory) freeAll() {
 	m.taken.clear()
 	clear(m.reservations)
 	m.used = 0
+	m.ends.Add(1)
 }
 
 // owns tells whether an address belongs to the device, allocated or not.
@@ -619,6 +622,9 @@ func (t *Thread) free(p acl.Addr) acl.Error {
 			return acl.ACL_SUCCESS
 		}
 	}
+	if t.sim.managed.free(p) {
+		return acl.ACL_SUCCESS
+	}
 	return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "no device allocation begins at %#x", p)
 }
 
@@ -692,11 +698,22 @@ type location struct {
 	dev *device
 }
 
+// side is what memory is to a copy: managed memory may be either, and counts as the device's.
+func (l location) side() acl.MemLocationType {
+	if l.typ == acl.ACL_MEM_LOCATION_TYPE_MANAGED {
+		return acl.ACL_MEM_LOCATION_TYPE_DEVICE
+	}
+	return l.typ
+}
+
 func (s *Sim) locate(addr uint64) location {
 	for _, d := range s.devices {
 		if d.mem.owns(addr) {
 			return location{acl.ACL_MEM_LOCATION_TYPE_DEVICE, d}
 		}
+	}
+	if s.managed.owns(addr) {
+		return location{acl.ACL_MEM_LOCATION_TYPE_MANAGED, nil}
 	}
 	if _, ok := s.host.find(addr); ok {
 		return location{acl.ACL_MEM_LOCATION_TYPE_HOST, nil}

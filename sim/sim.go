@@ -74,6 +74,7 @@ type Sim struct {
 	cost    Cost
 	devices []*device
 	host    hostMemory
+	managed managedMemory
 	text    textArena
 	soc     uint64 // address of the name of the SoC
 
@@ -113,6 +114,20 @@ type Sim struct {
 	subscribersMu sync.Mutex
 	subscribers   map[uint64]*subscriber // threads that process reports, by id
 
+	symbols    sync.Map // address of the program's → *hostSymbol
+	attrsOnce  sync.Once
+	attrs      uint64 // the list of aclGetCannAttributeList
+	allocators table[allocator]
+	buffers    table[dataBuffer]
+	datasets   table[dataset]
+	raised     table[exception]
+
+	callbacksMu                 sync.Mutex // for what follows
+	exceptions                  exceptionCallbacks
+	onStream, onDevice, onAbort watchers
+	onInit, onFinalize          []phaseCallback
+	config                      config
+
 	logMu sync.Mutex
 }
 
@@ -145,6 +160,7 @@ func New(o *Options) *Sim {
 	s.images.kind, s.binaries.kind, s.functions.kind = kindImage, kindBinary, kindFunction
 	s.notifies.kind, s.counters.kind, s.physicals.kind, s.pools.kind = kindNotify, kindCounter, kindPhysical, kindPool
 	s.argLists.kind, s.graphs.kind, s.groups.kind = kindArgs, kindGraph, kindGroup
+	s.allocators.kind, s.buffers.kind, s.datasets.kind, s.raised.kind = kindAllocator, kindBuffer, kindDataset, kindException
 	for i := range s.opts.Devices {
 		s.devices = append(s.devices, newDevice(s, int32(i)))
 	}
@@ -160,6 +176,7 @@ func (s *Sim) Close() {
 	}
 	s.shares.close()
 	s.host.close()
+	s.managed.close()
 	s.text.close()
 }
 

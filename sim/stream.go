@@ -36,20 +36,25 @@ const (
 	taskOverflow taskKind = "overflow"
 	taskFree     taskKind = "free"
 	taskCache    taskKind = "cache"
+	taskMarker   taskKind = "marker"
 )
 
 // task is one piece of work on a stream. run returns how long the device takes for it; where the task was captured into a
 // graph it is called once for each execution.
 type task struct {
-	kind taskKind
-	name string // of the kernel; "" for other kinds
-	run  func(s *stream) (time.Duration, *failure)
+	kind  taskKind
+	name  string // of the kernel; "" for other kinds
+	order *order // of a kernel
+	args  span   // of a kernel, on the device
+	run   func(s *stream) (time.Duration, *failure)
 	// always says that the task runs even where the stream has failed or is being discarded: it releases what others wait for.
 	always bool
 	wrote  span // where a copy goes
 	// release is called once, when the task will not run again, whether it ran or not; may be nil.
 	release func()
 	at      time.Duration // device time at which it was submitted
+	id      uint32
+	thread  uint32 // of the system, that submitted it
 }
 
 func (k *task) end() {
@@ -88,6 +93,8 @@ type stream struct {
 
 	capture   atomic.Pointer[capture]
 	update    atomic.Pointer[update]
+	hidden    bool // the program has no handle of it
+	allocator *streamAllocator
 	exec      *execution // of the graph whose lane this is
 	cancelled bool       // the lane's alone
 
@@ -158,6 +165,7 @@ func (s *stream) submit(k task) (uint32, *failure) {
 	k.at = s.ctx.dev.sim.clock.now()
 	s.submitted++
 	id := s.ctx.dev.tasks.Add(1)
+	k.id = id
 	s.queue = append(s.queue, k)
 	start := !s.running
 	s.running = true
@@ -217,7 +225,13 @@ func (s *stream) execute(k task, failed bool) (f *failure) {
 	began := clk.now()
 	var d time.Duration
 	if err := guard(func() { d, f = k.run(s) }); err != nil {
-		return failedAt(err)
+		f = failedAt(err)
+	}
+	if f != nil && !failed {
+		s.raise(&k, f)
+	}
+	if k.kind == taskKernel {
+		s.ctx.dev.busy.Add(int64(d))
 	}
 	if d > 0 {
 		s.time += max(d, clk.now()-began)
@@ -360,6 +374,9 @@ func (s *stream) close(force bool) *failure {
 		return nil
 	}
 	s.closing = true
+	s.mu.Unlock()
+	s.ctx.dev.sim.tellStream(s, acl.ACL_RT_STREAM_STATE_DESTROY_PRE)
+	s.mu.Lock()
 	if force {
 		s.discarded = true
 		close(s.stop)
@@ -424,6 +441,7 @@ func (t *Thread) submit(s *stream, k task) acl.Error {
 	if done, e := t.updateTask(s, k); done {
 		return e
 	}
+	k.thread = t.tid
 	id, f := s.submit(k)
 	if f != nil {
 		k.end()
@@ -470,6 +488,7 @@ func (t *Thread) CreateStreamWithConfig(stream *acl.Stream, priority, flag uint3
 		return t.failWith(f)
 	}
 	*stream = acl.Stream(s.handle)
+	t.sim.tellStream(s, acl.ACL_RT_STREAM_STATE_CREATE_POST)
 	return acl.ACL_SUCCESS
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/acltrace/acltrace/api/acl"
+	"golang.org/x/sys/unix"
 )
 
 // Thread is one thread of the program: its current context, its last error and the text of it. All methods are for
@@ -15,6 +16,7 @@ import (
 type Thread struct {
 	sim         *Sim
 	id          uint64 // as the program knows it
+	tid         uint32 // as the system knows it
 	current     *context
 	captureMode acl.MdlRICaptureMode // the thread's own
 	cores       *stream              // whose limits of cores the thread uses
@@ -32,8 +34,8 @@ var _ acl.API = (*Thread)(nil)
 // NewThread makes the state of a thread that begins to use the runtime.
 func (s *Sim) NewThread() *Thread { return &Thread{sim: s} }
 
-// SetID tells by which number the program knows the thread: that of pthread_self.
-func (t *Thread) SetID(id uint64) { t.id = id }
+// SetID tells by which number the program knows the thread: that of pthread_self. It is called on the thread itself.
+func (t *Thread) SetID(id uint64) { t.id, t.tid = id, uint32(unix.Gettid()) }
 
 // End gives back what belongs to the thread alone. The thread makes no call after it.
 func (t *Thread) End() {
@@ -47,7 +49,7 @@ func (t *Thread) End() {
 	if t.buffer != 0 {
 		t.sim.text.put(t.buffer, textBufferSize)
 	}
-	*t = Thread{sim: t.sim, id: t.id}
+	*t = Thread{sim: t.sim, id: t.id, tid: t.tid}
 }
 
 func (t *Thread) textBuffer() uint64 {
@@ -82,6 +84,7 @@ func (t *Thread) context() (*context, acl.Error) {
 
 // Init starts the runtime. The configuration is checked to be JSON and not used.
 func (t *Thread) Init(configPath *byte) acl.Error {
+	var text config
 	if path := goString(configPath); path != "" {
 		b, err := os.ReadFile(path)
 		switch {
@@ -92,12 +95,15 @@ func (t *Thread) Init(configPath *byte) acl.Error {
 		case len(strings.TrimSpace(string(b))) > 0 && !json.Valid(b):
 			return t.fail(acl.ACL_ERROR_PARSE_FILE, "configuration %s is no JSON", path)
 		}
+		if len(b) > 0 && len(b) < textChunk {
+			text = config{t.sim.text.add(string(b)), uint64(len(b))}
+		}
 	}
 	if t.sim.inits.Add(1) > 1 {
 		return t.fail(acl.ACL_ERROR_REPEAT_INITIALIZE, "aclInit was called before; the call counts as a reference")
 	}
 	t.sim.ended.Store(false)
-	return acl.ACL_SUCCESS
+	return t.tellInit(text)
 }
 
 // Finalize drops all references of Init.
@@ -106,7 +112,7 @@ func (t *Thread) Finalize() acl.Error {
 		return t.notInitialized()
 	}
 	t.sim.finish()
-	return acl.ACL_SUCCESS
+	return t.tellFinalize()
 }
 
 // FinalizeReference drops one reference of Init and tells how many are left.
@@ -122,6 +128,7 @@ func (t *Thread) FinalizeReference(refCount *uint64) acl.Error {
 			}
 			if n == 1 {
 				t.sim.finish()
+				return t.tellFinalize()
 			}
 			return acl.ACL_SUCCESS
 		}

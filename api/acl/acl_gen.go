@@ -2021,10 +2021,38 @@ type API interface {
 	FinalizeReference(refCount *uint64) Error
 	// GetRecentErrMsg is aclGetRecentErrMsg: Fetch and clear the most recent human-readable error text of this thread/process.
 	GetRecentErrMsg() Addr
+	// SysGetCANNVersion is aclsysGetCANNVersion: Read the version record of one installed CANN package (old enum form).
+	SysGetCANNVersion(name CANNPackageName, version *CANNPackageVersion) Error
+	// SysGetVersionStr is aclsysGetVersionStr: Read a CANN package version as text.
+	SysGetVersionStr(pkgName *byte, versionStr *byte) Error
+	// SysGetVersionNum is aclsysGetVersionNum: Read a CANN package version as an integer.
+	SysGetVersionNum(pkgName *byte, versionNum *int32) Error
 	// PeekAtLastError is aclrtPeekAtLastError: Return the last asynchronous/API error at a level without clearing it.
 	PeekAtLastError(level LastErrLevel) Error
 	// GetLastError is aclrtGetLastError: Return the last error at a level and clear it.
 	GetLastError(level LastErrLevel) Error
+	// SetExceptionInfoCallback is aclrtSetExceptionInfoCallback: Install one process-wide callback fired when a device task fails (deprecated form).
+	SetExceptionInfoCallback(callback Addr) Error
+	// ExceptionInfoCallbackRegister is aclrtExceptionInfoCallbackRegister: Add a process-wide device-task-failure callback; several may coexist.
+	ExceptionInfoCallbackRegister(callback Addr) Error
+	// ExceptionInfoCallbackUnregister is aclrtExceptionInfoCallbackUnregister: Remove a callback added by aclrtExceptionInfoCallbackRegister.
+	ExceptionInfoCallbackUnregister(callback Addr) Error
+	// GetTaskIdFromExceptionInfo is aclrtGetTaskIdFromExceptionInfo: Task id of the failed task, read inside an exception callback.
+	GetTaskIdFromExceptionInfo(info ExceptionInfo) uint32
+	// GetStreamIdFromExceptionInfo is aclrtGetStreamIdFromExceptionInfo: Stream id of the failed task, read inside an exception callback.
+	GetStreamIdFromExceptionInfo(info ExceptionInfo) uint32
+	// GetThreadIdFromExceptionInfo is aclrtGetThreadIdFromExceptionInfo: Host thread that submitted the failed task.
+	GetThreadIdFromExceptionInfo(info ExceptionInfo) uint32
+	// GetDeviceIdFromExceptionInfo is aclrtGetDeviceIdFromExceptionInfo: Device on which the task failed.
+	GetDeviceIdFromExceptionInfo(info ExceptionInfo) uint32
+	// GetErrorCodeFromExceptionInfo is aclrtGetErrorCodeFromExceptionInfo: Numeric error of the failed task.
+	GetErrorCodeFromExceptionInfo(info ExceptionInfo) uint32
+	// GetArgsFromExceptionInfo is aclrtGetArgsFromExceptionInfo: Device address and length of the argument block of the failed kernel.
+	GetArgsFromExceptionInfo(info ExceptionInfo, devArgsPtr *Addr, devArgsLen *uint32) Error
+	// GetFuncHandleFromExceptionInfo is aclrtGetFuncHandleFromExceptionInfo: Kernel handle of the failed kernel.
+	GetFuncHandleFromExceptionInfo(info ExceptionInfo, func_ *FuncHandle) Error
+	// BinarySetExceptionCallback is aclrtBinarySetExceptionCallback: Attach an exception callback to all kernels of one loaded binary.
+	BinarySetExceptionCallback(binHandle BinHandle, callback Addr, userData Addr) Error
 	// SubscribeReport is aclrtSubscribeReport: Bind a host thread (that polls aclrtProcessReport) to run a stream's callbacks.
 	SubscribeReport(threadId uint64, stream Stream) Error
 	// LaunchCallback is aclrtLaunchCallback: Enqueue a host callback on a stream; runs on the subscribed thread, optionally blocking the stream.
@@ -2067,6 +2095,8 @@ type API interface {
 	SynchronizeDeviceWithTimeout(timeout int32) Error
 	// SetTsDevice is aclrtSetTsDevice: Choose the task-scheduler kind (AI Core / AI Vector) for the device.
 	SetTsDevice(tsId TsId) Error
+	// GetDeviceUtilizationRate is aclrtGetDeviceUtilizationRate: Read cube/vector/AICPU/memory utilisation percentages.
+	GetDeviceUtilizationRate(deviceId int32, utilizationInfo *UtilizationInfo) Error
 	// GetDeviceCount is aclrtGetDeviceCount: Number of visible devices.
 	GetDeviceCount(count *uint32) Error
 	// CreateEvent is aclrtCreateEvent: Create an event usable for both timing and stream sync (hardware id taken at record time).
@@ -2105,10 +2135,16 @@ type API interface {
 	MallocCached(devPtr *Addr, size uint64, policy MemMallocPolicy) Error
 	// MallocWithCfg is aclrtMallocWithCfg: Allocate device memory with an attribute list (module id, device id, VA flag).
 	MallocWithCfg(devPtr *Addr, size uint64, policy MemMallocPolicy, cfg *MallocConfig) Error
+	// MallocForTaskScheduler is aclrtMallocForTaskScheduler: Allocate device memory that the task scheduler may access.
+	MallocForTaskScheduler(devPtr *Addr, size uint64, policy MemMallocPolicy, cfg *MallocConfig) Error
 	// MallocHostWithCfg is aclrtMallocHostWithCfg: Allocate pinned host memory with an attribute list.
 	MallocHostWithCfg(ptr *Addr, size uint64, cfg *MallocConfig) Error
 	// PointerGetAttributes is aclrtPointerGetAttributes: Classify a pointer: device / pinned host / unregistered host / managed, its device and page size.
 	PointerGetAttributes(ptr Addr, attributes *PtrAttributes) Error
+	// MemManagedGetAttr is aclrtMemManagedGetAttr: Read one attribute of a managed (UVM) range.
+	MemManagedGetAttr(attribute MemManagedRangeAttribute, ptr Addr, size uint64, data Addr, dataSize uint64) Error
+	// MemManagedGetAttrs is aclrtMemManagedGetAttrs: Read several attributes of a managed range.
+	MemManagedGetAttrs(attributes *MemManagedRangeAttribute, numAttributes uint64, ptr Addr, size uint64, data *Addr, dataSizes *uint64) Error
 	// HostRegister is aclrtHostRegister: Map host memory into device address space and return the device address.
 	HostRegister(ptr Addr, size uint64, type_ HostRegisterType, devPtr *Addr) Error
 	// HostRegisterV2 is aclrtHostRegisterV2: Register (pin and/or map) an existing host range.
@@ -2117,6 +2153,8 @@ type API interface {
 	HostGetDevicePointer(pHost Addr, pDevice *Addr, flag uint32) Error
 	// HostUnregister is aclrtHostUnregister: Undo a host registration.
 	HostUnregister(ptr Addr) Error
+	// HostMemMapCapabilities is aclrtHostMemMapCapabilities: Can a given engine access mapped host memory on this device?
+	HostMemMapCapabilities(deviceId uint32, hacType HacType, capabilities *HostMemMapCapability) Error
 	// GetThreadLastTaskId is aclrtGetThreadLastTaskId: Task id of the last task this thread submitted (correlates API calls with profiler records).
 	GetThreadLastTaskId(taskId *uint32) Error
 	// StreamGetId is aclrtStreamGetId: Numeric hardware stream id of a stream handle (correlation key).
@@ -2129,6 +2167,8 @@ type API interface {
 	Free(devPtr Addr) Error
 	// MallocHost is aclrtMallocHost: Allocate pinned (page-locked) host memory.
 	MallocHost(hostPtr *Addr, size uint64) Error
+	// MemAllocManaged is aclrtMemAllocManaged: Allocate managed (UVM) memory.
+	MemAllocManaged(ptr *Addr, size uint64, flag uint32) Error
 	// FreeHost is aclrtFreeHost: Free pinned host memory immediately.
 	FreeHost(hostPtr Addr) Error
 	// FreeWithDevSync is aclrtFreeWithDevSync: Synchronise the device, then free device memory.
@@ -2151,8 +2191,22 @@ type API interface {
 	Memcpy2d(dst Addr, dpitch uint64, src Addr, spitch uint64, width uint64, height uint64, kind MemcpyKind) Error
 	// Memcpy2dAsync is aclrtMemcpy2dAsync: Pitched 2-D copy on a stream (width<=5,000,000, height<=5*1024*1024).
 	Memcpy2dAsync(dst Addr, dpitch uint64, src Addr, spitch uint64, width uint64, height uint64, kind MemcpyKind, stream Stream) Error
+	// GetSymbolAddress is aclrtGetSymbolAddress: Device address of a __device__ symbol.
+	GetSymbolAddress(symbol Addr, devPtr *Addr) Error
+	// GetSymbolSize is aclrtGetSymbolSize: Size of a __device__ symbol.
+	GetSymbolSize(symbol Addr, size *uint64) Error
+	// MemcpyFromSymbol is aclrtMemcpyFromSymbol: Blocking copy out of a device symbol.
+	MemcpyFromSymbol(dst Addr, dstMax uint64, symbol Addr, count uint64, offset uint64, kind MemcpyKind) Error
+	// MemcpyFromSymbolAsync is aclrtMemcpyFromSymbolAsync: Copy out of a device symbol on a stream.
+	MemcpyFromSymbolAsync(dst Addr, dstMax uint64, symbol Addr, count uint64, offset uint64, kind MemcpyKind, stream Stream) Error
+	// MemcpyToSymbol is aclrtMemcpyToSymbol: Blocking copy into a device symbol.
+	MemcpyToSymbol(symbol Addr, src Addr, count uint64, offset uint64, kind MemcpyKind) Error
+	// MemcpyToSymbolAsync is aclrtMemcpyToSymbolAsync: Copy into a device symbol on a stream.
+	MemcpyToSymbolAsync(symbol Addr, src Addr, count uint64, offset uint64, kind MemcpyKind, stream Stream) Error
 	// MemsetAsync is aclrtMemsetAsync: Byte fill on a stream.
 	MemsetAsync(devPtr Addr, maxCount uint64, value int32, count uint64, stream Stream) Error
+	// MemManagedAdvise is aclrtMemManagedAdvise: Placement/access advice for a managed range.
+	MemManagedAdvise(ptr Addr, size uint64, advise MemManagedAdviseType, location MemManagedLocation) Error
 	// ReserveMemAddress is aclrtReserveMemAddress: Reserve a virtual address range.
 	ReserveMemAddress(virPtr *Addr, size uint64, alignment uint64, expectPtr Addr, flags uint64) Error
 	// ReleaseMemAddress is aclrtReleaseMemAddress: Release a reserved virtual range.
@@ -2267,6 +2321,8 @@ type API interface {
 	GetMemUceInfo(deviceId int32, memUceInfoArray *MemUceInfo, arraySize uint64, retSize *uint64) Error
 	// DeviceTaskAbort is aclrtDeviceTaskAbort: Abort all work on a device.
 	DeviceTaskAbort(deviceId int32, timeout uint32) Error
+	// MemUceRepair is aclrtMemUceRepair: Repair uncorrectable memory ranges.
+	MemUceRepair(deviceId int32, memUceInfoArray *MemUceInfo, arraySize uint64) Error
 	// StreamAbort is aclrtStreamAbort: Drop unexecuted tasks of a stream and pause running ones.
 	StreamAbort(stream Stream) Error
 	// BinaryLoadFromFile is aclrtBinaryLoadFromFile: Load a kernel ELF (.o) or AICPU JSON from an absolute path.
@@ -2275,6 +2331,10 @@ type API interface {
 	BinaryGetDevAddress(binHandle BinHandle, binAddr *Addr, binSize *uint64) Error
 	// BinaryGetFunctionByEntry is aclrtBinaryGetFunctionByEntry: Find a kernel by numeric entry (tiling key).
 	BinaryGetFunctionByEntry(binHandle BinHandle, funcEntry uint64, funcHandle *FuncHandle) Error
+	// BinaryGetGlobal is aclrtBinaryGetGlobal: Device address and size of a global variable of a binary.
+	BinaryGetGlobal(binHandle BinHandle, name *byte, dptr *Addr, size *uint64) Error
+	// GetFuncBySymbol is aclrtGetFuncBySymbol: Kernel handle of a host-side __global__ symbol (mixed compilation).
+	GetFuncBySymbol(symbol Addr, funcHandle *FuncHandle) Error
 	// GetFunctionAddr is aclrtGetFunctionAddr: Device entry PCs of a kernel (cube, vector).
 	GetFunctionAddr(funcHandle FuncHandle, aicAddr *Addr, aivAddr *Addr) Error
 	// GetFunctionSize is aclrtGetFunctionSize: Code sizes of a kernel (cube, vector).
@@ -2351,6 +2411,10 @@ type API interface {
 	DeviceGetPCIBusId(deviceId int32, pciBusId *byte, len int32) Error
 	// DeviceGetByPCIBusId is aclrtDeviceGetByPCIBusId: Device id from a PCI bus id text.
 	DeviceGetByPCIBusId(pciBusId *byte, deviceId *int32) Error
+	// DeviceGetHostAtomicCapabilities is aclrtDeviceGetHostAtomicCapabilities: Host-device atomic capability masks.
+	DeviceGetHostAtomicCapabilities(capabilities *uint32, operations *AtomicOperation, count uint32, deviceId int32) Error
+	// DeviceGetP2PAtomicCapabilities is aclrtDeviceGetP2PAtomicCapabilities: Device-device atomic capability masks.
+	DeviceGetP2PAtomicCapabilities(capabilities *uint32, operations *AtomicOperation, count uint32, srcDeviceId int32, dstDeviceId int32) Error
 	// CtxGetCurrentDefaultStream is aclrtCtxGetCurrentDefaultStream: Handle of the current context's default stream.
 	CtxGetCurrentDefaultStream(stream *Stream) Error
 	// GetPrimaryCtxState is aclrtGetPrimaryCtxState: Is the default context active?
@@ -2379,6 +2443,8 @@ type API interface {
 	GetFunctionName(funcHandle FuncHandle, maxLen uint32, name *byte) Error
 	// BinaryLoadFromData is aclrtBinaryLoadFromData: Load a kernel ELF (or AICPU binary) from host memory.
 	BinaryLoadFromData(data Addr, length uint64, options *BinaryLoadOptions, binHandle *BinHandle) Error
+	// RegisterCpuFunc is aclrtRegisterCpuFunc: Register an AICPU function of a loaded binary.
+	RegisterCpuFunc(handle BinHandle, funcName *byte, kernelName *byte, funcHandle *FuncHandle) Error
 	// GetDevicesTopo is aclrtGetDevicesTopo: Link topology between two devices.
 	GetDevicesTopo(deviceId uint32, otherDeviceId uint32, value *uint64) Error
 	// MemcpyBatch is aclrtMemcpyBatch: Blocking, unordered batch of H2D or D2H copies.
@@ -2441,6 +2507,16 @@ type API interface {
 	MdlRIDestroyUnregisterCallback(modelRI MdlRI, func_ Addr) Error
 	// GetVersion is aclrtGetVersion: ACL interface version triple (deprecated).
 	GetVersion(majorVersion *int32, minorVersion *int32, patchVersion *int32) Error
+	// InitCallbackRegister is aclInitCallbackRegister: Callback at aclInit.
+	InitCallbackRegister(type_ RegisterCallbackType, cbFunc Addr, userData Addr) Error
+	// InitCallbackUnRegister is aclInitCallbackUnRegister: Remove it.
+	InitCallbackUnRegister(type_ RegisterCallbackType, cbFunc Addr) Error
+	// FinalizeCallbackRegister is aclFinalizeCallbackRegister: Callback at aclFinalize.
+	FinalizeCallbackRegister(type_ RegisterCallbackType, cbFunc Addr, userData Addr) Error
+	// FinalizeCallbackUnRegister is aclFinalizeCallbackUnRegister: Remove it.
+	FinalizeCallbackUnRegister(type_ RegisterCallbackType, cbFunc Addr) Error
+	// CheckMemType is aclrtCheckMemType: Do addresses belong to a memory type?
+	CheckMemType(addrList *Addr, size uint32, memType uint32, checkResult *uint32, reserve uint32) Error
 	// GetLogicDevIdByUserDevId is aclrtGetLogicDevIdByUserDevId: Device id mapping user -> logical.
 	GetLogicDevIdByUserDevId(userDevid int32, logicDevId *int32) Error
 	// GetUserDevIdByLogicDevId is aclrtGetUserDevIdByLogicDevId: Device id mapping logical -> user.
@@ -2453,6 +2529,8 @@ type API interface {
 	GetUserDevIdByPhyDevId(phyDevId int32, userDevId *int32) Error
 	// GetPhyDevIdByUserDevId is aclrtGetPhyDevIdByUserDevId: Device id mapping user -> physical.
 	GetPhyDevIdByUserDevId(userDevId int32, phyDevId *int32) Error
+	// ProfTrace is aclrtProfTrace: Enqueue a custom profiling marker on a stream.
+	ProfTrace(userdata Addr, length int32, stream Stream) Error
 	// LaunchKernelV2 is aclrtLaunchKernelV2: aclrtLaunchKernel plus launch attributes; args in device memory.
 	LaunchKernelV2(funcHandle FuncHandle, numBlocks uint32, argsData Addr, argsSize uint64, cfg *LaunchKernelCfg, stream Stream) Error
 	// LaunchKernelWithHostArgs is aclrtLaunchKernelWithHostArgs: Launch with a packed host argument buffer and placeholder patch list (what aclnn operators use from CANN 8.5).
@@ -2475,12 +2553,26 @@ type API interface {
 	NpuClearFloatOverFlowStatus(checkMode uint32, stream Stream) Error
 	// LaunchHostFunc is aclrtLaunchHostFunc: Enqueue a blocking host function on a stream; the runtime owns the thread.
 	LaunchHostFunc(stream Stream, fn Addr, args Addr) Error
+	// GetHardwareSyncAddr is aclrtGetHardwareSyncAddr: Cube/vector hardware sync (FFTS/C2C) base address that mixed kernels take as first argument.
+	GetHardwareSyncAddr(addr *Addr) Error
+	// RegStreamStateCallback is aclrtRegStreamStateCallback: Callback on stream create/destroy.
+	RegStreamStateCallback(regName *byte, callback Addr, args Addr) Error
+	// RegDeviceStateCallback is aclrtRegDeviceStateCallback: Callback on device set/reset.
+	RegDeviceStateCallback(regName *byte, callback Addr, args Addr) Error
+	// SetDeviceTaskAbortCallback is aclrtSetDeviceTaskAbortCallback: Callback around device task abort.
+	SetDeviceTaskAbortCallback(regName *byte, callback Addr, args Addr) Error
 	// GetOpExecuteTimeout is aclrtGetOpExecuteTimeout: Kernel timeout in force.
 	GetOpExecuteTimeout(timeoutMs *uint32) Error
 	// DevicePeerAccessStatus is aclrtDevicePeerAccessStatus: Is peer access enabled?
 	DevicePeerAccessStatus(deviceId int32, peerDeviceId int32, status *int32) Error
 	// StreamStop is aclrtStreamStop: Stop the tasks of a stream.
 	StreamStop(stream Stream) Error
+	// CmoGetDescSize is aclrtCmoGetDescSize: Bytes for a cache-maintenance descriptor.
+	CmoGetDescSize(size *uint64) Error
+	// CmoSetDesc is aclrtCmoSetDesc: Fill a cache-maintenance descriptor.
+	CmoSetDesc(cmoDesc Addr, src Addr, size uint64) Error
+	// CmoAsyncWithDesc is aclrtCmoAsyncWithDesc: Cache-maintenance by descriptor.
+	CmoAsyncWithDesc(cmoDesc Addr, cmoType CmoType, stream Stream, reserve Addr) Error
 	// CheckArchCompatibility is aclrtCheckArchCompatibility: Can binaries of a SoC version run here?
 	CheckArchCompatibility(socVersion *byte, canCompatible *int32) Error
 	// CntNotifyRecord is aclrtCntNotifyRecord: Enqueue a counting-notify record.
@@ -2493,6 +2585,8 @@ type API interface {
 	CntNotifyGetId(cntNotify CntNotify, notifyId *uint32) Error
 	// GetErrorVerbose is aclrtGetErrorVerbose: Read a detailed device error record.
 	GetErrorVerbose(deviceId int32, errorInfo *ErrorInfo) Error
+	// RepairError is aclrtRepairError: Try to repair a device error.
+	RepairError(deviceId int32, errorInfo *ErrorInfo) Error
 	// MemSetAccess is aclrtMemSetAccess: Grant access to a mapped range.
 	MemSetAccess(virPtr Addr, size uint64, desc *MemAccessDesc, count uint64) Error
 	// MemGetAccess is aclrtMemGetAccess: Read access rights of a mapped range.
@@ -2505,6 +2599,8 @@ type API interface {
 	FunctionGetParamCount(func_ Addr, paramCount *uint64) Error
 	// FunctionGetParamInfo is aclrtFunctionGetParamInfo: Offset and size of one kernel parameter.
 	FunctionGetParamInfo(func_ Addr, paramIndex uint64, paramOffset *uint64, paramSize *uint64) Error
+	// FunctionGetAvailDynUbufPerBlock is aclrtFunctionGetAvailDynUbufPerBlock: Free dynamic UB per block (SIMT).
+	FunctionGetAvailDynUbufPerBlock(func_ Addr, flags uint32, dynamicUbufSize *uint64) Error
 	// IpcGetEventHandle is aclrtIpcGetEventHandle: 64-byte inter-process handle of an IPC event.
 	IpcGetEventHandle(event Event, handle *IpcEventHandle) Error
 	// IpcOpenEventHandle is aclrtIpcOpenEventHandle: Open an inter-process event handle (struct passed by value).
@@ -2515,12 +2611,58 @@ type API interface {
 	MemGetAllocationPropertiesFromHandle(handle DrvMemHandle, prop *PhysicalMemProp) Error
 	// MemGetAddressRange is aclrtMemGetAddressRange: Base and size of the allocation that holds a pointer.
 	MemGetAddressRange(ptr Addr, pbase *Addr, psize *uint64) Error
+	// MemP2PMap is aclrtMemP2PMap: Map memory to another device in the process.
+	MemP2PMap(devPtr Addr, size uint64, dstDevId int32, flags uint64) Error
+	// MemManagedPrefetchAsync is aclrtMemManagedPrefetchAsync: Prefetch a managed range on a stream.
+	MemManagedPrefetchAsync(ptr Addr, size uint64, location MemManagedLocation, flags uint32, stream Stream) Error
+	// MemManagedPrefetchBatchAsync is aclrtMemManagedPrefetchBatchAsync: Batch prefetch of managed ranges.
+	MemManagedPrefetchBatchAsync(ptrs *Addr, sizes *uint64, count uint64, prefetchLocs *MemManagedLocation, prefetchLocIdxs *uint64, numPrefetchLocs uint64, flags uint64, stream Stream) Error
+	// Float16ToFloat is aclFloat16ToFloat: fp16 to float.
+	Float16ToFloat(value uint16) float32
+	// FloatToFloat16 is aclFloatToFloat16: float to fp16.
+	FloatToFloat16(value float32) uint16
+	// CreateDataBuffer is aclCreateDataBuffer: Wrap a device pointer and size.
+	CreateDataBuffer(data Addr, size uint64) DataBuffer
+	// DestroyDataBuffer is aclDestroyDataBuffer: Free the wrapper.
+	DestroyDataBuffer(dataBuffer DataBuffer) Error
+	// UpdateDataBuffer is aclUpdateDataBuffer: Change the wrapped pointer.
+	UpdateDataBuffer(dataBuffer DataBuffer, data Addr, size uint64) Error
+	// GetDataBufferAddr is aclGetDataBufferAddr: Wrapped pointer.
+	GetDataBufferAddr(dataBuffer DataBuffer) Addr
+	// GetDataBufferSize is aclGetDataBufferSize: Wrapped size (32-bit, deprecated).
+	GetDataBufferSize(dataBuffer DataBuffer) uint32
+	// GetDataBufferSizeV2 is aclGetDataBufferSizeV2: Wrapped size.
+	GetDataBufferSizeV2(dataBuffer DataBuffer) uint64
 	// DataTypeSize is aclDataTypeSize: Bytes of a data type.
 	DataTypeSize(dataType DataType) uint64
 	// GetSocName is aclrtGetSocName: SoC name text, e.g. Ascend910B1.
 	GetSocName() Addr
+	// GetCannAttributeList is aclGetCannAttributeList: List supported CANN attributes.
+	GetCannAttributeList(cannAttrList **CannAttr, num *uint64) Error
+	// GetCannAttribute is aclGetCannAttribute: Is a CANN attribute supported?
+	GetCannAttribute(cannAttr CannAttr, value *int32) Error
 	// GetDeviceCapability is aclGetDeviceCapability: Old device capability query (core counts, L2 size).
 	GetDeviceCapability(deviceId uint32, deviceInfo DeviceInfo, value *int64) Error
+	// AllocatorCreateDesc is aclrtAllocatorCreateDesc: Create a custom-allocator description.
+	AllocatorCreateDesc() AllocatorDesc
+	// AllocatorDestroyDesc is aclrtAllocatorDestroyDesc: Destroy it.
+	AllocatorDestroyDesc(allocatorDesc AllocatorDesc) Error
+	// AllocatorSetObjToDesc is aclrtAllocatorSetObjToDesc: Set the allocator object.
+	AllocatorSetObjToDesc(allocatorDesc AllocatorDesc, allocator Allocator) Error
+	// AllocatorSetAllocFuncToDesc is aclrtAllocatorSetAllocFuncToDesc: Set the alloc function.
+	AllocatorSetAllocFuncToDesc(allocatorDesc AllocatorDesc, func_ Addr) Error
+	// AllocatorSetFreeFuncToDesc is aclrtAllocatorSetFreeFuncToDesc: Set the free function.
+	AllocatorSetFreeFuncToDesc(allocatorDesc AllocatorDesc, func_ Addr) Error
+	// AllocatorSetAllocAdviseFuncToDesc is aclrtAllocatorSetAllocAdviseFuncToDesc: Set the alloc-with-hint function.
+	AllocatorSetAllocAdviseFuncToDesc(allocatorDesc AllocatorDesc, func_ Addr) Error
+	// AllocatorSetGetAddrFromBlockFuncToDesc is aclrtAllocatorSetGetAddrFromBlockFuncToDesc: Set the block-to-address function.
+	AllocatorSetGetAddrFromBlockFuncToDesc(allocatorDesc AllocatorDesc, func_ Addr) Error
+	// AllocatorRegister is aclrtAllocatorRegister: Attach a custom allocator to a stream.
+	AllocatorRegister(stream Stream, allocatorDesc AllocatorDesc) Error
+	// AllocatorGetByStream is aclrtAllocatorGetByStream: Get a stream's custom allocator.
+	AllocatorGetByStream(stream Stream, allocatorDesc *AllocatorDesc, allocator *Allocator, allocFunc *Addr, freeFunc *Addr, allocAdviseFunc *Addr, getAddrFromBlockFunc *Addr) Error
+	// AllocatorUnregister is aclrtAllocatorUnregister: Detach it.
+	AllocatorUnregister(stream Stream) Error
 	// MemPoolCreate is aclrtMemPoolCreate: Create a stream-ordered memory pool.
 	MemPoolCreate(memPool *MemPool, poolProps *MemPoolProps) Error
 	// MemPoolDestroy is aclrtMemPoolDestroy: Destroy a pool.
@@ -2535,6 +2677,16 @@ type API interface {
 	MemPoolFreeAsync(ptr Addr, stream Stream) Error
 	// MemPoolTrimTo is aclrtMemPoolTrimTo: Release unused pool memory.
 	MemPoolTrimTo(memPool MemPool, minBytesToKeep uint64) Error
+	// MdlCreateDataset is aclmdlCreateDataset: Create an input/output list.
+	MdlCreateDataset() MdlDataset
+	// MdlDestroyDataset is aclmdlDestroyDataset: Free an input/output list.
+	MdlDestroyDataset(dataset MdlDataset) Error
+	// MdlAddDatasetBuffer is aclmdlAddDatasetBuffer: Append a buffer to a list.
+	MdlAddDatasetBuffer(dataset MdlDataset, dataBuffer DataBuffer) Error
+	// MdlGetDatasetNumBuffers is aclmdlGetDatasetNumBuffers: Length of a list.
+	MdlGetDatasetNumBuffers(dataset MdlDataset) uint64
+	// MdlGetDatasetBuffer is aclmdlGetDatasetBuffer: n-th buffer of a list.
+	MdlGetDatasetBuffer(dataset MdlDataset, index uint64) DataBuffer
 }
 
 // Call calls the function with the given number, its arguments as words, and returns the returned value as a word.
@@ -2549,10 +2701,38 @@ func Call(a API, fn api.ID, w []uint64) (uint64, bool) {
 		return uint64(uint32(a.FinalizeReference((*uint64)(pointer(w[0]))))), true
 	case FnGetRecentErrMsg:
 		return uint64(a.GetRecentErrMsg()), true
+	case FnSysGetCANNVersion:
+		return uint64(uint32(a.SysGetCANNVersion(CANNPackageName(w[0]), (*CANNPackageVersion)(pointer(w[1]))))), true
+	case FnSysGetVersionStr:
+		return uint64(uint32(a.SysGetVersionStr((*byte)(pointer(w[0])), (*byte)(pointer(w[1]))))), true
+	case FnSysGetVersionNum:
+		return uint64(uint32(a.SysGetVersionNum((*byte)(pointer(w[0])), (*int32)(pointer(w[1]))))), true
 	case FnPeekAtLastError:
 		return uint64(uint32(a.PeekAtLastError(LastErrLevel(w[0])))), true
 	case FnGetLastError:
 		return uint64(uint32(a.GetLastError(LastErrLevel(w[0])))), true
+	case FnSetExceptionInfoCallback:
+		return uint64(uint32(a.SetExceptionInfoCallback(Addr(w[0])))), true
+	case FnExceptionInfoCallbackRegister:
+		return uint64(uint32(a.ExceptionInfoCallbackRegister(Addr(w[0])))), true
+	case FnExceptionInfoCallbackUnregister:
+		return uint64(uint32(a.ExceptionInfoCallbackUnregister(Addr(w[0])))), true
+	case FnGetTaskIdFromExceptionInfo:
+		return uint64(a.GetTaskIdFromExceptionInfo(ExceptionInfo(w[0]))), true
+	case FnGetStreamIdFromExceptionInfo:
+		return uint64(a.GetStreamIdFromExceptionInfo(ExceptionInfo(w[0]))), true
+	case FnGetThreadIdFromExceptionInfo:
+		return uint64(a.GetThreadIdFromExceptionInfo(ExceptionInfo(w[0]))), true
+	case FnGetDeviceIdFromExceptionInfo:
+		return uint64(a.GetDeviceIdFromExceptionInfo(ExceptionInfo(w[0]))), true
+	case FnGetErrorCodeFromExceptionInfo:
+		return uint64(a.GetErrorCodeFromExceptionInfo(ExceptionInfo(w[0]))), true
+	case FnGetArgsFromExceptionInfo:
+		return uint64(uint32(a.GetArgsFromExceptionInfo(ExceptionInfo(w[0]), (*Addr)(pointer(w[1])), (*uint32)(pointer(w[2]))))), true
+	case FnGetFuncHandleFromExceptionInfo:
+		return uint64(uint32(a.GetFuncHandleFromExceptionInfo(ExceptionInfo(w[0]), (*FuncHandle)(pointer(w[1]))))), true
+	case FnBinarySetExceptionCallback:
+		return uint64(uint32(a.BinarySetExceptionCallback(BinHandle(w[0]), Addr(w[1]), Addr(w[2])))), true
 	case FnSubscribeReport:
 		return uint64(uint32(a.SubscribeReport(uint64(w[0]), Stream(w[1])))), true
 	case FnLaunchCallback:
@@ -2595,6 +2775,8 @@ func Call(a API, fn api.ID, w []uint64) (uint64, bool) {
 		return uint64(uint32(a.SynchronizeDeviceWithTimeout(int32(w[0])))), true
 	case FnSetTsDevice:
 		return uint64(uint32(a.SetTsDevice(TsId(w[0])))), true
+	case FnGetDeviceUtilizationRate:
+		return uint64(uint32(a.GetDeviceUtilizationRate(int32(w[0]), (*UtilizationInfo)(pointer(w[1]))))), true
 	case FnGetDeviceCount:
 		return uint64(uint32(a.GetDeviceCount((*uint32)(pointer(w[0]))))), true
 	case FnCreateEvent:
@@ -2633,10 +2815,16 @@ func Call(a API, fn api.ID, w []uint64) (uint64, bool) {
 		return uint64(uint32(a.MallocCached((*Addr)(pointer(w[0])), uint64(w[1]), MemMallocPolicy(w[2])))), true
 	case FnMallocWithCfg:
 		return uint64(uint32(a.MallocWithCfg((*Addr)(pointer(w[0])), uint64(w[1]), MemMallocPolicy(w[2]), (*MallocConfig)(pointer(w[3]))))), true
+	case FnMallocForTaskScheduler:
+		return uint64(uint32(a.MallocForTaskScheduler((*Addr)(pointer(w[0])), uint64(w[1]), MemMallocPolicy(w[2]), (*MallocConfig)(pointer(w[3]))))), true
 	case FnMallocHostWithCfg:
 		return uint64(uint32(a.MallocHostWithCfg((*Addr)(pointer(w[0])), uint64(w[1]), (*MallocConfig)(pointer(w[2]))))), true
 	case FnPointerGetAttributes:
 		return uint64(uint32(a.PointerGetAttributes(Addr(w[0]), (*PtrAttributes)(pointer(w[1]))))), true
+	case FnMemManagedGetAttr:
+		return uint64(uint32(a.MemManagedGetAttr(MemManagedRangeAttribute(w[0]), Addr(w[1]), uint64(w[2]), Addr(w[3]), uint64(w[4])))), true
+	case FnMemManagedGetAttrs:
+		return uint64(uint32(a.MemManagedGetAttrs((*MemManagedRangeAttribute)(pointer(w[0])), uint64(w[1]), Addr(w[2]), uint64(w[3]), (*Addr)(pointer(w[4])), (*uint64)(pointer(w[5]))))), true
 	case FnHostRegister:
 		return uint64(uint32(a.HostRegister(Addr(w[0]), uint64(w[1]), HostRegisterType(w[2]), (*Addr)(pointer(w[3]))))), true
 	case FnHostRegisterV2:
@@ -2645,6 +2833,8 @@ func Call(a API, fn api.ID, w []uint64) (uint64, bool) {
 		return uint64(uint32(a.HostGetDevicePointer(Addr(w[0]), (*Addr)(pointer(w[1])), uint32(w[2])))), true
 	case FnHostUnregister:
 		return uint64(uint32(a.HostUnregister(Addr(w[0])))), true
+	case FnHostMemMapCapabilities:
+		return uint64(uint32(a.HostMemMapCapabilities(uint32(w[0]), HacType(w[1]), (*HostMemMapCapability)(pointer(w[2]))))), true
 	case FnGetThreadLastTaskId:
 		return uint64(uint32(a.GetThreadLastTaskId((*uint32)(pointer(w[0]))))), true
 	case FnStreamGetId:
@@ -2657,6 +2847,8 @@ func Call(a API, fn api.ID, w []uint64) (uint64, bool) {
 		return uint64(uint32(a.Free(Addr(w[0])))), true
 	case FnMallocHost:
 		return uint64(uint32(a.MallocHost((*Addr)(pointer(w[0])), uint64(w[1])))), true
+	case FnMemAllocManaged:
+		return uint64(uint32(a.MemAllocManaged((*Addr)(pointer(w[0])), uint64(w[1]), uint32(w[2])))), true
 	case FnFreeHost:
 		return uint64(uint32(a.FreeHost(Addr(w[0])))), true
 	case FnFreeWithDevSync:
@@ -2679,8 +2871,22 @@ func Call(a API, fn api.ID, w []uint64) (uint64, bool) {
 		return uint64(uint32(a.Memcpy2d(Addr(w[0]), uint64(w[1]), Addr(w[2]), uint64(w[3]), uint64(w[4]), uint64(w[5]), MemcpyKind(w[6])))), true
 	case FnMemcpy2dAsync:
 		return uint64(uint32(a.Memcpy2dAsync(Addr(w[0]), uint64(w[1]), Addr(w[2]), uint64(w[3]), uint64(w[4]), uint64(w[5]), MemcpyKind(w[6]), Stream(w[7])))), true
+	case FnGetSymbolAddress:
+		return uint64(uint32(a.GetSymbolAddress(Addr(w[0]), (*Addr)(pointer(w[1]))))), true
+	case FnGetSymbolSize:
+		return uint64(uint32(a.GetSymbolSize(Addr(w[0]), (*uint64)(pointer(w[1]))))), true
+	case FnMemcpyFromSymbol:
+		return uint64(uint32(a.MemcpyFromSymbol(Addr(w[0]), uint64(w[1]), Addr(w[2]), uint64(w[3]), uint64(w[4]), MemcpyKind(w[5])))), true
+	case FnMemcpyFromSymbolAsync:
+		return uint64(uint32(a.MemcpyFromSymbolAsync(Addr(w[0]), uint64(w[1]), Addr(w[2]), uint64(w[3]), uint64(w[4]), MemcpyKind(w[5]), Stream(w[6])))), true
+	case FnMemcpyToSymbol:
+		return uint64(uint32(a.MemcpyToSymbol(Addr(w[0]), Addr(w[1]), uint64(w[2]), uint64(w[3]), MemcpyKind(w[4])))), true
+	case FnMemcpyToSymbolAsync:
+		return uint64(uint32(a.MemcpyToSymbolAsync(Addr(w[0]), Addr(w[1]), uint64(w[2]), uint64(w[3]), MemcpyKind(w[4]), Stream(w[5])))), true
 	case FnMemsetAsync:
 		return uint64(uint32(a.MemsetAsync(Addr(w[0]), uint64(w[1]), int32(w[2]), uint64(w[3]), Stream(w[4])))), true
+	case FnMemManagedAdvise:
+		return uint64(uint32(a.MemManagedAdvise(Addr(w[0]), uint64(w[1]), MemManagedAdviseType(w[2]), *(*MemManagedLocation)(unsafe.Pointer(&w[3]))))), true
 	case FnReserveMemAddress:
 		return uint64(uint32(a.ReserveMemAddress((*Addr)(pointer(w[0])), uint64(w[1]), uint64(w[2]), Addr(w[3]), uint64(w[4])))), true
 	case FnReleaseMemAddress:
@@ -2795,6 +3001,8 @@ func Call(a API, fn api.ID, w []uint64) (uint64, bool) {
 		return uint64(uint32(a.GetMemUceInfo(int32(w[0]), (*MemUceInfo)(pointer(w[1])), uint64(w[2]), (*uint64)(pointer(w[3]))))), true
 	case FnDeviceTaskAbort:
 		return uint64(uint32(a.DeviceTaskAbort(int32(w[0]), uint32(w[1])))), true
+	case FnMemUceRepair:
+		return uint64(uint32(a.MemUceRepair(int32(w[0]), (*MemUceInfo)(pointer(w[1])), uint64(w[2])))), true
 	case FnStreamAbort:
 		return uint64(uint32(a.StreamAbort(Stream(w[0])))), true
 	case FnBinaryLoadFromFile:
@@ -2803,6 +3011,10 @@ func Call(a API, fn api.ID, w []uint64) (uint64, bool) {
 		return uint64(uint32(a.BinaryGetDevAddress(BinHandle(w[0]), (*Addr)(pointer(w[1])), (*uint64)(pointer(w[2]))))), true
 	case FnBinaryGetFunctionByEntry:
 		return uint64(uint32(a.BinaryGetFunctionByEntry(BinHandle(w[0]), uint64(w[1]), (*FuncHandle)(pointer(w[2]))))), true
+	case FnBinaryGetGlobal:
+		return uint64(uint32(a.BinaryGetGlobal(BinHandle(w[0]), (*byte)(pointer(w[1])), (*Addr)(pointer(w[2])), (*uint64)(pointer(w[3]))))), true
+	case FnGetFuncBySymbol:
+		return uint64(uint32(a.GetFuncBySymbol(Addr(w[0]), (*FuncHandle)(pointer(w[1]))))), true
 	case FnGetFunctionAddr:
 		return uint64(uint32(a.GetFunctionAddr(FuncHandle(w[0]), (*Addr)(pointer(w[1])), (*Addr)(pointer(w[2]))))), true
 	case FnGetFunctionSize:
@@ -2879,6 +3091,10 @@ func Call(a API, fn api.ID, w []uint64) (uint64, bool) {
 		return uint64(uint32(a.DeviceGetPCIBusId(int32(w[0]), (*byte)(pointer(w[1])), int32(w[2])))), true
 	case FnDeviceGetByPCIBusId:
 		return uint64(uint32(a.DeviceGetByPCIBusId((*byte)(pointer(w[0])), (*int32)(pointer(w[1]))))), true
+	case FnDeviceGetHostAtomicCapabilities:
+		return uint64(uint32(a.DeviceGetHostAtomicCapabilities((*uint32)(pointer(w[0])), (*AtomicOperation)(pointer(w[1])), uint32(w[2]), int32(w[3])))), true
+	case FnDeviceGetP2PAtomicCapabilities:
+		return uint64(uint32(a.DeviceGetP2PAtomicCapabilities((*uint32)(pointer(w[0])), (*AtomicOperation)(pointer(w[1])), uint32(w[2]), int32(w[3]), int32(w[4])))), true
 	case FnCtxGetCurrentDefaultStream:
 		return uint64(uint32(a.CtxGetCurrentDefaultStream((*Stream)(pointer(w[0]))))), true
 	case FnGetPrimaryCtxState:
@@ -2907,6 +3123,8 @@ func Call(a API, fn api.ID, w []uint64) (uint64, bool) {
 		return uint64(uint32(a.GetFunctionName(FuncHandle(w[0]), uint32(w[1]), (*byte)(pointer(w[2]))))), true
 	case FnBinaryLoadFromData:
 		return uint64(uint32(a.BinaryLoadFromData(Addr(w[0]), uint64(w[1]), (*BinaryLoadOptions)(pointer(w[2])), (*BinHandle)(pointer(w[3]))))), true
+	case FnRegisterCpuFunc:
+		return uint64(uint32(a.RegisterCpuFunc(BinHandle(w[0]), (*byte)(pointer(w[1])), (*byte)(pointer(w[2])), (*FuncHandle)(pointer(w[3]))))), true
 	case FnGetDevicesTopo:
 		return uint64(uint32(a.GetDevicesTopo(uint32(w[0]), uint32(w[1]), (*uint64)(pointer(w[2]))))), true
 	case FnMemcpyBatch:
@@ -2969,6 +3187,16 @@ func Call(a API, fn api.ID, w []uint64) (uint64, bool) {
 		return uint64(uint32(a.MdlRIDestroyUnregisterCallback(MdlRI(w[0]), Addr(w[1])))), true
 	case FnGetVersion:
 		return uint64(uint32(a.GetVersion((*int32)(pointer(w[0])), (*int32)(pointer(w[1])), (*int32)(pointer(w[2]))))), true
+	case FnInitCallbackRegister:
+		return uint64(uint32(a.InitCallbackRegister(RegisterCallbackType(w[0]), Addr(w[1]), Addr(w[2])))), true
+	case FnInitCallbackUnRegister:
+		return uint64(uint32(a.InitCallbackUnRegister(RegisterCallbackType(w[0]), Addr(w[1])))), true
+	case FnFinalizeCallbackRegister:
+		return uint64(uint32(a.FinalizeCallbackRegister(RegisterCallbackType(w[0]), Addr(w[1]), Addr(w[2])))), true
+	case FnFinalizeCallbackUnRegister:
+		return uint64(uint32(a.FinalizeCallbackUnRegister(RegisterCallbackType(w[0]), Addr(w[1])))), true
+	case FnCheckMemType:
+		return uint64(uint32(a.CheckMemType((*Addr)(pointer(w[0])), uint32(w[1]), uint32(w[2]), (*uint32)(pointer(w[3])), uint32(w[4])))), true
 	case FnGetLogicDevIdByUserDevId:
 		return uint64(uint32(a.GetLogicDevIdByUserDevId(int32(w[0]), (*int32)(pointer(w[1]))))), true
 	case FnGetUserDevIdByLogicDevId:
@@ -2981,6 +3209,8 @@ func Call(a API, fn api.ID, w []uint64) (uint64, bool) {
 		return uint64(uint32(a.GetUserDevIdByPhyDevId(int32(w[0]), (*int32)(pointer(w[1]))))), true
 	case FnGetPhyDevIdByUserDevId:
 		return uint64(uint32(a.GetPhyDevIdByUserDevId(int32(w[0]), (*int32)(pointer(w[1]))))), true
+	case FnProfTrace:
+		return uint64(uint32(a.ProfTrace(Addr(w[0]), int32(w[1]), Stream(w[2])))), true
 	case FnLaunchKernelV2:
 		return uint64(uint32(a.LaunchKernelV2(FuncHandle(w[0]), uint32(w[1]), Addr(w[2]), uint64(w[3]), (*LaunchKernelCfg)(pointer(w[4])), Stream(w[5])))), true
 	case FnLaunchKernelWithHostArgs:
@@ -3003,12 +3233,26 @@ func Call(a API, fn api.ID, w []uint64) (uint64, bool) {
 		return uint64(uint32(a.NpuClearFloatOverFlowStatus(uint32(w[0]), Stream(w[1])))), true
 	case FnLaunchHostFunc:
 		return uint64(uint32(a.LaunchHostFunc(Stream(w[0]), Addr(w[1]), Addr(w[2])))), true
+	case FnGetHardwareSyncAddr:
+		return uint64(uint32(a.GetHardwareSyncAddr((*Addr)(pointer(w[0]))))), true
+	case FnRegStreamStateCallback:
+		return uint64(uint32(a.RegStreamStateCallback((*byte)(pointer(w[0])), Addr(w[1]), Addr(w[2])))), true
+	case FnRegDeviceStateCallback:
+		return uint64(uint32(a.RegDeviceStateCallback((*byte)(pointer(w[0])), Addr(w[1]), Addr(w[2])))), true
+	case FnSetDeviceTaskAbortCallback:
+		return uint64(uint32(a.SetDeviceTaskAbortCallback((*byte)(pointer(w[0])), Addr(w[1]), Addr(w[2])))), true
 	case FnGetOpExecuteTimeout:
 		return uint64(uint32(a.GetOpExecuteTimeout((*uint32)(pointer(w[0]))))), true
 	case FnDevicePeerAccessStatus:
 		return uint64(uint32(a.DevicePeerAccessStatus(int32(w[0]), int32(w[1]), (*int32)(pointer(w[2]))))), true
 	case FnStreamStop:
 		return uint64(uint32(a.StreamStop(Stream(w[0])))), true
+	case FnCmoGetDescSize:
+		return uint64(uint32(a.CmoGetDescSize((*uint64)(pointer(w[0]))))), true
+	case FnCmoSetDesc:
+		return uint64(uint32(a.CmoSetDesc(Addr(w[0]), Addr(w[1]), uint64(w[2])))), true
+	case FnCmoAsyncWithDesc:
+		return uint64(uint32(a.CmoAsyncWithDesc(Addr(w[0]), CmoType(w[1]), Stream(w[2]), Addr(w[3])))), true
 	case FnCheckArchCompatibility:
 		return uint64(uint32(a.CheckArchCompatibility((*byte)(pointer(w[0])), (*int32)(pointer(w[1]))))), true
 	case FnCntNotifyRecord:
@@ -3021,6 +3265,8 @@ func Call(a API, fn api.ID, w []uint64) (uint64, bool) {
 		return uint64(uint32(a.CntNotifyGetId(CntNotify(w[0]), (*uint32)(pointer(w[1]))))), true
 	case FnGetErrorVerbose:
 		return uint64(uint32(a.GetErrorVerbose(int32(w[0]), (*ErrorInfo)(pointer(w[1]))))), true
+	case FnRepairError:
+		return uint64(uint32(a.RepairError(int32(w[0]), (*ErrorInfo)(pointer(w[1]))))), true
 	case FnMemSetAccess:
 		return uint64(uint32(a.MemSetAccess(Addr(w[0]), uint64(w[1]), (*MemAccessDesc)(pointer(w[2])), uint64(w[3])))), true
 	case FnMemGetAccess:
@@ -3033,6 +3279,8 @@ func Call(a API, fn api.ID, w []uint64) (uint64, bool) {
 		return uint64(uint32(a.FunctionGetParamCount(Addr(w[0]), (*uint64)(pointer(w[1]))))), true
 	case FnFunctionGetParamInfo:
 		return uint64(uint32(a.FunctionGetParamInfo(Addr(w[0]), uint64(w[1]), (*uint64)(pointer(w[2])), (*uint64)(pointer(w[3]))))), true
+	case FnFunctionGetAvailDynUbufPerBlock:
+		return uint64(uint32(a.FunctionGetAvailDynUbufPerBlock(Addr(w[0]), uint32(w[1]), (*uint64)(pointer(w[2]))))), true
 	case FnIpcGetEventHandle:
 		return uint64(uint32(a.IpcGetEventHandle(Event(w[0]), (*IpcEventHandle)(pointer(w[1]))))), true
 	case FnIpcOpenEventHandle:
@@ -3043,12 +3291,59 @@ func Call(a API, fn api.ID, w []uint64) (uint64, bool) {
 		return uint64(uint32(a.MemGetAllocationPropertiesFromHandle(DrvMemHandle(w[0]), (*PhysicalMemProp)(pointer(w[1]))))), true
 	case FnMemGetAddressRange:
 		return uint64(uint32(a.MemGetAddressRange(Addr(w[0]), (*Addr)(pointer(w[1])), (*uint64)(pointer(w[2]))))), true
+	case FnMemP2PMap:
+		return uint64(uint32(a.MemP2PMap(Addr(w[0]), uint64(w[1]), int32(w[2]), uint64(w[3])))), true
+	case FnMemManagedPrefetchAsync:
+		return uint64(uint32(a.MemManagedPrefetchAsync(Addr(w[0]), uint64(w[1]), *(*MemManagedLocation)(unsafe.Pointer(&w[2])), uint32(w[3]), Stream(w[4])))), true
+	case FnMemManagedPrefetchBatchAsync:
+		return uint64(uint32(a.MemManagedPrefetchBatchAsync((*Addr)(pointer(w[0])), (*uint64)(pointer(w[1])), uint64(w[2]), (*MemManagedLocation)(pointer(w[3])), (*uint64)(pointer(w[4])), uint64(w[5]), uint64(w[6]), Stream(w[7])))), true
+	case FnFloat16ToFloat:
+		r := a.Float16ToFloat(uint16(w[0]))
+		return uint64(*(*uint32)(unsafe.Pointer(&r))), true
+	case FnFloatToFloat16:
+		return uint64(a.FloatToFloat16(*(*float32)(unsafe.Pointer(&w[0])))), true
+	case FnCreateDataBuffer:
+		return uint64(a.CreateDataBuffer(Addr(w[0]), uint64(w[1]))), true
+	case FnDestroyDataBuffer:
+		return uint64(uint32(a.DestroyDataBuffer(DataBuffer(w[0])))), true
+	case FnUpdateDataBuffer:
+		return uint64(uint32(a.UpdateDataBuffer(DataBuffer(w[0]), Addr(w[1]), uint64(w[2])))), true
+	case FnGetDataBufferAddr:
+		return uint64(a.GetDataBufferAddr(DataBuffer(w[0]))), true
+	case FnGetDataBufferSize:
+		return uint64(a.GetDataBufferSize(DataBuffer(w[0]))), true
+	case FnGetDataBufferSizeV2:
+		return uint64(a.GetDataBufferSizeV2(DataBuffer(w[0]))), true
 	case FnDataTypeSize:
 		return uint64(a.DataTypeSize(DataType(w[0]))), true
 	case FnGetSocName:
 		return uint64(a.GetSocName()), true
+	case FnGetCannAttributeList:
+		return uint64(uint32(a.GetCannAttributeList((**CannAttr)(pointer(w[0])), (*uint64)(pointer(w[1]))))), true
+	case FnGetCannAttribute:
+		return uint64(uint32(a.GetCannAttribute(CannAttr(w[0]), (*int32)(pointer(w[1]))))), true
 	case FnGetDeviceCapability:
 		return uint64(uint32(a.GetDeviceCapability(uint32(w[0]), DeviceInfo(w[1]), (*int64)(pointer(w[2]))))), true
+	case FnAllocatorCreateDesc:
+		return uint64(a.AllocatorCreateDesc()), true
+	case FnAllocatorDestroyDesc:
+		return uint64(uint32(a.AllocatorDestroyDesc(AllocatorDesc(w[0])))), true
+	case FnAllocatorSetObjToDesc:
+		return uint64(uint32(a.AllocatorSetObjToDesc(AllocatorDesc(w[0]), Allocator(w[1])))), true
+	case FnAllocatorSetAllocFuncToDesc:
+		return uint64(uint32(a.AllocatorSetAllocFuncToDesc(AllocatorDesc(w[0]), Addr(w[1])))), true
+	case FnAllocatorSetFreeFuncToDesc:
+		return uint64(uint32(a.AllocatorSetFreeFuncToDesc(AllocatorDesc(w[0]), Addr(w[1])))), true
+	case FnAllocatorSetAllocAdviseFuncToDesc:
+		return uint64(uint32(a.AllocatorSetAllocAdviseFuncToDesc(AllocatorDesc(w[0]), Addr(w[1])))), true
+	case FnAllocatorSetGetAddrFromBlockFuncToDesc:
+		return uint64(uint32(a.AllocatorSetGetAddrFromBlockFuncToDesc(AllocatorDesc(w[0]), Addr(w[1])))), true
+	case FnAllocatorRegister:
+		return uint64(uint32(a.AllocatorRegister(Stream(w[0]), AllocatorDesc(w[1])))), true
+	case FnAllocatorGetByStream:
+		return uint64(uint32(a.AllocatorGetByStream(Stream(w[0]), (*AllocatorDesc)(pointer(w[1])), (*Allocator)(pointer(w[2])), (*Addr)(pointer(w[3])), (*Addr)(pointer(w[4])), (*Addr)(pointer(w[5])), (*Addr)(pointer(w[6]))))), true
+	case FnAllocatorUnregister:
+		return uint64(uint32(a.AllocatorUnregister(Stream(w[0])))), true
 	case FnMemPoolCreate:
 		return uint64(uint32(a.MemPoolCreate((*MemPool)(pointer(w[0])), (*MemPoolProps)(pointer(w[1]))))), true
 	case FnMemPoolDestroy:
@@ -3063,6 +3358,16 @@ func Call(a API, fn api.ID, w []uint64) (uint64, bool) {
 		return uint64(uint32(a.MemPoolFreeAsync(Addr(w[0]), Stream(w[1])))), true
 	case FnMemPoolTrimTo:
 		return uint64(uint32(a.MemPoolTrimTo(MemPool(w[0]), uint64(w[1])))), true
+	case FnMdlCreateDataset:
+		return uint64(a.MdlCreateDataset()), true
+	case FnMdlDestroyDataset:
+		return uint64(uint32(a.MdlDestroyDataset(MdlDataset(w[0])))), true
+	case FnMdlAddDatasetBuffer:
+		return uint64(uint32(a.MdlAddDatasetBuffer(MdlDataset(w[0]), DataBuffer(w[1])))), true
+	case FnMdlGetDatasetNumBuffers:
+		return uint64(a.MdlGetDatasetNumBuffers(MdlDataset(w[0]))), true
+	case FnMdlGetDatasetBuffer:
+		return uint64(a.MdlGetDatasetBuffer(MdlDataset(w[0]), uint64(w[1]))), true
 	}
 	return 0, false
 }
@@ -3090,21 +3395,21 @@ var Model = (&api.Model{
 		{ID: 4, Name: "aclGetRecentErrMsg", Layer: "acl", Return: "const char*", RetVoid: false, RetError: false, Ret: 19, RetObject: "", RetVolatile: true, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 0,
 			Doc: "Fetch and clear the most recent human-readable error text of this thread/process.",
 		},
-		{ID: 5, Name: "aclsysGetCANNVersion", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.1.RC1", Words: 2,
+		{ID: 5, Name: "aclsysGetCANNVersion", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 2,
 			Doc: "Read the version record of one installed CANN package (old enum form).",
 			Params: []api.Param{
 				{Name: "name", Type: "aclCANNPackageName", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "version", Type: "aclCANNPackageVersion*", Word: 1, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 512, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
 			},
 		},
-		{ID: 6, Name: "aclsysGetVersionStr", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 2,
+		{ID: 6, Name: "aclsysGetVersionStr", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 2,
 			Doc: "Read a CANN package version as text.",
 			Params: []api.Param{
 				{Name: "pkgName", Type: "char*", Word: 0, Words: 1, Role: 16, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "versionStr", Type: "char*", Word: 1, Words: 1, Role: 19, Object: "", Size: api.Size{Unit: 128, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
 			},
 		},
-		{ID: 7, Name: "aclsysGetVersionNum", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 2,
+		{ID: 7, Name: "aclsysGetVersionNum", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 2,
 			Doc: "Read a CANN package version as an integer.",
 			Params: []api.Param{
 				{Name: "pkgName", Type: "char*", Word: 0, Words: 1, Role: 16, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -3123,55 +3428,55 @@ var Model = (&api.Model{
 				{Name: "level", Type: "aclrtLastErrLevel", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 10, Name: "aclrtSetExceptionInfoCallback", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=6.3.RC1", Words: 1,
+		{ID: 10, Name: "aclrtSetExceptionInfoCallback", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 1,
 			Doc: "Install one process-wide callback fired when a device task fails (deprecated form).",
 			Params: []api.Param{
 				{Name: "callback", Type: "aclrtExceptionInfoCallback", Word: 0, Words: 1, Role: 23, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 11, Name: "aclrtExceptionInfoCallbackRegister", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.2-dev", Words: 1,
+		{ID: 11, Name: "aclrtExceptionInfoCallbackRegister", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "9.2-dev", Words: 1,
 			Doc: "Add a process-wide device-task-failure callback; several may coexist.",
 			Params: []api.Param{
 				{Name: "callback", Type: "aclrtExceptionInfoCallback", Word: 0, Words: 1, Role: 23, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 12, Name: "aclrtExceptionInfoCallbackUnregister", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.2-dev", Words: 1,
+		{ID: 12, Name: "aclrtExceptionInfoCallbackUnregister", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "9.2-dev", Words: 1,
 			Doc: "Remove a callback added by aclrtExceptionInfoCallbackRegister.",
 			Params: []api.Param{
 				{Name: "callback", Type: "aclrtExceptionInfoCallback", Word: 0, Words: 1, Role: 23, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 13, Name: "aclrtGetTaskIdFromExceptionInfo", Layer: "acl", Return: "uint32_t", RetVoid: false, RetError: false, Ret: 0, RetObject: "", RetVolatile: true, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=6.3.RC1", Words: 1,
+		{ID: 13, Name: "aclrtGetTaskIdFromExceptionInfo", Layer: "acl", Return: "uint32_t", RetVoid: false, RetError: false, Ret: 0, RetObject: "", RetVolatile: true, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 1,
 			Doc: "Task id of the failed task, read inside an exception callback.",
 			Params: []api.Param{
 				{Name: "info", Type: "const aclrtExceptionInfo*", Word: 0, Words: 1, Role: 1, Object: "exception", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 14, Name: "aclrtGetStreamIdFromExceptionInfo", Layer: "acl", Return: "uint32_t", RetVoid: false, RetError: false, Ret: 0, RetObject: "", RetVolatile: true, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=6.3.RC1", Words: 1,
+		{ID: 14, Name: "aclrtGetStreamIdFromExceptionInfo", Layer: "acl", Return: "uint32_t", RetVoid: false, RetError: false, Ret: 0, RetObject: "", RetVolatile: true, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 1,
 			Doc: "Stream id of the failed task, read inside an exception callback.",
 			Params: []api.Param{
 				{Name: "info", Type: "const aclrtExceptionInfo*", Word: 0, Words: 1, Role: 1, Object: "exception", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 15, Name: "aclrtGetThreadIdFromExceptionInfo", Layer: "acl", Return: "uint32_t", RetVoid: false, RetError: false, Ret: 0, RetObject: "", RetVolatile: true, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=6.3.RC1", Words: 1,
+		{ID: 15, Name: "aclrtGetThreadIdFromExceptionInfo", Layer: "acl", Return: "uint32_t", RetVoid: false, RetError: false, Ret: 0, RetObject: "", RetVolatile: true, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 1,
 			Doc: "Host thread that submitted the failed task.",
 			Params: []api.Param{
 				{Name: "info", Type: "const aclrtExceptionInfo*", Word: 0, Words: 1, Role: 1, Object: "exception", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 16, Name: "aclrtGetDeviceIdFromExceptionInfo", Layer: "acl", Return: "uint32_t", RetVoid: false, RetError: false, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=6.3.RC1", Words: 1,
+		{ID: 16, Name: "aclrtGetDeviceIdFromExceptionInfo", Layer: "acl", Return: "uint32_t", RetVoid: false, RetError: false, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 1,
 			Doc: "Device on which the task failed.",
 			Params: []api.Param{
 				{Name: "info", Type: "const aclrtExceptionInfo*", Word: 0, Words: 1, Role: 1, Object: "exception", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 17, Name: "aclrtGetErrorCodeFromExceptionInfo", Layer: "acl", Return: "uint32_t", RetVoid: false, RetError: false, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=6.3.RC1", Words: 1,
+		{ID: 17, Name: "aclrtGetErrorCodeFromExceptionInfo", Layer: "acl", Return: "uint32_t", RetVoid: false, RetError: false, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 1,
 			Doc: "Numeric error of the failed task.",
 			Params: []api.Param{
 				{Name: "info", Type: "const aclrtExceptionInfo*", Word: 0, Words: 1, Role: 1, Object: "exception", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 18, Name: "aclrtGetArgsFromExceptionInfo", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.0.0", Words: 3,
+		{ID: 18, Name: "aclrtGetArgsFromExceptionInfo", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "9.0.0", Words: 3,
 			Doc: "Device address and length of the argument block of the failed kernel.",
 			Params: []api.Param{
 				{Name: "info", Type: "const aclrtExceptionInfo*", Word: 0, Words: 1, Role: 1, Object: "exception", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -3179,14 +3484,14 @@ var Model = (&api.Model{
 				{Name: "devArgsLen", Type: "uint32_t*", Word: 2, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 19, Name: "aclrtGetFuncHandleFromExceptionInfo", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.0.0", Words: 2,
+		{ID: 19, Name: "aclrtGetFuncHandleFromExceptionInfo", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "9.0.0", Words: 2,
 			Doc: "Kernel handle of the failed kernel.",
 			Params: []api.Param{
 				{Name: "info", Type: "const aclrtExceptionInfo*", Word: 0, Words: 1, Role: 1, Object: "exception", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "func", Type: "aclrtFuncHandle*", Word: 1, Words: 1, Role: 3, Object: "function", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 20, Name: "aclrtBinarySetExceptionCallback", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.0.0", Words: 3,
+		{ID: 20, Name: "aclrtBinarySetExceptionCallback", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "9.0.0", Words: 3,
 			Doc: "Attach an exception callback to all kernels of one loaded binary.",
 			Params: []api.Param{
 				{Name: "binHandle", Type: "aclrtBinHandle", Word: 0, Words: 1, Role: 1, Object: "binary", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -3328,7 +3633,7 @@ var Model = (&api.Model{
 				{Name: "tsId", Type: "aclrtTsId", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 42, Name: "aclrtGetDeviceUtilizationRate", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "7.0.0*", Words: 2,
+		{ID: 42, Name: "aclrtGetDeviceUtilizationRate", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "7.0.0*", Words: 2,
 			Doc: "Read cube/vector/AICPU/memory utilisation percentages.",
 			Params: []api.Param{
 				{Name: "deviceId", Type: "int32_t", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -3471,7 +3776,7 @@ var Model = (&api.Model{
 				{Name: "cfg", Type: "aclrtMallocConfig*", Word: 3, Words: 1, Role: 15, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 12, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 62, Name: "aclrtMallocForTaskScheduler", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.1.RC1", Words: 4,
+		{ID: 62, Name: "aclrtMallocForTaskScheduler", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 4,
 			Doc: "Allocate device memory that the task scheduler may access.",
 			Params: []api.Param{
 				{Name: "devPtr", Type: "void**", Word: 0, Words: 1, Role: 2, Object: "device", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x1}}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -3495,7 +3800,7 @@ var Model = (&api.Model{
 				{Name: "attributes", Type: "aclrtPtrAttributes*", Word: 1, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 28, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 65, Name: "aclrtMemManagedGetAttr", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.1.0", Words: 5,
+		{ID: 65, Name: "aclrtMemManagedGetAttr", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "9.1.0", Words: 5,
 			Doc: "Read one attribute of a managed (UVM) range.",
 			Params: []api.Param{
 				{Name: "attribute", Type: "aclrtMemManagedRangeAttribute", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -3505,7 +3810,7 @@ var Model = (&api.Model{
 				{Name: "dataSize", Type: "size_t", Word: 4, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 66, Name: "aclrtMemManagedGetAttrs", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.1.0", Words: 6,
+		{ID: 66, Name: "aclrtMemManagedGetAttrs", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "9.1.0", Words: 6,
 			Doc: "Read several attributes of a managed range.",
 			Params: []api.Param{
 				{Name: "attributes", Type: "aclrtMemManagedRangeAttribute*", Word: 0, Words: 1, Role: 11, Object: "", Size: api.Size{Unit: 4, Pitch: -1, Mul: []uint8{0x1}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -3547,7 +3852,7 @@ var Model = (&api.Model{
 				{Name: "ptr", Type: "void*", Word: 0, Words: 1, Role: 4, Object: "host", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 71, Name: "aclrtHostMemMapCapabilities", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.0.0", Words: 3,
+		{ID: 71, Name: "aclrtHostMemMapCapabilities", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "9.0.0", Words: 3,
 			Doc: "Can a given engine access mapped host memory on this device?",
 			Params: []api.Param{
 				{Name: "deviceId", Type: "uint32_t", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -3595,7 +3900,7 @@ var Model = (&api.Model{
 				{Name: "size", Type: "size_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 78, Name: "aclrtMemAllocManaged", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.0.0", Words: 3,
+		{ID: 78, Name: "aclrtMemAllocManaged", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "9.0.0", Words: 3,
 			Doc: "Allocate managed (UVM) memory.",
 			Params: []api.Param{
 				{Name: "ptr", Type: "void**", Word: 0, Words: 1, Role: 2, Object: "device", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x1}}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -3706,21 +4011,21 @@ var Model = (&api.Model{
 				{Name: "stream", Type: "aclrtStream", Word: 7, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 90, Name: "aclrtGetSymbolAddress", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.1.0", Words: 2,
+		{ID: 90, Name: "aclrtGetSymbolAddress", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "9.1.0", Words: 2,
 			Doc: "Device address of a __device__ symbol.",
 			Params: []api.Param{
 				{Name: "symbol", Type: "const void*", Word: 0, Words: 1, Role: 1, Object: "symbol", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "devPtr", Type: "void**", Word: 1, Words: 1, Role: 3, Object: "runtime memory", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 91, Name: "aclrtGetSymbolSize", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.1.0", Words: 2,
+		{ID: 91, Name: "aclrtGetSymbolSize", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "9.1.0", Words: 2,
 			Doc: "Size of a __device__ symbol.",
 			Params: []api.Param{
 				{Name: "symbol", Type: "const void*", Word: 0, Words: 1, Role: 1, Object: "symbol", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "size", Type: "size_t*", Word: 1, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 92, Name: "aclrtMemcpyFromSymbol", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 2, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.1.0", Words: 6,
+		{ID: 92, Name: "aclrtMemcpyFromSymbol", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 2, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "9.1.0", Words: 6,
 			Doc: "Blocking copy out of a device symbol.",
 			Params: []api.Param{
 				{Name: "dst", Type: "void*", Word: 0, Words: 1, Role: 9, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x3}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -3731,7 +4036,7 @@ var Model = (&api.Model{
 				{Name: "kind", Type: "aclrtMemcpyKind", Word: 5, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 93, Name: "aclrtMemcpyFromSymbolAsync", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 2, Sync: 0, Capture: 0, Stream: 6, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.1.0", Words: 7,
+		{ID: 93, Name: "aclrtMemcpyFromSymbolAsync", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 2, Sync: 0, Capture: 0, Stream: 6, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "9.1.0", Words: 7,
 			Doc: "Copy out of a device symbol on a stream.",
 			Params: []api.Param{
 				{Name: "dst", Type: "void*", Word: 0, Words: 1, Role: 9, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x3}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -3743,7 +4048,7 @@ var Model = (&api.Model{
 				{Name: "stream", Type: "aclrtStream", Word: 6, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 94, Name: "aclrtMemcpyToSymbol", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 2, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.1.0", Words: 5,
+		{ID: 94, Name: "aclrtMemcpyToSymbol", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 2, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "9.1.0", Words: 5,
 			Doc: "Blocking copy into a device symbol.",
 			Params: []api.Param{
 				{Name: "symbol", Type: "const void*", Word: 0, Words: 1, Role: 1, Object: "symbol", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -3753,7 +4058,7 @@ var Model = (&api.Model{
 				{Name: "kind", Type: "aclrtMemcpyKind", Word: 4, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 95, Name: "aclrtMemcpyToSymbolAsync", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 2, Sync: 0, Capture: 0, Stream: 5, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.1.0", Words: 6,
+		{ID: 95, Name: "aclrtMemcpyToSymbolAsync", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 2, Sync: 0, Capture: 0, Stream: 5, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "9.1.0", Words: 6,
 			Doc: "Copy into a device symbol on a stream.",
 			Params: []api.Param{
 				{Name: "symbol", Type: "const void*", Word: 0, Words: 1, Role: 1, Object: "symbol", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -3774,7 +4079,7 @@ var Model = (&api.Model{
 				{Name: "stream", Type: "aclrtStream", Word: 4, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 97, Name: "aclrtMemManagedAdvise", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.1.0", Words: 4,
+		{ID: 97, Name: "aclrtMemManagedAdvise", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "9.1.0", Words: 4,
 			Doc: "Placement/access advice for a managed range.",
 			Params: []api.Param{
 				{Name: "ptr", Type: "const void*", Word: 0, Words: 1, Role: 7, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -4258,7 +4563,7 @@ var Model = (&api.Model{
 				{Name: "timeout", Type: "uint32_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 164, Name: "aclrtMemUceRepair", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "8.0.0*", Words: 3,
+		{ID: 164, Name: "aclrtMemUceRepair", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "8.0.0*", Words: 3,
 			Doc: "Repair uncorrectable memory ranges.",
 			Params: []api.Param{
 				{Name: "deviceId", Type: "int32_t", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -4296,7 +4601,7 @@ var Model = (&api.Model{
 				{Name: "funcHandle", Type: "aclrtFuncHandle*", Word: 2, Words: 1, Role: 3, Object: "function", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 169, Name: "aclrtBinaryGetGlobal", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: 1, Modelled: true, Simulated: false, Since: "9.1.0", Words: 4,
+		{ID: 169, Name: "aclrtBinaryGetGlobal", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: 1, Modelled: true, Simulated: true, Since: "9.1.0", Words: 4,
 			Doc: "Device address and size of a global variable of a binary.",
 			Params: []api.Param{
 				{Name: "binHandle", Type: "aclrtBinHandle", Word: 0, Words: 1, Role: 1, Object: "binary", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -4305,7 +4610,7 @@ var Model = (&api.Model{
 				{Name: "size", Type: "size_t*", Word: 3, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 170, Name: "aclrtGetFuncBySymbol", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.1.0", Words: 2,
+		{ID: 170, Name: "aclrtGetFuncBySymbol", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "9.1.0", Words: 2,
 			Doc: "Kernel handle of a host-side __global__ symbol (mixed compilation).",
 			Params: []api.Param{
 				{Name: "symbol", Type: "const void*", Word: 0, Words: 1, Role: 1, Object: "symbol", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -4643,7 +4948,7 @@ var Model = (&api.Model{
 				{Name: "deviceId", Type: "int32_t*", Word: 1, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
 			},
 		},
-		{ID: 214, Name: "aclrtDeviceGetHostAtomicCapabilities", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.1.0", Words: 4,
+		{ID: 214, Name: "aclrtDeviceGetHostAtomicCapabilities", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "9.1.0", Words: 4,
 			Doc: "Host-device atomic capability masks.",
 			Params: []api.Param{
 				{Name: "capabilities", Type: "uint32_t*", Word: 0, Words: 1, Role: 25, Object: "", Size: api.Size{Unit: 4, Pitch: -1, Mul: []uint8{0x2}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -4652,7 +4957,7 @@ var Model = (&api.Model{
 				{Name: "deviceId", Type: "int32_t", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 215, Name: "aclrtDeviceGetP2PAtomicCapabilities", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.1.0", Words: 5,
+		{ID: 215, Name: "aclrtDeviceGetP2PAtomicCapabilities", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "9.1.0", Words: 5,
 			Doc: "Device-device atomic capability masks.",
 			Params: []api.Param{
 				{Name: "capabilities", Type: "uint32_t*", Word: 0, Words: 1, Role: 25, Object: "", Size: api.Size{Unit: 4, Pitch: -1, Mul: []uint8{0x2}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -4911,7 +5216,7 @@ var Model = (&api.Model{
 				{Name: "binHandle", Type: "aclrtBinHandle*", Word: 3, Words: 1, Role: 2, Object: "binary", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 249, Name: "aclrtRegisterCpuFunc", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: 2, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 4,
+		{ID: 249, Name: "aclrtRegisterCpuFunc", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: 2, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 4,
 			Doc: "Register an AICPU function of a loaded binary.",
 			Params: []api.Param{
 				{Name: "handle", Type: "aclrtBinHandle", Word: 0, Words: 1, Role: 1, Object: "binary", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -5301,7 +5606,7 @@ var Model = (&api.Model{
 				{Name: "patchVersion", Type: "int32_t*", Word: 2, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 299, Name: "aclInitCallbackRegister", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 3,
+		{ID: 299, Name: "aclInitCallbackRegister", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 3,
 			Doc: "Callback at aclInit.",
 			Params: []api.Param{
 				{Name: "type", Type: "aclRegisterCallbackType", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -5309,14 +5614,14 @@ var Model = (&api.Model{
 				{Name: "userData", Type: "void*", Word: 2, Words: 1, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 300, Name: "aclInitCallbackUnRegister", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 2,
+		{ID: 300, Name: "aclInitCallbackUnRegister", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 2,
 			Doc: "Remove it.",
 			Params: []api.Param{
 				{Name: "type", Type: "aclRegisterCallbackType", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "cbFunc", Type: "aclInitCallbackFunc", Word: 1, Words: 1, Role: 23, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 301, Name: "aclFinalizeCallbackRegister", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 3,
+		{ID: 301, Name: "aclFinalizeCallbackRegister", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 3,
 			Doc: "Callback at aclFinalize.",
 			Params: []api.Param{
 				{Name: "type", Type: "aclRegisterCallbackType", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -5324,14 +5629,14 @@ var Model = (&api.Model{
 				{Name: "userData", Type: "void*", Word: 2, Words: 1, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 302, Name: "aclFinalizeCallbackUnRegister", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 2,
+		{ID: 302, Name: "aclFinalizeCallbackUnRegister", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 2,
 			Doc: "Remove it.",
 			Params: []api.Param{
 				{Name: "type", Type: "aclRegisterCallbackType", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "cbFunc", Type: "aclFinalizeCallbackFunc", Word: 1, Words: 1, Role: 23, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 303, Name: "aclrtCheckMemType", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 5,
+		{ID: 303, Name: "aclrtCheckMemType", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 5,
 			Doc: "Do addresses belong to a memory type?",
 			Params: []api.Param{
 				{Name: "addrList", Type: "void**", Word: 0, Words: 1, Role: 11, Object: "", Size: api.Size{Unit: 8, Pitch: -1, Mul: []uint8{0x1}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: true},
@@ -5383,7 +5688,7 @@ var Model = (&api.Model{
 				{Name: "phyDevId", Type: "int32_t*", Word: 1, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
 			},
 		},
-		{ID: 310, Name: "aclrtProfTrace", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 10, Sync: 0, Capture: 0, Stream: 2, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 3,
+		{ID: 310, Name: "aclrtProfTrace", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 10, Sync: 0, Capture: 0, Stream: 2, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 3,
 			Doc: "Enqueue a custom profiling marker on a stream.",
 			Params: []api.Param{
 				{Name: "userdata", Type: "void*", Word: 0, Words: 1, Role: 11, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x1}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -5496,7 +5801,7 @@ var Model = (&api.Model{
 				{Name: "args", Type: "void*", Word: 2, Words: 1, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 322, Name: "aclrtGetHardwareSyncAddr", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 1,
+		{ID: 322, Name: "aclrtGetHardwareSyncAddr", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 1,
 			Doc: "Cube/vector hardware sync (FFTS/C2C) base address that mixed kernels take as first argument.",
 			Params: []api.Param{
 				{Name: "addr", Type: "void**", Word: 0, Words: 1, Role: 3, Object: "runtime memory", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -5510,7 +5815,7 @@ var Model = (&api.Model{
 				{Name: "reserve", Type: "void*", Word: 2, Words: 1, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 324, Name: "aclrtRegStreamStateCallback", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 3,
+		{ID: 324, Name: "aclrtRegStreamStateCallback", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 3,
 			Doc: "Callback on stream create/destroy.",
 			Params: []api.Param{
 				{Name: "regName", Type: "const char*", Word: 0, Words: 1, Role: 16, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -5518,7 +5823,7 @@ var Model = (&api.Model{
 				{Name: "args", Type: "void*", Word: 2, Words: 1, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 325, Name: "aclrtRegDeviceStateCallback", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 3,
+		{ID: 325, Name: "aclrtRegDeviceStateCallback", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 3,
 			Doc: "Callback on device set/reset.",
 			Params: []api.Param{
 				{Name: "regName", Type: "const char*", Word: 0, Words: 1, Role: 16, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -5526,7 +5831,7 @@ var Model = (&api.Model{
 				{Name: "args", Type: "void*", Word: 2, Words: 1, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 326, Name: "aclrtSetDeviceTaskAbortCallback", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 3,
+		{ID: 326, Name: "aclrtSetDeviceTaskAbortCallback", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 3,
 			Doc: "Callback around device task abort.",
 			Params: []api.Param{
 				{Name: "regName", Type: "const char*", Word: 0, Words: 1, Role: 16, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -5563,13 +5868,13 @@ var Model = (&api.Model{
 				{Name: "execStream", Type: "aclrtStream", Word: 3, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 331, Name: "aclrtCmoGetDescSize", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 1,
+		{ID: 331, Name: "aclrtCmoGetDescSize", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 1,
 			Doc: "Bytes for a cache-maintenance descriptor.",
 			Params: []api.Param{
 				{Name: "size", Type: "size_t*", Word: 0, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 332, Name: "aclrtCmoSetDesc", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 3,
+		{ID: 332, Name: "aclrtCmoSetDesc", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 3,
 			Doc: "Fill a cache-maintenance descriptor.",
 			Params: []api.Param{
 				{Name: "cmoDesc", Type: "void*", Word: 0, Words: 1, Role: 10, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -5577,7 +5882,7 @@ var Model = (&api.Model{
 				{Name: "size", Type: "size_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 333, Name: "aclrtCmoAsyncWithDesc", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 10, Sync: 0, Capture: 0, Stream: 2, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 4,
+		{ID: 333, Name: "aclrtCmoAsyncWithDesc", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 10, Sync: 0, Capture: 0, Stream: 2, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 4,
 			Doc: "Cache-maintenance by descriptor.",
 			Params: []api.Param{
 				{Name: "cmoDesc", Type: "void*", Word: 0, Words: 1, Role: 13, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: true},
@@ -5674,7 +5979,7 @@ var Model = (&api.Model{
 				{Name: "errorInfo", Type: "aclrtErrorInfo*", Word: 1, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 2576, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
 			},
 		},
-		{ID: 346, Name: "aclrtRepairError", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 2,
+		{ID: 346, Name: "aclrtRepairError", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 2,
 			Doc: "Try to repair a device error.",
 			Params: []api.Param{
 				{Name: "deviceId", Type: "int32_t", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -5786,7 +6091,7 @@ var Model = (&api.Model{
 				{Name: "paramSize", Type: "size_t*", Word: 3, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 361, Name: "aclrtFunctionGetAvailDynUbufPerBlock", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.1.0", Words: 3,
+		{ID: 361, Name: "aclrtFunctionGetAvailDynUbufPerBlock", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "9.1.0", Words: 3,
 			Doc: "Free dynamic UB per block (SIMT).",
 			Params: []api.Param{
 				{Name: "func", Type: "void*", Word: 0, Words: 1, Role: 1, Object: "function", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -5840,7 +6145,7 @@ var Model = (&api.Model{
 				{Name: "psize", Type: "size_t*", Word: 2, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 368, Name: "aclrtMemP2PMap", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.0.0", Words: 4,
+		{ID: 368, Name: "aclrtMemP2PMap", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "9.0.0", Words: 4,
 			Doc: "Map memory to another device in the process.",
 			Params: []api.Param{
 				{Name: "devPtr", Type: "void*", Word: 0, Words: 1, Role: 7, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -5849,7 +6154,7 @@ var Model = (&api.Model{
 				{Name: "flags", Type: "uint64_t", Word: 3, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 369, Name: "aclrtMemManagedPrefetchAsync", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 10, Sync: 0, Capture: 0, Stream: 4, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.1.0", Words: 5,
+		{ID: 369, Name: "aclrtMemManagedPrefetchAsync", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 10, Sync: 0, Capture: 0, Stream: 4, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "9.1.0", Words: 5,
 			Doc: "Prefetch a managed range on a stream.",
 			Params: []api.Param{
 				{Name: "ptr", Type: "const void*", Word: 0, Words: 1, Role: 7, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -5859,7 +6164,7 @@ var Model = (&api.Model{
 				{Name: "stream", Type: "aclrtStream", Word: 4, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 370, Name: "aclrtMemManagedPrefetchBatchAsync", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 10, Sync: 0, Capture: 0, Stream: 7, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.1.0", Words: 8,
+		{ID: 370, Name: "aclrtMemManagedPrefetchBatchAsync", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 10, Sync: 0, Capture: 0, Stream: 7, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "9.1.0", Words: 8,
 			Doc: "Batch prefetch of managed ranges.",
 			Params: []api.Param{
 				{Name: "ptrs", Type: "const void**", Word: 0, Words: 1, Role: 11, Object: "", Size: api.Size{Unit: 8, Pitch: -1, Mul: []uint8{0x2}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: true},
@@ -5894,32 +6199,32 @@ var Model = (&api.Model{
 				{Name: "adviceLink", Type: "aclrtMemLinkType", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 374, Name: "aclFloat16ToFloat", Layer: "acl", Return: "float", RetVoid: false, RetError: false, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=6.3.RC1", Words: 1,
+		{ID: 374, Name: "aclFloat16ToFloat", Layer: "acl", Return: "float", RetVoid: false, RetError: false, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 1,
 			Doc: "fp16 to float.",
 			Params: []api.Param{
 				{Name: "value", Type: "aclFloat16", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 375, Name: "aclFloatToFloat16", Layer: "acl", Return: "aclFloat16", RetVoid: false, RetError: false, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=6.3.RC1", Words: 1,
+		{ID: 375, Name: "aclFloatToFloat16", Layer: "acl", Return: "aclFloat16", RetVoid: false, RetError: false, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 1,
 			Doc: "float to fp16.",
 			Params: []api.Param{
 				{Name: "value", Type: "float", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 376, Name: "aclCreateDataBuffer", Layer: "acl", Return: "aclDataBuffer*", RetVoid: false, RetError: false, Ret: 2, RetObject: "data buffer", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=6.3.RC1", Words: 2,
+		{ID: 376, Name: "aclCreateDataBuffer", Layer: "acl", Return: "aclDataBuffer*", RetVoid: false, RetError: false, Ret: 2, RetObject: "data buffer", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 2,
 			Doc: "Wrap a device pointer and size.",
 			Params: []api.Param{
 				{Name: "data", Type: "void*", Word: 0, Words: 1, Role: 7, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "size", Type: "size_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 377, Name: "aclDestroyDataBuffer", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=6.3.RC1", Words: 1,
+		{ID: 377, Name: "aclDestroyDataBuffer", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 1,
 			Doc: "Free the wrapper.",
 			Params: []api.Param{
 				{Name: "dataBuffer", Type: "const aclDataBuffer*", Word: 0, Words: 1, Role: 4, Object: "data buffer", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 378, Name: "aclUpdateDataBuffer", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=6.3.RC1", Words: 3,
+		{ID: 378, Name: "aclUpdateDataBuffer", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 3,
 			Doc: "Change the wrapped pointer.",
 			Params: []api.Param{
 				{Name: "dataBuffer", Type: "aclDataBuffer*", Word: 0, Words: 1, Role: 1, Object: "data buffer", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -5927,19 +6232,19 @@ var Model = (&api.Model{
 				{Name: "size", Type: "size_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 379, Name: "aclGetDataBufferAddr", Layer: "acl", Return: "void*", RetVoid: false, RetError: false, Ret: 7, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=6.3.RC1", Words: 1,
+		{ID: 379, Name: "aclGetDataBufferAddr", Layer: "acl", Return: "void*", RetVoid: false, RetError: false, Ret: 7, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 1,
 			Doc: "Wrapped pointer.",
 			Params: []api.Param{
 				{Name: "dataBuffer", Type: "const aclDataBuffer*", Word: 0, Words: 1, Role: 1, Object: "data buffer", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 380, Name: "aclGetDataBufferSize", Layer: "acl", Return: "uint32_t", RetVoid: false, RetError: false, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=6.3.RC1", Words: 1,
+		{ID: 380, Name: "aclGetDataBufferSize", Layer: "acl", Return: "uint32_t", RetVoid: false, RetError: false, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 1,
 			Doc: "Wrapped size (32-bit, deprecated).",
 			Params: []api.Param{
 				{Name: "dataBuffer", Type: "const aclDataBuffer*", Word: 0, Words: 1, Role: 1, Object: "data buffer", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 381, Name: "aclGetDataBufferSizeV2", Layer: "acl", Return: "size_t", RetVoid: false, RetError: false, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=6.3.RC1", Words: 1,
+		{ID: 381, Name: "aclGetDataBufferSizeV2", Layer: "acl", Return: "size_t", RetVoid: false, RetError: false, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 1,
 			Doc: "Wrapped size.",
 			Params: []api.Param{
 				{Name: "dataBuffer", Type: "const aclDataBuffer*", Word: 0, Words: 1, Role: 1, Object: "data buffer", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -5965,14 +6270,14 @@ var Model = (&api.Model{
 		{ID: 384, Name: "aclrtGetSocName", Layer: "acl", Return: "const char*", RetVoid: false, RetError: false, Ret: 19, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 0,
 			Doc: "SoC name text, e.g. Ascend910B1.",
 		},
-		{ID: 385, Name: "aclGetCannAttributeList", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "8.0.RC1*", Words: 2,
+		{ID: 385, Name: "aclGetCannAttributeList", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "8.0.RC1*", Words: 2,
 			Doc: "List supported CANN attributes.",
 			Params: []api.Param{
 				{Name: "cannAttrList", Type: "const aclCannAttr**", Word: 0, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
 				{Name: "num", Type: "size_t*", Word: 1, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
 			},
 		},
-		{ID: 386, Name: "aclGetCannAttribute", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "8.0.RC1*", Words: 2,
+		{ID: 386, Name: "aclGetCannAttribute", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "8.0.RC1*", Words: 2,
 			Doc: "Is a CANN attribute supported?",
 			Params: []api.Param{
 				{Name: "cannAttr", Type: "aclCannAttr", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -5987,58 +6292,58 @@ var Model = (&api.Model{
 				{Name: "value", Type: "int64_t*", Word: 2, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 388, Name: "aclrtAllocatorCreateDesc", Layer: "acl", Return: "aclrtAllocatorDesc", RetVoid: false, RetError: false, Ret: 2, RetObject: "allocator", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.1.RC1", Words: 0,
+		{ID: 388, Name: "aclrtAllocatorCreateDesc", Layer: "acl", Return: "aclrtAllocatorDesc", RetVoid: false, RetError: false, Ret: 2, RetObject: "allocator", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 0,
 			Doc: "Create a custom-allocator description.",
 		},
-		{ID: 389, Name: "aclrtAllocatorDestroyDesc", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.1.RC1", Words: 1,
+		{ID: 389, Name: "aclrtAllocatorDestroyDesc", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 1,
 			Doc: "Destroy it.",
 			Params: []api.Param{
 				{Name: "allocatorDesc", Type: "aclrtAllocatorDesc", Word: 0, Words: 1, Role: 4, Object: "allocator", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 390, Name: "aclrtAllocatorSetObjToDesc", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.1.RC1", Words: 2,
+		{ID: 390, Name: "aclrtAllocatorSetObjToDesc", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 2,
 			Doc: "Set the allocator object.",
 			Params: []api.Param{
 				{Name: "allocatorDesc", Type: "aclrtAllocatorDesc", Word: 0, Words: 1, Role: 1, Object: "allocator", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "allocator", Type: "aclrtAllocator", Word: 1, Words: 1, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 391, Name: "aclrtAllocatorSetAllocFuncToDesc", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.1.RC1", Words: 2,
+		{ID: 391, Name: "aclrtAllocatorSetAllocFuncToDesc", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 2,
 			Doc: "Set the alloc function.",
 			Params: []api.Param{
 				{Name: "allocatorDesc", Type: "aclrtAllocatorDesc", Word: 0, Words: 1, Role: 1, Object: "allocator", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "func", Type: "aclrtAllocatorAllocFunc", Word: 1, Words: 1, Role: 23, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 392, Name: "aclrtAllocatorSetFreeFuncToDesc", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.1.RC1", Words: 2,
+		{ID: 392, Name: "aclrtAllocatorSetFreeFuncToDesc", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 2,
 			Doc: "Set the free function.",
 			Params: []api.Param{
 				{Name: "allocatorDesc", Type: "aclrtAllocatorDesc", Word: 0, Words: 1, Role: 1, Object: "allocator", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "func", Type: "aclrtAllocatorFreeFunc", Word: 1, Words: 1, Role: 23, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 393, Name: "aclrtAllocatorSetAllocAdviseFuncToDesc", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.1.RC1", Words: 2,
+		{ID: 393, Name: "aclrtAllocatorSetAllocAdviseFuncToDesc", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 2,
 			Doc: "Set the alloc-with-hint function.",
 			Params: []api.Param{
 				{Name: "allocatorDesc", Type: "aclrtAllocatorDesc", Word: 0, Words: 1, Role: 1, Object: "allocator", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "func", Type: "aclrtAllocatorAllocAdviseFunc", Word: 1, Words: 1, Role: 23, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 394, Name: "aclrtAllocatorSetGetAddrFromBlockFuncToDesc", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.1.RC1", Words: 2,
+		{ID: 394, Name: "aclrtAllocatorSetGetAddrFromBlockFuncToDesc", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 2,
 			Doc: "Set the block-to-address function.",
 			Params: []api.Param{
 				{Name: "allocatorDesc", Type: "aclrtAllocatorDesc", Word: 0, Words: 1, Role: 1, Object: "allocator", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "func", Type: "aclrtAllocatorGetAddrFromBlockFunc", Word: 1, Words: 1, Role: 23, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 395, Name: "aclrtAllocatorRegister", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: 0, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.1.RC1", Words: 2,
+		{ID: 395, Name: "aclrtAllocatorRegister", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: 0, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 2,
 			Doc: "Attach a custom allocator to a stream.",
 			Params: []api.Param{
 				{Name: "stream", Type: "aclrtStream", Word: 0, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "allocatorDesc", Type: "aclrtAllocatorDesc", Word: 1, Words: 1, Role: 1, Object: "allocator", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 396, Name: "aclrtAllocatorGetByStream", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: 0, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 7,
+		{ID: 396, Name: "aclrtAllocatorGetByStream", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: 0, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 7,
 			Doc: "Get a stream's custom allocator.",
 			Params: []api.Param{
 				{Name: "stream", Type: "aclrtStream", Word: 0, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -6050,7 +6355,7 @@ var Model = (&api.Model{
 				{Name: "getAddrFromBlockFunc", Type: "aclrtAllocatorGetAddrFromBlockFunc*", Word: 6, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
 			},
 		},
-		{ID: 397, Name: "aclrtAllocatorUnregister", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: 0, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.1.RC1", Words: 1,
+		{ID: 397, Name: "aclrtAllocatorUnregister", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: 0, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 1,
 			Doc: "Detach it.",
 			Params: []api.Param{
 				{Name: "stream", Type: "aclrtStream", Word: 0, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -6159,29 +6464,29 @@ var Model = (&api.Model{
 				{Name: "modelId", Type: "uint32_t", Word: 1, Words: 1, Role: 1, Object: "model", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 413, Name: "aclmdlCreateDataset", Layer: "acl", Return: "aclmdlDataset*", RetVoid: false, RetError: false, Ret: 2, RetObject: "dataset", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.1.RC1", Words: 0,
+		{ID: 413, Name: "aclmdlCreateDataset", Layer: "acl", Return: "aclmdlDataset*", RetVoid: false, RetError: false, Ret: 2, RetObject: "dataset", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 0,
 			Doc: "Create an input/output list.",
 		},
-		{ID: 414, Name: "aclmdlDestroyDataset", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.1.RC1", Words: 1,
+		{ID: 414, Name: "aclmdlDestroyDataset", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 1,
 			Doc: "Free an input/output list.",
 			Params: []api.Param{
 				{Name: "dataset", Type: "const aclmdlDataset*", Word: 0, Words: 1, Role: 4, Object: "dataset", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 415, Name: "aclmdlAddDatasetBuffer", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.1.RC1", Words: 2,
+		{ID: 415, Name: "aclmdlAddDatasetBuffer", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 2,
 			Doc: "Append a buffer to a list.",
 			Params: []api.Param{
 				{Name: "dataset", Type: "aclmdlDataset*", Word: 0, Words: 1, Role: 1, Object: "dataset", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "dataBuffer", Type: "aclDataBuffer*", Word: 1, Words: 1, Role: 1, Object: "data buffer", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 416, Name: "aclmdlGetDatasetNumBuffers", Layer: "acl", Return: "size_t", RetVoid: false, RetError: false, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.1.RC1", Words: 1,
+		{ID: 416, Name: "aclmdlGetDatasetNumBuffers", Layer: "acl", Return: "size_t", RetVoid: false, RetError: false, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 1,
 			Doc: "Length of a list.",
 			Params: []api.Param{
 				{Name: "dataset", Type: "const aclmdlDataset*", Word: 0, Words: 1, Role: 1, Object: "dataset", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 417, Name: "aclmdlGetDatasetBuffer", Layer: "acl", Return: "aclDataBuffer*", RetVoid: false, RetError: false, Ret: 3, RetObject: "data buffer", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.1.RC1", Words: 2,
+		{ID: 417, Name: "aclmdlGetDatasetBuffer", Layer: "acl", Return: "aclDataBuffer*", RetVoid: false, RetError: false, Ret: 3, RetObject: "data buffer", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.1.RC1", Words: 2,
 			Doc: "n-th buffer of a list.",
 			Params: []api.Param{
 				{Name: "dataset", Type: "const aclmdlDataset*", Word: 0, Words: 1, Role: 1, Object: "dataset", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},

@@ -15,9 +15,6 @@
 /* Tells that this is the simulator and not the vendor's library. */
 FACE_EXPORT const int aclsim_simulated = 1;
 
-/* Functions that answer with a pointer or a size and not with an error code, by their numbers in api/acl/ids.lock. */
-enum { FN_GET_RECENT_ERR_MSG = 4, FN_CREATE_STREAM_CONFIG_HANDLE = 105, FN_CREATE_BINARY = 147, FN_DATA_TYPE_SIZE = 382, FN_GET_SOC_NAME = 384 };
-
 static struct {
 	uint64_t (*call)(uint64_t thread, uint32_t fn, uint64_t *words);
 	uint64_t (*thread_begin)(void);
@@ -38,19 +35,6 @@ __attribute__((constructor)) static void find_library(void)
 
 	if (!dladdr((const void *)&aclsim_simulated, &info) || !info.dli_fname || !realpath(info.dli_fname, library))
 		library[0] = 0;
-}
-
-static uint64_t error_word(uint32_t fn, aclError code)
-{
-	switch (fn) {
-	case FN_GET_RECENT_ERR_MSG:
-	case FN_CREATE_STREAM_CONFIG_HANDLE:
-	case FN_CREATE_BINARY:
-	case FN_DATA_TYPE_SIZE:
-	case FN_GET_SOC_NAME:
-		return 0;
-	}
-	return (uint64_t)(uint32_t)code;
 }
 
 /* In a forked child the engine's threads are gone, and its locks may be held for ever. */
@@ -100,28 +84,40 @@ static void open_engine(void)
 	atomic_store(&ready, 1);
 }
 
-static uint64_t in_child(uint32_t fn)
+static void in_child(void)
 {
 	static atomic_flag said = ATOMIC_FLAG_INIT;
 
 	if (!atomic_flag_test_and_set(&said))
 		fprintf(stderr, "aclsim: process %d was forked after its parent had used the runtime: all calls fail in it; fork before the first call\n",
 			(int)getpid());
-	return error_word(fn, ACL_ERROR_RT_DRV_INTERNAL_ERROR);
 }
 
-uint64_t face_call(uint32_t fn, uint64_t *words)
+/* Calls the engine. Where it can't be called, the answer is the given one for a call without it or in a forked child. */
+static inline uint64_t call(uint32_t fn, uint64_t *words, uint64_t without, uint64_t child)
 {
-	if (__builtin_expect(atomic_load_explicit(&forked, memory_order_relaxed), 0))
-		return in_child(fn);
+	if (__builtin_expect(atomic_load_explicit(&forked, memory_order_relaxed), 0)) {
+		in_child();
+		return child;
+	}
 	if (__builtin_expect(!thread_id, 0)) {
 		pthread_once(&once, open_engine);
 		if (!atomic_load(&ready))
-			return error_word(fn, ACL_ERROR_INTERNAL_ERROR);
+			return without;
 		thread_id = engine.thread_begin();
 		pthread_setspecific(thread_key, (void *)(uintptr_t)thread_id);
 	}
 	return engine.call(thread_id, fn, words);
+}
+
+uint64_t face_call(uint32_t fn, uint64_t *words)
+{
+	return call(fn, words, ACL_ERROR_INTERNAL_ERROR, ACL_ERROR_RT_DRV_INTERNAL_ERROR);
+}
+
+uint64_t face_ask(uint32_t fn, uint64_t *words)
+{
+	return call(fn, words, 0, 0);
 }
 
 aclError face_unsupported(const char *name)

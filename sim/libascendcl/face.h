@@ -13,8 +13,11 @@
 
 #define FACE_EXPORT __attribute__((visibility("default")))
 
-/* Calls a function of the engine with its arguments as words, and returns what it returned. */
+/* Calls a function of the engine with its arguments as words, and returns the error code that it returned. */
 uint64_t face_call(uint32_t fn, uint64_t *words);
+
+/* Calls one that returns no error code; 0 where it can't be called. */
+uint64_t face_ask(uint32_t fn, uint64_t *words);
 
 /* Answers for a function that is not simulated: says its name once. */
 aclError face_unsupported(const char *name);

@@ -23,28 +23,31 @@ FACE_EXPORT aclError aclFinalizeReference(uint64_t *refCount)
 
 FACE_EXPORT const char *aclGetRecentErrMsg(void)
 {
-	return (const char*)(uintptr_t)face_call(4, NULL);
+	return (const char*)(uintptr_t)face_ask(4, NULL);
 }
 
 FACE_EXPORT aclError aclsysGetCANNVersion(aclCANNPackageName name, aclCANNPackageVersion *version)
 {
-	(void)name;
-	(void)version;
-	return face_unsupported("aclsysGetCANNVersion");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uint32_t)name;
+	w[1] = (uint64_t)(uintptr_t)version;
+	return (aclError)face_call(5, w);
 }
 
 FACE_EXPORT aclError aclsysGetVersionStr(char *pkgName, char *versionStr)
 {
-	(void)pkgName;
-	(void)versionStr;
-	return face_unsupported("aclsysGetVersionStr");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)pkgName;
+	w[1] = (uint64_t)(uintptr_t)versionStr;
+	return (aclError)face_call(6, w);
 }
 
 FACE_EXPORT aclError aclsysGetVersionNum(char *pkgName, int32_t *versionNum)
 {
-	(void)pkgName;
-	(void)versionNum;
-	return face_unsupported("aclsysGetVersionNum");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)pkgName;
+	w[1] = (uint64_t)(uintptr_t)versionNum;
+	return (aclError)face_call(7, w);
 }
 
 FACE_EXPORT aclError aclrtPeekAtLastError(aclrtLastErrLevel level)
@@ -63,78 +66,84 @@ FACE_EXPORT aclError aclrtGetLastError(aclrtLastErrLevel level)
 
 FACE_EXPORT aclError aclrtSetExceptionInfoCallback(aclrtExceptionInfoCallback callback)
 {
-	(void)callback;
-	return face_unsupported("aclrtSetExceptionInfoCallback");
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)callback;
+	return (aclError)face_call(10, w);
 }
 
 FACE_EXPORT aclError aclrtExceptionInfoCallbackRegister(aclrtExceptionInfoCallback callback)
 {
-	(void)callback;
-	return face_unsupported("aclrtExceptionInfoCallbackRegister");
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)callback;
+	return (aclError)face_call(11, w);
 }
 
 FACE_EXPORT aclError aclrtExceptionInfoCallbackUnregister(aclrtExceptionInfoCallback callback)
 {
-	(void)callback;
-	return face_unsupported("aclrtExceptionInfoCallbackUnregister");
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)callback;
+	return (aclError)face_call(12, w);
 }
 
 FACE_EXPORT uint32_t aclrtGetTaskIdFromExceptionInfo(const aclrtExceptionInfo *info)
 {
-	(void)info;
-	face_unsupported("aclrtGetTaskIdFromExceptionInfo");
-	return 0;
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)info;
+	return (uint32_t)face_ask(13, w);
 }
 
 FACE_EXPORT uint32_t aclrtGetStreamIdFromExceptionInfo(const aclrtExceptionInfo *info)
 {
-	(void)info;
-	face_unsupported("aclrtGetStreamIdFromExceptionInfo");
-	return 0;
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)info;
+	return (uint32_t)face_ask(14, w);
 }
 
 FACE_EXPORT uint32_t aclrtGetThreadIdFromExceptionInfo(const aclrtExceptionInfo *info)
 {
-	(void)info;
-	face_unsupported("aclrtGetThreadIdFromExceptionInfo");
-	return 0;
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)info;
+	return (uint32_t)face_ask(15, w);
 }
 
 FACE_EXPORT uint32_t aclrtGetDeviceIdFromExceptionInfo(const aclrtExceptionInfo *info)
 {
-	(void)info;
-	face_unsupported("aclrtGetDeviceIdFromExceptionInfo");
-	return 0;
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)info;
+	return (uint32_t)face_ask(16, w);
 }
 
 FACE_EXPORT uint32_t aclrtGetErrorCodeFromExceptionInfo(const aclrtExceptionInfo *info)
 {
-	(void)info;
-	face_unsupported("aclrtGetErrorCodeFromExceptionInfo");
-	return 0;
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)info;
+	return (uint32_t)face_ask(17, w);
 }
 
 FACE_EXPORT aclError aclrtGetArgsFromExceptionInfo(const aclrtExceptionInfo *info, void **devArgsPtr, uint32_t *devArgsLen)
 {
-	(void)info;
-	(void)devArgsPtr;
-	(void)devArgsLen;
-	return face_unsupported("aclrtGetArgsFromExceptionInfo");
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)info;
+	w[1] = (uint64_t)(uintptr_t)devArgsPtr;
+	w[2] = (uint64_t)(uintptr_t)devArgsLen;
+	return (aclError)face_call(18, w);
 }
 
 FACE_EXPORT aclError aclrtGetFuncHandleFromExceptionInfo(const aclrtExceptionInfo *info, aclrtFuncHandle *func)
 {
-	(void)info;
-	(void)func;
-	return face_unsupported("aclrtGetFuncHandleFromExceptionInfo");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)info;
+	w[1] = (uint64_t)(uintptr_t)func;
+	return (aclError)face_call(19, w);
 }
 
 FACE_EXPORT aclError aclrtBinarySetExceptionCallback(aclrtBinHandle binHandle, aclrtOpExceptionCallback callback, void *userData)
 {
-	(void)binHandle;
-	(void)callback;
-	(void)userData;
-	return face_unsupported("aclrtBinarySetExceptionCallback");
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)binHandle;
+	w[1] = (uint64_t)(uintptr_t)callback;
+	w[2] = (uint64_t)(uintptr_t)userData;
+	return (aclError)face_call(20, w);
 }
 
 FACE_EXPORT aclError aclrtSubscribeReport(uint64_t threadId, aclrtStream stream)
@@ -295,9 +304,10 @@ FACE_EXPORT aclError aclrtSetTsDevice(aclrtTsId tsId)
 
 FACE_EXPORT aclError aclrtGetDeviceUtilizationRate(int32_t deviceId, aclrtUtilizationInfo *utilizationInfo)
 {
-	(void)deviceId;
-	(void)utilizationInfo;
-	return face_unsupported("aclrtGetDeviceUtilizationRate");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uint32_t)deviceId;
+	w[1] = (uint64_t)(uintptr_t)utilizationInfo;
+	return (aclError)face_call(42, w);
 }
 
 FACE_EXPORT aclError aclrtGetDeviceCount(uint32_t *count)
@@ -457,11 +467,12 @@ FACE_EXPORT aclError aclrtMallocWithCfg(void **devPtr, size_t size, aclrtMemMall
 
 FACE_EXPORT aclError aclrtMallocForTaskScheduler(void **devPtr, size_t size, aclrtMemMallocPolicy policy, aclrtMallocConfig *cfg)
 {
-	(void)devPtr;
-	(void)size;
-	(void)policy;
-	(void)cfg;
-	return face_unsupported("aclrtMallocForTaskScheduler");
+	uint64_t w[4];
+	w[0] = (uint64_t)(uintptr_t)devPtr;
+	w[1] = (uint64_t)size;
+	w[2] = (uint64_t)(uint32_t)policy;
+	w[3] = (uint64_t)(uintptr_t)cfg;
+	return (aclError)face_call(62, w);
 }
 
 FACE_EXPORT aclError aclrtMallocHostWithCfg(void **ptr, uint64_t size, aclrtMallocConfig *cfg)
@@ -483,23 +494,25 @@ FACE_EXPORT aclError aclrtPointerGetAttributes(const void *ptr, aclrtPtrAttribut
 
 FACE_EXPORT aclError aclrtMemManagedGetAttr(aclrtMemManagedRangeAttribute attribute, const void *ptr, size_t size, void *data, size_t dataSize)
 {
-	(void)attribute;
-	(void)ptr;
-	(void)size;
-	(void)data;
-	(void)dataSize;
-	return face_unsupported("aclrtMemManagedGetAttr");
+	uint64_t w[5];
+	w[0] = (uint64_t)(uint32_t)attribute;
+	w[1] = (uint64_t)(uintptr_t)ptr;
+	w[2] = (uint64_t)size;
+	w[3] = (uint64_t)(uintptr_t)data;
+	w[4] = (uint64_t)dataSize;
+	return (aclError)face_call(65, w);
 }
 
 FACE_EXPORT aclError aclrtMemManagedGetAttrs(aclrtMemManagedRangeAttribute *attributes, size_t numAttributes, const void *ptr, size_t size, void **data, size_t *dataSizes)
 {
-	(void)attributes;
-	(void)numAttributes;
-	(void)ptr;
-	(void)size;
-	(void)data;
-	(void)dataSizes;
-	return face_unsupported("aclrtMemManagedGetAttrs");
+	uint64_t w[6];
+	w[0] = (uint64_t)(uintptr_t)attributes;
+	w[1] = (uint64_t)numAttributes;
+	w[2] = (uint64_t)(uintptr_t)ptr;
+	w[3] = (uint64_t)size;
+	w[4] = (uint64_t)(uintptr_t)data;
+	w[5] = (uint64_t)(uintptr_t)dataSizes;
+	return (aclError)face_call(66, w);
 }
 
 FACE_EXPORT aclError aclrtHostRegister(void *ptr, uint64_t size, aclrtHostRegisterType type, void **devPtr)
@@ -539,10 +552,11 @@ FACE_EXPORT aclError aclrtHostUnregister(void *ptr)
 
 FACE_EXPORT aclError aclrtHostMemMapCapabilities(uint32_t deviceId, aclrtHacType hacType, aclrtHostMemMapCapability *capabilities)
 {
-	(void)deviceId;
-	(void)hacType;
-	(void)capabilities;
-	return face_unsupported("aclrtHostMemMapCapabilities");
+	uint64_t w[3];
+	w[0] = (uint64_t)(uint32_t)deviceId;
+	w[1] = (uint64_t)(uint32_t)hacType;
+	w[2] = (uint64_t)(uintptr_t)capabilities;
+	return (aclError)face_call(71, w);
 }
 
 FACE_EXPORT aclError aclrtGetThreadLastTaskId(uint32_t *taskId)
@@ -593,10 +607,11 @@ FACE_EXPORT aclError aclrtMallocHost(void **hostPtr, size_t size)
 
 FACE_EXPORT aclError aclrtMemAllocManaged(void **ptr, uint64_t size, uint32_t flag)
 {
-	(void)ptr;
-	(void)size;
-	(void)flag;
-	return face_unsupported("aclrtMemAllocManaged");
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)ptr;
+	w[1] = (uint64_t)size;
+	w[2] = (uint64_t)(uint32_t)flag;
+	return (aclError)face_call(78, w);
 }
 
 FACE_EXPORT aclError aclrtFreeHost(void *hostPtr)
@@ -715,60 +730,66 @@ FACE_EXPORT aclError aclrtMemcpy2dAsync(void *dst, size_t dpitch, const void *sr
 
 FACE_EXPORT aclError aclrtGetSymbolAddress(const void *symbol, void **devPtr)
 {
-	(void)symbol;
-	(void)devPtr;
-	return face_unsupported("aclrtGetSymbolAddress");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)symbol;
+	w[1] = (uint64_t)(uintptr_t)devPtr;
+	return (aclError)face_call(90, w);
 }
 
 FACE_EXPORT aclError aclrtGetSymbolSize(const void *symbol, size_t *size)
 {
-	(void)symbol;
-	(void)size;
-	return face_unsupported("aclrtGetSymbolSize");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)symbol;
+	w[1] = (uint64_t)(uintptr_t)size;
+	return (aclError)face_call(91, w);
 }
 
 FACE_EXPORT aclError aclrtMemcpyFromSymbol(void *dst, size_t dstMax, const void *symbol, size_t count, size_t offset, aclrtMemcpyKind kind)
 {
-	(void)dst;
-	(void)dstMax;
-	(void)symbol;
-	(void)count;
-	(void)offset;
-	(void)kind;
-	return face_unsupported("aclrtMemcpyFromSymbol");
+	uint64_t w[6];
+	w[0] = (uint64_t)(uintptr_t)dst;
+	w[1] = (uint64_t)dstMax;
+	w[2] = (uint64_t)(uintptr_t)symbol;
+	w[3] = (uint64_t)count;
+	w[4] = (uint64_t)offset;
+	w[5] = (uint64_t)(uint32_t)kind;
+	return (aclError)face_call(92, w);
 }
 
 FACE_EXPORT aclError aclrtMemcpyFromSymbolAsync(void *dst, size_t dstMax, const void *symbol, size_t count, size_t offset, aclrtMemcpyKind kind, aclrtStream stream)
 {
-	(void)dst;
-	(void)dstMax;
-	(void)symbol;
-	(void)count;
-	(void)offset;
-	(void)kind;
-	(void)stream;
-	return face_unsupported("aclrtMemcpyFromSymbolAsync");
+	uint64_t w[7];
+	w[0] = (uint64_t)(uintptr_t)dst;
+	w[1] = (uint64_t)dstMax;
+	w[2] = (uint64_t)(uintptr_t)symbol;
+	w[3] = (uint64_t)count;
+	w[4] = (uint64_t)offset;
+	w[5] = (uint64_t)(uint32_t)kind;
+	w[6] = (uint64_t)(uintptr_t)stream;
+	return (aclError)face_call(93, w);
 }
 
 FACE_EXPORT aclError aclrtMemcpyToSymbol(const void *symbol, const void *src, size_t count, size_t offset, aclrtMemcpyKind kind)
 {
-	(void)symbol;
-	(void)src;
-	(void)count;
-	(void)offset;
-	(void)kind;
-	return face_unsupported("aclrtMemcpyToSymbol");
+	uint64_t w[5];
+	w[0] = (uint64_t)(uintptr_t)symbol;
+	w[1] = (uint64_t)(uintptr_t)src;
+	w[2] = (uint64_t)count;
+	w[3] = (uint64_t)offset;
+	w[4] = (uint64_t)(uint32_t)kind;
+	return (aclError)face_call(94, w);
 }
 
 FACE_EXPORT aclError aclrtMemcpyToSymbolAsync(const void *symbol, const void *src, size_t count, size_t offset, aclrtMemcpyKind kind, aclrtStream stream)
 {
-	(void)symbol;
-	(void)src;
-	(void)count;
-	(void)offset;
-	(void)kind;
-	(void)stream;
-	return face_unsupported("aclrtMemcpyToSymbolAsync");
+	uint64_t w[6];
+	w[0] = (uint64_t)(uintptr_t)symbol;
+	w[1] = (uint64_t)(uintptr_t)src;
+	w[2] = (uint64_t)count;
+	w[3] = (uint64_t)offset;
+	w[4] = (uint64_t)(uint32_t)kind;
+	w[5] = (uint64_t)(uintptr_t)stream;
+	return (aclError)face_call(95, w);
 }
 
 FACE_EXPORT aclError aclrtMemsetAsync(void *devPtr, size_t maxCount, int32_t value, size_t count, aclrtStream stream)
@@ -784,11 +805,13 @@ FACE_EXPORT aclError aclrtMemsetAsync(void *devPtr, size_t maxCount, int32_t val
 
 FACE_EXPORT aclError aclrtMemManagedAdvise(const void *ptr, uint64_t size, aclrtMemManagedAdviseType advise, aclrtMemManagedLocation location)
 {
-	(void)ptr;
-	(void)size;
-	(void)advise;
-	(void)location;
-	return face_unsupported("aclrtMemManagedAdvise");
+	uint64_t w[4];
+	w[0] = (uint64_t)(uintptr_t)ptr;
+	w[1] = (uint64_t)size;
+	w[2] = (uint64_t)(uint32_t)advise;
+	w[3] = 0;
+	__builtin_memcpy(&w[3], &location, sizeof(location));
+	return (aclError)face_call(97, w);
 }
 
 FACE_EXPORT aclError aclrtReserveMemAddress(void **virPtr, size_t size, size_t alignment, void *expectPtr, uint64_t flags)
@@ -857,7 +880,7 @@ FACE_EXPORT aclError aclrtMemMapNoAccess(void *virPtr, size_t size, size_t offse
 
 FACE_EXPORT aclrtStreamConfigHandle *aclrtCreateStreamConfigHandle(void)
 {
-	return (aclrtStreamConfigHandle*)(uintptr_t)face_call(105, NULL);
+	return (aclrtStreamConfigHandle*)(uintptr_t)face_ask(105, NULL);
 }
 
 FACE_EXPORT aclError aclrtDestroyStreamConfigHandle(aclrtStreamConfigHandle *handle)
@@ -1180,7 +1203,7 @@ FACE_EXPORT aclrtBinary aclrtCreateBinary(const void *data, size_t dataLen)
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)data;
 	w[1] = (uint64_t)dataLen;
-	return (aclrtBinary)(uintptr_t)face_call(147, w);
+	return (aclrtBinary)(uintptr_t)face_ask(147, w);
 }
 
 FACE_EXPORT aclError aclrtDestroyBinary(aclrtBinary binary)
@@ -1329,10 +1352,11 @@ FACE_EXPORT aclError aclrtDeviceTaskAbort(int32_t deviceId, uint32_t timeout)
 
 FACE_EXPORT aclError aclrtMemUceRepair(int32_t deviceId, aclrtMemUceInfo *memUceInfoArray, size_t arraySize)
 {
-	(void)deviceId;
-	(void)memUceInfoArray;
-	(void)arraySize;
-	return face_unsupported("aclrtMemUceRepair");
+	uint64_t w[3];
+	w[0] = (uint64_t)(uint32_t)deviceId;
+	w[1] = (uint64_t)(uintptr_t)memUceInfoArray;
+	w[2] = (uint64_t)arraySize;
+	return (aclError)face_call(164, w);
 }
 
 FACE_EXPORT aclError aclrtStreamAbort(aclrtStream stream)
@@ -1371,18 +1395,20 @@ FACE_EXPORT aclError aclrtBinaryGetFunctionByEntry(aclrtBinHandle binHandle, uin
 
 FACE_EXPORT aclError aclrtBinaryGetGlobal(aclrtBinHandle binHandle, const char *name, void **dptr, size_t *size)
 {
-	(void)binHandle;
-	(void)name;
-	(void)dptr;
-	(void)size;
-	return face_unsupported("aclrtBinaryGetGlobal");
+	uint64_t w[4];
+	w[0] = (uint64_t)(uintptr_t)binHandle;
+	w[1] = (uint64_t)(uintptr_t)name;
+	w[2] = (uint64_t)(uintptr_t)dptr;
+	w[3] = (uint64_t)(uintptr_t)size;
+	return (aclError)face_call(169, w);
 }
 
 FACE_EXPORT aclError aclrtGetFuncBySymbol(const void *symbol, aclrtFuncHandle *funcHandle)
 {
-	(void)symbol;
-	(void)funcHandle;
-	return face_unsupported("aclrtGetFuncBySymbol");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)symbol;
+	w[1] = (uint64_t)(uintptr_t)funcHandle;
+	return (aclError)face_call(170, w);
 }
 
 FACE_EXPORT aclError aclrtGetFunctionAddr(aclrtFuncHandle funcHandle, void **aicAddr, void **aivAddr)
@@ -1756,21 +1782,23 @@ FACE_EXPORT aclError aclrtDeviceGetByPCIBusId(const char *pciBusId, int32_t *dev
 
 FACE_EXPORT aclError aclrtDeviceGetHostAtomicCapabilities(uint32_t *capabilities, const aclrtAtomicOperation *operations, uint32_t count, int32_t deviceId)
 {
-	(void)capabilities;
-	(void)operations;
-	(void)count;
-	(void)deviceId;
-	return face_unsupported("aclrtDeviceGetHostAtomicCapabilities");
+	uint64_t w[4];
+	w[0] = (uint64_t)(uintptr_t)capabilities;
+	w[1] = (uint64_t)(uintptr_t)operations;
+	w[2] = (uint64_t)(uint32_t)count;
+	w[3] = (uint64_t)(uint32_t)deviceId;
+	return (aclError)face_call(214, w);
 }
 
 FACE_EXPORT aclError aclrtDeviceGetP2PAtomicCapabilities(uint32_t *capabilities, const aclrtAtomicOperation *operations, uint32_t count, int32_t srcDeviceId, int32_t dstDeviceId)
 {
-	(void)capabilities;
-	(void)operations;
-	(void)count;
-	(void)srcDeviceId;
-	(void)dstDeviceId;
-	return face_unsupported("aclrtDeviceGetP2PAtomicCapabilities");
+	uint64_t w[5];
+	w[0] = (uint64_t)(uintptr_t)capabilities;
+	w[1] = (uint64_t)(uintptr_t)operations;
+	w[2] = (uint64_t)(uint32_t)count;
+	w[3] = (uint64_t)(uint32_t)srcDeviceId;
+	w[4] = (uint64_t)(uint32_t)dstDeviceId;
+	return (aclError)face_call(215, w);
 }
 
 FACE_EXPORT aclError aclrtCtxGetCurrentDefaultStream(aclrtStream *stream)
@@ -2038,11 +2066,12 @@ FACE_EXPORT aclError aclrtBinaryLoadFromData(const void *data, size_t length, co
 
 FACE_EXPORT aclError aclrtRegisterCpuFunc(aclrtBinHandle handle, const char *funcName, const char *kernelName, aclrtFuncHandle *funcHandle)
 {
-	(void)handle;
-	(void)funcName;
-	(void)kernelName;
-	(void)funcHandle;
-	return face_unsupported("aclrtRegisterCpuFunc");
+	uint64_t w[4];
+	w[0] = (uint64_t)(uintptr_t)handle;
+	w[1] = (uint64_t)(uintptr_t)funcName;
+	w[2] = (uint64_t)(uintptr_t)kernelName;
+	w[3] = (uint64_t)(uintptr_t)funcHandle;
+	return (aclError)face_call(249, w);
 }
 
 FACE_EXPORT aclError aclrtCmoAsyncWithBarrier(void *src, size_t size, aclrtCmoType cmoType, uint32_t barrierId, aclrtStream stream)
@@ -2463,42 +2492,47 @@ FACE_EXPORT aclError aclrtGetVersion(int32_t *majorVersion, int32_t *minorVersio
 
 FACE_EXPORT aclError aclInitCallbackRegister(aclRegisterCallbackType type, aclInitCallbackFunc cbFunc, void *userData)
 {
-	(void)type;
-	(void)cbFunc;
-	(void)userData;
-	return face_unsupported("aclInitCallbackRegister");
+	uint64_t w[3];
+	w[0] = (uint64_t)(uint32_t)type;
+	w[1] = (uint64_t)(uintptr_t)cbFunc;
+	w[2] = (uint64_t)(uintptr_t)userData;
+	return (aclError)face_call(299, w);
 }
 
 FACE_EXPORT aclError aclInitCallbackUnRegister(aclRegisterCallbackType type, aclInitCallbackFunc cbFunc)
 {
-	(void)type;
-	(void)cbFunc;
-	return face_unsupported("aclInitCallbackUnRegister");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uint32_t)type;
+	w[1] = (uint64_t)(uintptr_t)cbFunc;
+	return (aclError)face_call(300, w);
 }
 
 FACE_EXPORT aclError aclFinalizeCallbackRegister(aclRegisterCallbackType type, aclFinalizeCallbackFunc cbFunc, void *userData)
 {
-	(void)type;
-	(void)cbFunc;
-	(void)userData;
-	return face_unsupported("aclFinalizeCallbackRegister");
+	uint64_t w[3];
+	w[0] = (uint64_t)(uint32_t)type;
+	w[1] = (uint64_t)(uintptr_t)cbFunc;
+	w[2] = (uint64_t)(uintptr_t)userData;
+	return (aclError)face_call(301, w);
 }
 
 FACE_EXPORT aclError aclFinalizeCallbackUnRegister(aclRegisterCallbackType type, aclFinalizeCallbackFunc cbFunc)
 {
-	(void)type;
-	(void)cbFunc;
-	return face_unsupported("aclFinalizeCallbackUnRegister");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uint32_t)type;
+	w[1] = (uint64_t)(uintptr_t)cbFunc;
+	return (aclError)face_call(302, w);
 }
 
 FACE_EXPORT aclError aclrtCheckMemType(void **addrList, uint32_t size, uint32_t memType, uint32_t *checkResult, uint32_t reserve)
 {
-	(void)addrList;
-	(void)size;
-	(void)memType;
-	(void)checkResult;
-	(void)reserve;
-	return face_unsupported("aclrtCheckMemType");
+	uint64_t w[5];
+	w[0] = (uint64_t)(uintptr_t)addrList;
+	w[1] = (uint64_t)(uint32_t)size;
+	w[2] = (uint64_t)(uint32_t)memType;
+	w[3] = (uint64_t)(uintptr_t)checkResult;
+	w[4] = (uint64_t)(uint32_t)reserve;
+	return (aclError)face_call(303, w);
 }
 
 FACE_EXPORT aclError aclrtGetLogicDevIdByUserDevId(int32_t userDevid, int32_t *logicDevId)
@@ -2551,10 +2585,11 @@ FACE_EXPORT aclError aclrtGetPhyDevIdByUserDevId(int32_t userDevId, int32_t *phy
 
 FACE_EXPORT aclError aclrtProfTrace(void *userdata, int32_t length, aclrtStream stream)
 {
-	(void)userdata;
-	(void)length;
-	(void)stream;
-	return face_unsupported("aclrtProfTrace");
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)userdata;
+	w[1] = (uint64_t)(uint32_t)length;
+	w[2] = (uint64_t)(uintptr_t)stream;
+	return (aclError)face_call(310, w);
 }
 
 FACE_EXPORT aclError aclrtLaunchKernelV2(aclrtFuncHandle funcHandle, uint32_t numBlocks, const void *argsData, size_t argsSize, aclrtLaunchKernelCfg *cfg, aclrtStream stream)
@@ -2679,8 +2714,9 @@ FACE_EXPORT aclError aclrtLaunchHostFunc(aclrtStream stream, aclrtHostFunc fn, v
 
 FACE_EXPORT aclError aclrtGetHardwareSyncAddr(void **addr)
 {
-	(void)addr;
-	return face_unsupported("aclrtGetHardwareSyncAddr");
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)addr;
+	return (aclError)face_call(322, w);
 }
 
 FACE_EXPORT aclError aclrtRandomNumAsync(const aclrtRandomNumTaskInfo *taskInfo, aclrtStream stream, void *reserve)
@@ -2693,26 +2729,29 @@ FACE_EXPORT aclError aclrtRandomNumAsync(const aclrtRandomNumTaskInfo *taskInfo,
 
 FACE_EXPORT aclError aclrtRegStreamStateCallback(const char *regName, aclrtStreamStateCallback callback, void *args)
 {
-	(void)regName;
-	(void)callback;
-	(void)args;
-	return face_unsupported("aclrtRegStreamStateCallback");
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)regName;
+	w[1] = (uint64_t)(uintptr_t)callback;
+	w[2] = (uint64_t)(uintptr_t)args;
+	return (aclError)face_call(324, w);
 }
 
 FACE_EXPORT aclError aclrtRegDeviceStateCallback(const char *regName, aclrtDeviceStateCallback callback, void *args)
 {
-	(void)regName;
-	(void)callback;
-	(void)args;
-	return face_unsupported("aclrtRegDeviceStateCallback");
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)regName;
+	w[1] = (uint64_t)(uintptr_t)callback;
+	w[2] = (uint64_t)(uintptr_t)args;
+	return (aclError)face_call(325, w);
 }
 
 FACE_EXPORT aclError aclrtSetDeviceTaskAbortCallback(const char *regName, aclrtDeviceTaskAbortCallback callback, void *args)
 {
-	(void)regName;
-	(void)callback;
-	(void)args;
-	return face_unsupported("aclrtSetDeviceTaskAbortCallback");
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)regName;
+	w[1] = (uint64_t)(uintptr_t)callback;
+	w[2] = (uint64_t)(uintptr_t)args;
+	return (aclError)face_call(326, w);
 }
 
 FACE_EXPORT aclError aclrtGetOpExecuteTimeout(uint32_t *timeoutMs)
@@ -2749,25 +2788,28 @@ FACE_EXPORT aclError aclrtTaskUpdateAsync(aclrtStream taskStream, uint32_t taskI
 
 FACE_EXPORT aclError aclrtCmoGetDescSize(size_t *size)
 {
-	(void)size;
-	return face_unsupported("aclrtCmoGetDescSize");
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)size;
+	return (aclError)face_call(331, w);
 }
 
 FACE_EXPORT aclError aclrtCmoSetDesc(void *cmoDesc, void *src, size_t size)
 {
-	(void)cmoDesc;
-	(void)src;
-	(void)size;
-	return face_unsupported("aclrtCmoSetDesc");
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)cmoDesc;
+	w[1] = (uint64_t)(uintptr_t)src;
+	w[2] = (uint64_t)size;
+	return (aclError)face_call(332, w);
 }
 
 FACE_EXPORT aclError aclrtCmoAsyncWithDesc(void *cmoDesc, aclrtCmoType cmoType, aclrtStream stream, const void *reserve)
 {
-	(void)cmoDesc;
-	(void)cmoType;
-	(void)stream;
-	(void)reserve;
-	return face_unsupported("aclrtCmoAsyncWithDesc");
+	uint64_t w[4];
+	w[0] = (uint64_t)(uintptr_t)cmoDesc;
+	w[1] = (uint64_t)(uint32_t)cmoType;
+	w[2] = (uint64_t)(uintptr_t)stream;
+	w[3] = (uint64_t)(uintptr_t)reserve;
+	return (aclError)face_call(333, w);
 }
 
 FACE_EXPORT aclError aclrtCheckArchCompatibility(const char *socVersion, int32_t *canCompatible)
@@ -2866,9 +2908,10 @@ FACE_EXPORT aclError aclrtGetErrorVerbose(int32_t deviceId, aclrtErrorInfo *erro
 
 FACE_EXPORT aclError aclrtRepairError(int32_t deviceId, const aclrtErrorInfo *errorInfo)
 {
-	(void)deviceId;
-	(void)errorInfo;
-	return face_unsupported("aclrtRepairError");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uint32_t)deviceId;
+	w[1] = (uint64_t)(uintptr_t)errorInfo;
+	return (aclError)face_call(346, w);
 }
 
 FACE_EXPORT aclError aclrtMemSetAccess(void *virPtr, size_t size, aclrtMemAccessDesc *desc, size_t count)
@@ -2984,10 +3027,11 @@ FACE_EXPORT aclError aclrtFunctionGetParamInfo(const void *func, size_t paramInd
 
 FACE_EXPORT aclError aclrtFunctionGetAvailDynUbufPerBlock(void *func, uint32_t flags, size_t *dynamicUbufSize)
 {
-	(void)func;
-	(void)flags;
-	(void)dynamicUbufSize;
-	return face_unsupported("aclrtFunctionGetAvailDynUbufPerBlock");
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)func;
+	w[1] = (uint64_t)(uint32_t)flags;
+	w[2] = (uint64_t)(uintptr_t)dynamicUbufSize;
+	return (aclError)face_call(361, w);
 }
 
 FACE_EXPORT aclError aclrtIpcGetEventHandle(aclrtEvent event, aclrtIpcEventHandle *handle)
@@ -3044,34 +3088,38 @@ FACE_EXPORT aclError aclrtMemGetAddressRange(void *ptr, void **pbase, size_t *ps
 
 FACE_EXPORT aclError aclrtMemP2PMap(void *devPtr, size_t size, int32_t dstDevId, uint64_t flags)
 {
-	(void)devPtr;
-	(void)size;
-	(void)dstDevId;
-	(void)flags;
-	return face_unsupported("aclrtMemP2PMap");
+	uint64_t w[4];
+	w[0] = (uint64_t)(uintptr_t)devPtr;
+	w[1] = (uint64_t)size;
+	w[2] = (uint64_t)(uint32_t)dstDevId;
+	w[3] = (uint64_t)flags;
+	return (aclError)face_call(368, w);
 }
 
 FACE_EXPORT aclError aclrtMemManagedPrefetchAsync(const void *ptr, size_t size, aclrtMemManagedLocation location, uint32_t flags, aclrtStream stream)
 {
-	(void)ptr;
-	(void)size;
-	(void)location;
-	(void)flags;
-	(void)stream;
-	return face_unsupported("aclrtMemManagedPrefetchAsync");
+	uint64_t w[5];
+	w[0] = (uint64_t)(uintptr_t)ptr;
+	w[1] = (uint64_t)size;
+	w[2] = 0;
+	__builtin_memcpy(&w[2], &location, sizeof(location));
+	w[3] = (uint64_t)(uint32_t)flags;
+	w[4] = (uint64_t)(uintptr_t)stream;
+	return (aclError)face_call(369, w);
 }
 
 FACE_EXPORT aclError aclrtMemManagedPrefetchBatchAsync(const void **ptrs, size_t *sizes, size_t count, aclrtMemManagedLocation *prefetchLocs, size_t *prefetchLocIdxs, size_t numPrefetchLocs, uint64_t flags, aclrtStream stream)
 {
-	(void)ptrs;
-	(void)sizes;
-	(void)count;
-	(void)prefetchLocs;
-	(void)prefetchLocIdxs;
-	(void)numPrefetchLocs;
-	(void)flags;
-	(void)stream;
-	return face_unsupported("aclrtMemManagedPrefetchBatchAsync");
+	uint64_t w[8];
+	w[0] = (uint64_t)(uintptr_t)ptrs;
+	w[1] = (uint64_t)(uintptr_t)sizes;
+	w[2] = (uint64_t)count;
+	w[3] = (uint64_t)(uintptr_t)prefetchLocs;
+	w[4] = (uint64_t)(uintptr_t)prefetchLocIdxs;
+	w[5] = (uint64_t)numPrefetchLocs;
+	w[6] = (uint64_t)flags;
+	w[7] = (uint64_t)(uintptr_t)stream;
+	return (aclError)face_call(370, w);
 }
 
 FACE_EXPORT aclError aclrtMemMapSelectedLink(void *virPtrDst, size_t size, void *virPtrSrc, uint32_t linkIdx)
@@ -3098,66 +3146,68 @@ FACE_EXPORT aclError aclrtMemMapSetLink(aclrtDrvMemHandle handle, aclrtMemLinkTy
 
 FACE_EXPORT float aclFloat16ToFloat(aclFloat16 value)
 {
-	(void)value;
-	face_unsupported("aclFloat16ToFloat");
-	return 0;
+	uint64_t w[1];
+	w[0] = (uint64_t)value;
+	return ((union { uint32_t u; float f; }){.u = (uint32_t)face_ask(374, w)}).f;
 }
 
 FACE_EXPORT aclFloat16 aclFloatToFloat16(float value)
 {
-	(void)value;
-	face_unsupported("aclFloatToFloat16");
-	return 0;
+	uint64_t w[1];
+	w[0] = (uint64_t)((union { float f; uint32_t u; }){.f = value}).u;
+	return (aclFloat16)face_ask(375, w);
 }
 
 FACE_EXPORT aclDataBuffer *aclCreateDataBuffer(void *data, size_t size)
 {
-	(void)data;
-	(void)size;
-	face_unsupported("aclCreateDataBuffer");
-	return 0;
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)data;
+	w[1] = (uint64_t)size;
+	return (aclDataBuffer*)(uintptr_t)face_ask(376, w);
 }
 
 FACE_EXPORT aclError aclDestroyDataBuffer(const aclDataBuffer *dataBuffer)
 {
-	(void)dataBuffer;
-	return face_unsupported("aclDestroyDataBuffer");
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)dataBuffer;
+	return (aclError)face_call(377, w);
 }
 
 FACE_EXPORT aclError aclUpdateDataBuffer(aclDataBuffer *dataBuffer, void *data, size_t size)
 {
-	(void)dataBuffer;
-	(void)data;
-	(void)size;
-	return face_unsupported("aclUpdateDataBuffer");
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)dataBuffer;
+	w[1] = (uint64_t)(uintptr_t)data;
+	w[2] = (uint64_t)size;
+	return (aclError)face_call(378, w);
 }
 
 FACE_EXPORT void *aclGetDataBufferAddr(const aclDataBuffer *dataBuffer)
 {
-	(void)dataBuffer;
-	face_unsupported("aclGetDataBufferAddr");
-	return 0;
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)dataBuffer;
+	return (void*)(uintptr_t)face_ask(379, w);
 }
 
 FACE_EXPORT uint32_t aclGetDataBufferSize(const aclDataBuffer *dataBuffer)
 {
-	(void)dataBuffer;
-	face_unsupported("aclGetDataBufferSize");
-	return 0;
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)dataBuffer;
+	return (uint32_t)face_ask(380, w);
 }
 
 FACE_EXPORT size_t aclGetDataBufferSizeV2(const aclDataBuffer *dataBuffer)
 {
-	(void)dataBuffer;
-	face_unsupported("aclGetDataBufferSizeV2");
-	return 0;
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)dataBuffer;
+	return (size_t)face_ask(381, w);
 }
 
 FACE_EXPORT size_t aclDataTypeSize(aclDataType dataType)
 {
 	uint64_t w[1];
 	w[0] = (uint64_t)(uint32_t)dataType;
-	return (size_t)face_call(382, w);
+	return (size_t)face_ask(382, w);
 }
 
 FACE_EXPORT void aclAppLog(aclLogLevel logLevel, const char *func, const char *file, uint32_t line, const char *fmt, ...)
@@ -3172,21 +3222,23 @@ FACE_EXPORT void aclAppLog(aclLogLevel logLevel, const char *func, const char *f
 
 FACE_EXPORT const char *aclrtGetSocName(void)
 {
-	return (const char*)(uintptr_t)face_call(384, NULL);
+	return (const char*)(uintptr_t)face_ask(384, NULL);
 }
 
 FACE_EXPORT aclError aclGetCannAttributeList(const aclCannAttr **cannAttrList, size_t *num)
 {
-	(void)cannAttrList;
-	(void)num;
-	return face_unsupported("aclGetCannAttributeList");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)cannAttrList;
+	w[1] = (uint64_t)(uintptr_t)num;
+	return (aclError)face_call(385, w);
 }
 
 FACE_EXPORT aclError aclGetCannAttribute(aclCannAttr cannAttr, int32_t *value)
 {
-	(void)cannAttr;
-	(void)value;
-	return face_unsupported("aclGetCannAttribute");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uint32_t)cannAttr;
+	w[1] = (uint64_t)(uintptr_t)value;
+	return (aclError)face_call(386, w);
 }
 
 FACE_EXPORT aclError aclGetDeviceCapability(uint32_t deviceId, aclDeviceInfo deviceInfo, int64_t *value)
@@ -3200,74 +3252,82 @@ FACE_EXPORT aclError aclGetDeviceCapability(uint32_t deviceId, aclDeviceInfo dev
 
 FACE_EXPORT aclrtAllocatorDesc aclrtAllocatorCreateDesc(void)
 {
-	face_unsupported("aclrtAllocatorCreateDesc");
-	return 0;
+	return (aclrtAllocatorDesc)(uintptr_t)face_ask(388, NULL);
 }
 
 FACE_EXPORT aclError aclrtAllocatorDestroyDesc(aclrtAllocatorDesc allocatorDesc)
 {
-	(void)allocatorDesc;
-	return face_unsupported("aclrtAllocatorDestroyDesc");
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)allocatorDesc;
+	return (aclError)face_call(389, w);
 }
 
 FACE_EXPORT aclError aclrtAllocatorSetObjToDesc(aclrtAllocatorDesc allocatorDesc, aclrtAllocator allocator)
 {
-	(void)allocatorDesc;
-	(void)allocator;
-	return face_unsupported("aclrtAllocatorSetObjToDesc");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)allocatorDesc;
+	w[1] = (uint64_t)(uintptr_t)allocator;
+	return (aclError)face_call(390, w);
 }
 
 FACE_EXPORT aclError aclrtAllocatorSetAllocFuncToDesc(aclrtAllocatorDesc allocatorDesc, aclrtAllocatorAllocFunc func)
 {
-	(void)allocatorDesc;
-	(void)func;
-	return face_unsupported("aclrtAllocatorSetAllocFuncToDesc");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)allocatorDesc;
+	w[1] = (uint64_t)(uintptr_t)func;
+	return (aclError)face_call(391, w);
 }
 
 FACE_EXPORT aclError aclrtAllocatorSetFreeFuncToDesc(aclrtAllocatorDesc allocatorDesc, aclrtAllocatorFreeFunc func)
 {
-	(void)allocatorDesc;
-	(void)func;
-	return face_unsupported("aclrtAllocatorSetFreeFuncToDesc");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)allocatorDesc;
+	w[1] = (uint64_t)(uintptr_t)func;
+	return (aclError)face_call(392, w);
 }
 
 FACE_EXPORT aclError aclrtAllocatorSetAllocAdviseFuncToDesc(aclrtAllocatorDesc allocatorDesc, aclrtAllocatorAllocAdviseFunc func)
 {
-	(void)allocatorDesc;
-	(void)func;
-	return face_unsupported("aclrtAllocatorSetAllocAdviseFuncToDesc");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)allocatorDesc;
+	w[1] = (uint64_t)(uintptr_t)func;
+	return (aclError)face_call(393, w);
 }
 
 FACE_EXPORT aclError aclrtAllocatorSetGetAddrFromBlockFuncToDesc(aclrtAllocatorDesc allocatorDesc, aclrtAllocatorGetAddrFromBlockFunc func)
 {
-	(void)allocatorDesc;
-	(void)func;
-	return face_unsupported("aclrtAllocatorSetGetAddrFromBlockFuncToDesc");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)allocatorDesc;
+	w[1] = (uint64_t)(uintptr_t)func;
+	return (aclError)face_call(394, w);
 }
 
 FACE_EXPORT aclError aclrtAllocatorRegister(aclrtStream stream, aclrtAllocatorDesc allocatorDesc)
 {
-	(void)stream;
-	(void)allocatorDesc;
-	return face_unsupported("aclrtAllocatorRegister");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)stream;
+	w[1] = (uint64_t)(uintptr_t)allocatorDesc;
+	return (aclError)face_call(395, w);
 }
 
 FACE_EXPORT aclError aclrtAllocatorGetByStream(aclrtStream stream, aclrtAllocatorDesc *allocatorDesc, aclrtAllocator *allocator, aclrtAllocatorAllocFunc *allocFunc, aclrtAllocatorFreeFunc *freeFunc, aclrtAllocatorAllocAdviseFunc *allocAdviseFunc, aclrtAllocatorGetAddrFromBlockFunc *getAddrFromBlockFunc)
 {
-	(void)stream;
-	(void)allocatorDesc;
-	(void)allocator;
-	(void)allocFunc;
-	(void)freeFunc;
-	(void)allocAdviseFunc;
-	(void)getAddrFromBlockFunc;
-	return face_unsupported("aclrtAllocatorGetByStream");
+	uint64_t w[7];
+	w[0] = (uint64_t)(uintptr_t)stream;
+	w[1] = (uint64_t)(uintptr_t)allocatorDesc;
+	w[2] = (uint64_t)(uintptr_t)allocator;
+	w[3] = (uint64_t)(uintptr_t)allocFunc;
+	w[4] = (uint64_t)(uintptr_t)freeFunc;
+	w[5] = (uint64_t)(uintptr_t)allocAdviseFunc;
+	w[6] = (uint64_t)(uintptr_t)getAddrFromBlockFunc;
+	return (aclError)face_call(396, w);
 }
 
 FACE_EXPORT aclError aclrtAllocatorUnregister(aclrtStream stream)
 {
-	(void)stream;
-	return face_unsupported("aclrtAllocatorUnregister");
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)stream;
+	return (aclError)face_call(397, w);
 }
 
 FACE_EXPORT aclError aclrtMemPoolCreate(aclrtMemPool *memPool, const aclrtMemPoolProps *poolProps)
@@ -3386,36 +3446,37 @@ FACE_EXPORT aclError aclmdlGetDesc(aclmdlDesc *modelDesc, uint32_t modelId)
 
 FACE_EXPORT aclmdlDataset *aclmdlCreateDataset(void)
 {
-	face_unsupported("aclmdlCreateDataset");
-	return 0;
+	return (aclmdlDataset*)(uintptr_t)face_ask(413, NULL);
 }
 
 FACE_EXPORT aclError aclmdlDestroyDataset(const aclmdlDataset *dataset)
 {
-	(void)dataset;
-	return face_unsupported("aclmdlDestroyDataset");
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)dataset;
+	return (aclError)face_call(414, w);
 }
 
 FACE_EXPORT aclError aclmdlAddDatasetBuffer(aclmdlDataset *dataset, aclDataBuffer *dataBuffer)
 {
-	(void)dataset;
-	(void)dataBuffer;
-	return face_unsupported("aclmdlAddDatasetBuffer");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)dataset;
+	w[1] = (uint64_t)(uintptr_t)dataBuffer;
+	return (aclError)face_call(415, w);
 }
 
 FACE_EXPORT size_t aclmdlGetDatasetNumBuffers(const aclmdlDataset *dataset)
 {
-	(void)dataset;
-	face_unsupported("aclmdlGetDatasetNumBuffers");
-	return 0;
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)dataset;
+	return (size_t)face_ask(416, w);
 }
 
 FACE_EXPORT aclDataBuffer *aclmdlGetDatasetBuffer(const aclmdlDataset *dataset, size_t index)
 {
-	(void)dataset;
-	(void)index;
-	face_unsupported("aclmdlGetDatasetBuffer");
-	return 0;
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)dataset;
+	w[1] = (uint64_t)index;
+	return (aclDataBuffer*)(uintptr_t)face_ask(417, w);
 }
 
 FACE_EXPORT aclError aclmdlLoadFromFile(const char *modelPath, uint32_t *modelId)

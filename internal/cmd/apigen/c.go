@@ -255,11 +255,13 @@ func genFace(m *model, w *writer) error {
 		}
 		switch {
 		case f.RetVoid:
-			w.f("\tface_call(%d, %s);", f.ID, words)
+			w.f("\tface_ask(%d, %s);", f.ID, words)
 		case f.Return == "float":
-			w.f("\treturn ((union { uint32_t u; float f; }){.u = (uint32_t)face_call(%d, %s)}).f;", f.ID, words)
+			w.f("\treturn ((union { uint32_t u; float f; }){.u = (uint32_t)face_ask(%d, %s)}).f;", f.ID, words)
 		case strings.HasSuffix(f.Return, "*") || m.handle(f.Return):
-			w.f("\treturn (%s)(uintptr_t)face_call(%d, %s);", f.Return, f.ID, words)
+			w.f("\treturn (%s)(uintptr_t)face_ask(%d, %s);", f.Return, f.ID, words)
+		case !f.RetError:
+			w.f("\treturn (%s)face_ask(%d, %s);", f.Return, f.ID, words)
 		default:
 			w.f("\treturn (%s)face_call(%d, %s);", f.Return, f.ID, words)
 		}

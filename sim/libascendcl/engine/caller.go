@@ -6,14 +6,19 @@ package main
 #include <stdint.h>
 #include <stdlib.h>
 
-typedef void (*host_function)(void *arg);
+// A function of the program's. It takes as many of the words as it has parameters, all in registers.
+typedef uint64_t (*host_function)(uint64_t a, uint64_t b, uint64_t c, uint64_t d);
+
+struct words {
+	uint64_t w[4];
+};
 
 // A thread of the runtime's that runs host functions, one at a time. Idle ones wait for the next.
 struct worker {
 	struct worker *next;
 	pthread_cond_t wake;
 	host_function fn;
-	void *arg;
+	struct words args;
 	int busy;
 };
 
@@ -29,7 +34,7 @@ static void *work(void *p)
 		while (!w->busy)
 			pthread_cond_wait(&w->wake, &lock);
 		pthread_mutex_unlock(&lock);
-		w->fn(w->arg);
+		w->fn(w->args.w[0], w->args.w[1], w->args.w[2], w->args.w[3]);
 		pthread_mutex_lock(&lock);
 		w->busy = 0;
 		pthread_cond_signal(&w->wake);
@@ -64,12 +69,12 @@ static struct worker *new_worker(void)
 	return w;
 }
 
-static void call_here(uintptr_t fn, uintptr_t arg)
+static uint64_t call_here(uintptr_t fn, struct words a)
 {
-	((host_function)fn)((void *)arg);
+	return ((host_function)fn)(a.w[0], a.w[1], a.w[2], a.w[3]);
 }
 
-static void call_aside(uintptr_t fn, uintptr_t arg)
+static void call_aside(uintptr_t fn, struct words args)
 {
 	struct worker *w;
 
@@ -81,11 +86,11 @@ static void call_aside(uintptr_t fn, uintptr_t arg)
 		w = new_worker();
 	if (!w) {
 		pthread_mutex_unlock(&lock);
-		call_here(fn, arg);
+		call_here(fn, args);
 		return;
 	}
 	w->fn = (host_function)fn;
-	w->arg = (void *)arg;
+	w->args = args;
 	w->busy = 1;
 	pthread_cond_signal(&w->wake);
 	while (w->busy)
@@ -100,6 +105,15 @@ import "C"
 // caller calls the program's functions.
 type caller struct{}
 
-func (caller) Call(fn, arg uint64) { C.call_here(C.uintptr_t(fn), C.uintptr_t(arg)) }
+func words(args []uint64) (w C.struct_words) {
+	for i, a := range args {
+		w.w[i] = C.uint64_t(a)
+	}
+	return w
+}
 
-func (caller) CallAside(fn, arg uint64) { C.call_aside(C.uintptr_t(fn), C.uintptr_t(arg)) }
+func (caller) Call(fn uint64, args ...uint64) uint64 {
+	return uint64(C.call_here(C.uintptr_t(fn), words(args)))
+}
+
+func (caller) CallAside(fn uint64, args ...uint64) { C.call_aside(C.uintptr_t(fn), words(args)) }

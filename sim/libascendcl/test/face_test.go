@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -267,23 +266,6 @@ func TestExports(t *testing.T) {
 	}
 	for n := range want {
 		t.Errorf("%s is not exported", n)
-	}
-}
-
-// Functions that answer with a pointer must not answer with an error code: face.c lists them by number.
-func TestPointerFunctions(t *testing.T) {
-	src, err := os.ReadFile("../face.c")
-	if err != nil {
-		t.Fatal(err)
-	}
-	listed := map[string]bool{}
-	for _, m := range regexp.MustCompile(`FN_[A-Z_]+ = (\d+)`).FindAllStringSubmatch(string(src), -1) {
-		listed[m[1]] = true
-	}
-	for _, f := range acl.Model.Funcs {
-		if id := fmt.Sprint(f.ID); f.Simulated && !f.RetError != listed[id] {
-			t.Errorf("%s (%s) returns %s: listed in face.c is %t", f.Name, id, f.Return, listed[id])
-		}
 	}
 }
 

@@ -1,0 +1,210 @@
+package sim
+
+import (
+	"slices"
+
+	"github.com/acltrace/acltrace/api/acl"
+)
+
+// exception is a task that failed, as the program's functions for such tasks are told of it. Its handle lives as long as
+// they run.
+type exception struct {
+	handle               uint64
+	device, stream, task uint32
+	thread               uint32 // of the system, that submitted the task
+	failure              *failure
+	fn                   *function // of a kernel
+	args                 span
+}
+
+// exceptionCallbacks are the functions that the program wants called when a task fails.
+type exceptionCallbacks struct {
+	set        uint64   // by aclrtSetExceptionInfoCallback
+	registered []uint64 // by aclrtExceptionInfoCallbackRegister
+}
+
+// raise tells the program that a task failed, once for each failure, on a thread of the runtime's. The caller may not hold locks.
+func (s *stream) raise(k *task, f *failure) {
+	m := s.ctx.dev.sim
+	if m.opts.Caller == nil || f == nil || f.code == acl.ACL_ERROR_RT_STREAM_ABORT || !f.raised.CompareAndSwap(false, true) {
+		return
+	}
+	m.callbacksMu.Lock()
+	var all [][]uint64
+	if m.exceptions.set != 0 {
+		all = append(all, []uint64{m.exceptions.set})
+	}
+	for _, fn := range m.exceptions.registered {
+		all = append(all, []uint64{fn})
+	}
+	m.callbacksMu.Unlock()
+	x := &exception{device: uint32(s.ctx.dev.id), stream: uint32(s.id), task: k.id, thread: k.thread, failure: f}
+	if o := k.order; o != nil {
+		x.fn, x.args = o.fn, k.args
+		b := o.fn.bin
+		b.mu.Lock()
+		if b.onException.fn != 0 {
+			all = append(all, []uint64{b.onException.fn, b.onException.arg})
+		}
+		b.mu.Unlock()
+	}
+	if len(all) == 0 {
+		return
+	}
+	x.handle = m.raised.add(x)
+	for _, c := range all {
+		m.opts.Caller.CallAside(c[0], slices.Concat([]uint64{x.handle}, c[1:])...)
+	}
+	m.raised.remove(x.handle)
+}
+
+// callable checks a function of the program's.
+func (t *Thread) callable(fn acl.Addr) acl.Error {
+	switch {
+	case fn == 0:
+		return t.null("the function")
+	case t.sim.opts.Caller == nil:
+		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "there is no program whose function could be called")
+	}
+	return acl.ACL_SUCCESS
+}
+
+// SetExceptionInfoCallback has one function called when a task fails; null for none.
+func (t *Thread) SetExceptionInfoCallback(callback acl.Addr) acl.Error {
+	if e := t.ready(); e != 0 {
+		return e
+	}
+	if callback != 0 {
+		if e := t.callable(callback); e != 0 {
+			return e
+		}
+	}
+	t.sim.callbacksMu.Lock()
+	t.sim.exceptions.set = callback
+	t.sim.callbacksMu.Unlock()
+	return acl.ACL_SUCCESS
+}
+
+// ExceptionInfoCallbackRegister adds a function that is called when a task fails. One that is there already stays there once.
+func (t *Thread) ExceptionInfoCallbackRegister(callback acl.Addr) acl.Error {
+	if e := t.ready(); e != 0 {
+		return e
+	}
+	if e := t.callable(callback); e != 0 {
+		return e
+	}
+	t.sim.callbacksMu.Lock()
+	defer t.sim.callbacksMu.Unlock()
+	if r := &t.sim.exceptions.registered; !slices.Contains(*r, callback) {
+		*r = append(*r, callback)
+	}
+	return acl.ACL_SUCCESS
+}
+
+// ExceptionInfoCallbackUnregister ends what ExceptionInfoCallbackRegister began; there need not be anything.
+func (t *Thread) ExceptionInfoCallbackUnregister(callback acl.Addr) acl.Error {
+	if e := t.ready(); e != 0 {
+		return e
+	}
+	if callback == 0 {
+		return t.null("callback")
+	}
+	t.sim.callbacksMu.Lock()
+	defer t.sim.callbacksMu.Unlock()
+	r := &t.sim.exceptions.registered
+	*r = slices.DeleteFunc(*r, func(fn uint64) bool { return fn == callback })
+	return acl.ACL_SUCCESS
+}
+
+// BinarySetExceptionCallback has a function called when a kernel of a binary fails. The last one counts; null is none.
+func (t *Thread) BinarySetExceptionCallback(binHandle acl.BinHandle, callback, userData acl.Addr) acl.Error {
+	if _, e := t.context(); e != 0 {
+		return e
+	}
+	f := t.sim.binaries.get(uint64(binHandle))
+	if f == nil {
+		return t.badHandle(kindBinary, uint64(binHandle))
+	}
+	if callback != 0 {
+		if e := t.callable(callback); e != 0 {
+			return e
+		}
+	}
+	f.mu.Lock()
+	f.onException = callbackOf(callback, userData)
+	f.mu.Unlock()
+	return acl.ACL_SUCCESS
+}
+
+// told reads a field of an exception; all ones where it is none.
+func (t *Thread) told(info acl.ExceptionInfo, field func(*exception) uint32) uint32 {
+	x := t.sim.raised.get(uint64(info))
+	if x == nil {
+		t.badHandle(kindException, uint64(info))
+		return ^uint32(0)
+	}
+	return field(x)
+}
+
+// GetTaskIdFromExceptionInfo returns the id of the task that failed.
+func (t *Thread) GetTaskIdFromExceptionInfo(info acl.ExceptionInfo) uint32 {
+	return t.told(info, func(x *exception) uint32 { return x.task })
+}
+
+// GetStreamIdFromExceptionInfo returns the id of its stream.
+func (t *Thread) GetStreamIdFromExceptionInfo(info acl.ExceptionInfo) uint32 {
+	return t.told(info, func(x *exception) uint32 { return x.stream })
+}
+
+// GetThreadIdFromExceptionInfo returns the thread that submitted it.
+func (t *Thread) GetThreadIdFromExceptionInfo(info acl.ExceptionInfo) uint32 {
+	return t.told(info, func(x *exception) uint32 { return x.thread })
+}
+
+// GetDeviceIdFromExceptionInfo returns the device that it ran on.
+func (t *Thread) GetDeviceIdFromExceptionInfo(info acl.ExceptionInfo) uint32 {
+	return t.told(info, func(x *exception) uint32 { return x.device })
+}
+
+// GetErrorCodeFromExceptionInfo returns its error.
+func (t *Thread) GetErrorCodeFromExceptionInfo(info acl.ExceptionInfo) uint32 {
+	return t.told(info, func(x *exception) uint32 { return uint32(x.failure.code) })
+}
+
+// kernelException returns an exception of a kernel.
+func (t *Thread) kernelException(info acl.ExceptionInfo) (*exception, acl.Error) {
+	x := t.sim.raised.get(uint64(info))
+	switch {
+	case x == nil:
+		return nil, t.badHandle(kindException, uint64(info))
+	case x.fn == nil:
+		return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "task %d was no kernel", x.task)
+	}
+	return x, acl.ACL_SUCCESS
+}
+
+// GetArgsFromExceptionInfo returns where the arguments of the failed kernel lie on the device.
+func (t *Thread) GetArgsFromExceptionInfo(info acl.ExceptionInfo, devArgsPtr *acl.Addr, devArgsLen *uint32) acl.Error {
+	x, e := t.kernelException(info)
+	if e != 0 {
+		return e
+	}
+	if devArgsPtr == nil || devArgsLen == nil {
+		return t.null("devArgsPtr or devArgsLen")
+	}
+	*devArgsPtr, *devArgsLen = x.args.addr, uint32(x.args.size)
+	return acl.ACL_SUCCESS
+}
+
+// GetFuncHandleFromExceptionInfo returns the failed kernel.
+func (t *Thread) GetFuncHandleFromExceptionInfo(info acl.ExceptionInfo, func_ *acl.FuncHandle) acl.Error {
+	x, e := t.kernelException(info)
+	if e != 0 {
+		return e
+	}
+	if func_ == nil {
+		return t.null("func")
+	}
+	*func_ = acl.FuncHandle(x.fn.handle)
+	return acl.ACL_SUCCESS
+}
