@@ -107,7 +107,7 @@ type Process struct {
 	Argv      []string
 }
 
-// Sink takes what a probe sees. Its methods are called by one goroutine.
+// Sink takes what a probe sees. Its methods are called by one goroutine, and what they are given is valid until they return.
 type Sink interface {
 	Process(*Process) error
 	Call(*Call) error

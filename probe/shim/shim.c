@@ -15,6 +15,9 @@
 #define AT_SECURE 23
 #define CLOCK_MONO 1
 #define MADV_WIPE_ON_FORK 18
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
 #define HEARTBEAT_NS 500000000ULL
 
 __thread struct shim_thread shim_t __attribute__((tls_model("initial-exec"), visibility("hidden")));
@@ -593,6 +596,45 @@ static int64_t take_chunk(void)
 	return -1;
 }
 
+/*
+ * Copies to a chunk, past the caches on x86-64: what is written is not read first, and what the program has in its caches
+ * stays there. Two pages at a time keep more of the memory's banks at work, with the next two asked for ahead. This is as
+ * fast as a C library's memcpy of tens of MiB, where a string instruction has two thirds of that.
+ */
+static void copy_to_chunk(uint8_t *to, const uint8_t *from, uint64_t n)
+{
+#if defined(__x86_64__)
+	typedef long long vector __attribute__((vector_size(16)));
+	typedef vector unaligned __attribute__((may_alias, aligned(1)));
+	enum { PAGE = 4096, LINE = 64, PAGES = 2 };
+	for (; n >= PAGES * PAGE; n -= PAGES * PAGE, to += PAGES * PAGE, from += PAGES * PAGE)
+		for (int i = 0; i < PAGE; i += LINE)
+			for (int k = 0; k < PAGES; k++) {
+				uint8_t *d = to + k * PAGE + i;
+				const unaligned *s = (const unaligned *)(from + k * PAGE + i);
+				__builtin_prefetch((const uint8_t *)s + PAGES * PAGE);
+				vector a = s[0], b = s[1], c = s[2], e = s[3];
+				__asm__ volatile("movntdq %1, (%0)\n\tmovntdq %2, 16(%0)\n\tmovntdq %3, 32(%0)\n\tmovntdq %4, 48(%0)"
+						 : : "r"(d), "x"(a), "x"(b), "x"(c), "x"(e) : "memory");
+			}
+	/* Such stores are not ordered with the ones that publish the record. */
+	__asm__ volatile("sfence" : : : "memory");
+#endif
+	memcpy(to, from, n);
+}
+
+/*
+ * Has a chunk's pages mapped at once, when this process fills it for the first time: one system call instead of a fault a
+ * page. Where the kernel can't (before 5.14), the faults come.
+ */
+static void map_chunk(int64_t n)
+{
+	static uint64_t filled[ARENA_WORDS];
+	uint64_t bit = 1ULL << (n % 64);
+	if ((__atomic_fetch_or(&filled[n / 64], bit, __ATOMIC_RELAXED) & bit) == 0)
+		sys3(__NR_madvise, SYS_ARG(arena + n * ARENA_CHUNK), ARENA_CHUNK, MADV_POPULATE_WRITE);
+}
+
 static void give_chunk(int64_t n)
 {
 	__atomic_fetch_or(&shim_control->arena_free[n / 64], 1ULL << (n % 64), __ATOMIC_RELEASE);
@@ -604,11 +646,12 @@ static int part_in_arena(struct payload *p, uint64_t off, uint64_t n, bool caref
 	int64_t chunk = take_chunk();
 	if (chunk < 0)
 		return 0;
+	map_chunk(chunk);
 	uint8_t *to = arena + chunk * ARENA_CHUNK;
 	const void *from = (const void *)(p->addr + off);
 	bool there = !careful || shim_careful_copy(to, from, n);
 	if (!careful)
-		memcpy(to, from, n);
+		copy_to_chunk(to, from, n);
 	struct payload_record *r = there ? begin_part(p, off, 0) : NULL;
 	if (r == NULL) {
 		give_chunk(chunk);
