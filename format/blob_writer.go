@@ -290,7 +290,14 @@ func (b *Blobber) Write(p []byte) (int, error) {
 	n := len(p)
 	for len(p) > 0 && b.err == nil {
 		if len(b.buf) == extentSize {
-			b.flush()
+			b.flush(b.buf)
+		}
+		if len(b.buf) == 0 && len(p) >= extentSize {
+			// A whole extent is stored from where it lies.
+			b.flush(p[:extentSize])
+			b.size += extentSize
+			p = p[extentSize:]
+			continue
 		}
 		k := copy(b.buf[len(b.buf):extentSize], p)
 		b.buf = b.buf[:len(b.buf)+k]
@@ -300,16 +307,15 @@ func (b *Blobber) Write(p []byte) (int, error) {
 	return n - len(p), b.err
 }
 
-func (b *Blobber) flush() {
-	b.hash.Write(b.buf)
-	if b.unkept {
-		b.buf = b.buf[:0]
-		return
+// flush stores one extent. What waited is gone then.
+func (b *Blobber) flush(extent []byte) {
+	b.hash.Write(extent)
+	if !b.unkept {
+		var at uint32
+		at, b.err = b.w.blobs.extent(extent, xxh3.Hash128(extent))
+		b.extents = append(b.extents, at)
 	}
-	at, err := b.w.blobs.extent(b.buf, xxh3.Hash128(b.buf))
-	b.extents = append(b.extents, at)
 	b.buf = b.buf[:0]
-	b.err = err
 }
 
 // Close ends the payload and returns its name.
@@ -322,13 +328,15 @@ func (b *Blobber) Close() (BlobID, error) {
 		return 0, b.err
 	}
 	if b.unkept {
-		b.flush()
+		b.flush(b.buf)
 		return b.w.blobs.name(blobKey{b.hash.Sum128(), b.size})
 	}
 	if len(b.extents) == 0 {
 		return b.w.blobs.put(b.buf)
 	}
-	b.flush()
+	if len(b.buf) > 0 {
+		b.flush(b.buf)
+	}
 	if b.err != nil {
 		return 0, b.err
 	}

@@ -209,9 +209,10 @@ func (b *builder) Call(c *probe.Call) error {
 	if f.RetError && int32(c.Ret) != 0 || c.Unfinished() {
 		return nil
 	}
-	if oc := b.expects(f, c.Words); oc != nil {
-		oc.index = index
-		t.open[c.Seq] = oc
+	if oc := b.expects(f, c.Words); oc.left != 0 {
+		kept := oc
+		kept.index = index
+		t.open[c.Seq] = &kept
 	}
 	if len(b.early) == 0 {
 		return nil
@@ -256,9 +257,9 @@ func data(p *probe.Piece) format.Data {
 	return d
 }
 
-// expects returns what payloads of a call may come after it, nil for none.
-func (b *builder) expects(f *api.Func, words []uint64) *openCall {
-	oc := &openCall{fn: f, result: -1}
+// expects returns what payloads of a call may come after it; left is 0 for none.
+func (b *builder) expects(f *api.Func, words []uint64) openCall {
+	oc := openCall{fn: f, result: -1}
 	host := func(p *api.Param) bool {
 		a := words[p.Word]
 		return a != 0 && (a < b.model.Device.From || a >= b.model.Device.To)
@@ -292,9 +293,6 @@ func (b *builder) expects(f *api.Func, words []uint64) *openCall {
 				oc.left++
 			}
 		}
-	}
-	if oc.left == 0 {
-		return nil
 	}
 	return oc
 }

@@ -20,6 +20,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/artifacts"
@@ -399,6 +401,7 @@ func (r *recorder) command(ctx context.Context, env []string) *exec.Cmd {
 
 // drain takes what the shim writes until every process that has called the runtime, or may still, is gone.
 func (r *recorder) drain(s *probe.Session, exited <-chan struct{}) error {
+	defer behind()()
 	flushed, looked := time.Now(), time.Time{}
 	for {
 		done := false
@@ -427,11 +430,38 @@ func (r *recorder) drain(s *probe.Session, exited <-chan struct{}) error {
 		}
 		switch load {
 		case probe.Idle:
-			time.Sleep(time.Millisecond)
+			pause(time.Millisecond)
 		case probe.Light:
-			time.Sleep(200 * time.Microsecond)
+			pause(s.Interval())
 		}
 	}
+}
+
+// behind has the thread of the calling goroutine wait for a core instead of taking one from the program whenever it wakes up,
+// until the returned function is called. Its share of the cores is that of any other thread, so that nothing is lost for it.
+func behind() (undo func()) {
+	runtime.LockOSThread()
+	was, err := unix.SchedGetAttr(0, 0)
+	if err != nil || was.Policy != unix.SCHED_NORMAL {
+		return runtime.UnlockOSThread
+	}
+	batch := *was
+	batch.Policy = unix.SCHED_BATCH
+	if unix.SchedSetAttr(0, &batch, 0) != nil {
+		return runtime.UnlockOSThread
+	}
+	return func() {
+		// A thread that can't be set back ends with its goroutine, being locked.
+		if unix.SchedSetAttr(0, was, 0) == nil {
+			runtime.UnlockOSThread()
+		}
+	}
+}
+
+// pause sleeps on the thread of the calling goroutine. Were it the goroutine alone that slept, two threads would wake up for it.
+func pause(d time.Duration) {
+	t := unix.NsecToTimespec(d.Nanoseconds())
+	_ = unix.Nanosleep(&t, nil) // a signal may end it early
 }
 
 // deserted reports whether no process of a session is left. A descendant that has not made its first call yet is known by

@@ -116,7 +116,7 @@ func compare(t *testing.T, r *format.Reader, a, b *format.Call) {
 	if a.Func != b.Func || a.Ret != b.Ret && f.RetError || a.Flags != b.Flags {
 		t.Fatalf("call %d: %s = %d and %s = %d", a.Index, f.Name, a.Ret, r.Schema().FuncName(b.Func), b.Ret)
 	}
-	host := func(v uint64) bool { return v>>40 == 0x7f || v>>40 == 0x55 || v>>40 == 0x56 }
+	host := func(v uint64) bool { return v>>40 == 0x7f || v>>40 == 0x7e || v>>40 == 0x55 || v>>40 == 0x56 }
 	for _, p := range f.Params {
 		if p.Object != "" && p.Object != api.Device {
 			continue
