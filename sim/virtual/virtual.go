@@ -17,6 +17,7 @@ package virtual
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -128,6 +129,8 @@ type Options struct {
 	Task func(Result)
 	// Call is called for each op of a thread, when it returns; nil for nobody.
 	Call func(Result)
+	// Tasks does the work of tasks that were put on streams by Submit; nil where there are none.
+	Tasks Tasks
 }
 
 // Summary is what a run came to.
@@ -159,6 +162,7 @@ type Machine struct {
 	events  []int32 // mark of the last record, -1 for none
 	flags   []flag
 	graphs  []*graph
+	unused  []int32 // numbers of streams that were removed
 	kernels []kernel
 	names   map[string]int32
 	sum     Summary
@@ -201,6 +205,8 @@ type item struct {
 	demand    demand
 	kind      Kind
 	copy      model.CopyKind
+	foreign   bool // put on the stream by Submit
+	direct    bool // known to the device at once
 }
 
 // Tasks of a class want the same: kinds of cores, or a kind of copy engine.
@@ -334,6 +340,11 @@ func (m *Machine) AddStream(dev int, priority int) int32 {
 
 func (m *Machine) newStream(d *device, priority int32) *stream {
 	s := &stream{id: int32(len(m.streams)), dev: d, priority: priority}
+	if n := len(m.unused); n > 0 {
+		s.id, m.unused = m.unused[n-1], m.unused[:n-1]
+		m.streams[s.id], m.sum.Busy[s.id] = s, 0
+		return s
+	}
 	m.streams = append(m.streams, s)
 	m.sum.Busy = append(m.sum.Busy, 0)
 	return s
@@ -440,44 +451,50 @@ func (m *Machine) jitter(d int64) int64 {
 
 // Run runs until all threads have ended and all tasks are done. It fails where some never can be.
 func (m *Machine) Run() (*Summary, error) {
-	for {
-		for len(m.ready) > 0 {
-			s := m.ready[len(m.ready)-1]
-			m.ready = m.ready[:len(m.ready)-1]
-			s.state = idle
-			m.advance(s)
-		}
-		if len(m.heap) == 0 {
-			break
-		}
-		e := m.heap[0]
-		m.now = e.at
-		if e.id < 0 {
-			m.heap.pop()
-			m.host(m.threads[^e.id])
-			continue
-		}
-		s := m.streams[e.id]
-		if s.state == running {
-			it := &s.items[s.head]
-			m.release(s.dev, it)
-			s.last = m.now
-			m.sum.Busy[s.id] += it.duration
-			m.finish(s, it, s.start)
-		}
-		s.state = idle
-		// The next task of the stream often takes the place of this one in the heap.
-		m.heap[0].at = -1
-		s.dev.fed = false
-		m.advance(s)
-		if len(m.heap) > 0 && m.heap[0].at < 0 {
-			m.heap.pop()
-		}
-		if len(s.dev.starved) > 0 && !s.dev.fed {
-			m.feed(s.dev)
-		}
+	for m.Step(math.MaxInt64) {
 	}
 	return &m.sum, m.stuck()
+}
+
+// Step does what is next, if its time is not behind a moment, and tells whether there was something.
+func (m *Machine) Step(until int64) bool {
+	if n := len(m.ready); n > 0 {
+		s := m.ready[n-1]
+		m.ready = m.ready[:n-1]
+		s.state = idle
+		m.advance(s)
+		return true
+	}
+	if len(m.heap) == 0 || m.heap[0].at > until {
+		return false
+	}
+	e := m.heap[0]
+	m.now = max(m.now, e.at)
+	if e.id < 0 {
+		m.heap.pop()
+		m.host(m.threads[^e.id])
+		return true
+	}
+	s := m.streams[e.id]
+	if s.state == running {
+		it := &s.items[s.head]
+		m.release(s.dev, it)
+		s.last = m.now
+		m.sum.Busy[s.id] += it.duration
+		m.finish(s, it, s.start)
+	}
+	s.state = idle
+	// The next task of the stream often takes the place of this one in the heap.
+	m.heap[0].at = -1
+	s.dev.fed = false
+	m.advance(s)
+	if len(m.heap) > 0 && m.heap[0].at < 0 {
+		m.heap.pop()
+	}
+	if len(s.dev.starved) > 0 && !s.dev.fed {
+		m.feed(s.dev)
+	}
+	return true
 }
 
 // schedule lets a stream go on at a time.
@@ -509,8 +526,14 @@ func (m *Machine) advance(s *stream) {
 	for s.head < len(s.items) {
 		it := &s.items[s.head]
 		known := it.submitted // when the device knows of it
-		if s.lane == nil {
+		if s.lane == nil && !it.direct {
 			known += m.model.Launch.Latency
+		}
+		if it.foreign {
+			if !m.foreign(s, it, known) {
+				return
+			}
+			continue
 		}
 		if it.kind.takesTime() {
 			at := max(m.now, known)
@@ -631,6 +654,9 @@ func (m *Machine) finish(s *stream, it *item, start int64) {
 	if m.o.Task != nil {
 		m.o.Task(Result{Tag: it.tag, Kind: it.kind, Stream: s.id, Submitted: it.submitted, Start: start, End: m.now})
 	}
+	if it.foreign {
+		m.o.Tasks.End(s.id)
+	}
 	m.sum.Tasks++
 	m.sum.Device = m.now
 	s.head++
@@ -684,6 +710,9 @@ func (m *Machine) begin(s *stream, it *item, at int64) {
 		d.engines[it.copy]--
 	}
 	s.state, s.start = running, at
+	if it.foreign {
+		it.duration = m.o.Tasks.Begin(s.id)
+	}
 	m.schedule(at+it.duration, s)
 }
 
