@@ -10,7 +10,7 @@ import (
 // benchEnv is a simulator whose tasks take no modelled time, so that what is measured is its own.
 func benchEnv(b *testing.B) (*Thread, acl.FuncHandle) {
 	none := &Kernel{Name: "none"}
-	s := New(&Options{Kernels: kernelMap{"none": none}, VABase: freeBase(b, 1), Cost: &Cost{LinkRate: 1e15, MemoryRate: 1e15}})
+	s := New(&Options{Kernels: kernelMap{"none": none}, VABase: freeBase(b, 1), Model: preset(b, "instant")})
 	b.Cleanup(s.Close)
 	th := s.NewThread()
 	must(b, th.Init(nil))

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 
 	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/sim/model"
 )
 
 // image is what aclrtCreateBinary wraps: the address of a binary in the program's memory.
@@ -51,7 +52,8 @@ type function struct {
 	handle uint64
 	name   string
 	bin    *kernelBinary
-	kernel *Kernel // nil where no library knows it
+	kernel *Kernel       // nil where no library knows it
+	rule   *model.Kernel // of the cost model
 	// launches counts those of a kernel that no library knows, under this name in all binaries.
 	launches *atomic.Int64
 }
@@ -382,7 +384,7 @@ func (t *Thread) function(f *kernelBinary, name string, entry uint64, h *acl.Fun
 		if f.found == nil {
 			return t.fail(acl.ACL_ERROR_RT_INVALID_HANDLE, "binary %#x was unloaded", f.handle)
 		}
-		fn = &function{name: name, bin: f}
+		fn = &function{name: name, bin: f, rule: t.sim.model.Rule(name)}
 		if k := t.sim.opts.Kernels; k != nil {
 			fn.kernel = k.Lookup(name, entry)
 		}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/sim/model"
 )
 
 // The simulated device has no cache that could differ from its memory: what is asked about it is checked, and done at once.
@@ -48,6 +49,6 @@ func (t *Thread) CmoAsync(src acl.Addr, size uint64, cmoType acl.CmoType, on acl
 		if err := s.ctx.dev.check(src, size, 0); err != nil {
 			return 0, failed(acl.ACL_ERROR_RT_SYS_DMA, "prefetch on stream %d: %v", s.id, err)
 		}
-		return s.ctx.dev.sim.cost.Fill, nil
+		return s.ctx.dev.sim.copyTime(model.Fill, 0), nil
 	}})
 }

@@ -37,6 +37,12 @@ type callback struct {
 
 func callbackOf(fn, arg uint64) callback { return callback{fn: fn, arg: arg} }
 
+// finish lets the stream go on behind the callback.
+func (c callback) finish(m *Sim) {
+	close(c.done)
+	m.clock.changed()
+}
+
 // add hands a callback to the thread.
 func (s *subscriber) add(c callback) {
 	s.mu.Lock()
@@ -99,10 +105,20 @@ func (t *Thread) LaunchHostFunc(on acl.Stream, fn, args acl.Addr) acl.Error {
 	case caller == nil:
 		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "there is no program whose function could be called")
 	}
-	return t.submit(s, task{kind: taskHost, run: func(*stream) (time.Duration, *failure) {
-		caller.CallAside(fn, args)
-		return 0, nil
+	return t.submit(s, task{kind: taskHost, run: hostTime, begin: func(*stream) *waiting {
+		return &waiting{block: func(<-chan struct{}, <-chan time.Time) (bool, *failure) {
+			caller.CallAside(fn, args)
+			return true, nil
+		}}
 	}})
+}
+
+// hostTime is a task that the host has done while the stream waited.
+func hostTime(s *stream) (time.Duration, *failure) {
+	if m := s.ctx.dev.sim; m.opts.Virtual {
+		return time.Duration(m.model.Host.Function), nil
+	}
+	return 0, nil
 }
 
 // SubscribeReport lets a thread of the program run the callbacks of a stream.
@@ -191,16 +207,13 @@ func (t *Thread) LaunchCallback(fn, userData acl.Addr, blockType acl.CallbackBlo
 	case sub == nil:
 		return t.fail(acl.ACL_ERROR_RT_STREAM_NO_CB_REG, "no thread has subscribed for the callbacks of stream %d", s.id)
 	}
-	return t.submit(s, task{kind: taskHost, run: func(s *stream) (time.Duration, *failure) {
+	return t.submit(s, task{kind: taskHost, run: hostTime, begin: func(*stream) *waiting {
 		c := callback{fn, userData, make(chan struct{})}
 		sub.add(c)
-		if blockType == acl.ACL_CALLBACK_BLOCK {
-			select {
-			case <-c.done:
-			case <-s.stop:
-			}
+		if blockType != acl.ACL_CALLBACK_BLOCK {
+			return nil
 		}
-		return 0, nil
+		return &waiting{met: func() (bool, <-chan struct{}) { return isClosed(c.done), c.done }}
 	}})
 }
 
@@ -220,11 +233,9 @@ func (t *Thread) ProcessReport(timeout int32) acl.Error {
 	if sub == nil {
 		return t.fail(acl.ACL_ERROR_RT_THREAD_SUBSCRIBE, "thread %#x has subscribed for no stream", t.id)
 	}
-	var expired <-chan time.Time
+	limit := forever
 	if timeout > 0 {
-		timer := time.NewTimer(time.Duration(timeout) * time.Millisecond)
-		defer timer.Stop()
-		expired = timer.C
+		limit = time.Duration(timeout) * time.Millisecond
 	}
 	for {
 		c, ok, gone := sub.take()
@@ -232,16 +243,14 @@ func (t *Thread) ProcessReport(timeout int32) acl.Error {
 		case gone:
 			return t.fail(acl.ACL_ERROR_RT_THREAD_SUBSCRIBE, "the subscription of thread %#x has ended", t.id)
 		case ok && m.opts.Caller == nil:
-			close(c.done)
+			c.finish(m)
 			return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "there is no program whose function could be called")
 		case ok:
 			m.opts.Caller.Call(c.fn, c.arg)
-			close(c.done)
+			c.finish(m)
 			return acl.ACL_SUCCESS
 		}
-		select {
-		case <-sub.wake:
-		case <-expired:
+		if !m.clock.wait(t, sub.wake, limit) {
 			return t.fail(acl.ACL_ERROR_RT_REPORT_TIMEOUT, "no callback came within %d ms", timeout)
 		}
 	}

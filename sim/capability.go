@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/sim/model"
 )
 
 // usage measures how busy the cores of a device are, from one question to the next.
@@ -24,7 +25,7 @@ func (t *Thread) GetDeviceUtilizationRate(deviceId int32, utilizationInfo *acl.U
 	if utilizationInfo == nil {
 		return t.null("utilizationInfo")
 	}
-	now, busy := t.sim.clock.now(), time.Duration(d.busy.Load())
+	now, busy := t.sim.clock.now(t), time.Duration(d.busy.Load())
 	d.mu.Lock()
 	was := d.usage
 	d.usage = usage{now, busy}
@@ -290,7 +291,7 @@ func (t *Thread) CmoAsyncWithDesc(cmoDesc acl.Addr, cmoType acl.CmoType, on acl.
 		if err := d.check(binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:]), 0); err != nil {
 			return 0, failed(acl.ACL_ERROR_RT_SYS_DMA, "prefetch on stream %d: %v", s.id, err)
 		}
-		return d.sim.cost.Fill, nil
+		return d.sim.copyTime(model.Fill, 0), nil
 	}})
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/sim/model"
 )
 
 // transfer is a copy of rows between two places; one row for a plain copy.
@@ -70,13 +71,25 @@ func (x *transfer) move() {
 	}
 }
 
-// cost is the device time of a transfer.
-func (s *Sim) transferCost(x *transfer) time.Duration {
-	n := x.width * x.height
-	if x.todev && x.fromdev {
-		return s.cost.memory(n)
+// copyKind is the kind of a transfer as the cost model knows it.
+func (s *Sim) copyKind(x *transfer) model.CopyKind {
+	from, to := s.locate(x.src).dev, s.locate(x.dst).dev
+	switch {
+	case from == nil && to == nil:
+		return model.HostToHost
+	case from == nil || x.staged != nil:
+		return model.HostToDevice
+	case to == nil:
+		return model.DeviceToHost
+	case from != to:
+		return model.PeerToPeer
 	}
-	return s.cost.link(n)
+	return model.DeviceToDevice
+}
+
+// transferCost is the device time of a transfer.
+func (s *Sim) transferCost(x *transfer) time.Duration {
+	return s.copyTime(s.copyKind(x), x.width*x.height)
 }
 
 // copyNow makes a blocking copy.
@@ -87,6 +100,7 @@ func (t *Thread) copyNow(x transfer) acl.Error {
 	if err := t.sim.check(&x); err != nil {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "copy of %d bytes from %#x to %#x: %v", x.width*x.height, x.src, x.dst, err)
 	}
+	t.sim.clock.spend(t, t.sim.model.Host.Sync+int64(t.sim.transferCost(&x)))
 	planned := t.sim.taskFault(taskCopy, "")
 	if planned != nil && !planned.corrupt {
 		return t.fail(planned.code, "copy %d fails, by plan", planned.at)
@@ -103,7 +117,7 @@ func (t *Thread) copyNow(x transfer) acl.Error {
 // copyLater puts a copy on a stream. Its addresses are looked up when it runs.
 func (t *Thread) copyLater(s *stream, x transfer) acl.Error {
 	x.pinned = x.staged == nil
-	return t.submit(s, task{kind: taskCopy, wrote: span{x.dst, x.width}, run: func(s *stream) (time.Duration, *failure) {
+	return t.submit(s, task{kind: taskCopy, copy: t.sim.copyKind(&x), wrote: span{x.dst, x.width}, run: func(s *stream) (time.Duration, *failure) {
 		sim := s.ctx.dev.sim
 		if err := sim.check(&x); err != nil {
 			return 0, failed(acl.ACL_ERROR_RT_SYS_DMA, "copy of %d bytes from %#x to %#x on stream %d: %v", x.width*x.height, x.src, x.dst, s.id, err)
@@ -118,7 +132,7 @@ func (t *Thread) copyPageable(s *stream, x transfer) acl.Error {
 	if e := t.unsafeAsync(); e != 0 {
 		return e
 	}
-	s.wait(s.submittedTasks(), forever)
+	s.wait(t, s.submittedTasks(), forever)
 	if f := s.observe(); f != nil {
 		return t.failWith(f)
 	}
@@ -352,12 +366,12 @@ func (s *Sim) fill(p uint64, pattern []byte, n uint64) error {
 
 // fillLater puts a fill on a stream.
 func (t *Thread) fillLater(s *stream, p acl.Addr, pattern []byte, n uint64) acl.Error {
-	return t.submit(s, task{kind: taskFill, run: func(s *stream) (time.Duration, *failure) {
+	return t.submit(s, task{kind: taskFill, copy: model.Fill, run: func(s *stream) (time.Duration, *failure) {
 		sim := s.ctx.dev.sim
 		if err := sim.fill(p, pattern, n); err != nil {
 			return 0, failed(acl.ACL_ERROR_RT_SYS_DMA, "fill on stream %d: %v", s.id, err)
 		}
-		return sim.cost.memory(n), nil
+		return sim.copyTime(model.Fill, n), nil
 	}})
 }
 

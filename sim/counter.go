@@ -151,26 +151,21 @@ func (t *Thread) CntNotifyWaitWithTimeout(h acl.CntNotify, on acl.Stream, info *
 	if mode < acl.ACL_RT_CNT_NOTIFY_WAIT_LESS_MODE || mode > acl.ACL_RT_CNT_NOTIFY_WAIT_EQUAL_WITH_BITMASK_MODE {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "wait mode %d is unknown", mode)
 	}
-	return t.submit(s, task{kind: taskNotify, run: func(s *stream) (time.Duration, *failure) {
-		expired, stop := after(limit)
-		defer stop()
-		for {
-			c.mu.Lock()
-			met, wake := countMet(c.value, want, mode), c.wake
-			if met && clear {
-				c.value = 0
-			}
-			c.mu.Unlock()
-			if met {
-				return 0, nil
-			}
-			select {
-			case <-wake:
-			case <-s.stop:
-				return 0, nil
-			case <-expired:
-				return 0, failed(acl.ACL_ERROR_RT_WAIT_TIMEOUT, "stream %d waited %v for counting notify %d", s.id, limit, c.id)
-			}
+	return t.submit(s, task{kind: taskNotify, run: nothing, begin: func(s *stream) *waiting {
+		return &waiting{
+			met: func() (bool, <-chan struct{}) {
+				c.mu.Lock()
+				defer c.mu.Unlock()
+				met, wake := countMet(c.value, want, mode), c.wake
+				if met && clear {
+					c.value = 0
+				}
+				return met, wake
+			},
+			limit: limit,
+			late: func() *failure {
+				return failed(acl.ACL_ERROR_RT_WAIT_TIMEOUT, "stream %d waited %v for counting notify %d", s.id, limit, c.id)
+			},
 		}
 	}})
 }

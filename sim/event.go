@@ -222,14 +222,14 @@ func (t *Thread) ResetEvent(event acl.Event, on acl.Stream) acl.Error {
 func (ev *event) external() bool { return ev.flags == acl.ACL_EVENT_EXTERNAL }
 
 func (t *Thread) waitExternal(s *stream, ev *event, timeout int32) acl.Error {
-	return t.submit(s, task{kind: taskWait, run: func(s *stream) (time.Duration, *failure) {
-		expired, stop := after(time.Duration(timeout) * time.Second)
-		defer stop()
-		if done, _ := ev.level.wait(false, s.stop, expired); !done {
-			return 0, failed(acl.ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, "stream %d waited %d s for event %#x", s.id, timeout, ev.handle)
-		}
-		return 0, nil
+	return t.submit(s, task{kind: taskWait, run: nothing, begin: func(s *stream) *waiting {
+		return ev.level.wait(false, time.Duration(timeout)*time.Second, func() *failure { return ev.late(s, timeout) })
 	}})
+}
+
+// late is the failure of a stream that waited too long for an event.
+func (ev *event) late(s *stream, timeout int32) *failure {
+	return failed(acl.ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, "stream %d waited %d s for event %#x", s.id, timeout, ev.handle)
 }
 
 // eventFree refuses to ask for an event whose record was captured, and spoils the capture.
@@ -262,7 +262,7 @@ func (t *Thread) eventDone(ev *event) (bool, acl.Error) {
 	if m == nil {
 		return true, acl.ACL_SUCCESS
 	}
-	if !m.complete() {
+	if !m.complete() || !t.sim.clock.past(t, m.time) {
 		return false, acl.ACL_SUCCESS
 	}
 	if m.failure != nil {
@@ -369,19 +369,11 @@ func (t *Thread) syncEvent(h acl.Event, limit time.Duration) acl.Error {
 	if m == nil {
 		return acl.ACL_SUCCESS
 	}
-	if !m.complete() {
-		var expired <-chan time.Time
-		if limit != forever {
-			timer := time.NewTimer(limit)
-			defer timer.Stop()
-			expired = timer.C
-		}
-		select {
-		case <-m.done:
-		case <-expired:
-			return t.fail(acl.ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, "event %#x is not complete within %v", ev.handle, limit)
-		}
+	t.sim.clock.spend(t, t.sim.model.Host.Sync)
+	if !m.complete() && !t.sim.clock.wait(t, m.done, limit) {
+		return t.fail(acl.ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, "event %#x is not complete within %v", ev.handle, limit)
 	}
+	t.sim.clock.reach(t, m.time)
 	if m.failure != nil {
 		return t.failWith(m.failure)
 	}
@@ -484,24 +476,24 @@ func (t *Thread) StreamWaitEventWithTimeout(on acl.Stream, event acl.Event, time
 	m := ev.last()
 	ev.waits.Add(1)
 	release := func() { ev.waits.Add(-1) }
-	return t.submit(s, task{kind: taskWait, release: release, run: func(s *stream) (time.Duration, *failure) {
-		if m == nil {
-			return 0, nil
-		}
-		if !m.complete() {
-			expired, stop := after(time.Duration(timeout) * time.Second)
-			defer stop()
-			select {
-			case <-m.done:
-			case <-s.stop:
-				return 0, nil
-			case <-expired:
-				return 0, failed(acl.ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, "stream %d waited %d s for event %#x", s.id, timeout, ev.handle)
+	return t.submit(s, task{kind: taskWait, release: release,
+		begin: func(s *stream) *waiting {
+			if m == nil {
+				return nil
 			}
-		}
-		s.time = max(s.time, m.time)
-		return 0, nil
-	}})
+			return m.wait(time.Duration(timeout)*time.Second, func() *failure { return ev.late(s, timeout) })
+		},
+		run: func(s *stream) (time.Duration, *failure) {
+			if m != nil {
+				s.time = max(s.time, m.time)
+			}
+			return 0, nil
+		}})
+}
+
+// wait waits for a mark.
+func (m *mark) wait(limit time.Duration, late func() *failure) *waiting {
+	return &waiting{met: func() (bool, <-chan struct{}) { return m.complete(), m.done }, limit: limit, late: late}
 }
 
 // RecordEventWithFlag is RecordEvent; an external record is for events made as external.

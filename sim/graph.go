@@ -18,12 +18,12 @@ type graph struct {
 	marks  int // places that other streams of the graph wait for
 
 	running atomic.Int32 // executions that were ordered and have not ended
-	once    sync.Mutex   // held by the execution that runs: there is one at a time
 
-	mu    sync.Mutex
-	name  string
-	lanes []*lane // by stream; the first is the one where the capture began
-	ended []callback
+	mu      sync.Mutex
+	current *execution // that runs: there is one at a time
+	name    string
+	lanes   []*lane // by stream; the first is the one where the capture began
+	ended   []callback
 }
 
 // lane is the tasks of one stream of a graph.
@@ -48,70 +48,109 @@ type taskGroup struct {
 }
 
 // execution is one run of a graph.
-type execution struct{ marks []*mark }
+type execution struct {
+	graph   *graph
+	marks   []*mark
+	runners []*stream // one for each lane
+	left    atomic.Int32
+	done    chan struct{} // closed when all lanes have ended
+}
+
+// laneRun is the run of one lane, on a stream of its own.
+type laneRun struct {
+	execution *execution
+	lane      *lane
+	at        int // task that is next
+}
+
+func (r *laneRun) length() int {
+	r.execution.graph.mu.Lock()
+	defer r.execution.graph.mu.Unlock()
+	return len(r.lane.tasks)
+}
+
+func (r *laneRun) next() bool { return r.at < r.length() }
+
+// task is the task that is next. One that is replaced before its turn has come is the new one.
+func (r *laneRun) task() task {
+	r.execution.graph.mu.Lock()
+	defer r.execution.graph.mu.Unlock()
+	k := r.lane.tasks[r.at].task
+	k.release, k.at = nil, 0
+	return k
+}
 
 // run executes the graph as one task of a stream: all lanes beside each other. The stream goes on when they have ended.
-func (g *graph) run(s *stream) (time.Duration, *failure) {
-	g.once.Lock()
-	defer g.once.Unlock()
+func (g *graph) run() task {
+	var x *execution // the last one: there is one at a time on a stream
+	return task{kind: taskGraph,
+		begin: func(s *stream) *waiting {
+			x = nil
+			return &waiting{met: func() (bool, <-chan struct{}) {
+				if x == nil {
+					var other <-chan struct{}
+					if x, other = g.begin(s); x == nil {
+						return false, other
+					}
+				}
+				return isClosed(x.done), x.done
+			}}
+		},
+		run: func(s *stream) (time.Duration, *failure) {
+			for _, r := range x.runners {
+				s.time = max(s.time, r.time)
+				if r.failure != nil {
+					return 0, r.failure
+				}
+			}
+			return 0, nil
+		}}
+}
+
+// begin begins an execution. Where another one runs it returns a channel that is closed when that has ended.
+func (g *graph) begin(s *stream) (*execution, <-chan struct{}) {
 	g.mu.Lock()
+	if x := g.current; x != nil {
+		g.mu.Unlock()
+		return nil, x.done
+	}
+	x := &execution{graph: g, done: make(chan struct{})}
+	g.current = x
 	lanes := g.lanes
 	g.mu.Unlock()
-	x := &execution{}
 	for range g.marks {
 		x.marks = append(x.marks, &mark{done: make(chan struct{})})
 	}
-	runners := make([]*stream, len(lanes))
-	failures := make([]*failure, len(lanes))
-	var wg sync.WaitGroup
-	for i, l := range lanes {
-		r := &stream{id: l.stream.id, ctx: s.ctx, stop: s.stop, time: s.time, exec: x}
-		runners[i] = r
-		wg.Go(func() { failures[i] = r.runLane(g, l) })
+	for _, l := range lanes {
+		x.runners = append(x.runners, &stream{id: l.stream.id, ctx: s.ctx, stop: s.stop, time: s.time, lane: &laneRun{execution: x, lane: l}})
 	}
-	wg.Wait()
-	for i, r := range runners {
-		s.time = max(s.time, r.time)
-		if failures[i] != nil {
-			return 0, failures[i]
-		}
+	if len(lanes) == 0 {
+		x.left.Store(1)
+		x.laneEnded()
+		return x, nil
 	}
-	return 0, nil
+	x.left.Store(int32(len(lanes)))
+	s.ctx.dev.sim.clock.runLanes(x)
+	return x, nil
 }
 
-// runLane runs the tasks of a lane in order, and behind a failure only those that others wait for. A task that is replaced
-// before its turn has come is the new one.
-func (s *stream) runLane(g *graph, l *lane) *failure {
-	for i := 0; ; i++ {
-		g.mu.Lock()
-		if i == len(l.tasks) {
-			g.mu.Unlock()
-			return s.failure
-		}
-		k := l.tasks[i]
-		g.mu.Unlock()
-		select {
-		case <-s.stop:
-			s.cancelled = true
-		default:
-		}
-		again := k.task
-		again.release = nil
-		again.at = 0
-		if f := s.execute(again, s.failure != nil || s.cancelled); f != nil && s.failure == nil {
-			s.mu.Lock()
-			s.failure = f
-			s.mu.Unlock()
-		}
+func (x *execution) laneEnded() {
+	if x.left.Add(-1) == 0 {
+		x.graph.mu.Lock()
+		x.graph.current = nil
+		x.graph.mu.Unlock()
+		close(x.done)
 	}
 }
 
-// recordMark is a record inside a graph.
+// recordMark is a record inside a graph. A lane that was cancelled marks it all the same.
 func recordMark(n int) task {
 	return task{kind: taskRecord, always: true, run: func(s *stream) (time.Duration, *failure) {
-		m := s.exec.marks[n]
+		m := s.lane.execution.marks[n]
 		m.time = s.time / tick * tick
+		s.mu.Lock()
 		m.failure = s.failure
+		s.mu.Unlock()
 		close(m.done)
 		return 0, nil
 	}}
@@ -119,15 +158,12 @@ func recordMark(n int) task {
 
 // waitMark is a wait inside a graph.
 func waitMark(n int) task {
-	return task{kind: taskWait, run: func(s *stream) (time.Duration, *failure) {
-		m := s.exec.marks[n]
-		select {
-		case <-m.done:
-			s.time = max(s.time, m.time)
-		case <-s.stop:
-		}
-		return 0, nil
-	}}
+	return task{kind: taskWait,
+		begin: func(s *stream) *waiting { return s.lane.execution.marks[n].wait(0, nil) },
+		run: func(s *stream) (time.Duration, *failure) {
+			s.time = max(s.time, s.lane.execution.marks[n].time)
+			return 0, nil
+		}}
 }
 
 // end gives back what the tasks hold.
@@ -170,7 +206,9 @@ func (t *Thread) executeGraph(g *graph, s *stream) acl.Error {
 		return t.fail(acl.ACL_ERROR_RT_STREAM_CAPTURED, "stream %d is being captured: it can't run a model", s.id)
 	}
 	g.running.Add(1)
-	return t.submit(s, task{kind: taskGraph, run: g.run, release: func() { g.running.Add(-1) }})
+	k := g.run()
+	k.release = func() { g.running.Add(-1) }
+	return t.submit(s, k)
 }
 
 // MdlRIExecuteAsync runs a graph in the order of a stream.
@@ -209,7 +247,7 @@ func (t *Thread) MdlRIExecute(modelRI acl.MdlRI, timeout int32) acl.Error {
 	e = t.executeGraph(g, s)
 	if e == 0 {
 		limit, _ := t.timeout(timeout)
-		if !s.wait(1, limit) {
+		if !s.wait(t, 1, limit) {
 			e = t.fail(acl.ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "model %d has not finished within %v", g.id, limit)
 		} else if f := s.observe(); f != nil {
 			e = t.failWith(f)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/sim/model"
 )
 
 // copyDescSize is the size of a copy descriptor: three words without a meaning here, the length, source and destination.
@@ -26,7 +27,7 @@ func (s *stream) copyResolved(dst, src, n uint64) (time.Duration, *failure) {
 		}
 	}
 	copy(hostBytes(dst, n), hostBytes(src, n))
-	return d.sim.cost.memory(n), nil
+	return d.sim.copyTime(model.DeviceToDevice, n), nil
 }
 
 // word reads 8 bytes of device memory for a task.
@@ -58,7 +59,7 @@ func (t *Thread) MemcpyAsyncWithOffset(dst *acl.Addr, destMax, dstDataOffset uin
 	if done, e := t.copyArgs(to, destMax, from, count); done && (e != 0 || count == 0) {
 		return e
 	}
-	return t.submit(s, task{kind: taskCopy, run: func(s *stream) (time.Duration, *failure) {
+	return t.submit(s, task{kind: taskCopy, copy: model.DeviceToDevice, run: func(s *stream) (time.Duration, *failure) {
 		d, f := s.word(to, "the address of a copy's destination")
 		if f != nil {
 			return 0, f
@@ -135,7 +136,7 @@ func (t *Thread) MemcpyAsyncWithDesc(desc acl.Addr, kind acl.MemcpyKind, on acl.
 	if desc == 0 {
 		return t.null("desc")
 	}
-	return t.submit(s, task{kind: taskCopy, run: func(s *stream) (time.Duration, *failure) {
+	return t.submit(s, task{kind: taskCopy, copy: model.DeviceToDevice, run: func(s *stream) (time.Duration, *failure) {
 		if err := s.ctx.dev.check(desc, copyDescSize, Read); err != nil {
 			return 0, failed(acl.ACL_ERROR_RT_SYS_DMA, "copy descriptor on stream %d: %v", s.id, err)
 		}

@@ -88,17 +88,18 @@ func (t *Thread) waitShared(s *stream, ev *event, timeout int32) acl.Error {
 		return t.failWith(f)
 	}
 	n := ev.shared.issued.Load()
-	return t.submit(s, task{kind: taskWait, run: func(s *stream) (time.Duration, *failure) {
-		expired, stop := after(time.Duration(timeout) * time.Second)
-		defer stop()
-		done, f := ev.awaitShared(n, s.stop, expired)
-		if !done {
-			return 0, failed(acl.ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, "stream %d waited %d s for event %#x", s.id, timeout, ev.handle)
+	return t.submit(s, task{kind: taskWait, run: nothing, begin: func(s *stream) *waiting {
+		return &waiting{
+			block: func(stop <-chan struct{}, expired <-chan time.Time) (bool, *failure) {
+				done, f := ev.awaitShared(n, stop, expired)
+				if f != nil && f.code != acl.ACL_ERROR_RT_IPC_ERROR {
+					f = nil // as with events of one process: who waits goes on
+				}
+				return done, f
+			},
+			limit: time.Duration(timeout) * time.Second,
+			late:  func() *failure { return ev.late(s, timeout) },
 		}
-		if f != nil && f.code != acl.ACL_ERROR_RT_IPC_ERROR {
-			f = nil // as with events of one process: who waits goes on
-		}
-		return 0, f
 	}})
 }
 

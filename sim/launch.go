@@ -107,7 +107,7 @@ func (t *Thread) enqueue(o *order, args span, own bool) acl.Error {
 	if o.fn.kernel == nil && o.fn.launches.Add(1) == 1 {
 		t.sim.log("kernel %q is in no kernel library: it takes modelled time and writes nothing (ACLSIM_KERNELS names libraries)", o.fn.name)
 	}
-	k := task{kind: taskKernel, name: o.fn.name, order: o, args: args, run: func(s *stream) (time.Duration, *failure) { return o.run(s.ctx.dev, args, own) }}
+	k := task{kind: taskKernel, name: o.fn.name, order: o, args: args, demand: t.sim.model.Demand(o.fn.rule, o.blocks), run: func(s *stream) (time.Duration, *failure) { return o.run(s.ctx.dev, args, own) }}
 	if own {
 		k.release = func() { o.stream.args.put(args.addr, args.size) }
 	}
@@ -116,9 +116,9 @@ func (t *Thread) enqueue(o *order, args span, own bool) acl.Error {
 
 // run is the kernel on the device. Before native code touches memory, all that it declares to touch is checked.
 func (o *order) run(d *device, args span, own bool) (time.Duration, *failure) {
-	k, cost := o.fn.kernel, d.sim.cost.Launch
+	k := o.fn.kernel
 	if k == nil {
-		return cost, nil
+		return d.sim.kernelTime(o.fn.rule, o.blocks, 0), nil
 	}
 	if !own {
 		if err := d.check(args.addr, args.size, Read); err != nil {
@@ -129,8 +129,10 @@ func (o *order) run(d *device, args span, own bool) (time.Duration, *failure) {
 	if f := o.checkArgs(d, args, l.Args); f != nil {
 		return 0, f
 	}
+	bytes := uint64(0)
 	if k.Extents != nil {
 		for _, x := range k.Extents(l, nil) {
+			bytes += min(x.Size, maxAlloc)
 			if x.Size == 0 || (x.Access == Read && args.holds(x.Addr, x.Size)) {
 				continue
 			}
@@ -139,8 +141,11 @@ func (o *order) run(d *device, args span, own bool) (time.Duration, *failure) {
 			}
 		}
 	}
+	var cost time.Duration
 	if k.Duration != nil {
-		cost = k.Duration(l)
+		cost = time.Duration(o.fn.rule.Scaled(int64(k.Duration(l))))
+	} else {
+		cost = d.sim.kernelTime(o.fn.rule, o.blocks, bytes)
 	}
 	limit := time.Duration(d.sim.opTimeout.Load())
 	if limit == 0 {

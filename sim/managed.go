@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/sim/model"
 	"golang.org/x/sys/unix"
 )
 
@@ -316,7 +317,7 @@ func (t *Thread) prefetch(s *stream, ptr acl.Addr, size uint64, l acl.MemManaged
 		if !sim.managed.check(ptr, size) {
 			return 0, failed(acl.ACL_ERROR_RT_SYS_DMA, "prefetch of %d bytes at %#x on stream %d: the managed memory was freed", size, ptr, s.id)
 		}
-		return sim.cost.link(size), nil
+		return sim.copyTime(model.HostToDevice, size), nil
 	}})
 }
 

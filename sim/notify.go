@@ -44,32 +44,25 @@ func (s *signal) clear() {
 	}
 }
 
-// wait waits until the flag is set, and clears it if the waiter is to take it. It tells whether that was before the timer, and
-// fails where nobody is left who could set it.
-func (s *signal) wait(take bool, stop <-chan struct{}, expired <-chan time.Time) (bool, *failure) {
-	for {
+// wait waits until the flag is set, and clears it if the waiter is to take it. It fails where nobody is left who could set it.
+func (s *signal) wait(take bool, limit time.Duration, late func() *failure) *waiting {
+	w := &waiting{limit: limit, late: late}
+	w.met = func() (bool, <-chan struct{}) {
 		s.mu.Lock()
-		if x := s.shared; x != nil {
-			s.mu.Unlock()
-			return x.wait(func(v uint32) bool { return v == 1 && (!take || x.word.CompareAndSwap(1, 0)) }, x.abandoned, stop, expired)
-		}
-		if s.is {
-			if take {
-				s.is, s.wake = false, nil
+		defer s.mu.Unlock()
+		if x := s.shared; x != nil { // perhaps since we last asked
+			w.block = func(stop <-chan struct{}, expired <-chan time.Time) (bool, *failure) {
+				return x.wait(func(v uint32) bool { return v == 1 && (!take || x.word.CompareAndSwap(1, 0)) }, x.abandoned, stop, expired)
 			}
-			s.mu.Unlock()
-			return true, nil
-		}
-		ch := s.channel()
-		s.mu.Unlock()
-		select {
-		case <-ch:
-		case <-stop:
-			return true, nil
-		case <-expired:
 			return false, nil
 		}
+		if s.is && take {
+			s.is, s.wake = false, nil
+			return true, nil
+		}
+		return s.is, s.channel()
 	}
+	return w
 }
 
 // end returns what the flag shares with other processes, nil for nothing.
@@ -190,16 +183,15 @@ func (t *Thread) WaitAndResetNotify(h acl.Notify, on acl.Stream, timeout uint32)
 	if e != 0 {
 		return e
 	}
-	return t.submit(s, task{kind: taskNotify, run: func(s *stream) (time.Duration, *failure) {
-		expired, stop := after(time.Duration(timeout) * time.Second)
-		defer stop()
-		done, f := n.signal.wait(true, s.stop, expired)
-		if !done {
-			return 0, failed(acl.ACL_ERROR_RT_WAIT_TIMEOUT, "stream %d waited %d s for notify %d", s.id, timeout, n.id)
-		}
-		return 0, f
+	return t.submit(s, task{kind: taskNotify, run: nothing, begin: func(s *stream) *waiting {
+		return n.signal.wait(true, time.Duration(timeout)*time.Second, func() *failure {
+			return failed(acl.ACL_ERROR_RT_WAIT_TIMEOUT, "stream %d waited %d s for notify %d", s.id, timeout, n.id)
+		})
 	}})
 }
+
+// nothing is what a task does that only waits.
+func nothing(*stream) (time.Duration, *failure) { return 0, nil }
 
 // NotifyBatchReset clears notifies at once.
 func (t *Thread) NotifyBatchReset(notifies *acl.Notify, num uint64) acl.Error {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/sim/model"
 )
 
 // overflowSize is the size of a float status: words of which the first is not 0 behind an overflow. The simulated kernels
@@ -29,7 +30,7 @@ func (t *Thread) readOverflow(out acl.Addr, size uint64, on acl.Stream) acl.Erro
 			return 0, failed(acl.ACL_ERROR_RT_SYS_DMA, "float status on stream %d: %v", s.id, err)
 		}
 		clear(hostBytes(out, overflowSize))
-		return s.ctx.dev.sim.cost.Fill, nil
+		return s.ctx.dev.sim.copyTime(model.Fill, 0), nil
 	}})
 }
 
@@ -39,7 +40,7 @@ func (t *Thread) resetOverflow(on acl.Stream) acl.Error {
 	if e != 0 {
 		return e
 	}
-	return t.submit(s, task{kind: taskOverflow, run: func(s *stream) (time.Duration, *failure) { return s.ctx.dev.sim.cost.Fill, nil }})
+	return t.submit(s, task{kind: taskOverflow, run: func(s *stream) (time.Duration, *failure) { return s.ctx.dev.sim.copyTime(model.Fill, 0), nil }})
 }
 
 // GetOverflowStatus stores the float status of the device.
@@ -152,7 +153,7 @@ func (t *Thread) ReduceAsync(dst, src acl.Addr, count uint64, kind acl.ReduceKin
 		for i := uint64(0); i < count; i += size {
 			reducers[type_](to[i:i+size], from[i:i+size], kind)
 		}
-		return d.sim.cost.memory(2 * count), nil
+		return d.sim.copyTime(model.DeviceToDevice, 2*count), nil
 	}})
 }
 

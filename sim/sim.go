@@ -19,6 +19,8 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+
+	"github.com/acltrace/acltrace/sim/model"
 )
 
 const (
@@ -56,8 +58,12 @@ type Options struct {
 	Kernels Kernels
 	// Caller calls functions of the program; nil where there is no program to call.
 	Caller Caller
-	// Cost tells how long tasks take on the device; nil stands for DefaultCost.
-	Cost *Cost
+	// Model tells how long tasks take on the device; nil stands for the default preset.
+	Model *model.Model
+	// Virtual has everything happen in virtual time: see virtualClock.
+	Virtual bool
+	// Seed begins the chance in the model's times.
+	Seed uint64
 	// Faults are errors that the program is to meet; nil for none.
 	Faults *Faults
 	// Log receives warnings, a line each; nil stands for os.Stderr.
@@ -71,7 +77,7 @@ type Range struct{ Addr, Size uint64 }
 type Sim struct {
 	opts    Options
 	clock   clock
-	cost    Cost
+	model   *model.Model
 	devices []*device
 	host    hostMemory
 	managed managedMemory
@@ -150,12 +156,18 @@ func New(o *Options) *Sim {
 	if s.opts.Log == nil {
 		s.opts.Log = os.Stderr
 	}
-	s.cost = DefaultCost
-	if s.opts.Cost != nil {
-		s.cost = *s.opts.Cost
+	if s.model = s.opts.Model; s.model == nil {
+		m, err := model.Load(model.Default)
+		if err != nil {
+			panic(err) // it is built in
+		}
+		s.model = m
 	}
 	s.subscribers = map[uint64]*subscriber{}
-	s.clock.start()
+	s.clock = newRealClock(s)
+	if s.opts.Virtual {
+		s.clock = newVirtualClock(s)
+	}
 	s.contexts.kind, s.streams.kind, s.events.kind = kindContext, kindStream, kindEvent
 	s.images.kind, s.binaries.kind, s.functions.kind = kindImage, kindBinary, kindFunction
 	s.notifies.kind, s.counters.kind, s.physicals.kind, s.pools.kind = kindNotify, kindCounter, kindPhysical, kindPool

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"debug/elf"
 	"encoding/binary"
+	"flag"
 	"fmt"
 	"strings"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"unsafe"
 
 	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/sim/model"
 	"golang.org/x/sys/unix"
 )
 
@@ -54,8 +56,22 @@ type env struct {
 	log *logBuffer
 }
 
+// preset is a cost model that is built in.
+func preset(tb testing.TB, name string) *model.Model {
+	tb.Helper()
+	m, err := model.Load(name)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return m
+}
+
+// inVirtualTime has all tests run in virtual time: go test ./sim -virtual.
+var inVirtualTime = flag.Bool("virtual", false, "run the tests in virtual time")
+
 func newEnv(t *testing.T, o Options) *env {
 	t.Helper()
+	o.Virtual = o.Virtual || *inVirtualTime
 	l := &logBuffer{}
 	o.Log = l
 	if o.VABase == 0 {
@@ -137,14 +153,13 @@ func (e *env) hold(h acl.Stream) (release func()) {
 	s, err := e.th.stream(h)
 	e.ok(err)
 	ch := make(chan struct{})
-	e.ok(e.th.submit(s, task{run: func(s *stream) (time.Duration, *failure) {
-		select {
-		case <-ch:
-		case <-s.stop:
-		}
-		return 0, nil
+	e.ok(e.th.submit(s, task{run: nothing, begin: func(*stream) *waiting {
+		return &waiting{met: func() (bool, <-chan struct{}) { return isClosed(ch), ch }}
 	}}))
-	return sync.OnceFunc(func() { close(ch) })
+	return sync.OnceFunc(func() {
+		close(ch)
+		e.sim.clock.changed()
+	})
 }
 
 // breakStream makes a task of a stream fail.
@@ -866,6 +881,9 @@ func TestStreamOrder(t *testing.T) {
 
 // ACL.md 4.1: timeouts in milliseconds, -1 for ever; 507046 and 507047.
 func TestTimeouts(t *testing.T) {
+	if *inVirtualTime {
+		t.Skip("it measures real time")
+	}
 	e := newEnv(t, Options{})
 	s, ev := e.stream(), e.event()
 	release := e.hold(s)
@@ -1002,6 +1020,9 @@ func TestEventKinds(t *testing.T) {
 
 // ACL.md 4.1: times of events: milliseconds as float, microseconds since boot, only with TIME_LINE.
 func TestEventTimes(t *testing.T) {
+	if *inVirtualTime {
+		t.Skip("its kernel sleeps in real time")
+	}
 	e := newEnv(t, Options{Kernels: testKernels()})
 	f := e.function(e.load(testBinary(5, "slow")), "slow")
 	a, b := e.event(), e.event()
@@ -1414,7 +1435,7 @@ func TestManyStreams(t *testing.T) {
 		},
 		Run: func(l *Launch) { *(*uint64)(pointer(binary.LittleEndian.Uint64(l.Args)))++ },
 	}
-	e := newEnv(t, Options{Kernels: kernelMap{"count": count}, Cost: &Cost{Launch: 1, Copy: 1, Fill: 1, LinkRate: 1e12, MemoryRate: 1e12}})
+	e := newEnv(t, Options{Kernels: kernelMap{"count": count}, Model: preset(t, "instant")})
 	f := e.function(e.load(testBinary(5, "count")), "count")
 	var wg sync.WaitGroup
 	for range threads {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/sim/model"
 )
 
 const (
@@ -40,16 +41,20 @@ const (
 )
 
 // task is one piece of work on a stream. run returns how long the device takes for it; where the task was captured into a
-// graph it is called once for each execution.
+// graph it is called once for each execution. Neither run nor begin waits for anything: that is the clock's affair.
 type task struct {
 	kind  taskKind
 	name  string // of the kernel; "" for other kinds
 	order *order // of a kernel
 	args  span   // of a kernel, on the device
+	// begin is called when the turn of the task has come, and returns what it waits for; it may be nil, and return nil.
+	begin func(s *stream) *waiting
 	run   func(s *stream) (time.Duration, *failure)
 	// always says that the task runs even where the stream has failed or is being discarded: it releases what others wait for.
 	always bool
-	wrote  span // where a copy goes
+	wrote  span           // where a copy goes
+	copy   model.CopyKind // of copies and fills
+	demand model.Demand   // of kernels
 	// release is called once, when the task will not run again, whether it ran or not; may be nil.
 	release func()
 	at      time.Duration // device time at which it was submitted
@@ -63,8 +68,8 @@ func (k *task) end() {
 	}
 }
 
-// stream runs its tasks one after the other, on a goroutine that lives while there is work. There is no order among
-// streams but by events.
+// stream runs its tasks one after the other. In real time they run on a goroutine of the stream, its server, which lives while
+// there is work and a moment longer. There is no order among streams but by events.
 //
 // The first task that fails stops the stream: what comes behind it does not run, and every later task and
 // synchronization returns its error, until the stream ends.
@@ -79,8 +84,12 @@ type stream struct {
 	endMu sync.Mutex // held by who discards work
 
 	mu        sync.Mutex
-	queue     []task // not yet taken by the server
-	running   bool
+	queue     []task    // not yet taken by the server
+	running   bool      // the server takes tasks
+	parked    bool      // it waits for some
+	parks     uint32    // how often it has begun to
+	swept     uint32    // how often it had when servers were looked at last
+	work      chan bool // wakes it, or ends it
 	closing   bool
 	discarded bool
 	submitted uint64
@@ -95,12 +104,22 @@ type stream struct {
 	update    atomic.Pointer[update]
 	hidden    bool // the program has no handle of it
 	allocator *streamAllocator
-	exec      *execution // of the graph whose lane this is
-	cancelled bool       // the lane's alone
+	lane      *laneRun // whose tasks it runs in place of its own queue's
 
 	done    atomic.Uint64
+	lastEnd atomic.Int64  // device time at which the task that is done last ended
 	waiting atomic.Int32  // number of waiters
-	time    time.Duration // device time at which the last task ended; the server's alone
+	time    time.Duration // device time at which the last task ended; for who runs it alone
+
+	// In virtual time, for who drives the devices alone.
+	number  int32 // in the machine
+	known   bool  // to it
+	begun   bool  // the first task has begun: what follows is about it
+	current task
+	awaits  *waiting
+	skip    bool // it is not to run
+	took    time.Duration
+	result  *failure
 }
 
 type waiter struct {
@@ -111,7 +130,7 @@ type waiter struct {
 // newStreamLocked makes a stream. The caller holds the device's lock.
 func (c *context) newStreamLocked(priority, flags uint32) (*stream, *failure) {
 	d := c.dev
-	s := &stream{ctx: c, priority: priority, flags: flags, stop: make(chan struct{})}
+	s := &stream{ctx: c, priority: priority, flags: flags, stop: make(chan struct{}), work: make(chan bool, 1)}
 	s.args.pool = &d.mem.args
 	id := 0
 	for id < len(d.streams) && d.streams[id] != nil {
@@ -141,7 +160,7 @@ func (d *device) release(s *stream) {
 }
 
 // submit appends a task and returns its id.
-func (s *stream) submit(k task) (uint32, *failure) {
+func (s *stream) submit(t *Thread, k task) (uint32, *failure) {
 	s.mu.Lock()
 	for {
 		switch {
@@ -159,85 +178,136 @@ func (s *stream) submit(k task) (uint32, *failure) {
 		}
 		room := s.submitted - queueDepth + 1
 		s.mu.Unlock()
-		s.wait(room, forever)
+		s.wait(t, room, forever)
 		s.mu.Lock()
 	}
-	k.at = s.ctx.dev.sim.clock.now()
+	d := s.ctx.dev
+	k.at = d.sim.clock.now(t)
 	s.submitted++
-	id := s.ctx.dev.tasks.Add(1)
+	id := d.tasks.Add(1)
 	k.id = id
 	s.queue = append(s.queue, k)
-	start := !s.running
-	s.running = true
+	d.sim.clock.submitted(s, k.at)
 	s.mu.Unlock()
-	if start {
-		go s.serve()
-	}
 	return id, nil
 }
 
-// serve runs tasks until there are none.
+// startServer has the server take tasks. The caller holds the lock.
+func (s *stream) startServer() {
+	if s.running {
+		return
+	}
+	s.running = true
+	if s.parked {
+		s.parked = false
+		s.work <- true
+		return
+	}
+	go s.serve()
+}
+
+// endServer ends a server that waits for work. The caller holds the lock.
+func (s *stream) endServer() {
+	if s.parked {
+		s.parked = false
+		s.work <- false
+	}
+}
+
+// serve runs tasks until there were none for a while.
 func (s *stream) serve() {
+	clk := s.ctx.dev.sim.clock.(*realClock)
 	var batch []task
 	for {
 		s.mu.Lock()
 		batch, s.queue = s.queue, batch[:0]
-		failed := s.failure != nil || s.discarded
-		s.running = len(batch) > 0
-		s.mu.Unlock()
 		if len(batch) == 0 {
-			return
+			s.running, s.parked = false, true
+			s.parks++
+			s.mu.Unlock()
+			clk.parked()
+			if !<-s.work {
+				return
+			}
+			continue
 		}
+		s.mu.Unlock()
 		for i := range batch {
 			k := batch[i]
 			batch[i] = task{}
-			if !failed {
-				select {
-				case <-s.stop:
-					failed = true
-				default:
-				}
-			}
-			if f := s.execute(k, failed); f != nil && !failed {
-				s.mu.Lock()
-				s.failure = f
-				s.mu.Unlock()
-				failed = true
-			}
-			s.done.Add(1)
-			if s.waiting.Load() > 0 {
-				s.wake()
-			}
+			s.runTask(clk, k)
 		}
 	}
 }
 
-// execute runs a task, or ends it without. On the device it begins when the task before it ended, or when it was submitted if
-// that was later: what this host needs to get to it is not counted. It takes as long as the cost model says, or as long as
-// the host needed where that is longer.
-func (s *stream) execute(k task, failed bool) (f *failure) {
-	defer k.end()
-	if failed && !k.always {
-		return nil
-	}
-	clk := &s.ctx.dev.sim.clock
-	s.time = max(s.time, k.at)
-	began := clk.now()
+// broken tells whether tasks are not to run.
+func (s *stream) broken() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.failure != nil || s.discarded || isClosed(s.stop)
+}
+
+// runTask runs a task in real time, or ends it without. On the device it begins when the task before it ended, or when it was
+// submitted if that was later: what this host needs to get to it is not counted. It takes as long as the cost model says, or
+// as long as the host needed where that is longer.
+func (s *stream) runTask(clk *realClock, k task) {
+	skip := s.broken()
+	var f *failure
 	var d time.Duration
-	if err := guard(func() { d, f = k.run(s) }); err != nil {
-		f = failedAt(err)
+	if !skip || k.always {
+		s.time = max(s.time, k.at)
+		began := clk.now(nil)
+		if err := guard(func() {
+			if k.begin != nil && !skip {
+				if w := k.begin(s); w != nil {
+					var ok bool
+					if ok, f = w.await(s.stop); !ok {
+						return
+					}
+				}
+			}
+			d, f = k.run(s)
+		}); err != nil {
+			f = failedAt(err)
+		}
+		if d > 0 {
+			s.time += max(d, clk.now(nil)-began)
+			clk.sleepUntil(s.time, s.stop)
+		}
 	}
-	if f != nil && !failed {
-		s.raise(&k, f)
+	k.end()
+	s.ended(&k, d, f)
+}
+
+// first takes the first task that was not begun.
+func (s *stream) first() task {
+	if s.lane != nil {
+		return s.lane.task()
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k := s.queue[0]
+	s.queue[0] = task{}
+	s.queue = s.queue[1:]
+	return k
+}
+
+// ended counts a task that has ended after d on the device, and lets those go on who wait for it.
+func (s *stream) ended(k *task, d time.Duration, f *failure) {
 	if k.kind == taskKernel {
 		s.ctx.dev.busy.Add(int64(d))
 	}
-	if d > 0 {
-		s.time += max(d, clk.now()-began)
-		clk.sleepUntil(s.time, s.stop)
+	if f != nil && !s.broken() {
+		s.raise(k, f)
+		s.mu.Lock()
+		s.failure = f
+		s.mu.Unlock()
 	}
-	return f
+	s.lastEnd.Store(int64(s.time))
+	s.done.Add(1)
+	if s.waiting.Load() > 0 {
+		s.wake()
+	}
 }
 
 // failedAt is the error of a task that met host memory that is not there.
@@ -279,7 +349,8 @@ func (s *stream) progress() progress {
 
 // finish waits for the work up to a moment, within a limit, and returns the error of the stream.
 func (t *Thread) finish(s *stream, p progress, limit time.Duration) acl.Error {
-	if !s.wait(p.task, limit) {
+	t.sim.clock.spend(t, t.sim.model.Host.Sync)
+	if !s.wait(t, p.task, limit) {
 		return t.fail(acl.ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "stream %d has not finished within %v", s.id, limit)
 	}
 	if s.progress().aborts != p.aborts {
@@ -306,7 +377,8 @@ func (s *stream) abort() {
 	close(s.stop)
 	all := s.submitted
 	s.mu.Unlock()
-	s.wait(all, forever)
+	s.ctx.dev.sim.clock.changed()
+	s.wait(nil, all, forever)
 	s.mu.Lock()
 	s.stop = make(chan struct{})
 	s.failure, s.discarded, s.observed = nil, false, false
@@ -314,43 +386,43 @@ func (s *stream) abort() {
 }
 
 // wait waits until so many tasks are done, and tells whether that was within the limit.
-func (s *stream) wait(task uint64, limit time.Duration) bool {
-	if s.done.Load() >= task {
-		return true
+func (s *stream) wait(t *Thread, task uint64, limit time.Duration) bool {
+	clk := s.ctx.dev.sim.clock
+	if s.done.Load() < task {
+		if limit == 0 {
+			return false
+		}
+		w := waiter{task, make(chan struct{})}
+		s.mu.Lock()
+		s.waiters = append(s.waiters, w)
+		s.waiting.Add(1)
+		s.mu.Unlock()
+		// A task that ended before the line above has not seen the waiter.
+		if s.done.Load() >= task {
+			s.wake()
+		}
+		if !clk.wait(t, w.ch, limit) && s.leave(w) {
+			return false
+		}
 	}
-	if limit == 0 {
-		return false
+	if s.done.Load() == task {
+		clk.reach(t, time.Duration(s.lastEnd.Load()))
 	}
-	w := waiter{task, make(chan struct{})}
-	s.mu.Lock()
-	s.waiters = append(s.waiters, w)
-	s.waiting.Add(1)
-	s.mu.Unlock()
-	// A task that ended before the line above has not seen the waiter.
-	if s.done.Load() >= task {
-		s.wake()
-	}
-	if limit == forever {
-		<-w.ch
-		return true
-	}
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
-	select {
-	case <-w.ch:
-		return true
-	case <-timer.C:
-	}
+	return true
+}
+
+// leave takes a waiter from the list, and tells whether it was there still.
+func (s *stream) leave(w waiter) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range s.waiters {
 		if s.waiters[i].ch == w.ch {
 			s.waiters = append(s.waiters[:i], s.waiters[i+1:]...)
 			s.waiting.Add(-1)
-			return false
+			return true
 		}
 	}
-	return true // done just now
+	return false
 }
 
 // observe returns the failure of the stream, for the program to see.
@@ -390,7 +462,9 @@ func (s *stream) close(force bool) *failure {
 			c.graph.end()
 		}
 	}
-	s.wait(all, forever)
+	s.ctx.dev.sim.clock.changed()
+	s.wait(nil, all, forever)
+	s.ctx.dev.sim.clock.forget(s)
 	s.unsubscribe()
 	s.args.close()
 	c := s.ctx
@@ -407,6 +481,7 @@ func (s *stream) close(force bool) *failure {
 	c.dev.mu.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.endServer()
 	if s.observed {
 		return nil
 	}
@@ -441,8 +516,8 @@ func (t *Thread) submit(s *stream, k task) acl.Error {
 	if done, e := t.updateTask(s, k); done {
 		return e
 	}
-	k.thread = t.tid
-	id, f := s.submit(k)
+	t.sim.clock.spend(t, t.sim.model.Host.Submit)
+	id, f := s.submit(t, k)
 	if f != nil {
 		k.end()
 		return t.failWith(f)
@@ -559,7 +634,7 @@ func (t *Thread) StreamQuery(stream acl.Stream, status *acl.StreamStatus) acl.Er
 		return e
 	}
 	*status = acl.ACL_STREAM_STATUS_NOT_READY
-	if s.done.Load() < s.submittedTasks() {
+	if s.done.Load() < s.submittedTasks() || !t.sim.clock.past(t, time.Duration(s.lastEnd.Load())) {
 		return acl.ACL_SUCCESS
 	}
 	if f := s.observe(); f != nil {

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/acltrace/acltrace/api/acl"
 	"golang.org/x/sys/unix"
@@ -25,20 +26,26 @@ type Thread struct {
 	buffer      uint64 // of GetRecentErrMsg
 	lastTask    uint32
 	hasTask     bool
-	lists       []*argList // argument lists in the runtime's memory, oldest first
-	blocks      []uint64   // host blocks of the lists, for the next ones
+	lists       []*argList    // argument lists in the runtime's memory, oldest first
+	blocks      []uint64      // host blocks of the lists, for the next ones
+	host        time.Duration // virtual time of the thread
 }
 
 var _ acl.API = (*Thread)(nil)
 
 // NewThread makes the state of a thread that begins to use the runtime.
-func (s *Sim) NewThread() *Thread { return &Thread{sim: s} }
+func (s *Sim) NewThread() *Thread {
+	t := &Thread{sim: s}
+	s.clock.begin(t)
+	return t
+}
 
 // SetID tells by which number the program knows the thread: that of pthread_self. It is called on the thread itself.
 func (t *Thread) SetID(id uint64) { t.id, t.tid = id, uint32(unix.Gettid()) }
 
 // End gives back what belongs to the thread alone. The thread makes no call after it.
 func (t *Thread) End() {
+	t.sim.clock.end(t)
 	for _, l := range t.lists {
 		t.sim.argLists.remove(l.handle)
 		t.sim.text.put(l.block, argBlockSize)
@@ -61,6 +68,7 @@ func (t *Thread) textBuffer() uint64 {
 
 // ready checks that the runtime is initialized.
 func (t *Thread) ready() acl.Error {
+	t.sim.clock.enter(t)
 	if t.sim.inits.Load() > 0 {
 		return acl.ACL_SUCCESS
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/sim/model"
 )
 
 // valueArgs checks what writing a value and waiting for one have in common.
@@ -48,7 +49,7 @@ func (t *Thread) ValueWrite(devAddr acl.Addr, value uint64, flag uint32, on acl.
 			return 0, f
 		}
 		atomic.StoreUint64(p, value)
-		return s.ctx.dev.sim.cost.Fill, nil
+		return s.ctx.dev.sim.copyTime(model.Fill, 0), nil
 	}})
 }
 
@@ -65,9 +66,6 @@ func valueMet(have, want uint64, flag uint32) bool {
 	return have|want != math.MaxUint64
 }
 
-// pollEvery is the time between two looks at a word that a stream waits for.
-const pollEvery = 20 * time.Microsecond
-
 // ValueWait lets the later work of a stream wait for a word of device memory.
 func (t *Thread) ValueWait(devAddr acl.Addr, value uint64, flag uint32, on acl.Stream) acl.Error {
 	s, e := t.valueArgs(devAddr, on)
@@ -77,20 +75,15 @@ func (t *Thread) ValueWait(devAddr acl.Addr, value uint64, flag uint32, on acl.S
 	if flag > acl.ACL_STREAM_WAIT_VALUE_NOR {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "wait flag %d is unknown", flag)
 	}
-	return t.submit(s, task{kind: taskValue, run: func(s *stream) (time.Duration, *failure) {
-		for {
-			p, f := s.cell(devAddr, Read)
-			if f != nil {
-				return 0, f
-			}
-			if valueMet(atomic.LoadUint64(p), value, flag) {
-				return 0, nil
-			}
-			select {
-			case <-time.After(pollEvery):
-			case <-s.stop:
-				return 0, nil
-			}
-		}
-	}})
+	return t.submit(s, task{kind: taskValue,
+		begin: func(s *stream) *waiting {
+			return &waiting{met: func() (bool, <-chan struct{}) {
+				p, f := s.cell(devAddr, Read)
+				return f != nil || valueMet(atomic.LoadUint64(p), value, flag), nil // run tells of the failure
+			}}
+		},
+		run: func(s *stream) (time.Duration, *failure) {
+			_, f := s.cell(devAddr, Read)
+			return 0, f
+		}})
 }

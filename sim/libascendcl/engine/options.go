@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/acltrace/acltrace/sim"
+	"github.com/acltrace/acltrace/sim/model"
 )
 
 // optionsFromEnv reads the simulator's options. What can't be understood is said and left out.
@@ -30,6 +31,27 @@ func optionsFromEnv() *sim.Options {
 		} else {
 			o.Devices = n
 		}
+	}
+	switch v := os.Getenv("ACLSIM_CLOCK"); v {
+	case "", "real":
+	case "virtual":
+		o.Virtual = true
+	default:
+		warn("ACLSIM_CLOCK=%s is neither real nor virtual and is not used", v)
+	}
+	if v := os.Getenv("ACLSIM_SEED"); v != "" {
+		seed, err := strconv.ParseUint(v, 10, 64)
+		if err != nil {
+			warn("ACLSIM_SEED=%s is no number and is not used", v)
+		}
+		o.Seed = seed
+	}
+	if v := os.Getenv("ACLSIM_MODEL"); v != "" {
+		m, err := model.Load(v)
+		if err != nil {
+			warn("ACLSIM_MODEL: %v; the model is %s", err, model.Default)
+		}
+		o.Model = m
 	}
 	if v := os.Getenv("ACLSIM_FAULTS"); v != "" {
 		faults, err := sim.ParseFaults(v)

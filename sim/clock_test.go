@@ -1,0 +1,155 @@
+package sim
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/acltrace/acltrace/api/acl"
+)
+
+// timeline runs a program of one thread in virtual time and returns the time stamps that it saw.
+func timeline(t *testing.T, seed uint64) string {
+	var out strings.Builder
+	e := newEnv(t, Options{Virtual: true, Kernels: testKernels(), Model: preset(t, "ascend910b")})
+	f := e.function(e.load(testBinary(11, "fill")), "fill")
+	r := rand.New(rand.NewPCG(seed, 0))
+	streams := []acl.Stream{e.stream(), e.stream(), e.stream(), e.stream()}
+	p := e.malloc(1 << 20)
+	var events []acl.Event
+	for range 300 {
+		s := streams[r.IntN(len(streams))]
+		switch r.IntN(6) {
+		case 0:
+			ev := e.event()
+			e.ok(e.th.RecordEvent(ev, s))
+			events = append(events, ev)
+		case 1:
+			if len(events) > 0 {
+				e.ok(e.th.StreamWaitEvent(s, events[r.IntN(len(events))]))
+			}
+		case 2:
+			e.ok(e.th.MemsetAsync(p, 1<<20, 1, 1+r.Uint64N(1<<20), s))
+		case 3:
+			var status acl.StreamStatus
+			e.ok(e.th.StreamQuery(s, &status))
+			fmt.Fprintln(&out, "query", status)
+		case 4:
+			args := fillArgs(byte(seed), p, 64)
+			e.ok(e.th.LaunchKernelWithHostArgs(f, 1+r.Uint32N(60), s, nil, addr(&args[0]), uint64(len(args)), nil, 0))
+		case 5:
+			if r.IntN(8) == 0 {
+				e.ok(e.th.SynchronizeStream(s))
+			}
+		}
+	}
+	e.ok(e.th.SynchronizeDevice())
+	for _, ev := range events {
+		var us uint64
+		e.ok(e.th.EventGetTimestamp(ev, &us))
+		fmt.Fprintln(&out, us)
+	}
+	fmt.Fprintln(&out, e.th.host)
+	return out.String()
+}
+
+// A program with one thread sees the same times in every run in virtual time, and they pass as fast as this host can go.
+func TestVirtualTimeIsRepeatable(t *testing.T) {
+	for seed := range uint64(5) {
+		a, b := timeline(t, seed), timeline(t, seed)
+		if a != b {
+			t.Fatalf("seed %d: two runs differ:\n%s\n%s", seed, a, b)
+		}
+	}
+}
+
+// What takes long on the device takes no time here, and is what the model says.
+func TestVirtualTimeIsTheModels(t *testing.T) {
+	slow := &Kernel{Name: "slow", Duration: func(*Launch) time.Duration { return time.Hour / 4 }}
+	e := newEnv(t, Options{Virtual: true, Kernels: kernelMap{"slow": slow}})
+	f := e.function(e.load(testBinary(3, "slow")), "slow")
+	a, b := e.event(), e.event()
+	s, other := e.stream(), e.stream()
+	began := time.Now()
+	e.ok(e.th.RecordEvent(a, s))
+	args := make([]byte, 8)
+	for range 4 {
+		e.ok(e.th.LaunchKernelWithHostArgs(f, 1, s, nil, addr(&args[0]), 8, nil, 0))
+	}
+	e.ok(e.th.RecordEvent(b, s))
+	e.want(acl.ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, e.th.SynchronizeStreamWithTimeout(s, 1000))
+	var status acl.EventRecordedStatus
+	e.ok(e.th.QueryEventStatus(a, &status))
+	if status != acl.ACL_EVENT_RECORDED_STATUS_COMPLETE {
+		t.Error("the first event is not complete")
+	}
+	e.ok(e.th.QueryEventStatus(b, &status))
+	if status == acl.ACL_EVENT_RECORDED_STATUS_COMPLETE {
+		t.Error("the last event is complete at once")
+	}
+	e.ok(e.th.StreamWaitEvent(other, b))
+	e.ok(e.th.SynchronizeStream(other))
+	var ms float32
+	e.ok(e.th.EventElapsedTime(&ms, a, b))
+	if ms < 3600e3 || ms > 3600e3+1 {
+		t.Errorf("an hour took %v ms", ms)
+	}
+	if d := time.Since(began); d > 10*time.Second {
+		t.Errorf("it took %v", d)
+	}
+}
+
+// A loop that asks, and nothing else, comes to an end: asking takes time.
+func TestVirtualPolling(t *testing.T) {
+	e := newEnv(t, Options{Virtual: true, Kernels: testKernels()})
+	s, p := e.stream(), e.malloc(1<<20)
+	e.ok(e.th.MemsetAsync(p, 1<<20, 1, 1<<20, s))
+	for {
+		var status acl.StreamStatus
+		e.ok(e.th.StreamQuery(s, &status))
+		if status == acl.ACL_STREAM_STATUS_COMPLETE {
+			break
+		}
+	}
+	// A program may wait for the device in a way that the simulator can't see.
+	h := e.pinned(8)
+	e.ok(e.th.MemcpyAsync(h, 8, p, 8, acl.ACL_MEMCPY_DEVICE_TO_HOST, s))
+	for end := time.Now().Add(10 * time.Second); binary.LittleEndian.Uint64(hostBytes(h, 8)) == 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("a copy is never made where nobody calls")
+		}
+	}
+}
+
+// Kernels of different streams share the device's cores.
+func TestVirtualCores(t *testing.T) {
+	busy := &Kernel{Name: "busy", Duration: func(*Launch) time.Duration { return time.Millisecond }}
+	m := preset(t, "instant")
+	m.Cores.Vector = 4
+	e := newEnv(t, Options{Virtual: true, Kernels: kernelMap{"busy": busy}, Model: m})
+	f := e.function(e.load(testBinary(3, "busy")), "busy")
+	args := make([]byte, 8)
+	run := func(blocks uint32) time.Duration {
+		var ends []acl.Event
+		began := e.th.host
+		for range 2 {
+			s, ev := e.stream(), e.event()
+			e.ok(e.th.LaunchKernelWithHostArgs(f, blocks, s, nil, addr(&args[0]), 8, nil, 0))
+			e.ok(e.th.RecordEvent(ev, s))
+			ends = append(ends, ev)
+		}
+		for _, ev := range ends {
+			e.ok(e.th.SynchronizeEvent(ev))
+		}
+		return (e.th.host - began).Round(time.Millisecond)
+	}
+	if d := run(2); d != time.Millisecond {
+		t.Errorf("kernels that fit beside each other took %v", d)
+	}
+	if d := run(3); d != 2*time.Millisecond {
+		t.Errorf("kernels that don't took %v", d)
+	}
+}
