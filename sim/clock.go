@@ -71,7 +71,7 @@ const pollEvery = 20 * time.Microsecond
 func (w *waiting) await(stop <-chan struct{}) (bool, *failure) {
 	var expired <-chan time.Time
 	for {
-		if w.met != nil {
+		if w.block == nil {
 			if ok, ch := w.met(); ok {
 				return true, nil
 			} else if w.block == nil {
@@ -537,7 +537,7 @@ func (v *virtualClock) Ready(n int32) (virtual.Need, bool) {
 
 // met asks what a task waits for. What can only be waited for is waited for aside.
 func (v *virtualClock) met(s *stream, w *waiting) (ok bool, f *failure) {
-	if w.met != nil {
+	if w.block == nil {
 		if err := guard(func() { ok, _ = w.met() }); err != nil {
 			return true, failedAt(err)
 		}
@@ -545,7 +545,7 @@ func (v *virtualClock) met(s *stream, w *waiting) (ok bool, f *failure) {
 			return ok, nil
 		}
 	}
-	if w.ended == nil {
+	if block := w.block; w.ended == nil {
 		w.ended = make(chan struct{})
 		var expired <-chan time.Time
 		if w.limit > 0 {
@@ -555,7 +555,7 @@ func (v *virtualClock) met(s *stream, w *waiting) (ok bool, f *failure) {
 		go func() {
 			defer v.changed()
 			defer close(w.ended)
-			w.inTime, w.failure = w.block(stop, expired)
+			w.inTime, w.failure = block(stop, expired)
 		}()
 		patience := time.NewTimer(hostPatience)
 		defer patience.Stop()

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -40,6 +41,7 @@ func timeline(t *testing.T, seed uint64) string {
 		case 4:
 			args := fillArgs(byte(seed), p, 64)
 			e.ok(e.th.LaunchKernelWithHostArgs(f, 1+r.Uint32N(60), s, nil, addr(&args[0]), uint64(len(args)), nil, 0))
+			runtime.KeepAlive(args)
 		case 5:
 			if r.IntN(8) == 0 {
 				e.ok(e.th.SynchronizeStream(s))

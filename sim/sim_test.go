@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"flag"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -1464,6 +1465,7 @@ func TestManyStreams(t *testing.T) {
 					args := make([]byte, 8)
 					binary.LittleEndian.PutUint64(args, ds[i])
 					check(th.LaunchKernelWithHostArgs(f, 1, ss[i], nil, addr(&args[0]), 8, nil, 0))
+					runtime.KeepAlive(args)
 				}
 				check(th.RecordEvent(ev, ss[r%streams]))
 				check(th.StreamWaitEvent(ss[(r+1)%streams], ev))
