@@ -595,7 +595,6 @@ func (v *virtualClock) End(n int32) {
 	s.begun = false
 	k := s.current
 	s.current = task{}
-	k.end()
 	s.ended(&k, s.took, s.result)
 	if len(v.blocked) > 0 {
 		v.askAll()

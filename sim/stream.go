@@ -275,7 +275,6 @@ func (s *stream) runTask(clk *realClock, k task) {
 			clk.sleepUntil(s.time, s.stop)
 		}
 	}
-	k.end()
 	s.ended(&k, d, f)
 }
 
@@ -303,6 +302,7 @@ func (s *stream) ended(k *task, d time.Duration, f *failure) {
 		s.failure = f
 		s.mu.Unlock()
 	}
+	k.end()
 	s.lastEnd.Store(int64(s.time))
 	s.done.Add(1)
 	if s.waiting.Load() > 0 {
@@ -517,6 +517,7 @@ func (t *Thread) submit(s *stream, k task) acl.Error {
 		return e
 	}
 	t.sim.clock.spend(t, t.sim.model.Host.Submit)
+	k.thread = t.tid
 	id, f := s.submit(t, k)
 	if f != nil {
 		k.end()
