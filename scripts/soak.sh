@@ -11,5 +11,11 @@ for f in FuzzOpen FuzzColumnDecode; do
 	go test -run '^$' -fuzz "^$f\$" -fuzztime "${FUZZTIME:-2m}" "./$(dirname "$pkg")"
 done
 go test -run Soak -timeout 60m ./...
+# Older C libraries, where they can be had.
+make -s cross
+if ACLTRACE_OLD_ROOT=$(scripts/oldroots.sh build/roots); then
+	export ACLTRACE_OLD_ROOT
+	go test -run OldRoot ./probe/shimtest
+fi
 ACLTRACE_SOAK= go test -count "${SOAK:-20}" -timeout 60m ./record ./replay ./probe/...
 CGO_ENABLED=1 go test -race -count 5 -timeout 60m ./sim

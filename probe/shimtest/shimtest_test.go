@@ -60,7 +60,7 @@ func cParams(t *testing.T, name string) (params, args string) {
 type shape struct {
 	name string
 	libs []library
-	cc   string // compiler, "" for the machine's own
+	cc   string // compiler and its flags, "" for the machine's own
 }
 
 type library struct {
@@ -143,16 +143,17 @@ func cc(t *testing.T, out string, args ...string) string {
 
 func compile(t *testing.T, compiler, out string, args ...string) string {
 	t.Helper()
-	if compiler == "" {
-		compiler = "cc"
+	flags := strings.Fields(compiler)
+	if len(flags) == 0 {
+		flags = []string{"cc"}
 	}
-	if _, err := exec.LookPath(compiler); err != nil {
-		t.Skipf("no %s", compiler)
+	if _, err := exec.LookPath(flags[0]); err != nil {
+		t.Skipf("no %s", flags[0])
 	}
 	for _, a := range args {
 		_, _ = os.Stat(a) // what the compiler reads, the cache of test results must know of
 	}
-	if b, err := exec.Command(compiler, append([]string{"-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-o", out}, args...)...).CombinedOutput(); err != nil {
+	if b, err := exec.Command(flags[0], slices.Concat(flags[1:], []string{"-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-o", out}, args)...).CombinedOutput(); err != nil {
 		t.Fatalf("%s %v: %v\n%s", compiler, args, err, b)
 	}
 	return out
