@@ -64,7 +64,7 @@ The program's own exit code is passed on. 125 means that it was not run: recordi
 	f.StringVarP(&o.Output, "output", "o", "run.aclt", "trace to write; %h, %p and %r in the name are the host, the process and the rank")
 	f.BoolVar(&o.Sim, "sim", false, "run the program on the simulator")
 	f.StringVar(&o.Probe, "probe", "shim", "how to capture: shim or ebpf")
-	f.StringVar(&o.Bind, "bind", "auto", "with --probe shim: how it comes before the runtime: auto, preload or audit, which also sees libraries loaded with RTLD_DEEPBIND or dlmopen")
+	f.StringVar(&o.Bind, "bind", "auto", "with --probe shim: how it comes before the runtime: auto, preload or audit, which also sees what constructors of libraries loaded with RTLD_DEEPBIND or dlmopen call, and what the latter ask for by dlsym")
 	f.StringVar(&o.Library, "library", "", "with --probe ebpf: path of the runtime library, for a program that is not linked to it")
 	f.StringVar(&payload, "payload", "small", "what to keep of copies: small (up to 64 KiB), full, hash or none")
 	f.StringVar(&policy, "policy", "drop", "when the recorder is too slow: drop calls, which are counted, or block the program")

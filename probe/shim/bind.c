@@ -13,6 +13,7 @@
 #include <asm/fcntl.h>
 #include <linux/mman.h>
 
+#include "lookup.h"
 #include "sys.h"
 
 #define NEXT ((void *)-1L)
@@ -27,7 +28,7 @@ extern char **environ __attribute__((weak));
 
 void *shim_own[SHIM_OWN];
 
-static void *real_dlsym, *real_dlvsym, *real_dlclose, *real_chroot;
+static void *real_dlsym, *real_dlvsym, *real_dlopen, *real_dlmopen, *real_dlclose, *real_chroot;
 
 /* A libdl may come after the first call, so what is not there is looked for again. */
 static void *loader(void **slot, const char *name)
@@ -179,7 +180,7 @@ HIDDEN __attribute__((used)) void *shim_dlvsym_exact(void *handle, const char *n
 }
 
 /* Whether memory is mapped at an address, whatever the size of a page. */
-static bool mapped(uint64_t at)
+bool shim_mapped(uint64_t at)
 {
 	uint8_t in;
 	for (uint64_t page = 4096; page <= 65536; page *= 4) {
@@ -196,7 +197,7 @@ static void forget(void **real, uint64_t *seen)
 	uint64_t f = (uint64_t)__atomic_load_n(real, __ATOMIC_ACQUIRE);
 	if (f == 0 || f >> 12 == *seen)
 		return;
-	if (mapped(f))
+	if (shim_mapped(f))
 		*seen = f >> 12;
 	else
 		__atomic_store_n(real, NULL, __ATOMIC_RELEASE);
@@ -204,7 +205,7 @@ static void forget(void **real, uint64_t *seen)
 
 /* What to give a program that asked for name and would have got f. Calls nothing of the program's, so that errno and
  * dlerror are as the real dlsym left them. */
-static void *substitute(const struct shim_name *n, const char *name, void *f)
+void *shim_substitute(const struct shim_name *n, const char *name, void *f)
 {
 	if (n == NULL) {
 		if (of_runtime(name))
@@ -255,10 +256,10 @@ SHIM_EXPORT void *acltrace_bind(const char *name, void *f)
 	static void *volatile self = (void *)&self; /* until the shim is relocated, this is not where it lies */
 	if (self != (void *)&self || &environ == NULL || environ == NULL)
 		return f;
-	return substitute(shim_lookup(name), name, f);
+	return shim_substitute(shim_lookup(name), name, f);
 }
 
-static bool of_shim(const void *f) { return (const char *)f >= __ehdr_start && (const char *)f < _end; }
+bool shim_is_own(const void *f) { return (const char *)f >= __ehdr_start && (const char *)f < _end; }
 
 HIDDEN __attribute__((used)) void *shim_dlsym_handle(void *handle, const char *name)
 {
@@ -266,10 +267,12 @@ HIDDEN __attribute__((used)) void *shim_dlsym_handle(void *handle, const char *n
 	void *f = real ? real(handle, name) : NULL;
 	if (f == NULL)
 		return NULL;
+	if (__builtin_expect(shim_t.late != NULL, 0))
+		shim_late(handle);
 	const struct shim_name *n = shim_lookup(name);
-	if (of_shim(f)) /* by dlopen(NULL), or a scope in which the shim comes first */
+	if (shim_is_own(f)) /* by dlopen(NULL), or a scope in which the shim comes first */
 		return n == NULL || exists(n) ? f : missing(handle, name);
-	return substitute(n, name, f);
+	return shim_substitute(n, name, f);
 }
 
 HIDDEN __attribute__((used)) void *shim_dlvsym_handle(void *handle, const char *name, const char *version)
@@ -278,18 +281,49 @@ HIDDEN __attribute__((used)) void *shim_dlvsym_handle(void *handle, const char *
 	void *f = real ? real(handle, name, version) : NULL;
 	if (f == NULL)
 		return NULL;
+	if (__builtin_expect(shim_t.late != NULL, 0))
+		shim_late(handle);
 	const struct shim_name *n = shim_lookup(name);
-	if (of_shim(f))
+	if (shim_is_own(f))
 		return n == NULL || exists(n) ? f : missing_version(handle, name, version);
-	return substitute(n, name, f);
+	return shim_substitute(n, name, f);
+}
+
+/* Where the assembly below jumps to. */
+HIDDEN __attribute__((used)) void *shim_dlopen_before(const char *file, int flags)
+{
+	(void)file;
+	if (flags & RTLD_DEEPBIND)
+		shim_loads_late();
+	void *real = loader(&real_dlopen, "dlopen");
+	return real ? real : (void *)no_loader;
+}
+
+HIDDEN __attribute__((used)) void *shim_dlmopen_before(long space, const char *file, int flags)
+{
+	(void)file;
+	if (space != 0 || (flags & RTLD_DEEPBIND))
+		shim_loads_late();
+	void *real = loader(&real_dlmopen, "dlmopen");
+	return real ? real : (void *)no_loader;
 }
 
 #if defined(__x86_64__)
 #define REQUEST(name)                                                                                                      \
-	__asm__(".pushsection .text\n\t.globl " #name "\n\t.type " #name ",@function\n\t.p2align 4\n" #name ":\n\t"        \
+	__asm__(".pushsection .text\n\t.globl " #name "\n\t.type " #name ",@function\n\t.globl shim_" #name "\n\t.hidden shim_" #name "\n\t.p2align 4\nshim_" #name ":\n" #name ":\n\t"        \
 		".cfi_startproc\n\tendbr64\n\tlea 1(%rdi), %rax\n\tcmp $1, %rax\n\tja shim_" #name "_handle\n\t"           \
 		"push %rdi\n\t.cfi_adjust_cfa_offset 8\n\tpush %rsi\n\t.cfi_adjust_cfa_offset 8\n\t"                       \
 		"push %rdx\n\t.cfi_adjust_cfa_offset 8\n\tcall shim_" #name "_exact\n\t"                                   \
+		"pop %rdx\n\t.cfi_adjust_cfa_offset -8\n\tpop %rsi\n\t.cfi_adjust_cfa_offset -8\n\t"                       \
+		"pop %rdi\n\t.cfi_adjust_cfa_offset -8\n\tjmp *%rax\n\t"                                                   \
+		".cfi_endproc\n\t.size " #name ", . - " #name "\n\t.popsection\n\t")
+
+/* The loader looks at who calls these, too. */
+#define LOADING(name)                                                                                                      \
+	__asm__(".pushsection .text\n\t.globl " #name "\n\t.type " #name ",@function\n\t.globl shim_" #name "\n\t.hidden shim_" #name "\n\t.p2align 4\nshim_" #name ":\n" #name ":\n\t"        \
+		".cfi_startproc\n\tendbr64\n\t"                                                                            \
+		"push %rdi\n\t.cfi_adjust_cfa_offset 8\n\tpush %rsi\n\t.cfi_adjust_cfa_offset 8\n\t"                       \
+		"push %rdx\n\t.cfi_adjust_cfa_offset 8\n\tcall shim_" #name "_before\n\t"                                  \
 		"pop %rdx\n\t.cfi_adjust_cfa_offset -8\n\tpop %rsi\n\t.cfi_adjust_cfa_offset -8\n\t"                       \
 		"pop %rdi\n\t.cfi_adjust_cfa_offset -8\n\tjmp *%rax\n\t"                                                   \
 		".cfi_endproc\n\t.size " #name ", . - " #name "\n\t.popsection\n\t")
@@ -310,10 +344,19 @@ __asm__(".pushsection .text\n\t.globl shim_counted_first\n\t.hidden shim_counted
 	"leave\n\t.cfi_def_cfa %rsp, 8\n\tjmp *%r11\n\t.cfi_endproc\n\t.size shim_counted_first, . - shim_counted_first\n\t.popsection");
 #elif defined(__aarch64__)
 #define REQUEST(name)                                                                                                      \
-	__asm__(".pushsection .text\n\t.globl " #name "\n\t.type " #name ",@function\n\t.p2align 4\n" #name ":\n\t"        \
+	__asm__(".pushsection .text\n\t.globl " #name "\n\t.type " #name ",@function\n\t.globl shim_" #name "\n\t.hidden shim_" #name "\n\t.p2align 4\nshim_" #name ":\n" #name ":\n\t"        \
 		".cfi_startproc\n\thint 34\n\tadd x9, x0, #1\n\tcmp x9, #1\n\tb.ls 1f\n\tb shim_" #name "_handle\n"        \
 		"1:\tstp x29, x30, [sp, #-48]!\n\t.cfi_def_cfa_offset 48\n\t.cfi_offset 29, -48\n\t.cfi_offset 30, -40\n\t" \
 		"stp x0, x1, [sp, #16]\n\tstr x2, [sp, #32]\n\tbl shim_" #name "_exact\n\tmov x16, x0\n\t"                 \
+		"ldp x0, x1, [sp, #16]\n\tldr x2, [sp, #32]\n\tldp x29, x30, [sp], #48\n\t.cfi_restore 29\n\t"             \
+		".cfi_restore 30\n\t.cfi_def_cfa_offset 0\n\tbr x16\n\t"                                                   \
+		".cfi_endproc\n\t.size " #name ", . - " #name "\n\t.popsection\n\t")
+
+#define LOADING(name)                                                                                                      \
+	__asm__(".pushsection .text\n\t.globl " #name "\n\t.type " #name ",@function\n\t.globl shim_" #name "\n\t.hidden shim_" #name "\n\t.p2align 4\nshim_" #name ":\n" #name ":\n\t"        \
+		".cfi_startproc\n\thint 34\n\tstp x29, x30, [sp, #-48]!\n\t.cfi_def_cfa_offset 48\n\t"                      \
+		".cfi_offset 29, -48\n\t.cfi_offset 30, -40\n\t"                                                          \
+		"stp x0, x1, [sp, #16]\n\tstr x2, [sp, #32]\n\tbl shim_" #name "_before\n\tmov x16, x0\n\t"                \
 		"ldp x0, x1, [sp, #16]\n\tldr x2, [sp, #32]\n\tldp x29, x30, [sp], #48\n\t.cfi_restore 29\n\t"             \
 		".cfi_restore 30\n\t.cfi_def_cfa_offset 0\n\tbr x16\n\t"                                                   \
 		".cfi_endproc\n\t.size " #name ", . - " #name "\n\t.popsection\n\t")
@@ -331,6 +374,8 @@ __asm__(".pushsection .text\n\t.globl shim_counted_first\n\t.hidden shim_counted
 
 REQUEST(dlsym);
 REQUEST(dlvsym);
+LOADING(dlopen);
+LOADING(dlmopen);
 
 /* As the wrappers answer where the runtime has no such function. */
 static int unsupported(void) { return 207000; }
@@ -377,4 +422,21 @@ SHIM_EXPORT int chroot(const char *path)
 		return -1;
 	keep_session();
 	return real(path);
+}
+
+/* Other names of the same, which no other library's come before. */
+extern char shim_dlsym[] HIDDEN, shim_dlvsym[] HIDDEN, shim_dlopen[] HIDDEN, shim_dlmopen[] HIDDEN;
+extern __typeof__(dlclose) shim_dlclose __attribute__((alias("dlclose"), copy(dlclose), visibility("hidden")));
+extern __typeof__(chroot) shim_chroot __attribute__((alias("chroot"), copy(chroot), visibility("hidden")));
+
+void *shim_loader_function(const char *name)
+{
+	static const struct { const char *name; void *f; } own[] = {
+		{"dlsym", shim_dlsym}, {"dlvsym", shim_dlvsym}, {"dlopen", shim_dlopen}, {"dlmopen", shim_dlmopen},
+		{"dlclose", (void *)shim_dlclose}, {"chroot", (void *)shim_chroot},
+	};
+	for (unsigned i = 0; i < sizeof own / sizeof *own; i++)
+		if (lookup_same(own[i].name, name))
+			return own[i].f;
+	return NULL;
 }

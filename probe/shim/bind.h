@@ -8,6 +8,8 @@
 
 #define HIDDEN __attribute__((visibility("hidden")))
 
+struct link_map;
+
 /* What a wrapper calls. */
 struct shim_target {
 	void *real; /* atomic; NULL: not looked for yet, or gone with its library */
@@ -43,6 +45,17 @@ extern void *shim_own[SHIM_OWN] HIDDEN;
 const struct shim_name *shim_lookup(const char *name) HIDDEN;
 /* The function that the loader would bind for a reference that is not the shim's, NULL where there is none. */
 void *shim_next(const char *name) HIDDEN;
+/* What the program gets that has asked for name and would have got f. */
+void *shim_substitute(const struct shim_name *n, const char *name, void *f) HIDDEN;
+bool shim_is_own(const void *f) HIDDEN;
+bool shim_mapped(uint64_t at) HIDDEN;
+/* The shim's own dlsym and the like, NULL for other names. */
+void *shim_loader_function(const char *name) HIDDEN;
+/* The objects of the program's own namespace, in the order of the loader. */
+const struct link_map *shim_objects(void) HIDDEN;
+/* In late.c: before the thread loads a library that is bound past the shim, and when it asks for a function by a handle. */
+void shim_loads_late(void) HIDDEN;
+void shim_late(const void *handle) HIDDEN;
 /* In shim.c. */
 bool open_process(void) HIDDEN;
 /* Keeps the session within reach of a process that is about to change its root. */

@@ -31,14 +31,19 @@ static inline void *lookup_symbol(const struct link_map *l, const ElfW(Sym) *sym
 	return (void *)(l->l_addr + sym->st_value);
 }
 
+/* The address in an entry of the dynamic section: glibc relocates these in place, musl does not. */
+static inline ElfW(Addr) lookup_address(const struct link_map *l, const ElfW(Dyn) *d)
+{
+	return d->d_un.d_ptr < l->l_addr ? d->d_un.d_ptr + l->l_addr : d->d_un.d_ptr;
+}
+
 static inline void *lookup_in(const struct link_map *l, const char *name)
 {
 	const ElfW(Sym) *symtab = NULL;
 	const char *strtab = NULL;
 	const uint32_t *gnu = NULL, *sysv = NULL;
 	for (const ElfW(Dyn) *d = l->l_ld; d && d->d_tag != DT_NULL; d++) {
-		/* glibc relocates these pointers in place, musl does not. */
-		ElfW(Addr) p = d->d_un.d_ptr < l->l_addr ? d->d_un.d_ptr + l->l_addr : d->d_un.d_ptr;
+		ElfW(Addr) p = lookup_address(l, d);
 		if (d->d_tag == DT_SYMTAB)
 			symtab = (const ElfW(Sym) *)p;
 		else if (d->d_tag == DT_STRTAB)
@@ -75,6 +80,24 @@ static inline void *lookup_in(const struct link_map *l, const char *name)
 				return f;
 		}
 	return NULL;
+}
+
+/* Whether a file is the runtime or a layer of it, with a version behind the name or without. */
+static inline bool lookup_of_runtime(const char *path)
+{
+	static const char *const names[] = {"libascendcl.so", "libascendcl_impl.so", "libacl_rt.so", "libacl_rt_impl.so", "libruntime.so"};
+	const char *base = path;
+	for (const char *s = path; *s; s++)
+		if (*s == '/')
+			base = s + 1;
+	for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
+		const char *a = base, *b = names[i];
+		while (*b && *a == *b)
+			a++, b++;
+		if (*b == 0 && (*a == 0 || *a == '.'))
+			return true;
+	}
+	return false;
 }
 
 #endif

@@ -14,7 +14,7 @@
 extern struct r_debug _r_debug __attribute__((weak)); /* glibc */
 extern struct r_debug *_dl_debug_addr __attribute__((weak)); /* musl */
 
-static const struct link_map *objects(void)
+const struct link_map *shim_objects(void)
 {
 	if (&_r_debug != NULL)
 		return _r_debug.r_map;
@@ -26,7 +26,7 @@ static const struct link_map *objects(void)
 void *shim_next(const char *name)
 {
 	/* What lies before the shim, as a tool that was preloaded first, may call the shim: going back to it would never end. */
-	const struct link_map *first = objects(), *l = first;
+	const struct link_map *first = shim_objects(), *l = first;
 	while (l && l->l_ld != _DYNAMIC)
 		l = l->l_next;
 	for (l = l ? l->l_next : first; l; l = l->l_next) {

@@ -347,7 +347,7 @@ bool shim_open_thread(void)
 		return false;
 	if (t->generation != shim_p->generation) {
 		/* The first call of the thread, or a child with its parent's ring, which is not its own to write. */
-		*t = (struct shim_thread){.device = t->device, .depth = t->depth, .frame = t->frame, .generation = shim_p->generation};
+		*t = (struct shim_thread){.device = t->device, .late = t->late, .depth = t->depth, .frame = t->frame, .generation = shim_p->generation};
 		t->off = !make_ring(t);
 		if (!t->off && shim_control->cost == 0 && shim_control->stack_frames == 0)
 			measure_cost(t);

@@ -43,6 +43,7 @@ struct shim_thread {
 	uint32_t depth;
 	void *frame; /* of the wrapper of the outermost call */
 	bool off; /* this thread records nothing */
+	const void *late; /* the last object before the thread has loaded what may go past the shim, NULL: see late.c */
 };
 
 extern __thread struct shim_thread shim_t __attribute__((tls_model("initial-exec"), visibility("hidden")));

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -74,7 +75,7 @@ func oldRoots(t *testing.T) (roots []*root) {
 			if err != nil {
 				t.Skip(err)
 			}
-			r.triplet, r.command = "aarch64-linux-gnu", []string{qemu}
+			r.triplet, r.command = "aarch64-linux-gnu", []string{qemu, "-L", dir}
 			r.shim, r.player = testenv.Built(t, "lib/arm64/libacltrace.so"), testenv.Built(t, "lib/arm64/acltrace-player")
 			loader = "/lib/ld-linux-aarch64.so.1"
 		}
@@ -101,7 +102,9 @@ func TestOldRoot(t *testing.T) {
 			arguments := func(args ...string) []string { return args }
 			if len(r.command) > 0 {
 				// The emulator takes the shim for its program and not for itself.
-				arguments = func(args ...string) []string { return append(append(r.command, "-E", "LD_PRELOAD="+r.shim), args...) }
+				arguments = func(args ...string) []string {
+					return slices.Concat(r.command, []string{"-E", "LD_PRELOAD=" + r.shim}, args)
+				}
 			}
 			cc := r.compiler(t)
 			for _, s := range shapes {
@@ -119,6 +122,7 @@ func TestOldRoot(t *testing.T) {
 					{[]string{linked, "linked", n}, rounds}, {[]string{noPLT, "linked", n}, rounds}, {[]string{early, "linked", n}, rounds + 3},
 					{[]string{linked, "default", n}, rounds}, {[]string{linked, "next", n}, rounds}, {[]string{linked, "program", n}, rounds},
 					{[]string{other, "local", n, path}, rounds}, {[]string{other, "plugin", n, plugin}, rounds}, {[]string{linked, "local", n, path}, rounds},
+					{[]string{other, "deepbind", n, plugin}, rounds}, {[]string{other, "namespace", n, plugin}, rounds},
 					{[]string{other, "again", "3", path, path}, 6}, {[]string{other, "errors", "1", path}, -1}, {[]string{other, "version", "1", path}, 0},
 					{[]string{other, "missing", "1", path, "aclrtCreateStream"}, 0}, {[]string{other, "missing", "1", path, "nothing_at_all"}, 0},
 				} {
@@ -131,7 +135,7 @@ func TestOldRoot(t *testing.T) {
 			// The player says how it is used.
 			out, _ := exec.Command(r.loader, "--library-path", filepath.Join(r.dir, "lib", r.triplet), r.player).CombinedOutput()
 			if len(r.command) > 0 {
-				out, _ = exec.Command(r.command[0], "-L", r.dir, r.player).CombinedOutput()
+				out, _ = exec.Command(r.command[0], slices.Concat(r.command[1:], []string{r.player})...).CombinedOutput()
 			}
 			if !strings.HasPrefix(string(out), "usage:") {
 				t.Errorf("the player says %q", out)

@@ -305,6 +305,17 @@ func TestWays(t *testing.T) {
 				plugin := s.program(t, dir, "-DLINKED", "-DPLUGIN", "-shared", "-fPIC")
 				run(t, nil, other, "plugin", n, plugin).exactly(t, rounds)
 			})
+			// What the loader binds past whatever is preloaded.
+			for name, flags := range map[string][]string{"lazy": {"-fplt", "-Wl,-z,lazy"}, "at once": {"-fplt", "-Wl,-z,now,-z,relro"}, "no PLT": {"-fno-plt", "-Wl,-z,now,-z,relro"}} {
+				plugin := s.program(t, dir, append([]string{"-DLINKED", "-DPLUGIN", "-shared", "-fPIC"}, flags...)...)
+				for _, way := range []string{"deepbind", "namespace"} {
+					t.Run(way+", "+name, func(t *testing.T) { run(t, nil, other, way, n, plugin).exactly(t, rounds) })
+				}
+				t.Run("deepbind, linked, "+name, func(t *testing.T) { run(t, nil, linked, "deepbind", n, plugin).exactly(t, rounds) })
+			}
+			t.Run("deepbind, by path", func(t *testing.T) {
+				run(t, nil, other, "deepbind", n, s.program(t, dir, `-DASKS="`+path+`"`, "-shared", "-fPIC")).exactly(t, rounds)
+			})
 			t.Run("linked and by path", func(t *testing.T) { run(t, nil, linked, "local", n, path).exactly(t, rounds) })
 			t.Run("errno and dlerror", func(t *testing.T) { run(t, nil, other, "errors", n, path) })
 			t.Run("ctypes", func(t *testing.T) {
@@ -390,29 +401,29 @@ func TestPassedBy(t *testing.T) {
 
 // What a library calls past the shim is reported.
 func TestReported(t *testing.T) {
-	s := shapes[2]
+	s, linger := shapes[2], []string{"LINGER=1"}
 	dir := s.build(t, "")
 	path := filepath.Join(dir, s.main())
 	other := s.program(t, dir)
-	plugin := s.program(t, dir, "-DLINKED", "-DPLUGIN", "-shared", "-fPIC")
-	for _, way := range []string{"deepbind", "namespace"} {
-		t.Run(way, func(t *testing.T) {
-			r := run(t, nil, other, way, "3", plugin)
-			if r.made != 3*len(bodies) {
-				t.Fatalf("the runtime counted %d calls", r.made)
-			}
-			if r.recorded["aclrtMalloc"] == 0 {
-				us := r.Meta().Coverage.Unhooked
-				if len(us) == 0 || us[0].PID == 0 || !strings.Contains(us[0].Reason, plugin+" calls 5 functions of the runtime past the shim") {
-					t.Errorf("no call is recorded and the report is %+v", us)
-				}
-			} else if !maps.Equal(r.recorded, each(3)) {
-				t.Errorf("recorded %v", r.recorded)
-			}
-		})
-	}
+	t.Run("dlsym in a namespace", func(t *testing.T) {
+		plugin := s.program(t, dir, `-DASKS="`+path+`"`, "-shared", "-fPIC")
+		r := run(t, linger, other, "namespace", "3", plugin)
+		us := r.Meta().Coverage.Unhooked
+		if r.made != 3*len(bodies) || len(r.recorded) != 0 || len(us) == 0 || us[0].PID == 0 || !strings.Contains(us[0].Reason, plugin+" asks for functions by dlsym past the shim") {
+			t.Errorf("recorded %v of %d calls, the report is %+v", r.recorded, r.made, us)
+		}
+	})
+	t.Run("deepbind behind the shim's back", func(t *testing.T) {
+		// Loaded by a library of another namespace, and never asked for by the program.
+		plugin := s.program(t, dir, "-DLINKED", "-DPLUGIN", "-shared", "-fPIC")
+		r := run(t, linger, other, "hidden", "3", plugin)
+		us := r.Meta().Coverage.Unhooked
+		if r.made != 3*len(bodies) || len(r.recorded) != 0 || len(us) == 0 || !strings.Contains(us[0].Reason, plugin+" calls 5 functions of the runtime past the shim") {
+			t.Errorf("recorded %v of %d calls, the report is %+v", r.recorded, r.made, us)
+		}
+	})
 	t.Run("LD_PRELOAD overwritten", func(t *testing.T) {
-		r := run(t, nil, "/bin/sh", "-c", "LD_PRELOAD= "+other+" wait 3 "+path)
+		r := run(t, linger, "/bin/sh", "-c", "LD_PRELOAD= "+other+" local 3 "+path)
 		us := r.Meta().Coverage.Unhooked
 		if len(r.recorded) != 0 || len(us) != 1 || us[0].Exe != other || !strings.Contains(us[0].Reason, "LD_PRELOAD was changed") {
 			t.Errorf("recorded %v, reported %+v", r.recorded, us)
@@ -513,7 +524,7 @@ func TestAudit(t *testing.T) {
 	})
 	t.Run("without the shim", func(t *testing.T) {
 		plugin := s.program(t, dir, "-DLINKED", "-DPLUGIN", "-shared", "-fPIC")
-		r := audited(t, nil, "/bin/sh", "-c", "LD_PRELOAD= exec "+other+" deepbind 3 "+plugin)
+		r := audited(t, []string{"LINGER=1"}, "/bin/sh", "-c", "LD_PRELOAD= exec "+other+" deepbind 3 "+plugin)
 		if us := r.Meta().Coverage.Unhooked; len(r.recorded) != 0 || r.made != 3*len(bodies) || len(us) == 0 {
 			t.Errorf("recorded %v of %d calls, reported %+v", r.recorded, r.made, us)
 		}

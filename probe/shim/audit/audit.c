@@ -22,24 +22,6 @@ static void *(*bind)(const char *name, void *f);
  * vector arguments on aarch64. 0 is: go on without me. */
 EXPORT unsigned la_version(unsigned version) { return version < 2 ? 0 : 2; }
 
-/* Whether a file is the runtime or a layer of it, with a version behind the name or without. */
-static bool of_runtime(const char *path)
-{
-	static const char *const names[] = {"libascendcl.so", "libascendcl_impl.so", "libacl_rt.so", "libacl_rt_impl.so", "libruntime.so"};
-	const char *base = path;
-	for (const char *s = path; *s; s++)
-		if (*s == '/')
-			base = s + 1;
-	for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
-		const char *a = base, *b = names[i];
-		while (*b && *a == *b)
-			a++, b++;
-		if (*b == 0 && (*a == 0 || *a == '.'))
-			return true;
-	}
-	return false;
-}
-
 /*
  * The cookie of an object is what is to be told of it. References between layers of the runtime are left alone: their
  * outermost one is called from elsewhere. So are those of the shim, which would come back to itself.
@@ -52,7 +34,7 @@ EXPORT unsigned la_objopen(struct link_map *l, Lmid_t space, uintptr_t *cookie)
 		if (bind != NULL)
 			*cookie = 0;
 	}
-	if (of_runtime(l->l_name))
+	if (lookup_of_runtime(l->l_name))
 		*cookie = LA_FLG_BINDTO;
 	return (unsigned)*cookie;
 }
