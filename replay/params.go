@@ -220,8 +220,25 @@ func (p *planner) fillBuffers(i int, list *timeline.Object) error {
 	return nil
 }
 
+type pieceKey struct {
+	param int
+	item  uint32
+	dir   format.Dir
+}
+
 // find returns the data of a parameter.
 func (p *planner) find(param int, item uint32, dir format.Dir) *format.Data {
+	if len(p.pieces) > 32 && p.index == nil {
+		// A batch has thousands.
+		p.index = make(map[pieceKey]*format.Data, len(p.pieces))
+		for k := range slices.Backward(p.pieces) {
+			d := &p.pieces[k]
+			p.index[pieceKey{int(d.Param), d.Item, d.Dir}] = d
+		}
+	}
+	if p.index != nil {
+		return p.index[pieceKey{param, item, dir}]
+	}
 	for k := range p.pieces {
 		if d := &p.pieces[k]; int(d.Param) == param && d.Item == item && d.Dir == dir {
 			return d
@@ -759,6 +776,9 @@ func (p *planner) items(i int, q *api.Param) (operand, error) {
 
 // array64 is the n words of an array that the call was given; nil where they are not in the trace.
 func (p *planner) array64(i int, n uint64) ([]uint64, error) {
+	if ws := p.arrays[i]; ws != nil && uint64(len(ws)) == n {
+		return ws, nil
+	}
 	d := p.find(i, 0, format.DirIn)
 	if d == nil || d.Status != format.Whole || d.Len != 8*n {
 		if p.ok && n > 0 {
@@ -774,5 +794,9 @@ func (p *planner) array64(i int, n uint64) ([]uint64, error) {
 	for k := range ws {
 		ws[k] = binary.LittleEndian.Uint64(b[8*k:])
 	}
+	if p.arrays == nil {
+		p.arrays = map[int][]uint64{}
+	}
+	p.arrays[i] = ws
 	return ws, nil
 }

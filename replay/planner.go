@@ -56,6 +56,8 @@ type planner struct {
 	f       *api.Func
 	at      place
 	pieces  []format.Data
+	index   map[pieceKey]*format.Data // of many pieces
+	arrays  map[int][]uint64          // that were read, by parameter
 	ok      bool
 	before  []instruction
 	after   []instruction
@@ -346,7 +348,7 @@ func (p *planner) call(e *timeline.Event) error {
 	}
 	p.touches = p.touches[:0]
 	p.before, p.after, p.relo, p.temp, p.cant = nil, nil, nil, 0, ""
-	p.pieces = append(slices.Clip(c.Data), p.late[c.Index]...)
+	p.pieces, p.index, p.arrays = append(slices.Clip(c.Data), p.late[c.Index]...), nil, nil
 	switch {
 	case f == nil:
 		p.unsupported(c, p.r.Schema().FuncName(c.Func), "the function is not in the model")

@@ -12411,9 +12411,11 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyBatch(void
 		shim_out(&c, 8, failIndex, 8);
 	shim_exit(&c);
 	if (ok) {
+		shim_large(c.seq, 0, 0, dsts, 8ULL * numBatches);
 		for (uint64_t i = 0; i < numBatches; i++)
 			shim_writes(&c, 0, (uint32_t)(1 + i), dsts[i], sizes[i], false, NULL);
 		shim_large(c.seq, 1, 0, destMaxs, 8ULL * (uint64_t)numBatches);
+		shim_large(c.seq, 2, 0, srcs, 8ULL * numBatches);
 		for (uint64_t i = 0; i < numBatches; i++)
 			shim_reads(&c, 2, (uint32_t)(1 + i), srcs[i], sizes[i], false);
 		shim_large(c.seq, 3, 0, sizes, 8ULL * (uint64_t)numBatches);
@@ -12480,9 +12482,11 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyBatchV2(vo
 	shim_in(&c, 6, attrsIndexes, 8ULL * (uint64_t)numAttrs, ok);
 	shim_exit(&c);
 	if (ok) {
+		shim_large(c.seq, 0, 0, dsts, 8ULL * numBatches);
 		for (uint64_t i = 0; i < numBatches; i++)
 			shim_writes(&c, 0, (uint32_t)(1 + i), dsts[i], sizes[i], false, NULL);
 		shim_large(c.seq, 1, 0, destMaxs, 8ULL * (uint64_t)numBatches);
+		shim_large(c.seq, 2, 0, srcs, 8ULL * numBatches);
 		for (uint64_t i = 0; i < numBatches; i++)
 			shim_reads(&c, 2, (uint32_t)(1 + i), srcs[i], sizes[i], false);
 		shim_large(c.seq, 3, 0, sizes, 8ULL * (uint64_t)numBatches);
@@ -12555,9 +12559,11 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyBatchAsync
 		shim_task(&c, stream);
 	shim_exit(&c);
 	if (ok) {
+		shim_large(c.seq, 0, 0, dsts, 8ULL * numBatches);
 		for (uint64_t i = 0; i < numBatches; i++)
 			shim_writes(&c, 0, (uint32_t)(1 + i), dsts[i], sizes[i], true, stream);
 		shim_large(c.seq, 1, 0, destMaxs, 8ULL * (uint64_t)numBatches);
+		shim_large(c.seq, 2, 0, srcs, 8ULL * numBatches);
 		for (uint64_t i = 0; i < numBatches; i++)
 			shim_reads(&c, 2, (uint32_t)(1 + i), srcs[i], sizes[i], true);
 		shim_large(c.seq, 3, 0, sizes, 8ULL * (uint64_t)numBatches);
@@ -12627,9 +12633,11 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyBatchAsync
 		shim_task(&c, stream);
 	shim_exit(&c);
 	if (ok) {
+		shim_large(c.seq, 0, 0, dsts, 8ULL * numBatches);
 		for (uint64_t i = 0; i < numBatches; i++)
 			shim_writes(&c, 0, (uint32_t)(1 + i), dsts[i], sizes[i], true, stream);
 		shim_large(c.seq, 1, 0, destMaxs, 8ULL * (uint64_t)numBatches);
+		shim_large(c.seq, 2, 0, srcs, 8ULL * numBatches);
 		for (uint64_t i = 0; i < numBatches; i++)
 			shim_reads(&c, 2, (uint32_t)(1 + i), srcs[i], sizes[i], true);
 		shim_large(c.seq, 3, 0, sizes, 8ULL * (uint64_t)numBatches);

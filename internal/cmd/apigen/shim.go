@@ -289,6 +289,7 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 			case p.ItemSizes >= 0:
 				count := f.Params[p.ItemCount].Name
 				add(&after, "shim_in(&c, %d, %s, 8ULL * %s, ok);", n, p.Name, count)
+				add(&later, "shim_large(c.seq, %d, 0, %s, 8ULL * %s);", n, p.Name, count)
 				add(&later, "for (uint64_t i = 0; i < %s; i++)\n\t\t\t%s(&c, %d, (uint32_t)(1 + i), %s[i], %s[i]%s);", count, fn, n, p.Name, f.Params[p.ItemSizes].Name, tail)
 			case p.Size.Pitch >= 0:
 				if p.Role == api.Reads {

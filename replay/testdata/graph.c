@@ -1,0 +1,73 @@
+/* A graph over two streams that is captured once and run often, with a group of tasks that is replaced between runs. */
+#include "program.h"
+
+enum { COUNT = 256, RUNS = 5 };
+
+int main(int argc, char **argv)
+{
+	(void)argc;
+	CHECK(aclInit(NULL));
+	CHECK(aclrtSetDevice(0));
+	aclrtStream a, b, updates;
+	aclrtEvent fork_event, join_event;
+	CHECK(aclrtCreateStream(&a));
+	CHECK(aclrtCreateStream(&b));
+	CHECK(aclrtCreateStream(&updates));
+	CHECK(aclrtCreateEventExWithFlag(&fork_event, ACL_EVENT_SYNC));
+	CHECK(aclrtCreateEventExWithFlag(&join_event, ACL_EVENT_SYNC));
+	aclrtFuncHandle add = kernel(argv[1], "add");
+	uint32_t host[COUNT], *x = device_memory(sizeof host), *y = device_memory(sizeof host);
+	for (int i = 0; i < COUNT; i++)
+		host[i] = (uint32_t)i;
+	to_device(x, host, sizeof host);
+	to_device(y, host, sizeof host);
+
+	struct add_args first = {x, COUNT, 3, 0}, second = {y, COUNT, 5, 0};
+	aclmdlRI graph;
+	aclrtTaskGrp group;
+	CHECK(aclmdlRICaptureBegin(a, ACL_MODEL_RI_CAPTURE_MODE_THREAD_LOCAL));
+	CHECK(aclrtRecordEvent(fork_event, a));
+	CHECK(aclrtStreamWaitEvent(b, fork_event));
+	CHECK(aclmdlRICaptureTaskGrpBegin(a));
+	launch(add, 2, a, &first, sizeof first);
+	CHECK(aclmdlRICaptureTaskGrpEnd(a, &group));
+	launch(add, 1, b, &second, sizeof second);
+	CHECK(aclrtMemcpyAsync(&y[COUNT / 2], 4, &y[0], 4, ACL_MEMCPY_DEVICE_TO_DEVICE, b));
+	CHECK(aclrtRecordEvent(join_event, b));
+	CHECK(aclrtStreamWaitEvent(a, join_event));
+	aclmdlRICaptureStatus status;
+	aclmdlRI known;
+	CHECK(aclmdlRICaptureGetInfo(a, &status, &known));
+	EXPECT(status == ACL_MODEL_RI_CAPTURE_STATUS_ACTIVE);
+	CHECK(aclmdlRICaptureEnd(a, &graph));
+	CHECK(aclmdlRISetName(graph, "twice"));
+
+	uint32_t by = 3, total = 0, result[COUNT];
+	for (uint32_t run = 0; run < RUNS; run++) {
+		if (run == 2) {
+			by = first.by = 7;
+			CHECK(aclmdlRICaptureTaskUpdateBegin(updates, group));
+			launch(add, 2, updates, &first, sizeof first);
+			CHECK(aclmdlRICaptureTaskUpdateEnd(updates));
+		}
+		if (run % 2)
+			CHECK(aclmdlRIExecute(graph, -1));
+		else
+			CHECK(aclmdlRIExecuteAsync(graph, b));
+		CHECK(aclrtSynchronizeStream(b));
+		total += by;
+		to_host(result, x, sizeof result);
+		for (uint32_t i = 0; i < COUNT; i++)
+			EXPECT(result[i] == i + total * (i + 1));
+		to_host(result, y, sizeof result);
+		EXPECT(result[COUNT / 2] == result[0] && result[1] == 1 + 10 * (run + 1));
+	}
+	CHECK(aclmdlRIDestroy(graph));
+	/* The same streams, without a graph. */
+	launch(add, 2, a, &first, sizeof first);
+	CHECK(aclrtSynchronizeStream(a));
+	to_host(result, x, sizeof result);
+	CHECK(aclrtResetDevice(0));
+	CHECK(aclFinalize());
+	return 0;
+}

@@ -1,0 +1,83 @@
+/* The kernels of the test programs: program.h says what they do. */
+#include "aclsim/kernel.h"
+
+#include "program.h"
+
+static uint32_t extents(aclsim_extent *out, uint32_t max, uint32_t n, uint32_t arg, const void *p, uint64_t size, uint32_t access)
+{
+	if (n < max)
+		out[n] = (aclsim_extent){(uint64_t)(uintptr_t)p, size, access, arg};
+	return n + 1;
+}
+
+static const aclsim_arg add_params[] = {{"x", ACLSIM_INOUT, 8}, {"count", ACLSIM_SCALAR, 8}, {"by", ACLSIM_SCALAR, 4}, {"unused", ACLSIM_SCALAR, 4}};
+
+static uint32_t add_extents(const aclsim_launch *l, aclsim_extent *out, uint32_t max)
+{
+	const struct add_args *a = l->args;
+	return extents(out, max, 0, 0, a->x, 4 * a->count, ACLSIM_READ | ACLSIM_WRITE);
+}
+
+void add(const aclsim_launch *l, uint32_t block)
+{
+	const struct add_args *a = l->args;
+	for (uint64_t i = a->count * block / l->num_blocks; i < a->count * (block + 1) / l->num_blocks; i++)
+		a->x[i] += a->by * (uint32_t)(i + 1);
+}
+
+static const aclsim_arg pages_params[] = {
+	{"out", ACLSIM_OUTPUT, 8}, {"table", ACLSIM_INPUT, 8}, {"index", ACLSIM_INPUT, 8}, {"count", ACLSIM_SCALAR, 8}, {"page", ACLSIM_SCALAR, 8},
+};
+
+static uint32_t pages_extents(const aclsim_launch *l, aclsim_extent *out, uint32_t max)
+{
+	const struct pages_args *a = l->args;
+	uint32_t n = extents(out, max, 0, 0, a->out, 8 * a->count, ACLSIM_WRITE);
+	return extents(out, max, n, 2, a->index, 4 * a->count, ACLSIM_READ);
+}
+
+void pages(const aclsim_launch *l, uint32_t block)
+{
+	const struct pages_args *a = l->args;
+	for (uint64_t i = block; i < a->count; i += l->num_blocks) {
+		const uint8_t *p = a->table[a->index[i]];
+		a->out[i] = 0;
+		for (uint64_t k = 0; p != NULL && k < a->page; k++)
+			a->out[i] += p[k];
+	}
+}
+
+static const aclsim_arg attend_params[] = {
+	{"out", ACLSIM_OUTPUT, 8}, {"pool", ACLSIM_INPUT, 8}, {"table", ACLSIM_INPUT, 8},
+	{"length", ACLSIM_INPUT, 8}, {"count", ACLSIM_SCALAR, 8}, {"width", ACLSIM_SCALAR, 8},
+};
+
+static uint32_t attend_extents(const aclsim_launch *l, aclsim_extent *out, uint32_t max)
+{
+	const struct attend_args *a = l->args;
+	uint32_t n = extents(out, max, 0, 0, a->out, 8 * a->count, ACLSIM_WRITE);
+	n = extents(out, max, n, 2, a->table, 4 * a->count * a->width, ACLSIM_READ);
+	return extents(out, max, n, 3, a->length, 4 * a->count, ACLSIM_READ);
+}
+
+void attend(const aclsim_launch *l, uint32_t block)
+{
+	const struct attend_args *a = l->args;
+	for (uint64_t s = block; s < a->count; s += l->num_blocks) {
+		a->out[s] = 0;
+		for (uint64_t k = 0; k < a->length[s]; k++)
+			a->out[s] += (k + 1) * a->pool[(uint64_t)a->table[s * a->width + k / BLOCK] * BLOCK + k % BLOCK];
+	}
+}
+
+static const aclsim_kernel kernels[] = {
+	{"add", 0, add_params, 4, 0, add_extents, add, NULL},
+	{"pages", 0, pages_params, 5, 0, pages_extents, pages, NULL},
+	{"attend", 0, attend_params, 6, 0, attend_extents, attend, NULL},
+};
+
+const aclsim_kernel_library *aclsim_kernels(void)
+{
+	static const aclsim_kernel_library library = {ACLSIM_KERNEL_ABI, 3, kernels};
+	return &library;
+}
