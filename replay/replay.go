@@ -101,6 +101,12 @@ func (o *Options) scale() float64 {
 	return 0
 }
 
+// Scale returns what a pace multiplies recorded times by: 0 for PaceASAP.
+func Scale(pace string) (float64, error) {
+	o := Options{Pace: pace, Place: PlaceAuto}
+	return o.scale(), o.check()
+}
+
 // Run replays the trace at path. A report comes with every run of the player and, where something can't be replayed,
 // instead of one; an error says that there was no run or that it can't be judged.
 func Run(ctx context.Context, path string, m *api.Model, o *Options) (*Report, error) {

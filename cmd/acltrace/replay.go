@@ -7,10 +7,14 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"text/tabwriter"
 	"time"
 
+	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/replay"
+	"github.com/acltrace/acltrace/replay/whatif"
 	"github.com/acltrace/acltrace/report"
+	"github.com/acltrace/acltrace/sim/model"
 	"github.com/spf13/cobra"
 )
 
@@ -19,14 +23,18 @@ func (a *app) replayCmd() *cobra.Command {
 	var backend string
 	var asJSON, planOnly bool
 	var wrapper, debugger, tolerance string
+	var what whatif.Options
 	c := &cobra.Command{
 		Use:   "replay FILE",
 		Short: "run a trace again, on the simulator or any library of the runtime",
 		Long: `Makes the recorded calls again, with the recorded data, and compares what comes back.
 
+With --backend virtual nothing is made again: a device that --model describes is simulated in virtual time, thousands of
+times faster, and the answer is when everything would have happened there.
+
 Exit code 0: done, and identical where --verify asked for it. 3: something differs. 1: it could not be replayed.`,
 		Args: arguments(1, "one trace file"),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(c *cobra.Command, args []string) error {
 			r, m, err := open(args[0])
 			if err != nil {
 				return err
@@ -35,12 +43,27 @@ Exit code 0: done, and identical where --verify asked for it. 3: something diffe
 			r.Close()
 			switch backend {
 			case "sim":
-			case "ascend", "cuda", "virtual", "null":
-				return usage("--backend %s: this version replays on sim, or on a library given by its path", backend)
+			case "virtual":
+				for _, name := range []string{"place", "verify", "timeout", "plan-only", "kernels", "keep", "repeat", "wrapper", "debugger", "tolerance"} {
+					if c.Flags().Changed(name) {
+						return usage("--%s has no meaning with --backend virtual: there are times, and no contents", name)
+					}
+				}
+				if c.Flags().Changed("pace") {
+					what.Pace = o.Pace
+				}
+				return a.simulate(args[0], m, &what, asJSON)
+			case "ascend", "cuda", "null":
+				return usage("--backend %s: this version replays on sim, in virtual time, or on a library given by its path", backend)
 			default:
 				o.Backend = backend
 				if !simulated {
 					fmt.Fprintf(a.err, "acltrace: %s runs the kernels of the trace: replay only traces that you trust\n", backend)
+				}
+			}
+			for _, name := range []string{"model", "base", "seed", "output"} {
+				if c.Flags().Changed(name) {
+					return usage("--%s is for --backend virtual", name)
 				}
 			}
 			if planOnly {
@@ -83,9 +106,9 @@ Exit code 0: done, and identical where --verify asked for it. 3: something diffe
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&backend, "backend", "sim", "what to replay on: sim, or the path of a runtime library")
+	f.StringVar(&backend, "backend", "sim", "what to replay on: sim, virtual, or the path of a runtime library")
 	f.StringVar(&o.Place, "place", "auto", "where allocations lie: same (as recorded), move (elsewhere, to prove the relocation), auto")
-	f.StringVar(&o.Pace, "pace", "asap", "asap, recorded: each call at its time, or scaled:X: at X times its time")
+	f.StringVar(&o.Pace, "pace", "asap", "asap, recorded: each call at its time, or scaled:X: at X times its time (virtual: recorded unless told otherwise)")
 	f.BoolVar(&o.Verify, "verify", false, "compare every result that came back from the device, byte for byte")
 	f.DurationVar(&o.Timeout, "timeout", 0, "how long one call may take before the replay is given up (default: from the trace)")
 	f.BoolVar(&planOnly, "plan-only", false, "print what would be done, and do nothing")
@@ -95,6 +118,10 @@ Exit code 0: done, and identical where --verify asked for it. 3: something diffe
 	f.StringVar(&wrapper, "wrapper", "", "command to put before the player, as 'valgrind -q'")
 	f.StringVar(&debugger, "debugger", "", "debugger to run the player in: gdb, lldb, or a command to put before it")
 	f.StringVar(&tolerance, "tolerance", "", "how far numbers in results may be off: TYPE:RELATIVE[,ABSOLUTE] with the type f16, bf16, f32 or f64")
+	f.StringVar(&what.Model, "model", "", "virtual: cost model of the device, "+strings.Join(model.Presets(), ", ")+" or a file")
+	f.StringVar(&what.Base, "base", "", "virtual: model of the device that the trace comes from: copies change by what --model differs from it")
+	f.Uint64Var(&what.Seed, "seed", 0, "virtual: begin of the chance in a model with jitter")
+	f.StringVarP(&what.Output, "output", "o", "", "virtual: write the calls with their new times as a trace")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }
@@ -216,3 +243,34 @@ func (a *app) printReport(path string, rep *replay.Report, verify bool) {
 		fmt.Fprintln(a.out, rep.Note)
 	}
 }
+
+// simulate prints what a replay in virtual time has shown.
+func (a *app) simulate(path string, m *api.Model, o *whatif.Options, asJSON bool) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	rep, err := whatif.Run(ctx, path, m, o)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return a.printJSON(rep)
+	}
+	fmt.Fprintf(a.out, "%s: %v on %s, recorded %v: %+.2f %%\n", path, round(rep.VirtualNS), rep.Model, round(rep.RecordedNS), rep.ChangePercent)
+	fmt.Fprintf(a.out, "%d calls and %d tasks simulated in %v; durations: %d measured, %d estimated from waits, %d by the model\n", rep.Calls, rep.Tasks,
+		rep.SimulatedIn.Round(10*time.Microsecond), rep.Durations.Measured, rep.Durations.Estimated, rep.Durations.Modelled)
+	t := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "\ntasks\tbusy\tfirst to last task\trecorded\t  stream")
+	for _, s := range rep.Streams {
+		fmt.Fprintf(t, "%d\t%v\t%v\t%v\t  %s\n", s.Tasks, round(s.BusyNS), round(s.VirtualNS), round(s.RecordedNS), s.Stream)
+	}
+	t.Flush()
+	for _, u := range rep.Unsupported {
+		fmt.Fprintf(a.out, "takes its time on the host and does nothing else: %s (%d calls, first %d): %s\n", u.Func, u.Calls, u.Call, u.Reason)
+	}
+	if o.Output != "" {
+		fmt.Fprintf(a.out, "the simulated calls are in %s\n", o.Output)
+	}
+	return nil
+}
+
+func round(ns int64) time.Duration { return time.Duration(ns).Round(10 * time.Microsecond) }

@@ -1,0 +1,234 @@
+package whatif_test
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/replay"
+	"github.com/acltrace/acltrace/replay/whatif"
+	"github.com/acltrace/acltrace/sim/model"
+	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/story"
+)
+
+const (
+	us      = 1000
+	streamA = story.StreamA
+	streamB = story.StreamB
+)
+
+// measured has the call's task take its time from start to end.
+func measured(start, end int64) story.Mod {
+	return func(_ *api.Func, c *format.Call) {
+		c.Outs = append(c.Outs, format.Out{Param: api.TaskStartParam, Value: uint64(start)}, format.Out{Param: api.TaskEndParam, Value: uint64(end)})
+	}
+}
+
+// plain writes a model without any latency: kernels take what the trace says times scale, copies 1 GB/s times rate.
+func plain(t *testing.T, name string, scale, rate float64) string {
+	t.Helper()
+	m, err := model.Load("instant")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Name, m.Host = name, model.Host{}
+	m.Kernels[len(m.Kernels)-1].Scale = scale
+	for k, c := range m.Copies {
+		c.Sizes = []model.CopySize{{Rate: rate}}
+		m.Copies[k] = c
+	}
+	b, err := json.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), name+".json")
+	if err := os.WriteFile(path, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// pipeline is a program with two streams: a copy and a kernel on the one, and a kernel that waits for them on the other.
+func pipeline(t *testing.T) string {
+	b := story.New(t)
+	b.Call(0, 0, 1*us, "aclrtCreateStream", story.A(0x7ffe0008), story.Outs("stream", streamA))
+	b.Call(0, 1*us, 2*us, "aclrtCreateStream", story.A(0x7ffe0008), story.Outs("stream", streamB))
+	b.Call(0, 2*us, 3*us, "aclrtMallocHost", story.A(0x7ffe0008, 1<<20), story.Outs("hostPtr", story.HostA))
+	b.Call(0, 10*us, 11*us, "aclrtMemcpyAsync", story.A(story.DeviceA, 20*us, story.HostA, 20*us, 1, streamA), measured(11*us, 31*us))
+	b.Call(0, 11*us, 12*us, "aclrtLaunchKernel", story.A(story.Function, 8, story.DeviceA, 16, streamA), measured(31*us, 131*us))
+	b.Call(0, 12*us, 13*us, "aclrtRecordEvent", story.A(story.Event, streamA))
+	b.Call(0, 13*us, 14*us, "aclrtStreamWaitEvent", story.A(streamB, story.Event))
+	b.Call(0, 14*us, 15*us, "aclrtLaunchKernel", story.A(story.Function, 8, story.DeviceA, 16, streamB), measured(131*us, 181*us))
+	b.Call(0, 20*us, 181*us, "aclrtSynchronizeStream", story.A(streamB))
+	b.Call(0, 191*us, 192*us, "aclrtCreateEvent", story.A(0x7ffe0010), story.Outs("event", 0x7799))
+	tl := b.Load()
+	return tl.Reader.Path()
+}
+
+func simulate(t *testing.T, path string, o *whatif.Options) *whatif.Report {
+	t.Helper()
+	r, err := whatif.Run(context.Background(), path, acl.Model, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// A trace with measured times comes out as it was; a model changes what it says, and nothing else.
+func TestRun(t *testing.T) {
+	path := pipeline(t)
+	same := plain(t, "same", 1, 1)
+	for _, tt := range []struct {
+		name string
+		o    whatif.Options
+		want int64
+	}{
+		{"as it was", whatif.Options{Model: same}, 192 * us},
+		{"kernels take twice their time", whatif.Options{Model: plain(t, "slow", 2, 1), Base: same}, 342 * us},
+		{"copies at half the rate", whatif.Options{Model: plain(t, "narrow", 1, 0.5), Base: same}, 212 * us},
+		{"no time between the calls", whatif.Options{Model: same, Pace: replay.PaceASAP}, 3*us + 1*us + 20*us + 100*us + 50*us + 1*us},
+	} {
+		r := simulate(t, path, &tt.o)
+		if r.VirtualNS != tt.want || r.RecordedNS != 192*us || len(r.Unsupported) != 0 || r.Durations.Measured != 3 {
+			t.Errorf("%s: %d ns, want %d; %+v", tt.name, r.VirtualNS, tt.want, r)
+		}
+	}
+}
+
+// What is written is a trace of the same calls, whose times are measured, and a simulation of it comes to the same end.
+func TestOutput(t *testing.T) {
+	path, same := pipeline(t), plain(t, "same", 1, 1)
+	out := filepath.Join(t.TempDir(), "new.aclt")
+	slow := simulate(t, path, &whatif.Options{Model: plain(t, "slow", 2, 1), Base: same, Output: out})
+	again := simulate(t, out, &whatif.Options{Model: same})
+	if again.VirtualNS != slow.VirtualNS || again.RecordedNS != slow.VirtualNS {
+		t.Errorf("%d ns, and again %d of recorded %d", slow.VirtualNS, again.VirtualNS, again.RecordedNS)
+	}
+	load := func(path string) *timeline.Timeline {
+		r, err := format.Open(path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { r.Close() })
+		tl, err := timeline.Load(r, acl.Model)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return tl
+	}
+	before, after := load(path), load(out)
+	if len(before.Calls) != len(after.Calls) || len(before.Tasks) != len(after.Tasks) {
+		t.Fatalf("%d calls and %d tasks, want %d and %d", len(after.Calls), len(after.Tasks), len(before.Calls), len(before.Tasks))
+	}
+	for i, k := range after.Tasks {
+		if k.Fn.Stream >= 0 && !k.Measured || k.Name != before.Tasks[i].Name {
+			t.Errorf("task %d: %+v", i, k)
+		}
+	}
+	if k := after.Tasks[1]; k.To-k.From != 200*us {
+		t.Errorf("the kernel took %d ns", k.To-k.From)
+	}
+	if err := os.Remove(out); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := whatif.Run(context.Background(), path, acl.Model, &whatif.Options{Output: path}); err == nil || !strings.Contains(err.Error(), "can't replace") {
+		t.Errorf("the trace itself as output: %v", err)
+	}
+}
+
+// Where nobody has measured, the time that the program has waited tells how long tasks took: together, and each its share.
+func TestEstimates(t *testing.T) {
+	b := story.New(t)
+	b.Call(0, 0, 1*us, "aclrtCreateStream", story.A(0x7ffe0008), story.Outs("stream", streamA))
+	at := int64(10 * us)
+	for range 20 {
+		for range 5 {
+			b.Call(0, at, at+us, "aclrtLaunchKernel", story.A(story.Function, 8, story.DeviceA, 16, streamA))
+			at += us
+		}
+		b.Call(0, at, at+200*us, "aclrtSynchronizeStream", story.A(streamA))
+		at += 300 * us
+	}
+	r := simulate(t, b.Load().Reader.Path(), &whatif.Options{})
+	if r.Durations.Estimated != 100 || r.ChangePercent > 0.1 || r.ChangePercent < -0.1 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// A loop of polls waits as one; threads keep their order; a graph runs what was captured; what has no counterpart is named.
+func TestKinds(t *testing.T) {
+	same := plain(t, "same", 1, 1)
+	t.Run("polls", func(t *testing.T) {
+		b := story.New(t)
+		b.Call(0, 0, 1*us, "aclrtCreateStream", story.A(0x7ffe0008), story.Outs("stream", streamA))
+		b.Call(0, 1*us, 2*us, "aclrtLaunchKernel", story.A(story.Function, 8, story.DeviceA, 16, streamA), measured(2*us, 52*us))
+		for i := range int64(9) {
+			b.Call(0, (5+5*i)*us, (6+5*i)*us, "aclrtStreamQuery", story.A(streamA, 0x7ffe0010), story.Outs("status", 1))
+		}
+		b.Call(0, 53*us, 54*us, "aclrtStreamQuery", story.A(streamA, 0x7ffe0010), story.Outs("status", 0))
+		r := simulate(t, b.Load().Reader.Path(), &whatif.Options{Model: plain(t, "slow", 4, 1), Base: same})
+		if r.VirtualNS != 202*us {
+			t.Errorf("%d ns", r.VirtualNS)
+		}
+	})
+	t.Run("threads", func(t *testing.T) {
+		b := story.New(t)
+		b.Call(0, 0, 1*us, "aclrtCreateStream", story.A(0x7ffe0008), story.Outs("stream", streamA))
+		b.Call(0, 1*us, 2*us, "aclrtLaunchKernel", story.A(story.Function, 8, story.DeviceA, 16, streamA), measured(2*us, 52*us))
+		b.Call(0, 2*us, 52*us, "aclrtSynchronizeStream", story.A(streamA))
+		b.Call(1, 60*us, 61*us, "aclrtCreateEvent", story.A(0x7ffe0010), story.Outs("event", 0x7799))
+		r := simulate(t, b.Load().Reader.Path(), &whatif.Options{Model: plain(t, "slow", 2, 1), Base: same})
+		if r.VirtualNS != 111*us {
+			t.Errorf("%d ns", r.VirtualNS)
+		}
+	})
+	t.Run("graph", func(t *testing.T) {
+		const graph = 0x77
+		b := story.New(t)
+		b.Call(0, 0, 1*us, "aclrtCreateStream", story.A(0x7ffe0008), story.Outs("stream", streamA))
+		b.Call(0, 1*us, 2*us, "aclmdlRICaptureBegin", story.A(streamA, 0))
+		b.Call(0, 2*us, 3*us, "aclrtMemcpyAsync", story.A(story.DeviceA, 30*us, story.DeviceB, 30*us, 3, streamA))
+		b.Call(0, 3*us, 4*us, "aclrtMemcpyAsync", story.A(story.DeviceA, 20*us, story.DeviceB, 20*us, 3, streamA))
+		b.Call(0, 4*us, 5*us, "aclmdlRICaptureEnd", story.A(streamA, 0x7ffe0000), story.Outs("modelRI", graph))
+		b.Call(0, 5*us, 6*us, "aclmdlRIExecuteAsync", story.A(graph, streamA))
+		b.Call(0, 6*us, 7*us, "aclmdlRIExecuteAsync", story.A(0x99, streamA))
+		b.Call(0, 7*us, 8*us, "aclrtSynchronizeStream", story.A(streamA))
+		r := simulate(t, b.Load().Reader.Path(), &whatif.Options{Model: same})
+		if r.VirtualNS != 56*us || len(r.Unsupported) != 1 || r.Unsupported[0].Calls != 1 || r.Unsupported[0].Call != 6 {
+			t.Errorf("%+v", r)
+		}
+	})
+}
+
+// One launch and the share of a synchronization: what a task costs from the trace to its new time.
+func BenchmarkRun(b *testing.B) {
+	s := story.New(b)
+	s.Call(0, 0, 1*us, "aclrtCreateStream", story.A(0x7ffe0008), story.Outs("stream", streamA))
+	at := int64(2 * us)
+	const tasks = 400_000
+	for i := range int64(tasks) {
+		s.Call(0, at, at+us, "aclrtLaunchKernel", story.A(story.Function, 8, story.DeviceA, 16, streamA), measured(2*us+3*us*i, 4*us+3*us*i))
+		at += us
+		if i%400 == 399 {
+			s.Call(0, at, at+800*us, "aclrtSynchronizeStream", story.A(streamA))
+			at += 800 * us
+		}
+	}
+	path := s.Load().Reader.Path()
+	var simulated float64
+	for b.Loop() {
+		r, err := whatif.Run(context.Background(), path, acl.Model, nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+		simulated += r.SimulatedIn.Seconds()
+	}
+	b.ReportMetric(float64(tasks*b.N)/simulated/1e6, "Mtasks/s")
+}
