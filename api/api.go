@@ -1,6 +1,7 @@
 // Package api is the model of the traced runtimes: every function once, with its signature and what it means.
 //
-// The tables of one layer of a runtime lie in a folder of their own (api/acl, and api/rt for the library below it):
+// The tables of one layer of a runtime lie in a folder of their own (api/acl, api/rt for the library below it, and api/hccl for
+// the collectives above):
 // functions.tsv holds the signatures as a machine extracted them, semantics.yaml what a prototype can't say, ids.lock the
 // numeric ids, which are only ever appended. The layers of a runtime are one Model.
 // internal/cmd/apigen turns them into the Go tables that this package describes, and into the C of the shim, the
@@ -8,7 +9,10 @@
 // Nothing here calls a runtime or knows one by name.
 package api
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // ID is the number of a function within its runtime. It is written to trace files, so it never changes and is never
 // used again. 0 is no function.
@@ -226,7 +230,8 @@ type Size struct {
 	Unit  uint64
 	Mul   []uint8
 	Pitch int8 // parameter number, -1 where the memory is contiguous
-	// Stored says that a parameter in Mul is a pointer to where the call stores the factor.
+	// Stored says that the words of the call don't tell the size: a parameter in Mul is a pointer to where the call stores the
+	// factor, or there are more factors than Mul has, which lie in memory.
 	Stored bool
 }
 
@@ -318,7 +323,7 @@ func (p *Param) Names() bool {
 type Func struct {
 	ID     ID
 	Name   string
-	Layer  string // the tables that it comes from: "acl", or "rt" for the library below
+	Layer  string // name of a Layer
 	Return string // C type
 	Params []Param
 	// Ret is the role of the returned value; Value where it is an error code or a plain number.
@@ -332,6 +337,11 @@ type Func struct {
 	Task        Task
 	Sync        Sync
 	Capture     Capture // of the stream that the call names
+	// Outer says that the call encloses others of the same runtime, which are recorded too: it puts nothing on a stream itself.
+	Outer bool
+	// Selects is the parameter with what the calling thread uses from here on, a context or the number of a device; Device
+	// the one with the device of what the call makes; -1 where there is none.
+	Selects, Device int8
 	// Stream is the parameter that names the stream of the task or the wait, Event the one that names the event or
 	// notify; -1 where there is none.
 	Stream, Event int8
@@ -389,17 +399,37 @@ type EnumValue struct {
 // has given it out as host memory.
 type Window struct{ From, To uint64 }
 
+// Layer is one of the libraries, or sets of libraries, that make up a runtime.
+type Layer struct {
+	Name string // "acl", "rt"
+	// Libraries are the names of its files, without versions, those that programs are linked to first.
+	Libraries []string
+	// Outer says that its functions are: they call those of other layers.
+	Outer bool
+}
+
+// Simulator is how the simulator of a runtime is known.
+type Simulator struct {
+	Symbol  string // that its library exports, and the vendor's does not
+	Kernels string // variable of the environment with the files of its kernel libraries
+	Base    string // variable of the environment with the first address of device memory, in hexadecimal
+}
+
 // Model is everything known about one runtime.
 type Model struct {
-	Name   string // "acl"
-	Funcs  []Func // by ascending ID
+	Name   string  // "acl"
+	Layers []Layer // the one that programs call first
+	Funcs  []Func  // by ascending ID
 	Enums  []Enum
 	Errors []EnumValue // the first name of a code is its main one
 	Device Window
-	byID   []*Func
-	byName map[string]*Func
-	errs   map[int64]string
-	enums  map[string]map[int64]string
+	// Environment are the variables that say how a program ran, and prefixes of their names, which end in "_".
+	Environment []string
+	Simulator   Simulator
+	byID        []*Func
+	byName      map[string]*Func
+	errs        map[int64]string
+	enums       map[string]map[int64]string
 }
 
 // Init builds the lookup tables; the generated tables call it once.
@@ -435,6 +465,27 @@ func (m *Model) Func(id ID) *Func {
 		return m.byID[id]
 	}
 	return nil
+}
+
+// Libraries returns the names of the runtime's libraries, without those of outer layers.
+func (m *Model) Libraries() []string {
+	var names []string
+	for _, l := range m.Layers {
+		if !l.Outer {
+			names = append(names, l.Libraries...)
+		}
+	}
+	return names
+}
+
+// Library reports whether a file name is that of a library of the runtime, whatever its version.
+func (m *Model) Library(file string) bool {
+	for _, n := range m.Libraries() {
+		if rest, ok := strings.CutPrefix(file, n); ok && strings.Trim(rest, ".0123456789") == "" && rest != "." {
+			return true
+		}
+	}
+	return false
 }
 
 // Lookup returns the function with the given name, nil where there is none.

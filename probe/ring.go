@@ -1,11 +1,13 @@
 package probe
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -26,6 +28,7 @@ const (
 	arenaWords  = 64
 
 	recCall, recPayload, recLost = 1, 2, 3
+	recBegin, recEnd             = 5, 6
 	stateEntered, stateDone      = 1, 2 // what is neither was left by a longjmp: it never returned
 	pieceOut, pieceBytes, far    = 1, 2, 4
 
@@ -422,6 +425,7 @@ type ring struct {
 	pos      uint64
 	lost     uint64 // as handed on
 	seq      uint64 // of the next call in this ring
+	outer    *Call  // that encloses those to come, nil for none
 	done     bool
 	at       Call // the call at hand, kept for its memory
 }
@@ -515,6 +519,9 @@ func (r *ring) drain(s *Session, sink Sink, final bool) (uint64, error) {
 	}
 	head := r.head.head.Load()
 	if r.slot.generation.Load() != r.owners[len(r.owners)-1].generation {
+		if err := r.leave(sink); err != nil {
+			return 0, err
+		}
 		r.own(s) // the ring was empty when it changed hands
 	}
 	if first := &r.owners[0]; r.pos == 0 && head > 0 {
@@ -550,7 +557,19 @@ func (r *ring) drain(s *Session, sink Sink, final bool) (uint64, error) {
 		}
 	}
 	r.head.tail.Store(r.pos)
+	if final {
+		return r.pos - start, r.leave(sink)
+	}
 	return r.pos - start, nil
+}
+
+// leave hands on the enclosing call that never returned.
+func (r *ring) leave(sink Sink) error {
+	c := r.outer
+	if r.outer = nil; c == nil {
+		return nil
+	}
+	return sink.Call(c)
 }
 
 // broken gives up a ring whose content makes no sense: the program has written over it.
@@ -563,7 +582,28 @@ func (r *ring) broken(sink Sink, s *Session) error {
 func (r *ring) record(s *Session, sink Sink, b []byte, state byte) error {
 	switch b[6] {
 	case recCall:
-		return r.call(s, sink, b, state)
+		c, err := r.call(s, b, state)
+		if err != nil {
+			return err
+		}
+		return sink.Call(c)
+	case recBegin:
+		c, err := r.call(s, b, stateEntered)
+		if err != nil {
+			return err
+		}
+		if err := r.leave(sink); err != nil {
+			return err
+		}
+		// The record is overwritten before its call ends.
+		outer := *c
+		outer.Words, outer.Pieces = slices.Clone(c.Words), slices.Clone(c.Pieces)
+		for i := range outer.Pieces {
+			outer.Pieces[i].Bytes = bytes.Clone(outer.Pieces[i].Bytes)
+		}
+		r.outer = &outer
+	case recEnd:
+		return r.end(s, sink, b)
 	case recPayload:
 		return r.payload(s, sink, b)
 	case recLost:
@@ -575,18 +615,34 @@ func (r *ring) record(s *Session, sink Sink, b []byte, state byte) error {
 		r.lost += n
 		r.seq += n
 		return sink.Gap(&g)
+	default:
+		return errRing
 	}
-	return errRing
+	return nil
 }
 
-func (r *ring) call(s *Session, sink Sink, b []byte, state byte) error {
-	if len(b) < callHeader {
+// end completes the enclosing call.
+func (r *ring) end(s *Session, sink Sink, b []byte) error {
+	c := r.outer
+	if len(b) < callHeader || c == nil || le.Uint16(b[4:]) != uint16(c.Func) {
 		return errRing
+	}
+	c.End, c.Ret = max(s.clock.nanoseconds(le.Uint64(b[16:])), c.Start, 1), le.Uint64(b[24:])
+	if err := c.pieces(s.model.Func(c.Func), b[callHeader:]); err != nil {
+		return err
+	}
+	return r.leave(sink)
+}
+
+// call reads a record of a call, whose memory the call refers to.
+func (r *ring) call(s *Session, b []byte, state byte) (*Call, error) {
+	if len(b) < callHeader {
+		return nil, errRing
 	}
 	words := int(b[32])
 	f := s.model.Func(api.ID(le.Uint16(b[4:])))
 	if f == nil || words != int(f.Words) || len(b) < callHeader+8*words {
-		return errRing
+		return nil, errRing
 	}
 	_, seq := r.number(r.seq)
 	c := &r.at
@@ -600,7 +656,11 @@ func (r *ring) call(s *Session, sink Sink, b []byte, state byte) error {
 	r.seq++
 	s.threads[[2]uint32{r.pid, r.tid}] = seq + 1
 	c.Words = unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(b[callHeader:]))), words)
-	rest := b[callHeader+8*words:]
+	return c, c.pieces(f, b[callHeader+8*words:])
+}
+
+// pieces reads the pieces that follow a call.
+func (c *Call) pieces(f *api.Func, rest []byte) error {
 	for len(rest) > 0 {
 		if len(rest) < pieceHeader {
 			return errRing
@@ -630,7 +690,7 @@ func (r *ring) call(s *Session, sink Sink, b []byte, state byte) error {
 		}
 		c.Pieces = append(c.Pieces, p)
 	}
-	return sink.Call(c)
+	return nil
 }
 
 func (r *ring) payload(s *Session, sink Sink, b []byte) error {

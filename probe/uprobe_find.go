@@ -4,15 +4,14 @@ import (
 	"bufio"
 	"fmt"
 	"os"
-	"regexp"
 	"strings"
-)
 
-var runtimeLibrary = regexp.MustCompile(`^lib(ascendcl|acl_rt|runtime|ascendcl_impl|acl_rt_impl)\.so(\.[0-9.]+)?$`)
+	"github.com/acltrace/acltrace/api"
+)
 
 // FindLibraries returns the files of the runtime that a process maps, each once, as paths that can be opened from here
 // whatever root directory or mounts the process has, and even when a file was deleted since.
-func FindLibraries(pid int) ([]string, error) {
+func FindLibraries(m *api.Model, pid int) ([]string, error) {
 	dir := fmt.Sprintf("/proc/%d/", pid)
 	maps, err := os.Open(dir + "maps")
 	if err != nil {
@@ -30,7 +29,7 @@ func FindLibraries(pid int) ([]string, error) {
 			continue
 		}
 		path := strings.TrimSuffix(lines.Text()[strings.IndexByte(lines.Text(), '/')+1:], " (deleted)")
-		if !runtimeLibrary.MatchString(path[strings.LastIndexByte(path, '/')+1:]) {
+		if !m.Library(path[strings.LastIndexByte(path, '/')+1:]) {
 			continue
 		}
 		file := fields[3] + " " + fields[4]

@@ -17,6 +17,9 @@ func functionTable(m *api.Model, f *api.Func, arch string) (*uprobeFunction, err
 	if f.Words > uprobeMaxWords {
 		return nil, fmt.Errorf("%s: %d argument words are too many for a uprobe", f.Name, f.Words)
 	}
+	if f.Outer {
+		return nil, fmt.Errorf("%s encloses other calls, which a uprobe would hide: %w", f.Name, ErrNotSupported)
+	}
 	t := &uprobeFunction{Words: f.Words}
 	if err := t.layout(m, f, arch); err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Name, err)
@@ -144,6 +147,9 @@ func readerOf(f *api.Func, i int) (uprobeReader, bool) {
 	}
 	switch p.Role {
 	case api.Args, api.In, api.Uses:
+		if p.Size.Stored {
+			return r, false
+		}
 		r.Kind, r.Flags = uprobeBytes, uprobeAtEntry
 		sized()
 	case api.String, api.File:

@@ -842,7 +842,7 @@ func TestUprobeNotPermitted(t *testing.T) {
 func TestFindLibraries(t *testing.T) {
 	c := startTarget(t, "nested")
 	c.run(t)
-	libs, err := FindLibraries(c.Process.Pid)
+	libs, err := FindLibraries(acl.Model, c.Process.Pid)
 	if err != nil || len(libs) != 1 {
 		t.Fatalf("libraries %v, %v", libs, err)
 	}
@@ -854,10 +854,10 @@ func TestFindLibraries(t *testing.T) {
 	if err != nil || !os.SameFile(got, want) {
 		t.Errorf("%s is not %s (%v)", libs[0], uprobeLib(t), err)
 	}
-	if libs, err := FindLibraries(os.Getpid()); err != nil || len(libs) != 0 {
+	if libs, err := FindLibraries(acl.Model, os.Getpid()); err != nil || len(libs) != 0 {
 		t.Errorf("libraries of a program without the runtime: %v, %v", libs, err)
 	}
-	if _, err := FindLibraries(1 << 30); err == nil {
+	if _, err := FindLibraries(acl.Model, 1<<30); err == nil {
 		t.Error("no error for a process that is not there")
 	}
 }
@@ -869,7 +869,7 @@ func TestUprobeDeletedLibrary(t *testing.T) {
 	if err := os.Remove(lib); err != nil {
 		t.Fatal(err)
 	}
-	libs, err := FindLibraries(c.Process.Pid)
+	libs, err := FindLibraries(acl.Model, c.Process.Pid)
 	if errors.Is(err, os.ErrPermission) {
 		t.Skip(err)
 	}

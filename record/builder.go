@@ -100,10 +100,10 @@ func (b *builder) Process(p *probe.Process) error {
 
 // look remembers what of a process can't be learnt after its end.
 func (b *builder) look(pid int) {
-	for _, path := range runtimeLibraries(pid) {
+	for _, path := range runtimeLibraries(b.model, pid) {
 		b.libraries[path] = true
 	}
-	if libs := environment(pid, "ACLSIM_KERNELS"); libs != "" && b.kernelLibs == nil {
+	if libs := environment(pid, b.model.Simulator.Kernels); libs != "" && b.kernelLibs == nil {
 		cwd, _ := cwdOf(pid)
 		for _, l := range filepath.SplitList(libs) {
 			if !filepath.IsAbs(l) {
@@ -205,11 +205,11 @@ func (b *builder) Call(c *probe.Call) error {
 		return err
 	}
 	b.calls++
-	t.next = c.Seq + 1
+	t.next = max(t.next, c.Seq+1) // a call that encloses others comes after them
 	if f.RetError && int32(c.Ret) != 0 || c.Unfinished() {
 		return nil
 	}
-	if oc := b.expects(f, c.Words); oc.left != 0 {
+	if oc := b.expects(f, c); oc.left != 0 {
 		kept := oc
 		kept.index = index
 		t.open[c.Seq] = &kept
@@ -258,8 +258,8 @@ func data(p *probe.Piece) format.Data {
 }
 
 // expects returns what payloads of a call may come after it; left is 0 for none.
-func (b *builder) expects(f *api.Func, words []uint64) openCall {
-	oc := openCall{fn: f, result: -1}
+func (b *builder) expects(f *api.Func, c *probe.Call) openCall {
+	oc, words := openCall{fn: f, result: -1}, c.Words
 	host := func(p *api.Param) bool {
 		a := words[p.Word]
 		return a != 0 && (a < b.model.Device.From || a >= b.model.Device.To)
@@ -289,7 +289,12 @@ func (b *builder) expects(f *api.Func, words []uint64) openCall {
 				oc.left = -1 << 30 // what its pointers lead to, as much as is large
 			}
 		case api.In, api.Uses:
-			if n, ok := p.Size.Bytes(f, words); words[p.Word] != 0 && (!ok || n > format.InlineLimit) {
+			n, ok := p.Size.Bytes(f, words)
+			if !ok {
+				// Only a large one comes apart, and what is small is here.
+				ok = slices.ContainsFunc(c.Pieces, func(q probe.Piece) bool { return int(q.Param) == i })
+			}
+			if words[p.Word] != 0 && (!ok || n > format.InlineLimit) {
 				oc.left++
 			}
 		}

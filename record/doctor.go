@@ -217,7 +217,7 @@ func (d *Diagnosis) program(m *api.Model, name string) {
 	for line := range strings.Lines(string(out)) {
 		name, rest, ok := strings.Cut(strings.TrimSpace(line), " => ")
 		lib, _, _ := strings.Cut(rest, " (")
-		if !ok || !slices.ContainsFunc(runtimeNames, func(n string) bool { return name == n || strings.HasPrefix(name, n+".") }) {
+		if !ok || !m.Library(name) {
 			continue
 		}
 		if !filepath.IsAbs(lib) {

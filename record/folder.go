@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/internal/artifacts"
 )
 
@@ -125,10 +126,10 @@ func users(text string) []int {
 }
 
 // usesRuntime returns those of the processes that map a library of the runtime.
-func usesRuntime(pids []int) []int {
+func usesRuntime(m *api.Model, pids []int) []int {
 	var n []int
 	for _, pid := range pids {
-		if len(runtimeLibraries(pid)) > 0 {
+		if len(runtimeLibraries(m, pid)) > 0 {
 			n = append(n, pid)
 		}
 	}

@@ -12,14 +12,12 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 )
 
-// runtimeNames are the file names of libraries that are the runtime or a layer of it.
-var runtimeNames = []string{"libascendcl.so", "libacl_rt.so", "libacl_rt_impl.so", "libascendcl_impl.so", "libruntime.so"}
-
 // runtimeLibraries returns the paths of the runtime's libraries that a process maps, as the process names them.
-func runtimeLibraries(pid int) []string {
+func runtimeLibraries(m *api.Model, pid int) []string {
 	b, err := os.ReadFile(procFile(pid, "maps"))
 	if err != nil {
 		return nil
@@ -32,10 +30,8 @@ func runtimeLibraries(pid int) []string {
 			continue
 		}
 		seen[f[5]] = true
-		for _, n := range runtimeNames {
-			if base := filepath.Base(f[5]); base == n || strings.HasPrefix(base, n+".") {
-				libs = append(libs, f[5])
-			}
+		if m.Library(filepath.Base(f[5])) {
+			libs = append(libs, f[5])
 		}
 	}
 	return libs
@@ -116,7 +112,7 @@ func buildID(path string) (id string) {
 }
 
 // simulated reports whether a library is the simulator's, which says so by a symbol.
-func simulated(path string) (yes bool) {
+func simulated(m *api.Model, path string) (yes bool) {
 	defer func() { _ = recover() }()
 	f, err := elf.Open(path)
 	if err != nil {
@@ -128,7 +124,7 @@ func simulated(path string) (yes bool) {
 		return false
 	}
 	for _, s := range syms {
-		if s.Name == "aclsim_simulated" && s.Section != elf.SHN_UNDEF {
+		if s.Name == m.Simulator.Symbol && s.Section != elf.SHN_UNDEF {
 			return true
 		}
 	}

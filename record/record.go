@@ -165,7 +165,7 @@ func (r *recorder) create(env []string) error {
 	host, _ := os.Hostname()
 	now, mono := time.Now().UnixNano(), probe.Now()
 	r.meta = format.Meta{
-		Host: host, Argv: o.Command, Env: kept(env), CapturedBy: o.Probe, API: o.Model.Name, Simulated: o.Sim,
+		Host: host, Argv: o.Command, Env: kept(o.Model, env), CapturedBy: o.Probe, API: o.Model.Name, Simulated: o.Sim,
 		StartWall: now, StartMono: mono, PayloadLevel: string(o.Payload), Policy: policyName(o.Block), Replayable: o.Replayable,
 		Tracer: format.Tracer{Version: o.Version},
 	}
@@ -210,11 +210,11 @@ func prepend(env []string, name, value, sep string) []string {
 }
 
 // kept are the variables of the environment that say how the program ran, by prefix.
-func kept(env []string) map[string]string {
+func kept(am *api.Model, env []string) map[string]string {
 	m := map[string]string{}
 	for _, v := range env {
 		name, value, _ := strings.Cut(v, "=")
-		for _, p := range []string{"ASCEND_", "HCCL_", "OTEL_", "ACLSIM_", "RANK", "LOCAL_RANK", "WORLD_SIZE", "TRACEPARENT"} {
+		for _, p := range am.Environment {
 			if strings.HasPrefix(name, p) && (strings.HasSuffix(p, "_") || name == p) && !secret(name) {
 				m[name] = value
 			}
@@ -373,7 +373,7 @@ func (r *recorder) sessionOptions() *probe.SessionOptions {
 	}
 	// A simulator whose memory was put elsewhere has its device memory there.
 	for _, v := range r.env {
-		if base, ok := strings.CutPrefix(v, "ACLSIM_VA_BASE="); ok {
+		if base, ok := strings.CutPrefix(v, r.o.Model.Simulator.Base+"="); ok {
 			if n, err := strconv.ParseUint(strings.TrimPrefix(base, "0x"), 16, 64); err == nil && !(n >= r.o.Model.Device.From && n < r.o.Model.Device.To) {
 				so.Device = api.Window{From: n, To: n + 1<<40}
 			}
@@ -408,7 +408,7 @@ func (r *recorder) drain(s *probe.Session, exited <-chan struct{}) error {
 		select {
 		case <-exited:
 			if !anyAlive(s.Processes()) && time.Since(looked) > 50*time.Millisecond {
-				done = deserted(s)
+				done = deserted(r.o.Model, s)
 				looked = time.Now()
 			}
 		default:
@@ -466,9 +466,9 @@ func pause(d time.Duration) {
 
 // deserted reports whether no process of a session is left. A descendant that has not made its first call yet is known by
 // its environment. One look at the list of processes may miss what is forked meanwhile, so there are two.
-func deserted(s *probe.Session) bool {
+func deserted(m *api.Model, s *probe.Session) bool {
 	for range 2 {
-		if anyAlive(usesRuntime(users(s.Dir()))) {
+		if anyAlive(usesRuntime(m, users(s.Dir()))) {
 			return false
 		}
 		time.Sleep(2 * time.Millisecond)
@@ -509,7 +509,7 @@ func (r *recorder) finish(res *Result) (*Result, error) {
 	m.ExitCode, m.ExitSignal = res.ExitCode, res.Signal
 	for path := range b.libraries {
 		m.Libraries = append(m.Libraries, format.Library{Path: path, BuildID: buildID(path)})
-		if simulated(path) {
+		if simulated(r.o.Model, path) {
 			m.Simulated = true
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -69,20 +70,21 @@ func (r *recorder) library() (string, error) {
 		}
 		return filepath.EvalSymlinks(r.o.Library)
 	}
+	libs := r.o.Model.Layers[0].Libraries
 	cmd := exec.Command(r.path)
 	cmd.Env = append(append([]string{}, r.env...), "LD_TRACE_LOADED_OBJECTS=1")
 	out, _ := cmd.Output()
 	for line := range strings.Lines(string(out)) {
 		name, rest, ok := strings.Cut(strings.TrimSpace(line), " => ")
 		path, _, _ := strings.Cut(rest, " (")
-		if ok && (name == runtimeNames[0] || name == runtimeNames[1]) && filepath.IsAbs(path) {
+		if ok && (slices.Contains(libs, name)) && filepath.IsAbs(path) {
 			return filepath.EvalSymlinks(path)
 		}
 	}
 	if r.simDir != "" {
 		return filepath.EvalSymlinks(filepath.Join(r.simDir, artifacts.Simulator))
 	}
-	return "", fmt.Errorf("%s is not linked to %s: name the library it will load with --library", r.o.Command[0], runtimeNames[0])
+	return "", fmt.Errorf("%s is not linked to %s: name the library it will load with --library", r.o.Command[0], libs[0])
 }
 
 // AttachOptions are the parameters of Attach.
@@ -102,11 +104,11 @@ func Attach(ctx context.Context, o *AttachOptions) (*Result, error) {
 	libs := []string{o.Library}
 	if o.Library == "" {
 		var err error
-		if libs, err = probe.FindLibraries(o.PID); err != nil {
+		if libs, err = probe.FindLibraries(o.Model, o.PID); err != nil {
 			return nil, fmt.Errorf("process %d: %w", o.PID, err)
 		}
 		if len(libs) == 0 {
-			return nil, fmt.Errorf("process %d maps no library of the runtime (%s): name it with --library", o.PID, strings.Join(runtimeNames, ", "))
+			return nil, fmt.Errorf("process %d maps no library of the runtime (%s): name it with --library", o.PID, strings.Join(o.Model.Libraries(), ", "))
 		}
 	}
 	r := &recorder{o: o.Options}

@@ -26,9 +26,10 @@ import (
 // time between two looks may be missed.
 type watcher struct {
 	root    int
-	shim    string          // path, as it is mapped
-	preload string          // path, as LD_PRELOAD has it
-	session string          // the folder that the shim looks for
+	shim    string // path, as it is mapped
+	preload string // path, as LD_PRELOAD has it
+	session string // the folder that the shim looks for
+	model   *api.Model
 	names   map[string]bool // functions that the shim stands before
 	procs   map[procKey]*watched
 	refs    map[fileKey][]reference
@@ -74,7 +75,7 @@ func watch(m *api.Model, root int, shim, session string) *watcher {
 	if err != nil {
 		real = shim
 	}
-	w := &watcher{root: root, shim: real, preload: shim, session: session, names: map[string]bool{"dlsym": true}, procs: map[procKey]*watched{}, refs: map[fileKey][]reference{},
+	w := &watcher{model: m, root: root, shim: real, preload: shim, session: session, names: map[string]bool{"dlsym": true}, procs: map[procKey]*watched{}, refs: map[fileKey][]reference{},
 		found: map[string]format.Unhooked{}, stop: make(chan struct{}), window: lookEvery}
 	for i := range m.Funcs {
 		w.names[m.Funcs[i].Name] = true
@@ -193,7 +194,7 @@ func (w *watcher) process(pid int, p *watched) {
 		if filepath.Base(o.path) == artifacts.Audit {
 			p.audited = true
 		}
-		if runtimeName(o.path) {
+		if w.model.Library(filepath.Base(o.path)) {
 			libs = append(libs, o)
 		}
 	}
@@ -238,16 +239,6 @@ func (w *watcher) why(pid int, exe string) string {
 	return "the loader has not taken it"
 }
 
-func runtimeName(path string) bool {
-	base := filepath.Base(path)
-	for _, n := range runtimeNames {
-		if base == n || strings.HasPrefix(base, n+".") {
-			return true
-		}
-	}
-	return false
-}
-
 // mappedObjects returns the files that a process maps code from, in the order of their addresses.
 func mappedObjects(pid int) []object {
 	b, err := os.ReadFile(procFile(pid, "maps"))
@@ -285,7 +276,7 @@ func (w *watcher) bindings(pid int, p *watched, objects []object) {
 	}
 	defer mem.Close()
 	for _, o := range objects {
-		if w.isShim(o.path) || runtimeName(o.path) {
+		if w.isShim(o.path) || w.model.Library(filepath.Base(o.path)) {
 			continue
 		}
 		var past []string
@@ -301,7 +292,7 @@ func (w *watcher) bindings(pid int, p *watched, objects []object) {
 			case i < 0 || objects[i].path == o.path || w.isShim(objects[i].path):
 			case r.name == "dlsym":
 				asks = !systemLibrary(o.path)
-			case runtimeName(objects[i].path):
+			case w.model.Library(filepath.Base(objects[i].path)):
 				past = append(past, r.name)
 			}
 		}

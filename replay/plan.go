@@ -92,6 +92,7 @@ type slotInfo struct {
 type findings struct {
 	unverified   []Unverified
 	unsupported  []Unsupported // nothing is run
+	leftOut      []Unsupported // what they enclose is run
 	absent       []Unsupported // known to be missing from the trace
 	substituted  []Substituted
 	relocated    []Relocated
@@ -344,6 +345,9 @@ func (p *Plan) Print(w io.Writer) error {
 		p.found.calls, instructions, len(p.threads), len(p.fns), len(p.slots), p.layout.Data, p.scratch)
 	for _, u := range p.found.unsupported {
 		fmt.Fprintf(b, "unsupported: %s, %d calls: %s\n", u.Func, u.Calls, u.Reason)
+	}
+	for _, u := range p.found.leftOut {
+		fmt.Fprintf(b, "left out: %s, %d calls: %s\n", u.Func, u.Calls, u.Reason)
 	}
 	for _, u := range p.found.absent {
 		fmt.Fprintf(b, "absent: %s, %d calls: %s\n", u.Func, u.Calls, u.Reason)

@@ -235,14 +235,16 @@ func (p *planner) survey() error {
 		t := p.thread[c.Thread]
 		fn := p.model.Func(api.ID(c.Func))
 		pr := &p.threads[t]
-		pr.groups = append(pr.groups, group{call: c.Index, fn: fn, start: c.Start, end: c.End, stream: -1})
+		if fn == nil || !fn.Outer {
+			pr.groups = append(pr.groups, group{call: c.Index, fn: fn, start: c.Start, end: c.End, stream: -1})
+		}
 		if f.calls == 0 || c.Start < f.from {
 			f.from = c.Start
 		}
 		f.calls++
 		f.to = max(f.to, c.End)
 		f.longest = max(f.longest, c.End-c.Start)
-		if fn == nil {
+		if fn == nil || fn.Outer {
 			continue
 		}
 		if fn.Stream >= 0 && fn.Sync != api.NoSync && len(c.Args) == int(fn.Words) {
@@ -339,6 +341,10 @@ func sortedKeys(m map[string]uint64) []string {
 // call compiles one call into its group.
 func (p *planner) call(e *timeline.Event) error {
 	c, f := e.Call, e.Fn
+	if f != nil && f.Outer {
+		p.leaveOut(c, f)
+		return nil
+	}
 	t := p.thread[c.Thread]
 	p.e, p.c, p.f, p.at = e, c, f, place{t, p.next[t]}
 	p.next[t]++
@@ -428,7 +434,16 @@ func (p *planner) lane(e *timeline.Event) int {
 const maxWords = 63 // what the player holds, one less for the output of a poll
 
 func (p *planner) unsupported(c *format.Call, name, reason string) {
-	us := &p.found.unsupported
+	count(&p.found.unsupported, c, name, reason)
+}
+
+// leaveOut notes a call that encloses others.
+func (p *planner) leaveOut(c *format.Call, f *api.Func) {
+	count(&p.found.leftOut, c, f.Name, "the runtime calls made inside it are replayed; it is not, and nothing of what other ranks sent is")
+}
+
+// count adds a call to those of the same function and reason.
+func count(us *[]Unsupported, c *format.Call, name, reason string) {
 	for i := range *us {
 		if u := &(*us)[i]; u.Func == name && u.Reason == reason {
 			u.Calls++

@@ -26,9 +26,11 @@ type Report struct {
 		// Tolerated are results among them that are the same only within the tolerance.
 		Tolerated uint64 `json:"tolerated,omitempty"`
 	} `json:"verified"`
-	Unverified    []Unverified    `json:"unverified"`
-	Differences   []Difference    `json:"differences"`
-	Unsupported   []Unsupported   `json:"unsupported"`
+	Unverified  []Unverified  `json:"unverified"`
+	Differences []Difference  `json:"differences"`
+	Unsupported []Unsupported `json:"unsupported"`
+	// LeftOut are calls that enclose others, of which only those are made.
+	LeftOut       []Unsupported   `json:"left_out"`
 	Uninitialised []Uninitialised `json:"uninitialised"` // told apart from differences
 	RecordedNS    int64           `json:"recorded_ns"`   // from the first call to the end of the last
 	ReplayedNS    int64           `json:"replayed_ns"`
@@ -241,8 +243,8 @@ func (p *Plan) report(o *outcome, opts *Options) *Report {
 	f := &p.found
 	r := &Report{
 		Unverified: append([]Unverified{}, f.unverified...), Differences: []Difference{}, Uninitialised: []Uninitialised{},
-		Unsupported: append(append([]Unsupported{}, f.unsupported...), f.absent...),
-		RecordedNS:  f.to - f.from, Calls: f.calls, Relocated: append([]Relocated{}, f.relocated...), RelocatedTotal: f.relocations,
+		Unsupported: append(append([]Unsupported{}, f.unsupported...), f.absent...), LeftOut: append([]Unsupported{}, f.leftOut...),
+		RecordedNS: f.to - f.from, Calls: f.calls, Relocated: append([]Relocated{}, f.relocated...), RelocatedTotal: f.relocations,
 		Volatile: f.volatile, Substituted: append([]Substituted{}, f.substituted...),
 		Ambiguous: append([]Ambiguous{}, f.ambiguous...), AmbiguousTotal: f.ambiguities,
 		Pace: Pace{Mode: opts.Pace}, Streams: []StreamTime{},
@@ -261,7 +263,7 @@ func (p *Plan) report(o *outcome, opts *Options) *Report {
 		r.Placement = "moved"
 	}
 	r.Crash = o.crash
-	r.Identical = o.crash == nil && o.header.Stopped == 0 && len(r.Differences) == 0 && len(r.Uninitialised) == 0 && len(r.Unsupported) == 0 && len(r.Substituted) == 0 && len(r.Unverified) == 0 && opts.Verify
+	r.Identical = o.crash == nil && o.header.Stopped == 0 && len(r.Differences) == 0 && len(r.Uninitialised) == 0 && len(r.Unsupported) == 0 && len(r.LeftOut) == 0 && len(r.Substituted) == 0 && len(r.Unverified) == 0 && opts.Verify
 	switch {
 	case p.found.incomplete:
 		r.Note = "the trace is incomplete: what is whole in it was replayed"

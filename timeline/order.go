@@ -37,24 +37,19 @@ func (s *State) oneDevice(process uint32, a, b int) bool {
 // sit follows the calls that choose a device or a context for their thread.
 func (s *State) sit(process uint32, e *Event) {
 	c, f := e.Call, e.Fn
-	id, now := f.Param("deviceId"), seat{device: NoDevice}
-	switch {
-	case f.Name == "aclrtSetDevice":
-		now.device = int(int32(c.Args[f.Params[id].Word]))
-	case f.Name == "aclrtCreateContext", f.Name == "aclrtSetCurrentContext":
-		for _, u := range e.Uses {
-			if u.Object.Kind != api.Context {
-				continue
-			}
-			if id >= 0 {
-				u.Object.Device = int(int32(c.Args[f.Params[id].Word]))
-			}
-			now = seat{u.Object.Device, u.Object}
+	if f.Selects < 0 {
+		return
+	}
+	number := func(param int8) int { return int(int32(c.Args[f.Params[param].Word])) }
+	now := seat{device: NoDevice}
+	if f.Params[f.Selects].Role == api.Value {
+		now.device = number(f.Selects)
+	} else if u, ok := e.Use(int(f.Selects)); ok {
+		if f.Device >= 0 {
+			u.Object.Device = number(f.Device)
 		}
-		if now.context == nil {
-			return
-		}
-	default:
+		now = seat{u.Object.Device, u.Object}
+	} else {
 		return
 	}
 	s.seats[c.Thread] = now

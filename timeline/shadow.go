@@ -189,7 +189,7 @@ func (sh *shadow) apply(s *State, process uint32, e *Event) {
 	if f == nil || len(c.Args) != int(f.Words) {
 		return
 	}
-	if strings.Contains(f.Name, "Capture") && strings.Contains(f.Name, "Begin") {
+	if f.Capture == api.CaptureBegin {
 		sp.off = "tasks were captured into a graph before"
 	}
 	sp.advance(c.Start)
@@ -204,6 +204,10 @@ func (sh *shadow) apply(s *State, process uint32, e *Event) {
 		}
 	}
 	switch {
+	case f.Outer && f.Stream >= 0:
+		if !failed {
+			sh.exchange(s, sp, process, e)
+		}
 	case f.Task == api.Kernel:
 		if failed {
 			sh.why = "the launch failed"
@@ -349,13 +353,40 @@ func (sh *shadow) launch(s *State, sp *shadowProcess, process uint32, e *Event) 
 		sh.anywhere(sp, t, c.Index)
 		return
 	}
+	sh.touched(sp, to, t, c.Index)
+}
+
+// exchange notes what a collective may write: the buffers that it names.
+func (sh *shadow) exchange(s *State, sp *shadowProcess, process uint32, e *Event) {
+	t := sp.task(sh.laneOf(s, sp, process, e), e.Call)
+	var to []*Object
+	for i := range e.Fn.Params {
+		switch p := &e.Fn.Params[i]; {
+		case p.Role == api.Address:
+			if u, ok := e.Use(i); ok {
+				to = append(to, u.Object)
+			}
+		case p.Role == api.In && p.Addresses:
+			b, ok := sh.content(e.Call, i, 0)
+			if !ok {
+				sh.anywhere(sp, t, e.Call.Index)
+				return
+			}
+			to = addresses(s, process, b, to)
+		}
+	}
+	sh.touched(sp, to, t, e.Call.Index)
+}
+
+// touched notes that a task may have written anything to some allocations.
+func (sh *shadow) touched(sp *shadowProcess, to []*Object, t stamp, call uint64) {
 	for _, o := range to {
 		if o.Ended != NoCall {
 			continue
 		}
 		m := sp.shadowOf(o)
-		m.whole = latest(m.whole, sh.write(0, math.MaxUint64, t, c.Index))
-		sh.overtaken(sp, m, 0, math.MaxUint64, &t, c.Index)
+		m.whole = latest(m.whole, sh.write(0, math.MaxUint64, t, call))
+		sh.overtaken(sp, m, 0, math.MaxUint64, &t, call)
 	}
 }
 

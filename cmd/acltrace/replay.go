@@ -148,6 +148,13 @@ func (a *app) printReport(path string, rep *replay.Report, verify bool) {
 		}
 		fmt.Fprintf(a.out, "can't be replayed: %s (%d calls, first %d): %s\n", u.Func, u.Calls, u.Call, u.Reason)
 	}
+	for i, u := range rep.LeftOut {
+		if i == most {
+			fmt.Fprintf(a.out, "… and %d more\n", len(rep.LeftOut)-most)
+			break
+		}
+		fmt.Fprintf(a.out, "left out: %s (%d calls, first %d): %s\n", u.Func, u.Calls, u.Call, u.Reason)
+	}
 	for i, d := range rep.Differences {
 		if i == most {
 			fmt.Fprintf(a.out, "… and %d more\n", rep.DifferingTotal-most)

@@ -4,6 +4,7 @@
 
 #include "bind.h"
 #include "rt_gen.h"
+#include "hccl_gen.h"
 #include "shim.h"
 
 static inline __attribute__((always_inline)) aclError wrap_aclInit(const char *configPath, struct shim_target *target)
@@ -28535,6 +28536,2028 @@ static rtError_t copy_rtCntNotifyReset(rtCntNotify_t inCntNotify, rtStream_t stm
 	return other_rtCntNotifyReset(inCntNotify, stm, &second_rtCntNotifyReset);
 }
 
+static inline __attribute__((always_inline)) HcclResult wrap_HcclCommInitClusterInfo(const char *clusterInfo, uint32_t rank, HcclComm *comm, struct shim_target *target)
+{
+	HcclResult (*real)(const char *clusterInfo, uint32_t rank, HcclComm *comm) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return HCCL_E_NOT_SUPPORT;
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)clusterInfo;
+	w[1] = (uint64_t)(uint32_t)rank;
+	w[2] = (uint64_t)(uintptr_t)comm;
+	struct shim_call c;
+	if (!shim_begin(&c, 2001, w, 3, 16)) {
+		HcclResult ret = real(clusterInfo, rank, comm);
+		shim_outside();
+		return ret;
+	}
+	shim_begun(&c);
+	HcclResult ret = real(clusterInfo, rank, comm);
+	shim_ended(&c, 2001, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (c.rec != NULL) {
+	shim_string(&c, 0, 0, clusterInfo, RING_INLINE, ok);
+	if (ok)
+		shim_out(&c, 2, comm, 8);
+	}
+	shim_finish(&c);
+	if (ok) {
+		shim_file(c.seq, 0, clusterInfo);
+	}
+	shim_outside();
+	return ret;
+}
+
+static struct shim_target target_HcclCommInitClusterInfo = {NULL, "HcclCommInitClusterInfo"};
+SHIM_EXPORT HcclResult HcclCommInitClusterInfo(const char *clusterInfo, uint32_t rank, HcclComm *comm)
+{
+	return wrap_HcclCommInitClusterInfo(clusterInfo, rank, comm, &target_HcclCommInitClusterInfo);
+}
+
+static __attribute__((noinline, cold)) HcclResult other_HcclCommInitClusterInfo(const char *clusterInfo, uint32_t rank, HcclComm *comm, struct shim_target *target)
+{
+	return wrap_HcclCommInitClusterInfo(clusterInfo, rank, comm, target);
+}
+
+static struct shim_target second_HcclCommInitClusterInfo = {NULL, "HcclCommInitClusterInfo"};
+static HcclResult copy_HcclCommInitClusterInfo(const char *clusterInfo, uint32_t rank, HcclComm *comm)
+{
+	return other_HcclCommInitClusterInfo(clusterInfo, rank, comm, &second_HcclCommInitClusterInfo);
+}
+
+static inline __attribute__((always_inline)) HcclResult wrap_HcclCommInitClusterInfoConfig(const char *clusterInfo, uint32_t rank, HcclCommConfig *config, HcclComm *comm, struct shim_target *target)
+{
+	HcclResult (*real)(const char *clusterInfo, uint32_t rank, HcclCommConfig *config, HcclComm *comm) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return HCCL_E_NOT_SUPPORT;
+	uint64_t w[4];
+	w[0] = (uint64_t)(uintptr_t)clusterInfo;
+	w[1] = (uint64_t)(uint32_t)rank;
+	w[2] = (uint64_t)(uintptr_t)config;
+	w[3] = (uint64_t)(uintptr_t)comm;
+	struct shim_call c;
+	if (!shim_begin(&c, 2002, w, 4, 16)) {
+		HcclResult ret = real(clusterInfo, rank, config, comm);
+		shim_outside();
+		return ret;
+	}
+	shim_begun(&c);
+	HcclResult ret = real(clusterInfo, rank, config, comm);
+	shim_ended(&c, 2002, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (c.rec != NULL) {
+	shim_string(&c, 0, 0, clusterInfo, RING_INLINE, ok);
+	if (ok)
+		shim_in(&c, 2, config, (config == NULL ? 0 : (uint64_t)config->configSize), ok);
+	if (ok)
+		shim_out(&c, 3, comm, 8);
+	}
+	shim_finish(&c);
+	if (ok) {
+		shim_file(c.seq, 0, clusterInfo);
+		shim_large(c.seq, 2, 0, config, (config == NULL ? 0 : (uint64_t)config->configSize));
+	}
+	shim_outside();
+	return ret;
+}
+
+static struct shim_target target_HcclCommInitClusterInfoConfig = {NULL, "HcclCommInitClusterInfoConfig"};
+SHIM_EXPORT HcclResult HcclCommInitClusterInfoConfig(const char *clusterInfo, uint32_t rank, HcclCommConfig *config, HcclComm *comm)
+{
+	return wrap_HcclCommInitClusterInfoConfig(clusterInfo, rank, config, comm, &target_HcclCommInitClusterInfoConfig);
+}
+
+static __attribute__((noinline, cold)) HcclResult other_HcclCommInitClusterInfoConfig(const char *clusterInfo, uint32_t rank, HcclCommConfig *config, HcclComm *comm, struct shim_target *target)
+{
+	return wrap_HcclCommInitClusterInfoConfig(clusterInfo, rank, config, comm, target);
+}
+
+static struct shim_target second_HcclCommInitClusterInfoConfig = {NULL, "HcclCommInitClusterInfoConfig"};
+static HcclResult copy_HcclCommInitClusterInfoConfig(const char *clusterInfo, uint32_t rank, HcclCommConfig *config, HcclComm *comm)
+{
+	return other_HcclCommInitClusterInfoConfig(clusterInfo, rank, config, comm, &second_HcclCommInitClusterInfoConfig);
+}
+
+static inline __attribute__((always_inline)) HcclResult wrap_HcclCreateSubCommConfig(HcclComm *comm, uint32_t rankNum, uint32_t *rankIds, uint64_t subCommId, uint32_t subCommRankId, HcclCommConfig *config, HcclComm *subComm, struct shim_target *target)
+{
+	HcclResult (*real)(HcclComm *comm, uint32_t rankNum, uint32_t *rankIds, uint64_t subCommId, uint32_t subCommRankId, HcclCommConfig *config, HcclComm *subComm) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return HCCL_E_NOT_SUPPORT;
+	uint64_t w[7];
+	w[0] = (uint64_t)(uintptr_t)comm;
+	w[1] = (uint64_t)(uint32_t)rankNum;
+	w[2] = (uint64_t)(uintptr_t)rankIds;
+	w[3] = (uint64_t)subCommId;
+	w[4] = (uint64_t)(uint32_t)subCommRankId;
+	w[5] = (uint64_t)(uintptr_t)config;
+	w[6] = (uint64_t)(uintptr_t)subComm;
+	struct shim_call c;
+	if (!shim_begin(&c, 2003, w, 7, 16)) {
+		HcclResult ret = real(comm, rankNum, rankIds, subCommId, subCommRankId, config, subComm);
+		shim_outside();
+		return ret;
+	}
+	shim_begun(&c);
+	HcclResult ret = real(comm, rankNum, rankIds, subCommId, subCommRankId, config, subComm);
+	shim_ended(&c, 2003, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (c.rec != NULL) {
+	shim_in(&c, 0, comm, 8ULL, ok);
+	shim_in(&c, 2, rankIds, 4ULL * (uint64_t)rankNum, ok);
+	if (ok)
+		shim_in(&c, 5, config, (config == NULL ? 0 : (uint64_t)config->configSize), ok);
+	if (ok)
+		shim_out(&c, 6, subComm, 8);
+	}
+	shim_finish(&c);
+	if (ok) {
+		shim_large(c.seq, 0, 0, comm, 8ULL);
+		shim_large(c.seq, 2, 0, rankIds, 4ULL * (uint64_t)rankNum);
+		shim_large(c.seq, 5, 0, config, (config == NULL ? 0 : (uint64_t)config->configSize));
+	}
+	shim_outside();
+	return ret;
+}
+
+static struct shim_target target_HcclCreateSubCommConfig = {NULL, "HcclCreateSubCommConfig"};
+SHIM_EXPORT HcclResult HcclCreateSubCommConfig(HcclComm *comm, uint32_t rankNum, uint32_t *rankIds, uint64_t subCommId, uint32_t subCommRankId, HcclCommConfig *config, HcclComm *subComm)
+{
+	return wrap_HcclCreateSubCommConfig(comm, rankNum, rankIds, subCommId, subCommRankId, config, subComm, &target_HcclCreateSubCommConfig);
+}
+
+static __attribute__((noinline, cold)) HcclResult other_HcclCreateSubCommConfig(HcclComm *comm, uint32_t rankNum, uint32_t *rankIds, uint64_t subCommId, uint32_t subCommRankId, HcclCommConfig *config, HcclComm *subComm, struct shim_target *target)
+{
+	return wrap_HcclCreateSubCommConfig(comm, rankNum, rankIds, subCommId, subCommRankId, config, subComm, target);
+}
+
+static struct shim_target second_HcclCreateSubCommConfig = {NULL, "HcclCreateSubCommConfig"};
+static HcclResult copy_HcclCreateSubCommConfig(HcclComm *comm, uint32_t rankNum, uint32_t *rankIds, uint64_t subCommId, uint32_t subCommRankId, HcclCommConfig *config, HcclComm *subComm)
+{
+	return other_HcclCreateSubCommConfig(comm, rankNum, rankIds, subCommId, subCommRankId, config, subComm, &second_HcclCreateSubCommConfig);
+}
+
+static inline __attribute__((always_inline)) HcclResult wrap_HcclGetRootInfo(HcclRootInfo *rootInfo, struct shim_target *target)
+{
+	HcclResult (*real)(HcclRootInfo *rootInfo) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return HCCL_E_NOT_SUPPORT;
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)rootInfo;
+	struct shim_call c;
+	if (!shim_begin(&c, 2004, w, 1, 0)) {
+		HcclResult ret = real(rootInfo);
+		shim_outside();
+		return ret;
+	}
+	shim_begun(&c);
+	HcclResult ret = real(rootInfo);
+	shim_ended(&c, 2004, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (c.rec != NULL) {
+	if (ok)
+		shim_piece(&c, 0, PIECE_OUT, rootInfo, 4108, true);
+	}
+	shim_finish(&c);
+	shim_outside();
+	return ret;
+}
+
+static struct shim_target target_HcclGetRootInfo = {NULL, "HcclGetRootInfo"};
+SHIM_EXPORT HcclResult HcclGetRootInfo(HcclRootInfo *rootInfo)
+{
+	return wrap_HcclGetRootInfo(rootInfo, &target_HcclGetRootInfo);
+}
+
+static __attribute__((noinline, cold)) HcclResult other_HcclGetRootInfo(HcclRootInfo *rootInfo, struct shim_target *target)
+{
+	return wrap_HcclGetRootInfo(rootInfo, target);
+}
+
+static struct shim_target second_HcclGetRootInfo = {NULL, "HcclGetRootInfo"};
+static HcclResult copy_HcclGetRootInfo(HcclRootInfo *rootInfo)
+{
+	return other_HcclGetRootInfo(rootInfo, &second_HcclGetRootInfo);
+}
+
+static inline __attribute__((always_inline)) HcclResult wrap_HcclCommInitRootInfo(uint32_t nRanks, const HcclRootInfo *rootInfo, uint32_t rank, HcclComm *comm, struct shim_target *target)
+{
+	HcclResult (*real)(uint32_t nRanks, const HcclRootInfo *rootInfo, uint32_t rank, HcclComm *comm) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return HCCL_E_NOT_SUPPORT;
+	uint64_t w[4];
+	w[0] = (uint64_t)(uint32_t)nRanks;
+	w[1] = (uint64_t)(uintptr_t)rootInfo;
+	w[2] = (uint64_t)(uint32_t)rank;
+	w[3] = (uint64_t)(uintptr_t)comm;
+	struct shim_call c;
+	if (!shim_begin(&c, 2005, w, 4, 16)) {
+		HcclResult ret = real(nRanks, rootInfo, rank, comm);
+		shim_outside();
+		return ret;
+	}
+	shim_begun(&c);
+	HcclResult ret = real(nRanks, rootInfo, rank, comm);
+	shim_ended(&c, 2005, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (c.rec != NULL) {
+	shim_in(&c, 1, rootInfo, 4108ULL, ok);
+	if (ok)
+		shim_out(&c, 3, comm, 8);
+	}
+	shim_finish(&c);
+	if (ok) {
+		shim_large(c.seq, 1, 0, rootInfo, 4108ULL);
+	}
+	shim_outside();
+	return ret;
+}
+
+static struct shim_target target_HcclCommInitRootInfo = {NULL, "HcclCommInitRootInfo"};
+SHIM_EXPORT HcclResult HcclCommInitRootInfo(uint32_t nRanks, const HcclRootInfo *rootInfo, uint32_t rank, HcclComm *comm)
+{
+	return wrap_HcclCommInitRootInfo(nRanks, rootInfo, rank, comm, &target_HcclCommInitRootInfo);
+}
+
+static __attribute__((noinline, cold)) HcclResult other_HcclCommInitRootInfo(uint32_t nRanks, const HcclRootInfo *rootInfo, uint32_t rank, HcclComm *comm, struct shim_target *target)
+{
+	return wrap_HcclCommInitRootInfo(nRanks, rootInfo, rank, comm, target);
+}
+
+static struct shim_target second_HcclCommInitRootInfo = {NULL, "HcclCommInitRootInfo"};
+static HcclResult copy_HcclCommInitRootInfo(uint32_t nRanks, const HcclRootInfo *rootInfo, uint32_t rank, HcclComm *comm)
+{
+	return other_HcclCommInitRootInfo(nRanks, rootInfo, rank, comm, &second_HcclCommInitRootInfo);
+}
+
+static inline __attribute__((always_inline)) HcclResult wrap_HcclCommInitRootInfoConfig(uint32_t nRanks, const HcclRootInfo *rootInfo, uint32_t rank, const HcclCommConfig *config, HcclComm *comm, struct shim_target *target)
+{
+	HcclResult (*real)(uint32_t nRanks, const HcclRootInfo *rootInfo, uint32_t rank, const HcclCommConfig *config, HcclComm *comm) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return HCCL_E_NOT_SUPPORT;
+	uint64_t w[5];
+	w[0] = (uint64_t)(uint32_t)nRanks;
+	w[1] = (uint64_t)(uintptr_t)rootInfo;
+	w[2] = (uint64_t)(uint32_t)rank;
+	w[3] = (uint64_t)(uintptr_t)config;
+	w[4] = (uint64_t)(uintptr_t)comm;
+	struct shim_call c;
+	if (!shim_begin(&c, 2006, w, 5, 16)) {
+		HcclResult ret = real(nRanks, rootInfo, rank, config, comm);
+		shim_outside();
+		return ret;
+	}
+	shim_begun(&c);
+	HcclResult ret = real(nRanks, rootInfo, rank, config, comm);
+	shim_ended(&c, 2006, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (c.rec != NULL) {
+	shim_in(&c, 1, rootInfo, 4108ULL, ok);
+	if (ok)
+		shim_in(&c, 3, config, (config == NULL ? 0 : (uint64_t)config->configSize), ok);
+	if (ok)
+		shim_out(&c, 4, comm, 8);
+	}
+	shim_finish(&c);
+	if (ok) {
+		shim_large(c.seq, 1, 0, rootInfo, 4108ULL);
+		shim_large(c.seq, 3, 0, config, (config == NULL ? 0 : (uint64_t)config->configSize));
+	}
+	shim_outside();
+	return ret;
+}
+
+static struct shim_target target_HcclCommInitRootInfoConfig = {NULL, "HcclCommInitRootInfoConfig"};
+SHIM_EXPORT HcclResult HcclCommInitRootInfoConfig(uint32_t nRanks, const HcclRootInfo *rootInfo, uint32_t rank, const HcclCommConfig *config, HcclComm *comm)
+{
+	return wrap_HcclCommInitRootInfoConfig(nRanks, rootInfo, rank, config, comm, &target_HcclCommInitRootInfoConfig);
+}
+
+static __attribute__((noinline, cold)) HcclResult other_HcclCommInitRootInfoConfig(uint32_t nRanks, const HcclRootInfo *rootInfo, uint32_t rank, const HcclCommConfig *config, HcclComm *comm, struct shim_target *target)
+{
+	return wrap_HcclCommInitRootInfoConfig(nRanks, rootInfo, rank, config, comm, target);
+}
+
+static struct shim_target second_HcclCommInitRootInfoConfig = {NULL, "HcclCommInitRootInfoConfig"};
+static HcclResult copy_HcclCommInitRootInfoConfig(uint32_t nRanks, const HcclRootInfo *rootInfo, uint32_t rank, const HcclCommConfig *config, HcclComm *comm)
+{
+	return other_HcclCommInitRootInfoConfig(nRanks, rootInfo, rank, config, comm, &second_HcclCommInitRootInfoConfig);
+}
+
+static inline __attribute__((always_inline)) HcclResult wrap_HcclCommInitAll(uint32_t ndev, int32_t *devices, HcclComm *comms, struct shim_target *target)
+{
+	HcclResult (*real)(uint32_t ndev, int32_t *devices, HcclComm *comms) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return HCCL_E_NOT_SUPPORT;
+	uint64_t w[3];
+	w[0] = (uint64_t)(uint32_t)ndev;
+	w[1] = (uint64_t)(uintptr_t)devices;
+	w[2] = (uint64_t)(uintptr_t)comms;
+	struct shim_call c;
+	if (!shim_begin(&c, 2007, w, 3, 0)) {
+		HcclResult ret = real(ndev, devices, comms);
+		shim_outside();
+		return ret;
+	}
+	shim_begun(&c);
+	HcclResult ret = real(ndev, devices, comms);
+	shim_ended(&c, 2007, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (c.rec != NULL) {
+	shim_in(&c, 1, devices, 4ULL * (uint64_t)ndev, ok);
+	if (ok)
+		shim_piece(&c, 2, PIECE_OUT, comms, 8ULL * (uint64_t)ndev, true);
+	}
+	shim_finish(&c);
+	if (ok) {
+		shim_large(c.seq, 1, 0, devices, 4ULL * (uint64_t)ndev);
+	}
+	shim_outside();
+	return ret;
+}
+
+static struct shim_target target_HcclCommInitAll = {NULL, "HcclCommInitAll"};
+SHIM_EXPORT HcclResult HcclCommInitAll(uint32_t ndev, int32_t *devices, HcclComm *comms)
+{
+	return wrap_HcclCommInitAll(ndev, devices, comms, &target_HcclCommInitAll);
+}
+
+static __attribute__((noinline, cold)) HcclResult other_HcclCommInitAll(uint32_t ndev, int32_t *devices, HcclComm *comms, struct shim_target *target)
+{
+	return wrap_HcclCommInitAll(ndev, devices, comms, target);
+}
+
+static struct shim_target second_HcclCommInitAll = {NULL, "HcclCommInitAll"};
+static HcclResult copy_HcclCommInitAll(uint32_t ndev, int32_t *devices, HcclComm *comms)
+{
+	return other_HcclCommInitAll(ndev, devices, comms, &second_HcclCommInitAll);
+}
+
+static inline __attribute__((always_inline)) HcclResult wrap_HcclCommDestroy(HcclComm comm, struct shim_target *target)
+{
+	HcclResult (*real)(HcclComm comm) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return HCCL_E_NOT_SUPPORT;
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)comm;
+	struct shim_call c;
+	if (!shim_begin(&c, 2008, w, 1, 0)) {
+		HcclResult ret = real(comm);
+		shim_outside();
+		return ret;
+	}
+	shim_begun(&c);
+	HcclResult ret = real(comm);
+	shim_ended(&c, 2008, (uint64_t)(uint32_t)ret);
+	shim_finish(&c);
+	shim_outside();
+	return ret;
+}
+
+static struct shim_target target_HcclCommDestroy = {NULL, "HcclCommDestroy"};
+SHIM_EXPORT HcclResult HcclCommDestroy(HcclComm comm)
+{
+	return wrap_HcclCommDestroy(comm, &target_HcclCommDestroy);
+}
+
+static __attribute__((noinline, cold)) HcclResult other_HcclCommDestroy(HcclComm comm, struct shim_target *target)
+{
+	return wrap_HcclCommDestroy(comm, target);
+}
+
+static struct shim_target second_HcclCommDestroy = {NULL, "HcclCommDestroy"};
+static HcclResult copy_HcclCommDestroy(HcclComm comm)
+{
+	return other_HcclCommDestroy(comm, &second_HcclCommDestroy);
+}
+
+static inline __attribute__((always_inline)) HcclResult wrap_HcclCommSuspend(HcclComm comm, struct shim_target *target)
+{
+	HcclResult (*real)(HcclComm comm) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return HCCL_E_NOT_SUPPORT;
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)comm;
+	struct shim_call c;
+	if (!shim_begin(&c, 2009, w, 1, 0)) {
+		HcclResult ret = real(comm);
+		shim_outside();
+		return ret;
+	}
+	shim_begun(&c);
+	HcclResult ret = real(comm);
+	shim_ended(&c, 2009, (uint64_t)(uint32_t)ret);
+	shim_finish(&c);
+	shim_outside();
+	return ret;
+}
+
+static struct shim_target target_HcclCommSuspend = {NULL, "HcclCommSuspend"};
+SHIM_EXPORT HcclResult HcclCommSuspend(HcclComm comm)
+{
+	return wrap_HcclCommSuspend(comm, &target_HcclCommSuspend);
+}
+
+static __attribute__((noinline, cold)) HcclResult other_HcclCommSuspend(HcclComm comm, struct shim_target *target)
+{
+	return wrap_HcclCommSuspend(comm, target);
+}
+
+static struct shim_target second_HcclCommSuspend = {NULL, "HcclCommSuspend"};
+static HcclResult copy_HcclCommSuspend(HcclComm comm)
+{
+	return other_HcclCommSuspend(comm, &second_HcclCommSuspend);
+}
+
+static inline __attribute__((always_inline)) HcclResult wrap_HcclCommResume(HcclComm comm, struct shim_target *target)
+{
+	HcclResult (*real)(HcclComm comm) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return HCCL_E_NOT_SUPPORT;
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)comm;
+	struct shim_call c;
+	if (!shim_begin(&c, 2010, w, 1, 0)) {
+		HcclResult ret = real(comm);
+		shim_outside();
+		return ret;
+	}
+	shim_begun(&c);
+	HcclResult ret = real(comm);
+	shim_ended(&c, 2010, (uint64_t)(uint32_t)ret);
+	shim_finish(&c);
+	shim_outside();
+	return ret;
+}
+
+static struct shim_target target_HcclCommResume = {NULL, "HcclCommResume"};
+SHIM_EXPORT HcclResult HcclCommResume(HcclComm comm)
+{
+	return wrap_HcclCommResume(comm, &target_HcclCommResume);
+}
+
+static __attribute__((noinline, cold)) HcclResult other_HcclCommResume(HcclComm comm, struct shim_target *target)
+{
+	return wrap_HcclCommResume(comm, target);
+}
+
+static struct shim_target second_HcclCommResume = {NULL, "HcclCommResume"};
+static HcclResult copy_HcclCommResume(HcclComm comm)
+{
+	return other_HcclCommResume(comm, &second_HcclCommResume);
+}
+
+static inline __attribute__((always_inline)) HcclResult wrap_HcclGetRankSize(HcclComm comm, uint32_t *rankSize, struct shim_target *target)
+{
+	HcclResult (*real)(HcclComm comm, uint32_t *rankSize) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return HCCL_E_NOT_SUPPORT;
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)comm;
+	w[1] = (uint64_t)(uintptr_t)rankSize;
+	struct shim_call c;
+	if (!shim_begin(&c, 2011, w, 2, 16)) {
+		HcclResult ret = real(comm, rankSize);
+		shim_outside();
+		return ret;
+	}
+	shim_begun(&c);
+	HcclResult ret = real(comm, rankSize);
+	shim_ended(&c, 2011, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (c.rec != NULL) {
+	if (ok)
+		shim_out(&c, 1, rankSize, 4);
+	}
+	shim_finish(&c);
+	shim_outside();
+	return ret;
+}
+
+static struct shim_target target_HcclGetRankSize = {NULL, "HcclGetRankSize"};
+SHIM_EXPORT HcclResult HcclGetRankSize(HcclComm comm, uint32_t *rankSize)
+{
+	return wrap_HcclGetRankSize(comm, rankSize, &target_HcclGetRankSize);
+}
+
+static __attribute__((noinline, cold)) HcclResult other_HcclGetRankSize(HcclComm comm, uint32_t *rankSize, struct shim_target *target)
+{
+	return wrap_HcclGetRankSize(comm, rankSize, target);
+}
+
+static struct shim_target second_HcclGetRankSize = {NULL, "HcclGetRankSize"};
+static HcclResult copy_HcclGetRankSize(HcclComm comm, uint32_t *rankSize)
+{
+	return other_HcclGetRankSize(comm, rankSize, &second_HcclGetRankSize);
+}
+
+static inline __attribute__((always_inline)) HcclResult wrap_HcclGetRankId(HcclComm comm, uint32_t *rank, struct shim_target *target)
+{
+	HcclResult (*real)(HcclComm comm, uint32_t *rank) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return HCCL_E_NOT_SUPPORT;
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)comm;
+	w[1] = (uint64_t)(uintptr_t)rank;
+	struct shim_call c;
+	if (!shim_begin(&c, 2012, w, 2, 16)) {
+		HcclResult ret = real(comm, rank);
+		shim_outside();
+		return ret;
+	}
+	shim_begun(&c);
+	HcclResult ret = real(comm, rank);
+	shim_ended(&c, 2012, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (c.rec != NULL) {
+	if (ok)
+		shim_out(&c, 1, rank, 4);
+	}
+	shim_finish(&c);
+	shim_outside();
+	return ret;
+}
+
+static struct shim_target target_HcclGetRankId = {NULL, "HcclGetRankId"};
+SHIM_EXPORT HcclResult HcclGetRankId(HcclComm comm, uint32_t *rank)
+{
+	return wrap_HcclGetRankId(comm, rank, &target_HcclGetRankId);
+}
+
+static __attribute__((noinline, cold)) HcclResult other_HcclGetRankId(HcclComm comm, uint32_t *rank, struct shim_target *target)
+{
+	return wrap_HcclGetRankId(comm, rank, target);
+}
+
+static struct shim_target second_HcclGetRankId = {NULL, "HcclGetRankId"};
+static HcclResult copy_HcclGetRankId(HcclComm comm, uint32_t *rank)
+{
+	return other_HcclGetRankId(comm, rank, &second_HcclGetRankId);
+}
+
+static inline __attribute__((always_inline)) HcclResult wrap_HcclGetCommName(HcclComm comm, char *commName, struct shim_target *target)
+{
+	HcclResult (*real)(HcclComm comm, char *commName) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return HCCL_E_NOT_SUPPORT;
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)comm;
+	w[1] = (uint64_t)(uintptr_t)commName;
+	struct shim_call c;
+	if (!shim_begin(&c, 2013, w, 2, 0)) {
+		HcclResult ret = real(comm, commName);
+		shim_outside();
+		return ret;
+	}
+	shim_begun(&c);
+	HcclResult ret = real(comm, commName);
+	shim_ended(&c, 2013, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (c.rec != NULL) {
+	if (ok)
+		shim_string(&c, 1, PIECE_OUT, commName, 128ULL, true);
+	}
+	shim_finish(&c);
+	shim_outside();
+	return ret;
+}
+
+static struct shim_target target_HcclGetCommName = {NULL, "HcclGetCommName"};
+SHIM_EXPORT HcclResult HcclGetCommName(HcclComm comm, char *commName)
+{
+	return wrap_HcclGetCommName(comm, commName, &target_HcclGetCommName);
+}
+
+static __attribute__((noinline, cold)) HcclResult other_HcclGetCommName(HcclComm comm, char *commName, struct shim_target *target)
+{
+	return wrap_HcclGetCommName(comm, commName, target);
+}
+
+static struct shim_target second_HcclGetCommName = {NULL, "HcclGetCommName"};
+static HcclResult copy_HcclGetCommName(HcclComm comm, char *commName)
+{
+	return other_HcclGetCommName(comm, commName, &second_HcclGetCommName);
+}
+
+static inline __attribute__((always_inline)) HcclResult wrap_HcclGetCommAsyncError(HcclComm comm, HcclResult *asyncError, struct shim_target *target)
+{
+	HcclResult (*real)(HcclComm comm, HcclResult *asyncError) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return HCCL_E_NOT_SUPPORT;
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)comm;
+	w[1] = (uint64_t)(uintptr_t)asyncError;
+	struct shim_call c;
+	if (!shim_begin(&c, 2014, w, 2, 16)) {
+		HcclResult ret = real(comm, asyncError);
+		shim_outside();
+		return ret;
+	}
+	shim_begun(&c);
+	HcclResult ret = real(comm, asyncError);
+	shim_ended(&c, 2014, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (c.rec != NULL) {
+	if (ok)
+		shim_out(&c, 1, asyncError, 4);
+	}
+	shim_finish(&c);
+	shim_outside();
+	return ret;
+}
+
+static struct shim_target target_HcclGetCommAsyncError = {NULL, "HcclGetCommAsyncError"};
+SHIM_EXPORT HcclResult HcclGetCommAsyncError(HcclComm comm, HcclResult *asyncError)
+{
+	return wrap_HcclGetCommAsyncError(comm, asyncError, &target_HcclGetCommAsyncError);
+}
+
+static __attribute__((noinline, cold)) HcclResult other_HcclGetCommAsyncError(HcclComm comm, HcclResult *asyncError, struct shim_target *target)
+{
+	return wrap_HcclGetCommAsyncError(comm, asyncError, target);
+}
+
+static struct shim_target second_HcclGetCommAsyncError = {NULL, "HcclGetCommAsyncError"};
+static HcclResult copy_HcclGetCommAsyncError(HcclComm comm, HcclResult *asyncError)
+{
+	return other_HcclGetCommAsyncError(comm, asyncError, &second_HcclGetCommAsyncError);
+}
+
+static inline __attribute__((always_inline)) const char *wrap_HcclGetErrorString(HcclResult code, struct shim_target *target)
+{
+	const char *(*real)(HcclResult code) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return 0;
+	uint64_t w[1];
+	w[0] = (uint64_t)(uint32_t)code;
+	struct shim_call c;
+	if (!shim_begin(&c, 2015, w, 1, 0)) {
+		const char *ret = real(code);
+		shim_outside();
+		return ret;
+	}
+	shim_begun(&c);
+	const char *ret = real(code);
+	shim_ended(&c, 2015, (uint64_t)(uintptr_t)ret);
+	if (c.rec != NULL) {
+	shim_string(&c, RET_PARAM, PIECE_OUT, ret, RING_INLINE, true);
+	}
+	shim_finish(&c);
+	shim_outside();
+	return ret;
+}
+
+static struct shim_target target_HcclGetErrorString = {NULL, "HcclGetErrorString"};
+SHIM_EXPORT const char *HcclGetErrorString(HcclResult code)
+{
+	return wrap_HcclGetErrorString(code, &target_HcclGetErrorString);
+}
+
+static __attribute__((noinline, cold)) const char *other_HcclGetErrorString(HcclResult code, struct shim_target *target)
+{
+	return wrap_HcclGetErrorString(code, target);
+}
+
+static struct shim_target second_HcclGetErrorString = {NULL, "HcclGetErrorString"};
+static const char *copy_HcclGetErrorString(HcclResult code)
+{
+	return other_HcclGetErrorString(code, &second_HcclGetErrorString);
+}
+
+static inline __attribute__((always_inline)) uint32_t wrap_HcclGetCommConfigCapability(struct shim_target *target)
+{
+	uint32_t (*real)(void) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return 0;
+	struct shim_call c;
+	if (!shim_begin(&c, 2016, NULL, 0, 0)) {
+		uint32_t ret = real();
+		shim_outside();
+		return ret;
+	}
+	shim_begun(&c);
+	uint32_t ret = real();
+	shim_ended(&c, 2016, (uint64_t)(uint32_t)ret);
+	shim_finish(&c);
+	shim_outside();
+	return ret;
+}
+
+static struct shim_target target_HcclGetCommConfigCapability = {NULL, "HcclGetCommConfigCapability"};
+SHIM_EXPORT uint32_t HcclGetCommConfigCapability(void)
+{
+	return wrap_HcclGetCommConfigCapability(&target_HcclGetCommConfigCapability);
+}
+
+static __attribute__((noinline, cold)) uint32_t other_HcclGetCommConfigCapability(struct shim_target *target)
+{
+	return wrap_HcclGetCommConfigCapability(target);
+}
+
+static struct shim_target second_HcclGetCommConfigCapability = {NULL, "HcclGetCommConfigCapability"};
+static uint32_t copy_HcclGetCommConfigCapability(void)
+{
+	return other_HcclGetCommConfigCapability(&second_HcclGetCommConfigCapability);
+}
+
+static inline __attribute__((always_inline)) HcclResult wrap_HcclSetConfig(HcclConfig config, HcclConfigValue configValue, struct shim_target *target)
+{
+	HcclResult (*real)(HcclConfig config, HcclConfigValue configValue) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return HCCL_E_NOT_SUPPORT;
+	uint64_t w[2];
+	w[0] = (uint64_t)(uint32_t)config;
+	w[1] = 0;
+	__builtin_memcpy(&w[1], &configValue, sizeof(configValue));
+	struct shim_call c;
+	if (!shim_begin(&c, 2017, w, 2, 0)) {
+		HcclResult ret = real(config, configValue);
+		shim_outside();
+		return ret;
+	}
+	shim_begun(&c);
+	HcclResult ret = real(config, configValue);
+	shim_ended(&c, 2017, (uint64_t)(uint32_t)ret);
+	shim_finish(&c);
+	shim_outside();
+	return ret;
+}
+
+static struct shim_target target_HcclSetConfig = {NULL, "HcclSetConfig"};
+SHIM_EXPORT HcclResult HcclSetConfig(HcclConfig config, HcclConfigValue configValue)
+{
+	return wrap_HcclSetConfig(config, configValue, &target_HcclSetConfig);
+}
+
+static __attribute__((noinline, cold)) HcclResult other_HcclSetConfig(HcclConfig config, HcclConfigValue configValue, struct shim_target *target)
+{
+	return wrap_HcclSetConfig(config, configValue, target);
+}
+
+static struct shim_target second_HcclSetConfig = {NULL, "HcclSetConfig"};
+static HcclResult copy_HcclSetConfig(HcclConfig config, HcclConfigValue configValue)
+{
+	return other_HcclSetConfig(config, configValue, &second_HcclSetConfig);
+}
+
+static inline __attribute__((always_inline)) HcclResult wrap_HcclGetConfig(HcclConfig config, HcclConfigValue *configValue, struct shim_target *target)
+{
+	HcclResult (*real)(HcclConfig config, HcclConfigValue *configValue) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return HCCL_E_NOT_SUPPORT;
+	uint64_t w[2];
+	w[0] = (uint64_t)(uint32_t)config;
+	w[1] = (uint64_t)(uintptr_t)configValue;
+	struct shim_call c;
+	if (!shim_begin(&c, 2018, w, 2, 16)) {
+		HcclResult ret = real(config, configValue);
+		shim_outside();
+		return ret;
+	}
+	shim_begun(&c);
+	HcclResult ret = real(config, configValue);
+	shim_ended(&c, 2018, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (c.rec != NULL) {
+	if (ok)
+		shim_out(&c, 1, configValue, 4);
+	}
+	shim_finish(&c);
+	shim_outside();
+	return ret;
+}
+
+static struct shim_target target_HcclGetConfig = {NULL, "HcclGetConfig"};
+SHIM_EXPORT HcclResult HcclGetConfig(HcclConfig config, HcclConfigValue *configValue)
+{
+	return wrap_HcclGetConfig(config, configValue, &target_HcclGetConfig);
+}
+
+static __attribute__((noinline, cold)) HcclResult other_HcclGetConfig(HcclConfig config, HcclConfigValue *configValue, struct shim_target *target)
+{
+	return wrap_HcclGetConfig(config, configValue, target);
+}
+
+static struct shim_target second_HcclGetConfig = {NULL, "HcclGetConfig"};
+static HcclResult copy_HcclGetConfig(HcclConfig config, HcclConfigValue *configValue)
+{
+	return other_HcclGetConfig(config, configValue, &second_HcclGetConfig);
+}
+
+static inline __attribute__((always_inline)) HcclResult wrap_HcclSetCommConfig(HcclComm comm, HcclConfig config, HcclConfigValue configValue, struct shim_target *target)
+{
+	HcclResult (*real)(HcclComm comm, HcclConfig config, HcclConfigValue configValue) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return HCCL_E_NOT_SUPPORT;
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)comm;
+	w[1] = (uint64_t)(uint32_t)config;
+	w[2] = 0;
+	__builtin_memcpy(&w[2], &configValue, sizeof(configValue));
+	struct shim_call c;
+	if (!shim_begin(&c, 2019, w, 3, 0)) {
+		HcclResult ret = real(comm, config, configValue);
+		shim_outside();
+		return ret;
+	}
+	shim_begun(&c);
+	HcclResult ret = real(comm, config, configValue);
+	shim_ended(&c, 2019, (uint64_t)(uint32_t)ret);
+	shim_finish(&c);
+	shim_outside();
+	return ret;
+}
+
+static struct shim_target target_HcclSetCommConfig = {NULL, "HcclSetCommConfig"};
+SHIM_EXPORT HcclResult HcclSetCommConfig(HcclComm comm, HcclConfig config, HcclConfigValue configValue)
+{
+	return wrap_HcclSetCommConfig(comm, config, configValue, &target_HcclSetCommConfig);
+}
+
+static __attribute__((noinline, cold)) HcclResult other_HcclSetCommConfig(HcclComm comm, HcclConfig config, HcclConfigValue configValue, struct shim_target *target)
+{
+	return wrap_HcclSetCommConfig(comm, config, configValue, target);
+}
+
+static struct shim_target second_HcclSetCommConfig = {NULL, "HcclSetCommConfig"};
+static HcclResult copy_HcclSetCommConfig(HcclComm comm, HcclConfig config, HcclConfigValue configValue)
+{
+	return other_HcclSetCommConfig(comm, config, configValue, &second_HcclSetCommConfig);
+}
+
+static inline __attribute__((always_inline)) HcclResult wrap_HcclGetCommConfig(HcclComm comm, HcclConfig config, HcclConfigValue *configValue, struct shim_target *target)
+{
+	HcclResult (*real)(HcclComm comm, HcclConfig config, HcclConfigValue *configValue) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return HCCL_E_NOT_SUPPORT;
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)comm;
+	w[1] = (uint64_t)(uint32_t)config;
+	w[2] = (uint64_t)(uintptr_t)configValue;
+	struct shim_call c;
+	if (!shim_begin(&c, 2020, w, 3, 16)) {
+		HcclResult ret = real(comm, config, configValue);
+		shim_outside();
+		return ret;
+	}
+	shim_begun(&c);
+	HcclResult ret = real(comm, config, configValue);
+	shim_ended(&c, 2020, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (c.rec != NULL) {
+	if (ok)
+		shim_out(&c, 2, configValue, 4);
+	}
+	shim_finish(&c);
+	shim_outside();
+	return ret;
+}
+
+static struct shim_target target_HcclGetCommConfig = {NULL, "HcclGetCommConfig"};
+SHIM_EXPORT HcclResult HcclGetCommConfig(HcclComm comm, HcclConfig config, HcclConfigValue *configValue)
+{
+	return wrap_HcclGetCommConfig(comm, config, configValue, &target_HcclGetCommConfig);
+}
+
+static __attribute__((noinline, cold)) HcclResult other_HcclGetCommConfig(HcclComm comm, HcclConfig config, HcclConfigValue *configValue, struct shim_target *target)
+{
+	return wrap_HcclGetCommConfig(comm, config, configValue, target);
+}
+
+static struct shim_target second_HcclGetCommConfig = {NULL, "HcclGetCommConfig"};
+static HcclResult copy_HcclGetCommConfig(HcclComm comm, HcclConfig config, HcclConfigValue *configValue)
+{
+	return other_HcclGetCommConfig(comm, config, configValue, &second_HcclGetCommConfig);
+}
+
+static inline __attribute__((always_inline)) HcclResult wrap_HcclAllReduce(void *sendBuf, void *recvBuf, uint64_t count, HcclDataType dataType, HcclReduceOp op, HcclComm comm, aclrtStream stream, struct shim_target *target)
+{
+	HcclResult (*real)(void *sendBuf, void *recvBuf, uint64_t count, HcclDataType dataType, HcclReduceOp op, HcclComm comm, aclrtStream stream) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return HCCL_E_NOT_SUPPORT;
+	uint64_t w[7];
+	w[0] = (uint64_t)(uintptr_t)sendBuf;
+	w[1] = (uint64_t)(uintptr_t)recvBuf;
+	w[2] = (uint64_t)count;
+	w[3] = (uint64_t)(uint32_t)dataType;
+	w[4] = (uint64_t)(uint32_t)op;
+	w[5] = (uint64_t)(uintptr_t)comm;
+	w[6] = (uint64_t)(uintptr_t)stream;
+	struct shim_call c;
+	if (!shim_begin(&c, 2021, w, 7, 0)) {
+		HcclResult ret = real(sendBuf, recvBuf, count, dataType, op, comm, stream);
+		shim_outside();
+		return ret;
+	}
+	shim_begun(&c);
+	HcclResult ret = real(sendBuf, recvBuf, count, dataType, op, comm, stream);
+	shim_ended(&c, 2021, (uint64_t)(uint32_t)ret);
+	shim_finish(&c);
+	shim_outside();
+	return ret;
+}
+
+static struct shim_target target_HcclAllReduce = {NULL, "HcclAllReduce"};
+SHIM_EXPORT HcclResult HcclAllReduce(void *sendBuf, void *recvBuf, uint64_t count, HcclDataType dataType, HcclReduceOp op, HcclComm comm, aclrtStream stream)
+{
+	return wrap_HcclAllReduce(sendBuf, recvBuf, count, dataType, op, comm, stream, &target_HcclAllReduce);
+}
+
+static __attribute__((noinline, cold)) HcclResult other_HcclAllReduce(void *sendBuf, void *recvBuf, uint64_t count, HcclDataType dataType, HcclReduceOp op, HcclComm comm, aclrtStream stream, struct shim_target *target)
+{
+	return wrap_HcclAllReduce(sendBuf, recvBuf, count, dataType, op, comm, stream, target);
+}
+
+static struct shim_target second_HcclAllReduce = {NULL, "HcclAllReduce"};
+static HcclResult copy_HcclAllReduce(void *sendBuf, void *recvBuf, uint64_t count, HcclDataType dataType, HcclReduceOp op, HcclComm comm, aclrtStream stream)
+{
+	return other_HcclAllReduce(sendBuf, recvBuf, count, dataType, op, comm, stream, &second_HcclAllReduce);
+}
+
+static inline __attribute__((always_inline)) HcclResult wrap_HcclBroadcast(void *buf, uint64_t count, HcclDataType dataType, uint32_t root, HcclComm comm, aclrtStream stream, struct shim_target *target)
+{
+	HcclResult (*real)(void *buf, uint64_t count, HcclDataType dataType, uint32_t root, HcclComm comm, aclrtStream stream) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return HCCL_E_NOT_SUPPORT;
+	uint64_t w[6];
+	w[0] = (uint64_t)(uintptr_t)buf;
+	w[1] = (uint64_t)count;
+	w[2] = (uint64_t)(uint32_t)dataType;
+	w[3] = (uint64_t)(uint32_t)root;
+	w[4] = (uint64_t)(uintptr_t)comm;
+	w[5] = (uint64_t)(uintptr_t)stream;
+	struct shim_call c;
+	if (!shim_begin(&c, 2022, w, 6, 0)) {
+		HcclResult ret = real(buf, count, dataType, root, comm, stream);
+		shim_outside();
+		return ret;
+	}
+	shim_begun(&c);
+	HcclResult ret = real(buf, count, dataType, root, comm, stream);
+	shim_ended(&c, 2022, (uint64_t)(uint32_t)ret);
+	shim_finish(&c);
+	shim_outside();
+	return ret;
+}
+
+static struct shim_target target_HcclBroadcast = {NULL, "HcclBroadcast"};
+SHIM_EXPORT HcclResult HcclBroadcast(void *buf, uint64_t count, HcclDataType dataType, uint32_t root, HcclComm comm, aclrtStream stream)
+{
+	return wrap_HcclBroadcast(buf, count, dataType, root, comm, stream, &target_HcclBroadcast);
+}
+
+static __attribute__((noinline, cold)) HcclResult other_HcclBroadcast(void *buf, uint64_t count, HcclDataType dataType, uint32_t root, HcclComm comm, aclrtStream stream, struct shim_target *target)
+{
+	return wrap_HcclBroadcast(buf, count, dataType, root, comm, stream, target);
+}
+
+static struct shim_target second_HcclBroadcast = {NULL, "HcclBroadcast"};
+static HcclResult copy_HcclBroadcast(void *buf, uint64_t count, HcclDataType dataType, uint32_t root, HcclComm comm, aclrtStream stream)
+{
+	return other_HcclBroadcast(buf, count, dataType, root, comm, stream, &second_HcclBroadcast);
+}
+
+static inline __attribute__((always_inline)) HcclResult wrap_HcclReduceScatter(void *sendBuf, void *recvBuf, uint64_t recvCount, HcclDataType dataType, HcclReduceOp op, HcclComm comm, aclrtStream stream, struct shim_target *target)
+{
+	HcclResult (*real)(void *sendBuf, void *recvBuf, uint64_t recvCount, HcclDataType dataType, HcclReduceOp op, HcclComm comm, aclrtStream stream) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return HCCL_E_NOT_SUPPORT;
+	uint64_t w[7];
+	w[0] = (uint64_t)(uintptr_t)sendBuf;
+	w[1] = (uint64_t)(uintptr_t)recvBuf;
+	w[2] = (uint64_t)recvCount;
+	w[3] = (uint64_t)(uint32_t)dataType;
+	w[4] = (uint64_t)(uint32_t)op;
+	w[5] = (uint64_t)(uintptr_t)comm;
+	w[6] = (uint64_t)(uintptr_t)stream;
+	struct shim_call c;
+	if (!shim_begin(&c, 2023, w, 7, 0)) {
+		HcclResult ret = real(sendBuf, recvBuf, recvCount, dataType, op, comm, stream);
+		shim_outside();
+		return ret;
+	}
+	shim_begun(&c);
+	HcclResult ret = real(sendBuf, recvBuf, recvCount, dataType, op, comm, stream);
+	shim_ended(&c, 2023, (uint64_t)(uint32_t)ret);
+	shim_finish(&c);
+	shim_outside();
+	return ret;
+}
+
+static struct shim_target target_HcclReduceScatter = {NULL, "HcclReduceScatter"};
+SHIM_EXPORT HcclResult HcclReduceScatter(void *sendBuf, void *recvBuf, uint64_t recvCount, HcclDataType dataType, HcclReduceOp op, HcclComm comm, aclrtStream stream)
+{
+	return wrap_HcclReduceScatter(sendBuf, recvBuf, recvCount, dataType, op, comm, stream, &target_HcclReduceScatter);
+}
+
+static __attribute__((noinline, cold)) HcclResult other_HcclReduceScatter(void *sendBuf, void *recvBuf, uint64_t recvCount, HcclDataType dataType, HcclReduceOp op, HcclComm comm, aclrtStream stream, struct shim_target *target)
+{
+	return wrap_HcclReduceScatter(sendBuf, recvBuf, recvCount, dataType, op, comm, stream, target);
+}
+
+static struct shim_target second_HcclReduceScatter = {NULL, "HcclReduceScatter"};
+static HcclResult copy_HcclReduceScatter(void *sendBuf, void *recvBuf, uint64_t recvCount, HcclDataType dataType, HcclReduceOp op, HcclComm comm, aclrtStream stream)
+{
+	return other_HcclReduceScatter(sendBuf, recvBuf, recvCount, dataType, op, comm, stream, &second_HcclReduceScatter);
+}
+
+static inline __attribute__((always_inline)) HcclResult wrap_HcclReduceScatterV(void *sendBuf, const void *sendCounts, const void *sendDispls, void *recvBuf, uint64_t recvCount, HcclDataType dataType, HcclReduceOp op, HcclComm comm, aclrtStream stream, struct shim_target *target)
+{
+	HcclResult (*real)(void *sendBuf, const void *sendCounts, const void *sendDispls, void *recvBuf, uint64_t recvCount, HcclDataType dataType, HcclReduceOp op, HcclComm comm, aclrtStream stream) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return HCCL_E_NOT_SUPPORT;
+	uint64_t w[9];
+	w[0] = (uint64_t)(uintptr_t)sendBuf;
+	w[1] = (uint64_t)(uintptr_t)sendCounts;
+	w[2] = (uint64_t)(uintptr_t)sendDispls;
+	w[3] = (uint64_t)(uintptr_t)recvBuf;
+	w[4] = (uint64_t)recvCount;
+	w[5] = (uint64_t)(uint32_t)dataType;
+	w[6] = (uint64_t)(uint32_t)op;
+	w[7] = (uint64_t)(uintptr_t)comm;
+	w[8] = (uint64_t)(uintptr_t)stream;
+	struct shim_call c;
+	if (!shim_begin(&c, 2024, w, 9, 0)) {
+		HcclResult ret = real(sendBuf, sendCounts, sendDispls, recvBuf, recvCount, dataType, op, comm, stream);
+		shim_outside();
+		return ret;
+	}
+	shim_begun(&c);
+	HcclResult ret = real(sendBuf, sendCounts, sendDispls, recvBuf, recvCount, dataType, op, comm, stream);
+	shim_ended(&c, 2024, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (c.rec != NULL) {
+	if (ok)
+		shim_in(&c, 1, sendCounts, 8ULL * shim_query("HcclGetRankSize", comm), ok);
+	if (ok)
+		shim_in(&c, 2, sendDispls, 8ULL * shim_query("HcclGetRankSize", comm), ok);
+	}
+	shim_finish(&c);
+	if (ok) {
+		shim_large(c.seq, 1, 0, sendCounts, 8ULL * shim_query("HcclGetRankSize", comm));
+		shim_large(c.seq, 2, 0, sendDispls, 8ULL * shim_query("HcclGetRankSize", comm));
+	}
+	shim_outside();
+	return ret;
+}
+
+static struct shim_target target_HcclReduceScatterV = {NULL, "HcclReduceScatterV"};
+SHIM_EXPORT HcclResult HcclReduceScatterV(void *sendBuf, const void *sendCounts, const void *sendDispls, void *recvBuf, uint64_t recvCount, HcclDataType dataType, HcclReduceOp op, HcclComm comm, aclrtStream stream)
+{
+	return wrap_HcclReduceScatterV(sendBuf, sendCounts, sendDispls, recvBuf, recvCount, dataType, op, comm, stream, &target_HcclReduceScatterV);
+}
+
+static __attribute__((noinline, cold)) HcclResult other_HcclReduceScatterV(void *sendBuf, const void *sendCounts, const void *sendDispls, void *recvBuf, uint64_t recvCount, HcclDataType dataType, HcclReduceOp op, HcclComm comm, aclrtStream stream, struct shim_target *target)
+{
+	return wrap_HcclReduceScatterV(sendBuf, sendCounts, sendDispls, recvBuf, recvCount, dataType, op, comm, stream, target);
+}
+
+static struct shim_target second_HcclReduceScatterV = {NULL, "HcclReduceScatterV"};
+static HcclResult copy_HcclReduceScatterV(void *sendBuf, const void *sendCounts, const void *sendDispls, void *recvBuf, uint64_t recvCount, HcclDataType dataType, HcclReduceOp op, HcclComm comm, aclrtStream stream)
+{
+	return other_HcclReduceScatterV(sendBuf, sendCounts, sendDispls, recvBuf, recvCount, dataType, op, comm, stream, &second_HcclReduceScatterV);
+}
+
+static inline __attribute__((always_inline)) HcclResult wrap_HcclScatter(void *sendBuf, void *recvBuf, uint64_t recvCount, HcclDataType dataType, uint32_t root, HcclComm comm, aclrtStream stream, struct shim_target *target)
+{
+	HcclResult (*real)(void *sendBuf, void *recvBuf, uint64_t recvCount, HcclDataType dataType, uint32_t root, HcclComm comm, aclrtStream stream) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return HCCL_E_NOT_SUPPORT;
+	uint64_t w[7];
+	w[0] = (uint64_t)(uintptr_t)sendBuf;
+	w[1] = (uint64_t)(uintptr_t)recvBuf;
+	w[2] = (uint64_t)recvCount;
+	w[3] = (uint64_t)(uint32_t)dataType;
+	w[4] = (uint64_t)(uint32_t)root;
+	w[5] = (uint64_t)(uintptr_t)comm;
+	w[6] = (uint64_t)(uintptr_t)stream;
+	struct shim_call c;
+	if (!shim_begin(&c, 2025, w, 7, 0)) {
+		HcclResult ret = real(sendBuf, recvBuf, recvCount, dataType, root, comm, stream);
+		shim_outside();
+		return ret;
+	}
+	shim_begun(&c);
+	HcclResult ret = real(sendBuf, recvBuf, recvCount, dataType, root, comm, stream);
+	shim_ended(&c, 2025, (uint64_t)(uint32_t)ret);
+	shim_finish(&c);
+	shim_outside();
+	return ret;
+}
+
+static struct shim_target target_HcclScatter = {NULL, "HcclScatter"};
+SHIM_EXPORT HcclResult HcclScatter(void *sendBuf, void *recvBuf, uint64_t recvCount, HcclDataType dataType, uint32_t root, HcclComm comm, aclrtStream stream)
+{
+	return wrap_HcclScatter(sendBuf, recvBuf, recvCount, dataType, root, comm, stream, &target_HcclScatter);
+}
+
+static __attribute__((noinline, cold)) HcclResult other_HcclScatter(void *sendBuf, void *recvBuf, uint64_t recvCount, HcclDataType dataType, uint32_t root, HcclComm comm, aclrtStream stream, struct shim_target *target)
+{
+	return wrap_HcclScatter(sendBuf, recvBuf, recvCount, dataType, root, comm, stream, target);
+}
+
+static struct shim_target second_HcclScatter = {NULL, "HcclScatter"};
+static HcclResult copy_HcclScatter(void *sendBuf, void *recvBuf, uint64_t recvCount, HcclDataType dataType, uint32_t root, HcclComm comm, aclrtStream stream)
+{
+	return other_HcclScatter(sendBuf, recvBuf, recvCount, dataType, root, comm, stream, &second_HcclScatter);
+}
+
+static inline __attribute__((always_inline)) HcclResult wrap_HcclAllGather(void *sendBuf, void *recvBuf, uint64_t sendCount, HcclDataType dataType, HcclComm comm, aclrtStream stream, struct shim_target *target)
+{
+	HcclResult (*real)(void *sendBuf, void *recvBuf, uint64_t sendCount, HcclDataType dataType, HcclComm comm, aclrtStream stream) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return HCCL_E_NOT_SUPPORT;
+	uint64_t w[6];
+	w[0] = (uint64_t)(uintptr_t)sendBuf;
+	w[1] = (uint64_t)(uintptr_t)recvBuf;
+	w[2] = (uint64_t)sendCount;
+	w[3] = (uint64_t)(uint32_t)dataType;
+	w[4] = (uint64_t)(uintptr_t)comm;
+	w[5] = (uint64_t)(uintptr_t)stream;
+	struct shim_call c;
+	if (!shim_begin(&c, 2026, w, 6, 0)) {
+		HcclResult ret = real(sendBuf, recvBuf, sendCount, dataType, comm, stream);
+		shim_outside();
+		return ret;
+	}
+	shim_begun(&c);
+	HcclResult ret = real(sendBuf, recvBuf, sendCount, dataType, comm, stream);
+	shim_ended(&c, 2026, (uint64_t)(uint32_t)ret);
+	shim_finish(&c);
+	shim_outside();
+	return ret;
+}
+
+static struct shim_target target_HcclAllGather = {NULL, "HcclAllGather"};
+SHIM_EXPORT HcclResult HcclAllGather(void *sendBuf, void *recvBuf, uint64_t sendCount, HcclDataType dataType, HcclComm comm, aclrtStream stream)
+{
+	return wrap_HcclAllGather(sendBuf, recvBuf, sendCount, dataType, comm, stream, &target_HcclAllGather);
+}
+
+static __attribute__((noinline, cold)) HcclResult other_HcclAllGather(void *sendBuf, void *recvBuf, uint64_t sendCount, HcclDataType dataType, HcclComm comm, aclrtStream stream, struct shim_target *target)
+{
+	return wrap_HcclAllGather(sendBuf, recvBuf, sendCount, dataType, comm, stream, target);
+}
+
+static struct shim_target second_HcclAllGather = {NULL, "HcclAllGather"};
+static HcclResult copy_HcclAllGather(void *sendBuf, void *recvBuf, uint64_t sendCount, HcclDataType dataType, HcclComm comm, aclrtStream stream)
+{
+	return other_HcclAllGather(sendBuf, recvBuf, sendCount, dataType, comm, stream, &second_HcclAllGather);
+}
+
+static inline __attribute__((always_inline)) HcclResult wrap_HcclAllGatherV(void *sendBuf, uint64_t sendCount, void *recvBuf, const void *recvCounts, const void *recvDispls, HcclDataType dataType, HcclComm comm, aclrtStream stream, struct shim_target *target)
+{
+	HcclResult (*real)(void *sendBuf, uint64_t sendCount, void *recvBuf, const void *recvCounts, const void *recvDispls, HcclDataType dataType, HcclComm comm, aclrtStream stream) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return HCCL_E_NOT_SUPPORT;
+	uint64_t w[8];
+	w[0] = (uint64_t)(uintptr_t)sendBuf;
+	w[1] = (uint64_t)sendCount;
+	w[2] = (uint64_t)(uintptr_t)recvBuf;
+	w[3] = (uint64_t)(uintptr_t)recvCounts;
+	w[4] = (uint64_t)(uintptr_t)recvDispls;
+	w[5] = (uint64_t)(uint32_t)dataType;
+	w[6] = (uint64_t)(uintptr_t)comm;
+	w[7] = (uint64_t)(uintptr_t)stream;
+	struct shim_call c;
+	if (!shim_begin(&c, 2027, w, 8, 0)) {
+		HcclResult ret = real(sendBuf, sendCount, recvBuf, recvCounts, recvDispls, dataType, comm, stream);
+		shim_outside();
+		return ret;
+	}
+	shim_begun(&c);
+	HcclResult ret = real(sendBuf, sendCount, recvBuf, recvCounts, recvDispls, dataType, comm, stream);
+	shim_ended(&c, 2027, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (c.rec != NULL) {
+	if (ok)
+		shim_in(&c, 3, recvCounts, 8ULL * shim_query("HcclGetRankSize", comm), ok);
+	if (ok)
+		shim_in(&c, 4, recvDispls, 8ULL * shim_query("HcclGetRankSize", comm), ok);
+	}
+	shim_finish(&c);
+	if (ok) {
+		shim_large(c.seq, 3, 0, recvCounts, 8ULL * shim_query("HcclGetRankSize", comm));
+		shim_large(c.seq, 4, 0, recvDispls, 8ULL * shim_query("HcclGetRankSize", comm));
+	}
+	shim_outside();
+	return ret;
+}
+
+static struct shim_target target_HcclAllGatherV = {NULL, "HcclAllGatherV"};
+SHIM_EXPORT HcclResult HcclAllGatherV(void *sendBuf, uint64_t sendCount, void *recvBuf, const void *recvCounts, const void *recvDispls, HcclDataType dataType, HcclComm comm, aclrtStream stream)
+{
+	return wrap_HcclAllGatherV(sendBuf, sendCount, recvBuf, recvCounts, recvDispls, dataType, comm, stream, &target_HcclAllGatherV);
+}
+
+static __attribute__((noinline, cold)) HcclResult other_HcclAllGatherV(void *sendBuf, uint64_t sendCount, void *recvBuf, const void *recvCounts, const void *recvDispls, HcclDataType dataType, HcclComm comm, aclrtStream stream, struct shim_target *target)
+{
+	return wrap_HcclAllGatherV(sendBuf, sendCount, recvBuf, recvCounts, recvDispls, dataType, comm, stream, target);
+}
+
+static struct shim_target second_HcclAllGatherV = {NULL, "HcclAllGatherV"};
+static HcclResult copy_HcclAllGatherV(void *sendBuf, uint64_t sendCount, void *recvBuf, const void *recvCounts, const void *recvDispls, HcclDataType dataType, HcclComm comm, aclrtStream stream)
+{
+	return other_HcclAllGatherV(sendBuf, sendCount, recvBuf, recvCounts, recvDispls, dataType, comm, stream, &second_HcclAllGatherV);
+}
+
+static inline __attribute__((always_inline)) HcclResult wrap_HcclBarrier(HcclComm comm, aclrtStream stream, struct shim_target *target)
+{
+	HcclResult (*real)(HcclComm comm, aclrtStream stream) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return HCCL_E_NOT_SUPPORT;
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)comm;
+	w[1] = (uint64_t)(uintptr_t)stream;
+	struct shim_call c;
+	if (!shim_begin(&c, 2028, w, 2, 0)) {
+		HcclResult ret = real(comm, stream);
+		shim_outside();
+		return ret;
+	}
+	shim_begun(&c);
+	HcclResult ret = real(comm, stream);
+	shim_ended(&c, 2028, (uint64_t)(uint32_t)ret);
+	shim_finish(&c);
+	shim_outside();
+	return ret;
+}
+
+static struct shim_target target_HcclBarrier = {NULL, "HcclBarrier"};
+SHIM_EXPORT HcclResult HcclBarrier(HcclComm comm, aclrtStream stream)
+{
+	return wrap_HcclBarrier(comm, stream, &target_HcclBarrier);
+}
+
+static __attribute__((noinline, cold)) HcclResult other_HcclBarrier(HcclComm comm, aclrtStream stream, struct shim_target *target)
+{
+	return wrap_HcclBarrier(comm, stream, target);
+}
+
+static struct shim_target second_HcclBarrier = {NULL, "HcclBarrier"};
+static HcclResult copy_HcclBarrier(HcclComm comm, aclrtStream stream)
+{
+	return other_HcclBarrier(comm, stream, &second_HcclBarrier);
+}
+
+static inline __attribute__((always_inline)) HcclResult wrap_HcclSend(void *sendBuf, uint64_t count, HcclDataType dataType, uint32_t destRank, HcclComm comm, aclrtStream stream, struct shim_target *target)
+{
+	HcclResult (*real)(void *sendBuf, uint64_t count, HcclDataType dataType, uint32_t destRank, HcclComm comm, aclrtStream stream) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return HCCL_E_NOT_SUPPORT;
+	uint64_t w[6];
+	w[0] = (uint64_t)(uintptr_t)sendBuf;
+	w[1] = (uint64_t)count;
+	w[2] = (uint64_t)(uint32_t)dataType;
+	w[3] = (uint64_t)(uint32_t)destRank;
+	w[4] = (uint64_t)(uintptr_t)comm;
+	w[5] = (uint64_t)(uintptr_t)stream;
+	struct shim_call c;
+	if (!shim_begin(&c, 2029, w, 6, 0)) {
+		HcclResult ret = real(sendBuf, count, dataType, destRank, comm, stream);
+		shim_outside();
+		return ret;
+	}
+	shim_begun(&c);
+	HcclResult ret = real(sendBuf, count, dataType, destRank, comm, stream);
+	shim_ended(&c, 2029, (uint64_t)(uint32_t)ret);
+	shim_finish(&c);
+	shim_outside();
+	return ret;
+}
+
+static struct shim_target target_HcclSend = {NULL, "HcclSend"};
+SHIM_EXPORT HcclResult HcclSend(void *sendBuf, uint64_t count, HcclDataType dataType, uint32_t destRank, HcclComm comm, aclrtStream stream)
+{
+	return wrap_HcclSend(sendBuf, count, dataType, destRank, comm, stream, &target_HcclSend);
+}
+
+static __attribute__((noinline, cold)) HcclResult other_HcclSend(void *sendBuf, uint64_t count, HcclDataType dataType, uint32_t destRank, HcclComm comm, aclrtStream stream, struct shim_target *target)
+{
+	return wrap_HcclSend(sendBuf, count, dataType, destRank, comm, stream, target);
+}
+
+static struct shim_target second_HcclSend = {NULL, "HcclSend"};
+static HcclResult copy_HcclSend(void *sendBuf, uint64_t count, HcclDataType dataType, uint32_t destRank, HcclComm comm, aclrtStream stream)
+{
+	return other_HcclSend(sendBuf, count, dataType, destRank, comm, stream, &second_HcclSend);
+}
+
+static inline __attribute__((always_inline)) HcclResult wrap_HcclRecv(void *recvBuf, uint64_t count, HcclDataType dataType, uint32_t srcRank, HcclComm comm, aclrtStream stream, struct shim_target *target)
+{
+	HcclResult (*real)(void *recvBuf, uint64_t count, HcclDataType dataType, uint32_t srcRank, HcclComm comm, aclrtStream stream) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return HCCL_E_NOT_SUPPORT;
+	uint64_t w[6];
+	w[0] = (uint64_t)(uintptr_t)recvBuf;
+	w[1] = (uint64_t)count;
+	w[2] = (uint64_t)(uint32_t)dataType;
+	w[3] = (uint64_t)(uint32_t)srcRank;
+	w[4] = (uint64_t)(uintptr_t)comm;
+	w[5] = (uint64_t)(uintptr_t)stream;
+	struct shim_call c;
+	if (!shim_begin(&c, 2030, w, 6, 0)) {
+		HcclResult ret = real(recvBuf, count, dataType, srcRank, comm, stream);
+		shim_outside();
+		return ret;
+	}
+	shim_begun(&c);
+	HcclResult ret = real(recvBuf, count, dataType, srcRank, comm, stream);
+	shim_ended(&c, 2030, (uint64_t)(uint32_t)ret);
+	shim_finish(&c);
+	shim_outside();
+	return ret;
+}
+
+static struct shim_target target_HcclRecv = {NULL, "HcclRecv"};
+SHIM_EXPORT HcclResult HcclRecv(void *recvBuf, uint64_t count, HcclDataType dataType, uint32_t srcRank, HcclComm comm, aclrtStream stream)
+{
+	return wrap_HcclRecv(recvBuf, count, dataType, srcRank, comm, stream, &target_HcclRecv);
+}
+
+static __attribute__((noinline, cold)) HcclResult other_HcclRecv(void *recvBuf, uint64_t count, HcclDataType dataType, uint32_t srcRank, HcclComm comm, aclrtStream stream, struct shim_target *target)
+{
+	return wrap_HcclRecv(recvBuf, count, dataType, srcRank, comm, stream, target);
+}
+
+static struct shim_target second_HcclRecv = {NULL, "HcclRecv"};
+static HcclResult copy_HcclRecv(void *recvBuf, uint64_t count, HcclDataType dataType, uint32_t srcRank, HcclComm comm, aclrtStream stream)
+{
+	return other_HcclRecv(recvBuf, count, dataType, srcRank, comm, stream, &second_HcclRecv);
+}
+
+static inline __attribute__((always_inline)) HcclResult wrap_HcclBatchSendRecv(HcclSendRecvItem *sendRecvInfo, uint32_t itemNum, HcclComm comm, aclrtStream stream, struct shim_target *target)
+{
+	HcclResult (*real)(HcclSendRecvItem *sendRecvInfo, uint32_t itemNum, HcclComm comm, aclrtStream stream) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return HCCL_E_NOT_SUPPORT;
+	uint64_t w[4];
+	w[0] = (uint64_t)(uintptr_t)sendRecvInfo;
+	w[1] = (uint64_t)(uint32_t)itemNum;
+	w[2] = (uint64_t)(uintptr_t)comm;
+	w[3] = (uint64_t)(uintptr_t)stream;
+	struct shim_call c;
+	if (!shim_begin(&c, 2031, w, 4, 0)) {
+		HcclResult ret = real(sendRecvInfo, itemNum, comm, stream);
+		shim_outside();
+		return ret;
+	}
+	shim_begun(&c);
+	HcclResult ret = real(sendRecvInfo, itemNum, comm, stream);
+	shim_ended(&c, 2031, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (c.rec != NULL) {
+	shim_in(&c, 0, sendRecvInfo, 32ULL * (uint64_t)itemNum, ok);
+	}
+	shim_finish(&c);
+	if (ok) {
+		shim_large(c.seq, 0, 0, sendRecvInfo, 32ULL * (uint64_t)itemNum);
+	}
+	shim_outside();
+	return ret;
+}
+
+static struct shim_target target_HcclBatchSendRecv = {NULL, "HcclBatchSendRecv"};
+SHIM_EXPORT HcclResult HcclBatchSendRecv(HcclSendRecvItem *sendRecvInfo, uint32_t itemNum, HcclComm comm, aclrtStream stream)
+{
+	return wrap_HcclBatchSendRecv(sendRecvInfo, itemNum, comm, stream, &target_HcclBatchSendRecv);
+}
+
+static __attribute__((noinline, cold)) HcclResult other_HcclBatchSendRecv(HcclSendRecvItem *sendRecvInfo, uint32_t itemNum, HcclComm comm, aclrtStream stream, struct shim_target *target)
+{
+	return wrap_HcclBatchSendRecv(sendRecvInfo, itemNum, comm, stream, target);
+}
+
+static struct shim_target second_HcclBatchSendRecv = {NULL, "HcclBatchSendRecv"};
+static HcclResult copy_HcclBatchSendRecv(HcclSendRecvItem *sendRecvInfo, uint32_t itemNum, HcclComm comm, aclrtStream stream)
+{
+	return other_HcclBatchSendRecv(sendRecvInfo, itemNum, comm, stream, &second_HcclBatchSendRecv);
+}
+
+static inline __attribute__((always_inline)) HcclResult wrap_HcclAlltoAll(const void *sendBuf, uint64_t sendCount, HcclDataType sendType, const void *recvBuf, uint64_t recvCount, HcclDataType recvType, HcclComm comm, aclrtStream stream, struct shim_target *target)
+{
+	HcclResult (*real)(const void *sendBuf, uint64_t sendCount, HcclDataType sendType, const void *recvBuf, uint64_t recvCount, HcclDataType recvType, HcclComm comm, aclrtStream stream) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return HCCL_E_NOT_SUPPORT;
+	uint64_t w[8];
+	w[0] = (uint64_t)(uintptr_t)sendBuf;
+	w[1] = (uint64_t)sendCount;
+	w[2] = (uint64_t)(uint32_t)sendType;
+	w[3] = (uint64_t)(uintptr_t)recvBuf;
+	w[4] = (uint64_t)recvCount;
+	w[5] = (uint64_t)(uint32_t)recvType;
+	w[6] = (uint64_t)(uintptr_t)comm;
+	w[7] = (uint64_t)(uintptr_t)stream;
+	struct shim_call c;
+	if (!shim_begin(&c, 2032, w, 8, 0)) {
+		HcclResult ret = real(sendBuf, sendCount, sendType, recvBuf, recvCount, recvType, comm, stream);
+		shim_outside();
+		return ret;
+	}
+	shim_begun(&c);
+	HcclResult ret = real(sendBuf, sendCount, sendType, recvBuf, recvCount, recvType, comm, stream);
+	shim_ended(&c, 2032, (uint64_t)(uint32_t)ret);
+	shim_finish(&c);
+	shim_outside();
+	return ret;
+}
+
+static struct shim_target target_HcclAlltoAll = {NULL, "HcclAlltoAll"};
+SHIM_EXPORT HcclResult HcclAlltoAll(const void *sendBuf, uint64_t sendCount, HcclDataType sendType, const void *recvBuf, uint64_t recvCount, HcclDataType recvType, HcclComm comm, aclrtStream stream)
+{
+	return wrap_HcclAlltoAll(sendBuf, sendCount, sendType, recvBuf, recvCount, recvType, comm, stream, &target_HcclAlltoAll);
+}
+
+static __attribute__((noinline, cold)) HcclResult other_HcclAlltoAll(const void *sendBuf, uint64_t sendCount, HcclDataType sendType, const void *recvBuf, uint64_t recvCount, HcclDataType recvType, HcclComm comm, aclrtStream stream, struct shim_target *target)
+{
+	return wrap_HcclAlltoAll(sendBuf, sendCount, sendType, recvBuf, recvCount, recvType, comm, stream, target);
+}
+
+static struct shim_target second_HcclAlltoAll = {NULL, "HcclAlltoAll"};
+static HcclResult copy_HcclAlltoAll(const void *sendBuf, uint64_t sendCount, HcclDataType sendType, const void *recvBuf, uint64_t recvCount, HcclDataType recvType, HcclComm comm, aclrtStream stream)
+{
+	return other_HcclAlltoAll(sendBuf, sendCount, sendType, recvBuf, recvCount, recvType, comm, stream, &second_HcclAlltoAll);
+}
+
+static inline __attribute__((always_inline)) HcclResult wrap_HcclAlltoAllV(const void *sendBuf, const void *sendCounts, const void *sdispls, HcclDataType sendType, const void *recvBuf, const void *recvCounts, const void *rdispls, HcclDataType recvType, HcclComm comm, aclrtStream stream, struct shim_target *target)
+{
+	HcclResult (*real)(const void *sendBuf, const void *sendCounts, const void *sdispls, HcclDataType sendType, const void *recvBuf, const void *recvCounts, const void *rdispls, HcclDataType recvType, HcclComm comm, aclrtStream stream) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return HCCL_E_NOT_SUPPORT;
+	uint64_t w[10];
+	w[0] = (uint64_t)(uintptr_t)sendBuf;
+	w[1] = (uint64_t)(uintptr_t)sendCounts;
+	w[2] = (uint64_t)(uintptr_t)sdispls;
+	w[3] = (uint64_t)(uint32_t)sendType;
+	w[4] = (uint64_t)(uintptr_t)recvBuf;
+	w[5] = (uint64_t)(uintptr_t)recvCounts;
+	w[6] = (uint64_t)(uintptr_t)rdispls;
+	w[7] = (uint64_t)(uint32_t)recvType;
+	w[8] = (uint64_t)(uintptr_t)comm;
+	w[9] = (uint64_t)(uintptr_t)stream;
+	struct shim_call c;
+	if (!shim_begin(&c, 2033, w, 10, 0)) {
+		HcclResult ret = real(sendBuf, sendCounts, sdispls, sendType, recvBuf, recvCounts, rdispls, recvType, comm, stream);
+		shim_outside();
+		return ret;
+	}
+	shim_begun(&c);
+	HcclResult ret = real(sendBuf, sendCounts, sdispls, sendType, recvBuf, recvCounts, rdispls, recvType, comm, stream);
+	shim_ended(&c, 2033, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (c.rec != NULL) {
+	if (ok)
+		shim_in(&c, 1, sendCounts, 8ULL * shim_query("HcclGetRankSize", comm), ok);
+	if (ok)
+		shim_in(&c, 2, sdispls, 8ULL * shim_query("HcclGetRankSize", comm), ok);
+	if (ok)
+		shim_in(&c, 5, recvCounts, 8ULL * shim_query("HcclGetRankSize", comm), ok);
+	if (ok)
+		shim_in(&c, 6, rdispls, 8ULL * shim_query("HcclGetRankSize", comm), ok);
+	}
+	shim_finish(&c);
+	if (ok) {
+		shim_large(c.seq, 1, 0, sendCounts, 8ULL * shim_query("HcclGetRankSize", comm));
+		shim_large(c.seq, 2, 0, sdispls, 8ULL * shim_query("HcclGetRankSize", comm));
+		shim_large(c.seq, 5, 0, recvCounts, 8ULL * shim_query("HcclGetRankSize", comm));
+		shim_large(c.seq, 6, 0, rdispls, 8ULL * shim_query("HcclGetRankSize", comm));
+	}
+	shim_outside();
+	return ret;
+}
+
+static struct shim_target target_HcclAlltoAllV = {NULL, "HcclAlltoAllV"};
+SHIM_EXPORT HcclResult HcclAlltoAllV(const void *sendBuf, const void *sendCounts, const void *sdispls, HcclDataType sendType, const void *recvBuf, const void *recvCounts, const void *rdispls, HcclDataType recvType, HcclComm comm, aclrtStream stream)
+{
+	return wrap_HcclAlltoAllV(sendBuf, sendCounts, sdispls, sendType, recvBuf, recvCounts, rdispls, recvType, comm, stream, &target_HcclAlltoAllV);
+}
+
+static __attribute__((noinline, cold)) HcclResult other_HcclAlltoAllV(const void *sendBuf, const void *sendCounts, const void *sdispls, HcclDataType sendType, const void *recvBuf, const void *recvCounts, const void *rdispls, HcclDataType recvType, HcclComm comm, aclrtStream stream, struct shim_target *target)
+{
+	return wrap_HcclAlltoAllV(sendBuf, sendCounts, sdispls, sendType, recvBuf, recvCounts, rdispls, recvType, comm, stream, target);
+}
+
+static struct shim_target second_HcclAlltoAllV = {NULL, "HcclAlltoAllV"};
+static HcclResult copy_HcclAlltoAllV(const void *sendBuf, const void *sendCounts, const void *sdispls, HcclDataType sendType, const void *recvBuf, const void *recvCounts, const void *rdispls, HcclDataType recvType, HcclComm comm, aclrtStream stream)
+{
+	return other_HcclAlltoAllV(sendBuf, sendCounts, sdispls, sendType, recvBuf, recvCounts, rdispls, recvType, comm, stream, &second_HcclAlltoAllV);
+}
+
+static inline __attribute__((always_inline)) HcclResult wrap_HcclAlltoAllVC(const void *sendBuf, const void *sendCountMatrix, HcclDataType sendType, const void *recvBuf, HcclDataType recvType, HcclComm comm, aclrtStream stream, struct shim_target *target)
+{
+	HcclResult (*real)(const void *sendBuf, const void *sendCountMatrix, HcclDataType sendType, const void *recvBuf, HcclDataType recvType, HcclComm comm, aclrtStream stream) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return HCCL_E_NOT_SUPPORT;
+	uint64_t w[7];
+	w[0] = (uint64_t)(uintptr_t)sendBuf;
+	w[1] = (uint64_t)(uintptr_t)sendCountMatrix;
+	w[2] = (uint64_t)(uint32_t)sendType;
+	w[3] = (uint64_t)(uintptr_t)recvBuf;
+	w[4] = (uint64_t)(uint32_t)recvType;
+	w[5] = (uint64_t)(uintptr_t)comm;
+	w[6] = (uint64_t)(uintptr_t)stream;
+	struct shim_call c;
+	if (!shim_begin(&c, 2034, w, 7, 0)) {
+		HcclResult ret = real(sendBuf, sendCountMatrix, sendType, recvBuf, recvType, comm, stream);
+		shim_outside();
+		return ret;
+	}
+	shim_begun(&c);
+	HcclResult ret = real(sendBuf, sendCountMatrix, sendType, recvBuf, recvType, comm, stream);
+	shim_ended(&c, 2034, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (c.rec != NULL) {
+	if (ok)
+		shim_in(&c, 1, sendCountMatrix, 8ULL * shim_query("HcclGetRankSize", comm) * shim_query("HcclGetRankSize", comm), ok);
+	}
+	shim_finish(&c);
+	if (ok) {
+		shim_large(c.seq, 1, 0, sendCountMatrix, 8ULL * shim_query("HcclGetRankSize", comm) * shim_query("HcclGetRankSize", comm));
+	}
+	shim_outside();
+	return ret;
+}
+
+static struct shim_target target_HcclAlltoAllVC = {NULL, "HcclAlltoAllVC"};
+SHIM_EXPORT HcclResult HcclAlltoAllVC(const void *sendBuf, const void *sendCountMatrix, HcclDataType sendType, const void *recvBuf, HcclDataType recvType, HcclComm comm, aclrtStream stream)
+{
+	return wrap_HcclAlltoAllVC(sendBuf, sendCountMatrix, sendType, recvBuf, recvType, comm, stream, &target_HcclAlltoAllVC);
+}
+
+static __attribute__((noinline, cold)) HcclResult other_HcclAlltoAllVC(const void *sendBuf, const void *sendCountMatrix, HcclDataType sendType, const void *recvBuf, HcclDataType recvType, HcclComm comm, aclrtStream stream, struct shim_target *target)
+{
+	return wrap_HcclAlltoAllVC(sendBuf, sendCountMatrix, sendType, recvBuf, recvType, comm, stream, target);
+}
+
+static struct shim_target second_HcclAlltoAllVC = {NULL, "HcclAlltoAllVC"};
+static HcclResult copy_HcclAlltoAllVC(const void *sendBuf, const void *sendCountMatrix, HcclDataType sendType, const void *recvBuf, HcclDataType recvType, HcclComm comm, aclrtStream stream)
+{
+	return other_HcclAlltoAllVC(sendBuf, sendCountMatrix, sendType, recvBuf, recvType, comm, stream, &second_HcclAlltoAllVC);
+}
+
+static inline __attribute__((always_inline)) HcclResult wrap_HcclReduce(void *sendBuf, void *recvBuf, uint64_t count, HcclDataType dataType, HcclReduceOp op, uint32_t root, HcclComm comm, aclrtStream stream, struct shim_target *target)
+{
+	HcclResult (*real)(void *sendBuf, void *recvBuf, uint64_t count, HcclDataType dataType, HcclReduceOp op, uint32_t root, HcclComm comm, aclrtStream stream) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return HCCL_E_NOT_SUPPORT;
+	uint64_t w[8];
+	w[0] = (uint64_t)(uintptr_t)sendBuf;
+	w[1] = (uint64_t)(uintptr_t)recvBuf;
+	w[2] = (uint64_t)count;
+	w[3] = (uint64_t)(uint32_t)dataType;
+	w[4] = (uint64_t)(uint32_t)op;
+	w[5] = (uint64_t)(uint32_t)root;
+	w[6] = (uint64_t)(uintptr_t)comm;
+	w[7] = (uint64_t)(uintptr_t)stream;
+	struct shim_call c;
+	if (!shim_begin(&c, 2035, w, 8, 0)) {
+		HcclResult ret = real(sendBuf, recvBuf, count, dataType, op, root, comm, stream);
+		shim_outside();
+		return ret;
+	}
+	shim_begun(&c);
+	HcclResult ret = real(sendBuf, recvBuf, count, dataType, op, root, comm, stream);
+	shim_ended(&c, 2035, (uint64_t)(uint32_t)ret);
+	shim_finish(&c);
+	shim_outside();
+	return ret;
+}
+
+static struct shim_target target_HcclReduce = {NULL, "HcclReduce"};
+SHIM_EXPORT HcclResult HcclReduce(void *sendBuf, void *recvBuf, uint64_t count, HcclDataType dataType, HcclReduceOp op, uint32_t root, HcclComm comm, aclrtStream stream)
+{
+	return wrap_HcclReduce(sendBuf, recvBuf, count, dataType, op, root, comm, stream, &target_HcclReduce);
+}
+
+static __attribute__((noinline, cold)) HcclResult other_HcclReduce(void *sendBuf, void *recvBuf, uint64_t count, HcclDataType dataType, HcclReduceOp op, uint32_t root, HcclComm comm, aclrtStream stream, struct shim_target *target)
+{
+	return wrap_HcclReduce(sendBuf, recvBuf, count, dataType, op, root, comm, stream, target);
+}
+
+static struct shim_target second_HcclReduce = {NULL, "HcclReduce"};
+static HcclResult copy_HcclReduce(void *sendBuf, void *recvBuf, uint64_t count, HcclDataType dataType, HcclReduceOp op, uint32_t root, HcclComm comm, aclrtStream stream)
+{
+	return other_HcclReduce(sendBuf, recvBuf, count, dataType, op, root, comm, stream, &second_HcclReduce);
+}
+
+static inline __attribute__((always_inline)) HcclResult wrap_HcclGroupStart(struct shim_target *target)
+{
+	HcclResult (*real)(void) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return HCCL_E_NOT_SUPPORT;
+	struct shim_call c;
+	if (!shim_begin(&c, 2036, NULL, 0, 0)) {
+		HcclResult ret = real();
+		shim_outside();
+		return ret;
+	}
+	shim_begun(&c);
+	HcclResult ret = real();
+	shim_ended(&c, 2036, (uint64_t)(uint32_t)ret);
+	shim_finish(&c);
+	shim_outside();
+	return ret;
+}
+
+static struct shim_target target_HcclGroupStart = {NULL, "HcclGroupStart"};
+SHIM_EXPORT HcclResult HcclGroupStart(void)
+{
+	return wrap_HcclGroupStart(&target_HcclGroupStart);
+}
+
+static __attribute__((noinline, cold)) HcclResult other_HcclGroupStart(struct shim_target *target)
+{
+	return wrap_HcclGroupStart(target);
+}
+
+static struct shim_target second_HcclGroupStart = {NULL, "HcclGroupStart"};
+static HcclResult copy_HcclGroupStart(void)
+{
+	return other_HcclGroupStart(&second_HcclGroupStart);
+}
+
+static inline __attribute__((always_inline)) HcclResult wrap_HcclGroupEnd(struct shim_target *target)
+{
+	HcclResult (*real)(void) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return HCCL_E_NOT_SUPPORT;
+	struct shim_call c;
+	if (!shim_begin(&c, 2037, NULL, 0, 0)) {
+		HcclResult ret = real();
+		shim_outside();
+		return ret;
+	}
+	shim_begun(&c);
+	HcclResult ret = real();
+	shim_ended(&c, 2037, (uint64_t)(uint32_t)ret);
+	shim_finish(&c);
+	shim_outside();
+	return ret;
+}
+
+static struct shim_target target_HcclGroupEnd = {NULL, "HcclGroupEnd"};
+SHIM_EXPORT HcclResult HcclGroupEnd(void)
+{
+	return wrap_HcclGroupEnd(&target_HcclGroupEnd);
+}
+
+static __attribute__((noinline, cold)) HcclResult other_HcclGroupEnd(struct shim_target *target)
+{
+	return wrap_HcclGroupEnd(target);
+}
+
+static struct shim_target second_HcclGroupEnd = {NULL, "HcclGroupEnd"};
+static HcclResult copy_HcclGroupEnd(void)
+{
+	return other_HcclGroupEnd(&second_HcclGroupEnd);
+}
+
+static inline __attribute__((always_inline)) HcclResult wrap_HcclCommSetMemoryRange(HcclComm comm, void *baseVirPtr, size_t size, size_t alignment, uint64_t flags, struct shim_target *target)
+{
+	HcclResult (*real)(HcclComm comm, void *baseVirPtr, size_t size, size_t alignment, uint64_t flags) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return HCCL_E_NOT_SUPPORT;
+	uint64_t w[5];
+	w[0] = (uint64_t)(uintptr_t)comm;
+	w[1] = (uint64_t)(uintptr_t)baseVirPtr;
+	w[2] = (uint64_t)size;
+	w[3] = (uint64_t)alignment;
+	w[4] = (uint64_t)flags;
+	struct shim_call c;
+	if (!shim_begin(&c, 2038, w, 5, 0)) {
+		HcclResult ret = real(comm, baseVirPtr, size, alignment, flags);
+		shim_outside();
+		return ret;
+	}
+	shim_begun(&c);
+	HcclResult ret = real(comm, baseVirPtr, size, alignment, flags);
+	shim_ended(&c, 2038, (uint64_t)(uint32_t)ret);
+	shim_finish(&c);
+	shim_outside();
+	return ret;
+}
+
+static struct shim_target target_HcclCommSetMemoryRange = {NULL, "HcclCommSetMemoryRange"};
+SHIM_EXPORT HcclResult HcclCommSetMemoryRange(HcclComm comm, void *baseVirPtr, size_t size, size_t alignment, uint64_t flags)
+{
+	return wrap_HcclCommSetMemoryRange(comm, baseVirPtr, size, alignment, flags, &target_HcclCommSetMemoryRange);
+}
+
+static __attribute__((noinline, cold)) HcclResult other_HcclCommSetMemoryRange(HcclComm comm, void *baseVirPtr, size_t size, size_t alignment, uint64_t flags, struct shim_target *target)
+{
+	return wrap_HcclCommSetMemoryRange(comm, baseVirPtr, size, alignment, flags, target);
+}
+
+static struct shim_target second_HcclCommSetMemoryRange = {NULL, "HcclCommSetMemoryRange"};
+static HcclResult copy_HcclCommSetMemoryRange(HcclComm comm, void *baseVirPtr, size_t size, size_t alignment, uint64_t flags)
+{
+	return other_HcclCommSetMemoryRange(comm, baseVirPtr, size, alignment, flags, &second_HcclCommSetMemoryRange);
+}
+
+static inline __attribute__((always_inline)) HcclResult wrap_HcclCommUnsetMemoryRange(HcclComm comm, void *baseVirPtr, struct shim_target *target)
+{
+	HcclResult (*real)(HcclComm comm, void *baseVirPtr) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return HCCL_E_NOT_SUPPORT;
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)comm;
+	w[1] = (uint64_t)(uintptr_t)baseVirPtr;
+	struct shim_call c;
+	if (!shim_begin(&c, 2039, w, 2, 0)) {
+		HcclResult ret = real(comm, baseVirPtr);
+		shim_outside();
+		return ret;
+	}
+	shim_begun(&c);
+	HcclResult ret = real(comm, baseVirPtr);
+	shim_ended(&c, 2039, (uint64_t)(uint32_t)ret);
+	shim_finish(&c);
+	shim_outside();
+	return ret;
+}
+
+static struct shim_target target_HcclCommUnsetMemoryRange = {NULL, "HcclCommUnsetMemoryRange"};
+SHIM_EXPORT HcclResult HcclCommUnsetMemoryRange(HcclComm comm, void *baseVirPtr)
+{
+	return wrap_HcclCommUnsetMemoryRange(comm, baseVirPtr, &target_HcclCommUnsetMemoryRange);
+}
+
+static __attribute__((noinline, cold)) HcclResult other_HcclCommUnsetMemoryRange(HcclComm comm, void *baseVirPtr, struct shim_target *target)
+{
+	return wrap_HcclCommUnsetMemoryRange(comm, baseVirPtr, target);
+}
+
+static struct shim_target second_HcclCommUnsetMemoryRange = {NULL, "HcclCommUnsetMemoryRange"};
+static HcclResult copy_HcclCommUnsetMemoryRange(HcclComm comm, void *baseVirPtr)
+{
+	return other_HcclCommUnsetMemoryRange(comm, baseVirPtr, &second_HcclCommUnsetMemoryRange);
+}
+
+static inline __attribute__((always_inline)) HcclResult wrap_HcclCommActivateCommMemory(HcclComm comm, void *virPtr, size_t size, size_t offset, aclrtDrvMemHandle handle, uint64_t flags, struct shim_target *target)
+{
+	HcclResult (*real)(HcclComm comm, void *virPtr, size_t size, size_t offset, aclrtDrvMemHandle handle, uint64_t flags) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return HCCL_E_NOT_SUPPORT;
+	uint64_t w[6];
+	w[0] = (uint64_t)(uintptr_t)comm;
+	w[1] = (uint64_t)(uintptr_t)virPtr;
+	w[2] = (uint64_t)size;
+	w[3] = (uint64_t)offset;
+	w[4] = (uint64_t)(uintptr_t)handle;
+	w[5] = (uint64_t)flags;
+	struct shim_call c;
+	if (!shim_begin(&c, 2040, w, 6, 0)) {
+		HcclResult ret = real(comm, virPtr, size, offset, handle, flags);
+		shim_outside();
+		return ret;
+	}
+	shim_begun(&c);
+	HcclResult ret = real(comm, virPtr, size, offset, handle, flags);
+	shim_ended(&c, 2040, (uint64_t)(uint32_t)ret);
+	shim_finish(&c);
+	shim_outside();
+	return ret;
+}
+
+static struct shim_target target_HcclCommActivateCommMemory = {NULL, "HcclCommActivateCommMemory"};
+SHIM_EXPORT HcclResult HcclCommActivateCommMemory(HcclComm comm, void *virPtr, size_t size, size_t offset, aclrtDrvMemHandle handle, uint64_t flags)
+{
+	return wrap_HcclCommActivateCommMemory(comm, virPtr, size, offset, handle, flags, &target_HcclCommActivateCommMemory);
+}
+
+static __attribute__((noinline, cold)) HcclResult other_HcclCommActivateCommMemory(HcclComm comm, void *virPtr, size_t size, size_t offset, aclrtDrvMemHandle handle, uint64_t flags, struct shim_target *target)
+{
+	return wrap_HcclCommActivateCommMemory(comm, virPtr, size, offset, handle, flags, target);
+}
+
+static struct shim_target second_HcclCommActivateCommMemory = {NULL, "HcclCommActivateCommMemory"};
+static HcclResult copy_HcclCommActivateCommMemory(HcclComm comm, void *virPtr, size_t size, size_t offset, aclrtDrvMemHandle handle, uint64_t flags)
+{
+	return other_HcclCommActivateCommMemory(comm, virPtr, size, offset, handle, flags, &second_HcclCommActivateCommMemory);
+}
+
+static inline __attribute__((always_inline)) HcclResult wrap_HcclCommDeactivateCommMemory(HcclComm comm, void *virPtr, struct shim_target *target)
+{
+	HcclResult (*real)(HcclComm comm, void *virPtr) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return HCCL_E_NOT_SUPPORT;
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)comm;
+	w[1] = (uint64_t)(uintptr_t)virPtr;
+	struct shim_call c;
+	if (!shim_begin(&c, 2041, w, 2, 0)) {
+		HcclResult ret = real(comm, virPtr);
+		shim_outside();
+		return ret;
+	}
+	shim_begun(&c);
+	HcclResult ret = real(comm, virPtr);
+	shim_ended(&c, 2041, (uint64_t)(uint32_t)ret);
+	shim_finish(&c);
+	shim_outside();
+	return ret;
+}
+
+static struct shim_target target_HcclCommDeactivateCommMemory = {NULL, "HcclCommDeactivateCommMemory"};
+SHIM_EXPORT HcclResult HcclCommDeactivateCommMemory(HcclComm comm, void *virPtr)
+{
+	return wrap_HcclCommDeactivateCommMemory(comm, virPtr, &target_HcclCommDeactivateCommMemory);
+}
+
+static __attribute__((noinline, cold)) HcclResult other_HcclCommDeactivateCommMemory(HcclComm comm, void *virPtr, struct shim_target *target)
+{
+	return wrap_HcclCommDeactivateCommMemory(comm, virPtr, target);
+}
+
+static struct shim_target second_HcclCommDeactivateCommMemory = {NULL, "HcclCommDeactivateCommMemory"};
+static HcclResult copy_HcclCommDeactivateCommMemory(HcclComm comm, void *virPtr)
+{
+	return other_HcclCommDeactivateCommMemory(comm, virPtr, &second_HcclCommDeactivateCommMemory);
+}
+
+static inline __attribute__((always_inline)) HcclResult wrap_HcclCommWorkingDevNicSet(HcclComm comm, uint32_t *ranks, bool *useBackup, uint32_t nRanks, struct shim_target *target)
+{
+	HcclResult (*real)(HcclComm comm, uint32_t *ranks, bool *useBackup, uint32_t nRanks) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return HCCL_E_NOT_SUPPORT;
+	uint64_t w[4];
+	w[0] = (uint64_t)(uintptr_t)comm;
+	w[1] = (uint64_t)(uintptr_t)ranks;
+	w[2] = (uint64_t)(uintptr_t)useBackup;
+	w[3] = (uint64_t)(uint32_t)nRanks;
+	struct shim_call c;
+	if (!shim_begin(&c, 2042, w, 4, 0)) {
+		HcclResult ret = real(comm, ranks, useBackup, nRanks);
+		shim_outside();
+		return ret;
+	}
+	shim_begun(&c);
+	HcclResult ret = real(comm, ranks, useBackup, nRanks);
+	shim_ended(&c, 2042, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (c.rec != NULL) {
+	shim_in(&c, 1, ranks, 4ULL * (uint64_t)nRanks, ok);
+	shim_in(&c, 2, useBackup, (uint64_t)nRanks, ok);
+	}
+	shim_finish(&c);
+	if (ok) {
+		shim_large(c.seq, 1, 0, ranks, 4ULL * (uint64_t)nRanks);
+		shim_large(c.seq, 2, 0, useBackup, (uint64_t)nRanks);
+	}
+	shim_outside();
+	return ret;
+}
+
+static struct shim_target target_HcclCommWorkingDevNicSet = {NULL, "HcclCommWorkingDevNicSet"};
+SHIM_EXPORT HcclResult HcclCommWorkingDevNicSet(HcclComm comm, uint32_t *ranks, bool *useBackup, uint32_t nRanks)
+{
+	return wrap_HcclCommWorkingDevNicSet(comm, ranks, useBackup, nRanks, &target_HcclCommWorkingDevNicSet);
+}
+
+static __attribute__((noinline, cold)) HcclResult other_HcclCommWorkingDevNicSet(HcclComm comm, uint32_t *ranks, bool *useBackup, uint32_t nRanks, struct shim_target *target)
+{
+	return wrap_HcclCommWorkingDevNicSet(comm, ranks, useBackup, nRanks, target);
+}
+
+static struct shim_target second_HcclCommWorkingDevNicSet = {NULL, "HcclCommWorkingDevNicSet"};
+static HcclResult copy_HcclCommWorkingDevNicSet(HcclComm comm, uint32_t *ranks, bool *useBackup, uint32_t nRanks)
+{
+	return other_HcclCommWorkingDevNicSet(comm, ranks, useBackup, nRanks, &second_HcclCommWorkingDevNicSet);
+}
+
+static inline __attribute__((always_inline)) HcclResult wrap_HcclCommRegister(HcclComm comm, void *addr, uint64_t size, void **handle, uint32_t flag, struct shim_target *target)
+{
+	HcclResult (*real)(HcclComm comm, void *addr, uint64_t size, void **handle, uint32_t flag) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return HCCL_E_NOT_SUPPORT;
+	uint64_t w[5];
+	w[0] = (uint64_t)(uintptr_t)comm;
+	w[1] = (uint64_t)(uintptr_t)addr;
+	w[2] = (uint64_t)size;
+	w[3] = (uint64_t)(uintptr_t)handle;
+	w[4] = (uint64_t)(uint32_t)flag;
+	struct shim_call c;
+	if (!shim_begin(&c, 2043, w, 5, 16)) {
+		HcclResult ret = real(comm, addr, size, handle, flag);
+		shim_outside();
+		return ret;
+	}
+	shim_begun(&c);
+	HcclResult ret = real(comm, addr, size, handle, flag);
+	shim_ended(&c, 2043, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (c.rec != NULL) {
+	if (ok)
+		shim_out(&c, 3, handle, 8);
+	}
+	shim_finish(&c);
+	shim_outside();
+	return ret;
+}
+
+static struct shim_target target_HcclCommRegister = {NULL, "HcclCommRegister"};
+SHIM_EXPORT HcclResult HcclCommRegister(HcclComm comm, void *addr, uint64_t size, void **handle, uint32_t flag)
+{
+	return wrap_HcclCommRegister(comm, addr, size, handle, flag, &target_HcclCommRegister);
+}
+
+static __attribute__((noinline, cold)) HcclResult other_HcclCommRegister(HcclComm comm, void *addr, uint64_t size, void **handle, uint32_t flag, struct shim_target *target)
+{
+	return wrap_HcclCommRegister(comm, addr, size, handle, flag, target);
+}
+
+static struct shim_target second_HcclCommRegister = {NULL, "HcclCommRegister"};
+static HcclResult copy_HcclCommRegister(HcclComm comm, void *addr, uint64_t size, void **handle, uint32_t flag)
+{
+	return other_HcclCommRegister(comm, addr, size, handle, flag, &second_HcclCommRegister);
+}
+
+static inline __attribute__((always_inline)) HcclResult wrap_HcclCommDeregister(HcclComm comm, void *handle, struct shim_target *target)
+{
+	HcclResult (*real)(HcclComm comm, void *handle) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return HCCL_E_NOT_SUPPORT;
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)comm;
+	w[1] = (uint64_t)(uintptr_t)handle;
+	struct shim_call c;
+	if (!shim_begin(&c, 2044, w, 2, 0)) {
+		HcclResult ret = real(comm, handle);
+		shim_outside();
+		return ret;
+	}
+	shim_begun(&c);
+	HcclResult ret = real(comm, handle);
+	shim_ended(&c, 2044, (uint64_t)(uint32_t)ret);
+	shim_finish(&c);
+	shim_outside();
+	return ret;
+}
+
+static struct shim_target target_HcclCommDeregister = {NULL, "HcclCommDeregister"};
+SHIM_EXPORT HcclResult HcclCommDeregister(HcclComm comm, void *handle)
+{
+	return wrap_HcclCommDeregister(comm, handle, &target_HcclCommDeregister);
+}
+
+static __attribute__((noinline, cold)) HcclResult other_HcclCommDeregister(HcclComm comm, void *handle, struct shim_target *target)
+{
+	return wrap_HcclCommDeregister(comm, handle, target);
+}
+
+static struct shim_target second_HcclCommDeregister = {NULL, "HcclCommDeregister"};
+static HcclResult copy_HcclCommDeregister(HcclComm comm, void *handle)
+{
+	return other_HcclCommDeregister(comm, handle, &second_HcclCommDeregister);
+}
+
+static inline __attribute__((always_inline)) HcclResult wrap_HcclCommExchangeMem(HcclComm comm, void *windowHandle, uint32_t *peerRanks, uint32_t peerRankNum, struct shim_target *target)
+{
+	HcclResult (*real)(HcclComm comm, void *windowHandle, uint32_t *peerRanks, uint32_t peerRankNum) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return HCCL_E_NOT_SUPPORT;
+	uint64_t w[4];
+	w[0] = (uint64_t)(uintptr_t)comm;
+	w[1] = (uint64_t)(uintptr_t)windowHandle;
+	w[2] = (uint64_t)(uintptr_t)peerRanks;
+	w[3] = (uint64_t)(uint32_t)peerRankNum;
+	struct shim_call c;
+	if (!shim_begin(&c, 2045, w, 4, 0)) {
+		HcclResult ret = real(comm, windowHandle, peerRanks, peerRankNum);
+		shim_outside();
+		return ret;
+	}
+	shim_begun(&c);
+	HcclResult ret = real(comm, windowHandle, peerRanks, peerRankNum);
+	shim_ended(&c, 2045, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (c.rec != NULL) {
+	shim_in(&c, 2, peerRanks, 4ULL * (uint64_t)peerRankNum, ok);
+	}
+	shim_finish(&c);
+	if (ok) {
+		shim_large(c.seq, 2, 0, peerRanks, 4ULL * (uint64_t)peerRankNum);
+	}
+	shim_outside();
+	return ret;
+}
+
+static struct shim_target target_HcclCommExchangeMem = {NULL, "HcclCommExchangeMem"};
+SHIM_EXPORT HcclResult HcclCommExchangeMem(HcclComm comm, void *windowHandle, uint32_t *peerRanks, uint32_t peerRankNum)
+{
+	return wrap_HcclCommExchangeMem(comm, windowHandle, peerRanks, peerRankNum, &target_HcclCommExchangeMem);
+}
+
+static __attribute__((noinline, cold)) HcclResult other_HcclCommExchangeMem(HcclComm comm, void *windowHandle, uint32_t *peerRanks, uint32_t peerRankNum, struct shim_target *target)
+{
+	return wrap_HcclCommExchangeMem(comm, windowHandle, peerRanks, peerRankNum, target);
+}
+
+static struct shim_target second_HcclCommExchangeMem = {NULL, "HcclCommExchangeMem"};
+static HcclResult copy_HcclCommExchangeMem(HcclComm comm, void *windowHandle, uint32_t *peerRanks, uint32_t peerRankNum)
+{
+	return other_HcclCommExchangeMem(comm, windowHandle, peerRanks, peerRankNum, &second_HcclCommExchangeMem);
+}
+
 SHIM_COUNTED(aclAppLog, 0);
 
 struct shim_counted shim_counted[1];
@@ -28545,6 +30568,51 @@ const char *const shim_counted_names[] = {
 };
 
 const struct shim_name shim_names[] = {
+	{"HcclAllGather", (void *)HcclAllGather, &target_HcclAllGather.real, (void *)copy_HcclAllGather, &second_HcclAllGather.real},
+	{"HcclAllGatherV", (void *)HcclAllGatherV, &target_HcclAllGatherV.real, (void *)copy_HcclAllGatherV, &second_HcclAllGatherV.real},
+	{"HcclAllReduce", (void *)HcclAllReduce, &target_HcclAllReduce.real, (void *)copy_HcclAllReduce, &second_HcclAllReduce.real},
+	{"HcclAlltoAll", (void *)HcclAlltoAll, &target_HcclAlltoAll.real, (void *)copy_HcclAlltoAll, &second_HcclAlltoAll.real},
+	{"HcclAlltoAllV", (void *)HcclAlltoAllV, &target_HcclAlltoAllV.real, (void *)copy_HcclAlltoAllV, &second_HcclAlltoAllV.real},
+	{"HcclAlltoAllVC", (void *)HcclAlltoAllVC, &target_HcclAlltoAllVC.real, (void *)copy_HcclAlltoAllVC, &second_HcclAlltoAllVC.real},
+	{"HcclBarrier", (void *)HcclBarrier, &target_HcclBarrier.real, (void *)copy_HcclBarrier, &second_HcclBarrier.real},
+	{"HcclBatchSendRecv", (void *)HcclBatchSendRecv, &target_HcclBatchSendRecv.real, (void *)copy_HcclBatchSendRecv, &second_HcclBatchSendRecv.real},
+	{"HcclBroadcast", (void *)HcclBroadcast, &target_HcclBroadcast.real, (void *)copy_HcclBroadcast, &second_HcclBroadcast.real},
+	{"HcclCommActivateCommMemory", (void *)HcclCommActivateCommMemory, &target_HcclCommActivateCommMemory.real, (void *)copy_HcclCommActivateCommMemory, &second_HcclCommActivateCommMemory.real},
+	{"HcclCommDeactivateCommMemory", (void *)HcclCommDeactivateCommMemory, &target_HcclCommDeactivateCommMemory.real, (void *)copy_HcclCommDeactivateCommMemory, &second_HcclCommDeactivateCommMemory.real},
+	{"HcclCommDeregister", (void *)HcclCommDeregister, &target_HcclCommDeregister.real, (void *)copy_HcclCommDeregister, &second_HcclCommDeregister.real},
+	{"HcclCommDestroy", (void *)HcclCommDestroy, &target_HcclCommDestroy.real, (void *)copy_HcclCommDestroy, &second_HcclCommDestroy.real},
+	{"HcclCommExchangeMem", (void *)HcclCommExchangeMem, &target_HcclCommExchangeMem.real, (void *)copy_HcclCommExchangeMem, &second_HcclCommExchangeMem.real},
+	{"HcclCommInitAll", (void *)HcclCommInitAll, &target_HcclCommInitAll.real, (void *)copy_HcclCommInitAll, &second_HcclCommInitAll.real},
+	{"HcclCommInitClusterInfo", (void *)HcclCommInitClusterInfo, &target_HcclCommInitClusterInfo.real, (void *)copy_HcclCommInitClusterInfo, &second_HcclCommInitClusterInfo.real},
+	{"HcclCommInitClusterInfoConfig", (void *)HcclCommInitClusterInfoConfig, &target_HcclCommInitClusterInfoConfig.real, (void *)copy_HcclCommInitClusterInfoConfig, &second_HcclCommInitClusterInfoConfig.real},
+	{"HcclCommInitRootInfo", (void *)HcclCommInitRootInfo, &target_HcclCommInitRootInfo.real, (void *)copy_HcclCommInitRootInfo, &second_HcclCommInitRootInfo.real},
+	{"HcclCommInitRootInfoConfig", (void *)HcclCommInitRootInfoConfig, &target_HcclCommInitRootInfoConfig.real, (void *)copy_HcclCommInitRootInfoConfig, &second_HcclCommInitRootInfoConfig.real},
+	{"HcclCommRegister", (void *)HcclCommRegister, &target_HcclCommRegister.real, (void *)copy_HcclCommRegister, &second_HcclCommRegister.real},
+	{"HcclCommResume", (void *)HcclCommResume, &target_HcclCommResume.real, (void *)copy_HcclCommResume, &second_HcclCommResume.real},
+	{"HcclCommSetMemoryRange", (void *)HcclCommSetMemoryRange, &target_HcclCommSetMemoryRange.real, (void *)copy_HcclCommSetMemoryRange, &second_HcclCommSetMemoryRange.real},
+	{"HcclCommSuspend", (void *)HcclCommSuspend, &target_HcclCommSuspend.real, (void *)copy_HcclCommSuspend, &second_HcclCommSuspend.real},
+	{"HcclCommUnsetMemoryRange", (void *)HcclCommUnsetMemoryRange, &target_HcclCommUnsetMemoryRange.real, (void *)copy_HcclCommUnsetMemoryRange, &second_HcclCommUnsetMemoryRange.real},
+	{"HcclCommWorkingDevNicSet", (void *)HcclCommWorkingDevNicSet, &target_HcclCommWorkingDevNicSet.real, (void *)copy_HcclCommWorkingDevNicSet, &second_HcclCommWorkingDevNicSet.real},
+	{"HcclCreateSubCommConfig", (void *)HcclCreateSubCommConfig, &target_HcclCreateSubCommConfig.real, (void *)copy_HcclCreateSubCommConfig, &second_HcclCreateSubCommConfig.real},
+	{"HcclGetCommAsyncError", (void *)HcclGetCommAsyncError, &target_HcclGetCommAsyncError.real, (void *)copy_HcclGetCommAsyncError, &second_HcclGetCommAsyncError.real},
+	{"HcclGetCommConfig", (void *)HcclGetCommConfig, &target_HcclGetCommConfig.real, (void *)copy_HcclGetCommConfig, &second_HcclGetCommConfig.real},
+	{"HcclGetCommConfigCapability", (void *)HcclGetCommConfigCapability, &target_HcclGetCommConfigCapability.real, (void *)copy_HcclGetCommConfigCapability, &second_HcclGetCommConfigCapability.real},
+	{"HcclGetCommName", (void *)HcclGetCommName, &target_HcclGetCommName.real, (void *)copy_HcclGetCommName, &second_HcclGetCommName.real},
+	{"HcclGetConfig", (void *)HcclGetConfig, &target_HcclGetConfig.real, (void *)copy_HcclGetConfig, &second_HcclGetConfig.real},
+	{"HcclGetErrorString", (void *)HcclGetErrorString, &target_HcclGetErrorString.real, (void *)copy_HcclGetErrorString, &second_HcclGetErrorString.real},
+	{"HcclGetRankId", (void *)HcclGetRankId, &target_HcclGetRankId.real, (void *)copy_HcclGetRankId, &second_HcclGetRankId.real},
+	{"HcclGetRankSize", (void *)HcclGetRankSize, &target_HcclGetRankSize.real, (void *)copy_HcclGetRankSize, &second_HcclGetRankSize.real},
+	{"HcclGetRootInfo", (void *)HcclGetRootInfo, &target_HcclGetRootInfo.real, (void *)copy_HcclGetRootInfo, &second_HcclGetRootInfo.real},
+	{"HcclGroupEnd", (void *)HcclGroupEnd, &target_HcclGroupEnd.real, (void *)copy_HcclGroupEnd, &second_HcclGroupEnd.real},
+	{"HcclGroupStart", (void *)HcclGroupStart, &target_HcclGroupStart.real, (void *)copy_HcclGroupStart, &second_HcclGroupStart.real},
+	{"HcclRecv", (void *)HcclRecv, &target_HcclRecv.real, (void *)copy_HcclRecv, &second_HcclRecv.real},
+	{"HcclReduce", (void *)HcclReduce, &target_HcclReduce.real, (void *)copy_HcclReduce, &second_HcclReduce.real},
+	{"HcclReduceScatter", (void *)HcclReduceScatter, &target_HcclReduceScatter.real, (void *)copy_HcclReduceScatter, &second_HcclReduceScatter.real},
+	{"HcclReduceScatterV", (void *)HcclReduceScatterV, &target_HcclReduceScatterV.real, (void *)copy_HcclReduceScatterV, &second_HcclReduceScatterV.real},
+	{"HcclScatter", (void *)HcclScatter, &target_HcclScatter.real, (void *)copy_HcclScatter, &second_HcclScatter.real},
+	{"HcclSend", (void *)HcclSend, &target_HcclSend.real, (void *)copy_HcclSend, &second_HcclSend.real},
+	{"HcclSetCommConfig", (void *)HcclSetCommConfig, &target_HcclSetCommConfig.real, (void *)copy_HcclSetCommConfig, &second_HcclSetCommConfig.real},
+	{"HcclSetConfig", (void *)HcclSetConfig, &target_HcclSetConfig.real, (void *)copy_HcclSetConfig, &second_HcclSetConfig.real},
 	{"aclAppLog", counted_aclAppLog, &shim_counted[0].real, NULL, NULL},
 	{"aclCreateDataBuffer", (void *)aclCreateDataBuffer, &target_aclCreateDataBuffer.real, (void *)copy_aclCreateDataBuffer, &second_aclCreateDataBuffer.real},
 	{"aclCreateDataBufferImpl", (void *)aclCreateDataBufferImpl, &below_aclCreateDataBuffer.real, NULL, NULL},
@@ -29542,4 +31610,15 @@ const struct shim_name shim_names[] = {
 	{"rtsStreamQuery", (void *)rtsStreamQuery, &target_rtsStreamQuery.real, (void *)copy_rtsStreamQuery, &second_rtsStreamQuery.real},
 	{"rtsStreamSynchronize", (void *)rtsStreamSynchronize, &target_rtsStreamSynchronize.real, (void *)copy_rtsStreamSynchronize, &second_rtsStreamSynchronize.real},
 };
-const uint32_t shim_names_count = 996;
+const uint32_t shim_names_count = 1041;
+
+const struct shim_prefix shim_prefixes[] = {
+	{"aclrt", false},
+	{"aclmdl", false},
+	{"acldump", false},
+	{"aclsys", false},
+	{"acl", true},
+	{"rt", true},
+	{"Hccl", false},
+	{NULL, false},
+};

@@ -54,11 +54,16 @@ static bool upper(char c) { return c >= 'A' && c <= 'Z'; }
 /* Names that look like the runtime's. Operators (aclnn) are none of its functions. */
 static bool of_runtime(const char *s)
 {
-	static const char *const prefixes[] = {"aclrt", "aclmdl", "acldump", "aclsys", "Hccl"};
-	for (unsigned i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
-		if (begins(s, prefixes[i]))
+	for (const struct shim_prefix *p = shim_prefixes; p->name; p++) {
+		if (!begins(s, p->name))
+			continue;
+		size_t n = 0;
+		while (p->name[n])
+			n++;
+		if (!p->capital || upper(s[n]))
 			return true;
-	return (begins(s, "acl") && upper(s[3])) || (begins(s, "rt") && upper(s[2]));
+	}
+	return false;
 }
 
 /* The session's counters of what is passed by. */

@@ -38,8 +38,15 @@ extern struct shim_counted shim_counted[] HIDDEN;
 extern const uint32_t shim_counted_count HIDDEN;
 extern const char *const shim_counted_names[] HIDDEN;
 
+/* What the names of the runtime's functions begin with; capital: followed by a capital letter. Ends with a NULL. */
+struct shim_prefix {
+	const char *name;
+	bool capital;
+};
+extern const struct shim_prefix shim_prefixes[] HIDDEN;
+
 /* Functions that the shim itself calls, each where it is used. */
-#define SHIM_OWN 4
+#define SHIM_OWN 5
 extern void *shim_own[SHIM_OWN] HIDDEN;
 
 const struct shim_name *shim_lookup(const char *name) HIDDEN;

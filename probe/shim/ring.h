@@ -14,6 +14,10 @@
  * whoever looks at the ring of a dead process finds the call that it died in. Its result follows in the same record,
  * which may grow by what the call has put out; the state that ends it is stored last. The recorder does not pass a
  * record before that.
+ *
+ * A call that encloses others is two call records, which are both complete at once: BEGIN, whose end and result mean
+ * nothing, and END, with what the call has put out, and without words. A thread is in one such call at a time; one
+ * without an END never returned.
  */
 #ifndef ACLTRACE_SHIM_RING_H
 #define ACLTRACE_SHIM_RING_H
@@ -33,7 +37,7 @@ enum { POLICY_DROP = 0, POLICY_BLOCK = 1 };
 enum { CLOCK_COUNTER = 0, CLOCK_SYSCALL = 1 };
 /* IDLE: the thread has ended and the ring is empty; another thread of the process may take it. DEAD: there is no ring. */
 enum { SLOT_FREE = 0, SLOT_TAKEN = 1, SLOT_LIVE = 2, SLOT_IDLE = 3, SLOT_DEAD = 4 };
-enum { REC_CALL = 1, REC_PAYLOAD = 2, REC_LOST = 3, REC_PAD = 4 };
+enum { REC_CALL = 1, REC_PAYLOAD = 2, REC_LOST = 3, REC_PAD = 4, REC_BEGIN = 5, REC_END = 6 };
 /* ABANDONED: the program left the call by a longjmp or an exception; it never returned. */
 enum { STATE_ENTERED = 1, STATE_DONE = 2, STATE_ABANDONED = 3 };
 enum { PASSED_FREE = 0, PASSED_BUSY = 1, PASSED_NAMED = 2 };

@@ -239,7 +239,7 @@ static bool reuse_ring(struct shim_thread *t, uint32_t pid)
 		__atomic_sub_fetch(&c->idle, 1, __ATOMIC_RELAXED);
 		t->ring = (struct ring *)(mapped[i] - RING_HEADER);
 		t->base = mapped[i];
-		t->size = s->ring_bytes;
+		t->size = t->capacity = s->ring_bytes;
 		t->head = __atomic_load_n(&t->ring->head, __ATOMIC_RELAXED);
 		t->tail = __atomic_load_n(&t->ring->tail, __ATOMIC_ACQUIRE);
 		t->seq = t->ring->seq;
@@ -291,7 +291,7 @@ static bool make_ring(struct shim_thread *t)
 	sys1(__NR_close, fd);
 	t->ring = (struct ring *)whole;
 	t->base = (uint8_t *)whole + RING_HEADER;
-	t->size = size;
+	t->size = t->capacity = size;
 	t->head = t->tail = t->seq = t->lost = 0;
 	t->slot = n;
 	mapped[n] = t->base;
@@ -347,7 +347,7 @@ bool shim_open_thread(void)
 		return false;
 	if (t->generation != shim_p->generation) {
 		/* The first call of the thread, or a child with its parent's ring, which is not its own to write. */
-		*t = (struct shim_thread){.device = t->device, .late = t->late, .depth = t->depth, .frame = t->frame, .generation = shim_p->generation};
+		*t = (struct shim_thread){.device = t->device, .late = t->late, .depth = t->depth, .frame = t->frame, .outer = t->outer, .outer_frame = t->outer_frame, .generation = shim_p->generation};
 		t->off = !make_ring(t);
 		if (!t->off && shim_control->cost == 0 && shim_control->stack_frames == 0)
 			measure_cost(t);
@@ -355,12 +355,18 @@ bool shim_open_thread(void)
 	return !t->off;
 }
 
+/* Whether the thread runs on its alternate signal stack, as far as can be told. */
+static bool on_signal_stack(void)
+{
+	struct { void *sp; int flags; uint64_t size; } stack = {NULL, 0, 0};
+	enum { ON_STACK = 1 };
+	return sys2(__NR_sigaltstack, NULL, &stack) != 0 || (stack.flags & ON_STACK);
+}
+
 bool shim_abandoned(void)
 {
 	struct shim_thread *t = &shim_t;
-	struct { void *sp; int flags; uint64_t size; } stack = {NULL, 0, 0};
-	enum { ON_STACK = 1 };
-	if (sys2(__NR_sigaltstack, NULL, &stack) != 0 || (stack.flags & ON_STACK))
+	if (on_signal_stack())
 		return false;
 	t->depth = 1;
 	if (t->base == NULL)
@@ -373,6 +379,65 @@ bool shim_abandoned(void)
 		__atomic_store_n(&r->state, STATE_ABANDONED, __ATOMIC_RELEASE);
 	}
 	return true;
+}
+
+/*
+ * Calls that enclose others. Room for the END record is kept from the BEGIN on, so that a ring that is full of what lies
+ * between them loses some of that and not the result.
+ */
+enum { END_BYTES = 256 };
+
+bool shim_begin_at(void *frame, struct shim_call *c, uint16_t func, const uint64_t *words, unsigned n, uint64_t reserve)
+{
+	struct shim_thread *t = &shim_t;
+	c->rec = NULL;
+	if (t->outer++ != 0) {
+		if (frame < t->outer_frame || on_signal_stack())
+			return false;
+		t->outer = 1; /* the one before was left by a longjmp or an exception */
+		t->capacity = t->size;
+	}
+	t->outer_frame = frame;
+	if (t->base != NULL && t->capacity == t->size)
+		t->capacity -= END_BYTES;
+	/* The guard of the runtime's own calls is up while this one is written, and no longer. */
+	bool on = shim_enter_at(frame, c, func, words, n, reserve);
+	t->depth--;
+	if (!on) {
+		t->capacity = t->size;
+		c->rec = NULL;
+		return false;
+	}
+	if (t->capacity == t->size) /* the first call of the thread has made the ring just now */
+		t->capacity -= END_BYTES;
+	c->rec->h.type = REC_BEGIN;
+	return true;
+}
+
+void shim_begun(struct shim_call *c)
+{
+	shim_commit(c);
+	shim_exit(c);
+}
+
+void shim_ended(struct shim_call *c, uint16_t func, uint64_t ret)
+{
+	struct shim_thread *t = &shim_t;
+	t->capacity = t->size;
+	c->rec = NULL;
+	if (t->base == NULL || t->generation != shim_p->generation || !shim_room(END_BYTES))
+		return; /* a forked child, which has no part in it */
+	struct call_record *r = (struct call_record *)(t->base + (t->head & (t->size - 1)));
+	*r = (struct call_record){.h = {.func = func, .type = REC_END, .state = STATE_ENTERED}, .end = shim_now(), .ret = ret};
+	c->rec = r;
+	c->end = (uint8_t *)(r + 1);
+	c->limit = (uint8_t *)r + END_BYTES;
+}
+
+void shim_finish(struct shim_call *c)
+{
+	if (c->rec != NULL)
+		shim_exit(c);
 }
 
 void shim_write_lost(void)
@@ -388,11 +453,11 @@ void shim_write_lost(void)
 bool shim_make_room(uint64_t need)
 {
 	struct shim_thread *t = &shim_t;
-	if (need > t->size)
+	if (need > t->capacity)
 		return false;
 	for (;;) {
 		t->tail = __atomic_load_n(&t->ring->tail, __ATOMIC_ACQUIRE);
-		if (t->head + need - t->tail <= t->size)
+		if (t->head + need - t->tail <= t->capacity)
 			return true;
 		if (__atomic_load_n(&shim_control->policy, __ATOMIC_RELAXED) != POLICY_BLOCK || shim_p->drop)
 			return false;
@@ -1120,6 +1185,16 @@ void shim_args_array(struct shim_call *c, uint8_t param, const void *func, void 
 		if (args[i] != NULL && size <= RING_INLINE)
 			far_piece(c, param, (uint32_t)(1 + i), (uint64_t)args[i], size);
 	}
+}
+
+uint64_t shim_query(const char *function, const void *handle)
+{
+	uint32_t v = 0;
+	int (*f)(const void *, uint32_t *) = shim_optional(&shim_own[4], function);
+	shim_t.depth++; /* what it calls in turn is no call of the program's */
+	bool told = f != NULL && f(handle, &v) == 0;
+	shim_t.depth--;
+	return told ? v : 0;
 }
 
 /*

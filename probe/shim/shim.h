@@ -10,6 +10,9 @@
  *	shim_exit(&c);             the call is visible as finished
  *	payloads                   as records of their own
  *	shim_leave();
+ *
+ * The wrapper of a call that encloses others has shim_begin, shim_begun, shim_ended, shim_finish and shim_outside in their
+ * places.
  */
 #ifndef ACLTRACE_SHIM_H
 #define ACLTRACE_SHIM_H
@@ -42,6 +45,9 @@ struct shim_thread {
 	int32_t device;      /* 1 + the one that the thread has selected, 0 unknown */
 	uint32_t depth;
 	void *frame; /* of the wrapper of the outermost call */
+	uint64_t capacity;   /* bytes of the ring that records may take: less while room is kept for the end of an enclosing call */
+	void *outer_frame;   /* of the wrapper of the enclosing call */
+	uint32_t outer;      /* enclosing calls that the thread is in */
 	bool off; /* this thread records nothing */
 	const void *late; /* the last object before the thread has loaded what may go past the shim, NULL: see late.c */
 };
@@ -105,7 +111,7 @@ static inline uint64_t round8(uint64_t n) { return (n + 7) & ~(uint64_t)7; }
 static inline bool shim_room(uint64_t need)
 {
 	struct shim_thread *t = &shim_t;
-	if (__builtin_expect(t->head + need - t->tail > t->size, 0))
+	if (__builtin_expect(t->head + need - t->tail > t->capacity, 0))
 		return shim_make_room(need);
 	return true;
 }
@@ -214,6 +220,14 @@ static inline void shim_exit(struct shim_call *c)
 /* The last thing a wrapper does, whether the call was recorded or not. */
 static inline void shim_leave(void) { shim_t.depth--; }
 
+/* As shim_enter, for a call that encloses others: of those of its kind the outermost counts. */
+#define shim_begin(c, func, words, n, reserve) shim_begin_at(__builtin_frame_address(0), c, func, words, n, reserve)
+bool shim_begin_at(void *frame, struct shim_call *c, uint16_t func, const uint64_t *words, unsigned n, uint64_t reserve);
+void shim_begun(struct shim_call *c);
+void shim_ended(struct shim_call *c, uint16_t func, uint64_t ret);
+void shim_finish(struct shim_call *c);
+static inline void shim_outside(void) { shim_t.outer--; }
+
 /* A value of at most 8 bytes that the call has stored at p. Room for it is reserved by the generator. */
 static inline void shim_out(struct shim_call *c, uint8_t param, const void *p, uint32_t len)
 {
@@ -314,6 +328,9 @@ bool shim_hash(const void *data, uint64_t len, bool careful, uint64_t out[2]);
 
 /* Bytes that the memory cgroup of the process has left: see cgroup.c. */
 uint64_t shim_memory_left(void);
+
+/* What a function of the runtime stores about a handle, 0 where it fails. It must leave all state as it is. */
+uint64_t shim_query(const char *function, const void *handle);
 
 /* The function of this name behind the shim, NULL where there is none. */
 void *shim_resolve(const char *name);

@@ -71,11 +71,7 @@ func (m *model) byValueStruct(t string) bool { return m.structByName(t) != nil }
 
 func genHeader(m *model, w *writer) error {
 	w.f("/* "+marker+" */\n", m.Name)
-	about := "The public interface of AscendCL as far as acltrace knows it, declared anew from its documented names, values and\n * layouts. Programs that include it compile against CANN's own headers as well."
-	if m.Name == "rt" {
-		about = "The functions of the library below AscendCL that others call directly, as far as the shim has to know them."
-	}
-	w.f("/* %s */", about)
+	w.f("/* %s */", strings.TrimSpace(m.layer.About))
 	guard := "ACLTRACE_" + strings.ToUpper(m.Name) + "_H"
 	w.f("#ifndef %s\n#define %s\n", guard, guard)
 	w.f("#include <stdbool.h>\n#include <stddef.h>\n#include <stdint.h>\n\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n")

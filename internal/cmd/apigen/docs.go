@@ -1,27 +1,53 @@
 package main
 
-import "github.com/acltrace/acltrace/api"
+import (
+	"fmt"
+	"strings"
+)
+
+// notModelled are the functions without semantics, and why.
+var notModelled = map[string]string{
+	"aclAppLog": "it takes variable arguments, which no wrapper can pass on",
+}
 
 func genCoverage(m *model, w *writer) error {
-	count := func(layer string, has func(*api.Func) bool) int {
-		n := 0
-		for i := range m.Funcs {
-			if f := &m.Funcs[i]; f.Layer == layer && has(f) {
-				n++
+	w.f("<!-- "+marker+" -->\n# Coverage\n", m.Name)
+	for _, l := range m.layers {
+		modelled, simulated := 0, 0
+		for i := range l.Funcs {
+			if l.Funcs[i].Modelled {
+				modelled++
+			}
+			if l.Funcs[i].Simulated {
+				simulated++
 			}
 		}
-		return n
-	}
-	all := func(*api.Func) bool { return true }
-	modelled := func(f *api.Func) bool { return f.Modelled }
-	w.f("<!-- "+marker+" -->\n# Coverage\n", m.Name)
-	w.f("%d functions of AscendCL are known by signature. %d of them are modelled: recorded with arguments and payloads. %d are simulated.",
-		count("acl", all), count("acl", modelled), count("acl", func(f *api.Func) bool { return f.Simulated }))
-	w.f("The others pass through a recorder and are counted by name; on the simulator they return 207000 and say their name once on stderr.\n")
-	w.f("Of the library below it, %d functions are modelled that others than AscendCL call: to register, launch, copy, or order work.\n", count("rt", modelled))
-	w.f("| function | since | modelled | simulated | puts on a stream | completes |\n|---|---|---|---|---|---|")
-	for _, f := range m.Funcs {
-		w.f("| %s | %s | %s | %s | %s | %s |", f.Name, f.Since, yes(f.Modelled), yes(f.Simulated), f.Task, f.Sync)
+		w.f("## %s\n\n%s\n", strings.Join(l.layer.Libraries, ", "), strings.TrimSpace(l.layer.Covers))
+		w.f("%d functions are known by signature, and %d of them are modelled: recorded with arguments and payloads.", len(l.Funcs), modelled)
+		if l == m.upper {
+			w.f("%d are simulated; on the simulator the others return an error and say their name once on stderr.", simulated)
+		}
+		w.f("")
+		for i := range l.Funcs {
+			f := &l.Funcs[i]
+			if f.Modelled {
+				continue
+			}
+			why, ok := notModelled[f.Name]
+			if !ok {
+				return fmt.Errorf("%s is not modelled, and nothing says why", f.Name)
+			}
+			w.f("`%s` passes through a recorder and is counted by name: %s.\n", f.Name, why)
+		}
+		w.f("| function | since | modelled | simulated | puts on a stream | completes |\n|---|---|---|---|---|---|")
+		for _, f := range l.Funcs {
+			task := f.Task.String()
+			if f.Outer && f.Stream >= 0 {
+				task = "what it calls"
+			}
+			w.f("| %s | %s | %s | %s | %s | %s |", f.Name, f.Since, yes(f.Modelled), yes(f.Simulated), task, f.Sync)
+		}
+		w.f("")
 	}
 	return nil
 }

@@ -204,7 +204,7 @@ func genGo(m *model, w *writer) error {
 	}
 	w.f("}\nreturn 0, false\n}\n")
 
-	w.f("// Model is the table of this runtime.\nvar Model = (&api.Model{\nName: %q,\nDevice: api.Window{From: %#x, To: %#x},\nFuncs: []api.Func{", m.Name, m.Device.From, m.Device.To)
+	w.f("// Model is the table of this runtime.\nvar Model = (&api.Model{\nName: %q,\nLayers: %#v,\nDevice: api.Window{From: %#x, To: %#x},\nEnvironment: %#v,\nSimulator: %#v,\nFuncs: []api.Func{", m.Name, all.Layers, m.Device.From, m.Device.To, m.Environment, m.Simulator)
 	for i := range all.Funcs {
 		genFunc(w, &all.Funcs[i])
 	}
@@ -220,7 +220,7 @@ func genGo(m *model, w *writer) error {
 		w.f("}},")
 	}
 	w.f("},\nErrors: []api.EnumValue{")
-	for _, v := range m.Errors {
+	for _, v := range all.Errors {
 		w.f("{Name: %q, Value: %d},", v.Name, v.Value)
 	}
 	w.f("},\n}).Init()")
@@ -281,8 +281,8 @@ func goFields(fields []api.Field) string {
 }
 
 func genFunc(w *writer, f *api.Func) {
-	w.f("{ID: %d, Name: %q, Layer: %q, Return: %q, RetVoid: %t, RetError: %t, Ret: %d, RetObject: %q, RetVolatile: %t, Task: %d, Sync: %d, Capture: %d, Stream: %d, Event: %d, Names: %d, Modelled: %t, Simulated: %t, Since: %q, Words: %d,\nDoc: %q,",
-		f.ID, f.Name, f.Layer, f.Return, f.RetVoid, f.RetError, f.Ret, f.RetObject, f.RetVolatile, f.Task, f.Sync, f.Capture, f.Stream, f.Event, f.Names, f.Modelled, f.Simulated, f.Since, f.Words, f.Doc)
+	w.f("{ID: %d, Name: %q, Layer: %q, Return: %q, RetVoid: %t, RetError: %t, Ret: %d, RetObject: %q, RetVolatile: %t, Task: %d, Sync: %d, Capture: %d, Outer: %t, Selects: %d, Device: %d, Stream: %d, Event: %d, Names: %d, Modelled: %t, Simulated: %t, Since: %q, Words: %d,\nDoc: %q,",
+		f.ID, f.Name, f.Layer, f.Return, f.RetVoid, f.RetError, f.Ret, f.RetObject, f.RetVolatile, f.Task, f.Sync, f.Capture, f.Outer, f.Selects, f.Device, f.Stream, f.Event, f.Names, f.Modelled, f.Simulated, f.Since, f.Words, f.Doc)
 	if len(f.Params) > 0 {
 		w.f("Params: []api.Param{")
 		for _, p := range f.Params {

@@ -38,32 +38,48 @@ func (w *writer) save(path string) error {
 	return os.WriteFile(path, b, 0o644)
 }
 
+// layers are the folders of AscendCL's layers, with the first number of each.
+var layers = []struct {
+	dir   string
+	first int
+}{{"acl", 1}, {"rt", 1001}, {"hccl", 2001}}
+
+// loadAll reads all layers from the folder that they lie in.
+func loadAll(root string) (*model, error) {
+	var ms []*model
+	for _, l := range layers {
+		m, err := load(filepath.Join(root, l.dir), l.first)
+		if err != nil {
+			return nil, err
+		}
+		ms = append(ms, m)
+	}
+	return join(ms...)
+}
+
 func run(args []string) error {
-	acl, err := load("api/acl", 1)
+	all, err := loadAll("api")
 	if err != nil {
 		return err
 	}
-	rt, err := load("api/rt", 1001)
-	if err != nil {
-		return err
-	}
-	all, err := join(acl, rt)
-	if err != nil {
-		return err
-	}
-	for _, g := range []struct {
+	acl := all.upper
+	type output struct {
 		path string
 		gen  func(*model, *writer) error
 		m    *model
-	}{
+	}
+	outputs := []output{
 		{"api/acl/acl_gen.go", genGo, all},
 		{"api/acl/include/acl/acl.h", genHeader, acl},
 		{"sim/libascendcl/face_gen.c", genFace, acl},
-		{"probe/shim/rt_gen.h", genHeader, rt},
 		{"probe/shim/acl_gen.c", genShim, all},
 		{"replay/player/call_gen.h", genPlayer, all},
 		{"docs/coverage.md", genCoverage, all},
-	} {
+	}
+	for _, l := range all.layers[1:] {
+		outputs = append(outputs, output{"probe/shim/" + l.Name + "_gen.h", genHeader, l})
+	}
+	for _, g := range outputs {
 		var w writer
 		if err := g.gen(g.m, &w); err != nil {
 			return fmt.Errorf("%s: %w", g.path, err)

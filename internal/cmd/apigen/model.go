@@ -21,13 +21,29 @@ type model struct {
 	api.Model
 	dir      string
 	upper    *model // of a model of all layers: the one that programs call
+	layers   []*model
 	structs  []structType
 	typedefs []typedef
 	dirs     map[string][]string // of each function's parameters, as extracted
 	header   map[string]string
 	enumSet  map[string]bool
-	selects  map[string]int    // parameter with the device that a function selects for its thread
-	impl     map[string]string // name of the same function in the library below, where the runtime is split
+	impl     map[string]string      // name of the same function in the library below, where the runtime is split
+	factors  map[factorKey][]string // of the size behind a parameter, in C, that no number and no parameter tells
+	layer    layer
+}
+
+type factorKey struct{ fn, param string }
+
+// layer is what semantics.yaml says of a layer as a whole.
+type layer struct {
+	About       string   // of the header that is generated for it
+	Covers      string   // what its functions are, for the docs
+	Libraries   []string // file names without versions
+	Prefixes    []string // of names that look like the layer's; one that ends in ^ is followed by a capital letter
+	Errors      string   // the type of error codes: an enumeration, or one with the values of errors.tsv
+	Unsupported string   // the code for a function that the libraries lack
+	Outer       bool     // its functions enclose calls of other layers
+	Simulated   bool     // the simulator has its functions
 }
 
 type structType struct {
@@ -49,8 +65,11 @@ type field struct {
 	offset, size int
 }
 
-// typedef is a row of types.tsv: def is "handle", "object" where a pointer to the type is one, or a declaration.
-type typedef struct{ name, def string }
+// typedef is a row of types.tsv: def is "handle", "object" where a pointer to the type is one, or a declaration in C.
+type typedef struct {
+	name, def string
+	object    api.Object // that a handle stands for
+}
 
 func (m *model) handle(ctype string) bool {
 	base, pointer := strings.CutSuffix(strings.TrimPrefix(ctype, "const "), "*")
@@ -92,10 +111,15 @@ func table(path string, columns int) ([][]string, error) {
 	return rows, s.Err()
 }
 
+func newModel(dir string) *model {
+	m := &model{dir: dir, dirs: map[string][]string{}, header: map[string]string{}, enumSet: map[string]bool{}, impl: map[string]string{}, factors: map[factorKey][]string{}}
+	m.Name = filepath.Base(dir)
+	return m
+}
+
 // load reads the tables of a layer, whose functions have numbers from first on.
 func load(dir string, first int) (*model, error) {
-	m := &model{dir: dir, dirs: map[string][]string{}, header: map[string]string{}, enumSet: map[string]bool{}, selects: map[string]int{}, impl: map[string]string{}}
-	m.Name = filepath.Base(dir)
+	m := newModel(dir)
 	ids := func() error { return m.loadIDs(first) }
 	for _, step := range []func() error{m.loadEnums, m.loadTypes, m.loadStructs, m.loadFunctions, ids, m.loadSemantics} {
 		if err := step(); err != nil {
@@ -155,7 +179,11 @@ func (m *model) loadTypes() error {
 		return err
 	}
 	for _, r := range rows {
-		m.typedefs = append(m.typedefs, typedef{r[0], r[1]})
+		t := typedef{name: r[0], def: r[1]}
+		if len(r) > 2 {
+			t.object = api.Object(r[2])
+		}
+		m.typedefs = append(m.typedefs, t)
 	}
 	return nil
 }
@@ -193,8 +221,8 @@ func (m *model) loadFunctions() error {
 		return err
 	}
 	for _, r := range rows {
-		f := api.Func{Name: r[0], Return: normalize(r[2]), Since: r[4], Doc: r[5], Layer: m.Name, Stream: -1, Event: -1, Names: -1}
-		f.RetVoid, f.RetError = f.Return == "void", f.Return == "aclError" || f.Return == "rtError_t"
+		f := api.Func{Name: r[0], Return: normalize(r[2]), Since: r[4], Doc: r[5], Layer: m.Name, Stream: -1, Event: -1, Names: -1, Selects: -1, Device: -1}
+		f.RetVoid = f.Return == "void"
 		m.header[f.Name] = r[1]
 		if r[7] != "" && r[7] != "-" {
 			m.impl[f.Name] = r[7]
@@ -284,8 +312,8 @@ func (m *model) loadIDs(first int) error {
 }
 
 type semantics struct {
-	Task, Sync, Capture, Ret, Selects, Names string
-	Params                                   map[string]string
+	Task, Sync, Capture, Ret, Selects, Device, Names string
+	Params                                           map[string]string
 }
 
 func (m *model) loadSemantics() error {
@@ -295,7 +323,10 @@ func (m *model) loadSemantics() error {
 		return err
 	}
 	var doc struct {
+		Layer       layer
 		Device      []uint64
+		Environment []string
+		Simulator   api.Simulator
 		Structs     map[string]map[string]string
 		Functions   map[string]*semantics
 		Unsimulated []string
@@ -304,6 +335,17 @@ func (m *model) loadSemantics() error {
 	d.KnownFields(true)
 	if err := d.Decode(&doc); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
+	}
+	m.layer = doc.Layer
+	m.Layers = []api.Layer{{Name: m.Name, Libraries: doc.Layer.Libraries, Outer: doc.Layer.Outer}}
+	m.Environment, m.Simulator = doc.Environment, doc.Simulator
+	for i := range m.Funcs {
+		m.Funcs[i].RetError, m.Funcs[i].Outer = m.Funcs[i].Return == doc.Layer.Errors, doc.Layer.Outer
+	}
+	for _, e := range m.Enums {
+		if e.Type == doc.Layer.Errors {
+			m.Errors = append(m.Errors, e.Values...)
+		}
 	}
 	if len(doc.Device) == 2 {
 		m.Device = api.Window{From: doc.Device[0], To: doc.Device[1]}
@@ -324,7 +366,7 @@ func (m *model) loadSemantics() error {
 		if err := m.apply(f, s); err != nil {
 			return fmt.Errorf("%s: %s: %w", path, name, err)
 		}
-		f.Simulated = true
+		f.Simulated = doc.Layer.Simulated
 	}
 	for _, name := range doc.Unsimulated {
 		f := m.find(name)
@@ -389,37 +431,31 @@ func (m *model) apply(f *api.Func, s *semantics) error {
 	for name := range s.Params {
 		return fmt.Errorf("no parameter %s", name)
 	}
-	if s.Selects != "" {
-		i := f.Param(s.Selects)
-		if i < 0 {
-			return fmt.Errorf("selects: no parameter %s", s.Selects)
+	for _, c := range []struct {
+		key, param string
+		to         *int8
+	}{{"selects", s.Selects, &f.Selects}, {"device", s.Device, &f.Device}, {"names", s.Names, &f.Names}} {
+		if c.param == "" {
+			continue
 		}
-		m.selects[f.Name] = i
-	}
-	if s.Names != "" {
-		i := f.Param(s.Names)
+		i := f.Param(c.param)
 		if i < 0 {
-			return fmt.Errorf("names: no parameter %s", s.Names)
+			return fmt.Errorf("%s: no parameter %s", c.key, c.param)
 		}
-		f.Names = int8(i)
+		*c.to = int8(i)
 	}
 	f.Modelled = true
 	return nil
 }
 
-// object is the kind of object that a handle type stands for.
-var objects = map[string]api.Object{
-	"aclrtStream": api.Stream, "aclrtEvent": api.Event, "aclrtContext": api.Context, "aclrtBinHandle": api.Binary,
-	"aclrtBinary": "binary data", "aclrtFuncHandle": api.Function, "aclrtArgsHandle": api.ArgsList, "aclrtParamHandle": "param",
-	"aclrtNotify": api.Notify, "aclrtCntNotify": api.Counter, "aclrtLabel": "label", "aclrtLabelList": "label list",
-	"aclrtMbuf": "message buffer", "aclrtDrvMemHandle": "physical memory", "aclrtMemPool": "memory pool",
-	"aclmdlRI": api.Graph, "aclmdlRITask": "graph task", "aclmdlRICondHandle": "condition", "aclrtTaskGrp": "task group",
-	"aclrtAllocatorDesc": "allocator", "aclrtStreamConfigHandle": "stream options", "aclrtGroupInfo": "group info",
-	"aclrtExceptionInfo": "exception", "aclDataBuffer": "data buffer", "aclmdlDataset": "dataset", "aclmdlDesc": "model description",
-	"aclmdlConfigHandle": "model options", "aclmdlExecConfigHandle": "execution options",
-
-	"rtStream_t": api.Stream, "rtEvent_t": api.Event, "rtContext_t": api.Context, "rtNotify_t": api.Notify, "rtCntNotify_t": api.Counter,
-	"rtBinHandle": api.Binary, "rtFuncHandle": api.Function, "rtArgsHandle": api.ArgsList, "rtLaunchArgsHandle": "launch args", "rtModel_t": api.Graph,
+// object is the kind of object that a handle type stands for, "" where none is known.
+func (m *model) object(ctype string) api.Object {
+	for _, t := range m.typedefs {
+		if t.name == ctype {
+			return t.object
+		}
+	}
+	return ""
 }
 
 // implied is the role of a parameter that semantics.yaml does not name.
@@ -429,8 +465,8 @@ func (m *model) implied(f *api.Func, i int) (string, error) {
 	pointer := strings.HasSuffix(p.Type, "*")
 	switch {
 	case m.handle(p.Type):
-		o, ok := objects[base]
-		if !ok {
+		o := m.object(base)
+		if o == "" {
 			return "", fmt.Errorf("%s: no object for handle %s", p.Name, base)
 		}
 		return "use " + string(o), nil
@@ -475,7 +511,7 @@ func (m *model) size(ctype string) int {
 	return 0
 }
 
-var roleRE = regexp.MustCompile(`^([a-z]+)(?: ([a-z ]+?))?(?: ?\(([^)]*)\))?(?: (volatile|words))?$`)
+var roleRE = regexp.MustCompile(`^([a-z]+)(?: ([a-z ]+?))?(?: ?\((.*)\))?(?: (volatile|words))?$`)
 
 // role parses `role [object] [(size)] [flag]`.
 func (m *model) role(f *api.Func, p *api.Param, text string) error {
@@ -563,6 +599,16 @@ func (m *model) role(f *api.Func, p *api.Param, text string) error {
 		p.Size.Pitch = int8(i)
 	}
 	for _, t := range strings.Split(expr, "*") {
+		c, err := m.factor(f, t)
+		if err != nil {
+			return err
+		}
+		if c != "" {
+			k := factorKey{f.Name, p.Name}
+			m.factors[k] = append(m.factors[k], c)
+			p.Size.Stored = true
+			continue
+		}
 		if n, err := strconv.ParseUint(t, 10, 32); err == nil {
 			p.Size.Unit *= n
 			continue
@@ -575,6 +621,32 @@ func (m *model) role(f *api.Func, p *api.Param, text string) error {
 		p.Size.Stored = p.Size.Stored || strings.HasSuffix(f.Params[i].Type, "*")
 	}
 	return nil
+}
+
+var queryRE = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*)\(([A-Za-z_][A-Za-z0-9_]*)\)$`)
+
+// factor is a factor of a size in C where it is none of the numbers and parameters of a call: `param.field`, a field behind a
+// pointer, or `Query(param)`, what a function of the same library answers about a handle in a uint32_t. "" for any other.
+func (m *model) factor(f *api.Func, t string) (string, error) {
+	if g := queryRE.FindStringSubmatch(t); g != nil {
+		q := m.find(g[1])
+		if f.Param(g[2]) < 0 || q == nil || len(q.Params) != 2 || q.Params[1].Type != "uint32_t*" {
+			return "", fmt.Errorf("size: %s is no question about a parameter", t)
+		}
+		return fmt.Sprintf("shim_query(%q, %s)", g[1], g[2]), nil
+	}
+	param, field, ok := strings.Cut(t, ".")
+	if !ok {
+		return "", nil
+	}
+	i := f.Param(param)
+	if i < 0 {
+		return "", fmt.Errorf("size: no parameter %s", param)
+	}
+	if s := m.structByName(strings.TrimSuffix(strings.TrimPrefix(f.Params[i].Type, "const "), "*")); s == nil || !s.has(field) {
+		return "", fmt.Errorf("size: no field %s behind %s", field, param)
+	}
+	return fmt.Sprintf("(%s == NULL ? 0 : (uint64_t)%s->%s)", param, param, field), nil
 }
 
 // nest says what lies behind the pointers of a structure: `bytes`, a sum of its fields, or `string`; `unless FIELD` where a
@@ -623,7 +695,7 @@ func (m *model) fields(s *structType) []api.Field {
 	for _, f := range s.fields {
 		if i := slices.IndexFunc(s.nested, func(n nested) bool { return n.field == f.name }); i >= 0 {
 			fs = append(fs, api.Field{Offset: uint32(f.offset), Item: uint32(i + 1), String: s.nested[i].size == ""})
-		} else if o, ok := objects[f.ctype]; ok {
+		} else if o := m.object(f.ctype); o != "" {
 			fs = append(fs, api.Field{Offset: uint32(f.offset), Object: o})
 		}
 	}
@@ -634,21 +706,40 @@ func (s *structType) has(name string) bool {
 	return slices.ContainsFunc(s.fields, func(f field) bool { return f.name == name })
 }
 
-// join makes one model of two layers of a runtime.
-func join(upper, lower *model) (*model, error) {
-	m := &model{Model: upper.Model, upper: upper, dir: upper.dir, dirs: map[string][]string{}, header: map[string]string{}, enumSet: map[string]bool{},
-		selects: map[string]int{}, impl: map[string]string{}}
-	m.Funcs, m.Enums = slices.Concat(upper.Funcs, lower.Funcs), slices.Concat(upper.Enums, lower.Enums)
-	m.structs, m.typedefs = slices.Concat(upper.structs, lower.structs), slices.Concat(upper.typedefs, lower.typedefs)
-	for _, l := range []*model{upper, lower} {
+// join makes one model of the layers of a runtime, of which programs call the first.
+func join(layers ...*model) (*model, error) {
+	upper := layers[0]
+	m := newModel(upper.dir)
+	m.Model, m.upper, m.layers, m.layer = upper.Model, upper, layers, upper.layer
+	m.Funcs, m.Enums, m.Errors, m.Layers = nil, nil, nil, nil
+	for _, l := range layers {
+		if n := len(m.Funcs); n > 0 && m.Funcs[n-1].ID >= l.Funcs[0].ID {
+			a, b := m.Funcs[n-1], l.Funcs[0]
+			return nil, fmt.Errorf("%s has number %d, but the numbers of %s begin at %d: the layer needs numbers of its own", a.Name, a.ID, l.Name, b.ID)
+		}
+		m.Funcs, m.Enums, m.Errors = append(m.Funcs, l.Funcs...), append(m.Enums, l.Enums...), append(m.Errors, l.Errors...)
+		m.Layers = append(m.Layers, l.Layers...)
+		m.structs = append(m.structs, l.structs...)
+		for _, t := range l.typedefs {
+			if !slices.ContainsFunc(m.typedefs, func(k typedef) bool { return k.name == t.name }) {
+				m.typedefs = append(m.typedefs, t)
+			}
+		}
 		maps.Copy(m.dirs, l.dirs)
 		maps.Copy(m.header, l.header)
 		maps.Copy(m.enumSet, l.enumSet)
-		maps.Copy(m.selects, l.selects)
 		maps.Copy(m.impl, l.impl)
-	}
-	if a, b := upper.Funcs[len(upper.Funcs)-1], lower.Funcs[0]; a.ID >= b.ID {
-		return nil, fmt.Errorf("%s has number %d, but the numbers of %s begin at %d: the layer needs numbers of its own", a.Name, a.ID, lower.Name, b.ID)
+		maps.Copy(m.factors, l.factors)
 	}
 	return m, nil
+}
+
+// of returns the layer of a function.
+func (m *model) of(f *api.Func) *model {
+	for _, l := range m.layers {
+		if l.Name == f.Layer {
+			return l
+		}
+	}
+	return m
 }

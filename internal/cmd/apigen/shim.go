@@ -8,12 +8,14 @@ import (
 	"github.com/acltrace/acltrace/api"
 )
 
-// cSize is the expression for the number of bytes behind a pointer.
-func cSize(f *api.Func, s api.Size) string {
+// cSize is the expression for the number of bytes behind a parameter.
+func (m *model) cSize(f *api.Func, p *api.Param) string {
+	s := p.Size
 	var t []string
-	if s.Unit != 1 || len(s.Mul) == 0 {
+	if s.Unit != 1 || len(s.Mul) == 0 && len(m.factors[factorKey{f.Name, p.Name}]) == 0 {
 		t = append(t, fmt.Sprintf("%dULL", s.Unit))
 	}
+	t = append(t, m.factors[factorKey{f.Name, p.Name}]...)
 	var given []string // pointers to factors that the call has stored
 	for _, p := range s.Mul {
 		q := &f.Params[p]
@@ -75,7 +77,11 @@ func (m *model) completeValue(ctype string) (string, error) {
 // genShim writes the wrappers that stand before the runtime's functions.
 func genShim(m *model, w *writer) error {
 	w.f("/* "+marker+" */\n", m.Name)
-	w.f("#include \"acl/acl.h\"\n\n#include \"bind.h\"\n#include \"rt_gen.h\"\n#include \"shim.h\"\n")
+	w.f("#include \"acl/acl.h\"\n\n#include \"bind.h\"")
+	for _, l := range m.layers[1:] {
+		w.f("#include \"%s_gen.h\"", l.Name)
+	}
+	w.f("#include \"shim.h\"\n")
 	var names []shimName
 	counted := 0
 	for i := range m.Funcs {
@@ -96,7 +102,15 @@ func genShim(m *model, w *writer) error {
 	for _, n := range names {
 		w.f("\t%s,", n.row)
 	}
-	w.f("};\nconst uint32_t shim_names_count = %d;", len(names))
+	w.f("};\nconst uint32_t shim_names_count = %d;\n", len(names))
+	w.f("const struct shim_prefix shim_prefixes[] = {")
+	for _, l := range m.layers {
+		for _, p := range l.layer.Prefixes {
+			name, capital := strings.CutSuffix(p, "^")
+			w.f("\t{%q, %t},", name, capital)
+		}
+	}
+	w.f("\t{NULL, false},\n};")
 	return nil
 }
 
@@ -170,7 +184,7 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 	case f.RetVoid:
 		w.f("\t\treturn;")
 	case f.RetError:
-		w.f("\t\treturn ACL_ERROR_RT_FEATURE_NOT_SUPPORT;")
+		w.f("\t\treturn %s;", m.of(f).layer.Unsupported)
 	default:
 		w.f("\t\treturn 0;")
 	}
@@ -189,7 +203,7 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 	}
 	add := func(l *[]string, format string, a ...any) { *l = append(*l, fmt.Sprintf(format, a...)) }
 	for n, p := range f.Params {
-		size := cSize(f, p.Size)
+		size := m.cSize(f, &p)
 		into, ok := &after, "ok"
 		if f.Task == api.Kernel {
 			into, ok = &before, "true"
@@ -263,7 +277,11 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 				reserve = append(reserve, fmt.Sprintf("shim_piece_room(%s, %s)", p.Name, size))
 				add(&before, "shim_piece(&c, %d, 0, %s, %s, true);", n, p.Name, size)
 			} else {
-				add(&after, "shim_in(&c, %d, %s, %s, ok);", n, p.Name, size)
+				guard := ""
+				if len(m.factors[factorKey{f.Name, p.Name}]) > 0 {
+					guard = "if (ok)\n\t\t" // what tells the size is asked only where the call has found it sound
+				}
+				add(&after, "%sshim_in(&c, %d, %s, %s, ok);", guard, n, p.Name, size)
 				add(&later, "shim_large(c.seq, %d, 0, %s, %s);", n, p.Name, size)
 			}
 		case api.List:
@@ -331,8 +349,8 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 	if f.Task == api.Record && f.Params[f.Event].Object == api.Event {
 		add(&hooks, "shim_event_recorded(%s, %s);", f.Params[f.Event].Name, stream)
 	}
-	if i, ok := m.selects[f.Name]; ok {
-		add(&hooks, "shim_set_device(%s);", f.Params[i].Name)
+	if f.Selects >= 0 && f.Params[f.Selects].Role == api.Value {
+		add(&hooks, "shim_set_device(%s);", f.Params[f.Selects].Name)
 	}
 	if f.Task != api.NoTask && f.Stream >= 0 {
 		add(&after, "if (ok)\n\t\tshim_task(&c, %s);", stream)
@@ -347,15 +365,20 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 	} else {
 		word = m.cWord(f.Return, "ret")
 	}
-	w.f("\tstruct shim_call c;\n\tif (!shim_enter(&c, %d, %s, %d, %s)) {", f.ID, words, f.Words, strings.Join(reserve, " + "))
-	w.f("\t%sreal(%s);\n\t\tshim_leave();\n\t%s\n\t}", ret, cArgs(f), give)
+	// What encloses other calls is written as two records: the ring goes on in between.
+	enter, commit, returned, exit, leave := "shim_enter", "shim_commit(&c)", fmt.Sprintf("shim_return(&c, %s)", word), "shim_exit", "shim_leave"
+	if f.Outer {
+		enter, commit, returned, exit, leave = "shim_begin", "shim_begun(&c)", fmt.Sprintf("shim_ended(&c, %d, %s)", f.ID, word), "shim_finish", "shim_outside"
+	}
+	w.f("\tstruct shim_call c;\n\tif (!%s(&c, %d, %s, %d, %s)) {", enter, f.ID, words, f.Words, strings.Join(reserve, " + "))
+	w.f("\t%sreal(%s);\n\t\t%s();\n\t%s\n\t}", ret, cArgs(f), leave, give)
 	for _, s := range before {
 		w.f("\t%s", s)
 	}
 	for _, s := range hooksBefore {
 		w.f("\t%s", s)
 	}
-	w.f("\tshim_commit(&c);\n%sreal(%s);\n\tshim_return(&c, %s);", ret, cArgs(f), word)
+	w.f("\t%s;\n%sreal(%s);\n\t%s;", commit, ret, cArgs(f), returned)
 	if len(after)+len(later)+len(hooks) > 0 {
 		if f.RetError {
 			w.f("\tbool ok = ret == 0;")
@@ -363,16 +386,19 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 			w.f("\tbool ok = true;")
 		}
 	}
+	if f.Outer && len(after) > 0 {
+		after = slices.Concat([]string{"if (c.rec != NULL) {"}, after, []string{"}"})
+	}
 	for _, s := range after {
 		w.f("\t%s", s)
 	}
 	if len(hooks) > 0 {
 		w.f("\tif (ok) {\n\t\t%s\n\t}", strings.Join(hooks, "\n\t\t"))
 	}
-	w.f("\tshim_exit(&c);")
+	w.f("\t%s(&c);", exit)
 	if len(later) > 0 {
 		w.f("\tif (ok) {\n\t\t%s\n\t}", strings.Join(later, "\n\t\t"))
 	}
-	w.f("\tshim_leave();\n%s\n}\n", give)
+	w.f("\t%s();\n%s\n}\n", leave, give)
 	return nil
 }

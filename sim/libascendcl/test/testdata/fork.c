@@ -32,6 +32,7 @@ static void in_child(void)
 	CHECK(!aclGetRecentErrMsg());
 	CHECK(!aclrtGetSocName());
 	CHECK(!aclrtCreateBinary(&n, 4));
+	CHECK(!aclDataTypeSize(ACL_FLOAT));
 	exit(0);
 }
 
