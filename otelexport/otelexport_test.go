@@ -2,15 +2,22 @@ package otelexport
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/ptrace"
+	"go.opentelemetry.io/otel/attribute"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
 	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/testing/protocmp"
 
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/timeline"
@@ -287,6 +294,13 @@ func TestMessagesAreTheLines(t *testing.T) {
 			if err != nil {
 				return err
 			}
+			var decoded coltracepb.ExportTraceServiceRequest
+			if err := proto.Unmarshal(wire, &decoded); err != nil {
+				return err
+			}
+			if d := cmp.Diff(&coltracepb.ExportTraceServiceRequest{ResourceSpans: b.structures()}, &decoded, protocmp.Transform()); d != "" {
+				t.Errorf("%s (-structures +wire):\n%s", layout, d)
+			}
 			td, err := (&ptrace.ProtoUnmarshaler{}).UnmarshalTraces(wire)
 			got = append(got, flatten(td)...)
 			return err
@@ -413,6 +427,109 @@ func BenchmarkMessages(b *testing.B) {
 			return err
 		})
 	})
+}
+
+// BenchmarkYardsticks are other ways to encode the same spans: the generated structures, the collector's pdata, and, with
+// an exporter that throws them away, the SDK.
+func BenchmarkYardsticks(b *testing.B) {
+	tl := story.Long(b, 25_000)
+	b.Run("structures", func(b *testing.B) {
+		benchmark(b, tl, func(x *exporter) error {
+			return x.run(func(y *batch) error {
+				_, err := proto.Marshal(&coltracepb.ExportTraceServiceRequest{ResourceSpans: y.structures()})
+				return err
+			})
+		})
+	})
+	b.Run("pdata", func(b *testing.B) {
+		benchmark(b, tl, func(x *exporter) error {
+			return x.run(func(y *batch) error {
+				_, err := (&ptrace.ProtoMarshaler{}).MarshalTraces(y.pdata())
+				return err
+			})
+		})
+	})
+	b.Run("sdk", func(b *testing.B) {
+		benchmark(b, tl, func(x *exporter) error {
+			tp := sdktrace.NewTracerProvider(sdktrace.WithBatcher(nowhere{}, sdktrace.WithBlocking()))
+			tracer := tp.Tracer(scopeName)
+			err := x.run(func(y *batch) error {
+				for i := range y.groups {
+					for j := range y.groups[i].spans {
+						s := &y.groups[i].spans[j]
+						_, sp := tracer.Start(context.Background(), s.name, trace.WithTimestamp(time.Unix(0, s.start)), trace.WithAttributes(s.sdkAttributes()...))
+						sp.End(trace.WithTimestamp(time.Unix(0, s.end)))
+					}
+				}
+				return nil
+			})
+			return errors.Join(err, tp.Shutdown(context.Background()))
+		})
+	})
+}
+
+type nowhere struct{}
+
+func (nowhere) ExportSpans(context.Context, []sdktrace.ReadOnlySpan) error { return nil }
+func (nowhere) Shutdown(context.Context) error                             { return nil }
+
+func (s *span) sdkAttributes() []attribute.KeyValue {
+	out := make([]attribute.KeyValue, len(s.attrs))
+	for i, a := range s.attrs {
+		switch a.kind {
+		case isNum:
+			out[i] = attribute.Int64(a.key, a.num)
+		case isTrue:
+			out[i] = attribute.Bool(a.key, true)
+		default:
+			out[i] = attribute.String(a.key, a.str)
+		}
+	}
+	return out
+}
+
+func (b *batch) pdata() ptrace.Traces {
+	td := ptrace.NewTraces()
+	put := func(m pcommon.Map, attrs []attr) {
+		for _, a := range attrs {
+			switch a.kind {
+			case isNum:
+				m.PutInt(a.key, a.num)
+			case isTrue:
+				m.PutBool(a.key, true)
+			case isText:
+				m.PutStr(a.key, a.str)
+			}
+		}
+	}
+	for i := range b.groups {
+		g := &b.groups[i]
+		rs := td.ResourceSpans().AppendEmpty()
+		put(rs.Resource().Attributes(), g.res.attrs)
+		ss := rs.ScopeSpans().AppendEmpty()
+		ss.Scope().SetName(scopeName)
+		for j := range g.spans {
+			s, d := &g.spans[j], ss.Spans().AppendEmpty()
+			d.SetTraceID(pcommon.TraceID(s.trace))
+			d.SetSpanID(pcommon.SpanID(s.id))
+			d.SetParentSpanID(pcommon.SpanID(s.parent))
+			d.SetName(s.name)
+			d.SetKind(ptrace.SpanKind(s.kind))
+			d.SetStartTimestamp(pcommon.Timestamp(s.start))
+			d.SetEndTimestamp(pcommon.Timestamp(s.end))
+			put(d.Attributes(), s.attrs)
+			if s.link != (spanID{}) {
+				l := d.Links().AppendEmpty()
+				l.SetTraceID(pcommon.TraceID(s.linkTrace))
+				l.SetSpanID(pcommon.SpanID(s.link))
+			}
+			if s.failed {
+				d.Status().SetCode(ptrace.StatusCodeError)
+				d.Status().SetMessage(s.message)
+			}
+		}
+	}
+	return td
 }
 
 // BenchmarkSpans is what comes before an encoder.

@@ -75,6 +75,7 @@ func (s *span) fail(message string) { s.failed, s.message = true, valid(message)
 type resource struct {
 	attrs []attr
 	size  int
+	wire  []byte // once it was encoded
 }
 
 func newResource(attrs ...attr) *resource {
@@ -138,6 +139,7 @@ type batch struct {
 type group struct {
 	res   *resource
 	spans []span
+	wire  []byte // of messages
 }
 
 // span returns a new span to be filled in and then closed by done.

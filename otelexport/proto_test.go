@@ -6,8 +6,8 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 )
 
-// messages returns a batch as the messages that OpenTelemetry's clients take. They share the strings, not the memory, of the batch.
-func (b *batch) messages() []*tracepb.ResourceSpans {
+// structures returns a batch as the generated structures of the protocol: what the encoder is compared with.
+func (b *batch) structures() []*tracepb.ResourceSpans {
 	out := make([]*tracepb.ResourceSpans, len(b.groups))
 	for i := range b.groups {
 		g := &b.groups[i]
