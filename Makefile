@@ -131,7 +131,7 @@ clean:
 	rm -rf bin lib build internal/artifacts/files
 
 # The simulator's own kernels: the library that ACLSIM_KERNELS names, and the binary that a program loads for them.
-lib/aclsim_kernels.so: sim/kernels/kernels.c $(HEADERS)
+lib/aclsim_kernels.so: sim/kernels/kernels.c sim/kernels/typed.h $(HEADERS)
 	$(CC) $(KERNEL_FLAGS) -shared -Wl,-Bsymbolic -o $@ $< -lm
 
 lib/aclsim_kernels.o: sim/kernels/names.c $(HEADERS)

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"math"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -168,8 +169,10 @@ func (c *realClock) submitted(s *stream, _ time.Duration) { s.startServer() }
 func (c *realClock) runLanes(x *execution) {
 	for _, r := range x.runners {
 		go func() {
+			debug.SetPanicOnFault(true)
 			for r.lane.next() {
-				r.runTask(c, r.lane.task())
+				k := r.lane.task()
+				r.runTask(c, &k)
 				r.lane.at++
 			}
 			x.laneEnded()
@@ -582,7 +585,7 @@ func (v *virtualClock) Begin(n int32) int64 {
 	if s.skip || s.broken() && !s.current.always {
 		return 0
 	}
-	if err := guard(func() { s.took, s.result = s.current.run(s) }); err != nil {
+	if err := guard(func() { s.took, s.result = s.current.perform(s) }); err != nil {
 		s.result = failedAt(err)
 	}
 	return int64(max(s.took, 0))

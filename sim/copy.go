@@ -100,7 +100,9 @@ func (t *Thread) copyNow(x transfer) acl.Error {
 	if err := t.sim.check(&x); err != nil {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "copy of %d bytes from %#x to %#x: %v", x.width*x.height, x.src, x.dst, err)
 	}
-	t.sim.clock.spend(t, t.sim.model.Host.Sync+int64(t.sim.transferCost(&x)))
+	if t.sim.opts.Virtual {
+		t.sim.clock.spend(t, t.sim.model.Host.Sync+int64(t.sim.transferCost(&x)))
+	}
 	planned := t.sim.taskFault(taskCopy, "")
 	if planned != nil && !planned.corrupt {
 		return t.fail(planned.code, "copy %d fails, by plan", planned.at)

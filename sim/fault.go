@@ -159,6 +159,7 @@ func (s *Sim) spoil(d *device, k *task) {
 		d.lost.Store(true)
 	}
 	if d.lost.Load() {
+		k.begin = nil
 		k.run = func(s *stream) (time.Duration, *failure) {
 			return 0, failed(acl.ACL_ERROR_RT_LOST_HEARTBEAT, "device %d was lost, by plan", d.id)
 		}
@@ -169,6 +170,9 @@ func (s *Sim) spoil(d *device, k *task) {
 		return
 	}
 	run := k.run
+	if !x.corrupt {
+		k.begin = nil
+	}
 	switch {
 	case x.corrupt:
 		k.run = func(s *stream) (time.Duration, *failure) {

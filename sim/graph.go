@@ -76,7 +76,7 @@ func (r *laneRun) task() task {
 	r.execution.graph.mu.Lock()
 	defer r.execution.graph.mu.Unlock()
 	k := r.lane.tasks[r.at].task
-	k.release, k.at = nil, 0
+	k.lent, k.at = true, 0
 	return k
 }
 

@@ -49,19 +49,21 @@ func guard(f func()) (err error) {
 	old := debug.SetPanicOnFault(true)
 	defer func() {
 		debug.SetPanicOnFault(old)
-		switch r := recover().(type) {
-		case nil:
-		case runtime.Error:
-			err = Fault(r)
-			if err == nil {
-				panic(r)
-			}
-		default:
-			panic(r)
+		if r := recover(); r != nil {
+			err = caught(r)
 		}
 	}()
 	f()
 	return nil
+}
+
+// caught is the memory fault that a panic stands for. Any other panic goes on.
+func caught(r any) error {
+	err := Fault(r)
+	if _, ok := r.(runtime.Error); !ok || err == nil {
+		panic(r)
+	}
+	return err
 }
 
 // Fault tells whether a recovered panic was an access to memory that is not there, and returns the error, else nil. Who

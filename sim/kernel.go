@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"runtime"
+	"sync"
 	"time"
 )
 
@@ -20,6 +22,8 @@ type Kernel struct {
 	Extents func(l *Launch, to []Extent) []Extent
 	// Run does the work of all blocks.
 	Run func(l *Launch)
+	// Blocks does the work of some blocks in place of Run, where those of a launch may run at once.
+	Blocks func(l *Launch, from, to uint32)
 	// Duration is the device time of a launch; nil where the cost model says.
 	Duration func(l *Launch) time.Duration
 }
@@ -61,6 +65,30 @@ type Launch struct {
 	Args        []byte // in device memory, placeholders resolved
 	NumBlocks   uint32
 	Grid, Block [3]uint32
+}
+
+// minParallel is the number of bytes from which on the blocks of a launch are worth several goroutines.
+const minParallel = 64 << 10
+
+// do does the work of a launch that touches so many bytes.
+func (k *Kernel) do(l *Launch, bytes uint64) {
+	width := min(uint32(runtime.GOMAXPROCS(0)), l.NumBlocks)
+	switch {
+	case k.Blocks == nil:
+		if k.Run != nil {
+			k.Run(l)
+		}
+	case width == 1 || bytes < minParallel:
+		k.Blocks(l, 0, l.NumBlocks)
+	default:
+		var all sync.WaitGroup
+		part := func(i uint32) uint32 { return uint32(uint64(l.NumBlocks) * uint64(i) / uint64(width)) }
+		for i := uint32(1); i < width; i++ {
+			all.Go(func() { k.Blocks(l, part(i), part(i+1)) })
+		}
+		k.Blocks(l, 0, part(1))
+		all.Wait()
+	}
 }
 
 // offset returns where an argument lies in the block; for the number of arguments, where the block ends.

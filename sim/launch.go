@@ -15,6 +15,7 @@ type order struct {
 	stream      *stream
 	grid, block [3]uint32
 	blocks      uint32
+	launch      Launch // as the kernel sees it, while it runs: there is one at a time
 }
 
 // shape is the grid of a launch and the blocks' dimensions.
@@ -58,7 +59,7 @@ func (t *Thread) prepare(fn uint64, sh shape, cfg *acl.LaunchKernelCfg, stream a
 	if e := t.launchAttrs(cfg); e != 0 {
 		return nil, e
 	}
-	return &order{f, s, sh.grid, sh.block, uint32(blocks)}, acl.ACL_SUCCESS
+	return &order{fn: f, stream: s, grid: sh.grid, block: sh.block, blocks: uint32(blocks)}, acl.ACL_SUCCESS
 }
 
 func (t *Thread) launchAttrs(cfg *acl.LaunchKernelCfg) acl.Error {
@@ -107,10 +108,7 @@ func (t *Thread) enqueue(o *order, args span, own bool) acl.Error {
 	if o.fn.kernel == nil && o.fn.launches.Add(1) == 1 {
 		t.sim.log("kernel %q is in no kernel library: it takes modelled time and writes nothing (ACLSIM_KERNELS names libraries)", o.fn.name)
 	}
-	k := task{kind: taskKernel, name: o.fn.name, order: o, args: args, demand: t.sim.model.Demand(o.fn.rule, o.blocks), run: func(s *stream) (time.Duration, *failure) { return o.run(s.ctx.dev, args, own) }}
-	if own {
-		k.release = func() { o.stream.args.put(args.addr, args.size) }
-	}
+	k := task{kind: taskKernel, name: o.fn.name, order: o, args: args, demand: t.sim.model.Demand(o.fn.rule, o.blocks), own: own}
 	return t.submit(o.stream, k)
 }
 
@@ -125,7 +123,8 @@ func (o *order) run(d *device, args span, own bool) (time.Duration, *failure) {
 			return 0, failed(acl.ACL_ERROR_RT_AICORE_EXCEPTION, "kernel %s: its argument block: %v", o.fn.name, err)
 		}
 	}
-	l := &Launch{Args: hostBytes(args.addr, args.size), NumBlocks: o.blocks, Grid: o.grid, Block: o.block}
+	l := &o.launch
+	*l = Launch{Args: hostBytes(args.addr, args.size), NumBlocks: o.blocks, Grid: o.grid, Block: o.block}
 	if f := o.checkArgs(d, args, l.Args); f != nil {
 		return 0, f
 	}
@@ -154,9 +153,7 @@ func (o *order) run(d *device, args span, own bool) (time.Duration, *failure) {
 	if cost > limit {
 		return limit, failed(acl.ACL_ERROR_RT_AICORE_TIMEOUT, "kernel %s takes %v, longer than the %v that an operator may take", o.fn.name, cost, limit)
 	}
-	if k.Run != nil {
-		k.Run(l)
-	}
+	k.do(l, bytes)
 	return cost, nil
 }
 
@@ -244,6 +241,9 @@ func (t *Thread) hostArgs(fn uint64, sh shape, stream acl.Stream, cfg *acl.Launc
 		if uint64(p.AddrOffset)+8 > size || uint64(p.DataOffset) >= size {
 			return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "kernel %q: placeholder %d (address at %d, data at %d) does not fit %d bytes of arguments", o.fn.name, i, p.AddrOffset, p.DataOffset, size)
 		}
+	}
+	if n == 0 {
+		return t.launch(o, hostBytes(args, size), size, nil)
 	}
 	return t.launch(o, hostBytes(args, size), size, func(b []byte, dev uint64) {
 		for _, p := range holders {

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -45,8 +46,10 @@ const (
 type task struct {
 	kind  taskKind
 	name  string // of the kernel; "" for other kinds
-	order *order // of a kernel
+	order *order // of a kernel; then run may be nil
 	args  span   // of a kernel, on the device
+	own   bool   // args go back to the stream's when the task ends
+	lent  bool   // the task is run once more, and ends elsewhere
 	// begin is called when the turn of the task has come, and returns what it waits for; it may be nil, and return nil.
 	begin func(s *stream) *waiting
 	run   func(s *stream) (time.Duration, *failure)
@@ -63,9 +66,23 @@ type task struct {
 }
 
 func (k *task) end() {
+	if k.lent {
+		return
+	}
+	if k.own {
+		k.order.stream.args.put(k.args.addr, k.args.size)
+	}
 	if k.release != nil {
 		k.release()
 	}
+}
+
+// perform does the work of a task.
+func (k *task) perform(s *stream) (time.Duration, *failure) {
+	if k.run == nil {
+		return k.order.run(s.ctx.dev, k.args, k.own)
+	}
+	return k.run(s)
 }
 
 // stream runs its tasks one after the other. In real time they run on a goroutine of the stream, its server, which lives while
@@ -218,6 +235,7 @@ func (s *stream) endServer() {
 func (s *stream) serve() {
 	clk := s.ctx.dev.sim.clock.(*realClock)
 	var batch []task
+	debug.SetPanicOnFault(true)
 	for {
 		s.mu.Lock()
 		batch, s.queue = s.queue, batch[:0]
@@ -233,9 +251,8 @@ func (s *stream) serve() {
 		}
 		s.mu.Unlock()
 		for i := range batch {
-			k := batch[i]
+			s.runTask(clk, &batch[i])
 			batch[i] = task{}
-			s.runTask(clk, k)
 		}
 	}
 }
@@ -250,32 +267,37 @@ func (s *stream) broken() bool {
 // runTask runs a task in real time, or ends it without. On the device it begins when the task before it ended, or when it was
 // submitted if that was later: what this host needs to get to it is not counted. It takes as long as the cost model says, or
 // as long as the host needed where that is longer.
-func (s *stream) runTask(clk *realClock, k task) {
+func (s *stream) runTask(clk *realClock, k *task) {
 	skip := s.broken()
 	var f *failure
 	var d time.Duration
 	if !skip || k.always {
 		s.time = max(s.time, k.at)
 		began := clk.now(nil)
-		if err := guard(func() {
-			if k.begin != nil && !skip {
-				if w := k.begin(s); w != nil {
-					var ok bool
-					if ok, f = w.await(s.stop); !ok {
-						return
-					}
-				}
-			}
-			d, f = k.run(s)
-		}); err != nil {
-			f = failedAt(err)
-		}
+		d, f = s.attempt(k, !skip)
 		if d > 0 {
 			s.time += max(d, clk.now(nil)-began)
 			clk.sleepUntil(s.time, s.stop)
 		}
 	}
-	s.ended(&k, d, f)
+	s.ended(k, d, f)
+}
+
+// attempt waits for what a task waits for, and does its work. The goroutine panics on memory faults.
+func (s *stream) attempt(k *task, wait bool) (d time.Duration, f *failure) {
+	defer func() {
+		if r := recover(); r != nil {
+			f = failedAt(caught(r))
+		}
+	}()
+	if k.begin != nil && wait {
+		if w := k.begin(s); w != nil {
+			if ok, f := w.await(s.stop); !ok {
+				return 0, f
+			}
+		}
+	}
+	return k.perform(s)
 }
 
 // first takes the first task that was not begun.
@@ -509,7 +531,11 @@ func (t *Thread) stream(h acl.Stream) (*stream, acl.Error) {
 
 // submit puts a task on a stream for the thread.
 func (t *Thread) submit(s *stream, k task) acl.Error {
-	t.sim.spoil(s.ctx.dev, &k)
+	if t.sim.opts.Faults != nil {
+		spoilt := k // of its own, so that k need not be on the heap
+		t.sim.spoil(s.ctx.dev, &spoilt)
+		k = spoilt
+	}
 	if done, e := t.capture(s, k); done {
 		return e
 	}

@@ -1,16 +1,17 @@
 /*
- * Ready kernels for the simulator: what programs need to do something sensible without kernels of their own. All numbers are
- * 32-bit floats unless the name says otherwise; a copy takes any bytes. Each kernel splits its rows or elements over the
- * blocks, and gives the same result with any number of them.
+ * Ready kernels for the simulator: what programs need to do something sensible without kernels of their own. The numbers are
+ * 32-bit floats; a name that ends in _f16 or _bf16 is the same kernel for IEEE half precision or for bfloat16, rounded to the
+ * nearest even. A copy takes any bytes. Each kernel splits its rows or elements over the blocks, and gives the same result
+ * with any number of them.
  *
- *   copy(in, out, bytes)                 fill(out, count, value)
+ *   copy(in, out, bytes)                 fill(out, count, value (a float for all types))
  *   add, mul(a, b, out, count)           matmul(a[m][k], b[k][n], c[m][n], m, n, k)
  *   reduce(in[rows][cols], out[rows], rows, cols)                 sums
  *   softmax(in[rows][cols], out[rows][cols], rows, cols)
  *   layer_norm(in, gamma[cols], beta[cols], out, rows, cols, epsilon)
  *   gather(table[n][cols], index[rows] (int32), out[rows][cols], n, rows, cols)
  *   transpose(in[rows][cols], out[cols][rows], rows, cols)
- *   cast_f32_i32, cast_i32_f32(in, out, count)
+ *   cast_FROM_TO(in, out, count)         FROM, TO: f32 and i32, f16 or bf16, either way
  *
  * A gather with an index out of range stores zeros there.
  */
@@ -66,246 +67,42 @@ static void copy_run(const aclsim_launch *l, uint32_t block)
 }
 
 struct fill_args {
-	float *out;
+	void *out;
 	uint64_t count;
 	float value;
 };
 
-static uint32_t fill_extents(const aclsim_launch *l, aclsim_extent *out, uint32_t max)
-{
-	const struct fill_args *a = l->args;
-
-	extent(out, max, 0, a->out, times(4, a->count), ACLSIM_WRITE);
-	return 1;
-}
-
-static void fill_run(const aclsim_launch *l, uint32_t block)
-{
-	const struct fill_args *a = l->args;
-	uint64_t from, to;
-
-	share(l, block, a->count, &from, &to);
-	for (uint64_t i = from; i < to; i++)
-		a->out[i] = a->value;
-}
-
 struct binary_args {
-	const float *a, *b;
-	float *out;
+	const void *a, *b;
+	void *out;
 	uint64_t count;
 };
 
-static uint32_t binary_extents(const aclsim_launch *l, aclsim_extent *out, uint32_t max)
-{
-	const struct binary_args *a = l->args;
-	uint64_t n = times(4, a->count);
-
-	extent(out, max, 0, a->a, n, ACLSIM_READ);
-	extent(out, max, 1, a->b, n, ACLSIM_READ);
-	extent(out, max, 2, a->out, n, ACLSIM_WRITE);
-	return 3;
-}
-
-static void add_run(const aclsim_launch *l, uint32_t block)
-{
-	const struct binary_args *a = l->args;
-	uint64_t from, to;
-
-	share(l, block, a->count, &from, &to);
-	for (uint64_t i = from; i < to; i++)
-		a->out[i] = a->a[i] + a->b[i];
-}
-
-static void mul_run(const aclsim_launch *l, uint32_t block)
-{
-	const struct binary_args *a = l->args;
-	uint64_t from, to;
-
-	share(l, block, a->count, &from, &to);
-	for (uint64_t i = from; i < to; i++)
-		a->out[i] = a->a[i] * a->b[i];
-}
-
 struct matmul_args {
-	const float *a, *b;
-	float *c;
+	const void *a, *b;
+	void *c;
 	uint32_t m, n, k;
 };
 
-static uint32_t matmul_extents(const aclsim_launch *l, aclsim_extent *out, uint32_t max)
-{
-	const struct matmul_args *a = l->args;
-
-	extent(out, max, 0, a->a, times(4, times(a->m, a->k)), ACLSIM_READ);
-	extent(out, max, 1, a->b, times(4, times(a->k, a->n)), ACLSIM_READ);
-	extent(out, max, 2, a->c, times(4, times(a->m, a->n)), ACLSIM_WRITE);
-	return 3;
-}
-
-static void matmul_run(const aclsim_launch *l, uint32_t block)
-{
-	const struct matmul_args *a = l->args;
-	uint64_t from, to;
-
-	share(l, block, a->m, &from, &to);
-	for (uint64_t i = from; i < to; i++) {
-		float *row = a->c + i * a->n;
-
-		for (uint64_t j = 0; j < a->n; j++)
-			row[j] = 0;
-		for (uint64_t k = 0; k < a->k; k++)
-			for (uint64_t j = 0; j < a->n; j++)
-				row[j] += a->a[i * a->k + k] * a->b[k * a->n + j];
-	}
-}
-
 struct rows_args {
-	const float *in;
-	float *out;
+	const void *in;
+	void *out;
 	uint32_t rows, cols;
 };
 
-static uint32_t rows_extents(const aclsim_launch *l, aclsim_extent *out, uint32_t max)
-{
-	const struct rows_args *a = l->args;
-	uint64_t n = times(4, times(a->rows, a->cols));
-
-	extent(out, max, 0, a->in, n, ACLSIM_READ);
-	extent(out, max, 1, a->out, n, ACLSIM_WRITE);
-	return 2;
-}
-
-static uint32_t reduce_extents(const aclsim_launch *l, aclsim_extent *out, uint32_t max)
-{
-	const struct rows_args *a = l->args;
-
-	extent(out, max, 0, a->in, times(4, times(a->rows, a->cols)), ACLSIM_READ);
-	extent(out, max, 1, a->out, times(4, a->rows), ACLSIM_WRITE);
-	return 2;
-}
-
-static void reduce_run(const aclsim_launch *l, uint32_t block)
-{
-	const struct rows_args *a = l->args;
-	uint64_t from, to;
-
-	share(l, block, a->rows, &from, &to);
-	for (uint64_t i = from; i < to; i++) {
-		double sum = 0;
-
-		for (uint64_t j = 0; j < a->cols; j++)
-			sum += a->in[i * a->cols + j];
-		a->out[i] = (float)sum;
-	}
-}
-
-static void softmax_run(const aclsim_launch *l, uint32_t block)
-{
-	const struct rows_args *a = l->args;
-	uint64_t from, to;
-
-	share(l, block, a->rows, &from, &to);
-	for (uint64_t i = from; i < to; i++) {
-		const float *in = a->in + i * a->cols;
-		float *out = a->out + i * a->cols;
-		float top = -INFINITY;
-		double sum = 0;
-
-		for (uint64_t j = 0; j < a->cols; j++)
-			top = fmaxf(top, in[j]);
-		for (uint64_t j = 0; j < a->cols; j++) {
-			out[j] = expf(in[j] - top);
-			sum += out[j];
-		}
-		for (uint64_t j = 0; j < a->cols; j++)
-			out[j] = (float)(out[j] / sum);
-	}
-}
-
 struct norm_args {
-	const float *in, *gamma, *beta;
-	float *out;
+	const void *in, *gamma, *beta;
+	void *out;
 	uint32_t rows, cols;
 	float epsilon;
 };
 
-static uint32_t norm_extents(const aclsim_launch *l, aclsim_extent *out, uint32_t max)
-{
-	const struct norm_args *a = l->args;
-	uint64_t n = times(4, times(a->rows, a->cols));
-
-	extent(out, max, 0, a->in, n, ACLSIM_READ);
-	extent(out, max, 1, a->gamma, times(4, a->cols), ACLSIM_READ);
-	extent(out, max, 2, a->beta, times(4, a->cols), ACLSIM_READ);
-	extent(out, max, 3, a->out, n, ACLSIM_WRITE);
-	return 4;
-}
-
-static void norm_run(const aclsim_launch *l, uint32_t block)
-{
-	const struct norm_args *a = l->args;
-	uint64_t from, to;
-
-	share(l, block, a->rows, &from, &to);
-	for (uint64_t i = from; i < to; i++) {
-		const float *in = a->in + i * a->cols;
-		float *out = a->out + i * a->cols;
-		double mean = 0, variance = 0;
-
-		for (uint64_t j = 0; j < a->cols; j++)
-			mean += in[j];
-		mean /= a->cols;
-		for (uint64_t j = 0; j < a->cols; j++)
-			variance += (in[j] - mean) * (in[j] - mean);
-		variance /= a->cols;
-		for (uint64_t j = 0; j < a->cols; j++)
-			out[j] = (float)((in[j] - mean) / sqrt(variance + a->epsilon)) * a->gamma[j] + a->beta[j];
-	}
-}
-
 struct gather_args {
-	const float *table;
+	const void *table;
 	const int32_t *index;
-	float *out;
+	void *out;
 	uint32_t n, rows, cols;
 };
-
-static uint32_t gather_extents(const aclsim_launch *l, aclsim_extent *out, uint32_t max)
-{
-	const struct gather_args *a = l->args;
-
-	extent(out, max, 0, a->table, times(4, times(a->n, a->cols)), ACLSIM_READ);
-	extent(out, max, 1, a->index, times(4, a->rows), ACLSIM_READ);
-	extent(out, max, 2, a->out, times(4, times(a->rows, a->cols)), ACLSIM_WRITE);
-	return 3;
-}
-
-static void gather_run(const aclsim_launch *l, uint32_t block)
-{
-	const struct gather_args *a = l->args;
-	uint64_t from, to;
-
-	share(l, block, a->rows, &from, &to);
-	for (uint64_t i = from; i < to; i++) {
-		float *out = a->out + i * a->cols;
-
-		if (a->index[i] >= 0 && (uint32_t)a->index[i] < a->n)
-			memcpy(out, a->table + (uint64_t)a->index[i] * a->cols, 4ull * a->cols);
-		else
-			memset(out, 0, 4ull * a->cols);
-	}
-}
-
-static void transpose_run(const aclsim_launch *l, uint32_t block)
-{
-	const struct rows_args *a = l->args;
-	uint64_t from, to;
-
-	share(l, block, a->rows, &from, &to);
-	for (uint64_t i = from; i < to; i++)
-		for (uint64_t j = 0; j < a->cols; j++)
-			a->out[j * a->rows + i] = a->in[i * a->cols + j];
-}
 
 struct cast_args {
 	const void *in;
@@ -313,39 +110,109 @@ struct cast_args {
 	uint64_t count;
 };
 
-static uint32_t cast_extents(const aclsim_launch *l, aclsim_extent *out, uint32_t max)
+static float bits_float(uint32_t b)
 {
-	const struct cast_args *a = l->args;
+	float f;
 
-	extent(out, max, 0, a->in, times(4, a->count), ACLSIM_READ);
-	extent(out, max, 1, a->out, times(4, a->count), ACLSIM_WRITE);
-	return 2;
+	memcpy(&f, &b, sizeof f);
+	return f;
 }
+
+static uint32_t float_bits(float f)
+{
+	uint32_t b;
+
+	memcpy(&b, &f, sizeof b);
+	return b;
+}
+
+static float from_f16(uint16_t h)
+{
+	uint32_t sign = (uint32_t)(h & 0x8000) << 16, rest = h & 0x7fff;
+
+	if (rest >= 0x7c00) /* infinity, or no number */
+		return bits_float(sign | 0x7f800000 | (rest & 0x3ff) << 13);
+	if (rest >= 0x400)
+		return bits_float(sign | ((rest << 13) + (112u << 23)));
+	return bits_float(sign | float_bits((float)rest * 0x1p-24f));
+}
+
+static uint16_t to_f16(float f)
+{
+	uint32_t b = float_bits(f), sign = b >> 16 & 0x8000, rest = b & 0x7fffffff;
+
+	if (rest > 0x7f800000)
+		return (uint16_t)(sign | 0x7e00);
+	if (rest >= 0x477ff000) /* rounds to more than the largest */
+		return (uint16_t)(sign | 0x7c00);
+	if (rest < 0x38800000) /* below the smallest normal number: a sum with 0.5 rounds to multiples of 2^-24 */
+		return (uint16_t)(sign | (float_bits(bits_float(rest) + 0.5f) - 0x3f000000));
+	rest += 0xfff + (rest >> 13 & 1);
+	return (uint16_t)(sign | ((rest - (112u << 23)) >> 13));
+}
+
+static float from_bf16(uint16_t h) { return bits_float((uint32_t)h << 16); }
+
+static uint16_t to_bf16(float f)
+{
+	uint32_t b = float_bits(f);
+
+	if ((b & 0x7fffffff) > 0x7f800000)
+		return (uint16_t)(b >> 16 | 0x40);
+	return (uint16_t)((b + 0x7fff + (b >> 16 & 1)) >> 16);
+}
+
+static float same(float f) { return f; }
+
+#define TYPE float
+#define NAME(x) x##_f32
+#define LOAD same
+#define STORE same
+#include "typed.h"
+
+#define TYPE uint16_t
+#define NAME(x) x##_f16
+#define LOAD from_f16
+#define STORE to_f16
+#include "typed.h"
+
+#define TYPE uint16_t
+#define NAME(x) x##_bf16
+#define LOAD from_bf16
+#define STORE to_bf16
+#include "typed.h"
 
 /* Towards zero; what does not fit becomes the nearest number that does, and no number becomes 0. */
-static void f32_i32_run(const aclsim_launch *l, uint32_t block)
-{
-	const struct cast_args *a = l->args;
-	const float *in = a->in;
-	int32_t *out = a->out;
-	uint64_t from, to;
+static int32_t to_i32(float f) { return f != f ? 0 : f >= 2147483648.0f ? INT32_MAX : f < -2147483648.0f ? INT32_MIN : (int32_t)f; }
 
-	share(l, block, a->count, &from, &to);
-	for (uint64_t i = from; i < to; i++)
-		out[i] = in[i] != in[i] ? 0 : in[i] >= 2147483648.0f ? INT32_MAX : in[i] < -2147483648.0f ? INT32_MIN : (int32_t)in[i];
-}
+#define CAST(name, from_type, to_type, convert)                                                        \
+	static uint32_t name##_extents(const aclsim_launch *l, aclsim_extent *out, uint32_t max)       \
+	{                                                                                              \
+		const struct cast_args *a = l->args;                                                   \
+                                                                                                       \
+		extent(out, max, 0, a->in, times(sizeof(from_type), a->count), ACLSIM_READ);           \
+		extent(out, max, 1, a->out, times(sizeof(to_type), a->count), ACLSIM_WRITE);           \
+		return 2;                                                                              \
+	}                                                                                              \
+                                                                                                       \
+	static void name(const aclsim_launch *l, uint32_t block)                                       \
+	{                                                                                              \
+		const struct cast_args *a = l->args;                                                   \
+		const from_type *in = a->in;                                                           \
+		to_type *out = a->out;                                                                 \
+		uint64_t from, to;                                                                     \
+                                                                                                       \
+		share(l, block, a->count, &from, &to);                                                 \
+		for (uint64_t i = from; i < to; i++)                                                   \
+			out[i] = convert(in[i]);                                                       \
+	}
 
-static void i32_f32_run(const aclsim_launch *l, uint32_t block)
-{
-	const struct cast_args *a = l->args;
-	const int32_t *in = a->in;
-	float *out = a->out;
-	uint64_t from, to;
-
-	share(l, block, a->count, &from, &to);
-	for (uint64_t i = from; i < to; i++)
-		out[i] = (float)in[i];
-}
+CAST(cast_f32_i32, float, int32_t, to_i32)
+CAST(cast_i32_f32, int32_t, float, (float))
+CAST(cast_f32_f16, float, uint16_t, to_f16)
+CAST(cast_f16_f32, uint16_t, float, from_f16)
+CAST(cast_f32_bf16, float, uint16_t, to_bf16)
+CAST(cast_bf16_f32, uint16_t, float, from_bf16)
 
 #define IN(name) {name, ACLSIM_INPUT, 8}
 #define OUT(name) {name, ACLSIM_OUTPUT, 8}
@@ -361,23 +228,26 @@ static const aclsim_arg norm_layout[] = {IN("in"), IN("gamma"), IN("beta"), OUT(
 static const aclsim_arg gather_layout[] = {IN("table"), IN("index"), OUT("out"), U32("n"), U32("rows"), U32("cols")};
 static const aclsim_arg cast_layout[] = {IN("in"), OUT("out"), U64("count")};
 
-#define KERNEL(name, layout, extents, run) {name, 0, layout, sizeof layout / sizeof *layout, 0, extents, run, NULL}
+#define KERNEL(name, layout, extents, run) {name, 0, layout, sizeof layout / sizeof *layout, ACLSIM_PARALLEL, extents, run, NULL}
+#define CAST_KERNEL(name) KERNEL(#name, cast_layout, name##_extents, name)
+#define TYPED(suffix, type)                                                               \
+	KERNEL("fill" suffix, fill_layout, fill_extents_##type, fill_##type),             \
+	KERNEL("add" suffix, binary_layout, binary_extents_##type, add_##type),           \
+	KERNEL("mul" suffix, binary_layout, binary_extents_##type, mul_##type),           \
+	KERNEL("matmul" suffix, matmul_layout, matmul_extents_##type, matmul_##type),     \
+	KERNEL("reduce" suffix, rows_layout, reduce_extents_##type, reduce_##type),       \
+	KERNEL("softmax" suffix, rows_layout, rows_extents_##type, softmax_##type),       \
+	KERNEL("layer_norm" suffix, norm_layout, layer_norm_extents_##type, layer_norm_##type), \
+	KERNEL("gather" suffix, gather_layout, gather_extents_##type, gather_##type),     \
+	KERNEL("transpose" suffix, rows_layout, rows_extents_##type, transpose_##type)
 
 EXPORT const aclsim_kernel_library *aclsim_kernels(void)
 {
 	static const aclsim_kernel kernels[] = {
 		KERNEL("copy", copy_layout, copy_extents, copy_run),
-		KERNEL("fill", fill_layout, fill_extents, fill_run),
-		KERNEL("add", binary_layout, binary_extents, add_run),
-		KERNEL("mul", binary_layout, binary_extents, mul_run),
-		KERNEL("matmul", matmul_layout, matmul_extents, matmul_run),
-		KERNEL("reduce", rows_layout, reduce_extents, reduce_run),
-		KERNEL("softmax", rows_layout, rows_extents, softmax_run),
-		KERNEL("layer_norm", norm_layout, norm_extents, norm_run),
-		KERNEL("gather", gather_layout, gather_extents, gather_run),
-		KERNEL("transpose", rows_layout, rows_extents, transpose_run),
-		KERNEL("cast_f32_i32", cast_layout, cast_extents, f32_i32_run),
-		KERNEL("cast_i32_f32", cast_layout, cast_extents, i32_f32_run),
+		TYPED("", f32), TYPED("_f16", f16), TYPED("_bf16", bf16),
+		CAST_KERNEL(cast_f32_i32), CAST_KERNEL(cast_i32_f32), CAST_KERNEL(cast_f32_f16),
+		CAST_KERNEL(cast_f16_f32), CAST_KERNEL(cast_f32_bf16), CAST_KERNEL(cast_bf16_f32),
 	};
 	static const aclsim_kernel_library lib = {ACLSIM_KERNEL_ABI, sizeof kernels / sizeof *kernels, kernels};
 

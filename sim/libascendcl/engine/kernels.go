@@ -83,10 +83,10 @@ static uint32_t kernel_extents(const aclsim_kernel *k, const aclsim_launch *l, a
 	return n;
 }
 
-static void kernel_run(const aclsim_kernel *k, const aclsim_launch *l)
+static void kernel_run(const aclsim_kernel *k, const aclsim_launch *l, uint32_t from, uint32_t to)
 {
 	running = k->name;
-	for (uint32_t b = 0; b < l->num_blocks; b++)
+	for (uint32_t b = from; b < to; b++)
 		k->run(l, b);
 	running = NULL;
 }
@@ -170,9 +170,14 @@ func wrap(k *C.aclsim_kernel) *sim.Kernel {
 	for _, a := range unsafe.Slice(k.args, k.num_args) {
 		w.Args = append(w.Args, sim.Arg{Name: C.GoString(a.name), Kind: sim.ArgKind(a.kind), Size: uint32(a.size)})
 	}
-	w.Run = func(l *sim.Launch) {
+	run := func(l *sim.Launch, from, to uint32) {
 		c := launch(l)
-		C.kernel_run(k, &c)
+		C.kernel_run(k, &c, C.uint32_t(from), C.uint32_t(to))
+	}
+	if k.flags&C.ACLSIM_PARALLEL != 0 {
+		w.Blocks = run
+	} else {
+		w.Run = func(l *sim.Launch) { run(l, 0, l.NumBlocks) }
 	}
 	if k.extents != nil {
 		w.Extents = func(l *sim.Launch, to []sim.Extent) []sim.Extent { return extents(k, l, to) }

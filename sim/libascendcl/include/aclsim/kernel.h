@@ -40,6 +40,9 @@ typedef struct aclsim_arg {
 
 enum { ACLSIM_READ = 1, ACLSIM_WRITE = 2 };
 
+/* What may be done with a kernel. */
+enum { ACLSIM_PARALLEL = 1 /* the blocks of a launch may run at once, in any order */ };
+
 /* A range of device memory that a launch will touch. */
 typedef struct aclsim_extent {
 	uint64_t addr;
@@ -61,10 +64,12 @@ typedef struct aclsim_kernel {
 	uint64_t entry; /* tiling key, 0 for none */
 	const aclsim_arg *args;
 	uint32_t num_args;
-	uint32_t reserved; /* 0 */
+	uint32_t flags; /* 0 or ACLSIM_PARALLEL */
 	/* Writes at most max extents to out and returns how many the launch has. */
 	uint32_t (*extents)(const aclsim_launch *launch, aclsim_extent *out, uint32_t max);
-	/* Does the work of one block, 0 <= block < num_blocks. Blocks of a launch may run at once. */
+	/* Does the work of one block, 0 <= block < num_blocks. Blocks run one after the other, in order, on one thread; with
+	 * ACLSIM_PARALLEL several run at once, on threads that the simulator chooses. Launches of different streams run at
+	 * once in any case. */
 	void (*run)(const aclsim_launch *launch, uint32_t block);
 	/* Device time of the launch in nanoseconds; NULL where the simulator's cost model says. */
 	uint64_t (*duration)(const aclsim_launch *launch);
