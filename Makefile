@@ -73,6 +73,7 @@ lib/libascendcl.so: $(wildcard sim/libascendcl/*.c) $(HEADERS)
 	@mkdir -p lib
 	$(CC) $(CFLAGS) $(FACE_FLAGS) -o $@ $(wildcard sim/libascendcl/*.c) -ldl -lpthread
 	ln -sf libascendcl.so lib/libacl_rt.so
+	ln -sf libascendcl.so lib/libruntime.so
 
 lib/libaclsim.so: $(SIM_GO) $(HEADERS)
 	@mkdir -p lib

@@ -26,7 +26,7 @@ type image struct {
 // kernelBinary holds the kernels that an ELF file names.
 type kernelBinary struct {
 	handle  uint64
-	dev     *device
+	dev     *device           // nil where it serves all
 	kernels []string          // names, sorted
 	entries map[uint64]string // names by tiling key, from the metadata
 	symbols map[string]symbol // with their suffixes
@@ -36,8 +36,7 @@ type kernelBinary struct {
 
 	mu          sync.Mutex
 	found       map[string]*function
-	addr        uint64 // of the copy on the device; 0 before anybody asked
-	ends        uint32 // of the device's memory, when the copy was made
+	copies      map[*device]deviceCopy // on devices, where anybody asked
 	onException callback
 }
 
@@ -200,6 +199,11 @@ func (t *Thread) loadBinary(b []byte, what string, h *acl.BinHandle) acl.Error {
 	if e != 0 {
 		return e
 	}
+	return t.addBinary(c.dev, b, what, h)
+}
+
+// addBinary makes a handle for a binary of one device, or of all where it is nil.
+func (t *Thread) addBinary(d *device, b []byte, what string, h *acl.BinHandle) acl.Error {
 	if h == nil {
 		return t.null("binHandle")
 	}
@@ -207,7 +211,7 @@ func (t *Thread) loadBinary(b []byte, what string, h *acl.BinHandle) acl.Error {
 	if err != nil {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%s is no kernel binary: %v", what, err)
 	}
-	f.dev = c.dev
+	f.dev = d
 	if f.handle = t.sim.binaries.add(f); f.handle == 0 {
 		return t.fail(acl.ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "too many binaries")
 	}

@@ -205,7 +205,7 @@ func (t *Thread) capture(s *stream, k task) (bool, acl.Error) {
 		k.end()
 		return true, t.failWith(f)
 	}
-	t.lastTask, t.hasTask = s.ctx.dev.tasks.Add(1), true
+	t.lastTask, t.lastStream, t.hasTask = s.ctx.dev.tasks.Add(1), s.id, true
 	return true, acl.ACL_SUCCESS
 }
 

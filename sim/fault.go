@@ -204,6 +204,9 @@ func (t *Thread) Call(fn api.ID, words []uint64) (uint64, bool) {
 			return uint64(uint32(e)), true
 		}
 	}
+	if fn >= firstRuntime {
+		return t.callRuntime(fn, words)
+	}
 	return acl.Call(t, fn, words)
 }
 

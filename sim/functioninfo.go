@@ -2,20 +2,39 @@ package sim
 
 import "github.com/acltrace/acltrace/api/acl"
 
-// deviceCopy gives a binary an address on the device, where its bytes lie and its variables behind them. A device that was reset has
-// lost them: they are put there again, as they are in the file.
+// deviceCopy is where a binary lies on a device.
+type deviceCopy struct {
+	addr uint64
+	ends uint32 // of the device's memory, when it was put there
+}
+
+// deviceCopy gives a binary an address on its device, or on the current one, where its bytes lie and its variables behind them. A device
+// that was reset has lost them: they are put there again, as they are in the file.
 func (t *Thread) deviceCopy(f *kernelBinary) (uint64, acl.Error) {
+	d := f.dev
+	if d == nil {
+		c, e := t.context()
+		if e != 0 {
+			return 0, e
+		}
+		d = c.dev
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if ends := f.dev.mem.ends.Load(); f.addr == 0 || f.ends != ends {
-		a, fail := t.sim.allocOwn(f.dev, uint64(len(f.data))+f.bss)
+	at, ends := f.copies[d], d.mem.ends.Load()
+	if at.addr == 0 || at.ends != ends {
+		a, fail := t.sim.allocOwn(d, uint64(len(f.data))+f.bss)
 		if fail != nil {
 			return 0, t.failWith(fail)
 		}
 		copy(hostBytes(a, uint64(len(f.data))), f.data)
-		f.addr, f.ends = a, ends
+		if f.copies == nil {
+			f.copies = map[*device]deviceCopy{}
+		}
+		at = deviceCopy{a, ends}
+		f.copies[d] = at
 	}
-	return f.addr, acl.ACL_SUCCESS
+	return at.addr, acl.ACL_SUCCESS
 }
 
 // allocOwn allocates device memory of the runtime's. It ends with the device's last context.

@@ -39,7 +39,7 @@ func (t *Thread) prepare(fn uint64, sh shape, cfg *acl.LaunchKernelCfg, stream a
 	if f == nil {
 		return nil, t.badHandle(kindFunction, fn)
 	}
-	if f.bin.dev != s.ctx.dev {
+	if f.bin.dev != nil && f.bin.dev != s.ctx.dev {
 		return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "kernel %q was loaded on device %d, the stream is on %d", f.name, f.bin.dev.id, s.ctx.dev.id)
 	}
 	blocks := uint64(1)

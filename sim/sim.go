@@ -121,6 +121,7 @@ type Sim struct {
 	subscribers   map[uint64]*subscriber // threads that process reports, by id
 
 	symbols    sync.Map // address of the program's → *hostSymbol
+	stubs      sync.Map // address of the program's → *stubFunc
 	attrsOnce  sync.Once
 	attrs      uint64 // the list of aclGetCannAttributeList
 	allocators table[allocator]

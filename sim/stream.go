@@ -549,7 +549,7 @@ func (t *Thread) submit(s *stream, k task) acl.Error {
 		k.end()
 		return t.failWith(f)
 	}
-	t.lastTask, t.hasTask = id, true
+	t.lastTask, t.lastStream, t.hasTask = id, s.id, true
 	return acl.ACL_SUCCESS
 }
 

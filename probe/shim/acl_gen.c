@@ -28536,6 +28536,178 @@ static rtError_t copy_rtCntNotifyReset(rtCntNotify_t inCntNotify, rtStream_t stm
 	return other_rtCntNotifyReset(inCntNotify, stm, &second_rtCntNotifyReset);
 }
 
+static inline __attribute__((always_inline)) rtError_t wrap_rtGetC2cCtrlAddr(uint64_t *addr, uint32_t *len, struct shim_target *target)
+{
+	rtError_t (*real)(uint64_t *addr, uint32_t *len) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)addr;
+	w[1] = (uint64_t)(uintptr_t)len;
+	struct shim_call c;
+	if (!shim_enter(&c, 1173, w, 2, 32)) {
+		rtError_t ret = real(addr, len);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	rtError_t ret = real(addr, len);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 0, addr, 8);
+	if (ok)
+		shim_out(&c, 1, len, 4);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_rtGetC2cCtrlAddr = {NULL, "rtGetC2cCtrlAddr"};
+SHIM_EXPORT rtError_t rtGetC2cCtrlAddr(uint64_t *addr, uint32_t *len)
+{
+	return wrap_rtGetC2cCtrlAddr(addr, len, &target_rtGetC2cCtrlAddr);
+}
+
+static __attribute__((noinline, cold)) rtError_t other_rtGetC2cCtrlAddr(uint64_t *addr, uint32_t *len, struct shim_target *target)
+{
+	return wrap_rtGetC2cCtrlAddr(addr, len, target);
+}
+
+static struct shim_target second_rtGetC2cCtrlAddr = {NULL, "rtGetC2cCtrlAddr"};
+static rtError_t copy_rtGetC2cCtrlAddr(uint64_t *addr, uint32_t *len)
+{
+	return other_rtGetC2cCtrlAddr(addr, len, &second_rtGetC2cCtrlAddr);
+}
+
+static inline __attribute__((always_inline)) rtError_t wrap_rtGetSocVersion(char_t *ver, uint32_t maxLen, struct shim_target *target)
+{
+	rtError_t (*real)(char_t *ver, uint32_t maxLen) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)ver;
+	w[1] = (uint64_t)(uint32_t)maxLen;
+	struct shim_call c;
+	if (!shim_enter(&c, 1174, w, 2, 0)) {
+		rtError_t ret = real(ver, maxLen);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	rtError_t ret = real(ver, maxLen);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_string(&c, 0, PIECE_OUT, ver, (uint64_t)maxLen, true);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_rtGetSocVersion = {NULL, "rtGetSocVersion"};
+SHIM_EXPORT rtError_t rtGetSocVersion(char_t *ver, uint32_t maxLen)
+{
+	return wrap_rtGetSocVersion(ver, maxLen, &target_rtGetSocVersion);
+}
+
+static __attribute__((noinline, cold)) rtError_t other_rtGetSocVersion(char_t *ver, uint32_t maxLen, struct shim_target *target)
+{
+	return wrap_rtGetSocVersion(ver, maxLen, target);
+}
+
+static struct shim_target second_rtGetSocVersion = {NULL, "rtGetSocVersion"};
+static rtError_t copy_rtGetSocVersion(char_t *ver, uint32_t maxLen)
+{
+	return other_rtGetSocVersion(ver, maxLen, &second_rtGetSocVersion);
+}
+
+static inline __attribute__((always_inline)) rtError_t wrap_rtGetDeviceCount(int32_t *cnt, struct shim_target *target)
+{
+	rtError_t (*real)(int32_t *cnt) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)cnt;
+	struct shim_call c;
+	if (!shim_enter(&c, 1175, w, 1, 16)) {
+		rtError_t ret = real(cnt);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	rtError_t ret = real(cnt);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 0, cnt, 4);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_rtGetDeviceCount = {NULL, "rtGetDeviceCount"};
+SHIM_EXPORT rtError_t rtGetDeviceCount(int32_t *cnt)
+{
+	return wrap_rtGetDeviceCount(cnt, &target_rtGetDeviceCount);
+}
+
+static __attribute__((noinline, cold)) rtError_t other_rtGetDeviceCount(int32_t *cnt, struct shim_target *target)
+{
+	return wrap_rtGetDeviceCount(cnt, target);
+}
+
+static struct shim_target second_rtGetDeviceCount = {NULL, "rtGetDeviceCount"};
+static rtError_t copy_rtGetDeviceCount(int32_t *cnt)
+{
+	return other_rtGetDeviceCount(cnt, &second_rtGetDeviceCount);
+}
+
+static inline __attribute__((always_inline)) void wrap_rtRegisterVariable(void *binHandle, const void *hostVar, const char *deviceVarName, size_t size, uint32_t flags, void *reserve, struct shim_target *target)
+{
+	void (*real)(void *binHandle, const void *hostVar, const char *deviceVarName, size_t size, uint32_t flags, void *reserve) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return;
+	uint64_t w[6];
+	w[0] = (uint64_t)(uintptr_t)binHandle;
+	w[1] = (uint64_t)(uintptr_t)hostVar;
+	w[2] = (uint64_t)(uintptr_t)deviceVarName;
+	w[3] = (uint64_t)size;
+	w[4] = (uint64_t)(uint32_t)flags;
+	w[5] = (uint64_t)(uintptr_t)reserve;
+	struct shim_call c;
+	if (!shim_enter(&c, 1176, w, 6, 0)) {
+		real(binHandle, hostVar, deviceVarName, size, flags, reserve);
+		shim_leave();
+		return;
+	}
+	shim_commit(&c);
+	real(binHandle, hostVar, deviceVarName, size, flags, reserve);
+	shim_return(&c, 0);
+	bool ok = true;
+	shim_string(&c, 2, 0, deviceVarName, RING_INLINE, ok);
+	shim_exit(&c);
+	shim_leave();
+	return;
+}
+
+static struct shim_target target_rtRegisterVariable = {NULL, "rtRegisterVariable"};
+SHIM_EXPORT void rtRegisterVariable(void *binHandle, const void *hostVar, const char *deviceVarName, size_t size, uint32_t flags, void *reserve)
+{
+	wrap_rtRegisterVariable(binHandle, hostVar, deviceVarName, size, flags, reserve, &target_rtRegisterVariable);
+}
+
+static __attribute__((noinline, cold)) void other_rtRegisterVariable(void *binHandle, const void *hostVar, const char *deviceVarName, size_t size, uint32_t flags, void *reserve, struct shim_target *target)
+{
+	wrap_rtRegisterVariable(binHandle, hostVar, deviceVarName, size, flags, reserve, target);
+}
+
+static struct shim_target second_rtRegisterVariable = {NULL, "rtRegisterVariable"};
+static void copy_rtRegisterVariable(void *binHandle, const void *hostVar, const char *deviceVarName, size_t size, uint32_t flags, void *reserve)
+{
+	other_rtRegisterVariable(binHandle, hostVar, deviceVarName, size, flags, reserve, &second_rtRegisterVariable);
+}
+
 static inline __attribute__((always_inline)) HcclResult wrap_HcclCommInitClusterInfo(const char *clusterInfo, uint32_t rank, HcclComm *comm, struct shim_target *target)
 {
 	HcclResult (*real)(const char *clusterInfo, uint32_t rank, HcclComm *comm) = shim_real(&target->real, target->name);
@@ -31491,8 +31663,11 @@ const struct shim_name shim_names[] = {
 	{"rtFreeWithDevSync", (void *)rtFreeWithDevSync, &target_rtFreeWithDevSync.real, (void *)copy_rtFreeWithDevSync, &second_rtFreeWithDevSync.real},
 	{"rtFunctionRegister", (void *)rtFunctionRegister, &target_rtFunctionRegister.real, (void *)copy_rtFunctionRegister, &second_rtFunctionRegister.real},
 	{"rtFusionLaunch", (void *)rtFusionLaunch, &target_rtFusionLaunch.real, (void *)copy_rtFusionLaunch, &second_rtFusionLaunch.real},
+	{"rtGetC2cCtrlAddr", (void *)rtGetC2cCtrlAddr, &target_rtGetC2cCtrlAddr.real, (void *)copy_rtGetC2cCtrlAddr, &second_rtGetC2cCtrlAddr.real},
 	{"rtGetDevice", (void *)rtGetDevice, &target_rtGetDevice.real, (void *)copy_rtGetDevice, &second_rtGetDevice.real},
+	{"rtGetDeviceCount", (void *)rtGetDeviceCount, &target_rtGetDeviceCount.real, (void *)copy_rtGetDeviceCount, &second_rtGetDeviceCount.real},
 	{"rtGetFunctionByName", (void *)rtGetFunctionByName, &target_rtGetFunctionByName.real, (void *)copy_rtGetFunctionByName, &second_rtGetFunctionByName.real},
+	{"rtGetSocVersion", (void *)rtGetSocVersion, &target_rtGetSocVersion.real, (void *)copy_rtGetSocVersion, &second_rtGetSocVersion.real},
 	{"rtGetStreamId", (void *)rtGetStreamId, &target_rtGetStreamId.real, (void *)copy_rtGetStreamId, &second_rtGetStreamId.real},
 	{"rtGetTaskIdAndStreamID", (void *)rtGetTaskIdAndStreamID, &target_rtGetTaskIdAndStreamID.real, (void *)copy_rtGetTaskIdAndStreamID, &second_rtGetTaskIdAndStreamID.real},
 	{"rtIpcOpenNotify", (void *)rtIpcOpenNotify, &target_rtIpcOpenNotify.real, (void *)copy_rtIpcOpenNotify, &second_rtIpcOpenNotify.real},
@@ -31546,6 +31721,7 @@ const struct shim_name shim_names[] = {
 	{"rtReduceAsyncWithCfgV2", (void *)rtReduceAsyncWithCfgV2, &target_rtReduceAsyncWithCfgV2.real, (void *)copy_rtReduceAsyncWithCfgV2, &second_rtReduceAsyncWithCfgV2.real},
 	{"rtRegisterAllKernel", (void *)rtRegisterAllKernel, &target_rtRegisterAllKernel.real, (void *)copy_rtRegisterAllKernel, &second_rtRegisterAllKernel.real},
 	{"rtRegisterFuncSymbol", (void *)rtRegisterFuncSymbol, &target_rtRegisterFuncSymbol.real, (void *)copy_rtRegisterFuncSymbol, &second_rtRegisterFuncSymbol.real},
+	{"rtRegisterVariable", (void *)rtRegisterVariable, &target_rtRegisterVariable.real, (void *)copy_rtRegisterVariable, &second_rtRegisterVariable.real},
 	{"rtResetLaunchArgs", (void *)rtResetLaunchArgs, &target_rtResetLaunchArgs.real, (void *)copy_rtResetLaunchArgs, &second_rtResetLaunchArgs.real},
 	{"rtSetDevice", (void *)rtSetDevice, &target_rtSetDevice.real, (void *)copy_rtSetDevice, &second_rtSetDevice.real},
 	{"rtStarsTaskLaunch", (void *)rtStarsTaskLaunch, &target_rtStarsTaskLaunch.real, (void *)copy_rtStarsTaskLaunch, &second_rtStarsTaskLaunch.real},
@@ -31610,7 +31786,7 @@ const struct shim_name shim_names[] = {
 	{"rtsStreamQuery", (void *)rtsStreamQuery, &target_rtsStreamQuery.real, (void *)copy_rtsStreamQuery, &second_rtsStreamQuery.real},
 	{"rtsStreamSynchronize", (void *)rtsStreamSynchronize, &target_rtsStreamSynchronize.real, (void *)copy_rtsStreamSynchronize, &second_rtsStreamSynchronize.real},
 };
-const uint32_t shim_names_count = 1041;
+const uint32_t shim_names_count = 1045;
 
 const struct shim_prefix shim_prefixes[] = {
 	{"aclrt", false},

@@ -501,6 +501,14 @@ rtError_t rtCntNotifyWaitWithTimeout(rtCntNotify_t inCntNotify, rtStream_t stm, 
 
 rtError_t rtCntNotifyReset(rtCntNotify_t inCntNotify, rtStream_t stm);
 
+rtError_t rtGetC2cCtrlAddr(uint64_t *addr, uint32_t *len);
+
+rtError_t rtGetSocVersion(char_t *ver, uint32_t maxLen);
+
+rtError_t rtGetDeviceCount(int32_t *cnt);
+
+void rtRegisterVariable(void *binHandle, const void *hostVar, const char *deviceVarName, size_t size, uint32_t flags, void *reserve);
+
 #undef ACLTRACE_SIZE
 
 #ifdef __cplusplus

@@ -223,7 +223,11 @@ func (m *model) words(w *writer, f *api.Func, name string) {
 
 func genFace(m *model, w *writer) error {
 	w.f("/* "+marker+" */\n", m.Name)
-	w.f("#include \"face.h\"\n")
+	w.f("#include \"face.h\"")
+	if m.Name != "acl" {
+		w.f("#include \"../../probe/shim/%s_gen.h\"", m.Name)
+	}
+	w.f("")
 	for i := range m.Funcs {
 		f := &m.Funcs[i]
 		w.f("FACE_EXPORT %s(%s)\n{", cDecl(f.Return, f.Name), cParams(f))

@@ -24,7 +24,7 @@ func genCoverage(m *model, w *writer) error {
 		}
 		w.f("## %s\n\n%s\n", strings.Join(l.layer.Libraries, ", "), strings.TrimSpace(l.layer.Covers))
 		w.f("%d functions are known by signature, and %d of them are modelled: recorded with arguments and payloads.", len(l.Funcs), modelled)
-		if l == m.upper {
+		if simulated > 0 {
 			w.f("%d are simulated; on the simulator the others return an error and say their name once on stderr.", simulated)
 		}
 		w.f("")

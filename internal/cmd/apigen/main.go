@@ -71,10 +71,14 @@ func run(args []string) error {
 	outputs := []output{
 		{"api/acl/acl_gen.go", genGo, all},
 		{"api/acl/include/acl/acl.h", genHeader, acl},
-		{"sim/libascendcl/face_gen.c", genFace, acl},
 		{"probe/shim/acl_gen.c", genShim, all},
 		{"replay/player/call_gen.h", genPlayer, all},
 		{"docs/coverage.md", genCoverage, all},
+	}
+	for _, l := range all.layers {
+		if l.layer.Simulated {
+			outputs = append(outputs, output{"sim/libascendcl/" + l.Name + "_gen.c", genFace, l})
+		}
 	}
 	for _, l := range all.layers[1:] {
 		outputs = append(outputs, output{"probe/shim/" + l.Name + "_gen.h", genHeader, l})

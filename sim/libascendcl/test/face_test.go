@@ -44,6 +44,7 @@ var libs = sync.OnceValues(func() (string, error) {
 			"-o", dir + "/ready.so", root + "/sim/kernels/kernels.c", "-lm"},
 		{"cc", "-c", "-o", dir + "/ready.o", root + "/sim/kernels/names.c"},
 		{"ln", "-s", "libascendcl.so", dir + "/libacl_rt.so"},
+		{"ln", "-s", "libascendcl.so", dir + "/libruntime.so"},
 	} {
 		cmd := exec.Command(c[0], c[1:]...)
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=1")
@@ -75,11 +76,11 @@ func libraries(t testing.TB) string {
 }
 
 // program compiles a program of testdata, linked to a library (none where it is "").
-func program(t testing.TB, name, lib string) string {
+func program(t testing.TB, name, lib string, flags ...string) string {
 	t.Helper()
 	dir := libraries(t)
 	exe := filepath.Join(t.TempDir(), name)
-	args := []string{"-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-I" + root + "/api/acl/include", "-o", exe, "testdata/" + name + ".c"}
+	args := append([]string{"-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-I" + root + "/api/acl/include", "-o", exe, "testdata/" + name + ".c"}, flags...)
 	if lib != "" {
 		args = append(args, "-L"+dir, "-l"+lib)
 	}
@@ -163,6 +164,13 @@ func TestFork(t *testing.T) {
 	}
 }
 
+// The lower library, as frameworks on CANN 8 use it.
+func TestLowerLibrary(t *testing.T) {
+	dir := libraries(t)
+	env := []string{"ACLSIM_KERNELS=" + dir + "/kernels.so"}
+	run(t, dir, env, program(t, "lower", "ascendcl", "-I"+root+"/probe/shim", "-DSYMBOLS"), dir+"/kernels.o")
+}
+
 func TestProcesses(t *testing.T) {
 	run(t, libraries(t), nil, program(t, "ipc", "ascendcl"))
 }
@@ -238,7 +246,7 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// The face exports the functions of the upper library, the mark of the simulator, and nothing else.
+// The face exports the functions of both libraries, the mark of the simulator, and nothing else.
 func TestExports(t *testing.T) {
 	f, err := elf.Open(libraries(t) + "/libascendcl.so")
 	if err != nil {
@@ -251,7 +259,7 @@ func TestExports(t *testing.T) {
 	}
 	want := map[string]bool{"aclsim_simulated": true}
 	for _, fn := range acl.Model.Funcs {
-		if fn.Layer == "acl" {
+		if fn.Layer == "acl" || fn.Layer == "rt" {
 			want[fn.Name] = true
 		}
 	}

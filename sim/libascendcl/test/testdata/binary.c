@@ -4,3 +4,7 @@ void test_count(void) {}
 void test_sleep_mix_aic(void) {}
 void test_crash(void) {}
 void test_unknown(void) {}
+
+/* Variables of the device's. */
+int test_table[4] = {1, 2, 3, 4};
+int test_zeros[100];

@@ -1,0 +1,30 @@
+package record_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/acltrace/acltrace/internal/testenv"
+	"github.com/acltrace/acltrace/record"
+)
+
+// A job that launches by the lower library only, as frameworks on CANN 8 do, opened by name: its kernels run on the simulator, and the
+// recorder sees every launch, with the names of the kernels.
+func TestLowerLibrary(t *testing.T) {
+	data := filepath.Join(testenv.Root(t), "sim/libascendcl/test/testdata")
+	kernels := testenv.CompileC(t, "kernels.so", []string{filepath.Join(data, "kernels.c")}, "-shared", "-fPIC", "-D_GNU_SOURCE")
+	binary := testenv.CompileC(t, "kernels.o", []string{filepath.Join(data, "binary.c")}, "-c", "-w")
+	program := testenv.CompileC(t, "lower", []string{filepath.Join(data, "lower.c")}, "-I"+filepath.Join(testenv.Root(t), "probe/shim"))
+	t.Setenv("ACLSIM_KERNELS", kernels)
+	r, res, _ := run(t, record.Options{Replayable: true}, program, binary)
+	if res.ExitCode != 0 || res.Lost != 0 || res.Unfinished != 0 {
+		t.Fatalf("result %+v", res)
+	}
+	n := count(calls(t, r), r)
+	for name, want := range map[string]int{"rtKernelLaunch": 3, "rtKernelLaunchWithHandleV2": 1, "rtKernelLaunchWithFlagV2": 100, "rtDevBinaryRegister": 1,
+		"rtFunctionRegister": 4, "rtMemcpyAsync": 1, "rtStreamWaitEvent": 1, "rtMalloc": 5, "rtDeviceReset": 1, "aclInit": 0} {
+		if n[name] != want {
+			t.Errorf("%d calls of %s, want %d", n[name], name, want)
+		}
+	}
+}
