@@ -3,6 +3,7 @@ package format
 import (
 	"encoding/binary"
 	"errors"
+	"math"
 	"unsafe"
 
 	"github.com/acltrace/acltrace/format/column"
@@ -16,21 +17,24 @@ type block struct {
 	t0     int64
 	n      int
 	budget uint64
-	calls  [callFields][]uint64
-	row    []uint32 // of call i in the table of its function
+	calls  [callFields]column.Vector
+	store  [callFields + 2][]uint64 // memory of the vectors, where they need some
+	next   []uint32                 // by function, the row of its next call
+	row    []uint32                 // of call i in the table of its function
 	start  []int64
 
 	funcs []*funcBlock // by id
 	seen  []*funcBlock
 
-	rows   int
-	group  []uint64
-	owner  []uint64 // call of row i, counted from first
-	pos    []uint32 // of row i in its group
-	sorted bool     // rows are in the order of their calls, and none is of an earlier chunk
-	order  []uint32 // else: rows by call
-	from   []uint32 // rows of call i are from[i] to from[i+1]
-	groups []*groupBlock
+	rows    int
+	group   column.Vector
+	owner   column.Vector // call of row i, counted from first
+	pos     []uint32      // of row i in its group
+	nextPos []uint32      // by group, the position of its next row
+	sorted  bool          // rows are in the order of their calls, and none is of an earlier chunk
+	order   []uint32      // else: rows by call
+	from    []uint32      // rows of call i are from[i] to from[i+1]
+	groups  []*groupBlock
 
 	arena   []uint64 // content of the data given out last
 	dec     column.Decoder
@@ -55,7 +59,7 @@ type words struct {
 
 type varying struct {
 	at     int
-	values []uint64
+	values column.Vector
 }
 
 func (w *words) reset(width int) {
@@ -81,22 +85,22 @@ func (b *block) add(w *words, n int, c column.Column) error {
 	if !b.take(uint64(n), 1) {
 		return errBlock
 	}
-	w.store[k] = resize(w.store[k], n)
-	w.vary = append(w.vary, varying{at, w.store[k]})
-	return b.words(w.store[k], n, c)
+	w.vary = append(w.vary, varying{at: at})
+	return b.vector(&w.vary[k].values, n, c, &w.store[k])
 }
 
 // set makes row hold row i of the table; row has the length of w.row and its constants.
 func (w *words) set(row []uint64, i uint32) {
 	for k := range w.vary {
 		v := &w.vary[k]
-		row[v.at] = v.values[i]
+		row[v.at] = v.values.At(int(i))
 	}
 }
 
 type outBlock struct {
 	param  uint8
-	values []uint64
+	values column.Vector
+	store  []uint64
 	bitmap []byte // nil when all rows have a value
 }
 
@@ -108,8 +112,11 @@ type groupBlock struct {
 	width  int
 	common Data
 	wide   bool // more than address and time differ
-	vary   [dataProps][]uint64
+	varies [dataProps]bool
+	vary   [dataProps]column.Vector
 	store  [dataProps][]uint64
+	bytes  []byte // of words.row, which is free for one row of a call; call tells which had it
+	call   int
 	words  words
 	lens   []uint64 // of content of differing length
 	starts []uint32
@@ -125,26 +132,58 @@ type want struct {
 	noData bool
 }
 
+// callsOnly reports whether the table of calls is all that is wanted. It comes first, so the rest of the chunk is not even unpacked then.
+func (w *want) callsOnly() bool { return w.noArgs && w.noData }
+
+// enough returns what tells that a part of a chunk has what is wanted, nil for the whole chunk.
+func (w *want) enough() func([]byte) bool {
+	if !w.callsOnly() {
+		return nil
+	}
+	return func(raw []byte) bool {
+		_, raw, _, err := blockHead(raw)
+		if err != nil {
+			return false
+		}
+		_, _, err = column.NextTable(raw)
+		return err == nil
+	}
+}
+
+// blockHead reads what comes before the tables of a block. A version that is not known has neither.
+func blockHead(raw []byte) (first uint64, tables []byte, t0 int64, err error) {
+	version, raw, ok := readUvarint(raw)
+	if !ok {
+		return 0, nil, 0, errBlock
+	}
+	if version != blockVersion {
+		return 0, nil, 0, errBlockVersion
+	}
+	if first, raw, ok = readUvarint(raw); !ok || first > 1<<62 {
+		return 0, nil, 0, errBlock
+	}
+	t0, n := binary.Varint(raw)
+	if n <= 0 {
+		return 0, nil, 0, errBlock
+	}
+	return first, raw[n:], t0, nil
+}
+
+var errBlockVersion = errors.New("block has a later version")
+
 // load decodes raw, which must stay unchanged as long as the block is used.
 func (b *block) load(raw []byte, w want) error {
 	b.reset()
 	b.raw = raw
-	version, raw, ok := readUvarint(raw)
-	if !ok {
-		return errBlock
-	}
-	if version != blockVersion {
+	first, raw, t0, err := blockHead(raw)
+	if errors.Is(err, errBlockVersion) {
 		b.unknown("version of an events block")
 		return nil
 	}
-	if b.first, raw, ok = readUvarint(raw); !ok || b.first > 1<<62 {
-		return errBlock
+	if err != nil {
+		return err
 	}
-	t0, n := binary.Varint(raw)
-	if n <= 0 {
-		return errBlock
-	}
-	b.t0, raw = t0, raw[n:]
+	b.first, b.t0 = first, t0
 	for len(raw) > 0 {
 		t, rest, err := column.NextTable(raw)
 		if err != nil {
@@ -153,6 +192,9 @@ func (b *block) load(raw []byte, w want) error {
 		raw = rest
 		if err := b.table(t, w); err != nil {
 			return err
+		}
+		if w.callsOnly() {
+			break
 		}
 	}
 	return b.link(w)
@@ -183,7 +225,7 @@ func (b *block) table(t column.Table, w want) error {
 			return errBlock
 		}
 		b.n = int(t.Rows)
-		return b.columns(t, b.calls[:], b.n)
+		return b.vectors(t, b.calls[:], b.store[:callFields], b.n)
 	case kindFunc:
 		if t.ID > 0xffff || t.Rows == 0 || t.Rows > maxCalls || t.Width > MaxWords {
 			return errBlock
@@ -197,8 +239,8 @@ func (b *block) table(t column.Table, w want) error {
 		if w.noData {
 			return nil
 		}
-		cols := [2][]uint64{rowGroup: b.group, rowCall: b.owner}
-		err := b.columns(t, cols[:], b.rows)
+		var cols [2]column.Vector
+		err := b.vectors(t, cols[:], b.store[callFields:], b.rows)
 		b.group, b.owner = cols[rowGroup], cols[rowCall]
 		return err
 	case kindData:
@@ -240,6 +282,37 @@ func (b *block) columns(t column.Table, cols [][]uint64, n int) error {
 		}
 	}
 	return nil
+}
+
+// vectors is columns for vectors, with the memory that they may need.
+func (b *block) vectors(t column.Table, cols []column.Vector, store [][]uint64, n int) error {
+	for i := range cols {
+		cols[i].Const(0)
+	}
+	for {
+		c, ok, err := t.Next()
+		if err != nil || !ok {
+			return err
+		}
+		if c.Field >= uint64(len(cols)) {
+			b.unknown("column")
+			continue
+		}
+		if err := b.vector(&cols[c.Field], n, c, &store[c.Field]); err != nil {
+			return err
+		}
+	}
+}
+
+// vector decodes a column, and takes one of an unknown encoding for zeros.
+func (b *block) vector(v *column.Vector, n int, c column.Column, store *[]uint64) error {
+	err := b.dec.Vector(v, n, c, store)
+	if errors.Is(err, column.ErrUnknown) {
+		b.unknown(c.Enc.String())
+		v.Const(0)
+		return nil
+	}
+	return err
 }
 
 // words decodes a column, and takes one of an unknown encoding for zeros.
@@ -318,10 +391,11 @@ func (b *block) out(f *funcBlock, c column.Column) error {
 	}
 	o := &f.outs[len(f.outs)-1]
 	o.param, o.bitmap = param, bitmap
-	o.values = resize(o.values, f.rows)
 	if bitmap == nil {
-		return b.words(o.values, f.rows, inner)
+		return b.vector(&o.values, f.rows, inner, &o.store)
 	}
+	o.store = resize(o.store, f.rows)
+	o.values.Words(o.store)
 	// Values lie in their rows, so that a call finds its own without counting those before it.
 	b.bitmap = resize(b.bitmap, count)
 	if err := b.words(b.bitmap, count, inner); err != nil {
@@ -330,7 +404,7 @@ func (b *block) out(f *funcBlock, c column.Column) error {
 	next := 0
 	for i := range f.rows {
 		if bitmap[i/8]>>(i%8)&1 != 0 {
-			o.values[i] = b.bitmap[next]
+			o.store[i] = b.bitmap[next]
 			next++
 		}
 	}
@@ -374,9 +448,8 @@ func (b *block) data(t column.Table) error {
 			if !b.take(t.Rows, 1) {
 				return errBlock
 			}
-			g.store[k] = resize(g.store[k], g.rows)
-			g.vary[k] = g.store[k]
-			if err := b.words(g.vary[k], g.rows, c); err != nil {
+			g.varies[k] = true
+			if err := b.vector(&g.vary[k], g.rows, c, &g.store[k]); err != nil {
 				return err
 			}
 		case c.Field == extra+dataBytes:
@@ -389,13 +462,20 @@ func (b *block) data(t column.Table) error {
 	}
 	g.common, g.wide = Data{}, false
 	for _, k := range [...]int{dataKind, dataItem, dataBlob, dataLen} {
-		g.wide = g.wide || g.vary[k] != nil
+		g.wide = g.wide || g.varies[k]
 	}
 	for k, v := range props {
 		set(&g.common, k, v)
 	}
-	if g.vary[dataLen] == nil && uint64(g.width) != (g.common.Len+7)/8 && g.width != 0 || g.vary[dataLen] != nil && g.width != 0 {
+	if g.width == 0 {
+		return nil
+	}
+	if g.varies[dataLen] || uint64(g.width) != (g.common.Len+7)/8 {
 		return errBlock
+	}
+	g.bytes, g.call = nil, -1
+	if littleEndian {
+		g.bytes = bytesOf(g.words.row)[:g.common.Len:g.common.Len]
 	}
 	return nil
 }
@@ -404,7 +484,7 @@ func (b *block) addGroup() {
 	if n := len(b.groups); n < cap(b.groups) {
 		b.groups = b.groups[:n+1]
 		if g := b.groups[n]; g != nil {
-			g.rows, g.width, g.vary, g.lens, g.text = 0, 0, [dataProps][]uint64{}, nil, nil
+			g.rows, g.width, g.varies, g.lens, g.text = 0, 0, [dataProps]bool{}, nil, nil
 			return
 		}
 		b.groups[n] = &groupBlock{}
@@ -463,18 +543,30 @@ func set(d *Data, prop int, v uint64) {
 // link computes what ties calls to the rows of the tables, and verifies that the tables agree.
 func (b *block) link(w want) error {
 	b.start = resize(b.start, b.n)
+	if w.callsOnly() {
+		return b.linkTimes()
+	}
 	b.row = resize(b.row, b.n)
+	b.next = resize(b.next, len(b.funcs))
+	for i := range b.next {
+		b.next[i] = unused
+	}
+	for _, f := range b.seen {
+		b.next[f.id] = 0
+	}
 	end := b.t0
-	durs, deltas := b.calls[callDur], b.calls[callStart]
-	next := make([]uint32, len(b.funcs))
-	for i, id := range b.calls[callFunc][:b.n] {
-		start := end + int64(deltas[i])
-		b.start[i] = start
-		end = start + int64(durs[i])
-		if id >= uint64(len(next)) || !b.funcs[id].isUsed() || int64(durs[i]) < 0 {
+	fns, deltas, durs := b.calls[callFunc], b.calls[callStart], b.calls[callDur]
+	next, starts, rows := b.next, b.start, b.row[:len(b.start)]
+	for i := range starts {
+		start := end + int64(deltas.At(i))
+		starts[i] = start
+		dur := int64(durs.At(i))
+		end = start + dur
+		id := fns.At(i)
+		if id >= uint64(len(next)) || next[id] == unused || dur < 0 {
 			return errBlock
 		}
-		b.row[i] = next[id]
+		rows[i] = next[id]
 		next[id]++
 	}
 	for _, f := range b.seen {
@@ -488,12 +580,31 @@ func (b *block) link(w want) error {
 	return b.linkData()
 }
 
-func (f *funcBlock) isUsed() bool { return f != nil && f.used }
+// unused stands for the rows of a function that the block has no table of.
+const unused = ^uint32(0)
+
+// linkTimes is link where only the calls were decoded.
+func (b *block) linkTimes() error {
+	end := b.t0
+	fns, deltas, durs := b.calls[callFunc], b.calls[callStart], b.calls[callDur]
+	for i := range b.start {
+		b.start[i] = end + int64(deltas.At(i))
+		dur := int64(durs.At(i))
+		end = b.start[i] + dur
+		if dur < 0 || fns.At(i) > math.MaxUint16 {
+			return errBlock
+		}
+	}
+	return nil
+}
 
 func (b *block) linkData() error {
 	b.pos = resize(b.pos, b.rows)
-	next := make([]uint32, len(b.groups))
-	for i, g := range b.group {
+	b.nextPos = resize(b.nextPos, len(b.groups))
+	next := b.nextPos
+	clear(next)
+	for i := range b.pos {
+		g := b.group.At(i)
 		if g >= uint64(len(next)) {
 			return errBlock
 		}
@@ -510,7 +621,8 @@ func (b *block) linkData() error {
 	clear(b.from)
 	b.sorted = true
 	last := uint64(0)
-	for _, c := range b.owner {
+	for i := range b.rows {
+		c := b.owner.At(i)
 		if c >= uint64(b.n) {
 			if b.first+c >= b.first {
 				return errBlock // of a call that does not exist yet
@@ -530,8 +642,8 @@ func (b *block) linkData() error {
 	}
 	b.order = resize(b.order, int(b.from[b.n]))
 	at := append([]uint32(nil), b.from...)
-	for i, c := range b.owner {
-		if c < uint64(b.n) {
+	for i := range b.rows {
+		if c := b.owner.At(i); c < uint64(b.n) {
 			b.order[at[c]] = uint32(i)
 			at[c]++
 		}
@@ -539,25 +651,26 @@ func (b *block) linkData() error {
 	return nil
 }
 
-// datum fills d with row i. Its content lies in the arena, or in the unpacked chunk.
-func (b *block) datum(d *Data, i int) {
-	g := b.groups[b.group[i]]
-	p := b.pos[i]
-	owner := b.owner[i]
-	time := g.common.Time
+// datum fills d with row i. Its content lies in the memory of its group or in the arena, or in the unpacked chunk. call is any number that
+// differs from call to call: what was given out for one stays.
+func (b *block) datum(d *Data, i, call int) {
+	g := b.groups[b.group.At(i)]
+	p := int(b.pos[i])
+	owner := b.owner.At(i)
 	// Field by field: a copy of the whole would go through the write barrier for bytes that are set below.
 	d.Call, d.Param, d.Item, d.Dir, d.Status, d.Reason = b.first+owner, g.common.Param, g.common.Item, g.common.Dir, g.common.Status, g.common.Reason
 	d.Addr, d.Len, d.Group, d.Blob = g.common.Addr, g.common.Len, 0, g.common.Blob
-	if v := g.vary[dataAddr]; v != nil {
-		d.Addr = v[p]
+	if g.varies[dataAddr] {
+		d.Addr = g.vary[dataAddr].At(p)
 	}
-	if v := g.vary[dataTime]; v != nil {
-		time = int64(v[p])
+	time := g.common.Time
+	if g.varies[dataTime] {
+		time = int64(g.vary[dataTime].At(p))
 	}
 	if g.wide {
 		for _, k := range [...]int{dataKind, dataItem, dataBlob, dataLen} {
-			if v := g.vary[k]; v != nil {
-				set(d, k, v[p])
+			if g.varies[k] {
+				set(d, k, g.vary[k].At(p))
 			}
 		}
 	}
@@ -567,11 +680,15 @@ func (b *block) datum(d *Data, i int) {
 		d.Time = time + b.t0
 	}
 	switch {
+	case g.width > 0 && g.call != call && g.bytes != nil:
+		g.call = call
+		g.words.set(g.words.row, uint32(p))
+		d.Bytes = g.bytes
 	case g.width > 0:
 		at := len(b.arena)
 		b.arena = append(b.arena, g.words.row...)
 		row := b.arena[at:]
-		g.words.set(row, p)
+		g.words.set(row, uint32(p))
 		d.Bytes = bytesOf(row)[:d.Len:d.Len]
 	case g.lens != nil && g.lens[p] > 0:
 		at := uint64(g.starts[p])
@@ -582,18 +699,18 @@ func (b *block) datum(d *Data, i int) {
 }
 
 // late reports whether row i belongs to a call of an earlier chunk.
-func (b *block) late(i int) bool { return b.owner[i] >= uint64(b.n) }
+func (b *block) late(i int) bool { return b.owner.At(i) >= uint64(b.n) }
 
 // fill sets c to call i. Its slices are the block's memory, and what c had room for.
 func (b *block) fill(c *Call, i int, w *want) {
-	id := b.calls[callFunc][i]
+	id := b.calls[callFunc].At(i)
 	c.Index = b.first + uint64(i)
 	c.Func = uint16(id)
-	c.Thread = uint32(b.calls[callThread][i])
+	c.Thread = uint32(b.calls[callThread].At(i))
 	c.Start = b.start[i]
-	c.End = c.Start + int64(b.calls[callDur][i])
-	c.Flags = CallFlags(b.calls[callFlags][i])
-	c.Ret = b.calls[callRet][i]
+	c.End = c.Start + int64(b.calls[callDur].At(i))
+	c.Flags = CallFlags(b.calls[callFlags].At(i))
+	c.Ret = b.calls[callRet].At(i)
 	c.Outs, c.Data = c.Outs[:0], c.Data[:0]
 	if !w.noArgs {
 		f := b.funcs[id]
@@ -603,7 +720,7 @@ func (b *block) fill(c *Call, i int, w *want) {
 		for k := range f.outs {
 			o := &f.outs[k]
 			if o.has(row) {
-				c.Outs = append(c.Outs, Out{o.param, o.values[row]})
+				c.Outs = append(c.Outs, Out{o.param, o.values.At(int(row))})
 			}
 		}
 	}
@@ -621,7 +738,7 @@ func (b *block) fill(c *Call, i int, w *want) {
 		if !b.sorted {
 			at = int(b.order[at])
 		}
-		b.datum(&c.Data[k], at)
+		b.datum(&c.Data[k], at, i)
 	}
 }
 

@@ -169,7 +169,7 @@ func (c *checker) events(b *block, chunk *eventChunk) error {
 		c.problem(e, "summary differs from the block", "report this: the writer was wrong")
 	}
 	for i := range b.n {
-		end := b.start[i] + int64(b.calls[callDur][i])
+		end := b.start[i] + int64(b.calls[callDur].At(i))
 		if b.start[i] < e.TMin || end > e.TMax {
 			c.problem(e, fmt.Sprintf("call %d lies outside of the times in the header", b.first+uint64(i)), "report this: the writer was wrong")
 			break
@@ -180,7 +180,7 @@ func (c *checker) events(b *block, chunk *eventChunk) error {
 	var d Data
 	for i := range b.rows {
 		b.arena = b.arena[:0]
-		b.datum(&d, i)
+		b.datum(&d, i, i)
 		if d.Blob == 0 {
 			continue
 		}

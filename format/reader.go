@@ -390,17 +390,22 @@ func (m *matcher) chunk(c *eventChunk) bool {
 	return (m.Handles == nil || slices.ContainsFunc(m.Handles, in.Handle)) && (m.Task == nil || in.Task(m.Task.Stream, m.Task.Task))
 }
 
+// all reports whether every call matches.
+func (m *matcher) all() bool {
+	return m.funcs == nil && m.threads == nil && m.From <= 0 && m.To == math.MaxInt64 && m.Handles == nil && m.Task == nil
+}
+
 func (m *matcher) call(b *block, i int) bool {
-	if m.funcs != nil && !m.funcs[uint16(b.calls[callFunc][i])] || m.threads != nil && !m.threads[uint32(b.calls[callThread][i])] {
+	if m.funcs != nil && !m.funcs[uint16(b.calls[callFunc].At(i))] || m.threads != nil && !m.threads[uint32(b.calls[callThread].At(i))] {
 		return false
 	}
-	return b.start[i] < m.To && (m.From <= 0 || b.start[i]+int64(b.calls[callDur][i]) >= m.From) &&
+	return b.start[i] < m.To && (m.From <= 0 || b.start[i]+int64(b.calls[callDur].At(i)) >= m.From) &&
 		(m.Handles == nil || m.names(b, i)) && (m.Task == nil || m.made(b, i))
 }
 
 // names reports whether a parameter of call i is one of the handles.
 func (m *matcher) names(b *block, i int) bool {
-	id := uint16(b.calls[callFunc][i])
+	id := uint16(b.calls[callFunc].At(i))
 	f := m.schema.Func(id)
 	if f == nil {
 		return false
@@ -422,10 +427,10 @@ func (m *matcher) names(b *block, i int) bool {
 
 // made reports whether call i made the task.
 func (m *matcher) made(b *block, i int) bool {
-	f, row := b.funcs[b.calls[callFunc][i]], b.row[i]
+	f, row := b.funcs[b.calls[callFunc].At(i)], b.row[i]
 	for k := range f.outs {
 		if o := &f.outs[k]; o.param == TaskParam && o.has(row) {
-			return o.values[row] == uint64(m.Task.Stream)<<32|uint64(m.Task.Task)
+			return o.values.At(int(row)) == uint64(m.Task.Stream)<<32|uint64(m.Task.Task)
 		}
 	}
 	return false
@@ -443,7 +448,7 @@ func (r *Reader) block() *block {
 }
 
 func (r *Reader) release(b *block) {
-	const keep = 4
+	const keep = 2 + maxAhead
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.blocks) < keep {
@@ -453,7 +458,7 @@ func (r *Reader) release(b *block) {
 
 // load reads chunk c into b. It returns false, and no error, when the chunk is damaged.
 func (r *Reader) load(b *block, c *eventChunk, w want) (bool, error) {
-	raw, err := r.file.Read(c.entry, b.raw)
+	raw, err := r.file.ReadPart(c.entry, b.raw, w.enough())
 	if err == nil {
 		if err = b.load(raw, w); err != nil {
 			err = r.file.Corrupt(c.entry, err.Error())
@@ -474,25 +479,21 @@ func ignoreDamage(err error) error {
 
 // Calls iterates over the calls that match f in the order of the file, in which the calls of a thread are in the order of their start. The call and all that it points to
 // must not be changed and are used again for the next step: Clone what is to be kept. Damaged chunks are left out and named by Damage; an error comes only from the file system,
-// and ends the iteration.
+// and ends the iteration. Chunks are decoded ahead on other processors; Calls holds at most a few of them.
 func (r *Reader) Calls(f *Filter) iter.Seq2[*Call, error] {
 	return func(yield func(*Call, error) bool) {
 		m := newMatcher(f, r.schema)
-		b := r.block()
-		defer r.release(b)
-		all := m.funcs == nil && m.threads == nil && m.From <= 0 && m.To == math.MaxInt64 && m.Handles == nil && m.Task == nil
+		l := r.newLoader(m)
+		defer l.close()
+		all := m.all()
 		var c Call
-		for k := range r.events {
-			if !m.chunk(&r.events[k]) || m.Chunk != nil && !m.Chunk(&r.events[k].info) {
-				continue
-			}
-			ok, err := r.load(b, &r.events[k], m.want)
+		for {
+			b, _, err := l.next()
 			if err != nil {
 				yield(nil, err)
-				return
 			}
-			if !ok {
-				continue
+			if b == nil {
+				return
 			}
 			for i := range b.n {
 				if !all && !m.call(b, i) {
@@ -500,8 +501,56 @@ func (r *Reader) Calls(f *Filter) iter.Seq2[*Call, error] {
 				}
 				b.fill(&c, i, &m.want)
 				if !yield(&c, nil) {
+					r.release(b)
 					return
 				}
+			}
+			r.release(b)
+		}
+	}
+}
+
+// A Column is a field that every call has.
+type Column int
+
+const (
+	FuncColumn   Column = callFunc   // Call.Func
+	DurColumn    Column = callDur    // Call.End - Call.Start
+	ThreadColumn Column = callThread // Call.Thread
+	FlagsColumn  Column = callFlags  // Call.Flags
+	RetColumn    Column = callRet    // Call.Ret
+)
+
+// Columns are fields of calls that follow each other, for those who need few fields of many calls.
+type Columns struct {
+	First uint64 // index of the first call
+	N     int    // calls
+	b     *block
+}
+
+// Column returns a field of all N calls.
+func (c *Columns) Column(f Column) *column.Vector { return &c.b.calls[f] }
+
+// Columns iterates over the columns of all chunks that may hold calls that match f; the calls themselves are not compared with it. What it gives is used again for the next step. Damage
+// and errors are as for Calls.
+func (r *Reader) Columns(f *Filter) iter.Seq2[*Columns, error] {
+	return func(yield func(*Columns, error) bool) {
+		m := newMatcher(f, r.schema)
+		m.want = want{noArgs: true, noData: true}
+		l := r.newLoader(m)
+		defer l.close()
+		for {
+			b, _, err := l.next()
+			if err != nil {
+				yield(nil, err)
+			}
+			if b == nil {
+				return
+			}
+			ok := yield(&Columns{b.first, b.n, b}, nil)
+			r.release(b)
+			if !ok {
+				return
 			}
 		}
 	}
@@ -537,12 +586,9 @@ func (h *cursors) Pop() any {
 func (r *Reader) CallsByStart(f *Filter) iter.Seq2[*Call, error] {
 	return func(yield func(*Call, error) bool) {
 		m := newMatcher(f, r.schema)
-		var chunks []*eventChunk
-		for i := range r.events {
-			if m.chunk(&r.events[i]) {
-				chunks = append(chunks, &r.events[i])
-			}
-		}
+		l := r.newLoader(m)
+		defer l.close()
+		chunks := l.chunks
 		// earliest[i] is the earliest start in chunk i and all after it: what starts before can be given out.
 		earliest := make([]int64, len(chunks)+1)
 		earliest[len(chunks)] = math.MaxInt64
@@ -559,17 +605,17 @@ func (r *Reader) CallsByStart(f *Filter) iter.Seq2[*Call, error] {
 		var call Call
 		for {
 			for next < len(chunks) && (len(open) == 0 || open[0].start() >= earliest[next]) {
-				if m.Chunk != nil && !m.Chunk(&chunks[next].info) {
-					next++
-					continue
-				}
-				c, err := r.cursor(chunks[next], m, next)
-				next++
+				b, at, err := l.next()
 				if err != nil {
 					yield(nil, err)
 					return
 				}
-				if c != nil {
+				if b == nil {
+					next = len(chunks)
+					break
+				}
+				next = at + 1
+				if c := r.cursor(b, m, at); c != nil {
 					heap.Push(&open, c)
 				}
 			}
@@ -602,14 +648,8 @@ func (r *Reader) CallsByStart(f *Filter) iter.Seq2[*Call, error] {
 	}
 }
 
-// cursor loads a chunk; it returns nil when nothing in it matches.
-func (r *Reader) cursor(e *eventChunk, m *matcher, index int) (*cursor, error) {
-	b := r.block()
-	ok, err := r.load(b, e, m.want)
-	if err != nil || !ok {
-		r.release(b)
-		return nil, err
-	}
+// cursor returns nil when nothing in the block matches.
+func (r *Reader) cursor(b *block, m *matcher, index int) *cursor {
 	order := make([]uint32, 0, b.n)
 	sorted := true
 	for i := range b.n {
@@ -622,12 +662,12 @@ func (r *Reader) cursor(e *eventChunk, m *matcher, index int) (*cursor, error) {
 	}
 	if len(order) == 0 {
 		r.release(b)
-		return nil, nil
+		return nil
 	}
 	if !sorted {
 		sort.SliceStable(order, func(i, j int) bool { return b.start[order[i]] < b.start[order[j]] })
 	}
-	return &cursor{b, order, index}, nil
+	return &cursor{b, order, index}
 }
 
 // learn finds out what is in the events chunks that no summary told about, once.
@@ -654,7 +694,7 @@ func (r *Reader) learn() error {
 			info.First, info.Calls, info.rows = b.first, uint64(b.n), uint64(b.rows)
 			for k := range b.rows {
 				if b.late(k) {
-					info.late.add(b.first + b.owner[k])
+					info.late.add(b.first + b.owner.At(k))
 				}
 			}
 		}
@@ -728,7 +768,7 @@ func (r *Reader) DataOf(call uint64) ([]Data, error) {
 		}
 		err := r.with(i, func(b *block) {
 			for k := range b.rows {
-				if b.late(k) && b.first+b.owner[k] == call {
+				if b.late(k) && b.first+b.owner.At(k) == call {
 					data = append(data, b.clone(k))
 				}
 			}
@@ -743,7 +783,7 @@ func (r *Reader) DataOf(call uint64) ([]Data, error) {
 func (b *block) clone(row int) Data {
 	var d Data
 	b.arena = b.arena[:0]
-	b.datum(&d, row)
+	b.datum(&d, row, row)
 	d.Bytes = slices.Clone(d.Bytes)
 	return d
 }
@@ -779,7 +819,7 @@ func (r *Reader) Data(f *DataFilter) iter.Seq2[*Data, error] {
 					continue
 				}
 				b.arena = b.arena[:0]
-				b.datum(&d, i)
+				b.datum(&d, i, i)
 				if d.Call < f.From || f.To != 0 && d.Call >= f.To {
 					continue
 				}
@@ -825,11 +865,12 @@ func (r *Reader) count(total sums, which func(*eventChunk) bool) error {
 		if !ok {
 			continue
 		}
-		for i, id := range b.calls[callFunc][:b.n] {
-			one := FuncCount{Func: uint16(id), Calls: 1, Time: b.calls[callDur][i]}
-			if CallFlags(b.calls[callFlags][i])&Unfinished != 0 {
+		for i := range b.n {
+			id := b.calls[callFunc].At(i)
+			one := FuncCount{Func: uint16(id), Calls: 1, Time: b.calls[callDur].At(i)}
+			if CallFlags(b.calls[callFlags].At(i))&Unfinished != 0 {
 				one.Unfinished = 1
-			} else if f := r.schema.Func(uint16(id)); f != nil && f.Failed(b.calls[callRet][i]) {
+			} else if f := r.schema.Func(uint16(id)); f != nil && f.Failed(b.calls[callRet].At(i)) {
 				one.Failed = 1
 			}
 			total.add(one)

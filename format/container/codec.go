@@ -104,6 +104,9 @@ func pack(dst, raw []byte, c Codec) []byte {
 	return dst[:at+n]
 }
 
+// Slack is the number of bytes that Read leaves behind the content, in the capacity of what it returns.
+const Slack = 8
+
 var errUnpacked = errors.New("unpacked length differs from the header")
 
 // checkFrames verifies that the frames add up to the lengths in the header, so that a forged length costs no allocation.
@@ -138,7 +141,7 @@ func decompress(dst, stored []byte, c Codec, rawLen int, enough func(raw []byte)
 		if len(stored) != rawLen {
 			return nil, errUnpacked
 		}
-		return append(dst[:0], stored...), nil
+		return append(slices.Grow(dst[:0], rawLen+Slack), stored...), nil
 	case LZ4, Zstd:
 	default:
 		return nil, fmt.Errorf("%s is not known to this version", c)
@@ -146,8 +149,8 @@ func decompress(dst, stored []byte, c Codec, rawLen int, enough func(raw []byte)
 	if err := checkFrames(stored, c, rawLen); err != nil {
 		return nil, err
 	}
-	if cap(dst) < rawLen {
-		dst = make([]byte, 0, rawLen+rawLen/4)
+	if cap(dst) < rawLen+Slack {
+		dst = make([]byte, 0, rawLen+rawLen/4+Slack)
 	}
 	dst = dst[:0]
 	for len(stored) > 0 && (enough == nil || !enough(dst)) {

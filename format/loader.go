@@ -1,0 +1,96 @@
+package format
+
+import (
+	"math"
+	"runtime"
+)
+
+// A loader reads and decodes the chunks that a matcher selects, in the order of the file. Where there are processors to spare, the chunks that
+// will be asked for next are decoded while the one at hand is being used. It belongs to one goroutine.
+type loader struct {
+	r      *Reader
+	m      *matcher
+	chunks []*eventChunk
+	at     int // the chunk that will be begun next
+	ahead  int // chunks in flight
+	flight []flight
+}
+
+// flight is a chunk that is being decoded.
+type flight struct {
+	at   int
+	done chan loaded
+}
+
+type loaded struct {
+	b   *block
+	err error
+}
+
+// maxAhead bounds the memory: a block takes a few megabytes.
+const maxAhead = 4
+
+func (r *Reader) newLoader(m *matcher) *loader {
+	l := &loader{r: r, m: m, ahead: min(runtime.GOMAXPROCS(0), maxAhead)}
+	if l.ahead == 1 || m.Chunk != nil {
+		l.ahead = 0 // whether a chunk is wanted may depend on the calls before it
+	}
+	for i := range r.events {
+		if m.chunk(&r.events[i]) {
+			l.chunks = append(l.chunks, &r.events[i])
+		}
+	}
+	return l
+}
+
+// next returns the next block and its place in chunks, nil after the last. Damaged chunks are left out. The block is released by the caller.
+func (l *loader) next() (*block, int, error) {
+	for {
+		for l.at < len(l.chunks) && len(l.flight) < max(l.ahead, 1) {
+			c := l.chunks[l.at]
+			if l.m.Chunk == nil || l.m.Chunk(&c.info) {
+				l.begin(c)
+			}
+			l.at++
+		}
+		if len(l.flight) == 0 {
+			return nil, 0, nil
+		}
+		f := l.flight[0]
+		l.flight = l.flight[1:]
+		got := <-f.done
+		if got.b != nil || got.err != nil {
+			return got.b, f.at, got.err
+		}
+	}
+}
+
+func (l *loader) begin(c *eventChunk) {
+	f := flight{l.at, make(chan loaded, 1)}
+	l.flight = append(l.flight, f)
+	decode := func() {
+		b := l.r.block()
+		ok, err := l.r.load(b, c, l.m.want)
+		if !ok {
+			l.r.release(b)
+			b = nil
+		}
+		f.done <- loaded{b, err}
+	}
+	if l.ahead > 0 {
+		go decode()
+	} else {
+		decode()
+	}
+}
+
+// close waits for what is in flight.
+func (l *loader) close() {
+	for _, f := range l.flight {
+		if got := <-f.done; got.b != nil {
+			l.r.release(got.b)
+		}
+	}
+	l.flight = nil
+	l.at = math.MaxInt
+}
