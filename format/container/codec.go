@@ -77,14 +77,63 @@ func compress(dst, raw []byte, ends []int, c Codec) ([]byte, Codec) {
 }
 
 func appendFrame(dst, raw []byte, c Codec) []byte {
-	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(raw)))
-	at := len(dst) + 4
-	dst = pack(append(dst, 0, 0, 0, 0), raw, c)
+	head := len(dst)
+	at := head + frameHead
+	dst = pack(append(dst, make([]byte, frameHead)...), raw, c)
+	shift := 0
+	// Numbers of two bytes whose lower ones are noise look like noise as a whole. Only entropy coding makes use of what the upper ones have.
+	if c == Zstd && len(dst)-at > len(raw)*3/4 {
+		p := bufPool.Get().(*[]byte)
+		*p = planes((*p)[:0], raw, 1)
+		end := len(dst)
+		if dst = pack(dst, *p, c); len(dst)-end < end-at {
+			shift = 1
+			dst = append(dst[:at], dst[end:]...)
+		} else {
+			dst = dst[:end]
+		}
+		bufPool.Put(p)
+	}
 	if len(dst)-at >= len(raw) {
+		shift = 0
 		dst = append(dst[:at], raw...)
 	}
-	binary.LittleEndian.PutUint32(dst[at-4:], uint32(len(dst)-at))
+	binary.LittleEndian.PutUint32(dst[head:], uint32(len(raw))|uint32(shift)<<planesShift)
+	binary.LittleEndian.PutUint32(dst[head+4:], uint32(len(dst)-at))
 	return dst
+}
+
+// In the upper bits of a frame's raw length is the logarithm of the number of planes.
+const (
+	planesShift = 28
+	maxPlanes   = 3
+)
+
+// planes appends b with bytes 0, k, 2k … first, then bytes 1, k+1 … and so on, for k = 1<<shift.
+func planes(dst, b []byte, shift int) []byte {
+	k := 1 << shift
+	for p := range k {
+		for i := p; i < len(b); i += k {
+			dst = append(dst, b[i])
+		}
+	}
+	return dst
+}
+
+// unplanes is the reverse, into b.
+func unplanes(b, from []byte, shift int) {
+	k := 1 << shift
+	for p := range k {
+		n := (len(b) - p + k - 1) / k
+		if n <= 0 {
+			return
+		}
+		plane := from[:n]
+		from = from[n:]
+		for i, x := range plane {
+			b[i<<shift+p] = x
+		}
+	}
 }
 
 // pack appends raw to dst, packed by c, or at least as many bytes of anything when that makes no fewer.
@@ -117,9 +166,11 @@ func checkFrames(stored []byte, c Codec, rawLen int) error {
 			return errUnpacked
 		}
 		raw, n := binary.LittleEndian.Uint32(stored), binary.LittleEndian.Uint32(stored[4:])
+		shift := raw >> planesShift
+		raw &= 1<<planesShift - 1
 		stored = stored[frameHead:]
 		// The best that lz4 can do is 255:1; a claim beyond it is not worth an allocation.
-		if uint64(n) > uint64(len(stored)) || raw > MaxRaw || raw == 0 || n > raw || c == LZ4 && uint64(raw) > 255*uint64(n)+64 {
+		if uint64(n) > uint64(len(stored)) || raw > MaxRaw || raw == 0 || n > raw || shift > maxPlanes || c == LZ4 && uint64(raw) > 255*uint64(n)+64 {
 			return errUnpacked
 		}
 		total += int(raw)
@@ -154,33 +205,48 @@ func decompress(dst, stored []byte, c Codec, rawLen int, enough func(raw []byte)
 	}
 	dst = dst[:0]
 	for len(stored) > 0 && (enough == nil || !enough(dst)) {
-		raw, n := int(binary.LittleEndian.Uint32(stored)), int(binary.LittleEndian.Uint32(stored[4:]))
+		head, n := binary.LittleEndian.Uint32(stored), int(binary.LittleEndian.Uint32(stored[4:]))
+		raw, shift := int(head&(1<<planesShift-1)), int(head>>planesShift)
 		frame := stored[frameHead : frameHead+n]
 		stored = stored[frameHead+n:]
 		at := len(dst)
+		dst = dst[:at+raw]
 		if n == raw {
-			dst = append(dst, frame...)
+			copy(dst[at:], frame)
 			continue
 		}
-		got := 0
-		if c == LZ4 {
-			var err error
-			if got, err = lz4.UncompressBlock(frame, dst[at:at+raw]); err != nil {
+		if shift == 0 {
+			if err := unpack(dst[at:at+raw:at+raw], frame, c); err != nil {
 				return nil, err
 			}
-		} else {
-			out, err := zstdDecoder().DecodeAll(frame, dst[at:at:at+raw])
-			if err != nil {
-				return nil, err
-			}
-			got = len(out)
+			continue
 		}
-		if got != raw {
-			return nil, errUnpacked
+		p := bufPool.Get().(*[]byte)
+		*p = slices.Grow((*p)[:0], raw)[:raw]
+		err := unpack(*p, frame, c)
+		unplanes(dst[at:], *p, shift)
+		bufPool.Put(p)
+		if err != nil {
+			return nil, err
 		}
-		dst = dst[:at+raw]
 	}
 	return dst, nil
+}
+
+// unpack fills dst.
+func unpack(dst, frame []byte, c Codec) (err error) {
+	n := 0
+	if c == LZ4 {
+		n, err = lz4.UncompressBlock(frame, dst)
+	} else {
+		var out []byte
+		out, err = zstdDecoder().DecodeAll(frame, dst[:0])
+		n = len(out)
+	}
+	if err == nil && n != len(dst) {
+		err = errUnpacked
+	}
+	return err
 }
 
 // Compresses reports whether packing b is worth the time, judged by a sample of it.
