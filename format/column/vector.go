@@ -11,7 +11,7 @@ type Vector struct {
 	bytes []byte // with 8 bytes from the beginning of every row on
 	base  uint64
 	mask  uint64
-	shift uint8 // a row is 1<<shift bytes; 64 for the same in every row
+	width int // bytes of a row, 0 for the same in every row
 }
 
 // Pad is the number of bytes that must follow a table in its memory, within the capacity of the slice, for Vector to be able to use it.
@@ -21,17 +21,17 @@ var zeros [Pad]byte
 
 // At returns row i, which must be one of the rows of the column.
 func (v *Vector) At(i int) uint64 {
-	return binary.LittleEndian.Uint64(v.bytes[uint64(i)<<v.shift:])&v.mask + v.base
+	return binary.LittleEndian.Uint64(v.bytes[i*v.width:])&v.mask + v.base
 }
 
 // Const makes all rows of v the same.
-func (v *Vector) Const(x uint64) { *v = Vector{bytes: zeros[:], base: x, shift: 64} }
+func (v *Vector) Const(x uint64) { *v = Vector{bytes: zeros[:], base: x} }
 
 // Constant reports whether all rows are the same because the column is stored so.
-func (v *Vector) Constant() (uint64, bool) { return v.base, v.shift == 64 }
+func (v *Vector) Constant() (uint64, bool) { return v.base, v.width == 0 }
 
 // Words makes v consist of words, which it shares.
-func (v *Vector) Words(w []uint64) { *v = Vector{bytes: bytesOf(w), mask: ^uint64(0), shift: 3} }
+func (v *Vector) Words(w []uint64) { *v = Vector{bytes: bytesOf(w), mask: ^uint64(0), width: 8} }
 
 // Vector makes v the n rows of c. Where they have to be decoded, that is done into scratch, which is grown as needed and belongs to v from then on. Errors are those of Words.
 func (d *Decoder) Vector(v *Vector, n int, c Column, scratch *[]uint64) error {
@@ -39,14 +39,14 @@ func (d *Decoder) Vector(v *Vector, n int, c Column, scratch *[]uint64) error {
 		v.Const(x)
 		return nil
 	}
-	width, shift := 0, uint8(0)
+	width := 0
 	switch c.Enc {
 	case For8:
-		width, shift = 1, 0
+		width = 1
 	case For16:
-		width, shift = 2, 1
+		width = 2
 	case For32:
-		width, shift = 4, 2
+		width = 4
 	}
 	if width > 0 {
 		base, body, ok := uvarint(c.Body)
@@ -54,7 +54,7 @@ func (d *Decoder) Vector(v *Vector, n int, c Column, scratch *[]uint64) error {
 			return ErrMalformed
 		}
 		if cap(body) >= len(body)+Pad {
-			*v = Vector{bytes: body[:len(body)+Pad], base: base, mask: 1<<(8*width) - 1, shift: shift}
+			*v = Vector{bytes: body[:len(body)+Pad], base: base, mask: 1<<(8*width) - 1, width: width}
 			return nil
 		}
 	}
