@@ -244,38 +244,57 @@ func appendWords(dst []uint64, s []byte) []uint64 {
 	return dst
 }
 
-// encode appends the block to dst, and to frames the places at which packing is to begin anew: behind each column that a reader of times alone
-// needs, behind the calls, and behind the arguments.
-func (b *blockWriter) encode(dst []byte, frames []int) ([]byte, []int) {
+// encode appends the block to dst.
+func (b *blockWriter) encode(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, blockVersion)
 	dst = binary.AppendUvarint(dst, b.first)
 	dst = binary.AppendVarint(dst, b.t0)
-	const worth = 1024 // calls from which a frame is worth its 8 bytes, and what the packer has to learn anew
 	if b.n > 0 {
 		b.enc.Begin(dst, kindCalls, 0, uint64(b.n), callFields)
-		var ends [callFields]int
 		for field := range callFields {
 			b.enc.Words(uint64(field), b.calls[field][:b.n])
-			ends[field] = b.enc.Len()
 		}
 		dst = b.enc.End()
-		if b.n >= worth {
-			for _, f := range [...]int{callFunc, callStart, callDur, callRet} {
-				frames = append(frames, len(dst)-ends[callRet]+ends[f])
-			}
-		}
 	}
 	slices.SortFunc(b.used, func(x, y *funcRows) int { return cmp.Compare(x.id, y.id) })
 	for _, f := range b.used {
 		dst = b.encodeFunc(dst, f)
 	}
-	if b.n >= worth {
-		frames = append(frames, len(dst))
-	}
 	if len(b.rowCall) > 0 {
 		dst = b.encodeData(dst)
 	}
-	return dst, frames
+	return dst
+}
+
+// frames returns the places in a block at which packing is to begin anew: behind each column that a reader of times alone
+// needs, behind the calls, and behind the arguments. A small block is one frame.
+func frames(raw []byte) []int {
+	const worth = 1024 // calls from which a frame is worth its 8 bytes, and what the packer has to learn anew
+	var ends []int
+	_, rest, _, err := blockHead(raw)
+	for err == nil && len(rest) > 0 {
+		begin := len(raw) - len(rest)
+		var t column.Table
+		if t, rest, err = column.NextTable(rest); err != nil {
+			break
+		}
+		end := len(raw) - len(rest)
+		switch t.Kind {
+		case kindCalls:
+			if t.Rows < worth {
+				return nil
+			}
+			for c, ok, err := t.Next(); ok && err == nil; c, ok, err = t.Next() {
+				if c.Field <= callDur {
+					ends = append(ends, end-t.Len())
+				}
+			}
+			ends = append(ends, end)
+		case kindRows:
+			return append(ends, begin)
+		}
+	}
+	return ends
 }
 
 func (b *blockWriter) encodeFunc(dst []byte, f *funcRows) []byte {

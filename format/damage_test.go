@@ -282,7 +282,7 @@ func TestUnknownChunk(t *testing.T) {
 func TestUnknownColumns(t *testing.T) {
 	b := newBlockWriter()
 	b.call(&Call{Func: 3, Start: 5, End: 7, Ret: 0}, 0)
-	raw, _ := b.encode(nil, nil)
+	raw := b.encode(nil)
 	// A table of kind 99 with one column, and a function table with an unknown field and an unknown encoding.
 	raw = append(raw, 99, 0, 1, 1, 3, 0, 0, 0)
 	skipped := map[string]int{}

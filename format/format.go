@@ -97,11 +97,12 @@ const (
 	WriteFailed       Reason = 8  // the trace could not be written, as on a full disk
 	Detached          Reason = 9  // recording was off
 	RecorderLost      Reason = 10 // the recorder was killed or too slow
+	FileDamaged       Reason = 11 // the file was damaged, and what was whole was recovered
 )
 
 func (r Reason) String() string {
 	return name(r, "none", "device memory", "dropped", "limit reached", "unreadable", "never synchronized", "overwritten",
-		"excluded by the payload level", "write failed", "detached", "recorder lost")
+		"excluded by the payload level", "write failed", "detached", "recorder lost", "file damaged")
 }
 
 func name[T ~uint8](v T, names ...string) string {

@@ -20,6 +20,8 @@ func testSchema() *Schema {
 		s.Functions = append(s.Functions, f)
 	}
 	s.Functions[0].Ret = "void"
+	s.Handles = []string{"stream"}
+	s.Functions[1].Params[0].Handle = 1
 	return s
 }
 
@@ -180,6 +182,12 @@ func equal(t testing.TB, got, want []*Call) {
 			g.Data = nil
 		}
 		w := want[i]
+		if len(w.Outs) == 0 {
+			w.Outs = nil
+		}
+		if len(w.Args) == 0 {
+			w.Args = nil
+		}
 		if len(w.Data) == 0 {
 			w.Data = nil
 		}

@@ -32,6 +32,8 @@ type Meta struct {
 	Coverage        Coverage          `json:"coverage"`
 	Libraries       []Library         `json:"libraries,omitempty"`
 	KernelLibraries []string          `json:"kernel_libraries,omitempty"`
+	// Recovered says why the trace is what was left of another, empty for one as it was recorded. The end of the program may then not be known.
+	Recovered string `json:"recovered,omitempty"`
 
 	// Extra holds the keys that this version does not know. They are written back as they were.
 	Extra map[string]json.RawMessage `json:"-"`

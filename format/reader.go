@@ -134,7 +134,11 @@ func newReader(file *container.File) (*Reader, error) {
 			}
 		case container.Meta, container.Schema, container.Checkpoint, container.Index, container.End:
 		default:
-			r.skip(e.Type.String() + " chunk")
+			what := e.Type.String() + " chunk"
+			if e.Flags&container.Ancillary == 0 {
+				what += ", which is not ancillary"
+			}
+			r.skip(what)
 		}
 	}
 	r.blobs.r = r
@@ -747,10 +751,16 @@ func (r *Reader) Call(index uint64) (*Call, error) {
 		return nil, err
 	}
 	var c Call
+	found := false
 	err = r.with(i, func(b *block) {
-		b.fill(&c, int(index-b.first), &want{})
-		c = *c.Clone()
+		if found = index-b.first < uint64(b.n); found { // else the summary is wrong about the chunk
+			b.fill(&c, int(index-b.first), &want{})
+			c = *c.Clone()
+		}
 	})
+	if err == nil && !found {
+		err = fmt.Errorf("%s: call %d is not in the trace", r.file.Path(), index)
+	}
 	return &c, err
 }
 

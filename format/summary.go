@@ -79,20 +79,29 @@ func (b *blockWriter) info(s *Schema, seq uint64) ChunkInfo {
 			}
 		}
 	}
+	c.Handles = handlesOf(b.handles)
 	for kind := range b.handles {
-		d := &b.handles[kind]
+		b.handles[kind].reset()
+	}
+	return c
+}
+
+// handlesOf lists what was collected by kind.
+func handlesOf(kinds []distinct) []Handle {
+	var handles []Handle
+	for kind := range kinds {
+		d := &kinds[kind]
 		slices.Sort(d.values)
 		for _, v := range d.values {
 			if v != 0 && !d.full {
-				c.Handles = append(c.Handles, Handle{Kind: kind, Value: v})
+				handles = append(handles, Handle{Kind: kind, Value: v})
 			}
 		}
 		if d.full {
-			c.Handles = append(c.Handles, Handle{Kind: kind, Any: true})
+			handles = append(handles, Handle{Kind: kind, Any: true})
 		}
-		d.reset()
 	}
-	return c
+	return handles
 }
 
 func threadsOf(column []uint64) []uint32 {
@@ -176,15 +185,21 @@ func (s *summaryWriter) add(b *blockWriter, schema *Schema, seq uint64) {
 	s.chunks = append(s.chunks, b.info(schema, seq))
 	durs, flags, rets := b.calls[callDur], b.calls[callFlags], b.calls[callRet]
 	for i, id := range b.calls[callFunc][:b.n] {
-		for int(id) >= len(s.totals) {
-			s.totals = append(s.totals, FuncCount{})
-		}
-		t := &s.totals[id]
-		t.Calls++
-		t.Time += durs[i]
-		if CallFlags(flags[i])&Unfinished != 0 {
-			t.Unfinished++
-		} else if rets[i] != 0 && schema.Func(uint16(id)).Failed(rets[i]) {
+		s.count(schema, uint16(id), CallFlags(flags[i]), rets[i], durs[i])
+	}
+}
+
+func (s *summaryWriter) count(schema *Schema, id uint16, flags CallFlags, ret, dur uint64) {
+	for int(id) >= len(s.totals) {
+		s.totals = append(s.totals, FuncCount{})
+	}
+	t := &s.totals[id]
+	t.Calls++
+	t.Time += dur
+	if flags&Unfinished != 0 {
+		t.Unfinished++
+	} else if ret != 0 {
+		if f := schema.Func(id); f != nil && f.Failed(ret) {
 			t.Failed++
 		}
 	}

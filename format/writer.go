@@ -59,7 +59,6 @@ type Writer struct {
 	gaps      []Gap
 	dropped   uint64
 	summary   summaryWriter
-	frames    []int
 	closed    bool
 
 	calls atomic.Uint64
@@ -360,11 +359,11 @@ func (w *Writer) flushBlock() error {
 		return nil
 	}
 	err := w.flushTables()
-	w.raw, w.frames = b.encode(w.raw[:0], w.frames[:0])
+	w.raw = b.encode(w.raw[:0])
 	dropped := min(w.dropped, 1<<32-1)
 	e, e2 := w.file.Append(&container.Chunk{
 		Type: container.Events, Flags: container.SelfContained, Codec: w.codec,
-		TMin: b.tMin, TMax: b.tMax, Records: uint32(b.n), Dropped: uint32(dropped), Raw: w.raw, Frames: w.frames,
+		TMin: b.tMin, TMax: b.tMax, Records: uint32(b.n), Dropped: uint32(dropped), Raw: w.raw, Frames: frames(w.raw),
 	})
 	if e2 == nil {
 		w.dropped -= dropped
@@ -427,25 +426,29 @@ func (w *Writer) flushDict() error {
 	return nil
 }
 
+func encodeGaps(enc *column.Encoder, gaps []Gap) []byte {
+	col := make([]uint64, len(gaps))
+	enc.Begin(nil, kindGaps, 0, uint64(len(gaps)), 5)
+	for field, get := range []func(*Gap) uint64{
+		gapThread: func(g *Gap) uint64 { return uint64(g.Thread) },
+		gapFrom:   func(g *Gap) uint64 { return uint64(g.From) },
+		gapLen:    func(g *Gap) uint64 { return uint64(g.To - g.From) },
+		gapCalls:  func(g *Gap) uint64 { return g.Calls },
+		gapReason: func(g *Gap) uint64 { return uint64(g.Reason) },
+	} {
+		for i := range gaps {
+			col[i] = get(&gaps[i])
+		}
+		enc.Words(uint64(field), col)
+	}
+	return enc.End()
+}
+
 func (w *Writer) flushGaps() error {
 	const batch = 1 << 16
 	for len(w.gaps) > 0 {
 		gaps := w.gaps[:min(batch, len(w.gaps))]
-		col := make([]uint64, len(gaps))
-		w.enc.Begin(nil, kindGaps, 0, uint64(len(gaps)), 5)
-		for field, get := range []func(*Gap) uint64{
-			gapThread: func(g *Gap) uint64 { return uint64(g.Thread) },
-			gapFrom:   func(g *Gap) uint64 { return uint64(g.From) },
-			gapLen:    func(g *Gap) uint64 { return uint64(g.To - g.From) },
-			gapCalls:  func(g *Gap) uint64 { return g.Calls },
-			gapReason: func(g *Gap) uint64 { return uint64(g.Reason) },
-		} {
-			for i := range gaps {
-				col[i] = get(&gaps[i])
-			}
-			w.enc.Words(uint64(field), col)
-		}
-		if err := w.append(container.Gap, w.enc.End(), len(gaps)); err != nil {
+		if err := w.append(container.Gap, encodeGaps(&w.enc, gaps), len(gaps)); err != nil {
 			return err
 		}
 		w.gaps = w.gaps[len(gaps):]

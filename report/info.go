@@ -44,6 +44,7 @@ type Info struct {
 	Libraries  []format.Library  `json:"libraries"`
 	Unknown    map[string]uint64 `json:"unknown,omitempty"` // what this version of acltrace could not read, by kind
 	Damage     []string          `json:"damage,omitempty"`
+	Recovered  string            `json:"recovered,omitempty"` // why the trace is what was left of another
 	path       string
 	recovery   *format.Recovery
 }
@@ -81,7 +82,7 @@ func NewInfo(path string, r *format.Reader) (*Info, error) {
 	in := &Info{Complete: r.Complete(), Simulated: m.Simulated, CapturedBy: m.CapturedBy, API: m.API, Command: m.Argv, Host: m.Host,
 		ExitCode: m.ExitCode, ExitSignal: m.ExitSignal, Device: m.Device, Processes: len(r.Processes()), Threads: len(r.Threads()),
 		StartNS: m.StartWall, EndNS: m.StartWall + m.EndNS, Tracer: m.Tracer, Replayable: m.Replayable, Policy: m.Policy, Libraries: m.Libraries,
-		path: path, recovery: r.Recovered()}
+		Recovered: m.Recovered, path: path, recovery: r.Recovered()}
 	in.Format.Major, in.Format.Minor = r.Version()
 	in.Coverage = InfoCoverage{m.Coverage.Hooked, m.Coverage.PassedBy, m.Coverage.Unhooked, m.Coverage.Binder, m.Coverage.Refused}
 	if in.Coverage.PassedBy == nil {
@@ -127,6 +128,8 @@ func (in *Info) Text(w io.Writer) error {
 	}
 	if !in.Complete {
 		ended = "not known: the recorder did not finish the file"
+	} else if in.Recovered != "" {
+		ended = "not known: recovered from a trace that was not whole: " + in.Recovered
 	}
 	row("ended", "%s", ended)
 	row("recorded", "%s on %s, %s, by the %s", time.Unix(0, in.StartNS).UTC().Format("2006-01-02 15:04:05 UTC"), in.Host, Duration(in.EndNS-in.StartNS), in.CapturedBy)

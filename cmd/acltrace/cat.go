@@ -3,6 +3,7 @@ package main
 import (
 	"time"
 
+	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/report"
 	"github.com/spf13/cobra"
 )
@@ -11,6 +12,7 @@ func (a *app) catCmd() *cobra.Command {
 	var o report.LineOptions
 	var from, to time.Duration
 	var task string
+	var raw bool
 	c := &cobra.Command{
 		Use:   "cat FILE",
 		Short: "the calls of a trace, one a line",
@@ -22,6 +24,14 @@ func (a *app) catCmd() *cobra.Command {
 					return usage("%w", err)
 				}
 			}
+			if raw {
+				r, err := format.Open(args[0], nil)
+				if err != nil {
+					return err
+				}
+				defer r.Close()
+				return r.WriteText(a.out)
+			}
 			r, m, err := open(args[0])
 			if err != nil {
 				return err
@@ -32,6 +42,7 @@ func (a *app) catCmd() *cobra.Command {
 		},
 	}
 	c.Flags().BoolVar(&o.JSON, "json", false, "print a JSON object a line")
+	c.Flags().BoolVar(&raw, "raw", false, "print the whole file as text, without loss; assemble makes the file again")
 	c.Flags().DurationVar(&from, "from", 0, "begin with calls that start this long after the beginning, as 1.5s")
 	c.Flags().DurationVar(&to, "to", 0, "end with calls that start this long after the beginning")
 	c.Flags().StringSliceVar(&o.Funcs, "func", nil, "only these functions")
@@ -39,5 +50,8 @@ func (a *app) catCmd() *cobra.Command {
 	c.Flags().IntVar(&o.TID, "thread", 0, "only calls of the thread with this id")
 	c.Flags().StringVar(&task, "task", "", "only the calls that made this task: STREAM:ID, or STREAM:FLIP:TASK as the runtime's logs have it")
 	c.Flags().IntVar(&o.Tail, "tail", 0, "only so many of the last calls")
+	for _, other := range []string{"json", "from", "to", "func", "stream", "thread", "task", "tail"} {
+		c.MarkFlagsMutuallyExclusive("raw", other)
+	}
 	return c
 }

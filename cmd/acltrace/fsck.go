@@ -15,7 +15,7 @@ func (a *app) fsckCmd() *cobra.Command {
 		Short: "check every checksum and every payload of a trace",
 		Args:  arguments(1, "one trace file"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			rep, err := format.Check(args[0], nil)
+			rep, err := format.Check(args[0], &format.CheckOptions{Progress: a.bytes()})
 			if err != nil {
 				return err
 			}

@@ -27,3 +27,12 @@ func (a *app) progress(what string) func(done, total int) {
 		}
 	}
 }
+
+// bytes is progress for what counts bytes.
+func (a *app) bytes() func(done, total int64) {
+	show := a.progress("MiB")
+	if show == nil {
+		return nil
+	}
+	return func(done, total int64) { show(int(done>>20), int(total>>20)) }
+}

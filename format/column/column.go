@@ -75,6 +75,9 @@ type Table struct {
 	body  []byte
 }
 
+// Len is the number of bytes of the columns that are left.
+func (t *Table) Len() int { return len(t.body) }
+
 // Next takes the next column off the table. At the end it returns false and no error.
 func (t *Table) Next() (Column, bool, error) {
 	if len(t.body) == 0 {

@@ -42,9 +42,6 @@ func (e *Encoder) Begin(dst []byte, kind, id, rows, width uint64) {
 	e.table = e.table[:0]
 }
 
-// Len is the number of bytes of the columns so far; with those that follow they end what End returns.
-func (e *Encoder) Len() int { return len(e.table) }
-
 // End closes the table and returns dst with it.
 func (e *Encoder) End() []byte {
 	dst := e.dst

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/report"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) recoverCmd() *cobra.Command {
+	var out string
+	c := &cobra.Command{
+		Use:   "recover FILE -o FILE",
+		Short: "make a whole trace of what is left of one that was cut off or damaged",
+		Long: `Copies every whole chunk to a new trace, with an index, and with gaps where calls are missing. The calls keep their numbers.
+
+A trace that was cut off can be read as it is; recovering it once saves every reader the search, and says what is lost.`,
+		Args: arguments(1, "one trace file"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			rep, err := a.copy(args[0], out, "recover", nil)
+			if err != nil {
+				return err
+			}
+			for i := range rep.Damage {
+				fmt.Fprintln(a.out, &rep.Damage[i])
+			}
+			fmt.Fprintf(a.out, "%s: %d calls, %d lost for certain\n", out, rep.Calls, rep.LostCalls)
+			return nil
+		},
+	}
+	c.Flags().StringVarP(&out, "output", "o", "", "trace to write")
+	return c
+}
+
+func (a *app) packCmd() *cobra.Command {
+	var out string
+	c := &cobra.Command{
+		Use:   "pack FILE -o FILE",
+		Short: "make a trace smaller, to be kept or sent",
+		Long:  `Packs a trace with zstd. Recording uses lz4, which costs the program less; the calls, their data and their numbers stay what they are.`,
+		Args:  arguments(1, "one trace file"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			rep, err := a.copy(args[0], out, "pack", &format.CopyOptions{Compression: format.Zstd})
+			if err != nil {
+				return err
+			}
+			if len(rep.Damage) > 0 {
+				return &exit{exitFailed, fmt.Errorf("%s: damaged, and %s lacks what is; `acltrace fsck` names it", args[0], out)}
+			}
+			fmt.Fprintf(a.out, "%s: %d calls, %s, was %s\n", out, rep.Calls, report.Bytes(uint64(rep.To)), report.Bytes(uint64(rep.From)))
+			return nil
+		},
+	}
+	c.Flags().StringVarP(&out, "output", "o", "", "trace to write")
+	return c
+}
+
+func (a *app) copy(from, to, command string, o *format.CopyOptions) (*format.CopyReport, error) {
+	if to == "" {
+		return nil, usage("acltrace %s needs a file to write: -o FILE", command)
+	}
+	if o == nil {
+		o = &format.CopyOptions{}
+	}
+	r, err := format.Open(from, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	o.Progress = a.bytes()
+	return format.Copy(r, to, o)
+}
+
+func (a *app) assembleCmd() *cobra.Command {
+	var out string
+	c := &cobra.Command{
+		Use:   "assemble TEXT -o FILE",
+		Short: "make a trace of its text, as `cat --raw` writes it",
+		Args:  arguments(1, "one text file"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if out == "" {
+				return usage("acltrace assemble needs a file to write: -o FILE")
+			}
+			f, err := os.Open(args[0])
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			if err := format.Assemble(f, out, nil); err != nil {
+				return fmt.Errorf("%s: %w", args[0], err)
+			}
+			return nil
+		},
+	}
+	c.Flags().StringVarP(&out, "output", "o", "", "trace to write")
+	return c
+}

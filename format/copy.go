@@ -1,0 +1,294 @@
+package format
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/acltrace/acltrace/format/column"
+	"github.com/acltrace/acltrace/format/container"
+)
+
+// CopyOptions change what Copy does; nil stands for the zero value.
+type CopyOptions struct {
+	Compression Compression             // of the copy; by default that of each chunk, LZ4 where it has none
+	Progress    func(done, total int64) // called now and then with bytes of the trace that is read
+}
+
+// A CopyReport says what a copy has and what it could not have.
+type CopyReport struct {
+	Chunks    int
+	Calls     uint64
+	LostCalls uint64 // that the indexes of the others show to be missing
+	From, To  int64  // bytes of the files
+	Damage    []ErrCorrupt
+}
+
+// Copy writes all that is whole in a trace to a new file, which is finished: with an index, with summaries of all its chunks, and with gaps where the indexes of the calls show
+// that some are missing. The calls keep their indexes. What this version does not know is copied as it is. After an error there is no new file.
+func Copy(r *Reader, path string, o *CopyOptions) (*CopyReport, error) {
+	if o == nil {
+		o = &CopyOptions{}
+	}
+	if a, err := os.Stat(r.Path()); err == nil {
+		if b, err := os.Stat(path); err == nil && os.SameFile(a, b) {
+			return nil, fmt.Errorf("%s is the trace itself; name another file", path)
+		}
+	}
+	h := r.file.Header()
+	h.Incompat = 0
+	w, err := container.Create(path, &h, nil)
+	if err != nil {
+		return nil, err
+	}
+	c := copier{r: r, w: w, o: o, offsets: map[uint64]uint64{}, report: &CopyReport{From: r.file.Size()}}
+	if err = c.run(); err == nil {
+		c.report.To = w.Size()
+		err = w.Finish()
+	} else {
+		_ = w.Abort()
+	}
+	if err != nil {
+		return nil, errors.Join(err, os.Remove(path))
+	}
+	c.report.Damage = r.Damage()
+	return c.report, nil
+}
+
+type copier struct {
+	r       *Reader
+	w       *container.Writer
+	o       *CopyOptions
+	offsets map[uint64]uint64 // of blob chunks, from old to new
+	summary summaryWriter
+	next    uint64 // index that the next call should have
+	last    int64  // end of the call before
+	gaps    []Gap
+	raw     []byte
+	report  *CopyReport
+}
+
+func (c *copier) run() error {
+	entries := c.r.file.Entries()
+	last := map[container.Type]int{}
+	for i := range entries {
+		last[entries[i].Type] = i
+	}
+	events := 0
+	for i := range entries {
+		e := &entries[i]
+		if c.o.Progress != nil {
+			c.o.Progress(e.Offset, c.r.file.Size())
+		}
+		switch e.Type {
+		case container.Checkpoint, container.Summary:
+			continue // made anew
+		case container.Events:
+			if err := c.events(&c.r.events[events]); err != nil {
+				return err
+			}
+			events++
+			continue
+		}
+		raw, err := c.r.file.Read(e, c.raw)
+		if damaged(err) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		c.raw = raw
+		if e.Type == container.BlobMap {
+			if raw, err = c.blobMap(raw); err != nil {
+				_ = c.r.file.Corrupt(e, err.Error()) // noted
+				continue
+			}
+		}
+		if _, err := c.append(e, raw, nil); err != nil {
+			return err
+		}
+	}
+	return c.finish()
+}
+
+func (c *copier) append(e *container.Entry, raw []byte, frames []int) (container.Entry, error) {
+	codec := e.Codec
+	switch c.o.Compression {
+	case DefaultCompression:
+		if codec == container.None && e.Type != container.Blob {
+			codec = container.LZ4
+		}
+	case Zstd:
+		codec = container.Zstd
+		if e.Type == container.Blob && e.Codec == container.None && !container.Compresses(raw) {
+			codec = container.None
+		}
+	default:
+		codec = c.o.Compression.codec()
+	}
+	made, err := c.w.Append(&container.Chunk{
+		Type: e.Type, Flags: e.Flags, Codec: codec, TMin: e.TMin, TMax: e.TMax, Records: e.Records, Dropped: e.Dropped, Raw: raw, Frames: frames,
+	})
+	if err != nil {
+		return made, err
+	}
+	c.report.Chunks++
+	if e.Type == container.Blob {
+		c.offsets[uint64(e.Offset)] = uint64(made.Offset)
+	}
+	return made, nil
+}
+
+func (c *copier) events(chunk *eventChunk) error {
+	b := c.r.block()
+	defer c.r.release(b)
+	ok, err := c.r.load(b, chunk, want{})
+	if err != nil || !ok {
+		return err
+	}
+	if b.n > 0 {
+		if b.first > c.next {
+			c.gaps = append(c.gaps, Gap{Thread: NoThread, From: c.last, To: max(c.last, chunk.entry.TMin), Calls: b.first - c.next, Reason: FileDamaged})
+			c.report.LostCalls += b.first - c.next
+		}
+		c.next, c.last = b.first+uint64(b.n), chunk.entry.TMax
+		c.report.Calls += uint64(b.n)
+	}
+	made, err := c.append(chunk.entry, b.raw, frames(b.raw))
+	if err != nil {
+		return err
+	}
+	if uint32(b.n) == made.Records { // else it is of a later version, and nothing is known of it
+		c.summary.take(b, &made, c.r.schema)
+	}
+	if len(c.summary.chunks) >= summaryChunks {
+		return c.flushSummary()
+	}
+	return nil
+}
+
+func (c *copier) flushSummary() error {
+	if len(c.summary.chunks) == 0 {
+		return nil
+	}
+	raw := c.summary.encode()
+	n := len(c.summary.chunks)
+	c.summary.reset()
+	return c.write(container.Summary, raw, n)
+}
+
+func (c *copier) write(t container.Type, raw []byte, records int) error {
+	_, err := c.append(&container.Entry{Header: container.Header{Type: t, Flags: container.SelfContained, Codec: container.LZ4, Records: uint32(records)}}, raw, nil)
+	return err
+}
+
+// blobMap has the extents point to where their chunks have come to lie.
+func (c *copier) blobMap(raw []byte) ([]byte, error) {
+	var out []byte
+	var enc column.Encoder
+	for len(raw) > 0 {
+		t, rest, err := column.NextTable(raw)
+		if err != nil {
+			return nil, err
+		}
+		whole := raw[:len(raw)-len(rest)]
+		raw = rest
+		if t.Kind != kindExtents {
+			out = append(out, whole...)
+			continue
+		}
+		if t.Rows > maxBlobSize/extentSize {
+			return nil, errBlock
+		}
+		cols := make([][]uint64, 2)
+		b := block{unknown: c.r.skip}
+		if err := b.columns(t, cols, int(t.Rows)); err != nil {
+			return nil, err
+		}
+		for i, off := range cols[extentChunk] {
+			if off <= extentUnkept {
+				continue
+			}
+			to, ok := c.offsets[off]
+			if !ok {
+				to = extentLost
+			}
+			cols[extentChunk][i] = to
+		}
+		enc.Begin(out, t.Kind, t.ID, t.Rows, t.Width)
+		enc.Words(extentChunk, cols[extentChunk])
+		enc.Words(extentPlace, cols[extentPlace])
+		out = enc.End()
+	}
+	return out, nil
+}
+
+// finish writes what a writer would have written at the end.
+func (c *copier) finish() error {
+	if rec := c.r.Recovered(); rec != nil || len(c.r.Damage()) > 0 {
+		meta := *c.r.meta
+		meta.Recovered = "the file was damaged"
+		if rec != nil {
+			meta.Recovered = rec.Reason
+			meta.EndNS = max(meta.EndNS, rec.LastTime)
+		}
+		raw, err := json.Marshal(&meta)
+		if err != nil {
+			return err
+		}
+		if err := c.write(container.Meta, raw, 1); err != nil {
+			return err
+		}
+	}
+	if len(c.gaps) > 0 {
+		if err := c.write(container.Gap, encodeGaps(&column.Encoder{}, c.gaps), len(c.gaps)); err != nil {
+			return err
+		}
+	}
+	return c.flushSummary()
+}
+
+// take adds what a block contains that was read and lies in the chunk e.
+func (s *summaryWriter) take(b *block, e *container.Entry, schema *Schema) {
+	c := ChunkInfo{First: b.first, Calls: uint64(b.n), TMin: e.TMin, TMax: e.TMax, Known: true, seq: e.Seq, rows: uint64(b.rows)}
+	threads := make([]uint64, b.n)
+	for i := range threads {
+		threads[i] = b.calls[callThread].At(i)
+	}
+	c.Threads = threadsOf(threads)
+	for k := range b.rows {
+		if b.late(k) {
+			c.late.add(b.first + b.owner.At(k))
+		}
+	}
+	kinds := make([]distinct, len(schema.Handles)+1)
+	for _, f := range b.seen {
+		c.Funcs = append(c.Funcs, uint32(f.id))
+		fn := schema.Func(f.id)
+		for row := 0; fn != nil && row < f.rows; row++ {
+			f.args.set(f.args.row, uint32(row))
+			for _, p := range fn.Params {
+				if p.Handle > 0 && p.Word < len(f.args.row) {
+					kinds[p.Handle].add(f.args.row[p.Word])
+				}
+			}
+		}
+		for k := range f.outs {
+			o := &f.outs[k]
+			for row := 0; o.param == TaskParam && row < f.rows; row++ {
+				if o.has(uint32(row)) {
+					c.Tasks = addTasks(c.Tasks, []uint64{o.values.At(row)})
+				}
+			}
+		}
+	}
+	slices.Sort(c.Funcs)
+	c.Handles = handlesOf(kinds)
+	s.chunks = append(s.chunks, c)
+	for i := range b.n {
+		id := uint16(b.calls[callFunc].At(i))
+		s.count(schema, id, CallFlags(b.calls[callFlags].At(i)), b.calls[callRet].At(i), b.calls[callDur].At(i))
+	}
+}
