@@ -17,7 +17,10 @@ func (a *app) catCmd() *cobra.Command {
 		Use:   "cat FILE",
 		Short: "the calls of a trace, one a line",
 		Args:  arguments(1, "one trace file"),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(c *cobra.Command, args []string) error {
+			if raw && c.Flags().NFlag() > 1 {
+				return usage("--raw shows the whole file and goes with no other option")
+			}
 			if task != "" {
 				var err error
 				if o.Task, err = report.ParseTaskID(task); err != nil {
@@ -50,8 +53,5 @@ func (a *app) catCmd() *cobra.Command {
 	c.Flags().IntVar(&o.TID, "thread", 0, "only calls of the thread with this id")
 	c.Flags().StringVar(&task, "task", "", "only the calls that made this task: STREAM:ID, or STREAM:FLIP:TASK as the runtime's logs have it")
 	c.Flags().IntVar(&o.Tail, "tail", 0, "only so many of the last calls")
-	for _, other := range []string{"json", "from", "to", "func", "stream", "thread", "task", "tail"} {
-		c.MarkFlagsMutuallyExclusive("raw", other)
-	}
 	return c
 }
