@@ -1,0 +1,138 @@
+package probe
+
+import (
+	"bufio"
+	"bytes"
+	"debug/elf"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/internal/testenv"
+)
+
+// launchesAlone runs launches where a system call is death, and returns how the program ended and what was recorded.
+func launchesAlone(t *testing.T, counter bool) (syscall.WaitStatus, *everything) {
+	t.Helper()
+	shim, include := testenv.Built(t, "lib/libacltrace.so"), "-I"+filepath.Join(testenv.Root(t), "api/acl/include")
+	dir := t.TempDir()
+	compile := func(out string, args ...string) {
+		args = append([]string{"-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", include, "-o", filepath.Join(dir, out)}, args...)
+		if b, err := exec.Command("cc", args...).CombinedOutput(); err != nil {
+			t.Fatalf("cc %v: %v\n%s", args, err, b)
+		}
+	}
+	compile("libascendcl.so", "-fPIC", "-shared", "-Wl,-soname,libascendcl.so", "shim/bench/null.c")
+	compile("hotpath", "testdata/hotpath.c", "-L"+dir, "-lascendcl")
+	s, err := NewSession(acl.Model, &SessionOptions{RingBytes: 1 << 20, NoTaskIDs: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if !counter {
+		s.clock.counter = false
+		s.ctl.clock = s.clock.kind()
+	}
+	cmd := exec.Command(filepath.Join(dir, "hotpath"), "1000")
+	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+dir, "LD_PRELOAD="+shim, "ACLTRACE_SESSION="+s.Dir())
+	var failed *exec.ExitError
+	if err := cmd.Run(); err != nil && !errors.As(err, &failed) {
+		t.Fatal(err)
+	}
+	e := &everything{}
+	if err := s.Finish(e); err != nil {
+		t.Fatal(err)
+	}
+	return cmd.ProcessState.Sys().(syscall.WaitStatus), e
+}
+
+// A recorded launch makes no system call. Where the counter is not fit it makes two, to read the clock: the program's death is
+// then the proof that this test sees them.
+func TestHotPathMakesNoSystemCall(t *testing.T) {
+	if counterFit() {
+		how, e := launchesAlone(t, true)
+		if how.ExitStatus() != 0 || len(e.calls) != 1002 || len(e.gaps) != 0 {
+			t.Errorf("the program ended with %#x; %d calls recorded, %v lost", how, len(e.calls), e.gaps)
+		}
+	}
+	how, e := launchesAlone(t, false)
+	if how.Signal() != syscall.SIGSYS || len(e.calls) != 2 {
+		t.Errorf("with the clock of the system the program ended with %#x after %d calls", how, len(e.calls))
+	}
+	for _, c := range e.calls {
+		if c.Start <= 0 || c.End < c.Start || c.End > monotonic() {
+			t.Errorf("call from %d to %d", c.Start, c.End)
+		}
+	}
+}
+
+// The wrappers, all of them, hold no lock and leave the shim for the runtime alone: no function of a C library, no linkage table.
+func TestWrappersCallNothing(t *testing.T) {
+	if runtime.GOARCH != "amd64" {
+		t.Skip("reads the instructions of x86-64")
+	}
+	path := testenv.Built(t, "lib/libacltrace.so")
+	code, err := exec.Command("objdump", "-d", "--no-show-raw-insn", path).Output()
+	if err != nil {
+		t.Skipf("objdump: %v", err)
+	}
+	function := regexp.MustCompile(`^[0-9a-f]+ <(.*)>:$`)
+	// A call of a register is the runtime's function; other_ is another name of a wrapper.
+	allowed := regexp.MustCompile(`\b(call|jmp|j[a-z]+) +(\*%r[a-z0-9]+$|[0-9a-f]+ <(shim_|other_|acl|rt|Hccl|mstx))`)
+	locked := regexp.MustCompile(`\block\b|\bxchg .*\(|\bsyscall\b|\bmfence\b`)
+	var wrapper string
+	wrappers := 0
+	for lines := bufio.NewScanner(bytes.NewReader(code)); lines.Scan(); {
+		line := lines.Text()
+		if m := function.FindStringSubmatch(line); m != nil {
+			wrapper = ""
+			if strings.HasPrefix(m[1], "aclrt") || strings.HasPrefix(m[1], "rt") {
+				wrapper = m[1]
+				wrappers++
+			}
+			continue
+		}
+		_, instruction, _ := strings.Cut(line, ":\t")
+		if wrapper == "" || instruction == "" {
+			continue
+		}
+		if locked.MatchString(instruction) {
+			t.Errorf("%s: %s", wrapper, instruction)
+		}
+		if (strings.HasPrefix(instruction, "call") || strings.HasPrefix(instruction, "j")) && !allowed.MatchString(instruction) {
+			t.Errorf("%s leaves the shim: %s", wrapper, instruction)
+		}
+	}
+	if wrappers < 300 {
+		t.Errorf("%d wrappers in %s", wrappers, path)
+	}
+}
+
+// The shim takes little of the static TLS that a process has left for libraries that are loaded late, and needs no call to find it.
+func TestStaticTLS(t *testing.T) {
+	f := openELF(t, testenv.Built(t, "lib/libacltrace.so"))
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_TLS && p.Memsz > 256 {
+			t.Errorf("%d bytes of TLS", p.Memsz)
+		}
+	}
+	if v, err := f.DynValue(elf.DT_FLAGS); err != nil || len(v) == 0 || v[0]&uint64(elf.DF_STATIC_TLS) == 0 {
+		t.Errorf("flags %x, %v: TLS is not initial-exec", v, err)
+	}
+	syms, err := f.DynamicSymbols()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range syms {
+		if s.Name == "__tls_get_addr" {
+			t.Error("the shim asks the loader for its TLS")
+		}
+	}
+}
