@@ -282,15 +282,6 @@ func (s *Session) Off() {
 // the recorder does, or programs that wait for it stop waiting.
 func (s *Session) Beat() { s.ctl.heartbeat.Store(monotonic()) }
 
-// Now is the current time of CLOCK_MONOTONIC in nanoseconds.
-func Now() int64 { return monotonic() }
-
-func monotonic() int64 {
-	var ts unix.Timespec
-	unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts)
-	return ts.Nano()
-}
-
 // Load says how much there was to drain.
 type Load int
 
@@ -717,63 +708,4 @@ func (r *ring) payload(s *Session, sink Sink, b []byte) error {
 		p.Dir = Out
 	}
 	return sink.Payload(&p)
-}
-
-// clock turns the shim's counter into nanoseconds of CLOCK_MONOTONIC.
-type clock struct {
-	counter bool
-	c0, c1  uint64 // counter at the first and the latest comparison
-	n0, n1  int64  // CLOCK_MONOTONIC at these
-	rate    float64
-	next    time.Time
-}
-
-func (c *clock) kind() uint32 {
-	if c.counter {
-		return 0
-	}
-	return 1
-}
-
-// start compares the two clocks over some milliseconds: 50 ppm of error in the rate are 50 ns in the first millisecond,
-// and every later comparison makes it better.
-func (c *clock) start() {
-	if c.counter = counterFit(); !c.counter {
-		return
-	}
-	c.c0, c.n0 = compare()
-	time.Sleep(20 * time.Millisecond)
-	c.c1, c.n1 = compare()
-	c.rate = float64(c.n1-c.n0) / float64(c.c1-c.c0)
-}
-
-func (c *clock) adjust() {
-	if now := time.Now(); c.counter && now.After(c.next) {
-		c.c1, c.n1 = compare()
-		c.rate = float64(c.n1-c.n0) / float64(c.c1-c.c0)
-		c.next = now.Add(100 * time.Millisecond)
-	}
-}
-
-func (c *clock) nanoseconds(v uint64) int64 {
-	if !c.counter {
-		return int64(v)
-	}
-	return c.n1 + int64(float64(int64(v-c.c1))*c.rate)
-}
-
-// compare reads both clocks at the same moment, as nearly as of some tries.
-func compare() (uint64, int64) {
-	var counter uint64
-	var ns int64
-	best := ^uint64(0)
-	for range 10 {
-		a := readCounter()
-		n := monotonic()
-		b := readCounter()
-		if b-a < best {
-			best, counter, ns = b-a, a+(b-a)/2, n
-		}
-	}
-	return counter, ns
 }

@@ -1,0 +1,102 @@
+package probe
+
+import (
+	"math/rand/v2"
+	"testing"
+)
+
+// machine is a pair of clocks whose comparison is some nanoseconds off.
+type machine struct {
+	counter, ns float64
+	rate        float64 // nanoseconds a tick
+	r           *rand.Rand
+}
+
+func (m *machine) run(ns float64)     { m.ns += ns; m.counter += ns / m.rate }
+func (m *machine) off(c *clock) int64 { return c.nanoseconds(uint64(m.counter)) - int64(m.ns) }
+func (m *machine) compare() comparison {
+	return comparison{uint64(m.counter), int64(m.ns) + m.r.Int64N(61) - 30}
+}
+
+func calibrated(t *testing.T) (*machine, *clock) {
+	m := &machine{counter: 1e12, ns: 5e12, rate: 0.4, r: rand.New(rand.NewPCG(1, 2))}
+	c := &clock{counter: true, compare: m.compare}
+	if !c.calibrate(func() { m.run(10e6) }) {
+		t.Fatal("a steady counter is said to be none")
+	}
+	return m, c
+}
+
+func abs(v int64) int64 { return max(v, -v) }
+
+// The counter's time follows CLOCK_MONOTONIC, steered as hard as the system's clock can be, by less than the way from one
+// comparison to the next allows.
+func TestClockFollows(t *testing.T) {
+	m, c := calibrated(t)
+	for i := range 600 {
+		switch i {
+		case 100:
+			m.rate *= 1 + 500e-6
+		case 300:
+			m.rate *= 1 - 1000e-6
+		}
+		m.run(float64(compareEvery))
+		if off := abs(m.off(c)); off > 105_000 || (i < 100 || i > 120 && i < 300 || i > 320) && off > 600 {
+			t.Fatalf("after %d comparisons the time is %d ns off", i, off)
+		}
+		c.observe(m.compare())
+		if off := abs(m.off(c)); off > 40 {
+			t.Fatalf("at comparison %d the time is %d ns off", i, off)
+		}
+	}
+}
+
+// A counter that jumps, as one of a suspended machine does, costs the time up to the next comparison, and not the rate.
+func TestClockJump(t *testing.T) {
+	for _, jump := range []float64{3600e9 / 0.4, -100e9 / 0.4, 1e6} {
+		m, c := calibrated(t)
+		for range 30 {
+			m.run(float64(compareEvery))
+			c.observe(m.compare())
+		}
+		m.counter += jump
+		for range 30 {
+			c.observe(m.compare())
+			m.run(float64(compareEvery))
+			if off := abs(m.off(c)); off > 600 {
+				t.Fatalf("after a jump of %g ticks the time is %d ns off", jump, off)
+			}
+		}
+	}
+}
+
+// A counter that changes its rate with the processor's is not used.
+func TestClockUnfit(t *testing.T) {
+	for _, change := range []float64{0.5, 0.98, 1.02, 2} {
+		m := &machine{counter: 1e12, ns: 5e12, rate: 0.4, r: rand.New(rand.NewPCG(1, 2))}
+		c := &clock{compare: m.compare}
+		if c.calibrate(func() { m.run(10e6); m.rate *= change }) {
+			t.Errorf("a counter whose rate changes by %g is used", change)
+		}
+	}
+	m := &machine{ns: 5e12, rate: 1e300, r: rand.New(rand.NewPCG(1, 2))}
+	if c := (&clock{compare: m.compare}); c.calibrate(func() { m.run(10e6) }) {
+		t.Error("a counter that stands still is used")
+	}
+}
+
+// On this machine the counter's time is that of CLOCK_MONOTONIC.
+func TestClockHere(t *testing.T) {
+	var c clock
+	if c.start(); !c.counter {
+		t.Skip("the counter of this machine is not fit")
+	}
+	for range 100 {
+		before := monotonic()
+		at := c.nanoseconds(readCounter())
+		if after := monotonic(); at < before-100_000 || at > after+100_000 {
+			t.Fatalf("%d is not between %d and %d", at, before, after)
+		}
+		c.adjust()
+	}
+}
