@@ -449,6 +449,40 @@ func TestResults(t *testing.T) {
 	}
 }
 
+// Why a result of an asynchronous copy was not captured stands in the trace, and what can be captured after that is.
+func TestResultsNotCaptured(t *testing.T) {
+	program := testenv.CompileC(t, "pending", []string{source("pending.c")})
+	for way, want := range map[string]map[format.Reason]int{
+		"full":       {format.NoReason: 65536 + 2, format.Dropped: 1, format.Overwritten: 2},
+		"again":      {format.NoReason: 1, format.Overwritten: 1},
+		"unregister": {format.Overwritten: 1},
+		"unmap":      {format.Unreadable: 1},
+	} {
+		t.Run(way, func(t *testing.T) {
+			r, res, _ := run(t, record.Options{Replayable: true}, program, way)
+			if res.ExitCode != 0 || res.Lost != 0 {
+				t.Fatalf("exit code %d, %d calls lost", res.ExitCode, res.Lost)
+			}
+			got := map[format.Reason]int{}
+			for d, err := range r.Data(nil) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if d.Dir != format.DirOut {
+					continue
+				}
+				got[d.Reason]++
+				if (d.Status == format.Missing) != (d.Reason != format.NoReason) {
+					t.Errorf("call %d: %v because %v", d.Call, d.Status, d.Reason)
+				}
+			}
+			if !maps.Equal(got, want) {
+				t.Errorf("results by what is missing: %v, want %v", got, want)
+			}
+		})
+	}
+}
+
 // Levels of payload.
 func TestPayloadLevels(t *testing.T) {
 	program := testenv.Example(t, "vector_add") // copies of 256 KiB

@@ -877,52 +877,90 @@ static struct pending {
 	uint64_t pitch, width; /* of rows; pitch 0: one piece */
 	struct payload what;
 } pending[PENDING];
-static uint32_t pending_used, pending_count;
+static uint32_t pending_used, pending_count, pending_low; /* slots ever used, slots in use, where to look for a free one */
 static uint64_t order;
 static void forget_pending(void)
 {
 	/* A forked child: what its parent waits for is not its own. */
 	for (uint32_t i = 0; i < pending_used; i++)
 		pending[i].state = PENDING_FREE;
-	pending_used = pending_count = 0;
+	pending_used = pending_count = pending_low = 0;
+}
+
+/*
+ * A walk over what was pending when it began: no further than that, since the table may have been full once. An entry is
+ * counted before it has its order, so that the count is of no fewer entries than have an order up to the one seen before it.
+ */
+struct walk { uint32_t at, left, used; uint64_t order; };
+
+static struct walk walk_pending(void)
+{
+	struct walk w = {.at = 0};
+	w.order = __atomic_load_n(&order, __ATOMIC_ACQUIRE);
+	w.left = __atomic_load_n(&pending_count, __ATOMIC_ACQUIRE);
+	w.used = __atomic_load_n(&pending_used, __ATOMIC_ACQUIRE);
+	return w;
+}
+
+static struct pending *next_pending(struct walk *w)
+{
+	while (w->left != 0 && w->at < w->used) {
+		struct pending *e = &pending[w->at++];
+		if (__atomic_load_n(&e->state, __ATOMIC_ACQUIRE) == PENDING_FULL && e->order <= w->order) {
+			w->left--;
+			return e;
+		}
+	}
+	return NULL;
 }
 
 /*
  * A result that is still pending when the next copy to the same memory is asked for is never seen. Looking for such
- * takes time for each that is pending; beyond some hundreds a program does not reuse its buffers so soon.
+ * takes time for each that is pending; a program that lets some hundreds wait does not reuse its buffers so soon.
  */
 static void overwrite_pending(uint64_t addr, uint64_t len)
 {
-	uint32_t n = __atomic_load_n(&pending_used, __ATOMIC_ACQUIRE);
-	if (__atomic_load_n(&pending_count, __ATOMIC_RELAXED) == 0 || n > 512)
+	struct walk w = walk_pending();
+	if (w.left > 512)
 		return;
-	for (uint32_t i = 0; i < n; i++)
-		if (__atomic_load_n(&pending[i].state, __ATOMIC_ACQUIRE) == PENDING_FULL && pending[i].what.addr < addr + len && addr < pending[i].what.addr + pending[i].what.len)
-			pending[i].what.missing = MISSING_OVERWRITTEN;
+	for (struct pending *e; (e = next_pending(&w)) != NULL;)
+		if (e->what.addr < addr + len && addr < e->what.addr + e->what.len)
+			e->what.missing = MISSING_OVERWRITTEN;
+}
+
+/* A slot that is the caller's now, NULL where all are in use. */
+static struct pending *take_pending(void)
+{
+	uint32_t low = __atomic_load_n(&pending_low, __ATOMIC_RELAXED);
+	for (uint32_t k = 0; k < PENDING; k++) {
+		uint32_t i = (low + k) % PENDING, was = PENDING_FREE;
+		if (__atomic_load_n(&pending[i].state, __ATOMIC_RELAXED) != PENDING_FREE ||
+		    !__atomic_compare_exchange_n(&pending[i].state, &was, PENDING_BUSY, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+			continue;
+		__atomic_store_n(&pending_low, i + 1, __ATOMIC_RELAXED);
+		uint32_t used = __atomic_load_n(&pending_used, __ATOMIC_RELAXED);
+		while (used <= i && !__atomic_compare_exchange_n(&pending_used, &used, i + 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+			;
+		return &pending[i];
+	}
+	return NULL;
 }
 
 static bool add_pending(const struct payload *p, void *stream, uint64_t pitch, uint64_t width)
 {
-	overwrite_pending(p->addr, p->len);
-	for (uint32_t i = 0; i < PENDING; i++) {
-		uint32_t was = PENDING_FREE;
-		if (__atomic_load_n(&pending[i].state, __ATOMIC_RELAXED) != PENDING_FREE ||
-		    !__atomic_compare_exchange_n(&pending[i].state, &was, PENDING_BUSY, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
-			continue;
-		pending[i].device = shim_t.device;
-		pending[i].stream = stream;
-		pending[i].order = __atomic_add_fetch(&order, 1, __ATOMIC_ACQ_REL);
-		pending[i].pitch = pitch;
-		pending[i].width = width;
-		pending[i].what = *p;
-		__atomic_add_fetch(&pending_count, 1, __ATOMIC_RELAXED);
-		uint32_t used = __atomic_load_n(&pending_used, __ATOMIC_RELAXED);
-		while (used <= i && !__atomic_compare_exchange_n(&pending_used, &used, i + 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
-			;
-		__atomic_store_n(&pending[i].state, PENDING_FULL, __ATOMIC_RELEASE);
-		return true;
-	}
-	return false;
+	overwrite_pending(p->addr, pitch ? pitch * (p->len / width) : p->len);
+	struct pending *e = __atomic_load_n(&pending_count, __ATOMIC_RELAXED) < PENDING ? take_pending() : NULL;
+	if (e == NULL)
+		return false;
+	__atomic_add_fetch(&pending_count, 1, __ATOMIC_ACQ_REL);
+	e->device = shim_t.device;
+	e->stream = stream;
+	e->order = __atomic_add_fetch(&order, 1, __ATOMIC_ACQ_REL);
+	e->pitch = pitch;
+	e->width = width;
+	e->what = *p;
+	__atomic_store_n(&e->state, PENDING_FULL, __ATOMIC_RELEASE);
+	return true;
 }
 
 static void payload_rows(struct payload *p, uint64_t pitch, uint64_t width, bool careful);
@@ -944,29 +982,42 @@ static bool same_device(int32_t device)
 	return (d & (d - 1)) == 0 || device == shim_t.device;
 }
 
+static bool released(const struct pending *e, enum release which, const void *stream, uint64_t until)
+{
+	if (e->order > until)
+		return false;
+	/* Streams have names of their own but for the default ones, one a device. */
+	if (which == OF_STREAM && (e->stream != stream || stream != NULL))
+		return e->stream == stream;
+	return same_device(e->device);
+}
+
 static void release(enum release which, void *stream, uint64_t until)
 {
 	if (__atomic_load_n(&pending_count, __ATOMIC_RELAXED) == 0)
 		return;
-	uint32_t n = __atomic_load_n(&pending_used, __ATOMIC_ACQUIRE);
-	for (uint32_t i = 0; i < n; i++) {
-		struct pending *e = &pending[i];
-		if (__atomic_load_n(&e->state, __ATOMIC_ACQUIRE) != PENDING_FULL || e->order > until)
-			continue;
-		/* Streams have names of their own but for the default ones, one a device. */
-		if (which == OF_STREAM ? e->stream != stream || (stream == NULL && !same_device(e->device)) : !same_device(e->device))
-			continue;
+	struct walk w = walk_pending();
+	for (struct pending *e; (e = next_pending(&w)) != NULL;) {
 		uint32_t was = PENDING_FULL;
-		if (!__atomic_compare_exchange_n(&e->state, &was, PENDING_BUSY, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+		if (!released(e, which, stream, until) ||
+		    !__atomic_compare_exchange_n(&e->state, &was, PENDING_BUSY, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
 			continue;
+		if (!released(e, which, stream, until)) {
+			/* Another thread has released it meanwhile, and a third has put a result of its own there. */
+			__atomic_store_n(&e->state, PENDING_FULL, __ATOMIC_RELEASE);
+			continue;
+		}
 		if (e->what.missing)
 			payload_missing(&e->what, e->what.missing);
 		else if (e->pitch)
 			payload_rows(&e->what, e->pitch, e->width, true);
 		else
 			payload_bytes(&e->what, true);
-		__atomic_sub_fetch(&pending_count, 1, __ATOMIC_RELAXED);
+		__atomic_sub_fetch(&pending_count, 1, __ATOMIC_ACQ_REL);
 		__atomic_store_n(&e->state, PENDING_FREE, __ATOMIC_RELEASE);
+		uint32_t i = (uint32_t)(e - pending);
+		if (i < __atomic_load_n(&pending_low, __ATOMIC_RELAXED))
+			__atomic_store_n(&pending_low, i, __ATOMIC_RELAXED);
 	}
 }
 
@@ -978,12 +1029,10 @@ void shim_host_end(uint64_t addr)
 			continue;
 		uint64_t end = host[i].end;
 		__atomic_store_n(&host[i].addr, 0, __ATOMIC_RELEASE);
-		if (__atomic_load_n(&pending_count, __ATOMIC_RELAXED) == 0)
-			return;
-		uint32_t used = __atomic_load_n(&pending_used, __ATOMIC_ACQUIRE);
-		for (uint32_t k = 0; k < used; k++)
-			if (__atomic_load_n(&pending[k].state, __ATOMIC_ACQUIRE) == PENDING_FULL && pending[k].what.addr >= addr && pending[k].what.addr < end)
-				pending[k].what.missing = MISSING_OVERWRITTEN;
+		struct walk w = walk_pending();
+		for (struct pending *e; (e = next_pending(&w)) != NULL;)
+			if (e->what.addr >= addr && e->what.addr < end)
+				e->what.missing = MISSING_OVERWRITTEN;
 		return;
 	}
 }

@@ -1,0 +1,65 @@
+/*
+ * pending WAY: results of asynchronous copies to the host that can't be captured, or can in spite of what went before.
+ *
+ *	full          one more copy than the shim remembers, then again some that it does
+ *	again         two copies to the same memory before the program waits
+ *	unregister    memory that is no longer registered when the program waits
+ *	unmap         memory that is gone when the program waits
+ */
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "acl/acl.h"
+
+#define MUST(call) do { if ((call) != ACL_SUCCESS) { fprintf(stderr, "%s: %s\n", #call, aclGetRecentErrMsg()); return 1; } } while (0)
+
+enum { SIZE = 8192, TABLE = 65536 };
+
+int main(int argc, char **argv)
+{
+	const char *way = argc > 1 ? argv[1] : "";
+	aclrtStream stream;
+	char *device, *host;
+	static char fill[SIZE];
+	MUST(aclInit(NULL));
+	MUST(aclrtSetDevice(0));
+	MUST(aclrtCreateStream(&stream));
+	MUST(aclrtMalloc((void **)&device, SIZE, ACL_MEM_MALLOC_HUGE_FIRST));
+	memset(fill, 'A', SIZE);
+	MUST(aclrtMemcpy(device, SIZE, fill, SIZE, ACL_MEMCPY_HOST_TO_DEVICE));
+#define COPY(to, n) MUST(aclrtMemcpyAsync(to, n, device, n, ACL_MEMCPY_DEVICE_TO_HOST, stream))
+	if (strcmp(way, "full") == 0) {
+		MUST(aclrtMallocHost((void **)&host, 16 * (TABLE + 1)));
+		for (int i = 0; i <= TABLE; i++)
+			COPY(host + 16 * i, 16);
+		MUST(aclrtSynchronizeStream(stream));
+		for (int i = 0; i < 3; i++)
+			COPY(host + 16 * i, 16);
+		COPY(host + 8, 16); /* over the first two */
+		MUST(aclrtSynchronizeStream(stream));
+		return 0;
+	}
+	if (strcmp(way, "again") == 0) {
+		MUST(aclrtMallocHost((void **)&host, 2 * SIZE));
+		COPY(host, SIZE);
+		COPY(host + SIZE / 2, SIZE);
+		MUST(aclrtSynchronizeStream(stream));
+		return 0;
+	}
+	host = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (host == MAP_FAILED)
+		return 1;
+	MUST(aclrtHostRegisterV2(host, SIZE, ACL_HOST_REG_PINNED));
+	COPY(host, SIZE);
+	usleep(50000); /* it is done by then, but the program has not asked */
+	if (strcmp(way, "unregister") == 0)
+		MUST(aclrtHostUnregister(host));
+	else
+		munmap(host, SIZE);
+	MUST(aclrtSynchronizeStream(stream));
+	return 0;
+}
