@@ -25,6 +25,9 @@ func (t *Thread) StreamAbort(on acl.Stream) acl.Error {
 	case s.capture.Load() != nil:
 		return t.fail(acl.ACL_ERROR_RT_STREAM_CAPTURED, "stream %d is being captured", s.id)
 	}
+	if broken("other_streams_go_on") {
+		return t.DeviceTaskAbort(s.ctx.dev.id, 0)
+	}
 	s.abort()
 	return acl.ACL_SUCCESS
 }

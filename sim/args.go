@@ -294,7 +294,7 @@ func (t *Thread) KernelArgsParaUpdate(argsHandle acl.ArgsHandle, handle acl.Para
 	return acl.ACL_SUCCESS
 }
 
-// KernelArgsFinalize ends the appending. The list can be launched from then on.
+// KernelArgsFinalize ends the appending. The list can be launched from then on. It is called again behind an update.
 func (t *Thread) KernelArgsFinalize(argsHandle acl.ArgsHandle) acl.Error {
 	l, e := t.argList(argsHandle)
 	if e != 0 {
@@ -302,9 +302,6 @@ func (t *Thread) KernelArgsFinalize(argsHandle acl.ArgsHandle) acl.Error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.sealed {
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "the argument list %#x is finalized already", l.handle)
-	}
 	for i, p := range l.params {
 		if p.place && p.length == 0 {
 			return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "placeholder %d has no buffer", i)

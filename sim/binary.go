@@ -31,6 +31,7 @@ type kernelBinary struct {
 	entries map[uint64]string // names by tiling key, from the metadata
 	symbols map[string]symbol // with their suffixes
 	data    []byte
+	lazy    bool              // has no place on the device
 	globals map[string]symbol // variables
 	bss     uint64            // bytes of variables that are not in the file, and follow it on the device
 
@@ -194,16 +195,16 @@ func (f *kernelBinary) byEntry(entry uint64, k Kernels) (string, bool) {
 	return "", false
 }
 
-func (t *Thread) loadBinary(b []byte, what string, h *acl.BinHandle) acl.Error {
+func (t *Thread) loadBinary(b []byte, what string, lazy bool, h *acl.BinHandle) acl.Error {
 	c, e := t.context()
 	if e != 0 {
 		return e
 	}
-	return t.addBinary(c.dev, b, what, h)
+	return t.addBinary(c.dev, b, what, lazy, h)
 }
 
 // addBinary makes a handle for a binary of one device, or of all where it is nil.
-func (t *Thread) addBinary(d *device, b []byte, what string, h *acl.BinHandle) acl.Error {
+func (t *Thread) addBinary(d *device, b []byte, what string, lazy bool, h *acl.BinHandle) acl.Error {
 	if h == nil {
 		return t.null("binHandle")
 	}
@@ -211,7 +212,7 @@ func (t *Thread) addBinary(d *device, b []byte, what string, h *acl.BinHandle) a
 	if err != nil {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%s is no kernel binary: %v", what, err)
 	}
-	f.dev = d
+	f.dev, f.lazy = d, lazy
 	if f.handle = t.sim.binaries.add(f); f.handle == 0 {
 		return t.fail(acl.ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "too many binaries")
 	}
@@ -253,7 +254,7 @@ func (t *Thread) BinaryLoad(binary acl.Binary, binHandle *acl.BinHandle) acl.Err
 		}
 		return t.badHandle(kindImage, uint64(binary))
 	}
-	return t.loadBinary(bytes.Clone(hostBytes(i.addr, i.size)), "the data", binHandle)
+	return t.loadBinary(bytes.Clone(hostBytes(i.addr, i.size)), "the data", false, binHandle)
 }
 
 // BinaryLoadFromFile loads a binary from a file.
@@ -265,7 +266,8 @@ func (t *Thread) BinaryLoadFromFile(binPath *byte, options *acl.BinaryLoadOption
 	if path == "" {
 		return t.null("binPath")
 	}
-	if e := t.loadOptions(options); e != 0 {
+	lazy, e := t.loadOptions(options)
+	if e != 0 {
 		return e
 	}
 	if filepath.Ext(path) == ".json" {
@@ -278,7 +280,7 @@ func (t *Thread) BinaryLoadFromFile(binPath *byte, options *acl.BinaryLoadOption
 	if err != nil {
 		return t.fail(acl.ACL_ERROR_RT_FILE_OPEN, "binary %s can't be read: %v", path, err)
 	}
-	return t.loadBinary(b, path, binHandle)
+	return t.loadBinary(b, path, lazy, binHandle)
 }
 
 // BinaryLoadFromData loads a binary from the program's memory.
@@ -289,29 +291,37 @@ func (t *Thread) BinaryLoadFromData(data acl.Addr, length uint64, options *acl.B
 	if data == 0 || length == 0 || length > maxBinary {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "a binary of %d bytes at %#x", length, data)
 	}
-	if e := t.loadOptions(options); e != 0 {
+	lazy, e := t.loadOptions(options)
+	if e != 0 {
 		return e
 	}
-	return t.loadBinary(bytes.Clone(hostBytes(data, length)), "the data", binHandle)
+	b := bytes.Clone(hostBytes(data, length))
+	if broken("from_memory") {
+		b = hostBytes(data, length)
+	}
+	return t.loadBinary(b, "the data", lazy, binHandle)
 }
 
-func (t *Thread) loadOptions(o *acl.BinaryLoadOptions) acl.Error {
+// loadOptions checks the options of a binary, and tells whether it is to be loaded when it is first used.
+func (t *Thread) loadOptions(o *acl.BinaryLoadOptions) (lazy bool, e acl.Error) {
 	if o == nil || o.NumOpt == 0 {
-		return acl.ACL_SUCCESS
+		return false, acl.ACL_SUCCESS
 	}
 	if o.Options == 0 || o.NumOpt > 16 {
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d load options at %#x", o.NumOpt, o.Options)
+		return false, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d load options at %#x", o.NumOpt, o.Options)
 	}
 	for _, opt := range list((*acl.BinaryLoadOption)(pointer(o.Options)), o.NumOpt) {
 		switch opt.Type {
-		case acl.ACL_RT_BINARY_LOAD_OPT_LAZY_LOAD, acl.ACL_RT_BINARY_LOAD_OPT_MAGIC:
+		case acl.ACL_RT_BINARY_LOAD_OPT_LAZY_LOAD:
+			lazy = opt.Value[0] != 0
+		case acl.ACL_RT_BINARY_LOAD_OPT_MAGIC:
 		case acl.ACL_RT_BINARY_LOAD_OPT_CPU_KERNEL_MODE:
-			return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "kernels of the AI CPU are not simulated")
+			return false, t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "kernels of the AI CPU are not simulated")
 		default:
-			return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "load option %d is unknown", opt.Type)
+			return false, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "load option %d is unknown", opt.Type)
 		}
 	}
-	return acl.ACL_SUCCESS
+	return lazy, acl.ACL_SUCCESS
 }
 
 // BinaryUnLoad ends a loaded binary and its functions. Launches under way are not disturbed.

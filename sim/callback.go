@@ -105,7 +105,15 @@ func (t *Thread) LaunchHostFunc(on acl.Stream, fn, args acl.Addr) acl.Error {
 	case caller == nil:
 		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "there is no program whose function could be called")
 	}
+	if broken("function_on_another_thread") {
+		caller.Call(fn, args)
+		return acl.ACL_SUCCESS
+	}
 	return t.submit(s, task{kind: taskHost, run: hostTime, begin: func(*stream) *waiting {
+		if broken("function_in_order") {
+			go caller.CallAside(fn, args)
+			return nil
+		}
 		return &waiting{block: func(<-chan struct{}, <-chan time.Time) (bool, *failure) {
 			caller.CallAside(fn, args)
 			return true, nil
@@ -208,6 +216,10 @@ func (t *Thread) LaunchCallback(fn, userData acl.Addr, blockType acl.CallbackBlo
 		return t.fail(acl.ACL_ERROR_RT_STREAM_NO_CB_REG, "no thread has subscribed for the callbacks of stream %d", s.id)
 	}
 	return t.submit(s, task{kind: taskHost, run: hostTime, begin: func(*stream) *waiting {
+		if broken("callback_on_the_subscribed_thread") {
+			t.sim.opts.Caller.CallAside(fn, userData)
+			return nil
+		}
 		c := callback{fn, userData, make(chan struct{})}
 		sub.add(c)
 		if blockType != acl.ACL_CALLBACK_BLOCK {

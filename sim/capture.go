@@ -192,7 +192,7 @@ func (t *Thread) notCaptured(s *stream) acl.Error {
 // capture records a task, and tells whether the stream is being captured at all.
 func (t *Thread) capture(s *stream, k task) (bool, acl.Error) {
 	c := s.capture.Load()
-	if c == nil {
+	if c == nil || broken("captured_tasks_do_not_run") {
 		if s == s.ctx.def {
 			if e := t.forbid(acl.ACL_ERROR_RT_STREAM_CAPTURE_IMPLICIT, "a task on the default stream"); e != 0 {
 				k.end()

@@ -503,7 +503,7 @@ func (v *virtualClock) Ready(n int32) (virtual.Need, bool) {
 	if !s.begun {
 		s.begun, s.awaits, s.result = true, nil, nil
 		s.current = s.first()
-		if s.skip = s.broken() && !s.current.always; !s.skip && s.current.begin != nil {
+		if s.skip = s.halted() && !s.current.always; !s.skip && s.current.begin != nil {
 			s.awaits = s.current.begin(s)
 			if w := s.awaits; w != nil {
 				w.deadline, w.since = s.time+w.limit, time.Now()
@@ -582,7 +582,7 @@ func (v *virtualClock) Begin(n int32) int64 {
 	s := v.streams[n]
 	s.time = time.Duration(v.m.Now())
 	s.took = 0
-	if s.skip || s.broken() && !s.current.always {
+	if s.skip || s.halted() && !s.current.always {
 		return 0
 	}
 	if err := guard(func() { s.took, s.result = s.current.perform(s) }); err != nil {

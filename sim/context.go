@@ -14,11 +14,30 @@ type context struct {
 	dev    *device
 	def    *stream
 	ended  atomic.Bool
+	// stops says that the first failure stops all streams, as one of them was told to; stopped is that failure.
+	stops   atomic.Bool
+	stopped atomic.Pointer[stop]
 
 	mu       sync.Mutex
 	streams  []*stream
 	options  options
 	overflow uint64 // address of the float status; 0 before anybody asked
+}
+
+// stop is the failure that has stopped the streams of a context, and the stream where it happened.
+type stop struct {
+	failure *failure
+	stream  *stream
+}
+
+// failed notes a failure of a stream. It stops the streams of the context, where that is their mode.
+func (c *context) failed(s *stream, f *failure) {
+	if broken("stop_is_for_the_context") && s.get().stopOnFailure == 0 {
+		return
+	}
+	if c.stops.Load() || broken("continue_on_failure") {
+		c.stopped.CompareAndSwap(nil, &stop{f, s})
+	}
 }
 
 // newContext opens the device if need be. The caller holds d.mu.
@@ -59,7 +78,7 @@ func (c *context) destroy(force bool) {
 	d.contexts = slices.DeleteFunc(d.contexts, func(o *context) bool { return o == c })
 	last := len(d.contexts) == 0
 	d.mu.Unlock()
-	if last {
+	if last && !broken("reset_frees_memory") {
 		d.mem.freeAll()
 	}
 }
@@ -82,7 +101,9 @@ func (t *Thread) CreateContext(ctx *acl.Context, deviceId int32) acl.Error {
 	if f != nil {
 		return t.failWith(f)
 	}
-	t.current = c
+	if !broken("created_context_is_current") {
+		t.current = c
+	}
 	t.sim.tellStream(c.def, acl.ACL_RT_STREAM_STATE_CREATE_POST)
 	*ctx = acl.Context(c.handle)
 	return acl.ACL_SUCCESS

@@ -274,25 +274,23 @@ const (
 	maxHeight2d = 5 << 20
 )
 
-// rows checks the arguments of a 2-D copy.
-func (t *Thread) rows(dst, dpitch, src, spitch, width, height uint64, kind acl.MemcpyKind) (transfer, acl.Error) {
+// rows checks the arguments of a 2-D copy. Inside a device there are only asynchronous ones.
+func (t *Thread) rows(dst, dpitch, src, spitch, width, height uint64, kind acl.MemcpyKind, inside bool) (transfer, acl.Error) {
 	x := transfer{dst: dst, src: src, width: width, height: height, dpitch: dpitch, spitch: spitch}
 	switch {
 	case dst == 0:
 		return x, t.null("dst")
 	case src == 0:
 		return x, t.null("src")
-	case kind != acl.ACL_MEMCPY_HOST_TO_DEVICE && kind != acl.ACL_MEMCPY_DEVICE_TO_HOST:
-		return x, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "copy kind %d: a 2-D copy goes from the host to the device or back", kind)
-	case width == 0 || height == 0:
-		return x, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "a copy of %d rows of %d bytes", height, width)
+	case kind != acl.ACL_MEMCPY_HOST_TO_DEVICE && kind != acl.ACL_MEMCPY_DEVICE_TO_HOST && (kind != acl.ACL_MEMCPY_DEVICE_TO_DEVICE || !inside):
+		return x, t.fail(acl.ACL_ERROR_INVALID_PARAM, "copy kind %d: a 2-D copy goes from the host to the device or back, and an asynchronous one inside the device", kind)
 	case width > dpitch || width > spitch:
-		return x, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "width %d is greater than a pitch (%d, %d)", width, dpitch, spitch)
+		return x, t.fail(acl.ACL_ERROR_INVALID_PARAM, "width %d is greater than a pitch (%d, %d)", width, dpitch, spitch)
 	case max(dpitch, spitch) > maxAlloc || height > maxAlloc/max(dpitch, spitch):
 		return x, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "a copy of %d rows of %d bytes is impossible", height, width)
 	}
 	from, to := t.sim.locate(src).dev, t.sim.locate(dst).dev
-	if h2d := kind == acl.ACL_MEMCPY_HOST_TO_DEVICE; h2d && (from != nil || to == nil) || !h2d && (from == nil || to != nil) {
+	if (from != nil) != (kind != acl.ACL_MEMCPY_HOST_TO_DEVICE) || (to != nil) != (kind != acl.ACL_MEMCPY_DEVICE_TO_HOST) {
 		return x, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "copy kind %d does not fit where %#x and %#x lie", kind, src, dst)
 	}
 	x.todev, x.fromdev = to != nil, from != nil
@@ -304,7 +302,10 @@ func (t *Thread) Memcpy2d(dst acl.Addr, dpitch uint64, src acl.Addr, spitch, wid
 	if _, e := t.context(); e != 0 {
 		return e
 	}
-	x, e := t.rows(dst, dpitch, src, spitch, width, height, kind)
+	if width == 0 || height == 0 {
+		return acl.ACL_SUCCESS
+	}
+	x, e := t.rows(dst, dpitch, src, spitch, width, height, kind, false)
 	if e != 0 {
 		return e
 	}
@@ -317,18 +318,18 @@ func (t *Thread) Memcpy2dAsync(dst acl.Addr, dpitch uint64, src acl.Addr, spitch
 	if e != 0 {
 		return e
 	}
+	if width == 0 || height == 0 {
+		return acl.ACL_SUCCESS
+	}
 	if width > maxWidth2d || height > maxHeight2d {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d rows of %d bytes: the limits are %d and %d", height, width, maxHeight2d, maxWidth2d)
 	}
-	x, e := t.rows(dst, dpitch, src, spitch, width, height, kind)
+	x, e := t.rows(dst, dpitch, src, spitch, width, height, kind, true)
 	if e != 0 {
 		return e
 	}
-	host := src
-	if x.fromdev {
-		host = dst
-	}
-	if t.sim.locate(host).typ == acl.ACL_MEM_LOCATION_TYPE_UNREGISTERED {
+	const pageable = acl.ACL_MEM_LOCATION_TYPE_UNREGISTERED
+	if t.sim.locate(src).typ == pageable || t.sim.locate(dst).typ == pageable {
 		return t.copyPageable(s, x)
 	}
 	return t.copyLater(s, x)

@@ -70,6 +70,8 @@ func (t *Thread) GetRecentErrMsg() acl.Addr {
 	}
 	a := t.textBuffer()
 	putText(hostBytes(a, textBufferSize), t.message)
-	t.message = ""
+	if !broken("message_is_taken") {
+		t.message = ""
+	}
 	return a
 }

@@ -173,9 +173,7 @@ func (t *Thread) RecordEvent(event acl.Event, on acl.Stream) acl.Error {
 	defer ev.order.Unlock()
 	e = t.submit(s, task{kind: taskRecord, always: true, run: func(s *stream) (time.Duration, *failure) {
 		m.time = s.time / tick * tick
-		s.mu.Lock()
-		m.failure = s.failure
-		s.mu.Unlock()
+		m.failure = s.blocked()
 		close(m.done)
 		return 0, nil
 	}})
@@ -478,6 +476,9 @@ func (t *Thread) StreamWaitEventWithTimeout(on acl.Stream, event acl.Event, time
 	release := func() { ev.waits.Add(-1) }
 	return t.submit(s, task{kind: taskWait, release: release,
 		begin: func(s *stream) *waiting {
+			if broken("wait_is_for_the_last_record") {
+				m = ev.last()
+			}
 			if m == nil {
 				return nil
 			}

@@ -207,7 +207,7 @@ func (t *Thread) Call(fn api.ID, words []uint64) (uint64, bool) {
 	if fn >= firstRuntime {
 		return t.callRuntime(fn, words)
 	}
-	return acl.Call(t, fn, words)
+	return t.dispatch(fn, words)
 }
 
 func (f *Faults) call(t *Thread, fn api.ID) acl.Error {

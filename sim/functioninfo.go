@@ -42,7 +42,7 @@ func (s *Sim) allocOwn(d *device, size uint64) (uint64, *failure) {
 	return d.mem.alloc(roundUp(max(size, 1), allocUnit), 0, block{how: byRuntime, access: Read | Write}, s.log)
 }
 
-// BinaryGetDevAddress returns where a binary lies on the device.
+// BinaryGetDevAddress returns where a binary lies on the device, null where it is loaded lazily.
 func (t *Thread) BinaryGetDevAddress(binHandle acl.BinHandle, binAddr *acl.Addr, binSize *uint64) acl.Error {
 	if _, e := t.context(); e != 0 {
 		return e
@@ -54,11 +54,15 @@ func (t *Thread) BinaryGetDevAddress(binHandle acl.BinHandle, binAddr *acl.Addr,
 	case binAddr == nil || binSize == nil:
 		return t.null("binAddr or binSize")
 	}
+	*binAddr, *binSize = 0, uint64(len(f.data))
+	if f.lazy {
+		return acl.ACL_SUCCESS
+	}
 	a, e := t.deviceCopy(f)
 	if e != 0 {
 		return e
 	}
-	*binAddr, *binSize = a, uint64(len(f.data))
+	*binAddr = a
 	return acl.ACL_SUCCESS
 }
 

@@ -173,7 +173,7 @@ func (t *Thread) MemsetD32(ptr acl.Addr, memSize uint64, value uint32, n uint64)
 	return acl.ACL_SUCCESS
 }
 
-// MemsetD32Async fills memory with a word in the order of a stream.
+// MemsetD32Async fills device memory with a word in the order of a stream, and host memory at once.
 func (t *Thread) MemsetD32Async(ptr acl.Addr, memSize uint64, value uint32, n uint64, on acl.Stream) acl.Error {
 	s, e := t.stream(on)
 	if e != 0 {
@@ -181,6 +181,9 @@ func (t *Thread) MemsetD32Async(ptr acl.Addr, memSize uint64, value uint32, n ui
 	}
 	if done, e := t.fill32Args(ptr, memSize, n); done {
 		return e
+	}
+	if t.sim.locate(ptr).dev == nil {
+		return t.MemsetD32(ptr, memSize, value, n)
 	}
 	return t.fillLater(s, ptr, binary.LittleEndian.AppendUint32(nil, value), 4*n)
 }

@@ -24,11 +24,9 @@ func (t *Thread) recordShared(ev *event, s *stream) acl.Error {
 	n := x.issued.Add(1)
 	e := t.submit(s, task{kind: taskRecord, always: true, run: func(s *stream) (time.Duration, *failure) {
 		code := acl.Error(acl.ACL_SUCCESS)
-		s.mu.Lock()
-		if s.failure != nil {
-			code = s.failure.code
+		if f := s.blocked(); f != nil {
+			code = f.code
 		}
-		s.mu.Unlock()
 		x.recorded(n, code)
 		return 0, nil
 	}})

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"bytes"
 	"encoding/binary"
 	"time"
 
@@ -100,6 +101,12 @@ func (t *Thread) launch(o *order, block []byte, size uint64, patch func(block []
 		patch(block, dev)
 	}
 	copy(hostBytes(dev, n), block)
+	if broken("host_arguments_are_taken") {
+		t.submit(o.stream, task{kind: taskKernel, run: func(*stream) (time.Duration, *failure) {
+			copy(hostBytes(dev, n), block)
+			return 0, nil
+		}})
+	}
 	return t.enqueue(o, span{dev, n}, true)
 }
 
@@ -207,6 +214,9 @@ func (t *Thread) LaunchKernelV2(funcHandle acl.FuncHandle, numBlocks uint32, arg
 	if e := t.fits(o.fn, argsSize); e != 0 {
 		return e
 	}
+	if broken("device_arguments_are_read_later") {
+		return t.launch(o, bytes.Clone(hostBytes(argsData, argsSize)), argsSize, nil)
+	}
 	return t.enqueue(o, span{argsData, argsSize}, false)
 }
 
@@ -242,10 +252,14 @@ func (t *Thread) hostArgs(fn uint64, sh shape, stream acl.Stream, cfg *acl.Launc
 			return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "kernel %q: placeholder %d (address at %d, data at %d) does not fit %d bytes of arguments", o.fn.name, i, p.AddrOffset, p.DataOffset, size)
 		}
 	}
-	if n == 0 {
-		return t.launch(o, hostBytes(args, size), size, nil)
+	block := hostBytes(args, size)
+	if broken("placeholder_is_patched") {
+		block = bytes.Clone(block)
 	}
-	return t.launch(o, hostBytes(args, size), size, func(b []byte, dev uint64) {
+	if n == 0 {
+		return t.launch(o, block, size, nil)
+	}
+	return t.launch(o, block, size, func(b []byte, dev uint64) {
 		for _, p := range holders {
 			binary.LittleEndian.PutUint64(b[p.AddrOffset:], dev+uint64(p.DataOffset))
 		}

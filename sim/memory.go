@@ -196,7 +196,11 @@ func (m *memory) alloc(size, want uint64, b block, log func(string, ...any)) (ui
 		}
 	}
 	if addr == 0 {
-		addr = m.gap(size, allocAlign)
+		align := uint64(allocAlign)
+		if broken("aligned") {
+			align = allocUnit
+		}
+		addr = m.gap(size, align)
 		if addr == 0 {
 			m.used -= size
 			return 0, failed(acl.ACL_ERROR_RT_DEVICE_OOM, "the device's address space is too fragmented for %d bytes", size)
@@ -205,7 +209,7 @@ func (m *memory) alloc(size, want uint64, b block, log func(string, ...any)) (ui
 			m.used -= size
 			return 0, failed(acl.ACL_ERROR_RT_MEMORY_ALLOCATION, "the host can't back %d bytes of device memory: %v", size, err)
 		}
-		m.cursor = roundUp(addr+size, allocAlign)
+		m.cursor = roundUp(addr+size, align)
 	}
 	m.live.insert(region[block]{span{addr, size}, b})
 	m.taken.insert(region[struct{}]{span: span{addr, size}})
@@ -381,7 +385,7 @@ func (m *memory) check(addr, n uint64, access uint32) error {
 			return nil
 		}
 		c.next()
-		if r.v.how != byMap || !c.ok() || c.get().v.how != byMap || c.get().addr != r.end() {
+		if broken("neighbouring_mappings") || r.v.how != byMap || !c.ok() || c.get().v.how != byMap || c.get().addr != r.end() {
 			return fmt.Errorf("%d bytes at %#x end %d bytes behind the allocation of %d bytes at %#x", n, addr, addr+n-r.end(), r.end()-first.addr, first.addr)
 		}
 	}
@@ -499,14 +503,11 @@ func (t *Thread) alloc(ptr *acl.Addr, size, pad uint64, policy acl.MemMallocPoli
 }
 
 func (t *Thread) allocOn(d *device, ptr *acl.Addr, size, pad uint64, policy acl.MemMallocPolicy) acl.Error {
-	const flags = acl.ACL_MEM_TYPE_LOW_BAND_WIDTH | acl.ACL_MEM_TYPE_HIGH_BAND_WIDTH | 0x100000
 	switch {
 	case ptr == nil:
 		return t.null("devPtr")
 	case size == 0:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "an allocation of 0 bytes")
-	case policy&^flags < 0 || policy&^flags > acl.ACL_MEM_MALLOC_HUGE1G_ONLY_P2P:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "allocation policy %#x is unknown", int32(policy))
 	}
 	if size > maxAlloc {
 		return t.fail(acl.ACL_ERROR_RT_DEVICE_OOM, "out of device memory: %d bytes wanted", size)

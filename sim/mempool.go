@@ -192,6 +192,10 @@ func (t *Thread) MemPoolFreeAsync(ptr acl.Addr, on acl.Stream) acl.Error {
 	case s.capture.Load() != nil:
 		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "allocations of a pool can't be captured here")
 	}
+	if broken("free_in_order") {
+		d.mem.free(ptr, byPool)
+		return acl.ACL_SUCCESS
+	}
 	return t.submit(s, task{kind: taskFree, always: true, run: func(*stream) (time.Duration, *failure) {
 		if !d.mem.free(ptr, byPool) {
 			return 0, failed(acl.ACL_ERROR_RT_PARAM_INVALID, "stream %d: %#x was freed before", s.id, ptr)

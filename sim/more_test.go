@@ -210,7 +210,6 @@ func TestSettings(t *testing.T) {
 		t.Errorf("the tag is %d", v[0])
 	}
 	e.want(acl.ACL_ERROR_RT_PARAM_INVALID, e.th.SetStreamAttribute(s, 99, &v))
-	e.want(acl.ACL_ERROR_RT_PARAM_INVALID, e.th.SetStreamFailureMode(0, 1))
 	e.want(acl.ACL_ERROR_RT_PARAM_INVALID, e.th.SetStreamFailureMode(s, 2))
 
 	var n uint32

@@ -184,7 +184,7 @@ func (t *Thread) WaitAndResetNotify(h acl.Notify, on acl.Stream, timeout uint32)
 		return e
 	}
 	return t.submit(s, task{kind: taskNotify, run: nothing, begin: func(s *stream) *waiting {
-		return n.signal.wait(true, time.Duration(timeout)*time.Second, func() *failure {
+		return n.signal.wait(!broken("wait_resets"), time.Duration(timeout)*time.Second, func() *failure {
 			return failed(acl.ACL_ERROR_RT_WAIT_TIMEOUT, "stream %d waited %d s for notify %d", s.id, timeout, n.id)
 		})
 	}})

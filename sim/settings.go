@@ -52,19 +52,22 @@ func (s *stream) get() settings {
 	return s.settings
 }
 
-// SetStreamFailureMode says whether the stream goes on behind a task that failed. Here it stops in either mode.
+// SetStreamFailureMode says whether the streams of a context stop behind a task that fails: all do where one is told to, for
+// good.
 func (t *Thread) SetStreamFailureMode(on acl.Stream, mode uint64) acl.Error {
 	s, e := t.stream(on)
-	if e != 0 {
-		return e
-	}
 	switch {
+	case e != 0:
+		return e
 	case mode != acl.ACL_CONTINUE_ON_FAILURE && mode != acl.ACL_STOP_ON_FAILURE:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "failure mode %d is unknown", mode)
-	case s == s.ctx.def:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "the failure mode of a default stream can't be set")
+	case mode == acl.ACL_CONTINUE_ON_FAILURE && s.get().stopOnFailure == acl.ACL_STOP_ON_FAILURE:
+		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "stream %d stops on failure, and can't be told to go on again", s.id)
 	}
 	s.set(func(x *settings) { x.stopOnFailure = mode })
+	if mode == acl.ACL_STOP_ON_FAILURE {
+		s.ctx.stops.Store(true)
+	}
 	return acl.ACL_SUCCESS
 }
 

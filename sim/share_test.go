@@ -220,6 +220,7 @@ func TestIpcEvent(t *testing.T) {
 	b.want(acl.ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID, b.th.EventGetTimestamp(eb, new(uint64)))
 
 	broken := a.stream()
+	a.ok(a.th.SetStreamFailureMode(broken, acl.ACL_STOP_ON_FAILURE))
 	release = a.hold(broken)
 	a.breakStream(broken)
 	a.ok(a.th.RecordEvent(ev, broken))

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,6 +19,8 @@ const (
 	maxPriority = 7
 	streamFlags = acl.ACL_STREAM_FAST_LAUNCH | acl.ACL_STREAM_FAST_SYNC | acl.ACL_STREAM_PERSISTENT |
 		acl.ACL_STREAM_HUGE | acl.ACL_STREAM_CPU_SCHEDULE | acl.ACL_STREAM_DEVICE_USE_ONLY
+	// notSynchronized are the flags of streams for which the host never waits.
+	notSynchronized = acl.ACL_STREAM_PERSISTENT | acl.ACL_STREAM_CPU_SCHEDULE | acl.ACL_STREAM_DEVICE_USE_ONLY
 )
 
 // taskKind is what a task does. Faults are planned by it.
@@ -88,8 +91,9 @@ func (k *task) perform(s *stream) (time.Duration, *failure) {
 // stream runs its tasks one after the other. In real time they run on a goroutine of the stream, its server, which lives while
 // there is work and a moment longer. There is no order among streams but by events.
 //
-// The first task that fails stops the stream: what comes behind it does not run, and every later task and
-// synchronization returns its error, until the stream ends.
+// A task that fails is no obstacle for those behind it, and the next synchronization tells. Where the streams of the context
+// stop on failure, nothing more runs on any of them, and every later task and synchronization returns the error, until the
+// context ends.
 type stream struct {
 	handle          uint64
 	id              int32
@@ -184,11 +188,14 @@ func (s *stream) submit(t *Thread, k task) (uint32, *failure) {
 		case s.closing:
 			s.mu.Unlock()
 			return 0, failed(acl.ACL_ERROR_RT_INVALID_HANDLE, "stream %d is being destroyed", s.id)
-		case s.failure != nil:
+		case s.discarded:
 			f := s.failure
-			s.observed = true
 			s.mu.Unlock()
 			return 0, f
+		case s.ctx.stopped.Load() != nil:
+			s.observed = true
+			s.mu.Unlock()
+			return 0, s.ctx.stopped.Load().failure
 		}
 		if s.submitted-s.done.Load() < queueDepth {
 			break
@@ -250,6 +257,9 @@ func (s *stream) serve() {
 			continue
 		}
 		s.mu.Unlock()
+		if broken("tasks_in_order") {
+			slices.Reverse(batch)
+		}
 		for i := range batch {
 			s.runTask(clk, &batch[i])
 			batch[i] = task{}
@@ -257,18 +267,30 @@ func (s *stream) serve() {
 	}
 }
 
-// broken tells whether tasks are not to run.
-func (s *stream) broken() bool {
+// halted tells whether tasks are not to run. A graph's do not behind one that failed, whatever the mode of its stream is.
+func (s *stream) halted() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.failure != nil || s.discarded || isClosed(s.stop)
+	return s.discarded || isClosed(s.stop) || s.ctx.stopped.Load() != nil || s.lane != nil && s.failure != nil
+}
+
+// fail notes the failure of a task. The first one counts until the program has seen it.
+func (s *stream) fail(f *failure) {
+	s.mu.Lock()
+	if s.failure == nil {
+		s.failure, s.observed = f, false
+	}
+	s.mu.Unlock()
+	if s.lane == nil {
+		s.ctx.failed(s, f)
+	}
 }
 
 // runTask runs a task in real time, or ends it without. On the device it begins when the task before it ended, or when it was
 // submitted if that was later: what this host needs to get to it is not counted. It takes as long as the cost model says, or
 // as long as the host needed where that is longer.
 func (s *stream) runTask(clk *realClock, k *task) {
-	skip := s.broken()
+	skip := s.halted()
 	var f *failure
 	var d time.Duration
 	if !skip || k.always {
@@ -318,11 +340,9 @@ func (s *stream) ended(k *task, d time.Duration, f *failure) {
 	if k.kind == taskKernel {
 		s.ctx.dev.busy.Add(int64(d))
 	}
-	if f != nil && !s.broken() {
+	if f != nil && !s.halted() {
 		s.raise(k, f)
-		s.mu.Lock()
-		s.failure = f
-		s.mu.Unlock()
+		s.fail(f)
 	}
 	k.end()
 	s.lastEnd.Store(int64(s.time))
@@ -401,10 +421,16 @@ func (s *stream) abort() {
 	s.mu.Unlock()
 	s.ctx.dev.sim.clock.changed()
 	s.wait(nil, all, forever)
+	if broken("aborted_stream_works") {
+		return
+	}
 	s.mu.Lock()
 	s.stop = make(chan struct{})
 	s.failure, s.discarded, s.observed = nil, false, false
 	s.mu.Unlock()
+	if p := s.ctx.stopped.Load(); p != nil && p.stream == s {
+		s.ctx.stopped.CompareAndSwap(p, nil)
+	}
 }
 
 // wait waits until so many tasks are done, and tells whether that was within the limit.
@@ -447,14 +473,33 @@ func (s *stream) leave(w waiter) bool {
 	return false
 }
 
-// observe returns the failure of the stream, for the program to see.
+// observe returns the failure of the stream, for the program to see: once, unless it has stopped the context.
 func (s *stream) observe() *failure {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.failure != nil {
+	f := s.failure
+	if stopped := s.ctx.stopped.Load(); stopped != nil {
 		s.observed = true
+		if f == nil {
+			f = stopped.failure
+		}
+	} else if !s.discarded && !broken("error_is_told_once") {
+		s.failure = nil
 	}
-	return s.failure
+	return f
+}
+
+// blocked returns the failure because of which tasks of the stream do not run, nil where they do.
+func (s *stream) blocked() *failure {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.discarded || s.lane != nil {
+		return s.failure
+	}
+	if stopped := s.ctx.stopped.Load(); stopped != nil {
+		return stopped.failure
+	}
+	return nil
 }
 
 // close ends a stream after its work, or by force without what has not begun, and returns a failure that the program
@@ -516,6 +561,9 @@ func (t *Thread) stream(h acl.Stream) (*stream, acl.Error) {
 	if e != 0 {
 		return nil, e
 	}
+	if h == 0 && broken("null_is_default_stream") {
+		c = c.dev.primary
+	}
 	if h == 0 {
 		return c.def, acl.ACL_SUCCESS
 	}
@@ -569,22 +617,18 @@ func (t *Thread) CreateStream(stream *acl.Stream) acl.Error {
 	return t.CreateStreamWithConfig(stream, 0, 0)
 }
 
-// CreateStreamWithConfig makes a stream with a priority and flags, which change nothing here.
+// CreateStreamWithConfig makes a stream with a priority, the nearest one in the range, and flags, of which unknown ones are
+// dropped. Of both nothing but notSynchronized changes anything here.
 func (t *Thread) CreateStreamWithConfig(stream *acl.Stream, priority, flag uint32) acl.Error {
 	c, e := t.context()
 	if e != 0 {
 		return e
 	}
-	switch {
-	case stream == nil:
+	if stream == nil {
 		return t.null("stream")
-	case priority > maxPriority:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "priority %d: the lowest is %d", priority, maxPriority)
-	case flag&^streamFlags != 0:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "stream flags %#x are unknown", flag&^streamFlags)
 	}
 	c.dev.mu.Lock()
-	s, f := c.newStreamLocked(priority, flag)
+	s, f := c.newStreamLocked(min(priority, maxPriority), flag&streamFlags)
 	c.dev.mu.Unlock()
 	if f != nil {
 		return t.failWith(f)
@@ -645,6 +689,9 @@ func (t *Thread) syncStream(h acl.Stream, limit time.Duration) acl.Error {
 	if e := t.notCaptured(s); e != 0 {
 		return e
 	}
+	if s.flags&notSynchronized != 0 {
+		return acl.ACL_SUCCESS
+	}
 	return t.finish(s, s.progress(), limit)
 }
 
@@ -664,7 +711,7 @@ func (t *Thread) StreamQuery(stream acl.Stream, status *acl.StreamStatus) acl.Er
 	if s.done.Load() < s.submittedTasks() || !t.sim.clock.past(t, time.Duration(s.lastEnd.Load())) {
 		return acl.ACL_SUCCESS
 	}
-	if f := s.observe(); f != nil {
+	if f := s.blocked(); f != nil {
 		return t.failWith(f)
 	}
 	*status = acl.ACL_STREAM_STATUS_COMPLETE

@@ -76,6 +76,9 @@ func (m *memory) reserveRange(size, want uint64) (uint64, *failure) {
 	size = roundUp(size, granularity)
 	addr, f := m.takeAddresses(size, want)
 	if f == nil {
+		if broken("reservation_costs_nothing") {
+			m.used += size
+		}
 		m.reservations[addr] = &reservation{span{addr, size}}
 	}
 	return addr, f
@@ -166,6 +169,9 @@ func (m *memory) unmapPhysical(addr uint64) error {
 
 // unmapLocked empties the addresses where physical memory was mapped. The caller holds the lock.
 func (m *memory) unmapLocked(r region[block]) {
+	if broken("remapped_memory_keeps_bytes") {
+		clear(hostBytes(r.addr, r.size))
+	}
 	_, _ = unix.MmapPtr(-1, 0, pointer(r.addr), uintptr(r.size), unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE|unix.MAP_FIXED)
 	r.v.phys.release()
 }

@@ -159,6 +159,9 @@ func (t *Thread) FreePhysical(handle acl.DrvMemHandle) acl.Error {
 			t.sim.shares.withdraw(p.shared)
 		}
 	}
+	if broken("freed_while_mapped") {
+		t.drop(p)
+	}
 	t.drop(p)
 	return acl.ACL_SUCCESS
 }
