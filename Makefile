@@ -80,6 +80,13 @@ lib/libaclsim.so: $(SIM_GO) $(HEADERS)
 	CGO_ENABLED=1 $(GO) build -buildmode=c-shared -trimpath -o $@ ./sim/libascendcl/engine
 	@rm -f lib/libaclsim.h
 
+# The simulator of the conformance suite, which breaks the rule that ACLSIM_BREAK names. It is for tests alone.
+lib/break/libaclsim.so: $(SIM_GO) $(HEADERS) $(wildcard sim/libascendcl/*.c)
+	@mkdir -p lib/break
+	$(CC) $(CFLAGS) $(FACE_FLAGS) -o lib/break/libascendcl.so $(wildcard sim/libascendcl/*.c) -ldl -lpthread
+	CGO_ENABLED=1 $(GO) build -tags aclsim_break -buildmode=c-shared -trimpath -o $@ ./sim/libascendcl/engine
+	@rm -f lib/break/libaclsim.h
+
 # The examples find the runtime beside them here; elsewhere LD_LIBRARY_PATH says where it is.
 EXAMPLE_LIBS := -Llib -lascendcl -Wl,-rpath,'$$ORIGIN/../../lib'
 
@@ -103,6 +110,7 @@ generate:
 	$(GO) run ./internal/cmd/apigen
 	$(GO) generate ./probe/...
 	$(GO) run ./internal/cmd/skips
+	$(GO) run ./internal/cmd/conformance
 
 demo: build
 	@bin/acltrace demo
@@ -114,7 +122,7 @@ demo-jaeger: build
 jaeger:
 	@scripts/jaeger.sh
 
-test: build
+test: build lib/break/libaclsim.so
 	@scripts/test.sh
 
 bench: build
@@ -125,7 +133,7 @@ lint:
 	$(GO) tool staticcheck ./...
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }
 
-soak: build
+soak: build lib/break/libaclsim.so
 	@scripts/soak.sh
 
 clean:

@@ -1,0 +1,25 @@
+// Command conformance lists the rules of the simulator's conformance suite in docs/conformance.md. It is run by `make generate`.
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/acltrace/acltrace/sim/conformance"
+)
+
+func run() error {
+	rules, err := conformance.Load(filepath.Join("sim", "conformance"))
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join("docs", "conformance.md"), conformance.Document(rules), 0o644)
+}
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "conformance:", err)
+		os.Exit(1)
+	}
+}

@@ -1,0 +1,17 @@
+/*
+ * says: An argument list is launched after it was finalized.
+ * source: API, aclrtKernelArgsFinalize
+ */
+#include "../conformance.h"
+
+RULE(finalized_first)
+{
+	aclrtFuncHandle f = kernel("count");
+	aclrtArgsHandle args;
+	aclrtParamHandle h;
+	void *p = device(8);
+
+	OK(aclrtKernelArgsInit(f, &args));
+	OK(aclrtKernelArgsAppend(args, &p, sizeof p, &h));
+	INVALID(aclrtLaunchKernelWithConfig(f, 1, new_stream(), NULL, args, NULL));
+}

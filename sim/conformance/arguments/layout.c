@@ -1,0 +1,16 @@
+/*
+ * says: The number, offsets and sizes of a kernel's arguments can be asked for.
+ * source: API, aclrtFunctionGetParamInfo
+ */
+#include "../conformance.h"
+
+RULE(layout)
+{
+	size_t n, offset, size;
+
+	OK(aclrtFunctionGetParamCount(kernel("store"), &n));
+	CHECK(n == 2);
+	OK(aclrtFunctionGetParamInfo(kernel("store"), 1, &offset, &size));
+	CHECK(offset == 8 && size == 8);
+	INVALID(aclrtFunctionGetParamInfo(kernel("store"), 2, &offset, &size));
+}

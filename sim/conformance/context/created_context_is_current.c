@@ -1,0 +1,14 @@
+/*
+ * says: aclrtCreateContext makes the new context the thread's own.
+ * source: API, aclrtCreateContext
+ */
+#include "../conformance.h"
+
+RULE(created_context_is_current)
+{
+	aclrtContext made, now;
+
+	OK(aclrtCreateContext(&made, 0));
+	OK(aclrtGetCurrentContext(&now));
+	CHECK(made == now);
+}

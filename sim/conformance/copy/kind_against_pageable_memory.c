@@ -1,0 +1,12 @@
+/*
+ * says: An asynchronous copy whose kind contradicts the program's own memory is refused.
+ * source: Runtime, memory copies
+ */
+#include "../conformance.h"
+
+RULE(kind_against_pageable_memory)
+{
+	char h[64] = "";
+
+	INVALID(aclrtMemcpyAsync(device(64), 64, h, 64, ACL_MEMCPY_DEVICE_TO_HOST, new_stream()));
+}

@@ -1,0 +1,20 @@
+/*
+ * says: With HOST_TO_BUF_TO_DEVICE the host's bytes are taken at the call, and the buffer may be used again.
+ * source: API, aclrtMemcpyKind
+ */
+#include "../conformance.h"
+
+RULE(staged_copy)
+{
+	static struct gate g;
+	aclrtStream s = new_stream();
+	uint64_t h = 1;
+	void *d = device(8);
+
+	hold(&g, s);
+	AT_ONCE(OK(aclrtMemcpyAsync(d, 8, &h, 8, ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE, s)));
+	h = 2;
+	open_gate(&g);
+	finish(s);
+	CHECK(word(d) == 1);
+}

@@ -1,0 +1,17 @@
+/*
+ * says: Each thread has its own text of the last error.
+ * source: API, aclGetRecentErrMsg
+ */
+#include "../conformance.h"
+
+static void *no_message_here(void *unused)
+{
+	CHECK(!aclGetRecentErrMsg());
+	return unused;
+}
+
+RULE(message_of_each_thread)
+{
+	INVALID(aclrtFree(NULL));
+	elsewhere(no_message_here, NULL);
+}

@@ -1,0 +1,12 @@
+/*
+ * says: aclrtPeekAtLastError returns the last error and leaves it.
+ * source: Guide, troubleshooting
+ */
+#include "../conformance.h"
+
+RULE(peek_forgets_nothing)
+{
+	INVALID(aclrtFree(NULL));
+	WANT(ACL_ERROR_RT_PARAM_INVALID, aclrtPeekAtLastError(ACL_RT_THREAD_LEVEL));
+	WANT(ACL_ERROR_RT_PARAM_INVALID, aclrtPeekAtLastError(ACL_RT_THREAD_LEVEL));
+}

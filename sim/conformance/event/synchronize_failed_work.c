@@ -1,0 +1,16 @@
+/*
+ * says: A synchronization with an event does not hide that the work before it failed.
+ * source: Simulator
+ */
+#include "../conformance.h"
+
+RULE(synchronize_failed_work)
+{
+	aclrtStream s = new_stream();
+	aclrtEvent e = new_event();
+
+	OK(aclrtSetStreamFailureMode(s, ACL_STOP_ON_FAILURE));
+	store(s, (void *)0x123456789000, 1);
+	OK(aclrtRecordEvent(e, s));
+	WANT(ACL_ERROR_RT_AICORE_EXCEPTION, aclrtSynchronizeEvent(e));
+}

@@ -1,0 +1,18 @@
+/*
+ * says: aclrtSynchronizeEvent waits for the work that the event stands for.
+ * source: API, aclrtSynchronizeEvent
+ */
+#include "../conformance.h"
+
+RULE(synchronize_waits_for_event)
+{
+	static struct gate g;
+	aclrtStream s = new_stream();
+	aclrtEvent e = new_event();
+
+	hold(&g, s);
+	OK(aclrtRecordEvent(e, s));
+	open_later(&g);
+	OK(aclrtSynchronizeEvent(e));
+	CHECK(atomic_load(&g.open));
+}

@@ -1,0 +1,14 @@
+/*
+ * says: A synchronization of a stream that goes on behind failures tells a failure once.
+ * source: Runtime, stream synchronization
+ */
+#include "../conformance.h"
+
+RULE(error_is_told_once)
+{
+	aclrtStream s = new_stream();
+
+	store(s, (char *)device(64) + 4096, 1);
+	WANT(ACL_ERROR_RT_AICORE_EXCEPTION, aclrtSynchronizeStream(s));
+	OK(aclrtSynchronizeStream(s));
+}

@@ -1,0 +1,14 @@
+/*
+ * says: A kernel that touches memory it may not fails when it runs: the launch succeeds, and the next synchronization
+ *   says so.
+ * source: Guide, troubleshooting; Errors, ACL_ERROR_RT_AICORE_EXCEPTION
+ */
+#include "../conformance.h"
+
+RULE(fault_at_synchronization)
+{
+	aclrtStream s = new_stream();
+
+	OK(launch_store(s, (char *)device(64) + 4096, 1));
+	WANT(ACL_ERROR_RT_AICORE_EXCEPTION, aclrtSynchronizeStream(s));
+}

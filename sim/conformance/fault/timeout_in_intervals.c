@@ -1,0 +1,16 @@
+/*
+ * says: The time that an operator may take is rounded up to the device's interval, and ends at 254 of them.
+ * source: API, aclrtGetOpTimeOutInterval
+ */
+#include "../conformance.h"
+
+RULE(timeout_in_intervals)
+{
+	uint64_t interval, actual;
+
+	OK(aclrtGetOpTimeOutInterval(&interval));
+	OK(aclrtSetOpExecuteTimeOutV2(1, &actual));
+	CHECK(actual / interval == 1);
+	OK(aclrtSetOpExecuteTimeOutV2(interval * 300, &actual));
+	CHECK(actual / interval == 254);
+}

@@ -1,0 +1,18 @@
+/*
+ * says: aclFinalizeReference drops one reference and returns how many are left; the runtime goes with the last one.
+ * source: API, aclFinalizeReference
+ */
+#include "../conformance.h"
+
+RULE(finalize_counts_references)
+{
+	uint64_t n = 9;
+
+	WANT(ACL_ERROR_REPEAT_INITIALIZE, aclInit(NULL));
+	OK(aclFinalizeReference(&n));
+	CHECK(n == 1);
+	OK(aclrtSetDevice(0));
+	OK(aclFinalizeReference(&n));
+	CHECK(n == 0);
+	WANT(ACL_ERROR_UNINITIALIZE, aclrtSetDevice(0));
+}

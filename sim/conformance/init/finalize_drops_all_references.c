@@ -1,0 +1,12 @@
+/*
+ * says: One aclFinalize ends what several aclInit began.
+ * source: API, aclInit
+ */
+#include "../conformance.h"
+
+RULE(finalize_drops_all_references)
+{
+	WANT(ACL_ERROR_REPEAT_INITIALIZE, aclInit(NULL));
+	OK(aclFinalize());
+	WANT(ACL_ERROR_UNINITIALIZE, aclrtSetDevice(0));
+}

@@ -1,0 +1,12 @@
+/*
+ * says: aclrtFree takes nothing but what an allocation returned.
+ * source: API, aclrtFree
+ */
+#include "../conformance.h"
+
+RULE(free_what_was_allocated)
+{
+	char *p = device(1024);
+
+	INVALID(aclrtFree(p + 64));
+}

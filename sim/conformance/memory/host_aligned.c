@@ -1,0 +1,11 @@
+/*
+ * says: Pinned host memory begins at a multiple of 64.
+ * source: API, aclrtMallocHost
+ */
+#include "../conformance.h"
+
+RULE(host_aligned)
+{
+	for (int i = 0; i < 20; i++)
+		CHECK((uintptr_t)pinned(33) % 64 == 0);
+}

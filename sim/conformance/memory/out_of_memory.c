@@ -1,0 +1,13 @@
+/*
+ * says: An allocation larger than what is free fails, and the next that fits does not.
+ * source: Errors, ACL_ERROR_RT_DEVICE_OOM
+ */
+#include "../conformance.h"
+
+RULE(out_of_memory)
+{
+	void *p;
+
+	WANT(ACL_ERROR_RT_DEVICE_OOM, aclrtMalloc(&p, (size_t)1 << 40, ACL_MEM_MALLOC_HUGE_FIRST));
+	CHECK(device(32));
+}

@@ -1,0 +1,13 @@
+/*
+ * says: aclrtMalloc gives the size rounded up to 32 bytes, and 32 bytes more.
+ * source: API, aclrtMalloc (A2 series)
+ */
+#include "../conformance.h"
+
+RULE(rounded_and_padded)
+{
+	void *p = device(33);
+
+	OK(aclrtMemset(p, 96, 1, 96));
+	INVALID(aclrtMemset(p, 97, 1, 97));
+}

@@ -1,0 +1,12 @@
+/*
+ * says: A size of 0 is refused.
+ * source: API, aclrtMalloc
+ */
+#include "../conformance.h"
+
+RULE(size_0)
+{
+	void *p;
+
+	INVALID(aclrtMalloc(&p, 0, ACL_MEM_MALLOC_HUGE_FIRST));
+}

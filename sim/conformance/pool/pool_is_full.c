@@ -1,0 +1,17 @@
+/*
+ * says: A pool gives no more memory than its properties allow.
+ * source: API, aclrtMemPoolProps
+ */
+#include "../conformance.h"
+
+RULE(pool_is_full)
+{
+	aclrtMemPoolProps props = {.location = {0, ACL_MEM_LOCATION_TYPE_DEVICE}, .maxSize = 1 << 20};
+	aclrtStream s = new_stream();
+	aclrtMemPool pool;
+	void *p;
+
+	OK(aclrtMemPoolCreate(&pool, &props));
+	OK(aclrtMemPoolMallocAsync(&p, 1 << 20, pool, s));
+	WANT(ACL_ERROR_RT_DEVICE_OOM, aclrtMemPoolMallocAsync(&p, 1 << 20, pool, s));
+}

@@ -1,0 +1,15 @@
+/*
+ * says: aclrtGetStreamAvailableNum tells how many streams can still be made.
+ * source: API, aclrtGetStreamAvailableNum
+ */
+#include "../conformance.h"
+
+RULE(available_streams)
+{
+	uint32_t before, after;
+
+	OK(aclrtGetStreamAvailableNum(&before));
+	new_stream();
+	OK(aclrtGetStreamAvailableNum(&after));
+	CHECK(after == before - 1);
+}

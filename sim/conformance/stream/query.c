@@ -1,0 +1,17 @@
+/*
+ * says: aclrtStreamQuery tells, without waiting, whether all tasks are done.
+ * source: API, aclrtStreamQuery
+ */
+#include "../conformance.h"
+
+RULE(query)
+{
+	static struct gate g;
+	aclrtStream s = new_stream();
+
+	hold(&g, s);
+	CHECK(!stream_done(s));
+	open_gate(&g);
+	finish(s);
+	CHECK(stream_done(s));
+}

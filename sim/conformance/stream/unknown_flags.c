@@ -1,0 +1,16 @@
+/*
+ * says: A stream made with a flag that means nothing is like one of aclrtCreateStream.
+ * source: API, aclrtCreateStreamWithConfig
+ */
+#include "../conformance.h"
+
+RULE(unknown_flags)
+{
+	aclrtStream s;
+	void *p = device(8);
+
+	OK(aclrtCreateStreamWithConfig(&s, 0, 0x40000000));
+	store(s, p, 1);
+	finish(s);
+	CHECK(word(p) == 1);
+}

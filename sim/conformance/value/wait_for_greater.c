@@ -1,0 +1,18 @@
+/*
+ * says: A wait for GEQ ends when the word, less the value, is 0 or more as a signed number.
+ * source: API, aclrtValueWait
+ */
+#include "../conformance.h"
+
+RULE(wait_for_greater)
+{
+	aclrtStream s = new_stream();
+	void *p = device(8);
+
+	set_word(p, UINT64_MAX);
+	OK(aclrtValueWait(p, 5, ACL_STREAM_WAIT_VALUE_GEQ, s));
+	pause_ms(20);
+	CHECK(!stream_done(s));
+	set_word(p, 6);
+	finish(s);
+}
