@@ -110,6 +110,7 @@ func (t *Thread) copyNow(x transfer) acl.Error {
 	if err := guard(x.move); err != nil {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "copy of %d bytes from %#x to %#x: %v", x.width*x.height, x.src, x.dst, err)
 	}
+	t.sim.follow(&x)
 	if planned != nil {
 		corrupt(span{x.dst, x.width})
 	}
@@ -125,6 +126,7 @@ func (t *Thread) copyLater(s *stream, x transfer) acl.Error {
 			return 0, failed(acl.ACL_ERROR_RT_SYS_DMA, "copy of %d bytes from %#x to %#x on stream %d: %v", x.width*x.height, x.src, x.dst, s.id, err)
 		}
 		x.move()
+		sim.follow(&x)
 		return sim.transferCost(&x), nil
 	}})
 }
@@ -355,6 +357,7 @@ func (s *Sim) fill(p uint64, pattern []byte, n uint64) error {
 	if err := s.checkSide(p, n, Write, false, true); err != nil {
 		return err
 	}
+	s.known(p, n)
 	b := hostBytes(p, n)
 	if len(pattern) == 1 && pattern[0] == 0 {
 		clear(b)

@@ -96,6 +96,7 @@ type hostMemory struct {
 	mu         sync.Mutex // for changes
 	live       regions[struct{}]
 	registered regions[registration]
+	unknown    unknowns // what depends on unknown kernels, of all host memory
 }
 
 // registration is what the program registered host memory for.
@@ -121,6 +122,7 @@ func (h *hostMemory) free(addr uint64) bool {
 	s, ok := h.live.remove(addr)
 	h.mu.Unlock()
 	if ok {
+		h.unknown.clear(s.span)
 		unmap(s.addr, s.size)
 	}
 	return ok

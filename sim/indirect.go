@@ -26,7 +26,9 @@ func (s *stream) copyResolved(dst, src, n uint64) (time.Duration, *failure) {
 			return 0, failed(acl.ACL_ERROR_RT_SYS_DMA, "copy of %d bytes from %#x to %#x on stream %d: %v", n, src, dst, s.id, err)
 		}
 	}
-	copy(hostBytes(dst, n), hostBytes(src, n))
+	x := plain(dst, src, n)
+	x.move()
+	d.sim.follow(&x)
 	return d.sim.copyTime(model.DeviceToDevice, n), nil
 }
 

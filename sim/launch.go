@@ -123,6 +123,7 @@ func (t *Thread) enqueue(o *order, args span, own bool) acl.Error {
 func (o *order) run(d *device, args span, own bool) (time.Duration, *failure) {
 	k := o.fn.kernel
 	if k == nil {
+		o.markUnknown(d, args)
 		return d.sim.kernelTime(o.fn.rule, o.blocks, 0), nil
 	}
 	if !own {
@@ -136,8 +137,10 @@ func (o *order) run(d *device, args span, own bool) (time.Duration, *failure) {
 		return 0, f
 	}
 	bytes := uint64(0)
+	var extents []Extent
 	if k.Extents != nil {
-		for _, x := range k.Extents(l, nil) {
+		extents = k.Extents(l, nil)
+		for _, x := range extents {
 			bytes += min(x.Size, maxAlloc)
 			if x.Size == 0 || (x.Access == Read && args.holds(x.Addr, x.Size)) {
 				continue
@@ -161,6 +164,7 @@ func (o *order) run(d *device, args span, own bool) (time.Duration, *failure) {
 		return limit, failed(acl.ACL_ERROR_RT_AICORE_TIMEOUT, "kernel %s takes %v, longer than the %v that an operator may take", o.fn.name, cost, limit)
 	}
 	k.do(l, bytes)
+	d.sim.spread(extents)
 	return cost, nil
 }
 

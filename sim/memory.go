@@ -32,6 +32,7 @@ type memory struct {
 	args      argPool
 
 	live    regions[block]    // what may be accessed
+	unknown unknowns          // what depends on unknown kernels
 	taken   regions[struct{}] // live memory outside reservations, and reservations
 	foreign regions[struct{}] // mapped outside the arena for placed allocations
 
@@ -308,6 +309,7 @@ func (m *memory) free(addr uint64, how howMade) bool {
 
 // remember keeps a freed range for the texts of errors. The caller holds the lock.
 func (m *memory) remember(s span) {
+	m.unknown.clear(s)
 	if len(m.freed) == freedKept {
 		m.freed = append(m.freed[:0], m.freed[freedKept/2:]...)
 	}
@@ -345,6 +347,7 @@ func (m *memory) freeAll() {
 		}
 	}
 	m.live.clear()
+	m.unknown.clear(span{0, ^uint64(0)})
 	for _, r := range m.reservations {
 		m.giveBack(r.span)
 	}
@@ -353,6 +356,9 @@ func (m *memory) freeAll() {
 	m.used = 0
 	m.ends.Add(1)
 }
+
+// isArgs tells whether an address lies among the arguments of launches.
+func (m *memory) isArgs(addr uint64) bool { return addr >= m.end && addr < m.args.end }
 
 // owns tells whether an address belongs to the device, allocated or not.
 func (m *memory) owns(addr uint64) bool {

@@ -30,6 +30,7 @@ func (t *Thread) readOverflow(out acl.Addr, size uint64, on acl.Stream) acl.Erro
 			return 0, failed(acl.ACL_ERROR_RT_SYS_DMA, "float status on stream %d: %v", s.id, err)
 		}
 		clear(hostBytes(out, overflowSize))
+		s.ctx.dev.sim.known(out, overflowSize)
 		return s.ctx.dev.sim.copyTime(model.Fill, 0), nil
 	}})
 }
@@ -153,6 +154,7 @@ func (t *Thread) ReduceAsync(dst, src acl.Addr, count uint64, kind acl.ReduceKin
 		for i := uint64(0); i < count; i += size {
 			reducers[type_](to[i:i+size], from[i:i+size], kind)
 		}
+		d.sim.spread([]Extent{{Addr: src, Size: count, Access: Read}, {Addr: dst, Size: count, Access: Read | Write}})
 		return d.sim.copyTime(model.DeviceToDevice, 2*count), nil
 	}})
 }

@@ -99,7 +99,8 @@ type Sim struct {
 	argLists  table[argList]
 	userArgs  sync.Map // address of the handle's memory → *argList
 
-	unknown sync.Map // name of a kernel that no library knows → *atomic.Int64, its launches
+	unknown  sync.Map // name of a kernel that no library knows → *atomic.Int64, its launches
+	unknowns unknownResults
 
 	shares        shares
 	notifies      table[notify]

@@ -166,6 +166,9 @@ func (s *Sim) finish() {
 	if n > 0 {
 		s.log("%d launches of %d kernels that no kernel library knows took modelled time and wrote nothing", n, names)
 	}
+	if copies, bytes := s.UnknownResults(); copies > 0 {
+		s.log("%d copies to the host held %d bytes that depend on them: these are not the results of a device", copies, bytes)
+	}
 }
 
 // GetVersion answers the version of the interface that is simulated, 1.17.0.

@@ -49,6 +49,7 @@ func (t *Thread) ValueWrite(devAddr acl.Addr, value uint64, flag uint32, on acl.
 			return 0, f
 		}
 		atomic.StoreUint64(p, value)
+		s.ctx.dev.sim.known(devAddr, 8)
 		return s.ctx.dev.sim.copyTime(model.Fill, 0), nil
 	}})
 }

@@ -1,6 +1,8 @@
 #define _GNU_SOURCE
 #include "face.h"
 
+#include "include/aclsim/unknown.h"
+
 #include <dlfcn.h>
 #include <limits.h>
 #include <pthread.h>
@@ -19,6 +21,7 @@ static struct {
 	uint64_t (*call)(uint64_t thread, uint32_t fn, uint64_t *words);
 	uint64_t (*thread_begin)(void);
 	void (*thread_end)(uint64_t thread);
+	int (*unknown)(uint64_t addr, uint64_t size, char *kernel, uint64_t n);
 } engine;
 
 static char library[PATH_MAX]; /* path of this library */
@@ -73,7 +76,8 @@ static void open_engine(void)
 	*(void **)&engine.call = dlsym(h, "aclsim_call");
 	*(void **)&engine.thread_begin = dlsym(h, "aclsim_thread_begin");
 	*(void **)&engine.thread_end = dlsym(h, "aclsim_thread_end");
-	if (!engine.call || !engine.thread_begin || !engine.thread_end) {
+	*(void **)&engine.unknown = dlsym(h, "aclsim_unknown");
+	if (!engine.call || !engine.thread_begin || !engine.thread_end || !engine.unknown) {
 		fprintf(stderr, "aclsim: %s is not the engine of this simulator; run `make build` again\n", path);
 		return;
 	}
@@ -118,6 +122,13 @@ uint64_t face_call(uint32_t fn, uint64_t *words)
 uint64_t face_ask(uint32_t fn, uint64_t *words)
 {
 	return call(fn, words, 0, 0);
+}
+
+FACE_EXPORT int aclsim_unknown(const void *addr, size_t size, char *kernel, size_t n)
+{
+	if (!atomic_load(&ready) || atomic_load(&forked))
+		return 0;
+	return engine.unknown((uint64_t)(uintptr_t)addr, size, kernel, n);
 }
 
 aclError face_unsupported(const char *name)

@@ -86,6 +86,21 @@ func aclsim_call(thread C.uint64_t, fn C.uint32_t, words *C.uint64_t) (result C.
 	return C.uint64_t(r)
 }
 
+// aclsim_unknown tells whether bytes depend on unknown kernels: see aclsim/unknown.h.
+//
+//export aclsim_unknown
+func aclsim_unknown(addr, size C.uint64_t, kernel *C.char, n C.uint64_t) C.int {
+	name, ok := device.Unknown(uint64(addr), uint64(size))
+	if !ok {
+		return 0
+	}
+	if kernel != nil && n > 0 {
+		b := unsafe.Slice((*byte)(unsafe.Pointer(kernel)), int(n))
+		b[copy(b[:n-1], name)] = 0
+	}
+	return 1
+}
+
 // fault answers for a call that was given an address with no memory behind it. Any other panic is a defect of the
 // simulator and ends the program.
 func fault(f *api.Func, r any) uint64 {

@@ -1,4 +1,5 @@
 /* One program through most of the interface: every way to launch gives the same sums. */
+#include "../../include/aclsim/unknown.h"
 #include "test.h"
 
 enum { N = 1000, BYTES = 4 * N };
@@ -119,8 +120,12 @@ int main(int argc, char **argv)
 	OK(aclrtFunctionGetParamInfo(add, 3, &offset, &size));
 	CHECK(count == 4 && offset == 24 && size == 4);
 
+	char who[8];
+	CHECK(aclsim_unknown(d_out, 4, NULL, 0) == 0);
 	OK(aclrtLaunchKernel(unknown, 1, d_args, 32, s));
 	OK(aclrtSynchronizeStream(s));
+	CHECK(aclsim_unknown(d_out, 4, who, sizeof who) == 1 && !strcmp(who, "test_un"));
+	CHECK(aclsim_unknown(who, sizeof who, NULL, 0) == 0);
 
 	OK(aclrtFree(d_in));
 	OK(aclrtLaunchKernel(add, 1, d_args, 32, s));
