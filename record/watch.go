@@ -33,6 +33,7 @@ type watcher struct {
 	names   map[string]bool // functions that the shim stands before
 	procs   map[procKey]*watched
 	refs    map[fileKey][]reference
+	inside  map[fileKey][]string // functions of the runtime that a program has itself
 	found   map[string]format.Unhooked
 	stop    chan struct{}
 	ended   sync.WaitGroup
@@ -75,7 +76,7 @@ func watch(m *api.Model, root int, shim, session string) *watcher {
 	if err != nil {
 		real = shim
 	}
-	w := &watcher{model: m, root: root, shim: real, preload: shim, session: session, names: map[string]bool{"dlsym": true}, procs: map[procKey]*watched{}, refs: map[fileKey][]reference{},
+	w := &watcher{model: m, root: root, shim: real, preload: shim, session: session, names: map[string]bool{"dlsym": true}, procs: map[procKey]*watched{}, refs: map[fileKey][]reference{}, inside: map[fileKey][]string{},
 		found: map[string]format.Unhooked{}, stop: make(chan struct{}), window: lookEvery}
 	for i := range m.Funcs {
 		w.names[m.Funcs[i].Name] = true
@@ -153,6 +154,7 @@ func (w *watcher) look(now time.Time) {
 		if p == nil || p.exe != exe {
 			p = &watched{exe: exe}
 			w.procs[k] = p
+			w.within(pid, exe)
 		}
 		if now.Before(p.next) {
 			continue
@@ -208,6 +210,51 @@ func (w *watcher) process(pid int, p *watched) {
 	case len(libs) > 0:
 		w.report(pid, p.exe, libs[0].path+" is loaded without the shim: "+w.why(pid, p.exe))
 	}
+}
+
+// within reports a program that has the runtime linked into it.
+func (w *watcher) within(pid int, exe string) {
+	path := procFile(pid, "exe")
+	k, ok := fileOf(path)
+	if !ok {
+		return
+	}
+	names, known := w.inside[k]
+	if !known {
+		names = definedFunctions(path, w.names)
+		w.inside[k] = names
+	}
+	if len(names) > 0 {
+		w.report(pid, exe, fmt.Sprintf("%d functions of the runtime are linked into it (%s, …): what it calls of them is not seen; record it with --probe ebpf --library %s", len(names), names[0], exe))
+	}
+}
+
+func fileOf(path string) (fileKey, bool) {
+	var st syscall.Stat_t
+	err := syscall.Stat(path, &st)
+	return fileKey{uint64(st.Dev), st.Ino}, err == nil
+}
+
+// definedFunctions returns which of some functions a program has itself, as far as its symbols tell.
+func definedFunctions(path string, names map[string]bool) (found []string) {
+	defer func() { _ = recover() }() // debug/elf may panic on what is no sound file
+	f, err := elf.Open(path)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	const largest = 64 << 20 // of a table: looking shall not cost more than the recording
+	if s := f.SectionByType(elf.SHT_SYMTAB); s == nil || s.Size > largest {
+		return nil
+	}
+	syms, _ := f.Symbols()
+	for _, s := range syms {
+		if s.Section != elf.SHN_UNDEF && elf.ST_TYPE(s.Info) == elf.STT_FUNC && names[s.Name] && s.Name != "dlsym" {
+			found = append(found, s.Name)
+		}
+	}
+	slices.Sort(found)
+	return slices.Compact(found)
 }
 
 // cutOff reports whether a process can't begin to record.
@@ -321,11 +368,10 @@ func systemLibrary(path string) bool {
 // references returns where an object refers to the functions that the shim stands before.
 func (w *watcher) references(pid int, o object) []reference {
 	path := filepath.Join(procFile(pid, "root"), o.path)
-	var st syscall.Stat_t
-	if syscall.Stat(path, &st) != nil {
+	k, ok := fileOf(path)
+	if !ok {
 		return nil
 	}
-	k := fileKey{uint64(st.Dev), st.Ino}
 	refs, ok := w.refs[k]
 	if !ok {
 		refs = readReferences(path, w.names)

@@ -402,7 +402,7 @@ func TestPassedBy(t *testing.T) {
 // What a library calls past the shim is reported.
 func TestReported(t *testing.T) {
 	s, linger := shapes[2], []string{"LINGER=1"}
-	dir := s.build(t, "")
+	dir, all := s.build(t, ""), shapes[0].build(t, "")
 	path := filepath.Join(dir, s.main())
 	other := s.program(t, dir)
 	t.Run("dlsym in a namespace", func(t *testing.T) {
@@ -419,6 +419,18 @@ func TestReported(t *testing.T) {
 		r := run(t, linger, other, "hidden", "3", plugin)
 		us := r.Meta().Coverage.Unhooked
 		if r.made != 3*len(bodies) || len(r.recorded) != 0 || len(us) == 0 || !strings.Contains(us[0].Reason, plugin+" calls 5 functions of the runtime past the shim") {
+			t.Errorf("recorded %v of %d calls, the report is %+v", r.recorded, r.made, us)
+		}
+	})
+	t.Run("linked statically", func(t *testing.T) {
+		args := []string{"-static", "-DLINKED", "testdata/program.c"}
+		for _, l := range shapes[0].libs {
+			args = append(args, filepath.Join(all, l.file+".c"))
+		}
+		static := cc(t, filepath.Join(t.TempDir(), "static"), args...)
+		r := run(t, linger, "/bin/sh", "-c", static+" linked 3")
+		us := r.Meta().Coverage.Unhooked
+		if r.made != 3*len(bodies) || len(r.recorded) != 0 || len(us) != 1 || us[0].Exe != static || !strings.Contains(us[0].Reason, "6 functions of the runtime are linked into it (aclrtFree, …)") {
 			t.Errorf("recorded %v of %d calls, the report is %+v", r.recorded, r.made, us)
 		}
 	})
