@@ -7,6 +7,7 @@ CC      ?= cc
 CXX     ?= c++
 WARN    := -Wall -Wextra -Werror
 CFLAGS  := -std=c11 -O2 -g $(WARN) -Iapi/acl/include
+ARCH    := $(shell $(GO) env GOARCH 2>/dev/null)
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 
 # The shim is linked to nothing and has no constructor: see probe/shim/shim.c.
@@ -31,10 +32,14 @@ setup:
 
 build: setup bin/acltrace $(LIBS) $(EXAMPLES) lib/aclsim_kernels.so lib/aclsim_kernels.o
 
+# The program carries the C parts of its processor inside: see internal/artifacts.
+EMBEDDED := libacltrace.so libacltrace-audit.so acltrace-player
+BUILD     = CGO_ENABLED=0 $(GO) build -trimpath -tags embedded -ldflags "-X main.version=$(VERSION)"
+
 bin/acltrace: $(LIBS) FORCE
-	@mkdir -p bin internal/artifacts/files
-	cp lib/libacltrace.so lib/libacltrace-audit.so lib/acltrace-player internal/artifacts/files/
-	CGO_ENABLED=0 $(GO) build -trimpath -tags embedded -ldflags "-X main.version=$(VERSION)" -o $@ ./cmd/acltrace
+	@mkdir -p bin internal/artifacts/files/$(ARCH)
+	cp $(EMBEDDED:%=lib/%) internal/artifacts/files/$(ARCH)/
+	$(BUILD) -o $@ ./cmd/acltrace
 FORCE:
 
 lib/libacltrace.so: $(wildcard probe/shim/*.c) $(HEADERS)
@@ -49,10 +54,15 @@ lib/acltrace-player: $(wildcard replay/player/*.c) $(HEADERS)
 	@mkdir -p lib
 	$(CC) $(CFLAGS) $(PLAYER_FLAGS) -o $@ $(wildcard replay/player/*.c) $(PLAYER_LIBS)
 
-# What a program on an aarch64 machine needs, built on another one.
+# For an aarch64 machine, built on another one: bin/acltrace-arm64 is the one file to copy there.
 CROSS ?= aarch64-linux-gnu-gcc
 
-cross: lib/arm64/libacltrace.so lib/arm64/libacltrace-audit.so lib/arm64/acltrace-player
+cross: bin/acltrace-arm64
+
+bin/acltrace-arm64: $(EMBEDDED:%=lib/arm64/%) FORCE
+	@mkdir -p bin internal/artifacts/files/arm64
+	cp $(EMBEDDED:%=lib/arm64/%) internal/artifacts/files/arm64/
+	GOARCH=arm64 $(BUILD) -o $@ ./cmd/acltrace
 
 lib/arm64/libacltrace.so: $(wildcard probe/shim/*.c) $(HEADERS)
 	@scripts/setup.sh cross

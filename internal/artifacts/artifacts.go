@@ -1,7 +1,7 @@
 // Package artifacts finds the C parts that acltrace needs at run time: the shim, its audit library, the player and the
 // simulator's libraries. All but the last are inside the program where it was built with the tag `embedded`, as `make
-// build` does, so that one file can be copied to another machine. Everything else, and everything in a build without the
-// tag, lies in the folder lib beside the program's own, or where ACLTRACE_LIB says.
+// build` does, and `make cross` for aarch64, so that one file can be copied to another machine. Everything else, and
+// everything in a build without the tag, lies in the folder lib beside the program's own, or where ACLTRACE_LIB says.
 package artifacts
 
 import (
@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 )
 
 // Names of the parts.
@@ -22,7 +23,7 @@ const (
 // Bytes returns the content of a part that is not the simulator's.
 func Bytes(name string) ([]byte, error) {
 	if os.Getenv("ACLTRACE_LIB") == "" {
-		if b, err := embedded.ReadFile("files/" + name); err == nil {
+		if b, err := embedded.ReadFile("files/" + runtime.GOARCH + "/" + name); err == nil {
 			return b, nil
 		}
 	}
