@@ -31,6 +31,9 @@ func (p *planner) object(o *timeline.Object) operand {
 	if op, ok := p.objects[o]; ok {
 		return op
 	}
+	if op, ok := p.shareable(o); ok {
+		return op
+	}
 	// A handle of what is gone is given again as such, for the same error.
 	if op, ok := p.former[objectKey{o.Process, o.Kind, o.Handle}]; ok && !p.ok {
 		return op
@@ -82,6 +85,14 @@ func (p *planner) param(i int) ([]operand, error) {
 		}
 		if t, ok := p.reporter(q, w); ok {
 			ops[0] = operand{Slot: p.identity(t)}
+		}
+		if imports(p.f) && q.Words > 1 {
+			// A key by value: the words that the other process got.
+			if first, ok := p.keys[p.key(p.f, p.c)]; ok {
+				for k := range ops {
+					ops[k] = operand{Slot: uint32(first.Addend/8) + uint32(k)}
+				}
+			}
 		}
 		return ops, nil
 	case api.Use, api.Launch, api.End:
@@ -275,6 +286,9 @@ func (p *planner) output(i int, q *api.Param) (operand, error) {
 			return op, nil
 		}
 		s := p.newSlot(u.Object)
+		if q.Object == sharedMemory {
+			p.keys[fmt.Sprint(v)] = operand{Slot: s}
+		}
 		if placeable(q.Object) {
 			p.found.deviceBlocks = append(p.found.deviceBlocks, deviceBlock{s, u.Object})
 		}
@@ -299,6 +313,17 @@ func (p *planner) output(i int, q *api.Param) (operand, error) {
 			p.store(op, from, relocs, contiguous(min(in.Len, uint64(q.Elem))))
 		}
 		d := p.find(i, 0, format.DirOut)
+		if exports(p.f) && d != nil && d.Status == format.Whole {
+			b, err := p.bytes(d)
+			if err != nil {
+				return op, err
+			}
+			op = operand{Slot: slotSlots, Addend: 8 * uint64(len(p.slots))}
+			for k := range (len(b) + 7) / 8 {
+				p.slot(fmt.Sprintf("key of call %d, word %d", p.c.Index, k), nil)
+			}
+			p.keys[string(b)] = op
+		}
 		switch {
 		case !has && d == nil:
 		case q.Volatile:
@@ -317,7 +342,7 @@ func (p *planner) output(i int, q *api.Param) (operand, error) {
 		n, _ := q.Size.Bytes(p.f, p.c.Args)
 		op := p.temporary(n)
 		d := p.find(i, 0, format.DirOut)
-		if d != nil && d.Status == format.Whole && strings.Contains(p.f.Name, "ExportKey") {
+		if d != nil && d.Status == format.Whole && exports(p.f) {
 			b, err := p.bytes(d)
 			if err != nil {
 				return op, err
@@ -512,6 +537,10 @@ func (p *planner) destination(i int, item uint32, op operand, in *timeline.Objec
 		p.flying[in] = append(p.flying[in], flight{off, off + s.span(), until})
 	}
 	if !p.ok || s.len == 0 || !p.o.Verify {
+		return op, nil
+	}
+	if o, _ := p.origin(item); p.tainted[o] && p.o.StubComm {
+		p.unverified("the result may come from a peer that is not in the trace")
 		return op, nil
 	}
 	switch {

@@ -28,11 +28,14 @@ type planner struct {
 
 	process   map[uint32]int // index into Plan.procs
 	objects   map[*timeline.Object]operand
-	former    map[objectKey]operand // of the last object that had the handle, alive or not
-	regions   map[memoryKey]region  // scratch memory for memory of the program's that the runtime uses for long
-	keys      map[string]operand    // names that processes tell each other, as the runtime has made them
-	reports   map[uint64]int        // threads that process reports, by the number that the program has for them
-	graphs    int                   // runs of graphs so far that copy to the host
+	former    map[objectKey]operand     // of the last object that had the handle, alive or not
+	regions   map[memoryKey]region      // scratch memory for memory of the program's that the runtime uses for long
+	keys      map[string]operand        // names that processes tell each other, as the runtime has made them
+	imported  map[string]bool           // keys that a process of the trace imports
+	absent    map[*timeline.Object]bool // shared with a process that is not in the trace
+	tainted   map[*timeline.Object]bool // memory that such a process may have written
+	reports   map[uint64]int            // threads that process reports, by the number that the program has for them
+	graphs    int                       // runs of graphs so far that copy to the host
 	buffers   map[*timeline.Object][]buffer
 	shared    map[format.BlobID]uint64 // payloads without addresses, by their place in the data
 	window    api.Window               // where device allocations of the trace lie
@@ -132,7 +135,8 @@ func newPlanner(plan *Plan, r *format.Reader, dir string, o *Options) *planner {
 	p := &planner{
 		Plan: plan, r: r, o: o, dir: dir, state: timeline.NewState(plan.model), late: map[uint64][]format.Data{},
 		thread: map[uint32]int{}, process: map[uint32]int{}, objects: map[*timeline.Object]operand{},
-		former: map[objectKey]operand{}, regions: map[memoryKey]region{}, keys: map[string]operand{}, reports: map[uint64]int{}, buffers: map[*timeline.Object][]buffer{},
+		former: map[objectKey]operand{}, regions: map[memoryKey]region{}, keys: map[string]operand{}, reports: map[uint64]int{},
+		imported: map[string]bool{}, absent: map[*timeline.Object]bool{}, tainted: map[*timeline.Object]bool{}, buffers: map[*timeline.Object][]buffer{},
 		shared: map[format.BlobID]uint64{}, flying: map[*timeline.Object][]flight{}, sent: map[uint64]operand{}, streams: map[memoryKey][]task{}, laneOf: map[*timeline.Object]int{},
 		contents: map[*timeline.Object]*content{}, captured: map[*timeline.Object]bool{},
 	}
@@ -158,6 +162,9 @@ func (p *planner) compile() error {
 		p.slot(fmt.Sprintf("number of process %d", p.procs[i].pid), nil)
 	}
 	if err := p.state.Follow(p.r); err != nil {
+		return err
+	}
+	if err := p.match(); err != nil {
 		return err
 	}
 	threads := p.r.Threads()
@@ -367,6 +374,9 @@ func (p *planner) call(e *timeline.Event) error {
 		return nil
 	}
 	p.ok = !failed(f, c)
+	if p.peers() {
+		return nil
+	}
 	words := make([]operand, f.Words)
 	for i := range f.Params {
 		ops, err := p.param(i)
@@ -386,6 +396,7 @@ func (p *planner) call(e *timeline.Event) error {
 		p.found.volatile++
 	}
 	p.effects()
+	p.taint()
 	if p.see != nil {
 		if err := p.see(p); err != nil {
 			return err
@@ -399,7 +410,8 @@ func (p *planner) call(e *timeline.Event) error {
 		in.Flags |= instStop
 	}
 	in.Relocs, in.NRelocs = p.addRelocs(p.relo)
-	in.Operands = p.operands(p.poll(&in, words)...)
+	words = p.poll(&in, p.replace(&in, words))
+	in.Operands = p.operands(words...)
 	g.insts = append(append(p.before, in), p.after...)
 	pr := &p.threads[p.at.thread]
 	pr.scratch = max(pr.scratch, p.temp)

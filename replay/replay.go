@@ -68,6 +68,9 @@ type Options struct {
 	Wrapper []string
 	// Interactive gives the player, or its wrapper, the standard streams of this process, and as long as it likes.
 	Interactive bool
+	// StubComm stands in for processes that are not in the trace: what they share is replaced by memory and notifies of the
+	// replay's own, waits for them are left out, and results that may come from them are not compared.
+	StubComm bool
 	// Tolerance allows numbers in results to be other ones; by default none is.
 	Tolerance Tolerance
 

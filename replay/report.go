@@ -18,7 +18,8 @@ import (
 // Report says what a replay has shown. As JSON it is what `acltrace replay --json` prints; keys are only ever added.
 type Report struct {
 	// Identical says that nothing differed and that nothing was left open: every call could be made, every recorded
-	// result was compared, and no data had to be made up.
+	// result was compared, and no data had to be made up. What host functions did is none of the runtime's: it is listed
+	// as unverified and does not count.
 	Identical bool `json:"identical"`
 	Verified  struct {
 		Results uint64 `json:"results"` // that came back from the device and are the same byte for byte
@@ -275,6 +276,12 @@ func (p *Plan) report(o *outcome, opts *Options) *Report {
 		r.Note = "the trace has no results to compare; returned values and outputs are the same"
 	case o.header.Stopped != 0:
 		r.Note = "the replay ended at the first call that did not make what later calls need"
+	}
+	if n := len(f.host); n > 0 {
+		r.Unverified = append(r.Unverified, f.host...)
+		if r.Note == "" {
+			r.Note = fmt.Sprintf("%d calls had functions or memory of the program's that the trace does not show; they are listed as not compared", n)
+		}
 	}
 	if !r.Identical {
 		r.Log = o.log

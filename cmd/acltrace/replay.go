@@ -92,8 +92,8 @@ Exit code 0: done, and identical where --verify asked for it. 3: something diffe
 			if err != nil {
 				return err
 			}
-			if planOnly && rep == nil {
-				return nil
+			if planOnly && !asJSON {
+				return replayed(rep, false)
 			}
 			if asJSON {
 				if err := a.printJSON(rep); err != nil {
@@ -115,6 +115,7 @@ Exit code 0: done, and identical where --verify asked for it. 3: something diffe
 	f.StringSliceVar(&o.KernelLibraries, "kernels", nil, "kernel libraries for the simulator (default: those of the recording)")
 	f.StringVar(&o.Keep, "keep", "", "folder to keep the plan in")
 	f.IntVar(&o.Repeat, "repeat", 1, "play it so often, and report results that differ from one time to another")
+	f.BoolVar(&o.StubComm, "stub-comm", false, "stand in for processes that are not in the trace; what may come from them is not compared")
 	f.StringVar(&wrapper, "wrapper", "", "command to put before the player, as 'valgrind -q'")
 	f.StringVar(&debugger, "debugger", "", "debugger to run the player in: gdb, lldb, or a command to put before it")
 	f.StringVar(&tolerance, "tolerance", "", "how far numbers in results may be off: TYPE:RELATIVE[,ABSOLUTE] with the type f16, bf16, f32 or f64")

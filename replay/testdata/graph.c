@@ -49,6 +49,7 @@ int main(int argc, char **argv)
 			CHECK(aclmdlRICaptureTaskUpdateBegin(updates, group));
 			launch(add, 2, updates, &first, sizeof first);
 			CHECK(aclmdlRICaptureTaskUpdateEnd(updates));
+			CHECK(aclrtSynchronizeStream(updates)); /* the update is a task of that stream */
 		}
 		if (run % 2)
 			CHECK(aclmdlRIExecute(graph, -1));

@@ -1,0 +1,205 @@
+package replay
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/timeline"
+)
+
+// Processes find each other's memory, notifies and events by keys that the runtime makes anew in each run. Where both sides
+// are in the trace the key that one gets in the replay is given to the other. A side that is not in the trace is an absent
+// peer: what would wait for it is refused by name, or, with Options.StubComm, is left out.
+
+// imports reports whether a call makes something of what another process has exported.
+func imports(f *api.Func) bool {
+	return strings.Contains(f.Name, "ImportByKey") || strings.Contains(f.Name, "ImportFrom") || strings.Contains(f.Name, "IpcOpen")
+}
+
+// exports reports whether a call makes a key for other processes.
+func exports(f *api.Func) bool {
+	return strings.Contains(f.Name, "GetExportKey") || strings.Contains(f.Name, "IpcGetEventHandle")
+}
+
+// stand is the call that stands in for an import under StubComm, and the words that its arguments come from: the pointer to
+// where the result goes, and numbers.
+var stand = map[string]string{
+	"aclrtNotifyImportByKey": "aclrtCreateNotify", "aclrtIpcOpenEventHandle": "aclrtCreateEvent", "aclrtIpcMemImportByKey": "aclrtMalloc",
+}
+
+// standSize is how much memory stands for a peer's, in bytes, since nothing tells how much that was.
+const standSize = 64 << 20
+
+// match finds the keys that some process of the trace imports.
+func (p *planner) match() error {
+	counts, err := p.r.Counts()
+	if err != nil {
+		return err
+	}
+	asks := slices.ContainsFunc(counts.Functions, func(c format.FuncCount) bool {
+		f := p.model.Func(api.ID(c.Func))
+		return f != nil && imports(f)
+	})
+	if !asks {
+		return nil
+	}
+	for c, err := range p.r.CallsByStart(nil) {
+		if err != nil {
+			return err
+		}
+		f := p.model.Func(api.ID(c.Func))
+		if f == nil || !imports(f) || len(c.Args) != int(f.Words) {
+			continue
+		}
+		p.imported[p.key(f, c)] = true
+	}
+	return nil
+}
+
+// key is the key that an import is given, as bytes.
+func (p *planner) key(f *api.Func, c *format.Call) string {
+	for i := range f.Params {
+		q := &f.Params[i]
+		switch {
+		case q.Role == api.String:
+			for _, d := range c.Data {
+				if int(d.Param) == i && d.Dir == format.DirIn {
+					return string(d.Bytes)
+				}
+			}
+		case q.Role == api.Value && q.Words > 1:
+			var b []byte
+			for _, w := range c.Args[q.Word:][:q.Words] {
+				b = binary.LittleEndian.AppendUint64(b, w)
+			}
+			return string(b)
+		case q.Object == sharedMemory:
+			return fmt.Sprint(c.Args[q.Word])
+		}
+	}
+	return ""
+}
+
+// sharedMemory is the kind of the handles by which processes share physical memory: numbers that are the same in all.
+const sharedMemory api.Object = "shared memory"
+
+// peers sees to what a call has to do with other processes. It reports whether the call is left out.
+func (p *planner) peers() (skip bool) {
+	f := p.f
+	for _, u := range p.e.Uses {
+		if o := u.Object; p.absent[o] && (f.Task == api.Wait || f.Sync == api.SyncEvent) && p.ok {
+			if !p.o.StubComm {
+				p.cant = fmt.Sprintf("it waits for another process, which is not in the trace, by its %s %#x; --stub-comm leaves that out", o.Kind, o.Handle)
+				return false
+			}
+			p.unverified("the wait for a peer that is not in the trace is left out")
+			return true
+		}
+	}
+	if !p.ok {
+		return false
+	}
+	switch {
+	case exports(f):
+		if !p.imported[p.exported()] {
+			for _, u := range p.e.Uses {
+				// Who exports a notify waits for it; who exports an event records it.
+				p.absent[u.Object] = u.Object.Kind == api.Notify || u.Object.Kind == api.Counter
+				p.tainted[u.Object] = true
+			}
+		}
+	case imports(f):
+		if _, ok := p.keys[p.key(f, p.c)]; ok {
+			break
+		}
+		if _, ok := stand[f.Name]; !ok || !p.o.StubComm {
+			p.cant = "what it imports belongs to another process, which is not in the trace"
+			if ok {
+				p.cant += "; --stub-comm stands in for it"
+			}
+			return false
+		}
+		for _, u := range p.e.Uses {
+			if u.Object.Created == p.c.Index {
+				p.absent[u.Object], p.tainted[u.Object] = true, true
+				u.Object.Size = max(u.Object.Size, standSize)
+			}
+		}
+	case strings.Contains(f.Name, "IpcMemClose"):
+		_, ok := p.keys[p.closed()]
+		return !ok && p.o.StubComm
+	}
+	return false
+}
+
+// exported is the key that the call has made.
+func (p *planner) exported() string {
+	for i := range p.pieces {
+		if d := &p.pieces[i]; d.Dir == format.DirOut && d.Status == format.Whole {
+			return string(d.Bytes)
+		}
+	}
+	return ""
+}
+
+func (p *planner) closed() string {
+	for i := range p.f.Params {
+		if d := p.find(i, 0, format.DirIn); d != nil && p.f.Params[i].Role == api.String {
+			return string(d.Bytes)
+		}
+	}
+	return ""
+}
+
+// replace makes a call of what stands in for an import that has no peer, and says so.
+func (p *planner) replace(in *instruction, words []operand) []operand {
+	name, ok := stand[p.f.Name]
+	if !ok || !p.o.StubComm || !p.ok {
+		return words
+	}
+	if _, known := p.keys[p.key(p.f, p.c)]; known {
+		return words
+	}
+	f := p.model.Lookup(name)
+	var to operand
+	for i := range p.f.Params {
+		if p.f.Params[i].Role.Makes() {
+			to = words[p.f.Params[i].Word]
+		}
+	}
+	ops := make([]operand, f.Words)
+	ops[0] = to
+	if name == "aclrtMalloc" {
+		ops[1] = imm(standSize)
+	}
+	in.Fn, in.Words = p.function(f), f.Words
+	p.unverified("the peer that it belongs to is not in the trace: " + name + " stands in for it")
+	return ops
+}
+
+// taint follows what may come from absent peers: whatever a task writes that can read such memory is such memory.
+func (p *planner) taint() {
+	if len(p.tainted) == 0 {
+		return
+	}
+	from := slices.ContainsFunc(p.touches, func(t touch) bool { return t.how != touchWrites && p.tainted[t.object] })
+	kernel := p.f.Task == api.Kernel || p.f.Task == api.GraphRun
+	for _, t := range p.touches {
+		if from && (t.how == touchWrites || t.how == touchNames && kernel) {
+			p.tainted[t.object] = true
+		}
+	}
+}
+
+// shareable is the slot of a handle that another process has made for all.
+func (p *planner) shareable(o *timeline.Object) (operand, bool) {
+	if o.Kind != sharedMemory {
+		return operand{}, false
+	}
+	op, ok := p.keys[fmt.Sprint(o.Handle)]
+	return op, ok
+}
