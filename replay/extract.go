@@ -80,6 +80,30 @@ func Extract(ctx context.Context, trace string, m *api.Model, launch uint64, out
 	return e, nil
 }
 
+// LaunchOf is the call that made a task, by the runtime's own numbers of its stream and of the task. Where several devices or
+// processes have used the numbers, that is an error that names the calls.
+func LaunchOf(trace string, id format.TaskID) (uint64, error) {
+	r, err := format.Open(trace, nil)
+	if err != nil {
+		return 0, err
+	}
+	defer r.Close()
+	var calls []uint64
+	for c, err := range r.Calls(&format.Filter{Task: &id, NoData: true}) {
+		if err != nil {
+			return 0, err
+		}
+		calls = append(calls, c.Index)
+	}
+	switch len(calls) {
+	case 0:
+		return 0, fmt.Errorf("%s: no call is known to have made task %d of stream %d", trace, id.Task, id.Stream)
+	case 1:
+		return calls[0], nil
+	}
+	return 0, fmt.Errorf("%s: calls %v have all made a task %d of a stream %d, on devices of their own; name one of them", trace, calls, id.Task, id.Stream)
+}
+
 type extractor struct {
 	r      *format.Reader
 	m      *api.Model

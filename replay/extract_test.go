@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testenv"
@@ -67,7 +68,7 @@ func TestExtractExample(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	launches := 0
+	launches, tasks := 0, 0
 	for c, err := range r.CallsByStart(nil) {
 		if err != nil {
 			t.Fatal(err)
@@ -76,16 +77,33 @@ func TestExtractExample(t *testing.T) {
 			continue
 		}
 		launches++
+		for _, o := range c.Outs {
+			if o.Param == api.TaskParam {
+				if n, err := LaunchOf(path, format.TaskID{Stream: uint32(o.Value >> 32), Task: uint32(o.Value)}); err != nil || n != c.Index {
+					t.Errorf("call %d: its task is of call %d, %v", c.Index, n, err)
+				}
+				tasks++
+			}
+		}
 		one, e := extract(t, path, c.Index)
 		if e.Calls >= counts.Calls || e.Results != 1 {
 			t.Errorf("call %d: %+v of %d calls", c.Index, e, counts.Calls)
 		}
 		for _, place := range []string{PlaceSame, PlaceMove} {
-			identical(t, run(t, one, &Options{Verify: true, Place: place}), 1)
+			r := run(t, one, &Options{Verify: true, Place: place, Repeat: 3})
+			identical(t, r, 1)
+			if l := r.Repeat.Launches; len(l) == 0 {
+				t.Errorf("call %d: no times", c.Index)
+			} else if l = l[len(l)-1:]; l[0].Call != e.Launch || l[0].Kernel != e.Kernel || len(l[0].NS) != 3 || l[0].Min <= 0 || l[0].Median < l[0].Min || l[0].Max < l[0].Median {
+				t.Errorf("call %d: times %+v", c.Index, l)
+			}
 		}
 	}
-	if launches < 5 {
-		t.Errorf("%d launches", launches)
+	if launches < 5 || tasks < 5 {
+		t.Errorf("%d launches, %d with their tasks", launches, tasks)
+	}
+	if _, err := LaunchOf(path, format.TaskID{Stream: 1 << 20, Task: 1}); err == nil {
+		t.Error("a task that nobody made")
 	}
 }
 

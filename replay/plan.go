@@ -72,6 +72,8 @@ type group struct {
 	start, end int64
 	stream     int    // index into Plan.lanes, -1 for none
 	syncs      uint64 // handle of the stream that it waits for, if it waits for one
+	on         uint64 // handle of the stream that its task goes to
+	kernel     string // that it launches, "" for none
 	insts      []instruction
 	waits      []place       // before the group
 	late       []instruction // results of earlier copies that are complete after this call

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -417,6 +418,12 @@ func (p *planner) call(e *timeline.Event) error {
 	pr.scratch = max(pr.scratch, p.temp)
 	p.contend(e)
 	g.stream = p.lane(e)
+	if f.Task == api.Kernel && p.ok {
+		g.kernel = cmp.Or(e.Kernel, f.Name)
+		if f.Stream >= 0 {
+			g.on = c.Args[f.Params[f.Stream].Word]
+		}
+	}
 	for _, u := range e.Uses {
 		if u.Object.Ended == c.Index {
 			delete(p.flying, u.Object)

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/acltrace/acltrace/api"
 )
 
 // Repeat says what playing a plan more than once has shown.
@@ -17,23 +19,95 @@ type Repeat struct {
 	// NotDeterministic are results and outputs that were not the same every time, whatever was recorded. Want and Got are
 	// empty.
 	NotDeterministic []Difference `json:"not_deterministic"`
+	// Launches are the times of the kernels, where there are only a few, as in an extract.
+	Launches []LaunchTimes `json:"launches,omitempty"`
+}
+
+// LaunchTimes are how long a launch took in each run: from its call to the end of the first one that waited for its stream.
+type LaunchTimes struct {
+	Call   uint64  `json:"call"`
+	Kernel string  `json:"kernel"`
+	NS     []int64 `json:"ns"`
+	Min    int64   `json:"min_ns"`
+	Median int64   `json:"median_ns"`
+	Max    int64   `json:"max_ns"`
+}
+
+// maxLaunches bounds how many launches are timed one by one.
+const maxLaunches = 64
+
+// timed finds the launches, and for each the instructions of its call and of the one that waited for it.
+func (p *Plan) timed() (launches []LaunchTimes, spans [][2]int) {
+	at := map[uint64]int{} // instruction of a call
+	n := 0
+	for t := range p.threads {
+		for i := range p.threads[t].insts {
+			if in := &p.threads[t].insts[i]; in.Op == opCall || in.Op == opUntil {
+				at[in.Call] = n
+			}
+			n++
+		}
+	}
+	for t := range p.threads {
+		for i := range p.threads[t].groups {
+			g := &p.threads[t].groups[i]
+			if g.kernel == "" {
+				continue
+			}
+			var wait *group
+			for u := range p.threads {
+				for k := range p.threads[u].groups {
+					w := &p.threads[u].groups[k]
+					waits := w.fn != nil && p.threads[u].process == p.threads[t].process &&
+						(w.fn.Sync == api.SyncDevice || w.fn.Sync == api.SyncStream && w.syncs == g.on)
+					if waits && w.start >= g.end && (wait == nil || w.end < wait.end) {
+						wait = w
+					}
+				}
+			}
+			if wait == nil {
+				continue
+			}
+			if len(launches) == maxLaunches {
+				return nil, nil
+			}
+			launches = append(launches, LaunchTimes{Call: g.call, Kernel: g.kernel})
+			spans = append(spans, [2]int{at[g.call], at[wait.call]})
+		}
+	}
+	return launches, spans
+}
+
+// time takes down how long each launch took in a run.
+func (r *LaunchTimes) time(p *Plan, o *outcome, span [2]int) {
+	if a, b := &o.insts[span[0]], &o.insts[span[1]]; a.Flags&b.Flags&resultDone != 0 {
+		r.NS = append(r.NS, int64(float64(b.End-a.Start)*o.nsPerCount()))
+	}
 }
 
 // again plays the plan as often as is still to be done. It returns the instructions whose outcome was not always the
-// one of the first run, and how long each run took.
-func (s *session) again(ctx context.Context, first *outcome) (map[int]bool, []time.Duration, error) {
+// one of the first run, and how long each run and the launches in it took.
+func (s *session) again(ctx context.Context, first *outcome) (map[int]bool, []time.Duration, []LaunchTimes, error) {
 	varying := map[int]bool{}
 	times := []time.Duration{s.p.elapsed(first)}
+	launches, spans := s.p.timed()
+	take := func(o *outcome) {
+		for i := range launches {
+			launches[i].time(s.p, o, spans[i])
+		}
+	}
+	take(first)
 	for n := 1; n < s.o.Repeat && first.crash == nil; n++ {
 		o, err := s.play(ctx)
 		if err != nil {
-			return nil, nil, fmt.Errorf("repetition %d: %w", n+1, err)
+			return nil, nil, nil, fmt.Errorf("repetition %d: %w", n+1, err)
 		}
 		if o.crash != nil {
 			*first = *o // the report tells of it
 			break
 		}
 		times = append(times, s.p.elapsed(o))
+		take(o)
 		for i := range o.insts {
 			a, b := &first.insts[i], &o.insts[i]
 			const flags = resultDone | resultDiffers | resultTolerated
@@ -48,7 +122,13 @@ func (s *session) again(ctx context.Context, first *outcome) (map[int]bool, []ti
 			}
 		}
 	}
-	return varying, times, nil
+	for i := range launches {
+		if l := &launches[i]; len(l.NS) > 0 {
+			sorted := slices.Sorted(slices.Values(l.NS))
+			l.Min, l.Median, l.Max = sorted[0], sorted[len(sorted)/2], sorted[len(sorted)-1]
+		}
+	}
+	return varying, times, launches, nil
 }
 
 // at is an instruction by its number in the plan.
@@ -71,11 +151,11 @@ func (p *Plan) elapsed(o *outcome) time.Duration {
 }
 
 // repeated takes down what more than one run has shown.
-func (r *Report) repeated(p *Plan, o *outcome, varying map[int]bool, times []time.Duration) {
+func (r *Report) repeated(p *Plan, o *outcome, varying map[int]bool, times []time.Duration, launches []LaunchTimes) {
 	if times == nil {
 		return
 	}
-	r.Repeat = &Repeat{Runs: len(times), NotDeterministic: []Difference{}}
+	r.Repeat = &Repeat{Runs: len(times), NotDeterministic: []Difference{}, Launches: launches}
 	for _, t := range times {
 		r.Repeat.ReplayedNS = append(r.Repeat.ReplayedNS, int64(t))
 	}

@@ -143,8 +143,9 @@ func Run(ctx context.Context, path string, m *api.Model, o *Options) (*Report, e
 	}
 	var times []time.Duration
 	var varying map[int]bool
+	var launches []LaunchTimes
 	if opts.Repeat > 1 && len(res.missing) == 0 {
-		if varying, times, err = s.again(ctx, res); err != nil {
+		if varying, times, launches, err = s.again(ctx, res); err != nil {
 			return nil, fmt.Errorf("replay %s: %w", path, err)
 		}
 	}
@@ -154,7 +155,12 @@ func Run(ctx context.Context, path string, m *api.Model, o *Options) (*Report, e
 		return rep, nil
 	}
 	rep := p.report(res, &opts)
-	rep.repeated(p, res, varying, times)
+	rep.repeated(p, res, varying, times, launches)
+	if rep.Crash != nil {
+		if err := rep.Crash.tell(r, m); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+	}
 	if err := explain(ctx, r, p, rep, &opts); err != nil {
 		return nil, fmt.Errorf("replay %s: %w", path, err)
 	}
@@ -246,7 +252,7 @@ func (s *session) play(ctx context.Context) (*outcome, error) {
 	}
 	exited := make(chan error, 1)
 	go func() { exited <- cmd.Wait() }()
-	hung, err := s.watch(ctx, f, cmd.Process, exited)
+	hung := s.watch(ctx, f, cmd.Process, exited)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
@@ -254,11 +260,11 @@ func (s *session) play(ctx context.Context) (*outcome, error) {
 	if readErr != nil {
 		return nil, readErr
 	}
-	return s.p.read(b, cmd.ProcessState, hung, err, log.String())
+	return s.p.read(b, cmd.ProcessState, hung, log.String())
 }
 
 // watch waits for the end of the player and ends it where it makes no progress.
-func (s *session) watch(ctx context.Context, f *os.File, proc *os.Process, exited <-chan error) (hung bool, err error) {
+func (s *session) watch(ctx context.Context, f *os.File, proc *os.Process, exited <-chan error) (hung bool) {
 	limit := s.o.Timeout
 	if limit == 0 {
 		limit = minTimeout + 10*time.Duration(s.p.found.longest)
@@ -270,11 +276,12 @@ func (s *session) watch(ctx context.Context, f *os.File, proc *os.Process, exite
 	last, since := uint64(0), time.Now()
 	for {
 		select {
-		case err := <-exited:
-			return hung, err
+		case <-exited:
+			return hung
 		case <-ctx.Done():
 			_ = proc.Kill()
-			return false, <-exited
+			<-exited
+			return false
 		case <-tick.C:
 		}
 		if _, err := f.ReadAt(state, int64(s.p.layout.ResThreads)); err != nil {

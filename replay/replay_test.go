@@ -7,6 +7,8 @@ import (
 	"errors"
 	"math"
 	"os"
+	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -276,6 +278,40 @@ func TestStops(t *testing.T) {
 	}
 }
 
+func (c *Crash) is(call uint64, f, signal string) bool {
+	return c.Call == call && c.Func == f && c.Signal == signal
+}
+
+// A debugger may run the player: breakpoints stop in the runtime's functions, and a crash is named as without it.
+func TestDebugger(t *testing.T) {
+	if _, err := exec.LookPath("gdb"); err != nil {
+		t.Skip("no gdb")
+	}
+	l := library(t)
+	tw := newTrace(t)
+	tw.begin()
+	tw.malloc(dev, 64)
+	bad := tw.toDevice(dev, pattern(64, 1))
+	path := tw.close()
+	gdb := []string{"gdb", "-q", "-nx", "-batch", "-ex", "set breakpoint pending on", "-ex", "break aclrtMalloc", "-ex", "run", "-ex", "continue", "-ex", "backtrace", "--args"}
+	r := run(t, path, &Options{Backend: l, Verify: true, Wrapper: gdb, Timeout: time.Minute, Env: []string{"FAKE_CRASH=aclrtMemcpy"}})
+	if strings.Contains(r.Log, "ptrace") {
+		t.Skip("nothing may be traced here")
+	}
+	if r.Crash == nil || r.Crash.Call != bad || r.Crash.Func != "aclrtMemcpy" {
+		t.Errorf("crash %+v\n%s", r.Crash, r.Log)
+	}
+	for _, want := range []string{"Breakpoint 1, ", "SIGSEGV", "in aclrtMemcpy"} {
+		if !strings.Contains(r.Log, want) {
+			t.Errorf("no %q in\n%s", want, r.Log)
+		}
+	}
+	r = run(t, path, &Options{Backend: l, Verify: true, Wrapper: gdb, Timeout: time.Minute})
+	if r.Crash != nil || len(r.Differences) != 0 || r.Replayed != r.Calls {
+		t.Errorf("without a crash: %+v", r)
+	}
+}
+
 func TestCrashAndHang(t *testing.T) {
 	l := library(t)
 	tw := newTrace(t)
@@ -285,11 +321,11 @@ func TestCrashAndHang(t *testing.T) {
 	tw.sync()
 	path := tw.close()
 	r := run(t, path, &Options{Backend: l, Verify: true, Env: []string{"FAKE_CRASH=aclrtMemcpy"}})
-	if r.Identical || r.Crash == nil || *r.Crash != (Crash{bad, "aclrtMemcpy", "segmentation fault"}) {
+	if r.Identical || r.Crash == nil || !r.Crash.is(bad, "aclrtMemcpy", "segmentation fault") || len(r.Crash.Args) != 5 || r.Crash.Args[3] != "count=64" || r.Crash.TID != 1 || r.Crash.StartNS == 0 {
 		t.Errorf("crash %+v", r.Crash)
 	}
 	r = run(t, path, &Options{Backend: l, Verify: true, Timeout: 200 * time.Millisecond, Env: []string{"FAKE_HANG=aclrtSynchronizeStream"}})
-	if r.Identical || r.Crash == nil || *r.Crash != (Crash{bad + 1, "aclrtSynchronizeStream", "timeout"}) {
+	if r.Identical || r.Crash == nil || !r.Crash.is(bad+1, "aclrtSynchronizeStream", "timeout") || !slices.Equal(r.Crash.Args, []string{"stream=stream#1"}) {
 		t.Errorf("crash %+v", r.Crash)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)

@@ -13,6 +13,8 @@ import (
 	"syscall"
 
 	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/timeline"
 )
 
 // Report says what a replay has shown. As JSON it is what `acltrace replay --json` prints; keys are only ever added.
@@ -62,6 +64,15 @@ type Pace struct {
 	Mode string `json:"mode"` // Options.Pace
 	// ErrorPercent is how much longer the replay took than it should have, from the first call to the end of the last.
 	ErrorPercent float64 `json:"error_percent"`
+	// Late says how long after their times calls began: half of them, 99 of 100, and all of them no later than that.
+	Late *Lateness `json:"late,omitempty"`
+}
+
+// Lateness is nanoseconds, where the pace is kept.
+type Lateness struct {
+	P50 int64 `json:"p50_ns"`
+	P99 int64 `json:"p99_ns"`
+	Max int64 `json:"max_ns"`
 }
 
 // StreamTime is the time of a stream on the host: from the first call that names it to the end of the last.
@@ -142,11 +153,37 @@ type Ambiguous struct {
 	Reason string    `json:"reason"`
 }
 
-// Crash is the end of a player that did not come to the end of its plan.
+// Crash is the end of a player that did not come to the end of its plan, and the recorded call that it was in.
 type Crash struct {
-	Call   uint64 `json:"call"`
-	Func   string `json:"func"`
-	Signal string `json:"signal"` // or its exit status, or "timeout"
+	Call    uint64   `json:"call"`
+	Func    string   `json:"func"`
+	Signal  string   `json:"signal"`   // or its exit status, or "timeout"
+	Args    []string `json:"args"`     // as recorded, NAME=value
+	StartNS int64    `json:"start_ns"` // since the beginning of the trace
+	TID     int      `json:"tid"`
+}
+
+// tell adds what the trace says of the call.
+func (c *Crash) tell(r *format.Reader, m *api.Model) error {
+	s := timeline.NewState(m)
+	threads := r.Threads()
+	for k, err := range r.CallsByStart(nil) {
+		if err != nil {
+			return err
+		}
+		e := s.Apply(threads[k.Thread].Process, k)
+		if k.Index != c.Call {
+			continue
+		}
+		c.StartNS, c.TID = k.Start, threads[k.Thread].TID
+		for _, a := range e.Args(m) {
+			if !a.Out {
+				c.Args = append(c.Args, a.Name+"="+a.Text)
+			}
+		}
+		return nil
+	}
+	return nil
 }
 
 func hexWord(v uint64) string { return fmt.Sprintf("%#x", v) }
@@ -163,8 +200,8 @@ type outcome struct {
 	log     string
 }
 
-// read judges the results of a run. err is how the player ended.
-func (p *Plan) read(b []byte, state *os.ProcessState, hung bool, err error, log string) (*outcome, error) {
+// read judges the results of a run. state is how the player, or what was put before it, ended.
+func (p *Plan) read(b []byte, state *os.ProcessState, hung bool, log string) (*outcome, error) {
 	h := &p.layout
 	if uint64(len(b)) != h.ResBytes {
 		return nil, fmt.Errorf("the player has left %d bytes of results, not %d", len(b), h.ResBytes)
@@ -182,7 +219,7 @@ func (p *Plan) read(b []byte, state *os.ProcessState, hung bool, err error, log 
 			return nil, errors.New(first)
 		}
 		o.missing = strings.Split(names, "\n")
-	case err != nil || o.header.Status != runDone:
+	case o.header.Status != runDone: // how a wrapper ended says nothing
 		o.crash = p.crash(o, state, hung)
 		if o.header.Status == 0 && !hung {
 			return nil, fmt.Errorf("the library took the player down while it was loaded (%s)\n%s", o.crash.Signal, log)
@@ -193,7 +230,10 @@ func (p *Plan) read(b []byte, state *os.ProcessState, hung bool, err error, log 
 
 // crash names the call that a player died in: the one that a thread was in, the latest to begin where there are several.
 func (p *Plan) crash(o *outcome, state *os.ProcessState, hung bool) *Crash {
-	c := &Crash{Signal: state.String()}
+	c := &Crash{Signal: state.String(), Args: []string{}}
+	if state.Success() {
+		c.Signal = "it did not come to its end" // whatever was put before the player did
+	}
 	if ws, ok := state.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
 		c.Signal = ws.Signal().String()
 	}
@@ -289,11 +329,23 @@ func (p *Plan) report(o *outcome, opts *Options) *Report {
 	return r
 }
 
+// nsPerCount is the length of a tick of the player's clock, 0 where the run did not come to its end.
+func (o *outcome) nsPerCount() float64 {
+	h := o.header
+	if h.Counter[1] <= h.Counter[0] {
+		return 0
+	}
+	return float64(h.NS[1]-h.NS[0]) / float64(h.Counter[1]-h.Counter[0])
+}
+
 // results goes through what every instruction has left.
 func (p *Plan) results(r *Report, o *outcome) {
 	start, end := uint64(math.MaxUint64), uint64(0)
 	n := -1
 	streams := make([]StreamTime, len(p.lanes))
+	h := o.header
+	ns := o.nsPerCount()
+	var late []int64
 	for t := range p.threads {
 		groups := p.threads[t].groups
 		for k := range p.threads[t].insts {
@@ -310,6 +362,9 @@ func (p *Plan) results(r *Report, o *outcome) {
 			case opCall, opUntil:
 				r.Replayed++
 				start, end = min(start, res.Start), max(end, res.End)
+				if p.scale > 0 {
+					late = append(late, int64(float64(int64(res.Start-h.Origin))*ns)-int64(in.At))
+				}
 				for groups[0].call != in.Call {
 					groups = groups[1:]
 				}
@@ -338,11 +393,13 @@ func (p *Plan) results(r *Report, o *outcome) {
 			}
 		}
 	}
-	h := o.header
-	if end <= start || h.Counter[1] <= h.Counter[0] {
+	if end <= start || ns == 0 {
 		return
 	}
-	ns := float64(h.NS[1]-h.NS[0]) / float64(h.Counter[1]-h.Counter[0])
+	if len(late) > 0 {
+		slices.Sort(late)
+		r.Pace.Late = &Lateness{P50: late[len(late)/2], P99: late[len(late)*99/100], Max: late[len(late)-1]}
+	}
 	scale := p.scale
 	if scale == 0 {
 		scale = 1

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"os/signal"
 	"slices"
 	"strings"
@@ -86,7 +87,13 @@ Exit code 0: done, and identical where --verify asked for it. 3: something diffe
 					return usage("--tolerance %s: %w", tolerance, err)
 				}
 			}
-			ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+			signals := []os.Signal{syscall.SIGTERM}
+			if o.Interactive {
+				signal.Notify(make(chan os.Signal, 1), syscall.SIGINT) // Ctrl-C is for the debugger
+			} else {
+				signals = append(signals, syscall.SIGINT)
+			}
+			ctx, stop := signal.NotifyContext(context.Background(), signals...)
 			defer stop()
 			rep, err := replay.Run(ctx, args[0], m, &o)
 			if err != nil {
@@ -199,7 +206,7 @@ func (a *app) printReport(path string, rep *replay.Report, verify bool) {
 		fmt.Fprintf(a.out, "not compared: call %d: %s\n", u.Call, u.Reason)
 	}
 	if c := rep.Crash; c != nil {
-		fmt.Fprintf(a.out, "ended in call %d %s: %s\n", c.Call, c.Func, c.Signal)
+		fmt.Fprintf(a.out, "ended in call %d %s(%s): %s; recorded at %v on thread %d\n", c.Call, c.Func, strings.Join(c.Args, ", "), c.Signal, time.Duration(c.StartNS), c.TID)
 	}
 	if rep.Log != "" {
 		fmt.Fprintf(a.out, "the library said:\n%s\n", rep.Log)
@@ -211,7 +218,11 @@ func (a *app) printReport(path string, rep *replay.Report, verify bool) {
 		rep.Replayed, rep.Calls, time.Duration(rep.ReplayedNS).Round(10*time.Microsecond), time.Duration(rep.RecordedNS).Round(10*time.Microsecond),
 		map[string]string{"same": "the same", "moved": "other"}[rep.Placement], rep.RelocatedTotal)
 	if rep.Pace.Mode != replay.PaceASAP {
-		fmt.Fprintf(a.out, "pace %s: %+.3f %% off\n", rep.Pace.Mode, rep.Pace.ErrorPercent)
+		fmt.Fprintf(a.out, "pace %s: %+.3f %% off", rep.Pace.Mode, rep.Pace.ErrorPercent)
+		if l := rep.Pace.Late; l != nil {
+			fmt.Fprintf(a.out, "; calls began late by %v (half of them), %v (99 %%), %v at most", time.Duration(l.P50), time.Duration(l.P99), time.Duration(l.Max))
+		}
+		fmt.Fprintln(a.out)
 		for i, s := range rep.Streams {
 			if i == most {
 				fmt.Fprintf(a.out, "… and %d more\n", len(rep.Streams)-most)
@@ -224,6 +235,9 @@ func (a *app) printReport(path string, rep *replay.Report, verify bool) {
 	if n := rep.Repeat; n != nil {
 		fmt.Fprintf(a.out, "played %d times, %v to %v\n", n.Runs, time.Duration(slices.Min(n.ReplayedNS)).Round(10*time.Microsecond),
 			time.Duration(slices.Max(n.ReplayedNS)).Round(10*time.Microsecond))
+		for _, l := range n.Launches[max(0, len(n.Launches)-most):] {
+			fmt.Fprintf(a.out, "  call %d, %s: %v at least, %v median, %v at most\n", l.Call, l.Kernel, time.Duration(l.Min), time.Duration(l.Median), time.Duration(l.Max))
+		}
 		for i, d := range n.NotDeterministic {
 			if i == most {
 				fmt.Fprintf(a.out, "… and %d more\n", len(n.NotDeterministic)-most)
