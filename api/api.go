@@ -1,7 +1,7 @@
 // Package api is the model of the traced runtimes: every function once, with its signature and what it means.
 //
 // The tables of one layer of a runtime lie in a folder of their own (api/acl, api/rt for the library below it, and api/hccl for
-// the collectives above):
+// the collectives above, api/mstx for what programs tell tools):
 // functions.tsv holds the signatures as a machine extracted them, semantics.yaml what a prototype can't say, ids.lock the
 // numeric ids, which are only ever appended. The layers of a runtime are one Model.
 // internal/cmd/apigen turns them into the Go tables that this package describes, and into the C of the shim, the
@@ -134,6 +134,8 @@ const (
 	// Owned is memory of the runtime's or of a binary, which the program is told the address of and never frees. Where the
 	// size is not told it stands for its first address alone.
 	Owned Object = "runtime memory"
+	// Span is a range of time that a program has named, by the number that the call which begins it returns.
+	Span Object = "range"
 	// Reservation is a range of device addresses without memory.
 	Reservation Object = "reservation"
 )
@@ -219,6 +221,30 @@ func ParseCapture(s string) (Capture, bool) {
 	for i, n := range captureNames {
 		if n == s {
 			return Capture(i), true
+		}
+	}
+	return 0, false
+}
+
+// Range says what a call tells tools of the time: nothing, a moment, or an end of a range of it.
+type Range uint8
+
+const (
+	NoRange Range = iota
+	Mark
+	RangeBegin
+	RangeEnd
+)
+
+var rangeNames = [...]string{"", "mark", "begin", "end"}
+
+func (r Range) String() string { return rangeNames[r] }
+
+// ParseRange returns the Range with the given name.
+func ParseRange(s string) (Range, bool) {
+	for i, n := range rangeNames {
+		if n == s {
+			return Range(i), true
 		}
 	}
 	return 0, false
@@ -339,6 +365,10 @@ type Func struct {
 	Capture     Capture // of the stream that the call names
 	// Outer says that the call encloses others of the same runtime, which are recorded too: it puts nothing on a stream itself.
 	Outer bool
+	// Notes says that the call tells tools something and does nothing else. Range says whether that is of the time; its
+	// message is what Names says, and a range is an object.
+	Notes bool
+	Range Range
 	// Selects is the parameter with what the calling thread uses from here on, a context or the number of a device; Device
 	// the one with the device of what the call makes; -1 where there is none.
 	Selects, Device int8

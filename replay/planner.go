@@ -243,7 +243,7 @@ func (p *planner) survey() error {
 		t := p.thread[c.Thread]
 		fn := p.model.Func(api.ID(c.Func))
 		pr := &p.threads[t]
-		if fn == nil || !fn.Outer {
+		if fn == nil || !fn.Outer && !fn.Notes {
 			pr.groups = append(pr.groups, group{call: c.Index, fn: fn, start: c.Start, end: c.End, stream: -1})
 		}
 		if f.calls == 0 || c.Start < f.from {
@@ -252,7 +252,7 @@ func (p *planner) survey() error {
 		f.calls++
 		f.to = max(f.to, c.End)
 		f.longest = max(f.longest, c.End-c.Start)
-		if fn == nil || fn.Outer {
+		if fn == nil || fn.Outer || fn.Notes {
 			continue
 		}
 		if fn.Stream >= 0 && fn.Sync != api.NoSync && len(c.Args) == int(fn.Words) {
@@ -349,7 +349,10 @@ func sortedKeys(m map[string]uint64) []string {
 // call compiles one call into its group.
 func (p *planner) call(e *timeline.Event) error {
 	c, f := e.Call, e.Fn
-	if f != nil && f.Outer {
+	switch {
+	case f != nil && f.Notes:
+		return nil
+	case f != nil && f.Outer:
 		p.leaveOut(c, f)
 		return nil
 	}

@@ -29,6 +29,8 @@ type Stats struct {
 	// HiddenSyncs are copies that were to be asynchronous, by functions, with pageable memory of the host: the runtime may
 	// wait for the stream and copy before the call returns.
 	HiddenSyncs []HiddenSync `json:"hidden_synchronizations"`
+	// Ranges are the ranges of time that the program has named, and its marks, by domain and name.
+	Ranges []RangeStats `json:"ranges"`
 	// Retries count launches that failed and that the same thread repeated with success, by kernel and error.
 	Retries []RetryStats `json:"retries"`
 
@@ -40,6 +42,18 @@ type PeakStats struct {
 	Call uint64 `json:"call"`
 	Func string `json:"func"`
 	Time int64  `json:"t_ns"`
+}
+
+// RangeStats are the ranges, or the marks, of one name. Those that the trace does not show the end of count to its end.
+type RangeStats struct {
+	Domain  string `json:"domain"`
+	Name    string `json:"name"`
+	Mark    bool   `json:"mark"`
+	Count   uint64 `json:"count"`
+	Open    uint64 `json:"open"` // without an end
+	TotalNS int64  `json:"total_ns"`
+	MinNS   int64  `json:"min_ns"`
+	MaxNS   int64  `json:"max_ns"`
 }
 
 // HiddenSync are the copies of one function and direction that may have waited.
@@ -264,7 +278,36 @@ func NewStats(t *timeline.Timeline) *Stats {
 	}
 	s.Streams = append(s.Streams, streams...)
 	s.retries(t)
+	s.ranges(t)
 	return s
+}
+
+func (s *Stats) ranges(t *timeline.Timeline) {
+	type key struct {
+		domain, name string
+		mark         bool
+	}
+	at := map[key]int{}
+	s.Ranges = []RangeStats{}
+	for i := range t.Ranges {
+		r := &t.Ranges[i]
+		k, d := key{r.Domain, r.Name, r.Mark}, r.To-r.From
+		j, ok := at[k]
+		if !ok {
+			j = len(s.Ranges)
+			at[k] = j
+			s.Ranges = append(s.Ranges, RangeStats{Domain: r.Domain, Name: r.Name, Mark: r.Mark, MinNS: d})
+		}
+		rs := &s.Ranges[j]
+		rs.Count++
+		if r.Open {
+			rs.Open++
+		}
+		rs.TotalNS, rs.MinNS, rs.MaxNS = rs.TotalNS+d, min(rs.MinNS, d), max(rs.MaxNS, d)
+	}
+	slices.SortFunc(s.Ranges, func(a, b RangeStats) int {
+		return cmp.Or(cmp.Compare(b.TotalNS, a.TotalNS), cmp.Compare(a.Domain, b.Domain), cmp.Compare(a.Name, b.Name))
+	})
 }
 
 func (s *Stats) retries(t *timeline.Timeline) {
@@ -325,6 +368,20 @@ func (s *Stats) Text(w io.Writer) error {
 		for _, l := range s.Streams {
 			fmt.Fprintf(t, "%d\t%d\t%d\t%s\t%s\t%s\t%s\t  %s\n", l.Tasks, l.Launches, l.Copies, Duration(l.IdleAtLeastNS), Duration(l.BusyAtMostNS),
 				Duration(l.WaitedNS), cmp.Or(l.Bound, "-"), l.Stream)
+		}
+	}
+	if len(s.Ranges) > 0 {
+		fmt.Fprintln(t, "\nranges\topen\ttotal\tmin\tmax\t  name")
+		for _, r := range s.Ranges {
+			name := r.Name
+			if r.Domain != "" {
+				name = r.Domain + ": " + name
+			}
+			if r.Mark {
+				fmt.Fprintf(t, "%d\t-\t-\t-\t-\t  %s (mark)\n", r.Count, name)
+				continue
+			}
+			fmt.Fprintf(t, "%d\t%d\t%s\t%s\t%s\t  %s\n", r.Count, r.Open, Duration(r.TotalNS), Duration(r.MinNS), Duration(r.MaxNS), name)
 		}
 	}
 	if len(s.HiddenSyncs) > 0 {

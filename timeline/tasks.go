@@ -86,6 +86,7 @@ type Timeline struct {
 	PeakDevice uint64
 	PeakCall   uint64
 	Retries    []Retry
+	Ranges     []Range // by their beginnings
 	// Graphs are the tasks that captures have put into graphs, in the order of their calls. Their times mean nothing.
 	Graphs map[*Object][]Task
 }
@@ -93,7 +94,7 @@ type Timeline struct {
 // Load reads a whole trace. Its memory grows with the number of calls, about 90 bytes for each and 100 more for its task.
 func Load(r *format.Reader, m *api.Model) (*Timeline, error) {
 	t := &Timeline{Reader: r, Model: m}
-	l := &loader{t: t, s: NewState(m), lanes: map[laneKey]*lane{}, records: map[*Object]record{}, failed: map[uint32]attempt{}, graphs: map[*Object][]Task{}}
+	l := &loader{t: t, s: NewState(m), lanes: map[laneKey]*lane{}, records: map[*Object]record{}, failed: map[uint32]attempt{}, spans: map[*Object]int{}, graphs: map[*Object][]Task{}}
 	threads := r.Threads()
 	if counts, err := r.Counts(); err == nil {
 		t.Calls = make([]HostCall, 0, min(counts.Calls, 1<<20)) // a file may claim any number
@@ -140,6 +141,7 @@ type loader struct {
 	records map[*Object]record
 	failed  map[uint32]attempt // by thread, the launch that it has tried last
 	graphs  map[*Object][]Task // by the stream whose capture goes on
+	spans   map[*Object]int    // ranges that have not ended, into Timeline.Ranges
 	seen    int                // objects
 	device  uint64
 }
@@ -171,6 +173,8 @@ func (l *loader) call(process uint32, c *format.Call) {
 	}
 	if e.Fn != nil && ok {
 		switch {
+		case e.Fn.Range != api.NoRange:
+			l.note(process, e)
 		case e.Captured != nil:
 			l.graphs[e.Captured] = append(l.graphs[e.Captured], l.task(process, e))
 		case e.Fn.Task != api.NoTask:
@@ -395,6 +399,11 @@ func (l *loader) finish() {
 	for i := range l.t.Tasks {
 		t := &l.t.Tasks[i]
 		t.To = max(t.To, t.From)
+	}
+	for i := range l.t.Ranges {
+		if r := &l.t.Ranges[i]; r.Open {
+			r.To = l.t.End
+		}
 	}
 }
 

@@ -162,10 +162,10 @@ func (s *State) apply(process uint32, c *format.Call) *Event {
 		o := s.made(process, &api.Param{Role: f.Ret, Object: f.RetObject}, c.Ret, c)
 		e.Uses = append(e.Uses, Use{Param: RetParam, Object: o})
 	}
-	if n := e.name(); n != "" && f.Task != api.Kernel && len(e.Uses) > 0 {
+	if n := e.name(); n != "" && f.Task != api.Kernel && f.Range != api.Mark && len(e.Uses) > 0 {
 		named := e.Uses[0].Object
 		for _, u := range e.Uses {
-			if u.Param < len(f.Params) && f.Params[u.Param].Role.Makes() {
+			if u.Param == RetParam || u.Param < len(f.Params) && f.Params[u.Param].Role.Makes() {
 				named = u.Object
 			}
 		}

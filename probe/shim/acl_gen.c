@@ -5,6 +5,7 @@
 #include "bind.h"
 #include "rt_gen.h"
 #include "hccl_gen.h"
+#include "mstx_gen.h"
 #include "shim.h"
 
 static inline __attribute__((always_inline)) aclError wrap_aclInit(const char *configPath, struct shim_target *target)
@@ -30730,6 +30731,632 @@ static HcclResult copy_HcclCommExchangeMem(HcclComm comm, void *windowHandle, ui
 	return other_HcclCommExchangeMem(comm, windowHandle, peerRanks, peerRankNum, &second_HcclCommExchangeMem);
 }
 
+static inline __attribute__((always_inline)) void wrap_mstxMarkA(const char *message, aclrtStream stream, struct shim_target *target)
+{
+	void (*real)(const char *message, aclrtStream stream) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return;
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)message;
+	w[1] = (uint64_t)(uintptr_t)stream;
+	struct shim_call c;
+	if (!shim_enter(&c, 3001, w, 2, 0)) {
+		real(message, stream);
+		shim_leave();
+		return;
+	}
+	shim_commit(&c);
+	real(message, stream);
+	shim_return(&c, 0);
+	bool ok = true;
+	shim_string(&c, 0, 0, message, RING_INLINE, ok);
+	shim_exit(&c);
+	shim_leave();
+	return;
+}
+
+static struct shim_target target_mstxMarkA = {NULL, "mstxMarkA"};
+SHIM_EXPORT void mstxMarkA(const char *message, aclrtStream stream)
+{
+	wrap_mstxMarkA(message, stream, &target_mstxMarkA);
+}
+
+static __attribute__((noinline, cold)) void other_mstxMarkA(const char *message, aclrtStream stream, struct shim_target *target)
+{
+	wrap_mstxMarkA(message, stream, target);
+}
+
+static struct shim_target second_mstxMarkA = {NULL, "mstxMarkA"};
+static void copy_mstxMarkA(const char *message, aclrtStream stream)
+{
+	other_mstxMarkA(message, stream, &second_mstxMarkA);
+}
+
+static struct shim_target inside_mstxMarkA = {NULL, "mstxMarkA"};
+static void inject_mstxMarkA(const char *message, aclrtStream stream)
+{
+	other_mstxMarkA(message, stream, &inside_mstxMarkA);
+}
+
+static inline __attribute__((always_inline)) mstxRangeId wrap_mstxRangeStartA(const char *message, aclrtStream stream, struct shim_target *target)
+{
+	mstxRangeId (*real)(const char *message, aclrtStream stream) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return 0;
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)message;
+	w[1] = (uint64_t)(uintptr_t)stream;
+	struct shim_call c;
+	if (!shim_enter(&c, 3002, w, 2, 0)) {
+		mstxRangeId ret = real(message, stream);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	mstxRangeId ret = real(message, stream);
+	shim_return(&c, (uint64_t)ret);
+	bool ok = true;
+	shim_string(&c, 0, 0, message, RING_INLINE, ok);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_mstxRangeStartA = {NULL, "mstxRangeStartA"};
+SHIM_EXPORT mstxRangeId mstxRangeStartA(const char *message, aclrtStream stream)
+{
+	return wrap_mstxRangeStartA(message, stream, &target_mstxRangeStartA);
+}
+
+static __attribute__((noinline, cold)) mstxRangeId other_mstxRangeStartA(const char *message, aclrtStream stream, struct shim_target *target)
+{
+	return wrap_mstxRangeStartA(message, stream, target);
+}
+
+static struct shim_target second_mstxRangeStartA = {NULL, "mstxRangeStartA"};
+static mstxRangeId copy_mstxRangeStartA(const char *message, aclrtStream stream)
+{
+	return other_mstxRangeStartA(message, stream, &second_mstxRangeStartA);
+}
+
+static struct shim_target inside_mstxRangeStartA = {NULL, "mstxRangeStartA"};
+static mstxRangeId inject_mstxRangeStartA(const char *message, aclrtStream stream)
+{
+	return other_mstxRangeStartA(message, stream, &inside_mstxRangeStartA);
+}
+
+static inline __attribute__((always_inline)) void wrap_mstxRangeEnd(mstxRangeId id, struct shim_target *target)
+{
+	void (*real)(mstxRangeId id) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return;
+	uint64_t w[1];
+	w[0] = (uint64_t)id;
+	struct shim_call c;
+	if (!shim_enter(&c, 3003, w, 1, 0)) {
+		real(id);
+		shim_leave();
+		return;
+	}
+	shim_commit(&c);
+	real(id);
+	shim_return(&c, 0);
+	shim_exit(&c);
+	shim_leave();
+	return;
+}
+
+static struct shim_target target_mstxRangeEnd = {NULL, "mstxRangeEnd"};
+SHIM_EXPORT void mstxRangeEnd(mstxRangeId id)
+{
+	wrap_mstxRangeEnd(id, &target_mstxRangeEnd);
+}
+
+static __attribute__((noinline, cold)) void other_mstxRangeEnd(mstxRangeId id, struct shim_target *target)
+{
+	wrap_mstxRangeEnd(id, target);
+}
+
+static struct shim_target second_mstxRangeEnd = {NULL, "mstxRangeEnd"};
+static void copy_mstxRangeEnd(mstxRangeId id)
+{
+	other_mstxRangeEnd(id, &second_mstxRangeEnd);
+}
+
+static struct shim_target inside_mstxRangeEnd = {NULL, "mstxRangeEnd"};
+static void inject_mstxRangeEnd(mstxRangeId id)
+{
+	other_mstxRangeEnd(id, &inside_mstxRangeEnd);
+}
+
+static inline __attribute__((always_inline)) void wrap_mstxGetToolId(uint64_t *id, struct shim_target *target)
+{
+	void (*real)(uint64_t *id) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return;
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)id;
+	struct shim_call c;
+	if (!shim_enter(&c, 3004, w, 1, 16)) {
+		real(id);
+		shim_leave();
+		return;
+	}
+	shim_commit(&c);
+	real(id);
+	shim_return(&c, 0);
+	bool ok = true;
+	if (ok)
+		shim_out(&c, 0, id, 8);
+	shim_exit(&c);
+	shim_leave();
+	return;
+}
+
+static struct shim_target target_mstxGetToolId = {NULL, "mstxGetToolId"};
+SHIM_EXPORT void mstxGetToolId(uint64_t *id)
+{
+	wrap_mstxGetToolId(id, &target_mstxGetToolId);
+}
+
+static __attribute__((noinline, cold)) void other_mstxGetToolId(uint64_t *id, struct shim_target *target)
+{
+	wrap_mstxGetToolId(id, target);
+}
+
+static struct shim_target second_mstxGetToolId = {NULL, "mstxGetToolId"};
+static void copy_mstxGetToolId(uint64_t *id)
+{
+	other_mstxGetToolId(id, &second_mstxGetToolId);
+}
+
+static struct shim_target inside_mstxGetToolId = {NULL, "mstxGetToolId"};
+static void inject_mstxGetToolId(uint64_t *id)
+{
+	other_mstxGetToolId(id, &inside_mstxGetToolId);
+}
+
+static inline __attribute__((always_inline)) mstxDomainHandle_t wrap_mstxDomainCreateA(const char *name, struct shim_target *target)
+{
+	mstxDomainHandle_t (*real)(const char *name) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return 0;
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)name;
+	struct shim_call c;
+	if (!shim_enter(&c, 3005, w, 1, 0)) {
+		mstxDomainHandle_t ret = real(name);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	mstxDomainHandle_t ret = real(name);
+	shim_return(&c, (uint64_t)(uintptr_t)ret);
+	bool ok = true;
+	shim_string(&c, 0, 0, name, RING_INLINE, ok);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_mstxDomainCreateA = {NULL, "mstxDomainCreateA"};
+SHIM_EXPORT mstxDomainHandle_t mstxDomainCreateA(const char *name)
+{
+	return wrap_mstxDomainCreateA(name, &target_mstxDomainCreateA);
+}
+
+static __attribute__((noinline, cold)) mstxDomainHandle_t other_mstxDomainCreateA(const char *name, struct shim_target *target)
+{
+	return wrap_mstxDomainCreateA(name, target);
+}
+
+static struct shim_target second_mstxDomainCreateA = {NULL, "mstxDomainCreateA"};
+static mstxDomainHandle_t copy_mstxDomainCreateA(const char *name)
+{
+	return other_mstxDomainCreateA(name, &second_mstxDomainCreateA);
+}
+
+static struct shim_target inside_mstxDomainCreateA = {NULL, "mstxDomainCreateA"};
+static mstxDomainHandle_t inject_mstxDomainCreateA(const char *name)
+{
+	return other_mstxDomainCreateA(name, &inside_mstxDomainCreateA);
+}
+
+static inline __attribute__((always_inline)) void wrap_mstxDomainDestroy(mstxDomainHandle_t domain, struct shim_target *target)
+{
+	void (*real)(mstxDomainHandle_t domain) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return;
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)domain;
+	struct shim_call c;
+	if (!shim_enter(&c, 3006, w, 1, 0)) {
+		real(domain);
+		shim_leave();
+		return;
+	}
+	shim_commit(&c);
+	real(domain);
+	shim_return(&c, 0);
+	shim_exit(&c);
+	shim_leave();
+	return;
+}
+
+static struct shim_target target_mstxDomainDestroy = {NULL, "mstxDomainDestroy"};
+SHIM_EXPORT void mstxDomainDestroy(mstxDomainHandle_t domain)
+{
+	wrap_mstxDomainDestroy(domain, &target_mstxDomainDestroy);
+}
+
+static __attribute__((noinline, cold)) void other_mstxDomainDestroy(mstxDomainHandle_t domain, struct shim_target *target)
+{
+	wrap_mstxDomainDestroy(domain, target);
+}
+
+static struct shim_target second_mstxDomainDestroy = {NULL, "mstxDomainDestroy"};
+static void copy_mstxDomainDestroy(mstxDomainHandle_t domain)
+{
+	other_mstxDomainDestroy(domain, &second_mstxDomainDestroy);
+}
+
+static struct shim_target inside_mstxDomainDestroy = {NULL, "mstxDomainDestroy"};
+static void inject_mstxDomainDestroy(mstxDomainHandle_t domain)
+{
+	other_mstxDomainDestroy(domain, &inside_mstxDomainDestroy);
+}
+
+static inline __attribute__((always_inline)) void wrap_mstxDomainMarkA(mstxDomainHandle_t domain, const char *message, aclrtStream stream, struct shim_target *target)
+{
+	void (*real)(mstxDomainHandle_t domain, const char *message, aclrtStream stream) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return;
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)domain;
+	w[1] = (uint64_t)(uintptr_t)message;
+	w[2] = (uint64_t)(uintptr_t)stream;
+	struct shim_call c;
+	if (!shim_enter(&c, 3007, w, 3, 0)) {
+		real(domain, message, stream);
+		shim_leave();
+		return;
+	}
+	shim_commit(&c);
+	real(domain, message, stream);
+	shim_return(&c, 0);
+	bool ok = true;
+	shim_string(&c, 1, 0, message, RING_INLINE, ok);
+	shim_exit(&c);
+	shim_leave();
+	return;
+}
+
+static struct shim_target target_mstxDomainMarkA = {NULL, "mstxDomainMarkA"};
+SHIM_EXPORT void mstxDomainMarkA(mstxDomainHandle_t domain, const char *message, aclrtStream stream)
+{
+	wrap_mstxDomainMarkA(domain, message, stream, &target_mstxDomainMarkA);
+}
+
+static __attribute__((noinline, cold)) void other_mstxDomainMarkA(mstxDomainHandle_t domain, const char *message, aclrtStream stream, struct shim_target *target)
+{
+	wrap_mstxDomainMarkA(domain, message, stream, target);
+}
+
+static struct shim_target second_mstxDomainMarkA = {NULL, "mstxDomainMarkA"};
+static void copy_mstxDomainMarkA(mstxDomainHandle_t domain, const char *message, aclrtStream stream)
+{
+	other_mstxDomainMarkA(domain, message, stream, &second_mstxDomainMarkA);
+}
+
+static struct shim_target inside_mstxDomainMarkA = {NULL, "mstxDomainMarkA"};
+static void inject_mstxDomainMarkA(mstxDomainHandle_t domain, const char *message, aclrtStream stream)
+{
+	other_mstxDomainMarkA(domain, message, stream, &inside_mstxDomainMarkA);
+}
+
+static inline __attribute__((always_inline)) mstxRangeId wrap_mstxDomainRangeStartA(mstxDomainHandle_t domain, const char *message, aclrtStream stream, struct shim_target *target)
+{
+	mstxRangeId (*real)(mstxDomainHandle_t domain, const char *message, aclrtStream stream) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return 0;
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)domain;
+	w[1] = (uint64_t)(uintptr_t)message;
+	w[2] = (uint64_t)(uintptr_t)stream;
+	struct shim_call c;
+	if (!shim_enter(&c, 3008, w, 3, 0)) {
+		mstxRangeId ret = real(domain, message, stream);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	mstxRangeId ret = real(domain, message, stream);
+	shim_return(&c, (uint64_t)ret);
+	bool ok = true;
+	shim_string(&c, 1, 0, message, RING_INLINE, ok);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_mstxDomainRangeStartA = {NULL, "mstxDomainRangeStartA"};
+SHIM_EXPORT mstxRangeId mstxDomainRangeStartA(mstxDomainHandle_t domain, const char *message, aclrtStream stream)
+{
+	return wrap_mstxDomainRangeStartA(domain, message, stream, &target_mstxDomainRangeStartA);
+}
+
+static __attribute__((noinline, cold)) mstxRangeId other_mstxDomainRangeStartA(mstxDomainHandle_t domain, const char *message, aclrtStream stream, struct shim_target *target)
+{
+	return wrap_mstxDomainRangeStartA(domain, message, stream, target);
+}
+
+static struct shim_target second_mstxDomainRangeStartA = {NULL, "mstxDomainRangeStartA"};
+static mstxRangeId copy_mstxDomainRangeStartA(mstxDomainHandle_t domain, const char *message, aclrtStream stream)
+{
+	return other_mstxDomainRangeStartA(domain, message, stream, &second_mstxDomainRangeStartA);
+}
+
+static struct shim_target inside_mstxDomainRangeStartA = {NULL, "mstxDomainRangeStartA"};
+static mstxRangeId inject_mstxDomainRangeStartA(mstxDomainHandle_t domain, const char *message, aclrtStream stream)
+{
+	return other_mstxDomainRangeStartA(domain, message, stream, &inside_mstxDomainRangeStartA);
+}
+
+static inline __attribute__((always_inline)) void wrap_mstxDomainRangeEnd(mstxDomainHandle_t domain, mstxRangeId id, struct shim_target *target)
+{
+	void (*real)(mstxDomainHandle_t domain, mstxRangeId id) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return;
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)domain;
+	w[1] = (uint64_t)id;
+	struct shim_call c;
+	if (!shim_enter(&c, 3009, w, 2, 0)) {
+		real(domain, id);
+		shim_leave();
+		return;
+	}
+	shim_commit(&c);
+	real(domain, id);
+	shim_return(&c, 0);
+	shim_exit(&c);
+	shim_leave();
+	return;
+}
+
+static struct shim_target target_mstxDomainRangeEnd = {NULL, "mstxDomainRangeEnd"};
+SHIM_EXPORT void mstxDomainRangeEnd(mstxDomainHandle_t domain, mstxRangeId id)
+{
+	wrap_mstxDomainRangeEnd(domain, id, &target_mstxDomainRangeEnd);
+}
+
+static __attribute__((noinline, cold)) void other_mstxDomainRangeEnd(mstxDomainHandle_t domain, mstxRangeId id, struct shim_target *target)
+{
+	wrap_mstxDomainRangeEnd(domain, id, target);
+}
+
+static struct shim_target second_mstxDomainRangeEnd = {NULL, "mstxDomainRangeEnd"};
+static void copy_mstxDomainRangeEnd(mstxDomainHandle_t domain, mstxRangeId id)
+{
+	other_mstxDomainRangeEnd(domain, id, &second_mstxDomainRangeEnd);
+}
+
+static struct shim_target inside_mstxDomainRangeEnd = {NULL, "mstxDomainRangeEnd"};
+static void inject_mstxDomainRangeEnd(mstxDomainHandle_t domain, mstxRangeId id)
+{
+	other_mstxDomainRangeEnd(domain, id, &inside_mstxDomainRangeEnd);
+}
+
+static inline __attribute__((always_inline)) mstxMemHeapHandle_t wrap_mstxMemHeapRegister(mstxDomainHandle_t domain, const mstxMemHeapDesc_t *desc, struct shim_target *target)
+{
+	mstxMemHeapHandle_t (*real)(mstxDomainHandle_t domain, const mstxMemHeapDesc_t *desc) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return 0;
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)domain;
+	w[1] = (uint64_t)(uintptr_t)desc;
+	struct shim_call c;
+	if (!shim_enter(&c, 3010, w, 2, 0)) {
+		mstxMemHeapHandle_t ret = real(domain, desc);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	mstxMemHeapHandle_t ret = real(domain, desc);
+	shim_return(&c, (uint64_t)(uintptr_t)ret);
+	bool ok = true;
+	shim_piece(&c, 1, 0, desc, 16, ok);
+	if (ok && desc != NULL) {
+		if (24 <= RING_INLINE)
+			shim_far(&c, 1, 0, 1, (const void *)(uintptr_t)desc->typeSpecificDesc, 24);
+	}
+	shim_exit(&c);
+	if (ok) {
+		if (ok && desc != NULL)
+			shim_large(c.seq, 1, 1, (const void *)(uintptr_t)desc->typeSpecificDesc, 24);
+	}
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_mstxMemHeapRegister = {NULL, "mstxMemHeapRegister"};
+SHIM_EXPORT mstxMemHeapHandle_t mstxMemHeapRegister(mstxDomainHandle_t domain, const mstxMemHeapDesc_t *desc)
+{
+	return wrap_mstxMemHeapRegister(domain, desc, &target_mstxMemHeapRegister);
+}
+
+static __attribute__((noinline, cold)) mstxMemHeapHandle_t other_mstxMemHeapRegister(mstxDomainHandle_t domain, const mstxMemHeapDesc_t *desc, struct shim_target *target)
+{
+	return wrap_mstxMemHeapRegister(domain, desc, target);
+}
+
+static struct shim_target second_mstxMemHeapRegister = {NULL, "mstxMemHeapRegister"};
+static mstxMemHeapHandle_t copy_mstxMemHeapRegister(mstxDomainHandle_t domain, const mstxMemHeapDesc_t *desc)
+{
+	return other_mstxMemHeapRegister(domain, desc, &second_mstxMemHeapRegister);
+}
+
+static struct shim_target inside_mstxMemHeapRegister = {NULL, "mstxMemHeapRegister"};
+static mstxMemHeapHandle_t inject_mstxMemHeapRegister(mstxDomainHandle_t domain, const mstxMemHeapDesc_t *desc)
+{
+	return other_mstxMemHeapRegister(domain, desc, &inside_mstxMemHeapRegister);
+}
+
+static inline __attribute__((always_inline)) void wrap_mstxMemHeapUnregister(mstxDomainHandle_t domain, mstxMemHeapHandle_t heap, struct shim_target *target)
+{
+	void (*real)(mstxDomainHandle_t domain, mstxMemHeapHandle_t heap) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return;
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)domain;
+	w[1] = (uint64_t)(uintptr_t)heap;
+	struct shim_call c;
+	if (!shim_enter(&c, 3011, w, 2, 0)) {
+		real(domain, heap);
+		shim_leave();
+		return;
+	}
+	shim_commit(&c);
+	real(domain, heap);
+	shim_return(&c, 0);
+	shim_exit(&c);
+	shim_leave();
+	return;
+}
+
+static struct shim_target target_mstxMemHeapUnregister = {NULL, "mstxMemHeapUnregister"};
+SHIM_EXPORT void mstxMemHeapUnregister(mstxDomainHandle_t domain, mstxMemHeapHandle_t heap)
+{
+	wrap_mstxMemHeapUnregister(domain, heap, &target_mstxMemHeapUnregister);
+}
+
+static __attribute__((noinline, cold)) void other_mstxMemHeapUnregister(mstxDomainHandle_t domain, mstxMemHeapHandle_t heap, struct shim_target *target)
+{
+	wrap_mstxMemHeapUnregister(domain, heap, target);
+}
+
+static struct shim_target second_mstxMemHeapUnregister = {NULL, "mstxMemHeapUnregister"};
+static void copy_mstxMemHeapUnregister(mstxDomainHandle_t domain, mstxMemHeapHandle_t heap)
+{
+	other_mstxMemHeapUnregister(domain, heap, &second_mstxMemHeapUnregister);
+}
+
+static struct shim_target inside_mstxMemHeapUnregister = {NULL, "mstxMemHeapUnregister"};
+static void inject_mstxMemHeapUnregister(mstxDomainHandle_t domain, mstxMemHeapHandle_t heap)
+{
+	other_mstxMemHeapUnregister(domain, heap, &inside_mstxMemHeapUnregister);
+}
+
+static inline __attribute__((always_inline)) void wrap_mstxMemRegionsRegister(mstxDomainHandle_t domain, const mstxMemRegionsRegisterBatch_t *desc, struct shim_target *target)
+{
+	void (*real)(mstxDomainHandle_t domain, const mstxMemRegionsRegisterBatch_t *desc) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return;
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)domain;
+	w[1] = (uint64_t)(uintptr_t)desc;
+	struct shim_call c;
+	if (!shim_enter(&c, 3012, w, 2, 0)) {
+		real(domain, desc);
+		shim_leave();
+		return;
+	}
+	shim_commit(&c);
+	real(domain, desc);
+	shim_return(&c, 0);
+	bool ok = true;
+	shim_piece(&c, 1, 0, desc, 40, ok);
+	if (ok && desc != NULL) {
+		if (24 * (uint64_t)desc->regionCount <= RING_INLINE)
+			shim_far(&c, 1, 0, 1, (const void *)(uintptr_t)desc->regionDescArray, 24 * (uint64_t)desc->regionCount);
+	}
+	shim_exit(&c);
+	if (ok) {
+		if (ok && desc != NULL)
+			shim_large(c.seq, 1, 1, (const void *)(uintptr_t)desc->regionDescArray, 24 * (uint64_t)desc->regionCount);
+	}
+	shim_leave();
+	return;
+}
+
+static struct shim_target target_mstxMemRegionsRegister = {NULL, "mstxMemRegionsRegister"};
+SHIM_EXPORT void mstxMemRegionsRegister(mstxDomainHandle_t domain, const mstxMemRegionsRegisterBatch_t *desc)
+{
+	wrap_mstxMemRegionsRegister(domain, desc, &target_mstxMemRegionsRegister);
+}
+
+static __attribute__((noinline, cold)) void other_mstxMemRegionsRegister(mstxDomainHandle_t domain, const mstxMemRegionsRegisterBatch_t *desc, struct shim_target *target)
+{
+	wrap_mstxMemRegionsRegister(domain, desc, target);
+}
+
+static struct shim_target second_mstxMemRegionsRegister = {NULL, "mstxMemRegionsRegister"};
+static void copy_mstxMemRegionsRegister(mstxDomainHandle_t domain, const mstxMemRegionsRegisterBatch_t *desc)
+{
+	other_mstxMemRegionsRegister(domain, desc, &second_mstxMemRegionsRegister);
+}
+
+static struct shim_target inside_mstxMemRegionsRegister = {NULL, "mstxMemRegionsRegister"};
+static void inject_mstxMemRegionsRegister(mstxDomainHandle_t domain, const mstxMemRegionsRegisterBatch_t *desc)
+{
+	other_mstxMemRegionsRegister(domain, desc, &inside_mstxMemRegionsRegister);
+}
+
+static inline __attribute__((always_inline)) void wrap_mstxMemRegionsUnregister(mstxDomainHandle_t domain, const mstxMemRegionsUnregisterBatch_t *desc, struct shim_target *target)
+{
+	void (*real)(mstxDomainHandle_t domain, const mstxMemRegionsUnregisterBatch_t *desc) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return;
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)domain;
+	w[1] = (uint64_t)(uintptr_t)desc;
+	struct shim_call c;
+	if (!shim_enter(&c, 3013, w, 2, 0)) {
+		real(domain, desc);
+		shim_leave();
+		return;
+	}
+	shim_commit(&c);
+	real(domain, desc);
+	shim_return(&c, 0);
+	bool ok = true;
+	shim_piece(&c, 1, 0, desc, 16, ok);
+	if (ok && desc != NULL) {
+		if (16 * (uint64_t)desc->refCount <= RING_INLINE)
+			shim_far(&c, 1, 0, 1, (const void *)(uintptr_t)desc->refArray, 16 * (uint64_t)desc->refCount);
+	}
+	shim_exit(&c);
+	if (ok) {
+		if (ok && desc != NULL)
+			shim_large(c.seq, 1, 1, (const void *)(uintptr_t)desc->refArray, 16 * (uint64_t)desc->refCount);
+	}
+	shim_leave();
+	return;
+}
+
+static struct shim_target target_mstxMemRegionsUnregister = {NULL, "mstxMemRegionsUnregister"};
+SHIM_EXPORT void mstxMemRegionsUnregister(mstxDomainHandle_t domain, const mstxMemRegionsUnregisterBatch_t *desc)
+{
+	wrap_mstxMemRegionsUnregister(domain, desc, &target_mstxMemRegionsUnregister);
+}
+
+static __attribute__((noinline, cold)) void other_mstxMemRegionsUnregister(mstxDomainHandle_t domain, const mstxMemRegionsUnregisterBatch_t *desc, struct shim_target *target)
+{
+	wrap_mstxMemRegionsUnregister(domain, desc, target);
+}
+
+static struct shim_target second_mstxMemRegionsUnregister = {NULL, "mstxMemRegionsUnregister"};
+static void copy_mstxMemRegionsUnregister(mstxDomainHandle_t domain, const mstxMemRegionsUnregisterBatch_t *desc)
+{
+	other_mstxMemRegionsUnregister(domain, desc, &second_mstxMemRegionsUnregister);
+}
+
+static struct shim_target inside_mstxMemRegionsUnregister = {NULL, "mstxMemRegionsUnregister"};
+static void inject_mstxMemRegionsUnregister(mstxDomainHandle_t domain, const mstxMemRegionsUnregisterBatch_t *desc)
+{
+	other_mstxMemRegionsUnregister(domain, desc, &inside_mstxMemRegionsUnregister);
+}
+
 SHIM_COUNTED(aclAppLog, 0);
 
 struct shim_counted shim_counted[1];
@@ -30785,6 +31412,7 @@ const struct shim_name shim_names[] = {
 	{"HcclSend", (void *)HcclSend, &target_HcclSend.real, (void *)copy_HcclSend, &second_HcclSend.real},
 	{"HcclSetCommConfig", (void *)HcclSetCommConfig, &target_HcclSetCommConfig.real, (void *)copy_HcclSetCommConfig, &second_HcclSetCommConfig.real},
 	{"HcclSetConfig", (void *)HcclSetConfig, &target_HcclSetConfig.real, (void *)copy_HcclSetConfig, &second_HcclSetConfig.real},
+	{"InitInjectionMstx", (void *)InitInjectionMstx, &shim_inject_real, (void *)shim_inject_copy, &shim_inject_copy_real},
 	{"aclAppLog", counted_aclAppLog, &shim_counted[0].real, NULL, NULL},
 	{"aclCreateDataBuffer", (void *)aclCreateDataBuffer, &target_aclCreateDataBuffer.real, (void *)copy_aclCreateDataBuffer, &second_aclCreateDataBuffer.real},
 	{"aclCreateDataBufferImpl", (void *)aclCreateDataBufferImpl, &below_aclCreateDataBuffer.real, NULL, NULL},
@@ -31609,6 +32237,19 @@ const struct shim_name shim_names[] = {
 	{"aclsysGetVersionNumImpl", (void *)aclsysGetVersionNumImpl, &below_aclsysGetVersionNum.real, NULL, NULL},
 	{"aclsysGetVersionStr", (void *)aclsysGetVersionStr, &target_aclsysGetVersionStr.real, (void *)copy_aclsysGetVersionStr, &second_aclsysGetVersionStr.real},
 	{"aclsysGetVersionStrImpl", (void *)aclsysGetVersionStrImpl, &below_aclsysGetVersionStr.real, NULL, NULL},
+	{"mstxDomainCreateA", (void *)mstxDomainCreateA, &target_mstxDomainCreateA.real, (void *)copy_mstxDomainCreateA, &second_mstxDomainCreateA.real},
+	{"mstxDomainDestroy", (void *)mstxDomainDestroy, &target_mstxDomainDestroy.real, (void *)copy_mstxDomainDestroy, &second_mstxDomainDestroy.real},
+	{"mstxDomainMarkA", (void *)mstxDomainMarkA, &target_mstxDomainMarkA.real, (void *)copy_mstxDomainMarkA, &second_mstxDomainMarkA.real},
+	{"mstxDomainRangeEnd", (void *)mstxDomainRangeEnd, &target_mstxDomainRangeEnd.real, (void *)copy_mstxDomainRangeEnd, &second_mstxDomainRangeEnd.real},
+	{"mstxDomainRangeStartA", (void *)mstxDomainRangeStartA, &target_mstxDomainRangeStartA.real, (void *)copy_mstxDomainRangeStartA, &second_mstxDomainRangeStartA.real},
+	{"mstxGetToolId", (void *)mstxGetToolId, &target_mstxGetToolId.real, (void *)copy_mstxGetToolId, &second_mstxGetToolId.real},
+	{"mstxMarkA", (void *)mstxMarkA, &target_mstxMarkA.real, (void *)copy_mstxMarkA, &second_mstxMarkA.real},
+	{"mstxMemHeapRegister", (void *)mstxMemHeapRegister, &target_mstxMemHeapRegister.real, (void *)copy_mstxMemHeapRegister, &second_mstxMemHeapRegister.real},
+	{"mstxMemHeapUnregister", (void *)mstxMemHeapUnregister, &target_mstxMemHeapUnregister.real, (void *)copy_mstxMemHeapUnregister, &second_mstxMemHeapUnregister.real},
+	{"mstxMemRegionsRegister", (void *)mstxMemRegionsRegister, &target_mstxMemRegionsRegister.real, (void *)copy_mstxMemRegionsRegister, &second_mstxMemRegionsRegister.real},
+	{"mstxMemRegionsUnregister", (void *)mstxMemRegionsUnregister, &target_mstxMemRegionsUnregister.real, (void *)copy_mstxMemRegionsUnregister, &second_mstxMemRegionsUnregister.real},
+	{"mstxRangeEnd", (void *)mstxRangeEnd, &target_mstxRangeEnd.real, (void *)copy_mstxRangeEnd, &second_mstxRangeEnd.real},
+	{"mstxRangeStartA", (void *)mstxRangeStartA, &target_mstxRangeStartA.real, (void *)copy_mstxRangeStartA, &second_mstxRangeStartA.real},
 	{"rtAicpuKernelLaunchExWithArgs", (void *)rtAicpuKernelLaunchExWithArgs, &target_rtAicpuKernelLaunchExWithArgs.real, (void *)copy_rtAicpuKernelLaunchExWithArgs, &second_rtAicpuKernelLaunchExWithArgs.real},
 	{"rtAicpuKernelLaunchWithFlag", (void *)rtAicpuKernelLaunchWithFlag, &target_rtAicpuKernelLaunchWithFlag.real, (void *)copy_rtAicpuKernelLaunchWithFlag, &second_rtAicpuKernelLaunchWithFlag.real},
 	{"rtAppendLaunchAddrInfo", (void *)rtAppendLaunchAddrInfo, &target_rtAppendLaunchAddrInfo.real, (void *)copy_rtAppendLaunchAddrInfo, &second_rtAppendLaunchAddrInfo.real},
@@ -31786,7 +32427,24 @@ const struct shim_name shim_names[] = {
 	{"rtsStreamQuery", (void *)rtsStreamQuery, &target_rtsStreamQuery.real, (void *)copy_rtsStreamQuery, &second_rtsStreamQuery.real},
 	{"rtsStreamSynchronize", (void *)rtsStreamSynchronize, &target_rtsStreamSynchronize.real, (void *)copy_rtsStreamSynchronize, &second_rtsStreamSynchronize.real},
 };
-const uint32_t shim_names_count = 1045;
+const uint32_t shim_names_count = 1059;
+
+const struct shim_injected shim_injected[] = {
+	{"mstxMarkA", 1, 1, (void *)inject_mstxMarkA, &inside_mstxMarkA.real},
+	{"mstxRangeStartA", 1, 2, (void *)inject_mstxRangeStartA, &inside_mstxRangeStartA.real},
+	{"mstxRangeEnd", 1, 3, (void *)inject_mstxRangeEnd, &inside_mstxRangeEnd.real},
+	{"mstxGetToolId", 1, 4, (void *)inject_mstxGetToolId, &inside_mstxGetToolId.real},
+	{"mstxDomainCreateA", 2, 1, (void *)inject_mstxDomainCreateA, &inside_mstxDomainCreateA.real},
+	{"mstxDomainDestroy", 2, 2, (void *)inject_mstxDomainDestroy, &inside_mstxDomainDestroy.real},
+	{"mstxDomainMarkA", 2, 3, (void *)inject_mstxDomainMarkA, &inside_mstxDomainMarkA.real},
+	{"mstxDomainRangeStartA", 2, 4, (void *)inject_mstxDomainRangeStartA, &inside_mstxDomainRangeStartA.real},
+	{"mstxDomainRangeEnd", 2, 5, (void *)inject_mstxDomainRangeEnd, &inside_mstxDomainRangeEnd.real},
+	{"mstxMemHeapRegister", 3, 1, (void *)inject_mstxMemHeapRegister, &inside_mstxMemHeapRegister.real},
+	{"mstxMemHeapUnregister", 3, 2, (void *)inject_mstxMemHeapUnregister, &inside_mstxMemHeapUnregister.real},
+	{"mstxMemRegionsRegister", 3, 3, (void *)inject_mstxMemRegionsRegister, &inside_mstxMemRegionsRegister.real},
+	{"mstxMemRegionsUnregister", 3, 4, (void *)inject_mstxMemRegionsUnregister, &inside_mstxMemRegionsUnregister.real},
+	{NULL, 0, 0, NULL, NULL},
+};
 
 const struct shim_prefix shim_prefixes[] = {
 	{"aclrt", false},
@@ -31796,5 +32454,6 @@ const struct shim_prefix shim_prefixes[] = {
 	{"acl", true},
 	{"rt", true},
 	{"Hccl", false},
+	{"mstx", false},
 	{NULL, false},
 };

@@ -38,6 +38,23 @@ extern struct shim_counted shim_counted[] HIDDEN;
 extern const uint32_t shim_counted_count HIDDEN;
 extern const char *const shim_counted_names[] HIDDEN;
 
+/* A function that InitInjectionMstx puts into a slot of a table, and what it calls there. Ends with a NULL. */
+struct shim_injected {
+	const char *name;
+	int module;
+	unsigned slot;
+	void *wrapper;
+	void **real;
+};
+extern const struct shim_injected shim_injected[] HIDDEN;
+
+/* Where a program that has mstx compiled into it asks for a tool; the other is for a second tool. See inject.c. */
+typedef void shim_function(void);
+typedef int shim_tables(int module, shim_function ***table, unsigned *size);
+__attribute__((visibility("default"))) int InitInjectionMstx(shim_tables *get);
+int shim_inject_copy(shim_tables *get) HIDDEN;
+extern void *shim_inject_real HIDDEN, *shim_inject_copy_real HIDDEN;
+
 /* What the names of the runtime's functions begin with; capital: followed by a capital letter. Ends with a NULL. */
 struct shim_prefix {
 	const char *name;

@@ -42,7 +42,7 @@ func (w *writer) save(path string) error {
 var layers = []struct {
 	dir   string
 	first int
-}{{"acl", 1}, {"rt", 1001}, {"hccl", 2001}}
+}{{"acl", 1}, {"rt", 1001}, {"hccl", 2001}, {"mstx", 3001}}
 
 // loadAll reads all layers from the folder that they lie in.
 func loadAll(root string) (*model, error) {

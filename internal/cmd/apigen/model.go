@@ -29,6 +29,7 @@ type model struct {
 	enumSet  map[string]bool
 	impl     map[string]string      // name of the same function in the library below, where the runtime is split
 	factors  map[factorKey][]string // of the size behind a parameter, in C, that no number and no parameter tells
+	injected map[string][2]int      // module and slot of a function in the tables of an injection
 	layer    layer
 }
 
@@ -43,6 +44,7 @@ type layer struct {
 	Errors      string   // the type of error codes: an enumeration, or one with the values of errors.tsv
 	Unsupported string   // the code for a function that the libraries lack
 	Outer       bool     // its functions enclose calls of other layers
+	Notes       bool     // its functions only tell tools something
 	Simulated   bool     // the simulator has its functions
 }
 
@@ -112,7 +114,7 @@ func table(path string, columns int) ([][]string, error) {
 }
 
 func newModel(dir string) *model {
-	m := &model{dir: dir, dirs: map[string][]string{}, header: map[string]string{}, enumSet: map[string]bool{}, impl: map[string]string{}, factors: map[factorKey][]string{}}
+	m := &model{dir: dir, dirs: map[string][]string{}, header: map[string]string{}, enumSet: map[string]bool{}, impl: map[string]string{}, factors: map[factorKey][]string{}, injected: map[string][2]int{}}
 	m.Name = filepath.Base(dir)
 	return m
 }
@@ -312,8 +314,9 @@ func (m *model) loadIDs(first int) error {
 }
 
 type semantics struct {
-	Task, Sync, Capture, Ret, Selects, Device, Names string
-	Params                                           map[string]string
+	Task, Sync, Capture, Range, Ret, Selects, Device, Names string
+	Inject                                                  []int
+	Params                                                  map[string]string
 }
 
 func (m *model) loadSemantics() error {
@@ -340,7 +343,8 @@ func (m *model) loadSemantics() error {
 	m.Layers = []api.Layer{{Name: m.Name, Libraries: doc.Layer.Libraries, Outer: doc.Layer.Outer}}
 	m.Environment, m.Simulator = doc.Environment, doc.Simulator
 	for i := range m.Funcs {
-		m.Funcs[i].RetError, m.Funcs[i].Outer = m.Funcs[i].Return == doc.Layer.Errors, doc.Layer.Outer
+		f := &m.Funcs[i]
+		f.RetError, f.Outer, f.Notes = f.Return == doc.Layer.Errors, doc.Layer.Outer, doc.Layer.Notes
 	}
 	for _, e := range m.Enums {
 		if e.Type == doc.Layer.Errors {
@@ -397,6 +401,12 @@ func (m *model) apply(f *api.Func, s *semantics) error {
 	}
 	if f.Capture, ok = api.ParseCapture(s.Capture); !ok {
 		return fmt.Errorf("capture neither begins nor ends: %q", s.Capture)
+	}
+	if f.Range, ok = api.ParseRange(s.Range); !ok {
+		return fmt.Errorf("no range %q", s.Range)
+	}
+	if len(s.Inject) == 2 {
+		m.injected[f.Name] = [2]int(s.Inject)
 	}
 	if s.Ret != "" {
 		var p api.Param
@@ -730,6 +740,7 @@ func join(layers ...*model) (*model, error) {
 		maps.Copy(m.enumSet, l.enumSet)
 		maps.Copy(m.impl, l.impl)
 		maps.Copy(m.factors, l.factors)
+		maps.Copy(m.injected, l.injected)
 	}
 	return m, nil
 }

@@ -38,7 +38,7 @@ func TestNumbersStay(t *testing.T) {
 	for _, c := range []struct {
 		from, to api.ID
 		sum      uint32
-	}{{1, 428, 0x53bf222a}, {1001, 1172, 0xcfa86d2e}, {2001, 2045, 0xab9c72e1}} {
+	}{{1, 428, 0x53bf222a}, {1001, 1172, 0xcfa86d2e}, {2001, 2045, 0xab9c72e1}, {3001, 3013, 0x1eee39af}} {
 		var b strings.Builder
 		n := 0
 		for _, f := range m.Funcs {

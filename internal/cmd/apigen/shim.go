@@ -97,12 +97,21 @@ func genShim(m *model, w *writer) error {
 		names = append(names, m.genEntries(w, f)...)
 	}
 	m.genCounted(w)
+	names = append(names, shimName{"InitInjectionMstx", "{\"InitInjectionMstx\", (void *)InitInjectionMstx, &shim_inject_real, (void *)shim_inject_copy, &shim_inject_copy_real}"})
 	slices.SortFunc(names, func(a, b shimName) int { return strings.Compare(a.name, b.name) })
 	w.f("const struct shim_name shim_names[] = {")
 	for _, n := range names {
 		w.f("\t%s,", n.row)
 	}
 	w.f("};\nconst uint32_t shim_names_count = %d;\n", len(names))
+	w.f("const struct shim_injected shim_injected[] = {")
+	for i := range m.Funcs {
+		if at, ok := m.injected[m.Funcs[i].Name]; ok {
+			n := m.Funcs[i].Name
+			w.f("\t{\"%s\", %d, %d, (void *)inject_%s, &inside_%s.real},", n, at[0], at[1], n, n)
+		}
+	}
+	w.f("\t{NULL, 0, 0, NULL, NULL},\n};\n")
 	w.f("const struct shim_prefix shim_prefixes[] = {")
 	for _, l := range m.layers {
 		for _, p := range l.layer.Prefixes {
@@ -142,6 +151,10 @@ func (m *model) genEntries(w *writer, f *api.Func) []shimName {
 	target("second", f.Name)
 	w.f("static %s(%s)\n{\n\t%sother_%s(%s&second_%s);\n}\n", cDecl(f.Return, "copy_"+f.Name), cParams(f), ret, f.Name, args, f.Name)
 	names := []shimName{{f.Name, fmt.Sprintf("{\"%s\", (void *)%s, &target_%s.real, (void *)copy_%s, &second_%s.real}", f.Name, f.Name, f.Name, f.Name, f.Name)}}
+	if _, ok := m.injected[f.Name]; ok {
+		target("inside", f.Name)
+		w.f("static %s(%s)\n{\n\t%sother_%s(%s&inside_%s);\n}\n", cDecl(f.Return, "inject_"+f.Name), cParams(f), ret, f.Name, args, f.Name)
+	}
 	if impl := m.impl[f.Name]; impl != "" {
 		w.f("SHIM_EXPORT %s(%s);", cDecl(f.Return, impl), cParams(f))
 		target("below", impl)
