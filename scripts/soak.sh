@@ -19,3 +19,4 @@ if ACLTRACE_OLD_ROOT=$(scripts/oldroots.sh build/roots); then
 fi
 ACLTRACE_SOAK= go test -count "${SOAK:-20}" -timeout 60m ./record ./replay ./probe/...
 CGO_ENABLED=1 go test -race -count 5 -timeout 60m ./sim
+CGO_ENABLED=1 go test -race -count 5 -timeout 60m ./sim -virtual
