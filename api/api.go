@@ -369,6 +369,8 @@ type Func struct {
 	// message is what Names says, and a range is an object.
 	Notes bool
 	Range Range
+	// Entry is the parameter with the number of a kernel in the binary that the call uses, -1 where there is none.
+	Entry int8
 	// Selects is the parameter with what the calling thread uses from here on, a context or the number of a device; Device
 	// the one with the device of what the call makes; -1 where there is none.
 	Selects, Device int8

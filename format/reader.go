@@ -481,7 +481,7 @@ func ignoreDamage(err error) error {
 	return err
 }
 
-// Calls iterates over the calls that match f in the order of the file, in which the calls of a thread are in the order of their start. The call and all that it points to
+// Calls iterates over the calls that match f in the order of the file, in which the calls of a thread are in the order of their start, those that enclose others behind them. The call and all that it points to
 // must not be changed and are used again for the next step: Clone what is to be kept. Damaged chunks are left out and named by Damage; an error comes only from the file system,
 // and ends the iteration. Chunks are decoded ahead on other processors; Calls holds at most a few of them.
 func (r *Reader) Calls(f *Filter) iter.Seq2[*Call, error] {

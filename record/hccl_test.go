@@ -51,6 +51,9 @@ func TestCollectives(t *testing.T) {
 	if res.ExitCode != 0 || res.Unfinished != 0 || res.Lost != 0 {
 		t.Fatalf("%+v", res)
 	}
+	if rep, err := format.Check(r.Path(), nil); err != nil || len(rep.Problems) > 0 {
+		t.Errorf("check: %v %+v", err, rep)
+	}
 	want := []string{"HcclGetRootInfo", "HcclCommInitRootInfoConfig(aclrtMalloc)(aclrtGetDevice)", "HcclAllReduce(aclrtMemcpyAsync)(aclrtMemcpyAsync)",
 		"HcclAlltoAllV", "HcclAllReduce", "HcclCommDestroy(aclrtFree)"}
 	if got := named(t, r); !slices.Equal(got, want) {

@@ -134,7 +134,7 @@ func newPlan(r *format.Reader, m *api.Model, dir string, o *Options) (*Plan, err
 
 func newPlanner(plan *Plan, r *format.Reader, dir string, o *Options) *planner {
 	p := &planner{
-		Plan: plan, r: r, o: o, dir: dir, state: timeline.NewState(plan.model), late: map[uint64][]format.Data{},
+		Plan: plan, r: r, o: o, dir: dir, state: timeline.NewState(plan.model).Read(r), late: map[uint64][]format.Data{},
 		thread: map[uint32]int{}, process: map[uint32]int{}, objects: map[*timeline.Object]operand{},
 		former: map[objectKey]operand{}, regions: map[memoryKey]region{}, keys: map[string]operand{}, reports: map[uint64]int{},
 		imported: map[string]bool{}, absent: map[*timeline.Object]bool{}, tainted: map[*timeline.Object]bool{}, buffers: map[*timeline.Object][]buffer{},

@@ -14,6 +14,7 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/kernelbin"
 	"github.com/acltrace/acltrace/timeline"
 )
 
@@ -70,6 +71,7 @@ type line struct {
 	Stack   []string       `json:"stack,omitempty"` // innermost first
 	Out     map[string]any `json:"out,omitempty"`
 	Kernel  string         `json:"kernel,omitempty"`
+	Kinds   []string       `json:"kernel_arguments,omitempty"` // what they are, as the kernel's binary says
 	Task    *lineTask      `json:"task,omitempty"`
 	Objects map[string]any `json:"objects,omitempty"`
 	Data    []lineData     `json:"data,omitempty"`
@@ -127,7 +129,7 @@ func Lines(w io.Writer, r *format.Reader, m *api.Model, o *LineOptions) error {
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	stacks := timeline.NewStacks(r)
-	s := timeline.NewState(m)
+	s := timeline.NewState(m).Read(r)
 	if err := s.Follow(r); err != nil {
 		return err
 	}
@@ -324,6 +326,9 @@ func text(b *bytes.Buffer, r *format.Reader, m *api.Model, s *timeline.State, e 
 	}
 	if e.Kernel != "" {
 		b.WriteString(" [" + e.Kernel + "]")
+		if as := s.Arguments(e); len(as) > 0 {
+			b.WriteString(" of " + strings.Join(kinds(as), ", "))
+		}
 	}
 	if stream, task, ok := e.TaskID(); ok {
 		fmt.Fprintf(b, " task=%d:%d", stream, task)
@@ -363,6 +368,7 @@ func object(r *format.Reader, m *api.Model, s *timeline.State, e *timeline.Event
 		}
 		l.Objects[paramName(e.Fn, u.Param)] = map[string]any{"kind": u.Object.Kind, "id": u.Object.ID, "offset": u.Offset}
 	}
+	l.Kinds = kinds(s.Arguments(e))
 	if stream, task, ok := e.TaskID(); ok {
 		l.Task = &lineTask{stream, task, uint16(task >> 16), uint16(task)}
 	}
@@ -383,6 +389,19 @@ func object(r *format.Reader, m *api.Model, s *timeline.State, e *timeline.Event
 		l.Data = append(l.Data, ld)
 	}
 	return l
+}
+
+// kinds says what the arguments of a kernel are.
+func kinds(as []kernelbin.Arg) []string {
+	var ks []string
+	for _, a := range as {
+		k := a.Kind.String()
+		if a.Size != 0 {
+			k += fmt.Sprintf("(%d)", a.Size)
+		}
+		ks = append(ks, k)
+	}
+	return ks
 }
 
 // piece is a piece of data as JSON has it.

@@ -3,17 +3,15 @@ package sim
 import (
 	"bytes"
 	"debug/elf"
-	"encoding/binary"
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 
 	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/internal/kernelbin"
 	"github.com/acltrace/acltrace/sim/model"
 )
 
@@ -26,9 +24,8 @@ type image struct {
 // kernelBinary holds the kernels that an ELF file names.
 type kernelBinary struct {
 	handle  uint64
-	dev     *device           // nil where it serves all
-	kernels []string          // names, sorted
-	entries map[uint64]string // names by tiling key, from the metadata
+	dev     *device // nil where it serves all
+	names   *kernelbin.File
 	symbols map[string]symbol // with their suffixes
 	data    []byte
 	lazy    bool              // has no place on the device
@@ -59,10 +56,7 @@ type function struct {
 }
 
 // maxBinary bounds the size of a binary.
-const maxBinary = 1 << 30
-
-// coreSuffixes end the symbols of a kernel that was compiled for both kinds of cores.
-var coreSuffixes = []string{"_mix_aic", "_mix_aiv"}
+const maxBinary = kernelbin.MaxSize
 
 // parseBinary reads the names of the kernels in an ELF file.
 func parseBinary(b []byte) (f *kernelBinary, err error) {
@@ -76,49 +70,24 @@ func parseBinary(b []byte) (f *kernelBinary, err error) {
 	if err != nil {
 		return nil, err
 	}
+	names, err := kernelbin.Parse(b)
+	if err != nil {
+		return nil, err
+	}
+	f = &kernelBinary{names: names, found: map[string]*function{}, symbols: map[string]symbol{}, globals: map[string]symbol{}, data: b}
+	for n, s := range names.Symbols {
+		f.symbols[n] = symbol{known: true, offset: s.Offset, size: s.Size}
+	}
 	syms, err := file.Symbols()
 	if err != nil && len(syms) == 0 {
-		syms, err = file.DynamicSymbols()
-		if err != nil {
+		if syms, err = file.DynamicSymbols(); err != nil {
 			return nil, err
 		}
 	}
-	f = &kernelBinary{entries: map[uint64]string{}, found: map[string]*function{}, symbols: map[string]symbol{}, globals: map[string]symbol{}, data: b}
 	empty := map[elf.SectionIndex]uint64{} // where sections that the file does not hold lie behind it
 	for _, s := range syms {
 		if elf.ST_TYPE(s.Info) == elf.STT_OBJECT && s.Name != "" && int(s.Section) < len(file.Sections) && s.Section != elf.SHN_UNDEF {
 			f.addGlobal(file, s, empty)
-		}
-		if elf.ST_TYPE(s.Info) != elf.STT_FUNC || s.Section == elf.SHN_UNDEF || s.Name == "" {
-			continue
-		}
-		at := symbol{known: true, size: s.Size}
-		if int(s.Section) < len(file.Sections) {
-			at.offset = min(file.Sections[s.Section].Offset+s.Value, uint64(len(b)))
-		}
-		f.symbols[s.Name] = at
-		name := s.Name
-		for _, suffix := range coreSuffixes {
-			name = strings.TrimSuffix(name, suffix)
-		}
-		f.kernels = append(f.kernels, name)
-	}
-	slices.Sort(f.kernels)
-	f.kernels = slices.Compact(f.kernels)
-	for _, s := range file.Sections {
-		name, ok := strings.CutPrefix(s.Name, ".ascend.meta.")
-		if !ok || s.Size > maxBinary {
-			continue
-		}
-		for _, suffix := range coreSuffixes {
-			name = strings.TrimSuffix(name, suffix)
-		}
-		d, err := s.Data()
-		if err != nil {
-			return nil, err
-		}
-		if key, ok := metaEntry(d); ok && f.has(name) {
-			f.entries[key] = name
 		}
 	}
 	return f, nil
@@ -150,43 +119,15 @@ func (f *kernelBinary) addGlobal(file *elf.File, s elf.Symbol, empty map[elf.Sec
 	f.globals[s.Name] = at
 }
 
-// metaFunctionEntry is the type of the metadata record that holds the tiling key.
-const metaFunctionEntry = 14
+func (f *kernelBinary) has(name string) bool { return f.names.Has(name) }
 
-// metaEntry finds the tiling key in the metadata of a kernel: records of a type, a length and a value.
-func metaEntry(d []byte) (uint64, bool) {
-	for len(d) >= 4 {
-		typ, n := binary.LittleEndian.Uint16(d), int(binary.LittleEndian.Uint16(d[2:]))
-		d = d[4:]
-		if n > len(d) {
-			return 0, false
-		}
-		if typ == metaFunctionEntry && n >= 8 {
-			return binary.LittleEndian.Uint64(d), true
-		}
-		d = d[n:]
-	}
-	return 0, false
-}
-
-func (f *kernelBinary) has(name string) bool {
-	_, ok := slices.BinarySearch(f.kernels, name)
-	return ok
-}
-
-// byEntry finds the kernel with a tiling key: by the metadata, by the end of its name, or by the kernel library.
+// byEntry finds the kernel with a tiling key: by what the file says, or by the kernel library.
 func (f *kernelBinary) byEntry(entry uint64, k Kernels) (string, bool) {
-	if n, ok := f.entries[entry]; ok {
+	if n, ok := f.names.ByEntry(entry); ok {
 		return n, true
 	}
-	suffix := "_" + strconv.FormatUint(entry, 10)
-	for _, n := range f.kernels {
-		if strings.HasSuffix(n, suffix) {
-			return n, true
-		}
-	}
 	if k != nil && entry != 0 {
-		for _, n := range f.kernels {
+		for _, n := range f.names.Kernels {
 			if e := k.Lookup(n, entry); e != nil && e.Entry == entry {
 				return n, true
 			}

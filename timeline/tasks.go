@@ -94,7 +94,7 @@ type Timeline struct {
 // Load reads a whole trace. Its memory grows with the number of calls, about 90 bytes for each and 100 more for its task.
 func Load(r *format.Reader, m *api.Model) (*Timeline, error) {
 	t := &Timeline{Reader: r, Model: m}
-	l := &loader{t: t, s: NewState(m), lanes: map[laneKey]*lane{}, records: map[*Object]record{}, failed: map[uint32]attempt{}, spans: map[*Object]int{}, graphs: map[*Object][]Task{}}
+	l := &loader{t: t, s: NewState(m).Read(r), lanes: map[laneKey]*lane{}, records: map[*Object]record{}, failed: map[uint32]attempt{}, spans: map[*Object]int{}, graphs: map[*Object][]Task{}}
 	threads := r.Threads()
 	if counts, err := r.Counts(); err == nil {
 		t.Calls = make([]HostCall, 0, min(counts.Calls, 1<<20)) // a file may claim any number

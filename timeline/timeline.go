@@ -11,6 +11,7 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/kernelbin"
 )
 
 // NoCall stands for a call that is not in the trace.
@@ -75,6 +76,8 @@ type State struct {
 	seats    map[uint32]seat  // by thread
 	devices  map[uint32][]int // that the threads of a process have chosen
 	shadow   *shadow          // nil: device memory is not followed
+	reader   *format.Reader   // nil: binaries are not looked into
+	binaries map[*Object]*kernelbin.File
 }
 
 type key struct {
@@ -140,6 +143,9 @@ func (s *State) apply(process uint32, c *format.Call) *Event {
 		if u, found := e.Use(0); found && e.Kernel == "" {
 			e.Kernel = u.Object.Name
 		}
+		if e.Kernel == "" {
+			e.Kernel = s.kernel(e)
+		}
 	}
 	if !ok {
 		return e
@@ -170,6 +176,13 @@ func (s *State) apply(process uint32, c *format.Call) *Event {
 			}
 		}
 		named.Name = n
+	}
+	if f.Entry >= 0 {
+		for _, u := range e.Uses {
+			if u.Object.Kind == api.Function && u.Object.Name == "" {
+				u.Object.Name = s.kernel(e)
+			}
+		}
 	}
 	s.sit(process, e)
 	s.captures.apply(e)

@@ -223,7 +223,7 @@ func (m *model) loadFunctions() error {
 		return err
 	}
 	for _, r := range rows {
-		f := api.Func{Name: r[0], Return: normalize(r[2]), Since: r[4], Doc: r[5], Layer: m.Name, Stream: -1, Event: -1, Names: -1, Selects: -1, Device: -1}
+		f := api.Func{Name: r[0], Return: normalize(r[2]), Since: r[4], Doc: r[5], Layer: m.Name, Stream: -1, Event: -1, Names: -1, Selects: -1, Device: -1, Entry: -1}
 		f.RetVoid = f.Return == "void"
 		m.header[f.Name] = r[1]
 		if r[7] != "" && r[7] != "-" {
@@ -314,9 +314,9 @@ func (m *model) loadIDs(first int) error {
 }
 
 type semantics struct {
-	Task, Sync, Capture, Range, Ret, Selects, Device, Names string
-	Inject                                                  []int
-	Params                                                  map[string]string
+	Task, Sync, Capture, Range, Ret, Selects, Device, Entry, Names string
+	Inject                                                         []int
+	Params                                                         map[string]string
 }
 
 func (m *model) loadSemantics() error {
@@ -444,7 +444,7 @@ func (m *model) apply(f *api.Func, s *semantics) error {
 	for _, c := range []struct {
 		key, param string
 		to         *int8
-	}{{"selects", s.Selects, &f.Selects}, {"device", s.Device, &f.Device}, {"names", s.Names, &f.Names}} {
+	}{{"selects", s.Selects, &f.Selects}, {"device", s.Device, &f.Device}, {"entry", s.Entry, &f.Entry}, {"names", s.Names, &f.Names}} {
 		if c.param == "" {
 			continue
 		}

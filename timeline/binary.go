@@ -1,0 +1,99 @@
+package timeline
+
+import (
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/kernelbin"
+)
+
+// Read has the State look into the binaries that the trace holds, for the names of kernels that calls name by a number alone.
+func (s *State) Read(r *format.Reader) *State {
+	s.reader, s.binaries = r, map[*Object]*kernelbin.File{}
+	return s
+}
+
+// kernel returns the name of the kernel with a number in the binary that a call uses, "" where nothing tells it.
+func (s *State) kernel(e *Event) string {
+	if e.Fn.Entry < 0 {
+		return ""
+	}
+	for _, u := range e.Uses {
+		if u.Object.Kind != api.Binary {
+			continue
+		}
+		if f := s.binary(u.Object); f != nil {
+			name, _ := f.ByEntry(e.Call.Args[e.Fn.Params[e.Fn.Entry].Word])
+			return name
+		}
+	}
+	return ""
+}
+
+// Arguments returns what the binary of a launch's kernel says of its arguments, nil where it says nothing.
+func (s *State) Arguments(e *Event) []kernelbin.Arg {
+	if e.Fn == nil || e.Fn.Task != api.Kernel || e.Kernel == "" {
+		return nil
+	}
+	for _, u := range e.Uses {
+		o := u.Object
+		if o.Kind == api.Function && o.Parent != nil {
+			o = o.Parent
+		}
+		if o.Kind != api.Binary {
+			continue
+		}
+		if f := s.binary(o); f != nil {
+			return f.Args[e.Kernel]
+		}
+	}
+	return nil
+}
+
+// binary returns what is in a binary, nil where the trace does not hold it.
+func (s *State) binary(o *Object) *kernelbin.File {
+	if s.reader == nil {
+		return nil
+	}
+	f, known := s.binaries[o]
+	if !known {
+		if f = s.parse(o.Created); f == nil && o.Parent != nil {
+			f = s.binary(o.Parent) // what it was loaded from
+		}
+		s.binaries[o] = f
+	}
+	return f
+}
+
+// parse reads the binary that a call was given: it is what there is of it in the trace that is one.
+func (s *State) parse(call uint64) *kernelbin.File {
+	if call == NoCall {
+		return nil
+	}
+	c, err := s.reader.Call(call)
+	if err != nil {
+		return nil
+	}
+	data := c.Data
+	for d, err := range s.reader.Data(&format.DataFilter{From: call, To: call + 1, Late: true}) {
+		if err != nil {
+			return nil
+		}
+		data = append(data, *d)
+	}
+	for i := range data {
+		d := &data[i]
+		if d.Dir != format.DirIn || d.Status != format.Whole || d.Len < 64 || d.Len > kernelbin.MaxSize {
+			continue
+		}
+		b := d.Bytes
+		if d.Blob != 0 {
+			if b, err = s.reader.Blob(d.Blob); err != nil {
+				continue
+			}
+		}
+		if f, err := kernelbin.Parse(b); err == nil {
+			return f
+		}
+	}
+	return nil
+}
