@@ -58,6 +58,7 @@ type Writer struct {
 	newThread []uint32
 	gaps      []Gap
 	dropped   uint64
+	full      bool // the last block found no room: the gap that stands for it may grow
 	summary   summaryWriter
 	closed    bool
 
@@ -367,6 +368,7 @@ func (w *Writer) flushBlock() error {
 	})
 	if e2 == nil {
 		w.dropped -= dropped
+		w.full = false
 		w.summary.add(b, w.schema, e.Seq)
 	} else {
 		w.lose(b)
@@ -380,6 +382,7 @@ func (w *Writer) flushBlock() error {
 
 // lose accounts for a block that could not be written.
 func (w *Writer) lose(b *blockWriter) {
+	w.full = true
 	// On a disk that stays full one gap grows, instead of a list of them.
 	if n := len(w.gaps); n > 0 && w.gaps[n-1].Reason == WriteFailed {
 		g := &w.gaps[n-1]
@@ -446,14 +449,15 @@ func encodeGaps(enc *column.Encoder, gaps []Gap) []byte {
 
 func (w *Writer) flushGaps() error {
 	const batch = 1 << 16
-	for len(w.gaps) > 0 {
+	for len(w.gaps) > 0 && !w.full {
 		gaps := w.gaps[:min(batch, len(w.gaps))]
 		if err := w.append(container.Gap, encodeGaps(&w.enc, gaps), len(gaps)); err != nil {
 			return err
 		}
-		w.gaps = w.gaps[len(gaps):]
+		if w.gaps = w.gaps[len(gaps):]; len(w.gaps) == 0 {
+			w.gaps = nil
+		}
 	}
-	w.gaps = nil
 	return nil
 }
 
@@ -465,15 +469,18 @@ func (w *Writer) Close() error {
 		return errClosed
 	}
 	w.closed = true
-	err := w.flush()
+	// What is lost now for want of room is in a gap below. What follows has room that was kept for it.
+	lost := w.flush()
+	w.file.Closing()
+	w.full = false
 	// These are in the file already. A second copy costs little, and without them all else would be hard to read.
 	w.newProcs, w.newThread = upTo(len(w.procs)), upTo(len(w.threads))
-	err = errors.Join(err, w.flushDict(), w.append(container.Schema, w.schemaRaw, len(w.schema.Functions)),
+	err := errors.Join(w.flushDict(), w.flushGaps(), w.append(container.Schema, w.schemaRaw, len(w.schema.Functions)),
 		w.append(container.Meta, w.meta, 1), w.flushSummary())
 	if err != nil {
-		return errors.Join(err, w.file.Abort())
+		return errors.Join(lost, err, w.file.Abort())
 	}
-	return w.file.Finish()
+	return errors.Join(lost, w.file.Finish())
 }
 
 // Abort closes the file as it is, without what was not flushed.

@@ -527,6 +527,10 @@ func (r *recorder) finish(res *Result) (*Result, error) {
 	if r.o.NoSmall || b.cut || b.lost > 0 || res.Incomplete != nil || res.Refused > 0 {
 		m.Replayable = false
 	}
+	if res.Incomplete != nil && b.last < m.EndNS {
+		// What came after can't be counted.
+		_ = r.w.Gap(format.Gap{Thread: format.NoThread, From: b.last, To: m.EndNS, Reason: format.WriteFailed})
+	}
 	err := r.w.SetMeta(m)
 	err = errors.Join(err, r.w.Close())
 	if res.Incomplete == nil {

@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"sync"
+	"syscall"
 )
 
 // A Chunk is what Append takes.
@@ -49,6 +50,9 @@ type Writer struct {
 	syncing    bool
 	syncErr    error
 	background sync.WaitGroup
+
+	reserved int64 // the file system has promised room up to here; -1 where it makes no promises
+	closing  bool  // what is written may use the room that is kept for the end
 }
 
 var bufPool = sync.Pool{New: func() any { return new([]byte) }}
@@ -123,9 +127,13 @@ func (w *Writer) Append(c *Chunk) (Entry, error) {
 	}
 	e.Offset, e.Seq = w.off, w.seq
 	e.Header.encode(buf)
+	if err := w.room(int64(len(buf))); err != nil {
+		return Entry{}, err
+	}
 	if _, err := w.f.WriteAt(buf, w.off); err != nil {
 		// Best effort: a reader finds its way past half a chunk too, and the next one is written over it.
 		_ = w.f.Truncate(w.off)
+		w.reserved = min(w.reserved, w.off) // what lies behind is given back by that
 		return Entry{}, fmt.Errorf("write trace: %w", err)
 	}
 	w.off += int64(len(buf))
@@ -137,6 +145,46 @@ func (w *Writer) Append(c *Chunk) (Entry, error) {
 		w.background.Go(func() { w.checkpoint(n, off) })
 	}
 	return e, nil
+}
+
+// What is kept free for the end of the file, for what a writer of events writes there and for an entry of each chunk; and how much room is asked for at once.
+const (
+	endRoom   = 256 << 10
+	roomAhead = 4 << 20
+)
+
+// room has the file system promise room for n bytes and, behind them, for the end of the file: a disk that is full must not cost the index and the
+// account of what could not be written.
+func (w *Writer) room(n int64) error {
+	if w.closing || w.reserved < 0 {
+		return nil
+	}
+	end := w.off + n + endRoom + int64(len(w.entries))*2*entryLen
+	if end <= w.reserved {
+		return nil
+	}
+	to := end + roomAhead
+	err := allocate(w.f, w.reserved, to-w.reserved)
+	if errors.Is(err, syscall.ENOSPC) {
+		to = end
+		err = allocate(w.f, w.reserved, to-w.reserved)
+	}
+	switch {
+	case err == nil:
+		w.reserved = to
+	case errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG):
+		return fmt.Errorf("write trace: %s: %w", w.path, err)
+	default:
+		w.reserved = -1
+	}
+	return nil
+}
+
+// Closing lets what is appended from now on have the room that was kept for the end of the file.
+func (w *Writer) Closing() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.closing = true
 }
 
 // checkpoint has the disk take the first n chunks, which end at off, and then says in the file that it has. It runs beside Append, which never waits
@@ -183,11 +231,12 @@ func (w *Writer) Sync() error { return w.f.Sync() }
 // readable as one that was cut off.
 func (w *Writer) Finish() error {
 	w.background.Wait()
+	w.Closing()
 	err := w.finish()
 	w.mu.Lock()
 	w.closed = true
 	w.mu.Unlock()
-	return errors.Join(err, w.syncErr, w.f.Close())
+	return errors.Join(err, w.syncErr, w.release(), w.f.Close())
 }
 
 func (w *Writer) finish() error {
@@ -225,7 +274,15 @@ func (w *Writer) Abort() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.closed = true
-	return w.f.Close()
+	return errors.Join(w.release(), w.f.Close())
+}
+
+// release gives back the room behind the end of the file.
+func (w *Writer) release() error {
+	if w.reserved <= w.off {
+		return nil
+	}
+	return w.f.Truncate(w.off)
 }
 
 func appendEntry(b []byte, e *Entry) []byte {
