@@ -176,6 +176,9 @@ func (f *File) Tail() error {
 		if err != nil {
 			return err
 		}
+		if e.end() > f.size && f.recovery != nil {
+			return nil // half a chunk, where the writer died
+		}
 		if _, err := f.Read(&e, nil); err != nil {
 			return err
 		}
