@@ -79,7 +79,7 @@ capture() {
 		record -o /dev/shm/acltrace-bench.aclt --replayable -- $B/copy kept-in-memory 9
 		record -o $B/copy.aclt -- $B/copy hashed 9
 		rm -f $B/copy.aclt /dev/shm/acltrace-bench.aclt
-	done | awk '{print "copy." $1, $2; print "copy.memcpy." $1, $4; print "copy.rate." $1, $4 / $2}' >>$RESULTS
+	done | awk '{print "copy." $1, $2; print "copy.memcpy." $1, $4; print "copy.rate." $1, $4 / $2; print "copy.processor." $1, $8 / $6}' >>$RESULTS
 }
 
 # A program that works for its time, by its own clock: microseconds a token.
