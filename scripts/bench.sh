@@ -96,7 +96,7 @@ decoder() {
 
 go_benchmarks() {
 	echo "== Go benchmarks, one core"
-	for package in ./format ./record ./sim ./sim/libascendcl/test ./timeline ./replay ./otelexport ./export/pprof ./probe; do
+	for package in ./format ./record ./sim ./sim/virtual ./sim/libascendcl/test ./timeline ./replay ./otelexport ./export/pprof ./probe; do
 		timeout 300 go test -run '^$' -bench . -benchtime 0.5s -cpu 1 $package 2>&1 | grep -E '^(Benchmark|pkg:|panic|FAIL|---)' || echo "$package: ended early"
 	done
 }

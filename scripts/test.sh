@@ -12,5 +12,6 @@ scripts/jaeger.sh
 go vet ./...
 go test -timeout 15m ./...
 
-# The engine of the simulator under the race detector.
+# The engine of the simulator in virtual time, and under the race detector.
+go test -timeout 10m ./sim -virtual
 CGO_ENABLED=1 go test -race -timeout 10m ./sim

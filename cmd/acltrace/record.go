@@ -142,31 +142,6 @@ func (a *app) unseen(res *record.Result) {
 	}
 }
 
-func (a *app) simCmd() *cobra.Command {
-	c := &cobra.Command{
-		Use:   "sim [flags] -- PROGRAM [ARGUMENT …]",
-		Short: "run a program on the simulator, without recording",
-		Args: func(c *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return usage("acltrace sim needs a program: acltrace sim -- ./app")
-			}
-			return nil
-		},
-		RunE: func(_ *cobra.Command, args []string) error {
-			code, err := record.RunSimulated(args, a.stdout, a.stderr)
-			if err != nil {
-				return &exit{exitStart, err}
-			}
-			if code != 0 {
-				return &exit{code: code}
-			}
-			return nil
-		},
-	}
-	c.Flags().SetInterspersed(false)
-	return c
-}
-
 // size parses a number of bytes with an optional K, M, G or T.
 func size(s string) (int64, error) {
 	if s == "" {

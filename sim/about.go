@@ -1,0 +1,18 @@
+package sim
+
+// Description is what the simulated device looks like to a program, apart from its times.
+type Description struct {
+	SoC      string `json:"soc"`
+	Memory   uint64 `json:"memory_bytes"`
+	Devices  int    `json:"devices_at_most"`
+	Streams  int    `json:"streams_of_a_device"`
+	Depth    int    `json:"tasks_of_a_stream"`
+	Events   int    `json:"events"`
+	Notifies int    `json:"notifies"`
+	Blocks   int    `json:"blocks_of_a_launch"`
+}
+
+// Describe describes it.
+func Describe() Description {
+	return Description{SoC: socName, Memory: DefaultMemory, Devices: MaxDevices, Streams: maxStreams, Depth: queueDepth, Events: maxEvents, Notifies: maxNotifies, Blocks: maxBlocks}
+}
