@@ -2,6 +2,7 @@ package sim
 
 import (
 	"math/rand/v2"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -19,7 +20,11 @@ func TestRacingThreads(t *testing.T) {
 	f := e.function(e.load(testBinary(11, "fill")), "fill")
 	var before, after, total uint64
 	e.ok(e.th.GetMemInfo(acl.ACL_HBM_MEM, &before, &total))
-	end := time.Now().Add(500 * time.Millisecond)
+	racing := 500 * time.Millisecond
+	if os.Getenv("ACLTRACE_SOAK") != "" {
+		racing = time.Minute
+	}
+	end := time.Now().Add(racing)
 	var wg sync.WaitGroup
 	for n := range uint64(8) {
 		wg.Go(func() {
@@ -121,7 +126,7 @@ func TestRacingThreads(t *testing.T) {
 	}()
 	select {
 	case <-done:
-	case <-time.After(60 * time.Second):
+	case <-time.After(racing + time.Minute):
 		t.Fatal("the threads hang")
 	}
 	e.ok(e.th.GetMemInfo(acl.ACL_HBM_MEM, &after, &total))

@@ -23,7 +23,8 @@ type suite struct {
 	env               []string
 }
 
-func compile(t *testing.T) *suite {
+// compile compiles all programs into one, with more flags for the compiler.
+func compile(t *testing.T, flags ...string) *suite {
 	t.Helper()
 	rules, err := Load(".")
 	if err != nil {
@@ -32,16 +33,8 @@ func compile(t *testing.T) *suite {
 	s := &suite{rules: rules}
 	s.main = filepath.Dir(testenv.Built(t, "lib/libascendcl.so"))
 	s.broken = filepath.Join(s.main, "break")
-	if _, err := exec.LookPath("make"); err != nil {
-		t.Skip("no make, which builds the simulator that breaks rules")
-	}
-	build := exec.Command("make", "-C", testenv.Root(t), "lib/break/libaclsim.so")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("make lib/break/libaclsim.so: %v\n%s", err, out)
-	}
-	flags := []string{"-ffp-contract=off", "-fPIC"}
-	library := testenv.CompileC(t, "kernels.so", []string{"kernels/kernels.c"}, append(flags, "-shared", "-Wl,-Bsymbolic")...)
-	object := testenv.CompileC(t, "kernels.o", []string{"kernels/kernels.c"}, append(flags, "-c")...)
+	library := testenv.CompileC(t, "kernels.so", []string{"kernels/kernels.c"}, "-fPIC", "-shared", "-Wl,-Bsymbolic")
+	object := testenv.CompileC(t, "kernels.o", []string{"kernels/kernels.c"}, "-fPIC", "-c")
 	s.env = []string{"ACLSIM_KERNELS=" + library, "CONFORMANCE_BINARY=" + object, "ACLSIM_FAULTS=", "ACLSIM_BREAK=", "ACLSIM_DEVICES="}
 	wd, err := os.Getwd()
 	if err != nil {
@@ -55,7 +48,7 @@ func compile(t *testing.T) *suite {
 	if err := os.WriteFile(source, []byte(all.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s.exe = testenv.CompileC(t, "rules", []string{source}, "-I"+wd)
+	s.exe = testenv.CompileC(t, "rules", []string{source}, flags...)
 	return s
 }
 
@@ -83,6 +76,13 @@ func (s *suite) run(r Rule, libraries string, env ...string) (int, string) {
 
 // Every rule is kept, and its program notices a simulator that breaks it.
 func TestConformance(t *testing.T) {
+	if _, err := exec.LookPath("make"); err != nil {
+		t.Skip("no make, which builds the simulator that breaks rules")
+	}
+	build := exec.Command("make", "-C", testenv.Root(t), "lib/break/libaclsim.so")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("make lib/break/libaclsim.so: %v\n%s", err, out)
+	}
 	s := compile(t)
 	if len(s.rules) < 120 {
 		t.Errorf("%d rules are not the whole suite", len(s.rules))
