@@ -43,23 +43,23 @@ func (c *capture) spoil(f *failure) {
 }
 
 // add appends a task to a stream's part of the graph.
-func (c *capture) add(s *stream, k task, mark int) *failure {
+func (c *capture) add(s *stream, k task, mark int) (*graphTask, *failure) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
 	case c.ended:
-		return failed(acl.ACL_ERROR_RT_STREAM_NOT_CAPTURED, "the capture of stream %d has ended", s.id)
+		return nil, failed(acl.ACL_ERROR_RT_STREAM_NOT_CAPTURED, "the capture of stream %d has ended", s.id)
 	case c.invalid != nil:
-		return failed(acl.ACL_ERROR_RT_STREAM_CAPTURE_INVALIDATED, "the capture has failed before: %s", c.invalid.text)
+		return nil, failed(acl.ACL_ERROR_RT_STREAM_CAPTURE_INVALIDATED, "the capture has failed before: %s", c.invalid.text)
 	}
 	g := c.groups[s]
 	switch {
 	case g != nil && k.kind != taskKernel:
-		return failed(acl.ACL_ERROR_RT_TASK_TYPE_NOT_SUPPORT, "a %s task in a task group: a group holds kernels", k.kind)
+		return nil, failed(acl.ACL_ERROR_RT_TASK_TYPE_NOT_SUPPORT, "a %s task in a task group: a group holds kernels", k.kind)
 	case g == nil && len(c.groups) > 0:
 		f := failed(acl.ACL_ERROR_STREAM_TASK_GROUP_INTR, "a task for stream %d while a task group is open on another stream of the capture", s.id)
 		c.invalid = f
-		return f
+		return nil, f
 	}
 	l := c.lanes[s]
 	n := &graphTask{task: k, group: g, mark: mark}
@@ -67,7 +67,7 @@ func (c *capture) add(s *stream, k task, mark int) *failure {
 	if g != nil {
 		g.tasks = append(g.tasks, n)
 	}
-	return nil
+	return n, nil
 }
 
 // newMark makes a number for a record.
@@ -201,10 +201,12 @@ func (t *Thread) capture(s *stream, k task) (bool, acl.Error) {
 		}
 		return false, acl.ACL_SUCCESS
 	}
-	if f := c.add(s, k, -1); f != nil {
+	x, f := c.add(s, k, -1)
+	if f != nil {
 		k.end()
 		return true, t.failWith(f)
 	}
+	t.lastInModel = x
 	t.lastTask, t.lastStream, t.hasTask = s.ctx.dev.tasks.Add(1), s.id, true
 	return true, acl.ACL_SUCCESS
 }
@@ -212,7 +214,9 @@ func (t *Thread) capture(s *stream, k task) (bool, acl.Error) {
 // captureRecord records an event inside a capture.
 func (t *Thread) captureRecord(c *capture, ev *event, s *stream) acl.Error {
 	n := c.newMark()
-	if f := c.add(s, recordMark(n), n); f != nil {
+	k := recordMark(n)
+	k.detail = ev
+	if _, f := c.add(s, k, n); f != nil {
 		return t.failWith(f)
 	}
 	ev.mu.Lock()
@@ -243,7 +247,9 @@ func (t *Thread) captureWait(s *stream, ev *event) (bool, acl.Error) {
 	case c == nil:
 		r.capture.join(s)
 	}
-	if f := r.capture.add(s, waitMark(r.mark), r.mark); f != nil {
+	k := waitMark(r.mark)
+	k.detail = ev
+	if _, f := r.capture.add(s, k, r.mark); f != nil {
 		return true, t.failWith(f)
 	}
 	return true, acl.ACL_SUCCESS
@@ -283,7 +289,7 @@ func (t *Thread) MdlRICaptureBegin(on acl.Stream, mode acl.MdlRICaptureMode) acl
 		s.capture.Store(nil)
 		return t.fail(acl.ACL_ERROR_RT_NO_MODEL_RESOURCE, "too many models")
 	}
-	g.id = uint32(g.handle >> 4 & (maxHandles - 1))
+	g.id, g.serial = uint32(g.handle>>4&(maxHandles-1)), t.sim.models.Add(1)
 	t.sim.capturesMu.Lock()
 	t.sim.captures = append(t.sim.captures, c)
 	t.sim.captureCount.Store(int32(len(t.sim.captures)))

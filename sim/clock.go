@@ -41,7 +41,7 @@ type clock interface {
 	// submitted is called for each task that a stream was given, with the stream's lock held.
 	submitted(s *stream, at time.Duration)
 	// runLanes runs the lanes of a graph's execution.
-	runLanes(x *execution)
+	runLane(r *stream)
 	// wait waits for a channel, within a limit.
 	wait(t *Thread, ch <-chan struct{}, limit time.Duration) bool
 	// changed says that something happened outside of the tasks of streams which they may wait for.
@@ -166,18 +166,16 @@ func (c *realClock) changed()                             {}
 func (c *realClock) forget(*stream)                       {}
 func (c *realClock) submitted(s *stream, _ time.Duration) { s.startServer() }
 
-func (c *realClock) runLanes(x *execution) {
-	for _, r := range x.runners {
-		go func() {
-			debug.SetPanicOnFault(true)
-			for r.lane.next() {
-				k := r.lane.task()
-				r.runTask(c, &k)
-				r.lane.at++
-			}
-			x.laneEnded()
-		}()
-	}
+func (c *realClock) runLane(r *stream) {
+	go func() {
+		debug.SetPanicOnFault(true)
+		for r.lane.next() {
+			k := r.lane.task()
+			r.runTask(c, &k)
+			r.lane.advance()
+		}
+		r.lane.execution.laneEnded()
+	}()
 }
 
 func (c *realClock) wait(_ *Thread, ch <-chan struct{}, limit time.Duration) bool {
@@ -483,17 +481,14 @@ func (v *virtualClock) remove(s *stream) {
 	}
 }
 
-func (v *virtualClock) runLanes(x *execution) {
-	for _, r := range x.runners {
-		if !r.lane.next() {
-			x.laneEnded()
-			continue
-		}
-		v.add(r)
-		for range r.lane.length() {
-			v.m.Submit(r.number, v.m.Now(), true)
-		}
+// A lane has one task on its stream at a time: which one is next is known when the one before it has ended.
+func (v *virtualClock) runLane(r *stream) {
+	if !r.lane.next() {
+		r.lane.execution.laneEnded()
+		return
 	}
+	v.add(r)
+	v.m.Submit(r.number, v.m.Now(), true)
 }
 
 // Ready begins the first task of a stream and tells whether what it waits for has come.
@@ -603,7 +598,9 @@ func (v *virtualClock) End(n int32) {
 		v.askAll()
 	}
 	if l := s.lane; l != nil {
-		if l.at++; !l.next() {
+		if l.advance(); l.next() {
+			v.m.Submit(n, v.m.Now(), true)
+		} else {
 			v.remove(s)
 			l.execution.laneEnded()
 			v.askAll()

@@ -23,8 +23,9 @@ type event struct {
 	mu       sync.Mutex
 	mark     *mark // the last one; nil before the first record and after a reset
 	captured *captured
-	level    signal  // of an external event
-	shared   *shared // of an event for several processes
+	built    *builtMark // the last record in a model that is built by hand
+	level    signal     // of an external event
+	shared   *shared    // of an event for several processes
 }
 
 // mark is one record of an event.
@@ -168,6 +169,9 @@ func (t *Thread) RecordEvent(event acl.Event, on acl.Stream) acl.Error {
 	if c := s.capture.Load(); c != nil {
 		return t.captureRecord(c, ev, s)
 	}
+	if b := s.bound.Load(); b != nil {
+		return t.buildRecord(b, ev, s)
+	}
 	m := &mark{done: make(chan struct{})}
 	ev.order.Lock()
 	defer ev.order.Unlock()
@@ -205,7 +209,7 @@ func (t *Thread) ResetEvent(event acl.Event, on acl.Stream) acl.Error {
 		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "event %#x was made by %s with flags %#x: it can't be reset", ev.handle, ev.how, ev.flags)
 	}
 	m := ev.last()
-	return t.submit(s, task{kind: taskReset, run: func(*stream) (time.Duration, *failure) {
+	return t.submit(s, task{kind: taskReset, detail: ev, run: func(*stream) (time.Duration, *failure) {
 		ev.mu.Lock()
 		if ev.mark == m {
 			ev.mark = nil
@@ -470,6 +474,9 @@ func (t *Thread) StreamWaitEventWithTimeout(on acl.Stream, event acl.Event, time
 	}
 	if done, e := t.captureWait(s, ev); done {
 		return e
+	}
+	if b := s.bound.Load(); b != nil {
+		return t.buildWait(b, ev, s)
 	}
 	m := ev.last()
 	ev.waits.Add(1)

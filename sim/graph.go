@@ -14,6 +14,7 @@ import (
 type graph struct {
 	handle uint64
 	id     uint32
+	serial uint64 // models are numbered as they are made
 	dev    *device
 	marks  int // places that other streams of the graph wait for
 
@@ -24,12 +25,16 @@ type graph struct {
 	name    string
 	lanes   []*lane // by stream; the first is the one where the capture began
 	ended   []callback
+
+	built    bool // by hand; constant
+	building bool // by hand, and not complete
 }
 
 // lane is the tasks of one stream of a graph.
 type lane struct {
-	stream *stream // that was captured
+	stream *stream // that was captured, or bound
 	tasks  []*graphTask
+	later  bool // it begins when another one says so
 }
 
 // graphTask is one captured task. A task that records a mark or waits for one names it by its number.
@@ -37,6 +42,14 @@ type graphTask struct {
 	task
 	group *taskGroup
 	mark  int // -1 for none
+
+	// What follows is under the graph's lock.
+	handle     uint64 // 0 before anybody asked
+	graph      *graph // where there is a handle
+	change     *change
+	disabled   bool
+	opInfo     span   // what the program said about the operator, in memory of the runtime's
+	extendInfo string // in JSON
 }
 
 // taskGroup is a row of tasks of a lane that the program may replace.
@@ -51,16 +64,28 @@ type taskGroup struct {
 type execution struct {
 	graph   *graph
 	marks   []*mark
-	runners []*stream // one for each lane
+	runners []*stream // one for each lane that has begun; under the graph's lock until all have ended
 	left    atomic.Int32
 	done    chan struct{} // closed when all lanes have ended
+	halt    func()        // stops the run of a model that was built by hand
+	aborted atomic.Bool
 }
 
 // laneRun is the run of one lane, on a stream of its own.
 type laneRun struct {
 	execution *execution
 	lane      *lane
-	at        int // task that is next
+	at        int    // task that is next
+	begun     *lane  // where it began, when another lane began it
+	jump      *place // where to go on instead of behind the task that runs
+}
+
+// advance goes on behind the task that has ended.
+func (r *laneRun) advance() {
+	r.at++
+	if j := r.jump; j != nil {
+		r.lane, r.at, r.jump = j.lane, j.at, nil
+	}
 }
 
 func (r *laneRun) length() int {
@@ -75,7 +100,11 @@ func (r *laneRun) next() bool { return r.at < r.length() }
 func (r *laneRun) task() task {
 	r.execution.graph.mu.Lock()
 	defer r.execution.graph.mu.Unlock()
-	k := r.lane.tasks[r.at].task
+	x := r.lane.tasks[r.at]
+	if x.disabled {
+		return task{kind: taskGraph, lent: true, run: func(*stream) (time.Duration, *failure) { return 0, nil }}
+	}
+	k := x.task
 	k.lent, k.at = true, 0
 	return k
 }
@@ -103,6 +132,9 @@ func (g *graph) run() task {
 					return 0, r.failure
 				}
 			}
+			if x.aborted.Load() {
+				return 0, failed(acl.ACL_ERROR_RT_MODEL_ABORT_NORMAL, "the run of model %d was aborted", g.id)
+			}
 			return 0, nil
 		}}
 }
@@ -116,22 +148,56 @@ func (g *graph) begin(s *stream) (*execution, <-chan struct{}) {
 	}
 	x := &execution{graph: g, done: make(chan struct{})}
 	g.current = x
-	lanes := g.lanes
-	g.mu.Unlock()
+	lanes, stop := g.lanes, s.stop
+	if g.built {
+		stop = x.haltable(s.stop)
+	}
 	for range g.marks {
 		x.marks = append(x.marks, &mark{done: make(chan struct{})})
 	}
 	for _, l := range lanes {
-		x.runners = append(x.runners, &stream{id: l.stream.id, ctx: s.ctx, stop: s.stop, time: s.time, lane: &laneRun{execution: x, lane: l}})
+		if !l.later {
+			x.runners = append(x.runners, &stream{id: l.stream.id, ctx: s.ctx, stop: stop, time: s.time, lane: &laneRun{execution: x, lane: l}})
+		}
 	}
-	if len(lanes) == 0 {
-		x.left.Store(1)
-		x.laneEnded()
-		return x, nil
+	first := slices.Clone(x.runners) // these may begin others
+	g.mu.Unlock()
+	x.left.Store(int32(1 + len(first)))
+	for _, r := range first {
+		s.ctx.dev.sim.clock.runLane(r)
 	}
-	x.left.Store(int32(len(lanes)))
-	s.ctx.dev.sim.clock.runLanes(x)
+	x.laneEnded()
 	return x, nil
+}
+
+// haltable returns what stops the run of a model that was built by hand: the end of the stream's work, or an abort.
+func (x *execution) haltable(outer chan struct{}) chan struct{} {
+	stop := make(chan struct{})
+	x.halt = sync.OnceFunc(func() { close(stop) })
+	go func() {
+		select {
+		case <-outer:
+			x.halt()
+		case <-x.done:
+		}
+	}()
+	return stop
+}
+
+// start has a lane begin, at the time of the stream that says so. One that has begun goes on.
+func (x *execution) start(s *stream, l *lane) {
+	x.graph.mu.Lock()
+	for _, r := range x.runners {
+		if r.lane.begun == l {
+			x.graph.mu.Unlock()
+			return
+		}
+	}
+	r := &stream{id: l.stream.id, ctx: s.ctx, stop: s.stop, time: s.time, lane: &laneRun{execution: x, lane: l, begun: l}}
+	x.runners = append(x.runners, r)
+	x.graph.mu.Unlock()
+	x.left.Add(1)
+	s.ctx.dev.sim.clock.runLane(r)
 }
 
 func (x *execution) laneEnded() {
@@ -151,7 +217,9 @@ func recordMark(n int) task {
 		s.mu.Lock()
 		m.failure = s.failure
 		s.mu.Unlock()
-		close(m.done)
+		if !isClosed(m.done) { // a model that was built by hand may come here again
+			close(m.done)
+		}
 		return 0, nil
 	}}
 }
@@ -173,8 +241,11 @@ func (g *graph) end() {
 	g.lanes, g.ended = nil, nil
 	g.mu.Unlock()
 	for _, l := range lanes {
+		if b := l.stream.bound.Load(); b != nil && b.lane == l {
+			l.stream.bound.CompareAndSwap(b, nil)
+		}
 		for _, k := range l.tasks {
-			k.end()
+			g.dev.sim.dropTask(k)
 		}
 	}
 	for _, c := range ended {
@@ -197,6 +268,20 @@ func (t *Thread) graph(h acl.MdlRI) (*graph, acl.Error) {
 	return g, acl.ACL_SUCCESS
 }
 
+// runnable returns the graph of a handle that is complete.
+func (t *Thread) runnable(h acl.MdlRI) (*graph, acl.Error) {
+	g, e := t.graph(h)
+	if e != 0 {
+		return nil, e
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.building {
+		return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "model %d is not complete: call aclmdlRIBuildEnd first", g.id)
+	}
+	return g, acl.ACL_SUCCESS
+}
+
 // execute puts a run of a graph on a stream.
 func (t *Thread) executeGraph(g *graph, s *stream) acl.Error {
 	switch {
@@ -213,7 +298,7 @@ func (t *Thread) executeGraph(g *graph, s *stream) acl.Error {
 
 // MdlRIExecuteAsync runs a graph in the order of a stream.
 func (t *Thread) MdlRIExecuteAsync(modelRI acl.MdlRI, on acl.Stream) acl.Error {
-	g, e := t.graph(modelRI)
+	g, e := t.runnable(modelRI)
 	if e != 0 {
 		return e
 	}
@@ -226,7 +311,7 @@ func (t *Thread) MdlRIExecuteAsync(modelRI acl.MdlRI, on acl.Stream) acl.Error {
 
 // MdlRIExecute runs a graph and waits for it, for so many milliseconds at most.
 func (t *Thread) MdlRIExecute(modelRI acl.MdlRI, timeout int32) acl.Error {
-	g, e := t.graph(modelRI)
+	g, e := t.runnable(modelRI)
 	if e != 0 {
 		return e
 	}

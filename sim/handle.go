@@ -135,6 +135,19 @@ func (t *table[T]) live() int {
 	return len(t.gens) - len(t.free)
 }
 
+// each calls a function for the live objects.
+func (t *table[T]) each(f func(*T)) {
+	cells := t.cells.Load()
+	if cells == nil {
+		return
+	}
+	for _, c := range *cells {
+		if e := c.Load(); e != nil {
+			f(e.obj)
+		}
+	}
+}
+
 // remove ends a handle and returns its object, nil where it was not live.
 func (t *table[T]) remove(h uint64) *T {
 	t.mu.Lock()

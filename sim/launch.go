@@ -16,7 +16,8 @@ type order struct {
 	stream      *stream
 	grid, block [3]uint32
 	blocks      uint32
-	launch      Launch // as the kernel sees it, while it runs: there is one at a time
+	attrs       []acl.LaunchKernelAttr // of a task of a model
+	launch      Launch                 // as the kernel sees it, while it runs: there is one at a time
 }
 
 // shape is the grid of a launch and the blocks' dimensions.
@@ -60,7 +61,11 @@ func (t *Thread) prepare(fn uint64, sh shape, cfg *acl.LaunchKernelCfg, stream a
 	if e := t.launchAttrs(cfg); e != 0 {
 		return nil, e
 	}
-	return &order{fn: f, stream: s, grid: sh.grid, block: sh.block, blocks: uint32(blocks)}, acl.ACL_SUCCESS
+	o := &order{fn: f, stream: s, grid: sh.grid, block: sh.block, blocks: uint32(blocks)}
+	if s.capture.Load() != nil || s.bound.Load() != nil {
+		o.attrs = launchAttrsOf(cfg)
+	}
+	return o, acl.ACL_SUCCESS
 }
 
 func (t *Thread) launchAttrs(cfg *acl.LaunchKernelCfg) acl.Error {

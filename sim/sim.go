@@ -123,6 +123,10 @@ type Sim struct {
 
 	symbols    sync.Map // address of the program's → *hostSymbol
 	stubs      sync.Map // address of the program's → *stubFunc
+	labels     table[label]
+	labelLists table[labelList]
+	graphTasks table[graphTask]
+	models     atomic.Uint64 // made so far
 	attrsOnce  sync.Once
 	attrs      uint64 // the list of aclGetCannAttributeList
 	allocators table[allocator]
@@ -175,6 +179,7 @@ func New(o *Options) *Sim {
 	s.notifies.kind, s.counters.kind, s.physicals.kind, s.pools.kind = kindNotify, kindCounter, kindPhysical, kindPool
 	s.argLists.kind, s.graphs.kind, s.groups.kind = kindArgs, kindGraph, kindGroup
 	s.allocators.kind, s.buffers.kind, s.datasets.kind, s.raised.kind = kindAllocator, kindBuffer, kindDataset, kindException
+	s.labels.kind, s.labelLists.kind, s.graphTasks.kind = kindLabel, kindLabelList, kindGraphTask
 	for i := range s.opts.Devices {
 		s.devices = append(s.devices, newDevice(s, int32(i)))
 	}

@@ -65,6 +65,7 @@ type task struct {
 	release func()
 	at      time.Duration // device time at which it was submitted
 	id      uint32
+	detail  any    // what a task of a model tells about itself: an *event, a *valueTask
 	thread  uint32 // of the system, that submitted it
 }
 
@@ -122,6 +123,7 @@ type stream struct {
 	waiters   []waiter
 
 	capture   atomic.Pointer[capture]
+	bound     atomic.Pointer[bound]
 	update    atomic.Pointer[update]
 	hidden    bool // the program has no handle of it
 	allocator *streamAllocator
@@ -587,6 +589,9 @@ func (t *Thread) submit(s *stream, k task) acl.Error {
 	if done, e := t.capture(s, k); done {
 		return e
 	}
+	if done, e := t.build(s, k); done {
+		return e
+	}
 	if done, e := t.updateTask(s, k); done {
 		return e
 	}
@@ -597,7 +602,7 @@ func (t *Thread) submit(s *stream, k task) acl.Error {
 		k.end()
 		return t.failWith(f)
 	}
-	t.lastTask, t.lastStream, t.hasTask = id, s.id, true
+	t.lastTask, t.lastStream, t.hasTask, t.lastInModel = id, s.id, true, nil
 	return acl.ACL_SUCCESS
 }
 

@@ -142,14 +142,13 @@ func (g *taskGroup) replace(tasks []task) bool {
 	defer g.graph.mu.Unlock()
 	i := 0
 	for _, l := range g.graph.lanes {
-		for n, k := range l.tasks {
+		for _, k := range l.tasks {
 			if k.group != g {
 				continue
 			}
-			fresh := &graphTask{task: tasks[i], group: g, mark: -1}
-			l.tasks[n] = fresh
-			k.end()
-			g.tasks[i] = fresh
+			old := k.task
+			k.task = tasks[i]
+			old.end()
 			i++
 		}
 	}

@@ -26,7 +26,8 @@ type Thread struct {
 	buffer      uint64 // of GetRecentErrMsg
 	lastTask    uint32
 	lastStream  int32
-	below       bool // in a function of the lower library, which needs no aclInit
+	lastInModel *graphTask // the last task, where it is in a model that is captured or built
+	below       bool       // in a function of the lower library, which needs no aclInit
 	hasTask     bool
 	lists       []*argList    // argument lists in the runtime's memory, oldest first
 	blocks      []uint64      // host blocks of the lists, for the next ones

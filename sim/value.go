@@ -43,15 +43,39 @@ func (t *Thread) ValueWrite(devAddr acl.Addr, value uint64, flag uint32, on acl.
 	if flag != 0 {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "flag is %d and has to be 0", flag)
 	}
-	return t.submit(s, task{kind: taskValue, run: func(s *stream) (time.Duration, *failure) {
-		p, f := s.cell(devAddr, Write)
-		if f != nil {
+	k, _ := t.valueTask(&valueTask{addr: devAddr, value: value})
+	return t.submit(s, k)
+}
+
+// valueTask is the task that writes a word, or waits for one. Its address is checked.
+func (t *Thread) valueTask(v *valueTask) (task, acl.Error) {
+	switch {
+	case v.addr == 0 || v.addr%8 != 0 || t.sim.locate(v.addr).dev == nil:
+		return task{}, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%#x is no place of a word in device memory", v.addr)
+	case v.flag > acl.ACL_STREAM_WAIT_VALUE_NOR:
+		return task{}, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "wait flag %d is unknown", v.flag)
+	case !v.waits:
+		return task{kind: taskValue, detail: v, run: func(s *stream) (time.Duration, *failure) {
+			p, f := s.cell(v.addr, Write)
+			if f != nil {
+				return 0, f
+			}
+			atomic.StoreUint64(p, v.value)
+			s.ctx.dev.sim.known(v.addr, 8)
+			return s.ctx.dev.sim.copyTime(model.Fill, 0), nil
+		}}, acl.ACL_SUCCESS
+	}
+	return task{kind: taskValue, detail: v,
+		begin: func(s *stream) *waiting {
+			return &waiting{met: func() (bool, <-chan struct{}) {
+				p, f := s.cell(v.addr, Read)
+				return f != nil || valueMet(atomic.LoadUint64(p), v.value, v.flag), nil // run tells of the failure
+			}}
+		},
+		run: func(s *stream) (time.Duration, *failure) {
+			_, f := s.cell(v.addr, Read)
 			return 0, f
-		}
-		atomic.StoreUint64(p, value)
-		s.ctx.dev.sim.known(devAddr, 8)
-		return s.ctx.dev.sim.copyTime(model.Fill, 0), nil
-	}})
+		}}, acl.ACL_SUCCESS
 }
 
 // valueMet tells whether a word is what a stream waits for.
@@ -76,15 +100,6 @@ func (t *Thread) ValueWait(devAddr acl.Addr, value uint64, flag uint32, on acl.S
 	if flag > acl.ACL_STREAM_WAIT_VALUE_NOR {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "wait flag %d is unknown", flag)
 	}
-	return t.submit(s, task{kind: taskValue,
-		begin: func(s *stream) *waiting {
-			return &waiting{met: func() (bool, <-chan struct{}) {
-				p, f := s.cell(devAddr, Read)
-				return f != nil || valueMet(atomic.LoadUint64(p), value, flag), nil // run tells of the failure
-			}}
-		},
-		run: func(s *stream) (time.Duration, *failure) {
-			_, f := s.cell(devAddr, Read)
-			return 0, f
-		}})
+	k, _ := t.valueTask(&valueTask{addr: devAddr, value: value, flag: flag, waits: true})
+	return t.submit(s, k)
 }

@@ -2365,6 +2365,16 @@ type API interface {
 	KernelArgsParaUpdate(argsHandle ArgsHandle, paramHandle ParamHandle, param Addr, paramSize uint64) Error
 	// LaunchKernelWithConfig is aclrtLaunchKernelWithConfig: Launch with an argument-list handle and launch attributes.
 	LaunchKernelWithConfig(funcHandle FuncHandle, numBlocks uint32, stream Stream, cfg *LaunchKernelCfg, argsHandle ArgsHandle, reserve Addr) Error
+	// MdlRITaskGetParams is aclmdlRITaskGetParams: Read the parameters of a task of a model instance (experimental).
+	MdlRITaskGetParams(task MdlRITask, params *MdlRITaskParams) Error
+	// MdlRITaskSetParams is aclmdlRITaskSetParams: Change the parameters of a task (experimental).
+	MdlRITaskSetParams(task MdlRITask, params *MdlRITaskParams) Error
+	// MdlRIKernelTaskGetAttribute is aclmdlRIKernelTaskGetAttribute: Read one launch attribute of a kernel task.
+	MdlRIKernelTaskGetAttribute(task MdlRITask, attrId LaunchKernelAttrId, attrValue *LaunchKernelAttrValue) Error
+	// MdlRIUpdate is aclmdlRIUpdate: Apply pending task updates to a model instance.
+	MdlRIUpdate(modelRI MdlRI) Error
+	// MdlRITaskDisable is aclmdlRITaskDisable: Mark a task disabled at the next update.
+	MdlRITaskDisable(task MdlRITask) Error
 	// KernelArgsFinalize is aclrtKernelArgsFinalize: Seal an argument list.
 	KernelArgsFinalize(argsHandle ArgsHandle) Error
 	// ValueWrite is aclrtValueWrite: Stream-ordered 64-bit write to device memory.
@@ -2439,6 +2449,22 @@ type API interface {
 	UnuseStreamResInCurrentThread(stream Stream) Error
 	// GetResInCurrentThread is aclrtGetResInCurrentThread: Core limit in force for the calling thread.
 	GetResInCurrentThread(type_ DevResLimitType, value *uint32) Error
+	// CreateLabel is aclrtCreateLabel: Create a jump label (model building).
+	CreateLabel(label *Label) Error
+	// SetLabel is aclrtSetLabel: Place a label on a stream.
+	SetLabel(label Label, stream Stream) Error
+	// DestroyLabel is aclrtDestroyLabel: Destroy a label.
+	DestroyLabel(label Label) Error
+	// CreateLabelList is aclrtCreateLabelList: Build a label list for switching.
+	CreateLabelList(labels *Label, num uint64, labelList *LabelList) Error
+	// DestroyLabelList is aclrtDestroyLabelList: Destroy a label list.
+	DestroyLabelList(labelList LabelList) Error
+	// SwitchLabelByIndex is aclrtSwitchLabelByIndex: Jump to a label chosen by a device-resident index.
+	SwitchLabelByIndex(ptr Addr, maxValue uint32, labelList LabelList, stream Stream) Error
+	// ActiveStream is aclrtActiveStream: Activate a stream from another stream (model building).
+	ActiveStream(activeStream Stream, stream Stream) Error
+	// SwitchStream is aclrtSwitchStream: Activate one of two streams by comparing device values.
+	SwitchStream(leftValue Addr, cond Condition, rightValue Addr, dataType CompareDataType, trueStream Stream, falseStream Stream, stream Stream) Error
 	// GetFunctionName is aclrtGetFunctionName: Kernel name of a kernel handle.
 	GetFunctionName(funcHandle FuncHandle, maxLen uint32, name *byte) Error
 	// BinaryLoadFromData is aclrtBinaryLoadFromData: Load a kernel ELF (or AICPU binary) from host memory.
@@ -2479,6 +2505,8 @@ type API interface {
 	MdlRICaptureEnd(stream Stream, modelRI *MdlRI) Error
 	// MdlRIDebugPrint is aclmdlRIDebugPrint: Print a model instance to the log.
 	MdlRIDebugPrint(modelRI MdlRI) Error
+	// MdlRIDebugJsonPrint is aclmdlRIDebugJsonPrint: Write a model instance as JSON.
+	MdlRIDebugJsonPrint(modelRI MdlRI, path *byte, flags uint32) Error
 	// MdlRICaptureThreadExchangeMode is aclmdlRICaptureThreadExchangeMode: Swap the calling thread's capture mode.
 	MdlRICaptureThreadExchangeMode(mode *MdlRICaptureMode) Error
 	// MdlRIExecuteAsync is aclmdlRIExecuteAsync: Run a model instance on a stream.
@@ -2495,6 +2523,16 @@ type API interface {
 	MdlRICaptureTaskUpdateBegin(stream Stream, handle TaskGrp) Error
 	// MdlRICaptureTaskUpdateEnd is aclmdlRICaptureTaskUpdateEnd: End the update.
 	MdlRICaptureTaskUpdateEnd(stream Stream) Error
+	// MdlRIBuildBegin is aclmdlRIBuildBegin: Create an empty model instance for explicit building.
+	MdlRIBuildBegin(modelRI *MdlRI, flag uint32) Error
+	// MdlRIBindStream is aclmdlRIBindStream: Bind a persistent stream to a model instance.
+	MdlRIBindStream(modelRI MdlRI, stream Stream, flag uint32) Error
+	// MdlRIEndTask is aclmdlRIEndTask: Mark the last task of a stream of a model instance.
+	MdlRIEndTask(modelRI MdlRI, stream Stream) Error
+	// MdlRIBuildEnd is aclmdlRIBuildEnd: Finish building a model instance.
+	MdlRIBuildEnd(modelRI MdlRI, reserve Addr) Error
+	// MdlRIUnbindStream is aclmdlRIUnbindStream: Unbind a stream from a model instance.
+	MdlRIUnbindStream(modelRI MdlRI, stream Stream) Error
 	// MdlRISetName is aclmdlRISetName: Name a model instance.
 	MdlRISetName(modelRI MdlRI, name *byte) Error
 	// MdlRIGetName is aclmdlRIGetName: Name of a model instance.
@@ -2505,6 +2543,14 @@ type API interface {
 	MdlRIDestroyRegisterCallback(modelRI MdlRI, func_ Addr, userData Addr) Error
 	// MdlRIDestroyUnregisterCallback is aclmdlRIDestroyUnregisterCallback: Remove that callback.
 	MdlRIDestroyUnregisterCallback(modelRI MdlRI, func_ Addr) Error
+	// MdlRIGetStreams is aclmdlRIGetStreams: Streams of a model instance.
+	MdlRIGetStreams(modelRI MdlRI, streams *Stream, numStreams *uint32) Error
+	// MdlRIGetTasksByStream is aclmdlRIGetTasksByStream: Tasks on one stream of a model instance.
+	MdlRIGetTasksByStream(stream Stream, tasks *MdlRITask, numTasks *uint32) Error
+	// MdlRITaskGetType is aclmdlRITaskGetType: Type of a task.
+	MdlRITaskGetType(task MdlRITask, type_ *MdlRITaskType) Error
+	// MdlRITaskGetSeqId is aclmdlRITaskGetSeqId: Sequence number of a task.
+	MdlRITaskGetSeqId(task MdlRITask, id *uint32) Error
 	// GetVersion is aclrtGetVersion: ACL interface version triple (deprecated).
 	GetVersion(majorVersion *int32, minorVersion *int32, patchVersion *int32) Error
 	// InitCallbackRegister is aclInitCallbackRegister: Callback at aclInit.
@@ -2575,6 +2621,8 @@ type API interface {
 	CmoAsyncWithDesc(cmoDesc Addr, cmoType CmoType, stream Stream, reserve Addr) Error
 	// CheckArchCompatibility is aclrtCheckArchCompatibility: Can binaries of a SoC version run here?
 	CheckArchCompatibility(socVersion *byte, canCompatible *int32) Error
+	// MdlRIAbort is aclmdlRIAbort: Abort a running model instance.
+	MdlRIAbort(modelRI MdlRI) Error
 	// CntNotifyRecord is aclrtCntNotifyRecord: Enqueue a counting-notify record.
 	CntNotifyRecord(cntNotify CntNotify, stream Stream, info *CntNotifyRecordInfo) Error
 	// CntNotifyWaitWithTimeout is aclrtCntNotifyWaitWithTimeout: Enqueue a counting-notify wait.
@@ -2583,6 +2631,8 @@ type API interface {
 	CntNotifyReset(cntNotify CntNotify, stream Stream) Error
 	// CntNotifyGetId is aclrtCntNotifyGetId: Id of a counting notify.
 	CntNotifyGetId(cntNotify CntNotify, notifyId *uint32) Error
+	// PersistentTaskClean is aclrtPersistentTaskClean: Clear the tasks of a persistent stream.
+	PersistentTaskClean(stream Stream) Error
 	// GetErrorVerbose is aclrtGetErrorVerbose: Read a detailed device error record.
 	GetErrorVerbose(deviceId int32, errorInfo *ErrorInfo) Error
 	// RepairError is aclrtRepairError: Try to repair a device error.
@@ -2591,6 +2641,10 @@ type API interface {
 	MemSetAccess(virPtr Addr, size uint64, desc *MemAccessDesc, count uint64) Error
 	// MemGetAccess is aclrtMemGetAccess: Read access rights of a mapped range.
 	MemGetAccess(virPtr Addr, location *MemLocation, flag *uint64) Error
+	// CacheLastTaskOpInfo is aclrtCacheLastTaskOpInfo: Attach shape data to the last task for graph profiling.
+	CacheLastTaskOpInfo(infoPtr Addr, infoSize uint64) Error
+	// CacheLastTaskExtendInfo is aclrtCacheLastTaskExtendInfo: Attach debug text to the last task.
+	CacheLastTaskExtendInfo(extendInfoPtr *byte, infoSize uint64) Error
 	// GetFunctionAttribute is aclrtGetFunctionAttribute: Kernel type / ratio / schedule mode.
 	GetFunctionAttribute(funcHandle FuncHandle, attrType FuncAttribute, attrValue *int64) Error
 	// FunctionGetBinary is aclrtFunctionGetBinary: Binary handle of a kernel handle.
@@ -3045,6 +3099,16 @@ func Call(a API, fn api.ID, w []uint64) (uint64, bool) {
 		return uint64(uint32(a.KernelArgsParaUpdate(ArgsHandle(w[0]), ParamHandle(w[1]), Addr(w[2]), uint64(w[3])))), true
 	case FnLaunchKernelWithConfig:
 		return uint64(uint32(a.LaunchKernelWithConfig(FuncHandle(w[0]), uint32(w[1]), Stream(w[2]), (*LaunchKernelCfg)(pointer(w[3])), ArgsHandle(w[4]), Addr(w[5])))), true
+	case FnMdlRITaskGetParams:
+		return uint64(uint32(a.MdlRITaskGetParams(MdlRITask(w[0]), (*MdlRITaskParams)(pointer(w[1]))))), true
+	case FnMdlRITaskSetParams:
+		return uint64(uint32(a.MdlRITaskSetParams(MdlRITask(w[0]), (*MdlRITaskParams)(pointer(w[1]))))), true
+	case FnMdlRIKernelTaskGetAttribute:
+		return uint64(uint32(a.MdlRIKernelTaskGetAttribute(MdlRITask(w[0]), LaunchKernelAttrId(w[1]), (*LaunchKernelAttrValue)(pointer(w[2]))))), true
+	case FnMdlRIUpdate:
+		return uint64(uint32(a.MdlRIUpdate(MdlRI(w[0])))), true
+	case FnMdlRITaskDisable:
+		return uint64(uint32(a.MdlRITaskDisable(MdlRITask(w[0])))), true
 	case FnKernelArgsFinalize:
 		return uint64(uint32(a.KernelArgsFinalize(ArgsHandle(w[0])))), true
 	case FnValueWrite:
@@ -3119,6 +3183,22 @@ func Call(a API, fn api.ID, w []uint64) (uint64, bool) {
 		return uint64(uint32(a.UnuseStreamResInCurrentThread(Stream(w[0])))), true
 	case FnGetResInCurrentThread:
 		return uint64(uint32(a.GetResInCurrentThread(DevResLimitType(w[0]), (*uint32)(pointer(w[1]))))), true
+	case FnCreateLabel:
+		return uint64(uint32(a.CreateLabel((*Label)(pointer(w[0]))))), true
+	case FnSetLabel:
+		return uint64(uint32(a.SetLabel(Label(w[0]), Stream(w[1])))), true
+	case FnDestroyLabel:
+		return uint64(uint32(a.DestroyLabel(Label(w[0])))), true
+	case FnCreateLabelList:
+		return uint64(uint32(a.CreateLabelList((*Label)(pointer(w[0])), uint64(w[1]), (*LabelList)(pointer(w[2]))))), true
+	case FnDestroyLabelList:
+		return uint64(uint32(a.DestroyLabelList(LabelList(w[0])))), true
+	case FnSwitchLabelByIndex:
+		return uint64(uint32(a.SwitchLabelByIndex(Addr(w[0]), uint32(w[1]), LabelList(w[2]), Stream(w[3])))), true
+	case FnActiveStream:
+		return uint64(uint32(a.ActiveStream(Stream(w[0]), Stream(w[1])))), true
+	case FnSwitchStream:
+		return uint64(uint32(a.SwitchStream(Addr(w[0]), Condition(w[1]), Addr(w[2]), CompareDataType(w[3]), Stream(w[4]), Stream(w[5]), Stream(w[6])))), true
 	case FnGetFunctionName:
 		return uint64(uint32(a.GetFunctionName(FuncHandle(w[0]), uint32(w[1]), (*byte)(pointer(w[2]))))), true
 	case FnBinaryLoadFromData:
@@ -3159,6 +3239,8 @@ func Call(a API, fn api.ID, w []uint64) (uint64, bool) {
 		return uint64(uint32(a.MdlRICaptureEnd(Stream(w[0]), (*MdlRI)(pointer(w[1]))))), true
 	case FnMdlRIDebugPrint:
 		return uint64(uint32(a.MdlRIDebugPrint(MdlRI(w[0])))), true
+	case FnMdlRIDebugJsonPrint:
+		return uint64(uint32(a.MdlRIDebugJsonPrint(MdlRI(w[0]), (*byte)(pointer(w[1])), uint32(w[2])))), true
 	case FnMdlRICaptureThreadExchangeMode:
 		return uint64(uint32(a.MdlRICaptureThreadExchangeMode((*MdlRICaptureMode)(pointer(w[0]))))), true
 	case FnMdlRIExecuteAsync:
@@ -3175,6 +3257,16 @@ func Call(a API, fn api.ID, w []uint64) (uint64, bool) {
 		return uint64(uint32(a.MdlRICaptureTaskUpdateBegin(Stream(w[0]), TaskGrp(w[1])))), true
 	case FnMdlRICaptureTaskUpdateEnd:
 		return uint64(uint32(a.MdlRICaptureTaskUpdateEnd(Stream(w[0])))), true
+	case FnMdlRIBuildBegin:
+		return uint64(uint32(a.MdlRIBuildBegin((*MdlRI)(pointer(w[0])), uint32(w[1])))), true
+	case FnMdlRIBindStream:
+		return uint64(uint32(a.MdlRIBindStream(MdlRI(w[0]), Stream(w[1]), uint32(w[2])))), true
+	case FnMdlRIEndTask:
+		return uint64(uint32(a.MdlRIEndTask(MdlRI(w[0]), Stream(w[1])))), true
+	case FnMdlRIBuildEnd:
+		return uint64(uint32(a.MdlRIBuildEnd(MdlRI(w[0]), Addr(w[1])))), true
+	case FnMdlRIUnbindStream:
+		return uint64(uint32(a.MdlRIUnbindStream(MdlRI(w[0]), Stream(w[1])))), true
 	case FnMdlRISetName:
 		return uint64(uint32(a.MdlRISetName(MdlRI(w[0]), (*byte)(pointer(w[1]))))), true
 	case FnMdlRIGetName:
@@ -3185,6 +3277,14 @@ func Call(a API, fn api.ID, w []uint64) (uint64, bool) {
 		return uint64(uint32(a.MdlRIDestroyRegisterCallback(MdlRI(w[0]), Addr(w[1]), Addr(w[2])))), true
 	case FnMdlRIDestroyUnregisterCallback:
 		return uint64(uint32(a.MdlRIDestroyUnregisterCallback(MdlRI(w[0]), Addr(w[1])))), true
+	case FnMdlRIGetStreams:
+		return uint64(uint32(a.MdlRIGetStreams(MdlRI(w[0]), (*Stream)(pointer(w[1])), (*uint32)(pointer(w[2]))))), true
+	case FnMdlRIGetTasksByStream:
+		return uint64(uint32(a.MdlRIGetTasksByStream(Stream(w[0]), (*MdlRITask)(pointer(w[1])), (*uint32)(pointer(w[2]))))), true
+	case FnMdlRITaskGetType:
+		return uint64(uint32(a.MdlRITaskGetType(MdlRITask(w[0]), (*MdlRITaskType)(pointer(w[1]))))), true
+	case FnMdlRITaskGetSeqId:
+		return uint64(uint32(a.MdlRITaskGetSeqId(MdlRITask(w[0]), (*uint32)(pointer(w[1]))))), true
 	case FnGetVersion:
 		return uint64(uint32(a.GetVersion((*int32)(pointer(w[0])), (*int32)(pointer(w[1])), (*int32)(pointer(w[2]))))), true
 	case FnInitCallbackRegister:
@@ -3255,6 +3355,8 @@ func Call(a API, fn api.ID, w []uint64) (uint64, bool) {
 		return uint64(uint32(a.CmoAsyncWithDesc(Addr(w[0]), CmoType(w[1]), Stream(w[2]), Addr(w[3])))), true
 	case FnCheckArchCompatibility:
 		return uint64(uint32(a.CheckArchCompatibility((*byte)(pointer(w[0])), (*int32)(pointer(w[1]))))), true
+	case FnMdlRIAbort:
+		return uint64(uint32(a.MdlRIAbort(MdlRI(w[0])))), true
 	case FnCntNotifyRecord:
 		return uint64(uint32(a.CntNotifyRecord(CntNotify(w[0]), Stream(w[1]), (*CntNotifyRecordInfo)(pointer(w[2]))))), true
 	case FnCntNotifyWaitWithTimeout:
@@ -3263,6 +3365,8 @@ func Call(a API, fn api.ID, w []uint64) (uint64, bool) {
 		return uint64(uint32(a.CntNotifyReset(CntNotify(w[0]), Stream(w[1])))), true
 	case FnCntNotifyGetId:
 		return uint64(uint32(a.CntNotifyGetId(CntNotify(w[0]), (*uint32)(pointer(w[1]))))), true
+	case FnPersistentTaskClean:
+		return uint64(uint32(a.PersistentTaskClean(Stream(w[0])))), true
 	case FnGetErrorVerbose:
 		return uint64(uint32(a.GetErrorVerbose(int32(w[0]), (*ErrorInfo)(pointer(w[1]))))), true
 	case FnRepairError:
@@ -3271,6 +3375,10 @@ func Call(a API, fn api.ID, w []uint64) (uint64, bool) {
 		return uint64(uint32(a.MemSetAccess(Addr(w[0]), uint64(w[1]), (*MemAccessDesc)(pointer(w[2])), uint64(w[3])))), true
 	case FnMemGetAccess:
 		return uint64(uint32(a.MemGetAccess(Addr(w[0]), (*MemLocation)(pointer(w[1])), (*uint64)(pointer(w[2]))))), true
+	case FnCacheLastTaskOpInfo:
+		return uint64(uint32(a.CacheLastTaskOpInfo(Addr(w[0]), uint64(w[1])))), true
+	case FnCacheLastTaskExtendInfo:
+		return uint64(uint32(a.CacheLastTaskExtendInfo((*byte)(pointer(w[0])), uint64(w[1])))), true
 	case FnGetFunctionAttribute:
 		return uint64(uint32(a.GetFunctionAttribute(FuncHandle(w[0]), FuncAttribute(w[1]), (*int64)(pointer(w[2]))))), true
 	case FnFunctionGetBinary:
@@ -4751,21 +4859,21 @@ var Model = (&api.Model{
 				{Name: "reserve", Type: "void*", Word: 5, Words: 1, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 186, Name: "aclmdlRITaskGetParams", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Outer: false, Notes: false, Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.1.0", Words: 2,
+		{ID: 186, Name: "aclmdlRITaskGetParams", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Outer: false, Notes: false, Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "9.1.0", Words: 2,
 			Doc: "Read the parameters of a task of a model instance (experimental).",
 			Params: []api.Param{
 				{Name: "task", Type: "aclmdlRITask", Word: 0, Words: 1, Role: 1, Object: "graph task", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "params", Type: "aclmdlRITaskParams*", Word: 1, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 200, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
 			},
 		},
-		{ID: 187, Name: "aclmdlRITaskSetParams", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Outer: false, Notes: false, Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.1.0", Words: 2,
+		{ID: 187, Name: "aclmdlRITaskSetParams", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Outer: false, Notes: false, Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "9.1.0", Words: 2,
 			Doc: "Change the parameters of a task (experimental).",
 			Params: []api.Param{
 				{Name: "task", Type: "aclmdlRITask", Word: 0, Words: 1, Role: 1, Object: "graph task", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "params", Type: "aclmdlRITaskParams*", Word: 1, Words: 1, Role: 27, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 200, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Fields: []api.Field{{Offset: 16, Object: "task group", Item: 0, String: false}, {Offset: 24, Object: "", Item: 1, String: false}}},
 			},
 		},
-		{ID: 188, Name: "aclmdlRIKernelTaskGetAttribute", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Outer: false, Notes: false, Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.1.0", Words: 3,
+		{ID: 188, Name: "aclmdlRIKernelTaskGetAttribute", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Outer: false, Notes: false, Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "9.1.0", Words: 3,
 			Doc: "Read one launch attribute of a kernel task.",
 			Params: []api.Param{
 				{Name: "task", Type: "aclmdlRITask", Word: 0, Words: 1, Role: 1, Object: "graph task", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -4773,13 +4881,13 @@ var Model = (&api.Model{
 				{Name: "attrValue", Type: "aclrtLaunchKernelAttrValue*", Word: 2, Words: 1, Role: 24, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 16, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 189, Name: "aclmdlRIUpdate", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Outer: false, Notes: false, Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.1.0", Words: 1,
+		{ID: 189, Name: "aclmdlRIUpdate", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Outer: false, Notes: false, Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "9.1.0", Words: 1,
 			Doc: "Apply pending task updates to a model instance.",
 			Params: []api.Param{
 				{Name: "modelRI", Type: "aclmdlRI", Word: 0, Words: 1, Role: 1, Object: "graph", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 190, Name: "aclmdlRITaskDisable", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Outer: false, Notes: false, Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.1.0", Words: 1,
+		{ID: 190, Name: "aclmdlRITaskDisable", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Outer: false, Notes: false, Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "9.1.0", Words: 1,
 			Doc: "Mark a task disabled at the next update.",
 			Params: []api.Param{
 				{Name: "task", Type: "aclmdlRITask", Word: 0, Words: 1, Role: 1, Object: "graph task", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -5059,26 +5167,26 @@ var Model = (&api.Model{
 				{Name: "value", Type: "uint32_t*", Word: 1, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 228, Name: "aclrtCreateLabel", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Outer: false, Notes: false, Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 1,
+		{ID: 228, Name: "aclrtCreateLabel", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Outer: false, Notes: false, Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 1,
 			Doc: "Create a jump label (model building).",
 			Params: []api.Param{
 				{Name: "label", Type: "aclrtLabel*", Word: 0, Words: 1, Role: 2, Object: "label", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 229, Name: "aclrtSetLabel", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 10, Sync: 0, Capture: 0, Outer: false, Notes: false, Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 2,
+		{ID: 229, Name: "aclrtSetLabel", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 10, Sync: 0, Capture: 0, Outer: false, Notes: false, Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 2,
 			Doc: "Place a label on a stream.",
 			Params: []api.Param{
 				{Name: "label", Type: "aclrtLabel", Word: 0, Words: 1, Role: 1, Object: "label", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "stream", Type: "aclrtStream", Word: 1, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 230, Name: "aclrtDestroyLabel", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Outer: false, Notes: false, Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 1,
+		{ID: 230, Name: "aclrtDestroyLabel", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Outer: false, Notes: false, Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 1,
 			Doc: "Destroy a label.",
 			Params: []api.Param{
 				{Name: "label", Type: "aclrtLabel", Word: 0, Words: 1, Role: 4, Object: "label", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 231, Name: "aclrtCreateLabelList", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Outer: false, Notes: false, Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 3,
+		{ID: 231, Name: "aclrtCreateLabelList", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Outer: false, Notes: false, Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 3,
 			Doc: "Build a label list for switching.",
 			Params: []api.Param{
 				{Name: "labels", Type: "aclrtLabel*", Word: 0, Words: 1, Role: 26, Object: "label", Size: api.Size{Unit: 8, Pitch: -1, Mul: []uint8{0x1}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -5086,13 +5194,13 @@ var Model = (&api.Model{
 				{Name: "labelList", Type: "aclrtLabelList*", Word: 2, Words: 1, Role: 2, Object: "label list", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 232, Name: "aclrtDestroyLabelList", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Outer: false, Notes: false, Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 1,
+		{ID: 232, Name: "aclrtDestroyLabelList", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Outer: false, Notes: false, Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 1,
 			Doc: "Destroy a label list.",
 			Params: []api.Param{
 				{Name: "labelList", Type: "aclrtLabelList", Word: 0, Words: 1, Role: 4, Object: "label list", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 233, Name: "aclrtSwitchLabelByIndex", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 10, Sync: 0, Capture: 0, Outer: false, Notes: false, Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 3, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 4,
+		{ID: 233, Name: "aclrtSwitchLabelByIndex", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 10, Sync: 0, Capture: 0, Outer: false, Notes: false, Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 3, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 4,
 			Doc: "Jump to a label chosen by a device-resident index.",
 			Params: []api.Param{
 				{Name: "ptr", Type: "void*", Word: 0, Words: 1, Role: 13, Object: "", Size: api.Size{Unit: 4, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: true},
@@ -5101,14 +5209,14 @@ var Model = (&api.Model{
 				{Name: "stream", Type: "aclrtStream", Word: 3, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 234, Name: "aclrtActiveStream", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 10, Sync: 0, Capture: 0, Outer: false, Notes: false, Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 2,
+		{ID: 234, Name: "aclrtActiveStream", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 10, Sync: 0, Capture: 0, Outer: false, Notes: false, Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 2,
 			Doc: "Activate a stream from another stream (model building).",
 			Params: []api.Param{
 				{Name: "activeStream", Type: "aclrtStream", Word: 0, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "stream", Type: "aclrtStream", Word: 1, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 235, Name: "aclrtSwitchStream", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 10, Sync: 0, Capture: 0, Outer: false, Notes: false, Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 6, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 7,
+		{ID: 235, Name: "aclrtSwitchStream", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 10, Sync: 0, Capture: 0, Outer: false, Notes: false, Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 6, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 7,
 			Doc: "Activate one of two streams by comparing device values.",
 			Params: []api.Param{
 				{Name: "leftValue", Type: "void*", Word: 0, Words: 1, Role: 13, Object: "", Size: api.Size{Unit: 8, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: true},
@@ -5426,7 +5534,7 @@ var Model = (&api.Model{
 				{Name: "modelRI", Type: "aclmdlRI", Word: 0, Words: 1, Role: 1, Object: "graph", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 272, Name: "aclmdlRIDebugJsonPrint", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Outer: false, Notes: false, Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 3,
+		{ID: 272, Name: "aclmdlRIDebugJsonPrint", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Outer: false, Notes: false, Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 3,
 			Doc: "Write a model instance as JSON.",
 			Params: []api.Param{
 				{Name: "modelRI", Type: "aclmdlRI", Word: 0, Words: 1, Role: 1, Object: "graph", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -5486,14 +5594,14 @@ var Model = (&api.Model{
 				{Name: "stream", Type: "aclrtStream", Word: 0, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 281, Name: "aclmdlRIBuildBegin", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Outer: false, Notes: false, Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 2,
+		{ID: 281, Name: "aclmdlRIBuildBegin", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Outer: false, Notes: false, Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 2,
 			Doc: "Create an empty model instance for explicit building.",
 			Params: []api.Param{
 				{Name: "modelRI", Type: "aclmdlRI*", Word: 0, Words: 1, Role: 2, Object: "graph", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "flag", Type: "uint32_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 282, Name: "aclmdlRIBindStream", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 1, Outer: false, Notes: false, Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 3,
+		{ID: 282, Name: "aclmdlRIBindStream", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 1, Outer: false, Notes: false, Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 3,
 			Doc: "Bind a persistent stream to a model instance.",
 			Params: []api.Param{
 				{Name: "modelRI", Type: "aclmdlRI", Word: 0, Words: 1, Role: 1, Object: "graph", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -5501,21 +5609,21 @@ var Model = (&api.Model{
 				{Name: "flag", Type: "uint32_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 283, Name: "aclmdlRIEndTask", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 10, Sync: 0, Capture: 0, Outer: false, Notes: false, Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 2,
+		{ID: 283, Name: "aclmdlRIEndTask", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 10, Sync: 0, Capture: 0, Outer: false, Notes: false, Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 2,
 			Doc: "Mark the last task of a stream of a model instance.",
 			Params: []api.Param{
 				{Name: "modelRI", Type: "aclmdlRI", Word: 0, Words: 1, Role: 1, Object: "graph", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "stream", Type: "aclrtStream", Word: 1, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 284, Name: "aclmdlRIBuildEnd", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Outer: false, Notes: false, Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 2,
+		{ID: 284, Name: "aclmdlRIBuildEnd", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Outer: false, Notes: false, Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 2,
 			Doc: "Finish building a model instance.",
 			Params: []api.Param{
 				{Name: "modelRI", Type: "aclmdlRI", Word: 0, Words: 1, Role: 1, Object: "graph", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "reserve", Type: "void*", Word: 1, Words: 1, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 285, Name: "aclmdlRIUnbindStream", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 2, Outer: false, Notes: false, Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 2,
+		{ID: 285, Name: "aclmdlRIUnbindStream", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 2, Outer: false, Notes: false, Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 2,
 			Doc: "Unbind a stream from a model instance.",
 			Params: []api.Param{
 				{Name: "modelRI", Type: "aclmdlRI", Word: 0, Words: 1, Role: 1, Object: "graph", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -5571,7 +5679,7 @@ var Model = (&api.Model{
 		{ID: 293, Name: "aclmdlFinalizeDump", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Outer: false, Notes: false, Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.1.RC1", Words: 0,
 			Doc: "Stop the dump feature.",
 		},
-		{ID: 294, Name: "aclmdlRIGetStreams", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Outer: false, Notes: false, Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.1.0", Words: 3,
+		{ID: 294, Name: "aclmdlRIGetStreams", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Outer: false, Notes: false, Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "9.1.0", Words: 3,
 			Doc: "Streams of a model instance.",
 			Params: []api.Param{
 				{Name: "modelRI", Type: "aclmdlRI", Word: 0, Words: 1, Role: 1, Object: "graph", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -5579,7 +5687,7 @@ var Model = (&api.Model{
 				{Name: "numStreams", Type: "uint32_t*", Word: 2, Words: 1, Role: 24, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 295, Name: "aclmdlRIGetTasksByStream", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Outer: false, Notes: false, Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 0, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.1.0", Words: 3,
+		{ID: 295, Name: "aclmdlRIGetTasksByStream", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Outer: false, Notes: false, Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 0, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "9.1.0", Words: 3,
 			Doc: "Tasks on one stream of a model instance.",
 			Params: []api.Param{
 				{Name: "stream", Type: "aclrtStream", Word: 0, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -5587,14 +5695,14 @@ var Model = (&api.Model{
 				{Name: "numTasks", Type: "uint32_t*", Word: 2, Words: 1, Role: 24, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 296, Name: "aclmdlRITaskGetType", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Outer: false, Notes: false, Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.1.0", Words: 2,
+		{ID: 296, Name: "aclmdlRITaskGetType", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Outer: false, Notes: false, Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "9.1.0", Words: 2,
 			Doc: "Type of a task.",
 			Params: []api.Param{
 				{Name: "task", Type: "aclmdlRITask", Word: 0, Words: 1, Role: 1, Object: "graph task", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "type", Type: "aclmdlRITaskType*", Word: 1, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 297, Name: "aclmdlRITaskGetSeqId", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Outer: false, Notes: false, Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.1.0", Words: 2,
+		{ID: 297, Name: "aclmdlRITaskGetSeqId", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Outer: false, Notes: false, Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "9.1.0", Words: 2,
 			Doc: "Sequence number of a task.",
 			Params: []api.Param{
 				{Name: "task", Type: "aclmdlRITask", Word: 0, Words: 1, Role: 1, Object: "graph task", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -5901,7 +6009,7 @@ var Model = (&api.Model{
 				{Name: "canCompatible", Type: "int32_t*", Word: 1, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 335, Name: "aclmdlRIAbort", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Outer: false, Notes: false, Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 1,
+		{ID: 335, Name: "aclmdlRIAbort", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Outer: false, Notes: false, Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 1,
 			Doc: "Abort a running model instance.",
 			Params: []api.Param{
 				{Name: "modelRI", Type: "aclmdlRI", Word: 0, Words: 1, Role: 1, Object: "graph", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -5969,7 +6077,7 @@ var Model = (&api.Model{
 				{Name: "notifyId", Type: "uint32_t*", Word: 1, Words: 1, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
 			},
 		},
-		{ID: 344, Name: "aclrtPersistentTaskClean", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Outer: false, Notes: false, Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 0, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 1,
+		{ID: 344, Name: "aclrtPersistentTaskClean", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Outer: false, Notes: false, Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 0, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 1,
 			Doc: "Clear the tasks of a persistent stream.",
 			Params: []api.Param{
 				{Name: "stream", Type: "aclrtStream", Word: 0, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -6049,14 +6157,14 @@ var Model = (&api.Model{
 				{Name: "callback", Type: "aclrtSnapShotCallBack", Word: 1, Words: 1, Role: 23, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 355, Name: "aclrtCacheLastTaskOpInfo", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Outer: false, Notes: false, Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.5.0", Words: 2,
+		{ID: 355, Name: "aclrtCacheLastTaskOpInfo", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Outer: false, Notes: false, Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=8.5.0", Words: 2,
 			Doc: "Attach shape data to the last task for graph profiling.",
 			Params: []api.Param{
 				{Name: "infoPtr", Type: "const void*", Word: 0, Words: 1, Role: 11, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x1}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "infoSize", Type: "size_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 356, Name: "aclrtCacheLastTaskExtendInfo", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Outer: false, Notes: false, Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.1.0", Words: 2,
+		{ID: 356, Name: "aclrtCacheLastTaskExtendInfo", Layer: "acl", Return: "aclError", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Outer: false, Notes: false, Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "9.1.0", Words: 2,
 			Doc: "Attach debug text to the last task.",
 			Params: []api.Param{
 				{Name: "extendInfoPtr", Type: "const char*", Word: 0, Words: 1, Role: 11, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Mul: []uint8{0x1}}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},

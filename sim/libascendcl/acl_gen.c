@@ -1559,36 +1559,41 @@ FACE_EXPORT aclError aclrtLaunchKernelWithConfig(aclrtFuncHandle funcHandle, uin
 
 FACE_EXPORT aclError aclmdlRITaskGetParams(aclmdlRITask task, aclmdlRITaskParams *params)
 {
-	(void)task;
-	(void)params;
-	return face_unsupported("aclmdlRITaskGetParams");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)task;
+	w[1] = (uint64_t)(uintptr_t)params;
+	return (aclError)face_call(186, w);
 }
 
 FACE_EXPORT aclError aclmdlRITaskSetParams(aclmdlRITask task, aclmdlRITaskParams *params)
 {
-	(void)task;
-	(void)params;
-	return face_unsupported("aclmdlRITaskSetParams");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)task;
+	w[1] = (uint64_t)(uintptr_t)params;
+	return (aclError)face_call(187, w);
 }
 
 FACE_EXPORT aclError aclmdlRIKernelTaskGetAttribute(aclmdlRITask task, aclrtLaunchKernelAttrId attrId, aclrtLaunchKernelAttrValue *attrValue)
 {
-	(void)task;
-	(void)attrId;
-	(void)attrValue;
-	return face_unsupported("aclmdlRIKernelTaskGetAttribute");
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)task;
+	w[1] = (uint64_t)(uint32_t)attrId;
+	w[2] = (uint64_t)(uintptr_t)attrValue;
+	return (aclError)face_call(188, w);
 }
 
 FACE_EXPORT aclError aclmdlRIUpdate(aclmdlRI modelRI)
 {
-	(void)modelRI;
-	return face_unsupported("aclmdlRIUpdate");
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)modelRI;
+	return (aclError)face_call(189, w);
 }
 
 FACE_EXPORT aclError aclmdlRITaskDisable(aclmdlRITask task)
 {
-	(void)task;
-	return face_unsupported("aclmdlRITaskDisable");
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)task;
+	return (aclError)face_call(190, w);
 }
 
 FACE_EXPORT aclError aclrtKernelArgsFinalize(aclrtArgsHandle argsHandle)
@@ -1904,63 +1909,71 @@ FACE_EXPORT aclError aclrtGetResInCurrentThread(aclrtDevResLimitType type, uint3
 
 FACE_EXPORT aclError aclrtCreateLabel(aclrtLabel *label)
 {
-	(void)label;
-	return face_unsupported("aclrtCreateLabel");
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)label;
+	return (aclError)face_call(228, w);
 }
 
 FACE_EXPORT aclError aclrtSetLabel(aclrtLabel label, aclrtStream stream)
 {
-	(void)label;
-	(void)stream;
-	return face_unsupported("aclrtSetLabel");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)label;
+	w[1] = (uint64_t)(uintptr_t)stream;
+	return (aclError)face_call(229, w);
 }
 
 FACE_EXPORT aclError aclrtDestroyLabel(aclrtLabel label)
 {
-	(void)label;
-	return face_unsupported("aclrtDestroyLabel");
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)label;
+	return (aclError)face_call(230, w);
 }
 
 FACE_EXPORT aclError aclrtCreateLabelList(aclrtLabel *labels, size_t num, aclrtLabelList *labelList)
 {
-	(void)labels;
-	(void)num;
-	(void)labelList;
-	return face_unsupported("aclrtCreateLabelList");
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)labels;
+	w[1] = (uint64_t)num;
+	w[2] = (uint64_t)(uintptr_t)labelList;
+	return (aclError)face_call(231, w);
 }
 
 FACE_EXPORT aclError aclrtDestroyLabelList(aclrtLabelList labelList)
 {
-	(void)labelList;
-	return face_unsupported("aclrtDestroyLabelList");
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)labelList;
+	return (aclError)face_call(232, w);
 }
 
 FACE_EXPORT aclError aclrtSwitchLabelByIndex(void *ptr, uint32_t maxValue, aclrtLabelList labelList, aclrtStream stream)
 {
-	(void)ptr;
-	(void)maxValue;
-	(void)labelList;
-	(void)stream;
-	return face_unsupported("aclrtSwitchLabelByIndex");
+	uint64_t w[4];
+	w[0] = (uint64_t)(uintptr_t)ptr;
+	w[1] = (uint64_t)(uint32_t)maxValue;
+	w[2] = (uint64_t)(uintptr_t)labelList;
+	w[3] = (uint64_t)(uintptr_t)stream;
+	return (aclError)face_call(233, w);
 }
 
 FACE_EXPORT aclError aclrtActiveStream(aclrtStream activeStream, aclrtStream stream)
 {
-	(void)activeStream;
-	(void)stream;
-	return face_unsupported("aclrtActiveStream");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)activeStream;
+	w[1] = (uint64_t)(uintptr_t)stream;
+	return (aclError)face_call(234, w);
 }
 
 FACE_EXPORT aclError aclrtSwitchStream(void *leftValue, aclrtCondition cond, void *rightValue, aclrtCompareDataType dataType, aclrtStream trueStream, aclrtStream falseStream, aclrtStream stream)
 {
-	(void)leftValue;
-	(void)cond;
-	(void)rightValue;
-	(void)dataType;
-	(void)trueStream;
-	(void)falseStream;
-	(void)stream;
-	return face_unsupported("aclrtSwitchStream");
+	uint64_t w[7];
+	w[0] = (uint64_t)(uintptr_t)leftValue;
+	w[1] = (uint64_t)(uint32_t)cond;
+	w[2] = (uint64_t)(uintptr_t)rightValue;
+	w[3] = (uint64_t)(uint32_t)dataType;
+	w[4] = (uint64_t)(uintptr_t)trueStream;
+	w[5] = (uint64_t)(uintptr_t)falseStream;
+	w[6] = (uint64_t)(uintptr_t)stream;
+	return (aclError)face_call(235, w);
 }
 
 FACE_EXPORT aclError aclrtGetFunctionName(aclrtFuncHandle funcHandle, uint32_t maxLen, char *name)
@@ -2291,10 +2304,11 @@ FACE_EXPORT aclError aclmdlRIDebugPrint(aclmdlRI modelRI)
 
 FACE_EXPORT aclError aclmdlRIDebugJsonPrint(aclmdlRI modelRI, const char *path, uint32_t flags)
 {
-	(void)modelRI;
-	(void)path;
-	(void)flags;
-	return face_unsupported("aclmdlRIDebugJsonPrint");
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)modelRI;
+	w[1] = (uint64_t)(uintptr_t)path;
+	w[2] = (uint64_t)(uint32_t)flags;
+	return (aclError)face_call(272, w);
 }
 
 FACE_EXPORT aclError aclmdlRICaptureThreadExchangeMode(aclmdlRICaptureMode *mode)
@@ -2359,38 +2373,43 @@ FACE_EXPORT aclError aclmdlRICaptureTaskUpdateEnd(aclrtStream stream)
 
 FACE_EXPORT aclError aclmdlRIBuildBegin(aclmdlRI *modelRI, uint32_t flag)
 {
-	(void)modelRI;
-	(void)flag;
-	return face_unsupported("aclmdlRIBuildBegin");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)modelRI;
+	w[1] = (uint64_t)(uint32_t)flag;
+	return (aclError)face_call(281, w);
 }
 
 FACE_EXPORT aclError aclmdlRIBindStream(aclmdlRI modelRI, aclrtStream stream, uint32_t flag)
 {
-	(void)modelRI;
-	(void)stream;
-	(void)flag;
-	return face_unsupported("aclmdlRIBindStream");
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)modelRI;
+	w[1] = (uint64_t)(uintptr_t)stream;
+	w[2] = (uint64_t)(uint32_t)flag;
+	return (aclError)face_call(282, w);
 }
 
 FACE_EXPORT aclError aclmdlRIEndTask(aclmdlRI modelRI, aclrtStream stream)
 {
-	(void)modelRI;
-	(void)stream;
-	return face_unsupported("aclmdlRIEndTask");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)modelRI;
+	w[1] = (uint64_t)(uintptr_t)stream;
+	return (aclError)face_call(283, w);
 }
 
 FACE_EXPORT aclError aclmdlRIBuildEnd(aclmdlRI modelRI, void *reserve)
 {
-	(void)modelRI;
-	(void)reserve;
-	return face_unsupported("aclmdlRIBuildEnd");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)modelRI;
+	w[1] = (uint64_t)(uintptr_t)reserve;
+	return (aclError)face_call(284, w);
 }
 
 FACE_EXPORT aclError aclmdlRIUnbindStream(aclmdlRI modelRI, aclrtStream stream)
 {
-	(void)modelRI;
-	(void)stream;
-	return face_unsupported("aclmdlRIUnbindStream");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)modelRI;
+	w[1] = (uint64_t)(uintptr_t)stream;
+	return (aclError)face_call(285, w);
 }
 
 FACE_EXPORT aclError aclmdlRISetName(aclmdlRI modelRI, const char *name)
@@ -2453,32 +2472,36 @@ FACE_EXPORT aclError aclmdlFinalizeDump(void)
 
 FACE_EXPORT aclError aclmdlRIGetStreams(aclmdlRI modelRI, aclrtStream *streams, uint32_t *numStreams)
 {
-	(void)modelRI;
-	(void)streams;
-	(void)numStreams;
-	return face_unsupported("aclmdlRIGetStreams");
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)modelRI;
+	w[1] = (uint64_t)(uintptr_t)streams;
+	w[2] = (uint64_t)(uintptr_t)numStreams;
+	return (aclError)face_call(294, w);
 }
 
 FACE_EXPORT aclError aclmdlRIGetTasksByStream(aclrtStream stream, aclmdlRITask *tasks, uint32_t *numTasks)
 {
-	(void)stream;
-	(void)tasks;
-	(void)numTasks;
-	return face_unsupported("aclmdlRIGetTasksByStream");
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)stream;
+	w[1] = (uint64_t)(uintptr_t)tasks;
+	w[2] = (uint64_t)(uintptr_t)numTasks;
+	return (aclError)face_call(295, w);
 }
 
 FACE_EXPORT aclError aclmdlRITaskGetType(aclmdlRITask task, aclmdlRITaskType *type)
 {
-	(void)task;
-	(void)type;
-	return face_unsupported("aclmdlRITaskGetType");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)task;
+	w[1] = (uint64_t)(uintptr_t)type;
+	return (aclError)face_call(296, w);
 }
 
 FACE_EXPORT aclError aclmdlRITaskGetSeqId(aclmdlRITask task, uint32_t *id)
 {
-	(void)task;
-	(void)id;
-	return face_unsupported("aclmdlRITaskGetSeqId");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)task;
+	w[1] = (uint64_t)(uintptr_t)id;
+	return (aclError)face_call(297, w);
 }
 
 FACE_EXPORT aclError aclrtGetVersion(int32_t *majorVersion, int32_t *minorVersion, int32_t *patchVersion)
@@ -2822,8 +2845,9 @@ FACE_EXPORT aclError aclrtCheckArchCompatibility(const char *socVersion, int32_t
 
 FACE_EXPORT aclError aclmdlRIAbort(aclmdlRI modelRI)
 {
-	(void)modelRI;
-	return face_unsupported("aclmdlRIAbort");
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)modelRI;
+	return (aclError)face_call(335, w);
 }
 
 FACE_EXPORT aclError aclmdlRICondHandleCreate(aclmdlRI modelRI, uint32_t defaultLaunchValue, aclmdlRICondHandleFlag flag, aclmdlRICondHandle *handle)
@@ -2894,8 +2918,9 @@ FACE_EXPORT aclError aclrtCntNotifyGetId(aclrtCntNotify cntNotify, uint32_t *not
 
 FACE_EXPORT aclError aclrtPersistentTaskClean(aclrtStream stream)
 {
-	(void)stream;
-	return face_unsupported("aclrtPersistentTaskClean");
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)stream;
+	return (aclError)face_call(344, w);
 }
 
 FACE_EXPORT aclError aclrtGetErrorVerbose(int32_t deviceId, aclrtErrorInfo *errorInfo)
@@ -2978,16 +3003,18 @@ FACE_EXPORT aclError aclrtSnapShotCallbackUnregister(aclrtSnapShotStage stage, a
 
 FACE_EXPORT aclError aclrtCacheLastTaskOpInfo(const void *infoPtr, size_t infoSize)
 {
-	(void)infoPtr;
-	(void)infoSize;
-	return face_unsupported("aclrtCacheLastTaskOpInfo");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)infoPtr;
+	w[1] = (uint64_t)infoSize;
+	return (aclError)face_call(355, w);
 }
 
 FACE_EXPORT aclError aclrtCacheLastTaskExtendInfo(const char *extendInfoPtr, size_t infoSize)
 {
-	(void)extendInfoPtr;
-	(void)infoSize;
-	return face_unsupported("aclrtCacheLastTaskExtendInfo");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)extendInfoPtr;
+	w[1] = (uint64_t)infoSize;
+	return (aclError)face_call(356, w);
 }
 
 FACE_EXPORT aclError aclrtGetFunctionAttribute(aclrtFuncHandle funcHandle, aclrtFuncAttribute attrType, int64_t *attrValue)

@@ -461,7 +461,7 @@ func (m *Machine) Step(until int64) bool {
 	if n := len(m.ready); n > 0 {
 		s := m.ready[n-1]
 		m.ready = m.ready[:n-1]
-		s.state = idle
+		s.state = queued // it goes on: what a task puts behind itself needs no second turn
 		m.advance(s)
 		return true
 	}
@@ -483,7 +483,7 @@ func (m *Machine) Step(until int64) bool {
 		m.sum.Busy[s.id] += it.duration
 		m.finish(s, it, s.start)
 	}
-	s.state = idle
+	s.state = queued // it goes on: what a task puts behind itself needs no second turn
 	// The next task of the stream often takes the place of this one in the heap.
 	m.heap[0].at = -1
 	s.dev.fed = false

@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 )
 
@@ -38,6 +40,13 @@ func genCoverage(m *model, w *writer) error {
 				return fmt.Errorf("%s is not modelled, and nothing says why", f.Name)
 			}
 			w.f("`%s` passes through a recorder and is counted by name: %s.\n", f.Name, why)
+		}
+		if len(l.unsimulated) > 0 {
+			w.f("Not simulated, and why:\n")
+			for _, why := range slices.Sorted(maps.Keys(l.unsimulated)) {
+				w.f("* %s: `%s`", why, strings.Join(l.unsimulated[why], "`, `"))
+			}
+			w.f("")
 		}
 		w.f("| function | since | modelled | simulated | puts on a stream | completes |\n|---|---|---|---|---|---|")
 		for _, f := range l.Funcs {

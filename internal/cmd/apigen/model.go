@@ -18,6 +18,7 @@ import (
 
 // model is what the tables of one layer of a runtime say, or of all its layers, before anything is generated from it.
 type model struct {
+	unsimulated map[string][]string // names of functions that the simulator does not have, by the reason why
 	api.Model
 	dir      string
 	upper    *model // of a model of all layers: the one that programs call
@@ -332,7 +333,7 @@ func (m *model) loadSemantics() error {
 		Simulator   api.Simulator
 		Structs     map[string]map[string]string
 		Functions   map[string]*semantics
-		Unsimulated []string
+		Unsimulated map[string][]string // by the reason why
 	}
 	d := yaml.NewDecoder(bytes.NewReader(b))
 	d.KnownFields(true)
@@ -372,12 +373,15 @@ func (m *model) loadSemantics() error {
 		}
 		f.Simulated = doc.Layer.Simulated
 	}
-	for _, name := range doc.Unsimulated {
-		f := m.find(name)
-		if f == nil || !f.Modelled {
-			return fmt.Errorf("%s: unsimulated: %s is not modelled", path, name)
+	m.unsimulated = doc.Unsimulated
+	for _, names := range doc.Unsimulated {
+		for _, name := range names {
+			f := m.find(name)
+			if f == nil || !f.Modelled {
+				return fmt.Errorf("%s: unsimulated: %s is not modelled", path, name)
+			}
+			f.Simulated = false
 		}
-		f.Simulated = false
 	}
 	return nil
 }

@@ -1,0 +1,508 @@
+package sim
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"unsafe"
+
+	"github.com/acltrace/acltrace/api/acl"
+)
+
+// The tasks of a model can be looked at and changed. Changes are kept until aclmdlRIUpdate.
+
+// valueTask is what a task that writes a word, or waits for one, tells about itself.
+type valueTask struct {
+	addr, value uint64
+	flag        uint32
+	waits       bool
+}
+
+// What a task of each type has in aclmdlRITaskParams.
+type (
+	kernelParams struct {
+		fn, cfg, args uint64
+		onHost        uint32 // args is memory of the host's
+		_             uint32
+		size          uint64
+		blocks        uint32
+	}
+	eventParams struct {
+		event             uint64
+		flags, recordFlag uint32
+	}
+	valueParams struct {
+		addr, value uint64
+		flag        uint32
+	}
+)
+
+// change is what aclmdlRIUpdate does to a task.
+type change struct {
+	disable bool
+	task    *task
+}
+
+// dropTask ends a task of a model, and its handle.
+func (s *Sim) dropTask(k *graphTask) {
+	if k.handle != 0 {
+		s.graphTasks.remove(k.handle)
+	}
+	if c := k.change; c != nil && c.task != nil {
+		c.task.end()
+	}
+	if k.opInfo.size > 0 {
+		s.text.put(k.opInfo.addr, roundUp(k.opInfo.size, 8))
+	}
+	k.end()
+}
+
+// fillList answers a question for a list: its length, and its items where there is room for all of them.
+func fillList[T any](t *Thread, items []T, to *T, n *uint32) acl.Error {
+	if n == nil {
+		return t.null("the number")
+	}
+	if to != nil {
+		if int(*n) < len(items) {
+			return t.fail(acl.ACL_ERROR_RT_INSUFFICIENT_INPUT_ARRAY, "there are %d items, and room for %d", len(items), *n)
+		}
+		copy(list(to, uint64(*n)), items)
+	}
+	*n = uint32(len(items))
+	return acl.ACL_SUCCESS
+}
+
+// MdlRIGetStreams returns the streams of a model.
+func (t *Thread) MdlRIGetStreams(modelRI acl.MdlRI, streams *acl.Stream, numStreams *uint32) acl.Error {
+	g, e := t.graph(modelRI)
+	if e != 0 {
+		return e
+	}
+	g.mu.Lock()
+	var all []acl.Stream
+	for _, l := range g.lanes {
+		all = append(all, acl.Stream(l.stream.handle))
+	}
+	g.mu.Unlock()
+	return fillList(t, all, streams, numStreams)
+}
+
+// MdlRIGetTasksByStream returns the tasks of a stream in the model that was captured from it, or built on it, last.
+func (t *Thread) MdlRIGetTasksByStream(on acl.Stream, tasks *acl.MdlRITask, numTasks *uint32) acl.Error {
+	s, e := t.stream(on)
+	if e != 0 {
+		return e
+	}
+	l, g := t.sim.laneOf(s)
+	if l == nil {
+		return t.fail(acl.ACL_ERROR_RT_STREAM_MODEL, "stream %d belongs to no model", s.id)
+	}
+	g.mu.Lock()
+	var all []acl.MdlRITask
+	for _, k := range l.tasks {
+		if k.handle == 0 {
+			k.graph = g
+			k.handle = t.sim.graphTasks.add(k)
+		}
+		all = append(all, acl.MdlRITask(k.handle))
+	}
+	g.mu.Unlock()
+	return fillList(t, all, tasks, numTasks)
+}
+
+// laneOf finds the lane of a stream in the youngest model that has one.
+func (s *Sim) laneOf(st *stream) (found *lane, in *graph) {
+	s.graphs.each(func(g *graph) {
+		if s.capturing(g) {
+			return
+		}
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		for _, l := range g.lanes {
+			if l.stream == st && (in == nil || g.serial > in.serial) {
+				found, in = l, g
+			}
+		}
+	})
+	return found, in
+}
+
+func (t *Thread) graphTask(h acl.MdlRITask) (*graphTask, acl.Error) {
+	if _, e := t.context(); e != 0 {
+		return nil, e
+	}
+	k := t.sim.graphTasks.get(uint64(h))
+	if k == nil {
+		return nil, t.badHandle(kindGraphTask, uint64(h))
+	}
+	return k, acl.ACL_SUCCESS
+}
+
+// typ is what kind of task it is. Those that have no name of their own are the default.
+func (k *graphTask) typ() acl.MdlRITaskType {
+	switch k.kind {
+	case taskKernel:
+		return acl.ACL_MODEL_RI_TASK_KERNEL
+	case taskRecord:
+		return acl.ACL_MODEL_RI_TASK_EVENT_RECORD
+	case taskWait:
+		return acl.ACL_MODEL_RI_TASK_EVENT_WAIT
+	case taskReset:
+		return acl.ACL_MODEL_RI_TASK_EVENT_RESET
+	}
+	if v, ok := k.detail.(*valueTask); ok {
+		if v.waits {
+			return acl.ACL_MODEL_RI_TASK_VALUE_WAIT
+		}
+		return acl.ACL_MODEL_RI_TASK_VALUE_WRITE
+	}
+	return acl.ACL_MODEL_RI_TASK_DEFAULT
+}
+
+// MdlRITaskGetType returns the type of a task.
+func (t *Thread) MdlRITaskGetType(h acl.MdlRITask, type_ *acl.MdlRITaskType) acl.Error {
+	k, e := t.graphTask(h)
+	if e != 0 {
+		return e
+	}
+	if type_ == nil {
+		return t.null("type")
+	}
+	k.graph.mu.Lock()
+	defer k.graph.mu.Unlock()
+	*type_ = k.typ()
+	return acl.ACL_SUCCESS
+}
+
+// MdlRITaskGetSeqId returns the number of a task in its model: by stream, and in the order of each.
+func (t *Thread) MdlRITaskGetSeqId(h acl.MdlRITask, id *uint32) acl.Error {
+	k, e := t.graphTask(h)
+	if e != 0 {
+		return e
+	}
+	if id == nil {
+		return t.null("id")
+	}
+	k.graph.mu.Lock()
+	defer k.graph.mu.Unlock()
+	n := 0
+	for _, l := range k.graph.lanes {
+		if at := slices.Index(l.tasks, k); at >= 0 {
+			*id = uint32(n + at)
+			return acl.ACL_SUCCESS
+		}
+		n += len(l.tasks)
+	}
+	return t.badHandle(kindGraphTask, uint64(h))
+}
+
+// MdlRITaskGetParams returns the parameters of a task, as they are: changes that wait for an update don't count.
+func (t *Thread) MdlRITaskGetParams(h acl.MdlRITask, params *acl.MdlRITaskParams) acl.Error {
+	k, e := t.graphTask(h)
+	if e != 0 {
+		return e
+	}
+	if params == nil {
+		return t.null("params")
+	}
+	k.graph.mu.Lock()
+	defer k.graph.mu.Unlock()
+	p := acl.MdlRITaskParams{Type: k.typ()}
+	if k.group != nil {
+		p.TaskGrp = acl.TaskGrp(k.group.handle)
+	}
+	if k.opInfo.size > 0 {
+		p.OpInfoPtr, p.OpInfoSize = k.opInfo.addr, k.opInfo.size
+	}
+	body := unsafe.Pointer(&p.Rsv2)
+	switch k.typ() {
+	case acl.ACL_MODEL_RI_TASK_KERNEL:
+		*(*kernelParams)(body) = kernelParams{fn: k.order.fn.handle, args: k.args.addr, size: k.args.size, blocks: k.order.blocks}
+	case acl.ACL_MODEL_RI_TASK_EVENT_RECORD, acl.ACL_MODEL_RI_TASK_EVENT_WAIT, acl.ACL_MODEL_RI_TASK_EVENT_RESET:
+		if ev, ok := k.detail.(*event); ok {
+			flag := uint32(0)
+			if ev.external() {
+				flag = acl.ACL_EVENT_RECORD_EXTERNAL
+			}
+			*(*eventParams)(body) = eventParams{ev.handle, ev.flags, flag}
+		}
+	case acl.ACL_MODEL_RI_TASK_VALUE_WRITE, acl.ACL_MODEL_RI_TASK_VALUE_WAIT:
+		v := k.detail.(*valueTask)
+		*(*valueParams)(body) = valueParams{v.addr, v.value, v.flag}
+	}
+	*params = p
+	return acl.ACL_SUCCESS
+}
+
+// MdlRITaskSetParams changes a kernel, or a word that is written or waited for, from the next aclmdlRIUpdate on.
+func (t *Thread) MdlRITaskSetParams(h acl.MdlRITask, params *acl.MdlRITaskParams) acl.Error {
+	k, e := t.graphTask(h)
+	if e != 0 {
+		return e
+	}
+	if params == nil {
+		return t.null("params")
+	}
+	k.graph.mu.Lock()
+	typ, old := k.typ(), k.task
+	k.graph.mu.Unlock()
+	if params.Type != typ {
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "the task is of type %d, the parameters are of %d", typ, params.Type)
+	}
+	body := unsafe.Pointer(&params.Rsv2)
+	var fresh task
+	switch typ {
+	case acl.ACL_MODEL_RI_TASK_KERNEL:
+		fresh, e = t.changedKernel(&old, (*kernelParams)(body))
+	case acl.ACL_MODEL_RI_TASK_VALUE_WRITE, acl.ACL_MODEL_RI_TASK_VALUE_WAIT:
+		v := *old.detail.(*valueTask)
+		p := (*valueParams)(body)
+		v.addr, v.value = p.addr, p.value
+		if v.waits {
+			v.flag = p.flag
+		}
+		fresh, e = t.valueTask(&v)
+	default:
+		return t.fail(acl.ACL_ERROR_RT_TASK_TYPE_NOT_SUPPORT, "the parameters of a task of type %d can't be changed", typ)
+	}
+	if e != 0 {
+		return e
+	}
+	t.sim.spoil(k.graph.dev, &fresh)
+	k.graph.mu.Lock()
+	if c := k.change; c != nil && c.task != nil {
+		c.task.end()
+	}
+	k.change = &change{task: &fresh}
+	k.graph.mu.Unlock()
+	return acl.ACL_SUCCESS
+}
+
+// changedKernel is a launch with other parameters. Arguments that lie where they lay are the same.
+func (t *Thread) changedKernel(old *task, p *kernelParams) (task, acl.Error) {
+	fn := t.sim.functions.get(p.fn)
+	switch {
+	case fn == nil:
+		return task{}, t.badHandle(kindFunction, p.fn)
+	case p.blocks == 0 || p.blocks > maxBlocks:
+		return task{}, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d blocks; 1 to %d can be launched", p.blocks, maxBlocks)
+	case p.size > maxArgs || (p.args == 0) != (p.size == 0):
+		return task{}, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d bytes of arguments at %#x", p.size, p.args)
+	}
+	if p.cfg != 0 {
+		if e := t.launchAttrs((*acl.LaunchKernelCfg)(pointer(p.cfg))); e != 0 {
+			return task{}, e
+		}
+	}
+	if e := t.fits(fn, p.size); e != 0 {
+		return task{}, e
+	}
+	o := *old.order
+	sh := line(p.blocks)
+	o.fn, o.blocks, o.grid = fn, p.blocks, sh.grid
+	if p.cfg != 0 {
+		o.attrs = launchAttrsOf((*acl.LaunchKernelCfg)(pointer(p.cfg)))
+	}
+	k := *old
+	k.name, k.order = fn.name, &o
+	from := p.args
+	if p.onHost == 0 && (from != old.args.addr || !old.own) {
+		k.args, k.own = span{from, p.size}, false
+		return k, acl.ACL_SUCCESS
+	}
+	at, f := o.stream.args.get(p.size) // a block of its own: the old one goes with the old task
+	if f != nil {
+		return task{}, t.failWith(f)
+	}
+	copy(hostBytes(at, p.size), hostBytes(from, p.size))
+	k.args, k.own = span{at, p.size}, true
+	return k, acl.ACL_SUCCESS
+}
+
+// MdlRIKernelTaskGetAttribute returns an attribute that a kernel was launched with; zero for one that it was launched without.
+func (t *Thread) MdlRIKernelTaskGetAttribute(h acl.MdlRITask, attrId acl.LaunchKernelAttrId, attrValue *acl.LaunchKernelAttrValue) acl.Error {
+	k, e := t.graphTask(h)
+	if e != 0 {
+		return e
+	}
+	if attrValue == nil {
+		return t.null("attrValue")
+	}
+	k.graph.mu.Lock()
+	defer k.graph.mu.Unlock()
+	switch {
+	case k.kind != taskKernel:
+		return t.fail(acl.ACL_ERROR_RT_TASK_TYPE_NOT_SUPPORT, "the task is no kernel")
+	case attrId == acl.ACL_RT_LAUNCH_KERNEL_ATTR_ENGINE_TYPE || attrId == acl.ACL_RT_LAUNCH_KERNEL_ATTR_BLOCKDIM_OFFSET || attrId == acl.ACL_RT_LAUNCH_KERNEL_ATTR_BLOCK_TASK_PREFETCH:
+		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "attribute %d can't be asked for", attrId)
+	case attrId < acl.ACL_RT_LAUNCH_KERNEL_ATTR_SCHEM_MODE || attrId > acl.ACL_RT_LAUNCH_KERNEL_ATTR_ENABLE_PROFILING:
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "launch attribute %d is unknown", attrId)
+	}
+	*attrValue = acl.LaunchKernelAttrValue{}
+	for _, a := range k.order.attrs {
+		if a.Id == attrId {
+			*attrValue = a.Value
+		}
+	}
+	return acl.ACL_SUCCESS
+}
+
+func launchAttrsOf(cfg *acl.LaunchKernelCfg) []acl.LaunchKernelAttr {
+	if cfg == nil || cfg.NumAttrs == 0 {
+		return nil
+	}
+	return slices.Clone(list((*acl.LaunchKernelAttr)(pointer(cfg.Attrs)), cfg.NumAttrs))
+}
+
+// MdlRITaskDisable takes a task out of its model from the next aclmdlRIUpdate on. Records and waits stay: others depend on them.
+func (t *Thread) MdlRITaskDisable(h acl.MdlRITask) acl.Error {
+	k, e := t.graphTask(h)
+	if e != 0 {
+		return e
+	}
+	k.graph.mu.Lock()
+	defer k.graph.mu.Unlock()
+	if k.mark >= 0 {
+		return t.fail(acl.ACL_ERROR_RT_TASK_TYPE_NOT_SUPPORT, "a task of type %d can't be disabled", k.typ())
+	}
+	if c := k.change; c != nil && c.task != nil {
+		c.task.end()
+	}
+	k.change = &change{disable: true}
+	return acl.ACL_SUCCESS
+}
+
+// MdlRIUpdate makes the changes to the tasks of a model that does not run.
+func (t *Thread) MdlRIUpdate(modelRI acl.MdlRI) acl.Error {
+	g, e := t.runnable(modelRI)
+	if e != 0 {
+		return e
+	}
+	if g.running.Load() > 0 {
+		return t.fail(acl.ACL_ERROR_RT_MODEL_RUNNING, "model %d is running: wait for it first", g.id)
+	}
+	var old []task
+	g.mu.Lock()
+	for _, l := range g.lanes {
+		for _, k := range l.tasks {
+			switch c := k.change; {
+			case c == nil:
+			case c.disable:
+				k.disabled, k.change = true, nil
+			default:
+				old = append(old, k.task)
+				k.task, k.disabled, k.change = *c.task, false, nil
+			}
+		}
+	}
+	g.mu.Unlock()
+	for i := range old {
+		old[i].end()
+	}
+	return acl.ACL_SUCCESS
+}
+
+// traceTask is a task of a model in the form that chrome://tracing shows.
+type traceTask struct {
+	Name  string         `json:"name"`
+	Phase string         `json:"ph"`
+	Begin int            `json:"ts"`
+	Long  int            `json:"dur"`
+	Model uint32         `json:"pid"`
+	Lane  int32          `json:"tid"`
+	Args  map[string]any `json:"args"`
+}
+
+// MdlRIDebugJsonPrint writes the tasks of a model to a file that exists or whose folder does; flag 1 has the arguments of kernels besides.
+func (t *Thread) MdlRIDebugJsonPrint(modelRI acl.MdlRI, path *byte, flags uint32) acl.Error {
+	g, e := t.graph(modelRI)
+	if e != 0 {
+		return e
+	}
+	switch {
+	case path == nil || goString(path) == "":
+		return t.null("path")
+	case flags > 1:
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "flags %#x are unknown", flags)
+	}
+	all := []traceTask{}
+	g.mu.Lock()
+	for _, l := range g.lanes {
+		for i, k := range l.tasks {
+			name := k.name
+			if name == "" {
+				name = string(k.kind)
+			}
+			x := traceTask{name, "X", i, 1, g.id, l.stream.id, map[string]any{"model": g.id, "stream": l.stream.id, "task": i, "type": string(k.kind)}}
+			if k.extendInfo != "" {
+				x.Args["extend"] = json.RawMessage(k.extendInfo)
+			}
+			if flags == 1 && k.order != nil {
+				x.Args["blocks"], x.Args["args"] = k.order.blocks, fmt.Sprintf("%#x", k.args.addr)
+				if k.own {
+					x.Args["data"] = fmt.Sprintf("%x", hostBytes(k.args.addr, k.args.size))
+				}
+			}
+			all = append(all, x)
+		}
+	}
+	g.mu.Unlock()
+	b, err := json.Marshal(map[string]any{"traceEvents": all})
+	if err == nil {
+		err = os.WriteFile(goString(path), b, 0o600)
+	}
+	if err != nil {
+		return t.fail(acl.ACL_ERROR_RT_FILE_WRITE, "%s: %v", goString(path), err)
+	}
+	return acl.ACL_SUCCESS
+}
+
+const (
+	maxOpInfo     = 64 << 10
+	maxExtendInfo = 4 << 10
+)
+
+// lastGraphTask is the task that the thread put into a model last.
+func (t *Thread) lastGraphTask() (*graphTask, acl.Error) {
+	if _, e := t.context(); e != 0 {
+		return nil, e
+	}
+	if t.lastInModel == nil {
+		return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "the thread's last task is in no model that is captured or built")
+	}
+	return t.lastInModel, acl.ACL_SUCCESS
+}
+
+// CacheLastTaskOpInfo keeps what the program says about the task that it captured last, where the stream was told to keep such.
+func (t *Thread) CacheLastTaskOpInfo(infoPtr acl.Addr, infoSize uint64) acl.Error {
+	k, e := t.lastGraphTask()
+	if e != 0 {
+		return e
+	}
+	if infoPtr == 0 || infoSize == 0 || infoSize > maxOpInfo {
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d bytes about an operator: 1 to %d", infoSize, maxOpInfo)
+	}
+	at := t.sim.text.get(roundUp(infoSize, 8))
+	copy(hostBytes(at, infoSize), hostBytes(infoPtr, infoSize))
+	k.opInfo = span{at, infoSize}
+	return acl.ACL_SUCCESS
+}
+
+// CacheLastTaskExtendInfo keeps a text in JSON for the task that the program put into a model last, for aclmdlRIDebugJsonPrint. More than 4 KiB
+// are cut off (documented), and what is no JSON then is kept as a string.
+func (t *Thread) CacheLastTaskExtendInfo(extendInfoPtr *byte, infoSize uint64) acl.Error {
+	k, e := t.lastGraphTask()
+	if e != 0 {
+		return e
+	}
+	if extendInfoPtr == nil || infoSize == 0 {
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d bytes about a task", infoSize)
+	}
+	b := slices.Clone(list(extendInfoPtr, min(infoSize, maxExtendInfo)))
+	if !json.Valid(b) {
+		b, _ = json.Marshal(string(b))
+	}
+	k.extendInfo = string(b)
+	return acl.ACL_SUCCESS
+}
