@@ -112,13 +112,21 @@ func TestBuild(t *testing.T) {
 		e.ok(th.MdlRIUnbindStream(m, other))
 		e.want(acl.ACL_ERROR_RT_STREAM_MODEL, th.MdlRIUnbindStream(m, other))
 		e.set(other, d+12, 4)
-		e.ok(th.SynchronizeStream(other))
+		wait := func(s acl.Stream) { // nothing waits for a persistent stream itself
+			done := e.event()
+			e.ok(th.RecordEvent(done, s))
+			e.ok(th.SynchronizeEvent(done))
+		}
+		wait(other)
 		if e.word(d+12) != 4 {
 			e.Error("a stream that is free again does not run")
 		}
 		e.ok(th.MdlRIDestroy(m))
 		e.set(s, d, 77)
-		e.ok(th.SynchronizeStream(s))
+		wait(s)
+		if e.word(d) != 77 {
+			e.Error("the model is gone, and its stream does not run")
+		}
 	})
 }
 
