@@ -26,6 +26,7 @@ type Meta struct {
 	ExitCode        int               `json:"exit_code"`
 	ExitSignal      int               `json:"exit_signal,omitempty"`
 	PayloadLevel    string            `json:"payload_level,omitempty"`
+	TakenEarly      uint64            `json:"taken_early,omitempty"` // payloads with the Reason TakenEarly
 	Policy          string            `json:"policy,omitempty"`
 	Replayable      bool              `json:"replayable"`
 	Tracer          Tracer            `json:"tracer"`

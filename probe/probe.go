@@ -62,10 +62,12 @@ type Piece struct {
 	Param   uint8 // number of the parameter
 	Dir     Dir   // of the call
 	Missing Missing
-	Item    uint32 // number within an array of buffers, 0 otherwise
-	Addr    uint64 // in the program's address space
-	Len     uint64 // bytes at Addr; len(Bytes) where the content is here
-	Bytes   []byte // valid until the Sink's method returns
+	// Early says that an asynchronous copy from pinned memory may read it after it was captured, and find it changed.
+	Early bool
+	Item  uint32 // number within an array of buffers, 0 otherwise
+	Addr  uint64 // in the program's address space
+	Len   uint64 // bytes at Addr; len(Bytes) where the content is here
+	Bytes []byte // valid until the Sink's method returns
 }
 
 // Call is one call as a probe saw it.

@@ -31,6 +31,7 @@ const (
 	recBegin, recEnd             = 5, 6
 	stateEntered, stateDone      = 1, 2 // what is neither was left by a longjmp: it never returned
 	pieceOut, pieceBytes, far    = 1, 2, 4
+	pieceEarly                   = 8
 
 	slotLive, slotIdle, slotDead = 2, 3, 4
 )
@@ -707,5 +708,6 @@ func (r *ring) payload(s *Session, sink Sink, b []byte) error {
 	if b[13]&pieceOut != 0 {
 		p.Dir = Out
 	}
+	p.Early = b[13]&pieceEarly != 0
 	return sink.Payload(&p)
 }

@@ -22,14 +22,15 @@ type builder struct {
 	threads  map[threadKey]*thread
 	procs    map[int]uint32
 	parts    map[partKey]*part
-	early    map[callKey][]probe.Payload // parts that came before their call
+	ahead    map[callKey][]probe.Payload // parts that came before their call
 
 	row       format.Call // of the call at hand, kept for its memory
 	recent    *thread     // of the call before, with its key
 	recentKey threadKey
 
 	calls, failed, unfinished, lost uint64
-	last                            int64 // latest time seen
+	early                           uint64 // payloads that may not be what was copied
+	last                            int64  // latest time seen
 	libraries                       map[string]bool
 	processes                       map[int]format.Process   // as written
 	maps                            map[int][]format.Mapping // code, where stacks are recorded
@@ -81,7 +82,7 @@ type part struct {
 
 func newBuilder(m *api.Model, w *format.Writer, origin int64) *builder {
 	return &builder{model: m, w: w, origin: origin, threads: map[threadKey]*thread{}, procs: map[int]uint32{},
-		parts: map[partKey]*part{}, early: map[callKey][]probe.Payload{}, libraries: map[string]bool{}, processes: map[int]format.Process{}, maps: map[int][]format.Mapping{}}
+		parts: map[partKey]*part{}, ahead: map[callKey][]probe.Payload{}, libraries: map[string]bool{}, processes: map[int]format.Process{}, maps: map[int][]format.Mapping{}}
 }
 
 func (b *builder) time(mono int64) int64 {
@@ -214,16 +215,16 @@ func (b *builder) Call(c *probe.Call) error {
 		kept.index = index
 		t.open[c.Seq] = &kept
 	}
-	if len(b.early) == 0 {
+	if len(b.ahead) == 0 {
 		return nil
 	}
 	ck := callKey{k, c.Seq}
-	for _, p := range b.early[ck] {
+	for _, p := range b.ahead[ck] {
 		if err := b.Payload(&p); err != nil {
 			return err
 		}
 	}
-	delete(b.early, ck)
+	delete(b.ahead, ck)
 	return nil
 }
 
@@ -253,6 +254,8 @@ func data(p *probe.Piece) format.Data {
 	d := format.Data{Param: p.Param, Item: p.Item, Dir: format.Dir(p.Dir), Addr: p.Addr, Len: p.Len}
 	if p.Missing != probe.Present {
 		d.Status, d.Reason = format.Missing, reasons[p.Missing]
+	} else if p.Early {
+		d.Reason = format.TakenEarly
 	}
 	return d
 }
@@ -325,7 +328,7 @@ func (b *builder) Payload(p *probe.Payload) error {
 		if p.Seq >= t.next {
 			q := *p
 			q.Bytes = append([]byte(nil), p.Bytes...)
-			b.early[ck] = append(b.early[ck], q)
+			b.ahead[ck] = append(b.ahead[ck], q)
 		}
 		return nil
 	}
@@ -341,6 +344,10 @@ func (b *builder) Payload(p *probe.Payload) error {
 		d.Call, d.Time = index, b.time(p.Time)
 		if p.Missing == probe.Hashed && len(p.Bytes) == 16 {
 			d.Status, d.Reason = format.HashOnly, format.NoReason
+			if p.Early {
+				d.Reason = format.TakenEarly
+				b.early++
+			}
 			if d.Blob, err = b.w.Named(word(p.Bytes[:8]), word(p.Bytes[8:]), p.Len); err != nil {
 				return err
 			}
@@ -386,6 +393,9 @@ func (b *builder) Payload(p *probe.Payload) error {
 		if cur.data.Blob, err = cur.blob.Close(); err != nil {
 			return err
 		}
+	}
+	if p.Early {
+		b.early++
 	}
 	return b.w.Data(&cur.data)
 }

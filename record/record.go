@@ -518,6 +518,7 @@ func (r *recorder) finish(res *Result) (*Result, error) {
 		m.Device.Name = "simulator"
 	}
 	m.KernelLibraries = b.kernelLibs
+	m.TakenEarly = b.early
 	m.Coverage.PassedBy, m.Coverage.Unhooked, m.Coverage.Refused = res.PassedBy, res.Unhooked, res.Refused
 	for i := range r.o.Model.Funcs {
 		if r.o.Model.Funcs[i].Modelled {

@@ -253,6 +253,8 @@ func (p *planner) origin(item uint32) (*timeline.Object, uint64) {
 type Writer struct {
 	Call uint64 `json:"call"`
 	Name string `json:"name"` // of the kernel, else of the function
+	// Note says why what it wrote may not be what it wrote when it was recorded, "" for no reason.
+	Note string `json:"note,omitempty"`
 }
 
 // maxChain bounds how many calls are listed for one difference: the last ones.
@@ -297,18 +299,22 @@ func explain(ctx context.Context, r *format.Reader, p *Plan, rep *Report, o *Opt
 		if e.Kernel != "" {
 			name = e.Kernel
 		}
+		note := ""
+		if slices.ContainsFunc(q.pieces, func(d format.Data) bool { return d.Reason == format.TakenEarly }) {
+			note = "its data was " + format.TakenEarly.String()
+		}
 		seen := map[*timeline.Object]bool{}
 		for _, t := range q.touches {
 			switch {
 			case kernel && t.how == touchNames && !seen[t.object]:
 				seen[t.object] = true
-				log[t.object] = append(log[t.object], entry{Writer: Writer{q.c.Index, name}, whole: true})
+				log[t.object] = append(log[t.object], entry{Writer: Writer{Call: q.c.Index, Name: name}, whole: true})
 			case t.how == touchWrites:
 				in := !slices.ContainsFunc(q.touches, func(t touch) bool { return t.how == touchReads })
 				if in && t.lo == 0 && t.hi >= t.object.Size {
 					log[t.object] = nil // nothing before it can be of interest
 				}
-				log[t.object] = append(log[t.object], entry{Writer: Writer{q.c.Index, name}, lo: t.lo, hi: t.hi, in: in})
+				log[t.object] = append(log[t.object], entry{Writer: Writer{q.c.Index, name, note}, lo: t.lo, hi: t.hi, in: in})
 			}
 		}
 	})

@@ -29,14 +29,14 @@ func TestChain(t *testing.T) {
 	second := tw.toHost(dev, a)
 	path := tw.close()
 	for offset, want := range map[string][]Writer{
-		"5":  {{half, "aclrtMemcpy"}},
-		"40": {{in, "aclrtMemcpy"}, {kernel, "add_one"}},
+		"5":  {{Call: half, Name: "aclrtMemcpy"}},
+		"40": {{Call: in, Name: "aclrtMemcpy"}, {Call: kernel, Name: "add_one"}},
 	} {
 		r := run(t, path, &Options{Backend: l, Verify: true, Env: []string{"FAKE_WRONG=" + offset}})
 		if r.DifferingTotal != 2 || r.Differences[0].Call != first || !reflect.DeepEqual(r.Differences[0].Chain, want) || r.Differences[0].ChainTotal != len(want) {
 			t.Errorf("byte %s: %+v, want %+v", offset, r.Differences, want)
 		}
-		want := []Writer{{6, "aclrtMemcpy"}, {kernel, "add_one"}, {other, "add_one"}}
+		want := []Writer{{Call: 6, Name: "aclrtMemcpy"}, {Call: kernel, Name: "add_one"}, {Call: other, Name: "add_one"}}
 		want[0].Call = in - 2
 		if d := r.Differences[1]; d.Call != second || !reflect.DeepEqual(d.Chain, want) {
 			t.Errorf("byte %s: %+v, want %+v", offset, d, want)

@@ -3,6 +3,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -34,6 +35,8 @@ type Info struct {
 	Threads    int               `json:"threads"`
 	StartNS    int64             `json:"start_ns"` // nanoseconds since 1970 UTC
 	EndNS      int64             `json:"end_ns"`
+	Clock      InfoClock         `json:"clock"`
+	Env        map[string]string `json:"env"` // the variables that tell of the job: ranks, the runtime's settings, the span around it
 	Calls      InfoCalls         `json:"calls"`
 	Payload    InfoPayload       `json:"payload"`
 	Gaps       InfoGaps          `json:"gaps"`
@@ -49,6 +52,12 @@ type Info struct {
 	recovery   *format.Recovery
 }
 
+// InfoClock is one moment on two clocks, by which traces of different machines are joined.
+type InfoClock struct {
+	WallNS int64 `json:"wall_ns"` // since 1970 UTC
+	MonoNS int64 `json:"mono_ns"` // CLOCK_MONOTONIC; all times in the trace count from here
+}
+
 type InfoCalls struct {
 	Total      uint64            `json:"total"`
 	Failed     uint64            `json:"failed"`
@@ -61,6 +70,7 @@ type InfoPayload struct {
 	Blobs       uint64 `json:"blobs"`
 	Bytes       uint64 `json:"bytes"`
 	StoredBytes uint64 `json:"stored_bytes"`
+	TakenEarly  uint64 `json:"taken_early"` // that an asynchronous copy may have read from pinned memory after it had changed
 }
 
 type InfoGaps struct {
@@ -82,7 +92,10 @@ func NewInfo(path string, r *format.Reader) (*Info, error) {
 	in := &Info{Complete: r.Complete(), Simulated: m.Simulated, CapturedBy: m.CapturedBy, API: m.API, Command: m.Argv, Host: m.Host,
 		ExitCode: m.ExitCode, ExitSignal: m.ExitSignal, Device: m.Device, Processes: len(r.Processes()), Threads: len(r.Threads()),
 		StartNS: m.StartWall, EndNS: m.StartWall + m.EndNS, Tracer: m.Tracer, Replayable: m.Replayable, Policy: m.Policy, Libraries: m.Libraries,
-		Recovered: m.Recovered, path: path, recovery: r.Recovered()}
+		Recovered: m.Recovered, Clock: InfoClock{m.StartWall, m.StartMono}, Env: m.Env, path: path, recovery: r.Recovered()}
+	if in.Env == nil {
+		in.Env = map[string]string{}
+	}
 	in.Format.Major, in.Format.Minor = r.Version()
 	in.Coverage = InfoCoverage{m.Coverage.Hooked, m.Coverage.PassedBy, m.Coverage.Unhooked, m.Coverage.Binder, m.Coverage.Refused}
 	if in.Coverage.PassedBy == nil {
@@ -104,7 +117,7 @@ func NewInfo(path string, r *format.Reader) (*Info, error) {
 	if err != nil {
 		return nil, err
 	}
-	in.Payload = InfoPayload{Level: m.PayloadLevel, Blobs: blobs.Blobs, Bytes: blobs.Bytes, StoredBytes: blobs.Stored}
+	in.Payload = InfoPayload{Level: m.PayloadLevel, Blobs: blobs.Blobs, Bytes: blobs.Bytes, StoredBytes: blobs.Stored, TakenEarly: m.TakenEarly}
 	for _, g := range r.Gaps() {
 		in.Gaps.Count++
 		in.Gaps.CallsLost += g.Calls
@@ -140,9 +153,18 @@ func (in *Info) Text(w io.Writer) error {
 		device = "not known"
 	}
 	row("device", "%s", device)
+	if in.Device.Runtime != "" || in.Device.DriverVersion != "" {
+		row("versions", "runtime %s, driver %s", cmp.Or(in.Device.Runtime, "not known"), cmp.Or(in.Device.DriverVersion, "not known"))
+	}
+	for _, name := range slices.Sorted(maps.Keys(in.Env)) {
+		row("environment", "%s=%s", name, in.Env[name])
+	}
 	row("processes", "%d, %s", in.Processes, plural(uint64(in.Threads), "thread"))
 	row("calls", "%d, %d failed, %d unfinished", in.Calls.Total, in.Calls.Failed, in.Calls.Unfinished)
 	row("payload", "%s, %s, %s stored (level %s)", plural(in.Payload.Blobs, "blob"), Bytes(in.Payload.Bytes), Bytes(in.Payload.StoredBytes), in.Payload.Level)
+	if in.Payload.TakenEarly > 0 {
+		row("", "%s taken at the call from pinned memory, which the program may have changed before the copy", plural(in.Payload.TakenEarly, "payload"))
+	}
 	if in.Gaps.Count > 0 {
 		row("gaps", "%d, %s lost", in.Gaps.Count, plural(in.Gaps.CallsLost, "call"))
 	} else {

@@ -407,9 +407,10 @@ func kinds(as []kernelbin.Arg) []string {
 // piece is a piece of data as JSON has it.
 func piece(e *timeline.Event, d *format.Data) lineData {
 	ld := lineData{Param: paramName(e.Fn, int(d.Param)), Item: d.Item, Dir: d.Dir.String(), Status: d.Status.String(), Len: d.Len, Blob: uint32(d.Blob)}
-	switch {
-	case d.Status == format.Missing:
+	if d.Reason != format.NoReason {
 		ld.Reason = d.Reason.String()
+	}
+	switch {
 	case d.Status == format.Whole && d.Blob == 0:
 		if isText(e.Fn, d) {
 			s := string(d.Bytes)

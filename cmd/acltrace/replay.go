@@ -182,6 +182,11 @@ func (a *app) printReport(path string, rep *replay.Report, verify bool) {
 				calls = append([]string{fmt.Sprintf("%d more", n)}, calls...)
 			}
 			fmt.Fprintf(a.out, "  written by: %s\n", strings.Join(calls, ", "))
+			for _, w := range d.Chain {
+				if w.Note != "" {
+					fmt.Fprintf(a.out, "  call %d: %s\n", w.Call, w.Note)
+				}
+			}
 		}
 	}
 	for i, u := range rep.Uninitialised {

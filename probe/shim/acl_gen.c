@@ -4264,7 +4264,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpy2d(void *d
 	shim_exit(&c);
 	if (ok) {
 		shim_writes_rows(&c, 0, dst, dpitch, width, height, false, NULL);
-		shim_reads_rows(&c, 2, src, spitch, width, height);
+		shim_reads_rows(&c, 2, src, spitch, width, height, false);
 	}
 	shim_leave();
 	return ret;
@@ -4323,7 +4323,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpy2dAsync(vo
 	shim_exit(&c);
 	if (ok) {
 		shim_writes_rows(&c, 0, dst, dpitch, width, height, true, stream);
-		shim_reads_rows(&c, 2, src, spitch, width, height);
+		shim_reads_rows(&c, 2, src, spitch, width, height, true);
 	}
 	shim_leave();
 	return ret;
@@ -24402,7 +24402,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpy2d(void *dst
 	shim_exit(&c);
 	if (ok) {
 		shim_writes_rows(&c, 0, dst, dstPitch, width, height, false, NULL);
-		shim_reads_rows(&c, 2, src, srcPitch, width, height);
+		shim_reads_rows(&c, 2, src, srcPitch, width, height, false);
 	}
 	shim_leave();
 	return ret;
@@ -24454,7 +24454,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpy2dAsync(void
 	shim_exit(&c);
 	if (ok) {
 		shim_writes_rows(&c, 0, dst, dstPitch, width, height, true, stm);
-		shim_reads_rows(&c, 2, src, srcPitch, width, height);
+		shim_reads_rows(&c, 2, src, srcPitch, width, height, true);
 	}
 	shim_leave();
 	return ret;

@@ -272,7 +272,7 @@ HIDDEN __attribute__((used)) void *shim_dlsym_handle(void *handle, const char *n
 	void *f = real ? real(handle, name) : NULL;
 	if (f == NULL)
 		return NULL;
-	if (__builtin_expect(shim_t.late != NULL, 0))
+	if (__builtin_expect(shim_t.late, 0))
 		shim_late(handle);
 	const struct shim_name *n = shim_lookup(name);
 	if (shim_is_own(f)) /* by dlopen(NULL), or a scope in which the shim comes first */
@@ -286,7 +286,7 @@ HIDDEN __attribute__((used)) void *shim_dlvsym_handle(void *handle, const char *
 	void *f = real ? real(handle, name, version) : NULL;
 	if (f == NULL)
 		return NULL;
-	if (__builtin_expect(shim_t.late != NULL, 0))
+	if (__builtin_expect(shim_t.late, 0))
 		shim_late(handle);
 	const struct shim_name *n = shim_lookup(name);
 	if (shim_is_own(f))

@@ -141,14 +141,18 @@ static void look_at(struct late *o)
 		}
 }
 
+/* The last object of the program's namespace when a thread began to load in such a way. Where two do so at once, the first
+ * one's library keeps the references that it has not used yet, which the recorder reports. */
+static const struct link_map *before;
+
 void shim_late(const void *handle)
 {
 	static uint32_t busy;
 	struct shim_thread *t = &shim_t;
-	const struct link_map *before = t->late, *base = shim_objects();
+	const struct link_map *base = shim_objects();
 	if (base == NULL || __atomic_exchange_n(&busy, 1, __ATOMIC_ACQUIRE))
 		return; /* another thread is at it; this one comes again */
-	t->late = NULL;
+	t->late = false;
 	struct late o = {.list = handle ? first_of(handle) : base};
 	o.base = o.list == base;
 	o.deep = !o.base;
@@ -157,7 +161,7 @@ void shim_late(const void *handle)
 			o.from = o.to = o.relro_from = o.relro_to = 0;
 			look_at(&o);
 		}
-		if (o.l == before)
+		if (o.l == __atomic_load_n(&before, __ATOMIC_RELAXED))
 			o.deep = true; /* what comes now was loaded since */
 	}
 	__atomic_store_n(&busy, 0, __ATOMIC_RELEASE);
@@ -169,5 +173,6 @@ void shim_loads_late(void)
 	const struct link_map *l = shim_objects();
 	while (l && l->l_next)
 		l = l->l_next;
-	shim_t.late = l;
+	__atomic_store_n(&before, l, __ATOMIC_RELAXED);
+	shim_t.late = true;
 }

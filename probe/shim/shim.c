@@ -1062,11 +1062,14 @@ void shim_synced_event(void *event)
 		release(OF_STREAM, events[i].stream, events[i].order);
 }
 
+/* From memory that is not pinned the runtime copies before it returns. */
+static uint8_t early(const void *p, bool async) { return async && pinned((uint64_t)p) ? PIECE_EARLY : 0; }
+
 void shim_reads(struct shim_call *c, uint8_t param, uint32_t item, const void *p, uint64_t len, bool async)
 {
 	if (p == NULL || len == 0 || on_device((uint64_t)p))
 		return;
-	struct payload d = payload_of(c->seq, param, 0, item, p, len);
+	struct payload d = payload_of(c->seq, param, early(p, async), item, p, len);
 	/* A copy that may still run on has not touched all of it yet. */
 	payload_bytes(&d, async);
 }
@@ -1120,11 +1123,11 @@ static void payload_rows(struct payload *p, uint64_t pitch, uint64_t width, bool
 	}
 }
 
-void shim_reads_rows(struct shim_call *c, uint8_t param, const void *p, uint64_t pitch, uint64_t width, uint64_t rows)
+void shim_reads_rows(struct shim_call *c, uint8_t param, const void *p, uint64_t pitch, uint64_t width, uint64_t rows, bool async)
 {
 	if (p == NULL || width * rows == 0 || on_device((uint64_t)p))
 		return;
-	struct payload d = payload_of(c->seq, param, 0, 0, p, width * rows);
+	struct payload d = payload_of(c->seq, param, early(p, async), 0, p, width * rows);
 	payload_rows(&d, pitch, width, true);
 }
 

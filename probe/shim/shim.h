@@ -49,7 +49,7 @@ struct shim_thread {
 	void *outer_frame;   /* of the wrapper of the enclosing call */
 	uint32_t outer;      /* enclosing calls that the thread is in */
 	bool off; /* this thread records nothing */
-	const void *late; /* the last object before the thread has loaded what may go past the shim, NULL: see late.c */
+	bool late; /* this thread has loaded what may go past the shim: see late.c */
 };
 
 extern __thread struct shim_thread shim_t __attribute__((tls_model("initial-exec"), visibility("hidden")));
@@ -294,7 +294,7 @@ void shim_file(uint64_t seq, uint8_t param, const char *path);
 /* Payloads, after shim_exit. Memory on the device is left alone. */
 void shim_reads(struct shim_call *c, uint8_t param, uint32_t item, const void *p, uint64_t len, bool async);
 void shim_writes(struct shim_call *c, uint8_t param, uint32_t item, const void *p, uint64_t len, bool async, void *stream);
-void shim_reads_rows(struct shim_call *c, uint8_t param, const void *p, uint64_t pitch, uint64_t width, uint64_t rows);
+void shim_reads_rows(struct shim_call *c, uint8_t param, const void *p, uint64_t pitch, uint64_t width, uint64_t rows, bool async);
 void shim_writes_rows(struct shim_call *c, uint8_t param, const void *p, uint64_t pitch, uint64_t width, uint64_t rows, bool async, void *stream);
 
 /* What has to be remembered between calls. */

@@ -323,9 +323,6 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 				add(&later, "shim_large(c.seq, %d, 0, %s, 8ULL * %s);", n, p.Name, count)
 				add(&later, "for (uint64_t i = 0; i < %s; i++)\n\t\t\t%s(&c, %d, (uint32_t)(1 + i), %s[i], %s[i]%s);", count, fn, n, p.Name, f.Params[p.ItemSizes].Name, tail)
 			case p.Size.Pitch >= 0:
-				if p.Role == api.Reads {
-					tail = ""
-				}
 				add(&later, "%s_rows(&c, %d, %s, %s, %s, %s%s);", fn, n, p.Name, f.Params[p.Size.Pitch].Name, f.Params[p.Size.Mul[0]].Name, f.Params[p.Size.Mul[1]].Name, tail)
 			default:
 				add(&later, "%s(&c, %d, 0, %s, %s%s);", fn, n, p.Name, size, tail)

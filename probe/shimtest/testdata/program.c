@@ -202,7 +202,7 @@ int main(int argc, char **argv)
 		DIE("no way %s", way);
 	}
 	if (getenv("LINGER")) /* for who looks from outside */
-		usleep(600000);
+		usleep(2000000);
 	printf("done\n");
 	return 0;
 }

@@ -1,0 +1,121 @@
+package record_test
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/testenv"
+	"github.com/acltrace/acltrace/record"
+	"github.com/acltrace/acltrace/replay"
+)
+
+// What an asynchronous copy reads from pinned or registered memory is taken at the call, and the trace says that it may not be
+// what was copied: info and cat show it, and a replay that comes out otherwise names the copy.
+func TestTakenEarly(t *testing.T) {
+	program := testenv.CompileC(t, "early", []string{source("early.c")})
+	for _, level := range []record.Payload{record.Full, record.Hash} {
+		t.Run(string(level), func(t *testing.T) {
+			r, res, out := run(t, record.Options{Payload: level, Block: true}, program)
+			if res.ExitCode != 0 || out != "ABCd" {
+				t.Fatalf("%+v, %q", res, out)
+			}
+			early := map[string]int{}
+			var first uint64
+			for d, err := range r.Data(nil) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if d.Reason != format.TakenEarly {
+					continue
+				}
+				if len(early) == 0 {
+					first = d.Call
+				}
+				if d.Dir != format.DirIn || d.Len != 8192 || d.Status == format.Missing {
+					t.Errorf("%+v", d)
+				}
+				early[d.Dir.String()]++
+			}
+			if early["in"] != 3 || len(early) != 1 || r.Meta().TakenEarly != 3 {
+				t.Errorf("taken early: %v, the trace says %d", early, r.Meta().TakenEarly)
+			}
+			if level != record.Full {
+				return
+			}
+			rep, err := replay.Run(t.Context(), r.Path(), acl.Model, &replay.Options{Verify: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(rep.Differences) != 3 {
+				t.Fatalf("differences %+v", rep.Differences)
+			}
+			for i, d := range rep.Differences {
+				if len(d.Chain) != 1 || !strings.Contains(d.Chain[0].Note, "taken at the call") || i == 0 && d.Chain[0].Call != first {
+					t.Errorf("%+v", d)
+				}
+			}
+			acltrace := testenv.Built(t, "bin/acltrace")
+			for _, c := range [][2]string{{"info", "3 payloads taken at the call from pinned memory"}, {"replay --verify", "its data was taken at the call"}} {
+				if b, _ := exec.Command(acltrace, append(strings.Fields(c[0]), r.Path())...).CombinedOutput(); !strings.Contains(string(b), c[1]) {
+					t.Errorf("%s does not say %q: %s", c[0], c[1], b)
+				}
+			}
+			b, err := exec.Command(acltrace, "cat", "--json", r.Path()).Output()
+			if err != nil || strings.Count(string(b), `"reason":"taken at the call`) != 3 {
+				t.Errorf("%v, %s", err, b)
+			}
+		})
+	}
+}
+
+// The header keeps what can't be learnt later, and info shows it.
+func TestHeader(t *testing.T) {
+	acltrace := testenv.Built(t, "bin/acltrace")
+	trace := filepath.Join(t.TempDir(), "run.aclt")
+	cmd := exec.Command(acltrace, "record", "-q", "--sim", "-o", trace, "--", testenv.Example(t, "hello"))
+	cann := t.TempDir()
+	if err := os.WriteFile(filepath.Join(cann, "version.cfg"), []byte("runtime_running_version=[7.7.0.1]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd.Env = append(os.Environ(), "ASCEND_HOME_PATH="+cann, "RANK=3", "WORLD_SIZE=8", "LOCAL_RANK=1", "HCCL_CONNECT_TIMEOUT=9", "OTEL_SERVICE_NAME=llm",
+		"OTEL_EXPORTER_OTLP_HEADERS=secret", "ASCEND_API_TOKEN=secret", "TRACEPARENT=00-1-2-01", "PRIVATE_THING=secret")
+	if b, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, b)
+	}
+	b, err := exec.Command(acltrace, "info", "--json", trace).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var in struct {
+		Env    map[string]string `json:"env"`
+		Device map[string]any    `json:"device"`
+		Clock  struct {
+			Wall int64 `json:"wall_ns"`
+			Mono int64 `json:"mono_ns"`
+		} `json:"clock"`
+		Libraries []format.Library `json:"libraries"`
+		Host      string           `json:"host"`
+	}
+	if err := json.Unmarshal(b, &in); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"RANK": "3", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "HCCL_CONNECT_TIMEOUT": "9", "OTEL_SERVICE_NAME": "llm", "TRACEPARENT": "00-1-2-01", "ASCEND_HOME_PATH": cann} {
+		if in.Env[name] != want {
+			t.Errorf("%s is %q, not %q", name, in.Env[name], want)
+		}
+	}
+	if strings.Contains(string(b), "secret") {
+		t.Errorf("a secret is in the trace: %s", b)
+	}
+	host, _ := os.Hostname()
+	if in.Device["runtime_version"] != "7.7.0.1" || in.Device["name"] != "simulator" || in.Host != host || in.Clock.Wall == 0 || in.Clock.Mono == 0 ||
+		len(in.Libraries) != 1 || len(in.Libraries[0].BuildID) != 40 {
+		t.Errorf("%s", b)
+	}
+}
