@@ -2,7 +2,7 @@
 # The benchmarks, each beside its yardstick in the same run. The aims are compared at the end; docs/performance.md keeps the
 # figures.
 #
-#	bench.sh [capture] [decoder] [go]     these parts, all where none is named
+#	bench.sh [capture] [decoder] [file] [go]     these parts, all where none is named
 #
 # What is compared runs in turn, ROUNDS times (default 7), and medians are taken over the rounds: a machine that is busy
 # with something else slows down all of it alike. About ten minutes.
@@ -12,7 +12,7 @@ scripts/setup.sh bench
 B=build/bench
 RESULTS=$B/results # lines of a key and a number
 ROUNDS=${ROUNDS:-7}
-[ $# -gt 0 ] || set -- capture decoder go
+[ $# -gt 0 ] || set -- capture decoder file go
 SCRATCH=$(mktemp -d)
 mkdir -p $B/null
 : >$RESULTS
@@ -94,9 +94,25 @@ decoder() {
 	done | awk '{print "decoder.bare", $1; print "decoder.recorded", $2; print "decoder.ratio", $2 / $1}' >>$RESULTS
 }
 
+# The trace file beside other ways to store the same calls, and a trace of 10^8 calls, 0.4 GB: seconds of the clock and of the processor for info, and for the 17,000
+# calls that a busy job makes in a second, from the middle.
+file() {
+	echo "== trace file, MCAP, structures in zstd; one core"
+	for package in . ./yardsticks; do
+		(cd format/$package && timeout 300 go test -run '^$' -bench . -benchtime 1s -cpu 1 . 2>&1) | grep -E '^(Benchmark|panic|FAIL|---)' || echo "$package: ended early"
+	done
+	echo "== a trace of 10^8 calls"
+	go build -o $B/benchtrace ./internal/cmd/benchtrace
+	$B/benchtrace 100000000 "$SCRATCH/large.aclt"
+	for _ in $(seq "$ROUNDS"); do
+		bash -c "TIMEFORMAT='info: %R s, %U s of the processor'; time bin/acltrace info $SCRATCH/large.aclt >/dev/null"
+		bash -c "TIMEFORMAT='cat: %R s, %U s of the processor'; time bin/acltrace cat --from 120s --to 120.044s $SCRATCH/large.aclt >/dev/null"
+	done
+}
+
 go_benchmarks() {
 	echo "== Go benchmarks, one core"
-	for package in ./format ./record ./sim ./sim/virtual ./sim/libascendcl/test ./timeline ./replay ./otelexport ./export/pprof ./probe; do
+	for package in ./record ./sim ./sim/virtual ./sim/libascendcl/test ./timeline ./replay ./otelexport ./export/pprof ./probe; do
 		timeout 300 go test -run '^$' -bench . -benchtime 0.5s -cpu 1 $package 2>&1 | grep -E '^(Benchmark|pkg:|panic|FAIL|---)' || echo "$package: ended early"
 	done
 }
@@ -104,8 +120,8 @@ go_benchmarks() {
 for part; do
 	case $part in
 	go) go_benchmarks ;;
-	capture | decoder) $part ;;
-	*) echo "bench.sh: no part '$part': there are capture, decoder and go" >&2 && exit 2 ;;
+	capture | decoder | file) $part ;;
+	*) echo "bench.sh: no part '$part': there are capture, decoder, file and go" >&2 && exit 2 ;;
 	esac
 done
 awk -f scripts/bench.awk $RESULTS

@@ -1,0 +1,96 @@
+// Package stream makes calls for benchmarks, the same ones every time.
+package stream
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+
+	"github.com/acltrace/acltrace/format"
+)
+
+// A Stream is a stream of calls as an LLM's decoding makes it: an iteration of 400 launches of 40 kernels, with copies and synchronisations between,
+// repeated with jitter in time. Argument blocks are 64 bytes, in which pointers differ by layer and most else repeats per kernel.
+type Stream struct {
+	calls []format.Call
+	rng   *rand.Rand
+	now   int64
+	at    int
+	step  uint64
+}
+
+// Launch is the function that most calls are of.
+const Launch = "aclrtLaunchKernelWithHostArgs"
+
+// Schema has the functions of a Stream, for a trace that nobody looks at.
+func Schema() *format.Schema {
+	return &format.Schema{API: "acl", Functions: []format.Function{
+		{ID: 1, Name: Launch, Ret: "aclError", Words: 8},
+		{ID: 2, Name: "aclrtMemcpyAsync", Ret: "aclError", Words: 6},
+		{ID: 3, Name: "aclrtSynchronizeStream", Ret: "aclError", Words: 1},
+		{ID: 4, Name: "aclrtRecordEvent", Ret: "aclError", Words: 2},
+	}}
+}
+
+// New makes a Stream of functions of a schema, which must have all that Schema has.
+func New(schema *format.Schema) *Stream {
+	s := &Stream{rng: rand.New(rand.NewPCG(7, 1))}
+	const heap = 0x124000000000
+	const queue = 0xaaaa1000
+	add := func(name string, args ...uint64) *format.Call {
+		f := schema.FuncByName(name)
+		c := format.Call{Func: f.ID, Args: make([]uint64, f.Words)}
+		copy(c.Args, args)
+		s.calls = append(s.calls, c)
+		return &s.calls[len(s.calls)-1]
+	}
+	for i := range 400 {
+		kernel := uint64(i % 10)
+		if i%40 >= 30 {
+			kernel = uint64(10 + i%30)
+		}
+		c := add(Launch, 0x55550000+kernel*192, 1+kernel*3%32, queue, 0, 0x7ffc1000, 64)
+		block := make([]byte, 64)
+		layer := uint64(i / 10)
+		for k, v := range []uint64{
+			heap + layer<<24, heap + 1<<32 + layer<<21, heap + 1<<36 + uint64(i%4)<<20, heap + 1<<37, 4096, 128<<32 | 64, kernel, 0x3f800000,
+		} {
+			binary.LittleEndian.PutUint64(block[k*8:], v)
+		}
+		c.Data = []format.Data{{Param: 4, Addr: 0x7ffc2000, Group: kernel, Len: 64, Bytes: block}}
+		if i%25 == 24 {
+			add("aclrtRecordEvent", 0xbbbb0000+uint64(i%7)*64, queue)
+		}
+		if i%100 == 99 {
+			add("aclrtMemcpyAsync", 0x7f1200000000+uint64(i)*4096, 8192, heap+1<<37, 8192, 2, queue)
+		}
+	}
+	add("aclrtSynchronizeStream", queue)
+	for i := range s.calls {
+		s.calls[i].End = 900 + int64(s.rng.IntN(300)) // duration
+		s.calls[i].Start = 300 + int64(s.rng.IntN(2000))
+	}
+	return s
+}
+
+// Next gives the next call; it is valid until the one after.
+func (s *Stream) Next(c *format.Call) {
+	t := &s.calls[s.at]
+	noise := s.rng.Uint64()
+	*c = *t
+	s.now += t.Start + int64(noise&255)
+	c.Start = s.now
+	s.now += t.End + int64(noise>>8&127)
+	c.End = s.now
+	if len(t.Data) > 0 {
+		t.Data[0].Time = 0
+		// One word counts the steps, as a position in the sequence does.
+		binary.LittleEndian.PutUint64(t.Data[0].Bytes[32:], 4096+s.step)
+	}
+	if s.at++; s.at == len(s.calls) {
+		s.at = 0
+		s.step++
+	}
+}
+
+// Now is the time at which the last call has ended, in nanoseconds.
+func (s *Stream) Now() int64 { return s.now }
