@@ -200,7 +200,7 @@ func (w *Writer) UpdateThread(i uint32, t Thread) error {
 }
 
 // Call adds a call with its data and returns the index that it was given, which is also set in c. The calls of one thread must come in
-// the order of their start. A call that contradicts the schema is refused. When the file can't be written, the error is returned, the calls
+// the order of their start, those that enclose others behind them. A call that contradicts the schema is refused. When the file can't be written, the error is returned, the calls
 // of the block are counted as a gap, and the Writer goes on.
 func (w *Writer) Call(c *Call) (uint64, error) {
 	f := w.schema.Func(c.Func)

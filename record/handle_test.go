@@ -1,6 +1,7 @@
 package record_test
 
 import (
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -33,7 +34,8 @@ func TestLaunchByHandle(t *testing.T) {
 	for i := range tl.Tasks {
 		names = append(names, tl.Tasks[i].Name)
 	}
-	if want := []string{"add_f32_7", "unknown kernel", "mul_f32", "mul_f32"}; !slices.Equal(names, want) {
+	unknown := "unknown kernel"
+	if want := []string{"add_f32_7", unknown, "mul_f32", unknown, unknown, unknown, unknown, "mul_f32"}; !slices.Equal(names, want) {
 		t.Errorf("kernels %q, want %q", names, want)
 	}
 	var text strings.Builder
@@ -42,5 +44,31 @@ func TestLaunchByHandle(t *testing.T) {
 	}
 	if n := strings.Count(text.String(), " [mul_f32] of ffts, input(64), output(64), tiling(24)"); n != 2 {
 		t.Errorf("shown %d times:\n%s", n, text.String())
+	}
+	// Descriptors with what they lead to on the host, and the block of a list of arguments as it is at the launch.
+	var got []string
+	for _, c := range calls(t, r) {
+		name := r.Schema().FuncName(c.Func)
+		if name != "rtFftsPlusTaskLaunchWithFlag" && name != "rtCCULaunch" && name != "rtLaunchKernelByFuncHandle" {
+			continue
+		}
+		for _, d := range c.Data {
+			got = append(got, fmt.Sprintf("%s.%d %d %x", name, d.Item, d.Len, d.Bytes[0]))
+		}
+	}
+	want := []string{"rtFftsPlusTaskLaunchWithFlag.0 64", "rtFftsPlusTaskLaunchWithFlag.1 64 51", "rtFftsPlusTaskLaunchWithFlag.2 256 52", "rtCCULaunch.0 120 0",
+		"rtFftsPlusTaskLaunchWithFlag.0 64", "rtFftsPlusTaskLaunchWithFlag.1 64 51", "rtLaunchKernelByFuncHandle.1 24 53"}
+	if len(got) != len(want) {
+		t.Fatalf("captured %q, want %q", got, want)
+	}
+	for i := range want {
+		if !strings.HasPrefix(got[i], want[i]) {
+			t.Errorf("captured %q, want %q", got[i], want[i])
+		}
+	}
+	for _, c := range calls(t, r) {
+		if r.Schema().FuncName(c.Func) == "rtLaunchKernelByFuncHandle" && c.Data[0].Bytes[16] != 0x57 {
+			t.Errorf("the block of arguments is not as it was at the launch: %x", c.Data[0].Bytes)
+		}
 	}
 }

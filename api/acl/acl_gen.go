@@ -6933,7 +6933,7 @@ var Model = (&api.Model{
 				{Name: "argsSize", Type: "size_t", Word: 0, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "hostInfoTotalSize", Type: "size_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "hostInfoNum", Type: "size_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "argsData", Type: "void*", Word: 3, Words: 1, Role: 7, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "argsData", Type: "void*", Word: 3, Words: 1, Role: 21, Object: "", Size: api.Size{Unit: 1, Pitch: -1, Stored: true}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "argsHandle", Type: "rtLaunchArgsHandle*", Word: 4, Words: 1, Role: 2, Object: "launch args", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
@@ -6969,7 +6969,7 @@ var Model = (&api.Model{
 			Params: []api.Param{
 				{Name: "funcHandle", Type: "rtFuncHandle", Word: 0, Words: 1, Role: 1, Object: "function", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "numBlocks", Type: "uint32_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "argsHandle", Type: "rtLaunchArgsHandle", Word: 2, Words: 1, Role: 1, Object: "launch args", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "argsHandle", Type: "rtLaunchArgsHandle", Word: 2, Words: 1, Role: 6, Object: "launch args", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "stm", Type: "rtStream_t", Word: 3, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
@@ -6978,7 +6978,7 @@ var Model = (&api.Model{
 			Params: []api.Param{
 				{Name: "funcHandle", Type: "rtFuncHandle", Word: 0, Words: 1, Role: 1, Object: "function", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "numBlocks", Type: "uint32_t", Word: 1, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "argsHandle", Type: "rtLaunchArgsHandle", Word: 2, Words: 1, Role: 1, Object: "launch args", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "argsHandle", Type: "rtLaunchArgsHandle", Word: 2, Words: 1, Role: 6, Object: "launch args", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "stm", Type: "rtStream_t", Word: 3, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "cfgInfo", Type: "const rtTaskCfgInfo_t*", Word: 4, Words: 1, Role: 11, Object: "", Size: api.Size{Unit: 16, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
@@ -7050,14 +7050,14 @@ var Model = (&api.Model{
 		{ID: 1040, Name: "rtFftsPlusTaskLaunch", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 1, Sync: 0, Capture: 0, Outer: false, Notes: false, Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.1.RC1", Words: 2,
 			Doc: "",
 			Params: []api.Param{
-				{Name: "fftsPlusTaskInfo", Type: "rtFftsPlusTaskInfo_t*", Word: 0, Words: 1, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "fftsPlusTaskInfo", Type: "rtFftsPlusTaskInfo_t*", Word: 0, Words: 1, Role: 27, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 64, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: true, Fields: []api.Field{{Offset: 0, Object: "", Item: 1, String: false}, {Offset: 8, Object: "", Item: 2, String: false}, {Offset: 56, Object: "", Item: 3, String: false}}},
 				{Name: "stm", Type: "rtStream_t", Word: 1, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
 		{ID: 1041, Name: "rtFftsPlusTaskLaunchWithFlag", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 1, Sync: 0, Capture: 0, Outer: false, Notes: false, Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "<=8.1.RC1", Words: 3,
 			Doc: "",
 			Params: []api.Param{
-				{Name: "fftsPlusTaskInfo", Type: "rtFftsPlusTaskInfo_t*", Word: 0, Words: 1, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "fftsPlusTaskInfo", Type: "rtFftsPlusTaskInfo_t*", Word: 0, Words: 1, Role: 27, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 64, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: true, Fields: []api.Field{{Offset: 0, Object: "", Item: 1, String: false}, {Offset: 8, Object: "", Item: 2, String: false}, {Offset: 56, Object: "", Item: 3, String: false}}},
 				{Name: "stm", Type: "rtStream_t", Word: 1, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "flag", Type: "uint32_t", Word: 2, Words: 1, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
@@ -7120,7 +7120,7 @@ var Model = (&api.Model{
 		{ID: 1049, Name: "rtCCULaunch", Layer: "rt", Return: "rtError_t", RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 1, Sync: 0, Capture: 0, Outer: false, Notes: false, Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "8.5.0", Words: 2,
 			Doc: "",
 			Params: []api.Param{
-				{Name: "taskInfo", Type: "rtCcuTaskInfo_t*", Word: 0, Words: 1, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "taskInfo", Type: "rtCcuTaskInfo_t*", Word: 0, Words: 1, Role: 11, Object: "", Size: api.Size{Unit: 120, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: true},
 				{Name: "stm", Type: "rtStream_t", Word: 1, Words: 1, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},

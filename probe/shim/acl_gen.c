@@ -22151,6 +22151,10 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtCreateLaunchArgs(s
 	bool ok = ret == 0;
 	if (ok)
 		shim_out(&c, 4, argsHandle, 8);
+	if (ok) {
+		shim_buffers_reset(*argsHandle);
+		shim_buffer(*argsHandle, NULL, (uint64_t)argsData, ((uint64_t)argsSize + (uint64_t)hostInfoTotalSize));
+	}
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -22347,6 +22351,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtLaunchKernelByFunc
 		shim_leave();
 		return ret;
 	}
+	shim_buffers_captured(&c, 2, argsHandle);
 	shim_commit(&c);
 	rtError_t ret = real(funcHandle, numBlocks, argsHandle, stm);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -22392,6 +22397,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtLaunchKernelByFunc
 		shim_leave();
 		return ret;
 	}
+	shim_buffers_captured(&c, 2, argsHandle);
 	shim_piece(&c, 4, 0, cfgInfo, 16ULL, true);
 	shim_commit(&c);
 	rtError_t ret = real(funcHandle, numBlocks, argsHandle, stm, cfgInfo);
@@ -22742,10 +22748,17 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtFftsPlusTaskLaunch
 	w[0] = (uint64_t)(uintptr_t)fftsPlusTaskInfo;
 	w[1] = (uint64_t)(uintptr_t)stm;
 	struct shim_call c;
-	if (!shim_enter(&c, 1040, w, 2, 0)) {
+	if (!shim_enter(&c, 1040, w, 2, 0 + shim_piece_room(fftsPlusTaskInfo, 64))) {
 		rtError_t ret = real(fftsPlusTaskInfo, stm);
 		shim_leave();
 		return ret;
+	}
+	shim_piece(&c, 0, 0, fftsPlusTaskInfo, 64, true);
+	if (true && fftsPlusTaskInfo != NULL) {
+		shim_far(&c, 0, 0, 1, (const void *)(uintptr_t)fftsPlusTaskInfo->fftsPlusSqe, 64);
+		if (!fftsPlusTaskInfo->descAddrType)
+			shim_far(&c, 0, 0, 2, (const void *)(uintptr_t)fftsPlusTaskInfo->descBuf, (uint64_t)fftsPlusTaskInfo->descBufLen);
+		shim_far(&c, 0, 0, 3, (const void *)(uintptr_t)fftsPlusTaskInfo->argsHandleInfoPtr, 8 * (uint64_t)fftsPlusTaskInfo->argsHandleInfoNum);
 	}
 	shim_commit(&c);
 	rtError_t ret = real(fftsPlusTaskInfo, stm);
@@ -22785,10 +22798,17 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtFftsPlusTaskLaunch
 	w[1] = (uint64_t)(uintptr_t)stm;
 	w[2] = (uint64_t)(uint32_t)flag;
 	struct shim_call c;
-	if (!shim_enter(&c, 1041, w, 3, 0)) {
+	if (!shim_enter(&c, 1041, w, 3, 0 + shim_piece_room(fftsPlusTaskInfo, 64))) {
 		rtError_t ret = real(fftsPlusTaskInfo, stm, flag);
 		shim_leave();
 		return ret;
+	}
+	shim_piece(&c, 0, 0, fftsPlusTaskInfo, 64, true);
+	if (true && fftsPlusTaskInfo != NULL) {
+		shim_far(&c, 0, 0, 1, (const void *)(uintptr_t)fftsPlusTaskInfo->fftsPlusSqe, 64);
+		if (!fftsPlusTaskInfo->descAddrType)
+			shim_far(&c, 0, 0, 2, (const void *)(uintptr_t)fftsPlusTaskInfo->descBuf, (uint64_t)fftsPlusTaskInfo->descBufLen);
+		shim_far(&c, 0, 0, 3, (const void *)(uintptr_t)fftsPlusTaskInfo->argsHandleInfoPtr, 8 * (uint64_t)fftsPlusTaskInfo->argsHandleInfoNum);
 	}
 	shim_commit(&c);
 	rtError_t ret = real(fftsPlusTaskInfo, stm, flag);
@@ -23135,11 +23155,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtCCULaunch(rtCcuTas
 	w[0] = (uint64_t)(uintptr_t)taskInfo;
 	w[1] = (uint64_t)(uintptr_t)stm;
 	struct shim_call c;
-	if (!shim_enter(&c, 1049, w, 2, 0)) {
+	if (!shim_enter(&c, 1049, w, 2, 0 + shim_piece_room(taskInfo, 120ULL))) {
 		rtError_t ret = real(taskInfo, stm);
 		shim_leave();
 		return ret;
 	}
+	shim_piece(&c, 0, 0, taskInfo, 120ULL, true);
 	shim_commit(&c);
 	rtError_t ret = real(taskInfo, stm);
 	shim_return(&c, (uint64_t)(uint32_t)ret);

@@ -52,11 +52,9 @@ typedef int rtStreamCaptureStatus;
 
 /* Opaque here. */
 typedef struct rtBarrierTaskInfo_t rtBarrierTaskInfo_t;
-typedef struct rtCcuTaskInfo_t rtCcuTaskInfo_t;
 typedef struct rtCmoTaskCfg_t rtCmoTaskCfg_t;
 typedef struct rtCntNtyRecordInfo_t rtCntNtyRecordInfo_t;
 typedef struct rtCntNtyWaitInfo_t rtCntNtyWaitInfo_t;
-typedef struct rtFftsPlusTaskInfo_t rtFftsPlusTaskInfo_t;
 typedef struct rtFftsTaskInfo_t rtFftsTaskInfo_t;
 typedef struct rtLoadBinaryConfig_t rtLoadBinaryConfig_t;
 typedef struct rtMemcpyConfig_t rtMemcpyConfig_t;
@@ -156,6 +154,32 @@ typedef struct rtKernelLaunchCfg_t {
 	size_t numAttrs;
 } rtKernelLaunchCfg_t;
 ACLTRACE_SIZE(rtKernelLaunchCfg_t, 16);
+
+typedef struct rtFftsPlusTaskInfo_t {
+	void *fftsPlusSqe;
+	void *descBuf;
+	uint64_t descBufLen;
+	void *loadDumpInfo;
+	void *unloadDumpInfo;
+	uint32_t loadDumpInfolen;
+	uint32_t unloadDumpInfolen;
+	uint32_t descAddrType;
+	uint32_t argsHandleInfoNum;
+	void *argsHandleInfoPtr;
+} rtFftsPlusTaskInfo_t;
+ACLTRACE_SIZE(rtFftsPlusTaskInfo_t, 64);
+
+typedef struct rtCcuTaskInfo_t {
+	uint8_t dieId;
+	uint8_t missionId;
+	uint16_t timeout;
+	uint16_t instStartId;
+	uint16_t instCnt;
+	uint32_t key;
+	uint32_t argSize;
+	uint64_t args[13];
+} rtCcuTaskInfo_t;
+ACLTRACE_SIZE(rtCcuTaskInfo_t, 120);
 
 rtError_t rtDevBinaryRegister(const rtDevBinary_t *bin, void **hdl);
 

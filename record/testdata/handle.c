@@ -49,6 +49,31 @@ rtError_t rtKernelLaunchWithHandleV2(void *hdl, uint64_t key, uint32_t blocks, r
 	return 0;
 }
 
+rtError_t rtCreateLaunchArgs(size_t size, size_t host_size, size_t host_num, void *data, rtLaunchArgsHandle *handle)
+{
+	(void)size, (void)host_size, (void)host_num;
+	*handle = data; /* the test knows */
+	return 0;
+}
+
+rtError_t rtLaunchKernelByFuncHandle(rtFuncHandle f, uint32_t blocks, rtLaunchArgsHandle args, rtStream_t s)
+{
+	(void)f, (void)blocks, (void)args, (void)s;
+	return 0;
+}
+
+rtError_t rtFftsPlusTaskLaunchWithFlag(rtFftsPlusTaskInfo_t *info, rtStream_t s, uint32_t flag)
+{
+	(void)info, (void)s, (void)flag;
+	return 0;
+}
+
+rtError_t rtCCULaunch(rtCcuTaskInfo_t *info, rtStream_t s)
+{
+	(void)info, (void)s;
+	return 0;
+}
+
 rtError_t rtBinaryLoad(const rtDevBinary_t *bin, rtBinHandle *hdl)
 {
 	(void)bin;
@@ -86,6 +111,18 @@ int main(int argc, char **argv)
 	for (uint64_t key = 7; key <= 9; key++)
 		if (rtKernelLaunchWithHandleV2(hdl, key, 8, &info, NULL, NULL, NULL))
 			return 1;
+	uint64_t sqe[8] = {0x51}, contexts[32] = {0x52}, block[3] = {0x53, 0x54, 0x55};
+	rtFftsPlusTaskInfo_t ffts = {.fftsPlusSqe = sqe, .descBuf = contexts, .descBufLen = sizeof contexts};
+	rtCcuTaskInfo_t ccu = {.argSize = 13, .args = {0x56}};
+	rtLaunchArgsHandle list;
+	if (rtFftsPlusTaskLaunchWithFlag(&ffts, NULL, 0) || rtCCULaunch(&ccu, NULL))
+		return 1;
+	ffts.descBuf = (void *)0x124000000000, ffts.descAddrType = 1; /* on the device */
+	if (rtFftsPlusTaskLaunchWithFlag(&ffts, NULL, 0) || rtCreateLaunchArgs(16, 8, 1, block, &list))
+		return 1;
+	block[2] = 0x57;
+	if (rtLaunchKernelByFuncHandle((void *)0x6809, 1, list, NULL))
+		return 1;
 	return rtBinaryLoad(&bin, &loaded) || rtBinaryGetFunction(loaded, 9, &fn) || rtLaunchKernelByFuncHandleV3(fn, 8, &info, NULL, NULL);
 }
 

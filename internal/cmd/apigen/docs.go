@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/acltrace/acltrace/api"
 )
 
 // notModelled are the functions without semantics, and why.
@@ -47,6 +49,17 @@ func genCoverage(m *model, w *writer) error {
 				w.f("* %s: `%s`", why, strings.Join(l.unsimulated[why], "`, `"))
 			}
 			w.f("")
+		}
+		var blind []string
+		for i := range l.Funcs {
+			for _, p := range l.Funcs[i].Params {
+				if p.Role == api.Opaque && l.Funcs[i].Task != api.NoTask && strings.HasSuffix(p.Type, "*") && strings.HasSuffix(strings.ToLower(p.Name), "info") {
+					blind = append(blind, fmt.Sprintf("`%s` (%s)", l.Funcs[i].Name, p.Name))
+				}
+			}
+		}
+		if len(blind) > 0 {
+			w.f("Nothing public tells how large these descriptors are, so a call is recorded without what is in them: %s.\n", strings.Join(blind, ", "))
 		}
 		w.f("| function | since | modelled | simulated | puts on a stream | completes |\n|---|---|---|---|---|---|")
 		for _, f := range l.Funcs {

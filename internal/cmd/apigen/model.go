@@ -640,7 +640,7 @@ func (m *model) role(f *api.Func, p *api.Param, text string) error {
 var queryRE = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*)\(([A-Za-z_][A-Za-z0-9_]*)\)$`)
 
 // factor is a factor of a size in C where it is none of the numbers and parameters of a call: `param.field`, a field behind a
-// pointer, or `Query(param)`, what a function of the same library answers about a handle in a uint32_t. "" for any other.
+// pointer, or `(a+b)`, a sum of parameters, or `Query(param)`, what a function of the same library answers about a handle in a uint32_t. "" for any other.
 func (m *model) factor(f *api.Func, t string) (string, error) {
 	if g := queryRE.FindStringSubmatch(t); g != nil {
 		q := m.find(g[1])
@@ -648,6 +648,16 @@ func (m *model) factor(f *api.Func, t string) (string, error) {
 			return "", fmt.Errorf("size: %s is no question about a parameter", t)
 		}
 		return fmt.Sprintf("shim_query(%q, %s)", g[1], g[2]), nil
+	}
+	if sum, ok := strings.CutPrefix(t, "("); ok {
+		var terms []string
+		for _, name := range strings.Split(strings.TrimSuffix(sum, ")"), "+") {
+			if f.Param(name) < 0 {
+				return "", fmt.Errorf("size: no parameter %s", name)
+			}
+			terms = append(terms, "(uint64_t)"+name)
+		}
+		return "(" + strings.Join(terms, " + ") + ")", nil
 	}
 	param, field, ok := strings.Cut(t, ".")
 	if !ok {

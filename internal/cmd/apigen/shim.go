@@ -238,6 +238,14 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 			if p.Object == api.ArgsList {
 				add(&hooks, "shim_buffers_reset(%s);", p.Name)
 			}
+		case api.Scratch:
+			// A list that the call makes has its arguments there.
+			for _, q := range f.Params {
+				if q.Role == api.New {
+					add(&hooks, "shim_buffers_reset(*%s);", q.Name)
+					add(&hooks, "shim_buffer(*%s, NULL, (uint64_t)%s, %s);", q.Name, p.Name, size)
+				}
+			}
 		case api.Map:
 			if p.Object == api.Host {
 				add(&hooks, "shim_host_new((uint64_t)%s, %s);", p.Name, size)
