@@ -22,7 +22,7 @@ FACE_FLAGS := -fPIC -fvisibility=hidden -shared -Isim/libascendcl/include -Wl,-s
 HEADERS := $(wildcard api/acl/include/acl/*.h sim/libascendcl/*.h sim/libascendcl/include/aclsim/*.h probe/shim/*.h replay/player/*.h examples/*/*.h)
 SIM_GO  := $(shell find api sim -name '*.go' -not -name '*_test.go' 2>/dev/null)
 
-PROGRAMS := vector_add matmul_pipeline tiny_decoder
+PROGRAMS := vector_add matmul_pipeline tiny_decoder histogram
 KERNELS  := $(basename $(notdir $(wildcard examples/kernels/*.c)))
 LIBS     := lib/libascendcl.so lib/libaclsim.so lib/libacltrace.so lib/libacltrace-audit.so lib/acltrace-player
 EXAMPLES := bin/examples/hello $(PROGRAMS:%=bin/examples/%) $(KERNELS:%=bin/examples/%.o) $(KERNELS:%=bin/examples/%.so)

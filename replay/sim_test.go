@@ -4,7 +4,10 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/internal/testenv"
@@ -44,11 +47,11 @@ func recorded(t *testing.T, command ...string) string {
 	return path
 }
 
-// again replays a trace where its memory was and elsewhere, more than once.
-func again(t *testing.T, path string) *Report {
+// again replays a trace where its memory was and elsewhere, so often.
+func again(t *testing.T, path string, times int) *Report {
 	t.Helper()
 	var last *Report
-	for range 3 {
+	for range times {
 		for place, want := range map[string]string{PlaceSame: "same", PlaceMove: "moved"} {
 			r := run(t, path, &Options{Verify: true, Place: place})
 			if r.Verified.Results == 0 {
@@ -71,11 +74,25 @@ func TestExamples(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			program := testenv.Example(t, name)
 			simulate(t)
-			r := again(t, recorded(t, append([]string{program}, args...)...))
+			r := again(t, recorded(t, append([]string{program}, args...)...), 3)
 			if name == "tiny_decoder" && r.Replayed < 800 {
 				t.Errorf("%d calls replayed", r.Replayed)
 			}
 		})
+	}
+}
+
+// A race in a kernel is found by playing it more than once: what it writes is not deterministic, and all else is.
+func TestRace(t *testing.T) {
+	if runtime.NumCPU() < 2 {
+		t.Skip("one processor: nothing runs at once")
+	}
+	program := testenv.Example(t, "histogram")
+	simulate(t)
+	r := run(t, recorded(t, program, "--n", "20000"), &Options{Verify: true, Repeat: 5})
+	n := r.Repeat.NotDeterministic
+	if r.Identical || len(n) != 1 || n[0].Func != "aclrtMemcpy" || len(n[0].Chain) < 2 || n[0].Chain[len(n[0].Chain)-1].Name != "histogram_racy" {
+		t.Errorf("not deterministic: %+v, %+v", n, r.Differences)
 	}
 }
 
@@ -97,10 +114,50 @@ func TestPrograms(t *testing.T) {
 			program := testenv.CompileC(t, name, []string{"testdata/" + name + ".c"})
 			binary := kernels(t)
 			simulate(t)
-			r := again(t, recorded(t, program, binary))
+			r := again(t, recorded(t, program, binary), 3)
 			if r.Verified.Results < results {
 				t.Errorf("%d results, at least %d were to be", r.Verified.Results, results)
 			}
 		})
+	}
+}
+
+// Every program and example a hundred times, and then with a player under ThreadSanitizer.
+func TestSoakPrograms(t *testing.T) {
+	if os.Getenv("ACLTRACE_SOAK") == "" {
+		t.Skip("takes long: make soak")
+	}
+	// The shadow of ThreadSanitizer lies where the device's memory would be.
+	t.Setenv("ACLSIM_VA_BASE", "0x550000000000")
+	for name := range programs {
+		t.Run(name, func(t *testing.T) {
+			program := testenv.CompileC(t, name, []string{"testdata/" + name + ".c"})
+			binary := kernels(t)
+			simulate(t)
+			soak(t, recorded(t, program, binary))
+		})
+	}
+	for _, name := range []string{"hello", "vector_add", "matmul_pipeline", "tiny_decoder"} {
+		t.Run(name, func(t *testing.T) {
+			program := testenv.Example(t, name)
+			simulate(t)
+			soak(t, recorded(t, program))
+		})
+	}
+}
+
+func soak(t *testing.T, path string) {
+	again(t, path, 100)
+	plain := lib
+	lib = t.TempDir()
+	defer func() { lib = plain }()
+	sources, _ := filepath.Glob("player/*.c")
+	compile(t, filepath.Join(lib, "acltrace-player"), append(sources, "-fsanitize=thread", "-ldl", "-lpthread")...)
+	simulate(t)
+	for range 5 {
+		r := run(t, path, &Options{Verify: true, Timeout: time.Minute, Env: []string{"TSAN_OPTIONS=exitcode=66 halt_on_error=1"}})
+		if !r.Identical || strings.Contains(r.Log, "ThreadSanitizer") {
+			t.Fatalf("under ThreadSanitizer: %+v\n%s", r, r.Log)
+		}
 	}
 }

@@ -47,7 +47,7 @@ func Built(t testing.TB, name string) string {
 func Example(t testing.TB, name string) string {
 	t.Helper()
 	path := Built(t, filepath.Join("bin", "examples", name))
-	kernels := map[string]string{"vector_add": "vector", "matmul_pipeline": "matmul", "tiny_decoder": "decoder"}
+	kernels := map[string]string{"vector_add": "vector", "matmul_pipeline": "matmul", "tiny_decoder": "decoder", "histogram": "histogram"}
 	if k := kernels[name]; k != "" {
 		t.Setenv("ACLSIM_KERNELS", Built(t, filepath.Join("bin", "examples", k+"_kernels.so")))
 	}
