@@ -132,28 +132,28 @@ func TestSoakPrograms(t *testing.T) {
 			program := testenv.CompileC(t, name, []string{"testdata/" + name + ".c"})
 			binary := kernels(t)
 			simulate(t)
-			again(t, recorded(t, program, binary), 100)
+			path := recorded(t, program, binary)
+			again(t, path, 100)
 			if name == "vmm" || name == "peers" {
 				return // reserved addresses lie beyond those that ThreadSanitizer leaves to a program
 			}
-			sanitized(t, program, binary)
+			sanitized(t, path)
 		})
 	}
 	for _, name := range []string{"hello", "vector_add", "matmul_pipeline", "tiny_decoder"} {
 		t.Run(name, func(t *testing.T) {
 			program := testenv.Example(t, name)
 			simulate(t)
-			again(t, recorded(t, program), 100)
-			sanitized(t, program)
+			path := recorded(t, program)
+			again(t, path, 100)
+			sanitized(t, path)
 		})
 	}
 }
 
-// sanitized records a program and replays it with a player that is built with ThreadSanitizer.
-func sanitized(t *testing.T, command ...string) {
+// sanitized replays with a player that is built with ThreadSanitizer, whose shadow lies where the device's memory would be.
+func sanitized(t *testing.T, path string) {
 	t.Helper()
-	t.Setenv("ACLSIM_VA_BASE", "0x550000000000") // the shadow lies where the device's memory would be
-	path := recorded(t, command...)
 	plain := lib
 	lib = t.TempDir()
 	defer func() { lib = plain }()
@@ -161,7 +161,7 @@ func sanitized(t *testing.T, command ...string) {
 	compile(t, filepath.Join(lib, "acltrace-player"), append(sources, "-fsanitize=thread", "-ldl", "-lpthread")...)
 	simulate(t)
 	for range 5 {
-		r := run(t, path, &Options{Verify: true, Timeout: time.Minute, Env: []string{"TSAN_OPTIONS=exitcode=66 halt_on_error=1 ignore_noninstrumented_modules=1"}})
+		r := run(t, path, &Options{Verify: true, Timeout: time.Minute, Env: []string{"ACLSIM_VA_BASE=0x550000000000", "TSAN_OPTIONS=exitcode=66 halt_on_error=1 ignore_noninstrumented_modules=1"}})
 		if !r.Identical || strings.Contains(r.Log, "ThreadSanitizer") {
 			t.Fatalf("under ThreadSanitizer: %+v\n%s", r, r.Log)
 		}
