@@ -218,11 +218,13 @@ type virtualClock struct {
 	latest  atomic.Int64  // time of the thread that is furthest
 	threads atomic.Int32  // that are known
 	calls   atomic.Uint64 // by which is known whether the program sleeps
+	slept   atomic.Int64  // what was done while the program slept, it may have seen
 
 	mu      sync.Mutex // held by who runs the devices
 	m       *virtual.Machine
 	streams []*stream // by number in m
 	blocked []*stream // whose first task waits
+	sleeps  bool      // all is done since the program makes no call
 
 	boxMu sync.Mutex
 	box   []arrival
@@ -290,6 +292,7 @@ func (v *virtualClock) past(t *Thread, at time.Duration) bool { return at <= t.h
 
 // enter has the devices do what happens before the call. Where another thread drives them, it does.
 func (v *virtualClock) enter(t *Thread) {
+	v.reach(t, time.Duration(v.slept.Load()))
 	v.spend(t, v.sim.model.Host.Call)
 	v.calls.Add(1)
 	if v.mu.TryLock() {
@@ -340,8 +343,11 @@ func (v *virtualClock) lookForSleep(calls uint64) {
 	v.awake = false
 	v.boxMu.Unlock()
 	if v.mu.TryLock() {
+		v.sleeps = true
 		for v.step(math.MaxInt64) {
 		}
+		v.sleeps = false
+		v.slept.Store(v.m.Now())
 		v.mu.Unlock()
 	}
 }
@@ -545,6 +551,9 @@ func (v *virtualClock) met(s *stream, w *waiting) (ok bool, f *failure) {
 	}
 	if block := w.block; w.ended == nil {
 		w.ended = make(chan struct{})
+		if v.sleeps { // a function of the program may wake it
+			v.slept.Store(v.m.Now())
+		}
 		var expired <-chan time.Time
 		if w.limit > 0 {
 			expired = time.After(w.limit)
