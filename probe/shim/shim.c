@@ -444,7 +444,7 @@ void shim_write_lost(void)
 {
 	struct shim_thread *t = &shim_t;
 	struct lost_record *r = (struct lost_record *)(t->base + (t->head & (t->size - 1)));
-	*r = (struct lost_record){.h = {.size = sizeof *r, .type = REC_LOST, .state = STATE_DONE}, .calls = t->lost, .since = t->lost_since, .until = shim_now()};
+	*r = (struct lost_record){.h = {.size = sizeof *r, .type = REC_LOST, .state = STATE_DONE}, .calls = t->lost, .since = t->ring->lost_since, .until = shim_now()};
 	t->lost = 0;
 	t->head += sizeof *r;
 	__atomic_store_n(&t->ring->head, t->head, __ATOMIC_RELEASE);
@@ -1150,7 +1150,7 @@ void shim_writes_rows(struct shim_call *c, uint8_t param, const void *p, uint64_
 struct buffer { void *args; uint64_t addr, len; uint32_t number; };
 _Static_assert(1024 + BUFFERS * sizeof(struct buffer) <= RING_HEADER, "buffers");
 #define buffers ((struct buffer *)((uint8_t *)shim_t.ring + 1024))
-static __thread uint32_t buffers_used __attribute__((tls_model("initial-exec")));
+#define buffers_used shim_t.filled
 
 void shim_buffers_reset(void *args)
 {

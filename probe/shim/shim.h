@@ -39,7 +39,6 @@ struct shim_thread {
 	uint64_t size; /* of the records, bytes */
 	uint64_t seq;  /* of the next call */
 	uint64_t lost; /* calls since the last record */
-	uint64_t lost_since;
 	uint32_t slot;
 	uint32_t generation; /* of the process state that the ring belongs to */
 	int32_t device;      /* 1 + the one that the thread has selected, 0 unknown */
@@ -48,6 +47,7 @@ struct shim_thread {
 	uint64_t capacity;   /* bytes of the ring that records may take: less while room is kept for the end of an enclosing call */
 	void *outer_frame;   /* of the wrapper of the enclosing call */
 	uint32_t outer;      /* enclosing calls that the thread is in */
+	uint32_t filled;     /* buffers behind placeholders of argument lists that are kept beside the ring */
 	bool off; /* this thread records nothing */
 	bool late; /* this thread has loaded what may go past the shim: see late.c */
 };
@@ -135,8 +135,7 @@ static inline bool shim_enter_at(void *frame, struct shim_call *c, uint16_t func
 	uint64_t need = sizeof(struct call_record) + 8 * n + reserve;
 	if (__builtin_expect(!shim_room(need + sizeof(struct lost_record)), 0)) {
 		if (t->lost++ == 0)
-			t->lost_since = shim_now();
-		t->ring->lost_since = t->lost_since;
+			t->ring->lost_since = shim_now();
 		t->ring->lost_until = shim_now();
 		__atomic_store_n(&t->ring->lost, t->ring->lost + 1, __ATOMIC_RELEASE);
 		t->seq++;
