@@ -2,10 +2,11 @@ package format
 
 import (
 	"bytes"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/rogpeppe/go-internal/txtar"
 )
 
 func rawText(t testing.TB, r *Reader) string {
@@ -101,8 +102,14 @@ func FuzzAssemble(f *testing.F) {
 	text := rawText(f, open(f, path))
 	f.Add(text)
 	for _, path := range corpus(f) {
-		if b, err := os.ReadFile(path); err == nil {
-			f.Add(string(b))
+		a, err := txtar.ParseFile(path)
+		if err != nil {
+			f.Fatal(err)
+		}
+		for _, file := range a.Files {
+			if file.Name == "raw" && len(file.Data) < 1<<14 {
+				f.Add(string(file.Data))
+			}
 		}
 	}
 	f.Fuzz(func(t *testing.T, text string) {
