@@ -512,12 +512,20 @@ func (m *Model) Libraries() []string {
 
 // Library reports whether a file name is that of a library of the runtime, whatever its version.
 func (m *Model) Library(file string) bool {
-	for _, n := range m.Libraries() {
-		if rest, ok := strings.CutPrefix(file, n); ok && strings.Trim(rest, ".0123456789") == "" && rest != "." {
-			return true
+	l := m.LayerOf(file)
+	return l != nil && !l.Outer
+}
+
+// LayerOf returns the layer that a file name, whatever its version, is a library of, nil for none.
+func (m *Model) LayerOf(file string) *Layer {
+	for i := range m.Layers {
+		for _, n := range m.Layers[i].Libraries {
+			if rest, ok := strings.CutPrefix(file, n); ok && strings.Trim(rest, ".0123456789") == "" && rest != "." {
+				return &m.Layers[i]
+			}
 		}
 	}
-	return false
+	return nil
 }
 
 // Lookup returns the function with the given name, nil where there is none.

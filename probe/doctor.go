@@ -10,8 +10,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// RingMemory is the memory in bytes that a thread takes with the default options.
-const RingMemory = 8<<20 + ringHeader
+// Memory is what a session takes of the machine's memory, in bytes.
+type Memory struct {
+	Ring  uint64 // of a thread
+	Limit uint64 // of all rings together
+	Arena uint64 // for large payloads, taken already
+	Left  uint64 // in the memory cgroup of this process, math.MaxUint64 where nothing limits it
+}
+
+// Memory returns what the session takes.
+func (s *Session) Memory() Memory {
+	return Memory{Ring: s.ctl.ringBytes, Limit: s.ctl.memoryLimit, Arena: uint64(len(s.arena)), Left: memoryLeft()}
+}
 
 // Clock names the clock that the shim reads on this machine.
 func Clock() string {

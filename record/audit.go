@@ -117,17 +117,29 @@ func knowsAudit(said string) error {
 // behindScript returns the program that runs a script, or the path itself.
 func behindScript(path string) (string, error) {
 	for range 4 { // as deep as the kernel goes
-		f, err := os.Open(path)
+		line, err := interpreterLine(path)
 		if err != nil {
 			return "", err
 		}
-		line, _ := bufio.NewReader(f).ReadSlice('\n')
-		f.Close()
-		fields := strings.Fields(strings.TrimPrefix(string(line), "#!"))
-		if !strings.HasPrefix(string(line), "#!") || len(fields) == 0 {
+		if len(line) == 0 {
 			break
 		}
-		path = fields[0]
+		path = line[0]
 	}
 	return path, nil
+}
+
+// interpreterLine returns the words of the first line of a script, nil for what is none.
+func interpreterLine(path string) ([]string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	line, _ := bufio.NewReader(f).ReadSlice('\n')
+	rest, ok := strings.CutPrefix(string(line), "#!")
+	if !ok {
+		return nil, nil
+	}
+	return strings.Fields(rest), nil
 }

@@ -229,11 +229,18 @@ func secret(name string) bool {
 }
 
 func defaultMaxSize(dir string) int64 {
-	var fs syscall.Statfs_t
-	if syscall.Statfs(dir, &fs) != nil {
+	free, err := freeSpace(dir)
+	if err != nil {
 		return 10 << 30
 	}
-	return min(int64(fs.Bavail)*fs.Bsize/10, 10<<30)
+	return int64(min(free/10, 10<<30))
+}
+
+// freeSpace returns the bytes that are free in the file system of a folder.
+func freeSpace(dir string) (uint64, error) {
+	var fs syscall.Statfs_t
+	err := syscall.Statfs(dir, &fs)
+	return fs.Bavail * uint64(fs.Bsize), err
 }
 
 // Schema is the model as it is written into a trace.

@@ -17,7 +17,7 @@ func (a *app) doctorCmd() *cobra.Command {
 		Short: "what works on this machine, and what is missing",
 		Long: `Tries on this machine what the other commands need, and says what is missing and how to get it.
 
-With a program, says too which runtime libraries it is linked to and what recording would see of them. The program is
+With a program, says too which runtime libraries it would load and what recording would see of them. The program is
 not run. The exit code is 1 where something does not work.`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			d := record.Diagnose(acl.Model, args)

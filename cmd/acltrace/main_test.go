@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/binary"
+	"fmt"
 	"hash/crc32"
 	"os"
 	"os/exec"
@@ -33,6 +34,12 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "flip": flip, "future": future},
+		Condition: func(name string) (bool, error) {
+			if name != "root" {
+				return false, fmt.Errorf("no condition %q", name)
+			}
+			return os.Geteuid() == 0, nil
+		},
 		// A script that fails says how to repair its expected output.
 		UpdateScripts: os.Getenv("UPDATE_SCRIPTS") != "",
 	})

@@ -1,0 +1,290 @@
+package record
+
+import (
+	"bytes"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/internal/artifacts"
+)
+
+// program says what recording would see of a program, without running it.
+func (d *Diagnosis) program(m *api.Model, command []string) {
+	name := command[0]
+	path, err := find(name)
+	if err == nil {
+		err = executable(path)
+	}
+	if d.add("record", name, err, ""); err != nil {
+		if names := functionsInside(m, path); len(names) > 0 {
+			d.Findings[len(d.Findings)-1].Detail += fmt.Sprintf(" --library %s, since %d functions of the runtime are linked into it", path, len(names))
+		}
+		return
+	}
+	f := &d.Findings[len(d.Findings)-1]
+	say := func(ok bool, format string, args ...any) { f.OK, f.Detail = ok, fmt.Sprintf(format, args...) }
+	program, err := runs(path)
+	switch {
+	case err != nil:
+		say(false, "%s is a script for a program that is not there: %v", path, err)
+		return
+	case program != path:
+		name = "a script for " + program + ", "
+	case path != name:
+		name = path + ", "
+	default:
+		name = ""
+	}
+	if why := privileged(program); why != "" {
+		say(false, "%s %s: nothing is loaded into it, and nothing of it recorded", program, why)
+		return
+	}
+	loader, err := interpreter(program)
+	if err != nil {
+		say(false, "%v", err)
+		return
+	}
+	musl := strings.Contains(filepath.Base(loader), "musl")
+	linked, out, err := listed(loader, program, nil)
+	if err != nil {
+		say(false, "the loader can't start %s: %s", program, out)
+		return
+	}
+	libs := runtimeOf(m, linked)
+	found, how := libs, "linked to the runtime"
+	if len(libs) == 0 {
+		how = "not linked to the runtime: what it loads by itself is recorded, as are the programs that it starts"
+		if found = loadable(m, loader, program); len(found) == 0 && !musl {
+			how += ". No library of the runtime lies where the loader looks: set LD_LIBRARY_PATH where it is loaded by name, or record with --sim"
+		}
+	}
+	if musl {
+		how += ". It runs on musl, where what is asked for by dlsym is not seen"
+	}
+	if n := len(functionsInside(m, program)); n > 0 {
+		f.OK = false
+		how += fmt.Sprintf(". %d functions of the runtime are linked into it, whose calls are not seen: record it with --probe ebpf --library %s", n, program)
+	}
+	f.Detail = name + how
+	shim, err := shimExports()
+	if err != nil {
+		return // said already
+	}
+	for _, o := range found {
+		if !filepath.IsAbs(o.path) {
+			d.add("record", o.name, errors.New("not found by the loader: set LD_LIBRARY_PATH, or record with --sim"), "")
+			continue
+		}
+		l, err := library(m, o.path, shim)
+		if err != nil {
+			d.add("record", o.name, err, "")
+			continue
+		}
+		if slices.ContainsFunc(d.Libraries, func(other LibraryFinding) bool { return sameFile(other.Path, l.Path) }) {
+			continue
+		}
+		l.Linked = len(libs) > 0
+		d.Libraries = append(d.Libraries, *l)
+		word := ""
+		if !l.Linked {
+			word = "where the program loads it: "
+		}
+		d.add("record", o.path, nil, fmt.Sprintf("%s%d of %d functions are recorded, %d counted by name, %d not seen", word, l.Hooked, l.Exported, len(l.Counted), len(l.PassedBy)))
+	}
+}
+
+// runs returns the program that a file makes the kernel start: the file itself, or what a script names.
+func runs(path string) (string, error) {
+	line, err := interpreterLine(path)
+	if err != nil || len(line) == 0 {
+		return path, err
+	}
+	program, err := behindScript(path)
+	if err != nil {
+		return "", err
+	}
+	// env looks for the program that the line goes on with.
+	if args := line[1:]; program == line[0] && filepath.Base(program) == "env" {
+		for _, a := range args {
+			if !strings.HasPrefix(a, "-") && !strings.Contains(a, "=") {
+				found, err := find(a)
+				if err != nil {
+					return "", err
+				}
+				return runs(found)
+			}
+		}
+	}
+	return program, nil
+}
+
+// privileged says why the loader ignores LD_PRELOAD for a program that this process starts, "" where it does not.
+func privileged(path string) string {
+	st, err := os.Stat(path)
+	if err != nil {
+		return ""
+	}
+	sys, _ := st.Sys().(*syscall.Stat_t)
+	n, err := syscall.Getxattr(path, "security.capability", nil)
+	switch {
+	case sys == nil:
+	case st.Mode()&os.ModeSetuid != 0 && int(sys.Uid) != os.Getuid():
+		return "is set-uid"
+	case st.Mode()&os.ModeSetgid != 0 && int(sys.Gid) != os.Getgid():
+		return "is set-gid"
+	case err == nil && n > 0 && os.Getuid() != 0:
+		return "has file capabilities"
+	}
+	return ""
+}
+
+// found is a library that a loader would load: its name and where it is, "not found" where it is nowhere.
+type found struct{ name, path string }
+
+// listed asks the loader of a program what it would load; the program is not started. It may be told to load more.
+func listed(loader, program string, preload []string) (libs []found, said string, err error) {
+	cmd := exec.Command(loader, "--list", program)
+	if preload != nil {
+		cmd.Env = append(os.Environ(), "LD_PRELOAD="+strings.Join(preload, ":"))
+	}
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil {
+		return nil, strings.TrimSpace(errs.String() + out.String()), err
+	}
+	for line := range strings.Lines(out.String()) {
+		name, rest, ok := strings.Cut(strings.TrimSpace(line), " => ")
+		if path, _, _ := strings.Cut(rest, " ("); ok {
+			libs = append(libs, found{filepath.Base(name), strings.TrimSpace(path)})
+		}
+	}
+	return libs, "", nil
+}
+
+func runtimeOf(m *api.Model, libs []found) []found {
+	return slices.DeleteFunc(libs, func(l found) bool { return m.LayerOf(l.name) == nil })
+}
+
+// loadable returns the libraries of the runtime that dlopen would find in a program by their names.
+func loadable(m *api.Model, loader, program string) []found {
+	var names []string
+	for _, l := range m.Layers {
+		names = append(names, l.Libraries...)
+	}
+	libs, _, err := listed(loader, program, names)
+	if err != nil {
+		return nil
+	}
+	return runtimeOf(m, libs)
+}
+
+// functionsInside returns the functions of the runtime that are linked into a program.
+func functionsInside(m *api.Model, path string) []string {
+	names := map[string]bool{}
+	for i := range m.Funcs {
+		names[m.Funcs[i].Name] = true
+	}
+	return definedFunctions(path, names)
+}
+
+func sameFile(a, b string) bool {
+	x, ok := fileOf(a)
+	y, ok2 := fileOf(b)
+	return ok && ok2 && x == y
+}
+
+// interpreter returns the loader that a program names, "" for what is no ELF file.
+func interpreter(path string) (string, error) {
+	f, err := elf.Open(path)
+	if err != nil {
+		return "", nil
+	}
+	defer f.Close()
+	machine := map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}[runtime.GOARCH]
+	if f.Machine != machine {
+		return "", fmt.Errorf("%s is a program for %s, not for %s", path, f.Machine, machine)
+	}
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_INTERP && p.Filesz < 4096 {
+			b := make([]byte, p.Filesz)
+			if _, err := p.ReadAt(b, 0); err != nil && err != io.EOF {
+				return "", err
+			}
+			return string(bytes.TrimRight(b, "\x00")), nil
+		}
+	}
+	return "", fmt.Errorf("%s names no loader", path)
+}
+
+// exported returns the functions that an ELF file has for others.
+func exported(r io.ReaderAt) (names []string, err error) {
+	defer func() {
+		if recover() != nil { // debug/elf may panic on what is no sound file
+			err = errors.New("no sound ELF file")
+		}
+	}()
+	f, err := elf.NewFile(r)
+	if err != nil {
+		return nil, err
+	}
+	syms, err := f.DynamicSymbols()
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range syms {
+		bind, kind := elf.ST_BIND(s.Info), elf.ST_TYPE(s.Info)
+		if s.Section != elf.SHN_UNDEF && (kind == elf.STT_FUNC || kind == elf.STT_GNU_IFUNC) && (bind == elf.STB_GLOBAL || bind == elf.STB_WEAK) {
+			names = append(names, s.Name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
+}
+
+func shimExports() (map[string]bool, error) {
+	b, err := artifacts.Bytes(artifacts.Shim)
+	if err != nil {
+		return nil, err
+	}
+	names, err := exported(bytes.NewReader(b))
+	set := map[string]bool{}
+	for _, n := range names {
+		set[n] = true
+	}
+	return set, err
+}
+
+func library(m *api.Model, path string, shim map[string]bool) (*LibraryFinding, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	names, err := exported(file)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	l := &LibraryFinding{Path: path, Exported: len(names), Counted: []string{}, PassedBy: []string{}}
+	for _, n := range names {
+		f := m.Lookup(n)
+		switch {
+		case !shim[n]:
+			l.PassedBy = append(l.PassedBy, n)
+		case f != nil && f.Modelled:
+			l.Hooked++
+		default:
+			l.Counted = append(l.Counted, n)
+		}
+	}
+	return l, nil
+}
