@@ -1,11 +1,14 @@
 /*
  * program WAY ROUNDS [LIBRARY …]: calls a handful of the runtime's functions, five a round, having found them in the way
  * that is asked for. LINKED builds it with references; without, it finds everything by itself. PLUGIN and ASKS make a
- * library of it: one that is linked to the runtime, and one that opens the library that ASKS names.
+ * library of it: one that is linked to the runtime, and one that opens the library that ASKS names. THREAD gives the library a
+ * thread that calls from when it is loaded until it is unloaded.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
+#include <link.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,6 +53,35 @@ static struct runtime by_dlsym(void *handle)
 		find(handle, "aclrtLaunchKernelWithHostArgs"), find(handle, "aclrtFree")};
 }
 
+/* What the loader has made read-only in a library, and is still. */
+static int guarded(struct dl_phdr_info *o, size_t size, void *path)
+{
+	(void)size;
+	if (strcmp(o->dlpi_name, path))
+		return 0;
+	for (int i = 0; i < o->dlpi_phnum; i++) {
+		if (o->dlpi_phdr[i].p_type != PT_GNU_RELRO)
+			continue;
+		unsigned long page = (unsigned long)sysconf(_SC_PAGESIZE), from, to;
+		unsigned long begin = (o->dlpi_addr + o->dlpi_phdr[i].p_vaddr) & -page;
+		unsigned long end = (o->dlpi_addr + o->dlpi_phdr[i].p_vaddr + o->dlpi_phdr[i].p_memsz) & -page;
+		char line[4096], how[5];
+		FILE *maps = fopen("/proc/self/maps", "r");
+		while (maps && fgets(line, sizeof line, maps)) {
+			if (sscanf(line, "%lx-%lx %4s", &from, &to, how) != 3 || from >= end || to <= begin)
+				continue;
+			if (strcmp(how, "r--p"))
+				DIE("%s can be written: %s", o->dlpi_name, line);
+			begin = to;
+		}
+		if (maps == NULL || begin < end)
+			DIE("no mapping of what was made read-only");
+		fclose(maps);
+		return 1;
+	}
+	DIE("%s has nothing that is made read-only", o->dlpi_name);
+}
+
 static void *open_library(const char *path, int flags)
 {
 	void *h = dlopen(path, flags);
@@ -78,6 +110,30 @@ void linked(int rounds)
 			DIE("a call failed");
 	}
 }
+
+#ifdef THREAD
+static int ends;
+static pthread_t thread;
+
+static void *calls(void *unused)
+{
+	while (!__atomic_load_n(&ends, __ATOMIC_RELAXED))
+		linked(1);
+	return unused;
+}
+
+__attribute__((constructor)) static void starts(void)
+{
+	if (pthread_create(&thread, NULL, calls, NULL))
+		DIE("no thread");
+}
+
+__attribute__((destructor)) static void stops(void)
+{
+	__atomic_store_n(&ends, 1, __ATOMIC_RELAXED);
+	pthread_join(thread, NULL);
+}
+#endif
 
 #ifdef EARLY
 __attribute__((constructor)) static void early(void) { linked(3); }
@@ -152,6 +208,18 @@ int main(int argc, char **argv)
 	} else if (!strcmp(way, "plugin") || !strcmp(way, "deepbind")) {
 		void *h = open_library(lib, RTLD_NOW | RTLD_LOCAL | (way[0] == 'd' ? RTLD_DEEPBIND : 0));
 		((void (*)(int))find(h, "linked"))(rounds);
+	} else if (!strcmp(way, "guarded")) {
+		void *h = open_library(lib, RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
+		void (*calls)(int) = (void (*)(int))find(h, "linked");
+		if (dl_iterate_phdr(guarded, argv[3]) != 1)
+			DIE("%s is not loaded", lib);
+		calls(rounds);
+	} else if (!strcmp(way, "contended")) {
+		for (int i = 0; i < rounds; i++) {
+			void *h = open_library(lib, RTLD_LAZY | RTLD_LOCAL | RTLD_DEEPBIND);
+			((void (*)(int))find(h, "linked"))(1);
+			dlclose(h);
+		}
 	} else if (!strcmp(way, "hidden")) {
 		/* The C library of another namespace is asked for everything. */
 		void *c = dlmopen(LM_ID_NEWLM, "libc.so.6", RTLD_NOW);
