@@ -2,6 +2,7 @@ package timeline
 
 import (
 	"fmt"
+	"sync"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
@@ -89,6 +90,9 @@ type Timeline struct {
 	Ranges     []Range // by their beginnings
 	// Graphs are the tasks that captures have put into graphs, in the order of their calls. Their times mean nothing.
 	Graphs map[*Object][]Task
+
+	stepsOnce sync.Once
+	steps     *Steps
 }
 
 // Load reads a whole trace. Its memory grows with the number of calls, about 90 bytes for each and 100 more for its task.
@@ -143,7 +147,6 @@ type loader struct {
 	graphs  map[*Object][]Task // by the stream whose capture goes on
 	spans   map[*Object]int    // ranges that have not ended, into Timeline.Ranges
 	seen    int                // objects
-	device  uint64
 }
 
 func (l *loader) call(process uint32, c *format.Call) {
@@ -156,14 +159,6 @@ func (l *loader) call(process uint32, c *format.Call) {
 		if o := u.Object; o.ID > l.seen {
 			l.seen = o.ID
 			t.Objects = append(t.Objects, o)
-			if o.Kind == api.Device {
-				l.device += o.Size
-				if l.device > t.PeakDevice {
-					t.PeakDevice, t.PeakCall = l.device, c.Index
-				}
-			}
-		} else if o.Kind == api.Device && o.Ended == c.Index {
-			l.device -= o.Size
 		}
 	}
 	done := c.Flags&format.Unfinished == 0
@@ -389,6 +384,11 @@ func (l *loader) complete(ln *lane, before int, c *format.Call) {
 }
 
 func (l *loader) finish() {
+	for p := range l.t.Memory() {
+		if p.Total > l.t.PeakDevice {
+			l.t.PeakDevice, l.t.PeakCall = p.Total, l.t.Calls[p.Call].Index
+		}
+	}
 	for _, ln := range l.lanes {
 		for _, i := range ln.pending {
 			if t := &l.t.Tasks[i]; !t.Measured {

@@ -1,0 +1,311 @@
+package timeline_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/testenv"
+	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/story"
+)
+
+// program launches kernels by their numbers on one stream, with times that jitter.
+type program struct {
+	*teller
+	r *rand.Rand
+}
+
+const kernels = 40
+
+func newProgram(t *testing.T) *program {
+	p := &program{tell(t), rand.New(rand.NewPCG(1, 2))}
+	p.stream(strA)
+	p.stream(strB)
+	for i := range uint64(kernels) {
+		p.function(fn+i, fmt.Sprintf("k%d", i))
+	}
+	return p
+}
+
+func (p *program) launch(kernels ...int) {
+	for _, k := range kernels {
+		p.now += p.r.Int64N(500)
+		p.call("aclrtLaunchKernel", story.A(fn+uint64(k), 1, devA, 0, strA))
+	}
+}
+
+func (p *program) sync() {
+	p.now += p.r.Int64N(5000)
+	p.call("aclrtSynchronizeStream", story.A(strA))
+}
+
+func (p *program) toHost() {
+	p.call("aclrtMemcpyAsync", story.A(host, 64, devA, 64, 2, strA))
+}
+
+// layers are so many layers of six kernels each between a head and a tail.
+func (p *program) layers(n int) {
+	p.launch(0, 1)
+	for range n {
+		p.launch(2, 3, 4, 3, 5, 6)
+	}
+	p.launch(7, 8)
+}
+
+func TestSteps(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		tell   func(p *program)
+		source timeline.StepSource
+		want   int
+		first  int // kernel that the first step launches first
+	}{
+		{"with a synchronization", func(p *program) {
+			p.launch(20, 21, 22)
+			for range 7 {
+				p.layers(12)
+				p.sync()
+			}
+		}, timeline.Found, 7, 0},
+		{"with a copy to the host and a synchronization in the middle", func(p *program) {
+			for range 7 {
+				p.layers(4)
+				p.toHost()
+				p.sync()
+				p.launch(9, 10, 11)
+				p.sync()
+			}
+		}, timeline.Found, 7, 0},
+		{"without any", func(p *program) {
+			p.launch(20, 21, 22)
+			for range 9 {
+				p.layers(30)
+			}
+			p.sync()
+		}, timeline.Found, 9, 0},
+		{"many in a time between two synchronizations", func(p *program) {
+			for range 5 {
+				for range 20 {
+					p.layers(1)
+				}
+				p.toHost()
+				p.sync()
+			}
+		}, timeline.Found, 100, 0},
+		{"with more now and then", func(p *program) {
+			for i := range 40 {
+				p.layers(6)
+				if i%3 == 1 {
+					p.launch(30)
+				}
+				if p.r.IntN(4) == 0 {
+					p.launch(31, 32)
+				}
+				p.launch(9)
+				p.sync()
+			}
+		}, timeline.Found, 40, 0},
+		{"without any, and with more now and then", func(p *program) {
+			for i := range 40 {
+				p.layers(6)
+				if i%3 == 1 {
+					p.launch(30)
+				}
+				if p.r.IntN(4) == 0 {
+					p.launch(31, 32)
+				}
+				p.launch(9)
+			}
+			p.sync()
+		}, timeline.Found, 40, 0},
+		{"behind others to warm up", func(p *program) {
+			p.launch(20, 21, 22, 20, 23)
+			p.sync()
+			for i := range 10 {
+				if i < 2 {
+					p.launch(33, 34, 35, 36, 33, 34, 35, 36)
+				}
+				p.layers(5)
+				p.sync()
+			}
+		}, timeline.Found, 10, -1},
+		{"with an evaluation after every tenth", func(p *program) {
+			for i := range 40 {
+				p.layers(5)
+				p.sync()
+				if i%10 == 9 {
+					p.launch(35, 36, 37)
+					p.sync()
+				}
+			}
+		}, timeline.Found, 40, 0},
+		{"random launches", func(p *program) {
+			for range 800 {
+				p.launch(p.r.IntN(8))
+			}
+		}, timeline.NoSteps, 0, 0},
+		{"random launches with synchronizations", func(p *program) {
+			for range 40 {
+				for range 50 {
+					p.launch(p.r.IntN(4))
+				}
+				p.sync()
+			}
+		}, timeline.NoSteps, 0, 0},
+		{"one kernel again and again", func(p *program) {
+			for range 100 {
+				p.launch(1)
+			}
+			p.sync()
+		}, timeline.NoSteps, 0, 0},
+		{"two that are alike", func(p *program) {
+			for range 2 {
+				p.layers(12)
+				p.sync()
+			}
+		}, timeline.NoSteps, 0, 0},
+		{"few in a long program", func(p *program) {
+			for range 500 {
+				p.launch(p.r.IntN(20))
+			}
+			for range 4 {
+				p.layers(2)
+				p.sync()
+			}
+		}, timeline.NoSteps, 0, 0},
+		{"nothing", func(p *program) { p.sync() }, timeline.NoSteps, 0, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := newProgram(t)
+			c.tell(p)
+			tl := p.Load()
+			s := tl.Steps()
+			if s.Source != c.source || len(s.List) != c.want || (s.Why == "") != (c.want > 0) {
+				t.Fatalf("%d steps, %s, %q; want %d, %s", len(s.List), s.Source, s.Why, c.want, c.source)
+			}
+			checkSteps(t, tl)
+			if c.want == 0 || c.first < 0 {
+				return
+			}
+			for i := s.List[0].Begin; ; i++ {
+				if k := tl.Calls[i].Kernel; k != "" {
+					if want := fmt.Sprintf("k%d", c.first); k != want {
+						t.Errorf("the first step begins with %s, want %s", k, want)
+					}
+					break
+				}
+			}
+		})
+	}
+}
+
+// checkSteps looks for what holds of all steps.
+func checkSteps(t *testing.T, tl *timeline.Timeline) {
+	t.Helper()
+	s := tl.Steps()
+	for i, step := range s.List {
+		if step.Index != i || step.From >= step.To || step.Begin >= step.End || i > 0 && step.From < s.List[i-1].To {
+			t.Errorf("step %d is %+v", i, step)
+		}
+		for j := step.Begin; j < step.End; j++ {
+			if at := s.At(tl.Calls[j].Start); at != i {
+				t.Errorf("call %d of step %d lies in step %d", j, i, at)
+			}
+		}
+	}
+	if s.At(-1) != -1 || s.At(tl.End+1) != -1 {
+		t.Error("a step before or behind the trace")
+	}
+}
+
+func TestWarmUpIsNotTypical(t *testing.T) {
+	p := newProgram(t)
+	for i := range 10 {
+		if i < 2 {
+			p.launch(30, 31, 32, 33, 34, 35, 36, 37, 38, 30, 31, 32, 33, 34, 35, 36)
+		}
+		p.layers(2)
+		p.sync()
+	}
+	for i, s := range p.Load().Steps().List {
+		// What is before the first synchronization is only a step if it is like the others.
+		if s.Typical != (i >= 2) && i > 0 {
+			t.Errorf("step %d: typical %v", i, s.Typical)
+		}
+	}
+}
+
+func TestMarkedSteps(t *testing.T) {
+	p := newProgram(t)
+	var open []uint64
+	begin := func(name string) {
+		id := uint64(len(open) + 1)
+		p.call("mstxRangeStartA", story.A(0x10, 0), story.Text("message", name), func(_ *api.Func, c *format.Call) { c.Ret = id })
+		open = append(open, id)
+	}
+	end := func(id uint64) { p.call("mstxRangeEnd", story.A(id)) }
+	begin("train")
+	for i := range 4 {
+		begin("load")
+		end(uint64(len(open)))
+		begin(fmt.Sprintf("step %d", i))
+		step := uint64(len(open))
+		begin("forward")
+		p.launch(p.r.IntN(30), p.r.IntN(30), p.r.IntN(30))
+		end(uint64(len(open)))
+		p.sync()
+		end(step)
+	}
+	end(1)
+	tl := p.Load()
+	s := tl.Steps()
+	var names []string
+	for _, x := range s.List {
+		names = append(names, x.Name)
+	}
+	if want := []string{"step 0", "step 1", "step 2", "step 3"}; s.Source != timeline.Marked || !slices.Equal(names, want) {
+		t.Errorf("%s %q, want %q", s.Source, names, want)
+	}
+	checkSteps(t, tl)
+}
+
+// TestTokensAreSteps records the real program.
+func TestTokensAreSteps(t *testing.T) {
+	bin, example := testenv.Built(t, "bin/acltrace"), testenv.Example(t, "tiny_decoder")
+	path := filepath.Join(t.TempDir(), "run.aclt")
+	if out, err := exec.Command(bin, "record", "--sim", "-o", path, "--", example, "--tokens", "6", "--quiet").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	r, err := format.Open(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	tl, err := timeline.Load(r, acl.Model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := tl.Steps()
+	if s.Source != timeline.Found || len(s.List) != 6 {
+		t.Fatalf("%d steps, %s (%s)", len(s.List), s.Source, s.Why)
+	}
+	checkSteps(t, tl)
+	for _, x := range s.List {
+		launches := 0
+		for _, c := range tl.Calls[x.Begin:x.End] {
+			if c.Kernel != "" {
+				launches++
+			}
+		}
+		if launches != 400 || !x.Typical {
+			t.Errorf("step %d has %d launches, typical %v", x.Index, launches, x.Typical)
+		}
+	}
+}

@@ -1,0 +1,127 @@
+package timeline_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/story"
+)
+
+func TestMemory(t *testing.T) {
+	s := tell(t)
+	s.malloc(devA, 0x100)
+	s.malloc(devB, 0x40)
+	s.call("aclrtFree", story.A(devA))
+	s.on(2).malloc(devA, 0x1000)
+	s.malloc(devA, 0x10) // the end of the one before was not seen
+	tl := s.Load()
+	var got []uint64
+	var peak uint64
+	for p := range tl.Memory() {
+		got = append(got, uint64(p.Call), p.Bytes, p.Total)
+		if c := tl.Calls[p.Call]; c.Start != p.Time || p.Freed != (p.Object.Ended == c.Index && p.Object.Created != c.Index) {
+			t.Errorf("%+v", p)
+		}
+		peak = max(peak, p.Total)
+	}
+	if want := []uint64{0, 0x100, 0x100, 1, 0x140, 0x140, 2, 0x40, 0x40, 3, 0x1000, 0x1040, 4, 0, 0x40, 4, 0x10, 0x50}; !slices.Equal(got, want) {
+		t.Errorf("%#x, want %#x", got, want)
+	}
+	if peak != tl.PeakDevice {
+		t.Errorf("peak %d, want %d", peak, tl.PeakDevice)
+	}
+	for range tl.Memory() {
+		break
+	}
+}
+
+func TestDepths(t *testing.T) {
+	tl := story.Small(t)
+	depth := make([]int, len(tl.Lanes))
+	last := int64(0)
+	var most int
+	for p := range tl.Depths() {
+		if p.Time < last || p.Depth < 0 || tl.Lanes[p.Lane].Synchronous {
+			t.Errorf("%+v behind %d", p, last)
+		}
+		last, depth[p.Lane] = p.Time, p.Depth
+		most = max(most, p.Depth)
+		// The queue holds what has been issued and has not ended.
+		want := 0
+		for i := range tl.Tasks {
+			if k := &tl.Tasks[i]; k.Lane == p.Lane && k.Issued <= p.Time && (k.To > p.Time) {
+				want++
+			}
+		}
+		if p.Depth != want {
+			t.Errorf("depth %d of lane %d at %d, want %d", p.Depth, p.Lane, p.Time, want)
+		}
+	}
+	if most < 3 || slices.Max(depth) != 0 {
+		t.Errorf("at most %d, at the end %v", most, depth)
+	}
+	for range tl.Depths() {
+		break
+	}
+}
+
+func TestRatesOfCopies(t *testing.T) {
+	for n, want := range map[uint64]string{0: "<=4KiB", 4096: "<=4KiB", 4097: "<=64KiB", 1 << 20: "<=1MiB", 1 << 40: ">256MiB"} {
+		if got := timeline.SizeClasses[timeline.SizeClass(n)].Name; got != want {
+			t.Errorf("%d bytes are %s, want %s", n, got, want)
+		}
+	}
+	tl := story.Small(t)
+	var got []string
+	for i := range tl.Tasks {
+		if d := tl.Tasks[i].Direction(); d != "" {
+			got = append(got, d)
+		}
+	}
+	if want := []string{"HtoD", "DtoH", "DtoD"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	k := timeline.Task{Bytes: 1000, From: 10, To: 510}
+	if rate, atLeast := k.Rate(); rate != 2e9 || !atLeast {
+		t.Errorf("%v, %v", rate, atLeast)
+	}
+	k.Measured = true
+	if _, atLeast := k.Rate(); atLeast {
+		t.Error("a measured copy was at least that fast")
+	}
+	k.To = 10
+	if rate, _ := k.Rate(); rate != 0 {
+		t.Errorf("%v in no time", rate)
+	}
+}
+
+func TestIdles(t *testing.T) {
+	s := tell(t)
+	s.stream(strA)
+	s.function(fn, "k")
+	launch := func() { s.call("aclrtLaunchKernel", story.A(fn, 1, devA, 0, strA)) }
+	sync := func() { s.call("aclrtSynchronizeStream", story.A(strA)) }
+	launch()
+	sync()
+	s.now += 1000 // the program's own time
+	launch()
+	sync()
+	from := s.now + 10
+	s.Call(1, s.now+30, s.now+900, "aclrtSynchronizeDevice", nil) // another thread's
+	s.Call(0, s.now+20, s.now+600, "aclrtMalloc", story.A(0x7ffe0000, 64, 0), story.Outs("devPtr", devA))
+	s.now += 680
+	launch()
+	sync()
+	tl := s.Load()
+	got := tl.Idles(10)
+	if len(got) != 2 || got[0].To-got[0].From != 1010 || got[0].InCallsNS != 0 || got[0].Call != -1 {
+		t.Fatalf("%+v", got)
+	}
+	if d := got[1]; d.From != from || d.To != s.now-20 || tl.Calls[d.Call].Name != "aclrtMalloc" || d.InCallNS != 580 || d.InCallsNS != 580 || tl.Tasks[d.Task].Issued != d.To {
+		t.Errorf("%+v", d)
+	}
+	if got := tl.Idles(1); len(got) != 1 || got[0].From == from {
+		t.Errorf("the longest: %+v", got)
+	}
+}
