@@ -39,6 +39,7 @@ type exporter struct {
 	gaps    []format.Gap     // by their beginning
 	hosts   []*resource      // by process
 	devices []*resource      // by process
+	steps   *timeline.Steps
 	parts   []part
 	total   int // spans
 
@@ -53,6 +54,7 @@ type exporter struct {
 type part struct {
 	call, callEnd int
 	gap, gapEnd   int
+	step          int // that it is of, or a part of; -1 for none
 }
 
 // extent is the time that a thread's or a lane's spans of one part take, and in which part that was.
@@ -111,6 +113,10 @@ func newExporter(t *timeline.Timeline, o *Options) (*exporter, error) {
 	}
 	if err := x.resources(); err != nil {
 		return nil, err
+	}
+	x.steps = &timeline.Steps{}
+	if !x.o.NoSteps {
+		x.steps = t.Steps()
 	}
 	x.inThread, x.inLane = make([]extent, len(x.threads)), make([]extent, len(t.Lanes))
 	x.plan()
@@ -258,20 +264,25 @@ func (x *exporter) deviceNumbers() ([]int, error) {
 // thread returns the row of a thread.
 func (x *exporter) thread(t uint32) int { return min(int(t), len(x.threads)-1) }
 
-// plan cuts the recording into parts of at most MaxSpans spans.
+// plan cuts the recording into parts: a step each, and what is before, between and behind steps, and each of these into as many as
+// it takes to have at most MaxSpans spans in one.
 func (x *exporter) plan() {
 	calls := x.t.Calls
-	var p part
+	p := part{step: -1}
 	spans, n := 1, 1 // of the part, with its root; number of the part
 	for p.callEnd < len(calls) || p.gapEnd < len(x.gaps) {
 		need, thread, lane := 1, -1, -1
 		gap := x.gapNext(p.callEnd, p.gapEnd)
+		var at int64
 		if gap {
-			if g := &x.gaps[p.gapEnd]; g.Thread != format.NoThread {
+			g := &x.gaps[p.gapEnd]
+			at = g.From
+			if g.Thread != format.NoThread {
 				thread = x.thread(g.Thread)
 			}
 		} else {
 			c := &calls[p.callEnd]
+			at = c.Start
 			thread = x.thread(c.Thread)
 			if c.Task >= 0 {
 				need++
@@ -286,7 +297,11 @@ func (x *exporter) plan() {
 		if lane >= 0 && x.inLane[lane].part != n {
 			need++
 		}
-		if spans+need > x.o.MaxSpans {
+		step := x.steps.At(at)
+		if spans == 1 {
+			p.step = step
+		}
+		if spans+need > x.o.MaxSpans || step != p.step {
 			x.parts = append(x.parts, p)
 			x.total += spans
 			p = part{call: p.callEnd, callEnd: p.callEnd, gap: p.gapEnd, gapEnd: p.gapEnd}
@@ -344,7 +359,13 @@ func (x *exporter) flush() error {
 	return nil
 }
 
-func (x *exporter) ids(part int) ids { return newIDs(x.meta.UUID, x.o.Layout, x.o.MaxSpans, part) }
+func (x *exporter) ids(part int) ids {
+	layout := x.o.Layout
+	if len(x.steps.List) > 0 {
+		layout += " steps"
+	}
+	return newIDs(x.meta.UUID, layout, x.o.MaxSpans, part)
+}
 
 // emit adds a span of the trace that fill completes. Its times come in as times of the recording.
 func (x *exporter) emit(d *ids, r *resource, fill func(s *span)) error {
@@ -392,6 +413,15 @@ func (x *exporter) part(n int) error {
 	}
 	if all.part == 0 {
 		all.end = x.meta.EndNS
+	}
+	if p.step >= 0 { // the time before a step's first call, and behind its last one, is the step's too
+		step := &x.steps.List[p.step]
+		if n == 0 || x.parts[n-1].step != p.step {
+			all.start = min(all.start, step.From)
+		}
+		if n == len(x.parts)-1 || x.parts[n+1].step != p.step {
+			all.end = max(all.end, step.To)
+		}
 	}
 	if n == 0 {
 		x.res.FirstTraceID = hex.EncodeToString(d.trace[:])
@@ -453,6 +483,16 @@ func (x *exporter) root(d *ids, n int, all *extent) error {
 		s.number("acl.parts", int64(len(x.parts)))
 		s.text("acl.layout", x.o.Layout)
 		s.number("acl.calls", int64(p.callEnd-p.call))
+		if p.step >= 0 {
+			step := &x.steps.List[p.step]
+			s.name = "step"
+			s.number("acl.step", int64(p.step))
+			s.text("acl.step.name", step.Name)
+			s.text("acl.step.source", string(x.steps.Source))
+			if !step.Typical {
+				s.yes("acl.step.differs")
+			}
+		}
 		if !x.t.Reader.Complete() {
 			s.yes("acl.incomplete")
 		}

@@ -8,10 +8,12 @@
 //
 // # Traces
 //
-// A recording becomes one trace with a root span "recording". One with more than MaxSpans spans becomes several, each with
-// whole calls in the order of their beginnings, and each root linked to the root before it; a device task lies in the trace of the
-// call that made it. The ids follow from the recording's UUID, the layout and MaxSpans: exporting again gives the same
-// ones, and the same recording in another layout is another trace.
+// Each step of a recording (timeline.Steps) becomes one trace with a root span "step", which takes the whole time of the step. What
+// is in no step, and a recording without steps, becomes traces with a root span "recording". More than MaxSpans spans become
+// several traces, each with whole calls in the order of their beginnings. Each root is linked to the root before it; a device task
+// lies in the trace of the call that made it, and may end there behind the step. The ids follow from the recording's UUID, the
+// layout, MaxSpans and whether there are steps: exporting again gives the same ones, and the same recording in another
+// layout is another trace.
 //
 // Layout "lanes" has a span for each thread with its calls, and a span for each stream with its tasks, each
 // linked to the call that made it. Layout "nested" has each task under the call that made it, and also linked to it: a link
@@ -45,6 +47,9 @@
 //	acl.part, acl.parts         number of this trace, from 1, and how many the recording became
 //	acl.layout                  lanes or nested
 //	acl.calls                   calls in this trace
+//	acl.step, acl.step.name     number of the step, from 0, and the name of the program's range that marks it
+//	acl.step.source             marked, by the program, or found, from repetition
+//	acl.step.differs            true on a step that is not like most others, as one to warm up
 //	acl.incomplete              true where the file had no end: the recorder was killed, or the file was cut
 //
 // Spans of threads, streams and what is in them:
@@ -104,6 +109,7 @@ type Options struct {
 	Protocol string
 	Layout   string                // Lanes when ""
 	MaxSpans int                   // in one trace, DefaultMaxSpans when 0
+	NoSteps  bool                  // cut by MaxSpans alone
 	Progress func(done, total int) // called after each request with the number of spans, from the goroutine of the caller
 }
 

@@ -71,7 +71,8 @@ func (a *app) exportOTLP() *cobra.Command {
 	f.StringVar(&o.Endpoint, "endpoint", "", "URL of a collector or a Jaeger (default: OTEL_EXPORTER_OTLP_ENDPOINT, else http://localhost:4317)")
 	f.StringVar(&o.Protocol, "protocol", "", "grpc or http/protobuf (default: from the environment, or by the endpoint's port)")
 	f.StringVar(&o.Layout, "layout", "lanes", "lanes: a lane per stream, kernels linked to their launches; nested: kernels under their launches")
-	f.IntVar(&o.MaxSpans, "max-spans", 0, "spans per trace; longer recordings become several traces, linked (default 10000)")
+	f.IntVar(&o.MaxSpans, "max-spans", 0, "spans per trace; longer steps and recordings become several traces, linked (default 10000)")
+	f.BoolVar(&o.NoSteps, "no-steps", false, "no trace for each step: cut by --max-spans alone")
 	return c
 }
 

@@ -5,6 +5,7 @@
 package story
 
 import (
+	"math/rand/v2"
 	"path/filepath"
 	"testing"
 
@@ -198,11 +199,12 @@ func (b *Builder) prologue() {
 	b.Call(0, 5_000, 5_900, "aclrtBinaryGetFunction", A(0x6600, 0x7ffe0020, 0x7ffe0018), Text("kernelName", "MatMul \"é\"\n"), Outs("funcHandle", Function))
 }
 
-// Long is a story of so many calls: launches on two streams with a synchronization after every 50.
+// Long is a story of so many calls: launches on two streams with a synchronization after 50 of them or so, at random: it has no steps.
 func Long(tb testing.TB, calls int) *timeline.Timeline {
 	tb.Helper()
 	b := begin(tb, LongUUID)
 	b.prologue()
+	r := rand.New(rand.NewPCG(1, 2))
 	at := int64(10_000)
 	for i := 7; i < calls; i++ {
 		at += 1_000
@@ -210,11 +212,40 @@ func Long(tb testing.TB, calls int) *timeline.Timeline {
 		if i%2 == 1 {
 			stream, thread = StreamB, 1
 		}
-		if i%50 == 49 {
+		if r.IntN(50) == 0 {
 			b.Call(thread, at, at+900, "aclrtSynchronizeDevice", nil)
 			continue
 		}
 		b.Call(thread, at, at+300+int64(i%7), "aclrtLaunchKernel", A(Function, uint64(i%32), DeviceB, 64, stream))
+	}
+	return b.Load()
+}
+
+// Steps is a story of so many steps: a copy to the device, so many launches of kernels by turns, a copy to the host and a
+// synchronization. Each takes time(step, launch) nanoseconds, in which the device does the launch before.
+func Steps(tb testing.TB, steps, launches int, time func(step, launch int) int64) *timeline.Timeline {
+	tb.Helper()
+	b := New(tb)
+	b.prologue()
+	kernels := []string{"norm", "matmul", "add"}
+	for i, k := range kernels {
+		b.Call(0, 6_000+int64(i)*100, 6_050+int64(i)*100, "aclrtBinaryGetFunction", A(0x6600, 0x7ffe0020, 0x7ffe0018), Text("kernelName", k), Outs("funcHandle", Function+1+uint64(i)))
+	}
+	at := int64(10_000)
+	for s := range steps {
+		b.Call(0, at, at+100, "aclrtMemcpyAsync", A(DeviceA, 1<<16, HostA, 1<<16, 1, StreamA))
+		at += 200
+		for l := range launches {
+			d := time(s, l)
+			start, end := uint64(at), uint64(at+d-10)
+			b.Call(0, at, at+50, "aclrtLaunchKernel", A(Function+1+uint64(l%len(kernels)), 8, DeviceB, 64, StreamA), func(_ *api.Func, c *format.Call) {
+				c.Outs = append(c.Outs, format.Out{Param: api.TaskStartParam, Value: start}, format.Out{Param: api.TaskEndParam, Value: end})
+			})
+			at += d
+		}
+		b.Call(0, at, at+100, "aclrtMemcpyAsync", A(HostA, 64, DeviceA, 64, 2, StreamA))
+		b.Call(0, at+150, at+400, "aclrtSynchronizeStream", A(StreamA))
+		at += 500
 	}
 	return b.Load()
 }

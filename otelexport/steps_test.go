@@ -1,0 +1,69 @@
+package otelexport
+
+import (
+	"testing"
+
+	"github.com/acltrace/acltrace/timeline/story"
+)
+
+func TestATraceForEachStep(t *testing.T) {
+	const steps = 5
+	tl := story.Steps(t, steps, 20, func(step, launch int) int64 { return 100 + int64(step*launch%7) })
+	list := tl.Steps().List
+	if len(list) != steps {
+		t.Fatalf("the story has %d steps", len(list))
+	}
+	whole, all := written(t, tl, &Options{NoSteps: true})
+	if all.Traces != 1 {
+		t.Errorf("%d traces without steps", all.Traces)
+	}
+	for _, limit := range []int{DefaultMaxSpans, 20} {
+		spans, res := written(t, tl, &Options{MaxSpans: limit})
+		var roots []flat
+		perTrace := map[string]int{}
+		stepOf := map[string]any{}
+		for _, s := range spans {
+			perTrace[s.Trace]++
+			if s.Parent == noSpan {
+				roots = append(roots, s)
+				stepOf[s.Trace] = s.Attrs["acl.step"]
+				if i, ok := s.Attrs["acl.step"].(int64); ok != (s.Name == "step") || limit == DefaultMaxSpans && ok &&
+					(s.Start != story.StartWall+list[i].From || s.End != story.StartWall+list[i].To || s.Attrs["acl.step.source"] != "found") {
+					t.Errorf("root %+v", s)
+				}
+			}
+		}
+		calls := 0
+		for _, s := range spans {
+			i, ok := s.Attrs["acl.call"].(int64)
+			if !ok || s.Attrs["thread.id"] == nil {
+				continue
+			}
+			calls++
+			var want any
+			if n := tl.Steps().At(tl.Calls[i].Start); n >= 0 {
+				want = int64(n)
+			}
+			if stepOf[s.Trace] != want {
+				t.Errorf("call %d lies in the trace of step %v, want %v", i, stepOf[s.Trace], want)
+			}
+		}
+		if calls != len(tl.Calls) {
+			t.Errorf("%d calls, want %d", calls, len(tl.Calls))
+		}
+		for i, r := range roots {
+			if i > 0 && (len(r.Links) != 1 || r.Links[0] != [2]string{roots[i-1].Trace, roots[i-1].ID}) {
+				t.Errorf("links of root %d: %v", i, r.Links)
+			}
+			if perTrace[r.Trace] > limit {
+				t.Errorf("%d spans in a trace, at most %d", perTrace[r.Trace], limit)
+			}
+		}
+		if len(roots) != res.Traces || limit == DefaultMaxSpans && res.Traces != 1+steps || limit < DefaultMaxSpans && res.Traces < 3*steps {
+			t.Errorf("%d traces for %d steps", res.Traces, steps)
+		}
+		if perTrace[whole[0].Trace] != 0 {
+			t.Error("a trace of a step has the id of the whole recording's")
+		}
+	}
+}
