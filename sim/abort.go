@@ -13,7 +13,7 @@ func (t *Thread) StreamAbort(on acl.Stream) acl.Error {
 		if _, e := t.context(); e != 0 {
 			return e
 		}
-		return t.null("stream")
+		return t.absent("stream")
 	}
 	s, e := t.stream(on)
 	if e != 0 {
@@ -38,7 +38,7 @@ func (t *Thread) StreamStop(on acl.Stream) acl.Error {
 		if _, e := t.context(); e != 0 {
 			return e
 		}
-		return t.null("stream")
+		return t.absent("stream")
 	}
 	s, e := t.stream(on)
 	if e != 0 {

@@ -203,7 +203,7 @@ func (t *Thread) KernelArgsAppend(argsHandle acl.ArgsHandle, param acl.Addr, par
 	case handle == nil:
 		return t.null("paramHandle")
 	case paramSize == 0:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "a parameter of 0 bytes")
+		return t.invalid("a parameter of 0 bytes")
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -259,7 +259,7 @@ func (t *Thread) KernelArgsGetPlaceHolderBuffer(argsHandle acl.ArgsHandle, handl
 	case p.length != 0:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "the placeholder has a buffer already")
 	case dataSize == 0:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "a buffer of 0 bytes")
+		return t.invalid("a buffer of 0 bytes")
 	}
 	at := roundUp(l.total, 8)
 	if dataSize > l.limit || at+dataSize > l.limit {
@@ -313,12 +313,15 @@ func (t *Thread) KernelArgsFinalize(argsHandle acl.ArgsHandle) acl.Error {
 
 // LaunchKernelWithConfig launches a kernel with an argument list.
 func (t *Thread) LaunchKernelWithConfig(funcHandle acl.FuncHandle, numBlocks uint32, stream acl.Stream, cfg *acl.LaunchKernelCfg, argsHandle acl.ArgsHandle, reserve acl.Addr) acl.Error {
+	switch {
+	case numBlocks == 0:
+		return t.invalid("numBlocks is 0")
+	case reserve != 0:
+		return t.invalid("reserve is not null")
+	}
 	o, e := t.prepare(uint64(funcHandle), line(numBlocks), cfg, stream)
 	if e != 0 {
 		return e
-	}
-	if reserve != 0 {
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "reserve is not null")
 	}
 	l, e := t.argList(argsHandle)
 	if e != 0 {

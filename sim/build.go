@@ -57,7 +57,7 @@ func (t *Thread) buildRecord(b *bound, ev *event, s *stream) acl.Error {
 	n := b.graph.marks
 	b.graph.marks++
 	b.graph.mu.Unlock()
-	k := recordMark(n)
+	k := recordMark(inside(n))
 	k.detail = ev
 	if f := b.add(s, &graphTask{task: k, mark: n}); f != nil {
 		return t.failWith(f)
@@ -82,7 +82,7 @@ func (t *Thread) buildWait(b *bound, ev *event, s *stream) acl.Error {
 	if m == nil || m.graph != b.graph {
 		return t.fail(acl.ACL_ERROR_RT_STREAM_MODEL, "event %#x was not recorded in model %d, to which stream %d is bound", ev.handle, b.graph.id, s.id)
 	}
-	k := waitMark(m.mark)
+	k := waitMark(inside(m.mark))
 	k.detail = ev
 	if f := b.add(s, &graphTask{task: k, mark: m.mark}); f != nil {
 		return t.failWith(f)
@@ -146,7 +146,7 @@ func (t *Thread) MdlRIBindStream(modelRI acl.MdlRI, on acl.Stream, flag uint32) 
 		return e
 	}
 	if on == 0 {
-		return t.null("stream")
+		return t.absent("stream")
 	}
 	s, e := t.stream(on)
 	if e != 0 {
@@ -216,7 +216,7 @@ func (t *Thread) MdlRIBuildEnd(modelRI acl.MdlRI, reserve acl.Addr) acl.Error {
 		return e
 	}
 	if reserve != 0 {
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "reserve has to be null")
+		return t.invalid("reserve has to be null")
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -41,7 +41,7 @@ func (t *Thread) CmoAsync(src acl.Addr, size uint64, cmoType acl.CmoType, on acl
 	case src == 0:
 		return t.null("src")
 	case size == 0:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "0 bytes of the cache")
+		return t.invalid("0 bytes of the cache")
 	case cmoType != acl.ACL_RT_CMO_TYPE_PREFETCH:
 		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "cache operation %d: the device prefetches only", cmoType)
 	}

@@ -101,7 +101,7 @@ func (t *Thread) LaunchHostFunc(on acl.Stream, fn, args acl.Addr) acl.Error {
 	caller := t.sim.opts.Caller
 	switch {
 	case fn == 0:
-		return t.null("fn")
+		return t.absent("fn")
 	case caller == nil:
 		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "there is no program whose function could be called")
 	}
@@ -209,7 +209,7 @@ func (t *Thread) LaunchCallback(fn, userData acl.Addr, blockType acl.CallbackBlo
 	sub := s.reporter()
 	switch {
 	case fn == 0:
-		return t.null("fn")
+		return t.absent("fn")
 	case blockType != acl.ACL_CALLBACK_NO_BLOCK && blockType != acl.ACL_CALLBACK_BLOCK:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "block type %d is unknown", blockType)
 	case sub == nil:

@@ -150,7 +150,7 @@ func (t *Thread) GetHardwareSyncAddr(addr *acl.Addr) acl.Error {
 		return e
 	}
 	if addr == nil {
-		return t.null("addr")
+		return t.absent("addr")
 	}
 	d := c.dev
 	d.mu.Lock()
@@ -239,7 +239,7 @@ func (t *Thread) CmoGetDescSize(size *uint64) acl.Error {
 		return e
 	}
 	if size == nil {
-		return t.null("size")
+		return t.absent("size")
 	}
 	*size = cacheDescSize
 	return acl.ACL_SUCCESS
@@ -255,7 +255,7 @@ func (t *Thread) CmoSetDesc(cmoDesc, src acl.Addr, size uint64) acl.Error {
 		return e
 	}
 	if src == 0 || size == 0 {
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d bytes of the cache at %#x", size, src)
+		return t.invalid("%d bytes of the cache at %#x", size, src)
 	}
 	if err := d.mem.check(cmoDesc, cacheDescSize, Write); err != nil {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%v", err)
@@ -278,7 +278,7 @@ func (t *Thread) CmoAsyncWithDesc(cmoDesc acl.Addr, cmoType acl.CmoType, on acl.
 	}
 	switch {
 	case reserve != 0:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "reserve has to be null")
+		return t.invalid("reserve has to be null")
 	case cmoType != acl.ACL_RT_CMO_TYPE_PREFETCH:
 		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "cache operation %d: the device prefetches only", cmoType)
 	}

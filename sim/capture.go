@@ -214,7 +214,7 @@ func (t *Thread) capture(s *stream, k task) (bool, acl.Error) {
 // captureRecord records an event inside a capture.
 func (t *Thread) captureRecord(c *capture, ev *event, s *stream) acl.Error {
 	n := c.newMark()
-	k := recordMark(n)
+	k := recordMark(inside(n))
 	k.detail = ev
 	if _, f := c.add(s, k, n); f != nil {
 		return t.failWith(f)
@@ -247,7 +247,7 @@ func (t *Thread) captureWait(s *stream, ev *event) (bool, acl.Error) {
 	case c == nil:
 		r.capture.join(s)
 	}
-	k := waitMark(r.mark)
+	k := waitMark(inside(r.mark))
 	k.detail = ev
 	if _, f := r.capture.add(s, k, r.mark); f != nil {
 		return true, t.failWith(f)
@@ -306,7 +306,7 @@ func (t *Thread) MdlRICaptureEnd(on acl.Stream, modelRI *acl.MdlRI) acl.Error {
 	c := s.capture.Load()
 	switch {
 	case modelRI == nil:
-		return t.null("modelRI")
+		return t.absent("modelRI")
 	case c == nil:
 		return t.fail(acl.ACL_ERROR_RT_STREAM_NOT_CAPTURED, "stream %d is not being captured", s.id)
 	case c.origin != s:
@@ -343,7 +343,7 @@ func (t *Thread) MdlRICaptureGetInfo(on acl.Stream, status *acl.MdlRICaptureStat
 		return e
 	}
 	if status == nil || modelRI == nil {
-		return t.null("status or modelRI")
+		return t.absent("status or modelRI")
 	}
 	*status, *modelRI = acl.ACL_MODEL_RI_CAPTURE_STATUS_NONE, 0
 	if c := s.capture.Load(); c != nil {

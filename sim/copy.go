@@ -152,7 +152,7 @@ func (t *Thread) Memcpy(dst acl.Addr, destMax uint64, src acl.Addr, count uint64
 		return e
 	}
 	if kind < acl.ACL_MEMCPY_HOST_TO_HOST || kind > acl.ACL_MEMCPY_INTER_DEVICE_TO_DEVICE {
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "copy kind %d is unknown", kind)
+		return t.invalid("copy kind %d is unknown", kind)
 	}
 	if done, e := t.copyArgs(dst, destMax, src, count); done {
 		return e
@@ -224,7 +224,7 @@ func (t *Thread) MemcpyAsync(dst acl.Addr, destMax uint64, src acl.Addr, count u
 		return e
 	}
 	if kind < acl.ACL_MEMCPY_HOST_TO_HOST || kind > acl.ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE {
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "copy kind %d can't be asynchronous", kind)
+		return t.invalid("copy kind %d can't be asynchronous", kind)
 	}
 	if done, e := t.copyArgs(dst, destMax, src, count); done {
 		return e
@@ -435,9 +435,15 @@ func (t *Thread) batch(b batch, do func(x transfer, kind acl.MemcpyKind) acl.Err
 	}
 	setFail(^uint64(0))
 	switch {
-	case b.dsts == nil || b.destMaxs == nil || b.srcs == nil || b.sizes == nil || b.attrs == nil || b.indexes == nil:
+	case b.sizes == nil:
+		return t.null("sizes")
+	case b.n == 0:
+		return t.invalid("a batch of 0 copies")
+	case b.n <= maxBatch && !slices.ContainsFunc(list(b.sizes, b.n), func(n uint64) bool { return n > 0 }):
+		return acl.ACL_SUCCESS
+	case b.dsts == nil || b.destMaxs == nil || b.srcs == nil || b.attrs == nil || b.indexes == nil:
 		return t.null("an array of the batch")
-	case b.n == 0 || b.n > maxBatch || b.numAttrs == 0 || b.numAttrs > b.n:
+	case b.n > maxBatch || b.numAttrs == 0 || b.numAttrs > b.n:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "a batch of %d copies with %d attributes", b.n, b.numAttrs)
 	}
 	dsts, maxs, srcs, sizes := list(b.dsts, b.n), list(b.destMaxs, b.n), list(b.srcs, b.n), list(b.sizes, b.n)
@@ -447,7 +453,7 @@ func (t *Thread) batch(b batch, do func(x transfer, kind acl.MemcpyKind) acl.Err
 			return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "attrsIndexes[%d] is %d: they begin with 0, ascend and stay below %d", i, at, b.n)
 		}
 		if attrs[i].Rsv != [16]uint8{} {
-			return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "the reserved bytes of attribute %d are not 0", i)
+			return t.invalid("the reserved bytes of attribute %d are not 0", i)
 		}
 	}
 	kinds := make([]acl.MemcpyKind, b.n)
@@ -481,9 +487,9 @@ func (t *Thread) batch(b batch, do func(x transfer, kind acl.MemcpyKind) acl.Err
 func (t *Thread) batchItem(dst, destMax, src, size uint64, a *acl.MemcpyBatchAttr) (acl.MemcpyKind, acl.Error) {
 	switch {
 	case dst == 0 || src == 0:
-		return 0, t.null("an address of the batch")
+		return 0, t.absent("an address of the batch")
 	case size > destMax:
-		return 0, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "size %d is greater than destMax %d", size, destMax)
+		return 0, t.invalid("size %d is greater than destMax %d", size, destMax)
 	case size > maxAlloc:
 		return 0, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "size %d is impossible", size)
 	}
@@ -521,14 +527,21 @@ func (t *Thread) MemcpyBatch(dsts *acl.Addr, destMaxs *uint64, srcs *acl.Addr, s
 	if _, e := t.context(); e != 0 {
 		return e
 	}
-	return t.batch(batch{dsts, destMaxs, srcs, sizes, numBatches, attrs, attrsIndexes, numAttrs, failIndex},
-		func(x transfer, _ acl.MemcpyKind) acl.Error { return t.copyNow(x) })
+	if failIndex == nil {
+		return t.null("failIndex")
+	}
+	return t.batch(batch{dsts, destMaxs, srcs, sizes, numBatches, attrs, attrsIndexes, numAttrs, failIndex}, t.copyItem)
 }
 
 // MemcpyBatchV2 is MemcpyBatch without failIndex.
 func (t *Thread) MemcpyBatchV2(dsts *acl.Addr, destMaxs *uint64, srcs *acl.Addr, sizes *uint64, numBatches uint64, attrs *acl.MemcpyBatchAttr, attrsIndexes *uint64, numAttrs uint64) acl.Error {
-	return t.MemcpyBatch(dsts, destMaxs, srcs, sizes, numBatches, attrs, attrsIndexes, numAttrs, nil)
+	if _, e := t.context(); e != 0 {
+		return e
+	}
+	return t.batch(batch{dsts, destMaxs, srcs, sizes, numBatches, attrs, attrsIndexes, numAttrs, nil}, t.copyItem)
 }
+
+func (t *Thread) copyItem(x transfer, _ acl.MemcpyKind) acl.Error { return t.copyNow(x) }
 
 // MemcpyBatchAsync makes several copies in the order of a stream, with no order among them.
 func (t *Thread) MemcpyBatchAsync(dsts *acl.Addr, destMaxs *uint64, srcs *acl.Addr, sizes *uint64, numBatches uint64, attrs *acl.MemcpyBatchAttr, attrsIndexes *uint64, numAttrs uint64, failIndex *uint64, stream acl.Stream) acl.Error {

@@ -32,7 +32,7 @@ func (t *Thread) CntNotifyCreate(h *acl.CntNotify, flag uint64) acl.Error {
 	}
 	switch {
 	case h == nil:
-		return t.null("cntNotify")
+		return t.absent("cntNotify")
 	case flag != acl.ACL_NOTIFY_DEFAULT && flag != acl.ACL_NOTIFY_DEVICE_USE_ONLY:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "notify flag %#x is unknown", flag)
 	}
@@ -72,7 +72,7 @@ func (t *Thread) CntNotifyGetId(h acl.CntNotify, notifyId *uint32) acl.Error {
 		return e
 	}
 	if notifyId == nil {
-		return t.null("notifyId")
+		return t.absent("notifyId")
 	}
 	*notifyId = c.id
 	return acl.ACL_SUCCESS

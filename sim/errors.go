@@ -24,15 +24,18 @@ func (t *Thread) fail(code acl.Error, format string, a ...any) acl.Error {
 }
 
 func (t *Thread) failWith(f *failure) acl.Error {
-	t.lastError, t.message = f.code, f.text
+	t.lastError = f.code
+	t.say(f.text)
 	return f.code
 }
 
 // badHandle is the error of a handle that is not live.
 func (t *Thread) badHandle(want kind, h uint64) acl.Error {
 	switch k := kindOf(h); {
+	case h == 0 && (want == kindCounter || want == kindGraphTask): // these are left to the lower library
+		return t.absent("the " + want.String())
 	case h == 0:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "the %s is null", want)
+		return t.null("the " + want.String())
 	case k == want:
 		return t.fail(acl.ACL_ERROR_RT_INVALID_HANDLE, "%s %#x was destroyed", want, h)
 	case k != 0:
@@ -41,14 +44,31 @@ func (t *Thread) badHandle(want kind, h uint64) acl.Error {
 	return t.fail(acl.ACL_ERROR_RT_INVALID_HANDLE, "%#x is no %s", h, want)
 }
 
+// invalid refuses an argument that AscendCL itself checks. What it leaves to the library below, and what is called there
+// at once, has ACL_ERROR_RT_PARAM_INVALID.
+func (t *Thread) invalid(format string, a ...any) acl.Error {
+	if t.below {
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, format, a...)
+	}
+	return t.fail(acl.ACL_ERROR_INVALID_PARAM, format, a...)
+}
+
+// null refuses a null pointer for which AscendCL looks; absent, one that it hands on to the library below.
 func (t *Thread) null(what string) acl.Error {
+	if broken("null_pointers") {
+		return t.absent(what)
+	}
+	return t.invalid("%s is null", what)
+}
+
+func (t *Thread) absent(what string) acl.Error {
 	return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%s is null", what)
 }
 
 // PeekAtLastError returns the error of the last failed call of the thread.
 func (t *Thread) PeekAtLastError(level acl.LastErrLevel) acl.Error {
 	if level != acl.ACL_RT_THREAD_LEVEL {
-		return acl.ACL_ERROR_RT_PARAM_INVALID
+		return acl.ACL_ERROR_INVALID_PARAM
 	}
 	return t.lastError
 }
@@ -62,16 +82,14 @@ func (t *Thread) GetLastError(level acl.LastErrLevel) acl.Error {
 	return e
 }
 
-// GetRecentErrMsg returns the text of the last failed call of the thread, and null where there was none since it was
+// GetRecentErrMsg returns the text of the last failed call of the thread, or of the process (err_msg_mode), and null where there was none since it was
 // last asked. The text stays valid until the thread asks again.
 func (t *Thread) GetRecentErrMsg() acl.Addr {
-	if t.message == "" {
+	text := t.takeMessage()
+	if text == "" {
 		return 0
 	}
 	a := t.textBuffer()
-	putText(hostBytes(a, textBufferSize), t.message)
-	if !broken("message_is_taken") {
-		t.message = ""
-	}
+	putText(hostBytes(a, textBufferSize), text)
 	return a
 }

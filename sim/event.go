@@ -19,13 +19,14 @@ type event struct {
 	how    string       // the function that made it
 	waits  atomic.Int64 // waits of streams that are not done
 
-	order    sync.Mutex // held while a record is put on a stream, so that the last mark is the last record
-	mu       sync.Mutex
-	mark     *mark // the last one; nil before the first record and after a reset
-	captured *captured
-	built    *builtMark // the last record in a model that is built by hand
-	level    signal     // of an external event
-	shared   *shared    // of an event for several processes
+	order             sync.Mutex // held while a record is put on a stream, so that the last mark is the last record
+	mu                sync.Mutex
+	mark              *mark // the last one; nil before the first record and after a reset
+	captured          *captured
+	recorded, awaited use
+	built             *builtMark // the last record in a model that is built by hand
+	level             signal     // of an external event
+	shared            *shared    // of an event for several processes
 }
 
 // mark is one record of an event.
@@ -146,6 +147,12 @@ func (t *Thread) DestroyEvent(event acl.Event) acl.Error {
 
 // RecordEvent lets an event stand for the work that a stream has so far.
 func (t *Thread) RecordEvent(event acl.Event, on acl.Stream) acl.Error {
+	return t.RecordEventWithFlag(event, on, acl.ACL_EVENT_RECORD_DEFAULT)
+}
+
+// RecordEventWithFlag is RecordEvent; with ACL_EVENT_RECORD_EXTERNAL the stream is captured, and each execution of its graph records
+// the event for those outside.
+func (t *Thread) RecordEventWithFlag(event acl.Event, on acl.Stream, flag uint32) acl.Error {
 	ev, e := t.event(event)
 	if e != 0 {
 		return e
@@ -156,6 +163,12 @@ func (t *Thread) RecordEvent(event acl.Event, on acl.Stream) acl.Error {
 	}
 	if ev.dev != s.ctx.dev {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "event %#x belongs to device %d, the stream to %d", ev.handle, ev.dev.id, s.ctx.dev.id)
+	}
+	if e := t.eventUse(ev, &ev.recorded, flag); e != 0 {
+		return e
+	}
+	if flag == acl.ACL_EVENT_RECORD_EXTERNAL {
+		return t.captureOutside(ev, s, &outside{ev, true})
 	}
 	if ev.external() {
 		return t.submit(s, task{kind: taskRecord, run: func(*stream) (time.Duration, *failure) {
@@ -454,6 +467,10 @@ func (t *Thread) StreamWaitEvent(stream acl.Stream, event acl.Event) acl.Error {
 // StreamWaitEventWithTimeout lets the later work of a stream wait for an event, for so many seconds at most; 0 is for ever.
 // An event that was never recorded is not waited for.
 func (t *Thread) StreamWaitEventWithTimeout(on acl.Stream, event acl.Event, timeout int32) acl.Error {
+	return t.waitEvent(on, event, timeout, acl.ACL_EVENT_WAIT_DEFAULT)
+}
+
+func (t *Thread) waitEvent(on acl.Stream, event acl.Event, timeout int32, flag uint32) acl.Error {
 	s, e := t.stream(on)
 	if e != 0 {
 		return e
@@ -462,9 +479,15 @@ func (t *Thread) StreamWaitEventWithTimeout(on acl.Stream, event acl.Event, time
 	if e != 0 {
 		return e
 	}
-	switch {
-	case timeout < 0:
+	if timeout < 0 {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "timeout %d: 0 is for ever, else seconds", timeout)
+	}
+	if e := t.eventUse(ev, &ev.awaited, flag); e != 0 {
+		return e
+	}
+	switch {
+	case flag == acl.ACL_EVENT_WAIT_EXTERNAL:
+		return t.captureOutside(ev, s, &outside{ev, false})
 	case ev.external():
 		return t.waitExternal(s, ev, timeout)
 	case ev.shared != nil:
@@ -504,34 +527,27 @@ func (m *mark) wait(limit time.Duration, late func() *failure) *waiting {
 	return &waiting{met: func() (bool, <-chan struct{}) { return m.complete(), m.done }, limit: limit, late: late}
 }
 
-// RecordEventWithFlag is RecordEvent; an external record is for events made as external.
-func (t *Thread) RecordEventWithFlag(event acl.Event, on acl.Stream, flag uint32) acl.Error {
-	if e := t.externalFlag(event, flag); e != 0 {
-		return e
-	}
-	return t.RecordEvent(event, on)
-}
-
-// StreamWaitEventWithFlag is StreamWaitEventWithTimeout; an external wait is for events made as external.
+// StreamWaitEventWithFlag is StreamWaitEventWithTimeout; with ACL_EVENT_WAIT_EXTERNAL the stream is captured, and each execution of its
+// graph waits for the last record outside.
 func (t *Thread) StreamWaitEventWithFlag(on acl.Stream, event acl.Event, timeout, flag uint32) acl.Error {
-	if e := t.externalFlag(event, flag); e != 0 {
-		return e
-	}
-	if timeout > math.MaxInt32 {
+	switch {
+	case flag == acl.ACL_EVENT_WAIT_EXTERNAL && timeout != 0:
+		return t.invalid("timeout %d: a wait for an event outside a graph has none, which is 0", timeout)
+	case timeout > math.MaxInt32:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "timeout %d: 0 is for ever, else seconds up to %d", timeout, math.MaxInt32)
 	}
-	return t.StreamWaitEventWithTimeout(on, event, int32(timeout))
+	return t.waitEvent(on, event, int32(timeout), flag)
 }
 
-func (t *Thread) externalFlag(event acl.Event, flag uint32) acl.Error {
-	ev, e := t.event(event)
+// eventUse checks the flag of a record or a wait.
+func (t *Thread) eventUse(ev *event, u *use, flag uint32) acl.Error {
 	switch {
-	case e != 0:
-		return e
 	case flag > acl.ACL_EVENT_RECORD_EXTERNAL:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "flag %d is unknown", flag)
-	case flag == acl.ACL_EVENT_RECORD_EXTERNAL && !ev.external():
-		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "event %#x was not made with ACL_EVENT_EXTERNAL", ev.handle)
+		return t.invalid("flag %d is unknown", flag)
+	case flag == acl.ACL_EVENT_RECORD_EXTERNAL && (ev.how != createEventEx || ev.flags != acl.ACL_EVENT_SYNC):
+		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "event %#x was made by %s with flags %#x: records and waits across the border of a graph are for events of %s with ACL_EVENT_SYNC alone", ev.handle, ev.how, ev.flags, createEventEx)
+	case !u.settle(flag):
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "event %#x was used with another flag before than %d", ev.handle, flag)
 	}
 	return acl.ACL_SUCCESS
 }

@@ -62,7 +62,7 @@ func (s *stream) raise(k *task, f *failure) {
 func (t *Thread) callable(fn acl.Addr) acl.Error {
 	switch {
 	case fn == 0:
-		return t.null("the function")
+		return t.absent("the function")
 	case t.sim.opts.Caller == nil:
 		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "there is no program whose function could be called")
 	}

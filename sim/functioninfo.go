@@ -52,7 +52,7 @@ func (t *Thread) BinaryGetDevAddress(binHandle acl.BinHandle, binAddr *acl.Addr,
 	case f == nil:
 		return t.badHandle(kindBinary, uint64(binHandle))
 	case binAddr == nil || binSize == nil:
-		return t.null("binAddr or binSize")
+		return t.absent("binAddr or binSize")
 	}
 	*binAddr, *binSize = 0, uint64(len(f.data))
 	if f.lazy {
@@ -106,7 +106,7 @@ func (t *Thread) GetFunctionSize(funcHandle acl.FuncHandle, aicSize, aivSize *ui
 		return e
 	}
 	if aicSize == nil || aivSize == nil {
-		return t.null("aicSize or aivSize")
+		return t.absent("aicSize or aivSize")
 	}
 	cube, vector := f.parts()
 	*aicSize, *aivSize = cube.size, vector.size
@@ -150,7 +150,7 @@ func (t *Thread) FunctionGetBinary(funcHandle acl.FuncHandle, binHandle *acl.Bin
 		return e
 	}
 	if binHandle == nil {
-		return t.null("binHandle")
+		return t.absent("binHandle")
 	}
 	*binHandle = acl.BinHandle(f.bin.handle)
 	return acl.ACL_SUCCESS

@@ -12,11 +12,12 @@ import (
 // graph is what a capture records (aclmdlRI): the tasks of one or more streams, which run together as often as the program
 // likes.
 type graph struct {
-	handle uint64
-	id     uint32
-	serial uint64 // models are numbered as they are made
-	dev    *device
-	marks  int // places that other streams of the graph wait for
+	handle  uint64
+	id      uint32
+	serial  uint64 // models are numbered as they are made
+	dev     *device
+	marks   int        // places that other streams of the graph wait for
+	outside []*outside // constant, when the capture has ended
 
 	running atomic.Int32 // executions that were ordered and have not ended
 
@@ -64,6 +65,7 @@ type taskGroup struct {
 type execution struct {
 	graph   *graph
 	marks   []*mark
+	outside []*mark   // of the graph's outside; nil where there is nothing to wait for
 	runners []*stream // one for each lane that has begun; under the graph's lock until all have ended
 	left    atomic.Int32
 	done    chan struct{} // closed when all lanes have ended
@@ -110,7 +112,7 @@ func (r *laneRun) task() task {
 }
 
 // run executes the graph as one task of a stream: all lanes beside each other. The stream goes on when they have ended.
-func (g *graph) run() task {
+func (g *graph) run(outside []*mark) task {
 	var x *execution // the last one: there is one at a time on a stream
 	return task{kind: taskGraph,
 		begin: func(s *stream) *waiting {
@@ -118,7 +120,7 @@ func (g *graph) run() task {
 			return &waiting{met: func() (bool, <-chan struct{}) {
 				if x == nil {
 					var other <-chan struct{}
-					if x, other = g.begin(s); x == nil {
+					if x, other = g.begin(s, outside); x == nil {
 						return false, other
 					}
 				}
@@ -140,13 +142,13 @@ func (g *graph) run() task {
 }
 
 // begin begins an execution. Where another one runs it returns a channel that is closed when that has ended.
-func (g *graph) begin(s *stream) (*execution, <-chan struct{}) {
+func (g *graph) begin(s *stream, outside []*mark) (*execution, <-chan struct{}) {
 	g.mu.Lock()
 	if x := g.current; x != nil {
 		g.mu.Unlock()
 		return nil, x.done
 	}
-	x := &execution{graph: g, done: make(chan struct{})}
+	x := &execution{graph: g, outside: outside, done: make(chan struct{})}
 	g.current = x
 	lanes, stop := g.lanes, s.stop
 	if g.built {
@@ -210,9 +212,9 @@ func (x *execution) laneEnded() {
 }
 
 // recordMark is a record inside a graph. A lane that was cancelled marks it all the same.
-func recordMark(n int) task {
+func recordMark(at func(*execution) *mark) task {
 	return task{kind: taskRecord, always: true, run: func(s *stream) (time.Duration, *failure) {
-		m := s.lane.execution.marks[n]
+		m := at(s.lane.execution)
 		m.time = s.time / tick * tick
 		s.mu.Lock()
 		m.failure = s.failure
@@ -225,14 +227,24 @@ func recordMark(n int) task {
 }
 
 // waitMark is a wait inside a graph.
-func waitMark(n int) task {
+func waitMark(at func(*execution) *mark) task {
 	return task{kind: taskWait,
-		begin: func(s *stream) *waiting { return s.lane.execution.marks[n].wait(0, nil) },
+		begin: func(s *stream) *waiting {
+			if m := at(s.lane.execution); m != nil {
+				return m.wait(0, nil)
+			}
+			return nil
+		},
 		run: func(s *stream) (time.Duration, *failure) {
-			s.time = max(s.time, s.lane.execution.marks[n].time)
+			if m := at(s.lane.execution); m != nil {
+				s.time = max(s.time, m.time)
+			}
 			return 0, nil
 		}}
 }
+
+// inside is the mark of a number in an execution.
+func inside(n int) func(*execution) *mark { return func(x *execution) *mark { return x.marks[n] } }
 
 // end gives back what the tasks hold.
 func (g *graph) end() {
@@ -291,9 +303,17 @@ func (t *Thread) executeGraph(g *graph, s *stream) acl.Error {
 		return t.fail(acl.ACL_ERROR_RT_STREAM_CAPTURED, "stream %d is being captured: it can't run a model", s.id)
 	}
 	g.running.Add(1)
-	k := g.run()
-	k.release = func() { g.running.Add(-1) }
-	return t.submit(s, k)
+	marks := g.outsideMarks()
+	k := g.run(marks)
+	k.release = func() {
+		g.unrecorded(marks, s)
+		g.running.Add(-1)
+	}
+	e := t.submit(s, k)
+	if e == 0 {
+		g.recorded(marks)
+	}
+	return e
 }
 
 // MdlRIExecuteAsync runs a graph in the order of a stream.
@@ -358,7 +378,15 @@ func (t *Thread) MdlRIDestroy(modelRI acl.MdlRI) acl.Error {
 	return acl.ACL_SUCCESS
 }
 
-const maxGraphName = 128
+// maxGraphName is how many bytes of a name can be asked for, with the NUL.
+const maxGraphName = 512
+
+func graphNameLimit() uint32 {
+	if broken("long_name_of_a_graph") {
+		return 128
+	}
+	return maxGraphName
+}
 
 // MdlRISetName names a graph.
 func (t *Thread) MdlRISetName(modelRI acl.MdlRI, name *byte) acl.Error {
@@ -370,8 +398,6 @@ func (t *Thread) MdlRISetName(modelRI acl.MdlRI, name *byte) acl.Error {
 	switch {
 	case name == nil:
 		return t.null("name")
-	case len(n) >= maxGraphName:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "a name of %d bytes: the limit is %d", len(n), maxGraphName-1)
 	}
 	g.mu.Lock()
 	g.name = n
@@ -379,7 +405,7 @@ func (t *Thread) MdlRISetName(modelRI acl.MdlRI, name *byte) acl.Error {
 	return acl.ACL_SUCCESS
 }
 
-// MdlRIGetName stores the name of a graph.
+// MdlRIGetName stores the name of a graph, cut to 512 bytes (documented) and to the room that there is.
 func (t *Thread) MdlRIGetName(modelRI acl.MdlRI, maxLen uint32, name *byte) acl.Error {
 	g, e := t.graph(modelRI)
 	if e != 0 {
@@ -391,10 +417,10 @@ func (t *Thread) MdlRIGetName(modelRI acl.MdlRI, maxLen uint32, name *byte) acl.
 	switch {
 	case name == nil:
 		return t.null("name")
-	case uint64(maxLen) <= uint64(len(n)):
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "maxLen %d is too small for the name of %d bytes and its NUL", maxLen, len(n))
+	case maxLen == 0:
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "maxLen is 0")
 	}
-	putText(list(name, uint64(maxLen)), n)
+	putText(list(name, uint64(min(maxLen, graphNameLimit()))), n)
 	return acl.ACL_SUCCESS
 }
 

@@ -350,3 +350,72 @@ func TestGraphTime(t *testing.T) {
 		t.Errorf("the graph took %v ms", ms)
 	}
 }
+
+// Records and waits across the border of graphs: a graph waits for a stream, a stream for a graph, a graph for a graph, in each
+// execution anew.
+func TestOutsideOfGraphs(t *testing.T) {
+	for _, virtual := range []bool{false, true} {
+		e := newEnv(t, Options{Virtual: virtual})
+		const external = acl.ACL_EVENT_RECORD_EXTERNAL
+		a, b, c := e.stream(), e.stream(), e.stream()
+		mk := func() (ev acl.Event) {
+			e.ok(e.th.CreateEventExWithFlag(&ev, acl.ACL_EVENT_SYNC))
+			return ev
+		}
+		in, mid, out := mk(), mk(), mk()
+		p, q, r := e.malloc(64), e.malloc(64), e.malloc(64)
+		copied := func(on acl.Stream, dst, src acl.Addr) {
+			e.ok(e.th.MemcpyAsync(dst, 64, src, 64, acl.ACL_MEMCPY_DEVICE_TO_DEVICE, on))
+		}
+		g := e.capture(a, func() {
+			e.ok(e.th.StreamWaitEventWithFlag(a, in, 0, external))
+			copied(a, q, p)
+			e.ok(e.th.RecordEventWithFlag(mid, a, external))
+			e.want(acl.ACL_ERROR_RT_PARAM_INVALID, e.th.StreamWaitEventWithFlag(a, mid, 0, external)) // once in a capture
+		})
+		h := e.capture(b, func() {
+			e.ok(e.th.StreamWaitEventWithFlag(b, mid, 0, external))
+			copied(b, r, q)
+			e.ok(e.th.RecordEventWithFlag(out, b, external))
+		})
+		var gate acl.Notify
+		e.ok(e.th.CreateNotify(&gate, 0))
+		for v := byte(1); v < 4; v++ {
+			e.ok(e.th.WaitAndResetNotify(gate, c, 0))
+			e.ok(e.th.MemsetAsync(p, 64, int32(v), 64, c))
+			e.ok(e.th.RecordEvent(in, c))
+			e.ok(e.th.MdlRIExecuteAsync(g, a))
+			e.ok(e.th.MdlRIExecuteAsync(h, b))
+			var status acl.EventRecordedStatus
+			e.ok(e.th.QueryEventStatus(out, &status))
+			if status != acl.ACL_EVENT_RECORDED_STATUS_NOT_READY {
+				t.Fatal("the graph's record is done before the graph")
+			}
+			e.ok(e.th.RecordNotify(gate, 0))
+			e.ok(e.th.SynchronizeEvent(out))
+			if got := hostBytes(r, 1)[0]; got != v {
+				t.Fatalf("virtual %t: %d came through, want %d", virtual, got, v)
+			}
+		}
+		// An execution that is given up does not keep those waiting who wait for its records.
+		e.ok(e.th.WaitAndResetNotify(gate, b, 0))
+		e.ok(e.th.MdlRIExecuteAsync(h, b))
+		e.ok(e.th.StreamWaitEvent(c, out))
+		e.ok(e.th.StreamAbort(b))
+		e.ok(e.th.SynchronizeStreamWithTimeout(c, 10000))
+
+		for _, x := range []struct {
+			want, got acl.Error
+		}{
+			{acl.ACL_ERROR_RT_STREAM_NOT_CAPTURED, e.th.RecordEventWithFlag(mk(), a, external)},
+			{acl.ACL_ERROR_RT_STREAM_NOT_CAPTURED, e.th.StreamWaitEventWithFlag(a, mk(), 0, external)},
+			{acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, e.th.RecordEventWithFlag(e.event(), a, external)},
+			{acl.ACL_ERROR_INVALID_PARAM, e.th.StreamWaitEventWithFlag(a, mk(), 1, external)},
+			{acl.ACL_ERROR_INVALID_PARAM, e.th.RecordEventWithFlag(mk(), a, 2)},
+			{acl.ACL_ERROR_RT_PARAM_INVALID, e.th.RecordEvent(mid, a)}, // it is recorded across the border
+			{acl.ACL_ERROR_RT_PARAM_INVALID, e.th.StreamWaitEvent(a, in)},
+		} {
+			e.want(x.want, x.got)
+		}
+	}
+}

@@ -102,8 +102,10 @@ func (t *Thread) SetMemcpyDesc(desc acl.Addr, kind acl.MemcpyKind, srcAddr, dstA
 	case desc == 0 || srcAddr == 0 || dstAddr == 0:
 		return t.null("desc, srcAddr or dstAddr")
 	case config != 0:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "config is not null")
-	case count == 0 || count > math.MaxUint32:
+		return t.invalid("config is not null")
+	case count == 0:
+		return t.invalid("a descriptor of 0 bytes")
+	case count > math.MaxUint32:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "a descriptor of %d bytes: 1 to %d", count, uint32(math.MaxUint32))
 	}
 	if e := t.unsafe(); e != 0 {
@@ -150,10 +152,16 @@ func (t *Thread) MemcpyAsyncWithDesc(desc acl.Addr, kind acl.MemcpyKind, on acl.
 // fill32Args checks the arguments of a fill with words, and tells whether there is nothing left to do.
 func (t *Thread) fill32Args(p acl.Addr, memSize, n uint64) (bool, acl.Error) {
 	if n > maxAlloc {
-		return true, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d elements are impossible", n)
+		return true, t.invalid("%d elements are impossible", n)
 	}
-	if n > 0 && p%4 != 0 {
-		return true, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%#x is no multiple of 4", p)
+	switch {
+	case n == 0 || p == 0: // as for all fills
+	case p%4 != 0:
+		return true, t.invalid("%#x is no multiple of 4", p)
+	case 4*n > memSize:
+		return true, t.invalid("%d words are more than the %d bytes of memSize", n, memSize)
+	case t.sim.locate(p).typ == acl.ACL_MEM_LOCATION_TYPE_UNREGISTERED:
+		return true, t.invalid("%#x is neither device memory nor host memory of the runtime's", p)
 	}
 	return t.fillArgs(p, memSize, 4*n)
 }

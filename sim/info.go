@@ -222,7 +222,7 @@ func (t *Thread) DeviceCanAccessPeer(canAccessPeer *int32, deviceId, peerDeviceI
 	}
 	switch {
 	case canAccessPeer == nil:
-		return t.null("canAccessPeer")
+		return t.absent("canAccessPeer")
 	case deviceId == peerDeviceId:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "device %d is not its own peer", deviceId)
 	}
@@ -396,7 +396,7 @@ func (t *Thread) CheckArchCompatibility(socVersion *byte, canCompatible *int32) 
 		return e
 	}
 	if socVersion == nil || canCompatible == nil {
-		return t.null("socVersion or canCompatible")
+		return t.absent("socVersion or canCompatible")
 	}
 	*canCompatible = 0
 	if strings.HasPrefix(goString(socVersion), "Ascend910B") {

@@ -251,7 +251,7 @@ func (t *Thread) hostArgs(fn uint64, sh shape, stream acl.Stream, cfg *acl.Launc
 	case size > maxArgs || (args == 0) != (size == 0):
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "kernel %q: %d bytes of arguments at %#x", o.fn.name, size, args)
 	case n > 0 && places == nil:
-		return t.null("placeHolderArray")
+		return t.absent("placeHolderArray")
 	case n > size:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "kernel %q: %d placeholders in %d bytes of arguments", o.fn.name, n, size)
 	}
@@ -277,6 +277,9 @@ func (t *Thread) hostArgs(fn uint64, sh shape, stream acl.Stream, cfg *acl.Launc
 
 // LaunchKernelWithArgsArray launches a kernel with an array of pointers to its arguments.
 func (t *Thread) LaunchKernelWithArgsArray(func_ acl.Addr, numBlocks uint32, stream acl.Stream, cfg *acl.LaunchKernelCfg, args *acl.Addr) acl.Error {
+	if numBlocks == 0 {
+		return t.invalid("numBlocks is 0")
+	}
 	return t.argsArray(func_, line(numBlocks), stream, cfg, args)
 }
 
@@ -296,7 +299,7 @@ func (t *Thread) argsArray(h uint64, sh shape, stream acl.Stream, cfg *acl.Launc
 	}
 	k := fn.kernel
 	if args == nil && len(k.Args) > 0 {
-		return t.null("args")
+		return t.absent("args")
 	}
 	block := make([]byte, k.offset(len(k.Args)))
 	for i, p := range list(args, uint64(len(k.Args))) {

@@ -114,10 +114,12 @@ func (t *Thread) MemAllocManaged(ptr *acl.Addr, size uint64, flag uint32) acl.Er
 	switch {
 	case ptr == nil:
 		return t.null("ptr")
-	case size == 0 || size > managedSize:
+	case size == 0:
+		return t.invalid("an allocation of 0 bytes")
+	case size > managedSize:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "an allocation of %d bytes: 1 to 3 TiB can be had", size)
 	case flag != global:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "flag is %d and has to be %d", flag, global)
+		return t.invalid("flag is %d and has to be %d", flag, global)
 	}
 	if f := t.sim.outOfMemory(); f != nil {
 		return t.failWith(f)
@@ -328,7 +330,7 @@ func (t *Thread) MemManagedPrefetchAsync(ptr acl.Addr, size uint64, location acl
 		return e
 	}
 	if flags != 0 {
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "flags are %#x and have to be 0", flags)
+		return t.invalid("flags are %#x and have to be 0", flags)
 	}
 	return t.prefetch(s, ptr, size, location)
 }
@@ -341,7 +343,7 @@ func (t *Thread) MemManagedPrefetchBatchAsync(ptrs *acl.Addr, sizes *uint64, cou
 	}
 	switch {
 	case flags != 0:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "flags are %#x and have to be 0", flags)
+		return t.invalid("flags are %#x and have to be 0", flags)
 	case ptrs == nil || sizes == nil || prefetchLocs == nil || prefetchLocIdxs == nil || count == 0 || count > 1<<20 || numPrefetchLocs == 0 || numPrefetchLocs > count:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d ranges and %d places", count, numPrefetchLocs)
 	}

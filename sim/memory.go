@@ -513,7 +513,7 @@ func (t *Thread) allocOn(d *device, ptr *acl.Addr, size, pad uint64, policy acl.
 	case ptr == nil:
 		return t.null("devPtr")
 	case size == 0:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "an allocation of 0 bytes")
+		return t.invalid("an allocation of 0 bytes")
 	}
 	if size > maxAlloc {
 		return t.fail(acl.ACL_ERROR_RT_DEVICE_OOM, "out of device memory: %d bytes wanted", size)
@@ -652,7 +652,7 @@ func (t *Thread) MallocHost(hostPtr *acl.Addr, size uint64) acl.Error {
 	case hostPtr == nil:
 		return t.null("hostPtr")
 	case size == 0:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "an allocation of 0 bytes")
+		return t.invalid("an allocation of 0 bytes")
 	}
 	a := uint64(0)
 	if size <= maxAlloc {

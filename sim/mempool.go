@@ -75,7 +75,7 @@ func (t *Thread) poolAttr(h acl.MemPool, attr acl.MemPoolAttr, value acl.Addr) (
 	}
 	switch {
 	case value == 0:
-		return nil, t.null("value")
+		return nil, t.absent("value")
 	case attr < acl.ACL_RT_MEM_POOL_REUSE_FOLLOW_EVENT_DEPENDENCIES || attr > acl.ACL_RT_MEM_POOL_ATTR_USED_MEM_HIGH:
 		return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "pool attribute %d is unknown", attr)
 	}

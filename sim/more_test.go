@@ -75,9 +75,9 @@ func TestIndirectCopies(t *testing.T) {
 	e.ok(e.th.GetMemcpyDescSize(inner, &size))
 	desc := e.malloc(size)
 	e.want(acl.ACL_ERROR_RT_PARAM_INVALID, e.th.SetMemcpyDesc(desc, acl.ACL_MEMCPY_DEVICE_TO_DEVICE, src, dst, 4, 0))
-	e.want(acl.ACL_ERROR_RT_PARAM_INVALID, e.th.SetMemcpyDesc(desc, inner, src, dst, 0, 0))
+	e.want(acl.ACL_ERROR_INVALID_PARAM, e.th.SetMemcpyDesc(desc, inner, src, dst, 0, 0))
 	e.ok(e.th.SetMemcpyDesc(desc, inner, src, dst+32, 4, 0))
-	e.want(acl.ACL_ERROR_RT_PARAM_INVALID, e.th.MemcpyAsyncWithDesc(desc, inner, 0))
+	e.want(acl.ACL_ERROR_INVALID_PARAM, e.th.MemcpyAsyncWithDesc(desc, inner, 0))
 	release = e.hold(s)
 	e.ok(e.th.MemcpyAsyncWithDesc(desc, inner, s))
 	e.ok(e.th.SetMemcpyDesc(desc, inner, src, dst+48, 4, 0))
@@ -89,8 +89,8 @@ func TestIndirectCopies(t *testing.T) {
 	e.ok(e.th.SetMemcpyDesc(desc, inner, 0x1000, dst, 4, 0))
 	e.ok(e.th.MemcpyAsyncWithDesc(desc, inner, s))
 	e.want(acl.ACL_ERROR_RT_SYS_DMA, e.th.SynchronizeStream(s))
-	e.want(acl.ACL_ERROR_RT_PARAM_INVALID, e.th.MemsetD32(src, 63, 1, 16))
-	e.want(acl.ACL_ERROR_RT_PARAM_INVALID, e.th.MemsetD32(src+2, 60, 1, 1))
+	e.want(acl.ACL_ERROR_INVALID_PARAM, e.th.MemsetD32(src, 63, 1, 16))
+	e.want(acl.ACL_ERROR_INVALID_PARAM, e.th.MemsetD32(src+2, 60, 1, 1))
 }
 
 func TestReduce(t *testing.T) {

@@ -44,7 +44,7 @@ func TestExceptions(t *testing.T) {
 	}
 	one, two := look("one"), look("two")
 	e.want(acl.ACL_ERROR_RT_PARAM_INVALID, e.th.ExceptionInfoCallbackRegister(0))
-	e.want(acl.ACL_ERROR_RT_PARAM_INVALID, e.th.ExceptionInfoCallbackUnregister(0))
+	e.want(acl.ACL_ERROR_INVALID_PARAM, e.th.ExceptionInfoCallbackUnregister(0))
 	e.ok(e.th.SetExceptionInfoCallback(two))
 	e.ok(e.th.SetExceptionInfoCallback(one))
 	e.ok(e.th.ExceptionInfoCallbackRegister(one))
@@ -74,8 +74,8 @@ func TestExceptions(t *testing.T) {
 		t.Error("no exception has an id")
 	}
 	var at acl.Addr
-	e.want(acl.ACL_ERROR_RT_PARAM_INVALID, e.th.GetArgsFromExceptionInfo(0, &at, new(uint32)))
-	e.want(acl.ACL_ERROR_RT_PARAM_INVALID, e.th.GetFuncHandleFromExceptionInfo(0, &got))
+	e.want(acl.ACL_ERROR_INVALID_PARAM, e.th.GetArgsFromExceptionInfo(0, &at, new(uint32)))
+	e.want(acl.ACL_ERROR_INVALID_PARAM, e.th.GetFuncHandleFromExceptionInfo(0, &got))
 }
 
 // Functions of the program's hear of streams, devices and aborts, and of the beginning and end of the runtime.
@@ -112,7 +112,7 @@ func TestStateCallbacks(t *testing.T) {
 		got = nil
 	}
 	got = nil
-	e.want(acl.ACL_ERROR_RT_PARAM_INVALID, e.th.RegDeviceStateCallback(nil, hear, 1))
+	e.want(acl.ACL_ERROR_INVALID_PARAM, e.th.RegDeviceStateCallback(nil, hear, 1))
 	e.want(acl.ACL_ERROR_RT_PARAM_INVALID, e.th.RegDeviceStateCallback(cstring("d"), 0, 1))
 	e.ok(e.th.RegDeviceStateCallback(cstring("d"), hear, 1))
 	e.want(acl.ACL_ERROR_RT_PARAM_INVALID, e.th.RegDeviceStateCallback(cstring("d"), hear, 1))
@@ -167,13 +167,13 @@ func TestHostObjects(t *testing.T) {
 	a := th.AllocatorCreateDesc()
 	s := e.stream()
 	e.want(acl.ACL_ERROR_INVALID_PARAM, th.AllocatorRegister(s, a))
-	e.want(acl.ACL_ERROR_RT_PARAM_INVALID, th.AllocatorSetObjToDesc(a, 0))
+	e.want(acl.ACL_ERROR_INVALID_PARAM, th.AllocatorSetObjToDesc(a, 0))
 	e.ok(th.AllocatorSetObjToDesc(a, 1))
 	e.ok(th.AllocatorSetAllocFuncToDesc(a, 2))
 	e.ok(th.AllocatorSetFreeFuncToDesc(a, 3))
 	e.ok(th.AllocatorSetAllocAdviseFuncToDesc(a, 4))
 	e.ok(th.AllocatorSetGetAddrFromBlockFuncToDesc(a, 5))
-	e.want(acl.ACL_ERROR_RT_PARAM_INVALID, th.AllocatorRegister(0, a))
+	e.want(acl.ACL_ERROR_INVALID_PARAM, th.AllocatorRegister(0, a))
 	e.ok(th.AllocatorRegister(s, a))
 	e.ok(th.AllocatorDestroyDesc(a))
 	e.want(acl.ACL_ERROR_RT_INVALID_HANDLE, th.AllocatorDestroyDesc(a))
@@ -216,8 +216,8 @@ func TestHalfConversions(t *testing.T) {
 func TestManagedMemory(t *testing.T) {
 	e := newEnv(t, Options{Kernels: testKernels()})
 	var p acl.Addr
-	e.want(acl.ACL_ERROR_RT_PARAM_INVALID, e.th.MemAllocManaged(&p, 100, 0))
-	e.want(acl.ACL_ERROR_RT_PARAM_INVALID, e.th.MemAllocManaged(&p, 0, 1))
+	e.want(acl.ACL_ERROR_INVALID_PARAM, e.th.MemAllocManaged(&p, 100, 0))
+	e.want(acl.ACL_ERROR_INVALID_PARAM, e.th.MemAllocManaged(&p, 0, 1))
 	e.ok(e.th.MemAllocManaged(&p, granularity+1, 1))
 	if p < managedBase || p >= managedBase+managedSize || p%granularity != 0 {
 		t.Fatalf("managed memory lies at %#x", p)
@@ -245,7 +245,7 @@ func TestManagedMemory(t *testing.T) {
 	e.ok(e.th.MemManagedAdvise(p, 2*granularity, acl.ACL_MEM_ADVISE_SET_ACCESSED_BY, host))
 	e.ok(e.th.MemManagedAdvise(p, granularity, acl.ACL_MEM_ADVISE_SET_ACCESSED_BY, dev))
 	e.ok(e.th.MemManagedPrefetchAsync(p, 2*granularity, host, 0, s))
-	e.want(acl.ACL_ERROR_RT_PARAM_INVALID, e.th.MemManagedPrefetchAsync(p, 2*granularity, host, 1, s))
+	e.want(acl.ACL_ERROR_INVALID_PARAM, e.th.MemManagedPrefetchAsync(p, 2*granularity, host, 1, s))
 	e.ok(e.th.SynchronizeStream(s))
 	attr := func(a acl.MemManagedRangeAttribute, n uint64) int32 {
 		v := new(int32)
@@ -390,7 +390,7 @@ func TestCapabilities(t *testing.T) {
 
 	e.ok(e.th.CmoGetDescSize(&n))
 	desc := e.malloc(n)
-	e.want(acl.ACL_ERROR_RT_PARAM_INVALID, e.th.CmoSetDesc(desc, p, 0))
+	e.want(acl.ACL_ERROR_INVALID_PARAM, e.th.CmoSetDesc(desc, p, 0))
 	e.ok(e.th.CmoSetDesc(desc, p, 64))
 	e.want(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, e.th.CmoAsyncWithDesc(desc, acl.ACL_RT_CMO_TYPE_FLUSH, s, 0))
 	e.ok(e.th.CmoAsyncWithDesc(desc, acl.ACL_RT_CMO_TYPE_PREFETCH, s, 0))

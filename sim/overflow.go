@@ -79,7 +79,7 @@ func (t *Thread) CtxGetFloatOverflowAddr(overflowAddr *acl.Addr) acl.Error {
 		return e
 	}
 	if overflowAddr == nil {
-		return t.null("overflowAddr")
+		return t.absent("overflowAddr")
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -129,7 +129,7 @@ func (t *Thread) ReduceAsync(dst, src acl.Addr, count uint64, kind acl.ReduceKin
 	size := dataTypeSize(type_)
 	switch {
 	case reserve != 0:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "reserve is not null")
+		return t.invalid("reserve is not null")
 	case kind < acl.ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM || kind > acl.ACL_RT_MEMCPY_SDMA_AUTOMATIC_EQUAL:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "reduction %d is unknown", kind)
 	case reducers[type_] == nil || kind == acl.ACL_RT_MEMCPY_SDMA_AUTOMATIC_EQUAL:

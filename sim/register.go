@@ -9,7 +9,9 @@ func (t *Thread) register(ptr acl.Addr, size uint64, r registration) acl.Error {
 	switch {
 	case ptr == 0:
 		return t.null("ptr")
-	case size == 0 || size > maxAlloc:
+	case size == 0:
+		return t.invalid("a registration of 0 bytes")
+	case size > maxAlloc:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "a registration of %d bytes", size)
 	case ptr%pageSize != 0:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%#x is no multiple of %d", ptr, pageSize)
@@ -88,7 +90,7 @@ func (t *Thread) HostGetDevicePointer(pHost acl.Addr, pDevice *acl.Addr, flag ui
 	case pDevice == nil:
 		return t.null("pDevice")
 	case flag != 0:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "flag is %d and has to be 0", flag)
+		return t.invalid("flag is %d and has to be 0", flag)
 	case !ok || r.v.access == 0:
 		return t.fail(acl.ACL_ERROR_HOST_MEMORY_NOT_REGISTERED, "%#x is not registered as mapped", pHost)
 	}

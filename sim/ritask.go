@@ -167,7 +167,7 @@ func (t *Thread) MdlRITaskGetType(h acl.MdlRITask, type_ *acl.MdlRITaskType) acl
 		return e
 	}
 	if type_ == nil {
-		return t.null("type")
+		return t.absent("type")
 	}
 	k.graph.mu.Lock()
 	defer k.graph.mu.Unlock()
@@ -182,7 +182,7 @@ func (t *Thread) MdlRITaskGetSeqId(h acl.MdlRITask, id *uint32) acl.Error {
 		return e
 	}
 	if id == nil {
-		return t.null("id")
+		return t.absent("id")
 	}
 	k.graph.mu.Lock()
 	defer k.graph.mu.Unlock()
@@ -204,7 +204,7 @@ func (t *Thread) MdlRITaskGetParams(h acl.MdlRITask, params *acl.MdlRITaskParams
 		return e
 	}
 	if params == nil {
-		return t.null("params")
+		return t.absent("params")
 	}
 	k.graph.mu.Lock()
 	defer k.graph.mu.Unlock()
@@ -220,12 +220,11 @@ func (t *Thread) MdlRITaskGetParams(h acl.MdlRITask, params *acl.MdlRITaskParams
 	case acl.ACL_MODEL_RI_TASK_KERNEL:
 		*(*kernelParams)(body) = kernelParams{fn: k.order.fn.handle, args: k.args.addr, size: k.args.size, blocks: k.order.blocks}
 	case acl.ACL_MODEL_RI_TASK_EVENT_RECORD, acl.ACL_MODEL_RI_TASK_EVENT_WAIT, acl.ACL_MODEL_RI_TASK_EVENT_RESET:
-		if ev, ok := k.detail.(*event); ok {
-			flag := uint32(0)
-			if ev.external() {
-				flag = acl.ACL_EVENT_RECORD_EXTERNAL
-			}
-			*(*eventParams)(body) = eventParams{ev.handle, ev.flags, flag}
+		switch d := k.detail.(type) {
+		case *event:
+			*(*eventParams)(body) = eventParams{d.handle, d.flags, acl.ACL_EVENT_RECORD_DEFAULT}
+		case *outside:
+			*(*eventParams)(body) = eventParams{d.event.handle, d.event.flags, acl.ACL_EVENT_RECORD_EXTERNAL}
 		}
 	case acl.ACL_MODEL_RI_TASK_VALUE_WRITE, acl.ACL_MODEL_RI_TASK_VALUE_WAIT:
 		v := k.detail.(*valueTask)
@@ -242,7 +241,7 @@ func (t *Thread) MdlRITaskSetParams(h acl.MdlRITask, params *acl.MdlRITaskParams
 		return e
 	}
 	if params == nil {
-		return t.null("params")
+		return t.absent("params")
 	}
 	k.graph.mu.Lock()
 	typ, old := k.typ(), k.task
@@ -480,7 +479,12 @@ func (t *Thread) CacheLastTaskOpInfo(infoPtr acl.Addr, infoSize uint64) acl.Erro
 	if e != 0 {
 		return e
 	}
-	if infoPtr == 0 || infoSize == 0 || infoSize > maxOpInfo {
+	switch {
+	case infoPtr == 0:
+		return t.null("infoPtr")
+	case infoSize == 0:
+		return t.invalid("0 bytes about an operator")
+	case infoSize > maxOpInfo:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d bytes about an operator: 1 to %d", infoSize, maxOpInfo)
 	}
 	at := t.sim.text.get(roundUp(infoSize, 8))

@@ -29,7 +29,7 @@ type argsEx struct {
 func (t *Thread) rtBinary(bin, handle uint64) acl.Error {
 	b := at[devBinary](bin)
 	if b == nil {
-		return t.null("bin")
+		return t.absent("bin")
 	}
 	return t.rtLoad(b.data, b.length, handle)
 }
@@ -54,7 +54,7 @@ func (t *Thread) rtRegister(bin, stub uint64, stubName, kernelName *byte) acl.Er
 	case f == nil:
 		return t.badHandle(kindBinary, bin)
 	case stub == 0 || stubName == nil:
-		return t.null("stubFunc or stubName")
+		return t.absent("stubFunc or stubName")
 	}
 	name := goString(stubName)
 	kernel := name
@@ -81,7 +81,7 @@ func (t *Thread) rtRegister(bin, stub uint64, stubName, kernelName *byte) acl.Er
 func (t *Thread) stub(at uint64) (uint64, acl.Error) {
 	s, ok := t.sim.stubs.Load(at)
 	if at == 0 {
-		return 0, t.null("stubFunc")
+		return 0, t.absent("stubFunc")
 	}
 	if !ok {
 		return 0, t.fail(acl.ACL_ERROR_RT_KERNEL_LOOKUP, "no kernel is registered for %#x", at)
@@ -92,7 +92,7 @@ func (t *Thread) stub(at uint64) (uint64, acl.Error) {
 // stubByName returns the address that stands for a kernel under a name.
 func (t *Thread) stubByName(name *byte) (addr uint64, e acl.Error) {
 	if name == nil {
-		return 0, t.null("stubName")
+		return 0, t.absent("stubName")
 	}
 	want := goString(name)
 	t.sim.stubs.Range(func(at, s any) bool {
@@ -111,11 +111,11 @@ func (t *Thread) stubByName(name *byte) (addr uint64, e acl.Error) {
 func (t *Thread) rtLaunch(fn uint64, blocks uint32, a *argsEx, stream acl.Stream) acl.Error {
 	switch {
 	case a == nil:
-		return t.null("argsInfo")
+		return t.absent("argsInfo")
 	case a.onDevice != 0:
 		return t.LaunchKernelV2(acl.FuncHandle(fn), blocks, a.args, uint64(a.size), nil, stream)
 	case a.numHostInputs > 0 && a.hostInputs == 0:
-		return t.null("argsInfo->hostInputInfoPtr")
+		return t.absent("argsInfo->hostInputInfoPtr")
 	}
 	holders := make([]acl.PlaceHolderInfo, 0, 8)
 	holders = append(holders, list(at[acl.PlaceHolderInfo](a.hostInputs), uint64(a.numHostInputs))...)

@@ -78,7 +78,7 @@ func (t *Thread) SetStreamOverflowSwitch(on acl.Stream, flag uint32) acl.Error {
 		return e
 	}
 	if flag > 1 {
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "overflow switch %d: 0 or 1", flag)
+		return t.invalid("overflow switch %d: 0 or 1", flag)
 	}
 	s.set(func(x *settings) { x.overflow = flag })
 	return acl.ACL_SUCCESS
@@ -173,7 +173,7 @@ func (t *Thread) streamConfig(h *acl.StreamConfigHandle) acl.Error {
 		return e
 	}
 	if h == nil {
-		return t.null("handle")
+		return t.absent("handle")
 	}
 	if _, ok := t.sim.streamConfigs.Load(addressOf(h)); !ok {
 		return t.fail(acl.ACL_ERROR_RT_INVALID_HANDLE, "%#x was not made by aclrtCreateStreamConfigHandle, or was destroyed", addressOf(h))
@@ -197,7 +197,7 @@ func (t *Thread) SetStreamConfigOpt(handle *acl.StreamConfigHandle, attr acl.Str
 		return e
 	}
 	if attrValue == 0 {
-		return t.null("attrValue")
+		return t.absent("attrValue")
 	}
 	want := uint64(8)
 	if attr == acl.ACL_RT_STREAM_PRIORITY {

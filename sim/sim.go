@@ -84,8 +84,10 @@ type Sim struct {
 	text    textArena
 	soc     uint64 // address of the name of the SoC
 
-	inits atomic.Int64 // references by aclInit
-	ended atomic.Bool  // finalized after an init
+	inits         atomic.Int64 // references by aclInit
+	ended         atomic.Bool  // finalized after an init
+	messages      messages
+	defaultDevice atomic.Int32 // of threads that set none; noDevice for none
 
 	placeMu sync.Mutex
 	placed  int // allocations made so far, while there is a list of places
@@ -146,6 +148,7 @@ type Sim struct {
 // New makes a simulator. The address space of a device is reserved when a program first uses the device.
 func New(o *Options) *Sim {
 	s := &Sim{}
+	s.defaultDevice.Store(noDevice)
 	if o != nil {
 		s.opts = *o
 	}

@@ -322,7 +322,7 @@ func TestHandles(t *testing.T) {
 	e.want(acl.ACL_ERROR_RT_INVALID_HANDLE, e.th.SynchronizeStream(acl.Stream(ev)))
 	e.message("is a event")
 	e.want(acl.ACL_ERROR_RT_INVALID_HANDLE, e.th.SynchronizeStream(0x1234))
-	e.want(acl.ACL_ERROR_RT_PARAM_INVALID, e.th.DestroyStream(0))
+	e.want(acl.ACL_ERROR_INVALID_PARAM, e.th.DestroyStream(0))
 }
 
 func TestTableReuse(t *testing.T) {
@@ -421,8 +421,8 @@ func TestAllocation(t *testing.T) {
 	e.ok(e.th.MallocAlign32(&p, 33, 0))
 	e.ok(e.th.Memset(p, 64, 1, 64))
 	e.want(acl.ACL_ERROR_RT_PARAM_INVALID, e.th.Memset(p, 65, 1, 65))
-	e.want(acl.ACL_ERROR_RT_PARAM_INVALID, e.th.Malloc(&p, 0, 0))
-	e.want(acl.ACL_ERROR_RT_PARAM_INVALID, e.th.Malloc(nil, 1, 0))
+	e.want(acl.ACL_ERROR_INVALID_PARAM, e.th.Malloc(&p, 0, 0))
+	e.want(acl.ACL_ERROR_INVALID_PARAM, e.th.Malloc(nil, 1, 0))
 	e.want(acl.ACL_ERROR_RT_DEVICE_OOM, e.th.Malloc(&p, 1<<20, 0))
 	e.want(acl.ACL_ERROR_RT_DEVICE_OOM, e.th.Malloc(&p, ^uint64(0), 0))
 	var free, total uint64
@@ -437,7 +437,7 @@ func TestAllocation(t *testing.T) {
 	}
 	e.want(acl.ACL_ERROR_RT_PARAM_INVALID, e.th.Free(b))
 	e.want(acl.ACL_ERROR_RT_PARAM_INVALID, e.th.Free(a+8))
-	e.want(acl.ACL_ERROR_RT_PARAM_INVALID, e.th.Free(0))
+	e.want(acl.ACL_ERROR_INVALID_PARAM, e.th.Free(0))
 	e.want(acl.ACL_ERROR_RT_PARAM_INVALID, e.th.Memset(b, 600, 7, 600))
 	e.message("freed")
 	if c := e.malloc(600); c == b {
@@ -599,7 +599,7 @@ func TestAsyncCopyTable(t *testing.T) {
 			e.ok(e.th.DestroyStream(s))
 		}
 	}
-	e.want(no, e.th.MemcpyAsync(mem['D'][0], 64, mem['H'][0], 64, acl.ACL_MEMCPY_INNER_DEVICE_TO_DEVICE, 0))
+	e.want(acl.ACL_ERROR_INVALID_PARAM, e.th.MemcpyAsync(mem['D'][0], 64, mem['H'][0], 64, acl.ACL_MEMCPY_INNER_DEVICE_TO_DEVICE, 0))
 }
 
 // ACL.md 4.2: what the arguments of a copy must be.
@@ -626,10 +626,10 @@ func TestCopyArguments(t *testing.T) {
 		{"count 0, null", 0, 0, 0, 0, h2d, ok, false},
 		{"same place", d, 64, d, 64, h2d, ok, false},
 		{"count > destMax", d, 63, h, 64, h2d, no, false},
-		{"null dst", 0, 64, h, 64, h2d, no, false},
-		{"null src", d, 64, 0, 64, h2d, no, false},
-		{"kind below", d, 64, h, 64, -1, no, false},
-		{"kind above", d, 64, h, 64, 8, no, false},
+		{"null dst", 0, 64, h, 64, h2d, acl.ACL_ERROR_INVALID_PARAM, false},
+		{"null src", d, 64, 0, 64, h2d, acl.ACL_ERROR_INVALID_PARAM, false},
+		{"kind below", d, 64, h, 64, -1, acl.ACL_ERROR_INVALID_PARAM, false},
+		{"kind above", d, 64, h, 64, 8, acl.ACL_ERROR_INVALID_PARAM, false},
 		{"behind the allocation", d + 64, 64, h, 64, h2d, no, true},
 		{"kind is not matched with the places", h, 64, d, 64, h2d, ok, true},
 		{"host to host", h, 32, h + 32, 32, acl.ACL_MEMCPY_HOST_TO_HOST, ok, true},
@@ -792,7 +792,7 @@ func TestCopyBatch(t *testing.T) {
 			hostBytes(d+128, 1)[0] = 3
 			attrs[2].DstLoc, attrs[2].SrcLoc = attrs[2].SrcLoc, attrs[2].DstLoc
 		}, n, 0, none},
-		{"too small", func() { maxs[1] = 63 }, n, no, 1},
+		{"too small", func() { maxs[1] = 63 }, n, acl.ACL_ERROR_INVALID_PARAM, 1},
 		{"null", func() { srcs[2] = 0 }, n, no, 2},
 		{"wrong place", func() { attrs[2].SrcLoc.Type = acl.ACL_MEM_LOCATION_TYPE_DEVICE }, n, no, 2},
 		{"wrong device", func() { attrs[0].DstLoc.Id = 1 }, n, no, 0},
@@ -800,7 +800,7 @@ func TestCopyBatch(t *testing.T) {
 			srcs[1] = d
 			attrs[1].SrcLoc.Type = acl.ACL_MEM_LOCATION_TYPE_DEVICE
 		}, n, acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, 1},
-		{"reserved", func() { attrs[1].Rsv[3] = 1 }, n, no, none},
+		{"reserved", func() { attrs[1].Rsv[3] = 1 }, n, acl.ACL_ERROR_INVALID_PARAM, none},
 		{"first index", func() { indexes[0] = 1 }, n, no, none},
 		{"descending", func() { indexes[1], indexes[2] = 2, 1 }, n, no, none},
 		{"twice the same index", func() { indexes[2] = 1 }, n, no, none},
@@ -829,10 +829,10 @@ func TestCopyBatch(t *testing.T) {
 		}
 	}
 	reset()
-	e.want(no, e.th.MemcpyBatchAsync(&dsts[0], &maxs[0], &srcs[0], &sizes[0], n, &attrs[0], &indexes[0], n, nil, 0))
+	e.want(acl.ACL_ERROR_INVALID_PARAM, e.th.MemcpyBatchAsync(&dsts[0], &maxs[0], &srcs[0], &sizes[0], n, &attrs[0], &indexes[0], n, nil, 0))
 	e.ok(e.th.MemcpyBatchAsyncV2(&dsts[0], &maxs[0], &srcs[0], &sizes[0], n, &attrs[0], &indexes[0], n, 0))
 	e.ok(e.th.MemcpyBatchV2(&dsts[0], &maxs[0], &srcs[0], &sizes[0], n, &attrs[0], &indexes[0], n))
-	e.ok(e.th.MemcpyBatch(&dsts[0], &maxs[0], &srcs[0], &sizes[0], n, &attrs[0], &indexes[0], n, nil))
+	e.want(acl.ACL_ERROR_INVALID_PARAM, e.th.MemcpyBatch(&dsts[0], &maxs[0], &srcs[0], &sizes[0], n, &attrs[0], &indexes[0], n, nil))
 }
 
 func TestMemset(t *testing.T) {
@@ -1133,7 +1133,7 @@ func TestErrorsAreToldOnce(t *testing.T) {
 func TestErrorsBelongToThreads(t *testing.T) {
 	e := newEnv(t, Options{})
 	th := e.sim.NewThread()
-	e.want(acl.ACL_ERROR_RT_PARAM_INVALID, e.th.Free(0))
+	e.want(acl.ACL_ERROR_INVALID_PARAM, e.th.Free(0))
 	if th.PeekAtLastError(acl.ACL_RT_THREAD_LEVEL) != 0 || th.GetRecentErrMsg() != 0 {
 		t.Error("a thread sees the error of another")
 	}

@@ -1,11 +1,6 @@
 package sim
 
 import (
-	"encoding/json"
-	"errors"
-	"io/fs"
-	"os"
-	"strings"
 	"time"
 
 	"github.com/acltrace/acltrace/api/acl"
@@ -87,6 +82,12 @@ func (t *Thread) context() (*context, acl.Error) {
 	if c == nil && broken("context_of_each_thread") {
 		c = t.sim.devices[0].primary
 	}
+	if d := t.sim.defaultDevice.Load(); c == nil && d != noDevice {
+		if e := t.SetDevice(d); e != 0 {
+			return nil, e
+		}
+		c = t.current
+	}
 	if c == nil {
 		return nil, t.fail(acl.ACL_ERROR_RT_CONTEXT_NULL, "the thread has no current context: call aclrtSetDevice, aclrtCreateContext or aclrtSetCurrentContext first")
 	}
@@ -96,27 +97,22 @@ func (t *Thread) context() (*context, acl.Error) {
 	return c, acl.ACL_SUCCESS
 }
 
-// Init starts the runtime. The configuration is checked to be JSON and not used.
+// Init starts the runtime with a configuration file, which counts at the first call.
 func (t *Thread) Init(configPath *byte) acl.Error {
+	c, f := readConfiguration(goString(configPath))
+	if f != nil {
+		return t.failWith(f)
+	}
 	var text config
-	if path := goString(configPath); path != "" {
-		b, err := os.ReadFile(path)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			return t.fail(acl.ACL_ERROR_INVALID_FILE, "configuration %s does not exist", path)
-		case err != nil:
-			return t.fail(acl.ACL_ERROR_INVALID_FILE, "configuration %s: %v", path, err)
-		case len(strings.TrimSpace(string(b))) > 0 && !json.Valid(b):
-			return t.fail(acl.ACL_ERROR_PARSE_FILE, "configuration %s is no JSON", path)
-		}
-		if len(b) > 0 && len(b) < textChunk {
-			text = config{t.sim.text.add(string(b)), uint64(len(b))}
-		}
+	if n := len(c.text); n > 0 && n < textChunk {
+		text = config{t.sim.text.add(c.text), uint64(n)}
 	}
 	if t.sim.inits.Add(1) > 1 {
 		return t.fail(acl.ACL_ERROR_REPEAT_INITIALIZE, "aclInit was called before; the call counts as a reference")
 	}
 	t.sim.ended.Store(false)
+	t.sim.messages.shared.Store(c.shared)
+	t.sim.defaultDevice.Store(c.defaultDevice)
 	return t.tellInit(text)
 }
 

@@ -40,7 +40,7 @@ func TestVirtualMemory(t *testing.T) {
 	if grown := resident(t) - before; grown > 10<<20 && grown < 1<<63 {
 		t.Errorf("a reservation costs %d bytes", grown)
 	}
-	e.want(acl.ACL_ERROR_RT_PARAM_INVALID, e.th.ReserveMemAddress(&va, 0, 0, 0, 0))
+	e.want(acl.ACL_ERROR_INVALID_PARAM, e.th.ReserveMemAddress(&va, 0, 0, 0, 0))
 	e.want(acl.ACL_ERROR_RT_PARAM_INVALID, e.th.Memset(va, unit, 1, unit))
 	e.message("nothing is mapped")
 

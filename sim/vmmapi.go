@@ -15,12 +15,14 @@ func (t *Thread) ReserveMemAddress(virPtr *acl.Addr, size, alignment uint64, exp
 	switch {
 	case virPtr == nil:
 		return t.null("virPtr")
-	case size == 0 || size > maxAlloc:
+	case size == 0 && !broken("zero_sizes"):
+		return t.invalid("a reservation of 0 bytes")
+	case size > maxAlloc:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "a reservation of %d bytes", size)
 	case alignment != 0 || expectPtr != 0:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "alignment is %d, expectPtr %#x: both have to be 0", alignment, expectPtr)
 	case flags > 1:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "flags are %#x: 0, or 1 for huge pages", flags)
+		return t.invalid("flags are %#x: 0, or 1 for huge pages", flags)
 	}
 	addr, f := t.sim.place(func(want uint64) (uint64, *failure) { return c.dev.mem.reserveRange(size, want) })
 	if f != nil {
@@ -72,7 +74,7 @@ func (t *Thread) physicalProp(p *acl.PhysicalMemProp) (*device, uint64, acl.Erro
 		return nil, 0, e
 	}
 	if p.AllocationType != 0 || p.Reserve != 0 {
-		return nil, 0, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "allocation type %d, reserve %d: both have to be 0", p.AllocationType, p.Reserve)
+		return nil, 0, t.invalid("allocation type %d, reserve %d: both have to be 0", p.AllocationType, p.Reserve)
 	}
 	switch attr := acl.MemAttr(p.MemAttr); attr {
 	case acl.ACL_HBM_MEM_HUGE1G, acl.ACL_HBM_MEM_P2P_HUGE1G, acl.ACL_MEM_HUGE1G, acl.ACL_MEM_P2P_HUGE1G:
@@ -81,7 +83,7 @@ func (t *Thread) physicalProp(p *acl.PhysicalMemProp) (*device, uint64, acl.Erro
 		acl.ACL_MEM_NORMAL, acl.ACL_MEM_HUGE, acl.ACL_MEM_P2P_NORMAL, acl.ACL_MEM_P2P_HUGE:
 		return d, granularity, acl.ACL_SUCCESS
 	default:
-		return nil, 0, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "memory kind %d can't be had as physical memory", attr)
+		return nil, 0, t.invalid("memory kind %d can't be had as physical memory", attr)
 	}
 }
 
@@ -110,10 +112,12 @@ func (t *Thread) MallocPhysical(handle *acl.DrvMemHandle, size uint64, prop *acl
 	switch {
 	case handle == nil:
 		return t.null("handle")
-	case size == 0 || size > maxAlloc || size%unit != 0:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d bytes of physical memory: no multiple of %d", size, unit)
+	case size == 0:
+		return t.invalid("0 bytes of physical memory")
 	case flags != 0:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "flags are %#x and have to be 0", flags)
+		return t.invalid("flags are %#x and have to be 0", flags)
+	case size > maxAlloc || size%unit != 0:
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d bytes of physical memory: no multiple of %d", size, unit)
 	}
 	p, f := newPhysical(d, size)
 	if f != nil {
@@ -186,8 +190,12 @@ func (t *Thread) mapMem(virPtr acl.Addr, size, offset uint64, handle acl.DrvMemH
 		return e
 	}
 	switch {
-	case offset != 0 || flags != 0:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "offset is %d, flags are %#x: both have to be 0", offset, flags)
+	case size == 0:
+		return t.invalid("0 bytes to map")
+	case flags != 0:
+		return t.invalid("flags are %#x and have to be 0", flags)
+	case offset != 0:
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "offset is %d and has to be 0", offset)
 	case size != p.size:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d bytes of a physical allocation of %d: it is mapped as a whole", size, p.size)
 	case virPtr%granularity != 0:
@@ -221,7 +229,7 @@ func (t *Thread) MemSetAccess(virPtr acl.Addr, size uint64, desc *acl.MemAccessD
 	}
 	switch {
 	case desc == nil:
-		return t.null("desc")
+		return t.absent("desc")
 	case size == 0 || size > maxAlloc || count == 0 || count > uint64(len(t.sim.devices)):
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "access for %d bytes in %d descriptions", size, count)
 	}

@@ -70,6 +70,8 @@ UNUSED __attribute__((noreturn, format(printf, 1, 2))) void broke(const char *fo
 	} while (0)
 #define OK(call) WANT(ACL_SUCCESS, call)
 #define INVALID(call) WANT(ACL_ERROR_RT_PARAM_INVALID, call)
+/* What AscendCL itself refuses, before the library below it sees the call. */
+#define REFUSED(call) WANT(ACL_ERROR_INVALID_PARAM, call)
 #define CHECK(condition)                                                              \
 	do {                                                                          \
 		if (!(condition))                                                     \

@@ -14,5 +14,5 @@ RULE(reserved_is_null)
 	OK(aclrtKernelArgsInit(f, &args));
 	OK(aclrtKernelArgsAppend(args, &p, sizeof p, &h));
 	OK(aclrtKernelArgsFinalize(args));
-	INVALID(aclrtLaunchKernelWithConfig(f, 1, new_stream(), NULL, args, &p));
+	REFUSED(aclrtLaunchKernelWithConfig(f, 1, new_stream(), NULL, args, &p));
 }

@@ -12,7 +12,7 @@ RULE(batch_without_index)
 	size_t max = 8, size = 8, index = 0;
 	aclrtMemcpyBatchAttr attr = {.dstLoc = {0, ACL_MEM_LOCATION_TYPE_DEVICE}, .srcLoc = {0, ACL_MEM_LOCATION_TYPE_HOST}};
 
-	INVALID(aclrtMemcpyBatchAsync(&dst, &max, &src, &size, 1, &attr, &index, 1, NULL, s));
+	REFUSED(aclrtMemcpyBatchAsync(&dst, &max, &src, &size, 1, &attr, &index, 1, NULL, s));
 	OK(aclrtMemcpyBatchAsyncV2(&dst, &max, &src, &size, 1, &attr, &index, 1, s));
 	finish(s);
 }

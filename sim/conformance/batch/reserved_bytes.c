@@ -11,5 +11,5 @@ RULE(reserved_bytes)
 	size_t max = 8, size = 8, index = 0, fail;
 	aclrtMemcpyBatchAttr attr = {.dstLoc = {0, ACL_MEM_LOCATION_TYPE_DEVICE}, .srcLoc = {0, ACL_MEM_LOCATION_TYPE_HOST}, .rsv = {1}};
 
-	INVALID(aclrtMemcpyBatch(&dst, &max, &src, &size, 1, &attr, &index, 1, &fail));
+	REFUSED(aclrtMemcpyBatch(&dst, &max, &src, &size, 1, &attr, &index, 1, &fail));
 }

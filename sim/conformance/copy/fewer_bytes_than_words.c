@@ -6,5 +6,5 @@
 
 RULE(fewer_bytes_than_words)
 {
-	INVALID(aclrtMemsetD32(device(64), 31, 1, 8));
+	REFUSED(aclrtMemsetD32(device(64), 31, 1, 8));
 }

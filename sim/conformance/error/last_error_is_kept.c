@@ -6,7 +6,7 @@
 
 RULE(last_error_is_kept)
 {
-	INVALID(aclrtFree(NULL));
-	WANT(ACL_ERROR_RT_PARAM_INVALID, aclrtGetLastError(ACL_RT_THREAD_LEVEL));
+	REFUSED(aclrtFree(NULL));
+	WANT(ACL_ERROR_INVALID_PARAM, aclrtGetLastError(ACL_RT_THREAD_LEVEL));
 	OK(aclrtGetLastError(ACL_RT_THREAD_LEVEL));
 }

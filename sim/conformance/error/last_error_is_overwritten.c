@@ -6,7 +6,7 @@
 
 RULE(last_error_is_overwritten)
 {
-	INVALID(aclrtFree(NULL));
+	REFUSED(aclrtFree(NULL));
 	WANT(ACL_ERROR_RT_INVALID_DEVICEID, aclrtSetDevice(99));
 	WANT(ACL_ERROR_RT_INVALID_DEVICEID, aclrtGetLastError(ACL_RT_THREAD_LEVEL));
 }

@@ -6,7 +6,7 @@
 
 RULE(message_is_taken)
 {
-	INVALID(aclrtFree(NULL));
+	REFUSED(aclrtFree(NULL));
 	CHECK(aclGetRecentErrMsg());
 	CHECK(!aclGetRecentErrMsg());
 }

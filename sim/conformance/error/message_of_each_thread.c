@@ -12,6 +12,6 @@ static void *no_message_here(void *unused)
 
 RULE(message_of_each_thread)
 {
-	INVALID(aclrtFree(NULL));
+	REFUSED(aclrtFree(NULL));
 	elsewhere(no_message_here, NULL);
 }

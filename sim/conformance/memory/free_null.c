@@ -1,10 +1,10 @@
 /*
  * says: aclrtFree refuses a null pointer.
- * source: API, aclrtFree
+ * source: Runtime, argument checks
  */
 #include "../conformance.h"
 
 RULE(free_null)
 {
-	INVALID(aclrtFree(NULL));
+	REFUSED(aclrtFree(NULL));
 }

@@ -1,6 +1,6 @@
 /*
  * says: A size of 0 is refused for host memory, too.
- * source: API, aclrtMallocHost
+ * source: Runtime, argument checks; API, aclrtMallocHost
  */
 #include "../conformance.h"
 
@@ -8,5 +8,5 @@ RULE(host_size_0)
 {
 	void *p;
 
-	INVALID(aclrtMallocHost(&p, 0));
+	REFUSED(aclrtMallocHost(&p, 0));
 }

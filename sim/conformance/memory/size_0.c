@@ -1,6 +1,6 @@
 /*
  * says: A size of 0 is refused.
- * source: API, aclrtMalloc
+ * source: Runtime, argument checks; API, aclrtMalloc
  */
 #include "../conformance.h"
 
@@ -8,5 +8,5 @@ RULE(size_0)
 {
 	void *p;
 
-	INVALID(aclrtMalloc(&p, 0, ACL_MEM_MALLOC_HUGE_FIRST));
+	REFUSED(aclrtMalloc(&p, 0, ACL_MEM_MALLOC_HUGE_FIRST));
 }

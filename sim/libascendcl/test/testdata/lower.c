@@ -162,7 +162,7 @@ int main(int argc, char **argv)
 	OK(aclrtBinaryGetGlobal(bin, "test_zeros", &at, &bytes));
 	CHECK(bytes == 400);
 	OK(aclrtBinaryGetGlobal(bin, "test_zeros", NULL, &bytes));
-	WANT(ACL_ERROR_RT_PARAM_INVALID, aclrtBinaryGetGlobal(bin, "test_zeros", NULL, NULL));
+	WANT(ACL_ERROR_INVALID_PARAM, aclrtBinaryGetGlobal(bin, "test_zeros", NULL, NULL));
 	WANT(ACL_ERROR_RT_SYMBOL_NOT_FOUND, aclrtBinaryGetGlobal(bin, "test_add", &at, &bytes));
 	WANT(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, rtCCULaunch_(NULL, s));
 #else
