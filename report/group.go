@@ -12,7 +12,7 @@ import (
 	"github.com/acltrace/acltrace/api"
 )
 
-// A Group is what the calls of one thread, stream or kernel sum up to. Times are nanoseconds on the host.
+// A Group is what the calls of one step, thread, stream or kernel sum up to. Times are nanoseconds on the host.
 type Group struct {
 	Name     string `json:"name"`
 	Process  int    `json:"process"` // id of the process, 0 where the group is of several
@@ -24,10 +24,16 @@ type Group struct {
 	HostNS   int64  `json:"host_ns"`
 	// WaitedNS is the part of HostNS in calls that wait for the device.
 	WaitedNS int64 `json:"waited_ns"`
+	// SpanNS is how long a step took, by the clock, and DeviceNS what was measured of its tasks on the device, of all streams.
+	SpanNS   int64 `json:"span_ns,omitempty"`
+	DeviceNS int64 `json:"device_ns"`
+	Differs  bool  `json:"differs,omitempty"` // the step is not like most others
+
+	order int // steps are in the order of time
 }
 
-// By returns the sums by thread, stream or kernel, the one with the most time in calls first. Calls without a task are of
-// no stream, and only launches are of a kernel.
+// By returns the sums by step, thread, stream or kernel: steps in the order of time and what is in none behind them, else the one with
+// the most time in calls first. Calls without a task are of no stream, and only launches are of a kernel.
 func (s *Stats) By(what string) ([]Group, error) {
 	t := s.t
 	threads, procs := t.Reader.Threads(), t.Reader.Processes()
@@ -51,6 +57,16 @@ func (s *Stats) By(what string) ([]Group, error) {
 					g.Name += " " + th.Name
 				}
 			}
+		case "step":
+			steps := t.Steps()
+			n := steps.At(c.Start)
+			if g.Name, g.order = "no step", len(steps.List); n >= 0 {
+				step := &steps.List[n]
+				g.Name, g.order, g.SpanNS, g.Differs = fmt.Sprintf("step#%d", n), n, step.To-step.From, !step.Typical
+				if step.Name != "" {
+					g.Name += " " + step.Name
+				}
+			}
 		case "stream":
 			if c.Task < 0 {
 				continue
@@ -63,7 +79,7 @@ func (s *Stats) By(what string) ([]Group, error) {
 			}
 			g.Name = cmp.Or(c.Kernel, "unknown kernel")
 		default:
-			return nil, fmt.Errorf("no sums by %q: thread, stream or kernel", what)
+			return nil, fmt.Errorf("no sums by %q: step, thread, stream or kernel", what)
 		}
 		key := fmt.Sprint(g.Process, g.Name)
 		if groups[key] == nil {
@@ -81,6 +97,9 @@ func (s *Stats) By(what string) ([]Group, error) {
 		if c.Task >= 0 {
 			k := &t.Tasks[c.Task]
 			into.Bytes += k.Bytes
+			if k.Measured {
+				into.DeviceNS += k.To - k.From
+			}
 			switch k.Kind {
 			case api.Kernel:
 				into.Launches++
@@ -94,7 +113,7 @@ func (s *Stats) By(what string) ([]Group, error) {
 		out = append(out, *g)
 	}
 	slices.SortFunc(out, func(a, b Group) int {
-		return cmp.Or(cmp.Compare(b.HostNS, a.HostNS), cmp.Compare(a.Process, b.Process), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(a.order, b.order), cmp.Compare(b.HostNS, a.HostNS), cmp.Compare(a.Process, b.Process), cmp.Compare(a.Name, b.Name))
 	})
 	return out, nil
 }
@@ -102,19 +121,41 @@ func (s *Stats) By(what string) ([]Group, error) {
 // Groups writes sums for people.
 func Groups(w io.Writer, by string, groups []Group) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(t, "calls\tfailed\tlaunches\tcopies\tbytes\ttime in calls\tof it waiting\tprocess\t  %s\n", by)
+	span := func(g *Group) string {
+		switch {
+		case by != "step":
+			return ""
+		case g == nil:
+			return "took\t"
+		case g.SpanNS == 0:
+			return "-\t"
+		}
+		return Duration(g.SpanNS) + "\t"
+	}
+	fmt.Fprintf(t, "%scalls\tfailed\tlaunches\tcopies\tbytes\tin calls\twaiting\ton the device\tprocess\t  %s\n", span(nil), by)
 	for _, g := range groups {
-		fmt.Fprintf(t, "%d\t%d\t%d\t%d\t%s\t%s\t%s\t%d\t  %s\n", g.Calls, g.Failed, g.Launches, g.Copies, Bytes(g.Bytes), Duration(g.HostNS), Duration(g.WaitedNS), g.Process, g.Name)
+		process, device, name := "-", "-", clip(g.Name)
+		if g.Process != 0 {
+			process = strconv.Itoa(g.Process)
+		}
+		if g.DeviceNS != 0 {
+			device = Duration(g.DeviceNS)
+		}
+		if g.Differs {
+			name += " (differs)"
+		}
+		fmt.Fprintf(t, "%s%d\t%d\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t  %s\n", span(&g), g.Calls, g.Failed, g.Launches, g.Copies, Bytes(g.Bytes), Duration(g.HostNS), Duration(g.WaitedNS),
+			device, process, name)
 	}
 	return t.Flush()
 }
 
 // GroupsCSV writes sums as comma-separated values with a line of names, which are those of the JSON form.
 func GroupsCSV(w io.Writer, groups []Group) error {
-	rows := [][]string{{"name", "process", "calls", "failed", "launches", "copies", "bytes", "host_ns", "waited_ns"}}
+	rows := [][]string{{"name", "process", "calls", "failed", "launches", "copies", "bytes", "host_ns", "waited_ns", "span_ns", "device_ns"}}
 	for _, g := range groups {
 		rows = append(rows, []string{g.Name, strconv.Itoa(g.Process), number(g.Calls), number(g.Failed), number(g.Launches), number(g.Copies), number(g.Bytes),
-			strconv.FormatInt(g.HostNS, 10), strconv.FormatInt(g.WaitedNS, 10)})
+			strconv.FormatInt(g.HostNS, 10), strconv.FormatInt(g.WaitedNS, 10), strconv.FormatInt(g.SpanNS, 10), strconv.FormatInt(g.DeviceNS, 10)})
 	}
 	return csv.NewWriter(w).WriteAll(rows)
 }

@@ -219,8 +219,13 @@ func (in *Info) Text(w io.Writer) error {
 }
 
 func plural(n uint64, what string) string {
-	if n == 1 {
+	switch {
+	case n == 1:
 		return "1 " + what
+	case strings.HasSuffix(what, "y"):
+		return fmt.Sprintf("%d %sies", n, what[:len(what)-1])
+	case strings.HasSuffix(what, "h"):
+		return fmt.Sprintf("%d %ses", n, what)
 	}
 	return fmt.Sprintf("%d %ss", n, what)
 }

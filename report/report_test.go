@@ -115,11 +115,16 @@ func TestGolden(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden(t, "deep.txtar", "stats", b.String())
-	for _, by := range []string{"thread", "stream", "kernel"} {
+	for _, by := range []string{"step", "thread", "stream", "kernel"} {
 		groups, err := s.By(by)
 		if err != nil {
 			t.Fatal(err)
 		}
+		b.Reset()
+		if err := report.Groups(&b, by, groups); err != nil {
+			t.Fatal(err)
+		}
+		golden(t, "deep.txtar", "stats --by "+by, b.String())
 		b.Reset()
 		if err := report.GroupsCSV(&b, groups); err != nil {
 			t.Fatal(err)
@@ -134,6 +139,39 @@ func TestGolden(t *testing.T) {
 	if _, err := s.By("day"); err == nil {
 		t.Error("sums by day")
 	}
+}
+
+// TestGoldenSteps has steps, idle times, device times that were measured, and names that are too long for a terminal.
+func TestGoldenSteps(t *testing.T) {
+	tl := story.Steps(t, 6, 12, func(step, launch int) int64 {
+		if step == 3 && launch == 5 {
+			return 40_000
+		}
+		return 2_000 + int64(100*step+launch*7%50)
+	})
+	s := report.NewStats(tl)
+	var b bytes.Buffer
+	if err := s.Text(&b); err != nil {
+		t.Fatal(err)
+	}
+	groups, err := s.By("step")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := report.Groups(&b, "step", groups); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "steps.txtar", "stats, and stats --by step", b.String())
+	for _, l := range strings.Split(b.String(), "\n") {
+		if len(l) > 120 {
+			t.Errorf("%d columns: %s", len(l), l)
+		}
+	}
+	j, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "steps.txtar", "stats --json", string(j)+"\n")
 }
 
 func TestChosenCalls(t *testing.T) {

@@ -2,10 +2,7 @@ package report
 
 import (
 	"cmp"
-	"fmt"
-	"io"
 	"slices"
-	"text/tabwriter"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
@@ -17,10 +14,12 @@ type Stats struct {
 	Calls     uint64      `json:"calls"`
 	Failed    uint64      `json:"failed"`
 	SpanNS    int64       `json:"span_ns"` // from the first call's start to the last one's end
+	Steps     StepStats   `json:"steps"`
 	Functions []FuncStats `json:"functions"`
 	Kernels   []TaskStats `json:"kernels"`
 	Copies    []TaskStats `json:"copies"`
 	Streams   []LaneStats `json:"streams"`
+	Idle      []IdleStats `json:"idle"` // the longest times in which streams had nothing to do, at most ten
 	Errors    []ErrStats  `json:"errors"`
 	// PeakDeviceBytes is the greatest sum of live device allocations.
 	PeakDeviceBytes uint64 `json:"peak_device_bytes"`
@@ -39,9 +38,38 @@ type Stats struct {
 
 // PeakStats are the call after which most device memory was allocated.
 type PeakStats struct {
-	Call uint64 `json:"call"`
-	Func string `json:"func"`
-	Time int64  `json:"t_ns"`
+	Call  uint64 `json:"call"`
+	Func  string `json:"func"`
+	Time  int64  `json:"t_ns"`
+	Bytes uint64 `json:"bytes"` // that the call allocated
+}
+
+// StepStats are the steps of the trace: how they are known, and how long they took.
+type StepStats struct {
+	Source  string `json:"source"` // marked, found or none
+	Count   int    `json:"count"`
+	Typical int    `json:"typical"` // that are like most others; the times are of these
+	P50NS   int64  `json:"p50_ns"`
+	MinNS   int64  `json:"min_ns"`
+	P99NS   int64  `json:"p99_ns"`
+	MaxNS   int64  `json:"max_ns"`
+	Why     string `json:"why,omitempty"` // there are none
+}
+
+// IdleStats are a time in which a stream had nothing to do, and what the thread that ended it was doing.
+type IdleStats struct {
+	Stream  string `json:"stream"`
+	Process uint32 `json:"process"`
+	Time    int64  `json:"t_ns"`
+	NS      int64  `json:"ns"`
+	Next    string `json:"next"` // task that ended it
+	Step    int    `json:"step"` // that it ended in, -1 for none
+	// Call is the longest call of the thread in that time, null where it made none; InCallNS is its part of the time, InCallsNS that of
+	// all calls of the thread. The rest is the program's own.
+	Call      *uint64 `json:"call"`
+	Func      string  `json:"func"`
+	InCallNS  int64   `json:"in_call_ns"`
+	InCallsNS int64   `json:"in_calls_ns"`
 }
 
 // RangeStats are the ranges, or the marks, of one name. Those that the trace does not show the end of count to its end.
@@ -88,15 +116,70 @@ type FuncStats struct {
 	MaxNS   int64  `json:"max_ns"`
 }
 
-// TaskStats are the launches of one kernel, or the copies of one direction. The host's time is that of the calls; what
-// the device took is not measured.
+// TaskStats are the launches of one kernel, or the copies of one direction. HostNS is the time of the calls.
 type TaskStats struct {
 	Name    string `json:"name"`
 	Count   uint64 `json:"count"`
 	Bytes   uint64 `json:"bytes,omitempty"`
 	HostNS  int64  `json:"host_ns"`
 	Streams int    `json:"streams"`
+	// Measured counts those whose time on the device was measured; DeviceNS adds these times up, and the others tell of them.
+	Measured uint64 `json:"measured"`
+	DeviceNS int64  `json:"device_ns"`
+	P50NS    int64  `json:"device_p50_ns"`
+	P99NS    int64  `json:"device_p99_ns"`
+	MaxNS    int64  `json:"device_max_ns"`
+	// Rate, of copies, is bytes per second: of those that were measured, or else of all by what brackets them. Then it was that much or more.
+	Rate        float64     `json:"bytes_per_s,omitempty"`
+	RateAtLeast bool        `json:"bytes_per_s_at_least,omitempty"`
+	Sizes       []TaskStats `json:"sizes,omitempty"` // of copies, by size class, the smallest first
+
+	times         []int64 // measured
+	measuredBytes uint64
+	bracketNS     int64
+	lanes         map[int]bool
+	sizes         [len(timeline.SizeClasses)]*TaskStats
 }
+
+// add takes in a task and the time of its call.
+func (k *TaskStats) add(t *timeline.Task, host int64) {
+	k.Count++
+	k.Bytes += t.Bytes
+	k.HostNS += host
+	if k.lanes == nil {
+		k.lanes = map[int]bool{}
+	}
+	k.lanes[t.Lane] = true
+	k.bracketNS += t.To - t.From
+	if t.Measured {
+		k.DeviceNS += t.To - t.From
+		k.times = append(k.times, t.To-t.From)
+		k.measuredBytes += t.Bytes
+	}
+}
+
+func (k *TaskStats) finish() {
+	k.Streams, k.Measured = len(k.lanes), uint64(len(k.times))
+	if len(k.times) > 0 {
+		slices.Sort(k.times)
+		k.P50NS, k.P99NS, k.MaxNS = percentile(k.times, 50), percentile(k.times, 99), k.times[len(k.times)-1]
+	}
+	switch {
+	case k.measuredBytes > 0 && k.DeviceNS > 0:
+		k.Rate = float64(k.measuredBytes) / float64(k.DeviceNS) * 1e9
+	case k.Bytes > 0 && k.bracketNS > 0:
+		k.Rate, k.RateAtLeast = float64(k.Bytes)/float64(k.bracketNS)*1e9, true
+	}
+	for _, c := range k.sizes {
+		if c != nil {
+			c.finish()
+			k.Sizes = append(k.Sizes, *c)
+		}
+	}
+}
+
+// percentile of sorted times.
+func percentile(sorted []int64, p int) int64 { return sorted[(len(sorted)-1)*p/100] }
 
 // LaneStats are the tasks of one stream.
 type LaneStats struct {
@@ -105,15 +188,16 @@ type LaneStats struct {
 	Tasks    uint64 `json:"tasks"`
 	Launches uint64 `json:"launches"`
 	Copies   uint64 `json:"copies"`
-	Device   int    `json:"device"` // -1 where it is not known
-	// Nobody has measured the device: its tasks are bracketed by the calls around them. BusyAtMostNS is the time in which the
-	// stream may have had work, IdleAtLeastNS the rest of the time from its first task to its last one's end, WaitedNS what
-	// the host has spent in synchronizations that waited for its tasks.
+	Device   int    `json:"device"`   // -1 where it is not known
+	Measured uint64 `json:"measured"` // tasks; others are bracketed by the calls around them
+	// BusyAtMostNS is the time in which the stream may have had work, and had where all tasks are measured, IdleAtLeastNS the rest of
+	// the time from its first task to its last one's end, WaitedNS what the host has spent in synchronizations that waited for its
+	// tasks.
 	BusyAtMostNS  int64 `json:"busy_at_most_ns"`
 	IdleAtLeastNS int64 `json:"idle_at_least_ns"`
 	WaitedNS      int64 `json:"waited_ns"`
 	// Bound is "host" where the stream had certainly nothing to do for half of its time or more, "device" where the host has
-	// waited for it that long, else "" for what the brackets do not tell.
+	// waited for it that long or it is known to have worked, else "" for what the brackets do not tell.
 	Bound string `json:"bound"`
 }
 
@@ -125,7 +209,7 @@ func (l *LaneStats) bound() string {
 		return ""
 	case 2*l.IdleAtLeastNS >= span:
 		return "host"
-	case 2*l.WaitedNS >= span:
+	case 2*l.WaitedNS >= span, l.Measured == l.Tasks:
 		return "device"
 	}
 	return ""
@@ -139,13 +223,34 @@ type ErrStats struct {
 	Count uint64 `json:"count"`
 }
 
+// longest is how many idle times are told.
+const longest = 10
+
 // NewStats sums a trace up.
 func NewStats(t *timeline.Timeline) *Stats {
-	s := &Stats{t: t, HiddenSyncs: []HiddenSync{}, Retries: []RetryStats{}, PeakDeviceBytes: t.PeakDevice, Functions: []FuncStats{}, Kernels: []TaskStats{}, Copies: []TaskStats{}, Streams: []LaneStats{}, Errors: []ErrStats{}}
+	s := &Stats{t: t, HiddenSyncs: []HiddenSync{}, Retries: []RetryStats{}, PeakDeviceBytes: t.PeakDevice, Functions: []FuncStats{}, Kernels: []TaskStats{}, Copies: []TaskStats{}, Streams: []LaneStats{},
+		Idle: []IdleStats{}, Errors: []ErrStats{}}
+	if len(t.Calls) > 0 {
+		s.SpanNS = t.End - t.Calls[0].Start
+	}
+	s.functions(t)
+	s.tasks(t)
+	s.peak(t)
+	s.steps(t)
+	s.idle(t)
+	s.retries(t)
+	s.ranges(t)
+	return s
+}
+
+func (s *Stats) functions(t *timeline.Timeline) {
 	times := map[string][]int64{}
 	funcs := map[string]*FuncStats{}
-	errs := map[string]*ErrStats{}
-	host := map[uint64]int64{} // of calls with a task
+	type key struct {
+		name string
+		code int64
+	}
+	errs := map[key]*ErrStats{}
 	for i := range t.Calls {
 		c := &t.Calls[i]
 		s.Calls++
@@ -158,30 +263,15 @@ func NewStats(t *timeline.Timeline) *Stats {
 		if c.Failed() {
 			f.Failed++
 			s.Failed++
-			code := int64(int32(c.Ret))
-			k := fmt.Sprint(c.Name, code)
+			k := key{c.Name, int64(int32(c.Ret))}
 			if errs[k] == nil {
-				errs[k] = &ErrStats{Func: c.Name, Code: code, Name: t.Model.ErrorName(code)}
+				errs[k] = &ErrStats{Func: c.Name, Code: k.code, Name: t.Model.ErrorName(k.code)}
 			}
 			errs[k].Count++
-		}
-		if c.Task >= 0 {
-			host[c.Index] = c.End - c.Start
 		}
 		if c.Flags&format.Unfinished == 0 {
 			times[c.Name] = append(times[c.Name], c.End-c.Start)
 		}
-	}
-	if t.PeakDevice > 0 {
-		for i := range t.Calls {
-			if c := &t.Calls[i]; c.Index == t.PeakCall {
-				s.Peak = &PeakStats{c.Index, c.Name, c.Start}
-				break
-			}
-		}
-	}
-	if len(t.Calls) > 0 {
-		s.SpanNS = t.End - t.Calls[0].Start
 	}
 	for name, f := range funcs {
 		if d := times[name]; len(d) > 0 {
@@ -190,7 +280,7 @@ func NewStats(t *timeline.Timeline) *Stats {
 				f.TotalNS += v
 			}
 			f.MeanNS, f.MinNS, f.MaxNS = f.TotalNS/int64(len(d)), d[0], d[len(d)-1]
-			f.P50NS, f.P99NS = d[(len(d)-1)/2], d[(len(d)-1)*99/100]
+			f.P50NS, f.P99NS = percentile(d, 50), percentile(d, 99)
 		}
 		s.Functions = append(s.Functions, *f)
 	}
@@ -203,9 +293,17 @@ func NewStats(t *timeline.Timeline) *Stats {
 	slices.SortFunc(s.Errors, func(a, b ErrStats) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Func, b.Func), cmp.Compare(a.Code, b.Code))
 	})
-	type lanes map[int]bool
+}
+
+// tasks sums up what was put on streams.
+func (s *Stats) tasks(t *timeline.Timeline) {
+	host := make([]int64, len(t.Tasks)) // time of the calls
+	for i := range t.Calls {
+		if c := &t.Calls[i]; c.Task >= 0 {
+			host[c.Task] = c.End - c.Start
+		}
+	}
 	kernels, copies := map[string]*TaskStats{}, map[string]*TaskStats{}
-	used := map[*TaskStats]lanes{}
 	streams := make([]LaneStats, len(t.Lanes))
 	for i, l := range t.Lanes {
 		streams[i] = LaneStats{Stream: l.Name, Process: l.Process, Device: l.Device, WaitedNS: l.Waited}
@@ -219,6 +317,9 @@ func NewStats(t *timeline.Timeline) *Stats {
 			until[task.Lane] = task.From
 		}
 		l.Tasks++
+		if task.Measured {
+			l.Measured++
+		}
 		if idle := task.From - until[task.Lane]; idle > 0 {
 			l.IdleAtLeastNS += idle
 			until[task.Lane] = task.From
@@ -238,7 +339,7 @@ func NewStats(t *timeline.Timeline) *Stats {
 			h := &s.HiddenSyncs[j]
 			h.Count++
 			h.Bytes += task.Bytes
-			h.HostNS += host[task.Call]
+			h.HostNS += host[i]
 		}
 		var group map[string]*TaskStats
 		switch task.Kind {
@@ -254,20 +355,26 @@ func NewStats(t *timeline.Timeline) *Stats {
 		k := group[task.Name]
 		if k == nil {
 			k = &TaskStats{Name: task.Name}
-			group[task.Name], used[k] = k, lanes{}
+			group[task.Name] = k
 		}
-		k.Count++
-		k.Bytes += task.Bytes
-		k.HostNS += host[task.Call]
-		used[k][task.Lane] = true
+		k.add(task, host[i])
+		if task.Kind == api.Copy {
+			class := timeline.SizeClass(task.Bytes)
+			if k.sizes[class] == nil {
+				k.sizes[class] = &TaskStats{Name: timeline.SizeClasses[class].Name}
+			}
+			k.sizes[class].add(task, host[i])
+		}
 	}
 	collect := func(g map[string]*TaskStats) []TaskStats {
 		out := []TaskStats{}
 		for _, k := range g {
-			k.Streams = len(used[k])
+			k.finish()
 			out = append(out, *k)
 		}
-		slices.SortFunc(out, func(a, b TaskStats) int { return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Name, b.Name)) })
+		slices.SortFunc(out, func(a, b TaskStats) int {
+			return cmp.Or(cmp.Compare(b.DeviceNS, a.DeviceNS), cmp.Compare(b.HostNS, a.HostNS), cmp.Compare(b.Count, a.Count), cmp.Compare(a.Name, b.Name))
+		})
 		return out
 	}
 	s.Kernels, s.Copies = collect(kernels), collect(copies)
@@ -277,9 +384,41 @@ func NewStats(t *timeline.Timeline) *Stats {
 		}
 	}
 	s.Streams = append(s.Streams, streams...)
-	s.retries(t)
-	s.ranges(t)
-	return s
+}
+
+func (s *Stats) peak(t *timeline.Timeline) {
+	for p := range t.Memory() {
+		if c := &t.Calls[p.Call]; c.Index == t.PeakCall && p.Total == t.PeakDevice {
+			s.Peak = &PeakStats{c.Index, c.Name, c.Start, p.Object.Size}
+			return
+		}
+	}
+}
+
+func (s *Stats) steps(t *timeline.Timeline) {
+	steps := t.Steps()
+	s.Steps = StepStats{Source: string(steps.Source), Count: len(steps.List), Why: steps.Why}
+	var d []int64
+	for _, x := range steps.List {
+		if x.Typical {
+			d = append(d, x.To-x.From)
+		}
+	}
+	if s.Steps.Typical = len(d); len(d) > 0 {
+		slices.Sort(d)
+		s.Steps.P50NS, s.Steps.MinNS, s.Steps.P99NS, s.Steps.MaxNS = percentile(d, 50), d[0], percentile(d, 99), d[len(d)-1]
+	}
+}
+
+func (s *Stats) idle(t *timeline.Timeline) {
+	for _, d := range t.Idles(longest) {
+		l := &t.Lanes[d.Lane]
+		g := IdleStats{Stream: l.Name, Process: l.Process, Time: d.From, NS: d.To - d.From, Next: t.Tasks[d.Task].Name, Step: t.Steps().At(d.To), InCallNS: d.InCallNS, InCallsNS: d.InCallsNS}
+		if d.Call >= 0 {
+			g.Call, g.Func = &t.Calls[d.Call].Index, t.Calls[d.Call].Name
+		}
+		s.Idle = append(s.Idle, g)
+	}
 }
 
 func (s *Stats) ranges(t *timeline.Timeline) {
@@ -338,69 +477,4 @@ func (s *Stats) retries(t *timeline.Timeline) {
 		}
 		s.Retries[i].Count++
 	}
-}
-
-// Text writes the form for people.
-func (s *Stats) Text(w io.Writer) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(w, "%d calls in %s, %d failed, at most %s of device memory in use\n", s.Calls, Duration(s.SpanNS), s.Failed, Bytes(s.PeakDeviceBytes))
-	if s.Peak != nil {
-		fmt.Fprintf(w, "most device memory was in use after call %d, %s, at %s\n", s.Peak.Call, s.Peak.Func, Duration(s.Peak.Time))
-	}
-	fmt.Fprintln(t, "\ncalls\tfailed\ttotal\tmean\tp50\tp99\tmax\t  function")
-	for _, f := range s.Functions {
-		fmt.Fprintf(t, "%d\t%d\t%s\t%s\t%s\t%s\t%s\t  %s\n", f.Calls, f.Failed, Duration(f.TotalNS), Duration(f.MeanNS), Duration(f.P50NS), Duration(f.P99NS), Duration(f.MaxNS), f.Func)
-	}
-	if len(s.Kernels) > 0 {
-		fmt.Fprintln(t, "\nlaunches\tstreams\ttime in the call\t  kernel")
-		for _, k := range s.Kernels {
-			fmt.Fprintf(t, "%d\t%d\t%s\t  %s\n", k.Count, k.Streams, Duration(k.HostNS), k.Name)
-		}
-	}
-	if len(s.Copies) > 0 {
-		fmt.Fprintln(t, "\ncopies\tbytes\ttime in the call\t  direction")
-		for _, k := range s.Copies {
-			fmt.Fprintf(t, "%d\t%s\t%s\t  %s\n", k.Count, Bytes(k.Bytes), Duration(k.HostNS), k.Name)
-		}
-	}
-	if len(s.Streams) > 0 {
-		fmt.Fprintln(t, "\ntasks\tlaunches\tcopies\tidle at least\tbusy at most\thost waited\tbound by\t  stream (bracketed, not measured)")
-		for _, l := range s.Streams {
-			fmt.Fprintf(t, "%d\t%d\t%d\t%s\t%s\t%s\t%s\t  %s\n", l.Tasks, l.Launches, l.Copies, Duration(l.IdleAtLeastNS), Duration(l.BusyAtMostNS),
-				Duration(l.WaitedNS), cmp.Or(l.Bound, "-"), l.Stream)
-		}
-	}
-	if len(s.Ranges) > 0 {
-		fmt.Fprintln(t, "\nranges\topen\ttotal\tmin\tmax\t  name")
-		for _, r := range s.Ranges {
-			name := r.Name
-			if r.Domain != "" {
-				name = r.Domain + ": " + name
-			}
-			if r.Mark {
-				fmt.Fprintf(t, "%d\t-\t-\t-\t-\t  %s (mark)\n", r.Count, name)
-				continue
-			}
-			fmt.Fprintf(t, "%d\t%d\t%s\t%s\t%s\t  %s\n", r.Count, r.Open, Duration(r.TotalNS), Duration(r.MinNS), Duration(r.MaxNS), name)
-		}
-	}
-	if len(s.HiddenSyncs) > 0 {
-		fmt.Fprintln(t, "\ncopies\tbytes\ttime in the call\tfirst call\t  hidden synchronization: asynchronous, of pageable memory")
-		for _, h := range s.HiddenSyncs {
-			fmt.Fprintf(t, "%d\t%s\t%s\t%d\t  %s %s\n", h.Count, Bytes(h.Bytes), Duration(h.HostNS), h.First, h.Func, h.Name)
-		}
-	}
-	if len(s.Retries) > 0 {
-		fmt.Fprintln(t, "\nretries\tfirst call\tcode\t  kernel launched again with success")
-		for _, r := range s.Retries {
-			fmt.Fprintf(t, "%d\t%d\t%d %s\t  %s\n", r.Count, r.First, r.Code, r.Name, r.Kernel)
-		}
-	}
-	if len(s.Errors) > 0 {
-		fmt.Fprintln(t, "\nerrors\tcode\t  function")
-		for _, e := range s.Errors {
-			fmt.Fprintf(t, "%d\t%d %s\t  %s\n", e.Count, e.Code, e.Name, e.Func)
-		}
-	}
-	return t.Flush()
 }

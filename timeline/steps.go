@@ -307,7 +307,7 @@ type cut struct {
 
 // choose returns the best cut, nil for none that is good enough.
 //
-// Where launches repeat exactly and all the time, the shortest such cut tells how many steps there are. Behind that come cuts where the
+// Where all repeats exactly and all the time, the shortest such cut tells how many steps there are. Behind that come cuts where the
 // host waits or copies, of which the shortest wins that covers nearly as much as the best one, and at last cuts at any task, of which
 // the one wins that covers most: a layer repeats in a step too, but never as well as the step.
 func (r *rhythm) choose() *cut {
@@ -408,11 +408,11 @@ func (r *rhythm) cut(id int32) *cut {
 // mean is the number of pulses in a step.
 func (c *cut) mean() int { return (c.at[len(c.at)-1] - c.at[0]) / (len(c.at) - 1) }
 
-// hash stands for what is between two positions, or for the launches alone.
-func (c *cut) hash(from, to int, launches bool) uint64 {
+// hash stands for what is between two positions, with or without what ends steps.
+func (c *cut) hash(from, to int, ends bool) uint64 {
 	h := uint64(14695981039346656037)
 	for _, p := range c.r.pulses[from:to] {
-		if !launches || c.r.symbols[p.symbol].class == classLaunch {
+		if ends || !c.r.symbols[p.symbol].ends() {
 			h = (h ^ uint64(p.symbol+1)) * 1099511628211
 			h ^= h >> 29
 		}
@@ -420,15 +420,16 @@ func (c *cut) hash(from, to int, launches bool) uint64 {
 	return h
 }
 
-// tile reports whether all steps launch the same, two kernels or more, but for at most a fifth of them at the beginning.
+// tile reports whether all steps put the same on the stream, two launches or more, but for at most a fifth of them at the beginning
+// and for copies to the host, which a program may make now and then to show how far it is.
 func (c *cut) tile() bool {
 	if len(c.at) < minSteps || c.mean() < 2 {
 		return false
 	}
 	m := len(c.at) - 1
-	want := c.hash(c.at[m-1], c.at[m], true)
+	want := c.hash(c.at[m-1], c.at[m], false)
 	first := m
-	for first > 0 && c.hash(c.at[first-1], c.at[first], true) == want {
+	for first > 0 && c.hash(c.at[first-1], c.at[first], false) == want {
 		first--
 	}
 	launches := 0
@@ -463,7 +464,7 @@ func (c *cut) judge(exact bool) bool {
 	count := map[uint64]int{}
 	lens := make([]int, m)
 	for i := range m {
-		hashes[i] = c.hash(c.at[i], c.at[i+1], false)
+		hashes[i] = c.hash(c.at[i], c.at[i+1], true)
 		count[hashes[i]]++
 		lens[i] = c.at[i+1] - c.at[i]
 	}

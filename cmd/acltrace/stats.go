@@ -10,7 +10,7 @@ func (a *app) statsCmd() *cobra.Command {
 	var by string
 	c := &cobra.Command{
 		Use:   "stats FILE",
-		Short: "sums by function, kernel, copy direction and stream",
+		Short: "where the time went: totals, functions, kernels, copies, streams, idle times, errors",
 		Args:  arguments(1, "one trace file"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			t, err := load(args[0])
@@ -42,7 +42,7 @@ func (a *app) statsCmd() *cobra.Command {
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	c.Flags().BoolVar(&asCSV, "csv", false, "print comma-separated values: the functions, or what --by asks for")
-	c.Flags().StringVar(&by, "by", "", "sums by thread, stream or kernel")
+	c.Flags().StringVar(&by, "by", "", "sums by step, thread, stream or kernel")
 	c.MarkFlagsMutuallyExclusive("json", "csv")
 	return c
 }

@@ -1,0 +1,190 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"unicode/utf8"
+)
+
+const (
+	// most is how many rows a table for people has, and wide how long a name in one may be.
+	most = 10
+	wide = 48
+)
+
+// Rate returns bytes per second for people.
+func Rate(bytesPerSecond float64) string {
+	for _, u := range []string{"B/s", "kB/s", "MB/s"} {
+		if bytesPerSecond < 1000 {
+			return fmt.Sprintf("%.1f %s", bytesPerSecond, u)
+		}
+		bytesPerSecond /= 1000
+	}
+	return fmt.Sprintf("%.1f GB/s", bytesPerSecond)
+}
+
+// clip shortens a name in the middle: mangled names differ at both ends.
+func clip(name string) string {
+	if utf8.RuneCountInString(name) <= wide {
+		return name
+	}
+	r := []rune(name)
+	return string(r[:wide/2-1]) + "..." + string(r[len(r)-wide/2+2:])
+}
+
+// rest says how many rows a table leaves out.
+func rest(w io.Writer, rows int, what string) {
+	if rows > most {
+		fmt.Fprintf(w, "(%d more %s: --json has all)\n", rows-most, what)
+	}
+}
+
+// Text writes the form for people, at most 120 columns wide.
+func (s *Stats) Text(w io.Writer) error {
+	s.totals(w)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "\ncalls\tfailed\ttotal\tmean\tp50\tp99\tmax\t  function")
+	for _, f := range s.Functions[:min(most, len(s.Functions))] {
+		fmt.Fprintf(t, "%d\t%d\t%s\t%s\t%s\t%s\t%s\t  %s\n", f.Calls, f.Failed, Duration(f.TotalNS), Duration(f.MeanNS), Duration(f.P50NS), Duration(f.P99NS), Duration(f.MaxNS), clip(f.Func))
+	}
+	t.Flush()
+	rest(w, len(s.Functions), "functions")
+	s.kernelText(w, t)
+	s.copyText(t)
+	s.streamText(t)
+	s.rangeText(t)
+	if len(s.HiddenSyncs) > 0 {
+		fmt.Fprintln(t, "\ncopies\tbytes\ttime in the call\tfirst call\t  hidden synchronization: asynchronous, of pageable memory")
+		for _, h := range s.HiddenSyncs {
+			fmt.Fprintf(t, "%d\t%s\t%s\t%d\t  %s %s\n", h.Count, Bytes(h.Bytes), Duration(h.HostNS), h.First, h.Func, h.Name)
+		}
+	}
+	if len(s.Retries) > 0 {
+		fmt.Fprintln(t, "\nretries\tfirst call\tcode\t  kernel launched again with success")
+		for _, r := range s.Retries {
+			fmt.Fprintf(t, "%d\t%d\t%d %s\t  %s\n", r.Count, r.First, r.Code, r.Name, clip(r.Kernel))
+		}
+	}
+	if len(s.Errors) > 0 {
+		fmt.Fprintln(t, "\nerrors\tcode\t  function")
+		for _, e := range s.Errors {
+			fmt.Fprintf(t, "%d\t%d %s\t  %s\n", e.Count, e.Code, e.Name, e.Func)
+		}
+	}
+	return t.Flush()
+}
+
+// totals writes what the trace comes to.
+func (s *Stats) totals(w io.Writer) {
+	var launches, copies, bytes uint64
+	for _, k := range s.Kernels {
+		launches += k.Count
+	}
+	for _, k := range s.Copies {
+		copies += k.Count
+		bytes += k.Bytes
+	}
+	fmt.Fprintf(w, "%s in %s, %d failed; %s of %s, %s of %s\n", plural(s.Calls, "call"), Duration(s.SpanNS), s.Failed,
+		plural(launches, "launch"), plural(uint64(len(s.Kernels)), "kernel"), plural(copies, "copy"), Bytes(bytes))
+	switch st := &s.Steps; {
+	case st.Count == 0:
+		fmt.Fprintf(w, "no steps: %s\n", st.Why)
+	case st.Typical == 0:
+		fmt.Fprintf(w, "%d steps, %s\n", st.Count, st.Source)
+	default:
+		how := map[string]string{"marked": "marked by the program", "found": "found from repetition"}[st.Source]
+		fmt.Fprintf(w, "%d steps, %s", st.Count, how)
+		if st.Typical < st.Count {
+			fmt.Fprintf(w, ", %d like most", st.Typical)
+		}
+		fmt.Fprintf(w, ": median %s, %s to %s\n", Duration(st.P50NS), Duration(st.MinNS), Duration(st.MaxNS))
+	}
+	if s.Peak != nil {
+		fmt.Fprintf(w, "at most %s of device memory in use: after call %d, %s of %s, at %s\n", Bytes(s.PeakDeviceBytes), s.Peak.Call, s.Peak.Func, Bytes(s.Peak.Bytes), Duration(s.Peak.Time))
+	}
+}
+
+func (s *Stats) kernelText(w io.Writer, t *tabwriter.Writer) {
+	if len(s.Kernels) == 0 {
+		return
+	}
+	fmt.Fprintln(t, "\nlaunches\tin the calls\tmeasured\ton the device\tp50\tp99\tmax\t  kernel")
+	for _, k := range s.Kernels[:min(most, len(s.Kernels))] {
+		device, p50, p99, top := "-", "-", "-", "-"
+		if k.Measured > 0 {
+			device, p50, p99, top = Duration(k.DeviceNS), Duration(k.P50NS), Duration(k.P99NS), Duration(k.MaxNS)
+		}
+		fmt.Fprintf(t, "%d\t%s\t%d\t%s\t%s\t%s\t%s\t  %s\n", k.Count, Duration(k.HostNS), k.Measured, device, p50, p99, top, clip(k.Name))
+	}
+	t.Flush()
+	rest(w, len(s.Kernels), "kernels")
+}
+
+func (s *Stats) copyText(t *tabwriter.Writer) {
+	if len(s.Copies) == 0 {
+		return
+	}
+	row := func(k *TaskStats, name string) {
+		rate := "-"
+		if k.Rate > 0 {
+			rate = Rate(k.Rate)
+			if k.RateAtLeast {
+				rate = ">= " + rate
+			}
+		}
+		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t  %s\n", k.Count, Bytes(k.Bytes), Duration(k.HostNS), rate, name)
+	}
+	fmt.Fprintln(t, "\ncopies\tbytes\tin the calls\trate\t  direction and size")
+	for i := range s.Copies {
+		k := &s.Copies[i]
+		row(k, k.Name)
+		for j := range k.Sizes {
+			if len(k.Sizes) > 1 {
+				row(&k.Sizes[j], "  "+k.Sizes[j].Name)
+			}
+		}
+	}
+}
+
+func (s *Stats) streamText(t *tabwriter.Writer) {
+	if len(s.Streams) > 0 {
+		fmt.Fprintln(t, "\ntasks\tlaunches\tcopies\tmeasured\tidle at least\tbusy at most\thost waited\tbound by\t  stream")
+		for _, l := range s.Streams {
+			fmt.Fprintf(t, "%d\t%d\t%d\t%d\t%s\t%s\t%s\t%s\t  %s\n", l.Tasks, l.Launches, l.Copies, l.Measured, Duration(l.IdleAtLeastNS), Duration(l.BusyAtMostNS),
+				Duration(l.WaitedNS), cmp.Or(l.Bound, "-"), l.Stream)
+		}
+	}
+	if len(s.Idle) > 0 {
+		fmt.Fprintln(t, "\nidle\tat\tstep\tin calls\tstream\t  the longest of these calls, and the task behind")
+		for _, d := range s.Idle {
+			step, call := "-", "the program's own time"
+			if d.Step >= 0 {
+				step = fmt.Sprint(d.Step)
+			}
+			if d.Call != nil {
+				call = fmt.Sprintf("%s (call %d, %s)", d.Func, *d.Call, Duration(d.InCallNS))
+			}
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t  %s; %s\n", Duration(d.NS), Duration(d.Time), step, Duration(d.InCallsNS), d.Stream, call, clip(d.Next))
+		}
+	}
+}
+
+func (s *Stats) rangeText(t *tabwriter.Writer) {
+	if len(s.Ranges) == 0 {
+		return
+	}
+	fmt.Fprintln(t, "\nranges\topen\ttotal\tmin\tmax\t  name")
+	for _, r := range s.Ranges {
+		name := r.Name
+		if r.Domain != "" {
+			name = r.Domain + ": " + name
+		}
+		if r.Mark {
+			fmt.Fprintf(t, "%d\t-\t-\t-\t-\t  %s (mark)\n", r.Count, clip(name))
+			continue
+		}
+		fmt.Fprintf(t, "%d\t%d\t%s\t%s\t%s\t  %s\n", r.Count, r.Open, Duration(r.TotalNS), Duration(r.MinNS), Duration(r.MaxNS), clip(name))
+	}
+}
