@@ -8,7 +8,7 @@ import "unsafe"
 const (
 	planMagic   = "ACLTPLAN"
 	resultMagic = "ACLTRSLT"
-	planVersion = 3
+	planVersion = 4
 	planData    = 4096 // offset of the data; the header has the page before
 )
 
@@ -37,7 +37,11 @@ const (
 
 var opNames = [...]string{opCall: "call", opUntil: "until", opStore: "store", opCheck: "check", opWait: "wait"}
 
-const instStop = 1
+const (
+	instStop  = 1
+	instStart = 2
+	instEnd   = 4
+)
 
 const (
 	runStarted = 1 + iota
@@ -59,7 +63,7 @@ type planHeader struct {
 	Version, Checksum                     uint32
 	Size, Data, Scratch, Shared, Slots    uint64
 	Names, Functions, Processes, Threads  table
-	Instructions, Ops, Relocs             table
+	Instructions, Rest, Ops, Relocs       table
 	UntilNS                               uint64
 	Paced, Tolerance                      uint32
 	Relative, Absolute                    float64
@@ -76,11 +80,13 @@ type planProcess struct{ First, Count, Env, Vars uint32 }
 
 type planThread struct{ First, Count, Scratch uint64 }
 
+// operand is a slot plus an addend. In the file it has 12 bytes: the slot first.
 type operand struct {
 	Addend uint64
 	Slot   uint32
-	_      uint32
 }
+
+const operandSize = 12
 
 type reloc struct {
 	At, Addend uint64
@@ -88,14 +94,19 @@ type reloc struct {
 	Size       uint32 // 0 stands for 8 until the plan is written
 }
 
+// instruction is in two parts in the file: what every call needs lies in a table of its own, and the rest in another.
 type instruction struct {
 	Op, Flags, Bits, Words uint8
 	Fn, Operands           uint32
 	Relocs, NRelocs        uint32
 	RetSlot                uint32
-	Call, Want, At         uint64
-	Len, Width             uint64
+	Want                   uint64
+
+	Call, At, Len, Width uint64 // the rest
 }
+
+// instructionPart is the size of either part.
+const instructionPart = 32
 
 type resultHeader struct {
 	Magic           [8]byte
@@ -126,13 +137,13 @@ type resultDetail struct {
 
 // The sizes that player/plan.h asserts too.
 var (
-	_ [240]byte  = [unsafe.Sizeof(planHeader{})]byte{}
+	_ [256]byte  = [unsafe.Sizeof(planHeader{})]byte{}
 	_ [8]byte    = [unsafe.Sizeof(planFunction{})]byte{}
 	_ [16]byte   = [unsafe.Sizeof(planProcess{})]byte{}
 	_ [24]byte   = [unsafe.Sizeof(planThread{})]byte{}
-	_ [16]byte   = [unsafe.Sizeof(operand{})]byte{}
 	_ [24]byte   = [unsafe.Sizeof(reloc{})]byte{}
 	_ [64]byte   = [unsafe.Sizeof(instruction{})]byte{}
+	_ [32]byte   = [unsafe.Offsetof(instruction{}.Call)]byte{}
 	_ [4096]byte = [unsafe.Sizeof(resultHeader{})]byte{}
 	_ [64]byte   = [unsafe.Sizeof(resultThread{})]byte{}
 	_ [32]byte   = [unsafe.Sizeof(resultInstruction{})]byte{}

@@ -2,10 +2,12 @@ package replay
 
 import (
 	"bufio"
+	"encoding/binary"
 	"fmt"
 	"hash/crc32"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/acltrace/acltrace/api"
@@ -195,6 +197,7 @@ func (p *Plan) operands(ops ...operand) uint32 {
 
 // layOut turns the groups into instructions, once all of them are known, since an edge needs the place of its other end.
 func (p *Plan) layOut() {
+	p.clock()
 	// Instructions up to the end of a group. The comparisons with late results belong to it: whoever waits for the call
 	// that the program waited with may overwrite them next.
 	ends := make([][]uint64, len(p.threads))
@@ -225,6 +228,44 @@ func (p *Plan) layOut() {
 			pr.insts = append(pr.insts, g.insts...)
 			wait(g.lateWaits)
 			pr.insts = append(pr.insts, g.late...)
+		}
+	}
+}
+
+// clock says where the player reads its clock, which takes longer than all else that it does for a call: around calls that
+// wait, where times of the report begin and end, and around every call where the pace is kept or where the time tells
+// which of several threads was the last to begin a call.
+func (p *Plan) clock() {
+	all := p.scale > 0 || len(p.threads) > 1
+	for t := range p.threads {
+		gs := p.threads[t].groups
+		first, last := map[int]bool{}, map[int]*instruction{}
+		mark := func(flags uint8, in *instruction) {
+			if in != nil {
+				in.Flags |= flags
+			}
+		}
+		for i := range gs {
+			g := &gs[i]
+			k := slices.IndexFunc(g.insts, func(in instruction) bool { return in.Op == opCall || in.Op == opUntil })
+			if k < 0 {
+				continue
+			}
+			in := &g.insts[k]
+			switch {
+			case all:
+				mark(instEnd, in)
+			case g.fn.Sync != api.NoSync, g.kernel != "" && p.o.Repeat > 1, len(first) == 0:
+				mark(instStart|instEnd, in)
+			}
+			if !first[g.stream] {
+				mark(instStart, in)
+			}
+			first[g.stream], first[-1] = true, true
+			last[g.stream], last[-1] = in, in
+		}
+		for _, in := range last {
+			mark(instEnd, in)
 		}
 	}
 }
@@ -286,30 +327,35 @@ func (p *Plan) finish() error {
 		}
 	}
 	h.Scratch, h.Shared = p.scratch, p.sharedMem
-	section := func(t *table, count int, parts ...[]byte) error {
+	section := func(t *table, count int, b []byte) error {
 		if _, err := p.align(); err != nil {
 			return err
 		}
 		t.Offset, t.Count = planData+p.data, uint64(count)
-		for _, b := range parts {
-			p.data += uint64(len(b))
-			if err := p.write(b); err != nil {
-				return err
+		p.data += uint64(len(b))
+		return p.write(b)
+	}
+	parts := func(at int) []byte {
+		b := make([]byte, 0, instructionPart*int(h.Instructions.Count))
+		for i := range p.threads {
+			for all := bytesOf(p.threads[i].insts); len(all) > 0; all = all[2*instructionPart:] {
+				b = append(b, all[at:at+instructionPart]...)
 			}
 		}
-		return nil
+		return b
 	}
-	var insts [][]byte
-	for i := range p.threads {
-		insts = append(insts, bytesOf(p.threads[i].insts))
+	ops := make([]byte, 0, operandSize*len(p.ops))
+	for _, o := range p.ops {
+		ops = binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint32(ops, o.Slot), o.Addend)
 	}
 	for _, err := range []error{
 		section(&h.Names, len(names), names),
 		section(&h.Functions, len(fns), bytesOf(fns)),
 		section(&h.Processes, len(procs), bytesOf(procs)),
 		section(&h.Threads, len(threads), bytesOf(threads)),
-		section(&h.Instructions, int(h.Instructions.Count), insts...),
-		section(&h.Ops, len(p.ops), bytesOf(p.ops)),
+		section(&h.Instructions, int(h.Instructions.Count), parts(0)),
+		section(&h.Rest, int(h.Instructions.Count), parts(instructionPart)),
+		section(&h.Ops, len(p.ops), ops),
 		section(&h.Relocs, len(p.relocs), bytesOf(p.relocs)),
 		p.out.Flush(),
 	} {

@@ -8,40 +8,40 @@
 
 #include "plan.h"
 
-/* Calls a function with its words; how is its number of words, or CALL_SPECIAL plus its number. */
-static inline uint64_t player_call(uint32_t how, void *fn, const uint64_t *w)
+/* Calls a function with its words, the values of operands; how is their number, or CALL_SPECIAL plus the function's number. */
+static inline uint64_t player_call(uint32_t how, void *fn, const struct plan_operand *w, const uint64_t *slots)
 {
 	switch (how) {
 	case 0:
 		return ((uint64_t(*)(void))fn)();
 	case 1:
-		return ((uint64_t(*)(uint64_t))fn)(w[0]);
+		return ((uint64_t(*)(uint64_t))fn)(plan_value(w + 0, slots));
 	case 2:
-		return ((uint64_t(*)(uint64_t, uint64_t))fn)(w[0], w[1]);
+		return ((uint64_t(*)(uint64_t, uint64_t))fn)(plan_value(w + 0, slots), plan_value(w + 1, slots));
 	case 3:
-		return ((uint64_t(*)(uint64_t, uint64_t, uint64_t))fn)(w[0], w[1], w[2]);
+		return ((uint64_t(*)(uint64_t, uint64_t, uint64_t))fn)(plan_value(w + 0, slots), plan_value(w + 1, slots), plan_value(w + 2, slots));
 	case 4:
-		return ((uint64_t(*)(uint64_t, uint64_t, uint64_t, uint64_t))fn)(w[0], w[1], w[2], w[3]);
+		return ((uint64_t(*)(uint64_t, uint64_t, uint64_t, uint64_t))fn)(plan_value(w + 0, slots), plan_value(w + 1, slots), plan_value(w + 2, slots), plan_value(w + 3, slots));
 	case 5:
-		return ((uint64_t(*)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t))fn)(w[0], w[1], w[2], w[3], w[4]);
+		return ((uint64_t(*)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t))fn)(plan_value(w + 0, slots), plan_value(w + 1, slots), plan_value(w + 2, slots), plan_value(w + 3, slots), plan_value(w + 4, slots));
 	case 6:
-		return ((uint64_t(*)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t))fn)(w[0], w[1], w[2], w[3], w[4], w[5]);
+		return ((uint64_t(*)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t))fn)(plan_value(w + 0, slots), plan_value(w + 1, slots), plan_value(w + 2, slots), plan_value(w + 3, slots), plan_value(w + 4, slots), plan_value(w + 5, slots));
 	case 7:
-		return ((uint64_t(*)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t))fn)(w[0], w[1], w[2], w[3], w[4], w[5], w[6]);
+		return ((uint64_t(*)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t))fn)(plan_value(w + 0, slots), plan_value(w + 1, slots), plan_value(w + 2, slots), plan_value(w + 3, slots), plan_value(w + 4, slots), plan_value(w + 5, slots), plan_value(w + 6, slots));
 	case 8:
-		return ((uint64_t(*)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t))fn)(w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7]);
+		return ((uint64_t(*)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t))fn)(plan_value(w + 0, slots), plan_value(w + 1, slots), plan_value(w + 2, slots), plan_value(w + 3, slots), plan_value(w + 4, slots), plan_value(w + 5, slots), plan_value(w + 6, slots), plan_value(w + 7, slots));
 	case 9:
-		return ((uint64_t(*)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t))fn)(w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7], w[8]);
+		return ((uint64_t(*)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t))fn)(plan_value(w + 0, slots), plan_value(w + 1, slots), plan_value(w + 2, slots), plan_value(w + 3, slots), plan_value(w + 4, slots), plan_value(w + 5, slots), plan_value(w + 6, slots), plan_value(w + 7, slots), plan_value(w + 8, slots));
 	case 10:
-		return ((uint64_t(*)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t))fn)(w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7], w[8], w[9]);
+		return ((uint64_t(*)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t))fn)(plan_value(w + 0, slots), plan_value(w + 1, slots), plan_value(w + 2, slots), plan_value(w + 3, slots), plan_value(w + 4, slots), plan_value(w + 5, slots), plan_value(w + 6, slots), plan_value(w + 7, slots), plan_value(w + 8, slots), plan_value(w + 9, slots));
 	case CALL_SPECIAL + 314: { /* aclrtLaunchSIMTKernelWithArgsArray */
 		typedef struct { uint32_t bytes[3]; } type1;
 		type1 a1;
-		memcpy(&a1, &w[1], sizeof a1);
+		memcpy(&a1, (uint64_t[]){plan_value(w + 1, slots), plan_value(w + 2, slots)}, sizeof a1);
 		typedef struct { uint32_t bytes[3]; } type2;
 		type2 a2;
-		memcpy(&a2, &w[3], sizeof a2);
-		uint64_t r = ((uint64_t(*)(uint64_t, type1, type2, uint64_t, uint64_t, uint64_t, uint64_t))fn)(w[0], a1, a2, w[5], w[6], w[7], w[8]);
+		memcpy(&a2, (uint64_t[]){plan_value(w + 3, slots), plan_value(w + 4, slots)}, sizeof a2);
+		uint64_t r = ((uint64_t(*)(uint64_t, type1, type2, uint64_t, uint64_t, uint64_t, uint64_t))fn)(plan_value(w + 0, slots), a1, a2, plan_value(w + 5, slots), plan_value(w + 6, slots), plan_value(w + 7, slots), plan_value(w + 8, slots));
 		uint64_t ret = 0;
 		memcpy(&ret, &r, sizeof r);
 		return ret;
@@ -49,11 +49,11 @@ static inline uint64_t player_call(uint32_t how, void *fn, const uint64_t *w)
 	case CALL_SPECIAL + 315: { /* aclrtLaunchSIMTKernelWithHostArgs */
 		typedef struct { uint32_t bytes[3]; } type1;
 		type1 a1;
-		memcpy(&a1, &w[1], sizeof a1);
+		memcpy(&a1, (uint64_t[]){plan_value(w + 1, slots), plan_value(w + 2, slots)}, sizeof a1);
 		typedef struct { uint32_t bytes[3]; } type2;
 		type2 a2;
-		memcpy(&a2, &w[3], sizeof a2);
-		uint64_t r = ((uint64_t(*)(uint64_t, type1, type2, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t))fn)(w[0], a1, a2, w[5], w[6], w[7], w[8], w[9], w[10], w[11]);
+		memcpy(&a2, (uint64_t[]){plan_value(w + 3, slots), plan_value(w + 4, slots)}, sizeof a2);
+		uint64_t r = ((uint64_t(*)(uint64_t, type1, type2, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t))fn)(plan_value(w + 0, slots), a1, a2, plan_value(w + 5, slots), plan_value(w + 6, slots), plan_value(w + 7, slots), plan_value(w + 8, slots), plan_value(w + 9, slots), plan_value(w + 10, slots), plan_value(w + 11, slots));
 		uint64_t ret = 0;
 		memcpy(&ret, &r, sizeof r);
 		return ret;
@@ -61,8 +61,8 @@ static inline uint64_t player_call(uint32_t how, void *fn, const uint64_t *w)
 	case CALL_SPECIAL + 338: { /* aclmdlRIAddCondTask */
 		typedef struct { uint64_t bytes[3]; } type0;
 		type0 a0;
-		memcpy(&a0, &w[0], sizeof a0);
-		uint64_t r = ((uint64_t(*)(type0, uint64_t, uint64_t))fn)(a0, w[3], w[4]);
+		memcpy(&a0, (uint64_t[]){plan_value(w + 0, slots), plan_value(w + 1, slots), plan_value(w + 2, slots)}, sizeof a0);
+		uint64_t r = ((uint64_t(*)(type0, uint64_t, uint64_t))fn)(a0, plan_value(w + 3, slots), plan_value(w + 4, slots));
 		uint64_t ret = 0;
 		memcpy(&ret, &r, sizeof r);
 		return ret;
@@ -70,21 +70,21 @@ static inline uint64_t player_call(uint32_t how, void *fn, const uint64_t *w)
 	case CALL_SPECIAL + 363: { /* aclrtIpcOpenEventHandle */
 		typedef struct { uint8_t bytes[64]; } type0;
 		type0 a0;
-		memcpy(&a0, &w[0], sizeof a0);
-		uint64_t r = ((uint64_t(*)(type0, uint64_t))fn)(a0, w[8]);
+		memcpy(&a0, (uint64_t[]){plan_value(w + 0, slots), plan_value(w + 1, slots), plan_value(w + 2, slots), plan_value(w + 3, slots), plan_value(w + 4, slots), plan_value(w + 5, slots), plan_value(w + 6, slots), plan_value(w + 7, slots)}, sizeof a0);
+		uint64_t r = ((uint64_t(*)(type0, uint64_t))fn)(a0, plan_value(w + 8, slots));
 		uint64_t ret = 0;
 		memcpy(&ret, &r, sizeof r);
 		return ret;
 	}
 	case CALL_SPECIAL + 374: { /* aclFloat16ToFloat */
-		float r = ((float(*)(uint64_t))fn)(w[0]);
+		float r = ((float(*)(uint64_t))fn)(plan_value(w + 0, slots));
 		uint64_t ret = 0;
 		memcpy(&ret, &r, sizeof r);
 		return ret;
 	}
 	case CALL_SPECIAL + 375: { /* aclFloatToFloat16 */
 		float a0;
-		memcpy(&a0, &w[0], sizeof a0);
+		memcpy(&a0, (uint64_t[]){plan_value(w + 0, slots)}, sizeof a0);
 		uint64_t r = ((uint64_t(*)(float))fn)(a0);
 		uint64_t ret = 0;
 		memcpy(&ret, &r, sizeof r);

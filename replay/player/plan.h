@@ -27,7 +27,7 @@
 
 #define PLAN_MAGIC "ACLTPLAN"
 #define RESULT_MAGIC "ACLTRSLT"
-#define PLAN_VERSION 3
+#define PLAN_VERSION 4
 #define PLAN_DATA 4096 /* offset of the data; the header has the page before */
 
 enum { SLOT_ZERO, SLOT_DATA, SLOT_SCRATCH, SLOT_SLOTS, SLOT_SHARED, SLOT_HOST_FUNCTION, SLOT_CALLBACK, SLOT_THREADS };
@@ -50,7 +50,9 @@ enum check_of {
 enum data_type { TYPE_F16 = 1, TYPE_BF16, TYPE_F32, TYPE_F64 };
 
 enum {
-	INST_STOP = 1, /* an unexpected result ends the run: what follows would use what the call did not make */
+	INST_STOP = 1,  /* an unexpected result ends the run: what follows would use what the call did not make */
+	INST_START = 2, /* read the clock before the call; a paced plan always does */
+	INST_END = 4,   /* and after it. What is not read is the time that was read last */
 };
 
 struct plan_table {
@@ -67,7 +69,7 @@ struct plan_header {
 	uint64_t shared;   /* bytes of memory that all processes share */
 	uint64_t slots;
 	struct plan_table names; /* NUL-terminated; count is bytes */
-	struct plan_table functions, processes, threads, instructions, operands, relocs;
+	struct plan_table functions, processes, threads, instructions, rest, operands, relocs;
 	uint64_t until_ns; /* how long an OP_UNTIL may take */
 	uint32_t paced;    /* begin each call at its time */
 	uint32_t tolerance; /* a data_type: numbers of results may differ by relative * recorded + absolute; 0: not at all */
@@ -95,10 +97,14 @@ struct plan_thread {
 };
 
 struct plan_operand {
-	uint64_t addend;
 	uint32_t slot;
-	uint32_t reserved;
+	uint32_t low, high; /* halves of the addend */
 };
+
+static inline uint64_t plan_value(const struct plan_operand *o, const uint64_t *slots)
+{
+	return slots[o->slot] + (o->low | (uint64_t)o->high << 32);
+}
 
 struct plan_reloc {
 	uint64_t at; /* offset in the data */
@@ -107,16 +113,20 @@ struct plan_reloc {
 	uint32_t size; /* bytes of the word: 8 or 4 */
 };
 
-/* A cache line. */
+/* What every call needs; the time from one call to the next goes by how many bytes are moved for it. */
 struct plan_instruction {
 	uint8_t op, flags, bits, words;
 	uint32_t fn;       /* number of the call's function; OP_WAIT: of the thread */
 	uint32_t operands; /* the first of them */
 	uint32_t relocs, relocs_count;
 	uint32_t ret_slot; /* takes the result, 0 for none */
-	uint64_t call;     /* in the trace */
 	uint64_t want;
-	uint64_t at; /* of a call: nanoseconds from the beginning of the run to its start, where the plan is paced */
+};
+
+/* The rest of the instruction of the same number, which few need while the plan runs. */
+struct plan_rest {
+	uint64_t call; /* in the trace */
+	uint64_t at;   /* of a call: nanoseconds from the beginning of the run to its start, where the plan is paced */
 	uint64_t len, width;
 };
 
@@ -144,7 +154,7 @@ struct result_thread {
 enum { RESULT_DONE = 1, RESULT_DIFFERS = 2, RESULT_TIMEOUT = 4, RESULT_TOLERATED = 8 /* other bytes, but within the tolerance */ };
 
 struct result_instruction {
-	uint64_t start, end; /* counter */
+	uint64_t start, end; /* counter, see INST_START and INST_END */
 	uint64_t ret;        /* of an OP_CHECK whose bytes differ, tolerated or not: a hash of them */
 	uint32_t flags;
 	uint32_t detail; /* number of its result_detail, from 1; 0 for none */
@@ -157,13 +167,14 @@ struct result_detail {
 	uint64_t shown; /* bytes in got and want */
 };
 
-_Static_assert(sizeof(struct plan_header) == 240, "plan_header");
+_Static_assert(sizeof(struct plan_header) == 256, "plan_header");
 _Static_assert(sizeof(struct plan_function) == 8, "plan_function");
 _Static_assert(sizeof(struct plan_process) == 16, "plan_process");
 _Static_assert(sizeof(struct plan_thread) == 24, "plan_thread");
-_Static_assert(sizeof(struct plan_operand) == 16, "plan_operand");
+_Static_assert(sizeof(struct plan_operand) == 12, "plan_operand");
 _Static_assert(sizeof(struct plan_reloc) == 24, "plan_reloc");
-_Static_assert(sizeof(struct plan_instruction) == 64, "plan_instruction");
+_Static_assert(sizeof(struct plan_instruction) == 32, "plan_instruction");
+_Static_assert(sizeof(struct plan_rest) == 32, "plan_rest");
 _Static_assert(sizeof(struct result_header) == 4096, "result_header");
 _Static_assert(sizeof(struct result_thread) == 64, "result_thread");
 _Static_assert(sizeof(struct result_instruction) == 32, "result_instruction");

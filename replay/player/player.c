@@ -37,7 +37,7 @@
 /* A function of the runtime, and how it is called. */
 struct target {
 	void *fn;
-	uint64_t how;
+	uint32_t how;
 };
 
 /* Constant once the threads run, but for what the pointers lead to. */
@@ -49,6 +49,7 @@ static struct {
 	const struct plan_process *processes;
 	const struct plan_thread *threads;
 	const struct plan_instruction *instructions;
+	const struct plan_rest *rest;
 	const struct plan_operand *operands;
 	const struct plan_reloc *relocs;
 	struct target *targets; /* by number of the function */
@@ -203,9 +204,11 @@ static void open_plan(const char *path, const char *results)
 		results = "results";
 		result_size = h->result_size;
 	}
-	/* What is left to do here costs no page fault while the program runs. */
+	/* What is left to do here costs no page fault while the program runs. A mapping that is shared is made ready for reading only. */
 	uint8_t *r = map(results, result_fd, 0, result_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE | (result_fd < 0 ? MAP_ANONYMOUS : 0));
 	P.result = (struct result_header *)r;
+	for (uint64_t i = 0; i < result_size; i += 4096)
+		((volatile uint8_t *)r)[i] = 0;
 	uint8_t page[PLAN_DATA];
 	memcpy(page, P.file, sizeof page);
 	memset(page + offsetof(struct plan_header, checksum), 0, 4);
@@ -225,6 +228,7 @@ static void open_plan(const char *path, const char *results)
 	P.processes = (const void *)(tables + h->processes.offset);
 	P.threads = (const void *)(tables + h->threads.offset);
 	P.instructions = (const void *)(tables + h->instructions.offset);
+	P.rest = (const void *)(tables + h->rest.offset);
 	P.operands = (const void *)(tables + h->operands.offset);
 	P.relocs = (const void *)(tables + h->relocs.offset);
 	P.progress = (struct result_thread *)(r + h->result_threads);
@@ -304,7 +308,9 @@ static void make_slots(void)
 		P.slots[SLOT_THREADS + t] = P.slots[SLOT_SCRATCH] + P.threads[t].scratch;
 }
 
-static inline uint64_t operand(uint64_t i) { return P.slots[P.operands[i].slot] + P.operands[i].addend; }
+static inline uint64_t operand(uint64_t i) { return plan_value(&P.operands[i], P.slots); }
+
+static inline const struct plan_rest *rest(const struct plan_instruction *in) { return &P.rest[in - P.instructions]; }
 
 static inline bool stopped(void) { return __atomic_load_n(&P.result->stopped, __ATOMIC_RELAXED) != 0; }
 
@@ -327,8 +333,9 @@ static void store(const struct plan_instruction *in)
 	uint8_t *to = (uint8_t *)(uintptr_t)operand(in->operands);
 	const uint8_t *from = (const uint8_t *)(uintptr_t)operand(in->operands + 1);
 	uint64_t pitch = operand(in->operands + 2);
-	for (uint64_t done = 0; done < in->len; done += in->width, to += pitch)
-		memcpy(to, from + done, in->width);
+	uint64_t len = rest(in)->len, width = rest(in)->width;
+	for (uint64_t done = 0; done < len; done += width, to += pitch)
+		memcpy(to, from + done, width);
 }
 
 static double number(uint32_t type, const uint8_t *p)
@@ -375,12 +382,12 @@ static bool near(const uint8_t *got, const uint8_t *want)
 static void compare(const struct plan_instruction *in, struct result_instruction *r, const uint8_t *got, const uint8_t *want, uint64_t done)
 {
 	static const uint8_t size[] = {0, 2, 2, 4, 8};
-	uint64_t unit = in->want == CHECK_OUTPUT ? 0 : size[P.plan->tolerance];
-	for (uint64_t i = 0; i < in->width; i++) {
+	uint64_t unit = in->want == CHECK_OUTPUT ? 0 : size[P.plan->tolerance], width = rest(in)->width;
+	for (uint64_t i = 0; i < width; i++) {
 		if (got[i] == want[i])
 			continue;
 		uint64_t at = unit ? i - i % unit : i;
-		if (unit && at + unit <= in->width && near(got + at, want + at)) {
+		if (unit && at + unit <= width && near(got + at, want + at)) {
 			r->flags |= RESULT_TOLERATED;
 			i = at + unit - 1;
 			continue;
@@ -390,7 +397,7 @@ static void compare(const struct plan_instruction *in, struct result_instruction
 			r->detail = __atomic_add_fetch(&P.result->details, 1, __ATOMIC_RELAXED);
 			struct result_detail *d = &P.details[r->detail - 1];
 			d->first = done + i;
-			d->shown = in->width - i < 16 ? in->width - i : 16;
+			d->shown = width - i < 16 ? width - i : 16;
 			memcpy(d->got, got + i, d->shown);
 			memcpy(d->want, want + i, d->shown);
 		}
@@ -402,14 +409,14 @@ static void check(const struct plan_instruction *in, struct result_instruction *
 {
 	const uint8_t *got = (const uint8_t *)(uintptr_t)operand(in->operands);
 	const uint8_t *want = (const uint8_t *)(uintptr_t)operand(in->operands + 1);
-	uint64_t pitch = operand(in->operands + 2);
-	for (uint64_t done = 0; done < in->len; done += in->width, got += pitch) {
-		if (memcmp(got, want + done, in->width) == 0)
+	uint64_t pitch = operand(in->operands + 2), len = rest(in)->len, width = rest(in)->width;
+	for (uint64_t done = 0; done < len; done += width, got += pitch) {
+		if (memcmp(got, want + done, width) == 0)
 			continue;
 		compare(in, r, got, want + done, done);
 		/* FNV-1a over the rows that differ, and where they are: tells one wrong result from another. */
 		uint64_t h = (r->ret ? r->ret : 0xcbf29ce484222325u) ^ done;
-		for (uint64_t i = 0; i < in->width; i++)
+		for (uint64_t i = 0; i < width; i++)
 			h = (h ^ got[i]) * 0x100000001b3u;
 		r->ret = h;
 	}
@@ -434,21 +441,21 @@ static uint64_t keep_time(uint64_t at)
 }
 
 /* Asks until the answer is the one that was recorded, or is another error. */
-static uint64_t until(const struct plan_instruction *in, struct result_instruction *r, const struct target *f, const uint64_t *words, uint64_t ret)
+static __attribute__((noinline)) uint64_t until(const struct plan_instruction *in, struct result_instruction *r, const struct target *f, uint64_t ret)
 {
 	const void *out = (const void *)(uintptr_t)operand(in->operands + in->words);
 	uint64_t deadline = nanoseconds() + P.plan->until_ns;
 	for (;;) {
 		uint64_t v = 0;
-		memcpy(&v, out, in->width);
-		if (v == in->len || (uint32_t)ret != (uint32_t)in->want)
+		memcpy(&v, out, rest(in)->width);
+		if (v == rest(in)->len || (uint32_t)ret != (uint32_t)in->want)
 			return ret;
 		if (nanoseconds() > deadline) {
 			r->flags |= RESULT_TIMEOUT | RESULT_DIFFERS;
 			return ret;
 		}
 		sched_yield();
-		ret = player_call((uint32_t)f->how, f->fn, words);
+		ret = player_call(f->how, f->fn, P.operands + in->operands, P.slots);
 	}
 }
 
@@ -521,22 +528,21 @@ static void *play(void *arg)
 			now = counter();
 			continue;
 		}
-		uint64_t words[64];
-		const struct plan_operand *o = operands + in->operands;
-		for (uint32_t k = 0; k < in->words; k++)
-			words[k] = slots[o[k].slot] + o[k].addend;
 		const struct target *f = &targets[in->fn];
 		if (paced)
-			now = keep_time(in->at);
+			now = keep_time(rest(in)->at);
+		else if (in->flags & INST_START)
+			now = counter();
 		r->start = now;
 		__atomic_store_n(&me->inside, i + 1, __ATOMIC_RELAXED);
-		uint64_t ret = player_call((uint32_t)f->how, f->fn, words);
+		uint64_t ret = player_call(f->how, f->fn, operands + in->operands, slots);
 		uint32_t flags = RESULT_DONE;
 		if (in->op == OP_UNTIL) {
-			ret = until(in, r, f, words, ret);
+			ret = until(in, r, f, ret);
 			flags |= r->flags;
 		}
-		now = counter();
+		if (in->flags & INST_END)
+			now = counter();
 		r->end = now;
 		r->ret = ret;
 		if (in->ret_slot)
@@ -661,7 +667,7 @@ static int judge(int status)
 		const struct result_detail *d = &P.details[x->detail ? x->detail - 1 : 0];
 		if (in->op == OP_WAIT || in->op == OP_STORE)
 			continue;
-		unsigned long long call = in->call;
+		unsigned long long call = rest(in)->call;
 		if (!(x->flags & RESULT_DONE)) {
 			open++;
 		} else if (x->flags & RESULT_DIFFERS) {
@@ -671,16 +677,16 @@ static int judge(int status)
 				printf("differs: call %llu %s: returned %#llx, recorded %#llx\n", call, name_of(in), (unsigned long long)x->ret, (unsigned long long)in->want);
 			else
 				printf("differs: call %llu %s: %s, %llu bytes, first at %llu: %#x, recorded %#x\n", call, name_of(in), what[in->want % 3],
-				       (unsigned long long)d->count, (unsigned long long)(in->at + d->first), d->got[0], d->want[0]);
+				       (unsigned long long)d->count, (unsigned long long)(rest(in)->at + d->first), d->got[0], d->want[0]);
 		} else if (in->op == OP_CHECK && in->want != CHECK_OUTPUT) {
-			results += in->at == 0;
-			bytes += in->len;
+			results += rest(in)->at == 0;
+			bytes += rest(in)->len;
 		}
 	}
 	if (r->status != RUN_DONE) {
 		printf("ended %s", r->status == 0 ? "while the library was loaded" : "in a call");
 		if (last != NULL)
-			printf(": call %llu %s", (unsigned long long)last->call, name_of(last));
+			printf(": call %llu %s", (unsigned long long)rest(last)->call, name_of(last));
 		if (WIFSIGNALED(status))
 			printf(", signal %d", WTERMSIG(status));
 		printf("\n");

@@ -1,8 +1,9 @@
-/* Calls a function of a library again and again, and reads the player's clock as often: prints nanoseconds for each. */
+/* Calls a function of a library again and again, and reads the player's clock as often: prints the median of nanoseconds for each. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <time.h>
 
 static uint64_t nanoseconds(void)
@@ -27,13 +28,19 @@ static inline uint64_t counter(void)
 
 enum { STRETCH = 10000, STRETCHES = 100 };
 
+static int order(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+	return (x > y) - (x < y);
+}
+
 int main(int argc, char **argv)
 {
 	void *lib = argc > 1 ? dlopen(argv[1], RTLD_NOW) : NULL;
 	int (*memset_)(void *, size_t, int, size_t) = lib ? (int (*)(void *, size_t, int, size_t))dlsym(lib, "aclrtMemset") : NULL;
 	if (memset_ == NULL)
 		return 1;
-	double call = 1e9, clock = 1e9;
+	static double call[STRETCHES], clock[STRETCHES];
 	volatile uint64_t last = 0;
 	for (int k = 0; k < STRETCHES; k++) {
 		uint64_t a = nanoseconds();
@@ -43,12 +50,12 @@ int main(int argc, char **argv)
 		for (int i = 0; i < STRETCH; i++)
 			last = counter();
 		uint64_t c = nanoseconds();
-		if ((double)(b - a) / STRETCH < call)
-			call = (double)(b - a) / STRETCH;
-		if ((double)(c - b) / STRETCH < clock)
-			clock = (double)(c - b) / STRETCH;
+		call[k] = (double)(b - a) / STRETCH;
+		clock[k] = (double)(c - b) / STRETCH;
 	}
 	(void)last;
-	printf("%.2f %.2f\n", call, clock);
+	qsort(call, STRETCHES, sizeof *call, order);
+	qsort(clock, STRETCHES, sizeof *clock, order);
+	printf("%.2f %.2f\n", call[STRETCHES / 2], clock[STRETCHES / 2]);
 	return 0;
 }

@@ -25,12 +25,12 @@ func genPlayer(m *model, w *writer) error {
 	}
 	w.f("/* "+marker+" */\n", m.Name)
 	w.f("#ifndef ACLTRACE_CALL_H\n#define ACLTRACE_CALL_H\n\n#include <stdint.h>\n#include <string.h>\n\n#include \"plan.h\"\n")
-	w.f("/* Calls a function with its words; how is its number of words, or CALL_SPECIAL plus its number. */")
-	w.f("static inline uint64_t player_call(uint32_t how, void *fn, const uint64_t *w)\n{\n\tswitch (how) {")
+	w.f("/* Calls a function with its words, the values of operands; how is their number, or CALL_SPECIAL plus the function's number. */")
+	w.f("static inline uint64_t player_call(uint32_t how, void *fn, const struct plan_operand *w, const uint64_t *slots)\n{\n\tswitch (how) {")
 	for n := range most + 1 {
 		types, args := make([]string, n), make([]string, n)
 		for i := range n {
-			types[i], args[i] = "uint64_t", fmt.Sprintf("w[%d]", i)
+			types[i], args[i] = "uint64_t", fmt.Sprintf("plan_value(w + %d, slots)", i)
 		}
 		if n == 0 {
 			types = []string{"void"}
@@ -54,15 +54,17 @@ func (m *model) genSpecial(w *writer, f *api.Func) {
 		case s != nil:
 			// Only size and alignment matter.
 			t = fmt.Sprintf("struct { uint%d_t bytes[%d]; }", 8*s.align, s.size/s.align)
-			w.f("\t\ttypedef %s type%d;\n\t\ttype%d a%d;\n\t\tmemcpy(&a%d, &w[%d], sizeof a%d);", t, i, i, i, i, p.Word, i)
+			w.f("\t\ttypedef %s type%d;\n\t\ttype%d a%d;", t, i, i, i)
+			w.words(i, int(p.Word), (s.size+7)/8)
 			t = fmt.Sprintf("type%d", i)
 			args = append(args, fmt.Sprintf("a%d", i))
 		case p.Type == "float" || p.Type == "double":
 			t = p.Type
-			w.f("\t\t%s a%d;\n\t\tmemcpy(&a%d, &w[%d], sizeof a%d);", t, i, i, p.Word, i)
+			w.f("\t\t%s a%d;", t, i)
+			w.words(i, int(p.Word), 1)
 			args = append(args, fmt.Sprintf("a%d", i))
 		default:
-			args = append(args, fmt.Sprintf("w[%d]", p.Word))
+			args = append(args, fmt.Sprintf("plan_value(w + %d, slots)", p.Word))
 		}
 		types = append(types, t)
 	}
@@ -72,4 +74,13 @@ func (m *model) genSpecial(w *writer, f *api.Func) {
 	}
 	w.f("\t\t%s r = ((%s(*)(%s))fn)(%s);", ret, ret, strings.Join(types, ", "), strings.Join(args, ", "))
 	w.f("\t\tuint64_t ret = 0;\n\t\tmemcpy(&ret, &r, sizeof r);\n\t\treturn ret;\n\t}")
+}
+
+// words fills an argument that is not one plain word from its operands.
+func (w *writer) words(arg, first, n int) {
+	var vs []string
+	for k := range n {
+		vs = append(vs, fmt.Sprintf("plan_value(w + %d, slots)", first+k))
+	}
+	w.f("\t\tmemcpy(&a%d, (uint64_t[]){%s}, sizeof a%d);", arg, strings.Join(vs, ", "), arg)
 }
