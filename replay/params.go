@@ -543,7 +543,16 @@ func (p *planner) destination(i int, item uint32, op operand, in *timeline.Objec
 		p.unverified("the result may come from a peer that is not in the trace")
 		return op, nil
 	}
+	if p.e.Captured != nil {
+		recorded := int64(noTime)
+		if d != nil && d.Status == format.Whole {
+			recorded = d.Time
+		}
+		p.capture(at, recorded)
+	}
 	switch {
+	case d == nil && p.e.Captured != nil:
+		return op, nil
 	case d == nil:
 		p.unverified("the result was never recorded: the program did not wait for it, or the recording had ended")
 		return op, nil

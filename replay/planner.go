@@ -29,14 +29,15 @@ type planner struct {
 
 	process   map[uint32]int // index into Plan.procs
 	objects   map[*timeline.Object]operand
-	former    map[objectKey]operand     // of the last object that had the handle, alive or not
-	regions   map[memoryKey]region      // scratch memory for memory of the program's that the runtime uses for long
-	keys      map[string]operand        // names that processes tell each other, as the runtime has made them
-	imported  map[string]bool           // keys that a process of the trace imports
-	absent    map[*timeline.Object]bool // shared with a process that is not in the trace
-	tainted   map[*timeline.Object]bool // memory that such a process may have written
-	reports   map[uint64]int            // threads that process reports, by the number that the program has for them
-	graphs    int                       // runs of graphs so far that copy to the host
+	former    map[objectKey]operand             // of the last object that had the handle, alive or not
+	regions   map[memoryKey]region              // scratch memory for memory of the program's that the runtime uses for long
+	keys      map[string]operand                // names that processes tell each other, as the runtime has made them
+	imported  map[string]bool                   // keys that a process of the trace imports
+	absent    map[*timeline.Object]bool         // shared with a process that is not in the trace
+	tainted   map[*timeline.Object]bool         // memory that such a process may have written
+	reports   map[uint64]int                    // threads that process reports, by the number that the program has for them
+	copies    map[*timeline.Object][]*graphCopy // of each graph, of a capture by the stream that began it
+	graphs    []*timeline.Object
 	buffers   map[*timeline.Object][]buffer
 	shared    map[format.BlobID]uint64 // payloads without addresses, by their place in the data
 	window    api.Window               // where device allocations of the trace lie
@@ -137,7 +138,7 @@ func newPlanner(plan *Plan, r *format.Reader, dir string, o *Options) *planner {
 		Plan: plan, r: r, o: o, dir: dir, state: timeline.NewState(plan.model).Read(r), late: map[uint64][]format.Data{},
 		thread: map[uint32]int{}, process: map[uint32]int{}, objects: map[*timeline.Object]operand{},
 		former: map[objectKey]operand{}, regions: map[memoryKey]region{}, keys: map[string]operand{}, reports: map[uint64]int{},
-		imported: map[string]bool{}, absent: map[*timeline.Object]bool{}, tainted: map[*timeline.Object]bool{}, buffers: map[*timeline.Object][]buffer{},
+		imported: map[string]bool{}, copies: map[*timeline.Object][]*graphCopy{}, absent: map[*timeline.Object]bool{}, tainted: map[*timeline.Object]bool{}, buffers: map[*timeline.Object][]buffer{},
 		shared: map[format.BlobID]uint64{}, flying: map[*timeline.Object][]flight{}, sent: map[uint64]operand{}, streams: map[memoryKey][]task{}, laneOf: map[*timeline.Object]int{},
 		contents: map[*timeline.Object]*content{}, captured: map[*timeline.Object]bool{},
 	}
@@ -181,6 +182,7 @@ func (p *planner) compile() error {
 	if d := p.r.Damage(); len(d) > 0 {
 		return &d[0]
 	}
+	p.graphResults()
 	zeros := p.reserve(p.zeros)
 	for t := range p.threads {
 		for g := range p.threads[t].groups {
@@ -399,6 +401,7 @@ func (p *planner) call(e *timeline.Event) error {
 	if f.RetVolatile {
 		p.found.volatile++
 	}
+	p.graph()
 	p.effects()
 	p.taint()
 	if p.see != nil {

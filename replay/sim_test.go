@@ -122,6 +122,26 @@ func TestPrograms(t *testing.T) {
 	}
 }
 
+// A graph that copies to the host brings a result each time that it runs. The one that was recorded is compared, if any had come by
+// then; the others are listed.
+func TestGraphResults(t *testing.T) {
+	program := testenv.CompileC(t, "graph", []string{"testdata/graph.c"})
+	binary := kernels(t)
+	simulate(t)
+	for when, results := range map[string]uint64{"late": 12, "early": 11} {
+		r := run(t, recorded(t, program, binary, when), &Options{Verify: true, Place: PlaceMove})
+		const runs = 5
+		if r.Identical || len(r.Differences) != 0 || r.Verified.Results != results || uint64(len(r.Unverified)) != runs+11-results {
+			t.Errorf("%s: %d results, differences %+v, unverified %+v", when, r.Verified.Results, r.Differences, r.Unverified)
+		}
+		for _, u := range r.Unverified {
+			if !strings.Contains(u.Reason, "its graph copies to the host") {
+				t.Errorf("%s: %+v", when, u)
+			}
+		}
+	}
+}
+
 // Every program and example a hundred times, and then with a player under ThreadSanitizer.
 func TestSoakPrograms(t *testing.T) {
 	if os.Getenv("ACLTRACE_SOAK") == "" {

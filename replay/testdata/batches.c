@@ -1,36 +1,38 @@
-/* 32 streams on four threads, each with batches of 4096 copies in both directions. */
+/* Streams on four threads, each with batches of copies in both directions: 32 of 4096 each, or as many as are named. */
 #include "program.h"
 
-enum { THREADS = 4, STREAMS = 32, ITEMS = 4096, ITEM = 16 };
+enum { THREADS = 4, ITEM = 16 };
+
+static size_t streams = 32, items = 4096;
 
 static void *work(void *arg)
 {
 	size_t me = (size_t)arg;
 	CHECK(aclrtSetDevice(0));
 	static const aclrtMemLocation host = {0, ACL_MEM_LOCATION_TYPE_HOST}, device = {0, ACL_MEM_LOCATION_TYPE_DEVICE};
-	for (size_t k = me; k < STREAMS; k += THREADS) {
+	for (size_t k = me; k < streams; k += THREADS) {
 		aclrtStream s;
 		CHECK(aclrtCreateStream(&s));
-		uint8_t *pinned, *memory = device_memory(ITEMS * ITEM);
-		CHECK(aclrtMallocHost((void **)&pinned, 2 * ITEMS * ITEM));
-		void **to = calloc(ITEMS, sizeof *to), **from = calloc(ITEMS, sizeof *from);
-		size_t *sizes = calloc(ITEMS, sizeof *sizes), *most = calloc(ITEMS, sizeof *most), index = 0, fail = 0;
-		for (size_t i = 0; i < ITEMS; i++) {
-			to[i] = memory + (i * 1237) % ITEMS * ITEM;
+		uint8_t *pinned, *memory = device_memory(items * ITEM);
+		CHECK(aclrtMallocHost((void **)&pinned, 2 * items * ITEM));
+		void **to = calloc(items, sizeof *to), **from = calloc(items, sizeof *from);
+		size_t *sizes = calloc(items, sizeof *sizes), *most = calloc(items, sizeof *most), index = 0, fail = 0;
+		for (size_t i = 0; i < items; i++) {
+			to[i] = memory + (i * 1237) % items * ITEM;
 			from[i] = pinned + i * ITEM;
 			sizes[i] = 1 + i % ITEM;
 			most[i] = ITEM;
 			memset(from[i], (int)(i * 3 + k), ITEM);
 		}
-		CHECK(aclrtMemset(memory, ITEMS * ITEM, (int)k, ITEMS * ITEM));
+		CHECK(aclrtMemset(memory, items * ITEM, (int)k, items * ITEM));
 		aclrtMemcpyBatchAttr in = {device, host, {0}}, out = {host, device, {0}};
-		CHECK(aclrtMemcpyBatchAsync(to, most, from, sizes, ITEMS, &in, &index, 1, &fail, s));
-		for (size_t i = 0; i < ITEMS; i++)
-			from[i] = pinned + (ITEMS + i) * ITEM;
-		memset(pinned + ITEMS * ITEM, 0, ITEMS * ITEM);
-		CHECK(aclrtMemcpyBatchAsync(from, most, to, sizes, ITEMS, &out, &index, 1, &fail, s));
+		CHECK(aclrtMemcpyBatchAsync(to, most, from, sizes, items, &in, &index, 1, &fail, s));
+		for (size_t i = 0; i < items; i++)
+			from[i] = pinned + (items + i) * ITEM;
+		memset(pinned + items * ITEM, 0, items * ITEM);
+		CHECK(aclrtMemcpyBatchAsync(from, most, to, sizes, items, &out, &index, 1, &fail, s));
 		CHECK(aclrtSynchronizeStream(s));
-		for (size_t i = 0; i < ITEMS; i++)
+		for (size_t i = 0; i < items; i++)
 			EXPECT(memcmp(pinned + i * ITEM, from[i], sizes[i]) == 0);
 		CHECK(aclrtDestroyStream(s));
 		CHECK(aclrtFree(memory));
@@ -43,8 +45,12 @@ static void *work(void *arg)
 	return NULL;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+	if (argc > 3) {
+		streams = strtoul(argv[2], NULL, 10);
+		items = strtoul(argv[3], NULL, 10);
+	}
 	CHECK(aclInit(NULL));
 	CHECK(aclrtSetDevice(0));
 	pthread_t threads[THREADS];

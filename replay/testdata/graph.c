@@ -1,11 +1,13 @@
-/* A graph over two streams that is captured once and run often, with a group of tasks that is replaced between runs. */
+/*
+ * A graph over two streams that is captured once and run often, with a group of tasks that is replaced between runs. With a
+ * word more it also copies to the host; where that is "early", the program waits for the stream before the first run.
+ */
 #include "program.h"
 
 enum { COUNT = 256, RUNS = 5 };
 
 int main(int argc, char **argv)
 {
-	(void)argc;
 	CHECK(aclInit(NULL));
 	CHECK(aclrtSetDevice(0));
 	aclrtStream a, b, updates;
@@ -35,12 +37,19 @@ int main(int argc, char **argv)
 	CHECK(aclrtMemcpyAsync(&y[COUNT / 2], 4, &y[0], 4, ACL_MEMCPY_DEVICE_TO_DEVICE, b));
 	CHECK(aclrtRecordEvent(join_event, b));
 	CHECK(aclrtStreamWaitEvent(a, join_event));
+	uint32_t *pinned = NULL;
+	if (argc > 2) {
+		CHECK(aclrtMallocHost((void **)&pinned, sizeof host));
+		CHECK(aclrtMemcpyAsync(pinned, sizeof host, x, sizeof host, ACL_MEMCPY_DEVICE_TO_HOST, a));
+	}
 	aclmdlRICaptureStatus status;
 	aclmdlRI known;
 	CHECK(aclmdlRICaptureGetInfo(a, &status, &known));
 	EXPECT(status == ACL_MODEL_RI_CAPTURE_STATUS_ACTIVE);
 	CHECK(aclmdlRICaptureEnd(a, &graph));
 	CHECK(aclmdlRISetName(graph, "twice"));
+	if (argc > 2 && strcmp(argv[2], "early") == 0)
+		CHECK(aclrtSynchronizeDevice());
 
 	uint32_t by = 3, total = 0, result[COUNT];
 	for (uint32_t run = 0; run < RUNS; run++) {
@@ -55,11 +64,11 @@ int main(int argc, char **argv)
 			CHECK(aclmdlRIExecute(graph, -1));
 		else
 			CHECK(aclmdlRIExecuteAsync(graph, b));
-		CHECK(aclrtSynchronizeStream(b));
+		CHECK(argc > 2 ? aclrtSynchronizeDevice() : aclrtSynchronizeStream(b));
 		total += by;
 		to_host(result, x, sizeof result);
 		for (uint32_t i = 0; i < COUNT; i++)
-			EXPECT(result[i] == i + total * (i + 1));
+			EXPECT(result[i] == i + total * (i + 1) && (pinned == NULL || pinned[i] == result[i]));
 		to_host(result, y, sizeof result);
 		EXPECT(result[COUNT / 2] == result[0] && result[1] == 1 + 10 * (run + 1));
 	}
