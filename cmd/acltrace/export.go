@@ -13,18 +13,20 @@ import (
 	"github.com/spf13/cobra"
 )
 
+const exportFormats = "otlp, perfetto and pprof"
+
 func (a *app) exportCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "export FORMAT FILE",
-		Short: "give a trace to Jaeger, an OpenTelemetry collector or pprof",
+		Short: "give a trace to Jaeger, Perfetto, pprof and other viewers",
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usage("acltrace export: there is no format %q: otlp and pprof", args[0])
+				return usage("acltrace export: there is no format %q: there are %s", args[0], exportFormats)
 			}
-			return usage("acltrace export needs a format: otlp or pprof")
+			return usage("acltrace export needs a format: %s", exportFormats)
 		},
 	}
-	c.AddCommand(a.exportOTLP(), a.exportPprof())
+	c.AddCommand(a.exportOTLP(), a.exportPerfetto(), a.exportPprof())
 	return c
 }
 

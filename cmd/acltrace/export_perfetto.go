@@ -1,0 +1,122 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/acltrace/acltrace/export/perfetto"
+	"github.com/acltrace/acltrace/timeline"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) exportPerfetto() *cobra.Command {
+	var o perfetto.Options
+	var out, maxSize string
+	var from, to time.Duration
+	c := &cobra.Command{
+		Use:   "perfetto FILE",
+		Short: "a trace for ui.perfetto.dev: calls, streams, arrows between them, memory and queues",
+		Args:  arguments(1, "one trace file"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			var err error
+			if o.MaxSize, err = size(maxSize); err != nil {
+				return usage("--max-size: %w", err)
+			}
+			if o.MaxSize != 0 && o.MaxSize < perfetto.MinSize {
+				return usage("--max-size %s: at least %dK are needed", maxSize, perfetto.MinSize>>10)
+			}
+			if o.From, o.To, err = window(from, to); err != nil {
+				return err
+			}
+			if out == "" {
+				out = args[0] + ".pftrace"
+			}
+			if out == "-" && o.MaxSize != 0 {
+				return usage("--max-size makes several files: they can't go to standard output")
+			}
+			t, err := load(args[0])
+			if err != nil {
+				return err
+			}
+			defer t.Reader.Close()
+			o.Progress = a.progress("calls")
+			var res *perfetto.Result
+			var names []string
+			if o.MaxSize == 0 {
+				names = []string{out}
+				err = a.write(out, func(w io.Writer) (err error) {
+					res, err = perfetto.Write(w, t, &o)
+					return err
+				})
+			} else {
+				res, err = perfetto.Files(func(part int) (io.WriteCloser, error) {
+					names = append(names, numbered(out, part))
+					return os.OpenFile(names[part-1], os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+				}, t, &o)
+				if err != nil && len(names) > 0 {
+					os.Remove(names[len(names)-1])
+				}
+			}
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(a.err, "acltrace: %d calls and %d tasks written to %s; open it at https://ui.perfetto.dev\n", res.Calls, res.Tasks, strings.Join(shorten(names), ", "))
+			a.warn(t, res.Unfinished, res.Bracketed, res.Tasks)
+			return nil
+		},
+	}
+	f := c.Flags()
+	f.StringVarP(&out, "output", "o", "", "file to write (default FILE.pftrace); - for standard output")
+	f.DurationVar(&from, "from", 0, "leave out what ends before this moment, counted from the beginning, as 1.5s")
+	f.DurationVar(&to, "to", 0, "leave out what begins at this moment or later")
+	f.StringVar(&maxSize, "max-size", "", "make several files of at most this size, as 100M: the page takes up to about 2G of memory for 100M of trace")
+	f.BoolVar(&o.NoArgs, "no-args", false, "leave out the arguments of calls: smaller and faster")
+	f.BoolVar(&o.Zstd, "zstd", false, "compress with zstd instead of deflate: smaller, needs Perfetto v58 or newer")
+	return c
+}
+
+// window turns times into a window, which must hold some.
+func window(from, to time.Duration) (int64, int64, error) {
+	if from < 0 || to < 0 || to != 0 && to <= from {
+		return 0, 0, usage("--from %v --to %v: there is no time between them", from, to)
+	}
+	return from.Nanoseconds(), to.Nanoseconds(), nil
+}
+
+// numbered puts a number before the extension of a file's name.
+func numbered(path string, n int) string {
+	ext := filepath.Ext(path)
+	return fmt.Sprintf("%s.%03d%s", strings.TrimSuffix(path, ext), n, ext)
+}
+
+// shorten leaves the first and the last of many names.
+func shorten(names []string) []string {
+	if len(names) <= 3 {
+		return names
+	}
+	return []string{names[0], fmt.Sprintf("… (%d files)", len(names)), names[len(names)-1]}
+}
+
+// warn says what a viewer can't show as it was.
+func (a *app) warn(t *timeline.Timeline, unfinished, bracketed, tasks int) {
+	if gaps := t.Reader.Gaps(); len(gaps) > 0 {
+		var lost uint64
+		for _, g := range gaps {
+			lost += g.Calls
+		}
+		fmt.Fprintf(a.err, "acltrace: the trace has %d gaps, with at least %d calls missing\n", len(gaps), lost)
+	}
+	if !t.Reader.Complete() {
+		fmt.Fprintln(a.err, "acltrace: the trace has no end: the recorder was killed or the file was cut")
+	}
+	if unfinished > 0 {
+		fmt.Fprintf(a.err, "acltrace: %d calls never returned: they last until the end\n", unfinished)
+	}
+	if bracketed > 0 {
+		fmt.Fprintf(a.err, "acltrace: the times of %d of %d tasks are brackets, not measured\n", bracketed, tasks)
+	}
+}

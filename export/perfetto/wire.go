@@ -1,0 +1,135 @@
+package perfetto
+
+import (
+	"encoding/binary"
+	"math/bits"
+)
+
+// Numbers of fields in perfetto/protos/perfetto/trace, each shifted, with its wire type.
+const (
+	varint     = 0
+	fixed64    = 1
+	lengthened = 2
+
+	tracePacket = 1<<3 | lengthened
+
+	packetClockSnapshot = 6<<3 | lengthened
+	packetTimestamp     = 8<<3 | varint
+	packetSequence      = 10<<3 | varint
+	packetTrackEvent    = 11<<3 | lengthened
+	packetInterned      = 12<<3 | lengthened
+	packetFlags         = 13<<3 | varint
+	packetDeflate       = 50<<3 | lengthened
+	packetClock         = 58<<3 | varint
+	packetDefaults      = 59<<3 | lengthened
+	packetTrack         = 60<<3 | lengthened
+	packetZstd          = 133<<3 | lengthened
+
+	snapshotClock   = 1<<3 | lengthened
+	snapshotPrimary = 2<<3 | varint
+	clockID         = 1<<3 | varint
+	clockTime       = 2<<3 | varint
+	clockIncrement  = 3<<3 | varint
+
+	defaultsEvent = 11<<3 | lengthened
+	defaultsClock = 58<<3 | varint
+	defaultsTrack = 11<<3 | varint
+
+	eventCategory   = 3<<3 | varint
+	eventAnnotation = 4<<3 | lengthened
+	eventType       = 9<<3 | varint
+	eventName       = 10<<3 | varint
+	eventCounter    = 30<<3 | varint
+	eventDouble     = 44<<3 | fixed64
+	eventFlow       = 47<<3 | fixed64
+	eventFlowEnd    = 48<<3 | fixed64
+
+	annotationName    = 1<<3 | varint
+	annotationBool    = 2<<3 | varint
+	annotationUint    = 3<<3 | varint
+	annotationInt     = 4<<3 | varint
+	annotationPointer = 7<<3 | varint
+	annotationText    = 17<<3 | varint
+
+	internedID   = 1<<3 | varint
+	internedText = 2<<3 | lengthened
+
+	trackUUID     = 1<<3 | varint
+	trackName     = 2<<3 | lengthened
+	trackProcess  = 3<<3 | lengthened
+	trackThread   = 4<<3 | lengthened
+	trackParent   = 5<<3 | varint
+	trackCounter  = 8<<3 | lengthened
+	trackOrdering = 11<<3 | varint
+	trackRank     = 12<<3 | varint
+
+	processPID     = 1<<3 | varint
+	processCommand = 2<<3 | lengthened
+	processName    = 6<<3 | lengthened
+	threadPID      = 1<<3 | varint
+	threadTID      = 2<<3 | varint
+	threadName     = 5<<3 | lengthened
+	counterUnit    = 3<<3 | varint
+	counterName    = 6<<3 | lengthened
+)
+
+// Values of enumerations.
+const (
+	sliceBegin, sliceEnd, instant, counterPoint = 1, 2, 3, 4
+
+	stateCleared, needsState = 1, 2
+
+	clockRealtime, clockMonotonic, clockBoottime, clockOwn = 1, 3, 6, 64
+
+	orderExplicit = 3
+
+	unitCount, unitBytes = 2, 3
+)
+
+// interned are the fields of InternedData that texts are in.
+type interned uint8
+
+const (
+	category interned = iota
+	eventText
+	argName
+	argText
+	internedKinds
+)
+
+var internedField = [internedKinds]uint32{category: 1<<3 | lengthened, eventText: 2<<3 | lengthened, argName: 3<<3 | lengthened, argText: 29<<3 | lengthened}
+
+func putTag(b []byte, tag uint32) []byte { return binary.AppendUvarint(b, uint64(tag)) }
+
+func put(b []byte, tag uint32, v uint64) []byte {
+	return binary.AppendUvarint(putTag(b, tag), v)
+}
+
+func putFixed(b []byte, tag uint32, v uint64) []byte {
+	return binary.LittleEndian.AppendUint64(putTag(b, tag), v)
+}
+
+func putText(b []byte, tag uint32, s string) []byte {
+	return append(put(b, tag, uint64(len(s))), s...)
+}
+
+// open begins a message, whose length close fills in where open said.
+func open(b []byte, tag uint32) ([]byte, int) {
+	b = append(putTag(b, tag), 0)
+	return b, len(b)
+}
+
+func closed(b []byte, at int) []byte {
+	n := len(b) - at
+	if n < 0x80 {
+		b[at-1] = byte(n)
+		return b
+	}
+	more := (bits.Len(uint(n))+6)/7 - 1
+	for range more {
+		b = append(b, 0)
+	}
+	copy(b[at+more:], b[at:at+n])
+	binary.PutUvarint(b[at-1:], uint64(n))
+	return b
+}

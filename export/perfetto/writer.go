@@ -1,0 +1,431 @@
+package perfetto
+
+import (
+	"io"
+	"math"
+	"strings"
+
+	"github.com/acltrace/acltrace/export/internal/scene"
+	"github.com/acltrace/acltrace/timeline"
+)
+
+// A writer turns slices and points into packets. Each row and each counter is a sequence of packets of its own, with its track as the default
+// and a clock that counts from the packet before, so that most packets say little more than what happened.
+type writer struct {
+	t      *timeline.Timeline
+	o      Options
+	scene  *scene.Scene
+	create func(part int) (io.WriteCloser, error)
+	out    *output
+	res    Result
+
+	b        []byte // packets that are not compressed yet
+	rows     []*sequence
+	counters []*sequence
+	uuids    uint64
+	procs    map[int]*track
+	groups   map[[2]int]*track
+}
+
+// A sequence is what a file knows of a row or a counter.
+type sequence struct {
+	id    uint64
+	track track
+	row   *scene.Row
+	count *scene.Counter
+	last  int64
+	open  []int64 // ends of slices
+	value float64 // of a counter
+	known [internedKinds]set
+}
+
+// A track has its number for good, and a description in each file in which it is used.
+type track struct {
+	uuid uint64
+	file int
+}
+
+type set []uint64
+
+// add reports whether the number was not there.
+func (s *set) add(n uint32) bool {
+	w := int(n / 64)
+	for w >= len(*s) {
+		*s = append(*s, 0)
+	}
+	if (*s)[w]&(1<<(n%64)) != 0 {
+		return false
+	}
+	(*s)[w] |= 1 << (n % 64)
+	return true
+}
+
+// firstSequence is that of descriptions.
+const firstSequence = 1
+
+func (w *writer) begin() error {
+	w.procs, w.groups = map[int]*track{}, map[[2]int]*track{}
+	return w.file()
+}
+
+// file begins the next file.
+func (w *writer) file() error {
+	w.res.Files++
+	f, err := w.create(w.res.Files)
+	if err != nil {
+		return err
+	}
+	w.out = newOutput(f, w.o.Zstd, w.o.MaxSize)
+	m := w.t.Reader.Meta()
+	b, packet := open(w.b[:0], tracePacket)
+	b = put(b, packetSequence, firstSequence)
+	b, snapshot := open(b, packetClockSnapshot)
+	b = clock(b, clockBoottime, 0, false)
+	b = clock(b, clockRealtime, uint64(max(m.StartWall, 0)), false)
+	b = clock(b, clockMonotonic, uint64(max(m.StartMono, 0)), false)
+	b = put(b, snapshotPrimary, clockBoottime)
+	w.b = closed(closed(b, snapshot), packet)
+	return nil
+}
+
+func clock(b []byte, id, at uint64, increment bool) []byte {
+	b, c := open(b, snapshotClock)
+	b = put(put(b, clockID, id), clockTime, at)
+	if increment {
+		b = put(b, clockIncrement, 1)
+	}
+	return closed(b, c)
+}
+
+// end ends all slices and the file.
+func (w *writer) end() error {
+	if w.out == nil {
+		return nil
+	}
+	for _, s := range w.rows {
+		if s != nil && s.track.file == w.res.Files {
+			w.close(s, math.MaxInt64)
+		}
+	}
+	w.b = w.out.block(w.b)
+	n, err := w.out.close()
+	w.out = nil
+	w.res.Bytes += n
+	return err
+}
+
+// room makes the next file where this one is full, and gives full blocks to be compressed.
+func (w *writer) room(now int64) error {
+	if w.o.MaxSize > 0 && w.out.size()+int64(len(w.b))+w.closing() > w.o.MaxSize {
+		if err := w.end(); err != nil {
+			return err
+		}
+		if err := w.file(); err != nil {
+			return err
+		}
+		for _, s := range w.counters {
+			if s != nil && s.value != 0 {
+				if err := w.Point(s.count, max(now, s.last), s.value); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// closing is what the ends of the open slices may take, and a slice with its task.
+func (w *writer) closing() int64 { return int64(len(w.rows))*32 + 8<<10 }
+
+func (w *writer) flush() error {
+	if len(w.b) >= w.out.blockSize {
+		w.b = w.out.block(w.b)
+		return w.out.failed()
+	}
+	return nil
+}
+
+// process describes a process and returns its track.
+func (w *writer) process(p int) uint64 {
+	t := w.procs[p]
+	if t == nil {
+		t = w.newTrack()
+		w.procs[p] = t
+	}
+	if t.file != w.res.Files {
+		t.file = w.res.Files
+		row := &w.scene.Processes[p]
+		b, packet := w.describe(t.uuid)
+		b, process := open(b, trackProcess)
+		b = put(b, processPID, uint64(w.pid(p)))
+		for i, v := range row.Argv {
+			if i == maxArgs {
+				break
+			}
+			b = putText(b, processCommand, valid(v[:min(len(v), 4096)]))
+		}
+		b = putText(b, processName, w.scene.ProcessName(p))
+		w.described(closed(b, process), packet)
+	}
+	return t.uuid
+}
+
+// maxArgs bounds what is kept of a command line.
+const maxArgs = 64
+
+// pid is the process's number; 0 would be the kernel's idle process.
+func (w *writer) pid(p int) int {
+	if pid := w.scene.Processes[p].PID; pid > 0 {
+		return pid
+	}
+	return p + 1
+}
+
+func (w *writer) newTrack() *track {
+	w.uuids++
+	return &track{uuid: w.uuids}
+}
+
+// describe begins a packet that describes a track, whose two messages described closes.
+func (w *writer) describe(uuid uint64) ([]byte, [2]int) {
+	b, packet := open(w.b, tracePacket)
+	b = put(b, packetSequence, firstSequence)
+	b, descriptor := open(b, packetTrack)
+	return put(b, trackUUID, uuid), [2]int{packet, descriptor}
+}
+
+func (w *writer) described(b []byte, at [2]int) { w.b = closed(closed(b, at[1]), at[0]) }
+
+// group describes a process's device and returns its track.
+func (w *writer) group(process, device int) uint64 {
+	k := [2]int{process, device}
+	t := w.groups[k]
+	if t == nil {
+		t = w.newTrack()
+		w.groups[k] = t
+	}
+	if t.file != w.res.Files {
+		parent := w.process(process)
+		t.file = w.res.Files
+		b, at := w.describe(t.uuid)
+		b = putText(b, trackName, w.scene.DeviceName(device))
+		b = put(b, trackParent, parent)
+		w.described(put(b, trackOrdering, orderExplicit), at)
+	}
+	return t.uuid
+}
+
+func (w *writer) sequence(list *[]*sequence, id int) *sequence {
+	for id >= len(*list) {
+		*list = append(*list, nil)
+	}
+	s := (*list)[id]
+	if s == nil {
+		s = &sequence{track: *w.newTrack()}
+		s.id = firstSequence + s.track.uuid
+		(*list)[id] = s
+	}
+	return s
+}
+
+// start begins a sequence in this file: its track, its clock, its defaults.
+func (w *writer) start(s *sequence, now int64) {
+	s.track.file, s.last, s.open = w.res.Files, now, s.open[:0]
+	for i := range s.known {
+		clear(s.known[i])
+	}
+	switch r := s.row; {
+	case s.count != nil:
+		parent := w.group(s.count.Process, s.count.Device)
+		b, at := w.describe(s.track.uuid)
+		b = put(putText(b, trackName, s.count.Name), trackParent, parent)
+		b, counter := open(b, trackCounter)
+		switch s.count.Unit {
+		case scene.Bytes:
+			b = put(b, counterUnit, unitBytes)
+		case scene.BytesPerSecond:
+			b = putText(b, counterName, "B/s")
+		default:
+			b = put(b, counterUnit, unitCount)
+		}
+		w.described(put(closed(b, counter), trackRank, uint64(10_000+s.count.ID)), at)
+	case r.Kind == scene.Host && r.N == 0:
+		parent := w.process(r.Process)
+		th := &w.scene.Threads[r.Thread]
+		tid := th.TID
+		if tid <= 0 {
+			tid = 1<<30 + r.Thread
+		}
+		b, at := w.describe(s.track.uuid)
+		b = put(b, trackParent, parent)
+		b, thread := open(b, trackThread)
+		b = put(put(b, threadPID, uint64(w.pid(r.Process))), threadTID, uint64(tid))
+		if th.Name != "" {
+			b = putText(b, threadName, valid(th.Name))
+		}
+		w.described(closed(b, thread), at)
+	case r.Lane >= 0:
+		parent := w.group(r.Process, r.Device)
+		b, at := w.describe(s.track.uuid)
+		b = put(putText(b, trackName, r.Name), trackParent, parent)
+		rank := r.Lane * 4
+		if r.Kind == scene.Bracketed {
+			rank += 2
+		}
+		if r.Moments {
+			rank++
+		}
+		w.described(put(b, trackRank, uint64(rank)), at)
+	default:
+		var parent uint64
+		if r.Kind != scene.Lost {
+			parent = w.process(r.Process)
+		}
+		b, at := w.describe(s.track.uuid)
+		b = putText(b, trackName, r.Name)
+		if parent != 0 {
+			b = put(b, trackParent, parent)
+		}
+		w.described(b, at)
+	}
+	b, packet := open(w.b, tracePacket)
+	b = put(put(b, packetSequence, s.id), packetFlags, stateCleared)
+	b, snapshot := open(b, packetClockSnapshot)
+	b = clock(b, clockBoottime, uint64(now), false)
+	b = clock(b, clockOwn, uint64(now), true)
+	b = closed(b, snapshot)
+	b, defaults := open(b, packetDefaults)
+	b = put(b, defaultsClock, clockOwn)
+	b, event := open(b, defaultsEvent)
+	b = put(b, defaultsTrack, s.track.uuid)
+	w.b = closed(closed(closed(b, event), defaults), packet)
+}
+
+// packet begins a packet of a sequence at a moment.
+func (w *writer) packet(s *sequence, at int64) ([]byte, int) {
+	b, packet := open(w.b, tracePacket)
+	if at >= s.last {
+		b = put(b, packetTimestamp, uint64(at-s.last))
+		s.last = at
+	} else {
+		b = put(put(b, packetTimestamp, uint64(at)), packetClock, clockBoottime)
+	}
+	return put(put(b, packetSequence, s.id), packetFlags, needsState), packet
+}
+
+// close ends the slices of a row that end up to a moment.
+func (w *writer) close(s *sequence, now int64) {
+	for n := len(s.open); n > 0 && s.open[n-1] <= now; n-- {
+		b, packet := w.packet(s, s.open[n-1])
+		s.open = s.open[:n-1]
+		b, event := open(b, packetTrackEvent)
+		w.b = closed(closed(put(b, eventType, sliceEnd), event), packet)
+	}
+}
+
+// Slice implements scene.Viewer.
+func (w *writer) Slice(l *scene.Slice) error {
+	from, to := max(l.From, 0), max(l.To, 0)
+	if !l.FlowEnd {
+		if err := w.room(from); err != nil {
+			return err
+		}
+	}
+	s := w.sequence(&w.rows, l.Row.ID)
+	if s.track.file != w.res.Files {
+		s.row = l.Row
+		w.start(s, from)
+	}
+	w.close(s, from)
+	b, packet := w.packet(s, from)
+	b = w.intern(b, s, l)
+	b, event := open(b, packetTrackEvent)
+	kind := uint64(sliceBegin)
+	if l.Moment {
+		kind = instant
+	}
+	b = put(put(put(b, eventType, kind), eventName, uint64(l.Name)), eventCategory, uint64(l.Category))
+	for i := range l.Args {
+		a := &l.Args[i]
+		var annotation int
+		b, annotation = open(b, eventAnnotation)
+		b = put(b, annotationName, uint64(a.Key))
+		switch a.Kind {
+		case scene.Text:
+			b = put(b, annotationText, uint64(a.Text))
+		case scene.True:
+			b = put(b, annotationBool, 1)
+		case scene.Int:
+			b = put(b, annotationInt, a.Num)
+		case scene.Pointer:
+			b = put(b, annotationPointer, a.Num)
+		default:
+			b = put(b, annotationUint, a.Num)
+		}
+		b = closed(b, annotation)
+	}
+	switch {
+	case l.Flow == 0:
+	case l.FlowEnd:
+		b = putFixed(b, eventFlowEnd, l.Flow)
+	default:
+		b = putFixed(b, eventFlow, l.Flow)
+	}
+	b = closed(b, event)
+	w.b = closed(b, packet)
+	if !l.Moment {
+		s.open = append(s.open, to)
+	}
+	return w.flush()
+}
+
+// intern adds the texts of a slice that the sequence does not know yet.
+func (w *writer) intern(b []byte, s *sequence, l *scene.Slice) []byte {
+	data := -1
+	add := func(kind interned, y scene.Sym) {
+		if !s.known[kind].add(uint32(y)) {
+			return
+		}
+		if data < 0 {
+			b, data = open(b, packetInterned)
+		}
+		var entry int
+		b, entry = open(b, internedField[kind])
+		b = closed(putText(put(b, internedID, uint64(y)), internedText, w.scene.Text(y)), entry)
+	}
+	add(eventText, l.Name)
+	add(category, l.Category)
+	for i := range l.Args {
+		add(argName, l.Args[i].Key)
+		if l.Args[i].Kind == scene.Text {
+			add(argText, l.Args[i].Text)
+		}
+	}
+	if data >= 0 {
+		b = closed(b, data)
+	}
+	return b
+}
+
+// Point implements scene.Viewer.
+func (w *writer) Point(c *scene.Counter, at int64, value float64) error {
+	s := w.sequence(&w.counters, c.ID)
+	at = max(at, 0)
+	if s.track.file != w.res.Files {
+		s.count = c
+		w.start(s, at)
+	}
+	s.value = value
+	b, packet := w.packet(s, at)
+	b, event := open(b, packetTrackEvent)
+	b = put(b, eventType, counterPoint)
+	if whole := int64(value); float64(whole) == value {
+		b = put(b, eventCounter, uint64(whole))
+	} else {
+		b = putFixed(b, eventDouble, math.Float64bits(value))
+	}
+	w.b = closed(closed(b, event), packet)
+	return w.flush()
+}
+
+func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
