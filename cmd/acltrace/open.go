@@ -21,6 +21,9 @@ func open(path string) (*format.Reader, *api.Model, error) {
 	m := models[r.Meta().API]
 	if m == nil {
 		r.Close()
+		if r.Meta().API == "" && !r.Complete() {
+			return nil, nil, fmt.Errorf("%s: %w before what says of which runtime it is a trace", path, format.ErrTruncated)
+		}
 		return nil, nil, fmt.Errorf("%s: a trace of the runtime %q, which this acltrace does not know", path, r.Meta().API)
 	}
 	return r, m, nil

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/report"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+func (a *app) topCmd() *cobra.Command {
+	var once, asJSON bool
+	var interval time.Duration
+	c := &cobra.Command{
+		Use:   "top FILE",
+		Short: "where the time goes, live, in a recording that goes on",
+		Long: "top shows the functions, kernels, streams and copies of a recording while it is written: first of all that is there, then of what has\n" +
+			"come since. It ends with the recording, or by control-C.",
+		Args: arguments(1, "one trace file"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if interval < 100*time.Millisecond {
+				return usage("acltrace top: --interval %v is too short: 100ms is the least", interval)
+			}
+			ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+			defer stop()
+			f, ok := a.out.(*os.File)
+			screen := ok && !asJSON && !once && term.IsTerminal(int(f.Fd()))
+			l := report.NewLive(args[0], open)
+			tick := time.NewTicker(interval)
+			defer tick.Stop()
+			for {
+				t, err := l.Refresh()
+				// A recorder that has just begun has not written its header.
+				if !once && err != nil && (errors.Is(err, format.ErrTruncated) || empty(args[0])) {
+					if screen {
+						fmt.Fprintf(a.out, "\x1b[H\x1b[J%s: waiting for the recording to begin\n", args[0])
+					}
+				} else if err != nil {
+					return err
+				} else if err := a.show(t, asJSON, screen); err != nil || once || !t.Recording {
+					return err
+				}
+				select {
+				case <-ctx.Done():
+					return nil
+				case <-tick.C:
+				}
+			}
+		},
+	}
+	c.Flags().BoolVar(&once, "once", false, "show once what is there, and end")
+	c.Flags().BoolVar(&asJSON, "json", false, "print a line of JSON each time")
+	c.Flags().DurationVar(&interval, "interval", 2*time.Second, "time between two looks")
+	return c
+}
+
+func empty(path string) bool {
+	fi, err := os.Stat(path)
+	return err == nil && fi.Mode().IsRegular() && fi.Size() == 0
+}
+
+// show writes sums: over what was on the screen, or behind what was written before.
+func (a *app) show(t *report.Top, asJSON, screen bool) error {
+	if asJSON {
+		return json.NewEncoder(a.out).Encode(t)
+	}
+	var b bytes.Buffer
+	switch {
+	case screen:
+		b.WriteString("\x1b[H\x1b[J")
+	case t.Refreshes > 1:
+		b.WriteString("\n")
+	}
+	if err := t.Text(&b); err != nil {
+		return err
+	}
+	_, err := a.out.Write(b.Bytes())
+	return err
+}

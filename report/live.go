@@ -1,0 +1,251 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"text/tabwriter"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/timeline"
+)
+
+// Live sums a recording up while it goes on. Refresh reads what has come since it was called last, so its time and its memory do not
+// grow with the recording. A Live belongs to one goroutine.
+type Live struct {
+	path    string
+	open    func(path string) (*format.Reader, *api.Model, error)
+	uuid    string
+	chunks  int // of calls that have been taken in
+	state   *timeline.State
+	streams map[*timeline.Object]string
+	count   map[uint32]int // streams by process
+	last    int64          // End of what has been taken in
+	top     Top
+	sums    map[sumKey]*TopSum
+}
+
+type sumKey struct {
+	kind, name string
+	process    uint32
+}
+
+// Top is what a recording has come to, as `acltrace top --json` prints it. Times are nanoseconds since its beginning.
+type Top struct {
+	Recording    bool     `json:"recording"` // goes on, as far as the file tells
+	Refreshes    int      `json:"refreshes"`
+	FromNS       int64    `json:"from_ns"` // the interval: what has come since the refresh before
+	ToNS         int64    `json:"to_ns"`
+	Calls        uint64   `json:"calls"`
+	NewCalls     uint64   `json:"new_calls"` // in the interval
+	Failed       uint64   `json:"failed"`
+	Lost         uint64   `json:"calls_lost"`
+	DeviceBytes  uint64   `json:"device_bytes"` // in use now
+	PeakBytes    uint64   `json:"peak_device_bytes"`
+	Functions    []TopSum `json:"functions"` // the one with the most time in the interval first, then in all
+	Kernels      []TopSum `json:"kernels"`
+	Streams      []TopSum `json:"streams"`
+	Copies       []TopSum `json:"copies"`
+	intervalSecs float64
+}
+
+// TopSum is one function, kernel, stream or direction of copies, in all and in the interval.
+type TopSum struct {
+	Name     string `json:"name"`
+	Process  uint32 `json:"process"`
+	Count    uint64 `json:"count"` // calls, launches, tasks or copies
+	HostNS   int64  `json:"host_ns"`
+	Bytes    uint64 `json:"bytes"`
+	New      uint64 `json:"new"`
+	NewNS    int64  `json:"new_ns"`
+	NewBytes uint64 `json:"new_bytes"`
+}
+
+// NewLive returns sums of the recording in a file that open can open.
+func NewLive(path string, open func(string) (*format.Reader, *api.Model, error)) *Live {
+	return &Live{path: path, open: open}
+}
+
+func (l *Live) begin(uuid string, m *api.Model) {
+	*l = Live{path: l.path, open: l.open, uuid: uuid, state: timeline.NewState(m), streams: map[*timeline.Object]string{}, count: map[uint32]int{}, sums: map[sumKey]*TopSum{}}
+}
+
+// Refresh takes in what has come and returns the sums, which are the caller's. A file that has been replaced by another recording
+// is begun anew.
+func (l *Live) Refresh() (*Top, error) {
+	r, m, err := l.open(l.path)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	chunks := slices.Collect(r.Chunks())
+	if l.state == nil || r.Meta().UUID != l.uuid || len(chunks) < l.chunks {
+		l.begin(r.Meta().UUID, m)
+	}
+	t := &l.top
+	t.Recording, t.FromNS, t.NewCalls = !r.Complete(), l.last, 0
+	t.Refreshes++
+	for _, s := range l.sums {
+		s.New, s.NewNS, s.NewBytes = 0, 0, 0
+	}
+	isNew := make(map[*format.ChunkInfo]bool, len(chunks)-l.chunks)
+	for _, c := range chunks[l.chunks:] {
+		isNew[c] = true
+	}
+	threads := r.Threads()
+	from := int64(-1)
+	for c, err := range r.CallsByStart(&format.Filter{Chunk: func(c *format.ChunkInfo) bool { return isNew[c] }}) {
+		if err != nil {
+			return nil, err
+		}
+		var process uint32
+		if int(c.Thread) < len(threads) {
+			process = threads[c.Thread].Process
+		}
+		if from < 0 {
+			from = c.Start
+		}
+		l.call(m, r.Schema().FuncName(c.Func), process, c)
+	}
+	l.chunks = len(chunks)
+	if t.Refreshes == 1 && from >= 0 {
+		t.FromNS = from
+	}
+	t.ToNS = max(l.last, t.FromNS)
+	t.Lost = 0
+	for _, g := range r.Gaps() {
+		t.Lost += g.Calls
+	}
+	out := *t
+	out.Functions, out.Kernels, out.Streams, out.Copies = l.list("function"), l.list("kernel"), l.list("stream"), l.list("copy")
+	out.intervalSecs = float64(out.ToNS-out.FromNS) / 1e9
+	return &out, nil
+}
+
+func (l *Live) call(m *api.Model, name string, process uint32, c *format.Call) {
+	t := &l.top
+	e := l.state.Apply(process, c)
+	ns := c.End - c.Start
+	if c.Flags&format.Unfinished != 0 {
+		ns = 0
+	}
+	l.last = max(l.last, c.End)
+	t.Calls++
+	t.NewCalls++
+	failed := e.Fn != nil && e.Fn.RetError && uint32(c.Ret) != 0
+	if failed {
+		t.Failed++
+	}
+	l.add("function", name, 0, ns, 0)
+	for _, u := range e.Uses {
+		switch o := u.Object; {
+		case o.Kind != api.Device:
+		case o.Created == c.Index && o.Ended == timeline.NoCall:
+			t.DeviceBytes += o.Size
+			t.PeakBytes = max(t.PeakBytes, t.DeviceBytes)
+		case o.Ended == c.Index:
+			t.DeviceBytes -= min(o.Size, t.DeviceBytes)
+		}
+	}
+	if e.Fn == nil || e.Fn.Task == api.NoTask || failed || c.Flags&format.Unfinished != 0 || e.Captured != nil {
+		return
+	}
+	var bytes uint64
+	switch e.Fn.Task {
+	case api.Kernel:
+		l.add("kernel", cmp.Or(e.Kernel, "unknown kernel"), 0, ns, 0)
+	case api.Copy:
+		bytes = timeline.Copied(m, e)
+		l.add("copy", timeline.Direction(m, e), 0, ns, bytes)
+	}
+	stream := "synchronous"
+	if e.Fn.Stream >= 0 {
+		stream = "default stream"
+		if e.Stream != nil {
+			stream = l.streams[e.Stream]
+			if stream == "" {
+				l.count[process]++
+				stream = fmt.Sprintf("stream %d", l.count[process])
+				l.streams[e.Stream] = stream
+			}
+		}
+	}
+	l.add("stream", stream, process, ns, bytes)
+}
+
+func (l *Live) add(kind, name string, process uint32, ns int64, bytes uint64) {
+	k := sumKey{kind, name, process}
+	s := l.sums[k]
+	if s == nil {
+		s = &TopSum{Name: name, Process: process}
+		l.sums[k] = s
+	}
+	s.Count++
+	s.New++
+	s.HostNS += ns
+	s.NewNS += ns
+	s.Bytes += bytes
+	s.NewBytes += bytes
+}
+
+func (l *Live) list(kind string) []TopSum {
+	out := []TopSum{}
+	for k, s := range l.sums {
+		if k.kind == kind {
+			out = append(out, *s)
+		}
+	}
+	slices.SortFunc(out, func(a, b TopSum) int {
+		return cmp.Or(cmp.Compare(b.NewNS, a.NewNS), cmp.Compare(b.HostNS, a.HostNS), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Process, b.Process))
+	})
+	return out
+}
+
+// Text writes the form for people: 80 columns and a screen of 40 lines, the names last.
+func (t *Top) Text(w io.Writer) error {
+	state := "recording ended"
+	if t.Recording {
+		state = "recording"
+	}
+	rate := func(n uint64) string {
+		if t.intervalSecs <= 0 {
+			return "-"
+		}
+		return fmt.Sprintf("%.0f", float64(n)/t.intervalSecs)
+	}
+	share := func(ns int64) string {
+		if t.intervalSecs <= 0 {
+			return "-"
+		}
+		return fmt.Sprintf("%.1f%%", float64(ns)/t.intervalSecs/1e7)
+	}
+	fmt.Fprintf(w, "%s, at %s: %d calls, %s/s in the last %s, %d failed, %d lost\n", state, Duration(t.ToNS), t.Calls, rate(t.NewCalls), Duration(t.ToNS-t.FromNS), t.Failed, t.Lost)
+	fmt.Fprintf(w, "device memory: %s in use, at most %s\n", Bytes(t.DeviceBytes), Bytes(t.PeakBytes))
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	table := func(what string, rows []TopSum, n int, bytes bool) {
+		if len(rows) == 0 {
+			return
+		}
+		column := func(s string) string {
+			if bytes {
+				return s + "\t"
+			}
+			return ""
+		}
+		fmt.Fprintf(tw, "\ncalls\tin all\tcalls/s\tof the time\t%s  %s\n", column("bytes/s"), what)
+		for _, s := range rows[:min(n, len(rows))] {
+			moved := "-"
+			if t.intervalSecs > 0 {
+				moved = Rate(float64(s.NewBytes) / t.intervalSecs)
+			}
+			fmt.Fprintf(tw, "%d\t%s\t%s\t%s\t%s  %s\n", s.Count, Duration(s.HostNS), rate(s.New), share(s.NewNS), column(moved), clip(s.Name))
+		}
+	}
+	table("function", t.Functions, most, false)
+	table("kernel", t.Kernels, most, false)
+	table("stream", t.Streams, 6, false)
+	table("copies", t.Copies, 4, true)
+	return tw.Flush()
+}

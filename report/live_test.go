@@ -1,0 +1,76 @@
+package report_test
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/report"
+	"github.com/acltrace/acltrace/timeline/story"
+)
+
+func TestLive(t *testing.T) {
+	b := story.New(t)
+	b.Call(0, 1000, 2000, "aclrtMalloc", story.A(0x7ffe0000, 1<<20, 0), story.Outs("devPtr", dev))
+	b.Call(0, 2500, 2600, "aclrtCreateStream", story.A(0x7ffe0000), story.Outs("stream", stream))
+	b.Call(0, 3000, 4000, "aclrtBinaryGetFunction", story.A(0x6600, 0x10, 0x20), story.Text("kernelName", "Add<1>"), story.Outs("funcHandle", fn))
+	path := b.Cut().Reader.Path()
+	l := report.NewLive(path, func(path string) (*format.Reader, *api.Model, error) {
+		r, err := format.Open(path, nil)
+		return r, acl.Model, err
+	})
+	refresh := func() *report.Top {
+		t.Helper()
+		top, err := l.Refresh()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return top
+	}
+	if top := refresh(); !top.Recording || top.Calls != 3 || top.NewCalls != 3 || top.DeviceBytes != 1<<20 || top.FromNS != 1000 || top.ToNS != 4000 || len(top.Kernels) != 0 {
+		t.Errorf("%+v", top)
+	}
+	if top := refresh(); top.Calls != 3 || top.NewCalls != 0 || top.Functions[0].New != 0 {
+		t.Errorf("nothing has come: %+v", top)
+	}
+	// The kernel's name is in a call that came before.
+	b.Call(0, 5000, 5100, "aclrtLaunchKernel", story.A(fn, 2, dev, 16, stream))
+	b.Call(0, 6000, 6200, "aclrtLaunchKernel", story.A(fn, 2, dev, 16, stream))
+	b.Call(0, 7000, 7700, "aclrtMemcpy", story.A(heap, 4096, dev, 4096, 2))
+	b.Call(0, 8000, 8100, "aclrtFree", story.A(dev))
+	b.Call(0, 9000, 9100, "aclrtFree", story.A(dev), story.Fails(107000))
+	b.Cut()
+	top := refresh()
+	if top.Calls != 8 || top.NewCalls != 5 || top.Failed != 1 || top.DeviceBytes != 0 || top.PeakBytes != 1<<20 || top.FromNS != 4000 || top.ToNS != 9100 {
+		t.Errorf("%+v", top)
+	}
+	if want := (report.TopSum{Name: "Add<1>", Count: 2, HostNS: 300, New: 2, NewNS: 300}); len(top.Kernels) != 1 || top.Kernels[0] != want {
+		t.Errorf("kernels %+v", top.Kernels)
+	}
+	if want := (report.TopSum{Name: "DtoH", Count: 1, HostNS: 700, Bytes: 4096, New: 1, NewNS: 700, NewBytes: 4096}); len(top.Copies) != 1 || top.Copies[0] != want {
+		t.Errorf("copies %+v", top.Copies)
+	}
+	if len(top.Streams) != 2 || top.Streams[0].Name != "synchronous" || top.Streams[1].Name != "stream 1" || top.Functions[0].Name != "aclrtMemcpy" {
+		t.Errorf("%+v", top)
+	}
+	var text bytes.Buffer
+	if err := top.Text(&text); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "live.txtar", "top", text.String())
+	b.Gap(format.Gap{Thread: 1, From: 20_000, To: 21_500, Calls: 17, Reason: format.Dropped})
+	b.Load()
+	if top := refresh(); top.Recording || top.Calls != 8 || top.Lost != 17 {
+		t.Errorf("at the end: %+v", top)
+	}
+	// The sums are those of the whole trace.
+	whole := report.NewLive(path, func(path string) (*format.Reader, *api.Model, error) {
+		r, err := format.Open(path, nil)
+		return r, acl.Model, err
+	})
+	if at, err := whole.Refresh(); err != nil || at.Calls != 8 || len(at.Functions) != len(top.Functions) || at.PeakBytes != top.PeakBytes {
+		t.Errorf("%+v, %v", at, err)
+	}
+}
