@@ -545,15 +545,14 @@ func TestWildName(t *testing.T) {
 	}
 }
 
-// group makes a memory cgroup with a limit in bytes for the time of a test and returns its folder and the number of
-// processes that were killed in it for want of memory.
-func group(t *testing.T, limit int) (dir string, killed func() string) {
+// cgroup makes a cgroup with a controller for the time of a test, and says whether it is of version 2.
+func cgroup(t *testing.T, controller string) (dir string, v2 bool) {
 	t.Helper()
 	root(t)
-	dir, file, events := "/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.oom_control" // version 1
+	dir = filepath.Join("/sys/fs/cgroup", controller)
 	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err == nil {
-		dir, file, events = "/sys/fs/cgroup", "memory.max", "memory.events"
-		_ = os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte("+memory"), 0)
+		dir, v2 = "/sys/fs/cgroup", true
+		_ = os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte("+"+controller), 0)
 	}
 	dir, err := os.MkdirTemp(dir, "acltrace-test-")
 	if err != nil {
@@ -568,6 +567,18 @@ func group(t *testing.T, limit int) (dir string, killed func() string) {
 		}
 		t.Error(err)
 	})
+	return dir, v2
+}
+
+// group makes a memory cgroup with a limit in bytes for the time of a test and returns its folder and the number of
+// processes that were killed in it for want of memory.
+func group(t *testing.T, limit int) (dir string, killed func() string) {
+	t.Helper()
+	dir, v2 := cgroup(t, "memory")
+	file, events := "memory.limit_in_bytes", "memory.oom_control"
+	if v2 {
+		file, events = "memory.max", "memory.events"
+	}
 	if err := os.WriteFile(filepath.Join(dir, file), []byte(strconv.Itoa(limit)), 0); err != nil {
 		t.Skipf("no memory cgroup here: %v", err)
 	}
@@ -582,6 +593,54 @@ func group(t *testing.T, limit int) (dir string, killed func() string) {
 			}
 		}
 		return ""
+	}
+}
+
+// A recorder that gets a hundredth of a core costs calls, or time where the program waits for it, and never the program:
+// each call is in the trace or in one of its gaps.
+func TestWildStarvedRecorder(t *testing.T) {
+	acltrace := testenv.Built(t, "bin/acltrace")
+	program := testenv.CompileC(t, "threads", []string{source("threads.c")})
+	dir, v2 := cgroup(t, "cpu")
+	file, little, all := "cpu.cfs_quota_us", "1000", "-1" // of 100 ms
+	if v2 {
+		file, little, all = "cpu.max", "1000 100000", "max"
+	}
+	quota := filepath.Join(dir, file)
+	for _, c := range []struct {
+		policy string
+		calls  int
+	}{{"drop", 200000}, {"block", 20000}} {
+		t.Run(c.policy, func(t *testing.T) {
+			if err := os.WriteFile(quota, []byte(little), 0); err != nil {
+				t.Skipf("no cpu cgroup here: %v", err)
+			}
+			trace := filepath.Join(t.TempDir(), "run.aclt")
+			// The recorder is the program's parent. What is left to do in the end it may do at once.
+			script := fmt.Sprintf(`echo $PPID >%s/cgroup.procs || exit 77; %s 2 %d; code=$?; echo %s >%s; exit $code`, dir, program, c.calls, all, quota)
+			cmd := exec.Command(acltrace, "record", "--sim", "--policy", c.policy, "--ring-size", "64K", "-o", trace, "--", "/bin/sh", "-c", script)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			var errs bytes.Buffer
+			cmd.Stderr = &errs
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			context.AfterFunc(ctx, func() { _ = cmd.Process.Kill() })
+			if err := cmd.Wait(); err != nil {
+				t.Fatalf("%v: %s", err, errs.String())
+			}
+			r := open(t, trace)
+			n := len(calls(t, r))
+			var lost uint64
+			for _, g := range r.Gaps() {
+				lost += g.Calls
+			}
+			if want := uint64(2*c.calls + 2); uint64(n)+lost != want || c.policy == "drop" && lost == 0 || !r.Complete() {
+				t.Errorf("%d calls recorded and %d lost, of %d", n, lost, want)
+			}
+			t.Logf("%d calls recorded, %d lost", n, lost)
+		})
 	}
 }
 
