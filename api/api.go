@@ -11,6 +11,7 @@ package api
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -285,12 +286,15 @@ type Param struct {
 	// Word is the number of the first argument word, Words how many there are: a structure that is passed by value
 	// takes as many words as it has eightbytes.
 	Word, Words uint8
+	Width       uint16 // bytes of the value
 	Role        Role
 	Object      Object // of handles and allocations
 	Size        Size   // of what lies behind the pointer, for roles that have it
 	// Elem is the size in bytes of what the pointer of an Out, InOut, New, Find, Buffer or Struct parameter points to, and of one
 	// element of a List.
 	Elem uint32
+	// ItemType is the C type of one element of a List.
+	ItemType string
 	// ItemSizes marks an array of pointers to payloads: it is the array parameter with their sizes, -1 where there is
 	// no array.
 	ItemSizes int8
@@ -355,6 +359,7 @@ type Func struct {
 	// Ret is the role of the returned value; Value where it is an error code or a plain number.
 	Ret       Role
 	RetObject Object
+	RetWidth  uint16 // bytes of the returned value
 	RetVoid   bool
 	// RetError says that the returned value is the runtime's error code, 0 for success.
 	RetError bool
@@ -363,6 +368,8 @@ type Func struct {
 	Task        Task
 	Sync        Sync
 	Capture     Capture // of the stream that the call names
+	// Begins says that the call sets the runtime up, for a process or for a thread.
+	Begins bool
 	// Outer says that the call encloses others of the same runtime, which are recorded too: it puts nothing on a stream itself.
 	Outer bool
 	// Notes says that the call tells tools something and does nothing else. Range says whether that is of the time; its
@@ -427,6 +434,23 @@ type EnumValue struct {
 	Value int64
 }
 
+// Layout is what is shown of a structure: some of its members or, where one says by its value what the others are, that one
+// and those that it says.
+type Layout struct {
+	Type    string
+	Size    uint32 // bytes
+	Members []Member
+	Tag     *Member            // an enumeration
+	Cases   map[int64][]Member // by the value of Tag
+	Prefix  string             // that the names of Tag's values share
+}
+
+// Member is a member of a structure, a number without a sign.
+type Member struct {
+	Type         string
+	Offset, Size uint32 // bytes; Size is at most 8
+}
+
 // Window is a range of addresses that the runtime's driver owns: what lies in it is device memory unless the runtime
 // has given it out as host memory.
 type Window struct{ From, To uint64 }
@@ -438,6 +462,8 @@ type Layer struct {
 	Libraries []string
 	// Outer says that its functions are: they call those of other layers.
 	Outer bool
+	// Errors is the C type of its error codes, a signed number of 32 bits.
+	Errors string
 }
 
 // Simulator is how the simulator of a runtime is known.
@@ -445,16 +471,19 @@ type Simulator struct {
 	Symbol  string // that its library exports, and the vendor's does not
 	Kernels string // variable of the environment with the files of its kernel libraries
 	Base    string // variable of the environment with the first address of device memory, in hexadecimal
+	Place   string // variable of the environment with the file that says where allocations go
+	Prefix  string // of all its variables
 }
 
 // Model is everything known about one runtime.
 type Model struct {
-	Name   string  // "acl"
-	Layers []Layer // the one that programs call first
-	Funcs  []Func  // by ascending ID
-	Enums  []Enum
-	Errors []EnumValue // the first name of a code is its main one
-	Device Window
+	Name    string  // "acl"
+	Layers  []Layer // the one that programs call first
+	Funcs   []Func  // by ascending ID
+	Enums   []Enum
+	Layouts []Layout    // those that are shown as what they are
+	Errors  []EnumValue // the first name of a code is its main one
+	Device  Window
 	// Environment are the variables that say how a program ran, and prefixes of their names, which end in "_".
 	Environment []string
 	Simulator   Simulator
@@ -516,6 +545,11 @@ func (m *Model) Library(file string) bool {
 	return l != nil && !l.Outer
 }
 
+// ErrorType reports whether a C type is that of a layer's error codes.
+func (m *Model) ErrorType(ctype string) bool {
+	return slices.ContainsFunc(m.Layers, func(l Layer) bool { return l.Errors == ctype })
+}
+
 // LayerOf returns the layer that a file name, whatever its version, is a library of, nil for none.
 func (m *Model) LayerOf(file string) *Layer {
 	for i := range m.Layers {
@@ -537,6 +571,16 @@ func (m *Model) ErrorName(code int64) string {
 		return n
 	}
 	return fmt.Sprint(code)
+}
+
+// Layout returns what is shown of a structure type, nil where nothing is.
+func (m *Model) Layout(ctype string) *Layout {
+	for i := range m.Layouts {
+		if m.Layouts[i].Type == ctype {
+			return &m.Layouts[i]
+		}
+	}
+	return nil
 }
 
 // EnumName returns the name of a value of an enumeration type, "" where it has none.

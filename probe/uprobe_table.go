@@ -30,7 +30,7 @@ func functionTable(m *api.Model, f *api.Func, arch string) (*uprobeFunction, err
 	if f.RetError {
 		t.Flags |= uprobeRetError
 	}
-	if typeSize(m, f.Return) <= 4 {
+	if f.RetWidth <= 4 {
 		t.Flags |= uprobeRet32
 	}
 	for i := range f.Params {
@@ -77,7 +77,7 @@ func (t *uprobeFunction) layout(m *api.Model, f *api.Func, arch string) error {
 		if large && arch == "arm64" {
 			return fmt.Errorf("parameter %s is passed by reference: %w", p.Name, ErrNotSupported)
 		}
-		left := typeSize(m, p.Type)
+		left := int(p.Width)
 		inRegs := !large && next+words <= regs
 		if !inRegs && arch == "arm64" {
 			next = regs
@@ -102,30 +102,6 @@ func (t *uprobeFunction) layout(m *api.Model, f *api.Func, arch string) error {
 	}
 	t.Stack = uint8(stack)
 	return nil
-}
-
-// typeSize returns the bytes of a C type that is passed by value. Whatever is not named here is a handle.
-func typeSize(m *api.Model, ctype string) int {
-	switch ctype {
-	case "bool", "char", "int8_t", "uint8_t":
-		return 1
-	case "int16_t", "uint16_t", "aclFloat16":
-		return 2
-	case "int", "unsigned int", "int32_t", "uint32_t", "aclError", "rtError_t":
-		return 4
-	case "dim3":
-		return 12
-	case "aclmdlRICondTaskParams":
-		return 24
-	case "aclrtIpcEventHandle":
-		return 64
-	}
-	for i := range m.Enums {
-		if m.Enums[i].Type == ctype {
-			return 4
-		}
-	}
-	return 8
 }
 
 // readerOf says how to read what lies behind a parameter. What a call reads is taken at its entry, so that it is known

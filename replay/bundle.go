@@ -95,7 +95,7 @@ func (b *bundler) environment(meta *format.Meta, o *Options) {
 	}
 	names := make([]string, 0, len(meta.Env))
 	for name := range meta.Env {
-		if strings.HasPrefix(name, "ACLSIM_") && name != "ACLSIM_KERNELS" && name != "ACLSIM_PLACE" {
+		if keeps(&b.p.model.Simulator, name) {
 			names = append(names, name)
 		}
 	}
@@ -124,7 +124,7 @@ func (b *bundler) environment(meta *format.Meta, o *Options) {
 		own = append(own, name)
 	}
 	if len(own) > 0 {
-		set("ACLSIM_KERNELS", strings.Join(own, ":"))
+		set(b.p.model.Simulator.Kernels, strings.Join(own, ":"))
 	}
 	for name, v := range b.p.env {
 		set(name, strings.TrimPrefix(v, name+"="))

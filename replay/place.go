@@ -11,8 +11,8 @@ import (
 	"github.com/acltrace/acltrace/format"
 )
 
-// The simulator puts the nth allocation of device memory at the nth address of the file that ACLSIM_PLACE names, where
-// there is room, and the others from ACLSIM_VA_BASE on. Other libraries know nothing of either and place as they like.
+// The simulator puts the nth allocation of device memory at the nth address of the file that a variable names (api.Simulator.Place),
+// where there is room, and the others from api.Simulator.Base on. Other libraries know nothing of either and place as they like.
 
 // moveBy is the distance by which PlaceMove moves all device memory.
 const moveBy = 0x10000000000
@@ -59,10 +59,11 @@ func (p *Plan) environment(process int) ([]string, error) {
 	if low == ^uint64(0) {
 		return nil, nil
 	}
+	sim := &p.model.Simulator
 	const unit = 2 << 20
 	base := low / unit * unit
 	if p.o.Place == PlaceMove {
-		return []string{fmt.Sprintf("ACLSIM_VA_BASE=%#x", base+moveBy), "ACLSIM_PLACE="}, nil
+		return []string{fmt.Sprintf("%s=%#x", sim.Base, base+moveBy), sim.Place + "="}, nil
 	}
 	var b strings.Builder
 	for _, a := range pr.place {
@@ -76,5 +77,5 @@ func (p *Plan) environment(process int) ([]string, error) {
 	if p.o.relative {
 		path = name
 	}
-	return []string{"ACLSIM_PLACE=" + path}, nil
+	return []string{sim.Place + "=" + path}, nil
 }

@@ -321,12 +321,17 @@ func (s *session) library() (string, error) {
 	return filepath.Abs(s.o.Backend)
 }
 
+// keeps reports whether a variable sets the simulator up as it was: not those by which a replay decides anew.
+func keeps(sim *api.Simulator, name string) bool {
+	return strings.HasPrefix(name, sim.Prefix) && name != sim.Kernels && name != sim.Place
+}
+
 // env is the environment of the player; of variables that are there twice the last one counts.
 func (s *session) env() []string {
 	env := os.Environ()
+	sim := &s.p.model.Simulator
 	for name, value := range s.meta.Env {
-		// The simulator is set up as it was, but for what a replay decides anew.
-		if strings.HasPrefix(name, "ACLSIM_") && name != "ACLSIM_KERNELS" && name != "ACLSIM_PLACE" {
+		if keeps(sim, name) {
 			env = append(env, name+"="+value)
 		}
 	}
@@ -339,7 +344,7 @@ func (s *session) env() []string {
 		}
 	}
 	if len(libs) > 0 {
-		env = append(env, "ACLSIM_KERNELS="+strings.Join(libs, string(os.PathListSeparator)))
+		env = append(env, sim.Kernels+"="+strings.Join(libs, string(os.PathListSeparator)))
 	}
 	for _, v := range s.p.env {
 		env = append(env, v)

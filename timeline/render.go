@@ -74,7 +74,7 @@ func (e *Event) arg(m *api.Model, i int, p *api.Param) Arg {
 	switch p.Role {
 	case api.Value:
 		if p.Words > 1 {
-			a.Text = structure(e.Call.Args[p.Word : p.Word+p.Words])
+			a.Text = structure(e.Call.Args[p.Word:p.Word+p.Words], int(p.Width))
 			a.Value = a.Text
 			return a
 		}
@@ -117,13 +117,16 @@ func (e *Event) behind(m *api.Model, i int, p *api.Param) string {
 		return ""
 	}
 	b := []byte(s)
-	switch t := trimPointer(p.Type); {
+	t := trimPointer(p.Type)
+	if p.Role == api.List {
+		t = p.ItemType
+	}
+	if l := m.Layout(t); l != nil {
+		return elements(b, int(l.Size), func(b []byte) string { return members(m, l, b) })
+	}
+	switch {
 	case p.ItemSizes >= 0:
 		return fmt.Sprintf("[%d: %s]", len(b)/8, Words(b))
-	case t == "aclrtLaunchKernelCfg":
-		return elements(b, 20, func(b []byte) string { return attribute(m, b) })
-	case t == "aclrtPlaceHolderInfo":
-		return elements(b, 8, func(b []byte) string { return fmt.Sprintf("%d -> %d", uint32(word(b[:4])), uint32(word(b[4:]))) })
 	case t == "size_t":
 		var sum uint64
 		for k := 0; k+8 <= len(b); k += 8 {
@@ -164,22 +167,29 @@ func Words(b []byte) string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-// attribute shows an attribute of a launch: a number and a value that is as long as the number says.
-func attribute(m *api.Model, b []byte) string {
-	id := int64(uint32(word(b[:4])))
-	v := b[4:]
-	name := strings.TrimPrefix(m.EnumName("aclrtLaunchKernelAttrId", id), "ACL_RT_LAUNCH_KERNEL_ATTR_")
-	switch id {
-	case 1, 5, 6, 9:
-		return fmt.Sprintf("%d %s = %d", id, name, v[0])
-	case 2, 3, 4:
-		return fmt.Sprintf("%d %s = %d", id, name, word(v[:4]))
-	case 7:
-		return fmt.Sprintf("%d %s = %d", id, name, word(v[:2]))
-	case 8:
-		return fmt.Sprintf("%d %s = {%d, %d}", id, name, word(v[:4]), word(v[4:8]))
+// members shows the members of a structure that its layout names.
+func members(m *api.Model, l *api.Layout, b []byte) string {
+	show := func(ms []api.Member) []string {
+		var parts []string
+		for _, f := range ms {
+			text, _ := number(m, f.Type, word(b[f.Offset:f.Offset+f.Size]))
+			parts = append(parts, text)
+		}
+		return parts
 	}
-	return fmt.Sprintf("%d = %s", id, Words(v))
+	if l.Tag == nil {
+		return strings.Join(show(l.Members), " -> ")
+	}
+	id := int64(word(b[l.Tag.Offset : l.Tag.Offset+l.Tag.Size]))
+	value, ok := l.Cases[id]
+	if !ok {
+		return fmt.Sprintf("%d = %s", id, Words(b[l.Tag.Offset+l.Tag.Size:]))
+	}
+	text := strings.Join(show(value), ", ")
+	if len(value) > 1 {
+		text = "{" + text + "}"
+	}
+	return fmt.Sprintf("%d %s = %s", id, strings.TrimPrefix(m.EnumName(l.Tag.Type, id), l.Prefix), text)
 }
 
 func (e *Event) output(m *api.Model, i int, p *api.Param, v uint64) Arg {
@@ -209,14 +219,11 @@ func Place(u Use) string {
 
 func hex(v uint64) string { return "0x" + strconv.FormatUint(v, 16) }
 
-// structure shows a small structure of 32-bit numbers that was passed by value, as dim3 is.
-func structure(words []uint64) string {
+// structure shows a small structure of 32-bit numbers that was passed by value, as dim3 is. It has a length in bytes.
+func structure(words []uint64, size int) string {
 	var parts []string
-	for _, w := range words {
-		parts = append(parts, strconv.FormatUint(w&0xffffffff, 10), strconv.FormatUint(w>>32, 10))
-	}
-	if len(parts) == 4 {
-		parts = parts[:3]
+	for i := range (size + 3) / 4 {
+		parts = append(parts, strconv.FormatUint(words[i/2]>>(32*(i%2))&0xffffffff, 10))
 	}
 	return "{" + strings.Join(parts, ", ") + "}"
 }
@@ -226,8 +233,11 @@ func number(m *api.Model, ctype string, w uint64) (string, any) {
 	if n := m.EnumName(ctype, int64(int32(w))); n != "" {
 		return n, n
 	}
+	if m.ErrorType(ctype) {
+		ctype = "int32_t"
+	}
 	switch ctype {
-	case "int32_t", "int", "aclError":
+	case "int32_t", "int":
 		return strconv.FormatInt(int64(int32(w)), 10), int32(w)
 	case "int64_t":
 		return strconv.FormatInt(int64(w), 10), int64(w)

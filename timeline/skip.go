@@ -43,8 +43,7 @@ func changes(f *api.Func) bool {
 			return true
 		}
 	}
-	return f.Ret == api.New || f.Ret == api.Find || f.Names >= 0 && f.Task != api.Kernel || f.Capture != api.NoCapture ||
-		f.Name == "aclrtSetDevice" || f.Name == "aclrtSetCurrentContext"
+	return f.Ret == api.New || f.Ret == api.Find || f.Names >= 0 && f.Task != api.Kernel || f.Capture != api.NoCapture || f.Selects >= 0
 }
 
 // indexed reports whether the chunks of a trace are indexed by all handles that calls of the function use.

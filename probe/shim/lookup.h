@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "libraries_gen.h"
+
 static inline bool lookup_same(const char *a, const char *b)
 {
 	while (*a && *a == *b)
@@ -85,7 +87,7 @@ static inline void *lookup_in(const struct link_map *l, const char *name)
 /* Whether a file is the runtime or a layer of it, with a version behind the name or without. */
 static inline bool lookup_of_runtime(const char *path)
 {
-	static const char *const names[] = {"libascendcl.so", "libascendcl_impl.so", "libacl_rt.so", "libacl_rt_impl.so", "libruntime.so"};
+	static const char *const names[] = {RUNTIME_LIBRARIES};
 	const char *base = path;
 	for (const char *s = path; *s; s++)
 		if (*s == '/')

@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/acltrace/acltrace/api"
@@ -219,6 +221,10 @@ func genGo(m *model, w *writer) error {
 		}
 		w.f("}},")
 	}
+	w.f("},\nLayouts: []api.Layout{")
+	for i := range all.Layouts {
+		genLayout(w, &all.Layouts[i])
+	}
 	w.f("},\nErrors: []api.EnumValue{")
 	for _, v := range all.Errors {
 		w.f("{Name: %q, Value: %d},", v.Name, v.Value)
@@ -269,6 +275,31 @@ func (m *model) goWord(p api.Param) string {
 	return fmt.Sprintf("%s(%s)", t, word)
 }
 
+func goItem(ctype string) string {
+	if ctype == "" {
+		return ""
+	}
+	return fmt.Sprintf(", ItemType: %q", ctype)
+}
+
+func goMembers(ms []api.Member) string {
+	return strings.ReplaceAll(fmt.Sprintf("%#v", ms), "api.Member{Type", "{Type")
+}
+
+// genLayout writes what is shown of a structure.
+func genLayout(w *writer, s *api.Layout) {
+	w.f("{Type: %q, Size: %d,", s.Type, s.Size)
+	if s.Tag == nil {
+		w.f("Members: %s},", goMembers(s.Members))
+		return
+	}
+	w.f("Tag: &%#v,\nPrefix: %q,\nCases: map[int64][]api.Member{", *s.Tag, s.Prefix)
+	for _, v := range slices.Sorted(maps.Keys(s.Cases)) {
+		w.f("%d: %s,", v, strings.TrimPrefix(goMembers(s.Cases[v]), "[]api.Member"))
+	}
+	w.f("}},")
+}
+
 func goFields(fields []api.Field) string {
 	if len(fields) == 0 {
 		return ""
@@ -281,8 +312,8 @@ func goFields(fields []api.Field) string {
 }
 
 func genFunc(w *writer, f *api.Func) {
-	w.f("{ID: %d, Name: %q, Layer: %q, Return: %q, RetVoid: %t, RetError: %t, Ret: %d, RetObject: %q, RetVolatile: %t, Task: %d, Sync: %d, Capture: %d, Outer: %t, Notes: %t, Range: %d, Entry: %d, Selects: %d, Device: %d, Stream: %d, Event: %d, Names: %d, Modelled: %t, Simulated: %t, Since: %q, Words: %d,\nDoc: %q,",
-		f.ID, f.Name, f.Layer, f.Return, f.RetVoid, f.RetError, f.Ret, f.RetObject, f.RetVolatile, f.Task, f.Sync, f.Capture, f.Outer, f.Notes, f.Range, f.Entry, f.Selects, f.Device, f.Stream, f.Event, f.Names, f.Modelled, f.Simulated, f.Since, f.Words, f.Doc)
+	w.f("{ID: %d, Name: %q, Layer: %q, Return: %q, RetWidth: %d, RetVoid: %t, RetError: %t, Ret: %d, RetObject: %q, RetVolatile: %t, Task: %d, Sync: %d, Capture: %d, Begins: %t, Outer: %t, Notes: %t, Range: %d, Entry: %d, Selects: %d, Device: %d, Stream: %d, Event: %d, Names: %d, Modelled: %t, Simulated: %t, Since: %q, Words: %d,\nDoc: %q,",
+		f.ID, f.Name, f.Layer, f.Return, f.RetWidth, f.RetVoid, f.RetError, f.Ret, f.RetObject, f.RetVolatile, f.Task, f.Sync, f.Capture, f.Begins, f.Outer, f.Notes, f.Range, f.Entry, f.Selects, f.Device, f.Stream, f.Event, f.Names, f.Modelled, f.Simulated, f.Since, f.Words, f.Doc)
 	if len(f.Params) > 0 {
 		w.f("Params: []api.Param{")
 		for _, p := range f.Params {
@@ -293,8 +324,8 @@ func genFunc(w *writer, f *api.Func) {
 			if p.Size.Stored {
 				size += ", Stored: true"
 			}
-			w.f("{Name: %q, Type: %q, Word: %d, Words: %d, Role: %d, Object: %q, Size: %s}, Elem: %d, ItemSizes: %d, ItemCount: %d, Volatile: %t, Addresses: %t%s},",
-				p.Name, p.Type, p.Word, p.Words, p.Role, p.Object, size, p.Elem, p.ItemSizes, p.ItemCount, p.Volatile, p.Addresses, goFields(p.Fields))
+			w.f("{Name: %q, Type: %q, Word: %d, Words: %d, Width: %d, Role: %d, Object: %q, Size: %s}, Elem: %d, ItemSizes: %d, ItemCount: %d, Volatile: %t, Addresses: %t%s%s},",
+				p.Name, p.Type, p.Word, p.Words, p.Width, p.Role, p.Object, size, p.Elem, p.ItemSizes, p.ItemCount, p.Volatile, p.Addresses, goItem(p.ItemType), goFields(p.Fields))
 		}
 		w.f("},")
 	}

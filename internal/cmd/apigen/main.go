@@ -72,6 +72,7 @@ func run(args []string) error {
 		{"api/acl/acl_gen.go", genGo, all},
 		{"api/acl/include/acl/acl.h", genHeader, acl},
 		{"probe/shim/acl_gen.c", genShim, all},
+		{"probe/shim/libraries_gen.h", genLibraries, all},
 		{"replay/player/call_gen.h", genPlayer, all},
 		{"docs/coverage.md", genCoverage, all},
 	}

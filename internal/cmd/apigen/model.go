@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -316,6 +317,7 @@ func (m *model) loadIDs(first int) error {
 
 type semantics struct {
 	Task, Sync, Capture, Range, Ret, Selects, Device, Entry, Names string
+	Begins                                                         bool
 	Inject                                                         []int
 	Params                                                         map[string]string
 }
@@ -332,6 +334,7 @@ func (m *model) loadSemantics() error {
 		Environment []string
 		Simulator   api.Simulator
 		Structs     map[string]map[string]string
+		Shown       map[string]shown
 		Functions   map[string]*semantics
 		Unsimulated map[string][]string // by the reason why
 	}
@@ -341,7 +344,7 @@ func (m *model) loadSemantics() error {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	m.layer = doc.Layer
-	m.Layers = []api.Layer{{Name: m.Name, Libraries: doc.Layer.Libraries, Outer: doc.Layer.Outer}}
+	m.Layers = []api.Layer{{Name: m.Name, Libraries: doc.Layer.Libraries, Outer: doc.Layer.Outer, Errors: doc.Layer.Errors}}
 	m.Environment, m.Simulator = doc.Environment, doc.Simulator
 	for i := range m.Funcs {
 		f := &m.Funcs[i]
@@ -359,6 +362,13 @@ func (m *model) loadSemantics() error {
 		if err := m.nest(name, fields); err != nil {
 			return fmt.Errorf("%s: %s: %w", path, name, err)
 		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(doc.Shown)) {
+		s, err := m.shown(name, doc.Shown[name])
+		if err != nil {
+			return fmt.Errorf("%s: shown: %s: %w", path, name, err)
+		}
+		m.Layouts = append(m.Layouts, *s)
 	}
 	for name, s := range doc.Functions {
 		f := m.find(name)
@@ -409,6 +419,7 @@ func (m *model) apply(f *api.Func, s *semantics) error {
 	if f.Range, ok = api.ParseRange(s.Range); !ok {
 		return fmt.Errorf("no range %q", s.Range)
 	}
+	f.Begins = s.Begins
 	if len(s.Inject) == 2 {
 		m.injected[f.Name] = [2]int(s.Inject)
 	}
@@ -501,9 +512,9 @@ func (m *model) size(ctype string) int {
 	switch ctype {
 	case "uint8_t", "int8_t", "char", "bool":
 		return 1
-	case "uint16_t", "int16_t", "aclFloat16":
+	case "uint16_t", "int16_t":
 		return 2
-	case "uint32_t", "int32_t", "float", "int", "aclError", "unsigned int":
+	case "uint32_t", "int32_t", "float", "int", "unsigned int":
 		return 4
 	case "uint64_t", "int64_t", "size_t", "double":
 		return 8
@@ -585,6 +596,9 @@ func (m *model) role(f *api.Func, p *api.Param, text string) error {
 		}
 		p.Elem = uint32(n)
 	case api.List:
+		if s := m.structByName(base); s != nil {
+			p.ItemType = strings.TrimSuffix(s.fields[0].ctype, "*")
+		}
 		n, err := strconv.Atoi(size)
 		if err != nil {
 			return fmt.Errorf("list needs the size of an element: %w", err)
@@ -726,6 +740,84 @@ func (m *model) fields(s *structType) []api.Field {
 	return fs
 }
 
+// shown says of a structure which members are shown: a list of them, or the member that says by its value which others are, of
+// the union that follows it.
+type shown struct {
+	Members    []string
+	Tag, Value string
+	Cases      map[int64]string
+}
+
+func (m *model) shown(name string, t shown) (*api.Layout, error) {
+	s := m.structByName(name)
+	if s == nil {
+		return nil, errors.New("not in structs.tsv")
+	}
+	out := &api.Layout{Type: name, Size: uint32(s.size)}
+	var err error
+	for _, n := range t.Members {
+		ms, e := m.members(s, n, 0)
+		out.Members, err = append(out.Members, ms...), errors.Join(err, e)
+	}
+	if t.Tag == "" {
+		return out, err
+	}
+	tag, err := m.members(s, t.Tag, 0)
+	if err != nil {
+		return nil, err
+	}
+	out.Tag, out.Cases = &tag[0], map[int64][]api.Member{}
+	for _, e := range m.Enums {
+		if e.Type == out.Tag.Type {
+			out.Prefix = prefix(e.Values)
+		}
+	}
+	value := slices.IndexFunc(s.fields, func(f field) bool { return f.name == t.Value })
+	if value < 0 {
+		return nil, fmt.Errorf("no member %s", t.Value)
+	}
+	union := m.structByName(s.fields[value].ctype)
+	if union == nil {
+		return nil, fmt.Errorf("%s is no union", t.Value)
+	}
+	for v, n := range t.Cases {
+		if out.Cases[v], err = m.members(union, n, s.fields[value].offset); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// members is a member of a structure that lies at an offset, or the members of it where it is a structure itself.
+func (m *model) members(s *structType, name string, at int) (ms []api.Member, err error) {
+	for _, f := range s.fields {
+		if f.name != name {
+			continue
+		}
+		inner := m.structByName(f.ctype)
+		if inner == nil {
+			return []api.Member{{Type: f.ctype, Offset: uint32(at + f.offset), Size: uint32(f.size)}}, nil
+		}
+		for _, g := range inner.fields {
+			more, e := m.members(inner, g.name, at+f.offset)
+			ms, err = append(ms, more...), errors.Join(err, e)
+		}
+		return ms, err
+	}
+	return nil, fmt.Errorf("%s has no member %s", s.name, name)
+}
+
+// prefix is what the names of an enumeration begin with, up to an underscore.
+func prefix(values []api.EnumValue) string {
+	p := values[0].Name
+	for _, v := range values {
+		for !strings.HasPrefix(v.Name, p) {
+			p = p[:len(p)-1]
+		}
+	}
+	return p[:strings.LastIndexByte(p, '_')+1]
+}
+
 func (s *structType) has(name string) bool {
 	return slices.ContainsFunc(s.fields, func(f field) bool { return f.name == name })
 }
@@ -735,7 +827,7 @@ func join(layers ...*model) (*model, error) {
 	upper := layers[0]
 	m := newModel(upper.dir)
 	m.Model, m.upper, m.layers, m.layer = upper.Model, upper, layers, upper.layer
-	m.Funcs, m.Enums, m.Errors, m.Layers = nil, nil, nil, nil
+	m.Funcs, m.Enums, m.Layouts, m.Errors, m.Layers = nil, nil, nil, nil, nil
 	for _, l := range layers {
 		if n := len(m.Funcs); n > 0 && m.Funcs[n-1].ID >= l.Funcs[0].ID {
 			a, b := m.Funcs[n-1], l.Funcs[0]
@@ -743,6 +835,7 @@ func join(layers ...*model) (*model, error) {
 		}
 		m.Funcs, m.Enums, m.Errors = append(m.Funcs, l.Funcs...), append(m.Enums, l.Enums...), append(m.Errors, l.Errors...)
 		m.Layers = append(m.Layers, l.Layers...)
+		m.Layouts = append(m.Layouts, l.Layouts...)
 		m.structs = append(m.structs, l.structs...)
 		for _, t := range l.typedefs {
 			if !slices.ContainsFunc(m.typedefs, func(k typedef) bool { return k.name == t.name }) {
@@ -755,6 +848,18 @@ func join(layers ...*model) (*model, error) {
 		maps.Copy(m.impl, l.impl)
 		maps.Copy(m.factors, l.factors)
 		maps.Copy(m.injected, l.injected)
+	}
+	for i := range m.Funcs {
+		f := &m.Funcs[i]
+		if f.RetWidth = uint16(m.size(f.Return)); f.RetWidth == 0 && !f.RetVoid {
+			f.RetWidth = 8
+		}
+		for k := range f.Params {
+			p := &f.Params[k]
+			if p.Width = uint16(m.size(p.Type)); p.Width == 0 {
+				p.Width = 8 // nothing is known of the type but that it is a handle
+			}
+		}
 	}
 	return m, nil
 }

@@ -2,7 +2,11 @@ package main
 
 import (
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"hash/crc32"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -164,6 +168,51 @@ func TestSemanticsThatAreWrong(t *testing.T) {
 		}
 		if err := m.apply(m.find(c.fn), s); err == nil || !strings.Contains(err.Error(), c.err) {
 			t.Errorf("%s: %s: %q: error %v, want %q", c.fn, c.param, c.role, err, c.err)
+		}
+	}
+}
+
+// The parts between the model and the viewers know no runtime: nothing in them is named as in the tables.
+func TestCoreNamesNoRuntime(t *testing.T) {
+	m := loaded(t)
+	names := map[string]bool{m.Simulator.Symbol: true, m.Simulator.Kernels: true, m.Simulator.Base: true, m.Simulator.Place: true}
+	for _, f := range m.Funcs {
+		names[f.Name] = true
+	}
+	for _, s := range m.structs {
+		names[s.name] = true
+	}
+	for _, d := range m.typedefs {
+		names[d.name] = true
+	}
+	for _, e := range m.Enums {
+		names[e.Type] = true
+	}
+	for _, l := range m.Layers {
+		for _, n := range l.Libraries {
+			names[n] = true
+		}
+	}
+	for _, dir := range []string{"probe", "record", "format", "timeline", "report", "otelexport", "export/*"} {
+		files, err := filepath.Glob(filepath.Join("../../..", dir, "*.go"))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: %d files, %v", dir, len(files), err)
+		}
+		for _, path := range files {
+			if strings.HasSuffix(path, "_test.go") {
+				continue
+			}
+			set := token.NewFileSet()
+			file, err := parser.ParseFile(set, path, nil, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ast.Inspect(file, func(n ast.Node) bool {
+				if l, ok := n.(*ast.BasicLit); ok && l.Kind == token.STRING && names[strings.Trim(l.Value, "`\"")] {
+					t.Errorf("%s: %s", set.Position(l.Pos()), l.Value)
+				}
+				return true
+			})
 		}
 	}
 }

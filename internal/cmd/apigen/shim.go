@@ -74,6 +74,21 @@ func (m *model) completeValue(ctype string) (string, error) {
 	return "", fmt.Errorf("no value of %s says complete", ctype)
 }
 
+// genLibraries writes the names of the runtime's libraries, for those parts in C that look for them.
+func genLibraries(m *model, w *writer) error {
+	w.f("/* "+marker+" */\n", m.Name)
+	w.f("/* Without versions, and without libraries whose functions enclose calls of the others. */\n#define RUNTIME_LIBRARIES \\")
+	names := m.Libraries()
+	for i, n := range names {
+		end := ", \\"
+		if i == len(names)-1 {
+			end = ""
+		}
+		w.f("\t%q%s", n, end)
+	}
+	return nil
+}
+
 // genShim writes the wrappers that stand before the runtime's functions.
 func genShim(m *model, w *writer) error {
 	w.f("/* "+marker+" */\n", m.Name)

@@ -53,35 +53,6 @@ static struct runtime by_dlsym(void *handle)
 		find(handle, "aclrtLaunchKernelWithHostArgs"), find(handle, "aclrtFree")};
 }
 
-/* What the loader has made read-only in a library, and is still. */
-static int guarded(struct dl_phdr_info *o, size_t size, void *path)
-{
-	(void)size;
-	if (strcmp(o->dlpi_name, path))
-		return 0;
-	for (int i = 0; i < o->dlpi_phnum; i++) {
-		if (o->dlpi_phdr[i].p_type != PT_GNU_RELRO)
-			continue;
-		unsigned long page = (unsigned long)sysconf(_SC_PAGESIZE), from, to;
-		unsigned long begin = (o->dlpi_addr + o->dlpi_phdr[i].p_vaddr) & -page;
-		unsigned long end = (o->dlpi_addr + o->dlpi_phdr[i].p_vaddr + o->dlpi_phdr[i].p_memsz) & -page;
-		char line[4096], how[5];
-		FILE *maps = fopen("/proc/self/maps", "r");
-		while (maps && fgets(line, sizeof line, maps)) {
-			if (sscanf(line, "%lx-%lx %4s", &from, &to, how) != 3 || from >= end || to <= begin)
-				continue;
-			if (strcmp(how, "r--p"))
-				DIE("%s can be written: %s", o->dlpi_name, line);
-			begin = to;
-		}
-		if (maps == NULL || begin < end)
-			DIE("no mapping of what was made read-only");
-		fclose(maps);
-		return 1;
-	}
-	DIE("%s has nothing that is made read-only", o->dlpi_name);
-}
-
 static void *open_library(const char *path, int flags)
 {
 	void *h = dlopen(path, flags);
@@ -147,6 +118,35 @@ void linked(int rounds)
 	work(&r, rounds);
 }
 #elif !defined PLUGIN
+/* What the loader has made read-only in a library, and is still. */
+static int guarded(struct dl_phdr_info *o, size_t size, void *path)
+{
+	(void)size;
+	if (strcmp(o->dlpi_name, path))
+		return 0;
+	for (int i = 0; i < o->dlpi_phnum; i++) {
+		if (o->dlpi_phdr[i].p_type != PT_GNU_RELRO)
+			continue;
+		unsigned long page = (unsigned long)sysconf(_SC_PAGESIZE), from, to;
+		unsigned long begin = (o->dlpi_addr + o->dlpi_phdr[i].p_vaddr) & -page;
+		unsigned long end = (o->dlpi_addr + o->dlpi_phdr[i].p_vaddr + o->dlpi_phdr[i].p_memsz) & -page;
+		char line[4096], how[5];
+		FILE *maps = fopen("/proc/self/maps", "r");
+		while (maps && fgets(line, sizeof line, maps)) {
+			if (sscanf(line, "%lx-%lx %4s", &from, &to, how) != 3 || from >= end || to <= begin)
+				continue;
+			if (strcmp(how, "r--p"))
+				DIE("%s can be written: %s", o->dlpi_name, line);
+			begin = to;
+		}
+		if (maps == NULL || begin < end)
+			DIE("no mapping of what was made read-only");
+		fclose(maps);
+		return 1;
+	}
+	DIE("%s has nothing that is made read-only", o->dlpi_name);
+}
+
 int main(int argc, char **argv)
 {
 	const char *way = argv[1], *lib = argc > 3 ? argv[3] : NULL;
