@@ -8,9 +8,9 @@ import (
 )
 
 // benchEnv is a simulator whose tasks take no modelled time, so that what is measured is its own.
-func benchEnv(b *testing.B) (*Thread, acl.FuncHandle) {
+func benchEnv(b *testing.B, strict *Strict) (*Thread, acl.FuncHandle) {
 	none := &Kernel{Name: "none"}
-	s := New(&Options{Kernels: kernelMap{"none": none}, VABase: freeBase(b, 1), Model: preset(b, "instant")})
+	s := New(&Options{Kernels: kernelMap{"none": none}, VABase: freeBase(b, 1), Model: preset(b, "instant"), Strict: strict})
 	b.Cleanup(s.Close)
 	th := s.NewThread()
 	must(b, th.Init(nil))
@@ -31,7 +31,7 @@ func must(b *testing.B, e acl.Error) {
 }
 
 func BenchmarkLaunch(b *testing.B) {
-	th, f := benchEnv(b)
+	th, f := benchEnv(b, nil)
 	args := make([]byte, 64)
 	for b.Loop() {
 		must(b, th.LaunchKernelWithHostArgs(f, 1, 0, nil, addr(&args[0]), 64, nil, 0))
@@ -39,8 +39,35 @@ func BenchmarkLaunch(b *testing.B) {
 	must(b, th.SynchronizeStream(0))
 }
 
+// BenchmarkLaunchStrict is BenchmarkLaunch in strict mode, through the door of the C interface: the function is known there.
+func BenchmarkLaunchStrict(b *testing.B) {
+	th, f := benchEnv(b, &Strict{})
+	args := make([]byte, 64)
+	fn := acl.Model.Lookup("aclrtLaunchKernelWithHostArgs")
+	for b.Loop() {
+		e, _ := th.Call(fn.ID, []uint64{uint64(f), 1, 0, 0, addr(&args[0]), 64, 0, 0})
+		must(b, acl.Error(e))
+	}
+	must(b, th.SynchronizeStream(0))
+}
+
+func benchFills(b *testing.B, strict *Strict) {
+	th, _ := benchEnv(b, strict)
+	var d acl.Addr
+	must(b, th.Malloc(&d, 4096, 0))
+	fn := acl.Model.Lookup("aclrtMemsetAsync")
+	for b.Loop() {
+		e, _ := th.Call(fn.ID, []uint64{d, 4096, 1, 64, 0})
+		must(b, acl.Error(e))
+	}
+	must(b, th.SynchronizeStream(0))
+}
+
+func BenchmarkFill64(b *testing.B)       { benchFills(b, nil) }
+func BenchmarkFill64Strict(b *testing.B) { benchFills(b, &Strict{}) }
+
 func BenchmarkLaunchAndSynchronize(b *testing.B) {
-	th, f := benchEnv(b)
+	th, f := benchEnv(b, nil)
 	args := make([]byte, 64)
 	for b.Loop() {
 		must(b, th.LaunchKernelWithHostArgs(f, 1, 0, nil, addr(&args[0]), 64, nil, 0))
@@ -49,14 +76,14 @@ func BenchmarkLaunchAndSynchronize(b *testing.B) {
 }
 
 func BenchmarkSynchronize(b *testing.B) {
-	th, _ := benchEnv(b)
+	th, _ := benchEnv(b, nil)
 	for b.Loop() {
 		must(b, th.SynchronizeStream(0))
 	}
 }
 
 func benchCopy(b *testing.B, n uint64) {
-	th, _ := benchEnv(b)
+	th, _ := benchEnv(b, nil)
 	var d, h acl.Addr
 	must(b, th.Malloc(&d, n, 0))
 	must(b, th.MallocHost(&h, n))
@@ -89,7 +116,7 @@ func BenchmarkMemcpy64MiB(b *testing.B) {
 }
 
 func BenchmarkMallocAndFree(b *testing.B) {
-	th, _ := benchEnv(b)
+	th, _ := benchEnv(b, nil)
 	var d acl.Addr
 	for b.Loop() {
 		must(b, th.Malloc(&d, 4096, 0))

@@ -109,12 +109,13 @@ func (t *Thread) LaunchHostFunc(on acl.Stream, fn, args acl.Addr) acl.Error {
 		caller.Call(fn, args)
 		return acl.ACL_SUCCESS
 	}
-	return t.submit(s, task{kind: taskHost, run: hostTime, begin: func(*stream) *waiting {
+	return t.submit(s, task{kind: taskHost, run: hostTime, begin: func(s *stream) *waiting {
 		if broken("function_in_order") {
 			go caller.CallAside(fn, args)
 			return nil
 		}
 		return &waiting{block: func(<-chan struct{}, <-chan time.Time) (bool, *failure) {
+			t.sim.strict.done(nil, s)
 			caller.CallAside(fn, args)
 			return true, nil
 		}}
@@ -123,6 +124,7 @@ func (t *Thread) LaunchHostFunc(on acl.Stream, fn, args acl.Addr) acl.Error {
 
 // hostTime is a task that the host has done while the stream waited.
 func hostTime(s *stream) (time.Duration, *failure) {
+	s.ctx.dev.sim.strict.hostReturns(s)
 	if m := s.ctx.dev.sim; m.opts.Virtual {
 		return time.Duration(m.model.Host.Function), nil
 	}
@@ -215,12 +217,13 @@ func (t *Thread) LaunchCallback(fn, userData acl.Addr, blockType acl.CallbackBlo
 	case sub == nil:
 		return t.fail(acl.ACL_ERROR_RT_STREAM_NO_CB_REG, "no thread has subscribed for the callbacks of stream %d", s.id)
 	}
-	return t.submit(s, task{kind: taskHost, run: hostTime, begin: func(*stream) *waiting {
+	return t.submit(s, task{kind: taskHost, run: hostTime, begin: func(s *stream) *waiting {
 		if broken("callback_on_the_subscribed_thread") {
 			t.sim.opts.Caller.CallAside(fn, userData)
 			return nil
 		}
 		c := callback{fn, userData, make(chan struct{})}
+		t.sim.strict.done(nil, s)
 		sub.add(c)
 		if blockType != acl.ACL_CALLBACK_BLOCK {
 			return nil

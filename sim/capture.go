@@ -13,6 +13,7 @@ type capture struct {
 	graph  *graph
 	origin *stream
 	thread *Thread // that began it
+	call   *Call   // in strict mode
 	mode   acl.MdlRICaptureMode
 
 	mu      sync.Mutex
@@ -282,6 +283,9 @@ func (t *Thread) MdlRICaptureBegin(on acl.Stream, mode acl.MdlRICaptureMode) acl
 	c := &capture{graph: g, origin: s, thread: t, mode: mode, lanes: map[*stream]*lane{}, groups: map[*stream]*taskGroup{}}
 	l := &lane{stream: s}
 	c.lanes[s], g.lanes = l, []*lane{l}
+	if t.sim.strict != nil {
+		c.call = t.on(s, "")
+	}
 	if !s.capture.CompareAndSwap(nil, c) {
 		return t.fail(acl.ACL_ERROR_RT_STREAM_CAPTURED, "stream %d is being captured already", s.id)
 	}

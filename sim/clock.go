@@ -504,6 +504,7 @@ func (v *virtualClock) Ready(n int32) (virtual.Need, bool) {
 	if !s.begun {
 		s.begun, s.awaits, s.result = true, nil, nil
 		s.current = s.first()
+		v.sim.strict.begin(s, &s.current)
 		if s.skip = s.halted() && !s.current.always; !s.skip && s.current.begin != nil {
 			s.awaits = s.current.begin(s)
 			if w := s.awaits; w != nil {

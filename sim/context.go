@@ -79,6 +79,7 @@ func (c *context) destroy(force bool) {
 	last := len(d.contexts) == 0
 	d.mu.Unlock()
 	if last && !broken("reset_frees_memory") {
+		d.sim.strict.allGone(d)
 		d.mem.freeAll()
 	}
 }
@@ -124,6 +125,7 @@ func (t *Thread) DestroyContext(ctx acl.Context) acl.Error {
 	if primary {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "context %#x belongs to aclrtSetDevice: only aclrtResetDevice ends it", c.handle)
 	}
+	t.sim.strict.resets(t)
 	c.destroy(false)
 	return acl.ACL_SUCCESS
 }

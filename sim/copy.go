@@ -97,6 +97,7 @@ func (t *Thread) copyNow(x transfer) acl.Error {
 	if e := t.unsafe(); e != 0 {
 		return e
 	}
+	t.sim.strict.hostCopies(t, &x)
 	if err := t.sim.check(&x); err != nil {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "copy of %d bytes from %#x to %#x: %v", x.width*x.height, x.src, x.dst, err)
 	}
@@ -120,8 +121,10 @@ func (t *Thread) copyNow(x transfer) acl.Error {
 // copyLater puts a copy on a stream. Its addresses are looked up when it runs.
 func (t *Thread) copyLater(s *stream, x transfer) acl.Error {
 	x.pinned = x.staged == nil
+	watched := t.sim.strict.watch(s, &x)
 	return t.submit(s, task{kind: taskCopy, copy: t.sim.copyKind(&x), wrote: span{x.dst, x.width}, run: func(s *stream) (time.Duration, *failure) {
 		sim := s.ctx.dev.sim
+		sim.strict.taskCopies(s, &x, watched)
 		if err := sim.check(&x); err != nil {
 			return 0, failed(acl.ACL_ERROR_RT_SYS_DMA, "copy of %d bytes from %#x to %#x on stream %d: %v", x.width*x.height, x.src, x.dst, s.id, err)
 		}
@@ -133,6 +136,7 @@ func (t *Thread) copyLater(s *stream, x transfer) acl.Error {
 
 // copyPageable does an asynchronous copy with pageable host memory: it waits for the stream and copies.
 func (t *Thread) copyPageable(s *stream, x transfer) acl.Error {
+	t.sim.strict.pageable(t, s, &x)
 	if e := t.unsafeAsync(); e != 0 {
 		return e
 	}
@@ -377,6 +381,7 @@ func (s *Sim) fill(p uint64, pattern []byte, n uint64) error {
 func (t *Thread) fillLater(s *stream, p acl.Addr, pattern []byte, n uint64) acl.Error {
 	return t.submit(s, task{kind: taskFill, copy: model.Fill, run: func(s *stream) (time.Duration, *failure) {
 		sim := s.ctx.dev.sim
+		sim.strict.taskTouches(s, p, n, Write)
 		if err := sim.fill(p, pattern, n); err != nil {
 			return 0, failed(acl.ACL_ERROR_RT_SYS_DMA, "fill on stream %d: %v", s.id, err)
 		}
@@ -395,6 +400,7 @@ func (t *Thread) Memset(devPtr acl.Addr, maxCount uint64, value int32, count uin
 	if e := t.unsafe(); e != 0 {
 		return e
 	}
+	t.sim.strict.hostTouches(t, devPtr, count, Write)
 	if err := t.sim.fill(devPtr, []byte{byte(value)}, count); err != nil {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "fill: %v", err)
 	}

@@ -14,6 +14,7 @@ type counter struct {
 
 	mu    sync.Mutex
 	value uint32
+	known vector        // in strict mode: what the streams that have changed it know
 	wake  chan struct{} // closed at the next change
 }
 
@@ -88,7 +89,8 @@ func (t *Thread) count(h acl.CntNotify, on acl.Stream, f func(v uint32) uint32) 
 	if e != 0 {
 		return e
 	}
-	return t.submit(s, task{kind: taskNotify, run: func(*stream) (time.Duration, *failure) {
+	return t.submit(s, task{kind: taskNotify, run: func(s *stream) (time.Duration, *failure) {
+		t.sim.strict.tells(s, &c.known)
 		c.change(f)
 		return 0, nil
 	}})
@@ -151,7 +153,11 @@ func (t *Thread) CntNotifyWaitWithTimeout(h acl.CntNotify, on acl.Stream, info *
 	if mode < acl.ACL_RT_CNT_NOTIFY_WAIT_LESS_MODE || mode > acl.ACL_RT_CNT_NOTIFY_WAIT_EQUAL_WITH_BITMASK_MODE {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "wait mode %d is unknown", mode)
 	}
-	return t.submit(s, task{kind: taskNotify, run: nothing, begin: func(s *stream) *waiting {
+	heard := func(s *stream) (time.Duration, *failure) {
+		t.sim.strict.hears(s, &c.known)
+		return 0, nil
+	}
+	return t.submit(s, task{kind: taskNotify, run: heard, begin: func(s *stream) *waiting {
 		return &waiting{
 			met: func() (bool, <-chan struct{}) {
 				c.mu.Lock()

@@ -34,6 +34,7 @@ type mark struct {
 	done    chan struct{}
 	time    time.Duration // device time, valid when done is closed
 	failure *failure      // of the stream that it lies on, before the mark
+	known   vector        // in strict mode: what the stream knows there
 }
 
 func (m *mark) complete() bool {
@@ -172,6 +173,7 @@ func (t *Thread) RecordEventWithFlag(event acl.Event, on acl.Stream, flag uint32
 	}
 	if ev.external() {
 		return t.submit(s, task{kind: taskRecord, run: func(*stream) (time.Duration, *failure) {
+			ev.level.told(s)
 			ev.level.set()
 			return 0, nil
 		}})
@@ -191,6 +193,7 @@ func (t *Thread) RecordEventWithFlag(event acl.Event, on acl.Stream, flag uint32
 	e = t.submit(s, task{kind: taskRecord, always: true, run: func(s *stream) (time.Duration, *failure) {
 		m.time = s.time / tick * tick
 		m.failure = s.blocked()
+		s.ctx.dev.sim.strict.tells(s, &m.known)
 		close(m.done)
 		return 0, nil
 	}})
@@ -237,7 +240,7 @@ func (t *Thread) ResetEvent(event acl.Event, on acl.Stream) acl.Error {
 func (ev *event) external() bool { return ev.flags == acl.ACL_EVENT_EXTERNAL }
 
 func (t *Thread) waitExternal(s *stream, ev *event, timeout int32) acl.Error {
-	return t.submit(s, task{kind: taskWait, run: nothing, begin: func(s *stream) *waiting {
+	return t.submit(s, task{kind: taskWait, run: ev.level.heard, begin: func(s *stream) *waiting {
 		return ev.level.wait(false, time.Duration(timeout)*time.Second, func() *failure { return ev.late(s, timeout) })
 	}})
 }
@@ -271,6 +274,9 @@ func (t *Thread) eventDone(ev *event) (bool, acl.Error) {
 		if f != nil {
 			return true, t.failWith(f)
 		}
+		if done {
+			t.sim.strict.hearsOthers(nil)
+		}
 		return done, acl.ACL_SUCCESS
 	}
 	m := ev.last()
@@ -280,6 +286,7 @@ func (t *Thread) eventDone(ev *event) (bool, acl.Error) {
 	if !m.complete() || !t.sim.clock.past(t, m.time) {
 		return false, acl.ACL_SUCCESS
 	}
+	t.sim.strict.knows(t, &m.known)
 	if m.failure != nil {
 		return true, t.failWith(m.failure)
 	}
@@ -338,6 +345,8 @@ func (t *Thread) QueryEventWaitStatus(event acl.Event, status *acl.EventWaitStat
 	*status = acl.ACL_EVENT_WAIT_STATUS_COMPLETE
 	if ev.waits.Load() > 0 {
 		*status = acl.ACL_EVENT_WAIT_STATUS_NOT_READY
+	} else if m := ev.last(); m != nil && m.complete() {
+		t.sim.strict.knows(t, &m.known)
 	}
 	return acl.ACL_SUCCESS
 }
@@ -378,6 +387,7 @@ func (t *Thread) syncEvent(h acl.Event, limit time.Duration) acl.Error {
 		case f != nil:
 			return t.failWith(f)
 		}
+		t.sim.strict.hearsOthers(nil)
 		return acl.ACL_SUCCESS
 	}
 	m := ev.last()
@@ -389,6 +399,7 @@ func (t *Thread) syncEvent(h acl.Event, limit time.Duration) acl.Error {
 		return t.fail(acl.ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, "event %#x is not complete within %v", ev.handle, limit)
 	}
 	t.sim.clock.reach(t, m.time)
+	t.sim.strict.knows(t, &m.known)
 	if m.failure != nil {
 		return t.failWith(m.failure)
 	}
@@ -410,6 +421,7 @@ func (t *Thread) stamp(h acl.Event) (time.Duration, acl.Error) {
 	case !m.complete():
 		return 0, t.fail(acl.ACL_ERROR_RT_EVENT_NOT_COMPLETE, "event %#x is not complete", ev.handle)
 	}
+	t.sim.strict.knows(t, &m.known)
 	return m.time, acl.ACL_SUCCESS
 }
 
@@ -517,6 +529,7 @@ func (t *Thread) waitEvent(on acl.Stream, event acl.Event, timeout int32, flag u
 		run: func(s *stream) (time.Duration, *failure) {
 			if m != nil {
 				s.time = max(s.time, m.time)
+				s.ctx.dev.sim.strict.hears(s, &m.known)
 			}
 			return 0, nil
 		}})

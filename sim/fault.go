@@ -199,6 +199,17 @@ func corrupt(w span) {
 // Call calls a function of the interface by its number, with its arguments as words. The second result is false where it is
 // not simulated.
 func (t *Thread) Call(fn api.ID, words []uint64) (uint64, bool) {
+	if c := t.sim.strict; c != nil {
+		outer := c.enter(t, fn)
+		result, ok := t.perform(fn, words)
+		c.leave(t, fn, words, result, outer)
+		return result, ok
+	}
+	return t.perform(fn, words)
+}
+
+// perform is Call without strict mode.
+func (t *Thread) perform(fn api.ID, words []uint64) (uint64, bool) {
 	if f := t.sim.opts.Faults; f != nil {
 		if e := f.call(t, fn); e != 0 {
 			return uint64(uint32(e)), true

@@ -128,6 +128,7 @@ func (g *graph) run(outside []*mark) task {
 			}}
 		},
 		run: func(s *stream) (time.Duration, *failure) {
+			s.ctx.dev.sim.strict.endLanes(s, x.runners)
 			for _, r := range x.runners {
 				s.time = max(s.time, r.time)
 				if r.failure != nil {
@@ -166,6 +167,7 @@ func (g *graph) begin(s *stream, outside []*mark) (*execution, <-chan struct{}) 
 	g.mu.Unlock()
 	x.left.Store(int32(1 + len(first)))
 	for _, r := range first {
+		s.ctx.dev.sim.strict.beginLane(s, r)
 		s.ctx.dev.sim.clock.runLane(r)
 	}
 	x.laneEnded()
@@ -199,6 +201,7 @@ func (x *execution) start(s *stream, l *lane) {
 	x.runners = append(x.runners, r)
 	x.graph.mu.Unlock()
 	x.left.Add(1)
+	s.ctx.dev.sim.strict.beginLane(s, r)
 	s.ctx.dev.sim.clock.runLane(r)
 }
 
@@ -219,6 +222,7 @@ func recordMark(at func(*execution) *mark) task {
 		s.mu.Lock()
 		m.failure = s.failure
 		s.mu.Unlock()
+		s.ctx.dev.sim.strict.tells(s, &m.known)
 		if !isClosed(m.done) { // a model that was built by hand may come here again
 			close(m.done)
 		}
@@ -238,6 +242,7 @@ func waitMark(at func(*execution) *mark) task {
 		run: func(s *stream) (time.Duration, *failure) {
 			if m := at(s.lane.execution); m != nil {
 				s.time = max(s.time, m.time)
+				s.ctx.dev.sim.strict.hears(s, &m.known)
 			}
 			return 0, nil
 		}}

@@ -27,6 +27,7 @@ func (t *Thread) recordShared(ev *event, s *stream) acl.Error {
 		if f := s.blocked(); f != nil {
 			code = f.code
 		}
+		s.ctx.dev.sim.strict.tellsOthers(s)
 		x.recorded(n, code)
 		return 0, nil
 	}})
@@ -86,7 +87,11 @@ func (t *Thread) waitShared(s *stream, ev *event, timeout int32) acl.Error {
 		return t.failWith(f)
 	}
 	n := ev.shared.issued.Load()
-	return t.submit(s, task{kind: taskWait, run: nothing, begin: func(s *stream) *waiting {
+	heard := func(s *stream) (time.Duration, *failure) {
+		s.ctx.dev.sim.strict.hearsOthers(s)
+		return 0, nil
+	}
+	return t.submit(s, task{kind: taskWait, run: heard, begin: func(s *stream) *waiting {
 		return &waiting{
 			block: func(stop <-chan struct{}, expired <-chan time.Time) (bool, *failure) {
 				done, f := ev.awaitShared(n, stop, expired)

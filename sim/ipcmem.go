@@ -112,6 +112,7 @@ func (t *Thread) IpcMemImportByKey(devPtr *acl.Addr, key *byte, flags uint64) ac
 	if flags != 0 {
 		c.dev.meet(x.device)
 	}
+	t.sim.strict.gets(t, addr, x.size, importedMemory)
 	*devPtr = addr
 	return acl.ACL_SUCCESS
 }
@@ -187,6 +188,7 @@ func (t *Thread) IpcMemClose(key *byte) acl.Error {
 	if x == nil || x.kind != slotMemory || !t.sim.shares.giveBack(x) {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "this process has no memory by the key %s", ticketKey(ticket))
 	}
+	t.sim.strict.gone(t, x.memory.addr, importedMemory)
 	x.dev.mem.unmapShared(x)
 	return acl.ACL_SUCCESS
 }

@@ -3,6 +3,7 @@ package sim
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"time"
 
 	"github.com/acltrace/acltrace/api/acl"
@@ -49,6 +50,9 @@ func (t *Thread) prepare(fn uint64, sh shape, cfg *acl.LaunchKernelCfg, stream a
 		if blocks *= uint64(sh.grid[i]); blocks > maxBlocks {
 			break
 		}
+	}
+	if blocks > maxBlocks {
+		t.sim.strict.single(t, BlockDim, s, f.name, fn, "finds the kernel", fmt.Sprintf("launches %d × %d × %d blocks", sh.grid[0], sh.grid[1], sh.grid[2]))
 	}
 	if blocks == 0 || blocks > maxBlocks {
 		return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "kernel %q: %d blocks or more; 1 to %d can be launched", f.name, blocks, maxBlocks)
@@ -125,26 +129,29 @@ func (t *Thread) enqueue(o *order, args span, own bool) acl.Error {
 }
 
 // run is the kernel on the device. Before native code touches memory, all that it declares to touch is checked.
-func (o *order) run(d *device, args span, own bool) (time.Duration, *failure) {
+func (o *order) run(s *stream, args span, own bool) (time.Duration, *failure) {
+	d := s.ctx.dev
 	k := o.fn.kernel
 	if k == nil {
 		o.markUnknown(d, args)
 		return d.sim.kernelTime(o.fn.rule, o.blocks, 0), nil
 	}
 	if !own {
+		d.sim.strict.taskTouches(s, args.addr, args.size, Read)
 		if err := d.check(args.addr, args.size, Read); err != nil {
 			return 0, failed(acl.ACL_ERROR_RT_AICORE_EXCEPTION, "kernel %s: its argument block: %v", o.fn.name, err)
 		}
 	}
 	l := &o.launch
 	*l = Launch{Args: hostBytes(args.addr, args.size), NumBlocks: o.blocks, Grid: o.grid, Block: o.block}
-	if f := o.checkArgs(d, args, l.Args); f != nil {
+	if f := o.checkArgs(s, args, l.Args); f != nil {
 		return 0, f
 	}
 	bytes := uint64(0)
 	var extents []Extent
 	if k.Extents != nil {
 		extents = k.Extents(l, nil)
+		d.sim.strict.kernelTouches(s, extents)
 		for _, x := range extents {
 			bytes += min(x.Size, maxAlloc)
 			if x.Size == 0 || (x.Access == Read && args.holds(x.Addr, x.Size)) {
@@ -175,7 +182,8 @@ func (o *order) run(d *device, args span, own bool) (time.Duration, *failure) {
 
 // checkArgs checks the addresses among the arguments before the kernel's own functions follow them. Null stands for an
 // argument that is not there, except for tiling data.
-func (o *order) checkArgs(d *device, args span, block []byte) *failure {
+func (o *order) checkArgs(s *stream, args span, block []byte) *failure {
+	d := s.ctx.dev
 	for i, a := range o.fn.kernel.Args {
 		if a.Kind == ArgScalar || a.Size != 8 {
 			continue
@@ -185,6 +193,7 @@ func (o *order) checkArgs(d *device, args span, block []byte) *failure {
 			continue
 		}
 		if err := d.check(p, 1, argAccess[a.Kind]); err != nil {
+			d.sim.strict.taskTouches(s, p, 1, argAccess[a.Kind])
 			return failed(acl.ACL_ERROR_RT_AICORE_EXCEPTION, "kernel %s: argument %d (%s), %s: %v", o.fn.name, i, a.Name, accessName(argAccess[a.Kind]), err)
 		}
 	}

@@ -128,6 +128,7 @@ func (t *Thread) MemAllocManaged(ptr *acl.Addr, size uint64, flag uint32) acl.Er
 	if a == 0 {
 		return t.fail(acl.ACL_ERROR_RT_MEMORY_ALLOCATION, "no addresses for %d bytes of managed memory", size)
 	}
+	t.sim.strict.gets(t, a, size, managedBytes)
 	*ptr = a
 	return acl.ACL_SUCCESS
 }

@@ -522,6 +522,7 @@ func (t *Thread) allocOn(d *device, ptr *acl.Addr, size, pad uint64, policy acl.
 	if f != nil {
 		return t.failWith(f)
 	}
+	t.sim.strict.gets(t, addr, size, deviceMemory)
 	*ptr = addr
 	return acl.ACL_SUCCESS
 }
@@ -624,6 +625,7 @@ func (t *Thread) free(p acl.Addr) acl.Error {
 	if p == 0 {
 		return t.null("devPtr")
 	}
+	t.sim.strict.gone(t, p, deviceMemory, managedBytes)
 	for _, d := range t.sim.devices {
 		if d.mem.free(p, byMalloc) {
 			return acl.ACL_SUCCESS
@@ -661,6 +663,7 @@ func (t *Thread) MallocHost(hostPtr *acl.Addr, size uint64) acl.Error {
 	if a == 0 {
 		return t.fail(acl.ACL_ERROR_RT_MEMORY_ALLOCATION, "out of host memory: %d bytes wanted", size)
 	}
+	t.sim.strict.gets(t, a, size, pinnedMemory)
 	*hostPtr = a
 	return acl.ACL_SUCCESS
 }
@@ -685,6 +688,7 @@ func (t *Thread) freeHost(p acl.Addr) acl.Error {
 	if p == 0 {
 		return t.null("hostPtr")
 	}
+	t.sim.strict.gone(t, p, pinnedMemory)
 	if !t.sim.host.free(p) {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "no host allocation begins at %#x", p)
 	}

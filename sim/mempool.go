@@ -165,6 +165,7 @@ func (t *Thread) MemPoolMallocAsync(ptr *acl.Addr, size uint64, memPool acl.MemP
 		p.freed(size)
 		return t.failWith(f)
 	}
+	t.sim.strict.gets(t, addr, size, poolMemory)
 	*ptr = addr
 	return acl.ACL_SUCCESS
 }
@@ -196,7 +197,8 @@ func (t *Thread) MemPoolFreeAsync(ptr acl.Addr, on acl.Stream) acl.Error {
 		d.mem.free(ptr, byPool)
 		return acl.ACL_SUCCESS
 	}
-	return t.submit(s, task{kind: taskFree, always: true, run: func(*stream) (time.Duration, *failure) {
+	return t.submit(s, task{kind: taskFree, always: true, run: func(s *stream) (time.Duration, *failure) {
+		t.sim.strict.taskFrees(s, ptr)
 		if !d.mem.free(ptr, byPool) {
 			return 0, failed(acl.ACL_ERROR_RT_PARAM_INVALID, "stream %d: %#x was freed before", s.id, ptr)
 		}

@@ -14,6 +14,23 @@ type signal struct {
 	wake chan struct{} // closed while the flag is set
 	// shared is the flag where other processes have it too, and stands for is from then on.
 	shared *shared
+	known  vector // in strict mode: what the streams that have set it know
+}
+
+// told and heard are what strict mode is told by a task that sets the flag, and by one that has waited for it.
+func (s *signal) told(by *stream) {
+	by.ctx.dev.sim.strict.tells(by, &s.known)
+	if s.end() != nil {
+		by.ctx.dev.sim.strict.tellsOthers(by)
+	}
+}
+
+func (s *signal) heard(by *stream) (time.Duration, *failure) {
+	by.ctx.dev.sim.strict.hears(by, &s.known)
+	if s.end() != nil {
+		by.ctx.dev.sim.strict.hearsOthers(by)
+	}
+	return 0, nil
 }
 
 func (s *signal) channel() chan struct{} {
@@ -166,7 +183,8 @@ func (t *Thread) RecordNotify(h acl.Notify, on acl.Stream) acl.Error {
 	if e != 0 {
 		return e
 	}
-	return t.submit(s, task{kind: taskNotify, run: func(*stream) (time.Duration, *failure) {
+	return t.submit(s, task{kind: taskNotify, run: func(s *stream) (time.Duration, *failure) {
+		n.signal.told(s)
 		n.signal.set()
 		return 0, nil
 	}})
@@ -183,7 +201,7 @@ func (t *Thread) WaitAndResetNotify(h acl.Notify, on acl.Stream, timeout uint32)
 	if e != 0 {
 		return e
 	}
-	return t.submit(s, task{kind: taskNotify, run: nothing, begin: func(s *stream) *waiting {
+	return t.submit(s, task{kind: taskNotify, run: n.signal.heard, begin: func(s *stream) *waiting {
 		return n.signal.wait(!broken("wait_resets"), time.Duration(timeout)*time.Second, func() *failure {
 			return failed(acl.ACL_ERROR_RT_WAIT_TIMEOUT, "stream %d waited %d s for notify %d", s.id, timeout, n.id)
 		})

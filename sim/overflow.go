@@ -143,6 +143,7 @@ func (t *Thread) ReduceAsync(dst, src acl.Addr, count uint64, kind acl.ReduceKin
 	}
 	return t.submit(s, task{kind: taskReduce, run: func(s *stream) (time.Duration, *failure) {
 		d := s.ctx.dev
+		d.sim.strict.kernelTouches(s, []Extent{{Addr: src, Size: count, Access: Read}, {Addr: dst, Size: count, Access: Read | Write}})
 		err := d.check(src, count, Read)
 		if err == nil {
 			err = d.check(dst, count, Read|Write)

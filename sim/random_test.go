@@ -545,6 +545,9 @@ func runProgram(t *testing.T, ops []randomOp, o Options) []byte {
 	for _, g := range graphs {
 		e.ok(th.MdlRIDestroy(g))
 	}
+	for _, f := range e.sim.Findings() {
+		t.Error(f.Text(0, false))
+	}
 	e.sim.Close()
 	return read
 }
@@ -556,6 +559,9 @@ func checkProgram(t *testing.T, seed uint64) {
 	for _, virtual := range []bool{false, true} {
 		t.Run(fmt.Sprintf("seed %d, virtual %t", seed, virtual), func(t *testing.T) {
 			o := Options{Virtual: virtual}
+			if virtual == (seed%2 == 0) {
+				o.Strict = &Strict{} // they have no races
+			}
 			if !virtual {
 				o.Model = preset(t, "instant")
 			}

@@ -32,6 +32,7 @@ func (t *Thread) register(ptr acl.Addr, size uint64, r registration) acl.Error {
 		return t.fail(acl.ACL_ERROR_HOST_MEMORY_ALREADY_REGISTERED, "%d bytes of host memory at %#x are registered already", c.get().size, c.get().addr)
 	}
 	h.registered.insert(region[registration]{span{ptr, size}, r})
+	t.sim.strict.gets(t, ptr, size, registeredMemory)
 	return acl.ACL_SUCCESS
 }
 
@@ -112,5 +113,6 @@ func (t *Thread) HostUnregister(ptr acl.Addr) acl.Error {
 	if _, ok := h.registered.remove(ptr); !ok {
 		return t.fail(acl.ACL_ERROR_HOST_MEMORY_NOT_REGISTERED, "no registration begins at %#x", ptr)
 	}
+	t.sim.strict.gone(t, ptr, registeredMemory)
 	return acl.ACL_SUCCESS
 }

@@ -64,6 +64,8 @@ type Options struct {
 	Virtual bool
 	// Seed begins the chance in the model's times.
 	Seed uint64
+	// Strict has the simulator look for what a runtime may let pass and a device punishes later; nil for not.
+	Strict *Strict
 	// Faults are errors that the program is to meet; nil for none.
 	Faults *Faults
 	// Log receives warnings, a line each; nil stands for os.Stderr.
@@ -77,6 +79,7 @@ type Range struct{ Addr, Size uint64 }
 type Sim struct {
 	opts    Options
 	clock   clock
+	strict  *checker // nil where strict mode is off
 	model   *model.Model
 	devices []*device
 	host    hostMemory
@@ -187,11 +190,15 @@ func New(o *Options) *Sim {
 		s.devices = append(s.devices, newDevice(s, int32(i)))
 	}
 	s.soc = s.text.add(socName)
+	if s.opts.Strict != nil {
+		s.strict = newChecker(s, s.opts.Strict.Report)
+	}
 	return s
 }
 
 // Close stops all streams and gives all memory back. No thread may be inside a call, and none may make another.
 func (s *Sim) Close() {
+	s.strict.close()
 	for _, d := range s.devices {
 		d.shutdown(true)
 		d.mem.close()

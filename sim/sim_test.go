@@ -70,9 +70,15 @@ func preset(tb testing.TB, name string) *model.Model {
 // inVirtualTime has all tests run in virtual time: go test ./sim -virtual.
 var inVirtualTime = flag.Bool("virtual", false, "run the tests in virtual time")
 
+// inStrictMode has all tests run in strict mode, and print what it finds: go test ./sim -strict -v.
+var inStrictMode = flag.Bool("strict", false, "run the tests in strict mode")
+
 func newEnv(t *testing.T, o Options) *env {
 	t.Helper()
 	o.Virtual = o.Virtual || *inVirtualTime
+	if *inStrictMode && o.Strict == nil {
+		o.Strict = &Strict{Report: func(f *Finding) { t.Log(f.Text(0, false)) }}
+	}
 	l := &logBuffer{}
 	o.Log = l
 	if o.VABase == 0 {

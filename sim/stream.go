@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"fmt"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -65,8 +66,9 @@ type task struct {
 	release func()
 	at      time.Duration // device time at which it was submitted
 	id      uint32
-	detail  any    // what a task of a model tells about itself: an *event, a *valueTask
-	thread  uint32 // of the system, that submitted it
+	detail  any      // what a task of a model tells about itself: an *event, a *valueTask
+	thread  uint32   // of the system, that submitted it
+	check   *checked // in strict mode
 }
 
 func (k *task) end() {
@@ -84,7 +86,7 @@ func (k *task) end() {
 // perform does the work of a task.
 func (k *task) perform(s *stream) (time.Duration, *failure) {
 	if k.run == nil {
-		return k.order.run(s.ctx.dev, k.args, k.own)
+		return k.order.run(s, k.args, k.own)
 	}
 	return k.run(s)
 }
@@ -127,6 +129,7 @@ type stream struct {
 	update    atomic.Pointer[update]
 	hidden    bool // the program has no handle of it
 	allocator *streamAllocator
+	actor     *actor   // in strict mode, under its lock
 	lane      *laneRun // whose tasks it runs in place of its own queue's
 
 	done    atomic.Uint64
@@ -314,6 +317,7 @@ func (s *stream) attempt(k *task, wait bool) (d time.Duration, f *failure) {
 			f = failedAt(caught(r))
 		}
 	}()
+	s.ctx.dev.sim.strict.begin(s, k)
 	if k.begin != nil && wait {
 		if w := k.begin(s); w != nil {
 			if ok, f := w.await(s.stop); !ok {
@@ -343,6 +347,7 @@ func (s *stream) ended(k *task, d time.Duration, f *failure) {
 		s.ctx.dev.busy.Add(int64(d))
 	}
 	if f != nil && !s.halted() {
+		s.ctx.dev.sim.strict.failed(s)
 		s.raise(k, f)
 		s.fail(f)
 	}
@@ -458,6 +463,7 @@ func (s *stream) wait(t *Thread, task uint64, limit time.Duration) bool {
 	if s.done.Load() == task {
 		clk.reach(t, time.Duration(s.lastEnd.Load()))
 	}
+	s.ctx.dev.sim.strict.done(t, s)
 	return true
 }
 
@@ -533,6 +539,7 @@ func (s *stream) close(force bool) *failure {
 	}
 	s.ctx.dev.sim.clock.changed()
 	s.wait(nil, all, forever)
+	s.ctx.dev.sim.strict.ended(s)
 	s.ctx.dev.sim.clock.forget(s)
 	s.unsubscribe()
 	s.args.close()
@@ -574,6 +581,9 @@ func (t *Thread) stream(h acl.Stream) (*stream, acl.Error) {
 		return nil, t.badHandle(kindStream, uint64(h))
 	}
 	if s.ctx != c {
+		if s.ctx.dev != c.dev {
+			t.sim.strict.single(t, WrongDevice, s, "", s.handle, "makes the stream", fmt.Sprintf("uses it while device %d is current; it is of device %d", c.dev.id, s.ctx.dev.id))
+		}
 		return nil, t.fail(acl.ACL_ERROR_RT_STREAM_CONTEXT, "stream %#x belongs to context %#x, the thread's is %#x", s.handle, s.ctx.handle, c.handle)
 	}
 	return s, acl.ACL_SUCCESS
@@ -585,6 +595,9 @@ func (t *Thread) submit(s *stream, k task) acl.Error {
 		spoilt := k // of its own, so that k need not be on the heap
 		t.sim.spoil(s.ctx.dev, &spoilt)
 		k = spoilt
+	}
+	if c := t.sim.strict; c != nil {
+		k.check = c.submitted(t, s, &k)
 	}
 	if done, e := t.capture(s, k); done {
 		return e
@@ -719,6 +732,7 @@ func (t *Thread) StreamQuery(stream acl.Stream, status *acl.StreamStatus) acl.Er
 	if f := s.blocked(); f != nil {
 		return t.failWith(f)
 	}
+	t.sim.strict.done(t, s)
 	*status = acl.ACL_STREAM_STATUS_COMPLETE
 	return acl.ACL_SUCCESS
 }

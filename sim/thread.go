@@ -26,6 +26,8 @@ type Thread struct {
 	hasTask     bool
 	lists       []*argList    // argument lists in the runtime's memory, oldest first
 	blocks      []uint64      // host blocks of the lists, for the next ones
+	inside      *Call         // in strict mode
+	calls       uint64        // in strict mode
 	host        time.Duration // virtual time of the thread
 }
 
@@ -113,6 +115,7 @@ func (t *Thread) Init(configPath *byte) acl.Error {
 	t.sim.ended.Store(false)
 	t.sim.messages.shared.Store(c.shared)
 	t.sim.defaultDevice.Store(c.defaultDevice)
+	t.sim.strict.initialized(t)
 	return t.tellInit(text)
 }
 
@@ -122,6 +125,7 @@ func (t *Thread) Finalize() acl.Error {
 		return t.notInitialized()
 	}
 	t.sim.finish()
+	t.sim.strict.finalized(t)
 	return t.tellFinalize()
 }
 
@@ -138,6 +142,7 @@ func (t *Thread) FinalizeReference(refCount *uint64) acl.Error {
 			}
 			if n == 1 {
 				t.sim.finish()
+				t.sim.strict.finalized(t)
 				return t.tellFinalize()
 			}
 			return acl.ACL_SUCCESS
@@ -146,6 +151,7 @@ func (t *Thread) FinalizeReference(refCount *uint64) acl.Error {
 }
 
 func (t *Thread) notInitialized() acl.Error {
+	t.sim.strict.notBalanced(t)
 	if t.sim.ended.Load() {
 		return t.fail(acl.ACL_ERROR_REPEAT_FINALIZE, "aclFinalize was called before")
 	}

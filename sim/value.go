@@ -60,6 +60,7 @@ func (t *Thread) valueTask(v *valueTask) (task, acl.Error) {
 			if f != nil {
 				return 0, f
 			}
+			s.ctx.dev.sim.strict.writesWord(s, v.addr)
 			atomic.StoreUint64(p, v.value)
 			s.ctx.dev.sim.known(v.addr, 8)
 			return s.ctx.dev.sim.copyTime(model.Fill, 0), nil
@@ -74,6 +75,7 @@ func (t *Thread) valueTask(v *valueTask) (task, acl.Error) {
 		},
 		run: func(s *stream) (time.Duration, *failure) {
 			_, f := s.cell(v.addr, Read)
+			s.ctx.dev.sim.strict.readsWord(s, v.addr)
 			return 0, f
 		}}, acl.ACL_SUCCESS
 }

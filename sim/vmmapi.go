@@ -206,6 +206,7 @@ func (t *Thread) mapMem(virPtr acl.Addr, size, offset uint64, handle acl.DrvMemH
 	if err := d.mem.mapPhysical(virPtr, p, access); err != nil {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "can't map: %v", err)
 	}
+	t.sim.strict.gets(t, virPtr, size, mappingMemory)
 	return acl.ACL_SUCCESS
 }
 
@@ -215,6 +216,7 @@ func (t *Thread) UnmapMem(virPtr acl.Addr) acl.Error {
 	if e != 0 {
 		return e
 	}
+	t.sim.strict.gone(t, virPtr, mappingMemory)
 	if err := d.mem.unmapPhysical(virPtr); err != nil {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%v", err)
 	}

@@ -66,9 +66,11 @@ given, or for all.`,
 		{"kernels", "ACLSIM_KERNELS", "kernel `libraries`, separated by colons"},
 		{"devices", "ACLSIM_DEVICES", "`number` of devices"},
 		{"faults", "ACLSIM_FAULTS", "errors that the program is to meet"},
+		{"strict", "ACLSIM_STRICT", "find what a device punishes later: 1 reports it, abort ends the program with the first `finding`"},
 	} {
 		env[v.name] = f.String(v.flag, "", v.usage)
 	}
+	f.Lookup("strict").NoOptDefVal = "1"
 	return c
 }
 

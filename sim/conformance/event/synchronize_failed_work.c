@@ -6,11 +6,14 @@
 
 RULE(synchronize_failed_work)
 {
+	static struct gate g;
 	aclrtStream s = new_stream();
 	aclrtEvent e = new_event();
 
 	OK(aclrtSetStreamFailureMode(s, ACL_STOP_ON_FAILURE));
+	hold(&g, s); /* a record behind the failure is refused */
 	store(s, (void *)0x123456789000, 1);
 	OK(aclrtRecordEvent(e, s));
+	open_gate(&g);
 	WANT(ACL_ERROR_RT_AICORE_EXCEPTION, aclrtSynchronizeEvent(e));
 }

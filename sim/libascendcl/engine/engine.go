@@ -31,7 +31,11 @@ func newSim() *sim.Sim {
 	o := optionsFromEnv()
 	o.Caller = caller{}
 	o.Reserved = sim.Range{Addr: uint64(C.aclsim_reserved_base), Size: uint64(C.aclsim_reserved_size)}
-	return sim.New(o)
+	s := sim.New(o)
+	if o.Strict != nil {
+		atEnd(s)
+	}
+	return s
 }
 
 // aclsim_thread_begin makes the state of a thread and returns its number.

@@ -60,6 +60,7 @@ func optionsFromEnv() *sim.Options {
 		}
 		o.Faults = faults
 	}
+	o.Strict = strictFromEnv()
 	if path := os.Getenv("ACLSIM_PLACE"); path != "" {
 		place, err := readPlaces(path)
 		if err != nil {

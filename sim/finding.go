@@ -1,0 +1,176 @@
+package sim
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// FindingKind is a kind of mistake that strict mode finds.
+type FindingKind string
+
+// Kinds of findings. docs/simulator.md describes them.
+const (
+	PageableInCapture FindingKind = "pageable-copy-in-capture"
+	FreedInFlight     FindingKind = "freed-in-flight"
+	UseAfterFree      FindingKind = "use-after-free"
+	HostBufferReused  FindingKind = "host-buffer-reused"
+	MissingSync       FindingKind = "missing-synchronization"
+	StreamRace        FindingKind = "race-between-streams"
+	BlockDim          FindingKind = "block-dim"
+	WrongDevice       FindingKind = "wrong-device"
+	Unbalanced        FindingKind = "unbalanced-init"
+	Leak              FindingKind = "leak"
+)
+
+// advice is what a report says about a kind: its title, what follows from it on a device, and what to do.
+type advice struct{ title, means, remedy string }
+
+var advices = map[FindingKind]advice{
+	PageableInCapture: {"an asynchronous copy with pageable memory while a capture is under way",
+		"the copy blocks and is made now: the model does not hold it, and a stricter runtime fails the capture.",
+		"use memory of aclrtMallocHost, or copy before aclmdlRICaptureBegin."},
+	FreedInFlight: {"memory is freed while a task may still use it",
+		"the device may read what lies there next, write into it, or fail with 507015 (kernel) or 507013 (copy).",
+		"synchronize with the stream of the task first, or call aclrtFreeWithDevSync or aclrtFreeHostWithDevSync."},
+	UseAfterFree: {"freed memory is used",
+		"the device reads what lies there next, writes into it, or fails with 507015 (kernel) or 507013 (copy).",
+		"free the memory behind its last use."},
+	HostBufferReused: {"a host buffer is changed before the asynchronous copy from it is done",
+		"the device may get the new bytes, or some of both: the runtime reads the buffer when the copy's turn comes, not at the call.",
+		"synchronize with the stream, or with an event behind the copy, before the buffer is written again; or use two buffers in turn."},
+	MissingSync: {"the host uses memory that a task may not be done with",
+		"the host gets old bytes or a mixture, or the task meets what the host has written: blocking copies wait for no stream.",
+		"call aclrtSynchronizeStream for the stream of the task, or aclrtSynchronizeEvent for an event behind it, first."},
+	StreamRace: {"two streams use the same memory and nothing orders them",
+		"the device runs the two in any order, or at once, and the result differs from one run to the next.",
+		"record an event behind the first (aclrtRecordEvent) and let the other stream wait for it (aclrtStreamWaitEvent), or use one stream."},
+	BlockDim: {"a launch with more than 65535 blocks",
+		"the launch fails, or the number of blocks is cut to 16 bits.",
+		"launch at most 65535 blocks, and let each block do more."},
+	WrongDevice: {"a stream is used for another device than its own",
+		"the call fails, or works on memory that the device can't reach or does not own.",
+		"call aclrtSetDevice or aclrtSetCurrentContext for the device that the stream was made on, and use streams of the device where the memory lies."},
+	Unbalanced: {"aclInit and aclFinalize do not match",
+		"a second aclFinalize fails; without any, the runtime does not give its resources back in order.",
+		"call aclFinalize once for a successful aclInit, as the last call."},
+	Leak: {"something is left at the end",
+		"the device's memory, streams and other resources are limited, and a program that runs for long uses them up.",
+		"free or destroy it before aclrtResetDevice and aclFinalize."},
+}
+
+// Call is a call of the program's.
+type Call struct {
+	Function  string
+	InThread  uint64 // its number among the calls of the thread, from 1
+	InProcess uint64 // its number among the calls of the process, from 1
+	Thread    uint32 // id that the system knows the thread by
+	Stream    int32  // number of the stream that the call names, -1 for none
+	Kernel    string // that the call launches, "" for none
+	via       *Call  // that runs the model which holds the task
+}
+
+func (c *Call) String() string {
+	var b strings.Builder
+	b.WriteString(c.Function)
+	if c.Kernel != "" {
+		fmt.Fprintf(&b, " of kernel %s", c.Kernel)
+	}
+	if c.Stream >= 0 {
+		fmt.Fprintf(&b, " on stream %d", c.Stream)
+	}
+	fmt.Fprintf(&b, " (call %d of thread %d, call %d of the process)", c.InThread, c.Thread, c.InProcess)
+	if c.via != nil {
+		fmt.Fprintf(&b, ", run by %s", c.via)
+	}
+	return b.String()
+}
+
+// Part is what one call has to do with a finding.
+type Part struct {
+	Does string // as "writes 64 bytes at 0x124000000000"
+	Call *Call
+}
+
+// Finding is a mistake of the program's. Those of one kind between the same functions and kernels are one finding.
+type Finding struct {
+	Kind FindingKind
+	// Parts are the calls involved, in the order of the calls: two, or one where there is no other.
+	Parts []Part
+	// Memory is the allocation that the finding is about, nil where it is about none or about one that is among the parts.
+	Memory *Part
+	// Count is how often it was found.
+	Count int
+}
+
+func (f *Finding) key() string {
+	k := string(f.Kind)
+	for _, p := range f.Parts {
+		k += "\x00" + p.Call.Function + "\x00" + p.Call.Kernel
+	}
+	return k
+}
+
+// summary is the finding in a line.
+func (f *Finding) summary() string {
+	var names []string
+	for _, p := range f.Parts {
+		n := p.Call.Function
+		if p.Call.Kernel != "" {
+			n += " (" + p.Call.Kernel + ")"
+		}
+		names = append(names, n)
+	}
+	return fmt.Sprintf("%s: %s", f.Kind, strings.Join(names, ", "))
+}
+
+const (
+	boldRed  = "\x1b[1;31m"
+	bold     = "\x1b[1m"
+	noColour = "\x1b[0m"
+)
+
+// Text is the finding for a reader: a block of lines that begin with a process id.
+func (f *Finding) Text(pid int, colour bool) string {
+	red, strong, plain := "", "", ""
+	if colour {
+		red, strong, plain = boldRed, bold, noColour
+	}
+	a := advices[f.Kind]
+	var b strings.Builder
+	fmt.Fprintf(&b, "==%d== %saclsim: %s%s: %s%s%s\n", pid, red, f.Kind, plain, strong, a.title, plain)
+	for _, p := range f.Parts {
+		fmt.Fprintf(&b, "==%d==   %s\n==%d==       %s\n", pid, p.Call, pid, p.Does)
+	}
+	if f.Memory != nil {
+		fmt.Fprintf(&b, "==%d==   %s, by %s\n", pid, f.Memory.Does, f.Memory.Call)
+	}
+	fmt.Fprintf(&b, "==%d==   What it means: %s\n==%d==   Remedy: %s\n", pid, a.means, pid, a.remedy)
+	return b.String()
+}
+
+// FindingsSummary is the last line of a report.
+func FindingsSummary(findings []Finding, pid int) string {
+	if len(findings) == 0 {
+		return fmt.Sprintf("==%d== aclsim: strict mode has found nothing\n", pid)
+	}
+	kinds := map[FindingKind]int{}
+	total := 0
+	for _, f := range findings {
+		kinds[f.Kind]++
+		total += f.Count
+	}
+	var parts []string
+	for _, k := range slices.Sorted(maps.Keys(kinds)) {
+		parts = append(parts, fmt.Sprintf("%s %d", k, kinds[k]))
+	}
+	var b strings.Builder
+	for _, f := range findings {
+		if f.Count > 1 {
+			fmt.Fprintf(&b, "==%d==   %d times: %s\n", pid, f.Count, f.summary())
+		}
+	}
+	fmt.Fprintf(&b, "==%d== aclsim: findings: %d, met %d times (%s)\n", pid, len(findings), total, strings.Join(parts, ", "))
+	return b.String()
+}

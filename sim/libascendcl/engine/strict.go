@@ -1,0 +1,106 @@
+package main
+
+/*
+#include <stdlib.h>
+#include <unistd.h>
+
+extern void aclsim_end(void);
+
+static pid_t strict_process;
+
+// A forked child has none of Go's threads.
+static void at_end(void)
+{
+	if (getpid() == strict_process)
+		aclsim_end();
+}
+
+static int watch_end(void)
+{
+	strict_process = getpid();
+	return atexit(at_end);
+}
+*/
+import "C"
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"sync"
+
+	"github.com/acltrace/acltrace/sim"
+	"golang.org/x/sys/unix"
+)
+
+// strictExit is the exit code of a program that strict mode ends.
+const strictExit = 66
+
+// strictReport is where the findings of strict mode go.
+var strictReport struct {
+	mu     sync.Mutex
+	to     io.Writer
+	colour bool
+	abort  bool
+}
+
+// strictFromEnv reads whether strict mode is on: ACLSIM_STRICT=1 reports findings, abort ends the program with the first one.
+func strictFromEnv() *sim.Strict {
+	r := &strictReport
+	switch v := os.Getenv("ACLSIM_STRICT"); v {
+	case "", "0":
+		return nil
+	case "1":
+	case "abort":
+		r.abort = true
+	default:
+		warn("ACLSIM_STRICT=%s is neither 1 nor abort and is not used", v)
+		return nil
+	}
+	r.to = os.Stderr
+	if _, err := unix.IoctlGetTermios(2, unix.TCGETS); err == nil {
+		r.colour = os.Getenv("NO_COLOR") == ""
+	}
+	if path := os.Getenv("ACLSIM_STRICT_LOG"); path != "" {
+		f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o666)
+		if err != nil {
+			warn("ACLSIM_STRICT_LOG: %v; findings go to stderr", err)
+		} else {
+			r.to, r.colour = f, false
+		}
+	}
+	return &sim.Strict{Report: reportFinding}
+}
+
+func reportFinding(f *sim.Finding) {
+	r := &strictReport
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	text := f.Text(os.Getpid(), r.colour)
+	if r.abort {
+		text += fmt.Sprintf("==%d== aclsim: the program is ended with code %d (ACLSIM_STRICT=abort)\n", os.Getpid(), strictExit)
+	}
+	_, _ = io.WriteString(r.to, text)
+	if r.abort {
+		os.Exit(strictExit)
+	}
+}
+
+// atEnd has what is left at the end of the process looked for, and how much was found said.
+func atEnd(s *sim.Sim) {
+	strictSim = s
+	if C.watch_end() != 0 {
+		warn("strict mode can't see the end of the process: nothing is said about what is left")
+	}
+}
+
+var strictSim *sim.Sim
+
+//export aclsim_end
+func aclsim_end() {
+	findings := strictSim.EndStrict()
+	r := &strictReport
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, _ = io.WriteString(r.to, sim.FindingsSummary(findings, os.Getpid()))
+}

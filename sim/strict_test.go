@@ -1,0 +1,207 @@
+package sim
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/acltrace/acltrace/api/acl"
+)
+
+// strictEnv is a simulator in strict mode.
+func strictEnv(t *testing.T, o Options) *env {
+	o.Strict, o.Kernels = &Strict{}, testKernels()
+	return newEnv(t, o)
+}
+
+// found wants one finding of each kind, in their order.
+func (e *env) found(kinds ...FindingKind) {
+	e.Helper()
+	all := e.sim.Findings()
+	ok := len(all) == len(kinds)
+	for i := range all {
+		ok = ok && all[i].Kind == kinds[i]
+	}
+	if !ok {
+		for _, f := range all {
+			e.Log(f.Text(0, false))
+		}
+		e.Fatalf("%d findings, want %v", len(all), kinds)
+	}
+}
+
+// What is found does not depend on what ran first: the device may be far ahead of the host, or behind it.
+func TestStrictInAnyOrder(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		for _, c := range []struct {
+			kind FindingKind
+			do   func(e *env, s, other acl.Stream, dev, pinned acl.Addr)
+		}{
+			{MissingSync, func(e *env, s, _ acl.Stream, dev, pinned acl.Addr) {
+				e.ok(e.th.MemsetAsync(dev, 64, 1, 64, s))
+				e.pause(s, late)
+				e.ok(e.th.Memcpy(pinned, 64, dev, 64, acl.ACL_MEMCPY_DEVICE_TO_HOST))
+			}},
+			{StreamRace, func(e *env, s, other acl.Stream, dev, pinned acl.Addr) {
+				e.ok(e.th.MemsetAsync(dev, 64, 1, 64, s))
+				e.pause(s, late)
+				e.ok(e.th.MemcpyAsync(dev+32, 32, pinned, 32, acl.ACL_MEMCPY_HOST_TO_DEVICE, other))
+				e.pause(other, late)
+			}},
+			{FreedInFlight, func(e *env, s, _ acl.Stream, dev, _ acl.Addr) {
+				e.ok(e.th.MemsetAsync(dev, 64, 1, 64, s))
+				e.pause(s, late)
+				e.ok(e.th.Free(dev))
+			}},
+			{HostBufferReused, func(e *env, s, _ acl.Stream, dev, pinned acl.Addr) {
+				e.ok(e.th.MemcpyAsync(dev, 64, pinned, 64, acl.ACL_MEMCPY_HOST_TO_DEVICE, s))
+				e.pause(s, late)
+				hostBytes(pinned, 64)[63] ^= 1
+			}},
+		} {
+			e := strictEnv(t, Options{})
+			s, other, dev, pinned := e.stream(), e.stream(), e.malloc(64), e.pinned(64)
+			release := func() {}
+			if late {
+				release = e.hold(s)
+			}
+			c.do(e, s, other, dev, pinned)
+			release()
+			_ = e.th.SynchronizeDevice()
+			e.found(c.kind)
+		}
+	}
+}
+
+// pause lets the device finish the work of a stream without the host knowing, unless it is held.
+func (e *env) pause(h acl.Stream, held bool) {
+	s := e.sim.streams.get(uint64(h))
+	for !held && s.done.Load() < s.submittedTasks() {
+		time.Sleep(100 * time.Microsecond)
+	}
+}
+
+// A held stream is known to be done when the host has seen it done, in whatever way.
+func TestStrictKnowsOfOrder(t *testing.T) {
+	for name, wait := range map[string]func(e *env, s, other acl.Stream){
+		"stream": func(e *env, s, _ acl.Stream) { e.ok(e.th.SynchronizeStream(s)) },
+		"device": func(e *env, _, _ acl.Stream) { e.ok(e.th.SynchronizeDevice()) },
+		"query": func(e *env, s, _ acl.Stream) {
+			for status := acl.StreamStatus(acl.ACL_STREAM_STATUS_NOT_READY); status != acl.ACL_STREAM_STATUS_COMPLETE; {
+				e.ok(e.th.StreamQuery(s, &status))
+			}
+		},
+		"event": func(e *env, s, _ acl.Stream) {
+			ev := e.event()
+			e.ok(e.th.RecordEvent(ev, s))
+			e.ok(e.th.SynchronizeEvent(ev))
+		},
+		"event query": func(e *env, s, _ acl.Stream) {
+			ev := e.event()
+			e.ok(e.th.RecordEvent(ev, s))
+			for status := acl.EventRecordedStatus(acl.ACL_EVENT_RECORDED_STATUS_NOT_READY); status != acl.ACL_EVENT_RECORDED_STATUS_COMPLETE; {
+				e.ok(e.th.QueryEventStatus(ev, &status))
+			}
+		},
+		"another stream": func(e *env, s, other acl.Stream) {
+			ev := e.event()
+			e.ok(e.th.RecordEvent(ev, s))
+			e.ok(e.th.StreamWaitEvent(other, ev))
+			e.ok(e.th.SynchronizeStream(other))
+		},
+		"notify": func(e *env, s, other acl.Stream) {
+			var n acl.Notify
+			e.ok(e.th.CreateNotify(&n, 0))
+			e.ok(e.th.WaitAndResetNotify(n, other, 0))
+			e.ok(e.th.RecordNotify(n, s))
+			e.ok(e.th.SynchronizeStream(other))
+		},
+		"word": func(e *env, s, other acl.Stream) {
+			w := e.malloc(8)
+			e.ok(e.th.ValueWait(w, 5, acl.ACL_STREAM_WAIT_VALUE_EQ, other))
+			e.ok(e.th.ValueWrite(w, 5, 0, s))
+			e.ok(e.th.SynchronizeStream(other))
+		},
+		"end of the stream": func(e *env, s, _ acl.Stream) { e.ok(e.th.DestroyStream(s)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := strictEnv(t, Options{})
+			s, other, dev, host := e.stream(), e.stream(), e.malloc(64), e.pinned(64)
+			e.ok(e.th.MemcpyAsync(dev, 64, host, 64, acl.ACL_MEMCPY_HOST_TO_DEVICE, s))
+			wait(e, s, other)
+			hostBytes(host, 64)[0] = 7
+			e.ok(e.th.Memcpy(host, 64, dev, 64, acl.ACL_MEMCPY_DEVICE_TO_HOST))
+			e.ok(e.th.FreeHost(host))
+			e.ok(e.th.MemsetAsync(dev, 64, 0, 64, other))
+			e.ok(e.th.SynchronizeStream(other))
+			e.ok(e.th.Free(dev))
+			e.found()
+		})
+	}
+}
+
+// What one stream does with the half of a buffer does not race with the other half; two readers don't race at all.
+func TestStrictRanges(t *testing.T) {
+	e := strictEnv(t, Options{})
+	a, b := e.stream(), e.stream()
+	dev, to := e.malloc(256), e.malloc(256)
+	e.ok(e.th.MemsetAsync(dev, 128, 1, 128, a))
+	e.ok(e.th.MemsetAsync(dev+128, 128, 2, 128, b))
+	e.ok(e.th.SynchronizeDevice())
+	e.ok(e.th.MemcpyAsync(to, 128, dev, 128, acl.ACL_MEMCPY_DEVICE_TO_DEVICE, a))
+	e.ok(e.th.MemcpyAsync(to+128, 128, dev, 128, acl.ACL_MEMCPY_DEVICE_TO_DEVICE, b))
+	e.ok(e.th.SynchronizeDevice())
+	e.found()
+	e.ok(e.th.MemsetAsync(dev, 128, 1, 128, a))
+	e.ok(e.th.MemsetAsync(dev+127, 8, 2, 8, b))
+	e.ok(e.th.SynchronizeDevice())
+	e.found(StreamRace)
+	if f := e.sim.Findings()[0]; f.Memory == nil || f.Memory.Call.Function != "aclrtMalloc" || f.Parts[0].Call.Function != "aclrtMemsetAsync" {
+		t.Errorf("%+v", f)
+	}
+}
+
+// A function of the program's in the order of a stream belongs to the host: what it does is in that order too.
+func TestStrictHostFunctions(t *testing.T) {
+	c := &calls{}
+	e := strictEnv(t, Options{Caller: c})
+	s, dev, host := e.stream(), e.malloc(64), e.pinned(64)
+	e.ok(e.th.MemsetAsync(dev, 64, 1, 64, s))
+	e.ok(e.th.LaunchHostFunc(s, c.fn(func(uint64) { hostBytes(host, 64)[0]++ }), 0))
+	e.ok(e.th.MemcpyAsync(dev, 64, host, 64, acl.ACL_MEMCPY_HOST_TO_DEVICE, s))
+	e.ok(e.th.SynchronizeStream(s))
+	e.found()
+}
+
+// Memory that was freed and lies where new memory does is not the new memory's.
+func TestStrictFreedAndAllocatedAgain(t *testing.T) {
+	e := strictEnv(t, Options{})
+	s, dev := e.stream(), e.malloc(pageSize)
+	host := e.pinned(pageSize)
+	release := e.hold(s)
+	e.ok(e.th.MemcpyAsync(host, pageSize, dev, pageSize, acl.ACL_MEMCPY_DEVICE_TO_HOST, s))
+	e.ok(e.th.FreeHost(host))
+	for range 100 { // the system gives out the addresses again at once, or never
+		if e.pinned(pageSize) == host {
+			break
+		}
+	}
+	release()
+	_ = e.th.SynchronizeStream(s)
+	e.found(FreedInFlight)
+}
+
+// Each kind has its advice, and the documentation names it.
+func TestStrictKindsAreDocumented(t *testing.T) {
+	b, err := os.ReadFile(filepath.Join("..", "docs", "simulator.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for k, a := range advices {
+		if a.title == "" || a.means == "" || a.remedy == "" || !strings.Contains(string(b), "| `"+string(k)+"` |") {
+			t.Errorf("%s is not described", k)
+		}
+	}
+}
