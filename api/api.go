@@ -486,11 +486,13 @@ type Model struct {
 	Device  Window
 	// Environment are the variables that say how a program ran, and prefixes of their names, which end in "_".
 	Environment []string
-	Simulator   Simulator
-	byID        []*Func
-	byName      map[string]*Func
-	errs        map[int64]string
-	enums       map[string]map[int64]string
+	// DeviceName is the function whose answer, a text, is the name of the device; "" for none.
+	DeviceName string
+	Simulator  Simulator
+	byID       []*Func
+	byName     map[string]*Func
+	errs       map[int64]string
+	enums      map[string]map[int64]string
 }
 
 // Init builds the lookup tables; the generated tables call it once.

@@ -100,13 +100,18 @@ const (
 	FileDamaged       Reason = 11 // the file was damaged, and what was whole was recovered
 	// TakenEarly is said of data that is there: the memory is pinned and the copy asynchronous, so that the device may have
 	// read what the program wrote to it after the call.
-	TakenEarly Reason = 12
+	TakenEarly     Reason = 12
+	TooManyPending Reason = 13 // more results were waited for than the recorder keeps in mind
+	// Unchecked is said of results that are there: so many were waited for that the recorder did not look whether a later copy
+	// went to the same memory before this one was read.
+	Unchecked Reason = 14
 )
 
 func (r Reason) String() string {
 	return name(r, "none", "device memory", "dropped", "limit reached", "unreadable", "never synchronized", "overwritten",
 		"excluded by the payload level", "write failed", "detached", "recorder lost", "file damaged",
-		"taken at the call, from memory that may have changed before it was copied")
+		"taken at the call, from memory that may have changed before it was copied", "too many results pending",
+		"not checked for later copies to the same memory")
 }
 
 func name[T ~uint8](v T, names ...string) string {
@@ -126,7 +131,7 @@ type Data struct {
 	Item   uint32 // number of the element where the parameter is an array of buffers, else 0
 	Dir    Dir
 	Status Status
-	Reason Reason // for what is Missing, or TakenEarly
+	Reason Reason // for what is Missing, or TakenEarly or Unchecked
 	Addr   uint64 // address in the traced program, 0 if unknown
 	Len    uint64 // bytes
 	// Group is for the Writer only and not stored: data of one function, parameter and group, as the kernel handle, is laid out together

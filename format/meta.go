@@ -53,6 +53,8 @@ type Device struct {
 type Tracer struct {
 	Version string  `json:"version,omitempty"`
 	CostNS  float64 `json:"cost_ns,omitempty"` // added to one call, measured at start
+	// ClockJumps is how often the processor's counter was found to have jumped: times in the 100 ms before may be wrong.
+	ClockJumps int `json:"clock_jumps,omitempty"`
 }
 
 // Coverage counts the functions that were seen and those that went past the recorder.

@@ -15,6 +15,7 @@ type clock struct {
 	// The latest comparison, and the one that the rate is measured from.
 	now, base comparison
 	next      int64             // when to compare again
+	jumps     int               // seen
 	compare   func() comparison // not the clocks themselves in tests
 }
 
@@ -86,6 +87,7 @@ func (c *clock) observe(n comparison) {
 	off, most := float64(n.ns-c.nanoseconds(n.counter)), mostDelay+mostDrift*float64(n.ns-c.now.ns)
 	if off > most || off < -most {
 		c.base, c.now = n, n // and the rate as it was
+		c.jumps++
 		return
 	}
 	if c.now.ns-c.base.ns >= rateOver {

@@ -67,6 +67,9 @@ func TestClockJump(t *testing.T) {
 				t.Fatalf("after a jump of %g ticks the time is %d ns off", jump, off)
 			}
 		}
+		if c.jumps != 1 {
+			t.Errorf("a jump of %g ticks was counted %d times", jump, c.jumps)
+		}
 	}
 }
 

@@ -62,7 +62,8 @@ type Piece struct {
 	Param   uint8 // number of the parameter
 	Dir     Dir   // of the call
 	Missing Missing
-	// Early says that an asynchronous copy from pinned memory may read it after it was captured, and find it changed.
+	// Early says of what a call read that an asynchronous copy from pinned memory may read it after it was captured, and find
+	// it changed; and of a result that nobody looked whether another went to the same memory before it was captured.
 	Early bool
 	Item  uint32 // number within an array of buffers, 0 otherwise
 	Addr  uint64 // in the program's address space

@@ -273,6 +273,9 @@ func (s *Session) Cost() float64 {
 	return ticks
 }
 
+// ClockJumps is how often the processor's counter was found to have jumped.
+func (s *Session) ClockJumps() int { return s.clock.jumps }
+
 // Off ends the recording; programs run on without it.
 func (s *Session) Off() {
 	s.ctl.policy.Store(uint32(Drop))

@@ -31,6 +31,7 @@ type builder struct {
 	calls, failed, unfinished, lost uint64
 	early                           uint64 // payloads that may not be what was copied
 	last                            int64  // latest time seen
+	device                          string // name, as the program was told it
 	libraries                       map[string]bool
 	processes                       map[int]format.Process   // as written
 	maps                            map[int][]format.Mapping // code, where stacks are recorded
@@ -175,6 +176,13 @@ func (b *builder) Call(c *probe.Call) error {
 	if f.RetError && int32(c.Ret) != 0 {
 		b.failed++
 	}
+	if f.Name == b.model.DeviceName && b.device == "" {
+		for i := range c.Pieces {
+			if p := &c.Pieces[i]; p.Param == api.RetParam {
+				b.device = string(p.Bytes)
+			}
+		}
+	}
 	group := group(f, c.Words)
 	for i := range c.Pieces {
 		p := &c.Pieces[i]
@@ -247,7 +255,7 @@ func word(b []byte) uint64 {
 var reasons = map[probe.Missing]format.Reason{
 	probe.DeviceMemory: format.DeviceMemory, probe.Dropped: format.Dropped, probe.OverLimit: format.LimitReached,
 	probe.Unreadable: format.Unreadable, probe.NotSynchronized: format.NeverSynchronized, probe.Overwritten: format.Overwritten,
-	probe.TableFull: format.Dropped, probe.UnknownSize: format.Unreadable, probe.NotAsked: format.LevelExcluded,
+	probe.TableFull: format.TooManyPending, probe.UnknownSize: format.Unreadable, probe.NotAsked: format.LevelExcluded,
 }
 
 func data(p *probe.Piece) format.Data {
@@ -255,9 +263,23 @@ func data(p *probe.Piece) format.Data {
 	if p.Missing != probe.Present {
 		d.Status, d.Reason = format.Missing, reasons[p.Missing]
 	} else if p.Early {
-		d.Reason = format.TakenEarly
+		d.Reason = doubt(p.Dir)
 	}
 	return d
+}
+
+// doubt is why data that is there may not be what was copied.
+func doubt(dir probe.Dir) format.Reason {
+	if dir == probe.Out {
+		return format.Unchecked
+	}
+	return format.TakenEarly
+}
+
+func (b *builder) doubted(dir probe.Dir) {
+	if dir == probe.In {
+		b.early++
+	}
 }
 
 // expects returns what payloads of a call may come after it; left is 0 for none.
@@ -345,8 +367,8 @@ func (b *builder) Payload(p *probe.Payload) error {
 		if p.Missing == probe.Hashed && len(p.Bytes) == 16 {
 			d.Status, d.Reason = format.HashOnly, format.NoReason
 			if p.Early {
-				d.Reason = format.TakenEarly
-				b.early++
+				d.Reason = doubt(p.Dir)
+				b.doubted(p.Dir)
 			}
 			if d.Blob, err = b.w.Named(word(p.Bytes[:8]), word(p.Bytes[8:]), p.Len); err != nil {
 				return err
@@ -395,7 +417,7 @@ func (b *builder) Payload(p *probe.Payload) error {
 		}
 	}
 	if p.Early {
-		b.early++
+		b.doubted(p.Dir)
 	}
 	return b.w.Data(&cur.data)
 }

@@ -119,3 +119,22 @@ func TestHeader(t *testing.T) {
 		t.Errorf("%s", b)
 	}
 }
+
+// On hardware the device is named as the runtime has told the program.
+func TestDeviceName(t *testing.T) {
+	dir := t.TempDir()
+	runtime, program := filepath.Join(dir, "runtime.c"), filepath.Join(dir, "program.c")
+	for path, text := range map[string]string{
+		runtime: `const char *aclrtGetSocName(void) { return "Ascend910B3"; }`,
+		program: `const char *aclrtGetSocName(void); int main(void) { return aclrtGetSocName()[0] != 'A'; }`,
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lib := testenv.CompileC(t, "libascendcl.so", []string{runtime}, "-shared", "-fPIC", "-Wl,-soname,libascendcl.so")
+	out := wild(t, record.Options{}, testenv.CompileC(t, "program", []string{program}, lib, "-Wl,-rpath,"+filepath.Dir(lib)))
+	if m := out.r.Meta(); out.ExitCode != 0 || m.Simulated || m.Device.Name != "Ascend910B3" {
+		t.Errorf("exit code %d, simulated %t, the device is %q", out.ExitCode, m.Simulated, m.Device.Name)
+	}
+}

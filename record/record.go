@@ -358,7 +358,7 @@ func (r *recorder) runShim(ctx context.Context) (*Result, error) {
 		<-exited
 	}
 	res := r.result(state)
-	r.meta.Tracer.CostNS = s.Cost()
+	r.meta.Tracer.CostNS, r.meta.Tracer.ClockJumps = s.Cost(), s.ClockJumps()
 	res.Refused, res.Incomplete = s.Refused(), incomplete
 	res.PassedBy, res.Unhooked = s.PassedBy(), append(notes(s.Dir()), w.end()...)
 	return r.finish(res)
@@ -521,7 +521,7 @@ func (r *recorder) finish(res *Result) (*Result, error) {
 		}
 	}
 	slices.SortFunc(m.Libraries, func(a, b format.Library) int { return strings.Compare(a.Path, b.Path) })
-	if m.Simulated {
+	if m.Device.Name = b.device; m.Simulated {
 		m.Device.Name = "simulator"
 	}
 	m.KernelLibraries = b.kernelLibs

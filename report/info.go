@@ -171,6 +171,9 @@ func (in *Info) Text(w io.Writer) error {
 		row("gaps", "none")
 	}
 	row("replayable", "%s", map[bool]string{true: "yes", false: "not in full: record with --replayable"}[in.Replayable])
+	if n := in.Tracer.ClockJumps; n > 0 {
+		row("clock", "jumped %s, as in a suspended machine: times in the 100 ms before are wrong", plural(uint64(n), "time"))
+	}
 	if in.Tracer.CostNS > 0 {
 		row("cost", "%.0f ns added to a launch with 64 bytes of arguments", in.Tracer.CostNS)
 	}

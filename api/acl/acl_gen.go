@@ -3486,6 +3486,7 @@ var Model = (&api.Model{
 	Layers:      []api.Layer{api.Layer{Name: "acl", Libraries: []string{"libascendcl.so", "libacl_rt.so", "libacl_rt_impl.so", "libascendcl_impl.so"}, Outer: false, Errors: "aclError"}, api.Layer{Name: "rt", Libraries: []string{"libruntime.so"}, Outer: false, Errors: "rtError_t"}, api.Layer{Name: "hccl", Libraries: []string{"libhccl.so"}, Outer: true, Errors: "HcclResult"}, api.Layer{Name: "mstx", Libraries: []string{"libms_tools_ext.so"}, Outer: false, Errors: ""}},
 	Device:      api.Window{From: 0x100000000000, To: 0x180000000000},
 	Environment: []string{"ASCEND_", "HCCL_", "OTEL_", "ACLSIM_", "RANK", "LOCAL_RANK", "WORLD_SIZE", "TRACEPARENT"},
+	DeviceName:  "aclrtGetSocName",
 	Simulator:   api.Simulator{Symbol: "aclsim_simulated", Kernels: "ACLSIM_KERNELS", Base: "ACLSIM_VA_BASE", Place: "ACLSIM_PLACE", Prefix: "ACLSIM_"},
 	Funcs: []api.Func{
 		{ID: 1, Name: "aclInit", Layer: "acl", Return: "aclError", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: true, Outer: false, Notes: false, Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 1,

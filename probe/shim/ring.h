@@ -41,7 +41,8 @@ enum { REC_CALL = 1, REC_PAYLOAD = 2, REC_LOST = 3, REC_PAD = 4, REC_BEGIN = 5, 
 /* ABANDONED: the program left the call by a longjmp or an exception; it never returned. */
 enum { STATE_ENTERED = 1, STATE_DONE = 2, STATE_ABANDONED = 3 };
 enum { PASSED_FREE = 0, PASSED_BUSY = 1, PASSED_NAMED = 2 };
-/* EARLY: of a payload, that the copy may read the memory later and find it changed. */
+/* EARLY: of a payload, that the copy may read the memory later and find it changed; of a result, that a later copy to the same
+ * memory may have replaced it. */
 enum { PIECE_OUT = 1, PIECE_BYTES = 2, PIECE_FAR = 4, PIECE_EARLY = 8 };
 
 /* As in probe.Missing. */

@@ -916,13 +916,20 @@ static struct pending *next_pending(struct walk *w)
 
 /*
  * A result that is still pending when the next copy to the same memory is asked for is never seen. Looking for such
- * takes time for each that is pending; a program that lets some hundreds wait does not reuse its buffers so soon.
+ * takes time for each that is pending; a program that lets some hundreds wait does not reuse its buffers so soon. Those up to
+ * the last copy that nobody looked for are marked.
  */
+static uint64_t unchecked; /* order of the last of them */
+
 static void overwrite_pending(uint64_t addr, uint64_t len)
 {
 	struct walk w = walk_pending();
-	if (w.left > 512)
+	if (w.left > 512) {
+		uint64_t was = __atomic_load_n(&unchecked, __ATOMIC_RELAXED);
+		while (was < w.order && !__atomic_compare_exchange_n(&unchecked, &was, w.order, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+			;
 		return;
+	}
 	for (struct pending *e; (e = next_pending(&w)) != NULL;)
 		if (e->what.addr < addr + len && addr < e->what.addr + e->what.len)
 			e->what.missing = MISSING_OVERWRITTEN;
@@ -1007,6 +1014,8 @@ static void release(enum release which, void *stream, uint64_t until)
 			__atomic_store_n(&e->state, PENDING_FULL, __ATOMIC_RELEASE);
 			continue;
 		}
+		if (e->order <= __atomic_load_n(&unchecked, __ATOMIC_RELAXED))
+			e->what.flags |= PIECE_EARLY;
 		if (e->what.missing)
 			payload_missing(&e->what, e->what.missing);
 		else if (e->pitch)

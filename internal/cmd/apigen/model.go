@@ -332,6 +332,7 @@ func (m *model) loadSemantics() error {
 		Layer       layer
 		Device      []uint64
 		Environment []string
+		DeviceName  string `yaml:"device_name"`
 		Simulator   api.Simulator
 		Structs     map[string]map[string]string
 		Shown       map[string]shown
@@ -345,7 +346,7 @@ func (m *model) loadSemantics() error {
 	}
 	m.layer = doc.Layer
 	m.Layers = []api.Layer{{Name: m.Name, Libraries: doc.Layer.Libraries, Outer: doc.Layer.Outer, Errors: doc.Layer.Errors}}
-	m.Environment, m.Simulator = doc.Environment, doc.Simulator
+	m.Environment, m.Simulator, m.DeviceName = doc.Environment, doc.Simulator, doc.DeviceName
 	for i := range m.Funcs {
 		f := &m.Funcs[i]
 		f.RetError, f.Outer, f.Notes = f.Return == doc.Layer.Errors, doc.Layer.Outer, doc.Layer.Notes
