@@ -1,0 +1,129 @@
+package report_test
+
+import (
+	"bytes"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/acltrace/acltrace/report"
+	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/story"
+)
+
+// run is a program whose kernels take 10 us, with noise as devices have it: each launch varies, a few take long, and what all launches
+// have in common drifts. factor says what a kernel takes relative to that: 0 norm, 1 matmul, 2 add.
+func run(t *testing.T, seed uint64, steps int, factor func(kernel int) float64) *timeline.Timeline {
+	r := rand.New(rand.NewPCG(seed, 7))
+	drift := 0.0
+	return story.Steps(t, steps, 12, func(_, launch int) int64 {
+		drift = 0.98*drift + 0.004*r.NormFloat64()
+		v := 10_000 * factor(launch%3) * math.Exp(0.03*r.NormFloat64()+drift)
+		if r.IntN(50) == 0 {
+			v *= 1 + 3*r.Float64()
+		}
+		return int64(v)
+	})
+}
+
+func level(int) float64 { return 1 }
+
+func verdicts(d *report.Diff, which ...string) []string {
+	var out []string
+	for _, c := range d.Changes {
+		if slices.Contains(which, c.Verdict) {
+			out = append(out, strings.TrimSpace(c.Kind+" "+c.Name))
+		}
+	}
+	return out
+}
+
+// TestNoiseIsNoDifference compares runs of one program.
+func TestNoiseIsNoDifference(t *testing.T) {
+	for seed := range uint64(40) {
+		d := report.NewDiff(run(t, 2*seed, 30, level), run(t, 2*seed+1, 40, level), &report.DiffOptions{Threshold: 0.03})
+		if d.Differs {
+			t.Errorf("seed %d: %q differ", seed, verdicts(d, report.Slower, report.Faster))
+		}
+		if d.By != "steps" || d.A.Steps.Count != 30 || d.B.Steps.Count != 40 {
+			t.Fatalf("%+v", d)
+		}
+	}
+}
+
+// TestASlowKernelIsFound has one kernel be 10% slower.
+func TestASlowKernelIsFound(t *testing.T) {
+	slow := func(k int) float64 { return []float64{1, 1.1, 1}[k] }
+	found := 0
+	for seed := range uint64(20) {
+		a, b := run(t, 100+2*seed, 30, level), run(t, 101+2*seed, 30, slow)
+		d := report.NewDiff(a, b, nil)
+		got := verdicts(d, report.Slower, report.Faster)
+		if slices.Contains(got, "kernel matmul") {
+			found++
+		}
+		for _, x := range got {
+			if x != "kernel matmul" && x != "step" {
+				t.Errorf("seed %d: %s differs", seed, x)
+			}
+		}
+	}
+	if found < 18 {
+		t.Errorf("found in %d of 20 pairs", found)
+	}
+	a, b := run(t, 1, 30, level), run(t, 2, 30, slow)
+	d := report.NewDiff(b, a, nil)
+	if got := verdicts(d, report.Faster); !d.Differs || d.SlowerCount != 0 || !slices.Contains(got, "kernel matmul") {
+		t.Errorf("the other way: %q, %+v", got, d)
+	}
+	if d := report.NewDiff(a, b, &report.DiffOptions{Threshold: 0.2}); d.Differs {
+		t.Errorf("below the threshold: %+v", d)
+	}
+	d = report.NewDiff(a, b, nil)
+	d.A.Path, d.B.Path = "a.aclt", "b.aclt"
+	var text bytes.Buffer
+	if err := d.Text(&text); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "diff.txtar", "diff", text.String())
+	for _, l := range strings.Split(text.String(), "\n") {
+		if len(l) > 120 {
+			t.Errorf("%d columns: %s", len(l), l)
+		}
+	}
+}
+
+func TestFewStepsTellNothing(t *testing.T) {
+	d := report.NewDiff(run(t, 1, 4, level), run(t, 2, 4, func(int) float64 { return 2 }), nil)
+	if d.Differs || !slices.Contains(verdicts(d, report.Few), "kernel matmul") {
+		t.Errorf("%+v", d.Changes)
+	}
+}
+
+func TestSameRun(t *testing.T) {
+	a := run(t, 1, 30, level)
+	if d := report.NewDiff(a, a, nil); d.Differs || len(verdicts(d, report.Same)) != len(d.Changes) {
+		t.Errorf("%+v", d)
+	}
+}
+
+// TestNewAndGone compares runs of two programs without steps.
+func TestNewAndGone(t *testing.T) {
+	d := report.NewDiff(story.Small(t), deep(t), nil)
+	if d.By != "launches" || !d.Differs || !slices.Contains(d.New, report.Only{Kind: "kernel", Name: "Add<1>", Count: 3}) ||
+		!slices.Contains(d.Gone, report.Only{Kind: "kernel", Name: "MatMul \"é\"\n", Count: 2}) || !slices.Contains(d.Gone, report.Only{Kind: "copy", Name: "DtoD", Count: 1}) {
+		t.Errorf("%+v", d)
+	}
+}
+
+// TestMoreLaunches has steps that launch more.
+func TestMoreLaunches(t *testing.T) {
+	time := func(_, _ int) int64 { return 10_000 }
+	d := report.NewDiff(story.Steps(t, 10, 12, time), story.Steps(t, 10, 15, time), nil)
+	i := slices.IndexFunc(d.Changes, func(c report.Change) bool { return c.Name == "matmul" })
+	if c := d.Changes[i]; !d.Differs || !c.Often || c.A.PerStep != 4 || c.B.PerStep != 5 || c.Verdict != report.Slower || c.Change != 0.25 {
+		t.Errorf("%+v", c)
+	}
+}
