@@ -16,8 +16,11 @@ type Range struct {
 }
 
 // note takes in a call that names a time.
-func (l *loader) note(process uint32, e *Event) {
-	c, t := e.Call, l.t
+func (l *scanner) note(process uint32, e *Event) {
+	if l.v.Range == nil {
+		return
+	}
+	c := e.Call
 	var span, domain *Object
 	for _, u := range e.Uses {
 		switch u.Object.Kind {
@@ -28,10 +31,11 @@ func (l *loader) note(process uint32, e *Event) {
 		}
 	}
 	if e.Fn.Range == api.RangeEnd {
-		if i, ok := l.spans[span]; ok {
-			r := &t.Ranges[i]
+		if r := l.spans[span]; r != nil {
 			r.To, r.End, r.EndThread, r.Open = c.End, c.Index, c.Thread, false
 			delete(l.spans, span)
+			delete(l.open, r.Begin)
+			l.v.Range(r)
 		}
 		return
 	}
@@ -39,11 +43,13 @@ func (l *loader) note(process uint32, e *Event) {
 	if domain != nil {
 		r.Domain = domain.Name
 	}
-	if e.Fn.Range == api.RangeBegin {
-		r.Mark, r.Open, r.End = false, true, NoCall
-		if span != nil {
-			l.spans[span] = len(t.Ranges)
-		}
+	if e.Fn.Range != api.RangeBegin {
+		l.v.Range(&r)
+		return
 	}
-	t.Ranges = append(t.Ranges, r)
+	r.Mark, r.Open, r.End = false, true, NoCall
+	l.open[r.Begin] = &r
+	if span != nil {
+		l.spans[span] = &r
+	}
 }

@@ -1,7 +1,8 @@
 package timeline
 
 import (
-	"fmt"
+	"cmp"
+	"slices"
 	"sync"
 
 	"github.com/acltrace/acltrace/api"
@@ -49,6 +50,7 @@ type Lane struct {
 // A Retry is a launch that has failed and that its thread has repeated with success.
 type Retry struct {
 	Failed, Done uint64 // calls
+	Kernel       string // "" where no name is known
 	Code         int32
 }
 
@@ -76,18 +78,13 @@ func (h *HostCall) Failed() bool {
 
 // A Timeline is a whole trace with its meaning.
 type Timeline struct {
+	Totals
 	Reader  *format.Reader
 	Model   *api.Model
 	Calls   []HostCall // by start
 	Tasks   []Task     // in the order of their calls
-	Lanes   []Lane
-	Objects []*Object // allocations, streams, events, functions …, by ID
-	End     int64     // of the trace, nanoseconds since its beginning
-	// PeakDevice is the greatest sum of live device allocations, in bytes, and PeakCall the call that reached it.
-	PeakDevice uint64
-	PeakCall   uint64
-	Retries    []Retry
-	Ranges     []Range // by their beginnings
+	Objects []*Object  // allocations, streams, events, functions …, by ID
+	Ranges  []Range    // by their beginnings
 	// Graphs are the tasks that captures have put into graphs, in the order of their calls. Their times mean nothing.
 	Graphs map[*Object][]Task
 
@@ -95,314 +92,59 @@ type Timeline struct {
 	steps     *Steps
 }
 
-// Load reads a whole trace. Its memory grows with the number of calls, about 90 bytes for each and 100 more for its task.
+// Load reads a whole trace. Its memory grows with the number of calls, about 90 bytes for each and 100 more for its task; Scan's does not.
 func Load(r *format.Reader, m *api.Model) (*Timeline, error) {
 	t := &Timeline{Reader: r, Model: m}
-	l := &loader{t: t, s: NewState(m).Read(r), lanes: map[laneKey]*lane{}, records: map[*Object]record{}, failed: map[uint32]attempt{}, spans: map[*Object]int{}, graphs: map[*Object][]Task{}}
-	threads := r.Threads()
 	if counts, err := r.Counts(); err == nil {
 		t.Calls = make([]HostCall, 0, min(counts.Calls, 1<<20)) // a file may claim any number
 	}
-	for c, err := range r.CallsByStart(nil) {
-		if err != nil {
-			return nil, err
-		}
-		var process uint32
-		if int(c.Thread) < len(threads) {
-			process = threads[c.Thread].Process
-		}
-		l.call(process, c)
+	totals, err := Scan(r, m, &Visitor{
+		Call: func(h *HostCall, task *Task) {
+			t.Calls = append(t.Calls, *h)
+			if task != nil {
+				t.Tasks = append(t.Tasks, *task)
+			}
+		},
+		Ended: func(i int, s *Span) {
+			task := &t.Tasks[i]
+			task.From, task.To, task.Open = s.From, s.To, s.Open
+		},
+		Object: func(o *Object) { t.Objects = append(t.Objects, o) },
+		Range:  func(r *Range) { t.Ranges = append(t.Ranges, *r) },
+		Graph: func(o *Object, tasks []Task) {
+			if t.Graphs == nil {
+				t.Graphs = map[*Object][]Task{}
+			}
+			t.Graphs[o] = tasks
+		},
+	})
+	if err != nil {
+		return nil, err
 	}
-	l.finish()
+	t.Totals = *totals
+	slices.SortFunc(t.Ranges, func(a, b Range) int { return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.Begin, b.Begin)) })
 	return t, nil
 }
 
-type lane struct {
-	index   int
-	pending []int // tasks whose end is not known
-	from    int64 // of the latest task
-}
-
-// record is where on its lane an event was recorded last.
-type record struct {
-	lane *lane
-	task int
-}
-
-// attempt is a failed launch.
-type attempt struct {
-	fn     *api.Func
-	kernel string
-	stream *Object
-	call   uint64
-	code   int32
-}
-
-type loader struct {
-	t       *Timeline
-	s       *State
-	lanes   map[laneKey]*lane
-	records map[*Object]record
-	failed  map[uint32]attempt // by thread, the launch that it has tried last
-	graphs  map[*Object][]Task // by the stream whose capture goes on
-	spans   map[*Object]int    // ranges that have not ended, into Timeline.Ranges
-	seen    int                // objects
-}
-
-func (l *loader) call(process uint32, c *format.Call) {
-	t := l.t
-	e := l.s.Apply(process, c)
-	h := HostCall{Index: c.Index, Fn: e.Fn, Thread: c.Thread, Start: c.Start, End: c.End, Ret: c.Ret, Flags: c.Flags, Kernel: e.Kernel, Task: -1, Waits: -1}
-	h.Name = t.Reader.Schema().FuncName(c.Func)
-	t.End = max(t.End, c.End)
-	for _, u := range e.Uses {
-		if o := u.Object; o.ID > l.seen {
-			l.seen = o.ID
-			t.Objects = append(t.Objects, o)
+// Visit tells v of the calls, the tasks and the ranges, as Scan does for one that reads the trace.
+func (t *Timeline) Visit(v *Visitor) {
+	for i := range t.Calls {
+		h, task := &t.Calls[i], (*Task)(nil)
+		if h.Task >= 0 {
+			task = &t.Tasks[h.Task]
+		}
+		if v.Call != nil {
+			v.Call(h, task)
 		}
 	}
-	done := c.Flags&format.Unfinished == 0
-	ok := done && (e.Fn == nil || !e.Fn.RetError || uint32(c.Ret) == 0)
-	if e.Fn != nil && e.Fn.Task == api.Kernel && done {
-		l.attempt(e, ok)
-	}
-	if e.Fn != nil && ok {
-		switch {
-		case e.Fn.Range != api.NoRange:
-			l.note(process, e)
-		case e.Captured != nil:
-			l.graphs[e.Captured] = append(l.graphs[e.Captured], l.task(process, e))
-		case e.Fn.Task != api.NoTask:
-			h.Task = len(t.Tasks)
-			l.put(process, e)
-		case e.Fn.Capture == api.CaptureEnd:
-			l.graph(e)
-		}
-		l.sync(process, e, &h)
-	}
-	t.Calls = append(t.Calls, h)
-}
-
-func (l *loader) lane(k laneKey) *lane {
-	if ln := l.lanes[k]; ln != nil {
-		return ln
-	}
-	ln := &lane{index: len(l.t.Lanes)}
-	l.lanes[k] = ln
-	l.t.Lanes = append(l.t.Lanes, Lane{Process: k.process, Stream: k.stream, Synchronous: k.synchronous, Name: l.laneName(k), Device: k.device})
-	return ln
-}
-
-// laneName numbers streams by process. Default streams, of which a device has one, are named by it when they are several.
-func (l *loader) laneName(k laneKey) string {
-	name, like := "default stream", 0
-	if k.synchronous {
-		name = "synchronous"
-	}
-	for _, x := range l.t.Lanes {
-		if x.Process == k.process && (x.Stream != nil) == (k.stream != nil) && x.Synchronous == k.synchronous {
-			like++
+	for i := range t.Tasks {
+		if k := &t.Tasks[i]; v.Ended != nil {
+			v.Ended(i, &Span{Lane: k.Lane, From: k.From, To: k.To, Open: k.Open})
 		}
 	}
-	switch {
-	case k.stream != nil:
-		return fmt.Sprintf("stream %d", like+1)
-	case like > 0 && k.context != nil:
-		return fmt.Sprintf("%s of context#%d", name, k.context.ID)
-	case like > 0 && k.device != NoDevice:
-		return fmt.Sprintf("%s of device %d", name, k.device)
-	}
-	return name
-}
-
-// attempt finds launches that are tried again after they have failed.
-func (l *loader) attempt(e *Event, ok bool) {
-	c := e.Call
-	last, before := l.failed[c.Thread]
-	switch {
-	case !ok:
-		l.failed[c.Thread] = attempt{e.Fn, e.Kernel, e.Stream, c.Index, int32(c.Ret)}
-	case before:
-		delete(l.failed, c.Thread)
-		if last.fn == e.Fn && last.kernel == e.Kernel && last.stream == e.Stream {
-			l.t.Retries = append(l.t.Retries, Retry{Failed: last.call, Done: c.Index, Code: last.code})
-		}
-	}
-}
-
-// task describes what a call puts on its lane.
-func (l *loader) task(process uint32, e *Event) Task {
-	c, f := e.Call, e.Fn
-	task := Task{Call: c.Index, Fn: f, Kind: f.Task, Process: process, Thread: c.Thread, Issued: c.Start, From: c.Start, To: -1, Name: f.Task.String()}
-	switch f.Task {
-	case api.Kernel:
-		task.Name = e.Kernel
-		if task.Name == "" {
-			task.Name = "unknown kernel"
-		}
-		task.Blocks = Blocks(e)
-	case api.Copy:
-		task.Bytes = Copied(l.t.Model, e)
-		task.Name = copyNames[Direction(l.t.Model, e)]
-		task.Pageable = Pageable(l.t.Model, e)
-	case api.Fill:
-		for i := range f.Params {
-			if p := &f.Params[i]; p.Role == api.Fills {
-				task.Bytes, _ = p.Size.Bytes(f, c.Args)
-			}
-		}
-	case api.GraphRun:
-		for _, u := range e.Uses {
-			if u.Object.Kind == api.Graph {
-				task.Object = u.Object
-			}
-		}
-	}
-	if f.Event >= 0 {
-		if u, ok := e.Use(int(f.Event)); ok {
-			task.Object = u.Object
-		}
-	}
-	task.StreamID, task.TaskID, task.HasID = e.TaskID()
-	task.Lane = l.lane(l.s.laneKey(process, e)).index
-	return task
-}
-
-// put puts the call's task on its lane.
-func (l *loader) put(process uint32, e *Event) {
-	c, f := e.Call, e.Fn
-	task := l.task(process, e)
-	ln := l.lane(l.s.laneKey(process, e))
-	l.t.Lanes[ln.index].Tasks++
-	start, began := out(c, api.TaskStartParam)
-	end, ended := out(c, api.TaskEndParam)
-	switch {
-	case began && ended && int64(start) <= int64(end):
-		task.From, task.To, task.Measured = int64(start), int64(end), true
-		l.t.End = max(l.t.End, task.To)
-	case f.Stream < 0:
-		task.To = c.End // done by the call itself, whatever the streams do
-	default:
-		task.From = max(task.From, ln.from)
-	}
-	if f.Stream >= 0 {
-		ln.from = task.From
-		ln.pending = append(ln.pending, len(l.t.Tasks))
-	}
-	if f.Task == api.Record && task.Object != nil {
-		l.records[task.Object] = record{ln, len(l.t.Tasks)}
-	}
-	l.t.Tasks = append(l.t.Tasks, task)
-}
-
-// graph ends a capture.
-func (l *loader) graph(e *Event) {
-	tasks := l.graphs[e.Stream]
-	delete(l.graphs, e.Stream)
-	for _, u := range e.Uses {
-		if u.Object.Kind == api.Graph {
-			if l.t.Graphs == nil {
-				l.t.Graphs = map[*Object][]Task{}
-			}
-			l.t.Graphs[u.Object] = tasks
-		}
-	}
-}
-
-// sync ends the tasks that a synchronization has waited for.
-func (l *loader) sync(process uint32, e *Event, h *HostCall) {
-	switch e.Fn.Sync {
-	case api.SyncDevice:
-		device := l.s.seat(process, e.Call.Thread).device
-		h.Waits = int32(device)
-		for k, ln := range l.lanes {
-			if k.process == process && l.s.oneDevice(process, k.device, device) {
-				l.complete(ln, len(l.t.Tasks), e.Call)
-			}
-		}
-	case api.SyncStream, api.PollStream:
-		h.Complete = e.Fn.Sync == api.PollStream && l.s.polled(e)
-		ln := l.lane(l.s.waitedKey(process, e))
-		h.Waits = int32(ln.index)
-		if h.Complete || e.Fn.Sync == api.SyncStream {
-			l.complete(ln, len(l.t.Tasks), e.Call)
-		}
-	case api.SyncEvent, api.PollEvent:
-		h.Complete = e.Fn.Sync == api.PollEvent && l.s.polled(e)
-		u, ok := e.Use(int(e.Fn.Event))
-		if !ok {
-			return
-		}
-		h.Waits = int32(u.Object.ID)
-		if r, ok := l.records[u.Object]; ok && (h.Complete || e.Fn.Sync == api.SyncEvent) {
-			l.complete(r.lane, r.task+1, e.Call)
-		}
-	}
-}
-
-// waitedKey returns the stream that a synchronization or a poll names.
-func (s *State) waitedKey(process uint32, e *Event) laneKey {
-	k := s.laneKey(process, e)
-	if k.synchronous {
-		k.synchronous = false
-		for _, u := range e.Uses {
-			if u.Object.Kind == api.Stream {
-				k.stream, k.device = u.Object, u.Object.Device
-				break
-			}
-		}
-	}
-	return k
-}
-
-// polled reports whether a poll has said complete.
-func (s *State) polled(e *Event) bool {
-	for i := range e.Fn.Params {
-		p := &e.Fn.Params[i]
-		if p.Role != api.Out {
-			continue
-		}
-		v, ok := out(e.Call, i)
-		return ok && complete(s.model, p.Type, int64(int32(v)))
-	}
-	return false
-}
-
-// complete ends the tasks of a lane that are before the given one.
-func (l *loader) complete(ln *lane, before int, c *format.Call) {
-	n := 0
-	for n < len(ln.pending) && ln.pending[n] < before {
-		if t := &l.t.Tasks[ln.pending[n]]; !t.Measured {
-			t.To = c.End
-		}
-		n++
-	}
-	if n > 0 {
-		l.t.Lanes[ln.index].Waited += c.End - c.Start
-	}
-	ln.pending = ln.pending[n:]
-}
-
-func (l *loader) finish() {
-	for p := range l.t.Memory() {
-		if p.Total > l.t.PeakDevice {
-			l.t.PeakDevice, l.t.PeakCall = p.Total, l.t.Calls[p.Call].Index
-		}
-	}
-	for _, ln := range l.lanes {
-		for _, i := range ln.pending {
-			if t := &l.t.Tasks[i]; !t.Measured {
-				t.To, t.Open = l.t.End, true
-			}
-		}
-	}
-	for i := range l.t.Tasks {
-		t := &l.t.Tasks[i]
-		t.To = max(t.To, t.From)
-	}
-	for i := range l.t.Ranges {
-		if r := &l.t.Ranges[i]; r.Open {
-			r.To = l.t.End
+	for i := range t.Ranges {
+		if v.Range != nil {
+			v.Range(&t.Ranges[i])
 		}
 	}
 }

@@ -72,6 +72,7 @@ type State struct {
 	reserved map[uint32]*ranges
 	captures captures
 	objects  int
+	device   uint64 // bytes of live device allocations
 	event    Event
 	seats    map[uint32]seat  // by thread
 	devices  map[uint32][]int // that the threads of a process have chosen
@@ -246,6 +247,9 @@ func (s *State) end(o *Object, call uint64) {
 	if !o.Kind.Memory() {
 		return
 	}
+	if o.Kind == api.Device && o.Created != NoCall {
+		s.device -= o.Size
+	}
 	r := s.ranges(o.Process, o.Kind)
 	r.remove(o)
 	if o.Kind == api.Host {
@@ -280,6 +284,9 @@ func (s *State) give(process uint32, e *Event, i int, v uint64) {
 			if r := s.reserved[process]; r != nil {
 				o.Parent, _, _ = r.find(v)
 			}
+		}
+		if o.Kind == api.Device {
+			s.device += o.Size
 		}
 		s.ranges(process, o.Kind).add(o)
 	} else if o.Parent == nil && len(e.Uses) > 0 && e.Uses[0].Object != o && !e.Uses[0].Object.Kind.Memory() {

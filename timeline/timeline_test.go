@@ -340,7 +340,7 @@ func TestRetries(t *testing.T) {
 	launch(fn + 1) // another kernel
 	launch(fn)
 	got := s.Load().Retries
-	if want := []timeline.Retry{{Failed: 2, Done: 4, Code: 107017}}; !slices.Equal(got, want) {
+	if want := []timeline.Retry{{Failed: 2, Done: 4, Kernel: "Add", Code: 107017}}; !slices.Equal(got, want) {
 		t.Errorf("retries %+v, want %+v", got, want)
 	}
 }
