@@ -286,11 +286,7 @@ func (c *checker) touch(o observer, s span, access uint32) {
 			}
 		}
 	}
-	for addr, w := range c.words {
-		if addr+8 > s.addr && addr < s.end() {
-			c.word(&o, addr, w, u.write)
-		}
-	}
+	c.wordsIn(s, func(w *vector) { c.word(&o, w, u.write) })
 	c.cut(s.addr)
 	c.cut(s.end())
 	next := s.addr
@@ -313,7 +309,7 @@ func (c *checker) touch(o observer, s span, access uint32) {
 		count++
 	}
 	if count > 1 && u.write {
-		c.drop(s)
+		takeOut(&c.memory, s)
 		if whole == nil {
 			whole = &cell{}
 		}
@@ -414,14 +410,15 @@ func (c *checker) cut(addr uint64) {
 	c.memory.insert(region[*cell]{span{addr, r.end() - addr}, &cell{r.v.write, slices.Clone(r.v.reads)}})
 }
 
-// drop forgets the accesses to a range that begins and ends where others do.
-func (c *checker) drop(s span) {
+// takeOut removes all regions that a range touches, and returns them.
+func takeOut[T any](set *regions[T], s span) (out []region[T]) {
 	for {
-		at := c.memory.at(s.addr)
+		at := set.at(s.addr)
 		if !at.ok() || at.get().addr >= s.end() {
-			return
+			return out
 		}
-		c.memory.remove(at.get().addr)
+		r, _ := set.remove(at.get().addr)
+		out = append(out, r)
 	}
 }
 
@@ -429,30 +426,12 @@ func (c *checker) drop(s span) {
 func (c *checker) hold(call *Call, s span, what string, host bool) {
 	c.time++
 	h := &holding{span: s, what: what, host: host, call: call, since: c.time}
-	for {
-		at := c.freed.at(s.addr)
-		if !at.ok() || at.get().addr >= s.end() {
-			break
-		}
-		h.old = at.get().v
+	for _, r := range takeOut(&c.freed, s) {
+		h.old = r.v
 		h.old.old = nil
-		c.freed.remove(h.old.addr)
 	}
-	c.dropWithin(s)
-	for {
-		at := c.holdings.at(s.addr)
-		if !at.ok() || at.get().addr >= s.end() {
-			break
-		}
-		c.holdings.remove(at.get().addr)
-	}
+	c.forget(s)
 	c.holdings.insert(region[*holding]{s, h})
-}
-
-func (c *checker) dropWithin(s span) {
-	c.cut(s.addr)
-	c.cut(s.end())
-	c.drop(s)
 }
 
 // release is the end of memory that begins at an address. Whoever is not known to be done with it uses it in flight.
@@ -493,14 +472,10 @@ func (c *checker) release(o observer, addr uint64) {
 
 // forget drops all that is known about a range.
 func (c *checker) forget(s span) {
-	c.dropWithin(s)
-	for {
-		at := c.holdings.at(s.addr)
-		if !at.ok() || at.get().addr >= s.end() {
-			break
-		}
-		c.holdings.remove(at.get().addr)
-	}
+	c.cut(s.addr)
+	c.cut(s.end())
+	takeOut(&c.memory, s)
+	takeOut(&c.holdings, s)
 	for addr := range c.words {
 		if s.holds(addr, 1) {
 			delete(c.words, addr)
@@ -508,8 +483,25 @@ func (c *checker) forget(s span) {
 	}
 }
 
+// wordsIn calls a function for each word in a range that streams wait for.
+func (c *checker) wordsIn(s span, f func(w *vector)) {
+	if s.size/8 > uint64(len(c.words)) {
+		for addr, w := range c.words {
+			if addr+8 > s.addr && addr < s.end() {
+				f(w)
+			}
+		}
+		return
+	}
+	for addr := s.addr / 8 * 8; len(c.words) > 0 && addr < s.end(); addr += 8 {
+		if w := c.words[addr]; w != nil {
+			f(w)
+		}
+	}
+}
+
 // word is an access to a word that streams wait for: who reads it knows what those who have written it knew.
-func (c *checker) word(o *observer, addr uint64, w *vector, write bool) {
+func (c *checker) word(o *observer, w *vector, write bool) {
 	if write {
 		w.join(*o.knows)
 		w.set(0, o.host)

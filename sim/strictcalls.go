@@ -553,7 +553,7 @@ func (c *checker) writesWord(s *stream, addr uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	o := s.actor.by()
-	c.word(&o, addr, c.wordAt(addr), true)
+	c.word(&o, c.wordAt(addr), true)
 }
 
 func (c *checker) readsWord(s *stream, addr uint64) {
@@ -563,7 +563,7 @@ func (c *checker) readsWord(s *stream, addr uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	o := s.actor.by()
-	c.word(&o, addr, c.wordAt(addr), false)
+	c.word(&o, c.wordAt(addr), false)
 }
 
 // wordAt is what is known to a word. Who wrote it before it was known as one is known too.
