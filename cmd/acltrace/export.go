@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const exportFormats = "otlp, perfetto and pprof"
+const exportFormats = "otlp, perfetto, pprof, chrome and parquet"
 
 func (a *app) exportCmd() *cobra.Command {
 	c := &cobra.Command{
@@ -26,7 +26,7 @@ func (a *app) exportCmd() *cobra.Command {
 			return usage("acltrace export needs a format: %s", exportFormats)
 		},
 	}
-	c.AddCommand(a.exportOTLP(), a.exportPerfetto(), a.exportPprof())
+	c.AddCommand(a.exportOTLP(), a.exportPerfetto(), a.exportPprof(), a.exportChrome(), a.exportParquet())
 	return c
 }
 

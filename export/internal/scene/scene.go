@@ -102,7 +102,8 @@ type Slice struct {
 	Flow     uint64 // not 0: an arrow goes from the call with the number to the task with it
 	FlowEnd  bool   // the arrow ends here
 	Args     []Arg
-	Task     *timeline.Task // nil for what is no task
+	Task     *timeline.Task     // of a task, else nil
+	Call     *timeline.HostCall // of a call, else nil
 }
 
 // Unit is what a counter counts.
@@ -442,6 +443,7 @@ func (s *Scene) call(c *timeline.HostCall, raw *format.Call) error {
 	f := s.function(c)
 	k := &s.keys
 	l := s.begin(s.hostRow(s.thread(c.Thread), c.Start, end), f.name, k.catCall, c.Start, end)
+	l.Call = c
 	l.num(k.call, c.Index)
 	if c.Kernel != "" {
 		l.text(k.kernel, s.Sym(c.Kernel))

@@ -38,8 +38,13 @@ func folder(t testing.TB, name string, script []byte) (dir, path string) {
 	if _, err := os.Stat(filepath.Join(dir, "node_modules", name)); err != nil {
 		t.Skipf("no %s to read back with: scripts/viewers.sh fetches it from npm", name)
 	}
-	path = filepath.Join(dir, filepath.Base(t.TempDir())+".mjs") // where node finds the packages
-	if err := os.WriteFile(path, script, 0o600); err != nil {
+	f, err := os.CreateTemp(dir, "*.mjs") // where node finds the packages
+	if err != nil {
+		t.Fatal(err)
+	}
+	path = f.Name()
+	_, err = f.Write(script)
+	if err := errors.Join(err, f.Close()); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.Remove(path) })

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/acltrace/acltrace/export/chrome"
+	"github.com/acltrace/acltrace/export/parquet"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) exportChrome() *cobra.Command {
+	var o chrome.Options
+	var out string
+	var from, to time.Duration
+	c := &cobra.Command{
+		Use:   "chrome FILE",
+		Short: "Chrome's trace JSON for Speedscope, the Firefox Profiler and MindStudio Insight; for Perfetto its own format is better",
+		Args:  arguments(1, "one trace file"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			var err error
+			if o.From, o.To, err = window(from, to); err != nil {
+				return err
+			}
+			if out == "" {
+				out = args[0] + ".json"
+			}
+			t, err := load(args[0])
+			if err != nil {
+				return err
+			}
+			defer t.Reader.Close()
+			o.Progress = a.progress("calls")
+			var res *chrome.Result
+			if err := a.write(out, func(w io.Writer) (err error) {
+				res, err = chrome.Write(w, t, &o)
+				return err
+			}); err != nil {
+				return err
+			}
+			fmt.Fprintf(a.err, "acltrace: %d calls and %d tasks written to %s\n", res.Calls, res.Tasks, out)
+			a.warn(t, res.Unfinished, res.Bracketed, res.Tasks)
+			return nil
+		},
+	}
+	f := c.Flags()
+	f.StringVarP(&out, "output", "o", "", "file to write (default FILE.json); - for standard output")
+	f.DurationVar(&from, "from", 0, "leave out what ends before this moment, counted from the beginning, as 1.5s")
+	f.DurationVar(&to, "to", 0, "leave out what begins at this moment or later")
+	f.BoolVar(&o.NoArgs, "no-args", false, "leave out the arguments of calls: smaller and faster")
+	f.BoolVar(&o.MindStudio, "mindstudio", false, "a trace_view.json for MindStudio Insight")
+	return c
+}
+
+func (a *app) exportParquet() *cobra.Command {
+	var out string
+	c := &cobra.Command{
+		Use:   "parquet FILE",
+		Short: "tables of calls, tasks, copies and kernels for DuckDB, pandas, Spark and ClickHouse: see docs/parquet.md",
+		Args:  arguments(1, "one trace file"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if out == "" {
+				out = args[0] + ".tables"
+			}
+			t, err := load(args[0])
+			if err != nil {
+				return err
+			}
+			defer t.Reader.Close()
+			if err := os.MkdirAll(out, 0o700); err != nil {
+				return err
+			}
+			var made []string
+			res, err := parquet.Write(func(table string) (io.WriteCloser, error) {
+				path := filepath.Join(out, table+".parquet")
+				f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+				if err == nil {
+					made = append(made, path)
+				}
+				return f, err
+			}, t, &parquet.Options{Progress: a.progress("calls")})
+			if err != nil {
+				for _, path := range made {
+					os.Remove(path) // half a table is none
+				}
+				return err
+			}
+			fmt.Fprintf(a.err, "acltrace: %d calls, %d tasks, %d copies and %d kernels written to %s\n", res.Calls, res.Tasks, res.Copies, res.Kernels, out)
+			a.warn(t, res.Unfinished, res.Bracketed, res.Tasks)
+			return nil
+		},
+	}
+	c.Flags().StringVarP(&out, "output", "o", "", "folder to write the tables into (default FILE.tables)")
+	return c
+}

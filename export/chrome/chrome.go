@@ -1,0 +1,313 @@
+// Package chrome writes a timeline in the JSON trace format of Chrome's about:tracing, in two flavours.
+//
+// The ordinary one is for the Perfetto UI, Speedscope and the Firefox Profiler (and the trace processor of Perfetto). Times
+// are microseconds since the beginning of the recording with three decimals, so that no reader loses nanoseconds in a floating-point number; the wall
+// clock's time of the beginning is in baseTimeNanoseconds. Slices of one row never overlap unless they nest: readers drop or misdraw those. Rows,
+// names and arguments are those of package perfetto's traces, see package scene. Each device is shown as a process of its own, named after the
+// program's, since the format has no groups.
+//
+// With Options.MindStudio it is a trace_view.json as msprof writes it, which MindStudio Insight imports: a list of events, absolute times as text, layers
+// "CANN" and "Ascend Hardware" with the process numbers that msprof gives them, arrows named HostToDevice. What msprof has no place
+// for is left out there: ranges, steps, counters and the arguments of calls.
+//
+// Such a file is ten to twenty times as long as one of package perfetto, and slower to load: that is for where nothing else is read.
+//
+// Write reads the timeline only, and may be called from several goroutines. Its memory does not grow with the length of the recording.
+package chrome
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+
+	"github.com/acltrace/acltrace/export/internal/scene"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/timeline"
+)
+
+// Options change what is written; nil stands for the zero value.
+type Options struct {
+	From, To   int64 // a window as in package perfetto, nanoseconds since the beginning of the recording
+	NoArgs     bool  // leave out the arguments of calls
+	MindStudio bool  // as msprof's trace_view.json
+	Progress   func(done, total int)
+}
+
+// Result says what was written.
+type Result struct {
+	scene.Drawn
+}
+
+// Write writes a timeline.
+func Write(w io.Writer, t *timeline.Timeline, o *Options) (*Result, error) {
+	x := &writer{w: bufio.NewWriterSize(w, 256<<10)}
+	if o != nil {
+		x.o = *o
+	}
+	x.scene = scene.New(t, &scene.Options{From: x.o.From, To: x.o.To, NoArgs: x.o.NoArgs || x.o.MindStudio, Progress: x.o.Progress})
+	var v scene.Viewer = x
+	begin, end := x.head(t.Reader.Meta()), "\n]}\n"
+	if x.o.MindStudio {
+		v, begin, end = &studio{writer: x, start: t.Reader.Meta().StartWall}, "[", "\n]\n"
+	}
+	_, err := x.w.WriteString(begin)
+	if err == nil {
+		err = x.scene.Walk(v)
+	}
+	if err == nil {
+		_, err = x.w.WriteString(end)
+	}
+	if err == nil {
+		err = x.w.Flush()
+	}
+	if err != nil {
+		err = fmt.Errorf("write Chrome trace: %w", err)
+	}
+	return &Result{x.scene.Drawn}, err
+}
+
+type writer struct {
+	w     *bufio.Writer
+	o     Options
+	scene *scene.Scene
+	b     []byte
+	some  bool     // an event is written
+	texts [][]byte // quoted, by scene.Sym
+	rows  []bool   // named
+	procs map[int]bool
+}
+
+func (x *writer) head(m *format.Meta) string {
+	b := append([]byte(nil), `{"displayTimeUnit": "ns", "baseTimeNanoseconds": `...)
+	b = strconv.AppendInt(b, m.StartWall, 10)
+	b = append(b, `, "otherData": {"recording": `...)
+	b = appendQuoted(b, m.UUID)
+	b = append(b, `, "host": `...)
+	b = appendQuoted(b, m.Host)
+	b = append(b, `, "simulated": `...)
+	b = strconv.AppendBool(b, m.Simulated)
+	return string(append(b, `}, "traceEvents": [`...))
+}
+
+// event begins an event, which put writes.
+func (x *writer) event() []byte {
+	b := x.b[:0]
+	if x.some {
+		b = append(b, ',')
+	}
+	x.some = true
+	return append(b, "\n{"...)
+}
+
+func (x *writer) put(b []byte) error {
+	x.b = append(b, '}')
+	_, err := x.w.Write(x.b)
+	return err
+}
+
+// text returns a text of the scene as JSON.
+func (x *writer) text(y scene.Sym) []byte {
+	for int(y) >= len(x.texts) {
+		x.texts = append(x.texts, nil)
+	}
+	if x.texts[y] == nil {
+		x.texts[y] = appendQuoted(nil, x.scene.Text(y))
+	}
+	return x.texts[y]
+}
+
+const hex = "0123456789abcdef"
+
+// appendQuoted appends a text, of valid UTF-8, as a string of JSON.
+func appendQuoted(b []byte, s string) []byte {
+	b = append(b, '"')
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case c == '"' || c == '\\':
+			b = append(b, '\\', c)
+		case c < 0x20 || c == 0x7f:
+			b = append(b, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
+		default:
+			b = append(b, c)
+		}
+	}
+	return append(b, '"')
+}
+
+// appendMicros appends nanoseconds as microseconds, all of them.
+func appendMicros(b []byte, ns int64) []byte {
+	if ns < 0 {
+		b, ns = append(b, '-'), -ns
+	}
+	b = strconv.AppendInt(b, ns/1000, 10)
+	f := ns % 1000
+	return append(b, '.', byte('0'+f/100), byte('0'+f/10%10), byte('0'+f%10))
+}
+
+// devicePID is the number of the first process that stands for a device. Processes of Linux have smaller ones.
+const devicePID = 1 << 23
+
+func (x *writer) devicePID(process, device int) int {
+	return devicePID + process<<8 + (device+1)&0xff
+}
+
+func (x *writer) pid(process int) int {
+	if pid := x.scene.Processes[process].PID; pid > 0 {
+		return pid
+	}
+	return process + 1
+}
+
+// place returns the process and the thread of a row.
+func (x *writer) place(r *scene.Row) (pid, tid int) {
+	switch {
+	case r.Lane >= 0:
+		return x.devicePID(r.Process, r.Device), r.ID + 1
+	case r.Kind == scene.Host && r.N == 0 && x.scene.Threads[r.Thread].TID > 0:
+		return x.pid(r.Process), x.scene.Threads[r.Thread].TID
+	}
+	return x.pid(r.Process), devicePID + r.ID // of no thread
+}
+
+// name describes a row, and its process, before they are used first.
+func (x *writer) name(r *scene.Row, pid, tid int) error {
+	for r.ID >= len(x.rows) {
+		x.rows = append(x.rows, false)
+	}
+	if x.rows[r.ID] {
+		return nil
+	}
+	x.rows[r.ID] = true
+	if err := x.process(r.Process, pid, r.Lane >= 0, r.Device); err != nil {
+		return err
+	}
+	if err := x.meta("thread_name", pid, tid, "name", r.Name); err != nil {
+		return err
+	}
+	order := r.ID
+	if r.Lane >= 0 {
+		order = r.Lane<<8 + int(r.Kind)<<6 + r.N
+		if r.Moments {
+			order += scene.MaxRows
+		}
+	}
+	return x.metaNumber("thread_sort_index", pid, tid, "sort_index", order)
+}
+
+func (x *writer) process(process, pid int, isDevice bool, device int) error {
+	if x.procs[pid] {
+		return nil
+	}
+	if x.procs == nil {
+		x.procs = map[int]bool{}
+	}
+	x.procs[pid] = true
+	name := x.scene.ProcessName(process)
+	if isDevice {
+		name = x.scene.DeviceName(device) + " of " + name
+	}
+	if err := x.meta("process_name", pid, 0, "name", name); err != nil {
+		return err
+	}
+	order := process * 1000
+	if isDevice {
+		order += device + 2
+	}
+	return x.metaNumber("process_sort_index", pid, 0, "sort_index", order)
+}
+
+func (x *writer) meta(what string, pid, tid int, key, value string) error {
+	return x.put(append(appendQuoted(x.metaHead(what, pid, tid, key), value), '}'))
+}
+
+func (x *writer) metaNumber(what string, pid, tid int, key string, value int) error {
+	return x.put(append(strconv.AppendInt(x.metaHead(what, pid, tid, key), int64(value), 10), '}'))
+}
+
+func (x *writer) metaHead(what string, pid, tid int, key string) []byte {
+	b := append(x.event(), `"ph":"M","name":"`...)
+	b = append(b, what...)
+	b = appendPlace(append(b, '"'), pid, tid)
+	return append(append(append(b, `,"args":{"`...), key...), `":`...)
+}
+
+func appendPlace(b []byte, pid, tid int) []byte {
+	b = strconv.AppendInt(append(b, `,"pid":`...), int64(pid), 10)
+	return strconv.AppendInt(append(b, `,"tid":`...), int64(tid), 10)
+}
+
+// Slice implements scene.Viewer.
+func (x *writer) Slice(l *scene.Slice) error {
+	pid, tid := x.place(l.Row)
+	if err := x.name(l.Row, pid, tid); err != nil {
+		return err
+	}
+	b := append(append(x.event(), `"ph":"X","name":`...), x.text(l.Name)...)
+	b = append(append(b, `,"cat":`...), x.text(l.Category)...)
+	b = appendPlace(b, pid, tid)
+	b = appendMicros(append(b, `,"ts":`...), l.From)
+	b = appendMicros(append(b, `,"dur":`...), l.To-l.From)
+	b = append(b, `,"args":{`...)
+	for i := range l.Args {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(append(b, x.text(l.Args[i].Key)...), ':')
+		b = x.value(b, &l.Args[i])
+	}
+	if err := x.put(append(b, '}')); err != nil || l.Flow == 0 {
+		return err
+	}
+	b = append(x.event(), `"ph":"s","name":"launch","cat":"launch","id":`...)
+	if l.FlowEnd {
+		b = append(x.event(), `"ph":"f","bp":"e","name":"launch","cat":"launch","id":`...)
+	}
+	b = strconv.AppendUint(b, l.Flow, 10)
+	b = appendPlace(b, pid, tid)
+	return x.put(appendMicros(append(b, `,"ts":`...), l.From))
+}
+
+// exact is the greatest whole number that every reader of JSON keeps.
+const exact = 1 << 53
+
+func (x *writer) value(b []byte, a *scene.Arg) []byte {
+	switch a.Kind {
+	case scene.Text:
+		return append(b, x.text(a.Text)...)
+	case scene.True:
+		return append(b, "true"...)
+	case scene.Pointer:
+		return append(strconv.AppendUint(append(b, `"0x`...), a.Num, 16), '"')
+	case scene.Int:
+		if v := int64(a.Num); v < exact && v > -exact {
+			return strconv.AppendInt(b, v, 10)
+		}
+		return append(strconv.AppendInt(append(b, '"'), int64(a.Num), 10), '"')
+	}
+	if a.Num < exact {
+		return strconv.AppendUint(b, a.Num, 10)
+	}
+	return append(strconv.AppendUint(append(b, '"'), a.Num, 10), '"')
+}
+
+// Point implements scene.Viewer.
+func (x *writer) Point(c *scene.Counter, at int64, value float64) error {
+	pid := x.devicePID(c.Process, c.Device)
+	if err := x.process(c.Process, pid, true, c.Device); err != nil {
+		return err
+	}
+	unit := [...]string{scene.Count: "count", scene.Bytes: "bytes", scene.BytesPerSecond: "B/s"}[c.Unit]
+	b := appendQuoted(append(x.event(), `"ph":"C","name":`...), c.Name)
+	b = strconv.AppendInt(append(b, `,"pid":`...), int64(pid), 10)
+	b = appendMicros(append(b, `,"ts":`...), at)
+	b = appendQuoted(append(b, `,"args":{`...), unit)
+	b = append(b, ':')
+	if value == math.Trunc(value) && math.Abs(value) < exact {
+		b = strconv.AppendInt(b, int64(value), 10)
+	} else {
+		b = strconv.AppendFloat(b, value, 'g', -1, 64)
+	}
+	return x.put(append(b, '}'))
+}

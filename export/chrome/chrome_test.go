@@ -1,0 +1,233 @@
+package chrome
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/acltrace/acltrace/export/internal/viewertest"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/story"
+)
+
+type event struct {
+	Ph, Name, Cat string
+	PID, TID      int64
+	TS, Dur       json.Number
+	ID            any
+	Args          map[string]any
+}
+
+func written(t *testing.T, tl *timeline.Timeline, o *Options) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if _, err := Write(&b, tl, o); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func nanos(t *testing.T, n json.Number) int64 {
+	t.Helper()
+	whole, part, ok := bytes.Cut([]byte(n), []byte("."))
+	v, err := strconv.ParseInt(string(whole)+string(part), 10, 64)
+	if err != nil || !ok || len(part) != 3 {
+		t.Fatalf("%s is no time with three decimals", n)
+	}
+	return v
+}
+
+// drawn are the beginnings, durations and names of a timeline's calls and tasks.
+func drawn(tl *timeline.Timeline, name func(*timeline.Task) string) []string {
+	var want []string
+	for i := range tl.Calls {
+		c := &tl.Calls[i]
+		end := c.End
+		if c.Flags&format.Unfinished != 0 {
+			end = tl.End
+		}
+		want = append(want, fmt.Sprint(c.Start, " ", end-c.Start, " ", c.Name))
+	}
+	for i := range tl.Tasks {
+		k := &tl.Tasks[i]
+		want = append(want, fmt.Sprint(k.From, " ", k.To-k.From, " ", name(k)))
+	}
+	slices.Sort(want)
+	return want
+}
+
+// overlaps are the slices that a reader would drop: neither behind nor within one before on their row.
+func overlaps(t *testing.T, events []event) (n int) {
+	type row struct{ pid, tid int64 }
+	open := map[row][]int64{}
+	for _, e := range events {
+		if e.Ph != "X" {
+			continue
+		}
+		at := row{e.PID, e.TID}
+		from := nanos(t, e.TS)
+		to := from + nanos(t, e.Dur)
+		s := open[at]
+		for len(s) > 0 && s[len(s)-1] <= from {
+			s = s[:len(s)-1]
+		}
+		if len(s) > 0 && s[len(s)-1] < to {
+			n++
+		}
+		open[at] = append(s, to)
+	}
+	return n
+}
+
+func TestChrome(t *testing.T) {
+	for name, tl := range map[string]*timeline.Timeline{"small": story.Small(t), "long": story.Long(t, 3_000)} {
+		t.Run(name, func(t *testing.T) {
+			file := written(t, tl, nil)
+			var doc struct {
+				BaseTimeNanoseconds int64
+				TraceEvents         []event
+			}
+			if err := json.Unmarshal(file, &doc); err != nil {
+				t.Fatal(err)
+			}
+			if doc.BaseTimeNanoseconds != story.StartWall {
+				t.Errorf("it began at %d", doc.BaseTimeNanoseconds)
+			}
+			var got []string
+			for _, e := range doc.TraceEvents {
+				if e.Ph != "X" || e.Cat != "call" && e.Cat != "task" && e.Cat != "bracketed" {
+					continue
+				}
+				dur := nanos(t, e.Dur)
+				if until, ok := e.Args["acl.not_after_ns"]; ok {
+					dur = int64(until.(float64)) - nanos(t, e.TS)
+				}
+				got = append(got, fmt.Sprint(nanos(t, e.TS), " ", dur, " ", e.Name))
+			}
+			slices.Sort(got)
+			want := drawn(tl, func(k *timeline.Task) string { return k.Name })
+			if !slices.Equal(got, want) {
+				t.Errorf("%d slices, want %d:\n%.300q\n%.300q", len(got), len(want), got, want)
+			}
+			if n := overlaps(t, doc.TraceEvents); n > 0 {
+				t.Errorf("%d slices overlap", n)
+			}
+			path := filepath.Join(t.TempDir(), "run.json")
+			if err := os.WriteFile(path, file, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			rows := viewertest.SQL(t, path, viewertest.Errors, "select count(*) from slice where category in ('call', 'task', 'bracketed')", "select count(*) from flow",
+				"select min(ts), max(ts + dur) from slice", "select distinct name from process order by name")
+			if len(rows[0]) > 0 || rows[1][0][0] != strconv.Itoa(len(want)) || rows[2][0][0] != strconv.Itoa(len(tl.Tasks)) {
+				t.Errorf("errors %v, %v slices, %v arrows; want %d and %d", rows[0], rows[1], rows[2], len(want), len(tl.Tasks))
+			}
+			if first := fmt.Sprint(tl.Calls[0].Start); rows[3][0][0] != first {
+				t.Errorf("slices from %s to %s, want from %s", rows[3][0][0], rows[3][0][1], first)
+			}
+		})
+	}
+}
+
+// What MindStudio imports is a list with the layers, keys and kinds of values of msprof's own files.
+func TestMindStudio(t *testing.T) {
+	tl := story.Small(t)
+	var events []event
+	if err := json.Unmarshal(written(t, tl, &Options{MindStudio: true}), &events); err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]int64{}
+	arrows := map[any]string{}
+	var got []string
+	for _, e := range events {
+		switch e.Ph {
+		case "M":
+			if e.Name == "process_name" {
+				names[e.Args["name"].(string)] = e.PID
+			}
+		case "s", "f":
+			arrows[e.ID] += e.Ph
+			if e.Name != "HostToDevice"+e.ID.(string) || e.Cat != "HostToDevice" {
+				t.Errorf("%+v", e)
+			}
+		case "X":
+			got = append(got, fmt.Sprint(nanos(t, e.TS)-story.StartWall, " ", nanos(t, e.Dur), " ", e.Name))
+			if _, ok := e.Args["connection_id"]; !ok {
+				t.Errorf("%+v", e)
+			}
+		default:
+			t.Errorf("%+v", e)
+		}
+	}
+	if len(got) != len(tl.Calls)+len(tl.Tasks) {
+		t.Errorf("%d slices, want %d", len(got), len(tl.Calls)+len(tl.Tasks))
+	}
+	for _, w := range []string{"3000 700 AscendCL@aclrtMalloc", "10001 9002 MEMCPY_ASYNC", "11400 7603 EVENT_RECORD", "12000 28400 EVENT_WAIT"} {
+		if !slices.Contains(got, w) {
+			t.Errorf("no %q in %q", w, got)
+		}
+	}
+	if names["CANN"]>>10 != 4001 && names["CANN"]>>10 != 4002 || names["Ascend Hardware"]>>5&31 != hardwareLayer || names["Ascend Hardware"]&31 > 3 {
+		t.Errorf("%v", names)
+	}
+	if len(arrows) != len(tl.Tasks) {
+		t.Errorf("%d arrows for %d tasks", len(arrows), len(tl.Tasks))
+	}
+	for id, a := range arrows {
+		if a != "sf" {
+			t.Errorf("arrow %v: %s", id, a)
+		}
+	}
+	if n := overlaps(t, events); n > 0 {
+		t.Errorf("%d slices overlap", n)
+	}
+}
+
+func TestNothing(t *testing.T) {
+	for _, o := range []*Options{nil, {MindStudio: true}} {
+		if b := written(t, story.New(t).Load(), o); !json.Valid(b) {
+			t.Errorf("%s", b)
+		}
+	}
+}
+
+// Any text is a string of JSON that reads back.
+func FuzzQuoted(f *testing.F) {
+	f.Add("plain")
+	f.Add("\x00\"\\\u2028é\n\x7f")
+	f.Fuzz(func(t *testing.T, s string) {
+		var got string
+		want := string(bytes.ToValidUTF8([]byte(s), []byte("\uFFFD")))
+		if err := json.Unmarshal(appendQuoted(nil, want), &got); err != nil || got != want {
+			t.Errorf("%q became %q: %v", want, got, err)
+		}
+	})
+}
+
+type failing struct{ err error }
+
+func (w failing) Write([]byte) (int, error) { return 0, w.err }
+
+func TestWriteError(t *testing.T) {
+	full := errors.New("no space left on device")
+	if _, err := Write(failing{full}, story.Small(t), nil); !errors.Is(err, full) {
+		t.Error(err)
+	}
+}
+
+func BenchmarkWrite(b *testing.B) {
+	tl := story.Long(b, 100_000)
+	for b.Loop() {
+		if _, err := Write(io.Discard, tl, nil); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.N*len(tl.Calls))/b.Elapsed().Seconds()/1e6, "Mcalls/s")
+}

@@ -1,0 +1,161 @@
+package chrome
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/export/internal/scene"
+)
+
+// studio writes what a writer writes as msprof's trace_view.json.
+type studio struct {
+	*writer
+	start int64 // wall clock's time of the beginning, nanoseconds since 1970
+}
+
+// msprof numbers a layer of a process: the process, five bits of layer, five bits of device. The layers are also what they are sorted by.
+const (
+	cannLayer     = 7
+	hardwareLayer = 13
+)
+
+func layer(pid, layer, device int) int { return pid<<10 | layer<<5 | max(device, 0)&31 }
+
+func (x *studio) Slice(l *scene.Slice) error {
+	r := l.Row
+	pid := x.pid(r.Process)
+	var tid int
+	switch {
+	case l.Call != nil && r.Kind == scene.Host:
+		pid = layer(pid, cannLayer, 0)
+		_, tid = x.place(r)
+	case l.Task != nil:
+		pid, tid = layer(pid, hardwareLayer, r.Device), x.stream(r, l)
+	default:
+		return nil
+	}
+	if err := x.describe(r, pid, tid); err != nil {
+		return err
+	}
+	if l.Call != nil {
+		return x.call(l, pid, tid)
+	}
+	return x.task(l, pid, tid)
+}
+
+// stream is the thread of a device's row: its stream where the recording has the runtime's number of it, else a number of no stream.
+func (x *studio) stream(r *scene.Row, l *scene.Slice) int {
+	if l.Task.HasID && r.N == 0 && r.Kind == scene.Measured {
+		return int(l.Task.StreamID)
+	}
+	return 1<<20 + r.ID
+}
+
+func (x *studio) describe(r *scene.Row, pid, tid int) error {
+	for r.ID >= len(x.rows) {
+		x.rows = append(x.rows, false)
+	}
+	if x.rows[r.ID] {
+		return nil
+	}
+	x.rows[r.ID] = true
+	if !x.procs[pid] {
+		if x.procs == nil {
+			x.procs = map[int]bool{}
+		}
+		x.procs[pid] = true
+		name, label, order := "CANN", "CPU", cannLayer
+		if r.Lane >= 0 {
+			name, label, order = "Ascend Hardware", "NPU", hardwareLayer
+		}
+		if err := x.meta("process_name", pid, 0, "name", name); err != nil {
+			return err
+		}
+		if err := x.meta("process_labels", pid, 0, "labels", label); err != nil {
+			return err
+		}
+		if err := x.metaNumber("process_sort_index", pid, 0, "sort_index", order); err != nil {
+			return err
+		}
+	}
+	name := "Thread " + strconv.Itoa(tid)
+	if r.Lane >= 0 {
+		name = strings.ToUpper(r.Name[:1]) + r.Name[1:]
+	}
+	if err := x.meta("thread_name", pid, tid, "name", name); err != nil {
+		return err
+	}
+	return x.metaNumber("thread_sort_index", pid, tid, "sort_index", tid)
+}
+
+// time appends the fields of the time of a slice: as text, since it does not fit a number.
+func (x *studio) time(b []byte, at int64) []byte {
+	return append(appendMicros(append(b, `,"ts":"`...), x.start+at), '"')
+}
+
+func (x *studio) call(l *scene.Slice, pid, tid int) error {
+	c := l.Call
+	name := appendQuoted(nil, c.Name)
+	b := append(append(x.event(), `"name":"AscendCL@`...), name[1:]...)
+	b = x.time(appendPlace(b, pid, tid), l.From)
+	b = appendMicros(append(b, `,"dur":`...), l.To-l.From)
+	b = strconv.AppendInt(append(b, `,"ph":"X","args":{"Thread Id":`...), int64(tid), 10)
+	b = append(append(b, `,"Mode":"ACL_RTS","level":"acl","id":`...), name...)
+	b = append(b, `,"item_id":"0","connection_id":`...)
+	if err := x.put(append(strconv.AppendUint(b, c.Index+1, 10), '}')); err != nil || l.Flow == 0 {
+		return err
+	}
+	return x.arrow(`"ph":"s"`, l, pid, tid)
+}
+
+func (x *studio) task(l *scene.Slice, pid, tid int) error {
+	t := l.Task
+	name, kind, direction := t.Name, "PLACE_HOLDER_SQE", ""
+	switch t.Kind {
+	case api.Kernel:
+		kind = "AI_CORE"
+	case api.Copy:
+		name, kind = "MEMCPY_ASYNC", "PCIE_DMA_SQE"
+		direction = t.Direction()
+		if direction == "DtoD" {
+			kind = "SDMA_SQE"
+		}
+		direction = strings.NewReplacer("Hto", "host to ", "Dto", "device to ").Replace(direction)
+		direction = strings.NewReplacer(" H", " host", " D", " device").Replace(direction)
+	case api.Record:
+		name, kind = "EVENT_RECORD", "EVENT_RECORD_SQE"
+	case api.Wait:
+		name, kind = "EVENT_WAIT", "EVENT_WAIT_SQE"
+	}
+	b := appendQuoted(append(x.event(), `"name":`...), strings.ToValidUTF8(name, "\uFFFD"))
+	b = x.time(appendPlace(b, pid, tid), l.From)
+	b = appendMicros(append(b, `,"dur":`...), l.To-l.From)
+	b = appendQuoted(append(b, `,"ph":"X","args":{"Model Id":4294967295,"Task Type":`...), kind)
+	b = strconv.AppendUint(append(b, `,"Physic Stream Id":`...), uint64(t.StreamID), 10)
+	b = strconv.AppendUint(append(b, `,"Task Id":`...), uint64(t.TaskID), 10)
+	b = append(b, `,"Batch Id":0,"Subtask Id":4294967295,"connection_id":`...)
+	b = strconv.AppendUint(b, l.Flow, 10)
+	if direction != "" {
+		b = strconv.AppendUint(append(b, `,"data size(Byte)":`...), t.Bytes, 10)
+		b = appendQuoted(append(b, `,"memcpy direction":`...), direction)
+	}
+	if !t.Measured {
+		b = append(b, `,"bracketed":true`...)
+	}
+	if err := x.put(append(b, '}')); err != nil {
+		return err
+	}
+	return x.arrow(`"ph":"f","bp":"e"`, l, pid, tid)
+}
+
+func (x *studio) arrow(end string, l *scene.Slice, pid, tid int) error {
+	b := append(append(x.event(), end...), `,"name":"HostToDevice`...)
+	b = strconv.AppendUint(b, l.Flow, 10)
+	b = strconv.AppendUint(append(b, `","cat":"HostToDevice","id":"`...), l.Flow, 10)
+	b = appendPlace(append(b, '"'), pid, tid)
+	return x.put(x.time(b, l.From))
+}
+
+// Point implements scene.Viewer.
+func (x *studio) Point(*scene.Counter, int64, float64) error { return nil }

@@ -1,0 +1,213 @@
+package parquet
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/export/internal/viewertest"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/story"
+)
+
+func written(t *testing.T, tl *timeline.Timeline) string {
+	t.Helper()
+	dir := t.TempDir()
+	res, err := Write(func(table string) (io.WriteCloser, error) { return os.Create(filepath.Join(dir, table+".parquet")) }, tl, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res.Calls != len(tl.Calls) || res.Tasks != len(tl.Tasks) {
+		t.Errorf("%+v", res)
+	}
+	return dir
+}
+
+// number is a value of an integer column, which the reader gives as text where it has 64 bits.
+func number(v any) string {
+	if f, ok := v.(float64); ok {
+		return strconv.FormatInt(int64(f), 10)
+	}
+	return fmt.Sprint(v)
+}
+
+// Another reader finds what the timeline holds, row by row.
+func TestTables(t *testing.T) {
+	for name, tl := range map[string]*timeline.Timeline{"small": story.Small(t), "long": story.Long(t, 4_000)} {
+		t.Run(name, func(t *testing.T) {
+			dir := written(t, tl)
+			calls := viewertest.Parquet(t, filepath.Join(dir, "calls.parquet"))
+			if len(calls) != len(tl.Calls) {
+				t.Fatalf("%d calls, want %d", len(calls), len(tl.Calls))
+			}
+			threads, procs := tl.Reader.Threads(), tl.Reader.Processes()
+			for i, row := range calls {
+				c := &tl.Calls[i]
+				end, ret, fail := c.End, int64(int32(c.Ret)), any(nil)
+				if c.Flags&format.Unfinished != 0 {
+					end = tl.End
+				}
+				if c.Failed() {
+					fail = tl.Model.ErrorName(ret)
+				}
+				kernel := any(nil)
+				if c.Kernel != "" {
+					kernel = c.Kernel
+				}
+				start, err := time.Parse(time.RFC3339, row["start"].(string)) // the reader has milliseconds
+				want := time.Unix(0, tl.Reader.Meta().StartWall+c.Start)
+				if err != nil || start.UnixMilli() != want.UnixMilli() {
+					t.Errorf("call %d began at %v, want %v: %v", i, row["start"], want, err)
+				}
+				got := fmt.Sprint(row["recording"], number(row["call"]), number(row["pid"]), number(row["tid"]), row["function"], number(row["start_ns"]), number(row["duration_ns"]),
+					number(row["ret"]), row["error"], row["kernel"], row["unfinished"], row["task"])
+				if want := fmt.Sprint(tl.Reader.Meta().UUID, strconv.FormatUint(c.Index, 10), strconv.Itoa(procs[threads[c.Thread].Process].PID), strconv.Itoa(threads[c.Thread].TID), c.Name,
+					strconv.FormatInt(c.Start, 10), strconv.FormatInt(end-c.Start, 10), strconv.FormatInt(ret, 10), fail, kernel, c.Flags&format.Unfinished != 0, c.Task >= 0); got != want {
+					t.Fatalf("call %d:\n got %s\nwant %s", i, got, want)
+				}
+			}
+			tasks := viewertest.Parquet(t, filepath.Join(dir, "tasks.parquet"))
+			if len(tasks) != len(tl.Tasks) {
+				t.Fatalf("%d tasks, want %d", len(tasks), len(tl.Tasks))
+			}
+			var copies, kernels []string
+			for i, row := range tasks {
+				k := &tl.Tasks[i]
+				want := fmt.Sprint(strconv.FormatUint(k.Call, 10), k.Name, k.Kind, tl.Lanes[k.Lane].Name, strconv.FormatInt(k.From, 10), strconv.FormatInt(k.To, 10), k.Measured, k.Open)
+				if got := taskOf(row); got != want {
+					t.Fatalf("task %d:\n got %s\nwant %s", i, got, want)
+				}
+				switch k.Kind {
+				case api.Copy:
+					copies = append(copies, fmt.Sprint(want, k.Direction(), k.Bytes, k.Pageable))
+				case api.Kernel:
+					kernels = append(kernels, fmt.Sprint(want, " ", k.Blocks))
+				}
+			}
+			var got []string
+			for _, row := range viewertest.Parquet(t, filepath.Join(dir, "copies.parquet")) {
+				got = append(got, fmt.Sprint(taskOf(row), row["direction"], number(row["bytes"]), " ", row["pageable"]))
+			}
+			if strings.Join(got, "\n") != strings.Join(copies, "\n") {
+				t.Errorf("copies\n%.500q\nwant\n%.500q", got, copies)
+			}
+			got = nil
+			for _, row := range viewertest.Parquet(t, filepath.Join(dir, "kernels.parquet")) {
+				blocks := row["blocks"]
+				if blocks == nil {
+					blocks = 0.
+				}
+				got = append(got, fmt.Sprint(taskOf(row), " ", number(blocks)))
+			}
+			if strings.Join(got, "\n") != strings.Join(kernels, "\n") {
+				t.Errorf("kernels\n%.500q\nwant\n%.500q", got, kernels)
+			}
+		})
+	}
+}
+
+func taskOf(row map[string]any) string {
+	return fmt.Sprint(number(row["call"]), row["name"], row["kind"], row["stream"], number(row["from_ns"]), number(row["to_ns"]), row["measured"], row["open"])
+}
+
+// docs/parquet.md names each column of each table.
+func TestSchemaPage(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "parquet.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tl := story.New(t).Load()
+	x := map[string][]string{}
+	collect := func(table string, columns [][]string) {
+		for _, c := range columns {
+			x[table] = append(x[table], strings.Join(c, "."))
+		}
+	}
+	discard := func(string) (io.WriteCloser, error) { return os.OpenFile(os.DevNull, os.O_WRONLY, 0) }
+	calls, err1 := newTable[Call](discard, "calls", tl)
+	tasks, err2 := newTable[Task](discard, "tasks", tl)
+	copies, err3 := newTable[Copy](discard, "copies", tl)
+	kernels, err4 := newTable[Kernel](discard, "kernels", tl)
+	if err := errors.Join(err1, err2, err3, err4); err != nil {
+		t.Fatal(err)
+	}
+	collect("calls", calls.w.Schema().Columns())
+	collect("tasks", tasks.w.Schema().Columns())
+	collect("copies", copies.w.Schema().Columns())
+	collect("kernels", kernels.w.Schema().Columns())
+	for _, table := range Tables {
+		if len(x[table]) == 0 || !strings.Contains(string(page), "## "+table) {
+			t.Errorf("no table %s", table)
+		}
+		for _, c := range x[table] {
+			if !strings.Contains(string(page), "| `"+c+"` |") {
+				t.Errorf("column %s of %s is not on the page", c, table)
+			}
+		}
+	}
+}
+
+type failing struct{ err error }
+
+func (w failing) Write([]byte) (int, error) { return 0, w.err }
+func (w failing) Close() error              { return nil }
+
+func TestWriteError(t *testing.T) {
+	full := errors.New("no space left on device")
+	if _, err := Write(func(string) (io.WriteCloser, error) { return failing{full}, nil }, story.Small(t), nil); !errors.Is(err, full) {
+		t.Error(err)
+	}
+	if _, err := Write(func(string) (io.WriteCloser, error) { return nil, full }, story.Small(t), nil); !errors.Is(err, full) {
+		t.Error(err)
+	}
+}
+
+func TestNothing(t *testing.T) {
+	dir := written(t, story.New(t).Load())
+	for _, table := range Tables {
+		if rows := viewertest.Parquet(t, filepath.Join(dir, table+".parquet")); len(rows) != 0 {
+			t.Errorf("%s: %v", table, rows)
+		}
+	}
+}
+
+// used is the time for which the process had a processor.
+func used() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		panic(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+type counting struct{ n *int64 }
+
+func (c counting) Write(b []byte) (int, error) { *c.n += int64(len(b)); return len(b), nil }
+func (counting) Close() error                  { return nil }
+
+// Calls a second of a processor's time, with their tasks, in the best round.
+func BenchmarkWrite(b *testing.B) {
+	tl := story.Long(b, 300_000)
+	b.ReportAllocs()
+	best := time.Hour
+	var bytes int64
+	for b.Loop() {
+		began := used()
+		bytes = 0
+		if _, err := Write(func(string) (io.WriteCloser, error) { return counting{&bytes}, nil }, tl, nil); err != nil {
+			b.Fatal(err)
+		}
+		best = min(best, used()-began)
+	}
+	b.ReportMetric(float64(len(tl.Calls))/best.Seconds()/1e6, "Mcalls/cpu-s")
+	b.ReportMetric(float64(bytes)/float64(len(tl.Calls)), "B/call")
+}
