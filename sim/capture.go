@@ -55,7 +55,7 @@ func (c *capture) add(s *stream, k task, mark int) (*graphTask, *failure) {
 	}
 	g := c.groups[s]
 	switch {
-	case g != nil && k.kind != taskKernel:
+	case g != nil && k.kind != taskKernel && !broken("group_of_kernels"):
 		return nil, failed(acl.ACL_ERROR_RT_TASK_TYPE_NOT_SUPPORT, "a %s task in a task group: a group holds kernels", k.kind)
 	case g == nil && len(c.groups) > 0:
 		f := failed(acl.ACL_ERROR_STREAM_TASK_GROUP_INTR, "a task for stream %d while a task group is open on another stream of the capture", s.id)
@@ -154,8 +154,8 @@ func (t *Thread) forbid(code acl.Error, what string) acl.Error {
 	var f *failure
 	for _, c := range captures {
 		own := c.thread == t
-		allowed := c.mode == acl.ACL_MODEL_RI_CAPTURE_MODE_RELAXED ||
-			c.mode == acl.ACL_MODEL_RI_CAPTURE_MODE_THREAD_LOCAL && !own ||
+		allowed := broken("global_mode") || broken("pageable_copy") || c.mode == acl.ACL_MODEL_RI_CAPTURE_MODE_RELAXED && !broken("relaxed_mode") ||
+			c.mode == acl.ACL_MODEL_RI_CAPTURE_MODE_THREAD_LOCAL && !own && !broken("thread_local_mode") ||
 			t.captureMode == acl.ACL_MODEL_RI_CAPTURE_MODE_RELAXED ||
 			t.captureMode == acl.ACL_MODEL_RI_CAPTURE_MODE_THREAD_LOCAL && !own
 		if !allowed {
@@ -182,7 +182,7 @@ func (t *Thread) unsafeAsync() acl.Error {
 // notCaptured refuses a synchronization with a stream that is being captured, and spoils the capture.
 func (t *Thread) notCaptured(s *stream) acl.Error {
 	c := s.capture.Load()
-	if c == nil {
+	if c == nil || broken("synchronizing_a_captured_stream") {
 		return acl.ACL_SUCCESS
 	}
 	f := failed(acl.ACL_ERROR_RT_STREAM_CAPTURED, "stream %d is being captured: it can't be waited for", s.id)
@@ -232,10 +232,14 @@ func (t *Thread) captureWait(s *stream, ev *event) (bool, acl.Error) {
 	switch {
 	case c == nil && r == nil:
 		return false, acl.ACL_SUCCESS
+	case r == nil && broken("event_from_outside"):
+		return true, acl.ACL_SUCCESS
 	case r == nil:
 		f := failed(acl.ACL_ERROR_RT_CAPTURE_DEPENDENCY, "stream %d is being captured, and event %#x was not recorded inside the capture", s.id, ev.handle)
 		c.spoil(f)
 		return true, t.failWith(f)
+	case c != nil && c != r.capture && broken("two_captures"):
+		return true, acl.ACL_SUCCESS
 	case c != nil && c != r.capture:
 		f := failed(acl.ACL_ERROR_STREAM_CAPTURE_CONFLICT, "stream %d and event %#x belong to different captures", s.id, ev.handle)
 		c.spoil(f)
@@ -246,6 +250,9 @@ func (t *Thread) captureWait(s *stream, ev *event) (bool, acl.Error) {
 		r.capture.spoil(f)
 		return true, t.failWith(f)
 	case c == nil:
+		if broken("second_stream") {
+			return true, acl.ACL_SUCCESS
+		}
 		r.capture.join(s)
 	}
 	k := waitMark(inside(r.mark))
@@ -276,7 +283,7 @@ func (t *Thread) MdlRICaptureBegin(on acl.Stream, mode acl.MdlRICaptureMode) acl
 	switch {
 	case mode < acl.ACL_MODEL_RI_CAPTURE_MODE_GLOBAL || mode > acl.ACL_MODEL_RI_CAPTURE_MODE_RELAXED:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "capture mode %d is unknown", mode)
-	case s == s.ctx.def:
+	case s == s.ctx.def && !broken("default_stream"):
 		return t.fail(acl.ACL_ERROR_RT_STREAM_CAPTURE_IMPLICIT, "stream %d is the default stream of a context and can't be captured", s.id)
 	}
 	g := &graph{dev: s.ctx.dev}
@@ -286,7 +293,9 @@ func (t *Thread) MdlRICaptureBegin(on acl.Stream, mode acl.MdlRICaptureMode) acl
 	if t.sim.strict != nil {
 		c.call = t.on(s, "")
 	}
-	if !s.capture.CompareAndSwap(nil, c) {
+	if broken("captured_twice") {
+		s.capture.Store(c)
+	} else if !s.capture.CompareAndSwap(nil, c) {
 		return t.fail(acl.ACL_ERROR_RT_STREAM_CAPTURED, "stream %d is being captured already", s.id)
 	}
 	if g.handle = t.sim.graphs.add(g); g.handle == 0 {
@@ -313,9 +322,9 @@ func (t *Thread) MdlRICaptureEnd(on acl.Stream, modelRI *acl.MdlRI) acl.Error {
 		return t.absent("modelRI")
 	case c == nil:
 		return t.fail(acl.ACL_ERROR_RT_STREAM_NOT_CAPTURED, "stream %d is not being captured", s.id)
-	case c.origin != s:
+	case c.origin != s && !broken("end_on_another_stream"):
 		return t.fail(acl.ACL_ERROR_RT_STREAM_CAPTURE_UNMATCHED, "the capture that stream %d belongs to began on stream %d", s.id, c.origin.id)
-	case c.mode != acl.ACL_MODEL_RI_CAPTURE_MODE_RELAXED && c.thread != t:
+	case c.mode != acl.ACL_MODEL_RI_CAPTURE_MODE_RELAXED && c.thread != t && !broken("end_on_another_thread"):
 		return t.fail(acl.ACL_ERROR_RT_STREAM_CAPTURE_WRONG_THREAD, "another thread began the capture of stream %d", s.id)
 	}
 	t.sim.stopCapture(c)
@@ -326,7 +335,7 @@ func (t *Thread) MdlRICaptureEnd(on acl.Stream, modelRI *acl.MdlRI) acl.Error {
 		f = failed(acl.ACL_ERROR_RT_STREAM_CAPTURE_INVALIDATED, "the capture of stream %d has failed: %s", s.id, f.text)
 	case len(c.groups) > 0:
 		f = failed(acl.ACL_ERROR_STREAM_TASK_GROUP_STATUS, "a task group is still open")
-	case u != nil:
+	case u != nil && !broken("stream_that_does_not_come_back"):
 		f = failed(acl.ACL_ERROR_RT_STREAM_UNJOINED, "stream %d joined the capture and did not come back: its last task has to be the record of an event that the others wait for", u.id)
 	}
 	c.mu.Unlock()
@@ -350,7 +359,7 @@ func (t *Thread) MdlRICaptureGetInfo(on acl.Stream, status *acl.MdlRICaptureStat
 		return t.absent("status or modelRI")
 	}
 	*status, *modelRI = acl.ACL_MODEL_RI_CAPTURE_STATUS_NONE, 0
-	if c := s.capture.Load(); c != nil {
+	if c := s.capture.Load(); c != nil && !broken("capture_state") {
 		c.mu.Lock()
 		*status = acl.ACL_MODEL_RI_CAPTURE_STATUS_ACTIVE
 		if c.invalid != nil {
@@ -373,6 +382,8 @@ func (t *Thread) MdlRICaptureThreadExchangeMode(mode *acl.MdlRICaptureMode) acl.
 	case *mode < acl.ACL_MODEL_RI_CAPTURE_MODE_GLOBAL || *mode > acl.ACL_MODEL_RI_CAPTURE_MODE_RELAXED:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "capture mode %d is unknown", *mode)
 	}
-	*mode, t.captureMode = t.captureMode, *mode
+	if !broken("exchanged_mode") {
+		*mode, t.captureMode = t.captureMode, *mode
+	}
 	return acl.ACL_SUCCESS
 }

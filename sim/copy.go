@@ -38,6 +38,9 @@ func (s *Sim) check(x *transfer) error {
 // checkSide looks up one side. device says that it has to be device memory; pinned, that it has to be memory of the
 // runtime's where it is not: the program may have freed it since the call.
 func (s *Sim) checkSide(addr, n uint64, access uint32, device, pinned bool) error {
+	if broken("copy_behind_the_end") {
+		return nil
+	}
 	if d := s.locate(addr).dev; d != nil {
 		return d.mem.check(addr, n, access)
 	}
@@ -161,22 +164,28 @@ func (t *Thread) Memcpy(dst acl.Addr, destMax uint64, src acl.Addr, count uint64
 	if done, e := t.copyArgs(dst, destMax, src, count); done {
 		return e
 	}
+	if broken("kind_is_reserved") && kind == acl.ACL_MEMCPY_DEVICE_TO_HOST {
+		dst, src = src, dst
+	}
 	return t.copyNow(plain(dst, src, count))
 }
 
 // copyArgs checks what all copies of bytes have in common, and tells whether there is nothing left to do.
 func (t *Thread) copyArgs(dst acl.Addr, destMax uint64, src acl.Addr, count uint64) (bool, acl.Error) {
 	switch {
-	case count == 0:
+	case count == 0 && !broken("copy_of_nothing"):
 		return true, acl.ACL_SUCCESS
 	case dst == 0:
 		return true, t.null("dst")
 	case src == 0:
 		return true, t.null("src")
-	case count > destMax:
+	case count > destMax && !broken("larger_than_destination") && !broken("async_larger_than_destination"):
 		return true, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "count %d is greater than destMax %d", count, destMax)
 	case count > maxAlloc:
 		return true, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "count %d is impossible", count)
+	case dst == src && broken("onto_itself"):
+		clear(hostBytes(dst, count))
+		return true, acl.ACL_SUCCESS
 	case dst == src:
 		return true, acl.ACL_SUCCESS
 	}
@@ -192,13 +201,19 @@ func actualKind(kind acl.MemcpyKind, src, dst acl.MemLocationType) (acl.MemcpyKi
 		u = acl.ACL_MEM_LOCATION_TYPE_UNREGISTERED
 	)
 	one := func(def acl.MemcpyKind, ok ...acl.MemcpyKind) (acl.MemcpyKind, bool) {
-		if kind == acl.ACL_MEMCPY_DEFAULT {
+		if kind == acl.ACL_MEMCPY_DEFAULT && !broken("default_kind") {
+			return def, true
+		}
+		if broken("kind_against_pageable_memory") {
 			return def, true
 		}
 		return kind, slices.Contains(ok, kind)
 	}
 	switch [2]acl.MemLocationType{src, dst} {
 	case [2]acl.MemLocationType{h, d}:
+		if broken("kind_is_corrected") {
+			return kind, true
+		}
 		return acl.ACL_MEMCPY_HOST_TO_DEVICE, true
 	case [2]acl.MemLocationType{d, h}:
 		return acl.ACL_MEMCPY_DEVICE_TO_HOST, true
@@ -240,6 +255,9 @@ func (t *Thread) MemcpyAsync(dst acl.Addr, destMax uint64, src acl.Addr, count u
 func (t *Thread) copyAsync(s *stream, x transfer, kind acl.MemcpyKind) acl.Error {
 	from, to := t.sim.locate(x.src).side(), t.sim.locate(x.dst).side()
 	pageable := from == acl.ACL_MEM_LOCATION_TYPE_UNREGISTERED || to == acl.ACL_MEM_LOCATION_TYPE_UNREGISTERED
+	if kind == acl.ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE && broken("staged_copy") {
+		return t.copyLater(s, x)
+	}
 	if kind == acl.ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE {
 		if from == acl.ACL_MEM_LOCATION_TYPE_DEVICE || to != acl.ACL_MEM_LOCATION_TYPE_DEVICE {
 			return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "copy from %#x to %#x is none from the host to the device", x.src, x.dst)
@@ -257,6 +275,9 @@ func (t *Thread) copyAsync(s *stream, x transfer, kind acl.MemcpyKind) acl.Error
 	}
 	switch actual {
 	case acl.ACL_MEMCPY_HOST_TO_HOST:
+		if broken("no_copy_inside_the_host") {
+			return t.copyLater(s, x)
+		}
 		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "an asynchronous copy from host to host is not supported")
 	case acl.ACL_MEMCPY_HOST_TO_DEVICE:
 		x.todev = true
@@ -266,8 +287,11 @@ func (t *Thread) copyAsync(s *stream, x transfer, kind acl.MemcpyKind) acl.Error
 		x.todev, x.fromdev = true, true
 		pageable = false
 	}
-	if pageable {
+	if pageable && !broken("pageable_copy_waits") && !broken("pageable_copy_back") {
 		return t.copyPageable(s, x)
+	}
+	if broken("pinned_source_is_read_later") && !x.fromdev {
+		x.staged = bytes.Clone(hostBytes(x.src, x.width))
 	}
 	return t.copyLater(s, x)
 }
@@ -291,9 +315,10 @@ func (t *Thread) rows(dst, dpitch, src, spitch, width, height uint64, kind acl.M
 		return x, t.null("dst")
 	case src == 0:
 		return x, t.null("src")
+	case kind == acl.ACL_MEMCPY_HOST_TO_HOST && broken("rows_inside_the_host"):
 	case kind != acl.ACL_MEMCPY_HOST_TO_DEVICE && kind != acl.ACL_MEMCPY_DEVICE_TO_HOST && (kind != acl.ACL_MEMCPY_DEVICE_TO_DEVICE || !inside):
 		return x, t.fail(acl.ACL_ERROR_INVALID_PARAM, "copy kind %d: a 2-D copy goes from the host to the device or back, and an asynchronous one inside the device", kind)
-	case width > dpitch || width > spitch:
+	case (width > dpitch || width > spitch) && !broken("row_wider_than_pitch"):
 		return x, t.fail(acl.ACL_ERROR_INVALID_PARAM, "width %d is greater than a pitch (%d, %d)", width, dpitch, spitch)
 	case max(dpitch, spitch) > maxAlloc || height > maxAlloc/max(dpitch, spitch):
 		return x, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "a copy of %d rows of %d bytes is impossible", height, width)
@@ -311,7 +336,7 @@ func (t *Thread) Memcpy2d(dst acl.Addr, dpitch uint64, src acl.Addr, spitch, wid
 	if _, e := t.context(); e != 0 {
 		return e
 	}
-	if width == 0 || height == 0 {
+	if (width == 0 || height == 0) && !broken("no_rows") {
 		return acl.ACL_SUCCESS
 	}
 	x, e := t.rows(dst, dpitch, src, spitch, width, height, kind, false)
@@ -330,10 +355,10 @@ func (t *Thread) Memcpy2dAsync(dst acl.Addr, dpitch uint64, src acl.Addr, spitch
 	if width == 0 || height == 0 {
 		return acl.ACL_SUCCESS
 	}
-	if width > maxWidth2d || height > maxHeight2d {
+	if (width > maxWidth2d || height > maxHeight2d) && !broken("too_many_rows") {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d rows of %d bytes: the limits are %d and %d", height, width, maxHeight2d, maxWidth2d)
 	}
-	x, e := t.rows(dst, dpitch, src, spitch, width, height, kind, true)
+	x, e := t.rows(dst, dpitch, src, spitch, width, height, kind, !broken("rows_inside_the_device"))
 	if e != 0 {
 		return e
 	}
@@ -351,9 +376,9 @@ func (t *Thread) fillArgs(p acl.Addr, maxCount, count uint64) (bool, acl.Error) 
 		return true, acl.ACL_SUCCESS
 	case p == 0:
 		return true, t.null("devPtr")
-	case count > maxCount:
+	case count > maxCount && !broken("fill_larger_than_memory"):
 		return true, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "count %d is greater than maxCount %d", count, maxCount)
-	case t.sim.locate(p).typ == acl.ACL_MEM_LOCATION_TYPE_UNREGISTERED:
+	case t.sim.locate(p).typ == acl.ACL_MEM_LOCATION_TYPE_UNREGISTERED || broken("filled_on_the_host") && t.sim.locate(p).dev == nil:
 		return true, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%#x is neither device memory nor host memory of the runtime's", p)
 	}
 	return false, acl.ACL_SUCCESS

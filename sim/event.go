@@ -67,7 +67,7 @@ func (t *Thread) newEvent(h *acl.Event, flag uint32, how string) acl.Error {
 		return t.null("event")
 	case flag == 0 || flag&^eventFlags != 0:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "event flags %#x are unknown", flag)
-	case flag&acl.ACL_EVENT_EXTERNAL != 0 && flag != acl.ACL_EVENT_EXTERNAL:
+	case flag&acl.ACL_EVENT_EXTERNAL != 0 && flag != acl.ACL_EVENT_EXTERNAL && !broken("external_flag_alone"):
 		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "event flags %#x: an external event has no other flag", flag)
 	case flag&acl.ACL_EVENT_IPC != 0 && (flag != acl.ACL_EVENT_IPC || how != createEventEx):
 		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "event flags %#x by %s: an event for several processes is made by %s and has no other flag", flag, how, createEventEx)
@@ -188,16 +188,25 @@ func (t *Thread) RecordEventWithFlag(event acl.Event, on acl.Stream, flag uint32
 		return t.buildRecord(b, ev, s)
 	}
 	m := &mark{done: make(chan struct{})}
+	if broken("record_captures_earlier_work") { // it stands for all that the stream will have
+		ev.mark = m
+		return acl.ACL_SUCCESS
+	}
 	ev.order.Lock()
 	defer ev.order.Unlock()
 	e = t.submit(s, task{kind: taskRecord, always: true, run: func(s *stream) (time.Duration, *failure) {
 		m.time = s.time / tick * tick
-		m.failure = s.blocked()
+		if broken("elapsed_time") || broken("timestamp") {
+			m.time = uptime
+		}
+		if !broken("synchronize_failed_work") {
+			m.failure = s.blocked()
+		}
 		s.ctx.dev.sim.strict.tells(s, &m.known)
 		close(m.done)
 		return 0, nil
 	}})
-	if e == 0 {
+	if e == 0 && (ev.last() == nil || !broken("record_again")) {
 		ev.mu.Lock()
 		ev.mark, ev.captured = m, nil
 		ev.mu.Unlock()
@@ -221,13 +230,13 @@ func (t *Thread) ResetEvent(event acl.Event, on acl.Stream) acl.Error {
 			return 0, nil
 		}})
 	}
-	if ev.how != createEventWithFlag || ev.flags&acl.ACL_EVENT_SYNC == 0 {
+	if (ev.how != createEventWithFlag || ev.flags&acl.ACL_EVENT_SYNC == 0) && !broken("ex_event_can_not_be_reset") {
 		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "event %#x was made by %s with flags %#x: it can't be reset", ev.handle, ev.how, ev.flags)
 	}
 	m := ev.last()
 	return t.submit(s, task{kind: taskReset, detail: ev, run: func(*stream) (time.Duration, *failure) {
 		ev.mu.Lock()
-		if ev.mark == m {
+		if ev.mark == m && !broken("reset") {
 			ev.mark = nil
 		}
 		ev.mu.Unlock()
@@ -253,7 +262,7 @@ func (ev *event) late(s *stream, timeout int32) *failure {
 // eventFree refuses to ask for an event whose record was captured, and spoils the capture.
 func (t *Thread) eventFree(ev *event) acl.Error {
 	r := ev.inCapture()
-	if r == nil {
+	if r == nil || broken("captured_event") {
 		return acl.ACL_SUCCESS
 	}
 	f := failed(acl.ACL_ERROR_RT_EVENT_CAPTURED, "event %#x was recorded in a capture that has not ended", ev.handle)
@@ -281,6 +290,9 @@ func (t *Thread) eventDone(ev *event) (bool, acl.Error) {
 	}
 	m := ev.last()
 	if m == nil {
+		return !broken("never_recorded"), acl.ACL_SUCCESS
+	}
+	if broken("pending_event") {
 		return true, acl.ACL_SUCCESS
 	}
 	if !m.complete() || !t.sim.clock.past(t, m.time) {
@@ -302,7 +314,7 @@ func (t *Thread) QueryEvent(event acl.Event, status *acl.EventStatus) acl.Error 
 	if status == nil {
 		return t.null("status")
 	}
-	if ev.how == createEventEx {
+	if ev.how == createEventEx && !broken("ex_event_has_no_old_status") {
 		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "event %#x was made by %s: aclrtQueryEventStatus asks for it", ev.handle, ev.how)
 	}
 	done, e := t.eventDone(ev)
@@ -339,7 +351,7 @@ func (t *Thread) QueryEventWaitStatus(event acl.Event, status *acl.EventWaitStat
 	switch {
 	case status == nil:
 		return t.null("status")
-	case ev.how == createEventEx || ev.flags&acl.ACL_EVENT_SYNC == 0:
+	case (ev.how == createEventEx || ev.flags&acl.ACL_EVENT_SYNC == 0) && !broken("ex_event_has_no_wait_status"):
 		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "event %#x was made by %s with flags %#x: it has no wait status", ev.handle, ev.how, ev.flags)
 	}
 	*status = acl.ACL_EVENT_WAIT_STATUS_COMPLETE
@@ -391,11 +403,11 @@ func (t *Thread) syncEvent(h acl.Event, limit time.Duration) acl.Error {
 		return acl.ACL_SUCCESS
 	}
 	m := ev.last()
-	if m == nil {
+	if m == nil || broken("synchronize_waits_for_event") {
 		return acl.ACL_SUCCESS
 	}
 	t.sim.clock.spend(t, t.sim.model.Host.Sync)
-	if !m.complete() && !t.sim.clock.wait(t, m.done, limit) {
+	if !m.complete() && !t.sim.clock.wait(t, m.done, limit) && !broken("event_timeout") {
 		return t.fail(acl.ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, "event %#x is not complete within %v", ev.handle, limit)
 	}
 	t.sim.clock.reach(t, m.time)
@@ -414,11 +426,11 @@ func (t *Thread) stamp(h acl.Event) (time.Duration, acl.Error) {
 	}
 	m := ev.last()
 	switch {
-	case ev.flags&acl.ACL_EVENT_TIME_LINE == 0:
+	case ev.flags&acl.ACL_EVENT_TIME_LINE == 0 && !broken("time_needs_the_flag"):
 		return 0, t.fail(acl.ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID, "event %#x was made without ACL_EVENT_TIME_LINE", ev.handle)
 	case m == nil:
 		return 0, t.fail(acl.ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID, "event %#x was not recorded", ev.handle)
-	case !m.complete():
+	case !m.complete() && !broken("time_of_pending_event"):
 		return 0, t.fail(acl.ACL_ERROR_RT_EVENT_NOT_COMPLETE, "event %#x is not complete", ev.handle)
 	}
 	t.sim.strict.knows(t, &m.known)
@@ -438,7 +450,7 @@ func (t *Thread) EventElapsedTime(ms *float32, startEvent, endEvent acl.Event) a
 	if e != 0 {
 		return e
 	}
-	if b < a {
+	if b < a && !broken("reversed_events") {
 		return t.fail(acl.ACL_ERROR_RT_EVENT_TIMESTAMP_REVERSAL, "the end event is %v before the start event", a-b)
 	}
 	*ms = float32(float64(b-a) / float64(time.Millisecond))
@@ -504,7 +516,7 @@ func (t *Thread) waitEvent(on acl.Stream, event acl.Event, timeout int32, flag u
 		return t.waitExternal(s, ev, timeout)
 	case ev.shared != nil:
 		return t.waitShared(s, ev, timeout)
-	case ev.flags&acl.ACL_EVENT_SYNC == 0:
+	case ev.flags&acl.ACL_EVENT_SYNC == 0 && !broken("wait_needs_the_flag"):
 		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "event %#x was made without ACL_EVENT_SYNC: no stream can wait for it", ev.handle)
 	}
 	if done, e := t.captureWait(s, ev); done {
@@ -514,12 +526,22 @@ func (t *Thread) waitEvent(on acl.Stream, event acl.Event, timeout int32, flag u
 		return t.buildWait(b, ev, s)
 	}
 	m := ev.last()
-	ev.waits.Add(1)
-	release := func() { ev.waits.Add(-1) }
+	count := int64(1)
+	if broken("wait_status") {
+		count = 0
+	}
+	ev.waits.Add(count)
+	release := func() { ev.waits.Add(-count) }
 	return t.submit(s, task{kind: taskWait, release: release,
 		begin: func(s *stream) *waiting {
 			if broken("wait_is_for_the_last_record") {
 				m = ev.last()
+			}
+			if broken("stream_waits_for_event") {
+				m = nil
+			}
+			if m == nil && broken("wait_for_never_recorded") {
+				return (&mark{done: make(chan struct{})}).wait(0, nil)
 			}
 			if m == nil {
 				return nil

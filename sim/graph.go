@@ -124,6 +124,9 @@ func (g *graph) run(outside []*mark) task {
 						return false, other
 					}
 				}
+				if broken("execution_in_order") {
+					return true, x.done
+				}
 				return isClosed(x.done), x.done
 			}}
 		},
@@ -166,6 +169,10 @@ func (g *graph) begin(s *stream, outside []*mark) (*execution, <-chan struct{}) 
 	first := slices.Clone(x.runners) // these may begin others
 	g.mu.Unlock()
 	x.left.Store(int32(1 + len(first)))
+	if broken("execution_runs_them") {
+		first, x.runners = nil, nil
+		x.left.Store(1)
+	}
 	for _, r := range first {
 		s.ctx.dev.sim.strict.beginLane(s, r)
 		s.ctx.dev.sim.clock.runLane(r)
@@ -264,6 +271,9 @@ func (g *graph) end() {
 		for _, k := range l.tasks {
 			g.dev.sim.dropTask(k)
 		}
+	}
+	if broken("called_when_destroyed") {
+		ended = nil
 	}
 	for _, c := range ended {
 		g.dev.sim.opts.Caller.Call(c.fn, c.arg)
@@ -373,7 +383,7 @@ func (t *Thread) MdlRIDestroy(modelRI acl.MdlRI) acl.Error {
 	if e != 0 {
 		return e
 	}
-	if g.running.Load() > 0 {
+	if g.running.Load() > 0 && !broken("destroying_a_running_graph") {
 		return t.fail(acl.ACL_ERROR_RT_MODEL_RUNNING, "model %d is running: wait for it first", g.id)
 	}
 	if t.sim.graphs.remove(g.handle) == nil {
@@ -405,6 +415,9 @@ func (t *Thread) MdlRISetName(modelRI acl.MdlRI, name *byte) acl.Error {
 		return t.null("name")
 	}
 	g.mu.Lock()
+	if g.name != "" && broken("name_of_a_graph") {
+		n = g.name
+	}
 	g.name = n
 	g.mu.Unlock()
 	return acl.ACL_SUCCESS

@@ -43,7 +43,7 @@ func (s *stream) word(addr uint64, what string) (uint64, *failure) {
 }
 
 func (t *Thread) innerCopy(kind acl.MemcpyKind) acl.Error {
-	if kind != acl.ACL_MEMCPY_INNER_DEVICE_TO_DEVICE {
+	if kind != acl.ACL_MEMCPY_INNER_DEVICE_TO_DEVICE && !broken("descriptor_inside_the_device") {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "copy kind %d: only a copy inside a device can be indirect", kind)
 	}
 	return acl.ACL_SUCCESS
@@ -162,7 +162,7 @@ func (t *Thread) fill32Args(p acl.Addr, memSize, n uint64) (bool, acl.Error) {
 	case n == 0 || p == 0: // as for all fills
 	case p%4 != 0:
 		return true, t.invalid("%#x is no multiple of 4", p)
-	case 4*n > memSize:
+	case 4*n > memSize && !broken("fewer_bytes_than_words"):
 		return true, t.invalid("%d words are more than the %d bytes of memSize", n, memSize)
 	case t.sim.locate(p).typ == acl.ACL_MEM_LOCATION_TYPE_UNREGISTERED:
 		return true, t.invalid("%#x is neither device memory nor host memory of the runtime's", p)

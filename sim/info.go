@@ -349,7 +349,7 @@ func (t *Thread) GetStreamAvailableNum(streamCount *uint32) acl.Error {
 	n := uint32(maxStreams)
 	c.dev.mu.Lock()
 	for _, s := range c.dev.streams {
-		if s != nil {
+		if s != nil && !broken("available_streams") {
 			n--
 		}
 	}
@@ -366,8 +366,16 @@ func (t *Thread) GetEventAvailNum(eventCount *uint32) acl.Error {
 	if eventCount == nil {
 		return t.null("eventCount")
 	}
-	*eventCount = uint32(max(0, maxEvents-t.sim.events.live()))
+	*eventCount = uint32(max(0, maxEvents-eventsInUse(t.sim)))
 	return acl.ACL_SUCCESS
+}
+
+// eventsInUse is the number of events that there are.
+func eventsInUse(s *Sim) int {
+	if broken("available_events") {
+		return 0
+	}
+	return s.events.live()
 }
 
 // GetPrimaryCtxState tells whether the context of SetDevice is there.

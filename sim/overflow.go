@@ -132,6 +132,8 @@ func (t *Thread) ReduceAsync(dst, src acl.Addr, count uint64, kind acl.ReduceKin
 		return t.invalid("reserve is not null")
 	case kind < acl.ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM || kind > acl.ACL_RT_MEMCPY_SDMA_AUTOMATIC_EQUAL:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "reduction %d is unknown", kind)
+	case reducers[type_] == nil && broken("reduction_of_unknown_type"):
+		return acl.ACL_SUCCESS
 	case reducers[type_] == nil || kind == acl.ACL_RT_MEMCPY_SDMA_AUTOMATIC_EQUAL:
 		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "reduction %d of data type %d", kind, type_)
 	case dst == 0 || src == 0:

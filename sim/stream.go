@@ -162,7 +162,7 @@ func (c *context) newStreamLocked(priority, flags uint32) (*stream, *failure) {
 	for id < len(d.streams) && d.streams[id] != nil {
 		id++
 	}
-	if id == maxStreams {
+	if id == maxStreams && !broken("number_of_streams") {
 		return nil, failed(acl.ACL_ERROR_RT_NO_STREAM_RESOURCE, "device %d has %d streams already", d.id, maxStreams)
 	}
 	if s.handle = d.sim.streams.add(s); s.handle == 0 {
@@ -181,7 +181,9 @@ func (c *context) newStreamLocked(priority, flags uint32) (*stream, *failure) {
 
 // release takes a stream off the device's list. The caller holds the device's lock.
 func (d *device) release(s *stream) {
-	d.sim.streams.remove(s.handle)
+	if !broken("destroyed_stream") {
+		d.sim.streams.remove(s.handle)
+	}
 	d.streams[s.id] = nil
 }
 
@@ -399,7 +401,7 @@ func (s *stream) progress() progress {
 // finish waits for the work up to a moment, within a limit, and returns the error of the stream.
 func (t *Thread) finish(s *stream, p progress, limit time.Duration) acl.Error {
 	t.sim.clock.spend(t, t.sim.model.Host.Sync)
-	if !s.wait(t, p.task, limit) {
+	if !s.wait(t, p.task, limit) && !broken("synchronize_timeout") {
 		return t.fail(acl.ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "stream %d has not finished within %v", s.id, limit)
 	}
 	if s.progress().aborts != p.aborts {
@@ -524,7 +526,7 @@ func (s *stream) close(force bool) *failure {
 	s.mu.Unlock()
 	s.ctx.dev.sim.tellStream(s, acl.ACL_RT_STREAM_STATE_DESTROY_PRE)
 	s.mu.Lock()
-	if force {
+	if force && !broken("forced_destroy_discards") || broken("destroy_waits") {
 		s.discarded = true
 		close(s.stop)
 	}
@@ -580,7 +582,7 @@ func (t *Thread) stream(h acl.Stream) (*stream, acl.Error) {
 	if s == nil {
 		return nil, t.badHandle(kindStream, uint64(h))
 	}
-	if s.ctx != c {
+	if s.ctx != c && !broken("stream_of_another_context") {
 		if s.ctx.dev != c.dev {
 			t.sim.strict.single(t, WrongDevice, s, "", s.handle, "makes the stream", fmt.Sprintf("uses it while device %d is current; it is of device %d", c.dev.id, s.ctx.dev.id))
 		}
@@ -646,7 +648,10 @@ func (t *Thread) CreateStreamWithConfig(stream *acl.Stream, priority, flag uint3
 		return t.null("stream")
 	}
 	c.dev.mu.Lock()
-	s, f := c.newStreamLocked(min(priority, maxPriority), flag&streamFlags)
+	if !broken("priority_out_of_range") {
+		priority = min(priority, maxPriority)
+	}
+	s, f := c.newStreamLocked(priority, flag&streamFlags)
 	c.dev.mu.Unlock()
 	if f != nil {
 		return t.failWith(f)
@@ -710,6 +715,9 @@ func (t *Thread) syncStream(h acl.Stream, limit time.Duration) acl.Error {
 	if s.flags&notSynchronized != 0 {
 		return acl.ACL_SUCCESS
 	}
+	if broken("synchronize_waits") {
+		return acl.ACL_SUCCESS
+	}
 	return t.finish(s, s.progress(), limit)
 }
 
@@ -726,6 +734,9 @@ func (t *Thread) StreamQuery(stream acl.Stream, status *acl.StreamStatus) acl.Er
 		return e
 	}
 	*status = acl.ACL_STREAM_STATUS_NOT_READY
+	if broken("query") {
+		*status = acl.ACL_STREAM_STATUS_COMPLETE
+	}
 	if s.done.Load() < s.submittedTasks() || !t.sim.clock.past(t, time.Duration(s.lastEnd.Load())) {
 		return acl.ACL_SUCCESS
 	}

@@ -19,7 +19,7 @@ func (t *Thread) ReserveMemAddress(virPtr *acl.Addr, size, alignment uint64, exp
 		return t.invalid("a reservation of 0 bytes")
 	case size > maxAlloc:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "a reservation of %d bytes", size)
-	case alignment != 0 || expectPtr != 0:
+	case (alignment != 0 || expectPtr != 0) && !broken("alignment_is_reserved"):
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "alignment is %d, expectPtr %#x: both have to be 0", alignment, expectPtr)
 	case flags > 1:
 		return t.invalid("flags are %#x: 0, or 1 for huge pages", flags)
@@ -116,7 +116,7 @@ func (t *Thread) MallocPhysical(handle *acl.DrvMemHandle, size uint64, prop *acl
 		return t.invalid("0 bytes of physical memory")
 	case flags != 0:
 		return t.invalid("flags are %#x and have to be 0", flags)
-	case size > maxAlloc || size%unit != 0:
+	case (size > maxAlloc || size%unit != 0) && !broken("physical_memory_in_units"):
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d bytes of physical memory: no multiple of %d", size, unit)
 	}
 	p, f := newPhysical(d, size)
@@ -177,7 +177,11 @@ func (t *Thread) MapMem(virPtr acl.Addr, size, offset uint64, handle acl.DrvMemH
 
 // MemMapNoAccess maps physical memory into a reservation, to be made accessible by aclrtMemSetAccess.
 func (t *Thread) MemMapNoAccess(virPtr acl.Addr, size, offset uint64, handle acl.DrvMemHandle, flags uint64) acl.Error {
-	return t.mapMem(virPtr, size, offset, handle, flags, 0)
+	access := uint32(0)
+	if broken("mapped_without_access") {
+		access = Read | Write
+	}
+	return t.mapMem(virPtr, size, offset, handle, flags, access)
 }
 
 func (t *Thread) mapMem(virPtr acl.Addr, size, offset uint64, handle acl.DrvMemHandle, flags uint64, access uint32) acl.Error {
@@ -196,7 +200,7 @@ func (t *Thread) mapMem(virPtr acl.Addr, size, offset uint64, handle acl.DrvMemH
 		return t.invalid("flags are %#x and have to be 0", flags)
 	case offset != 0:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "offset is %d and has to be 0", offset)
-	case size != p.size:
+	case size != p.size && !broken("mapped_as_a_whole"):
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d bytes of a physical allocation of %d: it is mapped as a whole", size, p.size)
 	case virPtr%granularity != 0:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%#x is no multiple of %d", virPtr, granularity)
