@@ -124,10 +124,7 @@ func (g *graph) run(outside []*mark) task {
 						return false, other
 					}
 				}
-				if broken("execution_in_order") {
-					return true, x.done
-				}
-				return isClosed(x.done), x.done
+				return x.over(), x.done
 			}}
 		},
 		run: func(s *stream) (time.Duration, *failure) {
@@ -179,6 +176,14 @@ func (g *graph) begin(s *stream, outside []*mark) (*execution, <-chan struct{}) 
 	}
 	x.laneEnded()
 	return x, nil
+}
+
+// over tells whether the execution has ended.
+func (x *execution) over() bool {
+	if broken("execution_in_order") {
+		return true
+	}
+	return isClosed(x.done)
 }
 
 // haltable returns what stops the run of a model that was built by hand: the end of the stream's work, or an abort.

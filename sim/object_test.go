@@ -124,8 +124,8 @@ func TestStateCallbacks(t *testing.T) {
 	e.ok(e.th.DestroyStream(st))
 	expect("a stream", []uint64{uint64(st), 1, 2}, []uint64{uint64(st), 2, 2})
 	e.ok(e.th.SetDeviceTaskAbortCallback(cstring("a"), hear, 3))
-	e.ok(e.th.DeviceTaskAbort(0, 9))
-	expect("an abort", []uint64{0, 0, 9, 3}, []uint64{0, 1, 9, 3})
+	e.ok(e.th.DeviceTaskAbort(0, 60000))
+	expect("an abort", []uint64{0, 0, 60000, 3}, []uint64{0, 1, 60000, 3})
 	var def acl.Stream
 	e.ok(e.th.CtxGetCurrentDefaultStream(&def))
 	e.ok(e.th.RegDeviceStateCallback(cstring("d"), hear, 1))

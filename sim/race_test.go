@@ -3,6 +3,7 @@ package sim
 import (
 	"math/rand/v2"
 	"os"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 
 // Threads that capture, run, abort, map, register and free at the same time neither hang nor leak.
 func TestRacingThreads(t *testing.T) {
+	idle := runtime.NumGoroutine()
 	c := &calls{}
 	e := newEnv(t, Options{Caller: c, Kernels: testKernels()})
 	host := c.fn(func(uint64) {})
@@ -135,5 +137,76 @@ func TestRacingThreads(t *testing.T) {
 	}
 	if n := e.sim.graphs.live() + e.sim.notifies.live() + e.sim.physicals.live() + e.sim.events.live(); n != 0 {
 		t.Errorf("%d objects leaked", n)
+	}
+
+	// With the device, and the servers of its streams, all goroutines of the simulator end.
+	e.ok(e.th.ResetDeviceForce(0))
+	e.ok(e.th.Finalize())
+	var free uint64
+	for _, d := range e.sim.devices {
+		free += d.mem.used
+	}
+	if free != 0 || e.sim.streams.live() != 0 {
+		t.Errorf("%d bytes and %d streams are left after aclFinalize", free, e.sim.streams.live())
+	}
+	for deadline := time.Now().Add(time.Minute); runtime.NumGoroutine() > idle; {
+		if time.Now().After(deadline) {
+			stacks := make([]byte, 1<<20)
+			t.Fatalf("%d goroutines, %d before:\n%s", runtime.NumGoroutine(), idle, stacks[:runtime.Stack(stacks, true)])
+		}
+		time.Sleep(keepAlive)
+	}
+}
+
+// A program that goes on for long does not grow: neither the engine's heap nor the device's memory, per launch, copy, event or run
+// of a graph.
+func TestNothingGrows(t *testing.T) {
+	for _, virtual := range []bool{false, true} {
+		e := newEnv(t, Options{Virtual: virtual, Kernels: testKernels()})
+		f := e.function(e.load(testBinary(11, "fill")), "fill")
+		s, o := e.stream(), e.stream()
+		p, h := e.malloc(4096), e.pinned(4096)
+		ev := e.event()
+		args := fillArgs(1, p, 64)
+		launch := func() {
+			e.ok(e.th.LaunchKernelWithHostArgs(f, 1, s, nil, addr(&args[0]), uint64(len(args)), nil, 0))
+		}
+		g := e.capture(s, launch)
+		steps := func(n int) {
+			for i := range n {
+				launch()
+				e.ok(e.th.MemcpyAsync(h, 64, p, 64, acl.ACL_MEMCPY_DEVICE_TO_HOST, s))
+				e.ok(e.th.RecordEvent(ev, s))
+				e.ok(e.th.StreamWaitEvent(o, ev))
+				if i%64 == 0 {
+					var q acl.Addr
+					e.ok(e.th.MdlRIExecuteAsync(g, s))
+					e.ok(e.th.Malloc(&q, 100, 0))
+					e.ok(e.th.SynchronizeStream(s))
+					e.ok(e.th.SynchronizeStream(o))
+					e.ok(e.th.Free(q))
+				}
+			}
+			e.ok(e.th.SynchronizeDevice())
+		}
+		inUse := func() uint64 {
+			var m runtime.MemStats
+			runtime.GC()
+			runtime.ReadMemStats(&m)
+			return m.HeapAlloc
+		}
+		n := 20000
+		if os.Getenv("ACLTRACE_SOAK") != "" {
+			n = 1000000
+		}
+		steps(n / 4)
+		before, used := inUse(), e.sim.devices[0].mem.used
+		steps(n)
+		if after := inUse(); after > before+uint64(n)*4 {
+			t.Errorf("virtual %t: %d steps leave %d bytes on the heap", virtual, n, after-before)
+		}
+		if now := e.sim.devices[0].mem.used; now != used {
+			t.Errorf("virtual %t: %d bytes of device memory after %d steps, %d before", virtual, now, n, used)
+		}
 	}
 }
