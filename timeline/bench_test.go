@@ -47,3 +47,21 @@ func BenchmarkFollow(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/calls, "ns/call")
 }
+
+// BenchmarkSteps finds 2,500 steps of 400 launches.
+func BenchmarkSteps(b *testing.B) {
+	const steps, launches = 2500, 400
+	r := story.Steps(b, steps, launches, func(step, launch int) int64 { return 100 + int64(step*launch%13) }).Reader
+	for b.Loop() {
+		b.StopTimer()
+		tl, err := timeline.Load(r, acl.Model)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.StartTimer()
+		if n := len(tl.Steps().List); n != steps {
+			b.Fatalf("%d steps", n)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/steps/launches, "ns/launch")
+}

@@ -63,7 +63,7 @@ const (
 
 // Steps returns the steps: marked by ranges of the program where ranges of one name, outermost but for such that occur once, hold
 // half of the launches or more; else found from repetition on the stream with the most launches; else none. The same trace has
-// always the same steps. The first call takes time that grows with the number of calls, about 50 ns for each; it may be made from
+// always the same steps. The first call takes time that grows with the number of calls, up to a microsecond for each; it may be made from
 // several goroutines.
 func (t *Timeline) Steps() *Steps {
 	t.stepsOnce.Do(func() {

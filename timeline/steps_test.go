@@ -309,3 +309,29 @@ func TestTokensAreSteps(t *testing.T) {
 		}
 	}
 }
+
+// TestStepsOfAnything looks at programs made at random: whatever is found is sound.
+func TestStepsOfAnything(t *testing.T) {
+	for seed := range uint64(60) {
+		p := newProgram(t)
+		p.r = rand.New(rand.NewPCG(seed, 3))
+		names := 1 + p.r.IntN(6)
+		for range p.r.IntN(12) {
+			body := p.r.Perm(kernels)[:names]
+			for range 1 + p.r.IntN(6) {
+				p.launch(body...)
+				switch p.r.IntN(4) {
+				case 0:
+					p.sync()
+				case 1:
+					p.toHost()
+				}
+			}
+		}
+		tl := p.Load()
+		if s := tl.Steps(); len(s.List) > 0 == (s.Source == timeline.NoSteps) || len(s.List) > 0 && len(s.List) < 3 {
+			t.Errorf("seed %d: %d steps, %s", seed, len(s.List), s.Source)
+		}
+		checkSteps(t, tl)
+	}
+}
