@@ -294,9 +294,23 @@ func devArgs(e *timeline.Event) int {
 	return slices.IndexFunc(e.Fn.Params, func(p api.Param) bool { return p.Role == api.DevArgs })
 }
 
+// pad writes s in a column of a width.
+func pad(b *bytes.Buffer, width int, s []byte) {
+	for range width - len(s) {
+		b.WriteByte(' ')
+	}
+	b.Write(s)
+}
+
 func text(b *bytes.Buffer, r *format.Reader, m *api.Model, s *timeline.State, e *timeline.Event, tid int) {
 	c := e.Call
-	fmt.Fprintf(b, "%6d %13.6f ms %6d  %s(", c.Index, float64(c.Start)/1e6, tid, r.Schema().FuncName(c.Func))
+	var n [32]byte
+	pad(b, 6, strconv.AppendUint(n[:0], c.Index, 10))
+	b.WriteByte(' ')
+	pad(b, 13, strconv.AppendFloat(n[:0], float64(c.Start)/1e6, 'f', 6, 64))
+	b.WriteString(" ms ")
+	pad(b, 6, strconv.AppendInt(n[:0], int64(tid), 10))
+	b.WriteString("  " + r.Schema().FuncName(c.Func) + "(")
 	var outs []string
 	first, shadow := true, devArgs(e)
 	for _, a := range e.Args(m) {

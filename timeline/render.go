@@ -156,15 +156,18 @@ func elements(b []byte, size int, show func([]byte) string) string {
 
 // Words shows the first 8-byte words of memory.
 func Words(b []byte) string {
-	var parts []string
-	for ; len(b) > 0; b = b[min(8, len(b)):] {
-		if len(parts) == shown {
-			parts = append(parts, "…")
+	text := append(make([]byte, 0, shown*20), '{')
+	for n := 0; len(b) > 0; n, b = n+1, b[min(8, len(b)):] {
+		if n > 0 {
+			text = append(text, ", "...)
+		}
+		if n == shown {
+			text = append(text, "…"...)
 			break
 		}
-		parts = append(parts, hex(word(b)))
+		text = strconv.AppendUint(append(text, "0x"...), word(b), 16)
 	}
-	return "{" + strings.Join(parts, ", ") + "}"
+	return string(append(text, '}'))
 }
 
 // members shows the members of a structure that its layout names.
@@ -207,14 +210,20 @@ func (e *Event) output(m *api.Model, i int, p *api.Param, v uint64) Arg {
 
 // Place names an object, with the offset of an address that is not its first.
 func Place(u Use) string {
-	s := fmt.Sprintf("%s#%d", strings.ReplaceAll(string(u.Object.Kind), " ", "_"), u.Object.ID)
+	text := append(make([]byte, 0, 64), u.Object.Kind...)
+	for i, c := range text {
+		if c == ' ' {
+			text[i] = '_'
+		}
+	}
+	text = strconv.AppendInt(append(text, '#'), int64(u.Object.ID), 10)
 	if u.Object.Name != "" {
-		s += "(" + u.Object.Name + ")"
+		text = append(append(append(text, '('), u.Object.Name...), ')')
 	}
 	if u.Offset != 0 {
-		s += fmt.Sprintf("+%#x", u.Offset)
+		text = strconv.AppendUint(append(text, "+0x"...), u.Offset, 16)
 	}
-	return s
+	return string(text)
 }
 
 func hex(v uint64) string { return "0x" + strconv.FormatUint(v, 16) }
