@@ -26,8 +26,8 @@
 // v58 on; an older one opens such a file without a word and shows nothing, so it has to be asked for. With Options.MaxSize the trace becomes
 // several files, each whole in itself: a task is in the file of its call.
 //
-// Write reads the timeline only and may be called from several goroutines. Its memory does not grow with the length of the
-// recording; compression runs on other cores.
+// Write reads the timeline only and may be called from several goroutines. Its memory grows by 8 bytes for each task, for the
+// depths of the queues, and not with what is written; compression runs on other cores.
 package perfetto
 
 import (
