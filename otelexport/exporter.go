@@ -33,12 +33,13 @@ type exporter struct {
 	t       *timeline.Timeline
 	o       Options
 	meta    *format.Meta
-	procs   []format.Process // at least one
-	threads []format.Thread  // the last stands for those that have no row
-	names   []string         // of the threads' spans
-	gaps    []format.Gap     // by their beginning
-	hosts   []*resource      // by process
-	devices []*resource      // by process
+	procs   []format.Process           // at least one
+	threads []format.Thread            // the last stands for those that have no row
+	names   []string                   // of the threads' spans
+	gaps    []format.Gap               // by their beginning
+	ranges  map[uint64]*timeline.Range // that the program has named, by the call that began them
+	hosts   []*resource                // by process
+	devices []*resource                // by process
 	steps   *timeline.Steps
 	parts   []part
 	total   int // spans
@@ -97,6 +98,10 @@ func newExporter(t *timeline.Timeline, o *Options) (*exporter, error) {
 	}
 	x.threads = append(slices.Clone(t.Reader.Threads()), format.Thread{})
 	x.gaps = slices.Clone(t.Reader.Gaps())
+	x.ranges = make(map[uint64]*timeline.Range, len(t.Ranges))
+	for i := range t.Ranges {
+		x.ranges[t.Ranges[i].Begin] = &t.Ranges[i]
+	}
 	slices.SortStableFunc(x.gaps, func(a, b format.Gap) int { return cmp.Compare(a.From, b.From) })
 	counts := make([]int, len(x.procs))
 	for i := range x.threads {
@@ -284,6 +289,9 @@ func (x *exporter) plan() {
 			c := &calls[p.callEnd]
 			at = c.Start
 			thread = x.thread(c.Thread)
+			if x.ranges[c.Index] != nil {
+				need++
+			}
 			if c.Task >= 0 {
 				need++
 				if x.o.Layout == Lanes {
@@ -390,6 +398,10 @@ func (x *exporter) part(n int) error {
 		c := &x.t.Calls[i]
 		end := x.callEnd(c)
 		all.add(n+1, c.Start, end)
+		if r := x.ranges[c.Index]; r != nil {
+			end = max(end, r.To)
+			all.add(n+1, c.Start, end)
+		}
 		if th := x.thread(c.Thread); x.inThread[th].add(n+1, c.Start, end) {
 			threads = append(threads, th)
 		}
@@ -452,6 +464,11 @@ func (x *exporter) part(n int) error {
 		c := &x.t.Calls[i]
 		if err := x.call(&d, c); err != nil {
 			return err
+		}
+		if r := x.ranges[c.Index]; r != nil {
+			if err := x.named(&d, r); err != nil {
+				return err
+			}
 		}
 		if c.Task >= 0 {
 			if err := x.task(&d, &x.t.Tasks[c.Task]); err != nil {
@@ -608,6 +625,22 @@ func (x *exporter) task(d *ids, t *timeline.Task) error {
 		if t.Open {
 			s.yes("acl.open")
 		}
+	})
+}
+
+// named emits what the program has named: a range, or a moment.
+func (x *exporter) named(d *ids, r *timeline.Range) error {
+	th := x.thread(r.Thread)
+	return x.emit(d, x.hosts[x.threads[th].Process], func(s *span) {
+		s.id, s.parent = d.span(rangeSpan, r.Begin), d.span(threadSpan, uint64(th))
+		s.name = valid(r.Name)
+		s.start, s.end = r.From, r.To
+		s.number("acl.range", int64(r.Begin))
+		s.text("acl.domain", r.Domain)
+		if r.Open {
+			s.yes("acl.open")
+		}
+		x.threadAttrs(s, th)
 	})
 }
 

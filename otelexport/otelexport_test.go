@@ -19,6 +19,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 
+	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/timeline"
 	"github.com/acltrace/acltrace/timeline/story"
@@ -552,4 +553,37 @@ func benchmark(b *testing.B, tl *timeline.Timeline, f func(x *exporter) error) {
 		spans += x.res.Spans
 	}
 	b.ReportMetric(float64(spans)/b.Elapsed().Seconds()/1e6, "Mspans/s")
+}
+
+// What the program has named lies on its thread, under its name, also where it ends on another thread or not at all.
+func TestRanges(t *testing.T) {
+	b := story.New(t)
+	id := func(v uint64) story.Mod { return func(_ *api.Func, c *format.Call) { c.Ret = v } }
+	b.Call(0, 1_000, 1_100, "mstxRangeStartA", story.A(0x10, 0), story.Text("message", "forward"), id(7))
+	b.Call(0, 1_200, 1_300, "mstxMarkA", story.A(0x10, 0), story.Text("message", "here"))
+	b.Call(0, 1_400, 1_500, "mstxRangeStartA", story.A(0x10, 0), story.Text("message", "for ever"), id(8))
+	b.Call(1, 2_000, 2_100, "mstxRangeEnd", story.A(7))
+	tl := b.Load()
+	for _, layout := range []string{Lanes, Nested} {
+		spans, _ := written(t, tl, &Options{Layout: layout, NoSteps: true})
+		all := byID(t, spans)
+		got := map[string][2]int64{}
+		for _, s := range spans {
+			if _, ok := s.Attrs["acl.range"]; !ok {
+				continue
+			}
+			got[s.Name] = [2]int64{s.Start - story.StartWall, s.End - story.StartWall}
+			p := all[[2]string{s.Trace, s.Parent}]
+			if p.Start > s.Start || p.End < s.End || !strings.HasPrefix(p.Name, "thread") {
+				t.Errorf("%s lies under %s [%d, %d]", s.Name, p.Name, p.Start, p.End)
+			}
+			if s.Name == "for ever" && s.Attrs["acl.open"] != true {
+				t.Errorf("%+v", s)
+			}
+		}
+		want := map[string][2]int64{"forward": {1_000, 2_100}, "here": {1_200, 1_200}, "for ever": {1_400, tl.End}}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("%s (-want +got):\n%s", layout, d)
+		}
+	}
 }

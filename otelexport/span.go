@@ -111,6 +111,7 @@ const (
 	callSpan
 	taskSpan
 	gapSpan
+	rangeSpan
 )
 
 // span returns the id of a span. Each step below can be undone, so different spans of a trace have different ids.
