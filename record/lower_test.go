@@ -4,8 +4,10 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/record"
+	"github.com/acltrace/acltrace/replay"
 )
 
 // A job that launches by the lower library only, as frameworks on CANN 8 do, opened by name: its kernels run on the simulator, and the
@@ -25,6 +27,16 @@ func TestLowerLibrary(t *testing.T) {
 		"rtFunctionRegister": 4, "rtMemcpyAsync": 1, "rtStreamWaitEvent": 1, "rtMalloc": 5, "rtDeviceReset": 1, "aclInit": 0} {
 		if n[name] != want {
 			t.Errorf("%d calls of %s, want %d", n[name], name, want)
+		}
+	}
+	for _, place := range []string{replay.PlaceSame, replay.PlaceMove} {
+		rep, err := replay.Run(t.Context(), r.Path(), acl.Model, &replay.Options{Verify: true, Place: place})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !rep.Identical || rep.Verified.Results != 3 || rep.Replayed < 100 {
+			t.Errorf("place %s: %d results, %d calls; unsupported %+v, differences %+v, unverified %+v, %q\n%s",
+				place, rep.Verified.Results, rep.Replayed, rep.Unsupported, rep.Differences, rep.Unverified, rep.Note, rep.Log)
 		}
 	}
 }

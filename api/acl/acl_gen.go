@@ -6727,7 +6727,7 @@ var Model = (&api.Model{
 				{Name: "binHandle", Type: "void*", Word: 0, Words: 1, Width: 8, Role: 1, Object: "binary", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "stubFunc", Type: "const void*", Word: 1, Words: 1, Width: 8, Role: 5, Object: "function", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "stubName", Type: "const char_t*", Word: 2, Words: 1, Width: 8, Role: 16, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "kernelInfoExt", Type: "const void*", Word: 3, Words: 1, Width: 8, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "kernelInfoExt", Type: "const void*", Word: 3, Words: 1, Width: 8, Role: 16, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "funcMode", Type: "uint32_t", Word: 4, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
@@ -8134,7 +8134,7 @@ var Model = (&api.Model{
 			Doc: "",
 			Params: []api.Param{
 				{Name: "binHandle", Type: "void*", Word: 0, Words: 1, Width: 8, Role: 1, Object: "binary", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "hostVar", Type: "const void*", Word: 1, Words: 1, Width: 8, Role: 22, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
+				{Name: "hostVar", Type: "const void*", Word: 1, Words: 1, Width: 8, Role: 5, Object: "symbol", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "deviceVarName", Type: "const char*", Word: 2, Words: 1, Width: 8, Role: 16, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "size", Type: "size_t", Word: 3, Words: 1, Width: 8, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "flags", Type: "uint32_t", Word: 4, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},

@@ -21080,6 +21080,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtFunctionRegister(v
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	shim_string(&c, 2, 0, stubName, RING_INLINE, ok);
+	shim_string(&c, 3, 0, kernelInfoExt, RING_INLINE, ok);
 	shim_exit(&c);
 	shim_leave();
 	return ret;
