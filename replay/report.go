@@ -304,7 +304,8 @@ func (p *Plan) report(o *outcome, opts *Options) *Report {
 		r.Placement = "moved"
 	}
 	r.Crash = o.crash
-	r.Identical = o.crash == nil && o.header.Stopped == 0 && len(r.Differences) == 0 && len(r.Uninitialised) == 0 && len(r.Unsupported) == 0 && len(r.LeftOut) == 0 && len(r.Substituted) == 0 && len(r.Unverified) == 0 && opts.Verify
+	same := o.crash == nil && o.header.Stopped == 0 && len(r.Differences) == 0 && len(r.Uninitialised) == 0 && len(r.Unsupported) == 0 && len(r.Substituted) == 0 && len(r.Unverified) == 0 && opts.Verify
+	r.Identical = same && len(r.LeftOut) == 0
 	switch {
 	case p.found.incomplete:
 		r.Note = "the trace is incomplete: what is whole in it was replayed"
@@ -312,6 +313,8 @@ func (p *Plan) report(o *outcome, opts *Options) *Report {
 		r.Note = "results were not compared: that was not asked for"
 	case r.Verified.Tolerated > 0:
 		r.Note = fmt.Sprintf("%d results are the same only within the tolerance", r.Verified.Tolerated)
+	case same && !r.Identical:
+		r.Note = "everything that was made is as recorded, results too; not identical, since calls were left out that stand for work with others"
 	case r.Identical && r.Verified.Results == 0:
 		r.Note = "the trace has no results to compare; returned values and outputs are the same"
 	case o.header.Stopped != 0:
