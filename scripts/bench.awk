@@ -51,4 +51,8 @@ END {
 		number("tiny_decoder, recorded, us a token", "decoder.recorded")
 		at_most("tiny_decoder, recorded / bare", median("decoder.ratio"), 1.02)
 	}
+	if ("pace.error" in values) {
+		at_most("replay at the recorded pace, end to end, % off", median("pace.error"), 1)
+		number("of its calls half began late by, us", "pace.late")
+	}
 }

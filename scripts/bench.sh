@@ -2,7 +2,7 @@
 # The benchmarks, each beside its yardstick in the same run. The aims are compared at the end; docs/performance.md keeps the
 # figures.
 #
-#	bench.sh [capture] [decoder] [file] [go]     these parts, all where none is named
+#	bench.sh [capture] [decoder] [pace] [file] [go]     these parts, all where none is named
 #
 # What is compared runs in turn, ROUNDS times (default 7), and medians are taken over the rounds: a machine that is busy
 # with something else slows down all of it alike. About ten minutes.
@@ -12,7 +12,7 @@ scripts/setup.sh bench
 B=build/bench
 RESULTS=$B/results # lines of a key and a number
 ROUNDS=${ROUNDS:-7}
-[ $# -gt 0 ] || set -- capture decoder file go
+[ $# -gt 0 ] || set -- capture decoder pace file go
 SCRATCH=$(mktemp -d)
 mkdir -p $B/null
 : >$RESULTS
@@ -94,6 +94,19 @@ decoder() {
 	done | awk '{print "decoder.bare", $1; print "decoder.recorded", $2; print "decoder.ratio", $2 / $1}' >>$RESULTS
 }
 
+# A replay that keeps the recorded time on the simulator: how far it is off from the first call to the last, either way, and how late
+# half of its calls began.
+pace() {
+	echo "== recorded pace: tiny_decoder, $ROUNDS rounds"
+	for _ in $(seq "$ROUNDS"); do
+		ACLSIM_KERNELS=bin/examples/decoder_kernels.so bin/acltrace record -q --sim --replayable -o $B/pace.aclt -- bin/examples/tiny_decoder --tokens 64 >/dev/null
+		bin/acltrace replay --pace recorded --json $B/pace.aclt | awk -F '[:,]' '
+			/"error_percent"/ && !n++ { print "pace.error", $2 < 0 ? -$2 : $2 }
+			/"p50_ns"/ { print "pace.late", $2 / 1000 }'
+	done >>$RESULTS
+	rm -f $B/pace.aclt
+}
+
 # The trace file beside other ways to store the same calls, and a trace of 10^8 calls, 0.4 GB: seconds of the clock and of the processor for info, and for the 17,000
 # calls that a busy job makes in a second, from the middle.
 file() {
@@ -120,8 +133,8 @@ go_benchmarks() {
 for part; do
 	case $part in
 	go) go_benchmarks ;;
-	capture | decoder | file) $part ;;
-	*) echo "bench.sh: no part '$part': there are capture, decoder, file and go" >&2 && exit 2 ;;
+	capture | decoder | pace | file) $part ;;
+	*) echo "bench.sh: no part '$part': there are capture, decoder, pace, file and go" >&2 && exit 2 ;;
 	esac
 done
 awk -f scripts/bench.awk $RESULTS
