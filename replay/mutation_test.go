@@ -5,8 +5,11 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
+	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +17,7 @@ import (
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testenv"
+	"github.com/acltrace/acltrace/timeline"
 )
 
 // mutation is one change of a trace.
@@ -25,66 +29,178 @@ type mutation struct {
 	why  string // no replay can see it, by the rules of the planner; "" for what must be seen
 }
 
-// TestMutations changes a recorded trace in one place at a time, and replays it. A replay that can't tell the changed
+// TestMutations changes recorded traces in one place at a time, and replays them. A replay that can't tell the changed
 // trace from the program's own run is one that proves nothing: each change must be seen, or be one that the rules below say
 // can't be. They are printed with their rates.
 func TestMutations(t *testing.T) {
-	program := testenv.Example(t, "vector_add")
-	simulate(t)
-	path := recorded(t, program, "--n", "300")
-	calls := load(t, path)
-	var all []mutation
-	for i, c := range calls {
-		all = append(all, mutations(i, c, calls)...)
-	}
-	// The same kind of change of the same function and parameter is tried twice at most: every replay is a process.
-	tried := map[string]int{}
 	type tally struct{ made, seen, excused int }
-	rates := map[string]*tally{}
-	reasons := map[string]int{}
-	deadline := time.Now().Add(2 * time.Minute)
-	for _, m := range all {
-		if tried[m.kind+m.what]++; tried[m.kind+m.what] > 2 || testing.Short() && tried[m.kind+m.what] > 1 {
-			continue
+	rates, reasons, tried := map[string]*tally{}, map[string]int{}, map[string]int{}
+	// Every replay is a process, so of the same kind of change some are tried: of one function one, and of a program four.
+	soak := os.Getenv("ACLTRACE_SOAK") != ""
+	skip := func(program string, m *mutation) bool {
+		name, _, _ := strings.Cut(m.what, " ")
+		of, in := m.kind+" of "+name, m.kind+" in "+program
+		if soak {
+			of = m.kind + " of " + m.what
 		}
-		if time.Now().After(deadline) {
-			t.Fatal("too slow")
+		if tried[of] > 0 || tried[in] >= 4 && !soak {
+			return true
 		}
-		changed := m.do(clones(calls))
-		if rates[m.kind] == nil {
-			rates[m.kind] = &tally{}
+		tried[of]++
+		tried[in]++
+		return false
+	}
+	simulate(t)
+	const binary = "" // its place
+	for _, command := range [][]string{
+		{"vector_add", "--n", "300"}, {"graph", binary}, {"vmm", binary}, {"batches", binary, "4", "8"}, {"threads", binary},
+		{"peers", binary}, {"callbacks", binary}, {"retry", binary},
+	} {
+		name := command[0]
+		if _, ok := programs[name]; ok {
+			command[0], command[1] = testenv.CompileC(t, name, []string{"testdata/" + name + ".c"}), kernels(t)
+		} else {
+			command[0] = testenv.Example(t, name)
 		}
-		n := rates[m.kind]
-		n.made++
-		r, err := Run(context.Background(), rewrite(t, path, changed), acl.Model, &Options{Verify: true, Timeout: 3 * time.Second})
-		switch {
-		case err != nil || !r.Identical:
-			n.seen++
-		case m.why != "":
-			n.excused++
-			reasons[m.why]++
-		default:
-			t.Errorf("call %d: %s: %s is not seen", m.call, m.kind, m.what)
+		path := recorded(t, command...)
+		calls := load(t, path)
+		for _, m := range all(calls) {
+			if skip(name, &m) {
+				continue
+			}
+			if rates[m.kind] == nil {
+				rates[m.kind] = &tally{}
+			}
+			n := rates[m.kind]
+			n.made++
+			r, err := Run(context.Background(), rewrite(t, path, m.do(clones(calls))), acl.Model, &Options{Verify: true, Timeout: 3 * time.Second})
+			switch {
+			case err != nil || !r.Identical:
+				n.seen++
+			case m.why != "":
+				n.excused++
+				reasons[m.why]++
+			default:
+				t.Errorf("%s, call %d: %s: %s is not seen", name, m.call, m.kind, m.what)
+			}
 		}
 	}
-	var kinds []string
-	for k := range rates {
-		kinds = append(kinds, k)
-	}
-	slices.Sort(kinds)
 	var sum tally
-	for _, k := range kinds {
+	for _, k := range slices.Sorted(maps.Keys(rates)) {
 		n := rates[k]
-		t.Logf("%-26s %3d changes, %3d detected (%3.0f %%), %3d undetectable", k, n.made, n.seen, 100*float64(n.seen)/float64(n.made), n.excused)
+		t.Logf("%-30s %3d changes, %3d detected (%3.0f %%), %3d undetectable", k, n.made, n.seen, 100*float64(n.seen)/float64(n.made), n.excused)
 		sum = tally{sum.made + n.made, sum.seen + n.seen, sum.excused + n.excused}
 	}
 	for why, n := range reasons {
 		t.Logf("undetectable, %d: %s", n, why)
 	}
 	t.Logf("%d changes: %d detected, %d undetectable, %d missed", sum.made, sum.seen, sum.excused, sum.made-sum.seen-sum.excused)
-	if sum.made < 100 || sum.seen < sum.made/2 {
+	if sum.made < 150 || sum.seen < sum.made/2 {
 		t.Errorf("%d changes, %d seen", sum.made, sum.seen)
 	}
+}
+
+// all are the changes of a trace.
+func all(calls []*format.Call) []mutation {
+	state := timeline.NewState(acl.Model)
+	var ms []mutation
+	for i, c := range calls {
+		// The process does not matter for what is a graph's: programs with several have none.
+		captured := state.Apply(0, c).Captured != nil
+		for _, m := range append(mutations(i, c, calls), inner(i, c, calls)...) {
+			if captured {
+				m.kind = "graph task: " + strings.Fields(m.kind)[0]
+			}
+			ms = append(ms, m)
+		}
+	}
+	return ms
+}
+
+// inner are the changes of what lies inside of a call's arguments, and of its place among other threads' calls.
+func inner(i int, c *format.Call, calls []*format.Call) []mutation {
+	f := acl.Model.Func(api.ID(c.Func))
+	var ms []mutation
+	add := func(kind, what, why string, do func(c *format.Call)) {
+		ms = append(ms, mutation{kind, f.Name + " " + what, i, func(cs []*format.Call) []*format.Call { do(cs[i]); return cs }, why})
+	}
+	for n := range f.Params {
+		q := &f.Params[n]
+		if q.Role == api.Use || q.Role == api.End || q.Role == api.Launch {
+			if v := another(calls[:i], q.Object, c.Args[q.Word]); v != 0 {
+				why := ""
+				if q.Object == api.Stream || q.Object == api.Event || q.Object == api.Context {
+					why = "work, or a wait, on another stream that no result depends on"
+				} else if q.Object == api.Binary {
+					why = "a binary that has the same functions"
+				}
+				add("another object", fmt.Sprintf("%s: %s", q.Name, q.Object), why, func(c *format.Call) { c.Args[q.Word] = v })
+			}
+		}
+		for _, d := range q.Fields {
+			why := ""
+			if d.Item != 0 {
+				why = "an address of the program's own memory: what lay there counts"
+			}
+			add("field of a structure", fmt.Sprintf("%s+%d", q.Name, d.Offset), why, func(c *format.Call) {
+				if q.Words > 1 {
+					c.Args[int(q.Word)+int(d.Offset)/8] ^= 1 << 3
+				} else if k := piece(c, n); k >= 0 && len(c.Data[k].Bytes) >= int(d.Offset)+8 {
+					c.Data[k].Bytes = bytes.Clone(c.Data[k].Bytes)
+					c.Data[k].Bytes[d.Offset] ^= 1 << 3
+				} else {
+					c.Args[q.Word] = 0
+				}
+			})
+		}
+		if k := piece(c, n); q.ItemSizes >= 0 && k >= 0 && len(c.Data[k].Bytes) >= 16 {
+			// Another item's memory in place of the first one's: where it is the program's, it is filled with the first one's content.
+			why := ""
+			if w := number(c.Data[k].Bytes[:8]); w < acl.Model.Device.From || w >= acl.Model.Device.To {
+				why = "an address of the program's own memory: what lay there counts"
+			}
+			add("address table: "+q.Role.String(), q.Name, why, func(c *format.Call) {
+				b := bytes.Clone(c.Data[k].Bytes)
+				copy(b, c.Data[k].Bytes[8:16])
+				c.Data[k].Bytes = b
+			})
+			if s := piece(c, int(q.ItemSizes)); s >= 0 {
+				add("address table: sizes", q.Name, "", func(c *format.Call) {
+					b := bytes.Clone(c.Data[s].Bytes)
+					b[0]++
+					c.Data[s].Bytes = b
+				})
+			}
+		}
+	}
+	if i+1 < len(calls) && calls[i+1].Thread != c.Thread && calls[i+1].Start > c.End {
+		g := acl.Model.Func(api.ID(calls[i+1].Func))
+		ms = append(ms, mutation{"order of threads", f.Name + " and " + g.Name, i, func(cs []*format.Call) []*format.Call {
+			a, b := cs[i], cs[i+1]
+			a.Start, b.Start, a.End, b.End = b.Start, a.Start, b.End, a.End
+			cs[i], cs[i+1] = b, a
+			return cs
+		}, unordered(c, calls[i+1])})
+	}
+	return ms
+}
+
+// another is a handle of the same kind that earlier calls have made.
+func another(before []*format.Call, kind api.Object, not uint64) uint64 {
+	for _, c := range before {
+		f := acl.Model.Func(api.ID(c.Func))
+		for _, o := range c.Outs {
+			if int(o.Param) < len(f.Params) && f.Params[o.Param].Role == api.New && f.Params[o.Param].Object == kind && o.Value != not {
+				return o.Value
+			}
+		}
+	}
+	return 0
+}
+
+// piece is what a parameter points to, -1 where that was not recorded.
+func piece(c *format.Call, param int) int {
+	return slices.IndexFunc(c.Data, func(d format.Data) bool { return int(d.Param) == param && d.Item == 0 && d.Dir == format.DirIn })
 }
 
 // mutations are all changes that concern one call.
@@ -127,7 +243,11 @@ func mutations(i int, c *format.Call, calls []*format.Call) []mutation {
 			kind = "payload out: "
 		}
 		switch {
-		case q.Role == api.Args || q.Role == api.In || q.Role == api.Struct || q.Role == api.File || q.Role == api.List:
+		case q.ItemSizes >= 0 && d.Item == 0:
+			why = "an address of the program's own memory: what lay there counts"
+		case q.Role == api.String && !makes(f) && !slices.ContainsFunc(f.Params, func(q api.Param) bool { return q.Role == api.Find }):
+			why = "a name that no later call asks for"
+		case q.Role == api.Args || q.Role == api.In || q.Role == api.InOut || q.Role == api.Struct || q.Role == api.File || q.Role == api.List:
 			why = "bytes that neither the runtime nor the kernel looks at"
 		case q.Role == api.Text || q.Role == api.Out:
 			why = "volatile outputs are not compared"
@@ -159,7 +279,13 @@ const unusedHandle = "the number of a handle or of an allocation that no later c
 // undetectable says why no replay sees that an argument is another one.
 func undetectable(f *api.Func, q *api.Param, c *format.Call) string {
 	switch q.Role {
-	case api.New, api.Find, api.Out, api.Text, api.Buffer, api.In, api.Args, api.Array, api.List, api.String, api.File, api.Scratch, api.Struct, api.Place:
+	case api.Callback:
+		return "a function of the program's: a stub stands for it"
+	case api.Opaque:
+		if slices.ContainsFunc(f.Params, func(q api.Param) bool { return q.Role == api.Callback }) {
+			return "what the program gives to its own function"
+		}
+	case api.New, api.Find, api.Out, api.InOut, api.Text, api.Buffer, api.In, api.Args, api.Array, api.List, api.String, api.File, api.Scratch, api.Struct, api.Place:
 		return "an address of the program's own memory: what lay there counts"
 	case api.Reads, api.Writes, api.Fills:
 		return "an address of the program's own memory: what lay there counts; or bytes that are not copied back"
@@ -179,6 +305,8 @@ func undetectable(f *api.Func, q *api.Param, c *format.Call) string {
 // harmless says why a call may be missing.
 func harmless(f *api.Func, c *format.Call, later []*format.Call) string {
 	switch {
+	case failed(f, c):
+		return "a call that failed has done nothing"
 	case f.Task == api.Kernel:
 		return "" // each is followed by a copy of its result
 	case slices.ContainsFunc(later, func(l *format.Call) bool { return names(l, c) }):

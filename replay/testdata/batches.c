@@ -24,7 +24,7 @@ static void *work(void *arg)
 			most[i] = ITEM;
 			memset(from[i], (int)(i * 3 + k), ITEM);
 		}
-		CHECK(aclrtMemset(memory, items * ITEM, (int)k, items * ITEM));
+		CHECK(aclrtMemset(memory, items * ITEM, (int)k + 100, items * ITEM));
 		aclrtMemcpyBatchAttr in = {device, host, {0}}, out = {host, device, {0}};
 		CHECK(aclrtMemcpyBatchAsync(to, most, from, sizes, items, &in, &index, 1, &fail, s));
 		for (size_t i = 0; i < items; i++)
