@@ -203,8 +203,8 @@ func (w *watcher) process(pid int, p *watched) {
 	switch {
 	case p.hooked && len(libs) > 0:
 		w.bindings(pid, p, objects)
-		if w.cutOff(pid) {
-			w.report(pid, p.exe, "it has changed its root, or what is mounted, before its first call: the shim does not find the recorder any more")
+		if why := w.cutOff(pid); why != "" {
+			w.report(pid, p.exe, why)
 		}
 	case p.hooked, elsewhere:
 	case len(libs) > 0:
@@ -257,15 +257,39 @@ func definedFunctions(path string, names map[string]bool) (found []string) {
 	return slices.Compact(found)
 }
 
-// cutOff reports whether a process can't begin to record.
-func (w *watcher) cutOff(pid int) bool {
+// cutOff says why a process can't begin to record, "" for one that can, or has.
+func (w *watcher) cutOff(pid int) string {
 	control := filepath.Join(w.session, "control")
-	if _, err := os.Stat(filepath.Join(procFile(pid, "root"), control)); !errors.Is(err, fs.ErrNotExist) {
-		return false
+	why := ""
+	if _, err := os.Stat(filepath.Join(procFile(pid, "root"), control)); errors.Is(err, fs.ErrNotExist) {
+		why = "it has changed its root, or what is mounted, before its first call: the shim does not find the recorder any more"
+	} else if uid, ok := filesUser(pid); ok && uid != 0 && uid != os.Geteuid() {
+		why = fmt.Sprintf("it has become user %d before its first call, who may not open what belongs to the recorder's user %d", uid, os.Geteuid())
 	}
-	// What has begun, maps it. This is looked at last: it is mapped before the root is changed.
+	if why == "" {
+		return ""
+	}
+	// What has begun, maps it. This is looked at last: it is mapped before the root, or the user, is changed.
 	objects := mappedObjects(pid)
-	return len(objects) > 0 && !slices.ContainsFunc(objects, func(o object) bool { return strings.HasSuffix(o.path, control) })
+	if len(objects) == 0 || slices.ContainsFunc(objects, func(o object) bool { return strings.HasSuffix(o.path, control) }) {
+		return ""
+	}
+	return why
+}
+
+// filesUser returns the user whose rights a process has in the file system.
+func filesUser(pid int) (int, bool) {
+	b, err := os.ReadFile(procFile(pid, "status"))
+	if err != nil {
+		return 0, false
+	}
+	for line := range strings.Lines(string(b)) {
+		if f := strings.Fields(line); len(f) == 5 && f[0] == "Uid:" {
+			uid, err := strconv.Atoi(f[4])
+			return uid, err == nil
+		}
+	}
+	return 0, false
 }
 
 func (w *watcher) report(pid int, exe, reason string) {

@@ -189,7 +189,7 @@ func (in *Info) Text(w io.Writer) error {
 		row("not seen", "process %d, %s: %s", u.PID, u.Exe, u.Reason)
 	}
 	if in.Coverage.Refused > 0 {
-		row("not recorded", "%s: no memory for their rings", plural(uint64(in.Coverage.Refused), "thread"))
+		row("not recorded", "%s: their rings could not be made, for want of memory or of the right to", plural(uint64(in.Coverage.Refused), "thread"))
 	}
 	for _, l := range in.Libraries {
 		row("library", "%s %s", l.Path, l.BuildID)

@@ -115,7 +115,7 @@ func (a *app) recordSummary(o *record.Options, res *record.Result) {
 		s += fmt.Sprintf(", %d LOST (--policy block waits instead)", res.Lost)
 	}
 	if res.Refused > 0 {
-		s += fmt.Sprintf(", %d threads NOT RECORDED: no memory for their rings", res.Refused)
+		s += fmt.Sprintf(", %d threads NOT RECORDED: no memory for their rings, or no right to make them", res.Refused)
 	}
 	s += ", " + report.Bytes(uint64(res.Bytes))
 	if res.Signal != 0 {

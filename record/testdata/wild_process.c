@@ -144,6 +144,10 @@ int main(int argc, char **argv)
 		MUST(syscall(SYS_chroot, argv[2]) == 0 && chdir("/") == 0);
 		use(0);
 		usleep(600000);
+	} else if (strcmp(mode, "another-user") == 0) {
+		MUST(setgid(65534) == 0 && setuid(65534) == 0);
+		use(0);
+		usleep(2000000);
 	} else if (strcmp(mode, "whoami") == 0) {
 		use(0);
 		printf("%d %d\n", (int)getuid(), (int)geteuid());
