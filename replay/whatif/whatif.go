@@ -30,7 +30,7 @@ type Options struct {
 	// Model is the cost model that is asked "what if": a preset or a file. The default is that of the simulator.
 	Model string
 	// Base is the model of the device that the trace comes from. What it differs in from Model is what changes the recorded
-	// durations of copies. The default is Model, so that they stay as they were.
+	// durations of copies. The default is that of the simulator.
 	Base string
 	// Pace is that of a replay; the default is replay.PaceRecorded: the host's time between its calls is kept.
 	Pace string
@@ -95,7 +95,7 @@ func Run(ctx context.Context, path string, m *api.Model, o *Options) (*Report, e
 	if v.model, err = model.Load(v.o.Model); err != nil {
 		return nil, err
 	}
-	if v.base, err = model.Load(cmp.Or(v.o.Base, v.o.Model)); err != nil {
+	if v.base, err = model.Load(v.o.Base); err != nil {
 		return nil, err
 	}
 	r, err := format.Open(path, nil)

@@ -90,10 +90,10 @@ func TestRun(t *testing.T) {
 		o    whatif.Options
 		want int64
 	}{
-		{"as it was", whatif.Options{Model: same}, 192 * us},
+		{"as it was", whatif.Options{Model: same, Base: same}, 192 * us},
 		{"kernels take twice their time", whatif.Options{Model: plain(t, "slow", 2, 1), Base: same}, 342 * us},
 		{"copies at half the rate", whatif.Options{Model: plain(t, "narrow", 1, 0.5), Base: same}, 212 * us},
-		{"no time between the calls", whatif.Options{Model: same, Pace: replay.PaceASAP}, 3*us + 1*us + 20*us + 100*us + 50*us + 1*us},
+		{"no time between the calls", whatif.Options{Model: same, Base: same, Pace: replay.PaceASAP}, 3*us + 1*us + 20*us + 100*us + 50*us + 1*us},
 	} {
 		r := simulate(t, path, &tt.o)
 		if r.VirtualNS != tt.want || r.RecordedNS != 192*us || len(r.Unsupported) != 0 || r.Durations.Measured != 3 {
@@ -107,7 +107,7 @@ func TestOutput(t *testing.T) {
 	path, same := pipeline(t), plain(t, "same", 1, 1)
 	out := filepath.Join(t.TempDir(), "new.aclt")
 	slow := simulate(t, path, &whatif.Options{Model: plain(t, "slow", 2, 1), Base: same, Output: out})
-	again := simulate(t, out, &whatif.Options{Model: same})
+	again := simulate(t, out, &whatif.Options{Model: same, Base: same})
 	if again.VirtualNS != slow.VirtualNS || again.RecordedNS != slow.VirtualNS {
 		t.Errorf("%d ns, and again %d of recorded %d", slow.VirtualNS, again.VirtualNS, again.RecordedNS)
 	}
@@ -200,7 +200,7 @@ func TestKinds(t *testing.T) {
 		b.Call(0, 5*us, 6*us, "aclmdlRIExecuteAsync", story.A(graph, streamA))
 		b.Call(0, 6*us, 7*us, "aclmdlRIExecuteAsync", story.A(0x99, streamA))
 		b.Call(0, 7*us, 8*us, "aclrtSynchronizeStream", story.A(streamA))
-		r := simulate(t, b.Load().Reader.Path(), &whatif.Options{Model: same})
+		r := simulate(t, b.Load().Reader.Path(), &whatif.Options{Model: same, Base: same})
 		if r.VirtualNS != 56*us || len(r.Unsupported) != 1 || r.Unsupported[0].Calls != 1 || r.Unsupported[0].Call != 6 {
 			t.Errorf("%+v", r)
 		}
