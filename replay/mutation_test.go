@@ -64,7 +64,7 @@ func TestMutations(t *testing.T) {
 		}
 		path := recorded(t, command...)
 		calls := load(t, path)
-		for _, m := range all(calls) {
+		for _, m := range all(calls, processes(t, path)) {
 			if skip(name, &m) {
 				continue
 			}
@@ -101,13 +101,13 @@ func TestMutations(t *testing.T) {
 }
 
 // all are the changes of a trace.
-func all(calls []*format.Call) []mutation {
+func all(calls []*format.Call, process []uint32) []mutation {
 	state := timeline.NewState(acl.Model)
 	var ms []mutation
 	for i, c := range calls {
 		// The process does not matter for what is a graph's: programs with several have none.
 		captured := state.Apply(0, c).Captured != nil
-		for _, m := range append(mutations(i, c, calls), inner(i, c, calls)...) {
+		for _, m := range append(mutations(i, c, calls, process), inner(i, c, calls, process)...) {
 			if captured {
 				m.kind = "graph task: " + strings.Fields(m.kind)[0]
 			}
@@ -118,7 +118,7 @@ func all(calls []*format.Call) []mutation {
 }
 
 // inner are the changes of what lies inside of a call's arguments, and of its place among other threads' calls.
-func inner(i int, c *format.Call, calls []*format.Call) []mutation {
+func inner(i int, c *format.Call, calls []*format.Call, process []uint32) []mutation {
 	f := acl.Model.Func(api.ID(c.Func))
 	var ms []mutation
 	add := func(kind, what, why string, do func(c *format.Call)) {
@@ -180,7 +180,7 @@ func inner(i int, c *format.Call, calls []*format.Call) []mutation {
 			a.Start, b.Start, a.End, b.End = b.Start, a.Start, b.End, a.End
 			cs[i], cs[i+1] = b, a
 			return cs
-		}, unordered(c, calls[i+1])})
+		}, unordered(c, calls[i+1], process)})
 	}
 	return ms
 }
@@ -204,7 +204,7 @@ func piece(c *format.Call, param int) int {
 }
 
 // mutations are all changes that concern one call.
-func mutations(i int, c *format.Call, calls []*format.Call) []mutation {
+func mutations(i int, c *format.Call, calls []*format.Call, process []uint32) []mutation {
 	f := acl.Model.Func(api.ID(c.Func))
 	var ms []mutation
 	add := func(kind, what, why string, do func(c *format.Call)) {
@@ -261,7 +261,7 @@ func mutations(i int, c *format.Call, calls []*format.Call) []mutation {
 	if f.RetError {
 		add("returned value", "", "", func(c *format.Call) { c.Ret ^= 107002 })
 	}
-	ms = append(ms, mutation{"missing call", f.Name, i, func(cs []*format.Call) []*format.Call { return slices.Delete(cs, i, i+1) }, harmless(f, c, calls[i+1:])})
+	ms = append(ms, mutation{"missing call", f.Name, i, func(cs []*format.Call) []*format.Call { return slices.Delete(cs, i, i+1) }, harmless(f, c, calls[i+1:], process)})
 	if i+1 < len(calls) && calls[i+1].Thread == c.Thread {
 		g := acl.Model.Func(api.ID(calls[i+1].Func))
 		ms = append(ms, mutation{"order", f.Name + " and " + g.Name, i, func(cs []*format.Call) []*format.Call {
@@ -269,7 +269,7 @@ func mutations(i int, c *format.Call, calls []*format.Call) []mutation {
 			a.Start, b.Start, a.End, b.End = b.Start, a.Start, b.End, a.End
 			cs[i], cs[i+1] = b, a
 			return cs
-		}, unordered(c, calls[i+1])})
+		}, unordered(c, calls[i+1], process)})
 	}
 	return ms
 }
@@ -303,13 +303,13 @@ func undetectable(f *api.Func, q *api.Param, c *format.Call) string {
 }
 
 // harmless says why a call may be missing.
-func harmless(f *api.Func, c *format.Call, later []*format.Call) string {
+func harmless(f *api.Func, c *format.Call, later []*format.Call, process []uint32) string {
 	switch {
 	case failed(f, c):
 		return "a call that failed has done nothing"
 	case f.Task == api.Kernel:
 		return "" // each is followed by a copy of its result
-	case slices.ContainsFunc(later, func(l *format.Call) bool { return names(l, c) }):
+	case slices.ContainsFunc(later, func(l *format.Call) bool { return names(l, c, process) }):
 		return ""
 	case f.Task == api.Fill || f.Task == api.Copy || f.Sync != api.NoSync:
 		return "a fill, a copy or a wait whose absence changes no result"
@@ -320,7 +320,10 @@ func harmless(f *api.Func, c *format.Call, later []*format.Call) string {
 }
 
 // names reports whether a call names by an argument what an earlier one has made, and nothing else has made since.
-func names(later, c *format.Call) bool {
+func names(later, c *format.Call, process []uint32) bool {
+	if process[later.Thread] != process[c.Thread] {
+		return false // handles of two processes may have one value
+	}
 	f, g := acl.Model.Func(api.ID(c.Func)), acl.Model.Func(api.ID(later.Func))
 	for _, o := range c.Outs {
 		if int(o.Param) >= len(f.Params) || f.Params[o.Param].Role != api.New {
@@ -337,11 +340,25 @@ func names(later, c *format.Call) bool {
 }
 
 // unordered says why two calls may change places.
-func unordered(a, b *format.Call) string {
-	if names(b, a) {
+func unordered(a, b *format.Call, process []uint32) string {
+	if names(b, a, process) {
 		return ""
 	}
 	return "two calls of which neither names what the other makes"
+}
+
+// processes are those of a trace's threads.
+func processes(t *testing.T, path string) (of []uint32) {
+	t.Helper()
+	r, err := format.Open(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	for _, th := range r.Threads() {
+		of = append(of, th.Process)
+	}
+	return of
 }
 
 func load(t *testing.T, path string) []*format.Call {

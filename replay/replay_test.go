@@ -515,7 +515,7 @@ func TestChecksum(t *testing.T) {
 	if err := os.WriteFile(keep+"/plan", b, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p := &Plan{path: keep + "/plan", layout: view[planHeader](b, 0, 1)[0]}
+	p := &Plan{path: keep + "/plan", model: acl.Model, layout: view[planHeader](b, 0, 1)[0]}
 	s := &session{p: p, o: &Options{Backend: l, Timeout: time.Minute}, dir: keep, meta: &format.Meta{}}
 	if _, err := s.play(context.Background()); err == nil || !strings.Contains(err.Error(), "checksum") {
 		t.Errorf("error %v", err)
