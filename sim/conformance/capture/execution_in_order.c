@@ -6,23 +6,27 @@
 
 RULE(execution_in_order)
 {
-	static struct gate gate;
+	static struct gate before, inside;
 	aclrtStream s = new_stream();
 	void *p = device(8);
 	aclmdlRI g;
 
 	kernel("store");
 	OK(aclmdlRICaptureBegin(s, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL));
+	hold(&inside, s);
 	store(s, p, 2);
 	OK(aclmdlRICaptureEnd(s, &g));
-	hold(&gate, s);
+	hold(&before, s);
 	store(s, p, 1);
 	OK(aclmdlRIExecuteAsync(g, s));
-	CHECK(word(p) == 0);
-	open_gate(&gate);
-	finish(s);
-	CHECK(word(p) == 2);
 	store(s, p, 3);
+	pause_ms(20);
+	CHECK(word(p) == 0);
+	open_gate(&before);
+	at_gate(&inside);
+	pause_ms(20); /* enough for what does not wait for the execution */
+	CHECK(word(p) == 1);
+	open_gate(&inside);
 	finish(s);
 	CHECK(word(p) == 3);
 }
