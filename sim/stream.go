@@ -115,6 +115,7 @@ type stream struct {
 	swept     uint32    // how often it had when servers were looked at last
 	work      chan bool // wakes it, or ends it
 	closing   bool
+	closed    bool // its work is done and it has no handle
 	discarded bool
 	submitted uint64
 	failure   *failure
@@ -254,7 +255,11 @@ func (s *stream) serve() {
 		s.mu.Lock()
 		batch, s.queue = s.queue, batch[:0]
 		if len(batch) == 0 {
-			s.running, s.parked = false, true
+			s.running, s.parked = false, !s.closed
+			if s.closed { // nobody looks for its server any more
+				s.mu.Unlock()
+				return
+			}
 			s.parks++
 			s.mu.Unlock()
 			clk.parked()
@@ -559,6 +564,7 @@ func (s *stream) close(force bool) *failure {
 	c.dev.mu.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.closed = true
 	s.endServer()
 	if s.observed {
 		return nil
