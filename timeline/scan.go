@@ -2,6 +2,8 @@ package timeline
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
@@ -27,6 +29,8 @@ type Span struct {
 
 // A Visitor is told of the parts of a trace as they become known. What it is given is valid until it returns. A function that is nil is not called.
 type Visitor struct {
+	// Lane is told of a lane, by its index into Totals.Lanes, before its first task.
+	Lane func(index int, l *Lane)
 	// Call is told of every call, by start, and of the task that it has put on a lane, nil for none. When that ends is not known yet.
 	Call func(*HostCall, *Task)
 	// Ended is told of the time of a task, by HostCall.Task, once it is known: after its call, and in the order of the lane.
@@ -37,9 +41,11 @@ type Visitor struct {
 	Range func(*Range)
 	// Graph is told of the tasks that a capture has put into a graph.
 	Graph func(*Object, []Task)
+	// Stop is asked behind each call: an error ends the scan, which returns it.
+	Stop func() error
 }
 
-// Scan follows a whole trace and tells v of it. Its memory grows with what lives at a time, objects and tasks that have not ended
+// Scan follows a whole trace and tells v of it, of the same trace always the same in the same order. Its memory grows with what lives at a time, objects and tasks that have not ended
 // (32 bytes each), and not with the number of calls.
 func Scan(r *format.Reader, m *api.Model, v *Visitor) (*Totals, error) {
 	l := &scanner{v: v, schema: r.Schema(), s: NewState(m).Read(r), lanes: map[laneKey]*lane{}, records: map[*Object]record{}, failed: map[uint32]attempt{},
@@ -58,6 +64,11 @@ func Scan(r *format.Reader, m *api.Model, v *Visitor) (*Totals, error) {
 			process = threads[c.Thread].Process
 		}
 		l.call(process, c)
+		if v.Stop != nil {
+			if err := v.Stop(); err != nil {
+				return nil, err
+			}
+		}
 	}
 	l.finish()
 	return &l.Totals, nil
@@ -102,6 +113,7 @@ type scanner struct {
 	schema  *format.Schema
 	s       *State
 	lanes   map[laneKey]*lane
+	order   []*lane // by index
 	records map[*Object]record
 	failed  map[uint32]attempt // by thread, the launch that it has tried last
 	graphs  map[*Object][]Task // by the stream whose capture goes on
@@ -175,7 +187,11 @@ func (l *scanner) lane(k laneKey) *lane {
 	}
 	ln := &lane{index: len(l.Lanes)}
 	l.lanes[k] = ln
+	l.order = append(l.order, ln)
 	l.Lanes = append(l.Lanes, Lane{Process: k.process, Stream: k.stream, Synchronous: k.synchronous, Name: l.laneName(k), Device: k.device})
+	if l.v.Lane != nil {
+		l.v.Lane(ln.index, &l.Lanes[ln.index])
+	}
 	return ln
 }
 
@@ -319,8 +335,8 @@ func (l *scanner) sync(process uint32, e *Event, h *HostCall) {
 	case api.SyncDevice:
 		device := l.s.seat(process, e.Call.Thread).device
 		h.Waits = int32(device)
-		for k, ln := range l.lanes {
-			if k.process == process && l.s.oneDevice(process, k.device, device) {
+		for i, ln := range l.order {
+			if k := &l.Lanes[i]; k.Process == process && l.s.oneDevice(process, k.Device, device) {
 				l.complete(ln, l.tasks, e.Call)
 			}
 		}
@@ -395,7 +411,7 @@ func (l *scanner) complete(ln *lane, before int, c *format.Call) {
 
 // finish gives what the trace shows no end of the end of the trace.
 func (l *scanner) finish() {
-	for _, ln := range l.lanes {
+	for _, ln := range l.order {
 		for i := range ln.pending {
 			p := &ln.pending[i]
 			if !p.measured {
@@ -406,7 +422,8 @@ func (l *scanner) finish() {
 		}
 		l.tell()
 	}
-	for _, r := range l.open {
+	for _, begin := range slices.Sorted(maps.Keys(l.open)) {
+		r := l.open[begin]
 		r.To = l.End
 		l.v.Range(r)
 	}
