@@ -475,6 +475,16 @@ type Simulator struct {
 	Prefix  string // of all its variables
 }
 
+// Faults is how a runtime tells a program that a task has failed on the device.
+type Faults struct {
+	Codes [2]int32 // the least and the greatest error code of the device
+	// Stream and Task are functions that answer with the runtime's ids of the stream and the task that failed, while it tells the
+	// program of it; "" for none.
+	Stream, Task string
+	// Message is a regular expression whose groups stream, task, flip and kernel are what a message tells of the task.
+	Message string
+}
+
 // Model is everything known about one runtime.
 type Model struct {
 	Name    string  // "acl"
@@ -489,6 +499,7 @@ type Model struct {
 	// DeviceName is the function whose answer, a text, is the name of the device; "" for none.
 	DeviceName string
 	Simulator  Simulator
+	Faults     Faults
 	byID       []*Func
 	byName     map[string]*Func
 	errs       map[int64]string
@@ -520,6 +531,11 @@ func (m *Model) Init() *Model {
 		m.enums[e.Type] = names
 	}
 	return m
+}
+
+// DeviceFault reports whether an error code says that a task has failed on the device, and not what a call was given.
+func (m *Model) DeviceFault(code int32) bool {
+	return m.Faults.Codes[0] <= code && code <= m.Faults.Codes[1] && code != 0
 }
 
 // Func returns the function with the given id, nil where there is none.

@@ -3488,6 +3488,7 @@ var Model = (&api.Model{
 	Environment: []string{"ASCEND_", "HCCL_", "OTEL_", "ACLSIM_", "RANK", "LOCAL_RANK", "WORLD_SIZE", "TRACEPARENT"},
 	DeviceName:  "aclrtGetSocName",
 	Simulator:   api.Simulator{Symbol: "aclsim_simulated", Kernels: "ACLSIM_KERNELS", Base: "ACLSIM_VA_BASE", Place: "ACLSIM_PLACE", Prefix: "ACLSIM_"},
+	Faults:      api.Faults{Codes: [2]int32{507000, 507999}, Stream: "aclrtGetStreamIdFromExceptionInfo", Task: "aclrtGetTaskIdFromExceptionInfo", Message: "(?:^|[^a-z_])stream_id\\s*[=:]\\s*(?P<stream>\\d+)|(?:^|[^a-z_])task_id\\s*[=:]\\s*(?P<task>\\d+)|flip_num\\s*[=:]\\s*(?P<flip>\\d+)|kernel_name\\s*[=:]\\s*(?P<kernel>[^\\s,;]+)"},
 	Funcs: []api.Func{
 		{ID: 1, Name: "aclInit", Layer: "acl", Return: "aclError", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: true, Outer: false, Notes: false, Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 1,
 			Doc: "Initialise the process-wide ACL state, optionally from a JSON config file (dump, profiling, default device, stack sizes).",

@@ -334,6 +334,7 @@ func (m *model) loadSemantics() error {
 		Environment []string
 		DeviceName  string `yaml:"device_name"`
 		Simulator   api.Simulator
+		Faults      api.Faults
 		Structs     map[string]map[string]string
 		Shown       map[string]shown
 		Functions   map[string]*semantics
@@ -346,7 +347,7 @@ func (m *model) loadSemantics() error {
 	}
 	m.layer = doc.Layer
 	m.Layers = []api.Layer{{Name: m.Name, Libraries: doc.Layer.Libraries, Outer: doc.Layer.Outer, Errors: doc.Layer.Errors}}
-	m.Environment, m.Simulator, m.DeviceName = doc.Environment, doc.Simulator, doc.DeviceName
+	m.Environment, m.Simulator, m.DeviceName, m.Faults = doc.Environment, doc.Simulator, doc.DeviceName, doc.Faults
 	for i := range m.Funcs {
 		f := &m.Funcs[i]
 		f.RetError, f.Outer, f.Notes = f.Return == doc.Layer.Errors, doc.Layer.Outer, doc.Layer.Notes

@@ -1,0 +1,256 @@
+package blame
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/testenv"
+	"github.com/acltrace/acltrace/record"
+	"github.com/acltrace/acltrace/timeline/story"
+)
+
+// TestEarlyFree records a program that frees a buffer too early in a step that the seed chooses, and has the launch and the buffer found.
+func TestEarlyFree(t *testing.T) {
+	seeds := 3
+	if os.Getenv("ACLTRACE_SOAK") != "" {
+		seeds = 50
+	}
+	testenv.Built(t, "lib/libacltrace.so")
+	kernels := testenv.Built(t, "lib/aclsim_kernels.o")
+	t.Setenv("ACLSIM_KERNELS", testenv.Built(t, "lib/aclsim_kernels.so"))
+	prog := testenv.CompileC(t, "early_free", []string{"testdata/early_free.c"})
+	for _, when := range []string{"before", "after"} {
+		for seed := range seeds {
+			t.Run(fmt.Sprintf("%s/%d", when, seed), func(t *testing.T) {
+				path, said := recorded(t, prog, kernels, "60", fmt.Sprint(seed), when)
+				var launch int
+				var buffer uint64
+				if _, err := fmt.Sscan(said, &launch, &buffer); err != nil {
+					t.Fatalf("%q: %v", said, err)
+				}
+				r := open(t, path)
+				rep, err := Blame(r, acl.Model, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var text bytes.Buffer
+				if err := rep.Text(&text); err != nil {
+					t.Fatal(err)
+				}
+				if len(rep.Suspects) == 0 {
+					t.Fatalf("nobody is suspected:\n%s", &text)
+				}
+				x := rep.Suspects[0]
+				if want := nth(t, r, launch); x.Index != want {
+					t.Errorf("the suspect is call %d, the launch was call %d:\n%s", x.Index, want, &text)
+				}
+				i := slices.IndexFunc(x.Arguments, func(a Argument) bool { return strings.HasPrefix(a.Note, "freed") })
+				if i < 0 || uint64(x.Arguments[i].Value) != buffer {
+					t.Errorf("the buffer at %#x is not named:\n%s", buffer, &text)
+				}
+				if len(rep.History) == 0 || uint64(rep.History[0].Place.Addr) != buffer || len(rep.History[0].Accesses) == 0 {
+					t.Errorf("the history of the buffer is not the first:\n%s", &text)
+				}
+				if rep.Failure == nil || rep.Failure.Error != "ACL_ERROR_RT_AICORE_EXCEPTION (507015)" || !strings.Contains(rep.Message, "freed memory") {
+					t.Errorf("failure %+v, message %q", rep.Failure, rep.Message)
+				}
+			})
+		}
+	}
+}
+
+func recorded(t *testing.T, command ...string) (path, said string) {
+	t.Helper()
+	dir := t.TempDir()
+	path = filepath.Join(dir, "t.aclt")
+	out, err := os.Create(filepath.Join(dir, "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	res, err := record.Run(context.Background(), &record.Options{Model: acl.Model, Output: path, Command: command, Sim: true, Stdin: null, Stdout: out, Stderr: null})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res.ExitCode != 7 {
+		t.Fatalf("%v: %+v", command, res)
+	}
+	b, err := os.ReadFile(out.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path, string(b)
+}
+
+func open(t *testing.T, path string) *format.Reader {
+	t.Helper()
+	r, err := format.Open(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	return r
+}
+
+// nth returns the index of the nth launch, from 1.
+func nth(t *testing.T, r *format.Reader, n int) uint64 {
+	t.Helper()
+	for c, err := range r.CallsByStart(&format.Filter{NoArgs: true, NoData: true}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f := acl.Model.Func(api.ID(c.Func)); f != nil && f.Task == api.Kernel {
+			if n--; n == 0 {
+				return c.Index
+			}
+		}
+	}
+	t.Fatal("too few launches")
+	return 0
+}
+
+// A story: DeviceA holds a table with an address in DeviceB; two kernels are launched with words, tasks 40 and 41 of the runtime's stream 9, and a synchronization of their stream ends with the code.
+func gathered(t *testing.T, code int32, message string) *format.Reader {
+	t.Helper()
+	b := story.New(t)
+	b.Call(0, 1_000, 2_500, "aclrtSetDevice", story.A(0))
+	b.Call(0, 3_000, 3_700, "aclrtMalloc", story.A(0x7ffe0000, 4096, 0), story.Outs("devPtr", story.DeviceA))
+	b.Call(0, 3_800, 4_100, "aclrtMalloc", story.A(0x7ffe0000, 4096, 0), story.Outs("devPtr", story.DeviceB))
+	b.Call(0, 4_200, 4_300, "aclrtCreateStream", story.A(0x7ffe0008), story.Outs("stream", story.StreamA))
+	b.Call(0, 5_000, 5_900, "aclrtBinaryGetFunction", story.A(0x6600, 0x7ffe0020, 0x7ffe0018), story.Text("kernelName", "gather"), story.Outs("funcHandle", story.Function))
+	b.Call(0, 6_000, 6_900, "aclrtMemcpy", story.A(story.DeviceA, 4096, story.HostA, 16, 1), data("src", 7, story.DeviceB+256))
+	for i := range uint64(2) {
+		b.Call(0, 7_000+100*int64(i), 7_050+100*int64(i), "aclrtLaunchKernelWithHostArgs", story.A(story.Function, 8, story.StreamA, 0, 0x7ffe0100, 16, 0, 0),
+			data("hostArgs", story.DeviceA+8*i, 3), task(9, 40+uint32(i)))
+	}
+	var mod []story.Mod
+	if code != 0 {
+		mod = append(mod, story.Fails(code))
+	}
+	b.Call(0, 8_000, 9_000, "aclrtSynchronizeStream", story.A(story.StreamA), mod...)
+	b.Call(0, 9_100, 9_200, "aclGetRecentErrMsg", nil, func(_ *api.Func, c *format.Call) {
+		c.Ret = 0x7f0000000100
+		c.Data = append(c.Data, format.Data{Param: api.RetParam, Dir: format.DirOut, Len: uint64(len(message)), Bytes: []byte(message), Time: c.Start})
+	})
+	return b.Load().Reader
+}
+
+// data has a call read words behind a parameter.
+func data(param string, words ...uint64) story.Mod {
+	return func(f *api.Func, c *format.Call) {
+		var b []byte
+		for _, w := range words {
+			b = binary.LittleEndian.AppendUint64(b, w)
+		}
+		c.Data = append(c.Data, format.Data{Param: uint8(f.Param(param)), Len: uint64(len(b)), Bytes: b, Time: c.Start})
+	}
+}
+
+// task gives a call's task its ids.
+func task(stream, task uint32) story.Mod {
+	return func(_ *api.Func, c *format.Call) {
+		c.Outs = append(c.Outs, format.Out{Param: api.TaskParam, Value: uint64(stream)<<32 | uint64(task)})
+	}
+}
+
+func TestNothingFailed(t *testing.T) {
+	if _, err := Blame(gathered(t, 0, ""), acl.Model, nil); !errors.Is(err, ErrNothingFailed) || !strings.Contains(err.Error(), "--task") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestMessageNamesTask(t *testing.T) {
+	for _, test := range []struct {
+		message string
+		call    uint64
+		certain bool
+	}{
+		{"Aicore kernel execute failed, device_id=0, stream_id=9, report_stream_id=3, task_id=41, flip_num=0, fault kernel_name=gather, program id=2", 7, true},
+		{"Aicore kernel execute failed, stream_id=9, task_id=40, flip_num=0, fault kernel_name=gather", 6, true},
+		{"task_id=40, flip_num=1, stream_id=9", 6, false}, // in no call of the trace: both are in flight
+		{"something went wrong", 6, false},
+	} {
+		rep, err := Blame(gathered(t, 507015, test.message), acl.Model, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rep.Message != test.message || rep.InFlight != 2 || len(rep.Suspects) == 0 {
+			t.Fatalf("%+v", rep)
+		}
+		if x := rep.Suspects[0]; x.Index != test.call || x.Certain != test.certain {
+			t.Errorf("%q: the first suspect is %+v", test.message, x)
+		}
+		if strings.Contains(test.message, "flip_num=1") != (len(rep.Unknown) == 1) {
+			t.Errorf("%q: unknown: %q", test.message, rep.Unknown)
+		}
+	}
+}
+
+func TestTaskOfLog(t *testing.T) {
+	r := gathered(t, 0, "")
+	rep, err := Blame(r, acl.Model, &Options{Task: &format.TaskID{Stream: 9, Task: 41}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := rep.Suspects[0]
+	if len(rep.Suspects) != 1 || !x.Certain || x.Index != 7 || x.Kernel != "gather" || x.Blocks != 8 || len(x.Arguments) != 1 || x.Arguments[0].Place.Offset != 8 {
+		t.Errorf("%+v", rep)
+	}
+	if _, err := Blame(r, acl.Model, &Options{Task: &format.TaskID{Stream: 9, Task: 42}}); err == nil || !strings.Contains(err.Error(), "task 42 of stream 9") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestThroughTable finds who came to memory whose address lay in a table on the device.
+func TestThroughTable(t *testing.T) {
+	w, err := Where(gathered(t, 0, ""), acl.Model, story.DeviceB+300, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(w.Places) != 1 || w.Places[0].Place.Offset != 300 || w.Places[0].Place.Ended != nil {
+		t.Fatalf("%+v", w)
+	}
+	var got []string
+	for _, a := range w.Places[0].Accesses {
+		got = append(got, fmt.Sprintf("%d %s", a.Index, a.String()))
+	}
+	want := []string{"5 aclrtMemcpy put its address into device#1", "6 gather may change it, through device#1", "7 gather may change it, through device#1"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+func TestNowhere(t *testing.T) {
+	r := gathered(t, 0, "")
+	w, err := Where(r, acl.Model, story.DeviceA+5000, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(w.Places) != 0 || w.Below == nil || w.Below.Offset != 5000 || w.Above == nil || w.Above.Addr != story.DeviceB {
+		t.Errorf("%+v", w)
+	}
+	call := uint64(2) // makes the second buffer
+	w, err = Where(r, acl.Model, story.DeviceB, &WhereOptions{Call: &call})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(w.Places) != 1 || len(w.Places[0].Accesses) != 0 || w.At == nil || w.At.Index != 2 {
+		t.Errorf("%+v", w)
+	}
+}

@@ -1,0 +1,175 @@
+package blame
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+// Text writes the report as one page.
+func (rep *Report) Text(out io.Writer) error {
+	w := bufio.NewWriter(out)
+	fmt.Fprintf(w, "trace    %s, of %s", rep.Trace, strings.Join(rep.Argv, " "))
+	if rep.Host != "" {
+		fmt.Fprintf(w, " on %s", rep.Host)
+	}
+	if rep.Device != "" {
+		fmt.Fprintf(w, ", %s", rep.Device)
+	}
+	fmt.Fprintln(w)
+	if f := rep.Failure; f != nil {
+		what := f.Error
+		if what == "" {
+			what = "never returned"
+		}
+		fmt.Fprintf(w, "failed   call %d %s%s on thread %d at %s: %s\n", f.Index, f.Func, on(f), f.TID, at(f.Start), what)
+	}
+	if rep.Message != "" {
+		for i, line := range strings.Split(strings.TrimSpace(rep.Message), "\n") {
+			fmt.Fprintf(w, "%-9s%s\n", head("message", i), line)
+		}
+	}
+	for i, line := range rep.Told {
+		fmt.Fprintf(w, "%-9s%s\n", head("told", i), line)
+	}
+	if rep.Lost > 0 {
+		fmt.Fprintf(w, "lost     %d calls before the failure are not in the trace\n", rep.Lost)
+	}
+	for i, line := range rep.Unknown {
+		fmt.Fprintf(w, "%-9s%s\n", head("unknown", i), line)
+	}
+	if len(rep.Suspects) == 0 {
+		fmt.Fprintln(w, "\nNo task was in flight, and nothing names one.")
+		return w.Flush()
+	}
+	for i := range rep.Suspects {
+		x := &rep.Suspects[i]
+		verdict := "suspect"
+		switch {
+		case x.Certain:
+			verdict = "guilty"
+		case x.score < listed:
+			verdict = "in flight"
+		}
+		fmt.Fprintf(w, "\n%s: call %d %s%s on thread %d at %s\n", verdict, x.Index, name(&x.Call), on(&x.Call), x.TID, at(x.Start))
+		for _, r := range x.Reasons {
+			fmt.Fprintf(w, "  because %s\n", r)
+		}
+		for k := range x.Arguments {
+			a := &x.Arguments[k]
+			fmt.Fprintf(w, "  %-8s %s = %s", a.How, a.Where, a.Value)
+			if a.Place != nil {
+				fmt.Fprintf(w, " = %s+%d of %d bytes", a.Place.Object, a.Place.Offset, a.Place.Size)
+			}
+			if a.Note != "" {
+				fmt.Fprintf(w, "; %s", a.Note)
+			}
+			fmt.Fprintln(w)
+		}
+		if x.Partly {
+			fmt.Fprintln(w, "  and what the trace does not have of its arguments")
+		}
+	}
+	if rep.More > 0 {
+		fmt.Fprintf(w, "\n%d more tasks were in flight, with nothing against them\n", rep.More)
+	}
+	for i := range rep.History {
+		rep.History[i].text(w)
+	}
+	return w.Flush()
+}
+
+func head(word string, line int) string {
+	if line > 0 {
+		return ""
+	}
+	return word
+}
+
+// Text writes what is known of the address.
+func (x *Whereabouts) Text(out io.Writer) error {
+	w := bufio.NewWriter(out)
+	when := "at any time"
+	if x.At != nil {
+		when = fmt.Sprintf("when call %d %s began, at %s", x.At.Index, name(x.At), at(x.At.Start))
+	}
+	if len(x.Places) == 0 {
+		fmt.Fprintf(w, "%s lay in no allocation that the trace knows, %s\n", x.Addr, when)
+		if p := x.Below; p != nil {
+			fmt.Fprintf(w, "%d bytes beyond the end of %s, %d bytes at %s%s\n", p.Offset-p.Size, p.Object, p.Size, p.Addr, life(p))
+		}
+		if p := x.Above; p != nil {
+			fmt.Fprintf(w, "%d bytes before %s, %d bytes at %s%s\n", uint64(p.Addr-x.Addr), p.Object, p.Size, p.Addr, life(p))
+		}
+		return w.Flush()
+	}
+	for i := range x.Places {
+		p := &x.Places[i].Place
+		state := ""
+		if x.At != nil {
+			state = ", live then"
+			if p.Ended != nil {
+				state = ", freed by then"
+			}
+		}
+		fmt.Fprintf(w, "%s lies in %s, at byte %d of %d%s\n", x.Addr, p.Object, p.Offset, p.Size, state)
+		x.Places[i].text(w)
+	}
+	return w.Flush()
+}
+
+func (t *Touched) text(w io.Writer) {
+	p := &t.Place
+	fmt.Fprintf(w, "\n%s: %d bytes at %s%s\n", p.Object, p.Size, p.Addr, life(p))
+	if t.Before > 0 {
+		fmt.Fprintf(w, "  … %d earlier calls\n", t.Before)
+	}
+	for i := range t.Accesses {
+		a := &t.Accesses[i]
+		failed := ""
+		if a.Error != "" {
+			failed = ": " + a.Error
+		}
+		fmt.Fprintf(w, "  call %-8d %12s  %s%s%s\n", a.Index, at(a.Start), a.String(), on(&a.Call), failed)
+	}
+	if len(t.Accesses) == 0 {
+		fmt.Fprintln(w, "  no task in the trace was given it")
+	}
+}
+
+// life tells who made and ended an allocation.
+func life(p *Place) string {
+	s := ", older than the trace"
+	if p.Made != nil {
+		s = fmt.Sprintf(", made by call %d %s at %s", p.Made.Index, p.Made.Func, at(p.Made.Start))
+	}
+	if p.Ended != nil {
+		s += fmt.Sprintf(", freed by call %d %s on thread %d at %s", p.Ended.Index, p.Ended.Func, p.Ended.TID, at(p.Ended.Start))
+	}
+	return s
+}
+
+func name(c *Call) string {
+	switch {
+	case c.Kernel != "" && c.Blocks > 0:
+		return fmt.Sprintf("%s, kernel %s with block dim %d", c.Func, c.Kernel, c.Blocks)
+	case c.Kernel != "":
+		return fmt.Sprintf("%s, kernel %s", c.Func, c.Kernel)
+	}
+	return c.Func
+}
+
+func on(c *Call) string {
+	s := ""
+	if c.Stream != "" {
+		s = " on " + c.Stream
+	}
+	if c.Task != nil {
+		s += fmt.Sprintf(" (stream %d, task %d, flip %d)", c.Task.Stream, c.Task.Task&0xffff, c.Task.Task>>16)
+	}
+	return s
+}
+
+func at(ns int64) string { return time.Duration(ns).Round(time.Microsecond).String() }

@@ -1,0 +1,199 @@
+package timeline
+
+import (
+	"slices"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+)
+
+// TouchKind says how a call comes to memory.
+type TouchKind uint8
+
+// The kinds of touches.
+const (
+	Reads  TouchKind = iota // the range is read by the call or its task
+	Writes                  // the range is overwritten
+	Names                   // an argument is an address: what is done behind it only the kernel knows
+)
+
+func (k TouchKind) String() string { return [...]string{"reads", "writes", "names"}[k] }
+
+// A Touch is memory that a call, or the task that it makes, comes to by an address that stands among its arguments.
+type Touch struct {
+	Addr  uint64
+	Size  uint64 // bytes; 0 for what Names
+	Kind  TouchKind
+	Param int    // where the address stands: the parameter,
+	Item  uint32 // the item of it, as in format.Data,
+	At    uint64 // and the byte of what lies behind it.
+	Self  bool   // The address is the argument itself
+}
+
+// Touches tells for the calls of a trace, in the order of their beginnings, which memory they come to. It does not follow
+// pointers that lie in device memory. It belongs to the State that the calls are applied to; its memory grows with the argument lists that are alive.
+type Touches struct {
+	s     *State
+	r     *format.Reader
+	lists map[*Object]*argWords
+	buf   []Touch
+}
+
+// argWords are the addresses that an argument list has been given.
+type argWords struct {
+	words   []Touch
+	unknown bool // some of it is not in the trace
+}
+
+// NewTouches returns what tells the touches of a trace's calls, nothing of which was applied to the State yet.
+func NewTouches(s *State, r *format.Reader) *Touches {
+	return &Touches{s: s, r: r, lists: map[*Object]*argWords{}}
+}
+
+// Of returns the touches of the call that was applied last, valid until the next Of, and whether they are all: of some launches the arguments are
+// not in the trace. It has to be asked for every call.
+func (t *Touches) Of(e *Event) (touches []Touch, all bool) {
+	t.buf = t.buf[:0]
+	c, f := e.Call, e.Fn
+	if f == nil || len(c.Args) != int(f.Words) {
+		return nil, f == nil
+	}
+	if f.Task == api.NoTask {
+		for _, u := range e.Uses {
+			if u.Object.Kind == api.ArgsList {
+				t.list(e, u.Object)
+			}
+		}
+	}
+	all = true
+	for i := range f.Params {
+		p := &f.Params[i]
+		switch {
+		case p.Role == api.Reads || p.Role == api.Writes || p.Role == api.Fills:
+			all = t.payload(e, i) && all
+		case p.Role == api.Address && c.Args[p.Word] != 0:
+			t.buf = append(t.buf, Touch{Addr: c.Args[p.Word], Kind: Names, Param: i, Self: true})
+		case p.Role == api.DevArgs:
+			n, _ := p.Size.Bytes(f, c.Args)
+			t.buf = append(t.buf, Touch{Addr: c.Args[p.Word], Size: n, Kind: Reads, Param: i, Self: true})
+			b, known, _ := t.s.DevArgs(e)
+			t.buf = words(t.buf, b, i, 0)
+			all = all && known
+		case p.Role == api.Launch:
+			if u, ok := e.Use(i); ok {
+				if l := t.lists[u.Object]; l != nil {
+					t.buf = append(t.buf, l.words...)
+					all = all && !l.unknown
+				} else {
+					all = false
+				}
+			}
+			all = t.items(e, i) && all
+		case f.Task == api.Kernel && (p.Role == api.Args || p.Role == api.Array || p.Role == api.Struct), p.Role == api.In && p.Addresses:
+			all = t.items(e, i) && all
+		}
+	}
+	return t.buf, all
+}
+
+// payload adds what a copy or a fill names.
+func (t *Touches) payload(e *Event, i int) bool {
+	c, f := e.Call, e.Fn
+	p := &f.Params[i]
+	kind := Writes
+	if p.Role == api.Reads {
+		kind = Reads
+	}
+	if p.ItemSizes < 0 {
+		n, ok := p.Size.Bytes(f, c.Args)
+		if ok && p.Size.Pitch >= 0 {
+			if n = c.Args[f.Params[p.Size.Pitch].Word] * c.Args[f.Params[p.Size.Mul[1]].Word]; n == 0 {
+				return true
+			}
+		}
+		if c.Args[p.Word] != 0 && (n > 0 || !ok) {
+			t.buf = append(t.buf, Touch{Addr: c.Args[p.Word], Size: n, Kind: kind, Param: i, Self: true})
+		}
+		return ok
+	}
+	to, ok1 := t.data(c, i, 0)
+	sizes, ok2 := t.data(c, int(p.ItemSizes), 0)
+	for k := 0; k+8 <= min(len(to), len(sizes)); k += 8 {
+		t.buf = append(t.buf, Touch{Addr: word(to[k:]), Size: word(sizes[k:]), Kind: kind, Param: i, At: uint64(k)})
+	}
+	return ok1 && ok2
+}
+
+// items adds the words of what lies behind a parameter.
+func (t *Touches) items(e *Event, i int) bool {
+	all, some := true, false
+	for k := range e.Call.Data {
+		d := &e.Call.Data[k]
+		if int(d.Param) != i || d.Dir != format.DirIn {
+			continue
+		}
+		some = true
+		b, ok := t.content(d)
+		t.buf = words(t.buf, b, i, d.Item)
+		all = all && ok
+	}
+	return all && (some || e.Call.Args[e.Fn.Params[i].Word] == 0 || e.Fn.Params[i].Role == api.Launch)
+}
+
+// list notes what a call gives an argument list.
+func (t *Touches) list(e *Event, o *Object) {
+	if o.Ended == e.Call.Index && o.Created != e.Call.Index {
+		delete(t.lists, o)
+		return
+	}
+	l := t.lists[o]
+	if l == nil {
+		l = &argWords{unknown: o.Created == NoCall}
+		t.lists[o] = l
+	}
+	for i := range e.Fn.Params {
+		p := &e.Fn.Params[i]
+		if p.Role != api.In || e.Call.Args[p.Word] == 0 {
+			continue
+		}
+		b, ok := t.data(e.Call, i, 0)
+		at := len(l.words)
+		l.words = words(l.words, b, i, 0)
+		for k := at; k < len(l.words); k++ {
+			l.words[k].Item = uint32(len(l.words)) // in the order in which they were given
+		}
+		l.unknown = l.unknown || !ok
+	}
+}
+
+func (t *Touches) data(c *format.Call, param int, item uint32) ([]byte, bool) {
+	i := slices.IndexFunc(c.Data, func(d format.Data) bool { return int(d.Param) == param && d.Item == item && d.Dir == format.DirIn })
+	if i < 0 {
+		return nil, false
+	}
+	return t.content(&c.Data[i])
+}
+
+func (t *Touches) content(d *format.Data) ([]byte, bool) {
+	if d.Status != format.Whole || d.Len > maxShadow {
+		return nil, false
+	}
+	if d.Blob == 0 {
+		return d.Bytes, uint64(len(d.Bytes)) == d.Len
+	}
+	b, err := t.r.Blob(d.Blob)
+	return b, err == nil
+}
+
+// words adds the 8-byte words of memory that are no small numbers.
+func words(to []Touch, b []byte, param int, item uint32) []Touch {
+	for at := 0; at+8 <= len(b); at += 8 {
+		if w := word(b[at:]); w >= leastAddress {
+			to = append(to, Touch{Addr: w, Kind: Names, Param: param, Item: item, At: uint64(at)})
+		}
+	}
+	return to
+}
+
+// leastAddress is below all addresses: a word under it is a number.
+const leastAddress = 1 << 16
