@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/bits"
 	"os"
 	"path/filepath"
 	"slices"
@@ -138,6 +139,8 @@ type Session struct {
 	threads map[[2]uint32]uint64 // next sequence number of a thread, over its rings
 
 	nextRetire time.Time
+	work       uint64 // bytes that were read since the core was last offered to others
+	behind     bool   // with the work, so that it is not offered
 }
 
 // NewSession makes the shared memory of a session.
@@ -304,6 +307,7 @@ func (s *Session) Interval() time.Duration {
 // Drain hands on what has been written since the last time.
 func (s *Session) Drain(sink Sink) (Load, error) {
 	s.clock.adjust()
+	s.behind = s.pressed()
 	if err := s.open(sink); err != nil {
 		return Idle, err
 	}
@@ -542,6 +546,7 @@ func (r *ring) drain(s *Session, sink Sink, final bool) (uint64, error) {
 			return 0, err
 		}
 		r.pos += size
+		s.share(size)
 		// Space is given back now and then, so that a program that waits does not wait for the whole ring.
 		if r.pos-r.head.tail.Load() > r.size/8 {
 			r.head.tail.Store(r.pos)
@@ -552,10 +557,49 @@ func (r *ring) drain(s *Session, sink Sink, final bool) (uint64, error) {
 		}
 	}
 	r.head.tail.Store(r.pos)
+	if r.pos != start {
+		o, next := r.number(r.seq)
+		s.threads[[2]uint32{o.pid, o.tid}] = next
+	}
 	if final {
 		return r.pos - start, r.leave(sink)
 	}
 	return r.pos - start, nil
+}
+
+// quantum is how many bytes of records and payloads are read before others are let at the core: some tens of microseconds of work.
+// Without it a thread of the program that wakes up on the recorder's core may wait there for milliseconds.
+const quantum = 16 << 10
+
+// share notes that n bytes have been read, and now and then lets whoever waits for this core run first, so that recording takes
+// what the program leaves of the cores. A recorder that falls behind, since the program leaves nothing, takes its full share.
+func (s *Session) share(n uint64) {
+	if s.work += n; s.work < quantum || s.behind {
+		return
+	}
+	s.work = 0
+	before := monotonic()
+	_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
+	if time.Duration(monotonic()-before) > s.Interval()/4 {
+		s.behind = s.pressed()
+	}
+}
+
+// pressed reports whether a ring is more than a quarter full, or the arena more than half.
+func (s *Session) pressed() bool {
+	for _, r := range s.rings {
+		if r.mem != nil && !r.done && r.head.head.Load()-r.pos > r.size/4 {
+			return true
+		}
+	}
+	if s.arena == nil {
+		return false
+	}
+	free := 0
+	for i := range s.ctl.arenaFree {
+		free += bits.OnesCount64(s.ctl.arenaFree[i].Load())
+	}
+	return free < int(s.ctl.arenaChunks)/2
 }
 
 // leave hands on the enclosing call that never returned.
@@ -649,7 +693,6 @@ func (r *ring) call(s *Session, b []byte, state byte) (*Call, error) {
 		}
 	}
 	r.seq++
-	s.threads[[2]uint32{r.pid, r.tid}] = seq + 1
 	c.Words = unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(b[callHeader:]))), words)
 	return c, c.pieces(f, b[callHeader+8*words:])
 }
@@ -700,6 +743,7 @@ func (r *ring) payload(s *Session, sink Sink, b []byte) error {
 			return errRing
 		}
 		bytes = s.arena[chunk*arenaChunk:]
+		defer s.share(uint64(n))
 		defer s.ctl.arenaFree[chunk/64].Or(1 << (chunk % 64))
 	}
 	if n > len(bytes) || slot >= len(s.rings) || s.rings[slot].mem == nil {

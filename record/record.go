@@ -19,6 +19,7 @@ import (
 	"strings"
 	"syscall"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -435,10 +436,7 @@ func (r *recorder) drain(s *probe.Session, exited <-chan struct{}) error {
 			}
 			flushed = time.Now()
 		}
-		switch load {
-		case probe.Idle:
-			pause(time.Millisecond)
-		case probe.Light:
+		if load != probe.Pressed {
 			pause(s.Interval())
 		}
 	}
@@ -465,10 +463,16 @@ func behind() (undo func()) {
 	}
 }
 
-// pause sleeps on the thread of the calling goroutine. Were it the goroutine alone that slept, two threads would wake up for it.
+// pause sleeps on the thread of the calling goroutine. Were it the goroutine alone that slept, two threads would wake up for it, and
+// the Go runtime's own look after a thread in a system call wakes up many times more: it is told of none where goroutines have
+// another processor. The collector of garbage ends the sleep by a signal.
 func pause(d time.Duration) {
 	t := unix.NsecToTimespec(d.Nanoseconds())
-	_ = unix.Nanosleep(&t, nil) // a signal may end it early
+	if runtime.GOMAXPROCS(0) == 1 {
+		_ = unix.Nanosleep(&t, nil) // a signal may end it early
+		return
+	}
+	_, _, _ = unix.RawSyscall(unix.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&t)), 0, 0)
 }
 
 // deserted reports whether no process of a session is left. A descendant that has not made its first call yet is known by
