@@ -115,7 +115,7 @@ func (t *Thread) LaunchHostFunc(on acl.Stream, fn, args acl.Addr) acl.Error {
 			return nil
 		}
 		return &waiting{block: func(<-chan struct{}, <-chan time.Time) (bool, *failure) {
-			t.sim.strict.done(nil, s)
+			t.sim.strict.hostBegins(s)
 			caller.CallAside(fn, args)
 			return true, nil
 		}}
@@ -223,7 +223,7 @@ func (t *Thread) LaunchCallback(fn, userData acl.Addr, blockType acl.CallbackBlo
 			return nil
 		}
 		c := callback{fn, userData, make(chan struct{})}
-		t.sim.strict.done(nil, s)
+		t.sim.strict.hostBegins(s)
 		sub.add(c)
 		if blockType != acl.ACL_CALLBACK_BLOCK {
 			return nil

@@ -75,6 +75,24 @@ func TestStrictInAnyOrder(t *testing.T) {
 	}
 }
 
+// A buffer that a task is writing while the host asks for a copy from it is not one that the host has changed.
+func TestStrictBufferUnderWay(t *testing.T) {
+	const n = 32 << 20
+	e := strictEnv(t, Options{})
+	a, b, dev, to, pinned := e.stream(), e.stream(), e.malloc(n), e.malloc(n), e.pinned(n)
+	e.ok(e.th.Memset(dev, n, 7, n))
+	e.ok(e.th.MemcpyAsync(pinned, n, dev, n, acl.ACL_MEMCPY_DEVICE_TO_HOST, a))
+	ev := e.event()
+	e.ok(e.th.RecordEvent(ev, a))
+	e.ok(e.th.StreamWaitEvent(b, ev))
+	for first := hostBytes(pinned, 1); first[0] == 0 && !*inVirtualTime; {
+		time.Sleep(50 * time.Microsecond)
+	}
+	e.ok(e.th.MemcpyAsync(to, n, pinned, n, acl.ACL_MEMCPY_HOST_TO_DEVICE, b))
+	e.ok(e.th.SynchronizeDevice())
+	e.found()
+}
+
 // pause lets the device finish the work of a stream without the host knowing, unless it is held.
 func (e *env) pause(h acl.Stream, held bool) {
 	s := e.sim.streams.get(uint64(h))

@@ -412,6 +412,17 @@ func (c *checker) hearsOthers(s *stream) {
 	}
 }
 
+// hostBegins lets the host, in a function of the program's, know all that the stream knows.
+func (c *checker) hostBegins(s *stream) {
+	if c == nil {
+		return
+	}
+	c.done(nil, s)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.hostRuns++
+}
+
 // hostReturns has the stream go on behind a function of the program's.
 func (c *checker) hostReturns(s *stream) {
 	if c == nil {
@@ -476,21 +487,29 @@ func (c *checker) watch(s *stream, x *transfer) *source {
 	if c == nil || x.staged != nil || s.capture.Load() != nil || s.bound.Load() != nil || c.sim.locate(x.src).typ != acl.ACL_MEM_LOCATION_TYPE_HOST {
 		return nil
 	}
+	w := &source{x: *x}
 	c.mu.Lock()
-	w := &source{x: *x, hostRuns: c.hostRuns}
-	c.mu.Unlock()
-	sum, ok := c.sumOf(x)
-	if !ok {
-		return nil
-	}
-	w.sum = sum
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	w.hostRuns, w.ordered = c.hostRuns, c.pending(x)
 	if len(c.sources) == maxSources {
 		c.sources = slices.Delete(c.sources, 0, maxSources/2)
 	}
-	c.sources = append(c.sources, w)
+	c.sources = append(c.sources, w) // before it is hashed: a task that writes the buffer meanwhile finds it here
+	c.mu.Unlock()
+	sum, ok := c.sumOf(x)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	w.sum, w.ordered = sum, w.ordered || !ok
 	return w
+}
+
+// pending tells whether a task that has begun to write the source of a copy is not known to be done.
+func (c *checker) pending(x *transfer) bool {
+	for at := c.memory.at(x.src); at.ok() && at.get().addr < x.src+x.spitch*x.height; at.next() {
+		if w := &at.get().v.write; w.n != 0 && c.host.at(w.n) < w.time {
+			return true
+		}
+	}
+	return false
 }
 
 // taskCopies is an asynchronous copy as it runs.
