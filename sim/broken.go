@@ -180,6 +180,7 @@ var breaches = map[string]breach{
 	"destroyed_context":                skipped("aclrtDestroyContext"),
 	"device_count":                     stores("aclrtGetDeviceCount", 0, 4, 1),
 	"device_out_of_range":              returns("aclrtSetDevice", acl.ACL_ERROR_RT_INVALID_DEVICEID, acl.ACL_SUCCESS),
+	"task_in_a_capture":                returns("aclmdlRIAddCondTask", acl.ACL_ERROR_RT_STREAM_NOT_CAPTURED, acl.ACL_SUCCESS),
 	"end_without_begin":                returns("aclmdlRICaptureEnd", acl.ACL_ERROR_RT_STREAM_NOT_CAPTURED, acl.ACL_SUCCESS),
 	"error_of_the_whole":               stores("aclrtMemcpyBatch", 8, 8, 0),
 	"event_synchronization_ends":       returns("aclrtSynchronizeEvent", acl.ACL_ERROR_RT_STREAM_ABORT, acl.ACL_SUCCESS),

@@ -103,10 +103,9 @@ func (t *Thread) MdlRIBuildBegin(modelRI *acl.MdlRI, flag uint32) acl.Error {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "flag is %d and has to be 0", flag)
 	}
 	g := &graph{dev: c.dev, built: true, building: true}
-	if g.handle = t.sim.graphs.add(g); g.handle == 0 {
-		return t.fail(acl.ACL_ERROR_RT_NO_MODEL_RESOURCE, "too many models")
+	if e := t.newGraph(g); e != 0 {
+		return e
 	}
-	g.id, g.serial = uint32(g.handle>>4&(maxHandles-1)), t.sim.models.Add(1)
 	*modelRI = acl.MdlRI(g.handle)
 	return acl.ACL_SUCCESS
 }

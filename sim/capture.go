@@ -143,6 +143,17 @@ func (s *Sim) capturing(g *graph) bool {
 	return slices.ContainsFunc(s.captures, func(c *capture) bool { return c.graph == g })
 }
 
+// spoilCapture spoils the capture into a graph, where there is one.
+func (s *Sim) spoilCapture(g *graph, f *failure) {
+	s.capturesMu.Lock()
+	defer s.capturesMu.Unlock()
+	for _, c := range s.captures {
+		if c.graph == g {
+			c.spoil(f)
+		}
+	}
+}
+
 // forbid refuses an operation that captures under way don't allow to the thread, and spoils them.
 func (t *Thread) forbid(code acl.Error, what string) acl.Error {
 	if t.sim.captureCount.Load() == 0 {
@@ -280,29 +291,39 @@ func (t *Thread) MdlRICaptureBegin(on acl.Stream, mode acl.MdlRICaptureMode) acl
 	if e != 0 {
 		return e
 	}
+	return t.beginCapture(s, &graph{dev: s.ctx.dev}, mode)
+}
+
+// beginCapture begins to record the tasks of a stream into a graph, a new one or a part of another one.
+func (t *Thread) beginCapture(s *stream, g *graph, mode acl.MdlRICaptureMode) acl.Error {
 	switch {
 	case mode < acl.ACL_MODEL_RI_CAPTURE_MODE_GLOBAL || mode > acl.ACL_MODEL_RI_CAPTURE_MODE_RELAXED:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "capture mode %d is unknown", mode)
 	case s == s.ctx.def && !broken("default_stream"):
 		return t.fail(acl.ACL_ERROR_RT_STREAM_CAPTURE_IMPLICIT, "stream %d is the default stream of a context and can't be captured", s.id)
 	}
-	g := &graph{dev: s.ctx.dev}
 	c := &capture{graph: g, origin: s, thread: t, mode: mode, lanes: map[*stream]*lane{}, groups: map[*stream]*taskGroup{}}
 	l := &lane{stream: s}
-	c.lanes[s], g.lanes = l, []*lane{l}
+	c.lanes[s] = l
 	if t.sim.strict != nil {
 		c.call = t.on(s, "")
 	}
+	if g.part && !g.begun.CompareAndSwap(false, true) && !broken("part_captured_once") {
+		return t.fail(acl.ACL_ERROR_RT_MODEL_CAPTURED, "model %d was captured before", g.id)
+	}
+	g.lanes = []*lane{l}
 	if broken("captured_twice") {
 		s.capture.Store(c)
 	} else if !s.capture.CompareAndSwap(nil, c) {
+		g.begun.Store(false)
 		return t.fail(acl.ACL_ERROR_RT_STREAM_CAPTURED, "stream %d is being captured already", s.id)
 	}
-	if g.handle = t.sim.graphs.add(g); g.handle == 0 {
-		s.capture.Store(nil)
-		return t.fail(acl.ACL_ERROR_RT_NO_MODEL_RESOURCE, "too many models")
+	if !g.part {
+		if e := t.newGraph(g); e != 0 {
+			s.capture.Store(nil)
+			return e
+		}
 	}
-	g.id, g.serial = uint32(g.handle>>4&(maxHandles-1)), t.sim.models.Add(1)
 	t.sim.capturesMu.Lock()
 	t.sim.captures = append(t.sim.captures, c)
 	t.sim.captureCount.Store(int32(len(t.sim.captures)))
@@ -333,6 +354,8 @@ func (t *Thread) MdlRICaptureEnd(on acl.Stream, modelRI *acl.MdlRI) acl.Error {
 	switch u := c.unjoined(); {
 	case f != nil:
 		f = failed(acl.ACL_ERROR_RT_STREAM_CAPTURE_INVALIDATED, "the capture of stream %d has failed: %s", s.id, f.text)
+	case !c.graph.complete() && !broken("parts_are_captured_first"):
+		f = failed(acl.ACL_ERROR_RT_SUB_ACLGRAPH_IS_CAPTURING, "a part of the model of stream %d under a condition was not captured to its end", s.id)
 	case len(c.groups) > 0:
 		f = failed(acl.ACL_ERROR_STREAM_TASK_GROUP_STATUS, "a task group is still open")
 	case u != nil && !broken("stream_that_does_not_come_back"):
@@ -340,11 +363,14 @@ func (t *Thread) MdlRICaptureEnd(on acl.Stream, modelRI *acl.MdlRI) acl.Error {
 	}
 	c.mu.Unlock()
 	if f != nil {
-		t.sim.graphs.remove(c.graph.handle)
+		if !c.graph.part { // a part goes with the graph that it belongs to
+			t.sim.graphs.remove(c.graph.handle)
+		}
 		c.graph.end()
 		*modelRI = 0
 		return t.failWith(f)
 	}
+	c.graph.captured.Store(true)
 	*modelRI = acl.MdlRI(c.graph.handle)
 	return acl.ACL_SUCCESS
 }

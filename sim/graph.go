@@ -27,6 +27,12 @@ type graph struct {
 	lanes   []*lane // by stream; the first is the one where the capture began
 	ended   []callback
 
+	conditions []*condition
+
+	part     bool        // of another graph, under a condition; constant
+	begun    atomic.Bool // a capture into it has begun; of a part
+	captured atomic.Bool // and ended well
+
 	built    bool // by hand; constant
 	building bool // by hand, and not complete
 }
@@ -128,18 +134,24 @@ func (g *graph) run(outside []*mark) task {
 			}}
 		},
 		run: func(s *stream) (time.Duration, *failure) {
-			s.ctx.dev.sim.strict.endLanes(s, x.runners)
-			for _, r := range x.runners {
-				s.time = max(s.time, r.time)
-				if r.failure != nil {
-					return 0, r.failure
-				}
+			f := x.join(s)
+			if f == nil && x.aborted.Load() {
+				f = failed(acl.ACL_ERROR_RT_MODEL_ABORT_NORMAL, "the run of model %d was aborted", g.id)
 			}
-			if x.aborted.Load() {
-				return 0, failed(acl.ACL_ERROR_RT_MODEL_ABORT_NORMAL, "the run of model %d was aborted", g.id)
-			}
-			return 0, nil
+			return 0, f
 		}}
+}
+
+// join has a stream go on behind an execution that has ended, and returns its failure.
+func (x *execution) join(s *stream) *failure {
+	s.ctx.dev.sim.strict.endLanes(s, x.runners)
+	for _, r := range x.runners {
+		s.time = max(s.time, r.time)
+		if r.failure != nil {
+			return r.failure
+		}
+	}
+	return nil
 }
 
 // begin begins an execution. Where another one runs it returns a channel that is closed when that has ended.
@@ -151,6 +163,11 @@ func (g *graph) begin(s *stream, outside []*mark) (*execution, <-chan struct{}) 
 	}
 	x := &execution{graph: g, outside: outside, done: make(chan struct{})}
 	g.current = x
+	if len(g.conditions) > 0 && !g.part {
+		g.mu.Unlock()
+		g.assign(s)
+		g.mu.Lock()
+	}
 	lanes, stop := g.lanes, s.stop
 	if g.built {
 		stop = x.haltable(s.stop)
@@ -266,9 +283,12 @@ func inside(n int) func(*execution) *mark { return func(x *execution) *mark { re
 // end gives back what the tasks hold.
 func (g *graph) end() {
 	g.mu.Lock()
-	lanes, ended := g.lanes, g.ended
-	g.lanes, g.ended = nil, nil
+	lanes, ended, conditions := g.lanes, g.ended, g.conditions
+	g.lanes, g.ended, g.conditions = nil, nil, nil
 	g.mu.Unlock()
+	for _, c := range conditions {
+		c.end()
+	}
 	for _, l := range lanes {
 		if b := l.stream.bound.Load(); b != nil && b.lane == l {
 			l.stream.bound.CompareAndSwap(b, nil)
@@ -300,9 +320,18 @@ func (t *Thread) graph(h acl.MdlRI) (*graph, acl.Error) {
 	return g, acl.ACL_SUCCESS
 }
 
+// whole returns the graph of a handle that is no part of another one.
+func (t *Thread) whole(h acl.MdlRI) (*graph, acl.Error) {
+	g, e := t.graph(h)
+	if e == 0 && g.part && !broken("part_of_a_model") {
+		return nil, t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "model %d is part of another one", g.id)
+	}
+	return g, e
+}
+
 // runnable returns the graph of a handle that is complete.
 func (t *Thread) runnable(h acl.MdlRI) (*graph, acl.Error) {
-	g, e := t.graph(h)
+	g, e := t.whole(h)
 	if e != 0 {
 		return nil, e
 	}
@@ -384,7 +413,7 @@ func (t *Thread) MdlRIExecute(modelRI acl.MdlRI, timeout int32) acl.Error {
 
 // MdlRIDestroy ends a graph that does not run.
 func (t *Thread) MdlRIDestroy(modelRI acl.MdlRI) acl.Error {
-	g, e := t.graph(modelRI)
+	g, e := t.whole(modelRI)
 	if e != 0 {
 		return e
 	}
@@ -478,7 +507,7 @@ func (t *Thread) MdlRIDebugPrint(modelRI acl.MdlRI) acl.Error {
 
 // MdlRIDestroyRegisterCallback has a function of the program called when a graph is destroyed.
 func (t *Thread) MdlRIDestroyRegisterCallback(modelRI acl.MdlRI, func_, userData acl.Addr) acl.Error {
-	g, e := t.graph(modelRI)
+	g, e := t.whole(modelRI)
 	if e != 0 {
 		return e
 	}
@@ -499,7 +528,7 @@ func (t *Thread) MdlRIDestroyRegisterCallback(modelRI acl.MdlRI, func_, userData
 
 // MdlRIDestroyUnregisterCallback ends what MdlRIDestroyRegisterCallback began.
 func (t *Thread) MdlRIDestroyUnregisterCallback(modelRI acl.MdlRI, func_ acl.Addr) acl.Error {
-	g, e := t.graph(modelRI)
+	g, e := t.whole(modelRI)
 	if e != 0 {
 		return e
 	}

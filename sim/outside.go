@@ -28,6 +28,9 @@ func (t *Thread) captureOutside(ev *event, s *stream, o *outside) acl.Error {
 	if c == nil {
 		return t.fail(acl.ACL_ERROR_RT_STREAM_NOT_CAPTURED, "stream %d is not being captured: nothing else can be recorded or waited for from outside", s.id)
 	}
+	if c.graph.part {
+		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "stream %d is captured into model %d, which is part of another one: nothing is recorded or waited for from outside", s.id, c.graph.id)
+	}
 	n, f := c.newOutside(o)
 	if f != nil {
 		return t.failWith(f)

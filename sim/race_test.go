@@ -51,7 +51,7 @@ func TestRacingThreads(t *testing.T) {
 			}
 			for time.Now().Before(end) && !t.Failed() {
 				a, b := s[r.IntN(2)], s[2+r.IntN(2)]
-				switch r.IntN(8) {
+				switch r.IntN(9) {
 				case 0, 1: // a graph over two streams
 					var fork, join acl.Event
 					var g acl.MdlRI
@@ -110,6 +110,21 @@ func TestRacingThreads(t *testing.T) {
 					ok(th.CreateStream(&x))
 					launch(x)
 					ok(th.DestroyStream(x))
+				case 8: // a model with a part under a condition
+					var status acl.MdlRICaptureStatus
+					var g, part acl.MdlRI
+					var x acl.MdlRICondHandle
+					ok(th.MdlRICaptureBegin(a, acl.ACL_MODEL_RI_CAPTURE_MODE_RELAXED))
+					ok(th.MdlRICaptureGetInfo(a, &status, &g))
+					ok(th.MdlRICondHandleCreate(g, 1, acl.ACL_MODEL_RI_COND_HANDLE_ASSIGN_DEFAULT, &x))
+					ok(th.MdlRIAddCondTask(acl.MdlRICondTaskParams{Handle: x, Type: acl.ACL_MODEL_RI_COND_TYPE_IF, Size: 1, ModelRIArray: addr(&part)}, a, 0))
+					ok(th.MdlRICaptureToModelRIBegin(b, part, acl.ACL_MODEL_RI_CAPTURE_MODE_RELAXED))
+					launch(b)
+					ok(th.MdlRICaptureEnd(b, &part))
+					ok(th.MdlRICaptureEnd(a, &g))
+					ok(th.MdlRIExecuteAsync(g, a))
+					ok(th.SynchronizeStream(a))
+					ok(th.MdlRIDestroy(g))
 				case 7:
 					ok(th.LaunchHostFunc(a, host, 0))
 					launch(a)

@@ -75,7 +75,7 @@ func fillList[T any](t *Thread, items []T, to *T, n *uint32) acl.Error {
 
 // MdlRIGetStreams returns the streams of a model.
 func (t *Thread) MdlRIGetStreams(modelRI acl.MdlRI, streams *acl.Stream, numStreams *uint32) acl.Error {
-	g, e := t.graph(modelRI)
+	g, e := t.whole(modelRI)
 	if e != 0 {
 		return e
 	}
@@ -97,6 +97,9 @@ func (t *Thread) MdlRIGetTasksByStream(on acl.Stream, tasks *acl.MdlRITask, numT
 	l, g := t.sim.laneOf(s)
 	if l == nil {
 		return t.fail(acl.ACL_ERROR_RT_STREAM_MODEL, "stream %d belongs to no model", s.id)
+	}
+	if g.part {
+		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "stream %d belongs to model %d, which is part of another one", s.id, g.id)
 	}
 	g.mu.Lock()
 	var all []acl.MdlRITask

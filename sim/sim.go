@@ -131,6 +131,7 @@ type Sim struct {
 	labels     table[label]
 	labelLists table[labelList]
 	graphTasks table[graphTask]
+	conditions table[condition]
 	models     atomic.Uint64 // made so far
 	attrsOnce  sync.Once
 	attrs      uint64 // the list of aclGetCannAttributeList
@@ -185,7 +186,7 @@ func New(o *Options) *Sim {
 	s.notifies.kind, s.counters.kind, s.physicals.kind, s.pools.kind = kindNotify, kindCounter, kindPhysical, kindPool
 	s.argLists.kind, s.graphs.kind, s.groups.kind = kindArgs, kindGraph, kindGroup
 	s.allocators.kind, s.buffers.kind, s.datasets.kind, s.raised.kind = kindAllocator, kindBuffer, kindDataset, kindException
-	s.labels.kind, s.labelLists.kind, s.graphTasks.kind = kindLabel, kindLabelList, kindGraphTask
+	s.labels.kind, s.labelLists.kind, s.graphTasks.kind, s.conditions.kind = kindLabel, kindLabelList, kindGraphTask, kindCondition
 	for i := range s.opts.Devices {
 		s.devices = append(s.devices, newDevice(s, int32(i)))
 	}

@@ -540,7 +540,7 @@ func (s *stream) close(force bool) *failure {
 	if c := s.capture.Load(); c != nil {
 		sim := s.ctx.dev.sim
 		sim.stopCapture(c)
-		if sim.graphs.remove(c.graph.handle) != nil {
+		if c.graph.part || sim.graphs.remove(c.graph.handle) != nil {
 			c.graph.end()
 		}
 	}

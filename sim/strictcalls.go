@@ -174,6 +174,9 @@ func (c *checker) leaks(end *Call) {
 		}
 	}
 	for _, r := range c.holdings.all() {
+		if r.v.what == conditionWord { // the model is what leaks
+			continue
+		}
 		all = append(all, left{r.v.call, fmt.Sprintf("makes %s of %d bytes at %#x that is not given back %s", r.v.what, r.size, r.addr, when)})
 	}
 	clear(c.made)
@@ -607,6 +610,7 @@ const (
 	importedMemory   = "memory of another process"
 	pinnedMemory     = "pinned host memory"
 	registeredMemory = "registered host memory"
+	conditionWord    = "the word of a condition"
 )
 
 // gets is memory that a call gives the program; gone memory, of one of some kinds, that one is about to end.
@@ -631,6 +635,16 @@ func (c *checker) gone(t *Thread, addr uint64, what ...string) {
 	if h, ok := c.holdings.find(addr); ok && slices.Contains(what, h.v.what) {
 		c.release(c.byHost(call), addr)
 	}
+}
+
+// drops is memory of the runtime's own that ends.
+func (c *checker) drops(s span) {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.forget(s)
 }
 
 // taskFrees is memory that a task ends.

@@ -158,12 +158,10 @@ func (s *Sim) follow(x *transfer) {
 	}
 }
 
-// reportUnknown says that the host has got bytes that are not those of a device, once for each kernel.
-func (s *Sim) reportUnknown(x *transfer, kernel string, n uint64) {
+// sayUnknown says what depends on an unknown kernel, once for each.
+func (s *Sim) sayUnknown(kernel, format string, a ...any) {
 	u := &s.unknowns
 	u.mu.Lock()
-	u.copies++
-	u.bytes += n
 	first := !u.said[kernel]
 	if u.said == nil {
 		u.said = map[string]bool{}
@@ -171,9 +169,19 @@ func (s *Sim) reportUnknown(x *transfer, kernel string, n uint64) {
 	u.said[kernel] = true
 	u.mu.Unlock()
 	if first {
-		s.log("a copy from %#x to the host at %#x: %d of its %d bytes depend on what kernel %q would have written, which no kernel library knows",
-			x.src, x.dst, n, x.width*x.height, kernel)
+		s.log(format, a...)
 	}
+}
+
+// reportUnknown says that the host has got bytes that are not those of a device.
+func (s *Sim) reportUnknown(x *transfer, kernel string, n uint64) {
+	u := &s.unknowns
+	u.mu.Lock()
+	u.copies++
+	u.bytes += n
+	u.mu.Unlock()
+	s.sayUnknown(kernel, "a copy from %#x to the host at %#x: %d of its %d bytes depend on what kernel %q would have written, which no kernel library knows",
+		x.src, x.dst, n, x.width*x.height, kernel)
 }
 
 // markUnknown marks what a launch of an unknown kernel may have written: the allocations that its arguments point into.

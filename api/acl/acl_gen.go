@@ -2623,6 +2623,14 @@ type API interface {
 	CheckArchCompatibility(socVersion *byte, canCompatible *int32) Error
 	// MdlRIAbort is aclmdlRIAbort: Abort a running model instance.
 	MdlRIAbort(modelRI MdlRI) Error
+	// MdlRICondHandleCreate is aclmdlRICondHandleCreate: Create a condition variable for conditional sub-graphs.
+	MdlRICondHandleCreate(modelRI MdlRI, defaultLaunchValue uint32, flag MdlRICondHandleFlag, handle *MdlRICondHandle) Error
+	// MdlRICondHandleGetCondPtr is aclmdlRICondHandleGetCondPtr: Device address of a condition variable.
+	MdlRICondHandleGetCondPtr(handle MdlRICondHandle, ptr **uint64) Error
+	// MdlRIAddCondTask is aclmdlRIAddCondTask: Add a conditional (if/while/switch) task to a capturing stream.
+	MdlRIAddCondTask(params MdlRICondTaskParams, stream Stream, flags uint32) Error
+	// MdlRICaptureToModelRIBegin is aclmdlRICaptureToModelRIBegin: Capture into an existing model instance.
+	MdlRICaptureToModelRIBegin(stream Stream, modelRI MdlRI, mode MdlRICaptureMode) Error
 	// CntNotifyRecord is aclrtCntNotifyRecord: Enqueue a counting-notify record.
 	CntNotifyRecord(cntNotify CntNotify, stream Stream, info *CntNotifyRecordInfo) Error
 	// CntNotifyWaitWithTimeout is aclrtCntNotifyWaitWithTimeout: Enqueue a counting-notify wait.
@@ -3357,6 +3365,14 @@ func Call(a API, fn api.ID, w []uint64) (uint64, bool) {
 		return uint64(uint32(a.CheckArchCompatibility((*byte)(pointer(w[0])), (*int32)(pointer(w[1]))))), true
 	case FnMdlRIAbort:
 		return uint64(uint32(a.MdlRIAbort(MdlRI(w[0])))), true
+	case FnMdlRICondHandleCreate:
+		return uint64(uint32(a.MdlRICondHandleCreate(MdlRI(w[0]), uint32(w[1]), MdlRICondHandleFlag(w[2]), (*MdlRICondHandle)(pointer(w[3]))))), true
+	case FnMdlRICondHandleGetCondPtr:
+		return uint64(uint32(a.MdlRICondHandleGetCondPtr(MdlRICondHandle(w[0]), (**uint64)(pointer(w[1]))))), true
+	case FnMdlRIAddCondTask:
+		return uint64(uint32(a.MdlRIAddCondTask(*(*MdlRICondTaskParams)(unsafe.Pointer(&w[0])), Stream(w[3]), uint32(w[4])))), true
+	case FnMdlRICaptureToModelRIBegin:
+		return uint64(uint32(a.MdlRICaptureToModelRIBegin(Stream(w[0]), MdlRI(w[1]), MdlRICaptureMode(w[2])))), true
 	case FnCntNotifyRecord:
 		return uint64(uint32(a.CntNotifyRecord(CntNotify(w[0]), Stream(w[1]), (*CntNotifyRecordInfo)(pointer(w[2]))))), true
 	case FnCntNotifyWaitWithTimeout:
@@ -6017,7 +6033,7 @@ var Model = (&api.Model{
 				{Name: "modelRI", Type: "aclmdlRI", Word: 0, Words: 1, Width: 8, Role: 1, Object: "graph", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 336, Name: "aclmdlRICondHandleCreate", Layer: "acl", Return: "aclError", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Outer: false, Notes: false, Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.1.0", Words: 4,
+		{ID: 336, Name: "aclmdlRICondHandleCreate", Layer: "acl", Return: "aclError", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Outer: false, Notes: false, Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "9.1.0", Words: 4,
 			Doc: "Create a condition variable for conditional sub-graphs.",
 			Params: []api.Param{
 				{Name: "modelRI", Type: "aclmdlRI", Word: 0, Words: 1, Width: 8, Role: 1, Object: "graph", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -6026,14 +6042,14 @@ var Model = (&api.Model{
 				{Name: "handle", Type: "aclmdlRICondHandle*", Word: 3, Words: 1, Width: 8, Role: 2, Object: "condition", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 337, Name: "aclmdlRICondHandleGetCondPtr", Layer: "acl", Return: "aclError", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Outer: false, Notes: false, Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.1.0", Words: 2,
+		{ID: 337, Name: "aclmdlRICondHandleGetCondPtr", Layer: "acl", Return: "aclError", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Outer: false, Notes: false, Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "9.1.0", Words: 2,
 			Doc: "Device address of a condition variable.",
 			Params: []api.Param{
 				{Name: "handle", Type: "aclmdlRICondHandle", Word: 0, Words: 1, Width: 8, Role: 1, Object: "condition", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "ptr", Type: "uint64_t**", Word: 1, Words: 1, Width: 8, Role: 3, Object: "runtime memory", Size: api.Size{Unit: 8, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 338, Name: "aclmdlRIAddCondTask", Layer: "acl", Return: "aclError", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 10, Sync: 0, Capture: 0, Begins: false, Outer: false, Notes: false, Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.1.0", Words: 5,
+		{ID: 338, Name: "aclmdlRIAddCondTask", Layer: "acl", Return: "aclError", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 10, Sync: 0, Capture: 0, Begins: false, Outer: false, Notes: false, Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "9.1.0", Words: 5,
 			Doc: "Add a conditional (if/while/switch) task to a capturing stream.",
 			Params: []api.Param{
 				{Name: "params", Type: "aclmdlRICondTaskParams", Word: 0, Words: 3, Width: 24, Role: 27, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 24, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Fields: []api.Field{{Offset: 0, Object: "condition", Item: 0, String: false}, {Offset: 16, Object: "", Item: 1, String: false}}},
@@ -6041,7 +6057,7 @@ var Model = (&api.Model{
 				{Name: "flags", Type: "uint32_t", Word: 4, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 339, Name: "aclmdlRICaptureToModelRIBegin", Layer: "acl", Return: "aclError", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 1, Begins: false, Outer: false, Notes: false, Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 0, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "9.1.0", Words: 3,
+		{ID: 339, Name: "aclmdlRICaptureToModelRIBegin", Layer: "acl", Return: "aclError", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 1, Begins: false, Outer: false, Notes: false, Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 0, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "9.1.0", Words: 3,
 			Doc: "Capture into an existing model instance.",
 			Params: []api.Param{
 				{Name: "stream", Type: "aclrtStream", Word: 0, Words: 1, Width: 8, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},

@@ -264,6 +264,46 @@ UNUSED aclError launch_store(aclrtStream s, void *to, uint64_t value)
 
 UNUSED void store(aclrtStream s, void *to, uint64_t value) { OK(launch_store(s, to, value)); }
 
+/* Captures a store into a part of a model that is being captured. */
+UNUSED void store_part(aclmdlRI part, void *to, uint64_t value)
+{
+	aclrtStream s = new_stream();
+
+	OK(aclmdlRICaptureToModelRIBegin(s, part, ACL_MODEL_RI_CAPTURE_MODE_THREAD_LOCAL));
+	store(s, to, value);
+	OK(aclmdlRICaptureEnd(s, &part));
+}
+
+/* Begins a capture and makes a condition of the model, whose word is returned. */
+UNUSED uint64_t *begin_with_condition(aclrtStream s, uint32_t value, int assigned, aclmdlRICondHandle *condition)
+{
+	aclmdlRICaptureStatus status;
+	aclmdlRI model;
+	uint64_t *word;
+
+	kernel("store");
+	OK(aclmdlRICaptureBegin(s, ACL_MODEL_RI_CAPTURE_MODE_THREAD_LOCAL));
+	OK(aclmdlRICaptureGetInfo(s, &status, &model));
+	OK(aclmdlRICondHandleCreate(model, value, (aclmdlRICondHandleFlag)(assigned ? ACL_MODEL_RI_COND_HANDLE_ASSIGN_DEFAULT : 0), condition));
+	OK(aclmdlRICondHandleGetCondPtr(*condition, &word));
+	return word;
+}
+
+/* Puts a task that asks a condition on a stream. */
+UNUSED aclError ask(aclrtStream s, aclmdlRICondHandle condition, aclmdlRICondTaskType type, uint32_t size, aclmdlRI *parts)
+{
+	aclmdlRICondTaskParams p = {.handle = condition, .type = type, .size = size, .modelRIArray = parts};
+
+	return aclmdlRIAddCondTask(p, s, 0);
+}
+
+/* Runs a model and waits for it. */
+UNUSED void run_model(aclmdlRI model, aclrtStream s)
+{
+	OK(aclmdlRIExecuteAsync(model, s));
+	finish(s);
+}
+
 int main(int argc, char **argv)
 {
 	struct rule *r = rules;

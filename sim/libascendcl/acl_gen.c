@@ -2852,34 +2852,39 @@ FACE_EXPORT aclError aclmdlRIAbort(aclmdlRI modelRI)
 
 FACE_EXPORT aclError aclmdlRICondHandleCreate(aclmdlRI modelRI, uint32_t defaultLaunchValue, aclmdlRICondHandleFlag flag, aclmdlRICondHandle *handle)
 {
-	(void)modelRI;
-	(void)defaultLaunchValue;
-	(void)flag;
-	(void)handle;
-	return face_unsupported("aclmdlRICondHandleCreate");
+	uint64_t w[4];
+	w[0] = (uint64_t)(uintptr_t)modelRI;
+	w[1] = (uint64_t)(uint32_t)defaultLaunchValue;
+	w[2] = (uint64_t)(uint32_t)flag;
+	w[3] = (uint64_t)(uintptr_t)handle;
+	return (aclError)face_call(336, w);
 }
 
 FACE_EXPORT aclError aclmdlRICondHandleGetCondPtr(aclmdlRICondHandle handle, uint64_t **ptr)
 {
-	(void)handle;
-	(void)ptr;
-	return face_unsupported("aclmdlRICondHandleGetCondPtr");
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)handle;
+	w[1] = (uint64_t)(uintptr_t)ptr;
+	return (aclError)face_call(337, w);
 }
 
 FACE_EXPORT aclError aclmdlRIAddCondTask(aclmdlRICondTaskParams params, aclrtStream stream, uint32_t flags)
 {
-	(void)params;
-	(void)stream;
-	(void)flags;
-	return face_unsupported("aclmdlRIAddCondTask");
+	uint64_t w[5];
+	w[2] = 0;
+	__builtin_memcpy(&w[0], &params, sizeof(params));
+	w[3] = (uint64_t)(uintptr_t)stream;
+	w[4] = (uint64_t)(uint32_t)flags;
+	return (aclError)face_call(338, w);
 }
 
 FACE_EXPORT aclError aclmdlRICaptureToModelRIBegin(aclrtStream stream, aclmdlRI modelRI, aclmdlRICaptureMode mode)
 {
-	(void)stream;
-	(void)modelRI;
-	(void)mode;
-	return face_unsupported("aclmdlRICaptureToModelRIBegin");
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)stream;
+	w[1] = (uint64_t)(uintptr_t)modelRI;
+	w[2] = (uint64_t)(uint32_t)mode;
+	return (aclError)face_call(339, w);
 }
 
 FACE_EXPORT aclError aclrtCntNotifyRecord(aclrtCntNotify cntNotify, aclrtStream stream, aclrtCntNotifyRecordInfo *info)

@@ -1,0 +1,19 @@
+/*
+ * says: A condition is made for a model that is being captured.
+ * source: Runtime, conditions of models
+ */
+#include "../conformance.h"
+
+RULE(condition_during_capture)
+{
+	aclrtStream s = new_stream();
+	void *p = device(8);
+	aclmdlRICondHandle c;
+	aclmdlRI g;
+
+	kernel("store");
+	OK(aclmdlRICaptureBegin(s, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL));
+	store(s, p, 1);
+	OK(aclmdlRICaptureEnd(s, &g));
+	INVALID(aclmdlRICondHandleCreate(g, 0, ACL_MODEL_RI_COND_HANDLE_ASSIGN_DEFAULT, &c));
+}
