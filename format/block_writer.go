@@ -8,22 +8,24 @@ import (
 	"github.com/acltrace/acltrace/format/column"
 )
 
-// A blockWriter collects the calls of one events chunk. Calls are kept as rows, since a call comes as a row, and turned
-// into columns when the block is encoded.
+// A blockWriter collects the calls of one events chunk as columns, which are encoded when the block ends. What can be learnt from the columns is not looked at call by call.
 type blockWriter struct {
-	first      uint64
-	t0         int64
-	n          int
-	words      int
-	calls      [callFields + 1][]uint64 // the fields, then the start
-	lastEnd    int64
-	tMin, tMax int64
+	first uint64
+	n     int
+	words int
+	t0    int64       // the start of the first call, or when the first data was captured where that came before
+	begin []int64     // of each call
+	dur   []uint64    // end − start
+	fn    []uint16    // its function
+	rest  column.Rows // its thread, flags and return register
 
-	funcs [](*funcRows) // by id; kept between blocks, as their memory is
+	funcs []*funcRows // by id; kept between blocks, as their memory is
 	used  []*funcRows
 
 	rowGroup []uint32
 	rowCall  []uint64
+	dataMin  int64 // times of the data that came before the first call
+	dataMax  int64
 	late     lateRange
 	groups   map[groupKey]*groupRows
 	recent   [256]*groupRows // by hash of the key, so that the map is seldom asked
@@ -32,10 +34,19 @@ type blockWriter struct {
 	handles []distinct // by kind, for info
 
 	enc  column.Encoder
+	row  [propsWide + InlineLimit/8]uint64
 	col  []uint64
 	lens []uint64
 	text []byte
 }
+
+// Words of blockWriter.rest.
+const (
+	restThread = iota
+	restFlags
+	restRet
+	restWords
+)
 
 // lateRange is the range of calls of earlier chunks that a chunk holds data of; n counts from lo to the highest.
 type lateRange struct{ lo, n uint64 }
@@ -53,11 +64,10 @@ func (l *lateRange) add(call uint64) {
 }
 
 type funcRows struct {
-	id    uint16
-	words int
-	rows  int
-	args  []uint64 // row after row
-	outs  []outRows
+	id   uint16
+	rows int
+	args column.Rows
+	outs []outRows
 }
 
 type outRows struct {
@@ -69,26 +79,50 @@ type outRows struct {
 // groupKey is what the rows of one data table share. Data of one kernel has one layout, so that each of its
 // words is a column of its own.
 type groupKey struct {
-	fn    uint16
-	wide  bool // rows have all properties, else address and time
-	kind  uint32
-	size  uint32 // bytes of content
-	group uint64
+	layout uint64 // the kind in 32 bits, bytes of content in 14, the function in 16, and whether the properties are wide
+	group  uint64
 }
 
-func (k *groupKey) hash() uint8 {
-	h := (k.group ^ uint64(k.fn)<<48 ^ uint64(k.kind)<<32 ^ uint64(k.size)<<20) * 0x9E3779B97F4A7C15
-	return uint8(h >> 56)
+const wideLayout = 1 << 62
+
+func keyOf(d *Data, fn uint16, content []byte) groupKey {
+	k := groupKey{uint64(kindOf(d)) | uint64(len(content))<<32 | uint64(fn)<<46, d.Group}
+	if len(content) == 0 || d.Item != 0 {
+		k.layout |= wideLayout
+	}
+	return k
+}
+
+func (k groupKey) hash() uint8 {
+	return uint8((k.group ^ k.layout*0x9E3779B97F4A7C15) * 0x9E3779B97F4A7C15 >> 56)
 }
 
 type groupRows struct {
 	key   groupKey
 	id    int // position in live
-	props int // words of properties in a row
-	width int // words of content
+	kind  uint32
+	size  int  // bytes of content
+	wide  bool // rows have all properties, else address and time
 	rows  int
-	data  []uint64 // row after row: properties, then content
+	words column.Rows // properties, then content
 }
+
+func newGroupRows(key groupKey) *groupRows {
+	g := &groupRows{key: key, kind: uint32(key.layout), size: int(key.layout >> 32 & (1<<14 - 1)), wide: key.layout&wideLayout != 0}
+	g.words = column.MakeRows(g.props() + g.width())
+	return g
+}
+
+// props is the number of words of properties in a row.
+func (g *groupRows) props() int {
+	if g.wide {
+		return propsWide
+	}
+	return propsNarrow
+}
+
+// width is the number of words of content in a row.
+func (g *groupRows) width() int { return (g.size + 7) / 8 }
 
 // Properties in a row. What has content, and no element number, needs only the first two: the kind and the length are those of the group.
 const (
@@ -105,65 +139,51 @@ func kindOf(d *Data) uint32 {
 	return uint32(d.Param) | uint32(d.Dir)<<8 | uint32(d.Status)<<16 | uint32(d.Reason)<<24
 }
 
-// callBegin is the column of the start itself, behind the fields.
-const callBegin = callFields
-
 func newBlockWriter() *blockWriter {
-	b := &blockWriter{groups: map[groupKey]*groupRows{}}
-	for i := range b.calls {
-		b.calls[i] = make([]uint64, blockCalls)
+	return &blockWriter{
+		groups: map[groupKey]*groupRows{}, rest: column.MakeRows(restWords), begin: make([]int64, blockCalls), dur: make([]uint64, blockCalls), fn: make([]uint16, blockCalls),
 	}
-	return b
 }
 
 func (b *blockWriter) empty() bool { return b.n == 0 && len(b.rowCall) == 0 }
 func (b *blockWriter) full() bool  { return b.n >= blockCalls || b.words >= blockWords }
 
-func (b *blockWriter) call(c *Call, words int) {
-	if b.n == 0 {
-		// The times of the chunk are those of its calls; data alone sets them only while there is no call.
-		if len(b.rowCall) == 0 {
-			b.t0 = c.Start
-		}
-		b.lastEnd, b.tMin, b.tMax = b.t0, c.Start, c.End
-	}
-	b.tMin, b.tMax = min(b.tMin, c.Start), max(b.tMax, c.End)
+func (b *blockWriter) call(c *Call) {
 	i := b.n
-	b.calls[callFunc][i] = uint64(c.Func)
-	b.calls[callStart][i] = uint64(c.Start - b.lastEnd)
-	b.calls[callDur][i] = uint64(c.End - c.Start)
-	b.calls[callThread][i] = uint64(c.Thread)
-	b.calls[callFlags][i] = uint64(c.Flags)
-	b.calls[callRet][i] = c.Ret
-	b.calls[callBegin][i] = uint64(c.Start)
-	b.lastEnd = c.End
-	b.n++
-	b.words += callFields + words
+	if i == 0 && len(b.rowCall) == 0 {
+		b.t0 = c.Start
+	}
+	b.begin[i], b.dur[i], b.fn[i] = c.Start, uint64(c.End-c.Start), c.Func
+	rest := b.rest.Next()
+	rest[restThread], rest[restFlags], rest[restRet] = uint64(c.Thread), uint64(c.Flags), c.Ret
+	b.n = i + 1
+	b.words += callFields + len(c.Args) + len(c.Outs)
 
-	f := b.fn(c.Func, words)
+	f := b.function(c.Func, len(c.Args))
 	if f.rows == 0 {
 		b.used = append(b.used, f)
 	}
-	f.args = append(f.args, c.Args...)
 	for _, o := range c.Outs {
 		f.out(o)
-		b.words++
+	}
+	if len(c.Args) > 0 {
+		copy(f.args.Next(), c.Args)
 	}
 	f.rows++
 }
 
-func (b *blockWriter) fn(id uint16, words int) *funcRows {
+func (b *blockWriter) function(id uint16, words int) *funcRows {
+	if int(id) < len(b.funcs) && b.funcs[id] != nil {
+		return b.funcs[id]
+	}
 	for int(id) >= len(b.funcs) {
 		b.funcs = append(b.funcs, nil)
 	}
-	f := b.funcs[id]
-	if f == nil {
-		f = &funcRows{id: id, words: words}
-		b.funcs[id] = f
-	}
-	return f
+	b.funcs[id] = &funcRows{id: id, args: column.MakeRows(words)}
+	return b.funcs[id]
 }
 
+// out adds an output of the call that is about to be added.
 func (f *funcRows) out(o Out) {
 	var col *outRows
 	for i := range f.outs {
@@ -180,37 +200,46 @@ func (f *funcRows) out(o Out) {
 	col.values = append(col.values, o.Value)
 }
 
-// data adds a row; d has its final Call, Len and Blob. fn groups rows and is 0 where the function is not at hand.
-func (b *blockWriter) data(d *Data, fn uint16) {
-	t := d.Time - b.t0
+// data adds a row that belongs to a call. Content that is too long to lie here is in blob, in which case d's is not looked at. fn groups rows and is 0 where the
+// function is not at hand.
+func (b *blockWriter) data(d *Data, call uint64, time int64, fn uint16, blob BlobID) {
+	t := time - b.t0
 	switch {
 	case b.empty():
-		b.t0, b.tMin, b.tMax = d.Time, d.Time, d.Time
+		b.t0, b.dataMin, b.dataMax = time, time, time
 		t = 0
-	case d.Call >= b.first:
-		t = d.Time - int64(b.calls[callBegin][d.Call-b.first])
+	case call >= b.first:
+		t = time - b.begin[call-b.first]
 	case b.n == 0:
-		b.tMin, b.tMax = min(b.tMin, d.Time), max(b.tMax, d.Time)
+		b.dataMin, b.dataMax = min(b.dataMin, time), max(b.dataMax, time)
 	}
-	if d.Call < b.first {
-		b.late.add(d.Call)
+	if call < b.first {
+		b.late.add(call)
 	}
-	key := groupKey{fn: fn, kind: kindOf(d), size: uint32(len(d.Bytes)), group: d.Group, wide: len(d.Bytes) == 0 || d.Item != 0}
-	g := b.group(key)
+	content, size := d.Bytes, d.Len
+	if size == 0 {
+		size = uint64(len(content))
+	}
+	if blob != 0 {
+		content = nil
+	}
+	g := b.group(keyOf(d, fn, content))
 	if g.rows == 0 {
 		g.id = len(b.live)
 		b.live = append(b.live, g)
 	}
-	if key.wide {
-		g.data = append(g.data, d.Addr, uint64(t), uint64(d.Item), uint64(d.Blob), d.Len)
-	} else {
-		g.data = append(g.data, d.Addr, uint64(t))
-	}
-	g.data = appendWords(g.data, d.Bytes)
 	g.rows++
+	row := g.words.Next()
+	row[propAddr], row[propTime] = d.Addr, uint64(t)
+	if g.wide {
+		row[propItem], row[propBlob], row[propLen] = uint64(d.Item), uint64(blob), size
+		column.PutBytes(row[propsWide:], content)
+	} else {
+		column.PutBytes(row[propsNarrow:], content)
+	}
 	b.rowGroup = append(b.rowGroup, uint32(g.id))
-	b.rowCall = append(b.rowCall, d.Call)
-	b.words += 2 + g.props + g.width
+	b.rowCall = append(b.rowCall, call)
+	b.words += 2 + len(row)
 }
 
 func (b *blockWriter) group(key groupKey) *groupRows {
@@ -220,28 +249,24 @@ func (b *blockWriter) group(key groupKey) *groupRows {
 	}
 	g := b.groups[key]
 	if g == nil {
-		g = &groupRows{key: key, width: int(key.size+7) / 8, props: propsNarrow}
-		if key.wide {
-			g.props = propsWide
-		}
+		g = newGroupRows(key)
 		b.groups[key] = g
 	}
 	*slot = g
 	return g
 }
 
-// appendWords appends s as little-endian words, the last one filled up with zeros.
-func appendWords(dst []uint64, s []byte) []uint64 {
-	for len(s) >= 8 {
-		dst = append(dst, binary.LittleEndian.Uint64(s))
-		s = s[8:]
+// times returns the earliest and the latest time of the calls, or of the data where there is no call.
+func (b *blockWriter) times() (lo, hi int64) {
+	if b.n == 0 {
+		return b.dataMin, b.dataMax
 	}
-	if len(s) > 0 {
-		var last [8]byte
-		copy(last[:], s)
-		dst = append(dst, binary.LittleEndian.Uint64(last[:]))
+	lo, hi = b.begin[0], b.begin[0]
+	dur := b.dur[:b.n]
+	for i, t := range b.begin[:b.n] {
+		lo, hi = min(lo, t), max(hi, t+int64(dur[i]))
 	}
-	return dst
+	return lo, hi
 }
 
 // encode appends the block to dst.
@@ -250,11 +275,7 @@ func (b *blockWriter) encode(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, b.first)
 	dst = binary.AppendVarint(dst, b.t0)
 	if b.n > 0 {
-		b.enc.Begin(dst, kindCalls, 0, uint64(b.n), callFields)
-		for field := range callFields {
-			b.enc.Words(uint64(field), b.calls[field][:b.n])
-		}
-		dst = b.enc.End()
+		dst = b.encodeCalls(dst)
 	}
 	slices.SortFunc(b.used, func(x, y *funcRows) int { return cmp.Compare(x.id, y.id) })
 	for _, f := range b.used {
@@ -264,6 +285,27 @@ func (b *blockWriter) encode(dst []byte) []byte {
 		dst = b.encodeData(dst)
 	}
 	return dst
+}
+
+func (b *blockWriter) encodeCalls(dst []byte) []byte {
+	b.enc.Begin(dst, kindCalls, 0, uint64(b.n), callFields)
+	col := b.column(b.n)
+	for i, id := range b.fn[:len(col)] {
+		col[i] = uint64(id)
+	}
+	b.enc.Words(callFunc, col)
+	dur := b.dur[:len(col)]
+	last := b.t0
+	for i, t := range b.begin[:len(col)] {
+		col[i] = uint64(t - last)
+		last = t + int64(dur[i])
+	}
+	b.enc.Words(callStart, col)
+	b.enc.Words(callDur, dur)
+	b.enc.Column(callThread, &b.rest, restThread)
+	b.enc.Column(callFlags, &b.rest, restFlags)
+	b.enc.Column(callRet, &b.rest, restRet)
+	return b.enc.End()
 }
 
 // frames returns the places in a block at which packing is to begin anew: behind each column that a reader of times alone
@@ -298,15 +340,15 @@ func frames(raw []byte) []int {
 }
 
 func (b *blockWriter) encodeFunc(dst []byte, f *funcRows) []byte {
-	b.enc.Begin(dst, kindFunc, uint64(f.id), uint64(f.rows), uint64(f.words))
-	b.enc.Rows(f.args, f.words, f.rows)
-	for k := range f.words {
-		b.enc.Column(uint64(k), k)
+	rows, words := f.rows, f.args.Width()
+	b.enc.Begin(dst, kindFunc, uint64(f.id), uint64(rows), uint64(words))
+	for k := range words {
+		b.enc.Column(uint64(k), &f.args, k)
 	}
 	slices.SortFunc(f.outs, func(x, y outRows) int { return cmp.Compare(x.param, y.param) })
 	for i := range f.outs {
 		if o := &f.outs[i]; len(o.rows) > 0 {
-			b.enc.Sparse(extra+uint64(o.param), f.rows, o.rows, o.values)
+			b.enc.Sparse(extra+uint64(o.param), rows, o.rows, o.values)
 		}
 	}
 	return b.enc.End()
@@ -348,20 +390,19 @@ func (b *blockWriter) encodeData(dst []byte) []byte {
 		if ordinal[i] == 0 {
 			continue
 		}
-		b.enc.Begin(dst, kindData, ordinal[i], uint64(g.rows), uint64(g.width))
-		b.enc.Rows(g.data, g.props+g.width, g.rows)
-		for k := range g.width {
-			b.enc.Column(uint64(k), g.props+k)
+		b.enc.Begin(dst, kindData, ordinal[i], uint64(g.rows), uint64(g.width()))
+		for k := range g.width() {
+			b.enc.Column(uint64(k), &g.words, g.props()+k)
 		}
-		b.enc.Constant(extra+dataKind, uint64(g.key.kind))
-		b.enc.Column(extra+dataAddr, propAddr)
-		b.enc.Column(extra+dataTime, propTime)
-		if g.key.wide {
-			b.enc.Column(extra+dataItem, propItem)
-			b.enc.Column(extra+dataBlob, propBlob)
-			b.enc.Column(extra+dataLen, propLen)
+		b.enc.Constant(extra+dataKind, uint64(g.kind))
+		b.enc.Column(extra+dataAddr, &g.words, propAddr)
+		b.enc.Column(extra+dataTime, &g.words, propTime)
+		if g.wide {
+			b.enc.Column(extra+dataItem, &g.words, propItem)
+			b.enc.Column(extra+dataBlob, &g.words, propBlob)
+			b.enc.Column(extra+dataLen, &g.words, propLen)
 		} else {
-			b.enc.Constant(extra+dataLen, uint64(g.key.size))
+			b.enc.Constant(extra+dataLen, uint64(g.size))
 		}
 		dst = b.enc.End()
 	}
@@ -371,32 +412,32 @@ func (b *blockWriter) encodeData(dst []byte) []byte {
 // encodeShared writes the rows of all small groups, in the order in which they came.
 func (b *blockWriter) encodeShared(dst []byte, ordinal []uint64, rows int) []byte {
 	next := make([]int, len(b.live))
-	data := make([]uint64, 0, rows*dataProps)
+	data := column.MakeRows(dataProps)
 	b.lens, b.text = b.lens[:0], b.text[:0]
 	for _, id := range b.rowGroup {
 		if ordinal[id] != 0 {
 			continue
 		}
 		g := b.live[id]
-		row := g.data[next[id]*(g.props+g.width):][:g.props+g.width]
+		row := b.row[:g.props()+g.width()]
+		g.words.Row(row, next[id])
 		next[id]++
-		var all [dataProps]uint64
-		all[dataKind], all[dataAddr], all[dataTime], all[dataLen] = uint64(g.key.kind), row[propAddr], row[propTime], uint64(g.key.size)
-		if g.key.wide {
+		all := data.Next()
+		all[dataKind], all[dataAddr], all[dataTime] = uint64(g.kind), row[propAddr], row[propTime]
+		all[dataItem], all[dataBlob], all[dataLen] = 0, 0, uint64(g.size)
+		if g.wide {
 			all[dataItem], all[dataBlob], all[dataLen] = row[propItem], row[propBlob], row[propLen]
 		}
-		data = append(data, all[:]...)
 		at := len(b.text)
-		for _, w := range row[g.props:] {
+		for _, w := range row[g.props():] {
 			b.text = binary.LittleEndian.AppendUint64(b.text, w)
 		}
-		b.text = b.text[:at+int(g.key.size)]
-		b.lens = append(b.lens, uint64(g.key.size))
+		b.text = b.text[:at+g.size]
+		b.lens = append(b.lens, uint64(g.size))
 	}
 	b.enc.Begin(dst, kindData, 0, uint64(rows), 0)
-	b.enc.Rows(data, dataProps, rows)
 	for k := range dataProps {
-		b.enc.Column(extra+uint64(k), k)
+		b.enc.Column(extra+uint64(k), &data, k)
 	}
 	if len(b.text) > 0 {
 		b.enc.Strings(extra+dataBytes, b.lens, b.text)
@@ -414,15 +455,18 @@ func (b *blockWriter) column(n int) []uint64 {
 // reset empties the block; its memory stays.
 func (b *blockWriter) reset(first uint64) {
 	b.first, b.n, b.words = first, 0, 0
+	b.rest.Reset()
 	for _, f := range b.used {
-		f.rows, f.args = 0, f.args[:0]
+		f.rows = 0
+		f.args.Reset()
 		for i := range f.outs {
 			f.outs[i].rows, f.outs[i].values = f.outs[i].rows[:0], f.outs[i].values[:0]
 		}
 	}
 	b.used = b.used[:0]
 	for _, g := range b.live {
-		g.rows, g.data = 0, g.data[:0]
+		g.rows = 0
+		g.words.Reset()
 	}
 	b.live = b.live[:0]
 	b.rowGroup, b.rowCall, b.late = b.rowGroup[:0], b.rowCall[:0], lateRange{}

@@ -289,6 +289,9 @@ func (s *summaryWriter) take(b *block, e *container.Entry, schema *Schema) {
 	s.chunks = append(s.chunks, c)
 	for i := range b.n {
 		id := uint16(b.calls[callFunc].At(i))
-		s.count(schema, id, CallFlags(b.calls[callFlags].At(i)), b.calls[callRet].At(i), b.calls[callDur].At(i))
+		t := s.total(id)
+		t.Calls++
+		t.Time += b.calls[callDur].At(i)
+		s.outcome(schema, id, CallFlags(b.calls[callFlags].At(i)), b.calls[callRet].At(i))
 	}
 }

@@ -281,7 +281,7 @@ func TestUnknownChunk(t *testing.T) {
 // A block of a later version has fields, encodings and tables that are not known; all else in it is read.
 func TestUnknownColumns(t *testing.T) {
 	b := newBlockWriter()
-	b.call(&Call{Func: 3, Start: 5, End: 7, Ret: 0}, 0)
+	b.call(&Call{Func: 3, Start: 5, End: 7, Ret: 0})
 	raw := b.encode(nil)
 	// A table of kind 99 with one column, and a function table with an unknown field and an unknown encoding.
 	raw = append(raw, 99, 0, 1, 1, 3, 0, 0, 0)

@@ -292,12 +292,13 @@ func TestLargeCall(t *testing.T) {
 	}
 }
 
-// Calls and payloads come from several goroutines.
+// Payloads come from several goroutines, beside calls that come from one after another.
 func TestConcurrentWrite(t *testing.T) {
 	path := tempFile(t)
 	w := create(t, path, nil)
 	const each = 300
 	var wg sync.WaitGroup
+	var turn sync.Mutex
 	for thread := range uint32(4) {
 		wg.Go(func() {
 			r := newRandom(uint64(thread))
@@ -308,6 +309,7 @@ func TestConcurrentWrite(t *testing.T) {
 					return
 				}
 				c := &Call{Func: 10, Thread: thread, Start: int64(i), End: int64(i), Args: []uint64{uint64(i)}, Data: []Data{{Blob: id}}}
+				turn.Lock()
 				if _, err := w.Call(c); err != nil {
 					t.Error(err)
 				}
@@ -316,6 +318,7 @@ func TestConcurrentWrite(t *testing.T) {
 						t.Error(err)
 					}
 				}
+				turn.Unlock()
 			}
 		})
 	}

@@ -160,7 +160,7 @@ func written(c *Call) *Call {
 		c.Args = nil
 	}
 	for i := range c.Data {
-		c.Data[i].Group = 0
+		c.Data[i].Group, c.Data[i].Call = 0, c.Index
 	}
 	return c
 }

@@ -14,7 +14,8 @@ type Schema struct {
 	// Handles are the kinds of handles that Param.Handle names and by which chunks are indexed, such as "stream".
 	Handles []string `json:"handles,omitempty"`
 
-	byID []*Function
+	byID   []*Function
+	status []bool // by id, whether the function returns a status
 }
 
 // A Function is one entry point of the API.
@@ -74,6 +75,11 @@ func (s *Schema) HandleKind(name string) int { return slices.Index(s.Handles, na
 // calling convention leaves the upper ones undefined.
 func (f *Function) Failed(ret uint64) bool { return uint32(ret) != 0 && f.status() }
 
+// failed is Function.Failed of the function with the id.
+func (s *Schema) failed(id uint16, ret uint64) bool {
+	return uint32(ret) != 0 && int(id) < len(s.status) && s.status[id]
+}
+
 // status tells by its name whether a return type is a status: aclError, rtError_t, CUresult, aclnnStatus.
 func (f *Function) status() bool {
 	t := strings.ToLower(f.Ret)
@@ -107,6 +113,9 @@ func (s *Schema) index() error {
 		}
 		byID[f.ID] = f
 	}
-	s.byID = byID
+	s.byID, s.status = byID, make([]bool, len(byID))
+	for id, f := range byID {
+		s.status[id] = f != nil && f.status()
+	}
 	return nil
 }

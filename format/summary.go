@@ -57,8 +57,11 @@ func (c *ChunkInfo) Task(stream, task uint32) bool {
 
 // info tells what the block contains.
 func (b *blockWriter) info(s *Schema, seq uint64) ChunkInfo {
-	c := ChunkInfo{First: b.first, Calls: uint64(b.n), TMin: b.tMin, TMax: b.tMax, Known: true, seq: seq, rows: uint64(len(b.rowCall)), late: b.late}
-	c.Threads = threadsOf(b.calls[callThread][:b.n])
+	c := ChunkInfo{First: b.first, Calls: uint64(b.n), Known: true, seq: seq, rows: uint64(len(b.rowCall)), late: b.late}
+	c.TMin, c.TMax = b.times()
+	if b.n > 0 {
+		c.Threads = threadsOf(b.rest.Column(restThread))
+	}
 	for len(b.handles) <= len(s.Handles) {
 		b.handles = append(b.handles, distinct{})
 	}
@@ -69,8 +72,11 @@ func (b *blockWriter) info(s *Schema, seq uint64) ChunkInfo {
 				continue
 			}
 			d := &b.handles[p.Handle]
-			for i := p.Word; i < len(f.args) && !d.full; i += f.words {
-				d.add(f.args[i])
+			for _, v := range f.args.Column(p.Word) {
+				if d.full {
+					break
+				}
+				d.add(v)
 			}
 		}
 		for i := range f.outs {
@@ -183,25 +189,35 @@ type summaryWriter struct {
 // add takes in a block that has been written.
 func (s *summaryWriter) add(b *blockWriter, schema *Schema, seq uint64) {
 	s.chunks = append(s.chunks, b.info(schema, seq))
-	durs, flags, rets := b.calls[callDur], b.calls[callFlags], b.calls[callRet]
-	for i, id := range b.calls[callFunc][:b.n] {
-		s.count(schema, uint16(id), CallFlags(flags[i]), rets[i], durs[i])
+	for _, f := range b.used {
+		s.total(f.id).Calls += uint64(f.rows)
+	}
+	dur := b.dur[:b.n]
+	for i, id := range b.fn[:b.n] {
+		s.totals[id].Time += dur[i]
+	}
+	flags, rets := b.rest.Column(restFlags), b.rest.Column(restRet)
+	if b.n == 0 || len(flags)+len(rets) == 2 && flags[0]|rets[0] == 0 {
+		return
+	}
+	for i, id := range b.fn[:b.n] {
+		s.outcome(schema, id, CallFlags(flags[min(i, len(flags)-1)]), rets[min(i, len(rets)-1)])
 	}
 }
 
-func (s *summaryWriter) count(schema *Schema, id uint16, flags CallFlags, ret, dur uint64) {
+func (s *summaryWriter) total(id uint16) *FuncCount {
 	for int(id) >= len(s.totals) {
 		s.totals = append(s.totals, FuncCount{})
 	}
-	t := &s.totals[id]
-	t.Calls++
-	t.Time += dur
+	return &s.totals[id]
+}
+
+// outcome counts what did not end well.
+func (s *summaryWriter) outcome(schema *Schema, id uint16, flags CallFlags, ret uint64) {
 	if flags&Unfinished != 0 {
-		t.Unfinished++
-	} else if ret != 0 {
-		if f := schema.Func(id); f != nil && f.Failed(ret) {
-			t.Failed++
-		}
+		s.totals[id].Unfinished++
+	} else if schema.failed(id, ret) {
+		s.totals[id].Failed++
 	}
 }
 

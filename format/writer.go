@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync"
-	"sync/atomic"
 
 	"github.com/acltrace/acltrace/format/column"
 	"github.com/acltrace/acltrace/format/container"
@@ -38,7 +36,7 @@ type WriterOptions struct {
 	container *container.Options
 }
 
-// A Writer writes a trace file.
+// A Writer writes a trace file. It belongs to one goroutine at a time, but for payloads (Blob, Blobber, Hasher, Named) and Size, which any may use meanwhile.
 type Writer struct {
 	file   *container.Writer
 	codec  container.Codec
@@ -46,8 +44,8 @@ type Writer struct {
 	blobs  *blobWriter
 	enc    column.Encoder
 
-	mu        sync.Mutex
-	next      uint64 // index of the next call
+	next      uint64   // index of the next call
+	stored    []BlobID // of the call at hand, for its data that is too long to lie among the calls
 	block     *blockWriter
 	raw       []byte
 	meta      []byte
@@ -61,8 +59,6 @@ type Writer struct {
 	full      bool // the last block found no room: the gap that stands for it may grow
 	summary   summaryWriter
 	closed    bool
-
-	calls atomic.Uint64
 }
 
 var errClosed = errors.New("trace writer is closed")
@@ -120,8 +116,6 @@ func (w *Writer) append(t container.Type, raw []byte, records int) error {
 
 // SetMeta replaces what was recorded, where and how. UUID and the start times keep the values that Create was given.
 func (w *Writer) SetMeta(m *Meta) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	if w.closed {
 		return errClosed
 	}
@@ -142,8 +136,6 @@ func (w *Writer) setMeta(m *Meta) error {
 
 // Process appends to the process table and returns the index of the row.
 func (w *Writer) Process(p Process) (uint32, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	if w.closed {
 		return 0, errClosed
 	}
@@ -155,8 +147,6 @@ func (w *Writer) Process(p Process) (uint32, error) {
 
 // UpdateProcess replaces a row of the process table.
 func (w *Writer) UpdateProcess(i uint32, p Process) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	if w.closed {
 		return errClosed
 	}
@@ -170,8 +160,6 @@ func (w *Writer) UpdateProcess(i uint32, p Process) error {
 
 // Thread appends to the thread table and returns the index of the row.
 func (w *Writer) Thread(t Thread) (uint32, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	if w.closed {
 		return 0, errClosed
 	}
@@ -186,8 +174,6 @@ func (w *Writer) Thread(t Thread) (uint32, error) {
 
 // UpdateThread replaces a row of the thread table.
 func (w *Writer) UpdateThread(i uint32, t Thread) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	if w.closed {
 		return errClosed
 	}
@@ -204,50 +190,43 @@ func (w *Writer) UpdateThread(i uint32, t Thread) error {
 // of the block are counted as a gap, and the Writer goes on.
 func (w *Writer) Call(c *Call) (uint64, error) {
 	f := w.schema.Func(c.Func)
-	if f == nil {
-		return 0, fmt.Errorf("call of function %d, which is not in the schema", c.Func)
+	if w.closed || f == nil || len(c.Args) != f.Words || c.End < c.Start || int(c.Thread) >= len(w.threads) || !ascending(c.Outs) {
+		return 0, w.refused(c)
 	}
-	if len(c.Args) != f.Words {
-		return 0, fmt.Errorf("call of %s has %d argument words, the schema says %d", f.Name, len(c.Args), f.Words)
-	}
-	if c.End < c.Start {
-		return 0, fmt.Errorf("call of %s ends at %d ns, before its start at %d ns", f.Name, c.End, c.Start)
-	}
-	for i := 1; i < len(c.Outs); i++ {
-		if c.Outs[i].Param <= c.Outs[i-1].Param {
-			return 0, fmt.Errorf("call of %s: outputs are not in ascending order of parameters", f.Name)
-		}
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.closed {
-		return 0, errClosed
-	}
-	if uint64(c.Thread) >= uint64(len(w.threads)) {
-		return 0, fmt.Errorf("call of %s on thread %d, which is not in the table", f.Name, c.Thread)
-	}
+	w.stored = w.stored[:0]
 	for i := range c.Data {
-		if err := w.prepare(&c.Data[i]); err != nil {
+		d := &c.Data[i]
+		if n := len(d.Bytes); n > 0 && n <= InlineLimit && uint64(n) == d.Len && d.Blob == 0 {
+			continue
+		}
+		blob, err := w.store(d)
+		if err != nil {
 			return 0, fmt.Errorf("call of %s: %w", f.Name, err)
+		}
+		if len(d.Bytes) > InlineLimit {
+			w.stored = append(w.stored, blob)
 		}
 	}
 	index := w.next
 	w.next++
-	w.calls.Store(w.next)
 	c.Index = index
-	w.block.call(c, f.Words)
+	w.block.call(c)
 	var err error
+	stored := w.stored
 	for i := range c.Data {
 		// A call with thousands of buffers may fill the block; what follows is then data of an earlier chunk.
 		if w.block.full() {
 			err = errors.Join(err, w.flushBlock())
 		}
 		d := &c.Data[i]
-		d.Call = index
-		if d.Time == 0 {
-			d.Time = c.Start
+		time, blob := d.Time, d.Blob
+		if time == 0 {
+			time = c.Start
 		}
-		w.block.data(d, c.Func)
+		if len(d.Bytes) > InlineLimit {
+			blob, stored = stored[0], stored[1:]
+		}
+		w.block.data(d, index, time, c.Func, blob)
 	}
 	if w.block.full() {
 		err = errors.Join(err, w.flushBlock())
@@ -255,56 +234,74 @@ func (w *Writer) Call(c *Call) (uint64, error) {
 	return index, err
 }
 
+func ascending(outs []Out) bool {
+	for i := 1; i < len(outs); i++ {
+		if outs[i].Param <= outs[i-1].Param {
+			return false
+		}
+	}
+	return true
+}
+
+// refused says what is wrong with a call.
+func (w *Writer) refused(c *Call) error {
+	f := w.schema.Func(c.Func)
+	switch {
+	case w.closed:
+		return errClosed
+	case f == nil:
+		return fmt.Errorf("call of function %d, which is not in the schema", c.Func)
+	case len(c.Args) != f.Words:
+		return fmt.Errorf("call of %s has %d argument words, the schema says %d", f.Name, len(c.Args), f.Words)
+	case c.End < c.Start:
+		return fmt.Errorf("call of %s ends at %d ns, before its start at %d ns", f.Name, c.End, c.Start)
+	case !ascending(c.Outs):
+		return fmt.Errorf("call of %s: outputs are not in ascending order of parameters", f.Name)
+	}
+	return fmt.Errorf("call of %s on thread %d, which is not in the table", f.Name, c.Thread)
+}
+
 // Data adds data to a call that was given before, such as the result of an asynchronous copy.
 func (w *Writer) Data(d *Data) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	if w.closed {
 		return errClosed
 	}
 	if d.Call >= w.next {
 		return fmt.Errorf("data of call %d, which is not in the trace", d.Call)
 	}
-	if err := w.prepare(d); err != nil {
+	blob, err := w.store(d)
+	if err != nil {
 		return err
 	}
 	var fn uint16
 	if d.Call >= w.block.first {
-		fn = uint16(w.block.calls[callFunc][d.Call-w.block.first])
+		fn = w.block.fn[d.Call-w.block.first]
 	}
-	w.block.data(d, fn)
+	w.block.data(d, d.Call, d.Time, fn, blob)
 	if w.block.full() || len(w.block.rowCall) >= blockCalls*4 {
 		return w.flushBlock()
 	}
 	return nil
 }
 
-// prepare checks d, and moves content that is too long for the calls into a blob.
-func (w *Writer) prepare(d *Data) error {
+// store checks d and returns its blob, which it makes of content that is too long to lie among the calls.
+func (w *Writer) store(d *Data) (BlobID, error) {
 	if len(d.Bytes) == 0 {
 		if d.Blob > BlobID(w.blobs.known()) {
-			return fmt.Errorf("data names blob %d, which is not in the trace", d.Blob)
+			return 0, fmt.Errorf("data names blob %d, which is not in the trace", d.Blob)
 		}
-		return nil
+		return d.Blob, nil
 	}
 	if d.Blob != 0 {
-		return fmt.Errorf("data has both bytes and a blob")
+		return 0, fmt.Errorf("data has both bytes and a blob")
 	}
-	if d.Len == 0 {
-		d.Len = uint64(len(d.Bytes))
-	}
-	if d.Len != uint64(len(d.Bytes)) {
-		return fmt.Errorf("data has %d bytes and says %d", len(d.Bytes), d.Len)
+	if d.Len != 0 && d.Len != uint64(len(d.Bytes)) {
+		return 0, fmt.Errorf("data has %d bytes and says %d", len(d.Bytes), d.Len)
 	}
 	if len(d.Bytes) <= InlineLimit {
-		return nil
+		return 0, nil
 	}
-	id, err := w.blobs.put(d.Bytes)
-	if err != nil {
-		return err
-	}
-	d.Blob, d.Bytes = id, nil
-	return nil
+	return w.blobs.put(d.Bytes)
 }
 
 // Blob stores a payload and returns its name. The same content is stored once.
@@ -312,8 +309,6 @@ func (w *Writer) Blob(b []byte) (BlobID, error) { return w.blobs.put(b) }
 
 // Gap notes that calls are missing.
 func (w *Writer) Gap(g Gap) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	if w.closed {
 		return errClosed
 	}
@@ -326,16 +321,14 @@ func (w *Writer) addGap(g Gap) {
 	w.dropped += g.Calls
 }
 
-// Calls returns the number of calls so far. It never waits for a write.
-func (w *Writer) Calls() uint64 { return w.calls.Load() }
+// Calls returns the number of calls so far.
+func (w *Writer) Calls() uint64 { return w.next }
 
 // Size returns the length of the file so far, in bytes.
 func (w *Writer) Size() int64 { return w.file.Size() }
 
 // Flush writes all that was given so far: it survives the death of the process from here on, though not a loss of power.
 func (w *Writer) Flush() error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	if w.closed {
 		return errClosed
 	}
@@ -362,9 +355,10 @@ func (w *Writer) flushBlock() error {
 	err := w.flushTables()
 	w.raw = b.encode(w.raw[:0])
 	dropped := min(w.dropped, 1<<32-1)
+	tMin, tMax := b.times()
 	e, e2 := w.file.Append(&container.Chunk{
 		Type: container.Events, Flags: container.SelfContained, Codec: w.codec,
-		TMin: b.tMin, TMax: b.tMax, Records: uint32(b.n), Dropped: uint32(dropped), Raw: w.raw, Frames: frames(w.raw),
+		TMin: tMin, TMax: tMax, Records: uint32(b.n), Dropped: uint32(dropped), Raw: w.raw, Frames: frames(w.raw),
 	})
 	if e2 == nil {
 		w.dropped -= dropped
@@ -383,15 +377,16 @@ func (w *Writer) flushBlock() error {
 // lose accounts for a block that could not be written.
 func (w *Writer) lose(b *blockWriter) {
 	w.full = true
+	tMin, tMax := b.times()
 	// On a disk that stays full one gap grows, instead of a list of them.
 	if n := len(w.gaps); n > 0 && w.gaps[n-1].Reason == WriteFailed {
 		g := &w.gaps[n-1]
-		g.From, g.To = min(g.From, b.tMin), max(g.To, b.tMax)
+		g.From, g.To = min(g.From, tMin), max(g.To, tMax)
 		g.Calls += uint64(b.n)
 		w.dropped += uint64(b.n)
 		return
 	}
-	w.addGap(Gap{Thread: NoThread, From: b.tMin, To: b.tMax, Calls: uint64(b.n), Reason: WriteFailed})
+	w.addGap(Gap{Thread: NoThread, From: tMin, To: tMax, Calls: uint64(b.n), Reason: WriteFailed})
 }
 
 // dict is the content of a dict chunk: rows of the two tables, each with its index. A later row replaces an earlier one.
@@ -463,8 +458,6 @@ func (w *Writer) flushGaps() error {
 
 // Close writes what is left, the summary and the index, and closes the file. The file is readable even when that fails.
 func (w *Writer) Close() error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	if w.closed {
 		return errClosed
 	}
@@ -485,8 +478,6 @@ func (w *Writer) Close() error {
 
 // Abort closes the file as it is, without what was not flushed.
 func (w *Writer) Abort() error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	if w.closed {
 		return errClosed
 	}

@@ -3,20 +3,14 @@ package column
 import (
 	"encoding/binary"
 	"math/bits"
+	"slices"
 )
 
 // An Encoder appends columns and tables to a byte slice, choosing an encoding for each column.
 // The zero value is ready.
 type Encoder struct {
-	gather []uint64   // columns that Rows has turned
-	first  []uint64   // row of Rows, its length,
-	n      int        // the number of rows,
-	varies []int      // the words that vary,
-	spans  []extremes // their ranges,
-	turned []int      // and by word its place in varies, -1 for none
-
 	diff  []uint64
-	index []uint64
+	index []byte // positions in a dictionary
 	dict  [dictSlots]uint64
 	slot  [dictSlots]uint16 // 1 + position in values, 0 when free
 	value []uint64
@@ -26,8 +20,6 @@ type Encoder struct {
 	head [5]uint64 // kind, id, rows, width of the open table
 	dst  []byte
 }
-
-type extremes struct{ lo, hi uint64 }
 
 // dictSlots keeps the table of a dictionary at most half full: positions are one byte, so 256 values at most.
 const (
@@ -72,73 +64,13 @@ func (e *Encoder) Constant(field, x uint64) {
 	}
 }
 
-// Rows takes n rows of a number of words each, which lie one after another, for Column. It finds the columns that vary and turns only these,
-// a tile of rows at a time, so that a row is fetched from memory once for all of its columns.
-func (e *Encoder) Rows(rows []uint64, words, n int) {
-	const tile = 64
-	e.first = rows[:words]
-	e.varies = e.varies[:0]
-	e.turned = e.turned[:0]
-	if n == 0 {
-		return
+// Column adds a column of the words at a place in rows, of which the table has as many.
+func (e *Encoder) Column(field uint64, r *Rows, at int) {
+	if v := r.Column(at); len(v) == 1 {
+		e.Constant(field, v[0])
+	} else {
+		e.Words(field, v)
 	}
-	for range words {
-		e.turned = append(e.turned, -1)
-	}
-	for at := 0; at < n; at += tile {
-		part := rows[at*words : min(at+tile, n)*words]
-		for k, slot := range e.turned {
-			if slot >= 0 {
-				continue
-			}
-			first := e.first[k]
-			for i := k; i < len(part); i += words {
-				if part[i] != first {
-					e.turned[k] = len(e.varies)
-					e.varies = append(e.varies, k)
-					break
-				}
-			}
-		}
-		if len(e.varies) == words {
-			break
-		}
-	}
-	e.spans = append(e.spans[:0], make([]extremes, len(e.varies))...)
-	for v, k := range e.varies {
-		e.spans[v] = extremes{e.first[k], e.first[k]}
-	}
-	e.n = n
-	all := grow(&e.gather, n*len(e.varies))
-	for at := 0; at < n; at += tile {
-		rest := rows[at*words : min(at+tile, n)*words]
-		for v, k := range e.varies {
-			dst := all[v*n+at:][:len(rest)/words]
-			lo, hi := e.spans[v].lo, e.spans[v].hi
-			for i := range dst {
-				x := rest[i*words+k]
-				dst[i] = x
-				lo, hi = min(lo, x), max(hi, x)
-			}
-			e.spans[v] = extremes{lo, hi}
-		}
-	}
-}
-
-// Column adds a column of the words at a place in the rows, and returns its values: one for all where they are alike. They are valid until Rows.
-func (e *Encoder) Column(field uint64, at int) []uint64 {
-	if at >= len(e.turned) {
-		return nil
-	}
-	slot := e.turned[at]
-	if slot < 0 {
-		e.Constant(field, e.first[at])
-		return e.first[at : at+1]
-	}
-	v := e.gather[slot*e.n:][:e.n]
-	e.table = binary.AppendUvarint(e.table, field)
-	e.table = e.appendSpan(e.table, v, e.spans[slot].lo, e.spans[slot].hi)
-	return v
 }
 
 // Sparse adds a column that has a value only in the rows listed (ascending), for a table of n rows.
@@ -208,7 +140,7 @@ func (e *Encoder) appendSpan(dst []byte, v []uint64, lo, hi uint64) []byte {
 	}
 	if width >= 4 {
 		// 256 values show some 57 different ones in a sample of 64.
-		if s.distinct*16 <= s.n*15 {
+		if s.distinct()*16 <= s.n*15 {
 			if out, ok := e.dictionary(dst, v); ok {
 				return out
 			}
@@ -276,39 +208,43 @@ func (e *Encoder) delta(dst []byte, v []uint64, width int) ([]byte, bool) {
 }
 
 func (e *Encoder) dictionary(dst []byte, v []uint64) ([]byte, bool) {
-	index := grow(&e.index, len(v))
+	if cap(e.index) < len(v) {
+		e.index = make([]byte, len(v)+len(v)/4)
+	}
+	index := e.index[:len(v)]
 	values := e.value[:0]
 	clear(e.slot[:])
 	for i, x := range v {
 		h := (x * 0x9E3779B97F4A7C15) >> (64 - 9)
-		for {
-			s := e.slot[h]
-			if s == 0 {
-				if len(values) == dictMax {
+		s := e.slot[h]
+		if s == 0 || e.dict[h] != x {
+			if h, s = e.find(x, h); s == 0 {
+				if len(values) == dictMax || len(values) == len(v)/4 {
 					e.value = values
 					return dst, false
 				}
 				values = append(values, x)
-				e.dict[h] = x
-				e.slot[h] = uint16(len(values))
-				index[i] = uint64(len(values) - 1)
-				break
+				s = uint16(len(values))
+				e.dict[h], e.slot[h] = x, s
 			}
-			if e.dict[h] == x {
-				index[i] = uint64(s - 1)
-				break
-			}
-			h = (h + 1) % dictSlots
 		}
+		index[i] = byte(s - 1)
 	}
 	e.value = values
-	if len(values)*4 > len(v) {
-		return dst, false
-	}
 	return e.nested(dst, Dict, func(dst []byte) []byte {
-		dst = binary.AppendUvarint(dst, uint64(len(values)))
-		return appendPlain(appendPlain(dst, values), index)
+		dst = appendPlain(binary.AppendUvarint(dst, uint64(len(values))), values)
+		dst = binary.AppendUvarint(append(dst, byte(For8)), uint64(1+len(index)))
+		return append(append(dst, 0), index...)
 	}), true
+}
+
+// find returns the slot of x, searched for from h on, or a free one and 0.
+func (e *Encoder) find(x, h uint64) (uint64, uint16) {
+	for ; ; h = (h + 1) % dictSlots {
+		if s := e.slot[h]; s == 0 || e.dict[h] == x {
+			return h, s
+		}
+	}
 }
 
 // appendPlain appends a column inside a column: only encodings that hold no further one.
@@ -384,14 +320,15 @@ func appendFor(dst []byte, v []uint64, base uint64, width int) []byte {
 
 // shape is what a sample of a column shows.
 type shape struct {
-	n, runs, distinct int
-	step              uint64 // range of the differences between neighbours, taken as signed
+	seen [64]uint64
+	n    int
+	runs int
+	step uint64 // range of the differences between neighbours, taken as signed
 }
 
 // sample looks at eight stretches of eight neighbours, spread evenly.
 func sample(v []uint64) shape {
 	const stretches, length = 8, 8
-	var seen [64]uint64
 	s := shape{}
 	lo, hi := int64(1<<63-1), int64(-1<<63)
 	for k := range stretches {
@@ -399,7 +336,7 @@ func sample(v []uint64) shape {
 		s.runs++
 		for i := range length {
 			x := v[at+i]
-			seen[s.n] = x
+			s.seen[s.n] = x
 			s.n++
 			if i == 0 {
 				continue
@@ -414,36 +351,52 @@ func sample(v []uint64) shape {
 	s.step = uint64(hi - lo)
 	// Stretches begin runs of their own; a column in one run shows eight, so count from there.
 	s.runs -= stretches - 1
-	for i, x := range seen {
-		fresh := 1
-		for _, y := range seen[:i] {
-			if x == y {
-				fresh = 0
-				break
-			}
-		}
-		s.distinct += fresh
-	}
 	return s
 }
 
+// distinct is the number of different values in the sample.
+func (s *shape) distinct() int {
+	n := 0
+	for i, x := range s.seen[:s.n] {
+		if !slices.Contains(s.seen[:i], x) {
+			n++
+		}
+	}
+	return n
+}
+
+// span returns the extremes of v. Four of each at a time, since each waits for the one before.
 func span(v []uint64) (lo, hi uint64) {
 	if len(v) == 0 {
 		return 0, 0
 	}
 	lo, hi = v[0], v[0]
+	lo1, lo2, lo3, hi1, hi2, hi3 := lo, lo, lo, hi, hi, hi
+	for len(v) >= 4 {
+		a, b, c, d := v[0], v[1], v[2], v[3]
+		v = v[4:]
+		lo, lo1, lo2, lo3 = min(lo, a), min(lo1, b), min(lo2, c), min(lo3, d)
+		hi, hi1, hi2, hi3 = max(hi, a), max(hi1, b), max(hi2, c), max(hi3, d)
+	}
 	for _, x := range v {
 		lo, hi = min(lo, x), max(hi, x)
 	}
-	return lo, hi
+	return min(lo, lo1, lo2, lo3), max(hi, hi1, hi2, hi3)
 }
 
 func signedSpan(v []uint64) (lo, hi int64) {
 	lo, hi = int64(v[0]), int64(v[0])
+	lo1, lo2, lo3, hi1, hi2, hi3 := lo, lo, lo, hi, hi, hi
+	for len(v) >= 4 {
+		a, b, c, d := int64(v[0]), int64(v[1]), int64(v[2]), int64(v[3])
+		v = v[4:]
+		lo, lo1, lo2, lo3 = min(lo, a), min(lo1, b), min(lo2, c), min(lo3, d)
+		hi, hi1, hi2, hi3 = max(hi, a), max(hi1, b), max(hi2, c), max(hi3, d)
+	}
 	for _, x := range v {
 		lo, hi = min(lo, int64(x)), max(hi, int64(x))
 	}
-	return lo, hi
+	return min(lo, lo1, lo2, lo3), max(hi, hi1, hi2, hi3)
 }
 
 func widthOf(span uint64) int {

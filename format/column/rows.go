@@ -1,0 +1,189 @@
+package column
+
+import (
+	"encoding/binary"
+	"unsafe"
+)
+
+// Rows takes rows of words, as calls come, and keeps them as columns, as Encoder.Column writes them. Most words of most calls are the same in all
+// rows of a block: such a column takes no memory. Rows become columns a tile at a time, while they are in the processor's cache.
+type Rows struct {
+	width int
+	n     int      // rows in the columns
+	tile  []uint64 // the rows since then, one after another
+	used  int      // words of them
+	first []uint64 // the first row
+	fixed []int    // the words that are as in the first row so far
+	vary  []varying
+	spare [][]uint64 // memory of columns that are not used
+	size  int        // rows that a column has memory for
+}
+
+type varying struct {
+	at     int
+	values []uint64
+}
+
+const (
+	leastTile = 2  // rows that there is memory for at first; much data comes once
+	tileRows  = 32 // rows that become columns at once
+)
+
+// MakeRows is for rows of width words.
+func MakeRows(width int) Rows { return Rows{width: width} }
+
+// Width is the number of words of a row.
+func (r *Rows) Width() int { return r.width }
+
+// Next adds a row and returns it to be filled, which is to be done before the next call of anything.
+func (r *Rows) Next() []uint64 {
+	if r.used == len(r.tile) {
+		r.room()
+	}
+	at := r.used
+	r.used = at + r.width
+	return r.tile[at:r.used]
+}
+
+func (r *Rows) room() {
+	if n := len(r.tile); n < tileRows*r.width {
+		r.tile = append(make([]uint64, 0, max(n*4, leastTile*r.width)), r.tile...)
+		r.tile = r.tile[:cap(r.tile)]
+		return
+	}
+	r.turn()
+}
+
+// turn makes columns of the rows in the tile.
+func (r *Rows) turn() {
+	tile, n := r.tile[:r.used], r.n
+	if r.used = 0; len(tile) == 0 {
+		return
+	}
+	if n == 0 {
+		r.first = append(r.first[:0], tile[:r.width]...)
+		r.fixed = r.fixed[:0]
+		for at := range r.width {
+			r.fixed = append(r.fixed, at)
+		}
+	}
+	r.n += len(tile) / r.width
+	if r.n > r.size {
+		r.size = max(2*r.n, 2*tileRows)
+		r.spare = nil
+		for i := range r.vary {
+			v := &r.vary[i]
+			v.values = append(make([]uint64, 0, r.size), v.values[:n]...)[:r.size]
+		}
+	}
+	r.spread(tile, n)
+	for i := range r.vary {
+		v := &r.vary[i]
+		k := v.at
+		dst := v.values[n:r.n]
+		for j := range dst {
+			dst[j] = tile[k]
+			k += r.width
+		}
+	}
+}
+
+// spread gives a column to each word that is the same no longer. It looks at four of them at a time.
+func (r *Rows) spread(tile []uint64, n int) {
+	left := r.fixed[:0]
+	for rest := r.fixed; len(rest) > 0; {
+		k := min(len(rest), 4)
+		at := [4]int{rest[0], rest[0], rest[0], rest[0]}
+		copy(at[:], rest[:k])
+		rest = rest[k:]
+		for i, differs := range differ(tile, r.first, at) {
+			switch {
+			case i >= k:
+			case differs != 0:
+				r.column(at[i], n)
+			default:
+				left = append(left, at[i])
+			}
+		}
+	}
+	r.fixed = left
+}
+
+// differ returns for four words whether they differ from the first row in any of a tile; not 0 if so.
+func differ(tile, first []uint64, at [4]int) [4]uint64 {
+	a, b, c, d := at[0], at[1], at[2], at[3]
+	fa, fb, fc, fd := first[a], first[b], first[c], first[d]
+	var xa, xb, xc, xd uint64
+	for w := len(first); len(tile) >= w; tile = tile[w:] {
+		xa |= tile[a] ^ fa
+		xb |= tile[b] ^ fb
+		xc |= tile[c] ^ fc
+		xd |= tile[d] ^ fd
+	}
+	return [4]uint64{xa, xb, xc, xd}
+}
+
+// column begins a column with n rows as the first.
+func (r *Rows) column(at, n int) {
+	var values []uint64
+	if k := len(r.spare); k > 0 {
+		values, r.spare = r.spare[k-1], r.spare[:k-1]
+	} else {
+		values = make([]uint64, r.size)
+	}
+	was := r.first[at]
+	for i := range values[:n] {
+		values[i] = was
+	}
+	r.vary = append(r.vary, varying{at, values})
+}
+
+// Column returns the words at a place in the rows: one for all where they are alike, none where there is no row. They are valid until Reset.
+func (r *Rows) Column(at int) []uint64 {
+	r.turn()
+	if r.n == 0 {
+		return nil
+	}
+	for i := range r.vary {
+		if v := &r.vary[i]; v.at == at {
+			return v.values[:r.n]
+		}
+	}
+	return r.first[at : at+1]
+}
+
+// Row copies row i to dst.
+func (r *Rows) Row(dst []uint64, i int) {
+	r.turn()
+	copy(dst, r.first)
+	for k := range r.vary {
+		dst[r.vary[k].at] = r.vary[k].values[i]
+	}
+}
+
+// Reset takes all rows away. Their memory stays.
+func (r *Rows) Reset() {
+	r.n, r.used = 0, 0
+	for i := range r.vary {
+		r.spare = append(r.spare, r.vary[i].values)
+		r.vary[i].values = nil
+	}
+	r.vary = r.vary[:0]
+}
+
+// PutBytes sets words to the bytes of b, little-endian, the last word filled up with zeros. There are as many words as b needs.
+func PutBytes(words []uint64, b []byte) {
+	if len(words) == 0 {
+		return
+	}
+	words[len(words)-1] = 0
+	if littleEndian {
+		copy(unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), len(words)*8), b)
+		return
+	}
+	for i := range words {
+		var word [8]byte
+		copy(word[:], b[i*8:])
+		words[i] = binary.LittleEndian.Uint64(word[:])
+	}
+}
