@@ -1,6 +1,6 @@
 # Everything that a contributor runs. Each target does its own set-up.
 .DELETE_ON_ERROR:
-.PHONY: setup build cross demo demo-jaeger jaeger generate test bench lint soak clean
+.PHONY: setup build cross demo demo-jaeger jaeger collector generate test bench lint soak clean
 
 GO      ?= go
 CC      ?= cc
@@ -131,6 +131,10 @@ demo-jaeger: build
 
 jaeger:
 	@scripts/jaeger.sh
+
+# A real OpenTelemetry collector, built from its Go modules, for the tests of the export.
+collector:
+	@scripts/collector.sh
 
 test: build lib/break/libaclsim.so
 	@scripts/test.sh

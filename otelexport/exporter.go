@@ -4,11 +4,9 @@ import (
 	"cmp"
 	"encoding/hex"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strconv"
 
-	"go.opentelemetry.io/otel/attribute"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 
 	"github.com/acltrace/acltrace/api"
@@ -18,650 +16,725 @@ import (
 
 const schemaURL = semconv.SchemaURL
 
-// Keys of the semantic conventions, as strings.
-var (
-	keyThreadID   = string(semconv.ThreadIDKey)
-	keyThreadName = string(semconv.ThreadNameKey)
-	keyPID        = string(semconv.ProcessPIDKey)
-)
-
-// vendors says what the devices of a runtime are called and who makes them.
-var vendors = map[string]struct{ device, vendor string }{"acl": {"npu", "Huawei"}}
-
-// exporter walks a timeline and gives out its spans in batches.
+// An exporter follows a trace and gives out its spans in batches, each span when its times are known. It holds the part that calls
+// are added to, parts of which something has not ended yet, and the tasks that have not ended.
 type exporter struct {
-	t       *timeline.Timeline
-	o       Options
-	meta    *format.Meta
-	procs   []format.Process           // at least one
-	threads []format.Thread            // the last stands for those that have no row
-	names   []string                   // of the threads' spans
-	gaps    []format.Gap               // by their beginning
-	ranges  map[uint64]*timeline.Range // that the program has named, by the call that began them
-	hosts   []*resource                // by process
-	devices []*resource                // by process
-	steps   *timeline.Steps
-	parts   []part
-	total   int // spans
+	r     *format.Reader
+	m     *api.Model
+	o     Options
+	meta  *format.Meta
+	cut   string // how the recording becomes traces, for their ids
+	steps *timeline.Steps
+	total int // calls
 
-	b        batch
-	sink     func(*batch) error
-	res      Result
-	inThread []extent
-	inLane   []extent
+	procs      []format.Process // at least one
+	threads    []thread         // the last stands for those that have no row
+	lanes      []lane
+	gaps       []format.Gap         // by their beginning, those before a call that came go away
+	gap        int                  // number of the first of gaps
+	hosts      []*resource          // by process
+	devices    map[string]*resource // by name
+	env        environment
+	functions  map[function][]byte
+	kernels    map[string]*names
+	ranges     map[uint64]*member        // where ranges of the program that have not ended began, by the call that did it
+	marks      map[uint64]timeline.Range // that were told of before their call
+	unfinished []unfinished
+
+	part  *part // that calls go to, nil before the first one
+	parts int
+	calls int // so far
+
+	b    *batch
+	sink func(*batch) (*batch, error)
+	err  error // of sink
+	res  Result
 }
 
-// part is what becomes one trace: ranges of the calls and the gaps.
+type thread struct {
+	process int
+	name    []byte // field of the thread's span
+	attrs   []byte // of what is on it
+	in      *member
+}
+
+type lane struct {
+	res     *resource
+	pid     int64
+	name    string
+	field   []byte // name of the lane's span
+	kinds   [][]byte
+	in      *member
+	waiting []waiting // tasks that have not ended, in their order, from first on
+	first   int
+}
+
+// A part becomes one trace: the calls and gaps of a step or of what is between steps, or of a piece of one that has MaxSpans spans or
+// MaxBytes.
 type part struct {
-	call, callEnd int
-	gap, gapEnd   int
-	step          int // that it is of, or a part of; -1 for none
+	ids
+	number         int
+	step           int  // -1 for none
+	first, last    bool // of its step
+	continued      bool // by another part
+	spans, bytes   int
+	calls          int
+	extent         extent
+	threads, lanes []*member
+	waiting        int // tasks and others that have not ended
+	before         link
 }
 
-// extent is the time that a thread's or a lane's spans of one part take, and in which part that was.
+type link struct {
+	trace traceID
+	id    spanID
+}
+
+// A member is a thread or a lane that has spans in a part.
+type member struct {
+	part   *part
+	index  int
+	id     spanID
+	extent extent
+}
+
 type extent struct {
-	part       int // from 1
 	start, end int64
+	any        bool
 }
 
-// add widens the extent and reports whether it is the first time in the part.
-func (e *extent) add(part int, start, end int64) bool {
-	if e.part != part {
-		*e = extent{part, start, end}
-		return true
+func (e *extent) add(start, end int64) {
+	if !e.any {
+		*e = extent{start, end, true}
+		return
 	}
 	e.start, e.end = min(e.start, start), max(e.end, end)
-	return false
 }
 
-func newExporter(t *timeline.Timeline, o *Options) (*exporter, error) {
-	x := &exporter{t: t, meta: t.Reader.Meta()}
+// waiting is a task that has not ended.
+type waiting struct {
+	in       *member
+	names    *names
+	call     uint64
+	bytes    uint64
+	kind     api.Task
+	async    bool // on a stream
+	measured bool
+}
+
+// unfinished is a call that never returned.
+type unfinished struct {
+	in *member
+	c  timeline.HostCall
+}
+
+// function is what the fields of a call's name and kind follow from.
+type function struct {
+	name string
+	kind byte
+}
+
+// names are fields that spans of one kernel, or of tasks of another name, share.
+type names struct {
+	kernel []byte // attribute of the launch
+	async  []byte // name and kind of the task on a stream
+	sync   []byte // and of one without
+}
+
+// maxNames bounds what is remembered of names, of which a trace has few unless it is a strange one.
+const maxNames = 1 << 16
+
+func newExporter(r *format.Reader, m *api.Model, o *Options) (*exporter, error) {
+	x := &exporter{r: r, m: m, meta: r.Meta(), b: &batch{}, devices: map[string]*resource{}, functions: map[function][]byte{}, kernels: map[string]*names{},
+		ranges: map[uint64]*member{}, marks: map[uint64]timeline.Range{}}
 	if o != nil {
 		x.o = *o
 	}
-	switch x.o.Layout {
-	case "":
-		x.o.Layout = Lanes
-	case Lanes, Nested:
-	default:
+	x.o.Layout = cmp.Or(x.o.Layout, Lanes)
+	x.o.MaxSpans = cmp.Or(x.o.MaxSpans, DefaultMaxSpans)
+	x.o.MaxBytes = cmp.Or(x.o.MaxBytes, DefaultMaxBytes)
+	switch {
+	case x.o.Layout != Lanes && x.o.Layout != Nested:
 		return nil, fmt.Errorf("layout %q is neither %s nor %s", x.o.Layout, Lanes, Nested)
-	}
-	if x.o.MaxSpans == 0 {
-		x.o.MaxSpans = DefaultMaxSpans
-	}
-	if x.o.MaxSpans < minSpans {
+	case x.o.MaxSpans < minSpans:
 		return nil, fmt.Errorf("%d spans in a trace are too few for a call and what belongs to it: at least %d are needed", x.o.MaxSpans, minSpans)
+	case x.o.MaxBytes < minBytes:
+		return nil, fmt.Errorf("%d bytes in a trace are too few for a call and what belongs to it: at least %d are needed", x.o.MaxBytes, minBytes)
 	}
-	x.procs = t.Reader.Processes()
+	var err error
+	if x.env, err = readEnvironment(); err != nil {
+		return nil, err
+	}
+	counts, err := r.Counts()
+	if err != nil {
+		return nil, err
+	}
+	x.total = int(counts.Calls)
+	x.steps = &timeline.Steps{}
+	if !x.o.NoSteps {
+		if x.steps, err = steps(r, m); err != nil {
+			return nil, err
+		}
+	}
+	x.cut = fmt.Sprint(x.o.Layout, " ", x.o.MaxSpans, " ", x.o.MaxBytes, " ", len(x.steps.List) > 0)
+	x.gaps = slices.Clone(r.Gaps())
+	slices.SortStableFunc(x.gaps, func(a, b format.Gap) int { return cmp.Compare(a.From, b.From) })
+	x.procs = r.Processes()
 	if len(x.procs) == 0 {
 		x.procs = []format.Process{{Argv: x.meta.Argv}}
 	}
-	x.threads = append(slices.Clone(t.Reader.Threads()), format.Thread{})
-	x.gaps = slices.Clone(t.Reader.Gaps())
-	x.ranges = make(map[uint64]*timeline.Range, len(t.Ranges))
-	for i := range t.Ranges {
-		x.ranges[t.Ranges[i].Begin] = &t.Ranges[i]
-	}
-	slices.SortStableFunc(x.gaps, func(a, b format.Gap) int { return cmp.Compare(a.From, b.From) })
-	counts := make([]int, len(x.procs))
-	for i := range x.threads {
-		th := &x.threads[i]
-		if int(th.Process) >= len(x.procs) {
-			th.Process = 0
+	x.hosts = x.hostResources()
+	counted := make([]int, len(x.procs))
+	for _, th := range append(slices.Clone(r.Threads()), format.Thread{}) {
+		t := thread{process: int(th.Process)}
+		if t.process >= len(x.procs) {
+			t.process = 0
 		}
-		counts[th.Process]++
-		name := th.Name
-		if name == "" {
-			name = strconv.Itoa(counts[th.Process])
+		counted[t.process]++
+		name := valid(th.Name)
+		if th.TID != 0 {
+			t.attrs = putNumber(t.attrs, spanAttributes, keyThreadID, int64(th.TID))
 		}
-		x.names = append(x.names, valid("thread "+name))
+		t.attrs = putText(t.attrs, spanAttributes, keyThreadName, name)
+		t.name = nameField("thread "+cmp.Or(name, strconv.Itoa(counted[t.process])), internal)
+		x.threads = append(x.threads, t)
 	}
-	if err := x.resources(); err != nil {
-		return nil, err
-	}
-	x.steps = &timeline.Steps{}
-	if !x.o.NoSteps {
-		x.steps = t.Steps()
-	}
-	x.inThread, x.inLane = make([]extent, len(x.threads)), make([]extent, len(t.Lanes))
-	x.plan()
 	return x, nil
 }
 
-// maxArgs bounds what is kept of a command line, which every request repeats.
-const maxArgs = 16 << 10
+// steps returns the steps of a trace.
+func steps(r *format.Reader, m *api.Model) (*timeline.Steps, error) {
+	t, err := timeline.Load(r, m)
+	if err != nil {
+		return nil, err
+	}
+	return t.Steps(), nil
+}
 
-func (x *exporter) resources() error {
-	devices, err := x.deviceNumbers()
+// nameField encodes the name and the kind of a span.
+func nameField(name string, kind byte) []byte {
+	return append(putString(nil, spanName, name), spanKind, kind)
+}
+
+// run gives all spans to sink, which returns an empty batch for the next ones.
+func (x *exporter) run(sink func(*batch) (*batch, error)) error {
+	x.sink = sink
+	totals, err := timeline.Scan(x.r, x.m, x.visitor())
 	if err != nil {
 		return err
 	}
-	m := x.meta
-	service := x.serviceNames()
-	kind := vendors[m.API]
-	for i := range x.procs {
-		p := &x.procs[i]
-		attrs := []attr{
-			text(string(semconv.ServiceNameKey), service[i]),
-			text(string(semconv.ServiceInstanceIDKey), m.UUID),
-			text(string(semconv.HostNameKey), m.Host),
-		}
-		if p.PID != 0 {
-			attrs = append(attrs, number(keyPID, int64(p.PID)))
-		}
-		if p.Exe != "" {
-			attrs = append(attrs, text(string(semconv.ProcessExecutableNameKey), filepath.Base(p.Exe)), text(string(semconv.ProcessExecutablePathKey), p.Exe))
-		}
-		if len(p.Argv) > 0 {
-			list, n := []string{}, 0
-			for j, v := range p.Argv {
-				if n += len(v); n > maxArgs {
-					list = append(list, fmt.Sprintf("(%d more)", len(p.Argv)-j))
-					break
-				}
-				list = append(list, valid(v))
-			}
-			attrs = append(attrs, attr{key: string(semconv.ProcessCommandArgsKey), kind: isList, list: list})
-		}
-		x.hosts = append(x.hosts, newResource(attrs...))
-
-		name, id := kind.device, ""
-		if name == "" {
-			name = "device"
-		}
-		if n := devices[i]; n >= 0 {
-			id = strconv.Itoa(n)
-			name += ":" + id
-		}
-		attrs = []attr{
-			text(string(semconv.ServiceNameKey), name),
-			text(string(semconv.ServiceInstanceIDKey), m.UUID),
-			text(string(semconv.HostNameKey), m.Host),
-			text(string(semconv.HwIDKey), id),
-			fromSemconv(semconv.HwTypeGpu),
-			text(string(semconv.HwNameKey), m.Device.Name),
-			text(string(semconv.HwDriverVersionKey), m.Device.DriverVersion),
-		}
-		if m.Simulated {
-			attrs = append(attrs, yes("acl.simulated"))
-		} else {
-			attrs = append(attrs, text(string(semconv.HwVendorKey), kind.vendor))
-		}
-		r := newResource(attrs...)
-		for _, old := range x.devices { // processes on one device share its resource
-			if old.attrs[0].str == r.attrs[0].str {
-				r = old
-				break
-			}
-		}
-		x.devices = append(x.devices, r)
-	}
-	return nil
+	return x.finish(totals.End)
 }
 
-func fromSemconv(kv attribute.KeyValue) attr { return text(string(kv.Key), kv.Value.AsString()) }
-
-// serviceNames returns a short name for each process: that of its program, with a number where several share it.
-func (x *exporter) serviceNames() []string {
-	names := make([]string, len(x.procs))
-	count := map[string]int{}
-	ranks := map[int]bool{}
-	for i := range x.procs {
-		p := &x.procs[i]
-		switch {
-		case p.Exe != "":
-			names[i] = filepath.Base(p.Exe)
-		case len(p.Argv) > 0:
-			names[i] = filepath.Base(p.Argv[0])
-		default:
-			names[i] = "program"
-		}
-		count[names[i]]++
-		ranks[p.Rank] = true
-	}
-	for i, n := range names {
-		if count[n] == 1 {
-			continue
-		}
-		number := i
-		if len(ranks) == len(x.procs) {
-			number = x.procs[i].Rank
-		}
-		names[i] = fmt.Sprintf("%s:%d", n, number)
-	}
-	return names
-}
-
-// deviceNumbers returns, for each process, the device that it uses: the only number that it has ever given as a deviceId,
-// 0 where it gave none, -1 where it gave several. Which stream is on which of several devices nothing here knows.
-func (x *exporter) deviceNumbers() ([]int, error) {
-	numbers := make([]int, len(x.procs))
-	param := map[uint16]uint8{}
-	f := format.Filter{NoData: true}
-	for i := range x.t.Model.Funcs {
-		fn := &x.t.Model.Funcs[i]
-		if p := fn.Param("deviceId"); p >= 0 && fn.Modelled && fn.RetError && fn.Params[p].Role == api.Value {
-			param[uint16(fn.ID)] = fn.Params[p].Word
-			f.Funcs = append(f.Funcs, uint16(fn.ID))
-		}
-	}
-	if len(f.Funcs) == 0 {
-		return numbers, nil
-	}
-	seen := make([]bool, len(x.procs))
-	for c, err := range x.t.Reader.Calls(&f) {
-		if err != nil {
-			return nil, err
-		}
-		w := int(param[c.Func])
-		if w >= len(c.Args) || c.Flags&format.Unfinished != 0 || uint32(c.Ret) != 0 {
-			continue
-		}
-		p, n := x.threads[x.thread(c.Thread)].Process, int(int32(c.Args[w]))
-		if seen[p] && numbers[p] != n {
-			n = -1
-		}
-		seen[p], numbers[p] = true, n
-	}
-	return numbers, nil
+func (x *exporter) visitor() *timeline.Visitor {
+	return &timeline.Visitor{Lane: x.lane, Call: x.call, Ended: x.ended, Range: x.rangeEnded, Stop: func() error { return x.err }}
 }
 
 // thread returns the row of a thread.
 func (x *exporter) thread(t uint32) int { return min(int(t), len(x.threads)-1) }
 
-// plan cuts the recording into parts: a step each, and what is before, between and behind steps, and each of these into as many as
-// it takes to have at most MaxSpans spans in one.
-func (x *exporter) plan() {
-	calls := x.t.Calls
-	p := part{step: -1}
-	spans, n := 1, 1 // of the part, with its root; number of the part
-	for p.callEnd < len(calls) || p.gapEnd < len(x.gaps) {
-		need, thread, lane := 1, -1, -1
-		gap := x.gapNext(p.callEnd, p.gapEnd)
-		var at int64
-		if gap {
-			g := &x.gaps[p.gapEnd]
-			at = g.From
-			if g.Thread != format.NoThread {
-				thread = x.thread(g.Thread)
-			}
-		} else {
-			c := &calls[p.callEnd]
-			at = c.Start
-			thread = x.thread(c.Thread)
-			if x.ranges[c.Index] != nil {
-				need++
-			}
-			if c.Task >= 0 {
-				need++
-				if x.o.Layout == Lanes {
-					lane = x.t.Tasks[c.Task].Lane
-				}
-			}
-		}
-		if thread >= 0 && x.inThread[thread].part != n {
-			need++
-		}
-		if lane >= 0 && x.inLane[lane].part != n {
-			need++
-		}
-		step := x.steps.At(at)
-		if spans == 1 {
-			p.step = step
-		}
-		if spans+need > x.o.MaxSpans || step != p.step {
-			x.parts = append(x.parts, p)
-			x.total += spans
-			p = part{call: p.callEnd, callEnd: p.callEnd, gap: p.gapEnd, gapEnd: p.gapEnd}
-			spans, n = 1, n+1
-			continue
-		}
-		spans += need
-		if thread >= 0 {
-			x.inThread[thread].part = n
-		}
-		if lane >= 0 {
-			x.inLane[lane].part = n
-		}
-		if gap {
-			p.gapEnd++
-		} else {
-			p.callEnd++
-		}
+// flush hands over the batch.
+func (x *exporter) flush() {
+	if x.b.spans == 0 || x.err != nil {
+		return
 	}
-	x.parts = append(x.parts, p)
-	x.total += spans
-	clear(x.inThread)
-	clear(x.inLane)
+	x.b.seal()
+	x.b.calls = x.calls
+	number := x.b.number
+	b, err := x.sink(x.b)
+	if err != nil {
+		x.err = err
+		return
+	}
+	x.b = b
+	x.b.number = number + 1
 }
 
-// gapNext reports whether a gap comes before a call.
-func (x *exporter) gapNext(call, gap int) bool {
-	return gap < len(x.gaps) && (call == len(x.t.Calls) || x.gaps[gap].From < x.t.Calls[call].Start)
+// begin returns the buffer of a group with the beginning of a span, and the place to give to end.
+func (x *exporter) begin(r *resource, p *part, id, parent spanID) (g *group, b []byte, at int) {
+	g = x.b.group(r)
+	at = len(g.buf)
+	b = openSpan(g.buf)
+	b = append(append(b, spanTrace, 16), p.trace[:]...)
+	b = putID(b, spanOwn, id)
+	if parent != 0 {
+		b = putID(b, spanParent, parent)
+	}
+	return g, b, at
 }
 
-// run gives all spans to sink, in batches that are valid until it returns.
-func (x *exporter) run(sink func(*batch) error) error {
-	x.sink = sink
-	for n := range x.parts {
-		if err := x.part(n); err != nil {
-			return err
-		}
-	}
-	return x.flush()
-}
-
-func (x *exporter) flush() error {
-	if x.b.spans == 0 {
-		return nil
-	}
-	if err := x.sink(&x.b); err != nil {
-		return err
-	}
-	x.res.Requests++
-	x.res.Spans += x.b.spans
-	x.b.reset()
-	if x.o.Progress != nil {
-		x.o.Progress(x.res.Spans, x.total)
-	}
-	return nil
-}
-
-func (x *exporter) ids(part int) ids {
-	layout := x.o.Layout
-	if len(x.steps.List) > 0 {
-		layout += " steps"
-	}
-	return newIDs(x.meta.UUID, layout, x.o.MaxSpans, part)
-}
-
-// emit adds a span of the trace that fill completes. Its times come in as times of the recording.
-func (x *exporter) emit(d *ids, r *resource, fill func(s *span)) error {
-	s := x.b.span(r)
-	s.trace = d.trace
-	fill(s)
-	s.start, s.end = s.start+x.meta.StartWall, max(s.start, s.end)+x.meta.StartWall
-	x.b.done(s)
+func (x *exporter) end(g *group, b []byte, at int) {
+	g.buf = closeSpan(b, at)
+	x.b.spans++
+	x.b.bytes += len(g.buf) - at
 	if x.b.full() {
-		return x.flush()
-	}
-	return nil
-}
-
-// part emits the spans of one trace: the root, the threads, the streams, and then what is in them.
-func (x *exporter) part(n int) error {
-	p := &x.parts[n]
-	d := x.ids(n)
-	var all extent
-	var threads, lanes []int
-	for i := p.call; i < p.callEnd; i++ {
-		c := &x.t.Calls[i]
-		end := x.callEnd(c)
-		all.add(n+1, c.Start, end)
-		if r := x.ranges[c.Index]; r != nil {
-			end = max(end, r.To)
-			all.add(n+1, c.Start, end)
-		}
-		if th := x.thread(c.Thread); x.inThread[th].add(n+1, c.Start, end) {
-			threads = append(threads, th)
-		}
-		if c.Task < 0 {
-			continue
-		}
-		t := &x.t.Tasks[c.Task]
-		all.add(n+1, t.From, t.To)
-		if x.inLane[t.Lane].add(n+1, t.From, t.To) {
-			lanes = append(lanes, t.Lane)
-		}
-	}
-	for i := p.gap; i < p.gapEnd; i++ {
-		g := &x.gaps[i]
-		all.add(n+1, g.From, g.To)
-		if g.Thread != format.NoThread {
-			if th := x.thread(g.Thread); x.inThread[th].add(n+1, g.From, g.To) {
-				threads = append(threads, th)
-			}
-		}
-	}
-	if all.part == 0 {
-		all.end = x.meta.EndNS
-	}
-	if p.step >= 0 { // the time before a step's first call, and behind its last one, is the step's too
-		step := &x.steps.List[p.step]
-		if n == 0 || x.parts[n-1].step != p.step {
-			all.start = min(all.start, step.From)
-		}
-		if n == len(x.parts)-1 || x.parts[n+1].step != p.step {
-			all.end = max(all.end, step.To)
-		}
-	}
-	if n == 0 {
-		x.res.FirstTraceID = hex.EncodeToString(d.trace[:])
-	}
-	if err := x.root(&d, n, &all); err != nil {
-		return err
-	}
-	for _, th := range threads {
-		if err := x.threadSpan(&d, th); err != nil {
-			return err
-		}
-	}
-	if x.o.Layout == Lanes {
-		for _, l := range lanes {
-			if err := x.laneSpan(&d, l); err != nil {
-				return err
-			}
-		}
-	}
-	for i, g := p.call, p.gap; i < p.callEnd || g < p.gapEnd; {
-		if x.gapNext(i, g) {
-			if err := x.gap(&d, g); err != nil {
-				return err
-			}
-			g++
-			continue
-		}
-		c := &x.t.Calls[i]
-		if err := x.call(&d, c); err != nil {
-			return err
-		}
-		if r := x.ranges[c.Index]; r != nil {
-			if err := x.named(&d, r); err != nil {
-				return err
-			}
-		}
-		if c.Task >= 0 {
-			if err := x.task(&d, &x.t.Tasks[c.Task]); err != nil {
-				return err
-			}
-		}
-		i++
-	}
-	x.res.Traces++
-	return nil
-}
-
-// callEnd is the end of a call, and that of the recording for one that never returned.
-func (x *exporter) callEnd(c *timeline.HostCall) int64 {
-	if c.Flags&format.Unfinished != 0 {
-		return max(c.End, x.t.End)
-	}
-	return c.End
-}
-
-func (x *exporter) root(d *ids, n int, all *extent) error {
-	p := &x.parts[n]
-	return x.emit(d, x.hosts[0], func(s *span) {
-		s.id = d.span(rootSpan, 0)
-		s.name = "recording"
-		s.start, s.end = all.start, all.end
-		s.text("acl.trace", x.meta.UUID)
-		s.number("acl.part", int64(n+1))
-		s.number("acl.parts", int64(len(x.parts)))
-		s.text("acl.layout", x.o.Layout)
-		s.number("acl.calls", int64(p.callEnd-p.call))
-		if p.step >= 0 {
-			step := &x.steps.List[p.step]
-			s.name = "step"
-			s.number("acl.step", int64(p.step))
-			s.text("acl.step.name", step.Name)
-			s.text("acl.step.source", string(x.steps.Source))
-			if !step.Typical {
-				s.yes("acl.step.differs")
-			}
-		}
-		if !x.t.Reader.Complete() {
-			s.yes("acl.incomplete")
-		}
-		if n > 0 {
-			before := x.ids(n - 1)
-			s.linkTrace, s.link = before.trace, before.span(rootSpan, 0)
-		}
-	})
-}
-
-func (x *exporter) threadSpan(d *ids, th int) error {
-	return x.emit(d, x.hosts[x.threads[th].Process], func(s *span) {
-		s.id, s.parent = d.span(threadSpan, uint64(th)), d.span(rootSpan, 0)
-		s.name = x.names[th]
-		s.start, s.end = x.inThread[th].start, x.inThread[th].end
-		x.threadAttrs(s, th)
-	})
-}
-
-func (x *exporter) threadAttrs(s *span, th int) {
-	if tid := x.threads[th].TID; tid != 0 {
-		s.number(keyThreadID, int64(tid))
-	}
-	s.text(keyThreadName, x.threads[th].Name)
-}
-
-// process is the process of a lane.
-func (x *exporter) process(l *timeline.Lane) int {
-	if int(l.Process) < len(x.procs) {
-		return int(l.Process)
-	}
-	return 0
-}
-
-func (x *exporter) laneSpan(d *ids, lane int) error {
-	l := &x.t.Lanes[lane]
-	p := x.process(l)
-	return x.emit(d, x.devices[p], func(s *span) {
-		s.id, s.parent = d.span(laneSpan, uint64(lane)), d.span(rootSpan, 0)
-		s.name = valid(l.Name)
-		s.start, s.end = x.inLane[lane].start, x.inLane[lane].end
-		if pid := x.procs[p].PID; pid != 0 {
-			s.number(keyPID, int64(pid))
-		}
-	})
-}
-
-func (x *exporter) call(d *ids, c *timeline.HostCall) error {
-	th := x.thread(c.Thread)
-	return x.emit(d, x.hosts[x.threads[th].Process], func(s *span) {
-		s.id, s.parent = d.span(callSpan, c.Index), d.span(threadSpan, uint64(th))
-		s.name = valid(c.Name)
-		s.start, s.end = c.Start, x.callEnd(c)
-		s.number("acl.call", int64(c.Index))
-		x.threadAttrs(s, th)
-		s.text("acl.kernel", c.Kernel)
-		if c.Task >= 0 {
-			t := &x.t.Tasks[c.Task]
-			if t.Fn.Stream >= 0 {
-				s.kind = producer
-			}
-			x.taskAttrs(s, t)
-		}
-		switch {
-		case c.Flags&format.Unfinished != 0:
-			s.yes("acl.unfinished")
-		case c.Fn == nil:
-			s.number("acl.ret", int64(c.Ret))
-		case c.Fn.RetError:
-			s.number("acl.ret", int64(int32(c.Ret)))
-		case !c.Fn.RetVoid:
-			s.number("acl.ret", int64(c.Ret))
-		}
-		if c.Failed() {
-			name := x.t.Model.ErrorName(int64(int32(c.Ret)))
-			s.text("acl.error", name)
-			s.fail(name)
-		}
-		if c.Flags&format.Truncated != 0 {
-			s.yes("acl.truncated")
-		}
-	})
-}
-
-// taskAttrs adds what a call and its task have in common.
-func (x *exporter) taskAttrs(s *span, t *timeline.Task) {
-	s.text("acl.task", t.Kind.String())
-	s.text("acl.stream", x.t.Lanes[t.Lane].Name)
-	if t.Kind == api.Copy || t.Kind == api.Fill {
-		s.number("acl.bytes", int64(t.Bytes))
+		x.flush()
 	}
 }
 
-func (x *exporter) task(d *ids, t *timeline.Task) error {
-	lane := &x.t.Lanes[t.Lane]
-	return x.emit(d, x.devices[x.process(lane)], func(s *span) {
-		launch := d.span(callSpan, t.Call)
-		s.id, s.parent = d.span(taskSpan, t.Call), launch
+// times encodes times of the recording.
+func (x *exporter) times(b []byte, start, end int64) []byte {
+	return putTimes(b, start+x.meta.StartWall, max(start, end)+x.meta.StartWall)
+}
+
+// Sizes, no less than they are: of the fields that all spans have, of an attribute that is true or whose text is counted apart, of a
+// link, and of a root or a gap without its names.
+const (
+	spanBytes = 3 + 18 + 10 + 10 + 4 + 18
+	flagBytes = 3 + 2 + 14 + 2 + 3
+	linkBytes = 30
+	fewBytes  = 1 << 10
+)
+
+// numberBytes is no less than an attribute with a number takes.
+func numberBytes(v uint64) int { return 2 + 2 + 9 + 2 + 1 + varintLen(v) }
+
+// room returns the part that takes a call, or a gap, at a moment, with so many spans of its own, their bytes, and what these belong to. It
+// begins another part where the one before is full or of another step.
+func (x *exporter) room(at int64, thread, lane, spans, bytes int) *part {
+	p := x.part
+	step := x.steps.At(at)
+	if p != nil && p.step == step {
+		n, size := spans, bytes
+		if thread >= 0 && !x.threads[thread].in.of(p) {
+			n, size = n+1, size+spanBytes+len(x.threads[thread].name)+len(x.threads[thread].attrs)
+		}
+		if lane >= 0 && !x.lanes[lane].in.of(p) {
+			n, size = n+1, size+spanBytes+len(x.lanes[lane].field)+numberBytes(1<<32)
+		}
+		if p.spans+n <= x.o.MaxSpans && p.bytes+size <= x.o.MaxBytes {
+			p.spans, p.bytes = p.spans+spans, p.bytes+bytes
+			return p
+		}
+	}
+	next := &part{ids: newIDs(x.meta.UUID, x.cut, x.parts), number: x.parts, step: step, first: true, last: true, spans: 1 + spans, bytes: fewBytes + bytes}
+	if step >= 0 {
+		next.bytes += len(x.steps.List[step].Name)
+	}
+	x.parts++
+	if p == nil {
+		x.res.FirstTraceID = hex.EncodeToString(next.trace[:])
+	} else {
+		p.continued = true
+		p.last = p.step != step
+		next.first = p.last
+		next.before = link{p.trace, p.span(rootSpan, 0)}
+		x.close(p)
+	}
+	x.part = next
+	return next
+}
+
+func (m *member) of(p *part) bool { return m != nil && m.part == p }
+
+// onThread returns the thread as a member of the part.
+func (x *exporter) onThread(p *part, th int) *member {
+	t := &x.threads[th]
+	if !t.in.of(p) {
+		t.in = &member{part: p, index: th, id: p.span(threadSpan, uint64(th))}
+		p.threads = append(p.threads, t.in)
+		p.spans, p.bytes = p.spans+1, p.bytes+spanBytes+len(t.name)+len(t.attrs)
+	}
+	return t.in
+}
+
+// onLane returns the lane as a member of the part.
+func (x *exporter) onLane(p *part, i int) *member {
+	l := &x.lanes[i]
+	if !l.in.of(p) {
+		l.in = &member{part: p, index: i, id: p.span(laneSpan, uint64(i))}
+		p.lanes = append(p.lanes, l.in)
 		if x.o.Layout == Lanes {
-			s.parent = d.span(laneSpan, uint64(t.Lane))
+			p.spans, p.bytes = p.spans+1, p.bytes+spanBytes+len(l.field)+numberBytes(1<<32)
 		}
-		s.linkTrace, s.link = d.trace, launch
-		s.name = valid(t.Name)
-		s.start, s.end = t.From, t.To
-		if t.Fn.Stream >= 0 {
-			s.kind = consumer
-		}
-		s.number("acl.call", int64(t.Call))
-		x.taskAttrs(s, t)
-		if !t.Measured {
-			s.yes("acl.bracketed")
-		}
-		if t.Open {
-			s.yes("acl.open")
-		}
-	})
+	}
+	return l.in
 }
 
-// named emits what the program has named: a range, or a moment.
-func (x *exporter) named(d *ids, r *timeline.Range) error {
-	th := x.thread(r.Thread)
-	return x.emit(d, x.hosts[x.threads[th].Process], func(s *span) {
-		s.id, s.parent = d.span(rangeSpan, r.Begin), d.span(threadSpan, uint64(th))
-		s.name = valid(r.Name)
-		s.start, s.end = r.From, r.To
-		s.number("acl.range", int64(r.Begin))
-		s.text("acl.domain", r.Domain)
-		if r.Open {
-			s.yes("acl.open")
-		}
-		x.threadAttrs(s, th)
-	})
+// add widens the extents of the member and of its part.
+func (m *member) add(start, end int64) {
+	m.extent.add(start, end)
+	m.part.extent.add(start, end)
 }
 
-func (x *exporter) gap(d *ids, i int) error {
-	g := &x.gaps[i]
-	r, parent, th := x.hosts[0], d.span(rootSpan, 0), -1
+// lane takes note of a lane.
+func (x *exporter) lane(i int, l *timeline.Lane) {
+	p := int(l.Process)
+	if p >= len(x.procs) {
+		p = 0
+	}
+	n := lane{res: x.device(l.Device), pid: int64(x.procs[p].PID), name: valid(l.Name)}
+	n.field = nameField(n.name, internal)
+	x.lanes = append(x.lanes, n)
+}
+
+// kind returns the attributes that tell the kind of a task and its stream.
+func (l *lane) kind(k api.Task) []byte {
+	for len(l.kinds) <= int(k) {
+		l.kinds = append(l.kinds, nil)
+	}
+	if l.kinds[k] == nil {
+		l.kinds[k] = putText(putText(nil, spanAttributes, "acl.task", k.String()), spanAttributes, "acl.stream", l.name)
+	}
+	return l.kinds[k]
+}
+
+// function returns the name and the kind of a call.
+func (x *exporter) function(name string, kind byte) []byte {
+	k := function{name, kind}
+	f := x.functions[k]
+	if f == nil {
+		if len(x.functions) >= maxNames {
+			clear(x.functions)
+		}
+		f = nameField(valid(name), kind)
+		x.functions[k] = f
+	}
+	return f
+}
+
+// kernel returns the fields of a name of kernels and tasks.
+func (x *exporter) kernel(name string) *names {
+	n := x.kernels[name]
+	if n == nil {
+		if len(x.kernels) >= maxNames {
+			clear(x.kernels)
+		}
+		v := valid(name)
+		n = &names{kernel: putText(nil, spanAttributes, "acl.kernel", v), async: nameField(v, consumer), sync: nameField(v, internal)}
+		x.kernels[name] = n
+	}
+	return n
+}
+
+var (
+	returnedZero = putNumber(nil, spanAttributes, "acl.ret", 0)
+	bracketed    = putTrue(nil, spanAttributes, "acl.bracketed")
+	open         = putTrue(nil, spanAttributes, "acl.open")
+)
+
+// rangeBytes is what is kept free in a part for a range whose name is not known yet.
+const rangeBytes = 2*format.InlineLimit + fewBytes
+
+func (x *exporter) call(c *timeline.HostCall, t *timeline.Task) {
+	if x.err != nil {
+		return
+	}
+	for len(x.gaps) > 0 && x.gaps[0].From < c.Start {
+		x.nextGap()
+	}
+	x.calls++
+	th := x.thread(c.Thread)
+	spans, size, on := 1, spanBytes+len(c.Name)+numberBytes(c.Index)+len(x.threads[th].attrs), -1
+	if c.Ret == 0 {
+		size += len(returnedZero)
+	} else {
+		size += numberBytes(c.Ret)
+	}
+	if c.Flags != 0 {
+		size += 2 * flagBytes
+	}
+	var kernel, task *names
+	if c.Kernel != "" {
+		kernel = x.kernel(c.Kernel)
+		size += len(kernel.kernel)
+	}
+	if t != nil {
+		if task = kernel; task == nil || t.Name != c.Kernel {
+			task = x.kernel(t.Name)
+		}
+		spans++
+		size += spanBytes + numberBytes(c.Index) + len(bracketed) + len(open) + linkBytes + len(task.async) + 2*len(x.lanes[t.Lane].kind(t.Kind))
+		if t.Bytes > 0 {
+			size += 2 * numberBytes(t.Bytes)
+		}
+		if x.o.Layout == Lanes {
+			on = t.Lane
+		}
+	}
+	failed := ""
+	if c.Failed() {
+		failed = x.m.ErrorName(int64(int32(c.Ret)))
+		size += 2 * (len(failed) + flagBytes)
+	}
+	mark, marked := x.marks[c.Index]
+	ranged := marked || c.Fn != nil && c.Fn.Range == api.RangeBegin && c.Flags&format.Unfinished == 0 && failed == ""
+	if ranged {
+		spans++
+		size += rangeBytes
+	}
+	p := x.room(c.Start, th, on, spans, size)
+	p.calls++
+	in := x.onThread(p, th)
+	if t != nil {
+		p.waiting++
+		l := &x.lanes[t.Lane]
+		l.waiting = append(l.waiting, waiting{in: x.onLane(p, t.Lane), names: task, call: c.Index, bytes: t.Bytes, kind: t.Kind, async: t.Fn.Stream >= 0, measured: t.Measured})
+	}
+	if ranged {
+		p.waiting++
+		x.ranges[c.Index] = in
+	}
+	if c.Flags&format.Unfinished != 0 {
+		p.waiting++
+		x.unfinished = append(x.unfinished, unfinished{in, *c})
+	} else {
+		x.emitCall(in, c, c.End, kernel, t, failed)
+	}
+	if marked {
+		delete(x.marks, c.Index)
+		x.rangeEnded(&mark)
+	}
+}
+
+func (x *exporter) emitCall(in *member, c *timeline.HostCall, end int64, kernel *names, t *timeline.Task, failed string) {
+	in.add(c.Start, end)
+	p, th := in.part, &x.threads[in.index]
+	kind := byte(internal)
+	if t != nil && t.Fn.Stream >= 0 {
+		kind = producer
+	}
+	g, b, at := x.begin(x.hosts[th.process], p, p.span(callSpan, c.Index), in.id)
+	b = append(b, x.function(c.Name, kind)...)
+	b = x.times(b, c.Start, end)
+	b = putNumber(b, spanAttributes, "acl.call", int64(c.Index))
+	b = append(b, th.attrs...)
+	if kernel != nil {
+		b = append(b, kernel.kernel...)
+	}
+	if t != nil {
+		b = append(b, x.lanes[t.Lane].kind(t.Kind)...)
+		b = putBytes(b, t.Kind, t.Bytes)
+	}
+	switch {
+	case c.Flags&format.Unfinished != 0:
+		b = putTrue(b, spanAttributes, "acl.unfinished")
+	case c.Fn != nil && c.Fn.RetVoid:
+	case c.Ret == 0:
+		b = append(b, returnedZero...)
+	case c.Fn != nil && c.Fn.RetError:
+		b = putNumber(b, spanAttributes, "acl.ret", int64(int32(c.Ret)))
+	default:
+		b = putNumber(b, spanAttributes, "acl.ret", int64(c.Ret))
+	}
+	b = putText(b, spanAttributes, "acl.error", failed)
+	if c.Flags&format.Truncated != 0 {
+		b = putTrue(b, spanAttributes, "acl.truncated")
+	}
+	if failed != "" {
+		b = putError(b, failed)
+	}
+	x.end(g, b, at)
+}
+
+// putBytes adds how much a copy or a fill moves.
+func putBytes(b []byte, k api.Task, n uint64) []byte {
+	if k != api.Copy && k != api.Fill {
+		return b
+	}
+	return putNumber(b, spanAttributes, "acl.bytes", int64(n))
+}
+
+// ended emits a task: those of a lane end in their order.
+func (x *exporter) ended(_ int, s *timeline.Span) {
+	if x.err != nil {
+		return
+	}
+	l := &x.lanes[s.Lane]
+	w := l.waiting[l.first]
+	if l.first++; l.first == len(l.waiting) {
+		l.waiting, l.first = l.waiting[:0], 0
+	} else if 2*l.first > cap(l.waiting) {
+		l.waiting, l.first = append(l.waiting[:0], l.waiting[l.first:]...), 0
+	}
+	w.in.add(s.From, s.To)
+	p := w.in.part
+	launch := p.span(callSpan, w.call)
+	parent := launch
+	if x.o.Layout == Lanes {
+		parent = w.in.id
+	}
+	name := w.names.sync
+	if w.async {
+		name = w.names.async
+	}
+	g, b, at := x.begin(l.res, p, p.span(taskSpan, w.call), parent)
+	b = append(b, name...)
+	b = x.times(b, s.From, s.To)
+	b = putNumber(b, spanAttributes, "acl.call", int64(w.call))
+	b = append(b, l.kind(w.kind)...)
+	b = putBytes(b, w.kind, w.bytes)
+	if !w.measured {
+		b = append(b, bracketed...)
+	}
+	if s.Open {
+		b = append(b, open...)
+	}
+	b = putLink(b, &p.trace, launch)
+	x.end(g, b, at)
+	x.done(p)
+}
+
+// rangeEnded emits what the program has named: a range, or a moment.
+func (x *exporter) rangeEnded(r *timeline.Range) {
+	if x.err != nil {
+		return
+	}
+	in := x.ranges[r.Begin]
+	if in == nil { // of a moment the scan tells before its call
+		x.marks[r.Begin] = *r
+		return
+	}
+	delete(x.ranges, r.Begin)
+	in.add(r.From, r.To)
+	p, th := in.part, &x.threads[in.index]
+	g, b, at := x.begin(x.hosts[th.process], p, p.span(rangeSpan, r.Begin), in.id)
+	b = append(b, nameField(valid(r.Name), internal)...)
+	b = x.times(b, r.From, r.To)
+	b = putNumber(b, spanAttributes, "acl.range", int64(r.Begin))
+	b = putText(b, spanAttributes, "acl.domain", valid(r.Domain))
+	if r.Open {
+		b = append(b, open...)
+	}
+	b = append(b, th.attrs...)
+	p.bytes -= rangeBytes - (len(b) - at)
+	x.end(g, b, at)
+	x.done(p)
+}
+
+// nextGap emits the next gap.
+func (x *exporter) nextGap() {
+	g, n := &x.gaps[0], x.gap
+	x.gaps, x.gap = x.gaps[1:], x.gap+1
+	th := -1
 	if g.Thread != format.NoThread {
 		th = x.thread(g.Thread)
-		r, parent = x.hosts[x.threads[th].Process], d.span(threadSpan, uint64(th))
 	}
-	return x.emit(d, r, func(s *span) {
-		s.id, s.parent = d.span(gapSpan, uint64(i)), parent
-		s.name = "calls lost"
-		s.start, s.end = g.From, g.To
-		if th >= 0 {
-			x.threadAttrs(s, th)
+	reason := "calls lost: " + g.Reason.String()
+	p := x.room(g.From, th, -1, 1, fewBytes)
+	res, parent := x.hosts[0], p.span(rootSpan, 0)
+	if th >= 0 {
+		in := x.onThread(p, th)
+		in.add(g.From, g.To)
+		res, parent = x.hosts[x.threads[th].process], in.id
+	}
+	p.extent.add(g.From, g.To)
+	group, b, at := x.begin(res, p, p.span(gapSpan, uint64(n)), parent)
+	b = append(b, nameField("calls lost", internal)...)
+	b = x.times(b, g.From, g.To)
+	if th >= 0 {
+		b = append(b, x.threads[th].attrs...)
+	}
+	if g.Calls > 0 {
+		b = putNumber(b, spanAttributes, "acl.lost", int64(g.Calls))
+	}
+	b = putText(b, spanAttributes, "acl.reason", g.Reason.String())
+	b = putError(b, reason)
+	x.end(group, b, at)
+}
+
+// done takes note that something of a part has ended.
+func (x *exporter) done(p *part) {
+	if p.waiting--; p.waiting == 0 && p != x.part {
+		x.complete(p)
+	}
+}
+
+// close takes note that nothing more comes into a part.
+func (x *exporter) close(p *part) {
+	if p.waiting == 0 {
+		x.complete(p)
+	}
+}
+
+// complete emits what the spans of a part lie under, now that it is known how long these last.
+func (x *exporter) complete(p *part) {
+	if p.step >= 0 { // the time before a step's first call, and behind its last one, is the step's too
+		s := &x.steps.List[p.step]
+		if p.first {
+			p.extent.add(s.From, p.extent.end)
 		}
-		if g.Calls > 0 {
-			s.number("acl.lost", int64(g.Calls))
+		if p.last {
+			p.extent.add(p.extent.start, s.To)
 		}
-		s.text("acl.reason", g.Reason.String())
-		s.fail("calls lost: " + g.Reason.String())
-	})
+	}
+	root := p.span(rootSpan, 0)
+	g, b, at := x.begin(x.hosts[0], p, root, 0)
+	name := "recording"
+	if p.step >= 0 {
+		name = "step"
+	}
+	b = append(b, nameField(name, internal)...)
+	b = x.times(b, p.extent.start, p.extent.end)
+	b = putText(b, spanAttributes, "acl.trace", x.meta.UUID)
+	b = putNumber(b, spanAttributes, "acl.part", int64(p.number+1))
+	b = putText(b, spanAttributes, "acl.layout", x.o.Layout)
+	b = putNumber(b, spanAttributes, "acl.calls", int64(p.calls))
+	if p.step >= 0 {
+		s := &x.steps.List[p.step]
+		b = putNumber(b, spanAttributes, "acl.step", int64(p.step))
+		b = putText(b, spanAttributes, "acl.step.name", valid(s.Name))
+		b = putText(b, spanAttributes, "acl.step.source", string(x.steps.Source))
+		if !s.Typical {
+			b = putTrue(b, spanAttributes, "acl.step.differs")
+		}
+	}
+	if !p.first || !p.last {
+		b = putTrue(b, spanAttributes, "acl.cut")
+	}
+	if !x.r.Complete() {
+		b = putTrue(b, spanAttributes, "acl.incomplete")
+	}
+	if p.before.id != 0 {
+		b = putLink(b, &p.before.trace, p.before.id)
+	}
+	if p.continued {
+		next := newIDs(x.meta.UUID, x.cut, p.number+1)
+		b = putLink(b, &next.trace, next.span(rootSpan, 0))
+	}
+	x.end(g, b, at)
+	for _, in := range p.threads {
+		th := &x.threads[in.index]
+		g, b, at := x.begin(x.hosts[th.process], p, in.id, root)
+		b = append(b, th.name...)
+		b = x.times(b, in.extent.start, in.extent.end)
+		x.end(g, append(b, th.attrs...), at)
+	}
+	if x.o.Layout == Lanes {
+		for _, in := range p.lanes {
+			l := &x.lanes[in.index]
+			g, b, at := x.begin(l.res, p, in.id, root)
+			b = append(b, l.field...)
+			b = x.times(b, in.extent.start, in.extent.end)
+			if l.pid != 0 {
+				b = putNumber(b, spanAttributes, keyPID, l.pid)
+			}
+			x.end(g, b, at)
+		}
+	}
+	x.res.Traces++
+}
+
+// finish emits what has waited for the end of the trace.
+func (x *exporter) finish(end int64) error {
+	for len(x.gaps) > 0 {
+		x.nextGap()
+	}
+	last := x.part
+	if last == nil {
+		last = x.room(0, -1, -1, 0, 0)
+		last.extent.add(0, x.meta.EndNS)
+	}
+	for i := range x.unfinished {
+		u := &x.unfinished[i]
+		var kernel *names
+		if u.c.Kernel != "" {
+			kernel = x.kernel(u.c.Kernel)
+		}
+		x.emitCall(u.in, &u.c, max(u.c.End, end), kernel, nil, "")
+		x.done(u.in.part)
+	}
+	x.close(last)
+	x.flush()
+	return x.err
 }

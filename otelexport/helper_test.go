@@ -2,8 +2,10 @@ package otelexport
 
 import (
 	"bytes"
+	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
@@ -61,7 +63,7 @@ func parse(tb testing.TB, lines []byte) (out []flat) {
 func written(tb testing.TB, t *timeline.Timeline, o *Options) ([]flat, *Result) {
 	tb.Helper()
 	var b bytes.Buffer
-	res, err := Write(&b, t, o)
+	res, err := Write(&b, t.Reader, t.Model, o)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -84,6 +86,60 @@ func byID(tb testing.TB, spans []flat) map[[2]string]flat {
 		m[k] = s
 	}
 	return m
+}
+
+// sent returns the spans of the requests that an exporter gives out, and looks at each request.
+func sent(tb testing.TB, x *exporter, look func(b *batch, wire []byte)) (out []flat) {
+	tb.Helper()
+	var wire []byte
+	err := x.run(func(b *batch) (*batch, error) {
+		wire = b.request(wire[:0])
+		td, err := (&ptrace.ProtoUnmarshaler{}).UnmarshalTraces(wire)
+		out = append(out, flatten(td)...)
+		if look != nil {
+			look(b, wire)
+		}
+		b.reset()
+		return b, err
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return out
+}
+
+// roots returns the spans without a parent, by the numbers of their parts.
+func roots(spans []flat) []flat {
+	var out []flat
+	for _, s := range spans {
+		if s.Parent == noSpan {
+			out = append(out, s)
+		}
+	}
+	slices.SortFunc(out, func(a, b flat) int { return int(a.Attrs["acl.part"].(int64) - b.Attrs["acl.part"].(int64)) })
+	return out
+}
+
+// verifyRoots checks that the traces are numbered and linked to the ones before and behind them.
+func verifyRoots(tb testing.TB, spans []flat) []flat {
+	tb.Helper()
+	all := roots(spans)
+	for i, r := range all {
+		if r.Attrs["acl.part"] != int64(i+1) {
+			tb.Errorf("root %d of %d: %v", i, len(all), r.Attrs)
+		}
+		var want [][2]string
+		if i > 0 {
+			want = append(want, [2]string{all[i-1].Trace, all[i-1].ID})
+		}
+		if i+1 < len(all) {
+			want = append(want, [2]string{all[i+1].Trace, all[i+1].ID})
+		}
+		if d := cmp.Diff(want, r.Links); d != "" {
+			tb.Errorf("links of root %d (-want +got):\n%s", i, d)
+		}
+	}
+	return all
 }
 
 var noSpan = pcommon.NewSpanIDEmpty().String()

@@ -155,7 +155,7 @@ func get(t *testing.T, url string) []byte {
 // What a real Jaeger has of a recording is what Write says of it, to the nanosecond.
 func TestJaeger(t *testing.T) {
 	j := startJaeger(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	for name, tl := range map[string]*timeline.Timeline{"small": story.Small(t), "long": story.Long(t, 6_000)} {
 		for _, o := range []Options{
@@ -165,7 +165,7 @@ func TestJaeger(t *testing.T) {
 		} {
 			t.Run(fmt.Sprintf("%s %s %s", name, o.Layout, o.Protocol[:4]), func(t *testing.T) {
 				want, _ := written(t, tl, &Options{Layout: o.Layout, MaxSpans: o.MaxSpans})
-				res, err := Send(ctx, tl, &o)
+				res, err := send(ctx, tl, &o)
 				if err != nil {
 					t.Fatal(err)
 				}

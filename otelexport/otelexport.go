@@ -1,19 +1,18 @@
-// Package otelexport turns a timeline into OpenTelemetry spans and hands them to a collector or a Jaeger over OTLP (Send), or
+// Package otelexport turns a trace into OpenTelemetry spans and hands them to a collector or a Jaeger over OTLP (Send), or
 // writes them as OTLP JSON lines (Write), the format of the collector's file exporter.
 //
-// Both walk the timeline once and hold one request at a time, so their memory does not grow with the trace. They only read the
-// timeline, keep no state between calls and may be called from several goroutines, for one timeline too. Nothing here
-// changes a trace, times anything or decides what a call means: that is package timeline's business. A span that could not be
-// handed over is an error, never silence.
+// Both follow the trace by timeline.Scan and encode each span when its times are known. What they hold is a few requests and the tasks that
+// have not ended, so their memory does not grow with the trace. They only read the trace, keep no state between calls and may be
+// called from several goroutines, each with a reader of its own. Nothing here changes a trace, times anything or decides what a call means:
+// that is package timeline's business. A span that could not be handed over is an error, never silence.
 //
 // # Traces
 //
 // Each step of a recording (timeline.Steps) becomes one trace with a root span "step", which takes the whole time of the step. What
-// is in no step, and a recording without steps, becomes traces with a root span "recording". More than MaxSpans spans become
-// several traces, each with whole calls in the order of their beginnings. Each root is linked to the root before it; a device task
-// lies in the trace of the call that made it, and may end there behind the step. The ids follow from the recording's UUID, the
-// layout, MaxSpans and whether there are steps: exporting again gives the same ones, and the same recording in another
-// layout is another trace.
+// is in no step, and a recording without steps, becomes traces with a root span "recording". More than MaxSpans spans or MaxBytes become
+// several traces, each with whole calls in the order of their beginnings. Each root is linked to the root before it and to the one
+// behind it; a device task lies in the trace of the call that made it, and may end there behind the step. The ids follow from the
+// recording's UUID and from how it was cut: exporting again gives the same ones, and the same recording in another layout is another trace.
 //
 // Layout "lanes" has a span for each thread with its calls, and a span for each stream with its tasks, each
 // linked to the call that made it. Layout "nested" has each task under the call that made it, and also linked to it: a link
@@ -33,18 +32,21 @@
 //
 // Resources, one for each process and device:
 //
-//	service.name                the program's base name (with ":rank" where several processes share it); "npu:0" for a device,
-//	                            without the number where a process uses several, which the trace does not tell apart
+//	service.name                the program's base name, or OTEL_SERVICE_NAME (with ":rank" where several processes share it);
+//	                            "npu:0" for a device, without the number where the trace does not tell it
 //	service.instance.id         UUID of the recording
 //	host.name, process.*        pid, executable.name, executable.path, command_args (cut at 16 KiB)
 //	hw.id, hw.type, hw.name, hw.vendor, hw.driver_version
 //	                            of a device; hw.type is "gpu", which is the nearest that the conventions have
 //	acl.simulated               true on a device that the simulator stood for
 //
+// and those of OTEL_RESOURCE_ATTRIBUTES, where the recording does not know better.
+//
 // Root spans:
 //
 //	acl.trace                   UUID of the recording
-//	acl.part, acl.parts         number of this trace, from 1, and how many the recording became
+//	acl.part                    number of this trace among those of the recording, from 1
+//	acl.cut                     true where the step, or what lies between two, became several traces
 //	acl.layout                  lanes or nested
 //	acl.calls                   calls in this trace
 //	acl.step, acl.step.name     number of the step, from 0, and the name of the program's range that marks it
@@ -76,10 +78,14 @@ package otelexport
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
-	"github.com/acltrace/acltrace/timeline"
+	"go.opentelemetry.io/collector/pdata/ptrace"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
 )
 
 // Layouts of a trace.
@@ -94,11 +100,18 @@ const (
 	HTTP = "http/protobuf"
 )
 
-// DefaultMaxSpans is the number of spans in a trace that every backend shows as a whole, as it is the default limit of Elasticsearch.
-const DefaultMaxSpans = 10_000
+// DefaultMaxSpans and DefaultMaxBytes are traces that every backend shows as a whole: Elasticsearch finds 10,000 spans of one by
+// default, and Tempo takes 5 MB, to which the resources count.
+const (
+	DefaultMaxSpans = 10_000
+	DefaultMaxBytes = 3_000_000
+)
 
-// minSpans holds the root, and a call with its thread, its stream and its task.
-const minSpans = 8
+// minSpans and minBytes hold the root, and a call with its thread, its stream, its task and its range.
+const (
+	minSpans = 8
+	minBytes = 64 << 10
+)
 
 // Options change what Send and Write do; nil stands for the zero value.
 type Options struct {
@@ -109,10 +122,17 @@ type Options struct {
 	// Protocol is GRPC or HTTP. "" stands for what OTEL_EXPORTER_OTLP_TRACES_PROTOCOL or OTEL_EXPORTER_OTLP_PROTOCOL say, else for
 	// HTTP where the endpoint has port 4318 or a path, and GRPC elsewhere.
 	Protocol string
-	Layout   string                // Lanes when ""
-	MaxSpans int                   // in one trace, DefaultMaxSpans when 0
-	NoSteps  bool                  // cut by MaxSpans alone
-	Progress func(done, total int) // called after each request with the number of spans, from the goroutine of the caller
+	Layout   string // Lanes when ""
+	MaxSpans int    // in one trace, DefaultMaxSpans when 0
+	MaxBytes int    // of the spans in one trace, as protobuf, DefaultMaxBytes when 0
+	NoSteps  bool   // cut by MaxSpans and MaxBytes alone
+	// Progress is called by Send with the number of calls whose spans were handed over, nearly, and with all, from one goroutine at a time.
+	Progress func(done, total int)
+	// Resume is how far an export had come, for one that goes on behind it; nil for all of the trace.
+	Resume *State
+	// Save is called by Send, from one goroutine at a time, about once a second and when it ends with an error, with how far it has come. The
+	// state is valid until Save returns.
+	Save func(*State)
 }
 
 // Result says what was exported, also beside an error: then it is what was handed over before.
@@ -121,9 +141,10 @@ type Result struct {
 	Protocol     string // "" for Write
 	Traces       int
 	Spans        int // handed over
+	Before       int // and those that an export had handed over which this one has resumed
 	Requests     int // or lines
 	FirstTraceID string
-	Rejected     int    // of Spans, by a receiver that took the others
+	Rejected     int    // of all spans, by a receiver that took the others
 	Message      string // what the receiver said with its last partial success, also where it rejected nothing
 }
 
@@ -138,40 +159,76 @@ func (e *RejectedError) Error() string {
 	return fmt.Sprintf("%s rejected %d of %d spans: %s", e.Endpoint, e.Rejected, e.Spans, e.Message)
 }
 
-// Send hands the spans of a timeline to an OTLP receiver: a collector, a Jaeger. It repeats what the receiver asks to repeat, goes on
-// behind a request of which the receiver has rejected a part, and then ends with a *RejectedError.
-func Send(ctx context.Context, t *timeline.Timeline, o *Options) (*Result, error) {
-	x, err := newExporter(t, o)
+// Send hands the spans of a trace to an OTLP receiver: a collector, a Jaeger. It repeats what the receiver asks to repeat, goes on
+// behind a request of which the receiver has rejected a part, and then ends with a *RejectedError. Where it ends with another error,
+// Resume goes on: what was on its way then is sent again, so that a receiver may get spans twice, with the same ids.
+func Send(ctx context.Context, r *format.Reader, m *api.Model, o *Options) (*Result, error) {
+	if o == nil {
+		o = &Options{}
+	}
+	t, err := resolve(o)
 	if err != nil {
 		return nil, err
 	}
-	s, err := dial(ctx, &x.o)
+	x, err := newExporter(r, m, o)
 	if err != nil {
 		return nil, err
 	}
-	defer s.close()
-	x.res.Endpoint, x.res.Protocol = s.endpoint, s.protocol
-	if err := x.run(func(b *batch) error { return s.send(ctx, b, &x.res) }); err != nil {
-		return &x.res, fmt.Errorf("send over %s to %s: %d of %d spans were handed over: %w", s.protocol, s.endpoint, x.res.Spans, x.total, err)
+	s, err := dial(ctx, t, x)
+	if err != nil {
+		return nil, err
+	}
+	x.res.Endpoint, x.res.Protocol = t.url.String(), t.protocol
+	err = s.resume(o.Resume, fmt.Sprintf("%s as %s to %s", x.meta.UUID, x.cut, t.url))
+	if err == nil {
+		err = x.run(s.take)
+	}
+	if err == nil {
+		err = s.same()
+	}
+	if e := s.close(err != nil); e != nil {
+		err = e
+	}
+	if err != nil {
+		if ctx.Err() != nil {
+			err = ctx.Err()
+		}
+		if o.Save != nil && (s.state.Requests > 0 || len(s.state.Later) > 0) && !errors.Is(err, ErrOtherExport) {
+			o.Save(&s.state)
+		}
+		return &x.res, fmt.Errorf("send over %s to %s: %d spans were handed over, those of %d of %d calls: %w", t.protocol, t.url, x.res.Spans+x.res.Before, s.calls, s.total, err)
 	}
 	if x.res.Rejected > 0 {
-		return &x.res, &RejectedError{Endpoint: s.endpoint, Rejected: x.res.Rejected, Spans: x.res.Spans, Message: x.res.Message}
+		return &x.res, &RejectedError{Endpoint: x.res.Endpoint, Rejected: x.res.Rejected, Spans: x.res.Spans + x.res.Before, Message: x.res.Message}
 	}
 	return &x.res, nil
 }
 
-// Write writes the spans of a timeline as OTLP JSON lines, each of which is also a valid body of a request to a receiver's
+// Write writes the spans of a trace as OTLP JSON lines, each of which is also a valid body of a request to a receiver's
 // /v1/traces.
-func Write(w io.Writer, t *timeline.Timeline, o *Options) (*Result, error) {
-	x, err := newExporter(t, o)
+func Write(w io.Writer, r *format.Reader, m *api.Model, o *Options) (*Result, error) {
+	x, err := newExporter(r, m, o)
 	if err != nil {
 		return nil, err
 	}
-	var line []byte
-	err = x.run(func(b *batch) error {
-		line = append(appendBatch(line[:0], b), '\n')
-		_, err := w.Write(line)
-		return err
+	var wire []byte
+	err = x.run(func(b *batch) (*batch, error) {
+		wire = b.request(wire[:0])
+		td, err := (&ptrace.ProtoUnmarshaler{}).UnmarshalTraces(wire)
+		if err != nil {
+			return nil, err
+		}
+		line, err := (&ptrace.JSONMarshaler{}).MarshalTraces(td)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := w.Write(append(line, '\n')); err != nil {
+			return nil, err
+		}
+		x.res.Requests++
+		x.res.Spans += b.spans
+		b.reset()
+		return b, nil
 	})
 	if err != nil {
 		return &x.res, fmt.Errorf("write spans: %w", err)

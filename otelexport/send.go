@@ -3,76 +3,22 @@ package otelexport
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"hash/crc32"
 	"net"
 	"net/http"
-	"net/url"
-	"os"
-	"path"
 	"reflect"
-	"strings"
+	"slices"
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
-
-const (
-	defaultEndpoint     = "http://localhost:4317"
-	defaultHTTPEndpoint = "http://localhost:4318"
-	tracesPath          = "/v1/traces"
-)
-
-// sender hands batches to a receiver.
-type sender struct {
-	client   otlptrace.Client
-	endpoint string
-	protocol string
-}
-
-// target is where the spans go.
-type target struct {
-	url      *url.URL
-	protocol string
-}
-
-// resolve finds out where the spans go, by the options, else by the environment.
-func resolve(o *Options) (*target, error) {
-	protocol := cmp.Or(o.Protocol, os.Getenv("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"), os.Getenv("OTEL_EXPORTER_OTLP_PROTOCOL"))
-	if protocol != "" && protocol != GRPC && protocol != HTTP {
-		return nil, fmt.Errorf("protocol %q is neither %s nor %s", protocol, GRPC, HTTP)
-	}
-	endpoint, origin, exact := o.Endpoint, "endpoint", false
-	if endpoint == "" {
-		origin, exact = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", true
-		endpoint = os.Getenv(origin)
-	}
-	if endpoint == "" {
-		origin, exact = "OTEL_EXPORTER_OTLP_ENDPOINT", false
-		endpoint = os.Getenv(origin)
-	}
-	if endpoint == "" {
-		endpoint = defaultEndpoint
-		if protocol == HTTP {
-			endpoint = defaultHTTPEndpoint
-		}
-	}
-	u, err := url.Parse(endpoint)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, fmt.Errorf("%s %q is no URL with http:// or https:// in front of the host", origin, endpoint)
-	}
-	if protocol == "" {
-		protocol = GRPC
-		if u.Port() == "4318" || strings.Trim(u.Path, "/") != "" {
-			protocol = HTTP
-		}
-	}
-	if protocol == HTTP && !exact && !strings.HasSuffix(u.Path, tracesPath) {
-		u.Path = path.Join("/", u.Path, tracesPath)
-	}
-	return &target{u, protocol}, nil
-}
 
 // dialTimeout bounds the look whether anybody listens.
 const dialTimeout = 3 * time.Second
@@ -94,40 +40,147 @@ func (t *target) check(ctx context.Context) error {
 	return c.Close()
 }
 
-func dial(ctx context.Context, o *Options) (*sender, error) {
-	t, err := resolve(o)
+// inFlight is how many requests wait for an answer at a time: while a receiver decodes one, the next is on its way.
+const inFlight = 3
+
+// A sender hands batches to a receiver, several at a time.
+type sender struct {
+	client   otlptrace.Client
+	ctx      context.Context
+	cancel   context.CancelFunc
+	work     chan *batch
+	free     chan *batch
+	wg       sync.WaitGroup
+	from     *State // what was taken before, until all of it is behind
+	skipped  uint32 // sum of its requests
+	progress func(done, total int)
+	save     func(*State)
+	saved    time.Time
+	total    int // calls
+
+	mu    sync.Mutex
+	res   *Result
+	state State
+	calls int
+	err   error // the first one
+}
+
+func dial(ctx context.Context, t *target, x *exporter) (*sender, error) {
+	if err := checkEnvironment(); err != nil {
+		return nil, err
+	}
+	limit, err := timeout()
 	if err != nil {
 		return nil, err
 	}
 	if err := t.check(ctx); err != nil {
 		return nil, err
 	}
-	const first, longest, limit = 250 * time.Millisecond, 5 * time.Second, time.Minute
-	var c otlptrace.Client
+	s := &sender{work: make(chan *batch), free: make(chan *batch, inFlight), res: &x.res, total: x.total, progress: x.o.Progress, save: x.o.Save, saved: time.Now()}
+	const first, longest = 250 * time.Millisecond, 5 * time.Second
 	if t.protocol == HTTP {
-		c = otlptracehttp.NewClient(otlptracehttp.WithEndpointURL(t.url.String()),
+		s.client = otlptracehttp.NewClient(otlptracehttp.WithEndpointURL(t.url.String()), otlptracehttp.WithTimeout(limit),
 			otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: true, InitialInterval: first, MaxInterval: longest, MaxElapsedTime: limit}))
 	} else {
-		c = otlptracegrpc.NewClient(otlptracegrpc.WithEndpointURL(t.url.String()),
+		s.client = otlptracegrpc.NewClient(otlptracegrpc.WithEndpointURL(t.url.String()), otlptracegrpc.WithTimeout(limit),
 			otlptracegrpc.WithRetry(otlptracegrpc.RetryConfig{Enabled: true, InitialInterval: first, MaxInterval: longest, MaxElapsedTime: limit}))
 	}
-	if err := c.Start(ctx); err != nil {
+	if err := s.client.Start(ctx); err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", t.url, err)
 	}
-	return &sender{client: c, endpoint: t.url.String(), protocol: t.protocol}, nil
+	s.ctx, s.cancel = context.WithCancel(ctx)
+	for range inFlight {
+		s.free <- &batch{}
+		s.wg.Go(s.worker)
+	}
+	return s, nil
 }
 
-func (s *sender) close() { _ = s.client.Stop(context.Background()) }
-
-// send hands over one batch and counts in r what the receiver did not take of it.
-func (s *sender) send(ctx context.Context, b *batch, r *Result) error {
-	err := s.client.UploadTraces(ctx, b.messages())
-	if p, ok := partial(err); ok {
-		r.Rejected += int(min(max(p.rejected, 0), int64(b.spans)))
-		r.Message = p.message
-		return nil
+// take is the sink of an exporter.
+func (s *sender) take(b *batch) (*batch, error) {
+	if s.from != nil {
+		if s.from.has(b.number) {
+			s.skipped ^= b.sum()
+			s.res.Before += b.spans
+			b.reset()
+			return b, nil
+		}
+		if s.from.before(b.number) {
+			if err := s.same(); err != nil {
+				return nil, err
+			}
+		}
 	}
-	return err
+	select {
+	case s.work <- b:
+	case <-s.ctx.Done():
+		return nil, s.ctx.Err()
+	}
+	select {
+	case next := <-s.free:
+		return next, nil
+	case <-s.ctx.Done():
+		return nil, s.ctx.Err()
+	}
+}
+
+func (s *sender) worker() {
+	for b := range s.work {
+		rejected, message, err := s.upload(b)
+		s.mu.Lock()
+		if err != nil {
+			if s.err == nil {
+				s.err = err
+			}
+			s.cancel()
+		} else {
+			s.took(b, rejected, message)
+		}
+		s.mu.Unlock()
+		b.reset()
+		s.free <- b
+	}
+}
+
+// took notes that the receiver has taken a batch.
+func (s *sender) took(b *batch, rejected int, message string) {
+	s.res.Requests++
+	s.res.Spans += b.spans
+	s.res.Rejected += rejected
+	s.res.Message = cmp.Or(message, s.res.Message)
+	s.state.add(b.number, b.sum(), rejected)
+	s.calls = max(s.calls, b.calls)
+	if s.progress != nil {
+		s.progress(s.calls, max(s.total, s.calls))
+	}
+	if s.save != nil && time.Since(s.saved) > time.Second {
+		s.save(&s.state)
+		s.saved = time.Now()
+	}
+}
+
+// upload hands over one batch and returns what the receiver did not take of it.
+func (s *sender) upload(b *batch) (rejected int, message string, err error) {
+	err = s.client.UploadTraces(s.ctx, b.messages())
+	if p, ok := partial(err); ok {
+		return int(min(max(p.rejected, 0), int64(b.spans))), p.message, nil
+	}
+	if status.Code(err) == codes.ResourceExhausted {
+		err = fmt.Errorf("%w; the receiver is full or takes no request as large as %d bytes (gRPC receivers: max_recv_msg_size_mib)", err, b.bytes)
+	}
+	return 0, "", err
+}
+
+// close waits for what is on its way and returns the first error.
+func (s *sender) close(failed bool) error {
+	if failed {
+		s.cancel()
+	}
+	close(s.work)
+	s.wg.Wait()
+	s.cancel()
+	_ = s.client.Stop(context.Background())
+	return s.err
 }
 
 type partialSuccess struct {
@@ -158,4 +211,71 @@ func partial(err error) (p partialSuccess, ok bool) {
 		return p, false
 	}
 	return partialSuccess{n.Int(), cmp.Or(msg.String(), "no reason given")}, true
+}
+
+// A State is how far an export has come: which of its requests the receiver has taken. The same trace with the same options becomes
+// the same requests.
+type State struct {
+	Export   string `json:"export"`   // what was exported, how and to where
+	Requests int    `json:"requests"` // all before this one were taken
+	Later    []int  `json:"later"`    // and these
+	Sum      uint32 `json:"sum"`      // of what they held
+	Rejected int    `json:"rejected"` // spans that the receiver did not take of them
+}
+
+// ErrOtherExport says that an export can't go on where another one ended.
+var ErrOtherExport = errors.New("the interrupted export was another one")
+
+func (s *State) has(request int) bool {
+	return request < s.Requests || slices.Contains(s.Later, request)
+}
+
+// before reports whether all that was taken comes before a request.
+func (s *State) before(request int) bool {
+	return request >= s.Requests && (len(s.Later) == 0 || request > slices.Max(s.Later))
+}
+
+func (s *State) add(request int, sum uint32, rejected int) {
+	s.Later = append(s.Later, request)
+	for slices.Contains(s.Later, s.Requests) {
+		s.Later = slices.DeleteFunc(s.Later, func(n int) bool { return n == s.Requests })
+		s.Requests++
+	}
+	s.Sum ^= sum
+	s.Rejected += rejected
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// sum is a checksum of a sealed batch.
+func (b *batch) sum() uint32 {
+	sum := uint32(b.number)
+	for i := range b.groups {
+		sum = crc32.Update(sum, castagnoli, b.groups[i].message())
+	}
+	return sum
+}
+
+// resume goes on where an export has ended.
+func (s *sender) resume(from *State, export string) error {
+	s.state.Export = export
+	if from == nil {
+		return nil
+	}
+	if from.Export != export {
+		return fmt.Errorf("%w: it was %s; this is %s", ErrOtherExport, from.Export, export)
+	}
+	s.from, s.state = from, *from
+	s.state.Later = slices.Clone(from.Later)
+	s.res.Rejected = from.Rejected
+	return nil
+}
+
+// same checks, behind all requests that were taken before, that the same ones were made now.
+func (s *sender) same() error {
+	if s.from == nil || s.skipped == s.from.Sum {
+		s.from = nil
+		return nil
+	}
+	return fmt.Errorf("%w: the trace, or how acltrace makes spans of it, has changed since", ErrOtherExport)
 }

@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"strings"
+
+	"go.opentelemetry.io/otel/attribute"
 )
 
 // Kinds of spans and the status of a failed one, as OTLP numbers them.
@@ -17,78 +19,8 @@ const (
 
 type (
 	traceID [16]byte
-	spanID  [8]byte
+	spanID  uint64 // its bytes are big-endian; zero is no id
 )
-
-// span is one span on its way to an encoder. Its trace is that of the batch's part, so spans of several traces may share a batch.
-type span struct {
-	trace      traceID
-	id, parent spanID // the parent is zero for a root
-	linkTrace  traceID
-	link       spanID // zero for none
-	name       string
-	kind       uint8
-	failed     bool
-	message    string // of the status
-	start, end int64  // nanoseconds since 1970
-	attrs      []attr
-}
-
-// attr is an attribute; kind says which field is its value.
-type attr struct {
-	key  string
-	list []string
-	str  string
-	num  int64
-	kind attrKind
-}
-
-type attrKind uint8
-
-const (
-	isNum attrKind = iota
-	isText
-	isTrue
-	isList
-)
-
-func text(key, v string) attr         { return attr{key: key, str: valid(v), kind: isText} }
-func number(key string, v int64) attr { return attr{key: key, num: v, kind: isNum} }
-func yes(key string) attr             { return attr{key: key, kind: isTrue} }
-
-// valid makes a string from a trace one that protobuf takes.
-func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
-
-func (s *span) text(key, v string) {
-	if v != "" {
-		s.attrs = append(s.attrs, text(key, v))
-	}
-}
-
-func (s *span) number(key string, v int64) { s.attrs = append(s.attrs, number(key, v)) }
-func (s *span) yes(key string)             { s.attrs = append(s.attrs, yes(key)) }
-
-// fail marks the span as failed.
-func (s *span) fail(message string) { s.failed, s.message = true, valid(message) }
-
-// resource is what spans belong to: a process or a device.
-type resource struct {
-	attrs []attr
-	size  int
-	wire  []byte // once it was encoded
-}
-
-func newResource(attrs ...attr) *resource {
-	r := &resource{size: 64}
-	for _, a := range attrs {
-		if a.kind == isText && a.str == "" {
-			continue
-		}
-		r.attrs = append(r.attrs, a)
-		r.size += a.size()
-	}
-	return r
-}
 
 // ids makes the ids of one trace.
 type ids struct {
@@ -96,10 +28,10 @@ type ids struct {
 	key   uint64
 }
 
-// newIDs derives the ids of a part of a recording. Layout and limit are a part of the name because they decide what a part holds:
+// newIDs derives the ids of a part of a recording. The way to cut it is a part of the name because it decides what a part holds:
 // a backend would merge different traces of one id.
-func newIDs(uuid, layout string, maxSpans, part int) ids {
-	h := sha256.Sum256(fmt.Appendf(nil, "acltrace %s %s %d %d", uuid, layout, maxSpans, part))
+func newIDs(uuid, cut string, part int) ids {
+	h := sha256.Sum256(fmt.Appendf(nil, "acltrace %s %s %d", uuid, cut, part))
 	return ids{trace: traceID(h[:16]), key: binary.LittleEndian.Uint64(h[16:])}
 }
 
@@ -115,13 +47,36 @@ const (
 )
 
 // span returns the id of a span. Each step below can be undone, so different spans of a trace have different ids.
-func (d *ids) span(kind, n uint64) (id spanID) {
+func (d *ids) span(kind, n uint64) spanID {
 	x := d.key ^ (kind | n)
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb
 	x ^= x >> 31
-	binary.BigEndian.PutUint64(id[:], max(x, 1)) // zero is no id
-	return id
+	return spanID(max(x, 1))
+}
+
+// valid makes a string from a trace one that protobuf takes.
+func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
+
+// A resource is what spans belong to: a process or a device.
+type resource struct {
+	index int // of its group in a batch
+	// What goes before the spans in a ResourceSpans, but for the length of the ScopeSpans.
+	wire []byte
+}
+
+// newResource leaves out attributes that are empty. Of two with one key the first counts.
+func newResource(index int, attrs ...attribute.KeyValue) *resource {
+	var b []byte
+	seen := map[attribute.Key]bool{}
+	for _, a := range attrs {
+		if seen[a.Key] || a.Value.Type() == attribute.STRING && a.Value.AsString() == "" {
+			continue
+		}
+		seen[a.Key] = true
+		b = appendAttribute(b, resourceAttributes, a)
+	}
+	return &resource{index, append(putLen(nil, resourceSpansResource, len(b)), b...)}
 }
 
 // Limits of one request, so that receivers with their default limits (4 MiB over gRPC) take it.
@@ -130,74 +85,75 @@ const (
 	maxRequestSpans = 8_000
 )
 
-// batch is what goes out in one request, by resource. Its memory is used again.
+// maxSpanBytes is more than a span can have: the names in a trace are shorter than format.InlineLimit, and a span has few.
+const maxSpanBytes = 64 << 10
+
+// A batch is what goes out in one request, by resource. Its memory is used again.
 type batch struct {
+	number int // of the request, from 0
 	groups []group
 	spans  int
-	bytes  int // at most this long as protobuf
+	bytes  int // no less than the request has
+	calls  int // of the trace that were looked at when the batch was full
 }
 
+// A group is the spans of a resource: a ResourceSpans whose head is put before the spans when they are complete.
 type group struct {
 	res   *resource
-	spans []span
-	wire  []byte // of messages
+	buf   []byte // empty, or as much room as the head takes and then the spans
+	start int    // of the complete message in buf
 }
 
-// span returns a new span to be filled in and then closed by done.
-func (b *batch) span(r *resource) *span {
-	i := 0
-	for i < len(b.groups) && b.groups[i].res != r {
-		i++
-	}
-	if i == len(b.groups) {
-		if i < cap(b.groups) {
-			b.groups = b.groups[:i+1]
-		} else {
-			b.groups = append(b.groups, group{})
-		}
-		b.groups[i].res = r
-		b.groups[i].spans = b.groups[i].spans[:0]
-		b.bytes += r.size
-	}
-	g := &b.groups[i]
-	n := len(g.spans)
-	if n < cap(g.spans) {
-		g.spans = g.spans[:n+1]
-	} else {
-		g.spans = append(g.spans, span{})
-	}
-	s := &g.spans[n]
-	*s = span{attrs: s.attrs[:0], kind: internal}
-	return s
-}
+// room is no less than the head of the resource's groups takes.
+func (r *resource) room() int { return len(r.wire) + 1 + maxVarint32 + len(scopeEncoded) }
 
-func (b *batch) done(s *span) {
-	b.spans++
-	b.bytes += s.size()
+const maxVarint32 = 5
+
+// group returns the group of a resource.
+func (b *batch) group(r *resource) *group {
+	for len(b.groups) <= r.index {
+		b.groups = append(b.groups, group{})
+	}
+	g := &b.groups[r.index]
+	if len(g.buf) == 0 {
+		g.res, g.start = r, 0
+		g.buf = append(g.buf, make([]byte, r.room())...)
+		b.bytes += r.room() + len(groupTail) + 1 + maxVarint32
+	}
+	return g
 }
 
 func (b *batch) full() bool {
 	return b.spans >= maxRequestSpans || b.bytes >= maxRequestBytes-maxSpanBytes
 }
 
-func (b *batch) reset() { b.groups, b.spans, b.bytes = b.groups[:0], 0, 0 }
-
-// maxSpanBytes is more than a span can have: the names in a trace are shorter than format.InlineLimit.
-const maxSpanBytes = 64 << 10
-
-// size is at least the length of the span as protobuf.
-func (s *span) size() int {
-	n := 128 + len(s.name) + len(s.message)
-	for i := range s.attrs {
-		n += s.attrs[i].size()
+func (b *batch) reset() {
+	for i := range b.groups {
+		b.groups[i].buf = b.groups[i].buf[:0]
 	}
-	return n
+	b.spans, b.bytes = 0, 0
 }
 
-func (a *attr) size() int {
-	n := 24 + len(a.key) + len(a.str)
-	for _, v := range a.list {
-		n += 10 + len(v)
+// seal puts heads and tails around the spans. No span may be added after it.
+func (b *batch) seal() {
+	for i := range b.groups {
+		if g := &b.groups[i]; len(g.buf) > 0 {
+			n := len(g.buf) - g.res.room()
+			g.buf = append(g.buf, groupTail...)
+			var head [1 + maxVarint32]byte
+			tag := putLen(head[:0], resourceSpansScope, len(scopeEncoded)+n+lenBytes(len(schemaURL)))
+			g.start = g.res.room() - len(g.res.wire) - len(tag) - len(scopeEncoded)
+			at := g.start + copy(g.buf[g.start:], g.res.wire)
+			at += copy(g.buf[at:], tag)
+			copy(g.buf[at:], scopeEncoded)
+		}
 	}
-	return n
+}
+
+// message is the content of a sealed group's ResourceSpans, empty where the batch has no spans of the resource.
+func (g *group) message() []byte {
+	if len(g.buf) == 0 {
+		return nil
+	}
+	return g.buf[g.start:]
 }

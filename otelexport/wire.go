@@ -4,16 +4,19 @@ import (
 	"encoding/binary"
 	"math/bits"
 
+	"go.opentelemetry.io/otel/attribute"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 )
 
 // The messages of OTLP (opentelemetry/proto/trace/v1/trace.proto and common/v1/common.proto) are appended to a buffer as they
 // go over the wire: going through generated structures takes ten times as long. A field is its number << 3 with its wire
-// type, then its value.
+// type, then its value. What many spans share is encoded once and copied.
 const (
 	varint     = 0
 	fixed64    = 1
 	lengthened = 2
+
+	requestResourceSpans = 1<<3 | lengthened
 
 	resourceSpansResource = 1<<3 | lengthened
 	resourceSpansScope    = 2<<3 | lengthened
@@ -61,141 +64,121 @@ func putString(b []byte, tag byte, s string) []byte {
 	return append(putLen(b, tag, len(s)), s...)
 }
 
-// messages returns a batch as the messages that OpenTelemetry's clients take. What they hold is encoded already: to a client it
-// is fields that it passes on without knowing them. They are valid until the next call.
+const scopeName = "github.com/acltrace/acltrace/otelexport"
+
+var (
+	scopeEncoded = putString(putLen(nil, scopeSpansScope, lenBytes(len(scopeName))), scopeNameField, scopeName)
+	// groupTail ends a ScopeSpans and then its ResourceSpans.
+	groupTail = putString(putString(nil, scopeSpansSchema, schemaURL), resourceSpansSchema, schemaURL)
+)
+
+// messages returns a sealed batch as the messages that OpenTelemetry's clients take. To a client their content is fields that it passes
+// on without knowing them. They are valid until the batch is reset.
 func (b *batch) messages() []*tracepb.ResourceSpans {
-	out := make([]*tracepb.ResourceSpans, len(b.groups))
+	var out []*tracepb.ResourceSpans
 	for i := range b.groups {
-		g := &b.groups[i]
-		g.wire = appendGroup(g.wire[:0], g)
-		out[i] = &tracepb.ResourceSpans{}
-		out[i].ProtoReflect().SetUnknown(g.wire)
+		if m := b.groups[i].message(); m != nil {
+			r := &tracepb.ResourceSpans{}
+			r.ProtoReflect().SetUnknown(m)
+			out = append(out, r)
+		}
 	}
 	return out
 }
 
-// appendGroup appends the spans of a resource as the content of a ResourceSpans.
-func appendGroup(b []byte, g *group) []byte {
-	b = append(b, g.res.encoded()...)
-	n := 0
-	for i := range g.spans {
-		n += lenBytes(g.spans[i].wireLen())
-	}
-	b = putLen(b, resourceSpansScope, len(scopeEncoded)+n+lenBytes(len(schemaURL)))
-	b = append(b, scopeEncoded...)
-	for i := range g.spans {
-		b = g.spans[i].append(b)
-	}
-	b = putString(b, scopeSpansSchema, schemaURL)
-	return putString(b, resourceSpansSchema, schemaURL)
-}
-
-var scopeEncoded = putString(putLen(nil, scopeSpansScope, lenBytes(len(scopeName))), scopeNameField, scopeName)
-
-// encoded is the field of a ResourceSpans with the resource.
-func (r *resource) encoded() []byte {
-	if r.wire == nil {
-		n := 0
-		for i := range r.attrs {
-			n += lenBytes(r.attrs[i].wireLen())
-		}
-		r.wire = putLen(nil, resourceSpansResource, n)
-		for i := range r.attrs {
-			r.wire = r.attrs[i].append(r.wire, resourceAttributes)
+// request appends a sealed batch as an ExportTraceServiceRequest, which is a TracesData too.
+func (b *batch) request(dst []byte) []byte {
+	for i := range b.groups {
+		if m := b.groups[i].message(); m != nil {
+			dst = append(putLen(dst, requestResourceSpans, len(m)), m...)
 		}
 	}
-	return r.wire
+	return dst
 }
 
-const (
-	idsLen  = 1 + 1 + 16 + 1 + 1 + 8 // a trace id and a span id with their tags and lengths
-	timeLen = 1 + 8
-)
+// Attributes, as fields of a span or a resource.
 
-// wireLen is the length of the span's content.
-func (s *span) wireLen() int {
-	n := idsLen + lenBytes(len(s.name)) + 2 + 2*timeLen
-	if s.parent != (spanID{}) {
-		n += 1 + 1 + 8
-	}
-	for i := range s.attrs {
-		n += lenBytes(s.attrs[i].wireLen())
-	}
-	if s.link != (spanID{}) {
-		n += lenBytes(idsLen)
-	}
-	if s.failed {
-		n += lenBytes(lenBytes(len(s.message)) + 2)
-	}
-	return n
-}
-
-// append appends the span as a field of a ScopeSpans.
-func (s *span) append(b []byte) []byte {
-	b = putLen(b, scopeSpansSpan, s.wireLen())
-	b = append(append(b, spanTrace, 16), s.trace[:]...)
-	b = append(append(b, spanOwn, 8), s.id[:]...)
-	if s.parent != (spanID{}) {
-		b = append(append(b, spanParent, 8), s.parent[:]...)
-	}
-	b = putString(b, spanName, s.name)
-	b = append(b, spanKind, s.kind)
-	b = binary.LittleEndian.AppendUint64(append(b, spanStart), uint64(s.start))
-	b = binary.LittleEndian.AppendUint64(append(b, spanEnd), uint64(s.end))
-	for i := range s.attrs {
-		b = s.attrs[i].append(b, spanAttributes)
-	}
-	if s.link != (spanID{}) {
-		b = append(b, spanLinks, idsLen, linkTrace, 16)
-		b = append(append(append(b, s.linkTrace[:]...), linkSpan, 8), s.link[:]...)
-	}
-	if s.failed {
-		b = putLen(b, spanStatus, lenBytes(len(s.message))+2)
-		b = append(putString(b, statusMessage, s.message), statusCode, statusError)
-	}
-	return b
-}
-
-// wireLen is the length of the attribute as the content of a KeyValue.
-func (a *attr) wireLen() int { return lenBytes(len(a.key)) + lenBytes(a.valueLen()) }
-
-func (a *attr) valueLen() int {
-	switch a.kind {
-	case isNum:
-		return 1 + varintLen(uint64(a.num))
-	case isTrue:
-		return 2
-	case isList:
-		return lenBytes(a.listLen())
-	}
-	return lenBytes(len(a.str))
-}
-
-func (a *attr) listLen() int {
-	n := 0
-	for _, v := range a.list {
-		n += lenBytes(lenBytes(len(v)))
-	}
-	return n
-}
-
-// append appends the attribute as a field of a span or a resource.
-func (a *attr) append(b []byte, tag byte) []byte {
-	b = putLen(b, tag, a.wireLen())
-	b = putString(b, keyValueKey, a.key)
-	b = putLen(b, keyValueValue, a.valueLen())
-	switch a.kind {
-	case isNum:
-		return binary.AppendUvarint(append(b, valueInt), uint64(a.num))
-	case isTrue:
-		return append(b, valueBool, 1)
-	case isList:
-		b = putLen(b, valueArray, a.listLen())
-		for _, v := range a.list {
-			b = putLen(b, arrayValue, lenBytes(len(v)))
-			b = putString(b, valueString, v)
-		}
+func putText(b []byte, tag byte, key, v string) []byte {
+	if v == "" {
 		return b
 	}
-	return putString(b, valueString, a.str)
+	b = putKey(b, tag, key, lenBytes(len(v)))
+	return putString(b, valueString, v)
+}
+
+func putNumber(b []byte, tag byte, key string, v int64) []byte {
+	b = putKey(b, tag, key, 1+varintLen(uint64(v)))
+	return binary.AppendUvarint(append(b, valueInt), uint64(v))
+}
+
+func putTrue(b []byte, tag byte, key string) []byte {
+	return append(putKey(b, tag, key, 2), valueBool, 1)
+}
+
+// putKey begins an attribute whose value has n bytes.
+func putKey(b []byte, tag byte, key string, n int) []byte {
+	b = putLen(b, tag, lenBytes(len(key))+lenBytes(n))
+	b = putString(b, keyValueKey, key)
+	return putLen(b, keyValueValue, n)
+}
+
+// appendAttribute is for attributes of the semantic conventions: texts, lists of texts, numbers and what is true.
+func appendAttribute(b []byte, tag byte, a attribute.KeyValue) []byte {
+	switch key := string(a.Key); a.Value.Type() {
+	case attribute.INT64:
+		return putNumber(b, tag, key, a.Value.AsInt64())
+	case attribute.BOOL:
+		return putTrue(b, tag, key)
+	case attribute.STRINGSLICE:
+		var list []byte
+		for _, v := range a.Value.AsStringSlice() {
+			v = valid(v)
+			list = putString(putLen(list, arrayValue, lenBytes(len(v))), valueString, v)
+		}
+		b = putKey(b, tag, key, lenBytes(len(list)))
+		return append(putLen(b, valueArray, len(list)), list...)
+	}
+	return putText(b, tag, string(a.Key), valid(a.Value.AsString()))
+}
+
+// Fields of a span.
+
+// putID appends a field with the id of a span.
+func putID(b []byte, tag byte, id spanID) []byte {
+	return binary.BigEndian.AppendUint64(append(b, tag, 8), uint64(id))
+}
+
+func putTimes(b []byte, start, end int64) []byte {
+	b = binary.LittleEndian.AppendUint64(append(b, spanStart), uint64(start))
+	return binary.LittleEndian.AppendUint64(append(b, spanEnd), uint64(end))
+}
+
+// putLink appends a link, whose content has a fixed length.
+func putLink(b []byte, trace *traceID, id spanID) []byte {
+	b = append(b, spanLinks, 1+1+16+1+1+8, linkTrace, 16)
+	b = append(b, trace[:]...)
+	return putID(b, linkSpan, id)
+}
+
+func putError(b []byte, message string) []byte {
+	b = putLen(b, spanStatus, lenBytes(len(message))+2)
+	return append(putString(b, statusMessage, message), statusCode, statusError)
+}
+
+// openSpan begins a span whose length is not known; closeSpan, with the length that b had before it, fills that in.
+func openSpan(b []byte) []byte { return append(b, scopeSpansSpan, 0, 0) }
+
+func closeSpan(b []byte, at int) []byte {
+	n := len(b) - at - 3
+	if n >= 1<<7 && n < 1<<14 { // its length takes the two bytes that were left for it
+		b[at+1], b[at+2] = byte(n)|0x80, byte(n>>7)
+		return b
+	}
+	size := varintLen(uint64(n))
+	for len(b) < at+1+size+n {
+		b = append(b, 0)
+	}
+	copy(b[at+1+size:], b[at+3:at+3+n])
+	binary.PutUvarint(b[at+1:], uint64(n))
+	return b[:at+1+size+n]
 }

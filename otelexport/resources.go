@@ -1,0 +1,125 @@
+package otelexport
+
+import (
+	"fmt"
+	"path/filepath"
+	"strconv"
+
+	"go.opentelemetry.io/otel/attribute"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+
+	"github.com/acltrace/acltrace/timeline"
+)
+
+// Keys of the semantic conventions, as strings.
+var (
+	keyThreadID   = string(semconv.ThreadIDKey)
+	keyThreadName = string(semconv.ThreadNameKey)
+	keyPID        = string(semconv.ProcessPIDKey)
+)
+
+// vendors says what the devices of a runtime are called and who makes them.
+var vendors = map[string]struct{ device, vendor string }{"acl": {"npu", "Huawei"}}
+
+// maxArgs bounds what is kept of a command line, which every request repeats.
+const maxArgs = 16 << 10
+
+// hostResources returns a resource for each process.
+func (x *exporter) hostResources() []*resource {
+	var out []*resource
+	service := x.serviceNames()
+	for i := range x.procs {
+		p := &x.procs[i]
+		attrs := []attribute.KeyValue{
+			semconv.ServiceName(service[i]),
+			semconv.ServiceInstanceID(x.meta.UUID),
+			semconv.HostName(x.meta.Host),
+		}
+		if p.PID != 0 {
+			attrs = append(attrs, semconv.ProcessPID(int(p.PID)))
+		}
+		if p.Exe != "" {
+			attrs = append(attrs, semconv.ProcessExecutableName(filepath.Base(p.Exe)), semconv.ProcessExecutablePath(p.Exe))
+		}
+		if len(p.Argv) > 0 {
+			list, n := []string{}, 0
+			for j, v := range p.Argv {
+				if n += len(v); n > maxArgs {
+					list = append(list, fmt.Sprintf("(%d more)", len(p.Argv)-j))
+					break
+				}
+				list = append(list, v)
+			}
+			attrs = append(attrs, semconv.ProcessCommandArgs(list...))
+		}
+		out = append(out, newResource(len(out), append(attrs, x.env.attributes...)...))
+	}
+	return out
+}
+
+// device returns the resource of a device, which processes share.
+func (x *exporter) device(number int) *resource {
+	kind := vendors[x.meta.API]
+	name, id := kind.device, ""
+	if name == "" {
+		name = "device"
+	}
+	if number != timeline.NoDevice {
+		id = strconv.Itoa(number)
+		name += ":" + id
+	}
+	if r := x.devices[name]; r != nil {
+		return r
+	}
+	attrs := []attribute.KeyValue{
+		semconv.ServiceName(name),
+		semconv.ServiceInstanceID(x.meta.UUID),
+		semconv.HostName(x.meta.Host),
+		semconv.HwID(id),
+		semconv.HwTypeGpu,
+		semconv.HwName(x.meta.Device.Name),
+		semconv.HwDriverVersion(x.meta.Device.DriverVersion),
+	}
+	if x.meta.Simulated {
+		attrs = append(attrs, attribute.Bool("acl.simulated", true))
+	} else {
+		attrs = append(attrs, semconv.HwVendor(kind.vendor))
+	}
+	r := newResource(len(x.hosts)+len(x.devices), append(attrs, x.env.attributes...)...)
+	x.devices[name] = r
+	return r
+}
+
+// serviceNames returns a short name for each process: that of its program, or the one that the environment gives, with a number where
+// several share it.
+func (x *exporter) serviceNames() []string {
+	names := make([]string, len(x.procs))
+	count := map[string]int{}
+	ranks := map[int]bool{}
+	for i := range x.procs {
+		p := &x.procs[i]
+		switch {
+		case x.env.service != "":
+			names[i] = x.env.service
+		case p.Exe != "":
+			names[i] = filepath.Base(p.Exe)
+		case len(p.Argv) > 0:
+			names[i] = filepath.Base(p.Argv[0])
+		default:
+			names[i] = "program"
+		}
+		count[names[i]]++
+		ranks[p.Rank] = true
+	}
+	for i, n := range names {
+		if count[n] == 1 {
+			continue
+		}
+		number := i
+		if len(ranks) == len(x.procs) {
+			number = x.procs[i].Rank
+		}
+		names[i] = fmt.Sprintf("%s:%d", n, number)
+	}
+	return names
+}

@@ -1,0 +1,9 @@
+#!/bin/sh
+# Builds a real OpenTelemetry collector from its Go modules into build/collector. It takes minutes the first time and nothing after that.
+set -eu
+cd "$(dirname "$0")/.."
+[ build/collector -nt otelexport/collector/go.mod ] && [ build/collector -nt otelexport/collector/main.go ] && exit 0
+mkdir -p build
+echo "building an OpenTelemetry collector from its Go modules, some minutes the first time"
+cd otelexport/collector
+go build -trimpath -ldflags="-s -w" -o ../../build/collector .
