@@ -35,7 +35,7 @@ func benchWriter(b *testing.B, path string, opts *format.WriterOptions) *format.
 	return w
 }
 
-func openBench(b *testing.B, path string) *format.Reader {
+func openBench(b testing.TB, path string) *format.Reader {
 	b.Helper()
 	r, err := format.Open(path, nil)
 	if err != nil {
@@ -172,14 +172,14 @@ func BenchmarkProjection(b *testing.B) {
 			var sum uint64
 			m := newMeter()
 			for b.Loop() {
-				for c, err := range r.Columns(nil) {
+				for c, err := range r.Batches(nil, format.FuncColumn|format.DurColumn) {
 					if err != nil {
 						b.Fatal(err)
 					}
-					fn, dur := c.Column(format.FuncColumn), c.Column(format.DurColumn)
-					for i := range c.N {
-						if fn.At(i) == 1 {
-							sum += dur.At(i)
+					durs := c.Dur[:len(c.Func)]
+					for i, fn := range c.Func {
+						if fn == 1 {
+							sum += uint64(durs[i])
 						}
 					}
 				}

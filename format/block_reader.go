@@ -4,23 +4,25 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
-	"unsafe"
 
 	"github.com/acltrace/acltrace/format/column"
+	"github.com/acltrace/acltrace/format/container"
 )
 
-// A block is an events chunk, unpacked and decoded column by column. A call is put together from the columns when it is asked for; what is
-// constant in the block is there already. Its memory is used again for the next chunk.
+// A block is an events chunk, of which only the columns that are wanted are unpacked. A call is put together when it is asked for, out of windows: stretches of rows that
+// are turned from columns into rows together, in memory that stays in the processor's cache, and where what is constant is in place already. The memory of a block is used again for the next chunk.
 type block struct {
-	raw    []byte
-	first  uint64
-	t0     int64
-	n      int
-	budget uint64
+	content container.Content
+	first   uint64
+	t0      int64
+	n       int
+	budget  uint64
+
 	calls  [callFields]column.Vector
 	store  [callFields + 2][]uint64 // memory of the vectors, where they need some
-	next   []uint32                 // by function, the row of its next call
-	row    []uint32                 // of call i in the table of its function
+	window callWindow
+	next   []uint32 // by function, the row of its next call
+	row    []uint32 // of call i in the table of its function
 	start  []int64
 
 	funcs []*funcBlock // by id
@@ -29,32 +31,71 @@ type block struct {
 	rows    int
 	group   column.Vector
 	owner   column.Vector // call of row i, counted from first
-	pos     []uint32      // of row i in its group
+	slots   []uint64      // of row i: its group << 32 | its position there
 	nextPos []uint32      // by group, the position of its next row
-	sorted  bool          // rows are in the order of their calls, and none is of an earlier chunk
+	direct  bool          // rows are in the order of their calls, and none is of an earlier chunk
 	order   []uint32      // else: rows by call
-	from    []uint32      // rows of call i are from[i] to from[i+1]
+	from    []uint32      // rows of call i are from[i] to from[i+1], in order where not direct
 	groups  []*groupBlock
+	many    []Data   // of a call that has several
+	arena   []uint64 // their content
 
-	arena   []uint64 // content of the data given out last
 	dec     column.Decoder
 	bitmap  []uint64
 	unknown func(what string)
 }
 
-type funcBlock struct {
-	id   uint16
-	used bool
-	rows int
-	args words
-	outs []outBlock
+// A callWindow is some of the calls that follow each other.
+type callWindow struct {
+	at   int                             // the first, a multiple of windowCalls; -1 for none
+	cols [callFields][windowCalls]uint64 // but callStart
 }
 
-// words are the rows of a table of words. Most columns are constant, so a row is made from a template, in which only the others are set.
+const windowCalls = 256
+
+// within moves the window to call i and returns its place there.
+func (b *block) within(i int) int {
+	if at := i &^ (windowCalls - 1); at != b.window.at {
+		b.turn(at)
+	}
+	return i & (windowCalls - 1)
+}
+
+func (b *block) turn(at int) {
+	n := min(windowCalls, b.n-at)
+	for f := range b.calls {
+		if f == callStart {
+			continue
+		}
+		dst := b.window.cols[f][:]
+		if _, ok := b.calls[f].Constant(); !ok {
+			column.Fill(dst[:n], &b.calls[f], at)
+		} else if b.window.at < 0 {
+			column.Fill(dst, &b.calls[f], 0)
+		}
+	}
+	b.window.at = at
+}
+
+type funcBlock struct {
+	id    uint16
+	used  bool
+	rows  int
+	args  words
+	outs  []outBlock
+	given []Out // to the call at hand
+}
+
+// words are the rows of a table of words.
 type words struct {
-	row   []uint64
+	first []uint64 // what is constant in a row; the rest is 0
+	n     int
 	vary  []varying
 	store [][]uint64 // memory of the columns in vary
+
+	rows []uint64 // the window
+	at   uint32   // its first row
+	size uint32   // its rows, a power of two; 0 until a row is asked for
 }
 
 type varying struct {
@@ -62,39 +103,67 @@ type varying struct {
 	values column.Vector
 }
 
-func (w *words) reset(width int) {
-	w.row = resize(w.row, width)
-	clear(w.row)
+func (w *words) reset(width, n int) {
+	w.first = resize(w.first, width)
+	clear(w.first)
 	w.vary = w.vary[:0]
+	w.n, w.size = n, 0
 }
 
-// add decodes a column of n rows. Columns come by ascending field.
-func (b *block) add(w *words, n int, c column.Column) error {
+// add decodes a column. Columns come by ascending field.
+func (b *block) add(w *words, c column.Column) error {
 	at := int(c.Field)
 	if k := len(w.vary); k > 0 && w.vary[k-1].at >= at {
 		return errBlock
 	}
 	if v, ok := c.Const(); ok {
-		w.row[at] = v
+		w.first[at] = v
 		return nil
 	}
 	k := len(w.vary)
 	if k == len(w.store) {
 		w.store = append(w.store, nil)
 	}
-	if !b.take(uint64(n), 1) {
+	if !b.take(uint64(w.n), 1) {
 		return errBlock
 	}
 	w.vary = append(w.vary, varying{at: at})
-	return b.vector(&w.vary[k].values, n, c, &w.store[k])
+	return b.vector(&w.vary[k].values, w.n, c, &w.store[k])
 }
 
-// set makes row hold row i of the table; row has the length of w.row and its constants.
-func (w *words) set(row []uint64, i uint32) {
+// row returns row i. It stays until a row of another window is asked for.
+func (w *words) row(i uint32) []uint64 {
+	k := i - w.at
+	if k >= w.size {
+		k = w.turn(i)
+	}
+	n := len(w.first)
+	at := int(k) * n
+	return w.rows[at : at+n : at+n]
+}
+
+// turn moves the window to row i and returns its place there.
+func (w *words) turn(i uint32) uint32 {
+	n := len(w.first)
+	if w.size == 0 {
+		// A block has a window for each function and each layout of data: together they are to stay in the cache.
+		const most, wordsEach = 32, 256
+		w.size = 1
+		for w.size < most && int(w.size) < w.n && int(w.size)*2*n <= wordsEach {
+			w.size *= 2
+		}
+		w.rows = resize(w.rows, int(w.size)*n)
+		for rest := w.rows; len(rest) > 0; rest = rest[n:] {
+			copy(rest, w.first)
+		}
+	}
+	w.at = i &^ (w.size - 1)
+	rows := min(int(w.size), w.n-int(w.at))
 	for k := range w.vary {
 		v := &w.vary[k]
-		row[v.at] = v.values.At(int(i))
+		v.values.Scatter(w.rows[v.at:], n, int(w.at), rows)
 	}
+	return i - w.at
 }
 
 type outBlock struct {
@@ -106,49 +175,49 @@ type outBlock struct {
 
 func (o *outBlock) has(row uint32) bool { return o.bitmap == nil || o.bitmap[row/8]>>(row%8)&1 != 0 }
 
-// A groupBlock is a table of data. What all rows share is in common, the rest in columns.
+// out returns what the call of a row wrote through its parameters.
+func (f *funcBlock) out(row uint32) []Out {
+	f.given = f.given[:0]
+	for k := range f.outs {
+		if o := &f.outs[k]; o.has(row) {
+			f.given = append(f.given, Out{o.param, o.values.At(int(row))})
+		}
+	}
+	return f.given
+}
+
+// A groupBlock is a table of data.
 type groupBlock struct {
-	rows   int
-	width  int
-	common Data
-	wide   bool // more than address and time differ
+	rows  int
+	width int
+	// What all rows share is in one; the rest is set when a call has no other data, so that nothing else has to be moved. See place.
+	one    [1]Data
+	time   int64 // of rows, from the start of the call, where it does not vary
 	varies [dataProps]bool
 	vary   [dataProps]column.Vector
 	store  [dataProps][]uint64
-	bytes  []byte // of words.row, which is free for one row of a call; call tells which had it
-	call   int
+	wide   bool // more than address and time vary
 	words  words
 	lens   []uint64 // of content of differing length
 	starts []uint32
 	text   []byte
+	memory []uint64 // of lens
 }
 
 var errBlock = errors.New("block is malformed")
 
 // want tells load what to decode.
 type want struct {
-	funcs  func(id uint16) bool
-	noArgs bool
-	noData bool
+	columns Columns // of the table of calls
+	funcs   func(id uint16) bool
+	noArgs  bool
+	noData  bool
+	whole   bool // unpack what is not wanted too
+	batches bool // only columns are looked at, and no single call
 }
 
-// callsOnly reports whether the table of calls is all that is wanted. It comes first, so the rest of the chunk is not even unpacked then.
+// callsOnly reports whether the table of calls is all that is wanted. It comes first, so the rest of the chunk is not even looked at then.
 func (w *want) callsOnly() bool { return w.noArgs && w.noData }
-
-// enough returns what tells that a part of a chunk has what is wanted, nil for the whole chunk.
-func (w *want) enough() func([]byte) bool {
-	if !w.callsOnly() {
-		return nil
-	}
-	return func(raw []byte) bool {
-		_, raw, _, err := blockHead(raw)
-		if err != nil {
-			return false
-		}
-		_, _, err = column.NextTable(raw)
-		return err == nil
-	}
-}
 
 // blockHead reads what comes before the tables of a block. A version that is not known has neither.
 func blockHead(raw []byte) (first uint64, tables []byte, t0 int64, err error) {
@@ -171,11 +240,62 @@ func blockHead(raw []byte) (first uint64, tables []byte, t0 int64, err error) {
 
 var errBlockVersion = errors.New("block has a later version")
 
-// load decodes raw, which must stay unchanged as long as the block is used.
-func (b *block) load(raw []byte, w want) error {
+// A tableReader finds the columns of a table.
+type tableReader struct {
+	column.Table
+	b   *block
+	end int // of the table in the content of the chunk
+}
+
+// next is Table.Next. The body of the column is not unpacked yet.
+func (t *tableReader) next() (column.Column, bool, error) {
+	if t.Len() > 0 {
+		if err := t.b.ready(t.end-t.Len(), t.end, column.WholeColumnHead); err != nil {
+			return column.Column{}, false, err
+		}
+	}
+	return t.Next()
+}
+
+// unpack unpacks the column that next gave last.
+func (t *tableReader) unpack(c column.Column) error {
+	end := t.end - t.Len()
+	return t.b.content.Unpack(end-len(c.Body), end)
+}
+
+// ready unpacks bytes of the content from a place on until they satisfy whole: a head may lie in several frames.
+func (b *block) ready(from, to int, whole func([]byte) bool) error {
+	for end := from; end < to; {
+		next, err := b.content.Frame(end)
+		if err != nil {
+			return err
+		}
+		end = min(next, to)
+		if whole(b.content.Bytes()[from:end]) {
+			break
+		}
+	}
+	return nil
+}
+
+func wholeBlockHead(b []byte) bool {
+	_, _, _, err := blockHead(b)
+	return err == nil || errors.Is(err, errBlockVersion)
+}
+
+// load decodes what is wanted of the content.
+func (b *block) load(w want) error {
 	b.reset()
-	b.raw = raw
-	first, raw, t0, err := blockHead(raw)
+	raw := b.content.Bytes()
+	if w.whole {
+		if err := b.content.Unpack(0, len(raw)); err != nil {
+			return err
+		}
+	}
+	if err := b.ready(0, len(raw), wholeBlockHead); err != nil {
+		return err
+	}
+	first, rest, t0, err := blockHead(raw)
 	if errors.Is(err, errBlockVersion) {
 		b.unknown("version of an events block")
 		return nil
@@ -184,18 +304,27 @@ func (b *block) load(raw []byte, w want) error {
 		return err
 	}
 	b.first, b.t0 = first, t0
-	for len(raw) > 0 {
-		t, rest, err := column.NextTable(raw)
-		if err != nil {
+	for len(rest) > 0 {
+		if err := b.ready(len(raw)-len(rest), len(raw), column.WholeTableHead); err != nil {
 			return err
 		}
-		raw = rest
-		if err := b.table(t, w); err != nil {
+		t := tableReader{b: b}
+		if t.Table, rest, err = column.NextTable(rest); err != nil {
+			return err
+		}
+		t.end = len(raw) - len(rest)
+		if err := b.table(&t, w); err != nil {
 			return err
 		}
 		if w.callsOnly() {
 			break
 		}
+	}
+	if w.batches {
+		if !b.calls[callFunc].Below(1<<16, b.n) || !b.calls[callDur].Below(1<<63, b.n) {
+			return errBlock
+		}
+		return nil
 	}
 	return b.link(w)
 }
@@ -207,6 +336,10 @@ func (b *block) reset() {
 	}
 	b.seen = b.seen[:0]
 	b.groups = b.groups[:0]
+	b.window.at = -1
+	for i := range b.calls {
+		b.calls[i].Const(0)
+	}
 }
 
 // take accounts for n rows of w words before they are allocated.
@@ -218,14 +351,14 @@ func (b *block) take(n, w uint64) bool {
 	return true
 }
 
-func (b *block) table(t column.Table, w want) error {
+func (b *block) table(t *tableReader, w want) error {
 	switch t.Kind {
 	case kindCalls:
 		if b.n != 0 || t.Rows == 0 || t.Rows > maxCalls || !b.take(t.Rows, callFields+2) {
 			return errBlock
 		}
 		b.n = int(t.Rows)
-		return b.vectors(t, b.calls[:], b.store[:callFields], b.n)
+		return b.vectors(t, b.calls[:], w.columns, b.store[:callFields], b.n)
 	case kindFunc:
 		if t.ID > 0xffff || t.Rows == 0 || t.Rows > maxCalls || t.Width > MaxWords {
 			return errBlock
@@ -240,7 +373,10 @@ func (b *block) table(t column.Table, w want) error {
 			return nil
 		}
 		var cols [2]column.Vector
-		err := b.vectors(t, cols[:], b.store[callFields:], b.rows)
+		for i := range cols {
+			cols[i].Const(0)
+		}
+		err := b.vectors(t, cols[:], ^Columns(0), b.store[callFields:], b.rows)
 		b.group, b.owner = cols[rowGroup], cols[rowCall]
 		return err
 	case kindData:
@@ -284,19 +420,22 @@ func (b *block) columns(t column.Table, cols [][]uint64, n int) error {
 	return nil
 }
 
-// vectors is columns for vectors, with the memory that they may need.
-func (b *block) vectors(t column.Table, cols []column.Vector, store [][]uint64, n int) error {
-	for i := range cols {
-		cols[i].Const(0)
-	}
+// vectors decodes the columns with the fields 0, 1 and so on that are wanted, into cols with the memory that they may need. A field that is not there leaves what is in cols.
+func (b *block) vectors(t *tableReader, cols []column.Vector, which Columns, store [][]uint64, n int) error {
 	for {
-		c, ok, err := t.Next()
+		c, ok, err := t.next()
 		if err != nil || !ok {
 			return err
 		}
 		if c.Field >= uint64(len(cols)) {
 			b.unknown("column")
 			continue
+		}
+		if which>>c.Field&1 == 0 {
+			continue
+		}
+		if err := t.unpack(c); err != nil {
+			return err
 		}
 		if err := b.vector(&cols[c.Field], n, c, &store[c.Field]); err != nil {
 			return err
@@ -326,7 +465,7 @@ func (b *block) words(dst []uint64, n int, c column.Column) error {
 	return err
 }
 
-func (b *block) function(t column.Table, w want) error {
+func (b *block) function(t *tableReader, w want) error {
 	id := uint16(t.ID)
 	for int(id) >= len(b.funcs) {
 		b.funcs = append(b.funcs, nil)
@@ -341,9 +480,13 @@ func (b *block) function(t column.Table, w want) error {
 	}
 	b.seen = append(b.seen, f)
 	f.used, f.rows, f.outs = true, int(t.Rows), f.outs[:0]
-	f.args.reset(int(t.Width))
+	f.args.reset(int(t.Width), f.rows)
 	if w.noArgs || w.funcs != nil && !w.funcs(id) {
 		return nil
+	}
+	// Nothing is left out: all of it at once.
+	if err := b.content.Unpack(t.end-t.Len(), t.end); err != nil {
+		return err
 	}
 	for {
 		c, ok, err := t.Next()
@@ -355,7 +498,7 @@ func (b *block) function(t column.Table, w want) error {
 		}
 		switch {
 		case c.Field < t.Width:
-			if err := b.add(&f.args, f.rows, c); err != nil {
+			if err := b.add(&f.args, c); err != nil {
 				return err
 			}
 		case c.Field >= extra && c.Field <= extra+255:
@@ -411,7 +554,7 @@ func (b *block) out(f *funcBlock, c column.Column) error {
 	return nil
 }
 
-func (b *block) data(t column.Table) error {
+func (b *block) data(t *tableReader) error {
 	if t.Rows == 0 || t.Width > InlineLimit/8 || t.ID > maxCalls*4 || !b.take(1, t.Width+dataProps) {
 		return errBlock
 	}
@@ -424,7 +567,10 @@ func (b *block) data(t column.Table) error {
 	}
 	g := b.groups[t.ID]
 	g.rows, g.width = int(t.Rows), int(t.Width)
-	g.words.reset(g.width)
+	g.words.reset(g.width, g.rows)
+	if err := b.content.Unpack(t.end-t.Len(), t.end); err != nil {
+		return err
+	}
 	var props [dataProps]uint64
 	for {
 		c, ok, err := t.Next()
@@ -436,7 +582,7 @@ func (b *block) data(t column.Table) error {
 		}
 		switch {
 		case c.Field < t.Width:
-			if err := b.add(&g.words, g.rows, c); err != nil {
+			if err := b.add(&g.words, c); err != nil {
 				return err
 			}
 		case c.Field >= extra && c.Field < extra+dataProps:
@@ -460,22 +606,16 @@ func (b *block) data(t column.Table) error {
 			b.unknown("column")
 		}
 	}
-	g.common, g.wide = Data{}, false
+	g.one[0], g.wide = Data{}, false
 	for _, k := range [...]int{dataKind, dataItem, dataBlob, dataLen} {
 		g.wide = g.wide || g.varies[k]
 	}
 	for k, v := range props {
-		set(&g.common, k, v)
+		set(&g.one[0], k, v)
 	}
-	if g.width == 0 {
-		return nil
-	}
-	if g.varies[dataLen] || uint64(g.width) != (g.common.Len+7)/8 {
+	g.time = g.one[0].Time
+	if g.width > 0 && (g.varies[dataLen] || uint64(g.width) != (g.one[0].Len+7)/8) {
 		return errBlock
-	}
-	g.bytes, g.call = nil, -1
-	if littleEndian {
-		g.bytes = bytesOf(g.words.row)[:g.common.Len:g.common.Len]
 	}
 	return nil
 }
@@ -500,7 +640,8 @@ func (b *block) text(g *groupBlock, c column.Column) error {
 	if !b.take(uint64(g.rows), 2) {
 		return errBlock
 	}
-	g.lens = make([]uint64, g.rows)
+	g.memory = resize(g.memory, g.rows)
+	g.lens = g.memory
 	data, err := b.dec.Strings(g.lens, g.rows, c)
 	if errors.Is(err, column.ErrUnknown) {
 		b.unknown(c.Enc.String())
@@ -511,10 +652,7 @@ func (b *block) text(g *groupBlock, c column.Column) error {
 		return err
 	}
 	g.text = data
-	if cap(g.starts) < g.rows {
-		g.starts = make([]uint32, g.rows)
-	}
-	g.starts = g.starts[:g.rows]
+	g.starts = resize(g.starts, g.rows)
 	at := uint32(0)
 	for i, l := range g.lens {
 		g.starts[i] = at
@@ -543,8 +681,8 @@ func set(d *Data, prop int, v uint64) {
 // link computes what ties calls to the rows of the tables, and verifies that the tables agree.
 func (b *block) link(w want) error {
 	b.start = resize(b.start, b.n)
-	if w.callsOnly() {
-		return b.linkTimes()
+	if err := b.linkTimes(); err != nil || w.callsOnly() {
+		return err
 	}
 	b.row = resize(b.row, b.n)
 	b.next = resize(b.next, len(b.funcs))
@@ -554,20 +692,19 @@ func (b *block) link(w want) error {
 	for _, f := range b.seen {
 		b.next[f.id] = 0
 	}
-	end := b.t0
-	fns, deltas, durs := b.calls[callFunc], b.calls[callStart], b.calls[callDur]
-	next, starts, rows := b.next, b.start, b.row[:len(b.start)]
-	for i := range starts {
-		start := end + int64(deltas.At(i))
-		starts[i] = start
-		dur := int64(durs.At(i))
-		end = start + dur
-		id := fns.At(i)
-		if id >= uint64(len(next)) || next[id] == unused || dur < 0 {
-			return errBlock
+	var part [windowCalls]uint64
+	next := b.next
+	for from := 0; from < b.n; from += windowCalls {
+		rows := b.row[from:min(from+windowCalls, b.n)]
+		fns := part[:len(rows)]
+		column.Fill(fns, &b.calls[callFunc], from)
+		for i, id := range fns {
+			if id >= uint64(len(next)) || next[id] == unused {
+				return errBlock
+			}
+			rows[i] = next[id]
+			next[id]++
 		}
-		rows[i] = next[id]
-		next[id]++
 	}
 	for _, f := range b.seen {
 		if int(next[f.id]) != f.rows {
@@ -583,62 +720,99 @@ func (b *block) link(w want) error {
 // unused stands for the rows of a function that the block has no table of.
 const unused = ^uint32(0)
 
-// linkTimes is link where only the calls were decoded.
+// linkTimes adds up the starts, and verifies what the table of calls alone has.
 func (b *block) linkTimes() error {
-	end := b.t0
-	fns, deltas, durs := b.calls[callFunc], b.calls[callStart], b.calls[callDur]
-	for i := range b.start {
-		b.start[i] = end + int64(deltas.At(i))
-		dur := int64(durs.At(i))
-		end = b.start[i] + dur
-		if dur < 0 || fns.At(i) > math.MaxUint16 {
-			return errBlock
+	var deltas, durs [windowCalls]int64
+	end, bad := b.t0, int64(0)
+	for from := 0; from < b.n; from += windowCalls {
+		starts := b.start[from:min(from+windowCalls, b.n)]
+		column.Fill(deltas[:len(starts)], &b.calls[callStart], from)
+		column.Fill(durs[:len(starts)], &b.calls[callDur], from)
+		for i := range starts {
+			start, dur := end+deltas[i%windowCalls], durs[i%windowCalls]
+			starts[i] = start
+			end = start + dur
+			bad |= dur
 		}
+	}
+	if bad < 0 || !b.calls[callFunc].Below(math.MaxUint16+1, b.n) {
+		return errBlock
 	}
 	return nil
 }
 
 func (b *block) linkData() error {
-	b.pos = resize(b.pos, b.rows)
+	b.slots = resize(b.slots, b.rows)
 	b.nextPos = resize(b.nextPos, len(b.groups))
-	next := b.nextPos
-	clear(next)
-	for i := range b.pos {
-		g := b.group.At(i)
-		if g >= uint64(len(next)) {
-			return errBlock
+	b.from = resize(b.from, b.n+1)
+	b.order, b.direct = b.order[:0], true
+	clear(b.nextPos)
+	var groups, owners [windowCalls]uint64
+	next, calls := b.nextPos, b.from[:b.n]
+	call, rows, sorted := 0, uint32(0), true // what is before call has its rows
+	for from := 0; from < b.rows; from += windowCalls {
+		slots := b.slots[from:min(from+windowCalls, b.rows)]
+		column.Fill(groups[:len(slots)], &b.group, from)
+		column.Fill(owners[:len(slots)], &b.owner, from)
+		for i := range slots {
+			g := groups[i%windowCalls]
+			if g >= uint64(len(next)) {
+				return errBlock
+			}
+			slots[i] = g<<32 | uint64(next[g])
+			next[g]++
 		}
-		b.pos[i] = next[g]
-		next[g]++
+		for i, owner := range owners[:len(slots)] {
+			if owner >= uint64(len(calls)) {
+				if b.first+owner >= b.first {
+					return errBlock // of a call that does not exist yet
+				}
+				b.indirect(rows)
+				continue
+			}
+			if !b.direct {
+				b.order = append(b.order, uint32(from+i))
+			}
+			sorted = sorted && int(owner) >= call-1
+			for ; call <= int(owner); call++ {
+				calls[call] = rows
+			}
+			rows++
+		}
 	}
 	for i, g := range b.groups {
 		if int(next[i]) != g.rows {
 			return errBlock
 		}
 	}
-	// Rows come in the order of their calls, but for what was added later; count the rows of each call, and sort only if there is need.
-	b.from = resize(b.from, b.n+1)
+	for ; call <= b.n; call++ {
+		b.from[call] = rows
+	}
+	if !sorted {
+		b.sortData()
+	}
+	return nil
+}
+
+// indirect has calls find their rows by order from now on, where the first ones are.
+func (b *block) indirect(rows uint32) {
+	for k := uint32(0); b.direct && k < rows; k++ {
+		b.order = append(b.order, k)
+	}
+	b.direct = false
+}
+
+// sortData is for rows that do not come in the order of their calls.
+func (b *block) sortData() {
+	b.direct = false
 	clear(b.from)
-	b.sorted = true
-	last := uint64(0)
 	for i := range b.rows {
-		c := b.owner.At(i)
-		if c >= uint64(b.n) {
-			if b.first+c >= b.first {
-				return errBlock // of a call that does not exist yet
-			}
-			b.sorted = false
-			continue
+		if c := b.owner.At(i); c < uint64(b.n) {
+			b.from[c+1]++
 		}
-		b.from[c+1]++
-		b.sorted = b.sorted && c >= last
-		last = c
 	}
 	for i := range b.n {
 		b.from[i+1] += b.from[i]
-	}
-	if b.sorted {
-		return nil
 	}
 	b.order = resize(b.order, int(b.from[b.n]))
 	at := append([]uint32(nil), b.from...)
@@ -648,24 +822,22 @@ func (b *block) linkData() error {
 			at[c]++
 		}
 	}
-	return nil
 }
 
-// datum fills d with row i. Its content lies in the memory of its group or in the arena, or in the unpacked chunk. call is any number that
-// differs from call to call: what was given out for one stays.
-func (b *block) datum(d *Data, i, call int) {
-	g := b.groups[b.group.At(i)]
-	p := int(b.pos[i])
-	owner := b.owner.At(i)
-	// Field by field: a copy of the whole would go through the write barrier for bytes that are set below.
-	d.Call, d.Param, d.Item, d.Dir, d.Status, d.Reason = b.first+owner, g.common.Param, g.common.Item, g.common.Dir, g.common.Status, g.common.Reason
-	d.Addr, d.Len, d.Group, d.Blob = g.common.Addr, g.common.Len, 0, g.common.Blob
+// at returns the group of row i and its position there.
+func (b *block) at(i int) (*groupBlock, int) {
+	s := b.slots[i]
+	return b.groups[s>>32], int(uint32(s))
+}
+
+// place sets what differs from row to row, but the call and its content. start is what the time of the row is counted from.
+func (g *groupBlock) place(d *Data, p int, start int64) {
 	if g.varies[dataAddr] {
 		d.Addr = g.vary[dataAddr].At(p)
 	}
-	time := g.common.Time
+	d.Time = g.time + start
 	if g.varies[dataTime] {
-		time = int64(g.vary[dataTime].At(p))
+		d.Time = int64(g.vary[dataTime].At(p)) + start
 	}
 	if g.wide {
 		for _, k := range [...]int{dataKind, dataItem, dataBlob, dataLen} {
@@ -674,72 +846,103 @@ func (b *block) datum(d *Data, i, call int) {
 			}
 		}
 	}
+}
+
+// string returns the content of a row of a table without words.
+func (g *groupBlock) string(p int) []byte {
+	if g.lens == nil || g.lens[p] == 0 {
+		return nil
+	}
+	at := uint64(g.starts[p])
+	return g.text[at : at+g.lens[p] : at+g.lens[p]]
+}
+
+// datum fills d with row i. Its content lies in the arena, which the caller empties, or in the unpacked chunk.
+func (b *block) datum(d *Data, i int) {
+	g, p := b.at(i)
+	owner := b.owner.At(i)
+	*d = g.one[0]
+	d.Call = b.first + owner
+	start := b.t0
 	if owner < uint64(b.n) {
-		d.Time = time + b.start[owner]
+		start = b.start[owner]
+	}
+	g.place(d, p, start)
+	if g.width == 0 {
+		d.Bytes = g.string(p)
+		return
+	}
+	at := len(b.arena)
+	b.arena = append(b.arena, g.words.row(uint32(p))...)
+	d.Bytes = column.WordBytes(b.arena[at:])[:d.Len:d.Len]
+}
+
+// only returns row i as all the data of its call.
+func (b *block) only(i int, call uint64, start int64) []Data {
+	g, p := b.at(i)
+	d := &g.one[0]
+	d.Call = call
+	g.place(d, p, start)
+	if g.width > 0 {
+		d.Bytes = column.WordBytes(g.words.row(uint32(p)))[:d.Len:d.Len]
 	} else {
-		d.Time = time + b.t0
+		d.Bytes = g.string(p)
 	}
-	switch {
-	case g.width > 0 && g.call != call && g.bytes != nil:
-		g.call = call
-		g.words.set(g.words.row, uint32(p))
-		d.Bytes = g.bytes
-	case g.width > 0:
-		at := len(b.arena)
-		b.arena = append(b.arena, g.words.row...)
-		row := b.arena[at:]
-		g.words.set(row, uint32(p))
-		d.Bytes = bytesOf(row)[:d.Len:d.Len]
-	case g.lens != nil && g.lens[p] > 0:
-		at := uint64(g.starts[p])
-		d.Bytes = g.text[at : at+g.lens[p] : at+g.lens[p]]
-	default:
-		d.Bytes = nil
-	}
+	return g.one[:]
 }
 
 // late reports whether row i belongs to a call of an earlier chunk.
 func (b *block) late(i int) bool { return b.owner.At(i) >= uint64(b.n) }
 
-// fill sets c to call i. Its slices are the block's memory, and what c had room for.
+// fill sets c to call i. Its slices are the block's memory.
 func (b *block) fill(c *Call, i int, w *want) {
-	id := b.calls[callFunc].At(i)
+	k := b.within(i)
+	cols := &b.window.cols
+	id := cols[callFunc][k]
 	c.Index = b.first + uint64(i)
 	c.Func = uint16(id)
-	c.Thread = uint32(b.calls[callThread].At(i))
+	c.Thread = uint32(cols[callThread][k])
 	c.Start = b.start[i]
-	c.End = c.Start + int64(b.calls[callDur].At(i))
-	c.Flags = CallFlags(b.calls[callFlags].At(i))
-	c.Ret = b.calls[callRet].At(i)
-	c.Outs, c.Data = c.Outs[:0], c.Data[:0]
+	c.End = c.Start + int64(cols[callDur][k])
+	c.Flags = CallFlags(cols[callFlags][k])
+	c.Ret = cols[callRet][k]
 	if !w.noArgs {
 		f := b.funcs[id]
 		row := b.row[i]
-		f.args.set(f.args.row, row)
-		c.Args = f.args.row
-		for k := range f.outs {
-			o := &f.outs[k]
-			if o.has(row) {
-				c.Outs = append(c.Outs, Out{o.param, o.values.At(int(row))})
-			}
+		c.Args = f.args.row(row)
+		if c.Outs = nil; len(f.outs) > 0 {
+			c.Outs = f.out(row)
 		}
 	}
 	if w.noData || b.rows == 0 {
+		c.Data = nil
 		return
 	}
-	b.arena = b.arena[:0]
 	from, to := int(b.from[i]), int(b.from[i+1])
-	if cap(c.Data) < to-from {
-		c.Data = make([]Data, 0, to-from)
+	switch to - from {
+	case 0:
+		c.Data = nil
+	case 1:
+		if !b.direct {
+			from = int(b.order[from])
+		}
+		c.Data = b.only(from, c.Index, c.Start)
+	default:
+		b.several(c, from, to)
 	}
-	c.Data = c.Data[:to-from]
-	for k := range c.Data {
+}
+
+func (b *block) several(c *Call, from, to int) {
+	b.arena = b.arena[:0]
+	b.many = resize(b.many, to-from)
+	for k := range b.many {
 		at := from + k
-		if !b.sorted {
+		if !b.direct {
 			at = int(b.order[at])
 		}
-		b.datum(&c.Data[k], at, i)
+		b.datum(&b.many[k], at)
 	}
+	c.Data = b.many
 }
 
 func resize[T any](s []T, n int) []T {
@@ -755,19 +958,4 @@ func readUvarint(b []byte) (uint64, []byte, bool) {
 		return 0, nil, false
 	}
 	return v, b[n:], true
-}
-
-var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
-
-// bytesOf views words as the bytes that they were made of. Content is decoded into words, since columns are words; copying it once
-// more for every call would cost as much as decoding it.
-func bytesOf(w []uint64) []byte {
-	if !littleEndian {
-		b := make([]byte, 0, len(w)*8)
-		for _, x := range w {
-			b = binary.LittleEndian.AppendUint64(b, x)
-		}
-		return b
-	}
-	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(w))), len(w)*8)
 }

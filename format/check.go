@@ -151,7 +151,7 @@ func (c *checker) chunks() error {
 }
 
 func (c *checker) events(b *block, chunk *eventChunk) error {
-	ok, err := c.r.load(b, chunk, want{})
+	ok, err := c.r.load(b, chunk, want{columns: AllColumns, whole: true})
 	if err != nil || !ok {
 		return err
 	}
@@ -180,7 +180,7 @@ func (c *checker) events(b *block, chunk *eventChunk) error {
 	var d Data
 	for i := range b.rows {
 		b.arena = b.arena[:0]
-		b.datum(&d, i, i)
+		b.datum(&d, i)
 		if d.Blob == 0 {
 			continue
 		}

@@ -144,7 +144,7 @@ func (c *copier) append(e *container.Entry, raw []byte, frames []int) (container
 func (c *copier) events(chunk *eventChunk) error {
 	b := c.r.block()
 	defer c.r.release(b)
-	ok, err := c.r.load(b, chunk, want{})
+	ok, err := c.r.load(b, chunk, want{columns: AllColumns, whole: true})
 	if err != nil || !ok {
 		return err
 	}
@@ -156,7 +156,8 @@ func (c *copier) events(chunk *eventChunk) error {
 		c.next, c.last = b.first+uint64(b.n), chunk.entry.TMax
 		c.report.Calls += uint64(b.n)
 	}
-	made, err := c.append(chunk.entry, b.raw, frames(b.raw))
+	raw := b.content.Bytes()
+	made, err := c.append(chunk.entry, raw, frames(raw))
 	if err != nil {
 		return err
 	}
@@ -268,10 +269,10 @@ func (s *summaryWriter) take(b *block, e *container.Entry, schema *Schema) {
 		c.Funcs = append(c.Funcs, uint32(f.id))
 		fn := schema.Func(f.id)
 		for row := 0; fn != nil && row < f.rows; row++ {
-			f.args.set(f.args.row, uint32(row))
+			args := f.args.row(uint32(row))
 			for _, p := range fn.Params {
-				if p.Handle > 0 && p.Word < len(f.args.row) {
-					kinds[p.Handle].add(f.args.row[p.Word])
+				if p.Handle > 0 && p.Word < len(args) {
+					kinds[p.Handle].add(args[p.Word])
 				}
 			}
 		}

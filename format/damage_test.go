@@ -287,7 +287,8 @@ func TestUnknownColumns(t *testing.T) {
 	raw = append(raw, 99, 0, 1, 1, 3, 0, 0, 0)
 	skipped := map[string]int{}
 	d := block{unknown: func(what string) { skipped[what]++ }}
-	if err := d.load(raw, want{}); err != nil {
+	d.content.Set(raw)
+	if err := d.load(want{columns: AllColumns}); err != nil {
 		t.Fatal(err)
 	}
 	if d.n != 1 || d.start[0] != 5 || skipped["kind of table"] != 1 {
@@ -298,7 +299,8 @@ func TestUnknownColumns(t *testing.T) {
 	raw = []byte{blockVersion, 0, 10}
 	raw = append(raw, kindCalls, 0, 2, callFields, 4, callFunc, 0, 1, 3)
 	raw = append(raw, kindFunc, 3, 2, 1, 4+6, 0, 77, 1, 0xee, 0xa0, 0xc2, 0x1e, 0, 1, 9)
-	if err := d.load(raw, want{}); err != nil {
+	d.content.Set(raw)
+	if err := d.load(want{columns: AllColumns}); err != nil {
 		t.Fatal(err)
 	}
 	var c Call

@@ -364,7 +364,7 @@ func newMatcher(f *Filter, s *Schema) *matcher {
 	if m.To == 0 {
 		m.To = math.MaxInt64
 	}
-	m.want = want{noArgs: m.NoArgs && m.Handles == nil && m.Task == nil, noData: m.NoData}
+	m.want = want{columns: AllColumns, noArgs: m.NoArgs && m.Handles == nil && m.Task == nil, noData: m.NoData}
 	if len(m.Funcs) > 0 {
 		m.funcs = make([]bool, 1<<16)
 		for _, id := range m.Funcs {
@@ -400,10 +400,12 @@ func (m *matcher) all() bool {
 }
 
 func (m *matcher) call(b *block, i int) bool {
-	if m.funcs != nil && !m.funcs[uint16(b.calls[callFunc].At(i))] || m.threads != nil && !m.threads[uint32(b.calls[callThread].At(i))] {
+	k := b.within(i)
+	cols := &b.window.cols
+	if m.funcs != nil && !m.funcs[uint16(cols[callFunc][k])] || m.threads != nil && !m.threads[uint32(cols[callThread][k])] {
 		return false
 	}
-	return b.start[i] < m.To && (m.From <= 0 || b.start[i]+int64(b.calls[callDur].At(i)) >= m.From) &&
+	return b.start[i] < m.To && (m.From <= 0 || b.start[i]+int64(cols[callDur][k]) >= m.From) &&
 		(m.Handles == nil || m.names(b, i)) && (m.Task == nil || m.made(b, i))
 }
 
@@ -414,14 +416,13 @@ func (m *matcher) names(b *block, i int) bool {
 	if f == nil {
 		return false
 	}
-	args := &b.funcs[id].args
-	args.set(args.row, b.row[i])
+	row := b.funcs[id].args.row(b.row[i])
 	for _, p := range f.Params {
-		if p.Handle == 0 || p.Word >= len(args.row) {
+		if p.Handle == 0 || p.Word >= len(row) {
 			continue
 		}
 		for _, h := range m.Handles {
-			if h.Kind == p.Handle && (h.Any || h.Value == args.row[p.Word]) {
+			if h.Kind == p.Handle && (h.Any || h.Value == row[p.Word]) {
 				return true
 			}
 		}
@@ -462,9 +463,9 @@ func (r *Reader) release(b *block) {
 
 // load reads chunk c into b. It returns false, and no error, when the chunk is damaged.
 func (r *Reader) load(b *block, c *eventChunk, w want) (bool, error) {
-	raw, err := r.file.ReadPart(c.entry, b.raw, w.enough())
+	err := r.file.ReadContent(c.entry, &b.content)
 	if err == nil {
-		if err = b.load(raw, w); err != nil {
+		if err = b.load(w); err != nil {
 			err = r.file.Corrupt(c.entry, err.Error())
 		}
 	}
@@ -510,52 +511,6 @@ func (r *Reader) Calls(f *Filter) iter.Seq2[*Call, error] {
 				}
 			}
 			r.release(b)
-		}
-	}
-}
-
-// A Column is a field that every call has.
-type Column int
-
-const (
-	FuncColumn   Column = callFunc   // Call.Func
-	DurColumn    Column = callDur    // Call.End - Call.Start
-	ThreadColumn Column = callThread // Call.Thread
-	FlagsColumn  Column = callFlags  // Call.Flags
-	RetColumn    Column = callRet    // Call.Ret
-)
-
-// Columns are fields of calls that follow each other, for those who need few fields of many calls.
-type Columns struct {
-	First uint64 // index of the first call
-	N     int    // calls
-	b     *block
-}
-
-// Column returns a field of all N calls.
-func (c *Columns) Column(f Column) *column.Vector { return &c.b.calls[f] }
-
-// Columns iterates over the columns of all chunks that may hold calls that match f; the calls themselves are not compared with it. What it gives is used again for the next step. Damage
-// and errors are as for Calls.
-func (r *Reader) Columns(f *Filter) iter.Seq2[*Columns, error] {
-	return func(yield func(*Columns, error) bool) {
-		m := newMatcher(f, r.schema)
-		m.want = want{noArgs: true, noData: true}
-		l := r.newLoader(m)
-		defer l.close()
-		for {
-			b, _, err := l.next()
-			if err != nil {
-				yield(nil, err)
-			}
-			if b == nil {
-				return
-			}
-			ok := yield(&Columns{b.first, b.n, b}, nil)
-			r.release(b)
-			if !ok {
-				return
-			}
 		}
 	}
 }
@@ -686,7 +641,7 @@ func (r *Reader) learn() error {
 			if info.Known {
 				continue
 			}
-			ok, err := r.load(b, c, want{noArgs: true})
+			ok, err := r.load(b, c, want{columns: AllColumns, noArgs: true})
 			if err != nil {
 				r.learnErr = err
 				return
@@ -729,7 +684,7 @@ func (r *Reader) with(i int, use func(*block)) error {
 		if b == nil {
 			b = r.block()
 		}
-		ok, err := r.load(b, &r.events[i], want{})
+		ok, err := r.load(b, &r.events[i], want{columns: AllColumns})
 		if err != nil {
 			return err
 		}
@@ -793,7 +748,7 @@ func (r *Reader) DataOf(call uint64) ([]Data, error) {
 func (b *block) clone(row int) Data {
 	var d Data
 	b.arena = b.arena[:0]
-	b.datum(&d, row, row)
+	b.datum(&d, row)
 	d.Bytes = slices.Clone(d.Bytes)
 	return d
 }
@@ -819,7 +774,7 @@ func (r *Reader) Data(f *DataFilter) iter.Seq2[*Data, error] {
 			if c.info.Known && !f.chunk(&c.info) {
 				continue
 			}
-			ok, err := r.load(b, c, want{noArgs: true})
+			ok, err := r.load(b, c, want{columns: AllColumns, noArgs: true})
 			if err != nil {
 				yield(nil, err)
 				return
@@ -829,7 +784,7 @@ func (r *Reader) Data(f *DataFilter) iter.Seq2[*Data, error] {
 					continue
 				}
 				b.arena = b.arena[:0]
-				b.datum(&d, i, i)
+				b.datum(&d, i)
 				if d.Call < f.From || f.To != 0 && d.Call >= f.To {
 					continue
 				}
@@ -868,7 +823,7 @@ func (r *Reader) count(total sums, which func(*eventChunk) bool) error {
 		if c.entry.Records == 0 || !which(c) {
 			continue
 		}
-		ok, err := r.load(b, c, want{noArgs: true, noData: true})
+		ok, err := r.load(b, c, want{columns: AllColumns, noArgs: true, noData: true})
 		if err != nil {
 			return err
 		}

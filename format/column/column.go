@@ -96,6 +96,29 @@ func (t *Table) Next() (Column, bool, error) {
 	return c, true, nil
 }
 
+// WholeTableHead and WholeColumnHead report whether b has all bytes that NextTable and Table.Next look at, but for those of the columns.
+func WholeTableHead(b []byte) bool { return headLen(b, 5) > 0 }
+
+func WholeColumnHead(b []byte) bool {
+	field := headLen(b, 1)
+	return field > 0 && field < len(b) && headLen(b[field+1:], 1) > 0
+}
+
+// headLen is the length of a number of uvarints, 0 when not all are there. One that can't be is taken for whole, since more bytes would not help it.
+func headLen(b []byte, numbers int) int {
+	for i, x := range b {
+		if x < 0x80 {
+			if numbers--; numbers == 0 {
+				return i + 1
+			}
+		}
+	}
+	if len(b) >= numbers*binary.MaxVarintLen64 {
+		return len(b)
+	}
+	return 0
+}
+
 // NextTable takes the next table off b and returns what follows it.
 func NextTable(b []byte) (t Table, rest []byte, err error) {
 	var size uint64

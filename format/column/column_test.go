@@ -187,3 +187,60 @@ func FuzzColumnDecode(f *testing.F) {
 		}
 	})
 }
+
+// A Vector has what Words has, at every row and in every stretch of them, cut to any size.
+func TestVector(t *testing.T) {
+	var e Encoder
+	var d Decoder
+	all := columns()
+	r := rand.New(rand.NewPCG(3, 4))
+	for name, n := range map[string]int{"steps of one": 300, "far run-length": 70000} {
+		v := make([]uint64, n)
+		for i := range v {
+			v[i] = uint64(i / (n / 300))
+		}
+		all[name] = v
+	}
+	for name, v := range all {
+		stored := append(e.Append(nil, v), make([]byte, Pad)...)
+		c, _, err := parse(stored[:len(stored)-Pad])
+		if err != nil {
+			t.Fatal(err)
+		}
+		var vec Vector
+		var scratch []uint64
+		if err := d.Vector(&vec, len(v), c, &scratch); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if got, ok := vec.Constant(); ok != (c.Enc == Const) || ok && got != v[0] {
+			t.Errorf("%s: constant %d, %v", name, got, ok)
+		}
+		for i, x := range v {
+			if vec.At(i) != x {
+				t.Fatalf("%s as %s: row %d is %d, want %d", name, c.Enc, i, vec.At(i), x)
+			}
+		}
+		most := slices.Max(v)
+		for limit, want := range map[uint64]bool{most: false, most + 1: most != ^uint64(0), v[0]: false, 0: false, ^uint64(0): most != ^uint64(0)} {
+			if vec.Below(limit, len(v)) != want {
+				t.Errorf("%s as %s: below %d is %v", name, c.Enc, limit, !want)
+			}
+		}
+		for range 50 {
+			from := r.IntN(len(v))
+			n := 1 + r.IntN(min(len(v)-from, 300))
+			part, small, signed := make([]uint64, n), make([]uint8, n), make([]int64, n)
+			Fill(part, &vec, from)
+			Fill(small, &vec, from)
+			Fill(signed, &vec, from)
+			stride := 1 + r.IntN(5)
+			apart := make([]uint64, (n-1)*stride+1)
+			vec.Scatter(apart, stride, from, n)
+			for i, x := range v[from : from+n] {
+				if part[i] != x || small[i] != uint8(x) || signed[i] != int64(x) || apart[i*stride] != x {
+					t.Fatalf("%s as %s: row %d of %d from %d on is %d, %d, %d, %d, want %d", name, c.Enc, i, n, from, part[i], small[i], signed[i], apart[i*stride], x)
+				}
+			}
+		}
+	}
+}

@@ -2,60 +2,250 @@ package column
 
 import (
 	"encoding/binary"
+	"slices"
 	"unsafe"
 )
 
-// A Vector is a column of words that can be asked for any row. Columns of fixed width stay as they are in the file, which is a few bytes a row, instead of eight:
-// a block of them stays in the processor's cache, and what nobody asks for is never decoded. The zero value is zero in every row.
+// A Vector is a column of words that can be asked for any row. It stays as it is in the file wherever rows can be found there without decoding those
+// before them: a few bytes a row, one value for all of them, a run, a position in a dictionary. A block of such columns stays in the processor's cache, and what
+// nobody asks for is never decoded. The zero value has no rows; see Const.
 type Vector struct {
-	bytes []byte // with 8 bytes from the beginning of every row on
-	base  uint64
-	mask  uint64
-	width int // bytes of a row, 0 for the same in every row
+	form   form
+	width  int    // bytes of a row
+	bytes  []byte // of plain and dictionary: with 8 bytes from the beginning of every row on
+	base   uint64 // added to what a row has
+	mask   uint64 // of the bits of a row
+	values []uint64
+	ends   []uint64 // of runs: the row behind each
 }
+
+type form uint8
+
+const (
+	plain   form = iota // base + row
+	steps               // base + i·mask, which is 0 for a constant
+	indexed             // values[base + row]
+	runs                // values[k] for the rows below ends[k]
+)
 
 // Pad is the number of bytes that must follow a table in its memory, within the capacity of the slice, for Vector to be able to use it.
 const Pad = 8
 
-var zeros [Pad]byte
-
-// At returns row i, which must be one of the rows of the column.
+// At returns row i, which must be one of the rows of the column. Fill is much faster for many.
 func (v *Vector) At(i int) uint64 {
-	return binary.LittleEndian.Uint64(v.bytes[i*v.width:])&v.mask + v.base
+	if v.form == plain {
+		return binary.LittleEndian.Uint64(v.bytes[i*v.width:])&v.mask + v.base
+	}
+	return v.at(i)
+}
+
+func (v *Vector) at(i int) uint64 {
+	switch v.form {
+	case steps:
+		return v.base + uint64(i)*v.mask
+	case indexed:
+		return v.values[binary.LittleEndian.Uint64(v.bytes[i*v.width:])&v.mask+v.base]
+	}
+	return v.values[v.run(i)]
+}
+
+// run finds the run that row i is in.
+func (v *Vector) run(i int) int {
+	k, _ := slices.BinarySearch(v.ends, uint64(i)+1)
+	return k
 }
 
 // Const makes all rows of v the same.
-func (v *Vector) Const(x uint64) { *v = Vector{bytes: zeros[:], base: x} }
+func (v *Vector) Const(x uint64) { *v = Vector{form: steps, base: x} }
 
 // Constant reports whether all rows are the same because the column is stored so.
-func (v *Vector) Constant() (uint64, bool) { return v.base, v.width == 0 }
+func (v *Vector) Constant() (uint64, bool) { return v.base, v.form == steps && v.mask == 0 }
 
 // Words makes v consist of words, which it shares.
-func (v *Vector) Words(w []uint64) { *v = Vector{bytes: bytesOf(w), mask: ^uint64(0), width: 8} }
+func (v *Vector) Words(w []uint64) { *v = Vector{bytes: WordBytes(w), mask: ^uint64(0), width: 8} }
 
-// Vector makes v the n rows of c. Where they have to be decoded, that is done into scratch, which is grown as needed and belongs to v from then on. Errors are those of Words.
+// Below reports whether all n rows are less than limit.
+func (v *Vector) Below(limit uint64, n int) bool {
+	if x, ok := v.Constant(); ok {
+		return n == 0 || x < limit
+	}
+	if v.form == plain && v.base+v.mask >= v.base && v.base+v.mask < limit {
+		return true
+	}
+	if v.form == plain && v.width == 1 && v.base < limit && limit-v.base <= 128 {
+		return bytesBelow(v.bytes[:n], byte(limit-v.base))
+	}
+	var part [256]uint64
+	for from := 0; from < n; from += len(part) {
+		p := part[:min(len(part), n-from)]
+		Fill(p, v, from)
+		for _, x := range p {
+			if x >= limit {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// bytesBelow reports whether all bytes are less than limit, which is 1 to 128, eight at a time: a byte that is not gets its highest bit set by what is added.
+func bytesBelow(b []byte, limit byte) bool {
+	const ones = 0x0101010101010101
+	add, over := uint64(128-limit)*ones, uint64(0)
+	for ; len(b) >= 8; b = b[8:] {
+		x := binary.LittleEndian.Uint64(b)
+		over |= x | (x + add)
+	}
+	for _, x := range b {
+		over |= uint64(x) | (uint64(x) + add&0xff)
+	}
+	return over&(0x80*ones) == 0
+}
+
+// Word is what a row may be cut to.
+type Word interface {
+	~uint8 | ~uint16 | ~uint32 | ~uint64 | ~int64
+}
+
+// Fill sets dst to as many rows of v, from a row on, each cut to the size of T.
+func Fill[T Word](dst []T, v *Vector, from int) {
+	switch v.form {
+	case plain:
+		fillPlain(dst, v, from)
+	case steps:
+		x := T(v.base + uint64(from)*v.mask)
+		for i := range dst {
+			dst[i] = x
+			x += T(v.mask)
+		}
+	case indexed:
+		fillIndexed(dst, v, from)
+	case runs:
+		k := v.run(from)
+		for len(dst) > 0 {
+			n := min(int(v.ends[k])-from, len(dst))
+			x := T(v.values[k])
+			for i := range dst[:n] {
+				dst[i] = x
+			}
+			dst, from, k = dst[n:], from+n, k+1
+		}
+	}
+}
+
+// fillPlain reads eight bytes at a time.
+func fillPlain[T Word](dst []T, v *Vector, from int) {
+	b, base := v.bytes[from*v.width:], T(v.base)
+	switch v.width {
+	case 1:
+		for len(dst) >= 8 && len(b) >= 8 {
+			x := binary.LittleEndian.Uint64(b)
+			dst[0], dst[1], dst[2], dst[3] = base+T(uint8(x)), base+T(uint8(x>>8)), base+T(uint8(x>>16)), base+T(uint8(x>>24))
+			dst[4], dst[5], dst[6], dst[7] = base+T(uint8(x>>32)), base+T(uint8(x>>40)), base+T(uint8(x>>48)), base+T(uint8(x>>56))
+			dst, b = dst[8:], b[8:]
+		}
+	case 2:
+		for len(dst) >= 4 && len(b) >= 8 {
+			x := binary.LittleEndian.Uint64(b)
+			dst[0], dst[1], dst[2], dst[3] = base+T(uint16(x)), base+T(uint16(x>>16)), base+T(uint16(x>>32)), base+T(uint16(x>>48))
+			dst, b = dst[4:], b[8:]
+		}
+	case 4:
+		for len(dst) >= 2 && len(b) >= 8 {
+			x := binary.LittleEndian.Uint64(b)
+			dst[0], dst[1] = base+T(uint32(x)), base+T(uint32(x>>32))
+			dst, b = dst[2:], b[8:]
+		}
+	case 8:
+		for len(dst) >= 1 && len(b) >= 8 {
+			dst[0] = base + T(binary.LittleEndian.Uint64(b))
+			dst, b = dst[1:], b[8:]
+		}
+	}
+	for i := range dst {
+		dst[i] = T(binary.LittleEndian.Uint64(b[i*v.width:])&v.mask) + base
+	}
+}
+
+func fillIndexed[T Word](dst []T, v *Vector, from int) {
+	b, values := v.bytes[from*v.width:], v.values
+	if v.width == 1 && v.base == 0 {
+		for i, x := range b[:len(dst)] {
+			dst[i] = T(values[x])
+		}
+		return
+	}
+	for i := range dst {
+		dst[i] = T(values[binary.LittleEndian.Uint64(b[i*v.width:])&v.mask+v.base])
+	}
+}
+
+// Scatter sets dst[0], dst[stride], dst[2·stride] and so on to n rows of v, from a row on.
+func (v *Vector) Scatter(dst []uint64, stride, from, n int) {
+	to := 0
+	switch {
+	case v.form == plain && v.width == 1:
+		for _, x := range v.bytes[from : from+n] {
+			dst[to] = v.base + uint64(x)
+			to += stride
+		}
+	case v.form == plain && v.width == 2:
+		for b := v.bytes[from*2 : (from+n)*2]; len(b) >= 2; b = b[2:] {
+			dst[to] = v.base + uint64(binary.LittleEndian.Uint16(b))
+			to += stride
+		}
+	case v.form == plain && v.width == 8:
+		for b := v.bytes[from*8 : (from+n)*8]; len(b) >= 8; b = b[8:] {
+			dst[to] = v.base + binary.LittleEndian.Uint64(b)
+			to += stride
+		}
+	case v.form == indexed && v.width == 1 && v.base == 0:
+		for _, x := range v.bytes[from : from+n] {
+			dst[to] = v.values[x]
+			to += stride
+		}
+	case v.form == plain || v.form == indexed:
+		for i := range n {
+			dst[i*stride] = v.At(from + i)
+		}
+	default:
+		var part [64]uint64
+		for n > 0 {
+			p := part[:min(n, len(part))]
+			Fill(p, v, from)
+			for i, x := range p {
+				dst[i*stride] = x
+			}
+			n, from = n-len(p), from+len(p)
+			dst = dst[min(len(p)*stride, len(dst)):]
+		}
+	}
+}
+
+// Vector makes v the n rows of c, which are at least one. What has to be decoded for that goes into scratch, which is grown as needed and belongs to v from then on. Errors are those of Words.
 func (d *Decoder) Vector(v *Vector, n int, c Column, scratch *[]uint64) error {
 	if x, ok := c.Const(); ok {
 		v.Const(x)
 		return nil
 	}
-	width := 0
-	switch c.Enc {
-	case For8:
-		width = 1
-	case For16:
-		width = 2
-	case For32:
-		width = 4
+	if inPlace(v, n, c) {
+		return nil
 	}
-	if width > 0 {
-		base, body, ok := uvarint(c.Body)
-		if !ok || len(body) != n*width {
-			return ErrMalformed
+	switch c.Enc {
+	case Delta:
+		if base, b, ok := uvarint(c.Body); ok {
+			if inner, rest, err := parse(b); err == nil && len(rest) == 0 {
+				if step, ok := inner.Const(); ok {
+					*v = Vector{form: steps, base: base, mask: step}
+					return nil
+				}
+			}
 		}
-		if cap(body) >= len(body)+Pad {
-			*v = Vector{bytes: body[:len(body)+Pad], base: base, mask: 1<<(8*width) - 1, width: width}
-			return nil
+	case RunLength:
+		return d.runsVector(v, n, c, scratch)
+	case Dict:
+		if ok, err := d.dictVector(v, n, c, scratch); ok || err != nil {
+			return err
 		}
 	}
 	w := grow(scratch, n)
@@ -66,10 +256,91 @@ func (d *Decoder) Vector(v *Vector, n int, c Column, scratch *[]uint64) error {
 	return nil
 }
 
+// inPlace makes v the n rows of c where these lie in c one behind the other.
+func inPlace(v *Vector, n int, c Column) bool {
+	width := 0
+	switch c.Enc {
+	case For8:
+		width = 1
+	case For16:
+		width = 2
+	case For32:
+		width = 4
+	case Fixed64:
+		if len(c.Body) != n*8 {
+			return false
+		}
+		*v = Vector{bytes: c.Body, mask: ^uint64(0), width: 8}
+		return true
+	default:
+		return false
+	}
+	base, body, ok := uvarint(c.Body)
+	if !ok || len(body) != n*width || cap(body) < len(body)+Pad {
+		return false
+	}
+	*v = Vector{bytes: body[:len(body)+Pad], base: base, mask: 1<<(8*width) - 1, width: width}
+	return true
+}
+
+// dictVector returns false for a dictionary whose positions do not lie one behind the other.
+func (d *Decoder) dictVector(v *Vector, n int, c Column, scratch *[]uint64) (bool, error) {
+	size, b, ok := uvarint(c.Body)
+	if !ok || size == 0 || size > uint64(n) {
+		return false, ErrMalformed
+	}
+	first, b, err := parse(b)
+	if err != nil {
+		return false, err
+	}
+	second, b, err := parse(b)
+	if err != nil || len(b) != 0 {
+		return false, ErrMalformed
+	}
+	if !inPlace(v, n, second) {
+		return false, nil
+	}
+	if !v.Below(size, n) {
+		return false, ErrMalformed
+	}
+	values := grow(scratch, int(size))
+	if err := d.words(values, first, 1); err != nil {
+		return false, err
+	}
+	v.form, v.values = indexed, values
+	return true, nil
+}
+
+func (d *Decoder) runsVector(v *Vector, n int, c Column, scratch *[]uint64) error {
+	count, b, ok := uvarint(c.Body)
+	if !ok || count == 0 || count > uint64(n) {
+		return ErrMalformed
+	}
+	w := grow(scratch, 2*int(count))
+	values, ends := w[:count], w[count:]
+	if err := d.pair(values, ends, b, 0); err != nil {
+		return err
+	}
+	end := uint64(0)
+	for i, l := range ends {
+		if l > uint64(n)-end {
+			return ErrMalformed
+		}
+		end += l
+		ends[i] = end
+	}
+	if end != uint64(n) {
+		return ErrMalformed
+	}
+	*v = Vector{form: runs, values: values, ends: ends}
+	return nil
+}
+
 var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 
-// bytesOf views words as the bytes that they are in a file.
-func bytesOf(w []uint64) []byte {
+// WordBytes returns words as the bytes that they are in a file: the memory of the words itself where the processor keeps them so, which nearly all do. Content is decoded into words, since columns are
+// words; copying it once more for every call would cost as much as decoding it.
+func WordBytes(w []uint64) []byte {
 	if !littleEndian {
 		b := make([]byte, 0, len(w)*8)
 		for _, x := range w {

@@ -2,7 +2,6 @@ package container
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -40,14 +39,6 @@ var zstdEncoder = sync.OnceValue(func() *zstd.Encoder {
 		panic(err) // only for options that do not exist
 	}
 	return e
-})
-
-var zstdDecoder = sync.OnceValue(func() *zstd.Decoder {
-	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderMaxMemory(MaxRaw), zstd.WithDecodeAllCapLimit(true))
-	if err != nil {
-		panic(err) // only for options that do not exist
-	}
-	return d
 })
 
 // frameHead is the length of what precedes a frame: its raw and its stored length.
@@ -120,22 +111,6 @@ func planes(dst, b []byte, shift int) []byte {
 	return dst
 }
 
-// unplanes is the reverse, into b.
-func unplanes(b, from []byte, shift int) {
-	k := 1 << shift
-	for p := range k {
-		n := (len(b) - p + k - 1) / k
-		if n <= 0 {
-			return
-		}
-		plane := from[:n]
-		from = from[n:]
-		for i, x := range plane {
-			b[i<<shift+p] = x
-		}
-	}
-}
-
 // pack appends raw to dst, packed by c, or at least as many bytes of anything when that makes no fewer.
 func pack(dst, raw []byte, c Codec) []byte {
 	if c == Zstd {
@@ -151,102 +126,6 @@ func pack(dst, raw []byte, c Codec) []byte {
 		n = len(raw)
 	}
 	return dst[:at+n]
-}
-
-// Slack is the number of bytes that Read leaves behind the content, in the capacity of what it returns.
-const Slack = 8
-
-var errUnpacked = errors.New("unpacked length differs from the header")
-
-// checkFrames verifies that the frames add up to the lengths in the header, so that a forged length costs no allocation.
-func checkFrames(stored []byte, c Codec, rawLen int) error {
-	total := 0
-	for len(stored) > 0 {
-		if len(stored) < frameHead {
-			return errUnpacked
-		}
-		raw, n := binary.LittleEndian.Uint32(stored), binary.LittleEndian.Uint32(stored[4:])
-		shift := raw >> planesShift
-		raw &= 1<<planesShift - 1
-		stored = stored[frameHead:]
-		// The best that lz4 can do is 255:1; a claim beyond it is not worth an allocation.
-		if uint64(n) > uint64(len(stored)) || raw > MaxRaw || raw == 0 || n > raw || shift > maxPlanes || c == LZ4 && uint64(raw) > 255*uint64(n)+64 {
-			return errUnpacked
-		}
-		total += int(raw)
-		if total > rawLen {
-			return errUnpacked
-		}
-		stored = stored[n:]
-	}
-	if total != rawLen {
-		return errUnpacked
-	}
-	return nil
-}
-
-// decompress unpacks stored into dst's memory where that is large enough. It stops after the frame with which enough is satisfied; nil asks for all.
-func decompress(dst, stored []byte, c Codec, rawLen int, enough func(raw []byte) bool) ([]byte, error) {
-	switch c {
-	case None:
-		if len(stored) != rawLen {
-			return nil, errUnpacked
-		}
-		return append(slices.Grow(dst[:0], rawLen+Slack), stored...), nil
-	case LZ4, Zstd:
-	default:
-		return nil, fmt.Errorf("%s is not known to this version", c)
-	}
-	if err := checkFrames(stored, c, rawLen); err != nil {
-		return nil, err
-	}
-	if cap(dst) < rawLen+Slack {
-		dst = make([]byte, 0, rawLen+rawLen/4+Slack)
-	}
-	dst = dst[:0]
-	for len(stored) > 0 && (enough == nil || !enough(dst)) {
-		head, n := binary.LittleEndian.Uint32(stored), int(binary.LittleEndian.Uint32(stored[4:]))
-		raw, shift := int(head&(1<<planesShift-1)), int(head>>planesShift)
-		frame := stored[frameHead : frameHead+n]
-		stored = stored[frameHead+n:]
-		at := len(dst)
-		dst = dst[:at+raw]
-		if n == raw {
-			copy(dst[at:], frame)
-			continue
-		}
-		if shift == 0 {
-			if err := unpack(dst[at:at+raw:at+raw], frame, c); err != nil {
-				return nil, err
-			}
-			continue
-		}
-		p := bufPool.Get().(*[]byte)
-		*p = slices.Grow((*p)[:0], raw)[:raw]
-		err := unpack(*p, frame, c)
-		unplanes(dst[at:], *p, shift)
-		bufPool.Put(p)
-		if err != nil {
-			return nil, err
-		}
-	}
-	return dst, nil
-}
-
-// unpack fills dst.
-func unpack(dst, frame []byte, c Codec) (err error) {
-	n := 0
-	if c == LZ4 {
-		n, err = lz4.UncompressBlock(frame, dst)
-	} else {
-		var out []byte
-		out, err = zstdDecoder().DecodeAll(frame, dst[:0])
-		n = len(out)
-	}
-	if err == nil && n != len(dst) {
-		err = errUnpacked
-	}
-	return err
 }
 
 // Compresses reports whether packing b is worth the time, judged by a sample of it.

@@ -91,27 +91,42 @@ func TestCheckpoints(t *testing.T) {
 	}
 }
 
-// Frames are unpacked one after another, so that a reader can stop.
-func TestReadPart(t *testing.T) {
+// Frames are unpacked where they are asked for, and no others.
+func TestUnpack(t *testing.T) {
 	path, bodies := checkpointed(t, 60)
 	f, err := Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	at := 0
+	var c Content
+	at, partly := 0, 0
 	for i := range f.Entries() {
 		e := &f.Entries()[i]
 		if e.Type == Checkpoint {
 			continue
 		}
-		raw, err := f.ReadPart(e, nil, func(raw []byte) bool { return len(raw) >= 4 })
-		if err != nil {
+		want := bodies[at]
+		at++
+		if err := f.ReadContent(e, &c); err != nil {
 			t.Fatal(err)
 		}
-		if !bytes.HasPrefix(bodies[at], raw) || e.Codec != None && len(raw) != 4 {
-			t.Fatalf("chunk %d packed by %v: %q", at, e.Codec, raw)
+		clear(c.Bytes())
+		end, err := c.Frame(len(want) - 1)
+		if err != nil || end != len(want) || c.Unpack(len(want), len(want)) != nil {
+			t.Fatalf("the last frame of chunk %d ends at %d of %d: %v", at, end, len(want), err)
 		}
-		at++
+		if e.Codec != None {
+			if bytes.Equal(c.Bytes(), want) || !bytes.Equal(c.Bytes()[len(want)/2:], want[len(want)/2:]) {
+				t.Fatalf("chunk %d packed by %v, its last frame: %q", at, e.Codec, c.Bytes())
+			}
+			partly++
+		}
+		if err := c.Unpack(0, len(want)); err != nil || !bytes.Equal(c.Bytes(), want) {
+			t.Fatalf("chunk %d packed by %v: %q, %v", at, e.Codec, c.Bytes(), err)
+		}
+	}
+	if partly == 0 {
+		t.Fatal("no chunk has frames")
 	}
 }

@@ -114,41 +114,6 @@ func (f *File) note(c ErrCorrupt) {
 	f.damage = append(f.damage, c)
 }
 
-// Read reads, verifies and unpacks the chunk into buf's memory where that is large enough. An ErrCorrupt is noted in Damage;
-// any other error comes from the file system.
-func (f *File) Read(e *Entry, buf []byte) ([]byte, error) { return f.ReadPart(e, buf, nil) }
-
-// ReadPart is Read, but unpacks only until enough is satisfied with what there is, which it is asked at the places where packing begins anew.
-func (f *File) ReadPart(e *Entry, buf []byte, enough func(raw []byte) bool) ([]byte, error) {
-	p := bufPool.Get().(*[]byte)
-	defer bufPool.Put(p)
-	need := HeaderLen + int(e.StoredLen)
-	// The entry may come from a hostile index: never allocate for bytes that the file does not have.
-	if e.Offset < 0 || e.end() > f.size {
-		return nil, f.Corrupt(e, "lies behind the end of the file")
-	}
-	if cap(*p) < need {
-		*p = make([]byte, need+need/4)
-	}
-	b := (*p)[:need]
-	if _, err := f.r.ReadAt(b, e.Offset); err != nil && !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("read trace: %w", err)
-	}
-	stored := b[HeaderLen:]
-	if checksum(stored) != e.CRC {
-		return nil, f.Corrupt(e, "checksum of the content differs")
-	}
-	if h, ok := decodeHeader(b); !ok || h != e.Header {
-		// The index has the same header and the content is what was written: nothing is lost, but the file is not sound.
-		_ = f.Corrupt(e, "header differs from the index; content is whole")
-	}
-	raw, err := decompress(buf, stored, e.Codec, int(e.RawLen), enough)
-	if err != nil {
-		return nil, f.Corrupt(e, err.Error())
-	}
-	return raw, nil
-}
-
 // Padding verifies that the bytes between the chunk and the next are zero.
 func (f *File) Padding(e *Entry) error {
 	n := min(e.next(), f.size) - e.end()

@@ -1,0 +1,248 @@
+package container
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/klauspost/compress/zstd"
+	"github.com/pierrec/lz4/v4"
+)
+
+// A Content is what a chunk holds, unpacked frame by frame where it is asked for. The zero value is empty and ready for File.ReadContent, which uses its memory again. It belongs to
+// one goroutine at a time.
+type Content struct {
+	stored []byte // with the header of the chunk
+	raw    []byte
+	frames []frame
+	codec  Codec
+	planes []byte // a frame before its planes are put together
+}
+
+// A frame is a part of the content that is packed by itself.
+type frame struct {
+	end    int // in the content
+	stored []byte
+	shift  uint8
+	ready  bool // unpacked
+}
+
+// Slack is the number of bytes that a Content leaves behind its bytes, within their capacity.
+const Slack = 8
+
+var errUnpacked = errors.New("unpacked length differs from the header")
+
+// ReadContent reads and verifies the chunk into c, and unpacks nothing. An ErrCorrupt is noted in Damage; any other error comes from the file system.
+func (f *File) ReadContent(e *Entry, c *Content) error {
+	c.frames, c.raw = c.frames[:0], c.raw[:0]
+	need := HeaderLen + int(e.StoredLen)
+	// The entry may come from a hostile index: never allocate for bytes that the file does not have.
+	if e.Offset < 0 || e.end() > f.size {
+		return f.Corrupt(e, "lies behind the end of the file")
+	}
+	if cap(c.stored) < need {
+		c.stored = make([]byte, need+need/4)
+	}
+	b := c.stored[:need]
+	if _, err := f.r.ReadAt(b, e.Offset); err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("read trace: %w", err)
+	}
+	stored := b[HeaderLen:]
+	if checksum(stored) != e.CRC {
+		return f.Corrupt(e, "checksum of the content differs")
+	}
+	if h, ok := decodeHeader(b); !ok || h != e.Header {
+		// The index has the same header and the content is what was written: nothing is lost, but the file is not sound.
+		_ = f.Corrupt(e, "header differs from the index; content is whole")
+	}
+	if err := c.open(stored, e.Codec, int(e.RawLen)); err != nil {
+		return f.Corrupt(e, err.Error())
+	}
+	return nil
+}
+
+// Read reads, verifies and unpacks the chunk into buf's memory where that is large enough. Errors are those of ReadContent.
+func (f *File) Read(e *Entry, buf []byte) ([]byte, error) {
+	c := contentPool.Get().(*Content)
+	defer contentPool.Put(c)
+	c.raw = buf
+	err := f.ReadContent(e, c)
+	if err == nil {
+		if err = c.Unpack(0, len(c.raw)); err != nil {
+			err = f.Corrupt(e, err.Error())
+		}
+	}
+	raw := c.raw
+	c.raw = nil
+	if err != nil {
+		return nil, err
+	}
+	return raw, nil
+}
+
+var contentPool = sync.Pool{New: func() any { return new(Content) }}
+
+// open finds the frames and verifies that they add up to the length in the header, so that a forged length costs no allocation.
+func (c *Content) open(stored []byte, codec Codec, rawLen int) error {
+	c.codec = codec
+	switch codec {
+	case None:
+		if len(stored) != rawLen {
+			return errUnpacked
+		}
+		c.frames = append(c.frames, frame{end: rawLen, stored: stored})
+	case LZ4, Zstd:
+		end := 0
+		for len(stored) > 0 {
+			if len(stored) < frameHead {
+				return errUnpacked
+			}
+			raw, n := binary.LittleEndian.Uint32(stored), binary.LittleEndian.Uint32(stored[4:])
+			shift := raw >> planesShift
+			raw &= 1<<planesShift - 1
+			stored = stored[frameHead:]
+			// The best that lz4 can do is 255:1; a claim beyond it is not worth an allocation.
+			if uint64(n) > uint64(len(stored)) || raw > MaxRaw || raw == 0 || n > raw || shift > maxPlanes || codec == LZ4 && uint64(raw) > 255*uint64(n)+64 {
+				return errUnpacked
+			}
+			if end += int(raw); end > rawLen {
+				return errUnpacked
+			}
+			c.frames = append(c.frames, frame{end: end, stored: stored[:n], shift: uint8(shift)})
+			stored = stored[n:]
+		}
+		if end != rawLen {
+			return errUnpacked
+		}
+	default:
+		return fmt.Errorf("%s is not known to this version", codec)
+	}
+	if cap(c.raw) < rawLen+Slack {
+		c.raw = make([]byte, 0, rawLen+rawLen/4+Slack)
+	}
+	c.raw = c.raw[:rawLen]
+	return nil
+}
+
+// Set makes c hold bytes as they are, as if they had been read from a chunk.
+func (c *Content) Set(raw []byte) {
+	c.frames = c.frames[:0]
+	c.raw = append(append(c.raw[:0], raw...), make([]byte, Slack)...)[:len(raw)]
+}
+
+// Bytes returns the content, of which only what Unpack was asked for is set. It is valid until the next ReadContent.
+func (c *Content) Bytes() []byte { return c.raw }
+
+// Unpack sets the bytes from a place up to another, and those that share frames with them. An error means that the content can't be what was written.
+func (c *Content) Unpack(from, to int) error {
+	begin := 0
+	for i := range c.frames {
+		f := &c.frames[i]
+		if begin >= to {
+			break
+		}
+		if f.end > from && !f.ready {
+			if err := c.unpack(c.raw[begin:f.end:f.end], f); err != nil {
+				return err
+			}
+			f.ready = true
+		}
+		begin = f.end
+	}
+	return nil
+}
+
+// Frame unpacks the byte at a place and returns the end of the frame that it is in, which is set from there on.
+func (c *Content) Frame(at int) (end int, err error) {
+	for i := range c.frames {
+		if f := &c.frames[i]; f.end > at {
+			return f.end, c.Unpack(at, at+1)
+		}
+	}
+	return len(c.raw), nil
+}
+
+// unpack fills dst with the frame.
+func (c *Content) unpack(dst []byte, f *frame) (err error) {
+	if len(f.stored) == len(dst) {
+		copy(dst, f.stored)
+		return nil
+	}
+	to := dst
+	if f.shift > 0 {
+		if cap(c.planes) < len(dst) {
+			c.planes = make([]byte, len(dst)+len(dst)/4)
+		}
+		to = c.planes[:len(dst)]
+	}
+	n := 0
+	if c.codec == LZ4 {
+		n, err = lz4.UncompressBlock(f.stored, to)
+	} else {
+		var out []byte
+		out, err = zstdDecoder().DecodeAll(f.stored, to[:0:len(to)])
+		n = len(out)
+	}
+	if err != nil {
+		return err
+	}
+	if n != len(dst) {
+		return errUnpacked
+	}
+	if f.shift > 0 {
+		unplanes(dst, to, int(f.shift))
+	}
+	return nil
+}
+
+var zstdDecoder = sync.OnceValue(func() *zstd.Decoder {
+	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderMaxMemory(MaxRaw), zstd.WithDecodeAllCapLimit(true))
+	if err != nil {
+		panic(err) // only for options that do not exist
+	}
+	return d
+})
+
+// unplanes is the reverse of planes, into b.
+func unplanes(b, from []byte, shift int) {
+	if shift == 1 {
+		unplanes2(b, from[:(len(b)+1)/2], from[(len(b)+1)/2:])
+		return
+	}
+	k := 1 << shift
+	for p := range k {
+		n := (len(b) - p + k - 1) / k
+		if n <= 0 {
+			return
+		}
+		plane := from[:n]
+		from = from[n:]
+		for i, x := range plane {
+			b[i<<shift+p] = x
+		}
+	}
+}
+
+// unplanes2 puts two planes together, four bytes of each at a time.
+func unplanes2(b, even, odd []byte) {
+	for len(b) >= 8 && len(even) >= 4 && len(odd) >= 4 {
+		binary.LittleEndian.PutUint64(b, spread(binary.LittleEndian.Uint32(even))|spread(binary.LittleEndian.Uint32(odd))<<8)
+		b, even, odd = b[8:], even[4:], odd[4:]
+	}
+	for i := range b {
+		if i%2 == 0 {
+			b[i] = even[i/2]
+		} else {
+			b[i] = odd[i/2]
+		}
+	}
+}
+
+// spread moves the four bytes of x apart, to the even bytes of the result.
+func spread(x uint32) uint64 {
+	y := uint64(x)
+	y = (y | y<<16) & 0x0000ffff0000ffff
+	return (y | y<<8) & 0x00ff00ff00ff00ff
+}
