@@ -6,11 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"reflect"
 	"testing"
 	"time"
@@ -51,71 +47,16 @@ exporters:
 
 func startJaeger(t *testing.T) *jaeger {
 	t.Helper()
-	program := os.Getenv("ACLTRACE_JAEGER")
-	if program == "" {
-		program = filepath.Join("..", "build", "jaeger")
-	}
-	if _, err := os.Stat(program); err != nil {
-		t.Skipf("no Jaeger to test with: `make jaeger` builds build/jaeger, or ACLTRACE_JAEGER names one (%v)", err)
-	}
-	var ports [5]any
-	var listeners [5]net.Listener // all are held until all are known, so that they differ
-	for i := range ports {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+	s := start(t, "jaeger", "ACLTRACE_JAEGER", jaegerConfig, 5)
+	s.await(t, func() bool {
+		resp, err := http.Get("http://" + s.ports[0] + "/status")
 		if err != nil {
-			t.Fatal(err)
+			return false
 		}
-		listeners[i], ports[i] = l, l.Addr().String()
-	}
-	config := filepath.Join(t.TempDir(), "jaeger.yaml")
-	if err := os.WriteFile(config, fmt.Appendf(nil, jaegerConfig, ports[:]...), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for _, l := range listeners {
-		l.Close()
-	}
-	cmd := exec.Command(program, "--config", config)
-	cmd.Env = append(os.Environ(), "OTEL_TRACES_SAMPLER=always_off") // its own spans go nowhere
-	var log bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &log, &log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	gone := make(chan struct{})
-	go func() {
-		cmd.Wait()
-		close(gone)
-	}()
-	t.Cleanup(func() {
-		cmd.Process.Signal(os.Interrupt)
-		select {
-		case <-gone:
-		case <-time.After(5 * time.Second):
-			cmd.Process.Kill()
-			<-gone
-		}
-		if t.Failed() {
-			t.Logf("Jaeger said:\n%s", &log)
-		}
+		resp.Body.Close()
+		return resp.StatusCode == http.StatusOK
 	})
-	for end := time.Now().Add(15 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		resp, err := http.Get(fmt.Sprintf("http://%s/status", ports[0]))
-		if err == nil {
-			resp.Body.Close()
-			if resp.StatusCode == http.StatusOK {
-				break
-			}
-		}
-		select {
-		case <-gone:
-			t.Fatalf("Jaeger ended at once:\n%s", &log)
-		default:
-		}
-		if time.Now().After(end) {
-			t.Fatalf("Jaeger is not healthy after 15 s: %v", err)
-		}
-	}
-	return &jaeger{grpc: fmt.Sprintf("http://%s", ports[3]), http: fmt.Sprintf("http://%s", ports[4]), query: fmt.Sprintf("http://%s", ports[1])}
+	return &jaeger{grpc: "http://" + s.ports[3], http: "http://" + s.ports[4], query: "http://" + s.ports[1]}
 }
 
 // trace returns the spans of a trace as the query service has them, to the nanosecond.

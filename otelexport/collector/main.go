@@ -33,7 +33,7 @@ func main() {
 		BuildInfo: component.BuildInfo{Command: "collector", Version: "test"},
 		Factories: components,
 		ConfigProviderSettings: otelcol.ConfigProviderSettings{
-			ResolverSettings: confmap.ResolverSettings{ProviderFactories: []confmap.ProviderFactory{fileprovider.NewFactory()}},
+			ResolverSettings: confmap.ResolverSettings{ProviderFactories: []confmap.ProviderFactory{fileprovider.NewFactory()}, DefaultScheme: "file"},
 		},
 	}).Execute()
 	if err != nil {
