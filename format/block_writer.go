@@ -10,14 +10,19 @@ import (
 
 // A blockWriter collects the calls of one events chunk as columns, which are encoded when the block ends. What can be learnt from the columns is not looked at call by call.
 type blockWriter struct {
-	first uint64
-	n     int
-	words int
-	t0    int64       // the start of the first call, or when the first data was captured where that came before
-	begin []int64     // of each call
-	dur   []uint64    // end − start
-	fn    []uint16    // its function
-	rest  column.Rows // its thread, flags and return register
+	first    uint64
+	n        int
+	words    int
+	t0       int64    // the start of the first call, or when the first data was captured where that came before
+	begin    []int64  // of each call
+	dur      []uint64 // end − start
+	fn       []uint16 // its function
+	thread   []uint32
+	flags    []CallFlags
+	ret      []uint64
+	threads  uint32    // bits in which threads differ from that of the first call
+	anyFlags CallFlags // of all calls
+	anyRet   uint64    // bits of all of them
 
 	funcs []*funcRows // by id; kept between blocks, as their memory is
 	used  []*funcRows
@@ -39,14 +44,6 @@ type blockWriter struct {
 	lens []uint64
 	text []byte
 }
-
-// Words of blockWriter.rest.
-const (
-	restThread = iota
-	restFlags
-	restRet
-	restWords
-)
 
 // lateRange is the range of calls of earlier chunks that a chunk holds data of; n counts from lo to the highest.
 type lateRange struct{ lo, n uint64 }
@@ -141,7 +138,8 @@ func kindOf(d *Data) uint32 {
 
 func newBlockWriter() *blockWriter {
 	return &blockWriter{
-		groups: map[groupKey]*groupRows{}, rest: column.MakeRows(restWords), begin: make([]int64, blockCalls), dur: make([]uint64, blockCalls), fn: make([]uint16, blockCalls),
+		groups: map[groupKey]*groupRows{}, begin: make([]int64, blockCalls), dur: make([]uint64, blockCalls), fn: make([]uint16, blockCalls),
+		thread: make([]uint32, blockCalls), flags: make([]CallFlags, blockCalls), ret: make([]uint64, blockCalls),
 	}
 }
 
@@ -154,8 +152,10 @@ func (b *blockWriter) call(c *Call) {
 		b.t0 = c.Start
 	}
 	b.begin[i], b.dur[i], b.fn[i] = c.Start, uint64(c.End-c.Start), c.Func
-	rest := b.rest.Next()
-	rest[restThread], rest[restFlags], rest[restRet] = uint64(c.Thread), uint64(c.Flags), c.Ret
+	b.thread[i], b.flags[i], b.ret[i] = c.Thread, c.Flags, c.Ret
+	b.threads |= c.Thread ^ b.thread[0]
+	b.anyFlags |= c.Flags
+	b.anyRet |= c.Ret
 	b.n = i + 1
 	b.words += callFields + len(c.Args) + len(c.Outs)
 
@@ -290,10 +290,7 @@ func (b *blockWriter) encode(dst []byte) []byte {
 func (b *blockWriter) encodeCalls(dst []byte) []byte {
 	b.enc.Begin(dst, kindCalls, 0, uint64(b.n), callFields)
 	col := b.column(b.n)
-	for i, id := range b.fn[:len(col)] {
-		col[i] = uint64(id)
-	}
-	b.enc.Words(callFunc, col)
+	b.enc.Words(callFunc, widen(col, b.fn))
 	dur := b.dur[:len(col)]
 	last := b.t0
 	for i, t := range b.begin[:len(col)] {
@@ -302,10 +299,26 @@ func (b *blockWriter) encodeCalls(dst []byte) []byte {
 	}
 	b.enc.Words(callStart, col)
 	b.enc.Words(callDur, dur)
-	b.enc.Column(callThread, &b.rest, restThread)
-	b.enc.Column(callFlags, &b.rest, restFlags)
-	b.enc.Column(callRet, &b.rest, restRet)
+	if b.threads != 0 {
+		b.enc.Words(callThread, widen(col, b.thread))
+	} else {
+		b.enc.Constant(callThread, uint64(b.thread[0]))
+	}
+	if b.anyFlags != 0 {
+		b.enc.Words(callFlags, widen(col, b.flags))
+	}
+	if b.anyRet != 0 {
+		b.enc.Words(callRet, b.ret[:b.n])
+	}
 	return b.enc.End()
+}
+
+// widen sets dst to the first of v.
+func widen[T ~uint8 | uint16 | uint32](dst []uint64, v []T) []uint64 {
+	for i, x := range v[:len(dst)] {
+		dst[i] = uint64(x)
+	}
+	return dst
 }
 
 // frames returns the places in a block at which packing is to begin anew: behind each column that a reader of times alone
@@ -455,7 +468,7 @@ func (b *blockWriter) column(n int) []uint64 {
 // reset empties the block; its memory stays.
 func (b *blockWriter) reset(first uint64) {
 	b.first, b.n, b.words = first, 0, 0
-	b.rest.Reset()
+	b.threads, b.anyFlags, b.anyRet = 0, 0, 0
 	for _, f := range b.used {
 		f.rows = 0
 		f.args.Reset()

@@ -254,9 +254,9 @@ func (c *copier) finish() error {
 // take adds what a block contains that was read and lies in the chunk e.
 func (s *summaryWriter) take(b *block, e *container.Entry, schema *Schema) {
 	c := ChunkInfo{First: b.first, Calls: uint64(b.n), TMin: e.TMin, TMax: e.TMax, Known: true, seq: e.Seq, rows: uint64(b.rows)}
-	threads := make([]uint64, b.n)
+	threads := make([]uint32, b.n)
 	for i := range threads {
-		threads[i] = b.calls[callThread].At(i)
+		threads[i] = uint32(b.calls[callThread].At(i))
 	}
 	c.Threads = threadsOf(threads)
 	for k := range b.rows {

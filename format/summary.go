@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/acltrace/acltrace/format/column"
+	"github.com/acltrace/acltrace/format/container"
 )
 
 // A Handle is a value by which the program names an object, and what kind of object that is: Param.Handle.
@@ -55,12 +56,13 @@ func (c *ChunkInfo) Task(stream, task uint32) bool {
 	return !c.Known || slices.ContainsFunc(c.Tasks, func(t TaskRange) bool { return t.Stream == stream && task >= t.Low && task <= t.High })
 }
 
-// info tells what the block contains.
-func (b *blockWriter) info(s *Schema, seq uint64) ChunkInfo {
-	c := ChunkInfo{First: b.first, Calls: uint64(b.n), Known: true, seq: seq, rows: uint64(len(b.rowCall)), late: b.late}
-	c.TMin, c.TMax = b.times()
-	if b.n > 0 {
-		c.Threads = threadsOf(b.rest.Column(restThread))
+// info tells what the block contains, which lies in the chunk e.
+func (b *blockWriter) info(s *Schema, e *container.Entry) ChunkInfo {
+	c := ChunkInfo{First: b.first, Calls: uint64(b.n), TMin: e.TMin, TMax: e.TMax, Known: true, seq: e.Seq, rows: uint64(len(b.rowCall)), late: b.late}
+	if b.n > 0 && b.threads == 0 {
+		c.Threads = []uint32{b.thread[0]}
+	} else {
+		c.Threads = threadsOf(b.thread[:b.n])
 	}
 	for len(b.handles) <= len(s.Handles) {
 		b.handles = append(b.handles, distinct{})
@@ -110,13 +112,12 @@ func handlesOf(kinds []distinct) []Handle {
 	return handles
 }
 
-func threadsOf(column []uint64) []uint32 {
+// threadsOf lists the threads of calls, ascending.
+func threadsOf(calls []uint32) []uint32 {
 	var threads []uint32
-	last := uint64(1 << 32)
-	for _, t := range column {
-		if t != last {
-			last = t
-			threads = append(threads, uint32(t))
+	for i, t := range calls {
+		if i == 0 || t != calls[i-1] {
+			threads = append(threads, t)
 			if len(threads) > 1024 {
 				slices.Sort(threads)
 				threads = slices.Compact(threads)
@@ -187,8 +188,8 @@ type summaryWriter struct {
 }
 
 // add takes in a block that has been written.
-func (s *summaryWriter) add(b *blockWriter, schema *Schema, seq uint64) {
-	s.chunks = append(s.chunks, b.info(schema, seq))
+func (s *summaryWriter) add(b *blockWriter, schema *Schema, e *container.Entry) {
+	s.chunks = append(s.chunks, b.info(schema, e))
 	for _, f := range b.used {
 		s.total(f.id).Calls += uint64(f.rows)
 	}
@@ -196,12 +197,11 @@ func (s *summaryWriter) add(b *blockWriter, schema *Schema, seq uint64) {
 	for i, id := range b.fn[:b.n] {
 		s.totals[id].Time += dur[i]
 	}
-	flags, rets := b.rest.Column(restFlags), b.rest.Column(restRet)
-	if b.n == 0 || len(flags)+len(rets) == 2 && flags[0]|rets[0] == 0 {
+	if b.anyFlags == 0 && b.anyRet == 0 {
 		return
 	}
 	for i, id := range b.fn[:b.n] {
-		s.outcome(schema, id, CallFlags(flags[min(i, len(flags)-1)]), rets[min(i, len(rets)-1)])
+		s.outcome(schema, id, b.flags[i], b.ret[i])
 	}
 }
 

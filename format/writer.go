@@ -363,7 +363,7 @@ func (w *Writer) flushBlock() error {
 	if e2 == nil {
 		w.dropped -= dropped
 		w.full = false
-		w.summary.add(b, w.schema, e.Seq)
+		w.summary.add(b, w.schema, &e)
 	} else {
 		w.lose(b)
 	}

@@ -50,6 +50,10 @@ func (e *Encoder) End() []byte {
 // out: a reader takes a missing column for zeros, and most fields of most tables are never used.
 func (e *Encoder) Words(field uint64, v []uint64) {
 	lo, hi := span(v)
+	e.words(field, v, lo, hi)
+}
+
+func (e *Encoder) words(field uint64, v []uint64, lo, hi uint64) {
 	if lo == 0 && hi == 0 {
 		return
 	}
@@ -66,11 +70,8 @@ func (e *Encoder) Constant(field, x uint64) {
 
 // Column adds a column of the words at a place in rows, of which the table has as many.
 func (e *Encoder) Column(field uint64, r *Rows, at int) {
-	if v := r.Column(at); len(v) == 1 {
-		e.Constant(field, v[0])
-	} else {
-		e.Words(field, v)
-	}
+	v, lo, hi := r.column(at)
+	e.words(field, v, lo, hi)
 }
 
 // Sparse adds a column that has a value only in the rows listed (ascending), for a table of n rows.
@@ -202,8 +203,7 @@ func (e *Encoder) delta(dst []byte, v []uint64, width int) ([]byte, bool) {
 		return dst, false
 	}
 	return e.nested(dst, Delta, func(dst []byte) []byte {
-		dst = binary.AppendUvarint(dst, v[0])
-		return appendPlain(dst, diff)
+		return appendPlainSpan(binary.AppendUvarint(dst, v[0]), diff, uint64(lo), uint64(hi))
 	}), true
 }
 
@@ -249,17 +249,19 @@ func (e *Encoder) find(x, h uint64) (uint64, uint16) {
 
 // appendPlain appends a column inside a column: only encodings that hold no further one.
 func appendPlain(dst []byte, v []uint64) []byte {
-	if len(v) == 0 {
-		return append(dst, byte(Const), 1, 0)
-	}
 	lo, hi := span(v)
-	if lo == hi {
-		return appendConst(dst, lo)
-	}
 	if hi-lo > 1<<63 {
 		if l, h := signedSpan(v); uint64(h-l) < hi-lo {
 			lo, hi = uint64(l), uint64(h)
 		}
+	}
+	return appendPlainSpan(dst, v, lo, hi)
+}
+
+// appendPlainSpan is appendPlain for values from lo to hi, modulo 2^64.
+func appendPlainSpan(dst []byte, v []uint64, lo, hi uint64) []byte {
+	if lo == hi {
+		return appendConst(dst, lo)
 	}
 	width := widthOf(hi - lo)
 	if width >= 4 {
@@ -307,10 +309,20 @@ func appendFor(dst []byte, v []uint64, base uint64, width int) []byte {
 			b[i] = byte(x - base)
 		}
 	case 2:
+		for len(v) >= 4 && len(b) >= 8 {
+			w, x, y, z := uint16(v[0]-base), uint16(v[1]-base), uint16(v[2]-base), uint16(v[3]-base)
+			binary.LittleEndian.PutUint64(b, uint64(w)|uint64(x)<<16|uint64(y)<<32|uint64(z)<<48)
+			v, b = v[4:], b[8:]
+		}
 		for i, x := range v {
 			binary.LittleEndian.PutUint16(b[i*2:], uint16(x-base))
 		}
 	case 4:
+		for len(v) >= 2 && len(b) >= 8 {
+			x, y := uint32(v[0]-base), uint32(v[1]-base)
+			binary.LittleEndian.PutUint64(b, uint64(x)|uint64(y)<<32)
+			v, b = v[2:], b[8:]
+		}
 		for i, x := range v {
 			binary.LittleEndian.PutUint32(b[i*4:], uint32(x-base))
 		}

@@ -10,8 +10,7 @@ import (
 type Rows struct {
 	width int
 	n     int      // rows in the columns
-	tile  []uint64 // the rows since then, one after another
-	used  int      // words of them
+	tile  []uint64 // the rows since then, one after another, in memory for whole rows
 	first []uint64 // the first row
 	fixed []int    // the words that are as in the first row so far
 	vary  []varying
@@ -22,6 +21,7 @@ type Rows struct {
 type varying struct {
 	at     int
 	values []uint64
+	lo, hi uint64 // extremes of the values
 }
 
 const (
@@ -37,18 +37,16 @@ func (r *Rows) Width() int { return r.width }
 
 // Next adds a row and returns it to be filled, which is to be done before the next call of anything.
 func (r *Rows) Next() []uint64 {
-	if r.used == len(r.tile) {
+	if len(r.tile) == cap(r.tile) {
 		r.room()
 	}
-	at := r.used
-	r.used = at + r.width
-	return r.tile[at:r.used]
+	r.tile = r.tile[:len(r.tile)+r.width]
+	return r.tile[len(r.tile)-r.width:]
 }
 
 func (r *Rows) room() {
 	if n := len(r.tile); n < tileRows*r.width {
 		r.tile = append(make([]uint64, 0, max(n*4, leastTile*r.width)), r.tile...)
-		r.tile = r.tile[:cap(r.tile)]
 		return
 	}
 	r.turn()
@@ -56,10 +54,11 @@ func (r *Rows) room() {
 
 // turn makes columns of the rows in the tile.
 func (r *Rows) turn() {
-	tile, n := r.tile[:r.used], r.n
-	if r.used = 0; len(tile) == 0 {
+	tile, n := r.tile, r.n
+	if len(tile) == 0 {
 		return
 	}
+	r.tile = tile[:0]
 	if n == 0 {
 		r.first = append(r.first[:0], tile[:r.width]...)
 		r.fixed = r.fixed[:0]
@@ -79,16 +78,20 @@ func (r *Rows) turn() {
 	r.spread(tile, n)
 	for i := range r.vary {
 		v := &r.vary[i]
-		k := v.at
+		k, lo, hi := v.at, v.lo, v.hi
 		dst := v.values[n:r.n]
 		for j := range dst {
-			dst[j] = tile[k]
+			x := tile[k]
 			k += r.width
+			dst[j] = x
+			lo, hi = min(lo, x), max(hi, x)
 		}
+		v.lo, v.hi = lo, hi
 	}
 }
 
-// spread gives a column to each word that is the same no longer. It looks at four of them at a time.
+// spread gives a column to each word that is the same no longer. That is rare, and what decides a call's cost is to see that nothing is new: four words are
+// looked at in one go.
 func (r *Rows) spread(tile []uint64, n int) {
 	left := r.fixed[:0]
 	for rest := r.fixed; len(rest) > 0; {
@@ -96,35 +99,35 @@ func (r *Rows) spread(tile []uint64, n int) {
 		at := [4]int{rest[0], rest[0], rest[0], rest[0]}
 		copy(at[:], rest[:k])
 		rest = rest[k:]
-		for i, differs := range differ(tile, r.first, at) {
-			switch {
-			case i >= k:
-			case differs != 0:
-				r.column(at[i], n)
-			default:
-				left = append(left, at[i])
+		if alike(tile, r.first, at) {
+			left = append(left, at[:k]...)
+			continue
+		}
+		for _, at := range at[:k] {
+			if alike(tile, r.first, [4]int{at, at, at, at}) {
+				left = append(left, at)
+			} else {
+				r.begin(at, n)
 			}
 		}
 	}
 	r.fixed = left
 }
 
-// differ returns for four words whether they differ from the first row in any of a tile; not 0 if so.
-func differ(tile, first []uint64, at [4]int) [4]uint64 {
+// alike reports whether four words are in all rows of a tile as in the first row.
+func alike(tile, first []uint64, at [4]int) bool {
 	a, b, c, d := at[0], at[1], at[2], at[3]
 	fa, fb, fc, fd := first[a], first[b], first[c], first[d]
-	var xa, xb, xc, xd uint64
 	for w := len(first); len(tile) >= w; tile = tile[w:] {
-		xa |= tile[a] ^ fa
-		xb |= tile[b] ^ fb
-		xc |= tile[c] ^ fc
-		xd |= tile[d] ^ fd
+		if tile[a] != fa || tile[b] != fb || tile[c] != fc || tile[d] != fd {
+			return false
+		}
 	}
-	return [4]uint64{xa, xb, xc, xd}
+	return true
 }
 
-// column begins a column with n rows as the first.
-func (r *Rows) column(at, n int) {
+// begin gives a word a column, in which n rows are as the first.
+func (r *Rows) begin(at, n int) {
 	var values []uint64
 	if k := len(r.spare); k > 0 {
 		values, r.spare = r.spare[k-1], r.spare[:k-1]
@@ -135,21 +138,28 @@ func (r *Rows) column(at, n int) {
 	for i := range values[:n] {
 		values[i] = was
 	}
-	r.vary = append(r.vary, varying{at, values})
+	r.vary = append(r.vary, varying{at, values, was, was})
+}
+
+// column returns the words at a place in the rows, and their extremes: one word for all where they are alike, none where there is no row. They are
+// valid until Reset.
+func (r *Rows) column(at int) (values []uint64, lo, hi uint64) {
+	r.turn()
+	if r.n == 0 {
+		return nil, 0, 0
+	}
+	for i := range r.vary {
+		if v := &r.vary[i]; v.at == at {
+			return v.values[:r.n], v.lo, v.hi
+		}
+	}
+	return r.first[at : at+1], r.first[at], r.first[at]
 }
 
 // Column returns the words at a place in the rows: one for all where they are alike, none where there is no row. They are valid until Reset.
 func (r *Rows) Column(at int) []uint64 {
-	r.turn()
-	if r.n == 0 {
-		return nil
-	}
-	for i := range r.vary {
-		if v := &r.vary[i]; v.at == at {
-			return v.values[:r.n]
-		}
-	}
-	return r.first[at : at+1]
+	values, _, _ := r.column(at)
+	return values
 }
 
 // Row copies row i to dst.
@@ -163,7 +173,7 @@ func (r *Rows) Row(dst []uint64, i int) {
 
 // Reset takes all rows away. Their memory stays.
 func (r *Rows) Reset() {
-	r.n, r.used = 0, 0
+	r.n, r.tile = 0, r.tile[:0]
 	for i := range r.vary {
 		r.spare = append(r.spare, r.vary[i].values)
 		r.vary[i].values = nil
