@@ -1,7 +1,7 @@
 // Package api is the model of the traced runtimes: every function once, with its signature and what it means.
 //
-// The tables of one layer of a runtime lie in a folder of their own (api/acl, api/rt for the library below it, and api/hccl for
-// the collectives above, api/mstx for what programs tell tools):
+// The tables of one layer of a runtime lie in a folder of their own (api/acl, api/rt for the library below it, api/hccl for
+// the collectives above, api/mstx for what programs tell tools, and api/program for what of the program's the runtime calls):
 // functions.tsv holds the signatures as a machine extracted them, semantics.yaml what a prototype can't say, ids.lock the
 // numeric ids, which are only ever appended. The layers of a runtime are one Model.
 // internal/cmd/apigen turns them into the Go tables that this package describes, and into the C of the shim, the
@@ -370,12 +370,18 @@ type Func struct {
 	Capture     Capture // of the stream that the call names
 	// Begins says that the call sets the runtime up, for a process or for a thread.
 	Begins bool
+	// Reports says that the call waits for a function of the program's that a stream is to call and runs it, on the thread that makes
+	// the call. It fails where none has come.
+	Reports bool
 	// Outer says that the call encloses others of the same runtime, which are recorded too: it puts nothing on a stream itself.
 	Outer bool
 	// Notes says that the call tells tools something and does nothing else. Range says whether that is of the time; its
 	// message is what Names says, and a range is an object.
 	Notes bool
 	Range Range
+	// Called says that it is no function of the runtime's but one of the program's that the runtime has called: its parameters are
+	// the function and what it was given. It is Outer, and it Notes.
+	Called bool
 	// Entry is the parameter with the number of a kernel in the binary that the call uses, -1 where there is none.
 	Entry int8
 	// Selects is the parameter with what the calling thread uses from here on, a context or the number of a device; Device

@@ -8,6 +8,12 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
+// capture is what a capture has put into a graph that a replay must look after.
+type capture struct {
+	copies []*graphCopy
+	hosts  []*hostLaunch
+}
+
 // graphCopy is a copy to the host that was captured into a graph. It brings a result each time that the graph runs; what is
 // recorded is what lay there at one moment, when the program had waited for its stream the first time.
 type graphCopy struct {
@@ -24,9 +30,20 @@ type graphRun struct {
 
 const noTime = -1 << 63
 
+// captureOf is the capture that a stream has begun, or what a graph came of.
+func (p *planner) captureOf(o *timeline.Object) *capture {
+	c := p.captures[o]
+	if c == nil {
+		c = &capture{}
+		p.captures[o] = c
+	}
+	return c
+}
+
 // capture keeps in mind that the call at hand puts a copy to the host into a graph.
 func (p *planner) capture(at place, recorded int64) {
-	p.copies[p.e.Captured] = append(p.copies[p.e.Captured], &graphCopy{call: p.c.Index, at: at, recorded: recorded})
+	c := p.captureOf(p.e.Captured)
+	c.copies = append(c.copies, &graphCopy{call: p.c.Index, at: at, recorded: recorded})
 }
 
 // graph follows what becomes of captures.
@@ -40,12 +57,15 @@ func (p *planner) graph() {
 	}
 	graph := p.e.Uses[n].Object
 	if p.f.Capture == api.CaptureEnd {
-		p.copies[graph] = p.copies[p.e.Stream]
-		delete(p.copies, p.e.Stream)
+		p.captures[graph] = p.captureOf(p.e.Stream)
+		delete(p.captures, p.e.Stream)
 		p.graphs = append(p.graphs, graph)
 		return
 	}
-	for _, c := range p.copies[graph] {
+	for _, l := range p.captureOf(graph).hosts {
+		p.ask(l)
+	}
+	for _, c := range p.captureOf(graph).copies {
 		c.runs = append(c.runs, graphRun{p.c.Index, p.c.Start})
 	}
 }
@@ -53,7 +73,7 @@ func (p *planner) graph() {
 // graphResults sees to it that a graph's copies are compared behind the run whose result was recorded, and lists the others.
 func (p *planner) graphResults() {
 	for _, graph := range p.graphs {
-		for _, c := range p.copies[graph] {
+		for _, c := range p.captures[graph].copies {
 			compared := -1
 			for i, run := range c.runs {
 				if run.start < c.recorded {

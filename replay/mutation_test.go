@@ -106,7 +106,11 @@ func all(calls []*format.Call, process []uint32) []mutation {
 	var ms []mutation
 	for i, c := range calls {
 		// The process does not matter for what is a graph's: programs with several have none.
-		captured := state.Apply(0, c).Captured != nil
+		e := state.Apply(0, c)
+		if e.Fn.Called {
+			continue // what the program's own function did
+		}
+		captured := e.Captured != nil
 		for _, m := range append(mutations(i, c, calls, process), inner(i, c, calls, process)...) {
 			if captured {
 				m.kind = "graph task: " + strings.Fields(m.kind)[0]
@@ -259,7 +263,11 @@ func mutations(i int, c *format.Call, calls []*format.Call, process []uint32) []
 		})
 	}
 	if f.RetError {
-		add("returned value", "", "", func(c *format.Call) { c.Ret ^= 107002 })
+		why := ""
+		if f.Reports && failed(f, c) {
+			why = "a wait for functions of the program's that was in vain is not made"
+		}
+		add("returned value", "", why, func(c *format.Call) { c.Ret ^= 107002 })
 	}
 	ms = append(ms, mutation{"missing call", f.Name, i, func(cs []*format.Call) []*format.Call { return slices.Delete(cs, i, i+1) }, harmless(f, c, calls[i+1:], process)})
 	if i+1 < len(calls) && calls[i+1].Thread == c.Thread {

@@ -430,7 +430,7 @@ func (p *Plan) printInstruction(w io.Writer, n int, in *instruction) {
 			args = append(args, f.Params[i].Name+"="+strings.Join(ws, ","))
 		}
 		fmt.Fprintf(w, "%s(%s)", f.Name, strings.Join(args, ", "))
-		if in.Op == opUntil {
+		if in.Op == opUntil && in.Width > 0 {
 			fmt.Fprintf(w, " until %s is %d", op(uint32(in.Words)), in.Len)
 		}
 		if in.RetSlot != 0 {

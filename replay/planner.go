@@ -29,15 +29,17 @@ type planner struct {
 
 	process   map[uint32]int // index into Plan.procs
 	objects   map[*timeline.Object]operand
-	former    map[objectKey]operand             // of the last object that had the handle, alive or not
-	regions   map[memoryKey]region              // scratch memory for memory of the program's that the runtime uses for long
-	keys      map[string]operand                // names that processes tell each other, as the runtime has made them
-	imported  map[string]bool                   // keys that a process of the trace imports
-	absent    map[*timeline.Object]bool         // shared with a process that is not in the trace
-	tainted   map[*timeline.Object]bool         // memory that such a process may have written
-	reports   map[uint64]int                    // threads that process reports, by the number that the program has for them
-	copies    map[*timeline.Object][]*graphCopy // of each graph, of a capture by the stream that began it
+	former    map[objectKey]operand         // of the last object that had the handle, alive or not
+	regions   map[memoryKey]region          // scratch memory for memory of the program's that the runtime uses for long
+	keys      map[string]operand            // names that processes tell each other, as the runtime has made them
+	imported  map[string]bool               // keys that a process of the trace imports
+	absent    map[*timeline.Object]bool     // shared with a process that is not in the trace
+	tainted   map[*timeline.Object]bool     // memory that such a process may have written
+	reports   map[uint64]int                // threads that process reports, by the number that the program has for them
+	captures  map[*timeline.Object]*capture // of each graph; before its end by the stream that began it
 	graphs    []*timeline.Object
+	owns      map[ownKey]*own
+	hosts     []*hostLaunch
 	buffers   map[*timeline.Object][]buffer
 	shared    map[format.BlobID]uint64 // payloads without addresses, by their place in the data
 	window    api.Window               // where device allocations of the trace lie
@@ -138,7 +140,7 @@ func newPlanner(plan *Plan, r *format.Reader, dir string, o *Options) *planner {
 		Plan: plan, r: r, o: o, dir: dir, state: timeline.NewState(plan.model).Read(r), late: map[uint64][]format.Data{},
 		thread: map[uint32]int{}, process: map[uint32]int{}, objects: map[*timeline.Object]operand{},
 		former: map[objectKey]operand{}, regions: map[memoryKey]region{}, keys: map[string]operand{}, reports: map[uint64]int{},
-		imported: map[string]bool{}, copies: map[*timeline.Object][]*graphCopy{}, absent: map[*timeline.Object]bool{}, tainted: map[*timeline.Object]bool{}, buffers: map[*timeline.Object][]buffer{},
+		imported: map[string]bool{}, captures: map[*timeline.Object]*capture{}, owns: map[ownKey]*own{}, absent: map[*timeline.Object]bool{}, tainted: map[*timeline.Object]bool{}, buffers: map[*timeline.Object][]buffer{},
 		shared: map[format.BlobID]uint64{}, flying: map[*timeline.Object][]flight{}, sent: map[uint64]operand{}, streams: map[memoryKey][]task{}, laneOf: map[*timeline.Object]int{},
 		contents: map[*timeline.Object]*content{}, captured: map[*timeline.Object]bool{},
 	}
@@ -183,6 +185,9 @@ func (p *planner) compile() error {
 		return &d[0]
 	}
 	p.graphResults()
+	if err := p.hostFunctions(); err != nil {
+		return err
+	}
 	zeros := p.reserve(p.zeros)
 	for t := range p.threads {
 		for g := range p.threads[t].groups {
@@ -217,6 +222,9 @@ func (p *Plan) operandCount(in *instruction) uint32 {
 	case opCall:
 		return uint32(in.Words)
 	case opUntil:
+		if in.Width == 0 {
+			return uint32(in.Words)
+		}
 		return uint32(in.Words) + 1
 	case opStore, opCheck:
 		return 3
@@ -242,19 +250,19 @@ func (p *planner) survey() error {
 		if err != nil {
 			return err
 		}
-		t := p.thread[c.Thread]
 		fn := p.model.Func(api.ID(c.Func))
-		pr := &p.threads[t]
-		if fn == nil || !fn.Outer && !fn.Notes {
-			pr.groups = append(pr.groups, group{call: c.Index, fn: fn, start: c.Start, end: c.End, stream: -1})
+		f.calls++
+		if fn != nil && (fn.Outer || fn.Notes) {
+			continue
 		}
-		if f.calls == 0 || c.Start < f.from {
+		pr := &p.threads[p.thread[c.Thread]]
+		pr.groups = append(pr.groups, group{call: c.Index, fn: fn, start: c.Start, end: c.End, stream: -1})
+		if f.to == 0 || c.Start < f.from {
 			f.from = c.Start
 		}
-		f.calls++
 		f.to = max(f.to, c.End)
 		f.longest = max(f.longest, c.End-c.Start)
-		if fn == nil || fn.Outer || fn.Notes {
+		if fn == nil {
 			continue
 		}
 		if fn.Stream >= 0 && fn.Sync != api.NoSync && len(c.Args) == int(fn.Words) {
@@ -308,6 +316,9 @@ func (p *planner) cast() error {
 		if int(c.Thread) >= len(threads) {
 			return fmt.Errorf("call %d is of thread %d, which the trace does not describe", c.Index, c.Thread)
 		}
+		if fn := p.model.Func(api.ID(c.Func)); fn != nil && fn.Notes {
+			continue // nothing is played
+		}
 		if _, ok := p.thread[c.Thread]; !ok {
 			p.thread[c.Thread] = 0
 			p.threads = append(p.threads, program{thread: c.Thread})
@@ -352,6 +363,9 @@ func sortedKeys(m map[string]uint64) []string {
 func (p *planner) call(e *timeline.Event) error {
 	c, f := e.Call, e.Fn
 	switch {
+	case f != nil && f.Called:
+		p.called(e, p.r.Threads()[c.Thread].Process)
+		return nil
 	case f != nil && f.Notes:
 		return nil
 	case f != nil && f.Outer:
@@ -380,6 +394,10 @@ func (p *planner) call(e *timeline.Event) error {
 		return nil
 	}
 	p.ok = !failed(f, c)
+	if f.Reports && !p.ok {
+		p.found.volatile++ // nothing had come to run: when it comes depends on others
+		return nil
+	}
 	if p.peers() {
 		return nil
 	}
@@ -419,6 +437,7 @@ func (p *planner) call(e *timeline.Event) error {
 	in.Relocs, in.NRelocs = p.addRelocs(p.relo)
 	words = p.poll(&in, p.replace(&in, words))
 	in.Operands = p.operands(words...)
+	p.hostLaunch(in.Operands)
 	g.insts = append(append(p.before, in), p.after...)
 	pr := &p.threads[p.at.thread]
 	pr.scratch = max(pr.scratch, p.temp)
@@ -508,6 +527,10 @@ func retBits(f *api.Func, c *format.Call) uint8 {
 // poll makes one instruction of a run of questions about one object that ended with the answer that it is complete.
 func (p *planner) poll(in *instruction, words []operand) []operand {
 	f := p.f
+	if f.Reports {
+		in.Op = opUntil // there is something to run, sooner or later
+		return words
+	}
 	if f.Sync != api.PollStream && f.Sync != api.PollEvent || !p.ok {
 		return words
 	}

@@ -9,24 +9,6 @@ import (
 	"github.com/acltrace/acltrace/format"
 )
 
-// callback is what stands for a function of the program's. It does nothing of what that did.
-func (p *planner) callback(q *api.Param) operand {
-	if p.f.Task != api.HostFunc {
-		if p.ok {
-			p.hostFunction("what the program's function " + q.Name + " does is not repeated")
-		}
-		return operand{Slot: slotCallback}
-	}
-	if p.ok {
-		p.hostFunction("its host function is a stub: what the program's own wrote is not compared, and how long it took is not recorded")
-	}
-	return operand{Slot: slotHostFunction}
-}
-
-func (p *planner) hostFunction(reason string) {
-	p.found.host = append(p.found.host, Unverified{p.c.Index, reason})
-}
-
 // reporter is the thread that a value stands for, in the calls that say which thread processes a stream's callbacks.
 func (p *planner) reporter(q *api.Param, w uint64) (int, bool) {
 	if q.Name != "threadId" || q.Type != "uint64_t" || w == 0 {
@@ -41,7 +23,7 @@ func (p *planner) reporter(q *api.Param, w uint64) (int, bool) {
 	pr := p.procs[p.threads[p.at.thread].process]
 	for t := pr.first; t < pr.first+pr.count; t++ {
 		processes := slices.ContainsFunc(p.threads[t].groups, func(g group) bool {
-			return g.fn != nil && (g.fn.Name == "aclrtProcessReport" || g.fn.Name == "aclrtProcessHostFunc")
+			return g.fn != nil && g.fn.Reports
 		})
 		taken := false
 		for _, u := range p.reports {

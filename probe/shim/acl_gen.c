@@ -1002,6 +1002,9 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtLaunchCallback(a
 		shim_leave();
 		return ret;
 	}
+	struct shim_function own = shim_host_function((void *)fn, userData);
+	fn = (aclrtCallback)own.fn;
+	userData = own.data;
 	shim_commit(&c);
 	aclError ret = real(fn, userData, blockType, stream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -1054,6 +1057,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtProcessReport(in
 	aclError ret = real(timeout);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	shim_exit(&c);
+	shim_called_back();
 	shim_leave();
 	return ret;
 }
@@ -6972,6 +6976,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtProcessHostFunc(
 	aclError ret = real(timeout);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	shim_exit(&c);
+	shim_called_back();
 	shim_leave();
 	return ret;
 }
@@ -15865,6 +15870,9 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtLaunchHostFunc(a
 		shim_leave();
 		return ret;
 	}
+	struct shim_function own = shim_host_function((void *)fn, args);
+	fn = (aclrtHostFunc)own.fn;
+	args = own.data;
 	shim_commit(&c);
 	aclError ret = real(stream, fn, args);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -23759,6 +23767,9 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsLaunchHostFunc(rt
 		shim_leave();
 		return ret;
 	}
+	struct shim_function own = shim_host_function((void *)callBackFunc, fnData);
+	callBackFunc = (rtCallback_t)own.fn;
+	fnData = own.data;
 	shim_commit(&c);
 	rtError_t ret = real(stm, callBackFunc, fnData);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -23803,6 +23814,9 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtCallbackLaunch(rtC
 		shim_leave();
 		return ret;
 	}
+	struct shim_function own = shim_host_function((void *)callBackFunc, fnData);
+	callBackFunc = (rtCallback_t)own.fn;
+	fnData = own.data;
 	shim_commit(&c);
 	rtError_t ret = real(callBackFunc, fnData, stm, isBlock);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -31378,6 +31392,8 @@ static void inject_mstxMemRegionsUnregister(mstxDomainHandle_t domain, const mst
 {
 	other_mstxMemRegionsUnregister(domain, desc, &inside_mstxMemRegionsUnregister);
 }
+
+const uint16_t shim_hostFunction = 4001;
 
 SHIM_COUNTED(aclAppLog, 0);
 

@@ -48,6 +48,7 @@ struct shim_thread {
 	void *outer_frame;   /* of the wrapper of the enclosing call */
 	uint32_t outer;      /* enclosing calls that the thread is in */
 	uint32_t filled;     /* buffers behind placeholders of argument lists that are kept beside the ring */
+	uint32_t ran;        /* runs of functions of the program's that are kept beside the ring: see host.c */
 	bool off; /* this thread records nothing */
 	bool late; /* this thread has loaded what may go past the shim: see late.c */
 };
@@ -308,6 +309,16 @@ void shim_buffers_reset(void *args);
 void shim_buffers_captured(struct shim_call *c, uint8_t param, void *args);
 void shim_args_array(struct shim_call *c, uint8_t param, const void *func, void **args);
 void shim_set_device(int32_t device);
+
+/* Functions of the program's that streams call: see host.c. */
+struct shim_function {
+	void *fn, *data;
+};
+extern const uint16_t shim_hostFunction __attribute__((visibility("hidden"))); /* its number in the model */
+/* What to give the runtime instead of a function and its argument, so that its runs are recorded. */
+struct shim_function shim_host_function(void *fn, void *data) __attribute__((visibility("hidden")));
+/* After a call that runs such functions on its thread, when its record is complete. */
+void shim_called_back(void) __attribute__((visibility("hidden")));
 
 /* The runtime's ids of the task that the call has just put on a stream. */
 extern bool shim_no_tasks __attribute__((visibility("hidden"))); /* the runtime does not tell */

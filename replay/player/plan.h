@@ -11,7 +11,7 @@
  *	slot 2    the address of the scratch memory
  *	slot 3    the address of the slots: the operand is a pointer to a slot, for outputs
  *	slot 4    the address of memory that all processes share
- *	slot 5    a function that takes as many nanoseconds as its argument says
+ *	slot 5    a function that takes as long as its argument, a struct plan_runs, says
  *	slot 6    a function that does nothing and returns 0
  *	then, for each thread, the address of scratch memory that the next call uses again; for each thread, its pthread_t;
  *	for each process, its number
@@ -27,14 +27,15 @@
 
 #define PLAN_MAGIC "ACLTPLAN"
 #define RESULT_MAGIC "ACLTRSLT"
-#define PLAN_VERSION 4
+#define PLAN_VERSION 5
 #define PLAN_DATA 4096 /* offset of the data; the header has the page before */
 
 enum { SLOT_ZERO, SLOT_DATA, SLOT_SCRATCH, SLOT_SLOTS, SLOT_SHARED, SLOT_HOST_FUNCTION, SLOT_CALLBACK, SLOT_THREADS };
 
 enum plan_op {
 	OP_CALL = 1, /* call function fn with `words` operands; the first `bits` bits of the result must be those of want */
-	OP_UNTIL,    /* the same, again and again until the `width` bytes at the operand behind the words are len */
+	OP_UNTIL,    /* the same, again and again until the `width` bytes at the operand behind the words are len; until the result is
+	              * want where width is 0, and there is no such operand */
 	OP_STORE,    /* copy len bytes from operand 1, without gaps, to operand 0, in rows of width bytes at the distance operand 2 */
 	OP_CHECK,    /* compare len bytes at operand 0, in such rows, with those at operand 1; want is a check_of */
 	OP_WAIT,     /* until thread fn has finished its first want instructions */
@@ -111,6 +112,13 @@ struct plan_reloc {
 	uint64_t addend;
 	uint32_t slot;
 	uint32_t size; /* bytes of the word: 8 or 4 */
+};
+
+/* How long a function of the program's took that a stream called, in the plan's data. A graph calls it more than once. */
+struct plan_runs {
+	uint64_t next;  /* run, from 0; of those behind the last nothing is known, and they take no time */
+	uint64_t count;
+	uint64_t ns[];
 };
 
 /* What every call needs; the time from one call to the next goes by how many bytes are moved for it. */

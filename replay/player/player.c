@@ -271,10 +271,14 @@ static void pause_ns(uint64_t ns)
 	nanosleep(&t, NULL);
 }
 
-/* Stands for the program's own functions that a stream calls: takes as long as they did, given in nanoseconds. */
-static void host_function(void *ns)
+/* Stands for the program's own functions that a stream calls: takes as long as they did. */
+static void host_function(void *arg)
 {
-	uint64_t end = nanoseconds() + (uint64_t)(uintptr_t)ns;
+	uint64_t start = nanoseconds();
+	struct plan_runs *runs = arg;
+	if (runs == NULL)
+		return;
+	uint64_t run = __atomic_fetch_add(&runs->next, 1, __ATOMIC_RELAXED), end = start + (run < runs->count ? runs->ns[run] : 0);
 	for (uint64_t now; (now = nanoseconds()) < end;) {
 		if (end - now > 200000)
 			pause_ns(end - now - 100000);
@@ -440,15 +444,18 @@ static uint64_t keep_time(uint64_t at)
 	return now;
 }
 
-/* Asks until the answer is the one that was recorded, or is another error. */
+/* Asks until the answer is the one that was recorded, or is another error; or, where it is no more than an error, until there is none. */
 static __attribute__((noinline)) uint64_t until(const struct plan_instruction *in, struct result_instruction *r, const struct target *f, uint64_t ret)
 {
-	const void *out = (const void *)(uintptr_t)operand(in->operands + in->words);
+	const uint64_t width = rest(in)->width;
+	const void *out = width ? (const void *)(uintptr_t)operand(in->operands + in->words) : NULL;
 	uint64_t deadline = nanoseconds() + P.plan->until_ns;
 	for (;;) {
 		uint64_t v = 0;
-		memcpy(&v, out, rest(in)->width);
-		if (v == rest(in)->len || (uint32_t)ret != (uint32_t)in->want)
+		bool other = (uint32_t)ret != (uint32_t)in->want;
+		if (width)
+			memcpy(&v, out, width);
+		if (width ? v == rest(in)->len || other : !other)
 			return ret;
 		if (nanoseconds() > deadline) {
 			r->flags |= RESULT_TIMEOUT | RESULT_DIFFERS;

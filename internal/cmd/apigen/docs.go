@@ -26,7 +26,14 @@ func genCoverage(m *model, w *writer) error {
 				simulated++
 			}
 		}
-		w.f("## %s\n\n%s\n", strings.Join(l.layer.Libraries, ", "), strings.TrimSpace(l.layer.Covers))
+		title := strings.Join(l.layer.Libraries, ", ")
+		if l.layer.Called {
+			title = "The program's own"
+		}
+		w.f("## %s\n\n%s\n", title, strings.TrimSpace(l.layer.Covers))
+		if l.layer.Called {
+			continue
+		}
 		w.f("%d functions are known by signature, and %d of them are modelled: recorded with arguments and payloads.", len(l.Funcs), modelled)
 		if simulated > 0 {
 			w.f("%d are simulated; on the simulator the others return an error and say their name once on stderr.", simulated)

@@ -42,7 +42,7 @@ func (w *writer) save(path string) error {
 var layers = []struct {
 	dir   string
 	first int
-}{{"acl", 1}, {"rt", 1001}, {"hccl", 2001}, {"mstx", 3001}}
+}{{"acl", 1}, {"rt", 1001}, {"hccl", 2001}, {"mstx", 3001}, {"program", 4001}}
 
 // loadAll reads all layers from the folder that they lie in.
 func loadAll(root string) (*model, error) {
@@ -81,7 +81,7 @@ func run(args []string) error {
 			outputs = append(outputs, output{"sim/libascendcl/" + l.Name + "_gen.c", genFace, l})
 		}
 	}
-	for _, l := range all.layers[1:] {
+	for _, l := range all.headers() {
 		outputs = append(outputs, output{"probe/shim/" + l.Name + "_gen.h", genHeader, l})
 	}
 	for _, g := range outputs {

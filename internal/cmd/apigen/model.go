@@ -47,6 +47,7 @@ type layer struct {
 	Unsupported string   // the code for a function that the libraries lack
 	Outer       bool     // its functions enclose calls of other layers
 	Notes       bool     // its functions only tell tools something
+	Called      bool     // its functions are the program's, which the runtime calls
 	Simulated   bool     // the simulator has its functions
 }
 
@@ -317,7 +318,7 @@ func (m *model) loadIDs(first int) error {
 
 type semantics struct {
 	Task, Sync, Capture, Range, Ret, Selects, Device, Entry, Names string
-	Begins                                                         bool
+	Begins, Reports                                                bool
 	Inject                                                         []int
 	Params                                                         map[string]string
 }
@@ -350,7 +351,8 @@ func (m *model) loadSemantics() error {
 	m.Environment, m.Simulator, m.DeviceName, m.Faults = doc.Environment, doc.Simulator, doc.DeviceName, doc.Faults
 	for i := range m.Funcs {
 		f := &m.Funcs[i]
-		f.RetError, f.Outer, f.Notes = f.Return == doc.Layer.Errors, doc.Layer.Outer, doc.Layer.Notes
+		f.RetError, f.Outer, f.Notes = f.Return == doc.Layer.Errors, doc.Layer.Outer || doc.Layer.Called, doc.Layer.Notes || doc.Layer.Called
+		f.Called = doc.Layer.Called
 	}
 	for _, e := range m.Enums {
 		if e.Type == doc.Layer.Errors {
@@ -421,7 +423,7 @@ func (m *model) apply(f *api.Func, s *semantics) error {
 	if f.Range, ok = api.ParseRange(s.Range); !ok {
 		return fmt.Errorf("no range %q", s.Range)
 	}
-	f.Begins = s.Begins
+	f.Begins, f.Reports = s.Begins, s.Reports
 	if len(s.Inject) == 2 {
 		m.injected[f.Name] = [2]int(s.Inject)
 	}
@@ -864,6 +866,11 @@ func join(layers ...*model) (*model, error) {
 		}
 	}
 	return m, nil
+}
+
+// headers are the layers whose functions the shim needs declared, besides the first.
+func (m *model) headers() []*model {
+	return slices.DeleteFunc(slices.Clone(m.layers[1:]), func(l *model) bool { return l.layer.Called })
 }
 
 // of returns the layer of a function.

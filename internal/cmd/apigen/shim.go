@@ -93,7 +93,7 @@ func genLibraries(m *model, w *writer) error {
 func genShim(m *model, w *writer) error {
 	w.f("/* "+marker+" */\n", m.Name)
 	w.f("#include \"acl/acl.h\"\n\n#include \"bind.h\"")
-	for _, l := range m.layers[1:] {
+	for _, l := range m.headers() {
 		w.f("#include \"%s_gen.h\"", l.Name)
 	}
 	w.f("#include \"shim.h\"\n")
@@ -101,6 +101,10 @@ func genShim(m *model, w *writer) error {
 	counted := 0
 	for i := range m.Funcs {
 		f := &m.Funcs[i]
+		if f.Called {
+			w.f("const uint16_t shim_%s = %d;\n", f.Name, f.ID)
+			continue
+		}
 		if !f.Modelled {
 			names = append(names, shimName{f.Name, fmt.Sprintf("{\"%s\", counted_%s, &shim_counted[%d].real, NULL, NULL}", f.Name, f.Name, counted)})
 			counted++
@@ -388,6 +392,9 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 	if f.Task != api.NoTask && f.Stream >= 0 {
 		add(&after, "if (ok)\n\t\tshim_task(&c, %s);", stream)
 	}
+	if f.Task == api.HostFunc {
+		hooksBefore = append(hooksBefore, calledBack(f)...)
+	}
 	if f.Ret == api.Text {
 		add(&after, "shim_string(&c, RET_PARAM, PIECE_OUT, ret, RING_INLINE, true);")
 	}
@@ -429,9 +436,33 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 		w.f("\tif (ok) {\n\t\t%s\n\t}", strings.Join(hooks, "\n\t\t"))
 	}
 	w.f("\t%s(&c);", exit)
+	if f.Reports {
+		w.f("\tshim_called_back();")
+	}
 	if len(later) > 0 {
 		w.f("\tif (ok) {\n\t\t%s\n\t}", strings.Join(later, "\n\t\t"))
 	}
 	w.f("\t%s();\n%s\n}\n", leave, give)
 	return nil
+}
+
+// calledBack puts the shim before the function of the program's that a call has a stream call.
+func calledBack(f *api.Func) []string {
+	fn, data := -1, -1
+	for i, p := range f.Params {
+		switch p.Role {
+		case api.Callback:
+			fn = i
+		case api.Opaque:
+			data = i
+		}
+	}
+	if fn < 0 || data < 0 {
+		return nil
+	}
+	q := &f.Params[fn]
+	return []string{
+		fmt.Sprintf("struct shim_function own = shim_host_function((void *)%s, %s);", q.Name, f.Params[data].Name),
+		fmt.Sprintf("%s = (%s)own.fn;", q.Name, q.Type), fmt.Sprintf("%s = own.data;", f.Params[data].Name),
+	}
 }

@@ -1,0 +1,131 @@
+package replay
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/timeline"
+)
+
+// Functions of the program's that the runtime calls are not in a trace. Stubs stand for them: those that a stream calls take as long as
+// the program's did, where the recorded time is kept and the recording has their runs (api.Func.Called); what they wrote is not
+// compared, and said.
+
+// hostLaunch is a call that has a stream call a function of the program's.
+type hostLaunch struct {
+	call uint64
+	key  ownKey
+	ops  uint32  // the operand that says how long the stub takes
+	fate int     // index into findings.host
+	runs []int64 // nanoseconds
+	want int     // runs that there were, as far as the calls tell
+}
+
+// ownKey is a function of the program's with what it is given.
+type ownKey struct {
+	process  uint32
+	fn, data uint64
+}
+
+// own is what the trace tells of such a function, in the order of time: the calls by which a stream was to run it, and how long it ran.
+type own struct {
+	asked []*hostLaunch
+	took  []int64 // nanoseconds
+}
+
+func (p *planner) own(k ownKey) *own {
+	o := p.owns[k]
+	if o == nil {
+		o = &own{}
+		p.owns[k] = o
+	}
+	return o
+}
+
+// called takes in a run of a function of the program's.
+func (p *planner) called(e *timeline.Event, process uint32) {
+	if c := e.Call; len(c.Args) == 2 && c.Flags&format.Unfinished == 0 {
+		o := p.own(ownKey{process, c.Args[0], c.Args[1]})
+		o.took = append(o.took, max(c.End-c.Start, 0))
+	}
+}
+
+// callback is what stands for a function of the program's.
+func (p *planner) callback(q *api.Param) operand {
+	if p.f.Task != api.HostFunc {
+		if p.ok {
+			p.hostFunction("what the program's function " + q.Name + " does is not repeated")
+		}
+		return operand{Slot: slotCallback}
+	}
+	return operand{Slot: slotHostFunction}
+}
+
+// hostLaunch keeps in mind that the call at hand, whose operands begin at ops, has a stream call a function of the program's.
+func (p *planner) hostLaunch(ops uint32) {
+	fn := slices.IndexFunc(p.f.Params, func(q api.Param) bool { return q.Role == api.Callback })
+	data := slices.IndexFunc(p.f.Params, func(q api.Param) bool { return q.Role == api.Opaque })
+	if p.f.Task != api.HostFunc || !p.ok || fn < 0 || data < 0 {
+		return
+	}
+	words := p.c.Args
+	l := &hostLaunch{call: p.c.Index, ops: ops + uint32(p.f.Params[data].Word), fate: len(p.found.host)}
+	p.hostFunction("")
+	l.key = ownKey{p.owner(), words[p.f.Params[fn].Word], words[p.f.Params[data].Word]}
+	p.hosts = append(p.hosts, l)
+	if p.e.Captured != nil {
+		c := p.captureOf(p.e.Captured)
+		c.hosts = append(c.hosts, l)
+		return
+	}
+	p.ask(l)
+}
+
+// ask notes that a launch, or a graph that it is in, will have its function run once.
+func (p *planner) ask(l *hostLaunch) {
+	l.want++
+	o := p.own(l.key)
+	o.asked = append(o.asked, l)
+}
+
+// hostFunctions gives each launch the times of its runs, once all are known. Runs of one function with one argument that several streams
+// were to call come in the order in which that was asked.
+func (p *planner) hostFunctions() error {
+	for _, o := range p.owns {
+		for i, l := range o.asked[:min(len(o.asked), len(o.took))] {
+			l.runs = append(l.runs, o.took[i])
+		}
+	}
+	for _, l := range p.hosts {
+		u := &p.found.host[l.fate]
+		how := "takes no time"
+		switch {
+		case p.scale == 0:
+		case len(l.runs) == 0 && l.want > 0:
+			how = "takes no time, since its runs were not recorded,"
+		case len(l.runs) > 0:
+			how = "takes the recorded time"
+			if len(l.runs) < l.want {
+				how = fmt.Sprintf("takes the recorded time in %d of %d runs", len(l.runs), l.want)
+			}
+			b := binary.LittleEndian.AppendUint64(make([]byte, 8), uint64(len(l.runs)))
+			for _, ns := range l.runs {
+				b = binary.LittleEndian.AppendUint64(b, uint64(float64(ns)*p.scale))
+			}
+			at, err := p.put(b)
+			if err != nil {
+				return err
+			}
+			p.ops[l.ops] = operand{Slot: slotData, Addend: at}
+		}
+		u.Reason = "its host function is a stub that " + how + " and writes nothing: what the program's own wrote is not compared"
+	}
+	return nil
+}
+
+func (p *planner) hostFunction(reason string) {
+	p.found.host = append(p.found.host, Unverified{p.c.Index, reason})
+}
