@@ -64,15 +64,27 @@ type Pace struct {
 	Mode string `json:"mode"` // Options.Pace
 	// ErrorPercent is how much longer the replay took than it should have, from the first call to the end of the last.
 	ErrorPercent float64 `json:"error_percent"`
-	// Late says how long after their times calls began: half of them, 99 of 100, and all of them no later than that.
+	// Late says how long after their times calls began.
 	Late *Lateness `json:"late,omitempty"`
 }
 
-// Lateness is nanoseconds, where the pace is kept.
+// Lateness is how long after their times calls began, in nanoseconds, where the pace is kept: half of them, 99 of 100, and all of them
+// no later than that. Times are those of the whole run, so being late is made up for where the program had waited; Last is what is left
+// of it at the last call.
 type Lateness struct {
-	P50 int64 `json:"p50_ns"`
-	P99 int64 `json:"p99_ns"`
-	Max int64 `json:"max_ns"`
+	P50  int64 `json:"p50_ns"`
+	P99  int64 `json:"p99_ns"`
+	Max  int64 `json:"max_ns"`
+	Last int64 `json:"last_ns"`
+}
+
+// lateness makes a Lateness of that of each call; last is that of the last call.
+func lateness(late []int64, last int64) *Lateness {
+	if len(late) == 0 {
+		return nil
+	}
+	slices.Sort(late)
+	return &Lateness{P50: late[len(late)/2], P99: late[len(late)*99/100], Max: late[len(late)-1], Last: last}
 }
 
 // StreamTime is the time of a stream on the host: from the first call that names it to the end of the last.
@@ -81,8 +93,12 @@ type StreamTime struct {
 	RecordedNS   int64   `json:"recorded_ns"`
 	ReplayedNS   int64   `json:"replayed_ns"`
 	ErrorPercent float64 `json:"error_percent"` // as Pace.ErrorPercent
-	from, to     int64
-	first, last  uint64
+	// Late is that of the calls that name the stream.
+	Late        *Lateness `json:"late,omitempty"`
+	from, to    int64
+	first, last uint64
+	late        []int64
+	lastLate    int64
 }
 
 // Unverified is a result that could not be compared.
@@ -349,6 +365,7 @@ func (p *Plan) results(r *Report, o *outcome) {
 	h := o.header
 	ns := o.nsPerCount()
 	var late []int64
+	var lastLate int64
 	for t := range p.threads {
 		groups := p.threads[t].groups
 		for k := range p.threads[t].insts {
@@ -364,15 +381,19 @@ func (p *Plan) results(r *Report, o *outcome) {
 			switch in.Op {
 			case opCall, opUntil:
 				r.Replayed++
-				start, end = min(start, res.Start), max(end, res.End)
+				behind := int64(float64(int64(res.Start-h.Origin))*ns) - int64(in.At)
 				if p.scale > 0 {
-					late = append(late, int64(float64(int64(res.Start-h.Origin))*ns)-int64(in.At))
+					late = append(late, behind)
 				}
+				if res.End > end {
+					lastLate = behind
+				}
+				start, end = min(start, res.Start), max(end, res.End)
 				for groups[0].call != in.Call {
 					groups = groups[1:]
 				}
 				if g := &groups[0]; g.stream >= 0 {
-					streams[g.stream].add(g, res)
+					streams[g.stream].add(g, res, behind)
 				}
 				if res.Flags&resultDiffers != 0 {
 					p.differingReturn(r, in, res)
@@ -399,10 +420,7 @@ func (p *Plan) results(r *Report, o *outcome) {
 	if end <= start || ns == 0 {
 		return
 	}
-	if len(late) > 0 {
-		slices.Sort(late)
-		r.Pace.Late = &Lateness{P50: late[len(late)/2], P99: late[len(late)*99/100], Max: late[len(late)-1]}
-	}
+	r.Pace.Late = lateness(late, lastLate)
 	scale := p.scale
 	if scale == 0 {
 		scale = 1
@@ -413,13 +431,20 @@ func (p *Plan) results(r *Report, o *outcome) {
 		if s := &streams[i]; s.last > s.first {
 			s.Stream, s.RecordedNS, s.ReplayedNS = p.lanes[i], s.to-s.from, int64(float64(s.last-s.first)*ns)
 			s.ErrorPercent = errorPercent(s.RecordedNS, s.ReplayedNS, scale)
+			if p.scale > 0 {
+				s.Late = lateness(s.late, s.lastLate)
+			}
 			r.Streams = append(r.Streams, *s)
 		}
 	}
 }
 
-// add takes a call that was made into account.
-func (s *StreamTime) add(g *group, res *resultInstruction) {
+// add takes a call that was made, so late, into account.
+func (s *StreamTime) add(g *group, res *resultInstruction, late int64) {
+	s.late = append(s.late, late)
+	if res.End > s.last {
+		s.lastLate = late
+	}
 	if s.last == 0 {
 		s.from, s.to, s.first, s.last = g.start, g.end, res.Start, res.End
 	}

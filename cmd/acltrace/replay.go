@@ -225,7 +225,7 @@ func (a *app) printReport(path string, rep *replay.Report, verify bool) {
 	if rep.Pace.Mode != replay.PaceASAP {
 		fmt.Fprintf(a.out, "pace %s: %+.3f %% off", rep.Pace.Mode, rep.Pace.ErrorPercent)
 		if l := rep.Pace.Late; l != nil {
-			fmt.Fprintf(a.out, "; calls began late by %v (half of them), %v (99 %%), %v at most", time.Duration(l.P50), time.Duration(l.P99), time.Duration(l.Max))
+			fmt.Fprintf(a.out, "; calls began late by %v (half of them), %v (99 %%), %v at most, %v the last one", time.Duration(l.P50), time.Duration(l.P99), time.Duration(l.Max), time.Duration(l.Last))
 		}
 		fmt.Fprintln(a.out)
 		for i, s := range rep.Streams {

@@ -59,6 +59,7 @@ static struct {
 	struct result_detail *details;
 	uint64_t *slots;
 	double counts_per_ns;
+	int64_t spin_ns; /* before a call is due: sleeps are not that exact */
 } P;
 
 static uint64_t nanoseconds(void)
@@ -432,7 +433,7 @@ static void check(const struct plan_instruction *in, struct result_instruction *
  */
 static uint64_t keep_time(uint64_t at)
 {
-	const int64_t spin = 100000;
+	const int64_t spin = P.spin_ns;
 	uint64_t now, due = P.result->origin + (uint64_t)((double)at * P.counts_per_ns);
 	while ((int64_t)(due - (now = counter())) > 0) {
 		int64_t left = (int64_t)((double)(due - now) / P.counts_per_ns);
@@ -647,6 +648,33 @@ static void run_all(const char *library)
 	}
 }
 
+static int by_size(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+	return (x > y) - (x < y);
+}
+
+/*
+ * Learns how fast the counter counts and how late sleeps end: nine of ten end no later than what is left to spin, where that is
+ * bearable. A thread that spins takes a processor from the runtime.
+ */
+static void learn_clock(void)
+{
+	enum { SLEEPS = 64, SLEEP_NS = 300000, LEAST = 5000, MOST = 100000 };
+	uint64_t late[SLEEPS], before = nanoseconds(), count, ns;
+	for (int i = 0; i < SLEEPS; i++) {
+		pause_ns(SLEEP_NS);
+		uint64_t now = nanoseconds(), took = now - before;
+		late[i] = took > SLEEP_NS ? took - SLEEP_NS : 0;
+		before = now;
+	}
+	qsort(late, SLEEPS, sizeof *late, by_size);
+	uint64_t most = late[SLEEPS * 9 / 10] + LEAST;
+	P.spin_ns = most < MOST ? (int64_t)most : MOST;
+	read_clocks(&count, &ns);
+	P.counts_per_ns = (double)(count - P.result->counter[0]) / (double)(ns - P.result->ns[0]);
+}
+
 static const char *name_of(const struct plan_instruction *in) { return P.names + P.functions[in->fn].name; }
 
 /* Says what a run has come to. `status` is how its process ended. */
@@ -727,13 +755,9 @@ int main(int argc, char **argv)
 	struct result_header *r = P.result;
 	read_clocks(&r->counter[0], &r->ns[0]);
 	P.counts_per_ns = 1;
-	if (P.plan->paced) {
-		uint64_t count, ns;
-		prctl(PR_SET_TIMERSLACK, 1); /* sleeps end when they are to, in all threads to come */
-		pause_ns(20000000);
-		read_clocks(&count, &ns);
-		P.counts_per_ns = (double)(count - r->counter[0]) / (double)(ns - r->ns[0]);
-	}
+	prctl(PR_SET_TIMERSLACK, 1); /* sleeps end when they are to, in all threads to come */
+	if (P.plan->paced)
+		learn_clock();
 	if (P.plan->processes.count == 1)
 		run(0, argv[2]);
 	else if (P.plan->processes.count > 1)
