@@ -36,6 +36,7 @@ type exporter struct {
 	devices    map[string]*resource // by name
 	env        environment
 	functions  map[function][]byte
+	known      [][2][]byte // the same by the id of the function, for calls without and with a task on a stream
 	kernels    map[string]*names
 	ranges     map[uint64]*member        // where ranges of the program that have not ended began, by the call that did it
 	marks      map[uint64]timeline.Range // that were told of before their call
@@ -379,7 +380,22 @@ func (l *lane) kind(k api.Task) []byte {
 	return l.kinds[k]
 }
 
-// function returns the name and the kind of a call.
+// name returns the name and the kind of a call.
+func (x *exporter) name(c *timeline.HostCall, kind byte) []byte {
+	if c.Fn == nil {
+		return x.function(c.Name, kind)
+	}
+	for len(x.known) <= int(c.Fn.ID) {
+		x.known = append(x.known, [2][]byte{})
+	}
+	f := &x.known[c.Fn.ID][kind/producer]
+	if *f == nil {
+		*f = x.function(c.Name, kind)
+	}
+	return *f
+}
+
+// function encodes a name and a kind.
 func (x *exporter) function(name string, kind byte) []byte {
 	k := function{name, kind}
 	f := x.functions[k]
@@ -495,7 +511,7 @@ func (x *exporter) emitCall(in *member, c *timeline.HostCall, end int64, kernel 
 		kind = producer
 	}
 	g, b, at := x.begin(x.hosts[th.process], p, p.span(callSpan, c.Index), in.id)
-	b = append(b, x.function(c.Name, kind)...)
+	b = append(b, x.name(c, kind)...)
 	b = x.times(b, c.Start, end)
 	b = putNumber(b, spanAttributes, "acl.call", int64(c.Index))
 	b = append(b, th.attrs...)

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -165,8 +166,17 @@ func (s *sender) upload(b *batch) (rejected int, message string, err error) {
 	if p, ok := partial(err); ok {
 		return int(min(max(p.rejected, 0), int64(b.spans))), p.message, nil
 	}
-	if status.Code(err) == codes.ResourceExhausted {
-		err = fmt.Errorf("%w; the receiver is full or takes no request as large as %d bytes (gRPC receivers: max_recv_msg_size_mib)", err, b.bytes)
+	if err == nil {
+		return 0, "", nil
+	}
+	refused := func(code codes.Code, http string) bool {
+		return status.Code(err) == code || strings.Contains(err.Error(), ": "+http+" ")
+	}
+	switch {
+	case refused(codes.ResourceExhausted, "413"):
+		err = fmt.Errorf("%w; the receiver is full or takes no request as large as %d bytes, which its configuration can change (of a collector: max_recv_msg_size_mib, max_request_body_size)", err, b.bytes)
+	case refused(codes.Unauthenticated, "401"), refused(codes.PermissionDenied, "403"):
+		err = fmt.Errorf("%w; OTEL_EXPORTER_OTLP_HEADERS can carry what the receiver wants to see", err)
 	}
 	return 0, "", err
 }

@@ -1,7 +1,9 @@
 package otelexport
 
 import (
+	"compress/gzip"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"io"
@@ -15,11 +17,15 @@ import (
 	"time"
 
 	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/acltrace/acltrace/timeline/story"
 )
@@ -34,6 +40,7 @@ type receiver struct {
 	seen     map[string]int // how often a span came, by trace and id
 	spans    int
 	header   string // of the last request, "x-test"
+	packed   string // how the last request was compressed
 }
 
 func (r *receiver) Export(ctx context.Context, q *coltracepb.ExportTraceServiceRequest) (*coltracepb.ExportTraceServiceResponse, error) {
@@ -66,6 +73,15 @@ func (r *receiver) take(ctx context.Context, q *coltracepb.ExportTraceServiceReq
 }
 
 func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	r.packed = req.Header.Get("Content-Encoding")
+	if r.packed == "gzip" {
+		z, err := gzip.NewReader(req.Body)
+		if err != nil {
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
+		req.Body = z
+	}
 	body, _ := io.ReadAll(req.Body)
 	var q coltracepb.ExportTraceServiceRequest
 	if req.URL.Path != "/v1/traces" || proto.Unmarshal(body, &q) != nil {
@@ -73,8 +89,19 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	resp, err := r.take(req.Context(), &q, req.Header.Get("X-Test"))
-	if err != nil {
-		w.WriteHeader(http.StatusServiceUnavailable)
+	if s := status.Convert(err); err != nil {
+		code := http.StatusServiceUnavailable
+		switch {
+		case len(s.Details()) > 0:
+			w.Header().Set("Retry-After", "1")
+			code = http.StatusTooManyRequests
+		case s.Code() == codes.ResourceExhausted:
+			code = http.StatusRequestEntityTooLarge
+		case s.Code() == codes.Unauthenticated:
+			code = http.StatusUnauthorized
+		}
+		w.WriteHeader(code)
+		io.WriteString(w, s.Message())
 		return
 	}
 	w.Header().Set("Content-Type", "application/x-protobuf")
@@ -83,10 +110,19 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 }
 
 // serve starts the receiver and returns the options to reach it.
-func (r *receiver) serve(t testing.TB, protocol string) *Options {
+func (r *receiver) serve(t testing.TB, protocol string) *Options { return r.serveTLS(t, protocol, nil) }
+
+// serveTLS is serve with a configuration of TLS, nil for none.
+func (r *receiver) serveTLS(t testing.TB, protocol string, c *tls.Config) *Options {
 	t.Helper()
 	if protocol == HTTP {
-		s := httptest.NewServer(r)
+		s := httptest.NewUnstartedServer(r)
+		s.TLS = c
+		if c == nil {
+			s.Start()
+		} else {
+			s.StartTLS()
+		}
 		t.Cleanup(s.Close)
 		return &Options{Endpoint: s.URL, Protocol: HTTP}
 	}
@@ -94,11 +130,29 @@ func (r *receiver) serve(t testing.TB, protocol string) *Options {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := grpc.NewServer()
+	scheme, options := "http://", []grpc.ServerOption{grpc.StatsHandler(r)}
+	if c != nil {
+		scheme, options = "https://", append(options, grpc.Creds(credentials.NewTLS(c)))
+	}
+	s := grpc.NewServer(options...)
 	coltracepb.RegisterTraceServiceServer(s, r)
 	go s.Serve(l)
 	t.Cleanup(s.Stop)
-	return &Options{Endpoint: "http://" + l.Addr().String(), Protocol: GRPC}
+	return &Options{Endpoint: scheme + l.Addr().String(), Protocol: GRPC}
+}
+
+// The receiver is also what gRPC tells how requests come.
+func (r *receiver) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context   { return ctx }
+func (r *receiver) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
+func (r *receiver) HandleConn(context.Context, stats.ConnStats)                       {}
+func (r *receiver) HandleRPC(_ context.Context, s stats.RPCStats) {
+	if h, ok := s.(*stats.InHeader); ok {
+		r.packed = h.Compression
+	}
+}
+
+func takes(context.Context, int) (*coltracepb.ExportTraceServiceResponse, error) {
+	return &coltracepb.ExportTraceServiceResponse{}, nil
 }
 
 func partially(rejected int64, message string) *coltracepb.ExportTraceServiceResponse {
@@ -161,6 +215,58 @@ func TestBusyReceiverIsAskedAgain(t *testing.T) {
 			t.Errorf("%v after %d requests, %d of %d spans", err, r.requests, r.spans, res.Spans)
 		}
 	})
+}
+
+// A receiver whose queue is full says when to come again: over gRPC by RetryInfo, over HTTP by 429 and Retry-After.
+func TestFullQueue(t *testing.T) {
+	each(t, func(t *testing.T, protocol string) {
+		const pause = time.Second
+		var asked [2]time.Time
+		r := &receiver{answer: func(_ context.Context, n int) (*coltracepb.ExportTraceServiceResponse, error) {
+			asked[min(n, 1)] = time.Now()
+			if n == 0 {
+				full, err := status.New(codes.ResourceExhausted, "queue is full").WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(pause)})
+				if err != nil {
+					return nil, err
+				}
+				return nil, full.Err()
+			}
+			return &coltracepb.ExportTraceServiceResponse{}, nil
+		}}
+		res, err := send(t.Context(), story.Small(t), r.serve(t, protocol))
+		if err != nil || r.requests != 2 || r.spans != res.Spans || res.Spans == 0 {
+			t.Errorf("%v after %d requests, %d of %d spans", err, r.requests, r.spans, res.Spans)
+		}
+		if d := asked[1].Sub(asked[0]); d < pause {
+			t.Errorf("asked again after %s, before the receiver's %s", d, pause)
+		}
+	})
+}
+
+// A receiver that will not have a request ends the export with its own words, and it says how far the export came.
+func TestReceiverThatRefuses(t *testing.T) {
+	for _, c := range []struct {
+		code codes.Code
+		want string
+	}{
+		{codes.ResourceExhausted, "the receiver is full or takes no request as large as"},
+		{codes.Unauthenticated, "OTEL_EXPORTER_OTLP_HEADERS"},
+	} {
+		each(t, func(t *testing.T, protocol string) {
+			r := &receiver{answer: func(context.Context, int) (*coltracepb.ExportTraceServiceResponse, error) {
+				return nil, status.Error(c.code, "not here")
+			}}
+			res, err := send(t.Context(), story.Small(t), r.serve(t, protocol))
+			if err == nil || res.Spans != 0 || r.requests != 1 {
+				t.Fatalf("%+v, %v after %d requests", res, err, r.requests)
+			}
+			for _, want := range []string{"not here", "0 spans were handed over", c.want} {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("%v does not say %q", err, want)
+				}
+			}
+		})
+	}
 }
 
 func TestReceiverThatDiesHalfWay(t *testing.T) {
@@ -278,69 +384,12 @@ func TestResume(t *testing.T) {
 	})
 }
 
-// The environment says what the options do not.
-func TestEnvironment(t *testing.T) {
-	each(t, func(t *testing.T, protocol string) {
-		r := &receiver{answer: func(context.Context, int) (*coltracepb.ExportTraceServiceResponse, error) {
-			return &coltracepb.ExportTraceServiceResponse{}, nil
-		}}
-		t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", r.serve(t, protocol).Endpoint)
-		t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", protocol)
-		t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-test=secret")
-		res, err := send(t.Context(), story.Small(t), nil)
-		if err != nil || r.spans != res.Spans || r.header != "secret" || res.Protocol != protocol {
-			t.Errorf("%+v, %v, %d spans, header %q", res, err, r.spans, r.header)
-		}
-	})
-}
-
-func TestResolve(t *testing.T) {
-	for _, c := range []struct {
-		o          Options
-		env        map[string]string
-		url, proto string // or the error
-	}{
-		{url: "http://localhost:4317", proto: GRPC},
-		{o: Options{Protocol: HTTP}, url: "http://localhost:4318/v1/traces", proto: HTTP},
-		{o: Options{Endpoint: "http://c:4318"}, url: "http://c:4318/v1/traces", proto: HTTP},
-		{o: Options{Endpoint: "https://c/otlp"}, url: "https://c/otlp/v1/traces", proto: HTTP},
-		{o: Options{Endpoint: "https://c/v1/traces"}, url: "https://c/v1/traces", proto: HTTP},
-		{o: Options{Endpoint: "http://c:4318", Protocol: GRPC}, url: "http://c:4318", proto: GRPC},
-		{o: Options{Endpoint: "http://[::1]:9"}, url: "http://[::1]:9", proto: GRPC},
-		{env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://e:4318"}, url: "http://e:4318/v1/traces", proto: HTTP},
-		{env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://e:1", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://t:4318/own"}, url: "http://t:4318/own", proto: HTTP},
-		{env: map[string]string{"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": HTTP}, url: "http://localhost:4318/v1/traces", proto: HTTP},
-		{env: map[string]string{"OTEL_EXPORTER_OTLP_PROTOCOL": "http/json"}, url: `protocol "http/json" is neither grpc nor http/protobuf`},
-		{env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "e:4317"}, url: "https://e:4317", proto: GRPC},
-		{env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "e:4317", "OTEL_EXPORTER_OTLP_TRACES_INSECURE": "True"}, url: "http://e:4317", proto: GRPC},
-		{env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "e:4318", "OTEL_EXPORTER_OTLP_PROTOCOL": HTTP}, url: `OTEL_EXPORTER_OTLP_ENDPOINT "e:4318" is no URL with http:// or https:// in front of the host`},
-		{o: Options{Endpoint: "localhost:4317"}, url: `endpoint "localhost:4317" is no URL with http:// or https:// in front of the host`},
-		{o: Options{Endpoint: "http://"}, url: `endpoint "http://" is no URL with http:// or https:// in front of the host`},
-	} {
-		t.Run(c.url, func(t *testing.T) {
-			for _, k := range []string{"ENDPOINT", "TRACES_ENDPOINT", "PROTOCOL", "TRACES_PROTOCOL", "TRACES_INSECURE"} {
-				t.Setenv("OTEL_EXPORTER_OTLP_"+k, c.env["OTEL_EXPORTER_OTLP_"+k])
-			}
-			got, err := resolve(&c.o)
-			if err != nil {
-				if err.Error() != c.url {
-					t.Error(err)
-				}
-			} else if got.url.String() != c.url || got.protocol != c.proto {
-				t.Errorf("%s over %s, want %s over %s", got.url, got.protocol, c.url, c.proto)
-			}
-		})
-	}
-}
-
 // BenchmarkSend sends to a receiver in this process that only decodes.
 func BenchmarkSend(b *testing.B) {
 	tl := story.Long(b, 25_000)
 	for _, protocol := range []string{GRPC, HTTP} {
 		b.Run(protocol[:4], func(b *testing.B) {
-			r := &receiver{answer: func(context.Context, int) (*coltracepb.ExportTraceServiceResponse, error) {
-				return &coltracepb.ExportTraceServiceResponse{}, nil
-			}}
+			r := &receiver{answer: takes}
 			o := r.serve(b, protocol)
 			o.NoSteps = true
 			spans, began := 0, processor()

@@ -1,0 +1,196 @@
+package otelexport
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/acltrace/acltrace/timeline/story"
+)
+
+// The environment says what the options do not, and what it says of traces goes before what it says of all signals.
+func TestEnvironment(t *testing.T) {
+	each(t, func(t *testing.T, protocol string) {
+		r := &receiver{answer: takes}
+		t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
+		endpoint := r.serve(t, protocol).Endpoint
+		if protocol == HTTP {
+			endpoint += tracesPath // of traces alone it is taken as it is
+		}
+		t.Setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", endpoint)
+		t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "none")
+		t.Setenv("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", protocol)
+		t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-test=other")
+		t.Setenv("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "a=b,x-test=s%20ecret")
+		t.Setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip")
+		res, err := send(t.Context(), story.Small(t), nil)
+		if err != nil || r.spans != res.Spans || r.header != "s ecret" || res.Protocol != protocol || r.packed != "gzip" {
+			t.Errorf("%+v, %v, %d spans, header %q, compressed by %q", res, err, r.spans, r.header, r.packed)
+		}
+		t.Setenv("OTEL_EXPORTER_OTLP_TRACES_COMPRESSION", "none")
+		if _, err := send(t.Context(), story.Small(t), nil); err != nil || r.packed == "gzip" {
+			t.Errorf("%v, compressed by %q", err, r.packed)
+		}
+	})
+}
+
+// issue writes a certificate for this machine into name.pem and its key into name.key, signed by another one, or by itself where that is nil.
+func issue(t *testing.T, name string, by *x509.Certificate, byKey *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: filepath.Base(name)}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: by == nil, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}
+	if by == nil {
+		by, byKey = c, key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, c, by, &key.PublicKey, byKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, block := range map[string]*pem.Block{name + ".pem": {Type: "CERTIFICATE", Bytes: der}, name + ".key": {Type: "EC PRIVATE KEY", Bytes: secret}} {
+		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err = x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, key
+}
+
+// Certificates of the environment: whom the client trusts, and who it is.
+func TestTLS(t *testing.T) {
+	dir := t.TempDir() + "/"
+	root, rootKey := issue(t, dir+"ca", nil, nil)
+	issue(t, dir+"server", root, rootKey)
+	issue(t, dir+"client", root, rootKey)
+	serverPair, err := tls.LoadX509KeyPair(dir+"server.pem", dir+"server.key")
+	if err != nil {
+		t.Fatal(err)
+	}
+	trusted := x509.NewCertPool()
+	trusted.AddCert(root)
+	each(t, func(t *testing.T, protocol string) {
+		r := &receiver{answer: takes}
+		o := r.serveTLS(t, protocol, &tls.Config{Certificates: []tls.Certificate{serverPair}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: trusted, NextProtos: []string{"h2"}})
+		t.Setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1000") // what fails here is tried again until then
+		if _, err := send(t.Context(), story.Small(t), o); err == nil || !strings.Contains(err.Error(), "x509") {
+			t.Errorf("whom nobody trusts: %v", err)
+		}
+		t.Setenv("OTEL_EXPORTER_OTLP_CERTIFICATE", dir+"ca.pem")
+		if _, err := send(t.Context(), story.Small(t), o); err == nil {
+			t.Error("a client without a certificate was let in")
+		}
+		t.Setenv("OTEL_EXPORTER_OTLP_TRACES_CLIENT_CERTIFICATE", dir+"client.pem")
+		t.Setenv("OTEL_EXPORTER_OTLP_TRACES_CLIENT_KEY", dir+"client.key")
+		t.Setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "20000")
+		if res, err := send(t.Context(), story.Small(t), o); err != nil || r.spans != res.Spans || res.Spans == 0 {
+			t.Errorf("%+v, %v", res, err)
+		}
+	})
+}
+
+// What the clients would ignore in silence is an error that names the variable.
+func TestBadEnvironment(t *testing.T) {
+	empty := filepath.Join(t.TempDir(), "empty.pem")
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tl := story.Small(t)
+	o := (&receiver{answer: takes}).serve(t, GRPC)
+	for _, c := range []struct{ name, value, want string }{
+		{"OTEL_EXPORTER_OTLP_COMPRESSION", "zstd", `OTEL_EXPORTER_OTLP_COMPRESSION "zstd" is neither gzip nor none`},
+		{"OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "10s", `OTEL_EXPORTER_OTLP_TRACES_TIMEOUT "10s" is no number of milliseconds`},
+		{"OTEL_EXPORTER_OTLP_INSECURE", "yes", `OTEL_EXPORTER_OTLP_INSECURE "yes" is neither true nor false`},
+		{"OTEL_EXPORTER_OTLP_HEADERS", "Authorization: x", `OTEL_EXPORTER_OTLP_HEADERS has "Authorization: x", which is not key=value`},
+		{"OTEL_EXPORTER_OTLP_CERTIFICATE", empty, "OTEL_EXPORTER_OTLP_CERTIFICATE " + empty + ": no certificate in it"},
+		{"OTEL_EXPORTER_OTLP_CERTIFICATE", empty + ".gone", "no such file"},
+		{"OTEL_EXPORTER_OTLP_CLIENT_KEY", empty, "OTEL_EXPORTER_OTLP_CLIENT_KEY stands alone"},
+		{"OTEL_RESOURCE_ATTRIBUTES", "novalue", `OTEL_RESOURCE_ATTRIBUTES "novalue"`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Setenv(c.name, c.value)
+			if _, err := send(t.Context(), tl, o); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%v does not say %s", err, c.want)
+			}
+		})
+	}
+}
+
+// Resources carry what the environment says, but for what the recording knows itself.
+func TestResourcesOfTheEnvironment(t *testing.T) {
+	t.Setenv("OTEL_SERVICE_NAME", "llama")
+	t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=pro%20d,host.name=here,service.name=other")
+	spans, _ := written(t, story.Small(t), nil)
+	services := map[any]bool{}
+	for _, s := range spans {
+		services[s.Resource["service.name"]] = true
+		if s.Resource["deployment.environment.name"] != "pro d" || s.Resource["host.name"] != "node7" {
+			t.Fatalf("resource %v", s.Resource)
+		}
+	}
+	for _, want := range []string{"llama:0", "llama:1", "npu:3"} {
+		if !services[want] {
+			t.Errorf("services %v, without %s", services, want)
+		}
+	}
+}
+
+func TestResolve(t *testing.T) {
+	for _, c := range []struct {
+		o          Options
+		env        map[string]string
+		url, proto string // or the error
+	}{
+		{url: "http://localhost:4317", proto: GRPC},
+		{o: Options{Protocol: HTTP}, url: "http://localhost:4318/v1/traces", proto: HTTP},
+		{o: Options{Endpoint: "http://c:4318"}, url: "http://c:4318/v1/traces", proto: HTTP},
+		{o: Options{Endpoint: "https://c/otlp"}, url: "https://c/otlp/v1/traces", proto: HTTP},
+		{o: Options{Endpoint: "https://c/v1/traces"}, url: "https://c/v1/traces", proto: HTTP},
+		{o: Options{Endpoint: "http://c:4318", Protocol: GRPC}, url: "http://c:4318", proto: GRPC},
+		{o: Options{Endpoint: "http://[::1]:9"}, url: "http://[::1]:9", proto: GRPC},
+		{env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://e:4318"}, url: "http://e:4318/v1/traces", proto: HTTP},
+		{env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://e:1", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://t:4318/own"}, url: "http://t:4318/own", proto: HTTP},
+		{env: map[string]string{"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": HTTP}, url: "http://localhost:4318/v1/traces", proto: HTTP},
+		{env: map[string]string{"OTEL_EXPORTER_OTLP_PROTOCOL": "http/json"}, url: `protocol "http/json" is neither grpc nor http/protobuf`},
+		{env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "e:4317"}, url: "https://e:4317", proto: GRPC},
+		{env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "e:4317", "OTEL_EXPORTER_OTLP_TRACES_INSECURE": "True"}, url: "http://e:4317", proto: GRPC},
+		{env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "e:4318", "OTEL_EXPORTER_OTLP_PROTOCOL": HTTP}, url: `OTEL_EXPORTER_OTLP_ENDPOINT "e:4318" is no URL with http:// or https:// in front of the host`},
+		{o: Options{Endpoint: "localhost:4317"}, url: `endpoint "localhost:4317" is no URL with http:// or https:// in front of the host`},
+		{o: Options{Endpoint: "http://"}, url: `endpoint "http://" is no URL with http:// or https:// in front of the host`},
+	} {
+		t.Run(c.url, func(t *testing.T) {
+			for _, k := range []string{"ENDPOINT", "TRACES_ENDPOINT", "PROTOCOL", "TRACES_PROTOCOL", "TRACES_INSECURE"} {
+				t.Setenv("OTEL_EXPORTER_OTLP_"+k, c.env["OTEL_EXPORTER_OTLP_"+k])
+			}
+			got, err := resolve(&c.o)
+			if err != nil {
+				if err.Error() != c.url {
+					t.Error(err)
+				}
+			} else if got.url.String() != c.url || got.protocol != c.proto {
+				t.Errorf("%s over %s, want %s over %s", got.url, got.protocol, c.url, c.proto)
+			}
+		})
+	}
+}
