@@ -146,6 +146,11 @@ func (m *memory) close() {
 	for _, s := range m.foreign.all() {
 		unmap(s.addr, s.size)
 	}
+	for _, r := range m.live.all() {
+		if r.v.how == byMap {
+			r.v.phys.release()
+		}
+	}
 	m.reserved = false
 	m.live.clear()
 	m.taken.clear()

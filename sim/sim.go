@@ -204,6 +204,7 @@ func (s *Sim) Close() {
 		d.shutdown(true)
 		d.mem.close()
 	}
+	s.physicals.each(func(p *physical) { s.physicals.remove(p.handle); p.release() })
 	s.shares.close()
 	s.host.close()
 	s.managed.close()

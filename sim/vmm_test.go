@@ -144,3 +144,32 @@ func TestMemPool(t *testing.T) {
 	e.ok(e.th.MemPoolDestroy(p))
 	e.want(acl.ACL_ERROR_RT_INVALID_HANDLE, e.th.MemPoolMallocAsync(&b, 64, p, s))
 }
+
+// With the simulator, the files go that physical memory lies in, whether it is mapped or not.
+func TestClosedFiles(t *testing.T) {
+	files := func() int {
+		f, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Skip("no /proc to count files in")
+		}
+		return len(f)
+	}
+	before := files()
+	e := newEnv(t, Options{})
+	var va acl.Addr
+	e.ok(e.th.ReserveMemAddress(&va, 4*granularity, 0, 0, 0))
+	for i := range uint64(3) {
+		var h acl.DrvMemHandle
+		e.ok(e.th.MallocPhysical(&h, granularity, deviceProp(), 0))
+		if i > 0 {
+			e.ok(e.th.MapMem(va+i*granularity, granularity, 0, h, 0))
+		}
+		if i > 1 {
+			e.ok(e.th.FreePhysical(h))
+		}
+	}
+	e.sim.Close()
+	if n := files(); n != before {
+		t.Errorf("%d files are open, %d were before", n, before)
+	}
+}
