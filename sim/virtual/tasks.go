@@ -69,7 +69,7 @@ func (m *Machine) RemoveStream(stream int32) {
 func (m *Machine) foreign(s *stream, it *item, known int64) bool {
 	if known > m.now {
 		s.state = delayed
-		m.schedule(known, s)
+		m.push(known, s.id)
 		return false
 	}
 	need, ok := m.o.Tasks.Ready(s.id)
@@ -85,16 +85,16 @@ func (m *Machine) foreign(s *stream, it *item, known int64) bool {
 			return true
 		}
 		s.state, s.start = running, m.now
-		m.schedule(m.now+it.duration, s)
+		m.push(m.now+it.duration, s.id)
 		return false
 	}
 	if at := s.last + m.model.Launch.Overhead; s.last > 0 && at > m.now {
 		s.state = delayed
-		m.schedule(at, s)
+		m.push(at, s.id)
 		return false
 	}
 	s.want = m.now
-	if len(s.dev.starved) == 0 && m.fits(s.dev, it) {
+	if s.dev.hungry == 0 && m.fits(s.dev, it) {
 		m.begin(s, it, m.now)
 	} else {
 		m.starve(s)

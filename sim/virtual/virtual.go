@@ -15,9 +15,9 @@
 package virtual
 
 import (
-	"cmp"
 	"fmt"
 	"math"
+	"math/bits"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -186,10 +186,9 @@ type stream struct {
 	state    state
 	items    []item
 	head     int
-	start    int64 // of the task that runs
-	want     int64 // when the task that is starved could begin
-	last     int64 // when the last task that took time ended
-	arrival  uint64
+	start    int64  // of the task that runs
+	want     int64  // when the task that is starved could begin
+	last     int64  // when the last task that took time ended
 	total    uint64 // submitted
 	done     uint64
 	waiters  []target
@@ -259,8 +258,8 @@ type thread struct {
 type device struct {
 	cube, vector, slots int
 	engines             [model.NumCopyKinds]int
-	starved             []*stream
-	wanted              [classes]int // number of those that are starved, by class
+	starved             [classes]heap // streams, by priority and arrival
+	hungry              uint32        // classes of which there are some, a bit each
 	fed                 bool
 	streams             []*stream
 }
@@ -470,9 +469,11 @@ func (m *Machine) Step(until int64) bool {
 	}
 	e := m.heap[0]
 	m.now = max(m.now, e.at)
+	// Who goes on often comes back at once: its next entry takes the place of this one.
+	m.heap[0].at = hole
 	if e.id < 0 {
-		m.heap.pop()
 		m.host(m.threads[^e.id])
+		m.close()
 		return true
 	}
 	s := m.streams[e.id]
@@ -484,33 +485,47 @@ func (m *Machine) Step(until int64) bool {
 		m.finish(s, it, s.start)
 	}
 	s.state = queued // it goes on: what a task puts behind itself needs no second turn
-	// The next task of the stream often takes the place of this one in the heap.
-	m.heap[0].at = -1
 	s.dev.fed = false
 	m.advance(s)
-	if len(m.heap) > 0 && m.heap[0].at < 0 {
-		m.heap.pop()
-	}
-	if len(s.dev.starved) > 0 && !s.dev.fed {
+	if s.dev.hungry != 0 && !s.dev.fed {
 		m.feed(s.dev)
 	}
+	m.close()
 	return true
 }
 
-// schedule lets a stream go on at a time.
-func (m *Machine) schedule(at int64, s *stream) {
-	if len(m.heap) > 0 && m.heap[0].at < 0 {
-		m.seq++
-		m.heap[0] = entry{at, m.seq, s.id}
+// hole is the time of the entry in front while what it stands for is done.
+const hole = -1
+
+// push lets a stream, or a thread (its number inverted), go on at a time.
+func (m *Machine) push(at int64, id int32) {
+	m.seq++
+	e := entry{at, m.seq, id}
+	if len(m.heap) > 0 && m.heap[0].at == hole {
+		m.heap[0] = e
 		m.heap.down(0)
 		return
 	}
-	m.push(at, s.id)
+	m.heap.push(e)
 }
 
-func (m *Machine) push(at int64, id int32) {
-	m.seq++
-	m.heap.push(entry{at, m.seq, id})
+// close takes out the entry in front if nothing has taken its place.
+func (m *Machine) close() {
+	if len(m.heap) > 0 && m.heap[0].at == hole {
+		m.heap.pop()
+	}
+}
+
+// soonest is when somebody is to go on, after all for none.
+func (m *Machine) soonest() int64 {
+	at := int64(math.MaxInt64)
+	if len(m.heap) > 0 && m.heap[0].at != hole {
+		return m.heap[0].at
+	}
+	for i := 1; i < min(5, len(m.heap)); i++ {
+		at = min(at, m.heap[i].at)
+	}
+	return at
 }
 
 // wake lets a stream that waits go on at this moment.
@@ -541,7 +556,7 @@ func (m *Machine) advance(s *stream) {
 				at = max(at, s.last+m.model.Launch.Overhead)
 			}
 			s.want = at
-			if len(s.dev.starved) == 0 && m.fits(s.dev, it) {
+			if s.dev.hungry == 0 && m.fits(s.dev, it) {
 				m.begin(s, it, at)
 			} else {
 				m.starve(s)
@@ -550,7 +565,7 @@ func (m *Machine) advance(s *stream) {
 		}
 		if known > m.now {
 			s.state = delayed
-			m.schedule(known, s)
+			m.push(known, s.id)
 			return
 		}
 		if !m.step(s, it) {
@@ -713,7 +728,7 @@ func (m *Machine) begin(s *stream, it *item, at int64) {
 	if it.foreign {
 		it.duration = m.o.Tasks.Begin(s.id)
 	}
-	m.schedule(at+it.duration, s)
+	m.push(at+it.duration, s.id)
 }
 
 func (m *Machine) release(d *device, it *item) {
@@ -728,54 +743,44 @@ func (m *Machine) release(d *device, it *item) {
 	}
 }
 
-// starve puts a stream into the list of those that find something taken.
+// starve puts a stream among those that find something taken.
 func (m *Machine) starve(s *stream) {
 	m.seq++
-	s.state, s.arrival = starved, m.seq
+	s.state = starved
 	d := s.dev
-	i, _ := slices.BinarySearchFunc(d.starved, s, func(a, b *stream) int {
-		return cmp.Or(cmp.Compare(a.priority, b.priority), cmp.Compare(a.arrival, b.arrival))
-	})
-	d.starved = slices.Insert(d.starved, i, s)
-	d.wanted[s.items[s.head].class()]++
-	if len(d.starved) > 1 { // others may wait for something else
-		m.feed(d)
-	}
+	c := s.items[s.head].class()
+	d.starved[c].push(entry{int64(s.priority), m.seq, s.id})
+	d.hungry |= 1 << c
+	m.feed(d) // others may wait for something else
 }
 
-// feed begins the tasks whose turn has come.
+// feed begins the tasks whose turn has come: in order of priority and arrival, as long as the first of a class finds what it needs.
+// One that does not has its class wait.
 func (m *Machine) feed(d *device) {
 	d.fed = true
-	var taken [classes]bool // what a task of the class, further in front, has not found
-	left := 0               // classes of which some task may still begin
-	for _, n := range d.wanted {
-		if n > 0 {
-			left++
+	taken := uint32(0) // classes of which a task further in front has not found what it needs
+	for d.hungry&^taken != 0 {
+		c := bits.TrailingZeros32(d.hungry &^ taken)
+		for left := d.hungry &^ taken &^ (1 << c); left != 0; left &= left - 1 {
+			if o := bits.TrailingZeros32(left); d.starved[o][0].before(d.starved[c][0]) {
+				c = o
+			}
 		}
-	}
-	for i := 0; i < len(d.starved) && left > 0; {
-		s := d.starved[i]
+		s := m.streams[d.starved[c][0].id]
 		it := &s.items[s.head]
-		c := it.class()
-		switch {
-		case taken[c]:
-			i++
-		case m.fits(d, it):
-			if d.wanted[c]--; d.wanted[c] == 0 {
-				left--
+		if m.fits(d, it) {
+			if d.starved[c].pop(); len(d.starved[c]) == 0 {
+				d.hungry &^= 1 << c
 			}
-			d.starved = slices.Delete(d.starved, i, i+1)
 			m.begin(s, it, max(m.now, s.want))
-		default:
-			for o := range taken {
-				if o == c || c == mixed && o < mixed || c < mixed && o == mixed {
-					if !taken[o] && d.wanted[o] > 0 {
-						left--
-					}
-					taken[o] = true
-				}
-			}
-			i++
+			continue
+		}
+		taken |= 1 << c
+		switch {
+		case c == mixed:
+			taken |= 1<<vectors | 1<<cubes
+		case c < mixed:
+			taken |= 1 << mixed
 		}
 	}
 }
@@ -836,10 +841,11 @@ func (m *Machine) host(t *thread) {
 			}
 		}
 		at := max(t.begin+t.op.Host, m.now)
-		if len(m.ready) > 0 || len(m.heap) > 0 && m.heap[0].at < at {
+		if len(m.ready) > 0 || m.soonest() < at {
 			m.push(at, ^t.id)
 			return
 		}
+		m.close()
 		m.now = at
 		if !m.do(t) {
 			t.blocked = true
