@@ -21,43 +21,47 @@ import (
 	"github.com/acltrace/acltrace/timeline/story"
 )
 
-// A script is what a scan has told of a trace, to be told again without the work of a scan.
+// A script is what a walk has told of a trace, to be told again without the work of a walk.
 type script struct {
 	tl    *timeline.Timeline
-	tells []func(v *timeline.Visitor)
+	tells []func(v *timeline.Visitor) error
 	end   int64
 }
 
 func record(tb testing.TB, tl *timeline.Timeline) *script {
 	tb.Helper()
 	s := &script{tl: tl}
-	add := func(f func(v *timeline.Visitor)) { s.tells = append(s.tells, f) }
-	totals, err := timeline.Scan(tl.Reader, tl.Model, &timeline.Visitor{
-		Lane: func(i int, l *timeline.Lane) {
+	add := func(f func(v *timeline.Visitor) error) error { s.tells = append(s.tells, f); return nil }
+	w, err := timeline.NewWalk(tl.Reader, tl.Model, &timeline.WalkOptions{NoSteps: true})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	err = w.Run(&timeline.Visitor{
+		Lane: func(i int, l *timeline.Lane) error {
 			l = &timeline.Lane{Process: l.Process, Name: l.Name, Device: l.Device}
-			add(func(v *timeline.Visitor) { v.Lane(i, l) })
+			return add(func(v *timeline.Visitor) error { return v.Lane(i, l) })
 		},
-		Call: func(h *timeline.HostCall, k *timeline.Task) {
+		Call: func(h *timeline.HostCall, k *timeline.Task) error {
 			call := *h
 			if k != nil {
 				task := *k
 				k = &task
 			}
-			add(func(v *timeline.Visitor) { v.Call(&call, k) })
+			return add(func(v *timeline.Visitor) error { return v.Call(&call, k) })
 		},
-		Ended: func(i int, s *timeline.Span) {
-			span := *s
-			add(func(v *timeline.Visitor) { v.Ended(i, &span) })
+		Task: func(k *timeline.Task) error {
+			task := *k
+			return add(func(v *timeline.Visitor) error { return v.Task(&task) })
 		},
 	})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	s.end = totals.End
+	s.end = w.End
 	return s
 }
 
-// BenchmarkEncode makes the requests of a trace from what a scan tells.
+// BenchmarkEncode makes the requests of a trace from what a walk tells.
 func BenchmarkEncode(b *testing.B) {
 	s := record(b, story.Long(b, 25_000))
 	spans, size, began := 0, 0, processor()
@@ -74,7 +78,9 @@ func BenchmarkEncode(b *testing.B) {
 		}
 		v := x.visitor()
 		for _, tell := range s.tells {
-			tell(v)
+			if err := tell(v); err != nil {
+				b.Fatal(err)
+			}
 		}
 		if err := x.finish(s.end); err != nil {
 			b.Fatal(err)
@@ -84,12 +90,16 @@ func BenchmarkEncode(b *testing.B) {
 	b.ReportMetric(float64(size)/float64(spans), "bytes/span")
 }
 
-// BenchmarkScan is what comes before: the calls with their meaning.
-func BenchmarkScan(b *testing.B) {
+// BenchmarkWalk is what comes before: the calls with their meaning.
+func BenchmarkWalk(b *testing.B) {
 	tl := story.Long(b, 25_000)
 	calls, began := 0, processor()
 	for b.Loop() {
-		if _, err := timeline.Scan(tl.Reader, tl.Model, &timeline.Visitor{Call: func(*timeline.HostCall, *timeline.Task) { calls++ }}); err != nil {
+		w, err := timeline.NewWalk(tl.Reader, tl.Model, &timeline.WalkOptions{NoSteps: true})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := w.Run(&timeline.Visitor{Call: func(*timeline.HostCall, *timeline.Task) error { calls++; return nil }}); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -205,11 +205,17 @@ func newExporter(r *format.Reader, m *api.Model, o *Options) (*exporter, error) 
 
 // steps returns the steps of a trace.
 func steps(r *format.Reader, m *api.Model) (*timeline.Steps, error) {
-	t, err := timeline.Load(r, m)
+	w, err := timeline.NewWalk(r, m, nil)
 	if err != nil {
 		return nil, err
 	}
-	return t.Steps(), nil
+	s := &timeline.Steps{StepRule: w.Steps}
+	return s, w.Run(&timeline.Visitor{Step: func(p *timeline.Step) error {
+		if !p.Open {
+			s.List = append(s.List, *p)
+		}
+		return nil
+	}})
 }
 
 // nameField encodes the name and the kind of a span.
@@ -220,15 +226,23 @@ func nameField(name string, kind byte) []byte {
 // run gives all spans to sink, which returns an empty batch for the next ones.
 func (x *exporter) run(sink func(*batch) (*batch, error)) error {
 	x.sink = sink
-	totals, err := timeline.Scan(x.r, x.m, x.visitor())
+	w, err := timeline.NewWalk(x.r, x.m, &timeline.WalkOptions{NoSteps: true})
 	if err != nil {
 		return err
 	}
-	return x.finish(totals.End)
+	if err := w.Run(x.visitor()); err != nil {
+		return err
+	}
+	return x.finish(w.End)
 }
 
 func (x *exporter) visitor() *timeline.Visitor {
-	return &timeline.Visitor{Lane: x.lane, Call: x.call, Ended: x.ended, Range: x.rangeEnded, Stop: func() error { return x.err }}
+	return &timeline.Visitor{
+		Lane:  func(i int, l *timeline.Lane) error { x.lane(i, l); return nil },
+		Call:  func(h *timeline.HostCall, k *timeline.Task) error { x.call(h, k); return x.err },
+		Task:  func(k *timeline.Task) error { x.ended(k); return x.err },
+		Range: func(r *timeline.Range) error { x.marks[r.Begin] = *r; return nil },
+	}
 }
 
 // thread returns the row of a thread.
@@ -474,8 +488,7 @@ func (x *exporter) call(c *timeline.HostCall, t *timeline.Task) {
 		size += 2 * (len(failed) + flagBytes)
 	}
 	mark, marked := x.marks[c.Index]
-	ranged := marked || c.Fn != nil && c.Fn.Range == api.RangeBegin && c.Flags&format.Unfinished == 0 && failed == ""
-	if ranged {
+	if marked {
 		spans++
 		size += rangeBytes
 	}
@@ -487,7 +500,7 @@ func (x *exporter) call(c *timeline.HostCall, t *timeline.Task) {
 		l := &x.lanes[t.Lane]
 		l.waiting = append(l.waiting, waiting{in: x.onLane(p, t.Lane), names: task, call: c.Index, bytes: t.Bytes, kind: t.Kind, async: t.Fn.Stream >= 0, measured: t.Measured})
 	}
-	if ranged {
+	if marked {
 		p.waiting++
 		x.ranges[c.Index] = in
 	}
@@ -552,7 +565,7 @@ func putBytes(b []byte, k api.Task, n uint64) []byte {
 }
 
 // ended emits a task: those of a lane end in their order.
-func (x *exporter) ended(_ int, s *timeline.Span) {
+func (x *exporter) ended(s *timeline.Task) {
 	if x.err != nil {
 		return
 	}
@@ -597,10 +610,6 @@ func (x *exporter) rangeEnded(r *timeline.Range) {
 		return
 	}
 	in := x.ranges[r.Begin]
-	if in == nil { // of a moment the scan tells before its call
-		x.marks[r.Begin] = *r
-		return
-	}
 	delete(x.ranges, r.Begin)
 	in.add(r.From, r.To)
 	p, th := in.part, &x.threads[in.index]

@@ -1,7 +1,7 @@
 // Package otelexport turns a trace into OpenTelemetry spans and hands them to a collector or a Jaeger over OTLP (Send), or
 // writes them as OTLP JSON lines (Write), the format of the collector's file exporter.
 //
-// Both follow the trace by timeline.Scan and encode each span when its times are known. What they hold is a few requests and the tasks that
+// Both follow the trace by timeline.Walk and encode each span when its times are known. What they hold is a few requests and the tasks that
 // have not ended, so their memory does not grow with the trace. They only read the trace, keep no state between calls and may be
 // called from several goroutines, each with a reader of its own. Nothing here changes a trace, times anything or decides what a call means:
 // that is package timeline's business. A span that could not be handed over is an error, never silence.

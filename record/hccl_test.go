@@ -134,7 +134,7 @@ func TestCollectives(t *testing.T) {
 	if len(tl.Tasks) != 4 {
 		t.Errorf("%d tasks, want those of four copies", len(tl.Tasks))
 	}
-	if s := report.NewStats(tl); !slices.ContainsFunc(s.Functions, func(f report.FuncStats) bool { return f.Func == "HcclAllReduce" && f.Calls == 2 && f.Failed == 1 }) ||
+	if s, err := report.NewStats(tl.Reader, acl.Model, nil); err != nil || !slices.ContainsFunc(s.Functions, func(f report.FuncStats) bool { return f.Func == "HcclAllReduce" && f.Calls == 2 && f.Failed == 1 }) ||
 		!slices.ContainsFunc(s.Errors, func(e report.ErrStats) bool { return e.Func == "HcclAllReduce" && e.Name == "HCCL_E_NOT_SUPPORT" }) {
 		t.Errorf("statistics %+v, %+v", s.Functions, s.Errors)
 	}

@@ -67,7 +67,7 @@ func TestRanges(t *testing.T) {
 				if load.Domain != "data" || load.Open || load.From < one.From || load.To > one.To || load.Thread != load.EndThread {
 					t.Errorf("range of a domain: %+v", load)
 				}
-				if s := report.NewStats(tl); len(s.Ranges) != 4 || s.Ranges[0].TotalNS == 0 {
+				if s, err := report.NewStats(tl.Reader, acl.Model, nil); err != nil || len(s.Ranges) != 4 || s.Ranges[0].TotalNS == 0 {
 					t.Errorf("statistics %+v", s.Ranges)
 				}
 				var text strings.Builder

@@ -11,6 +11,7 @@ import (
 	"github.com/aclements/go-moremath/stats"
 
 	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/timeline"
 )
 
@@ -18,6 +19,7 @@ import (
 type DiffOptions struct {
 	// Threshold is the least relative change of a median that counts, 0.05 when 0.
 	Threshold float64
+	Progress  func(done, total int) // called now and then with the number of calls of the trace that is read
 }
 
 // Verdicts of a Change.
@@ -42,7 +44,7 @@ const (
 
 // Diff says what is different between two runs of a program, as `acltrace diff --json` prints it.
 //
-// Samples are the typical steps of each run: how long a step took, and how long all launches of a kernel, copies of a direction and
+// Samples are the typical steps of each run, evenly some 500 to 1,000 of more: how long a step took, and how long all launches of a kernel, copies of a direction and
 // calls of a function took in it. Where one of the runs has no steps they are single launches, or the medians of many that follow each
 // other.
 //
@@ -104,75 +106,152 @@ type Sample struct {
 
 type diffKey struct{ kind, name string }
 
-// series is one thing in a run: when it was done, and for how long.
+// maxSamples bounds how many samples are kept of one thing. Of more, every second, fourth, … is left.
+const maxSamples = 1024
+
+// A sampler keeps samples in the order of time, evenly from all of it.
+type sampler struct {
+	values []float64
+	n      int // so far
+	every  int
+}
+
+func (s *sampler) add(v float64) {
+	s.every = max(s.every, 1)
+	s.n++
+	if (s.n-1)%s.every != 0 {
+		return
+	}
+	if len(s.values) == maxSamples {
+		for i := range maxSamples / 2 {
+			s.values[i] = s.values[2*i]
+		}
+		s.values = s.values[:maxSamples/2]
+		s.every *= 2
+	}
+	s.values = append(s.values, v) // the first of the next s.every
+}
+
+// zeros returns as many samples of 0.
+func (s *sampler) zeros() sampler {
+	return sampler{values: make([]float64, len(s.values)), n: s.n, every: s.every}
+}
+
+// series is one thing in a run: how often it was done, and for how long.
 type series struct {
-	step         []int // of each, -1 for none
-	host, device []float64
-	measured     bool // all of them
+	count              uint64
+	measured           bool    // all of them
+	host, device       sampler // single ones
+	now                sums    // of the step that goes on
+	hosts, devices, of sampler // of typical steps; of is how often
 }
 
-// gather returns what a run has done.
-func gather(t *timeline.Timeline) map[diffKey]*series {
-	steps := t.Steps()
-	out := map[diffKey]*series{}
-	add := func(k diffKey, step int, host, device float64, measured bool) {
-		s := out[k]
-		if s == nil {
-			s = &series{measured: true}
-			out[k] = s
-		}
-		s.step, s.host, s.device = append(s.step, step), append(s.host, host), append(s.device, device)
-		s.measured = s.measured && measured
-	}
-	for i := range t.Calls {
-		c := &t.Calls[i]
-		step, host := steps.At(c.Start), float64(c.End-c.Start)
-		add(diffKey{"function", c.Name}, step, host, 0, false)
-		if c.Task < 0 {
-			continue
-		}
-		k := &t.Tasks[c.Task]
-		switch k.Kind {
-		case api.Kernel:
-			add(diffKey{"kernel", k.Name}, step, host, float64(k.To-k.From), k.Measured)
-		case api.Copy:
-			add(diffKey{"copy", k.Direction()}, step, host, float64(k.To-k.From), k.Measured)
-		}
-	}
-	return out
+type sums struct{ host, device, count float64 }
+
+// A run is what diff asks of a trace.
+type run struct {
+	DiffRun
+	series map[diffKey]*series
+	took   sampler // typical steps
 }
 
-// sample sums a series up by typical steps, or by blocks where steps is nil.
-func (s *series) sample(steps *timeline.Steps, device bool) Sample {
-	values := s.host
-	if device {
-		values = s.device
+// newRun goes through a trace.
+func newRun(r *format.Reader, m *api.Model, o *DiffOptions) (*run, error) {
+	x := &run{series: map[diffKey]*series{}}
+	w, err := timeline.NewWalk(r, m, &timeline.WalkOptions{Progress: o.Progress})
+	if err != nil {
+		return nil, err
 	}
-	var out Sample
-	if steps == nil {
-		n := max(1, (len(values)+blocks-1)/blocks)
-		for part := range slices.Chunk(values, n) {
-			if len(part) == n || len(out.values) == 0 {
-				out.values = append(out.values, median(part))
+	var lengths histogram
+	steps := 0
+	err = w.Run(&timeline.Visitor{
+		Call: func(h *timeline.HostCall, k *timeline.Task) error {
+			x.Calls++
+			host := float64(h.End - h.Start)
+			x.add(diffKey{"function", h.Name}, h.Step, host, 0, false)
+			if k == nil {
+				return nil
 			}
+			// What was measured is known with the call.
+			switch k.Kind {
+			case api.Kernel:
+				x.add(diffKey{"kernel", k.Name}, h.Step, host, float64(k.To-k.From), k.Measured)
+			case api.Copy:
+				x.add(diffKey{"copy", k.Direction()}, h.Step, host, float64(k.To-k.From), k.Measured)
+			}
+			return nil
+		},
+		Step: func(p *timeline.Step) error {
+			if !p.Open {
+				steps++
+			}
+			typical := !p.Open && p.Typical
+			if typical {
+				x.took.add(float64(p.To - p.From))
+				lengths.add(p.To - p.From)
+			}
+			for _, s := range x.series {
+				if typical {
+					s.hosts.add(s.now.host)
+					s.devices.add(s.now.device)
+					s.of.add(s.now.count)
+				}
+				s.now = sums{}
+			}
+			return nil
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	x.Path, x.Steps = r.Path(), stepStats(w, steps, &lengths)
+	if x.Calls > 0 {
+		x.SpanNS = w.End - w.Start
+	}
+	return x, nil
+}
+
+func (x *run) add(k diffKey, step int, host, device float64, measured bool) {
+	s := x.series[k]
+	if s == nil {
+		s = &series{measured: true, hosts: x.took.zeros(), devices: x.took.zeros(), of: x.took.zeros()}
+		x.series[k] = s
+	}
+	s.count++
+	s.measured = s.measured && measured
+	s.host.add(host)
+	if measured {
+		s.device.add(device)
+	}
+	if step >= 0 {
+		s.now.host += host
+		s.now.count++
+		if measured {
+			s.now.device += device
+		}
+	}
+}
+
+// sample sums a series up, by typical steps or by blocks.
+func (s *series) sample(bySteps, device bool) Sample {
+	var out Sample
+	if bySteps {
+		out.values, out.PerStep = s.hosts.values, median(s.of.values)
+		if device {
+			out.values = s.devices.values
 		}
 		return out.finish()
 	}
-	sums, counts := make([]float64, len(steps.List)), make([]float64, len(steps.List))
-	for i, step := range s.step {
-		if step >= 0 {
-			sums[step] += values[i]
-			counts[step]++
+	values := s.host.values
+	if device {
+		values = s.device.values
+	}
+	n := max(1, (len(values)+blocks-1)/blocks)
+	for part := range slices.Chunk(values, n) {
+		if len(part) == n || len(out.values) == 0 {
+			out.values = append(out.values, median(part))
 		}
 	}
-	var often []float64
-	for i := range steps.List {
-		if steps.List[i].Typical {
-			out.values = append(out.values, sums[i])
-			often = append(often, counts[i])
-		}
-	}
-	out.PerStep = median(often)
 	return out.finish()
 }
 
@@ -202,16 +281,6 @@ func (s Sample) finish() Sample {
 	return s
 }
 
-func diffRun(t *timeline.Timeline) DiffRun {
-	var s Stats
-	s.steps(t)
-	r := DiffRun{Path: t.Reader.Path(), Calls: uint64(len(t.Calls)), Steps: s.Steps}
-	if len(t.Calls) > 0 {
-		r.SpanNS = t.End - t.Calls[0].Start
-	}
-	return r
-}
-
 // parts returns the medians of so many parts of a run, which are less alike than steps that follow each other: machines have slow times
 // and fast times.
 func parts(values []float64) stats.Sample {
@@ -237,49 +306,46 @@ func probability(a, b *Sample) float64 {
 	return min(max(u.P, t.P), 1)
 }
 
-// NewDiff compares two runs.
-func NewDiff(a, b *timeline.Timeline, o *DiffOptions) *Diff {
-	d := &Diff{By: "steps", Threshold: 0.05, Changes: []Change{}, New: []Only{}, Gone: []Only{}}
-	if o != nil && o.Threshold > 0 {
-		d.Threshold = o.Threshold
+// NewDiff compares two runs. What it holds does not grow with the number of calls.
+func NewDiff(a, b *format.Reader, m *api.Model, o *DiffOptions) (*Diff, error) {
+	if o == nil {
+		o = &DiffOptions{}
 	}
-	d.A, d.B = diffRun(a), diffRun(b)
-	stepsA, stepsB := a.Steps(), b.Steps()
-	whole := float64(d.A.Steps.P50NS)
-	if d.A.Steps.Typical == 0 || d.B.Steps.Typical == 0 {
-		d.By, stepsA, stepsB = "launches", nil, nil
+	d := &Diff{By: "steps", Threshold: cmp.Or(o.Threshold, 0.05), Changes: []Change{}, New: []Only{}, Gone: []Only{}}
+	inA, err := newRun(a, m, o)
+	if err != nil {
+		return nil, err
+	}
+	inB, err := newRun(b, m, o)
+	if err != nil {
+		return nil, err
+	}
+	d.A, d.B = inA.DiffRun, inB.DiffRun
+	bySteps := d.A.Steps.Typical > 0 && d.B.Steps.Typical > 0
+	if bySteps {
+		d.Changes = append(d.Changes, Change{Kind: "step", Metric: "wall", A: Sample{values: inA.took.values}.finish(), B: Sample{values: inB.took.values}.finish()})
 	} else {
-		took := func(s *timeline.Steps) Sample {
-			var out Sample
-			for _, x := range s.List {
-				if x.Typical {
-					out.values = append(out.values, float64(x.To-x.From))
-				}
-			}
-			return out.finish()
-		}
-		d.Changes = append(d.Changes, Change{Kind: "step", Metric: "wall", A: took(stepsA), B: took(stepsB)})
+		d.By = "launches"
 	}
-	inA, inB := gather(a), gather(b)
-	for k, sa := range inA {
-		sb := inB[k]
+	for k, sa := range inA.series {
+		sb := inB.series[k]
 		if sb == nil {
-			d.Gone = append(d.Gone, Only{k.kind, k.name, uint64(len(sa.host))})
+			d.Gone = append(d.Gone, Only{k.kind, k.name, sa.count})
 			continue
 		}
 		device := sa.measured && sb.measured
-		c := Change{Kind: k.kind, Name: k.name, Metric: "host", A: sa.sample(stepsA, device), B: sb.sample(stepsB, device)}
+		c := Change{Kind: k.kind, Name: k.name, Metric: "host", A: sa.sample(bySteps, device), B: sb.sample(bySteps, device)}
 		if device {
 			c.Metric = "device"
 		}
-		if stepsA != nil && c.A.PerStep == 0 && c.B.PerStep == 0 && c.A.MedianNS == 0 && c.B.MedianNS == 0 {
+		if bySteps && c.A.PerStep == 0 && c.B.PerStep == 0 && c.A.MedianNS == 0 && c.B.MedianNS == 0 {
 			continue // done outside of steps
 		}
 		d.Changes = append(d.Changes, c)
 	}
-	for k, sb := range inB {
-		if inA[k] == nil {
-			d.New = append(d.New, Only{k.kind, k.name, uint64(len(sb.host))})
+	for k, sb := range inB.series {
+		if inA.series[k] == nil {
+			d.New = append(d.New, Only{k.kind, k.name, sb.count})
 		}
 	}
 	order := func(x, y Only) int {
@@ -287,8 +353,8 @@ func NewDiff(a, b *timeline.Timeline, o *DiffOptions) *Diff {
 	}
 	slices.SortFunc(d.New, order)
 	slices.SortFunc(d.Gone, order)
-	d.judge(whole)
-	return d
+	d.judge(float64(d.A.Steps.P50NS))
+	return d, nil
 }
 
 // judge gives each change its verdict. whole is how long a step takes, 0 without steps.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/report"
 	"github.com/acltrace/acltrace/timeline"
 	"github.com/acltrace/acltrace/timeline/story"
@@ -28,6 +29,15 @@ func run(t *testing.T, seed uint64, steps int, factor func(kernel int) float64) 
 	})
 }
 
+func compare(t *testing.T, a, b *timeline.Timeline, o *report.DiffOptions) *report.Diff {
+	t.Helper()
+	d, err := report.NewDiff(a.Reader, b.Reader, acl.Model, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
 func level(int) float64 { return 1 }
 
 func verdicts(d *report.Diff, which ...string) []string {
@@ -43,7 +53,7 @@ func verdicts(d *report.Diff, which ...string) []string {
 // TestNoiseIsNoDifference compares runs of one program.
 func TestNoiseIsNoDifference(t *testing.T) {
 	for seed := range uint64(40) {
-		d := report.NewDiff(run(t, 2*seed, 30, level), run(t, 2*seed+1, 40, level), &report.DiffOptions{Threshold: 0.03})
+		d := compare(t, run(t, 2*seed, 30, level), run(t, 2*seed+1, 40, level), &report.DiffOptions{Threshold: 0.03})
 		if d.Differs {
 			t.Errorf("seed %d: %q differ", seed, verdicts(d, report.Slower, report.Faster))
 		}
@@ -59,7 +69,7 @@ func TestASlowKernelIsFound(t *testing.T) {
 	found := 0
 	for seed := range uint64(20) {
 		a, b := run(t, 100+2*seed, 30, level), run(t, 101+2*seed, 30, slow)
-		d := report.NewDiff(a, b, nil)
+		d := compare(t, a, b, nil)
 		got := verdicts(d, report.Slower, report.Faster)
 		if slices.Contains(got, "kernel matmul") {
 			found++
@@ -74,14 +84,14 @@ func TestASlowKernelIsFound(t *testing.T) {
 		t.Errorf("found in %d of 20 pairs", found)
 	}
 	a, b := run(t, 1, 30, level), run(t, 2, 30, slow)
-	d := report.NewDiff(b, a, nil)
+	d := compare(t, b, a, nil)
 	if got := verdicts(d, report.Faster); !d.Differs || d.SlowerCount != 0 || !slices.Contains(got, "kernel matmul") {
 		t.Errorf("the other way: %q, %+v", got, d)
 	}
-	if d := report.NewDiff(a, b, &report.DiffOptions{Threshold: 0.2}); d.Differs {
+	if d := compare(t, a, b, &report.DiffOptions{Threshold: 0.2}); d.Differs {
 		t.Errorf("below the threshold: %+v", d)
 	}
-	d = report.NewDiff(a, b, nil)
+	d = compare(t, a, b, nil)
 	d.A.Path, d.B.Path = "a.aclt", "b.aclt"
 	var text bytes.Buffer
 	if err := d.Text(&text); err != nil {
@@ -96,7 +106,7 @@ func TestASlowKernelIsFound(t *testing.T) {
 }
 
 func TestFewStepsTellNothing(t *testing.T) {
-	d := report.NewDiff(run(t, 1, 4, level), run(t, 2, 4, func(int) float64 { return 2 }), nil)
+	d := compare(t, run(t, 1, 4, level), run(t, 2, 4, func(int) float64 { return 2 }), nil)
 	if d.Differs || !slices.Contains(verdicts(d, report.Few), "kernel matmul") {
 		t.Errorf("%+v", d.Changes)
 	}
@@ -104,14 +114,14 @@ func TestFewStepsTellNothing(t *testing.T) {
 
 func TestSameRun(t *testing.T) {
 	a := run(t, 1, 30, level)
-	if d := report.NewDiff(a, a, nil); d.Differs || len(verdicts(d, report.Same)) != len(d.Changes) {
+	if d := compare(t, a, a, nil); d.Differs || len(verdicts(d, report.Same)) != len(d.Changes) {
 		t.Errorf("%+v", d)
 	}
 }
 
 // TestNewAndGone compares runs of two programs without steps.
 func TestNewAndGone(t *testing.T) {
-	d := report.NewDiff(story.Small(t), deep(t), nil)
+	d := compare(t, story.Small(t), deep(t), nil)
 	if d.By != "launches" || !d.Differs || !slices.Contains(d.New, report.Only{Kind: "kernel", Name: "Add<1>", Count: 3}) ||
 		!slices.Contains(d.Gone, report.Only{Kind: "kernel", Name: "MatMul \"é\"\n", Count: 2}) || !slices.Contains(d.Gone, report.Only{Kind: "copy", Name: "DtoD", Count: 1}) {
 		t.Errorf("%+v", d)
@@ -121,7 +131,7 @@ func TestNewAndGone(t *testing.T) {
 // TestMoreLaunches has steps that launch more.
 func TestMoreLaunches(t *testing.T) {
 	time := func(_, _ int) int64 { return 10_000 }
-	d := report.NewDiff(story.Steps(t, 10, 12, time), story.Steps(t, 10, 15, time), nil)
+	d := compare(t, story.Steps(t, 10, 12, time), story.Steps(t, 10, 15, time), nil)
 	i := slices.IndexFunc(d.Changes, func(c report.Change) bool { return c.Name == "matmul" })
 	if c := d.Changes[i]; !d.Differs || !c.Often || c.A.PerStep != 4 || c.B.PerStep != 5 || c.Verdict != report.Slower || c.Change != 0.25 {
 		t.Errorf("%+v", c)

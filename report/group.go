@@ -10,6 +10,8 @@ import (
 	"text/tabwriter"
 
 	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/timeline"
 )
 
 // A Group is what the calls of one step, thread, stream or kernel sum up to. Times are nanoseconds on the host.
@@ -32,90 +34,157 @@ type Group struct {
 	order int // steps are in the order of time
 }
 
-// By returns the sums by step, thread, stream or kernel: steps in the order of time and what is in none behind them, else the one with
-// the most time in calls first. Calls without a task are of no stream, and only launches are of a kernel.
-func (s *Stats) By(what string) ([]Group, error) {
-	t := s.t
-	threads, procs := t.Reader.Threads(), t.Reader.Processes()
+// groups gather sums by one thing.
+type groups struct {
+	by      string
+	w       *timeline.Walk
+	threads []format.Thread
+	numbers []*Group // by thread, lane or step
+	kernels map[string]*Group
+	none    Group // in no step
+}
+
+func newGroups(by string, w *timeline.Walk) *groups {
+	return &groups{by: by, w: w, threads: w.Reader.Threads(), kernels: map[string]*Group{}}
+}
+
+// of returns the group of what is done by a thread, on a lane, in a step, of a kernel; nil for none.
+func (g *groups) of(thread uint32, lane, step int, kernel string) *Group {
+	n := -1
+	switch g.by {
+	case "thread":
+		n = min(int(thread), len(g.threads))
+	case "stream":
+		n = lane
+	case "step":
+		if n = step; n < 0 {
+			return &g.none
+		}
+	case "kernel":
+		if kernel == "" {
+			return nil
+		}
+		if g.kernels[kernel] == nil {
+			g.kernels[kernel] = &Group{Name: kernel}
+		}
+		return g.kernels[kernel]
+	}
+	if n < 0 {
+		return nil
+	}
+	for n >= len(g.numbers) {
+		g.numbers = append(g.numbers, nil)
+	}
+	if g.numbers[n] == nil {
+		g.numbers[n] = &Group{}
+	}
+	return g.numbers[n]
+}
+
+func (g *groups) call(h *timeline.HostCall, k *timeline.Task) {
+	lane, kernel := -1, ""
+	if k != nil {
+		lane = k.Lane
+	}
+	if h.Fn != nil && h.Fn.Task == api.Kernel {
+		kernel = cmp.Or(h.Kernel, "unknown kernel")
+	}
+	into := g.of(h.Thread, lane, h.Step, kernel)
+	if into == nil {
+		return
+	}
+	into.Calls++
+	if h.Failed() {
+		into.Failed++
+	}
+	into.HostNS += h.End - h.Start
+	if h.Fn != nil && (h.Fn.Sync == api.SyncDevice || h.Fn.Sync == api.SyncStream || h.Fn.Sync == api.SyncEvent) {
+		into.WaitedNS += h.End - h.Start
+	}
+	if k == nil {
+		return
+	}
+	into.Bytes += k.Bytes
+	switch k.Kind {
+	case api.Kernel:
+		into.Launches++
+	case api.Copy:
+		into.Copies++
+	}
+}
+
+func (g *groups) task(k *timeline.Task) {
+	kernel := ""
+	if k.Kind == api.Kernel {
+		kernel = k.Name
+	}
+	if !k.Measured {
+		return
+	}
+	if into := g.of(k.Thread, k.Lane, k.Step, kernel); into != nil {
+		into.DeviceNS += k.To - k.From
+	}
+}
+
+func (g *groups) step(p *timeline.Step) {
+	if g.by != "step" || p.Index >= len(g.numbers) || g.numbers[p.Index] == nil {
+		return
+	}
+	into := g.numbers[p.Index]
+	if p.Open {
+		n := &g.none
+		n.Calls, n.Failed, n.Launches, n.Copies, n.Bytes = n.Calls+into.Calls, n.Failed+into.Failed, n.Launches+into.Launches, n.Copies+into.Copies, n.Bytes+into.Bytes
+		n.HostNS, n.WaitedNS, n.DeviceNS = n.HostNS+into.HostNS, n.WaitedNS+into.WaitedNS, n.DeviceNS+into.DeviceNS
+		g.numbers[p.Index] = nil
+		return
+	}
+	into.SpanNS, into.Differs = p.To-p.From, !p.Typical
+	if into.Name = fmt.Sprintf("step#%d", p.Index); p.Name != "" {
+		into.Name += " " + p.Name
+	}
+}
+
+// list returns the groups in their order.
+func (g *groups) list() []Group {
+	out := []Group{}
+	procs := g.w.Reader.Processes()
 	pid := func(p uint32) int {
 		if int(p) < len(procs) {
 			return procs[p].PID
 		}
 		return 0
 	}
-	groups := map[string]*Group{}
-	for i := range t.Calls {
-		c := &t.Calls[i]
-		g := Group{}
-		switch what {
+	for i, x := range g.numbers {
+		if x == nil {
+			continue
+		}
+		switch g.by {
 		case "thread":
-			g.Name = fmt.Sprintf("thread#%d", c.Thread)
-			if int(c.Thread) < len(threads) {
-				th := threads[c.Thread]
-				g.Process, g.Name = pid(th.Process), fmt.Sprintf("thread %d", th.TID)
-				if th.Name != "" {
-					g.Name += " " + th.Name
-				}
-			}
-		case "step":
-			steps := t.Steps()
-			n := steps.At(c.Start)
-			if g.Name, g.order = "no step", len(steps.List); n >= 0 {
-				step := &steps.List[n]
-				g.Name, g.order, g.SpanNS, g.Differs = fmt.Sprintf("step#%d", n), n, step.To-step.From, !step.Typical
-				if step.Name != "" {
-					g.Name += " " + step.Name
+			x.Name = fmt.Sprintf("thread#%d", i)
+			if i < len(g.threads) {
+				th := g.threads[i]
+				if x.Process, x.Name = pid(th.Process), fmt.Sprintf("thread %d", th.TID); th.Name != "" {
+					x.Name += " " + th.Name
 				}
 			}
 		case "stream":
-			if c.Task < 0 {
-				continue
-			}
-			l := &t.Lanes[t.Tasks[c.Task].Lane]
-			g.Name, g.Process = l.Name, pid(l.Process)
-		case "kernel":
-			if c.Fn == nil || c.Fn.Task != api.Kernel {
-				continue
-			}
-			g.Name = cmp.Or(c.Kernel, "unknown kernel")
-		default:
-			return nil, fmt.Errorf("no sums by %q: step, thread, stream or kernel", what)
+			x.Name, x.Process = g.w.Lanes[i].Name, pid(g.w.Lanes[i].Process)
+		case "step":
+			x.order = i
 		}
-		key := fmt.Sprint(g.Process, g.Name)
-		if groups[key] == nil {
-			groups[key] = &g
-		}
-		into := groups[key]
-		into.Calls++
-		if c.Failed() {
-			into.Failed++
-		}
-		into.HostNS += c.End - c.Start
-		if c.Fn != nil && (c.Fn.Sync == api.SyncDevice || c.Fn.Sync == api.SyncStream || c.Fn.Sync == api.SyncEvent) {
-			into.WaitedNS += c.End - c.Start
-		}
-		if c.Task >= 0 {
-			k := &t.Tasks[c.Task]
-			into.Bytes += k.Bytes
-			if k.Measured {
-				into.DeviceNS += k.To - k.From
-			}
-			switch k.Kind {
-			case api.Kernel:
-				into.Launches++
-			case api.Copy:
-				into.Copies++
-			}
-		}
+		out = append(out, *x)
 	}
-	out := []Group{}
-	for _, g := range groups {
-		out = append(out, *g)
+	for _, x := range g.kernels {
+		out = append(out, *x)
+	}
+	if g.none.Calls > 0 {
+		g.none.Name, g.none.order = "no step", len(g.numbers)
+		out = append(out, g.none)
 	}
 	slices.SortFunc(out, func(a, b Group) int {
 		return cmp.Or(cmp.Compare(a.order, b.order), cmp.Compare(b.HostNS, a.HostNS), cmp.Compare(a.Process, b.Process), cmp.Compare(a.Name, b.Name))
 	})
-	return out, nil
+	return out
 }
 
 // Groups writes sums for people.

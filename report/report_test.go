@@ -105,21 +105,27 @@ func lines(t *testing.T, tl *timeline.Timeline, o *report.LineOptions) string {
 	return b.String()
 }
 
+func stats(t *testing.T, tl *timeline.Timeline, by string) *report.Stats {
+	t.Helper()
+	s, err := report.NewStats(tl.Reader, acl.Model, &report.StatsOptions{By: by})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
 func TestGolden(t *testing.T) {
 	tl := deep(t)
 	golden(t, "deep.txtar", "cat", lines(t, tl, nil))
 	golden(t, "deep.txtar", "cat --json", lines(t, tl, &report.LineOptions{JSON: true}))
-	s := report.NewStats(tl)
+	s := stats(t, tl, "")
 	var b bytes.Buffer
 	if err := s.Text(&b); err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "deep.txtar", "stats", b.String())
-	for _, by := range []string{"step", "thread", "stream", "kernel"} {
-		groups, err := s.By(by)
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, by := range report.By {
+		groups := stats(t, tl, by).Groups
 		b.Reset()
 		if err := report.Groups(&b, by, groups); err != nil {
 			t.Fatal(err)
@@ -136,7 +142,7 @@ func TestGolden(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden(t, "deep.txtar", "stats --csv", b.String())
-	if _, err := s.By("day"); err == nil {
+	if _, err := report.NewStats(tl.Reader, acl.Model, &report.StatsOptions{By: "day"}); err == nil {
 		t.Error("sums by day")
 	}
 }
@@ -149,16 +155,12 @@ func TestGoldenSteps(t *testing.T) {
 		}
 		return 2_000 + int64(100*step+launch*7%50)
 	})
-	s := report.NewStats(tl)
+	s := stats(t, tl, "step")
 	var b bytes.Buffer
 	if err := s.Text(&b); err != nil {
 		t.Fatal(err)
 	}
-	groups, err := s.By("step")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := report.Groups(&b, "step", groups); err != nil {
+	if err := report.Groups(&b, "step", s.Groups); err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "steps.txtar", "stats, and stats --by step", b.String())
@@ -217,7 +219,7 @@ func TestParseTaskID(t *testing.T) {
 }
 
 func TestStats(t *testing.T) {
-	s := report.NewStats(deep(t))
+	s := stats(t, deep(t), "")
 	if s.PeakDeviceBytes != 1<<19+1<<20 || s.Peak == nil || s.Peak.Call != 13 || s.Peak.Func != "aclrtMalloc" || s.Peak.Time != 31000 {
 		t.Errorf("peak %d, %+v", s.PeakDeviceBytes, s.Peak)
 	}
@@ -241,7 +243,7 @@ func TestHostBound(t *testing.T) {
 		b.Call(0, 1000+i*10000, 1100+i*10000, "aclrtLaunchKernel", story.A(fn, 1, dev, 0, stream))
 		b.Call(0, 1200+i*10000, 2000+i*10000, "aclrtSynchronizeStream", story.A(stream))
 	}
-	s := report.NewStats(b.Load())
+	s := stats(t, b.Load(), "")
 	if l := s.Streams[0]; l.Bound != "host" || l.BusyAtMostNS != 3000 || l.IdleAtLeastNS != 18000 || l.WaitedNS != 2400 {
 		t.Errorf("%+v", l)
 	}

@@ -1,6 +1,11 @@
 package timeline
 
-import "github.com/acltrace/acltrace/api"
+import (
+	"iter"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+)
 
 // A Range is a moment, or a range of time, that the program has named. A range may end on another thread than it began on.
 type Range struct {
@@ -12,44 +17,115 @@ type Range struct {
 	EndThread       uint32
 	Stream          *Object // that it was told to belong to, nil for none
 	Mark            bool    // a moment
-	Open            bool    // nothing in the trace shows the end: To is the end of the trace
+	Open            bool    // nothing in the trace shows the end, or only after a million more ranges: To is the end of the trace
 }
 
-// note takes in a call that names a time.
-func (l *scanner) note(process uint32, e *Event) {
-	if l.v.Range == nil {
-		return
+// note takes in a call that names a time, and returns what begins there.
+func (w *Walk) note(process uint32, e *Event) (*Range, error) {
+	if w.ahead == nil || e.Fn.Range == api.RangeEnd {
+		return nil, nil
 	}
 	c := e.Call
-	var span, domain *Object
+	r := &Range{Name: e.name(), From: c.Start, To: c.Start, Begin: c.Index, End: c.Index, Process: process, Thread: c.Thread, EndThread: c.Thread, Stream: e.Stream, Mark: true}
 	for _, u := range e.Uses {
-		switch u.Object.Kind {
-		case api.Span:
-			span = u.Object
-		case "domain":
-			domain = u.Object
+		if u.Object.Kind == "domain" {
+			r.Domain = u.Object.Name
 		}
-	}
-	if e.Fn.Range == api.RangeEnd {
-		if r := l.spans[span]; r != nil {
-			r.To, r.End, r.EndThread, r.Open = c.End, c.Index, c.Thread, false
-			delete(l.spans, span)
-			delete(l.open, r.Begin)
-			l.v.Range(r)
-		}
-		return
-	}
-	r := Range{Name: e.name(), From: c.Start, To: c.Start, Begin: c.Index, End: c.Index, Process: process, Thread: c.Thread, EndThread: c.Thread, Stream: e.Stream, Mark: true}
-	if domain != nil {
-		r.Domain = domain.Name
 	}
 	if e.Fn.Range != api.RangeBegin {
-		l.v.Range(&r)
+		return r, nil
+	}
+	end, err := w.ahead.end()
+	if err != nil {
+		return nil, err
+	}
+	r.Mark, r.To, r.End, r.EndThread = false, end.at, end.call, end.thread
+	if end.open {
+		r.Open, r.To, r.End, r.EndThread = true, max(w.End, r.From), NoCall, c.Thread
+	}
+	return r, nil
+}
+
+// ahead reads the calls that begin and end ranges ahead of a Walk, so that a range is known as a whole where it begins. It
+// holds those that lie between what has been asked for and its end.
+type ahead struct {
+	next  func() (*format.Call, error, bool)
+	stop  func()
+	s     *State
+	r     *format.Reader
+	ends  []rangeEnd // of the ranges that have begun and have not been asked for
+	asked int        // for how many so far
+	open  map[*Object]int
+}
+
+type rangeEnd struct {
+	at     int64
+	call   uint64
+	thread uint32
+	open   bool
+}
+
+func newAhead(r *format.Reader, m *api.Model) *ahead {
+	a := &ahead{s: NewState(m), r: r, open: map[*Object]int{}}
+	var funcs []uint16
+	for _, f := range r.Schema().Functions {
+		if g := m.Func(api.ID(f.ID)); g != nil && (g.Range == api.RangeBegin || g.Range == api.RangeEnd) {
+			funcs = append(funcs, f.ID)
+		}
+	}
+	a.next, a.stop = iter.Pull2(r.CallsByStart(&format.Filter{Funcs: funcs, NoData: true}))
+	return a
+}
+
+func (a *ahead) close() { a.stop() }
+
+// end returns the end of the next range.
+func (a *ahead) end() (rangeEnd, error) {
+	for len(a.ends) == 0 || a.ends[0].open && len(a.ends) < maxAhead {
+		c, err, ok := a.next()
+		if err != nil {
+			return rangeEnd{}, err
+		}
+		if !ok {
+			break
+		}
+		a.read(c)
+	}
+	a.asked++
+	if len(a.ends) == 0 {
+		return rangeEnd{open: true}, nil // of a damaged file
+	}
+	e := a.ends[0]
+	a.ends = a.ends[1:]
+	return e, nil
+}
+
+func (a *ahead) read(c *format.Call) {
+	var process uint32
+	if threads := a.r.Threads(); int(c.Thread) < len(threads) {
+		process = threads[c.Thread].Process
+	}
+	e := a.s.Apply(process, c)
+	if e.Fn == nil || c.Flags&format.Unfinished != 0 || e.Fn.RetError && uint32(c.Ret) != 0 {
 		return
 	}
-	r.Mark, r.Open, r.End = false, true, NoCall
-	l.open[r.Begin] = &r
-	if span != nil {
-		l.spans[span] = &r
+	var span *Object
+	for _, u := range e.Uses {
+		if u.Object.Kind == api.Span {
+			span = u.Object
+		}
+	}
+	if e.Fn.Range == api.RangeBegin {
+		if span != nil {
+			a.open[span] = a.asked + len(a.ends)
+		}
+		a.ends = append(a.ends, rangeEnd{open: true})
+		return
+	}
+	if i, ok := a.open[span]; ok {
+		delete(a.open, span)
+		if i >= a.asked {
+			a.ends[i-a.asked] = rangeEnd{at: c.End, call: c.Index, thread: c.Thread}
+		}
 	}
 }

@@ -3,6 +3,8 @@ package timeline
 import (
 	"cmp"
 	"fmt"
+	"hash/maphash"
+	"math"
 	"slices"
 	"sort"
 	"strings"
@@ -20,33 +22,36 @@ const (
 	NoSteps StepSource = "none"
 )
 
-// A Step is one pass through what a program repeats: an iteration of a training, a token, a request.
+// A Step is one pass through what a program repeats: an iteration of a training, a token, a request. Steps do not overlap; what lies before
+// the first one, or between ranges that mark them, is in none.
 type Step struct {
 	Index int    // from 0
 	Name  string // of the range that marks it, "" for one that was found
 	// From and To are nanoseconds since the beginning of the trace. A call belongs to the step in which it began: From <= Start < To.
-	From, To   int64
-	Begin, End int // the calls of the step are Calls[Begin:End], of all threads and processes
+	From, To int64
 	// Typical reports whether the step does what most of them do, nearly. Warm-up steps and those with an evaluation do more.
 	Typical bool
+	// Open says that what would end the step never comes: it is what lies behind the last one, and To is the end of the trace.
+	Open bool
 }
 
-// Steps are the steps of a trace, in the order of time. They do not overlap; what lies before, after, or between ranges that mark
-// them is in none.
-type Steps struct {
+// StepRule is how the steps of a trace are known: marked by ranges of the program where ranges of one name, outermost but for such that
+// occur once, hold half of the launches or more; else found from repetition on the stream with the most launches; else none. It is made out from
+// the first million tasks and synchronizations, and where these show nothing from the next ones. The same trace has always the same steps.
+type StepRule struct {
 	Source  StepSource
-	List    []Step
 	Process uint32 // whose steps they are
 	Why     string // there are none
-}
 
-// At returns the index of the step that holds a moment, -1 for none.
-func (s *Steps) At(t int64) int {
-	i := sort.Search(len(s.List), func(i int) bool { return s.List[i].To > t })
-	if i < len(s.List) && s.List[i].From <= t {
-		return i
-	}
-	return -1
+	// Of marked steps:
+	domain, stem string
+	// Of found steps:
+	lane    int
+	threads map[uint32]bool // that launch on it
+	symbol  uint64          // where to cut
+	behind  bool            // or before it
+	like    likeness
+	early   int64 // when the first step begins, if that is before the first cut; else math.MaxInt64
 }
 
 const (
@@ -59,27 +64,94 @@ const (
 	// shown half of what it needs.
 	maxCandidates = 16
 	maxCompared   = 1 << 20
+	// maxLearned is how much of a trace is looked at at once for its steps, in tasks and synchronizations: 64 MiB. maxTries is how often.
+	maxLearned = 1 << 20
+	maxTries   = 8
 )
 
-// Steps returns the steps: marked by ranges of the program where ranges of one name, outermost but for such that occur once, hold
-// half of the launches or more; else found from repetition on the stream with the most launches; else none. The same trace has
-// always the same steps. The first call takes time that grows with the number of calls, up to a microsecond for each; it may be made from
-// several goroutines.
-func (t *Timeline) Steps() *Steps {
-	t.stepsOnce.Do(func() {
-		s := t.marked()
-		if s == nil {
-			s = t.repeated()
+// A deed is what one call does, as far as steps are known by it: a task, or a wait for the device.
+type deed struct {
+	start, end int64
+	name       string
+	object     int // the graph that is run
+	lane       int // -1 for a wait
+	thread     uint32
+	process    uint32
+	class      class
+}
+
+// deedOf returns what a call has done, and false where that is of no interest.
+func deedOf(h *HostCall, k *Task) (deed, bool) {
+	d := deed{start: h.Start, end: h.End, lane: -1, thread: h.Thread}
+	switch {
+	case k != nil:
+		d.name, d.lane, d.process = k.Name, k.Lane, k.Process
+		switch {
+		case launch(k):
+			d.class = classLaunch
+		case k.Kind == api.Copy && k.Name == copyNames["DtoH"]:
+			d.class = classCopy
 		}
-		for i := range s.List {
-			step := &s.List[i]
-			step.Index = i
-			step.Begin = sort.Search(len(t.Calls), func(i int) bool { return t.Calls[i].Start >= step.From })
-			step.End = sort.Search(len(t.Calls), func(i int) bool { return t.Calls[i].Start >= step.To })
+		if k.Kind == api.GraphRun && k.Object != nil {
+			d.object = k.Object.ID
 		}
-		t.steps = s
+	case h.Fn != nil && blocks(h.Fn.Sync) && !h.Failed() && h.Flags&format.Unfinished == 0:
+		d.name, d.class = h.Name, classSync
+	default:
+		return d, false
+	}
+	return d, true
+}
+
+// A learner gathers what a part of a trace does.
+type learner struct {
+	lanes  []Lane
+	deeds  []deed
+	groups map[groupKey]*group
+	all    []*group
+}
+
+// learn makes out how the steps of a trace are known.
+func learn(r *format.Reader, m *api.Model) (*StepRule, error) {
+	l := &learner{groups: map[groupKey]*group{}}
+	w := newWalk(r, m)
+	w.learning = true
+	var rule *StepRule
+	tries := 0
+	judge := func() bool {
+		l.lanes = w.Lanes
+		if rule = l.marked(); rule == nil {
+			rule = l.repeated()
+		}
+		if tries++; tries > 1 {
+			rule.early = math.MaxInt64 // not the first cut of the trace
+		}
+		l.deeds = l.deeds[:0]
+		return rule.Source != NoSteps
+	}
+	err := w.Run(&Visitor{
+		Call: func(h *HostCall, k *Task) error {
+			d, ok := deedOf(h, k)
+			if !ok {
+				return nil
+			}
+			if len(l.deeds) == maxLearned && (judge() || tries == maxTries) {
+				return errEnough
+			}
+			l.deeds = append(l.deeds, d)
+			return nil
+		},
+		Range: l.mark,
 	})
-	return t.steps
+	if err == nil && len(l.deeds) > 0 && (rule == nil || rule.Source == NoSteps) && tries < maxTries {
+		if was := rule; !judge() && was != nil {
+			rule = was
+		}
+	}
+	if rule == nil {
+		rule = &StepRule{Source: NoSteps, Why: "nothing is launched"}
+	}
+	return rule, err
 }
 
 // stem is a name without its numbers: "step 12" and "step 13" are of one kind.
@@ -87,58 +159,68 @@ func stem(name string) string {
 	return strings.Join(strings.FieldsFunc(name, func(r rune) bool { return r >= '0' && r <= '9' }), "#")
 }
 
-// marked returns the steps that ranges of the program mark, nil where none do.
-func (t *Timeline) marked() *Steps {
-	type key struct {
-		process      uint32
-		domain, name string
+// groupKey is what ranges have in common that may mark steps, a group what is known of them.
+type groupKey struct {
+	process      uint32
+	domain, name string
+}
+
+type group struct {
+	groupKey
+	ranges   []marks
+	launches int
+	named    bool
+	overlaps bool // nested, or of several threads
+}
+
+type marks struct {
+	from, to int64
+	begin    uint64
+}
+
+// mark takes in a range.
+func (l *learner) mark(r *Range) error {
+	if r.Mark || r.To <= r.From {
+		return nil
 	}
-	type group struct {
-		key
-		ranges   []*Range
-		launches int
-		named    bool
+	k := groupKey{r.Process, r.Domain, stem(r.Name)}
+	g := l.groups[k]
+	if g == nil {
+		g = &group{groupKey: k}
+		l.groups[k] = g
+		l.all = append(l.all, g)
 	}
-	groups := map[key]*group{}
+	if n := len(g.ranges); n > 0 && r.From < g.ranges[n-1].to {
+		g.overlaps, g.ranges = true, g.ranges[:1]
+	}
+	if !g.overlaps && len(g.ranges) < maxLearned {
+		g.ranges = append(g.ranges, marks{r.From, r.To, r.Begin})
+	}
+	return nil
+}
+
+// marked returns how ranges of the program mark steps, nil where none do.
+func (l *learner) marked() *StepRule {
 	var all []*group
-	for i := range t.Ranges {
-		r := &t.Ranges[i]
-		if r.Mark || r.To <= r.From {
-			continue
-		}
-		k := key{r.Process, r.Domain, stem(r.Name)}
-		g := groups[k]
-		if g == nil {
-			g = &group{key: k}
-			groups[k] = g
+	for _, g := range l.all {
+		if !g.overlaps && len(g.ranges) > 1 {
 			all = append(all, g)
 		}
-		g.ranges = append(g.ranges, r)
 	}
-	all = slices.DeleteFunc(all, func(g *group) bool {
-		for i := 1; i < len(g.ranges); i++ {
-			if g.ranges[i].From < g.ranges[i-1].To {
-				return true // they overlap: nested, or of several threads
-			}
-		}
-		return len(g.ranges) < 2
-	})
 	// Of what is left, each group is a list of ranges in the order of time; one whose first lies within another one's is inner.
 	within := func(in, out *group) bool {
 		r := in.ranges[0]
-		i := sort.Search(len(out.ranges), func(i int) bool { return out.ranges[i].From > r.From }) - 1
+		i := sort.Search(len(out.ranges), func(i int) bool { return out.ranges[i].from > r.from }) - 1
 		if i < 0 || in.process != out.process || in == out {
 			return false
 		}
 		o := out.ranges[i]
-		return o.Begin != r.Begin && r.To <= o.To && (r.From > o.From || r.Begin > o.Begin)
+		return o.begin != r.begin && r.to <= o.to && (r.from > o.from || r.begin > o.begin)
 	}
-	total := map[uint32]int{}
-	issued := map[uint32][]int64{}
-	for i := range t.Tasks {
-		if k := &t.Tasks[i]; launch(k) {
-			total[k.Process]++
-			issued[k.Process] = append(issued[k.Process], k.Issued)
+	issued := map[uint32][]int64{} // launches, by process
+	for i := range l.deeds {
+		if d := &l.deeds[i]; d.class == classLaunch && len(all) > 0 {
+			issued[d.process] = append(issued[d.process], d.start)
 		}
 	}
 	var best *group
@@ -150,10 +232,11 @@ func (t *Timeline) marked() *Steps {
 			i, _ := slices.BinarySearch(issued[g.process], v)
 			return i
 		}
+		g.launches = 0
 		for _, r := range g.ranges {
-			g.launches += at(r.To) - at(r.From)
+			g.launches += at(r.to) - at(r.from)
 		}
-		if g.launches == 0 || 2*g.launches < total[g.process] {
+		if g.launches == 0 || 2*g.launches < len(issued[g.process]) {
 			continue
 		}
 		lower := strings.ToLower(g.name)
@@ -165,23 +248,20 @@ func (t *Timeline) marked() *Steps {
 	if best == nil {
 		return nil
 	}
-	s := &Steps{Source: Marked, Process: best.process}
-	for _, r := range best.ranges {
-		s.List = append(s.List, Step{Name: r.Name, From: r.From, To: r.To, Typical: true})
-	}
-	return s
+	return &StepRule{Source: Marked, Process: best.process, domain: best.domain, stem: best.name}
 }
 
 func launch(t *Task) bool { return t.Kind == api.Kernel || t.Kind == api.GraphRun }
 
-// pulse is one thing that a stream's host does, as much as repetition asks for.
+// A pulse is one thing that a stream's host does, as much as repetition asks for.
 type pulse struct {
-	symbol int32
-	call   int32 // index into Timeline.Calls
+	symbol int32 // index into rhythm.symbols
+	deed   int32 // index into learner.deeds
 }
 
 // symbol is a kind of pulses.
 type symbol struct {
+	id    uint64
 	class class
 	first int // position of the first pulse
 	count int
@@ -199,66 +279,69 @@ const (
 // ends reports whether pulses of a symbol are where a step may end: where the host learns what the device has done.
 func (s *symbol) ends() bool { return s.class >= classCopy }
 
+// beat tells pulses from all else: what the threads that launch on the lane do, the lane's tasks, their copies to the host and
+// synchronizations. What may end a step is told apart by what came before it.
+type beat struct {
+	lane    int
+	threads map[uint32]bool
+	last    uint64
+}
+
+var symbolSeed = maphash.MakeSeed()
+
+// pulse returns the number of what is done, the same for the same throughout a run of the program, and false for what is no pulse.
+func (b *beat) pulse(d *deed) (id uint64, ok bool) {
+	if d.lane != b.lane && (d.class < classCopy || !b.threads[d.thread]) {
+		return 0, false
+	}
+	id = mix(maphash.String(symbolSeed, d.name), uint64(d.class)<<32|uint64(d.object))
+	if d.class >= classCopy {
+		id = mix(id, b.last)
+	}
+	b.last = id
+	return id, true
+}
+
+func mix(a, b uint64) uint64 {
+	a ^= b * 0x9e3779b97f4a7c15
+	a ^= a >> 29
+	return a * 1099511628211
+}
+
 // rhythm is what a stream is asked to do, in order.
 type rhythm struct {
-	t        *Timeline
+	deeds    []deed
 	pulses   []pulse
 	symbols  []symbol
 	launches int
+	beat     beat
 }
 
-// rhythm returns what the threads that launch on the lane do: the lane's tasks, their copies to the host and synchronizations. What
-// may end a step is told apart by what came before it.
-func (t *Timeline) rhythm(lane int) *rhythm {
-	r := &rhythm{t: t}
-	threads := map[uint32]bool{}
-	for i := range t.Tasks {
-		if k := &t.Tasks[i]; k.Lane == lane && launch(k) {
-			threads[k.Thread] = true
+func (l *learner) rhythm(lane int) *rhythm {
+	r := &rhythm{deeds: l.deeds, beat: beat{lane: lane, threads: map[uint32]bool{}}}
+	for i := range l.deeds {
+		if d := &l.deeds[i]; d.lane == lane && d.class == classLaunch {
+			r.beat.threads[d.thread] = true
 		}
 	}
-	type key struct {
-		name   string
-		object int
-		before int32 // symbol, -1 where it does not matter
-	}
-	ids := map[key]int32{}
-	last := int32(-1)
-	for i := range t.Calls {
-		c := &t.Calls[i]
-		k, cl := key{before: -1}, classOther
-		switch {
-		case c.Task >= 0:
-			task := &t.Tasks[c.Task]
-			toHost := task.Kind == api.Copy && task.Name == copyNames["DtoH"]
-			if task.Lane != lane && !(toHost && threads[c.Thread]) {
-				continue
-			}
-			k.name = task.Name
-			switch {
-			case launch(task):
-				cl = classLaunch
-				r.launches++
-			case toHost:
-				cl, k.before = classCopy, last
-			}
-			if task.Kind == api.GraphRun && task.Object != nil {
-				k.object = task.Object.ID
-			}
-		case c.Fn != nil && threads[c.Thread] && blocks(c.Fn.Sync) && !c.Failed() && c.Flags&format.Unfinished == 0:
-			cl, k.name, k.before = classSync, c.Name, last
-		default:
+	ids := map[uint64]int32{}
+	for i := range l.deeds {
+		d := &l.deeds[i]
+		id, ok := r.beat.pulse(d)
+		if !ok {
 			continue
 		}
-		id, ok := ids[k]
+		at, ok := ids[id]
 		if !ok {
-			id = int32(len(r.symbols))
-			ids[k] = id
-			r.symbols = append(r.symbols, symbol{class: cl, first: len(r.pulses)})
+			at = int32(len(r.symbols))
+			ids[id] = at
+			r.symbols = append(r.symbols, symbol{id: id, class: d.class, first: len(r.pulses)})
 		}
-		r.symbols[id].count++
-		r.pulses = append(r.pulses, pulse{id, int32(i)})
-		last = id
+		if d.class == classLaunch {
+			r.launches++
+		}
+		r.symbols[at].count++
+		r.pulses = append(r.pulses, pulse{at, int32(i)})
 	}
 	return r
 }
@@ -267,12 +350,12 @@ func (t *Timeline) rhythm(lane int) *rhythm {
 func blocks(s api.Sync) bool { return s == api.SyncDevice || s == api.SyncStream || s == api.SyncEvent }
 
 // repeated finds steps from repetition.
-func (t *Timeline) repeated() *Steps {
-	counts := make([]int, len(t.Lanes))
+func (l *learner) repeated() *StepRule {
+	counts := make([]int, len(l.lanes))
 	best := -1
-	for i := range t.Tasks {
-		if launch(&t.Tasks[i]) {
-			counts[t.Tasks[i].Lane]++
+	for i := range l.deeds {
+		if d := &l.deeds[i]; d.class == classLaunch {
+			counts[d.lane]++
 		}
 	}
 	for i, n := range counts {
@@ -281,17 +364,20 @@ func (t *Timeline) repeated() *Steps {
 		}
 	}
 	if best < 0 {
-		return &Steps{Source: NoSteps, Why: "nothing is launched"}
+		return &StepRule{Source: NoSteps, Why: "nothing is launched"}
 	}
-	r := t.rhythm(best)
-	s := &Steps{Source: Found, Process: t.Lanes[best].Process}
+	r := l.rhythm(best)
 	c := r.choose()
 	if c == nil {
-		s.Source, s.Why = NoSteps, fmt.Sprintf("what is launched on %s does not repeat %d times or more, or with too many differences", t.Lanes[best].Name, minSteps)
-		return s
+		return &StepRule{Source: NoSteps, Process: l.lanes[best].Process,
+			Why: fmt.Sprintf("what is launched on %s does not repeat %d times or more, or with too many differences", l.lanes[best].Name, minSteps)}
 	}
-	s.List = c.steps(t)
-	return s
+	rule := &StepRule{Source: Found, Process: l.lanes[best].Process, lane: best, threads: r.beat.threads, symbol: r.symbols[c.symbol].id, behind: r.symbols[c.symbol].ends(),
+		like: c.likeness(), early: math.MaxInt64}
+	if first := c.at[0]; c.added {
+		rule.early = r.deeds[r.pulses[first].deed].start
+	}
+	return rule
 }
 
 // cut is a way to cut a rhythm into steps: before each pulse of a symbol, or behind each of one that ends steps.
@@ -303,6 +389,8 @@ type cut struct {
 	model   int // the step that the others are compared with
 	n       int // typical steps
 	cover   float64
+	how     manner
+	added   bool // a step before the first cut
 }
 
 // choose returns the best cut, nil for none that is good enough.
@@ -410,19 +498,22 @@ func (c *cut) mean() int { return (c.at[len(c.at)-1] - c.at[0]) / (len(c.at) - 1
 
 // hash stands for what is between two positions, with or without what ends steps.
 func (c *cut) hash(from, to int, ends bool) uint64 {
-	h := uint64(14695981039346656037)
+	h := stepHash
 	for _, p := range c.r.pulses[from:to] {
-		if ends || !c.r.symbols[p.symbol].ends() {
-			h = (h ^ uint64(p.symbol+1)) * 1099511628211
-			h ^= h >> 29
+		if s := &c.r.symbols[p.symbol]; ends || !s.ends() {
+			h = mix(h, s.id)
 		}
 	}
 	return h
 }
 
+// stepHash is the hash of nothing.
+const stepHash = uint64(14695981039346656037)
+
 // tile reports whether all steps put the same on the stream, two launches or more, but for at most a fifth of them at the beginning
 // and for copies to the host, which a program may make now and then to show how far it is.
 func (c *cut) tile() bool {
+	c.how = sameTasks
 	if len(c.at) < minSteps || c.mean() < 2 {
 		return false
 	}
@@ -456,6 +547,9 @@ func (c *cut) enough(launches int) bool { return c.n >= minSteps && 2*launches >
 
 // judge tells the typical steps and reports whether they are enough. Where exact is set, they must be the same.
 func (c *cut) judge(exact bool) bool {
+	if c.how = nearly; exact {
+		c.how = same
+	}
 	m := len(c.at) - 1
 	if m < 1 {
 		return false
@@ -488,7 +582,7 @@ func (c *cut) judge(exact bool) bool {
 			if compared > maxCompared && 2*in < c.at[i]-c.at[0] {
 				return false
 			}
-			like = b.like(c.at[i], c.at[i+1])
+			like = b.like(c.ids(c.at[i], c.at[i+1]))
 			memo[hashes[i]] = like
 		}
 		if like {
@@ -527,84 +621,262 @@ func (c *cut) interrupted() bool {
 func (c *cut) edges() {
 	b := c.bag()
 	n := c.at[c.model+1] - c.at[c.model]
-	if from := c.at[0] - n; from >= 0 && b.like(from, c.at[0]) {
+	if from := c.at[0] - n; from >= 0 && b.like(c.ids(from, c.at[0])) {
+		c.added = true
 		c.at = slices.Insert(c.at, 0, from)
 		c.typical = slices.Insert(c.typical, 0, true)
 		c.model++
 		c.n++
 	}
-	if last := c.at[len(c.at)-1]; last+n <= len(c.r.pulses) && b.like(last, last+n) {
+	if last := c.at[len(c.at)-1]; last+n <= len(c.r.pulses) && b.like(c.ids(last, last+n)) {
 		c.at, c.typical = append(c.at, last+n), append(c.typical, true)
 		c.n++
 	}
 }
 
+// bag returns that of the model.
+func (c *cut) bag() *bag {
+	return newBag(c.ids(c.at[c.model], c.at[c.model+1]))
+}
+
+// ids are the pulses between two positions.
+func (c *cut) ids(from, to int) []uint64 {
+	out := make([]uint64, 0, to-from)
+	for _, p := range c.r.pulses[from:to] {
+		out = append(out, c.r.symbols[p.symbol].id)
+	}
+	return out
+}
+
+// likeness returns what tells typical steps.
+func (c *cut) likeness() likeness {
+	from, to := c.at[c.model], c.at[c.model+1]
+	return likeness{how: c.how, bag: newBag(c.ids(from, to)), hash: c.hash(from, to, c.how != sameTasks)}
+}
+
 // bag is what a step holds, in no order but that of two or three pulses next to each other.
 type bag struct {
-	c     *cut
 	grams map[uint64]int
 	n     int
 	wide  bool // three rather than two
+	other map[uint64]int
 }
 
-// bag returns that of the model.
-func (c *cut) bag() *bag {
-	from, to := c.at[c.model], c.at[c.model+1]
-	b := &bag{c: c, n: to - from, wide: to-from >= 16}
-	b.grams = b.of(from, to)
+func newBag(ids []uint64) *bag {
+	b := &bag{n: len(ids), wide: len(ids) >= 16, other: map[uint64]int{}}
+	b.grams = b.of(ids, map[uint64]int{})
 	return b
 }
 
-func (b *bag) of(from, to int) map[uint64]int {
-	grams := make(map[uint64]int, b.n)
-	p := b.c.r.pulses
+func (b *bag) of(ids []uint64, grams map[uint64]int) map[uint64]int {
 	// What came before the step does not count: its first pulses stand alone.
 	x, y := uint64(0), uint64(0)
-	for i := from; i < to; i++ {
-		s := uint64(p[i].symbol) + 1
-		g := s | y<<21
+	for _, id := range ids {
+		g := mix(id, y)
 		if b.wide {
-			g |= x << 42
+			g = mix(g, x)
 		}
 		grams[g]++
-		x, y = y, s
+		x, y = y, id
 	}
 	return grams
 }
 
-// like reports whether what lies between two positions is nearly the same.
-func (b *bag) like(from, to int) bool {
-	n := to - from
+// like reports whether a step is nearly the same.
+func (b *bag) like(ids []uint64) bool {
+	n := len(ids)
 	if n > 2*b.n || b.n > 2*n {
 		return false
 	}
+	clear(b.other)
 	common := 0
-	for g, k := range b.of(from, to) {
+	for g, k := range b.of(ids, b.other) {
 		common += min(k, b.grams[g])
 	}
 	return float64(2*common) >= alike*float64(n+b.n)
 }
 
-// steps returns the steps of the cut.
-func (c *cut) steps(t *Timeline) []Step {
-	var out []Step
-	behind := c.r.symbols[c.symbol].ends()
-	moment := func(pos int) int64 {
-		// Behind a pulse that ends steps, else before one.
-		if behind && pos > 0 && c.r.pulses[pos-1].symbol == c.symbol || pos == len(c.r.pulses) {
-			h := &t.Calls[c.r.pulses[pos-1].call]
-			return max(h.End, h.Start+1)
-		}
-		return t.Calls[c.r.pulses[pos].call].Start
+// manner is in how far typical steps must be the same.
+type manner uint8
+
+const (
+	sameTasks manner = iota // but for copies to the host and synchronizations
+	same
+	nearly
+)
+
+// likeness tells typical steps.
+type likeness struct {
+	how  manner
+	hash uint64 // of the model
+	bag  *bag   // the same
+}
+
+// A stepper cuts a trace into steps by a rule, call by call. It holds one step, at most twice as long as a typical one.
+type stepper struct {
+	rule *StepRule
+	beat beat
+	// Of the step that goes on:
+	open  bool
+	step  Step
+	index int      // of the next one
+	until int64    // end of the latest one
+	due   []bounds // to come, in the order of time
+	begun int64    // start of the latest call
+	told  Step
+
+	// Of the pulses behind the last cut:
+	ids      []uint64
+	n        int
+	hash     uint64
+	short    uint64 // hash without what ends steps
+	early    bool   // no cut so far, and a step before the first one
+	nth      int64  // end of the last pulse of a usual step
+	behind   int64  // start of the pulse behind it, -1 for none
+	memo     map[uint64]bool
+	overlaps int64 // of marked steps: the end of the latest one
+}
+
+// bounds are a moment between steps.
+type bounds struct {
+	at      int64
+	typical bool // the one before
+	ends    bool // one
+	opens   bool // one
+	open    bool // the trace ends
+	name    string
+}
+
+// maxMemo bounds how many different steps are remembered.
+const maxMemo = 1 << 16
+
+func newStepper(rule *StepRule) *stepper {
+	if rule.Source == NoSteps {
+		return nil
 	}
-	for i := range c.typical {
-		from, to := moment(c.at[i]), moment(c.at[i+1])
-		if len(out) > 0 {
-			from = max(from, out[len(out)-1].To)
+	s := &stepper{rule: rule, beat: beat{lane: rule.lane, threads: rule.threads}, hash: stepHash, short: stepHash, behind: -1, memo: map[uint64]bool{}}
+	if rule.Source == Found && rule.early != math.MaxInt64 {
+		s.due = append(s.due, bounds{at: rule.early, opens: true})
+		s.early = true
+	}
+	return s
+}
+
+// at returns the index of the step that goes on, -1 for none.
+func (s *stepper) at() int {
+	if s.open {
+		return s.index
+	}
+	return -1
+}
+
+// pass goes on to a moment and returns a step that has ended by then, nil when there are no more.
+func (s *stepper) pass(now int64) *Step {
+	if now != math.MaxInt64 {
+		s.begun = now
+	}
+	for len(s.due) > 0 && s.due[0].at <= now {
+		b := s.due[0]
+		s.due = s.due[:copy(s.due, s.due[1:])]
+		ended := s.open && b.ends && b.at > s.step.From && (!b.open || s.begun >= s.step.From)
+		if ended {
+			s.told = s.step
+			s.told.To, s.told.Typical, s.told.Open = b.at, b.typical, b.open
+			s.until = b.at
+			s.index++
 		}
-		if to > from {
-			out = append(out, Step{From: from, To: to, Typical: c.typical[i]})
+		s.open = b.opens
+		if b.opens {
+			s.step = Step{Index: s.index, Name: b.name, From: max(b.at, s.until)}
+		}
+		if ended {
+			return &s.told
 		}
 	}
-	return out
+	return nil
+}
+
+// see takes in a call.
+func (s *stepper) see(h *HostCall, k *Task, named *Range) {
+	if s.rule.Source == Marked {
+		if r := named; r != nil && !r.Mark && r.To > r.From && r.From >= s.overlaps && r.Process == s.rule.Process && r.Domain == s.rule.domain && stem(r.Name) == s.rule.stem {
+			s.overlaps = r.To
+			s.due = append(s.due, bounds{at: r.From, opens: true, name: r.Name}, bounds{at: r.To, ends: true, typical: true})
+		}
+		return
+	}
+	d, ok := deedOf(h, k)
+	if !ok {
+		return
+	}
+	id, ok := s.beat.pulse(&d)
+	if !ok {
+		return
+	}
+	if id == s.rule.symbol && !s.rule.behind {
+		s.cut(d.start)
+	}
+	n := s.rule.like.bag.n
+	switch s.n++; {
+	case s.n == n:
+		s.nth = max(d.end, d.start+1)
+	case s.n == n+1:
+		s.behind = d.start
+	}
+	if len(s.ids) <= 2*n {
+		s.ids = append(s.ids, id)
+	}
+	s.hash = mix(s.hash, id)
+	if d.class < classCopy {
+		s.short = mix(s.short, id)
+	}
+	if id == s.rule.symbol && s.rule.behind {
+		s.cut(max(d.end, d.start+1))
+	}
+}
+
+// cut ends a step and begins another one.
+func (s *stepper) cut(at int64) {
+	typical := s.early || s.typical()
+	s.early = false
+	s.due = append(s.due, bounds{at: at, ends: true, opens: true, typical: typical})
+	s.ids, s.n, s.hash, s.short, s.behind = s.ids[:0], 0, stepHash, stepHash, -1
+}
+
+func (s *stepper) typical() bool {
+	l := &s.rule.like
+	switch {
+	case l.how == sameTasks:
+		return s.short == l.hash
+	case s.hash == l.hash:
+		return true
+	case l.how == same:
+		return false
+	}
+	like, known := s.memo[s.hash]
+	if !known {
+		if len(s.memo) == maxMemo {
+			clear(s.memo)
+		}
+		like = l.bag.like(s.ids)
+		s.memo[s.hash] = like
+	}
+	return like
+}
+
+// finish ends what goes on at the end of a trace: as a step, where it holds one, else as one that is open.
+func (s *stepper) finish(end int64) {
+	if s.rule.Source == Marked {
+		return
+	}
+	n := s.rule.like.bag.n
+	if s.n >= n && s.rule.like.bag.like(s.ids[:n]) {
+		at := s.nth
+		if s.behind >= 0 {
+			at = s.behind
+		}
+		s.due = append(s.due, bounds{at: at, ends: true, typical: true})
+		return
+	}
+	s.due = append(s.due, bounds{at: max(end, s.begun+1), ends: true, open: true})
 }

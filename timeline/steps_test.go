@@ -194,7 +194,10 @@ func TestSteps(t *testing.T) {
 			if c.want == 0 || c.first < 0 {
 				return
 			}
-			for i := s.List[0].Begin; ; i++ {
+			for i := range tl.Calls {
+				if tl.Calls[i].Start < s.List[0].From {
+					continue
+				}
 				if k := tl.Calls[i].Kernel; k != "" {
 					if want := fmt.Sprintf("k%d", c.first); k != want {
 						t.Errorf("the first step begins with %s, want %s", k, want)
@@ -206,18 +209,38 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-// checkSteps looks for what holds of all steps.
+// checkSteps looks for what holds of all steps: they follow each other, and each call is said to be in the one that it began in.
 func checkSteps(t *testing.T, tl *timeline.Timeline) {
 	t.Helper()
 	s := tl.Steps()
-	for i, step := range s.List {
-		if step.Index != i || step.From >= step.To || step.Begin >= step.End || i > 0 && step.From < s.List[i-1].To {
-			t.Errorf("step %d is %+v", i, step)
-		}
-		for j := step.Begin; j < step.End; j++ {
-			if at := s.At(tl.Calls[j].Start); at != i {
-				t.Errorf("call %d of step %d lies in step %d", j, i, at)
+	calls := make([]int, len(s.List)+1)
+	told := 0
+	walk(t, tl, nil, &timeline.Visitor{
+		Call: func(h *timeline.HostCall, k *timeline.Task) error {
+			at := s.At(h.Start)
+			last := len(s.List) - 1
+			if h.Step != at && (at != -1 || h.Step < last || h.Start < s.List[last].To) {
+				t.Errorf("call %d is in step %d, want %d", h.Index, h.Step, at)
 			}
+			if k != nil && k.Step != h.Step || told > h.Step && h.Step >= 0 || at >= 0 && told != at {
+				t.Errorf("call %d of step %d with %d steps told", h.Index, h.Step, told)
+			}
+			if h.Step >= 0 {
+				calls[h.Step]++
+			}
+			return nil
+		},
+		Step: func(x *timeline.Step) error {
+			if x.Open != (told == len(s.List)) || !x.Open && *x != s.List[told] || x.Index != told {
+				t.Errorf("step %d is %+v", told, x)
+			}
+			told++
+			return nil
+		},
+	})
+	for i, step := range s.List {
+		if step.From >= step.To || calls[i] == 0 || i > 0 && step.From < s.List[i-1].To {
+			t.Errorf("step %d with %d calls is %+v", i, calls[i], step)
 		}
 	}
 	if s.At(-1) != -1 || s.At(tl.End+1) != -1 {
@@ -299,8 +322,8 @@ func TestTokensAreSteps(t *testing.T) {
 	checkSteps(t, tl)
 	for _, x := range s.List {
 		launches := 0
-		for _, c := range tl.Calls[x.Begin:x.End] {
-			if c.Kernel != "" {
+		for i := range tl.Calls {
+			if c := &tl.Calls[i]; c.Kernel != "" && c.Start >= x.From && c.Start < x.To {
 				launches++
 			}
 		}

@@ -1,21 +1,20 @@
 package timeline
 
 import (
-	"cmp"
-	"slices"
-	"sync"
-
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 )
 
 // A Task is what a call has put on a stream, or a copy that the call did itself.
 type Task struct {
-	Call   uint64 // number of the call that made it
-	Fn     *api.Func
-	Name   string // of the kernel, else of the kind, with the direction of a copy
-	Lane   int    // index into Timeline.Lanes
-	Issued int64  // start of the call, nanoseconds since the beginning of the trace
+	Call  uint64 // number of the call that made it
+	Index int    // from 0, in the order of the calls; -1 of one that was put into a graph
+	Fn    *api.Func
+	Name  string // of the kernel, else of the kind, with the direction of a copy
+	Lane  int    // index into Walk.Lanes
+	Step  int    // HostCall.Step of the call
+	// Issued is the start of the call, Returned its end, in nanoseconds since the beginning of the trace.
+	Issued, Returned int64
 	// From and To are when the device did it, where Measured says so. Else they bracket that time: not before the call began and
 	// the task before it on the stream could end, not after the first synchronization that covers it.
 	From, To         int64
@@ -29,7 +28,7 @@ type Task struct {
 	Measured         bool
 	// Object is the event that a Record, Wait or Reset names, and the graph that a GraphRun runs; nil for others.
 	Object *Object
-	// Open says that nothing in the trace shows the end: To is the end of the trace.
+	// Open says that nothing in the trace shows the end, or only after 131,072 more tasks: To is the end of the trace.
 	Open bool
 	// Pageable says that a copy was to be asynchronous and has memory of the host that is not pinned: the runtime may
 	// wait for the stream and copy before the call returns.
@@ -47,13 +46,6 @@ type Lane struct {
 	Waited      int64 // nanoseconds that the host has spent in synchronizations that waited for its tasks
 }
 
-// A Retry is a launch that has failed and that its thread has repeated with success.
-type Retry struct {
-	Failed, Done uint64 // calls
-	Kernel       string // "" where no name is known
-	Code         int32
-}
-
 // A HostCall is a call on the thread that made it, as much as a viewer shows.
 type HostCall struct {
 	Index      uint64
@@ -62,91 +54,24 @@ type HostCall struct {
 	Kernel     string
 	Start, End int64
 	Ret        uint64
-	Task       int // index into Timeline.Tasks, -1 for none
-	Thread     uint32
+	Task       int // Task.Index of what it has put on a lane, -1 for none
+	Step       int // Step.Index of the step that it began in, -1 for none
+	// Retries is the launch that has failed on this thread just before and that this call has done with success, NoCall for none;
+	// RetriedCode its error.
+	Retries     uint64
+	RetriedCode int32
+	Thread      uint32
 	// Waits is what a synchronization, or a poll, is about: the Lane of a stream, the ID of an event's Object, or the number of a
 	// device, NoDevice for any; -1 for other calls.
 	Waits    int32
 	Complete bool // the poll has said so
 	Flags    format.CallFlags
+	Raw      *format.Call // the call as the trace has it; nil in a Timeline
 }
 
 // Failed reports whether the call has returned an error.
 func (h *HostCall) Failed() bool {
 	return h.Fn != nil && h.Fn.RetError && uint32(h.Ret) != 0 && h.Flags&format.Unfinished == 0
-}
-
-// A Timeline is a whole trace with its meaning.
-type Timeline struct {
-	Totals
-	Reader  *format.Reader
-	Model   *api.Model
-	Calls   []HostCall // by start
-	Tasks   []Task     // in the order of their calls
-	Objects []*Object  // allocations, streams, events, functions …, by ID
-	Ranges  []Range    // by their beginnings
-	// Graphs are the tasks that captures have put into graphs, in the order of their calls. Their times mean nothing.
-	Graphs map[*Object][]Task
-
-	stepsOnce sync.Once
-	steps     *Steps
-}
-
-// Load reads a whole trace. Its memory grows with the number of calls, about 90 bytes for each and 100 more for its task; Scan's does not.
-func Load(r *format.Reader, m *api.Model) (*Timeline, error) {
-	t := &Timeline{Reader: r, Model: m}
-	if counts, err := r.Counts(); err == nil {
-		t.Calls = make([]HostCall, 0, min(counts.Calls, 1<<20)) // a file may claim any number
-	}
-	totals, err := Scan(r, m, &Visitor{
-		Call: func(h *HostCall, task *Task) {
-			t.Calls = append(t.Calls, *h)
-			if task != nil {
-				t.Tasks = append(t.Tasks, *task)
-			}
-		},
-		Ended: func(i int, s *Span) {
-			task := &t.Tasks[i]
-			task.From, task.To, task.Open = s.From, s.To, s.Open
-		},
-		Object: func(o *Object) { t.Objects = append(t.Objects, o) },
-		Range:  func(r *Range) { t.Ranges = append(t.Ranges, *r) },
-		Graph: func(o *Object, tasks []Task) {
-			if t.Graphs == nil {
-				t.Graphs = map[*Object][]Task{}
-			}
-			t.Graphs[o] = tasks
-		},
-	})
-	if err != nil {
-		return nil, err
-	}
-	t.Totals = *totals
-	slices.SortFunc(t.Ranges, func(a, b Range) int { return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.Begin, b.Begin)) })
-	return t, nil
-}
-
-// Visit tells v of the calls, the tasks and the ranges, as Scan does for one that reads the trace.
-func (t *Timeline) Visit(v *Visitor) {
-	for i := range t.Calls {
-		h, task := &t.Calls[i], (*Task)(nil)
-		if h.Task >= 0 {
-			task = &t.Tasks[h.Task]
-		}
-		if v.Call != nil {
-			v.Call(h, task)
-		}
-	}
-	for i := range t.Tasks {
-		if k := &t.Tasks[i]; v.Ended != nil {
-			v.Ended(i, &Span{Lane: k.Lane, From: k.From, To: k.To, Open: k.Open})
-		}
-	}
-	for i := range t.Ranges {
-		if v.Range != nil {
-			v.Range(&t.Ranges[i])
-		}
-	}
 }
 
 // Copied is the number of bytes that a copy moves.

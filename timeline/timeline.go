@@ -33,6 +33,8 @@ type Object struct {
 	Name    string // of a function: its kernel's
 	Parent  *Object
 	Device  int // of what was made on one, NoDevice where that is not known
+
+	lane *lane // of a stream, in a Walk
 }
 
 // A Use is an object that a call names.
@@ -66,13 +68,18 @@ func (e *Event) Use(param int) (Use, bool) {
 
 // A State is what is known of the runtime's objects at one moment of a trace.
 type State struct {
-	model    *api.Model
-	live     map[key]*Object
+	model  *api.Model
+	live   map[key]*Object
+	recent [64]struct { // of live, since most calls name what one before has named
+		key
+		o *Object
+	}
 	allocs   map[uint32]*ranges
 	reserved map[uint32]*ranges
 	captures captures
 	objects  int
-	device   uint64 // bytes of live device allocations
+	device   uint64    // bytes of live device allocations
+	moved    []*Object // device memory that the latest call has made or ended, in this order
 	event    Event
 	seats    map[uint32]seat  // by thread
 	devices  map[uint32][]int // that the threads of a process have chosen
@@ -106,6 +113,7 @@ func (s *State) apply(process uint32, c *format.Call) *Event {
 	f := s.model.Func(api.ID(c.Func))
 	e := &s.event
 	*e = Event{Call: c, Fn: f, Uses: e.Uses[:0]}
+	s.moved = s.moved[:0]
 	if f == nil || len(c.Args) != int(f.Words) {
 		return e
 	}
@@ -206,10 +214,22 @@ func (s *State) handle(process uint32, kind api.Object, h uint64) *Object {
 		return nil
 	}
 	k := key{process, kind, h}
-	if o := s.live[k]; o != nil {
-		return o
+	r := &s.recent[k.slot()]
+	if r.key == k {
+		return r.o
 	}
-	return s.create(k, NoCall)
+	o := s.live[k]
+	if o == nil {
+		o = s.create(k, NoCall)
+	}
+	r.key, r.o = k, o
+	return o
+}
+
+// slot returns the place of a key in State.recent.
+func (k *key) slot() uint64 {
+	h := k.handle>>4 ^ uint64(len(k.kind))
+	return (h ^ h>>6 ^ h>>12) % 64
 }
 
 // named is handle, for objects that End parameters name: an allocation must be known.
@@ -222,6 +242,7 @@ func (s *State) named(process uint32, kind api.Object, h uint64) *Object {
 
 func (s *State) create(k key, call uint64) *Object {
 	s.objects++
+	s.recent[k.slot()].o, s.recent[k.slot()].key = nil, key{}
 	o := &Object{ID: s.objects, Kind: k.kind, Handle: k.handle, Process: k.process, Created: call, Ended: NoCall, Device: NoDevice}
 	s.live[k] = o
 	return o
@@ -243,12 +264,15 @@ func (s *State) made(process uint32, p *api.Param, v uint64, c *format.Call) *Ob
 
 func (s *State) end(o *Object, call uint64) {
 	o.Ended = call
-	delete(s.live, key{o.Process, o.Kind, o.Handle})
+	k := key{o.Process, o.Kind, o.Handle}
+	delete(s.live, k)
+	s.recent[k.slot()].o, s.recent[k.slot()].key = nil, key{}
 	if !o.Kind.Memory() {
 		return
 	}
 	if o.Kind == api.Device && o.Created != NoCall {
 		s.device -= o.Size
+		s.moved = append(s.moved, o)
 	}
 	r := s.ranges(o.Process, o.Kind)
 	r.remove(o)
@@ -287,6 +311,7 @@ func (s *State) give(process uint32, e *Event, i int, v uint64) {
 		}
 		if o.Kind == api.Device {
 			s.device += o.Size
+			s.moved = append(s.moved, o)
 		}
 		s.ranges(process, o.Kind).add(o)
 	} else if o.Parent == nil && len(e.Uses) > 0 && e.Uses[0].Object != o && !e.Uses[0].Object.Kind.Memory() {

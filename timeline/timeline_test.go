@@ -302,8 +302,15 @@ func TestPeak(t *testing.T) {
 	s.on(2).malloc(devA, 30) // 140 of both processes
 	s.malloc(devB, 20)       // 160
 	s.call("aclrtFree", story.A(devB))
-	if tl := s.Load(); tl.PeakDevice != 160 || tl.PeakCall != 5 {
-		t.Errorf("peak %d at call %d, want 160 at call 5", tl.PeakDevice, tl.PeakCall)
+	var at uint64
+	w := walk(t, s.Load(), nil, &timeline.Visitor{Memory: func(p *timeline.MemoryPoint) error {
+		if p.Total == 160 {
+			at = p.Call.Index
+		}
+		return nil
+	}})
+	if w.PeakDevice != 160 || at != 5 {
+		t.Errorf("peak %d at call %d, want 160 at call 5", w.PeakDevice, at)
 	}
 }
 
@@ -339,9 +346,14 @@ func TestRetries(t *testing.T) {
 	launch(fn, story.Fails(107017))
 	launch(fn + 1) // another kernel
 	launch(fn)
-	got := s.Load().Retries
-	if want := []timeline.Retry{{Failed: 2, Done: 4, Kernel: "Add", Code: 107017}}; !slices.Equal(got, want) {
-		t.Errorf("retries %+v, want %+v", got, want)
+	for _, c := range s.Load().Calls {
+		want := timeline.HostCall{Retries: timeline.NoCall}
+		if c.Index == 4 {
+			want = timeline.HostCall{Retries: 2, RetriedCode: 107017}
+		}
+		if c.Retries != want.Retries || c.RetriedCode != want.RetriedCode {
+			t.Errorf("call %d retries %d, error %d", c.Index, c.Retries, c.RetriedCode)
+		}
 	}
 }
 

@@ -2,10 +2,10 @@ package timeline
 
 import (
 	"cmp"
-	"iter"
-	"slices"
 
 	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/minheap"
 )
 
 // A MemoryPoint is a change of the device memory that is in use.
@@ -17,131 +17,84 @@ type MemoryPoint struct {
 	Total   uint64  // allocated by all processes on all devices, after the change
 	Object  *Object // that was made or has ended
 	Freed   bool
-	Call    int // index into Timeline.Calls
+	Call    *HostCall
 }
 
-// Memory goes through the allocations of device memory and their ends, in the order of the calls. It holds 16 bytes for each of them.
-func (t *Timeline) Memory() iter.Seq[MemoryPoint] {
-	return func(yield func(MemoryPoint) bool) {
-		type change struct {
-			call   uint64
-			object int32
-			freed  bool
-		}
-		var changes []change
-		for i, o := range t.Objects {
-			if o.Kind != api.Device || o.Size == 0 || o.Created == NoCall {
-				continue
-			}
-			changes = append(changes, change{o.Created, int32(i), false})
-			if o.Ended != NoCall {
-				changes = append(changes, change{o.Ended, int32(i), true})
-			}
-		}
-		if len(changes) == 0 {
-			return
-		}
-		// Calls are numbered by their ends, and go by their starts here.
-		wanted := make(map[uint64][]change, len(changes))
-		for _, c := range changes {
-			wanted[c.call] = append(wanted[c.call], c)
-		}
-		type place struct {
-			process uint32
-			device  int
-		}
-		used := map[place]uint64{}
-		var total uint64
-		for i := range t.Calls {
-			h := &t.Calls[i]
-			list := wanted[h.Index]
-			slices.SortStableFunc(list, func(a, b change) int { // an address that is given out again was free before
-				switch {
-				case a.freed == b.freed:
-					return 0
-				case a.freed:
-					return -1
-				}
-				return 1
-			})
-			for _, c := range list {
-				o := t.Objects[c.object]
-				p := place{o.Process, o.Device}
-				if c.freed {
-					used[p] -= o.Size
-					total -= o.Size
-				} else {
-					used[p] += o.Size
-					total += o.Size
-				}
-				if !yield(MemoryPoint{Time: h.Start, Process: p.process, Device: p.device, Bytes: used[p], Total: total, Object: o, Freed: c.freed, Call: i}) {
-					return
-				}
-			}
-		}
-	}
-}
-
-// A DepthPoint is a change of the number of tasks that a stream holds.
+// A DepthPoint is a change of the number of tasks that a stream holds: one for each moment of a stream.
 type DepthPoint struct {
 	Time  int64 // nanoseconds since the beginning of the trace
-	Lane  int   // index into Timeline.Lanes
+	Lane  int   // index into Walk.Lanes
 	Depth int   // tasks that have been issued and may not have ended: at most so many where their times are brackets
 }
 
-// Depths goes through the changes of all streams' queues in the order of time: one for each moment of a stream. It holds 8 bytes for
-// each task.
-func (t *Timeline) Depths() iter.Seq[DepthPoint] {
-	return func(yield func(DepthPoint) bool) {
-		var issued, ended []int32
-		for i := range t.Tasks {
-			if !t.Lanes[t.Tasks[i].Lane].Synchronous {
-				issued = append(issued, int32(i))
-				ended = append(ended, int32(i))
-			}
+// depths follow the queues of all streams.
+type depths struct {
+	now     int64
+	lanes   []depth
+	changed []int                // lanes, at the moment
+	ends    minheap.Heap[ending] // to come
+}
+
+type depth struct {
+	tasks   int
+	changed bool
+}
+
+// An ending is a moment at which tasks of a lane end.
+type ending struct {
+	at    int64
+	lane  int
+	tasks int
+}
+
+// Before orders endings: the earliest first.
+func (a ending) Before(b ending) bool { return a.at < b.at }
+
+// maxEndings bounds the ends of tasks that lie in the future: 6 MiB. Where there are more, the earliest are told early.
+const maxEndings = 1 << 18
+
+// until tells of all changes before a moment.
+func (d *depths) until(now int64, tell func(*DepthPoint) error) error {
+	for d.ends.Len() > 0 && (d.ends.Min().at < now || d.ends.Len() > maxEndings) {
+		e := d.ends.Pop()
+		if err := d.pass(min(e.at, now), tell); err != nil {
+			return err
 		}
-		slices.SortStableFunc(issued, func(a, b int32) int { return cmp.Compare(t.Tasks[a].Issued, t.Tasks[b].Issued) })
-		slices.SortStableFunc(ended, func(a, b int32) int { return cmp.Compare(t.Tasks[a].To, t.Tasks[b].To) })
-		depth := make([]int, len(t.Lanes))
-		var now int64
-		var changed []int // lanes, at the moment
-		touch := func(at int64, lane, by int) bool {
-			if at != now {
-				for _, l := range changed {
-					if !yield(DepthPoint{Time: now, Lane: l, Depth: depth[l]}) {
-						return false
-					}
-				}
-				changed, now = changed[:0], at
-			}
-			depth[lane] += by
-			if !slices.Contains(changed, lane) {
-				changed = append(changed, lane)
-			}
-			return true
-		}
-		for i, e := 0, 0; e < len(ended); {
-			if i < len(issued) && t.Tasks[issued[i]].Issued <= t.Tasks[ended[e]].To {
-				k := &t.Tasks[issued[i]]
-				if !touch(k.Issued, k.Lane, 1) {
-					return
-				}
-				i++
-				continue
-			}
-			k := &t.Tasks[ended[e]]
-			if !touch(k.To, k.Lane, -1) {
-				return
-			}
-			e++
-		}
-		for _, l := range changed {
-			if !yield(DepthPoint{Time: now, Lane: l, Depth: depth[l]}) {
-				return
-			}
+		d.change(e.lane, -e.tasks)
+	}
+	return d.pass(now, tell)
+}
+
+// pass tells of the changes at a moment when it is over.
+func (d *depths) pass(now int64, tell func(*DepthPoint) error) error {
+	if now <= d.now {
+		return nil
+	}
+	for _, l := range d.changed {
+		d.lanes[l].changed = false
+		if err := tell(&DepthPoint{Time: d.now, Lane: l, Depth: d.lanes[l].tasks}); err != nil {
+			return err
 		}
 	}
+	d.changed, d.now = d.changed[:0], now
+	return nil
 }
+
+// change takes in that a lane has got tasks, or lost some, now.
+func (d *depths) change(lane, by int) {
+	for lane >= len(d.lanes) {
+		d.lanes = append(d.lanes, depth{})
+	}
+	l := &d.lanes[lane]
+	l.tasks += by
+	if !l.changed {
+		l.changed = true
+		d.changed = append(d.changed, lane)
+	}
+}
+
+// end takes in that tasks will end.
+func (d *depths) end(at int64, lane, tasks int) { d.ends.Push(ending{max(at, d.now), lane, tasks}) }
 
 // SizeClasses are the classes of copies, by their greatest length in bytes; 0 stands for all longer ones.
 var SizeClasses = [...]struct {
@@ -180,51 +133,70 @@ func (k *Task) Rate() (rate float64, atLeast bool) {
 type Idle struct {
 	Lane     int
 	From, To int64 // nanoseconds since the beginning of the trace
-	Task     int   // that ended it, index into Timeline.Tasks
-	// Call is the call in which the thread that ended it has spent most of the time, an index into Timeline.Calls, or -1 where it
-	// made none; InCallNS is how much that was, and InCallsNS how much all its calls were. The rest is the program's own time.
-	Call                int
+	Task     Task  // that ended it
+	// Call is the call in which the thread that ended it has spent most of the time, NoCall where it made none; InCallNS is how much that was,
+	// and InCallsNS how much all its calls were. The rest is the program's own time.
+	Call                uint64
+	Func                string
 	InCallNS, InCallsNS int64
 }
 
-// Idles returns the longest n times in which streams were idle, the longest first.
-func (t *Timeline) Idles(n int) []Idle {
-	var out []Idle
-	less := func(a, b Idle) int {
-		return cmp.Or(cmp.Compare(b.To-b.From, a.To-a.From), cmp.Compare(a.From, b.From), cmp.Compare(a.Lane, b.Lane))
+// Before orders idle times: the shortest first.
+func (a Idle) Before(b Idle) bool {
+	return cmp.Or(cmp.Compare(a.To-a.From, b.To-b.From), cmp.Compare(b.From, a.From), cmp.Compare(b.Lane, a.Lane)) < 0
+}
+
+// Idles finds the longest times in which streams were idle. It is told of all tasks, as a Visitor is, and holds as many as are asked for.
+type Idles struct {
+	most  int
+	lanes []idleLane
+	found minheap.Heap[Idle]
+}
+
+type idleLane struct {
+	began bool
+	until int64
+}
+
+// NewIdles returns what finds the longest n.
+func NewIdles(n int) *Idles { return &Idles{most: n} }
+
+// Task takes in a task of a stream: not one that is done by its call itself.
+func (f *Idles) Task(k *Task) {
+	for k.Lane >= len(f.lanes) {
+		f.lanes = append(f.lanes, idleLane{})
 	}
-	until := make([]int64, len(t.Lanes))
-	began := make([]bool, len(t.Lanes))
-	for i := range t.Tasks {
-		k := &t.Tasks[i]
-		if t.Lanes[k.Lane].Synchronous {
-			continue
-		}
-		if began[k.Lane] && k.From > until[k.Lane] {
-			out = append(out, Idle{Lane: k.Lane, From: until[k.Lane], To: k.From, Task: i, Call: -1})
-			if len(out) >= 4*n+64 { // keep few
-				slices.SortFunc(out, less)
-				out = out[:min(n, len(out))]
+	l := &f.lanes[k.Lane]
+	if l.began && k.From > l.until {
+		d := Idle{Lane: k.Lane, From: l.until, To: k.From, Call: NoCall}
+		if f.found.Len() < f.most || f.most > 0 && f.found.Min().Before(d) {
+			d.Task = *k
+			f.found.Push(d)
+			if f.found.Len() > f.most {
+				f.found.Pop()
 			}
 		}
-		began[k.Lane] = true
-		until[k.Lane] = max(until[k.Lane], k.To)
 	}
-	slices.SortFunc(out, less)
-	out = out[:min(n, len(out))]
-	for i := range t.Calls {
-		c := &t.Calls[i]
-		for j := range out {
-			d := &out[j]
-			if c.Start >= d.To || c.End <= d.From || c.Thread != t.Tasks[d.Task].Thread {
-				continue
+	l.began = true
+	l.until = max(l.until, k.To)
+}
+
+// Longest returns what was found, the longest first. It reads the calls of these times for what the host did in them.
+func (f *Idles) Longest(r *format.Reader) ([]Idle, error) {
+	out := make([]Idle, f.found.Len())
+	for i := len(out) - 1; i >= 0; i-- {
+		out[i] = f.found.Pop()
+		d := &out[i]
+		for c, err := range r.CallsByStart(&format.Filter{From: d.From, To: d.To, Threads: []uint32{d.Task.Thread}, NoArgs: true, NoData: true}) {
+			if err != nil {
+				return nil, err
 			}
 			in := min(c.End, d.To) - max(c.Start, d.From)
 			d.InCallsNS += in
 			if in > d.InCallNS {
-				d.InCallNS, d.Call = in, i
+				d.InCallNS, d.Call, d.Func = in, c.Index, r.Schema().FuncName(c.Func)
 			}
 		}
 	}
-	return out
+	return out, nil
 }

@@ -18,21 +18,19 @@ func TestMemory(t *testing.T) {
 	tl := s.Load()
 	var got []uint64
 	var peak uint64
-	for p := range tl.Memory() {
-		got = append(got, uint64(p.Call), p.Bytes, p.Total)
-		if c := tl.Calls[p.Call]; c.Start != p.Time || p.Freed != (p.Object.Ended == c.Index && p.Object.Created != c.Index) {
+	w := walk(t, tl, nil, &timeline.Visitor{Memory: func(p *timeline.MemoryPoint) error {
+		got = append(got, p.Call.Index, p.Bytes, p.Total)
+		if p.Call.Start != p.Time || p.Freed != (p.Object.Ended == p.Call.Index) {
 			t.Errorf("%+v", p)
 		}
 		peak = max(peak, p.Total)
-	}
+		return nil
+	}})
 	if want := []uint64{0, 0x100, 0x100, 1, 0x140, 0x140, 2, 0x40, 0x40, 3, 0x1000, 0x1040, 4, 0, 0x40, 4, 0x10, 0x50}; !slices.Equal(got, want) {
 		t.Errorf("%#x, want %#x", got, want)
 	}
-	if peak != tl.PeakDevice {
-		t.Errorf("peak %d, want %d", peak, tl.PeakDevice)
-	}
-	for range tl.Memory() {
-		break
+	if peak != w.PeakDevice {
+		t.Errorf("peak %d, want %d", peak, w.PeakDevice)
 	}
 }
 
@@ -40,8 +38,15 @@ func TestDepths(t *testing.T) {
 	tl := story.Small(t)
 	depth := make([]int, len(tl.Lanes))
 	last := int64(0)
-	var most int
-	for p := range tl.Depths() {
+	var most, points int
+	moments := map[[2]int64]bool{}
+	for i := range tl.Tasks {
+		if k := &tl.Tasks[i]; !tl.Lanes[k.Lane].Synchronous {
+			moments[[2]int64{int64(k.Lane), k.Issued}], moments[[2]int64{int64(k.Lane), k.To}] = true, true
+		}
+	}
+	walk(t, tl, nil, &timeline.Visitor{Depth: func(p *timeline.DepthPoint) error {
+		points++
 		if p.Time < last || p.Depth < 0 || tl.Lanes[p.Lane].Synchronous {
 			t.Errorf("%+v behind %d", p, last)
 		}
@@ -57,12 +62,10 @@ func TestDepths(t *testing.T) {
 		if p.Depth != want {
 			t.Errorf("depth %d of lane %d at %d, want %d", p.Depth, p.Lane, p.Time, want)
 		}
-	}
-	if most < 3 || slices.Max(depth) != 0 {
-		t.Errorf("at most %d, at the end %v", most, depth)
-	}
-	for range tl.Depths() {
-		break
+		return nil
+	}})
+	if most < 3 || slices.Max(depth) != 0 || points != len(moments) {
+		t.Errorf("at most %d, at the end %v, %d points of %d", most, depth, points, len(moments))
 	}
 }
 
@@ -114,14 +117,23 @@ func TestIdles(t *testing.T) {
 	launch()
 	sync()
 	tl := s.Load()
-	got := tl.Idles(10)
-	if len(got) != 2 || got[0].To-got[0].From != 1010 || got[0].InCallsNS != 0 || got[0].Call != -1 {
+	idles := func(n int) []timeline.Idle {
+		f := timeline.NewIdles(n)
+		walk(t, tl, nil, &timeline.Visitor{Task: func(k *timeline.Task) error { f.Task(k); return nil }})
+		got, err := f.Longest(tl.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	got := idles(10)
+	if len(got) != 2 || got[0].To-got[0].From != 1010 || got[0].InCallsNS != 0 || got[0].Call != timeline.NoCall {
 		t.Fatalf("%+v", got)
 	}
-	if d := got[1]; d.From != from || d.To != s.now-20 || tl.Calls[d.Call].Name != "aclrtMalloc" || d.InCallNS != 580 || d.InCallsNS != 580 || tl.Tasks[d.Task].Issued != d.To {
+	if d := got[1]; d.From != from || d.To != s.now-20 || d.Func != "aclrtMalloc" || d.InCallNS != 580 || d.InCallsNS != 580 || d.Task.Issued != d.To {
 		t.Errorf("%+v", d)
 	}
-	if got := tl.Idles(1); len(got) != 1 || got[0].From == from {
+	if got := idles(1); len(got) != 1 || got[0].From == from {
 		t.Errorf("the longest: %+v", got)
 	}
 }

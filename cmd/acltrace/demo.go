@@ -15,7 +15,6 @@ import (
 	"github.com/acltrace/acltrace/record"
 	"github.com/acltrace/acltrace/replay"
 	"github.com/acltrace/acltrace/report"
-	"github.com/acltrace/acltrace/timeline"
 	"github.com/spf13/cobra"
 )
 
@@ -68,12 +67,9 @@ func (a *app) demo(out string, tokens int) error {
 	}
 
 	step(2, "What was recorded: %s", out)
-	t, err := load(out)
-	if err != nil {
+	if err := a.demoSummary(out); err != nil {
 		return err
 	}
-	a.demoSummary(t)
-	t.Reader.Close()
 
 	step(3, "Checking the file, byte for byte.")
 	rep, err := format.Check(out, nil)
@@ -100,8 +96,16 @@ func (a *app) demo(out string, tokens int) error {
 	return nil
 }
 
-func (a *app) demoSummary(t *timeline.Timeline) {
-	s := report.NewStats(t)
+func (a *app) demoSummary(path string) error {
+	r, m, err := open(path)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	s, err := report.NewStats(r, m, nil)
+	if err != nil {
+		return err
+	}
 	fmt.Fprintf(a.out, "%d calls in %v, %d failed; at most %s of device memory in use\n", s.Calls, time.Duration(s.SpanNS).Round(10*time.Microsecond), s.Failed, report.Bytes(s.PeakDeviceBytes))
 	var launches uint64
 	var names []string
@@ -113,6 +117,7 @@ func (a *app) demoSummary(t *timeline.Timeline) {
 	for _, c := range s.Copies {
 		fmt.Fprintf(a.out, "%s: %d, %s\n", c.Name, c.Count, report.Bytes(c.Bytes))
 	}
+	return nil
 }
 
 func (a *app) demoNext(out string) {

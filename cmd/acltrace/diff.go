@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+
 	"github.com/acltrace/acltrace/report"
 	"github.com/spf13/cobra"
 )
@@ -18,17 +20,23 @@ func (a *app) diffCmd() *cobra.Command {
 			if percent <= 0 {
 				return usage("acltrace diff: --threshold %g: it is a percentage above 0", percent)
 			}
-			x, err := load(args[0])
+			x, m, err := open(args[0])
 			if err != nil {
 				return err
 			}
-			defer x.Reader.Close()
-			y, err := load(args[1])
+			defer x.Close()
+			y, other, err := open(args[1])
 			if err != nil {
 				return err
 			}
-			defer y.Reader.Close()
-			d := report.NewDiff(x, y, &report.DiffOptions{Threshold: percent / 100})
+			defer y.Close()
+			if m != other {
+				return fmt.Errorf("%s is of the runtime %q, %s of %q: there is nothing to compare", args[0], m.Name, args[1], other.Name)
+			}
+			d, err := report.NewDiff(x, y, m, &report.DiffOptions{Threshold: percent / 100, Progress: a.progress("calls")})
+			if err != nil {
+				return err
+			}
 			if asJSON {
 				err = a.printJSON(d)
 			} else {

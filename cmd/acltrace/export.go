@@ -166,15 +166,15 @@ func (a *app) exportPprof() *cobra.Command {
 		Short: "a profile for `go tool pprof`: time in calls, launches and bytes by function and kernel",
 		Args:  arguments(1, "one trace file"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			t, err := load(args[0])
+			r, m, err := open(args[0])
 			if err != nil {
 				return err
 			}
-			defer t.Reader.Close()
+			defer r.Close()
 			if out == "" {
 				out = args[0] + ".pb.gz"
 			}
-			if err := a.write(out, func(w io.Writer) error { return pprof.Write(w, t) }); err != nil {
+			if err := a.write(out, func(w io.Writer) error { return pprof.Write(w, r, m, &pprof.Options{Progress: a.progress("calls")}) }); err != nil {
 				return err
 			}
 			fmt.Fprintf(a.err, "acltrace: %s written; look at it with: go tool pprof -http=: %s\n", out, out)

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/acltrace/acltrace/export/perfetto"
-	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/format"
 	"github.com/spf13/cobra"
 )
 
@@ -38,25 +38,25 @@ func (a *app) exportPerfetto() *cobra.Command {
 			if out == "-" && o.MaxSize != 0 {
 				return usage("--max-size makes several files: they can't go to standard output")
 			}
-			t, err := load(args[0])
+			r, m, err := open(args[0])
 			if err != nil {
 				return err
 			}
-			defer t.Reader.Close()
+			defer r.Close()
 			o.Progress = a.progress("calls")
 			var res *perfetto.Result
 			var names []string
 			if o.MaxSize == 0 {
 				names = []string{out}
 				err = a.write(out, func(w io.Writer) (err error) {
-					res, err = perfetto.Write(w, t, &o)
+					res, err = perfetto.Write(w, r, m, &o)
 					return err
 				})
 			} else {
 				res, err = perfetto.Files(func(part int) (io.WriteCloser, error) {
 					names = append(names, numbered(out, part))
 					return os.OpenFile(names[part-1], os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-				}, t, &o)
+				}, r, m, &o)
 				if err != nil && len(names) > 0 {
 					os.Remove(names[len(names)-1])
 				}
@@ -65,7 +65,7 @@ func (a *app) exportPerfetto() *cobra.Command {
 				return err
 			}
 			fmt.Fprintf(a.err, "acltrace: %d calls and %d tasks written to %s; open it at https://ui.perfetto.dev\n", res.Calls, res.Tasks, strings.Join(shorten(names), ", "))
-			a.warn(t, res.Unfinished, res.Bracketed, res.Tasks)
+			a.warn(r, res.Unfinished, res.Bracketed, res.Tasks)
 			return nil
 		},
 	}
@@ -102,15 +102,15 @@ func shorten(names []string) []string {
 }
 
 // warn says what a viewer can't show as it was.
-func (a *app) warn(t *timeline.Timeline, unfinished, bracketed, tasks int) {
-	if gaps := t.Reader.Gaps(); len(gaps) > 0 {
+func (a *app) warn(r *format.Reader, unfinished, bracketed, tasks int) {
+	if gaps := r.Gaps(); len(gaps) > 0 {
 		var lost uint64
 		for _, g := range gaps {
 			lost += g.Calls
 		}
 		fmt.Fprintf(a.err, "acltrace: the trace has %d gaps, with at least %d calls missing\n", len(gaps), lost)
 	}
-	if !t.Reader.Complete() {
+	if !r.Complete() {
 		fmt.Fprintln(a.err, "acltrace: the trace has no end: the recorder was killed or the file was cut")
 	}
 	if unfinished > 0 {

@@ -28,21 +28,21 @@ func (a *app) exportChrome() *cobra.Command {
 			if out == "" {
 				out = args[0] + ".json"
 			}
-			t, err := load(args[0])
+			r, m, err := open(args[0])
 			if err != nil {
 				return err
 			}
-			defer t.Reader.Close()
+			defer r.Close()
 			o.Progress = a.progress("calls")
 			var res *chrome.Result
 			if err := a.write(out, func(w io.Writer) (err error) {
-				res, err = chrome.Write(w, t, &o)
+				res, err = chrome.Write(w, r, m, &o)
 				return err
 			}); err != nil {
 				return err
 			}
 			fmt.Fprintf(a.err, "acltrace: %d calls and %d tasks written to %s\n", res.Calls, res.Tasks, out)
-			a.warn(t, res.Unfinished, res.Bracketed, res.Tasks)
+			a.warn(r, res.Unfinished, res.Bracketed, res.Tasks)
 			return nil
 		},
 	}
@@ -89,7 +89,7 @@ func (a *app) exportParquet() *cobra.Command {
 				return err
 			}
 			fmt.Fprintf(a.err, "acltrace: %d calls, %d tasks, %d copies and %d kernels written to %s\n", res.Calls, res.Tasks, res.Copies, res.Kernels, out)
-			a.warn(t, res.Unfinished, res.Bracketed, res.Tasks)
+			a.warn(t.Reader, res.Unfinished, res.Bracketed, res.Tasks)
 			return nil
 		},
 	}

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"slices"
+	"strings"
+
 	"github.com/acltrace/acltrace/report"
 	"github.com/spf13/cobra"
 )
@@ -13,23 +16,24 @@ func (a *app) statsCmd() *cobra.Command {
 		Short: "where the time went: totals, functions, kernels, copies, streams, idle times, errors",
 		Args:  arguments(1, "one trace file"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			t, err := load(args[0])
+			r, m, err := open(args[0])
 			if err != nil {
 				return err
 			}
-			defer t.Reader.Close()
-			s := report.NewStats(t)
-			if by != "" {
-				groups, err := s.By(by)
-				switch {
-				case err != nil:
-					return usage("%w", err)
-				case asJSON:
-					return a.printJSON(map[string]any{"by": by, "groups": groups})
-				case asCSV:
-					return report.GroupsCSV(a.out, groups)
-				}
-				return report.Groups(a.out, by, groups)
+			defer r.Close()
+			if by != "" && !slices.Contains(report.By, by) {
+				return usage("acltrace stats --by %s: there are sums by %s", by, strings.Join(report.By, ", "))
+			}
+			s, err := report.NewStats(r, m, &report.StatsOptions{By: by, Progress: a.progress("calls")})
+			switch {
+			case err != nil:
+				return err
+			case by != "" && asJSON:
+				return a.printJSON(map[string]any{"by": by, "groups": s.Groups})
+			case by != "" && asCSV:
+				return report.GroupsCSV(a.out, s.Groups)
+			case by != "":
+				return report.Groups(a.out, by, s.Groups)
 			}
 			if asCSV {
 				return s.CSV(a.out)

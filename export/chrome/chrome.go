@@ -1,4 +1,4 @@
-// Package chrome writes a timeline in the JSON trace format of Chrome's about:tracing, in two flavours.
+// Package chrome writes a trace in the JSON trace format of Chrome's about:tracing, in two flavours.
 //
 // The ordinary one is for the Perfetto UI, Speedscope and the Firefox Profiler (and the trace processor of Perfetto). Times
 // are microseconds since the beginning of the recording with three decimals, so that no reader loses nanoseconds in a floating-point number; the wall
@@ -12,7 +12,7 @@
 //
 // Such a file is ten to twenty times as long as one of package perfetto, and slower to load: that is for where nothing else is read.
 //
-// Write reads the timeline only, and may be called from several goroutines. Its memory grows by 8 bytes for each task.
+// Write only reads the trace, and may be called from several goroutines. Its memory does not grow with the length of the trace (see timeline.Walk).
 package chrome
 
 import (
@@ -22,9 +22,9 @@ import (
 	"math"
 	"strconv"
 
+	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/export/internal/scene"
 	"github.com/acltrace/acltrace/format"
-	"github.com/acltrace/acltrace/timeline"
 )
 
 // Options change what is written; nil stands for the zero value.
@@ -40,19 +40,22 @@ type Result struct {
 	scene.Drawn
 }
 
-// Write writes a timeline.
-func Write(w io.Writer, t *timeline.Timeline, o *Options) (*Result, error) {
+// Write writes a trace.
+func Write(w io.Writer, r *format.Reader, m *api.Model, o *Options) (*Result, error) {
 	x := &writer{w: bufio.NewWriterSize(w, 256<<10)}
 	if o != nil {
 		x.o = *o
 	}
-	x.scene = scene.New(t, &scene.Options{From: x.o.From, To: x.o.To, NoArgs: x.o.NoArgs || x.o.MindStudio, Progress: x.o.Progress})
-	var v scene.Viewer = x
-	begin, end := x.head(t.Reader.Meta()), "\n]}\n"
-	if x.o.MindStudio {
-		v, begin, end = &studio{writer: x, start: t.Reader.Meta().StartWall}, "[", "\n]\n"
+	var err error
+	if x.scene, err = scene.New(r, m, &scene.Options{From: x.o.From, To: x.o.To, NoArgs: x.o.NoArgs || x.o.MindStudio, Progress: x.o.Progress}); err != nil {
+		return nil, err
 	}
-	_, err := x.w.WriteString(begin)
+	var v scene.Viewer = x
+	begin, end := x.head(r.Meta()), "\n]}\n"
+	if x.o.MindStudio {
+		v, begin, end = &studio{writer: x, start: r.Meta().StartWall}, "[", "\n]\n"
+	}
+	_, err = x.w.WriteString(begin)
 	if err == nil {
 		err = x.scene.Walk(v)
 	}

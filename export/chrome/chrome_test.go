@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/export/internal/viewertest"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/timeline"
@@ -29,7 +30,7 @@ type event struct {
 func written(t *testing.T, tl *timeline.Timeline, o *Options) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if _, err := Write(&b, tl, o); err != nil {
+	if _, err := Write(&b, tl.Reader, acl.Model, o); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()
@@ -217,7 +218,7 @@ func (w failing) Write([]byte) (int, error) { return 0, w.err }
 
 func TestWriteError(t *testing.T) {
 	full := errors.New("no space left on device")
-	if _, err := Write(failing{full}, story.Small(t), nil); !errors.Is(err, full) {
+	if _, err := Write(failing{full}, story.Small(t).Reader, acl.Model, nil); !errors.Is(err, full) {
 		t.Error(err)
 	}
 }
@@ -225,7 +226,7 @@ func TestWriteError(t *testing.T) {
 func BenchmarkWrite(b *testing.B) {
 	tl := story.Long(b, 100_000)
 	for b.Loop() {
-		if _, err := Write(io.Discard, tl, nil); err != nil {
+		if _, err := Write(io.Discard, tl.Reader, acl.Model, nil); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -1,4 +1,4 @@
-// Package perfetto writes a timeline as a trace that the Perfetto UI (ui.perfetto.dev) and its trace processor open: TrackEvent
+// Package perfetto writes a trace as one that the Perfetto UI (ui.perfetto.dev) and its trace processor open: TrackEvent
 // protobuf, which all of their releases since 2021 read.
 //
 // # What is shown
@@ -24,18 +24,20 @@
 //
 // Packets are compressed with deflate, which every release reads. Zstd makes smaller files faster, which Perfetto reads from
 // v58 on; an older one opens such a file without a word and shows nothing, so it has to be asked for. With Options.MaxSize the trace becomes
-// several files, each whole in itself: a task is in the file of its call.
+// several files, each whole in itself. A task is in the file that was begun when its end became known: where its call is in the one before, it has
+// no arrow.
 //
-// Write reads the timeline only and may be called from several goroutines. Its memory grows by 8 bytes for each task, for the
-// depths of the queues, and not with what is written; compression runs on other cores.
+// Write only reads the trace and may be called from several goroutines. Its memory does not grow with the length of the trace (see timeline.Walk);
+// compression runs on other cores.
 package perfetto
 
 import (
 	"fmt"
 	"io"
 
+	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/export/internal/scene"
-	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/format"
 )
 
 // MinSize is the least MaxSize, in bytes: room for the tracks of an ordinary recording.
@@ -60,32 +62,35 @@ type Result struct {
 	Bytes int64 // of all files
 }
 
-// Write writes a timeline as one file, whatever MaxSize says.
-func Write(w io.Writer, t *timeline.Timeline, o *Options) (*Result, error) {
+// Write writes a trace as one file, whatever MaxSize says.
+func Write(w io.Writer, r *format.Reader, m *api.Model, o *Options) (*Result, error) {
 	var one Options
 	if o != nil {
 		one = *o
 	}
 	one.MaxSize = 0
-	return Files(func(int) (io.WriteCloser, error) { return nopCloser{w}, nil }, t, &one)
+	return Files(func(int) (io.WriteCloser, error) { return nopCloser{w}, nil }, r, m, &one)
 }
 
 type nopCloser struct{ io.Writer }
 
 func (nopCloser) Close() error { return nil }
 
-// Files writes a timeline as files of at most MaxSize, each of which create makes by its number, from 1. Behind an error the
+// Files writes a trace as files of at most MaxSize, each of which create makes by its number, from 1. Behind an error the
 // last file is not whole.
-func Files(create func(part int) (io.WriteCloser, error), t *timeline.Timeline, o *Options) (*Result, error) {
-	w := &writer{t: t, create: create}
+func Files(create func(part int) (io.WriteCloser, error), r *format.Reader, m *api.Model, o *Options) (*Result, error) {
+	w := &writer{meta: r.Meta(), create: create}
 	if o != nil {
 		w.o = *o
 	}
 	if w.o.MaxSize != 0 && w.o.MaxSize < MinSize {
 		return nil, fmt.Errorf("files of %d bytes are too small for a trace: at least %d are needed", w.o.MaxSize, MinSize)
 	}
-	w.scene = scene.New(t, &scene.Options{From: w.o.From, To: w.o.To, NoArgs: w.o.NoArgs, Progress: w.o.Progress})
-	err := w.begin()
+	var err error
+	if w.scene, err = scene.New(r, m, &scene.Options{From: w.o.From, To: w.o.To, NoArgs: w.o.NoArgs, Progress: w.o.Progress}); err != nil {
+		return nil, err
+	}
+	err = w.begin()
 	if err == nil {
 		err = w.scene.Walk(w)
 	}

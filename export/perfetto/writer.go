@@ -6,13 +6,13 @@ import (
 	"strings"
 
 	"github.com/acltrace/acltrace/export/internal/scene"
-	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/format"
 )
 
 // A writer turns slices and points into packets. Each row and each counter is a sequence of packets of its own, with its track as the default
 // and a clock that counts from the packet before, so that most packets say little more than what happened.
 type writer struct {
-	t      *timeline.Timeline
+	meta   *format.Meta
 	o      Options
 	scene  *scene.Scene
 	create func(part int) (io.WriteCloser, error)
@@ -76,7 +76,7 @@ func (w *writer) file() error {
 		return err
 	}
 	w.out = newOutput(f, w.o.Zstd, w.o.MaxSize)
-	m := w.t.Reader.Meta()
+	m := w.meta
 	b, packet := open(w.b[:0], tracePacket)
 	b = put(b, packetSequence, firstSequence)
 	b, snapshot := open(b, packetClockSnapshot)

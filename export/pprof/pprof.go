@@ -1,4 +1,4 @@
-// Package pprof writes a timeline as a profile for `go tool pprof`, Speedscope and whatever else reads profile.proto.
+// Package pprof writes a trace as a profile for `go tool pprof`, Speedscope and whatever else reads profile.proto.
 //
 // A stack is process, thread, function of the runtime and, for a call that made one, its task: the kernel, or the copy with its
 // direction, as a frame of the device ("npu::MatMul"), so that viewers colour it apart from the host. There are three sample types:
@@ -9,7 +9,7 @@
 // A call that never returned is in the profile with the time up to the last moment known of it. Calls that are missing from the
 // trace, and such unfinished ones, are named in the profile's comments.
 //
-// Write reads the timeline only, and may be called from several goroutines. Its memory grows with the number of different
+// Write only reads the trace, and may be called from several goroutines. Its memory grows with the number of different
 // stacks, not with that of the calls.
 package pprof
 
@@ -49,7 +49,7 @@ type key struct {
 }
 
 type builder struct {
-	t       *timeline.Timeline
+	w       *timeline.Walk
 	p       *profile.Profile
 	procs   []format.Process
 	threads []format.Thread
@@ -63,9 +63,14 @@ type frame struct {
 	name    string
 }
 
+// Options change what is written; nil stands for the zero value.
+type Options struct {
+	Progress func(done, total int) // called now and then with the number of calls
+}
+
 // Write writes the profile, compressed by gzip as all readers expect it.
-func Write(w io.Writer, t *timeline.Timeline) error {
-	p, err := build(t)
+func Write(w io.Writer, r *format.Reader, m *api.Model, o *Options) error {
+	p, err := build(r, m, o)
 	if err != nil {
 		return err
 	}
@@ -75,10 +80,18 @@ func Write(w io.Writer, t *timeline.Timeline) error {
 	return nil
 }
 
-func build(t *timeline.Timeline) (*profile.Profile, error) {
-	m := t.Reader.Meta()
+func build(r *format.Reader, model *api.Model, o *Options) (*profile.Profile, error) {
+	m := r.Meta()
+	walk := &timeline.WalkOptions{NoSteps: true}
+	if o != nil {
+		walk.Progress = o.Progress
+	}
+	w, err := timeline.NewWalk(r, model, walk)
+	if err != nil {
+		return nil, err
+	}
 	b := &builder{
-		t: t, procs: t.Reader.Processes(), threads: t.Reader.Threads(), device: devices[m.API],
+		w: w, procs: r.Processes(), threads: r.Threads(), device: devices[m.API],
 		frames: map[frame]*profile.Location{}, samples: map[key]*profile.Sample{},
 		p: &profile.Profile{
 			SampleType: []*profile.ValueType{
@@ -88,7 +101,7 @@ func build(t *timeline.Timeline) (*profile.Profile, error) {
 			},
 			DefaultSampleType: "host_time",
 			TimeNanos:         m.StartWall,
-			DurationNanos:     max(m.EndNS, t.End),
+			DurationNanos:     max(m.EndNS, w.End),
 		},
 	}
 	if b.device == "" {
@@ -99,12 +112,15 @@ func build(t *timeline.Timeline) (*profile.Profile, error) {
 	}
 	b.mappings()
 	unfinished := 0
-	for i := range t.Calls {
-		c := &t.Calls[i]
+	err = w.Run(&timeline.Visitor{Call: func(c *timeline.HostCall, k *timeline.Task) error {
 		if c.Flags&format.Unfinished != 0 {
 			unfinished++
 		}
-		b.call(c)
+		b.call(c, k)
+		return nil
+	}})
+	if err != nil {
+		return nil, err
 	}
 	b.comments(m, unfinished)
 	if err := b.p.CheckValid(); err != nil {
@@ -131,12 +147,11 @@ func (b *builder) path(process uint32) string {
 	return "program"
 }
 
-func (b *builder) call(c *timeline.HostCall) {
+func (b *builder) call(c *timeline.HostCall, task *timeline.Task) {
 	k := key{thread: c.Thread, fn: c.Name, lane: -1}
 	var bytes uint64
 	var launched int64
-	if c.Task >= 0 {
-		task := &b.t.Tasks[c.Task]
+	if task != nil {
 		k.lane, k.task, bytes = task.Lane, task.Name, task.Bytes
 		if task.Kind == api.Kernel {
 			launched = 1
@@ -172,7 +187,7 @@ func (b *builder) sample(k *key) *profile.Sample {
 	s := &profile.Sample{Value: make([]int64, types), Label: map[string][]string{"thread": {valid(name)}}}
 	if k.lane >= 0 {
 		s.Location = append(s.Location, b.location(th.Process, b.device+"::"+k.task))
-		s.Label["stream"] = []string{valid(b.t.Lanes[k.lane].Name)}
+		s.Label["stream"] = []string{valid(b.w.Lanes[k.lane].Name)}
 	}
 	s.Location = append(s.Location, b.location(th.Process, k.fn), b.location(th.Process, name), b.location(th.Process, program))
 	return s
@@ -202,14 +217,14 @@ func (b *builder) comments(m *format.Meta, unfinished int) {
 	if unfinished > 0 {
 		add("%d calls never returned", unfinished)
 	}
-	if gaps := b.t.Reader.Gaps(); len(gaps) > 0 {
+	if gaps := b.w.Reader.Gaps(); len(gaps) > 0 {
 		var lost uint64
 		for _, g := range gaps {
 			lost += g.Calls
 		}
 		add("%d gaps, with at least %d calls missing", len(gaps), lost)
 	}
-	if !b.t.Reader.Complete() {
+	if !b.w.Reader.Complete() {
 		add("the trace has no end: the recorder was killed or the file was cut")
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/google/pprof/profile"
 
 	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/timeline"
 	"github.com/acltrace/acltrace/timeline/story"
 )
@@ -49,7 +50,7 @@ func written(t *testing.T, tl *timeline.Timeline) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(Write(f, tl), f.Close()); err != nil {
+	if err := errors.Join(Write(f, tl.Reader, acl.Model, nil), f.Close()); err != nil {
 		t.Fatal(err)
 	}
 	return path
@@ -124,7 +125,7 @@ func TestRaw(t *testing.T) {
 // Each stack is process, thread, function and task.
 func TestStacks(t *testing.T) {
 	var b bytes.Buffer
-	if err := Write(&b, story.Small(t)); err != nil {
+	if err := Write(&b, story.Small(t).Reader, acl.Model, nil); err != nil {
 		t.Fatal(err)
 	}
 	p, err := profile.Parse(&b)
@@ -167,7 +168,7 @@ func TestStacks(t *testing.T) {
 
 func TestNothing(t *testing.T) {
 	var b bytes.Buffer
-	if err := Write(&b, story.New(t).Load()); err != nil {
+	if err := Write(&b, story.New(t).Load().Reader, acl.Model, nil); err != nil {
 		t.Fatal(err)
 	}
 	if p, err := profile.Parse(&b); err != nil || len(p.Sample) != 0 {
@@ -181,7 +182,7 @@ func (w failingWriter) Write([]byte) (int, error) { return 0, w.err }
 
 func TestWriteError(t *testing.T) {
 	full := errors.New("no space left on device")
-	if err := Write(failingWriter{full}, story.Small(t)); !errors.Is(err, full) {
+	if err := Write(failingWriter{full}, story.Small(t).Reader, acl.Model, nil); !errors.Is(err, full) {
 		t.Error(err)
 	}
 }
@@ -189,7 +190,7 @@ func TestWriteError(t *testing.T) {
 func BenchmarkWrite(b *testing.B) {
 	tl := story.Long(b, 100_000)
 	for b.Loop() {
-		if err := Write(&bytes.Buffer{}, tl); err != nil {
+		if err := Write(&bytes.Buffer{}, tl.Reader, acl.Model, nil); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -13,46 +13,55 @@ type copying struct {
 	order int // of what is at one moment, so that a walk is the same each time
 }
 
-// copies notes when a task copies. Where times are a bracket, bytes over it would be no rate.
-func (s *Scene) copies(c *timeline.HostCall, t *timeline.Task) {
-	rate, atLeast := t.Rate()
-	if t.Kind != api.Copy || rate == 0 || atLeast {
-		return
+// Before orders copyings: the earliest first, that of one moment by its counter.
+func (a copying) Before(b copying) bool {
+	if a.at != b.at {
+		return a.at < b.at
 	}
-	lane := &s.T.Lanes[t.Lane]
-	of := s.counter(s.rates, s.process(lane.Process), lane.Device, "copy rate", BytesPerSecond)
-	s.moving.push(max(t.From, c.Start), rate, of)
-	s.moving.push(max(t.To, c.Start), -rate, of)
+	if a.of != b.of {
+		return a.of.ID < b.of.ID
+	}
+	return a.order < b.order
 }
 
-// pass shows what the counters did before a moment.
+// copies notes when a task copies. Where times are a bracket, bytes over it would be no rate.
+func (s *Scene) copies(c *timeline.HostCall, t *timeline.Task) {
+	if t.Kind != api.Copy || !t.Measured {
+		return
+	}
+	rate, _ := t.Rate()
+	if rate == 0 {
+		return
+	}
+	lane := &s.W.Lanes[t.Lane]
+	of := s.counter(s.rates, s.process(lane.Process), lane.Device, "copy rate", BytesPerSecond)
+	s.moving.Push(copying{max(t.From, c.Start), rate, of, s.moved})
+	s.moving.Push(copying{max(t.To, c.Start), -rate, of, s.moved + 1})
+	s.moved += 2
+}
+
+func (s *Scene) memoryPoint(p *timeline.MemoryPoint) error {
+	return s.point(s.counter(s.memory, s.process(p.Process), p.Device, "memory in use", Bytes), p.Time, float64(p.Bytes))
+}
+
+func (s *Scene) depthPoint(p *timeline.DepthPoint) error {
+	l := s.lane(p.Lane)
+	if l.queue == nil {
+		lane := &s.W.Lanes[p.Lane]
+		l.queue = s.newCounter(s.process(lane.Process), lane.Device, lane.Name+" queue depth", Count)
+	}
+	return s.point(l.queue, p.Time, float64(p.Depth))
+}
+
+// pass shows what the rates of copies did before a moment.
 func (s *Scene) pass(now int64) error {
-	for s.memoryNext && s.memoryPoint.Time < now {
-		p := &s.memoryPoint
-		c := s.counter(s.memory, s.process(p.Process), p.Device, "memory in use", Bytes)
-		if err := s.point(c, p.Time, float64(p.Bytes)); err != nil {
-			return err
-		}
-		s.memoryPoint, s.memoryNext = s.nextMemory()
-	}
-	for s.depthNext && s.depthPoint.Time < now {
-		p := &s.depthPoint
-		c := s.queues[p.Lane]
-		if c == nil {
-			lane := &s.T.Lanes[p.Lane]
-			c = s.newCounter(s.process(lane.Process), lane.Device, lane.Name+" queue depth", Count)
-			s.queues[p.Lane] = c
-		}
-		if err := s.point(c, p.Time, float64(p.Depth)); err != nil {
-			return err
-		}
-		s.depthPoint, s.depthNext = s.nextDepth()
-	}
-	for len(s.moving.items) > 0 && s.moving.items[0].at < now {
-		x := s.moving.pop()
+	for s.moving.Len() > 0 && s.moving.Min().at < now {
+		x := s.moving.Pop()
 		x.of.rate += x.rate
-		if next := s.moving.items; len(next) > 0 && next[0].of == x.of && next[0].at == x.at {
-			continue // one point for one moment
+		if s.moving.Len() > 0 {
+			if next := s.moving.Min(); next.of == x.of && next.at == x.at {
+				continue // one point for one moment
+			}
 		}
 		if x.of.rate < 1 {
 			x.of.rate = 0 // what a sum of fractions leaves
@@ -89,56 +98,4 @@ func (s *Scene) counter(of map[[2]int]*Counter, process, device int, name string
 		of[k] = c
 	}
 	return c
-}
-
-// heap holds what will be copied, the earliest first, that of one moment by its counter.
-type heap struct {
-	items []copying
-	n     int
-}
-
-func (a *copying) before(b *copying) bool {
-	if a.at != b.at {
-		return a.at < b.at
-	}
-	if a.of != b.of {
-		return a.of.ID < b.of.ID
-	}
-	return a.order < b.order
-}
-
-func (h *heap) push(at int64, rate float64, of *Counter) {
-	h.n++
-	h.items = append(h.items, copying{at, rate, of, h.n})
-	x := h.items
-	for i := len(x) - 1; i > 0; {
-		up := (i - 1) / 2
-		if !x[i].before(&x[up]) {
-			return
-		}
-		x[i], x[up] = x[up], x[i]
-		i = up
-	}
-}
-
-func (h *heap) pop() copying {
-	x := h.items
-	top := x[0]
-	last := len(x) - 1
-	x[0] = x[last]
-	h.items = x[:last]
-	for i := 0; ; {
-		c := 2*i + 1
-		if c >= last {
-			return top
-		}
-		if c+1 < last && x[c+1].before(&x[c]) {
-			c++
-		}
-		if !x[c].before(&x[i]) {
-			return top
-		}
-		x[c], x[i] = x[i], x[c]
-		i = c
-	}
 }

@@ -1,4 +1,4 @@
-// Package scene walks a timeline for viewers that draw slices on rows over time: which row a call, a task or a range of the
+// Package scene goes through a trace for viewers that draw slices on rows over time: which row a call, a task or a range of the
 // program's is drawn on, with what name and arguments, and how counters go. It decides for all of them, so that they show
 // the same.
 //
@@ -8,14 +8,12 @@
 // are never on one row. Of tasks that overlap more than MaxRows deep the rest are moments (Slice.Moment) on a row of their own: a
 // bracket of which only the beginning is drawn claims nothing, while hundreds of rows could not be looked at.
 //
-// A Scene is walked by one goroutine, once. It only reads the timeline. Its memory grows with threads, streams, allocations and
-// different names, and by 8 bytes for each task (Timeline.Depths); not with what is drawn.
+// A Scene stands on a timeline.Walk: it is walked by one goroutine, once, only reads the trace, and its memory does not grow with the number of
+// calls, but with threads, streams and different names.
 package scene
 
 import (
 	"cmp"
-	"fmt"
-	"iter"
 	"math"
 	"path/filepath"
 	"slices"
@@ -24,6 +22,7 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/minheap"
 	"github.com/acltrace/acltrace/timeline"
 )
 
@@ -35,7 +34,7 @@ type Options struct {
 	// From and To bound what is drawn, in nanoseconds since the beginning of the trace: what ends before From or begins at To or later is left
 	// out, the rest is drawn whole. To is 0 for no limit.
 	From, To int64
-	// NoArgs leaves the arguments of the calls out, and does not read the trace for them.
+	// NoArgs leaves the arguments of the calls out.
 	NoArgs   bool
 	Progress func(done, total int) // called now and then with the number of calls
 }
@@ -134,9 +133,9 @@ type Viewer interface {
 	Point(c *Counter, at int64, value float64) error
 }
 
-// A Scene is a timeline as rows.
+// A Scene is a trace as rows.
 type Scene struct {
-	T         *timeline.Timeline
+	W         *timeline.Walk
 	Processes []format.Process // at least one
 	Threads   []format.Thread  // the last stands for those that have no row
 	Drawn     Drawn
@@ -148,30 +147,18 @@ type Scene struct {
 	syms     map[string]Sym
 	funcs    map[*api.Func]*function
 	host     [][]*Row // by thread
-	lanes    [][2][]*Row
-	moments  [][2]*Row
+	lanes    []lane
 	ranges   [][]*Row // by process
 	lost     *Row
 	stepRow  *Row
-	walked   int // calls
-	ranged   int // ranges
 	gapped   int // gaps
-	stepped  int // steps
 	rows     int
 	counters int
-	queues   []*Counter          // by lane
-	memory   map[[2]int]*Counter // by process and device
-	rates    map[[2]int]*Counter // of copies, the same
-	retried  map[uint64]uint64   // failed launch to the call that did it
-	steps    *timeline.Steps
-	moving   heap
-
-	nextMemory  func() (timeline.MemoryPoint, bool)
-	memoryPoint timeline.MemoryPoint
-	memoryNext  bool
-	nextDepth   func() (timeline.DepthPoint, bool)
-	depthPoint  timeline.DepthPoint
-	depthNext   bool
+	memory   map[[2]int]*Counter      // by process and device
+	rates    map[[2]int]*Counter      // of copies, the same
+	graphs   map[*timeline.Object]int // tasks
+	moving   minheap.Heap[copying]
+	moved    int // pushed so far
 
 	slice Slice
 	keys  keys
@@ -203,43 +190,57 @@ type param struct {
 }
 
 type keys struct {
-	call, kernel, stream, task, bytes, ret, err, unfinished, truncated, retried, bracketed, open, until, blocks, pageable, streamID, taskID, event, graph, tasks,
+	call, kernel, stream, task, bytes, ret, err, unfinished, truncated, retries, bracketed, open, until, blocks, pageable, streamID, taskID, event, graph, tasks,
 	lost, reason, domain, end, step, source, untypical, catStep Sym
 	catCall, catTask, catBracketed, catRange, catGap, callsLost Sym
 	kinds                                                       [32]Sym
-	lanes                                                       []Sym
 }
 
-// New prepares a walk.
-func New(t *timeline.Timeline, o *Options) *Scene {
-	s := &Scene{T: t, syms: map[string]Sym{}, texts: []string{""}, funcs: map[*api.Func]*function{}, memory: map[[2]int]*Counter{}, rates: map[[2]int]*Counter{},
-		retried: map[uint64]uint64{}}
+// New prepares a walk through a trace.
+func New(r *format.Reader, m *api.Model, o *Options) (*Scene, error) {
+	s := &Scene{syms: map[string]Sym{}, texts: []string{""}, funcs: map[*api.Func]*function{}, memory: map[[2]int]*Counter{}, rates: map[[2]int]*Counter{},
+		graphs: map[*timeline.Object]int{}}
 	if o != nil {
 		s.o = *o
 	}
 	if s.o.To == 0 {
 		s.o.To = math.MaxInt64
 	}
-	s.Processes = t.Reader.Processes()
-	if len(s.Processes) == 0 {
-		s.Processes = []format.Process{{Argv: t.Reader.Meta().Argv}}
+	var err error
+	if s.W, err = timeline.NewWalk(r, m, &timeline.WalkOptions{From: s.o.From, To: s.o.To, Progress: s.o.Progress}); err != nil {
+		return nil, err
 	}
-	s.Threads = append(slices.Clone(t.Reader.Threads()), format.Thread{})
+	s.Processes = r.Processes()
+	if len(s.Processes) == 0 {
+		s.Processes = []format.Process{{Argv: r.Meta().Argv}}
+	}
+	s.Threads = append(slices.Clone(r.Threads()), format.Thread{})
 	for i := range s.Threads {
 		if int(s.Threads[i].Process) >= len(s.Processes) {
 			s.Threads[i].Process = 0
 		}
 	}
-	s.gaps = slices.Clone(t.Reader.Gaps())
+	s.gaps = slices.Clone(r.Gaps())
 	slices.SortStableFunc(s.gaps, func(a, b format.Gap) int { return cmp.Compare(a.From, b.From) })
 	s.host = make([][]*Row, len(s.Threads))
 	s.ranges = make([][]*Row, len(s.Processes))
-	s.lanes, s.moments, s.queues = make([][2][]*Row, len(t.Lanes)), make([][2]*Row, len(t.Lanes)), make([]*Counter, len(t.Lanes))
-	for _, r := range t.Retries {
-		s.retried[r.Failed] = r.Done
-	}
 	s.setKeys()
-	return s
+	return s, nil
+}
+
+// lane is what is known of one of the Walk's lanes.
+type lane struct {
+	rows    [2][]*Row // of measured tasks, of others
+	moments [2]*Row
+	name    Sym
+	queue   *Counter
+}
+
+func (s *Scene) lane(i int) *lane {
+	for i >= len(s.lanes) {
+		s.lanes = append(s.lanes, lane{name: s.Sym(s.W.Lanes[len(s.lanes)].Name)})
+	}
+	return &s.lanes[i]
 }
 
 func (s *Scene) setKeys() {
@@ -249,16 +250,13 @@ func (s *Scene) setKeys() {
 		at  *Sym
 	}{
 		{"acl.call", &k.call}, {"acl.kernel", &k.kernel}, {"acl.stream", &k.stream}, {"acl.task", &k.task}, {"acl.bytes", &k.bytes}, {"acl.ret", &k.ret},
-		{"acl.error", &k.err}, {"acl.unfinished", &k.unfinished}, {"acl.truncated", &k.truncated}, {"acl.retried_by", &k.retried}, {"acl.bracketed", &k.bracketed},
+		{"acl.error", &k.err}, {"acl.unfinished", &k.unfinished}, {"acl.truncated", &k.truncated}, {"acl.retries", &k.retries}, {"acl.bracketed", &k.bracketed},
 		{"acl.open", &k.open}, {"acl.not_after_ns", &k.until}, {"acl.blocks", &k.blocks}, {"acl.pageable", &k.pageable}, {"acl.stream_id", &k.streamID},
 		{"acl.task_id", &k.taskID}, {"acl.event", &k.event}, {"acl.graph", &k.graph}, {"acl.graph_tasks", &k.tasks}, {"acl.lost", &k.lost}, {"acl.reason", &k.reason},
 		{"acl.step", &k.step}, {"acl.step_source", &k.source}, {"acl.untypical", &k.untypical}, {"step", &k.catStep}, {"acl.domain", &k.domain}, {"acl.end_thread", &k.end},
 		{"call", &k.catCall}, {"task", &k.catTask}, {"bracketed", &k.catBracketed}, {"range", &k.catRange}, {"gap", &k.catGap}, {"calls lost", &k.callsLost},
 	} {
 		*x.at = s.Sym(x.key)
-	}
-	for i := range s.T.Lanes {
-		k.lanes = append(k.lanes, s.Sym(s.T.Lanes[i].Name))
 	}
 }
 
@@ -302,7 +300,7 @@ func (s *Scene) ProcessName(i int) string {
 // DeviceName returns the name of a device, as "npu:0"; without a number where that is not known.
 func (s *Scene) DeviceName(device int) string {
 	name := "device"
-	if s.T.Reader.Meta().API == "acl" {
+	if s.W.Reader.Meta().API == "acl" {
 		name = "npu"
 	}
 	if device != timeline.NoDevice {
@@ -315,89 +313,28 @@ func (s *Scene) DeviceName(device int) string {
 // its task.
 func (s *Scene) Walk(v Viewer) error {
 	s.v = v
-	next, stop := iter.Pull(s.T.Memory())
-	defer stop()
-	s.nextMemory = next
-	s.memoryPoint, s.memoryNext = next()
-	depth, stop := iter.Pull(s.T.Depths())
-	defer stop()
-	s.nextDepth = depth
-	s.depthPoint, s.depthNext = depth()
-	s.steps = s.T.Steps()
-	calls := s.T.Calls
-	n := 0
-	if s.o.NoArgs {
-		for ; n < len(calls); n++ {
-			if err := s.walk(&calls[n], nil); err != nil {
-				return err
-			}
-		}
-	} else {
-		for raw, err := range s.T.Reader.CallsByStart(&format.Filter{NoData: true}) {
-			if err != nil {
-				return err
-			}
-			if n == len(calls) || raw.Index != calls[n].Index {
-				return fmt.Errorf("%s has changed since it was read: call %d is not where it was", s.T.Reader.Path(), raw.Index)
-			}
-			if err := s.walk(&calls[n], raw); err != nil {
-				return err
-			}
-			n++
-		}
-	}
-	if err := s.until(math.MaxInt64); err != nil {
-		return err
-	}
-	if s.o.Progress != nil {
-		s.o.Progress(len(calls), len(calls))
-	}
-	return s.pass(math.MaxInt64)
-}
-
-// walk walks over a call and what began before it.
-func (s *Scene) walk(c *timeline.HostCall, raw *format.Call) error {
-	if s.walked++; s.o.Progress != nil && s.walked&0x3fff == 0 {
-		s.o.Progress(s.walked, len(s.T.Calls))
-	}
-	if err := s.until(c.Start); err != nil {
-		return err
-	}
-	return s.call(c, raw)
-}
-
-// until walks over the ranges and the gaps up to a moment. A range comes before the call that began it, which lies within it.
-func (s *Scene) until(now int64) error {
-	ranges := s.T.Ranges
-	for {
-		p, r, g := int64(math.MaxInt64), int64(math.MaxInt64), int64(math.MaxInt64)
-		if s.stepped < len(s.steps.List) {
-			p = s.steps.List[s.stepped].From
-		}
-		if s.ranged < len(ranges) {
-			r = ranges[s.ranged].From
-		}
-		if s.gapped < len(s.gaps) {
-			g = s.gaps[s.gapped].From
-		}
-		var err error
-		switch {
-		case p <= min(now, r, g) && s.stepped < len(s.steps.List):
-			s.stepped++
-			err = s.step(&s.steps.List[s.stepped-1])
-		case r <= min(now, g) && s.ranged < len(ranges):
-			s.ranged++
-			err = s.rangeOf(&ranges[s.ranged-1])
-		case g < now:
-			s.gapped++
-			err = s.gap(&s.gaps[s.gapped-1])
-		default:
+	err := s.W.Run(&timeline.Visitor{
+		Call: s.call, Task: s.task, Range: s.rangeOf, Step: s.step, Memory: s.memoryPoint, Depth: s.depthPoint,
+		Graph: func(o *timeline.Object, tasks []timeline.Task) error {
+			s.graphs[o] = len(tasks)
 			return nil
-		}
-		if err != nil {
+		},
+	})
+	if err != nil {
+		return err
+	}
+	return s.until(math.MaxInt64)
+}
+
+// until walks over the gaps up to a moment, and shows what counters did before it.
+func (s *Scene) until(now int64) error {
+	for s.gapped < len(s.gaps) && s.gaps[s.gapped].From < now {
+		s.gapped++
+		if err := s.gap(&s.gaps[s.gapped-1]); err != nil {
 			return err
 		}
 	}
+	return s.pass(now)
 }
 
 func (s *Scene) within(from, to int64) bool { return from < s.o.To && to >= s.o.From }
@@ -417,29 +354,14 @@ func (l *Slice) text(key Sym, text Sym) {
 }
 func (l *Slice) yes(key Sym) { l.Args = append(l.Args, Arg{Key: key, Kind: True}) }
 
-// callEnd is the end of a call, and that of the trace for one that never returned.
-func (s *Scene) callEnd(c *timeline.HostCall) int64 {
-	if c.Flags&format.Unfinished != 0 {
-		return max(c.End, s.T.End, c.Start)
-	}
-	return max(c.Start, c.End)
-}
-
-func (s *Scene) call(c *timeline.HostCall, raw *format.Call) error {
-	var t *timeline.Task
-	if c.Task >= 0 {
-		t = &s.T.Tasks[c.Task]
+func (s *Scene) call(c *timeline.HostCall, t *timeline.Task) error {
+	if err := s.until(c.Start); err != nil {
+		return err
 	}
 	if t != nil {
 		s.copies(c, t)
 	}
-	end := s.callEnd(c)
-	if !s.within(c.Start, end) && (t == nil || !s.within(t.From, t.To)) {
-		return s.pass(c.Start)
-	}
-	if err := s.pass(c.Start); err != nil {
-		return err
-	}
+	end := s.W.CallEnd(c)
 	f := s.function(c)
 	k := &s.keys
 	l := s.begin(s.hostRow(s.thread(c.Thread), c.Start, end), f.name, k.catCall, c.Start, end)
@@ -450,7 +372,7 @@ func (s *Scene) call(c *timeline.HostCall, raw *format.Call) error {
 	}
 	if t != nil {
 		if t.Fn.Stream >= 0 {
-			l.text(k.stream, k.lanes[t.Lane])
+			l.text(k.stream, s.lane(t.Lane).name)
 		}
 		l.Flow = c.Index + 1
 	}
@@ -462,22 +384,19 @@ func (s *Scene) call(c *timeline.HostCall, raw *format.Call) error {
 		l.num(k.ret, c.Ret)
 	case c.Fn.RetError && uint32(c.Ret) != 0:
 		l.int(k.ret, int64(int32(c.Ret)))
-		l.text(k.err, s.Sym(s.T.Model.ErrorName(int64(int32(c.Ret)))))
-		if by, ok := s.retried[c.Index]; ok {
-			l.num(k.retried, by)
-		}
+		l.text(k.err, s.Sym(s.W.Model.ErrorName(int64(int32(c.Ret)))))
+	}
+	if c.Retries != timeline.NoCall {
+		l.num(k.retries, c.Retries)
 	}
 	if c.Flags&format.Truncated != 0 {
 		l.yes(k.truncated)
 	}
-	if raw != nil {
-		s.arguments(l, f, raw)
+	if !s.o.NoArgs {
+		s.arguments(l, f, c.Raw)
 	}
 	s.Drawn.Calls++
-	if err := s.v.Slice(l); err != nil || t == nil {
-		return err
-	}
-	return s.task(t)
+	return s.v.Slice(l)
 }
 
 func (s *Scene) function(c *timeline.HostCall) *function {
@@ -504,8 +423,8 @@ func (s *Scene) function(c *timeline.HostCall) *function {
 			case "int64_t", "long", "long long":
 				q.kind = Int
 			}
-			for e := range s.T.Model.Enums {
-				if s.T.Model.Enums[e].Type == p.Type {
+			for e := range s.W.Model.Enums {
+				if s.W.Model.Enums[e].Type == p.Type {
 					q.kind, q.size, q.enum = Int, 4, p.Type
 				}
 			}
@@ -529,7 +448,7 @@ func (s *Scene) arguments(l *Slice, f *function, c *format.Call) {
 			}
 		}
 		if p.enum != "" {
-			if name := s.T.Model.EnumName(p.enum, int64(a.Num)); name != "" {
+			if name := s.W.Model.EnumName(p.enum, int64(a.Num)); name != "" {
 				a.Kind, a.Text = Text, s.Sym(name)
 			}
 		}
@@ -551,7 +470,9 @@ func (s *Scene) task(t *timeline.Task) error {
 		l.int(k.until, t.To)
 		s.Drawn.Moments++
 	}
-	l.Flow, l.FlowEnd = t.Call+1, true
+	if s.within(t.Issued, t.Returned) {
+		l.Flow, l.FlowEnd = t.Call+1, true
+	}
 	l.num(k.call, t.Call)
 	if k.kinds[t.Kind] == 0 {
 		k.kinds[t.Kind] = s.Sym(t.Kind.String())
@@ -570,7 +491,7 @@ func (s *Scene) task(t *timeline.Task) error {
 	case api.GraphRun:
 		if t.Object != nil {
 			l.num(k.graph, uint64(t.Object.ID))
-			l.num(k.tasks, uint64(len(s.T.Graphs[t.Object])))
+			l.num(k.tasks, uint64(s.graphs[t.Object]))
 		}
 	default:
 		if t.Object != nil {
@@ -637,17 +558,18 @@ func (s *Scene) laneRow(t *timeline.Task) (row *Row, moment bool) {
 		kind = Bracketed
 	}
 	k := kind - Measured
-	rows := s.lanes[t.Lane][k]
+	in := s.lane(t.Lane)
+	rows := in.rows[k]
 	for _, r := range rows {
 		if r.end <= t.From {
 			r.end = max(t.From, t.To)
 			return r, false
 		}
 	}
-	if len(rows) == MaxRows && s.moments[t.Lane][k] != nil {
-		return s.moments[t.Lane][k], true
+	if len(rows) == MaxRows && in.moments[k] != nil {
+		return in.moments[k], true
 	}
-	lane := &s.T.Lanes[t.Lane]
+	lane := &s.W.Lanes[t.Lane]
 	r := Row{Kind: kind, Process: s.process(lane.Process), Thread: -1, Lane: t.Lane, Device: lane.Device, N: len(rows), Name: lane.Name}
 	if kind == Bracketed {
 		r.Name += " (bracketed)"
@@ -655,18 +577,18 @@ func (s *Scene) laneRow(t *timeline.Task) (row *Row, moment bool) {
 	if len(rows) == MaxRows {
 		r.Moments = true
 		r.Name += ", earliest begin"
-		s.moments[t.Lane][k] = s.row(r)
-		return s.moments[t.Lane][k], true
+		in.moments[k] = s.row(r)
+		return in.moments[k], true
 	}
 	r.end = max(t.From, t.To)
 	row = s.row(r)
-	s.lanes[t.Lane][k] = append(rows, row)
+	in.rows[k] = append(rows, row)
 	return row, false
 }
 
 func (s *Scene) rangeOf(r *timeline.Range) error {
-	if !s.within(r.From, r.To) {
-		return nil
+	if err := s.until(r.From); err != nil {
+		return err
 	}
 	name := r.Name
 	if name == "" {
@@ -687,9 +609,9 @@ func (s *Scene) rangeOf(r *timeline.Range) error {
 		l.text(k.domain, s.Sym(r.Domain))
 	}
 	if r.Stream != nil {
-		for i := range s.T.Lanes {
-			if s.T.Lanes[i].Stream == r.Stream {
-				l.text(k.stream, k.lanes[i])
+		for i := range s.W.Lanes {
+			if s.W.Lanes[i].Stream == r.Stream {
+				l.text(k.stream, s.lane(i).name)
 			}
 		}
 	}
@@ -704,11 +626,11 @@ func (s *Scene) rangeOf(r *timeline.Range) error {
 }
 
 func (s *Scene) step(p *timeline.Step) error {
-	if !s.within(p.From, p.To) {
-		return nil
+	if p.Open {
+		return nil // what lies behind the last step
 	}
 	if s.stepRow == nil {
-		s.stepRow = s.row(Row{Kind: Steps, Process: s.process(s.steps.Process), Thread: -1, Lane: -1, Name: "steps"})
+		s.stepRow = s.row(Row{Kind: Steps, Process: s.process(s.W.Steps.Process), Thread: -1, Lane: -1, Name: "steps"})
 	}
 	name := p.Name
 	if name == "" {
@@ -717,7 +639,7 @@ func (s *Scene) step(p *timeline.Step) error {
 	k := &s.keys
 	l := s.begin(s.stepRow, s.Sym(name), k.catStep, p.From, max(p.From, p.To))
 	l.num(k.step, uint64(p.Index))
-	l.text(k.source, s.Sym(string(s.steps.Source)))
+	l.text(k.source, s.Sym(string(s.W.Steps.Source)))
 	if !p.Typical {
 		l.yes(k.untypical)
 	}

@@ -1,0 +1,54 @@
+// Package minheap is a priority queue: what comes before all else is at the top. A Heap belongs to one goroutine; its zero value is empty.
+package minheap
+
+// Ordered is what a Heap holds. Of two items of which neither comes before the other, either may be given first.
+type Ordered[T any] interface {
+	Before(T) bool
+}
+
+// A Heap holds items.
+type Heap[T Ordered[T]] struct{ items []T }
+
+// Len returns the number of items.
+func (h *Heap[T]) Len() int { return len(h.items) }
+
+// Min returns the first item. There must be one.
+func (h *Heap[T]) Min() T { return h.items[0] }
+
+// Push adds an item.
+func (h *Heap[T]) Push(item T) {
+	h.items = append(h.items, item)
+	x := h.items
+	for i := len(x) - 1; i > 0; {
+		up := (i - 1) / 2
+		if !x[i].Before(x[up]) {
+			return
+		}
+		x[i], x[up] = x[up], x[i]
+		i = up
+	}
+}
+
+// Pop removes the first item and returns it. There must be one.
+func (h *Heap[T]) Pop() T {
+	x := h.items
+	top := x[0]
+	last := len(x) - 1
+	x[0] = x[last]
+	clear(x[last:])
+	h.items = x[:last]
+	for i := 0; ; {
+		c := 2*i + 1
+		if c >= last {
+			return top
+		}
+		if c+1 < last && x[c+1].Before(x[c]) {
+			c++
+		}
+		if !x[c].Before(x[i]) {
+			return top
+		}
+		x[c], x[i] = x[i], x[c]
+		i = c
+	}
+}

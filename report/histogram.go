@@ -1,0 +1,83 @@
+package report
+
+import (
+	"math/bits"
+	"slices"
+)
+
+// A histogram holds times for their percentiles: the first exactTimes of them as they are, more of them in buckets, so that a
+// percentile of many is off by less than 0.4%. The least, the greatest and the sum are exact. It takes at most 60 KiB.
+type histogram struct {
+	n        uint64
+	sum      int64
+	min, max int64
+	exact    []int64
+	octaves  [65]*[octave]uint64 // by the length of the number in bits
+}
+
+const (
+	exactTimes = 512
+	octave     = 128 // buckets for the numbers of one length
+)
+
+func (h *histogram) add(v int64) {
+	if h.n == 0 || v < h.min {
+		h.min = v
+	}
+	if h.n == 0 || v > h.max {
+		h.max = v
+	}
+	h.n++
+	h.sum += v
+	switch {
+	case h.n <= exactTimes:
+		h.exact = append(h.exact, v)
+		return
+	case h.exact != nil:
+		for _, x := range h.exact {
+			h.count(x)
+		}
+		h.exact = nil
+	}
+	h.count(v)
+}
+
+func (h *histogram) count(v int64) {
+	u := uint64(max(v, 0))
+	l := bits.Len64(u)
+	if h.octaves[l] == nil {
+		h.octaves[l] = new([octave]uint64)
+	}
+	h.octaves[l][u>>max(l-8, 0)%octave]++
+}
+
+// percentile returns the time that p of a hundred do not exceed.
+func (h *histogram) percentile(p int) int64 {
+	if h.n == 0 {
+		return 0
+	}
+	if h.exact != nil {
+		slices.Sort(h.exact)
+		return h.exact[(len(h.exact)-1)*p/100]
+	}
+	rank := (h.n - 1) / 100 * uint64(p)
+	rank += (h.n - 1) % 100 * uint64(p) / 100
+	for l, o := range h.octaves {
+		if o == nil {
+			continue
+		}
+		for i, k := range o {
+			if rank >= k {
+				rank -= k
+				continue
+			}
+			if l < 8 { // a bucket for each number
+				return int64(i)
+			}
+			shift := l - 8
+			v := int64(octave+i)<<shift + int64(1)<<shift/2
+			return min(max(v, h.min), h.max)
+		}
+	}
+	return h.max
+}

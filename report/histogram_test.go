@@ -1,0 +1,40 @@
+package report
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+func TestHistogram(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for _, n := range []int{1, 2, exactTimes, exactTimes + 1, 100_000} {
+		for _, scale := range []float64{3, 8, 14, 40} {
+			var h histogram
+			var all []int64
+			var sum int64
+			for range n {
+				v := int64(math.Exp(r.Float64() * scale))
+				h.add(v)
+				all = append(all, v)
+				sum += v
+			}
+			slices.Sort(all)
+			for _, p := range []int{0, 1, 50, 99, 100} {
+				want := all[(n-1)*p/100]
+				got := h.percentile(p)
+				if n <= exactTimes && got != want || math.Abs(float64(got-want)) > 0.004*float64(want) {
+					t.Errorf("of %d times the percentile %d is %d, want %d", n, p, got, want)
+				}
+			}
+			if h.min != all[0] || h.max != all[n-1] || h.sum != sum || h.n != uint64(n) {
+				t.Errorf("%d to %d, %d", h.min, h.max, h.sum)
+			}
+		}
+	}
+	var none histogram
+	if none.percentile(50) != 0 {
+		t.Error("a percentile of nothing")
+	}
+}

@@ -1,0 +1,745 @@
+package timeline
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+)
+
+// A Walk goes once through a trace and tells a Visitor what it holds, in the order of time. NewWalk prepares one, which reads little; Run
+// goes, once. While it runs, and behind it, its fields may be read by the visitor's functions; it belongs to one goroutine.
+//
+// Its memory does not grow with the number of calls. It holds the chunks of the file that overlap in time, what lives (objects, streams, names), and
+// the tasks and ranges whose end is not known yet, at most maxPending and maxAhead of them: some 100 MiB at the most.
+type Walk struct {
+	Reader *format.Reader
+	Model  *api.Model
+	// Start is when the first call began, End when the last one ended, as the index of the file has it, or a measured task so far.
+	Start, End int64
+	Calls      uint64 // that the index of the file counts
+	Steps      StepRule
+	Lanes      []Lane // that have been used so far: a lane is there before anything is told that names it
+	// PeakDevice is the greatest sum of live device allocations so far, in bytes.
+	PeakDevice uint64
+	// GivenUp counts the tasks whose end the Walk has not waited for: see Task.Open.
+	GivenUp uint64
+
+	o        WalkOptions
+	v        Visitor
+	schema   *format.Schema
+	s        *State
+	names    []string // of functions, by id
+	threads  []format.Thread
+	lanes    map[laneKey]*lane
+	latest   *lane // that was used
+	byIndex  []*lane
+	records  map[*Object]record
+	failed   map[uint32]attempt // by thread, the launch that it has tried last
+	graphs   map[*Object][]Task // by the stream whose capture goes on
+	ended    []*Task            // that the visitor has not been told of
+	single   Task               // one that has ended with its call
+	host     HostCall
+	tasks    int // so far
+	seen     int // objects
+	shown    int // lanes
+	pending  int // tasks, on all lanes
+	wanted   int // of these, those that the visitor may be told of
+	used     map[place]uint64
+	total    uint64
+	depth    depths
+	ahead    *ahead
+	steps    *stepper
+	learning bool
+}
+
+// WalkOptions change what a Walk tells; nil stands for the zero value.
+type WalkOptions struct {
+	// From and To are a window, in nanoseconds since the beginning of the trace: calls, tasks, ranges and steps that end before From or begin at
+	// To or later are not told, each by its own time. Points of counters are told from the beginning, since what they count has begun there. To is
+	// 0 for no limit; behind it the Walk reads on only until the tasks have ended that were issued before it.
+	From, To int64
+	NoSteps  bool                  // don't look for steps, which takes up to a second
+	Progress func(done, total int) // called now and then with the number of calls
+}
+
+// A Visitor is told of the parts of a trace as they become known. What it is given is valid until it returns, and must not be changed. A
+// function that is nil is not called; an error ends the Walk. The same trace is always told the same in the same order.
+//
+// Of one call it is told in this order: a Step that has ended before it, an Object and a Lane that it is the first to name, points of counters up to its start, the
+// Range that it begins, the Call, and the Tasks whose times it has made known.
+type Visitor struct {
+	// Call is told of every call, by start, and of the task that it has put on a lane, nil for none. Unless it was measured, when that ends is
+	// not known yet.
+	Call func(*HostCall, *Task) error
+	// Task is told of a task once its times are known: after its call, and in the order of the lane.
+	Task func(*Task) error
+	// Range is told of a range, or a moment, just before the call that begins it.
+	Range func(*Range) error
+	// Step is told of a step behind its last call and before the first call after it.
+	Step func(*Step) error
+	// Memory is told of changes of the device memory in use, Depth of the tasks that streams hold. All points together are in the order of time.
+	Memory func(*MemoryPoint) error
+	Depth  func(*DepthPoint) error
+	// Lane is told of a lane, by its index into Walk.Lanes, before anything else names it.
+	Lane func(index int, l *Lane) error
+	// Object is told of an object with the first call that names it. The object may be kept: it goes on changing.
+	Object func(*Object) error
+	// Graph is told of the tasks that a capture has put into a graph, before the call that ends the capture. They may be kept.
+	Graph func(*Object, []Task) error
+}
+
+const (
+	// maxPending bounds the tasks that wait for a synchronization, of all lanes: 20 MiB, or 40. A stream of a runtime holds some thousand.
+	maxPending = 1 << 17
+	// maxAhead bounds the ranges that lie between a range's two ends, as far as they are looked for: 32 MiB.
+	maxAhead = 1 << 20
+)
+
+// NewWalk prepares a Walk through a trace. Unless the options say otherwise it finds out from the beginning of the trace how steps are
+// known, which reads up to a million calls, or more where there are none.
+func NewWalk(r *format.Reader, m *api.Model, o *WalkOptions) (*Walk, error) {
+	w := newWalk(r, m)
+	if o != nil {
+		w.o = *o
+	}
+	if w.o.To == 0 {
+		w.o.To = math.MaxInt64
+	}
+	w.Steps = StepRule{Source: NoSteps}
+	if w.o.NoSteps {
+		return w, nil
+	}
+	rule, err := learn(r, m)
+	if err != nil {
+		return nil, err
+	}
+	w.Steps, w.steps = *rule, newStepper(rule)
+	return w, nil
+}
+
+func newWalk(r *format.Reader, m *api.Model) *Walk {
+	w := &Walk{Reader: r, Model: m, o: WalkOptions{To: math.MaxInt64}, schema: r.Schema(), s: NewState(m).Read(r), threads: r.Threads(), lanes: map[laneKey]*lane{},
+		records: map[*Object]record{}, failed: map[uint32]attempt{}, graphs: map[*Object][]Task{}, used: map[place]uint64{}}
+	first := true
+	for c := range r.Chunks() {
+		if c.Calls == 0 {
+			continue
+		}
+		w.Calls += c.Calls
+		w.End = max(w.End, c.TMax)
+		if first || c.TMin < w.Start {
+			w.Start, first = c.TMin, false
+		}
+	}
+	return w
+}
+
+// errEnough ends a Walk without an error.
+var errEnough = errors.New("enough")
+
+// Run goes through the trace.
+func (w *Walk) Run(v *Visitor) error {
+	w.v = *v
+	if w.v.Range != nil || w.learning || w.steps != nil && w.Steps.Source == Marked {
+		w.ahead = newAhead(w.Reader, w.Model)
+		defer w.ahead.close()
+	}
+	err := w.run()
+	if err == nil {
+		err = w.finish()
+	}
+	if err == errEnough { //nolint:errorlint // it comes from nowhere else
+		err = nil
+	}
+	return err
+}
+
+func (w *Walk) run() error {
+	done := uint64(0)
+	for c, err := range w.Reader.CallsByStart(nil) {
+		if err != nil {
+			return err
+		}
+		if c.Start >= w.o.To && w.wanted == 0 {
+			break
+		}
+		if err := w.call(c); err != nil {
+			return err
+		}
+		if done++; done&0xffff == 0 && w.o.Progress != nil {
+			w.o.Progress(int(done), int(w.Calls))
+		}
+	}
+	if w.o.Progress != nil {
+		w.o.Progress(int(w.Calls), int(w.Calls))
+	}
+	return nil
+}
+
+type lane struct {
+	key     laneKey
+	index   int
+	pending []Task // tasks whose end is not known, and those behind them
+	head    int    // of pending: the first that is left
+	from    int64  // of the latest task
+	// Tasks that no synchronization has been for: the first and the last, by their index; -1 for none.
+	first, last int
+}
+
+func (ln *lane) waits() int { return len(ln.pending) - ln.head }
+
+// record is where on its lane an event was recorded last.
+type record struct {
+	lane *lane
+	task int // its index
+}
+
+// attempt is a failed launch.
+type attempt struct {
+	fn     *api.Func
+	kernel string
+	stream *Object
+	call   uint64
+	code   int32
+}
+
+// within reports whether a time is in the window.
+func (w *Walk) within(from, to int64) bool { return from < w.o.To && to >= w.o.From }
+
+func (w *Walk) process(thread uint32) uint32 {
+	if int(thread) < len(w.threads) {
+		return w.threads[thread].Process
+	}
+	return 0
+}
+
+func (w *Walk) name(id uint16) string {
+	for int(id) >= len(w.names) {
+		w.names = append(w.names, "")
+	}
+	if w.names[id] == "" {
+		w.names[id] = w.schema.FuncName(id)
+	}
+	return w.names[id]
+}
+
+func (w *Walk) call(c *format.Call) error {
+	process := w.process(c.Thread)
+	if w.v.Depth != nil {
+		if err := w.depth.until(min(c.Start, w.o.To), w.v.Depth); err != nil {
+			return err
+		}
+	}
+	if w.steps != nil {
+		if err := w.passSteps(c.Start); err != nil {
+			return err
+		}
+	}
+	e := w.s.Apply(process, c)
+	h := &w.host
+	*h = HostCall{Index: c.Index, Fn: e.Fn, Name: w.name(c.Func), Thread: c.Thread, Start: c.Start, End: c.End, Ret: c.Ret, Flags: c.Flags, Kernel: e.Kernel,
+		Task: -1, Waits: -1, Step: -1, Retries: NoCall, Raw: c}
+	ended, err := w.objects(c, e)
+	if err != nil {
+		return err
+	}
+	done := c.Flags&format.Unfinished == 0
+	ok := done && (e.Fn == nil || !e.Fn.RetError || uint32(c.Ret) == 0)
+	var task *Task
+	var named *Range
+	if f := e.Fn; f != nil {
+		if f.Task == api.Kernel && done {
+			w.attempt(e, ok, h)
+		}
+		if ok {
+			switch {
+			case f.Range != api.NoRange:
+				if named, err = w.note(process, e); err != nil {
+					return err
+				}
+			case e.Captured != nil:
+				if w.v.Graph != nil {
+					w.graphs[e.Captured] = append(w.graphs[e.Captured], Task{})
+					tasks := w.graphs[e.Captured]
+					w.task(process, e, &tasks[len(tasks)-1])
+				}
+			case f.Task != api.NoTask:
+				h.Task = w.tasks
+				w.tasks++
+				task = w.put(process, e)
+			case f.Capture == api.CaptureEnd:
+				if err := w.graph(e); err != nil {
+					return err
+				}
+			}
+			if f.Sync != api.NoSync {
+				w.sync(process, e, h)
+			}
+		}
+	}
+	if w.steps != nil {
+		w.steps.see(h, task, named)
+		if err := w.passSteps(c.Start); err != nil {
+			return err
+		}
+		h.Step = w.steps.at()
+		if task != nil {
+			task.Step = h.Step
+		}
+	}
+	for ; w.v.Lane != nil && w.shown < len(w.Lanes); w.shown++ {
+		if err := w.v.Lane(w.shown, &w.Lanes[w.shown]); err != nil {
+			return err
+		}
+	}
+	if err := w.memory(h); err != nil {
+		return err
+	}
+	if named != nil && w.v.Range != nil && w.within(named.From, named.To) {
+		if err := w.v.Range(named); err != nil {
+			return err
+		}
+	}
+	if w.v.Call != nil && w.within(h.Start, w.CallEnd(h)) {
+		if err := w.v.Call(h, task); err != nil {
+			return err
+		}
+	}
+	if err := w.tell(); err != nil {
+		return err
+	}
+	if ended {
+		for _, u := range e.Uses {
+			delete(w.records, u.Object)
+		}
+	}
+	return nil
+}
+
+// CallEnd is the end of a call, and that of the trace for one that never returned.
+func (w *Walk) CallEnd(h *HostCall) int64 {
+	if h.Flags&format.Unfinished != 0 {
+		return max(h.Start, h.End, w.End)
+	}
+	return max(h.Start, h.End)
+}
+
+// objects tells of objects that are new and reports whether the call has ended some.
+func (w *Walk) objects(c *format.Call, e *Event) (ended bool, err error) {
+	for i := range e.Uses {
+		o := e.Uses[i].Object
+		switch {
+		case o.ID > w.seen:
+			w.seen = o.ID
+			if w.v.Object != nil {
+				if err := w.v.Object(o); err != nil {
+					return false, err
+				}
+			}
+		case o.Ended == c.Index:
+			ended = true
+		}
+	}
+	return ended, nil
+}
+
+// place is the memory of a device, as a process uses it.
+type place struct {
+	process uint32
+	device  int
+}
+
+// memory follows the device memory in use.
+func (w *Walk) memory(h *HostCall) error {
+	w.PeakDevice = max(w.PeakDevice, w.s.device)
+	if len(w.s.moved) == 0 || w.v.Memory == nil {
+		return nil
+	}
+	for _, o := range w.s.moved {
+		if o.Size == 0 {
+			continue
+		}
+		p, freed := place{o.Process, o.Device}, o.Ended == h.Index
+		if freed {
+			w.used[p] -= o.Size
+			w.total -= o.Size
+		} else {
+			w.used[p] += o.Size
+			w.total += o.Size
+		}
+		if h.Start >= w.o.To {
+			continue
+		}
+		if err := w.v.Memory(&MemoryPoint{Time: h.Start, Process: p.process, Device: p.device, Bytes: w.used[p], Total: w.total, Object: o, Freed: freed, Call: h}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *Walk) lane(k laneKey) *lane {
+	if w.latest != nil && w.latest.key == k {
+		return w.latest
+	}
+	ln := w.lanes[k]
+	if ln == nil {
+		ln = &lane{key: k, index: len(w.Lanes), first: -1}
+		w.lanes[k] = ln
+		w.byIndex = append(w.byIndex, ln)
+		w.Lanes = append(w.Lanes, Lane{Process: k.process, Stream: k.stream, Synchronous: k.synchronous, Name: w.laneName(k), Device: k.device})
+	}
+	w.latest = ln
+	return ln
+}
+
+// laneOf returns the lane that a call's work goes to.
+func (w *Walk) laneOf(process uint32, e *Event) *lane {
+	if s := e.Stream; s != nil && s.lane != nil && e.Fn.Stream >= 0 && s.Process == process && s.Device == s.lane.key.device {
+		return s.lane
+	}
+	ln := w.lane(w.s.laneKey(process, e))
+	if ln.key.stream != nil && !ln.key.synchronous {
+		ln.key.stream.lane = ln
+	}
+	return ln
+}
+
+// laneName numbers streams by process. Default streams, of which a device has one, are named by it when they are several.
+func (w *Walk) laneName(k laneKey) string {
+	name, like := "default stream", 0
+	if k.synchronous {
+		name = "synchronous"
+	}
+	for _, x := range w.Lanes {
+		if x.Process == k.process && (x.Stream != nil) == (k.stream != nil) && x.Synchronous == k.synchronous {
+			like++
+		}
+	}
+	switch {
+	case k.stream != nil:
+		return fmt.Sprintf("stream %d", like+1)
+	case like > 0 && k.context != nil:
+		return fmt.Sprintf("%s of context#%d", name, k.context.ID)
+	case like > 0 && k.device != NoDevice:
+		return fmt.Sprintf("%s of device %d", name, k.device)
+	}
+	return name
+}
+
+// attempt finds launches that are tried again after they have failed.
+func (w *Walk) attempt(e *Event, ok bool, h *HostCall) {
+	c := e.Call
+	if !ok {
+		w.failed[c.Thread] = attempt{e.Fn, e.Kernel, e.Stream, c.Index, int32(c.Ret)}
+		return
+	}
+	if len(w.failed) == 0 {
+		return
+	}
+	if last, before := w.failed[c.Thread]; before {
+		delete(w.failed, c.Thread)
+		if last.fn == e.Fn && last.kernel == e.Kernel && last.stream == e.Stream {
+			h.Retries, h.RetriedCode = last.call, last.code
+		}
+	}
+}
+
+// task describes what a call puts on its lane.
+func (w *Walk) task(process uint32, e *Event, task *Task) *lane {
+	c, f := e.Call, e.Fn
+	ln := w.laneOf(process, e)
+	*task = Task{Call: c.Index, Index: -1, Fn: f, Kind: f.Task, Process: process, Thread: c.Thread, Issued: c.Start, Returned: c.End, From: c.Start, To: -1,
+		Lane: ln.index, Step: -1}
+	switch f.Task {
+	case api.Kernel:
+		task.Name = cmp.Or(e.Kernel, "unknown kernel")
+		task.Blocks = Blocks(e)
+	case api.Copy:
+		task.Bytes = Copied(w.Model, e)
+		task.Name = copyNames[Direction(w.Model, e)]
+		task.Pageable = Pageable(w.Model, e)
+	case api.Fill:
+		task.Name = f.Task.String()
+		for i := range f.Params {
+			if p := &f.Params[i]; p.Role == api.Fills {
+				task.Bytes, _ = p.Size.Bytes(f, c.Args)
+			}
+		}
+	case api.GraphRun:
+		task.Name = f.Task.String()
+		for _, u := range e.Uses {
+			if u.Object.Kind == api.Graph {
+				task.Object = u.Object
+			}
+		}
+	default:
+		task.Name = f.Task.String()
+	}
+	if f.Event >= 0 {
+		if u, ok := e.Use(int(f.Event)); ok {
+			task.Object = u.Object
+		}
+	}
+	task.StreamID, task.TaskID, task.HasID = e.TaskID()
+	return ln
+}
+
+// put puts the call's task on its lane.
+func (w *Walk) put(process uint32, e *Event) *Task {
+	c, f := e.Call, e.Fn
+	task := &w.single
+	ln := w.task(process, e, task)
+	task.Index = w.tasks - 1
+	w.Lanes[ln.index].Tasks++
+	start, began := out(c, api.TaskStartParam)
+	end, ended := out(c, api.TaskEndParam)
+	switch {
+	case began && ended && int64(start) <= int64(end):
+		task.From, task.To, task.Measured = int64(start), int64(end), true
+		w.End = max(w.End, task.To)
+	case f.Stream < 0:
+		task.To = max(c.End, task.From) // done by the call itself, whatever the streams do
+	default:
+		task.From = max(task.From, ln.from)
+	}
+	if f.Stream >= 0 {
+		ln.from, ln.last = task.From, task.Index
+		if ln.first < 0 {
+			ln.first = task.Index
+		}
+		if w.v.Depth != nil {
+			w.depth.change(ln.index, 1)
+		}
+	}
+	if f.Stream < 0 || task.Measured && ln.waits() == 0 {
+		w.end(task)
+		if w.v.Depth != nil && f.Stream >= 0 {
+			w.depth.end(task.To, ln.index, 1)
+		}
+	} else {
+		task = w.wait(ln, task)
+	}
+	if f.Task == api.Record && task.Object != nil {
+		w.records[task.Object] = record{ln, w.tasks - 1}
+	}
+	return task
+}
+
+// wait has a task wait for its end.
+func (w *Walk) wait(ln *lane, task *Task) *Task {
+	if w.pending == maxPending {
+		w.giveUp()
+	}
+	w.pending++
+	if task.Issued < w.o.To {
+		w.wanted++
+	}
+	// Those that the visitor is to be told of stay where they are.
+	if len(w.ended) == 0 && (ln.waits() == 0 || len(ln.pending) == cap(ln.pending) && ln.head >= len(ln.pending)/2) {
+		ln.pending = ln.pending[:copy(ln.pending, ln.pending[ln.head:])]
+		ln.head = 0
+	}
+	ln.pending = append(ln.pending, *task)
+	return &ln.pending[len(ln.pending)-1]
+}
+
+// giveUp gives the older half of the longest queue the end of the trace for an end.
+func (w *Walk) giveUp() {
+	long := w.byIndex[0]
+	for _, ln := range w.byIndex {
+		if ln.waits() > long.waits() {
+			long = ln
+		}
+	}
+	n := (long.waits() + 1) / 2
+	w.GivenUp += uint64(n)
+	w.take(long, n, w.End, true)
+}
+
+// end notes that the times of a task are known. The visitor learns of it when it has been told of the call that shows it.
+func (w *Walk) end(task *Task) {
+	task.To = max(task.To, task.From)
+	w.ended = append(w.ended, task)
+}
+
+// take ends the first n tasks of a lane, and those behind them that are measured.
+func (w *Walk) take(ln *lane, n int, at int64, open bool) {
+	together, to := 0, int64(0) // of those that end at one moment
+	for ; ln.waits() > 0; n-- {
+		task := &ln.pending[ln.head]
+		if n <= 0 && !task.Measured {
+			break
+		}
+		if !task.Measured {
+			task.To, task.Open = at, open
+		}
+		if task.Issued < w.o.To {
+			w.wanted--
+		}
+		w.pending--
+		ln.head++
+		w.end(task)
+		if together > 0 && task.To != to && w.v.Depth != nil {
+			w.depth.end(to, ln.index, together)
+			together = 0
+		}
+		together, to = together+1, task.To
+	}
+	if together > 0 && w.v.Depth != nil {
+		w.depth.end(to, ln.index, together)
+	}
+}
+
+// tell tells the visitor of tasks that have ended.
+func (w *Walk) tell() error {
+	if len(w.ended) == 0 {
+		return nil
+	}
+	for _, task := range w.ended {
+		if w.v.Task == nil || !w.within(task.From, task.To) {
+			continue
+		}
+		if err := w.v.Task(task); err != nil {
+			return err
+		}
+	}
+	w.ended = w.ended[:0]
+	return nil
+}
+
+// graph ends a capture.
+func (w *Walk) graph(e *Event) error {
+	if w.v.Graph == nil {
+		return nil
+	}
+	tasks := w.graphs[e.Stream]
+	delete(w.graphs, e.Stream)
+	for _, u := range e.Uses {
+		if u.Object.Kind == api.Graph {
+			if err := w.v.Graph(u.Object, tasks); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// sync ends the tasks that a synchronization has waited for.
+func (w *Walk) sync(process uint32, e *Event, h *HostCall) {
+	switch e.Fn.Sync {
+	case api.SyncDevice:
+		device := w.s.seat(process, e.Call.Thread).device
+		h.Waits = int32(device)
+		for _, ln := range w.byIndex {
+			if ln.key.process == process && w.s.oneDevice(process, ln.key.device, device) {
+				w.complete(ln, w.tasks, e.Call)
+			}
+		}
+	case api.SyncStream, api.PollStream:
+		h.Complete = e.Fn.Sync == api.PollStream && w.s.polled(e)
+		ln := w.lane(w.s.waitedKey(process, e))
+		h.Waits = int32(ln.index)
+		if h.Complete || e.Fn.Sync == api.SyncStream {
+			w.complete(ln, w.tasks, e.Call)
+		}
+	case api.SyncEvent, api.PollEvent:
+		h.Complete = e.Fn.Sync == api.PollEvent && w.s.polled(e)
+		u, ok := e.Use(int(e.Fn.Event))
+		if !ok {
+			return
+		}
+		h.Waits = int32(u.Object.ID)
+		if r, ok := w.records[u.Object]; ok && (h.Complete || e.Fn.Sync == api.SyncEvent) {
+			w.complete(r.lane, r.task+1, e.Call)
+		}
+	}
+}
+
+// waitedKey returns the stream that a synchronization or a poll names.
+func (s *State) waitedKey(process uint32, e *Event) laneKey {
+	k := s.laneKey(process, e)
+	if k.synchronous {
+		k.synchronous = false
+		for _, u := range e.Uses {
+			if u.Object.Kind == api.Stream {
+				k.stream, k.device = u.Object, u.Object.Device
+				break
+			}
+		}
+	}
+	return k
+}
+
+// polled reports whether a poll has said complete.
+func (s *State) polled(e *Event) bool {
+	for i := range e.Fn.Params {
+		p := &e.Fn.Params[i]
+		if p.Role != api.Out {
+			continue
+		}
+		v, ok := out(e.Call, i)
+		return ok && complete(s.model, p.Type, int64(int32(v)))
+	}
+	return false
+}
+
+// complete ends the tasks of a lane that are before the given one.
+func (w *Walk) complete(ln *lane, before int, c *format.Call) {
+	if ln.first < 0 || ln.first >= before {
+		return
+	}
+	w.Lanes[ln.index].Waited += c.End - c.Start
+	n := 0
+	for n < ln.waits() && ln.pending[ln.head+n].Index < before {
+		n++
+	}
+	w.take(ln, n, c.End, false)
+	switch {
+	case ln.waits() > 0:
+		ln.first = ln.pending[ln.head].Index
+	case ln.last >= before:
+		ln.first = ln.last
+	default:
+		ln.first = -1
+	}
+}
+
+// finish gives what the trace shows no end of the end of the trace.
+func (w *Walk) finish() error {
+	for _, ln := range w.byIndex {
+		w.take(ln, ln.waits(), w.End, true)
+		if err := w.tell(); err != nil {
+			return err
+		}
+	}
+	if w.v.Depth != nil {
+		if err := w.depth.until(w.o.To, w.v.Depth); err != nil {
+			return err
+		}
+	}
+	if w.steps != nil {
+		w.steps.finish(w.End)
+		return w.passSteps(math.MaxInt64)
+	}
+	return nil
+}
+
+// passSteps tells of the steps that have ended by a moment.
+func (w *Walk) passSteps(now int64) error {
+	for {
+		step := w.steps.pass(now)
+		if step == nil {
+			return nil
+		}
+		if w.v.Step == nil || !w.within(step.From, step.To) {
+			continue
+		}
+		if err := w.v.Step(step); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,132 @@
+package timeline_test
+
+import (
+	"cmp"
+	"slices"
+	"testing"
+
+	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/story"
+)
+
+// walk goes through a trace.
+func walk(t testing.TB, tl *timeline.Timeline, o *timeline.WalkOptions, v *timeline.Visitor) *timeline.Walk {
+	t.Helper()
+	w, err := timeline.NewWalk(tl.Reader, acl.Model, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Run(v); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// A Walk tells each thing when it is known: a task once, after its call, in the order of its lane, and in a window what lies in it, as
+// the whole trace has it.
+func TestWalk(t *testing.T) {
+	for name, tl := range map[string]*timeline.Timeline{"small": story.Small(t), "long": story.Long(t, 6_000)} {
+		t.Run(name, func(t *testing.T) {
+			end := tl.End + 1
+			for _, win := range [][2]int64{{0, 0}, {0, end / 2}, {end / 3, end / 2}, {end / 2, 0}, {12_000, 13_000}} {
+				var calls []timeline.HostCall
+				var tasks []timeline.Task
+				last := map[int]int{}
+				told := 0
+				w := walk(t, tl, &timeline.WalkOptions{From: win[0], To: win[1]}, &timeline.Visitor{
+					Call: func(h *timeline.HostCall, k *timeline.Task) error {
+						if (k != nil) != (h.Task >= 0) || k != nil && (k.Index != h.Task || k.Call != h.Index || k.Returned != h.End) {
+							t.Fatalf("call %d has task %d and %v", h.Index, h.Task, k)
+						}
+						told = max(told, h.Task)
+						c := *h
+						if c.Raw == nil || c.Raw.Index != c.Index {
+							t.Errorf("call %d comes with %+v", h.Index, c.Raw)
+						}
+						c.Raw, c.Step = nil, -1
+						calls = append(calls, c)
+						return nil
+					},
+					Task: func(k *timeline.Task) error {
+						if win[0] == 0 && k.Index > told {
+							t.Errorf("task %d is told before its call", k.Index)
+						}
+						if i, ok := last[k.Lane]; ok && k.Index <= i {
+							t.Errorf("task %d has ended after %d on lane %d", k.Index, i, k.Lane)
+						}
+						last[k.Lane] = k.Index
+						tasks = append(tasks, *k)
+						return nil
+					},
+				})
+				to := cmp.Or(win[1], 1<<62)
+				var wantCalls []timeline.HostCall
+				var wantTasks []timeline.Task
+				for i := range tl.Calls {
+					if c := &tl.Calls[i]; c.Start < to && w.CallEnd(c) >= win[0] {
+						wantCalls = append(wantCalls, *c)
+					}
+				}
+				for i := range tl.Tasks {
+					if k := &tl.Tasks[i]; k.From < to && k.To >= win[0] {
+						wantTasks = append(wantTasks, *k)
+					}
+				}
+				if !slices.Equal(calls, wantCalls) {
+					t.Errorf("%v: %d calls, want %d", win, len(calls), len(wantCalls))
+				}
+				slices.SortFunc(tasks, func(a, b timeline.Task) int { return cmp.Compare(a.Index, b.Index) })
+				same := func(a, b timeline.Task) bool {
+					a.Object, b.Object, a.Step, b.Step = nil, nil, 0, 0 // objects are of two readings
+					return a == b
+				}
+				if !slices.EqualFunc(tasks, wantTasks, same) {
+					t.Errorf("%v: tasks %+v, want %+v", win, tasks, wantTasks)
+				}
+				if w.Start != tl.Calls[0].Start || w.Calls != uint64(len(tl.Calls)) || win[1] == 0 && !slices.Equal(names(w.Lanes), names(tl.Lanes)) {
+					t.Errorf("from %d, %d calls, lanes %+v", w.Start, w.Calls, w.Lanes)
+				}
+			}
+		})
+	}
+}
+
+func names(lanes []timeline.Lane) (out []string) {
+	for i := range lanes {
+		out = append(out, lanes[i].Name)
+	}
+	return out
+}
+
+// Tasks that nothing waits for are given up rather than kept: the trace's end is a bracket that holds for them.
+func TestNothingWaits(t *testing.T) {
+	s := tell(t)
+	s.stream(strA)
+	s.stream(strB)
+	s.function(fn, "k")
+	s.call("aclrtLaunchKernel", story.A(fn, 1, devA, 0, strB))
+	const launches = 140_000
+	for range launches {
+		s.call("aclrtLaunchKernel", story.A(fn, 1, devA, 0, strA))
+	}
+	s.call("aclrtSynchronizeStream", story.A(strB))
+	s.call("aclrtSynchronizeStream", story.A(strA))
+	synced := s.now + 10
+	s.call("aclrtSynchronizeStream", story.A(strA))
+	tl := s.Load()
+	var ends []int64
+	w := walk(t, tl, nil, &timeline.Visitor{Task: func(k *timeline.Task) error {
+		first := tl.Lanes[k.Lane].Name == "stream 1"
+		if first != (k.Index == 0) || k.Open != (k.To == tl.End) || k.Open != (!first && k.Index <= 1<<16) {
+			t.Fatalf("%+v", k)
+		}
+		if !first {
+			ends = append(ends, k.To)
+		}
+		return nil
+	}})
+	if len(ends) != launches || w.GivenUp != 1<<16 || ends[0] != tl.End || ends[launches-1] != synced {
+		t.Errorf("%d tasks, %d given up", len(ends), w.GivenUp)
+	}
+}
