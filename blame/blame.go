@@ -241,20 +241,26 @@ func (b *blamer) flight() error {
 	}
 	calls := map[int]uint64{}
 	over := false
-	_, err := timeline.Scan(b.r, b.m, &timeline.Visitor{
-		Call: func(h *timeline.HostCall, k *timeline.Task) {
+	w, err := timeline.NewWalk(b.r, b.m, &timeline.WalkOptions{NoSteps: true})
+	if err != nil {
+		return err
+	}
+	err = w.Run(&timeline.Visitor{
+		Call: func(h *timeline.HostCall, k *timeline.Task) error {
 			over = over || h.Start > b.until
 			if k != nil && !over && k.Process == b.process {
 				calls[h.Task] = h.Index
 			}
+			return nil
 		},
-		Ended: func(task int, s *timeline.Span) {
-			if call, ok := calls[task]; ok && (b.failure == nil || !over && s.To <= b.failure.Start) {
+		Task: func(k *timeline.Task) error {
+			if call, ok := calls[k.Index]; ok && (b.failure == nil || !over && k.To <= b.failure.Start) {
 				if x := b.suspects[call]; x != nil {
-					x.ends = s.To
+					x.ends = k.To
 				}
-				delete(calls, task)
+				delete(calls, k.Index)
 			}
+			return nil
 		},
 	})
 	if err != nil || b.failure == nil {
