@@ -53,7 +53,9 @@ func (a *app) exportOTLP() *cobra.Command {
 				return err
 			}
 			defer r.Close()
-			a.warnOfLosses(r)
+			if err := a.warnOfLosses(r); err != nil {
+				return err
+			}
 			if out != "" {
 				var res *otelexport.Result
 				if err := a.write(out, func(w io.Writer) (err error) {
@@ -120,17 +122,28 @@ func where(ui string, res *otelexport.Result) string {
 }
 
 // warnOfLosses says what a trace lacks, so that nobody takes its spans for all that happened.
-func (a *app) warnOfLosses(r *format.Reader) {
+func (a *app) warnOfLosses(r *format.Reader) error {
 	if !r.Complete() {
 		fmt.Fprintf(a.err, "acltrace: %s has no end, as after a crash of the recorder: what was written until then is exported\n", r.Path())
 	}
-	if n := len(r.Gaps()); n > 0 {
-		calls := "how many is not known"
-		if c, err := r.Counts(); err == nil && c.GapCalls > 0 {
-			calls = fmt.Sprintf("%d of them known", c.GapCalls)
-		}
-		fmt.Fprintf(a.err, "acltrace: calls were lost at %d places of %s (%s): a span \"calls lost\" stands at each\n", n, r.Path(), calls)
+	c, err := r.Counts()
+	if err != nil {
+		return err
 	}
+	if n := len(r.Gaps()); n > 0 {
+		known := "how many is not known"
+		if c.GapCalls > 0 {
+			known = plural(c.GapCalls, "call") + " known"
+		}
+		fmt.Fprintf(a.err, "acltrace: calls were lost at %s of %s (%s): a span \"calls lost\" stands at each\n", plural(uint64(n), "place"), r.Path(), known)
+	}
+	switch {
+	case c.Unfinished == 1:
+		fmt.Fprintln(a.err, "acltrace: 1 call never returned: its span lasts until the end of the trace")
+	case c.Unfinished > 1:
+		fmt.Fprintf(a.err, "acltrace: %d calls never returned: their spans last until the end of the trace\n", c.Unfinished)
+	}
+	return nil
 }
 
 // resumeFile holds how far an export has come.
@@ -200,4 +213,11 @@ func (a *app) write(path string, use func(io.Writer) error) error {
 		return err
 	}
 	return f.Close()
+}
+
+func plural(n uint64, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }

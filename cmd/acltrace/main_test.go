@@ -33,7 +33,7 @@ func TestScripts(t *testing.T) {
 				filepath.Join(root, "bin", "examples", "matmul_kernels.so")+":"+filepath.Join(root, "bin", "examples", "decoder_kernels.so"))
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "flip": flip, "future": future},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "flip": flip, "future": future, "lossy": lossy, "receiver": receiver},
 		Condition: func(name string) (bool, error) {
 			if name != "root" {
 				return false, fmt.Errorf("no condition %q", name)
