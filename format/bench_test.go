@@ -29,8 +29,10 @@ func benchWriter(b *testing.B, path string, opts *format.WriterOptions) *format.
 	if _, err := w.Process(format.Process{PID: 42}); err != nil {
 		b.Fatal(err)
 	}
-	if _, err := w.Thread(format.Thread{TID: 42}); err != nil {
-		b.Fatal(err)
+	for tid := range 2 {
+		if _, err := w.Thread(format.Thread{TID: 42 + tid}); err != nil {
+			b.Fatal(err)
+		}
 	}
 	return w
 }
@@ -66,51 +68,87 @@ func perEvent(b *testing.B, m *meter, rounds, events int) {
 }
 
 func BenchmarkWrite(b *testing.B) {
-	for name, opts := range compressions {
-		b.Run(name, func(b *testing.B) {
-			path := filepath.Join(b.TempDir(), "run.aclt")
-			w := benchWriter(b, path, opts)
-			// The stream is made beforehand: what it costs is not the writer's. Its calls are few enough to stay near the processor, as those of a
-			// recorder do, which come one after another in the same memory; their times are not, since noise that repeats would pack.
-			const ahead, events = 1 << 9, 1 << 16
-			l := stream.New(stream.Schema())
-			calls := make([]format.Call, ahead)
-			var starts, ends [events]int64
-			for i := range events {
-				c := &calls[i%ahead]
-				l.Next(c)
-				starts[i], ends[i] = c.Start, c.End
-				if i < ahead {
-					*c = *c.Clone()
-				}
+	for shape, source := range stream.Shapes {
+		for name, opts := range compressions {
+			b.Run(shape+"/"+name, func(b *testing.B) { benchWrite(b, source(stream.Schema()), opts) })
+		}
+	}
+}
+
+func benchWrite(b *testing.B, s stream.Source, opts *format.WriterOptions) {
+	w := benchWriter(b, filepath.Join(b.TempDir(), "run.aclt"), opts)
+	// The stream is made beforehand: what it costs is not the writer's. Its calls are few enough to stay near the processor, as those of a
+	// recorder do, which come one after another in the same memory; their times are not, since noise that repeats would pack.
+	const ahead, events = 1 << 9, 1 << 16
+	calls := make([]format.Call, ahead)
+	var starts, ends [events]int64
+	for i := range events {
+		var c format.Call
+		s.Next(&c)
+		starts[i], ends[i] = c.Start, c.End
+		if i < ahead {
+			calls[i] = *c.Clone()
+		}
+	}
+	length := s.Now()
+	span := int64(0)
+	b.ReportAllocs()
+	m := newMeter()
+	for step := uint64(0); b.Loop(); step++ {
+		for i := range starts {
+			c := &calls[i%ahead]
+			c.Start, c.End = starts[i]+span, ends[i]+span
+			if len(c.Data) > 0 {
+				binary.LittleEndian.PutUint64(c.Data[0].Bytes[32:], step)
 			}
-			span := int64(0)
-			b.ReportAllocs()
-			m := newMeter()
-			for step := uint64(0); b.Loop(); step++ {
-				for i := range starts {
-					c := &calls[i%ahead]
-					c.Start, c.End = starts[i]+span, ends[i]+span
-					if len(c.Data) > 0 {
-						binary.LittleEndian.PutUint64(c.Data[0].Bytes[32:], step)
+			if _, err := w.Call(c); err != nil {
+				b.Fatal(err)
+			}
+		}
+		span += length
+		m.round()
+	}
+	perEvent(b, m, b.N, events)
+	if err := w.Close(); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// BenchmarkSize tells how many bytes of the file a call and a launch take.
+func BenchmarkSize(b *testing.B) {
+	for shape, source := range stream.Shapes {
+		for name, opts := range compressions {
+			b.Run(shape+"/"+name, func(b *testing.B) {
+				const events = 1 << 18
+				var size, launches int64
+				for b.Loop() {
+					path := filepath.Join(b.TempDir(), "run.aclt")
+					w := benchWriter(b, path, opts)
+					s := source(stream.Schema())
+					var c format.Call
+					launches = 0
+					for range events {
+						s.Next(&c)
+						if len(c.Data) > 0 {
+							launches++
+						}
+						if _, err := w.Call(&c); err != nil {
+							b.Fatal(err)
+						}
 					}
-					if _, err := w.Call(c); err != nil {
+					if err := w.Close(); err != nil {
 						b.Fatal(err)
 					}
+					info, err := os.Stat(path)
+					if err != nil {
+						b.Fatal(err)
+					}
+					size = info.Size()
 				}
-				span += l.Now()
-				m.round()
-			}
-			perEvent(b, m, b.N, events)
-			if err := w.Close(); err != nil {
-				b.Fatal(err)
-			}
-			info, err := os.Stat(path)
-			if err != nil {
-				b.Fatal(err)
-			}
-			b.ReportMetric(float64(info.Size())/float64(b.N*events), "B/event")
-		})
+				b.ReportMetric(float64(size)/events, "B/event")
+				b.ReportMetric(float64(size)/float64(launches), "B/launch")
+			})
+		}
 	}
 }
 

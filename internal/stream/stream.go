@@ -1,4 +1,4 @@
-// Package stream makes calls for benchmarks, the same ones every time.
+// Package stream makes calls for benchmarks, the same ones every time: of decoding (New) and of training (NewTrain).
 package stream
 
 import (
@@ -18,6 +18,20 @@ type Stream struct {
 	step  uint64
 }
 
+// A Source makes calls without end.
+type Source interface {
+	// Next gives the next call; it is valid until the one after.
+	Next(c *format.Call)
+	// Now is a time at which all calls so far have ended, in nanoseconds.
+	Now() int64
+}
+
+// Shapes are the streams that there are.
+var Shapes = map[string]func(*format.Schema) Source{
+	"decode": func(s *format.Schema) Source { return New(s) },
+	"train":  func(s *format.Schema) Source { return NewTrain(s) },
+}
+
 // Launch is the function that most calls are of.
 const Launch = "aclrtLaunchKernelWithHostArgs"
 
@@ -28,6 +42,11 @@ func Schema() *format.Schema {
 		{ID: 2, Name: "aclrtMemcpyAsync", Ret: "aclError", Words: 6},
 		{ID: 3, Name: "aclrtSynchronizeStream", Ret: "aclError", Words: 1},
 		{ID: 4, Name: "aclrtRecordEvent", Ret: "aclError", Words: 2},
+		{ID: 5, Name: "aclrtCreateEventExWithFlag", Ret: "aclError", Words: 2},
+		{ID: 6, Name: "aclrtStreamWaitEvent", Ret: "aclError", Words: 2},
+		{ID: 7, Name: "aclrtDestroyEvent", Ret: "aclError", Words: 1},
+		{ID: 8, Name: "aclrtSynchronizeStreamWithTimeout", Ret: "aclError", Words: 2},
+		{ID: 9, Name: "aclrtQueryEventStatus", Ret: "aclError", Words: 2},
 	}}
 }
 

@@ -14,8 +14,12 @@ import (
 )
 
 func run(args []string) error {
-	if len(args) != 2 {
-		return errors.New("usage: benchtrace CALLS FILE")
+	source := stream.Shapes["decode"]
+	if len(args) == 3 {
+		source = stream.Shapes[args[2]]
+	}
+	if len(args) < 2 || len(args) > 3 || source == nil {
+		return errors.New("usage: benchtrace CALLS FILE [decode|train]")
 	}
 	n, err := strconv.ParseUint(args[0], 10, 64)
 	if err != nil {
@@ -29,10 +33,12 @@ func run(args []string) error {
 	if _, err := w.Process(format.Process{PID: 1}); err != nil {
 		return err
 	}
-	if _, err := w.Thread(format.Thread{TID: 1}); err != nil {
-		return err
+	for tid := range 2 {
+		if _, err := w.Thread(format.Thread{TID: 1 + tid}); err != nil {
+			return err
+		}
 	}
-	s := stream.New(schema)
+	s := source(schema)
 	var c format.Call
 	for range n {
 		s.Next(&c)

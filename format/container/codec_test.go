@@ -1,0 +1,66 @@
+package container
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// Numbers with noise in their lower bytes are stored in as many planes as suit them, and come back.
+func TestPlanes(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	two := []byte{7, 7, 7} // what precedes numbers need not keep them aligned
+	four := bytes.Clone(two)
+	for range 30_000 {
+		two = binary.LittleEndian.AppendUint16(two, uint16(rng.Uint32N(3<<8)))
+		four = binary.LittleEndian.AppendUint32(four, rng.Uint32N(3<<8)+rng.Uint32N(1<<24)>>23<<20)
+	}
+	for name, c := range map[string]struct {
+		raw    []byte
+		planes int
+		most   int // bytes
+	}{
+		"two bytes":  {two, 2, 40_000},
+		"four bytes": {four, 4, 46_000},
+		"noise":      {randomBytes(rng, 1<<16), 1, 1<<16 + frameHead},
+	} {
+		packed := appendFrame(nil, c.raw, Zstd)
+		if got := 1 << (binary.LittleEndian.Uint32(packed) >> planesShift); got != c.planes || len(packed) > c.most {
+			t.Errorf("%s: %d planes in %d bytes, want %d planes", name, got, len(packed), c.planes)
+		}
+		path := filepath.Join(t.TempDir(), "f")
+		w, err := Create(path, &FileHeader{Major: Major}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Append(&Chunk{Type: Blob, Codec: Zstd, Raw: c.raw}); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Finish(); err != nil {
+			t.Fatal(err)
+		}
+		f, err := Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := f.Read(&f.Entries()[0], nil)
+		if err != nil || !bytes.Equal(got, c.raw) {
+			t.Errorf("%s: %d bytes came back, %v", name, len(got), err)
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+		_ = os.Remove(path)
+	}
+}
+
+func randomBytes(rng *rand.Rand, n int) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(rng.Uint32())
+	}
+	return b
+}
