@@ -478,7 +478,10 @@ type Simulator struct {
 	Kernels string // variable of the environment with the files of its kernel libraries
 	Base    string // variable of the environment with the first address of device memory, in hexadecimal
 	Place   string // variable of the environment with the file that says where allocations go
-	Prefix  string // of all its variables
+	// Strict is the variable of the environment that has it look for mistakes, where it is 1, and Findings the one with the file that
+	// it appends them to.
+	Strict, Findings string
+	Prefix           string // of all its variables
 }
 
 // Faults is how a runtime tells a program that a task has failed on the device.

@@ -71,6 +71,9 @@ type Options struct {
 	// StubComm stands in for processes that are not in the trace: what they share is replaced by memory and notifies of the
 	// replay's own, waits for them are left out, and results that may come from them are not compared.
 	StubComm bool
+	// Strict has the simulator look for mistakes in the calls that a device punishes later, as accesses in no order: Report.Findings.
+	// Other libraries can't.
+	Strict bool
 	// Tolerance allows numbers in results to be other ones; by default none is.
 	Tolerance Tolerance
 
@@ -85,6 +88,9 @@ func (o *Options) check() error {
 		if !strings.Contains(" "+v.allowed+" ", " "+v.value+" ") {
 			return fmt.Errorf("%s %q: it is one of %s", v.name, v.value, v.allowed)
 		}
+	}
+	if o.Strict && o.Backend != "" {
+		return fmt.Errorf("strict: only the simulator looks for mistakes, not %s", o.Backend)
 	}
 	if o.Repeat < 0 {
 		return fmt.Errorf("repeat %d: it is a number of times", o.Repeat)
@@ -137,6 +143,7 @@ func Run(ctx context.Context, path string, m *api.Model, o *Options) (*Report, e
 		return p.report(nil, &opts), nil
 	}
 	s := &session{p: p, o: &opts, dir: dir, meta: r.Meta()}
+	_ = os.Remove(strictLog(dir)) // of a replay before, where the folder is kept
 	res, err := s.play(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("replay %s: %w", path, err)
@@ -156,6 +163,9 @@ func Run(ctx context.Context, path string, m *api.Model, o *Options) (*Report, e
 	}
 	rep := p.report(res, &opts)
 	rep.repeated(p, res, varying, times, launches)
+	if rep.Findings, err = s.findings(); err != nil {
+		return nil, fmt.Errorf("replay %s: %w", path, err)
+	}
 	if rep.Crash != nil {
 		if err := rep.Crash.tell(r, m); err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
@@ -348,6 +358,9 @@ func (s *session) env() []string {
 	}
 	for _, v := range s.p.env {
 		env = append(env, v)
+	}
+	if s.o.Strict {
+		env = append(env, sim.Strict+"=1", sim.Findings+"="+strictLog(s.dir))
 	}
 	return append(env, s.o.Env...)
 }

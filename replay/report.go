@@ -43,6 +43,8 @@ type Report struct {
 
 	Repeat *Repeat `json:"repeat,omitempty"`
 
+	Findings []Finding `json:"findings,omitempty"` // of Options.Strict
+
 	Note string `json:"note,omitempty"` // what Identical does not say by itself
 
 	Calls          uint64        `json:"calls"`               // in the trace

@@ -3503,7 +3503,7 @@ var Model = (&api.Model{
 	Device:      api.Window{From: 0x100000000000, To: 0x180000000000},
 	Environment: []string{"ASCEND_", "HCCL_", "OTEL_", "ACLSIM_", "RANK", "LOCAL_RANK", "WORLD_SIZE", "TRACEPARENT"},
 	DeviceName:  "aclrtGetSocName",
-	Simulator:   api.Simulator{Symbol: "aclsim_simulated", Kernels: "ACLSIM_KERNELS", Base: "ACLSIM_VA_BASE", Place: "ACLSIM_PLACE", Prefix: "ACLSIM_"},
+	Simulator:   api.Simulator{Symbol: "aclsim_simulated", Kernels: "ACLSIM_KERNELS", Base: "ACLSIM_VA_BASE", Place: "ACLSIM_PLACE", Strict: "ACLSIM_STRICT", Findings: "ACLSIM_STRICT_LOG", Prefix: "ACLSIM_"},
 	Faults:      api.Faults{Codes: [2]int32{507000, 507999}, Stream: "aclrtGetStreamIdFromExceptionInfo", Task: "aclrtGetTaskIdFromExceptionInfo", Message: "(?:^|[^a-z_])stream_id\\s*[=:]\\s*(?P<stream>\\d+)|(?:^|[^a-z_])task_id\\s*[=:]\\s*(?P<task>\\d+)|flip_num\\s*[=:]\\s*(?P<flip>\\d+)|kernel_name\\s*[=:]\\s*(?P<kernel>[^\\s,;]+)"},
 	Funcs: []api.Func{
 		{ID: 1, Name: "aclInit", Layer: "acl", Return: "aclError", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: true, Reports: false, Outer: false, Notes: false, Called: false, Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: true, Since: "<=6.3.RC1", Words: 1,

@@ -123,6 +123,7 @@ Exit code 0: done, and identical where --verify asked for it. 3: something diffe
 	f.StringVar(&o.Keep, "keep", "", "folder to keep the plan in")
 	f.IntVar(&o.Repeat, "repeat", 1, "play it so often, and report results that differ from one time to another")
 	f.BoolVar(&o.StubComm, "stub-comm", false, "stand in for processes that are not in the trace; what may come from them is not compared")
+	f.BoolVar(&o.Strict, "strict", false, "have the simulator look for what a device punishes later, as two streams that use the same memory in no order")
 	f.StringVar(&wrapper, "wrapper", "", "command to put before the player, as 'valgrind -q'")
 	f.StringVar(&debugger, "debugger", "", "debugger to run the player in: gdb, lldb, or a command to put before it")
 	f.StringVar(&tolerance, "tolerance", "", "how far numbers in results may be off: TYPE:RELATIVE[,ABSOLUTE] with the type f16, bf16, f32 or f64")
@@ -236,6 +237,9 @@ func (a *app) printReport(path string, rep *replay.Report, verify bool) {
 			fmt.Fprintf(a.out, "  %s: %v, recorded %v, %+.3f %% off\n", s.Stream, time.Duration(s.ReplayedNS).Round(10*time.Microsecond),
 				time.Duration(s.RecordedNS).Round(10*time.Microsecond), s.ErrorPercent)
 		}
+	}
+	for _, f := range rep.Findings {
+		fmt.Fprint(a.out, f.Text)
 	}
 	if n := rep.Repeat; n != nil {
 		fmt.Fprintf(a.out, "played %d times, %v to %v\n", n.Runs, time.Duration(slices.Min(n.ReplayedNS)).Round(10*time.Microsecond),

@@ -1,0 +1,34 @@
+package replay
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/testenv"
+)
+
+// A replay in strict mode finds what is in no order, though it has the recorded results.
+func TestStrict(t *testing.T) {
+	program := testenv.CompileC(t, "handoff", []string{"testdata/handoff.c"})
+	binary := kernels(t)
+	simulate(t)
+	path := recorded(t, program, binary)
+	// The binary is never unloaded.
+	if r := run(t, path, &Options{Verify: true, Strict: true}); !r.Identical || len(r.Findings) != 1 || r.Findings[0].Kind != "leak" {
+		t.Errorf("identical %v, found %+v", r.Identical, r.Findings)
+	}
+	unordered := rewrite(t, path, slices.DeleteFunc(load(t, path), func(c *format.Call) bool { return acl.Model.Func(api.ID(c.Func)).Task == api.Wait }))
+	r := run(t, unordered, &Options{Verify: true, Strict: true, Repeat: 2})
+	i := slices.IndexFunc(r.Findings, func(f Finding) bool { return f.Kind == "race-between-streams" })
+	if i < 0 || len(r.Findings[i].Calls) != 2 || !strings.Contains(r.Findings[i].Calls[0], "of kernel add on stream") || !strings.Contains(r.Findings[i].Text, "writes 256 bytes at") {
+		t.Errorf("found %+v", r.Findings)
+	}
+	if _, err := Run(context.Background(), path, acl.Model, &Options{Strict: true, Backend: "/lib/runtime.so"}); err == nil || !strings.Contains(err.Error(), "simulator") {
+		t.Errorf("error %v", err)
+	}
+}
