@@ -321,10 +321,10 @@ func widen[T ~uint8 | uint16 | uint32](dst []uint64, v []T) []uint64 {
 	return dst
 }
 
-// frames returns the places in a block at which packing is to begin anew: behind each column that a reader of times alone
-// needs, behind the calls, and behind the arguments. A small block is one frame.
+// frames returns the places in a block at which packing is to begin anew: around each long column of the calls, so that a reader unpacks the ones it wants and
+// nothing else, behind the calls, and behind the arguments. A small block is one frame.
 func frames(raw []byte) []int {
-	const worth = 1024 // calls from which a frame is worth its 8 bytes, and what the packer has to learn anew
+	const worth = 1024 // calls and bytes from which a frame is worth its 8 bytes, and what the packer has to learn anew
 	var ends []int
 	_, rest, _, err := blockHead(raw)
 	for err == nil && len(rest) > 0 {
@@ -340,8 +340,8 @@ func frames(raw []byte) []int {
 				return nil
 			}
 			for c, ok, err := t.Next(); ok && err == nil; c, ok, err = t.Next() {
-				if c.Field <= callDur {
-					ends = append(ends, end-t.Len())
+				if len(c.Body) >= worth {
+					ends = append(ends, end-t.Len()-len(c.Body), end-t.Len())
 				}
 			}
 			ends = append(ends, end)

@@ -215,7 +215,7 @@ func (w *Writer) Call(c *Call) (uint64, error) {
 	stored := w.stored
 	for i := range c.Data {
 		// A call with thousands of buffers may fill the block; what follows is then data of an earlier chunk.
-		if w.block.full() {
+		if w.block.words >= blockWords {
 			err = errors.Join(err, w.flushBlock())
 		}
 		d := &c.Data[i]
