@@ -18,12 +18,16 @@ type block struct {
 	n       int
 	budget  uint64
 
-	calls  [callFields]column.Vector
-	store  [callFields + 2][]uint64 // memory of the vectors, where they need some
-	window callWindow
+	calls [callFields]column.Vector
+	store [callFields + 2][]uint64 // memory of the vectors, where they need some
+	fn    []uint16
+	start []int64
+	end   []int64
+	row   []uint32 // of call i in the table of its function
+	// Thread, flags and returned value, which nearly all calls share with their neighbours, for the calls from restAt on.
+	rest   [3][stretch]uint64
+	restAt int      // a multiple of stretch; -1 for none
 	next   []uint32 // by function, the row of its next call
-	row    []uint32 // of call i in the table of its function
-	start  []int64
 
 	funcs []*funcBlock // by id
 	seen  []*funcBlock
@@ -31,11 +35,10 @@ type block struct {
 	rows    int
 	group   column.Vector
 	owner   column.Vector // call of row i, counted from first
-	slots   []uint64      // of row i: its group << 32 | its position there
+	slots   []slot        // where row i is
 	nextPos []uint32      // by group, the position of its next row
-	direct  bool          // rows are in the order of their calls, and none is of an earlier chunk
-	order   []uint32      // else: rows by call
-	from    []uint32      // rows of call i are from[i] to from[i+1], in order where not direct
+	rowsOf  []slot        // by call
+	order   []uint32      // rows of the calls that have several
 	groups  []*groupBlock
 	many    []Data   // of a call that has several
 	arena   []uint64 // their content
@@ -45,36 +48,35 @@ type block struct {
 	unknown func(what string)
 }
 
-// A callWindow is some of the calls that follow each other.
-type callWindow struct {
-	at   int                             // the first, a multiple of windowCalls; -1 for none
-	cols [callFields][windowCalls]uint64 // but callStart
+// A slot is a group << 32 | a position in it. For a call it is none, oneRow with that of its only row, or severalRows | how many << 32 | where they begin in order.
+type slot uint64
+
+const (
+	oneRow      slot = 1 << 62
+	severalRows slot = 1 << 63
+)
+
+// stretch is how many rows are turned into words at a time.
+const stretch = 256
+
+// turn has rest hold call i, and returns its place there.
+func (b *block) turn(i int) int {
+	if at := i &^ (stretch - 1); at != b.restAt {
+		b.turnTo(at)
+	}
+	return i & (stretch - 1)
 }
 
-const windowCalls = 256
-
-// within moves the window to call i and returns its place there.
-func (b *block) within(i int) int {
-	if at := i &^ (windowCalls - 1); at != b.window.at {
-		b.turn(at)
-	}
-	return i & (windowCalls - 1)
-}
-
-func (b *block) turn(at int) {
-	n := min(windowCalls, b.n-at)
-	for f := range b.calls {
-		if f == callStart {
-			continue
-		}
-		dst := b.window.cols[f][:]
-		if _, ok := b.calls[f].Constant(); !ok {
-			column.Fill(dst[:n], &b.calls[f], at)
-		} else if b.window.at < 0 {
-			column.Fill(dst, &b.calls[f], 0)
+func (b *block) turnTo(at int) {
+	for k := range b.rest {
+		v := &b.calls[callThread+k]
+		if _, ok := v.Constant(); !ok {
+			column.Fill(b.rest[k][:min(stretch, b.n-at)], v, at)
+		} else if b.restAt < 0 {
+			column.Fill(b.rest[k][:], v, 0)
 		}
 	}
-	b.window.at = at
+	b.restAt = at
 }
 
 type funcBlock struct {
@@ -88,14 +90,15 @@ type funcBlock struct {
 
 // words are the rows of a table of words.
 type words struct {
-	first []uint64 // what is constant in a row; the rest is 0
+	width int
 	n     int
+	first []uint64 // what is constant in a row; the rest is 0
 	vary  []varying
 	store [][]uint64 // memory of the columns in vary
 
-	rows []uint64 // the window
-	at   uint32   // its first row
-	size uint32   // its rows, a power of two; 0 until a row is asked for
+	window []uint64
+	rows   [][]uint64 // of the window, as many as a power of two; none until one is asked for
+	at     uint       // the first of them
 }
 
 type varying struct {
@@ -107,7 +110,7 @@ func (w *words) reset(width, n int) {
 	w.first = resize(w.first, width)
 	clear(w.first)
 	w.vary = w.vary[:0]
-	w.n, w.size = n, 0
+	w.width, w.n, w.rows = width, n, w.rows[:0]
 }
 
 // add decodes a column. Columns come by ascending field.
@@ -132,38 +135,41 @@ func (b *block) add(w *words, c column.Column) error {
 }
 
 // row returns row i. It stays until a row of another window is asked for.
-func (w *words) row(i uint32) []uint64 {
-	k := i - w.at
-	if k >= w.size {
-		k = w.turn(i)
+func (w *words) row(i uint) []uint64 {
+	if k := i - w.at; k < uint(len(w.rows)) {
+		return w.rows[k]
 	}
-	n := len(w.first)
-	at := int(k) * n
-	return w.rows[at : at+n : at+n]
+	return w.turn(i)
 }
 
-// turn moves the window to row i and returns its place there.
-func (w *words) turn(i uint32) uint32 {
-	n := len(w.first)
-	if w.size == 0 {
-		// A block has a window for each function and each layout of data: together they are to stay in the cache.
-		const most, wordsEach = 32, 256
-		w.size = 1
-		for w.size < most && int(w.size) < w.n && int(w.size)*2*n <= wordsEach {
-			w.size *= 2
-		}
-		w.rows = resize(w.rows, int(w.size)*n)
-		for rest := w.rows; len(rest) > 0; rest = rest[n:] {
-			copy(rest, w.first)
-		}
+// turn moves the window to row i and returns it.
+func (w *words) turn(i uint) []uint64 {
+	if len(w.rows) == 0 {
+		w.begin()
 	}
-	w.at = i &^ (w.size - 1)
-	rows := min(int(w.size), w.n-int(w.at))
+	w.at = i &^ uint(len(w.rows)-1)
+	rows := min(len(w.rows), w.n-int(w.at))
 	for k := range w.vary {
 		v := &w.vary[k]
-		v.values.Scatter(w.rows[v.at:], n, int(w.at), rows)
+		v.values.Scatter(w.window[v.at:], w.width, int(w.at), rows)
 	}
-	return i - w.at
+	return w.rows[i-w.at]
+}
+
+// begin makes the window, with what is constant.
+func (w *words) begin() {
+	// A block has a window for each function and each layout of data: together they are to stay in the cache.
+	const most, wordsEach = 32, 256
+	size := 1
+	for size < most && size < w.n && size*2*w.width <= wordsEach {
+		size *= 2
+	}
+	w.window, w.rows = resize(w.window, size*w.width), resize(w.rows, size)
+	rest := w.window
+	for k := range w.rows {
+		w.rows[k] = rest[:w.width:w.width]
+		rest = rest[copy(rest, w.first):]
+	}
 }
 
 type outBlock struct {
@@ -336,10 +342,10 @@ func (b *block) reset() {
 	}
 	b.seen = b.seen[:0]
 	b.groups = b.groups[:0]
-	b.window.at = -1
 	for i := range b.calls {
 		b.calls[i].Const(0)
 	}
+	b.restAt = -1
 }
 
 // take accounts for n rows of w words before they are allocated.
@@ -680,7 +686,6 @@ func set(d *Data, prop int, v uint64) {
 
 // link computes what ties calls to the rows of the tables, and verifies that the tables agree.
 func (b *block) link(w want) error {
-	b.start = resize(b.start, b.n)
 	if err := b.linkTimes(); err != nil || w.callsOnly() {
 		return err
 	}
@@ -692,19 +697,23 @@ func (b *block) link(w want) error {
 	for _, f := range b.seen {
 		b.next[f.id] = 0
 	}
-	var part [windowCalls]uint64
-	next := b.next
-	for from := 0; from < b.n; from += windowCalls {
-		rows := b.row[from:min(from+windowCalls, b.n)]
-		fns := part[:len(rows)]
-		column.Fill(fns, &b.calls[callFunc], from)
-		for i, id := range fns {
-			if id >= uint64(len(next)) || next[id] == unused {
+	next, rows := b.next, b.row[:len(b.fn)]
+	last, row := -1, uint32(0) // most calls are of the function of the one before
+	for i, id := range b.fn {
+		if int(id) != last {
+			if int(id) >= len(next) || next[id] == unused {
 				return errBlock
 			}
-			rows[i] = next[id]
-			next[id]++
+			if last >= 0 {
+				next[last] = row
+			}
+			last, row = int(id), next[id]
 		}
+		rows[i] = row
+		row++
+	}
+	if last >= 0 {
+		next[last] = row
 	}
 	for _, f := range b.seen {
 		if int(next[f.id]) != f.rows {
@@ -722,16 +731,19 @@ const unused = ^uint32(0)
 
 // linkTimes adds up the starts, and verifies what the table of calls alone has.
 func (b *block) linkTimes() error {
-	var deltas, durs [windowCalls]int64
+	b.fn, b.start, b.end = resize(b.fn, b.n), resize(b.start, b.n), resize(b.end, b.n)
+	column.Fill(b.fn, &b.calls[callFunc], 0)
 	end, bad := b.t0, int64(0)
-	for from := 0; from < b.n; from += windowCalls {
-		starts := b.start[from:min(from+windowCalls, b.n)]
-		column.Fill(deltas[:len(starts)], &b.calls[callStart], from)
-		column.Fill(durs[:len(starts)], &b.calls[callDur], from)
-		for i := range starts {
-			start, dur := end+deltas[i%windowCalls], durs[i%windowCalls]
+	for from := 0; from < b.n; from += stretch {
+		to := min(from+stretch, b.n)
+		starts, ends := b.start[from:to], b.end[from:to]
+		column.Fill(starts, &b.calls[callStart], from)
+		column.Fill(ends, &b.calls[callDur], from)
+		for i, dur := range ends {
+			start := end + starts[i]
 			starts[i] = start
 			end = start + dur
+			ends[i] = end
 			bad |= dur
 		}
 	}
@@ -742,42 +754,45 @@ func (b *block) linkTimes() error {
 }
 
 func (b *block) linkData() error {
-	b.slots = resize(b.slots, b.rows)
-	b.nextPos = resize(b.nextPos, len(b.groups))
-	b.from = resize(b.from, b.n+1)
-	b.order, b.direct = b.order[:0], true
+	b.slots, b.rowsOf, b.nextPos = resize(b.slots, b.rows), resize(b.rowsOf, b.n), resize(b.nextPos, len(b.groups))
+	clear(b.rowsOf)
 	clear(b.nextPos)
-	var groups, owners [windowCalls]uint64
-	next, calls := b.nextPos, b.from[:b.n]
-	call, rows, sorted := 0, uint32(0), true // what is before call has its rows
-	for from := 0; from < b.rows; from += windowCalls {
-		slots := b.slots[from:min(from+windowCalls, b.rows)]
+	b.order = b.order[:0]
+	var groups, owners [stretch]uint64
+	next, data := b.nextPos, b.rowsOf
+	last, lastRow := -1, 0 // the call that had a row last
+	sorted := true
+	for from := 0; from < b.rows; from += stretch {
+		slots := b.slots[from:min(from+stretch, b.rows)]
 		column.Fill(groups[:len(slots)], &b.group, from)
 		column.Fill(owners[:len(slots)], &b.owner, from)
 		for i := range slots {
-			g := groups[i%windowCalls]
+			g := groups[i%stretch]
 			if g >= uint64(len(next)) {
 				return errBlock
 			}
-			slots[i] = g<<32 | uint64(next[g])
+			slots[i] = slot(g<<32 | uint64(next[g]))
 			next[g]++
 		}
 		for i, owner := range owners[:len(slots)] {
-			if owner >= uint64(len(calls)) {
+			switch {
+			case owner >= uint64(len(data)):
 				if b.first+owner >= b.first {
 					return errBlock // of a call that does not exist yet
 				}
-				b.indirect(rows)
 				continue
-			}
-			if !b.direct {
+			case int(owner) > last:
+				data[owner] = oneRow | slots[i]
+			case int(owner) < last:
+				sorted = false
+			case data[owner]&oneRow != 0:
+				data[owner] = severalRows | 2<<32 | slot(len(b.order))
+				b.order = append(b.order, uint32(lastRow), uint32(from+i))
+			default:
+				data[owner] += 1 << 32
 				b.order = append(b.order, uint32(from+i))
 			}
-			sorted = sorted && int(owner) >= call-1
-			for ; call <= int(owner); call++ {
-				calls[call] = rows
-			}
-			rows++
+			last, lastRow = int(owner), from+i
 		}
 	}
 	for i, g := range b.groups {
@@ -785,50 +800,35 @@ func (b *block) linkData() error {
 			return errBlock
 		}
 	}
-	for ; call <= b.n; call++ {
-		b.from[call] = rows
-	}
 	if !sorted {
 		b.sortData()
 	}
 	return nil
 }
 
-// indirect has calls find their rows by order from now on, where the first ones are.
-func (b *block) indirect(rows uint32) {
-	for k := uint32(0); b.direct && k < rows; k++ {
-		b.order = append(b.order, k)
-	}
-	b.direct = false
-}
-
 // sortData is for rows that do not come in the order of their calls.
 func (b *block) sortData() {
-	b.direct = false
-	clear(b.from)
+	from := make([]uint32, b.n+1)
 	for i := range b.rows {
 		if c := b.owner.At(i); c < uint64(b.n) {
-			b.from[c+1]++
+			from[c+1]++
 		}
 	}
 	for i := range b.n {
-		b.from[i+1] += b.from[i]
+		b.rowsOf[i] = severalRows | slot(from[i+1])<<32 | slot(from[i])
+		from[i+1] += from[i]
 	}
-	b.order = resize(b.order, int(b.from[b.n]))
-	at := append([]uint32(nil), b.from...)
+	b.order = resize(b.order, int(from[b.n]))
 	for i := range b.rows {
 		if c := b.owner.At(i); c < uint64(b.n) {
-			b.order[at[c]] = uint32(i)
-			at[c]++
+			b.order[from[c]] = uint32(i)
+			from[c]++
 		}
 	}
 }
 
-// at returns the group of row i and its position there.
-func (b *block) at(i int) (*groupBlock, int) {
-	s := b.slots[i]
-	return b.groups[s>>32], int(uint32(s))
-}
+// in returns the group of a row and its position there.
+func (b *block) in(s slot) (*groupBlock, int) { return b.groups[s&^oneRow>>32], int(uint32(s)) }
 
 // place sets what differs from row to row, but the call and its content. start is what the time of the row is counted from.
 func (g *groupBlock) place(d *Data, p int, start int64) {
@@ -859,7 +859,7 @@ func (g *groupBlock) string(p int) []byte {
 
 // datum fills d with row i. Its content lies in the arena, which the caller empties, or in the unpacked chunk.
 func (b *block) datum(d *Data, i int) {
-	g, p := b.at(i)
+	g, p := b.in(b.slots[i])
 	owner := b.owner.At(i)
 	*d = g.one[0]
 	d.Call = b.first + owner
@@ -873,18 +873,18 @@ func (b *block) datum(d *Data, i int) {
 		return
 	}
 	at := len(b.arena)
-	b.arena = append(b.arena, g.words.row(uint32(p))...)
+	b.arena = append(b.arena, g.words.row(uint(p))...)
 	d.Bytes = column.WordBytes(b.arena[at:])[:d.Len:d.Len]
 }
 
-// only returns row i as all the data of its call.
-func (b *block) only(i int, call uint64, start int64) []Data {
-	g, p := b.at(i)
+// only returns a row as all the data of its call.
+func (b *block) only(s slot, call uint64, start int64) []Data {
+	g, p := b.in(s)
 	d := &g.one[0]
 	d.Call = call
 	g.place(d, p, start)
 	if g.width > 0 {
-		d.Bytes = column.WordBytes(g.words.row(uint32(p)))[:d.Len:d.Len]
+		d.Bytes = column.WordBytes(g.words.row(uint(p)))[:d.Len:d.Len]
 	} else {
 		d.Bytes = g.string(p)
 	}
@@ -896,53 +896,41 @@ func (b *block) late(i int) bool { return b.owner.At(i) >= uint64(b.n) }
 
 // fill sets c to call i. Its slices are the block's memory.
 func (b *block) fill(c *Call, i int, w *want) {
-	k := b.within(i)
-	cols := &b.window.cols
-	id := cols[callFunc][k]
-	c.Index = b.first + uint64(i)
-	c.Func = uint16(id)
-	c.Thread = uint32(cols[callThread][k])
-	c.Start = b.start[i]
-	c.End = c.Start + int64(cols[callDur][k])
-	c.Flags = CallFlags(cols[callFlags][k])
-	c.Ret = cols[callRet][k]
+	id := b.fn[i]
+	c.Index, c.Func, c.Start, c.End = b.first+uint64(i), id, b.start[i], b.end[i]
+	k := b.turn(i)
+	c.Thread, c.Flags, c.Ret = uint32(b.rest[0][k]), CallFlags(b.rest[1][k]), b.rest[2][k]
 	if !w.noArgs {
 		f := b.funcs[id]
 		row := b.row[i]
-		c.Args = f.args.row(row)
-		if c.Outs = nil; len(f.outs) > 0 {
+		c.Args = f.args.row(uint(row))
+		if len(f.outs) > 0 {
 			c.Outs = f.out(row)
+		} else if len(c.Outs) > 0 {
+			c.Outs = nil
 		}
 	}
 	if w.noData || b.rows == 0 {
 		c.Data = nil
 		return
 	}
-	from, to := int(b.from[i]), int(b.from[i+1])
-	switch to - from {
-	case 0:
+	switch s := b.rowsOf[i]; {
+	case s == 0:
 		c.Data = nil
-	case 1:
-		if !b.direct {
-			from = int(b.order[from])
-		}
-		c.Data = b.only(from, c.Index, c.Start)
+	case s&oneRow != 0:
+		c.Data = b.only(s, c.Index, c.Start)
 	default:
-		b.several(c, from, to)
+		c.Data = b.several(b.order[uint32(s):][:s&^severalRows>>32])
 	}
 }
 
-func (b *block) several(c *Call, from, to int) {
+func (b *block) several(rows []uint32) []Data {
 	b.arena = b.arena[:0]
-	b.many = resize(b.many, to-from)
-	for k := range b.many {
-		at := from + k
-		if !b.direct {
-			at = int(b.order[at])
-		}
-		b.datum(&b.many[k], at)
+	b.many = resize(b.many, len(rows))
+	for k, row := range rows {
+		b.datum(&b.many[k], int(row))
 	}
-	c.Data = b.many
+	return b.many
 }
 
 func resize[T any](s []T, n int) []T {

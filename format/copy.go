@@ -269,7 +269,7 @@ func (s *summaryWriter) take(b *block, e *container.Entry, schema *Schema) {
 		c.Funcs = append(c.Funcs, uint32(f.id))
 		fn := schema.Func(f.id)
 		for row := 0; fn != nil && row < f.rows; row++ {
-			args := f.args.row(uint32(row))
+			args := f.args.row(uint(row))
 			for _, p := range fn.Params {
 				if p.Handle > 0 && p.Word < len(args) {
 					kinds[p.Handle].add(args[p.Word])

@@ -400,23 +400,20 @@ func (m *matcher) all() bool {
 }
 
 func (m *matcher) call(b *block, i int) bool {
-	k := b.within(i)
-	cols := &b.window.cols
-	if m.funcs != nil && !m.funcs[uint16(cols[callFunc][k])] || m.threads != nil && !m.threads[uint32(cols[callThread][k])] {
+	if m.funcs != nil && !m.funcs[b.fn[i]] || m.threads != nil && !m.threads[uint32(b.rest[0][b.turn(i)])] {
 		return false
 	}
-	return b.start[i] < m.To && (m.From <= 0 || b.start[i]+int64(cols[callDur][k]) >= m.From) &&
-		(m.Handles == nil || m.names(b, i)) && (m.Task == nil || m.made(b, i))
+	return b.start[i] < m.To && (m.From <= 0 || b.end[i] >= m.From) && (m.Handles == nil || m.names(b, i)) && (m.Task == nil || m.made(b, i))
 }
 
 // names reports whether a parameter of call i is one of the handles.
 func (m *matcher) names(b *block, i int) bool {
-	id := uint16(b.calls[callFunc].At(i))
+	id := b.fn[i]
 	f := m.schema.Func(id)
 	if f == nil {
 		return false
 	}
-	row := b.funcs[id].args.row(b.row[i])
+	row := b.funcs[id].args.row(uint(b.row[i]))
 	for _, p := range f.Params {
 		if p.Handle == 0 || p.Word >= len(row) {
 			continue
@@ -432,7 +429,7 @@ func (m *matcher) names(b *block, i int) bool {
 
 // made reports whether call i made the task.
 func (m *matcher) made(b *block, i int) bool {
-	f, row := b.funcs[b.calls[callFunc].At(i)], b.row[i]
+	f, row := b.funcs[b.fn[i]], b.row[i]
 	for k := range f.outs {
 		if o := &f.outs[k]; o.param == TaskParam && o.has(row) {
 			return o.values.At(int(row)) == uint64(m.Task.Stream)<<32|uint64(m.Task.Task)

@@ -33,10 +33,10 @@ const Pad = 8
 
 // At returns row i, which must be one of the rows of the column. Fill is much faster for many.
 func (v *Vector) At(i int) uint64 {
-	if v.form == plain {
-		return binary.LittleEndian.Uint64(v.bytes[i*v.width:])&v.mask + v.base
+	if v.form > plain {
+		return v.at(i)
 	}
-	return v.at(i)
+	return binary.LittleEndian.Uint64(v.bytes[i*v.width:])&v.mask + v.base
 }
 
 func (v *Vector) at(i int) uint64 {
