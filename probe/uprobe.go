@@ -42,7 +42,8 @@ type UprobeOptions struct {
 	Functions []string
 	// PayloadLimit is the size in bytes up to which host memory that a copy reads or writes is kept.
 	PayloadLimit uint64
-	// CountOnly counts the calls and records nothing. Calls inside other calls count as well.
+	// CountOnly counts the calls and records nothing. Calls inside other calls count as well, and so do those of functions that
+	// uprobes can't record.
 	CountOnly bool
 	// RingBytes is the size of the ring between kernel and reader, rounded up to a power of two. 0: 8 MiB.
 	RingBytes int
@@ -329,7 +330,7 @@ func (u *Uprobes) wanted() ([]*api.Func, error) {
 	if u.opts.Functions == nil {
 		for i := range u.model.Funcs {
 			f := &u.model.Funcs[i]
-			if _, err := functionTable(u.model, f, runtime.GOARCH); f.Modelled && err == nil {
+			if f.Modelled && u.readable(f) == nil {
 				want = append(want, f)
 			}
 		}
@@ -340,12 +341,22 @@ func (u *Uprobes) wanted() ([]*api.Func, error) {
 		if f == nil {
 			return nil, fmt.Errorf("%s: no such function", name)
 		}
-		if _, err := functionTable(u.model, f, runtime.GOARCH); err != nil {
+		if err := u.readable(f); err != nil {
 			return nil, err
 		}
 		want = append(want, f)
 	}
 	return want, nil
+}
+
+// readable returns why the probes can't do what is asked for with a function, nil where they can: whatever its arguments are, and
+// whether it encloses other calls or not, its entries can be counted.
+func (u *Uprobes) readable(f *api.Func) error {
+	if u.opts.CountOnly {
+		return nil
+	}
+	_, err := functionTable(u.model, f, runtime.GOARCH)
+	return err
 }
 
 func (u *Uprobes) attach(ex *link.Executable, p *ebpf.Program, sites []uprobeSite, ret bool) ([]link.Link, error) {

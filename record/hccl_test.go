@@ -18,11 +18,11 @@ import (
 )
 
 // collectives builds the program with collectives and its library, both for the simulator.
-func collectives(t *testing.T) string {
+func collectives(t *testing.T) (program, lib string) {
 	t.Helper()
 	root := testenv.Root(t)
-	lib := testenv.CompileC(t, "libhccl.so", []string{source("hccl.c")}, "-DLIBRARY", "-I"+filepath.Join(root, "probe/shim"), "-shared", "-fPIC", "-Wl,-soname,libhccl.so")
-	return testenv.CompileC(t, "program", []string{source("hccl.c"), lib}, "-I"+filepath.Join(root, "probe/shim"), "-Wl,-rpath,"+filepath.Dir(lib))
+	lib = testenv.CompileC(t, "libhccl.so", []string{source("hccl.c")}, "-DLIBRARY", "-I"+filepath.Join(root, "probe/shim"), "-shared", "-fPIC", "-Wl,-soname,libhccl.so")
+	return testenv.CompileC(t, "program", []string{source("hccl.c"), lib}, "-I"+filepath.Join(root, "probe/shim"), "-Wl,-rpath,"+filepath.Dir(lib)), lib
 }
 
 // named returns the names of the calls of a trace in the order of their beginnings, those of the runtime that lie inside a
@@ -46,7 +46,7 @@ func named(t *testing.T, r *format.Reader) []string {
 
 // A collective is a call that encloses the runtime's calls made inside it, each recorded once, with what it was given.
 func TestCollectives(t *testing.T) {
-	program := collectives(t)
+	program, _ := collectives(t)
 	r, res, _ := run(t, record.Options{}, program)
 	if res.ExitCode != 0 || res.Unfinished != 0 || res.Lost != 0 {
 		t.Fatalf("%+v", res)
@@ -142,7 +142,8 @@ func TestCollectives(t *testing.T) {
 
 // What is replayed of a collective are the runtime's calls made inside it, and the report says so.
 func TestCollectivesReplayed(t *testing.T) {
-	r, _, _ := run(t, record.Options{Replayable: true}, collectives(t))
+	program, _ := collectives(t)
+	r, _, _ := run(t, record.Options{Replayable: true}, program)
 	rep, err := replay.Run(t.Context(), r.Path(), acl.Model, &replay.Options{Verify: true})
 	if err != nil {
 		t.Fatal(err)
@@ -162,7 +163,7 @@ func TestCollectivesReplayed(t *testing.T) {
 // A collective that never returns is in the trace, with the runtime's calls made before that; a thread that jumps out of one
 // goes on; one with more calls inside than a ring holds is whole.
 func TestCollectivesThatAreLeft(t *testing.T) {
-	program := collectives(t)
+	program, _ := collectives(t)
 	r, res, _ := run(t, record.Options{}, program, "jump")
 	cs := calls(t, r)
 	names := named(t, r)

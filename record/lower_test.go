@@ -10,15 +10,21 @@ import (
 	"github.com/acltrace/acltrace/replay"
 )
 
-// A job that launches by the lower library only, as frameworks on CANN 8 do, opened by name: its kernels run on the simulator, and the
-// recorder sees every launch, with the names of the kernels.
-func TestLowerLibrary(t *testing.T) {
+// lower builds the job that launches by the lower library only, and its kernels, and returns its command.
+func lower(t *testing.T) []string {
+	t.Helper()
 	data := filepath.Join(testenv.Root(t), "sim/libascendcl/test/testdata")
 	kernels := testenv.CompileC(t, "kernels.so", []string{filepath.Join(data, "kernels.c")}, "-shared", "-fPIC", "-D_GNU_SOURCE")
 	binary := testenv.CompileC(t, "kernels.o", []string{filepath.Join(data, "binary.c")}, "-c", "-w")
 	program := testenv.CompileC(t, "lower", []string{filepath.Join(data, "lower.c")}, "-I"+filepath.Join(testenv.Root(t), "probe/shim"))
 	t.Setenv("ACLSIM_KERNELS", kernels)
-	r, res, _ := run(t, record.Options{Replayable: true}, program, binary)
+	return []string{program, binary}
+}
+
+// A job that launches by the lower library only, as frameworks on CANN 8 do, opened by name: its kernels run on the simulator, and the
+// recorder sees every launch, with the names of the kernels.
+func TestLowerLibrary(t *testing.T) {
+	r, res, _ := run(t, record.Options{Replayable: true}, lower(t)...)
 	if res.ExitCode != 0 || res.Lost != 0 || res.Unfinished != 0 {
 		t.Fatalf("result %+v", res)
 	}
