@@ -70,6 +70,12 @@ func TestRanges(t *testing.T) {
 				if s, err := report.NewStats(tl.Reader, acl.Model, nil); err != nil || len(s.Ranges) != 4 || s.Ranges[0].TotalNS == 0 {
 					t.Errorf("statistics %+v", s.Ranges)
 				}
+				n := count(calls(t, r), r)
+				for _, f := range []string{"mstxMemHeapRegister", "mstxMemHeapUnregister", "mstxMemRegionsRegister", "mstxMemRegionsUnregister"} {
+					if n[f] != 1 {
+						t.Errorf("%d calls of %s", n[f], f)
+					}
+				}
 				var text strings.Builder
 				if err := report.Lines(&text, r, acl.Model, &report.LineOptions{Funcs: []string{"mstxRangeStartA", "mstxRangeEnd"}}); err != nil {
 					t.Fatal(err)

@@ -8636,7 +8636,7 @@ var Model = (&api.Model{
 			Doc: "tells of parts of an allocator's memory that were given out",
 			Params: []api.Param{
 				{Name: "domain", Type: "mstxDomainHandle_t", Word: 0, Words: 1, Width: 8, Role: 1, Object: "domain", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
-				{Name: "desc", Type: "const mstxMemRegionsRegisterBatch_t*", Word: 1, Words: 1, Width: 8, Role: 27, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 40, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Fields: []api.Field{{Offset: 0, Object: "heap", Item: 0, String: false}, {Offset: 24, Object: "", Item: 1, String: false}}},
+				{Name: "desc", Type: "const mstxMemRegionsRegisterBatch_t*", Word: 1, Words: 1, Width: 8, Role: 27, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 40, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false, Fields: []api.Field{{Offset: 0, Object: "heap", Item: 0, String: false}, {Offset: 24, Object: "", Item: 1, String: false}, {Offset: 32, Object: "", Item: 2, String: false}}},
 			},
 		},
 		{ID: 3013, Name: "mstxMemRegionsUnregister", Layer: "mstx", Return: "void", RetWidth: 0, RetVoid: true, RetError: false, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Outer: false, Notes: true, Called: false, Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Names: -1, Modelled: true, Simulated: false, Since: "", Words: 2,

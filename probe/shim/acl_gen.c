@@ -31305,11 +31305,15 @@ static inline __attribute__((always_inline)) void wrap_mstxMemRegionsRegister(ms
 	if (ok && desc != NULL) {
 		if (24 * (uint64_t)desc->regionCount <= RING_INLINE)
 			shim_far(&c, 1, 0, 1, (const void *)(uintptr_t)desc->regionDescArray, 24 * (uint64_t)desc->regionCount);
+		if (8 * (uint64_t)desc->regionCount <= RING_INLINE)
+			shim_far(&c, 1, 0, 2, (const void *)(uintptr_t)desc->regionHandleArrayOut, 8 * (uint64_t)desc->regionCount);
 	}
 	shim_exit(&c);
 	if (ok) {
 		if (ok && desc != NULL)
 			shim_large(c.seq, 1, 1, (const void *)(uintptr_t)desc->regionDescArray, 24 * (uint64_t)desc->regionCount);
+		if (ok && desc != NULL)
+			shim_large(c.seq, 1, 2, (const void *)(uintptr_t)desc->regionHandleArrayOut, 8 * (uint64_t)desc->regionCount);
 	}
 	shim_leave();
 	return;

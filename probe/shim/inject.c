@@ -3,11 +3,15 @@
  * MSTX_INJECTION_PATH names, or look for one among what is loaded, and let its InitInjectionMstx put its functions into
  * tables of slots. The shim stands before that: it lets the tool do so, then takes the place of what it finds there.
  *
- * Where there is no tool, ranges and domains get numbers here, so that what begins can be told to end. Other slots are left
- * as they are.
+ * Where there is no tool, ranges, domains, heaps and their regions get numbers here, so that what begins can be told to end.
+ * Other slots are left as they are.
  */
 #include "bind.h"
 #include "shim.h"
+
+#include "acl/acl.h"
+
+#include "mstx_gen.h"
 
 typedef int init_tool(shim_tables *get);
 
@@ -28,12 +32,28 @@ static uint64_t domain_range_start(void *domain, const char *message, void *stre
 }
 
 static void *domain_create(const char *name) { return (void *)range_start(name, NULL); }
+static void *heap_register(void *domain, const void *desc)
+{
+	(void)domain;
+	return desc ? domain_create(NULL) : NULL;
+}
+
+static void regions_register(void *domain, const mstxMemRegionsRegisterBatch_t *desc)
+{
+	(void)domain;
+	/* A program that wants no handles names its regions by their addresses. */
+	void **handles = desc ? desc->regionHandleArrayOut : NULL;
+	for (uint64_t i = 0; handles && i < desc->regionCount; i++)
+		handles[i] = domain_create(NULL);
+}
+
 static void nothing(void) {}
 
 /* By module and slot, what is called where there is no tool. */
 static void *const alone[MODULES][SLOTS] = {
 	[1] = {[1] = (void *)nothing, [2] = (void *)range_start, [3] = (void *)nothing},
 	[2] = {[1] = (void *)domain_create, [2] = (void *)nothing, [3] = (void *)nothing, [4] = (void *)domain_range_start, [5] = (void *)nothing},
+	[3] = {[1] = (void *)heap_register, [2] = (void *)nothing, [3] = (void *)regions_register, [4] = (void *)nothing},
 };
 
 static void **slot_of(shim_tables *get, const struct shim_injected *f)

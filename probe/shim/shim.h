@@ -187,12 +187,12 @@ static inline void shim_return(struct shim_call *c, uint64_t ret)
 
 /*
  * Has the memory of records to come brought into this core's cache, from the recorder's, which has read it the last time
- * round. A record or two ahead is early enough for calls that follow each other at once. The mapping goes on behind the
+ * round. Some records ahead is early enough for calls that follow each other at once. The mapping goes on behind the
  * ring, so that any offset is a place in it.
  */
 static inline void shim_fetch(const uint8_t *next)
 {
-	enum { AHEAD = 512, LINE = 64, LINES = 3 };
+	enum { AHEAD = 1024, LINE = 64, LINES = 3 };
 	for (int i = 0; i < LINES; i++) {
 		const uint8_t *p = next + AHEAD + i * LINE;
 #if defined(__x86_64__)

@@ -32,6 +32,11 @@ static mstxDomainHandle_t create_first(const char *n) { return first(), mstxDoma
 static mstxRangeId domain_start_first(mstxDomainHandle_t d, const char *m, aclrtStream s) { return first(), mstxDomainRangeStartA(d, m, s); }
 static void domain_end_first(mstxDomainHandle_t d, mstxRangeId id) { first(), mstxDomainRangeEnd(d, id); }
 
+static mstxMemHeapHandle_t heap_first(mstxDomainHandle_t d, const mstxMemHeapDesc_t *h) { return first(), mstxMemHeapRegister(d, h); }
+static void heap_end_first(mstxDomainHandle_t d, mstxMemHeapHandle_t h) { first(), mstxMemHeapUnregister(d, h); }
+static void regions_first(mstxDomainHandle_t d, const mstxMemRegionsRegisterBatch_t *r) { first(), mstxMemRegionsRegister(d, r); }
+static void regions_end_first(mstxDomainHandle_t d, const mstxMemRegionsUnregisterBatch_t *r) { first(), mstxMemRegionsUnregister(d, r); }
+
 static void (*mark)(const char *, aclrtStream) = mark_first;
 static mstxRangeId (*start)(const char *, aclrtStream) = start_first;
 static void (*end)(mstxRangeId) = end_first;
@@ -39,15 +44,23 @@ static mstxDomainHandle_t (*create)(const char *) = create_first;
 static mstxRangeId (*domain_start)(mstxDomainHandle_t, const char *, aclrtStream) = domain_start_first;
 static void (*domain_end)(mstxDomainHandle_t, mstxRangeId) = domain_end_first;
 
+static mstxMemHeapHandle_t (*heap)(mstxDomainHandle_t, const mstxMemHeapDesc_t *) = heap_first;
+static void (*heap_end)(mstxDomainHandle_t, mstxMemHeapHandle_t) = heap_end_first;
+static void (*regions)(mstxDomainHandle_t, const mstxMemRegionsRegisterBatch_t *) = regions_first;
+static void (*regions_end)(mstxDomainHandle_t, const mstxMemRegionsUnregisterBatch_t *) = regions_end_first;
+
 static function **core[] = {NULL, (function **)&mark, (function **)&start, (function **)&end, NULL};
 static function **domains[] = {NULL, (function **)&create, NULL, NULL, (function **)&domain_start, (function **)&domain_end, NULL};
+static function **memory[] = {NULL, (function **)&heap, (function **)&heap_end, (function **)&regions, (function **)&regions_end, NULL};
 
 static int get(int module, function ***table, unsigned *size)
 {
-	if (module != 1 && module != 2)
+	static function **const *const tables_of[] = {core, domains, memory};
+	static const unsigned sizes[] = {sizeof core, sizeof domains, sizeof memory};
+	if (module < 1 || module > 3)
 		return 1;
-	*table = (function **)(module == 1 ? core : domains);
-	*size = (module == 1 ? sizeof core : sizeof domains) / sizeof *core - 1;
+	*table = (function **)tables_of[module - 1];
+	*size = (unsigned)(sizes[module - 1] / sizeof *core) - 1;
 	return 0;
 }
 
@@ -67,6 +80,7 @@ static void first(void)
 		return;
 	}
 	mark = NULL, start = NULL, end = NULL, create = NULL, domain_start = NULL, domain_end = NULL;
+	heap = NULL, heap_end = NULL, regions = NULL, regions_end = NULL;
 }
 
 PART void mstxMarkA(const char *m, aclrtStream s) { if (mark) mark(m, s); }
@@ -75,6 +89,10 @@ PART void mstxRangeEnd(mstxRangeId id) { if (end) end(id); }
 PART mstxDomainHandle_t mstxDomainCreateA(const char *n) { return create ? create(n) : NULL; }
 PART mstxRangeId mstxDomainRangeStartA(mstxDomainHandle_t d, const char *m, aclrtStream s) { return domain_start ? domain_start(d, m, s) : 0; }
 PART void mstxDomainRangeEnd(mstxDomainHandle_t d, mstxRangeId id) { if (domain_end) domain_end(d, id); }
+PART mstxMemHeapHandle_t mstxMemHeapRegister(mstxDomainHandle_t d, const mstxMemHeapDesc_t *h) { return heap ? heap(d, h) : NULL; }
+PART void mstxMemHeapUnregister(mstxDomainHandle_t d, mstxMemHeapHandle_t h) { if (heap_end) heap_end(d, h); }
+PART void mstxMemRegionsRegister(mstxDomainHandle_t d, const mstxMemRegionsRegisterBatch_t *r) { if (regions) regions(d, r); }
+PART void mstxMemRegionsUnregister(mstxDomainHandle_t d, const mstxMemRegionsUnregisterBatch_t *r) { if (regions_end) regions_end(d, r); }
 
 #endif
 
@@ -108,8 +126,28 @@ int InitInjectionMstx(tables *get)
 #define mstxDomainCreateA ((mstxDomainHandle_t(*)(const char *))dlsym(library, "mstxDomainCreateA"))
 #define mstxDomainRangeStartA ((mstxRangeId(*)(mstxDomainHandle_t, const char *, aclrtStream))dlsym(library, "mstxDomainRangeStartA"))
 #define mstxDomainRangeEnd ((void (*)(mstxDomainHandle_t, mstxRangeId))dlsym(library, "mstxDomainRangeEnd"))
+#define mstxMemHeapRegister ((mstxMemHeapHandle_t(*)(mstxDomainHandle_t, const mstxMemHeapDesc_t *))dlsym(library, "mstxMemHeapRegister"))
+#define mstxMemHeapUnregister ((void (*)(mstxDomainHandle_t, mstxMemHeapHandle_t))dlsym(library, "mstxMemHeapUnregister"))
+#define mstxMemRegionsRegister ((void (*)(mstxDomainHandle_t, const mstxMemRegionsRegisterBatch_t *))dlsym(library, "mstxMemRegionsRegister"))
+#define mstxMemRegionsUnregister ((void (*)(mstxDomainHandle_t, const mstxMemRegionsUnregisterBatch_t *))dlsym(library, "mstxMemRegionsUnregister"))
 static void *library;
 #endif
+
+/* An allocator of the program's, which gives out two parts of its memory and takes them back. False where nobody answers. */
+static int allocator(mstxDomainHandle_t d)
+{
+	mstxMemVirtualRangeDesc_t whole = {.ptr = (void *)0x1000, .size = 4096}, parts[2] = {{.ptr = (void *)0x1000, .size = 64}, {.ptr = (void *)0x1800, .size = 32}};
+	mstxMemHeapDesc_t desc = {.typeSpecificDesc = &whole};
+	void *handles[2] = {NULL, NULL};
+	mstxMemHeapHandle_t h = mstxMemHeapRegister(d, &desc);
+	mstxMemRegionsRegisterBatch_t out = {.heap = h, .regionCount = 2, .regionDescArray = parts, .regionHandleArrayOut = handles};
+	mstxMemRegionsRegister(d, &out);
+	mstxMemRegionRef_t refs[2] = {{.refType = MSTX_MEM_REGION_REF_TYPE_HANDLE, .pointer = handles[0]}, {.refType = MSTX_MEM_REGION_REF_TYPE_POINTER, .pointer = parts[1].ptr}};
+	mstxMemRegionsUnregisterBatch_t back = {.refCount = 2, .refArray = refs};
+	mstxMemRegionsUnregister(d, &back);
+	mstxMemHeapUnregister(d, h);
+	return h != NULL && handles[0] != NULL && handles[1] != NULL && handles[0] != handles[1];
+}
 
 static void *end_it(void *id)
 {
@@ -137,6 +175,8 @@ int main(int argc, char **argv)
 	if (pthread_create(&t, NULL, end_it, (void *)(uintptr_t)step) || pthread_join(t, NULL))
 		return 1;
 	mstxRangeStartA("step 2", NULL);
+	if (!allocator(d))
+		return 1;
 	return aclFinalize();
 }
 

@@ -50,6 +50,9 @@ func (m *model) nested(f *api.Func, p *api.Param, n int, ok string) (near, far s
 			cond = fmt.Sprintf("if (!%s%s)\n\t\t\t", at, field.unless)
 		case f.Task != api.Kernel:
 			cond = fmt.Sprintf("if (%s <= RING_INLINE)\n\t\t\t", size)
+			if far != "" {
+				far += "\n\t\t"
+			}
 			far += fmt.Sprintf("if (%s)\n\t\t\tshim_large(c.seq, %d, %d, %s, %s);", guard, n, i+1, from, size)
 		}
 		near += "\n\t\t" + cond + put
