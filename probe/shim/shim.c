@@ -873,18 +873,56 @@ static struct pending {
 	uint32_t state;
 	int32_t device;
 	void *stream;
-	uint64_t order;
+	uint64_t order; /* 0 while the slot is free */
+	uint64_t gone;  /* order of the latest in this slot whose memory something else has got meanwhile */
 	uint64_t pitch, width; /* of rows; pitch 0: one piece */
 	struct payload what;
 } pending[PENDING];
 static uint32_t pending_used, pending_count, pending_low; /* slots ever used, slots in use, where to look for a free one */
 static uint64_t order;
+#define NONE (~(uint64_t)0)
+
+/*
+ * What is pending for a piece of memory, in a hash table: an entry stands under the one or two blocks of memory that it
+ * touches, which are of the least of 8, 64, 512 ... bytes that it is no longer than. So few entries that lie side by side share
+ * a block. A place in the table is the order and the slot of an entry. It means nothing once the slot has another order, so
+ * nothing is ever taken out.
+ */
+enum { LEVELS = 16, GROUPS = 32768, GROUP = 16 };
+_Static_assert(PENDING == 1 << 16, "a place has 16 bits for the slot");
+static uint64_t (*places)[GROUP]; /* mapped when the process first has something pending */
+static uint32_t level_count[LEVELS]; /* entries, by the size of their blocks */
+
+static uint32_t block_shift(uint32_t level) { return 3 + 3 * level; }
+
+static uint32_t level_of(uint64_t len)
+{
+	uint32_t level = 0;
+	while (level < LEVELS - 1 && len > 1ULL << block_shift(level))
+		level++;
+	return level;
+}
+
+static uint64_t *group_of(uint32_t level, uint64_t block)
+{
+	return places[((block << 4 | level) * 0x9e3779b97f4a7c15ULL >> 32) % GROUPS];
+}
+
+static uint64_t extent(const struct pending *e)
+{
+	return e->pitch ? e->pitch * (e->what.len / e->width) : e->what.len;
+}
+
 static void forget_pending(void)
 {
 	/* A forked child: what its parent waits for is not its own. */
-	for (uint32_t i = 0; i < pending_used; i++)
+	for (uint32_t i = 0; i < pending_used; i++) {
+		pending[i].order = 0;
 		pending[i].state = PENDING_FREE;
+	}
 	pending_used = pending_count = pending_low = 0;
+	for (uint32_t i = 0; i < LEVELS; i++)
+		level_count[i] = 0;
 }
 
 /*
@@ -914,25 +952,104 @@ static struct pending *next_pending(struct walk *w)
 	return NULL;
 }
 
-/*
- * A result that is still pending when the next copy to the same memory is asked for is never seen. Looking for such
- * takes time for each that is pending; a program that lets some hundreds wait does not reuse its buffers so soon. Those up to
- * the last copy that nobody looked for are marked.
- */
-static uint64_t unchecked; /* order of the last of them */
-
-static void overwrite_pending(uint64_t addr, uint64_t len)
+/* The entry at a place, with its memory; NULL where it is pending no more. */
+static struct pending *at_place(uint64_t place, uint64_t *from, uint64_t *to)
 {
-	struct walk w = walk_pending();
-	if (w.left > 512) {
-		uint64_t was = __atomic_load_n(&unchecked, __ATOMIC_RELAXED);
-		while (was < w.order && !__atomic_compare_exchange_n(&unchecked, &was, w.order, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
-			;
+	struct pending *e = &pending[place % PENDING];
+	if (place == 0 || __atomic_load_n(&e->order, __ATOMIC_ACQUIRE) != place / PENDING)
+		return NULL;
+	*from = e->what.addr;
+	*to = *from + extent(e);
+	/* Unless the slot has got another meanwhile, this is what belongs to the order. */
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	return __atomic_load_n(&e->order, __ATOMIC_RELAXED) == place / PENDING ? e : NULL;
+}
+
+static bool open_places(void)
+{
+	if (__atomic_load_n(&places, __ATOMIC_ACQUIRE) != NULL)
+		return true;
+	long m = map(sizeof *places * GROUPS, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0, NULL);
+	if (failed(m))
+		return false;
+	uint64_t (*none)[GROUP] = NULL;
+	if (!__atomic_compare_exchange_n(&places, &none, (uint64_t (*)[GROUP])m, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+		sys2(__NR_munmap, m, sizeof *places * GROUPS);
+	return true;
+}
+
+/* False where there is no memory for the table, or no place left for a block of the entry: then it is unchecked. */
+static bool add_places(struct pending *e)
+{
+	uint32_t level = level_of(extent(e));
+	uint64_t place = e->order * PENDING + (uint64_t)(e - pending), from, to;
+	uint64_t block = e->what.addr >> block_shift(level), last = (e->what.addr + extent(e) - 1) >> block_shift(level);
+	__atomic_add_fetch(&level_count[level], 1, __ATOMIC_SEQ_CST);
+	if (!open_places())
+		return false;
+	for (; block <= last; block++) {
+		uint64_t *g = group_of(level, block);
+		uint32_t i = 0;
+		for (; i < GROUP; i++) {
+			uint64_t was = __atomic_load_n(&g[i], __ATOMIC_RELAXED);
+			if (at_place(was, &from, &to) == NULL && __atomic_compare_exchange_n(&g[i], &was, place, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+				break;
+		}
+		if (i == GROUP)
+			return false;
+	}
+	return true;
+}
+
+/* Of the entry with this order, which may be gone by now. */
+static void mark_gone(struct pending *e, uint64_t of)
+{
+	uint64_t was = __atomic_load_n(&e->gone, __ATOMIC_RELAXED);
+	while (was < of && !__atomic_compare_exchange_n(&e->gone, &was, of, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		;
+}
+
+/*
+ * Notes that something else gets the memory of what is pending there: a result that is still pending then is never seen. by is
+ * the entry of the copy that does, and mine its order; NULL and the highest number for one without. Two copies that are asked
+ * for at once find each other: each is in the table before it looks, and the one that was asked for first is overwritten.
+ */
+static void overwrite_pending(struct pending *by, uint64_t mine, uint64_t addr, uint64_t len)
+{
+	uint32_t count = __atomic_load_n(&pending_count, __ATOMIC_SEQ_CST);
+	uint64_t end = addr + len, blocks = 0, from, to;
+	if (count == 0)
+		return;
+	for (uint32_t level = 0; level < LEVELS; level++)
+		if (__atomic_load_n(&level_count[level], __ATOMIC_SEQ_CST) != 0)
+			blocks += ((end - 1) >> block_shift(level)) - (addr >> block_shift(level)) + 1;
+	if (blocks > count || __atomic_load_n(&places, __ATOMIC_ACQUIRE) == NULL) {
+		/* There is less to look at one after the other. */
+		struct walk w = walk_pending();
+		for (struct pending *e; (e = next_pending(&w)) != NULL;) {
+			uint64_t of = e->order;
+			if (e != by && of < mine && at_place(of * PENDING + (uint64_t)(e - pending), &from, &to) && from < end && addr < to)
+				mark_gone(e, of);
+		}
 		return;
 	}
-	for (struct pending *e; (e = next_pending(&w)) != NULL;)
-		if (e->what.addr < addr + len && addr < e->what.addr + e->what.len)
-			e->what.missing = MISSING_OVERWRITTEN;
+	for (uint32_t level = 0; level < LEVELS; level++) {
+		if (__atomic_load_n(&level_count[level], __ATOMIC_SEQ_CST) == 0)
+			continue;
+		for (uint64_t block = addr >> block_shift(level); block <= (end - 1) >> block_shift(level); block++) {
+			uint64_t *g = group_of(level, block);
+			for (uint32_t i = 0; i < GROUP; i++) {
+				uint64_t place = __atomic_load_n(&g[i], __ATOMIC_SEQ_CST), of = place / PENDING;
+				struct pending *e = at_place(place, &from, &to);
+				if (e == NULL || e == by || from >= end || addr >= to)
+					continue;
+				if (of < mine)
+					mark_gone(e, of);
+				else
+					mark_gone(by, mine);
+			}
+		}
+	}
 }
 
 /* A slot that is the caller's now, NULL where all are in use. */
@@ -955,18 +1072,26 @@ static struct pending *take_pending(void)
 
 static bool add_pending(const struct payload *p, void *stream, uint64_t pitch, uint64_t width)
 {
-	overwrite_pending(p->addr, pitch ? pitch * (p->len / width) : p->len);
+	uint64_t len = pitch ? pitch * (p->len / width) : p->len;
 	struct pending *e = __atomic_load_n(&pending_count, __ATOMIC_RELAXED) < PENDING ? take_pending() : NULL;
-	if (e == NULL)
+	if (e == NULL) {
+		overwrite_pending(NULL, NONE, p->addr, len);
 		return false;
-	__atomic_add_fetch(&pending_count, 1, __ATOMIC_ACQ_REL);
+	}
+	__atomic_add_fetch(&pending_count, 1, __ATOMIC_SEQ_CST);
+	__atomic_thread_fence(__ATOMIC_RELEASE); /* whoever sees what follows sees that the order before is over */
 	e->device = shim_t.device;
 	e->stream = stream;
-	e->order = __atomic_add_fetch(&order, 1, __ATOMIC_ACQ_REL);
 	e->pitch = pitch;
 	e->width = width;
 	e->what = *p;
-	__atomic_store_n(&e->state, PENDING_FULL, __ATOMIC_RELEASE);
+	uint64_t mine = __atomic_add_fetch(&order, 1, __ATOMIC_ACQ_REL);
+	__atomic_store_n(&e->order, mine, __ATOMIC_RELEASE);
+	if (!add_places(e))
+		e->what.flags |= PIECE_EARLY;
+	/* From here on another thread may release it. */
+	__atomic_store_n(&e->state, PENDING_FULL, __ATOMIC_SEQ_CST);
+	overwrite_pending(e, mine, p->addr, len);
 	return true;
 }
 
@@ -1014,15 +1139,15 @@ static void release(enum release which, void *stream, uint64_t until)
 			__atomic_store_n(&e->state, PENDING_FULL, __ATOMIC_RELEASE);
 			continue;
 		}
-		if (e->order <= __atomic_load_n(&unchecked, __ATOMIC_RELAXED))
-			e->what.flags |= PIECE_EARLY;
-		if (e->what.missing)
-			payload_missing(&e->what, e->what.missing);
+		if (__atomic_load_n(&e->gone, __ATOMIC_RELAXED) == e->order)
+			payload_missing(&e->what, MISSING_OVERWRITTEN);
 		else if (e->pitch)
 			payload_rows(&e->what, e->pitch, e->width, true);
 		else
 			payload_bytes(&e->what, true);
-		__atomic_sub_fetch(&pending_count, 1, __ATOMIC_ACQ_REL);
+		__atomic_sub_fetch(&level_count[level_of(extent(e))], 1, __ATOMIC_SEQ_CST);
+		__atomic_sub_fetch(&pending_count, 1, __ATOMIC_SEQ_CST);
+		__atomic_store_n(&e->order, 0, __ATOMIC_RELEASE);
 		__atomic_store_n(&e->state, PENDING_FREE, __ATOMIC_RELEASE);
 		uint32_t i = (uint32_t)(e - pending);
 		if (i < __atomic_load_n(&pending_low, __ATOMIC_RELAXED))
@@ -1038,10 +1163,7 @@ void shim_host_end(uint64_t addr)
 			continue;
 		uint64_t end = host[i].end;
 		__atomic_store_n(&host[i].addr, 0, __ATOMIC_RELEASE);
-		struct walk w = walk_pending();
-		for (struct pending *e; (e = next_pending(&w)) != NULL;)
-			if (e->what.addr >= addr && e->what.addr < end)
-				e->what.missing = MISSING_OVERWRITTEN;
+		overwrite_pending(NULL, NONE, addr, end - addr);
 		return;
 	}
 }
@@ -1089,9 +1211,10 @@ void shim_writes(struct shim_call *c, uint8_t param, uint32_t item, const void *
 		return;
 	struct payload d = payload_of(c->seq, param, PIECE_OUT, item, p, len);
 	/* To memory that is not pinned the runtime copies before it returns. */
-	if (!async || !pinned((uint64_t)p))
+	if (!async || !pinned((uint64_t)p)) {
+		overwrite_pending(NULL, NONE, d.addr, len);
 		payload_bytes(&d, async);
-	else if (!add_pending(&d, stream, 0, 0))
+	} else if (!add_pending(&d, stream, 0, 0))
 		payload_missing(&d, MISSING_TABLE_FULL);
 }
 
@@ -1145,9 +1268,10 @@ void shim_writes_rows(struct shim_call *c, uint8_t param, const void *p, uint64_
 	if (p == NULL || width * rows == 0 || on_device((uint64_t)p))
 		return;
 	struct payload d = payload_of(c->seq, param, PIECE_OUT, 0, p, width * rows);
-	if (!async || !pinned((uint64_t)p))
+	if (!async || !pinned((uint64_t)p)) {
+		overwrite_pending(NULL, NONE, d.addr, pitch * rows);
 		payload_rows(&d, pitch, width, true);
-	else if (!add_pending(&d, stream, pitch, width))
+	} else if (!add_pending(&d, stream, pitch, width))
 		payload_missing(&d, MISSING_TABLE_FULL);
 }
 

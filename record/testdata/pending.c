@@ -2,6 +2,7 @@
  * pending WAY: results of asynchronous copies to the host that can't be captured, or can in spite of what went before.
  *
  *	full          one more copy than the shim remembers, then again some that it does
+ *	many          copies to parts of the memory of some of very many, asynchronous ones and one that is not
  *	again         two copies to the same memory before the program waits
  *	unregister    memory that is no longer registered when the program waits
  *	unmap         memory that is gone when the program waits
@@ -40,6 +41,17 @@ int main(int argc, char **argv)
 		for (int i = 0; i < 3; i++)
 			COPY(host + 16 * i, 16);
 		COPY(host + 8, 16); /* over the first two */
+		MUST(aclrtSynchronizeStream(stream));
+		return 0;
+	}
+	if (strcmp(way, "many") == 0) {
+		enum { MANY = 20000 };
+		MUST(aclrtMallocHost((void **)&host, 16 * MANY));
+		for (int i = 0; i < MANY; i++)
+			COPY(host + 16 * i, 16);
+		COPY(host + 8, 16);            /* over two */
+		COPY(host + 16 * 15000, SIZE); /* over 512 */
+		MUST(aclrtMemcpy(host + 16 * 100, 16, device, 16, ACL_MEMCPY_DEVICE_TO_HOST));
 		MUST(aclrtSynchronizeStream(stream));
 		return 0;
 	}
