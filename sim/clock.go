@@ -529,15 +529,10 @@ func (v *virtualClock) Ready(n int32) (virtual.Need, bool) {
 			return virtual.Need{}, false
 		}
 	}
-	need := virtual.Need{Kind: virtual.Call}
-	switch {
-	case s.skip:
-	case k.kind == taskKernel:
-		need.Kind, need.Demand = virtual.Kernel, k.demand
-	case k.kind == taskCopy, k.kind == taskFill:
-		need.Kind, need.Copy = virtual.Copy, k.copy
+	if s.skip {
+		return virtual.Need{Kind: virtual.Call}, true
 	}
-	return need, true
+	return k.need(), true
 }
 
 // met asks what a task waits for. What can only be waited for is waited for aside.

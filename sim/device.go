@@ -23,6 +23,8 @@ type device struct {
 
 	busy atomic.Int64 // device time of all kernels so far
 
+	shared *sharing // in real time
+
 	mu       sync.Mutex
 	usage    usage
 	syncAddr uint64 // of GetHardwareSyncAddr; syncEnds says which memory of the device it lies in
@@ -38,7 +40,7 @@ type device struct {
 const maxStreams = 1984
 
 func newDevice(s *Sim, id int32) *device {
-	d := &device{sim: s, id: id}
+	d := &device{sim: s, id: id, shared: newSharing(s.model)}
 	d.mem.ended = s.shares.ending
 	d.mem.init(s.opts.VABase+uint64(id)*vaStride, s.opts.VABase+MaxDevices*vaStride+uint64(id)*reserveStride, s.opts.Memory, s.opts.Reserved)
 	return d

@@ -10,6 +10,7 @@ import (
 
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/sim/model"
+	"github.com/acltrace/acltrace/sim/virtual"
 )
 
 const (
@@ -81,6 +82,17 @@ func (k *task) end() {
 	if k.release != nil {
 		k.release()
 	}
+}
+
+// need is what a task holds of its device while it runs.
+func (k *task) need() virtual.Need {
+	switch k.kind {
+	case taskKernel:
+		return virtual.Need{Kind: virtual.Kernel, Demand: k.demand}
+	case taskCopy, taskFill:
+		return virtual.Need{Kind: virtual.Copy, Copy: k.copy}
+	}
+	return virtual.Need{Kind: virtual.Call}
 }
 
 // perform does the work of a task.
@@ -307,18 +319,22 @@ func (s *stream) runTask(clk *realClock, k *task) {
 	var d time.Duration
 	if !skip || k.always {
 		s.time = max(s.time, k.at)
-		began := clk.now(nil)
-		d, f = s.attempt(k, !skip)
-		if d > 0 {
-			s.time += max(d, clk.now(nil)-began)
-			clk.sleepUntil(s.time, s.stop)
+		var host time.Duration
+		if d, host, f = s.attempt(clk, k, !skip); d > 0 {
+			n, shared := k.need(), s.ctx.dev.shared
+			if at, ok := shared.take(s, n, s.time, d); ok {
+				s.time = max(at+d, s.time+host)
+				clk.sleepUntil(s.time, s.stop)
+				shared.give(n)
+			}
 		}
 	}
 	s.ended(k, d, f)
 }
 
-// attempt waits for what a task waits for, and does its work. The goroutine panics on memory faults.
-func (s *stream) attempt(k *task, wait bool) (d time.Duration, f *failure) {
+// attempt waits for what a task waits for, and does its work, which takes so long on the device, and on the host. The goroutine panics on
+// memory faults.
+func (s *stream) attempt(clk *realClock, k *task, wait bool) (d, host time.Duration, f *failure) {
 	defer func() {
 		if r := recover(); r != nil {
 			f = failedAt(caught(r))
@@ -328,11 +344,13 @@ func (s *stream) attempt(k *task, wait bool) (d time.Duration, f *failure) {
 	if k.begin != nil && wait {
 		if w := k.begin(s); w != nil {
 			if ok, f := w.await(s.stop); !ok {
-				return 0, f
+				return 0, 0, f
 			}
 		}
 	}
-	return k.perform(s)
+	began := clk.now(nil)
+	d, f = k.perform(s)
+	return d, clk.now(nil) - began, f
 }
 
 // first takes the first task that was not begun.

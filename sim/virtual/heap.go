@@ -2,11 +2,13 @@ package virtual
 
 import "math/bits"
 
-// entry is a moment at which a stream, or a thread (its number inverted), goes on.
+// entry is a moment at which a stream, or a thread (its number inverted), goes on; or, in a line of those that wait for something, a
+// priority and what is needed.
 type entry struct {
 	at  int64
 	seq uint64 // order of those at the same moment
 	id  int32
+	need
 }
 
 // heap has the earliest entry in front. Each entry has up to four below it.

@@ -1,7 +1,5 @@
 package virtual
 
-import "github.com/acltrace/acltrace/sim/model"
-
 // Tasks is the work behind tasks that a Machine knows nothing of but their order: an engine with contents. The Machine calls
 // its methods from Step, in the order of the streams' tasks, about the first one that has not ended.
 type Tasks interface {
@@ -13,13 +11,6 @@ type Tasks interface {
 	Begin(stream int32) int64
 	// End ends it.
 	End(stream int32)
-}
-
-// Need is what a task holds: the cores of a Kernel, an engine for a Copy, nothing for any other kind.
-type Need struct {
-	Kind   Kind
-	Copy   model.CopyKind
-	Demand model.Demand
 }
 
 // Submit puts a task of Options.Tasks on a stream, called at a time. Tasks that are direct don't take the way from the host.
@@ -78,7 +69,7 @@ func (m *Machine) foreign(s *stream, it *item, known int64) bool {
 		return false
 	}
 	it.kind, it.copy = need.Kind, need.Copy
-	it.demand = demand{uint16(need.Demand.Cube), uint16(need.Demand.Vector)}
+	_, it.need = need.compact()
 	if !it.kind.takesTime() {
 		if it.duration = m.o.Tasks.Begin(s.id); it.duration == 0 {
 			m.finish(s, it, m.now)
@@ -93,11 +84,6 @@ func (m *Machine) foreign(s *stream, it *item, known int64) bool {
 		m.push(at, s.id)
 		return false
 	}
-	s.want = m.now
-	if s.dev.hungry == 0 && m.fits(s.dev, it) {
-		m.begin(s, it, m.now)
-	} else {
-		m.starve(s)
-	}
+	m.take(s, it, m.now)
 	return false
 }

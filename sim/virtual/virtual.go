@@ -17,7 +17,6 @@ package virtual
 import (
 	"fmt"
 	"math"
-	"math/bits"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -201,36 +200,12 @@ type item struct {
 	duration  int64
 	tag       uint64
 	object    int32 // mark, flag or graph
-	demand    demand
+	need      need
 	kind      Kind
 	copy      model.CopyKind
 	foreign   bool // put on the stream by Submit
 	direct    bool // known to the device at once
 }
-
-// Tasks of a class want the same: kinds of cores, or a kind of copy engine.
-const (
-	vectors = iota
-	cubes
-	mixed
-	copies
-	classes = copies + int(model.NumCopyKinds)
-)
-
-func (it *item) class() int {
-	switch {
-	case it.kind == Copy:
-		return copies + int(it.copy)
-	case it.demand.cube == 0:
-		return vectors
-	case it.demand.vector == 0:
-		return cubes
-	}
-	return mixed
-}
-
-// demand is how many cores a task holds, in the room that a queue of many tasks has for it.
-type demand struct{ cube, vector uint16 }
 
 func (k Kind) takesTime() bool { return k == Kernel || k == Copy || k == HostFunc }
 
@@ -256,12 +231,9 @@ type thread struct {
 }
 
 type device struct {
-	cube, vector, slots int
-	engines             [model.NumCopyKinds]int
-	starved             [classes]heap // streams, by priority and arrival
-	hungry              uint32        // classes of which there are some, a bit each
-	fed                 bool
-	streams             []*stream
+	Shares
+	fed     bool // those in line were looked at
+	streams []*stream
 }
 
 type mark struct {
@@ -287,18 +259,8 @@ type graph struct {
 
 type kernel struct {
 	rule   *model.Kernel
-	blocks uint32 // that demand is for
-	demand demand
-}
-
-// noLimit is what there is of something that the model does not limit.
-const noLimit = 1 << 40
-
-func limit(n int) int {
-	if n == 0 {
-		return noLimit
-	}
-	return n
+	blocks uint32 // that need is for
+	need   need
 }
 
 // New makes a machine.
@@ -320,11 +282,7 @@ func New(o *Options) (*Machine, error) {
 	m.rng = rand.New(rand.NewPCG(m.o.Seed, 0))
 	m.devices = make([]device, max(1, m.o.Devices))
 	for i := range m.devices {
-		d := &m.devices[i]
-		d.cube, d.vector, d.slots = limit(m.model.Cores.Cube), limit(m.model.Cores.Vector), limit(m.model.Streams)
-		for k := range d.engines {
-			d.engines[k] = limit(m.model.Copies[model.CopyKind(k)].Engines)
-		}
+		m.devices[i].init(m.model)
 	}
 	m.Kernel("")
 	return m, nil
@@ -419,9 +377,9 @@ func (m *Machine) item(op *Op) item {
 		k := &m.kernels[op.Kernel]
 		if blocks := max(op.Blocks, 1); blocks != k.blocks {
 			d := m.model.Demand(k.rule, blocks)
-			k.blocks, k.demand = blocks, demand{uint16(d.Cube), uint16(d.Vector)}
+			k.blocks, k.need = blocks, need{uint16(d.Cube), uint16(d.Vector)}
 		}
-		it.demand = k.demand
+		it.need = k.need
 		if op.Device < 0 {
 			it.duration = m.jitter(m.model.KernelTime(k.rule, k.blocks, op.Bytes))
 		} else {
@@ -479,7 +437,9 @@ func (m *Machine) Step(until int64) bool {
 	s := m.streams[e.id]
 	if s.state == running {
 		it := &s.items[s.head]
-		m.release(s.dev, it)
+		if it.kind.shared() {
+			s.dev.give(classOf(it.kind, it.copy, it.need), it.need)
+		}
 		s.last = m.now
 		m.sum.Busy[s.id] += it.duration
 		m.finish(s, it, s.start)
@@ -500,7 +460,7 @@ const hole = -1
 // push lets a stream, or a thread (its number inverted), go on at a time.
 func (m *Machine) push(at int64, id int32) {
 	m.seq++
-	e := entry{at, m.seq, id}
+	e := entry{at: at, seq: m.seq, id: id}
 	if len(m.heap) > 0 && m.heap[0].at == hole {
 		m.heap[0] = e
 		m.heap.down(0)
@@ -555,12 +515,7 @@ func (m *Machine) advance(s *stream) {
 			if s.last > 0 {
 				at = max(at, s.last+m.model.Launch.Overhead)
 			}
-			s.want = at
-			if s.dev.hungry == 0 && m.fits(s.dev, it) {
-				m.begin(s, it, at)
-			} else {
-				m.starve(s)
-			}
+			m.take(s, it, at)
 			return
 		}
 		if known > m.now {
@@ -702,28 +657,20 @@ func (m *Machine) reached(list []target, done uint64) []target {
 	return kept
 }
 
-// fits tells whether a device has what a task needs.
-func (m *Machine) fits(d *device, it *item) bool {
-	switch it.kind {
-	case Kernel:
-		return d.slots > 0 && d.cube >= int(it.demand.cube) && d.vector >= int(it.demand.vector)
-	case Copy:
-		return d.slots > 0 && d.engines[it.copy] > 0
+// take begins the first task of a stream if it finds what it needs, and puts the stream in line else.
+func (m *Machine) take(s *stream, it *item, at int64) {
+	s.want = at
+	c := classOf(it.kind, it.copy, it.need)
+	if !it.kind.shared() || s.dev.take(c, it.need) {
+		m.begin(s, it, at)
+		return
 	}
-	return true
+	s.state = starved
+	s.dev.wait(s.id, s.priority, c, it.need)
+	m.feed(s.dev) // others may wait for something else
 }
 
 func (m *Machine) begin(s *stream, it *item, at int64) {
-	d := s.dev
-	switch it.kind {
-	case Kernel:
-		d.slots--
-		d.cube -= int(it.demand.cube)
-		d.vector -= int(it.demand.vector)
-	case Copy:
-		d.slots--
-		d.engines[it.copy]--
-	}
 	s.state, s.start = running, at
 	if it.foreign {
 		it.duration = m.o.Tasks.Begin(s.id)
@@ -731,57 +678,17 @@ func (m *Machine) begin(s *stream, it *item, at int64) {
 	m.push(at+it.duration, s.id)
 }
 
-func (m *Machine) release(d *device, it *item) {
-	switch it.kind {
-	case Kernel:
-		d.slots++
-		d.cube += int(it.demand.cube)
-		d.vector += int(it.demand.vector)
-	case Copy:
-		d.slots++
-		d.engines[it.copy]++
-	}
-}
-
-// starve puts a stream among those that find something taken.
-func (m *Machine) starve(s *stream) {
-	m.seq++
-	s.state = starved
-	d := s.dev
-	c := s.items[s.head].class()
-	d.starved[c].push(entry{int64(s.priority), m.seq, s.id})
-	d.hungry |= 1 << c
-	m.feed(d) // others may wait for something else
-}
-
-// feed begins the tasks whose turn has come: in order of priority and arrival, as long as the first of a class finds what it needs.
-// One that does not has its class wait.
+// feed begins the tasks whose turn has come.
 func (m *Machine) feed(d *device) {
 	d.fed = true
-	taken := uint32(0) // classes of which a task further in front has not found what it needs
-	for d.hungry&^taken != 0 {
-		c := bits.TrailingZeros32(d.hungry &^ taken)
-		for left := d.hungry &^ taken &^ (1 << c); left != 0; left &= left - 1 {
-			if o := bits.TrailingZeros32(left); d.starved[o][0].before(d.starved[c][0]) {
-				c = o
-			}
+	passed := uint32(0)
+	for {
+		id, ok := d.next(&passed)
+		if !ok {
+			return
 		}
-		s := m.streams[d.starved[c][0].id]
-		it := &s.items[s.head]
-		if m.fits(d, it) {
-			if d.starved[c].pop(); len(d.starved[c]) == 0 {
-				d.hungry &^= 1 << c
-			}
-			m.begin(s, it, max(m.now, s.want))
-			continue
-		}
-		taken |= 1 << c
-		switch {
-		case c == mixed:
-			taken |= 1<<vectors | 1<<cubes
-		case c < mixed:
-			taken |= 1 << mixed
-		}
+		s := m.streams[id]
+		m.begin(s, &s.items[s.head], max(m.now, s.want))
 	}
 }
 
