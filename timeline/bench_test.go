@@ -2,12 +2,50 @@ package timeline_test
 
 import (
 	"runtime"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/timeline"
 	"github.com/acltrace/acltrace/timeline/story"
 )
+
+// used is the time for which the process had a processor.
+func used() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		panic(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// BenchmarkWalk goes through 10^6 calls, nearly all of them launches: processor time a call, in the best round.
+func BenchmarkWalk(b *testing.B) {
+	const calls = 1_000_000
+	r := story.Long(b, calls).Reader
+	nothing := func(*timeline.HostCall, *timeline.Task) error { return nil }
+	for name, v := range map[string]*timeline.Visitor{
+		"calls":  {Call: nothing},
+		"depths": {Call: nothing, Depth: func(*timeline.DepthPoint) error { return nil }},
+	} {
+		b.Run(name, func(b *testing.B) {
+			best := time.Hour
+			for b.Loop() {
+				began := used()
+				w, err := timeline.NewWalk(r, acl.Model, &timeline.WalkOptions{NoSteps: true})
+				if err != nil {
+					b.Fatal(err)
+				}
+				if err := w.Run(v); err != nil {
+					b.Fatal(err)
+				}
+				best = min(best, used()-began)
+			}
+			b.ReportMetric(float64(best.Nanoseconds())/calls, "cpu-ns/call")
+		})
+	}
+}
 
 // BenchmarkLoad reports what a timeline of 10^6 calls, nearly all of them launches, takes: bytes a call and time.
 func BenchmarkLoad(b *testing.B) {
@@ -48,20 +86,24 @@ func BenchmarkFollow(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/calls, "ns/call")
 }
 
-// BenchmarkSteps finds 2,500 steps of 400 launches.
+// BenchmarkSteps finds 2,500 steps of 400 launches: what it adds to a walk.
 func BenchmarkSteps(b *testing.B) {
 	const steps, launches = 2500, 400
 	r := story.Steps(b, steps, launches, func(step, launch int) int64 { return 100 + int64(step*launch%13) }).Reader
+	best := [2]time.Duration{time.Hour, time.Hour}
 	for b.Loop() {
-		b.StopTimer()
-		tl, err := timeline.Load(r, acl.Model)
-		if err != nil {
-			b.Fatal(err)
-		}
-		b.StartTimer()
-		if n := len(tl.Steps().List); n != steps {
-			b.Fatalf("%d steps", n)
+		for i, o := range []*timeline.WalkOptions{{NoSteps: true}, nil} {
+			began := used()
+			w, err := timeline.NewWalk(r, acl.Model, o)
+			if err != nil {
+				b.Fatal(err)
+			}
+			n := 0
+			if err := w.Run(&timeline.Visitor{Step: func(s *timeline.Step) error { n++; return nil }}); err != nil || n != steps*i {
+				b.Fatalf("%d steps: %v", n, err)
+			}
+			best[i] = min(best[i], used()-began)
 		}
 	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/steps/launches, "ns/launch")
+	b.ReportMetric(float64((best[1]-best[0]).Nanoseconds())/steps/launches, "cpu-ns/launch")
 }

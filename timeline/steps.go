@@ -37,7 +37,7 @@ type Step struct {
 
 // StepRule is how the steps of a trace are known: marked by ranges of the program where ranges of one name, outermost but for such that
 // occur once, hold half of the launches or more; else found from repetition on the stream with the most launches; else none. It is made out from
-// the first million tasks and synchronizations, and where these show nothing from the next ones. The same trace has always the same steps.
+// the first half million tasks and synchronizations, and where these show nothing from the next ones. The same trace has always the same steps.
 type StepRule struct {
 	Source  StepSource
 	Process uint32 // whose steps they are
@@ -64,39 +64,41 @@ const (
 	// shown half of what it needs.
 	maxCandidates = 16
 	maxCompared   = 1 << 20
-	// maxLearned is how much of a trace is looked at at once for its steps, in tasks and synchronizations: 64 MiB. maxTries is how often.
-	maxLearned = 1 << 20
+	// maxLearned is how much of a trace is looked at at once for its steps, in tasks and synchronizations: 20 MiB. maxTries is how often.
+	maxLearned = 1 << 19
 	maxTries   = 8
 )
 
 // A deed is what one call does, as far as steps are known by it: a task, or a wait for the device.
 type deed struct {
 	start, end int64
-	name       string
-	object     int // the graph that is run
-	lane       int // -1 for a wait
+	what       uint64 // hash of the name, and of the graph that is run
+	lane       int32  // -1 for a wait
 	thread     uint32
-	process    uint32
 	class      class
 }
+
+// Names are only compared within a run of this program.
+var nameSeed = maphash.MakeSeed()
 
 // deedOf returns what a call has done, and false where that is of no interest.
 func deedOf(h *HostCall, k *Task) (deed, bool) {
 	d := deed{start: h.Start, end: h.End, lane: -1, thread: h.Thread}
 	switch {
 	case k != nil:
-		d.name, d.lane, d.process = k.Name, k.Lane, k.Process
+		d.lane = int32(k.Lane)
 		switch {
 		case launch(k):
 			d.class = classLaunch
 		case k.Kind == api.Copy && k.Name == copyNames["DtoH"]:
 			d.class = classCopy
 		}
+		d.what = maphash.String(nameSeed, k.Name)
 		if k.Kind == api.GraphRun && k.Object != nil {
-			d.object = k.Object.ID
+			d.what = mix(d.what, uint64(k.Object.ID))
 		}
 	case h.Fn != nil && blocks(h.Fn.Sync) && !h.Failed() && h.Flags&format.Unfinished == 0:
-		d.name, d.class = h.Name, classSync
+		d.class, d.what = classSync, maphash.String(nameSeed, h.Name)
 	default:
 		return d, false
 	}
@@ -113,8 +115,8 @@ type learner struct {
 
 // learn makes out how the steps of a trace are known.
 func learn(r *format.Reader, m *api.Model) (*StepRule, error) {
-	l := &learner{groups: map[groupKey]*group{}}
 	w := newWalk(r, m)
+	l := &learner{groups: map[groupKey]*group{}, deeds: make([]deed, 0, min(w.Calls, maxLearned))}
 	w.learning = true
 	var rule *StepRule
 	tries := 0
@@ -220,7 +222,8 @@ func (l *learner) marked() *StepRule {
 	issued := map[uint32][]int64{} // launches, by process
 	for i := range l.deeds {
 		if d := &l.deeds[i]; d.class == classLaunch && len(all) > 0 {
-			issued[d.process] = append(issued[d.process], d.start)
+			p := l.lanes[d.lane].Process
+			issued[p] = append(issued[p], d.start)
 		}
 	}
 	var best *group
@@ -251,6 +254,7 @@ func (l *learner) marked() *StepRule {
 	return &StepRule{Source: Marked, Process: best.process, domain: best.domain, stem: best.name}
 }
 
+// launch reports whether a task runs a kernel, or a graph of them.
 func launch(t *Task) bool { return t.Kind == api.Kernel || t.Kind == api.GraphRun }
 
 // A pulse is one thing that a stream's host does, as much as repetition asks for.
@@ -287,14 +291,12 @@ type beat struct {
 	last    uint64
 }
 
-var symbolSeed = maphash.MakeSeed()
-
 // pulse returns the number of what is done, the same for the same throughout a run of the program, and false for what is no pulse.
 func (b *beat) pulse(d *deed) (id uint64, ok bool) {
-	if d.lane != b.lane && (d.class < classCopy || !b.threads[d.thread]) {
+	if d.lane != int32(b.lane) && (d.class < classCopy || !b.threads[d.thread]) {
 		return 0, false
 	}
-	id = mix(maphash.String(symbolSeed, d.name), uint64(d.class)<<32|uint64(d.object))
+	id = mix(d.what, uint64(d.class))
 	if d.class >= classCopy {
 		id = mix(id, b.last)
 	}
@@ -320,7 +322,7 @@ type rhythm struct {
 func (l *learner) rhythm(lane int) *rhythm {
 	r := &rhythm{deeds: l.deeds, beat: beat{lane: lane, threads: map[uint32]bool{}}}
 	for i := range l.deeds {
-		if d := &l.deeds[i]; d.lane == lane && d.class == classLaunch {
+		if d := &l.deeds[i]; d.lane == int32(lane) && d.class == classLaunch {
 			r.beat.threads[d.thread] = true
 		}
 	}

@@ -228,8 +228,7 @@ func (s *State) handle(process uint32, kind api.Object, h uint64) *Object {
 
 // slot returns the place of a key in State.recent.
 func (k *key) slot() uint64 {
-	h := k.handle>>4 ^ uint64(len(k.kind))
-	return (h ^ h>>6 ^ h>>12) % 64
+	return (k.handle + uint64(len(k.kind))) * 0x9e3779b97f4a7c15 >> 58
 }
 
 // named is handle, for objects that End parameters name: an allocation must be known.

@@ -62,7 +62,7 @@ type WalkOptions struct {
 	// To or later are not told, each by its own time. Points of counters are told from the beginning, since what they count has begun there. To is
 	// 0 for no limit; behind it the Walk reads on only until the tasks have ended that were issued before it.
 	From, To int64
-	NoSteps  bool                  // don't look for steps, which takes up to a second
+	NoSteps  bool                  // don't look for steps, which takes up to half a second, or four where there are none
 	Progress func(done, total int) // called now and then with the number of calls
 }
 
@@ -100,7 +100,7 @@ const (
 )
 
 // NewWalk prepares a Walk through a trace. Unless the options say otherwise it finds out from the beginning of the trace how steps are
-// known, which reads up to a million calls, or more where there are none.
+// known, which reads up to half a million calls or some more, and eight times that where there are none.
 func NewWalk(r *format.Reader, m *api.Model, o *WalkOptions) (*Walk, error) {
 	w := newWalk(r, m)
 	if o != nil {
