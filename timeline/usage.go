@@ -33,6 +33,7 @@ type depths struct {
 	lanes   []depth
 	changed []int                // lanes, at the moment
 	ends    minheap.Heap[ending] // to come
+	point   DepthPoint           // that is told
 }
 
 type depth struct {
@@ -72,7 +73,8 @@ func (d *depths) pass(now int64, tell func(*DepthPoint) error) error {
 	}
 	for _, l := range d.changed {
 		d.lanes[l].changed = false
-		if err := tell(&DepthPoint{Time: d.now, Lane: l, Depth: d.lanes[l].tasks}); err != nil {
+		d.point = DepthPoint{Time: d.now, Lane: l, Depth: d.lanes[l].tasks}
+		if err := tell(&d.point); err != nil {
 			return err
 		}
 	}

@@ -347,7 +347,7 @@ func used() time.Duration {
 
 // Events a second of a processor's time, in the best round: what the code can do on a machine that others use too.
 func BenchmarkWrite(b *testing.B) {
-	tl := story.Long(b, 200_000)
+	tl := story.Long(b, 1_000_000)
 	for _, x := range []struct {
 		name string
 		o    Options

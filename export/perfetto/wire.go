@@ -99,10 +99,19 @@ const (
 
 var internedField = [internedKinds]uint32{category: 1<<3 | lengthened, eventText: 2<<3 | lengthened, argName: 3<<3 | lengthened, argText: 29<<3 | lengthened}
 
-func putTag(b []byte, tag uint32) []byte { return binary.AppendUvarint(b, uint64(tag)) }
+func putTag(b []byte, tag uint32) []byte {
+	if tag < 0x80 {
+		return append(b, byte(tag))
+	}
+	return binary.AppendUvarint(b, uint64(tag))
+}
 
 func put(b []byte, tag uint32, v uint64) []byte {
-	return binary.AppendUvarint(putTag(b, tag), v)
+	b = putTag(b, tag)
+	if v < 0x80 {
+		return append(b, byte(v))
+	}
+	return binary.AppendUvarint(b, v)
 }
 
 func putFixed(b []byte, tag uint32, v uint64) []byte {

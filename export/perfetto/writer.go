@@ -1,6 +1,7 @@
 package perfetto
 
 import (
+	"encoding/binary"
 	"io"
 	"math"
 	"strings"
@@ -19,7 +20,9 @@ type writer struct {
 	out    *output
 	res    Result
 
-	b        []byte // packets that are not compressed yet
+	b        []byte   // packets that are not compressed yet
+	event    []byte   // the one at hand
+	keys     [][]byte // beginnings of annotations, by the Sym of their names
 	rows     []*sequence
 	counters []*sequence
 	uuids    uint64
@@ -30,6 +33,7 @@ type writer struct {
 // A sequence is what a file knows of a row or a counter.
 type sequence struct {
 	id    uint64
+	head  []byte // what all packets of the sequence have
 	track track
 	row   *scene.Row
 	count *scene.Counter
@@ -46,6 +50,9 @@ type track struct {
 }
 
 type set []uint64
+
+// has reports whether the number is there.
+func (s set) has(n uint32) bool { return int(n/64) < len(s) && s[n/64]&(1<<(n%64)) != 0 }
 
 // add reports whether the number was not there.
 func (s *set) add(n uint32) bool {
@@ -223,6 +230,7 @@ func (w *writer) sequence(list *[]*sequence, id int) *sequence {
 	if s == nil {
 		s = &sequence{track: *w.newTrack()}
 		s.id = firstSequence + s.track.uuid
+		s.head = put(nil, packetSequence, s.id)
 		(*list)[id] = s
 	}
 	return s
@@ -301,25 +309,30 @@ func (w *writer) start(s *sequence, now int64) {
 	w.b = closed(closed(closed(b, event), defaults), packet)
 }
 
-// packet begins a packet of a sequence at a moment.
-func (w *writer) packet(s *sequence, at int64) ([]byte, int) {
-	b, packet := open(w.b, tracePacket)
+// packet adds a packet of a sequence at a moment: what there is to intern, and an event.
+func (w *writer) packet(s *sequence, at int64, interned, event []byte) {
+	var time [32]byte
+	t := time[:0]
 	if at >= s.last {
-		b = put(b, packetTimestamp, uint64(at-s.last))
+		t = put(t, packetTimestamp, uint64(at-s.last))
 		s.last = at
 	} else {
-		b = put(put(b, packetTimestamp, uint64(at)), packetClock, clockBoottime)
+		t = put(put(t, packetTimestamp, uint64(at)), packetClock, clockBoottime)
 	}
-	return put(put(b, packetSequence, s.id), packetFlags, needsState), packet
+	e := put(t, packetTrackEvent, uint64(len(event)))
+	b := put(w.b, tracePacket, uint64(len(e)+len(s.head)+len(interned)+len(event)))
+	b = append(append(append(b, s.head...), interned...), e...)
+	w.b = append(b, event...)
 }
+
+// ended is the event that ends a slice.
+var ended = put(nil, eventType, sliceEnd)
 
 // close ends the slices of a row that end up to a moment.
 func (w *writer) close(s *sequence, now int64) {
 	for n := len(s.open); n > 0 && s.open[n-1] <= now; n-- {
-		b, packet := w.packet(s, s.open[n-1])
+		w.packet(s, s.open[n-1], nil, ended)
 		s.open = s.open[:n-1]
-		b, event := open(b, packetTrackEvent)
-		w.b = closed(closed(put(b, eventType, sliceEnd), event), packet)
 	}
 }
 
@@ -337,57 +350,70 @@ func (w *writer) Slice(l *scene.Slice) error {
 		w.start(s, from)
 	}
 	w.close(s, from)
-	b, packet := w.packet(s, from)
-	b = w.intern(b, s, l)
-	b, event := open(b, packetTrackEvent)
-	kind := uint64(sliceBegin)
+	kind := byte(sliceBegin)
 	if l.Moment {
 		kind = instant
 	}
-	b = put(put(put(b, eventType, kind), eventName, uint64(l.Name)), eventCategory, uint64(l.Category))
+	e := append(w.event[:0], eventType, kind)
+	e = put(put(e, eventName, uint64(l.Name)), eventCategory, uint64(l.Category))
 	for i := range l.Args {
 		a := &l.Args[i]
-		var annotation int
-		b, annotation = open(b, eventAnnotation)
-		b = put(b, annotationName, uint64(a.Key))
+		at := len(e) + 1
+		e = append(e, w.key(a.Key)...)
 		switch a.Kind {
 		case scene.Text:
-			b = put(b, annotationText, uint64(a.Text))
+			e = put(e, annotationText, uint64(a.Text))
 		case scene.True:
-			b = put(b, annotationBool, 1)
+			e = append(e, annotationBool, 1)
 		case scene.Int:
-			b = put(b, annotationInt, a.Num)
+			e = binary.AppendUvarint(append(e, annotationInt), a.Num)
 		case scene.Pointer:
-			b = put(b, annotationPointer, a.Num)
+			e = binary.AppendUvarint(append(e, annotationPointer), a.Num)
 		default:
-			b = put(b, annotationUint, a.Num)
+			e = binary.AppendUvarint(append(e, annotationUint), a.Num)
 		}
-		b = closed(b, annotation)
+		e[at] = byte(len(e) - at - 1)
 	}
 	switch {
 	case l.Flow == 0:
 	case l.FlowEnd:
-		b = putFixed(b, eventFlowEnd, l.Flow)
+		e = putFixed(e, eventFlowEnd, l.Flow)
 	default:
-		b = putFixed(b, eventFlow, l.Flow)
+		e = putFixed(e, eventFlow, l.Flow)
 	}
-	b = closed(b, event)
-	w.b = closed(b, packet)
+	w.event = e
+	w.packet(s, from, w.intern(s, l), e)
 	if !l.Moment {
 		s.open = append(s.open, to)
 	}
 	return w.flush()
 }
 
-// intern adds the texts of a slice that the sequence does not know yet.
-func (w *writer) intern(b []byte, s *sequence, l *scene.Slice) []byte {
-	data := -1
+// key returns how an annotation with a name begins. It is shorter than 128 bytes, so that its length, the second byte, is one.
+func (w *writer) key(y scene.Sym) []byte {
+	for int(y) >= len(w.keys) {
+		w.keys = append(w.keys, nil)
+	}
+	if w.keys[y] == nil {
+		w.keys[y] = put([]byte{eventAnnotation, 0}, annotationName, uint64(y))
+	}
+	return w.keys[y]
+}
+
+// intern encodes the texts of a slice that the sequence does not know yet; mostly there is none.
+func (w *writer) intern(s *sequence, l *scene.Slice) []byte {
+	known := s.known[eventText].has(uint32(l.Name)) && s.known[category].has(uint32(l.Category))
+	for i := range l.Args {
+		a := &l.Args[i]
+		known = known && s.known[argName].has(uint32(a.Key)) && (a.Kind != scene.Text || s.known[argText].has(uint32(a.Text)))
+	}
+	if known {
+		return nil
+	}
+	b, data := open(nil, packetInterned)
 	add := func(kind interned, y scene.Sym) {
 		if !s.known[kind].add(uint32(y)) {
 			return
-		}
-		if data < 0 {
-			b, data = open(b, packetInterned)
 		}
 		var entry int
 		b, entry = open(b, internedField[kind])
@@ -401,10 +427,7 @@ func (w *writer) intern(b []byte, s *sequence, l *scene.Slice) []byte {
 			add(argText, l.Args[i].Text)
 		}
 	}
-	if data >= 0 {
-		b = closed(b, data)
-	}
-	return b
+	return closed(b, data)
 }
 
 // Point implements scene.Viewer.
@@ -416,15 +439,14 @@ func (w *writer) Point(c *scene.Counter, at int64, value float64) error {
 		w.start(s, at)
 	}
 	s.value = value
-	b, packet := w.packet(s, at)
-	b, event := open(b, packetTrackEvent)
-	b = put(b, eventType, counterPoint)
+	e := append(w.event[:0], eventType, counterPoint)
 	if whole := int64(value); float64(whole) == value {
-		b = put(b, eventCounter, uint64(whole))
+		e = put(e, eventCounter, uint64(whole))
 	} else {
-		b = putFixed(b, eventDouble, math.Float64bits(value))
+		e = putFixed(e, eventDouble, math.Float64bits(value))
 	}
-	w.b = closed(closed(b, event), packet)
+	w.event = e
+	w.packet(s, at, nil, e)
 	return w.flush()
 }
 

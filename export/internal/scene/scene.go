@@ -19,6 +19,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unsafe"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
@@ -140,11 +141,16 @@ type Scene struct {
 	Threads   []format.Thread  // the last stands for those that have no row
 	Drawn     Drawn
 
-	o        Options
-	v        Viewer
-	gaps     []format.Gap
-	texts    []string // by Sym
-	syms     map[string]Sym
+	o      Options
+	v      Viewer
+	gaps   []format.Gap
+	texts  []string // by Sym
+	syms   map[string]Sym
+	recent [64]struct { // of syms, by where the text lies
+		at  *byte
+		n   int
+		sym Sym
+	}
 	funcs    map[*api.Func]*function
 	host     [][]*Row // by thread
 	lanes    []lane
@@ -262,6 +268,16 @@ func (s *Scene) setKeys() {
 
 // Sym returns the number of a text.
 func (s *Scene) Sym(text string) Sym {
+	// Most texts are those of a kernel's or a function's object, again and again.
+	at := unsafe.StringData(text)
+	r := &s.recent[uintptr(unsafe.Pointer(at))>>4%uintptr(len(s.recent))]
+	if r.at != at || r.n != len(text) || at == nil {
+		r.at, r.n, r.sym = at, len(text), s.sym(text)
+	}
+	return r.sym
+}
+
+func (s *Scene) sym(text string) Sym {
 	if y, ok := s.syms[text]; ok {
 		return y
 	}
