@@ -208,7 +208,7 @@ func (w *blobWriter) flush() error {
 			n++
 		}
 		first := w.count.Load() - uint32(len(w.fresh))
-		raw := w.encodeMap(first, w.fresh[:n], extents)
+		raw := w.encodeMap(first, w.fresh[:n])
 		if _, e := w.file.Append(&container.Chunk{
 			Type: container.BlobMap, Flags: container.SelfContained, Codec: container.LZ4, Records: uint32(n), Raw: raw,
 		}); e != nil {
@@ -220,24 +220,18 @@ func (w *blobWriter) flush() error {
 	return err
 }
 
-func (w *blobWriter) encodeMap(first uint32, rows []blobRow, extents int) []byte {
-	var hi, lo, size []uint64
-	chunk, at := make([]uint64, 0, extents), make([]uint64, 0, extents)
+func (w *blobWriter) encodeMap(first uint32, rows []blobRow) []byte {
+	t := blobTable{first: uint64(first)}
 	for _, r := range rows {
-		lo, hi, size = append(lo, r.key.hash.Lo), append(hi, r.key.hash.Hi), append(size, r.key.size)
+		for field, v := range [...]uint64{blobLo: r.key.hash.Lo, blobHi: r.key.hash.Hi, blobSize: r.key.size} {
+			t.blobs[field] = append(t.blobs[field], v)
+		}
 		for _, x := range r.extents {
-			chunk, at = append(chunk, w.places[x].chunk), append(at, uint64(w.places[x].at))
+			t.extents[extentChunk] = append(t.extents[extentChunk], w.places[x].chunk)
+			t.extents[extentPlace] = append(t.extents[extentPlace], uint64(w.places[x].at))
 		}
 	}
-	w.enc.Begin(nil, kindBlobs, uint64(first), uint64(len(rows)), 3)
-	w.enc.Words(blobLo, lo)
-	w.enc.Words(blobHi, hi)
-	w.enc.Words(blobSize, size)
-	b := w.enc.End()
-	w.enc.Begin(b, kindExtents, uint64(first), uint64(extents), 2)
-	w.enc.Words(extentChunk, chunk)
-	w.enc.Words(extentPlace, at)
-	return w.enc.End()
+	return t.encode(&w.enc)
 }
 
 func zero(b []byte) bool {

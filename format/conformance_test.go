@@ -251,14 +251,16 @@ func TestFutureVersion(t *testing.T) {
 		t.Errorf("meta %+v", r.Meta())
 	}
 	// Tools of today keep what they do not understand.
-	to := tempFile(t)
-	if _, err := Copy(r, to, &CopyOptions{Compression: Zstd}); err != nil {
-		t.Fatal(err)
-	}
-	kept := rawText(t, open(t, to))
-	for _, s := range []string{fmt.Sprintf("%x", "a chunk of a later version"), "type:41", "90001 encoding:77 c0ffee", "table 99", "from_the_future"} {
-		if !strings.Contains(kept, s) {
-			t.Errorf("a copy has lost %q", s)
+	for _, join := range []bool{false, true} {
+		to := tempFile(t)
+		if _, err := Copy(r, to, &CopyOptions{Compression: Zstd, Join: join}); err != nil {
+			t.Fatal(err)
+		}
+		kept := rawText(t, open(t, to))
+		for _, s := range []string{fmt.Sprintf("%x", "a chunk of a later version"), "type:41", "90001 encoding:77 c0ffee", "table 99", "from_the_future"} {
+			if !strings.Contains(kept, s) {
+				t.Errorf("a copy has lost %q", s)
+			}
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 // CopyOptions change what Copy does; nil stands for the zero value.
 type CopyOptions struct {
 	Compression Compression             // of the copy; by default that of each chunk, LZ4 where it has none
+	Join        bool                    // make one chunk of small ones that follow each other, as a recording has that is flushed often
 	Progress    func(done, total int64) // called now and then with bytes of the trace that is read
 }
 
@@ -43,7 +44,10 @@ func Copy(r *Reader, path string, o *CopyOptions) (*CopyReport, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := copier{r: r, w: w, o: o, offsets: map[uint64]uint64{}, report: &CopyReport{From: r.file.Size()}}
+	c := copier{r: r, w: w, o: o, offsets: map[uint64]place{}, report: &CopyReport{From: r.file.Size()}}
+	if o.Join {
+		c.joiner = newJoiner(&c)
+	}
 	if err = c.run(); err == nil {
 		c.report.To = w.Size()
 		err = w.Finish()
@@ -61,7 +65,8 @@ type copier struct {
 	r       *Reader
 	w       *container.Writer
 	o       *CopyOptions
-	offsets map[uint64]uint64 // of blob chunks, from old to new
+	offsets map[uint64]place // where the content of blob chunks lies now, by their old offsets
+	joiner  *joiner          // nil where chunks stay as they are
 	summary summaryWriter
 	next    uint64 // index that the next call should have
 	last    int64  // end of the call before
@@ -72,10 +77,6 @@ type copier struct {
 
 func (c *copier) run() error {
 	entries := c.r.file.Entries()
-	last := map[container.Type]int{}
-	for i := range entries {
-		last[entries[i].Type] = i
-	}
 	events := 0
 	for i := range entries {
 		e := &entries[i]
@@ -100,6 +101,14 @@ func (c *copier) run() error {
 			return err
 		}
 		c.raw = raw
+		if c.joiner != nil {
+			if joined, err := c.joiner.other(e, raw); joined || err != nil {
+				if err != nil {
+					return err
+				}
+				continue
+			}
+		}
 		if e.Type == container.BlobMap {
 			if raw, err = c.blobMap(raw); err != nil {
 				_ = c.r.file.Corrupt(e, err.Error()) // noted
@@ -107,6 +116,11 @@ func (c *copier) run() error {
 			}
 		}
 		if _, err := c.append(e, raw, nil); err != nil {
+			return err
+		}
+	}
+	if c.joiner != nil {
+		if err := c.joiner.flush(); err != nil {
 			return err
 		}
 	}
@@ -136,14 +150,22 @@ func (c *copier) append(e *container.Entry, raw []byte, frames []int) (container
 	}
 	c.report.Chunks++
 	if e.Type == container.Blob {
-		c.offsets[uint64(e.Offset)] = uint64(made.Offset)
+		c.offsets[uint64(e.Offset)] = place{chunk: uint64(made.Offset)}
 	}
 	return made, nil
 }
 
 func (c *copier) events(chunk *eventChunk) error {
 	b := c.r.block()
-	defer c.r.release(b)
+	strange := false // something is not known to this version
+	b.unknown = func(what string) {
+		strange = true
+		c.r.skip(what)
+	}
+	defer func() {
+		b.unknown = c.r.skip
+		c.r.release(b)
+	}()
 	ok, err := c.r.load(b, chunk, want{columns: AllColumns, whole: true})
 	if err != nil || !ok {
 		return err
@@ -157,6 +179,11 @@ func (c *copier) events(chunk *eventChunk) error {
 		c.report.Calls += uint64(b.n)
 	}
 	raw := b.content.Bytes()
+	if c.joiner != nil {
+		if joined, err := c.joiner.events(b, chunk.entry, strange); joined || err != nil {
+			return err
+		}
+	}
 	made, err := c.append(chunk.entry, raw, frames(raw))
 	if err != nil {
 		return err
@@ -164,10 +191,15 @@ func (c *copier) events(chunk *eventChunk) error {
 	if uint32(b.n) == made.Records { // else it is of a later version, and nothing is known of it
 		c.summary.take(b, &made, c.r.schema)
 	}
-	if len(c.summary.chunks) >= summaryChunks {
-		return c.flushSummary()
+	return c.summarize()
+}
+
+// summarize writes a summary where it is time for one.
+func (c *copier) summarize() error {
+	if len(c.summary.chunks) < summaryChunks {
+		return nil
 	}
-	return nil
+	return c.flushSummary()
 }
 
 func (c *copier) flushSummary() error {
@@ -209,14 +241,7 @@ func (c *copier) blobMap(raw []byte) ([]byte, error) {
 			return nil, err
 		}
 		for i, off := range cols[extentChunk] {
-			if off <= extentUnkept {
-				continue
-			}
-			to, ok := c.offsets[off]
-			if !ok {
-				to = extentLost
-			}
-			cols[extentChunk][i] = to
+			cols[extentChunk][i], cols[extentPlace][i] = c.moved(off, cols[extentPlace][i])
 		}
 		enc.Begin(out, t.Kind, t.ID, t.Rows, t.Width)
 		enc.Words(extentChunk, cols[extentChunk])
@@ -224,6 +249,18 @@ func (c *copier) blobMap(raw []byte) ([]byte, error) {
 		out = enc.End()
 	}
 	return out, nil
+}
+
+// moved returns where an extent lies now.
+func (c *copier) moved(chunk, at uint64) (uint64, uint64) {
+	if chunk <= extentUnkept {
+		return chunk, at
+	}
+	to, ok := c.offsets[chunk]
+	if !ok {
+		return extentLost, 0
+	}
+	return to.chunk, at + uint64(to.at)
 }
 
 // finish writes what a writer would have written at the end.

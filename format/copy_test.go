@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/acltrace/acltrace/format/container"
+	"github.com/google/go-cmp/cmp"
 )
 
 // A copy of a whole trace has the same calls, data and payloads, whatever packs it.
@@ -35,6 +36,135 @@ func TestPack(t *testing.T) {
 				t.Errorf("index %+v, want %+v", a, b)
 			}
 		}
+	}
+}
+
+// A trace that was flushed often is the same when its small chunks have been joined: every call, all of its data and every payload, by whatever way they are read.
+func TestJoin(t *testing.T) {
+	for seed := range uint64(6) {
+		r := newRandom(seed)
+		path := tempFile(t)
+		w := create(t, path, nil)
+		payloads := 0
+		for i := range 4000 {
+			c := r.call()
+			if r.IntN(60) == 0 {
+				c.Data = append(c.Data, Data{Bytes: r.bytes(5000 + r.IntN(3)*200_000 + r.IntN(9)), Time: c.Start})
+				payloads++
+			}
+			if _, err := w.Call(c); err != nil {
+				t.Fatal(err)
+			}
+			if r.IntN(9) == 0 {
+				d := r.data(c.End)
+				d.Call = uint64(max(0, i-r.IntN(40)))
+				if err := w.Data(&d); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if r.IntN(900) == 0 {
+				if err := w.Gap(Gap{From: c.Start, To: c.End, Calls: 3, Reason: Dropped}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if r.IntN(25) == 0 {
+				if err := w.Flush(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		from := open(t, path)
+		to := filepath.Join(t.TempDir(), "to.aclt")
+		rep, err := Copy(from, to, &CopyOptions{Compression: Zstd, Join: true})
+		if err != nil || rep.LostCalls != 0 || len(rep.Damage) != 0 || rep.To >= rep.From {
+			t.Fatalf("%+v, %v", rep, err)
+		}
+		got := open(t, to)
+		if len(got.events)*8 > len(from.events) || len(got.blobs.maps)*4 > len(from.blobs.maps) {
+			t.Errorf("%d chunks of calls and %d maps of payloads are left of %d and %d", len(got.events), len(got.blobs.maps), len(from.events), len(from.blobs.maps))
+		}
+		plain := func(r *Reader) []*Call {
+			calls := collect(t, r, nil)
+			for _, c := range calls {
+				c.Data = nil
+			}
+			return calls
+		}
+		equal(t, plain(got), plain(from))
+		if seed == 0 {
+			joinDamaged(t, path, from)
+		}
+		for i := range uint64(4000) {
+			a, err := got.DataOf(i)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := from.DataOf(i)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(b, a); d != "" {
+				t.Fatalf("data of call %d (-want +got):\n%s", i, d)
+			}
+			for k := range a {
+				if a[k].Blob == 0 {
+					continue
+				}
+				x, err := got.Blob(a[k].Blob)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if y, err := from.Blob(b[k].Blob); err != nil || !bytes.Equal(x, y) {
+					t.Fatalf("payload of call %d differs, %v", i, err)
+				}
+				payloads--
+			}
+		}
+		if payloads != 0 {
+			t.Errorf("%d payloads are missing", payloads)
+		}
+		if d := cmp.Diff(from.Gaps(), got.Gaps()); d != "" {
+			t.Error(d)
+		}
+		a, err := got.Counts()
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := from.Counts()
+		if d := cmp.Diff(b, a); d != "" || err != nil {
+			t.Errorf("%s %v", d, err)
+		}
+		if check, err := Check(to, nil); err != nil || len(check.Problems) != 0 || !check.Complete {
+			t.Fatalf("%+v, %v", check, err)
+		}
+	}
+}
+
+// joinDamaged joins the chunks of a trace of which one is damaged: what it held is missing, and all else keeps its number.
+func joinDamaged(t *testing.T, path string, whole *Reader) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lost := whole.events[len(whole.events)/2]
+	b[lost.entry.Offset+70] ^= 1
+	from, to := filepath.Join(t.TempDir(), "from.aclt"), filepath.Join(t.TempDir(), "to.aclt")
+	if err := os.WriteFile(from, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := open(t, from)
+	rep, err := Copy(r, to, &CopyOptions{Join: true})
+	if err != nil || rep.LostCalls != uint64(lost.entry.Records) || lost.entry.Records == 0 || len(rep.Damage) != 1 {
+		t.Fatalf("%+v, %v", rep, err)
+	}
+	if !slices.Equal(indexes(t, open(t, to)), indexes(t, r)) {
+		t.Error("other calls than those that were whole")
+	}
+	if check, err := Check(to, nil); err != nil || len(check.Problems) != 0 {
+		t.Errorf("%+v, %v", check, err)
 	}
 }
 

@@ -50,6 +50,14 @@ func (s *Schema) Func(id uint16) *Function {
 	return nil
 }
 
+// params returns the parameters of the function with the id; none where the schema has no such function, as in a trace that is copied.
+func (s *Schema) params(id uint16) []Param {
+	if f := s.Func(id); f != nil {
+		return f.Params
+	}
+	return nil
+}
+
 // FuncByName returns the function with the name, or nil.
 func (s *Schema) FuncByName(name string) *Function {
 	for i := range s.Functions {

@@ -69,8 +69,8 @@ func (b *blockWriter) info(s *Schema, e *container.Entry) ChunkInfo {
 	}
 	for _, f := range b.used { // ascending, since encode has sorted them
 		c.Funcs = append(c.Funcs, uint32(f.id))
-		for _, p := range s.Func(f.id).Params {
-			if p.Handle == 0 {
+		for _, p := range s.params(f.id) {
+			if p.Handle == 0 || p.Word >= f.args.Width() {
 				continue
 			}
 			d := &b.handles[p.Handle]

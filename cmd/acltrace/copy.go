@@ -39,10 +39,11 @@ func (a *app) packCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "pack FILE -o FILE",
 		Short: "make a trace smaller, to be kept or sent",
-		Long:  `Packs a trace with zstd. Recording uses lz4, which costs the program less; the calls, their data and their numbers stay what they are.`,
-		Args:  arguments(1, "one trace file"),
+		Long: `Packs a trace with zstd. Recording uses lz4, which costs the program less. Small chunks that follow each other, as a recording has that was written to the disk every
+second, become large ones. The calls, their data, their payloads and their numbers stay what they are.`,
+		Args: arguments(1, "one trace file"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			rep, err := a.copy(args[0], out, "pack", &format.CopyOptions{Compression: format.Zstd})
+			rep, err := a.copy(args[0], out, "pack", &format.CopyOptions{Compression: format.Zstd, Join: true})
 			if err != nil {
 				return err
 			}

@@ -1,0 +1,249 @@
+package format
+
+import (
+	"github.com/acltrace/acltrace/format/column"
+	"github.com/acltrace/acltrace/format/container"
+)
+
+// A joiner makes one chunk of small ones that follow each other. What it holds back it writes in the order in which it is needed: payloads, what names them, calls.
+type joiner struct {
+	c *copier
+
+	block   *blockWriter
+	entry   container.Entry // of the first chunk in block
+	raw     int             // bytes of the chunks in block
+	hints   []uint64        // by call of a chunk, what its data is laid out by
+	content []byte          // of small blob chunks
+	at      []place         // of these: the old offset, and where in content it lies
+	maps    blobTable
+}
+
+// blobTable is rows of the blob table that follow each other.
+type blobTable struct {
+	first   uint64
+	blobs   [3][]uint64
+	extents [2][]uint64 // chunks by their old offsets
+}
+
+// smallBlock is the number of calls from which a chunk is large enough. joinedBytes bounds what is joined.
+const (
+	smallBlock  = blockCalls / 2
+	joinedBytes = 4 << 20
+)
+
+func newJoiner(c *copier) *joiner { return &joiner{c: c, block: newBlockWriter()} }
+
+// events takes in a block of calls that was read from the chunk e, and reports whether it did. strange is said of a block with something that this version does not know.
+func (j *joiner) events(b *block, e *container.Entry, strange bool) (bool, error) {
+	size := len(b.content.Bytes())
+	if strange || b.n >= smallBlock || size > joinedBytes/4 || b.n != int(e.Records) || b.n == 0 && b.rows == 0 || !j.sound(b) {
+		return false, j.flush()
+	}
+	w := j.block
+	if !w.empty() && (b.first != w.first+uint64(w.n) || w.n+b.n > blockCalls || w.full() || len(w.rowCall)+b.rows > blockCalls*4 || j.raw+size > joinedBytes ||
+		e.Dropped > 0 || e.Flags != j.entry.Flags || e.Shard != j.entry.Shard) {
+		if err := j.flush(); err != nil {
+			return false, err
+		}
+	}
+	if w.empty() {
+		w.reset(b.first)
+		j.entry, j.raw = *e, 0
+	}
+	j.raw += size
+	schema := j.c.r.schema
+	j.hints = j.hints[:0]
+	var c Call
+	for i := range b.n {
+		b.fill(&c, i, &want{noData: true})
+		w.call(&c)
+		j.hints = append(j.hints, hint(schema.params(c.Func), c.Args))
+	}
+	var d Data
+	for i := range b.rows {
+		b.arena = b.arena[:0]
+		b.datum(&d, i)
+		var fn uint16
+		if d.Call >= w.first {
+			fn = w.fn[d.Call-w.first]
+		}
+		if d.Call >= b.first {
+			d.Group = j.hints[d.Call-b.first]
+		}
+		w.data(&d, d.Call, d.Time, fn, d.Blob)
+	}
+	return true, nil
+}
+
+// sound reports whether the data of a block and the words of its calls are such as a Writer takes.
+func (j *joiner) sound(b *block) bool {
+	for _, f := range b.seen {
+		if int(f.id) < len(j.block.funcs) && j.block.funcs[f.id] != nil && j.block.funcs[f.id].args.Width() != len(f.args.first) {
+			return false
+		}
+	}
+	var d Data
+	for i := range b.rows {
+		b.arena = b.arena[:0]
+		b.datum(&d, i)
+		if len(d.Bytes) > 0 && (d.Blob != 0 || d.Len != uint64(len(d.Bytes)) || len(d.Bytes) > InlineLimit) || d.Call >= b.first+uint64(b.n) {
+			return false
+		}
+	}
+	return true
+}
+
+// hint is what the data of a call may be laid out by: the first object that the call names, as the kernel of a launch. Any value is right.
+func hint(params []Param, args []uint64) uint64 {
+	for i := range params {
+		if p := &params[i]; p.Handle > 0 && p.Word < len(args) {
+			return args[p.Word]
+		}
+	}
+	return 0
+}
+
+// other takes in a chunk of another type, and reports whether it did.
+func (j *joiner) other(e *container.Entry, raw []byte) (bool, error) {
+	switch e.Type {
+	case container.Blob:
+		return j.blob(e, raw)
+	case container.BlobMap:
+		return j.blobMap(raw)
+	case container.Meta, container.Schema, container.Dict, container.Gap:
+		return false, nil
+	}
+	return false, j.flush() // whatever it is, it keeps its place among the others
+}
+
+func (j *joiner) blob(e *container.Entry, raw []byte) (bool, error) {
+	if len(raw) >= extentSize/4 {
+		return false, nil
+	}
+	if len(j.content)+len(raw) > extentSize {
+		if err := j.flushContent(); err != nil {
+			return false, err
+		}
+	}
+	j.at = append(j.at, place{uint64(e.Offset), uint32(len(j.content))})
+	j.content = append(j.content, raw...)
+	return true, nil
+}
+
+func (j *joiner) blobMap(raw []byte) (bool, error) {
+	var t blobTable
+	strange := false
+	b := block{unknown: func(string) { strange = true }}
+	tables := 0
+	for len(raw) > 0 && !strange {
+		table, rest, err := column.NextTable(raw)
+		if err != nil || table.Rows > maxBlobSize/extentSize {
+			return false, j.flush()
+		}
+		raw = rest
+		cols := t.blobs[:]
+		if tables == 0 {
+			t.first = table.ID
+		} else {
+			cols = t.extents[:]
+		}
+		if table.Kind != [...]uint64{kindBlobs, kindExtents}[min(tables, 1)] || tables > 1 || b.columns(table, cols, int(table.Rows)) != nil {
+			return false, j.flush()
+		}
+		tables++
+	}
+	m := &j.maps
+	if strange || tables != 2 {
+		return false, j.flush()
+	}
+	if len(m.blobs[0]) > 0 && (t.first != m.first+uint64(len(m.blobs[0])) || len(m.blobs[0])+len(t.blobs[0]) > 1<<16 || len(m.extents[0])+len(t.extents[0]) > 1<<16) {
+		if err := j.flush(); err != nil {
+			return false, err
+		}
+	}
+	if len(m.blobs[0]) == 0 {
+		m.first = t.first
+	}
+	for i := range m.blobs {
+		m.blobs[i] = append(m.blobs[i], t.blobs[i]...)
+	}
+	for i := range m.extents {
+		m.extents[i] = append(m.extents[i], t.extents[i]...)
+	}
+	return true, nil
+}
+
+// flush writes all that was held back.
+func (j *joiner) flush() error {
+	if err := j.flushContent(); err != nil {
+		return err
+	}
+	if err := j.flushMaps(); err != nil {
+		return err
+	}
+	w := j.block
+	if w.empty() {
+		return nil
+	}
+	e := j.entry
+	e.Records = uint32(w.n)
+	e.TMin, e.TMax = w.times()
+	raw := w.encode(nil)
+	made, err := j.c.append(&e, raw, frames(raw))
+	if err != nil {
+		return err
+	}
+	j.c.summary.add(w, j.c.r.schema, &made)
+	w.reset(0)
+	return j.c.summarize()
+}
+
+func (j *joiner) flushContent() error {
+	if len(j.at) == 0 {
+		return nil
+	}
+	codec := container.LZ4
+	if !container.Compresses(j.content) {
+		codec = container.None
+	}
+	made, err := j.c.append(&container.Entry{Header: container.Header{
+		Type: container.Blob, Flags: container.SelfContained, Codec: codec, Records: uint32(len(j.at)),
+	}}, j.content, nil)
+	if err != nil {
+		return err
+	}
+	for _, p := range j.at {
+		j.c.offsets[p.chunk] = place{uint64(made.Offset), p.at}
+	}
+	j.at, j.content = j.at[:0], j.content[:0]
+	return nil
+}
+
+func (j *joiner) flushMaps() error {
+	m := &j.maps
+	if len(m.blobs[0]) == 0 {
+		return nil
+	}
+	for i, chunk := range m.extents[extentChunk] {
+		m.extents[extentChunk][i], m.extents[extentPlace][i] = j.c.moved(chunk, m.extents[extentPlace][i])
+	}
+	if err := j.c.write(container.BlobMap, m.encode(&column.Encoder{}), len(m.blobs[0])); err != nil {
+		return err
+	}
+	*m = blobTable{}
+	return nil
+}
+
+// encode makes the content of a blobmap chunk.
+func (t *blobTable) encode(enc *column.Encoder) []byte {
+	enc.Begin(nil, kindBlobs, t.first, uint64(len(t.blobs[0])), uint64(len(t.blobs)))
+	for field, v := range t.blobs {
+		enc.Words(uint64(field), v)
+	}
+	b := enc.End()
+	enc.Begin(b, kindExtents, t.first, uint64(len(t.extents[0])), uint64(len(t.extents)))
+	for field, v := range t.extents {
+		enc.Words(uint64(field), v)
+	}
+	return enc.End()
+}
