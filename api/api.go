@@ -167,6 +167,15 @@ var taskNames = [...]string{"", "kernel", "copy", "fill", "record", "wait", "res
 
 func (t Task) String() string { return taskNames[t] }
 
+// Works reports whether the task takes the device's time for the program's own purpose: it computes or moves data.
+func (t Task) Works() bool {
+	switch t {
+	case Kernel, Copy, Fill, Reduce, GraphRun:
+		return true
+	}
+	return false
+}
+
 // ParseTask returns the task with the given name.
 func ParseTask(s string) (Task, bool) {
 	for i, n := range taskNames {

@@ -33,6 +33,7 @@ type Meta struct {
 	Coverage        Coverage          `json:"coverage"`
 	Libraries       []Library         `json:"libraries,omitempty"`
 	KernelLibraries []string          `json:"kernel_libraries,omitempty"`
+	DeviceTime      *DeviceTime       `json:"device_time,omitempty"` // nil: no task was to be measured by the device's clock
 	// Recovered says why the trace is what was left of another, empty for one as it was recorded. The end of the program may then not be known.
 	Recovered string `json:"recovered,omitempty"`
 
@@ -47,6 +48,28 @@ type Device struct {
 	MemoryBytes   uint64 `json:"memory_bytes,omitempty"`
 	DriverVersion string `json:"driver_version,omitempty"`
 	Runtime       string `json:"runtime_version,omitempty"`
+}
+
+// DeviceTime says of how many tasks the device's own time is known, and how well it is put on the clock of the calls.
+type DeviceTime struct {
+	Every    int    `json:"every"`            // tasks of a thread, of which one was to be measured; 1 for all
+	GapNS    int64  `json:"gap_ns,omitempty"` // at least, between two measured tasks of a thread
+	Measured uint64 `json:"measured"`
+	// Those that were to be measured and were not: the program has never waited for them; it had not waited for so many that all
+	// pairs of events were in use; a stream was captured; there was no room in the ring; the runtime has refused; the times made
+	// no sense on the clock of the calls.
+	NeverSynchronized uint64 `json:"never_synchronized,omitempty"`
+	PoolExhausted     uint64 `json:"pool_exhausted,omitempty"`
+	Captured          uint64 `json:"captured,omitempty"`
+	Lost              uint64 `json:"lost,omitempty"`
+	Refused           uint64 `json:"refused,omitempty"`
+	Unsound           uint64 `json:"unsound,omitempty"`
+	// Jumps is how often the two clocks were found to have jumped.
+	Jumps uint64 `json:"jumps,omitempty"`
+	// How far off, at most, the times of the tasks are on the clock of the calls: of half of the tasks, and of all. Durations are the
+	// device's own.
+	TypicalErrorNS int64 `json:"typical_error_ns"`
+	ErrorNS        int64 `json:"error_ns"`
 }
 
 // Tracer is the program that recorded, and what it cost.

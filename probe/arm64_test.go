@@ -110,6 +110,7 @@ type everything struct {
 
 func (e *everything) Process(p *Process) error { e.processes = append(e.processes, *p); return nil }
 func (e *everything) Gap(g *Gap) error         { e.gaps = append(e.gaps, *g); return nil }
+func (e *everything) TaskTime(*TaskTime) error { return nil }
 
 func (e *everything) Call(c *Call) error {
 	d := *c

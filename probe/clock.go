@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"math"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -39,6 +40,15 @@ func (c *clock) kind() uint32 {
 		return 0
 	}
 	return 1
+}
+
+// ticks is how long a time is on the shim's clock.
+func (c *clock) ticks(d time.Duration) uint32 {
+	n := float64(d.Nanoseconds())
+	if c.counter {
+		n /= c.rate
+	}
+	return uint32(min(n, math.MaxUint32))
 }
 
 // start compares the two clocks over some milliseconds: 50 ppm of error in the rate are 50 ns in the first millisecond,

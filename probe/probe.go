@@ -45,6 +45,9 @@ const (
 	Hashed
 )
 
+// TimeParam is the parameter number of an output that no parameter has: it says that a TaskTime of the call follows.
+const TimeParam = api.TaskStartParam
+
 // TaskParam is the parameter number of an output that no parameter has: the runtime's ids of the task that a call has
 // made, stream id << 32 | task id.
 const TaskParam = api.TaskParam
@@ -102,6 +105,34 @@ type Gap struct {
 	Reason   string
 }
 
+// TaskTime is what a device says of a task that a call has put on a stream, by an event before it and one behind it.
+type TaskTime struct {
+	PID, TID int
+	Seq      uint64 // of the call
+	Device   int    // as its process numbers it, -1 where that is not known
+	Stream   uint64 // handle
+	// Issued and Closed are just before the two events were asked for, and Seen is when both were known to be complete:
+	// CLOCK_MONOTONIC, nanoseconds.
+	Issued, Closed, Seen int64
+	// From and To are of the device's clock, in nanoseconds, cut to a microsecond; Elapsed is the time between the two, to a tick.
+	From, To, Elapsed int64
+}
+
+// Untimed is why the time of a task on the device was not measured.
+type Untimed uint8
+
+const (
+	// UntimedPool: the program had not waited for so many tasks that all pairs of events were in use.
+	UntimedPool Untimed = iota
+	// UntimedCapture: a stream of the process was being captured.
+	UntimedCapture
+	// UntimedLost: there was no room in the ring.
+	UntimedLost
+	// UntimedFailed: the runtime lacks what it takes, or has refused it. The process measures nothing more then.
+	UntimedFailed
+	untimedReasons
+)
+
 // Process is a process that maps the shim, or that uprobes were attached to.
 type Process struct {
 	PID, PPID int
@@ -116,4 +147,5 @@ type Sink interface {
 	Call(*Call) error
 	Payload(*Payload) error
 	Gap(*Gap) error
+	TaskTime(*TaskTime) error
 }

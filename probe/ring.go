@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"math/bits"
 	"os"
 	"path/filepath"
@@ -29,7 +30,7 @@ const (
 	arenaWords  = 64
 
 	recCall, recPayload, recLost = 1, 2, 3
-	recBegin, recEnd             = 5, 6
+	recBegin, recEnd, recTime    = 5, 6, 7
 	stateEntered, stateDone      = 1, 2 // what is neither was left by a longjmp: it never returned
 	pieceOut, pieceBytes, far    = 1, 2, 4
 	pieceEarly                   = 8
@@ -67,7 +68,7 @@ type control struct {
 	payloadLeast         uint64
 	stackFrames          uint32
 	cost                 atomic.Uint32
-	_                    [2]uint32
+	timeEvery, timeGap   uint32
 	arenaFree            [arenaWords]atomic.Uint64
 	slots                [maxSlots]slot
 }
@@ -76,20 +77,22 @@ type ringHead struct {
 	head                 atomic.Uint64
 	lost                 atomic.Uint64
 	lostSince, lostUntil uint64
-	_                    [12]uint64 // seq of the shim's, and padding
+	_                    uint64 // seq of the shim's
+	untimed              [4]atomic.Uint64
+	_                    [7]uint64
 	tail                 atomic.Uint64
 	_                    [15]uint64
 }
 
 var (
-	_                         [64]byte                               = [unsafe.Sizeof(slot{})]byte{}
-	_                         [128 + 8*arenaWords + 64*maxSlots]byte = [unsafe.Sizeof(control{})]byte{}
-	_                         [256]byte                              = [unsafe.Sizeof(ringHead{})]byte{}
-	le                                                               = binary.LittleEndian
-	callHeader, payloadHeader                                        = 40, 72
-	lostBytes, pieceHeader                                           = 32, 8
-	errRing                                                          = errors.New("a ring holds what the shim does not write")
-	_                         error                                  = errRing
+	_                                 [64]byte                               = [unsafe.Sizeof(slot{})]byte{}
+	_                                 [128 + 8*arenaWords + 64*maxSlots]byte = [unsafe.Sizeof(control{})]byte{}
+	_                                 [256]byte                              = [unsafe.Sizeof(ringHead{})]byte{}
+	le                                                                       = binary.LittleEndian
+	callHeader, payloadHeader                                                = 40, 72
+	lostBytes, timeBytes, pieceHeader                                        = 32, 80, 8
+	errRing                                                                  = errors.New("a ring holds what the shim does not write")
+	_                                 error                                  = errRing
 )
 
 // Policy is what a program does when its ring is full.
@@ -119,6 +122,10 @@ type SessionOptions struct {
 	PayloadLeast uint64
 	// StackFrames is how much to keep of the stack that each call was made from, at most 64; 0 means nothing.
 	StackFrames int
+	// TimeEvery is of how many tasks of a thread one has its time on the device measured, on average; 0 measures none.
+	TimeEvery int
+	// TimeGap is the least time between two such tasks of a thread.
+	TimeGap time.Duration
 	// Device is where the addresses of device memory lie; the zero Window means the model's.
 	Device api.Window
 	// Dir is the folder to make the session in; "" means /dev/shm.
@@ -197,6 +204,7 @@ func NewSession(m *api.Model, opts *SessionOptions) (*Session, error) {
 	c.deviceFrom, c.deviceTo = o.Device.From, o.Device.To
 	s.clock.start()
 	c.clock = s.clock.kind()
+	c.timeEvery, c.timeGap = uint32(o.TimeEvery), s.clock.ticks(o.TimeGap)
 	c.heartbeat.Store(monotonic())
 	c.magic = ringMagic
 	return s, nil
@@ -274,6 +282,19 @@ func (s *Session) Cost() float64 {
 		return ticks * s.clock.rate
 	}
 	return ticks
+}
+
+// Untimed counts the tasks whose time on the device was to be measured and was not, by why. Valid after Finish, and before Close.
+func (s *Session) Untimed() map[Untimed]uint64 {
+	n := map[Untimed]uint64{}
+	for _, r := range s.rings {
+		for i := range untimedReasons {
+			if r.mem != nil {
+				n[i] += r.head.untimed[i].Load()
+			}
+		}
+	}
+	return n
 }
 
 // ClockJumps is how often the processor's counter was found to have jumped.
@@ -645,6 +666,8 @@ func (r *ring) record(s *Session, sink Sink, b []byte, state byte) error {
 		return r.end(s, sink, b)
 	case recPayload:
 		return r.payload(s, sink, b)
+	case recTime:
+		return r.time(s, sink, b)
 	case recLost:
 		if len(b) < lostBytes {
 			return errRing
@@ -757,4 +780,16 @@ func (r *ring) payload(s *Session, sink Sink, b []byte) error {
 	}
 	p.Early = b[13]&pieceEarly != 0
 	return sink.Payload(&p)
+}
+
+func (r *ring) time(s *Session, sink Sink, b []byte) error {
+	slot := int(le.Uint32(b[8:]))
+	if len(b) < timeBytes || slot >= len(s.rings) || s.rings[slot].mem == nil {
+		return errRing
+	}
+	o, seq := s.rings[slot].number(le.Uint64(b[16:]))
+	t := TaskTime{PID: int(o.pid), TID: int(o.tid), Seq: seq, Device: int(int32(le.Uint32(b[12:]))) - 1, Stream: le.Uint64(b[24:]),
+		Issued: s.clock.nanoseconds(le.Uint64(b[32:])), Closed: s.clock.nanoseconds(le.Uint64(b[40:])), Seen: s.clock.nanoseconds(le.Uint64(b[48:])),
+		From: int64(le.Uint64(b[56:])) * 1000, To: int64(le.Uint64(b[64:])) * 1000, Elapsed: int64(math.Round(float64(math.Float32frombits(le.Uint32(b[72:]))) * 1e6))}
+	return sink.TaskTime(&t)
 }

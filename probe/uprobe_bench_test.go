@@ -15,10 +15,11 @@ import (
 
 type nobody struct{}
 
-func (nobody) Process(*Process) error { return nil }
-func (nobody) Call(*Call) error       { return nil }
-func (nobody) Payload(*Payload) error { return nil }
-func (nobody) Gap(*Gap) error         { return nil }
+func (nobody) Process(*Process) error   { return nil }
+func (nobody) Call(*Call) error         { return nil }
+func (nobody) Payload(*Payload) error   { return nil }
+func (nobody) Gap(*Gap) error           { return nil }
+func (nobody) TaskTime(*TaskTime) error { return nil }
 
 // BenchmarkUprobe is what uprobes add to a launch with 64 bytes of arguments, in the program of the shim's benchmark: its
 // median by its own clock.

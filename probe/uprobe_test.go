@@ -323,6 +323,7 @@ type seen struct {
 
 func (s *seen) Process(p *Process) error { s.processes = append(s.processes, *p); return nil }
 func (s *seen) Gap(g *Gap) error         { s.gaps = append(s.gaps, *g); return nil }
+func (s *seen) TaskTime(*TaskTime) error { return nil }
 func (s *seen) Call(c *Call) error {
 	d := *c
 	d.Words, d.Pieces = slices.Clone(c.Words), slices.Clone(c.Pieces)

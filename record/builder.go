@@ -23,6 +23,7 @@ type builder struct {
 	procs    map[int]uint32
 	parts    map[partKey]*part
 	ahead    map[callKey][]probe.Payload // parts that came before their call
+	times    *taskTimes
 
 	row       format.Call // of the call at hand, kept for its memory
 	recent    *thread     // of the call before, with its key
@@ -82,8 +83,10 @@ type part struct {
 }
 
 func newBuilder(m *api.Model, w *format.Writer, origin int64) *builder {
-	return &builder{model: m, w: w, origin: origin, threads: map[threadKey]*thread{}, procs: map[int]uint32{},
+	b := &builder{model: m, w: w, origin: origin, threads: map[threadKey]*thread{}, procs: map[int]uint32{},
 		parts: map[partKey]*part{}, ahead: map[callKey][]probe.Payload{}, libraries: map[string]bool{}, processes: map[int]format.Process{}, maps: map[int][]format.Mapping{}}
+	b.times = newTaskTimes(b)
+	return b
 }
 
 func (b *builder) time(mono int64) int64 {
@@ -183,7 +186,7 @@ func (b *builder) Call(c *probe.Call) error {
 			}
 		}
 	}
-	group := group(f, c.Words)
+	timed, group := false, group(f, c.Words)
 	for i := range c.Pieces {
 		p := &c.Pieces[i]
 		if p.Param >= probe.StackParam && p.Dir == probe.Out && len(p.Bytes) == 8 || int(p.Param) < len(f.Params) && p.Dir == probe.Out && f.Params[p.Param].Out() && len(p.Bytes) <= 8 {
@@ -191,6 +194,9 @@ func (b *builder) Call(c *probe.Call) error {
 			continue
 		}
 		switch p.Param {
+		case probe.TimeParam:
+			timed = true
+			continue
 		case probe.MapsParam:
 			b.maps[c.PID] = parseMaps(p.Bytes)
 			continue
@@ -215,6 +221,11 @@ func (b *builder) Call(c *probe.Call) error {
 	}
 	b.calls++
 	t.next = max(t.next, c.Seq+1) // a call that encloses others comes after them
+	if timed {
+		if err := b.times.call(callKey{k, c.Seq}, timedCall{index, c.Start}); err != nil {
+			return err
+		}
+	}
 	if f.RetError && int32(c.Ret) != 0 || c.Unfinished() {
 		return nil
 	}
@@ -443,6 +454,9 @@ func (b *builder) Gap(g *probe.Gap) error {
 
 // finish records what will never be complete.
 func (b *builder) finish() error {
+	if err := b.times.finish(); err != nil {
+		return fmt.Errorf("times of tasks on the device: %w", err)
+	}
 	for k, p := range b.parts {
 		b.threads[k.threadKey].came(k.seq, k.param)
 		if err := b.abandon(k, p, format.Dropped); err != nil {

@@ -64,10 +64,13 @@ type Options struct {
 	Stacks      int        // frames to keep of the stack that each call was made from, 0 for none
 	NoSmall     bool       // leave out copies below SmallestCopy
 	NoTaskIDs   bool       // leave out the runtime's own ids of streams and tasks
-	Version     string     // of acltrace, for the trace
-	Stdin       *os.File   // nil: the caller's own, as the next two
-	Stdout      *os.File
-	Stderr      *os.File
+	DeviceTime  int        // of how many tasks of a thread one is measured by the device's clock; 0 for none, 1 for all
+	// DeviceTimeGap is the least time between two such tasks of a thread.
+	DeviceTimeGap time.Duration
+	Version       string   // of acltrace, for the trace
+	Stdin         *os.File // nil: the caller's own, as the next two
+	Stdout        *os.File
+	Stderr        *os.File
 }
 
 // Result says how a recording ended.
@@ -123,6 +126,9 @@ func prepare(opts *Options) (*recorder, error) {
 	}
 	if o.Probe == "" {
 		o.Probe = "shim"
+	}
+	if o.DeviceTime != 0 && o.Probe != "shim" {
+		return nil, errors.New("--device-time puts events on the program's streams, which only --probe shim can")
 	}
 	switch o.Bind {
 	case "", "auto":
@@ -361,12 +367,25 @@ func (r *recorder) runShim(ctx context.Context) (*Result, error) {
 	res := r.result(state)
 	r.meta.Tracer.CostNS, r.meta.Tracer.ClockJumps = s.Cost(), s.ClockJumps()
 	res.Refused, res.Incomplete = s.Refused(), incomplete
+	r.deviceTime(s)
 	res.PassedBy, res.Unhooked = s.PassedBy(), append(notes(s.Dir()), w.end()...)
 	return r.finish(res)
 }
 
+// deviceTime says how much of the device's time is known.
+func (r *recorder) deviceTime(s *probe.Session) {
+	if r.o.DeviceTime == 0 {
+		return
+	}
+	d, n := r.b.times.said, s.Untimed()
+	d.Every, d.GapNS = r.o.DeviceTime, r.o.DeviceTimeGap.Nanoseconds()
+	d.PoolExhausted, d.Captured, d.Lost, d.Refused = n[probe.UntimedPool], n[probe.UntimedCapture], n[probe.UntimedLost], n[probe.UntimedFailed]
+	r.meta.DeviceTime = &d
+}
+
 func (r *recorder) sessionOptions() *probe.SessionOptions {
-	so := &probe.SessionOptions{RingBytes: r.o.RingBytes, MemoryLimit: r.o.MemoryLimit, NoTaskIDs: r.o.NoTaskIDs, StackFrames: r.o.Stacks}
+	so := &probe.SessionOptions{RingBytes: r.o.RingBytes, MemoryLimit: r.o.MemoryLimit, NoTaskIDs: r.o.NoTaskIDs, StackFrames: r.o.Stacks,
+		TimeEvery: r.o.DeviceTime, TimeGap: r.o.DeviceTimeGap}
 	if r.o.NoSmall {
 		so.PayloadLeast = SmallestCopy
 	}

@@ -378,9 +378,10 @@ type sink struct {
 	numbers          []uint64
 }
 
-func (n *sink) Process(*probe.Process) error { n.processes++; return nil }
-func (n *sink) Payload(*probe.Payload) error { return nil }
-func (n *sink) Gap(*probe.Gap) error         { return nil }
+func (n *sink) Process(*probe.Process) error   { n.processes++; return nil }
+func (n *sink) Payload(*probe.Payload) error   { return nil }
+func (n *sink) Gap(*probe.Gap) error           { return nil }
+func (n *sink) TaskTime(*probe.TaskTime) error { return nil }
 
 func (n *sink) Call(c *probe.Call) error {
 	n.calls++

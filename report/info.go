@@ -22,32 +22,33 @@ type Info struct {
 		Major uint16 `json:"major"`
 		Minor uint16 `json:"minor"`
 	} `json:"format"`
-	Complete   bool              `json:"complete"`
-	Simulated  bool              `json:"simulated"`
-	CapturedBy string            `json:"captured_by"`
-	API        string            `json:"api"`
-	Command    []string          `json:"command"`
-	Host       string            `json:"host"`
-	ExitCode   int               `json:"exit_code"`
-	ExitSignal int               `json:"exit_signal"`
-	Device     format.Device     `json:"device"`
-	Processes  int               `json:"processes"`
-	Threads    int               `json:"threads"`
-	StartNS    int64             `json:"start_ns"` // nanoseconds since 1970 UTC
-	EndNS      int64             `json:"end_ns"`
-	Clock      InfoClock         `json:"clock"`
-	Env        map[string]string `json:"env"` // the variables that tell of the job: ranks, the runtime's settings, the span around it
-	Calls      InfoCalls         `json:"calls"`
-	Payload    InfoPayload       `json:"payload"`
-	Gaps       InfoGaps          `json:"gaps"`
-	Coverage   InfoCoverage      `json:"coverage"`
-	Tracer     format.Tracer     `json:"tracer"`
-	Replayable bool              `json:"replayable"`
-	Policy     string            `json:"policy"`
-	Libraries  []format.Library  `json:"libraries"`
-	Unknown    map[string]uint64 `json:"unknown,omitempty"` // what this version of acltrace could not read, by kind
-	Damage     []string          `json:"damage,omitempty"`
-	Recovered  string            `json:"recovered,omitempty"` // why the trace is what was left of another
+	Complete   bool               `json:"complete"`
+	Simulated  bool               `json:"simulated"`
+	CapturedBy string             `json:"captured_by"`
+	API        string             `json:"api"`
+	Command    []string           `json:"command"`
+	Host       string             `json:"host"`
+	ExitCode   int                `json:"exit_code"`
+	ExitSignal int                `json:"exit_signal"`
+	Device     format.Device      `json:"device"`
+	Processes  int                `json:"processes"`
+	Threads    int                `json:"threads"`
+	StartNS    int64              `json:"start_ns"` // nanoseconds since 1970 UTC
+	EndNS      int64              `json:"end_ns"`
+	Clock      InfoClock          `json:"clock"`
+	Env        map[string]string  `json:"env"` // the variables that tell of the job: ranks, the runtime's settings, the span around it
+	Calls      InfoCalls          `json:"calls"`
+	Payload    InfoPayload        `json:"payload"`
+	Gaps       InfoGaps           `json:"gaps"`
+	Coverage   InfoCoverage       `json:"coverage"`
+	Tracer     format.Tracer      `json:"tracer"`
+	Replayable bool               `json:"replayable"`
+	Policy     string             `json:"policy"`
+	Libraries  []format.Library   `json:"libraries"`
+	Unknown    map[string]uint64  `json:"unknown,omitempty"` // what this version of acltrace could not read, by kind
+	Damage     []string           `json:"damage,omitempty"`
+	DeviceTime *format.DeviceTime `json:"device_time,omitempty"` // which tasks were measured by the device's clock; absent where none was to be
+	Recovered  string             `json:"recovered,omitempty"`   // why the trace is what was left of another
 	path       string
 	recovery   *format.Recovery
 }
@@ -92,7 +93,7 @@ func NewInfo(path string, r *format.Reader) (*Info, error) {
 	in := &Info{Complete: r.Complete(), Simulated: m.Simulated, CapturedBy: m.CapturedBy, API: m.API, Command: m.Argv, Host: m.Host,
 		ExitCode: m.ExitCode, ExitSignal: m.ExitSignal, Device: m.Device, Processes: len(r.Processes()), Threads: len(r.Threads()),
 		StartNS: m.StartWall, EndNS: m.StartWall + m.EndNS, Tracer: m.Tracer, Replayable: m.Replayable, Policy: m.Policy, Libraries: m.Libraries,
-		Recovered: m.Recovered, Clock: InfoClock{m.StartWall, m.StartMono}, Env: m.Env, path: path, recovery: r.Recovered()}
+		Recovered: m.Recovered, DeviceTime: m.DeviceTime, Clock: InfoClock{m.StartWall, m.StartMono}, Env: m.Env, path: path, recovery: r.Recovered()}
 	if in.Env == nil {
 		in.Env = map[string]string{}
 	}
@@ -177,6 +178,9 @@ func (in *Info) Text(w io.Writer) error {
 	if in.Tracer.CostNS > 0 {
 		row("cost", "%.0f ns added to a launch with 64 bytes of arguments", in.Tracer.CostNS)
 	}
+	if d := in.DeviceTime; d != nil {
+		in.deviceTime(row)
+	}
 	binder := ""
 	if in.Coverage.Binder != "" {
 		binder = ", bound by " + in.Coverage.Binder
@@ -219,6 +223,32 @@ func (in *Info) Text(w io.Writer) error {
 		fmt.Fprintf(t, "  %s\t%d\n", n, in.Calls.ByFunction[n])
 	}
 	return t.Flush()
+}
+
+// deviceTime says which tasks were measured by the device's clock.
+func (in *Info) deviceTime(row func(name, format string, args ...any)) {
+	d := in.DeviceTime
+	which := "all"
+	switch {
+	case d.GapNS > 0:
+		which = "one of a thread every " + Duration(d.GapNS)
+	case d.Every > 1:
+		which = fmt.Sprintf("one of %d", d.Every)
+	}
+	row("device time", "%s measured (%s), placed within %s of the calls' clock, half of them within %s", plural(d.Measured, "task"), which, Duration(d.ErrorNS), Duration(d.TypicalErrorNS))
+	for _, m := range []struct {
+		n   uint64
+		why string
+	}{{d.NeverSynchronized, "the program never waited for them"}, {d.PoolExhausted, "too many at once that the program had not waited for"}, {d.Captured, "a stream was being captured"},
+		{d.Lost, "no room in the ring"}, {d.Refused, "the runtime lacks what it takes or has refused, and its process was not measured from then on"},
+		{d.Unsound, "the device's time does not go with the calls'"}} {
+		if m.n > 0 {
+			row("not measured", "%s: %s", plural(m.n, "task"), m.why)
+		}
+	}
+	if d.Jumps > 0 {
+		row("", "the device's clock and the calls' went apart %s", plural(d.Jumps, "time"))
+	}
 }
 
 func plural(n uint64, what string) string {

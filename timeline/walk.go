@@ -53,6 +53,7 @@ type Walk struct {
 	depth    depths
 	ahead    *ahead
 	steps    *stepper
+	meter    meter
 	learning bool
 }
 
@@ -159,6 +160,10 @@ func (w *Walk) Run(v *Visitor) error {
 }
 
 func (w *Walk) run() error {
+	var err error
+	if w.meter, err = newMeter(w.Reader); err != nil {
+		return err
+	}
 	done := uint64(0)
 	for c, err := range w.Reader.CallsByStart(nil) {
 		if err != nil {
@@ -270,7 +275,9 @@ func (w *Walk) call(c *format.Call) error {
 			case f.Task != api.NoTask:
 				h.Task = w.tasks
 				w.tasks++
-				task = w.put(process, e)
+				if task, err = w.put(process, e); err != nil {
+					return err
+				}
 			case f.Capture == api.CaptureEnd:
 				if err := w.graph(e); err != nil {
 					return err
@@ -489,17 +496,19 @@ func (w *Walk) task(process uint32, e *Event, task *Task) *lane {
 }
 
 // put puts the call's task on its lane.
-func (w *Walk) put(process uint32, e *Event) *Task {
+func (w *Walk) put(process uint32, e *Event) (*Task, error) {
 	c, f := e.Call, e.Fn
 	task := &w.single
 	ln := w.task(process, e, task)
 	task.Index = w.tasks - 1
 	w.Lanes[ln.index].Tasks++
-	start, began := out(c, api.TaskStartParam)
-	end, ended := out(c, api.TaskEndParam)
+	from, to, measured, err := w.meter.measured(c)
+	if err != nil {
+		return nil, err
+	}
 	switch {
-	case began && ended && int64(start) <= int64(end):
-		task.From, task.To, task.Measured = int64(start), int64(end), true
+	case measured:
+		task.From, task.To, task.Measured = from, to, true
 		w.End = max(w.End, task.To)
 	case f.Stream < 0:
 		task.To = max(c.End, task.From) // done by the call itself, whatever the streams do
@@ -526,7 +535,7 @@ func (w *Walk) put(process uint32, e *Event) *Task {
 	if f.Task == api.Record && task.Object != nil {
 		w.records[task.Object] = record{ln, w.tasks - 1}
 	}
-	return task
+	return task, nil
 }
 
 // wait has a task wait for its end.

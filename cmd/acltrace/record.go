@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
+	"time"
 
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/record"
@@ -13,7 +15,7 @@ import (
 
 func (a *app) recordCmd() *cobra.Command {
 	o := record.Options{Model: acl.Model, Version: version, Stdout: a.stdout, Stderr: a.stderr}
-	var payload, policy, maxSize, ringSize string
+	var payload, policy, maxSize, ringSize, deviceTime string
 	var quiet bool
 	c := &cobra.Command{
 		Use:   "record [flags] -- PROGRAM [ARGUMENT …]",
@@ -55,6 +57,9 @@ The program's own exit code is passed on. 125 means that it was not run: recordi
 				return usage("--ring-size %s: give a size up to 1G, as 8M", ringSize)
 			}
 			o.RingBytes = int(ring)
+			if o.DeviceTime, o.DeviceTimeGap, err = sampled(deviceTime); err != nil {
+				return usage("--device-time %w", err)
+			}
 			res, err := record.Run(context.Background(), &o)
 			return a.recorded(&o, res, err, quiet)
 		},
@@ -74,8 +79,24 @@ The program's own exit code is passed on. 125 means that it was not run: recordi
 	f.IntVar(&o.Stacks, "stacks", 0, "keep this many frames of the stack that each call was made from (needs code with frame pointers)")
 	f.BoolVar(&o.NoSmall, "no-small-copies", false, "do not keep the content of copies below 4 KiB: token ids and the like stay out of the trace")
 	f.BoolVar(&o.NoTaskIDs, "no-task-ids", false, "do not ask the runtime for its ids of each task: saves a query a launch")
+	f.StringVar(&deviceTime, "device-time", "", "measure tasks by the device's own clock, with an event before and behind each: all, one of N at random, or one of a thread every so often, as 5ms")
+	f.Lookup("device-time").NoOptDefVal = "all"
 	f.BoolVarP(&quiet, "quiet", "q", false, "say nothing at the end")
 	return c
+}
+
+// sampled parses which tasks are to be measured: one of how many, and how long after the last one at least.
+func sampled(s string) (every int, gap time.Duration, err error) {
+	if s == "" || s == "all" {
+		return len(s) / len("all"), 0, nil
+	}
+	if n, err := strconv.ParseUint(s, 10, 30); err == nil && n > 0 {
+		return int(n), 0, nil
+	}
+	if d, err := time.ParseDuration(s); err == nil && d > 0 && d <= time.Second {
+		return 1, d, nil
+	}
+	return 0, 0, fmt.Errorf("%s: give all, a number N for one task of N, or a time of at most 1s between two of a thread, as 5ms", s)
 }
 
 // recorded tells how a recording ended and makes the exit code of it.

@@ -69,6 +69,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclFinalize(struct sh
 		shim_leave();
 		return ret;
 	}
+	shim_times_leave(ALL_ENDS, NULL, 0);
 	shim_commit(&c);
 	aclError ret = real();
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -114,6 +115,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclFinalizeReference(
 		shim_leave();
 		return ret;
 	}
+	shim_times_leave(ALL_ENDS, NULL, 0);
 	shim_commit(&c);
 	aclError ret = real(refCount);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -352,11 +354,13 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtPeekAtLastError(
 	struct shim_call c;
 	if (!shim_enter(&c, 8, w, 1, 0)) {
 		aclError ret = real(level);
+		ret = shim_last_error(ret, false);
 		shim_leave();
 		return ret;
 	}
 	shim_commit(&c);
 	aclError ret = real(level);
+		ret = shim_last_error(ret, false);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	shim_exit(&c);
 	shim_leave();
@@ -397,11 +401,13 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetLastError(acl
 	struct shim_call c;
 	if (!shim_enter(&c, 9, w, 1, 0)) {
 		aclError ret = real(level);
+		ret = shim_last_error(ret, true);
 		shim_leave();
 		return ret;
 	}
 	shim_commit(&c);
 	aclError ret = real(level);
+		ret = shim_last_error(ret, true);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	shim_exit(&c);
 	shim_leave();
@@ -1194,6 +1200,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtDestroyContext(a
 		shim_leave();
 		return ret;
 	}
+	shim_times_leave(CONTEXT_ENDS, context, 0);
 	shim_commit(&c);
 	aclError ret = real(context);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -1571,6 +1578,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtResetDevice(int3
 		shim_leave();
 		return ret;
 	}
+	shim_times_leave(DEVICE_ENDS, NULL, deviceId);
 	shim_commit(&c);
 	aclError ret = real(deviceId);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -1616,6 +1624,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtResetDeviceForce
 		shim_leave();
 		return ret;
 	}
+	shim_times_leave(DEVICE_ENDS, NULL, deviceId);
 	shim_commit(&c);
 	aclError ret = real(deviceId);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -3455,11 +3464,15 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetThreadLastTas
 	struct shim_call c;
 	if (!shim_enter(&c, 72, w, 1, 16)) {
 		aclError ret = real(taskId);
+		if (ret == 0)
+			shim_last_task(taskId);
 		shim_leave();
 		return ret;
 	}
 	shim_commit(&c);
 	aclError ret = real(taskId);
+		if (ret == 0)
+			shim_last_task(taskId);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
@@ -4046,6 +4059,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyAsync(void
 		shim_leave();
 		return ret;
 	}
+	shim_timed(&c, stream);
 	shim_commit(&c);
 	aclError ret = real(dst, destMax, src, count, kind, stream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -4150,6 +4164,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemsetD32Async(v
 		shim_leave();
 		return ret;
 	}
+	shim_timed(&c, stream);
 	shim_commit(&c);
 	aclError ret = real(ptr, memSize, value, N, stream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -4203,6 +4218,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyAsyncWithC
 		shim_leave();
 		return ret;
 	}
+	shim_timed(&c, stream);
 	shim_commit(&c);
 	aclError ret = real(dst, destMax, src, count, kind, stream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -4318,6 +4334,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpy2dAsync(vo
 		shim_leave();
 		return ret;
 	}
+	shim_timed(&c, stream);
 	shim_commit(&c);
 	aclError ret = real(dst, dpitch, src, spitch, width, height, kind, stream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -4528,6 +4545,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyFromSymbol
 		shim_leave();
 		return ret;
 	}
+	shim_timed(&c, stream);
 	shim_commit(&c);
 	aclError ret = real(dst, dstMax, symbol, count, offset, kind, stream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -4637,6 +4655,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyToSymbolAs
 		shim_leave();
 		return ret;
 	}
+	shim_timed(&c, stream);
 	shim_commit(&c);
 	aclError ret = real(symbol, src, count, offset, kind, stream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -4692,6 +4711,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemsetAsync(void
 		shim_leave();
 		return ret;
 	}
+	shim_timed(&c, stream);
 	shim_commit(&c);
 	aclError ret = real(devPtr, maxCount, value, count, stream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -5390,6 +5410,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtDestroyStream(ac
 		return ret;
 	}
 	shim_stream_ended();
+	shim_times_leave(STREAM_ENDS, stream, 0);
 	shim_commit(&c);
 	aclError ret = real(stream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -5440,6 +5461,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtDestroyStreamFor
 		return ret;
 	}
 	shim_stream_ended();
+	shim_times_leave(STREAM_ENDS, stream, 0);
 	shim_commit(&c);
 	aclError ret = real(stream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -7344,6 +7366,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtLaunchKernel(acl
 		shim_leave();
 		return ret;
 	}
+	shim_timed(&c, stream);
 	shim_commit(&c);
 	aclError ret = real(funcHandle, numBlocks, argsData, argsSize, stream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -8516,6 +8539,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyAsyncWithO
 		shim_leave();
 		return ret;
 	}
+	shim_timed(&c, stream);
 	shim_commit(&c);
 	aclError ret = real(dst, destMax, dstDataOffset, src, count, srcDataOffset, kind, stream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -8566,6 +8590,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyAsyncWithD
 		shim_leave();
 		return ret;
 	}
+	shim_timed(&c, stream);
 	shim_commit(&c);
 	aclError ret = real(desc, kind, stream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -9035,6 +9060,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtLaunchKernelWith
 	}
 	shim_list(&c, 3, cfg, 20, true);
 	shim_buffers_captured(&c, 4, argsHandle);
+	shim_timed(&c, stream);
 	shim_commit(&c);
 	aclError ret = real(funcHandle, numBlocks, stream, cfg, argsHandle, reserve);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -9377,6 +9403,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtValueWrite(void 
 		shim_leave();
 		return ret;
 	}
+	shim_timed(&c, stream);
 	shim_commit(&c);
 	aclError ret = real(devAddr, value, flag, stream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -10672,6 +10699,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtReduceAsync(void
 		shim_leave();
 		return ret;
 	}
+	shim_timed(&c, stream);
 	shim_commit(&c);
 	aclError ret = real(dst, src, count, kind, type, stream, reserve);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -12550,6 +12578,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyBatchAsync
 		shim_leave();
 		return ret;
 	}
+	shim_timed(&c, stream);
 	shim_commit(&c);
 	aclError ret = real(dsts, destMaxs, srcs, sizes, numBatches, attrs, attrsIndexes, numAttrs, failIndex, stream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -12626,6 +12655,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyBatchAsync
 		shim_leave();
 		return ret;
 	}
+	shim_timed(&c, stream);
 	shim_commit(&c);
 	aclError ret = real(dsts, destMaxs, srcs, sizes, numBatches, attrs, attrsIndexes, numAttrs, stream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -13255,9 +13285,13 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRICaptureBegin(
 		shim_leave();
 		return ret;
 	}
+	shim_capture(true);
 	shim_commit(&c);
 	aclError ret = real(stream, mode);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (!ok)
+		shim_capture(false);
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -13359,6 +13393,9 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRICaptureEnd(ac
 	bool ok = ret == 0;
 	if (ok)
 		shim_out(&c, 1, modelRI, 8);
+	if (ok) {
+		shim_capture(false);
+	}
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -13545,6 +13582,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRIExecuteAsync(
 		shim_leave();
 		return ret;
 	}
+	shim_timed(&c, stream);
 	shim_commit(&c);
 	aclError ret = real(modelRI, stream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -13779,9 +13817,13 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRICaptureTaskUp
 		shim_leave();
 		return ret;
 	}
+	shim_capture(true);
 	shim_commit(&c);
 	aclError ret = real(stream, handle);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (!ok)
+		shim_capture(false);
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -13827,6 +13869,10 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRICaptureTaskUp
 	shim_commit(&c);
 	aclError ret = real(stream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok) {
+		shim_capture(false);
+	}
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -13920,9 +13966,13 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRIBindStream(ac
 		shim_leave();
 		return ret;
 	}
+	shim_capture(true);
 	shim_commit(&c);
 	aclError ret = real(modelRI, stream, flag);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (!ok)
+		shim_capture(false);
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -14064,6 +14114,10 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRIUnbindStream(
 	shim_commit(&c);
 	aclError ret = real(modelRI, stream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok) {
+		shim_capture(false);
+	}
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -15336,6 +15390,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtLaunchKernelV2(a
 		return ret;
 	}
 	shim_list(&c, 4, cfg, 20, true);
+	shim_timed(&c, stream);
 	shim_commit(&c);
 	aclError ret = real(funcHandle, numBlocks, argsData, argsSize, cfg, stream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -15394,6 +15449,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtLaunchKernelWith
 	shim_list(&c, 3, cfg, 20, true);
 	shim_piece(&c, 4, 0, hostArgs, (uint64_t)argsSize, true);
 	shim_piece(&c, 6, 0, placeHolderArray, 8ULL * (uint64_t)placeHolderNum, true);
+	shim_timed(&c, stream);
 	shim_commit(&c);
 	aclError ret = real(funcHandle, numBlocks, stream, cfg, hostArgs, argsSize, placeHolderArray, placeHolderNum);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -15448,6 +15504,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtLaunchKernelWith
 	}
 	shim_list(&c, 3, cfg, 20, true);
 	shim_args_array(&c, 4, func, args);
+	shim_timed(&c, stream);
 	shim_commit(&c);
 	aclError ret = real(func, numBlocks, stream, cfg, args);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -15506,6 +15563,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtLaunchSIMTKernel
 	}
 	shim_list(&c, 5, cfg, 20, true);
 	shim_args_array(&c, 6, func, args);
+	shim_timed(&c, stream);
 	shim_commit(&c);
 	aclError ret = real(func, gridDim, blockDim, dynUbufSize, stream, cfg, args);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -15568,6 +15626,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtLaunchSIMTKernel
 	shim_list(&c, 5, cfg, 20, true);
 	shim_piece(&c, 6, 0, hostArgs, (uint64_t)argsSize, true);
 	shim_piece(&c, 8, 0, placeHolderArray, 8ULL * (uint64_t)placeHolderNum, true);
+	shim_timed(&c, stream);
 	shim_commit(&c);
 	aclError ret = real(func, gridDim, blockDim, dynUbufSize, stream, cfg, hostArgs, argsSize, placeHolderArray, placeHolderNum);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -16767,9 +16826,13 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRICaptureToMode
 		shim_leave();
 		return ret;
 	}
+	shim_capture(true);
 	shim_commit(&c);
 	aclError ret = real(stream, modelRI, mode);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (!ok)
+		shim_capture(false);
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -20680,6 +20743,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlExecuteV2(uint3
 		shim_leave();
 		return ret;
 	}
+	shim_timed(&c, stream);
 	shim_commit(&c);
 	aclError ret = real(modelId, input, output, stream, handle);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -20725,6 +20789,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlExecuteAsyncV2(
 		shim_leave();
 		return ret;
 	}
+	shim_timed(&c, stream);
 	shim_commit(&c);
 	aclError ret = real(modelId, input, output, stream, handle);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -20769,6 +20834,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlExecuteAsync(ui
 		shim_leave();
 		return ret;
 	}
+	shim_timed(&c, stream);
 	shim_commit(&c);
 	aclError ret = real(modelId, input, output, stream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -21788,6 +21854,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtKernelLaunch(const
 		return ret;
 	}
 	shim_piece(&c, 2, 0, args, (uint64_t)argsSize, true);
+	shim_timed(&c, stm);
 	shim_commit(&c);
 	rtError_t ret = real(stubFunc, numBlocks, args, argsSize, smDesc, stm);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -21840,6 +21907,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtKernelLaunchWithFl
 			shim_far(&c, 2, 0, 1, (const void *)(uintptr_t)argsInfo->args, (uint64_t)argsInfo->argsSize);
 		shim_far(&c, 2, 0, 2, (const void *)(uintptr_t)argsInfo->hostInputInfoPtr, 8 * (uint64_t)argsInfo->hostInputInfoNum);
 	}
+	shim_timed(&c, stm);
 	shim_commit(&c);
 	rtError_t ret = real(stubFunc, numBlocks, argsInfo, smDesc, stm, flags);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -21894,6 +21962,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtKernelLaunchWithFl
 		shim_far(&c, 2, 0, 2, (const void *)(uintptr_t)argsInfo->hostInputInfoPtr, 8 * (uint64_t)argsInfo->hostInputInfoNum);
 	}
 	shim_piece(&c, 6, 0, cfgInfo, 16ULL, true);
+	shim_timed(&c, stm);
 	shim_commit(&c);
 	rtError_t ret = real(stubFunc, numBlocks, argsInfo, smDesc, stm, flags, cfgInfo);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -21947,6 +22016,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtKernelLaunchWithHa
 			shim_far(&c, 3, 0, 1, (const void *)(uintptr_t)argsInfo->args, (uint64_t)argsInfo->argsSize);
 		shim_far(&c, 3, 0, 2, (const void *)(uintptr_t)argsInfo->hostInputInfoPtr, 8 * (uint64_t)argsInfo->hostInputInfoNum);
 	}
+	shim_timed(&c, stm);
 	shim_commit(&c);
 	rtError_t ret = real(hdl, tilingKey, numBlocks, argsInfo, smDesc, stm, kernelInfo);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -22001,6 +22071,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtKernelLaunchWithHa
 		shim_far(&c, 3, 0, 2, (const void *)(uintptr_t)argsInfo->hostInputInfoPtr, 8 * (uint64_t)argsInfo->hostInputInfoNum);
 	}
 	shim_piece(&c, 6, 0, cfgInfo, 16ULL, true);
+	shim_timed(&c, stm);
 	shim_commit(&c);
 	rtError_t ret = real(hdl, tilingKey, numBlocks, argsInfo, smDesc, stm, cfgInfo);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -22055,6 +22126,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtVectorCoreKernelLa
 		shim_far(&c, 2, 0, 2, (const void *)(uintptr_t)argsInfo->hostInputInfoPtr, 8 * (uint64_t)argsInfo->hostInputInfoNum);
 	}
 	shim_piece(&c, 6, 0, cfgInfo, 16ULL, true);
+	shim_timed(&c, stm);
 	shim_commit(&c);
 	rtError_t ret = real(stubFunc, numBlocks, argsInfo, smDesc, stm, flags, cfgInfo);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -22109,6 +22181,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtVectorCoreKernelLa
 		shim_far(&c, 3, 0, 2, (const void *)(uintptr_t)argsInfo->hostInputInfoPtr, 8 * (uint64_t)argsInfo->hostInputInfoNum);
 	}
 	shim_piece(&c, 6, 0, cfgInfo, 16ULL, true);
+	shim_timed(&c, stm);
 	shim_commit(&c);
 	rtError_t ret = real(hdl, tilingKey, numBlocks, argsInfo, smDesc, stm, cfgInfo);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -22361,6 +22434,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtLaunchKernelByFunc
 		return ret;
 	}
 	shim_buffers_captured(&c, 2, argsHandle);
+	shim_timed(&c, stm);
 	shim_commit(&c);
 	rtError_t ret = real(funcHandle, numBlocks, argsHandle, stm);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -22408,6 +22482,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtLaunchKernelByFunc
 	}
 	shim_buffers_captured(&c, 2, argsHandle);
 	shim_piece(&c, 4, 0, cfgInfo, 16ULL, true);
+	shim_timed(&c, stm);
 	shim_commit(&c);
 	rtError_t ret = real(funcHandle, numBlocks, argsHandle, stm, cfgInfo);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -22460,6 +22535,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtLaunchKernelByFunc
 		shim_far(&c, 2, 0, 2, (const void *)(uintptr_t)argsInfo->hostInputInfoPtr, 8 * (uint64_t)argsInfo->hostInputInfoNum);
 	}
 	shim_piece(&c, 4, 0, cfgInfo, 16ULL, true);
+	shim_timed(&c, stm);
 	shim_commit(&c);
 	rtError_t ret = real(funcHandle, numBlocks, argsInfo, stm, cfgInfo);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -22515,6 +22591,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtCpuKernelLaunchWit
 			shim_far(&c, 3, 0, 1, (const void *)(uintptr_t)argsInfo->args, (uint64_t)argsInfo->argsSize);
 		shim_far(&c, 3, 0, 2, (const void *)(uintptr_t)argsInfo->hostInputInfoPtr, 8 * (uint64_t)argsInfo->hostInputInfoNum);
 	}
+	shim_timed(&c, stm);
 	shim_commit(&c);
 	rtError_t ret = real(soName, kernelName, numBlocks, argsInfo, smDesc, stm, flags);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -22573,6 +22650,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtAicpuKernelLaunchW
 			shim_far(&c, 2, 0, 1, (const void *)(uintptr_t)argsInfo->args, (uint64_t)argsInfo->argsSize);
 		shim_far(&c, 2, 0, 2, (const void *)(uintptr_t)argsInfo->hostInputInfoPtr, 8 * (uint64_t)argsInfo->hostInputInfoNum);
 	}
+	shim_timed(&c, stm);
 	shim_commit(&c);
 	rtError_t ret = real(launchNames, numBlocks, argsInfo, smDesc, stm, flags);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -22628,6 +22706,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtAicpuKernelLaunchE
 		shim_far(&c, 3, 0, 2, (const void *)(uintptr_t)argsInfo->hostInputInfoPtr, 8 * (uint64_t)argsInfo->hostInputInfoNum);
 		shim_far(&c, 3, 0, 3, (const void *)(uintptr_t)argsInfo->kernelOffsetInfoPtr, 8 * (uint64_t)argsInfo->kernelOffsetInfoNum);
 	}
+	shim_timed(&c, stm);
 	shim_commit(&c);
 	rtError_t ret = real(kernelType, opName, numBlocks, argsInfo, smDesc, stm, flags);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -22673,6 +22752,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtKernelLaunchEx(voi
 		return ret;
 	}
 	shim_piece(&c, 0, 0, args, (uint64_t)argsSize, true);
+	shim_timed(&c, stm);
 	shim_commit(&c);
 	rtError_t ret = real(args, argsSize, flags, stm);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -22720,6 +22800,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtKernelLaunchFwk(co
 	}
 	shim_string(&c, 0, 0, opName, RING_INLINE, true);
 	shim_piece(&c, 1, 0, args, (uint64_t)argsSize, true);
+	shim_timed(&c, rtStream);
 	shim_commit(&c);
 	rtError_t ret = real(opName, args, argsSize, flags, rtStream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -22769,6 +22850,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtFftsPlusTaskLaunch
 			shim_far(&c, 0, 0, 2, (const void *)(uintptr_t)fftsPlusTaskInfo->descBuf, (uint64_t)fftsPlusTaskInfo->descBufLen);
 		shim_far(&c, 0, 0, 3, (const void *)(uintptr_t)fftsPlusTaskInfo->argsHandleInfoPtr, 8 * (uint64_t)fftsPlusTaskInfo->argsHandleInfoNum);
 	}
+	shim_timed(&c, stm);
 	shim_commit(&c);
 	rtError_t ret = real(fftsPlusTaskInfo, stm);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -22819,6 +22901,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtFftsPlusTaskLaunch
 			shim_far(&c, 0, 0, 2, (const void *)(uintptr_t)fftsPlusTaskInfo->descBuf, (uint64_t)fftsPlusTaskInfo->descBufLen);
 		shim_far(&c, 0, 0, 3, (const void *)(uintptr_t)fftsPlusTaskInfo->argsHandleInfoPtr, 8 * (uint64_t)fftsPlusTaskInfo->argsHandleInfoNum);
 	}
+	shim_timed(&c, stm);
 	shim_commit(&c);
 	rtError_t ret = real(fftsPlusTaskInfo, stm, flag);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -22861,6 +22944,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtFftsTaskLaunch(rtF
 		shim_leave();
 		return ret;
 	}
+	shim_timed(&c, stm);
 	shim_commit(&c);
 	rtError_t ret = real(fftsTaskInfo, stm);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -22904,6 +22988,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtFftsTaskLaunchWith
 		shim_leave();
 		return ret;
 	}
+	shim_timed(&c, stm);
 	shim_commit(&c);
 	rtError_t ret = real(fftsTaskInfo, stm, flag);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -22948,6 +23033,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtStarsTaskLaunch(co
 		return ret;
 	}
 	shim_piece(&c, 0, 0, taskSqe, (uint64_t)sqeLen, true);
+	shim_timed(&c, stm);
 	shim_commit(&c);
 	rtError_t ret = real(taskSqe, sqeLen, stm);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -22993,6 +23079,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtStarsTaskLaunchWit
 		return ret;
 	}
 	shim_piece(&c, 0, 0, taskSqe, (uint64_t)sqeLen, true);
+	shim_timed(&c, stm);
 	shim_commit(&c);
 	rtError_t ret = real(taskSqe, sqeLen, stm, flag);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -23035,6 +23122,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMultipleTaskInfoLa
 		shim_leave();
 		return ret;
 	}
+	shim_timed(&c, stm);
 	shim_commit(&c);
 	rtError_t ret = real(taskInfo, stm);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -23078,6 +23166,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMultipleTaskInfoLa
 		shim_leave();
 		return ret;
 	}
+	shim_timed(&c, stm);
 	shim_commit(&c);
 	rtError_t ret = real(taskInfo, stm, flag);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -23127,6 +23216,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtFusionLaunch(void 
 			shim_far(&c, 2, 0, 1, (const void *)(uintptr_t)argsInfo->args, (uint64_t)argsInfo->argsSize);
 		shim_far(&c, 2, 0, 2, (const void *)(uintptr_t)argsInfo->hostInputInfoPtr, 8 * (uint64_t)argsInfo->hostInputInfoNum);
 	}
+	shim_timed(&c, stm);
 	shim_commit(&c);
 	rtError_t ret = real(fusionInfo, stm, argsInfo);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -23170,6 +23260,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtCCULaunch(rtCcuTas
 		return ret;
 	}
 	shim_piece(&c, 0, 0, taskInfo, 120ULL, true);
+	shim_timed(&c, stm);
 	shim_commit(&c);
 	rtError_t ret = real(taskInfo, stm);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -23307,6 +23398,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsLaunchKernelWithH
 	shim_list(&c, 3, cfg, 20, true);
 	shim_piece(&c, 4, 0, hostArgs, (uint64_t)argsSize, true);
 	shim_piece(&c, 6, 0, placeHolderArray, 8ULL * (uint64_t)placeHolderNum, true);
+	shim_timed(&c, stm);
 	shim_commit(&c);
 	rtError_t ret = real(funcHandle, numBlocks, stm, cfg, hostArgs, argsSize, placeHolderArray, placeHolderNum);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -23355,6 +23447,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsLaunchKernelWithD
 		return ret;
 	}
 	shim_list(&c, 3, cfg, 20, true);
+	shim_timed(&c, stm);
 	shim_commit(&c);
 	rtError_t ret = real(funcHandle, numBlocks, stm, cfg, args, argsSize, reserve);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -23403,6 +23496,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsLaunchKernelWithC
 	}
 	shim_list(&c, 3, cfg, 20, true);
 	shim_buffers_captured(&c, 4, argsHandle);
+	shim_timed(&c, stm);
 	shim_commit(&c);
 	rtError_t ret = real(funcHandle, numBlocks, stm, cfg, argsHandle, reserve);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -23456,6 +23550,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsLaunchCpuKernel(r
 		shim_far(&c, 4, 0, 2, (const void *)(uintptr_t)argsInfo->hostInputInfoPtr, 8 * (uint64_t)argsInfo->hostInputInfoNum);
 		shim_far(&c, 4, 0, 3, (const void *)(uintptr_t)argsInfo->kernelOffsetInfoPtr, 8 * (uint64_t)argsInfo->kernelOffsetInfoNum);
 	}
+	shim_timed(&c, stm);
 	shim_commit(&c);
 	rtError_t ret = real(funcHandle, numBlocks, stm, cfg, argsInfo);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -23546,6 +23641,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsLaunchReduceAsync
 		shim_leave();
 		return ret;
 	}
+	shim_timed(&c, stm);
 	shim_commit(&c);
 	rtError_t ret = real(reduceInfo, stm, reserve);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -23860,6 +23956,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtModelExecute(rtMod
 		shim_leave();
 		return ret;
 	}
+	shim_timed(&c, stm);
 	shim_commit(&c);
 	rtError_t ret = real(mdl, stm, flag);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -23904,6 +24001,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtModelExecuteSync(r
 		shim_leave();
 		return ret;
 	}
+	shim_timed(&c, stm);
 	shim_commit(&c);
 	rtError_t ret = real(mdl, stm, flag, timeout);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -23985,6 +24083,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsModelExecuteAsync
 		shim_leave();
 		return ret;
 	}
+	shim_timed(&c, stm);
 	shim_commit(&c);
 	rtError_t ret = real(mdl, stm);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -24125,6 +24224,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpyAsync(void *
 		shim_leave();
 		return ret;
 	}
+	shim_timed(&c, stm);
 	shim_commit(&c);
 	rtError_t ret = real(dst, destMax, src, cnt, kind, stm);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -24176,6 +24276,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpyAsyncEx(void
 		shim_leave();
 		return ret;
 	}
+	shim_timed(&c, stm);
 	shim_commit(&c);
 	rtError_t ret = real(dst, destMax, src, cnt, kind, stm, memcpyConfig);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -24227,6 +24328,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpyAsyncWithCfg
 		shim_leave();
 		return ret;
 	}
+	shim_timed(&c, stm);
 	shim_commit(&c);
 	rtError_t ret = real(dst, destMax, src, cnt, kind, stm, qosCfg);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -24278,6 +24380,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpyAsyncWithCfg
 		shim_leave();
 		return ret;
 	}
+	shim_timed(&c, stm);
 	shim_commit(&c);
 	rtError_t ret = real(dst, destMax, src, cnt, kind, stm, cfgInfo);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -24330,6 +24433,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpyAsyncWithout
 		shim_leave();
 		return ret;
 	}
+	shim_timed(&c, stm);
 	shim_commit(&c);
 	rtError_t ret = real(dst, destMax, src, cnt, kind, stm);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -24380,6 +24484,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpyHostTask(voi
 		shim_leave();
 		return ret;
 	}
+	shim_timed(&c, stm);
 	shim_commit(&c);
 	rtError_t ret = real(dst, destMax, src, cnt, kind, stm);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -24481,6 +24586,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpy2dAsync(void
 		shim_leave();
 		return ret;
 	}
+	shim_timed(&c, stm);
 	shim_commit(&c);
 	rtError_t ret = real(dst, dstPitch, src, srcPitch, width, height, kind, stm);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -24531,6 +24637,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpyAsyncPtr(voi
 		shim_leave();
 		return ret;
 	}
+	shim_timed(&c, stream);
 	shim_commit(&c);
 	rtError_t ret = real(memcpyAddrInfo, destMax, count, kind, stream, qosCfg);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -24577,6 +24684,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpyAsyncPtrV2(v
 		shim_leave();
 		return ret;
 	}
+	shim_timed(&c, stream);
 	shim_commit(&c);
 	rtError_t ret = real(memcpyAddrInfo, destMax, count, kind, stream, cfgInfo);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -24628,6 +24736,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpyD2DAddrAsync
 		shim_leave();
 		return ret;
 	}
+	shim_timed(&c, stm);
 	shim_commit(&c);
 	rtError_t ret = real(dst, dstMax, dstOffset, src, cnt, srcOffset, stm);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -24676,6 +24785,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpyAsyncWithOff
 		shim_leave();
 		return ret;
 	}
+	shim_timed(&c, stm);
 	shim_commit(&c);
 	rtError_t ret = real(dst, dstMax, dstDataOffset, src, cnt, srcDataOffset, kind, stm);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -24771,6 +24881,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsMemcpyAsync(void 
 		shim_leave();
 		return ret;
 	}
+	shim_timed(&c, stm);
 	shim_commit(&c);
 	rtError_t ret = real(dst, destMax, src, cnt, kind, config, stm);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -24861,6 +24972,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemsetAsync(void *
 		shim_leave();
 		return ret;
 	}
+	shim_timed(&c, stm);
 	shim_commit(&c);
 	rtError_t ret = real(ptr, destMax, val, cnt, stm);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -24908,6 +25020,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtReduceAsync(void *
 		shim_leave();
 		return ret;
 	}
+	shim_timed(&c, stm);
 	shim_commit(&c);
 	rtError_t ret = real(dst, destMax, src, cnt, kind, type, stm);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -24960,6 +25073,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtReduceAsyncV2(void
 		shim_leave();
 		return ret;
 	}
+	shim_timed(&c, stm);
 	shim_commit(&c);
 	rtError_t ret = real(dst, destMax, src, cnt, kind, type, stm, overflowAddr);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -25012,6 +25126,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtReduceAsyncWithCfg
 		shim_leave();
 		return ret;
 	}
+	shim_timed(&c, stm);
 	shim_commit(&c);
 	rtError_t ret = real(dst, destMax, src, cnt, kind, type, stm, qosCfg);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -25064,6 +25179,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtReduceAsyncWithCfg
 		shim_leave();
 		return ret;
 	}
+	shim_timed(&c, stm);
 	shim_commit(&c);
 	rtError_t ret = real(dst, destMax, src, cnt, kind, type, stm, cfgInfo);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -25490,6 +25606,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtDeviceReset(int32_
 		shim_leave();
 		return ret;
 	}
+	shim_times_leave(DEVICE_ENDS, NULL, devId);
 	shim_commit(&c);
 	rtError_t ret = real(devId);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -25653,6 +25770,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtCtxDestroy(rtConte
 		shim_leave();
 		return ret;
 	}
+	shim_times_leave(CONTEXT_ENDS, destroyCtx, 0);
 	shim_commit(&c);
 	rtError_t ret = real(destroyCtx);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -25899,6 +26017,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtStreamDestroy(rtSt
 		return ret;
 	}
 	shim_stream_ended();
+	shim_times_leave(STREAM_ENDS, stm, 0);
 	shim_commit(&c);
 	rtError_t ret = real(stm);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -25942,6 +26061,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtStreamDestroyForce
 		return ret;
 	}
 	shim_stream_ended();
+	shim_times_leave(STREAM_ENDS, stm, 0);
 	shim_commit(&c);
 	rtError_t ret = real(stm);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -26363,9 +26483,13 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtStreamBeginCapture
 		shim_leave();
 		return ret;
 	}
+	shim_capture(true);
 	shim_commit(&c);
 	rtError_t ret = real(stm, mode);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (!ok)
+		shim_capture(false);
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -26408,6 +26532,9 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtStreamEndCapture(r
 	bool ok = ret == 0;
 	if (ok)
 		shim_out(&c, 1, captureMdl, 8);
+	if (ok) {
+		shim_capture(false);
+	}
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -26490,6 +26617,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsStreamDestroy(rtS
 		return ret;
 	}
 	shim_stream_ended();
+	shim_times_leave(STREAM_ENDS, stm, 0);
 	shim_commit(&c);
 	rtError_t ret = real(stm, flags);
 	shim_return(&c, (uint64_t)(uint32_t)ret);

@@ -37,13 +37,17 @@ enum { POLICY_DROP = 0, POLICY_BLOCK = 1 };
 enum { CLOCK_COUNTER = 0, CLOCK_SYSCALL = 1 };
 /* IDLE: the thread has ended and the ring is empty; another thread of the process may take it. DEAD: there is no ring. */
 enum { SLOT_FREE = 0, SLOT_TAKEN = 1, SLOT_LIVE = 2, SLOT_IDLE = 3, SLOT_DEAD = 4 };
-enum { REC_CALL = 1, REC_PAYLOAD = 2, REC_LOST = 3, REC_PAD = 4, REC_BEGIN = 5, REC_END = 6 };
+enum { REC_CALL = 1, REC_PAYLOAD = 2, REC_LOST = 3, REC_PAD = 4, REC_BEGIN = 5, REC_END = 6, REC_TIME = 7 };
 /* ABANDONED: the program left the call by a longjmp or an exception; it never returned. */
 enum { STATE_ENTERED = 1, STATE_DONE = 2, STATE_ABANDONED = 3 };
 enum { PASSED_FREE = 0, PASSED_BUSY = 1, PASSED_NAMED = 2 };
 /* EARLY: of a payload, that the copy may read the memory later and find it changed; of a result, that a later copy to the same
  * memory may have replaced it. */
 enum { PIECE_OUT = 1, PIECE_BYTES = 2, PIECE_FAR = 4, PIECE_EARLY = 8 };
+
+/* Why a task was not measured, as in probe.Untimed: all pairs of events are in use, a stream is captured, there is no room in the
+ * ring, the runtime has refused. */
+enum untimed { UNTIMED_POOL = 0, UNTIMED_CAPTURE = 1, UNTIMED_LOST = 2, UNTIMED_FAILED = 3 };
 
 /* As in probe.Missing. */
 enum {
@@ -90,7 +94,8 @@ struct control {
 	uint64_t payload_least; /* bytes; smaller payloads are not captured */
 	uint32_t stack_frames; /* to keep of each call's stack, 0 for none */
 	uint32_t cost; /* of recording one launch, in ticks of the clock; 0 until a process has measured it */
-	uint32_t reserved[2];
+	uint32_t time_every; /* tasks, of which one is measured by the device's clock; 0 for none */
+	uint32_t time_gap; /* ticks of the clock between two measured tasks of a thread, at least */
 	uint64_t arena_free[ARENA_WORDS]; /* atomic; a bit for each free chunk */
 	struct slot slots[RING_MAX_SLOTS];
 };
@@ -100,7 +105,8 @@ struct ring {
 	uint64_t lost; /* atomic; calls not recorded because the ring was full */
 	uint64_t lost_since, lost_until; /* clock of the records */
 	uint64_t seq; /* of the next call, for the thread that has the ring after this one */
-	uint64_t pad0[11];
+	uint64_t untimed[4]; /* atomic; tasks that were to be measured and were not, by enum untimed */
+	uint64_t pad0[7];
 	uint64_t tail; /* atomic; bytes ever read */
 	uint64_t pad1[15];
 };
@@ -152,6 +158,20 @@ struct lost_record {
 	uint64_t calls, since, until;
 };
 
+/* What the device's clock says of the two events around a task. */
+struct time_record {
+	struct record h;
+	uint32_t slot; /* of the thread that made the call */
+	int32_t device; /* 1 + its number, 0 unknown */
+	uint64_t seq; /* of the call in that thread, lost ones counted */
+	uint64_t stream;
+	uint64_t issued, closed; /* clock, before the first event was asked for, and before the second was */
+	uint64_t seen; /* clock, when both were known to be complete */
+	uint64_t from, to; /* microseconds of the device's clock, of the two events */
+	float elapsed; /* milliseconds between them */
+	uint32_t pad;
+};
+
 /* Calls, or requests by dlsym, of a function that the shim does not wrap: a hash table in the file `passed`. */
 struct passed {
 	uint64_t count; /* atomic */
@@ -168,5 +188,6 @@ _Static_assert(sizeof(struct piece) == 8, "piece");
 _Static_assert(sizeof(struct far) == 24, "far");
 _Static_assert(sizeof(struct payload_record) == 72, "payload_record");
 _Static_assert(sizeof(struct lost_record) == 32, "lost_record");
+_Static_assert(sizeof(struct time_record) == 80, "time_record");
 
 #endif

@@ -209,7 +209,9 @@ bool open_process(void)
 	if (__atomic_compare_exchange_n(&p->ready, &was, 1, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
 		p->generation = (uint32_t)sys0(__NR_getpid);
 		forget_pending();
+		shim_times_forked();
 		bool on = shim_control != NULL || attach_session();
+		shim_after_task = on && (shim_control->task_ids || shim_control->time_every);
 		__atomic_store_n(&p->ready, on ? 2 : 3, __ATOMIC_RELEASE);
 	}
 	while (__atomic_load_n(&p->ready, __ATOMIC_ACQUIRE) == 1)
@@ -349,6 +351,8 @@ bool shim_open_thread(void)
 		/* The first call of the thread, or a child with its parent's ring, which is not its own to write. */
 		*t = (struct shim_thread){.device = t->device, .late = t->late, .depth = t->depth, .frame = t->frame, .outer = t->outer, .outer_frame = t->outer_frame, .generation = shim_p->generation};
 		t->off = !make_ring(t);
+		if (!t->off)
+			shim_times_thread();
 		if (!t->off && shim_control->cost == 0 && shim_control->stack_frames == 0)
 			measure_cost(t);
 	}
@@ -572,6 +576,19 @@ struct payload {
 	uint32_t item;
 	uint64_t seq, addr, len;
 };
+
+bool shim_write_time(const struct time_record *time)
+{
+	struct shim_thread *t = &shim_t;
+	if (!shim_room(sizeof *time + sizeof(struct lost_record)))
+		return false;
+	struct time_record *r = (struct time_record *)(t->base + (t->head & (t->size - 1)));
+	*r = *time;
+	r->h = (struct record){.size = sizeof *r, .type = REC_TIME, .state = STATE_DONE};
+	t->head += sizeof *r;
+	__atomic_store_n(&t->ring->head, t->head, __ATOMIC_RELEASE);
+	return true;
+}
 
 /* One record with a part of a payload, or with the reason why it is missing. False where there is no room. */
 static struct payload_record *begin_part(const struct payload *p, uint64_t offset, uint64_t bytes)
@@ -1097,8 +1114,6 @@ static bool add_pending(const struct payload *p, void *stream, uint64_t pitch, u
 
 static void payload_rows(struct payload *p, uint64_t pitch, uint64_t width, bool careful);
 
-enum release { OF_STREAM, OF_DEVICE };
-
 /* The devices that threads have selected, a bit each. While it is one, every thread uses it, whether it said so or not. */
 static uint64_t devices;
 
@@ -1114,18 +1129,29 @@ static bool same_device(int32_t device)
 	return (d & (d - 1)) == 0 || device == shim_t.device;
 }
 
-static bool released(const struct pending *e, enum release which, const void *stream, uint64_t until)
+struct place shim_place(void *stream)
 {
-	if (e->order > until)
-		return false;
-	/* Streams have names of their own but for the default ones, one a device. */
-	if (which == OF_STREAM && (e->stream != stream || stream != NULL))
-		return e->stream == stream;
-	return same_device(e->device);
+	return (struct place){.stream = stream, .order = __atomic_add_fetch(&order, 1, __ATOMIC_ACQ_REL), .device = shim_t.device};
 }
 
-static void release(enum release which, void *stream, uint64_t until)
+bool shim_reached(const struct place *p, enum reach which, const void *stream, uint64_t until)
 {
+	if (p->order > until)
+		return false;
+	/* Streams have names of their own but for the default ones, one a device. */
+	if (which == OF_STREAM && (p->stream != stream || stream != NULL))
+		return p->stream == stream;
+	return same_device(p->device);
+}
+
+static bool released(const struct pending *e, enum reach which, const void *stream, uint64_t until)
+{
+	return shim_reached(&(struct place){.stream = e->stream, .order = e->order, .device = e->device}, which, stream, until);
+}
+
+static void release(enum reach which, void *stream, uint64_t until)
+{
+	shim_times_reached(which, stream, until);
 	if (__atomic_load_n(&pending_count, __ATOMIC_RELAXED) == 0)
 		return;
 	struct walk w = walk_pending();
@@ -1396,17 +1422,19 @@ static __thread struct {
 
 void shim_stream_ended(void) { __atomic_fetch_add(&streams_ended, 1, __ATOMIC_ACQ_REL); }
 
-bool shim_no_tasks;
+bool shim_after_task;
 
-void shim_any_task(struct shim_call *c, void *stream)
+static void task_ids(struct shim_call *c, void *stream)
 {
 	int (*task_id)(uint32_t *) = shim_optional(&shim_own[2], "aclrtGetThreadLastTaskId");
 	int (*stream_id)(void *, int32_t *) = shim_optional(&shim_own[3], "aclrtStreamGetId");
 	uint32_t task, ended = __atomic_load_n(&streams_ended, __ATOMIC_ACQUIRE);
 	int32_t id;
-	if (task_id == NULL || stream_id == NULL)
-		shim_no_tasks = true;
-	if (shim_no_tasks || task_id(&task) != 0)
+	if (task_id == NULL || stream_id == NULL) {
+		shim_after_task = shim_control->time_every != 0; /* the runtime does not tell */
+		return;
+	}
+	if (task_id(&task) != 0)
 		return;
 	uint32_t k = (uint32_t)((uint64_t)stream >> 4) % STREAMS;
 	if (stream == NULL || tasks.known[k].stream != stream || tasks.known[k].ended != ended) {
@@ -1422,6 +1450,14 @@ void shim_any_task(struct shim_call *c, void *stream)
 	tasks.last = both;
 	if (grow(c, sizeof(struct piece) + 8))
 		shim_out(c, TASK_PARAM, &both, 8);
+}
+
+void shim_any_task(struct shim_call *c, void *stream)
+{
+	if (shim_control->task_ids)
+		task_ids(c, stream);
+	if (shim_control->time_every)
+		shim_time_end(c, stream);
 }
 
 /*

@@ -26,6 +26,7 @@
 #define SHIM_EXPORT __attribute__((visibility("default")))
 /* All that the wrapper needs in one piece of code: for the calls that programs make most. */
 #define SHIM_HOT __attribute__((flatten))
+#define TIME_PARAM 250 /* stands for the device's time of the task, which comes later */
 #define RET_PARAM 255 /* stands for the returned value in a piece */
 #define MAPS_PARAM 252 /* stands for the mappings of the process */
 #define STACK_PARAM 253 /* stands for the stack that a call was made from */
@@ -321,13 +322,49 @@ struct shim_function shim_host_function(void *fn, void *data) __attribute__((vis
 void shim_called_back(void) __attribute__((visibility("hidden")));
 
 /* The runtime's ids of the task that the call has just put on a stream. */
-extern bool shim_no_tasks __attribute__((visibility("hidden"))); /* the runtime does not tell */
 void shim_any_task(struct shim_call *c, void *stream);
 void shim_stream_ended(void);
 
+/*
+ * When the device does a task (devtime.c): one event is put on the stream before it and one behind it, and what they say is
+ * written where the program has waited for them.
+ */
+enum reach { OF_STREAM, OF_DEVICE };
+enum leave { STREAM_ENDS, CONTEXT_ENDS, DEVICE_ENDS, ALL_ENDS };
+struct place {
+	void *stream;
+	uint64_t order; /* in that of all asynchronous results of the process */
+	int32_t device; /* 1 + the one that the thread had selected, 0 unknown */
+};
+/* The place of what the thread has put on a stream just now. */
+struct place shim_place(void *stream);
+/* Whether who has waited for a stream, or the device of the thread, up to a place in the order, has waited for this one. */
+bool shim_reached(const struct place *p, enum reach which, const void *stream, uint64_t until);
+bool shim_write_time(const struct time_record *r);
+void shim_time_begin(struct shim_call *c, void *stream);
+void shim_time_end(struct shim_call *c, void *stream);
+void shim_times_reached(enum reach which, void *stream, uint64_t until);
+void shim_times_thread(void);
+void shim_times_forked(void);
+/* Before the program ends what events and streams belong to: those of the shim go as well. */
+void shim_times_leave(enum leave which, const void *what, int32_t device);
+/* A capture of a stream begins, before the call that begins it, or has ended. */
+void shim_capture(bool begins);
+/* What the thread is told of its last error and its last task is the program's own. */
+int32_t shim_last_error(int32_t ret, bool forget);
+void shim_last_task(uint32_t *id);
+
+static inline void shim_timed(struct shim_call *c, void *stream)
+{
+	if (__builtin_expect(shim_control->time_every != 0, 0))
+		shim_time_begin(c, stream);
+}
+
+extern bool shim_after_task __attribute__((visibility("hidden"))); /* something is to be done after each */
+
 static inline void shim_task(struct shim_call *c, void *stream)
 {
-	if (shim_control->task_ids && !shim_no_tasks)
+	if (shim_after_task)
 		shim_any_task(c, stream);
 }
 

@@ -211,6 +211,19 @@ func (m *model) genCounted(w *writer) {
 	w.f("\tNULL,\n};\n")
 }
 
+// ends are the functions after which events are no more, with what they end.
+var ends = map[string]string{
+	"aclrtResetDevice": "DEVICE_ENDS, NULL, deviceId", "aclrtResetDeviceForce": "DEVICE_ENDS, NULL, deviceId", "rtDeviceReset": "DEVICE_ENDS, NULL, devId",
+	"aclFinalize": "ALL_ENDS, NULL, 0", "aclFinalizeReference": "ALL_ENDS, NULL, 0",
+}
+
+// owns are the functions that tell a thread of its own last calls, which the shim's are none of, with the correction.
+var owns = map[string]string{
+	"aclrtGetThreadLastTaskId": "if (ret == 0)\n\t\t\tshim_last_task(taskId);",
+	"aclrtPeekAtLastError":     "ret = shim_last_error(ret, false);",
+	"aclrtGetLastError":        "ret = shim_last_error(ret, true);",
+}
+
 func (m *model) genWrapper(w *writer, f *api.Func) error {
 	w.f("static inline __attribute__((always_inline)) %s\n{", cDecl(f.Return, "wrap_"+f.Name+"("+wrapParams(f)+")"))
 	w.f("\t%s = shim_real(&target->real, target->name);", cDecl(f.Return, "(*real)("+cParams(f)+")"))
@@ -278,6 +291,9 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 				add(&hooksBefore, "shim_host_end((uint64_t)%s);", p.Name)
 			case api.Stream:
 				add(&hooksBefore, "shim_stream_ended();")
+				add(&hooksBefore, "shim_times_leave(STREAM_ENDS, %s, 0);", p.Name)
+			case api.Context:
+				add(&hooksBefore, "shim_times_leave(CONTEXT_ENDS, %s, 0);", p.Name)
 			}
 		case api.InOut:
 			// What nothing says to be readable is read with care.
@@ -394,6 +410,19 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 	}
 	if f.Task != api.NoTask && f.Stream >= 0 {
 		add(&after, "if (ok)\n\t\tshim_task(&c, %s);", stream)
+		if f.Task.Works() && !f.Outer {
+			add(&hooksBefore, "shim_timed(&c, %s);", stream)
+		}
+	}
+	switch f.Capture {
+	case api.CaptureBegin:
+		add(&hooksBefore, "shim_capture(true);")
+		add(&after, "if (!ok)\n\t\tshim_capture(false);")
+	case api.CaptureEnd:
+		add(&hooks, "shim_capture(false);")
+	}
+	if end := ends[f.Name]; end != "" {
+		add(&hooksBefore, "shim_times_leave(%s);", end)
 	}
 	if f.Task == api.HostFunc {
 		hooksBefore = append(hooksBefore, calledBack(f)...)
@@ -414,14 +443,18 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 		enter, commit, returned, exit, leave = "shim_begin", "shim_begun(&c)", fmt.Sprintf("shim_ended(&c, %d, %s)", f.ID, word), "shim_finish", "shim_outside"
 	}
 	w.f("\tstruct shim_call c;\n\tif (!%s(&c, %d, %s, %d, %s)) {", enter, f.ID, words, f.Words, strings.Join(reserve, " + "))
-	w.f("\t%sreal(%s);\n\t\t%s();\n\t%s\n\t}", ret, cArgs(f), leave, give)
+	own := owns[f.Name]
+	if own != "" {
+		own = "\n\t\t" + own
+	}
+	w.f("\t%sreal(%s);%s\n\t\t%s();\n\t%s\n\t}", ret, cArgs(f), own, leave, give)
 	for _, s := range before {
 		w.f("\t%s", s)
 	}
 	for _, s := range hooksBefore {
 		w.f("\t%s", s)
 	}
-	w.f("\t%s;\n%sreal(%s);\n\t%s;", commit, ret, cArgs(f), returned)
+	w.f("\t%s;\n%sreal(%s);%s\n\t%s;", commit, ret, cArgs(f), own, returned)
 	if len(after)+len(later)+len(hooks) > 0 {
 		if f.RetError {
 			w.f("\tbool ok = ret == 0;")

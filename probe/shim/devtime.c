@@ -1,0 +1,359 @@
+/*
+ * When the device did what a call has put on a stream (record --device-time): an event with a time stamp before the task and
+ * one behind it. The recorder learns what the device says of the two once the program itself has waited for the task:
+ * nothing here waits, and of what the program never waits for nothing is known.
+ *
+ * What the program sees stays as it is. Events with ACL_EVENT_TIME_LINE alone take no event of those that synchronize. The
+ * thread's last task is the program's. Where a call fails that the program has not made, its error is taken back, and the
+ * process measures nothing more. While any stream of the process is captured, nothing is added at all.
+ */
+#include "bind.h"
+#include "shim.h"
+
+#define PAIRS 4096
+
+enum { PAIR_NONE = 0, PAIR_FREE = 1, PAIR_BUSY = 2, PAIR_PENDING = 3 };
+
+/* Two events, of one context for as long as that lives. */
+static struct pair {
+	uint32_t state; /* atomic */
+	uint32_t slot;  /* of the thread whose call it measures, and the number of the call in it */
+	uint64_t seq;
+	uint64_t issued, closed; /* clock, just before each of the two events was asked for */
+	struct place place;
+	void *context, *before, *after;
+} pairs[PAIRS];
+
+static uint32_t pairs_used, pairs_free, pairs_pending, pairs_low; /* ever used, in each of the two states, where to look for a free one */
+static uint32_t captures; /* under way in the process */
+static bool ended; /* the process measures nothing more */
+
+/* What is remembered of a thread, in the page before its ring. */
+struct timing {
+	uint32_t left;  /* tasks until the next one that is measured */
+	uint32_t random;
+	uint64_t next;  /* clock, before which none is measured */
+	struct pair *open; /* whose first event is on the stream */
+	int32_t error;  /* that the thread had before the call at hand */
+	int32_t kept;   /* error of the program's that an added call has replaced, 0 for none */
+	uint32_t ours, theirs; /* the thread's last task, and the last one of its own */
+};
+_Static_assert(512 + sizeof(struct timing) <= 1024, "timing");
+#define mine ((struct timing *)((uint8_t *)shim_t.ring + 512))
+
+enum { CONTEXT, PEEK, FORGET, MESSAGE, CREATE, DESTROY, RECORD, STATUS, ELAPSED, STAMP, TASK, FUNCTIONS };
+static const char *const names[FUNCTIONS] = {
+	[CONTEXT] = "aclrtGetCurrentContext", [PEEK] = "aclrtPeekAtLastError", [FORGET] = "aclrtGetLastError", [MESSAGE] = "aclGetRecentErrMsg",
+	[CREATE] = "aclrtCreateEventExWithFlag", [DESTROY] = "aclrtDestroyEvent", [RECORD] = "aclrtRecordEvent", [STATUS] = "aclrtQueryEventStatus",
+	[ELAPSED] = "aclrtEventElapsedTime", [STAMP] = "aclrtEventGetTimestamp", [TASK] = "aclrtGetThreadLastTaskId",
+};
+static void *runtime[FUNCTIONS];
+
+enum { TIME_LINE = 8, THREAD_LEVEL = 0, COMPLETE = 1 };
+
+static int32_t current_context(void **c) { return ((int32_t (*)(void **))runtime[CONTEXT])(c); }
+static int32_t peek(void) { return ((int32_t (*)(int32_t))runtime[PEEK])(THREAD_LEVEL); }
+static int32_t create(void **event) { return ((int32_t (*)(void **, uint32_t))runtime[CREATE])(event, TIME_LINE); }
+static int32_t destroy(void *event) { return ((int32_t (*)(void *))runtime[DESTROY])(event); }
+static int32_t record(void *event, void *stream) { return ((int32_t (*)(void *, void *))runtime[RECORD])(event, stream); }
+static int32_t status(void *event, int32_t *s) { return ((int32_t (*)(void *, int32_t *))runtime[STATUS])(event, s); }
+static int32_t elapsed(float *ms, void *a, void *b) { return ((int32_t (*)(float *, void *, void *))runtime[ELAPSED])(ms, a, b); }
+static int32_t stamp(void *event, uint64_t *us) { return ((int32_t (*)(void *, uint64_t *))runtime[STAMP])(event, us); }
+static int32_t last_task(uint32_t *id) { return ((int32_t (*)(uint32_t *))runtime[TASK])(id); }
+
+static void unmeasured(enum untimed why) { __atomic_store_n(&shim_t.ring->untimed[why], shim_t.ring->untimed[why] + 1, __ATOMIC_RELEASE); }
+
+static bool able(void)
+{
+	for (int i = 0; i < FUNCTIONS; i++)
+		if (shim_optional(&runtime[i], names[i]) == NULL)
+			return false;
+	return true;
+}
+
+/* Takes back the error of a call that the program has not made; error is the one that the thread had before. */
+static void restore(int32_t error)
+{
+	((int32_t (*)(int32_t))runtime[FORGET])(THREAD_LEVEL);
+	if (error == 0)
+		((const char *(*)(void))runtime[MESSAGE])(); /* else the text, too, may be one that the program has not asked for */
+	mine->kept = error;
+}
+
+static void failed(int32_t error)
+{
+	restore(error);
+	ended = true;
+	unmeasured(UNTIMED_FAILED);
+}
+
+int32_t shim_last_error(int32_t ret, bool forget)
+{
+	if (shim_control->time_every == 0 || shim_t.base == NULL || mine->kept == 0)
+		return ret;
+	int32_t e = ret != 0 ? ret : mine->kept;
+	if (forget || ret != 0)
+		mine->kept = 0;
+	return e;
+}
+
+void shim_last_task(uint32_t *id)
+{
+	if (shim_control->time_every != 0 && shim_t.base != NULL && id != NULL && *id == mine->ours)
+		*id = mine->theirs;
+}
+
+void shim_capture(bool begins)
+{
+	if (begins)
+		__atomic_add_fetch(&captures, 1, __ATOMIC_ACQ_REL);
+	else if (__atomic_load_n(&captures, __ATOMIC_RELAXED) != 0)
+		__atomic_sub_fetch(&captures, 1, __ATOMIC_ACQ_REL);
+}
+
+void shim_times_thread(void) { *mine = (struct timing){.random = shim_t.slot * 2 + 1, .ours = ~(uint32_t)0, .theirs = ~(uint32_t)0}; }
+
+void shim_times_forked(void)
+{
+	for (uint32_t i = 0; i < pairs_used; i++)
+		pairs[i].state = PAIR_NONE;
+	pairs_free = pairs_pending = pairs_low = captures = 0;
+	ended = false;
+}
+
+/* Whether this task is one to be measured. Those are chosen at random: programs repeat themselves. */
+static bool chosen(struct timing *m)
+{
+	uint32_t every = shim_control->time_every;
+	if (every > 1) {
+		if (m->left > 1) {
+			m->left--;
+			return false;
+		}
+		m->random ^= m->random << 13;
+		m->random ^= m->random >> 17;
+		m->random ^= m->random << 5;
+		m->left = 1 + m->random % (2 * every - 1);
+	}
+	if (shim_control->time_gap != 0) {
+		uint64_t now = shim_now();
+		if (now < m->next)
+			return false;
+		m->next = now + shim_control->time_gap;
+	}
+	return true;
+}
+
+static bool taken(struct pair *p, uint32_t state)
+{
+	return __atomic_load_n(&p->state, __ATOMIC_RELAXED) == state &&
+	       __atomic_compare_exchange_n(&p->state, &state, PAIR_BUSY, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+}
+
+static void give(struct pair *p)
+{
+	uint32_t i = (uint32_t)(p - pairs);
+	__atomic_add_fetch(&pairs_free, 1, __ATOMIC_ACQ_REL);
+	__atomic_store_n(&p->state, PAIR_FREE, __ATOMIC_RELEASE);
+	if (i < __atomic_load_n(&pairs_low, __ATOMIC_RELAXED))
+		__atomic_store_n(&pairs_low, i, __ATOMIC_RELAXED);
+}
+
+static struct pair *take_free(void *context)
+{
+	uint32_t used = __atomic_load_n(&pairs_used, __ATOMIC_ACQUIRE), low = __atomic_load_n(&pairs_low, __ATOMIC_RELAXED);
+	for (uint32_t k = 0; k < used && __atomic_load_n(&pairs_free, __ATOMIC_RELAXED) != 0; k++) {
+		struct pair *p = &pairs[(low + k) % used];
+		if (!taken(p, PAIR_FREE))
+			continue;
+		if (p->context != context) {
+			__atomic_store_n(&p->state, PAIR_FREE, __ATOMIC_RELEASE);
+			continue;
+		}
+		__atomic_sub_fetch(&pairs_free, 1, __ATOMIC_ACQ_REL);
+		__atomic_store_n(&pairs_low, (uint32_t)(p - pairs) + 1, __ATOMIC_RELAXED);
+		return p;
+	}
+	return NULL;
+}
+
+/* A pair without events. */
+static struct pair *take_new(void)
+{
+	uint32_t used = __atomic_load_n(&pairs_used, __ATOMIC_ACQUIRE);
+	if (used < PAIRS && __atomic_compare_exchange_n(&pairs_used, &used, used + 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+		pairs[used].state = PAIR_BUSY;
+		return &pairs[used];
+	}
+	for (uint32_t i = 0; i < used; i++)
+		if (taken(&pairs[i], PAIR_NONE))
+			return &pairs[i];
+	return NULL;
+}
+
+void shim_time_begin(struct shim_call *c, void *stream)
+{
+	struct timing *m = mine;
+	struct pair *p = m->open;
+	if (p != NULL) {
+		m->open = NULL; /* the call has failed */
+		give(p);
+	}
+	if (ended || !chosen(m))
+		return;
+	if (__atomic_load_n(&captures, __ATOMIC_ACQUIRE) != 0) {
+		unmeasured(UNTIMED_CAPTURE);
+		return;
+	}
+	if (!able()) {
+		ended = true;
+		unmeasured(UNTIMED_FAILED);
+		return;
+	}
+	void *context = NULL;
+	m->error = peek();
+	if (current_context(&context) != 0) {
+		restore(m->error); /* the program's call will fail as well */
+		return;
+	}
+	if ((p = take_free(context)) == NULL) {
+		if ((p = take_new()) == NULL) {
+			unmeasured(UNTIMED_POOL);
+			return;
+		}
+		p->context = context;
+		if (create(&p->before) != 0) {
+			__atomic_store_n(&p->state, PAIR_NONE, __ATOMIC_RELEASE);
+			failed(m->error);
+			return;
+		}
+		if (create(&p->after) != 0) {
+			failed(m->error);
+			destroy(p->before);
+			__atomic_store_n(&p->state, PAIR_NONE, __ATOMIC_RELEASE);
+			return;
+		}
+	}
+	p->slot = shim_t.slot;
+	p->seq = c->seq;
+	p->issued = shim_now();
+	if (record(p->before, stream) != 0) {
+		give(p);
+		failed(m->error);
+		return;
+	}
+	m->open = p;
+}
+
+void shim_time_end(struct shim_call *c, void *stream)
+{
+	struct timing *m = mine;
+	struct pair *p = m->open;
+	uint64_t one = 1;
+	uint8_t *end = c->end;
+	if (p == NULL || p->seq != c->seq)
+		return;
+	m->open = NULL;
+	shim_any_piece(c, TIME_PARAM, PIECE_OUT, &one, 8, true);
+	if (c->end == end) {
+		unmeasured(UNTIMED_LOST);
+		give(p);
+		return;
+	}
+	last_task(&m->theirs);
+	p->closed = shim_now();
+	if (record(p->after, stream) != 0) {
+		give(p);
+		failed(m->error);
+		return;
+	}
+	last_task(&m->ours);
+	p->place = shim_place(stream);
+	__atomic_add_fetch(&pairs_pending, 1, __ATOMIC_ACQ_REL);
+	__atomic_store_n(&p->state, PAIR_PENDING, __ATOMIC_RELEASE);
+}
+
+/* Tells the recorder of a task that is done. False where it is not, or where the runtime does not say. */
+static bool tell(struct pair *p, uint64_t seen, int32_t error)
+{
+	int32_t done = 0;
+	float ms = 0;
+	uint64_t from = 0, to = 0;
+	if (status(p->after, &done) != 0) {
+		failed(error);
+		return false;
+	}
+	if (done != COMPLETE)
+		return false; /* another thread has put it there meanwhile */
+	if (elapsed(&ms, p->before, p->after) != 0 || stamp(p->before, &from) != 0 || stamp(p->after, &to) != 0) {
+		failed(error);
+		return false;
+	}
+	if (!shim_write_time(&(struct time_record){
+		    .slot = p->slot, .device = p->place.device, .seq = p->seq, .stream = (uint64_t)p->place.stream, .issued = p->issued,
+		    .closed = p->closed, .seen = seen, .from = from, .to = to, .elapsed = ms}))
+		unmeasured(UNTIMED_LOST);
+	return true;
+}
+
+void shim_times_reached(enum reach which, void *stream, uint64_t until)
+{
+	if (ended || __atomic_load_n(&pairs_pending, __ATOMIC_RELAXED) == 0 || shim_t.base == NULL)
+		return;
+	uint64_t seen = shim_now();
+	int32_t error = peek();
+	uint32_t used = __atomic_load_n(&pairs_used, __ATOMIC_ACQUIRE), left = __atomic_load_n(&pairs_pending, __ATOMIC_ACQUIRE);
+	for (uint32_t i = 0; i < used && left != 0 && !ended; i++) {
+		struct pair *p = &pairs[i];
+		if (__atomic_load_n(&p->state, __ATOMIC_ACQUIRE) != PAIR_PENDING)
+			continue;
+		left--;
+		if (!shim_reached(&p->place, which, stream, until) || !taken(p, PAIR_PENDING))
+			continue;
+		/* It may be another's by now. */
+		if (!shim_reached(&p->place, which, stream, until) || !tell(p, seen, error)) {
+			__atomic_store_n(&p->state, PAIR_PENDING, __ATOMIC_RELEASE);
+			continue;
+		}
+		__atomic_sub_fetch(&pairs_pending, 1, __ATOMIC_ACQ_REL);
+		give(p);
+	}
+}
+
+/* Which pairs have to go, as their events or what is measured by them does. */
+static bool goes(const struct pair *p, enum leave which, const void *what, int32_t device)
+{
+	switch (which) {
+	case STREAM_ENDS: return p->place.stream == what && what != NULL;
+	case CONTEXT_ENDS: return p->context == what;
+	case DEVICE_ENDS: return p->place.device == 0 || p->place.device == 1 + device;
+	default: return true;
+	}
+}
+
+void shim_times_leave(enum leave which, const void *what, int32_t device)
+{
+	void *context = NULL;
+	uint32_t used = __atomic_load_n(&pairs_used, __ATOMIC_ACQUIRE);
+	if (shim_control->time_every == 0 || used == 0 || shim_t.base == NULL || !able())
+		return;
+	uint64_t seen = shim_now();
+	int32_t error = peek();
+	bool asks = current_context(&context) == 0;
+	if (!asks)
+		restore(error);
+	for (uint32_t i = 0; i < used; i++) {
+		struct pair *p = &pairs[i];
+		uint32_t was = __atomic_load_n(&p->state, __ATOMIC_ACQUIRE);
+		if (!goes(p, which, what, device) || (was == PAIR_FREE && which == STREAM_ENDS) || (was != PAIR_FREE && was != PAIR_PENDING) || !taken(p, was))
+			continue;
+		__atomic_sub_fetch(was == PAIR_FREE ? &pairs_free : &pairs_pending, 1, __ATOMIC_ACQ_REL);
+		if (was == PAIR_PENDING && asks && !ended && tell(p, seen, error) && which == STREAM_ENDS) {
+			give(p);
+			continue;
+		}
+		if (asks && (destroy(p->before) != 0 || destroy(p->after) != 0))
+			restore(error);
+		__atomic_store_n(&p->state, PAIR_NONE, __ATOMIC_RELEASE);
+	}
+}

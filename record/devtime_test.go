@@ -1,0 +1,214 @@
+package record_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/testenv"
+	"github.com/acltrace/acltrace/record"
+	"github.com/acltrace/acltrace/report"
+	"github.com/acltrace/acltrace/timeline"
+)
+
+// durations are those of the kernels in the model that devtimeModel makes, in nanoseconds.
+var durations = map[string]int64{"reduce": 10e6, "add": 250_000, "mul": 120_020}
+
+// devtimeModel has the simulator's kernels take known times.
+func devtimeModel(t *testing.T) {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(testenv.Root(t), "sim/model/presets/instant.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var m map[string]any
+	if err := json.Unmarshal(b, &m); err != nil {
+		t.Fatal(err)
+	}
+	var rules []any
+	for name, ns := range durations {
+		rules = append(rules, map[string]any{"name": name, "duration_ns": ns})
+	}
+	m["kernels"] = append(rules, m["kernels"].([]any)...)
+	if b, err = json.Marshal(m); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "model.json")
+	if err := os.WriteFile(path, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("ACLSIM_MODEL", path)
+	t.Setenv("ACLSIM_KERNELS", "")
+}
+
+func devtimeProgram(t *testing.T) (program, binary string) {
+	t.Helper()
+	return testenv.CompileC(t, "devtime", []string{source("devtime.c")}), testenv.Built(t, "lib/aclsim_kernels.o")
+}
+
+func scene(t *testing.T, r *format.Reader) *timeline.Timeline {
+	t.Helper()
+	tl, err := timeline.Load(r, acl.Model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tl
+}
+
+// Tasks that wait for others on their streams take as long by the device's clock as the simulator has them take, one after the
+// other, and lie between their call and the synchronization.
+func TestDeviceTime(t *testing.T) {
+	devtimeModel(t)
+	program, binary := devtimeProgram(t)
+	_, _, without := run(t, record.Options{}, program, binary, "4")
+	r, res, out := run(t, record.Options{DeviceTime: 1}, program, binary, "4")
+	if res.ExitCode != 0 || res.Lost != 0 || out != without {
+		t.Fatalf("%+v\n%s\nand without --device-time\n%s", res, out, without)
+	}
+	said := r.Meta().DeviceTime
+	tl := scene(t, r)
+	n, held := 0, 0
+	last := map[int]int64{}
+	for i := range tl.Tasks {
+		k := &tl.Tasks[i]
+		if !k.Fn.Task.Works() || k.Fn.Stream < 0 {
+			if k.Measured {
+				t.Errorf("%s of call %d is measured", k.Name, k.Call)
+			}
+			continue
+		}
+		if !k.Measured {
+			t.Errorf("task %d, %s of call %d, is not measured", i, k.Name, k.Call)
+			continue
+		}
+		n++
+		if k.From < k.Issued || k.From < last[k.Lane] {
+			t.Errorf("task %d, %s: from %d, its call at %d, the task before it until %d", i, k.Name, k.From, k.Issued, last[k.Lane])
+		}
+		// One that came, with the event behind it, to a stream with work to do begins when that is done. The place is known to a microsecond.
+		if want := durations[k.Name]; want != 0 && last[k.Lane] > k.Issued && next(tl, i) < k.From {
+			held++
+			if d := k.To - k.From - want; d < -1500 || d > 1500 {
+				t.Errorf("task %d, %s of call %d took %d ns, not %d", i, k.Name, k.Call, k.To-k.From, want)
+			}
+		}
+		last[k.Lane] = k.To
+	}
+	if said == nil || said.Every != 1 || said.Measured != uint64(n) || said.PoolExhausted+said.Captured-5+said.Lost+said.Refused+said.Unsound+said.NeverSynchronized != 0 {
+		t.Errorf("%d tasks, and the trace says %+v", n, said)
+	}
+	if held < 500 {
+		t.Errorf("%d tasks of %d were held up", held, n)
+	}
+	names := count(calls(t, r), r)
+	if names["aclrtRecordEvent"] != 1 || names["aclrtCreateEventExWithFlag"] != 0 || names["aclrtQueryEventStatus"] != 0 {
+		t.Errorf("calls that the program has not made: %v", names)
+	}
+	var text bytes.Buffer
+	in, err := report.NewInfo(r.Path(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := in.Text(&text); err != nil || !strings.Contains(text.String(), fmt.Sprintf("%d tasks measured (all)", n)) || !strings.Contains(text.String(), "5 tasks: a stream was being captured") {
+		t.Errorf("%v\n%s", err, text.String())
+	}
+}
+
+// next is when the task behind a task on its stream was asked for.
+func next(tl *timeline.Timeline, i int) int64 {
+	for j := i + 1; j < len(tl.Tasks); j++ {
+		if tl.Tasks[j].Lane == tl.Tasks[i].Lane {
+			return tl.Tasks[j].Issued
+		}
+	}
+	return math.MaxInt64
+}
+
+// The ids of the task that a call has made are the task's own, with events around it.
+func TestDeviceTimeTaskIDs(t *testing.T) {
+	devtimeModel(t)
+	program, binary := devtimeProgram(t)
+	stderr, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stderr.Close()
+	r, _, _ := run(t, record.Options{DeviceTime: 1, Stderr: stderr}, program, binary, "1")
+	b, _ := os.ReadFile(stderr.Name())
+	var id uint32
+	for _, line := range strings.Split(string(b), "\n") {
+		_, _ = fmt.Sscanf(line, "task %d", &id)
+	}
+	found := false
+	tl := scene(t, r)
+	for i := range tl.Tasks {
+		found = found || tl.Tasks[i].HasID && tl.Tasks[i].TaskID == id && tl.Tasks[i].Kind == api.Kernel
+	}
+	if !found {
+		t.Errorf("no kernel has the id %d, which the program saw\n%s", id, b)
+	}
+}
+
+// Some tasks, chosen by number or by time, are measured, and the others are not.
+func TestDeviceTimeSampled(t *testing.T) {
+	devtimeModel(t)
+	program, binary := devtimeProgram(t)
+	for _, c := range []struct {
+		every    int
+		gap      time.Duration
+		from, to uint64
+	}{{10, 0, 30, 90}, {1, 200 * time.Millisecond, 1, 20}} {
+		r, _, _ := run(t, record.Options{DeviceTime: c.every, DeviceTimeGap: c.gap}, program, binary, "2")
+		measured := uint64(0)
+		tl := scene(t, r)
+		for i := range tl.Tasks {
+			if tl.Tasks[i].Measured {
+				measured++
+			}
+		}
+		if said := r.Meta().DeviceTime; said.Measured != measured || measured < c.from || measured > c.to {
+			t.Errorf("every %d, gap %v: %d tasks of about %d are measured, and the trace says %+v", c.every, c.gap, measured, 500, said)
+		}
+	}
+}
+
+// A record of the shim's that the runtime refuses is nothing that the program sees. It ends the measuring.
+func TestDeviceTimeRefused(t *testing.T) {
+	devtimeModel(t)
+	program, binary := devtimeProgram(t)
+	refuse := testenv.CompileC(t, "refuse.so", []string{source("devtime_refuse.c")}, "-shared", "-fPIC")
+	_, _, without := run(t, record.Options{}, program, binary, "2")
+	t.Setenv("LD_PRELOAD", refuse)
+	for _, n := range []string{"1", "2", "7", "494", "496", "497"} {
+		t.Setenv("REFUSE", n)
+		r, res, out := run(t, record.Options{DeviceTime: 1}, program, binary, "1")
+		if n >= "496" {
+			// The thread has an error that the program has not asked for: its number is kept, and its text is not.
+			out = strings.Replace(out, "the event is null", "hostPtr is null", 1)
+		}
+		if said := r.Meta().DeviceTime; res.ExitCode != 0 || out != without || said.Refused != 1 {
+			t.Errorf("refused at %s: %+v, %+v\n%s\nand without --device-time\n%s", n, res, said, out, without)
+		}
+	}
+}
+
+// A program that waits for nothing uses up the pairs of events; the others are counted, and nothing else happens.
+func TestDeviceTimePool(t *testing.T) {
+	t.Setenv("ACLSIM_MODEL", "instant")
+	t.Setenv("ACLSIM_KERNELS", "")
+	program := testenv.CompileC(t, "devtime_pool", []string{source("devtime_pool.c")})
+	r, res, _ := run(t, record.Options{DeviceTime: 1}, program)
+	said := r.Meta().DeviceTime
+	if res.ExitCode != 0 || said.PoolExhausted != 904 || said.Measured != 4096+10 || said.NeverSynchronized != 5 {
+		t.Errorf("%+v, %+v", res, said)
+	}
+}
