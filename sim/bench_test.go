@@ -2,6 +2,7 @@ package sim
 
 import (
 	"encoding/binary"
+	"sync"
 	"testing"
 
 	"github.com/acltrace/acltrace/api/acl"
@@ -73,6 +74,38 @@ func BenchmarkLaunchAndSynchronize(b *testing.B) {
 		must(b, th.LaunchKernelWithHostArgs(f, 1, 0, nil, addr(&args[0]), 64, nil, 0))
 		must(b, th.SynchronizeStream(0))
 	}
+}
+
+// BenchmarkThreads is launches of 8 threads on 32 streams, with a synchronization now and then. Run it with -mutexprofile: no lock of the
+// whole process is waited for.
+func BenchmarkThreads(b *testing.B) {
+	th, f := benchEnv(b, nil)
+	var ctx acl.Context
+	must(b, th.GetCurrentContext(&ctx))
+	var threads sync.WaitGroup
+	for range 8 {
+		threads.Go(func() {
+			th := th.sim.NewThread()
+			defer th.End()
+			must(b, th.SetCurrentContext(ctx))
+			var s [4]acl.Stream
+			for i := range s {
+				must(b, th.CreateStream(&s[i]))
+			}
+			args := make([]byte, 64)
+			for i := range b.N / 8 {
+				on := s[i%len(s)]
+				must(b, th.LaunchKernelWithHostArgs(f, 1, on, nil, addr(&args[0]), 64, nil, 0))
+				if i%64 == 63 {
+					must(b, th.SynchronizeStream(on))
+				}
+			}
+			for i := range s {
+				must(b, th.DestroyStream(s[i]))
+			}
+		})
+	}
+	threads.Wait()
 }
 
 func BenchmarkSynchronize(b *testing.B) {
