@@ -161,7 +161,7 @@ func (t *Thread) appendParam(l *argList, size uint64, place bool) (*param, acl.E
 	switch {
 	case l.sealed:
 		return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "the argument list %#x is finalized", l.handle)
-	case len(l.params) == maxParams:
+	case len(l.params) == maxParams && !broken("at_most_128"):
 		return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "more than %d parameters", maxParams)
 	case l.total != l.size:
 		return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "a parameter behind the buffer of a placeholder: append all parameters first")

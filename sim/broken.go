@@ -4,7 +4,9 @@ package sim
 
 import (
 	"os"
+	"slices"
 	"sync/atomic"
+	"unsafe"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
@@ -24,7 +26,37 @@ type breach struct {
 	call     func(t *Thread, fn api.ID, words []uint64) (uint64, bool)
 }
 
+// everywhere are the rules that are broken around every call: what is done before it, and behind it.
+var everywhere = map[string]struct{ before, behind func(t *Thread) }{
+	"last_error_of_each_thread": {
+		func(t *Thread) { t.lastError = acl.Error(lastOfAll.Load()) },
+		func(t *Thread) { lastOfAll.Store(int32(t.lastError)) },
+	},
+	"message_of_each_thread": {
+		func(t *Thread) {
+			if m := messageOfAll.Load(); m != nil {
+				t.message = *m
+			}
+		},
+		func(t *Thread) { m := t.message; messageOfAll.Store(&m) },
+	},
+	"message_names_the_kernel": {func(*Thread) {}, func(t *Thread) {
+		if t.message != "" {
+			t.message = "an error on the device"
+		}
+	}},
+}
+
+var (
+	lastOfAll    atomic.Int32
+	messageOfAll atomic.Pointer[string]
+)
+
 func (t *Thread) dispatch(fn api.ID, words []uint64) (uint64, bool) {
+	if b, ok := everywhere[breaking]; ok {
+		b.before(t)
+		defer b.behind(t)
+	}
 	if b, ok := breaches[breaking]; ok && acl.Model.Func(fn).Name == b.function {
 		return b.call(t, fn, words)
 	}
@@ -38,6 +70,22 @@ func returns(function string, is, says acl.Error) breach {
 		if ok && acl.Error(int32(r)) == is {
 			r = uint64(uint32(says))
 		}
+		return r, ok
+	}}
+}
+
+// before and behind do something besides.
+func before(function string, do func(t *Thread, words []uint64)) breach {
+	return breach{function, func(t *Thread, fn api.ID, words []uint64) (uint64, bool) {
+		do(t, words)
+		return acl.Call(t, fn, words)
+	}}
+}
+
+func behind(function string, do func(t *Thread, words []uint64, e acl.Error)) breach {
+	return breach{function, func(t *Thread, fn api.ID, words []uint64) (uint64, bool) {
+		r, ok := acl.Call(t, fn, words)
+		do(t, words, acl.Error(int32(r)))
 		return r, ok
 	}}
 }
@@ -136,24 +184,37 @@ func keeps(function string) breach {
 
 // breaches are the rules that are broken where a function is called.
 var breaches = map[string]breach{
-	"abort_discards":                   instead("aclrtStreamAbort", "aclrtSynchronizeStream"),
-	"addresses_are_read_later":         given("aclrtMemcpyAsyncWithOffset", 2, 0),
-	"align32_has_no_pad":               instead("aclrtMallocAlign32", "aclrtMalloc"),
-	"allocation_does_not_wait":         waits("aclrtMalloc"),
-	"appended_in_order":                skipped("aclrtLaunchKernelWithConfig"),
+	"abort_discards":           instead("aclrtStreamAbort", "aclrtSynchronizeStream"),
+	"addresses_are_read_later": given("aclrtMemcpyAsyncWithOffset", 2, 0),
+	"align32_has_no_pad":       instead("aclrtMallocAlign32", "aclrtMalloc"),
+	"allocation_does_not_wait": waits("aclrtMalloc"),
+	"appended_in_order": before("aclrtLaunchKernelWithConfig", func(t *Thread, w []uint64) {
+		l, _ := t.argList(acl.ArgsHandle(w[4]))
+		words := unsafe.Slice((*uint64)(pointer(l.block)), l.size/8)
+		slices.Reverse(words)
+	}),
 	"arguments_of_the_stream_s_device": returns("aclrtLaunchKernel", acl.ACL_ERROR_RT_PARAM_INVALID, acl.ACL_SUCCESS),
-	"array_of_arguments":               skipped("aclrtLaunchKernelWithArgsArray"),
-	"asynchronous_errors_count":        keeps("aclrtSynchronizeStream"),
-	"at_most_128":                      returns("aclrtKernelArgsAppend", acl.ACL_ERROR_RT_PARAM_INVALID, acl.ACL_SUCCESS),
-	"attribute_set_last":               second(skipped("aclrtMemPoolSetAttr")),
-	"attributes":                       skipped("aclrtSetStreamAttribute"),
-	"batch_copies_all":                 given("aclrtMemcpyBatch", 4, 1),
-	"batch_inside_the_device":          returns("aclrtMemcpyBatch", acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, acl.ACL_SUCCESS),
-	"batch_on_a_stream":                waits("aclrtMemcpyBatchAsync"),
-	"batch_reset":                      skipped("aclrtNotifyBatchReset"),
-	"batch_without_index":              returns("aclrtMemcpyBatchAsync", acl.ACL_ERROR_INVALID_PARAM, acl.ACL_SUCCESS),
-	"binary_of_a_kernel":               stores("aclrtFunctionGetBinary", 1, 8, 0),
-	"buffer_of_a_placeholder":          skipped("aclrtLaunchKernelWithConfig"),
+	"array_of_arguments": before("aclrtLaunchKernelWithArgsArray", func(t *Thread, w []uint64) {
+		fn, _ := t.layout(w[0])
+		var args []acl.Addr // the pointers instead of what they point to
+		for i := range fn.kernel.Args {
+			args = append(args, w[4]+uint64(i)*8)
+		}
+		w[4] = uint64(uintptr(unsafe.Pointer(&args[0])))
+	}),
+	"asynchronous_errors_count": keeps("aclrtSynchronizeStream"),
+	"attribute_set_last":        second(skipped("aclrtMemPoolSetAttr")),
+	"attributes":                skipped("aclrtSetStreamAttribute"),
+	"batch_copies_all":          given("aclrtMemcpyBatch", 4, 1),
+	"batch_inside_the_device":   returns("aclrtMemcpyBatch", acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, acl.ACL_SUCCESS),
+	"batch_on_a_stream":         waits("aclrtMemcpyBatchAsync"),
+	"batch_reset":               skipped("aclrtNotifyBatchReset"),
+	"batch_without_index":       returns("aclrtMemcpyBatchAsync", acl.ACL_ERROR_INVALID_PARAM, acl.ACL_SUCCESS),
+	"binary_of_a_kernel":        stores("aclrtFunctionGetBinary", 1, 8, 0),
+	"buffer_of_a_placeholder": before("aclrtLaunchKernelWithConfig", func(t *Thread, w []uint64) {
+		l, _ := t.argList(acl.ArgsHandle(w[4]))
+		clear(l.bytes()[l.size:l.total])
+	}),
 	"by_tiling_key":                    given("aclrtBinaryGetFunctionByEntry", 1, 7),
 	"callback_blocks":                  given("aclrtLaunchCallback", 2, 0),
 	"callback_does_not_block":          given("aclrtLaunchCallback", 2, 1),
@@ -161,10 +222,9 @@ var breaches = map[string]breach{
 	"captured_copy_reads_at_execution": given("aclrtMemcpyAsync", 4, 5),
 	"context_of_another_thread":        returns("aclrtSetCurrentContext", acl.ACL_SUCCESS, acl.ACL_ERROR_RT_INVALID_HANDLE),
 	"copies_in_order":                  instead("aclrtMemcpyAsync", "aclrtMemcpy"),
-	"copy_after_free":                  returns("aclrtSynchronizeStream", acl.ACL_ERROR_RT_SYS_DMA, acl.ACL_SUCCESS),
 	"copy_between_devices":             skipped("aclrtMemcpy"),
 	"copy_does_not_wait":               waits("aclrtMemcpy"),
-	"copy_there_and_back":              skipped("aclrtMemcpy"),
+	"copy_there_and_back":              before("aclrtMemcpy", func(_ *Thread, w []uint64) { w[3]-- }),
 	"core_limit":                       stores("aclrtGetStreamResLimit", 2, 4, 7),
 	"core_limit_of_thread":             skipped("aclrtUseStreamResInCurrentThread"),
 	"count_is_cleared":                 skipped("aclrtCntNotifyReset"),
@@ -198,10 +258,9 @@ var breaches = map[string]breach{
 	"free_null":                        returns("aclrtFree", acl.ACL_ERROR_INVALID_PARAM, acl.ACL_SUCCESS),
 	"free_what_was_allocated":          returns("aclrtFree", acl.ACL_ERROR_RT_PARAM_INVALID, acl.ACL_SUCCESS),
 	"free_with_sync_waits":             instead("aclrtFreeWithDevSync", "aclrtFree"),
-	"freed_memory":                     skipped("aclrtFree"),
 	"function_gets_its_argument":       given("aclrtLaunchHostFunc", 2, 0),
-	"grid_of_blocks":                   skipped("aclrtLaunchSIMTKernelWithArgsArray"),
-	"host_aligned":                     returns("aclrtMallocHost", acl.ACL_SUCCESS, acl.ACL_ERROR_RT_MEMORY_ALLOCATION),
+	"grid_of_blocks":                   before("aclrtLaunchSIMTKernelWithArgsArray", func(_ *Thread, w []uint64) { w[1], w[2] = w[1]&(1<<32-1)|1<<32, 1 }),
+	"host_aligned":                     behind("aclrtMallocHost", func(_ *Thread, w []uint64, _ acl.Error) { *(*uint64)(pointer(w[0])) += 8 }),
 	"host_free_with_sync_waits":        instead("aclrtFreeHostWithDevSync", "aclrtFreeHost"),
 	"host_size_0":                      returns("aclrtMallocHost", acl.ACL_ERROR_INVALID_PARAM, acl.ACL_SUCCESS),
 	"ids":                              stores("aclrtStreamGetId", 1, 4, 5),
@@ -213,11 +272,9 @@ var breaches = map[string]breach{
 	"init_first":                       returns("aclrtSetDevice", acl.ACL_ERROR_UNINITIALIZE, acl.ACL_SUCCESS),
 	"init_missing_configuration":       returns("aclInit", acl.ACL_ERROR_INVALID_FILE, acl.ACL_SUCCESS),
 	"init_repeated":                    returns("aclInit", acl.ACL_ERROR_REPEAT_INITIALIZE, acl.ACL_SUCCESS),
-	"kernel_after_free":                skipped("aclrtFree"),
 	"kernel_of_both_cores":             stores("aclrtGetFunctionAttribute", 2, 8, 0),
 	"last_error_is_kept":               instead("aclrtGetLastError", "aclrtPeekAtLastError"),
 	"last_error_is_overwritten":        keeps("aclrtSetDevice"),
-	"last_error_of_each_thread":        returns("aclrtPeekAtLastError", acl.ACL_SUCCESS, acl.ACL_ERROR_INVALID_PARAM),
 	"last_set_context_counts":          skipped("aclrtSetCurrentContext"),
 	"last_task_id":                     stores("aclrtGetThreadLastTaskId", 0, 4, 7),
 	"launch_does_not_wait":             waits("aclrtLaunchKernelWithHostArgs"),
@@ -228,82 +285,105 @@ var breaches = map[string]breach{
 	"memory_at_once":                   stores("aclrtMemPoolMallocAsync", 0, 8, 0),
 	"memory_info":                      stores("aclrtGetMemInfo", 1, 8, 1<<35),
 	"memory_info_of_missing_kind":      stores("aclrtGetMemInfo", 2, 8, 5),
-	"message_names_the_kernel":         skipped("aclGetRecentErrMsg"),
-	"message_of_each_thread":           returns("aclGetRecentErrMsg", acl.ACL_SUCCESS, 1),
 	"missing_file":                     returns("aclrtBinaryLoadFromFile", acl.ACL_ERROR_RT_FILE_OPEN, acl.ACL_SUCCESS),
 	"missing_kernel":                   returns("aclrtBinaryGetFunction", acl.ACL_ERROR_RT_KERNEL_LOOKUP, acl.ACL_SUCCESS),
-	"mode_of_the_default_stream":       returns("aclrtSetStreamFailureMode", acl.ACL_SUCCESS, acl.ACL_ERROR_RT_PARAM_INVALID),
-	"name":                             stores("aclrtGetFunctionName", 2, 8, 0),
-	"no_timeout":                       stores("aclrtSetOpExecuteTimeOutV2", 1, 8, 0),
-	"not_registered":                   returns("aclrtHostUnregister", acl.ACL_ERROR_HOST_MEMORY_NOT_REGISTERED, acl.ACL_SUCCESS),
-	"notify_timeout":                   skipped("aclrtWaitAndResetNotify"),
-	"number_of_notifies":               returns("aclrtCreateNotify", acl.ACL_ERROR_RT_NO_NOTIFY_RESOURCE, acl.ACL_SUCCESS),
-	"one_callback_a_call":              twice("aclrtProcessReport"),
-	"one_device_a_thread":              returns("aclrtSubscribeReport", acl.ACL_ERROR_RT_THREAD_SUBSCRIBE, acl.ACL_SUCCESS),
-	"one_thread_a_stream":              returns("aclrtSubscribeReport", acl.ACL_ERROR_RT_STREAM_SUBSCRIBE, acl.ACL_SUCCESS),
-	"operator_timeout":                 skipped("aclrtSetOpExecuteTimeOutWithMs"),
-	"option_not_set":                   returns("aclrtCtxGetSysParamOpt", acl.ACL_ERROR_RT_SYSPARAMOPT_NOT_SET, acl.ACL_SUCCESS),
-	"option_of_context":                instead("aclrtCtxSetSysParamOpt", "aclrtSetSysParamOpt"),
-	"option_set_last":                  given("aclrtCtxSetSysParamOpt", 1, 0),
-	"other_contexts_go_on":             returns("aclrtSynchronizeStreamWithTimeout", acl.ACL_SUCCESS, acl.ACL_ERROR_RT_AICORE_EXCEPTION),
-	"out_of_memory":                    returns("aclrtMalloc", acl.ACL_ERROR_RT_DEVICE_OOM, acl.ACL_SUCCESS),
-	"outside_needs_a_capture":          returns("aclrtRecordEventWithFlag", acl.ACL_ERROR_RT_STREAM_NOT_CAPTURED, acl.ACL_SUCCESS),
-	"overflow_switch":                  skipped("aclrtSetStreamOverflowSwitch"),
-	"peek_forgets_nothing":             instead("aclrtPeekAtLastError", "aclrtGetLastError"),
-	"peer_of_itself":                   returns("aclrtDeviceEnablePeerAccess", acl.ACL_ERROR_RT_PARAM_INVALID, acl.ACL_SUCCESS),
-	"pinned_copy_does_not_wait":        waits("aclrtMemcpyAsync"),
-	"pool_is_full":                     returns("aclrtMemPoolMallocAsync", acl.ACL_ERROR_RT_DEVICE_OOM, acl.ACL_SUCCESS),
-	"priority":                         stores("aclrtStreamGetPriority", 1, 4, 0),
-	"ranges_of_attributes":             given("aclrtMemcpyBatch", 7, 1),
-	"reduction":                        given("aclrtReduceAsync", 3, 10),
-	"register_whole_pages":             returns("aclrtHostRegisterV2", acl.ACL_ERROR_RT_PARAM_INVALID, acl.ACL_SUCCESS),
-	"registered_copy_does_not_wait":    waits("aclrtMemcpyAsync"),
-	"registered_memory_for_kernels":    skipped("aclrtHostRegister"),
-	"registered_twice":                 returns("aclrtHostRegisterV2", acl.ACL_ERROR_HOST_MEMORY_ALREADY_REGISTERED, acl.ACL_SUCCESS),
-	"report_timeout":                   returns("aclrtProcessReport", acl.ACL_ERROR_RT_REPORT_TIMEOUT, acl.ACL_SUCCESS),
-	"report_without_limit":             returns("aclrtProcessReport", acl.ACL_ERROR_RT_PARAM_INVALID, acl.ACL_SUCCESS),
-	"reserved_bytes":                   returns("aclrtMemcpyBatch", acl.ACL_ERROR_INVALID_PARAM, acl.ACL_SUCCESS),
-	"reserved_is_null":                 returns("aclrtLaunchKernelWithConfig", acl.ACL_ERROR_INVALID_PARAM, acl.ACL_SUCCESS),
-	"reserved_registrations":           returns("aclrtHostRegisterV2", acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, acl.ACL_SUCCESS),
-	"reset_after_failure":              skipped("aclrtResetDeviceForce"),
-	"reset_ends_context":               skipped("aclrtResetDevice"),
-	"reset_waits":                      instead("aclrtResetDevice", "aclrtResetDeviceForce"),
-	"rounded_and_padded":               instead("aclrtMalloc", "aclrtMallocAlign32"),
-	"rows":                             given("aclrtMemcpy2d", 1, 16),
-	"rows_later":                       waits("aclrtMemcpy2dAsync"),
-	"set_device_counts":                instead("aclrtResetDevice", "aclrtResetDeviceForce"),
-	"set_device_makes_context":         returns("aclrtGetCurrentContext", acl.ACL_SUCCESS, acl.ACL_ERROR_RT_CONTEXT_NULL),
-	"size_0":                           returns("aclrtMalloc", acl.ACL_ERROR_INVALID_PARAM, acl.ACL_SUCCESS),
-	"stop_for_good":                    returns("aclrtSetStreamFailureMode", acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, acl.ACL_SUCCESS),
-	"stop_on_failure":                  skipped("aclrtSetStreamFailureMode"),
-	"streams_are_independent":          waits("aclrtLaunchKernelWithHostArgs"),
-	"streams_for_the_device":           waits("aclrtSynchronizeStream"),
-	"success_keeps_the_last_error":     forgets("aclrtMalloc"),
-	"synchronization_ends":             returns("aclrtSynchronizeStream", acl.ACL_ERROR_RT_STREAM_ABORT, acl.ACL_SUCCESS),
-	"synchronize_device_of_context":    waits("aclrtSynchronizeDevice"),
-	"synchronize_device_timeout":       returns("aclrtSynchronizeDeviceWithTimeout", acl.ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, acl.ACL_SUCCESS),
-	"synchronize_device_waits":         skipped("aclrtSynchronizeDevice"),
-	"synchronize_waits_for_no_more":    waits("aclrtSynchronizeEventWithTimeout"),
-	"synchronize_without_limit":        given("aclrtSynchronizeStreamWithTimeout", 1, 1),
-	"task_abort":                       instead("aclrtDeviceTaskAbort", "aclrtSynchronizeDevice"),
-	"timeout_in_intervals":             stores("aclrtSetOpExecuteTimeOutV2", 1, 8, 1),
-	"timeout_of_all_waits":             skipped("aclrtSetOpWaitTimeout"),
-	"unknown_flags":                    returns("aclrtCreateStreamWithConfig", acl.ACL_SUCCESS, acl.ACL_ERROR_RT_PARAM_INVALID),
-	"unknown_policy":                   returns("aclrtMalloc", acl.ACL_SUCCESS, acl.ACL_ERROR_RT_PARAM_INVALID),
-	"unloaded_kernel":                  skipped("aclrtBinaryUnLoad"),
-	"unmapped_addresses":               returns("aclrtMemset", acl.ACL_ERROR_RT_PARAM_INVALID, acl.ACL_SUCCESS),
-	"updated":                          skipped("aclrtKernelArgsParaUpdate"),
-	"updated_tasks":                    skipped("aclmdlRICaptureTaskUpdateEnd"),
-	"used_memory":                      stores("aclrtMemPoolGetAttr", 2, 8, 0),
-	"wait_for_and":                     given("aclrtValueWait", 2, 0),
-	"wait_for_equal":                   given("aclrtValueWait", 2, 0),
-	"wait_for_greater":                 given("aclrtValueWait", 2, 1),
-	"wait_for_nor":                     given("aclrtValueWait", 2, 2),
-	"wait_for_record":                  skipped("aclrtWaitAndResetNotify"),
-	"wait_timeout":                     given("aclrtStreamWaitEventWithTimeout", 2, 0),
-	"where_pointers_lie":               stores("aclrtPointerGetAttributes", 1, 8, 1<<32),
-	"words_on_the_host_at_once":        skipped("aclrtMemsetD32Async"),
-	"wrapped_binary":                   returns("aclrtBinaryLoad", acl.ACL_SUCCESS, acl.ACL_ERROR_RT_INVALID_HANDLE),
-	"write_aligned":                    returns("aclrtValueWrite", acl.ACL_ERROR_RT_ADDR_UNALIGNED, acl.ACL_SUCCESS),
-	"write_in_order":                   skipped("aclrtValueWrite"),
+	"other_contexts_go_on": behind("aclrtCreateContext", func(t *Thread, _ []uint64, _ acl.Error) {
+		for _, o := range t.current.dev.contexts {
+			if p := o.stopped.Load(); p != nil {
+				t.current.stopped.Store(p)
+			}
+		}
+	}),
+	"pool_is_full": {"aclrtMemPoolMallocAsync", func(t *Thread, fn api.ID, w []uint64) (uint64, bool) {
+		r, ok := acl.Call(t, fn, w)
+		if acl.Error(int32(r)) == acl.ACL_ERROR_RT_DEVICE_OOM {
+			r = uint64(uint32(t.Malloc((*acl.Addr)(pointer(w[0])), w[1], 0)))
+		}
+		return r, ok
+	}},
+	"mode_of_the_default_stream": {"aclrtSetStreamFailureMode", func(t *Thread, fn api.ID, w []uint64) (uint64, bool) {
+		if w[0] == 0 {
+			return 0, true
+		}
+		return acl.Call(t, fn, w)
+	}},
+	"name":                stores("aclrtGetFunctionName", 2, 8, 0),
+	"no_timeout":          stores("aclrtSetOpExecuteTimeOutV2", 1, 8, 0),
+	"not_registered":      returns("aclrtHostUnregister", acl.ACL_ERROR_HOST_MEMORY_NOT_REGISTERED, acl.ACL_SUCCESS),
+	"notify_timeout":      skipped("aclrtWaitAndResetNotify"),
+	"number_of_notifies":  returns("aclrtCreateNotify", acl.ACL_ERROR_RT_NO_NOTIFY_RESOURCE, acl.ACL_SUCCESS),
+	"one_callback_a_call": twice("aclrtProcessReport"),
+	"one_device_a_thread": returns("aclrtSubscribeReport", acl.ACL_ERROR_RT_THREAD_SUBSCRIBE, acl.ACL_SUCCESS),
+	"one_thread_a_stream": returns("aclrtSubscribeReport", acl.ACL_ERROR_RT_STREAM_SUBSCRIBE, acl.ACL_SUCCESS),
+	"operator_timeout":    skipped("aclrtSetOpExecuteTimeOutWithMs"),
+	"option_not_set":      returns("aclrtCtxGetSysParamOpt", acl.ACL_ERROR_RT_SYSPARAMOPT_NOT_SET, acl.ACL_SUCCESS),
+	"option_of_context":   instead("aclrtCtxSetSysParamOpt", "aclrtSetSysParamOpt"),
+	"option_set_last":     given("aclrtCtxSetSysParamOpt", 1, 0),
+	"out_of_memory": behind("aclrtMalloc", func(t *Thread, _ []uint64, e acl.Error) {
+		if e == acl.ACL_ERROR_RT_DEVICE_OOM {
+			t.current.dev.mem.used = t.current.dev.mem.limit
+		}
+	}),
+	"outside_needs_a_capture": returns("aclrtRecordEventWithFlag", acl.ACL_ERROR_RT_STREAM_NOT_CAPTURED, acl.ACL_SUCCESS),
+	"overflow_switch": behind("aclrtSetStreamOverflowSwitch", func(t *Thread, w []uint64, _ acl.Error) {
+		t.sim.streams.each(func(s *stream) { _ = t.SetStreamOverflowSwitch(acl.Stream(s.handle), uint32(w[1])) })
+	}),
+	"peek_forgets_nothing":          instead("aclrtPeekAtLastError", "aclrtGetLastError"),
+	"peer_of_itself":                returns("aclrtDeviceEnablePeerAccess", acl.ACL_ERROR_RT_PARAM_INVALID, acl.ACL_SUCCESS),
+	"pinned_copy_does_not_wait":     waits("aclrtMemcpyAsync"),
+	"priority":                      stores("aclrtStreamGetPriority", 1, 4, 0),
+	"ranges_of_attributes":          given("aclrtMemcpyBatch", 7, 1),
+	"reduction":                     given("aclrtReduceAsync", 3, 10),
+	"register_whole_pages":          returns("aclrtHostRegisterV2", acl.ACL_ERROR_RT_PARAM_INVALID, acl.ACL_SUCCESS),
+	"registered_copy_does_not_wait": waits("aclrtMemcpyAsync"),
+	"registered_memory_for_kernels": skipped("aclrtHostRegister"),
+	"registered_twice":              returns("aclrtHostRegisterV2", acl.ACL_ERROR_HOST_MEMORY_ALREADY_REGISTERED, acl.ACL_SUCCESS),
+	"report_timeout":                returns("aclrtProcessReport", acl.ACL_ERROR_RT_REPORT_TIMEOUT, acl.ACL_SUCCESS),
+	"report_without_limit":          returns("aclrtProcessReport", acl.ACL_ERROR_RT_PARAM_INVALID, acl.ACL_SUCCESS),
+	"reserved_bytes":                returns("aclrtMemcpyBatch", acl.ACL_ERROR_INVALID_PARAM, acl.ACL_SUCCESS),
+	"reserved_is_null":              returns("aclrtLaunchKernelWithConfig", acl.ACL_ERROR_INVALID_PARAM, acl.ACL_SUCCESS),
+	"reserved_registrations":        returns("aclrtHostRegisterV2", acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, acl.ACL_SUCCESS),
+	"reset_after_failure":           skipped("aclrtResetDeviceForce"),
+	"reset_ends_context":            skipped("aclrtResetDevice"),
+	"reset_waits":                   instead("aclrtResetDevice", "aclrtResetDeviceForce"),
+	"rounded_and_padded":            instead("aclrtMalloc", "aclrtMallocAlign32"),
+	"rows":                          given("aclrtMemcpy2d", 1, 16),
+	"rows_later":                    waits("aclrtMemcpy2dAsync"),
+	"set_device_counts":             instead("aclrtResetDevice", "aclrtResetDeviceForce"),
+	"set_device_makes_context":      behind("aclrtSetDevice", func(t *Thread, _ []uint64, _ acl.Error) { t.current = nil }),
+	"size_0":                        returns("aclrtMalloc", acl.ACL_ERROR_INVALID_PARAM, acl.ACL_SUCCESS),
+	"stop_for_good":                 returns("aclrtSetStreamFailureMode", acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, acl.ACL_SUCCESS),
+	"stop_on_failure":               skipped("aclrtSetStreamFailureMode"),
+	"streams_are_independent":       waits("aclrtLaunchKernelWithHostArgs"),
+	"streams_for_the_device":        waits("aclrtSynchronizeStream"),
+	"success_keeps_the_last_error":  forgets("aclrtMalloc"),
+	"synchronization_ends":          returns("aclrtSynchronizeStream", acl.ACL_ERROR_RT_STREAM_ABORT, acl.ACL_SUCCESS),
+	"synchronize_device_of_context": waits("aclrtSynchronizeDevice"),
+	"synchronize_device_timeout":    returns("aclrtSynchronizeDeviceWithTimeout", acl.ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, acl.ACL_SUCCESS),
+	"synchronize_device_waits":      skipped("aclrtSynchronizeDevice"),
+	"synchronize_waits_for_no_more": waits("aclrtSynchronizeEventWithTimeout"),
+	"synchronize_without_limit":     given("aclrtSynchronizeStreamWithTimeout", 1, 1),
+	"task_abort":                    instead("aclrtDeviceTaskAbort", "aclrtSynchronizeDevice"),
+	"timeout_in_intervals":          stores("aclrtSetOpExecuteTimeOutV2", 1, 8, 1),
+	"timeout_of_all_waits":          skipped("aclrtSetOpWaitTimeout"),
+	"unknown_flags":                 returns("aclrtCreateStreamWithConfig", acl.ACL_SUCCESS, acl.ACL_ERROR_RT_PARAM_INVALID),
+	"unknown_policy":                returns("aclrtMalloc", acl.ACL_SUCCESS, acl.ACL_ERROR_RT_PARAM_INVALID),
+	"unloaded_kernel":               skipped("aclrtBinaryUnLoad"),
+	"unmapped_addresses":            returns("aclrtMemset", acl.ACL_ERROR_RT_PARAM_INVALID, acl.ACL_SUCCESS),
+	"updated":                       skipped("aclrtKernelArgsParaUpdate"),
+	"updated_tasks":                 skipped("aclmdlRICaptureTaskUpdateEnd"),
+	"used_memory":                   stores("aclrtMemPoolGetAttr", 2, 8, 0),
+	"wait_for_and":                  given("aclrtValueWait", 2, 0),
+	"wait_for_equal":                given("aclrtValueWait", 2, 0),
+	"wait_for_greater":              given("aclrtValueWait", 2, 1),
+	"wait_for_nor":                  given("aclrtValueWait", 2, 2),
+	"wait_for_record":               skipped("aclrtWaitAndResetNotify"),
+	"wait_timeout":                  given("aclrtStreamWaitEventWithTimeout", 2, 0),
+	"where_pointers_lie":            stores("aclrtPointerGetAttributes", 1, 8, 1<<32),
+	"words_on_the_host_at_once":     skipped("aclrtMemsetD32Async"),
+	"wrapped_binary": behind("aclrtDestroyBinary", func(t *Thread, _ []uint64, _ acl.Error) {
+		t.sim.binaries.each(func(b *kernelBinary) { t.sim.binaries.remove(b.handle) })
+	}),
+	"write_aligned":  returns("aclrtValueWrite", acl.ACL_ERROR_RT_ADDR_UNALIGNED, acl.ACL_SUCCESS),
+	"write_in_order": before("aclrtValueWrite", func(_ *Thread, w []uint64) { *(*uint64)(pointer(w[0])) = w[1] }),
 }
