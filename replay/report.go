@@ -194,9 +194,9 @@ func (c *Crash) tell(r *format.Reader, m *api.Model) error {
 			continue
 		}
 		c.StartNS, c.TID = k.Start, threads[k.Thread].TID
-		for _, a := range e.Args(m) {
+		for _, a := range e.Args(nil, m) {
 			if !a.Out {
-				c.Args = append(c.Args, a.Name+"="+a.Text)
+				c.Args = append(c.Args, a.Name+"="+a.Text())
 			}
 		}
 		return nil

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"sort"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -264,21 +265,26 @@ func plural(n uint64, what string) string {
 }
 
 // Duration shows nanoseconds in the unit in which they are read best.
-func Duration(ns int64) string {
-	d := time.Duration(ns)
-	switch {
-	case d < 0:
-		return "-" + Duration(-ns)
-	case d < time.Microsecond:
-		return fmt.Sprintf("%d ns", ns)
-	case d < time.Millisecond:
-		return fmt.Sprintf("%.2f us", float64(ns)/1e3)
-	case d < time.Second:
-		return fmt.Sprintf("%.2f ms", float64(ns)/1e6)
-	case d < time.Hour:
-		return fmt.Sprintf("%.2f s", float64(ns)/1e9)
+func Duration(ns int64) string { return string(appendDuration(nil, ns)) }
+
+func appendDuration(dst []byte, ns int64) []byte {
+	in := func(unit float64, name string) []byte {
+		return append(strconv.AppendFloat(dst, float64(ns)/unit, 'f', 2, 64), name...)
 	}
-	return d.Round(time.Second).String()
+	switch d := time.Duration(ns); {
+	case d < 0:
+		return appendDuration(append(dst, '-'), -ns)
+	case d < time.Microsecond:
+		return append(strconv.AppendInt(dst, ns, 10), " ns"...)
+	case d < time.Millisecond:
+		return in(1e3, " us")
+	case d < time.Second:
+		return in(1e6, " ms")
+	case d < time.Hour:
+		return in(1e9, " s")
+	default:
+		return append(dst, d.Round(time.Second).String()...)
+	}
 }
 
 // Bytes shows a number of bytes in the unit in which it is read best.

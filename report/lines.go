@@ -125,7 +125,7 @@ func Lines(w io.Writer, r *format.Reader, m *api.Model, o *LineOptions) error {
 	if o.Tail > 0 {
 		out = &tail{w: w, lines: make([][]byte, 0, min(o.Tail, 1<<16)), max: o.Tail}
 	}
-	var b bytes.Buffer // a line
+	var b bytes.Buffer // a line of JSON
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	stacks := timeline.NewStacks(r)
@@ -133,6 +133,8 @@ func Lines(w io.Writer, r *format.Reader, m *api.Model, o *LineOptions) error {
 	if err := s.Follow(r); err != nil {
 		return err
 	}
+	p := printer{r: r, m: m, s: s}
+	var line []byte
 	from := o.From
 	if o.Tail > 0 && len(funcs) == 0 && o.TID == 0 && o.Stream == 0 && o.Task == nil && o.To == 0 {
 		from = max(from, tailStart(r, uint64(o.Tail)))
@@ -195,8 +197,8 @@ func Lines(w io.Writer, r *format.Reader, m *api.Model, o *LineOptions) error {
 				continue
 			}
 		}
-		b.Reset()
 		if o.JSON {
+			b.Reset()
 			var pid int
 			if int(th.Process) < len(procs) {
 				pid = procs[th.Process].PID
@@ -208,13 +210,14 @@ func Lines(w io.Writer, r *format.Reader, m *api.Model, o *LineOptions) error {
 			if err := enc.Encode(l); err != nil {
 				return err
 			}
+			line = append(line[:0], b.Bytes()...)
 		} else {
-			text(&b, r, m, s, e, th.TID)
+			line = p.text(line[:0], e, th.TID)
 			for _, f := range stack {
-				fmt.Fprintf(&b, "%31sfrom %v\n", "", f)
+				line = fmt.Appendf(line, "%31sfrom %v\n", "", f)
 			}
 		}
-		if _, err := out.Write(b.Bytes()); err != nil {
+		if _, err := out.Write(line); err != nil {
 			return err
 		}
 	}
@@ -294,63 +297,98 @@ func devArgs(e *timeline.Event) int {
 	return slices.IndexFunc(e.Fn.Params, func(p api.Param) bool { return p.Role == api.DevArgs })
 }
 
-// pad writes s in a column of a width.
-func pad(b *bytes.Buffer, width int, s []byte) {
-	for range width - len(s) {
-		b.WriteByte(' ')
-	}
-	b.Write(s)
+// A printer makes lines of text.
+type printer struct {
+	r    *format.Reader
+	m    *api.Model
+	s    *timeline.State
+	args []timeline.Arg // memory
 }
 
-func text(b *bytes.Buffer, r *format.Reader, m *api.Model, s *timeline.State, e *timeline.Event, tid int) {
+// pad moves what was appended from at on to the right end of a column of a width.
+func pad(dst []byte, at, width int) []byte {
+	missing := width - (len(dst) - at)
+	for range missing {
+		dst = append(dst, ' ')
+	}
+	if missing > 0 {
+		copy(dst[at+missing:], dst[at:])
+		copy(dst[at:at+missing], "             ")
+	}
+	return dst
+}
+
+// appendMillis appends nanoseconds as milliseconds, with all digits.
+func appendMillis(dst []byte, ns int64) []byte {
+	if ns < 0 {
+		return appendMillis(append(dst, '-'), -ns)
+	}
+	dst = append(strconv.AppendInt(dst, ns/1e6, 10), '.')
+	at := len(dst)
+	dst = strconv.AppendInt(dst, ns%1e6+1e6, 10) // a digit in front keeps the zeros
+	return append(dst[:at], dst[at+1:]...)
+}
+
+// text is a call as a line without the stack, in which it appends.
+func (p *printer) text(dst []byte, e *timeline.Event, tid int) []byte {
 	c := e.Call
-	var n [32]byte
-	pad(b, 6, strconv.AppendUint(n[:0], c.Index, 10))
-	b.WriteByte(' ')
-	pad(b, 13, strconv.AppendFloat(n[:0], float64(c.Start)/1e6, 'f', 6, 64))
-	b.WriteString(" ms ")
-	pad(b, 6, strconv.AppendInt(n[:0], int64(tid), 10))
-	b.WriteString("  " + r.Schema().FuncName(c.Func) + "(")
-	var outs []string
-	first, shadow := true, devArgs(e)
-	for _, a := range e.Args(m) {
+	dst = append(pad(strconv.AppendUint(dst, c.Index, 10), len(dst), 6), ' ')
+	at := len(dst)
+	dst = append(pad(appendMillis(dst, c.Start), at, 13), " ms "...)
+	at = len(dst)
+	dst = append(pad(strconv.AppendInt(dst, int64(tid), 10), at, 6), "  "...)
+	dst = append(append(dst, p.r.Schema().FuncName(c.Func)...), '(')
+	p.args = e.Args(p.args[:0], p.m)
+	shadow := devArgs(e)
+	outs := len(p.args)
+	for i := range p.args {
+		a := &p.args[i]
 		if a.Out {
-			outs = append(outs, a.Name+"="+a.Text)
-			continue
+			outs = i
+			break
 		}
-		if !first {
-			b.WriteString(", ")
+		if i > 0 {
+			dst = append(dst, ", "...)
 		}
-		first = false
-		b.WriteString(a.Name + "=" + a.Text)
+		dst = a.AppendText(append(append(dst, a.Name...), '='))
 		if a.Param == shadow && e.Fn != nil {
-			if data, known, why := s.DevArgs(e); known {
-				b.WriteString(" " + timeline.Words(data))
+			if data, known, why := p.s.DevArgs(e); known {
+				dst = timeline.AppendWords(append(dst, ' '), data)
 			} else {
-				b.WriteString(" {unknown: " + why + "}")
+				dst = append(append(append(dst, " {unknown: "...), why...), '}')
 			}
 		}
 	}
-	b.WriteString(")")
-	if res := e.Result(m); res != "" {
-		b.WriteString(" = " + res)
+	dst = append(dst, ')')
+	at = len(dst)
+	if dst = e.AppendResult(append(dst, " = "...), p.m); len(dst) == at+len(" = ") {
+		dst = dst[:at]
 	}
-	if len(outs) > 0 {
-		b.WriteString(" {" + strings.Join(outs, ", ") + "}")
+	for i := range p.args[outs:] {
+		a := &p.args[outs+i]
+		between := ", "
+		if i == 0 {
+			between = " {"
+		}
+		dst = a.AppendText(append(append(append(dst, between...), a.Name...), '='))
+	}
+	if outs < len(p.args) {
+		dst = append(dst, '}')
 	}
 	if e.Kernel != "" {
-		b.WriteString(" [" + e.Kernel + "]")
-		if as := s.Arguments(e); len(as) > 0 {
-			b.WriteString(" of " + strings.Join(kinds(as), ", "))
+		dst = append(append(append(dst, " ["...), e.Kernel...), ']')
+		if as := p.s.Arguments(e); len(as) > 0 {
+			dst = append(append(dst, " of "...), strings.Join(kinds(as), ", ")...)
 		}
 	}
 	if stream, task, ok := e.TaskID(); ok {
-		fmt.Fprintf(b, " task=%d:%d", stream, task)
+		dst = strconv.AppendUint(append(dst, " task="...), uint64(stream), 10)
+		dst = strconv.AppendUint(append(dst, ':'), uint64(task), 10)
 	}
 	if c.Flags&format.Unfinished == 0 {
-		fmt.Fprintf(b, "  %s", Duration(c.End-c.Start))
+		dst = appendDuration(append(dst, "  "...), c.End-c.Start)
 	}
-	b.WriteByte('\n')
+	return append(dst, '\n')
 }
 
 func object(r *format.Reader, m *api.Model, s *timeline.State, e *timeline.Event, late []format.Data, pid, tid int) *line {
@@ -366,15 +404,15 @@ func object(r *format.Reader, m *api.Model, s *timeline.State, e *timeline.Event
 		}
 		l.Ret = &v
 	}
-	for _, a := range e.Args(m) {
+	for _, a := range e.Args(nil, m) {
 		if !a.Out {
-			l.Args[a.Name] = a.Value
+			l.Args[a.Name] = a.Value()
 			continue
 		}
 		if l.Out == nil {
 			l.Out = map[string]any{}
 		}
-		l.Out[a.Name] = a.Value
+		l.Out[a.Name] = a.Value()
 	}
 	for _, u := range e.Uses {
 		if l.Objects == nil {

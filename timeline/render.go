@@ -14,269 +14,351 @@ func trimPointer(ctype string) string {
 	return strings.TrimPrefix(strings.TrimRight(ctype, "*"), "const ")
 }
 
-// An Arg is one argument, or output, of a call, for people and for JSON.
+// An Arg is one argument, or output, of a call, for people and for JSON. It is made of the Event and as long as that.
 type Arg struct {
 	Name  string
 	Param int
-	Text  string // as shown on a line
-	Value any    // number, string or bool, as in JSON
-	Out   bool   // what the call has stored
+	Out   bool // what the call has stored
+
+	e    *Event
+	m    *api.Model
+	word uint64
+	kind argKind
 }
 
-// Args returns the arguments of a call in the order of its parameters, followed by what it has stored.
-func (e *Event) Args(m *api.Model) []Arg {
+type argKind uint8
+
+const (
+	argParam  argKind = iota // a parameter
+	argWord                  // a word of a function that the model does not have
+	argStored                // what was stored through a parameter
+	argText                  // a string that was stored
+)
+
+// Args appends the arguments of a call in the order of its parameters, followed by what it has stored.
+func (e *Event) Args(dst []Arg, m *api.Model) []Arg {
 	if e.Fn == nil {
-		var args []Arg
 		for i, w := range e.Call.Args {
-			args = append(args, Arg{Name: fmt.Sprintf("word%d", i), Text: hex(w), Value: hex(w)})
+			dst = append(dst, Arg{Name: "word" + strconv.Itoa(i), Param: i, e: e, m: m, word: w, kind: argWord})
 		}
-		return args
+		return dst
 	}
-	var args, outs []Arg
+	known := 0 // parameters of which there are words
 	for i := range e.Fn.Params {
 		p := &e.Fn.Params[i]
 		if int(p.Word) >= len(e.Call.Args) {
 			break
 		}
-		a := e.arg(m, i, p)
-		a.Param = i
-		args = append(args, a)
+		dst = append(dst, Arg{Name: p.Name, Param: i, e: e, m: m, word: e.Call.Args[p.Word]})
+		known++
+	}
+	for i := range known {
+		p := &e.Fn.Params[i]
 		if v, ok := out(e.Call, i); ok {
-			a := e.output(m, i, p, v)
-			a.Param = i
-			outs = append(outs, a)
-		} else if p.Role == api.Text {
-			if s, ok := e.text(i); ok {
-				outs = append(outs, Arg{Name: p.Name, Param: i, Text: strconv.Quote(s), Value: s, Out: true})
-			}
+			dst = append(dst, Arg{Name: p.Name, Param: i, Out: true, e: e, m: m, word: v, kind: argStored})
+		} else if _, ok := e.text(i); ok && p.Role == api.Text {
+			dst = append(dst, Arg{Name: p.Name, Param: i, Out: true, e: e, m: m, kind: argText})
 		}
 	}
 	if e.Fn.Ret == api.Text {
-		if s, ok := e.text(RetParam); ok {
-			outs = append(outs, Arg{Name: "return", Param: RetParam, Text: strconv.Quote(s), Value: s, Out: true})
+		if _, ok := e.text(RetParam); ok {
+			dst = append(dst, Arg{Name: "return", Param: RetParam, Out: true, e: e, m: m, kind: argText})
 		}
 	}
-	return append(args, outs...)
+	return dst
 }
 
-func (e *Event) text(param int) (string, bool) {
-	for _, d := range e.Call.Data {
-		if int(d.Param) == param && d.Item == 0 && d.Status == format.Whole && d.Len <= format.InlineLimit {
-			return string(d.Bytes), true
+// AppendText appends the argument as a line shows it.
+func (a *Arg) AppendText(dst []byte) []byte {
+	switch a.kind {
+	case argParam:
+		return a.appendParam(dst, &a.e.Fn.Params[a.Param])
+	case argStored:
+		p := &a.e.Fn.Params[a.Param]
+		if p.Role == api.Out || p.Role == api.InOut {
+			return appendNumber(dst, a.m, trimPointer(p.Type), a.word)
+		}
+		if u, ok := a.e.Use(a.Param); ok {
+			dst = append(AppendPlace(dst, u), '=')
+		}
+	case argText:
+		s, _ := a.e.text(a.Param)
+		return strconv.AppendQuote(dst, string(s))
+	}
+	return appendHex(dst, a.word)
+}
+
+// Text is AppendText as a string.
+func (a *Arg) Text() string { return string(a.AppendText(nil)) }
+
+// Value returns the argument as JSON has it: a number, a string or a bool.
+func (a *Arg) Value() any {
+	switch a.kind {
+	case argParam:
+		p := &a.e.Fn.Params[a.Param]
+		switch p.Role {
+		case api.Value:
+			if p.Words > 1 {
+				return string(appendStructure(nil, a.e.Call.Args[p.Word:p.Word+p.Words], int(p.Width)))
+			}
+			return number(a.m, p.Type, a.word)
+		case api.String, api.File:
+			if s, ok := a.e.text(a.Param); ok {
+				return string(s)
+			}
+		}
+	case argStored:
+		if p := &a.e.Fn.Params[a.Param]; p.Role == api.Out || p.Role == api.InOut {
+			return number(a.m, trimPointer(p.Type), a.word)
+		}
+	case argText:
+		s, _ := a.e.text(a.Param)
+		return string(s)
+	}
+	return string(appendHex(nil, a.word))
+}
+
+// text returns the memory behind a parameter, where the trace has it among the calls.
+func (e *Event) text(param int) ([]byte, bool) {
+	for i := range e.Call.Data {
+		if d := &e.Call.Data[i]; int(d.Param) == param && d.Item == 0 && d.Status == format.Whole && d.Len <= format.InlineLimit {
+			return d.Bytes, true
 		}
 	}
-	return "", false
+	return nil, false
 }
 
-func (e *Event) arg(m *api.Model, i int, p *api.Param) Arg {
-	w := e.Call.Args[p.Word]
-	a := Arg{Name: p.Name, Text: hex(w), Value: hex(w)}
+func (a *Arg) appendParam(dst []byte, p *api.Param) []byte {
+	at := len(dst)
+	if a.word != 0 {
+		if dst = a.appendBehind(dst, p); len(dst) > at {
+			return dst
+		}
+	}
 	switch p.Role {
 	case api.Value:
 		if p.Words > 1 {
-			a.Text = structure(e.Call.Args[p.Word:p.Word+p.Words], int(p.Width))
-			a.Value = a.Text
-			return a
+			return appendStructure(dst, a.e.Call.Args[p.Word:p.Word+p.Words], int(p.Width))
 		}
-		a.Text, a.Value = number(m, p.Type, w)
+		return appendNumber(dst, a.m, p.Type, a.word)
 	case api.Use, api.End, api.Launch, api.Place, api.Address, api.DevArgs, api.Reads, api.Writes, api.Fills, api.Map:
-		if u, ok := e.Use(i); ok {
-			a.Text = Place(u)
-		} else if w == 0 {
-			a.Text = "null"
+		if u, ok := a.e.Use(a.Param); ok {
+			return AppendPlace(dst, u)
 		}
 	case api.String, api.File:
-		if s, ok := e.text(i); ok {
-			a.Text, a.Value = strconv.Quote(s), s
+		if s, ok := a.e.text(a.Param); ok {
+			return strconv.AppendQuote(dst, string(s))
 		}
-	default:
-		if w == 0 {
-			a.Text = "null"
-		}
+		return appendHex(dst, a.word)
 	}
-	if w != 0 {
-		if s := e.behind(m, i, p); s != "" {
-			a.Text = s
-		}
+	if a.word == 0 {
+		return append(dst, "null"...)
 	}
-	return a
+	return appendHex(dst, a.word)
 }
 
-// behind shows what lies behind a pointer as what it is, where it is in the trace, else "".
-func (e *Event) behind(m *api.Model, i int, p *api.Param) string {
+// appendBehind shows what lies behind a pointer as what it is, where it is in the trace, else nothing.
+func (a *Arg) appendBehind(dst []byte, p *api.Param) []byte {
 	switch p.Role {
 	case api.In, api.List, api.Args, api.Reads, api.Writes:
 	default:
-		return ""
+		return dst
 	}
 	if p.ItemSizes < 0 && (p.Role == api.Reads || p.Role == api.Writes) {
-		return ""
+		return dst
 	}
-	s, ok := e.text(i)
-	if !ok || s == "" {
-		return ""
+	b, _ := a.e.text(a.Param)
+	if len(b) == 0 {
+		return dst
 	}
-	b := []byte(s)
 	t := trimPointer(p.Type)
 	if p.Role == api.List {
 		t = p.ItemType
 	}
-	if l := m.Layout(t); l != nil {
-		return elements(b, int(l.Size), func(b []byte) string { return members(m, l, b) })
+	if l := a.m.Layout(t); l != nil {
+		return appendElements(dst, b, int(l.Size), func(dst, b []byte) []byte { return appendMembers(dst, a.m, l, b) })
 	}
 	switch {
 	case p.ItemSizes >= 0:
-		return fmt.Sprintf("[%d: %s]", len(b)/8, Words(b))
+		dst = strconv.AppendInt(append(dst, '['), int64(len(b)/8), 10)
+		return append(AppendWords(append(dst, ": "...), b), ']')
 	case t == "size_t":
 		var sum uint64
 		for k := 0; k+8 <= len(b); k += 8 {
 			sum += word(b[k:])
 		}
-		return fmt.Sprintf("[%d: %d]", len(b)/8, sum)
+		dst = strconv.AppendInt(append(dst, '['), int64(len(b)/8), 10)
+		return append(strconv.AppendUint(append(dst, ": "...), sum, 10), ']')
 	case p.Role == api.Args || p.Addresses:
-		return hex(e.Call.Args[p.Word]) + " " + Words(b)
+		return AppendWords(append(appendHex(dst, a.word), ' '), b)
 	}
-	return ""
+	return dst
 }
 
 // shown bounds how many elements of an array are shown on a line.
 const shown = 8
 
-func elements(b []byte, size int, show func([]byte) string) string {
-	var parts []string
-	for ; len(b) >= size; b = b[size:] {
-		if len(parts) == shown {
-			parts = append(parts, "…")
-			break
-		}
-		parts = append(parts, show(b[:size]))
-	}
-	return "{" + strings.Join(parts, ", ") + "}"
-}
-
-// Words shows the first 8-byte words of memory.
-func Words(b []byte) string {
-	text := append(make([]byte, 0, shown*20), '{')
-	for n := 0; len(b) > 0; n, b = n+1, b[min(8, len(b)):] {
+func appendElements(dst, b []byte, size int, show func(dst, b []byte) []byte) []byte {
+	dst = append(dst, '{')
+	for n := 0; len(b) >= size; n, b = n+1, b[size:] {
 		if n > 0 {
-			text = append(text, ", "...)
+			dst = append(dst, ", "...)
 		}
 		if n == shown {
-			text = append(text, "…"...)
+			dst = append(dst, "…"...)
 			break
 		}
-		text = strconv.AppendUint(append(text, "0x"...), word(b), 16)
+		dst = show(dst, b[:size])
 	}
-	return string(append(text, '}'))
+	return append(dst, '}')
 }
 
-// members shows the members of a structure that its layout names.
-func members(m *api.Model, l *api.Layout, b []byte) string {
-	show := func(ms []api.Member) []string {
-		var parts []string
-		for _, f := range ms {
-			text, _ := number(m, f.Type, word(b[f.Offset:f.Offset+f.Size]))
-			parts = append(parts, text)
+// AppendWords shows the first 8-byte words of memory.
+func AppendWords(dst, b []byte) []byte {
+	dst = append(dst, '{')
+	for n := 0; len(b) > 0; n, b = n+1, b[min(8, len(b)):] {
+		if n > 0 {
+			dst = append(dst, ", "...)
 		}
-		return parts
+		if n == shown {
+			dst = append(dst, "…"...)
+			break
+		}
+		dst = appendHex(dst, word(b))
+	}
+	return append(dst, '}')
+}
+
+// appendMembers shows the members of a structure that its layout names.
+func appendMembers(dst []byte, m *api.Model, l *api.Layout, b []byte) []byte {
+	show := func(ms []api.Member, between string) {
+		for i, f := range ms {
+			if i > 0 {
+				dst = append(dst, between...)
+			}
+			dst = appendNumber(dst, m, f.Type, word(b[f.Offset:f.Offset+f.Size]))
+		}
 	}
 	if l.Tag == nil {
-		return strings.Join(show(l.Members), " -> ")
+		show(l.Members, " -> ")
+		return dst
 	}
 	id := int64(word(b[l.Tag.Offset : l.Tag.Offset+l.Tag.Size]))
+	dst = strconv.AppendInt(dst, id, 10)
 	value, ok := l.Cases[id]
 	if !ok {
-		return fmt.Sprintf("%d = %s", id, Words(b[l.Tag.Offset+l.Tag.Size:]))
+		return AppendWords(append(dst, " = "...), b[l.Tag.Offset+l.Tag.Size:])
 	}
-	text := strings.Join(show(value), ", ")
+	dst = append(append(append(dst, ' '), strings.TrimPrefix(m.EnumName(l.Tag.Type, id), l.Prefix)...), " = "...)
 	if len(value) > 1 {
-		text = "{" + text + "}"
+		dst = append(dst, '{')
 	}
-	return fmt.Sprintf("%d %s = %s", id, strings.TrimPrefix(m.EnumName(l.Tag.Type, id), l.Prefix), text)
+	show(value, ", ")
+	if len(value) > 1 {
+		dst = append(dst, '}')
+	}
+	return dst
 }
 
-func (e *Event) output(m *api.Model, i int, p *api.Param, v uint64) Arg {
-	a := Arg{Name: p.Name, Out: true}
-	if p.Role == api.Out || p.Role == api.InOut {
-		a.Text, a.Value = number(m, trimPointer(p.Type), v)
-		return a
-	}
-	a.Text, a.Value = hex(v), hex(v)
-	if u, ok := e.Use(i); ok {
-		a.Text = Place(u) + "=" + hex(v)
-	}
-	return a
-}
-
-// Place names an object, with the offset of an address that is not its first.
-func Place(u Use) string {
-	text := append(make([]byte, 0, 64), u.Object.Kind...)
-	for i, c := range text {
+// AppendPlace names an object, with the offset of an address that is not its first.
+func AppendPlace(dst []byte, u Use) []byte {
+	at := len(dst)
+	dst = append(dst, u.Object.Kind...)
+	for i, c := range dst[at:] {
 		if c == ' ' {
-			text[i] = '_'
+			dst[at+i] = '_'
 		}
 	}
-	text = strconv.AppendInt(append(text, '#'), int64(u.Object.ID), 10)
+	dst = strconv.AppendInt(append(dst, '#'), int64(u.Object.ID), 10)
 	if u.Object.Name != "" {
-		text = append(append(append(text, '('), u.Object.Name...), ')')
+		dst = append(append(append(dst, '('), u.Object.Name...), ')')
 	}
 	if u.Offset != 0 {
-		text = strconv.AppendUint(append(text, "+0x"...), u.Offset, 16)
+		dst = strconv.AppendUint(append(dst, "+0x"...), u.Offset, 16)
 	}
-	return string(text)
+	return dst
 }
 
-func hex(v uint64) string { return "0x" + strconv.FormatUint(v, 16) }
+// Place is AppendPlace as a string.
+func Place(u Use) string { return string(AppendPlace(make([]byte, 0, 64), u)) }
 
-// structure shows a small structure of 32-bit numbers that was passed by value, as dim3 is. It has a length in bytes.
-func structure(words []uint64, size int) string {
-	var parts []string
+func appendHex(dst []byte, v uint64) []byte { return strconv.AppendUint(append(dst, "0x"...), v, 16) }
+
+// appendStructure shows a small structure of 32-bit numbers that was passed by value, as dim3 is. It has a length in bytes.
+func appendStructure(dst []byte, words []uint64, size int) []byte {
+	dst = append(dst, '{')
 	for i := range (size + 3) / 4 {
-		parts = append(parts, strconv.FormatUint(words[i/2]>>(32*(i%2))&0xffffffff, 10))
+		if i > 0 {
+			dst = append(dst, ", "...)
+		}
+		dst = strconv.AppendUint(dst, words[i/2]>>(32*(i%2))&0xffffffff, 10)
 	}
-	return "{" + strings.Join(parts, ", ") + "}"
+	return append(dst, '}')
 }
 
-// number shows a number as its C type has it, an enumeration by name.
-func number(m *api.Model, ctype string, w uint64) (string, any) {
+// number returns a number as its C type has it, the name of an enumerator, as JSON has it.
+func number(m *api.Model, ctype string, w uint64) any {
 	if n := m.EnumName(ctype, int64(int32(w))); n != "" {
-		return n, n
+		return n
 	}
 	if m.ErrorType(ctype) {
 		ctype = "int32_t"
 	}
 	switch ctype {
 	case "int32_t", "int":
-		return strconv.FormatInt(int64(int32(w)), 10), int32(w)
+		return int32(w)
 	case "int64_t":
-		return strconv.FormatInt(int64(w), 10), int64(w)
+		return int64(w)
 	case "uint32_t":
-		return strconv.FormatUint(w&0xffffffff, 10), uint32(w)
+		return uint32(w)
 	case "float":
 		f := math.Float32frombits(uint32(w))
 		if math.IsNaN(float64(f)) || math.IsInf(float64(f), 0) {
-			return fmt.Sprint(f), fmt.Sprint(f)
+			return fmt.Sprint(f)
 		}
-		return strconv.FormatFloat(float64(f), 'g', -1, 32), f
+		return f
 	}
-	return strconv.FormatUint(w, 10), w
+	return w
 }
 
-// Result shows the returned value: the name of an error, a handle, "" for a function without one, and "unfinished" for
+// appendNumber shows what number returns.
+func appendNumber(dst []byte, m *api.Model, ctype string, w uint64) []byte {
+	switch ctype {
+	case "uint64_t", "size_t":
+		return strconv.AppendUint(dst, w, 10)
+	case "uint32_t":
+		return strconv.AppendUint(dst, w&0xffffffff, 10)
+	}
+	switch x := number(m, ctype, w).(type) {
+	case string:
+		return append(dst, x...)
+	case int32:
+		return strconv.AppendInt(dst, int64(x), 10)
+	case int64:
+		return strconv.AppendInt(dst, x, 10)
+	case uint32:
+		return strconv.AppendUint(dst, uint64(x), 10)
+	case float32:
+		return strconv.AppendFloat(dst, float64(x), 'g', -1, 32)
+	}
+	return strconv.AppendUint(dst, w, 10)
+}
+
+// AppendResult shows the returned value: the name of an error, a handle, nothing for a function without one, and "unfinished" for
 // a call that never returned.
-func (e *Event) Result(m *api.Model) string {
+func (e *Event) AppendResult(dst []byte, m *api.Model) []byte {
 	switch {
 	case e.Call.Flags&format.Unfinished != 0:
-		return "unfinished"
+		return append(dst, "unfinished"...)
 	case e.Fn == nil:
-		return hex(e.Call.Ret)
 	case e.Fn.RetVoid:
-		return ""
+		return dst
 	case e.Fn.RetError:
-		if code := int64(int32(e.Call.Ret)); code != 0 {
-			return fmt.Sprintf("%d %s", code, m.ErrorName(code))
+		code := int64(int32(e.Call.Ret))
+		if dst = strconv.AppendInt(dst, code, 10); code != 0 {
+			dst = append(append(dst, ' '), m.ErrorName(code)...)
 		}
-		return "0"
+		return dst
 	}
-	return hex(e.Call.Ret)
+	return appendHex(dst, e.Call.Ret)
 }

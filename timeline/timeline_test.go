@@ -159,8 +159,8 @@ func TestOlderThanTheTraceAndUnknown(t *testing.T) {
 		}
 	}
 	e := st.Apply(0, &format.Call{Func: 60000, Args: []uint64{1, 0xabc}, Ret: 0x10})
-	if a := e.Args(tl.Model); len(a) != 2 || a[1].Name != "word1" || a[1].Text != "0xabc" || e.Result(tl.Model) != "0x10" {
-		t.Errorf("%+v %s", a, e.Result(tl.Model))
+	if a := e.Args(nil, tl.Model); len(a) != 2 || a[1].Name != "word1" || a[1].Text() != "0xabc" || a[1].Value() != "0xabc" || string(e.AppendResult(nil, tl.Model)) != "0x10" {
+		t.Errorf("%+v %s", a, e.AppendResult(nil, tl.Model))
 	}
 }
 
