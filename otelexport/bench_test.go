@@ -25,7 +25,6 @@ import (
 type script struct {
 	tl    *timeline.Timeline
 	tells []func(v *timeline.Visitor) error
-	end   int64
 }
 
 func record(tb testing.TB, tl *timeline.Timeline) *script {
@@ -57,7 +56,6 @@ func record(tb testing.TB, tl *timeline.Timeline) *script {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	s.end = w.End
 	return s
 }
 
@@ -82,7 +80,7 @@ func BenchmarkEncode(b *testing.B) {
 				b.Fatal(err)
 			}
 		}
-		if err := x.finish(s.end); err != nil {
+		if err := x.finish(); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -16,31 +16,30 @@ import (
 
 const schemaURL = semconv.SchemaURL
 
-// An exporter follows a trace and gives out its spans in batches, each span when its times are known. It holds the part that calls
-// are added to, parts of which something has not ended yet, and the tasks that have not ended.
+// An exporter walks through a trace and gives out its spans in batches, each span when its times are known. It holds the part that calls
+// are added to, and parts of which something has not ended yet.
 type exporter struct {
-	r     *format.Reader
-	m     *api.Model
-	o     Options
-	meta  *format.Meta
-	cut   string // how the recording becomes traces, for their ids
-	steps *timeline.Steps
-	total int // calls
+	r    *format.Reader
+	m    *api.Model
+	w    *timeline.Walk
+	o    Options
+	meta *format.Meta
+	cut  string // how the recording becomes traces, for their ids
 
-	procs      []format.Process // at least one
-	threads    []thread         // the last stands for those that have no row
-	lanes      []lane
-	gaps       []format.Gap         // by their beginning, those before a call that came go away
-	gap        int                  // number of the first of gaps
-	hosts      []*resource          // by process
-	devices    map[string]*resource // by name
-	env        environment
-	functions  map[function][]byte
-	known      [][2][]byte // the same by the id of the function, for calls without and with a task on a stream
-	kernels    map[string]*names
-	ranges     map[uint64]*member        // where ranges of the program that have not ended began, by the call that did it
-	marks      map[uint64]timeline.Range // that were told of before their call
-	unfinished []unfinished
+	procs     []format.Process // at least one
+	threads   []thread         // the last stands for those that have no row
+	lanes     []lane
+	gaps      []format.Gap         // by their beginning, those before a call that came go away
+	gap       int                  // number of the first of gaps
+	hosts     []*resource          // by process
+	devices   map[string]*resource // by name
+	env       environment
+	functions map[function][]byte
+	known     [][2][]byte // the same by the id of the function, for calls without and with a task on a stream
+	kernels   map[string]*names
+	named     timeline.Range
+	isNamed   bool    // by the next call, which begins it
+	inStep    []*part // whose step has not ended
 
 	part  *part // that calls go to, nil before the first one
 	parts int
@@ -66,7 +65,7 @@ type lane struct {
 	field   []byte // name of the lane's span
 	kinds   [][]byte
 	in      *member
-	waiting []waiting // tasks that have not ended, in their order, from first on
+	waiting []waiting // of tasks that have not ended, in their order, from first on
 	first   int
 }
 
@@ -75,14 +74,15 @@ type lane struct {
 type part struct {
 	ids
 	number         int
-	step           int  // -1 for none
-	first, last    bool // of its step
-	continued      bool // by another part
+	step           int            // -1 for none
+	ended          *timeline.Step // the step, once it has ended; nil for none
+	first, last    bool           // of its step
+	continued      bool           // by another part
 	spans, bytes   int
 	calls          int
 	extent         extent
 	threads, lanes []*member
-	waiting        int // tasks and others that have not ended
+	waiting        int // for tasks and the step to end
 	before         link
 }
 
@@ -112,21 +112,10 @@ func (e *extent) add(start, end int64) {
 	e.start, e.end = min(e.start, start), max(e.end, end)
 }
 
-// waiting is a task that has not ended.
+// waiting is where a task belongs that has not ended.
 type waiting struct {
-	in       *member
-	names    *names
-	call     uint64
-	bytes    uint64
-	kind     api.Task
-	async    bool // on a stream
-	measured bool
-}
-
-// unfinished is a call that never returned.
-type unfinished struct {
-	in *member
-	c  timeline.HostCall
+	in    *member
+	names *names
 }
 
 // function is what the fields of a call's name and kind follow from.
@@ -146,8 +135,7 @@ type names struct {
 const maxNames = 1 << 16
 
 func newExporter(r *format.Reader, m *api.Model, o *Options) (*exporter, error) {
-	x := &exporter{r: r, m: m, meta: r.Meta(), b: &batch{}, devices: map[string]*resource{}, functions: map[function][]byte{}, kernels: map[string]*names{},
-		ranges: map[uint64]*member{}, marks: map[uint64]timeline.Range{}}
+	x := &exporter{r: r, m: m, meta: r.Meta(), b: &batch{}, devices: map[string]*resource{}, functions: map[function][]byte{}, kernels: map[string]*names{}}
 	if o != nil {
 		x.o = *o
 	}
@@ -166,18 +154,10 @@ func newExporter(r *format.Reader, m *api.Model, o *Options) (*exporter, error) 
 	if x.env, err = readEnvironment(); err != nil {
 		return nil, err
 	}
-	counts, err := r.Counts()
-	if err != nil {
+	if x.w, err = timeline.NewWalk(r, m, &timeline.WalkOptions{NoSteps: x.o.NoSteps}); err != nil {
 		return nil, err
 	}
-	x.total = int(counts.Calls)
-	x.steps = &timeline.Steps{}
-	if !x.o.NoSteps {
-		if x.steps, err = steps(r, m); err != nil {
-			return nil, err
-		}
-	}
-	x.cut = fmt.Sprint(x.o.Layout, " ", x.o.MaxSpans, " ", x.o.MaxBytes, " ", len(x.steps.List) > 0)
+	x.cut = fmt.Sprint(x.o.Layout, " ", x.o.MaxSpans, " ", x.o.MaxBytes, " ", x.w.Steps.Source)
 	x.gaps = slices.Clone(r.Gaps())
 	slices.SortStableFunc(x.gaps, func(a, b format.Gap) int { return cmp.Compare(a.From, b.From) })
 	x.procs = r.Processes()
@@ -203,46 +183,25 @@ func newExporter(r *format.Reader, m *api.Model, o *Options) (*exporter, error) 
 	return x, nil
 }
 
-// steps returns the steps of a trace.
-func steps(r *format.Reader, m *api.Model) (*timeline.Steps, error) {
-	w, err := timeline.NewWalk(r, m, nil)
-	if err != nil {
-		return nil, err
-	}
-	s := &timeline.Steps{StepRule: w.Steps}
-	return s, w.Run(&timeline.Visitor{Step: func(p *timeline.Step) error {
-		if !p.Open {
-			s.List = append(s.List, *p)
-		}
-		return nil
-	}})
-}
-
 // nameField encodes the name and the kind of a span.
 func nameField(name string, kind byte) []byte {
 	return append(putString(nil, spanName, name), spanKind, kind)
 }
 
-// run gives all spans to sink, which returns an empty batch for the next ones.
+// run gives all spans to sink, which returns an empty batch for the next ones. It may be called once.
 func (x *exporter) run(sink func(*batch) (*batch, error)) error {
 	x.sink = sink
-	w, err := timeline.NewWalk(x.r, x.m, &timeline.WalkOptions{NoSteps: true})
-	if err != nil {
+	if err := x.w.Run(x.visitor()); err != nil {
 		return err
 	}
-	if err := w.Run(x.visitor()); err != nil {
-		return err
-	}
-	return x.finish(w.End)
+	return x.finish()
 }
 
 func (x *exporter) visitor() *timeline.Visitor {
-	return &timeline.Visitor{
-		Lane:  func(i int, l *timeline.Lane) error { x.lane(i, l); return nil },
-		Call:  func(h *timeline.HostCall, k *timeline.Task) error { x.call(h, k); return x.err },
-		Task:  func(k *timeline.Task) error { x.ended(k); return x.err },
-		Range: func(r *timeline.Range) error { x.marks[r.Begin] = *r; return nil },
-	}
+	return &timeline.Visitor{Lane: x.lane, Call: x.call, Task: x.task, Step: x.stepEnded, Range: func(r *timeline.Range) error {
+		x.named, x.isNamed = *r, true
+		return nil
+	}}
 }
 
 // thread returns the row of a thread.
@@ -304,11 +263,10 @@ const (
 // numberBytes is no less than an attribute with a number takes.
 func numberBytes(v uint64) int { return 2 + 2 + 9 + 2 + 1 + varintLen(v) }
 
-// room returns the part that takes a call, or a gap, at a moment, with so many spans of its own, their bytes, and what these belong to. It
+// room returns the part that takes a call, or a gap, of a step, with so many spans of its own, their bytes, and what these belong to. It
 // begins another part where the one before is full or of another step.
-func (x *exporter) room(at int64, thread, lane, spans, bytes int) *part {
+func (x *exporter) room(step, thread, lane, spans, bytes int) *part {
 	p := x.part
-	step := x.steps.At(at)
 	if p != nil && p.step == step {
 		n, size := spans, bytes
 		if thread >= 0 && !x.threads[thread].in.of(p) {
@@ -324,7 +282,9 @@ func (x *exporter) room(at int64, thread, lane, spans, bytes int) *part {
 	}
 	next := &part{ids: newIDs(x.meta.UUID, x.cut, x.parts), number: x.parts, step: step, first: true, last: true, spans: 1 + spans, bytes: fewBytes + bytes}
 	if step >= 0 {
-		next.bytes += len(x.steps.List[step].Name)
+		next.bytes += format.InlineLimit // for its name
+		next.waiting++
+		x.inStep = append(x.inStep, next)
 	}
 	x.parts++
 	if p == nil {
@@ -373,7 +333,7 @@ func (m *member) add(start, end int64) {
 }
 
 // lane takes note of a lane.
-func (x *exporter) lane(i int, l *timeline.Lane) {
+func (x *exporter) lane(_ int, l *timeline.Lane) error {
 	p := int(l.Process)
 	if p >= len(x.procs) {
 		p = 0
@@ -381,6 +341,7 @@ func (x *exporter) lane(i int, l *timeline.Lane) {
 	n := lane{res: x.device(l.Device), pid: int64(x.procs[p].PID), name: valid(l.Name)}
 	n.field = nameField(n.name, internal)
 	x.lanes = append(x.lanes, n)
+	return nil
 }
 
 // kind returns the attributes that tell the kind of a task and its stream.
@@ -443,13 +404,7 @@ var (
 	open         = putTrue(nil, spanAttributes, "acl.open")
 )
 
-// rangeBytes is what is kept free in a part for a range whose name is not known yet.
-const rangeBytes = 2*format.InlineLimit + fewBytes
-
-func (x *exporter) call(c *timeline.HostCall, t *timeline.Task) {
-	if x.err != nil {
-		return
-	}
+func (x *exporter) call(c *timeline.HostCall, t *timeline.Task) error {
 	for len(x.gaps) > 0 && x.gaps[0].From < c.Start {
 		x.nextGap()
 	}
@@ -487,36 +442,28 @@ func (x *exporter) call(c *timeline.HostCall, t *timeline.Task) {
 		failed = x.m.ErrorName(int64(int32(c.Ret)))
 		size += 2 * (len(failed) + flagBytes)
 	}
-	mark, marked := x.marks[c.Index]
-	if marked {
+	if x.isNamed {
 		spans++
-		size += rangeBytes
+		size += spanBytes + numberBytes(c.Index) + len(x.named.Name) + len(x.named.Domain) + 2*flagBytes + len(x.threads[th].attrs)
 	}
-	p := x.room(c.Start, th, on, spans, size)
+	p := x.room(c.Step, th, on, spans, size)
 	p.calls++
 	in := x.onThread(p, th)
 	if t != nil {
 		p.waiting++
 		l := &x.lanes[t.Lane]
-		l.waiting = append(l.waiting, waiting{in: x.onLane(p, t.Lane), names: task, call: c.Index, bytes: t.Bytes, kind: t.Kind, async: t.Fn.Stream >= 0, measured: t.Measured})
+		l.waiting = append(l.waiting, waiting{x.onLane(p, t.Lane), task})
 	}
-	if marked {
-		p.waiting++
-		x.ranges[c.Index] = in
+	x.emitCall(in, c, kernel, t, failed)
+	if x.isNamed {
+		x.isNamed = false
+		x.emitRange(in, &x.named)
 	}
-	if c.Flags&format.Unfinished != 0 {
-		p.waiting++
-		x.unfinished = append(x.unfinished, unfinished{in, *c})
-	} else {
-		x.emitCall(in, c, c.End, kernel, t, failed)
-	}
-	if marked {
-		delete(x.marks, c.Index)
-		x.rangeEnded(&mark)
-	}
+	return x.err
 }
 
-func (x *exporter) emitCall(in *member, c *timeline.HostCall, end int64, kernel *names, t *timeline.Task, failed string) {
+func (x *exporter) emitCall(in *member, c *timeline.HostCall, kernel *names, t *timeline.Task, failed string) {
+	end := x.w.CallEnd(c)
 	in.add(c.Start, end)
 	p, th := in.part, &x.threads[in.index]
 	kind := byte(internal)
@@ -564,53 +511,45 @@ func putBytes(b []byte, k api.Task, n uint64) []byte {
 	return putNumber(b, spanAttributes, "acl.bytes", int64(n))
 }
 
-// ended emits a task: those of a lane end in their order.
-func (x *exporter) ended(s *timeline.Task) {
-	if x.err != nil {
-		return
-	}
-	l := &x.lanes[s.Lane]
-	w := l.waiting[l.first]
+// task emits a task: those of a lane end in their order.
+func (x *exporter) task(t *timeline.Task) error {
+	l := &x.lanes[t.Lane]
+	in, names := l.waiting[l.first].in, l.waiting[l.first].names
 	if l.first++; l.first == len(l.waiting) {
 		l.waiting, l.first = l.waiting[:0], 0
 	} else if 2*l.first > cap(l.waiting) {
 		l.waiting, l.first = append(l.waiting[:0], l.waiting[l.first:]...), 0
 	}
-	w.in.add(s.From, s.To)
-	p := w.in.part
-	launch := p.span(callSpan, w.call)
-	parent := launch
+	in.add(t.From, t.To)
+	p := in.part
+	launch := p.span(callSpan, t.Call)
+	parent, name := launch, names.sync
 	if x.o.Layout == Lanes {
-		parent = w.in.id
+		parent = in.id
 	}
-	name := w.names.sync
-	if w.async {
-		name = w.names.async
+	if t.Fn.Stream >= 0 {
+		name = names.async
 	}
-	g, b, at := x.begin(l.res, p, p.span(taskSpan, w.call), parent)
+	g, b, at := x.begin(l.res, p, p.span(taskSpan, t.Call), parent)
 	b = append(b, name...)
-	b = x.times(b, s.From, s.To)
-	b = putNumber(b, spanAttributes, "acl.call", int64(w.call))
-	b = append(b, l.kind(w.kind)...)
-	b = putBytes(b, w.kind, w.bytes)
-	if !w.measured {
+	b = x.times(b, t.From, t.To)
+	b = putNumber(b, spanAttributes, "acl.call", int64(t.Call))
+	b = append(b, l.kind(t.Kind)...)
+	b = putBytes(b, t.Kind, t.Bytes)
+	if !t.Measured {
 		b = append(b, bracketed...)
 	}
-	if s.Open {
+	if t.Open {
 		b = append(b, open...)
 	}
 	b = putLink(b, &p.trace, launch)
 	x.end(g, b, at)
 	x.done(p)
+	return x.err
 }
 
-// rangeEnded emits what the program has named: a range, or a moment.
-func (x *exporter) rangeEnded(r *timeline.Range) {
-	if x.err != nil {
-		return
-	}
-	in := x.ranges[r.Begin]
-	delete(x.ranges, r.Begin)
+// emitRange emits what the program has named: a range, or a moment.
+func (x *exporter) emitRange(in *member, r *timeline.Range) {
 	in.add(r.From, r.To)
 	p, th := in.part, &x.threads[in.index]
 	g, b, at := x.begin(x.hosts[th.process], p, p.span(rangeSpan, r.Begin), in.id)
@@ -621,10 +560,21 @@ func (x *exporter) rangeEnded(r *timeline.Range) {
 	if r.Open {
 		b = append(b, open...)
 	}
-	b = append(b, th.attrs...)
-	p.bytes -= rangeBytes - (len(b) - at)
-	x.end(g, b, at)
-	x.done(p)
+	x.end(g, append(b, th.attrs...), at)
+}
+
+// stepEnded takes note of a step, which its parts have waited for.
+func (x *exporter) stepEnded(s *timeline.Step) error {
+	ended := *s
+	for len(x.inStep) > 0 && x.inStep[0].step <= s.Index {
+		p := x.inStep[0]
+		x.inStep = x.inStep[1:]
+		if p.step == s.Index && !s.Open {
+			p.ended = &ended
+		}
+		x.done(p)
+	}
+	return x.err
 }
 
 // nextGap emits the next gap.
@@ -636,7 +586,11 @@ func (x *exporter) nextGap() {
 		th = x.thread(g.Thread)
 	}
 	reason := "calls lost: " + g.Reason.String()
-	p := x.room(g.From, th, -1, 1, fewBytes)
+	step := -1
+	if x.part != nil {
+		step = x.part.step
+	}
+	p := x.room(step, th, -1, 1, fewBytes)
 	res, parent := x.hosts[0], p.span(rootSpan, 0)
 	if th >= 0 {
 		in := x.onThread(p, th)
@@ -674,8 +628,7 @@ func (x *exporter) close(p *part) {
 
 // complete emits what the spans of a part lie under, now that it is known how long these last.
 func (x *exporter) complete(p *part) {
-	if p.step >= 0 { // the time before a step's first call, and behind its last one, is the step's too
-		s := &x.steps.List[p.step]
+	if s := p.ended; s != nil { // the time before a step's first call, and behind its last one, is the step's too
 		if p.first {
 			p.extent.add(s.From, p.extent.end)
 		}
@@ -686,7 +639,7 @@ func (x *exporter) complete(p *part) {
 	root := p.span(rootSpan, 0)
 	g, b, at := x.begin(x.hosts[0], p, root, 0)
 	name := "recording"
-	if p.step >= 0 {
+	if p.ended != nil {
 		name = "step"
 	}
 	b = append(b, nameField(name, internal)...)
@@ -695,11 +648,10 @@ func (x *exporter) complete(p *part) {
 	b = putNumber(b, spanAttributes, "acl.part", int64(p.number+1))
 	b = putText(b, spanAttributes, "acl.layout", x.o.Layout)
 	b = putNumber(b, spanAttributes, "acl.calls", int64(p.calls))
-	if p.step >= 0 {
-		s := &x.steps.List[p.step]
+	if s := p.ended; s != nil {
 		b = putNumber(b, spanAttributes, "acl.step", int64(p.step))
 		b = putText(b, spanAttributes, "acl.step.name", valid(s.Name))
-		b = putText(b, spanAttributes, "acl.step.source", string(x.steps.Source))
+		b = putText(b, spanAttributes, "acl.step.source", string(x.w.Steps.Source))
 		if !s.Typical {
 			b = putTrue(b, spanAttributes, "acl.step.differs")
 		}
@@ -741,23 +693,17 @@ func (x *exporter) complete(p *part) {
 }
 
 // finish emits what has waited for the end of the trace.
-func (x *exporter) finish(end int64) error {
+func (x *exporter) finish() error {
 	for len(x.gaps) > 0 {
 		x.nextGap()
 	}
 	last := x.part
 	if last == nil {
-		last = x.room(0, -1, -1, 0, 0)
+		last = x.room(-1, -1, -1, 0, 0)
 		last.extent.add(0, x.meta.EndNS)
 	}
-	for i := range x.unfinished {
-		u := &x.unfinished[i]
-		var kernel *names
-		if u.c.Kernel != "" {
-			kernel = x.kernel(u.c.Kernel)
-		}
-		x.emitCall(u.in, &u.c, max(u.c.End, end), kernel, nil, "")
-		x.done(u.in.part)
+	for _, p := range x.inStep {
+		x.done(p)
 	}
 	x.close(last)
 	x.flush()

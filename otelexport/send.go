@@ -50,7 +50,7 @@ type sender struct {
 	ctx      context.Context
 	cancel   context.CancelFunc
 	work     chan *batch
-	free     chan *batch
+	free     chan *batch // has room for all
 	wg       sync.WaitGroup
 	from     *State // what was taken before, until all of it is behind
 	skipped  uint32 // sum of its requests
@@ -77,7 +77,7 @@ func dial(ctx context.Context, t *target, x *exporter) (*sender, error) {
 	if err := t.check(ctx); err != nil {
 		return nil, err
 	}
-	s := &sender{work: make(chan *batch), free: make(chan *batch, inFlight), res: &x.res, total: x.total, progress: x.o.Progress, save: x.o.Save, saved: time.Now()}
+	s := &sender{work: make(chan *batch), free: make(chan *batch, inFlight+1), res: &x.res, total: int(x.w.Calls), progress: x.o.Progress, save: x.o.Save, saved: time.Now()}
 	const first, longest = 250 * time.Millisecond, 5 * time.Second
 	if t.protocol == HTTP {
 		s.client = otlptracehttp.NewClient(otlptracehttp.WithEndpointURL(t.url.String()), otlptracehttp.WithTimeout(limit),
