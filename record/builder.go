@@ -73,7 +73,7 @@ type openCall struct {
 // copied reports whether a parameter of an open call is what a copy moves, and not what describes the call.
 func (t *thread) copied(seq uint64, param uint8) bool {
 	f := t.open[seq].fn
-	return int(param) < len(f.Params) && (f.Params[param].Role == api.Reads || f.Params[param].Role == api.Writes)
+	return f.Task == api.GraphRun || int(param) < len(f.Params) && (f.Params[param].Role == api.Reads || f.Params[param].Role == api.Writes)
 }
 
 type part struct {
@@ -187,10 +187,15 @@ func (b *builder) Call(c *probe.Call) error {
 		}
 	}
 	timed, group := false, group(f, c.Words)
+	results := 0 // that come of a graph's copies to the host
 	for i := range c.Pieces {
 		p := &c.Pieces[i]
 		if p.Param >= probe.StackParam && p.Dir == probe.Out && len(p.Bytes) == 8 || int(p.Param) < len(f.Params) && p.Dir == probe.Out && f.Params[p.Param].Out() && len(p.Bytes) <= 8 {
 			out.Outs = append(out.Outs, format.Out{Param: p.Param, Value: word(p.Bytes)})
+			continue
+		}
+		if f.Task == api.GraphRun && p.Dir == probe.Out && int(p.Param) < len(f.Params) && f.Params[p.Param].Object == api.Graph {
+			results = int(word(p.Bytes))
 			continue
 		}
 		switch p.Param {
@@ -229,7 +234,8 @@ func (b *builder) Call(c *probe.Call) error {
 	if f.RetError && int32(c.Ret) != 0 || c.Unfinished() {
 		return nil
 	}
-	if oc := b.expects(f, c); oc.left != 0 {
+	oc := b.expects(f, c)
+	if oc.left += results; oc.left != 0 {
 		kept := oc
 		kept.index = index
 		t.open[c.Seq] = &kept

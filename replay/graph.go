@@ -1,10 +1,12 @@
 package replay
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
 	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/timeline"
 )
 
@@ -14,18 +16,24 @@ type capture struct {
 	hosts  []*hostLaunch
 }
 
-// graphCopy is a copy to the host that was captured into a graph. It brings a result each time that the graph runs; what is
-// recorded is what lay there at one moment, when the program had waited for its stream the first time.
+// graphCopy is a copy to the host that was captured into a graph. It brings a result each time that the graph runs. A recording has the
+// results of each run that the program has waited for, by the number of the copy among those of the graph (as items of the call that
+// runs it), or what lay there at one moment, when the program had waited for the copy's stream the first time.
 type graphCopy struct {
 	call     uint64
-	at       place // behind which it is compared
-	recorded int64 // when, noTime for never
+	to       operand
+	addr     uint64 // as recorded
+	size     rows
+	at       place // behind which what lay there at one moment is compared
+	recorded int64 // when that was, noTime for never
 	runs     []graphRun
 }
 
 type graphRun struct {
-	call  uint64
-	start int64
+	call   uint64
+	start  int64
+	result string // why it can't be compared
+	there  bool   // it is in the recording, and compared
 }
 
 const noTime = -1 << 63
@@ -41,55 +49,91 @@ func (p *planner) captureOf(o *timeline.Object) *capture {
 }
 
 // capture keeps in mind that the call at hand puts a copy to the host into a graph.
-func (p *planner) capture(at place, recorded int64) {
+func (p *planner) capture(g graphCopy) {
 	c := p.captureOf(p.e.Captured)
-	c.copies = append(c.copies, &graphCopy{call: p.c.Index, at: at, recorded: recorded})
+	g.call = p.c.Index
+	c.copies = append(c.copies, &g)
 }
 
 // graph follows what becomes of captures.
-func (p *planner) graph() {
+func (p *planner) graph() error {
 	if !p.ok || p.f.Capture != api.CaptureEnd && p.f.Task != api.GraphRun {
-		return
+		return nil
 	}
 	n := slices.IndexFunc(p.e.Uses, func(u timeline.Use) bool { return u.Object.Kind == api.Graph })
 	if n < 0 {
-		return
+		return nil
 	}
 	graph := p.e.Uses[n].Object
 	if p.f.Capture == api.CaptureEnd {
 		p.captures[graph] = p.captureOf(p.e.Stream)
 		delete(p.captures, p.e.Stream)
 		p.graphs = append(p.graphs, graph)
-		return
+		return nil
 	}
 	for _, l := range p.captureOf(graph).hosts {
 		p.ask(l)
 	}
 	for _, c := range p.captureOf(graph).copies {
-		c.runs = append(c.runs, graphRun{p.c.Index, p.c.Start})
+		run := graphRun{call: p.c.Index, start: p.c.Start}
+		if k := slices.IndexFunc(p.pieces, func(d format.Data) bool {
+			return d.Dir == format.DirOut && d.Item > 0 && d.Addr == c.addr && d.Len == c.size.len
+		}); k >= 0 {
+			if err := p.graphResult(c, &run, &p.pieces[k]); err != nil {
+				return err
+			}
+		}
+		c.runs = append(c.runs, run)
 	}
+	return nil
 }
 
-// graphResults sees to it that a graph's copies are compared behind the run whose result was recorded, and lists the others.
+// graphResult has what a run of a graph has brought to the host compared.
+func (p *planner) graphResult(c *graphCopy, run *graphRun, d *format.Data) error {
+	switch d.Status {
+	case format.Whole:
+	case format.HashOnly:
+		run.result = "only the hash of what that brought in this run was kept"
+		return nil
+	default:
+		run.result = "what that brought in this run is not in the trace: " + d.Reason.String()
+		return nil
+	}
+	from, relocs, err := p.content(d, true)
+	if err != nil {
+		return err
+	}
+	in := p.checkInstruction(int(d.Param), c.to, from.Addend, relocs, c.size, isResult)
+	in.RetSlot = d.Item
+	p.compareAt(p.waitedAt(d), []instruction{in})
+	run.there = true
+	return nil
+}
+
+// graphResults lists what runs of graphs have brought to the host and the recording does not have. Where it has none of a copy's results
+// by run, what lay there at one moment is compared behind the run that had brought it.
 func (p *planner) graphResults() {
 	for _, graph := range p.graphs {
 		for _, c := range p.captures[graph].copies {
-			compared := -1
-			for i, run := range c.runs {
-				if run.start < c.recorded {
-					compared = i
+			byRun := slices.ContainsFunc(c.runs, func(r graphRun) bool { return r.there || r.result != "" })
+			last := -1
+			for i := range c.runs {
+				if c.runs[i].start < c.recorded {
+					last = i
 				}
 			}
-			if compared < 0 && c.recorded != noTime {
-				// Nothing had come yet.
+			if (last < 0 || byRun) && c.recorded != noTime {
+				// Nothing had come yet, or it is compared with that of the run.
 				g := &p.threads[c.at.thread].groups[c.at.group]
 				of := func(in instruction) bool { return in.Op == opCheck && in.Call == c.call }
 				g.late, g.insts = slices.DeleteFunc(g.late, of), slices.DeleteFunc(g.insts, of)
 			}
 			for i, run := range c.runs {
-				if i != compared {
-					p.found.unverified = append(p.found.unverified, Unverified{run.call, fmt.Sprintf("its graph copies to the host by call %d: what that brought in this run was not recorded", c.call)})
+				if run.there || !byRun && i == last {
+					continue
 				}
+				reason := cmp.Or(run.result, "what that brought in this run was not recorded")
+				p.found.unverified = append(p.found.unverified, Unverified{run.call, fmt.Sprintf("its graph copies to the host by call %d: %s", c.call, reason)})
 			}
 		}
 	}

@@ -520,7 +520,7 @@ func (p *planner) destination(i int, item uint32, op operand, in *timeline.Objec
 	at := p.at
 	async := p.f.Stream >= 0 && in != nil
 	if async && d != nil {
-		at = p.synchronized(d.Time)
+		at = p.waitedAt(d)
 	}
 	if own {
 		if at == p.at && d != nil {
@@ -548,11 +548,15 @@ func (p *planner) destination(i int, item uint32, op operand, in *timeline.Objec
 		if d != nil && d.Status == format.Whole {
 			recorded = d.Time
 		}
-		p.capture(at, recorded)
+		addr := p.c.Args[p.f.Params[i].Word]
+		if item > 0 {
+			addr = p.arrays[i][item-1]
+		}
+		p.capture(graphCopy{to: op, addr: addr, size: s, at: at, recorded: recorded})
 	}
 	switch {
-	case d == nil && p.e.Captured != nil:
-		return op, nil
+	case p.e.Captured != nil && (d == nil || d.Status != format.Whole):
+		return op, nil // runs of the graph may have brought more
 	case d == nil:
 		p.unverified("the result was never recorded: the program did not wait for it, or the recording had ended")
 		return op, nil
@@ -583,16 +587,29 @@ func (p *planner) destination(i int, item uint32, op operand, in *timeline.Objec
 		checks = append(checks, in)
 		relocs = nil // the first has seen to all of them
 	}
+	p.compareAt(at, checks)
+	return op, nil
+}
+
+// compareAt has results of the call at hand compared behind a call.
+func (p *planner) compareAt(at place, checks []instruction) {
 	if at == p.at {
 		p.after = append(p.after, checks...)
-		return op, nil
+		return
 	}
 	g := &p.threads[at.thread].groups[at.group]
 	if at.thread != p.at.thread {
 		g.lateWaits = append(g.lateWaits, p.at)
 	}
 	g.late = append(g.late, checks...)
-	return op, nil
+}
+
+// waitedAt is the call behind which a result is there.
+func (p *planner) waitedAt(d *format.Data) place {
+	if p.f.Stream < 0 {
+		return p.at // it has waited itself
+	}
+	return p.synchronized(d.Time)
 }
 
 func (p *planner) unverified(reason string) {

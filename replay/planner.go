@@ -419,7 +419,9 @@ func (p *planner) call(e *timeline.Event) error {
 	if f.RetVolatile {
 		p.found.volatile++
 	}
-	p.graph()
+	if err := p.graph(); err != nil {
+		return err
+	}
 	p.effects()
 	p.taint()
 	if p.see != nil {

@@ -9,7 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/record"
 )
@@ -122,16 +124,42 @@ func TestPrograms(t *testing.T) {
 	}
 }
 
-// A graph that copies to the host brings a result each time that it runs. The one that was recorded is compared, if any had come by
-// then; the others are listed.
+// A graph that copies to the host brings a result each time that it runs, and each is compared. Of a recording without them one is, if
+// any had come by the time when it looked; the others are listed.
 func TestGraphResults(t *testing.T) {
 	program := testenv.CompileC(t, "graph", []string{"testdata/graph.c"})
 	binary := kernels(t)
 	simulate(t)
-	for when, results := range map[string]uint64{"late": 12, "early": 11} {
-		r := run(t, recorded(t, program, binary, when), &Options{Verify: true, Place: PlaceMove})
-		const runs = 5
-		if r.Identical || len(r.Differences) != 0 || r.Verified.Results != results || uint64(len(r.Unverified)) != runs+11-results {
+	const runs, others = 5, 11
+	for when, without := range map[string]uint64{"late": others + 1, "early": others} {
+		path := recorded(t, program, binary, when)
+		identical(t, run(t, path, &Options{Verify: true, Place: PlaceMove}), others+runs)
+
+		calls := load(t, path)
+		brought := 0
+		var captured *format.Data // of the copy, which the first run overwrites
+		for _, c := range calls {
+			f := acl.Model.Func(api.ID(c.Func))
+			for i := range c.Data {
+				if d := &c.Data[i]; f.Task == api.Copy && d.Reason == format.Overwritten {
+					captured = d
+				}
+			}
+			if f.Task != api.GraphRun {
+				continue
+			}
+			if brought == 0 && captured != nil {
+				d := c.Data[0]
+				captured.Bytes, captured.Time, captured.Status, captured.Reason = d.Bytes, d.Time, d.Status, d.Reason
+			}
+			brought += len(c.Data)
+			c.Data = nil
+		}
+		if brought != runs || (captured != nil) != (when == "late") {
+			t.Errorf("%s: %d results of runs are recorded, and of the copy %+v", when, brought, captured)
+		}
+		r := run(t, rewrite(t, path, calls), &Options{Verify: true, Place: PlaceMove})
+		if r.Identical || len(r.Differences) != 0 || r.Verified.Results != without || uint64(len(r.Unverified)) != runs+others-without {
 			t.Errorf("%s: %d results, differences %+v, unverified %+v", when, r.Verified.Results, r.Differences, r.Unverified)
 		}
 		for _, u := range r.Unverified {

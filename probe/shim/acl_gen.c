@@ -13395,6 +13395,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRICaptureEnd(ac
 		shim_out(&c, 1, modelRI, 8);
 	if (ok) {
 		shim_capture(false);
+		shim_captured(*modelRI);
 	}
 	shim_exit(&c);
 	shim_leave();
@@ -13589,7 +13590,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRIExecuteAsync(
 	bool ok = ret == 0;
 	if (ok)
 		shim_task(&c, stream);
+	if (ok)
+		shim_graph_results(&c, 0, modelRI);
 	shim_exit(&c);
+	if (ok) {
+		shim_graph_run(&c, 0, modelRI, stream, true);
+	}
 	shim_leave();
 	return ret;
 }
@@ -13635,7 +13641,13 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRIExecute(aclmd
 	shim_commit(&c);
 	aclError ret = real(modelRI, timeout);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_graph_results(&c, 0, modelRI);
 	shim_exit(&c);
+	if (ok) {
+		shim_graph_run(&c, 0, modelRI, NULL, false);
+	}
 	shim_leave();
 	return ret;
 }
@@ -13677,6 +13689,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRIDestroy(aclmd
 		shim_leave();
 		return ret;
 	}
+	shim_graph_ended(modelRI);
 	shim_commit(&c);
 	aclError ret = real(modelRI);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -13872,6 +13885,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRICaptureTaskUp
 	bool ok = ret == 0;
 	if (ok) {
 		shim_capture(false);
+		shim_captured(NULL);
 	}
 	shim_exit(&c);
 	shim_leave();
@@ -14117,6 +14131,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRIUnbindStream(
 	bool ok = ret == 0;
 	if (ok) {
 		shim_capture(false);
+		shim_captured(modelRI);
 	}
 	shim_exit(&c);
 	shim_leave();
@@ -23963,7 +23978,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtModelExecute(rtMod
 	bool ok = ret == 0;
 	if (ok)
 		shim_task(&c, stm);
+	if (ok)
+		shim_graph_results(&c, 0, mdl);
 	shim_exit(&c);
+	if (ok) {
+		shim_graph_run(&c, 0, mdl, stm, true);
+	}
 	shim_leave();
 	return ret;
 }
@@ -24008,7 +24028,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtModelExecuteSync(r
 	bool ok = ret == 0;
 	if (ok)
 		shim_task(&c, stm);
+	if (ok)
+		shim_graph_results(&c, 0, mdl);
 	shim_exit(&c);
+	if (ok) {
+		shim_graph_run(&c, 0, mdl, stm, true);
+	}
 	shim_leave();
 	return ret;
 }
@@ -24047,7 +24072,13 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsModelExecute(rtMo
 	shim_commit(&c);
 	rtError_t ret = real(mdl, timeout);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_graph_results(&c, 0, mdl);
 	shim_exit(&c);
+	if (ok) {
+		shim_graph_run(&c, 0, mdl, NULL, false);
+	}
 	shim_leave();
 	return ret;
 }
@@ -24090,7 +24121,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsModelExecuteAsync
 	bool ok = ret == 0;
 	if (ok)
 		shim_task(&c, stm);
+	if (ok)
+		shim_graph_results(&c, 0, mdl);
 	shim_exit(&c);
+	if (ok) {
+		shim_graph_run(&c, 0, mdl, stm, true);
+	}
 	shim_leave();
 	return ret;
 }
@@ -26534,6 +26570,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtStreamEndCapture(r
 		shim_out(&c, 1, captureMdl, 8);
 	if (ok) {
 		shim_capture(false);
+		shim_captured(*captureMdl);
 	}
 	shim_exit(&c);
 	shim_leave();

@@ -25,7 +25,7 @@ static struct pair {
 } pairs[PAIRS];
 
 static uint32_t pairs_used, pairs_free, pairs_pending, pairs_low; /* ever used, in each of the two states, where to look for a free one */
-static uint32_t captures; /* under way in the process */
+uint32_t shim_captures;
 static bool ended; /* the process measures nothing more */
 
 /* What is remembered of a thread, in the page before its ring. */
@@ -106,9 +106,9 @@ void shim_last_task(uint32_t *id)
 void shim_capture(bool begins)
 {
 	if (begins)
-		__atomic_add_fetch(&captures, 1, __ATOMIC_ACQ_REL);
-	else if (__atomic_load_n(&captures, __ATOMIC_RELAXED) != 0)
-		__atomic_sub_fetch(&captures, 1, __ATOMIC_ACQ_REL);
+		__atomic_add_fetch(&shim_captures, 1, __ATOMIC_ACQ_REL);
+	else if (__atomic_load_n(&shim_captures, __ATOMIC_RELAXED) != 0)
+		__atomic_sub_fetch(&shim_captures, 1, __ATOMIC_ACQ_REL);
 }
 
 void shim_times_thread(void) { *mine = (struct timing){.random = shim_t.slot * 2 + 1, .ours = ~(uint32_t)0, .theirs = ~(uint32_t)0}; }
@@ -117,7 +117,7 @@ void shim_times_forked(void)
 {
 	for (uint32_t i = 0; i < pairs_used; i++)
 		pairs[i].state = PAIR_NONE;
-	pairs_free = pairs_pending = pairs_low = captures = 0;
+	pairs_free = pairs_pending = pairs_low = shim_captures = 0;
 	ended = false;
 }
 
@@ -201,7 +201,7 @@ void shim_time_begin(struct shim_call *c, void *stream)
 	}
 	if (ended || !chosen(m))
 		return;
-	if (__atomic_load_n(&captures, __ATOMIC_ACQUIRE) != 0) {
+	if (__atomic_load_n(&shim_captures, __ATOMIC_ACQUIRE) != 0) {
 		unmeasured(UNTIMED_CAPTURE);
 		return;
 	}

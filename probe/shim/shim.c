@@ -1114,6 +1114,106 @@ static bool add_pending(const struct payload *p, void *stream, uint64_t pitch, u
 
 static void payload_rows(struct payload *p, uint64_t pitch, uint64_t width, bool careful);
 
+/*
+ * Copies to the host that were asked for while a stream was captured: a graph may make them, each time that it runs. The capture
+ * that ends next gets them all; which of them are in its graph the trace tells.
+ */
+#define CAPTURED 4096
+static struct captured {
+	uint32_t state; /* as of a pending one */
+	void *graph; /* NULL until the end of the capture */
+	uint64_t addr, len, pitch, width;
+} captured[CAPTURED];
+static uint32_t captured_used, captured_count;
+
+static void add_captured(uint64_t addr, uint64_t len, uint64_t pitch, uint64_t width)
+{
+	if (__atomic_load_n(&captured_count, __ATOMIC_RELAXED) >= CAPTURED)
+		return;
+	for (uint32_t i = 0; i < CAPTURED; i++) {
+		uint32_t was = PENDING_FREE;
+		if (!__atomic_compare_exchange_n(&captured[i].state, &was, PENDING_BUSY, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+			continue;
+		uint32_t used = __atomic_load_n(&captured_used, __ATOMIC_RELAXED);
+		while (used <= i && !__atomic_compare_exchange_n(&captured_used, &used, i + 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+			;
+		captured[i] = (struct captured){PENDING_BUSY, NULL, addr, len, pitch, width};
+		__atomic_add_fetch(&captured_count, 1, __ATOMIC_RELAXED);
+		__atomic_store_n(&captured[i].state, PENDING_FULL, __ATOMIC_RELEASE);
+		return;
+	}
+}
+
+/* The next one that is there, from *at on; NULL at the end. */
+static struct captured *next_captured(uint32_t *at)
+{
+	uint32_t used = __atomic_load_n(&captured_used, __ATOMIC_ACQUIRE);
+	while (*at < used) {
+		struct captured *e = &captured[(*at)++];
+		if (__atomic_load_n(&e->state, __ATOMIC_ACQUIRE) == PENDING_FULL)
+			return e;
+	}
+	return NULL;
+}
+
+static void drop_captured(struct captured *e)
+{
+	__atomic_sub_fetch(&captured_count, 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&e->state, PENDING_FREE, __ATOMIC_RELEASE);
+}
+
+void shim_captured(void *graph)
+{
+	uint32_t at = 0;
+	bool others = __atomic_load_n(&shim_captures, __ATOMIC_RELAXED) != 0;
+	for (struct captured *e; (e = next_captured(&at)) != NULL;) {
+		if (e->graph != NULL)
+			continue;
+		if (graph != NULL)
+			e->graph = graph;
+		else if (!others)
+			drop_captured(e);
+	}
+}
+
+void shim_graph_ended(void *graph)
+{
+	uint32_t at = 0;
+	for (struct captured *e; (e = next_captured(&at)) != NULL;)
+		if (e->graph == graph)
+			drop_captured(e);
+}
+
+void shim_graph_results(struct shim_call *c, uint8_t param, void *graph)
+{
+	uint64_t n = 0;
+	uint32_t at = 0;
+	for (struct captured *e; (e = next_captured(&at)) != NULL;)
+		n += e->graph == graph;
+	if (n > 0 && grow(c, sizeof(struct piece) + 8))
+		shim_out(c, param, &n, 8);
+}
+
+void shim_graph_run(struct shim_call *c, uint8_t param, void *graph, void *stream, bool async)
+{
+	uint32_t at = 0, item = 0;
+	for (struct captured *e; (e = next_captured(&at)) != NULL;) {
+		if (e->graph != graph)
+			continue;
+		struct payload d = payload_of(c->seq, param, PIECE_OUT, ++item, (const void *)e->addr, e->len);
+		if (async) {
+			if (!add_pending(&d, stream, e->pitch, e->width))
+				payload_missing(&d, MISSING_TABLE_FULL);
+			continue;
+		}
+		overwrite_pending(NULL, NONE, e->addr, e->pitch ? e->pitch * (e->len / e->width) : e->len);
+		if (e->pitch)
+			payload_rows(&d, e->pitch, e->width, true);
+		else
+			payload_bytes(&d, true);
+	}
+}
+
 /* The devices that threads have selected, a bit each. While it is one, every thread uses it, whether it said so or not. */
 static uint64_t devices;
 
@@ -1190,6 +1290,10 @@ void shim_host_end(uint64_t addr)
 		uint64_t end = host[i].end;
 		__atomic_store_n(&host[i].addr, 0, __ATOMIC_RELEASE);
 		overwrite_pending(NULL, NONE, addr, end - addr);
+		uint32_t at = 0;
+		for (struct captured *e; (e = next_captured(&at)) != NULL;)
+			if (e->addr >= addr && e->addr < end)
+				drop_captured(e);
 		return;
 	}
 }
@@ -1240,7 +1344,11 @@ void shim_writes(struct shim_call *c, uint8_t param, uint32_t item, const void *
 	if (!async || !pinned((uint64_t)p)) {
 		overwrite_pending(NULL, NONE, d.addr, len);
 		payload_bytes(&d, async);
-	} else if (!add_pending(&d, stream, 0, 0))
+		return;
+	}
+	if (__atomic_load_n(&shim_captures, __ATOMIC_RELAXED) != 0)
+		add_captured(d.addr, len, 0, 0);
+	if (!add_pending(&d, stream, 0, 0))
 		payload_missing(&d, MISSING_TABLE_FULL);
 }
 
@@ -1297,7 +1405,11 @@ void shim_writes_rows(struct shim_call *c, uint8_t param, const void *p, uint64_
 	if (!async || !pinned((uint64_t)p)) {
 		overwrite_pending(NULL, NONE, d.addr, pitch * rows);
 		payload_rows(&d, pitch, width, true);
-	} else if (!add_pending(&d, stream, pitch, width))
+		return;
+	}
+	if (__atomic_load_n(&shim_captures, __ATOMIC_RELAXED) != 0)
+		add_captured(d.addr, d.len, pitch, width);
+	if (!add_pending(&d, stream, pitch, width))
 		payload_missing(&d, MISSING_TABLE_FULL);
 }
 

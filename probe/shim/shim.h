@@ -311,6 +311,12 @@ void shim_buffers_captured(struct shim_call *c, uint8_t param, void *args);
 void shim_args_array(struct shim_call *c, uint8_t param, const void *func, void **args);
 void shim_set_device(int32_t device);
 
+/* Copies to the host that a graph makes, each time that it runs: how many into the record of the call, then what they bring. */
+void shim_captured(void *graph); /* NULL: for none */
+void shim_graph_ended(void *graph);
+void shim_graph_results(struct shim_call *c, uint8_t param, void *graph);
+void shim_graph_run(struct shim_call *c, uint8_t param, void *graph, void *stream, bool async);
+
 /* Functions of the program's that streams call: see host.c. */
 struct shim_function {
 	void *fn, *data;
@@ -350,6 +356,7 @@ void shim_times_forked(void);
 void shim_times_leave(enum leave which, const void *what, int32_t device);
 /* A capture of a stream begins, before the call that begins it, or has ended. */
 void shim_capture(bool begins);
+extern uint32_t shim_captures __attribute__((visibility("hidden"))); /* atomic; under way in the process */
 /* What the thread is told of its last error and its last task is the program's own. */
 int32_t shim_last_error(int32_t ret, bool forget);
 void shim_last_task(uint32_t *id);

@@ -294,6 +294,8 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 				add(&hooksBefore, "shim_times_leave(STREAM_ENDS, %s, 0);", p.Name)
 			case api.Context:
 				add(&hooksBefore, "shim_times_leave(CONTEXT_ENDS, %s, 0);", p.Name)
+			case api.Graph:
+				add(&hooksBefore, "shim_graph_ended(%s);", p.Name)
 			}
 		case api.InOut:
 			// What nothing says to be readable is read with care.
@@ -423,6 +425,19 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 	}
 	if end := ends[f.Name]; end != "" {
 		add(&hooksBefore, "shim_times_leave(%s);", end)
+	}
+	if graph := slices.IndexFunc(f.Params, func(p api.Param) bool { return p.Object == api.Graph }); f.Capture == api.CaptureEnd {
+		at := "NULL"
+		if graph >= 0 {
+			at = f.Params[graph].Name
+			if f.Params[graph].Role.Makes() {
+				at = "*" + at
+			}
+		}
+		add(&hooks, "shim_captured(%s);", at)
+	} else if f.Task == api.GraphRun && graph >= 0 {
+		add(&after, "if (ok)\n\t\tshim_graph_results(&c, %d, %s);", graph, f.Params[graph].Name)
+		add(&later, "shim_graph_run(&c, %d, %s, %s, %t);", graph, f.Params[graph].Name, stream, async)
 	}
 	if f.Task == api.HostFunc {
 		hooksBefore = append(hooksBefore, calledBack(f)...)
