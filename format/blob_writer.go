@@ -1,10 +1,12 @@
 package format
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -45,22 +47,31 @@ type blobWriter struct {
 	count   atomic.Uint32 // blobs so far; changed under mu
 	fresh   []blobRow     // not yet in a blobmap chunk
 	pack    []byte        // small extents that will share a chunk
-	packed  []blobKey     // their keys
+	packed  []packedExtent
 	enc     column.Encoder
+
+	hash func([]byte) xxh3.Uint128 // tests have it collide
+}
+
+// packedExtent is an extent in blobWriter.pack.
+type packedExtent struct {
+	key blobKey
+	at  uint32 // position in places
 }
 
 func newBlobWriter(file *container.Writer, codec container.Codec) *blobWriter {
 	return &blobWriter{
 		file: file, codec: codec, keys: map[blobKey]BlobID{}, unkept: map[blobKey]BlobID{}, extents: map[blobKey]uint32{},
-		places: []place{{chunk: extentHole}, {chunk: extentUnkept}},
+		places: []place{{chunk: extentHole}, {chunk: extentUnkept}}, hash: xxh3.Hash128,
 	}
 }
 
 func (w *blobWriter) put(b []byte) (BlobID, error) {
-	h := xxh3.Hash128(b)
+	h := w.hash(b)
 	key := blobKey{h, uint64(len(b))}
 	w.mu.Lock()
-	if id, ok := w.keys[key]; ok {
+	id, ok := w.keys[key]
+	if row := w.row(id); ok && (row == nil || len(row.extents) != 1 || w.same(row.extents[0], b)) {
 		w.mu.Unlock()
 		return id, nil
 	}
@@ -71,7 +82,7 @@ func (w *blobWriter) put(b []byte) (BlobID, error) {
 		rest = rest[len(part):]
 		sum := h
 		if len(part) != len(b) {
-			sum = xxh3.Hash128(part)
+			sum = w.hash(part)
 		}
 		at, err := w.extent(part, sum)
 		if err != nil {
@@ -108,12 +119,30 @@ func (w *blobWriter) name(key blobKey) (BlobID, error) {
 // known returns the number of blobs in the table.
 func (w *blobWriter) known() uint32 { return w.count.Load() }
 
+// row returns the row of a blob that is not yet in the file, else nil.
+func (w *blobWriter) row(id BlobID) *blobRow {
+	first := w.count.Load() - uint32(len(w.fresh))
+	if uint32(id) <= first {
+		return nil
+	}
+	return &w.fresh[uint32(id)-1-first]
+}
+
+// same reports whether an extent has the content b, which has its key: it looks, where the content is not yet in the file.
+func (w *blobWriter) same(at uint32, b []byte) bool {
+	p := w.places[at]
+	return p.chunk != extentLost || bytes.Equal(w.pack[p.at:][:len(b)], b)
+}
+
 // add enters a blob whose extents are stored into the table.
 func (w *blobWriter) add(key blobKey, extents []uint32) (BlobID, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if id, ok := w.keys[key]; ok {
-		return id, nil
+		// What has the same content has the same extents.
+		if row := w.row(id); row == nil || slices.Equal(row.extents, extents) {
+			return id, nil
+		}
 	}
 	if w.count.Load() == math.MaxUint32-1 {
 		return 0, errBlobs
@@ -132,7 +161,7 @@ func (w *blobWriter) extent(b []byte, sum xxh3.Uint128) (uint32, error) {
 	key := blobKey{sum, uint64(len(b))}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if at, ok := w.extents[key]; ok {
+	if at, ok := w.extents[key]; ok && w.same(at, b) {
 		return at, nil
 	}
 	const alone = extentSize / 4
@@ -151,7 +180,7 @@ func (w *blobWriter) extent(b []byte, sum xxh3.Uint128) (uint32, error) {
 	} else {
 		w.places = append(w.places, place{chunk: extentLost, at: uint32(len(w.pack))})
 		w.pack = append(w.pack, b...)
-		w.packed = append(w.packed, key)
+		w.packed = append(w.packed, packedExtent{key, at})
 	}
 	w.extents[key] = at
 	return at, nil
@@ -174,11 +203,11 @@ func (w *blobWriter) flushPack() error {
 		return nil
 	}
 	off, err := w.write(w.pack, len(w.packed))
-	for _, key := range w.packed {
+	for _, p := range w.packed {
 		if err == nil {
-			w.places[w.extents[key]].chunk = off
+			w.places[p.at].chunk = off
 		} else {
-			delete(w.extents, key)
+			delete(w.extents, p.key)
 		}
 	}
 	if err != nil {
@@ -306,7 +335,7 @@ func (b *Blobber) flush(extent []byte) {
 	b.hash.Write(extent)
 	if !b.unkept {
 		var at uint32
-		at, b.err = b.w.blobs.extent(extent, xxh3.Hash128(extent))
+		at, b.err = b.w.blobs.extent(extent, b.w.blobs.hash(extent))
 		b.extents = append(b.extents, at)
 	}
 	b.buf = b.buf[:0]

@@ -2,11 +2,14 @@ package format
 
 import (
 	"bytes"
+	"errors"
 	"slices"
 	"sync"
 	"testing"
 
+	"github.com/acltrace/acltrace/format/container"
 	"github.com/google/go-cmp/cmp"
+	"github.com/zeebo/xxh3"
 )
 
 func TestRoundTrip(t *testing.T) {
@@ -259,6 +262,114 @@ func TestBlobs(t *testing.T) {
 	}
 	if _, err := rd.Blob(99); err == nil {
 		t.Fatal("blob 99 exists")
+	}
+}
+
+// A key is in the table once with content and at most once without, and what was kept answers for both.
+func TestBlobKeys(t *testing.T) {
+	path := tempFile(t)
+	w := create(t, path, nil)
+	b := newRandom(1).bytes(9000)
+	h := xxh3.Hash128(b)
+	named := func() BlobID {
+		id, err := w.Named(h.Lo, h.Hi, uint64(len(b)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	hasher := w.Hasher()
+	if _, err := hasher.Write(b); err != nil {
+		t.Fatal(err)
+	}
+	unkept, err := hasher.Close()
+	if err != nil || named() != unkept || named() != unkept {
+		t.Fatalf("a hash is named %d and %d, %v", unkept, named(), err)
+	}
+	kept, err := w.Blob(b)
+	if err != nil || kept == unkept || named() != kept {
+		t.Fatalf("content is named %d, its hash %d and %d, %v", kept, unkept, named(), err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r := open(t, path)
+	if got, err := r.Blob(kept); err != nil || !bytes.Equal(got, b) {
+		t.Error(err)
+	}
+	if _, err := r.Blob(unkept); !errors.Is(err, ErrNotKept) {
+		t.Error(err)
+	}
+	if s, err := r.BlobStats(); err != nil || s.Blobs != 2 {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
+
+// Two contents with one key are both stored where the first is at hand when the second comes.
+func TestBlobCollision(t *testing.T) {
+	path := tempFile(t)
+	w := create(t, path, nil)
+	w.blobs.hash = func(b []byte) xxh3.Uint128 { return xxh3.Uint128{Lo: uint64(b[0])} }
+	var ids []BlobID
+	payloads := [][]byte{bytes.Repeat([]byte{1, 2}, 3000), bytes.Repeat([]byte{1, 3}, 3000), bytes.Repeat([]byte{2, 2}, 3000)}
+	for range 2 {
+		for _, p := range payloads {
+			id, err := w.Blob(p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ids = append(ids, id)
+		}
+	}
+	if ids[0] == ids[1] || ids[0] == ids[2] || ids[5] != ids[2] {
+		t.Fatalf("blobs %v", ids)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r := open(t, path)
+	for i, id := range ids {
+		e, err := r.blobs.entry(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := r.blobs.extent(nil, e.extents[0], int(e.size)); err != nil || !bytes.Equal(got, payloads[i%3]) {
+			t.Errorf("blob %d has other content than was given: %v", id, err)
+		}
+	}
+}
+
+// Payloads are packed where a sample of them shrinks, and stored as they are else, however large; extents have 1 MiB.
+func TestBlobCompression(t *testing.T) {
+	path := tempFile(t)
+	w := create(t, path, nil)
+	r := newRandom(3)
+	noise := r.bytes(2<<20 + 5000)
+	text := bytes.Repeat([]byte("layer 17: weights of attention; "), 1<<15)
+	for _, p := range [][]byte{noise, text} {
+		if _, err := w.Blob(p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var packed, plain int
+	for _, e := range open(t, path).file.Entries() {
+		if e.Type != container.Blob {
+			continue
+		}
+		if e.RawLen > extentSize {
+			t.Errorf("a chunk of %d bytes", e.RawLen)
+		}
+		if e.Codec == container.None {
+			plain += int(e.RawLen)
+		} else {
+			packed += int(e.RawLen)
+		}
+	}
+	if plain != len(noise) || packed != len(text) {
+		t.Errorf("%d bytes are packed and %d are not, want %d and %d", packed, plain, len(text), len(noise))
 	}
 }
 
