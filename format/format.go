@@ -105,13 +105,15 @@ const (
 	// Unchecked is said of results that are there: so many were waited for that the recorder did not look whether a later copy
 	// went to the same memory before this one was read.
 	Unchecked Reason = 14
+	// Outdated is said of calls that a flight recorder has left out: newer ones took their place.
+	Outdated Reason = 15
 )
 
 func (r Reason) String() string {
 	return name(r, "none", "device memory", "dropped", "limit reached", "unreadable", "never synchronized", "overwritten",
 		"excluded by the payload level", "write failed", "detached", "recorder lost", "file damaged",
 		"taken at the call, from memory that may have changed before it was copied", "too many results pending",
-		"not checked for later copies to the same memory")
+		"not checked for later copies to the same memory", "older than what the flight recorder keeps")
 }
 
 func name[T ~uint8](v T, names ...string) string {

@@ -1,0 +1,126 @@
+package format
+
+import (
+	"bytes"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"testing"
+)
+
+// TestAppend writes traces into one: a trace by itself is then the same, a part of it has the calls that were kept with their data, and two at
+// once are in the order of the ends of their calls.
+func TestAppend(t *testing.T) {
+	path, calls := smallTrace(t)
+	to := func(name string, sources func(a *Appender) error) *Reader {
+		r := open(t, path)
+		out := filepath.Join(t.TempDir(), name)
+		w, err := Create(out, r.Meta(), r.Schema(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := sources(NewAppender(w)); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return open(t, out)
+	}
+	r := open(t, path)
+	whole := to("whole.aclt", func(a *Appender) error { return a.Append(&Source{Reader: r}) })
+	equal(t, collect(t, whole, &Filter{NoData: true}), collect(t, r, &Filter{NoData: true}))
+	for i := range calls {
+		now, old := dataOf(t, whole, uint64(i)), dataOf(t, r, uint64(i))
+		if !slices.EqualFunc(now, old, func(a, b Data) bool {
+			a.Blob, b.Blob = 0, 0
+			return reflect.DeepEqual(a, b)
+		}) {
+			t.Fatalf("call %d has data %+v, want %+v", i, now, old)
+		}
+		for k := range now {
+			if now[k].Blob == 0 {
+				continue
+			}
+			a, err := whole.Blob(now[k].Blob)
+			b, err2 := r.Blob(old[k].Blob)
+			if !bytes.Equal(a, b) || (err == nil) != (err2 == nil) {
+				t.Fatalf("call %d: payload of %d bytes (%v), want %d (%v)", i, len(a), err, len(b), err2)
+			}
+		}
+	}
+	if len(whole.Threads()) != len(r.Threads()) || len(whole.Processes()) != len(r.Processes()) || len(whole.Gaps()) != len(r.Gaps()) {
+		t.Errorf("threads %v, processes %v, gaps %v", whole.Threads(), whole.Processes(), whole.Gaps())
+	}
+
+	odd := func(c *Call) bool { return c.Index%2 == 1 }
+	half := to("half.aclt", func(a *Appender) error { return a.Append(&Source{Reader: r, Keep: odd}) })
+	want := 0
+	for i := range calls {
+		if i%2 == 1 {
+			want++
+		}
+	}
+	for c, err := range half.Calls(nil) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		was, err := r.Call(2*c.Index + 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		now, old := dataOf(t, half, c.Index), dataOf(t, r, was.Index)
+		if c.Start != was.Start || c.Func != was.Func || c.Thread != was.Thread || len(now) != len(old) {
+			t.Fatalf("call %d is %+v with %d data, want %+v with %d", c.Index, c, len(now), was, len(old))
+		}
+		want--
+	}
+	if want != 0 {
+		t.Errorf("%d calls are missing", want)
+	}
+
+	const shift = 12345
+	other := open(t, path)
+	both := to("both.aclt", func(a *Appender) error {
+		return a.Append(&Source{Reader: r}, &Source{Reader: other, Shift: shift, Row: func(p Process) Process { p.Rank = 1; return p }})
+	})
+	// Each keeps its own order, and neither waits for the other longer than it has to.
+	one, two := collect(t, r, &Filter{NoData: true}), collect(t, other, &Filter{NoData: true})
+	n := 0
+	for c, err := range both.Calls(nil) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		n++
+		if len(two) == 0 || len(one) > 0 && one[0].End <= two[0].End+shift {
+			if c.End != one[0].End || c.Func != one[0].Func {
+				t.Fatalf("call %d is %+v, want %+v", c.Index, c, one[0])
+			}
+			one = one[1:]
+			continue
+		}
+		if c.End != two[0].End+shift || c.Start != two[0].Start+shift || c.Func != two[0].Func {
+			t.Fatalf("call %d is %+v, want %+v and %d", c.Index, c, two[0], shift)
+		}
+		two = two[1:]
+	}
+	if n != 2*len(calls) || len(both.Threads()) != 2*len(r.Threads()) || both.Processes()[len(r.Processes())].Rank != 1 {
+		t.Errorf("%d calls, threads %v, processes %v", n, both.Threads(), both.Processes())
+	}
+	a, err := r.BlobStats()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err := both.BlobStats(); err != nil || a.Blobs != b.Blobs || a.Bytes != b.Bytes {
+		t.Errorf("payloads %+v, %v, want those of one: %+v", b, err, a)
+	}
+}
+
+func dataOf(t *testing.T, r *Reader, call uint64) []Data {
+	t.Helper()
+	data, err := r.DataOf(call)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
