@@ -1,0 +1,107 @@
+package timeline
+
+import (
+	"slices"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+)
+
+// Shapes reports whether calls of a function may make, end or name what later calls use, so that without them what comes later
+// can't be understood. What is put on a stream while it is captured does so too, whatever its function.
+func Shapes(f *api.Func) bool {
+	if f.Begins || changes(f) {
+		return true
+	}
+	return f.Task == api.NoTask && slices.ContainsFunc(f.Params, func(p api.Param) bool { return p.Object == api.ArgsList })
+}
+
+// Living finds the calls of a trace, of those before one, that are needed to understand what comes from that one on: they made or named what is
+// still alive then, fill a graph or an argument list that is, chose the device of a thread, or told a stack.
+func Living(r *format.Reader, m *api.Model, before uint64) (map[uint64]bool, error) {
+	l := living{of: map[*Object][]uint64{}, selected: map[uint32]uint64{}, captured: map[*Object][]uint64{}, keep: map[uint64]bool{}}
+	s := NewState(m)
+	threads := r.Threads()
+	for c, err := range r.CallsByStart(nil) {
+		if err != nil {
+			return nil, err
+		}
+		if c.Index >= before {
+			continue
+		}
+		var process uint32
+		if int(c.Thread) < len(threads) {
+			process = threads[c.Thread].Process
+		}
+		l.call(s.Apply(process, c))
+	}
+	for _, calls := range l.selected {
+		l.keep[calls] = true
+	}
+	for _, calls := range l.captured {
+		l.add(calls) // of captures that go on
+	}
+	for o, calls := range l.of {
+		if o.Ended == NoCall {
+			l.add(calls)
+			for p := o.Parent; p != nil; p = p.Parent {
+				l.add(l.of[p])
+			}
+		}
+	}
+	return l.keep, nil
+}
+
+// living gathers which calls made each object what it is.
+type living struct {
+	of       map[*Object][]uint64
+	selected map[uint32]uint64 // by thread
+	captured map[*Object][]uint64
+	keep     map[uint64]bool
+}
+
+func (l *living) add(calls []uint64) {
+	for _, i := range calls {
+		l.keep[i] = true
+	}
+}
+
+func (l *living) call(e *Event) {
+	c, f := e.Call, e.Fn
+	if slices.ContainsFunc(c.Data, func(d format.Data) bool { return d.Param == StackParam }) {
+		l.keep[c.Index] = true
+	}
+	if f == nil || c.Flags&format.Unfinished != 0 || f.RetError && uint32(c.Ret) != 0 {
+		return
+	}
+	if f.Begins {
+		l.keep[c.Index] = true
+	}
+	if f.Selects >= 0 {
+		l.selected[c.Thread] = c.Index
+	}
+	switch {
+	case f.Capture == api.CaptureBegin && e.Stream != nil:
+		l.captured[e.Stream] = []uint64{c.Index}
+	case f.Capture == api.CaptureEnd && e.Stream != nil:
+		calls := append(l.captured[e.Stream], c.Index)
+		delete(l.captured, e.Stream)
+		for _, u := range e.Uses {
+			if u.Object.Kind == api.Graph {
+				l.of[u.Object] = append(l.of[u.Object], calls...)
+			}
+		}
+	case e.Captured != nil:
+		l.captured[e.Captured] = append(l.captured[e.Captured], c.Index)
+	}
+	names := f.Names >= 0 && f.Task != api.Kernel
+	for _, u := range e.Uses {
+		o := u.Object
+		switch {
+		case o.Ended != NoCall:
+			delete(l.of, o)
+		case o.Created == c.Index, names, o.Kind == api.ArgsList && f.Task == api.NoTask:
+			l.of[o] = append(l.of[o], c.Index)
+		}
+	}
+}
