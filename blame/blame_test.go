@@ -21,10 +21,16 @@ import (
 )
 
 // TestEarlyFree records a program that frees a buffer too early in a step that the seed chooses, and has the launch and the buffer found.
-func TestEarlyFree(t *testing.T) {
-	seeds := 3
+func TestEarlyFree(t *testing.T) { earlyFree(t, nil, "60", 3, 50) }
+
+// TestEarlyFreeInRing does so with a flight recorder, whose ring has let go of most calls by then.
+func TestEarlyFreeInRing(t *testing.T) { earlyFree(t, &record.Ring{Bytes: 1 << 20}, "12000", 1, 50) }
+
+func earlyFree(t *testing.T, ring *record.Ring, steps string, seeds, soak int) {
+	t.Helper()
+
 	if os.Getenv("ACLTRACE_SOAK") != "" {
-		seeds = 50
+		seeds = soak
 	}
 	testenv.Built(t, "lib/libacltrace.so")
 	kernels := testenv.Built(t, "lib/aclsim_kernels.o")
@@ -33,10 +39,10 @@ func TestEarlyFree(t *testing.T) {
 	for _, when := range []string{"before", "after"} {
 		for seed := range seeds {
 			t.Run(fmt.Sprintf("%s/%d", when, seed), func(t *testing.T) {
-				path, said := recorded(t, prog, kernels, "60", fmt.Sprint(seed), when)
-				var launch int
+				path, said := recorded(t, ring, prog, kernels, steps, fmt.Sprint(seed), when)
+				var launch, launches int
 				var buffer uint64
-				if _, err := fmt.Sscan(said, &launch, &buffer); err != nil {
+				if _, err := fmt.Sscan(said, &launch, &buffer, &launches); err != nil {
 					t.Fatalf("%q: %v", said, err)
 				}
 				r := open(t, path)
@@ -52,7 +58,7 @@ func TestEarlyFree(t *testing.T) {
 					t.Fatalf("nobody is suspected:\n%s", &text)
 				}
 				x := rep.Suspects[0]
-				if want := nth(t, r, launch); x.Index != want {
+				if want := fromEnd(t, r, launches-launch); x.Index != want {
 					t.Errorf("the suspect is call %d, the launch was call %d:\n%s", x.Index, want, &text)
 				}
 				i := slices.IndexFunc(x.Arguments, func(a Argument) bool { return strings.HasPrefix(a.Note, "freed") })
@@ -70,7 +76,7 @@ func TestEarlyFree(t *testing.T) {
 	}
 }
 
-func recorded(t *testing.T, command ...string) (path, said string) {
+func recorded(t *testing.T, ring *record.Ring, command ...string) (path, said string) {
 	t.Helper()
 	dir := t.TempDir()
 	path = filepath.Join(dir, "t.aclt")
@@ -84,7 +90,7 @@ func recorded(t *testing.T, command ...string) (path, said string) {
 		t.Fatal(err)
 	}
 	defer null.Close()
-	res, err := record.Run(context.Background(), &record.Options{Model: acl.Model, Output: path, Command: command, Sim: true, Stdin: null, Stdout: out, Stderr: null})
+	res, err := record.Run(context.Background(), &record.Options{Model: acl.Model, Output: path, Command: command, Sim: true, Ring: ring, Stdin: null, Stdout: out, Stderr: null})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,21 +114,22 @@ func open(t *testing.T, path string) *format.Reader {
 	return r
 }
 
-// nth returns the index of the nth launch, from 1.
-func nth(t *testing.T, r *format.Reader, n int) uint64 {
+// fromEnd returns the index of the launch that so many others follow.
+func fromEnd(t *testing.T, r *format.Reader, n int) uint64 {
 	t.Helper()
+	var all []uint64
 	for c, err := range r.CallsByStart(&format.Filter{NoArgs: true, NoData: true}) {
 		if err != nil {
 			t.Fatal(err)
 		}
 		if f := acl.Model.Func(api.ID(c.Func)); f != nil && f.Task == api.Kernel {
-			if n--; n == 0 {
-				return c.Index
-			}
+			all = append(all, c.Index)
 		}
 	}
-	t.Fatal("too few launches")
-	return 0
+	if len(all) <= n {
+		t.Fatalf("%d launches, not more than %d", len(all), n)
+	}
+	return all[len(all)-1-n]
 }
 
 // A story: DeviceA holds a table with an address in DeviceB; two kernels are launched with words, tasks 40 and 41 of the runtime's stream 9, and a synchronization of their stream ends with the code.

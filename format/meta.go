@@ -34,6 +34,8 @@ type Meta struct {
 	Libraries       []Library         `json:"libraries,omitempty"`
 	KernelLibraries []string          `json:"kernel_libraries,omitempty"`
 	DeviceTime      *DeviceTime       `json:"device_time,omitempty"` // nil: no task was to be measured by the device's clock
+	// Sealed says why a flight recorder has made a trace of the calls that it kept, empty for other traces.
+	Sealed string `json:"sealed,omitempty"`
 	// Recovered says why the trace is what was left of another, empty for one as it was recorded. The end of the program may then not be known.
 	Recovered string `json:"recovered,omitempty"`
 

@@ -14,8 +14,8 @@ import (
 // long after them; it finds the call that each belongs to.
 type builder struct {
 	model    *api.Model
-	w        *format.Writer
-	origin   int64 // CLOCK_MONOTONIC of the trace's time 0
+	seg      *segment // that is written to
+	origin   int64    // CLOCK_MONOTONIC of the trace's time 0
 	hashOnly bool
 	maxSize  int64 // bytes of the file at which payloads end, 0 for none
 	cut      bool  // payloads have ended
@@ -37,6 +37,35 @@ type builder struct {
 	processes                       map[int]format.Process   // as written
 	maps                            map[int][]format.Mapping // code, where stacks are recorded
 	kernelLibs                      []string
+	procRows                        []format.Process // all, in the order of their places
+	threadRows                      []format.Thread
+	// called is told of each call before it is written; nil where nobody asks.
+	called func(f *api.Func, c *format.Call) error
+}
+
+// A segment is a file that calls are written to. A recording has one; a flight recorder begins others and lets go of the oldest.
+type segment struct {
+	w    *format.Writer
+	gone bool // nothing is written to it any more
+
+	path  string
+	begun int64  // time of its beginning, on the clock of the calls
+	first uint64 // how many calls of the recording came before
+}
+
+// place is where a call lies.
+type place struct {
+	*segment
+	index uint64
+}
+
+// data adds to what is known of the call.
+func (p place) data(d *format.Data) error {
+	if p.gone {
+		return nil
+	}
+	d.Call = p.index
+	return p.w.Data(d)
 }
 
 type threadKey struct{ pid, tid int }
@@ -62,7 +91,7 @@ type thread struct {
 
 // openCall is a call that may still get payloads.
 type openCall struct {
-	index  uint64 // in the file
+	place
 	fn     *api.Func
 	left   int    // payloads to come; less than 0 where nothing tells how many
 	result int    // the parameter with an asynchronous result that has not come, -1 for none
@@ -77,13 +106,14 @@ func (t *thread) copied(seq uint64, param uint8) bool {
 }
 
 type part struct {
+	at   place
 	data format.Data
 	blob *format.Blobber
 	got  uint64
 }
 
 func newBuilder(m *api.Model, w *format.Writer, origin int64) *builder {
-	b := &builder{model: m, w: w, origin: origin, threads: map[threadKey]*thread{}, procs: map[int]uint32{},
+	b := &builder{model: m, seg: &segment{w: w}, origin: origin, threads: map[threadKey]*thread{}, procs: map[int]uint32{},
 		parts: map[partKey]*part{}, ahead: map[callKey][]probe.Payload{}, libraries: map[string]bool{}, processes: map[int]format.Process{}, maps: map[int][]format.Mapping{}}
 	b.times = newTaskTimes(b)
 	return b
@@ -97,7 +127,8 @@ func (b *builder) time(mono int64) int64 {
 
 func (b *builder) Process(p *probe.Process) error {
 	row := format.Process{PID: p.PID, PPID: p.PPID, Start: b.time(p.Start), Exe: p.Exe, Argv: p.Argv}
-	i, err := b.w.Process(row)
+	i, err := b.seg.w.Process(row)
+	b.procRows = append(b.procRows, row)
 	b.procs[p.PID], b.processes[p.PID] = i, row
 	b.look(p.PID)
 	return err
@@ -151,10 +182,12 @@ func (b *builder) thread(k threadKey) (*thread, error) {
 		}
 		proc = b.procs[k.pid]
 	}
-	i, err := b.w.Thread(format.Thread{Process: proc, TID: k.tid, Name: threadName(k.pid, k.tid)})
+	row := format.Thread{Process: proc, TID: k.tid, Name: threadName(k.pid, k.tid)}
+	i, err := b.seg.w.Thread(row)
 	if err != nil {
 		return nil, err
 	}
+	b.threadRows = append(b.threadRows, row)
 	t := &thread{index: i, open: map[uint64]*openCall{}}
 	b.threads[k] = t
 	return t, nil
@@ -178,6 +211,11 @@ func (b *builder) Call(c *probe.Call) error {
 	}
 	if f.RetError && int32(c.Ret) != 0 {
 		b.failed++
+	}
+	if b.called != nil {
+		if err := b.called(f, out); err != nil {
+			return err
+		}
 	}
 	if f.Name == b.model.DeviceName && b.device == "" {
 		for i := range c.Pieces {
@@ -220,14 +258,14 @@ func (b *builder) Call(c *probe.Call) error {
 	}
 	// What stands for no parameter, as the stack does, comes before the outputs of the call.
 	slices.SortFunc(out.Outs, func(a, b format.Out) int { return int(a.Param) - int(b.Param) })
-	index, err := b.w.Call(out)
+	index, err := b.seg.w.Call(out)
 	if err != nil {
 		return err
 	}
 	b.calls++
 	t.next = max(t.next, c.Seq+1) // a call that encloses others comes after them
 	if timed {
-		if err := b.times.call(callKey{k, c.Seq}, timedCall{index, c.Start}); err != nil {
+		if err := b.times.call(callKey{k, c.Seq}, timedCall{place{b.seg, index}, c.Start}); err != nil {
 			return err
 		}
 	}
@@ -237,7 +275,7 @@ func (b *builder) Call(c *probe.Call) error {
 	oc := b.expects(f, c)
 	if oc.left += results; oc.left != 0 {
 		kept := oc
-		kept.index = index
+		kept.place = place{b.seg, index}
 		t.open[c.Seq] = &kept
 	}
 	if len(b.ahead) == 0 {
@@ -371,7 +409,11 @@ func (b *builder) Payload(p *probe.Payload) error {
 		}
 		return nil
 	}
-	index := call.index
+	at := call.place
+	if at.gone {
+		t.came(p.Seq, p.Param)
+		return nil
+	}
 	pk := partKey{ck, p.Param, p.Item, p.Dir}
 	cur := b.parts[pk]
 	if p.Missing != probe.Present {
@@ -380,39 +422,39 @@ func (b *builder) Payload(p *probe.Payload) error {
 		}
 		delete(b.parts, pk)
 		d := data(&p.Piece)
-		d.Call, d.Time = index, b.time(p.Time)
+		d.Time = b.time(p.Time)
 		if p.Missing == probe.Hashed && len(p.Bytes) == 16 {
 			d.Status, d.Reason = format.HashOnly, format.NoReason
 			if p.Early {
 				d.Reason = doubt(p.Dir)
 				b.doubted(p.Dir)
 			}
-			if d.Blob, err = b.w.Named(word(p.Bytes[:8]), word(p.Bytes[8:]), p.Len); err != nil {
+			if d.Blob, err = at.w.Named(word(p.Bytes[:8]), word(p.Bytes[8:]), p.Len); err != nil {
 				return err
 			}
 		}
 		t.came(p.Seq, p.Param)
-		return b.w.Data(&d)
+		return at.data(&d)
 	}
 	if cur == nil {
 		if p.Offset != 0 {
 			return nil // the beginning was lost, and said so
 		}
-		cur = &part{data: data(&p.Piece)}
-		cur.data.Call, cur.data.Time = index, b.time(p.Time)
+		cur = &part{at: at, data: data(&p.Piece)}
+		cur.data.Time = b.time(p.Time)
 		b.parts[pk] = cur
 		switch {
 		case b.hashOnly && t.copied(p.Seq, p.Param):
-			cur.data.Status, cur.blob = format.HashOnly, b.w.Hasher()
+			cur.data.Status, cur.blob = format.HashOnly, at.w.Hasher()
 		case p.Len > format.InlineLimit:
-			cur.blob = b.w.Blobber()
+			cur.blob = at.w.Blobber()
 		}
 	}
 	if p.Offset != cur.got {
 		t.came(p.Seq, p.Param)
 		return b.abandon(pk, cur, format.Dropped)
 	}
-	if b.maxSize > 0 && b.w.Size() > b.maxSize {
+	if b.maxSize > 0 && at.w.Size() > b.maxSize {
 		b.cut = true
 		t.came(p.Seq, p.Param)
 		return b.abandon(pk, cur, format.LimitReached)
@@ -436,7 +478,7 @@ func (b *builder) Payload(p *probe.Payload) error {
 	if p.Early {
 		b.doubted(p.Dir)
 	}
-	return b.w.Data(&cur.data)
+	return at.data(&cur.data)
 }
 
 // abandon records a payload of which a part is missing.
@@ -446,7 +488,7 @@ func (b *builder) abandon(k partKey, p *part, why format.Reason) error {
 	}
 	delete(b.parts, k)
 	p.data.Status, p.data.Reason, p.data.Bytes = format.Missing, why, nil
-	return b.w.Data(&p.data)
+	return p.at.data(&p.data)
 }
 
 func (b *builder) Gap(g *probe.Gap) error {
@@ -455,7 +497,7 @@ func (b *builder) Gap(g *probe.Gap) error {
 		return err
 	}
 	b.lost += g.Calls
-	return b.w.Gap(format.Gap{Thread: t.index, From: b.time(g.From), To: b.time(g.To), Calls: g.Calls, Reason: format.Dropped})
+	return b.seg.w.Gap(format.Gap{Thread: t.index, From: b.time(g.From), To: b.time(g.To), Calls: g.Calls, Reason: format.Dropped})
 }
 
 // finish records what will never be complete.
@@ -472,18 +514,23 @@ func (b *builder) finish() error {
 	for pid, maps := range b.maps {
 		row := b.processes[pid]
 		row.Maps = maps
-		if err := b.w.UpdateProcess(b.procs[pid], row); err != nil {
+		if err := b.seg.w.UpdateProcess(b.procs[pid], row); err != nil {
 			return fmt.Errorf("mappings of process %d: %w", pid, err)
 		}
 	}
+	return b.unsynchronized(nil)
+}
+
+// unsynchronized records the results that the program has not waited for, of the calls in a segment, or of all where that is nil.
+func (b *builder) unsynchronized(s *segment) error {
 	for _, t := range b.threads {
 		for _, oc := range t.open {
-			if oc.result < 0 {
+			if oc.result < 0 || s != nil && oc.segment != s {
 				continue
 			}
-			d := format.Data{Call: oc.index, Param: uint8(oc.result), Dir: format.DirOut, Status: format.Missing, Reason: format.NeverSynchronized,
+			d := format.Data{Param: uint8(oc.result), Dir: format.DirOut, Status: format.Missing, Reason: format.NeverSynchronized,
 				Addr: oc.addr, Len: oc.len, Time: b.last}
-			if err := b.w.Data(&d); err != nil {
+			if err := oc.data(&d); err != nil {
 				return fmt.Errorf("result of call %d: %w", oc.index, err)
 			}
 		}

@@ -24,7 +24,7 @@ type taskTimes struct {
 }
 
 type timedCall struct {
-	index uint64
+	place
 	start int64 // CLOCK_MONOTONIC
 }
 
@@ -172,7 +172,7 @@ func (t *taskTimes) write(r *timedTask, from, to int64) error {
 	binary.LittleEndian.PutUint64(b[:], uint64(t.b.time(from)))
 	binary.LittleEndian.PutUint64(b[8:], uint64(t.b.time(to)))
 	t.said.Measured++
-	return t.b.w.Data(&format.Data{Call: r.index, Param: api.TaskStartParam, Dir: format.DirOut, Len: uint64(len(b)), Bytes: b[:], Time: t.b.time(r.Seen)})
+	return r.data(&format.Data{Param: api.TaskStartParam, Dir: format.DirOut, Len: uint64(len(b)), Bytes: b[:], Time: t.b.time(r.Seen)})
 }
 
 // finish writes what still waits, and says how many tasks were measured.

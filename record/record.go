@@ -55,6 +55,7 @@ type Options struct {
 	Probe       string     // "shim" (default) or "ebpf"
 	Bind        string     // with shim: how it comes before the runtime: "auto" (default, is "preload"), "preload" or "audit"
 	Library     string     // with ebpf: the runtime library, where the program does not name it itself
+	Ring        *Ring      // keep the newest calls and seal them when something happens; nil records everything
 	Payload     Payload    // default Small
 	Block       bool       // the program waits where the recorder is too slow, instead of losing calls
 	Replayable  bool       // Full and Block, without a limit of size
@@ -87,6 +88,7 @@ type Result struct {
 	PassedBy   map[string]uint64 // calls of functions that the shim does not know, by name
 	Unhooked   []format.Unhooked // processes and libraries whose calls were not seen
 	Output     string            // name of the file
+	Sealed     []string          // with a Ring: the files, in the order in which they were sealed
 	// Incomplete is the error that ended the recording before the program, nil for none: the program ran on.
 	Incomplete error
 }
@@ -110,8 +112,8 @@ type recorder struct {
 	pattern string
 	env     []string
 	meta    format.Meta
-	w       *format.Writer
 	b       *builder
+	flight  *flight // nil for a recording of everything
 	simDir  string
 }
 
@@ -140,6 +142,9 @@ func prepare(opts *Options) (*recorder, error) {
 		}
 	default:
 		return nil, fmt.Errorf("no way %q to bind the shim: there are auto, preload and audit", o.Bind)
+	}
+	if o.Ring != nil && (o.Probe != "shim" || o.Replayable) {
+		return nil, errors.New("a ring goes with --probe shim, and not with --replayable: what has left the ring can't be replayed")
 	}
 	if o.Env == nil {
 		o.Env = os.Environ()
@@ -180,11 +185,18 @@ func (r *recorder) create(env []string) error {
 	if o.MaxSize == 0 && !o.Replayable {
 		o.MaxSize = defaultMaxSize(filepath.Dir(o.Output))
 	}
-	var err error
-	if r.w, err = format.Create(o.Output, &r.meta, Schema(o.Model), nil); err != nil {
+	w, err := format.Create(o.Output, &r.meta, Schema(o.Model), nil)
+	if err != nil {
 		return err
 	}
-	r.b = newBuilder(o.Model, r.w, mono)
+	if o.Ring != nil {
+		// The name is tried, and free until there is something to seal.
+		if err := errors.Join(w.Abort(), os.Remove(o.Output)); err != nil {
+			return err
+		}
+		w, r.flight = nil, newFlight(*o.Ring, r)
+	}
+	r.b = newBuilder(o.Model, w, mono)
 	r.b.hashOnly, r.b.maxSize = o.Payload == Hash, o.MaxSize
 	return nil
 }
@@ -299,8 +311,10 @@ func (r *recorder) run(ctx context.Context) (*Result, error) {
 	}
 	if err != nil {
 		// What was not even begun leaves no file behind.
-		r.w.Abort()
-		os.Remove(r.o.Output)
+		if r.flight == nil {
+			r.b.seg.w.Abort()
+			os.Remove(r.o.Output)
+		}
 		return nil, err
 	}
 	return res, nil
@@ -326,6 +340,11 @@ func (r *recorder) runShim(ctx context.Context) (*Result, error) {
 		}
 	}
 	r.meta.Coverage.Binder = r.o.Bind
+	if r.flight != nil {
+		if err := r.flight.open(s.Dir()); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrStart, err)
+		}
+	}
 	cmd := r.command(ctx, env)
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrStart, err)
@@ -450,10 +469,15 @@ func (r *recorder) drain(s *probe.Session, exited <-chan struct{}) error {
 		}
 		if time.Since(flushed) > time.Second {
 			// What is on the disk survives a recorder that is killed.
-			if err := r.w.Flush(); err != nil {
+			if err := r.b.seg.w.Flush(); err != nil {
 				return err
 			}
 			flushed = time.Now()
+		}
+		if r.flight != nil {
+			if err := r.flight.tick(time.Now()); err != nil {
+				return err
+			}
 		}
 		if load != probe.Pressed {
 			pause(s.Interval())
@@ -537,6 +561,37 @@ func (r *recorder) finish(res *Result) (*Result, error) {
 	m := &r.meta
 	m.EndNS = probe.Now() - m.StartMono
 	m.ExitCode, m.ExitSignal = res.ExitCode, res.Signal
+	m.Coverage.PassedBy, m.Coverage.Unhooked, m.Coverage.Refused = res.PassedBy, res.Unhooked, res.Refused
+	r.describe(m)
+	var err error
+	if r.flight != nil {
+		res.Sealed, err = r.flight.end(ending(res))
+	} else {
+		err = r.close(res)
+	}
+	if res.Incomplete == nil {
+		res.Incomplete = err
+	}
+	res.Calls, res.Failed, res.Unfinished, res.Lost, res.Processes = b.calls, b.failed, b.unfinished, b.lost, len(b.procs)
+	res.Output = r.o.Output
+	if st, err := os.Stat(r.o.Output); err == nil {
+		res.Bytes = st.Size()
+	}
+	return res, nil
+}
+
+// ending is how a program has ended.
+func ending(res *Result) string {
+	if res.Signal != 0 {
+		return fmt.Sprintf("the program was ended by signal %d", res.Signal)
+	}
+	return fmt.Sprintf("the program ended with code %d", res.ExitCode)
+}
+
+// describe fills in what a recording has learnt of the program and the machine.
+func (r *recorder) describe(m *format.Meta) {
+	b := r.b
+	m.Libraries = nil
 	for path := range b.libraries {
 		m.Libraries = append(m.Libraries, format.Library{Path: path, BuildID: buildID(path)})
 		if simulated(r.o.Model, path) {
@@ -549,30 +604,26 @@ func (r *recorder) finish(res *Result) (*Result, error) {
 	}
 	m.KernelLibraries = b.kernelLibs
 	m.TakenEarly = b.early
-	m.Coverage.PassedBy, m.Coverage.Unhooked, m.Coverage.Refused = res.PassedBy, res.Unhooked, res.Refused
+	m.Coverage.Hooked = 0
 	for i := range r.o.Model.Funcs {
 		if r.o.Model.Funcs[i].Modelled {
 			m.Coverage.Hooked++
 		}
 	}
+}
+
+// close writes what is known only at the end.
+func (r *recorder) close(res *Result) error {
+	b, m := r.b, &r.meta
+	w := b.seg.w
 	if r.o.NoSmall || b.cut || b.lost > 0 || res.Incomplete != nil || res.Refused > 0 {
 		m.Replayable = false
 	}
 	if res.Incomplete != nil && b.last < m.EndNS {
 		// What came after can't be counted.
-		_ = r.w.Gap(format.Gap{Thread: format.NoThread, From: b.last, To: m.EndNS, Reason: format.WriteFailed})
+		_ = w.Gap(format.Gap{Thread: format.NoThread, From: b.last, To: m.EndNS, Reason: format.WriteFailed})
 	}
-	err := r.w.SetMeta(m)
-	err = errors.Join(err, r.w.Close())
-	if res.Incomplete == nil {
-		res.Incomplete = err
-	}
-	res.Calls, res.Failed, res.Unfinished, res.Lost, res.Processes = b.calls, b.failed, b.unfinished, b.lost, len(b.procs)
-	res.Output = r.o.Output
-	if st, err := os.Stat(r.o.Output); err == nil {
-		res.Bytes = st.Size()
-	}
-	return res, nil
+	return errors.Join(w.SetMeta(m), w.Close())
 }
 
 // forwardSignals hands on to the program what ends it, and keeps the recorder alive to write the file. What a terminal

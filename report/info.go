@@ -49,6 +49,7 @@ type Info struct {
 	Unknown    map[string]uint64  `json:"unknown,omitempty"` // what this version of acltrace could not read, by kind
 	Damage     []string           `json:"damage,omitempty"`
 	DeviceTime *format.DeviceTime `json:"device_time,omitempty"` // which tasks were measured by the device's clock; absent where none was to be
+	Sealed     string             `json:"sealed,omitempty"`      // why a flight recorder has made the trace
 	Recovered  string             `json:"recovered,omitempty"`   // why the trace is what was left of another
 	path       string
 	recovery   *format.Recovery
@@ -94,7 +95,7 @@ func NewInfo(path string, r *format.Reader) (*Info, error) {
 	in := &Info{Complete: r.Complete(), Simulated: m.Simulated, CapturedBy: m.CapturedBy, API: m.API, Command: m.Argv, Host: m.Host,
 		ExitCode: m.ExitCode, ExitSignal: m.ExitSignal, Device: m.Device, Processes: len(r.Processes()), Threads: len(r.Threads()),
 		StartNS: m.StartWall, EndNS: m.StartWall + m.EndNS, Tracer: m.Tracer, Replayable: m.Replayable, Policy: m.Policy, Libraries: m.Libraries,
-		Recovered: m.Recovered, DeviceTime: m.DeviceTime, Clock: InfoClock{m.StartWall, m.StartMono}, Env: m.Env, path: path, recovery: r.Recovered()}
+		Sealed: m.Sealed, Recovered: m.Recovered, DeviceTime: m.DeviceTime, Clock: InfoClock{m.StartWall, m.StartMono}, Env: m.Env, path: path, recovery: r.Recovered()}
 	if in.Env == nil {
 		in.Env = map[string]string{}
 	}
@@ -145,6 +146,9 @@ func (in *Info) Text(w io.Writer) error {
 		ended = "not known: the recorder did not finish the file"
 	} else if in.Recovered != "" {
 		ended = "not known: recovered from a trace that was not whole: " + in.Recovered
+	}
+	if in.Sealed != "" {
+		ended = "not seen: a flight recorder sealed its newest calls, since " + in.Sealed
 	}
 	row("ended", "%s", ended)
 	row("recorded", "%s on %s, %s, by the %s", time.Unix(0, in.StartNS).UTC().Format("2006-01-02 15:04:05 UTC"), in.Host, Duration(in.EndNS-in.StartNS), in.CapturedBy)

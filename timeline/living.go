@@ -16,18 +16,15 @@ func Shapes(f *api.Func) bool {
 	return f.Task == api.NoTask && slices.ContainsFunc(f.Params, func(p api.Param) bool { return p.Object == api.ArgsList })
 }
 
-// Living finds the calls of a trace, of those before one, that are needed to understand what comes from that one on: they made or named what is
+// Living finds the calls of a trace that are needed to understand what comes after its end: they made or named what is
 // still alive then, fill a graph or an argument list that is, chose the device of a thread, or told a stack.
-func Living(r *format.Reader, m *api.Model, before uint64) (map[uint64]bool, error) {
+func Living(r *format.Reader, m *api.Model) (map[uint64]bool, error) {
 	l := living{of: map[*Object][]uint64{}, selected: map[uint32]uint64{}, captured: map[*Object][]uint64{}, keep: map[uint64]bool{}}
 	s := NewState(m)
 	threads := r.Threads()
 	for c, err := range r.CallsByStart(nil) {
 		if err != nil {
 			return nil, err
-		}
-		if c.Index >= before {
-			continue
 		}
 		var process uint32
 		if int(c.Thread) < len(threads) {

@@ -1,5 +1,5 @@
 /* Steps of launches on two streams over buffers that come and go. In one step, chosen by the seed, a buffer is freed while a launch with it waits behind a slow
-   host function (or, with "before", just before the launch). Prints the number of the launch and the buffer's address; ends with 7 when the device has failed. */
+   host function (or, with "before", just before the launch). Prints the number of the launch, the buffer's address and the number of all launches; ends with 7 when the device has failed. */
 #define _POSIX_C_SOURCE 200809L
 #include <inttypes.h>
 #include <stdint.h>
@@ -103,6 +103,7 @@ int main(int argc, char **argv)
 		if (failed || other) {
 			const char *text = aclGetRecentErrMsg();
 			fprintf(stderr, "step %d: %d %d: %s\n", step, failed, other, text ? text : "no text");
+			printf("%d\n", launches);
 			return step == bad ? 7 : 1;
 		}
 		if (step == bad)

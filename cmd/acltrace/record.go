@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/acltrace/acltrace/api/acl"
@@ -15,7 +16,8 @@ import (
 
 func (a *app) recordCmd() *cobra.Command {
 	o := record.Options{Model: acl.Model, Version: version, Stdout: a.stdout, Stderr: a.stderr}
-	var payload, policy, maxSize, ringSize, deviceTime string
+	var payload, policy, maxSize, ringSize, ring, deviceTime string
+	var flight record.Ring
 	var quiet bool
 	c := &cobra.Command{
 		Use:   "record [flags] -- PROGRAM [ARGUMENT …]",
@@ -52,13 +54,22 @@ The program's own exit code is passed on. 125 means that it was not run: recordi
 			if o.MaxSize, err = size(maxSize); err != nil {
 				return usage("--max-size: %w", err)
 			}
-			ring, err := size(ringSize)
-			if err != nil || ring > 1<<30 {
+			n, err := size(ringSize)
+			if err != nil || n > 1<<30 {
 				return usage("--ring-size %s: give a size up to 1G, as 8M", ringSize)
 			}
-			o.RingBytes = int(ring)
+			o.RingBytes = int(n)
 			if o.DeviceTime, o.DeviceTimeGap, err = sampled(deviceTime); err != nil {
 				return usage("--device-time %w", err)
+			}
+			if ring == "" && (flight.Slow != 0 || len(flight.Codes) > 0) {
+				return usage("--slow and --seal-on say when a ring is sealed: add --ring SIZE or --ring TIME")
+			}
+			if ring != "" {
+				if flight.Bytes, flight.Time, err = sizeOrTime(ring); err != nil {
+					return usage("--ring: %w", err)
+				}
+				o.Ring = &flight
 			}
 			res, err := record.Run(context.Background(), &o)
 			return a.recorded(&o, res, err, quiet)
@@ -75,6 +86,10 @@ The program's own exit code is passed on. 125 means that it was not run: recordi
 	f.StringVar(&policy, "policy", "drop", "when the recorder is too slow: drop calls, which are counted, or block the program")
 	f.BoolVar(&o.Replayable, "replayable", false, "keep all that a replay needs: --payload full --policy block, no limit of size")
 	f.StringVar(&maxSize, "max-size", "", "size of the trace at which payloads are no longer kept (default a tenth of the free space, at most 10G)")
+	f.StringVar(&ring, "ring", "", "keep only the newest calls, this much of them (64M) or as far back (30s), and seal them into a trace at the first error of the device, a failed synchronization, a crash and the end")
+	f.DurationVar(&flight.Slow, "slow", 0, "with --ring: also when a call takes longer than this")
+	f.Int32SliceVar(&flight.Codes, "seal-on", nil, "with --ring: also when a call returns one of these error codes")
+	f.IntVar(&flight.Most, "max-seals", 8, "with --ring: make no more traces than this, beside the one at the end")
 	f.StringVar(&ringSize, "ring-size", "8M", "memory between each thread of the program and the recorder")
 	f.IntVar(&o.Stacks, "stacks", 0, "keep this many frames of the stack that each call was made from (needs code with frame pointers)")
 	f.BoolVar(&o.NoSmall, "no-small-copies", false, "do not keep the content of copies below 4 KiB: token ids and the like stay out of the trace")
@@ -125,7 +140,13 @@ func (a *app) recordSummary(o *record.Options, res *record.Result) {
 		fmt.Fprintf(a.err, "acltrace: %s: no call was seen: the program did not call the runtime, or reached it by a way that the %s can't see\n", res.Output, o.Probe)
 		return
 	}
+	if len(res.Sealed) > 0 {
+		fmt.Fprintf(a.err, "acltrace: sealed %s, each with the newest calls at its time\n", strings.Join(res.Sealed, ", "))
+	}
 	s := fmt.Sprintf("acltrace: %s: %d calls", res.Output, res.Calls)
+	if len(res.Sealed) > 0 {
+		s = fmt.Sprintf("acltrace: %d calls seen", res.Calls)
+	}
 	if res.Failed > 0 {
 		s += fmt.Sprintf(", %d failed", res.Failed)
 	}
@@ -161,6 +182,21 @@ func (a *app) unseen(res *record.Result) {
 		}
 		fmt.Fprintf(a.err, "acltrace: NOT RECORDED: process %d, %s: %s\n", u.PID, u.Exe, u.Reason)
 	}
+}
+
+// sizeOrTime parses a number of bytes or a time.
+func sizeOrTime(s string) (int64, time.Duration, error) {
+	if d, err := time.ParseDuration(s); err == nil && d > 0 {
+		return 0, d, nil
+	}
+	n, err := size(s)
+	if err == nil && n < 1<<20 {
+		err = fmt.Errorf("%q is less than 1M", s)
+	}
+	if err != nil {
+		return 0, 0, fmt.Errorf("%w, nor a time, as 30s is", err)
+	}
+	return n, 0, nil
 }
 
 // size parses a number of bytes with an optional K, M, G or T.

@@ -1,0 +1,61 @@
+/* A graph that is captured first and run last, a buffer and an event from the beginning, and many launches in between. With a second argument the third part of the
+   launches ends with an error of a synchronization (of a stream that is gone), after which the program goes on. */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "acl/acl.h"
+
+#define CHECK(x)                                                               \
+	do {                                                                   \
+		int e = (x);                                                   \
+		if (e) {                                                       \
+			fprintf(stderr, "%s: %d at line %d\n", #x, e, __LINE__); \
+			exit(1);                                               \
+		}                                                              \
+	} while (0)
+
+struct args {
+	const float *a, *b;
+	float *out;
+	uint64_t count;
+};
+
+int main(int argc, char **argv)
+{
+	int launches = atoi(argv[2]);
+	CHECK(aclInit(NULL));
+	CHECK(aclrtSetDevice(0));
+	aclrtStream s, gone;
+	aclrtEvent event;
+	aclrtBinHandle binary;
+	aclrtFuncHandle add;
+	aclmdlRI graph;
+	void *p;
+	CHECK(aclrtCreateStream(&s));
+	CHECK(aclrtCreateStream(&gone));
+	CHECK(aclrtCreateEvent(&event));
+	CHECK(aclrtBinaryLoadFromFile(argv[1], NULL, &binary));
+	CHECK(aclrtBinaryGetFunction(binary, "add", &add));
+	CHECK(aclrtMalloc(&p, 4096, ACL_MEM_MALLOC_HUGE_FIRST));
+	struct args a = {p, p, p, 16};
+	CHECK(aclmdlRICaptureBegin(s, ACL_MODEL_RI_CAPTURE_MODE_RELAXED));
+	for (int i = 0; i < 3; i++)
+		CHECK(aclrtLaunchKernelWithHostArgs(add, 1, s, NULL, &a, sizeof a, NULL, 0));
+	CHECK(aclmdlRICaptureEnd(s, &graph));
+	CHECK(aclrtDestroyStream(gone));
+	for (int i = 0; i < launches; i++) {
+		void *q;
+		CHECK(aclrtMalloc(&q, 512, ACL_MEM_MALLOC_HUGE_FIRST));
+		CHECK(aclrtLaunchKernelWithHostArgs(add, 1 + (uint32_t)i % 7, s, NULL, &a, sizeof a, NULL, 0));
+		if (i % 50 == 0)
+			CHECK(aclrtSynchronizeStream(s));
+		CHECK(aclrtFree(q));
+		if (argc > 3 && i == launches / 3 && aclrtSynchronizeStream(gone) == 0)
+			return 1;
+	}
+	CHECK(aclmdlRIExecuteAsync(graph, s));
+	CHECK(aclrtRecordEvent(event, s));
+	CHECK(aclrtSynchronizeEvent(event));
+	return 0;
+}
