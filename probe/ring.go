@@ -36,6 +36,8 @@ const (
 	pieceEarly                   = 8
 
 	slotLive, slotIdle, slotDead = 2, 3, 4
+
+	offEnded, offWaiting = 1, 2
 )
 
 type slot struct {
@@ -44,7 +46,8 @@ type slot struct {
 	ringBytes      uint64
 	start          uint64
 	generation     atomic.Uint32
-	_              [7]uint32
+	off            atomic.Uint32
+	_              [6]uint32
 }
 
 type control struct {
@@ -69,6 +72,8 @@ type control struct {
 	stackFrames          uint32
 	cost                 atomic.Uint32
 	timeEvery, timeGap   uint32
+	only                 atomic.Uint32
+	_                    [15]uint32
 	arenaFree            [arenaWords]atomic.Uint64
 	slots                [maxSlots]slot
 }
@@ -86,7 +91,7 @@ type ringHead struct {
 
 var (
 	_                                 [64]byte                               = [unsafe.Sizeof(slot{})]byte{}
-	_                                 [128 + 8*arenaWords + 64*maxSlots]byte = [unsafe.Sizeof(control{})]byte{}
+	_                                 [192 + 8*arenaWords + 64*maxSlots]byte = [unsafe.Sizeof(control{})]byte{}
 	_                                 [256]byte                              = [unsafe.Sizeof(ringHead{})]byte{}
 	le                                                                       = binary.LittleEndian
 	callHeader, payloadHeader                                                = 40, 72
@@ -102,6 +107,9 @@ const (
 	Drop  Policy = 0 // the call is lost, and counted
 	Block Policy = 1 // the program waits while the recorder is alive
 )
+
+// DefaultDir is where sessions are made: their files are memory there.
+const DefaultDir = "/dev/shm"
 
 // SessionOptions are the parameters of a Session; nil means the defaults.
 type SessionOptions struct {
@@ -128,7 +136,7 @@ type SessionOptions struct {
 	TimeGap time.Duration
 	// Device is where the addresses of device memory lie; the zero Window means the model's.
 	Device api.Window
-	// Dir is the folder to make the session in; "" means /dev/shm.
+	// Dir is the folder to make the session in; "" means DefaultDir.
 	Dir string
 }
 
@@ -157,7 +165,7 @@ func NewSession(m *api.Model, opts *SessionOptions) (*Session, error) {
 		o = *opts
 	}
 	if o.Dir == "" {
-		o.Dir = "/dev/shm"
+		o.Dir = DefaultDir
 	}
 	if o.RingBytes == 0 {
 		o.RingBytes = 8 << 20
@@ -303,7 +311,40 @@ func (s *Session) ClockJumps() int { return s.clock.jumps }
 // Off ends the recording; programs run on without it.
 func (s *Session) Off() {
 	s.ctl.policy.Store(uint32(Drop))
-	s.ctl.off.Store(1)
+	s.ctl.off.Store(offEnded)
+}
+
+// Wait has programs record nothing from here on, but the process with the id where that is not 0. A call that has begun is still recorded. It may be
+// called from any goroutine that no other does so from at the time.
+func (s *Session) Wait(but int) {
+	s.ctl.only.Store(uint32(but))
+	s.ctl.off.CompareAndSwap(0, offWaiting)
+	s.still()
+}
+
+// Go has programs record again after Wait.
+func (s *Session) Go() {
+	s.ctl.off.CompareAndSwap(offWaiting, 0)
+	s.ctl.only.Store(0)
+	s.still()
+}
+
+// Waiting reports whether programs record nothing for now, but the process with the id.
+func (s *Session) Waiting() (but int, waiting bool) {
+	return int(s.ctl.only.Load()), s.ctl.off.Load() == offWaiting
+}
+
+// still tells the threads that have rings whether they record.
+func (s *Session) still() {
+	only, waiting := s.Waiting()
+	for i := range min(s.ctl.nextSlot.Load(), maxSlots) {
+		sl := &s.ctl.slots[i]
+		off := uint32(0)
+		if waiting && int(sl.pid) != only {
+			off = 1
+		}
+		sl.off.Store(off)
+	}
 }
 
 // Beat tells the programs that the recorder is alive. It must be called at least four times a second, whatever else
@@ -381,7 +422,7 @@ func (s *Session) Finish(sink Sink) error {
 
 // Close gives the memory back. Programs that still run write into memory that nobody reads.
 func (s *Session) Close() error {
-	s.ctl.off.Store(1)
+	s.ctl.off.Store(offEnded)
 	for _, r := range s.rings {
 		r.close()
 	}

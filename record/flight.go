@@ -3,7 +3,6 @@ package record
 import (
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -208,9 +207,6 @@ func (f *flight) isFault(fn *api.Func, code int32) bool {
 	}
 	return false
 }
-
-// ask seals at once, for somebody's request.
-func (f *flight) ask(reason string) { f.reason, f.due, f.until = reason, time.Time{}, math.MaxInt64 }
 
 // seal makes a trace of what is in the ring, beside the recording, and begins a new ring.
 func (f *flight) seal(reason string) error {

@@ -2,6 +2,7 @@ package record
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,6 +19,11 @@ import (
 // fly records testdata/flight.c with a ring.
 func fly(t *testing.T, ring *Ring, args ...string) (*Result, string) {
 	t.Helper()
+	return flown(t, &Options{Ring: ring, Block: true}, args...)
+}
+
+func flown(t *testing.T, o *Options, args ...string) (*Result, string) {
+	t.Helper()
 	testenv.Built(t, "lib/libacltrace.so")
 	kernels := testenv.Built(t, "lib/aclsim_kernels.o")
 	t.Setenv("ACLSIM_KERNELS", testenv.Built(t, "lib/aclsim_kernels.so"))
@@ -28,8 +34,9 @@ func fly(t *testing.T, ring *Ring, args ...string) (*Result, string) {
 		t.Fatal(err)
 	}
 	defer null.Close()
-	res, err := Run(context.Background(), &Options{Model: acl.Model, Output: out, Command: append([]string{prog, kernels}, args...), Sim: true, Block: true, Ring: ring,
-		Stdin: null, Stdout: null, Stderr: null})
+	o.Model, o.Output, o.Command, o.Sim = acl.Model, out, append([]string{prog, kernels}, args...), true
+	o.Stdin, o.Stdout, o.Stderr = null, null, null
+	res, err := Run(context.Background(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,12 +104,20 @@ func TestFlightRecorder(t *testing.T) {
 	}
 	// The graph that was captured before everything that has left the ring has its tasks.
 	tasks, runs := 0, 0
-	_, err := timeline.Scan(r, acl.Model, &timeline.Visitor{
-		Graph: func(_ *timeline.Object, list []timeline.Task) { tasks += len(list) },
-		Call: func(_ *timeline.HostCall, k *timeline.Task) {
+	w, err := timeline.NewWalk(r, acl.Model, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = w.Run(&timeline.Visitor{
+		Graph: func(_ *timeline.Object, list []timeline.Task) error {
+			tasks += len(list)
+			return nil
+		},
+		Call: func(_ *timeline.HostCall, k *timeline.Task) error {
 			if k != nil && k.Kind == api.GraphRun {
 				runs++
 			}
+			return nil
 		},
 	})
 	if err != nil || tasks != 3 || runs != 1 {
@@ -137,4 +152,81 @@ func TestFlightTime(t *testing.T) {
 	if gap.Calls == 0 {
 		t.Skip("the program took less than the ring holds")
 	}
+}
+
+// TestArmed switches a recording on and off that begins with nothing: what is made in between, and only that, is in the trace.
+func TestArmed(t *testing.T) {
+	const launches = 500
+	dir := t.TempDir()
+	first, second := filepath.Join(dir, "1"), filepath.Join(dir, "2")
+	touch := func(path string) {
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Error(err)
+		}
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer touch(second)
+		defer touch(first)
+		mine, err := session()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		st, err := Ask(mine, &Request{Do: ActStatus})
+		if err != nil || st.Recording || st.Calls != 0 || len(st.Command) == 0 {
+			t.Errorf("%v: %+v", err, st)
+		}
+		if _, err := Ask(mine, &Request{Do: ActSnapshot}); err == nil || !strings.Contains(err.Error(), "--ring") {
+			t.Errorf("a snapshot without a ring: %v", err)
+		}
+		time.Sleep(100 * time.Millisecond) // the first launches are over, or will be recorded too
+		if st, err = Ask(mine, &Request{Do: ActStart}); err != nil || !st.Recording {
+			t.Errorf("%v: %+v", err, st)
+		}
+		touch(first)
+		for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+			if st, err = Ask(mine, &Request{Do: ActStatus}); err != nil || st.Calls >= 3*launches {
+				break
+			}
+		}
+		if st, err = Ask(mine, &Request{Do: ActStop}); err != nil || st.Recording {
+			t.Errorf("%v: %+v", err, st)
+		}
+		touch(second)
+	}()
+	res, out := flown(t, &Options{Armed: true}, "500", first, second)
+	<-done
+	r, err := format.Open(out, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	// A launch, an allocation and its end each time, and a synchronization after 50. The first round is there too where the machine was slow.
+	want := uint64(3*launches + launches/50)
+	if res.Calls < want || res.Calls >= 2*want+20 {
+		t.Errorf("%d calls, want %d", res.Calls, want)
+	}
+	off := 0
+	for _, g := range r.Gaps() {
+		if g.Reason == format.Detached && g.To > g.From {
+			off++
+		}
+	}
+	if off != 2 {
+		t.Errorf("gaps %+v", r.Gaps())
+	}
+}
+
+// session waits for the recording that this process makes.
+func session() (string, error) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		for _, dir := range Sessions("") {
+			if st, err := Ask(dir, &Request{Do: ActStatus}); err == nil && st.Recorder == os.Getpid() {
+				return dir, nil
+			}
+		}
+	}
+	return "", fmt.Errorf("no recording is found")
 }

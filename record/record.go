@@ -56,6 +56,7 @@ type Options struct {
 	Bind        string     // with shim: how it comes before the runtime: "auto" (default, is "preload"), "preload" or "audit"
 	Library     string     // with ebpf: the runtime library, where the program does not name it itself
 	Ring        *Ring      // keep the newest calls and seal them when something happens; nil records everything
+	Armed       bool       // record nothing until somebody asks for it: see Ask
 	Payload     Payload    // default Small
 	Block       bool       // the program waits where the recorder is too slow, instead of losing calls
 	Replayable  bool       // Full and Block, without a limit of size
@@ -114,6 +115,8 @@ type recorder struct {
 	meta    format.Meta
 	b       *builder
 	flight  *flight // nil for a recording of everything
+	control *control
+	waiting int64 // time since which nothing is recorded, 0 while it is
 	simDir  string
 }
 
@@ -142,6 +145,9 @@ func prepare(opts *Options) (*recorder, error) {
 		}
 	default:
 		return nil, fmt.Errorf("no way %q to bind the shim: there are auto, preload and audit", o.Bind)
+	}
+	if o.Armed && o.Probe != "shim" {
+		return nil, errors.New("--armed goes with --probe shim: what eBPF records is attached when it is wanted")
 	}
 	if o.Ring != nil && (o.Probe != "shim" || o.Replayable) {
 		return nil, errors.New("a ring goes with --probe shim, and not with --replayable: what has left the ring can't be replayed")
@@ -345,6 +351,13 @@ func (r *recorder) runShim(ctx context.Context) (*Result, error) {
 			return nil, fmt.Errorf("%w: %w", ErrStart, err)
 		}
 	}
+	if r.o.Armed {
+		r.waiting = max(probe.Now()-r.meta.StartMono, 1)
+		s.Wait(0)
+	}
+	if r.control, err = listen(s.Dir()); err != nil && r.o.Armed {
+		return nil, fmt.Errorf("%w: %w", ErrStart, err)
+	}
 	cmd := r.command(ctx, env)
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrStart, err)
@@ -379,6 +392,9 @@ func (r *recorder) runShim(ctx context.Context) (*Result, error) {
 		close(exited)
 	}()
 	incomplete := errors.Join(r.drain(s, exited), unnamed)
+	if r.control != nil {
+		r.control.close()
+	}
 	if incomplete != nil {
 		s.Off()
 		<-exited
@@ -460,11 +476,13 @@ func (r *recorder) drain(s *probe.Session, exited <-chan struct{}) error {
 		default:
 		}
 		if done {
-			err := s.Finish(r.b)
-			return errors.Join(err, r.b.finish())
+			return errors.Join(s.Finish(r.b), r.resumed(), r.b.finish())
 		}
 		load, err := s.Drain(r.b)
 		if err != nil {
+			return err
+		}
+		if err := r.answer(s); err != nil {
 			return err
 		}
 		if time.Since(flushed) > time.Second {

@@ -64,13 +64,16 @@ enum {
 	MISSING_HASHED = 10 /* the bytes are the two words of its XXH3-128 */
 };
 
+enum { OFF_NO = 0, OFF_ENDED = 1, OFF_WAITING = 2 };
+
 struct slot {
 	uint32_t state; /* atomic */
 	uint32_t pid, tid, ppid;
 	uint64_t ring_bytes;
 	uint64_t start; /* clock of the records */
 	uint32_t generation; /* atomic; the threads that have had the ring before this one */
-	uint32_t pad[7];
+	uint32_t off; /* atomic, the recorder's; the thread records nothing for now */
+	uint32_t pad[6];
 };
 
 struct control {
@@ -84,7 +87,7 @@ struct control {
 	uint64_t memory_used; /* atomic */
 	uint64_t device_from, device_to; /* addresses of device memory */
 	uint32_t clock;
-	uint32_t off; /* atomic; 1: record nothing */
+	uint32_t off; /* atomic; OFF_*: for threads that have no ring yet */
 	uint32_t next_slot; /* atomic; may run past max_slots */
 	uint32_t refused; /* atomic; threads that got no ring */
 	uint32_t max_slots;
@@ -96,6 +99,8 @@ struct control {
 	uint32_t cost; /* of recording one launch, in ticks of the clock; 0 until a process has measured it */
 	uint32_t time_every; /* tasks, of which one is measured by the device's clock; 0 for none */
 	uint32_t time_gap; /* ticks of the clock between two measured tasks of a thread, at least */
+	uint32_t only; /* atomic; process that records while the others wait, 0 for none */
+	uint32_t reserved[15];
 	uint64_t arena_free[ARENA_WORDS]; /* atomic; a bit for each free chunk */
 	struct slot slots[RING_MAX_SLOTS];
 };
@@ -181,7 +186,7 @@ struct passed {
 
 _Static_assert(sizeof(struct passed) == 64, "passed");
 _Static_assert(sizeof(struct slot) == 64, "slot");
-_Static_assert(sizeof(struct control) == 128 + 8 * ARENA_WORDS + 64 * RING_MAX_SLOTS, "control");
+_Static_assert(sizeof(struct control) == 192 + 8 * ARENA_WORDS + 64 * RING_MAX_SLOTS, "control");
 _Static_assert(sizeof(struct ring) == 256, "ring");
 _Static_assert(sizeof(struct call_record) == 40, "call_record");
 _Static_assert(sizeof(struct piece) == 8, "piece");

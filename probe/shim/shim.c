@@ -248,6 +248,7 @@ static bool reuse_ring(struct shim_thread *t, uint32_t pid)
 		t->slot = i;
 		s->tid = (uint32_t)sys0(__NR_gettid);
 		s->start = shim_now();
+		__atomic_store_n(&s->off, 0, __ATOMIC_RELAXED);
 		__atomic_store_n(&s->generation, s->generation + 1, __ATOMIC_RELEASE);
 		__atomic_store_n(&s->state, SLOT_LIVE, __ATOMIC_RELEASE);
 		return true;
@@ -345,7 +346,10 @@ static void measure_cost(struct shim_thread *t)
 bool shim_open_thread(void)
 {
 	struct shim_thread *t = &shim_t;
-	if (!open_process() || __atomic_load_n(&shim_control->off, __ATOMIC_RELAXED))
+	if (!open_process())
+		return false;
+	uint32_t off = __atomic_load_n(&shim_control->off, __ATOMIC_RELAXED);
+	if (off == OFF_ENDED || (off == OFF_WAITING && __atomic_load_n(&shim_control->only, __ATOMIC_RELAXED) != (uint32_t)sys0(__NR_getpid)))
 		return false;
 	if (t->generation != shim_p->generation) {
 		/* The first call of the thread, or a child with its parent's ring, which is not its own to write. */

@@ -1,8 +1,10 @@
 /* A graph that is captured first and run last, a buffer and an event from the beginning, and many launches in between. With a second argument the third part of the
-   launches ends with an error of a synchronization (of a stream that is gone), after which the program goes on. */
+   launches ends with an error of a synchronization (of a stream that is gone), after which the program goes on. With three, it makes the launches three times, and waits for
+   the files that the second and third name before the second and the third time. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "acl/acl.h"
 
@@ -44,14 +46,17 @@ int main(int argc, char **argv)
 		CHECK(aclrtLaunchKernelWithHostArgs(add, 1, s, NULL, &a, sizeof a, NULL, 0));
 	CHECK(aclmdlRICaptureEnd(s, &graph));
 	CHECK(aclrtDestroyStream(gone));
-	for (int i = 0; i < launches; i++) {
+	for (int i = 0; i < (argc > 4 ? 3 : 1) * launches; i++) {
+		for (int k = 1; k < 3; k++)
+			while (argc > 4 && i == k * launches && access(argv[2 + k], F_OK) != 0)
+				usleep(1000);
 		void *q;
 		CHECK(aclrtMalloc(&q, 512, ACL_MEM_MALLOC_HUGE_FIRST));
 		CHECK(aclrtLaunchKernelWithHostArgs(add, 1 + (uint32_t)i % 7, s, NULL, &a, sizeof a, NULL, 0));
 		if (i % 50 == 0)
 			CHECK(aclrtSynchronizeStream(s));
 		CHECK(aclrtFree(q));
-		if (argc > 3 && i == launches / 3 && aclrtSynchronizeStream(gone) == 0)
+		if (argc == 4 && i == launches / 3 && aclrtSynchronizeStream(gone) == 0)
 			return 1;
 	}
 	CHECK(aclmdlRIExecuteAsync(graph, s));

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/acltrace/acltrace/record"
+	"github.com/acltrace/acltrace/report"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) ctlCmd() *cobra.Command {
+	var session string
+	var pid int
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "ctl status|start|stop|snapshot",
+		Short: "ask recordings in progress what they do, and switch them on and off",
+		Long: `Asks the recordings in progress that this user has started; no other right is needed. Without --pid and --session, it asks all of them.
+
+  status    what is recorded, and into which file
+  start     record again, after a stop or record --armed; with --pid that process alone
+  stop      record nothing for now
+  snapshot  seal what the ring of record --ring holds into a trace`,
+		Args:      arguments(1, "status, start, stop or snapshot"),
+		ValidArgs: []string{"status", "start", "stop", "snapshot"},
+		RunE: func(_ *cobra.Command, args []string) error {
+			q := record.Request{Do: record.Action(args[0])}
+			switch q.Do {
+			case record.ActStatus, record.ActStart, record.ActStop, record.ActSnapshot:
+			default:
+				return usage("acltrace ctl %s: there are status, start, stop and snapshot", args[0])
+			}
+			sessions := []string{session}
+			if session == "" {
+				sessions = record.Sessions("")
+			}
+			var all []*record.Status
+			for _, s := range sessions {
+				st, err := record.Ask(s, &record.Request{Do: record.ActStatus})
+				switch {
+				case errors.Is(err, record.ErrNoRecorder) && session == "":
+					continue // what a recorder that was killed has left
+				case err != nil:
+					return err
+				case pid != 0 && st.Recorder != pid && !slices.Contains(st.Processes, pid):
+					continue
+				}
+				if q.Do != record.ActStatus {
+					if q.PID = 0; q.Do == record.ActStart && pid != st.Recorder {
+						q.PID = pid
+					}
+					if st, err = record.Ask(s, &q); err != nil {
+						return err
+					}
+				}
+				all = append(all, st)
+			}
+			if len(all) == 0 {
+				if pid != 0 {
+					return fmt.Errorf("no recording in progress has process %d", pid)
+				}
+				return errors.New("no recording is in progress")
+			}
+			if asJSON {
+				return a.printJSON(all)
+			}
+			for _, st := range all {
+				a.status(st)
+			}
+			return nil
+		},
+	}
+	c.Flags().StringVar(&session, "session", "", "the folder of one session, as status shows it")
+	c.Flags().IntVar(&pid, "pid", 0, "only the recording that has this process, or is by this recorder")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}
+
+func (a *app) status(st *record.Status) {
+	state := "recording"
+	switch {
+	case !st.Recording:
+		state = "waiting"
+	case st.Only != 0:
+		state = fmt.Sprintf("recording process %d alone", st.Only)
+	}
+	fmt.Fprintf(a.out, "%s: %s for %.0f s by process %d: %s\n", st.Session, state, st.Seconds, st.Recorder, strings.Join(st.Command, " "))
+	fmt.Fprintf(a.out, "  %d calls of %d processes", st.Calls, len(st.Processes))
+	if st.Lost > 0 {
+		fmt.Fprintf(a.out, ", %d LOST", st.Lost)
+	}
+	if st.Ring > 0 {
+		fmt.Fprintf(a.out, "; the ring holds %s", report.Bytes(uint64(st.Ring)))
+	}
+	fmt.Fprintln(a.out)
+	switch {
+	case len(st.Sealed) > 0:
+		fmt.Fprintf(a.out, "  sealed %s\n", strings.Join(st.Sealed, ", "))
+	default:
+		fmt.Fprintf(a.out, "  into %s\n", st.Output)
+	}
+}

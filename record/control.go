@@ -1,0 +1,224 @@
+package record
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/probe"
+)
+
+// A recording in progress listens on a socket in its session's folder, which only its user can reach. The protocol is one JSON object
+// there and one back.
+
+// Action is what a recording can be asked.
+type Action string
+
+// The actions.
+const (
+	ActStatus   Action = "status"
+	ActStart    Action = "start"    // record again
+	ActStop     Action = "stop"     // record nothing for now
+	ActSnapshot Action = "snapshot" // of a Ring: seal it into a trace
+)
+
+// Request is one question to a recording.
+type Request struct {
+	Do  Action `json:"do"`
+	PID int    `json:"pid,omitempty"` // of the only process that starts, 0 for all
+}
+
+// Status is what a recording says of itself.
+type Status struct {
+	Session   string   `json:"session"` // folder
+	Recorder  int      `json:"recorder_pid"`
+	Command   []string `json:"command"`
+	Processes []int    `json:"pids"` // that have called the runtime
+	Recording bool     `json:"recording"`
+	Only      int      `json:"only_pid,omitempty"` // records alone
+	Calls     uint64   `json:"calls"`
+	Lost      uint64   `json:"lost"`
+	Ring      int64    `json:"ring_bytes,omitempty"` // that the ring takes, where there is one
+	Sealed    []string `json:"sealed,omitempty"`     // traces so far, those that are being written among them
+	Output    string   `json:"output"`
+	Seconds   float64  `json:"seconds"` // since the beginning
+	Error     string   `json:"error,omitempty"`
+}
+
+const controlSocket = "socket"
+
+// controlTimeout is how long either side waits for the other.
+const controlTimeout = 10 * time.Second
+
+// control answers requests between drains, on the goroutine that drains.
+type control struct {
+	l    net.Listener
+	asks chan ask
+	once sync.Once
+	done chan struct{}
+}
+
+type ask struct {
+	Request
+	answer chan Status
+}
+
+// listen begins to listen in a session's folder.
+func listen(dir string) (*control, error) {
+	l, err := net.Listen("unix", filepath.Join(dir, controlSocket))
+	if err != nil {
+		return nil, err
+	}
+	c := &control{l: l, asks: make(chan ask), done: make(chan struct{})}
+	go c.serve()
+	return c, nil
+}
+
+func (c *control) serve() {
+	for {
+		conn, err := c.l.Accept()
+		if err != nil {
+			return
+		}
+		go func() {
+			defer conn.Close()
+			_ = conn.SetDeadline(time.Now().Add(controlTimeout))
+			a := ask{answer: make(chan Status, 1)}
+			if json.NewDecoder(conn).Decode(&a.Request) != nil {
+				return
+			}
+			select {
+			case c.asks <- a:
+			case <-c.done:
+				return
+			}
+			select {
+			case s := <-a.answer:
+				_ = json.NewEncoder(conn).Encode(&s)
+			case <-c.done:
+			}
+		}()
+	}
+}
+
+func (c *control) close() {
+	c.once.Do(func() {
+		close(c.done)
+		c.l.Close()
+	})
+}
+
+// answer does what has been asked since the last time.
+func (r *recorder) answer(s *probe.Session) error {
+	if r.control == nil {
+		return nil
+	}
+	for {
+		select {
+		case a := <-r.control.asks:
+			err := r.act(s, &a.Request)
+			st := r.status(s)
+			if err != nil {
+				st.Error = err.Error()
+			}
+			a.answer <- st
+		default:
+			return nil
+		}
+	}
+}
+
+func (r *recorder) act(s *probe.Session, q *Request) error {
+	switch q.Do {
+	case ActStatus:
+		return nil
+	case ActSnapshot:
+		if r.flight == nil {
+			return errors.New("it records everything into one file: a snapshot is of a ring, which `acltrace record --ring` keeps")
+		}
+		return r.flight.seal("somebody asked for it")
+	case ActStart:
+		if q.PID != 0 {
+			s.Wait(q.PID)
+		} else {
+			s.Go()
+		}
+		return r.resumed()
+	case ActStop:
+		if q.PID != 0 {
+			return errors.New("stop is for all processes; start --pid has one record alone")
+		}
+		if r.waiting == 0 {
+			r.waiting = max(probe.Now()-r.meta.StartMono, 1)
+		}
+		s.Wait(0)
+		return nil
+	}
+	return fmt.Errorf("no action %q", q.Do)
+}
+
+// resumed notes that nothing was recorded for a time.
+func (r *recorder) resumed() error {
+	from := r.waiting
+	if r.waiting = 0; from == 0 {
+		return nil
+	}
+	return r.b.seg.w.Gap(format.Gap{Thread: format.NoThread, From: from, To: probe.Now() - r.meta.StartMono, Reason: format.Detached})
+}
+
+func (r *recorder) status(s *probe.Session) Status {
+	only, waiting := s.Waiting()
+	st := Status{Session: s.Dir(), Recorder: os.Getpid(), Command: r.o.Command, Processes: s.Processes(), Recording: !waiting || only != 0, Only: only,
+		Calls: r.b.calls, Lost: r.b.lost, Output: r.o.Output, Seconds: float64(probe.Now()-r.meta.StartMono) / 1e9}
+	slices.Sort(st.Processes)
+	if r.flight != nil {
+		st.Ring = r.flight.size()
+		for n := range r.flight.sealed {
+			st.Sealed = append(st.Sealed, numbered(r.o.Output, n+1))
+		}
+	}
+	return st
+}
+
+// Sessions returns the folders of the recordings in progress that this user can reach, of those in a parent folder; "" is where they are made.
+func Sessions(parent string) []string {
+	if parent == "" {
+		parent = probe.DefaultDir
+	}
+	found, _ := filepath.Glob(filepath.Join(parent, "acltrace-*", controlSocket))
+	for i, f := range found {
+		found[i] = filepath.Dir(f)
+	}
+	return found
+}
+
+// ErrNoRecorder is returned, wrapped, where no recorder answers in a session's folder.
+var ErrNoRecorder = errors.New("no recorder answers")
+
+// Ask asks the recording with the session's folder.
+func Ask(session string, q *Request) (*Status, error) {
+	conn, err := net.DialTimeout("unix", filepath.Join(session, controlSocket), controlTimeout)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w: %w", session, ErrNoRecorder, err)
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(controlTimeout))
+	if err := json.NewEncoder(conn).Encode(q); err != nil {
+		return nil, fmt.Errorf("%s: %w", session, err)
+	}
+	var st Status
+	if err := json.NewDecoder(conn).Decode(&st); err != nil {
+		return nil, fmt.Errorf("%s: %w: %w", session, ErrNoRecorder, err)
+	}
+	if st.Error != "" {
+		return &st, fmt.Errorf("%s: %s", session, st.Error)
+	}
+	return &st, nil
+}
