@@ -90,11 +90,11 @@ func recorded(t *testing.T, ring *record.Ring, command ...string) (path, said st
 		t.Fatal(err)
 	}
 	defer null.Close()
-	res, err := record.Run(context.Background(), &record.Options{Model: acl.Model, Output: path, Command: command, Sim: true, Ring: ring, Stdin: null, Stdout: out, Stderr: null})
+	res, err := record.Run(context.Background(), &record.Options{Model: acl.Model, Output: path, Command: command, Sim: true, Block: true, Ring: ring, Stdin: null, Stdout: out, Stderr: null})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if res.ExitCode != 7 {
+	if res.ExitCode != 7 || res.Lost > 0 {
 		t.Fatalf("%v: %+v", command, res)
 	}
 	b, err := os.ReadFile(out.Name())
