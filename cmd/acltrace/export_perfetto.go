@@ -75,6 +75,7 @@ func (a *app) exportPerfetto() *cobra.Command {
 	f.DurationVar(&to, "to", 0, "leave out what begins at this moment or later")
 	f.StringVar(&maxSize, "max-size", "", "make several files of at most this size, as 100M: the page takes up to about 2G of memory for 100M of trace")
 	f.BoolVar(&o.NoArgs, "no-args", false, "leave out the arguments of calls: smaller and faster")
+	f.BoolVar(&o.GPU, "gpu", false, "tasks as stages of a GPU, which Perfetto v55 and newer have pages and tables for")
 	f.BoolVar(&o.Zstd, "zstd", false, "compress with zstd instead of deflate: smaller, needs Perfetto v58 or newer")
 	return c
 }

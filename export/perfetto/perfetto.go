@@ -15,6 +15,9 @@
 // the UI shows as one, at most scene.MaxRows; what overlaps deeper is a moment on "stream 1 (bracketed), earliest begin" with the
 // end of its bracket as acl.not_after_ns.
 //
+// With Options.GPU tasks are what Perfetto v55 and newer know as the stages of a GPU, in queues instead of tracks ("GPU > Hardware Queues"), so that their
+// own pages and tables for GPUs (gpu_slice in SQL) have them. Rows, names and arguments are the same; older releases draw no arrows to them.
+//
 // # Time
 //
 // Times are nanoseconds since the beginning of the recording, tied to the wall clock (and CLOCK_MONOTONIC) by a clock
@@ -52,6 +55,7 @@ type Options struct {
 	MaxSize  int64
 	NoArgs   bool // leave out the arguments of calls
 	Zstd     bool // compress by zstd instead of deflate
+	GPU      bool // tasks as a GPU's render stages, for Perfetto v55 or newer
 	Progress func(done, total int)
 }
 

@@ -198,6 +198,47 @@ func TestTracks(t *testing.T) {
 	}
 }
 
+// Tasks as stages of a GPU are the same tasks, on queues, with arrows from their calls.
+func TestGPU(t *testing.T) {
+	for name, tl := range map[string]*timeline.Timeline{"small": story.Small(t), "told": told(t), "long": story.Long(t, 3_000)} {
+		t.Run(name, func(t *testing.T) {
+			path, res := written(t, tl, &Options{GPU: true})
+			got := viewertest.SQL(t, path, viewertest.Errors,
+				"select ts || ' ' || dur || ' ' || name from gpu_slice",
+				"select o.name, extract_arg(o.arg_set_id, 'debug.acl_call') from flow f join slice o on f.slice_out = o.id join gpu_slice i on f.slice_in = i.id",
+				"select distinct t.name from gpu_slice s join track t on s.track_id = t.id order by 1",
+				"select flat_key, display_value from gpu_slice join args using (arg_set_id) where name = 'copy HtoD' order by ts, flat_key limit 40",
+				"select count(*) from slice where category = 'call'",
+				"select name, model from gpu")
+			if len(got[0]) > 0 {
+				t.Errorf("errors: %v", got[0])
+			}
+			var stages, want []string
+			for _, r := range got[1] {
+				stages = append(stages, r[0])
+			}
+			for i := range tl.Tasks {
+				k := &tl.Tasks[i]
+				want = append(want, fmt.Sprint(k.From, " ", k.To-k.From, " ", k.Name))
+			}
+			slices.Sort(stages)
+			slices.Sort(want)
+			if res.Moments == 0 && !slices.Equal(stages, want) || len(stages) != len(tl.Tasks) {
+				t.Errorf("stages\n%s\nwant\n%s", strings.Join(stages[:min(20, len(stages))], "\n"), strings.Join(want[:min(20, len(want))], "\n"))
+			}
+			if len(got[2]) != len(tl.Tasks) || got[5][0][0] != strconv.Itoa(len(tl.Calls)) {
+				t.Errorf("%d arrows for %d tasks, %s calls", len(got[2]), len(tl.Tasks), got[5][0][0])
+			}
+			if name == "told" && (fmt.Sprint(got[3]) != "[[stream 1] [stream 1 (bracketed)]]" || !strings.HasPrefix(fmt.Sprint(got[4]), "[[acl.bytes 65536] [acl.call 5] [acl.pageable 1] [acl.task copy] ")) {
+				t.Errorf("queues %v, arguments %v", got[3], got[4])
+			}
+			if fmt.Sprint(got[6][0]) != "[npu:0 simulator]" {
+				t.Errorf("devices %v", got[6])
+			}
+		})
+	}
+}
+
 // Files are whole in themselves and together hold all.
 func TestFiles(t *testing.T) {
 	tl := story.Long(t, 12_000)

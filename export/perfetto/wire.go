@@ -94,10 +94,11 @@ const (
 	eventText
 	argName
 	argText
+	specs // of queues and stages
 	internedKinds
 )
 
-var internedField = [internedKinds]uint32{category: 1<<3 | lengthened, eventText: 2<<3 | lengthened, argName: 3<<3 | lengthened, argText: 29<<3 | lengthened}
+var internedField = [specs]uint32{category: 1<<3 | lengthened, eventText: 2<<3 | lengthened, argName: 3<<3 | lengthened, argText: 29<<3 | lengthened}
 
 func putTag(b []byte, tag uint32) []byte {
 	if tag < 0x80 {

@@ -92,6 +92,9 @@ func (w *writer) file() error {
 	b = clock(b, clockMonotonic, uint64(max(m.StartMono, 0)), false)
 	b = put(b, snapshotPrimary, clockBoottime)
 	w.b = closed(closed(b, snapshot), packet)
+	if w.o.GPU {
+		w.gpus()
+	}
 	return nil
 }
 
@@ -272,6 +275,7 @@ func (w *writer) start(s *sequence, now int64) {
 			b = putText(b, threadName, valid(th.Name))
 		}
 		w.described(closed(b, thread), at)
+	case r.Lane >= 0 && w.o.GPU: // a queue, not a track
 	case r.Lane >= 0:
 		parent := w.group(r.Process, r.Device)
 		b, at := w.describe(s.track.uuid)
@@ -310,7 +314,7 @@ func (w *writer) start(s *sequence, now int64) {
 }
 
 // packet adds a packet of a sequence at a moment: what there is to intern, and an event.
-func (w *writer) packet(s *sequence, at int64, interned, event []byte) {
+func (w *writer) packet(s *sequence, field uint32, at int64, interned, event []byte) {
 	var time [32]byte
 	t := time[:0]
 	if at >= s.last {
@@ -319,7 +323,7 @@ func (w *writer) packet(s *sequence, at int64, interned, event []byte) {
 	} else {
 		t = put(put(t, packetTimestamp, uint64(at)), packetClock, clockBoottime)
 	}
-	e := put(t, packetTrackEvent, uint64(len(event)))
+	e := put(t, field, uint64(len(event)))
 	b := put(w.b, tracePacket, uint64(len(e)+len(s.head)+len(interned)+len(event)))
 	b = append(append(append(b, s.head...), interned...), e...)
 	w.b = append(b, event...)
@@ -331,7 +335,7 @@ var ended = put(nil, eventType, sliceEnd)
 // close ends the slices of a row that end up to a moment.
 func (w *writer) close(s *sequence, now int64) {
 	for n := len(s.open); n > 0 && s.open[n-1] <= now; n-- {
-		w.packet(s, s.open[n-1], nil, ended)
+		w.packet(s, packetTrackEvent, s.open[n-1], nil, ended)
 		s.open = s.open[:n-1]
 	}
 }
@@ -348,6 +352,9 @@ func (w *writer) Slice(l *scene.Slice) error {
 	if s.track.file != w.res.Files {
 		s.row = l.Row
 		w.start(s, from)
+	}
+	if w.o.GPU && l.Row.Lane >= 0 {
+		return w.stage(s, l)
 	}
 	w.close(s, from)
 	kind := byte(sliceBegin)
@@ -376,13 +383,17 @@ func (w *writer) Slice(l *scene.Slice) error {
 	}
 	switch {
 	case l.Flow == 0:
+	case w.o.GPU:
+		var correlation int
+		e, correlation = open(e, eventCorrelation)
+		e = closed(put(e, correlationStage, l.Flow), correlation)
 	case l.FlowEnd:
 		e = putFixed(e, eventFlowEnd, l.Flow)
 	default:
 		e = putFixed(e, eventFlow, l.Flow)
 	}
 	w.event = e
-	w.packet(s, from, w.intern(s, l), e)
+	w.packet(s, packetTrackEvent, from, w.intern(s, l), e)
 	if !l.Moment {
 		s.open = append(s.open, to)
 	}
@@ -415,9 +426,7 @@ func (w *writer) intern(s *sequence, l *scene.Slice) []byte {
 		if !s.known[kind].add(uint32(y)) {
 			return
 		}
-		var entry int
-		b, entry = open(b, internedField[kind])
-		b = closed(putText(put(b, internedID, uint64(y)), internedText, w.scene.Text(y)), entry)
+		b = w.internText(b, kind, y)
 	}
 	add(eventText, l.Name)
 	add(category, l.Category)
@@ -428,6 +437,11 @@ func (w *writer) intern(s *sequence, l *scene.Slice) []byte {
 		}
 	}
 	return closed(b, data)
+}
+
+func (w *writer) internText(b []byte, kind interned, y scene.Sym) []byte {
+	b, entry := open(b, internedField[kind])
+	return closed(putText(put(b, internedID, uint64(y)), internedText, w.scene.Text(y)), entry)
 }
 
 // Point implements scene.Viewer.
@@ -446,7 +460,7 @@ func (w *writer) Point(c *scene.Counter, at int64, value float64) error {
 		e = putFixed(e, eventDouble, math.Float64bits(value))
 	}
 	w.event = e
-	w.packet(s, at, nil, e)
+	w.packet(s, packetTrackEvent, at, nil, e)
 	return w.flush()
 }
 
