@@ -65,11 +65,11 @@ func (a *app) exportParquet() *cobra.Command {
 			if out == "" {
 				out = args[0] + ".tables"
 			}
-			t, err := load(args[0])
+			r, m, err := open(args[0])
 			if err != nil {
 				return err
 			}
-			defer t.Reader.Close()
+			defer r.Close()
 			if err := os.MkdirAll(out, 0o700); err != nil {
 				return err
 			}
@@ -81,7 +81,7 @@ func (a *app) exportParquet() *cobra.Command {
 					made = append(made, path)
 				}
 				return f, err
-			}, t, &parquet.Options{Progress: a.progress("calls")})
+			}, r, m, &parquet.Options{Progress: a.progress("calls")})
 			if err != nil {
 				for _, path := range made {
 					os.Remove(path) // half a table is none
@@ -89,7 +89,7 @@ func (a *app) exportParquet() *cobra.Command {
 				return err
 			}
 			fmt.Fprintf(a.err, "acltrace: %d calls, %d tasks, %d copies and %d kernels written to %s\n", res.Calls, res.Tasks, res.Copies, res.Kernels, out)
-			a.warn(t.Reader, res.Unfinished, res.Bracketed, res.Tasks)
+			a.warn(r, res.Unfinished, res.Bracketed, res.Tasks)
 			return nil
 		},
 	}

@@ -6,7 +6,6 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
-	"github.com/acltrace/acltrace/timeline"
 )
 
 // models are the runtimes that this acltrace knows.
@@ -27,12 +26,4 @@ func open(path string) (*format.Reader, *api.Model, error) {
 		return nil, nil, fmt.Errorf("%s: a trace of the runtime %q, which this acltrace does not know", path, r.Meta().API)
 	}
 	return r, m, nil
-}
-
-func load(path string) (*timeline.Timeline, error) {
-	r, m, err := open(path)
-	if err != nil {
-		return nil, err
-	}
-	return timeline.Load(r, m)
 }

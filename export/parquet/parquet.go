@@ -1,12 +1,12 @@
-// Package parquet writes a timeline as tables in Apache Parquet, for DuckDB, pandas, Spark, ClickHouse and whatever else asks
+// Package parquet writes a trace as tables in Apache Parquet, for DuckDB, pandas, Spark, ClickHouse and whatever else asks
 // many recordings one question: calls, tasks, and of these copies and kernels once more with what only they have. docs/parquet.md describes the
 // columns; the types Call, Task, Copy and Kernel are them.
 //
-// Rows are in the order of the calls. Each row has the UUID of its recording, so that files of many recordings can be read as one
+// Rows of calls are in the order in which these began, rows of tasks in that in which their ends became known: those of a stream in its order. Each row has the UUID of its recording, so that files of many recordings can be read as one
 // table. Times of tasks that were not measured are brackets, as the column measured says: their lengths must not be added up.
 //
-// Write reads the timeline only, and may be called from several goroutines. It holds one row group of each table, some tens of
-// megabytes however long the recording is.
+// Write only reads the trace, and may be called from several goroutines. It holds one row group of each table, some tens of
+// megabytes however long the recording is, and what a timeline.Walk holds.
 package parquet
 
 import (
@@ -105,23 +105,23 @@ type table[T any] struct {
 	n    int
 }
 
-func newTable[T any](create func(string) (io.WriteCloser, error), name string, t *timeline.Timeline) (*table[T], error) {
+func newTable[T any](create func(string) (io.WriteCloser, error), name string, r *format.Reader) (*table[T], error) {
 	f, err := create(name)
 	if err != nil {
 		return nil, err
 	}
-	m := t.Reader.Meta()
+	m := r.Meta()
 	return &table[T]{f: f, rows: make([]T, 0, batch), w: parquet.NewGenericWriter[T](f,
 		parquet.Compression(&zstd.Codec{Level: zstd.SpeedFastest}), parquet.MaxRowsPerRowGroup(groupRows), parquet.CreatedBy("acltrace", "", ""),
 		parquet.DataPageStatistics(false), parquet.PageBufferSize(1<<20),
 		parquet.KeyValueMetadata("acltrace.recording", m.UUID), parquet.KeyValueMetadata("acltrace.host", valid(m.Host)),
 		parquet.KeyValueMetadata("acltrace.argv", valid(strings.Join(m.Argv, " "))), parquet.KeyValueMetadata("acltrace.start_wall_ns", strconv.FormatInt(m.StartWall, 10)),
-		parquet.KeyValueMetadata("acltrace.simulated", strconv.FormatBool(m.Simulated)), parquet.KeyValueMetadata("acltrace.complete", strconv.FormatBool(t.Reader.Complete())),
-		parquet.KeyValueMetadata("acltrace.calls_lost", strconv.FormatUint(lost(t), 10)))}, nil
+		parquet.KeyValueMetadata("acltrace.simulated", strconv.FormatBool(m.Simulated)), parquet.KeyValueMetadata("acltrace.complete", strconv.FormatBool(r.Complete())),
+		parquet.KeyValueMetadata("acltrace.calls_lost", strconv.FormatUint(lost(r), 10)))}, nil
 }
 
-func lost(t *timeline.Timeline) (n uint64) {
-	for _, g := range t.Reader.Gaps() {
+func lost(r *format.Reader) (n uint64) {
+	for _, g := range r.Gaps() {
 		n += g.Calls
 	}
 	return n
@@ -153,7 +153,8 @@ func (t *table[T]) close() error {
 }
 
 type writer struct {
-	t       *timeline.Timeline
+	w       *timeline.Walk
+	res     *Result
 	uuid    string
 	wall    int64
 	procs   []format.Process
@@ -168,15 +169,16 @@ type writer struct {
 }
 
 // Write writes the tables, each into what create returns for its name.
-func Write(create func(table string) (io.WriteCloser, error), t *timeline.Timeline, o *Options) (*Result, error) {
-	x := &writer{t: t, uuid: t.Reader.Meta().UUID, wall: t.Reader.Meta().StartWall, procs: t.Reader.Processes(), threads: t.Reader.Threads(), texts: map[string]*string{}, errors: map[int64]*string{}}
-	for i := range t.Lanes {
-		var d *int32
-		if n := int32(t.Lanes[i].Device); n != timeline.NoDevice {
-			d = &n
-		}
-		x.devices = append(x.devices, d)
+func Write(create func(table string) (io.WriteCloser, error), r *format.Reader, m *api.Model, o *Options) (*Result, error) {
+	walk := &timeline.WalkOptions{NoSteps: true}
+	if o != nil {
+		walk.Progress = o.Progress
 	}
+	w, err := timeline.NewWalk(r, m, walk)
+	if err != nil {
+		return nil, err
+	}
+	x := &writer{w: w, res: &Result{}, uuid: r.Meta().UUID, wall: r.Meta().StartWall, procs: r.Processes(), threads: r.Threads(), texts: map[string]*string{}, errors: map[int64]*string{}}
 	var files []io.Closer
 	named := func(table string) (io.WriteCloser, error) {
 		f, err := create(table)
@@ -185,21 +187,21 @@ func Write(create func(table string) (io.WriteCloser, error), t *timeline.Timeli
 		}
 		return f, err
 	}
-	res := &Result{}
-	err := func() (err error) {
-		if x.calls, err = newTable[Call](named, "calls", t); err != nil {
+	res := x.res
+	err = func() (err error) {
+		if x.calls, err = newTable[Call](named, "calls", r); err != nil {
 			return err
 		}
-		if x.tasks, err = newTable[Task](named, "tasks", t); err != nil {
+		if x.tasks, err = newTable[Task](named, "tasks", r); err != nil {
 			return err
 		}
-		if x.copies, err = newTable[Copy](named, "copies", t); err != nil {
+		if x.copies, err = newTable[Copy](named, "copies", r); err != nil {
 			return err
 		}
-		if x.kernels, err = newTable[Kernel](named, "kernels", t); err != nil {
+		if x.kernels, err = newTable[Kernel](named, "kernels", r); err != nil {
 			return err
 		}
-		if err := x.run(res, o); err != nil {
+		if err := w.Run(&timeline.Visitor{Lane: x.lane, Call: x.call, Task: x.task}); err != nil {
 			return err
 		}
 		return errors.Join(x.calls.close(), x.tasks.close(), x.copies.close(), x.kernels.close())
@@ -214,54 +216,48 @@ func Write(create func(table string) (io.WriteCloser, error), t *timeline.Timeli
 	return res, nil
 }
 
-func (x *writer) run(res *Result, o *Options) error {
-	calls := x.t.Calls
-	for i := range calls {
-		if o != nil && o.Progress != nil && (i&0x3fff == 0 || i == len(calls)-1) {
-			o.Progress(i+1, len(calls))
+func (x *writer) lane(_ int, l *timeline.Lane) error {
+	var d *int32
+	if n := int32(l.Device); n != timeline.NoDevice {
+		d = &n
+	}
+	x.devices = append(x.devices, d)
+	return nil
+}
+
+func (x *writer) call(c *timeline.HostCall, _ *timeline.Task) error {
+	r, err := x.calls.next()
+	if err != nil {
+		return err
+	}
+	r.Recording, r.Call, r.Function, r.Task = x.uuid, int64(c.Index), valid(c.Name), c.Task >= 0
+	r.PID, r.TID = x.thread(c.Thread)
+	r.StartNS, r.Start, r.DurationNS = c.Start, x.wall+c.Start, x.w.CallEnd(c)-c.Start
+	r.Kernel = x.text(c.Kernel)
+	switch {
+	case c.Flags&format.Unfinished != 0:
+		r.Unfinished = true
+		x.res.Unfinished++
+	case c.Fn != nil && c.Fn.RetError:
+		r.Ret = int64(int32(c.Ret))
+		if c.Failed() {
+			r.Error = x.failure(r.Ret)
 		}
-		c := &calls[i]
-		r, err := x.calls.next()
-		if err != nil {
-			return err
-		}
-		r.Recording, r.Call, r.Function, r.Task = x.uuid, int64(c.Index), valid(c.Name), c.Task >= 0
-		r.PID, r.TID = x.thread(c.Thread)
-		r.StartNS, r.Start = c.Start, x.wall+c.Start
-		r.Kernel = x.text(c.Kernel)
-		end := c.End
-		if c.Flags&format.Unfinished != 0 {
-			r.Unfinished = true
-			end = max(end, x.t.End)
-			res.Unfinished++
-		} else if c.Fn != nil && c.Fn.RetError {
-			r.Ret = int64(int32(c.Ret))
-			if c.Failed() {
-				r.Error = x.failure(r.Ret)
-			}
-		} else {
-			r.Ret = int64(c.Ret)
-		}
-		r.DurationNS = max(end-c.Start, 0)
-		if c.Task < 0 {
-			continue
-		}
-		if !x.t.Tasks[c.Task].Measured {
-			res.Bracketed++
-		}
-		if err := x.task(&x.t.Tasks[c.Task]); err != nil {
-			return err
-		}
+	default:
+		r.Ret = int64(c.Ret)
 	}
 	return nil
 }
 
 func (x *writer) task(t *timeline.Task) error {
+	if !t.Measured {
+		x.res.Bracketed++
+	}
 	r, err := x.tasks.next()
 	if err != nil {
 		return err
 	}
-	r.Recording, r.Call, r.Stream, r.Kind, r.Name = x.uuid, int64(t.Call), x.t.Lanes[t.Lane].Name, t.Kind.String(), valid(t.Name)
+	r.Recording, r.Call, r.Stream, r.Kind, r.Name = x.uuid, int64(t.Call), x.w.Lanes[t.Lane].Name, t.Kind.String(), valid(t.Name)
 	r.PID, r.TID = x.thread(t.Thread)
 	r.Device = x.devices[t.Lane]
 	r.IssuedNS, r.FromNS, r.From, r.ToNS, r.Measured, r.Open = t.Issued, t.From, x.wall+t.From, t.To, t.Measured, t.Open
@@ -321,7 +317,7 @@ func (x *writer) text(s string) *string {
 func (x *writer) failure(code int64) *string {
 	p := x.errors[code]
 	if p == nil {
-		v := x.t.Model.ErrorName(code)
+		v := x.w.Model.ErrorName(code)
 		p = &v
 		x.errors[code] = p
 	}
