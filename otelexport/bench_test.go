@@ -27,7 +27,7 @@ type script struct {
 	tells []func(v *timeline.Visitor) error
 }
 
-func record(tb testing.TB, tl *timeline.Timeline) *script {
+func listen(tb testing.TB, tl *timeline.Timeline) *script {
 	tb.Helper()
 	s := &script{tl: tl}
 	add := func(f func(v *timeline.Visitor) error) error { s.tells = append(s.tells, f); return nil }
@@ -61,7 +61,7 @@ func record(tb testing.TB, tl *timeline.Timeline) *script {
 
 // BenchmarkEncode makes the requests of a trace from what a walk tells.
 func BenchmarkEncode(b *testing.B) {
-	s := record(b, story.Long(b, 25_000))
+	s := listen(b, story.Long(b, 25_000))
 	spans, size, began := 0, 0, processor()
 	b.ReportAllocs()
 	for b.Loop() {
