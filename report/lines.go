@@ -3,6 +3,7 @@ package report
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -21,12 +22,13 @@ import (
 // LineOptions choose calls. The zero value chooses all.
 type LineOptions struct {
 	JSON     bool
-	Funcs    []string // names
-	From, To int64    // nanoseconds since the beginning of the trace; To 0 means to the end
-	TID      int      // 0: all threads
-	Stream   int      // number of a stream object as shown (stream#N), 0: all
-	Task     *TaskID  // only the calls that made this task
-	Tail     int      // only so many of the last ones, 0: all
+	Funcs    []string              // names
+	From, To int64                 // nanoseconds since the beginning of the trace; To 0 means to the end
+	TID      int                   // 0: all threads
+	Stream   int                   // number of a stream object as shown (stream#N), 0: all
+	Task     *TaskID               // only the calls that made this task
+	Tail     int                   // only so many of the last ones, 0: all
+	Progress func(done, total int) // called now and then with the number of calls
 }
 
 // A TaskID is how the runtime's logs and dumps name a task.
@@ -106,140 +108,206 @@ const hexShown = 64
 
 // Lines writes the calls of a trace in the order of their beginnings, one a line.
 func Lines(w io.Writer, r *format.Reader, m *api.Model, o *LineOptions) error {
-	if o == nil {
-		o = &LineOptions{}
-	}
-	to := o.To
-	if to == 0 {
-		to = math.MaxInt64
-	}
-	funcs := map[uint16]bool{}
-	for _, name := range o.Funcs {
-		f := r.Schema().FuncByName(name)
-		if f == nil {
-			return fmt.Errorf("function %s is not in the trace's schema", name)
-		}
-		funcs[f.ID] = true
-	}
-	var out lineWriter = bufio.NewWriterSize(w, 1<<16)
-	if o.Tail > 0 {
-		out = &tail{w: w, lines: make([][]byte, 0, min(o.Tail, 1<<16)), max: o.Tail}
-	}
-	var b bytes.Buffer // a line of JSON
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	stacks := timeline.NewStacks(r)
-	s := timeline.NewState(m).Read(r)
-	if err := s.Follow(r); err != nil {
+	l, err := newLister(r, m, o)
+	if err != nil {
 		return err
 	}
-	p := printer{r: r, m: m, s: s}
-	var line []byte
-	from := o.From
-	if o.Tail > 0 && len(funcs) == 0 && o.TID == 0 && o.Stream == 0 && o.Task == nil && o.To == 0 {
-		from = max(from, tailStart(r, uint64(o.Tail)))
+	out := bufio.NewWriterSize(w, 1<<16)
+	if l.o.Tail == 0 {
+		l.flush = out.Flush
+		err := l.list(out, l.o.From)
+		return cmp.Or(err, out.Flush()) // what was written before an error is shown
 	}
-	threads, procs := r.Threads(), r.Processes()
-	skip := s.Skipper(r)
-	// What the index shows to have none of the calls that are wanted is read only where the names of objects depend on it.
-	wanted := func(c *format.ChunkInfo) bool {
-		if c.TMax < from || c.TMin > to || o.Task != nil && !c.Task(o.Task.Stream, o.Task.Task) {
-			return false
+	// From so many chunks before the end on, and from more of them as long as that was too late.
+	for back := l.atLeast(); ; back *= 4 {
+		t := &tail{lines: make([][]byte, 0, min(l.o.Tail, 1<<16)), max: l.o.Tail}
+		from := l.o.From
+		if back < len(l.starts) {
+			from = max(from, l.starts[back-1].at)
 		}
-		if !c.Known {
-			return true
+		if err := l.list(t, from); err != nil {
+			return err
 		}
-		return (len(funcs) == 0 || slices.ContainsFunc(c.Funcs, func(id uint32) bool { return funcs[uint16(id)] })) &&
-			(o.TID == 0 || slices.ContainsFunc(c.Threads, func(t uint32) bool { return int(t) < len(threads) && threads[t].TID == o.TID }))
+		if len(t.lines) == t.max || from == l.o.From {
+			t.writeTo(out)
+			return out.Flush()
+		}
 	}
-	late := map[uint64][]format.Data{}
-	if o.JSON {
-		for d, err := range r.Data(lateOf(r, wanted)) {
-			if err != nil {
-				return err
+}
+
+// A lister writes the calls that are wanted.
+type lister struct {
+	r       *format.Reader
+	m       *api.Model
+	o       LineOptions
+	to      int64
+	funcs   map[uint16]bool
+	threads []format.Thread
+	starts  []chunkStart // for Tail: of the chunks with calls that may be wanted, from the last on
+	total   uint64       // calls up to the last that may be wanted
+	flush   func() error // writes the lines so far, where that makes sense
+}
+
+type chunkStart struct {
+	at    int64
+	calls uint64
+}
+
+func newLister(r *format.Reader, m *api.Model, o *LineOptions) (*lister, error) {
+	l := &lister{r: r, m: m, funcs: map[uint16]bool{}, threads: r.Threads()}
+	if o != nil {
+		l.o = *o
+	}
+	if l.to = l.o.To; l.to == 0 {
+		l.to = math.MaxInt64
+	}
+	for _, name := range l.o.Funcs {
+		f := r.Schema().FuncByName(name)
+		if f == nil {
+			return nil, fmt.Errorf("function %s is not in the trace's schema", name)
+		}
+		l.funcs[f.ID] = true
+	}
+	for c := range r.Chunks() {
+		if c.TMin <= l.to {
+			l.total = max(l.total, c.First+c.Calls)
+		}
+		if l.o.Tail > 0 && c.Calls > 0 && l.mayHold(c, l.o.From) {
+			l.starts = append(l.starts, chunkStart{c.TMin, c.Calls})
+		}
+	}
+	slices.SortStableFunc(l.starts, func(a, b chunkStart) int { return cmp.Compare(b.at, a.at) })
+	return l, nil
+}
+
+// atLeast returns how many chunks the last calls that are wanted lie in, or more.
+func (l *lister) atLeast() int {
+	calls, n := uint64(0), 0
+	for n < len(l.starts) && calls < uint64(l.o.Tail) {
+		calls += l.starts[n].calls
+		n++
+	}
+	return max(n, 1)
+}
+
+// mayHold reports whether the index does not rule out that the chunk has calls that are wanted, as far as that can be told without objects.
+func (l *lister) mayHold(c *format.ChunkInfo, from int64) bool {
+	if c.TMax < from || c.TMin > l.to || l.o.Task != nil && !c.Task(l.o.Task.Stream, l.o.Task.Task) {
+		return false
+	}
+	if !c.Known {
+		return true
+	}
+	return (len(l.funcs) == 0 || slices.ContainsFunc(c.Funcs, func(id uint32) bool { return l.funcs[uint16(id)] })) &&
+		(l.o.TID == 0 || slices.ContainsFunc(c.Threads, func(t uint32) bool { return l.thread(t).TID == l.o.TID }))
+}
+
+func (l *lister) thread(i uint32) format.Thread {
+	if int(i) < len(l.threads) {
+		return l.threads[i]
+	}
+	return format.Thread{}
+}
+
+// mayBe is mayHold for a call.
+func (l *lister) mayBe(c *format.Call, from int64) bool {
+	return c.Start >= from && (len(l.funcs) == 0 || l.funcs[c.Func]) && (l.o.TID == 0 || l.thread(c.Thread).TID == l.o.TID)
+}
+
+// is reports whether a call that may be wanted is.
+func (l *lister) is(e *timeline.Event) bool {
+	if l.o.Stream != 0 && (e.Stream == nil || e.Stream.ID != l.o.Stream) {
+		return false
+	}
+	if l.o.Task == nil {
+		return true
+	}
+	stream, task, ok := e.TaskID()
+	return ok && *l.o.Task == TaskID{Stream: stream, Task: task}
+}
+
+// list writes the calls that start at from or later.
+func (l *lister) list(out io.Writer, from int64) error {
+	p := printer{lister: l, s: timeline.NewState(l.m).Read(l.r), stacks: timeline.NewStacks(l.r), late: map[uint64][]format.Data{}}
+	p.enc = json.NewEncoder(&p.json)
+	p.enc.SetEscapeHTML(false)
+	if err := p.s.Follow(l.r); err != nil {
+		return err
+	}
+	if l.o.JSON {
+		if err := p.readLate(from); err != nil {
+			return err
+		}
+	}
+	// What the index shows to have none of the calls that are wanted is read only where the names of objects depend on it, and so are the calls of a chunk that has some.
+	skip := p.s.Skipper(l.r)
+	var quiet quietChunks
+	var flushErr error
+	filter := &format.Filter{To: l.o.To, Chunk: func(c *format.ChunkInfo) bool {
+		if l.o.Progress != nil && c.Known {
+			if l.flush != nil {
+				flushErr = l.flush() // whoever watches the progress wants to see the lines too
 			}
-			k := *d
-			k.Bytes = bytes.Clone(d.Bytes[:min(len(d.Bytes), hexShown)])
-			late[d.Call] = append(late[d.Call], k)
+			l.o.Progress(int(c.First), int(l.total))
 		}
-	}
-	filter := &format.Filter{To: o.To, Chunk: func(c *format.ChunkInfo) bool {
 		if !skip.Skip(c) {
 			return true
 		}
-		if h, ok := skip.Handle(api.Stream, o.Stream); o.Stream != 0 && (!ok || !c.Handle(h)) {
+		if h, ok := skip.Handle(api.Stream, l.o.Stream); l.o.Stream != 0 && (!ok || !c.Handle(h)) {
 			return false
 		}
-		return wanted(c)
+		if !l.mayHold(c, from) {
+			return false
+		}
+		quiet.add(c)
+		return true
 	}}
-	if o.To != 0 {
+	if l.o.To != 0 {
 		filter.To++ // its own bound leaves out the moment itself
 	}
-	for c, err := range r.CallsByStart(filter) {
+	var line []byte
+	for c, err := range l.r.CallsByStart(filter) {
 		if err != nil {
 			return err
 		}
-		if c.Start > to {
+		if c.Start > l.to {
 			break
 		}
-		var th format.Thread
-		if int(c.Thread) < len(threads) {
-			th = threads[c.Thread]
-		}
-		e := s.Apply(th.Process, c)
-		stack := stacks.Of(th.Process, c)
-		if c.Start < from || len(funcs) > 0 && !funcs[c.Func] || o.TID != 0 && th.TID != o.TID ||
-			o.Stream != 0 && (e.Stream == nil || e.Stream.ID != o.Stream) {
+		may := l.mayBe(c, from)
+		if !may && quiet.has(c) {
 			continue
 		}
-		if o.Task != nil {
-			if stream, task, ok := e.TaskID(); !ok || *o.Task != (TaskID{Stream: stream, Task: task}) {
-				continue
-			}
+		th := l.thread(c.Thread)
+		e := p.s.Apply(th.Process, c)
+		stack := p.stacks.Of(th.Process, c)
+		if !may || !l.is(e) {
+			continue
 		}
-		if o.JSON {
-			b.Reset()
-			var pid int
-			if int(th.Process) < len(procs) {
-				pid = procs[th.Process].PID
-			}
-			l := object(r, m, s, e, late[c.Index], pid, th.TID)
-			for _, f := range stack {
-				l.Stack = append(l.Stack, f.String())
-			}
-			if err := enc.Encode(l); err != nil {
-				return err
-			}
-			line = append(line[:0], b.Bytes()...)
-		} else {
-			line = p.text(line[:0], e, th.TID)
-			for _, f := range stack {
-				line = fmt.Appendf(line, "%31sfrom %v\n", "", f)
-			}
+		if line, err = p.line(line[:0], e, th, stack); err != nil {
+			return err
 		}
 		if _, err := out.Write(line); err != nil {
 			return err
 		}
 	}
-	return out.Flush()
+	if l.o.Progress != nil {
+		l.o.Progress(int(l.total), int(l.total))
+	}
+	return flushErr
 }
 
-// tailStart returns a time from which on at least n calls start, the latest that the index tells.
-func tailStart(r *format.Reader, n uint64) int64 {
-	chunks := slices.Collect(r.Chunks())
-	start := int64(math.MaxInt64)
-	for i := len(chunks) - 1; i >= 0; i-- {
-		c := chunks[i]
-		if c.Calls == 0 {
-			continue
-		}
-		start = min(start, c.TMin)
-		if n <= c.Calls {
-			return start
-		}
-		n -= c.Calls
+// quietChunks are chunks that are read only for calls that are wanted: the others may be left out one by one.
+type quietChunks []*format.ChunkInfo
+
+func (q *quietChunks) add(c *format.ChunkInfo) {
+	if !c.Known {
+		return
 	}
-	return 0
+	*q = append(slices.DeleteFunc(*q, func(old *format.ChunkInfo) bool { return old.TMax < c.TMin }), c)
+}
+
+func (q quietChunks) has(c *format.Call) bool {
+	return slices.ContainsFunc(q, func(k *format.ChunkInfo) bool { return c.Index-k.First < k.Calls })
 }
 
 // lateOf selects the data that came late to calls in the chunks that are wanted.
@@ -257,14 +325,8 @@ func lateOf(r *format.Reader, wanted func(*format.ChunkInfo) bool) *format.DataF
 	return f
 }
 
-type lineWriter interface {
-	io.Writer
-	Flush() error
-}
-
 // tail keeps the last lines until the end.
 type tail struct {
-	w     io.Writer
 	lines [][]byte
 	next  int // the oldest line, once there are max
 	max   int
@@ -280,13 +342,11 @@ func (t *tail) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-func (t *tail) Flush() error {
+// writeTo writes the lines to w, which remembers errors.
+func (t *tail) writeTo(w *bufio.Writer) {
 	for i := range t.lines {
-		if _, err := t.w.Write(t.lines[(t.next+i)%len(t.lines)]); err != nil {
-			return err
-		}
+		_, _ = w.Write(t.lines[(t.next+i)%len(t.lines)])
 	}
-	return nil
 }
 
 // devArgs returns the parameter with arguments in device memory, -1 where there is none.
@@ -297,12 +357,49 @@ func devArgs(e *timeline.Event) int {
 	return slices.IndexFunc(e.Fn.Params, func(p api.Param) bool { return p.Role == api.DevArgs })
 }
 
-// A printer makes lines of text.
+// A printer makes lines.
 type printer struct {
-	r    *format.Reader
-	m    *api.Model
-	s    *timeline.State
-	args []timeline.Arg // memory
+	*lister
+	s      *timeline.State
+	stacks *timeline.Stacks
+	late   map[uint64][]format.Data // by call, for JSON
+	args   []timeline.Arg           // memory
+	json   bytes.Buffer
+	enc    *json.Encoder
+}
+
+// readLate reads the data that came late to calls that may be wanted.
+func (p *printer) readLate(from int64) error {
+	for d, err := range p.r.Data(lateOf(p.r, func(c *format.ChunkInfo) bool { return p.mayHold(c, from) })) {
+		if err != nil {
+			return err
+		}
+		k := *d
+		k.Bytes = bytes.Clone(d.Bytes[:min(len(d.Bytes), hexShown)])
+		p.late[d.Call] = append(p.late[d.Call], k)
+	}
+	return nil
+}
+
+func (p *printer) line(dst []byte, e *timeline.Event, th format.Thread, stack []timeline.Frame) ([]byte, error) {
+	if !p.o.JSON {
+		dst = p.text(dst, e, th.TID)
+		for _, f := range stack {
+			dst = fmt.Appendf(dst, "%31sfrom %v\n", "", f)
+		}
+		return dst, nil
+	}
+	var pid int
+	if procs := p.r.Processes(); int(th.Process) < len(procs) {
+		pid = procs[th.Process].PID
+	}
+	l := object(p.r, p.m, p.s, e, p.late[e.Call.Index], pid, th.TID)
+	for _, f := range stack {
+		l.Stack = append(l.Stack, f.String())
+	}
+	p.json.Reset()
+	err := p.enc.Encode(l)
+	return append(dst, p.json.Bytes()...), err
 }
 
 // pad moves what was appended from at on to the right end of a column of a width.

@@ -3,6 +3,8 @@ package report_test
 import (
 	"bytes"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/acltrace/acltrace/api/acl"
@@ -118,5 +120,34 @@ func TestSkipReadsLittle(t *testing.T) {
 	// The first launches of each kernel, of each stream, those with a new event, and those with streams that come and go.
 	if read < 5 || read > 20 {
 		t.Errorf("%d chunks read for the state alone", read)
+	}
+}
+
+// A tail is the last of the lines that there are without it, however far back they lie, and the progress comes to its end.
+func TestTail(t *testing.T) {
+	r := blocks(t, record.Schema(acl.Model))
+	lines := func(o report.LineOptions) []string {
+		done, total := -1, 0
+		o.Progress = func(d, t int) { done, total = d, t }
+		var b bytes.Buffer
+		if err := report.Lines(&b, r, acl.Model, &o); err != nil {
+			t.Fatal(err)
+		}
+		if done != total || total == 0 {
+			t.Errorf("%+v: the progress ends at %d of %d", o, done, total)
+		}
+		return strings.SplitAfter(b.String(), "\n")
+	}
+	for name, o := range map[string]report.LineOptions{
+		"all": {}, "function": {Funcs: []string{"aclrtRecordEvent"}}, "old stream": {Stream: 2}, "thread": {TID: 71}, "until": {To: 5000}, "window": {From: 3000, To: 5000},
+	} {
+		all := lines(o)
+		for _, n := range []int{1, 7, 300, 100000} {
+			o.Tail = n
+			want := all[max(0, len(all)-1-n):] // the last one is empty
+			if got := lines(o); !slices.Equal(got, want) {
+				t.Errorf("%s: the last %d are %d lines, want %d", name, n, len(got)-1, len(want)-1)
+			}
+		}
 	}
 }

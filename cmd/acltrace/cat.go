@@ -41,7 +41,11 @@ func (a *app) catCmd() *cobra.Command {
 			}
 			defer r.Close()
 			o.From, o.To = from.Nanoseconds(), to.Nanoseconds()
-			return report.Lines(a.out, r, m, &o)
+			out := a.out
+			if o.Progress = a.progress("calls"); o.Progress != nil {
+				out = a.above()
+			}
+			return report.Lines(out, r, m, &o)
 		},
 	}
 	c.Flags().BoolVar(&o.JSON, "json", false, "print a JSON object a line")

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"time"
 
@@ -15,17 +16,35 @@ func (a *app) progress(what string) func(done, total int) {
 	if !ok || !term.IsTerminal(int(f.Fd())) {
 		return nil
 	}
-	var last time.Time
+	last := time.Now() // what is done at once needs no line
+	shown := false
 	return func(done, total int) {
-		if done < total && time.Since(last) < 100*time.Millisecond {
-			return
-		}
-		last = time.Now()
-		fmt.Fprintf(f, "\r%d of %d %s", done, total, what)
-		if done >= total {
-			fmt.Fprint(f, "\r\x1b[K")
+		switch {
+		case done >= total && shown:
+			fmt.Fprint(f, wipe)
+		case done < total && time.Since(last) >= 100*time.Millisecond:
+			last, shown = time.Now(), true
+			fmt.Fprintf(f, "\r%d of %d %s", done, total, what)
 		}
 	}
+}
+
+// wipe empties the line that the cursor is in.
+const wipe = "\r\x1b[K"
+
+// above returns stdout for lines that come while a progress is shown in the same terminal.
+func (a *app) above() io.Writer {
+	if f, ok := a.out.(*os.File); !ok || !term.IsTerminal(int(f.Fd())) {
+		return a.out
+	}
+	return wiping{a}
+}
+
+type wiping struct{ a *app }
+
+func (w wiping) Write(b []byte) (int, error) {
+	fmt.Fprint(w.a.err, wipe)
+	return w.a.out.Write(b)
 }
 
 // bytes is progress for what counts bytes.
