@@ -137,6 +137,11 @@ const (
 	Owned Object = "runtime memory"
 	// Span is a range of time that a program has named, by the number that the call which begins it returns.
 	Span Object = "range"
+	// SharedMemory is physical memory by a number that is the same in all processes.
+	SharedMemory Object = "shared memory"
+	// Thread and Process are no objects of the runtime's but of the system: a parameter holds a pthread_t, or ids of processes.
+	Thread  Object = "thread"
+	Process Object = "process"
 	// Reservation is a range of device addresses without memory.
 	Reservation Object = "reservation"
 )
@@ -255,6 +260,30 @@ func ParseRange(s string) (Range, bool) {
 	for i, n := range rangeNames {
 		if n == s {
 			return Range(i), true
+		}
+	}
+	return 0, false
+}
+
+// Share says what a call does with the key of something that processes share.
+type Share uint8
+
+const (
+	NoShare Share = iota
+	Export        // makes a key of what it is given
+	Import        // makes an object of the key of another process
+	Unshare       // ends what was imported by the key
+)
+
+var shareNames = [...]string{"", "export", "import", "end"}
+
+func (s Share) String() string { return shareNames[s] }
+
+// ParseShare returns the Share with the given name.
+func ParseShare(s string) (Share, bool) {
+	for i, n := range shareNames {
+		if n == s {
+			return Share(i), true
 		}
 	}
 	return 0, false
@@ -391,6 +420,10 @@ type Func struct {
 	// Called says that it is no function of the runtime's but one of the program's that the runtime has called: its parameters are
 	// the function and what it was given. It is Outer, and it Notes.
 	Called bool
+	// Shares says that the call has to do with what processes share by keys. StandIn is the function that makes something alike for a
+	// call that Imports, where the other process isn't there; "" for none.
+	Shares  Share
+	StandIn string
 	// Entry is the parameter with the number of a kernel in the binary that the call uses, -1 where there is none.
 	Entry int8
 	// Selects is the parameter with what the calling thread uses from here on, a context or the number of a device; Device
@@ -514,6 +547,8 @@ type Model struct {
 	Device  Window
 	// Environment are the variables that say how a program ran, and prefixes of their names, which end in "_".
 	Environment []string
+	// Exhausted are the least and the greatest error code that say that the call was sound and something was used up.
+	Exhausted [2]int32
 	// DeviceName is the function whose answer, a text, is the name of the device; "" for none.
 	DeviceName string
 	Simulator  Simulator
@@ -554,6 +589,16 @@ func (m *Model) Init() *Model {
 // DeviceFault reports whether an error code says that a task has failed on the device, and not what a call was given.
 func (m *Model) DeviceFault(code int32) bool {
 	return m.Faults.Codes[0] <= code && code <= m.Faults.Codes[1] && code != 0
+}
+
+// Waiter returns the first function that waits in the given way and takes nothing but what it waits for, nil where there is none.
+func (m *Model) Waiter(s Sync) *Func {
+	for i := range m.Funcs {
+		if f := &m.Funcs[i]; f.Sync == s && (f.Words == 0 && s == SyncDevice || f.Words == 1 && f.Stream == 0) {
+			return f
+		}
+	}
+	return nil
 }
 
 // Func returns the function with the given id, nil where there is none.

@@ -54,8 +54,9 @@ func Bundle(trace string, m *api.Model, dir string, o *Options) (*Report, error)
 	b := &bundler{p: p, dir: dir}
 	b.sources()
 	b.environment(r.Meta(), opts)
-	b.file("Makefile", bundleMakefile)
-	b.file("README", fmt.Sprintf(bundleReadme, filepath.Base(trace), p.found.calls, len(p.threads), b.shortcomings()))
+	library := b.p.model.Libraries()[0]
+	b.file("Makefile", fmt.Sprintf(bundleMakefile, library))
+	b.file("README", fmt.Sprintf(bundleReadme, filepath.Base(trace), p.found.calls, len(p.threads), b.shortcomings(), library))
 	return p.report(nil, opts), b.err
 }
 
@@ -151,10 +152,10 @@ func (b *bundler) shortcomings() string {
 	return "\nWhat it can't show\n\n" + s.String()
 }
 
-const bundleMakefile = `# make run LIB=/path/to/libascendcl.so
+const bundleMakefile = `# make run LIB=/path/to/%[1]s
 CC     ?= cc
 CFLAGS ?= -O2 -g
-LIB    ?= libascendcl.so
+LIB    ?= %[1]s
 
 player: player.c call_gen.h plan.h
 	$(CC) -std=c11 $(CFLAGS) -o $@ player.c -ldl -lpthread
@@ -171,7 +172,7 @@ debug: player
 
 const bundleReadme = `A program's calls of the runtime, to be made again: %s, %d calls on %d threads.
 
-	make run LIB=/path/to/libascendcl.so
+	make run LIB=/path/to/%[5]s
 
 builds the player and makes every call with the recorded data, against the runtime library that LIB names, and says
 whether each result that came back from the device is the recorded one. It runs the kernels that the program ran. It ends
@@ -182,4 +183,4 @@ when the library took it down; the call that did is named then. "make debug" doe
 	env       variables for the simulator, where it is that; other libraries ignore them
 	player.c  makes the calls
 	N-NAME    files that the program had loaded
-%s`
+%[4]s`

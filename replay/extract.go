@@ -386,11 +386,10 @@ func (x *extractor) write(output string, e *Extracted) (err error) {
 // wait adds a synchronization of the device, where the program's own is not in the extract.
 func (x *extractor) wait(w *format.Writer) error {
 	l := &x.calls[x.launch]
-	name, args := "aclrtSynchronizeDevice", []uint64{}
+	f, args := x.m.Waiter(api.SyncDevice), []uint64{}
 	if l.stream != nil {
-		name, args = "aclrtSynchronizeStream", []uint64{l.stream.Handle}
+		f, args = x.m.Waiter(api.SyncStream), []uint64{l.stream.Handle}
 	}
-	f := x.m.Lookup(name)
 	if f == nil || len(args) != int(f.Words) || x.r.Schema().Func(uint16(f.ID)) == nil {
 		return fmt.Errorf("%w: the program never waited for the launch", ErrMissing)
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"sort"
-	"strings"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
@@ -86,7 +85,7 @@ func (p *planner) param(i int) ([]operand, error) {
 		if t, ok := p.reporter(q, w); ok {
 			ops[0] = operand{Slot: p.identity(t)}
 		}
-		if imports(p.f) && q.Words > 1 {
+		if p.f.Shares == api.Import && q.Words > 1 {
 			// A key by value: the words that the other process got.
 			if first, ok := p.keys[p.key(p.f, p.c)]; ok {
 				for k := range ops {
@@ -286,7 +285,7 @@ func (p *planner) output(i int, q *api.Param) (operand, error) {
 			return op, nil
 		}
 		s := p.newSlot(u.Object)
-		if q.Object == sharedMemory {
+		if q.Object == api.SharedMemory {
 			p.keys[fmt.Sprint(v)] = operand{Slot: s}
 		}
 		if placeable(q.Object) {
@@ -313,7 +312,7 @@ func (p *planner) output(i int, q *api.Param) (operand, error) {
 			p.store(op, from, relocs, contiguous(min(in.Len, uint64(q.Elem))))
 		}
 		d := p.find(i, 0, format.DirOut)
-		if exports(p.f) && d != nil && d.Status == format.Whole {
+		if p.f.Shares == api.Export && d != nil && d.Status == format.Whole {
 			b, err := p.bytes(d)
 			if err != nil {
 				return op, err
@@ -342,7 +341,7 @@ func (p *planner) output(i int, q *api.Param) (operand, error) {
 		n, _ := q.Size.Bytes(p.f, p.c.Args)
 		op := p.temporary(n)
 		d := p.find(i, 0, format.DirOut)
-		if d != nil && d.Status == format.Whole && exports(p.f) {
+		if d != nil && d.Status == format.Whole && p.f.Shares == api.Export {
 			b, err := p.bytes(d)
 			if err != nil {
 				return op, err
@@ -724,7 +723,7 @@ func (p *planner) input(i int, q *api.Param, item uint32, n uint64) (operand, er
 	}
 	from, relocs, err := p.content(d, q.Addresses)
 	p.relo = append(p.relo, relocs...)
-	if err == nil && q.Role == api.In && strings.Contains(strings.ToLower(q.Name), "pid") {
+	if err == nil && q.Role == api.In && q.Object == api.Process {
 		err = p.processes(d, from)
 	}
 	return from, err

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
@@ -14,22 +13,6 @@ import (
 // Processes find each other's memory, notifies and events by keys that the runtime makes anew in each run. Where both sides
 // are in the trace the key that one gets in the replay is given to the other. A side that is not in the trace is an absent
 // peer: what would wait for it is refused by name, or, with Options.StubComm, is left out.
-
-// imports reports whether a call makes something of what another process has exported.
-func imports(f *api.Func) bool {
-	return strings.Contains(f.Name, "ImportByKey") || strings.Contains(f.Name, "ImportFrom") || strings.Contains(f.Name, "IpcOpen")
-}
-
-// exports reports whether a call makes a key for other processes.
-func exports(f *api.Func) bool {
-	return strings.Contains(f.Name, "GetExportKey") || strings.Contains(f.Name, "IpcGetEventHandle")
-}
-
-// stand is the call that stands in for an import under StubComm, and the words that its arguments come from: the pointer to
-// where the result goes, and numbers.
-var stand = map[string]string{
-	"aclrtNotifyImportByKey": "aclrtCreateNotify", "aclrtIpcOpenEventHandle": "aclrtCreateEvent", "aclrtIpcMemImportByKey": "aclrtMalloc",
-}
 
 // standSize is how much memory stands for a peer's, in bytes, since nothing tells how much that was.
 const standSize = 64 << 20
@@ -42,7 +25,7 @@ func (p *planner) match() error {
 	}
 	asks := slices.ContainsFunc(counts.Functions, func(c format.FuncCount) bool {
 		f := p.model.Func(api.ID(c.Func))
-		return f != nil && imports(f)
+		return f != nil && f.Shares == api.Import
 	})
 	if !asks {
 		return nil
@@ -52,7 +35,7 @@ func (p *planner) match() error {
 			return err
 		}
 		f := p.model.Func(api.ID(c.Func))
-		if f == nil || !imports(f) || len(c.Args) != int(f.Words) {
+		if f == nil || f.Shares != api.Import || len(c.Args) != int(f.Words) {
 			continue
 		}
 		p.imported[p.key(f, c)] = true
@@ -77,15 +60,12 @@ func (p *planner) key(f *api.Func, c *format.Call) string {
 				b = binary.LittleEndian.AppendUint64(b, w)
 			}
 			return string(b)
-		case q.Object == sharedMemory:
+		case q.Object == api.SharedMemory:
 			return fmt.Sprint(c.Args[q.Word])
 		}
 	}
 	return ""
 }
-
-// sharedMemory is the kind of the handles by which processes share physical memory: numbers that are the same in all.
-const sharedMemory api.Object = "shared memory"
 
 // peers sees to what a call has to do with other processes. It reports whether the call is left out.
 func (p *planner) peers() (skip bool) {
@@ -104,7 +84,7 @@ func (p *planner) peers() (skip bool) {
 		return false
 	}
 	switch {
-	case exports(f):
+	case f.Shares == api.Export:
 		if !p.imported[p.exported()] {
 			for _, u := range p.e.Uses {
 				// Who exports a notify waits for it; who exports an event records it.
@@ -112,13 +92,13 @@ func (p *planner) peers() (skip bool) {
 				p.tainted[u.Object] = true
 			}
 		}
-	case imports(f):
+	case f.Shares == api.Import:
 		if _, ok := p.keys[p.key(f, p.c)]; ok {
 			break
 		}
-		if _, ok := stand[f.Name]; !ok || !p.o.StubComm {
+		if f.StandIn == "" || !p.o.StubComm {
 			p.cant = "what it imports belongs to another process, which is not in the trace"
-			if ok {
+			if f.StandIn != "" {
 				p.cant += "; --stub-comm stands in for it"
 			}
 			return false
@@ -129,7 +109,7 @@ func (p *planner) peers() (skip bool) {
 				u.Object.Size = max(u.Object.Size, standSize)
 			}
 		}
-	case strings.Contains(f.Name, "IpcMemClose"):
+	case f.Shares == api.Unshare:
 		_, ok := p.keys[p.closed()]
 		return !ok && p.o.StubComm
 	}
@@ -157,27 +137,24 @@ func (p *planner) closed() string {
 
 // replace makes a call of what stands in for an import that has no peer, and says so.
 func (p *planner) replace(in *instruction, words []operand) []operand {
-	name, ok := stand[p.f.Name]
-	if !ok || !p.o.StubComm || !p.ok {
+	if p.f.StandIn == "" || p.f.Shares != api.Import || !p.o.StubComm || !p.ok {
 		return words
 	}
 	if _, known := p.keys[p.key(p.f, p.c)]; known {
 		return words
 	}
-	f := p.model.Lookup(name)
-	var to operand
-	for i := range p.f.Params {
-		if p.f.Params[i].Role.Makes() {
-			to = words[p.f.Params[i].Word]
-		}
+	made := func(f *api.Func) *api.Param {
+		return &f.Params[slices.IndexFunc(f.Params, func(q api.Param) bool { return q.Role.Makes() })]
 	}
+	f := p.model.Lookup(p.f.StandIn)
 	ops := make([]operand, f.Words)
-	ops[0] = to
-	if name == "aclrtMalloc" {
-		ops[1] = imm(standSize)
+	q := made(f)
+	ops[q.Word] = words[made(p.f).Word]
+	for _, n := range q.Size.Mul {
+		ops[f.Params[n].Word] = imm(standSize)
 	}
 	in.Fn, in.Words = p.function(f), f.Words
-	p.unverified("the peer that it belongs to is not in the trace: " + name + " stands in for it")
+	p.unverified("the peer that it belongs to is not in the trace: " + f.Name + " stands in for it")
 	return ops
 }
 
@@ -197,7 +174,7 @@ func (p *planner) taint() {
 
 // shareable is the slot of a handle that another process has made for all.
 func (p *planner) shareable(o *timeline.Object) (operand, bool) {
-	if o.Kind != sharedMemory {
+	if o.Kind != api.SharedMemory {
 		return operand{}, false
 	}
 	op, ok := p.keys[fmt.Sprint(o.Handle)]

@@ -26,7 +26,7 @@ func (p *planner) placement(c *format.Call, f *api.Func) {
 		v, ok := p.stored(i)
 		if ok && p.ok {
 			p.placed(v, c.End)
-		} else if int32(c.Ret) >= 200000 {
+		} else if e := p.model.Exhausted; int32(c.Ret) >= e[0] && int32(c.Ret) <= e[1] {
 			// It failed for want of memory, not for its parameters: it counts, and may lie anywhere.
 			p.placed(0, c.End)
 		}

@@ -11,7 +11,7 @@ import (
 
 // reporter is the thread that a value stands for, in the calls that say which thread processes a stream's callbacks.
 func (p *planner) reporter(q *api.Param, w uint64) (int, bool) {
-	if q.Name != "threadId" || q.Type != "uint64_t" || w == 0 {
+	if q.Object != api.Thread || w == 0 {
 		return 0, false
 	}
 	key := w

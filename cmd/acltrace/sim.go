@@ -15,6 +15,7 @@ import (
 func (a *app) simCmd() *cobra.Command {
 	var info, asJSON bool
 	env := map[string]*string{}
+	variable := func(name string) string { return acl.Model.Simulator.Prefix + name }
 	c := &cobra.Command{
 		Use:   "sim [flags] -- PROGRAM [ARGUMENT …]",
 		Short: "run a program on the simulator, without recording",
@@ -35,10 +36,10 @@ given, or for all.`,
 					os.Setenv(name, *v)
 				}
 			}
-			if clock := os.Getenv("ACLSIM_CLOCK"); clock != "" && clock != "real" && clock != "virtual" {
+			if clock := os.Getenv(variable("CLOCK")); clock != "" && clock != "real" && clock != "virtual" {
 				return usage("the clock is real or virtual, not %s", clock)
 			}
-			m, err := model.Load(os.Getenv("ACLSIM_MODEL"))
+			m, err := model.Load(os.Getenv(variable("MODEL")))
 			if err != nil {
 				return &exit{exitUsage, err}
 			}
@@ -60,13 +61,13 @@ given, or for all.`,
 	f.BoolVar(&info, "info", false, "say what is simulated and how, and run nothing")
 	f.BoolVar(&asJSON, "json", false, "with --info, as JSON")
 	for _, v := range []struct{ flag, name, usage string }{
-		{"clock", "ACLSIM_CLOCK", "real: the device runs beside the program; virtual: a discrete-event simulation"},
-		{"model", "ACLSIM_MODEL", "cost model: a preset, or a JSON `file`"},
-		{"seed", "ACLSIM_SEED", "`number` that the chance in the model's times begins with"},
-		{"kernels", "ACLSIM_KERNELS", "kernel `libraries`, separated by colons"},
-		{"devices", "ACLSIM_DEVICES", "`number` of devices"},
-		{"faults", "ACLSIM_FAULTS", "errors that the program is to meet"},
-		{"strict", "ACLSIM_STRICT", "find what a device punishes later: 1 reports it, abort ends the program with the first `finding`"},
+		{"clock", variable("CLOCK"), "real: the device runs beside the program; virtual: a discrete-event simulation"},
+		{"model", variable("MODEL"), "cost model: a preset, or a JSON `file`"},
+		{"seed", variable("SEED"), "`number` that the chance in the model's times begins with"},
+		{"kernels", variable("KERNELS"), "kernel `libraries`, separated by colons"},
+		{"devices", variable("DEVICES"), "`number` of devices"},
+		{"faults", variable("FAULTS"), "errors that the program is to meet"},
+		{"strict", variable("STRICT"), "find what a device punishes later: 1 reports it, abort ends the program with the first `finding`"},
 	} {
 		env[v.name] = f.String(v.flag, "", v.usage)
 	}

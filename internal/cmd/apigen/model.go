@@ -318,6 +318,7 @@ func (m *model) loadIDs(first int) error {
 
 type semantics struct {
 	Task, Sync, Capture, Range, Ret, Selects, Device, Entry, Names string
+	Shares, StandIn                                                string
 	Begins, Reports                                                bool
 	Inject                                                         []int
 	Params                                                         map[string]string
@@ -336,6 +337,7 @@ func (m *model) loadSemantics() error {
 		DeviceName  string `yaml:"device_name"`
 		Simulator   api.Simulator
 		Faults      api.Faults
+		Exhausted   [2]int32
 		Structs     map[string]map[string]string
 		Shown       map[string]shown
 		Functions   map[string]*semantics
@@ -349,6 +351,7 @@ func (m *model) loadSemantics() error {
 	m.layer = doc.Layer
 	m.Layers = []api.Layer{{Name: m.Name, Libraries: doc.Layer.Libraries, Outer: doc.Layer.Outer, Errors: doc.Layer.Errors}}
 	m.Environment, m.Simulator, m.DeviceName, m.Faults = doc.Environment, doc.Simulator, doc.DeviceName, doc.Faults
+	m.Exhausted = doc.Exhausted
 	for i := range m.Funcs {
 		f := &m.Funcs[i]
 		f.RetError, f.Outer, f.Notes = f.Return == doc.Layer.Errors, doc.Layer.Outer || doc.Layer.Called, doc.Layer.Notes || doc.Layer.Called
@@ -423,6 +426,13 @@ func (m *model) apply(f *api.Func, s *semantics) error {
 	if f.Range, ok = api.ParseRange(s.Range); !ok {
 		return fmt.Errorf("no range %q", s.Range)
 	}
+	if f.Shares, ok = api.ParseShare(s.Shares); !ok {
+		return fmt.Errorf("no way to share %q", s.Shares)
+	}
+	if s.StandIn != "" && m.find(s.StandIn) == nil {
+		return fmt.Errorf("it is %s that stands in for it, which is not in functions.tsv", s.StandIn)
+	}
+	f.StandIn = s.StandIn
 	f.Begins, f.Reports = s.Begins, s.Reports
 	if len(s.Inject) == 2 {
 		m.injected[f.Name] = [2]int(s.Inject)

@@ -175,7 +175,7 @@ func TestSemanticsThatAreWrong(t *testing.T) {
 // The parts between the model and the viewers know no runtime: nothing in them is named as in the tables.
 func TestCoreNamesNoRuntime(t *testing.T) {
 	m := loaded(t)
-	names := map[string]bool{m.Simulator.Symbol: true, m.Simulator.Kernels: true, m.Simulator.Base: true, m.Simulator.Place: true}
+	names := map[string]bool{m.Simulator.Symbol: true, m.Simulator.Kernels: true, m.Simulator.Base: true, m.Simulator.Place: true, m.Simulator.Strict: true, m.Simulator.Findings: true}
 	for _, f := range m.Funcs {
 		names[f.Name] = true
 	}
@@ -193,7 +193,7 @@ func TestCoreNamesNoRuntime(t *testing.T) {
 			names[n] = true
 		}
 	}
-	for _, dir := range []string{"probe", "record", "format", "timeline", "report", "otelexport", "export/*"} {
+	for _, dir := range []string{"probe", "record", "format", "timeline", "report", "otelexport", "export/*", "replay", "replay/whatif", "blame", "cmd/acltrace"} {
 		files, err := filepath.Glob(filepath.Join("../../..", dir, "*.go"))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s: %d files, %v", dir, len(files), err)
@@ -208,7 +208,7 @@ func TestCoreNamesNoRuntime(t *testing.T) {
 				t.Fatal(err)
 			}
 			ast.Inspect(file, func(n ast.Node) bool {
-				if l, ok := n.(*ast.BasicLit); ok && l.Kind == token.STRING && names[strings.Trim(l.Value, "`\"")] {
+				if l, ok := n.(*ast.BasicLit); ok && l.Kind == token.STRING && (names[strings.Trim(l.Value, "`\"")] || strings.Contains(l.Value, m.Simulator.Prefix)) {
 					t.Errorf("%s: %s", set.Position(l.Pos()), l.Value)
 				}
 				return true
