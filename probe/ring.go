@@ -134,8 +134,6 @@ type SessionOptions struct {
 	TimeEvery int
 	// TimeGap is the least time between two such tasks of a thread.
 	TimeGap time.Duration
-	// Device is where the addresses of device memory lie; the zero Window means the model's.
-	Device api.Window
 	// Dir is the folder to make the session in; "" means DefaultDir.
 	Dir string
 }
@@ -169,9 +167,6 @@ func NewSession(m *api.Model, opts *SessionOptions) (*Session, error) {
 	}
 	if o.RingBytes == 0 {
 		o.RingBytes = 8 << 20
-	}
-	if o.Device == (api.Window{}) {
-		o.Device = m.Device
 	}
 	size := 64 << 10
 	for size < o.RingBytes {
@@ -209,7 +204,7 @@ func NewSession(m *api.Model, opts *SessionOptions) (*Session, error) {
 		s.Close()
 		return nil, fmt.Errorf("memory for the session: %w", err)
 	}
-	c.deviceFrom, c.deviceTo = o.Device.From, o.Device.To
+	c.deviceFrom, c.deviceTo = m.Device.From, m.Device.To
 	s.clock.start()
 	c.clock = s.clock.kind()
 	c.timeEvery, c.timeGap = uint32(o.TimeEvery), s.clock.ticks(o.TimeGap)

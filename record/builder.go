@@ -1,6 +1,7 @@
 package record
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -24,6 +25,8 @@ type builder struct {
 	parts    map[partKey]*part
 	ahead    map[callKey][]probe.Payload // parts that came before their call
 	times    *taskTimes
+	given    map[int][]given // memory whose address does not tell what it is, by process, in ascending order
+	gives    []bool          // by function: whether it gives out memory or takes it back
 
 	row       format.Call // of the call at hand, kept for its memory
 	recent    *thread     // of the call before, with its key
@@ -113,10 +116,77 @@ type part struct {
 }
 
 func newBuilder(m *api.Model, w *format.Writer, origin int64) *builder {
-	b := &builder{model: m, seg: &segment{w: w}, origin: origin, threads: map[threadKey]*thread{}, procs: map[int]uint32{},
+	b := &builder{model: m, seg: &segment{w: w}, origin: origin, threads: map[threadKey]*thread{}, procs: map[int]uint32{}, given: map[int][]given{}, gives: make([]bool, m.Funcs[len(m.Funcs)-1].ID+1),
 		parts: map[partKey]*part{}, ahead: map[callKey][]probe.Payload{}, libraries: map[string]bool{}, processes: map[int]format.Process{}, maps: map[int][]format.Mapping{}}
+	for i := range m.Funcs {
+		f := &m.Funcs[i]
+		b.gives[f.ID] = slices.ContainsFunc(f.Params, func(p api.Param) bool { return givenOut(&p) })
+	}
 	b.times = newTaskTimes(b)
 	return b
+}
+
+// given is memory that the runtime gave out where its address does not tell what it is: host memory among the addresses of the
+// device, and device memory elsewhere.
+type given struct {
+	from, to uint64
+	kind     api.Object
+}
+
+// givenOut reports whether a parameter is memory that a call gives out or takes back. Device memory that is mapped into a reservation
+// is a part of that.
+func givenOut(p *api.Param) bool {
+	switch p.Object {
+	case api.Host:
+		return p.Role == api.New || p.Role == api.Map || p.Role == api.End
+	case api.Device, api.Reservation:
+		return p.Role == api.New || p.Role == api.End
+	}
+	return false
+}
+
+// remember notes what a call has given out or taken back.
+func (b *builder) remember(pid int, f *api.Func, c *format.Call) {
+	for i := range f.Params {
+		p := &f.Params[i]
+		if !givenOut(p) {
+			continue
+		}
+		addr, known := c.Args[p.Word], p.Role != api.New
+		for _, o := range c.Outs {
+			if p.Role == api.New && int(o.Param) == i {
+				addr, known = o.Value, true
+			}
+		}
+		n, sized := p.Size.Bytes(f, c.Args)
+		at, found := slices.BinarySearchFunc(b.given[pid], addr, func(g given, addr uint64) int { return cmp.Compare(g.from, addr) })
+		switch {
+		case !known:
+		case p.Role == api.End:
+			if found && b.given[pid][at].kind == p.Object {
+				b.given[pid] = slices.Delete(b.given[pid], at, at+1)
+			}
+		case !found && sized && b.inWindow(addr) == (p.Object == api.Host):
+			b.given[pid] = slices.Insert(b.given[pid], at, given{addr, addr + n, p.Object})
+		}
+	}
+}
+
+func (b *builder) inWindow(addr uint64) bool {
+	return addr >= b.model.Device.From && addr < b.model.Device.To
+}
+
+// onHost reports whether an address is one of the host's memory.
+func (b *builder) onHost(pid int, addr uint64) bool {
+	gs := b.given[pid]
+	at, found := slices.BinarySearchFunc(gs, addr, func(g given, addr uint64) int { return cmp.Compare(g.from, addr) })
+	if !found {
+		at--
+	}
+	if at >= 0 && addr < gs[at].to {
+		return gs[at].kind == api.Host
+	}
+	return addr != 0 && !b.inWindow(addr)
 }
 
 func (b *builder) time(mono int64) int64 {
@@ -272,6 +342,9 @@ func (b *builder) Call(c *probe.Call) error {
 	if f.RetError && int32(c.Ret) != 0 || c.Unfinished() {
 		return nil
 	}
+	if b.gives[f.ID] {
+		b.remember(c.PID, f, out)
+	}
 	oc := b.expects(f, c)
 	if oc.left += results; oc.left != 0 {
 		kept := oc
@@ -340,10 +413,6 @@ func (b *builder) doubted(dir probe.Dir) {
 // expects returns what payloads of a call may come after it; left is 0 for none.
 func (b *builder) expects(f *api.Func, c *probe.Call) openCall {
 	oc, words := openCall{fn: f, result: -1}, c.Words
-	host := func(p *api.Param) bool {
-		a := words[p.Word]
-		return a != 0 && (a < b.model.Device.From || a >= b.model.Device.To)
-	}
 	for i := range f.Params {
 		p := &f.Params[i]
 		switch p.Role {
@@ -353,7 +422,7 @@ func (b *builder) expects(f *api.Func, c *probe.Call) openCall {
 				continue
 			}
 			n, ok := p.Size.Bytes(f, words)
-			if !host(p) || ok && n == 0 {
+			if !b.onHost(c.PID, words[p.Word]) || ok && n == 0 {
 				continue
 			}
 			oc.left++

@@ -433,14 +433,6 @@ func (r *recorder) sessionOptions() *probe.SessionOptions {
 	case Full, Hash:
 		so.PayloadLimit = ^uint64(0)
 	}
-	// A simulator whose memory was put elsewhere has its device memory there.
-	for _, v := range r.env {
-		if base, ok := strings.CutPrefix(v, r.o.Model.Simulator.Base+"="); ok {
-			if n, err := strconv.ParseUint(strings.TrimPrefix(base, "0x"), 16, 64); err == nil && !(n >= r.o.Model.Device.From && n < r.o.Model.Device.To) {
-				so.Device = api.Window{From: n, To: n + 1<<40}
-			}
-		}
-	}
 	return so
 }
 

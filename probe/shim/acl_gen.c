@@ -2756,6 +2756,9 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMalloc(void **de
 	bool ok = ret == 0;
 	if (ok)
 		shim_out(&c, 0, devPtr, 8);
+	if (ok) {
+		shim_device_new(ALLOCATED, *(uint64_t *)devPtr, (uint64_t)size);
+	}
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -2806,6 +2809,9 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMallocAlign32(vo
 	bool ok = ret == 0;
 	if (ok)
 		shim_out(&c, 0, devPtr, 8);
+	if (ok) {
+		shim_device_new(ALLOCATED, *(uint64_t *)devPtr, (uint64_t)size);
+	}
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -2856,6 +2862,9 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMallocCached(voi
 	bool ok = ret == 0;
 	if (ok)
 		shim_out(&c, 0, devPtr, 8);
+	if (ok) {
+		shim_device_new(ALLOCATED, *(uint64_t *)devPtr, (uint64_t)size);
+	}
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -2908,6 +2917,9 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMallocWithCfg(vo
 	if (ok)
 		shim_out(&c, 0, devPtr, 8);
 	shim_list(&c, 3, cfg, 12, ok);
+	if (ok) {
+		shim_device_new(ALLOCATED, *(uint64_t *)devPtr, (uint64_t)size);
+	}
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -2960,6 +2972,9 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMallocForTaskSch
 	if (ok)
 		shim_out(&c, 0, devPtr, 8);
 	shim_list(&c, 3, cfg, 12, ok);
+	if (ok) {
+		shim_device_new(ALLOCATED, *(uint64_t *)devPtr, (uint64_t)size);
+	}
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -3660,6 +3675,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtFree(void *devPt
 		shim_leave();
 		return ret;
 	}
+	shim_device_end(ALLOCATED, (uint64_t)devPtr);
 	shim_commit(&c);
 	aclError ret = real(devPtr);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -3765,6 +3781,9 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemAllocManaged(
 	bool ok = ret == 0;
 	if (ok)
 		shim_out(&c, 0, ptr, 8);
+	if (ok) {
+		shim_device_new(ALLOCATED, *(uint64_t *)ptr, (uint64_t)size);
+	}
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -3853,6 +3872,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtFreeWithDevSync(
 		shim_leave();
 		return ret;
 	}
+	shim_device_end(ALLOCATED, (uint64_t)devPtr);
 	shim_commit(&c);
 	aclError ret = real(devPtr);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -4819,6 +4839,9 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtReserveMemAddres
 	bool ok = ret == 0;
 	if (ok)
 		shim_out(&c, 0, virPtr, 8);
+	if (ok) {
+		shim_device_new(RESERVED, *(uint64_t *)virPtr, (uint64_t)size);
+	}
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -4861,6 +4884,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtReleaseMemAddres
 		shim_leave();
 		return ret;
 	}
+	shim_device_end(RESERVED, (uint64_t)virPtr);
 	shim_commit(&c);
 	aclError ret = real(virPtr);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -5055,6 +5079,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtUnmapMem(void *v
 		shim_leave();
 		return ret;
 	}
+	shim_device_end(ALLOCATED, (uint64_t)virPtr);
 	shim_commit(&c);
 	aclError ret = real(virPtr);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -18195,6 +18220,9 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtReserveMemAddres
 	bool ok = ret == 0;
 	if (ok)
 		shim_out(&c, 0, virPtr, 8);
+	if (ok) {
+		shim_device_new(RESERVED, *(uint64_t *)virPtr, (uint64_t)size);
+	}
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -19879,6 +19907,9 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemPoolMallocAsy
 	bool ok = ret == 0;
 	if (ok)
 		shim_out(&c, 0, ptr, 8);
+	if (ok) {
+		shim_device_new(ALLOCATED, *(uint64_t *)ptr, (uint64_t)size);
+	}
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -19922,6 +19953,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemPoolFreeAsync
 		shim_leave();
 		return ret;
 	}
+	shim_device_end(ALLOCATED, (uint64_t)ptr);
 	shim_commit(&c);
 	aclError ret = real(ptr, stream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -25272,6 +25304,9 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMalloc(void **devP
 	bool ok = ret == 0;
 	if (ok)
 		shim_out(&c, 0, devPtr, 8);
+	if (ok) {
+		shim_device_new(ALLOCATED, *(uint64_t *)devPtr, (uint64_t)size);
+	}
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -25316,6 +25351,9 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMallocCached(void 
 	bool ok = ret == 0;
 	if (ok)
 		shim_out(&c, 0, devPtr, 8);
+	if (ok) {
+		shim_device_new(ALLOCATED, *(uint64_t *)devPtr, (uint64_t)size);
+	}
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -25397,6 +25435,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtFree(void *devPtr,
 		shim_leave();
 		return ret;
 	}
+	shim_device_end(ALLOCATED, (uint64_t)devPtr);
 	shim_commit(&c);
 	rtError_t ret = real(devPtr);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -25435,6 +25474,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtFreeWithDevSync(vo
 		shim_leave();
 		return ret;
 	}
+	shim_device_end(ALLOCATED, (uint64_t)devPtr);
 	shim_commit(&c);
 	rtError_t ret = real(devPtr);
 	shim_return(&c, (uint64_t)(uint32_t)ret);

@@ -842,46 +842,75 @@ void shim_file(uint64_t seq, uint8_t param, const char *path)
 	sys1(__NR_close, fd);
 }
 
-/*
- * Host memory that the runtime gave out. An address in the driver's window is device memory unless it is one of these,
- * and an asynchronous copy from or to one of these goes on after the call has returned.
- */
-#define HOST_RANGES 8192
-static struct { uint64_t addr, end; } host[HOST_RANGES];
-static uint32_t host_used; /* slots ever used */
+/* Pieces of memory that the runtime has given out. The table forgets those that it has no room for. */
+struct range { uint64_t addr, end; };
+struct ranges {
+	struct range *at;
+	uint32_t size;
+	uint32_t used; /* slots ever used */
+};
 
-void shim_host_new(uint64_t addr, uint64_t len)
+static void add_range(struct ranges *r, uint64_t addr, uint64_t len)
 {
 	if (addr == 0)
 		return;
-	for (uint32_t i = 0; i < HOST_RANGES; i++) {
+	for (uint32_t i = 0; i < r->size; i++) {
 		uint64_t was = 0;
-		if (__atomic_load_n(&host[i].addr, __ATOMIC_RELAXED) == 0 &&
-		    __atomic_compare_exchange_n(&host[i].addr, &was, 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
-			host[i].end = addr + len;
-			__atomic_store_n(&host[i].addr, addr, __ATOMIC_RELEASE);
-			uint32_t used = __atomic_load_n(&host_used, __ATOMIC_RELAXED);
-			while (used <= i && !__atomic_compare_exchange_n(&host_used, &used, i + 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+		if (__atomic_load_n(&r->at[i].addr, __ATOMIC_RELAXED) == 0 &&
+		    __atomic_compare_exchange_n(&r->at[i].addr, &was, 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+			r->at[i].end = addr + len;
+			__atomic_store_n(&r->at[i].addr, addr, __ATOMIC_RELEASE);
+			uint32_t used = __atomic_load_n(&r->used, __ATOMIC_RELAXED);
+			while (used <= i && !__atomic_compare_exchange_n(&r->used, &used, i + 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
 				;
 			return;
 		}
 	}
 }
 
-static bool pinned(uint64_t addr)
+static bool in_range(const struct ranges *r, uint64_t addr)
 {
-	uint32_t n = __atomic_load_n(&host_used, __ATOMIC_ACQUIRE);
+	uint32_t n = __atomic_load_n(&r->used, __ATOMIC_ACQUIRE);
 	for (uint32_t i = 0; i < n; i++) {
-		uint64_t a = __atomic_load_n(&host[i].addr, __ATOMIC_ACQUIRE);
-		if (a > 1 && addr >= a && addr < host[i].end)
+		uint64_t a = __atomic_load_n(&r->at[i].addr, __ATOMIC_ACQUIRE);
+		if (a > 1 && addr >= a && addr < r->at[i].end)
 			return true;
 	}
 	return false;
 }
 
+/* Takes out the range that begins at an address. Its end, 0 where there is none. */
+static uint64_t end_range(struct ranges *r, uint64_t addr)
+{
+	uint32_t n = __atomic_load_n(&r->used, __ATOMIC_ACQUIRE);
+	for (uint32_t i = 0; i < n; i++) {
+		if (__atomic_load_n(&r->at[i].addr, __ATOMIC_ACQUIRE) != addr)
+			continue;
+		uint64_t end = r->at[i].end;
+		__atomic_store_n(&r->at[i].addr, 0, __ATOMIC_RELEASE);
+		return end;
+	}
+	return 0;
+}
+
+/*
+ * Whether an address is one of device memory. The driver maps all of its window (device_from to device_to) at its first use, at
+ * that very place, so nobody else has memory there but the runtime itself: host memory that it gave out is known. It also
+ * reserves addresses for device memory beyond the window; those that it told the program are known too. A copy from or to
+ * host memory that the runtime gave out goes on after an asynchronous call has returned.
+ */
+static struct range host_ranges[8192], far_ranges[FAR_KINDS][512];
+static struct ranges host = {host_ranges, 8192, 0}, far[FAR_KINDS] = {{far_ranges[ALLOCATED], 512, 0}, {far_ranges[RESERVED], 512, 0}};
+
+void shim_host_new(uint64_t addr, uint64_t len) { add_range(&host, addr, len); }
+void shim_far_new(enum far_memory kind, uint64_t addr, uint64_t len) { add_range(&far[kind], addr, len); }
+void shim_far_end(enum far_memory kind, uint64_t addr) { end_range(&far[kind], addr); }
+
+static bool pinned(uint64_t addr) { return in_range(&host, addr); }
+
 static bool on_device(uint64_t addr)
 {
-	return addr >= shim_control->device_from && addr < shim_control->device_to && !pinned(addr);
+	return shim_in_window(addr) ? !pinned(addr) : in_range(&far[ALLOCATED], addr) || in_range(&far[RESERVED], addr);
 }
 
 /*
@@ -1287,19 +1316,14 @@ static void release(enum reach which, void *stream, uint64_t until)
 
 void shim_host_end(uint64_t addr)
 {
-	uint32_t n = __atomic_load_n(&host_used, __ATOMIC_ACQUIRE);
-	for (uint32_t i = 0; i < n; i++) {
-		if (__atomic_load_n(&host[i].addr, __ATOMIC_ACQUIRE) != addr)
-			continue;
-		uint64_t end = host[i].end;
-		__atomic_store_n(&host[i].addr, 0, __ATOMIC_RELEASE);
-		overwrite_pending(NULL, NONE, addr, end - addr);
-		uint32_t at = 0;
-		for (struct captured *e; (e = next_captured(&at)) != NULL;)
-			if (e->addr >= addr && e->addr < end)
-				drop_captured(e);
+	uint64_t end = end_range(&host, addr);
+	if (end == 0)
 		return;
-	}
+	overwrite_pending(NULL, NONE, addr, end - addr);
+	uint32_t at = 0;
+	for (struct captured *e; (e = next_captured(&at)) != NULL;)
+		if (e->addr >= addr && e->addr < end)
+			drop_captured(e);
 }
 
 void shim_synced_stream(void *stream) { release(OF_STREAM, stream, ~(uint64_t)0); }

@@ -310,6 +310,25 @@ void shim_writes_rows(struct shim_call *c, uint8_t param, const void *p, uint64_
 /* What has to be remembered between calls. */
 void shim_host_new(uint64_t addr, uint64_t len);
 void shim_host_end(uint64_t addr);
+/* Device memory beyond the window where it is expected. What is mapped into a reservation and taken out of it stays in there. */
+enum far_memory { ALLOCATED, RESERVED, FAR_KINDS };
+void shim_far_new(enum far_memory kind, uint64_t addr, uint64_t len);
+void shim_far_end(enum far_memory kind, uint64_t addr);
+
+static inline bool shim_in_window(uint64_t addr) { return addr - shim_control->device_from < shim_control->device_to - shim_control->device_from; }
+
+static inline void shim_device_new(enum far_memory kind, uint64_t addr, uint64_t len)
+{
+	if (__builtin_expect(!shim_in_window(addr), 0))
+		shim_far_new(kind, addr, len);
+}
+
+static inline void shim_device_end(enum far_memory kind, uint64_t addr)
+{
+	if (__builtin_expect(!shim_in_window(addr), 0))
+		shim_far_end(kind, addr);
+}
+
 void shim_event_recorded(void *event, void *stream);
 void shim_synced_stream(void *stream);
 void shim_synced_event(void *event);

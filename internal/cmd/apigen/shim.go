@@ -33,6 +33,9 @@ func (m *model) cSize(f *api.Func, p *api.Param) string {
 	return n
 }
 
+// farMemory is what the shim calls the kinds of device memory that it remembers.
+var farMemory = map[api.Object]string{api.Device: "ALLOCATED", api.Reservation: "RESERVED"}
+
 // nested writes the capture of what the pointers of a structure lead to: what goes into the record of the call, and what is
 // too large for it. All that a launch reads goes into its record.
 func (m *model) nested(f *api.Func, p *api.Param, n int, ok string) (near, far string) {
@@ -263,6 +266,8 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 			switch {
 			case p.Role == api.New && p.Object == api.Host:
 				add(&hooks, "shim_host_new(*(uint64_t *)%s, %s);", p.Name, size)
+			case p.Role == api.New && (p.Object == api.Device || p.Object == api.Reservation):
+				add(&hooks, "shim_device_new(%s, *(uint64_t *)%s, %s);", farMemory[p.Object], p.Name, size)
 			case p.Role == api.New && p.Object == api.ArgsList:
 				add(&hooks, "shim_buffers_reset(*%s);", p.Name)
 			case p.Role == api.New && p.Object == api.Mapped:
@@ -289,6 +294,8 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 			switch p.Object {
 			case api.Host:
 				add(&hooksBefore, "shim_host_end((uint64_t)%s);", p.Name)
+			case api.Device, api.Reservation:
+				add(&hooksBefore, "shim_device_end(%s, (uint64_t)%s);", farMemory[p.Object], p.Name)
 			case api.Stream:
 				add(&hooksBefore, "shim_stream_ended();")
 				add(&hooksBefore, "shim_times_leave(STREAM_ENDS, %s, 0);", p.Name)
