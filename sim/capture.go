@@ -223,6 +223,14 @@ func (t *Thread) capture(s *stream, k task) (bool, acl.Error) {
 	return true, acl.ACL_SUCCESS
 }
 
+// capturable refuses an event that is no part of captures: the documents want those of aclrtCreateEventExWithFlag.
+func (t *Thread) capturable(ev *event) acl.Error {
+	if ev.how != createEventEx && !broken("events_of_a_capture") {
+		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "event %#x was made by %s: events in a capture are made by %s", ev.handle, ev.how, createEventEx)
+	}
+	return acl.ACL_SUCCESS
+}
+
 // captureRecord records an event inside a capture.
 func (t *Thread) captureRecord(c *capture, ev *event, s *stream) acl.Error {
 	n := c.newMark()
@@ -246,6 +254,9 @@ func (t *Thread) captureWait(s *stream, ev *event) (bool, acl.Error) {
 	case r == nil && broken("event_from_outside"):
 		return true, acl.ACL_SUCCESS
 	case r == nil:
+		if e := t.capturable(ev); e != 0 {
+			return true, e
+		}
 		f := failed(acl.ACL_ERROR_RT_CAPTURE_DEPENDENCY, "stream %d is being captured, and event %#x was not recorded inside the capture", s.id, ev.handle)
 		c.spoil(f)
 		return true, t.failWith(f)

@@ -182,6 +182,9 @@ func (t *Thread) RecordEventWithFlag(event acl.Event, on acl.Stream, flag uint32
 		return t.recordShared(ev, s)
 	}
 	if c := s.capture.Load(); c != nil {
+		if e := t.capturable(ev); e != 0 {
+			return e
+		}
 		return t.captureRecord(c, ev, s)
 	}
 	if b := s.bound.Load(); b != nil {

@@ -55,8 +55,8 @@ func TestRacingThreads(t *testing.T) {
 				case 0, 1: // a graph over two streams
 					var fork, join acl.Event
 					var g acl.MdlRI
-					ok(th.CreateEvent(&fork))
-					ok(th.CreateEvent(&join))
+					ok(th.CreateEventExWithFlag(&fork, acl.ACL_EVENT_SYNC))
+					ok(th.CreateEventExWithFlag(&join, acl.ACL_EVENT_SYNC))
 					ok(th.MdlRICaptureBegin(a, acl.ACL_MODEL_RI_CAPTURE_MODE_RELAXED))
 					ok(th.RecordEvent(fork, a))
 					ok(th.StreamWaitEvent(b, fork))

@@ -150,7 +150,7 @@ func (e *env) stream() acl.Stream {
 func (e *env) event() acl.Event {
 	e.Helper()
 	var ev acl.Event
-	e.ok(e.th.CreateEvent(&ev))
+	e.ok(e.th.CreateEventExWithFlag(&ev, acl.ACL_EVENT_SYNC|acl.ACL_EVENT_TIME_LINE))
 	return ev
 }
 
@@ -923,7 +923,8 @@ func TestTimeouts(t *testing.T) {
 // ACL.md 4.1: events.
 func TestEvents(t *testing.T) {
 	e := newEnv(t, Options{})
-	s, waiter, ev := e.stream(), e.stream(), e.event()
+	s, waiter, ev := e.stream(), e.stream(), acl.Event(0)
+	e.ok(e.th.CreateEvent(&ev))
 	status := func() acl.EventRecordedStatus {
 		var st acl.EventRecordedStatus
 		e.ok(e.th.QueryEventStatus(ev, &st))
@@ -989,12 +990,12 @@ func TestDestroyEventInUse(t *testing.T) {
 // ACL.md 4.1 and the reference of aclrtCreateEvent*: what each kind of event can do.
 func TestEventKinds(t *testing.T) {
 	e := newEnv(t, Options{})
-	var flagSync, flagTime, exSync, exTime acl.Event
+	var plain, flagSync, flagTime, exSync, exTime acl.Event
+	e.ok(e.th.CreateEvent(&plain))
 	e.ok(e.th.CreateEventWithFlag(&flagSync, acl.ACL_EVENT_SYNC))
 	e.ok(e.th.CreateEventWithFlag(&flagTime, acl.ACL_EVENT_TIME_LINE))
 	e.ok(e.th.CreateEventExWithFlag(&exSync, acl.ACL_EVENT_SYNC))
 	e.ok(e.th.CreateEventExWithFlag(&exTime, acl.ACL_EVENT_TIME_LINE))
-	plain := e.event()
 	const no, ok = acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, acl.ACL_SUCCESS
 	for _, c := range []struct {
 		name                     string
