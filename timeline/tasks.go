@@ -151,6 +151,8 @@ func sides(m *api.Model, e *Event) (from, to side) {
 			}
 		} else if addr >= m.Device.From && addr < m.Device.To {
 			*s = device
+		} else if addr == 0 {
+			*s = pinned // of the host, and nothing else is known of it: an import
 		}
 	}
 	return from, to

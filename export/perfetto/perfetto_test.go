@@ -21,6 +21,7 @@ import (
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/export/internal/viewertest"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/import/msprof"
 	"github.com/acltrace/acltrace/timeline"
 	"github.com/acltrace/acltrace/timeline/story"
 )
@@ -64,6 +65,29 @@ func told(t *testing.T) *timeline.Timeline {
 	return b.Load()
 }
 
+// imported is a profile of another tool.
+func imported(t *testing.T) *timeline.Timeline {
+	t.Helper()
+	p, err := msprof.Find("../../import/msprof/testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "profile.aclt")
+	if _, err := msprof.Import(p, acl.Model, path); err != nil {
+		t.Fatal(err)
+	}
+	r, err := format.Open(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	tl, err := timeline.Load(r, acl.Model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tl
+}
+
 // slices are what must be drawn of a timeline: beginning, duration and name.
 func drawn(tl *timeline.Timeline) []string {
 	var want []string
@@ -98,7 +122,7 @@ func drawn(tl *timeline.Timeline) []string {
 
 // The slices and arrows of the trace processor are the timeline's calls and tasks, to the nanosecond.
 func TestSlices(t *testing.T) {
-	for name, tl := range map[string]*timeline.Timeline{"small": story.Small(t), "told": told(t), "long": story.Long(t, 5_000)} {
+	for name, tl := range map[string]*timeline.Timeline{"small": story.Small(t), "told": told(t), "long": story.Long(t, 5_000), "imported": imported(t)} {
 		t.Run(name, func(t *testing.T) {
 			path, res := written(t, tl, nil)
 			got := viewertest.SQL(t, path, viewertest.Errors,
@@ -148,8 +172,11 @@ func TestSlices(t *testing.T) {
 				t.Fatal(err)
 			}
 			copies := 0
-			if name == "told" {
+			switch name {
+			case "told":
 				copies = 4
+			case "imported":
+				copies = 2
 			}
 			if got[4][0][0] != strconv.Itoa(points+copies) || res.Points != points+copies {
 				t.Errorf("%s points, %d in the result, want %d", got[4][0][0], res.Points, points+copies)

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/import/msprof"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) importCmd() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "import",
+		Short: "make a trace of another profiler's output",
+	}
+	c.AddCommand(a.importMsprofCmd())
+	return c
+}
+
+func (a *app) importMsprofCmd() *cobra.Command {
+	var out string
+	c := &cobra.Command{
+		Use:   "msprof DIR -o FILE",
+		Short: "of what msprof or the profiler of torch_npu has written as text",
+		Long: `Makes a trace of a profile: the calls of the host, the tasks of the device with the times that were measured, collectives and steps. stats, top, diff, every export
+and replay --backend virtual work on it. There are no arguments and no payloads in a profile, so nothing else can be replayed.
+
+DIR is a folder with trace_view.json and kernel_details.csv (ASCEND_PROFILER_OUTPUT), or with msprof_*.json and op_summary_*.csv, or one of these files. The databases
+that the profilers write are not read: have them export text.`,
+		Args: arguments(1, "one folder or file of a profile"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if out == "" {
+				return usage("acltrace import msprof needs a name for the trace: -o profile.aclt")
+			}
+			p, err := msprof.Find(args[0])
+			if err != nil {
+				return err
+			}
+			rep, err := msprof.Import(p, acl.Model, out)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(a.out, "%s: %d calls of the host, %d tasks of the device: %d kernels (%d collectives), %d copies; %d steps\n",
+				out, rep.Calls, rep.Tasks, rep.Kernels, rep.Collectives, rep.Copies, rep.Steps)
+			if rep.Untied > 0 {
+				fmt.Fprintf(a.out, "%d tasks are tied to no call: when they were launched is not known\n", rep.Untied)
+			}
+			for _, what := range slices.Sorted(maps.Keys(rep.Left)) {
+				fmt.Fprintf(a.out, "left out: %d %s\n", rep.Left[what], what)
+			}
+			return nil
+		},
+	}
+	c.Flags().StringVarP(&out, "output", "o", "", "trace to write")
+	return c
+}

@@ -1,0 +1,142 @@
+package msprof
+
+import (
+	"bufio"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// column is a column of a table of kernels, by the names that it has had.
+type column []string
+
+var (
+	nameColumn     = column{"Name", "Op Name"}
+	startColumn    = column{"Start Time(us)", "Task Start Time(us)"}
+	durationColumn = column{"Duration(us)", "Task Duration(us)"}
+	streamColumn   = column{"Stream ID"}
+	taskColumn     = column{"Task ID"}
+	blocksColumn   = column{"Block Dim", "Block Num"}
+	deviceColumn   = column{"Device_id", "Device ID"}
+	coreColumn     = column{"Accelerator Core", "Task Type"}
+	stepColumn     = column{"Step Id"}
+)
+
+// find is the number of the column, -1 where the table has none.
+func (c column) find(header []string) int {
+	return slices.IndexFunc(header, func(h string) bool { return slices.Contains(c, strings.TrimSpace(h)) })
+}
+
+// kernels reads a table of kernels. Where there is a trace as well, the table only tells the numbers of blocks.
+func (im *importer) kernels(path string, f io.Reader, beside bool) error {
+	r := csv.NewReader(bufio.NewReaderSize(f, 1<<20))
+	r.LazyQuotes, r.ReuseRecord = true, true
+	header, err := r.Read()
+	if errors.Is(err, io.EOF) {
+		err = errors.New("the table is empty")
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	header = slices.Clone(header)
+	header[0] = strings.TrimPrefix(header[0], "\ufeff")
+	at := map[string]int{}
+	for _, c := range []column{nameColumn, startColumn, durationColumn, streamColumn, taskColumn, blocksColumn, deviceColumn, coreColumn, stepColumn} {
+		at[c[0]] = c.find(header)
+	}
+	for _, c := range []column{nameColumn, startColumn, durationColumn} {
+		if at[c[0]] < 0 {
+			return fmt.Errorf("%s:1: no column \"%s\": this is no table of kernels as the profiler writes it", path, strings.Join(c, `" or "`))
+		}
+	}
+	known := im.tasks(beside)
+	steps := map[string]*row{}
+	for {
+		rec, err := r.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", path, err) // names the line and the column itself
+		}
+		fail := func(c column, err error) error {
+			line, col := r.FieldPos(at[c[0]])
+			return fmt.Errorf("%s:%d:%d: %s %q: %w", path, line, col, header[at[c[0]]], rec[at[c[0]]], err)
+		}
+		field := func(c column) string {
+			if i := at[c[0]]; i >= 0 {
+				return strings.TrimSpace(rec[i])
+			}
+			return ""
+		}
+		k := row{kind: kernel, conn: -1, name: im.name(field(nameColumn))}
+		if k.start, err = number(field(startColumn)).nanoseconds(); err != nil {
+			return fail(startColumn, err)
+		}
+		if k.dur, err = number(field(durationColumn)).nanoseconds(); err != nil {
+			return fail(durationColumn, err)
+		}
+		blocks, _ := strconv.ParseUint(field(blocksColumn), 10, 32)
+		k.blocks = uint32(blocks)
+		if beside {
+			if i, ok := known[[2]int64{k.start, int64(k.name)}]; ok {
+				im.rows[i].blocks = k.blocks
+			} else {
+				im.rep.Left["kernels of the table that the trace does not have"]++
+			}
+			continue
+		}
+		device, _ := number(field(deviceColumn)).int()
+		stream, streamErr := strconv.ParseUint(field(streamColumn), 10, 32)
+		task, taskErr := strconv.ParseUint(field(taskColumn), 10, 32)
+		l := lane{process: device, id: int64(stream)}
+		if streamErr != nil {
+			l.name = strings.ToLower(field(coreColumn)) // a collective is spread over many streams
+			if strings.Contains(l.name, "communication") || strings.Contains(l.name, "hccl") {
+				im.rep.Collectives++
+			}
+		}
+		k.task, k.known = uint32(task), streamErr == nil && taskErr == nil && task <= math.MaxUint32
+		k.lane = im.lane(l)
+		im.add(&k)
+		if id := field(stepColumn); id != "" && id != "N/A" {
+			im.widen(steps, id, &k)
+		}
+	}
+	for _, s := range steps {
+		im.add(s)
+	}
+	return nil
+}
+
+// tasks are the kernels that are known from a trace, by their start and name.
+func (im *importer) tasks(beside bool) map[[2]int64]int {
+	if !beside {
+		return nil
+	}
+	known := map[[2]int64]int{}
+	for i := range im.rows {
+		if r := &im.rows[i]; r.kind == kernel {
+			known[[2]int64{r.start, int64(r.name)}] = i
+		}
+	}
+	return known
+}
+
+// widen has a step hold a kernel.
+func (im *importer) widen(steps map[string]*row, id string, k *row) {
+	s := steps[id]
+	if s == nil {
+		id = strings.Clone(id)
+		steps[id] = &row{kind: step, conn: -1, name: im.name("ProfilerStep#" + id), start: k.start, dur: k.dur}
+		return
+	}
+	end := max(s.start+s.dur, k.start+k.dur)
+	s.start = min(s.start, k.start)
+	s.dur = end - s.start
+}

@@ -1,0 +1,247 @@
+package msprof_test
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/import/msprof"
+	"github.com/acltrace/acltrace/timeline"
+)
+
+func load(t *testing.T, path string) *timeline.Timeline {
+	t.Helper()
+	rep, err := format.Check(path, nil)
+	if err != nil || len(rep.Problems) > 0 {
+		t.Fatalf("%v %+v", err, rep)
+	}
+	r, err := format.Open(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	tl, err := timeline.Load(r, acl.Model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tl
+}
+
+func imported(t *testing.T, p *msprof.Profile) (*msprof.Report, *timeline.Timeline) {
+	t.Helper()
+	out := filepath.Join(t.TempDir(), "profile.aclt")
+	rep, err := msprof.Import(p, acl.Model, out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rep, load(t, out)
+}
+
+// A small profile of both kinds becomes what it says, to the nanosecond.
+func TestImport(t *testing.T) {
+	p, err := msprof.Find("testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rep, tl := imported(t, p)
+	if got, want := fmt.Sprintf("%+v", *rep), "{Calls:6 Kernels:4 Copies:1 Tasks:6 Collectives:1 Steps:1 Untied:2 Left:map[parts of collectives, which the device's streams have as well:1 "+
+		"rows of Python:1 tasks of the scheduler: Write Value:1 values of counters:1]}"; got != want {
+		t.Errorf("%s\nwant\n%s", got, want)
+	}
+	const first = 1700000000000000250
+	if w := tl.Reader.Meta().StartWall; w != first {
+		t.Errorf("begins at %d", w)
+	}
+	var got []string
+	for i := range tl.Tasks {
+		k := &tl.Tasks[i]
+		call := &tl.Calls[0]
+		for j := range tl.Calls {
+			if tl.Calls[j].Index == k.Call {
+				call = &tl.Calls[j]
+			}
+		}
+		got = append(got, fmt.Sprintf("%s on %d:%d %d blocks %d bytes at %d for %d, called at %d for %d", k.Name, k.StreamID, k.TaskID, k.Blocks, k.Bytes,
+			k.From+250, k.To-k.From, call.Start+250, call.End-call.Start))
+		if !k.Measured || k.Pageable {
+			t.Errorf("%s: %+v", k.Name, k)
+		}
+	}
+	want := []string{
+		"copy HtoD on 2:40 0 blocks 4096 bytes at 110020 for 8000, called at 100000 for 0",
+		"MatMul on 2:41 20 blocks 0 bytes at 140000 for 100500, called at 130000 for 0",
+		"Add on 2:42 40 blocks 0 bytes at 241000 for 3020, called at 150000 for 0",
+		"hcom_allReduce__1_0 on 0:0 0 blocks 0 bytes at 280000 for 500000, called at 200000 for 0",
+		"Add on 3:7 8 blocks 0 bytes at 250000 for 3040, called at 250000 for 0",
+		"record on 2:43 0 blocks 0 bytes at 260000 for 20, called at 260000 for 0",
+	}
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("tasks\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	if len(tl.Ranges) != 1 || tl.Ranges[0].Name != "ProfilerStep#7" || tl.Ranges[0].From != 0 || tl.Ranges[0].To != 900500 {
+		t.Errorf("ranges %+v", tl.Ranges)
+	}
+}
+
+// A table alone has its tasks, and steps around them.
+func TestTable(t *testing.T) {
+	p, err := msprof.Find("testdata/kernel_details.csv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rep, tl := imported(t, p)
+	if rep.Kernels != 4 || rep.Collectives != 1 || rep.Untied != 4 || rep.Steps != 1 || len(tl.Tasks) != 4 || len(tl.Ranges) != 1 || tl.Ranges[0].To != 640_000 {
+		t.Errorf("%+v, %d tasks, ranges %+v", rep, len(tl.Tasks), tl.Ranges)
+	}
+}
+
+// Real profiles, where there are some: what they count and add up themselves is what the trace has.
+func TestRealProfiles(t *testing.T) {
+	dir := os.Getenv("ACLTRACE_PROFILES")
+	if dir == "" {
+		t.Skip("ACLTRACE_PROFILES names no folder with real profiles")
+	}
+	tables, _ := filepath.Glob(filepath.Join(dir, "*kernel_details.csv"))
+	for _, path := range tables {
+		_, tl := imported(t, &msprof.Profile{Kernels: path})
+		sums := map[string]float64{}
+		f, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		rows, err := csv.NewReader(f).ReadAll()
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := map[string]int{}
+		for i, h := range rows[0] {
+			at[h] = i
+		}
+		for _, r := range rows[1:] {
+			us, _ := strconv.ParseFloat(r[at["Duration(us)"]], 64)
+			sums[r[at["Name"]]] += us
+		}
+		same(t, path, len(rows)-1, sums, tl, func(k *timeline.Task) bool { return true })
+	}
+	traces, _ := filepath.Glob(filepath.Join(dir, "*trace_view.json"))
+	for _, path := range traces {
+		_, tl := imported(t, &msprof.Profile{Trace: path})
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var events []map[string]any
+		if err := json.Unmarshal(b, &events); err != nil {
+			t.Fatal(err)
+		}
+		hardware, cann := -1.0, -1.0
+		for _, e := range events {
+			if a, _ := e["args"].(map[string]any); e["name"] == "process_name" {
+				switch a["name"] {
+				case "Ascend Hardware":
+					hardware = e["pid"].(float64)
+				case "CANN":
+					cann = e["pid"].(float64)
+				}
+			}
+		}
+		sums, calls, n := map[string]float64{}, map[string]int{}, 0
+		for _, e := range events {
+			if e["ph"] != "X" {
+				continue
+			}
+			name, _ := e["name"].(string)
+			a, _ := e["args"].(map[string]any)
+			typ, _ := a["Task Type"].(string)
+			switch {
+			case e["pid"] == hardware && (strings.Contains(typ, "CORE") || strings.HasPrefix(typ, "MIX") || strings.HasPrefix(typ, "DSA")):
+				sums[name] += e["dur"].(float64)
+				n++
+			case e["pid"] == cann:
+				calls[name]++
+			}
+		}
+		same(t, path, n, sums, tl, func(k *timeline.Task) bool { return k.Kind == api.Kernel && !strings.HasPrefix(k.Name, "hcom_") })
+		for i := range tl.Calls {
+			calls[tl.Calls[i].Name]--
+		}
+		for name, left := range calls {
+			if strings.Contains(name, "@") && left != 0 {
+				t.Errorf("%s: %s: the profile has %d calls more", path, name, left)
+			}
+		}
+	}
+}
+
+func same(t *testing.T, path string, n int, sums map[string]float64, tl *timeline.Timeline, which func(*timeline.Task) bool) {
+	t.Helper()
+	if n == 0 {
+		t.Errorf("%s: nothing to compare", path)
+	}
+	for i := range tl.Tasks {
+		if k := &tl.Tasks[i]; which(k) {
+			n--
+			sums[k.Name] -= float64(k.To-k.From) / 1000
+		}
+	}
+	if n != 0 {
+		t.Errorf("%s: the profile has %d kernels more", path, n)
+	}
+	for name, left := range sums {
+		if math.Abs(left) > 0.5 {
+			t.Errorf("%s: %s: the profile has %v us more", path, name, left)
+		}
+	}
+}
+
+// What can't be read is named with its place, and with what to do.
+func TestBadInput(t *testing.T) {
+	for _, c := range []struct{ name, content, want string }{
+		{"trace_view.json", `[{"ph": "X", "name": "a", "ts": "1", "dur": 1,` + "\n", `trace_view.json:1:2: the file ends within the trace: it was cut off`},
+		{"trace_view.json", `{"a": [1], "b": 2}`, "no list of events"},
+		{"trace_view.json", ``, "trace_view.json:1:1: the file ends"},
+		{"trace_view.json", `[` + "\n" + `{"ph": "X", "name": "k", "ts": "soon", "dur": 1}]`, `trace_view.json:2:1: ts "soon" of "k" is no time in microseconds`},
+		{"trace_view.json", `[{"ph": "X", "name": "k", "ts": 1, "dur": 1}]`, "no call and no task in it"},
+		{"trace_view.json", "[{]", "trace_view.json:1:"},
+		{"kernel_details.csv", "", "the table is empty"},
+		{"kernel_details.csv", "a,b\n1,2\n", `kernel_details.csv:1: no column "Name" or "Op Name"`},
+		{"kernel_details.csv", "Name,Start Time(us),Duration(us)\nk,1.5,x\n", `kernel_details.csv:2:7: Duration(us) "x": no time in microseconds`},
+		{"kernel_details.csv", "Name,Start Time(us),Duration(us)\nk,1.5\n", "line 2"},
+		{"readme.txt", "x", "no profile in it: the profiler writes trace_view.json"},
+	} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, c.name), []byte(c.content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		p, err := msprof.Find(dir)
+		out := filepath.Join(dir, "x.aclt")
+		if err == nil {
+			_, err = msprof.Import(p, acl.Model, out)
+		}
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s with %q: %v, want %q", c.name, c.content, err, c.want)
+		}
+		if _, err := os.Stat(out); err == nil {
+			t.Errorf("%s with %q left a trace behind", c.name, c.content)
+		}
+	}
+	dir := t.TempDir()
+	for _, n := range []string{"a.trace_view.json", "b.kernel_details.csv"} {
+		if err := os.WriteFile(filepath.Join(dir, n), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := msprof.Find(dir); err == nil || !strings.Contains(err.Error(), "2 profiles: name one of") {
+		t.Errorf("two profiles: %v", err)
+	}
+}
