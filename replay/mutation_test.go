@@ -148,6 +148,8 @@ func inner(i int, c *format.Call, calls []*format.Call, process []uint32) []muta
 					why = "work, or a wait, on another stream that no result depends on"
 				} else if q.Object == api.Binary {
 					why = "a binary that has the same functions"
+				} else if q.Object == api.Host {
+					why = "pinned memory that is gone: in the replay the other one may lie where it was"
 				}
 				add("another object", fmt.Sprintf("%s: %s", q.Name, q.Object), why, func(c *format.Call) { c.Args[q.Word] = v })
 			}

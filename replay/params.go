@@ -127,7 +127,11 @@ func (p *planner) param(i int) ([]operand, error) {
 		return one(p.answer(i, q))
 	case api.New, api.Find, api.Buffer, api.Out, api.InOut, api.Text:
 		return one(p.output(i, q))
-	case api.Address, api.DevArgs:
+	case api.DevArgs:
+		op := p.address(i, w)
+		p.deviceArgs(q)
+		return one(op, nil)
+	case api.Address:
 		return one(p.address(i, w), nil)
 	case api.Reads, api.Writes, api.Fills:
 		if q.ItemSizes >= 0 {
@@ -392,6 +396,28 @@ func (p *planner) address(i int, w uint64) operand {
 	}
 	p.touch(in, 0, 0, touchNames)
 	return op
+}
+
+// deviceArgs looks at the arguments that a launch finds in device memory, where they are known: they are addresses again if the copies that
+// have brought them there have made them so. An allocation that was made since, where another one had been, lies elsewhere in the replay.
+func (p *planner) deviceArgs(q *api.Param) {
+	b, known, _ := p.state.DevArgs(p.e)
+	if !known || !p.ok {
+		return
+	}
+	for k := 0; k+8 <= len(b); k += 8 {
+		w := binary.LittleEndian.Uint64(b[k:])
+		o, in, ok := p.state.Find(p.owner(), w)
+		if !ok || o.Kind == api.Host {
+			continue
+		}
+		p.touch(o, 0, 0, touchNames)
+		to, made := p.objects[o]
+		to.Addend += in
+		if made && p.sent[w] != to {
+			p.hostFunction(fmt.Sprintf("its arguments in %s were copied when %#x, at byte %d, was no address of %s %d: they are right only where allocations lie at the same addresses", q.Name, w, k, o.Kind, o.ID))
+		}
+	}
 }
 
 // nowhere notes a device address that a call has used with success and that the trace does not explain.
