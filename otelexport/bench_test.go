@@ -61,7 +61,7 @@ func listen(tb testing.TB, tl *timeline.Timeline) *script {
 
 // BenchmarkEncode makes the requests of a trace from what a walk tells.
 func BenchmarkEncode(b *testing.B) {
-	s := listen(b, story.Long(b, 25_000))
+	s := listen(b, story.Long(b, 100_000))
 	spans, size, began := 0, 0, processor()
 	b.ReportAllocs()
 	for b.Loop() {

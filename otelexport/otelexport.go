@@ -9,7 +9,7 @@
 // # Traces
 //
 // Each step of a recording (timeline.Steps) becomes one trace with a root span "step", which takes the whole time of the step. What
-// is in no step, and a recording without steps, becomes traces with a root span "recording". More than MaxSpans spans or MaxBytes become
+// is in no step, and a recording without steps, becomes traces with a root span "recording"; what follows the last step lies in its trace. More than MaxSpans spans or MaxBytes become
 // several traces, each with whole calls in the order of their beginnings. Each root is linked to the root before it and to the one
 // behind it; a device task lies in the trace of the call that made it, and may end there behind the step. The ids follow from the
 // recording's UUID and from how it was cut: exporting again gives the same ones, and the same recording in another layout is another trace.
