@@ -218,8 +218,9 @@ type want struct {
 	funcs   func(id uint16) bool
 	noArgs  bool
 	noData  bool
-	whole   bool // unpack what is not wanted too
-	batches bool // only columns are looked at, and no single call
+	dataOf  []bool // by function: those whose data is wanted; nil for all
+	whole   bool   // unpack what is not wanted too
+	batches bool   // only columns are looked at, and no single call
 }
 
 // callsOnly reports whether the table of calls is all that is wanted. It comes first, so the rest of the chunk is not even looked at then.
@@ -910,7 +911,7 @@ func (b *block) fill(c *Call, i int, w *want) {
 			c.Outs = nil
 		}
 	}
-	if w.noData || b.rows == 0 {
+	if w.noData || b.rows == 0 || w.dataOf != nil && !w.dataOf[id] {
 		c.Data = nil
 		return
 	}

@@ -83,6 +83,8 @@ type Filter struct {
 	To      int64    // only calls that start before To; 0 for no limit
 	NoArgs  bool     // leave Args and Outs empty, and do not spend time on them
 	NoData  bool     // the same for Data
+	// DataOf are the functions whose calls have Data, all when nil. For calls of others no time is spent on it.
+	DataOf []uint16
 	// Chunk is asked just before a chunk of calls is read, in the order in which they are; false leaves it out.
 	Chunk func(*ChunkInfo) bool
 }
@@ -365,6 +367,12 @@ func newMatcher(f *Filter, s *Schema) *matcher {
 		m.To = math.MaxInt64
 	}
 	m.want = want{columns: AllColumns, noArgs: m.NoArgs && m.Handles == nil && m.Task == nil, noData: m.NoData}
+	if m.DataOf != nil {
+		m.want.dataOf = make([]bool, 1<<16)
+		for _, id := range m.DataOf {
+			m.want.dataOf[id] = true
+		}
+	}
 	if len(m.Funcs) > 0 {
 		m.funcs = make([]bool, 1<<16)
 		for _, id := range m.Funcs {
@@ -460,6 +468,9 @@ func (r *Reader) release(b *block) {
 
 // load reads chunk c into b. It returns false, and no error, when the chunk is damaged.
 func (r *Reader) load(b *block, c *eventChunk, w want) (bool, error) {
+	if w.dataOf != nil && c.info.Known && !slices.ContainsFunc(c.info.Funcs, func(id uint32) bool { return id > 0xffff || w.dataOf[id] }) {
+		w.noData = true
+	}
 	err := r.file.ReadContent(c.entry, &b.content)
 	if err == nil {
 		if err = b.load(w); err != nil {
@@ -468,6 +479,9 @@ func (r *Reader) load(b *block, c *eventChunk, w want) (bool, error) {
 	}
 	if err != nil {
 		return false, ignoreDamage(err)
+	}
+	if w.noData {
+		b.rows = 0
 	}
 	return true, nil
 }

@@ -66,7 +66,7 @@ type HostCall struct {
 	Waits    int32
 	Complete bool // the poll has said so
 	Flags    format.CallFlags
-	Raw      *format.Call // the call as the trace has it; nil in a Timeline
+	Raw      *format.Call // the call as the trace has it, but for its Data, which may be missing; nil in a Timeline
 }
 
 // Failed reports whether the call has returned an error.

@@ -70,7 +70,7 @@ func (e *Event) Use(param int) (Use, bool) {
 type State struct {
 	model  *api.Model
 	live   map[key]*Object
-	recent [64]struct { // of live, since most calls name what one before has named
+	recent [256]struct { // of live, since most calls name what one before has named
 		key
 		o *Object
 	}
@@ -228,7 +228,7 @@ func (s *State) handle(process uint32, kind api.Object, h uint64) *Object {
 
 // slot returns the place of a key in State.recent.
 func (k *key) slot() uint64 {
-	return (k.handle + uint64(len(k.kind))) * 0x9e3779b97f4a7c15 >> 58
+	return (k.handle + uint64(len(k.kind))) * 0x9e3779b97f4a7c15 >> 56
 }
 
 // named is handle, for objects that End parameters name: an allocation must be known.

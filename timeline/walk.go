@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
@@ -165,7 +166,7 @@ func (w *Walk) run() error {
 		return err
 	}
 	done := uint64(0)
-	for c, err := range w.Reader.CallsByStart(nil) {
+	for c, err := range w.Reader.CallsByStart(&format.Filter{DataOf: w.dataOf()}) {
 		if err != nil {
 			return err
 		}
@@ -183,6 +184,21 @@ func (w *Walk) run() error {
 		w.o.Progress(int(w.Calls), int(w.Calls))
 	}
 	return nil
+}
+
+// dataOf returns the functions whose data says what their calls mean. That of most, the arguments of kernels, is not read.
+func (w *Walk) dataOf() []uint16 {
+	if w.Reader.Meta().DeviceTime != nil {
+		return nil
+	}
+	out := []uint16{}
+	for _, in := range w.schema.Functions {
+		f := w.Model.Func(api.ID(in.ID))
+		if f != nil && (f.Names >= 0 || slices.ContainsFunc(f.Params, func(p api.Param) bool { return p.ItemSizes >= 0 })) {
+			out = append(out, in.ID)
+		}
+	}
+	return out
 }
 
 type lane struct {

@@ -1,0 +1,52 @@
+package format
+
+import (
+	"path/filepath"
+	"testing"
+)
+
+// Of calls whose data nobody asks for nothing but the data is missing, whether or not a chunk holds others too.
+func TestDataOf(t *testing.T) {
+	for name, calls := range map[string]int{"together": 50, "apart": 30_000} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "run.aclt")
+			w, err := Create(path, &Meta{}, &Schema{API: "acl", Functions: []Function{{ID: 1, Name: "a", Words: 1}, {ID: 2, Name: "b", Words: 1}}}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err1 := w.Process(Process{PID: 1})
+			_, err2 := w.Thread(Thread{TID: 1})
+			if err1 != nil || err2 != nil {
+				t.Fatal(err1, err2)
+			}
+			for i := range calls {
+				f := uint16(1 + i*2/calls)
+				c := &Call{Func: f, Start: int64(10 * i), End: int64(10*i + 5), Args: []uint64{uint64(i)}, Data: []Data{{Param: 0, Len: 3, Bytes: []byte("abc")}}}
+				if _, err := w.Call(c); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := w.Close(); err != nil {
+				t.Fatal(err)
+			}
+			r, err := Open(path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close()
+			n := 0
+			for c, err := range r.CallsByStart(&Filter{DataOf: []uint16{2}}) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if c.Args[0] != uint64(n) || len(c.Data) != int(c.Func)-1 || c.Func == 2 && string(c.Data[0].Bytes) != "abc" {
+					t.Fatalf("call %d is %+v", n, c)
+				}
+				n++
+			}
+			if n != calls {
+				t.Errorf("%d calls", n)
+			}
+		})
+	}
+}
