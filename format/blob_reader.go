@@ -69,7 +69,7 @@ func (b *blobReader) loadMap(raw []byte) error {
 		},
 		kindExtents: func(t column.Table) error {
 			// One blob may have more extents than a table of calls has rows.
-			if t.Rows > maxBlobSize/extentSize {
+			if t.Rows > maxBlobSize/extentSize || !b.r.mayHold(2*t.Rows) {
 				return errBlock
 			}
 			bl := block{unknown: b.r.skip}
@@ -81,7 +81,7 @@ func (b *blobReader) loadMap(raw []byte) error {
 	}
 	n := uint64(len(blobs[blobSize]))
 	// A chunk that is missing leaves a hole in the table; guard against a forged first number by what the file can hold.
-	if first+n > uint64(b.r.file.Size()) {
+	if size := uint64(b.r.file.Size()); first > size || n > size-first {
 		return errBlock
 	}
 	for uint64(len(b.table)) < first+n {

@@ -127,9 +127,6 @@ func (b *block) add(w *words, c column.Column) error {
 	if k == len(w.store) {
 		w.store = append(w.store, nil)
 	}
-	if !b.take(uint64(w.n), 1) {
-		return errBlock
-	}
 	w.vary = append(w.vary, varying{at: at})
 	return b.vector(&w.vary[k].values, w.n, c, &w.store[k])
 }
@@ -367,7 +364,7 @@ func (b *block) table(t *tableReader, w want) error {
 		b.n = int(t.Rows)
 		return b.vectors(t, b.calls[:], w.columns, b.store[:callFields], b.n)
 	case kindFunc:
-		if t.ID > 0xffff || t.Rows == 0 || t.Rows > maxCalls || t.Width > MaxWords {
+		if t.ID > 0xffff || t.Rows == 0 || t.Rows > maxCalls || t.Width > MaxWords || !b.take(t.Rows, t.Width) {
 			return errBlock
 		}
 		return b.function(t, w)
@@ -562,7 +559,7 @@ func (b *block) out(f *funcBlock, c column.Column) error {
 }
 
 func (b *block) data(t *tableReader) error {
-	if t.Rows == 0 || t.Width > InlineLimit/8 || t.ID > maxCalls*4 || !b.take(1, t.Width+dataProps) {
+	if t.Rows == 0 || t.Width > InlineLimit/8 || t.ID > maxCalls*4 || !b.take(t.Rows, t.Width) || !b.take(1, dataProps) {
 		return errBlock
 	}
 	// Ordinals are dense, but 0, the shared table, may be missing.

@@ -201,6 +201,8 @@ func appendTables(dst []byte, t container.Type, raw []byte, refs *refs) ([]byte,
 		if tb.Rows > maxBlobSize/extentSize {
 			return dst, errBlock
 		}
+		// References are written word by word; more of them than this are left to bytes.
+		written := 1024 + 8*uint64(tb.Len())
 		dst = fmt.Appendf(dst, "  table %d %d rows %d width %d\n", tb.Kind, tb.ID, tb.Rows, tb.Width)
 		for {
 			c, ok, err := tb.Next()
@@ -212,6 +214,9 @@ func appendTables(dst []byte, t container.Type, raw []byte, refs *refs) ([]byte,
 			}
 			dst = fmt.Appendf(dst, "    %d ", c.Field)
 			if ref := refs.of(t, tb.Kind, c.Field); ref != nil {
+				if tb.Rows > written {
+					return dst, errBlock
+				}
 				w := make([]uint64, tb.Rows)
 				var d column.Decoder
 				if err := d.Words(w, len(w), c); err != nil {

@@ -114,7 +114,9 @@ func FuzzAssemble(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		path := tempFile(t)
-		if Assemble(strings.NewReader(text), path, nil) != nil {
+		var err error
+		bounded(t, len(text), func() { err = Assemble(strings.NewReader(text), path, nil) })
+		if err != nil {
 			return
 		}
 		r, err := Open(path, nil)

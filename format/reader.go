@@ -41,11 +41,12 @@ type Reader struct {
 	learned   []ChunkInfo // of events, from the summaries or from the chunks themselves
 	learnErr  error
 
-	mu      sync.Mutex
-	unknown map[string]uint64
-	blocks  []*block // free
-	last    *block   // the one that Call and DataOf used last
-	lastAt  int
+	mu         sync.Mutex
+	tableWords uint64 // of tables outside of blocks, so far
+	unknown    map[string]uint64
+	blocks     []*block // free
+	last       *block   // the one that Call and DataOf used last
+	lastAt     int
 }
 
 // eventChunk is an events chunk and what is known of it.
@@ -163,7 +164,7 @@ func (r *Reader) readLast(t container.Type, use func([]byte) error) error {
 		if e.Type != t {
 			continue
 		}
-		raw, err := r.file.Read(e, nil)
+		raw, err := r.readJSON(e)
 		if err == nil {
 			if err = use(raw); err == nil {
 				return nil
@@ -195,14 +196,22 @@ func damaged(err error) bool {
 	return errors.As(err, &c)
 }
 
+// readJSON reads a chunk of JSON, which takes many times its length in memory once it is decoded.
+func (r *Reader) readJSON(e *container.Entry) ([]byte, error) {
+	if uint64(e.RawLen) > 1<<20+256*uint64(e.StoredLen) {
+		return nil, r.file.Corrupt(e, fmt.Sprintf("%d bytes unpack to %d of JSON", e.StoredLen, e.RawLen))
+	}
+	return r.file.Read(e, nil)
+}
+
 func (r *Reader) readTable(e *container.Entry) error {
-	raw, err := r.file.Read(e, nil)
+	read, use := r.readJSON, r.readDict
+	if e.Type == container.Gap {
+		read, use = func(e *container.Entry) ([]byte, error) { return r.file.Read(e, nil) }, r.readGaps
+	}
+	raw, err := read(e)
 	if err == nil {
-		if e.Type == container.Dict {
-			err = r.readDict(raw)
-		} else {
-			err = r.readGaps(raw)
-		}
+		err = use(raw)
 		if err == nil {
 			return nil
 		}
@@ -220,12 +229,12 @@ func (r *Reader) readDict(raw []byte) error {
 		return err
 	}
 	for _, p := range d.Processes {
-		if err := place1(&r.processes, p.Index, p.Row); err != nil {
+		if err := place1(&r.processes, p.Index, r.file.Size(), p.Row); err != nil {
 			return err
 		}
 	}
 	for _, t := range d.Threads {
-		if err := place1(&r.threads, t.Index, t.Row); err != nil {
+		if err := place1(&r.threads, t.Index, r.file.Size(), t.Row); err != nil {
 			return err
 		}
 	}
@@ -233,9 +242,10 @@ func (r *Reader) readDict(raw []byte) error {
 }
 
 // place1 sets row i of a table. Rows before it that are not there, because their chunk was damaged, stay empty.
-func place1[T any](table *[]T, i uint32, row T) error {
-	const limit = 1 << 22
-	if i >= limit {
+func place1[T any](table *[]T, i uint32, size int64, row T) error {
+	// Every row before this one is in the file too, or was, and takes a few bytes.
+	limit := min(1<<22, size)
+	if int64(i) >= limit {
 		return fmt.Errorf("row %d of a table, at most %d are possible", i, limit)
 	}
 	for int(i) >= len(*table) {
@@ -285,11 +295,21 @@ func (r *Reader) readTables(raw []byte, use map[uint64]func(column.Table) error)
 
 // tableColumns decodes a table that is not part of a block.
 func (r *Reader) tableColumns(t column.Table, cols [][]uint64) error {
-	if t.Rows > maxCalls {
+	words := t.Rows * uint64(len(cols))
+	if t.Rows > maxCalls || !r.mayHold(words) {
 		return errBlock
 	}
 	b := block{unknown: r.skip}
 	return b.columns(t, cols, int(t.Rows))
+}
+
+// mayHold accounts for words of tables outside of blocks. A few bytes can stand for as many rows as they like, but all that a writer makes has about a byte for each word,
+// but for the extents of payloads that are nothing but zeros.
+func (r *Reader) mayHold(words uint64) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.tableWords += words
+	return r.tableWords <= maxBlockWords+2*maxBlobSize/extentSize+2*uint64(r.file.Size())
 }
 
 func (r *Reader) skip(what string) {

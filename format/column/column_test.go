@@ -2,6 +2,7 @@ package column
 
 import (
 	"math/rand/v2"
+	"runtime/metrics"
 	"slices"
 	"testing"
 )
@@ -159,16 +160,38 @@ func FuzzColumnDecode(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, n uint16, b []byte) {
-		c, _, err := parse(b)
+		c, _, err := parse(append(b, make([]byte, Pad)...)[:len(b)])
 		if err != nil {
 			return
 		}
 		var d Decoder
+		var v Vector
 		dst := make([]uint64, n)
-		if d.Words(dst, int(n), c) == nil && n > 0 {
+		var scratch []uint64
+		s := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+		metrics.Read(s)
+		before := s[0].Value.Uint64()
+		failed := d.Words(dst, int(n), c)
+		vector := ErrMalformed
+		if n > 0 {
+			vector = d.Vector(&v, int(n), c, &scratch)
+		}
+		metrics.Read(s)
+		// Columns nest, and each level has memory for two.
+		if used := s[0].Value.Uint64() - before; used > 1<<16+3*maxDepth*8*2*uint64(n) {
+			t.Fatalf("%d bytes allocated for %d rows", used, n)
+		}
+		if n > 0 && (failed == nil) != (vector == nil) {
+			t.Fatalf("words: %v, vector: %v", failed, vector)
+		}
+		if failed == nil && n > 0 {
+			got := make([]uint64, n)
+			Fill(got, &v, 0)
+			if !slices.Equal(got, dst) || v.At(int(n)-1) != dst[n-1] || v.At(int(n)/2) != dst[n/2] {
+				t.Fatalf("vector %d, words %d", got, dst)
+			}
 			// What decodes must come back when it is encoded again.
 			again, _, err := parse(e.Append(nil, dst))
-			got := make([]uint64, n)
 			if err != nil || d.Words(got, int(n), again) != nil || !slices.Equal(got, dst) {
 				t.Fatal("encoding again gives other values")
 			}

@@ -15,6 +15,9 @@ type Ref func(x uint64) (text string, ok bool)
 func AppendText(dst []byte, c Column, n int) ([]byte, error) {
 	var d Decoder
 	values := func() ([]byte, error) {
+		if n > len(c.Body) { // a row takes a byte or more
+			return dst, ErrMalformed
+		}
 		w := make([]uint64, n)
 		if err := d.Words(w, n, c); err != nil {
 			return dst, err
@@ -74,6 +77,9 @@ func AppendText(dst []byte, c Column, n int) ([]byte, error) {
 		dst = append(append(dst, ' '), hex.EncodeToString(bitmap)...)
 		rest, err = nested(rest[len(bitmap):], count)
 	case Bytes:
+		if n > 8*len(c.Body)+64 { // more than empty strings in a few runs are not worth their memory
+			return dst, ErrMalformed
+		}
 		lens := make([]uint64, n)
 		data, e := d.Strings(lens, n, c)
 		if e != nil {
