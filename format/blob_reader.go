@@ -69,7 +69,7 @@ func (b *blobReader) loadMap(raw []byte) error {
 		},
 		kindExtents: func(t column.Table) error {
 			// One blob may have more extents than a table of calls has rows.
-			if t.Rows > maxBlobSize/extentSize || !b.r.mayHold(2*t.Rows) {
+			if t.Rows > maxBlobSize/extentSize || !b.r.mayHold(&b.r.extents, 2*t.Rows, 2*maxBlobSize/extentSize) {
 				return errBlock
 			}
 			bl := block{unknown: b.r.skip}

@@ -43,6 +43,7 @@ type Reader struct {
 
 	mu         sync.Mutex
 	tableWords uint64 // of tables outside of blocks, so far
+	extents    uint64 // the same of extents of payloads, of which those of zeros cost no file
 	unknown    map[string]uint64
 	blocks     []*block // free
 	last       *block   // the one that Call and DataOf used last
@@ -296,20 +297,20 @@ func (r *Reader) readTables(raw []byte, use map[uint64]func(column.Table) error)
 // tableColumns decodes a table that is not part of a block.
 func (r *Reader) tableColumns(t column.Table, cols [][]uint64) error {
 	words := t.Rows * uint64(len(cols))
-	if t.Rows > maxCalls || !r.mayHold(words) {
+	if t.Rows > maxCalls || !r.mayHold(&r.tableWords, words, maxBlockWords) {
 		return errBlock
 	}
 	b := block{unknown: r.skip}
 	return b.columns(t, cols, int(t.Rows))
 }
 
-// mayHold accounts for words of tables outside of blocks. A few bytes can stand for as many rows as they like, but all that a writer makes has about a byte for each word,
-// but for the extents of payloads that are nothing but zeros.
-func (r *Reader) mayHold(words uint64) bool {
+// mayHold accounts for words of tables outside of blocks. A few bytes can stand for as many rows as they like, but what a writer makes has about a byte for each word,
+// but for some that are there anyway.
+func (r *Reader) mayHold(count *uint64, words, anyway uint64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.tableWords += words
-	return r.tableWords <= maxBlockWords+2*maxBlobSize/extentSize+2*uint64(r.file.Size())
+	*count += words
+	return *count <= anyway+2*uint64(r.file.Size())
 }
 
 func (r *Reader) skip(what string) {

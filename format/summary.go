@@ -349,30 +349,34 @@ func (r *Reader) readSummaries() error {
 func (r *Reader) readSummary(raw []byte, bySeq map[uint64]*eventChunk) error {
 	var cols [chunkFields][]uint64
 	var totals [totalFields][]uint64
-	var members, handles, tasks map[uint64][][]uint64
-	sets := func(to *map[uint64][][]uint64, words int) func(column.Table) error {
+	memberSets, handleSets, taskSets := map[uint64][]uint32{}, map[uint64][]Handle{}, map[uint64][]TaskRange{}
+	// sets gives each row of a table, in a column for each word, to the function that adds it to its set.
+	sets := func(words int, add func(id uint64, m [][]uint64, i int)) func(column.Table) error {
 		return func(t column.Table) error {
 			m := make([][]uint64, 1+words)
 			if err := r.tableColumns(t, m); err != nil {
 				return err
 			}
-			*to = map[uint64][][]uint64{}
 			for i, id := range m[setID] {
-				row := make([]uint64, words)
-				for k := range row {
-					row[k] = m[1+k][i]
-				}
-				(*to)[id] = append((*to)[id], row)
+				add(id, m, i)
 			}
 			return nil
 		}
 	}
 	err := r.readTables(raw, map[uint64]func(column.Table) error{
-		kindChunks:  func(t column.Table) error { return r.tableColumns(t, cols[:]) },
-		kindSets:    sets(&members, 1),
-		kindHandles: sets(&handles, 2),
-		kindTasks:   sets(&tasks, 3),
-		kindTotals:  func(t column.Table) error { return r.tableColumns(t, totals[:]) },
+		kindChunks: func(t column.Table) error { return r.tableColumns(t, cols[:]) },
+		kindSets: sets(1, func(id uint64, m [][]uint64, i int) {
+			memberSets[id] = append(memberSets[id], uint32(m[setMember][i]))
+		}),
+		kindHandles: sets(2, func(id uint64, m [][]uint64, i int) {
+			kind := m[handleKind][i]
+			handleSets[id] = append(handleSets[id], Handle{Kind: int(kind % anyHandle), Value: m[handleValue][i], Any: kind >= anyHandle})
+		}),
+		kindTasks: sets(3, func(id uint64, m [][]uint64, i int) {
+			low := uint32(m[taskLow][i])
+			taskSets[id] = append(taskSets[id], TaskRange{uint32(m[taskStream][i]), low, low + uint32(m[taskLen][i])})
+		}),
+		kindTotals: func(t column.Table) error { return r.tableColumns(t, totals[:]) },
 	})
 	if err != nil {
 		return err
@@ -396,24 +400,6 @@ func (r *Reader) readSummary(raw []byte, bySeq map[uint64]*eventChunk) error {
 		return fmt.Errorf("summary has %d calls in chunks and %d in functions", calls, counted)
 	}
 	whole := true
-	memberSets := map[uint64][]uint32{}
-	for id, rows := range members {
-		for _, row := range rows {
-			memberSets[id] = append(memberSets[id], uint32(row[0]))
-		}
-	}
-	handleSets := map[uint64][]Handle{}
-	for id, rows := range handles {
-		for _, row := range rows {
-			handleSets[id] = append(handleSets[id], Handle{Kind: int(row[0] % anyHandle), Value: row[1], Any: row[0] >= anyHandle})
-		}
-	}
-	taskSets := map[uint64][]TaskRange{}
-	for id, rows := range tasks {
-		for _, row := range rows {
-			taskSets[id] = append(taskSets[id], TaskRange{uint32(row[0]), uint32(row[1]), uint32(row[1] + row[2])})
-		}
-	}
 	for i, seq := range cols[chunkSeq] {
 		c := bySeq[seq]
 		if c == nil {
