@@ -319,7 +319,7 @@ func (m *model) loadIDs(first int) error {
 type semantics struct {
 	Task, Sync, Capture, Range, Ret, Selects, Device, Entry, Names string
 	Shares, StandIn                                                string
-	Begins, Reports                                                bool
+	Begins, Reports, Meets                                         bool
 	Inject                                                         []int
 	Params                                                         map[string]string
 }
@@ -433,7 +433,7 @@ func (m *model) apply(f *api.Func, s *semantics) error {
 		return fmt.Errorf("it is %s that stands in for it, which is not in functions.tsv", s.StandIn)
 	}
 	f.StandIn = s.StandIn
-	f.Begins, f.Reports = s.Begins, s.Reports
+	f.Begins, f.Reports, f.Meets = s.Begins, s.Reports, s.Meets
 	if len(s.Inject) == 2 {
 		m.injected[f.Name] = [2]int(s.Inject)
 	}
