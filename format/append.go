@@ -13,7 +13,7 @@ import (
 // A Source is a trace that is written into another.
 type Source struct {
 	Reader *Reader
-	Shift  int64                 // nanoseconds that are added to its times
+	Time   func(int64) int64     // what a time of it is in the new trace, which never falls while time rises; nil leaves times as they are
 	Keep   func(*Call) bool      // which of its calls; nil for all
 	Row    func(Process) Process // changes the rows of its processes, as by a rank; nil leaves them
 }
@@ -61,7 +61,7 @@ func (a *Appender) Append(sources ...*Source) error {
 	for {
 		var first *appended
 		for _, s := range from {
-			if s.call != nil && (first == nil || s.call.End+s.Shift < first.call.End+first.Shift) {
+			if s.call != nil && (first == nil || s.ends < first.ends) {
 				first = s
 			}
 		}
@@ -87,6 +87,7 @@ type appended struct {
 	next    func() (*Call, error, bool)
 	stop    func()
 	call    *Call // the next one to keep, nil at the end
+	ends    int64 // when that ends, in the new trace
 	threads []uint32
 	blobs   map[BlobID]BlobID
 	// late are the calls whose data came after them, and to what they became.
@@ -118,12 +119,20 @@ func (s *appended) begin() error {
 	return s.advance()
 }
 
+// time is what a time of the source is in the new trace.
+func (s *appended) time(t int64) int64 {
+	if s.Time == nil {
+		return t
+	}
+	return s.Time(t)
+}
+
 // people gives the processes and threads their places.
 func (s *appended) people() error {
 	var procs []uint32
 	host := s.Reader.Meta().Host
 	for _, p := range s.Reader.Processes() {
-		p.Start += s.Shift
+		p.Start = s.time(p.Start)
 		if s.Row != nil {
 			p = s.Row(p)
 		}
@@ -171,7 +180,7 @@ func (s *appended) advance() error {
 		case err != nil:
 			return err
 		case s.Keep == nil || s.Keep(c):
-			s.call = c
+			s.call, s.ends = c, s.time(c.End)
 			return nil
 		}
 	}
@@ -188,8 +197,7 @@ func (s *appended) thread(t uint32) (uint32, error) {
 func (s *appended) take() error {
 	c := *s.call
 	old := c.Index
-	c.Start += s.Shift
-	c.End += s.Shift
+	c.Start, c.End = s.time(c.Start), s.ends
 	var err error
 	if c.Thread, err = s.thread(c.Thread); err != nil {
 		return fmt.Errorf("call %d: %w", old, err)
@@ -212,7 +220,7 @@ func (s *appended) take() error {
 
 // data changes what a piece of data says to what is so in the new trace.
 func (s *appended) data(d *Data) error {
-	d.Time += s.Shift
+	d.Time = s.time(d.Time)
 	if d.Blob == 0 {
 		return nil
 	}
@@ -277,8 +285,7 @@ func (s *appended) end() error {
 		}
 	}
 	for _, g := range s.Reader.Gaps() {
-		g.From += s.Shift
-		g.To += s.Shift
+		g.From, g.To = s.time(g.From), s.time(g.To)
 		if g.Thread != NoThread {
 			var err error
 			if g.Thread, err = s.thread(g.Thread); err != nil {

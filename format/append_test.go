@@ -82,7 +82,7 @@ func TestAppend(t *testing.T) {
 	const shift = 12345
 	other := open(t, path)
 	both := to("both.aclt", func(a *Appender) error {
-		return a.Append(&Source{Reader: r}, &Source{Reader: other, Shift: shift, Row: func(p Process) Process { p.Rank = 1; return p }})
+		return a.Append(&Source{Reader: r}, &Source{Reader: other, Time: func(t int64) int64 { return t + shift }, Row: func(p Process) Process { p.Rank = 1; return p }})
 	})
 	// Each keeps its own order, and neither waits for the other longer than it has to.
 	one, two := collect(t, r, &Filter{NoData: true}), collect(t, other, &Filter{NoData: true})

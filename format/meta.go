@@ -36,6 +36,8 @@ type Meta struct {
 	DeviceTime      *DeviceTime       `json:"device_time,omitempty"` // nil: no task was to be measured by the device's clock
 	// Sealed says why a flight recorder has made a trace of the calls that it kept, empty for other traces.
 	Sealed string `json:"sealed,omitempty"`
+	// Merged are the recordings that the trace was put together from, in the order of their ranks; empty for one that was not.
+	Merged []Merged `json:"merged,omitempty"`
 	// Recovered says why the trace is what was left of another, empty for one as it was recorded. The end of the program may then not be known.
 	Recovered string `json:"recovered,omitempty"`
 
@@ -114,6 +116,7 @@ type Process struct {
 	ExitCode int      `json:"exit_code,omitempty"`
 	Signal   int      `json:"signal,omitempty"`
 	Rank     int      `json:"rank,omitempty"`
+	Host     string   `json:"host,omitempty"` // where it is not Meta.Host
 	// Maps are the mappings of code that stacks point into, where stacks were recorded.
 	Maps []Mapping `json:"maps,omitempty"`
 }
@@ -204,4 +207,17 @@ func parseUUID(s string) (u [16]byte, err error) {
 		return u, fmt.Errorf("uuid %q is not 32 hexadecimal digits", s)
 	}
 	return [16]byte(b), nil
+}
+
+// Merged is a recording that has become a part of another trace.
+type Merged struct {
+	UUID  string `json:"uuid"`
+	Host  string `json:"host,omitempty"`
+	Rank  int    `json:"rank"`
+	Shift int64  `json:"shift_ns"` // that was added to its times at its beginning
+	// ErrorNS is how far the ends of collectives lie apart from those of the first rank, half of them, or how much what must come before what leaves
+	// open, if that is less: nanoseconds. 0 where nothing but the wall clocks tells.
+	ErrorNS int64 `json:"error_ns,omitempty"`
+	// Matched is the number of collectives that bound its clock.
+	Matched int `json:"matched"`
 }

@@ -1,0 +1,145 @@
+package ranks
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+)
+
+// variables of the environment that hold a rank, the first one that is there counts.
+var variables = []string{"RANK", "RANK_ID", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"}
+
+// Rank returns the rank that the environment of a recorded program told it.
+func Rank(m *format.Meta) (int, bool) {
+	for _, name := range variables {
+		if n, err := strconv.Atoi(m.Env[name]); err == nil && n >= 0 {
+			return n, true
+		}
+	}
+	return 0, false
+}
+
+// MergeOptions are the parameters of Merge; nil stands for the defaults.
+type MergeOptions struct {
+	WallOnly bool                  // leave the clocks as the wall clocks say
+	Progress func(done, total int) // called now and then, with traces
+}
+
+// Merge writes the traces of a job's ranks into one, with one clock. The ranks are those of the programs' environments, or the order of the traces where one has none; two traces
+// of one rank are refused. The clocks are brought together by the wall clocks at the beginnings of the recordings, and then by the collectives that all have.
+func Merge(path string, readers []*format.Reader, m *api.Model, o *MergeOptions) (*format.Meta, error) {
+	if o == nil {
+		o = &MergeOptions{}
+	}
+	if len(readers) == 0 {
+		return nil, errors.New("no trace to merge")
+	}
+	numbers, err := number(readers)
+	if err != nil {
+		return nil, err
+	}
+	order := make([]int, len(readers))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int { return numbers[a] - numbers[b] })
+	begin := int64(math.MaxInt64)
+	for _, r := range readers {
+		begin = min(begin, r.Meta().StartWall)
+	}
+	parts := make([]part, len(readers))
+	shifts := make([]int64, len(readers))
+	for i, k := range order {
+		r := readers[k]
+		shifts[i] = r.Meta().StartWall - begin
+		if !o.WallOnly {
+			if err := listen(r, m, parts[i].add); err != nil {
+				return nil, fmt.Errorf("%s: %w", r.Path(), err)
+			}
+		}
+		if o.Progress != nil {
+			o.Progress(i+1, 2*len(readers))
+		}
+	}
+	clocks := align(parts, shifts)
+	meta := *readers[order[0]].Meta()
+	meta.UUID, meta.StartWall, meta.EndNS, meta.Merged = format.NewUUID(), begin, 0, nil
+	meta.StartMono, meta.Replayable = 0, false
+	a := make([]*format.Source, len(readers))
+	for i, k := range order {
+		r, c := readers[k], &clocks[i]
+		was := r.Meta()
+		meta.Merged = append(meta.Merged, format.Merged{UUID: was.UUID, Host: was.Host, Rank: numbers[k], Shift: c.time(0), ErrorNS: c.err, Matched: c.matched})
+		meta.EndNS = max(meta.EndNS, c.time(was.EndNS))
+		meta.Coverage.Refused += was.Coverage.Refused * min(i, 1)
+		a[i] = &format.Source{Reader: r, Time: c.time, Row: func(p format.Process) format.Process {
+			p.Rank = numbers[k]
+			if was.Host != meta.Host {
+				p.Host = was.Host
+			}
+			return p
+		}}
+	}
+	w, err := format.Create(path, &meta, readers[order[0]].Schema(), nil)
+	if err != nil {
+		return nil, err
+	}
+	if err := format.NewAppender(w).Append(a...); err != nil {
+		return nil, errors.Join(err, w.Abort(), os.Remove(path))
+	}
+	if err := w.Close(); err != nil {
+		return nil, errors.Join(err, os.Remove(path))
+	}
+	return &meta, nil
+}
+
+// number gives the traces their ranks.
+func number(readers []*format.Reader) ([]int, error) {
+	numbers := make([]int, len(readers))
+	by := map[int]string{}
+	for i, r := range readers {
+		n, ok := Rank(r.Meta())
+		if !ok {
+			n = i
+		}
+		if other := by[n]; other != "" {
+			return nil, fmt.Errorf("%s and %s are both of rank %d: merge one trace a rank", other, r.Path(), n)
+		}
+		by[n], numbers[i] = r.Path(), n
+		if a, b := r.Meta().API, readers[0].Meta().API; a != b {
+			return nil, fmt.Errorf("%s is a trace of the runtime %q, %s one of %q", r.Path(), a, readers[0].Path(), b)
+		}
+	}
+	return numbers, nil
+}
+
+// Files returns the traces among some names: files, and folders with files that end in .aclt.
+func Files(names []string) ([]string, error) {
+	var files []string
+	for _, n := range names {
+		st, err := os.Stat(n)
+		if err != nil {
+			return nil, err
+		}
+		if !st.IsDir() {
+			files = append(files, n)
+			continue
+		}
+		in, err := filepath.Glob(filepath.Join(n, "*.aclt"))
+		if err != nil {
+			return nil, err
+		}
+		if len(in) == 0 {
+			return nil, fmt.Errorf("%s has no file whose name ends in .aclt", n)
+		}
+		files = append(files, in...)
+	}
+	return files, nil
+}

@@ -1,0 +1,208 @@
+package ranks
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/record"
+)
+
+// A job whose truth is known: every rank has a clock of its own, which began at another time, is off from the wall clock's time by up to half a millisecond, and drifts.
+type job struct {
+	n         int
+	steps     int
+	slow      int     // the rank that is late by another 2 ms
+	drift     float64 // at most, nanoseconds a nanosecond
+	boot, off []int64
+	rate      []float64
+	starts    [][]int64 // by step and rank, true time
+}
+
+const began = int64(1_790_000_000_000_000_000) // true time, nanoseconds since 1970
+
+func newJob(n, steps int) *job {
+	j := &job{n: n, steps: steps, slow: 3, drift: 2e-6}
+	r := rand.New(rand.NewPCG(7, uint64(n)))
+	for range n {
+		j.boot = append(j.boot, began+r.Int64N(2e9))
+		j.off = append(j.off, r.Int64N(1e6)-5e5)
+		j.rate = append(j.rate, (2*r.Float64()-1)*j.drift)
+	}
+	at := began + int64(3e9)
+	for range steps {
+		at += 20e6
+		s := make([]int64, n)
+		for i := range s {
+			s[i] = at + int64(r.ExpFloat64()*3e5)
+			if i == j.slow {
+				s[i] += 2e6
+			}
+		}
+		j.starts = append(j.starts, s)
+	}
+	return j
+}
+
+// local is what rank i's clock says at a true time, since its recording began.
+func (j *job) local(i int, t int64) int64 {
+	return t - j.boot[i] + int64(float64(t-j.boot[i])*j.rate[i])
+}
+
+// truth is the true time of what rank i's clock says.
+func (j *job) truth(i int, local int64) int64 {
+	return j.boot[i] + int64(float64(local)/(1+j.rate[i]))
+}
+
+const commHandle, stream, function = 0x7700, 0x5500, 0x6600
+
+// write makes the trace of a rank.
+func (j *job) write(t *testing.T, dir string, i int, collectives bool) *format.Reader {
+	t.Helper()
+	path := filepath.Join(dir, fmt.Sprintf("%02d.aclt", i))
+	w, err := format.Create(path, &format.Meta{Host: fmt.Sprintf("node%d", i/8), API: acl.Model.Name, Env: map[string]string{"RANK": fmt.Sprint(i)},
+		StartWall: j.boot[i] + j.off[i], StartMono: 5, EndNS: j.local(i, j.starts[j.steps-1][0]+1e9)}, record.Schema(acl.Model), nil)
+	check(t, err)
+	_, err = w.Process(format.Process{PID: 1000 + i})
+	check(t, err)
+	_, err = w.Thread(format.Thread{TID: 1000 + i})
+	check(t, err)
+	call := func(name string, from, to int64, args []uint64, outs ...format.Out) {
+		f := acl.Model.Lookup(name)
+		_, err := w.Call(&format.Call{Func: uint16(f.ID), Start: j.local(i, from), End: j.local(i, to), Args: args, Outs: outs})
+		check(t, err)
+	}
+	r := rand.New(rand.NewPCG(9, uint64(i)))
+	first := j.starts[0][0] - 1e9
+	call("aclrtCreateStream", first, first+1000, []uint64{1 << 20}, format.Out{Param: 0, Value: stream})
+	call("HcclCommInitClusterInfo", first+2000, first+3000, []uint64{1 << 20, 0, 1 << 21}, format.Out{Param: 2, Value: commHandle})
+	for k := range j.starts {
+		start, last := j.starts[k][i], int64(0)
+		for _, s := range j.starts[k] {
+			last = max(last, s)
+		}
+		// The call encloses a launch, which is over 8 to 18 us after the last rank has begun. The host sees that later by as much again.
+		call("aclrtLaunchKernel", start+1000, start+2000, []uint64{function, 8, 1 << 40, 64, stream})
+		if collectives {
+			args := make([]uint64, acl.Model.Lookup("HcclAllReduce").Words)
+			args[len(args)-2], args[len(args)-1] = commHandle, stream
+			call("HcclAllReduce", start, start+3000, args)
+		}
+		call("aclrtSynchronizeStream", start+4000, max(last, start)+8000+r.Int64N(10_000)+r.Int64N(10_000), []uint64{stream})
+	}
+	check(t, w.Close())
+	rd, err := format.Open(path, nil)
+	check(t, err)
+	t.Cleanup(func() { rd.Close() })
+	return rd
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// worst merges the traces and returns how far a call of a rank is from where it truly was, beside rank 0, at the most.
+func (j *job) worst(t *testing.T, collectives bool) (int64, *format.Reader, *format.Meta) {
+	t.Helper()
+	dir := t.TempDir()
+	var rs []*format.Reader
+	for i := range j.n {
+		rs = append(rs, j.write(t, dir, (i*7)%j.n, collectives)) // in no order
+	}
+	out := filepath.Join(t.TempDir(), "job.aclt")
+	meta, err := Merge(out, rs, acl.Model, nil)
+	check(t, err)
+	r, err := format.Open(out, nil)
+	check(t, err)
+	t.Cleanup(func() { r.Close() })
+	if len(r.Processes()) != j.n || len(meta.Merged) != j.n {
+		t.Fatalf("%d processes, %d merged", len(r.Processes()), len(meta.Merged))
+	}
+	worst := int64(0)
+	launch := uint16(acl.Model.Lookup("aclrtLaunchKernel").ID)
+	seen := make([]int, j.n)
+	var zero []int64 // by step, how far rank 0 is off
+	for range j.starts {
+		zero = append(zero, 0)
+	}
+	for pass := range 2 {
+		clear(seen)
+		for c, err := range r.Calls(&format.Filter{Funcs: []uint16{launch}, NoArgs: true, NoData: true}) {
+			check(t, err)
+			rank := r.Processes()[r.Threads()[c.Thread].Process].Rank
+			k := seen[rank]
+			seen[rank]++
+			off := meta.StartWall + c.Start - (j.starts[k][rank] + 1000)
+			switch {
+			case pass == 0 && rank == 0:
+				zero[k] = off
+			case pass == 1:
+				worst = max(worst, max(off-zero[k], zero[k]-off))
+			}
+		}
+	}
+	for i, n := range seen {
+		if n != j.steps {
+			t.Fatalf("rank %d has %d launches, want %d", i, n, j.steps)
+		}
+	}
+	return worst, r, meta
+}
+
+func TestMerge(t *testing.T) {
+	j := newJob(64, 1000)
+	worst, r, meta := j.worst(t, true)
+	t.Logf("64 ranks: off by at most %d ns; said: %d", worst, meta.Merged[1].ErrorNS)
+	if worst > 20_000 {
+		t.Errorf("a rank is off by %d ns", worst)
+	}
+	for _, p := range meta.Merged[1:] {
+		if p.Matched != j.steps || p.ErrorNS == 0 || p.ErrorNS > 40_000 {
+			t.Errorf("%+v", p)
+		}
+	}
+	m, err := Compare(r, acl.Model, 5)
+	check(t, err)
+	if m == nil || m.Count != uint64(j.steps) || len(m.Ranks) != j.n || len(m.Longest) != 5 {
+		t.Fatalf("%+v", m)
+	}
+	for _, s := range m.Ranks {
+		if s.Met != uint64(j.steps) || s.Rank == j.slow && s.Last < uint64(j.steps)/2 || s.Rank != j.slow && s.Last > uint64(j.steps)/4 {
+			t.Errorf("%+v", s)
+		}
+	}
+}
+
+// TestMergeByWall has nothing but the wall clocks: the error is theirs, and the drift.
+func TestMergeByWall(t *testing.T) {
+	worst, r, meta := newJob(4, 500).worst(t, false)
+	if worst > 1_100_000 || worst < 50_000 {
+		t.Errorf("off by %d ns", worst)
+	}
+	if meta.Merged[1].Matched != 0 || meta.Merged[1].ErrorNS != 0 {
+		t.Errorf("%+v", meta.Merged)
+	}
+	if m, err := Compare(r, acl.Model, 5); m != nil || err != nil {
+		t.Errorf("%+v, %v", m, err)
+	}
+}
+
+func TestMergeRefuses(t *testing.T) {
+	j := newJob(2, 10)
+	a := j.write(t, t.TempDir(), 1, true)
+	b := j.write(t, t.TempDir(), 1, true)
+	out := filepath.Join(t.TempDir(), "x.aclt")
+	if _, err := Merge(out, []*format.Reader{a, b}, acl.Model, nil); err == nil || !strings.Contains(err.Error(), "both of rank 1") {
+		t.Errorf("%v", err)
+	}
+	if _, err := Files([]string{t.TempDir()}); err == nil || !strings.Contains(err.Error(), ".aclt") {
+		t.Errorf("%v", err)
+	}
+}

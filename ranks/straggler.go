@@ -1,0 +1,130 @@
+package ranks
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+)
+
+// Standing is how one rank stood in the collectives of a job.
+type Standing struct {
+	Rank   int    `json:"rank"`
+	Met    uint64 `json:"met"`       // collectives that it took part in with others
+	Last   uint64 `json:"last"`      // of these it was the last one to begin
+	Waited int64  `json:"waited_ns"` // from its own beginnings to those of the last
+	Caused int64  `json:"caused_ns"` // that the others have waited for it, where it was the last
+}
+
+// Wait is one collective in which ranks waited long.
+type Wait struct {
+	Key
+	Func      string `json:"func"`
+	Start     int64  `json:"start_ns"`  // when the first rank began
+	Spread    int64  `json:"spread_ns"` // until the last one did
+	Straggler int    `json:"straggler"` // its rank
+}
+
+// Meetings is what a merged trace tells of its ranks.
+type Meetings struct {
+	Count   uint64     `json:"count"` // collectives of two ranks or more
+	Ranks   []Standing `json:"ranks"`
+	Longest []Wait     `json:"longest,omitempty"`
+}
+
+// mostOpen is how many collectives are held of which not all ranks have come. Of what is older, those count that were there.
+const mostOpen = 1 << 14
+
+// Compare tells who waited for whom at the collectives of a merged trace; nil where there is only one rank, or none that meets another.
+func Compare(r *format.Reader, m *api.Model, longest int) (*Meetings, error) {
+	if len(r.Meta().Merged) < 2 {
+		return nil, nil
+	}
+	g := gatherer{ranks: map[int]*Standing{}, open: map[Key]*gathered{}, of: r.Processes(), all: len(r.Meta().Merged), longest: longest}
+	if err := listen(r, m, g.add); err != nil {
+		return nil, err
+	}
+	for len(g.order) > 0 {
+		g.close(g.order[0])
+	}
+	if g.out.Count == 0 {
+		return nil, nil
+	}
+	for _, s := range g.ranks {
+		g.out.Ranks = append(g.out.Ranks, *s)
+	}
+	slices.SortFunc(g.out.Ranks, func(a, b Standing) int { return a.Rank - b.Rank })
+	return &g.out, nil
+}
+
+type gatherer struct {
+	ranks   map[int]*Standing
+	open    map[Key]*gathered
+	order   []Key
+	of      []format.Process
+	all     int
+	longest int
+	out     Meetings
+}
+
+type gathered struct {
+	fn   *api.Func
+	came []arrival
+}
+
+type arrival struct {
+	rank int
+	at   int64
+}
+
+func (g *gatherer) add(k Key, m *meeting) error {
+	x := g.open[k]
+	if x == nil {
+		x = &gathered{fn: m.fn}
+		g.open[k] = x
+		g.order = append(g.order, k)
+	}
+	x.came = append(x.came, arrival{g.of[m.process].Rank, m.start})
+	if len(x.came) == g.all {
+		g.close(k)
+	} else if len(g.order) > mostOpen {
+		g.close(g.order[0])
+	}
+	return nil
+}
+
+func (g *gatherer) close(k Key) {
+	x := g.open[k]
+	delete(g.open, k)
+	if i := slices.Index(g.order, k); i >= 0 {
+		g.order = slices.Delete(g.order, i, i+1)
+	}
+	if x == nil || len(x.came) < 2 {
+		return
+	}
+	by := func(a, b arrival) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.rank, b.rank)) }
+	first, last := slices.MinFunc(x.came, by), slices.MaxFunc(x.came, by)
+	g.out.Count++
+	for _, a := range x.came {
+		s := g.ranks[a.rank]
+		if s == nil {
+			s = &Standing{Rank: a.rank}
+			g.ranks[a.rank] = s
+		}
+		s.Met++
+		s.Waited += last.at - a.at
+	}
+	g.ranks[last.rank].Last++
+	for _, a := range x.came {
+		g.ranks[last.rank].Caused += last.at - a.at
+	}
+	if g.longest == 0 {
+		return
+	}
+	w := Wait{Key: k, Func: x.fn.Name, Start: first.at, Spread: last.at - first.at, Straggler: last.rank}
+	at, _ := slices.BinarySearchFunc(g.out.Longest, w, func(a, b Wait) int { return cmp.Compare(b.Spread, a.Spread) })
+	if g.out.Longest = slices.Insert(g.out.Longest, at, w); len(g.out.Longest) > g.longest {
+		g.out.Longest = g.out.Longest[:g.longest]
+	}
+}
