@@ -7,6 +7,7 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/ranks"
 	"github.com/acltrace/acltrace/timeline"
 )
 
@@ -36,6 +37,8 @@ type Stats struct {
 	Retries []RetryStats `json:"retries"`
 	// GivenUp counts tasks without an end among the 131,072 tasks behind them: their brackets go to the end of the trace.
 	GivenUp uint64 `json:"given_up,omitempty"`
+	// Ranks tell who waited for whom at the collectives of several ranks, null where the trace is of one.
+	Ranks *ranks.Meetings `json:"ranks,omitempty"`
 	// Groups are the sums that StatsOptions.By asks for.
 	Groups []Group `json:"-"`
 }
@@ -267,6 +270,9 @@ func NewStats(r *format.Reader, m *api.Model, o *StatsOptions) (*Stats, error) {
 		x.groups = newGroups(o.By, x.w)
 	}
 	if err := x.w.Run(v); err != nil {
+		return nil, err
+	}
+	if x.s.Ranks, err = ranks.Compare(r, m, longest); err != nil {
 		return nil, err
 	}
 	return x.finish()

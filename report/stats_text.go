@@ -55,6 +55,16 @@ func (s *Stats) Text(w io.Writer) error {
 	s.copyText(t)
 	s.streamText(t)
 	s.rangeText(t)
+	if r := s.Ranks; r != nil {
+		fmt.Fprintln(t, "\ncollectives\tlast to begin\twaited for others\tothers waited\t  rank")
+		for _, x := range r.Ranks {
+			fmt.Fprintf(t, "%d\t%d\t%s\t%s\t  %d\n", x.Met, x.Last, Duration(x.Waited), Duration(x.Caused), x.Rank)
+		}
+		fmt.Fprintln(t, "\nwaited\tat\tlast rank\t  collective")
+		for _, x := range r.Longest {
+			fmt.Fprintf(t, "%s\t%s\t%d\t  %s %d of communicator %s\n", Duration(x.Spread), Duration(x.Start), x.Straggler, x.Func, x.N+1, x.Comm)
+		}
+	}
 	if len(s.HiddenSyncs) > 0 {
 		fmt.Fprintln(t, "\ncopies\tbytes\ttime in the call\tfirst call\t  hidden synchronization: asynchronous, of pageable memory")
 		for _, h := range s.HiddenSyncs {

@@ -60,7 +60,7 @@ func (a *app) root() *cobra.Command {
 		return usage("%s: %w; see `%s --help`", c.CommandPath(), err, c.CommandPath())
 	})
 	root.AddCommand(a.recordCmd(), a.attachCmd(), a.ctlCmd(), a.simCmd(), a.infoCmd(), a.catCmd(), a.statsCmd(), a.topCmd(), a.diffCmd(), a.whereCmd(), a.blameCmd(), a.replayCmd(), a.extractCmd(), a.bundleCmd(), a.exportCmd(), a.importCmd(),
-		a.fsckCmd(), a.recoverCmd(), a.packCmd(), a.assembleCmd(), a.doctorCmd(), a.demoCmd())
+		a.fsckCmd(), a.recoverCmd(), a.packCmd(), a.mergeCmd(), a.assembleCmd(), a.doctorCmd(), a.demoCmd())
 	return root
 }
 
