@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -35,6 +36,8 @@ type watcher struct {
 	refs    map[fileKey][]reference
 	inside  map[fileKey][]string // functions of the runtime that a program has itself
 	found   map[string]format.Unhooked
+	newest  string // process or thread at the last look
+	settled bool   // it was the newest at the look before too
 	stop    chan struct{}
 	ended   sync.WaitGroup
 	window  time.Duration // between two looks, for the tests
@@ -115,57 +118,84 @@ func (w *watcher) end() []format.Unhooked {
 }
 
 func (w *watcher) look(now time.Time) {
-	entries, err := fs.ReadDir(os.DirFS("/proc"), ".")
-	if err != nil {
-		return
-	}
 	// A number may have gone to another process since the last look.
 	type process struct {
-		pid, ppid int
-		start     string
+		pid   int
+		start string
 	}
-	var all []process
-	procs, pids := map[procKey]*watched{}, map[int]bool{w.root: true}
-	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil {
-			continue
-		}
+	children, procs := map[int][]process{}, map[procKey]*watched{}
+	var ours []process
+	newest := newestProcess()
+	for pid := range w.candidates(newest) {
 		if ppid, start, ok := parent(pid); ok {
-			all = append(all, process{pid, ppid, start})
-			if k := (procKey{pid, start}); w.procs[k] != nil {
-				procs[k], pids[pid] = w.procs[k], true
+			a := process{pid, start}
+			if k := (procKey{pid, start}); pid == w.root || w.procs[k] != nil {
+				ours = append(ours, a)
+			} else {
+				children[ppid] = append(children[ppid], a)
 			}
 		}
 	}
-	w.procs = procs
-	for _, a := range all {
-		pid, start := a.pid, a.start
-		if !pids[pid] && !pids[a.ppid] {
-			continue
-		}
-		pids[pid] = true
-		k := procKey{pid, start}
+	if !slices.ContainsFunc(ours, func(a process) bool { return a.pid == w.root }) {
+		ours = append(ours, children[w.root]...) // its first thread has ended
+	}
+	w.settled, w.newest = newest != "" && newest == w.newest, newest
+	for i := 0; i < len(ours); i++ {
+		ours = append(ours, children[ours[i].pid]...)
+		a := ours[i]
+		k := procKey{a.pid, a.start}
 		p := w.procs[k]
-		exe, err := os.Readlink(procFile(pid, "exe"))
+		exe, err := os.Readlink(procFile(a.pid, "exe"))
 		if err != nil {
 			exe = ""
 		}
 		if p == nil || p.exe != exe {
 			p = &watched{exe: exe}
-			w.procs[k] = p
-			w.within(pid, exe)
+			w.within(a.pid, exe)
 		}
+		procs[k] = p
 		if now.Before(p.next) {
 			continue
 		}
-		w.process(pid, p)
+		w.process(a.pid, p)
 		if p.hooked {
 			// Reading the maps of a large process stops it for a moment: less and less often.
 			p.next = now.Add(w.window << min(p.looks, 7))
 			p.looks++
 		}
 	}
+	w.procs = procs
+}
+
+// candidates returns the numbers of the processes that may belong to the recording: of all that there are, or only of those that do
+// where no process or thread was made since the look before the last one, given the number of the newest: what was being made
+// then was there at the last look.
+func (w *watcher) candidates(newest string) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		if w.settled && newest == w.newest {
+			for k := range w.procs {
+				if !yield(k.pid) {
+					return
+				}
+			}
+			return
+		}
+		entries, _ := fs.ReadDir(os.DirFS("/proc"), ".")
+		for _, e := range entries {
+			if pid, err := strconv.Atoi(e.Name()); err == nil && !yield(pid) {
+				return
+			}
+		}
+	}
+}
+
+// newestProcess returns the number that the kernel gave to a process or a thread last, "" where it does not tell.
+func newestProcess() string {
+	b, err := os.ReadFile("/proc/loadavg")
+	if f := strings.Fields(string(b)); err == nil && len(f) == 5 {
+		return f[4]
+	}
+	return ""
 }
 
 // parent returns the parent of a process and its time of start.

@@ -1,0 +1,41 @@
+package record
+
+import (
+	"maps"
+	"os"
+	"slices"
+	"testing"
+	"time"
+)
+
+// All processes are looked at unless none was made lately; then those of the recording are, and one that ends or starts another program is
+// still noticed.
+func TestCandidates(t *testing.T) {
+	_, start, ok := parent(os.Getpid())
+	if !ok {
+		t.Fatal("no process of this number")
+	}
+	w := &watcher{root: os.Getpid(), procs: map[procKey]*watched{{os.Getpid(), start}: {}}, newest: "7", settled: true}
+	if got := slices.Collect(w.candidates("7")); !slices.Equal(got, []int{os.Getpid()}) {
+		t.Errorf("none was made: %v", got)
+	}
+	all := slices.Collect(w.candidates("8"))
+	if !slices.Contains(all, os.Getpid()) || !slices.Contains(all, os.Getppid()) {
+		t.Errorf("one was made: %v", all)
+	}
+	w.settled = false
+	if got := slices.Collect(w.candidates("7")); len(got) < 2 {
+		t.Errorf("one may have been in the making at the last look: %v", got)
+	}
+	w.found, w.refs, w.inside = nil, nil, map[fileKey][]string{}
+	w.names = map[string]bool{}
+	exe, _ := os.Readlink(procFile(os.Getpid(), "exe"))
+	for _, p := range w.procs {
+		p.exe, p.next = exe, time.Now().Add(time.Hour)
+	}
+	w.settled, w.newest = true, newestProcess()
+	w.look(time.Now())
+	if keys := slices.Collect(maps.Keys(w.procs)); !slices.Contains(keys, procKey{os.Getpid(), start}) {
+		t.Errorf("after a look %v are known", keys)
+	}
+}
