@@ -430,7 +430,11 @@ func TestMutations(t *testing.T) {
 			m[r.IntN(len(m))] ^= 1 << r.IntN(8)
 		}
 		m = reseal(m)
-		bounded(t, len(m), func() { readAll(t, m) })
+		var rd *Reader
+		bounded(t, len(m), func() { rd = readAll(t, m) })
+		if rd != nil {
+			copyAll(t, rd)
+		}
 	}
 }
 
@@ -464,11 +468,11 @@ func reseal(b []byte) []byte {
 	return b
 }
 
-// readAll takes everything from a file that may be anything.
-func readAll(t *testing.T, b []byte) {
+// readAll takes everything from a file that may be anything, and returns its Reader, nil where it can't be opened.
+func readAll(t *testing.T, b []byte) *Reader {
 	r, err := readBytes(t, "fuzz", b)
 	if err != nil {
-		return
+		return nil
 	}
 	for c, err := range r.Calls(nil) {
 		if err != nil {
@@ -502,4 +506,20 @@ func readAll(t *testing.T, b []byte) {
 	_, _ = r.Counts()
 	_, _ = r.DataOf(0)
 	_, _ = r.BlobStats()
+	return r
+}
+
+// copyAll joins the small chunks of a file that may be anything: the copy has the same calls.
+func copyAll(t *testing.T, r *Reader) {
+	to := filepath.Join(t.TempDir(), "to.aclt")
+	if _, err := Copy(r, to, &CopyOptions{Join: true}); err != nil {
+		t.Fatal(err)
+	}
+	want, got := collect(t, r, nil), collect(t, open(t, to), nil)
+	for _, calls := range [][]*Call{want, got} {
+		for _, c := range calls {
+			c.Data = nil // what came late is elsewhere
+		}
+	}
+	equal(t, got, want)
 }
