@@ -19,6 +19,12 @@ import (
 // in the same run, and beside one read of the player's clock. Medians over stretches of 10,000 calls count: the machine has
 // other things to do, and few stretches are interrupted. It also tells what planning costs.
 func BenchmarkPlayer(b *testing.B) {
+	b.Run("one thread", func(b *testing.B) { benchmarkPlayer(b, 1) })
+	b.Run("beside another", func(b *testing.B) { benchmarkPlayer(b, 2) })
+}
+
+// benchmarkPlayer has a second thread make a call that is older than all of the first one's, where threads is 2.
+func benchmarkPlayer(b *testing.B, threads int) {
 	library(b)
 	dir := b.TempDir()
 	write := func(name, text string) string {
@@ -40,7 +46,14 @@ func BenchmarkPlayer(b *testing.B) {
 		b.Fatal(err)
 	}
 	_, _ = w.Process(format.Process{PID: 1})
-	_, _ = w.Thread(format.Thread{TID: 1})
+	for i := range threads {
+		_, _ = w.Thread(format.Thread{TID: 1 + i})
+	}
+	if threads > 1 {
+		if _, err := w.Call(&format.Call{Func: uint16(acl.FnSynchronizeDevice), Thread: 1, End: 20 * calls}); err != nil {
+			b.Fatal(err)
+		}
+	}
 	for i := range int64(calls) {
 		c := format.Call{Func: uint16(acl.FnMemset), Start: 20 * i, End: 20*i + 10, Args: []uint64{dev + uint64(i)%512, 512, 0, 1}}
 		switch {
@@ -76,7 +89,7 @@ func BenchmarkPlayer(b *testing.B) {
 		}
 		h := out.header
 		ns := float64(h.NS[1]-h.NS[0]) / float64(h.Counter[1]-h.Counter[0])
-		for i := 2 * stretch; i < len(out.insts); i += stretch {
+		for i := 2 * stretch; i < calls; i += stretch {
 			if out.insts[i].Flags != resultDone {
 				b.Fatalf("call %d: %+v", i, out.insts[i])
 			}

@@ -116,7 +116,8 @@ type resultHeader struct {
 	Details         uint32
 	Ready, Refused  uint32
 	Origin          uint64
-	Error           [4096 - 72]byte
+	Crashed, _      uint32
+	Error           [4096 - 80]byte
 }
 
 type resultThread struct {

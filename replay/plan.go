@@ -233,10 +233,9 @@ func (p *Plan) layOut() {
 }
 
 // clock says where the player reads its clock, which takes longer than all else that it does for a call: around calls that
-// wait, where times of the report begin and end, and around every call where the pace is kept or where the time tells
-// which of several threads was the last to begin a call.
+// wait, where times of the report begin and end, and around every call where the pace is kept.
 func (p *Plan) clock() {
-	all := p.scale > 0 || len(p.threads) > 1
+	all := p.scale > 0
 	for t := range p.threads {
 		gs := p.threads[t].groups
 		first, last := map[int]bool{}, map[int]*instruction{}

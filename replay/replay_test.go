@@ -328,6 +328,22 @@ func TestCrashAndHang(t *testing.T) {
 	if r.Identical || r.Crash == nil || !r.Crash.is(bad+1, "aclrtSynchronizeStream", "timeout") || !slices.Equal(r.Crash.Args, []string{"stream=stream#1"}) {
 		t.Errorf("crash %+v", r.Crash)
 	}
+	// The other thread is in a call that waits, and may have begun it later.
+	tw = newTrace(t)
+	two := onThread(tw.thread(0, 2))
+	tw.begin()
+	tw.malloc(dev, 64)
+	tw.call("aclrtSynchronizeStream", []uint64{stream}, two, lasting(tw.now, tw.now+100))
+	tw.now -= 90
+	bad = tw.toDevice(dev, pattern(64, 5))
+	both := tw.close()
+	for range 5 {
+		r = run(t, both, &Options{Backend: l, Env: []string{"FAKE_CRASH=aclrtMemcpy", "FAKE_HANG=aclrtSynchronizeStream"}})
+		if r.Crash == nil || !r.Crash.is(bad, "aclrtMemcpy", "segmentation fault") || r.Crash.TID != 1 {
+			t.Errorf("crash %+v", r.Crash)
+		}
+	}
+
 	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
 	defer cancel()
 	if _, err := Run(ctx, path, acl.Model, &Options{Backend: l, Env: []string{"FAKE_HANG=aclrtSynchronizeStream"}}); !errors.Is(err, context.DeadlineExceeded) {

@@ -246,7 +246,8 @@ func (p *Plan) read(b []byte, state *os.ProcessState, hung bool, log string) (*o
 	return o, nil
 }
 
-// crash names the call that a player died in: the one that a thread was in, the latest to begin where there are several.
+// crash names the call that a player died in. Where the signal has not told which thread's it was, it is one that a thread was in, rather
+// than one that waits, and the one that is known to have begun last.
 func (p *Plan) crash(o *outcome, state *os.ProcessState, hung bool) *Crash {
 	c := &Crash{Signal: state.String(), Args: []string{}}
 	if state.Success() {
@@ -258,17 +259,23 @@ func (p *Plan) crash(o *outcome, state *os.ProcessState, hung bool) *Crash {
 	if hung {
 		c.Signal = "timeout"
 	}
-	var best uint64
+	var best [3]uint64
 	first := uint64(0)
 	for t := range p.threads {
 		insts := p.threads[t].insts
 		if n := o.threads[t].Progress; n < uint64(len(insts)) {
 			in, r := &insts[n], &o.insts[first+n]
-			score := r.Start
-			if o.threads[t].Inside != n+1 {
-				score = 0
+			var score [3]uint64
+			if o.threads[t].Inside == n+1 {
+				score = [3]uint64{1, 0, r.Start}
+				if p.fns[in.Fn].Sync == api.NoSync {
+					score[1] = 1
+				}
 			}
-			if c.Func == "" || score >= best {
+			if o.header.Crashed == uint32(t+1) {
+				score[0] = 2
+			}
+			if c.Func == "" || slices.Compare(score[:], best[:]) >= 0 {
 				best, c.Call, c.Func = score, in.Call, p.callName(insts[n:])
 			}
 		}

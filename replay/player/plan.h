@@ -149,7 +149,8 @@ struct result_header {
 	uint32_t details;           /* in use */
 	uint32_t ready, refused;    /* threads that are there; processes that can't go on */
 	uint64_t origin;            /* counter at time 0, once all threads are ready */
-	char error[4096 - 72];      /* why the run was refused; the names of missing functions, one a line behind the first */
+	uint32_t crashed, pad;      /* 1 + the thread that a signal has ended the run in, 0 where that is not known */
+	char error[4096 - 80];      /* why the run was refused; the names of missing functions, one a line behind the first */
 };
 
 /* A cache line, so that threads do not slow each other. */

@@ -509,9 +509,31 @@ static void gather(void)
 	}
 }
 
+static __thread uint32_t my_number; /* 1 + that of the thread's program */
+
+/* Says which thread it was, and lets the signal end the process as it would have. */
+static void crashed(int sig)
+{
+	uint32_t nobody = 0;
+	if (my_number != 0)
+		__atomic_compare_exchange_n(&P.result->crashed, &nobody, my_number, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+	signal(sig, SIG_DFL);
+	raise(sig);
+}
+
+/* Before the library is loaded: one that has handlers of its own hands on what it has no use for. */
+static void watch_signals(void)
+{
+	static const int fatal[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
+	struct sigaction a = {.sa_handler = crashed, .sa_flags = SA_ONSTACK};
+	for (size_t i = 0; i < sizeof fatal / sizeof *fatal; i++)
+		sigaction(fatal[i], &a, NULL);
+}
+
 static void *play(void *arg)
 {
 	uint64_t n = (uint64_t)(uintptr_t)arg;
+	my_number = (uint32_t)n + 1;
 	const struct plan_thread *t = &P.threads[n];
 	struct result_thread *me = &P.progress[n];
 	/* What does not change is kept where no call of the runtime can change it. */
@@ -533,7 +555,6 @@ static void *play(void *arg)
 			r->flags |= RESULT_DONE;
 			/* All that the instruction did is visible to whoever waits for it. */
 			__atomic_store_n(&me->progress, i + 1, __ATOMIC_RELEASE);
-			now = counter();
 			continue;
 		}
 		const struct target *f = &targets[in->fn];
@@ -589,6 +610,7 @@ static void run(uint64_t process, const char *library)
 	const char *var = P.names + p->env;
 	for (uint32_t i = 0; i < p->vars; i++, var += strlen(var) + 1)
 		set_variable(var);
+	watch_signals();
 	open_library(library);
 	uint64_t all = P.plan->threads.count;
 	P.slots[SLOT_THREADS + 2 * all + process] = (uint64_t)getpid();
@@ -691,7 +713,7 @@ static int judge(int status)
 	uint64_t latest = 0;
 	for (uint64_t t = 0; t < P.plan->threads.count; t++) {
 		uint64_t n = P.progress[t].progress, at = P.threads[t].first + n;
-		if (n < P.threads[t].count && P.progress[t].inside == n + 1 && (last == NULL || P.results[at].start >= latest)) {
+		if (n < P.threads[t].count && P.progress[t].inside == n + 1 && (last == NULL || r->crashed == t + 1 || (P.results[at].start >= latest && r->crashed == 0))) {
 			last = &P.instructions[at];
 			latest = P.results[at].start;
 		}
