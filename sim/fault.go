@@ -1,7 +1,10 @@
 package sim
 
 import (
+	"encoding/binary"
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -27,7 +30,17 @@ type fault struct {
 	seen    int64
 	code    acl.Error
 	corrupt bool
+	memory  string // what is wrong with a buffer of the kernel: one of badMemory
+	pick    uint64 // chooses the buffer
 }
+
+// badMemory are the mistakes of a program that a kernel meets in its memory.
+var badMemory = []string{freedEarly, outOfBounds}
+
+const (
+	freedEarly  = "freed"
+	outOfBounds = "outside"
+)
 
 // taskKinds are the kinds that a fault may name.
 var taskKinds = map[string]taskKind{
@@ -42,29 +55,39 @@ var taskKinds = map[string]taskKind{
 //	copy:5=507013, fill:1=…    so does a task of another kind
 //	copy:5=corrupt             the fifth copy is made, and one byte of it is wrong
 //	kernel:1=timeout           the first kernel never ends: it fails when its time is over
+//	kernel:5=freed             a buffer of the fifth launch is freed too early; =outside: it is too short
+//	kernel:1-1000000=freed     the same for a launch of these, by chance
 //	oom:4                      the fourth allocation of device memory finds none
 //	lost:100                   the device is lost at the hundredth task
-func ParseFaults(text string) (*Faults, error) {
+//
+// The seed begins the chance.
+func ParseFaults(text string, seed uint64) (*Faults, error) {
 	f := &Faults{calls: map[string][]*fault{}, tasks: map[taskKind][]*fault{}}
+	chance := rand.New(rand.NewPCG(seed, 0))
 	for _, item := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' || r == '\n' }) {
-		if err := f.parse(item); err != nil {
+		if err := f.parse(item, chance); err != nil {
 			return nil, fmt.Errorf("fault %q: %w", item, err)
 		}
 	}
 	return f, nil
 }
 
-func (f *Faults) parse(item string) error {
+func (f *Faults) parse(item string, chance *rand.Rand) error {
 	what, effect, _ := strings.Cut(item, "=")
 	i := strings.LastIndexByte(what, ':')
 	if i < 0 {
 		return fmt.Errorf("it has no number: NAME:N")
 	}
-	n, err := strconv.ParseInt(what[i+1:], 10, 64)
-	if err != nil || n < 1 {
-		return fmt.Errorf("%q is no number from 1", what[i+1:])
+	first, last, ranged := strings.Cut(what[i+1:], "-")
+	if !ranged {
+		last = first
 	}
-	x := &fault{at: n}
+	n, err := strconv.ParseInt(first, 10, 64)
+	m, err2 := strconv.ParseInt(last, 10, 64)
+	if err != nil || err2 != nil || n < 1 || m < n {
+		return fmt.Errorf("%q is no number from 1, and no range of them", what[i+1:])
+	}
+	x := &fault{at: n + chance.Int64N(m-n+1), pick: chance.Uint64()}
 	what, x.name, _ = strings.Cut(what[:i], ":")
 	kind, isTask := taskKinds[what]
 	switch {
@@ -78,6 +101,8 @@ func (f *Faults) parse(item string) error {
 		return nil
 	case kind == taskKernel && effect == "timeout":
 		x.code = acl.ACL_ERROR_RT_AICORE_TIMEOUT
+	case kind == taskKernel && slices.Contains(badMemory, effect):
+		x.memory = effect
 	case kind == taskCopy && effect == "corrupt":
 		x.corrupt = true
 	default:
@@ -174,6 +199,9 @@ func (s *Sim) spoil(d *device, k *task) {
 		k.begin = nil
 	}
 	switch {
+	case x.memory != "":
+		o, args, own := k.order, k.args, k.own
+		k.run = func(s *stream) (time.Duration, *failure) { return o.runBadly(s, args, own, x) }
 	case x.corrupt:
 		k.run = func(s *stream) (time.Duration, *failure) {
 			cost, f := run(s)
@@ -187,6 +215,47 @@ func (s *Sim) spoil(d *device, k *task) {
 			return 0, failed(x.code, "%s %d %s on stream %d fails, by plan", k.kind, x.at, k.name, s.id)
 		}
 	}
+}
+
+// runBadly is run where the program has made a mistake with one of the kernel's buffers.
+func (o *order) runBadly(s *stream, args span, own bool, x *fault) (time.Duration, *failure) {
+	d := s.ctx.dev
+	used := o.buffers(d, args)
+	if len(used) == 0 {
+		return 0, failed(acl.ACL_ERROR_RT_AICORE_EXCEPTION, "kernel %s: launch %d fails, by plan: it has no buffer of the device's for which something could be wrong", o.fn.name, x.at)
+	}
+	b := used[x.pick%uint64(len(used))]
+	all, _ := d.mem.live.find(b.Addr)
+	if x.memory == outOfBounds {
+		b.Size = all.end() - b.Addr + allocAlign
+	} else {
+		d.mem.free(all.addr, byMalloc)
+		if o.fn.kernel != nil {
+			if cost, f := o.run(s, args, own); f != nil {
+				return cost, f
+			}
+		}
+	}
+	return 0, failed(acl.ACL_ERROR_RT_AICORE_EXCEPTION, "kernel %s: a buffer, %s: %v", o.fn.name, accessName(b.Access), d.check(b.Addr, b.Size, b.Access))
+}
+
+// buffers are the parts of allocations that a launch uses: what it declares, or what its arguments point to.
+func (o *order) buffers(d *device, args span) (used []Extent) {
+	block := hostBytes(args.addr, args.size)
+	var all []Extent
+	if k := o.fn.kernel; k != nil && k.Extents != nil {
+		all = k.Extents(&Launch{Args: block, NumBlocks: o.blocks, Grid: o.grid, Block: o.block}, nil)
+	} else {
+		for ; len(block) >= 8; block = block[8:] {
+			all = append(all, Extent{Addr: binary.LittleEndian.Uint64(block), Size: 1, Access: Read | Write})
+		}
+	}
+	for _, x := range all {
+		if r, ok := d.mem.live.find(x.Addr); ok && r.v.how == byMalloc && x.Size > 0 {
+			used = append(used, x)
+		}
+	}
+	return used
 }
 
 // corrupt changes one byte, always the same one.

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"encoding/binary"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -9,7 +10,7 @@ import (
 )
 
 func TestFaults(t *testing.T) {
-	plan, err := ParseFaults("aclrtMalloc:2=207001, kernel:fill:2=507035 copy:3=corrupt,oom:3,fill:1=507013,lost:7")
+	plan, err := ParseFaults("aclrtMalloc:2=207001, kernel:fill:2=507035 copy:3=corrupt,oom:3,fill:1=507013,lost:7", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,10 +73,58 @@ func TestFaults(t *testing.T) {
 func TestFaultsThatMakeNoSense(t *testing.T) {
 	for text, want := range map[string]string{
 		"aclrtMalloc": "no number", "aclrtMalloc:0=1": "no number from 1", "aclrtNothing:1=5": "no function", "aclrtMalloc:1=corrupt": "no error code",
-		"copy:NAME:1=5": "only kernels", "kernel:1=corrupt": "no error code", "aclrtGetSocName:1=5": "no function", "oom:1=5": "no function",
+		"copy:NAME:1=5": "only kernels", "kernel:1=corrupt": "no error code", "aclrtGetSocName:1=5": "no function", "oom:1=5": "no function", "kernel:5-4=freed": "no range", "copy:1=freed": "no error code",
 	} {
-		if _, err := ParseFaults(text); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := ParseFaults(text, 0); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+// A buffer that is freed too early, or too short, is the device's own error, with the address and the kernel, at a launch that the seed
+// chooses: the same one in every run, in either clock, and the program can go on.
+func TestFaultsOfMemory(t *testing.T) {
+	const launches = 1000
+	for _, effect := range badMemory {
+		struck := map[int]int{}
+		for seed := range uint64(4) {
+			for _, virtual := range []bool{false, true} {
+				plan, err := ParseFaults("kernel:1-1000="+effect, seed)
+				if err != nil {
+					t.Fatal(err)
+				}
+				e := newEnv(t, Options{Faults: plan, Virtual: virtual, Kernels: testKernels()})
+				f := e.function(e.load(testBinary(11, "fill", "mystery")), []string{"fill", "mystery"}[seed%2])
+				s := e.stream()
+				for n := range launches {
+					p := e.malloc(64)
+					args := fillArgs(1, p, 64)
+					if seed%2 == 1 {
+						args = binary.LittleEndian.AppendUint64(nil, p)
+					}
+					e.ok(e.th.LaunchKernelWithHostArgs(f, 1, s, nil, addr(&args[0]), uint64(len(args)), nil, 0))
+					if err := e.th.SynchronizeStream(s); err != 0 {
+						e.want(acl.ACL_ERROR_RT_AICORE_EXCEPTION, err)
+						where := map[string]string{freedEarly: "freed memory", outOfBounds: "behind the allocation"}[effect]
+						e.message("kernel "+[]string{"fill", "mystery"}[seed%2], fmt.Sprintf("%#x", p), where)
+						struck[n]++
+						if effect == freedEarly {
+							e.want(acl.ACL_ERROR_RT_PARAM_INVALID, e.th.Free(p))
+							continue
+						}
+					}
+					e.ok(e.th.Free(p))
+				}
+				e.sim.Close()
+			}
+		}
+		if len(struck) < 3 {
+			t.Errorf("%s: the seeds strike at %v", effect, struck)
+		}
+		for n, times := range struck {
+			if times%2 != 0 {
+				t.Errorf("%s: launch %d was struck %d times: the clocks differ", effect, n, times)
+			}
 		}
 	}
 }

@@ -63,7 +63,7 @@ given, or for all.`,
 	for _, v := range []struct{ flag, name, usage string }{
 		{"clock", variable("CLOCK"), "real: the device runs beside the program; virtual: a discrete-event simulation"},
 		{"model", variable("MODEL"), "cost model: a preset, or a JSON `file`"},
-		{"seed", variable("SEED"), "`number` that the chance in the model's times begins with"},
+		{"seed", variable("SEED"), "`number` that the chance in the model's times and in the faults begins with"},
 		{"kernels", variable("KERNELS"), "kernel `libraries`, separated by colons"},
 		{"devices", variable("DEVICES"), "`number` of devices"},
 		{"faults", variable("FAULTS"), "errors that the program is to meet"},

@@ -54,7 +54,7 @@ func optionsFromEnv() *sim.Options {
 		o.Model = m
 	}
 	if v := os.Getenv("ACLSIM_FAULTS"); v != "" {
-		faults, err := sim.ParseFaults(v)
+		faults, err := sim.ParseFaults(v, o.Seed)
 		if err != nil {
 			warn("ACLSIM_FAULTS: %v; there are none", err)
 		}
