@@ -1,0 +1,178 @@
+package report_test
+
+import (
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/testenv"
+	"github.com/acltrace/acltrace/report"
+	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/story"
+)
+
+// TestStatsCount compares sums with a count of all calls and tasks in memory, for stories and for what the examples do.
+func TestStatsCount(t *testing.T) {
+	traces := map[string]*timeline.Timeline{"small": story.Small(t), "long": story.Long(t, 400), "deep": deep(t),
+		"steps": story.Steps(t, 8, 20, func(step, launch int) int64 { return int64(1000 + 100*step + launch) })}
+	for name, args := range map[string][]string{"vector_add": nil, "matmul_pipeline": nil, "tiny_decoder": {"--tokens", "1", "--quiet"}} {
+		path := filepath.Join(t.TempDir(), name+".aclt")
+		cmd := append([]string{"record", "--sim", "-o", path, "--", testenv.Example(t, name)}, args...)
+		if out, err := exec.Command(testenv.Built(t, "bin/acltrace"), cmd...).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %v\n%s", cmd, err, out)
+		}
+		r, err := format.Open(path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { r.Close() })
+		if traces[name], err = timeline.Load(r, acl.Model); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, tl := range traces {
+		t.Run(name, func(t *testing.T) { count(t, tl) })
+	}
+}
+
+// line is what is compared of a row of a table.
+func line(v ...any) string { return fmt.Sprintln(v...) }
+
+func count(t *testing.T, tl *timeline.Timeline) {
+	s := stats(t, tl, "")
+	times, failed, retried := map[string][]int64{}, map[string]int{}, 0
+	host := make([]int64, len(tl.Tasks))
+	for i := range tl.Calls {
+		c := &tl.Calls[i]
+		times[c.Name] = append(times[c.Name], c.End-c.Start)
+		if c.Flags&format.Unfinished != 0 {
+			times[c.Name] = times[c.Name][:len(times[c.Name])-1]
+		}
+		if c.Failed() {
+			failed[c.Name]++
+		}
+		if c.Retries != timeline.NoCall {
+			retried++
+		}
+		if c.Task >= 0 {
+			host[c.Task] = c.End - c.Start
+		}
+	}
+	var got, want []string
+	for _, f := range s.Functions {
+		got = append(got, line(f.Func, f.Failed, f.TotalNS, f.MinNS, f.P50NS, f.P99NS, f.MaxNS))
+	}
+	for name, d := range times {
+		slices.Sort(d)
+		var total int64
+		for _, v := range d {
+			total += v
+		}
+		if len(d) == 0 {
+			d = []int64{0}
+		}
+		if len(d) > 512 { // then percentiles are nearly right only
+			i := slices.IndexFunc(s.Functions, func(f report.FuncStats) bool { return f.Func == name })
+			f := s.Functions[i]
+			for _, x := range [][2]int64{{f.P50NS, d[(len(d)-1)*50/100]}, {f.P99NS, d[(len(d)-1)*99/100]}} {
+				if off := x[0] - x[1]; 250*max(off, -off) > x[1] {
+					t.Errorf("%s: percentile %d, want %d", name, x[0], x[1])
+				}
+			}
+			want = append(want, line(name, failed[name], total, d[0], f.P50NS, f.P99NS, d[len(d)-1]))
+			continue
+		}
+		want = append(want, line(name, failed[name], total, d[0], d[(len(d)-1)*50/100], d[(len(d)-1)*99/100], d[len(d)-1]))
+	}
+	same(t, "functions", got, want)
+
+	type sum struct{ n, host, bytes, measured, device int64 }
+	sums := map[string]*sum{}
+	type stream struct{ tasks, busy, idle, until int64 }
+	streams := make([]stream, len(tl.Lanes))
+	for i := range tl.Tasks {
+		k := &tl.Tasks[i]
+		l := &streams[k.Lane]
+		if l.tasks == 0 {
+			l.until = k.From
+		}
+		l.tasks++
+		l.idle += max(0, k.From-l.until)
+		l.until = max(l.until, k.From)
+		l.busy += max(0, k.To-l.until)
+		l.until = max(l.until, k.To)
+		if k.Kind != api.Kernel && k.Kind != api.Copy {
+			continue
+		}
+		x := sums[k.Name]
+		if x == nil {
+			x = &sum{}
+			sums[k.Name] = x
+		}
+		x.n, x.host, x.bytes = x.n+1, x.host+host[i], x.bytes+int64(k.Bytes)
+		if k.Measured {
+			x.measured, x.device = x.measured+1, x.device+k.To-k.From
+		}
+	}
+	got, want = nil, nil
+	for _, k := range append(slices.Clone(s.Kernels), s.Copies...) {
+		got = append(got, line(k.Name, k.Count, k.HostNS, k.Bytes, k.Measured, k.DeviceNS))
+	}
+	for name, x := range sums {
+		want = append(want, line(name, x.n, x.host, x.bytes, x.measured, x.device))
+	}
+	same(t, "kernels and copies", got, want)
+	got, want = nil, nil
+	for _, l := range s.Streams {
+		got = append(got, line(l.Stream, l.Process, l.Tasks, l.BusyAtMostNS, l.IdleAtLeastNS, l.WaitedNS))
+	}
+	for i, l := range tl.Lanes {
+		want = append(want, line(l.Name, l.Process, streams[i].tasks, streams[i].busy, streams[i].idle, l.Waited))
+	}
+	same(t, "streams", got, want)
+
+	var live, most uint64
+	type change struct {
+		at   int64
+		size int64
+	}
+	var changes []change
+	starts := map[uint64]int64{}
+	for i := range tl.Calls {
+		starts[tl.Calls[i].Index] = tl.Calls[i].Start
+	}
+	for _, o := range tl.Objects {
+		if o.Kind == api.Device && o.Created != timeline.NoCall {
+			changes = append(changes, change{starts[o.Created], int64(o.Size)})
+			if o.Ended != timeline.NoCall {
+				changes = append(changes, change{starts[o.Ended], -int64(o.Size)})
+			}
+		}
+	}
+	slices.SortFunc(changes, func(a, b change) int { return int(a.at - b.at) })
+	for _, c := range changes {
+		live += uint64(c.size)
+		most = max(most, live)
+	}
+	retries := 0
+	for _, r := range s.Retries {
+		retries += int(r.Count)
+	}
+	if s.PeakDeviceBytes != most || retries != retried || s.Calls != uint64(len(tl.Calls)) || s.Steps.Count != len(tl.Steps().List) {
+		t.Errorf("peak %d, want %d; %d retries, want %d; %d calls; %d steps", s.PeakDeviceBytes, most, retries, retried, s.Calls, s.Steps.Count)
+	}
+}
+
+func same(t *testing.T, what string, got, want []string) {
+	t.Helper()
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("%s:\n%s\nwant\n%s", what, got, want)
+	}
+}
