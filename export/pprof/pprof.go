@@ -1,10 +1,10 @@
 // Package pprof writes a trace as a profile for `go tool pprof`, Speedscope and whatever else reads profile.proto.
 //
 // A stack is process, thread, function of the runtime and, for a call that made one, its task: the kernel, or the copy with its
-// direction, as a frame of the device ("npu::MatMul"), so that viewers colour it apart from the host. There are three sample types:
+// direction, as a frame of the device ("npu::MatMul"), so that viewers colour it apart from the host. There are four sample types:
 // launches counts kernel launches; host_time, shown unless another is asked for, is the time that the calls took on the host; moved
-// is what copies and fills moved, in bytes. The labels thread and stream can be filtered by. What the device took is not in
-// the profile, because it is not measured.
+// is what copies and fills moved, in bytes; device_time is the time of those tasks that the device's clock has measured, and a comment says of
+// how many that is. The labels thread and stream can be filtered by.
 //
 // A call that never returned is in the profile with the time up to the last moment known of it. Calls that are missing from the
 // trace, and such unfinished ones, are named in the profile's comments.
@@ -34,6 +34,7 @@ const (
 	launches = iota
 	hostTime
 	moved
+	deviceTime
 	types
 )
 
@@ -56,6 +57,8 @@ type builder struct {
 	device  string
 	frames  map[frame]*profile.Location
 	samples map[key]*profile.Sample
+
+	tasks, measured int
 }
 
 type frame struct {
@@ -95,9 +98,10 @@ func build(r *format.Reader, model *api.Model, o *Options) (*profile.Profile, er
 		frames: map[frame]*profile.Location{}, samples: map[key]*profile.Sample{},
 		p: &profile.Profile{
 			SampleType: []*profile.ValueType{
-				launches: {Type: "launches", Unit: "count"},
-				hostTime: {Type: "host_time", Unit: "nanoseconds"},
-				moved:    {Type: "moved", Unit: "bytes"},
+				launches:   {Type: "launches", Unit: "count"},
+				hostTime:   {Type: "host_time", Unit: "nanoseconds"},
+				moved:      {Type: "moved", Unit: "bytes"},
+				deviceTime: {Type: "device_time", Unit: "nanoseconds"},
 			},
 			DefaultSampleType: "host_time",
 			TimeNanos:         m.StartWall,
@@ -150,9 +154,14 @@ func (b *builder) path(process uint32) string {
 func (b *builder) call(c *timeline.HostCall, task *timeline.Task) {
 	k := key{thread: c.Thread, fn: c.Name, lane: -1}
 	var bytes uint64
-	var launched int64
+	var launched, took int64
 	if task != nil {
 		k.lane, k.task, bytes = task.Lane, task.Name, task.Bytes
+		b.tasks++
+		if task.Measured {
+			b.measured++
+			took = task.To - task.From
+		}
 		if task.Kind == api.Kernel {
 			launched = 1
 		}
@@ -166,6 +175,7 @@ func (b *builder) call(c *timeline.HostCall, task *timeline.Task) {
 	s.Value[launches] += launched
 	s.Value[hostTime] += max(c.End-c.Start, 0)
 	s.Value[moved] += int64(bytes)
+	s.Value[deviceTime] += took
 }
 
 func (b *builder) sample(k *key) *profile.Sample {
@@ -213,6 +223,9 @@ func (b *builder) comments(m *format.Meta, unfinished int) {
 	add("recording %s of %s", m.UUID, strings.Join(m.Argv, " "))
 	if m.Simulated {
 		add("the device was simulated")
+	}
+	if b.measured < b.tasks {
+		add("device_time is that of %d of %d tasks: the others were not measured", b.measured, b.tasks)
 	}
 	if unfinished > 0 {
 		add("%d calls never returned", unfinished)

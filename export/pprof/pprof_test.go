@@ -16,6 +16,8 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/import/msprof"
 	"github.com/acltrace/acltrace/timeline"
 	"github.com/acltrace/acltrace/timeline/story"
 )
@@ -31,6 +33,9 @@ func sums(t *timeline.Timeline) (flat map[string][types]int64, total [types]int6
 			name, v[moved] = strings.ReplaceAll("npu::"+task.Name, "\n", "\uFFFD"), int64(task.Bytes)
 			if task.Kind == api.Kernel {
 				v[launches] = 1
+			}
+			if task.Measured {
+				v[deviceTime] = task.To - task.From
 			}
 		}
 		f := flat[name]
@@ -72,8 +77,8 @@ func TestTop(t *testing.T) {
 	tl := story.Long(t, 3_000)
 	path := written(t, tl)
 	want, total := sums(tl)
-	for i, index := range []string{"launches", "host_time", "moved"} {
-		unit := map[string]string{"launches": "", "host_time": "ns", "moved": "B"}[index]
+	for i, index := range []string{"launches", "host_time", "moved", "device_time"} {
+		unit := map[string]string{"launches": "", "host_time": "ns", "moved": "B", "device_time": "ns"}[index]
 		out := pprof(t, "-top", "-nodecount=1000", "-nodefraction=0", "-unit="+unit, "-sample_index="+index, path)
 		got := map[string]int64{}
 		for _, m := range topLine.FindAllStringSubmatch(out, -1) {
@@ -97,11 +102,48 @@ func TestTop(t *testing.T) {
 	}
 }
 
+// What the device's clock has measured is shown by kernel.
+func TestDeviceTime(t *testing.T) {
+	p, err := msprof.Find("../../import/msprof/testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	trace := filepath.Join(t.TempDir(), "profile.aclt")
+	if _, err := msprof.Import(p, acl.Model, trace); err != nil {
+		t.Fatal(err)
+	}
+	r, err := format.Open(trace, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	var b bytes.Buffer
+	if err := Write(&b, r, acl.Model, nil); err != nil {
+		t.Fatal(err)
+	}
+	got, err := profile.Parse(&b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	took := map[string]int64{}
+	for _, s := range got.Sample {
+		took[s.Location[0].Line[0].Function.Name] += s.Value[deviceTime]
+	}
+	if took["npu::MatMul"] != 100_500 || took["npu::Add"] != 6_060 || took["npu::hcom_allReduce__1_0"] != 500_000 || took["AscendCL@aclnnMatmul"] != 0 {
+		t.Errorf("%v", took)
+	}
+	for _, c := range got.Comments {
+		if strings.Contains(c, "not measured") {
+			t.Errorf("all tasks are measured, and a comment says %q", c)
+		}
+	}
+}
+
 func TestRaw(t *testing.T) {
 	tl := story.Small(t)
 	out := pprof(t, "-raw", written(t, tl))
 	for _, want := range []string{
-		"launches/count host_time/nanoseconds[dflt] moved/bytes",
+		"launches/count host_time/nanoseconds[dflt] moved/bytes device_time/nanoseconds", "tasks: the others were not measured",
 		"the device was simulated", "1 calls never returned", "2 gaps, with at least 17 calls missing",
 		"thread:[thread 4001 (train)]", "thread:[thread 4011]", "stream:[stream 1]", "stream:[synchronous]",
 		"npu::copy HtoD", "/opt/app/train", "/opt/app/loader",
@@ -111,7 +153,7 @@ func TestRaw(t *testing.T) {
 		}
 	}
 	var total [types]int64
-	for _, m := range regexp.MustCompile(`(?m)^\s*(\d+)\s+(\d+)\s+(\d+): \d`).FindAllStringSubmatch(out, -1) {
+	for _, m := range regexp.MustCompile(`(?m)^\s*(\d+)\s+(\d+)\s+(\d+)\s+(\d+): \d`).FindAllStringSubmatch(out, -1) {
 		for i := range total {
 			n, _ := strconv.ParseInt(m[i+1], 10, 64)
 			total[i] += n
@@ -154,7 +196,7 @@ func TestStacks(t *testing.T) {
 		"train 4001;thread 4011;aclrtMemcpyAsync;npu::copy DtoD":                   {0, 200, 2048},
 		"train 4001;thread 4001 (train);aclrtSynchronizeStream":                    {0, 4003 + 7, 0},
 	} {
-		if fmt.Sprint(stacks[k]) != fmt.Sprint(want) {
+		if len(stacks[k]) != types || fmt.Sprint(stacks[k][:deviceTime]) != fmt.Sprint(want) {
 			t.Errorf("%q: %d, want %d", k, stacks[k], want)
 		}
 	}
