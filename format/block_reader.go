@@ -133,14 +133,14 @@ func (b *block) add(w *words, c column.Column) error {
 
 // row returns row i. It stays until a row of another window is asked for.
 func (w *words) row(i uint) []uint64 {
-	if k := i - w.at; k < uint(len(w.rows)) {
-		return w.rows[k]
+	if i-w.at >= uint(len(w.rows)) {
+		w.turn(i)
 	}
-	return w.turn(i)
+	return w.rows[i-w.at]
 }
 
-// turn moves the window to row i and returns it.
-func (w *words) turn(i uint) []uint64 {
+// turn moves the window to row i.
+func (w *words) turn(i uint) {
 	if len(w.rows) == 0 {
 		w.begin()
 	}
@@ -150,7 +150,6 @@ func (w *words) turn(i uint) []uint64 {
 		v := &w.vary[k]
 		v.values.Scatter(w.window[v.at:], w.width, int(w.at), rows)
 	}
-	return w.rows[i-w.at]
 }
 
 // begin makes the window, with what is constant.
