@@ -51,17 +51,16 @@ func (h *histogram) count(v int64) {
 	h.octaves[l][u>>max(l-8, 0)%octave]++
 }
 
-// percentile returns the time that p of a hundred do not exceed.
+// percentile returns the least of the times that p of a hundred do not exceed, p from 1 to 100.
 func (h *histogram) percentile(p int) int64 {
 	if h.n == 0 {
 		return 0
 	}
 	if h.exact != nil {
 		slices.Sort(h.exact)
-		return h.exact[(len(h.exact)-1)*p/100]
+		return h.exact[(len(h.exact)*p+99)/100-1]
 	}
-	rank := (h.n - 1) / 100 * uint64(p)
-	rank += (h.n - 1) % 100 * uint64(p) / 100
+	rank := (uint64(h.n)*uint64(p)+99)/100 - 1
 	for l, o := range h.octaves {
 		if o == nil {
 			continue
