@@ -72,8 +72,8 @@ type control struct {
 	stackFrames          uint32
 	cost                 atomic.Uint32
 	timeEvery, timeGap   uint32
-	only                 atomic.Uint32
-	_                    [15]uint32
+	only, quiet          atomic.Uint32
+	_                    [14]uint32
 	arenaFree            [arenaWords]atomic.Uint64
 	slots                [maxSlots]slot
 }
@@ -332,6 +332,11 @@ func (s *Session) Waiting() (but int, waiting bool) {
 // still tells the threads that have rings whether they record.
 func (s *Session) still() {
 	only, waiting := s.Waiting()
+	if waiting && only == 0 {
+		s.ctl.quiet.Store(1)
+	} else {
+		s.ctl.quiet.Store(0)
+	}
 	for i := range min(s.ctl.nextSlot.Load(), maxSlots) {
 		sl := &s.ctl.slots[i]
 		off := uint32(0)

@@ -29,6 +29,8 @@ END {
 		number("launch, recorded by LTTng-UST, ns" in_, "launch.lttng." t)
 		number("launch, recorded by uftrace, ns" in_, "launch.uftrace." t)
 		at_most("what the shim adds / yardstick" in_, adds("shim", t) / median("launch.yardstick." t), 1.5)
+		if ("launch.armed." t in values)
+			at_most("what --armed adds while nothing is recorded, ns" in_, adds("armed", t), 2)
 		if ("launch.lttng." t in values)
 			at_most("what the shim adds / what LTTng-UST adds" in_, adds("shim", t) / adds("lttng", t), 0.15)
 		if ("launch.uftrace." t in values)

@@ -71,6 +71,7 @@ capture() {
 			n=$((400 / threads))
 			LD_LIBRARY_PATH=$B/null $B/launch bare $n $threads | launches
 			record -o $B/shim.aclt --payload none --ring-size 1M -- $B/launch shim $n $threads | launches
+			record -o $B/shim.aclt --armed -- $B/launch armed $n $threads | launches
 			[ -z "$lttng" ] || LD_LIBRARY_PATH=$B/null $B/launch-lttng lttng $n $threads | launches
 			uftrace_run $B/launch uftrace $n $threads | launches
 		done

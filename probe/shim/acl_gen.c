@@ -13,6 +13,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclInit(const char *c
 	aclError (*real)(const char *configPath) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(configPath);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)configPath;
 	struct shim_call c;
@@ -63,6 +65,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclFinalize(struct sh
 	aclError (*real)(void) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real();
 	struct shim_call c;
 	if (!shim_enter(&c, 2, NULL, 0, 0)) {
 		aclError ret = real();
@@ -107,6 +111,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclFinalizeReference(
 	aclError (*real)(uint64_t *refCount) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(refCount);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)refCount;
 	struct shim_call c;
@@ -156,6 +162,8 @@ static inline __attribute__((always_inline)) const char *wrap_aclGetRecentErrMsg
 	const char *(*real)(void) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return 0;
+	if (shim_quiet())
+		return real();
 	struct shim_call c;
 	if (!shim_enter(&c, 4, NULL, 0, 0)) {
 		const char *ret = real();
@@ -200,6 +208,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclsysGetCANNVersion(
 	aclError (*real)(aclCANNPackageName name, aclCANNPackageVersion *version) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(name, version);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uint32_t)name;
 	w[1] = (uint64_t)(uintptr_t)version;
@@ -249,6 +259,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclsysGetVersionStr(c
 	aclError (*real)(char *pkgName, char *versionStr) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(pkgName, versionStr);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)pkgName;
 	w[1] = (uint64_t)(uintptr_t)versionStr;
@@ -299,6 +311,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclsysGetVersionNum(c
 	aclError (*real)(char *pkgName, int32_t *versionNum) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(pkgName, versionNum);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)pkgName;
 	w[1] = (uint64_t)(uintptr_t)versionNum;
@@ -443,6 +457,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSetExceptionInfo
 	aclError (*real)(aclrtExceptionInfoCallback callback) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(callback);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)callback;
 	struct shim_call c;
@@ -488,6 +504,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtExceptionInfoCal
 	aclError (*real)(aclrtExceptionInfoCallback callback) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(callback);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)callback;
 	struct shim_call c;
@@ -533,6 +551,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtExceptionInfoCal
 	aclError (*real)(aclrtExceptionInfoCallback callback) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(callback);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)callback;
 	struct shim_call c;
@@ -578,6 +598,8 @@ static inline __attribute__((always_inline)) uint32_t wrap_aclrtGetTaskIdFromExc
 	uint32_t (*real)(const aclrtExceptionInfo *info) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return 0;
+	if (shim_quiet())
+		return real(info);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)info;
 	struct shim_call c;
@@ -623,6 +645,8 @@ static inline __attribute__((always_inline)) uint32_t wrap_aclrtGetStreamIdFromE
 	uint32_t (*real)(const aclrtExceptionInfo *info) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return 0;
+	if (shim_quiet())
+		return real(info);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)info;
 	struct shim_call c;
@@ -668,6 +692,8 @@ static inline __attribute__((always_inline)) uint32_t wrap_aclrtGetThreadIdFromE
 	uint32_t (*real)(const aclrtExceptionInfo *info) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return 0;
+	if (shim_quiet())
+		return real(info);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)info;
 	struct shim_call c;
@@ -713,6 +739,8 @@ static inline __attribute__((always_inline)) uint32_t wrap_aclrtGetDeviceIdFromE
 	uint32_t (*real)(const aclrtExceptionInfo *info) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return 0;
+	if (shim_quiet())
+		return real(info);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)info;
 	struct shim_call c;
@@ -758,6 +786,8 @@ static inline __attribute__((always_inline)) uint32_t wrap_aclrtGetErrorCodeFrom
 	uint32_t (*real)(const aclrtExceptionInfo *info) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return 0;
+	if (shim_quiet())
+		return real(info);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)info;
 	struct shim_call c;
@@ -803,6 +833,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetArgsFromExcep
 	aclError (*real)(const aclrtExceptionInfo *info, void **devArgsPtr, uint32_t *devArgsLen) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(info, devArgsPtr, devArgsLen);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)info;
 	w[1] = (uint64_t)(uintptr_t)devArgsPtr;
@@ -855,6 +887,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetFuncHandleFro
 	aclError (*real)(const aclrtExceptionInfo *info, aclrtFuncHandle *func) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(info, func);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)info;
 	w[1] = (uint64_t)(uintptr_t)func;
@@ -904,6 +938,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtBinarySetExcepti
 	aclError (*real)(aclrtBinHandle binHandle, aclrtOpExceptionCallback callback, void *userData) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(binHandle, callback, userData);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)binHandle;
 	w[1] = (uint64_t)(uintptr_t)callback;
@@ -951,6 +987,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSubscribeReport(
 	aclError (*real)(uint64_t threadId, aclrtStream stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(threadId, stream);
 	uint64_t w[2];
 	w[0] = (uint64_t)threadId;
 	w[1] = (uint64_t)(uintptr_t)stream;
@@ -997,6 +1035,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtLaunchCallback(a
 	aclError (*real)(aclrtCallback fn, void *userData, aclrtCallbackBlockType blockType, aclrtStream stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(fn, userData, blockType, stream);
 	uint64_t w[4];
 	w[0] = (uint64_t)(uintptr_t)fn;
 	w[1] = (uint64_t)(uintptr_t)userData;
@@ -1051,6 +1091,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtProcessReport(in
 	aclError (*real)(int32_t timeout) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(timeout);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uint32_t)timeout;
 	struct shim_call c;
@@ -1097,6 +1139,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtUnSubscribeRepor
 	aclError (*real)(uint64_t threadId, aclrtStream stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(threadId, stream);
 	uint64_t w[2];
 	w[0] = (uint64_t)threadId;
 	w[1] = (uint64_t)(uintptr_t)stream;
@@ -1143,6 +1187,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtCreateContext(ac
 	aclError (*real)(aclrtContext *context, int32_t deviceId) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(context, deviceId);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)context;
 	w[1] = (uint64_t)(uint32_t)deviceId;
@@ -1192,6 +1238,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtDestroyContext(a
 	aclError (*real)(aclrtContext context) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(context);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)context;
 	struct shim_call c;
@@ -1238,6 +1286,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSetCurrentContex
 	aclError (*real)(aclrtContext context) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(context);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)context;
 	struct shim_call c;
@@ -1283,6 +1333,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetCurrentContex
 	aclError (*real)(aclrtContext *context) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(context);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)context;
 	struct shim_call c;
@@ -1331,6 +1383,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtCtxGetSysParamOp
 	aclError (*real)(aclSysParamOpt opt, int64_t *value) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(opt, value);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uint32_t)opt;
 	w[1] = (uint64_t)(uintptr_t)value;
@@ -1380,6 +1434,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtCtxSetSysParamOp
 	aclError (*real)(aclSysParamOpt opt, int64_t value) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(opt, value);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uint32_t)opt;
 	w[1] = (uint64_t)value;
@@ -1426,6 +1482,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetSysParamOpt(a
 	aclError (*real)(aclSysParamOpt opt, int64_t *value) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(opt, value);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uint32_t)opt;
 	w[1] = (uint64_t)(uintptr_t)value;
@@ -1475,6 +1533,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSetSysParamOpt(a
 	aclError (*real)(aclSysParamOpt opt, int64_t value) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(opt, value);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uint32_t)opt;
 	w[1] = (uint64_t)value;
@@ -1521,6 +1581,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSetDevice(int32_
 	aclError (*real)(int32_t deviceId) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(deviceId);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uint32_t)deviceId;
 	struct shim_call c;
@@ -1570,6 +1632,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtResetDevice(int3
 	aclError (*real)(int32_t deviceId) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(deviceId);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uint32_t)deviceId;
 	struct shim_call c;
@@ -1616,6 +1680,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtResetDeviceForce
 	aclError (*real)(int32_t deviceId) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(deviceId);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uint32_t)deviceId;
 	struct shim_call c;
@@ -1662,6 +1728,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetDevice(int32_
 	aclError (*real)(int32_t *deviceId) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(deviceId);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)deviceId;
 	struct shim_call c;
@@ -1710,6 +1778,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSetStreamFailure
 	aclError (*real)(aclrtStream stream, uint64_t mode) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(stream, mode);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)stream;
 	w[1] = (uint64_t)mode;
@@ -1756,6 +1826,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetRunMode(aclrt
 	aclError (*real)(aclrtRunMode *runMode) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(runMode);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)runMode;
 	struct shim_call c;
@@ -1804,6 +1876,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSynchronizeDevic
 	aclError (*real)(void) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real();
 	struct shim_call c;
 	if (!shim_enter(&c, 39, NULL, 0, 0)) {
 		aclError ret = real();
@@ -1851,6 +1925,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSynchronizeDevic
 	aclError (*real)(int32_t timeout) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(timeout);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uint32_t)timeout;
 	struct shim_call c;
@@ -1900,6 +1976,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSetTsDevice(aclr
 	aclError (*real)(aclrtTsId tsId) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(tsId);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uint32_t)tsId;
 	struct shim_call c;
@@ -1945,6 +2023,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetDeviceUtiliza
 	aclError (*real)(int32_t deviceId, aclrtUtilizationInfo *utilizationInfo) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(deviceId, utilizationInfo);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uint32_t)deviceId;
 	w[1] = (uint64_t)(uintptr_t)utilizationInfo;
@@ -1994,6 +2074,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetDeviceCount(u
 	aclError (*real)(uint32_t *count) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(count);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)count;
 	struct shim_call c;
@@ -2042,6 +2124,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtCreateEvent(aclr
 	aclError (*real)(aclrtEvent *event) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(event);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)event;
 	struct shim_call c;
@@ -2090,6 +2174,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtCreateEventWithF
 	aclError (*real)(aclrtEvent *event, uint32_t flag) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(event, flag);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)event;
 	w[1] = (uint64_t)(uint32_t)flag;
@@ -2139,6 +2225,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtCreateEventExWit
 	aclError (*real)(aclrtEvent *event, uint32_t flag) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(event, flag);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)event;
 	w[1] = (uint64_t)(uint32_t)flag;
@@ -2188,6 +2276,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtDestroyEvent(acl
 	aclError (*real)(aclrtEvent event) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(event);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)event;
 	struct shim_call c;
@@ -2233,6 +2323,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtRecordEvent(aclr
 	aclError (*real)(aclrtEvent event, aclrtStream stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(event, stream);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)event;
 	w[1] = (uint64_t)(uintptr_t)stream;
@@ -2285,6 +2377,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtRecordEventWithF
 	aclError (*real)(aclrtEvent event, aclrtStream stream, uint32_t flag) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(event, stream, flag);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)event;
 	w[1] = (uint64_t)(uintptr_t)stream;
@@ -2338,6 +2432,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtResetEvent(aclrt
 	aclError (*real)(aclrtEvent event, aclrtStream stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(event, stream);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)event;
 	w[1] = (uint64_t)(uintptr_t)stream;
@@ -2387,6 +2483,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtQueryEvent(aclrt
 	aclError (*real)(aclrtEvent event, aclrtEventStatus *status) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(event, status);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)event;
 	w[1] = (uint64_t)(uintptr_t)status;
@@ -2440,6 +2538,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtQueryEventStatus
 	aclError (*real)(aclrtEvent event, aclrtEventRecordedStatus *status) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(event, status);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)event;
 	w[1] = (uint64_t)(uintptr_t)status;
@@ -2493,6 +2593,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtQueryEventWaitSt
 	aclError (*real)(aclrtEvent event, aclrtEventWaitStatus *status) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(event, status);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)event;
 	w[1] = (uint64_t)(uintptr_t)status;
@@ -2542,6 +2644,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSynchronizeEvent
 	aclError (*real)(aclrtEvent event) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(event);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)event;
 	struct shim_call c;
@@ -2591,6 +2695,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSynchronizeEvent
 	aclError (*real)(aclrtEvent event, int32_t timeout) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(event, timeout);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)event;
 	w[1] = (uint64_t)(uint32_t)timeout;
@@ -2641,6 +2747,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtEventElapsedTime
 	aclError (*real)(float *ms, aclrtEvent startEvent, aclrtEvent endEvent) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(ms, startEvent, endEvent);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)ms;
 	w[1] = (uint64_t)(uintptr_t)startEvent;
@@ -2691,6 +2799,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtEventGetTimestam
 	aclError (*real)(aclrtEvent event, uint64_t *timestamp) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(event, timestamp);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)event;
 	w[1] = (uint64_t)(uintptr_t)timestamp;
@@ -2740,6 +2850,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMalloc(void **de
 	aclError (*real)(void **devPtr, size_t size, aclrtMemMallocPolicy policy) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(devPtr, size, policy);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)devPtr;
 	w[1] = (uint64_t)size;
@@ -2793,6 +2905,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMallocAlign32(vo
 	aclError (*real)(void **devPtr, size_t size, aclrtMemMallocPolicy policy) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(devPtr, size, policy);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)devPtr;
 	w[1] = (uint64_t)size;
@@ -2846,6 +2960,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMallocCached(voi
 	aclError (*real)(void **devPtr, size_t size, aclrtMemMallocPolicy policy) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(devPtr, size, policy);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)devPtr;
 	w[1] = (uint64_t)size;
@@ -2899,6 +3015,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMallocWithCfg(vo
 	aclError (*real)(void **devPtr, size_t size, aclrtMemMallocPolicy policy, aclrtMallocConfig *cfg) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(devPtr, size, policy, cfg);
 	uint64_t w[4];
 	w[0] = (uint64_t)(uintptr_t)devPtr;
 	w[1] = (uint64_t)size;
@@ -2954,6 +3072,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMallocForTaskSch
 	aclError (*real)(void **devPtr, size_t size, aclrtMemMallocPolicy policy, aclrtMallocConfig *cfg) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(devPtr, size, policy, cfg);
 	uint64_t w[4];
 	w[0] = (uint64_t)(uintptr_t)devPtr;
 	w[1] = (uint64_t)size;
@@ -3009,6 +3129,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMallocHostWithCf
 	aclError (*real)(void **ptr, uint64_t size, aclrtMallocConfig *cfg) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(ptr, size, cfg);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)ptr;
 	w[1] = (uint64_t)size;
@@ -3063,6 +3185,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtPointerGetAttrib
 	aclError (*real)(const void *ptr, aclrtPtrAttributes *attributes) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(ptr, attributes);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)ptr;
 	w[1] = (uint64_t)(uintptr_t)attributes;
@@ -3112,6 +3236,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemManagedGetAtt
 	aclError (*real)(aclrtMemManagedRangeAttribute attribute, const void *ptr, size_t size, void *data, size_t dataSize) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(attribute, ptr, size, data, dataSize);
 	uint64_t w[5];
 	w[0] = (uint64_t)(uint32_t)attribute;
 	w[1] = (uint64_t)(uintptr_t)ptr;
@@ -3164,6 +3290,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemManagedGetAtt
 	aclError (*real)(aclrtMemManagedRangeAttribute *attributes, size_t numAttributes, const void *ptr, size_t size, void **data, size_t *dataSizes) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(attributes, numAttributes, ptr, size, data, dataSizes);
 	uint64_t w[6];
 	w[0] = (uint64_t)(uintptr_t)attributes;
 	w[1] = (uint64_t)numAttributes;
@@ -3223,6 +3351,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtHostRegister(voi
 	aclError (*real)(void *ptr, uint64_t size, aclrtHostRegisterType type, void **devPtr) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(ptr, size, type, devPtr);
 	uint64_t w[4];
 	w[0] = (uint64_t)(uintptr_t)ptr;
 	w[1] = (uint64_t)size;
@@ -3277,6 +3407,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtHostRegisterV2(v
 	aclError (*real)(void *ptr, uint64_t size, uint32_t flag) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(ptr, size, flag);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)ptr;
 	w[1] = (uint64_t)size;
@@ -3328,6 +3460,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtHostGetDevicePoi
 	aclError (*real)(void *pHost, void **pDevice, uint32_t flag) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(pHost, pDevice, flag);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)pHost;
 	w[1] = (uint64_t)(uintptr_t)pDevice;
@@ -3378,6 +3512,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtHostUnregister(v
 	aclError (*real)(void *ptr) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(ptr);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)ptr;
 	struct shim_call c;
@@ -3424,6 +3560,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtHostMemMapCapabi
 	aclError (*real)(uint32_t deviceId, aclrtHacType hacType, aclrtHostMemMapCapability *capabilities) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(deviceId, hacType, capabilities);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uint32_t)deviceId;
 	w[1] = (uint64_t)(uint32_t)hacType;
@@ -3526,6 +3664,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtStreamGetId(aclr
 	aclError (*real)(aclrtStream stream, int32_t *streamId) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(stream, streamId);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)stream;
 	w[1] = (uint64_t)(uintptr_t)streamId;
@@ -3575,6 +3715,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemFlush(void *d
 	aclError (*real)(void *devPtr, size_t size) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(devPtr, size);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)devPtr;
 	w[1] = (uint64_t)size;
@@ -3621,6 +3763,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemInvalidate(vo
 	aclError (*real)(void *devPtr, size_t size) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(devPtr, size);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)devPtr;
 	w[1] = (uint64_t)size;
@@ -3667,6 +3811,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtFree(void *devPt
 	aclError (*real)(void *devPtr) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(devPtr);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)devPtr;
 	struct shim_call c;
@@ -3713,6 +3859,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMallocHost(void 
 	aclError (*real)(void **hostPtr, size_t size) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(hostPtr, size);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)hostPtr;
 	w[1] = (uint64_t)size;
@@ -3765,6 +3913,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemAllocManaged(
 	aclError (*real)(void **ptr, uint64_t size, uint32_t flag) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(ptr, size, flag);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)ptr;
 	w[1] = (uint64_t)size;
@@ -3818,6 +3968,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtFreeHost(void *h
 	aclError (*real)(void *hostPtr) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(hostPtr);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)hostPtr;
 	struct shim_call c;
@@ -3864,6 +4016,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtFreeWithDevSync(
 	aclError (*real)(void *devPtr) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(devPtr);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)devPtr;
 	struct shim_call c;
@@ -3914,6 +4068,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtFreeHostWithDevS
 	aclError (*real)(void *hostPtr) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(hostPtr);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)hostPtr;
 	struct shim_call c;
@@ -3964,6 +4120,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpy(void *dst
 	aclError (*real)(void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(dst, destMax, src, count, kind);
 	uint64_t w[5];
 	w[0] = (uint64_t)(uintptr_t)dst;
 	w[1] = (uint64_t)destMax;
@@ -4018,6 +4176,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemset(void *dev
 	aclError (*real)(void *devPtr, size_t maxCount, int32_t value, size_t count) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(devPtr, maxCount, value, count);
 	uint64_t w[4];
 	w[0] = (uint64_t)(uintptr_t)devPtr;
 	w[1] = (uint64_t)maxCount;
@@ -4066,6 +4226,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyAsync(void
 	aclError (*real)(void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind, aclrtStream stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(dst, destMax, src, count, kind, stream);
 	uint64_t w[6];
 	w[0] = (uint64_t)(uintptr_t)dst;
 	w[1] = (uint64_t)destMax;
@@ -4124,6 +4286,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemsetD32(void *
 	aclError (*real)(void *ptr, size_t memSize, uint32_t value, size_t N) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(ptr, memSize, value, N);
 	uint64_t w[4];
 	w[0] = (uint64_t)(uintptr_t)ptr;
 	w[1] = (uint64_t)memSize;
@@ -4172,6 +4336,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemsetD32Async(v
 	aclError (*real)(void *ptr, size_t memSize, uint32_t value, size_t N, aclrtStream stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(ptr, memSize, value, N, stream);
 	uint64_t w[5];
 	w[0] = (uint64_t)(uintptr_t)ptr;
 	w[1] = (uint64_t)memSize;
@@ -4225,6 +4391,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyAsyncWithC
 	aclError (*real)(void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind, aclrtStream stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(dst, destMax, src, count, kind, stream);
 	uint64_t w[6];
 	w[0] = (uint64_t)(uintptr_t)dst;
 	w[1] = (uint64_t)destMax;
@@ -4283,6 +4451,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpy2d(void *d
 	aclError (*real)(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width, size_t height, aclrtMemcpyKind kind) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(dst, dpitch, src, spitch, width, height, kind);
 	uint64_t w[7];
 	w[0] = (uint64_t)(uintptr_t)dst;
 	w[1] = (uint64_t)dpitch;
@@ -4339,6 +4509,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpy2dAsync(vo
 	aclError (*real)(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width, size_t height, aclrtMemcpyKind kind, aclrtStream stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(dst, dpitch, src, spitch, width, height, kind, stream);
 	uint64_t w[8];
 	w[0] = (uint64_t)(uintptr_t)dst;
 	w[1] = (uint64_t)dpitch;
@@ -4399,6 +4571,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetSymbolAddress
 	aclError (*real)(const void *symbol, void **devPtr) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(symbol, devPtr);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)symbol;
 	w[1] = (uint64_t)(uintptr_t)devPtr;
@@ -4448,6 +4622,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetSymbolSize(co
 	aclError (*real)(const void *symbol, size_t *size) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(symbol, size);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)symbol;
 	w[1] = (uint64_t)(uintptr_t)size;
@@ -4497,6 +4673,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyFromSymbol
 	aclError (*real)(void *dst, size_t dstMax, const void *symbol, size_t count, size_t offset, aclrtMemcpyKind kind) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(dst, dstMax, symbol, count, offset, kind);
 	uint64_t w[6];
 	w[0] = (uint64_t)(uintptr_t)dst;
 	w[1] = (uint64_t)dstMax;
@@ -4551,6 +4729,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyFromSymbol
 	aclError (*real)(void *dst, size_t dstMax, const void *symbol, size_t count, size_t offset, aclrtMemcpyKind kind, aclrtStream stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(dst, dstMax, symbol, count, offset, kind, stream);
 	uint64_t w[7];
 	w[0] = (uint64_t)(uintptr_t)dst;
 	w[1] = (uint64_t)dstMax;
@@ -4609,6 +4789,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyToSymbol(c
 	aclError (*real)(const void *symbol, const void *src, size_t count, size_t offset, aclrtMemcpyKind kind) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(symbol, src, count, offset, kind);
 	uint64_t w[5];
 	w[0] = (uint64_t)(uintptr_t)symbol;
 	w[1] = (uint64_t)(uintptr_t)src;
@@ -4662,6 +4844,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyToSymbolAs
 	aclError (*real)(const void *symbol, const void *src, size_t count, size_t offset, aclrtMemcpyKind kind, aclrtStream stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(symbol, src, count, offset, kind, stream);
 	uint64_t w[6];
 	w[0] = (uint64_t)(uintptr_t)symbol;
 	w[1] = (uint64_t)(uintptr_t)src;
@@ -4719,6 +4903,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemsetAsync(void
 	aclError (*real)(void *devPtr, size_t maxCount, int32_t value, size_t count, aclrtStream stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(devPtr, maxCount, value, count, stream);
 	uint64_t w[5];
 	w[0] = (uint64_t)(uintptr_t)devPtr;
 	w[1] = (uint64_t)maxCount;
@@ -4772,6 +4958,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemManagedAdvise
 	aclError (*real)(const void *ptr, uint64_t size, aclrtMemManagedAdviseType advise, aclrtMemManagedLocation location) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(ptr, size, advise, location);
 	uint64_t w[4];
 	w[0] = (uint64_t)(uintptr_t)ptr;
 	w[1] = (uint64_t)size;
@@ -4821,6 +5009,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtReserveMemAddres
 	aclError (*real)(void **virPtr, size_t size, size_t alignment, void *expectPtr, uint64_t flags) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(virPtr, size, alignment, expectPtr, flags);
 	uint64_t w[5];
 	w[0] = (uint64_t)(uintptr_t)virPtr;
 	w[1] = (uint64_t)size;
@@ -4876,6 +5066,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtReleaseMemAddres
 	aclError (*real)(void *virPtr) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(virPtr);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)virPtr;
 	struct shim_call c;
@@ -4922,6 +5114,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMallocPhysical(a
 	aclError (*real)(aclrtDrvMemHandle *handle, size_t size, const aclrtPhysicalMemProp *prop, uint64_t flags) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(handle, size, prop, flags);
 	uint64_t w[4];
 	w[0] = (uint64_t)(uintptr_t)handle;
 	w[1] = (uint64_t)size;
@@ -4977,6 +5171,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtFreePhysical(acl
 	aclError (*real)(aclrtDrvMemHandle handle) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(handle);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)handle;
 	struct shim_call c;
@@ -5022,6 +5218,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMapMem(void *vir
 	aclError (*real)(void *virPtr, size_t size, size_t offset, aclrtDrvMemHandle handle, uint64_t flags) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(virPtr, size, offset, handle, flags);
 	uint64_t w[5];
 	w[0] = (uint64_t)(uintptr_t)virPtr;
 	w[1] = (uint64_t)size;
@@ -5071,6 +5269,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtUnmapMem(void *v
 	aclError (*real)(void *virPtr) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(virPtr);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)virPtr;
 	struct shim_call c;
@@ -5117,6 +5317,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemMapNoAccess(v
 	aclError (*real)(void *virPtr, size_t size, size_t offset, aclrtDrvMemHandle handle, uint64_t flags) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(virPtr, size, offset, handle, flags);
 	uint64_t w[5];
 	w[0] = (uint64_t)(uintptr_t)virPtr;
 	w[1] = (uint64_t)size;
@@ -5166,6 +5368,8 @@ static inline __attribute__((always_inline)) aclrtStreamConfigHandle *wrap_aclrt
 	aclrtStreamConfigHandle *(*real)(void) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return 0;
+	if (shim_quiet())
+		return real();
 	struct shim_call c;
 	if (!shim_enter(&c, 105, NULL, 0, 0)) {
 		aclrtStreamConfigHandle *ret = real();
@@ -5202,6 +5406,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtDestroyStreamCon
 	aclError (*real)(aclrtStreamConfigHandle *handle) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(handle);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)handle;
 	struct shim_call c;
@@ -5240,6 +5446,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSetStreamConfigO
 	aclError (*real)(aclrtStreamConfigHandle *handle, aclrtStreamConfigAttr attr, const void *attrValue, size_t valueSize) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(handle, attr, attrValue, valueSize);
 	uint64_t w[4];
 	w[0] = (uint64_t)(uintptr_t)handle;
 	w[1] = (uint64_t)(uint32_t)attr;
@@ -5286,6 +5494,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtCreateStream(acl
 	aclError (*real)(aclrtStream *stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(stream);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)stream;
 	struct shim_call c;
@@ -5334,6 +5544,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtCreateStreamV2(a
 	aclError (*real)(aclrtStream *stream, const aclrtStreamConfigHandle *handle) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(stream, handle);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)stream;
 	w[1] = (uint64_t)(uintptr_t)handle;
@@ -5376,6 +5588,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtCreateStreamWith
 	aclError (*real)(aclrtStream *stream, uint32_t priority, uint32_t flag) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(stream, priority, flag);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)stream;
 	w[1] = (uint64_t)(uint32_t)priority;
@@ -5426,6 +5640,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtDestroyStream(ac
 	aclError (*real)(aclrtStream stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(stream);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)stream;
 	struct shim_call c;
@@ -5477,6 +5693,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtDestroyStreamFor
 	aclError (*real)(aclrtStream stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(stream);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)stream;
 	struct shim_call c;
@@ -5524,6 +5742,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSynchronizeStrea
 	aclError (*real)(aclrtStream stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(stream);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)stream;
 	struct shim_call c;
@@ -5573,6 +5793,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSynchronizeStrea
 	aclError (*real)(aclrtStream stream, int32_t timeout) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(stream, timeout);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)stream;
 	w[1] = (uint64_t)(uint32_t)timeout;
@@ -5623,6 +5845,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtStreamQuery(aclr
 	aclError (*real)(aclrtStream stream, aclrtStreamStatus *status) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(stream, status);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)stream;
 	w[1] = (uint64_t)(uintptr_t)status;
@@ -5676,6 +5900,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtStreamGetPriorit
 	aclError (*real)(aclrtStream stream, uint32_t *priority) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(stream, priority);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)stream;
 	w[1] = (uint64_t)(uintptr_t)priority;
@@ -5725,6 +5951,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtStreamGetFlags(a
 	aclError (*real)(aclrtStream stream, uint32_t *flags) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(stream, flags);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)stream;
 	w[1] = (uint64_t)(uintptr_t)flags;
@@ -5774,6 +6002,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtStreamWaitEvent(
 	aclError (*real)(aclrtStream stream, aclrtEvent event) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(stream, event);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)stream;
 	w[1] = (uint64_t)(uintptr_t)event;
@@ -5823,6 +6053,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtStreamWaitEventW
 	aclError (*real)(aclrtStream stream, aclrtEvent event, uint32_t timeout, uint32_t flag) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(stream, event, timeout, flag);
 	uint64_t w[4];
 	w[0] = (uint64_t)(uintptr_t)stream;
 	w[1] = (uint64_t)(uintptr_t)event;
@@ -5874,6 +6106,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtStreamWaitEventW
 	aclError (*real)(aclrtStream stream, aclrtEvent event, int32_t timeout) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(stream, event, timeout);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)stream;
 	w[1] = (uint64_t)(uintptr_t)event;
@@ -5924,6 +6158,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSetGroup(int32_t
 	aclError (*real)(int32_t groupId) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(groupId);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uint32_t)groupId;
 	struct shim_call c;
@@ -5969,6 +6205,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetGroupCount(ui
 	aclError (*real)(uint32_t *count) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(count);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)count;
 	struct shim_call c;
@@ -6017,6 +6255,8 @@ static inline __attribute__((always_inline)) aclrtGroupInfo *wrap_aclrtCreateGro
 	aclrtGroupInfo *(*real)(void) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return 0;
+	if (shim_quiet())
+		return real();
 	struct shim_call c;
 	if (!shim_enter(&c, 123, NULL, 0, 0)) {
 		aclrtGroupInfo *ret = real();
@@ -6060,6 +6300,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtDestroyGroupInfo
 	aclError (*real)(aclrtGroupInfo *groupInfo) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(groupInfo);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)groupInfo;
 	struct shim_call c;
@@ -6105,6 +6347,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetAllGroupInfo(
 	aclError (*real)(aclrtGroupInfo *groupInfo) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(groupInfo);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)groupInfo;
 	struct shim_call c;
@@ -6150,6 +6394,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetGroupInfoDeta
 	aclError (*real)(const aclrtGroupInfo *groupInfo, int32_t groupIndex, aclrtGroupAttr attr, void *attrValue, size_t valueLen, size_t *paramRetSize) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(groupInfo, groupIndex, attr, attrValue, valueLen, paramRetSize);
 	uint64_t w[6];
 	w[0] = (uint64_t)(uintptr_t)groupInfo;
 	w[1] = (uint64_t)(uint32_t)groupIndex;
@@ -6205,6 +6451,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtDeviceCanAccessP
 	aclError (*real)(int32_t *canAccessPeer, int32_t deviceId, int32_t peerDeviceId) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(canAccessPeer, deviceId, peerDeviceId);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)canAccessPeer;
 	w[1] = (uint64_t)(uint32_t)deviceId;
@@ -6255,6 +6503,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtDeviceEnablePeer
 	aclError (*real)(int32_t peerDeviceId, uint32_t flags) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(peerDeviceId, flags);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uint32_t)peerDeviceId;
 	w[1] = (uint64_t)(uint32_t)flags;
@@ -6301,6 +6551,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtDeviceDisablePee
 	aclError (*real)(int32_t peerDeviceId) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(peerDeviceId);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uint32_t)peerDeviceId;
 	struct shim_call c;
@@ -6346,6 +6598,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetMemInfo(aclrt
 	aclError (*real)(aclrtMemAttr attr, size_t *free, size_t *total) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(attr, free, total);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uint32_t)attr;
 	w[1] = (uint64_t)(uintptr_t)free;
@@ -6398,6 +6652,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetMemUsageInfo(
 	aclError (*real)(int32_t deviceId, aclrtMemUsageInfo *memUsageInfo, size_t inputNum, size_t *outputNum) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(deviceId, memUsageInfo, inputNum, outputNum);
 	uint64_t w[4];
 	w[0] = (uint64_t)(uint32_t)deviceId;
 	w[1] = (uint64_t)(uintptr_t)memUsageInfo;
@@ -6451,6 +6707,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSetOpWaitTimeout
 	aclError (*real)(uint32_t timeout) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(timeout);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uint32_t)timeout;
 	struct shim_call c;
@@ -6496,6 +6754,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSetOpExecuteTime
 	aclError (*real)(uint32_t timeout) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(timeout);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uint32_t)timeout;
 	struct shim_call c;
@@ -6541,6 +6801,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSetOpExecuteTime
 	aclError (*real)(uint32_t timeout) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(timeout);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uint32_t)timeout;
 	struct shim_call c;
@@ -6586,6 +6848,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSetOpExecuteTime
 	aclError (*real)(uint64_t timeout, uint64_t *actualTimeout) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(timeout, actualTimeout);
 	uint64_t w[2];
 	w[0] = (uint64_t)timeout;
 	w[1] = (uint64_t)(uintptr_t)actualTimeout;
@@ -6635,6 +6899,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetOpTimeOutInte
 	aclError (*real)(uint64_t *interval) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(interval);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)interval;
 	struct shim_call c;
@@ -6683,6 +6949,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSetStreamOverflo
 	aclError (*real)(aclrtStream stream, uint32_t flag) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(stream, flag);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)stream;
 	w[1] = (uint64_t)(uint32_t)flag;
@@ -6729,6 +6997,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetStreamOverflo
 	aclError (*real)(aclrtStream stream, uint32_t *flag) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(stream, flag);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)stream;
 	w[1] = (uint64_t)(uintptr_t)flag;
@@ -6778,6 +7048,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSetDeviceSatMode
 	aclError (*real)(aclrtFloatOverflowMode mode) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(mode);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uint32_t)mode;
 	struct shim_call c;
@@ -6823,6 +7095,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetDeviceSatMode
 	aclError (*real)(aclrtFloatOverflowMode *mode) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(mode);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)mode;
 	struct shim_call c;
@@ -6871,6 +7145,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetOverflowStatu
 	aclError (*real)(void *outputAddr, size_t outputSize, aclrtStream stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(outputAddr, outputSize, stream);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)outputAddr;
 	w[1] = (uint64_t)outputSize;
@@ -6924,6 +7200,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtResetOverflowSta
 	aclError (*real)(aclrtStream stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(stream);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)stream;
 	struct shim_call c;
@@ -6972,6 +7250,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSubscribeHostFun
 	aclError (*real)(uint64_t hostFuncThreadId, aclrtStream exeStream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(hostFuncThreadId, exeStream);
 	uint64_t w[2];
 	w[0] = (uint64_t)hostFuncThreadId;
 	w[1] = (uint64_t)(uintptr_t)exeStream;
@@ -7011,6 +7291,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtProcessHostFunc(
 	aclError (*real)(int32_t timeout) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(timeout);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uint32_t)timeout;
 	struct shim_call c;
@@ -7050,6 +7332,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtUnSubscribeHostF
 	aclError (*real)(uint64_t hostFuncThreadId, aclrtStream exeStream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(hostFuncThreadId, exeStream);
 	uint64_t w[2];
 	w[0] = (uint64_t)hostFuncThreadId;
 	w[1] = (uint64_t)(uintptr_t)exeStream;
@@ -7089,6 +7373,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtQueryDeviceStatu
 	aclError (*real)(int32_t deviceId, aclrtDeviceStatus *deviceStatus) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(deviceId, deviceStatus);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uint32_t)deviceId;
 	w[1] = (uint64_t)(uintptr_t)deviceStatus;
@@ -7138,6 +7424,8 @@ static inline __attribute__((always_inline)) aclrtBinary wrap_aclrtCreateBinary(
 	aclrtBinary (*real)(const void *data, size_t dataLen) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return 0;
+	if (shim_quiet())
+		return real(data, dataLen);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)data;
 	w[1] = (uint64_t)dataLen;
@@ -7189,6 +7477,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtDestroyBinary(ac
 	aclError (*real)(aclrtBinary binary) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(binary);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)binary;
 	struct shim_call c;
@@ -7234,6 +7524,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtBinaryLoad(aclrt
 	aclError (*real)(aclrtBinary binary, aclrtBinHandle *binHandle) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(binary, binHandle);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)binary;
 	w[1] = (uint64_t)(uintptr_t)binHandle;
@@ -7283,6 +7575,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtBinaryUnLoad(acl
 	aclError (*real)(aclrtBinHandle binHandle) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(binHandle);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)binHandle;
 	struct shim_call c;
@@ -7328,6 +7622,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtBinaryGetFunctio
 	aclError (*real)(aclrtBinHandle binHandle, const char *kernelName, aclrtFuncHandle *funcHandle) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(binHandle, kernelName, funcHandle);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)binHandle;
 	w[1] = (uint64_t)(uintptr_t)kernelName;
@@ -7379,6 +7675,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtLaunchKernel(acl
 	aclError (*real)(aclrtFuncHandle funcHandle, uint32_t numBlocks, const void *argsData, size_t argsSize, aclrtStream stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(funcHandle, numBlocks, argsData, argsSize, stream);
 	uint64_t w[5];
 	w[0] = (uint64_t)(uintptr_t)funcHandle;
 	w[1] = (uint64_t)(uint32_t)numBlocks;
@@ -7432,6 +7730,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemExportToShare
 	aclError (*real)(aclrtDrvMemHandle handle, aclrtMemHandleType handleType, uint64_t flags, uint64_t *shareableHandle) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(handle, handleType, flags, shareableHandle);
 	uint64_t w[4];
 	w[0] = (uint64_t)(uintptr_t)handle;
 	w[1] = (uint64_t)(uint32_t)handleType;
@@ -7483,6 +7783,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemExportToShare
 	aclError (*real)(aclrtDrvMemHandle handle, uint64_t flags, aclrtMemSharedHandleType shareType, void *shareableHandle) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(handle, flags, shareType, shareableHandle);
 	uint64_t w[4];
 	w[0] = (uint64_t)(uintptr_t)handle;
 	w[1] = (uint64_t)flags;
@@ -7531,6 +7833,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemImportFromSha
 	aclError (*real)(uint64_t shareableHandle, int32_t deviceId, aclrtDrvMemHandle *handle) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(shareableHandle, deviceId, handle);
 	uint64_t w[3];
 	w[0] = (uint64_t)shareableHandle;
 	w[1] = (uint64_t)(uint32_t)deviceId;
@@ -7581,6 +7885,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemImportFromSha
 	aclError (*real)(void *shareableHandle, aclrtMemSharedHandleType shareType, uint64_t flags, aclrtDrvMemHandle *handle) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(shareableHandle, shareType, flags, handle);
 	uint64_t w[4];
 	w[0] = (uint64_t)(uintptr_t)shareableHandle;
 	w[1] = (uint64_t)(uint32_t)shareType;
@@ -7632,6 +7938,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemSetPidToShare
 	aclError (*real)(uint64_t shareableHandle, int32_t *pid, size_t pidNum) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(shareableHandle, pid, pidNum);
 	uint64_t w[3];
 	w[0] = (uint64_t)shareableHandle;
 	w[1] = (uint64_t)(uintptr_t)pid;
@@ -7684,6 +7992,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemSetPidToShare
 	aclError (*real)(void *shareableHandle, aclrtMemSharedHandleType shareType, int32_t *pid, size_t pidNum) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(shareableHandle, shareType, pid, pidNum);
 	uint64_t w[4];
 	w[0] = (uint64_t)(uintptr_t)shareableHandle;
 	w[1] = (uint64_t)(uint32_t)shareType;
@@ -7737,6 +8047,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemGetAllocation
 	aclError (*real)(aclrtPhysicalMemProp *prop, aclrtMemGranularityOptions option, size_t *granularity) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(prop, option, granularity);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)prop;
 	w[1] = (uint64_t)(uint32_t)option;
@@ -7791,6 +8103,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtDeviceGetBareTgi
 	aclError (*real)(int32_t *pid) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(pid);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)pid;
 	struct shim_call c;
@@ -7839,6 +8153,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtCmoAsync(void *s
 	aclError (*real)(void *src, size_t size, aclrtCmoType cmoType, aclrtStream stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(src, size, cmoType, stream);
 	uint64_t w[4];
 	w[0] = (uint64_t)(uintptr_t)src;
 	w[1] = (uint64_t)size;
@@ -7890,6 +8206,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetMemUceInfo(in
 	aclError (*real)(int32_t deviceId, aclrtMemUceInfo *memUceInfoArray, size_t arraySize, size_t *retSize) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(deviceId, memUceInfoArray, arraySize, retSize);
 	uint64_t w[4];
 	w[0] = (uint64_t)(uint32_t)deviceId;
 	w[1] = (uint64_t)(uintptr_t)memUceInfoArray;
@@ -7943,6 +8261,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtDeviceTaskAbort(
 	aclError (*real)(int32_t deviceId, uint32_t timeout) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(deviceId, timeout);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uint32_t)deviceId;
 	w[1] = (uint64_t)(uint32_t)timeout;
@@ -7989,6 +8309,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemUceRepair(int
 	aclError (*real)(int32_t deviceId, aclrtMemUceInfo *memUceInfoArray, size_t arraySize) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(deviceId, memUceInfoArray, arraySize);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uint32_t)deviceId;
 	w[1] = (uint64_t)(uintptr_t)memUceInfoArray;
@@ -8041,6 +8363,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtStreamAbort(aclr
 	aclError (*real)(aclrtStream stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(stream);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)stream;
 	struct shim_call c;
@@ -8086,6 +8410,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtBinaryLoadFromFi
 	aclError (*real)(const char *binPath, aclrtBinaryLoadOptions *options, aclrtBinHandle *binHandle) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(binPath, options, binHandle);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)binPath;
 	w[1] = (uint64_t)(uintptr_t)options;
@@ -8141,6 +8467,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtBinaryGetDevAddr
 	aclError (*real)(aclrtBinHandle binHandle, void **binAddr, size_t *binSize) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(binHandle, binAddr, binSize);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)binHandle;
 	w[1] = (uint64_t)(uintptr_t)binAddr;
@@ -8193,6 +8521,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtBinaryGetFunctio
 	aclError (*real)(aclrtBinHandle binHandle, uint64_t funcEntry, aclrtFuncHandle *funcHandle) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(binHandle, funcEntry, funcHandle);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)binHandle;
 	w[1] = (uint64_t)funcEntry;
@@ -8243,6 +8573,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtBinaryGetGlobal(
 	aclError (*real)(aclrtBinHandle binHandle, const char *name, void **dptr, size_t *size) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(binHandle, name, dptr, size);
 	uint64_t w[4];
 	w[0] = (uint64_t)(uintptr_t)binHandle;
 	w[1] = (uint64_t)(uintptr_t)name;
@@ -8297,6 +8629,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetFuncBySymbol(
 	aclError (*real)(const void *symbol, aclrtFuncHandle *funcHandle) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(symbol, funcHandle);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)symbol;
 	w[1] = (uint64_t)(uintptr_t)funcHandle;
@@ -8346,6 +8680,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetFunctionAddr(
 	aclError (*real)(aclrtFuncHandle funcHandle, void **aicAddr, void **aivAddr) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(funcHandle, aicAddr, aivAddr);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)funcHandle;
 	w[1] = (uint64_t)(uintptr_t)aicAddr;
@@ -8398,6 +8734,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetFunctionSize(
 	aclError (*real)(aclrtFuncHandle funcHandle, size_t *aicSize, size_t *aivSize) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(funcHandle, aicSize, aivSize);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)funcHandle;
 	w[1] = (uint64_t)(uintptr_t)aicSize;
@@ -8450,6 +8788,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetMemcpyDescSiz
 	aclError (*real)(aclrtMemcpyKind kind, size_t *descSize) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(kind, descSize);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uint32_t)kind;
 	w[1] = (uint64_t)(uintptr_t)descSize;
@@ -8499,6 +8839,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSetMemcpyDesc(vo
 	aclError (*real)(void *desc, aclrtMemcpyKind kind, void *srcAddr, void *dstAddr, size_t count, void *config) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(desc, kind, srcAddr, dstAddr, count, config);
 	uint64_t w[6];
 	w[0] = (uint64_t)(uintptr_t)desc;
 	w[1] = (uint64_t)(uint32_t)kind;
@@ -8549,6 +8891,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyAsyncWithO
 	aclError (*real)(void **dst, size_t destMax, size_t dstDataOffset, const void **src, size_t count, size_t srcDataOffset, aclrtMemcpyKind kind, aclrtStream stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(dst, destMax, dstDataOffset, src, count, srcDataOffset, kind, stream);
 	uint64_t w[8];
 	w[0] = (uint64_t)(uintptr_t)dst;
 	w[1] = (uint64_t)destMax;
@@ -8605,6 +8949,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyAsyncWithD
 	aclError (*real)(void *desc, aclrtMemcpyKind kind, aclrtStream stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(desc, kind, stream);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)desc;
 	w[1] = (uint64_t)(uint32_t)kind;
@@ -8656,6 +9002,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtKernelArgsGetHan
 	aclError (*real)(aclrtFuncHandle funcHandle, size_t *memSize) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(funcHandle, memSize);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)funcHandle;
 	w[1] = (uint64_t)(uintptr_t)memSize;
@@ -8705,6 +9053,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtKernelArgsGetMem
 	aclError (*real)(aclrtFuncHandle funcHandle, size_t userArgsSize, size_t *actualArgsSize) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(funcHandle, userArgsSize, actualArgsSize);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)funcHandle;
 	w[1] = (uint64_t)userArgsSize;
@@ -8755,6 +9105,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtKernelArgsInit(a
 	aclError (*real)(aclrtFuncHandle funcHandle, aclrtArgsHandle *argsHandle) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(funcHandle, argsHandle);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)funcHandle;
 	w[1] = (uint64_t)(uintptr_t)argsHandle;
@@ -8807,6 +9159,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtKernelArgsInitBy
 	aclError (*real)(aclrtFuncHandle funcHandle, aclrtArgsHandle argsHandle, void *userHostMem, size_t actualArgsSize) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(funcHandle, argsHandle, userHostMem, actualArgsSize);
 	uint64_t w[4];
 	w[0] = (uint64_t)(uintptr_t)funcHandle;
 	w[1] = (uint64_t)(uintptr_t)argsHandle;
@@ -8859,6 +9213,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtKernelArgsAppend
 	aclError (*real)(aclrtArgsHandle argsHandle, void *param, size_t paramSize, aclrtParamHandle *paramHandle) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(argsHandle, param, paramSize, paramHandle);
 	uint64_t w[4];
 	w[0] = (uint64_t)(uintptr_t)argsHandle;
 	w[1] = (uint64_t)(uintptr_t)param;
@@ -8914,6 +9270,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtKernelArgsAppend
 	aclError (*real)(aclrtArgsHandle argsHandle, aclrtParamHandle *paramHandle) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(argsHandle, paramHandle);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)argsHandle;
 	w[1] = (uint64_t)(uintptr_t)paramHandle;
@@ -8963,6 +9321,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtKernelArgsGetPla
 	aclError (*real)(aclrtArgsHandle argsHandle, aclrtParamHandle paramHandle, size_t dataSize, void **bufferAddr) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(argsHandle, paramHandle, dataSize, bufferAddr);
 	uint64_t w[4];
 	w[0] = (uint64_t)(uintptr_t)argsHandle;
 	w[1] = (uint64_t)(uintptr_t)paramHandle;
@@ -9017,6 +9377,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtKernelArgsParaUp
 	aclError (*real)(aclrtArgsHandle argsHandle, aclrtParamHandle paramHandle, void *param, size_t paramSize) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(argsHandle, paramHandle, param, paramSize);
 	uint64_t w[4];
 	w[0] = (uint64_t)(uintptr_t)argsHandle;
 	w[1] = (uint64_t)(uintptr_t)paramHandle;
@@ -9070,6 +9432,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtLaunchKernelWith
 	aclError (*real)(aclrtFuncHandle funcHandle, uint32_t numBlocks, aclrtStream stream, aclrtLaunchKernelCfg *cfg, aclrtArgsHandle argsHandle, void *reserve) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(funcHandle, numBlocks, stream, cfg, argsHandle, reserve);
 	uint64_t w[6];
 	w[0] = (uint64_t)(uintptr_t)funcHandle;
 	w[1] = (uint64_t)(uint32_t)numBlocks;
@@ -9126,6 +9490,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRITaskGetParams
 	aclError (*real)(aclmdlRITask task, aclmdlRITaskParams *params) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(task, params);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)task;
 	w[1] = (uint64_t)(uintptr_t)params;
@@ -9175,6 +9541,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRITaskSetParams
 	aclError (*real)(aclmdlRITask task, aclmdlRITaskParams *params) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(task, params);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)task;
 	w[1] = (uint64_t)(uintptr_t)params;
@@ -9231,6 +9599,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRIKernelTaskGet
 	aclError (*real)(aclmdlRITask task, aclrtLaunchKernelAttrId attrId, aclrtLaunchKernelAttrValue *attrValue) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(task, attrId, attrValue);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)task;
 	w[1] = (uint64_t)(uint32_t)attrId;
@@ -9282,6 +9652,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRIUpdate(aclmdl
 	aclError (*real)(aclmdlRI modelRI) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(modelRI);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)modelRI;
 	struct shim_call c;
@@ -9327,6 +9699,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRITaskDisable(a
 	aclError (*real)(aclmdlRITask task) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(task);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)task;
 	struct shim_call c;
@@ -9372,6 +9746,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtKernelArgsFinali
 	aclError (*real)(aclrtArgsHandle argsHandle) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(argsHandle);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)argsHandle;
 	struct shim_call c;
@@ -9417,6 +9793,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtValueWrite(void 
 	aclError (*real)(void *devAddr, uint64_t value, uint32_t flag, aclrtStream stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(devAddr, value, flag, stream);
 	uint64_t w[4];
 	w[0] = (uint64_t)(uintptr_t)devAddr;
 	w[1] = (uint64_t)value;
@@ -9469,6 +9847,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtValueWait(void *
 	aclError (*real)(void *devAddr, uint64_t value, uint32_t flag, aclrtStream stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(devAddr, value, flag, stream);
 	uint64_t w[4];
 	w[0] = (uint64_t)(uintptr_t)devAddr;
 	w[1] = (uint64_t)value;
@@ -9520,6 +9900,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetStreamAvailab
 	aclError (*real)(uint32_t *streamCount) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(streamCount);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)streamCount;
 	struct shim_call c;
@@ -9568,6 +9950,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSetStreamAttribu
 	aclError (*real)(aclrtStream stream, aclrtStreamAttr stmAttrType, aclrtStreamAttrValue *value) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(stream, stmAttrType, value);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)stream;
 	w[1] = (uint64_t)(uint32_t)stmAttrType;
@@ -9620,6 +10004,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetStreamAttribu
 	aclError (*real)(aclrtStream stream, aclrtStreamAttr stmAttrType, aclrtStreamAttrValue *value) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(stream, stmAttrType, value);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)stream;
 	w[1] = (uint64_t)(uint32_t)stmAttrType;
@@ -9671,6 +10057,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtCreateNotify(acl
 	aclError (*real)(aclrtNotify *notify, uint64_t flag) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(notify, flag);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)notify;
 	w[1] = (uint64_t)flag;
@@ -9720,6 +10108,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtDestroyNotify(ac
 	aclError (*real)(aclrtNotify notify) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(notify);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)notify;
 	struct shim_call c;
@@ -9765,6 +10155,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtCntNotifyCreate(
 	aclError (*real)(aclrtCntNotify *cntNotify, uint64_t flag) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(cntNotify, flag);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)cntNotify;
 	w[1] = (uint64_t)flag;
@@ -9814,6 +10206,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtCntNotifyDestroy
 	aclError (*real)(aclrtCntNotify cntNotify) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(cntNotify);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)cntNotify;
 	struct shim_call c;
@@ -9859,6 +10253,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtRecordNotify(acl
 	aclError (*real)(aclrtNotify notify, aclrtStream stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(notify, stream);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)notify;
 	w[1] = (uint64_t)(uintptr_t)stream;
@@ -9908,6 +10304,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtWaitAndResetNoti
 	aclError (*real)(aclrtNotify notify, aclrtStream stream, uint32_t timeout) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(notify, stream, timeout);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)notify;
 	w[1] = (uint64_t)(uintptr_t)stream;
@@ -9958,6 +10356,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetNotifyId(aclr
 	aclError (*real)(aclrtNotify notify, uint32_t *notifyId) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(notify, notifyId);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)notify;
 	w[1] = (uint64_t)(uintptr_t)notifyId;
@@ -10007,6 +10407,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetEventId(aclrt
 	aclError (*real)(aclrtEvent event, uint32_t *eventId) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(event, eventId);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)event;
 	w[1] = (uint64_t)(uintptr_t)eventId;
@@ -10056,6 +10458,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetEventAvailNum
 	aclError (*real)(uint32_t *eventCount) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(eventCount);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)eventCount;
 	struct shim_call c;
@@ -10104,6 +10508,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetDeviceInfo(ui
 	aclError (*real)(uint32_t deviceId, aclrtDevAttr attr, int64_t *value) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(deviceId, attr, value);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uint32_t)deviceId;
 	w[1] = (uint64_t)(uint32_t)attr;
@@ -10154,6 +10560,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtDeviceGetStreamP
 	aclError (*real)(int32_t *leastPriority, int32_t *greatestPriority) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(leastPriority, greatestPriority);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)leastPriority;
 	w[1] = (uint64_t)(uintptr_t)greatestPriority;
@@ -10205,6 +10613,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetDeviceCapabil
 	aclError (*real)(int32_t deviceId, aclrtDevFeatureType devFeatureType, int32_t *value) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(deviceId, devFeatureType, value);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uint32_t)deviceId;
 	w[1] = (uint64_t)(uint32_t)devFeatureType;
@@ -10255,6 +10665,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtDeviceGetUuid(in
 	aclError (*real)(int32_t deviceId, aclrtUuid *uuid) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(deviceId, uuid);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uint32_t)deviceId;
 	w[1] = (uint64_t)(uintptr_t)uuid;
@@ -10304,6 +10716,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtDeviceSetLimit(a
 	aclError (*real)(aclrtDeviceLimit limit, size_t value) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(limit, value);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uint32_t)limit;
 	w[1] = (uint64_t)value;
@@ -10350,6 +10764,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtDeviceGetLimit(a
 	aclError (*real)(aclrtDeviceLimit limit, size_t *value) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(limit, value);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uint32_t)limit;
 	w[1] = (uint64_t)(uintptr_t)value;
@@ -10399,6 +10815,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtDeviceGetPCIBusI
 	aclError (*real)(int32_t deviceId, char *pciBusId, int32_t len) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(deviceId, pciBusId, len);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uint32_t)deviceId;
 	w[1] = (uint64_t)(uintptr_t)pciBusId;
@@ -10449,6 +10867,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtDeviceGetByPCIBu
 	aclError (*real)(const char *pciBusId, int32_t *deviceId) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(pciBusId, deviceId);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)pciBusId;
 	w[1] = (uint64_t)(uintptr_t)deviceId;
@@ -10499,6 +10919,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtDeviceGetHostAto
 	aclError (*real)(uint32_t *capabilities, const aclrtAtomicOperation *operations, uint32_t count, int32_t deviceId) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(capabilities, operations, count, deviceId);
 	uint64_t w[4];
 	w[0] = (uint64_t)(uintptr_t)capabilities;
 	w[1] = (uint64_t)(uintptr_t)operations;
@@ -10554,6 +10976,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtDeviceGetP2PAtom
 	aclError (*real)(uint32_t *capabilities, const aclrtAtomicOperation *operations, uint32_t count, int32_t srcDeviceId, int32_t dstDeviceId) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(capabilities, operations, count, srcDeviceId, dstDeviceId);
 	uint64_t w[5];
 	w[0] = (uint64_t)(uintptr_t)capabilities;
 	w[1] = (uint64_t)(uintptr_t)operations;
@@ -10610,6 +11034,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtCtxGetCurrentDef
 	aclError (*real)(aclrtStream *stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(stream);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)stream;
 	struct shim_call c;
@@ -10658,6 +11084,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetPrimaryCtxSta
 	aclError (*real)(int32_t deviceId, uint32_t *flags, int32_t *active) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(deviceId, flags, active);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uint32_t)deviceId;
 	w[1] = (uint64_t)(uintptr_t)flags;
@@ -10710,6 +11138,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtReduceAsync(void
 	aclError (*real)(void *dst, const void *src, uint64_t count, aclrtReduceKind kind, aclDataType type, aclrtStream stream, void *reserve) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(dst, src, count, kind, type, stream, reserve);
 	uint64_t w[7];
 	w[0] = (uint64_t)(uintptr_t)dst;
 	w[1] = (uint64_t)(uintptr_t)src;
@@ -10769,6 +11199,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetDeviceResLimi
 	aclError (*real)(int32_t deviceId, aclrtDevResLimitType type, uint32_t *value) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(deviceId, type, value);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uint32_t)deviceId;
 	w[1] = (uint64_t)(uint32_t)type;
@@ -10819,6 +11251,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSetDeviceResLimi
 	aclError (*real)(int32_t deviceId, aclrtDevResLimitType type, uint32_t value) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(deviceId, type, value);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uint32_t)deviceId;
 	w[1] = (uint64_t)(uint32_t)type;
@@ -10866,6 +11300,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtResetDeviceResLi
 	aclError (*real)(int32_t deviceId) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(deviceId);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uint32_t)deviceId;
 	struct shim_call c;
@@ -10911,6 +11347,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetStreamResLimi
 	aclError (*real)(aclrtStream stream, aclrtDevResLimitType type, uint32_t *value) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(stream, type, value);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)stream;
 	w[1] = (uint64_t)(uint32_t)type;
@@ -10961,6 +11399,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSetStreamResLimi
 	aclError (*real)(aclrtStream stream, aclrtDevResLimitType type, uint32_t value) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(stream, type, value);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)stream;
 	w[1] = (uint64_t)(uint32_t)type;
@@ -11008,6 +11448,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtResetStreamResLi
 	aclError (*real)(aclrtStream stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(stream);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)stream;
 	struct shim_call c;
@@ -11053,6 +11495,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtUseStreamResInCu
 	aclError (*real)(aclrtStream stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(stream);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)stream;
 	struct shim_call c;
@@ -11098,6 +11542,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtUnuseStreamResIn
 	aclError (*real)(aclrtStream stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(stream);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)stream;
 	struct shim_call c;
@@ -11143,6 +11589,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetResInCurrentT
 	aclError (*real)(aclrtDevResLimitType type, uint32_t *value) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(type, value);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uint32_t)type;
 	w[1] = (uint64_t)(uintptr_t)value;
@@ -11192,6 +11640,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtCreateLabel(aclr
 	aclError (*real)(aclrtLabel *label) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(label);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)label;
 	struct shim_call c;
@@ -11240,6 +11690,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSetLabel(aclrtLa
 	aclError (*real)(aclrtLabel label, aclrtStream stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(label, stream);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)label;
 	w[1] = (uint64_t)(uintptr_t)stream;
@@ -11289,6 +11741,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtDestroyLabel(acl
 	aclError (*real)(aclrtLabel label) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(label);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)label;
 	struct shim_call c;
@@ -11334,6 +11788,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtCreateLabelList(
 	aclError (*real)(aclrtLabel *labels, size_t num, aclrtLabelList *labelList) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(labels, num, labelList);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)labels;
 	w[1] = (uint64_t)num;
@@ -11388,6 +11844,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtDestroyLabelList
 	aclError (*real)(aclrtLabelList labelList) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(labelList);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)labelList;
 	struct shim_call c;
@@ -11433,6 +11891,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSwitchLabelByInd
 	aclError (*real)(void *ptr, uint32_t maxValue, aclrtLabelList labelList, aclrtStream stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(ptr, maxValue, labelList, stream);
 	uint64_t w[4];
 	w[0] = (uint64_t)(uintptr_t)ptr;
 	w[1] = (uint64_t)(uint32_t)maxValue;
@@ -11484,6 +11944,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtActiveStream(acl
 	aclError (*real)(aclrtStream activeStream, aclrtStream stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(activeStream, stream);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)activeStream;
 	w[1] = (uint64_t)(uintptr_t)stream;
@@ -11533,6 +11995,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSwitchStream(voi
 	aclError (*real)(void *leftValue, aclrtCondition cond, void *rightValue, aclrtCompareDataType dataType, aclrtStream trueStream, aclrtStream falseStream, aclrtStream stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(leftValue, cond, rightValue, dataType, trueStream, falseStream, stream);
 	uint64_t w[7];
 	w[0] = (uint64_t)(uintptr_t)leftValue;
 	w[1] = (uint64_t)(uint32_t)cond;
@@ -11587,6 +12051,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetFunctionName(
 	aclError (*real)(aclrtFuncHandle funcHandle, uint32_t maxLen, char *name) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(funcHandle, maxLen, name);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)funcHandle;
 	w[1] = (uint64_t)(uint32_t)maxLen;
@@ -11637,6 +12103,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetBufFromChain(
 	aclError (*real)(aclrtMbuf headBuf, uint32_t index, aclrtMbuf *buf) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(headBuf, index, buf);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)headBuf;
 	w[1] = (uint64_t)(uint32_t)index;
@@ -11687,6 +12155,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetBufChainNum(a
 	aclError (*real)(aclrtMbuf headBuf, uint32_t *num) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(headBuf, num);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)headBuf;
 	w[1] = (uint64_t)(uintptr_t)num;
@@ -11736,6 +12206,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtAppendBufChain(a
 	aclError (*real)(aclrtMbuf headBuf, aclrtMbuf buf) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(headBuf, buf);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)headBuf;
 	w[1] = (uint64_t)(uintptr_t)buf;
@@ -11782,6 +12254,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtCopyBufRef(aclrt
 	aclError (*real)(aclrtMbuf buf, aclrtMbuf *newBuf) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(buf, newBuf);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)buf;
 	w[1] = (uint64_t)(uintptr_t)newBuf;
@@ -11831,6 +12305,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetBufUserData(a
 	aclError (*real)(aclrtMbuf buf, void *dataPtr, size_t size, size_t offset) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(buf, dataPtr, size, offset);
 	uint64_t w[4];
 	w[0] = (uint64_t)(uintptr_t)buf;
 	w[1] = (uint64_t)(uintptr_t)dataPtr;
@@ -11882,6 +12358,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSetBufUserData(a
 	aclError (*real)(aclrtMbuf buf, const void *dataPtr, size_t size, size_t offset) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(buf, dataPtr, size, offset);
 	uint64_t w[4];
 	w[0] = (uint64_t)(uintptr_t)buf;
 	w[1] = (uint64_t)(uintptr_t)dataPtr;
@@ -11935,6 +12413,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetBufData(aclrt
 	aclError (*real)(aclrtMbuf buf, void **dataPtr, size_t *size) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(buf, dataPtr, size);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)buf;
 	w[1] = (uint64_t)(uintptr_t)dataPtr;
@@ -11987,6 +12467,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetBufDataLen(ac
 	aclError (*real)(aclrtMbuf buf, size_t *len) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(buf, len);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)buf;
 	w[1] = (uint64_t)(uintptr_t)len;
@@ -12036,6 +12518,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSetBufDataLen(ac
 	aclError (*real)(aclrtMbuf buf, size_t len) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(buf, len);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)buf;
 	w[1] = (uint64_t)len;
@@ -12082,6 +12566,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtFreeBuf(aclrtMbu
 	aclError (*real)(aclrtMbuf buf) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(buf);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)buf;
 	struct shim_call c;
@@ -12127,6 +12613,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtAllocBuf(aclrtMb
 	aclError (*real)(aclrtMbuf *buf, size_t size) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(buf, size);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)buf;
 	w[1] = (uint64_t)size;
@@ -12176,6 +12664,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtBinaryLoadFromDa
 	aclError (*real)(const void *data, size_t length, const aclrtBinaryLoadOptions *options, aclrtBinHandle *binHandle) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(data, length, options, binHandle);
 	uint64_t w[4];
 	w[0] = (uint64_t)(uintptr_t)data;
 	w[1] = (uint64_t)length;
@@ -12232,6 +12722,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtRegisterCpuFunc(
 	aclError (*real)(aclrtBinHandle handle, const char *funcName, const char *kernelName, aclrtFuncHandle *funcHandle) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(handle, funcName, kernelName, funcHandle);
 	uint64_t w[4];
 	w[0] = (uint64_t)(uintptr_t)handle;
 	w[1] = (uint64_t)(uintptr_t)funcName;
@@ -12285,6 +12777,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtCmoAsyncWithBarr
 	aclError (*real)(void *src, size_t size, aclrtCmoType cmoType, uint32_t barrierId, aclrtStream stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(src, size, cmoType, barrierId, stream);
 	uint64_t w[5];
 	w[0] = (uint64_t)(uintptr_t)src;
 	w[1] = (uint64_t)size;
@@ -12337,6 +12831,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtCmoWaitBarrier(a
 	aclError (*real)(aclrtBarrierTaskInfo *taskInfo, aclrtStream stream, uint32_t flag) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(taskInfo, stream, flag);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)taskInfo;
 	w[1] = (uint64_t)(uintptr_t)stream;
@@ -12391,6 +12887,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetDevicesTopo(u
 	aclError (*real)(uint32_t deviceId, uint32_t otherDeviceId, uint64_t *value) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(deviceId, otherDeviceId, value);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uint32_t)deviceId;
 	w[1] = (uint64_t)(uint32_t)otherDeviceId;
@@ -12441,6 +12939,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyBatch(void
 	aclError (*real)(void **dsts, size_t *destMaxs, void **srcs, size_t *sizes, size_t numBatches, aclrtMemcpyBatchAttr *attrs, size_t *attrsIndexes, size_t numAttrs, size_t *failIndex) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(dsts, destMaxs, srcs, sizes, numBatches, attrs, attrsIndexes, numAttrs, failIndex);
 	uint64_t w[9];
 	w[0] = (uint64_t)(uintptr_t)dsts;
 	w[1] = (uint64_t)(uintptr_t)destMaxs;
@@ -12515,6 +13015,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyBatchV2(vo
 	aclError (*real)(void **dsts, size_t *destMaxs, void **srcs, size_t *sizes, size_t numBatches, aclrtMemcpyBatchAttr *attrs, size_t *attrsIndexes, size_t numAttrs) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(dsts, destMaxs, srcs, sizes, numBatches, attrs, attrsIndexes, numAttrs);
 	uint64_t w[8];
 	w[0] = (uint64_t)(uintptr_t)dsts;
 	w[1] = (uint64_t)(uintptr_t)destMaxs;
@@ -12586,6 +13088,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyBatchAsync
 	aclError (*real)(void **dsts, size_t *destMaxs, void **srcs, size_t *sizes, size_t numBatches, aclrtMemcpyBatchAttr *attrs, size_t *attrsIndexes, size_t numAttrs, size_t *failIndex, aclrtStream stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(dsts, destMaxs, srcs, sizes, numBatches, attrs, attrsIndexes, numAttrs, failIndex, stream);
 	uint64_t w[10];
 	w[0] = (uint64_t)(uintptr_t)dsts;
 	w[1] = (uint64_t)(uintptr_t)destMaxs;
@@ -12664,6 +13168,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyBatchAsync
 	aclError (*real)(void **dsts, size_t *destMaxs, void **srcs, size_t *sizes, size_t numBatches, aclrtMemcpyBatchAttr *attrs, size_t *attrsIndexes, size_t numAttrs, aclrtStream stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(dsts, destMaxs, srcs, sizes, numBatches, attrs, attrsIndexes, numAttrs, stream);
 	uint64_t w[9];
 	w[0] = (uint64_t)(uintptr_t)dsts;
 	w[1] = (uint64_t)(uintptr_t)destMaxs;
@@ -12739,6 +13245,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtIpcMemGetExportK
 	aclError (*real)(void *devPtr, size_t size, char *key, size_t len, uint64_t flags) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(devPtr, size, key, len, flags);
 	uint64_t w[5];
 	w[0] = (uint64_t)(uintptr_t)devPtr;
 	w[1] = (uint64_t)size;
@@ -12791,6 +13299,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtIpcMemClose(cons
 	aclError (*real)(const char *key) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(key);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)key;
 	struct shim_call c;
@@ -12838,6 +13348,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtIpcMemImportByKe
 	aclError (*real)(void **devPtr, const char *key, uint64_t flags) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(devPtr, key, flags);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)devPtr;
 	w[1] = (uint64_t)(uintptr_t)key;
@@ -12889,6 +13401,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtIpcMemSetImportP
 	aclError (*real)(const char *key, int32_t *pid, size_t num) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(key, pid, num);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)key;
 	w[1] = (uint64_t)(uintptr_t)pid;
@@ -12942,6 +13456,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtIpcMemSetAttr(co
 	aclError (*real)(const char *key, aclrtIpcMemAttrType type, uint64_t attr) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(key, type, attr);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)key;
 	w[1] = (uint64_t)(uint32_t)type;
@@ -12991,6 +13507,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtIpcMemImportPidI
 	aclError (*real)(const char *key, aclrtServerPid *serverPids, size_t num) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(key, serverPids, num);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)key;
 	w[1] = (uint64_t)(uintptr_t)serverPids;
@@ -13044,6 +13562,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtNotifyBatchReset
 	aclError (*real)(aclrtNotify *notifies, size_t num) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(notifies, num);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)notifies;
 	w[1] = (uint64_t)num;
@@ -13095,6 +13615,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtNotifyGetExportK
 	aclError (*real)(aclrtNotify notify, char *key, size_t len, uint64_t flags) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(notify, key, len, flags);
 	uint64_t w[4];
 	w[0] = (uint64_t)(uintptr_t)notify;
 	w[1] = (uint64_t)(uintptr_t)key;
@@ -13146,6 +13668,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtNotifyImportByKe
 	aclError (*real)(aclrtNotify *notify, const char *key, uint64_t flags) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(notify, key, flags);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)notify;
 	w[1] = (uint64_t)(uintptr_t)key;
@@ -13197,6 +13721,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtNotifySetImportP
 	aclError (*real)(aclrtNotify notify, int32_t *pid, size_t num) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(notify, pid, num);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)notify;
 	w[1] = (uint64_t)(uintptr_t)pid;
@@ -13249,6 +13775,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtNotifySetImportP
 	aclError (*real)(aclrtNotify notify, aclrtServerPid *serverPids, size_t num) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(notify, serverPids, num);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)notify;
 	w[1] = (uint64_t)(uintptr_t)serverPids;
@@ -13301,6 +13829,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRICaptureBegin(
 	aclError (*real)(aclrtStream stream, aclmdlRICaptureMode mode) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(stream, mode);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)stream;
 	w[1] = (uint64_t)(uint32_t)mode;
@@ -13351,6 +13881,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRICaptureGetInf
 	aclError (*real)(aclrtStream stream, aclmdlRICaptureStatus *status, aclmdlRI *modelRI) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(stream, status, modelRI);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)stream;
 	w[1] = (uint64_t)(uintptr_t)status;
@@ -13403,6 +13935,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRICaptureEnd(ac
 	aclError (*real)(aclrtStream stream, aclmdlRI *modelRI) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(stream, modelRI);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)stream;
 	w[1] = (uint64_t)(uintptr_t)modelRI;
@@ -13456,6 +13990,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRIDebugPrint(ac
 	aclError (*real)(aclmdlRI modelRI) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(modelRI);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)modelRI;
 	struct shim_call c;
@@ -13501,6 +14037,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRIDebugJsonPrin
 	aclError (*real)(aclmdlRI modelRI, const char *path, uint32_t flags) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(modelRI, path, flags);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)modelRI;
 	w[1] = (uint64_t)(uintptr_t)path;
@@ -13550,6 +14088,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRICaptureThread
 	aclError (*real)(aclmdlRICaptureMode *mode) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(mode);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)mode;
 	struct shim_call c;
@@ -13599,6 +14139,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRIExecuteAsync(
 	aclError (*real)(aclmdlRI modelRI, aclrtStream stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(modelRI, stream);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)modelRI;
 	w[1] = (uint64_t)(uintptr_t)stream;
@@ -13654,6 +14196,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRIExecute(aclmd
 	aclError (*real)(aclmdlRI modelRI, int32_t timeout) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(modelRI, timeout);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)modelRI;
 	w[1] = (uint64_t)(uint32_t)timeout;
@@ -13706,6 +14250,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRIDestroy(aclmd
 	aclError (*real)(aclmdlRI modelRI) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(modelRI);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)modelRI;
 	struct shim_call c;
@@ -13752,6 +14298,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRICaptureTaskGr
 	aclError (*real)(aclrtStream stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(stream);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)stream;
 	struct shim_call c;
@@ -13797,6 +14345,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRICaptureTaskGr
 	aclError (*real)(aclrtStream stream, aclrtTaskGrp *handle) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(stream, handle);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)stream;
 	w[1] = (uint64_t)(uintptr_t)handle;
@@ -13846,6 +14396,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRICaptureTaskUp
 	aclError (*real)(aclrtStream stream, aclrtTaskGrp handle) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(stream, handle);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)stream;
 	w[1] = (uint64_t)(uintptr_t)handle;
@@ -13896,6 +14448,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRICaptureTaskUp
 	aclError (*real)(aclrtStream stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(stream);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)stream;
 	struct shim_call c;
@@ -13946,6 +14500,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRIBuildBegin(ac
 	aclError (*real)(aclmdlRI *modelRI, uint32_t flag) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(modelRI, flag);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)modelRI;
 	w[1] = (uint64_t)(uint32_t)flag;
@@ -13995,6 +14551,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRIBindStream(ac
 	aclError (*real)(aclmdlRI modelRI, aclrtStream stream, uint32_t flag) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(modelRI, stream, flag);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)modelRI;
 	w[1] = (uint64_t)(uintptr_t)stream;
@@ -14046,6 +14604,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRIEndTask(aclmd
 	aclError (*real)(aclmdlRI modelRI, aclrtStream stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(modelRI, stream);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)modelRI;
 	w[1] = (uint64_t)(uintptr_t)stream;
@@ -14095,6 +14655,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRIBuildEnd(aclm
 	aclError (*real)(aclmdlRI modelRI, void *reserve) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(modelRI, reserve);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)modelRI;
 	w[1] = (uint64_t)(uintptr_t)reserve;
@@ -14141,6 +14703,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRIUnbindStream(
 	aclError (*real)(aclmdlRI modelRI, aclrtStream stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(modelRI, stream);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)modelRI;
 	w[1] = (uint64_t)(uintptr_t)stream;
@@ -14192,6 +14756,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRISetName(aclmd
 	aclError (*real)(aclmdlRI modelRI, const char *name) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(modelRI, name);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)modelRI;
 	w[1] = (uint64_t)(uintptr_t)name;
@@ -14240,6 +14806,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRIGetName(aclmd
 	aclError (*real)(aclmdlRI modelRI, uint32_t maxLen, char *name) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(modelRI, maxLen, name);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)modelRI;
 	w[1] = (uint64_t)(uint32_t)maxLen;
@@ -14290,6 +14858,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRIGetId(aclmdlR
 	aclError (*real)(aclmdlRI modelRI, uint32_t *modelRIId) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(modelRI, modelRIId);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)modelRI;
 	w[1] = (uint64_t)(uintptr_t)modelRIId;
@@ -14339,6 +14909,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRIDestroyRegist
 	aclError (*real)(aclmdlRI modelRI, aclrtCallback func, void *userData) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(modelRI, func, userData);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)modelRI;
 	w[1] = (uint64_t)(uintptr_t)func;
@@ -14386,6 +14958,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRIDestroyUnregi
 	aclError (*real)(aclmdlRI modelRI, aclrtCallback func) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(modelRI, func);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)modelRI;
 	w[1] = (uint64_t)(uintptr_t)func;
@@ -14432,6 +15006,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlInitDump(struct
 	aclError (*real)(void) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real();
 	struct shim_call c;
 	if (!shim_enter(&c, 291, NULL, 0, 0)) {
 		aclError ret = real();
@@ -14475,6 +15051,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlSetDump(const c
 	aclError (*real)(const char *dumpCfgPath) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(dumpCfgPath);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)dumpCfgPath;
 	struct shim_call c;
@@ -14525,6 +15103,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlFinalizeDump(st
 	aclError (*real)(void) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real();
 	struct shim_call c;
 	if (!shim_enter(&c, 293, NULL, 0, 0)) {
 		aclError ret = real();
@@ -14568,6 +15148,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRIGetStreams(ac
 	aclError (*real)(aclmdlRI modelRI, aclrtStream *streams, uint32_t *numStreams) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(modelRI, streams, numStreams);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)modelRI;
 	w[1] = (uint64_t)(uintptr_t)streams;
@@ -14621,6 +15203,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRIGetTasksByStr
 	aclError (*real)(aclrtStream stream, aclmdlRITask *tasks, uint32_t *numTasks) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(stream, tasks, numTasks);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)stream;
 	w[1] = (uint64_t)(uintptr_t)tasks;
@@ -14674,6 +15258,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRITaskGetType(a
 	aclError (*real)(aclmdlRITask task, aclmdlRITaskType *type) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(task, type);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)task;
 	w[1] = (uint64_t)(uintptr_t)type;
@@ -14723,6 +15309,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRITaskGetSeqId(
 	aclError (*real)(aclmdlRITask task, uint32_t *id) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(task, id);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)task;
 	w[1] = (uint64_t)(uintptr_t)id;
@@ -14772,6 +15360,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetVersion(int32
 	aclError (*real)(int32_t *majorVersion, int32_t *minorVersion, int32_t *patchVersion) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(majorVersion, minorVersion, patchVersion);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)majorVersion;
 	w[1] = (uint64_t)(uintptr_t)minorVersion;
@@ -14826,6 +15416,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclInitCallbackRegist
 	aclError (*real)(aclRegisterCallbackType type, aclInitCallbackFunc cbFunc, void *userData) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(type, cbFunc, userData);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uint32_t)type;
 	w[1] = (uint64_t)(uintptr_t)cbFunc;
@@ -14873,6 +15465,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclInitCallbackUnRegi
 	aclError (*real)(aclRegisterCallbackType type, aclInitCallbackFunc cbFunc) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(type, cbFunc);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uint32_t)type;
 	w[1] = (uint64_t)(uintptr_t)cbFunc;
@@ -14919,6 +15513,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclFinalizeCallbackRe
 	aclError (*real)(aclRegisterCallbackType type, aclFinalizeCallbackFunc cbFunc, void *userData) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(type, cbFunc, userData);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uint32_t)type;
 	w[1] = (uint64_t)(uintptr_t)cbFunc;
@@ -14966,6 +15562,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclFinalizeCallbackUn
 	aclError (*real)(aclRegisterCallbackType type, aclFinalizeCallbackFunc cbFunc) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(type, cbFunc);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uint32_t)type;
 	w[1] = (uint64_t)(uintptr_t)cbFunc;
@@ -15012,6 +15610,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtCheckMemType(voi
 	aclError (*real)(void **addrList, uint32_t size, uint32_t memType, uint32_t *checkResult, uint32_t reserve) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(addrList, size, memType, checkResult, reserve);
 	uint64_t w[5];
 	w[0] = (uint64_t)(uintptr_t)addrList;
 	w[1] = (uint64_t)(uint32_t)size;
@@ -15068,6 +15668,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetLogicDevIdByU
 	aclError (*real)(int32_t userDevid, int32_t *logicDevId) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(userDevid, logicDevId);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uint32_t)userDevid;
 	w[1] = (uint64_t)(uintptr_t)logicDevId;
@@ -15117,6 +15719,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetUserDevIdByLo
 	aclError (*real)(int32_t logicDevId, int32_t *userDevid) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(logicDevId, userDevid);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uint32_t)logicDevId;
 	w[1] = (uint64_t)(uintptr_t)userDevid;
@@ -15166,6 +15770,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetLogicDevIdByP
 	aclError (*real)(int32_t phyDevId, int32_t *logicDevId) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(phyDevId, logicDevId);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uint32_t)phyDevId;
 	w[1] = (uint64_t)(uintptr_t)logicDevId;
@@ -15215,6 +15821,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetPhyDevIdByLog
 	aclError (*real)(int32_t logicDevId, int32_t *phyDevId) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(logicDevId, phyDevId);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uint32_t)logicDevId;
 	w[1] = (uint64_t)(uintptr_t)phyDevId;
@@ -15264,6 +15872,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetUserDevIdByPh
 	aclError (*real)(int32_t phyDevId, int32_t *userDevId) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(phyDevId, userDevId);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uint32_t)phyDevId;
 	w[1] = (uint64_t)(uintptr_t)userDevId;
@@ -15313,6 +15923,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetPhyDevIdByUse
 	aclError (*real)(int32_t userDevId, int32_t *phyDevId) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(userDevId, phyDevId);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uint32_t)userDevId;
 	w[1] = (uint64_t)(uintptr_t)phyDevId;
@@ -15362,6 +15974,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtProfTrace(void *
 	aclError (*real)(void *userdata, int32_t length, aclrtStream stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(userdata, length, stream);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)userdata;
 	w[1] = (uint64_t)(uint32_t)length;
@@ -15416,6 +16030,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtLaunchKernelV2(a
 	aclError (*real)(aclrtFuncHandle funcHandle, uint32_t numBlocks, const void *argsData, size_t argsSize, aclrtLaunchKernelCfg *cfg, aclrtStream stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(funcHandle, numBlocks, argsData, argsSize, cfg, stream);
 	uint64_t w[6];
 	w[0] = (uint64_t)(uintptr_t)funcHandle;
 	w[1] = (uint64_t)(uint32_t)numBlocks;
@@ -15471,6 +16087,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtLaunchKernelWith
 	aclError (*real)(aclrtFuncHandle funcHandle, uint32_t numBlocks, aclrtStream stream, aclrtLaunchKernelCfg *cfg, void *hostArgs, size_t argsSize, aclrtPlaceHolderInfo *placeHolderArray, size_t placeHolderNum) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(funcHandle, numBlocks, stream, cfg, hostArgs, argsSize, placeHolderArray, placeHolderNum);
 	uint64_t w[8];
 	w[0] = (uint64_t)(uintptr_t)funcHandle;
 	w[1] = (uint64_t)(uint32_t)numBlocks;
@@ -15530,6 +16148,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtLaunchKernelWith
 	aclError (*real)(void *func, uint32_t numBlocks, aclrtStream stream, aclrtLaunchKernelCfg *cfg, void **args) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(func, numBlocks, stream, cfg, args);
 	uint64_t w[5];
 	w[0] = (uint64_t)(uintptr_t)func;
 	w[1] = (uint64_t)(uint32_t)numBlocks;
@@ -15585,6 +16205,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtLaunchSIMTKernel
 	aclError (*real)(void *func, dim3 gridDim, dim3 blockDim, size_t dynUbufSize, aclrtStream stream, aclrtLaunchKernelCfg *cfg, void **args) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(func, gridDim, blockDim, dynUbufSize, stream, cfg, args);
 	uint64_t w[9];
 	w[0] = (uint64_t)(uintptr_t)func;
 	w[2] = 0;
@@ -15644,6 +16266,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtLaunchSIMTKernel
 	aclError (*real)(void *func, dim3 gridDim, dim3 blockDim, size_t dynUbufSize, aclrtStream stream, aclrtLaunchKernelCfg *cfg, void *hostArgs, size_t argsSize, aclrtPlaceHolderInfo *placeHolderArray, size_t placeHolderNum) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(func, gridDim, blockDim, dynUbufSize, stream, cfg, hostArgs, argsSize, placeHolderArray, placeHolderNum);
 	uint64_t w[12];
 	w[0] = (uint64_t)(uintptr_t)func;
 	w[2] = 0;
@@ -15707,6 +16331,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtCtxGetFloatOverf
 	aclError (*real)(void **overflowAddr) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(overflowAddr);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)overflowAddr;
 	struct shim_call c;
@@ -15755,6 +16381,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetFloatOverflow
 	aclError (*real)(void *outputAddr, uint64_t outputSize, aclrtStream stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(outputAddr, outputSize, stream);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)outputAddr;
 	w[1] = (uint64_t)outputSize;
@@ -15808,6 +16436,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtResetFloatOverfl
 	aclError (*real)(aclrtStream stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(stream);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)stream;
 	struct shim_call c;
@@ -15856,6 +16486,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtNpuGetFloatOverF
 	aclError (*real)(void *outputAddr, uint64_t outputSize, uint32_t checkMode, aclrtStream stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(outputAddr, outputSize, checkMode, stream);
 	uint64_t w[4];
 	w[0] = (uint64_t)(uintptr_t)outputAddr;
 	w[1] = (uint64_t)outputSize;
@@ -15910,6 +16542,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtNpuClearFloatOve
 	aclError (*real)(uint32_t checkMode, aclrtStream stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(checkMode, stream);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uint32_t)checkMode;
 	w[1] = (uint64_t)(uintptr_t)stream;
@@ -15959,6 +16593,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtLaunchHostFunc(a
 	aclError (*real)(aclrtStream stream, aclrtHostFunc fn, void *args) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(stream, fn, args);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)stream;
 	w[1] = (uint64_t)(uintptr_t)fn;
@@ -16012,6 +16648,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetHardwareSyncA
 	aclError (*real)(void **addr) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(addr);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)addr;
 	struct shim_call c;
@@ -16060,6 +16698,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtRandomNumAsync(c
 	aclError (*real)(const aclrtRandomNumTaskInfo *taskInfo, aclrtStream stream, void *reserve) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(taskInfo, stream, reserve);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)taskInfo;
 	w[1] = (uint64_t)(uintptr_t)stream;
@@ -16114,6 +16754,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtRegStreamStateCa
 	aclError (*real)(const char *regName, aclrtStreamStateCallback callback, void *args) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(regName, callback, args);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)regName;
 	w[1] = (uint64_t)(uintptr_t)callback;
@@ -16163,6 +16805,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtRegDeviceStateCa
 	aclError (*real)(const char *regName, aclrtDeviceStateCallback callback, void *args) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(regName, callback, args);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)regName;
 	w[1] = (uint64_t)(uintptr_t)callback;
@@ -16212,6 +16856,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSetDeviceTaskAbo
 	aclError (*real)(const char *regName, aclrtDeviceTaskAbortCallback callback, void *args) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(regName, callback, args);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)regName;
 	w[1] = (uint64_t)(uintptr_t)callback;
@@ -16261,6 +16907,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetOpExecuteTime
 	aclError (*real)(uint32_t *timeoutMs) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(timeoutMs);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)timeoutMs;
 	struct shim_call c;
@@ -16309,6 +16957,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtDevicePeerAccess
 	aclError (*real)(int32_t deviceId, int32_t peerDeviceId, int32_t *status) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(deviceId, peerDeviceId, status);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uint32_t)deviceId;
 	w[1] = (uint64_t)(uint32_t)peerDeviceId;
@@ -16359,6 +17009,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtStreamStop(aclrt
 	aclError (*real)(aclrtStream stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(stream);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)stream;
 	struct shim_call c;
@@ -16404,6 +17056,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtTaskUpdateAsync(
 	aclError (*real)(aclrtStream taskStream, uint32_t taskId, aclrtTaskUpdateInfo *info, aclrtStream execStream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(taskStream, taskId, info, execStream);
 	uint64_t w[4];
 	w[0] = (uint64_t)(uintptr_t)taskStream;
 	w[1] = (uint64_t)(uint32_t)taskId;
@@ -16456,6 +17110,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtCmoGetDescSize(s
 	aclError (*real)(size_t *size) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(size);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)size;
 	struct shim_call c;
@@ -16504,6 +17160,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtCmoSetDesc(void 
 	aclError (*real)(void *cmoDesc, void *src, size_t size) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(cmoDesc, src, size);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)cmoDesc;
 	w[1] = (uint64_t)(uintptr_t)src;
@@ -16551,6 +17209,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtCmoAsyncWithDesc
 	aclError (*real)(void *cmoDesc, aclrtCmoType cmoType, aclrtStream stream, const void *reserve) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(cmoDesc, cmoType, stream, reserve);
 	uint64_t w[4];
 	w[0] = (uint64_t)(uintptr_t)cmoDesc;
 	w[1] = (uint64_t)(uint32_t)cmoType;
@@ -16602,6 +17262,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtCheckArchCompati
 	aclError (*real)(const char *socVersion, int32_t *canCompatible) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(socVersion, canCompatible);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)socVersion;
 	w[1] = (uint64_t)(uintptr_t)canCompatible;
@@ -16652,6 +17314,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRIAbort(aclmdlR
 	aclError (*real)(aclmdlRI modelRI) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(modelRI);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)modelRI;
 	struct shim_call c;
@@ -16697,6 +17361,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRICondHandleCre
 	aclError (*real)(aclmdlRI modelRI, uint32_t defaultLaunchValue, aclmdlRICondHandleFlag flag, aclmdlRICondHandle *handle) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(modelRI, defaultLaunchValue, flag, handle);
 	uint64_t w[4];
 	w[0] = (uint64_t)(uintptr_t)modelRI;
 	w[1] = (uint64_t)(uint32_t)defaultLaunchValue;
@@ -16748,6 +17414,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRICondHandleGet
 	aclError (*real)(aclmdlRICondHandle handle, uint64_t **ptr) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(handle, ptr);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)handle;
 	w[1] = (uint64_t)(uintptr_t)ptr;
@@ -16797,6 +17465,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRIAddCondTask(a
 	aclError (*real)(aclmdlRICondTaskParams params, aclrtStream stream, uint32_t flags) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(params, stream, flags);
 	uint64_t w[5];
 	w[2] = 0;
 	__builtin_memcpy(&w[0], &params, sizeof(params));
@@ -16856,6 +17526,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRICaptureToMode
 	aclError (*real)(aclrtStream stream, aclmdlRI modelRI, aclmdlRICaptureMode mode) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(stream, modelRI, mode);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)stream;
 	w[1] = (uint64_t)(uintptr_t)modelRI;
@@ -16907,6 +17579,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtCntNotifyRecord(
 	aclError (*real)(aclrtCntNotify cntNotify, aclrtStream stream, aclrtCntNotifyRecordInfo *info) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(cntNotify, stream, info);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)cntNotify;
 	w[1] = (uint64_t)(uintptr_t)stream;
@@ -16961,6 +17635,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtCntNotifyWaitWit
 	aclError (*real)(aclrtCntNotify cntNotify, aclrtStream stream, aclrtCntNotifyWaitInfo *info) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(cntNotify, stream, info);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)cntNotify;
 	w[1] = (uint64_t)(uintptr_t)stream;
@@ -17015,6 +17691,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtCntNotifyReset(a
 	aclError (*real)(aclrtCntNotify cntNotify, aclrtStream stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(cntNotify, stream);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)cntNotify;
 	w[1] = (uint64_t)(uintptr_t)stream;
@@ -17064,6 +17742,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtCntNotifyGetId(a
 	aclError (*real)(aclrtCntNotify cntNotify, uint32_t *notifyId) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(cntNotify, notifyId);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)cntNotify;
 	w[1] = (uint64_t)(uintptr_t)notifyId;
@@ -17113,6 +17793,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtPersistentTaskCl
 	aclError (*real)(aclrtStream stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(stream);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)stream;
 	struct shim_call c;
@@ -17158,6 +17840,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetErrorVerbose(
 	aclError (*real)(int32_t deviceId, aclrtErrorInfo *errorInfo) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(deviceId, errorInfo);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uint32_t)deviceId;
 	w[1] = (uint64_t)(uintptr_t)errorInfo;
@@ -17207,6 +17891,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtRepairError(int3
 	aclError (*real)(int32_t deviceId, const aclrtErrorInfo *errorInfo) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(deviceId, errorInfo);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uint32_t)deviceId;
 	w[1] = (uint64_t)(uintptr_t)errorInfo;
@@ -17258,6 +17944,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemSetAccess(voi
 	aclError (*real)(void *virPtr, size_t size, aclrtMemAccessDesc *desc, size_t count) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(virPtr, size, desc, count);
 	uint64_t w[4];
 	w[0] = (uint64_t)(uintptr_t)virPtr;
 	w[1] = (uint64_t)size;
@@ -17311,6 +17999,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemGetAccess(voi
 	aclError (*real)(void *virPtr, aclrtMemLocation *location, uint64_t *flag) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(virPtr, location, flag);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)virPtr;
 	w[1] = (uint64_t)(uintptr_t)location;
@@ -17365,6 +18055,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSnapShotProcessL
 	aclError (*real)(int pid, void *reserve) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(pid, reserve);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uint32_t)pid;
 	w[1] = (uint64_t)(uintptr_t)reserve;
@@ -17411,6 +18103,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSnapShotProcessU
 	aclError (*real)(int pid, void *reserve) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(pid, reserve);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uint32_t)pid;
 	w[1] = (uint64_t)(uintptr_t)reserve;
@@ -17457,6 +18151,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSnapShotProcessB
 	aclError (*real)(int pid, aclrtSnapShotBackupArgs *args) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(pid, args);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uint32_t)pid;
 	w[1] = (uint64_t)(uintptr_t)args;
@@ -17508,6 +18204,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSnapShotProcessR
 	aclError (*real)(int pid, aclrtSnapShotRestoreArgs *args) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(pid, args);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uint32_t)pid;
 	w[1] = (uint64_t)(uintptr_t)args;
@@ -17559,6 +18257,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSnapShotCallback
 	aclError (*real)(aclrtSnapShotStage stage, aclrtSnapShotCallBack callback, void *args) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(stage, callback, args);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uint32_t)stage;
 	w[1] = (uint64_t)(uintptr_t)callback;
@@ -17606,6 +18306,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSnapShotCallback
 	aclError (*real)(aclrtSnapShotStage stage, aclrtSnapShotCallBack callback) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(stage, callback);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uint32_t)stage;
 	w[1] = (uint64_t)(uintptr_t)callback;
@@ -17652,6 +18354,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtCacheLastTaskOpI
 	aclError (*real)(const void *infoPtr, size_t infoSize) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(infoPtr, infoSize);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)infoPtr;
 	w[1] = (uint64_t)infoSize;
@@ -17703,6 +18407,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtCacheLastTaskExt
 	aclError (*real)(const char *extendInfoPtr, size_t infoSize) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(extendInfoPtr, infoSize);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)extendInfoPtr;
 	w[1] = (uint64_t)infoSize;
@@ -17754,6 +18460,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetFunctionAttri
 	aclError (*real)(aclrtFuncHandle funcHandle, aclrtFuncAttribute attrType, int64_t *attrValue) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(funcHandle, attrType, attrValue);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)funcHandle;
 	w[1] = (uint64_t)(uint32_t)attrType;
@@ -17804,6 +18512,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtFunctionGetBinar
 	aclError (*real)(aclrtFuncHandle funcHandle, aclrtBinHandle *binHandle) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(funcHandle, binHandle);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)funcHandle;
 	w[1] = (uint64_t)(uintptr_t)binHandle;
@@ -17853,6 +18563,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtFunctionGetParam
 	aclError (*real)(const void *func, size_t *paramCount) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(func, paramCount);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)func;
 	w[1] = (uint64_t)(uintptr_t)paramCount;
@@ -17902,6 +18614,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtFunctionGetParam
 	aclError (*real)(const void *func, size_t paramIndex, size_t *paramOffset, size_t *paramSize) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(func, paramIndex, paramOffset, paramSize);
 	uint64_t w[4];
 	w[0] = (uint64_t)(uintptr_t)func;
 	w[1] = (uint64_t)paramIndex;
@@ -17955,6 +18669,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtFunctionGetAvail
 	aclError (*real)(void *func, uint32_t flags, size_t *dynamicUbufSize) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(func, flags, dynamicUbufSize);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)func;
 	w[1] = (uint64_t)(uint32_t)flags;
@@ -18005,6 +18721,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtIpcGetEventHandl
 	aclError (*real)(aclrtEvent event, aclrtIpcEventHandle *handle) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(event, handle);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)event;
 	w[1] = (uint64_t)(uintptr_t)handle;
@@ -18054,6 +18772,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtIpcOpenEventHand
 	aclError (*real)(aclrtIpcEventHandle handle, aclrtEvent *event) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(handle, event);
 	uint64_t w[9];
 	w[7] = 0;
 	__builtin_memcpy(&w[0], &handle, sizeof(handle));
@@ -18104,6 +18824,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemRetainAllocat
 	aclError (*real)(void *virPtr, aclrtDrvMemHandle *handle) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(virPtr, handle);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)virPtr;
 	w[1] = (uint64_t)(uintptr_t)handle;
@@ -18153,6 +18875,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemGetAllocation
 	aclError (*real)(aclrtDrvMemHandle handle, aclrtPhysicalMemProp *prop) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(handle, prop);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)handle;
 	w[1] = (uint64_t)(uintptr_t)prop;
@@ -18202,6 +18926,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtReserveMemAddres
 	aclError (*real)(void **virPtr, size_t size, size_t alignment, void *expectPtr, uint64_t flags) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(virPtr, size, alignment, expectPtr, flags);
 	uint64_t w[5];
 	w[0] = (uint64_t)(uintptr_t)virPtr;
 	w[1] = (uint64_t)size;
@@ -18257,6 +18983,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemGetAddressRan
 	aclError (*real)(void *ptr, void **pbase, size_t *psize) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(ptr, pbase, psize);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)ptr;
 	w[1] = (uint64_t)(uintptr_t)pbase;
@@ -18309,6 +19037,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemP2PMap(void *
 	aclError (*real)(void *devPtr, size_t size, int32_t dstDevId, uint64_t flags) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(devPtr, size, dstDevId, flags);
 	uint64_t w[4];
 	w[0] = (uint64_t)(uintptr_t)devPtr;
 	w[1] = (uint64_t)size;
@@ -18357,6 +19087,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemManagedPrefet
 	aclError (*real)(const void *ptr, size_t size, aclrtMemManagedLocation location, uint32_t flags, aclrtStream stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(ptr, size, location, flags, stream);
 	uint64_t w[5];
 	w[0] = (uint64_t)(uintptr_t)ptr;
 	w[1] = (uint64_t)size;
@@ -18410,6 +19142,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemManagedPrefet
 	aclError (*real)(const void **ptrs, size_t *sizes, size_t count, aclrtMemManagedLocation *prefetchLocs, size_t *prefetchLocIdxs, size_t numPrefetchLocs, uint64_t flags, aclrtStream stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(ptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, flags, stream);
 	uint64_t w[8];
 	w[0] = (uint64_t)(uintptr_t)ptrs;
 	w[1] = (uint64_t)(uintptr_t)sizes;
@@ -18475,6 +19209,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemMapSelectedLi
 	aclError (*real)(void *virPtrDst, size_t size, void *virPtrSrc, uint32_t linkIdx) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(virPtrDst, size, virPtrSrc, linkIdx);
 	uint64_t w[4];
 	w[0] = (uint64_t)(uintptr_t)virPtrDst;
 	w[1] = (uint64_t)size;
@@ -18523,6 +19259,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtDeviceL2CacheFlu
 	aclError (*real)(void *rsv) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(rsv);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)rsv;
 	struct shim_call c;
@@ -18568,6 +19306,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemMapSetLink(ac
 	aclError (*real)(aclrtDrvMemHandle handle, aclrtMemLinkType adviceLink) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(handle, adviceLink);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)handle;
 	w[1] = (uint64_t)(uint32_t)adviceLink;
@@ -18614,6 +19354,8 @@ static inline __attribute__((always_inline)) float wrap_aclFloat16ToFloat(aclFlo
 	float (*real)(aclFloat16 value) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return 0;
+	if (shim_quiet())
+		return real(value);
 	uint64_t w[1];
 	w[0] = (uint64_t)value;
 	struct shim_call c;
@@ -18659,6 +19401,8 @@ static inline __attribute__((always_inline)) aclFloat16 wrap_aclFloatToFloat16(f
 	aclFloat16 (*real)(float value) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return 0;
+	if (shim_quiet())
+		return real(value);
 	uint64_t w[1];
 	w[0] = (uint64_t)((union { float f; uint32_t u; }){.f = value}).u;
 	struct shim_call c;
@@ -18704,6 +19448,8 @@ static inline __attribute__((always_inline)) aclDataBuffer *wrap_aclCreateDataBu
 	aclDataBuffer *(*real)(void *data, size_t size) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return 0;
+	if (shim_quiet())
+		return real(data, size);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)data;
 	w[1] = (uint64_t)size;
@@ -18750,6 +19496,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclDestroyDataBuffer(
 	aclError (*real)(const aclDataBuffer *dataBuffer) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(dataBuffer);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)dataBuffer;
 	struct shim_call c;
@@ -18795,6 +19543,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclUpdateDataBuffer(a
 	aclError (*real)(aclDataBuffer *dataBuffer, void *data, size_t size) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(dataBuffer, data, size);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)dataBuffer;
 	w[1] = (uint64_t)(uintptr_t)data;
@@ -18842,6 +19592,8 @@ static inline __attribute__((always_inline)) void *wrap_aclGetDataBufferAddr(con
 	void *(*real)(const aclDataBuffer *dataBuffer) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return 0;
+	if (shim_quiet())
+		return real(dataBuffer);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)dataBuffer;
 	struct shim_call c;
@@ -18887,6 +19639,8 @@ static inline __attribute__((always_inline)) uint32_t wrap_aclGetDataBufferSize(
 	uint32_t (*real)(const aclDataBuffer *dataBuffer) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return 0;
+	if (shim_quiet())
+		return real(dataBuffer);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)dataBuffer;
 	struct shim_call c;
@@ -18932,6 +19686,8 @@ static inline __attribute__((always_inline)) size_t wrap_aclGetDataBufferSizeV2(
 	size_t (*real)(const aclDataBuffer *dataBuffer) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return 0;
+	if (shim_quiet())
+		return real(dataBuffer);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)dataBuffer;
 	struct shim_call c;
@@ -18977,6 +19733,8 @@ static inline __attribute__((always_inline)) size_t wrap_aclDataTypeSize(aclData
 	size_t (*real)(aclDataType dataType) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return 0;
+	if (shim_quiet())
+		return real(dataType);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uint32_t)dataType;
 	struct shim_call c;
@@ -19022,6 +19780,8 @@ static inline __attribute__((always_inline)) const char *wrap_aclrtGetSocName(st
 	const char *(*real)(void) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return 0;
+	if (shim_quiet())
+		return real();
 	struct shim_call c;
 	if (!shim_enter(&c, 384, NULL, 0, 0)) {
 		const char *ret = real();
@@ -19066,6 +19826,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclGetCannAttributeLi
 	aclError (*real)(const aclCannAttr **cannAttrList, size_t *num) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(cannAttrList, num);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)cannAttrList;
 	w[1] = (uint64_t)(uintptr_t)num;
@@ -19117,6 +19879,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclGetCannAttribute(a
 	aclError (*real)(aclCannAttr cannAttr, int32_t *value) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(cannAttr, value);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uint32_t)cannAttr;
 	w[1] = (uint64_t)(uintptr_t)value;
@@ -19166,6 +19930,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclGetDeviceCapabilit
 	aclError (*real)(uint32_t deviceId, aclDeviceInfo deviceInfo, int64_t *value) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(deviceId, deviceInfo, value);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uint32_t)deviceId;
 	w[1] = (uint64_t)(uint32_t)deviceInfo;
@@ -19216,6 +19982,8 @@ static inline __attribute__((always_inline)) aclrtAllocatorDesc wrap_aclrtAlloca
 	aclrtAllocatorDesc (*real)(void) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return 0;
+	if (shim_quiet())
+		return real();
 	struct shim_call c;
 	if (!shim_enter(&c, 388, NULL, 0, 0)) {
 		aclrtAllocatorDesc ret = real();
@@ -19259,6 +20027,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtAllocatorDestroy
 	aclError (*real)(aclrtAllocatorDesc allocatorDesc) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(allocatorDesc);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)allocatorDesc;
 	struct shim_call c;
@@ -19304,6 +20074,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtAllocatorSetObjT
 	aclError (*real)(aclrtAllocatorDesc allocatorDesc, aclrtAllocator allocator) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(allocatorDesc, allocator);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)allocatorDesc;
 	w[1] = (uint64_t)(uintptr_t)allocator;
@@ -19350,6 +20122,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtAllocatorSetAllo
 	aclError (*real)(aclrtAllocatorDesc allocatorDesc, aclrtAllocatorAllocFunc func) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(allocatorDesc, func);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)allocatorDesc;
 	w[1] = (uint64_t)(uintptr_t)func;
@@ -19396,6 +20170,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtAllocatorSetFree
 	aclError (*real)(aclrtAllocatorDesc allocatorDesc, aclrtAllocatorFreeFunc func) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(allocatorDesc, func);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)allocatorDesc;
 	w[1] = (uint64_t)(uintptr_t)func;
@@ -19442,6 +20218,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtAllocatorSetAllo
 	aclError (*real)(aclrtAllocatorDesc allocatorDesc, aclrtAllocatorAllocAdviseFunc func) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(allocatorDesc, func);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)allocatorDesc;
 	w[1] = (uint64_t)(uintptr_t)func;
@@ -19488,6 +20266,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtAllocatorSetGetA
 	aclError (*real)(aclrtAllocatorDesc allocatorDesc, aclrtAllocatorGetAddrFromBlockFunc func) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(allocatorDesc, func);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)allocatorDesc;
 	w[1] = (uint64_t)(uintptr_t)func;
@@ -19534,6 +20314,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtAllocatorRegiste
 	aclError (*real)(aclrtStream stream, aclrtAllocatorDesc allocatorDesc) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(stream, allocatorDesc);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)stream;
 	w[1] = (uint64_t)(uintptr_t)allocatorDesc;
@@ -19580,6 +20362,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtAllocatorGetBySt
 	aclError (*real)(aclrtStream stream, aclrtAllocatorDesc *allocatorDesc, aclrtAllocator *allocator, aclrtAllocatorAllocFunc *allocFunc, aclrtAllocatorFreeFunc *freeFunc, aclrtAllocatorAllocAdviseFunc *allocAdviseFunc, aclrtAllocatorGetAddrFromBlockFunc *getAddrFromBlockFunc) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(stream, allocatorDesc, allocator, allocFunc, freeFunc, allocAdviseFunc, getAddrFromBlockFunc);
 	uint64_t w[7];
 	w[0] = (uint64_t)(uintptr_t)stream;
 	w[1] = (uint64_t)(uintptr_t)allocatorDesc;
@@ -19644,6 +20428,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtAllocatorUnregis
 	aclError (*real)(aclrtStream stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(stream);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)stream;
 	struct shim_call c;
@@ -19689,6 +20475,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemPoolCreate(ac
 	aclError (*real)(aclrtMemPool *memPool, const aclrtMemPoolProps *poolProps) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(memPool, poolProps);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)memPool;
 	w[1] = (uint64_t)(uintptr_t)poolProps;
@@ -19742,6 +20530,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemPoolDestroy(a
 	aclError (*real)(aclrtMemPool memPool) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(memPool);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)memPool;
 	struct shim_call c;
@@ -19787,6 +20577,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemPoolSetAttr(a
 	aclError (*real)(aclrtMemPool memPool, aclrtMemPoolAttr attr, void *value) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(memPool, attr, value);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)memPool;
 	w[1] = (uint64_t)(uint32_t)attr;
@@ -19839,6 +20631,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemPoolGetAttr(a
 	aclError (*real)(aclrtMemPool memPool, aclrtMemPoolAttr attr, void *value) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(memPool, attr, value);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)memPool;
 	w[1] = (uint64_t)(uint32_t)attr;
@@ -19890,6 +20684,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemPoolMallocAsy
 	aclError (*real)(void **ptr, size_t size, aclrtMemPool memPool, aclrtStream stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(ptr, size, memPool, stream);
 	uint64_t w[4];
 	w[0] = (uint64_t)(uintptr_t)ptr;
 	w[1] = (uint64_t)size;
@@ -19944,6 +20740,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemPoolFreeAsync
 	aclError (*real)(void *ptr, aclrtStream stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(ptr, stream);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)ptr;
 	w[1] = (uint64_t)(uintptr_t)stream;
@@ -19991,6 +20789,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemPoolTrimTo(ac
 	aclError (*real)(aclrtMemPool memPool, size_t minBytesToKeep) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(memPool, minBytesToKeep);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)memPool;
 	w[1] = (uint64_t)minBytesToKeep;
@@ -20037,6 +20837,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclopStartDumpArgs(ui
 	aclError (*real)(uint32_t dumpType, const char *path) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(dumpType, path);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uint32_t)dumpType;
 	w[1] = (uint64_t)(uintptr_t)path;
@@ -20078,6 +20880,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclopStopDumpArgs(uin
 	aclError (*real)(uint32_t dumpType) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(dumpType);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uint32_t)dumpType;
 	struct shim_call c;
@@ -20116,6 +20920,8 @@ static inline __attribute__((always_inline)) const char *wrap_acldumpGetPath(acl
 	const char *(*real)(acldumpType dumpType) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return 0;
+	if (shim_quiet())
+		return real(dumpType);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uint32_t)dumpType;
 	struct shim_call c;
@@ -20155,6 +20961,8 @@ static inline __attribute__((always_inline)) aclError wrap_acldumpSaveExceptionI
 	aclError (*real)(const char *fileName, const char *userTag, const acldumpTensorInfo *tensors, size_t tensorCount) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(fileName, userTag, tensors, tensorCount);
 	uint64_t w[4];
 	w[0] = (uint64_t)(uintptr_t)fileName;
 	w[1] = (uint64_t)(uintptr_t)userTag;
@@ -20199,6 +21007,8 @@ static inline __attribute__((always_inline)) aclError wrap_acldumpGetExceptionIn
 	aclError (*real)(char *path, size_t maxLen) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(path, maxLen);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)path;
 	w[1] = (uint64_t)maxLen;
@@ -20241,6 +21051,8 @@ static inline __attribute__((always_inline)) aclmdlDesc *wrap_aclmdlCreateDesc(s
 	aclmdlDesc *(*real)(void) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return 0;
+	if (shim_quiet())
+		return real();
 	struct shim_call c;
 	if (!shim_enter(&c, 410, NULL, 0, 0)) {
 		aclmdlDesc *ret = real();
@@ -20277,6 +21089,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlDestroyDesc(acl
 	aclError (*real)(aclmdlDesc *modelDesc) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(modelDesc);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)modelDesc;
 	struct shim_call c;
@@ -20315,6 +21129,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlGetDesc(aclmdlD
 	aclError (*real)(aclmdlDesc *modelDesc, uint32_t modelId) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(modelDesc, modelId);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)modelDesc;
 	w[1] = (uint64_t)(uint32_t)modelId;
@@ -20354,6 +21170,8 @@ static inline __attribute__((always_inline)) aclmdlDataset *wrap_aclmdlCreateDat
 	aclmdlDataset *(*real)(void) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return 0;
+	if (shim_quiet())
+		return real();
 	struct shim_call c;
 	if (!shim_enter(&c, 413, NULL, 0, 0)) {
 		aclmdlDataset *ret = real();
@@ -20390,6 +21208,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlDestroyDataset(
 	aclError (*real)(const aclmdlDataset *dataset) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(dataset);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)dataset;
 	struct shim_call c;
@@ -20428,6 +21248,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlAddDatasetBuffe
 	aclError (*real)(aclmdlDataset *dataset, aclDataBuffer *dataBuffer) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(dataset, dataBuffer);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)dataset;
 	w[1] = (uint64_t)(uintptr_t)dataBuffer;
@@ -20467,6 +21289,8 @@ static inline __attribute__((always_inline)) size_t wrap_aclmdlGetDatasetNumBuff
 	size_t (*real)(const aclmdlDataset *dataset) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return 0;
+	if (shim_quiet())
+		return real(dataset);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)dataset;
 	struct shim_call c;
@@ -20505,6 +21329,8 @@ static inline __attribute__((always_inline)) aclDataBuffer *wrap_aclmdlGetDatase
 	aclDataBuffer *(*real)(const aclmdlDataset *dataset, size_t index) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return 0;
+	if (shim_quiet())
+		return real(dataset, index);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)dataset;
 	w[1] = (uint64_t)index;
@@ -20544,6 +21370,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlLoadFromFile(co
 	aclError (*real)(const char *modelPath, uint32_t *modelId) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(modelPath, modelId);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)modelPath;
 	w[1] = (uint64_t)(uintptr_t)modelId;
@@ -20590,6 +21418,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlLoadFromMem(con
 	aclError (*real)(const void *model, size_t modelSize, uint32_t *modelId) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(model, modelSize, modelId);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)model;
 	w[1] = (uint64_t)modelSize;
@@ -20637,6 +21467,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlLoadFromFileWit
 	aclError (*real)(const char *modelPath, uint32_t *modelId, void *workPtr, size_t workSize, void *weightPtr, size_t weightSize) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(modelPath, modelId, workPtr, workSize, weightPtr, weightSize);
 	uint64_t w[6];
 	w[0] = (uint64_t)(uintptr_t)modelPath;
 	w[1] = (uint64_t)(uintptr_t)modelId;
@@ -20687,6 +21519,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlLoadFromMemWith
 	aclError (*real)(const void *model, size_t modelSize, uint32_t *modelId, void *workPtr, size_t workSize, void *weightPtr, size_t weightSize) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(model, modelSize, modelId, workPtr, workSize, weightPtr, weightSize);
 	uint64_t w[7];
 	w[0] = (uint64_t)(uintptr_t)model;
 	w[1] = (uint64_t)modelSize;
@@ -20738,6 +21572,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlExecute(uint32_
 	aclError (*real)(uint32_t modelId, const aclmdlDataset *input, aclmdlDataset *output) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(modelId, input, output);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uint32_t)modelId;
 	w[1] = (uint64_t)(uintptr_t)input;
@@ -20778,6 +21614,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlExecuteV2(uint3
 	aclError (*real)(uint32_t modelId, const aclmdlDataset *input, aclmdlDataset *output, aclrtStream stream, const aclmdlExecConfigHandle *handle) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(modelId, input, output, stream, handle);
 	uint64_t w[5];
 	w[0] = (uint64_t)(uint32_t)modelId;
 	w[1] = (uint64_t)(uintptr_t)input;
@@ -20824,6 +21662,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlExecuteAsyncV2(
 	aclError (*real)(uint32_t modelId, const aclmdlDataset *input, aclmdlDataset *output, aclrtStream stream, const aclmdlExecConfigHandle *handle) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(modelId, input, output, stream, handle);
 	uint64_t w[5];
 	w[0] = (uint64_t)(uint32_t)modelId;
 	w[1] = (uint64_t)(uintptr_t)input;
@@ -20870,6 +21710,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlExecuteAsync(ui
 	aclError (*real)(uint32_t modelId, const aclmdlDataset *input, aclmdlDataset *output, aclrtStream stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(modelId, input, output, stream);
 	uint64_t w[4];
 	w[0] = (uint64_t)(uint32_t)modelId;
 	w[1] = (uint64_t)(uintptr_t)input;
@@ -20915,6 +21757,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlUnload(uint32_t
 	aclError (*real)(uint32_t modelId) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(modelId);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uint32_t)modelId;
 	struct shim_call c;
@@ -20953,6 +21797,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlQuerySize(const
 	aclError (*real)(const char *fileName, size_t *workSize, size_t *weightSize) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(fileName, workSize, weightSize);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)fileName;
 	w[1] = (uint64_t)(uintptr_t)workSize;
@@ -21002,6 +21848,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlLoadWithConfig(
 	aclError (*real)(const aclmdlConfigHandle *handle, uint32_t *modelId) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(handle, modelId);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)handle;
 	w[1] = (uint64_t)(uintptr_t)modelId;
@@ -21044,6 +21892,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtDevBinaryRegister(
 	rtError_t (*real)(const rtDevBinary_t *bin, void **hdl) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(bin, hdl);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)bin;
 	w[1] = (uint64_t)(uintptr_t)hdl;
@@ -21095,6 +21945,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtDevBinaryUnRegiste
 	rtError_t (*real)(void *hdl) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(hdl);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)hdl;
 	struct shim_call c;
@@ -21133,6 +21985,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtRegisterAllKernel(
 	rtError_t (*real)(const rtDevBinary_t *bin, void **hdl) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(bin, hdl);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)bin;
 	w[1] = (uint64_t)(uintptr_t)hdl;
@@ -21184,6 +22038,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtFunctionRegister(v
 	rtError_t (*real)(void *binHandle, const void *stubFunc, const char_t *stubName, const void *kernelInfoExt, uint32_t funcMode) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(binHandle, stubFunc, stubName, kernelInfoExt, funcMode);
 	uint64_t w[5];
 	w[0] = (uint64_t)(uintptr_t)binHandle;
 	w[1] = (uint64_t)(uintptr_t)stubFunc;
@@ -21229,6 +22085,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtQueryFunctionRegis
 	rtError_t (*real)(const char_t *stubName) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(stubName);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)stubName;
 	struct shim_call c;
@@ -21269,6 +22127,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtGetFunctionByName(
 	rtError_t (*real)(const char_t *stubName, void **stubFunc) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(stubName, stubFunc);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)stubName;
 	w[1] = (uint64_t)(uintptr_t)stubFunc;
@@ -21312,6 +22172,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtBinaryLoad(const r
 	rtError_t (*real)(const rtDevBinary_t *bin, rtBinHandle *binHandle) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(bin, binHandle);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)bin;
 	w[1] = (uint64_t)(uintptr_t)binHandle;
@@ -21363,6 +22225,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtBinaryLoadWithoutT
 	rtError_t (*real)(const void *data, uint64_t length, rtBinHandle *binHandle) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(data, length, binHandle);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)data;
 	w[1] = (uint64_t)length;
@@ -21410,6 +22274,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtBinaryUnLoad(rtBin
 	rtError_t (*real)(rtBinHandle binHandle) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(binHandle);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)binHandle;
 	struct shim_call c;
@@ -21448,6 +22314,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtBinaryGetFunction(
 	rtError_t (*real)(rtBinHandle binHandle, uint64_t tilingKey, rtFuncHandle *funcHandle) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(binHandle, tilingKey, funcHandle);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)binHandle;
 	w[1] = (uint64_t)tilingKey;
@@ -21491,6 +22359,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtBinaryGetFunctionB
 	rtError_t (*real)(rtBinHandle binHandle, const char *kernelName, rtFuncHandle *funcHandle) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(binHandle, kernelName, funcHandle);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)binHandle;
 	w[1] = (uint64_t)(uintptr_t)kernelName;
@@ -21535,6 +22405,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtRegisterFuncSymbol
 	rtError_t (*real)(void *binHandle, const void *symbol, const char *kernelName, void *reserve) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(binHandle, symbol, kernelName, reserve);
 	uint64_t w[4];
 	w[0] = (uint64_t)(uintptr_t)binHandle;
 	w[1] = (uint64_t)(uintptr_t)symbol;
@@ -21578,6 +22450,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsBinaryLoadFromFil
 	rtError_t (*real)(const char_t *binPath, const rtLoadBinaryConfig_t *optionalCfg, rtBinHandle *handle) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(binPath, optionalCfg, handle);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)binPath;
 	w[1] = (uint64_t)(uintptr_t)optionalCfg;
@@ -21625,6 +22499,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsBinaryLoadFromDat
 	rtError_t (*real)(const void *data, uint64_t length, const rtLoadBinaryConfig_t *optionalCfg, rtBinHandle *handle) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(data, length, optionalCfg, handle);
 	uint64_t w[4];
 	w[0] = (uint64_t)(uintptr_t)data;
 	w[1] = (uint64_t)length;
@@ -21673,6 +22549,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsBinaryUnload(rtBi
 	rtError_t (*real)(rtBinHandle binHandle) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(binHandle);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)binHandle;
 	struct shim_call c;
@@ -21711,6 +22589,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsFuncGetByEntry(rt
 	rtError_t (*real)(rtBinHandle binHandle, uint64_t funcEntry, rtFuncHandle *funcHandle) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(binHandle, funcEntry, funcHandle);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)binHandle;
 	w[1] = (uint64_t)funcEntry;
@@ -21754,6 +22634,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsFuncGetByName(rtB
 	rtError_t (*real)(rtBinHandle binHandle, const char_t *kernelName, rtFuncHandle *funcHandle) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(binHandle, kernelName, funcHandle);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)binHandle;
 	w[1] = (uint64_t)(uintptr_t)kernelName;
@@ -21798,6 +22680,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsFuncGetName(rtFun
 	rtError_t (*real)(rtFuncHandle funcHandle, uint32_t maxLen, char_t *name) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(funcHandle, maxLen, name);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)funcHandle;
 	w[1] = (uint64_t)(uint32_t)maxLen;
@@ -21841,6 +22725,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsRegisterCpuFunc(r
 	rtError_t (*real)(rtBinHandle binHandle, const char_t *funcName, const char_t *kernelName, rtFuncHandle *funcHandle) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(binHandle, funcName, kernelName, funcHandle);
 	uint64_t w[4];
 	w[0] = (uint64_t)(uintptr_t)binHandle;
 	w[1] = (uint64_t)(uintptr_t)funcName;
@@ -21887,6 +22773,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtKernelLaunch(const
 	rtError_t (*real)(const void *stubFunc, uint32_t numBlocks, void *args, uint32_t argsSize, rtSmDesc_t *smDesc, rtStream_t stm) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(stubFunc, numBlocks, args, argsSize, smDesc, stm);
 	uint64_t w[6];
 	w[0] = (uint64_t)(uintptr_t)stubFunc;
 	w[1] = (uint64_t)(uint32_t)numBlocks;
@@ -21935,6 +22823,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtKernelLaunchWithFl
 	rtError_t (*real)(const void *stubFunc, uint32_t numBlocks, rtArgsEx_t *argsInfo, rtSmDesc_t *smDesc, rtStream_t stm, uint32_t flags) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(stubFunc, numBlocks, argsInfo, smDesc, stm, flags);
 	uint64_t w[6];
 	w[0] = (uint64_t)(uintptr_t)stubFunc;
 	w[1] = (uint64_t)(uint32_t)numBlocks;
@@ -21988,6 +22878,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtKernelLaunchWithFl
 	rtError_t (*real)(const void *stubFunc, uint32_t numBlocks, rtArgsEx_t *argsInfo, rtSmDesc_t *smDesc, rtStream_t stm, uint32_t flags, const rtTaskCfgInfo_t *cfgInfo) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(stubFunc, numBlocks, argsInfo, smDesc, stm, flags, cfgInfo);
 	uint64_t w[7];
 	w[0] = (uint64_t)(uintptr_t)stubFunc;
 	w[1] = (uint64_t)(uint32_t)numBlocks;
@@ -22043,6 +22935,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtKernelLaunchWithHa
 	rtError_t (*real)(void *hdl, uint64_t tilingKey, uint32_t numBlocks, rtArgsEx_t *argsInfo, rtSmDesc_t *smDesc, rtStream_t stm, const void *kernelInfo) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(hdl, tilingKey, numBlocks, argsInfo, smDesc, stm, kernelInfo);
 	uint64_t w[7];
 	w[0] = (uint64_t)(uintptr_t)hdl;
 	w[1] = (uint64_t)tilingKey;
@@ -22097,6 +22991,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtKernelLaunchWithHa
 	rtError_t (*real)(void *hdl, uint64_t tilingKey, uint32_t numBlocks, rtArgsEx_t *argsInfo, rtSmDesc_t *smDesc, rtStream_t stm, const rtTaskCfgInfo_t *cfgInfo) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(hdl, tilingKey, numBlocks, argsInfo, smDesc, stm, cfgInfo);
 	uint64_t w[7];
 	w[0] = (uint64_t)(uintptr_t)hdl;
 	w[1] = (uint64_t)tilingKey;
@@ -22152,6 +23048,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtVectorCoreKernelLa
 	rtError_t (*real)(const void *stubFunc, uint32_t numBlocks, rtArgsEx_t *argsInfo, rtSmDesc_t *smDesc, rtStream_t stm, uint32_t flags, const rtTaskCfgInfo_t *cfgInfo) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(stubFunc, numBlocks, argsInfo, smDesc, stm, flags, cfgInfo);
 	uint64_t w[7];
 	w[0] = (uint64_t)(uintptr_t)stubFunc;
 	w[1] = (uint64_t)(uint32_t)numBlocks;
@@ -22207,6 +23105,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtVectorCoreKernelLa
 	rtError_t (*real)(void *hdl, uint64_t tilingKey, uint32_t numBlocks, rtArgsEx_t *argsInfo, rtSmDesc_t *smDesc, rtStream_t stm, const rtTaskCfgInfo_t *cfgInfo) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(hdl, tilingKey, numBlocks, argsInfo, smDesc, stm, cfgInfo);
 	uint64_t w[7];
 	w[0] = (uint64_t)(uintptr_t)hdl;
 	w[1] = (uint64_t)tilingKey;
@@ -22262,6 +23162,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtCreateLaunchArgs(s
 	rtError_t (*real)(size_t argsSize, size_t hostInfoTotalSize, size_t hostInfoNum, void *argsData, rtLaunchArgsHandle *argsHandle) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(argsSize, hostInfoTotalSize, hostInfoNum, argsData, argsHandle);
 	uint64_t w[5];
 	w[0] = (uint64_t)argsSize;
 	w[1] = (uint64_t)hostInfoTotalSize;
@@ -22311,6 +23213,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtResetLaunchArgs(rt
 	rtError_t (*real)(rtLaunchArgsHandle argsHandle) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(argsHandle);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)argsHandle;
 	struct shim_call c;
@@ -22349,6 +23253,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtAppendLaunchAddrIn
 	rtError_t (*real)(rtLaunchArgsHandle argsHandle, void *addrInfo) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(argsHandle, addrInfo);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)argsHandle;
 	w[1] = (uint64_t)(uintptr_t)addrInfo;
@@ -22388,6 +23294,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtAppendLaunchHostIn
 	rtError_t (*real)(rtLaunchArgsHandle argsHandle, size_t hostInfoSize, void **hostInfo) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(argsHandle, hostInfoSize, hostInfo);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)argsHandle;
 	w[1] = (uint64_t)hostInfoSize;
@@ -22431,6 +23339,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtDestroyLaunchArgs(
 	rtError_t (*real)(rtLaunchArgsHandle argsHandle) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(argsHandle);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)argsHandle;
 	struct shim_call c;
@@ -22469,6 +23379,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtLaunchKernelByFunc
 	rtError_t (*real)(rtFuncHandle funcHandle, uint32_t numBlocks, rtLaunchArgsHandle argsHandle, rtStream_t stm) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(funcHandle, numBlocks, argsHandle, stm);
 	uint64_t w[4];
 	w[0] = (uint64_t)(uintptr_t)funcHandle;
 	w[1] = (uint64_t)(uint32_t)numBlocks;
@@ -22515,6 +23427,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtLaunchKernelByFunc
 	rtError_t (*real)(rtFuncHandle funcHandle, uint32_t numBlocks, rtLaunchArgsHandle argsHandle, rtStream_t stm, const rtTaskCfgInfo_t *cfgInfo) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(funcHandle, numBlocks, argsHandle, stm, cfgInfo);
 	uint64_t w[5];
 	w[0] = (uint64_t)(uintptr_t)funcHandle;
 	w[1] = (uint64_t)(uint32_t)numBlocks;
@@ -22563,6 +23477,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtLaunchKernelByFunc
 	rtError_t (*real)(rtFuncHandle funcHandle, uint32_t numBlocks, const rtArgsEx_t *argsInfo, rtStream_t stm, const rtTaskCfgInfo_t *cfgInfo) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(funcHandle, numBlocks, argsInfo, stm, cfgInfo);
 	uint64_t w[5];
 	w[0] = (uint64_t)(uintptr_t)funcHandle;
 	w[1] = (uint64_t)(uint32_t)numBlocks;
@@ -22616,6 +23532,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtCpuKernelLaunchWit
 	rtError_t (*real)(const void *soName, const void *kernelName, uint32_t numBlocks, const rtArgsEx_t *argsInfo, rtSmDesc_t *smDesc, rtStream_t stm, uint32_t flags) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(soName, kernelName, numBlocks, argsInfo, smDesc, stm, flags);
 	uint64_t w[7];
 	w[0] = (uint64_t)(uintptr_t)soName;
 	w[1] = (uint64_t)(uintptr_t)kernelName;
@@ -22672,6 +23590,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtAicpuKernelLaunchW
 	rtError_t (*real)(const rtKernelLaunchNames_t *launchNames, uint32_t numBlocks, const rtArgsEx_t *argsInfo, rtSmDesc_t *smDesc, rtStream_t stm, uint32_t flags) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(launchNames, numBlocks, argsInfo, smDesc, stm, flags);
 	uint64_t w[6];
 	w[0] = (uint64_t)(uintptr_t)launchNames;
 	w[1] = (uint64_t)(uint32_t)numBlocks;
@@ -22731,6 +23651,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtAicpuKernelLaunchE
 	rtError_t (*real)(uint32_t kernelType, const char_t *opName, uint32_t numBlocks, const rtAicpuArgsEx_t *argsInfo, rtSmDesc_t *smDesc, rtStream_t stm, uint32_t flags) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(kernelType, opName, numBlocks, argsInfo, smDesc, stm, flags);
 	uint64_t w[7];
 	w[0] = (uint64_t)(uint32_t)kernelType;
 	w[1] = (uint64_t)(uintptr_t)opName;
@@ -22787,6 +23709,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtKernelLaunchEx(voi
 	rtError_t (*real)(void *args, uint32_t argsSize, uint32_t flags, rtStream_t stm) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(args, argsSize, flags, stm);
 	uint64_t w[4];
 	w[0] = (uint64_t)(uintptr_t)args;
 	w[1] = (uint64_t)(uint32_t)argsSize;
@@ -22833,6 +23757,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtKernelLaunchFwk(co
 	rtError_t (*real)(const char_t *opName, void *args, uint32_t argsSize, uint32_t flags, rtStream_t rtStream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(opName, args, argsSize, flags, rtStream);
 	uint64_t w[5];
 	w[0] = (uint64_t)(uintptr_t)opName;
 	w[1] = (uint64_t)(uintptr_t)args;
@@ -22881,6 +23807,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtFftsPlusTaskLaunch
 	rtError_t (*real)(rtFftsPlusTaskInfo_t *fftsPlusTaskInfo, rtStream_t stm) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(fftsPlusTaskInfo, stm);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)fftsPlusTaskInfo;
 	w[1] = (uint64_t)(uintptr_t)stm;
@@ -22931,6 +23859,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtFftsPlusTaskLaunch
 	rtError_t (*real)(rtFftsPlusTaskInfo_t *fftsPlusTaskInfo, rtStream_t stm, uint32_t flag) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(fftsPlusTaskInfo, stm, flag);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)fftsPlusTaskInfo;
 	w[1] = (uint64_t)(uintptr_t)stm;
@@ -22982,6 +23912,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtFftsTaskLaunch(rtF
 	rtError_t (*real)(rtFftsTaskInfo_t *fftsTaskInfo, rtStream_t stm) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(fftsTaskInfo, stm);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)fftsTaskInfo;
 	w[1] = (uint64_t)(uintptr_t)stm;
@@ -23025,6 +23957,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtFftsTaskLaunchWith
 	rtError_t (*real)(rtFftsTaskInfo_t *fftsTaskInfo, rtStream_t stm, uint32_t flag) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(fftsTaskInfo, stm, flag);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)fftsTaskInfo;
 	w[1] = (uint64_t)(uintptr_t)stm;
@@ -23069,6 +24003,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtStarsTaskLaunch(co
 	rtError_t (*real)(const void *taskSqe, uint32_t sqeLen, rtStream_t stm) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(taskSqe, sqeLen, stm);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)taskSqe;
 	w[1] = (uint64_t)(uint32_t)sqeLen;
@@ -23114,6 +24050,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtStarsTaskLaunchWit
 	rtError_t (*real)(const void *taskSqe, uint32_t sqeLen, rtStream_t stm, uint32_t flag) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(taskSqe, sqeLen, stm, flag);
 	uint64_t w[4];
 	w[0] = (uint64_t)(uintptr_t)taskSqe;
 	w[1] = (uint64_t)(uint32_t)sqeLen;
@@ -23160,6 +24098,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMultipleTaskInfoLa
 	rtError_t (*real)(const void *taskInfo, rtStream_t stm) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(taskInfo, stm);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)taskInfo;
 	w[1] = (uint64_t)(uintptr_t)stm;
@@ -23203,6 +24143,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMultipleTaskInfoLa
 	rtError_t (*real)(const void *taskInfo, rtStream_t stm, uint32_t flag) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(taskInfo, stm, flag);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)taskInfo;
 	w[1] = (uint64_t)(uintptr_t)stm;
@@ -23247,6 +24189,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtFusionLaunch(void 
 	rtError_t (*real)(void *fusionInfo, rtStream_t stm, rtFusionArgsEx_t *argsInfo) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(fusionInfo, stm, argsInfo);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)fusionInfo;
 	w[1] = (uint64_t)(uintptr_t)stm;
@@ -23297,6 +24241,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtCCULaunch(rtCcuTas
 	rtError_t (*real)(rtCcuTaskInfo_t *taskInfo, rtStream_t stm) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(taskInfo, stm);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)taskInfo;
 	w[1] = (uint64_t)(uintptr_t)stm;
@@ -23341,6 +24287,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtRDMASend(uint32_t 
 	rtError_t (*real)(uint32_t sqIndex, uint32_t wqeIndex, rtStream_t stm) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(sqIndex, wqeIndex, stm);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uint32_t)sqIndex;
 	w[1] = (uint64_t)(uint32_t)wqeIndex;
@@ -23384,6 +24332,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtRDMADBSend(uint32_
 	rtError_t (*real)(uint32_t dbIndex, uint64_t dbInfo, rtStream_t stm) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(dbIndex, dbInfo, stm);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uint32_t)dbIndex;
 	w[1] = (uint64_t)dbInfo;
@@ -23427,6 +24377,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsLaunchKernelWithH
 	rtError_t (*real)(rtFuncHandle funcHandle, uint32_t numBlocks, rtStream_t stm, rtKernelLaunchCfg_t *cfg, void *hostArgs, uint32_t argsSize, rtPlaceHolderInfo_t *placeHolderArray, uint32_t placeHolderNum) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(funcHandle, numBlocks, stm, cfg, hostArgs, argsSize, placeHolderArray, placeHolderNum);
 	uint64_t w[8];
 	w[0] = (uint64_t)(uintptr_t)funcHandle;
 	w[1] = (uint64_t)(uint32_t)numBlocks;
@@ -23479,6 +24431,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsLaunchKernelWithD
 	rtError_t (*real)(rtFuncHandle funcHandle, uint32_t numBlocks, rtStream_t stm, rtKernelLaunchCfg_t *cfg, const void *args, uint32_t argsSize, void *reserve) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(funcHandle, numBlocks, stm, cfg, args, argsSize, reserve);
 	uint64_t w[7];
 	w[0] = (uint64_t)(uintptr_t)funcHandle;
 	w[1] = (uint64_t)(uint32_t)numBlocks;
@@ -23528,6 +24482,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsLaunchKernelWithC
 	rtError_t (*real)(rtFuncHandle funcHandle, uint32_t numBlocks, rtStream_t stm, rtKernelLaunchCfg_t *cfg, rtArgsHandle argsHandle, void *reserve) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(funcHandle, numBlocks, stm, cfg, argsHandle, reserve);
 	uint64_t w[6];
 	w[0] = (uint64_t)(uintptr_t)funcHandle;
 	w[1] = (uint64_t)(uint32_t)numBlocks;
@@ -23577,6 +24533,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsLaunchCpuKernel(r
 	rtError_t (*real)(rtFuncHandle funcHandle, uint32_t numBlocks, rtStream_t stm, const rtKernelLaunchCfg_t *cfg, rtCpuKernelArgs_t *argsInfo) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(funcHandle, numBlocks, stm, cfg, argsInfo);
 	uint64_t w[5];
 	w[0] = (uint64_t)(uintptr_t)funcHandle;
 	w[1] = (uint64_t)(uint32_t)numBlocks;
@@ -23631,6 +24589,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsLaunchRandomNumTa
 	rtError_t (*real)(const rtRandomNumTaskInfo_t *taskInfo, rtStream_t stm, void *reserve) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(taskInfo, stm, reserve);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)taskInfo;
 	w[1] = (uint64_t)(uintptr_t)stm;
@@ -23678,6 +24638,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsLaunchReduceAsync
 	rtError_t (*real)(const rtReduceInfo_t *reduceInfo, rtStream_t stm, const void *reserve) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(reduceInfo, stm, reserve);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)reduceInfo;
 	w[1] = (uint64_t)(uintptr_t)stm;
@@ -23722,6 +24684,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsLaunchUpdateTask(
 	rtError_t (*real)(rtStream_t destStm, uint32_t destTaskId, rtStream_t stm, rtTaskUpdateCfg_t *cfg) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(destStm, destTaskId, stm, cfg);
 	uint64_t w[4];
 	w[0] = (uint64_t)(uintptr_t)destStm;
 	w[1] = (uint64_t)(uint32_t)destTaskId;
@@ -23766,6 +24730,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsLaunchCmoTask(rtC
 	rtError_t (*real)(rtCmoTaskCfg_t *taskCfg, rtStream_t stm, const void *reserve) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(taskCfg, stm, reserve);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)taskCfg;
 	w[1] = (uint64_t)(uintptr_t)stm;
@@ -23809,6 +24775,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsLaunchCmoAddrTask
 	rtError_t (*real)(rtCmoDesc_t cmoDesc, rtStream_t stm, rtCmoOpCode cmoOpCode, const void *reserve) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(cmoDesc, stm, cmoOpCode, reserve);
 	uint64_t w[4];
 	w[0] = (uint64_t)cmoDesc;
 	w[1] = (uint64_t)(uintptr_t)stm;
@@ -23853,6 +24821,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsLaunchBarrierTask
 	rtError_t (*real)(rtBarrierTaskInfo_t *taskInfo, rtStream_t stm, uint32_t flag) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(taskInfo, stm, flag);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)taskInfo;
 	w[1] = (uint64_t)(uintptr_t)stm;
@@ -23900,6 +24870,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsLaunchHostFunc(rt
 	rtError_t (*real)(rtStream_t stm, rtCallback_t callBackFunc, void *fnData) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(stm, callBackFunc, fnData);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)stm;
 	w[1] = (uint64_t)(uintptr_t)callBackFunc;
@@ -23946,6 +24918,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtCallbackLaunch(rtC
 	rtError_t (*real)(rtCallback_t callBackFunc, void *fnData, rtStream_t stm, bool isBlock) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(callBackFunc, fnData, stm, isBlock);
 	uint64_t w[4];
 	w[0] = (uint64_t)(uintptr_t)callBackFunc;
 	w[1] = (uint64_t)(uintptr_t)fnData;
@@ -23993,6 +24967,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtModelExecute(rtMod
 	rtError_t (*real)(rtModel_t mdl, rtStream_t stm, uint32_t flag) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(mdl, stm, flag);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)mdl;
 	w[1] = (uint64_t)(uintptr_t)stm;
@@ -24042,6 +25018,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtModelExecuteSync(r
 	rtError_t (*real)(rtModel_t mdl, rtStream_t stm, uint32_t flag, int32_t timeout) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(mdl, stm, flag, timeout);
 	uint64_t w[4];
 	w[0] = (uint64_t)(uintptr_t)mdl;
 	w[1] = (uint64_t)(uintptr_t)stm;
@@ -24092,6 +25070,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsModelExecute(rtMo
 	rtError_t (*real)(rtModel_t mdl, int32_t timeout) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(mdl, timeout);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)mdl;
 	w[1] = (uint64_t)(uint32_t)timeout;
@@ -24137,6 +25117,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsModelExecuteAsync
 	rtError_t (*real)(rtModel_t mdl, rtStream_t stm) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(mdl, stm);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)mdl;
 	w[1] = (uint64_t)(uintptr_t)stm;
@@ -24185,6 +25167,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpy(void *dst, 
 	rtError_t (*real)(void *dst, uint64_t destMax, const void *src, uint64_t cnt, rtMemcpyKind_t kind) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(dst, destMax, src, cnt, kind);
 	uint64_t w[5];
 	w[0] = (uint64_t)(uintptr_t)dst;
 	w[1] = (uint64_t)destMax;
@@ -24232,6 +25216,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpyEx(void *dst
 	rtError_t (*real)(void *dst, uint64_t destMax, const void *src, uint64_t cnt, rtMemcpyKind_t kind) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(dst, destMax, src, cnt, kind);
 	uint64_t w[5];
 	w[0] = (uint64_t)(uintptr_t)dst;
 	w[1] = (uint64_t)destMax;
@@ -24279,6 +25265,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpyAsync(void *
 	rtError_t (*real)(void *dst, uint64_t destMax, const void *src, uint64_t cnt, rtMemcpyKind_t kind, rtStream_t stm) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(dst, destMax, src, cnt, kind, stm);
 	uint64_t w[6];
 	w[0] = (uint64_t)(uintptr_t)dst;
 	w[1] = (uint64_t)destMax;
@@ -24330,6 +25318,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpyAsyncEx(void
 	rtError_t (*real)(void *dst, uint64_t destMax, const void *src, uint64_t cnt, rtMemcpyKind_t kind, rtStream_t stm, rtMemcpyConfig_t *memcpyConfig) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(dst, destMax, src, cnt, kind, stm, memcpyConfig);
 	uint64_t w[7];
 	w[0] = (uint64_t)(uintptr_t)dst;
 	w[1] = (uint64_t)destMax;
@@ -24382,6 +25372,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpyAsyncWithCfg
 	rtError_t (*real)(void *dst, uint64_t destMax, const void *src, uint64_t cnt, rtMemcpyKind_t kind, rtStream_t stm, uint32_t qosCfg) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(dst, destMax, src, cnt, kind, stm, qosCfg);
 	uint64_t w[7];
 	w[0] = (uint64_t)(uintptr_t)dst;
 	w[1] = (uint64_t)destMax;
@@ -24434,6 +25426,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpyAsyncWithCfg
 	rtError_t (*real)(void *dst, uint64_t destMax, const void *src, uint64_t cnt, rtMemcpyKind_t kind, rtStream_t stm, const rtTaskCfgInfo_t *cfgInfo) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(dst, destMax, src, cnt, kind, stm, cfgInfo);
 	uint64_t w[7];
 	w[0] = (uint64_t)(uintptr_t)dst;
 	w[1] = (uint64_t)destMax;
@@ -24488,6 +25482,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpyAsyncWithout
 	rtError_t (*real)(void *dst, uint64_t destMax, const void *src, uint64_t cnt, rtMemcpyKind_t kind, rtStream_t stm) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(dst, destMax, src, cnt, kind, stm);
 	uint64_t w[6];
 	w[0] = (uint64_t)(uintptr_t)dst;
 	w[1] = (uint64_t)destMax;
@@ -24539,6 +25535,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpyHostTask(voi
 	rtError_t (*real)(void *dst, uint64_t destMax, const void *src, uint64_t cnt, rtMemcpyKind_t kind, rtStream_t stm) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(dst, destMax, src, cnt, kind, stm);
 	uint64_t w[6];
 	w[0] = (uint64_t)(uintptr_t)dst;
 	w[1] = (uint64_t)destMax;
@@ -24590,6 +25588,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpy2d(void *dst
 	rtError_t (*real)(void *dst, uint64_t dstPitch, const void *src, uint64_t srcPitch, uint64_t width, uint64_t height, rtMemcpyKind_t kind) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(dst, dstPitch, src, srcPitch, width, height, kind);
 	uint64_t w[7];
 	w[0] = (uint64_t)(uintptr_t)dst;
 	w[1] = (uint64_t)dstPitch;
@@ -24639,6 +25639,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpy2dAsync(void
 	rtError_t (*real)(void *dst, uint64_t dstPitch, const void *src, uint64_t srcPitch, uint64_t width, uint64_t height, rtMemcpyKind_t kind, rtStream_t stm) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(dst, dstPitch, src, srcPitch, width, height, kind, stm);
 	uint64_t w[8];
 	w[0] = (uint64_t)(uintptr_t)dst;
 	w[1] = (uint64_t)dstPitch;
@@ -24692,6 +25694,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpyAsyncPtr(voi
 	rtError_t (*real)(void *memcpyAddrInfo, uint64_t destMax, uint64_t count, rtMemcpyKind_t kind, rtStream_t stream, uint32_t qosCfg) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(memcpyAddrInfo, destMax, count, kind, stream, qosCfg);
 	uint64_t w[6];
 	w[0] = (uint64_t)(uintptr_t)memcpyAddrInfo;
 	w[1] = (uint64_t)destMax;
@@ -24739,6 +25743,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpyAsyncPtrV2(v
 	rtError_t (*real)(void *memcpyAddrInfo, uint64_t destMax, uint64_t count, rtMemcpyKind_t kind, rtStream_t stream, const rtTaskCfgInfo_t *cfgInfo) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(memcpyAddrInfo, destMax, count, kind, stream, cfgInfo);
 	uint64_t w[6];
 	w[0] = (uint64_t)(uintptr_t)memcpyAddrInfo;
 	w[1] = (uint64_t)destMax;
@@ -24790,6 +25796,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpyD2DAddrAsync
 	rtError_t (*real)(void *dst, uint64_t dstMax, uint64_t dstOffset, const void *src, uint64_t cnt, uint64_t srcOffset, rtStream_t stm) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(dst, dstMax, dstOffset, src, cnt, srcOffset, stm);
 	uint64_t w[7];
 	w[0] = (uint64_t)(uintptr_t)dst;
 	w[1] = (uint64_t)dstMax;
@@ -24838,6 +25846,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpyAsyncWithOff
 	rtError_t (*real)(void **dst, uint64_t dstMax, uint64_t dstDataOffset, const void **src, uint64_t cnt, uint64_t srcDataOffset, rtMemcpyKind kind, rtStream_t stm) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(dst, dstMax, dstDataOffset, src, cnt, srcDataOffset, kind, stm);
 	uint64_t w[8];
 	w[0] = (uint64_t)(uintptr_t)dst;
 	w[1] = (uint64_t)dstMax;
@@ -24887,6 +25897,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsMemcpy(void *dst,
 	rtError_t (*real)(void *dst, uint64_t destMax, const void *src, uint64_t cnt, rtMemcpyKind kind, rtMemcpyConfig_t *config) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(dst, destMax, src, cnt, kind, config);
 	uint64_t w[6];
 	w[0] = (uint64_t)(uintptr_t)dst;
 	w[1] = (uint64_t)destMax;
@@ -24935,6 +25947,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsMemcpyAsync(void 
 	rtError_t (*real)(void *dst, uint64_t destMax, const void *src, uint64_t cnt, rtMemcpyKind kind, rtMemcpyConfig_t *config, rtStream_t stm) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(dst, destMax, src, cnt, kind, config, stm);
 	uint64_t w[7];
 	w[0] = (uint64_t)(uintptr_t)dst;
 	w[1] = (uint64_t)destMax;
@@ -24987,6 +26001,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemset(void *devPt
 	rtError_t (*real)(void *devPtr, uint64_t destMax, uint32_t val, uint64_t cnt) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(devPtr, destMax, val, cnt);
 	uint64_t w[4];
 	w[0] = (uint64_t)(uintptr_t)devPtr;
 	w[1] = (uint64_t)destMax;
@@ -25028,6 +26044,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemsetAsync(void *
 	rtError_t (*real)(void *ptr, uint64_t destMax, uint32_t val, uint64_t cnt, rtStream_t stm) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(ptr, destMax, val, cnt, stm);
 	uint64_t w[5];
 	w[0] = (uint64_t)(uintptr_t)ptr;
 	w[1] = (uint64_t)destMax;
@@ -25074,6 +26092,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtReduceAsync(void *
 	rtError_t (*real)(void *dst, uint64_t destMax, const void *src, uint64_t cnt, rtRecudeKind_t kind, rtDataType_t type, rtStream_t stm) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(dst, destMax, src, cnt, kind, type, stm);
 	uint64_t w[7];
 	w[0] = (uint64_t)(uintptr_t)dst;
 	w[1] = (uint64_t)destMax;
@@ -25126,6 +26146,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtReduceAsyncV2(void
 	rtError_t (*real)(void *dst, uint64_t destMax, const void *src, uint64_t cnt, rtRecudeKind_t kind, rtDataType_t type, rtStream_t stm, void *overflowAddr) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(dst, destMax, src, cnt, kind, type, stm, overflowAddr);
 	uint64_t w[8];
 	w[0] = (uint64_t)(uintptr_t)dst;
 	w[1] = (uint64_t)destMax;
@@ -25179,6 +26201,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtReduceAsyncWithCfg
 	rtError_t (*real)(void *dst, uint64_t destMax, const void *src, uint64_t cnt, rtRecudeKind_t kind, rtDataType_t type, rtStream_t stm, uint32_t qosCfg) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(dst, destMax, src, cnt, kind, type, stm, qosCfg);
 	uint64_t w[8];
 	w[0] = (uint64_t)(uintptr_t)dst;
 	w[1] = (uint64_t)destMax;
@@ -25232,6 +26256,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtReduceAsyncWithCfg
 	rtError_t (*real)(void *dst, uint64_t destMax, const void *src, uint64_t cnt, rtRecudeKind_t kind, rtDataType_t type, rtStream_t stm, const rtTaskCfgInfo_t *cfgInfo) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(dst, destMax, src, cnt, kind, type, stm, cfgInfo);
 	uint64_t w[8];
 	w[0] = (uint64_t)(uintptr_t)dst;
 	w[1] = (uint64_t)destMax;
@@ -25287,6 +26313,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMalloc(void **devP
 	rtError_t (*real)(void **devPtr, uint64_t size, rtMemType_t type, uint16_t moduleId) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(devPtr, size, type, moduleId);
 	uint64_t w[4];
 	w[0] = (uint64_t)(uintptr_t)devPtr;
 	w[1] = (uint64_t)size;
@@ -25334,6 +26362,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMallocCached(void 
 	rtError_t (*real)(void **devPtr, uint64_t size, rtMemType_t type, uint16_t moduleId) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(devPtr, size, type, moduleId);
 	uint64_t w[4];
 	w[0] = (uint64_t)(uintptr_t)devPtr;
 	w[1] = (uint64_t)size;
@@ -25381,6 +26411,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMallocHost(void **
 	rtError_t (*real)(void **hostPtr, uint64_t size, uint16_t moduleId) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(hostPtr, size, moduleId);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)hostPtr;
 	w[1] = (uint64_t)size;
@@ -25427,6 +26459,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtFree(void *devPtr,
 	rtError_t (*real)(void *devPtr) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(devPtr);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)devPtr;
 	struct shim_call c;
@@ -25466,6 +26500,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtFreeWithDevSync(vo
 	rtError_t (*real)(void *devPtr) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(devPtr);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)devPtr;
 	struct shim_call c;
@@ -25509,6 +26545,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtFreeHost(void *hos
 	rtError_t (*real)(void *hostPtr) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(hostPtr);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)hostPtr;
 	struct shim_call c;
@@ -25548,6 +26586,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtFreeHostWithDevSyn
 	rtError_t (*real)(void *hostPtr) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(hostPtr);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)hostPtr;
 	struct shim_call c;
@@ -25591,6 +26631,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtSetDevice(int32_t 
 	rtError_t (*real)(int32_t devId) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(devId);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uint32_t)devId;
 	struct shim_call c;
@@ -25633,6 +26675,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtGetDevice(int32_t 
 	rtError_t (*real)(int32_t *devId) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(devId);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)devId;
 	struct shim_call c;
@@ -25674,6 +26718,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtDeviceReset(int32_
 	rtError_t (*real)(int32_t devId) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(devId);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uint32_t)devId;
 	struct shim_call c;
@@ -25713,6 +26759,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtDeviceSynchronize(
 	rtError_t (*real)(void) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real();
 	struct shim_call c;
 	if (!shim_enter(&c, 1100, NULL, 0, 0)) {
 		rtError_t ret = real();
@@ -25753,6 +26801,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtDeviceSynchronizeW
 	rtError_t (*real)(int32_t timeout) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(timeout);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uint32_t)timeout;
 	struct shim_call c;
@@ -25795,6 +26845,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtCtxCreate(rtContex
 	rtError_t (*real)(rtContext_t *createCtx, uint32_t flags, int32_t devId) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(createCtx, flags, devId);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)createCtx;
 	w[1] = (uint64_t)(uint32_t)flags;
@@ -25838,6 +26890,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtCtxDestroy(rtConte
 	rtError_t (*real)(rtContext_t destroyCtx) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(destroyCtx);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)destroyCtx;
 	struct shim_call c;
@@ -25877,6 +26931,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtCtxGetCurrent(rtCo
 	rtError_t (*real)(rtContext_t *currentCtx) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(currentCtx);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)currentCtx;
 	struct shim_call c;
@@ -25918,6 +26974,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtCtxSetCurrent(rtCo
 	rtError_t (*real)(rtContext_t currentCtx) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(currentCtx);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)currentCtx;
 	struct shim_call c;
@@ -25956,6 +27014,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtStreamCreate(rtStr
 	rtError_t (*real)(rtStream_t *stm, int32_t priority) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(stm, priority);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)stm;
 	w[1] = (uint64_t)(uint32_t)priority;
@@ -25998,6 +27058,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtStreamCreateWithFl
 	rtError_t (*real)(rtStream_t *stm, int32_t priority, uint32_t flags) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(stm, priority, flags);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)stm;
 	w[1] = (uint64_t)(uint32_t)priority;
@@ -26041,6 +27103,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtStreamCreateWithFl
 	rtError_t (*real)(rtStream_t *stm, int32_t priority, uint32_t flags) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(stm, priority, flags);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)stm;
 	w[1] = (uint64_t)(uint32_t)priority;
@@ -26084,6 +27148,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtStreamDestroy(rtSt
 	rtError_t (*real)(rtStream_t stm) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(stm);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)stm;
 	struct shim_call c;
@@ -26128,6 +27194,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtStreamDestroyForce
 	rtError_t (*real)(rtStream_t stm) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(stm);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)stm;
 	struct shim_call c;
@@ -26168,6 +27236,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtStreamSynchronize(
 	rtError_t (*real)(rtStream_t stm) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(stm);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)stm;
 	struct shim_call c;
@@ -26210,6 +27280,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtStreamSynchronizeW
 	rtError_t (*real)(rtStream_t stm, int32_t timeout) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(stm, timeout);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)stm;
 	w[1] = (uint64_t)(uint32_t)timeout;
@@ -26253,6 +27325,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtStreamQuery(rtStre
 	rtError_t (*real)(rtStream_t stm) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(stm);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)stm;
 	struct shim_call c;
@@ -26295,6 +27369,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtStreamWaitEvent(rt
 	rtError_t (*real)(rtStream_t stm, rtEvent_t evt) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(stm, evt);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)stm;
 	w[1] = (uint64_t)(uintptr_t)evt;
@@ -26337,6 +27413,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtStreamWaitEventWit
 	rtError_t (*real)(rtStream_t stm, rtEvent_t evt, uint32_t timeout) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(stm, evt, timeout);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)stm;
 	w[1] = (uint64_t)(uintptr_t)evt;
@@ -26380,6 +27458,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtGetStreamId(rtStre
 	rtError_t (*real)(rtStream_t stm, int32_t *streamId) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(stm, streamId);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)stm;
 	w[1] = (uint64_t)(uintptr_t)streamId;
@@ -26422,6 +27502,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtGetTaskIdAndStream
 	rtError_t (*real)(uint32_t *taskId, uint32_t *streamId) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(taskId, streamId);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)taskId;
 	w[1] = (uint64_t)(uintptr_t)streamId;
@@ -26466,6 +27548,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtStreamGetPriority(
 	rtError_t (*real)(rtStream_t stm, uint32_t *priority) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(stm, priority);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)stm;
 	w[1] = (uint64_t)(uintptr_t)priority;
@@ -26508,6 +27592,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtStreamGetFlags(rtS
 	rtError_t (*real)(rtStream_t stm, uint32_t *flags) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(stm, flags);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)stm;
 	w[1] = (uint64_t)(uintptr_t)flags;
@@ -26550,6 +27636,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtStreamBeginCapture
 	rtError_t (*real)(rtStream_t stm, rtStreamCaptureMode mode) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(stm, mode);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)stm;
 	w[1] = (uint64_t)(uint32_t)mode;
@@ -26593,6 +27681,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtStreamEndCapture(r
 	rtError_t (*real)(rtStream_t stm, rtModel_t *captureMdl) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(stm, captureMdl);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)stm;
 	w[1] = (uint64_t)(uintptr_t)captureMdl;
@@ -26639,6 +27729,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtStreamGetCaptureIn
 	rtError_t (*real)(rtStream_t stm, rtStreamCaptureStatus *status, rtModel_t *captureMdl) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(stm, status, captureMdl);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)stm;
 	w[1] = (uint64_t)(uintptr_t)status;
@@ -26684,6 +27776,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsStreamDestroy(rtS
 	rtError_t (*real)(rtStream_t stm, uint64_t flags) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(stm, flags);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)stm;
 	w[1] = (uint64_t)flags;
@@ -26725,6 +27819,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsStreamSynchronize
 	rtError_t (*real)(rtStream_t stm, int32_t timeout) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(stm, timeout);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)stm;
 	w[1] = (uint64_t)(uint32_t)timeout;
@@ -26768,6 +27864,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsStreamQuery(rtStr
 	rtError_t (*real)(rtStream_t stm) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(stm);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)stm;
 	struct shim_call c;
@@ -26810,6 +27908,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsStreamGetId(rtStr
 	rtError_t (*real)(rtStream_t stm, int32_t *streamId) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(stm, streamId);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)stm;
 	w[1] = (uint64_t)(uintptr_t)streamId;
@@ -26852,6 +27952,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtEventCreate(rtEven
 	rtError_t (*real)(rtEvent_t *evt) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(evt);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)evt;
 	struct shim_call c;
@@ -26893,6 +27995,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtEventCreateWithFla
 	rtError_t (*real)(rtEvent_t *evt, uint32_t flag) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(evt, flag);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)evt;
 	w[1] = (uint64_t)(uint32_t)flag;
@@ -26935,6 +28039,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtEventCreateExWithF
 	rtError_t (*real)(rtEvent_t *evt, uint32_t flag) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(evt, flag);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)evt;
 	w[1] = (uint64_t)(uint32_t)flag;
@@ -26977,6 +28083,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtEventDestroy(rtEve
 	rtError_t (*real)(rtEvent_t evt) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(evt);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)evt;
 	struct shim_call c;
@@ -27015,6 +28123,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtEventDestroySync(r
 	rtError_t (*real)(rtEvent_t evt) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(evt);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)evt;
 	struct shim_call c;
@@ -27053,6 +28163,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtEventRecord(rtEven
 	rtError_t (*real)(rtEvent_t evt, rtStream_t stm) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(evt, stm);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)evt;
 	w[1] = (uint64_t)(uintptr_t)stm;
@@ -27098,6 +28210,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtEventReset(rtEvent
 	rtError_t (*real)(rtEvent_t evt, rtStream_t stm) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(evt, stm);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)evt;
 	w[1] = (uint64_t)(uintptr_t)stm;
@@ -27140,6 +28254,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtEventSynchronize(r
 	rtError_t (*real)(rtEvent_t evt) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(evt);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)evt;
 	struct shim_call c;
@@ -27182,6 +28298,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtEventSynchronizeWi
 	rtError_t (*real)(rtEvent_t evt, int32_t timeout) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(evt, timeout);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)evt;
 	w[1] = (uint64_t)(uint32_t)timeout;
@@ -27225,6 +28343,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtEventQuery(rtEvent
 	rtError_t (*real)(rtEvent_t evt) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(evt);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)evt;
 	struct shim_call c;
@@ -27267,6 +28387,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtEventQueryStatus(r
 	rtError_t (*real)(rtEvent_t evt, rtEventStatus_t *status) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(evt, status);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)evt;
 	w[1] = (uint64_t)(uintptr_t)status;
@@ -27309,6 +28431,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtEventQueryWaitStat
 	rtError_t (*real)(rtEvent_t evt, rtEventWaitStatus_t *status) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(evt, status);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)evt;
 	w[1] = (uint64_t)(uintptr_t)status;
@@ -27351,6 +28475,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtEventElapsedTime(f
 	rtError_t (*real)(float32_t *timeInterval, rtEvent_t startEvent, rtEvent_t endEvent) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(timeInterval, startEvent, endEvent);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)timeInterval;
 	w[1] = (uint64_t)(uintptr_t)startEvent;
@@ -27394,6 +28520,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtEventGetTimeStamp(
 	rtError_t (*real)(uint64_t *timeStamp, rtEvent_t evt) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(timeStamp, evt);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)timeStamp;
 	w[1] = (uint64_t)(uintptr_t)evt;
@@ -27436,6 +28564,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsEventCreate(rtEve
 	rtError_t (*real)(rtEvent_t *evt, uint64_t flag) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(evt, flag);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)evt;
 	w[1] = (uint64_t)flag;
@@ -27478,6 +28608,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsEventCreateEx(rtE
 	rtError_t (*real)(rtEvent_t *evt, uint64_t flag) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(evt, flag);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)evt;
 	w[1] = (uint64_t)flag;
@@ -27520,6 +28652,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsEventDestroy(rtEv
 	rtError_t (*real)(rtEvent_t evt) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(evt);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)evt;
 	struct shim_call c;
@@ -27558,6 +28692,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsEventRecord(rtEve
 	rtError_t (*real)(rtEvent_t evt, rtStream_t stm) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(evt, stm);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)evt;
 	w[1] = (uint64_t)(uintptr_t)stm;
@@ -27603,6 +28739,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsEventReset(rtEven
 	rtError_t (*real)(rtEvent_t evt, rtStream_t stm) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(evt, stm);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)evt;
 	w[1] = (uint64_t)(uintptr_t)stm;
@@ -27645,6 +28783,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsEventSynchronize(
 	rtError_t (*real)(rtEvent_t evt, int32_t timeout) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(evt, timeout);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)evt;
 	w[1] = (uint64_t)(uint32_t)timeout;
@@ -27688,6 +28828,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsEventWait(rtStrea
 	rtError_t (*real)(rtStream_t stream, rtEvent_t evt, uint32_t timeout) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(stream, evt, timeout);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)stream;
 	w[1] = (uint64_t)(uintptr_t)evt;
@@ -27731,6 +28873,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsEventQueryStatus(
 	rtError_t (*real)(rtEvent_t evt, rtEventRecordStatus *status) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(evt, status);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)evt;
 	w[1] = (uint64_t)(uintptr_t)status;
@@ -27773,6 +28917,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsEventElapsedTime(
 	rtError_t (*real)(float32_t *timeInterval, rtEvent_t startEvent, rtEvent_t endEvent) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(timeInterval, startEvent, endEvent);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)timeInterval;
 	w[1] = (uint64_t)(uintptr_t)startEvent;
@@ -27816,6 +28962,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsEventGetTimeStamp
 	rtError_t (*real)(uint64_t *timeStamp, rtEvent_t evt) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(timeStamp, evt);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)timeStamp;
 	w[1] = (uint64_t)(uintptr_t)evt;
@@ -27858,6 +29006,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsEventGetId(rtEven
 	rtError_t (*real)(rtEvent_t evt, uint32_t *evtId) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(evt, evtId);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)evt;
 	w[1] = (uint64_t)(uintptr_t)evtId;
@@ -27900,6 +29050,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtNotifyCreate(int32
 	rtError_t (*real)(int32_t deviceId, rtNotify_t *notify) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(deviceId, notify);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uint32_t)deviceId;
 	w[1] = (uint64_t)(uintptr_t)notify;
@@ -27942,6 +29094,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtNotifyCreateWithFl
 	rtError_t (*real)(int32_t deviceId, rtNotify_t *notify, uint32_t flag) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(deviceId, notify, flag);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uint32_t)deviceId;
 	w[1] = (uint64_t)(uintptr_t)notify;
@@ -27985,6 +29139,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtNotifyDestroy(rtNo
 	rtError_t (*real)(rtNotify_t notify) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(notify);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)notify;
 	struct shim_call c;
@@ -28023,6 +29179,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtNotifyRecord(rtNot
 	rtError_t (*real)(rtNotify_t notify, rtStream_t stm) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(notify, stm);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)notify;
 	w[1] = (uint64_t)(uintptr_t)stm;
@@ -28065,6 +29223,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtNotifyWait(rtNotif
 	rtError_t (*real)(rtNotify_t notify, rtStream_t stm) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(notify, stm);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)notify;
 	w[1] = (uint64_t)(uintptr_t)stm;
@@ -28107,6 +29267,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtNotifyWaitWithTime
 	rtError_t (*real)(rtNotify_t notify, rtStream_t stm, uint32_t timeOut) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(notify, stm, timeOut);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)notify;
 	w[1] = (uint64_t)(uintptr_t)stm;
@@ -28150,6 +29312,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtNotifyReset(rtNoti
 	rtError_t (*real)(rtNotify_t notify) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(notify);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)notify;
 	struct shim_call c;
@@ -28188,6 +29352,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtIpcOpenNotify(rtNo
 	rtError_t (*real)(rtNotify_t *notify, const char_t *name) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(notify, name);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)notify;
 	w[1] = (uint64_t)(uintptr_t)name;
@@ -28231,6 +29397,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtIpcOpenNotifyWithF
 	rtError_t (*real)(rtNotify_t *notify, const char_t *name, uint32_t flag) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(notify, name, flag);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)notify;
 	w[1] = (uint64_t)(uintptr_t)name;
@@ -28275,6 +29443,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsNotifyCreate(rtNo
 	rtError_t (*real)(rtNotify_t *notify, uint64_t flag) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(notify, flag);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)notify;
 	w[1] = (uint64_t)flag;
@@ -28317,6 +29487,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsNotifyDestroy(rtN
 	rtError_t (*real)(rtNotify_t notify) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(notify);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)notify;
 	struct shim_call c;
@@ -28355,6 +29527,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsNotifyRecord(rtNo
 	rtError_t (*real)(rtNotify_t notify, rtStream_t stm) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(notify, stm);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)notify;
 	w[1] = (uint64_t)(uintptr_t)stm;
@@ -28397,6 +29571,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsNotifyWaitAndRese
 	rtError_t (*real)(rtNotify_t notify, rtStream_t stm, uint32_t timeout) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(notify, stm, timeout);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)notify;
 	w[1] = (uint64_t)(uintptr_t)stm;
@@ -28440,6 +29616,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsNotifyGetId(rtNot
 	rtError_t (*real)(rtNotify_t notify, uint32_t *notifyId) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(notify, notifyId);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)notify;
 	w[1] = (uint64_t)(uintptr_t)notifyId;
@@ -28482,6 +29660,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtCntNotifyCreate(in
 	rtError_t (*real)(int32_t deviceId, rtCntNotify_t *cntNotify) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(deviceId, cntNotify);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uint32_t)deviceId;
 	w[1] = (uint64_t)(uintptr_t)cntNotify;
@@ -28524,6 +29704,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtCntNotifyCreateWit
 	rtError_t (*real)(int32_t deviceId, rtCntNotify_t *cntNotify, uint32_t flags) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(deviceId, cntNotify, flags);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uint32_t)deviceId;
 	w[1] = (uint64_t)(uintptr_t)cntNotify;
@@ -28567,6 +29749,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtCntNotifyCreateSer
 	rtError_t (*real)(rtCntNotify_t *cntNotify, uint64_t flags) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(cntNotify, flags);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)cntNotify;
 	w[1] = (uint64_t)flags;
@@ -28609,6 +29793,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtCntNotifyDestroy(r
 	rtError_t (*real)(rtCntNotify_t inCntNotify) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(inCntNotify);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)inCntNotify;
 	struct shim_call c;
@@ -28647,6 +29833,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtCntNotifyRecord(rt
 	rtError_t (*real)(rtCntNotify_t inCntNotify, rtStream_t stm, const rtCntNtyRecordInfo_t *info) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(inCntNotify, stm, info);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)inCntNotify;
 	w[1] = (uint64_t)(uintptr_t)stm;
@@ -28694,6 +29882,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtCntNotifyWaitWithT
 	rtError_t (*real)(rtCntNotify_t inCntNotify, rtStream_t stm, const rtCntNtyWaitInfo_t *info) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(inCntNotify, stm, info);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)inCntNotify;
 	w[1] = (uint64_t)(uintptr_t)stm;
@@ -28741,6 +29931,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtCntNotifyReset(rtC
 	rtError_t (*real)(rtCntNotify_t inCntNotify, rtStream_t stm) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(inCntNotify, stm);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)inCntNotify;
 	w[1] = (uint64_t)(uintptr_t)stm;
@@ -28783,6 +29975,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtGetC2cCtrlAddr(uin
 	rtError_t (*real)(uint64_t *addr, uint32_t *len) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(addr, len);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)addr;
 	w[1] = (uint64_t)(uintptr_t)len;
@@ -28827,6 +30021,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtGetSocVersion(char
 	rtError_t (*real)(char_t *ver, uint32_t maxLen) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(ver, maxLen);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)ver;
 	w[1] = (uint64_t)(uint32_t)maxLen;
@@ -28869,6 +30065,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtGetDeviceCount(int
 	rtError_t (*real)(int32_t *cnt) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(cnt);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)cnt;
 	struct shim_call c;
@@ -28910,6 +30108,10 @@ static inline __attribute__((always_inline)) void wrap_rtRegisterVariable(void *
 	void (*real)(void *binHandle, const void *hostVar, const char *deviceVarName, size_t size, uint32_t flags, void *reserve) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return;
+	if (shim_quiet()) {
+		real(binHandle, hostVar, deviceVarName, size, flags, reserve);
+		return;
+	}
 	uint64_t w[6];
 	w[0] = (uint64_t)(uintptr_t)binHandle;
 	w[1] = (uint64_t)(uintptr_t)hostVar;
@@ -28955,6 +30157,8 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclCommInitCluster
 	HcclResult (*real)(const char *clusterInfo, uint32_t rank, HcclComm *comm) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return HCCL_E_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(clusterInfo, rank, comm);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)clusterInfo;
 	w[1] = (uint64_t)(uint32_t)rank;
@@ -29004,6 +30208,8 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclCommInitCluster
 	HcclResult (*real)(const char *clusterInfo, uint32_t rank, HcclCommConfig *config, HcclComm *comm) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return HCCL_E_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(clusterInfo, rank, config, comm);
 	uint64_t w[4];
 	w[0] = (uint64_t)(uintptr_t)clusterInfo;
 	w[1] = (uint64_t)(uint32_t)rank;
@@ -29057,6 +30263,8 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclCreateSubCommCo
 	HcclResult (*real)(HcclComm *comm, uint32_t rankNum, uint32_t *rankIds, uint64_t subCommId, uint32_t subCommRankId, HcclCommConfig *config, HcclComm *subComm) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return HCCL_E_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(comm, rankNum, rankIds, subCommId, subCommRankId, config, subComm);
 	uint64_t w[7];
 	w[0] = (uint64_t)(uintptr_t)comm;
 	w[1] = (uint64_t)(uint32_t)rankNum;
@@ -29115,6 +30323,8 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclGetRootInfo(Hcc
 	HcclResult (*real)(HcclRootInfo *rootInfo) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return HCCL_E_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(rootInfo);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)rootInfo;
 	struct shim_call c;
@@ -29158,6 +30368,8 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclCommInitRootInf
 	HcclResult (*real)(uint32_t nRanks, const HcclRootInfo *rootInfo, uint32_t rank, HcclComm *comm) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return HCCL_E_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(nRanks, rootInfo, rank, comm);
 	uint64_t w[4];
 	w[0] = (uint64_t)(uint32_t)nRanks;
 	w[1] = (uint64_t)(uintptr_t)rootInfo;
@@ -29208,6 +30420,8 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclCommInitRootInf
 	HcclResult (*real)(uint32_t nRanks, const HcclRootInfo *rootInfo, uint32_t rank, const HcclCommConfig *config, HcclComm *comm) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return HCCL_E_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(nRanks, rootInfo, rank, config, comm);
 	uint64_t w[5];
 	w[0] = (uint64_t)(uint32_t)nRanks;
 	w[1] = (uint64_t)(uintptr_t)rootInfo;
@@ -29262,6 +30476,8 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclCommInitAll(uin
 	HcclResult (*real)(uint32_t ndev, int32_t *devices, HcclComm *comms) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return HCCL_E_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(ndev, devices, comms);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uint32_t)ndev;
 	w[1] = (uint64_t)(uintptr_t)devices;
@@ -29311,6 +30527,8 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclCommDestroy(Hcc
 	HcclResult (*real)(HcclComm comm) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return HCCL_E_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(comm);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)comm;
 	struct shim_call c;
@@ -29349,6 +30567,8 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclCommSuspend(Hcc
 	HcclResult (*real)(HcclComm comm) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return HCCL_E_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(comm);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)comm;
 	struct shim_call c;
@@ -29387,6 +30607,8 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclCommResume(Hccl
 	HcclResult (*real)(HcclComm comm) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return HCCL_E_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(comm);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)comm;
 	struct shim_call c;
@@ -29425,6 +30647,8 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclGetRankSize(Hcc
 	HcclResult (*real)(HcclComm comm, uint32_t *rankSize) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return HCCL_E_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(comm, rankSize);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)comm;
 	w[1] = (uint64_t)(uintptr_t)rankSize;
@@ -29469,6 +30693,8 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclGetRankId(HcclC
 	HcclResult (*real)(HcclComm comm, uint32_t *rank) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return HCCL_E_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(comm, rank);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)comm;
 	w[1] = (uint64_t)(uintptr_t)rank;
@@ -29513,6 +30739,8 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclGetCommName(Hcc
 	HcclResult (*real)(HcclComm comm, char *commName) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return HCCL_E_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(comm, commName);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)comm;
 	w[1] = (uint64_t)(uintptr_t)commName;
@@ -29557,6 +30785,8 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclGetCommAsyncErr
 	HcclResult (*real)(HcclComm comm, HcclResult *asyncError) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return HCCL_E_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(comm, asyncError);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)comm;
 	w[1] = (uint64_t)(uintptr_t)asyncError;
@@ -29601,6 +30831,8 @@ static inline __attribute__((always_inline)) const char *wrap_HcclGetErrorString
 	const char *(*real)(HcclResult code) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return 0;
+	if (shim_quiet())
+		return real(code);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uint32_t)code;
 	struct shim_call c;
@@ -29642,6 +30874,8 @@ static inline __attribute__((always_inline)) uint32_t wrap_HcclGetCommConfigCapa
 	uint32_t (*real)(void) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return 0;
+	if (shim_quiet())
+		return real();
 	struct shim_call c;
 	if (!shim_begin(&c, 2016, NULL, 0, 0)) {
 		uint32_t ret = real();
@@ -29678,6 +30912,8 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclSetConfig(HcclC
 	HcclResult (*real)(HcclConfig config, HcclConfigValue configValue) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return HCCL_E_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(config, configValue);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uint32_t)config;
 	w[1] = 0;
@@ -29718,6 +30954,8 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclGetConfig(HcclC
 	HcclResult (*real)(HcclConfig config, HcclConfigValue *configValue) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return HCCL_E_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(config, configValue);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uint32_t)config;
 	w[1] = (uint64_t)(uintptr_t)configValue;
@@ -29762,6 +31000,8 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclSetCommConfig(H
 	HcclResult (*real)(HcclComm comm, HcclConfig config, HcclConfigValue configValue) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return HCCL_E_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(comm, config, configValue);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)comm;
 	w[1] = (uint64_t)(uint32_t)config;
@@ -29803,6 +31043,8 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclGetCommConfig(H
 	HcclResult (*real)(HcclComm comm, HcclConfig config, HcclConfigValue *configValue) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return HCCL_E_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(comm, config, configValue);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)comm;
 	w[1] = (uint64_t)(uint32_t)config;
@@ -29848,6 +31090,8 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclAllReduce(void 
 	HcclResult (*real)(void *sendBuf, void *recvBuf, uint64_t count, HcclDataType dataType, HcclReduceOp op, HcclComm comm, aclrtStream stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return HCCL_E_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(sendBuf, recvBuf, count, dataType, op, comm, stream);
 	uint64_t w[7];
 	w[0] = (uint64_t)(uintptr_t)sendBuf;
 	w[1] = (uint64_t)(uintptr_t)recvBuf;
@@ -29892,6 +31136,8 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclBroadcast(void 
 	HcclResult (*real)(void *buf, uint64_t count, HcclDataType dataType, uint32_t root, HcclComm comm, aclrtStream stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return HCCL_E_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(buf, count, dataType, root, comm, stream);
 	uint64_t w[6];
 	w[0] = (uint64_t)(uintptr_t)buf;
 	w[1] = (uint64_t)count;
@@ -29935,6 +31181,8 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclReduceScatter(v
 	HcclResult (*real)(void *sendBuf, void *recvBuf, uint64_t recvCount, HcclDataType dataType, HcclReduceOp op, HcclComm comm, aclrtStream stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return HCCL_E_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(sendBuf, recvBuf, recvCount, dataType, op, comm, stream);
 	uint64_t w[7];
 	w[0] = (uint64_t)(uintptr_t)sendBuf;
 	w[1] = (uint64_t)(uintptr_t)recvBuf;
@@ -29979,6 +31227,8 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclReduceScatterV(
 	HcclResult (*real)(void *sendBuf, const void *sendCounts, const void *sendDispls, void *recvBuf, uint64_t recvCount, HcclDataType dataType, HcclReduceOp op, HcclComm comm, aclrtStream stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return HCCL_E_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(sendBuf, sendCounts, sendDispls, recvBuf, recvCount, dataType, op, comm, stream);
 	uint64_t w[9];
 	w[0] = (uint64_t)(uintptr_t)sendBuf;
 	w[1] = (uint64_t)(uintptr_t)sendCounts;
@@ -30036,6 +31286,8 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclScatter(void *s
 	HcclResult (*real)(void *sendBuf, void *recvBuf, uint64_t recvCount, HcclDataType dataType, uint32_t root, HcclComm comm, aclrtStream stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return HCCL_E_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(sendBuf, recvBuf, recvCount, dataType, root, comm, stream);
 	uint64_t w[7];
 	w[0] = (uint64_t)(uintptr_t)sendBuf;
 	w[1] = (uint64_t)(uintptr_t)recvBuf;
@@ -30080,6 +31332,8 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclAllGather(void 
 	HcclResult (*real)(void *sendBuf, void *recvBuf, uint64_t sendCount, HcclDataType dataType, HcclComm comm, aclrtStream stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return HCCL_E_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(sendBuf, recvBuf, sendCount, dataType, comm, stream);
 	uint64_t w[6];
 	w[0] = (uint64_t)(uintptr_t)sendBuf;
 	w[1] = (uint64_t)(uintptr_t)recvBuf;
@@ -30123,6 +31377,8 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclAllGatherV(void
 	HcclResult (*real)(void *sendBuf, uint64_t sendCount, void *recvBuf, const void *recvCounts, const void *recvDispls, HcclDataType dataType, HcclComm comm, aclrtStream stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return HCCL_E_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(sendBuf, sendCount, recvBuf, recvCounts, recvDispls, dataType, comm, stream);
 	uint64_t w[8];
 	w[0] = (uint64_t)(uintptr_t)sendBuf;
 	w[1] = (uint64_t)sendCount;
@@ -30179,6 +31435,8 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclBarrier(HcclCom
 	HcclResult (*real)(HcclComm comm, aclrtStream stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return HCCL_E_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(comm, stream);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)comm;
 	w[1] = (uint64_t)(uintptr_t)stream;
@@ -30218,6 +31476,8 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclSend(void *send
 	HcclResult (*real)(void *sendBuf, uint64_t count, HcclDataType dataType, uint32_t destRank, HcclComm comm, aclrtStream stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return HCCL_E_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(sendBuf, count, dataType, destRank, comm, stream);
 	uint64_t w[6];
 	w[0] = (uint64_t)(uintptr_t)sendBuf;
 	w[1] = (uint64_t)count;
@@ -30261,6 +31521,8 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclRecv(void *recv
 	HcclResult (*real)(void *recvBuf, uint64_t count, HcclDataType dataType, uint32_t srcRank, HcclComm comm, aclrtStream stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return HCCL_E_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(recvBuf, count, dataType, srcRank, comm, stream);
 	uint64_t w[6];
 	w[0] = (uint64_t)(uintptr_t)recvBuf;
 	w[1] = (uint64_t)count;
@@ -30304,6 +31566,8 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclBatchSendRecv(H
 	HcclResult (*real)(HcclSendRecvItem *sendRecvInfo, uint32_t itemNum, HcclComm comm, aclrtStream stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return HCCL_E_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(sendRecvInfo, itemNum, comm, stream);
 	uint64_t w[4];
 	w[0] = (uint64_t)(uintptr_t)sendRecvInfo;
 	w[1] = (uint64_t)(uint32_t)itemNum;
@@ -30352,6 +31616,8 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclAlltoAll(const 
 	HcclResult (*real)(const void *sendBuf, uint64_t sendCount, HcclDataType sendType, const void *recvBuf, uint64_t recvCount, HcclDataType recvType, HcclComm comm, aclrtStream stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return HCCL_E_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(sendBuf, sendCount, sendType, recvBuf, recvCount, recvType, comm, stream);
 	uint64_t w[8];
 	w[0] = (uint64_t)(uintptr_t)sendBuf;
 	w[1] = (uint64_t)sendCount;
@@ -30397,6 +31663,8 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclAlltoAllV(const
 	HcclResult (*real)(const void *sendBuf, const void *sendCounts, const void *sdispls, HcclDataType sendType, const void *recvBuf, const void *recvCounts, const void *rdispls, HcclDataType recvType, HcclComm comm, aclrtStream stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return HCCL_E_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(sendBuf, sendCounts, sdispls, sendType, recvBuf, recvCounts, rdispls, recvType, comm, stream);
 	uint64_t w[10];
 	w[0] = (uint64_t)(uintptr_t)sendBuf;
 	w[1] = (uint64_t)(uintptr_t)sendCounts;
@@ -30461,6 +31729,8 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclAlltoAllVC(cons
 	HcclResult (*real)(const void *sendBuf, const void *sendCountMatrix, HcclDataType sendType, const void *recvBuf, HcclDataType recvType, HcclComm comm, aclrtStream stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return HCCL_E_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(sendBuf, sendCountMatrix, sendType, recvBuf, recvType, comm, stream);
 	uint64_t w[7];
 	w[0] = (uint64_t)(uintptr_t)sendBuf;
 	w[1] = (uint64_t)(uintptr_t)sendCountMatrix;
@@ -30513,6 +31783,8 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclReduce(void *se
 	HcclResult (*real)(void *sendBuf, void *recvBuf, uint64_t count, HcclDataType dataType, HcclReduceOp op, uint32_t root, HcclComm comm, aclrtStream stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return HCCL_E_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(sendBuf, recvBuf, count, dataType, op, root, comm, stream);
 	uint64_t w[8];
 	w[0] = (uint64_t)(uintptr_t)sendBuf;
 	w[1] = (uint64_t)(uintptr_t)recvBuf;
@@ -30558,6 +31830,8 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclGroupStart(stru
 	HcclResult (*real)(void) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return HCCL_E_NOT_SUPPORT;
+	if (shim_quiet())
+		return real();
 	struct shim_call c;
 	if (!shim_begin(&c, 2036, NULL, 0, 0)) {
 		HcclResult ret = real();
@@ -30594,6 +31868,8 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclGroupEnd(struct
 	HcclResult (*real)(void) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return HCCL_E_NOT_SUPPORT;
+	if (shim_quiet())
+		return real();
 	struct shim_call c;
 	if (!shim_begin(&c, 2037, NULL, 0, 0)) {
 		HcclResult ret = real();
@@ -30630,6 +31906,8 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclCommSetMemoryRa
 	HcclResult (*real)(HcclComm comm, void *baseVirPtr, size_t size, size_t alignment, uint64_t flags) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return HCCL_E_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(comm, baseVirPtr, size, alignment, flags);
 	uint64_t w[5];
 	w[0] = (uint64_t)(uintptr_t)comm;
 	w[1] = (uint64_t)(uintptr_t)baseVirPtr;
@@ -30672,6 +31950,8 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclCommUnsetMemory
 	HcclResult (*real)(HcclComm comm, void *baseVirPtr) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return HCCL_E_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(comm, baseVirPtr);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)comm;
 	w[1] = (uint64_t)(uintptr_t)baseVirPtr;
@@ -30711,6 +31991,8 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclCommActivateCom
 	HcclResult (*real)(HcclComm comm, void *virPtr, size_t size, size_t offset, aclrtDrvMemHandle handle, uint64_t flags) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return HCCL_E_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(comm, virPtr, size, offset, handle, flags);
 	uint64_t w[6];
 	w[0] = (uint64_t)(uintptr_t)comm;
 	w[1] = (uint64_t)(uintptr_t)virPtr;
@@ -30754,6 +32036,8 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclCommDeactivateC
 	HcclResult (*real)(HcclComm comm, void *virPtr) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return HCCL_E_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(comm, virPtr);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)comm;
 	w[1] = (uint64_t)(uintptr_t)virPtr;
@@ -30793,6 +32077,8 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclCommWorkingDevN
 	HcclResult (*real)(HcclComm comm, uint32_t *ranks, bool *useBackup, uint32_t nRanks) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return HCCL_E_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(comm, ranks, useBackup, nRanks);
 	uint64_t w[4];
 	w[0] = (uint64_t)(uintptr_t)comm;
 	w[1] = (uint64_t)(uintptr_t)ranks;
@@ -30843,6 +32129,8 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclCommRegister(Hc
 	HcclResult (*real)(HcclComm comm, void *addr, uint64_t size, void **handle, uint32_t flag) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return HCCL_E_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(comm, addr, size, handle, flag);
 	uint64_t w[5];
 	w[0] = (uint64_t)(uintptr_t)comm;
 	w[1] = (uint64_t)(uintptr_t)addr;
@@ -30890,6 +32178,8 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclCommDeregister(
 	HcclResult (*real)(HcclComm comm, void *handle) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return HCCL_E_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(comm, handle);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)comm;
 	w[1] = (uint64_t)(uintptr_t)handle;
@@ -30929,6 +32219,8 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclCommExchangeMem
 	HcclResult (*real)(HcclComm comm, void *windowHandle, uint32_t *peerRanks, uint32_t peerRankNum) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return HCCL_E_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(comm, windowHandle, peerRanks, peerRankNum);
 	uint64_t w[4];
 	w[0] = (uint64_t)(uintptr_t)comm;
 	w[1] = (uint64_t)(uintptr_t)windowHandle;
@@ -30977,6 +32269,10 @@ static inline __attribute__((always_inline)) void wrap_mstxMarkA(const char *mes
 	void (*real)(const char *message, aclrtStream stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return;
+	if (shim_quiet()) {
+		real(message, stream);
+		return;
+	}
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)message;
 	w[1] = (uint64_t)(uintptr_t)stream;
@@ -31024,6 +32320,8 @@ static inline __attribute__((always_inline)) mstxRangeId wrap_mstxRangeStartA(co
 	mstxRangeId (*real)(const char *message, aclrtStream stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return 0;
+	if (shim_quiet())
+		return real(message, stream);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)message;
 	w[1] = (uint64_t)(uintptr_t)stream;
@@ -31071,6 +32369,10 @@ static inline __attribute__((always_inline)) void wrap_mstxRangeEnd(mstxRangeId 
 	void (*real)(mstxRangeId id) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return;
+	if (shim_quiet()) {
+		real(id);
+		return;
+	}
 	uint64_t w[1];
 	w[0] = (uint64_t)id;
 	struct shim_call c;
@@ -31115,6 +32417,10 @@ static inline __attribute__((always_inline)) void wrap_mstxGetToolId(uint64_t *i
 	void (*real)(uint64_t *id) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return;
+	if (shim_quiet()) {
+		real(id);
+		return;
+	}
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)id;
 	struct shim_call c;
@@ -31162,6 +32468,8 @@ static inline __attribute__((always_inline)) mstxDomainHandle_t wrap_mstxDomainC
 	mstxDomainHandle_t (*real)(const char *name) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return 0;
+	if (shim_quiet())
+		return real(name);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)name;
 	struct shim_call c;
@@ -31208,6 +32516,10 @@ static inline __attribute__((always_inline)) void wrap_mstxDomainDestroy(mstxDom
 	void (*real)(mstxDomainHandle_t domain) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return;
+	if (shim_quiet()) {
+		real(domain);
+		return;
+	}
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)domain;
 	struct shim_call c;
@@ -31252,6 +32564,10 @@ static inline __attribute__((always_inline)) void wrap_mstxDomainMarkA(mstxDomai
 	void (*real)(mstxDomainHandle_t domain, const char *message, aclrtStream stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return;
+	if (shim_quiet()) {
+		real(domain, message, stream);
+		return;
+	}
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)domain;
 	w[1] = (uint64_t)(uintptr_t)message;
@@ -31300,6 +32616,8 @@ static inline __attribute__((always_inline)) mstxRangeId wrap_mstxDomainRangeSta
 	mstxRangeId (*real)(mstxDomainHandle_t domain, const char *message, aclrtStream stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return 0;
+	if (shim_quiet())
+		return real(domain, message, stream);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)domain;
 	w[1] = (uint64_t)(uintptr_t)message;
@@ -31348,6 +32666,10 @@ static inline __attribute__((always_inline)) void wrap_mstxDomainRangeEnd(mstxDo
 	void (*real)(mstxDomainHandle_t domain, mstxRangeId id) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return;
+	if (shim_quiet()) {
+		real(domain, id);
+		return;
+	}
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)domain;
 	w[1] = (uint64_t)id;
@@ -31393,6 +32715,8 @@ static inline __attribute__((always_inline)) mstxMemHeapHandle_t wrap_mstxMemHea
 	mstxMemHeapHandle_t (*real)(mstxDomainHandle_t domain, const mstxMemHeapDesc_t *desc) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return 0;
+	if (shim_quiet())
+		return real(domain, desc);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)domain;
 	w[1] = (uint64_t)(uintptr_t)desc;
@@ -31448,6 +32772,10 @@ static inline __attribute__((always_inline)) void wrap_mstxMemHeapUnregister(mst
 	void (*real)(mstxDomainHandle_t domain, mstxMemHeapHandle_t heap) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return;
+	if (shim_quiet()) {
+		real(domain, heap);
+		return;
+	}
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)domain;
 	w[1] = (uint64_t)(uintptr_t)heap;
@@ -31493,6 +32821,10 @@ static inline __attribute__((always_inline)) void wrap_mstxMemRegionsRegister(ms
 	void (*real)(mstxDomainHandle_t domain, const mstxMemRegionsRegisterBatch_t *desc) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return;
+	if (shim_quiet()) {
+		real(domain, desc);
+		return;
+	}
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)domain;
 	w[1] = (uint64_t)(uintptr_t)desc;
@@ -31552,6 +32884,10 @@ static inline __attribute__((always_inline)) void wrap_mstxMemRegionsUnregister(
 	void (*real)(mstxDomainHandle_t domain, const mstxMemRegionsUnregisterBatch_t *desc) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return;
+	if (shim_quiet()) {
+		real(domain, desc);
+		return;
+	}
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)domain;
 	w[1] = (uint64_t)(uintptr_t)desc;

@@ -100,7 +100,8 @@ struct control {
 	uint32_t time_every; /* tasks, of which one is measured by the device's clock; 0 for none */
 	uint32_t time_gap; /* ticks of the clock between two measured tasks of a thread, at least */
 	uint32_t only; /* atomic; process that records while the others wait, 0 for none */
-	uint32_t reserved[15];
+	uint32_t quiet; /* atomic; 1: no process records */
+	uint32_t reserved[14];
 	uint64_t arena_free[ARENA_WORDS]; /* atomic; a bit for each free chunk */
 	struct slot slots[RING_MAX_SLOTS];
 };

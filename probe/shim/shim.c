@@ -23,6 +23,8 @@
 __thread struct shim_thread shim_t __attribute__((tls_model("initial-exec"), visibility("hidden")));
 struct shim_process *shim_p;
 struct control *shim_control;
+static const uint32_t never;
+const uint32_t *shim_quiet_flag = &never; /* until there is a session */
 
 static char session[256]; /* folder, from ACLTRACE_SESSION */
 /* The folder, kept open once its path may lead elsewhere. The program may close what it has not opened. */
@@ -185,6 +187,7 @@ static bool attach_session(void)
 		return false;
 	}
 	shim_control = c;
+	shim_quiet_flag = &c->quiet;
 	return true;
 }
 

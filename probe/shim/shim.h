@@ -65,6 +65,10 @@ struct shim_process {
 };
 extern struct shim_process *shim_p __attribute__((visibility("hidden")));
 extern struct control *shim_control __attribute__((visibility("hidden")));
+extern const uint32_t *shim_quiet_flag __attribute__((visibility("hidden")));
+
+/* Whether all programs of the session record nothing for now: the one branch that a wrapper then takes. */
+static inline bool shim_quiet(void) { return __builtin_expect(__atomic_load_n(shim_quiet_flag, __ATOMIC_RELAXED) != 0, 0); }
 
 struct shim_call {
 	struct call_record *rec;
@@ -122,13 +126,6 @@ static inline bool shim_room(uint64_t need)
  * Begins a call: its words go into a new record with room for `reserve` bytes of pieces. False where the call is not to
  * be recorded: inside another traced call (the outermost layer counts), without a ring, or with a full one.
  */
-/* Whether the program is to record nothing for now: then a thread does not even get a ring. */
-static inline bool shim_waits(void)
-{
-	struct control *c = shim_control;
-	return c != NULL && __atomic_load_n(&c->off, __ATOMIC_RELAXED) != OFF_NO && __atomic_load_n(&c->only, __ATOMIC_RELAXED) == 0;
-}
-
 #define shim_enter(c, func, words, n, reserve) shim_enter_at(__builtin_frame_address(0), c, func, words, n, reserve)
 
 static inline bool shim_enter_at(void *frame, struct shim_call *c, uint16_t func, const uint64_t *words, unsigned n, uint64_t reserve)
@@ -139,7 +136,7 @@ static inline bool shim_enter_at(void *frame, struct shim_call *c, uint16_t func
 		return false;
 	t->frame = frame;
 	if (__builtin_expect(shim_p == NULL || shim_p->ready != 2 || t->base == NULL || t->generation != shim_p->generation, 0) &&
-	    (shim_waits() || !shim_open_thread()))
+	    !shim_open_thread())
 		return false;
 	if (__builtin_expect(__atomic_load_n(&shim_control->slots[t->slot].off, __ATOMIC_RELAXED) != 0, 0))
 		return false;

@@ -239,6 +239,13 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 	default:
 		w.f("\t\treturn 0;")
 	}
+	switch {
+	case owns[f.Name] != "":
+	case f.RetVoid:
+		w.f("\tif (shim_quiet()) {\n\t\treal(%s);\n\t\treturn;\n\t}", cArgs(f))
+	default:
+		w.f("\tif (shim_quiet())\n\t\treturn real(%s);", cArgs(f))
+	}
 	m.words(w, f, "w")
 	words := "w"
 	if f.Words == 0 {
