@@ -99,13 +99,18 @@ func (p *planner) graphResult(c *graphCopy, run *graphRun, d *format.Data) error
 		run.result = "what that brought in this run is not in the trace: " + d.Reason.String()
 		return nil
 	}
+	at, waited := p.waitedAt(d)
+	if !waited {
+		run.result = nobodyWaits
+		return nil
+	}
 	from, relocs, err := p.content(d, true)
 	if err != nil {
 		return err
 	}
 	in := p.checkInstruction(int(d.Param), c.to, from.Addend, relocs, c.size, isResult)
 	in.RetSlot = d.Item
-	p.compareAt(p.waitedAt(d), []instruction{in})
+	p.compareAt(at, []instruction{in})
 	run.there = true
 	return nil
 }

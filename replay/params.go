@@ -544,8 +544,9 @@ func (p *planner) destination(i int, item uint32, op operand, in *timeline.Objec
 	d := p.find(i, item, format.DirOut)
 	at := p.at
 	async := p.f.Stream >= 0 && in != nil
+	waited := true
 	if async && d != nil {
-		at = p.waitedAt(d)
+		at, waited = p.waitedAt(d)
 	}
 	if own {
 		if at == p.at && d != nil {
@@ -591,6 +592,9 @@ func (p *planner) destination(i int, item uint32, op operand, in *timeline.Objec
 	case d.Status != format.Whole:
 		p.unverified("the result is not in the trace: " + d.Reason.String())
 		return op, nil
+	case !waited:
+		p.unverified(nobodyWaits)
+		return op, nil
 	}
 	from, relocs, err := p.content(d, true)
 	if err != nil {
@@ -629,13 +633,18 @@ func (p *planner) compareAt(at place, checks []instruction) {
 	g.late = append(g.late, checks...)
 }
 
-// waitedAt is the call behind which a result is there.
-func (p *planner) waitedAt(d *format.Data) place {
+// waitedAt is the call behind which a result is there, false where that is one that the trace does not have: the program had gone on from
+// the copy before the result was seen.
+func (p *planner) waitedAt(d *format.Data) (place, bool) {
 	if p.f.Stream < 0 {
-		return p.at // it has waited itself
+		return p.at, true // it has waited itself
 	}
-	return p.synchronized(d.Time)
+	at := p.synchronized(d.Time)
+	gs := p.threads[p.at.thread].groups
+	return at, at != p.at || p.at.group+1 == len(gs) || gs[p.at.group+1].start > d.Time
 }
+
+const nobodyWaits = "nothing in the trace waits for the result"
 
 func (p *planner) unverified(reason string) {
 	p.found.unverified = append(p.found.unverified, Unverified{p.c.Index, reason})

@@ -12,6 +12,11 @@
 // Device addresses hide in argument blocks and payloads. On the simulator allocations are put where they were; where they
 // are not, words of arguments and payloads that lie in a live allocation are moved with it, and the report lists them.
 //
+// A trace that lacks calls is planned like any other: what is there is made, what can't be made without those that are not is refused by name,
+// and a result whose waiting call is gone is not compared. Extract rests on that. A replay that begins in the middle would need, besides a
+// choice of the calls behind what is alive there, as Extract makes it, the content that device memory had; a search for the smallest part
+// of a trace that still fails would need nothing but to choose.
+//
 // Functions of this package may be called from anywhere; each Run is on its own. The package calls no runtime itself,
 // changes no trace, and writes nowhere but into a folder that it removes, or that the caller has named.
 package replay

@@ -216,6 +216,32 @@ func TestPinned(t *testing.T) {
 
 func hexOf(b byte) string { return string("0123456789abcdef"[b>>4]) + string("0123456789abcdef"[b&15]) }
 
+// Where the call that waited for a copy is not in the trace, nothing tells when its result is there.
+func TestNobodyWaits(t *testing.T) {
+	l := library(t)
+	for _, waits := range []bool{true, false} {
+		tw := newTrace(t)
+		tw.begin()
+		tw.mallocHost(host, 64)
+		tw.malloc(dev, 64)
+		a := pattern(64, 7)
+		tw.toDevice(dev, a)
+		c := tw.toHostAsync(host, dev, 64)
+		if waits {
+			tw.sync()
+		} else {
+			tw.call("aclrtSetDevice", []uint64{0})
+		}
+		tw.later(c, 0, a)
+		r := run(t, tw.close(), &Options{Backend: l, Verify: true})
+		if waits {
+			identical(t, r, 1)
+		} else if r.Identical || r.Verified.Results != 0 || len(r.Unverified) != 1 || r.Unverified[0].Call != c {
+			t.Errorf("%+v", r)
+		}
+	}
+}
+
 // A copy from pinned memory that an earlier copy is still writing to: what the recorder saw there in between is old.
 func TestInFlight(t *testing.T) {
 	l := library(t)
