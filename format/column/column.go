@@ -63,7 +63,7 @@ func (c Column) Const() (uint64, bool) {
 		return 0, false
 	}
 	v, n := binary.Uvarint(c.Body)
-	return v, n == len(c.Body)
+	return v, n > 0 && n == len(c.Body)
 }
 
 // A Table is a set of columns of one length, found but not yet decoded.

@@ -159,6 +159,7 @@ func FuzzColumnDecode(f *testing.F) {
 			f.Add(uint16(len(v)), e.Append(nil, v))
 		}
 	}
+	f.Add(uint16(10), []byte{0, 0}) // a constant without its value
 	f.Fuzz(func(t *testing.T, n uint16, b []byte) {
 		c, _, err := parse(append(b, make([]byte, Pad)...)[:len(b)])
 		if err != nil {
