@@ -170,7 +170,8 @@ func (r *recorder) resumed() error {
 	if r.waiting = 0; from == 0 {
 		return nil
 	}
-	return r.b.seg.w.Gap(format.Gap{Thread: format.NoThread, From: from, To: probe.Now() - r.meta.StartMono, Reason: format.Detached})
+	r.since = probe.Now() - r.meta.StartMono
+	return r.b.seg.w.Gap(format.Gap{Thread: format.NoThread, From: from, To: r.since, Reason: format.Detached})
 }
 
 func (r *recorder) status(s *probe.Session) Status {

@@ -230,3 +230,29 @@ func session() (string, error) {
 	}
 	return "", fmt.Errorf("no recording is found")
 }
+
+// TestFor records the beginning of a program that waits before it goes on.
+func TestFor(t *testing.T) {
+	dir := t.TempDir()
+	first, second := filepath.Join(dir, "1"), filepath.Join(dir, "2")
+	go func() {
+		mine, err := session()
+		for end := time.Now().Add(time.Minute); err == nil && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+			if st, err := Ask(mine, &Request{Do: ActStatus}); err != nil || !st.Recording {
+				break
+			}
+		}
+		_ = os.WriteFile(first, nil, 0o600)
+		_ = os.WriteFile(second, nil, 0o600)
+	}()
+	const launches = 200
+	res, out := flown(t, &Options{For: 2 * time.Second}, fmt.Sprint(launches), first, second)
+	r, err := format.Open(out, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if res.Calls == 0 || res.Calls > 4*launches || len(r.Gaps()) != 1 || r.Gaps()[0].Reason != format.Detached {
+		t.Errorf("%d calls, gaps %+v", res.Calls, r.Gaps())
+	}
+}

@@ -47,26 +47,27 @@ const SmallestCopy = 4096
 
 // Options are the parameters of Run. The zero value of each field is its default.
 type Options struct {
-	Model       *api.Model // required
-	Output      string     // file to write, required; %h, %p and %r in it are the host, the program's process and its rank
-	Command     []string   // program and arguments, required
-	Env         []string   // nil means the caller's own
-	Sim         bool       // run the program on the simulator
-	Probe       string     // "shim" (default) or "ebpf"
-	Bind        string     // with shim: how it comes before the runtime: "auto" (default, is "preload"), "preload" or "audit"
-	Library     string     // with ebpf: the runtime library, where the program does not name it itself
-	Ring        *Ring      // keep the newest calls and seal them when something happens; nil records everything
-	Armed       bool       // record nothing until somebody asks for it: see Ask
-	Payload     Payload    // default Small
-	Block       bool       // the program waits where the recorder is too slow, instead of losing calls
-	Replayable  bool       // Full and Block, without a limit of size
-	MaxSize     int64      // bytes of the file; default a tenth of the free space, at most 10 GiB
-	RingBytes   int        // of each thread's ring; default 8 MiB
-	MemoryLimit uint64     // bytes of all rings together; see probe.SessionOptions
-	Stacks      int        // frames to keep of the stack that each call was made from, 0 for none
-	NoSmall     bool       // leave out copies below SmallestCopy
-	NoTaskIDs   bool       // leave out the runtime's own ids of streams and tasks
-	DeviceTime  int        // of how many tasks of a thread one is measured by the device's clock; 0 for none, 1 for all
+	Model       *api.Model    // required
+	Output      string        // file to write, required; %h, %p and %r in it are the host, the program's process and its rank
+	Command     []string      // program and arguments, required
+	Env         []string      // nil means the caller's own
+	Sim         bool          // run the program on the simulator
+	Probe       string        // "shim" (default) or "ebpf"
+	Bind        string        // with shim: how it comes before the runtime: "auto" (default, is "preload"), "preload" or "audit"
+	Library     string        // with ebpf: the runtime library, where the program does not name it itself
+	Ring        *Ring         // keep the newest calls and seal them when something happens; nil records everything
+	Armed       bool          // record nothing until somebody asks for it: see Ask
+	For         time.Duration // record only so long, from when recording starts; 0 for no limit
+	Payload     Payload       // default Small
+	Block       bool          // the program waits where the recorder is too slow, instead of losing calls
+	Replayable  bool          // Full and Block, without a limit of size
+	MaxSize     int64         // bytes of the file; default a tenth of the free space, at most 10 GiB
+	RingBytes   int           // of each thread's ring; default 8 MiB
+	MemoryLimit uint64        // bytes of all rings together; see probe.SessionOptions
+	Stacks      int           // frames to keep of the stack that each call was made from, 0 for none
+	NoSmall     bool          // leave out copies below SmallestCopy
+	NoTaskIDs   bool          // leave out the runtime's own ids of streams and tasks
+	DeviceTime  int           // of how many tasks of a thread one is measured by the device's clock; 0 for none, 1 for all
 	// DeviceTimeGap is the least time between two such tasks of a thread.
 	DeviceTimeGap time.Duration
 	Version       string   // of acltrace, for the trace
@@ -117,6 +118,7 @@ type recorder struct {
 	flight  *flight // nil for a recording of everything
 	control *control
 	waiting int64 // time since which nothing is recorded, 0 while it is
+	since   int64 // time since which it is
 	simDir  string
 }
 
@@ -476,6 +478,11 @@ func (r *recorder) drain(s *probe.Session, exited <-chan struct{}) error {
 		}
 		if err := r.answer(s); err != nil {
 			return err
+		}
+		if r.o.For > 0 && r.waiting == 0 && probe.Now()-r.meta.StartMono-r.since > r.o.For.Nanoseconds() {
+			if err := r.act(s, &Request{Do: ActStop}); err != nil {
+				return err
+			}
 		}
 		if time.Since(flushed) > time.Second {
 			// What is on the disk survives a recorder that is killed.

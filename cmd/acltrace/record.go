@@ -88,6 +88,7 @@ The program's own exit code is passed on. 125 means that it was not run: recordi
 	f.StringVar(&maxSize, "max-size", "", "size of the trace at which payloads are no longer kept (default a tenth of the free space, at most 10G)")
 	f.StringVar(&ring, "ring", "", "keep only the newest calls, this much of them (64M) or as far back (30s), and seal them into a trace at the first error of the device, a failed synchronization, a crash and the end")
 	f.BoolVar(&o.Armed, "armed", false, "record nothing until acltrace ctl start")
+	f.DurationVar(&o.For, "for", 0, "record only so long, as 30s; the program runs on, and acltrace ctl start begins anew")
 	f.DurationVar(&flight.Slow, "slow", 0, "with --ring: also when a call takes longer than this")
 	f.Int32SliceVar(&flight.Codes, "seal-on", nil, "with --ring: also when a call returns one of these error codes")
 	f.IntVar(&flight.Most, "max-seals", 8, "with --ring: make no more traces than this, beside the one at the end")
