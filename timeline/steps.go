@@ -320,7 +320,7 @@ type rhythm struct {
 }
 
 func (l *learner) rhythm(lane int) *rhythm {
-	r := &rhythm{deeds: l.deeds, beat: beat{lane: lane, threads: map[uint32]bool{}}}
+	r := &rhythm{deeds: l.deeds, pulses: make([]pulse, 0, len(l.deeds)), beat: beat{lane: lane, threads: map[uint32]bool{}}}
 	for i := range l.deeds {
 		if d := &l.deeds[i]; d.lane == int32(lane) && d.class == classLaunch {
 			r.beat.threads[d.thread] = true
@@ -482,7 +482,7 @@ func (r *rhythm) candidates(which func(*symbol) bool) []int32 {
 }
 
 func (r *rhythm) cut(id int32) *cut {
-	c := &cut{r: r, symbol: id}
+	c := &cut{r: r, symbol: id, at: make([]int, 0, r.symbols[id].count+2)}
 	behind := 0
 	if r.symbols[id].ends() {
 		behind = 1

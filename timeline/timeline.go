@@ -1,9 +1,10 @@
 // Package timeline gives the calls of a trace their meaning: handles become objects, addresses become places in
 // allocations, launches have kernels with names, and copies are tasks on a stream.
 //
-// A State is advanced call by call in the order of their beginnings and answers for that moment; Load does so for a
-// whole trace and keeps what viewers and replay want to know of it. Everything that a user sees stands on this
-// package. It changes nothing and writes nothing; a State belongs to one goroutine.
+// A State is advanced call by call in the order of their beginnings and answers for that moment. A Walk does so for a
+// whole trace and tells of calls, tasks, ranges, steps and counters as they become known, in bounded memory: whoever shows a trace
+// stands on it. Load keeps a whole one in memory for the few who need it in another order. Nothing here changes or writes anything; a
+// State and a Walk belong to one goroutine.
 package timeline
 
 import (
