@@ -19,10 +19,11 @@ receivers:
   otlp: {protocols: {grpc: {endpoint: "%%[1]s"}, http: {endpoint: "%%[2]s"}}}
 exporters:
   nop: {}
-  file: {path: %q}
+  file: {path: %[1]q}
 service:
   pipelines:
-    traces: {receivers: [otlp], exporters: [%s]}
+    traces: {receivers: [otlp], exporters: [%[2]s]}
+    metrics: {receivers: [otlp], exporters: [%[2]s]}
   telemetry:
     metrics: {level: none}
     logs: {level: warn}

@@ -41,9 +41,17 @@ func readEnvironment() (environment, error) {
 	return e, nil
 }
 
-// variable returns the value of a variable of traces, else of all signals, and its name.
-func variable(name string) (value, origin string) {
-	for _, p := range []string{"OTEL_EXPORTER_OTLP_TRACES_", "OTEL_EXPORTER_OTLP_"} {
+// A signal is what is sent: its part of the variables' names, and its path over HTTP.
+type signal struct{ name, path string }
+
+var (
+	traces  = signal{"TRACES", "/v1/traces"}
+	metrics = signal{"METRICS", "/v1/metrics"}
+)
+
+// variable returns the value of a variable of the signal, else of all signals, and its name.
+func (s signal) variable(name string) (value, origin string) {
+	for _, p := range []string{"OTEL_EXPORTER_OTLP_" + s.name + "_", "OTEL_EXPORTER_OTLP_"} {
 		if v := strings.TrimSpace(os.Getenv(p + name)); v != "" {
 			return v, p + name
 		}
@@ -51,25 +59,25 @@ func variable(name string) (value, origin string) {
 	return "", ""
 }
 
-// checkEnvironment looks at the variables that the clients would ignore in silence.
-func checkEnvironment() error {
-	if v, name := variable("COMPRESSION"); v != "" && v != "gzip" && v != "none" {
+// check looks at the variables that the clients would ignore in silence.
+func (s signal) check() error {
+	if v, name := s.variable("COMPRESSION"); v != "" && v != "gzip" && v != "none" {
 		return fmt.Errorf("%s %q is neither gzip nor none", name, v)
 	}
-	if _, err := timeout(); err != nil {
+	if _, err := s.timeout(); err != nil {
 		return err
 	}
-	if v, name := variable("INSECURE"); v != "" && !strings.EqualFold(v, "true") && !strings.EqualFold(v, "false") {
+	if v, name := s.variable("INSECURE"); v != "" && !strings.EqualFold(v, "true") && !strings.EqualFold(v, "false") {
 		return fmt.Errorf("%s %q is neither true nor false", name, v)
 	}
-	if v, name := variable("HEADERS"); v != "" {
+	if v, name := s.variable("HEADERS"); v != "" {
 		for _, h := range strings.Split(v, ",") {
 			if k, _, ok := strings.Cut(h, "="); !ok || strings.TrimSpace(k) == "" {
 				return fmt.Errorf("%s has %q, which is not key=value", name, h)
 			}
 		}
 	}
-	if v, name := variable("CERTIFICATE"); v != "" {
+	if v, name := s.variable("CERTIFICATE"); v != "" {
 		b, err := os.ReadFile(v)
 		if err == nil && !x509.NewCertPool().AppendCertsFromPEM(b) {
 			err = errors.New("no certificate in it")
@@ -78,8 +86,8 @@ func checkEnvironment() error {
 			return fmt.Errorf("%s %s: %w", name, v, err)
 		}
 	}
-	cert, name := variable("CLIENT_CERTIFICATE")
-	key, keyName := variable("CLIENT_KEY")
+	cert, name := s.variable("CLIENT_CERTIFICATE")
+	key, keyName := s.variable("CLIENT_KEY")
 	switch {
 	case cert == "" && key == "":
 	case cert == "" || key == "":
@@ -96,8 +104,8 @@ func checkEnvironment() error {
 const patience = time.Minute
 
 // timeout returns how long a request may take.
-func timeout() (time.Duration, error) {
-	v, name := variable("TIMEOUT")
+func (s signal) timeout() (time.Duration, error) {
+	v, name := s.variable("TIMEOUT")
 	if v == "" {
 		return patience, nil
 	}
@@ -111,31 +119,29 @@ func timeout() (time.Duration, error) {
 const (
 	defaultEndpoint     = "http://localhost:4317"
 	defaultHTTPEndpoint = "http://localhost:4318"
-	tracesPath          = "/v1/traces"
 )
 
-// target is where the spans go.
+// target is where a signal goes.
 type target struct {
 	url      *url.URL
 	protocol string
 }
 
-// resolve finds out where the spans go, by the options, else by the environment.
-func resolve(o *Options) (*target, error) {
-	protocol := o.Protocol
+// resolve finds out where the signal goes, by an endpoint and a protocol, else by the environment.
+func (s signal) resolve(endpoint, protocol string) (*target, error) {
 	if protocol == "" {
-		protocol, _ = variable("PROTOCOL")
+		protocol, _ = s.variable("PROTOCOL")
 	}
 	if protocol != "" && protocol != GRPC && protocol != HTTP {
 		return nil, fmt.Errorf("protocol %q is neither %s nor %s", protocol, GRPC, HTTP)
 	}
-	endpoint, origin, exact := o.Endpoint, "endpoint", false
+	origin, exact := "endpoint", false
 	if endpoint == "" {
-		if endpoint, origin = variable("ENDPOINT"); endpoint != "" {
-			exact = strings.Contains(origin, "TRACES")
+		if endpoint, origin = s.variable("ENDPOINT"); endpoint != "" {
+			exact = strings.Contains(origin, s.name)
 			if !strings.Contains(endpoint, "://") && protocol != HTTP { // as gRPC names hosts
 				scheme := "https://"
-				if v, _ := variable("INSECURE"); strings.EqualFold(v, "true") {
+				if v, _ := s.variable("INSECURE"); strings.EqualFold(v, "true") {
 					scheme = "http://"
 				}
 				endpoint = scheme + endpoint
@@ -158,8 +164,8 @@ func resolve(o *Options) (*target, error) {
 			protocol = HTTP
 		}
 	}
-	if protocol == HTTP && !exact && !strings.HasSuffix(u.Path, tracesPath) {
-		u.Path = path.Join("/", u.Path, tracesPath)
+	if protocol == HTTP && !exact && !strings.HasSuffix(u.Path, s.path) {
+		u.Path = path.Join("/", u.Path, s.path)
 	}
 	return &target{u, protocol}, nil
 }

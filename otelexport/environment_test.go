@@ -26,7 +26,7 @@ func TestEnvironment(t *testing.T) {
 		t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
 		endpoint := r.serve(t, protocol).Endpoint
 		if protocol == HTTP {
-			endpoint += tracesPath // of traces alone it is taken as it is
+			endpoint += traces.path // of traces alone it is taken as it is
 		}
 		t.Setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", endpoint)
 		t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "none")
@@ -183,7 +183,7 @@ func TestResolve(t *testing.T) {
 			for _, k := range []string{"ENDPOINT", "TRACES_ENDPOINT", "PROTOCOL", "TRACES_PROTOCOL", "TRACES_INSECURE"} {
 				t.Setenv("OTEL_EXPORTER_OTLP_"+k, c.env["OTEL_EXPORTER_OTLP_"+k])
 			}
-			got, err := resolve(&c.o)
+			got, err := traces.resolve(c.o.Endpoint, c.o.Protocol)
 			if err != nil {
 				if err.Error() != c.url {
 					t.Error(err)

@@ -19,21 +19,17 @@ const schemaURL = semconv.SchemaURL
 // An exporter walks through a trace and gives out its spans in batches, each span when its times are known. It holds the part that calls
 // are added to, and parts of which something has not ended yet.
 type exporter struct {
-	r    *format.Reader
-	m    *api.Model
-	w    *timeline.Walk
-	o    Options
-	meta *format.Meta
-	cut  string // how the recording becomes traces, for their ids
+	*resources
+	r   *format.Reader
+	m   *api.Model
+	w   *timeline.Walk
+	o   Options
+	cut string // how the recording becomes traces, for their ids
 
-	procs     []format.Process // at least one
-	threads   []thread         // the last stands for those that have no row
+	threads   []thread // the last stands for those that have no row
 	lanes     []lane
-	gaps      []format.Gap         // by their beginning, those before a call that came go away
-	gap       int                  // number of the first of gaps
-	hosts     []*resource          // by process
-	devices   map[string]*resource // by name
-	env       environment
+	gaps      []format.Gap // by their beginning, those before a call that came go away
+	gap       int          // number of the first of gaps
 	functions map[function][]byte
 	known     [][2][]byte // the same by the id of the function, for calls without and with a task on a stream
 	kernels   map[string]*names
@@ -135,7 +131,7 @@ type names struct {
 const maxNames = 1 << 16
 
 func newExporter(r *format.Reader, m *api.Model, o *Options) (*exporter, error) {
-	x := &exporter{r: r, m: m, meta: r.Meta(), b: &batch{}, devices: map[string]*resource{}, functions: map[function][]byte{}, kernels: map[string]*names{}}
+	x := &exporter{r: r, m: m, b: &batch{}, functions: map[function][]byte{}, kernels: map[string]*names{}}
 	if o != nil {
 		x.o = *o
 	}
@@ -151,7 +147,7 @@ func newExporter(r *format.Reader, m *api.Model, o *Options) (*exporter, error) 
 		return nil, fmt.Errorf("%d bytes in a trace are too few for a call and what belongs to it: at least %d are needed", x.o.MaxBytes, minBytes)
 	}
 	var err error
-	if x.env, err = readEnvironment(); err != nil {
+	if x.resources, err = newResources(r); err != nil {
 		return nil, err
 	}
 	if x.w, err = timeline.NewWalk(r, m, &timeline.WalkOptions{NoSteps: x.o.NoSteps}); err != nil {
@@ -160,17 +156,9 @@ func newExporter(r *format.Reader, m *api.Model, o *Options) (*exporter, error) 
 	x.cut = fmt.Sprint(x.o.Layout, " ", x.o.MaxSpans, " ", x.o.MaxBytes, " ", x.w.Steps.Source)
 	x.gaps = slices.Clone(r.Gaps())
 	slices.SortStableFunc(x.gaps, func(a, b format.Gap) int { return cmp.Compare(a.From, b.From) })
-	x.procs = r.Processes()
-	if len(x.procs) == 0 {
-		x.procs = []format.Process{{Argv: x.meta.Argv}}
-	}
-	x.hosts = x.hostResources()
 	counted := make([]int, len(x.procs))
 	for _, th := range append(slices.Clone(r.Threads()), format.Thread{}) {
-		t := thread{process: int(th.Process)}
-		if t.process >= len(x.procs) {
-			t.process = 0
-		}
+		t := thread{process: x.process(th.Process)}
 		counted[t.process]++
 		name := valid(th.Name)
 		if th.TID != 0 {
@@ -334,11 +322,7 @@ func (m *member) add(start, end int64) {
 
 // lane takes note of a lane.
 func (x *exporter) lane(_ int, l *timeline.Lane) error {
-	p := int(l.Process)
-	if p >= len(x.procs) {
-		p = 0
-	}
-	n := lane{res: x.device(l.Device), pid: int64(x.procs[p].PID), name: valid(l.Name)}
+	n := lane{res: x.device(l.Device), pid: int64(x.procs[x.process(l.Process)].PID), name: valid(l.Name)}
 	n.field = nameField(n.name, internal)
 	x.lanes = append(x.lanes, n)
 	return nil

@@ -166,7 +166,7 @@ func Send(ctx context.Context, r *format.Reader, m *api.Model, o *Options) (*Res
 	if o == nil {
 		o = &Options{}
 	}
-	t, err := resolve(o)
+	t, err := traces.resolve(o.Endpoint, o.Protocol)
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 
+	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/timeline"
 )
 
@@ -24,8 +25,38 @@ var vendors = map[string]struct{ device, vendor string }{"acl": {"npu", "Huawei"
 // maxArgs bounds what is kept of a command line, which every request repeats.
 const maxArgs = 16 << 10
 
+// resources are the processes and devices of a recording.
+type resources struct {
+	meta    *format.Meta
+	env     environment
+	procs   []format.Process     // at least one
+	hosts   []*resource          // by process
+	devices map[string]*resource // by name
+}
+
+func newResources(r *format.Reader) (*resources, error) {
+	x := &resources{meta: r.Meta(), procs: r.Processes(), devices: map[string]*resource{}}
+	if len(x.procs) == 0 {
+		x.procs = []format.Process{{Argv: x.meta.Argv}}
+	}
+	var err error
+	if x.env, err = readEnvironment(); err != nil {
+		return nil, err
+	}
+	x.hosts = x.hostResources()
+	return x, nil
+}
+
+// process is the row of a process.
+func (x *resources) process(p uint32) int {
+	if int(p) >= len(x.procs) {
+		return 0
+	}
+	return int(p)
+}
+
 // hostResources returns a resource for each process.
-func (x *exporter) hostResources() []*resource {
+func (x *resources) hostResources() []*resource {
 	var out []*resource
 	service := x.serviceNames()
 	for i := range x.procs {
@@ -58,7 +89,7 @@ func (x *exporter) hostResources() []*resource {
 }
 
 // device returns the resource of a device, which processes share.
-func (x *exporter) device(number int) *resource {
+func (x *resources) device(number int) *resource {
 	kind := vendors[x.meta.API]
 	name, id := kind.device, ""
 	if name == "" {
@@ -92,7 +123,7 @@ func (x *exporter) device(number int) *resource {
 
 // serviceNames returns a short name for each process: that of its program, or the one that the environment gives, with a number where
 // several share it.
-func (x *exporter) serviceNames() []string {
+func (x *resources) serviceNames() []string {
 	names := make([]string, len(x.procs))
 	count := map[string]int{}
 	ranks := map[int]bool{}

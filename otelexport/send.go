@@ -41,6 +41,12 @@ func (t *target) check(ctx context.Context) error {
 	return c.Close()
 }
 
+// Pauses between the repetitions of a request, where the receiver names none.
+const (
+	firstPause   = 250 * time.Millisecond
+	longestPause = 5 * time.Second
+)
+
 // inFlight is how many requests wait for an answer at a time: while a receiver decodes one, the next is on its way.
 const inFlight = 3
 
@@ -67,10 +73,10 @@ type sender struct {
 }
 
 func dial(ctx context.Context, t *target, x *exporter) (*sender, error) {
-	if err := checkEnvironment(); err != nil {
+	if err := traces.check(); err != nil {
 		return nil, err
 	}
-	limit, err := timeout()
+	limit, err := traces.timeout()
 	if err != nil {
 		return nil, err
 	}
@@ -78,13 +84,12 @@ func dial(ctx context.Context, t *target, x *exporter) (*sender, error) {
 		return nil, err
 	}
 	s := &sender{work: make(chan *batch), free: make(chan *batch, inFlight+1), res: &x.res, total: int(x.w.Calls), progress: x.o.Progress, save: x.o.Save, saved: time.Now()}
-	const first, longest = 250 * time.Millisecond, 5 * time.Second
 	if t.protocol == HTTP {
 		s.client = otlptracehttp.NewClient(otlptracehttp.WithEndpointURL(t.url.String()), otlptracehttp.WithTimeout(limit),
-			otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: true, InitialInterval: first, MaxInterval: longest, MaxElapsedTime: limit}))
+			otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: true, InitialInterval: firstPause, MaxInterval: longestPause, MaxElapsedTime: limit}))
 	} else {
 		s.client = otlptracegrpc.NewClient(otlptracegrpc.WithEndpointURL(t.url.String()), otlptracegrpc.WithTimeout(limit),
-			otlptracegrpc.WithRetry(otlptracegrpc.RetryConfig{Enabled: true, InitialInterval: first, MaxInterval: longest, MaxElapsedTime: limit}))
+			otlptracegrpc.WithRetry(otlptracegrpc.RetryConfig{Enabled: true, InitialInterval: firstPause, MaxInterval: longestPause, MaxElapsedTime: limit}))
 	}
 	if err := s.client.Start(ctx); err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", t.url, err)

@@ -61,12 +61,14 @@ func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 // A resource is what spans belong to: a process or a device.
 type resource struct {
 	index int // of its group in a batch
+	attrs []attribute.KeyValue
 	// What goes before the spans in a ResourceSpans, but for the length of the ScopeSpans.
 	wire []byte
 }
 
 // newResource leaves out attributes that are empty. Of two with one key the first counts.
 func newResource(index int, attrs ...attribute.KeyValue) *resource {
+	r := &resource{index: index}
 	var b []byte
 	seen := map[attribute.Key]bool{}
 	for _, a := range attrs {
@@ -74,9 +76,11 @@ func newResource(index int, attrs ...attribute.KeyValue) *resource {
 			continue
 		}
 		seen[a.Key] = true
+		r.attrs = append(r.attrs, a)
 		b = appendAttribute(b, resourceAttributes, a)
 	}
-	return &resource{index, append(putLen(nil, resourceSpansResource, len(b)), b...)}
+	r.wire = append(putLen(nil, resourceSpansResource, len(b)), b...)
+	return r
 }
 
 // Limits of one request, so that receivers with their default limits (4 MiB over gRPC) take it.

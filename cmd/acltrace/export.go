@@ -39,14 +39,17 @@ func (a *app) exportCmd() *cobra.Command {
 func (a *app) exportOTLP() *cobra.Command {
 	var o otelexport.Options
 	var out, ui string
-	var resume bool
+	var resume, metrics bool
 	c := &cobra.Command{
 		Use:   "otlp FILE",
 		Short: "spans for Jaeger or any OpenTelemetry collector, or a file of OTLP JSON lines",
 		Args:  arguments(1, "one trace file"),
 		RunE: func(c *cobra.Command, args []string) error {
-			if out != "" && (o.Endpoint != "" || resume || ui != "") {
-				return usage("acltrace export otlp: --output writes a file; --endpoint, --resume and --ui are for sending to a collector")
+			if out != "" && (o.Endpoint != "" || resume || c.Flags().Changed("ui") || metrics) {
+				return usage("acltrace export otlp: --output writes a file of spans; --endpoint, --resume, --ui and --metrics are for sending to a collector")
+			}
+			if metrics && resume {
+				return usage("acltrace export otlp: --metrics are sent as a whole, there is nothing to --resume")
 			}
 			r, m, err := open(args[0])
 			if err != nil {
@@ -67,6 +70,17 @@ func (a *app) exportOTLP() *cobra.Command {
 				fmt.Fprintf(a.err, "acltrace: %d spans in %d traces written to %s\n", res.Spans, res.Traces, out)
 				return nil
 			}
+			ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+			defer stop()
+			if metrics {
+				o.Progress = a.progress("calls counted")
+				endpoint, n, err := otelexport.SendMetrics(ctx, r, m, &o)
+				if err != nil {
+					return err
+				}
+				fmt.Fprintf(a.err, "acltrace: %d values of metrics sent to %s\n", n, endpoint)
+				return nil
+			}
 			state := resumeFile(args[0] + ".otlp-state")
 			if resume {
 				if o.Resume, err = state.read(); err != nil {
@@ -74,8 +88,6 @@ func (a *app) exportOTLP() *cobra.Command {
 				}
 			}
 			o.Save = state.save
-			ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-			defer stop()
 			o.Progress = a.progress("calls sent")
 			res, err := otelexport.Send(ctx, r, m, &o)
 			if err != nil {
@@ -102,6 +114,7 @@ func (a *app) exportOTLP() *cobra.Command {
 	f.IntVar(&o.MaxBytes, "max-bytes", 0, "bytes of the spans per trace, likewise (default 3000000)")
 	f.BoolVar(&o.NoSteps, "no-steps", false, "no trace for each step: cut by --max-spans and --max-bytes alone")
 	f.BoolVar(&resume, "resume", false, "go on where the same export was interrupted")
+	f.BoolVar(&metrics, "metrics", false, "send metrics of the whole trace instead of spans: calls, launches, copies, errors, times and memory")
 	f.StringVar(&ui, "ui", os.Getenv("ACLTRACE_UI"), "URL of a Jaeger's pages, as http://host:16686, or of another viewer's with {trace} for the trace's id (default: ACLTRACE_UI)")
 	return c
 }

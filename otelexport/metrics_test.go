@@ -1,0 +1,191 @@
+package otelexport
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/story"
+)
+
+// readMetrics returns the values that a collector has kept, by service, metric and attributes; of histograms the count and the sum.
+func readMetrics(t *testing.T, lines []byte, tl *timeline.Timeline) map[string]float64 {
+	t.Helper()
+	out := map[string]float64{}
+	for line := range bytes.Lines(lines) {
+		md, err := (&pmetric.JSONUnmarshaler{}).UnmarshalMetrics(line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, rm := range md.ResourceMetrics().All() {
+			service, _ := rm.Resource().Attributes().Get("service.name")
+			for _, m := range rm.ScopeMetrics().At(0).Metrics().All() {
+				add := func(what string, attrs pcommon.Map, start, end pcommon.Timestamp, v float64) {
+					key := service.AsString() + " " + m.Name() + what
+					for _, k := range []string{"code.function.name", "error.type", "acl.direction", "acl.task", "acl.reason", "process.pid"} {
+						if a, ok := attrs.Get(k); ok {
+							key += " " + a.AsString()
+						}
+					}
+					if _, twice := out[key]; twice {
+						t.Errorf("%s is there twice", key)
+					}
+					if m.Type() != pmetric.MetricTypeGauge && start != story.StartWall || int64(end) != story.StartWall+tl.End {
+						t.Errorf("%s from %d to %d", key, start, end)
+					}
+					out[key] = v
+				}
+				number := func(p pmetric.NumberDataPoint) {
+					v := p.DoubleValue()
+					if p.ValueType() == pmetric.NumberDataPointValueTypeInt {
+						v = float64(p.IntValue())
+					}
+					add("", p.Attributes(), p.StartTimestamp(), p.Timestamp(), v)
+				}
+				switch m.Type() {
+				case pmetric.MetricTypeSum:
+					if m.Sum().AggregationTemporality() != pmetric.AggregationTemporalityCumulative || m.Sum().IsMonotonic() != (m.Name() != "hw.gpu.memory.usage") {
+						t.Errorf("%s: %s, %t", m.Name(), m.Sum().AggregationTemporality(), m.Sum().IsMonotonic())
+					}
+					for _, p := range m.Sum().DataPoints().All() {
+						number(p)
+					}
+				case pmetric.MetricTypeGauge:
+					for _, p := range m.Gauge().DataPoints().All() {
+						number(p)
+					}
+				case pmetric.MetricTypeHistogram:
+					for _, p := range m.Histogram().DataPoints().All() {
+						in := uint64(0)
+						for _, n := range p.BucketCounts().All() {
+							in += n
+						}
+						if in != p.Count() {
+							t.Errorf("%s: %d in buckets of %d", m.Name(), in, p.Count())
+						}
+						add("", p.Attributes(), p.StartTimestamp(), p.Timestamp(), float64(p.Count()))
+						add(".sum", p.Attributes(), p.StartTimestamp(), p.Timestamp(), p.Sum())
+					}
+				default:
+					t.Errorf("%s is a %s", m.Name(), m.Type())
+				}
+			}
+		}
+	}
+	return out
+}
+
+// Metrics are what counting the timeline gives, as a real collector has them.
+func TestMetrics(t *testing.T) {
+	for name, tl := range map[string]*timeline.Timeline{"small": story.Small(t), "long": story.Long(t, 3_000), "steps": story.Steps(t, 5, 20, func(s, l int) int64 { return 900 + int64(s*l%7) })} {
+		// In nanoseconds until all are added.
+		want := map[string]float64{}
+		nanos := map[string]bool{}
+		services := []string{"train", "loader"}
+		threads := tl.Reader.Threads()
+		for i := range tl.Calls {
+			c := &tl.Calls[i]
+			service := services[threads[c.Thread].Process]
+			want[service+" acl.calls "+c.Name]++
+			if c.Failed() {
+				want[service+" acl.call.errors "+c.Name+" ACL_ERROR_INVALID_PARAM"]++
+			}
+			if c.Flags&format.Unfinished != 0 {
+				want[service+" acl.calls.unfinished "+c.Name]++
+			} else if strings.HasPrefix(c.Name, "aclrtSynchronize") {
+				k := service + " acl.synchronize.time " + c.Name
+				want[k] += float64(c.End - c.Start)
+				nanos[k] = true
+			}
+			if c.Task < 0 {
+				continue
+			}
+			k := &tl.Tasks[c.Task]
+			device := "npu"
+			if d := tl.Lanes[k.Lane].Device; d != timeline.NoDevice {
+				device = fmt.Sprintf("npu:%d", d)
+			}
+			switch k.Kind {
+			case api.Kernel:
+				want[service+" acl.launch.duration"]++
+				want[service+" acl.launch.duration.sum"] += float64(c.End - c.Start)
+				nanos[service+" acl.launch.duration.sum"] = true
+				want[device+" acl.launches kernel"]++
+				if k.Measured {
+					want[device+" acl.kernel.duration"]++
+					want[device+" acl.kernel.duration.sum"] += float64(k.To - k.From)
+					nanos[device+" acl.kernel.duration.sum"] = true
+				}
+			case api.Copy:
+				direction := k.Name[len("copy "):]
+				want[device+" acl.copies "+direction]++
+				want[device+" acl.copy.io "+direction] += float64(k.Bytes)
+			}
+		}
+		for k := range nanos {
+			want[k] /= 1e9
+		}
+		want["npu:3 acl.memory.peak 4001"] = 2 << 20
+		want["npu:3 hw.gpu.memory.usage 4001"] = 2 << 20
+		if name == "small" {
+			want["npu:3 hw.gpu.memory.usage 4001"] = 1 << 20 // one was freed
+			want["train acl.calls.lost dropped"] = 17
+		}
+		for _, protocol := range []string{GRPC, HTTP} {
+			t.Run(name+" "+protocol[:4], func(t *testing.T) {
+				s, endpoint, file := startCollector(t, "file")
+				url, n, err := SendMetrics(t.Context(), tl.Reader, tl.Model, &Options{Endpoint: endpoint[protocol], Protocol: protocol})
+				if err != nil || !strings.HasPrefix(url, endpoint[protocol]) || n == 0 {
+					t.Fatalf("%s, %d values, %v", url, n, err)
+				}
+				s.stop()
+				lines, err := os.ReadFile(file)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got := readMetrics(t, lines, tl)
+				for k := range nanos { // both are sums of the same nanoseconds
+					if d := got[k] - want[k]; d < 1e-12 && d > -1e-12 {
+						got[k] = want[k]
+					}
+				}
+				if d := cmp.Diff(want, got); d != "" {
+					t.Errorf("-want +got:\n%s", d)
+				}
+			})
+		}
+	}
+}
+
+func TestMetricsNowhere(t *testing.T) {
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:2")
+	t.Setenv("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "http://127.0.0.1:1/own")
+	tl := story.Small(t)
+	_, _, err := SendMetrics(t.Context(), tl.Reader, tl.Model, nil)
+	if !errors.Is(err, syscall.ECONNREFUSED) || !strings.Contains(err.Error(), "http://127.0.0.1:1/own") {
+		t.Error(err)
+	}
+}
+
+// A value lies in the bucket whose bound it does not exceed.
+func TestBuckets(t *testing.T) {
+	v := value{buckets: make([]uint64, len(bounds)+1)}
+	for _, ns := range []int64{0, 1_000, 1_001, int64(time.Second), int64(time.Second) + 1, -5} {
+		v.observe(ns)
+	}
+	if v.buckets[0] != 3 || v.buckets[1] != 1 || v.buckets[len(bounds)-1] != 1 || v.buckets[len(bounds)] != 1 || v.min != 0 || v.max != int64(time.Second)+1 || v.count != 6 {
+		t.Errorf("%+v", v)
+	}
+}
