@@ -424,7 +424,7 @@ func TestMutations(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := newRandom(11)
-	for range 2000 {
+	for i := range 2000 {
 		m := bytes.Clone(b)
 		for range 1 + r.IntN(4) {
 			m[r.IntN(len(m))] ^= 1 << r.IntN(8)
@@ -432,7 +432,7 @@ func TestMutations(t *testing.T) {
 		m = reseal(m)
 		var rd *Reader
 		bounded(t, len(m), func() { rd = readAll(t, m) })
-		if rd != nil {
+		if rd != nil && i%8 == 0 {
 			copyAll(t, rd)
 		}
 	}

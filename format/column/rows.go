@@ -68,7 +68,7 @@ func (r *Rows) turn() {
 	}
 	r.n += len(tile) / r.width
 	if r.n > r.size {
-		r.size = max(2*r.n, 2*tileRows)
+		r.size = 2 * r.n
 		r.spare = nil
 		for i := range r.vary {
 			v := &r.vary[i]
