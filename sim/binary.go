@@ -2,8 +2,6 @@ package sim
 
 import (
 	"bytes"
-	"debug/elf"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -23,25 +21,16 @@ type image struct {
 
 // kernelBinary holds the kernels that an ELF file names.
 type kernelBinary struct {
-	handle  uint64
-	dev     *device // nil where it serves all
-	names   *kernelbin.File
-	symbols map[string]symbol // with their suffixes
-	data    []byte
-	lazy    bool              // has no place on the device
-	globals map[string]symbol // variables
-	bss     uint64            // bytes of variables that are not in the file, and follow it on the device
+	handle uint64
+	dev    *device // nil where it serves all
+	names  *kernelbin.File
+	data   []byte
+	lazy   bool // has no place on the device
 
 	mu          sync.Mutex
 	found       map[string]*function
 	copies      map[*device]deviceCopy // on devices, where anybody asked
 	onException callback
-}
-
-// symbol is where a function lies in its file.
-type symbol struct {
-	known        bool
-	offset, size uint64
 }
 
 // function is a kernel of a binary.
@@ -58,65 +47,13 @@ type function struct {
 // maxBinary bounds the size of a binary.
 const maxBinary = kernelbin.MaxSize
 
-// parseBinary reads the names of the kernels in an ELF file.
-func parseBinary(b []byte) (f *kernelBinary, err error) {
-	// The package elf is careful, and a stranger's file is worth a second belt.
-	defer func() {
-		if r := recover(); r != nil {
-			f, err = nil, fmt.Errorf("damaged ELF file: %v", r)
-		}
-	}()
-	file, err := elf.NewFile(bytes.NewReader(b))
-	if err != nil {
-		return nil, err
-	}
+// parseBinary reads what an ELF file tells of its kernels.
+func parseBinary(b []byte) (*kernelBinary, error) {
 	names, err := kernelbin.Parse(b)
 	if err != nil {
 		return nil, err
 	}
-	f = &kernelBinary{names: names, found: map[string]*function{}, symbols: map[string]symbol{}, globals: map[string]symbol{}, data: b}
-	for n, s := range names.Symbols {
-		f.symbols[n] = symbol{known: true, offset: s.Offset, size: s.Size}
-	}
-	syms, err := file.Symbols()
-	if err != nil && len(syms) == 0 {
-		if syms, err = file.DynamicSymbols(); err != nil {
-			return nil, err
-		}
-	}
-	empty := map[elf.SectionIndex]uint64{} // where sections that the file does not hold lie behind it
-	for _, s := range syms {
-		if elf.ST_TYPE(s.Info) == elf.STT_OBJECT && s.Name != "" && int(s.Section) < len(file.Sections) && s.Section != elf.SHN_UNDEF {
-			f.addGlobal(file, s, empty)
-		}
-	}
-	return f, nil
-}
-
-// addGlobal notes a variable of the file.
-func (f *kernelBinary) addGlobal(file *elf.File, s elf.Symbol, empty map[elf.SectionIndex]uint64) {
-	section := file.Sections[s.Section]
-	value := s.Value
-	if file.Type != elf.ET_REL { // an address, of which the section begins at another
-		value -= min(value, section.Addr)
-	}
-	n := uint64(len(f.data))
-	if value > section.Size || s.Size > section.Size-value || section.Size > maxBinary {
-		return
-	}
-	at := symbol{known: true, offset: section.Offset + value, size: s.Size}
-	if section.Type == elf.SHT_NOBITS {
-		begin, ok := empty[s.Section]
-		if !ok {
-			begin = roundUp(n+f.bss, allocAlign)
-			empty[s.Section] = begin
-			f.bss = begin + section.Size - n
-		}
-		at.offset = begin + value
-	} else if at.offset > n || at.size > n-at.offset {
-		return
-	}
-	f.globals[s.Name] = at
+	return &kernelBinary{names: names, found: map[string]*function{}, data: b}, nil
 }
 
 func (f *kernelBinary) has(name string) bool { return f.names.Has(name) }

@@ -1,6 +1,9 @@
 package sim
 
-import "github.com/acltrace/acltrace/api/acl"
+import (
+	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/internal/kernelbin"
+)
 
 // deviceCopy is where a binary lies on a device.
 type deviceCopy struct {
@@ -23,7 +26,7 @@ func (t *Thread) deviceCopy(f *kernelBinary) (uint64, acl.Error) {
 	defer f.mu.Unlock()
 	at, ends := f.copies[d], d.mem.ends.Load()
 	if at.addr == 0 || at.ends != ends {
-		a, fail := t.sim.allocOwn(d, uint64(len(f.data))+f.bss)
+		a, fail := t.sim.allocOwn(d, uint64(len(f.data))+f.names.Empty)
 		if fail != nil {
 			return 0, t.failWith(fail)
 		}
@@ -66,11 +69,18 @@ func (t *Thread) BinaryGetDevAddress(binHandle acl.BinHandle, binAddr *acl.Addr,
 	return acl.ACL_SUCCESS
 }
 
-// parts says on which cores a kernel runs, by the suffixes of its symbols: without one, on both in turn.
-func (f *function) parts() (cube, vector symbol) {
-	cube, vector = f.bin.symbols[f.name+"_mix_aic"], f.bin.symbols[f.name+"_mix_aiv"]
-	if cube == (symbol{}) && vector == (symbol{}) {
-		cube = f.bin.symbols[f.name]
+// parts says where the code of a kernel lies for each kind of cores, by the suffixes of its symbols; nil where there is none. Without a
+// suffix it is for cube cores.
+func (f *function) parts() (cube, vector *kernelbin.Symbol) {
+	part := func(suffix string) *kernelbin.Symbol {
+		if s, ok := f.bin.names.Symbols[f.name+suffix]; ok {
+			return &s
+		}
+		return nil
+	}
+	cube, vector = part("_mix_aic"), part("_mix_aiv")
+	if cube == nil && vector == nil {
+		cube = part("")
 	}
 	return cube, vector
 }
@@ -90,11 +100,11 @@ func (t *Thread) GetFunctionAddr(funcHandle acl.FuncHandle, aicAddr, aivAddr *ac
 	}
 	cube, vector := f.parts()
 	*aicAddr, *aivAddr = 0, 0
-	if cube.known {
-		*aicAddr = base + cube.offset
+	if cube != nil {
+		*aicAddr = base + cube.Offset
 	}
-	if vector.known {
-		*aivAddr = base + vector.offset
+	if vector != nil {
+		*aivAddr = base + vector.Offset
 	}
 	return acl.ACL_SUCCESS
 }
@@ -109,7 +119,13 @@ func (t *Thread) GetFunctionSize(funcHandle acl.FuncHandle, aicSize, aivSize *ui
 		return t.absent("aicSize or aivSize")
 	}
 	cube, vector := f.parts()
-	*aicSize, *aivSize = cube.size, vector.size
+	*aicSize, *aivSize = 0, 0
+	if cube != nil {
+		*aicSize = cube.Size
+	}
+	if vector != nil {
+		*aivSize = vector.Size
+	}
 	return acl.ACL_SUCCESS
 }
 
@@ -122,7 +138,8 @@ func (t *Thread) GetFunctionAttribute(funcHandle acl.FuncHandle, attrType acl.Fu
 	if attrValue == nil {
 		return t.null("attrValue")
 	}
-	cube, vector := f.bin.symbols[f.name+"_mix_aic"].known, f.bin.symbols[f.name+"_mix_aiv"].known
+	_, cube := f.bin.names.Symbols[f.name+"_mix_aic"]
+	_, vector := f.bin.names.Symbols[f.name+"_mix_aiv"]
 	switch attrType {
 	case acl.ACL_FUNC_ATTR_KERNEL_TYPE:
 		switch {

@@ -142,6 +142,19 @@ func (t *Thread) graphTask(h acl.MdlRITask) (*graphTask, acl.Error) {
 	return k, acl.ACL_SUCCESS
 }
 
+// askedTask returns the task of a handle, with its graph locked, for a question whose answer needs a place.
+func (t *Thread) askedTask(h acl.MdlRITask, noPlace bool, place string) (*graphTask, acl.Error) {
+	k, e := t.graphTask(h)
+	if e != 0 {
+		return nil, e
+	}
+	if noPlace {
+		return nil, t.absent(place)
+	}
+	k.graph.mu.Lock()
+	return k, acl.ACL_SUCCESS
+}
+
 // typ is what kind of task it is. Those that have no name of their own are the default.
 func (k *graphTask) typ() acl.MdlRITaskType {
 	switch k.kind {
@@ -165,14 +178,10 @@ func (k *graphTask) typ() acl.MdlRITaskType {
 
 // MdlRITaskGetType returns the type of a task.
 func (t *Thread) MdlRITaskGetType(h acl.MdlRITask, type_ *acl.MdlRITaskType) acl.Error {
-	k, e := t.graphTask(h)
+	k, e := t.askedTask(h, type_ == nil, "type")
 	if e != 0 {
 		return e
 	}
-	if type_ == nil {
-		return t.absent("type")
-	}
-	k.graph.mu.Lock()
 	defer k.graph.mu.Unlock()
 	*type_ = k.typ()
 	return acl.ACL_SUCCESS
@@ -180,14 +189,10 @@ func (t *Thread) MdlRITaskGetType(h acl.MdlRITask, type_ *acl.MdlRITaskType) acl
 
 // MdlRITaskGetSeqId returns the number of a task in its model: by stream, and in the order of each.
 func (t *Thread) MdlRITaskGetSeqId(h acl.MdlRITask, id *uint32) acl.Error {
-	k, e := t.graphTask(h)
+	k, e := t.askedTask(h, id == nil, "id")
 	if e != 0 {
 		return e
 	}
-	if id == nil {
-		return t.absent("id")
-	}
-	k.graph.mu.Lock()
 	defer k.graph.mu.Unlock()
 	n := 0
 	for _, l := range k.graph.lanes {
@@ -202,14 +207,10 @@ func (t *Thread) MdlRITaskGetSeqId(h acl.MdlRITask, id *uint32) acl.Error {
 
 // MdlRITaskGetParams returns the parameters of a task, as they are: changes that wait for an update don't count.
 func (t *Thread) MdlRITaskGetParams(h acl.MdlRITask, params *acl.MdlRITaskParams) acl.Error {
-	k, e := t.graphTask(h)
+	k, e := t.askedTask(h, params == nil, "params")
 	if e != 0 {
 		return e
 	}
-	if params == nil {
-		return t.absent("params")
-	}
-	k.graph.mu.Lock()
 	defer k.graph.mu.Unlock()
 	p := acl.MdlRITaskParams{Type: k.typ()}
 	if k.group != nil {

@@ -54,12 +54,30 @@ func (s *Sim) EndStrict() []Finding {
 	return s.Findings()
 }
 
-// close ends the search.
-func (c *checker) close() {
+// locked takes the lock, where strict mode is on.
+func (c *checker) locked() bool {
 	if c == nil {
-		return
+		return false
 	}
 	c.mu.Lock()
+	return true
+}
+
+// lockedFor is locked for what a call tells, which it returns; nil where strict mode is off.
+func (c *checker) lockedFor(t *Thread) *Call {
+	if c == nil {
+		return nil
+	}
+	call := t.call()
+	c.mu.Lock()
+	return call
+}
+
+// close ends the search.
+func (c *checker) close() {
+	if !c.locked() {
+		return
+	}
 	defer c.mu.Unlock()
 	c.closed = true
 }
@@ -220,32 +238,29 @@ func (s *Sim) liveHandle(h uint64) bool {
 
 // initialized, finalized and notBalanced are what aclInit and aclFinalize tell.
 func (c *checker) initialized(t *Thread) {
-	if c == nil {
+	call := c.lockedFor(t)
+	if call == nil {
 		return
 	}
-	call := t.call()
-	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.inits = call
 }
 
 func (c *checker) finalized(t *Thread) {
-	if c == nil {
+	call := c.lockedFor(t)
+	if call == nil {
 		return
 	}
-	call := t.call()
-	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ends, c.inits = call, nil
 	c.leaks(call)
 }
 
 func (c *checker) notBalanced(t *Thread) {
-	if c == nil {
+	call := c.lockedFor(t)
+	if call == nil {
 		return
 	}
-	call := t.call()
-	c.mu.Lock()
 	defer c.mu.Unlock()
 	f := &Finding{Kind: Unbalanced, Parts: []Part{{"has no aclInit before it", call}}}
 	if c.ends != nil {
@@ -299,10 +314,9 @@ func (c *checker) submitted(t *Thread, s *stream, k *task) *checked {
 
 // begin is told when the turn of a task has come.
 func (c *checker) begin(s *stream, k *task) {
-	if c == nil {
+	if !c.locked() {
 		return
 	}
-	c.mu.Lock()
 	defer c.mu.Unlock()
 	if s.actor == nil {
 		s.actor = c.newActor(nil)
@@ -315,10 +329,9 @@ func (c *checker) begin(s *stream, k *task) {
 
 // beginLane has the part of a model begin behind the task of another stream.
 func (c *checker) beginLane(s, lane *stream) {
-	if c == nil {
+	if !c.locked() {
 		return
 	}
-	c.mu.Lock()
 	defer c.mu.Unlock()
 	if s.actor == nil {
 		s.actor = c.newActor(nil)
@@ -328,10 +341,9 @@ func (c *checker) beginLane(s, lane *stream) {
 
 // endLanes has a stream go on behind the parts of a model.
 func (c *checker) endLanes(s *stream, lanes []*stream) {
-	if c == nil {
+	if !c.locked() {
 		return
 	}
-	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, l := range lanes {
 		if l.actor != nil {
@@ -357,10 +369,9 @@ func (c *checker) done(t *Thread, s *stream) {
 
 // ended is the end of a stream, whose work was waited for.
 func (c *checker) ended(s *stream) {
-	if c == nil {
+	if !c.locked() {
 		return
 	}
-	c.mu.Lock()
 	defer c.mu.Unlock()
 	if s.actor != nil {
 		c.endActor(s.actor)
@@ -370,19 +381,17 @@ func (c *checker) ended(s *stream) {
 
 // tells has something hold what the stream knows in its task; hears lets the stream know it.
 func (c *checker) tells(s *stream, v *vector) {
-	if c == nil {
+	if !c.locked() {
 		return
 	}
-	c.mu.Lock()
 	defer c.mu.Unlock()
 	v.join(s.actor.knows)
 }
 
 func (c *checker) hears(s *stream, v *vector) {
-	if c == nil {
+	if !c.locked() {
 		return
 	}
-	c.mu.Lock()
 	defer c.mu.Unlock()
 	s.actor.knows.join(*v)
 }
@@ -428,10 +437,9 @@ func (c *checker) hostBegins(s *stream) {
 
 // hostReturns has the stream go on behind a function of the program's.
 func (c *checker) hostReturns(s *stream) {
-	if c == nil {
+	if !c.locked() {
 		return
 	}
-	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.hostRuns++
 	c.time++
@@ -441,21 +449,19 @@ func (c *checker) hostReturns(s *stream) {
 
 // taskTouches is an access of the task that a stream runs.
 func (c *checker) taskTouches(s *stream, addr, n uint64, access uint32) {
-	if c == nil {
+	if !c.locked() {
 		return
 	}
-	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.touch(s.actor.by(), span{addr, n}, access)
 }
 
 // hostTouches is an access of a call that returns when it is done.
 func (c *checker) hostTouches(t *Thread, addr, n uint64, access uint32) {
-	if c == nil {
+	call := c.lockedFor(t)
+	if call == nil {
 		return
 	}
-	call := t.call()
-	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.touch(c.byHost(call), span{addr, n}, access)
 }
@@ -475,11 +481,10 @@ func (x *transfer) rows(f func(s span, access uint32)) {
 
 // hostCopies is a blocking copy.
 func (c *checker) hostCopies(t *Thread, x *transfer) {
-	if c == nil {
+	call := c.lockedFor(t)
+	if call == nil {
 		return
 	}
-	call := t.call()
-	c.mu.Lock()
 	defer c.mu.Unlock()
 	o := c.byHost(call)
 	x.rows(func(s span, access uint32) { c.touch(o, s, access) })
@@ -517,10 +522,9 @@ func (c *checker) pending(x *transfer) bool {
 
 // taskCopies is an asynchronous copy as it runs.
 func (c *checker) taskCopies(s *stream, x *transfer, w *source) {
-	if c == nil {
+	if !c.locked() {
 		return
 	}
-	c.mu.Lock()
 	defer c.mu.Unlock()
 	a := s.actor
 	o := a.by()
@@ -556,10 +560,9 @@ func (c *checker) taskCopies(s *stream, x *transfer, w *source) {
 
 // kernelTouches is the accesses of a kernel.
 func (c *checker) kernelTouches(s *stream, extents []Extent) {
-	if c == nil {
+	if !c.locked() {
 		return
 	}
-	c.mu.Lock()
 	defer c.mu.Unlock()
 	o := s.actor.by()
 	for _, x := range extents {
@@ -569,20 +572,18 @@ func (c *checker) kernelTouches(s *stream, extents []Extent) {
 
 // writesWord and readsWord are a task that writes a word that streams wait for, and one that has waited for it.
 func (c *checker) writesWord(s *stream, addr uint64) {
-	if c == nil {
+	if !c.locked() {
 		return
 	}
-	c.mu.Lock()
 	defer c.mu.Unlock()
 	o := s.actor.by()
 	c.word(&o, c.wordAt(addr), true)
 }
 
 func (c *checker) readsWord(s *stream, addr uint64) {
-	if c == nil {
+	if !c.locked() {
 		return
 	}
-	c.mu.Lock()
 	defer c.mu.Unlock()
 	o := s.actor.by()
 	c.word(&o, c.wordAt(addr), false)
@@ -626,11 +627,10 @@ func (c *checker) gets(t *Thread, addr, n uint64, what string) {
 }
 
 func (c *checker) gone(t *Thread, addr uint64, what ...string) {
-	if c == nil {
+	call := c.lockedFor(t)
+	if call == nil {
 		return
 	}
-	call := t.call()
-	c.mu.Lock()
 	defer c.mu.Unlock()
 	if h, ok := c.holdings.find(addr); ok && slices.Contains(what, h.v.what) {
 		c.release(c.byHost(call), addr)
@@ -639,51 +639,46 @@ func (c *checker) gone(t *Thread, addr uint64, what ...string) {
 
 // drops is memory of the runtime's own that ends.
 func (c *checker) drops(s span) {
-	if c == nil {
+	if !c.locked() {
 		return
 	}
-	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.forget(s)
 }
 
 // taskFrees is memory that a task ends.
 func (c *checker) taskFrees(s *stream, addr uint64) {
-	if c == nil {
+	if !c.locked() {
 		return
 	}
-	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.release(s.actor.by(), addr)
 }
 
 // resets is told that a call ends a context of a device.
 func (c *checker) resets(t *Thread) {
-	if c == nil {
+	call := c.lockedFor(t)
+	if call == nil {
 		return
 	}
-	call := t.call()
-	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.resetting = call
 }
 
 // failed is told of a task that has failed: a program that resets the device then need not free its memory first.
 func (c *checker) failed(s *stream) {
-	if c == nil {
+	if !c.locked() {
 		return
 	}
-	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.failures[s.ctx.dev] = true
 }
 
 // allGone is the end of a device's memory with its last context. What the program has not freed is a leak.
 func (c *checker) allGone(d *device) {
-	if c == nil {
+	if !c.locked() {
 		return
 	}
-	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, r := range d.mem.live.all() {
 		if h, ok := c.holdings.find(r.addr); ok && !c.failures[d] {

@@ -33,12 +33,12 @@ func (t *Thread) BinaryGetGlobal(binHandle acl.BinHandle, name *byte, dptr *acl.
 
 // global returns where a variable lies on the device.
 func (t *Thread) global(f *kernelBinary, name string) (span, acl.Error) {
-	g, ok := f.globals[name]
+	g, ok := f.names.Variables[name]
 	if !ok {
 		return span{}, t.fail(acl.ACL_ERROR_RT_SYMBOL_NOT_FOUND, "the binary holds no variable %q", name)
 	}
 	base, e := t.deviceCopy(f)
-	return span{base + g.offset, g.size}, e
+	return span{base + g.Offset, g.Size}, e
 }
 
 // hostSymbol is what an address of the program's stands for: a variable or a kernel of a binary, each by its name. Code that
@@ -59,7 +59,7 @@ func (t *Thread) registerSymbol(bin, symbol acl.Addr, name *byte, kernel bool) a
 		return t.null("the symbol or its name")
 	}
 	n := goString(name)
-	if _, ok := f.globals[n]; kernel && !f.has(n) || !kernel && !ok {
+	if _, ok := f.names.Variables[n]; kernel && !f.has(n) || !kernel && !ok {
 		return t.fail(acl.ACL_ERROR_RT_SYMBOL_NOT_FOUND, "the binary holds no %q", n)
 	}
 	t.sim.symbols.Store(symbol, &hostSymbol{f, n, kernel})

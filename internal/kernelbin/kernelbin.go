@@ -25,10 +25,17 @@ type File struct {
 	Entries map[uint64]string // names by tiling key, from the metadata
 	Symbols map[string]Symbol // with their suffixes
 	Args    map[string][]Arg  // of the kernels whose metadata says it
+
+	// Variables by name. Those of sections whose bytes are not in the file lie behind it: Empty bytes, all 0.
+	Variables map[string]Symbol
+	Empty     uint64
 }
 
-// A Symbol is where a function lies in its file.
+// A Symbol is where a function or a variable lies in its file.
 type Symbol struct{ Offset, Size uint64 }
+
+// emptyAlign is where each section begins that lies behind the file: at a multiple of it.
+const emptyAlign = 512
 
 // An Arg is what the metadata says of an argument of a kernel.
 type Arg struct {
@@ -68,9 +75,16 @@ func Parse(b []byte) (f *File, err error) {
 			return nil, err
 		}
 	}
-	f = &File{Entries: map[uint64]string{}, Symbols: map[string]Symbol{}, Args: map[string][]Arg{}}
+	f = &File{Entries: map[uint64]string{}, Symbols: map[string]Symbol{}, Args: map[string][]Arg{}, Variables: map[string]Symbol{}}
+	behind := map[elf.SectionIndex]uint64{} // where sections lie that are not in the file
 	for _, s := range syms {
-		if elf.ST_TYPE(s.Info) != elf.STT_FUNC || s.Section == elf.SHN_UNDEF || s.Name == "" {
+		if s.Section == elf.SHN_UNDEF || s.Name == "" {
+			continue
+		}
+		if elf.ST_TYPE(s.Info) == elf.STT_OBJECT && int(s.Section) < len(file.Sections) {
+			f.variable(file, s, uint64(len(b)), behind)
+		}
+		if elf.ST_TYPE(s.Info) != elf.STT_FUNC {
 			continue
 		}
 		at := Symbol{Size: s.Size}
@@ -94,6 +108,31 @@ func Parse(b []byte) (f *File, err error) {
 		f.meta(trimCore(name), d)
 	}
 	return f, nil
+}
+
+// variable notes a variable of a file of so many bytes.
+func (f *File) variable(file *elf.File, s elf.Symbol, size uint64, behind map[elf.SectionIndex]uint64) {
+	section := file.Sections[s.Section]
+	value := s.Value
+	if file.Type != elf.ET_REL { // an address, of which the section begins at another
+		value -= min(value, section.Addr)
+	}
+	if value > section.Size || s.Size > section.Size-value || section.Size > MaxSize {
+		return
+	}
+	at := Symbol{section.Offset + value, s.Size}
+	if section.Type == elf.SHT_NOBITS {
+		begin, ok := behind[s.Section]
+		if !ok {
+			begin = (size + f.Empty + emptyAlign - 1) / emptyAlign * emptyAlign
+			behind[s.Section] = begin
+			f.Empty = begin + section.Size - size
+		}
+		at.Offset = begin + value
+	} else if at.Offset > size || at.Size > size-at.Offset {
+		return
+	}
+	f.Variables[s.Name] = at
 }
 
 func trimCore(name string) string {
