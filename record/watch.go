@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"iter"
 	"os"
@@ -41,6 +42,7 @@ type watcher struct {
 	stop    chan struct{}
 	ended   sync.WaitGroup
 	window  time.Duration // between two looks, for the tests
+	waited  time.Duration // within a look
 }
 
 type procKey struct {
@@ -87,9 +89,10 @@ func watch(m *api.Model, root int, shim, session string) *watcher {
 	w.ended.Go(func() {
 		for {
 			began := time.Now()
+			w.waited = 0
 			w.look(began)
 			// On a machine with very many processes a look takes long, and is taken the more seldom.
-			pause := max(w.window, 50*time.Since(began))
+			pause := max(w.window, 50*(time.Since(began)-w.waited))
 			select {
 			case <-time.After(pause):
 			case <-w.stop:
@@ -380,22 +383,18 @@ func (w *watcher) bindings(pid int, p *watched, objects []object) {
 		if w.isShim(o.path) || w.model.Library(filepath.Base(o.path)) {
 			continue
 		}
-		var past []string
-		asks := false
-		for _, r := range w.references(pid, o) {
-			var word [8]byte
-			if _, err := mem.ReadAt(word[:], int64(o.base+r.offset)); err != nil {
-				continue
+		past, asks := w.past(pid, mem, o, objects)
+		// What the loader has just bound the shim binds anew before the program gets it.
+		for range 5 {
+			if len(past) == 0 && !asks {
+				break
 			}
-			at := binary.LittleEndian.Uint64(word[:])
-			i := slices.IndexFunc(objects, func(t object) bool { return at >= t.from && at < t.to })
-			switch {
-			case i < 0 || objects[i].path == o.path || w.isShim(objects[i].path):
-			case r.name == "dlsym":
-				asks = !systemLibrary(o.path)
-			case w.model.Library(filepath.Base(objects[i].path)):
-				past = append(past, r.name)
+			time.Sleep(w.window / 10)
+			w.waited += w.window / 10
+			if _, _, ok := parent(pid); !ok {
+				break
 			}
+			past, asks = w.past(pid, mem, o, objects)
 		}
 		if len(past) > 0 {
 			slices.Sort(past)
@@ -406,6 +405,27 @@ func (w *watcher) bindings(pid int, p *watched, objects []object) {
 			w.report(pid, p.exe, o.path+" asks for functions by dlsym past the shim: RTLD_DEEPBIND or dlmopen")
 		}
 	}
+}
+
+// past returns the functions of the runtime that an object in the memory of a process is bound to directly, and whether it asks for
+// others past the shim.
+func (w *watcher) past(pid int, mem io.ReaderAt, o object, objects []object) (names []string, asks bool) {
+	for _, r := range w.references(pid, o) {
+		var word [8]byte
+		if _, err := mem.ReadAt(word[:], int64(o.base+r.offset)); err != nil {
+			continue
+		}
+		at := binary.LittleEndian.Uint64(word[:])
+		i := slices.IndexFunc(objects, func(t object) bool { return at >= t.from && at < t.to })
+		switch {
+		case i < 0 || objects[i].path == o.path || w.isShim(objects[i].path):
+		case r.name == "dlsym":
+			asks = !systemLibrary(o.path)
+		case w.model.Library(filepath.Base(objects[i].path)):
+			names = append(names, r.name)
+		}
+	}
+	return names, asks
 }
 
 // systemLibrary reports whether a library belongs to the C library, whose parts refer to each other as they like.
