@@ -92,7 +92,7 @@ type Result struct {
 }
 
 // groupRows is how many rows a row group has.
-const groupRows = 1 << 18
+const groupRows = 1 << 17
 
 // batch is how many rows are given to a table at once.
 const batch = 1 << 10
