@@ -46,3 +46,14 @@ func TestLowerLibrary(t *testing.T) {
 		}
 	}
 }
+
+// Such a job's tasks are measured by the lower library's functions, and its own calls are what they were.
+func TestLowerDeviceTime(t *testing.T) {
+	r, res, _ := run(t, record.Options{DeviceTime: 1}, lower(t)...)
+	if d := r.Meta().DeviceTime; res.ExitCode != 0 || d.Measured < 100 || d.Refused+d.Unsound != 0 {
+		t.Errorf("%+v, %+v", res, d)
+	}
+	if n := count(calls(t, r), r); n["rtEventRecord"] != 1 || n["rtEventCreateExWithFlag"] != 0 || n["rtKernelLaunchWithFlagV2"] != 100 {
+		t.Errorf("calls %v", n)
+	}
+}

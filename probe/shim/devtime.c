@@ -41,42 +41,60 @@ struct timing {
 _Static_assert(512 + sizeof(struct timing) <= 1024, "timing");
 #define mine ((struct timing *)((uint8_t *)shim_t.ring + 512))
 
-enum { CONTEXT, PEEK, FORGET, MESSAGE, CREATE, DESTROY, RECORD, STATUS, ELAPSED, STAMP, TASK, FUNCTIONS };
-static const char *const names[FUNCTIONS] = {
-	[CONTEXT] = "aclrtGetCurrentContext", [PEEK] = "aclrtPeekAtLastError", [FORGET] = "aclrtGetLastError", [MESSAGE] = "aclGetRecentErrMsg",
-	[CREATE] = "aclrtCreateEventExWithFlag", [DESTROY] = "aclrtDestroyEvent", [RECORD] = "aclrtRecordEvent", [STATUS] = "aclrtQueryEventStatus",
-	[ELAPSED] = "aclrtEventElapsedTime", [STAMP] = "aclrtEventGetTimestamp", [TASK] = "aclrtGetThreadLastTaskId",
+/*
+ * The runtime's functions, in AscendCL, and in the library below it for a program that has not begun with aclInit. What is not
+ * REQUIRED may be missing there.
+ */
+enum { CONTEXT, CREATE, DESTROY, RECORD, STATUS, ELAPSED, STAMP, REQUIRED, PEEK = REQUIRED, FORGET, MESSAGE, TASK, FUNCTIONS };
+enum { UPPER, LOWER, LAYERS };
+static const char *const names[LAYERS][FUNCTIONS] = {
+	[UPPER] = {[CONTEXT] = "aclrtGetCurrentContext", [CREATE] = "aclrtCreateEventExWithFlag", [DESTROY] = "aclrtDestroyEvent", [RECORD] = "aclrtRecordEvent",
+		   [STATUS] = "aclrtQueryEventStatus", [ELAPSED] = "aclrtEventElapsedTime", [STAMP] = "aclrtEventGetTimestamp", [PEEK] = "aclrtPeekAtLastError",
+		   [FORGET] = "aclrtGetLastError", [MESSAGE] = "aclGetRecentErrMsg", [TASK] = "aclrtGetThreadLastTaskId"},
+	[LOWER] = {[CONTEXT] = "rtCtxGetCurrent", [CREATE] = "rtEventCreateExWithFlag", [DESTROY] = "rtEventDestroy", [RECORD] = "rtEventRecord",
+		   [STATUS] = "rtEventQueryStatus", [ELAPSED] = "rtEventElapsedTime", [STAMP] = "rtEventGetTimeStamp", [PEEK] = "rtPeekAtLastError",
+		   [FORGET] = "rtGetLastError", [MESSAGE] = "aclGetRecentErrMsg", [TASK] = "rtsGetThreadLastTaskId"},
 };
-static void *runtime[FUNCTIONS];
+static void *functions[LAYERS][FUNCTIONS];
+static uint32_t layer; /* in use */
+#define runtime(f) functions[layer][f]
 
 enum { TIME_LINE = 8, THREAD_LEVEL = 0, COMPLETE = 1 };
 
-static int32_t current_context(void **c) { return ((int32_t (*)(void **))runtime[CONTEXT])(c); }
-static int32_t peek(void) { return ((int32_t (*)(int32_t))runtime[PEEK])(THREAD_LEVEL); }
-static int32_t create(void **event) { return ((int32_t (*)(void **, uint32_t))runtime[CREATE])(event, TIME_LINE); }
-static int32_t destroy(void *event) { return ((int32_t (*)(void *))runtime[DESTROY])(event); }
-static int32_t record(void *event, void *stream) { return ((int32_t (*)(void *, void *))runtime[RECORD])(event, stream); }
-static int32_t status(void *event, int32_t *s) { return ((int32_t (*)(void *, int32_t *))runtime[STATUS])(event, s); }
-static int32_t elapsed(float *ms, void *a, void *b) { return ((int32_t (*)(float *, void *, void *))runtime[ELAPSED])(ms, a, b); }
-static int32_t stamp(void *event, uint64_t *us) { return ((int32_t (*)(void *, uint64_t *))runtime[STAMP])(event, us); }
-static int32_t last_task(uint32_t *id) { return ((int32_t (*)(uint32_t *))runtime[TASK])(id); }
+static int32_t current_context(void **c) { return ((int32_t (*)(void **))runtime(CONTEXT))(c); }
+static bool has(int f) { return shim_optional(&runtime(f), names[layer][f]) != NULL; }
+static int32_t peek(void) { return has(PEEK) ? ((int32_t (*)(int32_t))runtime(PEEK))(THREAD_LEVEL) : 0; }
+static int32_t create(void **event) { return ((int32_t (*)(void **, uint32_t))runtime(CREATE))(event, TIME_LINE); }
+static int32_t destroy(void *event) { return ((int32_t (*)(void *))runtime(DESTROY))(event); }
+static int32_t record(void *event, void *stream) { return ((int32_t (*)(void *, void *))runtime(RECORD))(event, stream); }
+static int32_t status(void *event, int32_t *s) { return ((int32_t (*)(void *, int32_t *))runtime(STATUS))(event, s); }
+static int32_t elapsed(float *ms, void *a, void *b) { return ((int32_t (*)(float *, void *, void *))runtime(ELAPSED))(ms, a, b); }
+
+/* The two layers have these in different orders. */
+static int32_t stamp(void *event, uint64_t *us)
+{
+	return layer == UPPER ? ((int32_t (*)(void *, void *))runtime(STAMP))(event, us) : ((int32_t (*)(void *, void *))runtime(STAMP))(us, event);
+}
+
+static int32_t last_task(uint32_t *id) { return has(TASK) ? ((int32_t (*)(uint32_t *))runtime(TASK))(id) : 1; }
 
 static void unmeasured(enum untimed why) { __atomic_store_n(&shim_t.ring->untimed[why], shim_t.ring->untimed[why] + 1, __ATOMIC_RELEASE); }
 
 static bool able(void)
 {
-	for (int i = 0; i < FUNCTIONS; i++)
-		if (shim_optional(&runtime[i], names[i]) == NULL)
+	for (int f = 0; f < REQUIRED; f++)
+		if (!has(f))
 			return false;
-	return true;
+	return layer == LOWER || (has(PEEK) && has(FORGET) && has(MESSAGE) && has(TASK));
 }
 
 /* Takes back the error of a call that the program has not made; error is the one that the thread had before. */
 static void restore(int32_t error)
 {
-	((int32_t (*)(int32_t))runtime[FORGET])(THREAD_LEVEL);
-	if (error == 0)
-		((const char *(*)(void))runtime[MESSAGE])(); /* else the text, too, may be one that the program has not asked for */
+	if (has(FORGET))
+		((int32_t (*)(int32_t))runtime(FORGET))(THREAD_LEVEL);
+	if (error == 0 && has(MESSAGE))
+		((const char *(*)(void))runtime(MESSAGE))(); /* else the text, too, may be one that the program has not asked for */
 	mine->kept = error;
 }
 
@@ -191,6 +209,27 @@ static struct pair *take_new(void)
 	return NULL;
 }
 
+/* Finds the layer of the runtime that the program uses, and the thread's context. */
+static bool ready(struct timing *m, void **context)
+{
+	for (;;) {
+		if (able()) {
+			m->error = peek();
+			if (current_context(context) == 0)
+				return true;
+			restore(m->error);
+			if (layer == LOWER || pairs_used != 0)
+				return false; /* the program's call will fail as well */
+		}
+		if (layer == LOWER) {
+			ended = true;
+			unmeasured(UNTIMED_FAILED);
+			return false;
+		}
+		layer = LOWER;
+	}
+}
+
 void shim_time_begin(struct shim_call *c, void *stream)
 {
 	struct timing *m = mine;
@@ -205,17 +244,9 @@ void shim_time_begin(struct shim_call *c, void *stream)
 		unmeasured(UNTIMED_CAPTURE);
 		return;
 	}
-	if (!able()) {
-		ended = true;
-		unmeasured(UNTIMED_FAILED);
-		return;
-	}
 	void *context = NULL;
-	m->error = peek();
-	if (current_context(&context) != 0) {
-		restore(m->error); /* the program's call will fail as well */
+	if (!ready(m, &context))
 		return;
-	}
 	if ((p = take_free(context)) == NULL) {
 		if ((p = take_new()) == NULL) {
 			unmeasured(UNTIMED_POOL);
