@@ -1,16 +1,16 @@
 // Package otelexport turns a trace into OpenTelemetry spans and hands them to a collector or a Jaeger over OTLP (Send), or
-// writes them as OTLP JSON lines (Write), the format of the collector's file exporter.
+// writes them as OTLP JSON lines (Write), the format of the collector's file exporter. SendMetrics sends what is counted of a trace (Metrics).
 //
-// Both follow the trace by timeline.Walk and encode each span when its times are known. What they hold is a few requests and the tasks that
-// have not ended, so their memory does not grow with the trace. They only read the trace, keep no state between calls and may be
-// called from several goroutines, each with a reader of its own. Nothing here changes a trace, times anything or decides what a call means:
-// that is package timeline's business. A span that could not be handed over is an error, never silence.
+// Each goes through the trace by one timeline.Walk; Send and Write encode each span when its times are known. What they hold is a few
+// requests and where tasks belong that have not ended, so their memory does not grow with the trace. They only read the trace, keep no state
+// between calls and may be called from several goroutines, each with a reader of its own. Nothing here changes a trace, times
+// anything or decides what a call means: that is package timeline's business. A span that could not be handed over is an error, never silence.
 //
 // # Traces
 //
-// Each step of a recording (timeline.Steps) becomes one trace with a root span "step", which takes the whole time of the step. What
-// is in no step, and a recording without steps, becomes traces with a root span "recording"; what follows the last step lies in its trace. More than MaxSpans spans or MaxBytes become
-// several traces, each with whole calls in the order of their beginnings. Each root is linked to the root before it and to the one
+// Each step of a recording (timeline.Step) becomes one trace with a root span "step", which takes the whole time of the step. What
+// is in no step, and a recording without steps, becomes traces with a root span "recording"; what follows the last step may lie in its
+// trace. More than MaxSpans spans or MaxBytes become several traces, each with whole calls in the order of their beginnings. Each root is linked to the root before it and to the one
 // behind it; a device task lies in the trace of the call that made it, and may end there behind the step. The ids follow from the
 // recording's UUID and from how it was cut: exporting again gives the same ones, and the same recording in another layout is another trace.
 //
