@@ -212,7 +212,7 @@ func TestNothingGrows(t *testing.T) {
 		}
 		n := 20000
 		if os.Getenv("ACLTRACE_SOAK") != "" {
-			n = 1000000
+			n = 200000
 		}
 		steps(n / 4)
 		before, used := inUse(), e.sim.devices[0].mem.used
