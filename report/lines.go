@@ -113,26 +113,23 @@ func Lines(w io.Writer, r *format.Reader, m *api.Model, o *LineOptions) error {
 		return err
 	}
 	out := bufio.NewWriterSize(w, 1<<16)
-	if l.o.Tail == 0 {
-		l.flush = out.Flush
-		err := l.list(out, l.o.From)
-		return cmp.Or(err, out.Flush()) // what was written before an error is shown
-	}
-	// From so many chunks before the end on, and from more of them as long as that was too late.
-	for back := l.atLeast(); ; back *= 4 {
-		t := &tail{lines: make([][]byte, 0, min(l.o.Tail, 1<<16)), max: l.o.Tail}
-		from := l.o.From
-		if back < len(l.starts) {
+	from, before := l.o.From, 0
+	// From so many chunks before the end on, and from more of them as long as that is too late.
+	for back := l.atLeast(); l.o.Tail > 0; back *= 4 {
+		if from = l.o.From; back < len(l.starts) {
 			from = max(from, l.starts[back-1].at)
 		}
-		if err := l.list(t, from); err != nil {
+		n, err := l.list(nil, from, 0)
+		if err != nil {
 			return err
 		}
-		if len(t.lines) == t.max || from == l.o.From {
-			t.writeTo(out)
-			return out.Flush()
+		if before = max(n-l.o.Tail, 0); n >= l.o.Tail || from == l.o.From {
+			break
 		}
 	}
+	l.flush = out.Flush
+	_, err = l.list(out, from, before)
+	return cmp.Or(err, out.Flush()) // what was written before an error is shown
 }
 
 // A lister writes the calls that are wanted.
@@ -226,17 +223,17 @@ func (l *lister) is(e *timeline.Event) bool {
 	return ok && *l.o.Task == TaskID{Stream: stream, Task: task}
 }
 
-// list writes the calls that start at from or later.
-func (l *lister) list(out io.Writer, from int64) error {
+// list writes the calls that start at from or later, but for the first ones, and returns how many there are with these. Without out it counts them only.
+func (l *lister) list(out io.Writer, from int64, first int) (n int, err error) {
 	p := printer{lister: l, s: timeline.NewState(l.m).Read(l.r), stacks: timeline.NewStacks(l.r), late: map[uint64][]format.Data{}}
 	p.enc = json.NewEncoder(&p.json)
 	p.enc.SetEscapeHTML(false)
 	if err := p.s.Follow(l.r); err != nil {
-		return err
+		return 0, err
 	}
-	if l.o.JSON {
+	if l.o.JSON && out != nil {
 		if err := p.readLate(from); err != nil {
-			return err
+			return 0, err
 		}
 	}
 	// What the index shows to have none of the calls that are wanted is read only where the names of objects depend on it, and so are the calls of a chunk that has some.
@@ -268,7 +265,7 @@ func (l *lister) list(out io.Writer, from int64) error {
 	var line []byte
 	for c, err := range l.r.CallsByStart(filter) {
 		if err != nil {
-			return err
+			return n, err
 		}
 		if c.Start > l.to {
 			break
@@ -283,17 +280,20 @@ func (l *lister) list(out io.Writer, from int64) error {
 		if !may || !l.is(e) {
 			continue
 		}
+		if n++; out == nil || n <= first {
+			continue
+		}
 		if line, err = p.line(line[:0], e, th, stack); err != nil {
-			return err
+			return n, err
 		}
 		if _, err := out.Write(line); err != nil {
-			return err
+			return n, err
 		}
 	}
 	if l.o.Progress != nil {
 		l.o.Progress(int(l.total), int(l.total))
 	}
-	return flushErr
+	return n, flushErr
 }
 
 // quietChunks are chunks that are read only for calls that are wanted: the others may be left out one by one.
@@ -323,30 +323,6 @@ func lateOf(r *format.Reader, wanted func(*format.ChunkInfo) bool) *format.DataF
 		}
 	}
 	return f
-}
-
-// tail keeps the last lines until the end.
-type tail struct {
-	lines [][]byte
-	next  int // the oldest line, once there are max
-	max   int
-}
-
-func (t *tail) Write(line []byte) (int, error) {
-	if len(t.lines) < t.max {
-		t.lines = append(t.lines, bytes.Clone(line))
-	} else {
-		t.lines[t.next] = append(t.lines[t.next][:0], line...)
-		t.next = (t.next + 1) % t.max
-	}
-	return len(line), nil
-}
-
-// writeTo writes the lines to w, which remembers errors.
-func (t *tail) writeTo(w *bufio.Writer) {
-	for i := range t.lines {
-		_, _ = w.Write(t.lines[(t.next+i)%len(t.lines)])
-	}
 }
 
 // devArgs returns the parameter with arguments in device memory, -1 where there is none.

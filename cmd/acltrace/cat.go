@@ -27,6 +27,9 @@ func (a *app) catCmd() *cobra.Command {
 					return usage("%w", err)
 				}
 			}
+			if to != 0 && to < from {
+				return usage("--to %v is before --from %v", to, from)
+			}
 			if raw {
 				r, err := format.Open(args[0], nil)
 				if err != nil {
