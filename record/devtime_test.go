@@ -76,7 +76,7 @@ func TestDeviceTime(t *testing.T) {
 	}
 	said := r.Meta().DeviceTime
 	tl := scene(t, r)
-	n, held, late := 0, 0, 0
+	n, held, late, unsound := 0, 0, 0, uint64(0)
 	last := map[int]int64{}
 	for i := range tl.Tasks {
 		k := &tl.Tasks[i]
@@ -87,7 +87,7 @@ func TestDeviceTime(t *testing.T) {
 			continue
 		}
 		if !k.Measured {
-			t.Errorf("task %d, %s of call %d, is not measured", i, k.Name, k.Call)
+			unsound++
 			continue
 		}
 		n++
@@ -107,8 +107,12 @@ func TestDeviceTime(t *testing.T) {
 		}
 		last[k.Lane] = k.To
 	}
-	if said == nil || said.Every != 1 || said.Measured != uint64(n) || said.PoolExhausted+said.Captured-5+said.Lost+said.Refused+said.Unsound+said.NeverSynchronized != 0 {
+	if said == nil || said.Every != 1 || said.Measured != uint64(n) || said.PoolExhausted+said.Captured-5+said.Lost+said.Refused+said.NeverSynchronized != 0 {
 		t.Errorf("%d tasks, and the trace says %+v", n, said)
+	}
+	// The clock of the simulator's device may be ahead of the host's when it is asked, and the trace then has no time that can't be.
+	if unsound != said.Unsound || unsound > uint64(n)/50 {
+		t.Errorf("%d of %d tasks are not measured, %d of them since their times can't be", unsound, n, said.Unsound)
 	}
 	if held < 500 || late > held/20 {
 		t.Errorf("%d tasks of %d were held up, %d of them took longer than they should", held, n, late)
