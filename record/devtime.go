@@ -139,12 +139,22 @@ func (t *taskTimes) settle(d *deviceClock) error {
 	for i := len(d.rows) - 2; i >= 0; i-- {
 		d.rows[i].narrow(&d.rows[i+1].bounds)
 	}
+	// Each task ends early enough for those behind it on its stream to be done when they were seen to be.
+	latest := make([]int64, len(d.rows))
+	next := map[uint64]int64{} // by stream, when the task behind begins at the latest
+	for i, r := range slices.Backward(d.rows) {
+		latest[i] = r.Seen
+		if t, ok := next[r.Stream]; ok {
+			latest[i] = min(r.Seen, t)
+		}
+		next[r.Stream] = latest[i] - r.Elapsed
+	}
 	for i := range d.rows {
 		r := &d.rows[i]
 		// The task keeps its duration, but for what lies before its call: the first event was asked for before that.
-		from := min(max(r.from+(r.lo+r.hi)/2, r.Issued, d.busy[r.Stream]), r.Seen-r.Elapsed)
+		from := min(max(r.from+(r.lo+r.hi)/2, r.Issued, d.busy[r.Stream]), latest[i]-r.Elapsed)
 		to := from + r.Elapsed
-		from = min(max(from, r.start, d.busy[r.Stream]), to)
+		from = min(max(from, r.start), to)
 		d.busy[r.Stream] = to
 		off := (r.hi - r.lo) / 2
 		t.said.ErrorNS = max(t.said.ErrorNS, off)

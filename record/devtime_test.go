@@ -107,11 +107,12 @@ func TestDeviceTime(t *testing.T) {
 		}
 		last[k.Lane] = k.To
 	}
-	if said == nil || said.Every != 1 || said.Measured != uint64(n) || said.PoolExhausted+said.Captured-5+said.Lost+said.Refused+said.NeverSynchronized != 0 {
+	if said == nil || said.Every != 1 || said.Measured != uint64(n) || said.Captured-5+said.Lost+said.Refused+said.NeverSynchronized != 0 {
 		t.Errorf("%d tasks, and the trace says %+v", n, said)
 	}
-	// The clock of the simulator's device may be ahead of the host's when it is asked, and the trace then has no time that can't be.
-	if unsound != said.Unsound || unsound > uint64(n)/50 {
+	// The clock of the simulator's device may be ahead of the host's when it is asked, and the trace then has no time that can't be. On a busy machine more tasks
+	// wait than pairs of events are there.
+	if unsound != said.Unsound+said.PoolExhausted || unsound > uint64(n)/50 {
 		t.Errorf("%d of %d tasks are not measured, %d of them since their times can't be", unsound, n, said.Unsound)
 	}
 	if held < 500 || late > held/20 {
