@@ -20,6 +20,8 @@ var breaking = os.Getenv("ACLSIM_BREAK")
 
 func broken(rule string) bool { return rule == breaking }
 
+const breakable = true
+
 // breach is a function that does something else than it should.
 type breach struct {
 	function string

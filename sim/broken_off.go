@@ -11,4 +11,7 @@ import (
 // it never is, and the compiler drops what hangs on it.
 func broken(string) bool { return false }
 
+// breakable tells whether rules can be broken in this build.
+const breakable = false
+
 func (t *Thread) dispatch(fn api.ID, words []uint64) (uint64, bool) { return acl.Call(t, fn, words) }

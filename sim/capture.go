@@ -218,8 +218,7 @@ func (t *Thread) capture(s *stream, k task) (bool, acl.Error) {
 		k.end()
 		return true, t.failWith(f)
 	}
-	t.lastInModel = x
-	t.lastTask, t.lastStream, t.hasTask = s.ctx.dev.tasks.Add(1), s.id, true
+	t.made(s.ctx.dev.tasks.Add(1), s, x)
 	return true, acl.ACL_SUCCESS
 }
 

@@ -641,7 +641,7 @@ func (t *Thread) submit(s *stream, k task) acl.Error {
 		k.end()
 		return t.failWith(f)
 	}
-	t.lastTask, t.lastStream, t.hasTask, t.lastInModel = id, s.id, true, nil
+	t.made(id, s, nil)
 	return acl.ACL_SUCCESS
 }
 

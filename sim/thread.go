@@ -22,6 +22,7 @@ type Thread struct {
 	lastTask    uint32
 	lastStream  int32
 	lastInModel *graphTask // the last task, where it is in a model that is captured or built
+	tell        *uint64    // where the caller wants to find the id of a task that a call has made, with Told set
 	below       bool       // in a function of the lower library, which needs no aclInit
 	hasTask     bool
 	lists       []*argList    // argument lists in the runtime's memory, oldest first
@@ -42,6 +43,26 @@ func (s *Sim) NewThread() *Thread {
 
 // SetID tells by which number the program knows the thread: that of pthread_self. It is called on the thread itself.
 func (t *Thread) SetID(id uint64) { t.id, t.tid = id, uint32(unix.Gettid()) }
+
+// Told is set in the word of Tell.
+const Told = 1 << 32
+
+// Tell has every call that makes a task store the task's id and Told in a word, until the thread ends: what GetThreadLastTaskId answers right after such a call is then known
+// without another. The word is the caller's, who clears it before each call. Nothing is stored where the question itself counts: with faults, in strict mode
+// and in virtual time.
+func (t *Thread) Tell(word *uint64) {
+	if _, real := t.sim.clock.(*realClock); real && t.sim.opts.Faults == nil && t.sim.strict == nil && !breakable {
+		t.tell = word
+	}
+}
+
+// made notes the task that the thread has made last.
+func (t *Thread) made(id uint32, s *stream, inModel *graphTask) {
+	t.lastTask, t.lastStream, t.hasTask, t.lastInModel = id, s.id, true, inModel
+	if t.tell != nil {
+		*t.tell = Told | uint64(id)
+	}
+}
 
 // End gives back what belongs to the thread alone. The thread makes no call after it.
 func (t *Thread) End() {

@@ -561,6 +561,8 @@ FACE_EXPORT aclError aclrtHostMemMapCapabilities(uint32_t deviceId, aclrtHacType
 
 FACE_EXPORT aclError aclrtGetThreadLastTaskId(uint32_t *taskId)
 {
+	if (face_last_task(taskId))
+		return 0;
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)taskId;
 	return (aclError)face_call(72, w);

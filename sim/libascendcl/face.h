@@ -16,6 +16,9 @@
 /* Calls a function of the engine with its arguments as words, and returns the error code that it returned. */
 uint64_t face_call(uint32_t fn, uint64_t *words);
 
+/* The id of the task that the thread's last call has made, where that call was one to make one; else 0. */
+int face_last_task(uint32_t *id);
+
 /* Calls one that returns no error code; 0 where it can't be called. */
 uint64_t face_ask(uint32_t fn, uint64_t *words);
 

@@ -221,6 +221,9 @@ func (m *model) words(w *writer, f *api.Func, name string) {
 	}
 }
 
+// faceAnswers are functions that the face may answer by itself.
+var faceAnswers = map[string]string{"aclrtGetThreadLastTaskId": "face_last_task(taskId)"}
+
 func genFace(m *model, w *writer) error {
 	w.f("/* "+marker+" */\n", m.Name)
 	w.f("#include \"face.h\"")
@@ -247,6 +250,9 @@ func genFace(m *model, w *writer) error {
 			}
 			w.f("}\n")
 			continue
+		}
+		if answer := faceAnswers[f.Name]; answer != "" {
+			w.f("\tif (%s)\n\t\treturn 0;", answer)
 		}
 		m.words(w, f, "w")
 		words := "w"
