@@ -27,6 +27,7 @@ type builder struct {
 	times    *taskTimes
 	given    map[int][]given // memory whose address does not tell what it is, by process, in ascending order
 	gives    []bool          // by function: whether it gives out memory or takes it back
+	apart    []bool          // by function: whether payloads of its calls may come after them
 
 	row       format.Call // of the call at hand, kept for its memory
 	recent    *thread     // of the call before, with its key
@@ -116,11 +117,20 @@ type part struct {
 }
 
 func newBuilder(m *api.Model, w *format.Writer, origin int64) *builder {
-	b := &builder{model: m, seg: &segment{w: w}, origin: origin, threads: map[threadKey]*thread{}, procs: map[int]uint32{}, given: map[int][]given{}, gives: make([]bool, m.Funcs[len(m.Funcs)-1].ID+1),
+	b := &builder{model: m, seg: &segment{w: w}, origin: origin, threads: map[threadKey]*thread{}, procs: map[int]uint32{}, given: map[int][]given{}, gives: make([]bool, m.Funcs[len(m.Funcs)-1].ID+1), apart: make([]bool, m.Funcs[len(m.Funcs)-1].ID+1),
 		parts: map[partKey]*part{}, ahead: map[callKey][]probe.Payload{}, libraries: map[string]bool{}, processes: map[int]format.Process{}, maps: map[int][]format.Mapping{}}
 	for i := range m.Funcs {
 		f := &m.Funcs[i]
 		b.gives[f.ID] = slices.ContainsFunc(f.Params, func(p api.Param) bool { return givenOut(&p) })
+		b.apart[f.ID] = slices.ContainsFunc(f.Params, func(p api.Param) bool {
+			switch p.Role {
+			case api.Reads, api.Writes, api.File, api.In, api.Uses:
+				return true
+			case api.Struct:
+				return f.Task != api.Kernel
+			}
+			return false
+		})
 	}
 	b.times = newTaskTimes(b)
 	return b
@@ -327,7 +337,9 @@ func (b *builder) Call(c *probe.Call) error {
 		out.Data = append(out.Data, d)
 	}
 	// What stands for no parameter, as the stack does, comes before the outputs of the call.
-	slices.SortFunc(out.Outs, func(a, b format.Out) int { return int(a.Param) - int(b.Param) })
+	if len(out.Outs) > 1 {
+		slices.SortFunc(out.Outs, func(a, b format.Out) int { return int(a.Param) - int(b.Param) })
+	}
 	index, err := b.seg.w.Call(out)
 	if err != nil {
 		return err
@@ -345,7 +357,10 @@ func (b *builder) Call(c *probe.Call) error {
 	if b.gives[f.ID] {
 		b.remember(c.PID, f, out)
 	}
-	oc := b.expects(f, c)
+	oc := openCall{fn: f, result: -1}
+	if b.apart[f.ID] {
+		oc = b.expects(f, c)
+	}
 	if oc.left += results; oc.left != 0 {
 		kept := oc
 		kept.place = place{b.seg, index}
