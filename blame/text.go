@@ -35,7 +35,7 @@ func (rep *Report) Text(out io.Writer) error {
 		fmt.Fprintf(w, "%-9s%s\n", head("told", i), line)
 	}
 	if rep.Lost > 0 {
-		fmt.Fprintf(w, "lost     %d calls before the failure are not in the trace\n", rep.Lost)
+		fmt.Fprintf(w, "missing  %d calls before the failure are not in the trace\n", rep.Lost)
 	}
 	for i, line := range rep.Unknown {
 		fmt.Fprintf(w, "%-9s%s\n", head("unknown", i), line)

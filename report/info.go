@@ -79,6 +79,8 @@ type InfoPayload struct {
 type InfoGaps struct {
 	Count     int    `json:"count"`
 	CallsLost uint64 `json:"calls_lost"`
+	// CallsOlder are those that a flight recorder has let go of; CallsLost does not count them.
+	CallsOlder uint64 `json:"calls_older,omitempty"`
 }
 
 type InfoCoverage struct {
@@ -123,7 +125,11 @@ func NewInfo(path string, r *format.Reader) (*Info, error) {
 	in.Payload = InfoPayload{Level: m.PayloadLevel, Blobs: blobs.Blobs, Bytes: blobs.Bytes, StoredBytes: blobs.Stored, TakenEarly: m.TakenEarly}
 	for _, g := range r.Gaps() {
 		in.Gaps.Count++
-		in.Gaps.CallsLost += g.Calls
+		if g.Reason == format.Outdated {
+			in.Gaps.CallsOlder += g.Calls
+		} else {
+			in.Gaps.CallsLost += g.Calls
+		}
 	}
 	in.Unknown = r.Unknown()
 	for _, d := range r.Damage() {
@@ -172,7 +178,11 @@ func (in *Info) Text(w io.Writer) error {
 		row("", "%s taken at the call from pinned memory, which the program may have changed before the copy", plural(in.Payload.TakenEarly, "payload"))
 	}
 	if in.Gaps.Count > 0 {
-		row("gaps", "%d, %s lost", in.Gaps.Count, plural(in.Gaps.CallsLost, "call"))
+		older := ""
+		if n := in.Gaps.CallsOlder; n > 0 {
+			older = fmt.Sprintf(", %s older than what the flight recorder kept", plural(n, "call"))
+		}
+		row("gaps", "%d, %s lost%s", in.Gaps.Count, plural(in.Gaps.CallsLost, "call"), older)
 	} else {
 		row("gaps", "none")
 	}
