@@ -53,11 +53,6 @@ func (j *job) local(i int, t int64) int64 {
 	return t - j.boot[i] + int64(float64(t-j.boot[i])*j.rate[i])
 }
 
-// truth is the true time of what rank i's clock says.
-func (j *job) truth(i int, local int64) int64 {
-	return j.boot[i] + int64(float64(local)/(1+j.rate[i]))
-}
-
 const commHandle, stream, function = 0x7700, 0x5500, 0x6600
 
 // write makes the trace of a rank.

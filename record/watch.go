@@ -122,32 +122,27 @@ func (w *watcher) end() []format.Unhooked {
 
 func (w *watcher) look(now time.Time) {
 	// A number may have gone to another process since the last look.
-	type process struct {
-		pid   int
-		start string
-	}
-	children, procs := map[int][]process{}, map[procKey]*watched{}
-	var ours []process
+	children, procs := map[int][]procKey{}, map[procKey]*watched{}
+	var ours []procKey
 	newest := newestProcess()
 	for pid := range w.candidates(newest) {
 		if ppid, start, ok := parent(pid); ok {
-			a := process{pid, start}
-			if k := (procKey{pid, start}); pid == w.root || w.procs[k] != nil {
+			a := procKey{pid, start}
+			if pid == w.root || w.procs[a] != nil {
 				ours = append(ours, a)
 			} else {
 				children[ppid] = append(children[ppid], a)
 			}
 		}
 	}
-	if !slices.ContainsFunc(ours, func(a process) bool { return a.pid == w.root }) {
+	if !slices.ContainsFunc(ours, func(a procKey) bool { return a.pid == w.root }) {
 		ours = append(ours, children[w.root]...) // its first thread has ended
 	}
 	w.settled, w.newest = newest != "" && newest == w.newest, newest
 	for i := 0; i < len(ours); i++ {
 		ours = append(ours, children[ours[i].pid]...)
 		a := ours[i]
-		k := procKey{a.pid, a.start}
-		p := w.procs[k]
+		p := w.procs[a]
 		exe, err := os.Readlink(procFile(a.pid, "exe"))
 		if err != nil {
 			exe = ""
@@ -156,7 +151,7 @@ func (w *watcher) look(now time.Time) {
 			p = &watched{exe: exe}
 			w.within(a.pid, exe)
 		}
-		procs[k] = p
+		procs[a] = p
 		if now.Before(p.next) {
 			continue
 		}

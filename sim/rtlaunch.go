@@ -11,8 +11,8 @@ import (
 
 // devBinary is rtDevBinary_t.
 type devBinary struct {
-	magic, version uint32
-	data, length   uint64
+	_, _         uint32 // magic and version
+	data, length uint64
 }
 
 // argsEx is rtArgsEx_t: arguments with placeholders, one of its own for the tiling data.

@@ -2,23 +2,9 @@
    host function (or, with "before", just before the launch). Prints the number of the launch, the buffer's address and the number of all launches; ends with 7 when the device has failed. */
 #define _POSIX_C_SOURCE 200809L
 #include <inttypes.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
-#include "acl/acl.h"
-
-#define CHECK(x)                                                                                             \
-	do {                                                                                                 \
-		int e = (x);                                                                                 \
-		if (e) {                                                                                     \
-			const char *text = aclGetRecentErrMsg();                                             \
-			fprintf(stderr, "%s: %d at line %d: %s\n", #x, e, __LINE__, text ? text : "no text"); \
-			exit(1);                                                                             \
-		}                                                                                            \
-	} while (0)
+#include "../../replay/testdata/program.h"
 
 enum { BUFFERS = 12, COUNT = 256, SIZE = COUNT * 4 };
 

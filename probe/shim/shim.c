@@ -23,6 +23,8 @@
 __thread struct shim_thread shim_t __attribute__((tls_model("initial-exec"), visibility("hidden")));
 struct shim_process *shim_p;
 struct control *shim_control;
+/* What the process could have when the first of its threads made a ring, 0 before; and the rings of other processes then. */
+static uint64_t first_memory, used_before;
 static const uint32_t never;
 const uint32_t *shim_quiet_flag = &never; /* until there is a session */
 
@@ -186,6 +188,7 @@ static bool attach_session(void)
 		sys2(__NR_munmap, m, sizeof(struct control));
 		return false;
 	}
+	used_before = __atomic_load_n(&c->memory_used, __ATOMIC_RELAXED);
 	shim_control = c;
 	shim_quiet_flag = &c->quiet;
 	return true;
@@ -267,7 +270,14 @@ static bool make_ring(struct shim_thread *t)
 	if (reuse_ring(t, pid))
 		return true;
 	uint64_t used = __atomic_add_fetch(&c->memory_used, size, __ATOMIC_RELAXED), left = shim_memory_left();
-	if (used > c->memory_limit || (left < ~(uint64_t)0 - used && used > (left + used - size) / 4))
+	uint64_t whole_memory = left < ~(uint64_t)0 - used ? left + used - size : ~(uint64_t)0;
+	/* Rings that other threads are just making count as used and are not taken from what is left yet. Before the first ring nothing was. */
+	uint64_t first = 0, most = left < ~(uint64_t)0 - used_before ? left + used_before : left;
+	if (!__atomic_compare_exchange_n(&first_memory, &first, most, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		most = first;
+	if (whole_memory > most)
+		whole_memory = most;
+	if (used > c->memory_limit || used > whole_memory / 4)
 		goto no_memory;
 	uint32_t n = __atomic_fetch_add(&c->next_slot, 1, __ATOMIC_RELAXED);
 	if (n >= c->max_slots)

@@ -292,7 +292,6 @@ func TestRandomPrograms(t *testing.T) {
 		ends := map[int32]int64{}
 		type change struct {
 			at     int64
-			vector int
 			copies int
 			slots  int
 		}
