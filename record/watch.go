@@ -387,6 +387,7 @@ func (w *watcher) bindings(pid int, p *watched, objects []object) {
 			time.Sleep(w.window / 10)
 			w.waited += w.window / 10
 			if _, _, ok := parent(pid); !ok {
+				past, asks = nil, false // one look, which may have come between the loader's and the shim's, shows nothing
 				break
 			}
 			past, asks = w.past(pid, mem, o, objects)
