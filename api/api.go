@@ -538,15 +538,28 @@ type Faults struct {
 	Message string
 }
 
+// Accelerator is what a runtime's devices are called and who makes them.
+type Accelerator struct{ Kind, Vendor string }
+
+// Installed says which files on a machine tell the versions of a runtime and its driver: the first that is there does.
+type Installed struct {
+	Homes   []string // variables of the environment with a folder of the runtime
+	Folders []string // of the runtime, where no variable names one
+	Runtime []string // files in such a folder
+	Driver  []string // files of the driver
+}
+
 // Model is everything known about one runtime.
 type Model struct {
-	Name    string  // "acl"
-	Layers  []Layer // the one that programs call first
-	Funcs   []Func  // by ascending ID
-	Enums   []Enum
-	Layouts []Layout    // those that are shown as what they are
-	Errors  []EnumValue // the first name of a code is its main one
-	Device  Window
+	Name        string // "acl"
+	Accelerator Accelerator
+	Installed   Installed
+	Layers      []Layer // the one that programs call first
+	Funcs       []Func  // by ascending ID
+	Enums       []Enum
+	Layouts     []Layout    // those that are shown as what they are
+	Errors      []EnumValue // the first name of a code is its main one
+	Device      Window
 	// Environment are the variables that say how a program ran, and prefixes of their names, which end in "_".
 	Environment []string
 	// Exhausted are the least and the greatest error code that say that the call was sound and something was used up.
@@ -555,10 +568,11 @@ type Model struct {
 	DeviceName string
 	Simulator  Simulator
 	Faults     Faults
-	byID       []*Func
-	byName     map[string]*Func
-	errs       map[int64]string
-	enums      map[string]map[int64]string
+
+	byID   []*Func
+	byName map[string]*Func
+	errs   map[int64]string
+	enums  map[string]map[int64]string
 }
 
 // Init builds the lookup tables; the generated tables call it once.

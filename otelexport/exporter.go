@@ -147,7 +147,7 @@ func newExporter(r *format.Reader, m *api.Model, o *Options) (*exporter, error) 
 		return nil, fmt.Errorf("%d bytes in a trace are too few for a call and what belongs to it: at least %d are needed", x.o.MaxBytes, minBytes)
 	}
 	var err error
-	if x.resources, err = newResources(r); err != nil {
+	if x.resources, err = newResources(r, m); err != nil {
 		return nil, err
 	}
 	if x.w, err = timeline.NewWalk(r, m, &timeline.WalkOptions{NoSteps: x.o.NoSteps}); err != nil {

@@ -96,7 +96,7 @@ type funcKey struct {
 func newMeter(r *format.Reader, m *api.Model, progress func(done, total int)) (*meter, error) {
 	x := &meter{m: m, threads: r.Threads(), values: map[point]*value{}, byFunc: map[funcKey]*value{}}
 	var err error
-	if x.resources, err = newResources(r); err != nil {
+	if x.resources, err = newResources(r, m); err != nil {
 		return nil, err
 	}
 	if x.w, err = timeline.NewWalk(r, m, &timeline.WalkOptions{NoSteps: true, Progress: progress}); err != nil {

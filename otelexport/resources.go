@@ -8,6 +8,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 
+	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/timeline"
 )
@@ -19,23 +20,21 @@ var (
 	keyPID        = string(semconv.ProcessPIDKey)
 )
 
-// vendors says what the devices of a runtime are called and who makes them.
-var vendors = map[string]struct{ device, vendor string }{"acl": {"npu", "Huawei"}}
-
 // maxArgs bounds what is kept of a command line, which every request repeats.
 const maxArgs = 16 << 10
 
 // resources are the processes and devices of a recording.
 type resources struct {
 	meta    *format.Meta
+	kind    api.Accelerator
 	env     environment
 	procs   []format.Process     // at least one
 	hosts   []*resource          // by process
 	devices map[string]*resource // by name
 }
 
-func newResources(r *format.Reader) (*resources, error) {
-	x := &resources{meta: r.Meta(), procs: r.Processes(), devices: map[string]*resource{}}
+func newResources(r *format.Reader, m *api.Model) (*resources, error) {
+	x := &resources{meta: r.Meta(), kind: m.Accelerator, procs: r.Processes(), devices: map[string]*resource{}}
 	if len(x.procs) == 0 {
 		x.procs = []format.Process{{Argv: x.meta.Argv}}
 	}
@@ -90,8 +89,7 @@ func (x *resources) hostResources() []*resource {
 
 // device returns the resource of a device, which processes share.
 func (x *resources) device(number int) *resource {
-	kind := vendors[x.meta.API]
-	name, id := kind.device, ""
+	name, id := x.kind.Kind, ""
 	if name == "" {
 		name = "device"
 	}
@@ -114,7 +112,7 @@ func (x *resources) device(number int) *resource {
 	if x.meta.Simulated {
 		attrs = append(attrs, attribute.Bool("acl.simulated", true))
 	} else {
-		attrs = append(attrs, semconv.HwVendor(kind.vendor))
+		attrs = append(attrs, semconv.HwVendor(x.kind.Vendor))
 	}
 	r := newResource(len(x.hosts)+len(x.devices), append(attrs, x.env.attributes...)...)
 	x.devices[name] = r

@@ -186,29 +186,32 @@ func (r *recorder) named(pid int) error {
 	return nil
 }
 
-// versions are those of the driver and the runtime, where the vendor's files tell them.
-func versions(env []string, driver string) (runtimeVersion, driverVersion string) {
-	var homes []string
-	for _, name := range []string{"ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME"} {
+// versions are those of the runtime and its driver, where the vendor's files tell them.
+func versions(in *api.Installed, env []string) (runtimeVersion, driverVersion string) {
+	var dirs []string
+	for _, name := range in.Homes {
 		for _, v := range env {
 			if dir, ok := strings.CutPrefix(v, name+"="); ok && filepath.IsAbs(dir) {
-				homes = append(homes, dir)
+				dirs = append(dirs, dir)
 			}
 		}
 	}
-	root := filepath.Dir(driver)
-	homes = append(homes, filepath.Join(root, "ascend-toolkit/latest"), filepath.Join(root, "cann"))
-	for _, dir := range homes {
-		for _, file := range []string{"runtime/version.info", "version.cfg", "version.info"} {
-			if runtimeVersion = versionIn(filepath.Join(dir, file)); runtimeVersion != "" {
-				return runtimeVersion, versionIn(filepath.Join(driver, "version.info"))
-			}
+	first := func(dir string, files []string) (version string) {
+		for i := 0; i < len(files) && version == ""; i++ {
+			version = versionIn(filepath.Join(dir, files[i]))
+		}
+		return version
+	}
+	for _, dir := range append(dirs, in.Folders...) {
+		if runtimeVersion = first(dir, in.Runtime); runtimeVersion != "" {
+			break
 		}
 	}
-	return "", versionIn(filepath.Join(driver, "version.info"))
+	return runtimeVersion, first("/", in.Driver)
 }
 
-// versionIn finds a version in a file of lines such as `Version=24.1.0` or `runtime_running_version=[7.5.0.1.129:8.0.0]`.
+// versionIn finds a version in a file of lines such as `Version=24.1.0` or `runtime_running_version=[7.5.0.1.129:8.0.0]`, or in one that
+// holds nothing else.
 func versionIn(path string) string {
 	f, err := os.Open(path)
 	if err != nil {
@@ -217,6 +220,9 @@ func versionIn(path string) string {
 	defer f.Close()
 	b := make([]byte, 64<<10)
 	n, _ := f.Read(b)
+	if alone := strings.TrimSpace(string(b[:n])); len(alone) <= 100 && !strings.ContainsAny(alone, "= \t\n") {
+		return alone
+	}
 	for line := range strings.Lines(string(b[:n])) {
 		key, value, ok := strings.Cut(strings.TrimSpace(line), "=")
 		if ok && (strings.EqualFold(key, "version") || key == "runtime_running_version") && len(value) <= 100 {

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/internal/testenv"
 )
 
@@ -36,6 +38,7 @@ func TestVersions(t *testing.T) {
 		"driver/version.info":                       "Version=24.1.rc3\nascendhal_version=7.35.23\n",
 		"toolkit/runtime/version.info":              "Version=8.2.0.1\n",
 		"ascend-toolkit/latest/version.cfg":         "# version: 1.0\nruntime_running_version=[7.5.0.1.129:8.0.RC3]\n",
+		"loaded":                                    "550.54.15\n",
 		"elsewhere/ascend-toolkit/latest/other.cfg": "Version=1\n",
 	} {
 		path := filepath.Join(root, name)
@@ -46,14 +49,17 @@ func TestVersions(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	driver := filepath.Join(root, "driver")
-	if r, d := versions([]string{"ASCEND_HOME_PATH=" + filepath.Join(root, "toolkit")}, driver); r != "8.2.0.1" || d != "24.1.rc3" {
+	in := acl.Model.Installed
+	in.Folders, in.Driver = []string{filepath.Join(root, "cann")}, []string{filepath.Join(root, "driver/version.info"), filepath.Join(root, "loaded")}
+	if r, d := versions(&in, []string{"ASCEND_HOME_PATH=" + filepath.Join(root, "toolkit")}); r != "8.2.0.1" || d != "24.1.rc3" {
 		t.Errorf("runtime %q, driver %q", r, d)
 	}
-	if r, d := versions(nil, driver); r != "7.5.0.1.129:8.0.RC3" || d != "24.1.rc3" {
+	in.Folders = []string{filepath.Join(root, "cann"), filepath.Join(root, "ascend-toolkit/latest")}
+	in.Driver[0] = filepath.Join(root, "none")
+	if r, d := versions(&in, nil); r != "7.5.0.1.129:8.0.RC3" || d != "550.54.15" {
 		t.Errorf("runtime %q, driver %q", r, d)
 	}
-	if r, d := versions(nil, filepath.Join(root, "elsewhere/driver")); r != "" || d != "" {
+	if r, d := versions(&api.Installed{Folders: []string{filepath.Join(root, "elsewhere")}, Runtime: []string{"version.cfg"}}, nil); r != "" || d != "" {
 		t.Errorf("runtime %q, driver %q", r, d)
 	}
 }

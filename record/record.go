@@ -189,7 +189,7 @@ func (r *recorder) create(env []string) error {
 		StartWall: now, StartMono: mono, PayloadLevel: string(o.Payload), Policy: policyName(o.Block), Replayable: o.Replayable,
 		Tracer: format.Tracer{Version: o.Version},
 	}
-	r.meta.Device.Runtime, r.meta.Device.DriverVersion = versions(env, "/usr/local/Ascend/driver")
+	r.meta.Device.Runtime, r.meta.Device.DriverVersion = versions(&o.Model.Installed, env)
 	if o.MaxSize == 0 && !o.Replayable {
 		o.MaxSize = defaultMaxSize(filepath.Dir(o.Output))
 	}

@@ -3,6 +3,8 @@ package report
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -102,8 +104,8 @@ func (s *Simulator) Text(w io.Writer) error {
 		}
 		row("kernel "+k.Name, "%s, on %s cores", how, cores)
 	}
-	for _, layer := range []string{"acl", "rt"} {
-		if n, ok := s.Counts[layer]; ok {
+	for _, layer := range slices.Sorted(maps.Keys(s.Counts)) {
+		if n := s.Counts[layer]; n.Simulated > 0 {
 			row("functions of "+layer, "%d of %d are simulated; the others return an error and say their name on stderr", n.Simulated, n.Known)
 		}
 	}

@@ -38,9 +38,6 @@ const (
 	types
 )
 
-// devices are the frames' names for the devices of a runtime.
-var devices = map[string]string{"acl": "npu"}
-
 // key is what the calls of one sample have in common.
 type key struct {
 	thread uint32
@@ -94,7 +91,7 @@ func build(r *format.Reader, model *api.Model, o *Options) (*profile.Profile, er
 		return nil, err
 	}
 	b := &builder{
-		w: w, procs: r.Processes(), threads: r.Threads(), device: devices[m.API],
+		w: w, procs: r.Processes(), threads: r.Threads(), device: model.Accelerator.Kind,
 		frames: map[frame]*profile.Location{}, samples: map[key]*profile.Sample{},
 		p: &profile.Profile{
 			SampleType: []*profile.ValueType{

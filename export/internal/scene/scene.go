@@ -315,10 +315,7 @@ func (s *Scene) ProcessName(i int) string {
 
 // DeviceName returns the name of a device, as "npu:0"; without a number where that is not known.
 func (s *Scene) DeviceName(device int) string {
-	name := "device"
-	if s.W.Reader.Meta().API == "acl" {
-		name = "npu"
-	}
+	name := cmp.Or(s.W.Model.Accelerator.Kind, "device")
 	if device != timeline.NoDevice {
 		name += ":" + strconv.Itoa(device)
 	}

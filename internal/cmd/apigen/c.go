@@ -221,9 +221,6 @@ func (m *model) words(w *writer, f *api.Func, name string) {
 	}
 }
 
-// faceAnswers are functions that the face may answer by itself.
-var faceAnswers = map[string]string{"aclrtGetThreadLastTaskId": "face_last_task(taskId)"}
-
 func genFace(m *model, w *writer) error {
 	w.f("/* "+marker+" */\n", m.Name)
 	w.f("#include \"face.h\"")
@@ -251,8 +248,8 @@ func genFace(m *model, w *writer) error {
 			w.f("}\n")
 			continue
 		}
-		if answer := faceAnswers[f.Name]; answer != "" {
-			w.f("\tif (%s)\n\t\treturn 0;", answer)
+		if m.meanings[f.Name].Tells == lastTask && m.Name == "acl" {
+			w.f("\tif (face_last_task(%s))\n\t\treturn 0;", f.Params[0].Name)
 		}
 		m.words(w, f, "w")
 		words := "w"

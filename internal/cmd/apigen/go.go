@@ -206,7 +206,7 @@ func genGo(m *model, w *writer) error {
 	}
 	w.f("}\nreturn 0, false\n}\n")
 
-	w.f("// Model is the table of this runtime.\nvar Model = (&api.Model{\nName: %q,\nLayers: %#v,\nDevice: api.Window{From: %#x, To: %#x},\nEnvironment: %#v,\nDeviceName: %q,\nExhausted: %#v,\nSimulator: %#v,\nFaults: %#v,\nFuncs: []api.Func{", m.Name, all.Layers, m.Device.From, m.Device.To, m.Environment, m.DeviceName, m.Exhausted, m.Simulator, m.Faults)
+	w.f("// Model is the table of this runtime.\nvar Model = (&api.Model{\nName: %q,\nAccelerator: %#v,\nInstalled: %#v,\nLayers: %#v,\nDevice: api.Window{From: %#x, To: %#x},\nEnvironment: %#v,\nDeviceName: %q,\nExhausted: %#v,\nSimulator: %#v,\nFaults: %#v,\nFuncs: []api.Func{", m.Name, m.Accelerator, m.Installed, all.Layers, m.Device.From, m.Device.To, m.Environment, m.DeviceName, m.Exhausted, m.Simulator, m.Faults)
 	for i := range all.Funcs {
 		genFunc(w, &all.Funcs[i])
 	}

@@ -32,6 +32,7 @@ type model struct {
 	impl     map[string]string      // name of the same function in the library below, where the runtime is split
 	factors  map[factorKey][]string // of the size behind a parameter, in C, that no number and no parameter tells
 	injected map[string][2]int      // module and slot of a function in the tables of an injection
+	meanings map[string]meaning     // of functions
 	layer    layer
 }
 
@@ -117,7 +118,7 @@ func table(path string, columns int) ([][]string, error) {
 }
 
 func newModel(dir string) *model {
-	m := &model{dir: dir, dirs: map[string][]string{}, header: map[string]string{}, enumSet: map[string]bool{}, impl: map[string]string{}, factors: map[factorKey][]string{}, injected: map[string][2]int{}}
+	m := &model{dir: dir, dirs: map[string][]string{}, header: map[string]string{}, enumSet: map[string]bool{}, impl: map[string]string{}, factors: map[factorKey][]string{}, injected: map[string][2]int{}, meanings: map[string]meaning{}}
 	m.Name = filepath.Base(dir)
 	return m
 }
@@ -316,10 +317,25 @@ func (m *model) loadIDs(first int) error {
 	return os.WriteFile(path, b, 0o644)
 }
 
+// meaning is what only the shim has to know of a function.
+type meaning struct {
+	// Ends says what is no more after the call: `all`, or the device that a parameter has the number of.
+	Ends string
+	// Tells says what the call tells a thread of its own last calls.
+	Tells string
+}
+
+const (
+	lastTask      = "task"
+	lastError     = "error"
+	lastErrorOnce = "error once" // which it is told no second time
+)
+
 type semantics struct {
 	Task, Sync, Capture, Range, Ret, Selects, Device, Entry, Names string
 	Shares, StandIn                                                string
 	Begins, Reports, Meets                                         bool
+	meaning                                                        `yaml:",inline"`
 	Inject                                                         []int
 	Params                                                         map[string]string
 }
@@ -335,6 +351,8 @@ func (m *model) loadSemantics() error {
 		Device      []uint64
 		Environment []string
 		DeviceName  string `yaml:"device_name"`
+		Accelerator api.Accelerator
+		Installed   api.Installed
 		Simulator   api.Simulator
 		Faults      api.Faults
 		Exhausted   [2]int32
@@ -351,7 +369,7 @@ func (m *model) loadSemantics() error {
 	m.layer = doc.Layer
 	m.Layers = []api.Layer{{Name: m.Name, Libraries: doc.Layer.Libraries, Outer: doc.Layer.Outer, Errors: doc.Layer.Errors}}
 	m.Environment, m.Simulator, m.DeviceName, m.Faults = doc.Environment, doc.Simulator, doc.DeviceName, doc.Faults
-	m.Exhausted = doc.Exhausted
+	m.Exhausted, m.Accelerator, m.Installed = doc.Exhausted, doc.Accelerator, doc.Installed
 	for i := range m.Funcs {
 		f := &m.Funcs[i]
 		f.RetError, f.Outer, f.Notes = f.Return == doc.Layer.Errors, doc.Layer.Outer || doc.Layer.Called, doc.Layer.Notes || doc.Layer.Called
@@ -434,6 +452,13 @@ func (m *model) apply(f *api.Func, s *semantics) error {
 	}
 	f.StandIn = s.StandIn
 	f.Begins, f.Reports, f.Meets = s.Begins, s.Reports, s.Meets
+	switch {
+	case s.Ends != "" && s.Ends != "all" && f.Param(s.Ends) < 0:
+		return fmt.Errorf("ends: no parameter %s", s.Ends)
+	case !slices.Contains([]string{"", lastTask, lastError, lastErrorOnce}, s.Tells):
+		return fmt.Errorf("it tells neither the last task nor the last error: %q", s.Tells)
+	}
+	m.meanings[f.Name] = s.meaning
 	if len(s.Inject) == 2 {
 		m.injected[f.Name] = [2]int(s.Inject)
 	}
@@ -862,6 +887,7 @@ func join(layers ...*model) (*model, error) {
 		maps.Copy(m.impl, l.impl)
 		maps.Copy(m.factors, l.factors)
 		maps.Copy(m.injected, l.injected)
+		maps.Copy(m.meanings, l.meanings)
 	}
 	for i := range m.Funcs {
 		f := &m.Funcs[i]

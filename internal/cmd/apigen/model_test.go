@@ -175,7 +175,11 @@ func TestSemanticsThatAreWrong(t *testing.T) {
 // The parts between the model and the viewers know no runtime: nothing in them is named as in the tables.
 func TestCoreNamesNoRuntime(t *testing.T) {
 	m := loaded(t)
-	names := map[string]bool{m.Simulator.Symbol: true, m.Simulator.Kernels: true, m.Simulator.Base: true, m.Simulator.Place: true, m.Simulator.Strict: true, m.Simulator.Findings: true}
+	names := map[string]bool{m.Simulator.Symbol: true, m.Simulator.Kernels: true, m.Simulator.Base: true, m.Simulator.Place: true, m.Simulator.Strict: true, m.Simulator.Findings: true,
+		m.Accelerator.Kind: true, m.Accelerator.Vendor: true, m.DeviceName: true}
+	for _, n := range slices.Concat(m.Installed.Homes, m.Installed.Folders, m.Installed.Driver) {
+		names[n] = true
+	}
 	for _, f := range m.Funcs {
 		names[f.Name] = true
 	}

@@ -214,17 +214,17 @@ func (m *model) genCounted(w *writer) {
 	w.f("\tNULL,\n};\n")
 }
 
-// ends are the functions after which events are no more, with what they end.
-var ends = map[string]string{
-	"aclrtResetDevice": "DEVICE_ENDS, NULL, deviceId", "aclrtResetDeviceForce": "DEVICE_ENDS, NULL, deviceId", "rtDeviceReset": "DEVICE_ENDS, NULL, devId",
-	"aclFinalize": "ALL_ENDS, NULL, 0", "aclFinalizeReference": "ALL_ENDS, NULL, 0",
-}
-
-// owns are the functions that tell a thread of its own last calls, which the shim's are none of, with the correction.
-var owns = map[string]string{
-	"aclrtGetThreadLastTaskId": "if (ret == 0)\n\t\t\tshim_last_task(taskId);",
-	"aclrtPeekAtLastError":     "ret = shim_last_error(ret, false);",
-	"aclrtGetLastError":        "ret = shim_last_error(ret, true);",
+// owns is how what a function tells a thread of its own last calls is put right: the shim's are none of them.
+func (m *model) owns(f *api.Func) string {
+	switch m.meanings[f.Name].Tells {
+	case lastTask:
+		return fmt.Sprintf("if (ret == 0)\n\t\t\tshim_last_task(%s);", f.Params[0].Name)
+	case lastError:
+		return "ret = shim_last_error(ret, false);"
+	case lastErrorOnce:
+		return "ret = shim_last_error(ret, true);"
+	}
+	return ""
 }
 
 func (m *model) genWrapper(w *writer, f *api.Func) error {
@@ -240,7 +240,7 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 		w.f("\t\treturn 0;")
 	}
 	switch {
-	case owns[f.Name] != "":
+	case m.owns(f) != "":
 	case f.RetVoid:
 		w.f("\tif (shim_quiet()) {\n\t\treal(%s);\n\t\treturn;\n\t}", cArgs(f))
 	default:
@@ -437,8 +437,12 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 	case api.CaptureEnd:
 		add(&hooks, "shim_capture(false);")
 	}
-	if end := ends[f.Name]; end != "" {
-		add(&hooksBefore, "shim_times_leave(%s);", end)
+	switch end := m.meanings[f.Name].Ends; end {
+	case "":
+	case "all":
+		add(&hooksBefore, "shim_times_leave(ALL_ENDS, NULL, 0);")
+	default:
+		add(&hooksBefore, "shim_times_leave(DEVICE_ENDS, NULL, %s);", end)
 	}
 	if graph := slices.IndexFunc(f.Params, func(p api.Param) bool { return p.Object == api.Graph }); f.Capture == api.CaptureEnd {
 		at := "NULL"
@@ -472,7 +476,7 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 		enter, commit, returned, exit, leave = "shim_begin", "shim_begun(&c)", fmt.Sprintf("shim_ended(&c, %d, %s)", f.ID, word), "shim_finish", "shim_outside"
 	}
 	w.f("\tstruct shim_call c;\n\tif (!%s(&c, %d, %s, %d, %s)) {", enter, f.ID, words, f.Words, strings.Join(reserve, " + "))
-	own := owns[f.Name]
+	own := m.owns(f)
 	if own != "" {
 		own = "\n\t\t" + own
 	}
