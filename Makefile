@@ -2,18 +2,21 @@
 .DELETE_ON_ERROR:
 .PHONY: setup build cross demo demo-jaeger jaeger collector generate test bench lint soak clean
 
+# Where scripts/setup.sh puts Go on a machine whose own is too old.
+export PATH := $(CURDIR)/build/go/bin:$(PATH)
+
 GO      ?= go
 CC      ?= cc
 CXX     ?= c++
 WARN    := -Wall -Wextra -Werror
 CFLAGS  := -std=c11 -O2 -g $(WARN) -Iapi/acl/include
-ARCH    := $(shell $(GO) env GOARCH 2>/dev/null)
+ARCH    := $(patsubst x86_64,amd64,$(patsubst aarch64,arm64,$(shell uname -m)))
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 
 # The shim is linked to nothing and has no constructor: see probe/shim/shim.c.
 SHIM_FLAGS := -fPIC -fvisibility=hidden -ffreestanding -fno-stack-protector -fno-builtin -nostdlib -shared -Wl,-z,now -Wl,-z,noexecstack
 # Atomic operations are instructions, not calls of functions in a library that the shim is not linked to.
-SHIM_FLAGS += $(if $(filter aarch64%,$(shell $(CC) -dumpmachine)),-mno-outline-atomics)
+SHIM_FLAGS += $(if $(filter arm64,$(ARCH)),-mno-outline-atomics)
 # The player runs with older C libraries than the one that it is built with: see replay/player/glibc.h.
 PLAYER_FLAGS := -include replay/player/glibc.h -Wl,--wrap=__libc_start_main
 PLAYER_LIBS := -Wl,--no-as-needed -l:libdl.so.2 -l:libpthread.so.0

@@ -2,6 +2,7 @@
 # Installs the Debian packages that a target needs, when root; otherwise names what is missing in one line.
 #   scripts/setup.sh [build|test|bench|cross|generate]
 set -eu
+cd "$(dirname "$0")/.."
 what=${1:-build}
 
 missing=
@@ -15,6 +16,8 @@ need() { # command or file, package
 need cc gcc
 need c++ g++
 need make make
+[ -e build/go/bin/go ] || need go golang-go
+need /etc/ssl/certs/ca-certificates.crt ca-certificates
 case $what in
 test)
 	need musl-gcc musl-tools
@@ -50,7 +53,26 @@ if [ -n "$missing" ]; then
 	fi
 fi
 
-if ! command -v go >/dev/null 2>&1; then
-	echo "acltrace needs Go 1.26 or newer: https://go.dev/dl" >&2
+# Go is whatever the machine has, else Debian's. From 1.21 on it fetches the version that go.mod asks for by itself; an older one gets it as a module
+# into build/go, which the Makefile puts first in PATH.
+PATH=$PWD/build/go/bin:$PATH
+wanted=$(sed -n 's/^go //p' go.mod)
+case $(go env GOVERSION 2>/dev/null) in
+go1.[0-9] | go1.[0-9].* | go1.1[0-9] | go1.1[0-9].* | go1.20 | go1.20.*)
+	at=$(uname -m | sed 's/x86_64/amd64/; s/aarch64/arm64/')
+	echo "fetching Go $wanted for linux/$at"
+	# Outside of this module, whose go.mod an old version can't read.
+	module=golang.org/toolchain@v0.0.1-go$wanted.linux-$at
+	said=$(cd / && GO111MODULE=on go mod download -json "$module" 2>&1) || { echo "acltrace needs Go $wanted or newer, and could not fetch it: $said" >&2; exit 1; }
+	from=$(echo "$said" | sed -n 's/.*"Dir": "\(.*\)".*/\1/p')
+	rm -rf build/go
+	mkdir -p build/go
+	cp -R "$from/." build/go/
+	chmod -R u+w build/go
+	chmod +x build/go/bin/* build/go/pkg/tool/*/*
+	;;
+esac
+if ! have=$(go env GOVERSION 2>&1); then
+	echo "acltrace needs Go $wanted or newer, from https://go.dev/dl; what is here says: $have" >&2
 	exit 1
 fi

@@ -220,9 +220,9 @@ func (a *app) printReport(path string, rep *replay.Report, verify bool) {
 	if len(rep.Unsupported) > 0 && rep.Replayed == 0 {
 		return
 	}
-	fmt.Fprintf(a.out, "%s: %d of %d calls replayed in %v, recorded in %v; allocations at %s addresses, %d addresses in data relocated\n", path,
+	fmt.Fprintf(a.out, "%s: %d of %d calls replayed in %v, recorded in %v; allocations at %s\n", path,
 		rep.Replayed, rep.Calls, time.Duration(rep.ReplayedNS).Round(10*time.Microsecond), time.Duration(rep.RecordedNS).Round(10*time.Microsecond),
-		map[string]string{"same": "the same", "moved": "other"}[rep.Placement], rep.RelocatedTotal)
+		map[bool]string{false: "the same addresses", true: fmt.Sprintf("other addresses, as are %d addresses in data", rep.RelocatedTotal)}[rep.Placement == "moved"])
 	if rep.Pace.Mode != replay.PaceASAP {
 		fmt.Fprintf(a.out, "pace %s: %+.3f %% off", rep.Pace.Mode, rep.Pace.ErrorPercent)
 		if l := rep.Pace.Late; l != nil {
