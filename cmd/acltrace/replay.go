@@ -287,8 +287,8 @@ func (a *app) simulate(path string, m *api.Model, o *whatif.Options, asJSON bool
 		return a.printJSON(rep)
 	}
 	fmt.Fprintf(a.out, "%s: %v on %s, recorded %v: %+.2f %%\n", path, round(rep.VirtualNS), rep.Model, round(rep.RecordedNS), rep.ChangePercent)
-	fmt.Fprintf(a.out, "%d calls and %d tasks simulated in %v; durations: %d measured, %d estimated from waits, %d by the model\n", rep.Calls, rep.Tasks,
-		rep.SimulatedIn.Round(10*time.Microsecond), rep.Durations.Measured, rep.Durations.Estimated, rep.Durations.Modelled)
+	fmt.Fprintf(a.out, "%d calls and %d tasks simulated in %v; durations: %d measured, %d alike, %d estimated from waits, %d by the model\n", rep.Calls, rep.Tasks,
+		rep.SimulatedIn.Round(10*time.Microsecond), rep.Durations.Measured, rep.Durations.Alike, rep.Durations.Estimated, rep.Durations.Modelled)
 	t := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "\ntasks\tbusy\tfirst to last task\trecorded\t  stream")
 	for _, s := range rep.Streams {

@@ -34,16 +34,24 @@ func measured(start, end int64) story.Mod {
 // plain writes a model without any latency: kernels take what the trace says times scale, copies 1 GB/s times rate.
 func plain(t *testing.T, name string, scale, rate float64) string {
 	t.Helper()
+	return changed(t, name, func(m *model.Model) {
+		m.Kernels[len(m.Kernels)-1].Scale = scale
+		for k, c := range m.Copies {
+			c.Sizes = []model.CopySize{{Rate: rate}}
+			m.Copies[k] = c
+		}
+	})
+}
+
+// changed writes a model without any latency, changed.
+func changed(t *testing.T, name string, change func(*model.Model)) string {
+	t.Helper()
 	m, err := model.Load("instant")
 	if err != nil {
 		t.Fatal(err)
 	}
 	m.Name, m.Host = name, model.Host{}
-	m.Kernels[len(m.Kernels)-1].Scale = scale
-	for k, c := range m.Copies {
-		c.Sizes = []model.CopySize{{Rate: rate}}
-		m.Copies[k] = c
-	}
+	change(m)
 	b, err := json.Marshal(m)
 	if err != nil {
 		t.Fatal(err)
@@ -102,6 +110,20 @@ func TestRun(t *testing.T) {
 	}
 }
 
+func loaded(t *testing.T, path string) *timeline.Timeline {
+	t.Helper()
+	r, err := format.Open(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	tl, err := timeline.Load(r, acl.Model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tl
+}
+
 // What is written is a trace of the same calls, whose times are measured, and a simulation of it comes to the same end.
 func TestOutput(t *testing.T) {
 	path, same := pipeline(t), plain(t, "same", 1, 1)
@@ -111,19 +133,7 @@ func TestOutput(t *testing.T) {
 	if again.VirtualNS != slow.VirtualNS || again.RecordedNS != slow.VirtualNS {
 		t.Errorf("%d ns, and again %d of recorded %d", slow.VirtualNS, again.VirtualNS, again.RecordedNS)
 	}
-	load := func(path string) *timeline.Timeline {
-		r, err := format.Open(path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { r.Close() })
-		tl, err := timeline.Load(r, acl.Model)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return tl
-	}
-	before, after := load(path), load(out)
+	before, after := loaded(t, path), loaded(t, out)
 	if len(before.Calls) != len(after.Calls) || len(before.Tasks) != len(after.Tasks) {
 		t.Fatalf("%d calls and %d tasks, want %d and %d", len(after.Calls), len(after.Tasks), len(before.Calls), len(before.Tasks))
 	}
@@ -207,28 +217,61 @@ func TestKinds(t *testing.T) {
 	})
 }
 
-// One launch and the share of a synchronization: what a task costs from the trace to its new time.
-func BenchmarkRun(b *testing.B) {
-	s := story.New(b)
-	s.Call(0, 0, 1*us, "aclrtCreateStream", story.A(0x7ffe0008), story.Outs("stream", streamA))
-	at := int64(2 * us)
-	const tasks = 400_000
-	for i := range int64(tasks) {
-		s.Call(0, at, at+us, "aclrtLaunchKernel", story.A(story.Function, 8, story.DeviceA, 16, streamA), measured(2*us+3*us*i, 4*us+3*us*i))
-		at += us
-		if i%400 == 399 {
-			s.Call(0, at, at+800*us, "aclrtSynchronizeStream", story.A(streamA))
-			at += 800 * us
+// Functions of the program's take the time that their recorded runs took, on the runtime's threads and on those that process reports, which
+// wait for their turn; what is called inside goes on in its place.
+func TestHostFunctions(t *testing.T) {
+	const fn, data, launched, reported = 0x4000, 0x7ffe2000, 0x10, 0x20
+	b := story.New(t)
+	b.Call(0, 0, 1*us, "aclrtCreateStream", story.A(0x7ffe0008), story.Outs("stream", streamA))
+	b.Call(0, 1*us, 2*us, "aclrtLaunchKernel", story.A(story.Function, 8, story.DeviceA, 16, streamA), measured(2*us, 52*us))
+	b.Call(0, 2*us, 3*us, "aclrtLaunchHostFunc", story.A(streamA, fn, data+launched))
+	b.Call(0, 3*us, 4*us, "aclrtLaunchCallback", story.A(fn, data+reported, 1, streamA))
+	b.Call(0, 4*us, 92*us, "aclrtSynchronizeStream", story.A(streamA))
+	b.Call(1, 52*us, 82*us, "hostFunction", story.A(fn, data+launched))
+	b.Call(1, 82*us, 93*us, "aclrtProcessReport", story.A(100))
+	b.Call(1, 82*us, 92*us, "hostFunction", story.A(fn, data+reported))
+	path := b.Load().Reader.Path()
+
+	same := plain(t, "same", 1, 1)
+	out := filepath.Join(t.TempDir(), "new.aclt")
+	for _, tt := range []struct {
+		scale float64
+		want  int64
+	}{{1, 93 * us}, {2, 143 * us}} {
+		r := simulate(t, path, &whatif.Options{Model: plain(t, "slow", tt.scale, 1), Base: same, Output: out})
+		if r.VirtualNS != tt.want || r.Durations.Measured != 3 || r.Tasks != 3 || len(r.Unsupported) != 0 {
+			t.Errorf("scale %v: %d ns, want %d; %+v", tt.scale, r.VirtualNS, tt.want, r)
+		}
+		tl := loaded(t, out)
+		for _, c := range tl.Calls {
+			if c.Index == 5 && (c.Start != tt.want-41*us || c.End != tt.want-11*us) {
+				t.Errorf("scale %v: the run is from %d to %d", tt.scale, c.Start, c.End)
+			}
 		}
 	}
-	path := s.Load().Reader.Path()
-	var simulated float64
-	for b.Loop() {
-		r, err := whatif.Run(context.Background(), path, acl.Model, nil)
-		if err != nil {
-			b.Fatal(err)
+}
+
+// A launch that nobody has measured is like those that somebody has. Fewer cores take more rows of blocks; a duration that the model
+// gives counts, whatever was recorded.
+func TestKernelDurations(t *testing.T) {
+	b := story.New(t)
+	b.Call(0, 0, 1*us, "aclrtCreateStream", story.A(0x7ffe0008), story.Outs("stream", streamA))
+	b.Call(0, 1*us, 2*us, "aclrtLaunchKernel", story.A(story.Function, 8, story.DeviceA, 16, streamA), measured(2*us, 52*us))
+	b.Call(0, 2*us, 3*us, "aclrtLaunchKernel", story.A(story.Function, 8, story.DeviceA, 16, streamA))
+	path := b.Load().Reader.Path()
+	cores := func(n int) func(*model.Model) { return func(m *model.Model) { m.Cores.Vector = n } }
+	for name, tt := range map[string]struct {
+		base, model func(*model.Model)
+		want        int64
+	}{
+		"as it was":      {cores(8), cores(8), 102 * us},
+		"half the cores": {cores(8), cores(4), 202 * us},
+		"no limit":       {cores(8), cores(0), 102 * us},
+		"given":          {cores(8), func(m *model.Model) { m.Kernels[len(m.Kernels)-1].Duration = 5 * us }, 12 * us},
+	} {
+		r := simulate(t, path, &whatif.Options{Model: changed(t, "new", tt.model), Base: changed(t, "base", tt.base)})
+		if d := r.Durations; r.VirtualNS != tt.want || name != "given" && (d.Measured != 1 || d.Alike != 1) || name == "given" && d.Modelled != 2 {
+			t.Errorf("%s: %d ns, want %d; %+v", name, r.VirtualNS, tt.want, r)
 		}
-		simulated += r.SimulatedIn.Seconds()
 	}
-	b.ReportMetric(float64(tasks*b.N)/simulated/1e6, "Mtasks/s")
 }

@@ -292,17 +292,21 @@ func (m *Model) Rule(name string) *Kernel {
 func (m *Model) KernelTime(k *Kernel, blocks uint32, bytes uint64) int64 {
 	d := k.Duration
 	if d == 0 {
-		d = k.Fixed
-		if n := m.width(k); n > 0 && k.Block > 0 {
-			d += k.Block * ((int64(blocks) + n - 1) / n)
-		} else {
-			d += k.Block
-		}
+		d = k.Fixed + k.Block*max(m.Rows(k, blocks), 1)
 		if k.Rate > 0 {
 			d += bytesTime(bytes, k.Rate)
 		}
 	}
 	return k.Scaled(min(d, maxTime))
+}
+
+// Rows is how often the cores are filled by so many blocks, one row of them after the other; 0 where there is no limit.
+func (m *Model) Rows(k *Kernel, blocks uint32) int64 {
+	n := m.width(k)
+	if n == 0 {
+		return 0
+	}
+	return (int64(blocks) + n - 1) / n
 }
 
 // Scaled is a given duration as the rule changes it.

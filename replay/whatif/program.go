@@ -1,0 +1,562 @@
+package whatif
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/replay"
+	"github.com/acltrace/acltrace/sim/model"
+	"github.com/acltrace/acltrace/sim/virtual"
+	"github.com/acltrace/acltrace/timeline"
+)
+
+// program is a trace as the scheduler of virtual time plays it: what each of its threads does, op by op. One walk through the trace makes
+// it; how long its tasks take is decided behind that. What there is many of holds no pointers. Streams have the numbers of their lanes.
+type program struct {
+	walk        *timeline.Walk
+	calls       list[call]
+	tasks       list[task]
+	threads     []*thread
+	byThread    map[uint32]*thread // of the trace
+	numbers     map[int]int32      // of events, or flags, by object
+	events      int32
+	flags       int32
+	kernels     []kernel
+	names       map[string]int32 // of kernels
+	graphs      []graph
+	made        map[*timeline.Object]int32           // of graphs
+	held        map[*timeline.Object][]timeline.Task // what captures have put into graphs
+	asked       map[timeline.HostFunction][]hostRun  // that are to come, in the order of time
+	captured    map[uint64]timeline.HostFunction     // by the call that put it into a graph
+	waited      map[int64]int64                      // by the end of a wait, what it took
+	syncs       []deviceSync
+	odd         map[string]int // index into unsupported, by function
+	unsupported []replay.Unsupported
+	extra       uint64 // tasks that are no task's
+}
+
+// call is a call with its times in nanoseconds: as they were recorded, and in virtual time.
+type call struct {
+	start, end  int64
+	began, over int64
+	thread      int32
+	task        int32 // that it has put on a stream, -1 for none
+	op          int32 // of the thread
+	kind        kind
+}
+
+// kind is what a call becomes where it is not what its function says.
+type kind uint8
+
+const (
+	asItIs  kind = iota
+	wrapper      // other calls are inside: they are played in its place
+	inTask       // a function of the program's runs: when its task does
+)
+
+// task is a task with its times in nanoseconds: as they were recorded, and in virtual time.
+type task struct {
+	issued, from, to int64
+	began, over      int64
+	known            int64 // how long it takes, unknown for the model to say
+	bytes            uint64
+	call             int32
+	lane             int32
+	kernel           int32
+	blocks           uint32
+	kind             api.Task
+	copy             model.CopyKind
+	measured         bool // by the device, or, of a function of the program's, by its run
+	open             bool
+	named            bool // its call names the stream
+}
+
+// unknown is the duration that the model says.
+const unknown = virtual.Auto
+
+// graph is what a capture has put together.
+type graph struct {
+	process uint32
+	device  int
+	lanes   [][]virtual.Op
+	hosts   []*hostOp
+}
+
+// hostOp is a host function in a graph, and how long it ran.
+type hostOp struct {
+	op     *virtual.Op
+	fn     timeline.HostFunction
+	n, sum int64
+}
+
+// hostRun is where a run of a host function belongs: to a task, or to a graph where that is nil.
+type hostRun struct {
+	task   int32
+	thread int32 // that has launched it
+	op     uint64
+	event  int32 // it has come to the front of its stream
+	graph  *hostOp
+}
+
+// deviceSync is a wait for a device, whose number is known when all streams are.
+type deviceSync struct {
+	op      *virtual.Op
+	process uint32
+	device  int
+}
+
+// thread is what a thread does.
+type thread struct {
+	id    int32
+	calls []int32 // those that are played
+	ops   list[virtual.Op]
+	seen  []int   // by thread, how many of its calls are over before the next one here
+	polls []int32 // calls: a run of polls that said no so far,
+	fn    *api.Func
+	waits int32 // and what they asked
+	last  int64 // the end of what the next call comes after
+	next  int   // op to be played
+}
+
+// Next hands out what the thread does next.
+func (h *thread) Next(op *virtual.Op) bool {
+	if h.next == h.ops.n {
+		return false
+	}
+	*op = *h.ops.at(h.next)
+	h.next++
+	return true
+}
+
+// list grows without moving what it holds.
+type list[T any] struct {
+	chunks [][]T
+	n      int
+}
+
+const chunk = 1 << 12
+
+func (l *list[T]) add() *T {
+	if l.n&(chunk-1) == 0 && l.n/chunk == len(l.chunks) {
+		l.chunks = append(l.chunks, make([]T, chunk))
+	}
+	l.n++
+	return l.at(l.n - 1)
+}
+
+func (l *list[T]) at(i int) *T { return &l.chunks[uint(i)/chunk][uint(i)%chunk] }
+
+func (l *list[T]) cut(n int) { l.n = n }
+
+// An op's tag is its call and its task, each counted from 1, and whether it is the second op of the call.
+const second = 1 << 31
+
+func tag(call, task int32) uint64 { return uint64(uint32(task+1))<<32 | uint64(uint32(call+1)) }
+
+func tagged(tag uint64) (call, task int, again bool) {
+	return int(uint32(tag)&^second) - 1, int(tag>>32) - 1, tag&second != 0
+}
+
+// compile makes the program of a trace.
+func compile(r *format.Reader, m *api.Model) (*program, error) {
+	w, err := timeline.NewWalk(r, m, &timeline.WalkOptions{NoSteps: true})
+	if err != nil {
+		return nil, err
+	}
+	p := &program{walk: w, byThread: map[uint32]*thread{}, numbers: map[int]int32{}, names: map[string]int32{}, made: map[*timeline.Object]int32{},
+		held: map[*timeline.Object][]timeline.Task{}, asked: map[timeline.HostFunction][]hostRun{}, captured: map[uint64]timeline.HostFunction{},
+		waited: map[int64]int64{}, odd: map[string]int{}, unsupported: []replay.Unsupported{}}
+	p.kernel("")
+	err = w.Run(&timeline.Visitor{
+		Call: p.call,
+		Task: func(k *timeline.Task) error {
+			t := p.tasks.at(k.Index)
+			t.from, t.to, t.open = k.From, k.To, k.Open
+			return nil
+		},
+		Graph: func(o *timeline.Object, tasks []timeline.Task) error { p.held[o] = tasks; return nil },
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, g := range p.graphs {
+		for _, h := range g.hosts {
+			if h.n > 0 {
+				h.op.Device = h.sum / h.n
+			}
+		}
+	}
+	return p, nil
+}
+
+func (p *program) process(thread uint32) uint32 {
+	if threads := p.walk.Reader.Threads(); int(thread) < len(threads) {
+		return threads[thread].Process
+	}
+	return 0
+}
+
+func (p *program) thread(id uint32) *thread {
+	h := p.byThread[id]
+	if h == nil {
+		h = &thread{id: int32(len(p.threads)), last: p.calls.at(0).start}
+		p.byThread[id] = h
+		p.threads = append(p.threads, h)
+	}
+	return h
+}
+
+// call takes in the next call of the trace.
+func (p *program) call(h *timeline.HostCall, k *timeline.Task) error {
+	if p.calls.n == math.MaxInt32 {
+		return fmt.Errorf("there are more than %d calls: simulate a part of them", math.MaxInt32)
+	}
+	i := int32(p.calls.n)
+	c := p.calls.add()
+	*c = call{start: h.Start, end: h.End, task: -1}
+	th := p.thread(h.Thread)
+	c.thread = th.id
+	if h.Fn != nil && h.Fn.Called {
+		p.ran(h, c, th)
+		return nil
+	}
+	for n := len(th.calls); n > 0; n-- {
+		outer := p.calls.at(int(th.calls[n-1]))
+		if outer.end <= c.start {
+			break
+		}
+		// Its own op is the last of the thread. What it has waited for on the host, what is inside waits for.
+		th.last = outer.start - th.ops.at(int(outer.op)).Gap
+		th.ops.cut(int(outer.op))
+		outer.kind, th.calls = wrapper, th.calls[:n-1]
+	}
+	p.edges(th, c)
+	if k != nil && k.Kind == api.HostFunc {
+		p.asks(th, h, k)
+	}
+	c.op = int32(th.ops.n)
+	op := th.ops.add()
+	*op = virtual.Op{Tag: tag(i, -1), Gap: max(0, c.start-th.last), Host: c.end - c.start}
+	th.last = c.end
+	th.calls = append(th.calls, i)
+	switch {
+	case k != nil:
+		c.task = int32(k.Index)
+		p.task(th, op, k, i)
+	case h.Fn == nil || h.Failed():
+	case h.Fn.Task == api.HostFunc:
+		if fn, ok := timeline.HostFunctionOf(p.process(h.Thread), h.Fn, h.Raw.Args); ok {
+			p.captured[h.Index] = fn
+		}
+	case h.Waits >= 0:
+		p.wait(th, c, op, h)
+	}
+	p.poll(th, i, h)
+	return nil
+}
+
+// edges has a thread wait for the calls of others that were over when a call of it began, as far as no earlier call of it has.
+func (p *program) edges(th *thread, c *call) {
+	if len(p.threads) == 1 {
+		return
+	}
+	for len(th.seen) < len(p.threads) {
+		th.seen = append(th.seen, 0)
+	}
+	for b, other := range p.threads {
+		n := th.seen[b]
+		if other == th {
+			continue
+		}
+		for n < len(other.calls) && p.calls.at(int(other.calls[n])).end < c.start {
+			n++
+		}
+		if n == th.seen[b] {
+			continue
+		}
+		th.seen[b] = n
+		last := p.calls.at(int(other.calls[n-1]))
+		*th.ops.add() = virtual.Op{Kind: virtual.Await, Object: other.id, Count: p.opsUntil(other, n)}
+		th.last = max(th.last, last.end)
+	}
+}
+
+// opsUntil is how many ops a thread has done when so many of its calls are over.
+func (p *program) opsUntil(th *thread, n int) uint64 {
+	last := p.calls.at(int(th.calls[n-1]))
+	ops := uint64(last.op) + 1
+	for ops < uint64(th.ops.n) && th.ops.at(int(ops)).Tag&second != 0 {
+		ops++
+	}
+	return ops
+}
+
+// wait makes a call one that waits for the device.
+func (p *program) wait(th *thread, c *call, op *virtual.Op, h *timeline.HostCall) {
+	switch h.Fn.Sync {
+	case api.SyncDevice:
+		op.Kind, op.Host = virtual.SyncDevice, virtual.Auto
+		p.syncs = append(p.syncs, deviceSync{op, p.process(h.Thread), int(h.Waits)})
+	case api.SyncStream:
+		op.Kind, op.Stream, op.Host = virtual.SyncStream, h.Waits, virtual.Auto
+	case api.SyncEvent:
+		p.syncEvent(op, h.Waits)
+	default:
+		return
+	}
+	p.waited[c.end] = max(p.waited[c.end], c.end-c.start)
+}
+
+func (p *program) syncEvent(op *virtual.Op, object int32) {
+	if n, ok := p.numbers[int(object)]; ok {
+		op.Kind, op.Object, op.Host = virtual.SyncEvent, n, virtual.Auto
+	}
+}
+
+// poll follows runs of polls: where one ends with "complete" the first of them waits, and the others take no time.
+func (p *program) poll(th *thread, i int32, h *timeline.HostCall) {
+	if len(th.polls) > 0 && (th.fn != h.Fn || th.waits != h.Waits) {
+		th.polls = th.polls[:0]
+	}
+	if h.Fn == nil || h.Waits < 0 || h.Fn.Sync != api.PollStream && h.Fn.Sync != api.PollEvent {
+		return
+	}
+	th.polls, th.fn, th.waits = append(th.polls, i), h.Fn, h.Waits
+	if !h.Complete {
+		return
+	}
+	for n, k := range th.polls {
+		c := p.calls.at(int(k))
+		op := th.ops.at(int(c.op))
+		switch {
+		case n > 0:
+			op.Gap, op.Host = 0, 0
+			p.waited[c.end] = max(p.waited[c.end], c.end-c.start)
+		case h.Fn.Sync == api.PollStream:
+			op.Kind, op.Stream, op.Host = virtual.SyncStream, h.Waits, virtual.Auto
+		default:
+			p.syncEvent(op, h.Waits)
+		}
+	}
+	th.polls = th.polls[:0]
+}
+
+// task makes an op one that puts a task on its stream.
+func (p *program) task(th *thread, op *virtual.Op, k *timeline.Task, i int32) {
+	t := p.tasks.add()
+	*t = task{issued: k.Issued, from: k.From, to: k.To, open: k.Open, measured: k.Measured, known: unknown, bytes: k.Bytes, call: i, lane: int32(k.Lane), blocks: k.Blocks,
+		kind: k.Kind, named: k.Fn.Stream >= 0}
+	synchronous := p.walk.Lanes[k.Lane].Synchronous
+	op.Tag, op.Stream, op.Bytes, op.Device = tag(i, int32(k.Index)), t.lane, k.Bytes, unknown
+	switch k.Kind {
+	case api.Kernel:
+		t.kernel = p.kernel(k.Name)
+		op.Kind, op.Kernel, op.Blocks = virtual.Kernel, t.kernel, k.Blocks
+	case api.Copy, api.Fill, api.Reduce:
+		t.copy = copyKind(k)
+		op.Kind, op.Copy = virtual.Copy, t.copy
+		if synchronous {
+			op.Kind = virtual.CopyNow
+		}
+	case api.HostFunc:
+		op.Kind = virtual.HostFunc
+	case api.GraphRun:
+		g, ok := p.graph(k)
+		if !ok {
+			p.strange(k, "the trace does not show what the graph holds")
+			break
+		}
+		op.Kind, op.Object = virtual.RunGraph, g
+		for _, h := range p.graphs[g].hosts {
+			p.asked[h.fn] = append(p.asked[h.fn], hostRun{task: -1, graph: h})
+		}
+	case api.System:
+	default:
+		p.mark(op, k)
+	}
+	if op.Kind == virtual.Call {
+		op.Kind, op.Device = virtual.HostFunc, 0 // it keeps its place and takes no time
+	}
+	if k.Pageable || k.Kind == api.GraphRun && synchronous {
+		if k.Pageable {
+			op.Host = virtual.Auto
+		}
+		*th.ops.add() = virtual.Op{Tag: tag(i, -1) | second, Kind: virtual.SyncStream, Stream: op.Stream, Host: virtual.Auto}
+	}
+}
+
+// asks notes that a stream is to run a function of the program's. What is put there just before it is when it comes to the front.
+func (p *program) asks(th *thread, h *timeline.HostCall, k *timeline.Task) {
+	fn, ok := timeline.HostFunctionOf(k.Process, k.Fn, h.Raw.Args)
+	if !ok {
+		return
+	}
+	*th.ops.add() = virtual.Op{Kind: virtual.RecordEvent, Stream: int32(k.Lane), Object: p.events}
+	p.asked[fn] = append(p.asked[fn], hostRun{task: int32(k.Index), thread: th.id, op: uint64(th.ops.n) + 1, event: p.events})
+	p.events++
+	p.extra++
+}
+
+// ran takes in a run of a function of the program's. If it was in a call of its thread, that call waits until it is the function's turn.
+func (p *program) ran(h *timeline.HostCall, c *call, th *thread) {
+	c.kind = inTask
+	fn, ok := timeline.HostFunctionOf(p.process(h.Thread), h.Fn, h.Raw.Args)
+	if !ok || len(p.asked[fn]) == 0 {
+		return
+	}
+	run := p.asked[fn][0]
+	p.asked[fn] = p.asked[fn][1:]
+	took := max(c.end-c.start, 0)
+	if run.graph != nil {
+		run.graph.n, run.graph.sum = run.graph.n+1, run.graph.sum+took
+		return
+	}
+	c.task = run.task
+	t := p.tasks.at(int(run.task))
+	t.known, t.measured = took, true
+	if len(th.calls) == 0 {
+		return
+	}
+	outer := p.calls.at(int(th.calls[len(th.calls)-1]))
+	if outer.end <= c.start || outer.task >= 0 {
+		return
+	}
+	op := *th.ops.at(int(outer.op))
+	th.ops.cut(int(outer.op))
+	if run.thread != th.id {
+		*th.ops.add() = virtual.Op{Kind: virtual.Await, Object: run.thread, Count: run.op, Gap: op.Gap}
+		op.Gap = 0
+	}
+	*th.ops.add() = virtual.Op{Kind: virtual.SyncEvent, Object: run.event, Gap: op.Gap}
+	outer.op = int32(th.ops.n)
+	op.Gap, op.Host = 0, outer.end-c.start
+	*th.ops.add() = op
+}
+
+// number gives an event, or a flag, its number.
+func (p *program) number(o *timeline.Object, next *int32) int32 {
+	n, ok := p.numbers[o.ID]
+	if !ok {
+		n = *next
+		*next++
+		p.numbers[o.ID] = n
+	}
+	return n
+}
+
+// kernel is the number of a kernel's name.
+func (p *program) kernel(name string) int32 {
+	n, ok := p.names[name]
+	if !ok {
+		n = int32(len(p.kernels))
+		p.names[name] = n
+		p.kernels = append(p.kernels, kernel{name: name})
+	}
+	return n
+}
+
+func (p *program) strange(t *timeline.Task, reason string) {
+	n, ok := p.odd[t.Fn.Name]
+	if !ok {
+		n = len(p.unsupported)
+		p.odd[t.Fn.Name] = n
+		p.unsupported = append(p.unsupported, replay.Unsupported{Func: t.Fn.Name, Reason: reason, Call: t.Call})
+	}
+	p.unsupported[n].Calls++
+}
+
+// mark is for tasks that put streams in order.
+func (p *program) mark(op *virtual.Op, k *timeline.Task) {
+	switch {
+	case k.Object == nil:
+		p.strange(k, "what it sets or waits for is not in the trace")
+	case k.Object.Kind == api.Notify:
+		op.Kind = map[api.Task]virtual.Kind{api.Record: virtual.SetFlag, api.Wait: virtual.TakeFlag, api.Reset: virtual.ClearFlag}[k.Kind]
+		op.Object = p.number(k.Object, &p.flags)
+	case k.Object.Kind != api.Event:
+		p.strange(k, fmt.Sprintf("a %s has no counterpart", k.Object.Kind))
+	case k.Kind == api.Record:
+		op.Kind, op.Object = virtual.RecordEvent, p.number(k.Object, &p.events)
+	case k.Kind == api.Wait:
+		op.Kind, op.Object = virtual.WaitEvent, p.number(k.Object, &p.events)
+	}
+}
+
+// graph returns the number of the graph that a task runs, false where its content is not known.
+func (p *program) graph(k *timeline.Task) (int32, bool) {
+	if n, ok := p.made[k.Object]; ok {
+		return n, true
+	}
+	inside, ok := p.held[k.Object]
+	if !ok {
+		return 0, false
+	}
+	g := graph{process: k.Process, device: p.walk.Lanes[k.Lane].Device}
+	lane := map[int]int{}
+	events := map[*timeline.Object]int32{}
+	hosts := map[[2]int]timeline.HostFunction{} // by lane and place
+	for i := range inside {
+		k := &inside[i]
+		n, ok := lane[k.Lane]
+		if !ok {
+			n = len(g.lanes)
+			lane[k.Lane] = n
+			g.lanes = append(g.lanes, nil)
+		}
+		op := virtual.Op{Device: virtual.Auto, Bytes: k.Bytes}
+		switch k.Kind {
+		case api.Kernel:
+			op.Kind, op.Kernel, op.Blocks = virtual.Kernel, p.kernel(k.Name), k.Blocks
+		case api.Copy, api.Fill, api.Reduce:
+			op.Kind, op.Copy = virtual.Copy, copyKind(k)
+		case api.HostFunc:
+			op.Kind = virtual.HostFunc
+			if fn, ok := p.captured[k.Call]; ok {
+				hosts[[2]int{n, len(g.lanes[n])}] = fn
+			}
+		case api.Record, api.Wait:
+			if k.Object == nil || k.Object.Kind != api.Event {
+				p.strange(k, "what it sets or waits for is not in the trace")
+				continue
+			}
+			e, ok := events[k.Object]
+			if !ok && k.Kind == api.Wait {
+				continue
+			}
+			if !ok {
+				e = int32(len(events))
+				events[k.Object] = e
+			}
+			op.Object = e
+			op.Kind = map[api.Task]virtual.Kind{api.Record: virtual.RecordEvent, api.Wait: virtual.WaitEvent}[k.Kind]
+		default:
+			p.strange(k, "in a graph it has no counterpart")
+			continue
+		}
+		g.lanes[n] = append(g.lanes[n], op)
+	}
+	for at, fn := range hosts {
+		g.hosts = append(g.hosts, &hostOp{op: &g.lanes[at[0]][at[1]], fn: fn})
+	}
+	n := int32(len(p.graphs))
+	p.graphs, p.made[k.Object] = append(p.graphs, g), n
+	return n, true
+}
+
+// copyKind is the model's kind of a copy, by its name.
+func copyKind(t *timeline.Task) model.CopyKind {
+	if t.Kind == api.Fill {
+		return model.Fill
+	}
+	switch t.Name {
+	case "copy HtoD":
+		return model.HostToDevice
+	case "copy DtoH":
+		return model.DeviceToHost
+	case "copy HtoH":
+		return model.HostToHost
+	}
+	return model.DeviceToDevice
+}
