@@ -415,7 +415,7 @@ func used() time.Duration {
 
 // Events a second of a processor's time, in the best round: what the code can do on a machine that others use too.
 func BenchmarkWrite(b *testing.B) {
-	r := story.Long(b, 1_000_000).Reader // and not the timeline, which would be looked through by the garbage collector
+	r := story.Decoding(b, 2_000_000, true)
 	for _, x := range []struct {
 		name string
 		o    Options

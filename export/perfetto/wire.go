@@ -143,3 +143,25 @@ func closed(b []byte, at int) []byte {
 	binary.PutUvarint(b[at-1:], uint64(n))
 	return b
 }
+
+// varintAt puts a varint at b[n:], which has room for the longest and 8 bytes more, and returns where it ends.
+func varintAt(b []byte, n int, v uint64) int {
+	if v < 0x80 {
+		b[n] = byte(v)
+		return n + 1
+	}
+	return longAt(b, n, v)
+}
+
+// longAt is varintAt without a branch for each byte.
+func longAt(b []byte, n int, v uint64) int {
+	if v >= 1<<56 {
+		return n + binary.PutUvarint(b[n:], v)
+	}
+	x := v&(1<<28-1) | v&^(1<<28-1)<<4
+	x = x&0x3fff00003fff | x&^0x3fff00003fff<<2
+	x = x&0x7f007f007f007f | x&^0x7f007f007f007f<<1
+	size := (bits.Len64(v) + 6) / 7
+	binary.LittleEndian.PutUint64(b[n:], x|0x8080808080808080&(1<<(8*size-8)-1))
+	return n + size
+}

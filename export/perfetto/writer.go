@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"io"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/acltrace/acltrace/export/internal/scene"
@@ -20,9 +21,11 @@ type writer struct {
 	out    *output
 	res    Result
 
-	b        []byte   // packets that are not compressed yet
-	event    []byte   // the one at hand
-	keys     [][]byte // beginnings of annotations, by the Sym of their names
+	b        []byte       // packets that are not compressed yet
+	event    []byte       // the one at hand
+	field    [16]byte     // its tag and length
+	fresh    []byte       // texts that the slice at hand is the first to use
+	keys     []annotation // by the Sym of their names
 	rows     []*sequence
 	counters []*sequence
 	uuids    uint64
@@ -313,31 +316,58 @@ func (w *writer) start(s *sequence, now int64) {
 	w.b = closed(closed(closed(b, event), defaults), packet)
 }
 
-// packet adds a packet of a sequence at a moment: what there is to intern, and an event.
+// packet adds a packet of a sequence at a moment, with an event and what there is to intern.
 func (w *writer) packet(s *sequence, field uint32, at int64, interned, event []byte) {
-	var time [32]byte
-	t := time[:0]
+	w.b = slices.Grow(w.b, packetSize)
+	b, packet := open(w.b, tracePacket)
+	b = append(b, s.head...)
+	b = b[:stamp(b[:cap(b)], len(b), s, at)]
+	b = append(append(b, interned...), put(w.field[:0], field, uint64(len(event)))...)
+	w.b = closed(append(b, event...), packet)
+}
+
+// packetSize is more than a packet takes beside its event, and than a longer length of it.
+const packetSize = 128
+
+// stamp puts the time of a packet.
+func stamp(b []byte, n int, s *sequence, at int64) int {
+	b[n] = packetTimestamp
 	if at >= s.last {
-		t = put(t, packetTimestamp, uint64(at-s.last))
+		n = varintAt(b, n+1, uint64(at-s.last))
 		s.last = at
-	} else {
-		t = put(put(t, packetTimestamp, uint64(at)), packetClock, clockBoottime)
+		return n
 	}
-	e := put(t, field, uint64(len(event)))
-	b := put(w.b, tracePacket, uint64(len(e)+len(s.head)+len(interned)+len(event)))
-	b = append(append(append(b, s.head...), interned...), e...)
-	w.b = append(b, event...)
+	n = varintAt(b, n+1, uint64(at))
+	binary.LittleEndian.PutUint16(b[n:], clockTag)
+	b[n+2] = clockBoottime
+	return n + 3
+}
+
+// close ends the slices of a row that end up to a moment.
+func (w *writer) close(s *sequence, now int64) {
+	for n := len(s.open); n > 0 && s.open[n-1] <= now; n-- {
+		w.small(s, s.open[n-1], ended)
+		s.open = s.open[:n-1]
+	}
 }
 
 // ended is the event that ends a slice.
 var ended = put(nil, eventType, sliceEnd)
 
-// close ends the slices of a row that end up to a moment.
-func (w *writer) close(s *sequence, now int64) {
-	for n := len(s.open); n > 0 && s.open[n-1] <= now; n-- {
-		w.packet(s, packetTrackEvent, s.open[n-1], nil, ended)
-		s.open = s.open[:n-1]
-	}
+// small is packet for an event of a few bytes.
+func (w *writer) small(s *sequence, at int64, event []byte) {
+	w.b = slices.Grow(w.b, packetSize)
+	from := len(w.b)
+	b := w.b[:cap(w.b)]
+	b[from] = tracePacket
+	n := from + 2
+	n += copy(b[n:], s.head)
+	n = stamp(b, n, s, at)
+	b[n], b[n+1] = packetTrackEvent, byte(len(event))
+	n += 2
+	n += copy(b[n:], event)
+	b[from+1] = byte(n - from - 2)
+	w.b = b[:n]
 }
 
 // Slice implements scene.Viewer.
@@ -357,86 +387,114 @@ func (w *writer) Slice(l *scene.Slice) error {
 		return w.stage(s, l)
 	}
 	w.close(s, from)
+	w.fresh = w.fresh[:0]
+	w.b = slices.Grow(w.b, packetSize+maxAnnotation*len(l.Args))
+	// From here on there is room, and what is put is not asked for it.
+	b := w.b[:cap(w.b)]
+	packet := len(w.b) + 2
+	b[packet-2] = tracePacket
+	n := packet + copy(b[packet:], s.head)
+	n = stamp(b, n, s, from)
+	event := n + 2
+	b[n] = packetTrackEvent
 	kind := byte(sliceBegin)
 	if l.Moment {
 		kind = instant
 	}
-	e := append(w.event[:0], eventType, kind)
-	e = put(put(e, eventName, uint64(l.Name)), eventCategory, uint64(l.Category))
+	b[event], b[event+1], b[event+2] = eventType, kind, eventName
+	n = varintAt(b, event+3, uint64(l.Name))
+	b[n] = eventCategory
+	n = varintAt(b, n+1, uint64(l.Category))
+	w.use(s, eventText, l.Name)
+	w.use(s, category, l.Category)
 	for i := range l.Args {
 		a := &l.Args[i]
-		at := len(e) + 1
-		e = append(e, w.key(a.Key)...)
+		w.use(s, argName, a.Key)
+		at := n + 1
+		k := w.key(a.Key)
+		binary.LittleEndian.PutUint64(b[n:], k.head)
+		n += int(k.len)
 		switch a.Kind {
 		case scene.Text:
-			e = put(e, annotationText, uint64(a.Text))
+			w.use(s, argText, a.Text)
+			binary.LittleEndian.PutUint16(b[n:], textTag)
+			n = varintAt(b, n+2, uint64(a.Text))
 		case scene.True:
-			e = append(e, annotationBool, 1)
+			b[n], b[n+1] = annotationBool, 1
+			n += 2
 		case scene.Int:
-			e = binary.AppendUvarint(append(e, annotationInt), a.Num)
+			b[n] = annotationInt
+			n = varintAt(b, n+1, a.Num)
 		case scene.Pointer:
-			e = binary.AppendUvarint(append(e, annotationPointer), a.Num)
+			b[n] = annotationPointer
+			n = varintAt(b, n+1, a.Num)
 		default:
-			e = binary.AppendUvarint(append(e, annotationUint), a.Num)
+			b[n] = annotationUint
+			n = varintAt(b, n+1, a.Num)
 		}
-		e[at] = byte(len(e) - at - 1)
+		b[at] = byte(n - at - 1)
 	}
 	switch {
 	case l.Flow == 0:
 	case w.o.GPU:
-		var correlation int
-		e, correlation = open(e, eventCorrelation)
-		e = closed(put(e, correlationStage, l.Flow), correlation)
-	case l.FlowEnd:
-		e = putFixed(e, eventFlowEnd, l.Flow)
+		e, correlation := open(b[:n], eventCorrelation)
+		n = len(closed(put(e, correlationStage, l.Flow), correlation))
 	default:
-		e = putFixed(e, eventFlow, l.Flow)
+		tag := uint16(flowTag)
+		if l.FlowEnd {
+			tag = flowEndTag
+		}
+		binary.LittleEndian.PutUint16(b[n:], tag)
+		binary.LittleEndian.PutUint64(b[n+2:], l.Flow)
+		n += 10
 	}
-	w.event = e
-	w.packet(s, packetTrackEvent, from, w.intern(s, l), e)
+	b = closed(b[:n], event)
+	if len(w.fresh) > 0 {
+		b = append(put(b, packetInterned, uint64(len(w.fresh))), w.fresh...)
+	}
+	w.b = closed(b, packet)
 	if !l.Moment {
 		s.open = append(s.open, to)
 	}
 	return w.flush()
 }
 
-// key returns how an annotation with a name begins. It is shorter than 128 bytes, so that its length, the second byte, is one.
-func (w *writer) key(y scene.Sym) []byte {
-	for int(y) >= len(w.keys) {
-		w.keys = append(w.keys, nil)
-	}
-	if w.keys[y] == nil {
-		w.keys[y] = put([]byte{eventAnnotation, 0}, annotationName, uint64(y))
-	}
-	return w.keys[y]
+// maxAnnotation is more than an annotation takes.
+const maxAnnotation = 32
+
+// Tags of two bytes, as little-endian numbers.
+const (
+	clockTag   = packetClock&0x7f | 0x80 | packetClock>>7<<8
+	textTag    = annotationText&0x7f | 0x80 | annotationText>>7<<8
+	flowTag    = eventFlow&0x7f | 0x80 | eventFlow>>7<<8
+	flowEndTag = eventFlowEnd&0x7f | 0x80 | eventFlowEnd>>7<<8
+)
+
+// annotation is how one with a name begins: shorter than 128 bytes, so that its length, the second byte, is one.
+type annotation struct {
+	head uint64
+	len  uint8
 }
 
-// intern encodes the texts of a slice that the sequence does not know yet; mostly there is none.
-func (w *writer) intern(s *sequence, l *scene.Slice) []byte {
-	known := s.known[eventText].has(uint32(l.Name)) && s.known[category].has(uint32(l.Category))
-	for i := range l.Args {
-		a := &l.Args[i]
-		known = known && s.known[argName].has(uint32(a.Key)) && (a.Kind != scene.Text || s.known[argText].has(uint32(a.Text)))
+func (w *writer) key(y scene.Sym) *annotation {
+	for int(y) >= len(w.keys) {
+		w.keys = append(w.keys, annotation{})
 	}
-	if known {
-		return nil
+	k := &w.keys[y]
+	if k.len == 0 {
+		var b [16]byte
+		k.len = uint8(len(put(append(b[:0], eventAnnotation, 0), annotationName, uint64(y))))
+		k.head = binary.LittleEndian.Uint64(b[:])
 	}
-	b, data := open(nil, packetInterned)
-	add := func(kind interned, y scene.Sym) {
-		if !s.known[kind].add(uint32(y)) {
-			return
-		}
-		b = w.internText(b, kind, y)
+	return k
+}
+
+// use encodes a text that the sequence does not know yet.
+func (w *writer) use(s *sequence, kind interned, y scene.Sym) {
+	if !s.known[kind].has(uint32(y)) {
+		s.known[kind].add(uint32(y))
+		w.fresh = w.internText(w.fresh, kind, y)
 	}
-	add(eventText, l.Name)
-	add(category, l.Category)
-	for i := range l.Args {
-		add(argName, l.Args[i].Key)
-		if l.Args[i].Kind == scene.Text {
-			add(argText, l.Args[i].Text)
-		}
-	}
-	return closed(b, data)
 }
 
 func (w *writer) internText(b []byte, kind interned, y scene.Sym) []byte {
@@ -460,7 +518,7 @@ func (w *writer) Point(c *scene.Counter, at int64, value float64) error {
 		e = putFixed(e, eventDouble, math.Float64bits(value))
 	}
 	w.event = e
-	w.packet(s, packetTrackEvent, at, nil, e)
+	w.small(s, at, e)
 	return w.flush()
 }
 

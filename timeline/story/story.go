@@ -12,6 +12,8 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/stream"
+	"github.com/acltrace/acltrace/record"
 	"github.com/acltrace/acltrace/timeline"
 )
 
@@ -52,7 +54,7 @@ func begin(tb testing.TB, uuid string) *Builder {
 	meta := &format.Meta{UUID: uuid, Host: "node7", Argv: []string{"/opt/app/train", "--steps", "2"}, API: acl.Model.Name, CapturedBy: "shim",
 		Simulated: true, Device: format.Device{Name: "simulator"}, StartWall: StartWall, StartMono: 987654321, EndNS: 1_000_000}
 	var err error
-	b.w, err = format.Create(b.path, meta, schema(acl.Model), nil)
+	b.w, err = format.Create(b.path, meta, record.Schema(acl.Model), nil)
 	b.check(err)
 	for i, p := range []format.Process{
 		{PID: 4001, Exe: "/opt/app/train", Argv: meta.Argv},
@@ -76,23 +78,6 @@ func (b *Builder) check(err error) {
 	if err != nil {
 		b.tb.Fatal(err)
 	}
-}
-
-// schema is the model as a recorder writes it.
-func schema(m *api.Model) *format.Schema {
-	s := &format.Schema{API: m.Name}
-	for i := range m.Funcs {
-		f := &m.Funcs[i]
-		if !f.Modelled {
-			continue
-		}
-		out := format.Function{ID: uint16(f.ID), Name: f.Name, Ret: f.Return, Words: int(f.Words)}
-		for _, p := range f.Params {
-			out.Params = append(out.Params, format.Param{Name: p.Name, Type: p.Type, Word: int(p.Word), Words: int(p.Words), Role: p.Role.String()})
-		}
-		s.Functions = append(s.Functions, out)
-	}
-	return s
 }
 
 // A Mod changes a call.
@@ -154,12 +139,17 @@ func (b *Builder) Cut() *timeline.Timeline {
 	return b.read()
 }
 
-func (b *Builder) read() *timeline.Timeline {
+func (b *Builder) open() *format.Reader {
 	b.tb.Helper()
 	r, err := format.Open(b.path, nil)
 	b.check(err)
 	b.tb.Cleanup(func() { r.Close() })
-	t, err := timeline.Load(r, acl.Model)
+	return r
+}
+
+func (b *Builder) read() *timeline.Timeline {
+	b.tb.Helper()
+	t, err := timeline.Load(b.open(), acl.Model)
 	b.check(err)
 	return t
 }
@@ -248,4 +238,23 @@ func Steps(tb testing.TB, steps, launches int, time func(step, launch int) int64
 		at += 500
 	}
 	return b.Load()
+}
+
+// Decoding is a story of so many calls as a language model makes them, in steps of 422, for what is to be told of many: it is not loaded. Where nothing waits, no task is
+// ever known to have ended.
+func Decoding(tb testing.TB, calls int, waits bool) *format.Reader {
+	tb.Helper()
+	b := begin(tb, LongUUID)
+	sync := uint16(acl.Model.Lookup("aclrtSynchronizeStream").ID)
+	s := stream.New(record.Schema(acl.Model))
+	var c format.Call
+	for range calls {
+		if s.Next(&c); c.Func == sync && !waits {
+			continue
+		}
+		_, err := b.w.Call(&c)
+		b.check(err)
+	}
+	b.check(b.w.Close())
+	return b.open()
 }

@@ -1,0 +1,45 @@
+package scene_test
+
+import (
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/export/internal/scene"
+	"github.com/acltrace/acltrace/timeline/story"
+)
+
+func used() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		panic(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+type nothing struct{}
+
+func (nothing) Slice(*scene.Slice) error                   { return nil }
+func (nothing) Point(*scene.Counter, int64, float64) error { return nil }
+
+// BenchmarkScene is what all viewers stand on.
+func BenchmarkScene(b *testing.B) {
+	r := story.Decoding(b, 2_000_000, true)
+	best := time.Hour
+	var events int
+	for b.Loop() {
+		s, err := scene.New(r, acl.Model, nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+		began := used()
+		if err := s.Walk(nothing{}); err != nil {
+			b.Fatal(err)
+		}
+		best = min(best, used()-began)
+		events = s.Drawn.Events()
+	}
+	b.ReportMetric(float64(events)/best.Seconds()/1e6, "Mevents/cpu-s")
+	b.ReportMetric(float64(best.Nanoseconds())/2e6, "cpu-ns/call")
+}
