@@ -87,11 +87,16 @@ const (
 	Struct
 	// Map is an address in a reserved range where the call puts memory: an allocation from then on.
 	Map
+	// Image is host memory with a binary that the call reads, which tells its own size.
+	Image
+	// Packed is host memory with a list that leads to the arguments of a kernel as one block, which is captured before the call
+	// as item 1.
+	Packed
 )
 
 var roleNames = [...]string{"value", "use", "new", "find", "end", "place", "launch", "address", "reads", "writes", "fills",
 	"in", "args", "devargs", "array", "list", "string", "file", "out", "text", "buffer", "scratch", "opaque",
-	"callback", "inout", "answer", "uses", "struct", "map"}
+	"callback", "inout", "answer", "uses", "struct", "map", "image", "packed"}
 
 func (r Role) String() string {
 	if int(r) < len(roleNames) {
@@ -199,7 +204,8 @@ const (
 	SyncDevice
 	SyncStream
 	SyncEvent
-	// PollStream and PollEvent return at once and tell by their first Out parameter whether it is complete.
+	// PollStream and PollEvent return at once and tell by their first Out parameter whether it is complete; without one by
+	// returning 0 or Model.Pending.
 	PollStream
 	PollEvent
 )
@@ -343,9 +349,44 @@ type Param struct {
 	Volatile bool
 	// Addresses marks memory whose 8-byte words may be device addresses.
 	Addresses bool
+	// Dropped marks what a replay leaves out, with 0 in its place: options that only the program that made the call can use.
+	Dropped bool
 	// Fields are the pointers and handles in a Struct, as far as the model knows them.
 	Fields []Field
+	// Block says where a Struct describes a copy, nil where it describes none. What the copy reads from the host's memory is
+	// item BlockFrom, what it brings there item BlockTo: the rows without the gaps between them.
+	Block *Block
 }
+
+// Items of a Struct with a Block.
+const (
+	BlockFrom = 1
+	BlockTo   = 2
+)
+
+// A Block is a copy of rows of bytes, as a structure describes it: offsets of its fields, all of which are words. A field that it lacks
+// has the offset NoField.
+type Block struct {
+	From, To             Side
+	Width, Height, Depth uint32 // of the copy: bytes, rows, planes
+}
+
+// NoField is the offset of a field that a structure lacks.
+const NoField = ^uint32(0)
+
+// A Side is one end of a Block.
+type Side struct {
+	Kind         uint32 // of what kind of memory it is, a number of 4 bytes: HostSide, DeviceSide
+	Host, Device uint32 // its address
+	X, Y, Z      uint32 // where it begins: bytes, rows, planes
+	Pitch, Rows  uint32 // bytes of a row and rows of a plane
+}
+
+// Kinds of memory of a Side. What is none of them is not looked at.
+const (
+	HostSide   = 1
+	DeviceSide = 2
+)
 
 // A Field is a place in a structure that is worth something in its own run alone: a pointer, or a handle.
 type Field struct {
@@ -415,6 +456,10 @@ type Func struct {
 	Meets bool
 	// Outer says that the call encloses others of the same runtime, which are recorded too: it puts nothing on a stream itself.
 	Outer bool
+	// Idle says that the call changes nothing and that its answer is worth something in its own run alone: a replay leaves it out.
+	Idle bool
+	// Unplayed is why a replay can't make the call, "" where it can.
+	Unplayed string
 	// Notes says that the call tells tools something and does nothing else. Range says whether that is of the time; its
 	// message is what Names says, and a range is an object.
 	Notes bool
@@ -564,6 +609,10 @@ type Model struct {
 	Environment []string
 	// Exhausted are the least and the greatest error code that say that the call was sound and something was used up.
 	Exhausted [2]int32
+	// Pending is the error code that says that what was asked about is not complete, 0 where none does.
+	Pending int32
+	// Constants is the greatest handle that is a constant of the runtime's, as a default stream is: the same in every run.
+	Constants uint64
 	// DeviceName is the function whose answer, a text, is the name of the device; "" for none.
 	DeviceName string
 	Simulator  Simulator

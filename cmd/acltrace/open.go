@@ -5,11 +5,12 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/api/cuda"
 	"github.com/acltrace/acltrace/format"
 )
 
 // models are the runtimes that this acltrace knows.
-var models = map[string]*api.Model{acl.Model.Name: acl.Model}
+var models = map[string]*api.Model{acl.Model.Name: acl.Model, cuda.Model.Name: cuda.Model}
 
 // open opens a trace and finds the model of the runtime that it was recorded from.
 func open(path string) (*format.Reader, *api.Model, error) {

@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"sort"
 	"strings"
 
@@ -176,8 +178,29 @@ func genHeader(m *model, w *writer) error {
 		}
 		w.f("%s(%s);\n", cDecl(f.Return, f.Name), cParams(f))
 	}
+	m.genAliases(w)
 	w.f("#undef ACLTRACE_SIZE\n\n#ifdef __cplusplus\n}\n#endif\n\n#endif")
 	return nil
+}
+
+// genAliases writes the names that programs call functions by which have a newer version and no other: the number of the version is
+// what the library exports. ACLTRACE_EXACT_NAMES is for those who mean what they write.
+func (m *model) genAliases(w *writer) {
+	names := map[string]string{}
+	for i := range m.Funcs {
+		n := m.Funcs[i].Name
+		if k := len(n) - len("_v2"); k > 0 && strings.HasPrefix(n[k:], "_v") && n[k+2] >= '0' && n[k+2] <= '9' && m.find(n[:k]) == nil {
+			names[n[:k]] = n
+		}
+	}
+	if len(names) == 0 {
+		return
+	}
+	w.f("#ifndef ACLTRACE_EXACT_NAMES")
+	for _, n := range slices.Sorted(maps.Keys(names)) {
+		w.f("#define %s %s", n, names[n])
+	}
+	w.f("#endif\n")
 }
 
 func types(f *api.Func) []string {

@@ -9,11 +9,6 @@ import (
 	"github.com/acltrace/acltrace/api"
 )
 
-// notModelled are the functions without semantics, and why.
-var notModelled = map[string]string{
-	"aclAppLog": "it takes variable arguments, which no wrapper can pass on",
-}
-
 func genCoverage(m *model, w *writer) error {
 	w.f("<!-- "+marker+" -->\n# Coverage\n", m.Name)
 	for _, l := range m.layers {
@@ -39,16 +34,23 @@ func genCoverage(m *model, w *writer) error {
 			w.f("%d are simulated; on the simulator the others return an error and say their name once on stderr.", simulated)
 		}
 		w.f("")
+		reasons := map[string][]string{}
 		for i := range l.Funcs {
 			f := &l.Funcs[i]
 			if f.Modelled {
 				continue
 			}
-			why, ok := notModelled[f.Name]
-			if !ok {
+			if l.why[f.Name] == "" {
 				return fmt.Errorf("%s is not modelled, and nothing says why", f.Name)
 			}
-			w.f("`%s` passes through a recorder and is counted by name: %s.\n", f.Name, why)
+			reasons[l.why[f.Name]] = append(reasons[l.why[f.Name]], f.Name)
+		}
+		for _, why := range slices.Sorted(maps.Keys(reasons)) {
+			if names := reasons[why]; len(names) == 1 {
+				w.f("`%s` passes through a recorder and is counted by name: %s.\n", names[0], why)
+			} else {
+				w.f("%d functions pass through a recorder and are counted by name: %s. They are `%s`.\n", len(names), why, strings.Join(names, "`, `"))
+			}
 		}
 		if len(l.unsimulated) > 0 {
 			w.f("Not simulated, and why:\n")
@@ -68,17 +70,37 @@ func genCoverage(m *model, w *writer) error {
 		if len(blind) > 0 {
 			w.f("Nothing public tells how large these descriptors are, so a call is recorded without what is in them: %s.\n", strings.Join(blind, ", "))
 		}
-		w.f("| function | since | modelled | simulated | puts on a stream | completes |\n|---|---|---|---|---|---|")
+		played := simulated == 0 && slices.ContainsFunc(l.Funcs, func(f api.Func) bool { return f.Idle })
+		column := "simulated"
+		if played {
+			column = "replayed"
+		}
+		w.f("| function | since | modelled | %s | puts on a stream | completes |\n|---|---|---|---|---|---|", column)
 		for _, f := range l.Funcs {
 			task := f.Task.String()
 			if f.Outer && f.Stream >= 0 {
 				task = "what it calls"
 			}
-			w.f("| %s | %s | %s | %s | %s | %s |", f.Name, f.Since, yes(f.Modelled), yes(f.Simulated), task, f.Sync)
+			third := yes(f.Simulated)
+			if played {
+				third = replayed(&f)
+			}
+			w.f("| %s | %s | %s | %s | %s | %s |", f.Name, f.Since, yes(f.Modelled), third, task, f.Sync)
 		}
 		w.f("")
 	}
 	return nil
+}
+
+// replayed says what becomes of a function's calls in a replay.
+func replayed(f *api.Func) string {
+	switch {
+	case f.Idle:
+		return "left out: it changes nothing"
+	case f.Unplayed != "":
+		return "no: " + f.Unplayed
+	}
+	return yes(f.Modelled)
 }
 
 func yes(b bool) string {

@@ -206,7 +206,24 @@ func genGo(m *model, w *writer) error {
 	}
 	w.f("}\nreturn 0, false\n}\n")
 
-	w.f("// Model is the table of this runtime.\nvar Model = (&api.Model{\nName: %q,\nAccelerator: %#v,\nInstalled: %#v,\nLayers: %#v,\nDevice: api.Window{From: %#x, To: %#x},\nEnvironment: %#v,\nDeviceName: %q,\nExhausted: %#v,\nSimulator: %#v,\nFaults: %#v,\nFuncs: []api.Func{", m.Name, m.Accelerator, m.Installed, all.Layers, m.Device.From, m.Device.To, m.Environment, m.DeviceName, m.Exhausted, m.Simulator, m.Faults)
+	genTable(all, w)
+	return nil
+}
+
+// genModel writes the table alone, for a runtime that is not simulated in Go.
+func genModel(m *model, w *writer) error {
+	w.f("// "+marker+"\n\npackage %s\n\nimport \"github.com/acltrace/acltrace/api\"\n", m.Name, m.Name)
+	genTable(m, w)
+	return nil
+}
+
+// genTable writes the table of a runtime.
+func genTable(all *model, w *writer) {
+	m := all
+	if m.upper != nil {
+		m = m.upper
+	}
+	w.f("// Model is the table of this runtime.\nvar Model = (&api.Model{\nName: %q,\nAccelerator: %#v,\nInstalled: %#v,\nLayers: %#v,\nDevice: api.Window{From: %#x, To: %#x},\nEnvironment: %#v,\nDeviceName: %q,\nExhausted: %#v,\nPending: %d,\nConstants: %d,\nSimulator: %#v,\nFaults: %#v,\nFuncs: []api.Func{", m.Name, m.Accelerator, m.Installed, all.Layers, m.Device.From, m.Device.To, m.Environment, m.DeviceName, m.Exhausted, m.Pending, m.Constants, m.Simulator, m.Faults)
 	for i := range all.Funcs {
 		genFunc(w, &all.Funcs[i])
 	}
@@ -230,7 +247,6 @@ func genGo(m *model, w *writer) error {
 		w.f("{Name: %q, Value: %d},", v.Name, v.Value)
 	}
 	w.f("},\n}).Init()")
-	return nil
 }
 
 // fnName is the name of a function's method and, behind Fn, of its number. Where a function of the acl prefix and one of
@@ -311,9 +327,26 @@ func goFields(fields []api.Field) string {
 	return s + "}"
 }
 
+func goBlock(p *api.Param) string {
+	s := ""
+	if p.Dropped {
+		s = ", Dropped: true"
+	}
+	if p.Block != nil {
+		s += fmt.Sprintf(", Block: &%#v", *p.Block)
+	}
+	return s
+}
+
 func genFunc(w *writer, f *api.Func) {
 	w.f("{ID: %d, Name: %q, Layer: %q, Return: %q, RetWidth: %d, RetVoid: %t, RetError: %t, Ret: %d, RetObject: %q, RetVolatile: %t, Task: %d, Sync: %d, Capture: %d, Begins: %t, Reports: %t, Meets: %t, Outer: %t, Notes: %t, Called: %t, Shares: %d, StandIn: %q, Range: %d, Entry: %d, Selects: %d, Device: %d, Stream: %d, Event: %d, Names: %d, Modelled: %t, Simulated: %t, Since: %q, Words: %d,\nDoc: %q,",
 		f.ID, f.Name, f.Layer, f.Return, f.RetWidth, f.RetVoid, f.RetError, f.Ret, f.RetObject, f.RetVolatile, f.Task, f.Sync, f.Capture, f.Begins, f.Reports, f.Meets, f.Outer, f.Notes, f.Called, f.Shares, f.StandIn, f.Range, f.Entry, f.Selects, f.Device, f.Stream, f.Event, f.Names, f.Modelled, f.Simulated, f.Since, f.Words, f.Doc)
+	if f.Idle {
+		w.f("Idle: true,")
+	}
+	if f.Unplayed != "" {
+		w.f("Unplayed: %q,", f.Unplayed)
+	}
 	if len(f.Params) > 0 {
 		w.f("Params: []api.Param{")
 		for _, p := range f.Params {
@@ -324,8 +357,8 @@ func genFunc(w *writer, f *api.Func) {
 			if p.Size.Stored {
 				size += ", Stored: true"
 			}
-			w.f("{Name: %q, Type: %q, Word: %d, Words: %d, Width: %d, Role: %d, Object: %q, Size: %s}, Elem: %d, ItemSizes: %d, ItemCount: %d, Volatile: %t, Addresses: %t%s%s},",
-				p.Name, p.Type, p.Word, p.Words, p.Width, p.Role, p.Object, size, p.Elem, p.ItemSizes, p.ItemCount, p.Volatile, p.Addresses, goItem(p.ItemType), goFields(p.Fields))
+			w.f("{Name: %q, Type: %q, Word: %d, Words: %d, Width: %d, Role: %d, Object: %q, Size: %s}, Elem: %d, ItemSizes: %d, ItemCount: %d, Volatile: %t, Addresses: %t%s%s%s},",
+				p.Name, p.Type, p.Word, p.Words, p.Width, p.Role, p.Object, size, p.Elem, p.ItemSizes, p.ItemCount, p.Volatile, p.Addresses, goItem(p.ItemType), goFields(p.Fields), goBlock(&p))
 		}
 		w.f("},")
 	}

@@ -38,16 +38,22 @@ func (w *writer) save(path string) error {
 	return os.WriteFile(path, b, 0o644)
 }
 
-// layers are the folders of AscendCL's layers, with the first number of each.
-var layers = []struct {
+// folder is the folder of a layer, with the first number of its functions.
+type folder struct {
 	dir   string
 	first int
-}{{"acl", 1}, {"rt", 1001}, {"hccl", 2001}, {"mstx", 3001}, {"program", 4001}}
+}
 
-// loadAll reads all layers from the folder that they lie in.
-func loadAll(root string) (*model, error) {
+// layers are the folders of each runtime's layers; programs call the first.
+var layers = map[string][]folder{
+	"acl":  {{"acl", 1}, {"rt", 1001}, {"hccl", 2001}, {"mstx", 3001}, {"program", 4001}},
+	"cuda": {{"cuda", 5001}, {"program", 4001}},
+}
+
+// loadAll reads all layers of a runtime from the folder that they lie in.
+func loadAll(root, runtime string) (*model, error) {
 	var ms []*model
-	for _, l := range layers {
+	for _, l := range layers[runtime] {
 		m, err := load(filepath.Join(root, l.dir), l.first)
 		if err != nil {
 			return nil, err
@@ -57,8 +63,12 @@ func loadAll(root string) (*model, error) {
 	return join(ms...)
 }
 
-func run(args []string) error {
-	all, err := loadAll("api")
+func run() error {
+	all, err := loadAll("api", "acl")
+	if err != nil {
+		return err
+	}
+	cuda, err := loadAll("api", "cuda")
 	if err != nil {
 		return err
 	}
@@ -75,6 +85,9 @@ func run(args []string) error {
 		{"probe/shim/libraries_gen.h", genLibraries, all},
 		{"replay/player/call_gen.h", genPlayer, all},
 		{"docs/coverage.md", genCoverage, all},
+		{"api/cuda/cuda_gen.go", genModel, cuda},
+		{"api/cuda/include/cuda.h", genHeader, cuda.upper},
+		{"docs/coverage-cuda.md", genCoverage, cuda},
 	}
 	for _, l := range all.layers {
 		if l.layer.Simulated {
@@ -97,7 +110,7 @@ func run(args []string) error {
 }
 
 func main() {
-	if err := run(os.Args[1:]); err != nil {
+	if err := run(); err != nil {
 		fmt.Fprintln(os.Stderr, "apigen:", err)
 		os.Exit(1)
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -33,6 +34,7 @@ type model struct {
 	factors  map[factorKey][]string // of the size behind a parameter, in C, that no number and no parameter tells
 	injected map[string][2]int      // module and slot of a function in the tables of an injection
 	meanings map[string]meaning     // of functions
+	why      map[string]string      // a function has no semantics
 	layer    layer
 }
 
@@ -57,6 +59,7 @@ type structType struct {
 	size, align int
 	fields      []field
 	nested      []nested
+	block       *api.Block // where it describes a copy
 }
 
 // nested is memory that a pointer in a structure leads to.
@@ -118,7 +121,7 @@ func table(path string, columns int) ([][]string, error) {
 }
 
 func newModel(dir string) *model {
-	m := &model{dir: dir, dirs: map[string][]string{}, header: map[string]string{}, enumSet: map[string]bool{}, impl: map[string]string{}, factors: map[factorKey][]string{}, injected: map[string][2]int{}, meanings: map[string]meaning{}}
+	m := &model{dir: dir, dirs: map[string][]string{}, header: map[string]string{}, enumSet: map[string]bool{}, impl: map[string]string{}, factors: map[factorKey][]string{}, injected: map[string][2]int{}, meanings: map[string]meaning{}, why: map[string]string{}}
 	m.Name = filepath.Base(dir)
 	return m
 }
@@ -166,16 +169,6 @@ func (m *model) loadEnums() error {
 		}
 		m.Errors = append(m.Errors, api.EnumValue{Name: r[1], Value: v})
 	}
-	// A code's main name is the one that the runtime's documents use.
-	slices.SortStableFunc(m.Errors, func(a, b api.EnumValue) int {
-		rank := func(e api.EnumValue) int {
-			if e.Name == "ACL_SUCCESS" {
-				return 0
-			}
-			return 1
-		}
-		return rank(a) - rank(b)
-	})
 	return nil
 }
 
@@ -323,6 +316,9 @@ type meaning struct {
 	Ends string
 	// Tells says what the call tells a thread of its own last calls.
 	Tells string
+	// Finds is the parameter with the name of a function that the call answers with, Passes the one with what names a table of
+	// functions that are known by no name.
+	Finds, Passes string
 }
 
 const (
@@ -333,7 +329,7 @@ const (
 
 type semantics struct {
 	Task, Sync, Capture, Range, Ret, Selects, Device, Entry, Names string
-	Shares, StandIn                                                string
+	Shares, StandIn, Replay                                        string
 	Begins, Reports, Meets                                         bool
 	meaning                                                        `yaml:",inline"`
 	Inject                                                         []int
@@ -341,8 +337,8 @@ type semantics struct {
 }
 
 func (m *model) loadSemantics() error {
-	path := filepath.Join(m.dir, "semantics.yaml")
-	b, err := os.ReadFile(path)
+	file := filepath.Join(m.dir, "semantics.yaml")
+	b, err := os.ReadFile(file)
 	if err != nil {
 		return err
 	}
@@ -356,6 +352,11 @@ func (m *model) loadSemantics() error {
 		Simulator   api.Simulator
 		Faults      api.Faults
 		Exhausted   [2]int32
+		Pending     int32
+		Constants   uint64
+		Variants    []string
+		Unmodelled  map[string][]string // by the reason why, patterns of names
+		Copies      map[string]block
 		Structs     map[string]map[string]string
 		Shown       map[string]shown
 		Functions   map[string]*semantics
@@ -364,12 +365,13 @@ func (m *model) loadSemantics() error {
 	d := yaml.NewDecoder(bytes.NewReader(b))
 	d.KnownFields(true)
 	if err := d.Decode(&doc); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+		return fmt.Errorf("%s: %w", file, err)
 	}
 	m.layer = doc.Layer
 	m.Layers = []api.Layer{{Name: m.Name, Libraries: doc.Layer.Libraries, Outer: doc.Layer.Outer, Errors: doc.Layer.Errors}}
 	m.Environment, m.Simulator, m.DeviceName, m.Faults = doc.Environment, doc.Simulator, doc.DeviceName, doc.Faults
 	m.Exhausted, m.Accelerator, m.Installed = doc.Exhausted, doc.Accelerator, doc.Installed
+	m.Pending, m.Constants = doc.Pending, doc.Constants
 	for i := range m.Funcs {
 		f := &m.Funcs[i]
 		f.RetError, f.Outer, f.Notes = f.Return == doc.Layer.Errors, doc.Layer.Outer || doc.Layer.Called, doc.Layer.Notes || doc.Layer.Called
@@ -385,37 +387,100 @@ func (m *model) loadSemantics() error {
 	}
 	for name, fields := range doc.Structs {
 		if err := m.nest(name, fields); err != nil {
-			return fmt.Errorf("%s: %s: %w", path, name, err)
+			return fmt.Errorf("%s: %s: %w", file, name, err)
+		}
+	}
+	for name, b := range doc.Copies {
+		if err := m.block(name, &b); err != nil {
+			return fmt.Errorf("%s: copies: %s: %w", file, name, err)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(doc.Shown)) {
 		s, err := m.shown(name, doc.Shown[name])
 		if err != nil {
-			return fmt.Errorf("%s: shown: %s: %w", path, name, err)
+			return fmt.Errorf("%s: shown: %s: %w", file, name, err)
 		}
 		m.Layouts = append(m.Layouts, *s)
 	}
 	for name, s := range doc.Functions {
 		f := m.find(name)
 		if f == nil {
-			return fmt.Errorf("%s: %s is not in functions.tsv", path, name)
+			return fmt.Errorf("%s: %s is not in functions.tsv", file, name)
 		}
 		if s == nil {
 			s = &semantics{}
 		}
 		if err := m.apply(f, s); err != nil {
-			return fmt.Errorf("%s: %s: %w", path, name, err)
+			return fmt.Errorf("%s: %s: %w", file, name, err)
 		}
 		f.Simulated = doc.Layer.Simulated
+	}
+	if err := m.vary(doc.Variants); err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	if err := m.explain(doc.Unmodelled); err != nil {
+		return fmt.Errorf("%s: unmodelled: %w", file, err)
 	}
 	m.unsimulated = doc.Unsimulated
 	for _, names := range doc.Unsimulated {
 		for _, name := range names {
 			f := m.find(name)
 			if f == nil || !f.Modelled {
-				return fmt.Errorf("%s: unsimulated: %s is not modelled", path, name)
+				return fmt.Errorf("%s: unsimulated: %s is not modelled", file, name)
 			}
 			f.Simulated = false
+		}
+	}
+	return nil
+}
+
+// vary gives functions whose names end in one of some ends what the function without it means.
+func (m *model) vary(ends []string) error {
+	for i := range m.Funcs {
+		f := &m.Funcs[i]
+		for _, end := range ends {
+			name, ok := strings.CutSuffix(f.Name, end)
+			if !ok || f.Modelled {
+				continue
+			}
+			of := m.find(name)
+			if of == nil || len(of.Params) != len(f.Params) {
+				return fmt.Errorf("%s: there is no %s with the same parameters", f.Name, name)
+			}
+			v := *of
+			v.ID, v.Name, v.Since, v.Doc, v.Params = f.ID, f.Name, f.Since, f.Doc, slices.Clone(of.Params)
+			*f = v
+			m.meanings[f.Name] = m.meanings[name]
+			for _, p := range f.Params {
+				if c := m.factors[factorKey{name, p.Name}]; c != nil {
+					m.factors[factorKey{f.Name, p.Name}] = c
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// explain notes why functions have no semantics.
+func (m *model) explain(reasons map[string][]string) error {
+	for why, patterns := range reasons {
+		for _, pattern := range patterns {
+			found := false
+			for i := range m.Funcs {
+				ok, err := path.Match(pattern, m.Funcs[i].Name)
+				if err != nil {
+					return fmt.Errorf("%s: %w", pattern, err)
+				}
+				if have := m.why[m.Funcs[i].Name]; ok && have != "" && have != why {
+					return fmt.Errorf("%s has two reasons", m.Funcs[i].Name)
+				}
+				if ok && !m.Funcs[i].Modelled {
+					m.why[m.Funcs[i].Name], found = why, true
+				}
+			}
+			if !found {
+				return fmt.Errorf("%s is no function without semantics", pattern)
+			}
 		}
 	}
 	return nil
@@ -458,7 +523,15 @@ func (m *model) apply(f *api.Func, s *semantics) error {
 	case !slices.Contains([]string{"", lastTask, lastError, lastErrorOnce}, s.Tells):
 		return fmt.Errorf("it tells neither the last task nor the last error: %q", s.Tells)
 	}
+	for _, p := range []string{s.Finds, s.Passes} {
+		if p != "" && f.Param(p) < 0 {
+			return fmt.Errorf("no parameter %s", p)
+		}
+	}
 	m.meanings[f.Name] = s.meaning
+	if f.Idle = s.Replay == "idle"; !f.Idle {
+		f.Unplayed = s.Replay
+	}
 	if len(s.Inject) == 2 {
 		m.injected[f.Name] = [2]int(s.Inject)
 	}
@@ -575,7 +648,7 @@ func (m *model) size(ctype string) int {
 	return 0
 }
 
-var roleRE = regexp.MustCompile(`^([a-z]+)(?: ([a-z ]+?))?(?: ?\((.*)\))?(?: (volatile|words))?$`)
+var roleRE = regexp.MustCompile(`^([a-z]+)(?: ([a-z ]+?))?(?: ?\((.*)\))?(?: (volatile|words|dropped))?$`)
 
 // role parses `role [object] [(size)] [flag]`.
 func (m *model) role(f *api.Func, p *api.Param, text string) error {
@@ -584,7 +657,7 @@ func (m *model) role(f *api.Func, p *api.Param, text string) error {
 		return fmt.Errorf("role %q not understood", text)
 	}
 	role, object, size, flag := g[1], g[2], g[3], g[4]
-	if object == "volatile" || object == "words" {
+	if object == "volatile" || object == "words" || object == "dropped" {
 		object, flag = "", object
 	}
 	items := object == "items"
@@ -602,11 +675,13 @@ func (m *model) role(f *api.Func, p *api.Param, text string) error {
 		p.Volatile = true
 	case "words":
 		p.Addresses = true
+	case "dropped":
+		p.Dropped = true
 	default:
 		return fmt.Errorf("no flag %q", flag)
 	}
 	switch p.Role {
-	case api.Args, api.DevArgs, api.Reads, api.Array:
+	case api.Args, api.DevArgs, api.Reads, api.Array, api.Packed:
 		p.Addresses = true
 	}
 	base := strings.TrimPrefix(strings.TrimSuffix(p.Type, "*"), "const ")
@@ -621,6 +696,10 @@ func (m *model) role(f *api.Func, p *api.Param, text string) error {
 		}
 		p.Elem = uint32(m.size(base))
 		p.Fields = m.fields(m.structByName(base))
+		p.Block = m.structByName(base).block
+		if slices.ContainsFunc(p.Fields, func(f api.Field) bool { return f.Object == api.Stream }) {
+			f.Stream = int8(slices.IndexFunc(f.Params, func(q api.Param) bool { return q.Name == p.Name }))
+		}
 	case api.Out, api.InOut:
 		n := m.size(base)
 		if size != "" {
@@ -779,6 +858,36 @@ func (m *model) fields(s *structType) []api.Field {
 	return fs
 }
 
+// block is what the copies of semantics.yaml say: the fields of each side by what they are.
+type block struct {
+	From, To             map[string]string
+	Width, Height, Depth string
+}
+
+func (m *model) block(name string, b *block) error {
+	s := m.structByName(name)
+	if s == nil {
+		return fmt.Errorf("its layout is unknown")
+	}
+	var err error
+	at := func(name string, size int) uint32 {
+		if name == "" {
+			return api.NoField
+		}
+		i := slices.IndexFunc(s.fields, func(f field) bool { return f.name == name })
+		if i < 0 || s.fields[i].size != size {
+			err = fmt.Errorf("%s is no field of %d bytes", name, size)
+			return 0
+		}
+		return uint32(s.fields[i].offset)
+	}
+	side := func(f map[string]string) api.Side {
+		return api.Side{Kind: at(f["kind"], 4), Host: at(f["host"], 8), Device: at(f["device"], 8), X: at(f["x"], 8), Y: at(f["y"], 8), Z: at(f["z"], 8), Pitch: at(f["pitch"], 8), Rows: at(f["rows"], 8)}
+	}
+	s.block = &api.Block{From: side(b.From), To: side(b.To), Width: at(b.Width, 8), Height: at(b.Height, 8), Depth: at(b.Depth, 8)}
+	return err
+}
+
 // shown says of a structure which members are shown: a list of them, or the member that says by its value which others are, of
 // the union that follows it.
 type shown struct {
@@ -867,13 +976,17 @@ func join(layers ...*model) (*model, error) {
 	m := newModel(upper.dir)
 	m.Model, m.upper, m.layers, m.layer = upper.Model, upper, layers, upper.layer
 	m.Funcs, m.Enums, m.Layouts, m.Errors, m.Layers = nil, nil, nil, nil, nil
+	byNumber := slices.Clone(layers)
+	slices.SortFunc(byNumber, func(a, b *model) int { return int(a.Funcs[0].ID) - int(b.Funcs[0].ID) })
 	for _, l := range layers {
+		m.Layers = append(m.Layers, l.Layers...)
+	}
+	for _, l := range byNumber {
 		if n := len(m.Funcs); n > 0 && m.Funcs[n-1].ID >= l.Funcs[0].ID {
 			a, b := m.Funcs[n-1], l.Funcs[0]
 			return nil, fmt.Errorf("%s has number %d, but the numbers of %s begin at %d: the layer needs numbers of its own", a.Name, a.ID, l.Name, b.ID)
 		}
 		m.Funcs, m.Enums, m.Errors = append(m.Funcs, l.Funcs...), append(m.Enums, l.Enums...), append(m.Errors, l.Errors...)
-		m.Layers = append(m.Layers, l.Layers...)
 		m.Layouts = append(m.Layouts, l.Layouts...)
 		m.structs = append(m.structs, l.structs...)
 		for _, t := range l.typedefs {
@@ -888,6 +1001,7 @@ func join(layers ...*model) (*model, error) {
 		maps.Copy(m.factors, l.factors)
 		maps.Copy(m.injected, l.injected)
 		maps.Copy(m.meanings, l.meanings)
+		maps.Copy(m.why, l.why)
 	}
 	for i := range m.Funcs {
 		f := &m.Funcs[i]

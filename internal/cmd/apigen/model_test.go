@@ -16,7 +16,12 @@ import (
 
 func loaded(t *testing.T) *model {
 	t.Helper()
-	m, err := loadAll("../../../api")
+	return loadedOf(t, "acl")
+}
+
+func loadedOf(t *testing.T, runtime string) *model {
+	t.Helper()
+	m, err := loadAll("../../../api", runtime)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,27 +30,32 @@ func loaded(t *testing.T) *model {
 
 // Every function of the tables has semantics, but for those that docs/coverage.md names.
 func TestEveryFunctionIsModelled(t *testing.T) {
-	m := loaded(t)
-	if n := len(m.upper.Funcs); n != 428 {
-		t.Errorf("%d functions of AscendCL, want 428", n)
-	}
-	for _, f := range m.Funcs {
-		if why := notModelled[f.Name]; f.Modelled == (why != "") {
-			t.Errorf("%s: modelled %t, but %q", f.Name, f.Modelled, why)
+	for runtime, want := range map[string]int{"acl": 428, "cuda": 578} {
+		m := loadedOf(t, runtime)
+		if n := len(m.upper.Funcs); n != want {
+			t.Errorf("%d functions of %s, want %d", n, runtime, want)
+		}
+		for _, f := range m.Funcs {
+			if why := m.why[f.Name]; f.Modelled == (why != "") {
+				t.Errorf("%s: modelled %t, but %q", f.Name, f.Modelled, why)
+			}
 		}
 	}
 }
 
 // The numbers that traces hold already. A line is added here for each block of new functions; none ever changes.
 func TestNumbersStay(t *testing.T) {
-	m := loaded(t)
 	for _, c := range []struct {
+		runtime  string
 		from, to api.ID
 		sum      uint32
-	}{{1, 428, 0x53bf222a}, {1001, 1172, 0xcfa86d2e}, {2001, 2045, 0xab9c72e1}, {3001, 3013, 0x1eee39af}} {
+	}{
+		{"acl", 1, 428, 0x53bf222a}, {"acl", 1001, 1172, 0xcfa86d2e}, {"acl", 2001, 2045, 0xab9c72e1}, {"acl", 3001, 3013, 0x1eee39af},
+		{"cuda", 5001, 5578, 0x71039af8},
+	} {
 		var b strings.Builder
 		n := 0
-		for _, f := range m.Funcs {
+		for _, f := range loadedOf(t, c.runtime).Funcs {
 			if f.ID >= c.from && f.ID <= c.to {
 				fmt.Fprintln(&b, f.ID, f.Name)
 				n++
@@ -78,7 +88,7 @@ func sizes(m *model) []string {
 				}
 			case api.In, api.Answer, api.Uses:
 				// What is measured in bytes by a parameter is text or raw memory.
-				if want != 0 && p.Size.Unit != want && len(m.factors[factorKey{f.Name, p.Name}]) == 0 && !(base == "char" && p.Size.Unit == 1) {
+				if want != 0 && p.Size.Unit != want && len(m.factors[factorKey{f.Name, p.Name}]) == 0 && base != "char" {
 					complain(p.Size.Unit)
 				}
 			case api.List:
@@ -96,7 +106,7 @@ func sizes(m *model) []string {
 
 func TestSizesAgreeWithLayouts(t *testing.T) {
 	m := loaded(t)
-	for _, s := range sizes(m) {
+	for _, s := range slices.Concat(sizes(m), sizes(loadedOf(t, "cuda"))) {
 		t.Error(s)
 	}
 	// The check sees each kind of disagreement.
@@ -174,9 +184,17 @@ func TestSemanticsThatAreWrong(t *testing.T) {
 
 // The parts between the model and the viewers know no runtime: nothing in them is named as in the tables.
 func TestCoreNamesNoRuntime(t *testing.T) {
-	m := loaded(t)
+	for _, runtime := range []string{"acl", "cuda"} {
+		noneNamed(t, loadedOf(t, runtime))
+	}
+}
+
+func noneNamed(t *testing.T, m *model) {
 	names := map[string]bool{m.Simulator.Symbol: true, m.Simulator.Kernels: true, m.Simulator.Base: true, m.Simulator.Place: true, m.Simulator.Strict: true, m.Simulator.Findings: true,
-		m.Accelerator.Kind: true, m.Accelerator.Vendor: true, m.DeviceName: true}
+		m.Accelerator.Vendor: true, m.DeviceName: true}
+	if kind := m.Accelerator.Kind; kind != "gpu" { // which viewers call all such devices
+		names[kind] = true
+	}
 	for _, n := range slices.Concat(m.Installed.Homes, m.Installed.Folders, m.Installed.Driver) {
 		names[n] = true
 	}
