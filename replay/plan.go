@@ -209,6 +209,7 @@ func (p *Plan) layOut() {
 			n += uint64(len(g.waits) + len(g.insts) + len(g.lateWaits) + len(g.late))
 			ends[t][i] = n
 		}
+		p.enclose(p.threads[t].groups, ends[t])
 	}
 	for t := range p.threads {
 		pr := &p.threads[t]
@@ -229,6 +230,22 @@ func (p *Plan) layOut() {
 			wait(g.lateWaits)
 			pr.insts = append(pr.insts, g.late...)
 		}
+	}
+}
+
+// enclose has calls that were made in a function of the program's, which a call of the same thread ran, made in the stub that it runs again.
+func (p *Plan) enclose(gs []group, ends []uint64) {
+	for i := len(gs) - 1; i >= 0; i-- {
+		g := &gs[i]
+		last := i
+		for last+1 < len(gs) && gs[last+1].start < g.end {
+			last++
+		}
+		if g.fn == nil || !g.fn.Reports || last == i || len(g.insts) == 0 || g.insts[len(g.insts)-1].Op != opUntil {
+			continue
+		}
+		g.insts[len(g.insts)-1].Len = ends[last] - ends[i]
+		ends[i] = ends[last] // they are finished together
 	}
 }
 

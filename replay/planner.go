@@ -283,6 +283,10 @@ func (p *planner) survey() error {
 			}
 		}
 	}
+	for t := range p.threads {
+		// A call that encloses others is recorded behind them.
+		slices.SortStableFunc(p.threads[t].groups, func(a, b group) int { return cmp.Compare(a.start, b.start) })
+	}
 	for d, err := range p.r.Data(&format.DataFilter{Late: true}) {
 		if err != nil {
 			return err

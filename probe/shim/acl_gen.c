@@ -1096,17 +1096,16 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtProcessReport(in
 	uint64_t w[1];
 	w[0] = (uint64_t)(uint32_t)timeout;
 	struct shim_call c;
-	if (!shim_enter(&c, 23, w, 1, 0)) {
+	if (!shim_report(&c, 23, w, 1, 0)) {
 		aclError ret = real(timeout);
-		shim_leave();
+		shim_reported();
 		return ret;
 	}
-	shim_commit(&c);
+	shim_begun(&c);
 	aclError ret = real(timeout);
-	shim_return(&c, (uint64_t)(uint32_t)ret);
-	shim_exit(&c);
-	shim_called_back();
-	shim_leave();
+	shim_ended(&c, 23, (uint64_t)(uint32_t)ret);
+	shim_finish(&c);
+	shim_reported();
 	return ret;
 }
 
@@ -7296,17 +7295,16 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtProcessHostFunc(
 	uint64_t w[1];
 	w[0] = (uint64_t)(uint32_t)timeout;
 	struct shim_call c;
-	if (!shim_enter(&c, 144, w, 1, 0)) {
+	if (!shim_report(&c, 144, w, 1, 0)) {
 		aclError ret = real(timeout);
-		shim_leave();
+		shim_reported();
 		return ret;
 	}
-	shim_commit(&c);
+	shim_begun(&c);
 	aclError ret = real(timeout);
-	shim_return(&c, (uint64_t)(uint32_t)ret);
-	shim_exit(&c);
-	shim_called_back();
-	shim_leave();
+	shim_ended(&c, 144, (uint64_t)(uint32_t)ret);
+	shim_finish(&c);
+	shim_reported();
 	return ret;
 }
 

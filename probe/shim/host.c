@@ -16,8 +16,8 @@ static struct own {
 } functions[FUNCTIONS];
 
 /*
- * Runs inside a recorded call of the thread's, which has the ring for itself until it returns: they are told then. They lie in
- * the page before the ring, like what shim.c keeps there.
+ * Runs inside a call that reports, which has a record for its beginning and one for its end, are told behind it: the recorder follows one
+ * enclosing call of a thread. They lie in the page before the ring, like what shim.c keeps there.
  */
 struct run {
 	uint64_t fn, data, start, end;
@@ -56,9 +56,17 @@ static void call(void *own)
 	struct shim_call c;
 	uint64_t words[2] = {(uint64_t)fn, (uint64_t)o->data};
 	if (t->depth != 0 && (void *)__builtin_frame_address(0) < t->frame) {
+		uint32_t depth = t->depth;
+		void *frame = t->frame;
 		uint64_t start = shim_now();
+		/* Calls are the program's own again, where the ring is not in the middle of a record. */
+		bool reports = t->outer != 0 && frame == t->outer_frame;
+		if (reports)
+			t->depth = 0;
 		fn(o->data);
-		if (t->base != NULL && t->ran < RUNS)
+		t->depth = depth;
+		t->frame = frame;
+		if (reports && t->base != NULL && t->generation == shim_p->generation && t->ran < RUNS)
 			runs[t->ran++] = (struct run){words[0], words[1], start, shim_now()};
 		return;
 	}
@@ -73,12 +81,22 @@ static void call(void *own)
 	shim_outside();
 }
 
-void shim_called_back(void)
+bool shim_report_at(void *frame, struct shim_call *c, uint16_t func, const uint64_t *words, unsigned n, uint64_t reserve)
 {
 	struct shim_thread *t = &shim_t;
-	if (t->ran == 0)
+	bool on = shim_begin_at(frame, c, func, words, n, reserve);
+	/* What the runtime calls in it is not recorded. */
+	if (t->depth++ == 0)
+		t->frame = frame;
+	return on;
+}
+
+void shim_reported(void)
+{
+	struct shim_thread *t = &shim_t;
+	uint32_t depth = --t->depth;
+	if (--t->outer != 0)
 		return;
-	uint32_t depth = t->depth;
 	for (uint32_t i = 0; i < t->ran; i++) {
 		struct shim_call c;
 		uint64_t words[2] = {runs[i].fn, runs[i].data};

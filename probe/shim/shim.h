@@ -12,7 +12,8 @@
  *	shim_leave();
  *
  * The wrapper of a call that encloses others has shim_begin, shim_begun, shim_ended, shim_finish and shim_outside in their
- * places.
+ * places; that of one that encloses what the program's own functions call, and nothing else, has shim_report and shim_reported for the
+ * first and the last.
  */
 #ifndef ACLTRACE_SHIM_H
 #define ACLTRACE_SHIM_H
@@ -349,8 +350,10 @@ struct shim_function {
 extern const uint16_t shim_hostFunction __attribute__((visibility("hidden"))); /* its number in the model */
 /* What to give the runtime instead of a function and its argument, so that its runs are recorded. */
 struct shim_function shim_host_function(void *fn, void *data) __attribute__((visibility("hidden")));
-/* After a call that runs such functions on its thread, when its record is complete. */
-void shim_called_back(void) __attribute__((visibility("hidden")));
+/* The beginning and the end of a call that runs such functions on its thread. */
+#define shim_report(c, func, words, n, reserve) shim_report_at(__builtin_frame_address(0), c, func, words, n, reserve)
+bool shim_report_at(void *frame, struct shim_call *c, uint16_t func, const uint64_t *words, unsigned n, uint64_t reserve);
+void shim_reported(void);
 
 /* The runtime's ids of the task that the call has just put on a stream. */
 void shim_any_task(struct shim_call *c, void *stream);

@@ -27,7 +27,7 @@
 
 #define PLAN_MAGIC "ACLTPLAN"
 #define RESULT_MAGIC "ACLTRSLT"
-#define PLAN_VERSION 5
+#define PLAN_VERSION 6
 #define PLAN_DATA 4096 /* offset of the data; the header has the page before */
 
 enum { SLOT_ZERO, SLOT_DATA, SLOT_SCRATCH, SLOT_SLOTS, SLOT_SHARED, SLOT_HOST_FUNCTION, SLOT_CALLBACK, SLOT_THREADS };
@@ -35,7 +35,8 @@ enum { SLOT_ZERO, SLOT_DATA, SLOT_SCRATCH, SLOT_SLOTS, SLOT_SHARED, SLOT_HOST_FU
 enum plan_op {
 	OP_CALL = 1, /* call function fn with `words` operands; the first `bits` bits of the result must be those of want */
 	OP_UNTIL,    /* the same, again and again until the `width` bytes at the operand behind the words are len; until the result is
-	              * want where width is 0, and there is no such operand */
+	              * want where width is 0, and there is no such operand. It then may run a function of the program's, in which the
+	              * next len instructions are played: they count as finished when the call has returned */
 	OP_STORE,    /* copy len bytes from operand 1, without gaps, to operand 0, in rows of width bytes at the distance operand 2 */
 	OP_CHECK,    /* compare len bytes at operand 0, in such rows, with those at operand 1; want is a check_of */
 	OP_WAIT,     /* until thread fn has finished its first want instructions */

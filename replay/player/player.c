@@ -272,11 +272,48 @@ static void pause_ns(uint64_t ns)
 	nanosleep(&t, NULL);
 }
 
-/* Stands for the program's own functions that a stream calls: takes as long as they did. */
+static inline const struct plan_rest *rest(const struct plan_instruction *in) { return &P.rest[in - P.instructions]; }
+
+static __thread uint32_t my_number; /* 1 + that of the thread's program */
+
+/* What the thread plays inside the function that the call it is in will run. */
+static __thread struct {
+	uint64_t from, to;
+	bool played;
+} enclosed;
+
+static bool play_some(uint64_t thread, uint64_t i, uint64_t end, uint64_t progress);
+
+/* Has what a call encloses, by its number of instructions, played when the call runs a function of the program's. */
+static uint64_t enclose(const struct plan_instruction *in, uint64_t i)
+{
+	uint64_t n = rest(in)->width ? 0 : rest(in)->len;
+	enclosed.from = i + 1;
+	enclosed.to = i + 1 + n;
+	enclosed.played = false;
+	return n;
+}
+
+static void play_enclosed(void)
+{
+	uint64_t from = enclosed.from, to = enclosed.to;
+	struct result_thread *me = my_number ? &P.progress[my_number - 1] : NULL;
+	if (me == NULL || from >= to)
+		return;
+	enclosed.from = to;
+	/* Who waits for the last of them waits for the call too. */
+	bool ended = play_some(my_number - 1, from, to, to - 1);
+	__atomic_store_n(&me->inside, from, __ATOMIC_RELAXED);
+	enclosed.to = enclosed.from = to;
+	enclosed.played = ended;
+}
+
+/* Stands for the program's own functions that a stream calls: makes the calls that they made, and takes as long as they did. */
 static void host_function(void *arg)
 {
 	uint64_t start = nanoseconds();
 	struct plan_runs *runs = arg;
+	play_enclosed();
 	if (runs == NULL)
 		return;
 	uint64_t run = __atomic_fetch_add(&runs->next, 1, __ATOMIC_RELAXED), end = start + (run < runs->count ? runs->ns[run] : 0);
@@ -314,8 +351,6 @@ static void make_slots(void)
 }
 
 static inline uint64_t operand(uint64_t i) { return plan_value(&P.operands[i], P.slots); }
-
-static inline const struct plan_rest *rest(const struct plan_instruction *in) { return &P.rest[in - P.instructions]; }
 
 static inline bool stopped(void) { return __atomic_load_n(&P.result->stopped, __ATOMIC_RELAXED) != 0; }
 
@@ -509,8 +544,6 @@ static void gather(void)
 	}
 }
 
-static __thread uint32_t my_number; /* 1 + that of the thread's program */
-
 /* Says which thread it was, and lets the signal end the process as it would have. */
 static void crashed(int sig)
 {
@@ -530,31 +563,31 @@ static void watch_signals(void)
 		sigaction(fatal[i], &a, NULL);
 }
 
-static void *play(void *arg)
+/* Plays the instructions of a thread from one on, up to another one, as the results count progress. Returns whether it came there. */
+static bool play_some(uint64_t thread, uint64_t i, uint64_t end, uint64_t progress)
 {
-	uint64_t n = (uint64_t)(uintptr_t)arg;
-	my_number = (uint32_t)n + 1;
-	const struct plan_thread *t = &P.threads[n];
-	struct result_thread *me = &P.progress[n];
+	const struct plan_thread *t = &P.threads[thread];
+	struct result_thread *me = &P.progress[thread];
 	/* What does not change is kept where no call of the runtime can change it. */
 	const struct plan_operand *operands = P.operands;
 	const struct target *targets = P.targets;
 	uint64_t *slots = P.slots;
 	const uint32_t *stop = &P.result->stopped;
 	const bool paced = P.plan->paced != 0;
-	gather();
 	uint64_t now = counter();
-	const struct plan_instruction *in = &P.instructions[t->first];
-	struct result_instruction *r = &P.results[t->first];
-	for (uint64_t i = 0; i < t->count && !__atomic_load_n(stop, __ATOMIC_RELAXED); i++, in++, r++) {
+	const struct plan_instruction *in = &P.instructions[t->first + i];
+	struct result_instruction *r = &P.results[t->first + i];
+	for (; i < end; i++, in++, r++) {
+		if (__atomic_load_n(stop, __ATOMIC_RELAXED))
+			return false;
 		if (in->relocs_count)
 			store_relocs(in);
 		if (in->op > OP_UNTIL) {
 			if (!other(in, r))
-				return NULL;
+				return false;
 			r->flags |= RESULT_DONE;
 			/* All that the instruction did is visible to whoever waits for it. */
-			__atomic_store_n(&me->progress, i + 1, __ATOMIC_RELEASE);
+			__atomic_store_n(&me->progress, i + 1 < progress ? i + 1 : progress, __ATOMIC_RELEASE);
 			continue;
 		}
 		const struct target *f = &targets[in->fn];
@@ -564,6 +597,7 @@ static void *play(void *arg)
 			now = counter();
 		r->start = now;
 		__atomic_store_n(&me->inside, i + 1, __ATOMIC_RELAXED);
+		uint64_t inner = in->op == OP_UNTIL ? enclose(in, i) : 0;
 		uint64_t ret = player_call(f->how, f->fn, operands + in->operands, slots);
 		uint32_t flags = RESULT_DONE;
 		if (in->op == OP_UNTIL) {
@@ -582,8 +616,24 @@ static void *play(void *arg)
 				__atomic_store_n(&P.result->stopped, 1, __ATOMIC_RELAXED);
 		}
 		r->flags = flags;
-		__atomic_store_n(&me->progress, i + 1, __ATOMIC_RELEASE);
+		if (inner && enclosed.played) {
+			i += inner;
+			in += inner;
+			r += inner;
+		}
+		if (inner)
+			enclosed.from = enclosed.to = 0;
+		__atomic_store_n(&me->progress, i + 1 < progress ? i + 1 : progress, __ATOMIC_RELEASE);
 	}
+	return true;
+}
+
+static void *play(void *arg)
+{
+	uint64_t n = (uint64_t)(uintptr_t)arg;
+	my_number = (uint32_t)n + 1;
+	gather();
+	play_some(n, 0, P.threads[n].count, P.threads[n].count);
 	return NULL;
 }
 

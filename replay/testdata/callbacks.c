@@ -11,7 +11,19 @@ static volatile int done;
 static uint32_t seen[2];
 
 static void host_function(void *arg) { seen[0] += *(uint32_t *)arg; }
-static void report(void *arg) { seen[1] += *(uint32_t *)arg; }
+
+/* Calls the runtime itself, while its stream waits: what the stream does next adds to what this has copied. */
+static uint32_t *y;
+static void report(void *arg)
+{
+	uint32_t mine[COUNT], back[COUNT];
+	seen[1] += *(uint32_t *)arg;
+	for (uint32_t i = 0; i < COUNT; i++)
+		mine[i] = 1000 * seen[1] + i;
+	to_device(y, mine, sizeof mine);
+	to_host(back, y, sizeof back);
+	EXPECT(memcmp(mine, back, sizeof back) == 0);
+}
 
 static void *process(void *unused)
 {
@@ -49,6 +61,7 @@ int main(int argc, char **argv)
 	uint64_t *flag = device_memory(8), zero = 0;
 	to_device(flag, &zero, 8);
 	uint32_t host[COUNT], one = 1;
+	y = device_memory(sizeof host);
 	for (uint32_t round = 0; round < 3; round++) {
 		uint32_t *x;
 		CHECK(aclrtMemPoolMallocAsync((void **)&x, sizeof host, pool, s));
@@ -62,6 +75,8 @@ int main(int argc, char **argv)
 		launch(add, 1, s, &args, sizeof args);
 		CHECK(aclrtLaunchHostFunc(s, host_function, &one));
 		CHECK(aclrtLaunchCallback(report, &one, ACL_CALLBACK_BLOCK, s));
+		struct add_args more = {y, COUNT, 3, 0};
+		launch(add, 1, s, &more, sizeof more);
 		CHECK(aclrtValueWrite(flag, round + 1, 0, other));
 		CHECK(aclrtRecordNotify(notify, other));
 		CHECK(aclrtSynchronizeStream(s));
@@ -69,6 +84,9 @@ int main(int argc, char **argv)
 		to_host(host, x, sizeof host);
 		for (uint32_t i = 0; i < COUNT; i++)
 			EXPECT(host[i] == i + round + round * (i + 1));
+		to_host(host, y, sizeof host);
+		for (uint32_t i = 0; i < COUNT; i++)
+			EXPECT(host[i] == 1000 * (round + 1) + i + 3 * (i + 1));
 		CHECK(aclrtMemPoolFreeAsync(x, s));
 		CHECK(aclrtSynchronizeStream(s));
 	}
@@ -83,7 +101,6 @@ int main(int argc, char **argv)
 	for (uint32_t i = 0; i < COUNT; i++)
 		mine[i] = 7 * i;
 	CHECK(aclrtHostRegister(mine, 4096, ACL_HOST_REGISTER_MAPPED, &mapped));
-	uint32_t *y = device_memory(sizeof host);
 	CHECK(aclrtMemcpyAsync(y, sizeof host, mine, sizeof host, ACL_MEMCPY_HOST_TO_DEVICE, s));
 	struct add_args args = {y, COUNT, 9, 0};
 	launch(add, 1, s, &args, sizeof args);

@@ -472,8 +472,11 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 	}
 	// What encloses other calls is written as two records: the ring goes on in between.
 	enter, commit, returned, exit, leave := "shim_enter", "shim_commit(&c)", fmt.Sprintf("shim_return(&c, %s)", word), "shim_exit", "shim_leave"
-	if f.Outer {
+	if f.Outer || f.Reports {
 		enter, commit, returned, exit, leave = "shim_begin", "shim_begun(&c)", fmt.Sprintf("shim_ended(&c, %d, %s)", f.ID, word), "shim_finish", "shim_outside"
+	}
+	if f.Reports {
+		enter, leave = "shim_report", "shim_reported"
 	}
 	w.f("\tstruct shim_call c;\n\tif (!%s(&c, %d, %s, %d, %s)) {", enter, f.ID, words, f.Words, strings.Join(reserve, " + "))
 	own := m.owns(f)
@@ -505,9 +508,6 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 		w.f("\tif (ok) {\n\t\t%s\n\t}", strings.Join(hooks, "\n\t\t"))
 	}
 	w.f("\t%s(&c);", exit)
-	if f.Reports {
-		w.f("\tshim_called_back();")
-	}
 	if len(later) > 0 {
 		w.f("\tif (ok) {\n\t\t%s\n\t}", strings.Join(later, "\n\t\t"))
 	}
