@@ -394,6 +394,10 @@ type Field struct {
 	Object Object // of a handle
 	Item   uint32 // under which the data behind a pointer is captured, 0 for a handle
 	String bool   // the data is a string, without its NUL
+	// Unit is the number of bytes of other data, times the value of the member Count where that has a size. The member Unless,
+	// where it has a size, says by a value other than 0 that the memory is the device's.
+	Unit          uint64
+	Count, Unless Member
 }
 
 // Numbers that stand for no parameter, in what a trace keeps of a call. No function has so many.

@@ -1,22 +1,17 @@
 package probe
 
 import (
-	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/probe/bpf"
 	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/btf"
+	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/features"
 	"github.com/cilium/ebpf/link"
 	"github.com/cilium/ebpf/ringbuf"
@@ -31,39 +26,53 @@ var (
 	ErrNotSupported = errors.New("the kernel does not support this")
 )
 
-// UprobeOptions says what uprobes see. The zero value means all functions of the model whose semantics are known, in all
-// processes that use the library, without payloads.
+// UprobeOptions says what uprobes see. The zero value means all functions of the model, in all processes that use the library,
+// without payloads. A probe lies on the file, so other processes that use it pay for it too, but are not recorded.
 type UprobeOptions struct {
 	// PIDs are the processes to record, with the children that they make from then on: with its own, a process records
-	// all that it will start. A probe lies on the file, so other processes that use it pay for it too, but are not
-	// recorded. nil: all processes.
+	// all that it will start. nil: all processes, unless one of the next two says otherwise.
 	PIDs []int
-	// Functions are the names of the functions to record. nil: all whose semantics the model knows.
+	// Name is what the processes to record are called, those that there are and those to come, as /proc/PID/comm has it. A process
+	// that becomes another program is recorded while that has the name too.
+	Name string
+	// Cgroup is the folder of a control group whose processes are recorded, with those of the groups below it.
+	Cgroup string
+	// Functions are the names of the functions to record. nil: all that the model knows.
 	Functions []string
 	// PayloadLimit is the size in bytes up to which host memory that a copy reads or writes is kept.
 	PayloadLimit uint64
 	// CountOnly counts the calls and records nothing. Calls inside other calls count as well, and so do those of functions that
 	// uprobes can't record.
 	CountOnly bool
+	// Sample leaves out calls while the ring is more than half full, the more the fuller it is. They are counted like lost ones.
+	Sample bool
 	// RingBytes is the size of the ring between kernel and reader, rounded up to a power of two. 0: 8 MiB.
 	RingBytes int
 
 	// Older kernels lack ways that newer ones have; tests go without them.
-	noMulti, noSleep bool
+	noMulti, noSleep, noCookie bool
 }
 
 // Uprobes are probes in the kernel on the functions of a runtime's libraries. They are on from AttachUprobes until Run
 // ends or Close.
 type Uprobes struct {
-	model     *api.Model
-	opts      UprobeOptions
-	coll      *ebpf.Collection
-	multi     bool
-	enters    []link.Link
-	leaves    []link.Link
-	life      []link.Link // tracepoints of processes
-	functions map[api.ID]bool
-	reader    *ringbuf.Reader
+	model       *api.Model
+	opts        UprobeOptions
+	whose       selection
+	coll        *ebpf.Collection
+	multi       bool
+	sleepable   bool            // the programs wait for pages
+	cookies     bool            // the kernel knows the cookie of a probe
+	stubs       *ebpf.Map       // without cookies: the programs that those of the probes go on to
+	own         []*ebpf.Program // without cookies: one for each probe
+	attached    map[fileID]bool
+	enters      []link.Link
+	leaves      []link.Link
+	life        []link.Link // tracepoints of processes
+	tidied      time.Time   // when processes that are gone were last looked for
+	functions   map[api.ID]bool
+	entry, exit string // programs
+	reader      *ringbuf.Reader
 
 	sink      Sink
 	processes map[int]*knownProcess
@@ -83,40 +92,50 @@ type partial struct {
 const (
 	uprobeMaxWords   = 16
 	uprobeMaxReaders = 16
+	uprobeMaxPlaces  = 32
+	uprobeReferred   = 16
+	uprobeMaxItems   = 1024
 	uprobeInline     = 4096
 	uprobeNone       = 255
 	uprobeEventSize  = 72
-	uprobePartSize   = 56
+	uprobePartSize   = 64
 	uprobePieceSize  = 24
+	uprobeEventAt    = 4*8 + 4*4 + 8*uprobeMaxPlaces + 8*uprobeMaxWords // in struct thread
 
 	uprobeCall, uprobePayload, uprobeThread, uprobeLost = 1, 2, 3, 4
 
-	uprobeBytes, uprobeString, uprobeList, uprobeCopy = 1, 2, 3, 4
-	uprobeAtEntry, uprobeOut, uprobeLater             = 1, 2, 4
-	uprobePieceOut, uprobeFollows                     = 1, 2
-	uprobeRetError, uprobeRetVoid, uprobeRet32        = 1, 2, 4
-	uprobeWake                                        = 8
-	uprobeRingFull, uprobeNoThread, uprobeNoProcess   = 0, 1, 2
+	uprobeBytes, uprobeString, uprobeList, uprobeCopy, uprobeItems, uprobeBuffers            = 1, 2, 3, 4, 5, 6
+	uprobeAtEntry, uprobeOut, uprobeLater, uprobeField, uprobeStored, uprobeStored32         = 1, 2, 4, 8, 16, 32
+	uprobePieceOut, uprobeFollows                                                            = 1, 2
+	uprobeRetError, uprobeRetVoid, uprobeRet32, uprobeWake, uprobeOuter, uprobeCalled        = 1, 2, 4, 8, 16, 32
+	uprobeArgsReset, uprobeArgsStored, uprobeArgsBuffer, uprobeArgsBufferStored              = 1, 2, 4, 8
+	uprobeRingFull, uprobeNoThread, uprobeNoProcess, uprobeSampled                    uint32 = 0, 1, 2, 3
+	uprobeAll, uprobeByPID, uprobeByCgroup                                            uint8  = 0, 1, 2
+	uprobeLives, uprobeLeaderGone                                                     uint8  = 1, 2
 )
 
 type uprobeReader struct {
-	Param, Kind, Flags, Word, Mul0, Mul1, Pitch, _ uint8
-	Unit                                           uint64
+	Param, Kind, Flags, Word, Mul0, Mul1, Pitch, Item uint8
+	Unit                                              uint64
+	At, CountAt, UnlessAt                             uint16
+	CountWidth, UnlessWidth                           uint8
 }
 
 type uprobeFunction struct {
-	Words, Readers, Flags, Stack uint8
-	_                            uint32
-	Place                        [uprobeMaxWords]uint8
-	Width                        [uprobeMaxWords]uint8
-	Reader                       [uprobeMaxReaders]uprobeReader
+	Words, Readers, Flags, Stack      uint8
+	Args, ArgsHow, Buffer, BufferSize uint8
+	Refer, Referred                   uint8
+	_                                 [6]uint8
+	Place                             [uprobeMaxWords]uint8
+	Width                             [uprobeMaxWords]uint8
+	Reader                            [uprobeMaxReaders]uprobeReader
 }
 
 // AttachUprobes puts probes on the functions of model m in the library file at path.
 func AttachUprobes(m *api.Model, library string, opts *UprobeOptions) (*Uprobes, error) {
-	u := &Uprobes{model: m, functions: map[api.ID]bool{}, processes: map[int]*knownProcess{}, parts: map[int]*partial{}}
-	if opts != nil {
-		u.opts = *opts
+	u, err := newUprobes(m, opts)
+	if err != nil {
+		return nil, err
 	}
 	// What needs no privilege is found first.
 	if _, err := u.sites(library); err != nil {
@@ -130,6 +149,28 @@ func AttachUprobes(m *api.Model, library string, opts *UprobeOptions) (*Uprobes,
 		return nil, err
 	}
 	return u, nil
+}
+
+// LoadUprobes makes ready for probes on libraries that are named later, by Add.
+func LoadUprobes(m *api.Model, opts *UprobeOptions) (*Uprobes, error) {
+	u, err := newUprobes(m, opts)
+	if err != nil {
+		return nil, err
+	}
+	if err := u.load(); err != nil {
+		return nil, uprobeError(fmt.Errorf("load uprobes: %w", err))
+	}
+	return u, nil
+}
+
+func newUprobes(m *api.Model, opts *UprobeOptions) (*Uprobes, error) {
+	u := &Uprobes{model: m, functions: map[api.ID]bool{}, attached: map[fileID]bool{}, processes: map[int]*knownProcess{}, parts: map[int]*partial{}}
+	if opts != nil {
+		u.opts = *opts
+	}
+	var err error
+	u.whose, err = u.opts.selection()
+	return u, err
 }
 
 // uprobeError makes what the kernel says matchable.
@@ -149,7 +190,8 @@ func (u *Uprobes) load() error {
 	// Kernels since 5.11 account differently and need no limit; where it matters, loading fails and says so.
 	_ = rlimit.RemoveMemlock()
 	u.multi = !u.opts.noMulti && features.HaveBPFLinkUprobeMulti() == nil
-	var first error
+	u.cookies = u.multi || !u.opts.noCookie && features.HaveProgramHelper(ebpf.Kprobe, asm.FnGetAttachCookie) == nil
+	var failed error
 	for _, sleepable := range []bool{true, false} {
 		if sleepable && u.opts.noSleep {
 			continue
@@ -161,11 +203,9 @@ func (u *Uprobes) load() error {
 		if errors.Is(err, unix.EPERM) {
 			return err
 		}
-		if first == nil {
-			first = err
-		}
+		failed = errors.Join(failed, err)
 	}
-	return first
+	return failed
 }
 
 func (u *Uprobes) loadAs(sleepable bool) error {
@@ -178,20 +218,32 @@ func (u *Uprobes) loadAs(sleepable bool) error {
 	spec.Maps[bpf.UprobeMapCounts].MaxEntries = uint32(last) + 1
 	spec.Maps[bpf.UprobeMapEvents].MaxEntries = u.ringBytes()
 	for name, v := range map[string]any{
-		bpf.UprobeVarSleepable:  toByte(sleepable),
-		bpf.UprobeVarFilter:     toByte(u.opts.PIDs != nil),
-		bpf.UprobeVarWakeAt:     uint64(u.ringBytes() / 8),
-		bpf.UprobeVarLimit:      u.opts.PayloadLimit,
-		bpf.UprobeVarDeviceFrom: u.model.Device.From,
-		bpf.UprobeVarDeviceTo:   u.model.Device.To,
+		bpf.UprobeVarSleepable:   toByte(sleepable),
+		bpf.UprobeVarCookies:     toByte(u.cookies),
+		bpf.UprobeVarFilter:      u.whose.filter,
+		bpf.UprobeVarByName:      toByte(u.opts.Name != ""),
+		bpf.UprobeVarName:        u.whose.name,
+		bpf.UprobeVarCgroup:      u.whose.cgroup,
+		bpf.UprobeVarCgroupLevel: u.whose.level,
+		bpf.UprobeVarSample:      toByte(u.opts.Sample),
+		bpf.UprobeVarRingSize:    uint64(u.ringBytes()),
+		bpf.UprobeVarWakeAt:      uint64(u.ringBytes() / 8),
+		bpf.UprobeVarLimit:       min(u.opts.PayloadLimit, 1<<62), // a limit that no length passes stops the verifier of Linux 6.18
+		bpf.UprobeVarDeviceFrom:  u.model.Device.From,
+		bpf.UprobeVarDeviceTo:    u.model.Device.To,
 	} {
 		if err := spec.Variables[name].Set(v); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	want := []string{bpf.UprobeProgEnter, bpf.UprobeProgLeave}
+	u.entry, u.exit = bpf.UprobeProgEnter, bpf.UprobeProgLeave
+	if sleepable {
+		u.exit = bpf.UprobeProgLeaveParts
+	}
+	want := []string{u.entry, u.exit}
 	if u.opts.CountOnly {
-		want = []string{bpf.UprobeProgTally}
+		u.entry, u.exit = bpf.UprobeProgTally, ""
+		want = []string{u.entry}
 	}
 	for _, name := range want {
 		p := spec.Programs[name]
@@ -202,13 +254,9 @@ func (u *Uprobes) loadAs(sleepable bool) error {
 			p.Flags |= unix.BPF_F_SLEEPABLE
 		}
 	}
-	if _, err := btf.LoadKernelSpec(); err == nil {
-		want = append(want, bpf.UprobeProgExited, bpf.UprobeProgExeced)
-		if u.opts.PIDs != nil {
-			want = append(want, bpf.UprobeProgForked)
-		}
-	} else if u.opts.PIDs != nil {
-		return fmt.Errorf("follow children without type information: %w", ebpf.ErrNotSupported)
+	want = append(want, bpf.UprobeProgExited, bpf.UprobeProgExeced)
+	if u.whose.filter == uprobeByPID {
+		want = append(want, bpf.UprobeProgBorn)
 	}
 	for name := range spec.Programs {
 		if !slices.Contains(want, name) {
@@ -216,6 +264,7 @@ func (u *Uprobes) loadAs(sleepable bool) error {
 		}
 	}
 	u.coll, err = ebpf.NewCollection(spec)
+	u.sleepable = sleepable
 	return err
 }
 
@@ -252,18 +301,27 @@ func (u *Uprobes) fill() error {
 			}
 		}
 	}
-	for _, pid := range u.opts.PIDs {
-		if err := u.coll.Maps[bpf.UprobeMapPids].Put(uint32(pid), uint8(1)); err != nil {
-			return fail(fmt.Errorf("process %d: %w", pid, err))
-		}
+	// Those that are there are put in before what follows the life of processes, and once more after it: what one of them made in
+	// between is among them then.
+	if err := u.choose(); err != nil {
+		return fail(err)
 	}
-	for _, name := range []string{bpf.UprobeProgForked, bpf.UprobeProgExeced, bpf.UprobeProgExited} {
-		if p := u.coll.Programs[name]; p != nil {
-			l, err := link.AttachTracing(link.TracingOptions{Program: p})
+	for _, p := range []struct{ program, at string }{
+		{bpf.UprobeProgBorn, "task_newtask"}, {bpf.UprobeProgExeced, "sched_process_exec"}, {bpf.UprobeProgExited, "sched_process_exit"}} {
+		if program := u.coll.Programs[p.program]; program != nil {
+			l, err := link.AttachRawTracepoint(link.RawTracepointOptions{Name: p.at, Program: program})
 			if err != nil {
-				return fail(fmt.Errorf("%s: %w", name, err))
+				return fail(fmt.Errorf("tracepoint %s: %w", p.at, err))
 			}
 			u.life = append(u.life, l)
+		}
+	}
+	if err := u.choose(); err != nil {
+		return fail(err)
+	}
+	if !u.cookies {
+		if err := u.prepareStubs(); err != nil {
+			return fail(err)
 		}
 	}
 	if !u.opts.CountOnly {
@@ -279,6 +337,13 @@ func (u *Uprobes) fill() error {
 // Add puts probes on the functions in one more library file, for programs that have several layers or copies. A call
 // is recorded once, by its outermost layer.
 func (u *Uprobes) Add(library string) error {
+	file, err := identify(library)
+	if err != nil {
+		return fmt.Errorf("attach to %s: %w", library, err)
+	}
+	if u.attached[file] {
+		return nil
+	}
 	sites, err := u.sites(library)
 	if err != nil {
 		return err
@@ -288,18 +353,14 @@ func (u *Uprobes) Add(library string) error {
 		return fmt.Errorf("attach to %s: %w", library, err)
 	}
 	// The return first: an entry that is seen has its return seen too.
-	if !u.opts.CountOnly {
-		ls, err := u.attach(ex, u.coll.Programs[bpf.UprobeProgLeave], sites, true)
+	if u.exit != "" {
+		ls, err := u.attach(ex, u.coll.Programs[u.exit], sites, true)
 		u.leaves = append(u.leaves, ls...)
 		if err != nil {
 			return uprobeError(fmt.Errorf("attach to %s: %w", library, err))
 		}
 	}
-	entry := bpf.UprobeProgEnter
-	if u.opts.CountOnly {
-		entry = bpf.UprobeProgTally
-	}
-	ls, err := u.attach(ex, u.coll.Programs[entry], sites, false)
+	ls, err := u.attach(ex, u.coll.Programs[u.entry], sites, false)
 	u.enters = append(u.enters, ls...)
 	if err != nil {
 		return uprobeError(fmt.Errorf("attach to %s: %w", library, err))
@@ -307,6 +368,7 @@ func (u *Uprobes) Add(library string) error {
 	for _, s := range sites {
 		u.functions[s.id()] = true
 	}
+	u.attached[file] = true
 	return nil
 }
 
@@ -330,7 +392,7 @@ func (u *Uprobes) wanted() ([]*api.Func, error) {
 	if u.opts.Functions == nil {
 		for i := range u.model.Funcs {
 			f := &u.model.Funcs[i]
-			if f.Modelled && u.readable(f) == nil {
+			if f.Modelled && !f.Called && u.readable(f) == nil {
 				want = append(want, f)
 			}
 		}
@@ -381,8 +443,17 @@ func (u *Uprobes) attach(ex *link.Executable, p *ebpf.Program, sites []uprobeSit
 		attach = ex.Uretprobe
 	}
 	var ls []link.Link
+	own := p
 	for _, s := range sites {
-		l, err := attach("", p, &link.UprobeOptions{Address: s.offset, Cookie: s.cookie})
+		o := &link.UprobeOptions{Address: s.offset, Cookie: s.cookie}
+		if !u.cookies {
+			o.Cookie = 0
+			var err error
+			if own, err = u.stub(s.cookie, ret); err != nil {
+				return ls, fmt.Errorf("%s: %w", s.symbol, err)
+			}
+		}
+		l, err := attach("", own, o)
 		if errors.Is(err, unix.EACCES) {
 			return ls, fmt.Errorf("%s: this kernel attaches one by one, which takes CAP_SYS_ADMIN too: %w", s.symbol, err)
 		}
@@ -392,343 +463,6 @@ func (u *Uprobes) attach(ex *link.Executable, p *ebpf.Program, sites []uprobeSit
 		ls = append(ls, l)
 	}
 	return ls, nil
-}
-
-// Run hands what the probes see to sink until ctx ends. Then it takes the probes away and hands on what is left: calls
-// that have not returned come without an end.
-func (u *Uprobes) Run(ctx context.Context, sink Sink) error {
-	if u.reader == nil {
-		return errors.New("run uprobes: they only count")
-	}
-	u.sink = sink
-	var rec ringbuf.Record
-	for ctx.Err() == nil {
-		// The kernel wakes the reader seldom, so it looks by itself.
-		u.reader.SetDeadline(time.Now().Add(20 * time.Millisecond))
-		if err := u.read(ctx, &rec); err != nil {
-			return err
-		}
-	}
-	if err := u.detach(); err != nil {
-		return fmt.Errorf("detach uprobes: %w", err)
-	}
-	u.reader.SetDeadline(time.Now())
-	if err := u.read(context.Background(), &rec); err != nil {
-		return err
-	}
-	return u.leftovers()
-}
-
-// read delivers records until the deadline of the reader finds none.
-func (u *Uprobes) read(ctx context.Context, rec *ringbuf.Record) error {
-	for n := 1; ; n++ {
-		err := u.reader.ReadInto(rec)
-		if errors.Is(err, os.ErrDeadlineExceeded) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("read uprobe ring: %w", err)
-		}
-		if err := u.deliver(rec.RawSample); err != nil {
-			return err
-		}
-		if n%1024 == 0 && ctx.Err() != nil {
-			return nil
-		}
-	}
-}
-
-func (u *Uprobes) deliver(b []byte) error {
-	if len(b) < uprobePartSize {
-		return fmt.Errorf("uprobe record of %d bytes", len(b))
-	}
-	if b[0] == uprobePayload {
-		return u.deliverPart(b)
-	}
-	if len(b) < uprobeEventSize {
-		return fmt.Errorf("uprobe record of %d bytes", len(b))
-	}
-	pid, tid := int(le32(b[8:])), int(le32(b[12:]))
-	if b[0] == uprobeThread {
-		comm, _, _ := strings.Cut(string(b[uprobeEventSize:]), "\x00")
-		return u.process(pid, comm, int64(le64(b[24:])))
-	}
-	if err := u.partsEnd(tid); err != nil {
-		return err
-	}
-	if lost := le64(b[48:]); lost > 0 {
-		u.gaps += lost
-		if err := u.sink.Gap(&Gap{PID: pid, TID: tid, From: int64(le64(b[56:])), To: int64(le64(b[64:])), Calls: lost, Reason: "ring full"}); err != nil {
-			return err
-		}
-	}
-	if b[0] != uprobeCall {
-		return nil
-	}
-	return u.deliverCall(b, pid, tid)
-}
-
-func (u *Uprobes) deliverCall(b []byte, pid, tid int) error {
-	c := &Call{
-		PID: pid, TID: tid,
-		Func: api.ID(binary.LittleEndian.Uint16(b[2:])),
-		Seq:  le64(b[16:]), Start: int64(le64(b[24:])), End: int64(le64(b[32:])), Ret: le64(b[40:]),
-	}
-	f := u.model.Func(c.Func)
-	words, data := int(b[1]), b[uprobeEventSize:]
-	if n := int(le32(b[4:])); n > len(data) || n < 8*words || f == nil {
-		return fmt.Errorf("uprobe record of function %d is damaged", c.Func)
-	} else {
-		data = data[:n]
-	}
-	if err := u.process(pid, "", c.Start); err != nil {
-		return err
-	}
-	c.Words = make([]uint64, words)
-	for i := range c.Words {
-		c.Words[i] = le64(data[8*i:])
-	}
-	data = data[8*words:]
-	failed := c.Unfinished() || f.RetError && c.Ret != 0
-	var later partial
-	var payloads []Piece
-	for len(data) >= uprobePieceSize {
-		p := Piece{Param: data[0], Missing: Missing(data[2]), Addr: le64(data[8:]), Len: le64(data[16:])}
-		flags, n := data[1], int(le32(data[4:]))
-		if flags&uprobePieceOut != 0 {
-			p.Dir = Out
-		}
-		data = data[uprobePieceSize:]
-		if (n+7)&^7 > len(data) {
-			return fmt.Errorf("uprobe record of %s is damaged", f.Name)
-		}
-		if p.Missing == Present {
-			p.Bytes = data[:n:n]
-		}
-		data = data[(n+7)&^7:]
-		switch {
-		case flags&uprobeFollows != 0:
-			if !failed {
-				later.pieces = append(later.pieces, p)
-				later.have = append(later.have, 0)
-			}
-		case isPayload(f, &p):
-			payloads = append(payloads, p)
-		default:
-			c.Pieces = append(c.Pieces, p)
-		}
-	}
-	if len(later.pieces) > 0 {
-		later.pid, later.seq = pid, c.Seq
-		u.parts[tid] = &later
-	}
-	if err := u.sink.Call(c); err != nil || failed {
-		return err
-	}
-	for _, p := range append(payloads, u.items(f, c)...) {
-		if err := u.sink.Payload(&Payload{PID: pid, TID: tid, Seq: c.Seq, Piece: p, Time: c.End}); err != nil {
-			return err
-		}
-	}
-	return u.files(f, c)
-}
-
-// isPayload reports whether a piece comes after its call, as the shim gives it, though it came from the kernel in one.
-func isPayload(f *api.Func, p *Piece) bool {
-	if p.Param == uprobeNone {
-		return false
-	}
-	switch param := &f.Params[p.Param]; param.Role {
-	case api.Reads, api.Writes:
-		return param.ItemSizes < 0
-	case api.In:
-		return p.Len > uprobeInline
-	}
-	return false
-}
-
-// files hands on the content of the files that a call has read. It is read here, a little later than by the call.
-func (u *Uprobes) files(f *api.Func, c *Call) error {
-	for _, p := range c.Pieces {
-		if p.Missing != Present || p.Param == uprobeNone || f.Params[p.Param].Role != api.File {
-			continue
-		}
-		d := &Payload{PID: c.PID, TID: c.TID, Seq: c.Seq, Time: c.End, Piece: Piece{Param: p.Param, Item: 1}}
-		if err := u.file(d, string(p.Bytes)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (u *Uprobes) file(d *Payload, path string) error {
-	unreadable := func() error {
-		d.Missing, d.Bytes = Unreadable, nil
-		return u.sink.Payload(d)
-	}
-	file, err := u.openOf(d.PID, path)
-	if err != nil {
-		return unreadable()
-	}
-	defer file.Close()
-	info, err := file.Stat()
-	if err != nil || !info.Mode().IsRegular() {
-		return unreadable()
-	}
-	d.Len = uint64(info.Size())
-	part := make([]byte, min(d.Len, 1<<20))
-	for d.Offset < d.Len {
-		n, err := io.ReadFull(file, part[:min(uint64(len(part)), d.Len-d.Offset)])
-		if err != nil {
-			return unreadable()
-		}
-		d.Bytes = part[:n]
-		if err := u.sink.Payload(d); err != nil {
-			return err
-		}
-		d.Offset += uint64(n)
-	}
-	return nil
-}
-
-// openOf opens a file as a process sees it: its links are followed within its root directory, and nothing there can
-// make the opening wait. The process may be gone.
-func (u *Uprobes) openOf(pid int, path string) (*os.File, error) {
-	p := u.processes[pid]
-	if p == nil || p.root < 0 {
-		return nil, os.ErrNotExist
-	}
-	if !filepath.IsAbs(path) {
-		cwd, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid))
-		if err != nil {
-			cwd = p.cwd
-		}
-		path = filepath.Join(cwd, path)
-	}
-	fd, err := unix.Openat2(p.root, path, &unix.OpenHow{Flags: unix.O_RDONLY | unix.O_CLOEXEC | unix.O_NONBLOCK, Resolve: unix.RESOLVE_IN_ROOT})
-	if err != nil {
-		return nil, err
-	}
-	return os.NewFile(uintptr(fd), path), nil
-}
-
-// items returns what the arrays of buffers of a call point to. Its content is not captured.
-func (u *Uprobes) items(f *api.Func, c *Call) []Piece {
-	bytes := func(param int) []byte {
-		for i := range c.Pieces {
-			if int(c.Pieces[i].Param) == param {
-				return c.Pieces[i].Bytes
-			}
-		}
-		return nil
-	}
-	var items []Piece
-	for i := range f.Params {
-		p := &f.Params[i]
-		if p.ItemSizes < 0 {
-			continue
-		}
-		sizes := bytes(int(p.ItemSizes))
-		addrs := bytes(i)
-		for n := 0; 8*n+8 <= len(addrs) && 8*n+8 <= len(sizes); n++ {
-			item := Piece{Param: uint8(i), Item: uint32(1 + n), Addr: le64(addrs[8*n:]), Len: le64(sizes[8*n:]), Missing: NotAsked}
-			if item.Len > u.opts.PayloadLimit {
-				item.Missing = OverLimit
-			}
-			if p.Role == api.Writes {
-				item.Dir = Out
-			}
-			if w := u.model.Device; item.Addr == 0 || item.Len == 0 || w.From <= item.Addr && item.Addr < w.To {
-				continue
-			}
-			items = append(items, item)
-		}
-	}
-	return items
-}
-
-func (u *Uprobes) deliverPart(b []byte) error {
-	p := &Payload{PID: int(le32(b[8:])), TID: int(le32(b[12:])), Seq: le64(b[16:]), Offset: le64(b[40:]), Time: int64(le64(b[48:]))}
-	p.Piece = Piece{Param: b[1], Missing: Missing(b[3]), Addr: le64(b[24:]), Len: le64(b[32:])}
-	if b[2]&uprobePieceOut != 0 {
-		p.Dir = Out
-	}
-	n := int(le32(b[4:]))
-	if n > len(b)-uprobePartSize {
-		return errors.New("uprobe payload is damaged")
-	}
-	if p.Missing == Present {
-		p.Bytes = b[uprobePartSize:][:n:n]
-	}
-	ps := u.parts[p.TID]
-	if ps == nil || ps.seq != p.Seq {
-		// Its call was lost.
-		return nil
-	}
-	for i := range ps.pieces {
-		if ps.pieces[i].Param == p.Param {
-			ps.have[i] = p.Offset + uint64(n)
-			if p.Missing != Present {
-				ps.have[i] = p.Len
-			}
-		}
-	}
-	return u.sink.Payload(p)
-}
-
-// partsEnd reports the payloads of a thread that did not come to their end.
-func (u *Uprobes) partsEnd(tid int) error {
-	ps := u.parts[tid]
-	if ps == nil {
-		return nil
-	}
-	delete(u.parts, tid)
-	for i, p := range ps.pieces {
-		if ps.have[i] < p.Len {
-			p.Missing = Dropped
-			if err := u.sink.Payload(&Payload{PID: ps.pid, TID: tid, Seq: ps.seq, Piece: p, Offset: ps.have[i]}); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// leftovers delivers what the kernel still holds of threads that live on.
-func (u *Uprobes) leftovers() error {
-	for tid := range u.parts {
-		if err := u.partsEnd(tid); err != nil {
-			return err
-		}
-	}
-	const head = 3*8 + 8 + 8 + 8*uprobeMaxWords // before the event, see struct thread
-	var id uint64
-	var b []byte
-	it := u.coll.Maps[bpf.UprobeMapThreads].Iterate()
-	for it.Next(&id, &b) {
-		ev := b[head:]
-		active := binary.LittleEndian.Uint32(b[32:]) != 0
-		if active {
-			binary.LittleEndian.PutUint32(ev[4:], binary.LittleEndian.Uint32(b[36:]))
-			clear(ev[32:48])
-		} else {
-			ev[0] = uprobeLost
-		}
-		if err := u.deliver(ev); err != nil {
-			return err
-		}
-	}
-	if err := it.Err(); err != nil {
-		return fmt.Errorf("read threads of uprobes: %w", err)
-	}
-	lost, err := u.Lost()
-	if err != nil {
-		return err
-	}
-	if lost > u.gaps {
-		return u.sink.Gap(&Gap{Calls: lost - u.gaps, Reason: "no memory for more threads"})
-	}
-	return nil
 }
 
 // Counts returns the calls of each function as the kernel counted them, whether they were recorded or lost.
@@ -744,17 +478,17 @@ func (u *Uprobes) Counts() (map[string]uint64, error) {
 	return counts, nil
 }
 
-// Lost returns the number of calls that were counted and not recorded.
-func (u *Uprobes) Lost() (uint64, error) {
-	full, err := perCPU(u.coll.Maps[bpf.UprobeMapCounters], uprobeRingFull)
-	if err != nil {
-		return 0, fmt.Errorf("lost calls: %w", err)
+// Lost returns the number of calls that were counted and not recorded, and how many of these sampling has left out.
+func (u *Uprobes) Lost() (calls, sampled uint64, err error) {
+	for _, why := range []uint32{uprobeRingFull, uprobeNoThread, uprobeSampled} {
+		n, err := perCPU(u.coll.Maps[bpf.UprobeMapCounters], why)
+		if err != nil {
+			return 0, 0, fmt.Errorf("lost calls: %w", err)
+		}
+		calls += n
+		sampled = n
 	}
-	threads, err := perCPU(u.coll.Maps[bpf.UprobeMapCounters], uprobeNoThread)
-	if err != nil {
-		return 0, fmt.Errorf("lost calls: %w", err)
-	}
-	return full + threads, nil
+	return calls, sampled, nil
 }
 
 func perCPU(m *ebpf.Map, key uint32) (uint64, error) {
@@ -787,6 +521,12 @@ func (u *Uprobes) Close() error {
 	if u.reader != nil {
 		err = errors.Join(err, u.reader.Close())
 	}
+	for _, p := range u.own {
+		p.Close()
+	}
+	if u.stubs != nil {
+		u.stubs.Close()
+	}
 	if u.coll != nil {
 		u.coll.Close()
 	}
@@ -797,81 +537,4 @@ func (u *Uprobes) Close() error {
 		return fmt.Errorf("close uprobes: %w", err)
 	}
 	return nil
-}
-
-func le32(b []byte) uint32 { return binary.LittleEndian.Uint32(b) }
-func le64(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }
-
-// knownProcess is what is kept of a process that the sink was told of.
-type knownProcess struct {
-	start     int64
-	exe, argv string
-	root      int // its root directory, -1 where it was gone
-	cwd       string
-}
-
-// process tells the sink of a process when it is new or has become another program. When its first calls are read it
-// may be gone; then the name that the kernel gave is all there is.
-func (u *Uprobes) process(pid int, comm string, now int64) error {
-	old := u.processes[pid]
-	if old != nil && comm == "" {
-		return nil
-	}
-	p := readProcess(pid)
-	if p == nil {
-		if old != nil {
-			return nil
-		}
-		p = &Process{PID: pid, Start: now, Exe: comm}
-	}
-	known := &knownProcess{start: p.Start, exe: p.Exe, argv: strings.Join(p.Argv, "\x00"), root: -1}
-	if old != nil {
-		if old.start == known.start && old.exe == known.exe && old.argv == known.argv {
-			return nil
-		}
-		old.close()
-	}
-	dir := fmt.Sprintf("/proc/%d/", pid)
-	if fd, err := unix.Open(dir+"root", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err == nil {
-		known.root = fd
-	}
-	known.cwd, _ = os.Readlink(dir + "cwd")
-	u.processes[pid] = known
-	return u.sink.Process(p)
-}
-
-func (p *knownProcess) close() {
-	if p.root >= 0 {
-		unix.Close(p.root)
-		p.root = -1
-	}
-}
-
-// readProcess returns what /proc says, nil where the process is gone.
-func readProcess(pid int) *Process {
-	dir := fmt.Sprintf("/proc/%d/", pid)
-	stat, err := os.ReadFile(dir + "stat")
-	if err != nil {
-		return nil
-	}
-	// The name is in brackets and may hold anything; from there on it is numbers: state, parent, ….
-	s := string(stat)
-	fields := strings.Fields(s[strings.LastIndexByte(s, ')')+1:])
-	if len(fields) < 20 {
-		return nil
-	}
-	p := &Process{PID: pid}
-	var ticks int64
-	fmt.Sscan(fields[1], &p.PPID)
-	fmt.Sscan(fields[19], &ticks)
-	var mono, boot unix.Timespec
-	if unix.ClockGettime(unix.CLOCK_MONOTONIC, &mono) == nil && unix.ClockGettime(unix.CLOCK_BOOTTIME, &boot) == nil {
-		// The kernel counts in hundredths of a second since boot, with the time asleep.
-		p.Start = ticks*1e7 - (boot.Nano()-mono.Nano())/1e7*1e7
-	}
-	p.Exe, _ = os.Readlink(dir + "exe")
-	if line, err := os.ReadFile(dir + "cmdline"); err == nil {
-		p.Argv = strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00")
-	}
-	return p
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/acltrace/acltrace/api"
+	"golang.org/x/sys/unix"
 )
 
 // FindLibraries returns the files of the runtime that a process maps, each once, as paths that can be opened from here
@@ -52,6 +53,17 @@ func FindLibraries(m *api.Model, pid int) ([]string, error) {
 		return nil, fmt.Errorf("find libraries of process %d: %w", pid, err)
 	}
 	return found, nil
+}
+
+// fileID tells files apart, whatever names they have.
+type fileID struct{ dev, ino uint64 }
+
+func identify(path string) (fileID, error) {
+	var st unix.Stat_t
+	if err := unix.Stat(path, &st); err != nil {
+		return fileID{}, &os.PathError{Op: "stat", Path: path, Err: err}
+	}
+	return fileID{uint64(st.Dev), st.Ino}, nil
 }
 
 // trimZeros writes an address range as the names of map_files do: without leading zeros.

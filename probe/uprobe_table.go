@@ -17,10 +17,13 @@ func functionTable(m *api.Model, f *api.Func, arch string) (*uprobeFunction, err
 	if f.Words > uprobeMaxWords {
 		return nil, fmt.Errorf("%s: %d argument words are too many for a uprobe", f.Name, f.Words)
 	}
+	t := &uprobeFunction{Words: f.Words, Refer: uprobeNone, Args: uprobeNone, Buffer: uprobeNone, BufferSize: uprobeNone}
 	if f.Outer {
-		return nil, fmt.Errorf("%s encloses other calls, which a uprobe would hide: %w", f.Name, ErrNotSupported)
+		t.Flags |= uprobeOuter
 	}
-	t := &uprobeFunction{Words: f.Words}
+	if f.Called {
+		t.Flags |= uprobeCalled
+	}
 	if err := t.layout(m, f, arch); err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Name, err)
 	}
@@ -34,17 +37,21 @@ func functionTable(m *api.Model, f *api.Func, arch string) (*uprobeFunction, err
 		t.Flags |= uprobeRet32
 	}
 	for i := range f.Params {
-		r, ok := readerOf(f, i)
-		if !ok {
-			continue
+		for _, r := range readersOf(f, i) {
+			if t.Readers == uprobeMaxReaders {
+				return nil, fmt.Errorf("%s: too many parameters with memory behind them", f.Name)
+			}
+			t.Reader[t.Readers] = r
+			t.Readers++
 		}
-		if t.Readers == uprobeMaxReaders {
-			return nil, fmt.Errorf("%s: too many parameters with memory behind them", f.Name)
-		}
-		t.Reader[t.Readers] = r
-		t.Readers++
-		if f.Params[i].Role == api.File {
-			t.Flags |= uprobeWake // to find the file as it is now
+		t.lists(f, i)
+		switch f.Params[i].Role {
+		case api.File: // to find the file as it is now
+			t.Flags |= uprobeWake
+		case api.Callback: // to be there when it is called
+			if !f.Called {
+				t.Flags |= uprobeWake
+			}
 		}
 	}
 	if f.Ret == api.Text && t.Readers < uprobeMaxReaders {
@@ -69,15 +76,30 @@ func (t *uprobeFunction) layout(m *api.Model, f *api.Func, arch string) error {
 	next, stack := 0, 0
 	for i := range f.Params {
 		p := &f.Params[i]
+		if f.Called && i == 0 {
+			t.Width[p.Word] = 8 // the function itself, which nobody passes
+			continue
+		}
 		if p.Type == "float" || p.Type == "double" {
 			return fmt.Errorf("parameter %s is not in a general register: %w", p.Name, ErrNotSupported)
 		}
 		words := int(p.Words)
 		large := inMemory(words)
-		if large && arch == "arm64" {
-			return fmt.Errorf("parameter %s is passed by reference: %w", p.Name, ErrNotSupported)
-		}
 		left := int(p.Width)
+		if large && arch == "arm64" {
+			// A copy of the caller's; its address is passed.
+			if t.Refer != uprobeNone || next >= regs || words > uprobeMaxPlaces-uprobeReferred {
+				return fmt.Errorf("parameter %s is too large: %w", p.Name, ErrNotSupported)
+			}
+			t.Refer, t.Referred = uint8(next), uint8(words)
+			next++
+			for w := range words {
+				t.Place[int(p.Word)+w] = uint8(uprobeReferred + w)
+				t.Width[int(p.Word)+w] = uint8(min(left, 8))
+				left -= 8
+			}
+			continue
+		}
 		inRegs := !large && next+words <= regs
 		if !inRegs && arch == "arm64" {
 			next = regs
@@ -104,12 +126,80 @@ func (t *uprobeFunction) layout(m *api.Model, f *api.Func, arch string) error {
 	return nil
 }
 
-// readerOf says how to read what lies behind a parameter. What a call reads is taken at its entry, so that it is known
-// even if the call never returns; payloads are taken when it has succeeded.
+// lists notes what the call does to a list of arguments, whose buffers the program fills before the launch.
+func (t *uprobeFunction) lists(f *api.Func, i int) {
+	switch p := &f.Params[i]; {
+	case p.Object == api.ArgsList && (p.Role == api.New || p.Role == api.Place):
+		t.Args, t.ArgsHow = p.Word, t.ArgsHow|uprobeArgsReset
+		if p.Role == api.New {
+			t.ArgsHow |= uprobeArgsStored
+		}
+	case p.Role == api.Scratch && t.ArgsHow&uprobeArgsStored != 0, p.Role == api.Buffer:
+		// The memory of a list that the call makes is the first of its buffers; what a list in the program's own memory holds is known
+		// from the calls that put it there.
+		if len(p.Size.Mul) != 1 || p.Size.Unit != 1 {
+			return
+		}
+		if t.Args == uprobeNone {
+			t.Args = f.Params[0].Word
+		}
+		t.Buffer, t.BufferSize, t.ArgsHow = p.Word, f.Params[p.Size.Mul[0]].Word, t.ArgsHow|uprobeArgsBuffer
+		if p.Role == api.Buffer {
+			t.ArgsHow |= uprobeArgsBufferStored
+		}
+	}
+}
+
+// readersOf says how to read what lies behind a parameter, and behind the pointers in a structure there. What a call reads is
+// taken at its entry, so that it is known even if the call never returns; payloads are taken when it has succeeded.
+func readersOf(f *api.Func, i int) []uprobeReader {
+	p := &f.Params[i]
+	r, ok := readerOf(f, i)
+	if !ok {
+		return nil
+	}
+	rs := []uprobeReader{r}
+	switch {
+	case p.Role == api.InOut:
+		before := r
+		before.Flags = uprobeAtEntry
+		rs = append(rs, before)
+	case p.Role == api.Struct:
+		for _, field := range p.Fields {
+			if field.Item == 0 {
+				continue
+			}
+			n := uprobeReader{Param: uint8(i), Item: uint8(field.Item), Kind: uprobeBytes, Flags: uprobeAtEntry | uprobeField, Word: p.Word,
+				Mul0: uprobeNone, Mul1: uprobeNone, Pitch: uprobeNone, Unit: field.Unit, At: uint16(field.Offset),
+				CountAt: uint16(field.Count.Offset), CountWidth: uint8(field.Count.Size),
+				UnlessAt: uint16(field.Unless.Offset), UnlessWidth: uint8(field.Unless.Size)}
+			if field.String {
+				n.Kind, n.Unit = uprobeString, uprobeInline
+			}
+			rs = append(rs, n)
+		}
+	case p.ItemSizes >= 0:
+		n := uprobeReader{Param: uint8(i), Kind: uprobeItems, Word: p.Word, Mul0: f.Params[p.ItemCount].Word, Mul1: f.Params[p.ItemSizes].Word, Pitch: uprobeNone}
+		if p.Role == api.Writes {
+			n.Flags = uprobeOut
+			if f.Stream >= 0 {
+				n.Flags |= uprobeLater
+			}
+		}
+		rs = append(rs, n)
+	}
+	return rs
+}
+
+// readerOf says how to read what a parameter itself points to.
 func readerOf(f *api.Func, i int) (uprobeReader, bool) {
 	p := &f.Params[i]
 	r := uprobeReader{Param: uint8(i), Word: p.Word, Mul0: uprobeNone, Mul1: uprobeNone, Pitch: uprobeNone}
-	sized := func() {
+	// sized reports whether the size is one that the words of the call tell, or what it has stored.
+	sized := func() bool {
+		if p.Size.Stored && (len(p.Size.Mul) != 1 || !strings.HasSuffix(f.Params[p.Size.Mul[0]].Type, "*")) {
+			return false
+		}
 		r.Unit = p.Size.Unit
 		if len(p.Size.Mul) > 0 {
 			r.Mul0 = f.Params[p.Size.Mul[0]].Word
@@ -117,33 +207,39 @@ func readerOf(f *api.Func, i int) (uprobeReader, bool) {
 		if len(p.Size.Mul) > 1 {
 			r.Mul1 = f.Params[p.Size.Mul[1]].Word
 		}
+		if p.Size.Stored {
+			r.Flags |= uprobeStored
+			if strings.HasPrefix(f.Params[p.Size.Mul[0]].Type, "uint32_t") || strings.HasPrefix(f.Params[p.Size.Mul[0]].Type, "int32_t") {
+				r.Flags |= uprobeStored32
+			}
+		}
 		if p.Size.Pitch >= 0 {
 			r.Pitch = f.Params[p.Size.Pitch].Word
 		}
+		return true
 	}
 	switch p.Role {
 	case api.Args, api.In, api.Uses:
-		if p.Size.Stored {
+		if !sized() || p.Size.Stored {
 			return r, false
 		}
 		r.Kind, r.Flags = uprobeBytes, uprobeAtEntry
-		sized()
+	case api.Launch:
+		r.Kind, r.Flags = uprobeBuffers, uprobeAtEntry
 	case api.String, api.File:
 		r.Kind, r.Flags, r.Unit = uprobeString, uprobeAtEntry, uprobeInline
 	case api.List:
 		r.Kind, r.Flags, r.Unit = uprobeList, uprobeAtEntry, uint64(p.Elem)
 	case api.Struct:
-		// What its pointers lead to is not followed.
 		if !strings.HasSuffix(p.Type, "*") {
 			return r, false
 		}
 		r.Kind, r.Flags, r.Unit = uprobeBytes, uprobeAtEntry, uint64(p.Elem)
 	case api.Answer:
-		if p.Size.Stored || p.ItemSizes >= 0 {
+		if p.ItemSizes >= 0 || !sized() {
 			return r, false
 		}
-		r.Kind, r.Flags = uprobeBytes, uprobeOut
-		sized()
+		r.Kind, r.Flags = uprobeBytes, r.Flags|uprobeOut
 	case api.New, api.Find, api.Buffer, api.Out, api.InOut:
 		r.Kind, r.Flags, r.Unit = uprobeBytes, uprobeOut, uint64(p.Elem)
 	case api.Text:

@@ -587,7 +587,7 @@ func whole(ps []Payload, param uint8) (b []byte) {
 
 func TestUprobeCounts(t *testing.T) {
 	const n = 25000
-	s, u := watch(t, UprobeOptions{}, func(c *target) { c.run(t) }, "threads", fmt.Sprint(n))
+	s, u := watch(t, UprobeOptions{RingBytes: 64 << 20}, func(c *target) { c.run(t) }, "threads", fmt.Sprint(n))
 	counts, err := u.Counts()
 	if err != nil {
 		t.Fatal(err)
@@ -640,7 +640,7 @@ func TestUprobeLoss(t *testing.T) {
 	if uint64(len(s.calls))+lost != 4*n || lost == 0 {
 		t.Errorf("%d calls and %d lost, want %d", len(s.calls), lost, 4*n)
 	}
-	if got, err := u.Lost(); err != nil || got != lost {
+	if got, _, err := u.Lost(); err != nil || got != lost {
 		t.Errorf("the kernel lost %d (%v), the gaps say %d", got, err, lost)
 	}
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * What the program needs of the kernel's interface, declared here so that building it takes no more than clang. Types of
- * the kernel's inside name only the members that are read: their places are found when the program is loaded.
+ * What the programs need of the kernel's interface, declared here so that building them takes no more than clang. Nothing of
+ * the kernel's inside is looked at, so that they run where it tells nothing of its types. With -DACLTRACE_USER the programs are
+ * functions of an ordinary program, which has the helpers.
  */
 #ifndef ACLTRACE_BPF_KERNEL_H
 #define ACLTRACE_BPF_KERNEL_H
@@ -10,7 +11,6 @@ typedef unsigned char u8;
 typedef unsigned short u16;
 typedef unsigned int u32;
 typedef unsigned long long u64;
-typedef int s32;
 
 #define SEC(name) __attribute__((section(name), used))
 #define inline inline __attribute__((always_inline))
@@ -30,19 +30,29 @@ enum {
 	RINGBUF_AVAILABLE = 0,
 };
 
-static void *(*const map_lookup)(void *map, const void *key) = (void *)1;
-static long (*const map_update)(void *map, const void *key, const void *value, u64 flags) = (void *)2;
-static long (*const map_delete)(void *map, const void *key) = (void *)3;
-static u64 (*const ktime_ns)(void) = (void *)5;
-static u64 (*const current_pid_tgid)(void) = (void *)14;
-static long (*const current_comm)(void *buf, u32 size) = (void *)16;
-static long (*const probe_read_user)(void *to, u32 size, const void *from) = (void *)112;
-static long (*const probe_read_user_str)(void *to, u32 size, const void *from) = (void *)114;
-static long (*const ringbuf_output)(void *ring, void *data, u64 size, u64 flags) = (void *)130;
-static u64 (*const ringbuf_query)(void *ring, u64 what) = (void *)134;
-static long (*const copy_from_user)(void *to, u32 size, const void *from) = (void *)148;
-static u64 (*const attach_cookie)(void *ctx) = (void *)174;
-static long (*const loop)(u32 times, void *fn, void *ctx, u64 flags) = (void *)181;
+#ifdef ACLTRACE_USER
+#define HELPER(number, type, name, ...) type name(__VA_ARGS__)
+#define CONFIG volatile
+#else
+#define HELPER(number, type, name, ...) static type (*const name)(__VA_ARGS__) = (void *)number
+#define CONFIG const volatile
+#endif
+
+HELPER(1, void *, map_lookup, void *map, const void *key);
+HELPER(2, long, map_update, void *map, const void *key, const void *value, u64 flags);
+HELPER(3, long, map_delete, void *map, const void *key);
+HELPER(5, u64, ktime_ns, void);
+HELPER(14, u64, current_pid_tgid, void);
+HELPER(16, long, current_comm, void *buf, u32 size);
+HELPER(35, u64, current_task, void);
+HELPER(112, long, probe_read_user, void *to, u32 size, const void *from);
+HELPER(114, long, probe_read_user_str, void *to, u32 size, const void *from);
+HELPER(123, u64, current_ancestor_cgroup_id, int level);
+HELPER(130, long, ringbuf_output, void *ring, void *data, u64 size, u64 flags);
+HELPER(134, u64, ringbuf_query, void *ring, u64 what);
+HELPER(148, long, copy_from_user, void *to, u32 size, const void *from);
+HELPER(174, u64, attach_cookie, void *ctx);
+HELPER(181, long, loop, u32 times, void *fn, void *ctx, u64 flags);
 
 /* The registers of the program, and where a function finds its arguments in them. */
 #if defined(__TARGET_ARCH_x86)
@@ -66,6 +76,7 @@ static inline void arg_regs(const struct pt_regs *r, u64 *to)
 }
 
 static inline u64 return_value(const struct pt_regs *r) { return r->ax; }
+static inline u64 program_counter(const struct pt_regs *r) { return r->ip; }
 
 /*
  * Whether a call that entered with this stack pointer is still going on, as seen from a call below it. While it is, its
@@ -102,6 +113,7 @@ static inline void arg_regs(const struct pt_regs *r, u64 *to)
 }
 
 static inline u64 return_value(const struct pt_regs *r) { return r->x[0]; }
+static inline u64 program_counter(const struct pt_regs *r) { return r->pc; }
 
 /* The return address is in no known place, so this tells only a new call by the same caller from a jump by a wrapper. */
 static inline u64 call_mark(const struct pt_regs *r) { return r->x[30]; }
@@ -110,18 +122,5 @@ static inline u8 call_lives(const struct pt_regs *r, u64 sp, u64 mark) { return 
 #else
 #error "no registers for this processor"
 #endif
-
-#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
-typedef struct {
-	int counter;
-} atomic_t;
-struct signal_struct {
-	atomic_t live;
-};
-struct task_struct {
-	s32 pid, tgid;
-	struct signal_struct *signal;
-};
-#pragma clang attribute pop
 
 #endif

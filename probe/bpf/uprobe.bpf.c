@@ -7,49 +7,79 @@
  * thread, from the entry to the return, and goes into the ring in one piece when it has returned. What a thread died in
  * is still there when it exits.
  *
- * Only the outermost call is recorded. Which call is outermost is told by the stack pointer and not by counting, so that a
- * call left by longjmp or by an exception, whose return is never seen, spoils nothing: when the thread calls again and the
- * old call is seen to be over, it is passed on as one that never returned.
+ * Only the outermost call is recorded, and one that encloses calls of the runtime beside them, in a place of its own. Which call is
+ * outermost is told by the stack pointer and not by counting, so that a call left by longjmp or by an exception, whose return is
+ * never seen, spoils nothing: when the thread calls again and the old call is seen to be over, it is passed on as one that never
+ * returned.
+ *
+ * Older kernels have no cookies: there each function has a small program of its own, which leaves the cookie in the map `cookie`
+ * and goes on to one of these. What such kernels do not know is in programs that are not loaded there.
  */
 #include "kernel.h"
 
 #define MAX_WORDS 16
 #define MAX_READERS 16
+#define MAX_PLACES 32 /* registers, words on the stack, and words of a structure that a register points to */
+#define REFERRED 16   /* place of the first of these */
+#define MAX_BUFFERS 8 /* behind one list of arguments */
+#define MAX_ITEMS 1024
 #define INLINE 4096 /* bytes of one piece in the record of its call */
 #define BUDGET 8192 /* no content begins beyond */
 #define DATA (BUDGET + INLINE + (1 + MAX_READERS) * sizeof(struct piece))
 #define NONE 255 /* no word; as a parameter: the returned value */
+#define ABSENT 255 /* there is nothing to read */
 #define MAX_PARTS (1 << 14)
+#define OUTER ((u64)1 << 63) /* of a thread's key: the place of a call that encloses others */
 
 enum { EVENT_CALL = 1, EVENT_PAYLOAD = 2, EVENT_THREAD = 3, EVENT_LOST = 4 };
-enum { KIND_BYTES = 1, KIND_STRING = 2, KIND_LIST = 3, KIND_PAYLOAD = 4 };
+enum { KIND_BYTES = 1, KIND_STRING = 2, KIND_LIST = 3, KIND_PAYLOAD = 4, KIND_ITEMS = 5, KIND_BUFFERS = 6 };
 enum {
 	READ_ENTRY = 1, /* at the entry, else at the return */
 	READ_OUT = 2,	/* written by the call: only where it succeeded */
 	READ_LATER = 4, /* written by the task that the call makes, so not there yet */
+	READ_FIELD = 8, /* behind a pointer in a structure */
+	READ_STORED = 16, /* mul0 is where the call has stored the factor */
+	READ_STORED32 = 32, /* and that has 4 bytes */
 };
 enum { PIECE_OUT = 1, PIECE_FOLLOWS = 2 };
 /* As in probe.Missing. */
 enum { PRESENT = 0, OVER_LIMIT = 3, UNREADABLE = 4, NOT_SYNCHRONIZED = 5 };
-enum { FUNC_RET_ERROR = 1, FUNC_RET_VOID = 2, FUNC_RET_32 = 4, FUNC_WAKE = 8 };
-enum { COUNT_RING_FULL = 0, COUNT_NO_THREAD = 1, COUNT_NO_PROCESS = 2, COUNTERS = 3 };
+enum {
+	FUNC_RET_ERROR = 1,
+	FUNC_RET_VOID = 2,
+	FUNC_RET_32 = 4,
+	FUNC_WAKE = 8,	 /* the reader is to see the call at once */
+	FUNC_OUTER = 16, /* encloses calls of the runtime */
+	FUNC_CALLED = 32, /* is the program's own: word 0 is its address, the others its arguments */
+};
+enum { ARGS_RESET = 1, ARGS_STORED = 2, ARGS_BUFFER = 4, ARGS_BUFFER_STORED = 8 };
+enum { COUNT_RING_FULL = 0, COUNT_NO_THREAD = 1, COUNT_NO_PROCESS = 2, COUNT_SAMPLED = 3, COUNTERS = 4 };
+enum { ALL = 0, PIDS = 1, CGROUP = 2 };
+enum { LIVES = 1, LEADER_GONE = 2 };
 
-/* What lies behind one parameter: unit * word[mul0] * word[mul1] bytes at word[word], rows of mul0 at a pitch. */
+/*
+ * What lies behind one parameter: unit * word[mul0] * word[mul1] bytes at word[word], rows of mul0 at a pitch. With READ_FIELD, what
+ * lies behind the pointer at `at` in the structure there, times a member, unless another one says that it is no memory of the
+ * program's. Of KIND_ITEMS, mul0 is the number of items and mul1 the array with their sizes.
+ */
 struct reader {
-	u8 param, kind, flags, word, mul0, mul1, pitch, pad;
+	u8 param, kind, flags, word, mul0, mul1, pitch, item;
 	u64 unit;
+	u16 at, count_at, unless_at;
+	u8 count_width, unless_width;
 };
 
 struct function {
 	u8 words, readers, flags, stack; /* stack: words to read from the stack */
-	u32 pad;
-	u8 place[MAX_WORDS]; /* register, or ARG_REGS + number of the word on the stack */
+	u8 args, args_how, buffer, buffer_len; /* words of a list of arguments, and of memory that belongs to it */
+	u8 refer, referred, pad[6]; /* the register with the address of a structure, NONE for none, and its words */
+	u8 place[MAX_WORDS]; /* register, or ARG_REGS + number of the word on the stack, or REFERRED + number in the structure */
 	u8 width[MAX_WORDS]; /* bytes of the word that mean something */
 	struct reader reader[MAX_READERS];
 };
 
 struct piece {
-	u8 param, flags, missing, pad;
+	u8 param, flags, missing, item;
 	u32 bytes; /* that follow, padded to 8 */
 	u64 addr, len;
 };
@@ -68,6 +98,7 @@ struct part {
 	u32 bytes;
 	u32 pid, tid;
 	u64 seq, addr, len, offset, time;
+	u32 item, pad;
 	u8 data[INLINE];
 };
 
@@ -75,6 +106,8 @@ struct thread {
 	u64 cookie, sp, mark; /* of the call that the thread is in */
 	u64 seq;	     /* of the next call */
 	u32 active, used;    /* active: 0 in no call, 1 in one, 2 in one that the reader is to see at once */
+	u32 skip, pad;	     /* the call is one that sampling leaves out */
+	u64 in[MAX_PLACES];  /* by place */
 	u64 words[MAX_WORDS];
 	struct event event;
 	u8 data[DATA]; /* argument words, then pieces */
@@ -85,11 +118,23 @@ struct thread_event {
 	char comm[16];
 };
 
-_Static_assert(sizeof(struct reader) == 16, "reader");
-_Static_assert(sizeof(struct function) == 40 + 16 * MAX_READERS, "function");
+struct args_key {
+	u64 pid, handle;
+};
+
+/* Memory that belongs to a list of arguments, which the program fills before the launch. */
+struct args {
+	u64 n;
+	struct {
+		u64 addr, len;
+	} buffer[MAX_BUFFERS];
+};
+
+_Static_assert(sizeof(struct reader) == 24, "reader");
+_Static_assert(sizeof(struct function) == 48 + 24 * MAX_READERS, "function");
 _Static_assert(sizeof(struct piece) == 24, "piece");
 _Static_assert(sizeof(struct event) == 72, "event");
-_Static_assert(sizeof(struct part) == 56 + INLINE, "part");
+_Static_assert(sizeof(struct part) == 64 + INLINE, "part");
 _Static_assert(sizeof(struct part) <= DATA, "a part is put together in the data of its thread");
 
 /* Sizes that depend on the model or on what the user asks for are set before loading. */
@@ -138,16 +183,47 @@ struct {
 	TYPE(value, u8);
 } pids SEC(".maps");
 
+/* Tasks that the processes in pids have made and that have called nothing yet, by their address in the kernel. */
+struct {
+	UINT(type, MAP_HASH);
+	UINT(max_entries, 65536);
+	UINT(map_flags, MAP_NO_PREALLOC);
+	TYPE(key, u64);
+	TYPE(value, u8);
+} newborn SEC(".maps");
+
+struct {
+	UINT(type, MAP_HASH);
+	UINT(max_entries, 4096);
+	UINT(map_flags, MAP_NO_PREALLOC);
+	TYPE(key, struct args_key);
+	TYPE(value, struct args);
+} arguments SEC(".maps");
+
+struct {
+	UINT(type, MAP_PERCPU_ARRAY);
+	UINT(max_entries, 1);
+	TYPE(key, u32);
+	TYPE(value, u64);
+} cookie SEC(".maps");
+
 struct {
 	UINT(type, MAP_RINGBUF);
 	UINT(max_entries, 1 << 20);
 } events SEC(".maps");
 
-const volatile u8 sleepable;	/* the programs may wait for a page */
-const volatile u8 filter;	/* only the processes in pids */
-const volatile u64 wake_at;	/* bytes in the ring at which the reader is woken */
-const volatile u64 limit;	/* bytes of a payload */
-const volatile u64 device_from, device_to;
+CONFIG u8 sleepable;	/* the programs may wait for a page */
+CONFIG u8 cookies;	/* the kernel knows the cookie of a probe */
+CONFIG u8 filter;	/* which processes: ALL, those in PIDS, those in a CGROUP or below */
+CONFIG u8 by_name;	/* a process belongs to pids while it has the name `name` */
+CONFIG u8 sample;	/* leave out calls while the ring is more than half full */
+CONFIG u32 cgroup_level;
+CONFIG u64 cgroup;
+CONFIG u64 name[2];
+CONFIG u64 ring_size;
+CONFIG u64 wake_at;	/* bytes in the ring at which the reader is woken */
+CONFIG u64 limit;	/* bytes of a payload */
+CONFIG u64 device_from, device_to;
 
 static inline void count(u32 what)
 {
@@ -164,12 +240,63 @@ static inline void count_call(u32 func)
 		__sync_fetch_and_add(n, 1);
 }
 
-static inline u8 wanted(u32 pid) { return !filter || map_lookup(&pids, &pid); }
-
-/* The reader is woken seldom: waking it costs the program more than the record does. */
-static inline u64 wake(void)
+static inline u64 cookie_of(struct pt_regs *ctx)
 {
+	u32 zero = 0;
+	if (cookies)
+		return attach_cookie(ctx);
+	u64 *c = map_lookup(&cookie, &zero);
+	return c ? *c : 0;
+}
+
+static inline void add_process(u32 pid)
+{
+	u8 lives = LIVES;
+	if (map_update(&pids, &pid, &lives, 0))
+		count(COUNT_NO_PROCESS);
+}
+
+/* Whether a process is one of those in pids, or a new child of one. */
+static inline u8 among(u64 id)
+{
+	u32 pid = id >> 32;
+	u8 *state = map_lookup(&pids, &pid);
+	if (state) {
+		if (*state == LIVES || (u32)id != pid)
+			return 1;
+		/* A first thread, where that of the process in question is gone: another process by now. */
+		map_delete(&pids, &pid);
+	}
+	u64 task = current_task();
+	if (!map_lookup(&newborn, &task))
+		return 0;
+	map_delete(&newborn, &task);
+	add_process(pid);
+	return 1;
+}
+
+static inline u8 wanted(u64 id)
+{
+	if (filter == CGROUP)
+		return current_ancestor_cgroup_id((int)cgroup_level) == cgroup;
+	return filter == ALL || among(id);
+}
+
+/* The reader is woken seldom, for waking it costs the program more than the record does, and it looks by itself now and then. */
+static inline u64 wake(u64 seq)
+{
+	if (seq % 16 != 0)
+		return RINGBUF_NO_WAKEUP;
 	return ringbuf_query(&events, RINGBUF_AVAILABLE) >= wake_at ? RINGBUF_FORCE_WAKEUP : RINGBUF_NO_WAKEUP;
+}
+
+/* Whether sampling leaves a call out: the more of them the fuller the ring is. */
+static inline u8 left_out(u64 seq)
+{
+	u64 used = ringbuf_query(&events, RINGBUF_AVAILABLE);
+	if (used < ring_size / 2)
+		return 0;
+	return seq % (used < ring_size / 4 * 3 ? 4 : used < ring_size / 8 * 7 ? 16 : 64) != 0;
 }
 
 static inline long read_user(void *to, u32 size, u64 from)
@@ -204,21 +331,26 @@ static inline u8 send(struct thread *t)
 	if (used > DATA)
 		used = DATA;
 	e->bytes = (u32)used;
-	if (ringbuf_output(&events, e, sizeof *e + used, t->active == 2 ? RINGBUF_FORCE_WAKEUP : wake()))
+	if (ringbuf_output(&events, e, sizeof *e + used, t->active == 2 ? RINGBUF_FORCE_WAKEUP : wake(e->seq)))
 		return 0;
 	e->lost = 0;
 	return 1;
 }
 
-static inline void emit(struct thread *t)
+static inline void lose(struct event *e, u32 why)
 {
-	struct event *e = &t->event;
-	if (send(t))
-		return;
-	count(COUNT_RING_FULL);
+	count(why);
 	if (e->lost++ == 0)
 		e->lost_from = e->start;
 	e->lost_to = e->end ? e->end : e->start;
+}
+
+static inline void emit(struct thread *t)
+{
+	if (t->skip)
+		lose(&t->event, COUNT_SAMPLED);
+	else if (!send(t))
+		lose(&t->event, COUNT_RING_FULL);
 }
 
 /* The call is over without having returned. */
@@ -240,9 +372,14 @@ static inline u64 times(u64 a, u64 b)
 
 static inline u64 size_of(const struct thread *t, const struct reader *r)
 {
-	u64 n = r->unit;
-	if (r->mul0 != NONE)
+	u64 n = r->unit, k = 0;
+	if (r->flags & READ_STORED) {
+		if (word(t, r->mul0) == 0 || read_user(&k, r->flags & READ_STORED32 ? 4 : 8, word(t, r->mul0)))
+			return 0;
+		n = times(n, k);
+	} else if (r->mul0 != NONE) {
 		n = times(n, word(t, r->mul0));
+	}
 	if (r->mul1 != NONE)
 		n = times(n, word(t, r->mul1));
 	return n;
@@ -261,34 +398,66 @@ static inline u8 follows(const struct reader *r, u64 len)
 	return r->kind == KIND_PAYLOAD ? len <= limit : r->kind == KIND_BYTES && len <= (u64)MAX_PARTS * INLINE;
 }
 
-static inline void capture(struct thread *t, const struct reader *r)
+static inline long read_member(u64 *to, u64 base, u16 at, u8 width)
 {
-	u64 addr = address(t, r);
-	u64 len = size_of(t, r);
-	u64 off = t->used;
-	u8 missing = PRESENT;
-	if (addr == 0)
-		return;
-	if (r->kind == KIND_PAYLOAD && (len == 0 || (addr >= device_from && addr < device_to)))
-		return;
+	u32 n = width;
+	*to = 0;
+	if (n > sizeof *to)
+		n = sizeof *to;
+	return read_user(to, n, base + at);
+}
+
+/* Finds what a reader is to read. */
+static inline u8 locate(const struct thread *t, const struct reader *r, u64 *addr, u64 *len)
+{
+	u64 base = address(t, r), k;
+	*addr = base;
+	*len = 0;
+	if (base == 0)
+		return ABSENT;
+	if (r->flags & READ_FIELD) {
+		/* Where the structure can't be read, that is said of itself. */
+		if (r->unless_width && (read_member(&k, base, r->unless_at, r->unless_width) || k != 0))
+			return ABSENT;
+		if (read_member(addr, base, r->at, 8) || *addr == 0)
+			return ABSENT;
+		*len = r->unit;
+		if (r->count_width) {
+			if (read_member(&k, base, r->count_at, r->count_width))
+				return ABSENT;
+			*len = times(*len, k);
+		}
+		return *len ? PRESENT : ABSENT;
+	}
+	*len = size_of(t, r);
+	if (r->kind == KIND_PAYLOAD && (*len == 0 || (base >= device_from && base < device_to)))
+		return ABSENT;
 	if (r->kind == KIND_LIST) {
 		u64 list[2] = {0, 0};
-		if (read_user(list, sizeof list, addr) == 0) {
-			if (list[0] == 0 || list[1] == 0)
-				return;
-			addr = list[0];
-			len = times(len, list[1]);
-		} else {
-			missing = UNREADABLE;
-			len = 0;
+		if (read_user(list, sizeof list, base)) {
+			*len = 0;
+			return UNREADABLE;
 		}
+		if (list[0] == 0 || list[1] == 0)
+			return ABSENT;
+		*addr = list[0];
+		*len = times(*len, list[1]);
 	}
+	return PRESENT;
+}
+
+/* Adds a piece to the record of the call, with its content where that has room. */
+static __attribute__((noinline)) int put(struct thread *t, const struct reader *r, u64 addr, u64 len, u32 how)
+{
+	u8 missing = (u8)how;
+	u64 off = t->used;
 	opaque(off);
 	if (off > DATA - sizeof(struct piece))
-		return;
+		return 0;
 	struct piece *p = (struct piece *)(t->data + off);
 	p->param = r->param;
 	p->flags = r->flags & READ_OUT ? PIECE_OUT : 0;
+	p->item = (u8)(how >> 8);
 	p->bytes = 0;
 	p->addr = addr;
 	off += sizeof *p;
@@ -323,6 +492,9 @@ static inline void capture(struct thread *t, const struct reader *r)
 			missing = UNREADABLE;
 		}
 		if (missing == PRESENT) {
+			opaque(n);
+			if (n > INLINE)
+				n = INLINE;
 			p->bytes = (u32)n;
 			off += (n + 7) & ~(u64)7;
 		}
@@ -330,6 +502,21 @@ static inline void capture(struct thread *t, const struct reader *r)
 	p->missing = missing;
 	p->len = len;
 	t->used = (u32)off;
+	return 0;
+}
+
+/* What the buffers of a list of arguments hold when it is launched. */
+static inline void put_buffers(struct thread *t, const struct reader *r)
+{
+	struct args_key k = {t->event.pid, word(t, r->word)};
+	struct args *a = map_lookup(&arguments, &k);
+	if (!a)
+		return;
+	for (u32 i = 0; i < MAX_BUFFERS; i++) {
+		if (i >= a->n)
+			break;
+		put(t, r, a->buffer[i].addr, a->buffer[i].len, (1 + i) << 8);
+	}
 }
 
 static inline void capture_all(struct thread *t, const struct function *f, u8 entry, u8 ok)
@@ -338,15 +525,50 @@ static inline void capture_all(struct thread *t, const struct function *f, u8 en
 		if (i >= f->readers)
 			break;
 		const struct reader *r = &f->reader[i];
-		if ((r->flags & READ_ENTRY) != entry || ((r->flags & READ_OUT || r->kind == KIND_PAYLOAD) && !ok))
+		if ((r->flags & READ_ENTRY) != entry || ((r->flags & READ_OUT || r->kind == KIND_PAYLOAD) && !ok) || r->kind == KIND_ITEMS)
 			continue;
-		capture(t, r);
+		if (r->kind == KIND_BUFFERS) {
+			put_buffers(t, r);
+			continue;
+		}
+		u64 addr, len;
+		u8 missing = locate(t, r, &addr, &len);
+		if (missing != ABSENT)
+			put(t, r, addr, len, (u32)r->item << 8 | missing);
 	}
+}
+
+/* A call that makes a list of arguments, or gives it memory, has succeeded. */
+static inline void note_args(struct thread *t, const struct function *f)
+{
+	struct args_key k = {t->event.pid, word(t, f->args)};
+	struct args none = {0};
+	if (f->args_how & ARGS_STORED && (k.handle == 0 || read_user(&k.handle, 8, k.handle)))
+		return;
+	if (f->args_how & ARGS_RESET && map_update(&arguments, &k, &none, 0))
+		return;
+	u64 addr = word(t, f->buffer);
+	if (!(f->args_how & ARGS_BUFFER) || addr == 0 || (f->args_how & ARGS_BUFFER_STORED && read_user(&addr, 8, addr)))
+		return;
+	struct args *a = map_lookup(&arguments, &k);
+	if (!a && map_update(&arguments, &k, &none, 0) == 0)
+		a = map_lookup(&arguments, &k);
+	if (!a)
+		return;
+	u64 n = a->n;
+	opaque(n);
+	if (n >= MAX_BUFFERS)
+		return;
+	a->buffer[n].addr = addr;
+	a->buffer[n].len = word(t, f->buffer_len);
+	a->n = n + 1;
 }
 
 struct parts {
 	struct thread *t;
+	const struct reader *r;
 	u64 addr, len, width, pitch, offset;
+	u64 addrs, sizes; /* of items */
 };
 
 static long one_part(u32 i __attribute__((unused)), struct parts *ps)
@@ -367,45 +589,72 @@ static long one_part(u32 i __attribute__((unused)), struct parts *ps)
 		n = 0;
 	}
 	p->time = ktime_ns();
-	if (ringbuf_output(&events, p, sizeof *p - INLINE + n, wake()) || n == 0)
+	if (ringbuf_output(&events, p, sizeof *p - INLINE + n, wake(i)) || n == 0)
 		return 1;
 	ps->offset += n;
 	return ps->offset >= ps->len;
 }
 
-/* Payloads that are too large for the record of their call. */
+static inline void send_parts(struct parts *ps, u32 item)
+{
+	struct thread *t = ps->t;
+	struct part *p = (struct part *)t->data;
+	p->type = EVENT_PAYLOAD;
+	p->param = ps->r->param;
+	p->flags = ps->r->flags & READ_OUT ? PIECE_OUT : 0;
+	p->missing = PRESENT;
+	p->pid = t->event.pid;
+	p->tid = t->event.tid;
+	p->seq = t->event.seq;
+	p->addr = ps->addr;
+	p->len = ps->len;
+	p->item = item;
+	ps->offset = 0;
+	/* Rows end parts early, so there may be more of them than the length tells. */
+	loop(MAX_PARTS * 64, one_part, ps, 0);
+}
+
+static long one_item(u32 i, struct parts *ps)
+{
+	if (copy_from_user(&ps->addr, 8, (void *)(ps->addrs + 8 * (u64)i)) || copy_from_user(&ps->len, 8, (void *)(ps->sizes + 8 * (u64)i)))
+		return 1;
+	if (ps->addr == 0 || ps->len == 0 || ps->len > limit || (ps->addr >= device_from && ps->addr < device_to))
+		return 0;
+	ps->width = ps->len;
+	send_parts(ps, 1 + i);
+	return 0;
+}
+
+/* Payloads that come after their call: those that are too large for its record, and the items of an array. */
 static inline void payloads(struct thread *t, const struct function *f)
 {
 	for (u32 i = 0; i < MAX_READERS; i++) {
 		if (i >= f->readers)
 			break;
 		const struct reader *r = &f->reader[i];
-		u64 len = size_of(t, r);
-		if (!follows(r, len))
+		struct parts ps = {.t = t, .r = r};
+		if (r->kind == KIND_ITEMS) {
+			u64 n = word(t, r->mul0);
+			ps.addrs = address(t, r);
+			ps.sizes = word(t, r->mul1);
+			if (!(r->flags & READ_LATER) && limit != 0)
+				loop(n < MAX_ITEMS ? (u32)n : MAX_ITEMS, one_item, &ps, 0);
 			continue;
-		struct parts ps = {.t = t, .addr = address(t, r), .len = len, .width = len};
-		if (ps.addr == 0 || (r->kind == KIND_PAYLOAD && ps.addr >= device_from && ps.addr < device_to))
+		}
+		if (r->kind != KIND_PAYLOAD && r->kind != KIND_BYTES)
 			continue;
+		if (locate(t, r, &ps.addr, &ps.len) != PRESENT || !follows(r, ps.len))
+			continue;
+		ps.width = ps.len;
 		if (r->pitch != NONE) {
 			ps.width = word(t, r->mul0);
 			ps.pitch = word(t, r->pitch);
 		}
-		struct part *p = (struct part *)t->data;
-		p->type = EVENT_PAYLOAD;
-		p->param = r->param;
-		p->flags = r->flags & READ_OUT ? PIECE_OUT : 0;
-		p->missing = PRESENT;
-		p->pid = t->event.pid;
-		p->tid = t->event.tid;
-		p->seq = t->event.seq;
-		p->addr = ps.addr;
-		p->len = len;
-		/* Rows end parts early, so there may be more of them than the length tells. */
-		loop(MAX_PARTS * 64, one_part, &ps, 0);
+		send_parts(&ps, r->item);
 	}
 }
 
-static inline struct thread *new_thread(u64 id)
+static inline struct thread *new_place(u64 id)
 {
 	u32 zero = 0;
 	struct thread *t = map_lookup(&blank, &zero);
@@ -414,8 +663,16 @@ static inline struct thread *new_thread(u64 id)
 	t = map_lookup(&threads, &id);
 	if (!t)
 		return 0;
-	t->event.pid = id >> 32;
+	t->event.pid = (id & ~OUTER) >> 32;
 	t->event.tid = (u32)id;
+	return t;
+}
+
+static inline struct thread *new_thread(u64 id)
+{
+	struct thread *t = new_place(id);
+	if (!t)
+		return 0;
 	/* The reader learns of a thread at once, while there is still a process to look at. */
 	struct thread_event n = {.e = {.type = EVENT_THREAD, .pid = id >> 32, .tid = (u32)id, .start = ktime_ns(), .bytes = sizeof n.comm}};
 	current_comm(n.comm, sizeof n.comm);
@@ -423,82 +680,111 @@ static inline struct thread *new_thread(u64 id)
 	return t;
 }
 
+static inline u32 func_of(u64 cookie) { return (u16)cookie; }
+static inline u64 layer_offset(u64 cookie) { return (u8)(cookie >> 24); } /* of the probe behind the entry */
+
 static inline void read_args(struct pt_regs *ctx, struct thread *t, const struct function *f)
 {
-	u64 in[MAX_WORDS] = {0};
+	u64 *in = t->in;
 	arg_regs(ctx, in);
-	/* More than there may be: callers have frames of their own above. */
-	if (f->stack)
-		read_user(in + ARG_REGS, (MAX_WORDS - ARG_REGS) * 8, ctx->sp + STACK_ARGS);
+	if (f->stack) {
+		u32 n = f->stack;
+		if (n > MAX_WORDS - ARG_REGS)
+			n = MAX_WORDS - ARG_REGS;
+		read_user(in + ARG_REGS, n * 8, ctx->sp + STACK_ARGS);
+	}
+	if (f->refer != NONE) {
+		u32 n = f->referred;
+		if (n > MAX_PLACES - REFERRED)
+			n = MAX_PLACES - REFERRED;
+		read_user(in + REFERRED, n * 8, in[f->refer & (MAX_PLACES - 1)]);
+	}
 	u64 *out = (u64 *)t->data;
 	for (u32 i = 0; i < MAX_WORDS; i++) {
 		if (i >= f->words)
 			break;
-		u64 w = in[f->place[i] & (MAX_WORDS - 1)];
+		u64 w = in[f->place[i] & (MAX_PLACES - 1)];
 		u8 width = f->width[i] & 15;
 		if (width < 8)
 			w &= ((u64)1 << 8 * width) - 1;
 		t->words[i] = out[i] = w;
 	}
+	if (f->flags & FUNC_CALLED)
+		t->words[0] = out[0] = program_counter(ctx) - layer_offset(t->cookie);
 	t->event.words = f->words;
 	t->used = 8 * f->words;
 }
-
-static inline u32 func_of(u64 cookie) { return (u16)cookie; }
 
 SEC("uprobe")
 int enter(struct pt_regs *ctx)
 {
 	u64 id = current_pid_tgid();
-	if (!wanted(id >> 32))
+	struct thread *base = map_lookup(&threads, &id);
+	/* A thread that has its place is one that was wanted. */
+	if (!base && !wanted(id))
 		return 0;
-	u64 cookie = attach_cookie(ctx);
-	u32 func = func_of(cookie);
+	u64 c = cookie_of(ctx);
+	u32 func = func_of(c);
 	const struct function *f = map_lookup(&functions, &func);
 	if (!f)
 		return 0;
-	struct thread *t = map_lookup(&threads, &id);
-	if (!t && !(t = new_thread(id))) {
+	if (!base && !(base = new_thread(id))) {
 		count_call(func);
 		count(COUNT_NO_THREAD);
 		return 0;
 	}
+	struct thread *t = base;
+	u64 sp = ctx->sp;
+	if (f->flags & FUNC_OUTER) {
+		/* Inside a call it is the runtime's own, unless the runtime calls the program back. */
+		if (!(f->flags & FUNC_CALLED) && base->active && sp <= base->sp && call_lives(ctx, base->sp, base->mark))
+			return 0;
+		u64 outer = id | OUTER;
+		t = map_lookup(&threads, &outer);
+		if (!t && !(t = new_place(outer))) {
+			count_call(func);
+			count(COUNT_NO_THREAD);
+			return 0;
+		}
+	}
 	if (t->active) {
 		/* A wrapper that ends in a jump gets here with the stack as it was. */
-		if (ctx->sp <= t->sp && call_lives(ctx, t->sp, t->mark))
+		if (sp <= t->sp && call_lives(ctx, t->sp, t->mark))
 			return 0;
 		abandon(t);
 	}
 	count_call(func);
-	t->cookie = cookie;
-	t->sp = ctx->sp;
+	t->cookie = c;
+	t->sp = sp;
 	t->mark = call_mark(ctx);
 	t->event.type = EVENT_CALL;
 	t->event.func = func;
-	t->event.seq = t->seq++;
+	t->event.seq = base->seq++;
 	t->event.end = 0;
 	t->event.ret = 0;
-	read_args(ctx, t, f);
-	capture_all(t, f, READ_ENTRY, 1);
-	t->event.start = ktime_ns();
 	t->active = f->flags & FUNC_WAKE ? 2 : 1;
+	t->skip = sample && left_out(t->event.seq);
+	if (!t->skip) {
+		read_args(ctx, t, f);
+		capture_all(t, f, READ_ENTRY, 1);
+	}
+	t->event.start = ktime_ns();
 	return 0;
 }
 
-SEC("uretprobe")
-int leave(struct pt_regs *ctx)
+static inline int returned(struct pt_regs *ctx, u8 parts)
 {
 	u64 now = ktime_ns();
 	u64 id = current_pid_tgid();
-	struct thread *t = map_lookup(&threads, &id);
-	if (!t || !t->active)
-		return 0;
-	u64 cookie = attach_cookie(ctx);
-	if (cookie != t->cookie || ctx->sp != t->sp + RETURN_POPS)
-		return 0;
-	u32 func = func_of(cookie);
+	u64 c = cookie_of(ctx);
+	u32 func = func_of(c);
 	const struct function *f = map_lookup(&functions, &func);
 	if (!f)
+		return 0;
+	if (f->flags & FUNC_OUTER)
+		id |= OUTER;
+	struct thread *t = map_lookup(&threads, &id);
+	if (!t || !t->active || c != t->cookie || ctx->sp != t->sp + RETURN_POPS)
 		return 0;
 	u64 ret = return_value(ctx);
 	if (f->flags & FUNC_RET_VOID)
@@ -508,30 +794,55 @@ int leave(struct pt_regs *ctx)
 	u8 ok = !(f->flags & FUNC_RET_ERROR) || ret == 0;
 	t->event.end = now;
 	t->event.ret = ret;
+	if (t->skip) {
+		emit(t);
+		t->active = 0;
+		return 0;
+	}
 	capture_all(t, f, 0, ok);
+	if (ok && f->args_how)
+		note_args(t, f);
 	emit(t);
 	t->active = 0;
-	if (sleepable && ok)
+	if (parts && ok)
 		payloads(t, f);
 	return 0;
+}
+
+SEC("uretprobe")
+int leave(struct pt_regs *ctx)
+{
+	return returned(ctx, 0);
+}
+
+/* With what is too large for the record of a call, where the kernel can do that. */
+SEC("uretprobe")
+int leave_parts(struct pt_regs *ctx)
+{
+	return returned(ctx, 1);
 }
 
 /* The witness alone: how often each function is entered. */
 SEC("uprobe")
 int tally(struct pt_regs *ctx)
 {
-	if (wanted(current_pid_tgid() >> 32))
-		count_call(func_of(attach_cookie(ctx)));
+	if (wanted(current_pid_tgid()))
+		count_call(func_of(cookie_of(ctx)));
 	return 0;
 }
 
-SEC("tp_btf/sched_process_fork")
-int forked(u64 *ctx)
+#ifndef ACLTRACE_USER
+struct raw {
+	u64 args[3];
+};
+
+SEC("raw_tp/task_newtask")
+int born(struct raw *ctx)
 {
-	struct task_struct *parent = (void *)ctx[0], *child = (void *)ctx[1];
-	u32 from = parent->tgid, to = child->tgid;
+	enum { THREAD = 0x10000 };
+	u64 child = ctx->args[0];
 	u8 yes = 1;
-	if (filter && from != to && map_lookup(&pids, &from) && map_update(&pids, &to, &yes, 0))
+	if (among(current_pid_tgid()) && !(ctx->args[1] & THREAD) && map_update(&newborn, &child, &yes, 0))
 		count(COUNT_NO_PROCESS);
 	return 0;
 }
@@ -542,36 +853,59 @@ static inline void forget(u64 id)
 	struct thread *t = map_lookup(&threads, &id);
 	if (!t)
 		return;
-	if (t->active) {
+	if (t->active && !t->skip) {
 		t->event.end = 0;
 		if (!send(t))
 			return;
-	} else if (t->event.lost) {
+	} else {
+		if (t->active)
+			lose(&t->event, COUNT_SAMPLED);
+		t->active = 0;
 		t->event.type = EVENT_LOST;
-		if (ringbuf_output(&events, &t->event, sizeof t->event, wake()))
+		if (t->event.lost && ringbuf_output(&events, &t->event, sizeof t->event, 0))
 			return;
 	}
 	map_delete(&threads, &id);
 }
 
-SEC("tp_btf/sched_process_exec")
-int execed(u64 *ctx)
+SEC("raw_tp/sched_process_exec")
+int execed(struct raw *ctx)
 {
-	struct task_struct *task = (void *)ctx[0];
-	u32 old = (u32)ctx[1];
-	forget((u64)task->tgid << 32 | old);
+	u64 id = current_pid_tgid(), old = id >> 32 << 32 | (u32)ctx->args[1];
+	u32 pid = id >> 32;
+	forget(old);
+	forget(old | OUTER);
+	if (filter != PIDS)
+		return 0;
+	if (by_name) {
+		u64 now[2] = {0, 0}, task = current_task();
+		map_delete(&newborn, &task);
+		current_comm(now, sizeof now);
+		if (now[0] == name[0] && now[1] == name[1])
+			add_process(pid);
+		else
+			map_delete(&pids, &pid);
+		return 0;
+	}
+	among(id);
 	return 0;
 }
 
-SEC("tp_btf/sched_process_exit")
-int exited(u64 *ctx)
+SEC("raw_tp/sched_process_exit")
+int exited(struct raw *ctx __attribute__((unused)))
 {
-	struct task_struct *task = (void *)ctx[0];
-	u32 pid = task->tgid;
-	forget((u64)pid << 32 | (u32)task->pid);
-	if (filter && task->signal->live.counter == 0)
-		map_delete(&pids, &pid);
+	u64 id = current_pid_tgid(), task = current_task();
+	u32 pid = id >> 32;
+	forget(id);
+	forget(id | OUTER);
+	if (filter == PIDS) {
+		map_delete(&newborn, &task);
+		u8 *state = map_lookup(&pids, &pid);
+		if (state && pid == (u32)id)
+			*state = LEADER_GONE;
+	}
 	return 0;
 }
+#endif
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";

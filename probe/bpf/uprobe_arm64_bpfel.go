@@ -16,25 +16,36 @@ import (
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	UprobeMapBlank      = "blank"
-	UprobeMapCounters   = "counters"
-	UprobeMapCounts     = "counts"
-	UprobeMapEvents     = "events"
-	UprobeMapFunctions  = "functions"
-	UprobeMapPids       = "pids"
-	UprobeMapThreads    = "threads"
-	UprobeProgEnter     = "enter"
-	UprobeProgExeced    = "execed"
-	UprobeProgExited    = "exited"
-	UprobeProgForked    = "forked"
-	UprobeProgLeave     = "leave"
-	UprobeProgTally     = "tally"
-	UprobeVarDeviceFrom = "device_from"
-	UprobeVarDeviceTo   = "device_to"
-	UprobeVarFilter     = "filter"
-	UprobeVarLimit      = "limit"
-	UprobeVarSleepable  = "sleepable"
-	UprobeVarWakeAt     = "wake_at"
+	UprobeMapArguments   = "arguments"
+	UprobeMapBlank       = "blank"
+	UprobeMapCookie      = "cookie"
+	UprobeMapCounters    = "counters"
+	UprobeMapCounts      = "counts"
+	UprobeMapEvents      = "events"
+	UprobeMapFunctions   = "functions"
+	UprobeMapNewborn     = "newborn"
+	UprobeMapPids        = "pids"
+	UprobeMapThreads     = "threads"
+	UprobeProgBorn       = "born"
+	UprobeProgEnter      = "enter"
+	UprobeProgExeced     = "execed"
+	UprobeProgExited     = "exited"
+	UprobeProgLeave      = "leave"
+	UprobeProgLeaveParts = "leave_parts"
+	UprobeProgTally      = "tally"
+	UprobeVarByName      = "by_name"
+	UprobeVarCgroup      = "cgroup"
+	UprobeVarCgroupLevel = "cgroup_level"
+	UprobeVarCookies     = "cookies"
+	UprobeVarDeviceFrom  = "device_from"
+	UprobeVarDeviceTo    = "device_to"
+	UprobeVarFilter      = "filter"
+	UprobeVarLimit       = "limit"
+	UprobeVarName        = "name"
+	UprobeVarRingSize    = "ring_size"
+	UprobeVarSample      = "sample"
+	UprobeVarSleepable   = "sleepable"
+	UprobeVarWakeAt      = "wake_at"
 )
 
 // LoadUprobe returns the embedded CollectionSpec for Uprobe.
@@ -79,23 +90,27 @@ type UprobeSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type UprobeProgramSpecs struct {
-	Enter  *ebpf.ProgramSpec `ebpf:"enter"`
-	Execed *ebpf.ProgramSpec `ebpf:"execed"`
-	Exited *ebpf.ProgramSpec `ebpf:"exited"`
-	Forked *ebpf.ProgramSpec `ebpf:"forked"`
-	Leave  *ebpf.ProgramSpec `ebpf:"leave"`
-	Tally  *ebpf.ProgramSpec `ebpf:"tally"`
+	Born       *ebpf.ProgramSpec `ebpf:"born"`
+	Enter      *ebpf.ProgramSpec `ebpf:"enter"`
+	Execed     *ebpf.ProgramSpec `ebpf:"execed"`
+	Exited     *ebpf.ProgramSpec `ebpf:"exited"`
+	Leave      *ebpf.ProgramSpec `ebpf:"leave"`
+	LeaveParts *ebpf.ProgramSpec `ebpf:"leave_parts"`
+	Tally      *ebpf.ProgramSpec `ebpf:"tally"`
 }
 
 // UprobeMapSpecs contains maps before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type UprobeMapSpecs struct {
+	Arguments *ebpf.MapSpec `ebpf:"arguments"`
 	Blank     *ebpf.MapSpec `ebpf:"blank"`
+	Cookie    *ebpf.MapSpec `ebpf:"cookie"`
 	Counters  *ebpf.MapSpec `ebpf:"counters"`
 	Counts    *ebpf.MapSpec `ebpf:"counts"`
 	Events    *ebpf.MapSpec `ebpf:"events"`
 	Functions *ebpf.MapSpec `ebpf:"functions"`
+	Newborn   *ebpf.MapSpec `ebpf:"newborn"`
 	Pids      *ebpf.MapSpec `ebpf:"pids"`
 	Threads   *ebpf.MapSpec `ebpf:"threads"`
 }
@@ -104,12 +119,19 @@ type UprobeMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type UprobeVariableSpecs struct {
-	DeviceFrom *ebpf.VariableSpec `ebpf:"device_from"`
-	DeviceTo   *ebpf.VariableSpec `ebpf:"device_to"`
-	Filter     *ebpf.VariableSpec `ebpf:"filter"`
-	Limit      *ebpf.VariableSpec `ebpf:"limit"`
-	Sleepable  *ebpf.VariableSpec `ebpf:"sleepable"`
-	WakeAt     *ebpf.VariableSpec `ebpf:"wake_at"`
+	ByName      *ebpf.VariableSpec `ebpf:"by_name"`
+	Cgroup      *ebpf.VariableSpec `ebpf:"cgroup"`
+	CgroupLevel *ebpf.VariableSpec `ebpf:"cgroup_level"`
+	Cookies     *ebpf.VariableSpec `ebpf:"cookies"`
+	DeviceFrom  *ebpf.VariableSpec `ebpf:"device_from"`
+	DeviceTo    *ebpf.VariableSpec `ebpf:"device_to"`
+	Filter      *ebpf.VariableSpec `ebpf:"filter"`
+	Limit       *ebpf.VariableSpec `ebpf:"limit"`
+	Name        *ebpf.VariableSpec `ebpf:"name"`
+	RingSize    *ebpf.VariableSpec `ebpf:"ring_size"`
+	Sample      *ebpf.VariableSpec `ebpf:"sample"`
+	Sleepable   *ebpf.VariableSpec `ebpf:"sleepable"`
+	WakeAt      *ebpf.VariableSpec `ebpf:"wake_at"`
 }
 
 // UprobeObjects contains all objects after they have been loaded into the kernel.
@@ -132,22 +154,28 @@ func (o *UprobeObjects) Close() error {
 //
 // It can be passed to LoadUprobeObjects or ebpf.CollectionSpec.LoadAndAssign.
 type UprobeMaps struct {
+	Arguments *ebpf.Map `ebpf:"arguments"`
 	Blank     *ebpf.Map `ebpf:"blank"`
+	Cookie    *ebpf.Map `ebpf:"cookie"`
 	Counters  *ebpf.Map `ebpf:"counters"`
 	Counts    *ebpf.Map `ebpf:"counts"`
 	Events    *ebpf.Map `ebpf:"events"`
 	Functions *ebpf.Map `ebpf:"functions"`
+	Newborn   *ebpf.Map `ebpf:"newborn"`
 	Pids      *ebpf.Map `ebpf:"pids"`
 	Threads   *ebpf.Map `ebpf:"threads"`
 }
 
 func (m *UprobeMaps) Close() error {
 	return _UprobeClose(
+		m.Arguments,
 		m.Blank,
+		m.Cookie,
 		m.Counters,
 		m.Counts,
 		m.Events,
 		m.Functions,
+		m.Newborn,
 		m.Pids,
 		m.Threads,
 	)
@@ -157,33 +185,42 @@ func (m *UprobeMaps) Close() error {
 //
 // It can be passed to LoadUprobeObjects or ebpf.CollectionSpec.LoadAndAssign.
 type UprobeVariables struct {
-	DeviceFrom *ebpf.Variable `ebpf:"device_from"`
-	DeviceTo   *ebpf.Variable `ebpf:"device_to"`
-	Filter     *ebpf.Variable `ebpf:"filter"`
-	Limit      *ebpf.Variable `ebpf:"limit"`
-	Sleepable  *ebpf.Variable `ebpf:"sleepable"`
-	WakeAt     *ebpf.Variable `ebpf:"wake_at"`
+	ByName      *ebpf.Variable `ebpf:"by_name"`
+	Cgroup      *ebpf.Variable `ebpf:"cgroup"`
+	CgroupLevel *ebpf.Variable `ebpf:"cgroup_level"`
+	Cookies     *ebpf.Variable `ebpf:"cookies"`
+	DeviceFrom  *ebpf.Variable `ebpf:"device_from"`
+	DeviceTo    *ebpf.Variable `ebpf:"device_to"`
+	Filter      *ebpf.Variable `ebpf:"filter"`
+	Limit       *ebpf.Variable `ebpf:"limit"`
+	Name        *ebpf.Variable `ebpf:"name"`
+	RingSize    *ebpf.Variable `ebpf:"ring_size"`
+	Sample      *ebpf.Variable `ebpf:"sample"`
+	Sleepable   *ebpf.Variable `ebpf:"sleepable"`
+	WakeAt      *ebpf.Variable `ebpf:"wake_at"`
 }
 
 // UprobePrograms contains all programs after they have been loaded into the kernel.
 //
 // It can be passed to LoadUprobeObjects or ebpf.CollectionSpec.LoadAndAssign.
 type UprobePrograms struct {
-	Enter  *ebpf.Program `ebpf:"enter"`
-	Execed *ebpf.Program `ebpf:"execed"`
-	Exited *ebpf.Program `ebpf:"exited"`
-	Forked *ebpf.Program `ebpf:"forked"`
-	Leave  *ebpf.Program `ebpf:"leave"`
-	Tally  *ebpf.Program `ebpf:"tally"`
+	Born       *ebpf.Program `ebpf:"born"`
+	Enter      *ebpf.Program `ebpf:"enter"`
+	Execed     *ebpf.Program `ebpf:"execed"`
+	Exited     *ebpf.Program `ebpf:"exited"`
+	Leave      *ebpf.Program `ebpf:"leave"`
+	LeaveParts *ebpf.Program `ebpf:"leave_parts"`
+	Tally      *ebpf.Program `ebpf:"tally"`
 }
 
 func (p *UprobePrograms) Close() error {
 	return _UprobeClose(
+		p.Born,
 		p.Enter,
 		p.Execed,
 		p.Exited,
-		p.Forked,
 		p.Leave,
+		p.LeaveParts,
 		p.Tally,
 	)
 }

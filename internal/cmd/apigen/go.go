@@ -322,7 +322,11 @@ func goFields(fields []api.Field) string {
 	}
 	s := ", Fields: []api.Field{"
 	for _, f := range fields {
-		s += fmt.Sprintf("{Offset: %d, Object: %q, Item: %d, String: %t},", f.Offset, f.Object, f.Item, f.String)
+		s += fmt.Sprintf("{Offset: %d, Object: %q, Item: %d, String: %t", f.Offset, f.Object, f.Item, f.String)
+		if f.Unit != 0 {
+			s += fmt.Sprintf(", Unit: %d, Count: %#v, Unless: %#v", f.Unit, f.Count, f.Unless)
+		}
+		s += "},"
 	}
 	return s + "}"
 }

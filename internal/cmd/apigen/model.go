@@ -65,8 +65,10 @@ type structType struct {
 // nested is memory that a pointer in a structure leads to.
 type nested struct {
 	field  string
-	size   string // a sum in C, with @ for the structure; "" for a string
+	size   string // a product in C, with @ for the structure; "" for a string
 	unless string // the field that says that the memory is none of the host's, "" for none
+	unit   uint64 // of the size
+	count  string // the field that the unit is taken times, "" for none
 }
 
 type field struct {
@@ -805,7 +807,7 @@ func (m *model) factor(f *api.Func, t string) (string, error) {
 	return fmt.Sprintf("(%s == NULL ? 0 : (uint64_t)%s->%s)", param, param, field), nil
 }
 
-// nest says what lies behind the pointers of a structure: `bytes`, a sum of its fields, or `string`; `unless FIELD` where a
+// nest says what lies behind the pointers of a structure: the bytes, a number times one of its fields, or `string`; `unless FIELD` where a
 // field says that it is no memory of the host's.
 func (m *model) nest(name string, fields map[string]string) error {
 	s := m.structByName(name)
@@ -827,13 +829,19 @@ func (m *model) nest(name string, fields map[string]string) error {
 			n.size = ""
 		} else {
 			terms := strings.Split(n.size, "*")
+			n.unit = 1
 			for i, t := range terms {
-				if _, err := strconv.Atoi(t); err != nil {
-					if !s.has(t) {
-						return fmt.Errorf("no field %s", t)
-					}
-					terms[i] = "(uint64_t)@" + t
+				if k, err := strconv.ParseUint(t, 10, 32); err == nil {
+					n.unit *= k
+					continue
 				}
+				if !s.has(t) {
+					return fmt.Errorf("no field %s", t)
+				}
+				if n.count != "" {
+					return fmt.Errorf("size of %s: a product of two fields", f.name)
+				}
+				n.count, terms[i] = t, "(uint64_t)@"+t
 			}
 			n.size = strings.Join(terms, " * ")
 		}
@@ -850,7 +858,9 @@ func (m *model) fields(s *structType) []api.Field {
 	var fs []api.Field
 	for _, f := range s.fields {
 		if i := slices.IndexFunc(s.nested, func(n nested) bool { return n.field == f.name }); i >= 0 {
-			fs = append(fs, api.Field{Offset: uint32(f.offset), Item: uint32(i + 1), String: s.nested[i].size == ""})
+			n := &s.nested[i]
+			fs = append(fs, api.Field{Offset: uint32(f.offset), Item: uint32(i + 1), String: n.size == "", Unit: n.unit,
+				Count: s.member(n.count), Unless: s.member(n.unless)})
 		} else if o := m.object(f.ctype); o != "" {
 			fs = append(fs, api.Field{Offset: uint32(f.offset), Object: o})
 		}
@@ -968,6 +978,16 @@ func prefix(values []api.EnumValue) string {
 
 func (s *structType) has(name string) bool {
 	return slices.ContainsFunc(s.fields, func(f field) bool { return f.name == name })
+}
+
+// member returns the place of a field, zero for none.
+func (s *structType) member(name string) api.Member {
+	for _, f := range s.fields {
+		if f.name == name {
+			return api.Member{Type: f.ctype, Offset: uint32(f.offset), Size: uint32(f.size)}
+		}
+	}
+	return api.Member{}
 }
 
 // join makes one model of the layers of a runtime, of which programs call the first.

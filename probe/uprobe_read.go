@@ -1,0 +1,471 @@
+package probe
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/probe/bpf"
+	"github.com/cilium/ebpf/ringbuf"
+	"golang.org/x/sys/unix"
+)
+
+// Run hands what the probes see to sink until ctx ends. Then it takes the probes away and hands on what is left: calls
+// that have not returned come without an end.
+func (u *Uprobes) Run(ctx context.Context, sink Sink) error {
+	if u.reader == nil {
+		return errors.New("run uprobes: they only count")
+	}
+	u.sink = sink
+	var rec ringbuf.Record
+	for ctx.Err() == nil {
+		// The kernel wakes the reader seldom, so it looks by itself.
+		u.reader.SetDeadline(time.Now().Add(20 * time.Millisecond))
+		if err := u.read(ctx, &rec); err != nil {
+			return err
+		}
+		u.tidy()
+	}
+	if err := u.detach(); err != nil {
+		return fmt.Errorf("detach uprobes: %w", err)
+	}
+	u.reader.SetDeadline(time.Now())
+	if err := u.read(context.Background(), &rec); err != nil {
+		return err
+	}
+	return u.leftovers()
+}
+
+// read delivers records until the deadline of the reader finds none.
+func (u *Uprobes) read(ctx context.Context, rec *ringbuf.Record) error {
+	for n := 1; ; n++ {
+		err := u.reader.ReadInto(rec)
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read uprobe ring: %w", err)
+		}
+		if err := u.deliver(rec.RawSample); err != nil {
+			return err
+		}
+		if n%1024 == 0 && ctx.Err() != nil {
+			return nil
+		}
+	}
+}
+
+func (u *Uprobes) deliver(b []byte) error {
+	if len(b) < uprobePartSize {
+		return fmt.Errorf("uprobe record of %d bytes", len(b))
+	}
+	if b[0] == uprobePayload {
+		return u.deliverPart(b)
+	}
+	if len(b) < uprobeEventSize {
+		return fmt.Errorf("uprobe record of %d bytes", len(b))
+	}
+	pid, tid := int(le32(b[8:])), int(le32(b[12:]))
+	if b[0] == uprobeThread {
+		comm, _, _ := strings.Cut(string(b[uprobeEventSize:]), "\x00")
+		return u.process(pid, comm, int64(le64(b[24:])))
+	}
+	if err := u.partsEnd(tid); err != nil {
+		return err
+	}
+	if lost := le64(b[48:]); lost > 0 {
+		u.gaps += lost
+		if err := u.sink.Gap(&Gap{PID: pid, TID: tid, From: int64(le64(b[56:])), To: int64(le64(b[64:])), Calls: lost, Reason: "ring full"}); err != nil {
+			return err
+		}
+	}
+	if b[0] != uprobeCall {
+		return nil
+	}
+	return u.deliverCall(b, pid, tid)
+}
+
+func (u *Uprobes) deliverCall(b []byte, pid, tid int) error {
+	c := &Call{
+		PID: pid, TID: tid,
+		Func: api.ID(binary.LittleEndian.Uint16(b[2:])),
+		Seq:  le64(b[16:]), Start: int64(le64(b[24:])), End: int64(le64(b[32:])), Ret: le64(b[40:]),
+	}
+	f := u.model.Func(c.Func)
+	words, data := int(b[1]), b[uprobeEventSize:]
+	if n := int(le32(b[4:])); n > len(data) || n < 8*words || f == nil {
+		return fmt.Errorf("uprobe record of function %d is damaged", c.Func)
+	} else {
+		data = data[:n]
+	}
+	if err := u.process(pid, "", c.Start); err != nil {
+		return err
+	}
+	c.Words = make([]uint64, words)
+	for i := range c.Words {
+		c.Words[i] = le64(data[8*i:])
+	}
+	data = data[8*words:]
+	failed := c.Unfinished() || f.RetError && c.Ret != 0
+	var later partial
+	var payloads []Piece
+	for len(data) >= uprobePieceSize {
+		p := Piece{Param: data[0], Missing: Missing(data[2]), Item: uint32(data[3]), Addr: le64(data[8:]), Len: le64(data[16:])}
+		flags, n := data[1], int(le32(data[4:]))
+		if flags&uprobePieceOut != 0 {
+			p.Dir = Out
+		}
+		if p.Missing == NotSynchronized {
+			p.Missing = NotAsked // it may come yet, but nobody looks
+		}
+		data = data[uprobePieceSize:]
+		if (n+7)&^7 > len(data) {
+			return fmt.Errorf("uprobe record of %s is damaged", f.Name)
+		}
+		if p.Missing == Present {
+			p.Bytes = data[:n:n]
+		}
+		data = data[(n+7)&^7:]
+		switch {
+		case flags&uprobeFollows != 0:
+			if !failed {
+				later.pieces = append(later.pieces, p)
+				later.have = append(later.have, 0)
+			}
+		case isPayload(f, &p):
+			payloads = append(payloads, p)
+		default:
+			c.Pieces = append(c.Pieces, p)
+		}
+	}
+	c.Pieces = append(c.Pieces, unsized(f, c.Words)...)
+	items := u.items(f, c)
+	if !failed {
+		for _, p := range items {
+			if p.Missing == Present { // it comes after the call
+				later.pieces = append(later.pieces, p)
+				later.have = append(later.have, 0)
+			}
+		}
+	}
+	if len(later.pieces) > 0 {
+		later.pid, later.seq = pid, c.Seq
+		u.parts[tid] = &later
+	}
+	if err := u.sink.Call(c); err != nil || failed {
+		return err
+	}
+	for _, p := range append(payloads, items...) {
+		if p.Item != 0 && p.Missing == Present && p.Bytes == nil {
+			continue
+		}
+		if err := u.sink.Payload(&Payload{PID: pid, TID: tid, Seq: c.Seq, Piece: p, Time: c.End}); err != nil {
+			return err
+		}
+	}
+	return u.files(f, c)
+}
+
+// unsized returns the memory behind the parameters of a call whose size only the runtime could tell.
+func unsized(f *api.Func, words []uint64) (ps []Piece) {
+	for i := range f.Params {
+		p := &f.Params[i]
+		if _, ok := readerOf(f, i); !ok && words[p.Word] != 0 && (p.Role == api.Array || p.Role == api.In && p.Size.Stored) {
+			ps = append(ps, Piece{Param: uint8(i), Addr: words[p.Word], Missing: UnknownSize})
+		}
+	}
+	return ps
+}
+
+// isPayload reports whether a piece comes after its call, as the shim gives it, though it came from the kernel in one.
+func isPayload(f *api.Func, p *Piece) bool {
+	if p.Param == uprobeNone {
+		return false
+	}
+	switch param := &f.Params[p.Param]; param.Role {
+	case api.Reads, api.Writes:
+		return param.ItemSizes < 0
+	case api.In, api.Struct:
+		return p.Len > uprobeInline
+	}
+	return false
+}
+
+// files hands on the content of the files that a call has read. It is read here, a little later than by the call.
+func (u *Uprobes) files(f *api.Func, c *Call) error {
+	for _, p := range c.Pieces {
+		if p.Missing != Present || p.Param == uprobeNone || f.Params[p.Param].Role != api.File {
+			continue
+		}
+		d := &Payload{PID: c.PID, TID: c.TID, Seq: c.Seq, Time: c.End, Piece: Piece{Param: p.Param, Item: 1}}
+		if err := u.file(d, string(p.Bytes)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (u *Uprobes) file(d *Payload, path string) error {
+	unreadable := func() error {
+		d.Missing, d.Bytes = Unreadable, nil
+		return u.sink.Payload(d)
+	}
+	file, err := u.openOf(d.PID, path)
+	if err != nil {
+		return unreadable()
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return unreadable()
+	}
+	d.Len = uint64(info.Size())
+	part := make([]byte, min(d.Len, 1<<20))
+	for d.Offset < d.Len {
+		n, err := io.ReadFull(file, part[:min(uint64(len(part)), d.Len-d.Offset)])
+		if err != nil {
+			return unreadable()
+		}
+		d.Bytes = part[:n]
+		if err := u.sink.Payload(d); err != nil {
+			return err
+		}
+		d.Offset += uint64(n)
+	}
+	return nil
+}
+
+// openOf opens a file as a process sees it: its links are followed within its root directory, and nothing there can
+// make the opening wait. The process may be gone.
+func (u *Uprobes) openOf(pid int, path string) (*os.File, error) {
+	p := u.processes[pid]
+	if p == nil || p.root < 0 {
+		return nil, os.ErrNotExist
+	}
+	if !filepath.IsAbs(path) {
+		cwd, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid))
+		if err != nil {
+			cwd = p.cwd
+		}
+		path = filepath.Join(cwd, path)
+	}
+	fd, err := unix.Openat2(p.root, path, &unix.OpenHow{Flags: unix.O_RDONLY | unix.O_CLOEXEC | unix.O_NONBLOCK, Resolve: unix.RESOLVE_IN_ROOT})
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), path), nil
+}
+
+// items returns what the arrays of buffers of a call point to: what is Present comes in parts of its own.
+func (u *Uprobes) items(f *api.Func, c *Call) []Piece {
+	bytes := func(param int) []byte {
+		for i := range c.Pieces {
+			if int(c.Pieces[i].Param) == param {
+				return c.Pieces[i].Bytes
+			}
+		}
+		return nil
+	}
+	var items []Piece
+	for i := range f.Params {
+		p := &f.Params[i]
+		if p.ItemSizes < 0 || p.Role != api.Reads && p.Role != api.Writes {
+			continue
+		}
+		sizes := bytes(int(p.ItemSizes))
+		addrs := bytes(i)
+		for n := 0; 8*n+8 <= len(addrs) && 8*n+8 <= len(sizes); n++ {
+			item := Piece{Param: uint8(i), Item: uint32(1 + n), Addr: le64(addrs[8*n:]), Len: le64(sizes[8*n:])}
+			if w := u.model.Device; item.Addr == 0 || item.Len == 0 || w.From <= item.Addr && item.Addr < w.To {
+				continue
+			}
+			if p.Role == api.Writes {
+				item.Dir = Out
+			}
+			switch {
+			case item.Len > u.opts.PayloadLimit, !u.sleepable, n >= uprobeMaxItems:
+				item.Missing = OverLimit
+			case item.Dir == Out && f.Stream >= 0:
+				item.Missing = NotAsked
+			}
+			items = append(items, item)
+		}
+	}
+	return items
+}
+
+func (u *Uprobes) deliverPart(b []byte) error {
+	p := &Payload{PID: int(le32(b[8:])), TID: int(le32(b[12:])), Seq: le64(b[16:]), Offset: le64(b[40:]), Time: int64(le64(b[48:]))}
+	p.Piece = Piece{Param: b[1], Missing: Missing(b[3]), Item: le32(b[56:]), Addr: le64(b[24:]), Len: le64(b[32:])}
+	if b[2]&uprobePieceOut != 0 {
+		p.Dir = Out
+	}
+	n := int(le32(b[4:]))
+	if n > len(b)-uprobePartSize {
+		return errors.New("uprobe payload is damaged")
+	}
+	if p.Missing == Present {
+		p.Bytes = b[uprobePartSize:][:n:n]
+	}
+	ps := u.parts[p.TID]
+	if ps == nil || ps.seq != p.Seq {
+		// Its call was lost.
+		return nil
+	}
+	for i := range ps.pieces {
+		if ps.pieces[i].Param == p.Param && ps.pieces[i].Item == p.Item {
+			ps.have[i] = p.Offset + uint64(n)
+			if p.Missing != Present {
+				ps.have[i] = p.Len
+			}
+		}
+	}
+	return u.sink.Payload(p)
+}
+
+// partsEnd reports the payloads of a thread that did not come to their end.
+func (u *Uprobes) partsEnd(tid int) error {
+	ps := u.parts[tid]
+	if ps == nil {
+		return nil
+	}
+	delete(u.parts, tid)
+	for i, p := range ps.pieces {
+		if ps.have[i] < p.Len {
+			p.Missing = Dropped
+			if err := u.sink.Payload(&Payload{PID: ps.pid, TID: tid, Seq: ps.seq, Piece: p, Offset: ps.have[i]}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// leftovers delivers what the kernel still holds of threads that live on.
+func (u *Uprobes) leftovers() error {
+	for tid := range u.parts {
+		if err := u.partsEnd(tid); err != nil {
+			return err
+		}
+	}
+	var id, left uint64
+	var b []byte
+	it := u.coll.Maps[bpf.UprobeMapThreads].Iterate()
+	for it.Next(&id, &b) {
+		ev := b[uprobeEventAt:]
+		switch active, skipped := le32(b[32:]) != 0, le32(b[40:]) != 0; {
+		case active && skipped:
+			start := ev[24:32]
+			if le64(ev[48:]) == 0 {
+				copy(ev[56:], start)
+			}
+			copy(ev[64:], start)
+			binary.LittleEndian.PutUint64(ev[48:], le64(ev[48:])+1)
+			left++
+			ev[0] = uprobeLost
+		case active:
+			binary.LittleEndian.PutUint32(ev[4:], le32(b[36:]))
+			clear(ev[32:48])
+		default:
+			ev[0] = uprobeLost
+		}
+		if err := u.deliver(ev); err != nil {
+			return err
+		}
+	}
+	if err := it.Err(); err != nil {
+		return fmt.Errorf("read threads of uprobes: %w", err)
+	}
+	lost, _, err := u.Lost()
+	if err != nil {
+		return err
+	}
+	if lost += left; lost > u.gaps {
+		return u.sink.Gap(&Gap{Calls: lost - u.gaps, Reason: "no memory for more threads"})
+	}
+	return nil
+}
+
+func le32(b []byte) uint32 { return binary.LittleEndian.Uint32(b) }
+func le64(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }
+
+// knownProcess is what is kept of a process that the sink was told of.
+type knownProcess struct {
+	start     int64
+	exe, argv string
+	root      int // its root directory, -1 where it was gone
+	cwd       string
+}
+
+// process tells the sink of a process when it is new or has become another program. When its first calls are read it
+// may be gone; then the name that the kernel gave is all there is.
+func (u *Uprobes) process(pid int, comm string, now int64) error {
+	old := u.processes[pid]
+	if old != nil && comm == "" {
+		return nil
+	}
+	p := readProcess(pid)
+	if p == nil {
+		if old != nil {
+			return nil
+		}
+		p = &Process{PID: pid, Start: now, Exe: comm}
+	}
+	known := &knownProcess{start: p.Start, exe: p.Exe, argv: strings.Join(p.Argv, "\x00"), root: -1}
+	if old != nil {
+		if old.start == known.start && old.exe == known.exe && old.argv == known.argv {
+			return nil
+		}
+		old.close()
+	}
+	dir := fmt.Sprintf("/proc/%d/", pid)
+	if fd, err := unix.Open(dir+"root", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err == nil {
+		known.root = fd
+	}
+	known.cwd, _ = os.Readlink(dir + "cwd")
+	u.processes[pid] = known
+	return u.sink.Process(p)
+}
+
+func (p *knownProcess) close() {
+	if p.root >= 0 {
+		unix.Close(p.root)
+		p.root = -1
+	}
+}
+
+// readProcess returns what /proc says, nil where the process is gone.
+func readProcess(pid int) *Process {
+	dir := fmt.Sprintf("/proc/%d/", pid)
+	stat, err := os.ReadFile(dir + "stat")
+	if err != nil {
+		return nil
+	}
+	// The name is in brackets and may hold anything; from there on it is numbers: state, parent, ….
+	s := string(stat)
+	fields := strings.Fields(s[strings.LastIndexByte(s, ')')+1:])
+	if len(fields) < 20 {
+		return nil
+	}
+	p := &Process{PID: pid}
+	var ticks int64
+	fmt.Sscan(fields[1], &p.PPID)
+	fmt.Sscan(fields[19], &ticks)
+	var mono, boot unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_MONOTONIC, &mono) == nil && unix.ClockGettime(unix.CLOCK_BOOTTIME, &boot) == nil {
+		// The kernel counts in hundredths of a second since boot, with the time asleep.
+		p.Start = ticks*1e7 - (boot.Nano()-mono.Nano())/1e7*1e7
+	}
+	p.Exe, _ = os.Readlink(dir + "exe")
+	if line, err := os.ReadFile(dir + "cmdline"); err == nil {
+		p.Argv = strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00")
+	}
+	return p
+}

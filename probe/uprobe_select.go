@@ -1,0 +1,184 @@
+package probe
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/acltrace/acltrace/probe/bpf"
+	"golang.org/x/sys/unix"
+)
+
+// selection is which processes are recorded, as the programs in the kernel are told it.
+type selection struct {
+	filter uint8
+	name   [2]uint64
+	cgroup uint64 // its number, and how many others it lies in
+	level  uint32
+	folder string // a group that the programs can't tell: the processes that it has at the beginning
+}
+
+func (o *UprobeOptions) selection() (selection, error) {
+	s := selection{filter: uprobeAll}
+	switch {
+	case o.Name != "" && o.Cgroup != "", o.Name != "" && o.PIDs != nil, o.Cgroup != "" && o.PIDs != nil:
+		return s, errors.New("processes are selected by number, by name or by control group, not by two of them")
+	case o.PIDs != nil:
+		s.filter = uprobeByPID
+	case o.Name != "":
+		var name [16]byte
+		copy(name[:15], o.Name) // the kernel keeps no more
+		s.filter, s.name = uprobeByPID, [2]uint64{binary.NativeEndian.Uint64(name[:]), binary.NativeEndian.Uint64(name[8:])}
+	case o.Cgroup != "":
+		return s, s.group(o.Cgroup)
+	}
+	return s, nil
+}
+
+// group finds the number by which the kernel knows a control group of version 2. Groups of version 1 have none that a program can
+// ask for.
+func (s *selection) group(folder string) error {
+	var at unix.Stat_t
+	if err := unix.Stat(folder, &at); err != nil {
+		return fmt.Errorf("control group %s: %w", folder, err)
+	}
+	if _, err := os.Stat(filepath.Join(folder, "cgroup.procs")); err != nil {
+		return fmt.Errorf("%s is no control group: it has no cgroup.procs", folder)
+	}
+	var sys unix.Statfs_t
+	if err := unix.Statfs(folder, &sys); err != nil {
+		return fmt.Errorf("control group %s: %w", folder, err)
+	}
+	if sys.Type != unix.CGROUP2_SUPER_MAGIC {
+		s.filter, s.folder = uprobeByPID, folder
+		return nil
+	}
+	s.filter, s.cgroup = uprobeByCgroup, at.Ino
+	// The root of the hierarchy is the last folder on the way up that is in the same file system.
+	for dir := filepath.Clean(folder); ; s.level++ {
+		var above unix.Stat_t
+		dir = filepath.Join(dir, "..")
+		if err := unix.Stat(dir, &above); err != nil || above.Dev != at.Dev {
+			return nil
+		}
+		if s.level > 256 {
+			return fmt.Errorf("control group %s lies too deep", folder)
+		}
+	}
+}
+
+// choose puts the processes that there are into the map of those to record.
+func (u *Uprobes) choose() error {
+	if u.whose.filter != uprobeByPID {
+		return nil
+	}
+	chosen, err := u.chosen()
+	if err != nil {
+		return err
+	}
+	for _, pid := range chosen {
+		if err := u.coll.Maps[bpf.UprobeMapPids].Put(uint32(pid), uprobeLives); err != nil {
+			return fmt.Errorf("process %d: %w", pid, err)
+		}
+	}
+	return nil
+}
+
+func (u *Uprobes) chosen() ([]int, error) {
+	switch {
+	case u.opts.Name != "":
+		return named(u.opts.Name)
+	case u.whose.folder != "":
+		return inGroup(u.whose.folder)
+	}
+	return u.opts.PIDs, nil
+}
+
+// Candidates returns the processes that are selected now, all that there are where every process is.
+func (u *Uprobes) Candidates() ([]int, error) {
+	switch u.whose.filter {
+	case uprobeByCgroup:
+		return inGroup(u.opts.Cgroup)
+	case uprobeAll:
+		return named("")
+	}
+	return u.chosen()
+}
+
+// named returns the processes with a name, "" for any.
+func named(name string) ([]int, error) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil, err
+	}
+	if len(name) > 15 {
+		name = name[:15]
+	}
+	var pids []int
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		if name != "" {
+			b, err := os.ReadFile(filepath.Join("/proc", e.Name(), "comm"))
+			if err != nil || strings.TrimSuffix(string(b), "\n") != name {
+				continue
+			}
+		}
+		pids = append(pids, pid)
+	}
+	return pids, nil
+}
+
+// inGroup returns the processes in a control group and those below it.
+func inGroup(folder string) (pids []int, err error) {
+	err = filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || d.Name() != "cgroup.procs" {
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil // gone since
+			}
+			return err
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return nil
+		}
+		for _, line := range strings.Fields(string(b)) {
+			if pid, err := strconv.Atoi(line); err == nil {
+				pids = append(pids, pid)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("control group %s: %w", folder, err)
+	}
+	return pids, nil
+}
+
+// tidy forgets processes that are gone, now and then. The programs know only that the first thread of each is.
+func (u *Uprobes) tidy() {
+	if u.whose.filter != uprobeByPID || time.Since(u.tidied) < time.Second {
+		return
+	}
+	u.tidied = time.Now()
+	var pid uint32
+	var state uint8
+	var gone []uint32
+	pids := u.coll.Maps[bpf.UprobeMapPids]
+	for it := pids.Iterate(); it.Next(&pid, &state); {
+		if state == uprobeLeaderGone && errors.Is(unix.Kill(int(pid), 0), unix.ESRCH) {
+			gone = append(gone, pid)
+		}
+	}
+	for _, pid := range gone {
+		_ = pids.Delete(pid)
+	}
+}

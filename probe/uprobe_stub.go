@@ -1,0 +1,63 @@
+package probe
+
+import (
+	"fmt"
+
+	"github.com/acltrace/acltrace/probe/bpf"
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+)
+
+// A kernel without cookies (before 5.15) does not tell a program which probe it runs for. There each probe has a program of its
+// own, which leaves the cookie where the program behind it finds it, on the same processor: such kernels do not let another probe
+// in between.
+
+const stubEnter, stubLeave = 0, 1
+
+// prepareStubs makes the table of the programs that stubs go on to.
+func (u *Uprobes) prepareStubs() error {
+	var err error
+	u.stubs, err = ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.ProgramArray, KeySize: 4, ValueSize: 4, MaxEntries: 2})
+	if err != nil {
+		return fmt.Errorf("programs of probes: %w", err)
+	}
+	for at, name := range map[uint32]string{stubEnter: u.entry, stubLeave: u.exit} {
+		if name == "" {
+			continue
+		}
+		if err := u.stubs.Put(at, u.coll.Programs[name]); err != nil {
+			return fmt.Errorf("programs of probes: %w", err)
+		}
+	}
+	return nil
+}
+
+// stub makes the program of one probe.
+func (u *Uprobes) stub(cookie uint64, ret bool) (*ebpf.Program, error) {
+	next := int32(stubEnter)
+	if ret {
+		next = stubLeave
+	}
+	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.Kprobe, License: "GPL", Instructions: asm.Instructions{
+		asm.Mov.Reg(asm.R6, asm.R1),
+		asm.StoreImm(asm.RFP, -4, 0, asm.Word),
+		asm.LoadMapPtr(asm.R1, u.coll.Maps[bpf.UprobeMapCookie].FD()),
+		asm.Mov.Reg(asm.R2, asm.RFP),
+		asm.Add.Imm(asm.R2, -4),
+		asm.FnMapLookupElem.Call(),
+		asm.JEq.Imm(asm.R0, 0, "end"),
+		asm.LoadImm(asm.R1, int64(cookie), asm.DWord),
+		asm.StoreMem(asm.R0, 0, asm.R1, asm.DWord),
+		asm.Mov.Reg(asm.R1, asm.R6),
+		asm.LoadMapPtr(asm.R2, u.stubs.FD()),
+		asm.Mov.Imm(asm.R3, next),
+		asm.FnTailCall.Call(),
+		asm.Mov.Imm(asm.R0, 0).WithSymbol("end"),
+		asm.Return(),
+	}})
+	if err != nil {
+		return nil, err
+	}
+	u.own = append(u.own, p)
+	return p, nil
+}
