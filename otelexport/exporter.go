@@ -27,6 +27,7 @@ type exporter struct {
 	cut string // how the recording becomes traces, for their ids
 
 	threads   []thread // the last stands for those that have no row
+	counted   []int    // of these, by process
 	lanes     []lane
 	gaps      []format.Gap // by their beginning, those before a call that came go away
 	gap       int          // number of the first of gaps
@@ -37,9 +38,11 @@ type exporter struct {
 	isNamed   bool    // by the next call, which begins it
 	inStep    []*part // whose step has not ended
 
-	part  *part // that calls go to, nil before the first one
-	parts int
-	calls int // so far
+	part      *part // that calls go to, nil before the first one
+	parts     int
+	origin    origin // of parts that begin
+	inherited int    // spans of parts that have inherited a trace, but for the last one
+	calls     int    // so far
 
 	b    *batch
 	sink func(*batch) (*batch, error)
@@ -79,7 +82,9 @@ type part struct {
 	extent         extent
 	threads, lanes []*member
 	waiting        int // for tasks and the step to end
-	before         link
+	before, behind link
+	origin         origin
+	inherits       bool // the trace of its parent
 }
 
 type link struct {
@@ -135,16 +140,8 @@ func newExporter(r *format.Reader, m *api.Model, o *Options) (*exporter, error) 
 	if o != nil {
 		x.o = *o
 	}
-	x.o.Layout = cmp.Or(x.o.Layout, Lanes)
-	x.o.MaxSpans = cmp.Or(x.o.MaxSpans, DefaultMaxSpans)
-	x.o.MaxBytes = cmp.Or(x.o.MaxBytes, DefaultMaxBytes)
-	switch {
-	case x.o.Layout != Lanes && x.o.Layout != Nested:
-		return nil, fmt.Errorf("layout %q is neither %s nor %s", x.o.Layout, Lanes, Nested)
-	case x.o.MaxSpans < minSpans:
-		return nil, fmt.Errorf("%d spans in a trace are too few for a call and what belongs to it: at least %d are needed", x.o.MaxSpans, minSpans)
-	case x.o.MaxBytes < minBytes:
-		return nil, fmt.Errorf("%d bytes in a trace are too few for a call and what belongs to it: at least %d are needed", x.o.MaxBytes, minBytes)
+	if err := x.o.check(); err != nil {
+		return nil, err
 	}
 	var err error
 	if x.resources, err = newResources(r, m); err != nil {
@@ -156,19 +153,43 @@ func newExporter(r *format.Reader, m *api.Model, o *Options) (*exporter, error) 
 	x.cut = fmt.Sprint(x.o.Layout, " ", x.o.MaxSpans, " ", x.o.MaxBytes, " ", x.w.Steps.Source)
 	x.gaps = slices.Clone(r.Gaps())
 	slices.SortStableFunc(x.gaps, func(a, b format.Gap) int { return cmp.Compare(a.From, b.From) })
-	counted := make([]int, len(x.procs))
+	x.inherit()
 	for _, th := range append(slices.Clone(r.Threads()), format.Thread{}) {
-		t := thread{process: x.process(th.Process)}
-		counted[t.process]++
-		name := valid(th.Name)
-		if th.TID != 0 {
-			t.attrs = putNumber(t.attrs, spanAttributes, keyThreadID, int64(th.TID))
-		}
-		t.attrs = putText(t.attrs, spanAttributes, keyThreadName, name)
-		t.name = nameField("thread "+cmp.Or(name, strconv.Itoa(counted[t.process])), internal)
-		x.threads = append(x.threads, t)
+		x.addThread(&th)
 	}
 	return x, nil
+}
+
+// check fills in the defaults.
+func (o *Options) check() error {
+	o.Layout = cmp.Or(o.Layout, Lanes)
+	o.MaxSpans = cmp.Or(o.MaxSpans, DefaultMaxSpans)
+	o.MaxBytes = cmp.Or(o.MaxBytes, DefaultMaxBytes)
+	switch {
+	case o.Layout != Lanes && o.Layout != Nested:
+		return fmt.Errorf("layout %q is neither %s nor %s", o.Layout, Lanes, Nested)
+	case o.MaxSpans < minSpans:
+		return fmt.Errorf("%d spans in a trace are too few for a call and what belongs to it: at least %d are needed", o.MaxSpans, minSpans)
+	case o.MaxBytes < minBytes:
+		return fmt.Errorf("%d bytes in a trace are too few for a call and what belongs to it: at least %d are needed", o.MaxBytes, minBytes)
+	}
+	return nil
+}
+
+// addThread takes the next thread.
+func (x *exporter) addThread(th *format.Thread) {
+	t := thread{process: x.process(th.Process)}
+	for len(x.counted) <= t.process {
+		x.counted = append(x.counted, 0)
+	}
+	x.counted[t.process]++
+	name := valid(th.Name)
+	if th.TID != 0 {
+		t.attrs = putNumber(t.attrs, spanAttributes, keyThreadID, int64(th.TID))
+	}
+	t.attrs = putText(t.attrs, spanAttributes, keyThreadName, name)
+	t.name = nameField("thread "+cmp.Or(name, strconv.Itoa(x.counted[t.process])), internal)
+	x.threads = append(x.threads, t)
 }
 
 // nameField encodes the name and the kind of a span.
@@ -275,6 +296,7 @@ func (x *exporter) room(step, thread, lane, spans, bytes int) *part {
 		x.inStep = append(x.inStep, next)
 	}
 	x.parts++
+	x.adopt(next)
 	if p == nil {
 		x.res.FirstTraceID = hex.EncodeToString(next.trace[:])
 	} else {
@@ -282,6 +304,7 @@ func (x *exporter) room(step, thread, lane, spans, bytes int) *part {
 		p.last = p.step != step
 		next.first = p.last
 		next.before = link{p.trace, p.span(rootSpan, 0)}
+		p.behind = link{next.trace, next.span(rootSpan, 0)}
 		x.close(p)
 	}
 	x.part = next
@@ -621,18 +644,24 @@ func (x *exporter) complete(p *part) {
 		}
 	}
 	root := p.span(rootSpan, 0)
-	g, b, at := x.begin(x.hosts[0], p, root, 0)
+	above := spanID(0)
+	if p.inherits {
+		above = p.origin.parent.id
+	}
+	g, b, at := x.begin(x.hosts[0], p, root, above)
 	name := "recording"
 	if p.ended != nil {
 		name = "step"
 	}
+	name = cmp.Or(p.origin.title, name)
 	b = append(b, nameField(name, internal)...)
 	b = x.times(b, p.extent.start, p.extent.end)
 	b = putText(b, spanAttributes, "acl.trace", x.meta.UUID)
 	b = putNumber(b, spanAttributes, "acl.part", int64(p.number+1))
 	b = putText(b, spanAttributes, "acl.layout", x.o.Layout)
 	b = putNumber(b, spanAttributes, "acl.calls", int64(p.calls))
-	if s := p.ended; s != nil {
+	b = putText(b, spanAttributes, "acl.sampled", p.origin.why)
+	if s := p.ended; s != nil && p.origin.title == "" {
 		b = putNumber(b, spanAttributes, "acl.step", int64(p.step))
 		b = putText(b, spanAttributes, "acl.step.name", valid(s.Name))
 		b = putText(b, spanAttributes, "acl.step.source", string(x.w.Steps.Source))
@@ -643,15 +672,17 @@ func (x *exporter) complete(p *part) {
 	if !p.first || !p.last {
 		b = putTrue(b, spanAttributes, "acl.cut")
 	}
-	if !x.r.Complete() {
+	if x.r != nil && !x.r.Complete() {
 		b = putTrue(b, spanAttributes, "acl.incomplete")
 	}
 	if p.before.id != 0 {
 		b = putLink(b, &p.before.trace, p.before.id)
 	}
 	if p.continued {
-		next := newIDs(x.meta.UUID, x.cut, p.number+1)
-		b = putLink(b, &next.trace, next.span(rootSpan, 0))
+		b = putLink(b, &p.behind.trace, p.behind.id)
+	}
+	if from := &p.origin.parent; from.id != 0 && !p.inherits {
+		b = putLink(b, &from.trace, from.id)
 	}
 	x.end(g, b, at)
 	for _, in := range p.threads {

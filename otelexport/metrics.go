@@ -46,11 +46,11 @@ var (
 	unreturned  = &Metric{"acl.calls.unfinished", "{call}", "Calls that never returned.", counter}
 	lost        = &Metric{"acl.calls.lost", "{call}", "Calls that are known to be missing.", counter}
 	waited      = &Metric{"acl.synchronize.time", "s", "Time that threads spent in synchronizations.", seconds}
-	launches    = &Metric{"acl.launches", "{launch}", "Kernels and graphs launched.", counter}
+	launches    = &Metric{"acl.launches", "{launch}", "Kernels and graphs launched, by process and stream.", counter}
 	launchTime  = &Metric{"acl.launch.duration", "s", "How long calls that launch kernels and graphs took.", histogram}
 	kernelTime  = &Metric{"acl.kernel.duration", "s", "How long kernels and graphs ran, those that were measured.", histogram}
-	copies      = &Metric{"acl.copies", "{copy}", "Copies, by direction.", counter}
-	copied      = &Metric{"acl.copy.io", "By", "Bytes copied, by direction.", counter}
+	copies      = &Metric{"acl.copies", "{copy}", "Copies, by direction, process and stream.", counter}
+	copied      = &Metric{"acl.copy.io", "By", "Bytes copied, by direction, process and stream.", counter}
 	memory      = &Metric{"hw.gpu.memory.usage", "By", "Device memory that the program has allocated.", level}
 	memoryPeak  = &Metric{"acl.memory.peak", "By", "The most device memory that a process had allocated.", gauge}
 
@@ -76,16 +76,25 @@ type value struct {
 	buckets  []uint64
 }
 
-// A meter counts what a walk tells. Its memory grows with the functions, errors and devices that there are.
+// A meter counts what a walk tells. Its memory grows with the functions, errors, processes and devices that there are, and with the streams up
+// to maxStreams.
 type meter struct {
 	*resources
-	w       *timeline.Walk
 	m       *api.Model
 	threads []format.Thread
-	lanes   []*resource
+	lanes   []*laneMeter
+	streams int
+	byHost  []*hostMeter
 	values  map[point]*value
-	byFunc  map[funcKey]*value // of calls, to find them fast
+	byFunc  map[funcKey]*funcMeter // to find them fast
 }
+
+// maxStreams is how many streams are counted apart. A program that makes streams all the time would have ever more values: those behind it
+// are counted together, as otherStreams of their process.
+const (
+	maxStreams   = 128
+	otherStreams = "other streams"
+)
 
 type funcKey struct {
 	process int
@@ -93,25 +102,36 @@ type funcKey struct {
 	name    string
 }
 
-func newMeter(r *format.Reader, m *api.Model, progress func(done, total int)) (*meter, error) {
-	x := &meter{m: m, threads: r.Threads(), values: map[point]*value{}, byFunc: map[funcKey]*value{}}
-	var err error
-	if x.resources, err = newResources(r, m); err != nil {
-		return nil, err
+// Values that calls and tasks often go to, nil before the first one does.
+type (
+	funcMeter struct{ calls, waited *value }
+	hostMeter struct{ launchTime *value }
+	laneMeter struct {
+		res             *resource
+		attrs           []attribute.KeyValue
+		kernels, graphs *value
+		time            *value
+		directions      map[string]*copyMeter
 	}
-	if x.w, err = timeline.NewWalk(r, m, &timeline.WalkOptions{NoSteps: true, Progress: progress}); err != nil {
-		return nil, err
+	copyMeter struct{ copies, bytes *value }
+)
+
+func newMeter(rs *resources, m *api.Model, threads []format.Thread) *meter {
+	return &meter{resources: rs, m: m, threads: threads, values: map[point]*value{}, byFunc: map[funcKey]*funcMeter{}}
+}
+
+// owner is the row of a thread's process.
+func (x *meter) owner(thread uint32) int {
+	if int(thread) >= len(x.threads) {
+		return 0
 	}
-	for _, g := range r.Gaps() {
-		p := 0
-		if int(g.Thread) < len(x.threads) {
-			p = x.process(x.threads[g.Thread].Process)
-		}
-		if g.Calls > 0 {
-			x.value(x.hosts[p], lost, attribute.String("acl.reason", g.Reason.String())).sum += int64(g.Calls)
-		}
+	return x.process(x.threads[thread].Process)
+}
+
+func (x *meter) gap(g *format.Gap) {
+	if g.Calls > 0 {
+		x.value(x.hosts[x.owner(g.Thread)], lost, attribute.String("acl.reason", g.Reason.String())).sum += int64(g.Calls)
 	}
-	return x, nil
 }
 
 func (x *meter) value(r *resource, m *Metric, attrs ...attribute.KeyValue) *value {
@@ -141,29 +161,32 @@ func (v *value) observe(ns int64) {
 }
 
 func (x *meter) visitor() *timeline.Visitor {
-	return &timeline.Visitor{
-		Lane: func(_ int, l *timeline.Lane) error {
-			x.lanes = append(x.lanes, x.device(l.Device))
-			return nil
-		},
-		Call: x.call, Task: x.task, Memory: x.memory,
+	return &timeline.Visitor{Lane: x.lane, Call: x.call, Task: x.task, Memory: x.memory}
+}
+
+func (x *meter) lane(_ int, l *timeline.Lane) error {
+	name := valid(l.Name)
+	if l.Stream != nil && !l.Synchronous {
+		if x.streams++; x.streams > maxStreams {
+			name = otherStreams
+		}
 	}
+	x.lanes = append(x.lanes, &laneMeter{res: x.device(l.Device), directions: map[string]*copyMeter{},
+		attrs: []attribute.KeyValue{semconv.ProcessPID(int(x.procs[x.process(l.Process)].PID)), attribute.String("acl.stream", name)}})
+	return nil
 }
 
 func (x *meter) call(c *timeline.HostCall, t *timeline.Task) error {
-	p := 0
-	if int(c.Thread) < len(x.threads) {
-		p = x.process(x.threads[c.Thread].Process)
-	}
+	p := x.owner(c.Thread)
 	host := x.hosts[p]
 	k := funcKey{p, c.Fn, c.Name}
 	n := x.byFunc[k]
 	function := func() attribute.KeyValue { return semconv.CodeFunctionName(valid(c.Name)) }
 	if n == nil {
-		n = x.value(host, calls, function())
+		n = &funcMeter{calls: x.value(host, calls, function())}
 		x.byFunc[k] = n
 	}
-	n.sum++
+	n.calls.sum++
 	switch {
 	case c.Flags&format.Unfinished != 0:
 		x.value(host, unreturned, function()).sum++
@@ -173,29 +196,61 @@ func (x *meter) call(c *timeline.HostCall, t *timeline.Task) error {
 	if c.Fn != nil && c.Flags&format.Unfinished == 0 {
 		switch c.Fn.Sync {
 		case api.SyncDevice, api.SyncStream, api.SyncEvent:
-			x.value(host, waited, function()).sum += max(c.End-c.Start, 0)
+			if n.waited == nil {
+				n.waited = x.value(host, waited, function())
+			}
+			n.waited.sum += max(c.End-c.Start, 0)
 		}
 	}
 	if t != nil && (t.Kind == api.Kernel || t.Kind == api.GraphRun) {
-		x.value(host, launchTime).observe(c.End - c.Start)
+		for len(x.byHost) <= p {
+			x.byHost = append(x.byHost, &hostMeter{})
+		}
+		h := x.byHost[p]
+		if h.launchTime == nil {
+			h.launchTime = x.value(host, launchTime)
+		}
+		h.launchTime.observe(c.End - c.Start)
 	}
 	return nil
 }
 
 func (x *meter) task(t *timeline.Task) error {
-	device := x.lanes[t.Lane]
+	l := x.lanes[t.Lane]
+	with := func(a attribute.KeyValue) []attribute.KeyValue { return append(slices.Clone(l.attrs), a) }
 	switch t.Kind {
 	case api.Kernel, api.GraphRun:
-		x.value(device, launches, attribute.String("acl.task", t.Kind.String())).sum++
+		n := &l.kernels
+		if t.Kind == api.GraphRun {
+			n = &l.graphs
+		}
+		if *n == nil {
+			*n = x.value(l.res, launches, with(attribute.String("acl.task", t.Kind.String()))...)
+		}
+		(*n).sum++
 		if t.Measured {
-			x.value(device, kernelTime).observe(t.To - t.From)
+			x.ran(t.Lane, t.To-t.From)
 		}
 	case api.Copy:
-		direction := attribute.String("acl.direction", strings.TrimPrefix(t.Name, "copy "))
-		x.value(device, copies, direction).sum++
-		x.value(device, copied, direction).sum += int64(t.Bytes)
+		n := l.directions[t.Name]
+		if n == nil {
+			attrs := with(attribute.String("acl.direction", strings.TrimPrefix(t.Name, "copy ")))
+			n = &copyMeter{x.value(l.res, copies, attrs...), x.value(l.res, copied, attrs...)}
+			l.directions[t.Name] = n
+		}
+		n.copies.sum++
+		n.bytes.sum += int64(t.Bytes)
 	}
 	return nil
+}
+
+// ran counts how long a kernel, or a graph, has run.
+func (x *meter) ran(lane int, ns int64) {
+	l := x.lanes[lane]
+	if l.time == nil {
+		l.time = x.value(l.res, kernelTime)
+	}
+	l.time.observe(ns)
 }
 
 func (x *meter) memory(p *timeline.MemoryPoint) error {
@@ -207,9 +262,22 @@ func (x *meter) memory(p *timeline.MemoryPoint) error {
 	return nil
 }
 
-// data returns what was counted by the end of the trace, in OpenTelemetry's data model, by resource.
-func (x *meter) data() []*metricdata.ResourceMetrics {
-	start, end := time.Unix(0, x.meta.StartWall), time.Unix(0, x.meta.StartWall+x.w.End)
+// A resourceData is what a resource has counted.
+type resourceData struct {
+	*resource
+	metrics []metricdata.Metrics
+}
+
+func (d *resourceData) message() *metricdata.ResourceMetrics {
+	return &metricdata.ResourceMetrics{Resource: sdkresource.NewWithAttributes(schemaURL, d.attrs...),
+		ScopeMetrics: []metricdata.ScopeMetrics{{Scope: meterScope, Metrics: d.metrics}}}
+}
+
+var meterScope = instrumentation.Scope{Name: scopeName, SchemaURL: schemaURL}
+
+// data returns a copy of what was counted by a moment of the recording, in OpenTelemetry's data model, by resource.
+func (x *meter) data(at int64) []resourceData {
+	start, end := time.Unix(0, x.meta.StartWall), time.Unix(0, x.meta.StartWall+at)
 	found := map[*resource]map[*Metric][]*value{}
 	for k, v := range x.values {
 		if found[k.res] == nil {
@@ -217,9 +285,9 @@ func (x *meter) data() []*metricdata.ResourceMetrics {
 		}
 		found[k.res][k.m] = append(found[k.res][k.m], v)
 	}
-	var out []*metricdata.ResourceMetrics
+	var out []resourceData
 	for _, r := range slices.SortedFunc(maps.Keys(found), func(a, b *resource) int { return cmp.Compare(a.index, b.index) }) {
-		scope := metricdata.ScopeMetrics{Scope: instrumentation.Scope{Name: scopeName, SchemaURL: schemaURL}}
+		d := resourceData{resource: r}
 		for _, m := range Metrics {
 			values := found[r][m]
 			if len(values) == 0 {
@@ -228,9 +296,9 @@ func (x *meter) data() []*metricdata.ResourceMetrics {
 			slices.SortFunc(values, func(a, b *value) int {
 				return cmp.Compare(a.attrs.Encoded(attribute.DefaultEncoder()), b.attrs.Encoded(attribute.DefaultEncoder()))
 			})
-			scope.Metrics = append(scope.Metrics, metricdata.Metrics{Name: m.Name, Description: m.Description, Unit: m.Unit, Data: m.aggregate(values, start, end)})
+			d.metrics = append(d.metrics, metricdata.Metrics{Name: m.Name, Description: m.Description, Unit: m.Unit, Data: m.aggregate(values, start, end)})
 		}
-		out = append(out, &metricdata.ResourceMetrics{Resource: sdkresource.NewWithAttributes(schemaURL, r.attrs...), ScopeMetrics: []metricdata.ScopeMetrics{scope}})
+		out = append(out, d)
 	}
 	return out
 }
@@ -247,7 +315,7 @@ func (m *Metric) aggregate(values []*value, start, end time.Time) metricdata.Agg
 		}
 		for _, v := range values {
 			h.DataPoints = append(h.DataPoints, metricdata.HistogramDataPoint[float64]{Attributes: v.attrs, StartTime: start, Time: end, Count: v.count, Bounds: limits,
-				BucketCounts: v.buckets, Min: metricdata.NewExtrema(float64(v.min) / second), Max: metricdata.NewExtrema(float64(v.max) / second), Sum: float64(v.sum) / second})
+				BucketCounts: slices.Clone(v.buckets), Min: metricdata.NewExtrema(float64(v.min) / second), Max: metricdata.NewExtrema(float64(v.max) / second), Sum: float64(v.sum) / second})
 		}
 		return h
 	case seconds:
@@ -287,29 +355,45 @@ func SendMetrics(ctx context.Context, r *format.Reader, m *api.Model, o *Options
 	if err := t.check(ctx); err != nil {
 		return "", 0, err
 	}
-	x, err := newMeter(r, m, o.Progress)
+	rs, err := newResources(r, m)
 	if err != nil {
 		return "", 0, err
 	}
-	if err := x.w.Run(x.visitor()); err != nil {
+	w, err := timeline.NewWalk(r, m, &timeline.WalkOptions{NoSteps: true, Progress: o.Progress})
+	if err != nil {
 		return "", 0, err
 	}
-	var e sdkmetric.Exporter
-	if t.protocol == HTTP {
-		e, err = otlpmetrichttp.New(ctx, otlpmetrichttp.WithEndpointURL(t.url.String()), otlpmetrichttp.WithTimeout(limit),
-			otlpmetrichttp.WithRetry(otlpmetrichttp.RetryConfig{Enabled: true, InitialInterval: firstPause, MaxInterval: longestPause, MaxElapsedTime: limit}))
-	} else {
-		e, err = otlpmetricgrpc.New(ctx, otlpmetricgrpc.WithEndpointURL(t.url.String()), otlpmetricgrpc.WithTimeout(limit),
-			otlpmetricgrpc.WithRetry(otlpmetricgrpc.RetryConfig{Enabled: true, InitialInterval: firstPause, MaxInterval: longestPause, MaxElapsedTime: limit}))
+	x := newMeter(rs, m, r.Threads())
+	for _, g := range r.Gaps() {
+		x.gap(&g)
 	}
+	if err := w.Run(x.visitor()); err != nil {
+		return "", 0, err
+	}
+	e, err := t.metrics(ctx, limit, true)
 	if err != nil {
-		return "", 0, fmt.Errorf("connect to %s: %w", t.url, err)
+		return "", 0, err
 	}
 	defer e.Shutdown(context.WithoutCancel(ctx))
-	for _, d := range x.data() {
-		if err := e.Export(ctx, d); err != nil {
+	for _, d := range x.data(w.End) {
+		if err := e.Export(ctx, d.message()); err != nil {
 			return t.url.String(), len(x.values), fmt.Errorf("send metrics over %s to %s: %w", t.protocol, t.url, err)
 		}
 	}
 	return t.url.String(), len(x.values), nil
+}
+
+// metrics connects to a receiver of metrics.
+func (t *target) metrics(ctx context.Context, limit time.Duration, retry bool) (e sdkmetric.Exporter, err error) {
+	if t.protocol == HTTP {
+		e, err = otlpmetrichttp.New(ctx, otlpmetrichttp.WithEndpointURL(t.url.String()), otlpmetrichttp.WithTimeout(limit),
+			otlpmetrichttp.WithRetry(otlpmetrichttp.RetryConfig{Enabled: retry, InitialInterval: firstPause, MaxInterval: longestPause, MaxElapsedTime: limit}))
+	} else {
+		e, err = otlpmetricgrpc.New(ctx, otlpmetricgrpc.WithEndpointURL(t.url.String()), otlpmetricgrpc.WithTimeout(limit),
+			otlpmetricgrpc.WithRetry(otlpmetricgrpc.RetryConfig{Enabled: retry, InitialInterval: firstPause, MaxInterval: longestPause, MaxElapsedTime: limit}))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", t.url, err)
+	}
+	return e, nil
 }

@@ -34,7 +34,7 @@ func readMetrics(t *testing.T, lines []byte, tl *timeline.Timeline) map[string]f
 			for _, m := range rm.ScopeMetrics().At(0).Metrics().All() {
 				add := func(what string, attrs pcommon.Map, start, end pcommon.Timestamp, v float64) {
 					key := service.AsString() + " " + m.Name() + what
-					for _, k := range []string{"code.function.name", "error.type", "acl.direction", "acl.task", "acl.reason", "process.pid"} {
+					for _, k := range []string{"code.function.name", "error.type", "acl.direction", "acl.task", "acl.reason", "process.pid", "acl.stream"} {
 						if a, ok := attrs.Get(k); ok {
 							key += " " + a.AsString()
 						}
@@ -113,6 +113,7 @@ func TestMetrics(t *testing.T) {
 				continue
 			}
 			k := &tl.Tasks[c.Task]
+			on := fmt.Sprintf(" %d %s", tl.Reader.Processes()[k.Process].PID, tl.Lanes[k.Lane].Name)
 			device := "npu"
 			if d := tl.Lanes[k.Lane].Device; d != timeline.NoDevice {
 				device = fmt.Sprintf("npu:%d", d)
@@ -122,7 +123,7 @@ func TestMetrics(t *testing.T) {
 				want[service+" acl.launch.duration"]++
 				want[service+" acl.launch.duration.sum"] += float64(c.End - c.Start)
 				nanos[service+" acl.launch.duration.sum"] = true
-				want[device+" acl.launches kernel"]++
+				want[device+" acl.launches kernel"+on]++
 				if k.Measured {
 					want[device+" acl.kernel.duration"]++
 					want[device+" acl.kernel.duration.sum"] += float64(k.To - k.From)
@@ -130,8 +131,8 @@ func TestMetrics(t *testing.T) {
 				}
 			case api.Copy:
 				direction := k.Name[len("copy "):]
-				want[device+" acl.copies "+direction]++
-				want[device+" acl.copy.io "+direction] += float64(k.Bytes)
+				want[device+" acl.copies "+direction+on]++
+				want[device+" acl.copy.io "+direction+on] += float64(k.Bytes)
 			}
 		}
 		for k := range nanos {

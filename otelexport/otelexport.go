@@ -14,6 +14,10 @@
 // behind it; a device task lies in the trace of the call that made it, and may end there behind the step. The ids follow from the
 // recording's UUID and from how it was cut: exporting again gives the same ones, and the same recording in another layout is another trace.
 //
+// Where the recorded program was started with a TRACEPARENT, as W3C Trace Context has it in the environment, the roots are children of that span and lie
+// in its trace, so that a request and its device work are one picture. A trace of all that a long job does could not be shown, so that this
+// ends after MaxSpans: what follows is traces as above, each root linked to the parent.
+//
 // Layout "lanes" has a span for each thread with its calls, and a span for each stream with its tasks, each
 // linked to the call that made it. Layout "nested" has each task under the call that made it, and also linked to it: a link
 // to the parent tells viewers that the child runs on behind it (Jaeger shows it as FOLLOWS_FROM and leaves it out of the critical
@@ -52,6 +56,7 @@
 //	acl.step, acl.step.name     number of the step, from 0, and the name of the program's range that marks it
 //	acl.step.source             marked, by the program, or found, from repetition
 //	acl.step.differs            true on a step that is not like most others, as one to warm up
+//	acl.sampled                 of a recording that goes on (Live): why this one was chosen: sampled, error, slow or requested
 //	acl.incomplete              true where the file had no end: the recorder was killed, or the file was cut
 //
 // Spans of threads, streams and what is in them:

@@ -31,6 +31,7 @@ type resources struct {
 	procs   []format.Process     // at least one
 	hosts   []*resource          // by process
 	devices map[string]*resource // by name
+	made    int                  // resources so far
 }
 
 func newResources(r *format.Reader, m *api.Model) (*resources, error) {
@@ -57,34 +58,43 @@ func (x *resources) process(p uint32) int {
 // hostResources returns a resource for each process.
 func (x *resources) hostResources() []*resource {
 	var out []*resource
-	service := x.serviceNames()
-	for i := range x.procs {
-		p := &x.procs[i]
-		attrs := []attribute.KeyValue{
-			semconv.ServiceName(service[i]),
-			semconv.ServiceInstanceID(x.meta.UUID),
-			semconv.HostName(x.meta.Host),
-		}
-		if p.PID != 0 {
-			attrs = append(attrs, semconv.ProcessPID(int(p.PID)))
-		}
-		if p.Exe != "" {
-			attrs = append(attrs, semconv.ProcessExecutableName(filepath.Base(p.Exe)), semconv.ProcessExecutablePath(p.Exe))
-		}
-		if len(p.Argv) > 0 {
-			list, n := []string{}, 0
-			for j, v := range p.Argv {
-				if n += len(v); n > maxArgs {
-					list = append(list, fmt.Sprintf("(%d more)", len(p.Argv)-j))
-					break
-				}
-				list = append(list, v)
-			}
-			attrs = append(attrs, semconv.ProcessCommandArgs(list...))
-		}
-		out = append(out, newResource(len(out), append(attrs, x.env.attributes...)...))
+	for i, service := range x.serviceNames() {
+		out = append(out, x.host(&x.procs[i], service))
 	}
 	return out
+}
+
+// host makes the resource of a process.
+func (x *resources) host(p *format.Process, service string) *resource {
+	attrs := []attribute.KeyValue{
+		semconv.ServiceName(service),
+		semconv.ServiceInstanceID(x.meta.UUID),
+		semconv.HostName(x.meta.Host),
+	}
+	if p.PID != 0 {
+		attrs = append(attrs, semconv.ProcessPID(int(p.PID)))
+	}
+	if p.Exe != "" {
+		attrs = append(attrs, semconv.ProcessExecutableName(filepath.Base(p.Exe)), semconv.ProcessExecutablePath(p.Exe))
+	}
+	if len(p.Argv) > 0 {
+		list, n := []string{}, 0
+		for j, v := range p.Argv {
+			if n += len(v); n > maxArgs {
+				list = append(list, fmt.Sprintf("(%d more)", len(p.Argv)-j))
+				break
+			}
+			list = append(list, v)
+		}
+		attrs = append(attrs, semconv.ProcessCommandArgs(list...))
+	}
+	return x.resource(append(attrs, x.env.attributes...)...)
+}
+
+// resource makes the next resource.
+func (x *resources) resource(attrs ...attribute.KeyValue) *resource {
+	x.made++
+	return newResource(x.made-1, attrs...)
 }
 
 // device returns the resource of a device, which processes share.
@@ -114,7 +124,7 @@ func (x *resources) device(number int) *resource {
 	} else {
 		attrs = append(attrs, semconv.HwVendor(x.kind.Vendor))
 	}
-	r := newResource(len(x.hosts)+len(x.devices), append(attrs, x.env.attributes...)...)
+	r := x.resource(append(attrs, x.env.attributes...)...)
 	x.devices[name] = r
 	return r
 }

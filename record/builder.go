@@ -44,7 +44,8 @@ type builder struct {
 	procRows                        []format.Process // all, in the order of their places
 	threadRows                      []format.Thread
 	// called is told of each call before it is written; nil where nobody asks.
-	called func(f *api.Func, c *format.Call) error
+	called    func(f *api.Func, c *format.Call) error
+	following *following // nil where nobody follows
 }
 
 // A segment is a file that calls are written to. A recording has one; a flight recorder begins others and lets go of the oldest.
@@ -209,6 +210,7 @@ func (b *builder) Process(p *probe.Process) error {
 	row := format.Process{PID: p.PID, PPID: p.PPID, Start: b.time(p.Start), Exe: p.Exe, Argv: p.Argv}
 	i, err := b.seg.w.Process(row)
 	b.procRows = append(b.procRows, row)
+	b.following.process(&row)
 	b.procs[p.PID], b.processes[p.PID] = i, row
 	b.look(p.PID)
 	return err
@@ -268,6 +270,7 @@ func (b *builder) thread(k threadKey) (*thread, error) {
 		return nil, err
 	}
 	b.threadRows = append(b.threadRows, row)
+	b.following.thread(&row)
 	t := &thread{index: i, open: map[uint64]*openCall{}}
 	b.threads[k] = t
 	return t, nil
@@ -344,6 +347,7 @@ func (b *builder) Call(c *probe.Call) error {
 	if err != nil {
 		return err
 	}
+	b.following.call(b.calls, out, timed)
 	b.calls++
 	t.next = max(t.next, c.Seq+1) // a call that encloses others comes after them
 	if timed {
@@ -581,7 +585,9 @@ func (b *builder) Gap(g *probe.Gap) error {
 		return err
 	}
 	b.lost += g.Calls
-	return b.seg.w.Gap(format.Gap{Thread: t.index, From: b.time(g.From), To: b.time(g.To), Calls: g.Calls, Reason: format.Dropped})
+	gap := format.Gap{Thread: t.index, From: b.time(g.From), To: b.time(g.To), Calls: g.Calls, Reason: format.Dropped}
+	b.following.gap(&gap)
+	return b.seg.w.Gap(gap)
 }
 
 // finish records what will never be complete.

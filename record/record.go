@@ -70,6 +70,7 @@ type Options struct {
 	DeviceTime  int           // of how many tasks of a thread one is measured by the device's clock; 0 for none, 1 for all
 	// DeviceTimeGap is the least time between two such tasks of a thread.
 	DeviceTimeGap time.Duration
+	Follower      Follower // is told what is recorded while that goes on; nil for nobody
 	Version       string   // of acltrace, for the trace
 	Stdin         *os.File // nil: the caller's own, as the next two
 	Stdout        *os.File
@@ -206,6 +207,10 @@ func (r *recorder) create(env []string) error {
 	}
 	r.b = newBuilder(o.Model, w, mono)
 	r.b.hashOnly, r.b.maxSize = o.Payload == Hash, o.MaxSize
+	if o.Follower != nil {
+		r.b.following = newFollowing(o.Follower, o.Model, &r.meta)
+		r.b.following.undrained = o.Probe == "ebpf"
+	}
 	return nil
 }
 
@@ -472,10 +477,12 @@ func (r *recorder) drain(s *probe.Session, exited <-chan struct{}) error {
 		if done {
 			return errors.Join(s.Finish(r.b), r.resumed(), r.b.finish())
 		}
+		began := probe.Now()
 		load, err := s.Drain(r.b)
 		if err != nil {
 			return err
 		}
+		r.b.following.drained(began)
 		if err := r.answer(s); err != nil {
 			return err
 		}
@@ -594,6 +601,7 @@ func (r *recorder) finish(res *Result) (*Result, error) {
 	if st, err := os.Stat(r.o.Output); err == nil {
 		res.Bytes = st.Size()
 	}
+	b.following.end(m.EndNS)
 	return res, nil
 }
 

@@ -22,28 +22,38 @@ type Range struct {
 
 // note takes in a call that names a time, and returns what begins there.
 func (w *Walk) note(process uint32, e *Event) (*Range, error) {
+	if w.feed != nil {
+		return w.feed.note(process, e), nil
+	}
 	if w.ahead == nil || e.Fn.Range == api.RangeEnd {
 		return nil, nil
 	}
-	c := e.Call
-	r := &Range{Name: e.name(), From: c.Start, To: c.Start, Begin: c.Index, End: c.Index, Process: process, Thread: c.Thread, EndThread: c.Thread, Stream: e.Stream, Mark: true}
-	for _, u := range e.Uses {
-		if u.Object.Kind == "domain" {
-			r.Domain = u.Object.Name
-		}
-	}
-	if e.Fn.Range != api.RangeBegin {
+	c, r := e.Call, rangeOf(process, e)
+	if r.Mark {
 		return r, nil
 	}
 	end, err := w.ahead.end()
 	if err != nil {
 		return nil, err
 	}
-	r.Mark, r.To, r.End, r.EndThread = false, end.at, end.call, end.thread
+	r.To, r.End, r.EndThread = end.at, end.call, end.thread
 	if end.open {
 		r.Open, r.To, r.End, r.EndThread = true, max(w.End, r.From), NoCall, c.Thread
 	}
 	return r, nil
+}
+
+// rangeOf is the moment, or the beginning of a range, that a call names.
+func rangeOf(process uint32, e *Event) *Range {
+	c := e.Call
+	r := &Range{Name: e.name(), From: c.Start, To: c.Start, Begin: c.Index, End: c.Index, Process: process, Thread: c.Thread, EndThread: c.Thread, Stream: e.Stream,
+		Mark: e.Fn.Range != api.RangeBegin}
+	for _, u := range e.Uses {
+		if u.Object.Kind == "domain" {
+			r.Domain = u.Object.Name
+		}
+	}
+	return r
 }
 
 // ahead reads the calls that begin and end ranges ahead of a Walk, so that a range is known as a whole where it begins. It

@@ -56,6 +56,7 @@ type Walk struct {
 	steps    *stepper
 	meter    meter
 	learning bool
+	feed     *Feed // whose Walk it is, nil for one through a trace
 }
 
 // WalkOptions change what a Walk tells; nil stands for the zero value.
@@ -303,6 +304,9 @@ func (w *Walk) call(c *format.Call) error {
 				w.sync(process, e, h)
 			}
 		}
+	}
+	if w.feed != nil {
+		w.feed.learn(h, task, named)
 	}
 	if w.steps != nil {
 		w.steps.see(h, task, named)
@@ -759,6 +763,9 @@ func (w *Walk) passSteps(now int64) error {
 		step := w.steps.pass(now)
 		if step == nil {
 			return nil
+		}
+		if w.feed != nil {
+			w.feed.idle = 0
 		}
 		if w.v.Step == nil || !w.within(step.From, step.To) {
 			continue

@@ -19,6 +19,7 @@ func (a *app) recordCmd() *cobra.Command {
 	var payload, policy, maxSize, ringSize, ring, deviceTime string
 	var flight record.Ring
 	var quiet bool
+	var live liveFlags
 	c := &cobra.Command{
 		Use:   "record [flags] -- PROGRAM [ARGUMENT …]",
 		Short: "run a program and record its calls",
@@ -71,7 +72,12 @@ The program's own exit code is passed on. 125 means that it was not run: recordi
 				}
 				o.Ring = &flight
 			}
+			follower, err := live.follow(a, &o)
+			if err != nil {
+				return err
+			}
 			res, err := record.Run(context.Background(), &o)
+			follower.said(a)
 			return a.recorded(&o, res, err, quiet)
 		},
 	}
@@ -98,6 +104,7 @@ The program's own exit code is passed on. 125 means that it was not run: recordi
 	f.BoolVar(&o.NoTaskIDs, "no-task-ids", false, "do not ask the runtime for its ids of each task: saves a query a launch")
 	f.StringVar(&deviceTime, "device-time", "", "measure tasks by the device's own clock, with an event before and behind each: all, one of N at random, or one of a thread every so often, as 5ms")
 	f.Lookup("device-time").NoOptDefVal = "all"
+	live.add(f)
 	f.BoolVarP(&quiet, "quiet", "q", false, "say nothing at the end")
 	return c
 }

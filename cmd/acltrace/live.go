@@ -1,0 +1,88 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/acltrace/acltrace/otelexport"
+	"github.com/acltrace/acltrace/record"
+	"github.com/spf13/pflag"
+)
+
+// liveFlags say what a recording hands on while it goes on.
+type liveFlags struct {
+	metrics []string
+	every   int
+	slow    time.Duration
+	o       otelexport.LiveOptions
+	flags   *pflag.FlagSet
+}
+
+func (l *liveFlags) add(f *pflag.FlagSet) {
+	l.flags = f
+	f.StringSliceVar(&l.metrics, "metrics", nil, "hand on metrics while recording: otlp to push them to a collector, prometheus=ADDRESS to serve them, as prometheus=:9464; may be given twice")
+	f.IntVar(&l.every, "sample-steps", 0, "send spans while recording: of one step of this many (0: none), of each with an error, and of requests that the program names")
+	f.DurationVar(&l.slow, "slow-step", 0, "likewise of each step and request that takes longer than this, as 50ms")
+	f.StringVar(&l.o.Endpoint, "otlp", "", "URL of the collector or the Jaeger for both (default: OTEL_EXPORTER_OTLP_ENDPOINT, else http://localhost:4317)")
+	f.StringVar(&l.o.Protocol, "otlp-protocol", "", "grpc or http/protobuf (default: from the environment, or by the port)")
+	f.StringVar(&l.o.Layout, "span-layout", "lanes", "with --sample-steps: lanes or nested, as acltrace export otlp has them")
+}
+
+// A follower is what a recording hands on; nil where it hands on nothing.
+type follower struct{ *otelexport.Live }
+
+// follow begins to hand on what a recording shows.
+func (l *liveFlags) follow(a *app, o *record.Options) (*follower, error) {
+	l.o.Spans = l.flags.Changed("sample-steps") || l.slow > 0
+	if len(l.metrics) == 0 && !l.o.Spans {
+		for _, name := range []string{"otlp", "otlp-protocol", "span-layout"} {
+			if l.flags.Changed(name) {
+				return nil, usage("--%s says how to hand on metrics and spans: add --metrics otlp or --sample-steps N", name)
+			}
+		}
+		return nil, nil
+	}
+	for _, m := range l.metrics {
+		address, ok := strings.CutPrefix(m, "prometheus=")
+		switch {
+		case m == "otlp":
+			l.o.Metrics = true
+		case ok && strings.Contains(address, ":"):
+			l.o.Prometheus = address
+		default:
+			return nil, usage("--metrics %s: there are otlp and prometheus=ADDRESS, as prometheus=:9464", m)
+		}
+	}
+	if l.every < 0 || l.slow < 0 {
+		return nil, usage("--sample-steps and --slow-step are at least 0")
+	}
+	l.o.Model, l.o.Every, l.o.Slow = o.Model, l.every, l.slow
+	live, err := otelexport.NewLive(&l.o)
+	if err != nil {
+		return nil, &exit{exitStart, fmt.Errorf("%w: %w", record.ErrStart, err)}
+	}
+	o.Follower = live
+	if at := live.Address(); at != "" {
+		fmt.Fprintf(a.err, "acltrace: metrics for Prometheus at http://%s/metrics\n", at)
+	}
+	return &follower{live}, nil
+}
+
+// said tells what was handed on.
+func (f *follower) said(a *app) {
+	if f == nil {
+		return
+	}
+	f.Close()
+	res, err := f.Result()
+	if err != nil {
+		fmt.Fprintf(a.err, "acltrace: live metrics and spans ended early: %v\n", err)
+	}
+	for _, w := range res.Warnings() {
+		fmt.Fprintf(a.err, "acltrace: %s\n", w)
+	}
+	if res.Sent > 0 {
+		fmt.Fprintf(a.err, "acltrace: %d of %d steps, and requests, sent as %d spans to %s; the first trace is %s\n", res.Sent, res.Steps, res.Spans, res.SpansTo, res.FirstTrace)
+	}
+}

@@ -1,0 +1,433 @@
+package otelexport
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/timeline"
+)
+
+// LiveOptions say what a Live hands on.
+type LiveOptions struct {
+	Model *api.Model // required
+
+	Endpoint string // of the OTLP receiver for both, as in Options
+	Protocol string
+
+	// Metrics pushes metrics to an OTLP receiver, each OTEL_METRIC_EXPORT_INTERVAL milliseconds (60000 by default) and at the end.
+	Metrics bool
+	// Prometheus is an address to serve metrics at, as ":9464"; "" for none.
+	Prometheus string
+
+	// Spans sends spans of chosen steps to an OTLP receiver: each with a call that has failed, of the others one of Every, and each that took
+	// longer than Slow; and of requests, which the program names.
+	Spans  bool
+	Every  int // 0: none of the others
+	Slow   time.Duration
+	Layout string // as in Options, and the next two
+	// MaxSpans and MaxBytes are of one trace.
+	MaxSpans, MaxBytes int
+}
+
+// LiveResult says what a Live has handed on, and what it has not.
+type LiveResult struct {
+	Calls uint64 // that were counted
+
+	MetricsTo            string // URL, "" for none
+	Pushed, PushesFailed int
+	PushError            error // the last one
+
+	SpansTo     string // URL, "" for none
+	Steps       int    // that were seen
+	Chosen      int    // steps and requests
+	Sent        int    // of these
+	Dropped     int    // too long, or too many at once
+	Unsent      int    // the receiver did not take them
+	Spans       int    // of those that were sent
+	SendError   error  // the last one
+	FirstTrace  string // id of the first trace that was sent
+	StepsSource timeline.StepSource
+}
+
+// Live hands on what a recording shows while it goes on: metrics, and spans of chosen steps. It is a record.Follower.
+//
+// The metrics are those of SendMetrics, by the same code: at the end of a recording they are what the trace says. The recorder copies each call
+// into a batch, which is all that its own goroutine does; another one counts, in the order of time: only
+// calls that have overlapped for long may come in another order. Where that one falls behind by some 100,000 calls the recorder waits for it. Receivers
+// are served by goroutines of their own. One that is slow, or gone, costs its metrics or spans, which are counted, and never time.
+//
+// # Requests
+//
+// A program that serves requests names the part of each by a range, of mstx, whose message has traceparent=00-…-…-01, as the request's header had it. What
+// the thread did until the range ended becomes a trace "request", whose root is a child of that parent, unless the last digits say that
+// the request is not sampled; then only one that has failed, or was slow.
+type Live struct {
+	o    LiveOptions
+	work chan *liveBatch
+	done chan struct{} // closed when all work is done
+	cur  *liveBatch
+	sent struct{ until, latest int64 } // by the batches before
+
+	mu    sync.Mutex // of what follows
+	rs    *resources
+	meter *meter
+	feed  *timeline.Feed
+	held  []*liveCall // that others may come before
+	at    int64       // up to when all was counted
+	timed map[uint64]int
+	now   *liveCall // that the feed is given
+	res   LiveResult
+
+	spans *spanSampler
+	push  *metricPusher
+	serve *metricServer
+	ended sync.Once
+	err   error // of the walk: nothing is counted behind it
+}
+
+const (
+	// liveBatchCalls is how many calls are handed on together at the most, liveBatches how many batches wait.
+	liveBatchCalls, liveBatches = 4096, 24
+	// maxHeldCalls is how many calls may wait for others to come before them, 50 MiB.
+	maxHeldCalls = 1 << 17
+	// liveBeat is how often what was recorded is handed on, where it is not much.
+	liveBeat = 20 * time.Millisecond
+	// farewell is how long receivers are waited for when a program has ended.
+	farewell = 3 * time.Second
+	// maxLiveProcesses is how many processes are told apart.
+	maxLiveProcesses = 256
+)
+
+// A liveBatch is what the recorder tells at once.
+type liveBatch struct {
+	procs   []format.Process
+	threads []format.Thread
+	calls   []liveCall
+	gaps    []format.Gap
+	times   []liveTime
+	until   int64
+	end     bool
+
+	words []uint64
+	outs  []format.Out
+	data  []format.Data
+	bytes []byte
+}
+
+type liveCall struct {
+	format.Call
+	timed bool
+}
+
+type liveTime struct {
+	call     uint64
+	from, to int64
+}
+
+// NewLive prepares a Live, and fails where what was asked for can't be: a receiver that is not there is no reason.
+func NewLive(o *LiveOptions) (*Live, error) {
+	l := &Live{o: *o, work: make(chan *liveBatch, liveBatches), done: make(chan struct{}), timed: map[uint64]int{}}
+	env, err := readEnvironment()
+	if err != nil {
+		return nil, err
+	}
+	l.rs = &resources{kind: o.Model.Accelerator, env: env, devices: map[string]*resource{}}
+	l.meter = newMeter(l.rs, o.Model, nil)
+	v := &timeline.Visitor{Lane: l.lane, Call: l.call, Task: l.task, Memory: l.meter.memory}
+	if o.Spans {
+		if l.spans, err = newSpanSampler(l); err != nil {
+			return nil, err
+		}
+		v.Range, v.Step = l.spans.rangeEnded, l.spans.step
+	}
+	l.feed = timeline.NewFeed(o.Model, v)
+	if l.spans != nil {
+		l.spans.x.w = &l.feed.Walk
+	}
+	if o.Metrics {
+		if l.push, err = newMetricPusher(l); err != nil {
+			return nil, err
+		}
+	}
+	if o.Prometheus != "" {
+		if l.serve, err = newMetricServer(l); err != nil {
+			return nil, err
+		}
+	}
+	return l, nil
+}
+
+// Address is where metrics are served, "" for nowhere.
+func (l *Live) Address() string {
+	if l.serve == nil {
+		return ""
+	}
+	return l.serve.listener.Addr().String()
+}
+
+// Begin takes what is known of the recording.
+func (l *Live) Begin(meta *format.Meta) {
+	m := *meta
+	l.mu.Lock()
+	l.rs.meta = &m
+	l.mu.Unlock()
+	if l.spans != nil {
+		l.spans.begin()
+	}
+	if l.push != nil {
+		go l.push.run()
+	}
+	if l.serve != nil {
+		go l.serve.run()
+	}
+	go l.run()
+}
+
+func (l *Live) batch() *liveBatch {
+	if l.cur == nil {
+		l.cur = &liveBatch{until: l.sent.until}
+	}
+	return l.cur
+}
+
+// Process takes the next process.
+func (l *Live) Process(p *format.Process) { l.batch().procs = append(l.batch().procs, *p) }
+
+// Thread takes the next thread.
+func (l *Live) Thread(t *format.Thread) { l.batch().threads = append(l.batch().threads, *t) }
+
+// Gap takes calls that were lost.
+func (l *Live) Gap(g *format.Gap) { l.batch().gaps = append(l.batch().gaps, *g) }
+
+// Measured takes the device's time of a task.
+func (l *Live) Measured(call uint64, from, to int64) {
+	l.batch().times = append(l.batch().times, liveTime{call, from, to})
+}
+
+// Call takes a call.
+func (l *Live) Call(c *format.Call, timed bool) {
+	b := l.batch()
+	if b.calls == nil {
+		b.calls = make([]liveCall, 0, 256)
+	}
+	b.calls = append(b.calls, liveCall{*c, timed})
+	k := &b.calls[len(b.calls)-1]
+	k.Args, k.Outs, k.Data = keep(&b.words, c.Args), keep(&b.outs, c.Outs), keep(&b.data, c.Data)
+	for i := range k.Data {
+		k.Data[i].Bytes = keep(&b.bytes, k.Data[i].Bytes)
+	}
+	l.sent.latest = max(l.sent.latest, c.End)
+	if len(b.calls) == liveBatchCalls {
+		l.hand()
+	}
+}
+
+// keep copies a slice into a larger one that many share.
+func keep[T any](slab *[]T, v []T) []T {
+	if len(v) == 0 {
+		return nil
+	}
+	n := len(*slab)
+	if cap(*slab)-n < len(v) {
+		*slab, n = make([]T, 0, max(1<<10, len(v), min(2*cap(*slab), 1<<14))), 0
+	}
+	*slab = append(*slab, v...)
+	return (*slab)[n:len(*slab):len(*slab)]
+}
+
+// Drained notes that what ended before a moment was told.
+func (l *Live) Drained(before int64) {
+	if l.cur == nil && l.sent.latest <= l.sent.until || before-l.sent.until < liveBeat.Nanoseconds() {
+		return // all that was told is known to be in order, or it was just handed on
+	}
+	b := l.batch()
+	b.until = max(b.until, before)
+	l.hand()
+}
+
+// hand gives the batch to those who count.
+func (l *Live) hand() {
+	l.sent.until = l.cur.until
+	l.work <- l.cur
+	l.cur = nil
+}
+
+// End notes the end of the recording, and waits for what is still to be handed on, some seconds at the most.
+func (l *Live) End(at int64) {
+	l.ended.Do(func() {
+		b := l.batch()
+		b.until, b.end = at, true
+		l.hand()
+		<-l.done
+		ctx, cancel := context.WithTimeout(context.Background(), farewell)
+		defer cancel()
+		var all sync.WaitGroup
+		if l.push != nil {
+			all.Go(func() { l.push.end(ctx) })
+		}
+		if l.spans != nil {
+			all.Go(func() { l.spans.end(ctx) })
+		}
+		all.Wait()
+		if l.serve != nil {
+			l.serve.close()
+		}
+	})
+}
+
+// Result says what was handed on. Valid after End.
+func (l *Live) Result() (*LiveResult, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.res.Calls, l.res.StepsSource = l.feed.Calls, l.feed.Steps.Source
+	return &l.res, l.err
+}
+
+// Close gives back what a Live holds whose recording has not begun.
+func (l *Live) Close() {
+	if l.serve != nil {
+		l.serve.close()
+	}
+}
+
+func (l *Live) run() {
+	defer close(l.done)
+	for b := range l.work {
+		l.mu.Lock()
+		if l.err == nil {
+			l.err = l.take(b)
+		}
+		l.mu.Unlock()
+		if b.end {
+			return
+		}
+	}
+}
+
+// take counts a batch.
+func (l *Live) take(b *liveBatch) error {
+	for i := range b.procs {
+		l.process(&b.procs[i])
+	}
+	for _, t := range b.threads {
+		l.feed.Thread(t)
+		l.meter.threads = append(l.meter.threads, t)
+		if l.spans != nil {
+			l.spans.x.addThread(&t)
+		}
+	}
+	for i := range b.calls {
+		l.held = append(l.held, &b.calls[i])
+	}
+	if err := l.count(b.until, b.end || len(l.held) > maxHeldCalls); err != nil {
+		return err
+	}
+	for i := range b.gaps {
+		l.meter.gap(&b.gaps[i])
+	}
+	for _, t := range b.times {
+		if lane, ok := l.timed[t.call]; ok && t.from <= t.to {
+			l.meter.ran(lane, t.to-t.from)
+		}
+		delete(l.timed, t.call)
+	}
+	l.at = max(l.at, b.until)
+	if !b.end {
+		return nil
+	}
+	return l.feed.Finish(b.until)
+}
+
+// count counts calls by their start up to one that ended behind a moment, or all.
+func (l *Live) count(until int64, all bool) error {
+	slices.SortStableFunc(l.held, func(a, b *liveCall) int { return cmp.Compare(a.Start, b.Start) })
+	n := 0
+	for ; n < len(l.held) && (all || l.held[n].End <= until); n++ {
+		l.now = l.held[n]
+		if err := l.feed.Call(&l.now.Call); err != nil {
+			return err
+		}
+	}
+	l.held = slices.Delete(l.held, 0, n)
+	return nil
+}
+
+// process takes the next process. Those behind maxLiveProcesses are counted together.
+func (l *Live) process(p *format.Process) {
+	rs := l.rs
+	rs.procs = append(rs.procs, *p)
+	n := len(rs.procs) - 1
+	switch {
+	case n < maxLiveProcesses:
+		rs.hosts = append(rs.hosts, rs.host(p, rs.serviceNames()[n]))
+	case n == maxLiveProcesses:
+		rs.procs[n] = format.Process{}
+		rs.hosts = append(rs.hosts, rs.host(&rs.procs[n], "other processes"))
+	default:
+		rs.procs[n] = format.Process{}
+		rs.hosts = append(rs.hosts, rs.hosts[maxLiveProcesses])
+	}
+}
+
+func (l *Live) lane(i int, lane *timeline.Lane) error {
+	if l.spans != nil {
+		if err := l.spans.x.lane(i, lane); err != nil {
+			return err
+		}
+	}
+	return l.meter.lane(i, lane)
+}
+
+func (l *Live) call(c *timeline.HostCall, t *timeline.Task) error {
+	if l.now.timed && t != nil && (t.Kind == api.Kernel || t.Kind == api.GraphRun) {
+		if len(l.timed) >= 1<<16 { // of tasks that were never waited for
+			clear(l.timed)
+		}
+		l.timed[c.Index] = t.Lane
+	}
+	if l.spans != nil {
+		l.spans.call(c, t)
+	}
+	return l.meter.call(c, t)
+}
+
+func (l *Live) task(t *timeline.Task) error {
+	if l.spans != nil {
+		l.spans.task(t)
+	}
+	return l.meter.task(t)
+}
+
+// snapshot returns what was counted so far.
+func (l *Live) snapshot() []resourceData {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.rs.meta == nil {
+		return nil
+	}
+	return l.meter.data(l.at)
+}
+
+// Warnings are what a user should know, a line each.
+func (r *LiveResult) Warnings() []string {
+	var out []string
+	if r.PushesFailed > 0 {
+		out = append(out, fmt.Sprintf("metrics: %d of %d pushes to %s failed, the last one so: %v", r.PushesFailed, r.Pushed+r.PushesFailed, r.MetricsTo, r.PushError))
+	}
+	if r.Dropped > 0 {
+		out = append(out, fmt.Sprintf("spans: %d of %d chosen steps and requests were DROPPED: they were too long, or too many at once", r.Dropped, r.Chosen))
+	}
+	if r.Unsent > 0 {
+		out = append(out, fmt.Sprintf("spans: %d of %d chosen steps and requests could NOT BE SENT to %s, the last one for: %v", r.Unsent, r.Chosen, r.SpansTo, r.SendError))
+	}
+	return out
+}
+
+var errFarewell = errors.New("the program has ended, and the receiver was too slow")

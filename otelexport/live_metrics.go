@@ -1,0 +1,194 @@
+package otelexport
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.opentelemetry.io/otel/attribute"
+	otelprometheus "go.opentelemetry.io/otel/exporters/prometheus"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	sdkresource "go.opentelemetry.io/otel/sdk/resource"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+)
+
+// A metricPusher sends metrics to an OTLP receiver now and then. The SDK's own reader knows one resource; a recording has several.
+type metricPusher struct {
+	l               *Live
+	e               sdkmetric.Exporter
+	interval, limit time.Duration
+	stop, stopped   chan struct{}
+}
+
+func newMetricPusher(l *Live) (*metricPusher, error) {
+	p := &metricPusher{l: l, stop: make(chan struct{}), stopped: make(chan struct{})}
+	t, err := metrics.resolve(l.o.Endpoint, l.o.Protocol)
+	if err != nil {
+		return nil, err
+	}
+	if err := metrics.check(); err != nil {
+		return nil, err
+	}
+	if p.interval, err = milliseconds("OTEL_METRIC_EXPORT_INTERVAL", time.Minute); err != nil {
+		return nil, err
+	}
+	if p.limit, err = milliseconds("OTEL_METRIC_EXPORT_TIMEOUT", 30*time.Second); err != nil {
+		return nil, err
+	}
+	l.res.MetricsTo = t.url.String()
+	// What was not taken is sent with the next values, which are sums since the beginning.
+	p.e, err = t.metrics(context.Background(), p.limit, false)
+	return p, err
+}
+
+// milliseconds reads a variable of the environment.
+func milliseconds(name string, otherwise time.Duration) (time.Duration, error) {
+	v := strings.TrimSpace(os.Getenv(name))
+	if v == "" {
+		return otherwise, nil
+	}
+	ms, err := strconv.ParseUint(v, 10, 31)
+	if err != nil || ms == 0 {
+		return 0, fmt.Errorf("%s %q is no number of milliseconds", name, v)
+	}
+	return time.Duration(ms) * time.Millisecond, nil
+}
+
+func (p *metricPusher) run() {
+	defer close(p.stopped)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		select {
+		case <-p.stop:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	tick := time.NewTicker(p.interval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			if any, err := p.push(ctx); any && ctx.Err() == nil { // else the last push has all of it
+				p.count(err)
+			}
+		case <-p.stop:
+			return
+		}
+	}
+}
+
+// push sends what was counted so far, if there is any.
+func (p *metricPusher) push(ctx context.Context) (any bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, p.limit)
+	defer cancel()
+	for _, d := range p.l.snapshot() {
+		any = true
+		if err := p.e.Export(ctx, d.message()); err != nil {
+			return any, err
+		}
+	}
+	return any, nil
+}
+
+func (p *metricPusher) count(err error) {
+	p.l.mu.Lock()
+	defer p.l.mu.Unlock()
+	if err != nil {
+		p.l.res.PushesFailed++
+		p.l.res.PushError = err
+	} else {
+		p.l.res.Pushed++
+	}
+}
+
+// end pushes what is known at the end.
+func (p *metricPusher) end(ctx context.Context) {
+	close(p.stop)
+	<-p.stopped
+	if any, err := p.push(ctx); any {
+		p.count(err)
+	}
+	_ = p.e.Shutdown(ctx)
+}
+
+// A metricServer answers Prometheus. What it is asked for is looked up once a scrape, and told by an exporter of OpenTelemetry's SDK for each
+// resource, whose attributes are labels.
+type metricServer struct {
+	l        *Live
+	listener net.Listener
+	server   *http.Server
+	registry *prometheus.Registry
+
+	mu        sync.Mutex // a scrape at a time
+	producers map[*resource]*liveProducer
+}
+
+// A liveProducer gives the SDK what a resource has counted.
+type liveProducer struct{ metrics []metricdata.Metrics }
+
+func (p *liveProducer) Produce(context.Context) ([]metricdata.ScopeMetrics, error) {
+	return []metricdata.ScopeMetrics{{Scope: meterScope, Metrics: p.metrics}}, nil
+}
+
+func newMetricServer(l *Live) (*metricServer, error) {
+	s := &metricServer{l: l, registry: prometheus.NewRegistry(), producers: map[*resource]*liveProducer{}}
+	var err error
+	if s.listener, err = net.Listen("tcp", l.o.Prometheus); err != nil {
+		return nil, fmt.Errorf("serve metrics for Prometheus: %w", err)
+	}
+	tell := promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{})
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if err := s.look(); err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		tell.ServeHTTP(w, r)
+	})
+	s.server = &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second, MaxHeaderBytes: 16 << 10}
+	return s, nil
+}
+
+func (s *metricServer) run() { _ = s.server.Serve(s.listener) } // until close
+
+func (s *metricServer) close() {
+	_ = s.server.Close()
+	_ = s.listener.Close()
+}
+
+// look brings what is told up to date.
+func (s *metricServer) look() error {
+	labels := []attribute.Key{semconv.ServiceNameKey, semconv.ServiceInstanceIDKey, semconv.HostNameKey, semconv.ProcessPIDKey, semconv.HwIDKey}
+	for _, a := range s.l.rs.env.attributes {
+		labels = append(labels, a.Key)
+	}
+	for _, d := range s.l.snapshot() {
+		p := s.producers[d.resource]
+		if p == nil {
+			p = &liveProducer{}
+			e, err := otelprometheus.New(otelprometheus.WithRegisterer(s.registry), otelprometheus.WithProducer(p), otelprometheus.WithoutTargetInfo(),
+				otelprometheus.WithoutScopeInfo(), otelprometheus.WithResourceAsConstantLabels(func(a attribute.KeyValue) bool { return slices.Contains(labels, a.Key) }))
+			if err != nil {
+				return err
+			}
+			sdkmetric.NewMeterProvider(sdkmetric.WithReader(e), sdkmetric.WithResource(sdkresource.NewWithAttributes(schemaURL, d.attrs...)))
+			s.producers[d.resource] = p
+		}
+		p.metrics = d.metrics
+	}
+	return nil
+}

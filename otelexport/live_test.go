@@ -1,0 +1,552 @@
+package otelexport
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+	"go.opentelemetry.io/otel/attribute"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/testenv"
+	"github.com/acltrace/acltrace/record"
+	"github.com/acltrace/acltrace/timeline"
+)
+
+// serving is what testdata/serve.c is asked to do.
+type serving struct{ threads, steps, launches, fail, slow, requests int }
+
+// serve records testdata/serve.c with a Live, and returns it and the trace.
+func serve(t *testing.T, s serving, lo LiveOptions, o record.Options) (*Live, *format.Reader, *record.Result) {
+	t.Helper()
+	testenv.Built(t, "lib/libacltrace.so")
+	kernels := testenv.Built(t, "lib/aclsim_kernels.o")
+	t.Setenv("ACLSIM_KERNELS", testenv.Built(t, "lib/aclsim_kernels.so"))
+	lib := testenv.CompileC(t, "libms_tools_ext.so", []string{"testdata/serve.c"}, "-DLIBRARY", "-shared", "-fPIC", "-Wl,-soname,libms_tools_ext.so")
+	program := testenv.CompileC(t, "serve", []string{"testdata/serve.c"}, lib, "-Wl,-rpath,"+filepath.Dir(lib))
+	lo.Model = acl.Model
+	l, err := NewLive(&lo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.Close)
+	out, err := os.Create(filepath.Join(t.TempDir(), "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	if o.Follower == nil {
+		o.Follower = l
+	} else {
+		o.Follower.(*slowFollower).Live = l
+	}
+	o.Model, o.Output, o.Sim, o.Stdout = acl.Model, filepath.Join(t.TempDir(), "run.aclt"), true, out
+	o.Command = []string{program, kernels}
+	for _, n := range []int{s.threads, s.steps, s.launches, s.fail, s.slow, s.requests} {
+		o.Command = append(o.Command, strconv.Itoa(n))
+	}
+	if looks := watching; looks != nil {
+		stop := make(chan struct{})
+		go looks(l, stop)
+		defer close(stop)
+	}
+	res, err := record.Run(context.Background(), &o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if said, _ := os.ReadFile(out.Name()); res.ExitCode != 0 || res.Incomplete != nil || string(said) != "done\n" {
+		t.Fatalf("%+v, %q", res, said)
+	}
+	r, err := format.Open(o.Output, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	return l, r, res
+}
+
+// watching looks at a Live while its program runs; nil for nobody.
+var watching func(l *Live, stop <-chan struct{})
+
+// A slowFollower makes a recorder slow, so that calls are lost.
+type slowFollower struct {
+	*Live
+	n int
+}
+
+func (s *slowFollower) Call(c *format.Call, timed bool) {
+	if s.n++; s.n%512 == 0 {
+		time.Sleep(10 * time.Millisecond)
+	}
+	s.Live.Call(c, timed)
+}
+
+// counted are the values of a meter, by resource, metric and attributes.
+func counted(x *meter) map[string]value {
+	out := map[string]value{}
+	for k, v := range x.values {
+		of := attribute.NewSet(k.res.attrs...)
+		service, _ := of.Value("service.name")
+		pid, _ := of.Value("process.pid")
+		c := *v
+		text := ""
+		for _, a := range v.attrs.ToSlice() {
+			text += fmt.Sprintf(" %s=%s", a.Key, a.Value.Emit())
+		}
+		c.attrs = attribute.Set{} // is in the key
+		out[service.Emit()+" "+pid.Emit()+" "+k.m.Name+text] = c
+	}
+	return out
+}
+
+// same checks that what was counted live is what the trace says.
+func same(t *testing.T, l *Live, r *format.Reader) map[string]value {
+	t.Helper()
+	if _, err := l.Result(); err != nil {
+		t.Fatal(err)
+	}
+	rs, err := newResources(r, acl.Model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := timeline.NewWalk(r, acl.Model, &timeline.WalkOptions{NoSteps: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := newMeter(rs, acl.Model, r.Threads())
+	for _, g := range r.Gaps() {
+		x.gap(&g)
+	}
+	if err := w.Run(x.visitor()); err != nil {
+		t.Fatal(err)
+	}
+	want, got := counted(x), counted(l.meter)
+	if !reflect.DeepEqual(want, got) {
+		t.Errorf("live values are not those of the trace (-trace +live):\n%.3000s", cmp.Diff(want, got, cmp.AllowUnexported(value{}), cmp.Comparer(func(a, b value) bool { return reflect.DeepEqual(a, b) })))
+	}
+	return got
+}
+
+// What was counted while a program ran is what its trace says, to the last call, nanosecond and bucket: also where calls were lost, where
+// threads use one device at once, and of what the device has measured.
+func TestLiveMetricsAreTheTraces(t *testing.T) {
+	for name, c := range map[string]struct {
+		serving
+		o record.Options
+	}{
+		"one thread":   {serving{1, 50, 40, 7, 0, 0}, record.Options{}},
+		"threads":      {serving{6, 40, 60, 9, 0, 1}, record.Options{Block: true}},
+		"losses":       {serving{3, 400, 30, 5, 0, 0}, record.Options{RingBytes: 64 << 10, Follower: &slowFollower{}}},
+		"measured":     {serving{2, 30, 20, 0, 0, 0}, record.Options{DeviceTime: 1, Block: true}},
+		"no payloads":  {serving{2, 30, 20, 0, 0, 0}, record.Options{Payload: record.None}},
+		"with a limit": {serving{1, 30, 20, 0, 0, 0}, record.Options{MaxSize: 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, r, res := serve(t, c.serving, LiveOptions{}, c.o)
+			got := same(t, l, r)
+			sums := map[string]int64{}
+			for k, v := range got {
+				f := strings.Fields(k)
+				for _, w := range f {
+					if strings.HasPrefix(w, "acl.") && !strings.Contains(w, "=") {
+						sums[w] += v.sum
+					}
+				}
+			}
+			if sums["acl.calls"] != int64(res.Calls) || sums["acl.calls.lost"] != int64(res.Lost) || sums["acl.call.errors"] != int64(res.Failed) {
+				t.Errorf("%v, want those of %+v", sums, res)
+			}
+			if (res.Lost > 0) != (name == "losses") {
+				t.Errorf("%d calls were lost", res.Lost)
+			}
+			if all := int64(c.threads * c.steps * c.launches); res.Lost == 0 && (sums["acl.launches"] != all || sums["acl.copies"] != int64(2*c.threads*c.steps)) {
+				t.Errorf("%d launches of %d, %d copies", sums["acl.launches"], all, sums["acl.copies"])
+			}
+			if name == "measured" && sums["acl.kernel.duration"] == 0 {
+				t.Error("no kernel was measured")
+			}
+		})
+	}
+}
+
+// Prometheus reads what is served with its own parser, has nothing to say against it, and sees it grow.
+func TestLivePrometheus(t *testing.T) {
+	t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test")
+	seen := make(chan []map[string]*dto.MetricFamily, 1)
+	watching = func(l *Live, stop <-chan struct{}) {
+		var all []map[string]*dto.MetricFamily
+		defer func() { seen <- all }()
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(20 * time.Millisecond):
+			}
+			resp, err := http.Get("http://" + l.Address() + "/metrics")
+			if err != nil {
+				continue // the recording has not begun, or has ended
+			}
+			body, err := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			if err != nil || resp.StatusCode != http.StatusOK {
+				t.Errorf("%s, %v: %.500s", resp.Status, err, body)
+				return
+			}
+			p := expfmt.NewTextParser(model.UTF8Validation)
+			f, err := p.TextToMetricFamilies(bytes.NewReader(body))
+			if err != nil {
+				t.Errorf("%v in\n%.2000s", err, body)
+				return
+			}
+			problems, err := promlint.New(bytes.NewReader(body)).Lint()
+			if err != nil || len(problems) > 0 {
+				t.Errorf("promlint: %v, %v", problems, err)
+				return
+			}
+			all = append(all, f)
+		}
+	}
+	defer func() { watching = nil }()
+	l, r, _ := serve(t, serving{2, 60, 20, 5, 10, 0}, LiveOptions{Prometheus: "127.0.0.1:0"}, record.Options{})
+	same(t, l, r)
+	all := <-seen
+	last := map[string]float64{}
+	for _, f := range all {
+		for _, name := range []string{"acl_launches_total", "acl_calls_total", "acl_copies_total"} {
+			sum := 0.0
+			for _, m := range f[name].GetMetric() {
+				sum += m.GetCounter().GetValue()
+			}
+			if sum < last[name] {
+				t.Errorf("%s fell from %v to %v", name, last[name], sum)
+			}
+			last[name] = sum
+		}
+	}
+	if len(all) < 5 || last["acl_launches_total"] == 0 || last["acl_launches_total"] > 2400 {
+		t.Fatalf("%d scrapes, the last of %v", len(all), last)
+	}
+	end := all[len(all)-1]
+	for _, name := range []string{"acl_launch_duration_seconds", "acl_synchronize_time_seconds_total", "acl_copy_io_bytes_total", "acl_call_errors_total", "hw_gpu_memory_usage_bytes"} {
+		if end[name] == nil {
+			t.Errorf("no %s among %v", name, slices.Sorted(func(yield func(string) bool) {
+				for k := range end {
+					if !yield(k) {
+						return
+					}
+				}
+			}))
+		}
+	}
+	labels := map[string]string{}
+	for _, p := range end["acl_launches_total"].GetMetric()[0].GetLabel() {
+		labels[p.GetName()] = p.GetValue()
+	}
+	if labels["service_name"] != "npu:0" || labels["acl_stream"] == "" || labels["process_pid"] == "" || labels["deployment_environment_name"] != "test" || labels["service_instance_id"] != r.Meta().UUID {
+		t.Errorf("labels %v", labels)
+	}
+}
+
+// A program that makes streams all the time has a bounded number of values.
+func TestLiveCardinality(t *testing.T) {
+	x := newMeter(&resources{meta: &format.Meta{}, procs: []format.Process{{PID: 1}}, devices: map[string]*resource{}}, acl.Model, nil)
+	for i := range 10 * maxStreams {
+		if err := x.lane(i, &timeline.Lane{Stream: &timeline.Object{}, Name: fmt.Sprint("stream ", i), Device: 0}); err != nil {
+			t.Fatal(err)
+		}
+		if err := x.task(&timeline.Task{Lane: i, Kind: api.Kernel}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sum := int64(0)
+	for _, v := range x.values {
+		sum += v.sum
+	}
+	if len(x.values) != maxStreams+1 || sum != 10*maxStreams {
+		t.Errorf("%d values of %d launches", len(x.values), sum)
+	}
+	l, err := NewLive(&LiveOptions{Model: acl.Model})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.rs.meta = &format.Meta{}
+	for i := range 3 * maxLiveProcesses {
+		l.process(&format.Process{PID: 1000 + i, Exe: "/bin/worker"})
+	}
+	different := map[*resource]bool{}
+	for _, h := range l.rs.hosts {
+		different[h] = true
+	}
+	if len(different) != maxLiveProcesses+1 || l.rs.procs[len(l.rs.procs)-1].PID != 0 {
+		t.Errorf("%d resources of processes", len(different))
+	}
+}
+
+// A real collector has, at the end, the values that the trace has.
+func TestLiveMetricsToCollector(t *testing.T) {
+	for _, protocol := range []string{GRPC, HTTP} {
+		t.Run(protocol[:4], func(t *testing.T) {
+			t.Setenv("OTEL_METRIC_EXPORT_INTERVAL", "100")
+			s, endpoint, file := startCollector(t, "file")
+			l, r, res := serve(t, serving{2, 40, 20, 5, 10, 0}, LiveOptions{Metrics: true, Endpoint: endpoint[protocol], Protocol: protocol}, record.Options{})
+			same(t, l, r)
+			if out, _ := l.Result(); out.Pushed < 2 || out.PushesFailed > 0 || !strings.HasPrefix(out.MetricsTo, endpoint[protocol]) {
+				t.Errorf("%+v", out)
+			}
+			s.stop()
+			lines, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			last, pushes := int64(0), 0
+			for line := range bytes.Lines(lines) {
+				md, err := (&pmetric.JSONUnmarshaler{}).UnmarshalMetrics(line)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, rm := range md.ResourceMetrics().All() {
+					for _, m := range rm.ScopeMetrics().At(0).Metrics().All() {
+						if m.Name() != "acl.calls" {
+							continue
+						}
+						sum := int64(0)
+						for _, p := range m.Sum().DataPoints().All() {
+							sum += p.IntValue()
+						}
+						if sum < last {
+							t.Errorf("calls fell from %d to %d", last, sum)
+						}
+						last = sum
+						pushes++
+					}
+				}
+			}
+			if last != int64(res.Calls) || pushes < 2 {
+				t.Errorf("%d calls in the last of %d pushes, want %d", last, pushes, res.Calls)
+			}
+		})
+	}
+}
+
+const (
+	upstream = "0af7651916cd43dd8448eb211c80319c"
+	caller   = "b7ad6b7169203331"
+)
+
+// checkLive checks that spans of chosen steps say what the trace says, and returns the roots.
+func checkLive(t *testing.T, spans []flat, r *format.Reader) []flat {
+	t.Helper()
+	tl, err := timeline.Load(r, acl.Model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	byID(t, spans)
+	wall := r.Meta().StartWall
+	var roots []flat
+	tasks := 0
+	for _, s := range spans {
+		n, isCall := s.Attrs["acl.call"].(int64)
+		switch {
+		case s.Name == "step" || s.Name == "request":
+			roots = append(roots, s)
+		case !isCall:
+		case s.Attrs["thread.id"] != nil:
+			c := &tl.Calls[slices.IndexFunc(tl.Calls, func(c timeline.HostCall) bool { return c.Index == uint64(n) })]
+			if s.Name != c.Name || s.Start != wall+c.Start || s.End != wall+c.End || s.Attrs["acl.kernel"] != nil && s.Attrs["acl.kernel"] != c.Kernel {
+				t.Errorf("call %d is %+v, in the trace %+v", n, s, c)
+			}
+		default:
+			k := &tl.Tasks[slices.IndexFunc(tl.Tasks, func(k timeline.Task) bool { return k.Call == uint64(n) })]
+			tasks++
+			if s.Name != k.Name || s.Start != wall+k.From || s.End != wall+k.To {
+				t.Errorf("task of call %d is %+v, in the trace %+v", n, s, k)
+			}
+		}
+	}
+	if tasks == 0 {
+		t.Error("no tasks")
+	}
+	slices.SortFunc(roots, func(a, b flat) int { return int(a.Start - b.Start) })
+	return roots
+}
+
+// A real collector gets the steps that were chosen, while the program runs: one of ten, and all with an error or a pause.
+func TestLiveSteps(t *testing.T) {
+	for _, protocol := range []string{GRPC, HTTP} {
+		for _, layout := range []string{Lanes, Nested} {
+			t.Run(protocol[:4]+" "+layout, func(t *testing.T) {
+				s, endpoint, file := startCollector(t, "file")
+				env := append(os.Environ(), "TRACEPARENT=00-"+upstream+"-"+caller+"-01")
+				l, r, _ := serve(t, serving{1, 120, 30, 17, 40, 0}, LiveOptions{Spans: true, Every: 10, Slow: 50 * time.Millisecond, Layout: layout,
+					Endpoint: endpoint[protocol], Protocol: protocol}, record.Options{Env: env})
+				same(t, l, r)
+				out, _ := l.Result()
+				if out.Dropped+out.Unsent > 0 || out.Sent != out.Chosen || out.Steps < 80 || out.StepsSource != timeline.Found || out.FirstTrace != upstream || out.Warnings() != nil {
+					t.Errorf("%+v", out)
+				}
+				s.stop()
+				lines, err := os.ReadFile(file)
+				if err != nil {
+					t.Fatal(err)
+				}
+				spans := parse(t, lines)
+				if len(spans) != out.Spans {
+					t.Errorf("%d spans arrived, of %d", len(spans), out.Spans)
+				}
+				roots := checkLive(t, spans, r)
+				why := map[string]int{}
+				for _, root := range roots {
+					kind := root.Attrs["acl.sampled"].(string)
+					why[kind]++
+					if root.Trace != upstream || root.Parent != caller || root.Attrs["acl.layout"] != layout || root.Attrs["acl.step.source"] != "found" {
+						t.Errorf("root %+v", root)
+					}
+					if kind == "sampled" && root.Attrs["acl.step"].(int64)%10 != 0 || kind == "slow" && root.End-root.Start < 50e6 {
+						t.Errorf("%s: %+v", kind, root)
+					}
+				}
+				// Of the last 80 steps and more, 17 divides four or five numbers, and 40 at least one.
+				if len(roots) != out.Chosen || why["error"] < 3 || why["slow"] < 1 || why["sampled"] < 6 {
+					t.Errorf("%d roots: %v, of %+v", len(roots), why, out)
+				}
+			})
+		}
+	}
+}
+
+// In a real Jaeger a request that came from elsewhere and what the device did for it are one trace.
+func TestLiveRequestsInJaeger(t *testing.T) {
+	j := startJaeger(t)
+	l, r, _ := serve(t, serving{2, 12, 6, 5, 0, 1}, LiveOptions{Spans: true, Endpoint: j.grpc, Protocol: GRPC}, record.Options{})
+	same(t, l, r)
+	out, _ := l.Result()
+	if out.Dropped+out.Unsent > 0 || out.Sent != out.Chosen {
+		t.Fatalf("%+v", out)
+	}
+	chosen := 0
+	for thread := 1; thread <= 2; thread++ {
+		for step := 1; step <= 12; step++ {
+			id := fmt.Sprintf("%016x%016x", thread, step)
+			fails := step > 1 && (step-1)%5 == 0
+			if !fails && step%2 == 0 { // not sampled by the one who asks
+				if resp, err := http.Get(j.query + "/api/v3/traces/" + id); err == nil {
+					if resp.StatusCode == http.StatusOK {
+						t.Errorf("%s is there", id)
+					}
+					resp.Body.Close()
+				}
+				continue
+			}
+			chosen++
+			spans := j.trace(t, id)
+			roots := checkLive(t, spans, r)
+			if len(roots) != 1 || roots[0].Name != "request" || roots[0].Parent != "0000000000000abc" {
+				t.Fatalf("trace %s has the roots %+v", id, roots)
+			}
+			kinds := map[string]int{}
+			threads := map[any]bool{}
+			for _, s := range spans {
+				kinds[s.Name]++
+				if s.Attrs["thread.id"] != nil {
+					threads[s.Attrs["thread.id"]] = true
+				}
+			}
+			if kinds["aclrtLaunchKernelWithHostArgs"] != 6 || kinds["add"] != 6 || kinds["copy HtoD"] != 1 || len(threads) != 1 {
+				t.Errorf("trace %s: %v on threads %v", id, kinds, threads)
+			}
+			if want := map[bool]string{true: "error", false: "requested"}[fails]; roots[0].Attrs["acl.sampled"] != want {
+				t.Errorf("trace %s: %v", id, roots[0].Attrs)
+			}
+		}
+	}
+	if out.Chosen < chosen { // and steps with an error
+		t.Errorf("%d requests were chosen, want %d", out.Chosen, chosen)
+	}
+}
+
+// A receiver that is not there, never answers, or is slow costs nothing but what it does not get, which is said.
+func TestLiveReceiversFail(t *testing.T) {
+	hole := func(t *testing.T) string { // takes connections, and no more
+		n, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { n.Close() })
+		return "http://" + n.Addr().String()
+	}
+	slow := func(t *testing.T) string {
+		n, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			select {
+			case <-time.After(30 * time.Second):
+			case <-r.Context().Done():
+			}
+		})}
+		go s.Serve(n)
+		t.Cleanup(func() { s.Close() })
+		return "http://" + n.Addr().String()
+	}
+	for name, where := range map[string]func(t *testing.T) string{"nobody": func(*testing.T) string { return "http://127.0.0.1:1" }, "hole": hole, "slow": slow} {
+		for _, protocol := range []string{GRPC, HTTP} {
+			t.Run(name+" "+protocol[:4], func(t *testing.T) {
+				t.Setenv("OTEL_METRIC_EXPORT_INTERVAL", "50")
+				t.Setenv("OTEL_METRIC_EXPORT_TIMEOUT", "200")
+				l, r, res := serve(t, serving{1, 60, 30, 0, 25, 0}, LiveOptions{Metrics: true, Spans: true, Every: 1, Endpoint: where(t), Protocol: protocol, Prometheus: "127.0.0.1:0"}, record.Options{Block: true})
+				same(t, l, r)
+				out, _ := l.Result()
+				if res.Lost != 0 || out.Pushed != 0 || out.PushesFailed == 0 || out.Sent != 0 || out.Chosen < 10 || out.Unsent+out.Dropped != out.Chosen || len(out.Warnings()) < 2 {
+					t.Errorf("%+v: %q", out, out.Warnings())
+				}
+				if r.Meta().EndNS > (3 * time.Second).Nanoseconds() {
+					t.Errorf("the program took %v", time.Duration(r.Meta().EndNS))
+				}
+			})
+		}
+	}
+}
+
+// What can't be is said before a program is run.
+func TestLiveRefuses(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	for want, o := range map[string]LiveOptions{
+		"address already in use": {Prometheus: taken.Addr().String()},
+		"no URL":                 {Metrics: true, Endpoint: "collector"},
+		"neither lanes":          {Spans: true, Layout: "flat"},
+		"neither grpc":           {Spans: true, Protocol: "smoke"},
+	} {
+		o.Model = acl.Model
+		if _, err := NewLive(&o); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	t.Setenv("OTEL_METRIC_EXPORT_INTERVAL", "soon")
+	if _, err := NewLive(&LiveOptions{Model: acl.Model, Metrics: true}); err == nil || !strings.Contains(err.Error(), "OTEL_METRIC_EXPORT_INTERVAL") {
+		t.Error(err)
+	}
+}
