@@ -13,11 +13,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
+	"math"
 	"strings"
-
-	"github.com/parquet-go/parquet-go"
-	"github.com/parquet-go/parquet-go/compress/zstd"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
@@ -33,7 +30,7 @@ type Call struct {
 	Function   string  `parquet:"function,dict"`
 	Start      int64   `parquet:"start,delta,timestamp(nanosecond)"`
 	StartNS    int64   `parquet:"start_ns,delta"`
-	DurationNS int64   `parquet:"duration_ns"`
+	DurationNS int64   `parquet:"duration_ns,delta"`
 	Ret        int64   `parquet:"ret,dict"`
 	Error      *string `parquet:"error,optional,dict"`
 	Kernel     *string `parquet:"kernel,optional,dict"`
@@ -65,7 +62,7 @@ type Task struct {
 type Copy struct {
 	Task
 	Direction string   `parquet:"direction,dict"`
-	Bytes     int64    `parquet:"bytes"`
+	Bytes     int64    `parquet:"bytes,delta"`
 	Pageable  bool     `parquet:"pageable"`
 	Rate      *float64 `parquet:"bytes_per_s,optional"`
 }
@@ -91,67 +88,6 @@ type Result struct {
 	Bracketed                     int // of Tasks
 }
 
-// groupRows is how many rows a row group has.
-const groupRows = 1 << 17
-
-// batch is how many rows are given to a table at once.
-const batch = 1 << 10
-
-// table writes one table.
-type table[T any] struct {
-	f    io.WriteCloser
-	w    *parquet.GenericWriter[T]
-	rows []T
-	n    int
-}
-
-func newTable[T any](create func(string) (io.WriteCloser, error), name string, r *format.Reader) (*table[T], error) {
-	f, err := create(name)
-	if err != nil {
-		return nil, err
-	}
-	m := r.Meta()
-	return &table[T]{f: f, rows: make([]T, 0, batch), w: parquet.NewGenericWriter[T](f,
-		parquet.Compression(&zstd.Codec{Level: zstd.SpeedFastest}), parquet.MaxRowsPerRowGroup(groupRows), parquet.CreatedBy("acltrace", "", ""),
-		parquet.DataPageStatistics(false), parquet.PageBufferSize(1<<20),
-		parquet.KeyValueMetadata("acltrace.recording", m.UUID), parquet.KeyValueMetadata("acltrace.host", valid(m.Host)),
-		parquet.KeyValueMetadata("acltrace.argv", valid(strings.Join(m.Argv, " "))), parquet.KeyValueMetadata("acltrace.start_wall_ns", strconv.FormatInt(m.StartWall, 10)),
-		parquet.KeyValueMetadata("acltrace.simulated", strconv.FormatBool(m.Simulated)), parquet.KeyValueMetadata("acltrace.complete", strconv.FormatBool(r.Complete())),
-		parquet.KeyValueMetadata("acltrace.calls_lost", strconv.FormatUint(lost(r), 10)))}, nil
-}
-
-func lost(r *format.Reader) (n uint64) {
-	for _, g := range r.Gaps() {
-		n += g.Calls
-	}
-	return n
-}
-
-// next returns the next row to be filled in.
-func (t *table[T]) next() (*T, error) {
-	if len(t.rows) == batch {
-		if err := t.flush(); err != nil {
-			return nil, err
-		}
-	}
-	t.n++
-	t.rows = t.rows[:len(t.rows)+1]
-	row := &t.rows[len(t.rows)-1]
-	var zero T
-	*row = zero
-	return row, nil
-}
-
-func (t *table[T]) flush() error {
-	_, err := t.w.Write(t.rows)
-	t.rows = t.rows[:0]
-	return err
-}
-
-func (t *table[T]) close() error {
-	return errors.Join(t.flush(), t.w.Close())
-}
-
 type writer struct {
 	w       *timeline.Walk
 	res     *Result
@@ -159,13 +95,31 @@ type writer struct {
 	wall    int64
 	procs   []format.Process
 	threads []format.Thread
-	texts   map[string]*string
-	errors  map[int64]*string
-	devices []*int32 // by lane
-	calls   *table[Call]
-	tasks   *table[Task]
-	copies  *table[Copy]
-	kernels *table[Kernel]
+	calls   callColumns
+	tasks   taskColumns
+	copies  struct {
+		taskColumns
+		direction, bytes, pageable, rate *column
+	}
+	kernels struct {
+		taskColumns
+		blocks *column
+	}
+}
+
+type callColumns struct {
+	*table
+	call, pid, tid, function, start, duration, ret, error, kernel, unfinished, task *column
+}
+
+type taskColumns struct {
+	*table
+	call, pid, tid, device, stream, kind, name, issued, from, to, measured, open, streamID, taskID *column
+}
+
+func (t *table) taskColumns() taskColumns {
+	return taskColumns{t, t.column("call"), t.column("pid"), t.column("tid"), t.column("device"), t.column("stream"), t.column("kind"), t.column("name"),
+		t.column("issued_ns"), t.column("from_ns"), t.column("to_ns"), t.column("measured"), t.column("open"), t.column("stream_id"), t.column("task_id")}
 }
 
 // Write writes the tables, each into what create returns for its name.
@@ -178,150 +132,174 @@ func Write(create func(table string) (io.WriteCloser, error), r *format.Reader, 
 	if err != nil {
 		return nil, err
 	}
-	x := &writer{w: w, res: &Result{}, uuid: r.Meta().UUID, wall: r.Meta().StartWall, procs: r.Processes(), threads: r.Threads(), texts: map[string]*string{}, errors: map[int64]*string{}}
+	x := &writer{w: w, res: &Result{}, uuid: r.Meta().UUID, wall: r.Meta().StartWall, procs: r.Processes(), threads: r.Threads()}
 	var files []io.Closer
-	named := func(table string) (io.WriteCloser, error) {
-		f, err := create(table)
-		if err == nil {
-			files = append(files, f)
-		}
-		return f, err
-	}
-	res := x.res
-	err = func() (err error) {
-		if x.calls, err = newTable[Call](named, "calls", r); err != nil {
+	err = func() error {
+		tables, err := newTables(func(table string) (io.WriteCloser, error) {
+			f, err := create(table)
+			if err == nil {
+				files = append(files, f)
+			}
+			return f, err
+		}, r)
+		if err != nil {
 			return err
 		}
-		if x.tasks, err = newTable[Task](named, "tasks", r); err != nil {
+		x.use(tables)
+		if err := w.Run(&timeline.Visitor{Call: x.call, Task: x.task}); err != nil {
 			return err
 		}
-		if x.copies, err = newTable[Copy](named, "copies", r); err != nil {
-			return err
+		for _, t := range tables {
+			if err := t.close(); err != nil {
+				return err
+			}
 		}
-		if x.kernels, err = newTable[Kernel](named, "kernels", r); err != nil {
-			return err
-		}
-		if err := w.Run(&timeline.Visitor{Lane: x.lane, Call: x.call, Task: x.task}); err != nil {
-			return err
-		}
-		return errors.Join(x.calls.close(), x.tasks.close(), x.copies.close(), x.kernels.close())
+		return nil
 	}()
 	for _, f := range files {
 		err = errors.Join(err, f.Close())
 	}
 	if err != nil {
-		return res, fmt.Errorf("write parquet: %w", err)
+		return x.res, fmt.Errorf("write parquet: %w", err)
 	}
-	res.Calls, res.Tasks, res.Copies, res.Kernels = x.calls.n, x.tasks.n, x.copies.n, x.kernels.n
-	return res, nil
+	x.res.Calls, x.res.Tasks, x.res.Copies, x.res.Kernels = x.calls.n, x.tasks.n, x.copies.n, x.kernels.n
+	return x.res, nil
 }
 
-func (x *writer) lane(_ int, l *timeline.Lane) error {
-	var d *int32
-	if n := int32(l.Device); n != timeline.NoDevice {
-		d = &n
+// newTables begins the tables, in the order of Tables.
+func newTables(create func(table string) (io.WriteCloser, error), r *format.Reader) (all []*table, err error) {
+	for i, begin := range []func(func(string) (io.WriteCloser, error), string, *format.Reader) (*table, error){newTable[Call], newTable[Task], newTable[Copy], newTable[Kernel]} {
+		t, err := begin(create, Tables[i], r)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, t)
 	}
-	x.devices = append(x.devices, d)
-	return nil
+	return all, nil
+}
+
+func (x *writer) use(tables []*table) {
+	for i, t := range tables {
+		t.column("recording").all = &x.uuid
+		moment := "from"
+		if i == 0 {
+			moment = "start"
+		}
+		wall := t.column(moment)
+		wall.of, wall.plus = t.column(moment+"_ns"), x.wall
+	}
+	t := tables[0]
+	x.calls = callColumns{t, t.column("call"), t.column("pid"), t.column("tid"), t.column("function"), t.column("start_ns"),
+		t.column("duration_ns"), t.column("ret"), t.column("error"), t.column("kernel"), t.column("unfinished"), t.column("task")}
+	x.tasks = tables[1].taskColumns()
+	t = tables[2]
+	x.copies.taskColumns = t.taskColumns()
+	x.copies.direction, x.copies.bytes, x.copies.pageable, x.copies.rate = t.column("direction"), t.column("bytes"), t.column("pageable"), t.column("bytes_per_s")
+	t = tables[3]
+	x.kernels.taskColumns = t.taskColumns()
+	x.kernels.blocks = t.column("blocks")
 }
 
 func (x *writer) call(c *timeline.HostCall, _ *timeline.Task) error {
-	r, err := x.calls.next()
-	if err != nil {
-		return err
-	}
-	r.Recording, r.Call, r.Function, r.Task = x.uuid, int64(c.Index), valid(c.Name), c.Task >= 0
-	r.PID, r.TID = x.thread(c.Thread)
-	r.StartNS, r.Start, r.DurationNS = c.Start, x.wall+c.Start, x.w.CallEnd(c)-c.Start
-	r.Kernel = x.text(c.Kernel)
+	t := &x.calls
+	pid, tid := x.thread(c.Thread)
+	t.call.number(int64(c.Index))
+	t.pid.number(pid)
+	t.tid.number(tid)
+	t.function.text(c.Name)
+	t.start.number(c.Start)
+	t.duration.number(x.w.CallEnd(c) - c.Start)
+	t.kernel.name(c.Kernel)
+	t.task.flag(c.Task >= 0)
+	unfinished := c.Flags&format.Unfinished != 0
+	t.unfinished.flag(unfinished)
+	ret, failure := int64(c.Ret), ""
 	switch {
-	case c.Flags&format.Unfinished != 0:
-		r.Unfinished = true
+	case unfinished:
+		ret = 0
 		x.res.Unfinished++
 	case c.Fn != nil && c.Fn.RetError:
-		r.Ret = int64(int32(c.Ret))
+		ret = int64(int32(c.Ret))
 		if c.Failed() {
-			r.Error = x.failure(r.Ret)
+			failure = x.w.Model.ErrorName(ret)
 		}
-	default:
-		r.Ret = int64(c.Ret)
 	}
-	return nil
+	t.ret.number(ret)
+	t.error.name(failure)
+	return t.next()
 }
 
 func (x *writer) task(t *timeline.Task) error {
 	if !t.Measured {
 		x.res.Bracketed++
 	}
-	r, err := x.tasks.next()
-	if err != nil {
+	if err := x.row(&x.tasks, t); err != nil {
 		return err
-	}
-	r.Recording, r.Call, r.Stream, r.Kind, r.Name = x.uuid, int64(t.Call), x.w.Lanes[t.Lane].Name, t.Kind.String(), valid(t.Name)
-	r.PID, r.TID = x.thread(t.Thread)
-	r.Device = x.devices[t.Lane]
-	r.IssuedNS, r.FromNS, r.From, r.ToNS, r.Measured, r.Open = t.Issued, t.From, x.wall+t.From, t.To, t.Measured, t.Open
-	if t.HasID {
-		stream, task := int64(t.StreamID), int64(t.TaskID)
-		r.StreamID, r.TaskID = &stream, &task
 	}
 	switch t.Kind {
 	case api.Copy:
-		c, err := x.copies.next()
-		if err != nil {
-			return err
-		}
-		c.Task, c.Direction, c.Bytes, c.Pageable = *r, t.Direction(), int64(t.Bytes), t.Pageable
+		c := &x.copies
+		c.direction.text(t.Direction())
+		c.bytes.number(int64(t.Bytes))
+		c.pageable.flag(t.Pageable)
 		if rate, atLeast := t.Rate(); rate > 0 && !atLeast {
-			c.Rate = &rate
+			c.rate.number(int64(math.Float64bits(rate)))
+		} else {
+			c.rate.null()
 		}
+		return x.row(&c.taskColumns, t)
 	case api.Kernel:
-		k, err := x.kernels.next()
-		if err != nil {
-			return err
-		}
-		k.Task = *r
+		k := &x.kernels
 		if t.Blocks > 0 {
-			n := int32(t.Blocks)
-			k.Blocks = &n
+			k.blocks.number(int64(int32(t.Blocks)))
+		} else {
+			k.blocks.null()
 		}
+		return x.row(&k.taskColumns, t)
 	}
 	return nil
 }
 
+// row ends a row with what all tasks have.
+func (x *writer) row(to *taskColumns, t *timeline.Task) error {
+	pid, tid := x.thread(t.Thread)
+	lane := &x.w.Lanes[t.Lane]
+	to.call.number(int64(t.Call))
+	to.pid.number(pid)
+	to.tid.number(tid)
+	to.stream.text(lane.Name)
+	to.kind.text(t.Kind.String())
+	to.name.text(t.Name)
+	to.issued.number(t.Issued)
+	to.from.number(t.From)
+	to.to.number(t.To)
+	to.measured.flag(t.Measured)
+	to.open.flag(t.Open)
+	if lane.Device != timeline.NoDevice {
+		to.device.number(int64(lane.Device))
+	} else {
+		to.device.null()
+	}
+	if t.HasID {
+		to.streamID.number(int64(t.StreamID))
+		to.taskID.number(int64(t.TaskID))
+	} else {
+		to.streamID.null()
+		to.taskID.null()
+	}
+	return to.next()
+}
+
 // thread returns the numbers of a thread and its process, 0 where they are not known.
-func (x *writer) thread(t uint32) (pid, tid int32) {
+func (x *writer) thread(t uint32) (pid, tid int64) {
 	if int(t) >= len(x.threads) {
 		return 0, 0
 	}
 	th := &x.threads[t]
 	if int(th.Process) < len(x.procs) {
-		pid = int32(x.procs[th.Process].PID)
+		pid = int64(x.procs[th.Process].PID)
 	}
-	return pid, int32(th.TID)
-}
-
-func (x *writer) text(s string) *string {
-	if s == "" {
-		return nil
-	}
-	p := x.texts[s]
-	if p == nil {
-		v := valid(s)
-		p = &v
-		x.texts[s] = p
-	}
-	return p
-}
-
-func (x *writer) failure(code int64) *string {
-	p := x.errors[code]
-	if p == nil {
-		v := x.w.Model.ErrorName(code)
-		p = &v
-		x.errors[code] = p
-	}
-	return p
+	return pid, int64(th.TID)
 }
 
 // valid makes a string from a trace one of UTF-8.
