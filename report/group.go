@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"encoding/csv"
+	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/minheap"
 	"github.com/acltrace/acltrace/timeline"
 )
 
@@ -34,32 +36,56 @@ type Group struct {
 	order int // steps are in the order of time
 }
 
-// groups gather sums by one thing.
-type groups struct {
-	by      string
-	w       *timeline.Walk
-	threads []format.Thread
-	numbers []*Group // by thread, lane or step
-	kernels map[string]*Group
-	none    Group // in no step
+// add adds the sums of another group.
+func (g *Group) add(o *Group) {
+	g.Calls, g.Failed, g.Launches, g.Copies, g.Bytes = g.Calls+o.Calls, g.Failed+o.Failed, g.Launches+o.Launches, g.Copies+o.Copies, g.Bytes+o.Bytes
+	g.HostNS, g.WaitedNS, g.SpanNS, g.DeviceNS = g.HostNS+o.HostNS, g.WaitedNS+o.WaitedNS, g.SpanNS+o.SpanNS, g.DeviceNS+o.DeviceNS
 }
 
-func newGroups(by string, w *timeline.Walk) *groups {
-	return &groups{by: by, w: w, threads: w.Reader.Threads(), kernels: map[string]*Group{}}
+// Before orders steps: the one that took the shortest time first.
+func (g *Group) Before(o *Group) bool {
+	return cmp.Or(cmp.Compare(g.SpanNS, o.SpanNS), cmp.Compare(o.order, g.order)) < 0
+}
+
+// groups gather sums by one thing.
+type groups struct {
+	o       *StatsOptions
+	w       *timeline.Walk
+	threads []format.Thread
+	numbers []*Group // by thread or lane
+	kernels map[string]*Group
+	live    map[int]*Group // steps that have not ended: one
+	latest  int            // of live, that was named
+	step    *Group         // it
+	ended   minheap.Heap[*Group]
+	none    Group // in no step
+	others  Group // left out by StatsOptions.Top
+	left    int   // how many these are
+}
+
+func newGroups(o *StatsOptions, w *timeline.Walk) *groups {
+	return &groups{o: o, w: w, threads: w.Reader.Threads(), kernels: map[string]*Group{}, live: map[int]*Group{}}
 }
 
 // of returns the group of what is done by a thread, on a lane, in a step, of a kernel; nil for none.
 func (g *groups) of(thread uint32, lane, step int, kernel string) *Group {
 	n := -1
-	switch g.by {
+	switch g.o.By {
 	case "thread":
 		n = min(int(thread), len(g.threads))
 	case "stream":
 		n = lane
 	case "step":
-		if n = step; n < 0 {
+		if step < 0 {
 			return &g.none
 		}
+		if g.step == nil || g.latest != step {
+			if g.live[step] == nil {
+				g.live[step] = &Group{order: step}
+			}
+			g.step, g.latest = g.live[step], step
+		}
+		return g.step
 	case "kernel":
 		if kernel == "" {
 			return nil
@@ -111,37 +137,35 @@ func (g *groups) call(h *timeline.HostCall, k *timeline.Task) {
 	case api.Copy:
 		into.Copies++
 	}
-}
-
-func (g *groups) task(k *timeline.Task) {
-	kernel := ""
-	if k.Kind == api.Kernel {
-		kernel = k.Name
-	}
-	if !k.Measured {
-		return
-	}
-	if into := g.of(k.Thread, k.Lane, k.Step, kernel); into != nil {
+	if k.Measured { // of other tasks no time is known, and the end not yet
 		into.DeviceNS += k.To - k.From
 	}
 }
 
-func (g *groups) step(p *timeline.Step) {
-	if g.by != "step" || p.Index >= len(g.numbers) || g.numbers[p.Index] == nil {
-		return
+// stepped takes in that a step has ended: nothing is added to it any more.
+func (g *groups) stepped(p *timeline.Step) error {
+	into := g.live[p.Index]
+	if g.o.By != "step" || into == nil {
+		return nil
 	}
-	into := g.numbers[p.Index]
+	delete(g.live, p.Index)
+	g.step = nil
 	if p.Open {
-		n := &g.none
-		n.Calls, n.Failed, n.Launches, n.Copies, n.Bytes = n.Calls+into.Calls, n.Failed+into.Failed, n.Launches+into.Launches, n.Copies+into.Copies, n.Bytes+into.Bytes
-		n.HostNS, n.WaitedNS, n.DeviceNS = n.HostNS+into.HostNS, n.WaitedNS+into.WaitedNS, n.DeviceNS+into.DeviceNS
-		g.numbers[p.Index] = nil
-		return
+		g.none.add(into)
+		return nil
 	}
 	into.SpanNS, into.Differs = p.To-p.From, !p.Typical
 	if into.Name = fmt.Sprintf("step#%d", p.Index); p.Name != "" {
 		into.Name += " " + p.Name
 	}
+	if g.o.Step != nil {
+		return g.o.Step(into)
+	}
+	if g.ended.Push(into); g.o.Top > 0 && g.ended.Len() > g.o.Top {
+		g.others.add(g.ended.Pop())
+		g.left++
+	}
+	return nil
 }
 
 // list returns the groups in their order.
@@ -158,7 +182,7 @@ func (g *groups) list() []Group {
 		if x == nil {
 			continue
 		}
-		switch g.by {
+		switch g.o.By {
 		case "thread":
 			x.Name = fmt.Sprintf("thread#%d", i)
 			if i < len(g.threads) {
@@ -169,21 +193,36 @@ func (g *groups) list() []Group {
 			}
 		case "stream":
 			x.Name, x.Process = g.w.Lanes[i].Name, pid(g.w.Lanes[i].Process)
-		case "step":
-			x.order = i
 		}
 		out = append(out, *x)
+	}
+	for g.ended.Len() > 0 {
+		out = append(out, *g.ended.Pop())
 	}
 	for _, x := range g.kernels {
 		out = append(out, *x)
 	}
-	if g.none.Calls > 0 {
-		g.none.Name, g.none.order = "no step", len(g.numbers)
-		out = append(out, g.none)
-	}
 	slices.SortFunc(out, func(a, b Group) int {
 		return cmp.Or(cmp.Compare(a.order, b.order), cmp.Compare(b.HostNS, a.HostNS), cmp.Compare(a.Process, b.Process), cmp.Compare(a.Name, b.Name))
 	})
+	if g.o.Top > 0 && len(out) > g.o.Top {
+		for i := range out[g.o.Top:] {
+			g.others.add(&out[g.o.Top+i])
+			g.left++
+		}
+		out = out[:g.o.Top]
+	}
+	if g.left > 0 {
+		g.others.Name = fmt.Sprintf("%d others", g.left)
+		out = append(out, g.others)
+	}
+	for _, x := range g.live {
+		g.none.add(x)
+	}
+	if g.none.Calls > 0 {
+		g.none.Name = "no step"
+		out = append(out, g.none)
+	}
 	return out
 }
 
@@ -219,14 +258,46 @@ func Groups(w io.Writer, by string, groups []Group) error {
 	return t.Flush()
 }
 
-// GroupsCSV writes sums as comma-separated values with a line of names, which are those of the JSON form.
-func GroupsCSV(w io.Writer, groups []Group) error {
-	rows := [][]string{{"name", "process", "calls", "failed", "launches", "copies", "bytes", "host_ns", "waited_ns", "span_ns", "device_ns"}}
-	for _, g := range groups {
-		rows = append(rows, []string{g.Name, strconv.Itoa(g.Process), number(g.Calls), number(g.Failed), number(g.Launches), number(g.Copies), number(g.Bytes),
+// A GroupWriter writes sums one by one, as JSON or as comma-separated values with a line of names, which are those of the JSON form.
+type GroupWriter struct {
+	w   io.Writer
+	csv *csv.Writer // nil for JSON
+	sep string
+}
+
+// NewGroupWriter begins a list of sums by something.
+func NewGroupWriter(w io.Writer, by string, asCSV bool) (*GroupWriter, error) {
+	g := &GroupWriter{w: w, sep: "\n"}
+	if asCSV {
+		g.csv = csv.NewWriter(w)
+		return g, g.csv.Write([]string{"name", "process", "calls", "failed", "launches", "copies", "bytes", "host_ns", "waited_ns", "span_ns", "device_ns"})
+	}
+	_, err := fmt.Fprintf(w, "{\n  \"by\": %q,\n  \"groups\": [", by)
+	return g, err
+}
+
+// Group writes the sums of one.
+func (w *GroupWriter) Group(g *Group) error {
+	if w.csv != nil {
+		return w.csv.Write([]string{g.Name, strconv.Itoa(g.Process), number(g.Calls), number(g.Failed), number(g.Launches), number(g.Copies), number(g.Bytes),
 			strconv.FormatInt(g.HostNS, 10), strconv.FormatInt(g.WaitedNS, 10), strconv.FormatInt(g.SpanNS, 10), strconv.FormatInt(g.DeviceNS, 10)})
 	}
-	return csv.NewWriter(w).WriteAll(rows)
+	b, err := json.Marshal(g)
+	if err == nil {
+		_, err = fmt.Fprintf(w.w, "%s    %s", w.sep, b)
+	}
+	w.sep = ",\n"
+	return err
+}
+
+// Close ends the list.
+func (w *GroupWriter) Close() error {
+	if w.csv != nil {
+		w.csv.Flush()
+		return w.csv.Error()
+	}
+	_, err := io.WriteString(w.w, "\n  ]\n}\n")
+	return err
 }
 
 // CSV writes the functions as comma-separated values with a line of names, which are those of the JSON form.

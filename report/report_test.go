@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -132,7 +135,11 @@ func TestGolden(t *testing.T) {
 		}
 		golden(t, "deep.txtar", "stats --by "+by, b.String())
 		b.Reset()
-		if err := report.GroupsCSV(&b, groups); err != nil {
+		list, err := report.NewGroupWriter(&b, by, true)
+		for i := range groups {
+			err = errors.Join(err, list.Group(&groups[i]))
+		}
+		if err := errors.Join(err, list.Close()); err != nil {
 			t.Fatal(err)
 		}
 		golden(t, "deep.txtar", "stats --csv --by "+by, b.String())
@@ -259,4 +266,65 @@ func TestHostBound(t *testing.T) {
 			t.Errorf("no %s in %s", key, j)
 		}
 	}
+}
+
+// Steps one by one are the steps of the list, and the longest are those of it that took longest.
+func TestSteps(t *testing.T) {
+	tl := story.Steps(t, 60, 4, func(step, launch int) int64 { return 1_000 + int64(step*37%61) })
+	all := stats(t, tl, "step").Groups
+	var b bytes.Buffer
+	list, err := report.NewGroupWriter(&b, "step", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := report.NewStats(tl.Reader, acl.Model, &report.StatsOptions{By: "step", Step: list.Group})
+	if err != nil || len(s.Groups) != 1 || s.Groups[0].Name != "no step" {
+		t.Fatalf("%v %+v", err, s)
+	}
+	if err := errors.Join(list.Group(&s.Groups[0]), list.Close()); err != nil {
+		t.Fatal(err)
+	}
+	var got struct {
+		By     string
+		Groups []report.Group
+	}
+	if err := json.Unmarshal(b.Bytes(), &got); err != nil || got.By != "step" || len(got.Groups) != len(all) || len(all) != 61 {
+		t.Fatalf("%v, %d of %d groups: %s", err, len(got.Groups), len(all), b.String())
+	}
+	for i := range all {
+		if fmt.Sprintf("%+v", plain(got.Groups[i])) != fmt.Sprintf("%+v", plain(all[i])) {
+			t.Errorf("%+v, want %+v", got.Groups[i], all[i])
+		}
+	}
+	const top = 7
+	s, err = report.NewStats(tl.Reader, acl.Model, &report.StatsOptions{By: "step", Top: top})
+	if err != nil || len(s.Groups) != top+2 || s.Groups[top].Name != "53 others" {
+		t.Fatalf("%v, %d groups", err, len(s.Groups))
+	}
+	var calls uint64
+	least := int64(math.MaxInt64)
+	for i, g := range s.Groups {
+		calls += g.Calls
+		if i < top {
+			least = min(least, g.SpanNS)
+		}
+	}
+	if calls != s.Calls {
+		t.Errorf("%d of %d calls", calls, s.Calls)
+	}
+	longer := 0
+	for _, g := range all {
+		if g.SpanNS > least {
+			longer++
+		}
+	}
+	if longer >= top {
+		t.Errorf("%d steps took longer than the shortest of the %d longest", longer, top)
+	}
+}
+
+// plain is a group without its place in a list.
+func plain(g report.Group) string {
+	b, err := json.Marshal(g)
+	return fmt.Sprint(string(b), err)
 }

@@ -47,7 +47,11 @@ type Stats struct {
 type StatsOptions struct {
 	// By asks for Groups by step, thread, stream or kernel: steps in the order of time and what is in none behind them, else the one with the most
 	// time in calls first. Calls without a task are of no stream, and only launches are of a kernel.
-	By       string
+	By string
+	// Top bounds Groups: those with the most time in calls, of steps those that took longest, and behind them the sum of the others. 0 for no bound.
+	Top int
+	// Step, of sums by step, is told of each step as it ends, instead of Groups, which then has what is in none: so many steps are not held.
+	Step     func(*Group) error
 	Progress func(done, total int) // called now and then with the number of calls
 }
 
@@ -249,7 +253,7 @@ const (
 	otherNames = "(other names)"
 )
 
-// NewStats sums a trace up. What it holds does not grow with the number of calls, unless sums by step are asked for.
+// NewStats sums a trace up. What it holds does not grow with the number of calls, unless sums by step are asked for without Top and Step.
 func NewStats(r *format.Reader, m *api.Model, o *StatsOptions) (*Stats, error) {
 	x := &summer{funcs: map[string]*funcSum{}, errors: map[errKey]*ErrStats{}, kernels: map[string]*TaskStats{}, copies: map[string]*TaskStats{}, hidden: map[[2]string]int{},
 		ranges: map[rangeKey]int{}, retries: map[retryKey]int{}, idles: timeline.NewIdles(longest),
@@ -267,7 +271,7 @@ func NewStats(r *format.Reader, m *api.Model, o *StatsOptions) (*Stats, error) {
 	}
 	v := &timeline.Visitor{Call: x.call, Task: x.task, Range: x.rangeOf, Step: x.step, Memory: x.memory}
 	if o.By != "" {
-		x.groups = newGroups(o.By, x.w)
+		x.groups = newGroups(o, x.w)
 	}
 	if err := x.w.Run(v); err != nil {
 		return nil, err
@@ -467,9 +471,6 @@ func (x *summer) task(k *timeline.Task) error {
 	if !x.w.Lanes[k.Lane].Synchronous {
 		x.idles.Task(k)
 	}
-	if x.groups != nil {
-		x.groups.task(k)
-	}
 	return nil
 }
 
@@ -482,7 +483,9 @@ func (x *summer) memory(p *timeline.MemoryPoint) error {
 
 func (x *summer) step(p *timeline.Step) error {
 	if x.groups != nil {
-		x.groups.step(p)
+		if err := x.groups.stepped(p); err != nil {
+			return err
+		}
 	}
 	if p.Open {
 		return nil

@@ -8,9 +8,13 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// shown is how many rows a table of sums has where --top does not say it.
+const shown = 1000
+
 func (a *app) statsCmd() *cobra.Command {
 	var asJSON, asCSV bool
 	var by string
+	var top int
 	c := &cobra.Command{
 		Use:   "stats FILE",
 		Short: "where the time went: totals, functions, kernels, copies, streams, idle times, errors",
@@ -24,15 +28,34 @@ func (a *app) statsCmd() *cobra.Command {
 			if by != "" && !slices.Contains(report.By, by) {
 				return usage("acltrace stats --by %s: there are sums by %s", by, strings.Join(report.By, ", "))
 			}
-			s, err := report.NewStats(r, m, &report.StatsOptions{By: by, Progress: a.progress("calls")})
+			o := &report.StatsOptions{By: by, Top: top, Progress: a.progress("calls")}
+			var list *report.GroupWriter
 			switch {
-			case err != nil:
+			case by == "" && top >= 0:
+				return usage("acltrace stats --top %d: of what --by sums up", top)
+			case by != "" && (asJSON || asCSV):
+				if list, err = report.NewGroupWriter(a.out, by, asCSV); err != nil {
+					return err
+				}
+				if by == "step" && top < 0 {
+					o.Step = list.Group
+				}
+			case top < 0:
+				o.Top = shown
+			}
+			s, err := report.NewStats(r, m, o)
+			if err != nil {
 				return err
-			case by != "" && asJSON:
-				return a.printJSON(map[string]any{"by": by, "groups": s.Groups})
-			case by != "" && asCSV:
-				return report.GroupsCSV(a.out, s.Groups)
-			case by != "":
+			}
+			if list != nil {
+				for i := range s.Groups {
+					if err := list.Group(&s.Groups[i]); err != nil {
+						return err
+					}
+				}
+				return list.Close()
+			}
+			if by != "" {
 				return report.Groups(a.out, by, s.Groups)
 			}
 			if asCSV {
@@ -47,6 +70,7 @@ func (a *app) statsCmd() *cobra.Command {
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	c.Flags().BoolVar(&asCSV, "csv", false, "print comma-separated values: the functions, or what --by asks for")
 	c.Flags().StringVar(&by, "by", "", "sums by step, thread, stream or kernel")
+	c.Flags().IntVar(&top, "top", -1, "with --by, so many: those with the most time in calls, of steps those that took longest, and the sum of the others (0: all, as JSON and CSV have without it; a table has 1000)")
 	c.MarkFlagsMutuallyExclusive("json", "csv")
 	return c
 }
