@@ -6,6 +6,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/acltrace/acltrace/api"
@@ -24,6 +25,8 @@ var (
 	ErrNotPermitted = errors.New("uprobes need CAP_BPF and CAP_PERFMON")
 	// ErrNotSupported says that the kernel lacks what uprobes need.
 	ErrNotSupported = errors.New("the kernel does not support this")
+	// ErrNoFunction says that a file has no function to put a probe on.
+	ErrNoFunction = errors.New("it exports no function to record")
 )
 
 // UprobeOptions says what uprobes see. The zero value means all functions of the model, in all processes that use the library,
@@ -66,6 +69,7 @@ type Uprobes struct {
 	stubs       *ebpf.Map       // without cookies: the programs that those of the probes go on to
 	own         []*ebpf.Program // without cookies: one for each probe
 	attached    map[fileID]bool
+	adding      sync.Mutex // libraries are added while others are read
 	enters      []link.Link
 	leaves      []link.Link
 	life        []link.Link // tracepoints of processes
@@ -238,7 +242,7 @@ func (u *Uprobes) loadAs(sleepable bool) error {
 	}
 	u.entry, u.exit = bpf.UprobeProgEnter, bpf.UprobeProgLeave
 	if sleepable {
-		u.exit = bpf.UprobeProgLeaveParts
+		u.entry, u.exit = bpf.UprobeProgEnterLoops, bpf.UprobeProgLeaveLoops
 	}
 	want := []string{u.entry, u.exit}
 	if u.opts.CountOnly {
@@ -341,6 +345,8 @@ func (u *Uprobes) Add(library string) error {
 	if err != nil {
 		return fmt.Errorf("attach to %s: %w", library, err)
 	}
+	u.adding.Lock()
+	defer u.adding.Unlock()
 	if u.attached[file] {
 		return nil
 	}
@@ -372,6 +378,21 @@ func (u *Uprobes) Add(library string) error {
 	return nil
 }
 
+// has reports whether there are probes on a file.
+func (u *Uprobes) has(path string) bool {
+	file, err := identify(path)
+	u.adding.Lock()
+	defer u.adding.Unlock()
+	return err == nil && u.attached[file]
+}
+
+// Libraries returns how many files have probes.
+func (u *Uprobes) Libraries() int {
+	u.adding.Lock()
+	defer u.adding.Unlock()
+	return len(u.attached)
+}
+
 func (u *Uprobes) sites(library string) ([]uprobeSite, error) {
 	want, err := u.wanted()
 	if err != nil {
@@ -382,7 +403,7 @@ func (u *Uprobes) sites(library string) ([]uprobeSite, error) {
 		return nil, fmt.Errorf("attach to %s: %w", library, err)
 	}
 	if len(sites) == 0 {
-		return nil, fmt.Errorf("attach to %s: it exports no function to record", library)
+		return nil, fmt.Errorf("attach to %s: %w", library, ErrNoFunction)
 	}
 	return sites, nil
 }
@@ -467,6 +488,8 @@ func (u *Uprobes) attach(ex *link.Executable, p *ebpf.Program, sites []uprobeSit
 
 // Counts returns the calls of each function as the kernel counted them, whether they were recorded or lost.
 func (u *Uprobes) Counts() (map[string]uint64, error) {
+	u.adding.Lock()
+	defer u.adding.Unlock()
 	counts := make(map[string]uint64, len(u.functions))
 	for id := range u.functions {
 		n, err := perCPU(u.coll.Maps[bpf.UprobeMapCounts], uint32(id))
@@ -505,6 +528,8 @@ func perCPU(m *ebpf.Map, key uint32) (uint64, error) {
 
 // detach takes the probes away, entries first, so that no call is seen half. The kernel waits for programs that run.
 func (u *Uprobes) detach() error {
+	u.adding.Lock()
+	defer u.adding.Unlock()
 	var errs []error
 	for _, ls := range []*[]link.Link{&u.enters, &u.leaves, &u.life} {
 		for _, l := range *ls {

@@ -2,8 +2,10 @@ package probe
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/acltrace/acltrace/api"
@@ -13,8 +15,7 @@ import (
 // FindLibraries returns the files of the runtime that a process maps, each once, as paths that can be opened from here
 // whatever root directory or mounts the process has, and even when a file was deleted since.
 func FindLibraries(m *api.Model, pid int) ([]string, error) {
-	dir := fmt.Sprintf("/proc/%d/", pid)
-	maps, err := os.Open(dir + "maps")
+	maps, err := os.Open(fmt.Sprintf("/proc/%d/maps", pid))
 	if err != nil {
 		return nil, fmt.Errorf("find libraries of process %d: %w", pid, err)
 	}
@@ -26,11 +27,12 @@ func FindLibraries(m *api.Model, pid int) ([]string, error) {
 	for lines.Scan() {
 		// address range, access, offset, device, inode, path
 		fields := strings.Fields(lines.Text())
-		if len(fields) < 6 {
+		slash := strings.IndexByte(lines.Text(), '/')
+		if len(fields) < 6 || slash < 0 {
 			continue
 		}
-		path := strings.TrimSuffix(lines.Text()[strings.IndexByte(lines.Text(), '/')+1:], " (deleted)")
-		if !m.Library(path[strings.LastIndexByte(path, '/')+1:]) {
+		path := lines.Text()[slash:]
+		if name := strings.TrimSuffix(path, " (deleted)"); m.LayerOf(name[strings.LastIndexByte(name, '/')+1:]) == nil {
 			continue
 		}
 		file := fields[3] + " " + fields[4]
@@ -38,21 +40,67 @@ func FindLibraries(m *api.Model, pid int) ([]string, error) {
 			continue
 		}
 		seen[file] = true
-		// The first is the very file, and takes privilege; the second may be another one by now.
-		exact, named := dir+"map_files/"+trimZeros(fields[0]), dir+"root/"+path
-		if f, err := os.Open(exact); err == nil {
-			f.Close()
-			found = append(found, exact)
-		} else if _, err2 := os.Stat(named); err2 == nil {
-			found = append(found, named)
-		} else {
-			return nil, fmt.Errorf("open /%s of process %d: %w", path, pid, err)
+		var failed error
+		for i, name := range filesOf(pid, trimZeros(fields[0]), path) {
+			if i > 0 && strings.HasSuffix(path, " (deleted)") {
+				break // what has the name now is another file
+			}
+			f, err := os.Open(name)
+			if err == nil {
+				f.Close()
+				found, failed = append(found, name), nil
+				break
+			}
+			failed = errors.Join(failed, err)
+		}
+		if failed != nil {
+			return nil, fmt.Errorf("open %s of process %d: %w", path, pid, failed)
 		}
 	}
 	if err := lines.Err(); err != nil {
 		return nil, fmt.Errorf("find libraries of process %d: %w", pid, err)
 	}
 	return found, nil
+}
+
+// SearchLibraries returns the files of the runtime in some folders of a process, as paths that can be opened from here. A probe on
+// a file is there before the process maps it.
+func SearchLibraries(m *api.Model, pid int, folders []string) (found []string) {
+	seen := map[fileID]bool{}
+	for _, dir := range folders {
+		at := fmt.Sprintf("/proc/%d/root/%s", pid, strings.TrimPrefix(dir, "/"))
+		entries, err := os.ReadDir(at)
+		if err != nil {
+			continue
+		}
+		for _, e := range entries {
+			if m.LayerOf(e.Name()) == nil {
+				continue
+			}
+			path := resolveIn(pid, dir+"/"+e.Name())
+			if id, err := identify(path); err == nil && !seen[id] {
+				seen[id] = true
+				found = append(found, path)
+			}
+		}
+	}
+	return found
+}
+
+// resolveIn returns a name by which a file of a process can be opened from here: its links are followed within its root.
+func resolveIn(pid int, path string) string {
+	root := fmt.Sprintf("/proc/%d/root", pid)
+	for range 8 {
+		to, err := os.Readlink(root + path)
+		if err != nil {
+			break
+		}
+		if !strings.HasPrefix(to, "/") {
+			to = path[:strings.LastIndexByte(path, '/')+1] + to
+		}
+		path = filepath.Clean(to)
+	}
+	return root + path
 }
 
 // fileID tells files apart, whatever names they have.

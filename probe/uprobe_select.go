@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -109,6 +110,35 @@ func (u *Uprobes) Candidates() ([]int, error) {
 		return named("")
 	}
 	return u.chosen()
+}
+
+// wants reports whether a process is one of the selected, as far as it can be told from here.
+func (u *Uprobes) wants(pid int) bool {
+	switch {
+	case u.whose.filter == uprobeAll:
+		return true
+	case u.opts.PIDs != nil:
+		// It, or one that it descends from.
+		for ; pid > 1; pid = parentOf(pid) {
+			if slices.Contains(u.opts.PIDs, pid) {
+				return true
+			}
+			var state uint8
+			if u.coll.Maps[bpf.UprobeMapPids].Lookup(uint32(pid), &state) == nil {
+				return true
+			}
+		}
+		return false
+	}
+	pids, _ := u.Candidates()
+	return slices.Contains(pids, pid)
+}
+
+func parentOf(pid int) int {
+	if p := readProcess(pid); p != nil {
+		return p.PPID
+	}
+	return 0
 }
 
 // named returns the processes with a name, "" for any.

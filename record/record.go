@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 	"unsafe"
@@ -121,6 +122,9 @@ type recorder struct {
 	waiting int64 // time since which nothing is recorded, 0 while it is
 	since   int64 // time since which it is
 	simDir  string
+
+	late   sync.Mutex // of unseen, which another goroutine adds to
+	unseen []format.Unhooked
 }
 
 func prepare(opts *Options) (*recorder, error) {

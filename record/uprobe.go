@@ -3,43 +3,57 @@ package record
 import (
 	"bytes"
 	"context"
+	"debug/elf"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/acltrace/acltrace/internal/artifacts"
+	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/probe"
 )
 
-// runUprobes records a command by uprobes on the runtime's library, which the program maps once it runs.
+// runUprobes records a command by uprobes on the libraries of the runtime that it will map, as far as they can be foreseen, and on
+// others as it maps them.
 func (r *recorder) runUprobes(ctx context.Context) (*Result, error) {
-	lib, err := r.library()
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrStart, err)
+	if r.o.Library != "" {
+		if _, err := os.Stat(r.o.Library); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrStart, err)
+		}
 	}
 	cmd := r.command(ctx, r.env)
 	resume, err := startStopped(cmd)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrStart, err)
 	}
-	u, err := probe.AttachUprobes(r.o.Model, lib, r.uprobeOptions(cmd.Process.Pid))
-	if err != nil {
+	pid := cmd.Process.Pid
+	fail := func(err error) (*Result, error) {
 		_ = cmd.Process.Kill()
 		_ = resume()
 		_, _ = cmd.Process.Wait()
 		return nil, fmt.Errorf("%w: %w", ErrStart, err)
 	}
+	o := r.uprobeOptions()
+	o.PIDs = []int{pid}
+	u, err := probe.LoadUprobes(r.o.Model, o)
+	if err != nil {
+		return fail(err)
+	}
 	defer u.Close()
+	stopFollowing, err := r.follow(u, []int{pid})
+	if err != nil {
+		return fail(err)
+	}
+	defer stopFollowing()
 	if err := resume(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrStart, err)
 	}
 	defer forwardSignals(cmd.Process)()
-	unnamed := r.named(cmd.Process.Pid)
+	unnamed := r.named(pid)
 	reading, stop := context.WithCancel(context.Background())
 	read := make(chan error, 1)
 	go func() { read <- u.Run(reading, r.b) }()
@@ -47,12 +61,14 @@ func (r *recorder) runUprobes(ctx context.Context) (*Result, error) {
 	stop()
 	res := r.result(cmd.ProcessState)
 	res.Incomplete = errors.Join(<-read, r.b.finish(), unnamed)
-	r.b.libraries[lib] = true
-	return r.finish(res)
+	if r.o.Library != "" {
+		r.b.libraries[r.o.Library] = true
+	}
+	return r.finishUprobes(u, res)
 }
 
-func (r *recorder) uprobeOptions(pid int) *probe.UprobeOptions {
-	o := &probe.UprobeOptions{PIDs: []int{pid}}
+func (r *recorder) uprobeOptions() *probe.UprobeOptions {
+	o := &probe.UprobeOptions{}
 	switch r.o.Payload {
 	case Small:
 		o.PayloadLimit = SmallLimit
@@ -62,76 +78,153 @@ func (r *recorder) uprobeOptions(pid int) *probe.UprobeOptions {
 	return o
 }
 
-// library finds the file with the runtime that the program will map, as the loader does.
-func (r *recorder) library() (string, error) {
+// follow puts probes on the libraries of some processes: the one that was named, those that they map, those that lie where their
+// loaders look, and those that they, or processes to come, map later.
+func (r *recorder) follow(u *probe.Uprobes, pids []int) (stop func(), err error) {
 	if r.o.Library != "" {
-		if _, err := os.Stat(r.o.Library); err != nil {
-			return "", err
+		path, err := filepath.EvalSymlinks(r.o.Library)
+		if err != nil {
+			return nil, err
 		}
-		return filepath.EvalSymlinks(r.o.Library)
+		return func() {}, u.Add(path)
 	}
-	libs := r.o.Model.Layers[0].Libraries
-	cmd := exec.Command(r.path)
-	cmd.Env = append(append([]string{}, r.env...), "LD_TRACE_LOADED_OBJECTS=1")
-	out, _ := cmd.Output()
-	for line := range strings.Lines(string(out)) {
-		name, rest, ok := strings.Cut(strings.TrimSpace(line), " => ")
-		path, _, _ := strings.Cut(rest, " (")
-		if ok && (slices.Contains(libs, name)) && filepath.IsAbs(path) {
-			return filepath.EvalSymlinks(path)
+	// From here on nothing is missed, though it may be late.
+	stop, err = u.Follow(func(m probe.Mapped, wait time.Duration, err error) {
+		r.late.Lock()
+		defer r.late.Unlock()
+		exe, _ := os.Readlink(procFile(m.PID, "exe"))
+		l := format.Unhooked{PID: m.PID, Exe: exe, Reason: fmt.Sprintf("%s was loaded where nobody looked for it: calls in the first %v or so may be missing", m.Path, wait.Round(time.Millisecond))}
+		if err != nil {
+			l.Reason = fmt.Sprintf("%s was loaded and can't be probed: %v", m.Path, err)
+		}
+		r.unseen = append(r.unseen, l)
+	})
+	if err != nil {
+		return nil, err
+	}
+	var first error
+	for _, pid := range pids {
+		libs, err := probe.FindLibraries(r.o.Model, pid)
+		if err != nil && first == nil && exists(procFile(pid, "maps")) {
+			first = err
+		}
+		for _, lib := range append(libs, probe.SearchLibraries(r.o.Model, pid, r.folders(pid))...) {
+			if err := u.Add(lib); err != nil && !errors.Is(err, probe.ErrNoFunction) && first == nil {
+				first = err
+			}
 		}
 	}
-	if r.simDir != "" {
-		return filepath.EvalSymlinks(filepath.Join(r.simDir, artifacts.Simulator))
+	if u.Libraries() == 0 && first != nil {
+		stop()
+		return nil, first
 	}
-	return "", fmt.Errorf("%s is not linked to %s: name the library it will load with --library", r.o.Command[0], libs[0])
+	return stop, nil
 }
 
-// AttachOptions are the parameters of Attach.
+// folders are those in which the loader of a process looks for libraries: the variable that says so, the program's own list, and
+// what is usual.
+func (r *recorder) folders(pid int) []string {
+	var dirs []string
+	add := func(list, origin string) {
+		for _, d := range filepath.SplitList(list) {
+			d = strings.NewReplacer("$ORIGIN", origin, "${ORIGIN}", origin).Replace(d)
+			if !filepath.IsAbs(d) {
+				cwd, _ := cwdOf(pid)
+				d = filepath.Join(cwd, d)
+			}
+			if !slices.Contains(dirs, d) {
+				dirs = append(dirs, d)
+			}
+		}
+	}
+	add(environment(pid, "LD_LIBRARY_PATH"), "")
+	exe, _ := os.Readlink(procFile(pid, "exe"))
+	for _, list := range runpaths(procFile(pid, "exe")) {
+		add(list, filepath.Dir(exe))
+	}
+	return append(dirs, "/lib64", "/usr/lib64", "/usr/lib", "/usr/local/lib", "/usr/local/lib64", "/lib/"+multiarch, "/usr/lib/"+multiarch)
+}
+
+var multiarch = map[string]string{"amd64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu"}[runtime.GOARCH]
+
+// runpaths returns the lists of folders in which a program has its libraries looked for.
+func runpaths(path string) (lists []string) {
+	defer func() { _ = recover() }() // debug/elf may panic on what is no sound file
+	f, err := elf.Open(path)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	for _, tag := range []elf.DynTag{elf.DT_RUNPATH, elf.DT_RPATH} {
+		l, _ := f.DynString(tag)
+		lists = append(lists, l...)
+	}
+	return lists
+}
+
+// finishUprobes closes the trace of a recording by uprobes.
+func (r *recorder) finishUprobes(u *probe.Uprobes, res *Result) (*Result, error) {
+	r.late.Lock()
+	res.Unhooked = append(res.Unhooked, r.unseen...)
+	r.late.Unlock()
+	return r.finish(res)
+}
+
+// AttachOptions are the parameters of Attach. One of PID, Comm, Cgroup and All says which processes are recorded.
 type AttachOptions struct {
 	Options               // Model, Output, Payload, MaxSize, Version, and Library where the process has several
-	PID     int           // required
+	PID     int           // one process, and the children that it makes from now on
+	Comm    string        // processes of this name, those that there are and those to come
+	Cgroup  string        // folder of a control group: processes in it and below
+	All     bool          // every process that uses the runtime
 	For     time.Duration // how long; 0 means until the process ends or ctx does
 }
 
-// Attach records a process that runs already, until it ends or ctx does. The process is left as it was.
+// Attach records processes that run already, until the one that was named ends, or ctx does. They are left as they were.
 func Attach(ctx context.Context, o *AttachOptions) (*Result, error) {
-	if b, err := os.ReadFile(procFile(o.PID, "cmdline")); err != nil {
-		return nil, fmt.Errorf("process %d: %w", o.PID, errors.Unwrap(err))
-	} else if len(b) > 0 {
-		o.Command = strings.Split(strings.TrimSuffix(string(b), "\x00"), "\x00")
-	}
-	libs := []string{o.Library}
-	if o.Library == "" {
-		var err error
-		if libs, err = probe.FindLibraries(o.Model, o.PID); err != nil {
-			return nil, fmt.Errorf("process %d: %w", o.PID, err)
-		}
-		if len(libs) == 0 {
-			return nil, fmt.Errorf("process %d maps no library of the runtime (%s): name it with --library", o.PID, strings.Join(o.Model.Libraries(), ", "))
-		}
-	}
 	r := &recorder{o: o.Options}
 	r.o.Probe = "ebpf"
 	if r.o.Payload == "" {
 		r.o.Payload = Small
 	}
-	u, err := probe.AttachUprobes(o.Model, libs[0], r.uprobeOptions(o.PID))
+	uo := r.uprobeOptions()
+	uo.Name, uo.Cgroup = o.Comm, o.Cgroup
+	if o.PID != 0 {
+		uo.PIDs = []int{o.PID}
+		if b, err := os.ReadFile(procFile(o.PID, "cmdline")); err != nil {
+			return nil, fmt.Errorf("process %d: %w", o.PID, errors.Unwrap(err))
+		} else if len(b) > 0 {
+			r.o.Command = strings.Split(strings.TrimSuffix(string(b), "\x00"), "\x00")
+		}
+		if libs, err := probe.FindLibraries(o.Model, o.PID); err != nil {
+			return nil, fmt.Errorf("process %d: %w", o.PID, err)
+		} else if len(libs) == 0 && o.Library == "" {
+			return nil, fmt.Errorf("process %d maps no library of the runtime (%s): name it with --library", o.PID, strings.Join(o.Model.Libraries(), ", "))
+		}
+		r.env = processEnv(o.PID)
+	}
+	u, err := probe.LoadUprobes(o.Model, uo)
 	if err != nil {
 		return nil, err
 	}
 	defer u.Close()
-	for _, lib := range libs[1:] {
-		if err := u.Add(lib); err != nil {
-			return nil, err
-		}
+	pids, err := u.Candidates()
+	if err != nil {
+		return nil, err
 	}
-	r.env = processEnv(o.PID)
+	stopFollowing, err := r.follow(u, pids)
+	if err != nil {
+		return nil, err
+	}
+	defer stopFollowing()
 	if err := r.create(r.env); err != nil {
 		return nil, err
 	}
-	if err := r.named(o.PID); err != nil {
-		return nil, err
+	if o.PID != 0 {
+		if err := r.named(o.PID); err != nil {
+			return nil, err
+		}
+		r.b.look(o.PID)
 	}
 	if o.For > 0 {
 		var cancel context.CancelFunc
@@ -141,7 +234,7 @@ func Attach(ctx context.Context, o *AttachOptions) (*Result, error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	go func() {
-		for anyAlive([]int{o.PID}) {
+		for o.PID == 0 || anyAlive([]int{o.PID}) {
 			select {
 			case <-ctx.Done():
 				return
@@ -151,9 +244,8 @@ func Attach(ctx context.Context, o *AttachOptions) (*Result, error) {
 		stop()
 	}()
 	res := &Result{}
-	r.b.look(o.PID)
 	res.Incomplete = errors.Join(u.Run(ctx, r.b), r.b.finish())
-	return r.finish(res)
+	return r.finishUprobes(u, res)
 }
 
 func processEnv(pid int) []string {

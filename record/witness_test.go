@@ -115,13 +115,12 @@ func TestShimAgainstUprobes(t *testing.T) {
 	}
 }
 
-// Both probes see the same calls with the same arguments, outputs and memory, in the same order: for every example, and for a
-// program that calls the lower library directly.
+// Both probes see the same calls with the same arguments, outputs and memory, in the same order: for every example, for a program
+// that calls the lower library directly, and for one with collectives, which enclose calls of the runtime.
 func TestUprobesAgainstShim(t *testing.T) {
 	type job struct {
-		command   []string
-		kernels   string
-		libraries []string // beside the runtime's
+		command []string
+		kernels string
 	}
 	jobs := map[string]func(t *testing.T) job{
 		"lower": func(t *testing.T) job { return job{command: lower(t)} },

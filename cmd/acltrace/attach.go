@@ -16,12 +16,18 @@ func (a *app) attachCmd() *cobra.Command {
 	o := record.AttachOptions{Options: record.Options{Model: acl.Model, Version: version, Probe: "ebpf"}}
 	var payload string
 	c := &cobra.Command{
-		Use:   "attach --pid N",
-		Short: "record a program that runs already, by eBPF, until it ends or you press Ctrl-C",
+		Use:   "attach --pid N | --comm NAME | --cgroup PATH | --all",
+		Short: "record programs that run already, by eBPF, until the one ends or you press Ctrl-C",
 		Args:  arguments(0, "no arguments but flags"),
 		RunE: func(_ *cobra.Command, _ []string) error {
-			if o.PID <= 0 {
-				return usage("acltrace attach needs the id of a process: --pid N")
+			n := 0
+			for _, given := range []bool{o.PID != 0, o.Comm != "", o.Cgroup != "", o.All} {
+				if given {
+					n++
+				}
+			}
+			if n != 1 || o.PID < 0 {
+				return usage("acltrace attach needs one of --pid N, --comm NAME, --cgroup PATH and --all: which processes to record")
 			}
 			switch o.Payload = record.Payload(payload); o.Payload {
 			case record.Small, record.Full, record.Hash, record.None:
@@ -38,7 +44,10 @@ func (a *app) attachCmd() *cobra.Command {
 		},
 	}
 	f := c.Flags()
-	f.IntVar(&o.PID, "pid", 0, "process to record")
+	f.IntVar(&o.PID, "pid", 0, "process to record, with the children that it makes from now on")
+	f.StringVar(&o.Comm, "comm", "", "record the processes of this name, as /proc/PID/comm has it, those that run and those to come")
+	f.StringVar(&o.Cgroup, "cgroup", "", "record the processes in a control group and those below it: a folder under /sys/fs/cgroup")
+	f.BoolVar(&o.All, "all", false, "record every process that uses the runtime")
 	f.StringVarP(&o.Output, "output", "o", "run.aclt", "trace to write")
 	f.StringVar(&o.Library, "library", "", "path of the runtime library, where the process maps it under another name")
 	f.StringVar(&payload, "payload", "small", "what to keep of copies: small (up to 64 KiB), full, hash or none")

@@ -519,22 +519,44 @@ static inline void put_buffers(struct thread *t, const struct reader *r)
 	}
 }
 
-static inline void capture_all(struct thread *t, const struct function *f, u8 entry, u8 ok)
+struct captures {
+	struct thread *t;
+	const struct function *f;
+	u8 entry, ok;
+};
+
+static long one_capture(u32 i, struct captures *c)
 {
+	struct thread *t = c->t;
+	if (i >= MAX_READERS)
+		return 1;
+	const struct reader *r = &c->f->reader[i];
+	if ((r->flags & READ_ENTRY) != c->entry || ((r->flags & READ_OUT || r->kind == KIND_PAYLOAD) && !c->ok) || r->kind == KIND_ITEMS)
+		return 0;
+	if (r->kind == KIND_BUFFERS) {
+		put_buffers(t, r);
+		return 0;
+	}
+	u64 addr, len;
+	u8 missing = locate(t, r, &addr, &len);
+	if (missing != ABSENT)
+		put(t, r, addr, len, (u32)r->item << 8 | missing);
+	return 0;
+}
+
+/* loops: the kernel has a helper for them. Then one round is checked when the program is loaded, and not all that there may be. */
+static inline void capture_all(struct thread *t, const struct function *f, u8 entry, u8 ok, u8 loops)
+{
+	struct captures c = {t, f, entry, ok};
+	if (loops) {
+		if (f->readers)
+			loop(f->readers, one_capture, &c, 0);
+		return;
+	}
 	for (u32 i = 0; i < MAX_READERS; i++) {
 		if (i >= f->readers)
 			break;
-		const struct reader *r = &f->reader[i];
-		if ((r->flags & READ_ENTRY) != entry || ((r->flags & READ_OUT || r->kind == KIND_PAYLOAD) && !ok) || r->kind == KIND_ITEMS)
-			continue;
-		if (r->kind == KIND_BUFFERS) {
-			put_buffers(t, r);
-			continue;
-		}
-		u64 addr, len;
-		u8 missing = locate(t, r, &addr, &len);
-		if (missing != ABSENT)
-			put(t, r, addr, len, (u32)r->item << 8 | missing);
+		one_capture(i, &c);
 	}
 }
 
@@ -715,8 +737,7 @@ static inline void read_args(struct pt_regs *ctx, struct thread *t, const struct
 	t->used = 8 * f->words;
 }
 
-SEC("uprobe")
-int enter(struct pt_regs *ctx)
+static inline int entered(struct pt_regs *ctx, u8 loops)
 {
 	u64 id = current_pid_tgid();
 	struct thread *base = map_lookup(&threads, &id);
@@ -766,13 +787,13 @@ int enter(struct pt_regs *ctx)
 	t->skip = sample && left_out(t->event.seq);
 	if (!t->skip) {
 		read_args(ctx, t, f);
-		capture_all(t, f, READ_ENTRY, 1);
+		capture_all(t, f, READ_ENTRY, 1, loops);
 	}
 	t->event.start = ktime_ns();
 	return 0;
 }
 
-static inline int returned(struct pt_regs *ctx, u8 parts)
+static inline int returned(struct pt_regs *ctx, u8 loops)
 {
 	u64 now = ktime_ns();
 	u64 id = current_pid_tgid();
@@ -799,14 +820,20 @@ static inline int returned(struct pt_regs *ctx, u8 parts)
 		t->active = 0;
 		return 0;
 	}
-	capture_all(t, f, 0, ok);
+	capture_all(t, f, 0, ok, loops);
 	if (ok && f->args_how)
 		note_args(t, f);
 	emit(t);
 	t->active = 0;
-	if (parts && ok)
+	if (loops && ok)
 		payloads(t, f);
 	return 0;
+}
+
+SEC("uprobe")
+int enter(struct pt_regs *ctx)
+{
+	return entered(ctx, 0);
 }
 
 SEC("uretprobe")
@@ -815,9 +842,15 @@ int leave(struct pt_regs *ctx)
 	return returned(ctx, 0);
 }
 
-/* With what is too large for the record of a call, where the kernel can do that. */
+/* For kernels with a helper for loops, and with what takes it: data that is too large for the record of a call. */
+SEC("uprobe")
+int enter_loops(struct pt_regs *ctx)
+{
+	return entered(ctx, 1);
+}
+
 SEC("uretprobe")
-int leave_parts(struct pt_regs *ctx)
+int leave_loops(struct pt_regs *ctx)
 {
 	return returned(ctx, 1);
 }

@@ -28,10 +28,11 @@ const (
 	UprobeMapThreads     = "threads"
 	UprobeProgBorn       = "born"
 	UprobeProgEnter      = "enter"
+	UprobeProgEnterLoops = "enter_loops"
 	UprobeProgExeced     = "execed"
 	UprobeProgExited     = "exited"
 	UprobeProgLeave      = "leave"
-	UprobeProgLeaveParts = "leave_parts"
+	UprobeProgLeaveLoops = "leave_loops"
 	UprobeProgTally      = "tally"
 	UprobeVarByName      = "by_name"
 	UprobeVarCgroup      = "cgroup"
@@ -92,10 +93,11 @@ type UprobeSpecs struct {
 type UprobeProgramSpecs struct {
 	Born       *ebpf.ProgramSpec `ebpf:"born"`
 	Enter      *ebpf.ProgramSpec `ebpf:"enter"`
+	EnterLoops *ebpf.ProgramSpec `ebpf:"enter_loops"`
 	Execed     *ebpf.ProgramSpec `ebpf:"execed"`
 	Exited     *ebpf.ProgramSpec `ebpf:"exited"`
 	Leave      *ebpf.ProgramSpec `ebpf:"leave"`
-	LeaveParts *ebpf.ProgramSpec `ebpf:"leave_parts"`
+	LeaveLoops *ebpf.ProgramSpec `ebpf:"leave_loops"`
 	Tally      *ebpf.ProgramSpec `ebpf:"tally"`
 }
 
@@ -206,10 +208,11 @@ type UprobeVariables struct {
 type UprobePrograms struct {
 	Born       *ebpf.Program `ebpf:"born"`
 	Enter      *ebpf.Program `ebpf:"enter"`
+	EnterLoops *ebpf.Program `ebpf:"enter_loops"`
 	Execed     *ebpf.Program `ebpf:"execed"`
 	Exited     *ebpf.Program `ebpf:"exited"`
 	Leave      *ebpf.Program `ebpf:"leave"`
-	LeaveParts *ebpf.Program `ebpf:"leave_parts"`
+	LeaveLoops *ebpf.Program `ebpf:"leave_loops"`
 	Tally      *ebpf.Program `ebpf:"tally"`
 }
 
@@ -217,10 +220,11 @@ func (p *UprobePrograms) Close() error {
 	return _UprobeClose(
 		p.Born,
 		p.Enter,
+		p.EnterLoops,
 		p.Execed,
 		p.Exited,
 		p.Leave,
-		p.LeaveParts,
+		p.LeaveLoops,
 		p.Tally,
 	)
 }
