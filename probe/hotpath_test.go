@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -84,8 +85,8 @@ func TestWrappersCallNothing(t *testing.T) {
 		t.Skipf("objdump: %v", err)
 	}
 	function := regexp.MustCompile(`^[0-9a-f]+ <(.*)>:$`)
-	// A call of a register is the runtime's function; other_ is another name of a wrapper.
-	allowed := regexp.MustCompile(`\b(call|jmp|j[a-z]+) +(\*%r[a-z0-9]+$|[0-9a-f]+ <(shim_|other_|acl|rt|Hccl|mstx))`)
+	// A call of a register is the runtime's function; the others are parts and other names of a wrapper.
+	allowed := regexp.MustCompile(`\b(call|jmp|j[a-z]+) +(\*%r[a-z0-9]+$|[0-9a-f]+ <(shim_|other_|main_|plain_|acl|rt|Hccl|mstx))`)
 	locked := regexp.MustCompile(`\block\b|\bxchg .*\(|\bsyscall\b|\bmfence\b`)
 	var wrapper string
 	wrappers := 0
@@ -93,7 +94,8 @@ func TestWrappersCallNothing(t *testing.T) {
 		line := lines.Text()
 		if m := function.FindStringSubmatch(line); m != nil {
 			wrapper = ""
-			if strings.HasPrefix(m[1], "aclrt") || strings.HasPrefix(m[1], "rt") {
+			name := strings.TrimPrefix(strings.TrimPrefix(m[1], "main_"), "plain_")
+			if strings.HasPrefix(name, "aclrt") || strings.HasPrefix(name, "rt") {
 				wrapper = m[1]
 				wrappers++
 			}
@@ -112,6 +114,29 @@ func TestWrappersCallNothing(t *testing.T) {
 	}
 	if wrappers < 300 {
 		t.Errorf("%d wrappers in %s", wrappers, path)
+	}
+}
+
+// While nothing is recorded a call of a launch is six instructions: no register is saved, no argument moved, before the jump to the runtime.
+func TestIdleIsAJump(t *testing.T) {
+	if runtime.GOARCH != "amd64" {
+		t.Skip("reads the instructions of x86-64")
+	}
+	path := testenv.Built(t, "lib/libacltrace.so")
+	for _, name := range []string{"aclrtLaunchKernelWithHostArgs", "rtKernelLaunch", "aclrtMemcpyAsync", "aclrtSynchronizeStream"} {
+		code, err := exec.Command("objdump", "-d", "--no-show-raw-insn", "--disassemble="+name, path).Output()
+		if err != nil {
+			t.Skipf("objdump: %v", err)
+		}
+		var got []string
+		for line := range strings.Lines(string(code)) {
+			if _, instruction, ok := strings.Cut(line, ":\t"); ok {
+				got = append(got, strings.Fields(instruction)[0])
+			}
+		}
+		if want := []string{"cmpl", "jne", "mov", "test", "je", "jmp"}; len(got) < len(want) || !slices.Equal(got[:len(want)], want) {
+			t.Errorf("%s begins with %v", name, got)
+		}
 	}
 }
 

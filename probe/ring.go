@@ -37,7 +37,8 @@ const (
 
 	slotLive, slotIdle, slotDead = 2, 3, 4
 
-	offEnded, offWaiting = 1, 2
+	offEnded, offWaiting         = 1, 2
+	quietNo, quietAll, quietSome = 0, 1, 2
 )
 
 type slot struct {
@@ -332,10 +333,12 @@ func (s *Session) Waiting() (but int, waiting bool) {
 // still tells the threads that have rings whether they record.
 func (s *Session) still() {
 	only, waiting := s.Waiting()
-	if waiting && only == 0 {
-		s.ctl.quiet.Store(1)
-	} else {
-		s.ctl.quiet.Store(0)
+	quiet := uint32(quietNo)
+	switch {
+	case waiting && only == 0:
+		quiet = quietAll
+	case waiting:
+		quiet = quietSome
 	}
 	for i := range min(s.ctl.nextSlot.Load(), maxSlots) {
 		sl := &s.ctl.slots[i]
@@ -345,6 +348,7 @@ func (s *Session) still() {
 		}
 		sl.off.Store(off)
 	}
+	s.ctl.quiet.Store(quiet)
 }
 
 // Beat tells the programs that the recorder is alive. It must be called at least four times a second, whatever else

@@ -37,10 +37,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclInit(const char *c
 }
 
 static struct shim_target target_aclInit = {NULL, "aclInit"};
-SHIM_EXPORT aclError aclInit(const char *configPath)
+static SHIM_BODY aclError main_aclInit(const char *configPath)
 {
 	return wrap_aclInit(configPath, &target_aclInit);
 }
+
+SHIM_ENTRY(aclInit, main_aclInit);
 
 static __attribute__((noinline, cold)) aclError other_aclInit(const char *configPath, struct shim_target *target)
 {
@@ -83,10 +85,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclFinalize(struct sh
 }
 
 static struct shim_target target_aclFinalize = {NULL, "aclFinalize"};
-SHIM_EXPORT aclError aclFinalize(void)
+static SHIM_BODY aclError main_aclFinalize(void)
 {
 	return wrap_aclFinalize(&target_aclFinalize);
 }
+
+SHIM_ENTRY(aclFinalize, main_aclFinalize);
 
 static __attribute__((noinline, cold)) aclError other_aclFinalize(struct shim_target *target)
 {
@@ -134,10 +138,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclFinalizeReference(
 }
 
 static struct shim_target target_aclFinalizeReference = {NULL, "aclFinalizeReference"};
-SHIM_EXPORT aclError aclFinalizeReference(uint64_t *refCount)
+static SHIM_BODY aclError main_aclFinalizeReference(uint64_t *refCount)
 {
 	return wrap_aclFinalizeReference(refCount, &target_aclFinalizeReference);
 }
+
+SHIM_ENTRY(aclFinalizeReference, main_aclFinalizeReference);
 
 static __attribute__((noinline, cold)) aclError other_aclFinalizeReference(uint64_t *refCount, struct shim_target *target)
 {
@@ -180,10 +186,12 @@ static inline __attribute__((always_inline)) const char *wrap_aclGetRecentErrMsg
 }
 
 static struct shim_target target_aclGetRecentErrMsg = {NULL, "aclGetRecentErrMsg"};
-SHIM_EXPORT const char *aclGetRecentErrMsg(void)
+static SHIM_BODY const char *main_aclGetRecentErrMsg(void)
 {
 	return wrap_aclGetRecentErrMsg(&target_aclGetRecentErrMsg);
 }
+
+SHIM_ENTRY(aclGetRecentErrMsg, main_aclGetRecentErrMsg);
 
 static __attribute__((noinline, cold)) const char *other_aclGetRecentErrMsg(struct shim_target *target)
 {
@@ -231,10 +239,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclsysGetCANNVersion(
 }
 
 static struct shim_target target_aclsysGetCANNVersion = {NULL, "aclsysGetCANNVersion"};
-SHIM_EXPORT aclError aclsysGetCANNVersion(aclCANNPackageName name, aclCANNPackageVersion *version)
+static SHIM_BODY aclError main_aclsysGetCANNVersion(aclCANNPackageName name, aclCANNPackageVersion *version)
 {
 	return wrap_aclsysGetCANNVersion(name, version, &target_aclsysGetCANNVersion);
 }
+
+SHIM_ENTRY(aclsysGetCANNVersion, main_aclsysGetCANNVersion);
 
 static __attribute__((noinline, cold)) aclError other_aclsysGetCANNVersion(aclCANNPackageName name, aclCANNPackageVersion *version, struct shim_target *target)
 {
@@ -283,10 +293,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclsysGetVersionStr(c
 }
 
 static struct shim_target target_aclsysGetVersionStr = {NULL, "aclsysGetVersionStr"};
-SHIM_EXPORT aclError aclsysGetVersionStr(char *pkgName, char *versionStr)
+static SHIM_BODY aclError main_aclsysGetVersionStr(char *pkgName, char *versionStr)
 {
 	return wrap_aclsysGetVersionStr(pkgName, versionStr, &target_aclsysGetVersionStr);
 }
+
+SHIM_ENTRY(aclsysGetVersionStr, main_aclsysGetVersionStr);
 
 static __attribute__((noinline, cold)) aclError other_aclsysGetVersionStr(char *pkgName, char *versionStr, struct shim_target *target)
 {
@@ -335,10 +347,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclsysGetVersionNum(c
 }
 
 static struct shim_target target_aclsysGetVersionNum = {NULL, "aclsysGetVersionNum"};
-SHIM_EXPORT aclError aclsysGetVersionNum(char *pkgName, int32_t *versionNum)
+static SHIM_BODY aclError main_aclsysGetVersionNum(char *pkgName, int32_t *versionNum)
 {
 	return wrap_aclsysGetVersionNum(pkgName, versionNum, &target_aclsysGetVersionNum);
 }
+
+SHIM_ENTRY(aclsysGetVersionNum, main_aclsysGetVersionNum);
 
 static __attribute__((noinline, cold)) aclError other_aclsysGetVersionNum(char *pkgName, int32_t *versionNum, struct shim_target *target)
 {
@@ -476,10 +490,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSetExceptionInfo
 }
 
 static struct shim_target target_aclrtSetExceptionInfoCallback = {NULL, "aclrtSetExceptionInfoCallback"};
-SHIM_EXPORT aclError aclrtSetExceptionInfoCallback(aclrtExceptionInfoCallback callback)
+static SHIM_BODY aclError main_aclrtSetExceptionInfoCallback(aclrtExceptionInfoCallback callback)
 {
 	return wrap_aclrtSetExceptionInfoCallback(callback, &target_aclrtSetExceptionInfoCallback);
 }
+
+SHIM_ENTRY(aclrtSetExceptionInfoCallback, main_aclrtSetExceptionInfoCallback);
 
 static __attribute__((noinline, cold)) aclError other_aclrtSetExceptionInfoCallback(aclrtExceptionInfoCallback callback, struct shim_target *target)
 {
@@ -523,10 +539,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtExceptionInfoCal
 }
 
 static struct shim_target target_aclrtExceptionInfoCallbackRegister = {NULL, "aclrtExceptionInfoCallbackRegister"};
-SHIM_EXPORT aclError aclrtExceptionInfoCallbackRegister(aclrtExceptionInfoCallback callback)
+static SHIM_BODY aclError main_aclrtExceptionInfoCallbackRegister(aclrtExceptionInfoCallback callback)
 {
 	return wrap_aclrtExceptionInfoCallbackRegister(callback, &target_aclrtExceptionInfoCallbackRegister);
 }
+
+SHIM_ENTRY(aclrtExceptionInfoCallbackRegister, main_aclrtExceptionInfoCallbackRegister);
 
 static __attribute__((noinline, cold)) aclError other_aclrtExceptionInfoCallbackRegister(aclrtExceptionInfoCallback callback, struct shim_target *target)
 {
@@ -570,10 +588,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtExceptionInfoCal
 }
 
 static struct shim_target target_aclrtExceptionInfoCallbackUnregister = {NULL, "aclrtExceptionInfoCallbackUnregister"};
-SHIM_EXPORT aclError aclrtExceptionInfoCallbackUnregister(aclrtExceptionInfoCallback callback)
+static SHIM_BODY aclError main_aclrtExceptionInfoCallbackUnregister(aclrtExceptionInfoCallback callback)
 {
 	return wrap_aclrtExceptionInfoCallbackUnregister(callback, &target_aclrtExceptionInfoCallbackUnregister);
 }
+
+SHIM_ENTRY(aclrtExceptionInfoCallbackUnregister, main_aclrtExceptionInfoCallbackUnregister);
 
 static __attribute__((noinline, cold)) aclError other_aclrtExceptionInfoCallbackUnregister(aclrtExceptionInfoCallback callback, struct shim_target *target)
 {
@@ -617,10 +637,12 @@ static inline __attribute__((always_inline)) uint32_t wrap_aclrtGetTaskIdFromExc
 }
 
 static struct shim_target target_aclrtGetTaskIdFromExceptionInfo = {NULL, "aclrtGetTaskIdFromExceptionInfo"};
-SHIM_EXPORT uint32_t aclrtGetTaskIdFromExceptionInfo(const aclrtExceptionInfo *info)
+static SHIM_BODY uint32_t main_aclrtGetTaskIdFromExceptionInfo(const aclrtExceptionInfo *info)
 {
 	return wrap_aclrtGetTaskIdFromExceptionInfo(info, &target_aclrtGetTaskIdFromExceptionInfo);
 }
+
+SHIM_ENTRY(aclrtGetTaskIdFromExceptionInfo, main_aclrtGetTaskIdFromExceptionInfo);
 
 static __attribute__((noinline, cold)) uint32_t other_aclrtGetTaskIdFromExceptionInfo(const aclrtExceptionInfo *info, struct shim_target *target)
 {
@@ -664,10 +686,12 @@ static inline __attribute__((always_inline)) uint32_t wrap_aclrtGetStreamIdFromE
 }
 
 static struct shim_target target_aclrtGetStreamIdFromExceptionInfo = {NULL, "aclrtGetStreamIdFromExceptionInfo"};
-SHIM_EXPORT uint32_t aclrtGetStreamIdFromExceptionInfo(const aclrtExceptionInfo *info)
+static SHIM_BODY uint32_t main_aclrtGetStreamIdFromExceptionInfo(const aclrtExceptionInfo *info)
 {
 	return wrap_aclrtGetStreamIdFromExceptionInfo(info, &target_aclrtGetStreamIdFromExceptionInfo);
 }
+
+SHIM_ENTRY(aclrtGetStreamIdFromExceptionInfo, main_aclrtGetStreamIdFromExceptionInfo);
 
 static __attribute__((noinline, cold)) uint32_t other_aclrtGetStreamIdFromExceptionInfo(const aclrtExceptionInfo *info, struct shim_target *target)
 {
@@ -711,10 +735,12 @@ static inline __attribute__((always_inline)) uint32_t wrap_aclrtGetThreadIdFromE
 }
 
 static struct shim_target target_aclrtGetThreadIdFromExceptionInfo = {NULL, "aclrtGetThreadIdFromExceptionInfo"};
-SHIM_EXPORT uint32_t aclrtGetThreadIdFromExceptionInfo(const aclrtExceptionInfo *info)
+static SHIM_BODY uint32_t main_aclrtGetThreadIdFromExceptionInfo(const aclrtExceptionInfo *info)
 {
 	return wrap_aclrtGetThreadIdFromExceptionInfo(info, &target_aclrtGetThreadIdFromExceptionInfo);
 }
+
+SHIM_ENTRY(aclrtGetThreadIdFromExceptionInfo, main_aclrtGetThreadIdFromExceptionInfo);
 
 static __attribute__((noinline, cold)) uint32_t other_aclrtGetThreadIdFromExceptionInfo(const aclrtExceptionInfo *info, struct shim_target *target)
 {
@@ -758,10 +784,12 @@ static inline __attribute__((always_inline)) uint32_t wrap_aclrtGetDeviceIdFromE
 }
 
 static struct shim_target target_aclrtGetDeviceIdFromExceptionInfo = {NULL, "aclrtGetDeviceIdFromExceptionInfo"};
-SHIM_EXPORT uint32_t aclrtGetDeviceIdFromExceptionInfo(const aclrtExceptionInfo *info)
+static SHIM_BODY uint32_t main_aclrtGetDeviceIdFromExceptionInfo(const aclrtExceptionInfo *info)
 {
 	return wrap_aclrtGetDeviceIdFromExceptionInfo(info, &target_aclrtGetDeviceIdFromExceptionInfo);
 }
+
+SHIM_ENTRY(aclrtGetDeviceIdFromExceptionInfo, main_aclrtGetDeviceIdFromExceptionInfo);
 
 static __attribute__((noinline, cold)) uint32_t other_aclrtGetDeviceIdFromExceptionInfo(const aclrtExceptionInfo *info, struct shim_target *target)
 {
@@ -805,10 +833,12 @@ static inline __attribute__((always_inline)) uint32_t wrap_aclrtGetErrorCodeFrom
 }
 
 static struct shim_target target_aclrtGetErrorCodeFromExceptionInfo = {NULL, "aclrtGetErrorCodeFromExceptionInfo"};
-SHIM_EXPORT uint32_t aclrtGetErrorCodeFromExceptionInfo(const aclrtExceptionInfo *info)
+static SHIM_BODY uint32_t main_aclrtGetErrorCodeFromExceptionInfo(const aclrtExceptionInfo *info)
 {
 	return wrap_aclrtGetErrorCodeFromExceptionInfo(info, &target_aclrtGetErrorCodeFromExceptionInfo);
 }
+
+SHIM_ENTRY(aclrtGetErrorCodeFromExceptionInfo, main_aclrtGetErrorCodeFromExceptionInfo);
 
 static __attribute__((noinline, cold)) uint32_t other_aclrtGetErrorCodeFromExceptionInfo(const aclrtExceptionInfo *info, struct shim_target *target)
 {
@@ -859,10 +889,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetArgsFromExcep
 }
 
 static struct shim_target target_aclrtGetArgsFromExceptionInfo = {NULL, "aclrtGetArgsFromExceptionInfo"};
-SHIM_EXPORT aclError aclrtGetArgsFromExceptionInfo(const aclrtExceptionInfo *info, void **devArgsPtr, uint32_t *devArgsLen)
+static SHIM_BODY aclError main_aclrtGetArgsFromExceptionInfo(const aclrtExceptionInfo *info, void **devArgsPtr, uint32_t *devArgsLen)
 {
 	return wrap_aclrtGetArgsFromExceptionInfo(info, devArgsPtr, devArgsLen, &target_aclrtGetArgsFromExceptionInfo);
 }
+
+SHIM_ENTRY(aclrtGetArgsFromExceptionInfo, main_aclrtGetArgsFromExceptionInfo);
 
 static __attribute__((noinline, cold)) aclError other_aclrtGetArgsFromExceptionInfo(const aclrtExceptionInfo *info, void **devArgsPtr, uint32_t *devArgsLen, struct shim_target *target)
 {
@@ -910,10 +942,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetFuncHandleFro
 }
 
 static struct shim_target target_aclrtGetFuncHandleFromExceptionInfo = {NULL, "aclrtGetFuncHandleFromExceptionInfo"};
-SHIM_EXPORT aclError aclrtGetFuncHandleFromExceptionInfo(const aclrtExceptionInfo *info, aclrtFuncHandle *func)
+static SHIM_BODY aclError main_aclrtGetFuncHandleFromExceptionInfo(const aclrtExceptionInfo *info, aclrtFuncHandle *func)
 {
 	return wrap_aclrtGetFuncHandleFromExceptionInfo(info, func, &target_aclrtGetFuncHandleFromExceptionInfo);
 }
+
+SHIM_ENTRY(aclrtGetFuncHandleFromExceptionInfo, main_aclrtGetFuncHandleFromExceptionInfo);
 
 static __attribute__((noinline, cold)) aclError other_aclrtGetFuncHandleFromExceptionInfo(const aclrtExceptionInfo *info, aclrtFuncHandle *func, struct shim_target *target)
 {
@@ -959,10 +993,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtBinarySetExcepti
 }
 
 static struct shim_target target_aclrtBinarySetExceptionCallback = {NULL, "aclrtBinarySetExceptionCallback"};
-SHIM_EXPORT aclError aclrtBinarySetExceptionCallback(aclrtBinHandle binHandle, aclrtOpExceptionCallback callback, void *userData)
+static SHIM_BODY aclError main_aclrtBinarySetExceptionCallback(aclrtBinHandle binHandle, aclrtOpExceptionCallback callback, void *userData)
 {
 	return wrap_aclrtBinarySetExceptionCallback(binHandle, callback, userData, &target_aclrtBinarySetExceptionCallback);
 }
+
+SHIM_ENTRY(aclrtBinarySetExceptionCallback, main_aclrtBinarySetExceptionCallback);
 
 static __attribute__((noinline, cold)) aclError other_aclrtBinarySetExceptionCallback(aclrtBinHandle binHandle, aclrtOpExceptionCallback callback, void *userData, struct shim_target *target)
 {
@@ -1007,10 +1043,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSubscribeReport(
 }
 
 static struct shim_target target_aclrtSubscribeReport = {NULL, "aclrtSubscribeReport"};
-SHIM_EXPORT aclError aclrtSubscribeReport(uint64_t threadId, aclrtStream stream)
+static SHIM_BODY aclError main_aclrtSubscribeReport(uint64_t threadId, aclrtStream stream)
 {
 	return wrap_aclrtSubscribeReport(threadId, stream, &target_aclrtSubscribeReport);
 }
+
+SHIM_ENTRY(aclrtSubscribeReport, main_aclrtSubscribeReport);
 
 static __attribute__((noinline, cold)) aclError other_aclrtSubscribeReport(uint64_t threadId, aclrtStream stream, struct shim_target *target)
 {
@@ -1063,10 +1101,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtLaunchCallback(a
 }
 
 static struct shim_target target_aclrtLaunchCallback = {NULL, "aclrtLaunchCallback"};
-SHIM_EXPORT aclError aclrtLaunchCallback(aclrtCallback fn, void *userData, aclrtCallbackBlockType blockType, aclrtStream stream)
+static SHIM_BODY aclError main_aclrtLaunchCallback(aclrtCallback fn, void *userData, aclrtCallbackBlockType blockType, aclrtStream stream)
 {
 	return wrap_aclrtLaunchCallback(fn, userData, blockType, stream, &target_aclrtLaunchCallback);
 }
+
+SHIM_ENTRY(aclrtLaunchCallback, main_aclrtLaunchCallback);
 
 static __attribute__((noinline, cold)) aclError other_aclrtLaunchCallback(aclrtCallback fn, void *userData, aclrtCallbackBlockType blockType, aclrtStream stream, struct shim_target *target)
 {
@@ -1110,10 +1150,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtProcessReport(in
 }
 
 static struct shim_target target_aclrtProcessReport = {NULL, "aclrtProcessReport"};
-SHIM_EXPORT aclError aclrtProcessReport(int32_t timeout)
+static SHIM_BODY aclError main_aclrtProcessReport(int32_t timeout)
 {
 	return wrap_aclrtProcessReport(timeout, &target_aclrtProcessReport);
 }
+
+SHIM_ENTRY(aclrtProcessReport, main_aclrtProcessReport);
 
 static __attribute__((noinline, cold)) aclError other_aclrtProcessReport(int32_t timeout, struct shim_target *target)
 {
@@ -1158,10 +1200,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtUnSubscribeRepor
 }
 
 static struct shim_target target_aclrtUnSubscribeReport = {NULL, "aclrtUnSubscribeReport"};
-SHIM_EXPORT aclError aclrtUnSubscribeReport(uint64_t threadId, aclrtStream stream)
+static SHIM_BODY aclError main_aclrtUnSubscribeReport(uint64_t threadId, aclrtStream stream)
 {
 	return wrap_aclrtUnSubscribeReport(threadId, stream, &target_aclrtUnSubscribeReport);
 }
+
+SHIM_ENTRY(aclrtUnSubscribeReport, main_aclrtUnSubscribeReport);
 
 static __attribute__((noinline, cold)) aclError other_aclrtUnSubscribeReport(uint64_t threadId, aclrtStream stream, struct shim_target *target)
 {
@@ -1209,10 +1253,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtCreateContext(ac
 }
 
 static struct shim_target target_aclrtCreateContext = {NULL, "aclrtCreateContext"};
-SHIM_EXPORT aclError aclrtCreateContext(aclrtContext *context, int32_t deviceId)
+static SHIM_BODY aclError main_aclrtCreateContext(aclrtContext *context, int32_t deviceId)
 {
 	return wrap_aclrtCreateContext(context, deviceId, &target_aclrtCreateContext);
 }
+
+SHIM_ENTRY(aclrtCreateContext, main_aclrtCreateContext);
 
 static __attribute__((noinline, cold)) aclError other_aclrtCreateContext(aclrtContext *context, int32_t deviceId, struct shim_target *target)
 {
@@ -1257,10 +1303,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtDestroyContext(a
 }
 
 static struct shim_target target_aclrtDestroyContext = {NULL, "aclrtDestroyContext"};
-SHIM_EXPORT aclError aclrtDestroyContext(aclrtContext context)
+static SHIM_BODY aclError main_aclrtDestroyContext(aclrtContext context)
 {
 	return wrap_aclrtDestroyContext(context, &target_aclrtDestroyContext);
 }
+
+SHIM_ENTRY(aclrtDestroyContext, main_aclrtDestroyContext);
 
 static __attribute__((noinline, cold)) aclError other_aclrtDestroyContext(aclrtContext context, struct shim_target *target)
 {
@@ -1304,10 +1352,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSetCurrentContex
 }
 
 static struct shim_target target_aclrtSetCurrentContext = {NULL, "aclrtSetCurrentContext"};
-SHIM_EXPORT aclError aclrtSetCurrentContext(aclrtContext context)
+static SHIM_BODY aclError main_aclrtSetCurrentContext(aclrtContext context)
 {
 	return wrap_aclrtSetCurrentContext(context, &target_aclrtSetCurrentContext);
 }
+
+SHIM_ENTRY(aclrtSetCurrentContext, main_aclrtSetCurrentContext);
 
 static __attribute__((noinline, cold)) aclError other_aclrtSetCurrentContext(aclrtContext context, struct shim_target *target)
 {
@@ -1354,10 +1404,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetCurrentContex
 }
 
 static struct shim_target target_aclrtGetCurrentContext = {NULL, "aclrtGetCurrentContext"};
-SHIM_EXPORT aclError aclrtGetCurrentContext(aclrtContext *context)
+static SHIM_BODY aclError main_aclrtGetCurrentContext(aclrtContext *context)
 {
 	return wrap_aclrtGetCurrentContext(context, &target_aclrtGetCurrentContext);
 }
+
+SHIM_ENTRY(aclrtGetCurrentContext, main_aclrtGetCurrentContext);
 
 static __attribute__((noinline, cold)) aclError other_aclrtGetCurrentContext(aclrtContext *context, struct shim_target *target)
 {
@@ -1405,10 +1457,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtCtxGetSysParamOp
 }
 
 static struct shim_target target_aclrtCtxGetSysParamOpt = {NULL, "aclrtCtxGetSysParamOpt"};
-SHIM_EXPORT aclError aclrtCtxGetSysParamOpt(aclSysParamOpt opt, int64_t *value)
+static SHIM_BODY aclError main_aclrtCtxGetSysParamOpt(aclSysParamOpt opt, int64_t *value)
 {
 	return wrap_aclrtCtxGetSysParamOpt(opt, value, &target_aclrtCtxGetSysParamOpt);
 }
+
+SHIM_ENTRY(aclrtCtxGetSysParamOpt, main_aclrtCtxGetSysParamOpt);
 
 static __attribute__((noinline, cold)) aclError other_aclrtCtxGetSysParamOpt(aclSysParamOpt opt, int64_t *value, struct shim_target *target)
 {
@@ -1453,10 +1507,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtCtxSetSysParamOp
 }
 
 static struct shim_target target_aclrtCtxSetSysParamOpt = {NULL, "aclrtCtxSetSysParamOpt"};
-SHIM_EXPORT aclError aclrtCtxSetSysParamOpt(aclSysParamOpt opt, int64_t value)
+static SHIM_BODY aclError main_aclrtCtxSetSysParamOpt(aclSysParamOpt opt, int64_t value)
 {
 	return wrap_aclrtCtxSetSysParamOpt(opt, value, &target_aclrtCtxSetSysParamOpt);
 }
+
+SHIM_ENTRY(aclrtCtxSetSysParamOpt, main_aclrtCtxSetSysParamOpt);
 
 static __attribute__((noinline, cold)) aclError other_aclrtCtxSetSysParamOpt(aclSysParamOpt opt, int64_t value, struct shim_target *target)
 {
@@ -1504,10 +1560,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetSysParamOpt(a
 }
 
 static struct shim_target target_aclrtGetSysParamOpt = {NULL, "aclrtGetSysParamOpt"};
-SHIM_EXPORT aclError aclrtGetSysParamOpt(aclSysParamOpt opt, int64_t *value)
+static SHIM_BODY aclError main_aclrtGetSysParamOpt(aclSysParamOpt opt, int64_t *value)
 {
 	return wrap_aclrtGetSysParamOpt(opt, value, &target_aclrtGetSysParamOpt);
 }
+
+SHIM_ENTRY(aclrtGetSysParamOpt, main_aclrtGetSysParamOpt);
 
 static __attribute__((noinline, cold)) aclError other_aclrtGetSysParamOpt(aclSysParamOpt opt, int64_t *value, struct shim_target *target)
 {
@@ -1552,10 +1610,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSetSysParamOpt(a
 }
 
 static struct shim_target target_aclrtSetSysParamOpt = {NULL, "aclrtSetSysParamOpt"};
-SHIM_EXPORT aclError aclrtSetSysParamOpt(aclSysParamOpt opt, int64_t value)
+static SHIM_BODY aclError main_aclrtSetSysParamOpt(aclSysParamOpt opt, int64_t value)
 {
 	return wrap_aclrtSetSysParamOpt(opt, value, &target_aclrtSetSysParamOpt);
 }
+
+SHIM_ENTRY(aclrtSetSysParamOpt, main_aclrtSetSysParamOpt);
 
 static __attribute__((noinline, cold)) aclError other_aclrtSetSysParamOpt(aclSysParamOpt opt, int64_t value, struct shim_target *target)
 {
@@ -1603,10 +1663,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSetDevice(int32_
 }
 
 static struct shim_target target_aclrtSetDevice = {NULL, "aclrtSetDevice"};
-SHIM_EXPORT aclError aclrtSetDevice(int32_t deviceId)
+static SHIM_BODY aclError main_aclrtSetDevice(int32_t deviceId)
 {
 	return wrap_aclrtSetDevice(deviceId, &target_aclrtSetDevice);
 }
+
+SHIM_ENTRY(aclrtSetDevice, main_aclrtSetDevice);
 
 static __attribute__((noinline, cold)) aclError other_aclrtSetDevice(int32_t deviceId, struct shim_target *target)
 {
@@ -1651,10 +1713,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtResetDevice(int3
 }
 
 static struct shim_target target_aclrtResetDevice = {NULL, "aclrtResetDevice"};
-SHIM_EXPORT aclError aclrtResetDevice(int32_t deviceId)
+static SHIM_BODY aclError main_aclrtResetDevice(int32_t deviceId)
 {
 	return wrap_aclrtResetDevice(deviceId, &target_aclrtResetDevice);
 }
+
+SHIM_ENTRY(aclrtResetDevice, main_aclrtResetDevice);
 
 static __attribute__((noinline, cold)) aclError other_aclrtResetDevice(int32_t deviceId, struct shim_target *target)
 {
@@ -1699,10 +1763,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtResetDeviceForce
 }
 
 static struct shim_target target_aclrtResetDeviceForce = {NULL, "aclrtResetDeviceForce"};
-SHIM_EXPORT aclError aclrtResetDeviceForce(int32_t deviceId)
+static SHIM_BODY aclError main_aclrtResetDeviceForce(int32_t deviceId)
 {
 	return wrap_aclrtResetDeviceForce(deviceId, &target_aclrtResetDeviceForce);
 }
+
+SHIM_ENTRY(aclrtResetDeviceForce, main_aclrtResetDeviceForce);
 
 static __attribute__((noinline, cold)) aclError other_aclrtResetDeviceForce(int32_t deviceId, struct shim_target *target)
 {
@@ -1749,10 +1815,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetDevice(int32_
 }
 
 static struct shim_target target_aclrtGetDevice = {NULL, "aclrtGetDevice"};
-SHIM_EXPORT aclError aclrtGetDevice(int32_t *deviceId)
+static SHIM_BODY aclError main_aclrtGetDevice(int32_t *deviceId)
 {
 	return wrap_aclrtGetDevice(deviceId, &target_aclrtGetDevice);
 }
+
+SHIM_ENTRY(aclrtGetDevice, main_aclrtGetDevice);
 
 static __attribute__((noinline, cold)) aclError other_aclrtGetDevice(int32_t *deviceId, struct shim_target *target)
 {
@@ -1797,10 +1865,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSetStreamFailure
 }
 
 static struct shim_target target_aclrtSetStreamFailureMode = {NULL, "aclrtSetStreamFailureMode"};
-SHIM_EXPORT aclError aclrtSetStreamFailureMode(aclrtStream stream, uint64_t mode)
+static SHIM_BODY aclError main_aclrtSetStreamFailureMode(aclrtStream stream, uint64_t mode)
 {
 	return wrap_aclrtSetStreamFailureMode(stream, mode, &target_aclrtSetStreamFailureMode);
 }
+
+SHIM_ENTRY(aclrtSetStreamFailureMode, main_aclrtSetStreamFailureMode);
 
 static __attribute__((noinline, cold)) aclError other_aclrtSetStreamFailureMode(aclrtStream stream, uint64_t mode, struct shim_target *target)
 {
@@ -1847,10 +1917,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetRunMode(aclrt
 }
 
 static struct shim_target target_aclrtGetRunMode = {NULL, "aclrtGetRunMode"};
-SHIM_EXPORT aclError aclrtGetRunMode(aclrtRunMode *runMode)
+static SHIM_BODY aclError main_aclrtGetRunMode(aclrtRunMode *runMode)
 {
 	return wrap_aclrtGetRunMode(runMode, &target_aclrtGetRunMode);
 }
+
+SHIM_ENTRY(aclrtGetRunMode, main_aclrtGetRunMode);
 
 static __attribute__((noinline, cold)) aclError other_aclrtGetRunMode(aclrtRunMode *runMode, struct shim_target *target)
 {
@@ -1896,10 +1968,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSynchronizeDevic
 }
 
 static struct shim_target target_aclrtSynchronizeDevice = {NULL, "aclrtSynchronizeDevice"};
-SHIM_EXPORT aclError aclrtSynchronizeDevice(void)
+static SHIM_BODY aclError main_aclrtSynchronizeDevice(void)
 {
 	return wrap_aclrtSynchronizeDevice(&target_aclrtSynchronizeDevice);
 }
+
+SHIM_ENTRY(aclrtSynchronizeDevice, main_aclrtSynchronizeDevice);
 
 static __attribute__((noinline, cold)) aclError other_aclrtSynchronizeDevice(struct shim_target *target)
 {
@@ -1947,10 +2021,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSynchronizeDevic
 }
 
 static struct shim_target target_aclrtSynchronizeDeviceWithTimeout = {NULL, "aclrtSynchronizeDeviceWithTimeout"};
-SHIM_EXPORT aclError aclrtSynchronizeDeviceWithTimeout(int32_t timeout)
+static SHIM_BODY aclError main_aclrtSynchronizeDeviceWithTimeout(int32_t timeout)
 {
 	return wrap_aclrtSynchronizeDeviceWithTimeout(timeout, &target_aclrtSynchronizeDeviceWithTimeout);
 }
+
+SHIM_ENTRY(aclrtSynchronizeDeviceWithTimeout, main_aclrtSynchronizeDeviceWithTimeout);
 
 static __attribute__((noinline, cold)) aclError other_aclrtSynchronizeDeviceWithTimeout(int32_t timeout, struct shim_target *target)
 {
@@ -1994,10 +2070,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSetTsDevice(aclr
 }
 
 static struct shim_target target_aclrtSetTsDevice = {NULL, "aclrtSetTsDevice"};
-SHIM_EXPORT aclError aclrtSetTsDevice(aclrtTsId tsId)
+static SHIM_BODY aclError main_aclrtSetTsDevice(aclrtTsId tsId)
 {
 	return wrap_aclrtSetTsDevice(tsId, &target_aclrtSetTsDevice);
 }
+
+SHIM_ENTRY(aclrtSetTsDevice, main_aclrtSetTsDevice);
 
 static __attribute__((noinline, cold)) aclError other_aclrtSetTsDevice(aclrtTsId tsId, struct shim_target *target)
 {
@@ -2045,10 +2123,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetDeviceUtiliza
 }
 
 static struct shim_target target_aclrtGetDeviceUtilizationRate = {NULL, "aclrtGetDeviceUtilizationRate"};
-SHIM_EXPORT aclError aclrtGetDeviceUtilizationRate(int32_t deviceId, aclrtUtilizationInfo *utilizationInfo)
+static SHIM_BODY aclError main_aclrtGetDeviceUtilizationRate(int32_t deviceId, aclrtUtilizationInfo *utilizationInfo)
 {
 	return wrap_aclrtGetDeviceUtilizationRate(deviceId, utilizationInfo, &target_aclrtGetDeviceUtilizationRate);
 }
+
+SHIM_ENTRY(aclrtGetDeviceUtilizationRate, main_aclrtGetDeviceUtilizationRate);
 
 static __attribute__((noinline, cold)) aclError other_aclrtGetDeviceUtilizationRate(int32_t deviceId, aclrtUtilizationInfo *utilizationInfo, struct shim_target *target)
 {
@@ -2095,10 +2175,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetDeviceCount(u
 }
 
 static struct shim_target target_aclrtGetDeviceCount = {NULL, "aclrtGetDeviceCount"};
-SHIM_EXPORT aclError aclrtGetDeviceCount(uint32_t *count)
+static SHIM_BODY aclError main_aclrtGetDeviceCount(uint32_t *count)
 {
 	return wrap_aclrtGetDeviceCount(count, &target_aclrtGetDeviceCount);
 }
+
+SHIM_ENTRY(aclrtGetDeviceCount, main_aclrtGetDeviceCount);
 
 static __attribute__((noinline, cold)) aclError other_aclrtGetDeviceCount(uint32_t *count, struct shim_target *target)
 {
@@ -2145,10 +2227,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtCreateEvent(aclr
 }
 
 static struct shim_target target_aclrtCreateEvent = {NULL, "aclrtCreateEvent"};
-SHIM_EXPORT aclError aclrtCreateEvent(aclrtEvent *event)
+static SHIM_BODY aclError main_aclrtCreateEvent(aclrtEvent *event)
 {
 	return wrap_aclrtCreateEvent(event, &target_aclrtCreateEvent);
 }
+
+SHIM_ENTRY(aclrtCreateEvent, main_aclrtCreateEvent);
 
 static __attribute__((noinline, cold)) aclError other_aclrtCreateEvent(aclrtEvent *event, struct shim_target *target)
 {
@@ -2196,10 +2280,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtCreateEventWithF
 }
 
 static struct shim_target target_aclrtCreateEventWithFlag = {NULL, "aclrtCreateEventWithFlag"};
-SHIM_EXPORT aclError aclrtCreateEventWithFlag(aclrtEvent *event, uint32_t flag)
+static SHIM_BODY aclError main_aclrtCreateEventWithFlag(aclrtEvent *event, uint32_t flag)
 {
 	return wrap_aclrtCreateEventWithFlag(event, flag, &target_aclrtCreateEventWithFlag);
 }
+
+SHIM_ENTRY(aclrtCreateEventWithFlag, main_aclrtCreateEventWithFlag);
 
 static __attribute__((noinline, cold)) aclError other_aclrtCreateEventWithFlag(aclrtEvent *event, uint32_t flag, struct shim_target *target)
 {
@@ -2247,10 +2333,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtCreateEventExWit
 }
 
 static struct shim_target target_aclrtCreateEventExWithFlag = {NULL, "aclrtCreateEventExWithFlag"};
-SHIM_EXPORT aclError aclrtCreateEventExWithFlag(aclrtEvent *event, uint32_t flag)
+static SHIM_BODY aclError main_aclrtCreateEventExWithFlag(aclrtEvent *event, uint32_t flag)
 {
 	return wrap_aclrtCreateEventExWithFlag(event, flag, &target_aclrtCreateEventExWithFlag);
 }
+
+SHIM_ENTRY(aclrtCreateEventExWithFlag, main_aclrtCreateEventExWithFlag);
 
 static __attribute__((noinline, cold)) aclError other_aclrtCreateEventExWithFlag(aclrtEvent *event, uint32_t flag, struct shim_target *target)
 {
@@ -2294,10 +2382,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtDestroyEvent(acl
 }
 
 static struct shim_target target_aclrtDestroyEvent = {NULL, "aclrtDestroyEvent"};
-SHIM_EXPORT aclError aclrtDestroyEvent(aclrtEvent event)
+static SHIM_BODY aclError main_aclrtDestroyEvent(aclrtEvent event)
 {
 	return wrap_aclrtDestroyEvent(event, &target_aclrtDestroyEvent);
 }
+
+SHIM_ENTRY(aclrtDestroyEvent, main_aclrtDestroyEvent);
 
 static __attribute__((noinline, cold)) aclError other_aclrtDestroyEvent(aclrtEvent event, struct shim_target *target)
 {
@@ -2348,10 +2438,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtRecordEvent(aclr
 }
 
 static struct shim_target target_aclrtRecordEvent = {NULL, "aclrtRecordEvent"};
-SHIM_EXPORT aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream)
+static SHIM_BODY aclError main_aclrtRecordEvent(aclrtEvent event, aclrtStream stream)
 {
 	return wrap_aclrtRecordEvent(event, stream, &target_aclrtRecordEvent);
 }
+
+SHIM_ENTRY(aclrtRecordEvent, main_aclrtRecordEvent);
 
 static __attribute__((noinline, cold)) aclError other_aclrtRecordEvent(aclrtEvent event, aclrtStream stream, struct shim_target *target)
 {
@@ -2403,10 +2495,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtRecordEventWithF
 }
 
 static struct shim_target target_aclrtRecordEventWithFlag = {NULL, "aclrtRecordEventWithFlag"};
-SHIM_EXPORT aclError aclrtRecordEventWithFlag(aclrtEvent event, aclrtStream stream, uint32_t flag)
+static SHIM_BODY aclError main_aclrtRecordEventWithFlag(aclrtEvent event, aclrtStream stream, uint32_t flag)
 {
 	return wrap_aclrtRecordEventWithFlag(event, stream, flag, &target_aclrtRecordEventWithFlag);
 }
+
+SHIM_ENTRY(aclrtRecordEventWithFlag, main_aclrtRecordEventWithFlag);
 
 static __attribute__((noinline, cold)) aclError other_aclrtRecordEventWithFlag(aclrtEvent event, aclrtStream stream, uint32_t flag, struct shim_target *target)
 {
@@ -2454,10 +2548,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtResetEvent(aclrt
 }
 
 static struct shim_target target_aclrtResetEvent = {NULL, "aclrtResetEvent"};
-SHIM_EXPORT aclError aclrtResetEvent(aclrtEvent event, aclrtStream stream)
+static SHIM_BODY aclError main_aclrtResetEvent(aclrtEvent event, aclrtStream stream)
 {
 	return wrap_aclrtResetEvent(event, stream, &target_aclrtResetEvent);
 }
+
+SHIM_ENTRY(aclrtResetEvent, main_aclrtResetEvent);
 
 static __attribute__((noinline, cold)) aclError other_aclrtResetEvent(aclrtEvent event, aclrtStream stream, struct shim_target *target)
 {
@@ -2509,10 +2605,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtQueryEvent(aclrt
 }
 
 static struct shim_target target_aclrtQueryEvent = {NULL, "aclrtQueryEvent"};
-SHIM_EXPORT aclError aclrtQueryEvent(aclrtEvent event, aclrtEventStatus *status)
+static SHIM_BODY aclError main_aclrtQueryEvent(aclrtEvent event, aclrtEventStatus *status)
 {
 	return wrap_aclrtQueryEvent(event, status, &target_aclrtQueryEvent);
 }
+
+SHIM_ENTRY(aclrtQueryEvent, main_aclrtQueryEvent);
 
 static __attribute__((noinline, cold)) aclError other_aclrtQueryEvent(aclrtEvent event, aclrtEventStatus *status, struct shim_target *target)
 {
@@ -2564,10 +2662,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtQueryEventStatus
 }
 
 static struct shim_target target_aclrtQueryEventStatus = {NULL, "aclrtQueryEventStatus"};
-SHIM_EXPORT aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus *status)
+static SHIM_BODY aclError main_aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus *status)
 {
 	return wrap_aclrtQueryEventStatus(event, status, &target_aclrtQueryEventStatus);
 }
+
+SHIM_ENTRY(aclrtQueryEventStatus, main_aclrtQueryEventStatus);
 
 static __attribute__((noinline, cold)) aclError other_aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus *status, struct shim_target *target)
 {
@@ -2615,10 +2715,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtQueryEventWaitSt
 }
 
 static struct shim_target target_aclrtQueryEventWaitStatus = {NULL, "aclrtQueryEventWaitStatus"};
-SHIM_EXPORT aclError aclrtQueryEventWaitStatus(aclrtEvent event, aclrtEventWaitStatus *status)
+static SHIM_BODY aclError main_aclrtQueryEventWaitStatus(aclrtEvent event, aclrtEventWaitStatus *status)
 {
 	return wrap_aclrtQueryEventWaitStatus(event, status, &target_aclrtQueryEventWaitStatus);
 }
+
+SHIM_ENTRY(aclrtQueryEventWaitStatus, main_aclrtQueryEventWaitStatus);
 
 static __attribute__((noinline, cold)) aclError other_aclrtQueryEventWaitStatus(aclrtEvent event, aclrtEventWaitStatus *status, struct shim_target *target)
 {
@@ -2666,10 +2768,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSynchronizeEvent
 }
 
 static struct shim_target target_aclrtSynchronizeEvent = {NULL, "aclrtSynchronizeEvent"};
-SHIM_EXPORT aclError aclrtSynchronizeEvent(aclrtEvent event)
+static SHIM_BODY aclError main_aclrtSynchronizeEvent(aclrtEvent event)
 {
 	return wrap_aclrtSynchronizeEvent(event, &target_aclrtSynchronizeEvent);
 }
+
+SHIM_ENTRY(aclrtSynchronizeEvent, main_aclrtSynchronizeEvent);
 
 static __attribute__((noinline, cold)) aclError other_aclrtSynchronizeEvent(aclrtEvent event, struct shim_target *target)
 {
@@ -2718,10 +2822,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSynchronizeEvent
 }
 
 static struct shim_target target_aclrtSynchronizeEventWithTimeout = {NULL, "aclrtSynchronizeEventWithTimeout"};
-SHIM_EXPORT aclError aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t timeout)
+static SHIM_BODY aclError main_aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t timeout)
 {
 	return wrap_aclrtSynchronizeEventWithTimeout(event, timeout, &target_aclrtSynchronizeEventWithTimeout);
 }
+
+SHIM_ENTRY(aclrtSynchronizeEventWithTimeout, main_aclrtSynchronizeEventWithTimeout);
 
 static __attribute__((noinline, cold)) aclError other_aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t timeout, struct shim_target *target)
 {
@@ -2770,10 +2876,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtEventElapsedTime
 }
 
 static struct shim_target target_aclrtEventElapsedTime = {NULL, "aclrtEventElapsedTime"};
-SHIM_EXPORT aclError aclrtEventElapsedTime(float *ms, aclrtEvent startEvent, aclrtEvent endEvent)
+static SHIM_BODY aclError main_aclrtEventElapsedTime(float *ms, aclrtEvent startEvent, aclrtEvent endEvent)
 {
 	return wrap_aclrtEventElapsedTime(ms, startEvent, endEvent, &target_aclrtEventElapsedTime);
 }
+
+SHIM_ENTRY(aclrtEventElapsedTime, main_aclrtEventElapsedTime);
 
 static __attribute__((noinline, cold)) aclError other_aclrtEventElapsedTime(float *ms, aclrtEvent startEvent, aclrtEvent endEvent, struct shim_target *target)
 {
@@ -2821,10 +2929,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtEventGetTimestam
 }
 
 static struct shim_target target_aclrtEventGetTimestamp = {NULL, "aclrtEventGetTimestamp"};
-SHIM_EXPORT aclError aclrtEventGetTimestamp(aclrtEvent event, uint64_t *timestamp)
+static SHIM_BODY aclError main_aclrtEventGetTimestamp(aclrtEvent event, uint64_t *timestamp)
 {
 	return wrap_aclrtEventGetTimestamp(event, timestamp, &target_aclrtEventGetTimestamp);
 }
+
+SHIM_ENTRY(aclrtEventGetTimestamp, main_aclrtEventGetTimestamp);
 
 static __attribute__((noinline, cold)) aclError other_aclrtEventGetTimestamp(aclrtEvent event, uint64_t *timestamp, struct shim_target *target)
 {
@@ -2876,10 +2986,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMalloc(void **de
 }
 
 static struct shim_target target_aclrtMalloc = {NULL, "aclrtMalloc"};
-SHIM_EXPORT aclError aclrtMalloc(void **devPtr, size_t size, aclrtMemMallocPolicy policy)
+static SHIM_BODY aclError main_aclrtMalloc(void **devPtr, size_t size, aclrtMemMallocPolicy policy)
 {
 	return wrap_aclrtMalloc(devPtr, size, policy, &target_aclrtMalloc);
 }
+
+SHIM_ENTRY(aclrtMalloc, main_aclrtMalloc);
 
 static __attribute__((noinline, cold)) aclError other_aclrtMalloc(void **devPtr, size_t size, aclrtMemMallocPolicy policy, struct shim_target *target)
 {
@@ -2931,10 +3043,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMallocAlign32(vo
 }
 
 static struct shim_target target_aclrtMallocAlign32 = {NULL, "aclrtMallocAlign32"};
-SHIM_EXPORT aclError aclrtMallocAlign32(void **devPtr, size_t size, aclrtMemMallocPolicy policy)
+static SHIM_BODY aclError main_aclrtMallocAlign32(void **devPtr, size_t size, aclrtMemMallocPolicy policy)
 {
 	return wrap_aclrtMallocAlign32(devPtr, size, policy, &target_aclrtMallocAlign32);
 }
+
+SHIM_ENTRY(aclrtMallocAlign32, main_aclrtMallocAlign32);
 
 static __attribute__((noinline, cold)) aclError other_aclrtMallocAlign32(void **devPtr, size_t size, aclrtMemMallocPolicy policy, struct shim_target *target)
 {
@@ -2986,10 +3100,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMallocCached(voi
 }
 
 static struct shim_target target_aclrtMallocCached = {NULL, "aclrtMallocCached"};
-SHIM_EXPORT aclError aclrtMallocCached(void **devPtr, size_t size, aclrtMemMallocPolicy policy)
+static SHIM_BODY aclError main_aclrtMallocCached(void **devPtr, size_t size, aclrtMemMallocPolicy policy)
 {
 	return wrap_aclrtMallocCached(devPtr, size, policy, &target_aclrtMallocCached);
 }
+
+SHIM_ENTRY(aclrtMallocCached, main_aclrtMallocCached);
 
 static __attribute__((noinline, cold)) aclError other_aclrtMallocCached(void **devPtr, size_t size, aclrtMemMallocPolicy policy, struct shim_target *target)
 {
@@ -3043,10 +3159,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMallocWithCfg(vo
 }
 
 static struct shim_target target_aclrtMallocWithCfg = {NULL, "aclrtMallocWithCfg"};
-SHIM_EXPORT aclError aclrtMallocWithCfg(void **devPtr, size_t size, aclrtMemMallocPolicy policy, aclrtMallocConfig *cfg)
+static SHIM_BODY aclError main_aclrtMallocWithCfg(void **devPtr, size_t size, aclrtMemMallocPolicy policy, aclrtMallocConfig *cfg)
 {
 	return wrap_aclrtMallocWithCfg(devPtr, size, policy, cfg, &target_aclrtMallocWithCfg);
 }
+
+SHIM_ENTRY(aclrtMallocWithCfg, main_aclrtMallocWithCfg);
 
 static __attribute__((noinline, cold)) aclError other_aclrtMallocWithCfg(void **devPtr, size_t size, aclrtMemMallocPolicy policy, aclrtMallocConfig *cfg, struct shim_target *target)
 {
@@ -3100,10 +3218,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMallocForTaskSch
 }
 
 static struct shim_target target_aclrtMallocForTaskScheduler = {NULL, "aclrtMallocForTaskScheduler"};
-SHIM_EXPORT aclError aclrtMallocForTaskScheduler(void **devPtr, size_t size, aclrtMemMallocPolicy policy, aclrtMallocConfig *cfg)
+static SHIM_BODY aclError main_aclrtMallocForTaskScheduler(void **devPtr, size_t size, aclrtMemMallocPolicy policy, aclrtMallocConfig *cfg)
 {
 	return wrap_aclrtMallocForTaskScheduler(devPtr, size, policy, cfg, &target_aclrtMallocForTaskScheduler);
 }
+
+SHIM_ENTRY(aclrtMallocForTaskScheduler, main_aclrtMallocForTaskScheduler);
 
 static __attribute__((noinline, cold)) aclError other_aclrtMallocForTaskScheduler(void **devPtr, size_t size, aclrtMemMallocPolicy policy, aclrtMallocConfig *cfg, struct shim_target *target)
 {
@@ -3156,10 +3276,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMallocHostWithCf
 }
 
 static struct shim_target target_aclrtMallocHostWithCfg = {NULL, "aclrtMallocHostWithCfg"};
-SHIM_EXPORT aclError aclrtMallocHostWithCfg(void **ptr, uint64_t size, aclrtMallocConfig *cfg)
+static SHIM_BODY aclError main_aclrtMallocHostWithCfg(void **ptr, uint64_t size, aclrtMallocConfig *cfg)
 {
 	return wrap_aclrtMallocHostWithCfg(ptr, size, cfg, &target_aclrtMallocHostWithCfg);
 }
+
+SHIM_ENTRY(aclrtMallocHostWithCfg, main_aclrtMallocHostWithCfg);
 
 static __attribute__((noinline, cold)) aclError other_aclrtMallocHostWithCfg(void **ptr, uint64_t size, aclrtMallocConfig *cfg, struct shim_target *target)
 {
@@ -3207,10 +3329,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtPointerGetAttrib
 }
 
 static struct shim_target target_aclrtPointerGetAttributes = {NULL, "aclrtPointerGetAttributes"};
-SHIM_EXPORT aclError aclrtPointerGetAttributes(const void *ptr, aclrtPtrAttributes *attributes)
+static SHIM_BODY aclError main_aclrtPointerGetAttributes(const void *ptr, aclrtPtrAttributes *attributes)
 {
 	return wrap_aclrtPointerGetAttributes(ptr, attributes, &target_aclrtPointerGetAttributes);
 }
+
+SHIM_ENTRY(aclrtPointerGetAttributes, main_aclrtPointerGetAttributes);
 
 static __attribute__((noinline, cold)) aclError other_aclrtPointerGetAttributes(const void *ptr, aclrtPtrAttributes *attributes, struct shim_target *target)
 {
@@ -3261,10 +3385,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemManagedGetAtt
 }
 
 static struct shim_target target_aclrtMemManagedGetAttr = {NULL, "aclrtMemManagedGetAttr"};
-SHIM_EXPORT aclError aclrtMemManagedGetAttr(aclrtMemManagedRangeAttribute attribute, const void *ptr, size_t size, void *data, size_t dataSize)
+static SHIM_BODY aclError main_aclrtMemManagedGetAttr(aclrtMemManagedRangeAttribute attribute, const void *ptr, size_t size, void *data, size_t dataSize)
 {
 	return wrap_aclrtMemManagedGetAttr(attribute, ptr, size, data, dataSize, &target_aclrtMemManagedGetAttr);
 }
+
+SHIM_ENTRY(aclrtMemManagedGetAttr, main_aclrtMemManagedGetAttr);
 
 static __attribute__((noinline, cold)) aclError other_aclrtMemManagedGetAttr(aclrtMemManagedRangeAttribute attribute, const void *ptr, size_t size, void *data, size_t dataSize, struct shim_target *target)
 {
@@ -3322,10 +3448,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemManagedGetAtt
 }
 
 static struct shim_target target_aclrtMemManagedGetAttrs = {NULL, "aclrtMemManagedGetAttrs"};
-SHIM_EXPORT aclError aclrtMemManagedGetAttrs(aclrtMemManagedRangeAttribute *attributes, size_t numAttributes, const void *ptr, size_t size, void **data, size_t *dataSizes)
+static SHIM_BODY aclError main_aclrtMemManagedGetAttrs(aclrtMemManagedRangeAttribute *attributes, size_t numAttributes, const void *ptr, size_t size, void **data, size_t *dataSizes)
 {
 	return wrap_aclrtMemManagedGetAttrs(attributes, numAttributes, ptr, size, data, dataSizes, &target_aclrtMemManagedGetAttrs);
 }
+
+SHIM_ENTRY(aclrtMemManagedGetAttrs, main_aclrtMemManagedGetAttrs);
 
 static __attribute__((noinline, cold)) aclError other_aclrtMemManagedGetAttrs(aclrtMemManagedRangeAttribute *attributes, size_t numAttributes, const void *ptr, size_t size, void **data, size_t *dataSizes, struct shim_target *target)
 {
@@ -3378,10 +3506,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtHostRegister(voi
 }
 
 static struct shim_target target_aclrtHostRegister = {NULL, "aclrtHostRegister"};
-SHIM_EXPORT aclError aclrtHostRegister(void *ptr, uint64_t size, aclrtHostRegisterType type, void **devPtr)
+static SHIM_BODY aclError main_aclrtHostRegister(void *ptr, uint64_t size, aclrtHostRegisterType type, void **devPtr)
 {
 	return wrap_aclrtHostRegister(ptr, size, type, devPtr, &target_aclrtHostRegister);
 }
+
+SHIM_ENTRY(aclrtHostRegister, main_aclrtHostRegister);
 
 static __attribute__((noinline, cold)) aclError other_aclrtHostRegister(void *ptr, uint64_t size, aclrtHostRegisterType type, void **devPtr, struct shim_target *target)
 {
@@ -3431,10 +3561,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtHostRegisterV2(v
 }
 
 static struct shim_target target_aclrtHostRegisterV2 = {NULL, "aclrtHostRegisterV2"};
-SHIM_EXPORT aclError aclrtHostRegisterV2(void *ptr, uint64_t size, uint32_t flag)
+static SHIM_BODY aclError main_aclrtHostRegisterV2(void *ptr, uint64_t size, uint32_t flag)
 {
 	return wrap_aclrtHostRegisterV2(ptr, size, flag, &target_aclrtHostRegisterV2);
 }
+
+SHIM_ENTRY(aclrtHostRegisterV2, main_aclrtHostRegisterV2);
 
 static __attribute__((noinline, cold)) aclError other_aclrtHostRegisterV2(void *ptr, uint64_t size, uint32_t flag, struct shim_target *target)
 {
@@ -3483,10 +3615,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtHostGetDevicePoi
 }
 
 static struct shim_target target_aclrtHostGetDevicePointer = {NULL, "aclrtHostGetDevicePointer"};
-SHIM_EXPORT aclError aclrtHostGetDevicePointer(void *pHost, void **pDevice, uint32_t flag)
+static SHIM_BODY aclError main_aclrtHostGetDevicePointer(void *pHost, void **pDevice, uint32_t flag)
 {
 	return wrap_aclrtHostGetDevicePointer(pHost, pDevice, flag, &target_aclrtHostGetDevicePointer);
 }
+
+SHIM_ENTRY(aclrtHostGetDevicePointer, main_aclrtHostGetDevicePointer);
 
 static __attribute__((noinline, cold)) aclError other_aclrtHostGetDevicePointer(void *pHost, void **pDevice, uint32_t flag, struct shim_target *target)
 {
@@ -3531,10 +3665,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtHostUnregister(v
 }
 
 static struct shim_target target_aclrtHostUnregister = {NULL, "aclrtHostUnregister"};
-SHIM_EXPORT aclError aclrtHostUnregister(void *ptr)
+static SHIM_BODY aclError main_aclrtHostUnregister(void *ptr)
 {
 	return wrap_aclrtHostUnregister(ptr, &target_aclrtHostUnregister);
 }
+
+SHIM_ENTRY(aclrtHostUnregister, main_aclrtHostUnregister);
 
 static __attribute__((noinline, cold)) aclError other_aclrtHostUnregister(void *ptr, struct shim_target *target)
 {
@@ -3583,10 +3719,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtHostMemMapCapabi
 }
 
 static struct shim_target target_aclrtHostMemMapCapabilities = {NULL, "aclrtHostMemMapCapabilities"};
-SHIM_EXPORT aclError aclrtHostMemMapCapabilities(uint32_t deviceId, aclrtHacType hacType, aclrtHostMemMapCapability *capabilities)
+static SHIM_BODY aclError main_aclrtHostMemMapCapabilities(uint32_t deviceId, aclrtHacType hacType, aclrtHostMemMapCapability *capabilities)
 {
 	return wrap_aclrtHostMemMapCapabilities(deviceId, hacType, capabilities, &target_aclrtHostMemMapCapabilities);
 }
+
+SHIM_ENTRY(aclrtHostMemMapCapabilities, main_aclrtHostMemMapCapabilities);
 
 static __attribute__((noinline, cold)) aclError other_aclrtHostMemMapCapabilities(uint32_t deviceId, aclrtHacType hacType, aclrtHostMemMapCapability *capabilities, struct shim_target *target)
 {
@@ -3686,10 +3824,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtStreamGetId(aclr
 }
 
 static struct shim_target target_aclrtStreamGetId = {NULL, "aclrtStreamGetId"};
-SHIM_EXPORT aclError aclrtStreamGetId(aclrtStream stream, int32_t *streamId)
+static SHIM_BODY aclError main_aclrtStreamGetId(aclrtStream stream, int32_t *streamId)
 {
 	return wrap_aclrtStreamGetId(stream, streamId, &target_aclrtStreamGetId);
 }
+
+SHIM_ENTRY(aclrtStreamGetId, main_aclrtStreamGetId);
 
 static __attribute__((noinline, cold)) aclError other_aclrtStreamGetId(aclrtStream stream, int32_t *streamId, struct shim_target *target)
 {
@@ -3734,10 +3874,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemFlush(void *d
 }
 
 static struct shim_target target_aclrtMemFlush = {NULL, "aclrtMemFlush"};
-SHIM_EXPORT aclError aclrtMemFlush(void *devPtr, size_t size)
+static SHIM_BODY aclError main_aclrtMemFlush(void *devPtr, size_t size)
 {
 	return wrap_aclrtMemFlush(devPtr, size, &target_aclrtMemFlush);
 }
+
+SHIM_ENTRY(aclrtMemFlush, main_aclrtMemFlush);
 
 static __attribute__((noinline, cold)) aclError other_aclrtMemFlush(void *devPtr, size_t size, struct shim_target *target)
 {
@@ -3782,10 +3924,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemInvalidate(vo
 }
 
 static struct shim_target target_aclrtMemInvalidate = {NULL, "aclrtMemInvalidate"};
-SHIM_EXPORT aclError aclrtMemInvalidate(void *devPtr, size_t size)
+static SHIM_BODY aclError main_aclrtMemInvalidate(void *devPtr, size_t size)
 {
 	return wrap_aclrtMemInvalidate(devPtr, size, &target_aclrtMemInvalidate);
 }
+
+SHIM_ENTRY(aclrtMemInvalidate, main_aclrtMemInvalidate);
 
 static __attribute__((noinline, cold)) aclError other_aclrtMemInvalidate(void *devPtr, size_t size, struct shim_target *target)
 {
@@ -3830,10 +3974,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtFree(void *devPt
 }
 
 static struct shim_target target_aclrtFree = {NULL, "aclrtFree"};
-SHIM_EXPORT aclError aclrtFree(void *devPtr)
+static SHIM_BODY aclError main_aclrtFree(void *devPtr)
 {
 	return wrap_aclrtFree(devPtr, &target_aclrtFree);
 }
+
+SHIM_ENTRY(aclrtFree, main_aclrtFree);
 
 static __attribute__((noinline, cold)) aclError other_aclrtFree(void *devPtr, struct shim_target *target)
 {
@@ -3884,10 +4030,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMallocHost(void 
 }
 
 static struct shim_target target_aclrtMallocHost = {NULL, "aclrtMallocHost"};
-SHIM_EXPORT aclError aclrtMallocHost(void **hostPtr, size_t size)
+static SHIM_BODY aclError main_aclrtMallocHost(void **hostPtr, size_t size)
 {
 	return wrap_aclrtMallocHost(hostPtr, size, &target_aclrtMallocHost);
 }
+
+SHIM_ENTRY(aclrtMallocHost, main_aclrtMallocHost);
 
 static __attribute__((noinline, cold)) aclError other_aclrtMallocHost(void **hostPtr, size_t size, struct shim_target *target)
 {
@@ -3939,10 +4087,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemAllocManaged(
 }
 
 static struct shim_target target_aclrtMemAllocManaged = {NULL, "aclrtMemAllocManaged"};
-SHIM_EXPORT aclError aclrtMemAllocManaged(void **ptr, uint64_t size, uint32_t flag)
+static SHIM_BODY aclError main_aclrtMemAllocManaged(void **ptr, uint64_t size, uint32_t flag)
 {
 	return wrap_aclrtMemAllocManaged(ptr, size, flag, &target_aclrtMemAllocManaged);
 }
+
+SHIM_ENTRY(aclrtMemAllocManaged, main_aclrtMemAllocManaged);
 
 static __attribute__((noinline, cold)) aclError other_aclrtMemAllocManaged(void **ptr, uint64_t size, uint32_t flag, struct shim_target *target)
 {
@@ -3987,10 +4137,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtFreeHost(void *h
 }
 
 static struct shim_target target_aclrtFreeHost = {NULL, "aclrtFreeHost"};
-SHIM_EXPORT aclError aclrtFreeHost(void *hostPtr)
+static SHIM_BODY aclError main_aclrtFreeHost(void *hostPtr)
 {
 	return wrap_aclrtFreeHost(hostPtr, &target_aclrtFreeHost);
 }
+
+SHIM_ENTRY(aclrtFreeHost, main_aclrtFreeHost);
 
 static __attribute__((noinline, cold)) aclError other_aclrtFreeHost(void *hostPtr, struct shim_target *target)
 {
@@ -4039,10 +4191,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtFreeWithDevSync(
 }
 
 static struct shim_target target_aclrtFreeWithDevSync = {NULL, "aclrtFreeWithDevSync"};
-SHIM_EXPORT aclError aclrtFreeWithDevSync(void *devPtr)
+static SHIM_BODY aclError main_aclrtFreeWithDevSync(void *devPtr)
 {
 	return wrap_aclrtFreeWithDevSync(devPtr, &target_aclrtFreeWithDevSync);
 }
+
+SHIM_ENTRY(aclrtFreeWithDevSync, main_aclrtFreeWithDevSync);
 
 static __attribute__((noinline, cold)) aclError other_aclrtFreeWithDevSync(void *devPtr, struct shim_target *target)
 {
@@ -4091,10 +4245,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtFreeHostWithDevS
 }
 
 static struct shim_target target_aclrtFreeHostWithDevSync = {NULL, "aclrtFreeHostWithDevSync"};
-SHIM_EXPORT aclError aclrtFreeHostWithDevSync(void *hostPtr)
+static SHIM_BODY aclError main_aclrtFreeHostWithDevSync(void *hostPtr)
 {
 	return wrap_aclrtFreeHostWithDevSync(hostPtr, &target_aclrtFreeHostWithDevSync);
 }
+
+SHIM_ENTRY(aclrtFreeHostWithDevSync, main_aclrtFreeHostWithDevSync);
 
 static __attribute__((noinline, cold)) aclError other_aclrtFreeHostWithDevSync(void *hostPtr, struct shim_target *target)
 {
@@ -4147,10 +4303,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpy(void *dst
 }
 
 static struct shim_target target_aclrtMemcpy = {NULL, "aclrtMemcpy"};
-SHIM_EXPORT SHIM_HOT aclError aclrtMemcpy(void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind)
+static SHIM_BODY SHIM_HOT aclError main_aclrtMemcpy(void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind)
 {
 	return wrap_aclrtMemcpy(dst, destMax, src, count, kind, &target_aclrtMemcpy);
 }
+
+SHIM_ENTRY(aclrtMemcpy, main_aclrtMemcpy);
 
 static __attribute__((noinline, cold)) aclError other_aclrtMemcpy(void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind, struct shim_target *target)
 {
@@ -4197,10 +4355,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemset(void *dev
 }
 
 static struct shim_target target_aclrtMemset = {NULL, "aclrtMemset"};
-SHIM_EXPORT aclError aclrtMemset(void *devPtr, size_t maxCount, int32_t value, size_t count)
+static SHIM_BODY aclError main_aclrtMemset(void *devPtr, size_t maxCount, int32_t value, size_t count)
 {
 	return wrap_aclrtMemset(devPtr, maxCount, value, count, &target_aclrtMemset);
 }
+
+SHIM_ENTRY(aclrtMemset, main_aclrtMemset);
 
 static __attribute__((noinline, cold)) aclError other_aclrtMemset(void *devPtr, size_t maxCount, int32_t value, size_t count, struct shim_target *target)
 {
@@ -4257,10 +4417,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyAsync(void
 }
 
 static struct shim_target target_aclrtMemcpyAsync = {NULL, "aclrtMemcpyAsync"};
-SHIM_EXPORT SHIM_HOT aclError aclrtMemcpyAsync(void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind, aclrtStream stream)
+static SHIM_BODY SHIM_HOT aclError main_aclrtMemcpyAsync(void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind, aclrtStream stream)
 {
 	return wrap_aclrtMemcpyAsync(dst, destMax, src, count, kind, stream, &target_aclrtMemcpyAsync);
 }
+
+SHIM_ENTRY(aclrtMemcpyAsync, main_aclrtMemcpyAsync);
 
 static __attribute__((noinline, cold)) aclError other_aclrtMemcpyAsync(void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind, aclrtStream stream, struct shim_target *target)
 {
@@ -4307,10 +4469,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemsetD32(void *
 }
 
 static struct shim_target target_aclrtMemsetD32 = {NULL, "aclrtMemsetD32"};
-SHIM_EXPORT aclError aclrtMemsetD32(void *ptr, size_t memSize, uint32_t value, size_t N)
+static SHIM_BODY aclError main_aclrtMemsetD32(void *ptr, size_t memSize, uint32_t value, size_t N)
 {
 	return wrap_aclrtMemsetD32(ptr, memSize, value, N, &target_aclrtMemsetD32);
 }
+
+SHIM_ENTRY(aclrtMemsetD32, main_aclrtMemsetD32);
 
 static __attribute__((noinline, cold)) aclError other_aclrtMemsetD32(void *ptr, size_t memSize, uint32_t value, size_t N, struct shim_target *target)
 {
@@ -4362,10 +4526,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemsetD32Async(v
 }
 
 static struct shim_target target_aclrtMemsetD32Async = {NULL, "aclrtMemsetD32Async"};
-SHIM_EXPORT aclError aclrtMemsetD32Async(void *ptr, size_t memSize, uint32_t value, size_t N, aclrtStream stream)
+static SHIM_BODY aclError main_aclrtMemsetD32Async(void *ptr, size_t memSize, uint32_t value, size_t N, aclrtStream stream)
 {
 	return wrap_aclrtMemsetD32Async(ptr, memSize, value, N, stream, &target_aclrtMemsetD32Async);
 }
+
+SHIM_ENTRY(aclrtMemsetD32Async, main_aclrtMemsetD32Async);
 
 static __attribute__((noinline, cold)) aclError other_aclrtMemsetD32Async(void *ptr, size_t memSize, uint32_t value, size_t N, aclrtStream stream, struct shim_target *target)
 {
@@ -4422,10 +4588,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyAsyncWithC
 }
 
 static struct shim_target target_aclrtMemcpyAsyncWithCondition = {NULL, "aclrtMemcpyAsyncWithCondition"};
-SHIM_EXPORT SHIM_HOT aclError aclrtMemcpyAsyncWithCondition(void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind, aclrtStream stream)
+static SHIM_BODY SHIM_HOT aclError main_aclrtMemcpyAsyncWithCondition(void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind, aclrtStream stream)
 {
 	return wrap_aclrtMemcpyAsyncWithCondition(dst, destMax, src, count, kind, stream, &target_aclrtMemcpyAsyncWithCondition);
 }
+
+SHIM_ENTRY(aclrtMemcpyAsyncWithCondition, main_aclrtMemcpyAsyncWithCondition);
 
 static __attribute__((noinline, cold)) aclError other_aclrtMemcpyAsyncWithCondition(void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind, aclrtStream stream, struct shim_target *target)
 {
@@ -4480,10 +4648,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpy2d(void *d
 }
 
 static struct shim_target target_aclrtMemcpy2d = {NULL, "aclrtMemcpy2d"};
-SHIM_EXPORT SHIM_HOT aclError aclrtMemcpy2d(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width, size_t height, aclrtMemcpyKind kind)
+static SHIM_BODY SHIM_HOT aclError main_aclrtMemcpy2d(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width, size_t height, aclrtMemcpyKind kind)
 {
 	return wrap_aclrtMemcpy2d(dst, dpitch, src, spitch, width, height, kind, &target_aclrtMemcpy2d);
 }
+
+SHIM_ENTRY(aclrtMemcpy2d, main_aclrtMemcpy2d);
 
 static __attribute__((noinline, cold)) aclError other_aclrtMemcpy2d(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width, size_t height, aclrtMemcpyKind kind, struct shim_target *target)
 {
@@ -4542,10 +4712,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpy2dAsync(vo
 }
 
 static struct shim_target target_aclrtMemcpy2dAsync = {NULL, "aclrtMemcpy2dAsync"};
-SHIM_EXPORT SHIM_HOT aclError aclrtMemcpy2dAsync(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width, size_t height, aclrtMemcpyKind kind, aclrtStream stream)
+static SHIM_BODY SHIM_HOT aclError main_aclrtMemcpy2dAsync(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width, size_t height, aclrtMemcpyKind kind, aclrtStream stream)
 {
 	return wrap_aclrtMemcpy2dAsync(dst, dpitch, src, spitch, width, height, kind, stream, &target_aclrtMemcpy2dAsync);
 }
+
+SHIM_ENTRY(aclrtMemcpy2dAsync, main_aclrtMemcpy2dAsync);
 
 static __attribute__((noinline, cold)) aclError other_aclrtMemcpy2dAsync(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width, size_t height, aclrtMemcpyKind kind, aclrtStream stream, struct shim_target *target)
 {
@@ -4593,10 +4765,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetSymbolAddress
 }
 
 static struct shim_target target_aclrtGetSymbolAddress = {NULL, "aclrtGetSymbolAddress"};
-SHIM_EXPORT aclError aclrtGetSymbolAddress(const void *symbol, void **devPtr)
+static SHIM_BODY aclError main_aclrtGetSymbolAddress(const void *symbol, void **devPtr)
 {
 	return wrap_aclrtGetSymbolAddress(symbol, devPtr, &target_aclrtGetSymbolAddress);
 }
+
+SHIM_ENTRY(aclrtGetSymbolAddress, main_aclrtGetSymbolAddress);
 
 static __attribute__((noinline, cold)) aclError other_aclrtGetSymbolAddress(const void *symbol, void **devPtr, struct shim_target *target)
 {
@@ -4644,10 +4818,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetSymbolSize(co
 }
 
 static struct shim_target target_aclrtGetSymbolSize = {NULL, "aclrtGetSymbolSize"};
-SHIM_EXPORT aclError aclrtGetSymbolSize(const void *symbol, size_t *size)
+static SHIM_BODY aclError main_aclrtGetSymbolSize(const void *symbol, size_t *size)
 {
 	return wrap_aclrtGetSymbolSize(symbol, size, &target_aclrtGetSymbolSize);
 }
+
+SHIM_ENTRY(aclrtGetSymbolSize, main_aclrtGetSymbolSize);
 
 static __attribute__((noinline, cold)) aclError other_aclrtGetSymbolSize(const void *symbol, size_t *size, struct shim_target *target)
 {
@@ -4700,10 +4876,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyFromSymbol
 }
 
 static struct shim_target target_aclrtMemcpyFromSymbol = {NULL, "aclrtMemcpyFromSymbol"};
-SHIM_EXPORT SHIM_HOT aclError aclrtMemcpyFromSymbol(void *dst, size_t dstMax, const void *symbol, size_t count, size_t offset, aclrtMemcpyKind kind)
+static SHIM_BODY SHIM_HOT aclError main_aclrtMemcpyFromSymbol(void *dst, size_t dstMax, const void *symbol, size_t count, size_t offset, aclrtMemcpyKind kind)
 {
 	return wrap_aclrtMemcpyFromSymbol(dst, dstMax, symbol, count, offset, kind, &target_aclrtMemcpyFromSymbol);
 }
+
+SHIM_ENTRY(aclrtMemcpyFromSymbol, main_aclrtMemcpyFromSymbol);
 
 static __attribute__((noinline, cold)) aclError other_aclrtMemcpyFromSymbol(void *dst, size_t dstMax, const void *symbol, size_t count, size_t offset, aclrtMemcpyKind kind, struct shim_target *target)
 {
@@ -4760,10 +4938,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyFromSymbol
 }
 
 static struct shim_target target_aclrtMemcpyFromSymbolAsync = {NULL, "aclrtMemcpyFromSymbolAsync"};
-SHIM_EXPORT SHIM_HOT aclError aclrtMemcpyFromSymbolAsync(void *dst, size_t dstMax, const void *symbol, size_t count, size_t offset, aclrtMemcpyKind kind, aclrtStream stream)
+static SHIM_BODY SHIM_HOT aclError main_aclrtMemcpyFromSymbolAsync(void *dst, size_t dstMax, const void *symbol, size_t count, size_t offset, aclrtMemcpyKind kind, aclrtStream stream)
 {
 	return wrap_aclrtMemcpyFromSymbolAsync(dst, dstMax, symbol, count, offset, kind, stream, &target_aclrtMemcpyFromSymbolAsync);
 }
+
+SHIM_ENTRY(aclrtMemcpyFromSymbolAsync, main_aclrtMemcpyFromSymbolAsync);
 
 static __attribute__((noinline, cold)) aclError other_aclrtMemcpyFromSymbolAsync(void *dst, size_t dstMax, const void *symbol, size_t count, size_t offset, aclrtMemcpyKind kind, aclrtStream stream, struct shim_target *target)
 {
@@ -4815,10 +4995,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyToSymbol(c
 }
 
 static struct shim_target target_aclrtMemcpyToSymbol = {NULL, "aclrtMemcpyToSymbol"};
-SHIM_EXPORT SHIM_HOT aclError aclrtMemcpyToSymbol(const void *symbol, const void *src, size_t count, size_t offset, aclrtMemcpyKind kind)
+static SHIM_BODY SHIM_HOT aclError main_aclrtMemcpyToSymbol(const void *symbol, const void *src, size_t count, size_t offset, aclrtMemcpyKind kind)
 {
 	return wrap_aclrtMemcpyToSymbol(symbol, src, count, offset, kind, &target_aclrtMemcpyToSymbol);
 }
+
+SHIM_ENTRY(aclrtMemcpyToSymbol, main_aclrtMemcpyToSymbol);
 
 static __attribute__((noinline, cold)) aclError other_aclrtMemcpyToSymbol(const void *symbol, const void *src, size_t count, size_t offset, aclrtMemcpyKind kind, struct shim_target *target)
 {
@@ -4874,10 +5056,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyToSymbolAs
 }
 
 static struct shim_target target_aclrtMemcpyToSymbolAsync = {NULL, "aclrtMemcpyToSymbolAsync"};
-SHIM_EXPORT SHIM_HOT aclError aclrtMemcpyToSymbolAsync(const void *symbol, const void *src, size_t count, size_t offset, aclrtMemcpyKind kind, aclrtStream stream)
+static SHIM_BODY SHIM_HOT aclError main_aclrtMemcpyToSymbolAsync(const void *symbol, const void *src, size_t count, size_t offset, aclrtMemcpyKind kind, aclrtStream stream)
 {
 	return wrap_aclrtMemcpyToSymbolAsync(symbol, src, count, offset, kind, stream, &target_aclrtMemcpyToSymbolAsync);
 }
+
+SHIM_ENTRY(aclrtMemcpyToSymbolAsync, main_aclrtMemcpyToSymbolAsync);
 
 static __attribute__((noinline, cold)) aclError other_aclrtMemcpyToSymbolAsync(const void *symbol, const void *src, size_t count, size_t offset, aclrtMemcpyKind kind, aclrtStream stream, struct shim_target *target)
 {
@@ -4929,10 +5113,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemsetAsync(void
 }
 
 static struct shim_target target_aclrtMemsetAsync = {NULL, "aclrtMemsetAsync"};
-SHIM_EXPORT aclError aclrtMemsetAsync(void *devPtr, size_t maxCount, int32_t value, size_t count, aclrtStream stream)
+static SHIM_BODY aclError main_aclrtMemsetAsync(void *devPtr, size_t maxCount, int32_t value, size_t count, aclrtStream stream)
 {
 	return wrap_aclrtMemsetAsync(devPtr, maxCount, value, count, stream, &target_aclrtMemsetAsync);
 }
+
+SHIM_ENTRY(aclrtMemsetAsync, main_aclrtMemsetAsync);
 
 static __attribute__((noinline, cold)) aclError other_aclrtMemsetAsync(void *devPtr, size_t maxCount, int32_t value, size_t count, aclrtStream stream, struct shim_target *target)
 {
@@ -4980,10 +5166,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemManagedAdvise
 }
 
 static struct shim_target target_aclrtMemManagedAdvise = {NULL, "aclrtMemManagedAdvise"};
-SHIM_EXPORT aclError aclrtMemManagedAdvise(const void *ptr, uint64_t size, aclrtMemManagedAdviseType advise, aclrtMemManagedLocation location)
+static SHIM_BODY aclError main_aclrtMemManagedAdvise(const void *ptr, uint64_t size, aclrtMemManagedAdviseType advise, aclrtMemManagedLocation location)
 {
 	return wrap_aclrtMemManagedAdvise(ptr, size, advise, location, &target_aclrtMemManagedAdvise);
 }
+
+SHIM_ENTRY(aclrtMemManagedAdvise, main_aclrtMemManagedAdvise);
 
 static __attribute__((noinline, cold)) aclError other_aclrtMemManagedAdvise(const void *ptr, uint64_t size, aclrtMemManagedAdviseType advise, aclrtMemManagedLocation location, struct shim_target *target)
 {
@@ -5037,10 +5225,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtReserveMemAddres
 }
 
 static struct shim_target target_aclrtReserveMemAddress = {NULL, "aclrtReserveMemAddress"};
-SHIM_EXPORT aclError aclrtReserveMemAddress(void **virPtr, size_t size, size_t alignment, void *expectPtr, uint64_t flags)
+static SHIM_BODY aclError main_aclrtReserveMemAddress(void **virPtr, size_t size, size_t alignment, void *expectPtr, uint64_t flags)
 {
 	return wrap_aclrtReserveMemAddress(virPtr, size, alignment, expectPtr, flags, &target_aclrtReserveMemAddress);
 }
+
+SHIM_ENTRY(aclrtReserveMemAddress, main_aclrtReserveMemAddress);
 
 static __attribute__((noinline, cold)) aclError other_aclrtReserveMemAddress(void **virPtr, size_t size, size_t alignment, void *expectPtr, uint64_t flags, struct shim_target *target)
 {
@@ -5085,10 +5275,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtReleaseMemAddres
 }
 
 static struct shim_target target_aclrtReleaseMemAddress = {NULL, "aclrtReleaseMemAddress"};
-SHIM_EXPORT aclError aclrtReleaseMemAddress(void *virPtr)
+static SHIM_BODY aclError main_aclrtReleaseMemAddress(void *virPtr)
 {
 	return wrap_aclrtReleaseMemAddress(virPtr, &target_aclrtReleaseMemAddress);
 }
+
+SHIM_ENTRY(aclrtReleaseMemAddress, main_aclrtReleaseMemAddress);
 
 static __attribute__((noinline, cold)) aclError other_aclrtReleaseMemAddress(void *virPtr, struct shim_target *target)
 {
@@ -5142,10 +5334,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMallocPhysical(a
 }
 
 static struct shim_target target_aclrtMallocPhysical = {NULL, "aclrtMallocPhysical"};
-SHIM_EXPORT aclError aclrtMallocPhysical(aclrtDrvMemHandle *handle, size_t size, const aclrtPhysicalMemProp *prop, uint64_t flags)
+static SHIM_BODY aclError main_aclrtMallocPhysical(aclrtDrvMemHandle *handle, size_t size, const aclrtPhysicalMemProp *prop, uint64_t flags)
 {
 	return wrap_aclrtMallocPhysical(handle, size, prop, flags, &target_aclrtMallocPhysical);
 }
+
+SHIM_ENTRY(aclrtMallocPhysical, main_aclrtMallocPhysical);
 
 static __attribute__((noinline, cold)) aclError other_aclrtMallocPhysical(aclrtDrvMemHandle *handle, size_t size, const aclrtPhysicalMemProp *prop, uint64_t flags, struct shim_target *target)
 {
@@ -5189,10 +5383,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtFreePhysical(acl
 }
 
 static struct shim_target target_aclrtFreePhysical = {NULL, "aclrtFreePhysical"};
-SHIM_EXPORT aclError aclrtFreePhysical(aclrtDrvMemHandle handle)
+static SHIM_BODY aclError main_aclrtFreePhysical(aclrtDrvMemHandle handle)
 {
 	return wrap_aclrtFreePhysical(handle, &target_aclrtFreePhysical);
 }
+
+SHIM_ENTRY(aclrtFreePhysical, main_aclrtFreePhysical);
 
 static __attribute__((noinline, cold)) aclError other_aclrtFreePhysical(aclrtDrvMemHandle handle, struct shim_target *target)
 {
@@ -5240,10 +5436,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMapMem(void *vir
 }
 
 static struct shim_target target_aclrtMapMem = {NULL, "aclrtMapMem"};
-SHIM_EXPORT aclError aclrtMapMem(void *virPtr, size_t size, size_t offset, aclrtDrvMemHandle handle, uint64_t flags)
+static SHIM_BODY aclError main_aclrtMapMem(void *virPtr, size_t size, size_t offset, aclrtDrvMemHandle handle, uint64_t flags)
 {
 	return wrap_aclrtMapMem(virPtr, size, offset, handle, flags, &target_aclrtMapMem);
 }
+
+SHIM_ENTRY(aclrtMapMem, main_aclrtMapMem);
 
 static __attribute__((noinline, cold)) aclError other_aclrtMapMem(void *virPtr, size_t size, size_t offset, aclrtDrvMemHandle handle, uint64_t flags, struct shim_target *target)
 {
@@ -5288,10 +5486,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtUnmapMem(void *v
 }
 
 static struct shim_target target_aclrtUnmapMem = {NULL, "aclrtUnmapMem"};
-SHIM_EXPORT aclError aclrtUnmapMem(void *virPtr)
+static SHIM_BODY aclError main_aclrtUnmapMem(void *virPtr)
 {
 	return wrap_aclrtUnmapMem(virPtr, &target_aclrtUnmapMem);
 }
+
+SHIM_ENTRY(aclrtUnmapMem, main_aclrtUnmapMem);
 
 static __attribute__((noinline, cold)) aclError other_aclrtUnmapMem(void *virPtr, struct shim_target *target)
 {
@@ -5339,10 +5539,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemMapNoAccess(v
 }
 
 static struct shim_target target_aclrtMemMapNoAccess = {NULL, "aclrtMemMapNoAccess"};
-SHIM_EXPORT aclError aclrtMemMapNoAccess(void *virPtr, size_t size, size_t offset, aclrtDrvMemHandle handle, uint64_t flags)
+static SHIM_BODY aclError main_aclrtMemMapNoAccess(void *virPtr, size_t size, size_t offset, aclrtDrvMemHandle handle, uint64_t flags)
 {
 	return wrap_aclrtMemMapNoAccess(virPtr, size, offset, handle, flags, &target_aclrtMemMapNoAccess);
 }
+
+SHIM_ENTRY(aclrtMemMapNoAccess, main_aclrtMemMapNoAccess);
 
 static __attribute__((noinline, cold)) aclError other_aclrtMemMapNoAccess(void *virPtr, size_t size, size_t offset, aclrtDrvMemHandle handle, uint64_t flags, struct shim_target *target)
 {
@@ -5384,10 +5586,12 @@ static inline __attribute__((always_inline)) aclrtStreamConfigHandle *wrap_aclrt
 }
 
 static struct shim_target target_aclrtCreateStreamConfigHandle = {NULL, "aclrtCreateStreamConfigHandle"};
-SHIM_EXPORT aclrtStreamConfigHandle *aclrtCreateStreamConfigHandle(void)
+static SHIM_BODY aclrtStreamConfigHandle *main_aclrtCreateStreamConfigHandle(void)
 {
 	return wrap_aclrtCreateStreamConfigHandle(&target_aclrtCreateStreamConfigHandle);
 }
+
+SHIM_ENTRY(aclrtCreateStreamConfigHandle, main_aclrtCreateStreamConfigHandle);
 
 static __attribute__((noinline, cold)) aclrtStreamConfigHandle *other_aclrtCreateStreamConfigHandle(struct shim_target *target)
 {
@@ -5424,10 +5628,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtDestroyStreamCon
 }
 
 static struct shim_target target_aclrtDestroyStreamConfigHandle = {NULL, "aclrtDestroyStreamConfigHandle"};
-SHIM_EXPORT aclError aclrtDestroyStreamConfigHandle(aclrtStreamConfigHandle *handle)
+static SHIM_BODY aclError main_aclrtDestroyStreamConfigHandle(aclrtStreamConfigHandle *handle)
 {
 	return wrap_aclrtDestroyStreamConfigHandle(handle, &target_aclrtDestroyStreamConfigHandle);
 }
+
+SHIM_ENTRY(aclrtDestroyStreamConfigHandle, main_aclrtDestroyStreamConfigHandle);
 
 static __attribute__((noinline, cold)) aclError other_aclrtDestroyStreamConfigHandle(aclrtStreamConfigHandle *handle, struct shim_target *target)
 {
@@ -5472,10 +5678,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSetStreamConfigO
 }
 
 static struct shim_target target_aclrtSetStreamConfigOpt = {NULL, "aclrtSetStreamConfigOpt"};
-SHIM_EXPORT aclError aclrtSetStreamConfigOpt(aclrtStreamConfigHandle *handle, aclrtStreamConfigAttr attr, const void *attrValue, size_t valueSize)
+static SHIM_BODY aclError main_aclrtSetStreamConfigOpt(aclrtStreamConfigHandle *handle, aclrtStreamConfigAttr attr, const void *attrValue, size_t valueSize)
 {
 	return wrap_aclrtSetStreamConfigOpt(handle, attr, attrValue, valueSize, &target_aclrtSetStreamConfigOpt);
 }
+
+SHIM_ENTRY(aclrtSetStreamConfigOpt, main_aclrtSetStreamConfigOpt);
 
 static __attribute__((noinline, cold)) aclError other_aclrtSetStreamConfigOpt(aclrtStreamConfigHandle *handle, aclrtStreamConfigAttr attr, const void *attrValue, size_t valueSize, struct shim_target *target)
 {
@@ -5515,10 +5723,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtCreateStream(acl
 }
 
 static struct shim_target target_aclrtCreateStream = {NULL, "aclrtCreateStream"};
-SHIM_EXPORT aclError aclrtCreateStream(aclrtStream *stream)
+static SHIM_BODY aclError main_aclrtCreateStream(aclrtStream *stream)
 {
 	return wrap_aclrtCreateStream(stream, &target_aclrtCreateStream);
 }
+
+SHIM_ENTRY(aclrtCreateStream, main_aclrtCreateStream);
 
 static __attribute__((noinline, cold)) aclError other_aclrtCreateStream(aclrtStream *stream, struct shim_target *target)
 {
@@ -5566,10 +5776,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtCreateStreamV2(a
 }
 
 static struct shim_target target_aclrtCreateStreamV2 = {NULL, "aclrtCreateStreamV2"};
-SHIM_EXPORT aclError aclrtCreateStreamV2(aclrtStream *stream, const aclrtStreamConfigHandle *handle)
+static SHIM_BODY aclError main_aclrtCreateStreamV2(aclrtStream *stream, const aclrtStreamConfigHandle *handle)
 {
 	return wrap_aclrtCreateStreamV2(stream, handle, &target_aclrtCreateStreamV2);
 }
+
+SHIM_ENTRY(aclrtCreateStreamV2, main_aclrtCreateStreamV2);
 
 static __attribute__((noinline, cold)) aclError other_aclrtCreateStreamV2(aclrtStream *stream, const aclrtStreamConfigHandle *handle, struct shim_target *target)
 {
@@ -5611,10 +5823,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtCreateStreamWith
 }
 
 static struct shim_target target_aclrtCreateStreamWithConfig = {NULL, "aclrtCreateStreamWithConfig"};
-SHIM_EXPORT aclError aclrtCreateStreamWithConfig(aclrtStream *stream, uint32_t priority, uint32_t flag)
+static SHIM_BODY aclError main_aclrtCreateStreamWithConfig(aclrtStream *stream, uint32_t priority, uint32_t flag)
 {
 	return wrap_aclrtCreateStreamWithConfig(stream, priority, flag, &target_aclrtCreateStreamWithConfig);
 }
+
+SHIM_ENTRY(aclrtCreateStreamWithConfig, main_aclrtCreateStreamWithConfig);
 
 static __attribute__((noinline, cold)) aclError other_aclrtCreateStreamWithConfig(aclrtStream *stream, uint32_t priority, uint32_t flag, struct shim_target *target)
 {
@@ -5664,10 +5878,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtDestroyStream(ac
 }
 
 static struct shim_target target_aclrtDestroyStream = {NULL, "aclrtDestroyStream"};
-SHIM_EXPORT aclError aclrtDestroyStream(aclrtStream stream)
+static SHIM_BODY aclError main_aclrtDestroyStream(aclrtStream stream)
 {
 	return wrap_aclrtDestroyStream(stream, &target_aclrtDestroyStream);
 }
+
+SHIM_ENTRY(aclrtDestroyStream, main_aclrtDestroyStream);
 
 static __attribute__((noinline, cold)) aclError other_aclrtDestroyStream(aclrtStream stream, struct shim_target *target)
 {
@@ -5713,10 +5929,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtDestroyStreamFor
 }
 
 static struct shim_target target_aclrtDestroyStreamForce = {NULL, "aclrtDestroyStreamForce"};
-SHIM_EXPORT aclError aclrtDestroyStreamForce(aclrtStream stream)
+static SHIM_BODY aclError main_aclrtDestroyStreamForce(aclrtStream stream)
 {
 	return wrap_aclrtDestroyStreamForce(stream, &target_aclrtDestroyStreamForce);
 }
+
+SHIM_ENTRY(aclrtDestroyStreamForce, main_aclrtDestroyStreamForce);
 
 static __attribute__((noinline, cold)) aclError other_aclrtDestroyStreamForce(aclrtStream stream, struct shim_target *target)
 {
@@ -5764,10 +5982,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSynchronizeStrea
 }
 
 static struct shim_target target_aclrtSynchronizeStream = {NULL, "aclrtSynchronizeStream"};
-SHIM_EXPORT aclError aclrtSynchronizeStream(aclrtStream stream)
+static SHIM_BODY aclError main_aclrtSynchronizeStream(aclrtStream stream)
 {
 	return wrap_aclrtSynchronizeStream(stream, &target_aclrtSynchronizeStream);
 }
+
+SHIM_ENTRY(aclrtSynchronizeStream, main_aclrtSynchronizeStream);
 
 static __attribute__((noinline, cold)) aclError other_aclrtSynchronizeStream(aclrtStream stream, struct shim_target *target)
 {
@@ -5816,10 +6036,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSynchronizeStrea
 }
 
 static struct shim_target target_aclrtSynchronizeStreamWithTimeout = {NULL, "aclrtSynchronizeStreamWithTimeout"};
-SHIM_EXPORT aclError aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t timeout)
+static SHIM_BODY aclError main_aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t timeout)
 {
 	return wrap_aclrtSynchronizeStreamWithTimeout(stream, timeout, &target_aclrtSynchronizeStreamWithTimeout);
 }
+
+SHIM_ENTRY(aclrtSynchronizeStreamWithTimeout, main_aclrtSynchronizeStreamWithTimeout);
 
 static __attribute__((noinline, cold)) aclError other_aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t timeout, struct shim_target *target)
 {
@@ -5871,10 +6093,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtStreamQuery(aclr
 }
 
 static struct shim_target target_aclrtStreamQuery = {NULL, "aclrtStreamQuery"};
-SHIM_EXPORT aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus *status)
+static SHIM_BODY aclError main_aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus *status)
 {
 	return wrap_aclrtStreamQuery(stream, status, &target_aclrtStreamQuery);
 }
+
+SHIM_ENTRY(aclrtStreamQuery, main_aclrtStreamQuery);
 
 static __attribute__((noinline, cold)) aclError other_aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus *status, struct shim_target *target)
 {
@@ -5922,10 +6146,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtStreamGetPriorit
 }
 
 static struct shim_target target_aclrtStreamGetPriority = {NULL, "aclrtStreamGetPriority"};
-SHIM_EXPORT aclError aclrtStreamGetPriority(aclrtStream stream, uint32_t *priority)
+static SHIM_BODY aclError main_aclrtStreamGetPriority(aclrtStream stream, uint32_t *priority)
 {
 	return wrap_aclrtStreamGetPriority(stream, priority, &target_aclrtStreamGetPriority);
 }
+
+SHIM_ENTRY(aclrtStreamGetPriority, main_aclrtStreamGetPriority);
 
 static __attribute__((noinline, cold)) aclError other_aclrtStreamGetPriority(aclrtStream stream, uint32_t *priority, struct shim_target *target)
 {
@@ -5973,10 +6199,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtStreamGetFlags(a
 }
 
 static struct shim_target target_aclrtStreamGetFlags = {NULL, "aclrtStreamGetFlags"};
-SHIM_EXPORT aclError aclrtStreamGetFlags(aclrtStream stream, uint32_t *flags)
+static SHIM_BODY aclError main_aclrtStreamGetFlags(aclrtStream stream, uint32_t *flags)
 {
 	return wrap_aclrtStreamGetFlags(stream, flags, &target_aclrtStreamGetFlags);
 }
+
+SHIM_ENTRY(aclrtStreamGetFlags, main_aclrtStreamGetFlags);
 
 static __attribute__((noinline, cold)) aclError other_aclrtStreamGetFlags(aclrtStream stream, uint32_t *flags, struct shim_target *target)
 {
@@ -6024,10 +6252,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtStreamWaitEvent(
 }
 
 static struct shim_target target_aclrtStreamWaitEvent = {NULL, "aclrtStreamWaitEvent"};
-SHIM_EXPORT aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event)
+static SHIM_BODY aclError main_aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event)
 {
 	return wrap_aclrtStreamWaitEvent(stream, event, &target_aclrtStreamWaitEvent);
 }
+
+SHIM_ENTRY(aclrtStreamWaitEvent, main_aclrtStreamWaitEvent);
 
 static __attribute__((noinline, cold)) aclError other_aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event, struct shim_target *target)
 {
@@ -6077,10 +6307,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtStreamWaitEventW
 }
 
 static struct shim_target target_aclrtStreamWaitEventWithFlag = {NULL, "aclrtStreamWaitEventWithFlag"};
-SHIM_EXPORT aclError aclrtStreamWaitEventWithFlag(aclrtStream stream, aclrtEvent event, uint32_t timeout, uint32_t flag)
+static SHIM_BODY aclError main_aclrtStreamWaitEventWithFlag(aclrtStream stream, aclrtEvent event, uint32_t timeout, uint32_t flag)
 {
 	return wrap_aclrtStreamWaitEventWithFlag(stream, event, timeout, flag, &target_aclrtStreamWaitEventWithFlag);
 }
+
+SHIM_ENTRY(aclrtStreamWaitEventWithFlag, main_aclrtStreamWaitEventWithFlag);
 
 static __attribute__((noinline, cold)) aclError other_aclrtStreamWaitEventWithFlag(aclrtStream stream, aclrtEvent event, uint32_t timeout, uint32_t flag, struct shim_target *target)
 {
@@ -6129,10 +6361,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtStreamWaitEventW
 }
 
 static struct shim_target target_aclrtStreamWaitEventWithTimeout = {NULL, "aclrtStreamWaitEventWithTimeout"};
-SHIM_EXPORT aclError aclrtStreamWaitEventWithTimeout(aclrtStream stream, aclrtEvent event, int32_t timeout)
+static SHIM_BODY aclError main_aclrtStreamWaitEventWithTimeout(aclrtStream stream, aclrtEvent event, int32_t timeout)
 {
 	return wrap_aclrtStreamWaitEventWithTimeout(stream, event, timeout, &target_aclrtStreamWaitEventWithTimeout);
 }
+
+SHIM_ENTRY(aclrtStreamWaitEventWithTimeout, main_aclrtStreamWaitEventWithTimeout);
 
 static __attribute__((noinline, cold)) aclError other_aclrtStreamWaitEventWithTimeout(aclrtStream stream, aclrtEvent event, int32_t timeout, struct shim_target *target)
 {
@@ -6176,10 +6410,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSetGroup(int32_t
 }
 
 static struct shim_target target_aclrtSetGroup = {NULL, "aclrtSetGroup"};
-SHIM_EXPORT aclError aclrtSetGroup(int32_t groupId)
+static SHIM_BODY aclError main_aclrtSetGroup(int32_t groupId)
 {
 	return wrap_aclrtSetGroup(groupId, &target_aclrtSetGroup);
 }
+
+SHIM_ENTRY(aclrtSetGroup, main_aclrtSetGroup);
 
 static __attribute__((noinline, cold)) aclError other_aclrtSetGroup(int32_t groupId, struct shim_target *target)
 {
@@ -6226,10 +6462,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetGroupCount(ui
 }
 
 static struct shim_target target_aclrtGetGroupCount = {NULL, "aclrtGetGroupCount"};
-SHIM_EXPORT aclError aclrtGetGroupCount(uint32_t *count)
+static SHIM_BODY aclError main_aclrtGetGroupCount(uint32_t *count)
 {
 	return wrap_aclrtGetGroupCount(count, &target_aclrtGetGroupCount);
 }
+
+SHIM_ENTRY(aclrtGetGroupCount, main_aclrtGetGroupCount);
 
 static __attribute__((noinline, cold)) aclError other_aclrtGetGroupCount(uint32_t *count, struct shim_target *target)
 {
@@ -6271,10 +6509,12 @@ static inline __attribute__((always_inline)) aclrtGroupInfo *wrap_aclrtCreateGro
 }
 
 static struct shim_target target_aclrtCreateGroupInfo = {NULL, "aclrtCreateGroupInfo"};
-SHIM_EXPORT aclrtGroupInfo *aclrtCreateGroupInfo(void)
+static SHIM_BODY aclrtGroupInfo *main_aclrtCreateGroupInfo(void)
 {
 	return wrap_aclrtCreateGroupInfo(&target_aclrtCreateGroupInfo);
 }
+
+SHIM_ENTRY(aclrtCreateGroupInfo, main_aclrtCreateGroupInfo);
 
 static __attribute__((noinline, cold)) aclrtGroupInfo *other_aclrtCreateGroupInfo(struct shim_target *target)
 {
@@ -6318,10 +6558,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtDestroyGroupInfo
 }
 
 static struct shim_target target_aclrtDestroyGroupInfo = {NULL, "aclrtDestroyGroupInfo"};
-SHIM_EXPORT aclError aclrtDestroyGroupInfo(aclrtGroupInfo *groupInfo)
+static SHIM_BODY aclError main_aclrtDestroyGroupInfo(aclrtGroupInfo *groupInfo)
 {
 	return wrap_aclrtDestroyGroupInfo(groupInfo, &target_aclrtDestroyGroupInfo);
 }
+
+SHIM_ENTRY(aclrtDestroyGroupInfo, main_aclrtDestroyGroupInfo);
 
 static __attribute__((noinline, cold)) aclError other_aclrtDestroyGroupInfo(aclrtGroupInfo *groupInfo, struct shim_target *target)
 {
@@ -6365,10 +6607,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetAllGroupInfo(
 }
 
 static struct shim_target target_aclrtGetAllGroupInfo = {NULL, "aclrtGetAllGroupInfo"};
-SHIM_EXPORT aclError aclrtGetAllGroupInfo(aclrtGroupInfo *groupInfo)
+static SHIM_BODY aclError main_aclrtGetAllGroupInfo(aclrtGroupInfo *groupInfo)
 {
 	return wrap_aclrtGetAllGroupInfo(groupInfo, &target_aclrtGetAllGroupInfo);
 }
+
+SHIM_ENTRY(aclrtGetAllGroupInfo, main_aclrtGetAllGroupInfo);
 
 static __attribute__((noinline, cold)) aclError other_aclrtGetAllGroupInfo(aclrtGroupInfo *groupInfo, struct shim_target *target)
 {
@@ -6422,10 +6666,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetGroupInfoDeta
 }
 
 static struct shim_target target_aclrtGetGroupInfoDetail = {NULL, "aclrtGetGroupInfoDetail"};
-SHIM_EXPORT aclError aclrtGetGroupInfoDetail(const aclrtGroupInfo *groupInfo, int32_t groupIndex, aclrtGroupAttr attr, void *attrValue, size_t valueLen, size_t *paramRetSize)
+static SHIM_BODY aclError main_aclrtGetGroupInfoDetail(const aclrtGroupInfo *groupInfo, int32_t groupIndex, aclrtGroupAttr attr, void *attrValue, size_t valueLen, size_t *paramRetSize)
 {
 	return wrap_aclrtGetGroupInfoDetail(groupInfo, groupIndex, attr, attrValue, valueLen, paramRetSize, &target_aclrtGetGroupInfoDetail);
 }
+
+SHIM_ENTRY(aclrtGetGroupInfoDetail, main_aclrtGetGroupInfoDetail);
 
 static __attribute__((noinline, cold)) aclError other_aclrtGetGroupInfoDetail(const aclrtGroupInfo *groupInfo, int32_t groupIndex, aclrtGroupAttr attr, void *attrValue, size_t valueLen, size_t *paramRetSize, struct shim_target *target)
 {
@@ -6474,10 +6720,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtDeviceCanAccessP
 }
 
 static struct shim_target target_aclrtDeviceCanAccessPeer = {NULL, "aclrtDeviceCanAccessPeer"};
-SHIM_EXPORT aclError aclrtDeviceCanAccessPeer(int32_t *canAccessPeer, int32_t deviceId, int32_t peerDeviceId)
+static SHIM_BODY aclError main_aclrtDeviceCanAccessPeer(int32_t *canAccessPeer, int32_t deviceId, int32_t peerDeviceId)
 {
 	return wrap_aclrtDeviceCanAccessPeer(canAccessPeer, deviceId, peerDeviceId, &target_aclrtDeviceCanAccessPeer);
 }
+
+SHIM_ENTRY(aclrtDeviceCanAccessPeer, main_aclrtDeviceCanAccessPeer);
 
 static __attribute__((noinline, cold)) aclError other_aclrtDeviceCanAccessPeer(int32_t *canAccessPeer, int32_t deviceId, int32_t peerDeviceId, struct shim_target *target)
 {
@@ -6522,10 +6770,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtDeviceEnablePeer
 }
 
 static struct shim_target target_aclrtDeviceEnablePeerAccess = {NULL, "aclrtDeviceEnablePeerAccess"};
-SHIM_EXPORT aclError aclrtDeviceEnablePeerAccess(int32_t peerDeviceId, uint32_t flags)
+static SHIM_BODY aclError main_aclrtDeviceEnablePeerAccess(int32_t peerDeviceId, uint32_t flags)
 {
 	return wrap_aclrtDeviceEnablePeerAccess(peerDeviceId, flags, &target_aclrtDeviceEnablePeerAccess);
 }
+
+SHIM_ENTRY(aclrtDeviceEnablePeerAccess, main_aclrtDeviceEnablePeerAccess);
 
 static __attribute__((noinline, cold)) aclError other_aclrtDeviceEnablePeerAccess(int32_t peerDeviceId, uint32_t flags, struct shim_target *target)
 {
@@ -6569,10 +6819,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtDeviceDisablePee
 }
 
 static struct shim_target target_aclrtDeviceDisablePeerAccess = {NULL, "aclrtDeviceDisablePeerAccess"};
-SHIM_EXPORT aclError aclrtDeviceDisablePeerAccess(int32_t peerDeviceId)
+static SHIM_BODY aclError main_aclrtDeviceDisablePeerAccess(int32_t peerDeviceId)
 {
 	return wrap_aclrtDeviceDisablePeerAccess(peerDeviceId, &target_aclrtDeviceDisablePeerAccess);
 }
+
+SHIM_ENTRY(aclrtDeviceDisablePeerAccess, main_aclrtDeviceDisablePeerAccess);
 
 static __attribute__((noinline, cold)) aclError other_aclrtDeviceDisablePeerAccess(int32_t peerDeviceId, struct shim_target *target)
 {
@@ -6623,10 +6875,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetMemInfo(aclrt
 }
 
 static struct shim_target target_aclrtGetMemInfo = {NULL, "aclrtGetMemInfo"};
-SHIM_EXPORT aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t *free, size_t *total)
+static SHIM_BODY aclError main_aclrtGetMemInfo(aclrtMemAttr attr, size_t *free, size_t *total)
 {
 	return wrap_aclrtGetMemInfo(attr, free, total, &target_aclrtGetMemInfo);
 }
+
+SHIM_ENTRY(aclrtGetMemInfo, main_aclrtGetMemInfo);
 
 static __attribute__((noinline, cold)) aclError other_aclrtGetMemInfo(aclrtMemAttr attr, size_t *free, size_t *total, struct shim_target *target)
 {
@@ -6678,10 +6932,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetMemUsageInfo(
 }
 
 static struct shim_target target_aclrtGetMemUsageInfo = {NULL, "aclrtGetMemUsageInfo"};
-SHIM_EXPORT aclError aclrtGetMemUsageInfo(int32_t deviceId, aclrtMemUsageInfo *memUsageInfo, size_t inputNum, size_t *outputNum)
+static SHIM_BODY aclError main_aclrtGetMemUsageInfo(int32_t deviceId, aclrtMemUsageInfo *memUsageInfo, size_t inputNum, size_t *outputNum)
 {
 	return wrap_aclrtGetMemUsageInfo(deviceId, memUsageInfo, inputNum, outputNum, &target_aclrtGetMemUsageInfo);
 }
+
+SHIM_ENTRY(aclrtGetMemUsageInfo, main_aclrtGetMemUsageInfo);
 
 static __attribute__((noinline, cold)) aclError other_aclrtGetMemUsageInfo(int32_t deviceId, aclrtMemUsageInfo *memUsageInfo, size_t inputNum, size_t *outputNum, struct shim_target *target)
 {
@@ -6725,10 +6981,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSetOpWaitTimeout
 }
 
 static struct shim_target target_aclrtSetOpWaitTimeout = {NULL, "aclrtSetOpWaitTimeout"};
-SHIM_EXPORT aclError aclrtSetOpWaitTimeout(uint32_t timeout)
+static SHIM_BODY aclError main_aclrtSetOpWaitTimeout(uint32_t timeout)
 {
 	return wrap_aclrtSetOpWaitTimeout(timeout, &target_aclrtSetOpWaitTimeout);
 }
+
+SHIM_ENTRY(aclrtSetOpWaitTimeout, main_aclrtSetOpWaitTimeout);
 
 static __attribute__((noinline, cold)) aclError other_aclrtSetOpWaitTimeout(uint32_t timeout, struct shim_target *target)
 {
@@ -6772,10 +7030,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSetOpExecuteTime
 }
 
 static struct shim_target target_aclrtSetOpExecuteTimeOut = {NULL, "aclrtSetOpExecuteTimeOut"};
-SHIM_EXPORT aclError aclrtSetOpExecuteTimeOut(uint32_t timeout)
+static SHIM_BODY aclError main_aclrtSetOpExecuteTimeOut(uint32_t timeout)
 {
 	return wrap_aclrtSetOpExecuteTimeOut(timeout, &target_aclrtSetOpExecuteTimeOut);
 }
+
+SHIM_ENTRY(aclrtSetOpExecuteTimeOut, main_aclrtSetOpExecuteTimeOut);
 
 static __attribute__((noinline, cold)) aclError other_aclrtSetOpExecuteTimeOut(uint32_t timeout, struct shim_target *target)
 {
@@ -6819,10 +7079,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSetOpExecuteTime
 }
 
 static struct shim_target target_aclrtSetOpExecuteTimeOutWithMs = {NULL, "aclrtSetOpExecuteTimeOutWithMs"};
-SHIM_EXPORT aclError aclrtSetOpExecuteTimeOutWithMs(uint32_t timeout)
+static SHIM_BODY aclError main_aclrtSetOpExecuteTimeOutWithMs(uint32_t timeout)
 {
 	return wrap_aclrtSetOpExecuteTimeOutWithMs(timeout, &target_aclrtSetOpExecuteTimeOutWithMs);
 }
+
+SHIM_ENTRY(aclrtSetOpExecuteTimeOutWithMs, main_aclrtSetOpExecuteTimeOutWithMs);
 
 static __attribute__((noinline, cold)) aclError other_aclrtSetOpExecuteTimeOutWithMs(uint32_t timeout, struct shim_target *target)
 {
@@ -6870,10 +7132,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSetOpExecuteTime
 }
 
 static struct shim_target target_aclrtSetOpExecuteTimeOutV2 = {NULL, "aclrtSetOpExecuteTimeOutV2"};
-SHIM_EXPORT aclError aclrtSetOpExecuteTimeOutV2(uint64_t timeout, uint64_t *actualTimeout)
+static SHIM_BODY aclError main_aclrtSetOpExecuteTimeOutV2(uint64_t timeout, uint64_t *actualTimeout)
 {
 	return wrap_aclrtSetOpExecuteTimeOutV2(timeout, actualTimeout, &target_aclrtSetOpExecuteTimeOutV2);
 }
+
+SHIM_ENTRY(aclrtSetOpExecuteTimeOutV2, main_aclrtSetOpExecuteTimeOutV2);
 
 static __attribute__((noinline, cold)) aclError other_aclrtSetOpExecuteTimeOutV2(uint64_t timeout, uint64_t *actualTimeout, struct shim_target *target)
 {
@@ -6920,10 +7184,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetOpTimeOutInte
 }
 
 static struct shim_target target_aclrtGetOpTimeOutInterval = {NULL, "aclrtGetOpTimeOutInterval"};
-SHIM_EXPORT aclError aclrtGetOpTimeOutInterval(uint64_t *interval)
+static SHIM_BODY aclError main_aclrtGetOpTimeOutInterval(uint64_t *interval)
 {
 	return wrap_aclrtGetOpTimeOutInterval(interval, &target_aclrtGetOpTimeOutInterval);
 }
+
+SHIM_ENTRY(aclrtGetOpTimeOutInterval, main_aclrtGetOpTimeOutInterval);
 
 static __attribute__((noinline, cold)) aclError other_aclrtGetOpTimeOutInterval(uint64_t *interval, struct shim_target *target)
 {
@@ -6968,10 +7234,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSetStreamOverflo
 }
 
 static struct shim_target target_aclrtSetStreamOverflowSwitch = {NULL, "aclrtSetStreamOverflowSwitch"};
-SHIM_EXPORT aclError aclrtSetStreamOverflowSwitch(aclrtStream stream, uint32_t flag)
+static SHIM_BODY aclError main_aclrtSetStreamOverflowSwitch(aclrtStream stream, uint32_t flag)
 {
 	return wrap_aclrtSetStreamOverflowSwitch(stream, flag, &target_aclrtSetStreamOverflowSwitch);
 }
+
+SHIM_ENTRY(aclrtSetStreamOverflowSwitch, main_aclrtSetStreamOverflowSwitch);
 
 static __attribute__((noinline, cold)) aclError other_aclrtSetStreamOverflowSwitch(aclrtStream stream, uint32_t flag, struct shim_target *target)
 {
@@ -7019,10 +7287,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetStreamOverflo
 }
 
 static struct shim_target target_aclrtGetStreamOverflowSwitch = {NULL, "aclrtGetStreamOverflowSwitch"};
-SHIM_EXPORT aclError aclrtGetStreamOverflowSwitch(aclrtStream stream, uint32_t *flag)
+static SHIM_BODY aclError main_aclrtGetStreamOverflowSwitch(aclrtStream stream, uint32_t *flag)
 {
 	return wrap_aclrtGetStreamOverflowSwitch(stream, flag, &target_aclrtGetStreamOverflowSwitch);
 }
+
+SHIM_ENTRY(aclrtGetStreamOverflowSwitch, main_aclrtGetStreamOverflowSwitch);
 
 static __attribute__((noinline, cold)) aclError other_aclrtGetStreamOverflowSwitch(aclrtStream stream, uint32_t *flag, struct shim_target *target)
 {
@@ -7066,10 +7336,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSetDeviceSatMode
 }
 
 static struct shim_target target_aclrtSetDeviceSatMode = {NULL, "aclrtSetDeviceSatMode"};
-SHIM_EXPORT aclError aclrtSetDeviceSatMode(aclrtFloatOverflowMode mode)
+static SHIM_BODY aclError main_aclrtSetDeviceSatMode(aclrtFloatOverflowMode mode)
 {
 	return wrap_aclrtSetDeviceSatMode(mode, &target_aclrtSetDeviceSatMode);
 }
+
+SHIM_ENTRY(aclrtSetDeviceSatMode, main_aclrtSetDeviceSatMode);
 
 static __attribute__((noinline, cold)) aclError other_aclrtSetDeviceSatMode(aclrtFloatOverflowMode mode, struct shim_target *target)
 {
@@ -7116,10 +7388,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetDeviceSatMode
 }
 
 static struct shim_target target_aclrtGetDeviceSatMode = {NULL, "aclrtGetDeviceSatMode"};
-SHIM_EXPORT aclError aclrtGetDeviceSatMode(aclrtFloatOverflowMode *mode)
+static SHIM_BODY aclError main_aclrtGetDeviceSatMode(aclrtFloatOverflowMode *mode)
 {
 	return wrap_aclrtGetDeviceSatMode(mode, &target_aclrtGetDeviceSatMode);
 }
+
+SHIM_ENTRY(aclrtGetDeviceSatMode, main_aclrtGetDeviceSatMode);
 
 static __attribute__((noinline, cold)) aclError other_aclrtGetDeviceSatMode(aclrtFloatOverflowMode *mode, struct shim_target *target)
 {
@@ -7171,10 +7445,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetOverflowStatu
 }
 
 static struct shim_target target_aclrtGetOverflowStatus = {NULL, "aclrtGetOverflowStatus"};
-SHIM_EXPORT aclError aclrtGetOverflowStatus(void *outputAddr, size_t outputSize, aclrtStream stream)
+static SHIM_BODY aclError main_aclrtGetOverflowStatus(void *outputAddr, size_t outputSize, aclrtStream stream)
 {
 	return wrap_aclrtGetOverflowStatus(outputAddr, outputSize, stream, &target_aclrtGetOverflowStatus);
 }
+
+SHIM_ENTRY(aclrtGetOverflowStatus, main_aclrtGetOverflowStatus);
 
 static __attribute__((noinline, cold)) aclError other_aclrtGetOverflowStatus(void *outputAddr, size_t outputSize, aclrtStream stream, struct shim_target *target)
 {
@@ -7221,10 +7497,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtResetOverflowSta
 }
 
 static struct shim_target target_aclrtResetOverflowStatus = {NULL, "aclrtResetOverflowStatus"};
-SHIM_EXPORT aclError aclrtResetOverflowStatus(aclrtStream stream)
+static SHIM_BODY aclError main_aclrtResetOverflowStatus(aclrtStream stream)
 {
 	return wrap_aclrtResetOverflowStatus(stream, &target_aclrtResetOverflowStatus);
 }
+
+SHIM_ENTRY(aclrtResetOverflowStatus, main_aclrtResetOverflowStatus);
 
 static __attribute__((noinline, cold)) aclError other_aclrtResetOverflowStatus(aclrtStream stream, struct shim_target *target)
 {
@@ -7269,10 +7547,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSubscribeHostFun
 }
 
 static struct shim_target target_aclrtSubscribeHostFunc = {NULL, "aclrtSubscribeHostFunc"};
-SHIM_EXPORT aclError aclrtSubscribeHostFunc(uint64_t hostFuncThreadId, aclrtStream exeStream)
+static SHIM_BODY aclError main_aclrtSubscribeHostFunc(uint64_t hostFuncThreadId, aclrtStream exeStream)
 {
 	return wrap_aclrtSubscribeHostFunc(hostFuncThreadId, exeStream, &target_aclrtSubscribeHostFunc);
 }
+
+SHIM_ENTRY(aclrtSubscribeHostFunc, main_aclrtSubscribeHostFunc);
 
 static __attribute__((noinline, cold)) aclError other_aclrtSubscribeHostFunc(uint64_t hostFuncThreadId, aclrtStream exeStream, struct shim_target *target)
 {
@@ -7309,10 +7589,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtProcessHostFunc(
 }
 
 static struct shim_target target_aclrtProcessHostFunc = {NULL, "aclrtProcessHostFunc"};
-SHIM_EXPORT aclError aclrtProcessHostFunc(int32_t timeout)
+static SHIM_BODY aclError main_aclrtProcessHostFunc(int32_t timeout)
 {
 	return wrap_aclrtProcessHostFunc(timeout, &target_aclrtProcessHostFunc);
 }
+
+SHIM_ENTRY(aclrtProcessHostFunc, main_aclrtProcessHostFunc);
 
 static __attribute__((noinline, cold)) aclError other_aclrtProcessHostFunc(int32_t timeout, struct shim_target *target)
 {
@@ -7350,10 +7632,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtUnSubscribeHostF
 }
 
 static struct shim_target target_aclrtUnSubscribeHostFunc = {NULL, "aclrtUnSubscribeHostFunc"};
-SHIM_EXPORT aclError aclrtUnSubscribeHostFunc(uint64_t hostFuncThreadId, aclrtStream exeStream)
+static SHIM_BODY aclError main_aclrtUnSubscribeHostFunc(uint64_t hostFuncThreadId, aclrtStream exeStream)
 {
 	return wrap_aclrtUnSubscribeHostFunc(hostFuncThreadId, exeStream, &target_aclrtUnSubscribeHostFunc);
 }
+
+SHIM_ENTRY(aclrtUnSubscribeHostFunc, main_aclrtUnSubscribeHostFunc);
 
 static __attribute__((noinline, cold)) aclError other_aclrtUnSubscribeHostFunc(uint64_t hostFuncThreadId, aclrtStream exeStream, struct shim_target *target)
 {
@@ -7394,10 +7678,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtQueryDeviceStatu
 }
 
 static struct shim_target target_aclrtQueryDeviceStatus = {NULL, "aclrtQueryDeviceStatus"};
-SHIM_EXPORT aclError aclrtQueryDeviceStatus(int32_t deviceId, aclrtDeviceStatus *deviceStatus)
+static SHIM_BODY aclError main_aclrtQueryDeviceStatus(int32_t deviceId, aclrtDeviceStatus *deviceStatus)
 {
 	return wrap_aclrtQueryDeviceStatus(deviceId, deviceStatus, &target_aclrtQueryDeviceStatus);
 }
+
+SHIM_ENTRY(aclrtQueryDeviceStatus, main_aclrtQueryDeviceStatus);
 
 static __attribute__((noinline, cold)) aclError other_aclrtQueryDeviceStatus(int32_t deviceId, aclrtDeviceStatus *deviceStatus, struct shim_target *target)
 {
@@ -7447,10 +7733,12 @@ static inline __attribute__((always_inline)) aclrtBinary wrap_aclrtCreateBinary(
 }
 
 static struct shim_target target_aclrtCreateBinary = {NULL, "aclrtCreateBinary"};
-SHIM_EXPORT aclrtBinary aclrtCreateBinary(const void *data, size_t dataLen)
+static SHIM_BODY aclrtBinary main_aclrtCreateBinary(const void *data, size_t dataLen)
 {
 	return wrap_aclrtCreateBinary(data, dataLen, &target_aclrtCreateBinary);
 }
+
+SHIM_ENTRY(aclrtCreateBinary, main_aclrtCreateBinary);
 
 static __attribute__((noinline, cold)) aclrtBinary other_aclrtCreateBinary(const void *data, size_t dataLen, struct shim_target *target)
 {
@@ -7494,10 +7782,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtDestroyBinary(ac
 }
 
 static struct shim_target target_aclrtDestroyBinary = {NULL, "aclrtDestroyBinary"};
-SHIM_EXPORT aclError aclrtDestroyBinary(aclrtBinary binary)
+static SHIM_BODY aclError main_aclrtDestroyBinary(aclrtBinary binary)
 {
 	return wrap_aclrtDestroyBinary(binary, &target_aclrtDestroyBinary);
 }
+
+SHIM_ENTRY(aclrtDestroyBinary, main_aclrtDestroyBinary);
 
 static __attribute__((noinline, cold)) aclError other_aclrtDestroyBinary(aclrtBinary binary, struct shim_target *target)
 {
@@ -7545,10 +7835,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtBinaryLoad(aclrt
 }
 
 static struct shim_target target_aclrtBinaryLoad = {NULL, "aclrtBinaryLoad"};
-SHIM_EXPORT aclError aclrtBinaryLoad(aclrtBinary binary, aclrtBinHandle *binHandle)
+static SHIM_BODY aclError main_aclrtBinaryLoad(aclrtBinary binary, aclrtBinHandle *binHandle)
 {
 	return wrap_aclrtBinaryLoad(binary, binHandle, &target_aclrtBinaryLoad);
 }
+
+SHIM_ENTRY(aclrtBinaryLoad, main_aclrtBinaryLoad);
 
 static __attribute__((noinline, cold)) aclError other_aclrtBinaryLoad(aclrtBinary binary, aclrtBinHandle *binHandle, struct shim_target *target)
 {
@@ -7592,10 +7884,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtBinaryUnLoad(acl
 }
 
 static struct shim_target target_aclrtBinaryUnLoad = {NULL, "aclrtBinaryUnLoad"};
-SHIM_EXPORT aclError aclrtBinaryUnLoad(aclrtBinHandle binHandle)
+static SHIM_BODY aclError main_aclrtBinaryUnLoad(aclrtBinHandle binHandle)
 {
 	return wrap_aclrtBinaryUnLoad(binHandle, &target_aclrtBinaryUnLoad);
 }
+
+SHIM_ENTRY(aclrtBinaryUnLoad, main_aclrtBinaryUnLoad);
 
 static __attribute__((noinline, cold)) aclError other_aclrtBinaryUnLoad(aclrtBinHandle binHandle, struct shim_target *target)
 {
@@ -7645,10 +7939,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtBinaryGetFunctio
 }
 
 static struct shim_target target_aclrtBinaryGetFunction = {NULL, "aclrtBinaryGetFunction"};
-SHIM_EXPORT aclError aclrtBinaryGetFunction(aclrtBinHandle binHandle, const char *kernelName, aclrtFuncHandle *funcHandle)
+static SHIM_BODY aclError main_aclrtBinaryGetFunction(aclrtBinHandle binHandle, const char *kernelName, aclrtFuncHandle *funcHandle)
 {
 	return wrap_aclrtBinaryGetFunction(binHandle, kernelName, funcHandle, &target_aclrtBinaryGetFunction);
 }
+
+SHIM_ENTRY(aclrtBinaryGetFunction, main_aclrtBinaryGetFunction);
 
 static __attribute__((noinline, cold)) aclError other_aclrtBinaryGetFunction(aclrtBinHandle binHandle, const char *kernelName, aclrtFuncHandle *funcHandle, struct shim_target *target)
 {
@@ -7700,10 +7996,35 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtLaunchKernel(acl
 }
 
 static struct shim_target target_aclrtLaunchKernel = {NULL, "aclrtLaunchKernel"};
-SHIM_EXPORT SHIM_HOT aclError aclrtLaunchKernel(aclrtFuncHandle funcHandle, uint32_t numBlocks, const void *argsData, size_t argsSize, aclrtStream stream)
+static SHIM_BODY SHIM_HOT aclError main_aclrtLaunchKernel(aclrtFuncHandle funcHandle, uint32_t numBlocks, const void *argsData, size_t argsSize, aclrtStream stream)
 {
 	return wrap_aclrtLaunchKernel(funcHandle, numBlocks, argsData, argsSize, stream, &target_aclrtLaunchKernel);
 }
+
+static SHIM_BODY aclError plain_aclrtLaunchKernel(aclrtFuncHandle funcHandle, uint32_t numBlocks, const void *argsData, size_t argsSize, aclrtStream stream)
+{
+	aclError (*real)(aclrtFuncHandle funcHandle, uint32_t numBlocks, const void *argsData, size_t argsSize, aclrtStream stream) = shim_real_known(&target_aclrtLaunchKernel.real);
+	if (!shim_special() && real != NULL && shim_plain()) {
+	uint64_t w[5];
+	w[0] = (uint64_t)(uintptr_t)funcHandle;
+	w[1] = (uint64_t)(uint32_t)numBlocks;
+	w[2] = (uint64_t)(uintptr_t)argsData;
+	w[3] = (uint64_t)argsSize;
+	w[4] = (uint64_t)(uintptr_t)stream;
+		struct call_record *r = shim_plain_enter(152, w, 5, 0, NULL, 0);
+		aclError ret = real(funcHandle, numBlocks, argsData, argsSize, stream);
+		r->end = shim_counter();
+		r->ret = (uint64_t)(uint32_t)ret;
+		if (ret == 0 && shim_after_task)
+			shim_plain_task(r, stream);
+		else
+			shim_plain_exit(r);
+		return ret;
+	}
+	return main_aclrtLaunchKernel(funcHandle, numBlocks, argsData, argsSize, stream);
+}
+
+SHIM_ENTRY(aclrtLaunchKernel, plain_aclrtLaunchKernel);
 
 static __attribute__((noinline, cold)) aclError other_aclrtLaunchKernel(aclrtFuncHandle funcHandle, uint32_t numBlocks, const void *argsData, size_t argsSize, aclrtStream stream, struct shim_target *target)
 {
@@ -7753,10 +8074,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemExportToShare
 }
 
 static struct shim_target target_aclrtMemExportToShareableHandle = {NULL, "aclrtMemExportToShareableHandle"};
-SHIM_EXPORT aclError aclrtMemExportToShareableHandle(aclrtDrvMemHandle handle, aclrtMemHandleType handleType, uint64_t flags, uint64_t *shareableHandle)
+static SHIM_BODY aclError main_aclrtMemExportToShareableHandle(aclrtDrvMemHandle handle, aclrtMemHandleType handleType, uint64_t flags, uint64_t *shareableHandle)
 {
 	return wrap_aclrtMemExportToShareableHandle(handle, handleType, flags, shareableHandle, &target_aclrtMemExportToShareableHandle);
 }
+
+SHIM_ENTRY(aclrtMemExportToShareableHandle, main_aclrtMemExportToShareableHandle);
 
 static __attribute__((noinline, cold)) aclError other_aclrtMemExportToShareableHandle(aclrtDrvMemHandle handle, aclrtMemHandleType handleType, uint64_t flags, uint64_t *shareableHandle, struct shim_target *target)
 {
@@ -7803,10 +8126,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemExportToShare
 }
 
 static struct shim_target target_aclrtMemExportToShareableHandleV2 = {NULL, "aclrtMemExportToShareableHandleV2"};
-SHIM_EXPORT aclError aclrtMemExportToShareableHandleV2(aclrtDrvMemHandle handle, uint64_t flags, aclrtMemSharedHandleType shareType, void *shareableHandle)
+static SHIM_BODY aclError main_aclrtMemExportToShareableHandleV2(aclrtDrvMemHandle handle, uint64_t flags, aclrtMemSharedHandleType shareType, void *shareableHandle)
 {
 	return wrap_aclrtMemExportToShareableHandleV2(handle, flags, shareType, shareableHandle, &target_aclrtMemExportToShareableHandleV2);
 }
+
+SHIM_ENTRY(aclrtMemExportToShareableHandleV2, main_aclrtMemExportToShareableHandleV2);
 
 static __attribute__((noinline, cold)) aclError other_aclrtMemExportToShareableHandleV2(aclrtDrvMemHandle handle, uint64_t flags, aclrtMemSharedHandleType shareType, void *shareableHandle, struct shim_target *target)
 {
@@ -7855,10 +8180,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemImportFromSha
 }
 
 static struct shim_target target_aclrtMemImportFromShareableHandle = {NULL, "aclrtMemImportFromShareableHandle"};
-SHIM_EXPORT aclError aclrtMemImportFromShareableHandle(uint64_t shareableHandle, int32_t deviceId, aclrtDrvMemHandle *handle)
+static SHIM_BODY aclError main_aclrtMemImportFromShareableHandle(uint64_t shareableHandle, int32_t deviceId, aclrtDrvMemHandle *handle)
 {
 	return wrap_aclrtMemImportFromShareableHandle(shareableHandle, deviceId, handle, &target_aclrtMemImportFromShareableHandle);
 }
+
+SHIM_ENTRY(aclrtMemImportFromShareableHandle, main_aclrtMemImportFromShareableHandle);
 
 static __attribute__((noinline, cold)) aclError other_aclrtMemImportFromShareableHandle(uint64_t shareableHandle, int32_t deviceId, aclrtDrvMemHandle *handle, struct shim_target *target)
 {
@@ -7908,10 +8235,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemImportFromSha
 }
 
 static struct shim_target target_aclrtMemImportFromShareableHandleV2 = {NULL, "aclrtMemImportFromShareableHandleV2"};
-SHIM_EXPORT aclError aclrtMemImportFromShareableHandleV2(void *shareableHandle, aclrtMemSharedHandleType shareType, uint64_t flags, aclrtDrvMemHandle *handle)
+static SHIM_BODY aclError main_aclrtMemImportFromShareableHandleV2(void *shareableHandle, aclrtMemSharedHandleType shareType, uint64_t flags, aclrtDrvMemHandle *handle)
 {
 	return wrap_aclrtMemImportFromShareableHandleV2(shareableHandle, shareType, flags, handle, &target_aclrtMemImportFromShareableHandleV2);
 }
+
+SHIM_ENTRY(aclrtMemImportFromShareableHandleV2, main_aclrtMemImportFromShareableHandleV2);
 
 static __attribute__((noinline, cold)) aclError other_aclrtMemImportFromShareableHandleV2(void *shareableHandle, aclrtMemSharedHandleType shareType, uint64_t flags, aclrtDrvMemHandle *handle, struct shim_target *target)
 {
@@ -7962,10 +8291,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemSetPidToShare
 }
 
 static struct shim_target target_aclrtMemSetPidToShareableHandle = {NULL, "aclrtMemSetPidToShareableHandle"};
-SHIM_EXPORT aclError aclrtMemSetPidToShareableHandle(uint64_t shareableHandle, int32_t *pid, size_t pidNum)
+static SHIM_BODY aclError main_aclrtMemSetPidToShareableHandle(uint64_t shareableHandle, int32_t *pid, size_t pidNum)
 {
 	return wrap_aclrtMemSetPidToShareableHandle(shareableHandle, pid, pidNum, &target_aclrtMemSetPidToShareableHandle);
 }
+
+SHIM_ENTRY(aclrtMemSetPidToShareableHandle, main_aclrtMemSetPidToShareableHandle);
 
 static __attribute__((noinline, cold)) aclError other_aclrtMemSetPidToShareableHandle(uint64_t shareableHandle, int32_t *pid, size_t pidNum, struct shim_target *target)
 {
@@ -8017,10 +8348,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemSetPidToShare
 }
 
 static struct shim_target target_aclrtMemSetPidToShareableHandleV2 = {NULL, "aclrtMemSetPidToShareableHandleV2"};
-SHIM_EXPORT aclError aclrtMemSetPidToShareableHandleV2(void *shareableHandle, aclrtMemSharedHandleType shareType, int32_t *pid, size_t pidNum)
+static SHIM_BODY aclError main_aclrtMemSetPidToShareableHandleV2(void *shareableHandle, aclrtMemSharedHandleType shareType, int32_t *pid, size_t pidNum)
 {
 	return wrap_aclrtMemSetPidToShareableHandleV2(shareableHandle, shareType, pid, pidNum, &target_aclrtMemSetPidToShareableHandleV2);
 }
+
+SHIM_ENTRY(aclrtMemSetPidToShareableHandleV2, main_aclrtMemSetPidToShareableHandleV2);
 
 static __attribute__((noinline, cold)) aclError other_aclrtMemSetPidToShareableHandleV2(void *shareableHandle, aclrtMemSharedHandleType shareType, int32_t *pid, size_t pidNum, struct shim_target *target)
 {
@@ -8073,10 +8406,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemGetAllocation
 }
 
 static struct shim_target target_aclrtMemGetAllocationGranularity = {NULL, "aclrtMemGetAllocationGranularity"};
-SHIM_EXPORT aclError aclrtMemGetAllocationGranularity(aclrtPhysicalMemProp *prop, aclrtMemGranularityOptions option, size_t *granularity)
+static SHIM_BODY aclError main_aclrtMemGetAllocationGranularity(aclrtPhysicalMemProp *prop, aclrtMemGranularityOptions option, size_t *granularity)
 {
 	return wrap_aclrtMemGetAllocationGranularity(prop, option, granularity, &target_aclrtMemGetAllocationGranularity);
 }
+
+SHIM_ENTRY(aclrtMemGetAllocationGranularity, main_aclrtMemGetAllocationGranularity);
 
 static __attribute__((noinline, cold)) aclError other_aclrtMemGetAllocationGranularity(aclrtPhysicalMemProp *prop, aclrtMemGranularityOptions option, size_t *granularity, struct shim_target *target)
 {
@@ -8123,10 +8458,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtDeviceGetBareTgi
 }
 
 static struct shim_target target_aclrtDeviceGetBareTgid = {NULL, "aclrtDeviceGetBareTgid"};
-SHIM_EXPORT aclError aclrtDeviceGetBareTgid(int32_t *pid)
+static SHIM_BODY aclError main_aclrtDeviceGetBareTgid(int32_t *pid)
 {
 	return wrap_aclrtDeviceGetBareTgid(pid, &target_aclrtDeviceGetBareTgid);
 }
+
+SHIM_ENTRY(aclrtDeviceGetBareTgid, main_aclrtDeviceGetBareTgid);
 
 static __attribute__((noinline, cold)) aclError other_aclrtDeviceGetBareTgid(int32_t *pid, struct shim_target *target)
 {
@@ -8176,10 +8513,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtCmoAsync(void *s
 }
 
 static struct shim_target target_aclrtCmoAsync = {NULL, "aclrtCmoAsync"};
-SHIM_EXPORT aclError aclrtCmoAsync(void *src, size_t size, aclrtCmoType cmoType, aclrtStream stream)
+static SHIM_BODY aclError main_aclrtCmoAsync(void *src, size_t size, aclrtCmoType cmoType, aclrtStream stream)
 {
 	return wrap_aclrtCmoAsync(src, size, cmoType, stream, &target_aclrtCmoAsync);
 }
+
+SHIM_ENTRY(aclrtCmoAsync, main_aclrtCmoAsync);
 
 static __attribute__((noinline, cold)) aclError other_aclrtCmoAsync(void *src, size_t size, aclrtCmoType cmoType, aclrtStream stream, struct shim_target *target)
 {
@@ -8231,10 +8570,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetMemUceInfo(in
 }
 
 static struct shim_target target_aclrtGetMemUceInfo = {NULL, "aclrtGetMemUceInfo"};
-SHIM_EXPORT aclError aclrtGetMemUceInfo(int32_t deviceId, aclrtMemUceInfo *memUceInfoArray, size_t arraySize, size_t *retSize)
+static SHIM_BODY aclError main_aclrtGetMemUceInfo(int32_t deviceId, aclrtMemUceInfo *memUceInfoArray, size_t arraySize, size_t *retSize)
 {
 	return wrap_aclrtGetMemUceInfo(deviceId, memUceInfoArray, arraySize, retSize, &target_aclrtGetMemUceInfo);
 }
+
+SHIM_ENTRY(aclrtGetMemUceInfo, main_aclrtGetMemUceInfo);
 
 static __attribute__((noinline, cold)) aclError other_aclrtGetMemUceInfo(int32_t deviceId, aclrtMemUceInfo *memUceInfoArray, size_t arraySize, size_t *retSize, struct shim_target *target)
 {
@@ -8279,10 +8620,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtDeviceTaskAbort(
 }
 
 static struct shim_target target_aclrtDeviceTaskAbort = {NULL, "aclrtDeviceTaskAbort"};
-SHIM_EXPORT aclError aclrtDeviceTaskAbort(int32_t deviceId, uint32_t timeout)
+static SHIM_BODY aclError main_aclrtDeviceTaskAbort(int32_t deviceId, uint32_t timeout)
 {
 	return wrap_aclrtDeviceTaskAbort(deviceId, timeout, &target_aclrtDeviceTaskAbort);
 }
+
+SHIM_ENTRY(aclrtDeviceTaskAbort, main_aclrtDeviceTaskAbort);
 
 static __attribute__((noinline, cold)) aclError other_aclrtDeviceTaskAbort(int32_t deviceId, uint32_t timeout, struct shim_target *target)
 {
@@ -8333,10 +8676,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemUceRepair(int
 }
 
 static struct shim_target target_aclrtMemUceRepair = {NULL, "aclrtMemUceRepair"};
-SHIM_EXPORT aclError aclrtMemUceRepair(int32_t deviceId, aclrtMemUceInfo *memUceInfoArray, size_t arraySize)
+static SHIM_BODY aclError main_aclrtMemUceRepair(int32_t deviceId, aclrtMemUceInfo *memUceInfoArray, size_t arraySize)
 {
 	return wrap_aclrtMemUceRepair(deviceId, memUceInfoArray, arraySize, &target_aclrtMemUceRepair);
 }
+
+SHIM_ENTRY(aclrtMemUceRepair, main_aclrtMemUceRepair);
 
 static __attribute__((noinline, cold)) aclError other_aclrtMemUceRepair(int32_t deviceId, aclrtMemUceInfo *memUceInfoArray, size_t arraySize, struct shim_target *target)
 {
@@ -8380,10 +8725,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtStreamAbort(aclr
 }
 
 static struct shim_target target_aclrtStreamAbort = {NULL, "aclrtStreamAbort"};
-SHIM_EXPORT aclError aclrtStreamAbort(aclrtStream stream)
+static SHIM_BODY aclError main_aclrtStreamAbort(aclrtStream stream)
 {
 	return wrap_aclrtStreamAbort(stream, &target_aclrtStreamAbort);
 }
+
+SHIM_ENTRY(aclrtStreamAbort, main_aclrtStreamAbort);
 
 static __attribute__((noinline, cold)) aclError other_aclrtStreamAbort(aclrtStream stream, struct shim_target *target)
 {
@@ -8437,10 +8784,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtBinaryLoadFromFi
 }
 
 static struct shim_target target_aclrtBinaryLoadFromFile = {NULL, "aclrtBinaryLoadFromFile"};
-SHIM_EXPORT aclError aclrtBinaryLoadFromFile(const char *binPath, aclrtBinaryLoadOptions *options, aclrtBinHandle *binHandle)
+static SHIM_BODY aclError main_aclrtBinaryLoadFromFile(const char *binPath, aclrtBinaryLoadOptions *options, aclrtBinHandle *binHandle)
 {
 	return wrap_aclrtBinaryLoadFromFile(binPath, options, binHandle, &target_aclrtBinaryLoadFromFile);
 }
+
+SHIM_ENTRY(aclrtBinaryLoadFromFile, main_aclrtBinaryLoadFromFile);
 
 static __attribute__((noinline, cold)) aclError other_aclrtBinaryLoadFromFile(const char *binPath, aclrtBinaryLoadOptions *options, aclrtBinHandle *binHandle, struct shim_target *target)
 {
@@ -8491,10 +8840,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtBinaryGetDevAddr
 }
 
 static struct shim_target target_aclrtBinaryGetDevAddress = {NULL, "aclrtBinaryGetDevAddress"};
-SHIM_EXPORT aclError aclrtBinaryGetDevAddress(aclrtBinHandle binHandle, void **binAddr, size_t *binSize)
+static SHIM_BODY aclError main_aclrtBinaryGetDevAddress(aclrtBinHandle binHandle, void **binAddr, size_t *binSize)
 {
 	return wrap_aclrtBinaryGetDevAddress(binHandle, binAddr, binSize, &target_aclrtBinaryGetDevAddress);
 }
+
+SHIM_ENTRY(aclrtBinaryGetDevAddress, main_aclrtBinaryGetDevAddress);
 
 static __attribute__((noinline, cold)) aclError other_aclrtBinaryGetDevAddress(aclrtBinHandle binHandle, void **binAddr, size_t *binSize, struct shim_target *target)
 {
@@ -8543,10 +8894,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtBinaryGetFunctio
 }
 
 static struct shim_target target_aclrtBinaryGetFunctionByEntry = {NULL, "aclrtBinaryGetFunctionByEntry"};
-SHIM_EXPORT aclError aclrtBinaryGetFunctionByEntry(aclrtBinHandle binHandle, uint64_t funcEntry, aclrtFuncHandle *funcHandle)
+static SHIM_BODY aclError main_aclrtBinaryGetFunctionByEntry(aclrtBinHandle binHandle, uint64_t funcEntry, aclrtFuncHandle *funcHandle)
 {
 	return wrap_aclrtBinaryGetFunctionByEntry(binHandle, funcEntry, funcHandle, &target_aclrtBinaryGetFunctionByEntry);
 }
+
+SHIM_ENTRY(aclrtBinaryGetFunctionByEntry, main_aclrtBinaryGetFunctionByEntry);
 
 static __attribute__((noinline, cold)) aclError other_aclrtBinaryGetFunctionByEntry(aclrtBinHandle binHandle, uint64_t funcEntry, aclrtFuncHandle *funcHandle, struct shim_target *target)
 {
@@ -8599,10 +8952,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtBinaryGetGlobal(
 }
 
 static struct shim_target target_aclrtBinaryGetGlobal = {NULL, "aclrtBinaryGetGlobal"};
-SHIM_EXPORT aclError aclrtBinaryGetGlobal(aclrtBinHandle binHandle, const char *name, void **dptr, size_t *size)
+static SHIM_BODY aclError main_aclrtBinaryGetGlobal(aclrtBinHandle binHandle, const char *name, void **dptr, size_t *size)
 {
 	return wrap_aclrtBinaryGetGlobal(binHandle, name, dptr, size, &target_aclrtBinaryGetGlobal);
 }
+
+SHIM_ENTRY(aclrtBinaryGetGlobal, main_aclrtBinaryGetGlobal);
 
 static __attribute__((noinline, cold)) aclError other_aclrtBinaryGetGlobal(aclrtBinHandle binHandle, const char *name, void **dptr, size_t *size, struct shim_target *target)
 {
@@ -8650,10 +9005,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetFuncBySymbol(
 }
 
 static struct shim_target target_aclrtGetFuncBySymbol = {NULL, "aclrtGetFuncBySymbol"};
-SHIM_EXPORT aclError aclrtGetFuncBySymbol(const void *symbol, aclrtFuncHandle *funcHandle)
+static SHIM_BODY aclError main_aclrtGetFuncBySymbol(const void *symbol, aclrtFuncHandle *funcHandle)
 {
 	return wrap_aclrtGetFuncBySymbol(symbol, funcHandle, &target_aclrtGetFuncBySymbol);
 }
+
+SHIM_ENTRY(aclrtGetFuncBySymbol, main_aclrtGetFuncBySymbol);
 
 static __attribute__((noinline, cold)) aclError other_aclrtGetFuncBySymbol(const void *symbol, aclrtFuncHandle *funcHandle, struct shim_target *target)
 {
@@ -8704,10 +9061,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetFunctionAddr(
 }
 
 static struct shim_target target_aclrtGetFunctionAddr = {NULL, "aclrtGetFunctionAddr"};
-SHIM_EXPORT aclError aclrtGetFunctionAddr(aclrtFuncHandle funcHandle, void **aicAddr, void **aivAddr)
+static SHIM_BODY aclError main_aclrtGetFunctionAddr(aclrtFuncHandle funcHandle, void **aicAddr, void **aivAddr)
 {
 	return wrap_aclrtGetFunctionAddr(funcHandle, aicAddr, aivAddr, &target_aclrtGetFunctionAddr);
 }
+
+SHIM_ENTRY(aclrtGetFunctionAddr, main_aclrtGetFunctionAddr);
 
 static __attribute__((noinline, cold)) aclError other_aclrtGetFunctionAddr(aclrtFuncHandle funcHandle, void **aicAddr, void **aivAddr, struct shim_target *target)
 {
@@ -8758,10 +9117,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetFunctionSize(
 }
 
 static struct shim_target target_aclrtGetFunctionSize = {NULL, "aclrtGetFunctionSize"};
-SHIM_EXPORT aclError aclrtGetFunctionSize(aclrtFuncHandle funcHandle, size_t *aicSize, size_t *aivSize)
+static SHIM_BODY aclError main_aclrtGetFunctionSize(aclrtFuncHandle funcHandle, size_t *aicSize, size_t *aivSize)
 {
 	return wrap_aclrtGetFunctionSize(funcHandle, aicSize, aivSize, &target_aclrtGetFunctionSize);
 }
+
+SHIM_ENTRY(aclrtGetFunctionSize, main_aclrtGetFunctionSize);
 
 static __attribute__((noinline, cold)) aclError other_aclrtGetFunctionSize(aclrtFuncHandle funcHandle, size_t *aicSize, size_t *aivSize, struct shim_target *target)
 {
@@ -8809,10 +9170,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetMemcpyDescSiz
 }
 
 static struct shim_target target_aclrtGetMemcpyDescSize = {NULL, "aclrtGetMemcpyDescSize"};
-SHIM_EXPORT aclError aclrtGetMemcpyDescSize(aclrtMemcpyKind kind, size_t *descSize)
+static SHIM_BODY aclError main_aclrtGetMemcpyDescSize(aclrtMemcpyKind kind, size_t *descSize)
 {
 	return wrap_aclrtGetMemcpyDescSize(kind, descSize, &target_aclrtGetMemcpyDescSize);
 }
+
+SHIM_ENTRY(aclrtGetMemcpyDescSize, main_aclrtGetMemcpyDescSize);
 
 static __attribute__((noinline, cold)) aclError other_aclrtGetMemcpyDescSize(aclrtMemcpyKind kind, size_t *descSize, struct shim_target *target)
 {
@@ -8861,10 +9224,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSetMemcpyDesc(vo
 }
 
 static struct shim_target target_aclrtSetMemcpyDesc = {NULL, "aclrtSetMemcpyDesc"};
-SHIM_EXPORT aclError aclrtSetMemcpyDesc(void *desc, aclrtMemcpyKind kind, void *srcAddr, void *dstAddr, size_t count, void *config)
+static SHIM_BODY aclError main_aclrtSetMemcpyDesc(void *desc, aclrtMemcpyKind kind, void *srcAddr, void *dstAddr, size_t count, void *config)
 {
 	return wrap_aclrtSetMemcpyDesc(desc, kind, srcAddr, dstAddr, count, config, &target_aclrtSetMemcpyDesc);
 }
+
+SHIM_ENTRY(aclrtSetMemcpyDesc, main_aclrtSetMemcpyDesc);
 
 static __attribute__((noinline, cold)) aclError other_aclrtSetMemcpyDesc(void *desc, aclrtMemcpyKind kind, void *srcAddr, void *dstAddr, size_t count, void *config, struct shim_target *target)
 {
@@ -8919,10 +9284,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyAsyncWithO
 }
 
 static struct shim_target target_aclrtMemcpyAsyncWithOffset = {NULL, "aclrtMemcpyAsyncWithOffset"};
-SHIM_EXPORT SHIM_HOT aclError aclrtMemcpyAsyncWithOffset(void **dst, size_t destMax, size_t dstDataOffset, const void **src, size_t count, size_t srcDataOffset, aclrtMemcpyKind kind, aclrtStream stream)
+static SHIM_BODY SHIM_HOT aclError main_aclrtMemcpyAsyncWithOffset(void **dst, size_t destMax, size_t dstDataOffset, const void **src, size_t count, size_t srcDataOffset, aclrtMemcpyKind kind, aclrtStream stream)
 {
 	return wrap_aclrtMemcpyAsyncWithOffset(dst, destMax, dstDataOffset, src, count, srcDataOffset, kind, stream, &target_aclrtMemcpyAsyncWithOffset);
 }
+
+SHIM_ENTRY(aclrtMemcpyAsyncWithOffset, main_aclrtMemcpyAsyncWithOffset);
 
 static __attribute__((noinline, cold)) aclError other_aclrtMemcpyAsyncWithOffset(void **dst, size_t destMax, size_t dstDataOffset, const void **src, size_t count, size_t srcDataOffset, aclrtMemcpyKind kind, aclrtStream stream, struct shim_target *target)
 {
@@ -8972,10 +9339,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyAsyncWithD
 }
 
 static struct shim_target target_aclrtMemcpyAsyncWithDesc = {NULL, "aclrtMemcpyAsyncWithDesc"};
-SHIM_EXPORT SHIM_HOT aclError aclrtMemcpyAsyncWithDesc(void *desc, aclrtMemcpyKind kind, aclrtStream stream)
+static SHIM_BODY SHIM_HOT aclError main_aclrtMemcpyAsyncWithDesc(void *desc, aclrtMemcpyKind kind, aclrtStream stream)
 {
 	return wrap_aclrtMemcpyAsyncWithDesc(desc, kind, stream, &target_aclrtMemcpyAsyncWithDesc);
 }
+
+SHIM_ENTRY(aclrtMemcpyAsyncWithDesc, main_aclrtMemcpyAsyncWithDesc);
 
 static __attribute__((noinline, cold)) aclError other_aclrtMemcpyAsyncWithDesc(void *desc, aclrtMemcpyKind kind, aclrtStream stream, struct shim_target *target)
 {
@@ -9023,10 +9392,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtKernelArgsGetHan
 }
 
 static struct shim_target target_aclrtKernelArgsGetHandleMemSize = {NULL, "aclrtKernelArgsGetHandleMemSize"};
-SHIM_EXPORT aclError aclrtKernelArgsGetHandleMemSize(aclrtFuncHandle funcHandle, size_t *memSize)
+static SHIM_BODY aclError main_aclrtKernelArgsGetHandleMemSize(aclrtFuncHandle funcHandle, size_t *memSize)
 {
 	return wrap_aclrtKernelArgsGetHandleMemSize(funcHandle, memSize, &target_aclrtKernelArgsGetHandleMemSize);
 }
+
+SHIM_ENTRY(aclrtKernelArgsGetHandleMemSize, main_aclrtKernelArgsGetHandleMemSize);
 
 static __attribute__((noinline, cold)) aclError other_aclrtKernelArgsGetHandleMemSize(aclrtFuncHandle funcHandle, size_t *memSize, struct shim_target *target)
 {
@@ -9075,10 +9446,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtKernelArgsGetMem
 }
 
 static struct shim_target target_aclrtKernelArgsGetMemSize = {NULL, "aclrtKernelArgsGetMemSize"};
-SHIM_EXPORT aclError aclrtKernelArgsGetMemSize(aclrtFuncHandle funcHandle, size_t userArgsSize, size_t *actualArgsSize)
+static SHIM_BODY aclError main_aclrtKernelArgsGetMemSize(aclrtFuncHandle funcHandle, size_t userArgsSize, size_t *actualArgsSize)
 {
 	return wrap_aclrtKernelArgsGetMemSize(funcHandle, userArgsSize, actualArgsSize, &target_aclrtKernelArgsGetMemSize);
 }
+
+SHIM_ENTRY(aclrtKernelArgsGetMemSize, main_aclrtKernelArgsGetMemSize);
 
 static __attribute__((noinline, cold)) aclError other_aclrtKernelArgsGetMemSize(aclrtFuncHandle funcHandle, size_t userArgsSize, size_t *actualArgsSize, struct shim_target *target)
 {
@@ -9129,10 +9502,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtKernelArgsInit(a
 }
 
 static struct shim_target target_aclrtKernelArgsInit = {NULL, "aclrtKernelArgsInit"};
-SHIM_EXPORT aclError aclrtKernelArgsInit(aclrtFuncHandle funcHandle, aclrtArgsHandle *argsHandle)
+static SHIM_BODY aclError main_aclrtKernelArgsInit(aclrtFuncHandle funcHandle, aclrtArgsHandle *argsHandle)
 {
 	return wrap_aclrtKernelArgsInit(funcHandle, argsHandle, &target_aclrtKernelArgsInit);
 }
+
+SHIM_ENTRY(aclrtKernelArgsInit, main_aclrtKernelArgsInit);
 
 static __attribute__((noinline, cold)) aclError other_aclrtKernelArgsInit(aclrtFuncHandle funcHandle, aclrtArgsHandle *argsHandle, struct shim_target *target)
 {
@@ -9183,10 +9558,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtKernelArgsInitBy
 }
 
 static struct shim_target target_aclrtKernelArgsInitByUserMem = {NULL, "aclrtKernelArgsInitByUserMem"};
-SHIM_EXPORT aclError aclrtKernelArgsInitByUserMem(aclrtFuncHandle funcHandle, aclrtArgsHandle argsHandle, void *userHostMem, size_t actualArgsSize)
+static SHIM_BODY aclError main_aclrtKernelArgsInitByUserMem(aclrtFuncHandle funcHandle, aclrtArgsHandle argsHandle, void *userHostMem, size_t actualArgsSize)
 {
 	return wrap_aclrtKernelArgsInitByUserMem(funcHandle, argsHandle, userHostMem, actualArgsSize, &target_aclrtKernelArgsInitByUserMem);
 }
+
+SHIM_ENTRY(aclrtKernelArgsInitByUserMem, main_aclrtKernelArgsInitByUserMem);
 
 static __attribute__((noinline, cold)) aclError other_aclrtKernelArgsInitByUserMem(aclrtFuncHandle funcHandle, aclrtArgsHandle argsHandle, void *userHostMem, size_t actualArgsSize, struct shim_target *target)
 {
@@ -9240,10 +9617,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtKernelArgsAppend
 }
 
 static struct shim_target target_aclrtKernelArgsAppend = {NULL, "aclrtKernelArgsAppend"};
-SHIM_EXPORT aclError aclrtKernelArgsAppend(aclrtArgsHandle argsHandle, void *param, size_t paramSize, aclrtParamHandle *paramHandle)
+static SHIM_BODY aclError main_aclrtKernelArgsAppend(aclrtArgsHandle argsHandle, void *param, size_t paramSize, aclrtParamHandle *paramHandle)
 {
 	return wrap_aclrtKernelArgsAppend(argsHandle, param, paramSize, paramHandle, &target_aclrtKernelArgsAppend);
 }
+
+SHIM_ENTRY(aclrtKernelArgsAppend, main_aclrtKernelArgsAppend);
 
 static __attribute__((noinline, cold)) aclError other_aclrtKernelArgsAppend(aclrtArgsHandle argsHandle, void *param, size_t paramSize, aclrtParamHandle *paramHandle, struct shim_target *target)
 {
@@ -9291,10 +9670,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtKernelArgsAppend
 }
 
 static struct shim_target target_aclrtKernelArgsAppendPlaceHolder = {NULL, "aclrtKernelArgsAppendPlaceHolder"};
-SHIM_EXPORT aclError aclrtKernelArgsAppendPlaceHolder(aclrtArgsHandle argsHandle, aclrtParamHandle *paramHandle)
+static SHIM_BODY aclError main_aclrtKernelArgsAppendPlaceHolder(aclrtArgsHandle argsHandle, aclrtParamHandle *paramHandle)
 {
 	return wrap_aclrtKernelArgsAppendPlaceHolder(argsHandle, paramHandle, &target_aclrtKernelArgsAppendPlaceHolder);
 }
+
+SHIM_ENTRY(aclrtKernelArgsAppendPlaceHolder, main_aclrtKernelArgsAppendPlaceHolder);
 
 static __attribute__((noinline, cold)) aclError other_aclrtKernelArgsAppendPlaceHolder(aclrtArgsHandle argsHandle, aclrtParamHandle *paramHandle, struct shim_target *target)
 {
@@ -9347,10 +9728,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtKernelArgsGetPla
 }
 
 static struct shim_target target_aclrtKernelArgsGetPlaceHolderBuffer = {NULL, "aclrtKernelArgsGetPlaceHolderBuffer"};
-SHIM_EXPORT aclError aclrtKernelArgsGetPlaceHolderBuffer(aclrtArgsHandle argsHandle, aclrtParamHandle paramHandle, size_t dataSize, void **bufferAddr)
+static SHIM_BODY aclError main_aclrtKernelArgsGetPlaceHolderBuffer(aclrtArgsHandle argsHandle, aclrtParamHandle paramHandle, size_t dataSize, void **bufferAddr)
 {
 	return wrap_aclrtKernelArgsGetPlaceHolderBuffer(argsHandle, paramHandle, dataSize, bufferAddr, &target_aclrtKernelArgsGetPlaceHolderBuffer);
 }
+
+SHIM_ENTRY(aclrtKernelArgsGetPlaceHolderBuffer, main_aclrtKernelArgsGetPlaceHolderBuffer);
 
 static __attribute__((noinline, cold)) aclError other_aclrtKernelArgsGetPlaceHolderBuffer(aclrtArgsHandle argsHandle, aclrtParamHandle paramHandle, size_t dataSize, void **bufferAddr, struct shim_target *target)
 {
@@ -9402,10 +9785,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtKernelArgsParaUp
 }
 
 static struct shim_target target_aclrtKernelArgsParaUpdate = {NULL, "aclrtKernelArgsParaUpdate"};
-SHIM_EXPORT aclError aclrtKernelArgsParaUpdate(aclrtArgsHandle argsHandle, aclrtParamHandle paramHandle, void *param, size_t paramSize)
+static SHIM_BODY aclError main_aclrtKernelArgsParaUpdate(aclrtArgsHandle argsHandle, aclrtParamHandle paramHandle, void *param, size_t paramSize)
 {
 	return wrap_aclrtKernelArgsParaUpdate(argsHandle, paramHandle, param, paramSize, &target_aclrtKernelArgsParaUpdate);
 }
+
+SHIM_ENTRY(aclrtKernelArgsParaUpdate, main_aclrtKernelArgsParaUpdate);
 
 static __attribute__((noinline, cold)) aclError other_aclrtKernelArgsParaUpdate(aclrtArgsHandle argsHandle, aclrtParamHandle paramHandle, void *param, size_t paramSize, struct shim_target *target)
 {
@@ -9460,10 +9845,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtLaunchKernelWith
 }
 
 static struct shim_target target_aclrtLaunchKernelWithConfig = {NULL, "aclrtLaunchKernelWithConfig"};
-SHIM_EXPORT SHIM_HOT aclError aclrtLaunchKernelWithConfig(aclrtFuncHandle funcHandle, uint32_t numBlocks, aclrtStream stream, aclrtLaunchKernelCfg *cfg, aclrtArgsHandle argsHandle, void *reserve)
+static SHIM_BODY SHIM_HOT aclError main_aclrtLaunchKernelWithConfig(aclrtFuncHandle funcHandle, uint32_t numBlocks, aclrtStream stream, aclrtLaunchKernelCfg *cfg, aclrtArgsHandle argsHandle, void *reserve)
 {
 	return wrap_aclrtLaunchKernelWithConfig(funcHandle, numBlocks, stream, cfg, argsHandle, reserve, &target_aclrtLaunchKernelWithConfig);
 }
+
+SHIM_ENTRY(aclrtLaunchKernelWithConfig, main_aclrtLaunchKernelWithConfig);
 
 static __attribute__((noinline, cold)) aclError other_aclrtLaunchKernelWithConfig(aclrtFuncHandle funcHandle, uint32_t numBlocks, aclrtStream stream, aclrtLaunchKernelCfg *cfg, aclrtArgsHandle argsHandle, void *reserve, struct shim_target *target)
 {
@@ -9511,10 +9898,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRITaskGetParams
 }
 
 static struct shim_target target_aclmdlRITaskGetParams = {NULL, "aclmdlRITaskGetParams"};
-SHIM_EXPORT aclError aclmdlRITaskGetParams(aclmdlRITask task, aclmdlRITaskParams *params)
+static SHIM_BODY aclError main_aclmdlRITaskGetParams(aclmdlRITask task, aclmdlRITaskParams *params)
 {
 	return wrap_aclmdlRITaskGetParams(task, params, &target_aclmdlRITaskGetParams);
 }
+
+SHIM_ENTRY(aclmdlRITaskGetParams, main_aclmdlRITaskGetParams);
 
 static __attribute__((noinline, cold)) aclError other_aclmdlRITaskGetParams(aclmdlRITask task, aclmdlRITaskParams *params, struct shim_target *target)
 {
@@ -9569,10 +9958,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRITaskSetParams
 }
 
 static struct shim_target target_aclmdlRITaskSetParams = {NULL, "aclmdlRITaskSetParams"};
-SHIM_EXPORT aclError aclmdlRITaskSetParams(aclmdlRITask task, aclmdlRITaskParams *params)
+static SHIM_BODY aclError main_aclmdlRITaskSetParams(aclmdlRITask task, aclmdlRITaskParams *params)
 {
 	return wrap_aclmdlRITaskSetParams(task, params, &target_aclmdlRITaskSetParams);
 }
+
+SHIM_ENTRY(aclmdlRITaskSetParams, main_aclmdlRITaskSetParams);
 
 static __attribute__((noinline, cold)) aclError other_aclmdlRITaskSetParams(aclmdlRITask task, aclmdlRITaskParams *params, struct shim_target *target)
 {
@@ -9622,10 +10013,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRIKernelTaskGet
 }
 
 static struct shim_target target_aclmdlRIKernelTaskGetAttribute = {NULL, "aclmdlRIKernelTaskGetAttribute"};
-SHIM_EXPORT aclError aclmdlRIKernelTaskGetAttribute(aclmdlRITask task, aclrtLaunchKernelAttrId attrId, aclrtLaunchKernelAttrValue *attrValue)
+static SHIM_BODY aclError main_aclmdlRIKernelTaskGetAttribute(aclmdlRITask task, aclrtLaunchKernelAttrId attrId, aclrtLaunchKernelAttrValue *attrValue)
 {
 	return wrap_aclmdlRIKernelTaskGetAttribute(task, attrId, attrValue, &target_aclmdlRIKernelTaskGetAttribute);
 }
+
+SHIM_ENTRY(aclmdlRIKernelTaskGetAttribute, main_aclmdlRIKernelTaskGetAttribute);
 
 static __attribute__((noinline, cold)) aclError other_aclmdlRIKernelTaskGetAttribute(aclmdlRITask task, aclrtLaunchKernelAttrId attrId, aclrtLaunchKernelAttrValue *attrValue, struct shim_target *target)
 {
@@ -9669,10 +10062,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRIUpdate(aclmdl
 }
 
 static struct shim_target target_aclmdlRIUpdate = {NULL, "aclmdlRIUpdate"};
-SHIM_EXPORT aclError aclmdlRIUpdate(aclmdlRI modelRI)
+static SHIM_BODY aclError main_aclmdlRIUpdate(aclmdlRI modelRI)
 {
 	return wrap_aclmdlRIUpdate(modelRI, &target_aclmdlRIUpdate);
 }
+
+SHIM_ENTRY(aclmdlRIUpdate, main_aclmdlRIUpdate);
 
 static __attribute__((noinline, cold)) aclError other_aclmdlRIUpdate(aclmdlRI modelRI, struct shim_target *target)
 {
@@ -9716,10 +10111,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRITaskDisable(a
 }
 
 static struct shim_target target_aclmdlRITaskDisable = {NULL, "aclmdlRITaskDisable"};
-SHIM_EXPORT aclError aclmdlRITaskDisable(aclmdlRITask task)
+static SHIM_BODY aclError main_aclmdlRITaskDisable(aclmdlRITask task)
 {
 	return wrap_aclmdlRITaskDisable(task, &target_aclmdlRITaskDisable);
 }
+
+SHIM_ENTRY(aclmdlRITaskDisable, main_aclmdlRITaskDisable);
 
 static __attribute__((noinline, cold)) aclError other_aclmdlRITaskDisable(aclmdlRITask task, struct shim_target *target)
 {
@@ -9763,10 +10160,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtKernelArgsFinali
 }
 
 static struct shim_target target_aclrtKernelArgsFinalize = {NULL, "aclrtKernelArgsFinalize"};
-SHIM_EXPORT aclError aclrtKernelArgsFinalize(aclrtArgsHandle argsHandle)
+static SHIM_BODY aclError main_aclrtKernelArgsFinalize(aclrtArgsHandle argsHandle)
 {
 	return wrap_aclrtKernelArgsFinalize(argsHandle, &target_aclrtKernelArgsFinalize);
 }
+
+SHIM_ENTRY(aclrtKernelArgsFinalize, main_aclrtKernelArgsFinalize);
 
 static __attribute__((noinline, cold)) aclError other_aclrtKernelArgsFinalize(aclrtArgsHandle argsHandle, struct shim_target *target)
 {
@@ -9817,10 +10216,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtValueWrite(void 
 }
 
 static struct shim_target target_aclrtValueWrite = {NULL, "aclrtValueWrite"};
-SHIM_EXPORT aclError aclrtValueWrite(void *devAddr, uint64_t value, uint32_t flag, aclrtStream stream)
+static SHIM_BODY aclError main_aclrtValueWrite(void *devAddr, uint64_t value, uint32_t flag, aclrtStream stream)
 {
 	return wrap_aclrtValueWrite(devAddr, value, flag, stream, &target_aclrtValueWrite);
 }
+
+SHIM_ENTRY(aclrtValueWrite, main_aclrtValueWrite);
 
 static __attribute__((noinline, cold)) aclError other_aclrtValueWrite(void *devAddr, uint64_t value, uint32_t flag, aclrtStream stream, struct shim_target *target)
 {
@@ -9870,10 +10271,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtValueWait(void *
 }
 
 static struct shim_target target_aclrtValueWait = {NULL, "aclrtValueWait"};
-SHIM_EXPORT aclError aclrtValueWait(void *devAddr, uint64_t value, uint32_t flag, aclrtStream stream)
+static SHIM_BODY aclError main_aclrtValueWait(void *devAddr, uint64_t value, uint32_t flag, aclrtStream stream)
 {
 	return wrap_aclrtValueWait(devAddr, value, flag, stream, &target_aclrtValueWait);
 }
+
+SHIM_ENTRY(aclrtValueWait, main_aclrtValueWait);
 
 static __attribute__((noinline, cold)) aclError other_aclrtValueWait(void *devAddr, uint64_t value, uint32_t flag, aclrtStream stream, struct shim_target *target)
 {
@@ -9920,10 +10323,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetStreamAvailab
 }
 
 static struct shim_target target_aclrtGetStreamAvailableNum = {NULL, "aclrtGetStreamAvailableNum"};
-SHIM_EXPORT aclError aclrtGetStreamAvailableNum(uint32_t *streamCount)
+static SHIM_BODY aclError main_aclrtGetStreamAvailableNum(uint32_t *streamCount)
 {
 	return wrap_aclrtGetStreamAvailableNum(streamCount, &target_aclrtGetStreamAvailableNum);
 }
+
+SHIM_ENTRY(aclrtGetStreamAvailableNum, main_aclrtGetStreamAvailableNum);
 
 static __attribute__((noinline, cold)) aclError other_aclrtGetStreamAvailableNum(uint32_t *streamCount, struct shim_target *target)
 {
@@ -9974,10 +10379,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSetStreamAttribu
 }
 
 static struct shim_target target_aclrtSetStreamAttribute = {NULL, "aclrtSetStreamAttribute"};
-SHIM_EXPORT aclError aclrtSetStreamAttribute(aclrtStream stream, aclrtStreamAttr stmAttrType, aclrtStreamAttrValue *value)
+static SHIM_BODY aclError main_aclrtSetStreamAttribute(aclrtStream stream, aclrtStreamAttr stmAttrType, aclrtStreamAttrValue *value)
 {
 	return wrap_aclrtSetStreamAttribute(stream, stmAttrType, value, &target_aclrtSetStreamAttribute);
 }
+
+SHIM_ENTRY(aclrtSetStreamAttribute, main_aclrtSetStreamAttribute);
 
 static __attribute__((noinline, cold)) aclError other_aclrtSetStreamAttribute(aclrtStream stream, aclrtStreamAttr stmAttrType, aclrtStreamAttrValue *value, struct shim_target *target)
 {
@@ -10027,10 +10434,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetStreamAttribu
 }
 
 static struct shim_target target_aclrtGetStreamAttribute = {NULL, "aclrtGetStreamAttribute"};
-SHIM_EXPORT aclError aclrtGetStreamAttribute(aclrtStream stream, aclrtStreamAttr stmAttrType, aclrtStreamAttrValue *value)
+static SHIM_BODY aclError main_aclrtGetStreamAttribute(aclrtStream stream, aclrtStreamAttr stmAttrType, aclrtStreamAttrValue *value)
 {
 	return wrap_aclrtGetStreamAttribute(stream, stmAttrType, value, &target_aclrtGetStreamAttribute);
 }
+
+SHIM_ENTRY(aclrtGetStreamAttribute, main_aclrtGetStreamAttribute);
 
 static __attribute__((noinline, cold)) aclError other_aclrtGetStreamAttribute(aclrtStream stream, aclrtStreamAttr stmAttrType, aclrtStreamAttrValue *value, struct shim_target *target)
 {
@@ -10078,10 +10487,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtCreateNotify(acl
 }
 
 static struct shim_target target_aclrtCreateNotify = {NULL, "aclrtCreateNotify"};
-SHIM_EXPORT aclError aclrtCreateNotify(aclrtNotify *notify, uint64_t flag)
+static SHIM_BODY aclError main_aclrtCreateNotify(aclrtNotify *notify, uint64_t flag)
 {
 	return wrap_aclrtCreateNotify(notify, flag, &target_aclrtCreateNotify);
 }
+
+SHIM_ENTRY(aclrtCreateNotify, main_aclrtCreateNotify);
 
 static __attribute__((noinline, cold)) aclError other_aclrtCreateNotify(aclrtNotify *notify, uint64_t flag, struct shim_target *target)
 {
@@ -10125,10 +10536,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtDestroyNotify(ac
 }
 
 static struct shim_target target_aclrtDestroyNotify = {NULL, "aclrtDestroyNotify"};
-SHIM_EXPORT aclError aclrtDestroyNotify(aclrtNotify notify)
+static SHIM_BODY aclError main_aclrtDestroyNotify(aclrtNotify notify)
 {
 	return wrap_aclrtDestroyNotify(notify, &target_aclrtDestroyNotify);
 }
+
+SHIM_ENTRY(aclrtDestroyNotify, main_aclrtDestroyNotify);
 
 static __attribute__((noinline, cold)) aclError other_aclrtDestroyNotify(aclrtNotify notify, struct shim_target *target)
 {
@@ -10176,10 +10589,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtCntNotifyCreate(
 }
 
 static struct shim_target target_aclrtCntNotifyCreate = {NULL, "aclrtCntNotifyCreate"};
-SHIM_EXPORT aclError aclrtCntNotifyCreate(aclrtCntNotify *cntNotify, uint64_t flag)
+static SHIM_BODY aclError main_aclrtCntNotifyCreate(aclrtCntNotify *cntNotify, uint64_t flag)
 {
 	return wrap_aclrtCntNotifyCreate(cntNotify, flag, &target_aclrtCntNotifyCreate);
 }
+
+SHIM_ENTRY(aclrtCntNotifyCreate, main_aclrtCntNotifyCreate);
 
 static __attribute__((noinline, cold)) aclError other_aclrtCntNotifyCreate(aclrtCntNotify *cntNotify, uint64_t flag, struct shim_target *target)
 {
@@ -10223,10 +10638,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtCntNotifyDestroy
 }
 
 static struct shim_target target_aclrtCntNotifyDestroy = {NULL, "aclrtCntNotifyDestroy"};
-SHIM_EXPORT aclError aclrtCntNotifyDestroy(aclrtCntNotify cntNotify)
+static SHIM_BODY aclError main_aclrtCntNotifyDestroy(aclrtCntNotify cntNotify)
 {
 	return wrap_aclrtCntNotifyDestroy(cntNotify, &target_aclrtCntNotifyDestroy);
 }
+
+SHIM_ENTRY(aclrtCntNotifyDestroy, main_aclrtCntNotifyDestroy);
 
 static __attribute__((noinline, cold)) aclError other_aclrtCntNotifyDestroy(aclrtCntNotify cntNotify, struct shim_target *target)
 {
@@ -10274,10 +10691,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtRecordNotify(acl
 }
 
 static struct shim_target target_aclrtRecordNotify = {NULL, "aclrtRecordNotify"};
-SHIM_EXPORT aclError aclrtRecordNotify(aclrtNotify notify, aclrtStream stream)
+static SHIM_BODY aclError main_aclrtRecordNotify(aclrtNotify notify, aclrtStream stream)
 {
 	return wrap_aclrtRecordNotify(notify, stream, &target_aclrtRecordNotify);
 }
+
+SHIM_ENTRY(aclrtRecordNotify, main_aclrtRecordNotify);
 
 static __attribute__((noinline, cold)) aclError other_aclrtRecordNotify(aclrtNotify notify, aclrtStream stream, struct shim_target *target)
 {
@@ -10326,10 +10745,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtWaitAndResetNoti
 }
 
 static struct shim_target target_aclrtWaitAndResetNotify = {NULL, "aclrtWaitAndResetNotify"};
-SHIM_EXPORT aclError aclrtWaitAndResetNotify(aclrtNotify notify, aclrtStream stream, uint32_t timeout)
+static SHIM_BODY aclError main_aclrtWaitAndResetNotify(aclrtNotify notify, aclrtStream stream, uint32_t timeout)
 {
 	return wrap_aclrtWaitAndResetNotify(notify, stream, timeout, &target_aclrtWaitAndResetNotify);
 }
+
+SHIM_ENTRY(aclrtWaitAndResetNotify, main_aclrtWaitAndResetNotify);
 
 static __attribute__((noinline, cold)) aclError other_aclrtWaitAndResetNotify(aclrtNotify notify, aclrtStream stream, uint32_t timeout, struct shim_target *target)
 {
@@ -10377,10 +10798,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetNotifyId(aclr
 }
 
 static struct shim_target target_aclrtGetNotifyId = {NULL, "aclrtGetNotifyId"};
-SHIM_EXPORT aclError aclrtGetNotifyId(aclrtNotify notify, uint32_t *notifyId)
+static SHIM_BODY aclError main_aclrtGetNotifyId(aclrtNotify notify, uint32_t *notifyId)
 {
 	return wrap_aclrtGetNotifyId(notify, notifyId, &target_aclrtGetNotifyId);
 }
+
+SHIM_ENTRY(aclrtGetNotifyId, main_aclrtGetNotifyId);
 
 static __attribute__((noinline, cold)) aclError other_aclrtGetNotifyId(aclrtNotify notify, uint32_t *notifyId, struct shim_target *target)
 {
@@ -10428,10 +10851,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetEventId(aclrt
 }
 
 static struct shim_target target_aclrtGetEventId = {NULL, "aclrtGetEventId"};
-SHIM_EXPORT aclError aclrtGetEventId(aclrtEvent event, uint32_t *eventId)
+static SHIM_BODY aclError main_aclrtGetEventId(aclrtEvent event, uint32_t *eventId)
 {
 	return wrap_aclrtGetEventId(event, eventId, &target_aclrtGetEventId);
 }
+
+SHIM_ENTRY(aclrtGetEventId, main_aclrtGetEventId);
 
 static __attribute__((noinline, cold)) aclError other_aclrtGetEventId(aclrtEvent event, uint32_t *eventId, struct shim_target *target)
 {
@@ -10478,10 +10903,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetEventAvailNum
 }
 
 static struct shim_target target_aclrtGetEventAvailNum = {NULL, "aclrtGetEventAvailNum"};
-SHIM_EXPORT aclError aclrtGetEventAvailNum(uint32_t *eventCount)
+static SHIM_BODY aclError main_aclrtGetEventAvailNum(uint32_t *eventCount)
 {
 	return wrap_aclrtGetEventAvailNum(eventCount, &target_aclrtGetEventAvailNum);
 }
+
+SHIM_ENTRY(aclrtGetEventAvailNum, main_aclrtGetEventAvailNum);
 
 static __attribute__((noinline, cold)) aclError other_aclrtGetEventAvailNum(uint32_t *eventCount, struct shim_target *target)
 {
@@ -10530,10 +10957,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetDeviceInfo(ui
 }
 
 static struct shim_target target_aclrtGetDeviceInfo = {NULL, "aclrtGetDeviceInfo"};
-SHIM_EXPORT aclError aclrtGetDeviceInfo(uint32_t deviceId, aclrtDevAttr attr, int64_t *value)
+static SHIM_BODY aclError main_aclrtGetDeviceInfo(uint32_t deviceId, aclrtDevAttr attr, int64_t *value)
 {
 	return wrap_aclrtGetDeviceInfo(deviceId, attr, value, &target_aclrtGetDeviceInfo);
 }
+
+SHIM_ENTRY(aclrtGetDeviceInfo, main_aclrtGetDeviceInfo);
 
 static __attribute__((noinline, cold)) aclError other_aclrtGetDeviceInfo(uint32_t deviceId, aclrtDevAttr attr, int64_t *value, struct shim_target *target)
 {
@@ -10583,10 +11012,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtDeviceGetStreamP
 }
 
 static struct shim_target target_aclrtDeviceGetStreamPriorityRange = {NULL, "aclrtDeviceGetStreamPriorityRange"};
-SHIM_EXPORT aclError aclrtDeviceGetStreamPriorityRange(int32_t *leastPriority, int32_t *greatestPriority)
+static SHIM_BODY aclError main_aclrtDeviceGetStreamPriorityRange(int32_t *leastPriority, int32_t *greatestPriority)
 {
 	return wrap_aclrtDeviceGetStreamPriorityRange(leastPriority, greatestPriority, &target_aclrtDeviceGetStreamPriorityRange);
 }
+
+SHIM_ENTRY(aclrtDeviceGetStreamPriorityRange, main_aclrtDeviceGetStreamPriorityRange);
 
 static __attribute__((noinline, cold)) aclError other_aclrtDeviceGetStreamPriorityRange(int32_t *leastPriority, int32_t *greatestPriority, struct shim_target *target)
 {
@@ -10635,10 +11066,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetDeviceCapabil
 }
 
 static struct shim_target target_aclrtGetDeviceCapability = {NULL, "aclrtGetDeviceCapability"};
-SHIM_EXPORT aclError aclrtGetDeviceCapability(int32_t deviceId, aclrtDevFeatureType devFeatureType, int32_t *value)
+static SHIM_BODY aclError main_aclrtGetDeviceCapability(int32_t deviceId, aclrtDevFeatureType devFeatureType, int32_t *value)
 {
 	return wrap_aclrtGetDeviceCapability(deviceId, devFeatureType, value, &target_aclrtGetDeviceCapability);
 }
+
+SHIM_ENTRY(aclrtGetDeviceCapability, main_aclrtGetDeviceCapability);
 
 static __attribute__((noinline, cold)) aclError other_aclrtGetDeviceCapability(int32_t deviceId, aclrtDevFeatureType devFeatureType, int32_t *value, struct shim_target *target)
 {
@@ -10686,10 +11119,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtDeviceGetUuid(in
 }
 
 static struct shim_target target_aclrtDeviceGetUuid = {NULL, "aclrtDeviceGetUuid"};
-SHIM_EXPORT aclError aclrtDeviceGetUuid(int32_t deviceId, aclrtUuid *uuid)
+static SHIM_BODY aclError main_aclrtDeviceGetUuid(int32_t deviceId, aclrtUuid *uuid)
 {
 	return wrap_aclrtDeviceGetUuid(deviceId, uuid, &target_aclrtDeviceGetUuid);
 }
+
+SHIM_ENTRY(aclrtDeviceGetUuid, main_aclrtDeviceGetUuid);
 
 static __attribute__((noinline, cold)) aclError other_aclrtDeviceGetUuid(int32_t deviceId, aclrtUuid *uuid, struct shim_target *target)
 {
@@ -10734,10 +11169,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtDeviceSetLimit(a
 }
 
 static struct shim_target target_aclrtDeviceSetLimit = {NULL, "aclrtDeviceSetLimit"};
-SHIM_EXPORT aclError aclrtDeviceSetLimit(aclrtDeviceLimit limit, size_t value)
+static SHIM_BODY aclError main_aclrtDeviceSetLimit(aclrtDeviceLimit limit, size_t value)
 {
 	return wrap_aclrtDeviceSetLimit(limit, value, &target_aclrtDeviceSetLimit);
 }
+
+SHIM_ENTRY(aclrtDeviceSetLimit, main_aclrtDeviceSetLimit);
 
 static __attribute__((noinline, cold)) aclError other_aclrtDeviceSetLimit(aclrtDeviceLimit limit, size_t value, struct shim_target *target)
 {
@@ -10785,10 +11222,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtDeviceGetLimit(a
 }
 
 static struct shim_target target_aclrtDeviceGetLimit = {NULL, "aclrtDeviceGetLimit"};
-SHIM_EXPORT aclError aclrtDeviceGetLimit(aclrtDeviceLimit limit, size_t *value)
+static SHIM_BODY aclError main_aclrtDeviceGetLimit(aclrtDeviceLimit limit, size_t *value)
 {
 	return wrap_aclrtDeviceGetLimit(limit, value, &target_aclrtDeviceGetLimit);
 }
+
+SHIM_ENTRY(aclrtDeviceGetLimit, main_aclrtDeviceGetLimit);
 
 static __attribute__((noinline, cold)) aclError other_aclrtDeviceGetLimit(aclrtDeviceLimit limit, size_t *value, struct shim_target *target)
 {
@@ -10837,10 +11276,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtDeviceGetPCIBusI
 }
 
 static struct shim_target target_aclrtDeviceGetPCIBusId = {NULL, "aclrtDeviceGetPCIBusId"};
-SHIM_EXPORT aclError aclrtDeviceGetPCIBusId(int32_t deviceId, char *pciBusId, int32_t len)
+static SHIM_BODY aclError main_aclrtDeviceGetPCIBusId(int32_t deviceId, char *pciBusId, int32_t len)
 {
 	return wrap_aclrtDeviceGetPCIBusId(deviceId, pciBusId, len, &target_aclrtDeviceGetPCIBusId);
 }
+
+SHIM_ENTRY(aclrtDeviceGetPCIBusId, main_aclrtDeviceGetPCIBusId);
 
 static __attribute__((noinline, cold)) aclError other_aclrtDeviceGetPCIBusId(int32_t deviceId, char *pciBusId, int32_t len, struct shim_target *target)
 {
@@ -10889,10 +11330,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtDeviceGetByPCIBu
 }
 
 static struct shim_target target_aclrtDeviceGetByPCIBusId = {NULL, "aclrtDeviceGetByPCIBusId"};
-SHIM_EXPORT aclError aclrtDeviceGetByPCIBusId(const char *pciBusId, int32_t *deviceId)
+static SHIM_BODY aclError main_aclrtDeviceGetByPCIBusId(const char *pciBusId, int32_t *deviceId)
 {
 	return wrap_aclrtDeviceGetByPCIBusId(pciBusId, deviceId, &target_aclrtDeviceGetByPCIBusId);
 }
+
+SHIM_ENTRY(aclrtDeviceGetByPCIBusId, main_aclrtDeviceGetByPCIBusId);
 
 static __attribute__((noinline, cold)) aclError other_aclrtDeviceGetByPCIBusId(const char *pciBusId, int32_t *deviceId, struct shim_target *target)
 {
@@ -10946,10 +11389,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtDeviceGetHostAto
 }
 
 static struct shim_target target_aclrtDeviceGetHostAtomicCapabilities = {NULL, "aclrtDeviceGetHostAtomicCapabilities"};
-SHIM_EXPORT aclError aclrtDeviceGetHostAtomicCapabilities(uint32_t *capabilities, const aclrtAtomicOperation *operations, uint32_t count, int32_t deviceId)
+static SHIM_BODY aclError main_aclrtDeviceGetHostAtomicCapabilities(uint32_t *capabilities, const aclrtAtomicOperation *operations, uint32_t count, int32_t deviceId)
 {
 	return wrap_aclrtDeviceGetHostAtomicCapabilities(capabilities, operations, count, deviceId, &target_aclrtDeviceGetHostAtomicCapabilities);
 }
+
+SHIM_ENTRY(aclrtDeviceGetHostAtomicCapabilities, main_aclrtDeviceGetHostAtomicCapabilities);
 
 static __attribute__((noinline, cold)) aclError other_aclrtDeviceGetHostAtomicCapabilities(uint32_t *capabilities, const aclrtAtomicOperation *operations, uint32_t count, int32_t deviceId, struct shim_target *target)
 {
@@ -11004,10 +11449,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtDeviceGetP2PAtom
 }
 
 static struct shim_target target_aclrtDeviceGetP2PAtomicCapabilities = {NULL, "aclrtDeviceGetP2PAtomicCapabilities"};
-SHIM_EXPORT aclError aclrtDeviceGetP2PAtomicCapabilities(uint32_t *capabilities, const aclrtAtomicOperation *operations, uint32_t count, int32_t srcDeviceId, int32_t dstDeviceId)
+static SHIM_BODY aclError main_aclrtDeviceGetP2PAtomicCapabilities(uint32_t *capabilities, const aclrtAtomicOperation *operations, uint32_t count, int32_t srcDeviceId, int32_t dstDeviceId)
 {
 	return wrap_aclrtDeviceGetP2PAtomicCapabilities(capabilities, operations, count, srcDeviceId, dstDeviceId, &target_aclrtDeviceGetP2PAtomicCapabilities);
 }
+
+SHIM_ENTRY(aclrtDeviceGetP2PAtomicCapabilities, main_aclrtDeviceGetP2PAtomicCapabilities);
 
 static __attribute__((noinline, cold)) aclError other_aclrtDeviceGetP2PAtomicCapabilities(uint32_t *capabilities, const aclrtAtomicOperation *operations, uint32_t count, int32_t srcDeviceId, int32_t dstDeviceId, struct shim_target *target)
 {
@@ -11054,10 +11501,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtCtxGetCurrentDef
 }
 
 static struct shim_target target_aclrtCtxGetCurrentDefaultStream = {NULL, "aclrtCtxGetCurrentDefaultStream"};
-SHIM_EXPORT aclError aclrtCtxGetCurrentDefaultStream(aclrtStream *stream)
+static SHIM_BODY aclError main_aclrtCtxGetCurrentDefaultStream(aclrtStream *stream)
 {
 	return wrap_aclrtCtxGetCurrentDefaultStream(stream, &target_aclrtCtxGetCurrentDefaultStream);
 }
+
+SHIM_ENTRY(aclrtCtxGetCurrentDefaultStream, main_aclrtCtxGetCurrentDefaultStream);
 
 static __attribute__((noinline, cold)) aclError other_aclrtCtxGetCurrentDefaultStream(aclrtStream *stream, struct shim_target *target)
 {
@@ -11108,10 +11557,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetPrimaryCtxSta
 }
 
 static struct shim_target target_aclrtGetPrimaryCtxState = {NULL, "aclrtGetPrimaryCtxState"};
-SHIM_EXPORT aclError aclrtGetPrimaryCtxState(int32_t deviceId, uint32_t *flags, int32_t *active)
+static SHIM_BODY aclError main_aclrtGetPrimaryCtxState(int32_t deviceId, uint32_t *flags, int32_t *active)
 {
 	return wrap_aclrtGetPrimaryCtxState(deviceId, flags, active, &target_aclrtGetPrimaryCtxState);
 }
+
+SHIM_ENTRY(aclrtGetPrimaryCtxState, main_aclrtGetPrimaryCtxState);
 
 static __attribute__((noinline, cold)) aclError other_aclrtGetPrimaryCtxState(int32_t deviceId, uint32_t *flags, int32_t *active, struct shim_target *target)
 {
@@ -11169,10 +11620,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtReduceAsync(void
 }
 
 static struct shim_target target_aclrtReduceAsync = {NULL, "aclrtReduceAsync"};
-SHIM_EXPORT aclError aclrtReduceAsync(void *dst, const void *src, uint64_t count, aclrtReduceKind kind, aclDataType type, aclrtStream stream, void *reserve)
+static SHIM_BODY aclError main_aclrtReduceAsync(void *dst, const void *src, uint64_t count, aclrtReduceKind kind, aclDataType type, aclrtStream stream, void *reserve)
 {
 	return wrap_aclrtReduceAsync(dst, src, count, kind, type, stream, reserve, &target_aclrtReduceAsync);
 }
+
+SHIM_ENTRY(aclrtReduceAsync, main_aclrtReduceAsync);
 
 static __attribute__((noinline, cold)) aclError other_aclrtReduceAsync(void *dst, const void *src, uint64_t count, aclrtReduceKind kind, aclDataType type, aclrtStream stream, void *reserve, struct shim_target *target)
 {
@@ -11221,10 +11674,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetDeviceResLimi
 }
 
 static struct shim_target target_aclrtGetDeviceResLimit = {NULL, "aclrtGetDeviceResLimit"};
-SHIM_EXPORT aclError aclrtGetDeviceResLimit(int32_t deviceId, aclrtDevResLimitType type, uint32_t *value)
+static SHIM_BODY aclError main_aclrtGetDeviceResLimit(int32_t deviceId, aclrtDevResLimitType type, uint32_t *value)
 {
 	return wrap_aclrtGetDeviceResLimit(deviceId, type, value, &target_aclrtGetDeviceResLimit);
 }
+
+SHIM_ENTRY(aclrtGetDeviceResLimit, main_aclrtGetDeviceResLimit);
 
 static __attribute__((noinline, cold)) aclError other_aclrtGetDeviceResLimit(int32_t deviceId, aclrtDevResLimitType type, uint32_t *value, struct shim_target *target)
 {
@@ -11270,10 +11725,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSetDeviceResLimi
 }
 
 static struct shim_target target_aclrtSetDeviceResLimit = {NULL, "aclrtSetDeviceResLimit"};
-SHIM_EXPORT aclError aclrtSetDeviceResLimit(int32_t deviceId, aclrtDevResLimitType type, uint32_t value)
+static SHIM_BODY aclError main_aclrtSetDeviceResLimit(int32_t deviceId, aclrtDevResLimitType type, uint32_t value)
 {
 	return wrap_aclrtSetDeviceResLimit(deviceId, type, value, &target_aclrtSetDeviceResLimit);
 }
+
+SHIM_ENTRY(aclrtSetDeviceResLimit, main_aclrtSetDeviceResLimit);
 
 static __attribute__((noinline, cold)) aclError other_aclrtSetDeviceResLimit(int32_t deviceId, aclrtDevResLimitType type, uint32_t value, struct shim_target *target)
 {
@@ -11317,10 +11774,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtResetDeviceResLi
 }
 
 static struct shim_target target_aclrtResetDeviceResLimit = {NULL, "aclrtResetDeviceResLimit"};
-SHIM_EXPORT aclError aclrtResetDeviceResLimit(int32_t deviceId)
+static SHIM_BODY aclError main_aclrtResetDeviceResLimit(int32_t deviceId)
 {
 	return wrap_aclrtResetDeviceResLimit(deviceId, &target_aclrtResetDeviceResLimit);
 }
+
+SHIM_ENTRY(aclrtResetDeviceResLimit, main_aclrtResetDeviceResLimit);
 
 static __attribute__((noinline, cold)) aclError other_aclrtResetDeviceResLimit(int32_t deviceId, struct shim_target *target)
 {
@@ -11369,10 +11828,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetStreamResLimi
 }
 
 static struct shim_target target_aclrtGetStreamResLimit = {NULL, "aclrtGetStreamResLimit"};
-SHIM_EXPORT aclError aclrtGetStreamResLimit(aclrtStream stream, aclrtDevResLimitType type, uint32_t *value)
+static SHIM_BODY aclError main_aclrtGetStreamResLimit(aclrtStream stream, aclrtDevResLimitType type, uint32_t *value)
 {
 	return wrap_aclrtGetStreamResLimit(stream, type, value, &target_aclrtGetStreamResLimit);
 }
+
+SHIM_ENTRY(aclrtGetStreamResLimit, main_aclrtGetStreamResLimit);
 
 static __attribute__((noinline, cold)) aclError other_aclrtGetStreamResLimit(aclrtStream stream, aclrtDevResLimitType type, uint32_t *value, struct shim_target *target)
 {
@@ -11418,10 +11879,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSetStreamResLimi
 }
 
 static struct shim_target target_aclrtSetStreamResLimit = {NULL, "aclrtSetStreamResLimit"};
-SHIM_EXPORT aclError aclrtSetStreamResLimit(aclrtStream stream, aclrtDevResLimitType type, uint32_t value)
+static SHIM_BODY aclError main_aclrtSetStreamResLimit(aclrtStream stream, aclrtDevResLimitType type, uint32_t value)
 {
 	return wrap_aclrtSetStreamResLimit(stream, type, value, &target_aclrtSetStreamResLimit);
 }
+
+SHIM_ENTRY(aclrtSetStreamResLimit, main_aclrtSetStreamResLimit);
 
 static __attribute__((noinline, cold)) aclError other_aclrtSetStreamResLimit(aclrtStream stream, aclrtDevResLimitType type, uint32_t value, struct shim_target *target)
 {
@@ -11465,10 +11928,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtResetStreamResLi
 }
 
 static struct shim_target target_aclrtResetStreamResLimit = {NULL, "aclrtResetStreamResLimit"};
-SHIM_EXPORT aclError aclrtResetStreamResLimit(aclrtStream stream)
+static SHIM_BODY aclError main_aclrtResetStreamResLimit(aclrtStream stream)
 {
 	return wrap_aclrtResetStreamResLimit(stream, &target_aclrtResetStreamResLimit);
 }
+
+SHIM_ENTRY(aclrtResetStreamResLimit, main_aclrtResetStreamResLimit);
 
 static __attribute__((noinline, cold)) aclError other_aclrtResetStreamResLimit(aclrtStream stream, struct shim_target *target)
 {
@@ -11512,10 +11977,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtUseStreamResInCu
 }
 
 static struct shim_target target_aclrtUseStreamResInCurrentThread = {NULL, "aclrtUseStreamResInCurrentThread"};
-SHIM_EXPORT aclError aclrtUseStreamResInCurrentThread(aclrtStream stream)
+static SHIM_BODY aclError main_aclrtUseStreamResInCurrentThread(aclrtStream stream)
 {
 	return wrap_aclrtUseStreamResInCurrentThread(stream, &target_aclrtUseStreamResInCurrentThread);
 }
+
+SHIM_ENTRY(aclrtUseStreamResInCurrentThread, main_aclrtUseStreamResInCurrentThread);
 
 static __attribute__((noinline, cold)) aclError other_aclrtUseStreamResInCurrentThread(aclrtStream stream, struct shim_target *target)
 {
@@ -11559,10 +12026,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtUnuseStreamResIn
 }
 
 static struct shim_target target_aclrtUnuseStreamResInCurrentThread = {NULL, "aclrtUnuseStreamResInCurrentThread"};
-SHIM_EXPORT aclError aclrtUnuseStreamResInCurrentThread(aclrtStream stream)
+static SHIM_BODY aclError main_aclrtUnuseStreamResInCurrentThread(aclrtStream stream)
 {
 	return wrap_aclrtUnuseStreamResInCurrentThread(stream, &target_aclrtUnuseStreamResInCurrentThread);
 }
+
+SHIM_ENTRY(aclrtUnuseStreamResInCurrentThread, main_aclrtUnuseStreamResInCurrentThread);
 
 static __attribute__((noinline, cold)) aclError other_aclrtUnuseStreamResInCurrentThread(aclrtStream stream, struct shim_target *target)
 {
@@ -11610,10 +12079,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetResInCurrentT
 }
 
 static struct shim_target target_aclrtGetResInCurrentThread = {NULL, "aclrtGetResInCurrentThread"};
-SHIM_EXPORT aclError aclrtGetResInCurrentThread(aclrtDevResLimitType type, uint32_t *value)
+static SHIM_BODY aclError main_aclrtGetResInCurrentThread(aclrtDevResLimitType type, uint32_t *value)
 {
 	return wrap_aclrtGetResInCurrentThread(type, value, &target_aclrtGetResInCurrentThread);
 }
+
+SHIM_ENTRY(aclrtGetResInCurrentThread, main_aclrtGetResInCurrentThread);
 
 static __attribute__((noinline, cold)) aclError other_aclrtGetResInCurrentThread(aclrtDevResLimitType type, uint32_t *value, struct shim_target *target)
 {
@@ -11660,10 +12131,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtCreateLabel(aclr
 }
 
 static struct shim_target target_aclrtCreateLabel = {NULL, "aclrtCreateLabel"};
-SHIM_EXPORT aclError aclrtCreateLabel(aclrtLabel *label)
+static SHIM_BODY aclError main_aclrtCreateLabel(aclrtLabel *label)
 {
 	return wrap_aclrtCreateLabel(label, &target_aclrtCreateLabel);
 }
+
+SHIM_ENTRY(aclrtCreateLabel, main_aclrtCreateLabel);
 
 static __attribute__((noinline, cold)) aclError other_aclrtCreateLabel(aclrtLabel *label, struct shim_target *target)
 {
@@ -11711,10 +12184,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSetLabel(aclrtLa
 }
 
 static struct shim_target target_aclrtSetLabel = {NULL, "aclrtSetLabel"};
-SHIM_EXPORT aclError aclrtSetLabel(aclrtLabel label, aclrtStream stream)
+static SHIM_BODY aclError main_aclrtSetLabel(aclrtLabel label, aclrtStream stream)
 {
 	return wrap_aclrtSetLabel(label, stream, &target_aclrtSetLabel);
 }
+
+SHIM_ENTRY(aclrtSetLabel, main_aclrtSetLabel);
 
 static __attribute__((noinline, cold)) aclError other_aclrtSetLabel(aclrtLabel label, aclrtStream stream, struct shim_target *target)
 {
@@ -11758,10 +12233,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtDestroyLabel(acl
 }
 
 static struct shim_target target_aclrtDestroyLabel = {NULL, "aclrtDestroyLabel"};
-SHIM_EXPORT aclError aclrtDestroyLabel(aclrtLabel label)
+static SHIM_BODY aclError main_aclrtDestroyLabel(aclrtLabel label)
 {
 	return wrap_aclrtDestroyLabel(label, &target_aclrtDestroyLabel);
 }
+
+SHIM_ENTRY(aclrtDestroyLabel, main_aclrtDestroyLabel);
 
 static __attribute__((noinline, cold)) aclError other_aclrtDestroyLabel(aclrtLabel label, struct shim_target *target)
 {
@@ -11814,10 +12291,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtCreateLabelList(
 }
 
 static struct shim_target target_aclrtCreateLabelList = {NULL, "aclrtCreateLabelList"};
-SHIM_EXPORT aclError aclrtCreateLabelList(aclrtLabel *labels, size_t num, aclrtLabelList *labelList)
+static SHIM_BODY aclError main_aclrtCreateLabelList(aclrtLabel *labels, size_t num, aclrtLabelList *labelList)
 {
 	return wrap_aclrtCreateLabelList(labels, num, labelList, &target_aclrtCreateLabelList);
 }
+
+SHIM_ENTRY(aclrtCreateLabelList, main_aclrtCreateLabelList);
 
 static __attribute__((noinline, cold)) aclError other_aclrtCreateLabelList(aclrtLabel *labels, size_t num, aclrtLabelList *labelList, struct shim_target *target)
 {
@@ -11861,10 +12340,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtDestroyLabelList
 }
 
 static struct shim_target target_aclrtDestroyLabelList = {NULL, "aclrtDestroyLabelList"};
-SHIM_EXPORT aclError aclrtDestroyLabelList(aclrtLabelList labelList)
+static SHIM_BODY aclError main_aclrtDestroyLabelList(aclrtLabelList labelList)
 {
 	return wrap_aclrtDestroyLabelList(labelList, &target_aclrtDestroyLabelList);
 }
+
+SHIM_ENTRY(aclrtDestroyLabelList, main_aclrtDestroyLabelList);
 
 static __attribute__((noinline, cold)) aclError other_aclrtDestroyLabelList(aclrtLabelList labelList, struct shim_target *target)
 {
@@ -11914,10 +12395,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSwitchLabelByInd
 }
 
 static struct shim_target target_aclrtSwitchLabelByIndex = {NULL, "aclrtSwitchLabelByIndex"};
-SHIM_EXPORT aclError aclrtSwitchLabelByIndex(void *ptr, uint32_t maxValue, aclrtLabelList labelList, aclrtStream stream)
+static SHIM_BODY aclError main_aclrtSwitchLabelByIndex(void *ptr, uint32_t maxValue, aclrtLabelList labelList, aclrtStream stream)
 {
 	return wrap_aclrtSwitchLabelByIndex(ptr, maxValue, labelList, stream, &target_aclrtSwitchLabelByIndex);
 }
+
+SHIM_ENTRY(aclrtSwitchLabelByIndex, main_aclrtSwitchLabelByIndex);
 
 static __attribute__((noinline, cold)) aclError other_aclrtSwitchLabelByIndex(void *ptr, uint32_t maxValue, aclrtLabelList labelList, aclrtStream stream, struct shim_target *target)
 {
@@ -11965,10 +12448,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtActiveStream(acl
 }
 
 static struct shim_target target_aclrtActiveStream = {NULL, "aclrtActiveStream"};
-SHIM_EXPORT aclError aclrtActiveStream(aclrtStream activeStream, aclrtStream stream)
+static SHIM_BODY aclError main_aclrtActiveStream(aclrtStream activeStream, aclrtStream stream)
 {
 	return wrap_aclrtActiveStream(activeStream, stream, &target_aclrtActiveStream);
 }
+
+SHIM_ENTRY(aclrtActiveStream, main_aclrtActiveStream);
 
 static __attribute__((noinline, cold)) aclError other_aclrtActiveStream(aclrtStream activeStream, aclrtStream stream, struct shim_target *target)
 {
@@ -12021,10 +12506,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSwitchStream(voi
 }
 
 static struct shim_target target_aclrtSwitchStream = {NULL, "aclrtSwitchStream"};
-SHIM_EXPORT aclError aclrtSwitchStream(void *leftValue, aclrtCondition cond, void *rightValue, aclrtCompareDataType dataType, aclrtStream trueStream, aclrtStream falseStream, aclrtStream stream)
+static SHIM_BODY aclError main_aclrtSwitchStream(void *leftValue, aclrtCondition cond, void *rightValue, aclrtCompareDataType dataType, aclrtStream trueStream, aclrtStream falseStream, aclrtStream stream)
 {
 	return wrap_aclrtSwitchStream(leftValue, cond, rightValue, dataType, trueStream, falseStream, stream, &target_aclrtSwitchStream);
 }
+
+SHIM_ENTRY(aclrtSwitchStream, main_aclrtSwitchStream);
 
 static __attribute__((noinline, cold)) aclError other_aclrtSwitchStream(void *leftValue, aclrtCondition cond, void *rightValue, aclrtCompareDataType dataType, aclrtStream trueStream, aclrtStream falseStream, aclrtStream stream, struct shim_target *target)
 {
@@ -12073,10 +12560,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetFunctionName(
 }
 
 static struct shim_target target_aclrtGetFunctionName = {NULL, "aclrtGetFunctionName"};
-SHIM_EXPORT aclError aclrtGetFunctionName(aclrtFuncHandle funcHandle, uint32_t maxLen, char *name)
+static SHIM_BODY aclError main_aclrtGetFunctionName(aclrtFuncHandle funcHandle, uint32_t maxLen, char *name)
 {
 	return wrap_aclrtGetFunctionName(funcHandle, maxLen, name, &target_aclrtGetFunctionName);
 }
+
+SHIM_ENTRY(aclrtGetFunctionName, main_aclrtGetFunctionName);
 
 static __attribute__((noinline, cold)) aclError other_aclrtGetFunctionName(aclrtFuncHandle funcHandle, uint32_t maxLen, char *name, struct shim_target *target)
 {
@@ -12125,10 +12614,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetBufFromChain(
 }
 
 static struct shim_target target_aclrtGetBufFromChain = {NULL, "aclrtGetBufFromChain"};
-SHIM_EXPORT aclError aclrtGetBufFromChain(aclrtMbuf headBuf, uint32_t index, aclrtMbuf *buf)
+static SHIM_BODY aclError main_aclrtGetBufFromChain(aclrtMbuf headBuf, uint32_t index, aclrtMbuf *buf)
 {
 	return wrap_aclrtGetBufFromChain(headBuf, index, buf, &target_aclrtGetBufFromChain);
 }
+
+SHIM_ENTRY(aclrtGetBufFromChain, main_aclrtGetBufFromChain);
 
 static __attribute__((noinline, cold)) aclError other_aclrtGetBufFromChain(aclrtMbuf headBuf, uint32_t index, aclrtMbuf *buf, struct shim_target *target)
 {
@@ -12176,10 +12667,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetBufChainNum(a
 }
 
 static struct shim_target target_aclrtGetBufChainNum = {NULL, "aclrtGetBufChainNum"};
-SHIM_EXPORT aclError aclrtGetBufChainNum(aclrtMbuf headBuf, uint32_t *num)
+static SHIM_BODY aclError main_aclrtGetBufChainNum(aclrtMbuf headBuf, uint32_t *num)
 {
 	return wrap_aclrtGetBufChainNum(headBuf, num, &target_aclrtGetBufChainNum);
 }
+
+SHIM_ENTRY(aclrtGetBufChainNum, main_aclrtGetBufChainNum);
 
 static __attribute__((noinline, cold)) aclError other_aclrtGetBufChainNum(aclrtMbuf headBuf, uint32_t *num, struct shim_target *target)
 {
@@ -12224,10 +12717,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtAppendBufChain(a
 }
 
 static struct shim_target target_aclrtAppendBufChain = {NULL, "aclrtAppendBufChain"};
-SHIM_EXPORT aclError aclrtAppendBufChain(aclrtMbuf headBuf, aclrtMbuf buf)
+static SHIM_BODY aclError main_aclrtAppendBufChain(aclrtMbuf headBuf, aclrtMbuf buf)
 {
 	return wrap_aclrtAppendBufChain(headBuf, buf, &target_aclrtAppendBufChain);
 }
+
+SHIM_ENTRY(aclrtAppendBufChain, main_aclrtAppendBufChain);
 
 static __attribute__((noinline, cold)) aclError other_aclrtAppendBufChain(aclrtMbuf headBuf, aclrtMbuf buf, struct shim_target *target)
 {
@@ -12275,10 +12770,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtCopyBufRef(aclrt
 }
 
 static struct shim_target target_aclrtCopyBufRef = {NULL, "aclrtCopyBufRef"};
-SHIM_EXPORT aclError aclrtCopyBufRef(aclrtMbuf buf, aclrtMbuf *newBuf)
+static SHIM_BODY aclError main_aclrtCopyBufRef(aclrtMbuf buf, aclrtMbuf *newBuf)
 {
 	return wrap_aclrtCopyBufRef(buf, newBuf, &target_aclrtCopyBufRef);
 }
+
+SHIM_ENTRY(aclrtCopyBufRef, main_aclrtCopyBufRef);
 
 static __attribute__((noinline, cold)) aclError other_aclrtCopyBufRef(aclrtMbuf buf, aclrtMbuf *newBuf, struct shim_target *target)
 {
@@ -12328,10 +12825,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetBufUserData(a
 }
 
 static struct shim_target target_aclrtGetBufUserData = {NULL, "aclrtGetBufUserData"};
-SHIM_EXPORT aclError aclrtGetBufUserData(aclrtMbuf buf, void *dataPtr, size_t size, size_t offset)
+static SHIM_BODY aclError main_aclrtGetBufUserData(aclrtMbuf buf, void *dataPtr, size_t size, size_t offset)
 {
 	return wrap_aclrtGetBufUserData(buf, dataPtr, size, offset, &target_aclrtGetBufUserData);
 }
+
+SHIM_ENTRY(aclrtGetBufUserData, main_aclrtGetBufUserData);
 
 static __attribute__((noinline, cold)) aclError other_aclrtGetBufUserData(aclrtMbuf buf, void *dataPtr, size_t size, size_t offset, struct shim_target *target)
 {
@@ -12383,10 +12882,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSetBufUserData(a
 }
 
 static struct shim_target target_aclrtSetBufUserData = {NULL, "aclrtSetBufUserData"};
-SHIM_EXPORT aclError aclrtSetBufUserData(aclrtMbuf buf, const void *dataPtr, size_t size, size_t offset)
+static SHIM_BODY aclError main_aclrtSetBufUserData(aclrtMbuf buf, const void *dataPtr, size_t size, size_t offset)
 {
 	return wrap_aclrtSetBufUserData(buf, dataPtr, size, offset, &target_aclrtSetBufUserData);
 }
+
+SHIM_ENTRY(aclrtSetBufUserData, main_aclrtSetBufUserData);
 
 static __attribute__((noinline, cold)) aclError other_aclrtSetBufUserData(aclrtMbuf buf, const void *dataPtr, size_t size, size_t offset, struct shim_target *target)
 {
@@ -12437,10 +12938,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetBufData(aclrt
 }
 
 static struct shim_target target_aclrtGetBufData = {NULL, "aclrtGetBufData"};
-SHIM_EXPORT aclError aclrtGetBufData(aclrtMbuf buf, void **dataPtr, size_t *size)
+static SHIM_BODY aclError main_aclrtGetBufData(aclrtMbuf buf, void **dataPtr, size_t *size)
 {
 	return wrap_aclrtGetBufData(buf, dataPtr, size, &target_aclrtGetBufData);
 }
+
+SHIM_ENTRY(aclrtGetBufData, main_aclrtGetBufData);
 
 static __attribute__((noinline, cold)) aclError other_aclrtGetBufData(aclrtMbuf buf, void **dataPtr, size_t *size, struct shim_target *target)
 {
@@ -12488,10 +12991,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetBufDataLen(ac
 }
 
 static struct shim_target target_aclrtGetBufDataLen = {NULL, "aclrtGetBufDataLen"};
-SHIM_EXPORT aclError aclrtGetBufDataLen(aclrtMbuf buf, size_t *len)
+static SHIM_BODY aclError main_aclrtGetBufDataLen(aclrtMbuf buf, size_t *len)
 {
 	return wrap_aclrtGetBufDataLen(buf, len, &target_aclrtGetBufDataLen);
 }
+
+SHIM_ENTRY(aclrtGetBufDataLen, main_aclrtGetBufDataLen);
 
 static __attribute__((noinline, cold)) aclError other_aclrtGetBufDataLen(aclrtMbuf buf, size_t *len, struct shim_target *target)
 {
@@ -12536,10 +13041,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSetBufDataLen(ac
 }
 
 static struct shim_target target_aclrtSetBufDataLen = {NULL, "aclrtSetBufDataLen"};
-SHIM_EXPORT aclError aclrtSetBufDataLen(aclrtMbuf buf, size_t len)
+static SHIM_BODY aclError main_aclrtSetBufDataLen(aclrtMbuf buf, size_t len)
 {
 	return wrap_aclrtSetBufDataLen(buf, len, &target_aclrtSetBufDataLen);
 }
+
+SHIM_ENTRY(aclrtSetBufDataLen, main_aclrtSetBufDataLen);
 
 static __attribute__((noinline, cold)) aclError other_aclrtSetBufDataLen(aclrtMbuf buf, size_t len, struct shim_target *target)
 {
@@ -12583,10 +13090,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtFreeBuf(aclrtMbu
 }
 
 static struct shim_target target_aclrtFreeBuf = {NULL, "aclrtFreeBuf"};
-SHIM_EXPORT aclError aclrtFreeBuf(aclrtMbuf buf)
+static SHIM_BODY aclError main_aclrtFreeBuf(aclrtMbuf buf)
 {
 	return wrap_aclrtFreeBuf(buf, &target_aclrtFreeBuf);
 }
+
+SHIM_ENTRY(aclrtFreeBuf, main_aclrtFreeBuf);
 
 static __attribute__((noinline, cold)) aclError other_aclrtFreeBuf(aclrtMbuf buf, struct shim_target *target)
 {
@@ -12634,10 +13143,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtAllocBuf(aclrtMb
 }
 
 static struct shim_target target_aclrtAllocBuf = {NULL, "aclrtAllocBuf"};
-SHIM_EXPORT aclError aclrtAllocBuf(aclrtMbuf *buf, size_t size)
+static SHIM_BODY aclError main_aclrtAllocBuf(aclrtMbuf *buf, size_t size)
 {
 	return wrap_aclrtAllocBuf(buf, size, &target_aclrtAllocBuf);
 }
+
+SHIM_ENTRY(aclrtAllocBuf, main_aclrtAllocBuf);
 
 static __attribute__((noinline, cold)) aclError other_aclrtAllocBuf(aclrtMbuf *buf, size_t size, struct shim_target *target)
 {
@@ -12692,10 +13203,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtBinaryLoadFromDa
 }
 
 static struct shim_target target_aclrtBinaryLoadFromData = {NULL, "aclrtBinaryLoadFromData"};
-SHIM_EXPORT aclError aclrtBinaryLoadFromData(const void *data, size_t length, const aclrtBinaryLoadOptions *options, aclrtBinHandle *binHandle)
+static SHIM_BODY aclError main_aclrtBinaryLoadFromData(const void *data, size_t length, const aclrtBinaryLoadOptions *options, aclrtBinHandle *binHandle)
 {
 	return wrap_aclrtBinaryLoadFromData(data, length, options, binHandle, &target_aclrtBinaryLoadFromData);
 }
+
+SHIM_ENTRY(aclrtBinaryLoadFromData, main_aclrtBinaryLoadFromData);
 
 static __attribute__((noinline, cold)) aclError other_aclrtBinaryLoadFromData(const void *data, size_t length, const aclrtBinaryLoadOptions *options, aclrtBinHandle *binHandle, struct shim_target *target)
 {
@@ -12747,10 +13260,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtRegisterCpuFunc(
 }
 
 static struct shim_target target_aclrtRegisterCpuFunc = {NULL, "aclrtRegisterCpuFunc"};
-SHIM_EXPORT aclError aclrtRegisterCpuFunc(aclrtBinHandle handle, const char *funcName, const char *kernelName, aclrtFuncHandle *funcHandle)
+static SHIM_BODY aclError main_aclrtRegisterCpuFunc(aclrtBinHandle handle, const char *funcName, const char *kernelName, aclrtFuncHandle *funcHandle)
 {
 	return wrap_aclrtRegisterCpuFunc(handle, funcName, kernelName, funcHandle, &target_aclrtRegisterCpuFunc);
 }
+
+SHIM_ENTRY(aclrtRegisterCpuFunc, main_aclrtRegisterCpuFunc);
 
 static __attribute__((noinline, cold)) aclError other_aclrtRegisterCpuFunc(aclrtBinHandle handle, const char *funcName, const char *kernelName, aclrtFuncHandle *funcHandle, struct shim_target *target)
 {
@@ -12801,10 +13316,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtCmoAsyncWithBarr
 }
 
 static struct shim_target target_aclrtCmoAsyncWithBarrier = {NULL, "aclrtCmoAsyncWithBarrier"};
-SHIM_EXPORT aclError aclrtCmoAsyncWithBarrier(void *src, size_t size, aclrtCmoType cmoType, uint32_t barrierId, aclrtStream stream)
+static SHIM_BODY aclError main_aclrtCmoAsyncWithBarrier(void *src, size_t size, aclrtCmoType cmoType, uint32_t barrierId, aclrtStream stream)
 {
 	return wrap_aclrtCmoAsyncWithBarrier(src, size, cmoType, barrierId, stream, &target_aclrtCmoAsyncWithBarrier);
 }
+
+SHIM_ENTRY(aclrtCmoAsyncWithBarrier, main_aclrtCmoAsyncWithBarrier);
 
 static __attribute__((noinline, cold)) aclError other_aclrtCmoAsyncWithBarrier(void *src, size_t size, aclrtCmoType cmoType, uint32_t barrierId, aclrtStream stream, struct shim_target *target)
 {
@@ -12857,10 +13374,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtCmoWaitBarrier(a
 }
 
 static struct shim_target target_aclrtCmoWaitBarrier = {NULL, "aclrtCmoWaitBarrier"};
-SHIM_EXPORT aclError aclrtCmoWaitBarrier(aclrtBarrierTaskInfo *taskInfo, aclrtStream stream, uint32_t flag)
+static SHIM_BODY aclError main_aclrtCmoWaitBarrier(aclrtBarrierTaskInfo *taskInfo, aclrtStream stream, uint32_t flag)
 {
 	return wrap_aclrtCmoWaitBarrier(taskInfo, stream, flag, &target_aclrtCmoWaitBarrier);
 }
+
+SHIM_ENTRY(aclrtCmoWaitBarrier, main_aclrtCmoWaitBarrier);
 
 static __attribute__((noinline, cold)) aclError other_aclrtCmoWaitBarrier(aclrtBarrierTaskInfo *taskInfo, aclrtStream stream, uint32_t flag, struct shim_target *target)
 {
@@ -12909,10 +13428,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetDevicesTopo(u
 }
 
 static struct shim_target target_aclrtGetDevicesTopo = {NULL, "aclrtGetDevicesTopo"};
-SHIM_EXPORT aclError aclrtGetDevicesTopo(uint32_t deviceId, uint32_t otherDeviceId, uint64_t *value)
+static SHIM_BODY aclError main_aclrtGetDevicesTopo(uint32_t deviceId, uint32_t otherDeviceId, uint64_t *value)
 {
 	return wrap_aclrtGetDevicesTopo(deviceId, otherDeviceId, value, &target_aclrtGetDevicesTopo);
 }
+
+SHIM_ENTRY(aclrtGetDevicesTopo, main_aclrtGetDevicesTopo);
 
 static __attribute__((noinline, cold)) aclError other_aclrtGetDevicesTopo(uint32_t deviceId, uint32_t otherDeviceId, uint64_t *value, struct shim_target *target)
 {
@@ -12985,10 +13506,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyBatch(void
 }
 
 static struct shim_target target_aclrtMemcpyBatch = {NULL, "aclrtMemcpyBatch"};
-SHIM_EXPORT SHIM_HOT aclError aclrtMemcpyBatch(void **dsts, size_t *destMaxs, void **srcs, size_t *sizes, size_t numBatches, aclrtMemcpyBatchAttr *attrs, size_t *attrsIndexes, size_t numAttrs, size_t *failIndex)
+static SHIM_BODY SHIM_HOT aclError main_aclrtMemcpyBatch(void **dsts, size_t *destMaxs, void **srcs, size_t *sizes, size_t numBatches, aclrtMemcpyBatchAttr *attrs, size_t *attrsIndexes, size_t numAttrs, size_t *failIndex)
 {
 	return wrap_aclrtMemcpyBatch(dsts, destMaxs, srcs, sizes, numBatches, attrs, attrsIndexes, numAttrs, failIndex, &target_aclrtMemcpyBatch);
 }
+
+SHIM_ENTRY(aclrtMemcpyBatch, main_aclrtMemcpyBatch);
 
 static __attribute__((noinline, cold)) aclError other_aclrtMemcpyBatch(void **dsts, size_t *destMaxs, void **srcs, size_t *sizes, size_t numBatches, aclrtMemcpyBatchAttr *attrs, size_t *attrsIndexes, size_t numAttrs, size_t *failIndex, struct shim_target *target)
 {
@@ -13058,10 +13581,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyBatchV2(vo
 }
 
 static struct shim_target target_aclrtMemcpyBatchV2 = {NULL, "aclrtMemcpyBatchV2"};
-SHIM_EXPORT SHIM_HOT aclError aclrtMemcpyBatchV2(void **dsts, size_t *destMaxs, void **srcs, size_t *sizes, size_t numBatches, aclrtMemcpyBatchAttr *attrs, size_t *attrsIndexes, size_t numAttrs)
+static SHIM_BODY SHIM_HOT aclError main_aclrtMemcpyBatchV2(void **dsts, size_t *destMaxs, void **srcs, size_t *sizes, size_t numBatches, aclrtMemcpyBatchAttr *attrs, size_t *attrsIndexes, size_t numAttrs)
 {
 	return wrap_aclrtMemcpyBatchV2(dsts, destMaxs, srcs, sizes, numBatches, attrs, attrsIndexes, numAttrs, &target_aclrtMemcpyBatchV2);
 }
+
+SHIM_ENTRY(aclrtMemcpyBatchV2, main_aclrtMemcpyBatchV2);
 
 static __attribute__((noinline, cold)) aclError other_aclrtMemcpyBatchV2(void **dsts, size_t *destMaxs, void **srcs, size_t *sizes, size_t numBatches, aclrtMemcpyBatchAttr *attrs, size_t *attrsIndexes, size_t numAttrs, struct shim_target *target)
 {
@@ -13138,10 +13663,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyBatchAsync
 }
 
 static struct shim_target target_aclrtMemcpyBatchAsync = {NULL, "aclrtMemcpyBatchAsync"};
-SHIM_EXPORT SHIM_HOT aclError aclrtMemcpyBatchAsync(void **dsts, size_t *destMaxs, void **srcs, size_t *sizes, size_t numBatches, aclrtMemcpyBatchAttr *attrs, size_t *attrsIndexes, size_t numAttrs, size_t *failIndex, aclrtStream stream)
+static SHIM_BODY SHIM_HOT aclError main_aclrtMemcpyBatchAsync(void **dsts, size_t *destMaxs, void **srcs, size_t *sizes, size_t numBatches, aclrtMemcpyBatchAttr *attrs, size_t *attrsIndexes, size_t numAttrs, size_t *failIndex, aclrtStream stream)
 {
 	return wrap_aclrtMemcpyBatchAsync(dsts, destMaxs, srcs, sizes, numBatches, attrs, attrsIndexes, numAttrs, failIndex, stream, &target_aclrtMemcpyBatchAsync);
 }
+
+SHIM_ENTRY(aclrtMemcpyBatchAsync, main_aclrtMemcpyBatchAsync);
 
 static __attribute__((noinline, cold)) aclError other_aclrtMemcpyBatchAsync(void **dsts, size_t *destMaxs, void **srcs, size_t *sizes, size_t numBatches, aclrtMemcpyBatchAttr *attrs, size_t *attrsIndexes, size_t numAttrs, size_t *failIndex, aclrtStream stream, struct shim_target *target)
 {
@@ -13215,10 +13742,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyBatchAsync
 }
 
 static struct shim_target target_aclrtMemcpyBatchAsyncV2 = {NULL, "aclrtMemcpyBatchAsyncV2"};
-SHIM_EXPORT SHIM_HOT aclError aclrtMemcpyBatchAsyncV2(void **dsts, size_t *destMaxs, void **srcs, size_t *sizes, size_t numBatches, aclrtMemcpyBatchAttr *attrs, size_t *attrsIndexes, size_t numAttrs, aclrtStream stream)
+static SHIM_BODY SHIM_HOT aclError main_aclrtMemcpyBatchAsyncV2(void **dsts, size_t *destMaxs, void **srcs, size_t *sizes, size_t numBatches, aclrtMemcpyBatchAttr *attrs, size_t *attrsIndexes, size_t numAttrs, aclrtStream stream)
 {
 	return wrap_aclrtMemcpyBatchAsyncV2(dsts, destMaxs, srcs, sizes, numBatches, attrs, attrsIndexes, numAttrs, stream, &target_aclrtMemcpyBatchAsyncV2);
 }
+
+SHIM_ENTRY(aclrtMemcpyBatchAsyncV2, main_aclrtMemcpyBatchAsyncV2);
 
 static __attribute__((noinline, cold)) aclError other_aclrtMemcpyBatchAsyncV2(void **dsts, size_t *destMaxs, void **srcs, size_t *sizes, size_t numBatches, aclrtMemcpyBatchAttr *attrs, size_t *attrsIndexes, size_t numAttrs, aclrtStream stream, struct shim_target *target)
 {
@@ -13269,10 +13798,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtIpcMemGetExportK
 }
 
 static struct shim_target target_aclrtIpcMemGetExportKey = {NULL, "aclrtIpcMemGetExportKey"};
-SHIM_EXPORT aclError aclrtIpcMemGetExportKey(void *devPtr, size_t size, char *key, size_t len, uint64_t flags)
+static SHIM_BODY aclError main_aclrtIpcMemGetExportKey(void *devPtr, size_t size, char *key, size_t len, uint64_t flags)
 {
 	return wrap_aclrtIpcMemGetExportKey(devPtr, size, key, len, flags, &target_aclrtIpcMemGetExportKey);
 }
+
+SHIM_ENTRY(aclrtIpcMemGetExportKey, main_aclrtIpcMemGetExportKey);
 
 static __attribute__((noinline, cold)) aclError other_aclrtIpcMemGetExportKey(void *devPtr, size_t size, char *key, size_t len, uint64_t flags, struct shim_target *target)
 {
@@ -13318,10 +13849,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtIpcMemClose(cons
 }
 
 static struct shim_target target_aclrtIpcMemClose = {NULL, "aclrtIpcMemClose"};
-SHIM_EXPORT aclError aclrtIpcMemClose(const char *key)
+static SHIM_BODY aclError main_aclrtIpcMemClose(const char *key)
 {
 	return wrap_aclrtIpcMemClose(key, &target_aclrtIpcMemClose);
 }
+
+SHIM_ENTRY(aclrtIpcMemClose, main_aclrtIpcMemClose);
 
 static __attribute__((noinline, cold)) aclError other_aclrtIpcMemClose(const char *key, struct shim_target *target)
 {
@@ -13371,10 +13904,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtIpcMemImportByKe
 }
 
 static struct shim_target target_aclrtIpcMemImportByKey = {NULL, "aclrtIpcMemImportByKey"};
-SHIM_EXPORT aclError aclrtIpcMemImportByKey(void **devPtr, const char *key, uint64_t flags)
+static SHIM_BODY aclError main_aclrtIpcMemImportByKey(void **devPtr, const char *key, uint64_t flags)
 {
 	return wrap_aclrtIpcMemImportByKey(devPtr, key, flags, &target_aclrtIpcMemImportByKey);
 }
+
+SHIM_ENTRY(aclrtIpcMemImportByKey, main_aclrtIpcMemImportByKey);
 
 static __attribute__((noinline, cold)) aclError other_aclrtIpcMemImportByKey(void **devPtr, const char *key, uint64_t flags, struct shim_target *target)
 {
@@ -13426,10 +13961,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtIpcMemSetImportP
 }
 
 static struct shim_target target_aclrtIpcMemSetImportPid = {NULL, "aclrtIpcMemSetImportPid"};
-SHIM_EXPORT aclError aclrtIpcMemSetImportPid(const char *key, int32_t *pid, size_t num)
+static SHIM_BODY aclError main_aclrtIpcMemSetImportPid(const char *key, int32_t *pid, size_t num)
 {
 	return wrap_aclrtIpcMemSetImportPid(key, pid, num, &target_aclrtIpcMemSetImportPid);
 }
+
+SHIM_ENTRY(aclrtIpcMemSetImportPid, main_aclrtIpcMemSetImportPid);
 
 static __attribute__((noinline, cold)) aclError other_aclrtIpcMemSetImportPid(const char *key, int32_t *pid, size_t num, struct shim_target *target)
 {
@@ -13477,10 +14014,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtIpcMemSetAttr(co
 }
 
 static struct shim_target target_aclrtIpcMemSetAttr = {NULL, "aclrtIpcMemSetAttr"};
-SHIM_EXPORT aclError aclrtIpcMemSetAttr(const char *key, aclrtIpcMemAttrType type, uint64_t attr)
+static SHIM_BODY aclError main_aclrtIpcMemSetAttr(const char *key, aclrtIpcMemAttrType type, uint64_t attr)
 {
 	return wrap_aclrtIpcMemSetAttr(key, type, attr, &target_aclrtIpcMemSetAttr);
 }
+
+SHIM_ENTRY(aclrtIpcMemSetAttr, main_aclrtIpcMemSetAttr);
 
 static __attribute__((noinline, cold)) aclError other_aclrtIpcMemSetAttr(const char *key, aclrtIpcMemAttrType type, uint64_t attr, struct shim_target *target)
 {
@@ -13532,10 +14071,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtIpcMemImportPidI
 }
 
 static struct shim_target target_aclrtIpcMemImportPidInterServer = {NULL, "aclrtIpcMemImportPidInterServer"};
-SHIM_EXPORT aclError aclrtIpcMemImportPidInterServer(const char *key, aclrtServerPid *serverPids, size_t num)
+static SHIM_BODY aclError main_aclrtIpcMemImportPidInterServer(const char *key, aclrtServerPid *serverPids, size_t num)
 {
 	return wrap_aclrtIpcMemImportPidInterServer(key, serverPids, num, &target_aclrtIpcMemImportPidInterServer);
 }
+
+SHIM_ENTRY(aclrtIpcMemImportPidInterServer, main_aclrtIpcMemImportPidInterServer);
 
 static __attribute__((noinline, cold)) aclError other_aclrtIpcMemImportPidInterServer(const char *key, aclrtServerPid *serverPids, size_t num, struct shim_target *target)
 {
@@ -13585,10 +14126,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtNotifyBatchReset
 }
 
 static struct shim_target target_aclrtNotifyBatchReset = {NULL, "aclrtNotifyBatchReset"};
-SHIM_EXPORT aclError aclrtNotifyBatchReset(aclrtNotify *notifies, size_t num)
+static SHIM_BODY aclError main_aclrtNotifyBatchReset(aclrtNotify *notifies, size_t num)
 {
 	return wrap_aclrtNotifyBatchReset(notifies, num, &target_aclrtNotifyBatchReset);
 }
+
+SHIM_ENTRY(aclrtNotifyBatchReset, main_aclrtNotifyBatchReset);
 
 static __attribute__((noinline, cold)) aclError other_aclrtNotifyBatchReset(aclrtNotify *notifies, size_t num, struct shim_target *target)
 {
@@ -13638,10 +14181,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtNotifyGetExportK
 }
 
 static struct shim_target target_aclrtNotifyGetExportKey = {NULL, "aclrtNotifyGetExportKey"};
-SHIM_EXPORT aclError aclrtNotifyGetExportKey(aclrtNotify notify, char *key, size_t len, uint64_t flags)
+static SHIM_BODY aclError main_aclrtNotifyGetExportKey(aclrtNotify notify, char *key, size_t len, uint64_t flags)
 {
 	return wrap_aclrtNotifyGetExportKey(notify, key, len, flags, &target_aclrtNotifyGetExportKey);
 }
+
+SHIM_ENTRY(aclrtNotifyGetExportKey, main_aclrtNotifyGetExportKey);
 
 static __attribute__((noinline, cold)) aclError other_aclrtNotifyGetExportKey(aclrtNotify notify, char *key, size_t len, uint64_t flags, struct shim_target *target)
 {
@@ -13691,10 +14236,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtNotifyImportByKe
 }
 
 static struct shim_target target_aclrtNotifyImportByKey = {NULL, "aclrtNotifyImportByKey"};
-SHIM_EXPORT aclError aclrtNotifyImportByKey(aclrtNotify *notify, const char *key, uint64_t flags)
+static SHIM_BODY aclError main_aclrtNotifyImportByKey(aclrtNotify *notify, const char *key, uint64_t flags)
 {
 	return wrap_aclrtNotifyImportByKey(notify, key, flags, &target_aclrtNotifyImportByKey);
 }
+
+SHIM_ENTRY(aclrtNotifyImportByKey, main_aclrtNotifyImportByKey);
 
 static __attribute__((noinline, cold)) aclError other_aclrtNotifyImportByKey(aclrtNotify *notify, const char *key, uint64_t flags, struct shim_target *target)
 {
@@ -13745,10 +14292,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtNotifySetImportP
 }
 
 static struct shim_target target_aclrtNotifySetImportPid = {NULL, "aclrtNotifySetImportPid"};
-SHIM_EXPORT aclError aclrtNotifySetImportPid(aclrtNotify notify, int32_t *pid, size_t num)
+static SHIM_BODY aclError main_aclrtNotifySetImportPid(aclrtNotify notify, int32_t *pid, size_t num)
 {
 	return wrap_aclrtNotifySetImportPid(notify, pid, num, &target_aclrtNotifySetImportPid);
 }
+
+SHIM_ENTRY(aclrtNotifySetImportPid, main_aclrtNotifySetImportPid);
 
 static __attribute__((noinline, cold)) aclError other_aclrtNotifySetImportPid(aclrtNotify notify, int32_t *pid, size_t num, struct shim_target *target)
 {
@@ -13799,10 +14348,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtNotifySetImportP
 }
 
 static struct shim_target target_aclrtNotifySetImportPidInterServer = {NULL, "aclrtNotifySetImportPidInterServer"};
-SHIM_EXPORT aclError aclrtNotifySetImportPidInterServer(aclrtNotify notify, aclrtServerPid *serverPids, size_t num)
+static SHIM_BODY aclError main_aclrtNotifySetImportPidInterServer(aclrtNotify notify, aclrtServerPid *serverPids, size_t num)
 {
 	return wrap_aclrtNotifySetImportPidInterServer(notify, serverPids, num, &target_aclrtNotifySetImportPidInterServer);
 }
+
+SHIM_ENTRY(aclrtNotifySetImportPidInterServer, main_aclrtNotifySetImportPidInterServer);
 
 static __attribute__((noinline, cold)) aclError other_aclrtNotifySetImportPidInterServer(aclrtNotify notify, aclrtServerPid *serverPids, size_t num, struct shim_target *target)
 {
@@ -13851,10 +14402,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRICaptureBegin(
 }
 
 static struct shim_target target_aclmdlRICaptureBegin = {NULL, "aclmdlRICaptureBegin"};
-SHIM_EXPORT aclError aclmdlRICaptureBegin(aclrtStream stream, aclmdlRICaptureMode mode)
+static SHIM_BODY aclError main_aclmdlRICaptureBegin(aclrtStream stream, aclmdlRICaptureMode mode)
 {
 	return wrap_aclmdlRICaptureBegin(stream, mode, &target_aclmdlRICaptureBegin);
 }
+
+SHIM_ENTRY(aclmdlRICaptureBegin, main_aclmdlRICaptureBegin);
 
 static __attribute__((noinline, cold)) aclError other_aclmdlRICaptureBegin(aclrtStream stream, aclmdlRICaptureMode mode, struct shim_target *target)
 {
@@ -13905,10 +14458,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRICaptureGetInf
 }
 
 static struct shim_target target_aclmdlRICaptureGetInfo = {NULL, "aclmdlRICaptureGetInfo"};
-SHIM_EXPORT aclError aclmdlRICaptureGetInfo(aclrtStream stream, aclmdlRICaptureStatus *status, aclmdlRI *modelRI)
+static SHIM_BODY aclError main_aclmdlRICaptureGetInfo(aclrtStream stream, aclmdlRICaptureStatus *status, aclmdlRI *modelRI)
 {
 	return wrap_aclmdlRICaptureGetInfo(stream, status, modelRI, &target_aclmdlRICaptureGetInfo);
 }
+
+SHIM_ENTRY(aclmdlRICaptureGetInfo, main_aclmdlRICaptureGetInfo);
 
 static __attribute__((noinline, cold)) aclError other_aclmdlRICaptureGetInfo(aclrtStream stream, aclmdlRICaptureStatus *status, aclmdlRI *modelRI, struct shim_target *target)
 {
@@ -13960,10 +14515,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRICaptureEnd(ac
 }
 
 static struct shim_target target_aclmdlRICaptureEnd = {NULL, "aclmdlRICaptureEnd"};
-SHIM_EXPORT aclError aclmdlRICaptureEnd(aclrtStream stream, aclmdlRI *modelRI)
+static SHIM_BODY aclError main_aclmdlRICaptureEnd(aclrtStream stream, aclmdlRI *modelRI)
 {
 	return wrap_aclmdlRICaptureEnd(stream, modelRI, &target_aclmdlRICaptureEnd);
 }
+
+SHIM_ENTRY(aclmdlRICaptureEnd, main_aclmdlRICaptureEnd);
 
 static __attribute__((noinline, cold)) aclError other_aclmdlRICaptureEnd(aclrtStream stream, aclmdlRI *modelRI, struct shim_target *target)
 {
@@ -14007,10 +14564,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRIDebugPrint(ac
 }
 
 static struct shim_target target_aclmdlRIDebugPrint = {NULL, "aclmdlRIDebugPrint"};
-SHIM_EXPORT aclError aclmdlRIDebugPrint(aclmdlRI modelRI)
+static SHIM_BODY aclError main_aclmdlRIDebugPrint(aclmdlRI modelRI)
 {
 	return wrap_aclmdlRIDebugPrint(modelRI, &target_aclmdlRIDebugPrint);
 }
+
+SHIM_ENTRY(aclmdlRIDebugPrint, main_aclmdlRIDebugPrint);
 
 static __attribute__((noinline, cold)) aclError other_aclmdlRIDebugPrint(aclmdlRI modelRI, struct shim_target *target)
 {
@@ -14058,10 +14617,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRIDebugJsonPrin
 }
 
 static struct shim_target target_aclmdlRIDebugJsonPrint = {NULL, "aclmdlRIDebugJsonPrint"};
-SHIM_EXPORT aclError aclmdlRIDebugJsonPrint(aclmdlRI modelRI, const char *path, uint32_t flags)
+static SHIM_BODY aclError main_aclmdlRIDebugJsonPrint(aclmdlRI modelRI, const char *path, uint32_t flags)
 {
 	return wrap_aclmdlRIDebugJsonPrint(modelRI, path, flags, &target_aclmdlRIDebugJsonPrint);
 }
+
+SHIM_ENTRY(aclmdlRIDebugJsonPrint, main_aclmdlRIDebugJsonPrint);
 
 static __attribute__((noinline, cold)) aclError other_aclmdlRIDebugJsonPrint(aclmdlRI modelRI, const char *path, uint32_t flags, struct shim_target *target)
 {
@@ -14109,10 +14670,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRICaptureThread
 }
 
 static struct shim_target target_aclmdlRICaptureThreadExchangeMode = {NULL, "aclmdlRICaptureThreadExchangeMode"};
-SHIM_EXPORT aclError aclmdlRICaptureThreadExchangeMode(aclmdlRICaptureMode *mode)
+static SHIM_BODY aclError main_aclmdlRICaptureThreadExchangeMode(aclmdlRICaptureMode *mode)
 {
 	return wrap_aclmdlRICaptureThreadExchangeMode(mode, &target_aclmdlRICaptureThreadExchangeMode);
 }
+
+SHIM_ENTRY(aclmdlRICaptureThreadExchangeMode, main_aclmdlRICaptureThreadExchangeMode);
 
 static __attribute__((noinline, cold)) aclError other_aclmdlRICaptureThreadExchangeMode(aclmdlRICaptureMode *mode, struct shim_target *target)
 {
@@ -14166,10 +14729,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRIExecuteAsync(
 }
 
 static struct shim_target target_aclmdlRIExecuteAsync = {NULL, "aclmdlRIExecuteAsync"};
-SHIM_EXPORT aclError aclmdlRIExecuteAsync(aclmdlRI modelRI, aclrtStream stream)
+static SHIM_BODY aclError main_aclmdlRIExecuteAsync(aclmdlRI modelRI, aclrtStream stream)
 {
 	return wrap_aclmdlRIExecuteAsync(modelRI, stream, &target_aclmdlRIExecuteAsync);
 }
+
+SHIM_ENTRY(aclmdlRIExecuteAsync, main_aclmdlRIExecuteAsync);
 
 static __attribute__((noinline, cold)) aclError other_aclmdlRIExecuteAsync(aclmdlRI modelRI, aclrtStream stream, struct shim_target *target)
 {
@@ -14220,10 +14785,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRIExecute(aclmd
 }
 
 static struct shim_target target_aclmdlRIExecute = {NULL, "aclmdlRIExecute"};
-SHIM_EXPORT aclError aclmdlRIExecute(aclmdlRI modelRI, int32_t timeout)
+static SHIM_BODY aclError main_aclmdlRIExecute(aclmdlRI modelRI, int32_t timeout)
 {
 	return wrap_aclmdlRIExecute(modelRI, timeout, &target_aclmdlRIExecute);
 }
+
+SHIM_ENTRY(aclmdlRIExecute, main_aclmdlRIExecute);
 
 static __attribute__((noinline, cold)) aclError other_aclmdlRIExecute(aclmdlRI modelRI, int32_t timeout, struct shim_target *target)
 {
@@ -14268,10 +14835,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRIDestroy(aclmd
 }
 
 static struct shim_target target_aclmdlRIDestroy = {NULL, "aclmdlRIDestroy"};
-SHIM_EXPORT aclError aclmdlRIDestroy(aclmdlRI modelRI)
+static SHIM_BODY aclError main_aclmdlRIDestroy(aclmdlRI modelRI)
 {
 	return wrap_aclmdlRIDestroy(modelRI, &target_aclmdlRIDestroy);
 }
+
+SHIM_ENTRY(aclmdlRIDestroy, main_aclmdlRIDestroy);
 
 static __attribute__((noinline, cold)) aclError other_aclmdlRIDestroy(aclmdlRI modelRI, struct shim_target *target)
 {
@@ -14315,10 +14884,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRICaptureTaskGr
 }
 
 static struct shim_target target_aclmdlRICaptureTaskGrpBegin = {NULL, "aclmdlRICaptureTaskGrpBegin"};
-SHIM_EXPORT aclError aclmdlRICaptureTaskGrpBegin(aclrtStream stream)
+static SHIM_BODY aclError main_aclmdlRICaptureTaskGrpBegin(aclrtStream stream)
 {
 	return wrap_aclmdlRICaptureTaskGrpBegin(stream, &target_aclmdlRICaptureTaskGrpBegin);
 }
+
+SHIM_ENTRY(aclmdlRICaptureTaskGrpBegin, main_aclmdlRICaptureTaskGrpBegin);
 
 static __attribute__((noinline, cold)) aclError other_aclmdlRICaptureTaskGrpBegin(aclrtStream stream, struct shim_target *target)
 {
@@ -14366,10 +14937,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRICaptureTaskGr
 }
 
 static struct shim_target target_aclmdlRICaptureTaskGrpEnd = {NULL, "aclmdlRICaptureTaskGrpEnd"};
-SHIM_EXPORT aclError aclmdlRICaptureTaskGrpEnd(aclrtStream stream, aclrtTaskGrp *handle)
+static SHIM_BODY aclError main_aclmdlRICaptureTaskGrpEnd(aclrtStream stream, aclrtTaskGrp *handle)
 {
 	return wrap_aclmdlRICaptureTaskGrpEnd(stream, handle, &target_aclmdlRICaptureTaskGrpEnd);
 }
+
+SHIM_ENTRY(aclmdlRICaptureTaskGrpEnd, main_aclmdlRICaptureTaskGrpEnd);
 
 static __attribute__((noinline, cold)) aclError other_aclmdlRICaptureTaskGrpEnd(aclrtStream stream, aclrtTaskGrp *handle, struct shim_target *target)
 {
@@ -14418,10 +14991,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRICaptureTaskUp
 }
 
 static struct shim_target target_aclmdlRICaptureTaskUpdateBegin = {NULL, "aclmdlRICaptureTaskUpdateBegin"};
-SHIM_EXPORT aclError aclmdlRICaptureTaskUpdateBegin(aclrtStream stream, aclrtTaskGrp handle)
+static SHIM_BODY aclError main_aclmdlRICaptureTaskUpdateBegin(aclrtStream stream, aclrtTaskGrp handle)
 {
 	return wrap_aclmdlRICaptureTaskUpdateBegin(stream, handle, &target_aclmdlRICaptureTaskUpdateBegin);
 }
+
+SHIM_ENTRY(aclmdlRICaptureTaskUpdateBegin, main_aclmdlRICaptureTaskUpdateBegin);
 
 static __attribute__((noinline, cold)) aclError other_aclmdlRICaptureTaskUpdateBegin(aclrtStream stream, aclrtTaskGrp handle, struct shim_target *target)
 {
@@ -14470,10 +15045,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRICaptureTaskUp
 }
 
 static struct shim_target target_aclmdlRICaptureTaskUpdateEnd = {NULL, "aclmdlRICaptureTaskUpdateEnd"};
-SHIM_EXPORT aclError aclmdlRICaptureTaskUpdateEnd(aclrtStream stream)
+static SHIM_BODY aclError main_aclmdlRICaptureTaskUpdateEnd(aclrtStream stream)
 {
 	return wrap_aclmdlRICaptureTaskUpdateEnd(stream, &target_aclmdlRICaptureTaskUpdateEnd);
 }
+
+SHIM_ENTRY(aclmdlRICaptureTaskUpdateEnd, main_aclmdlRICaptureTaskUpdateEnd);
 
 static __attribute__((noinline, cold)) aclError other_aclmdlRICaptureTaskUpdateEnd(aclrtStream stream, struct shim_target *target)
 {
@@ -14521,10 +15098,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRIBuildBegin(ac
 }
 
 static struct shim_target target_aclmdlRIBuildBegin = {NULL, "aclmdlRIBuildBegin"};
-SHIM_EXPORT aclError aclmdlRIBuildBegin(aclmdlRI *modelRI, uint32_t flag)
+static SHIM_BODY aclError main_aclmdlRIBuildBegin(aclmdlRI *modelRI, uint32_t flag)
 {
 	return wrap_aclmdlRIBuildBegin(modelRI, flag, &target_aclmdlRIBuildBegin);
 }
+
+SHIM_ENTRY(aclmdlRIBuildBegin, main_aclmdlRIBuildBegin);
 
 static __attribute__((noinline, cold)) aclError other_aclmdlRIBuildBegin(aclmdlRI *modelRI, uint32_t flag, struct shim_target *target)
 {
@@ -14574,10 +15153,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRIBindStream(ac
 }
 
 static struct shim_target target_aclmdlRIBindStream = {NULL, "aclmdlRIBindStream"};
-SHIM_EXPORT aclError aclmdlRIBindStream(aclmdlRI modelRI, aclrtStream stream, uint32_t flag)
+static SHIM_BODY aclError main_aclmdlRIBindStream(aclmdlRI modelRI, aclrtStream stream, uint32_t flag)
 {
 	return wrap_aclmdlRIBindStream(modelRI, stream, flag, &target_aclmdlRIBindStream);
 }
+
+SHIM_ENTRY(aclmdlRIBindStream, main_aclmdlRIBindStream);
 
 static __attribute__((noinline, cold)) aclError other_aclmdlRIBindStream(aclmdlRI modelRI, aclrtStream stream, uint32_t flag, struct shim_target *target)
 {
@@ -14625,10 +15206,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRIEndTask(aclmd
 }
 
 static struct shim_target target_aclmdlRIEndTask = {NULL, "aclmdlRIEndTask"};
-SHIM_EXPORT aclError aclmdlRIEndTask(aclmdlRI modelRI, aclrtStream stream)
+static SHIM_BODY aclError main_aclmdlRIEndTask(aclmdlRI modelRI, aclrtStream stream)
 {
 	return wrap_aclmdlRIEndTask(modelRI, stream, &target_aclmdlRIEndTask);
 }
+
+SHIM_ENTRY(aclmdlRIEndTask, main_aclmdlRIEndTask);
 
 static __attribute__((noinline, cold)) aclError other_aclmdlRIEndTask(aclmdlRI modelRI, aclrtStream stream, struct shim_target *target)
 {
@@ -14673,10 +15256,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRIBuildEnd(aclm
 }
 
 static struct shim_target target_aclmdlRIBuildEnd = {NULL, "aclmdlRIBuildEnd"};
-SHIM_EXPORT aclError aclmdlRIBuildEnd(aclmdlRI modelRI, void *reserve)
+static SHIM_BODY aclError main_aclmdlRIBuildEnd(aclmdlRI modelRI, void *reserve)
 {
 	return wrap_aclmdlRIBuildEnd(modelRI, reserve, &target_aclmdlRIBuildEnd);
 }
+
+SHIM_ENTRY(aclmdlRIBuildEnd, main_aclmdlRIBuildEnd);
 
 static __attribute__((noinline, cold)) aclError other_aclmdlRIBuildEnd(aclmdlRI modelRI, void *reserve, struct shim_target *target)
 {
@@ -14726,10 +15311,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRIUnbindStream(
 }
 
 static struct shim_target target_aclmdlRIUnbindStream = {NULL, "aclmdlRIUnbindStream"};
-SHIM_EXPORT aclError aclmdlRIUnbindStream(aclmdlRI modelRI, aclrtStream stream)
+static SHIM_BODY aclError main_aclmdlRIUnbindStream(aclmdlRI modelRI, aclrtStream stream)
 {
 	return wrap_aclmdlRIUnbindStream(modelRI, stream, &target_aclmdlRIUnbindStream);
 }
+
+SHIM_ENTRY(aclmdlRIUnbindStream, main_aclmdlRIUnbindStream);
 
 static __attribute__((noinline, cold)) aclError other_aclmdlRIUnbindStream(aclmdlRI modelRI, aclrtStream stream, struct shim_target *target)
 {
@@ -14776,10 +15363,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRISetName(aclmd
 }
 
 static struct shim_target target_aclmdlRISetName = {NULL, "aclmdlRISetName"};
-SHIM_EXPORT aclError aclmdlRISetName(aclmdlRI modelRI, const char *name)
+static SHIM_BODY aclError main_aclmdlRISetName(aclmdlRI modelRI, const char *name)
 {
 	return wrap_aclmdlRISetName(modelRI, name, &target_aclmdlRISetName);
 }
+
+SHIM_ENTRY(aclmdlRISetName, main_aclmdlRISetName);
 
 static __attribute__((noinline, cold)) aclError other_aclmdlRISetName(aclmdlRI modelRI, const char *name, struct shim_target *target)
 {
@@ -14828,10 +15417,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRIGetName(aclmd
 }
 
 static struct shim_target target_aclmdlRIGetName = {NULL, "aclmdlRIGetName"};
-SHIM_EXPORT aclError aclmdlRIGetName(aclmdlRI modelRI, uint32_t maxLen, char *name)
+static SHIM_BODY aclError main_aclmdlRIGetName(aclmdlRI modelRI, uint32_t maxLen, char *name)
 {
 	return wrap_aclmdlRIGetName(modelRI, maxLen, name, &target_aclmdlRIGetName);
 }
+
+SHIM_ENTRY(aclmdlRIGetName, main_aclmdlRIGetName);
 
 static __attribute__((noinline, cold)) aclError other_aclmdlRIGetName(aclmdlRI modelRI, uint32_t maxLen, char *name, struct shim_target *target)
 {
@@ -14879,10 +15470,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRIGetId(aclmdlR
 }
 
 static struct shim_target target_aclmdlRIGetId = {NULL, "aclmdlRIGetId"};
-SHIM_EXPORT aclError aclmdlRIGetId(aclmdlRI modelRI, uint32_t *modelRIId)
+static SHIM_BODY aclError main_aclmdlRIGetId(aclmdlRI modelRI, uint32_t *modelRIId)
 {
 	return wrap_aclmdlRIGetId(modelRI, modelRIId, &target_aclmdlRIGetId);
 }
+
+SHIM_ENTRY(aclmdlRIGetId, main_aclmdlRIGetId);
 
 static __attribute__((noinline, cold)) aclError other_aclmdlRIGetId(aclmdlRI modelRI, uint32_t *modelRIId, struct shim_target *target)
 {
@@ -14928,10 +15521,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRIDestroyRegist
 }
 
 static struct shim_target target_aclmdlRIDestroyRegisterCallback = {NULL, "aclmdlRIDestroyRegisterCallback"};
-SHIM_EXPORT aclError aclmdlRIDestroyRegisterCallback(aclmdlRI modelRI, aclrtCallback func, void *userData)
+static SHIM_BODY aclError main_aclmdlRIDestroyRegisterCallback(aclmdlRI modelRI, aclrtCallback func, void *userData)
 {
 	return wrap_aclmdlRIDestroyRegisterCallback(modelRI, func, userData, &target_aclmdlRIDestroyRegisterCallback);
 }
+
+SHIM_ENTRY(aclmdlRIDestroyRegisterCallback, main_aclmdlRIDestroyRegisterCallback);
 
 static __attribute__((noinline, cold)) aclError other_aclmdlRIDestroyRegisterCallback(aclmdlRI modelRI, aclrtCallback func, void *userData, struct shim_target *target)
 {
@@ -14976,10 +15571,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRIDestroyUnregi
 }
 
 static struct shim_target target_aclmdlRIDestroyUnregisterCallback = {NULL, "aclmdlRIDestroyUnregisterCallback"};
-SHIM_EXPORT aclError aclmdlRIDestroyUnregisterCallback(aclmdlRI modelRI, aclrtCallback func)
+static SHIM_BODY aclError main_aclmdlRIDestroyUnregisterCallback(aclmdlRI modelRI, aclrtCallback func)
 {
 	return wrap_aclmdlRIDestroyUnregisterCallback(modelRI, func, &target_aclmdlRIDestroyUnregisterCallback);
 }
+
+SHIM_ENTRY(aclmdlRIDestroyUnregisterCallback, main_aclmdlRIDestroyUnregisterCallback);
 
 static __attribute__((noinline, cold)) aclError other_aclmdlRIDestroyUnregisterCallback(aclmdlRI modelRI, aclrtCallback func, struct shim_target *target)
 {
@@ -15021,10 +15618,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlInitDump(struct
 }
 
 static struct shim_target target_aclmdlInitDump = {NULL, "aclmdlInitDump"};
-SHIM_EXPORT aclError aclmdlInitDump(void)
+static SHIM_BODY aclError main_aclmdlInitDump(void)
 {
 	return wrap_aclmdlInitDump(&target_aclmdlInitDump);
 }
+
+SHIM_ENTRY(aclmdlInitDump, main_aclmdlInitDump);
 
 static __attribute__((noinline, cold)) aclError other_aclmdlInitDump(struct shim_target *target)
 {
@@ -15073,10 +15672,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlSetDump(const c
 }
 
 static struct shim_target target_aclmdlSetDump = {NULL, "aclmdlSetDump"};
-SHIM_EXPORT aclError aclmdlSetDump(const char *dumpCfgPath)
+static SHIM_BODY aclError main_aclmdlSetDump(const char *dumpCfgPath)
 {
 	return wrap_aclmdlSetDump(dumpCfgPath, &target_aclmdlSetDump);
 }
+
+SHIM_ENTRY(aclmdlSetDump, main_aclmdlSetDump);
 
 static __attribute__((noinline, cold)) aclError other_aclmdlSetDump(const char *dumpCfgPath, struct shim_target *target)
 {
@@ -15118,10 +15719,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlFinalizeDump(st
 }
 
 static struct shim_target target_aclmdlFinalizeDump = {NULL, "aclmdlFinalizeDump"};
-SHIM_EXPORT aclError aclmdlFinalizeDump(void)
+static SHIM_BODY aclError main_aclmdlFinalizeDump(void)
 {
 	return wrap_aclmdlFinalizeDump(&target_aclmdlFinalizeDump);
 }
+
+SHIM_ENTRY(aclmdlFinalizeDump, main_aclmdlFinalizeDump);
 
 static __attribute__((noinline, cold)) aclError other_aclmdlFinalizeDump(struct shim_target *target)
 {
@@ -15173,10 +15776,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRIGetStreams(ac
 }
 
 static struct shim_target target_aclmdlRIGetStreams = {NULL, "aclmdlRIGetStreams"};
-SHIM_EXPORT aclError aclmdlRIGetStreams(aclmdlRI modelRI, aclrtStream *streams, uint32_t *numStreams)
+static SHIM_BODY aclError main_aclmdlRIGetStreams(aclmdlRI modelRI, aclrtStream *streams, uint32_t *numStreams)
 {
 	return wrap_aclmdlRIGetStreams(modelRI, streams, numStreams, &target_aclmdlRIGetStreams);
 }
+
+SHIM_ENTRY(aclmdlRIGetStreams, main_aclmdlRIGetStreams);
 
 static __attribute__((noinline, cold)) aclError other_aclmdlRIGetStreams(aclmdlRI modelRI, aclrtStream *streams, uint32_t *numStreams, struct shim_target *target)
 {
@@ -15228,10 +15833,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRIGetTasksByStr
 }
 
 static struct shim_target target_aclmdlRIGetTasksByStream = {NULL, "aclmdlRIGetTasksByStream"};
-SHIM_EXPORT aclError aclmdlRIGetTasksByStream(aclrtStream stream, aclmdlRITask *tasks, uint32_t *numTasks)
+static SHIM_BODY aclError main_aclmdlRIGetTasksByStream(aclrtStream stream, aclmdlRITask *tasks, uint32_t *numTasks)
 {
 	return wrap_aclmdlRIGetTasksByStream(stream, tasks, numTasks, &target_aclmdlRIGetTasksByStream);
 }
+
+SHIM_ENTRY(aclmdlRIGetTasksByStream, main_aclmdlRIGetTasksByStream);
 
 static __attribute__((noinline, cold)) aclError other_aclmdlRIGetTasksByStream(aclrtStream stream, aclmdlRITask *tasks, uint32_t *numTasks, struct shim_target *target)
 {
@@ -15279,10 +15886,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRITaskGetType(a
 }
 
 static struct shim_target target_aclmdlRITaskGetType = {NULL, "aclmdlRITaskGetType"};
-SHIM_EXPORT aclError aclmdlRITaskGetType(aclmdlRITask task, aclmdlRITaskType *type)
+static SHIM_BODY aclError main_aclmdlRITaskGetType(aclmdlRITask task, aclmdlRITaskType *type)
 {
 	return wrap_aclmdlRITaskGetType(task, type, &target_aclmdlRITaskGetType);
 }
+
+SHIM_ENTRY(aclmdlRITaskGetType, main_aclmdlRITaskGetType);
 
 static __attribute__((noinline, cold)) aclError other_aclmdlRITaskGetType(aclmdlRITask task, aclmdlRITaskType *type, struct shim_target *target)
 {
@@ -15330,10 +15939,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRITaskGetSeqId(
 }
 
 static struct shim_target target_aclmdlRITaskGetSeqId = {NULL, "aclmdlRITaskGetSeqId"};
-SHIM_EXPORT aclError aclmdlRITaskGetSeqId(aclmdlRITask task, uint32_t *id)
+static SHIM_BODY aclError main_aclmdlRITaskGetSeqId(aclmdlRITask task, uint32_t *id)
 {
 	return wrap_aclmdlRITaskGetSeqId(task, id, &target_aclmdlRITaskGetSeqId);
 }
+
+SHIM_ENTRY(aclmdlRITaskGetSeqId, main_aclmdlRITaskGetSeqId);
 
 static __attribute__((noinline, cold)) aclError other_aclmdlRITaskGetSeqId(aclmdlRITask task, uint32_t *id, struct shim_target *target)
 {
@@ -15386,10 +15997,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetVersion(int32
 }
 
 static struct shim_target target_aclrtGetVersion = {NULL, "aclrtGetVersion"};
-SHIM_EXPORT aclError aclrtGetVersion(int32_t *majorVersion, int32_t *minorVersion, int32_t *patchVersion)
+static SHIM_BODY aclError main_aclrtGetVersion(int32_t *majorVersion, int32_t *minorVersion, int32_t *patchVersion)
 {
 	return wrap_aclrtGetVersion(majorVersion, minorVersion, patchVersion, &target_aclrtGetVersion);
 }
+
+SHIM_ENTRY(aclrtGetVersion, main_aclrtGetVersion);
 
 static __attribute__((noinline, cold)) aclError other_aclrtGetVersion(int32_t *majorVersion, int32_t *minorVersion, int32_t *patchVersion, struct shim_target *target)
 {
@@ -15435,10 +16048,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclInitCallbackRegist
 }
 
 static struct shim_target target_aclInitCallbackRegister = {NULL, "aclInitCallbackRegister"};
-SHIM_EXPORT aclError aclInitCallbackRegister(aclRegisterCallbackType type, aclInitCallbackFunc cbFunc, void *userData)
+static SHIM_BODY aclError main_aclInitCallbackRegister(aclRegisterCallbackType type, aclInitCallbackFunc cbFunc, void *userData)
 {
 	return wrap_aclInitCallbackRegister(type, cbFunc, userData, &target_aclInitCallbackRegister);
 }
+
+SHIM_ENTRY(aclInitCallbackRegister, main_aclInitCallbackRegister);
 
 static __attribute__((noinline, cold)) aclError other_aclInitCallbackRegister(aclRegisterCallbackType type, aclInitCallbackFunc cbFunc, void *userData, struct shim_target *target)
 {
@@ -15483,10 +16098,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclInitCallbackUnRegi
 }
 
 static struct shim_target target_aclInitCallbackUnRegister = {NULL, "aclInitCallbackUnRegister"};
-SHIM_EXPORT aclError aclInitCallbackUnRegister(aclRegisterCallbackType type, aclInitCallbackFunc cbFunc)
+static SHIM_BODY aclError main_aclInitCallbackUnRegister(aclRegisterCallbackType type, aclInitCallbackFunc cbFunc)
 {
 	return wrap_aclInitCallbackUnRegister(type, cbFunc, &target_aclInitCallbackUnRegister);
 }
+
+SHIM_ENTRY(aclInitCallbackUnRegister, main_aclInitCallbackUnRegister);
 
 static __attribute__((noinline, cold)) aclError other_aclInitCallbackUnRegister(aclRegisterCallbackType type, aclInitCallbackFunc cbFunc, struct shim_target *target)
 {
@@ -15532,10 +16149,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclFinalizeCallbackRe
 }
 
 static struct shim_target target_aclFinalizeCallbackRegister = {NULL, "aclFinalizeCallbackRegister"};
-SHIM_EXPORT aclError aclFinalizeCallbackRegister(aclRegisterCallbackType type, aclFinalizeCallbackFunc cbFunc, void *userData)
+static SHIM_BODY aclError main_aclFinalizeCallbackRegister(aclRegisterCallbackType type, aclFinalizeCallbackFunc cbFunc, void *userData)
 {
 	return wrap_aclFinalizeCallbackRegister(type, cbFunc, userData, &target_aclFinalizeCallbackRegister);
 }
+
+SHIM_ENTRY(aclFinalizeCallbackRegister, main_aclFinalizeCallbackRegister);
 
 static __attribute__((noinline, cold)) aclError other_aclFinalizeCallbackRegister(aclRegisterCallbackType type, aclFinalizeCallbackFunc cbFunc, void *userData, struct shim_target *target)
 {
@@ -15580,10 +16199,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclFinalizeCallbackUn
 }
 
 static struct shim_target target_aclFinalizeCallbackUnRegister = {NULL, "aclFinalizeCallbackUnRegister"};
-SHIM_EXPORT aclError aclFinalizeCallbackUnRegister(aclRegisterCallbackType type, aclFinalizeCallbackFunc cbFunc)
+static SHIM_BODY aclError main_aclFinalizeCallbackUnRegister(aclRegisterCallbackType type, aclFinalizeCallbackFunc cbFunc)
 {
 	return wrap_aclFinalizeCallbackUnRegister(type, cbFunc, &target_aclFinalizeCallbackUnRegister);
 }
+
+SHIM_ENTRY(aclFinalizeCallbackUnRegister, main_aclFinalizeCallbackUnRegister);
 
 static __attribute__((noinline, cold)) aclError other_aclFinalizeCallbackUnRegister(aclRegisterCallbackType type, aclFinalizeCallbackFunc cbFunc, struct shim_target *target)
 {
@@ -15638,10 +16259,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtCheckMemType(voi
 }
 
 static struct shim_target target_aclrtCheckMemType = {NULL, "aclrtCheckMemType"};
-SHIM_EXPORT aclError aclrtCheckMemType(void **addrList, uint32_t size, uint32_t memType, uint32_t *checkResult, uint32_t reserve)
+static SHIM_BODY aclError main_aclrtCheckMemType(void **addrList, uint32_t size, uint32_t memType, uint32_t *checkResult, uint32_t reserve)
 {
 	return wrap_aclrtCheckMemType(addrList, size, memType, checkResult, reserve, &target_aclrtCheckMemType);
 }
+
+SHIM_ENTRY(aclrtCheckMemType, main_aclrtCheckMemType);
 
 static __attribute__((noinline, cold)) aclError other_aclrtCheckMemType(void **addrList, uint32_t size, uint32_t memType, uint32_t *checkResult, uint32_t reserve, struct shim_target *target)
 {
@@ -15689,10 +16312,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetLogicDevIdByU
 }
 
 static struct shim_target target_aclrtGetLogicDevIdByUserDevId = {NULL, "aclrtGetLogicDevIdByUserDevId"};
-SHIM_EXPORT aclError aclrtGetLogicDevIdByUserDevId(int32_t userDevid, int32_t *logicDevId)
+static SHIM_BODY aclError main_aclrtGetLogicDevIdByUserDevId(int32_t userDevid, int32_t *logicDevId)
 {
 	return wrap_aclrtGetLogicDevIdByUserDevId(userDevid, logicDevId, &target_aclrtGetLogicDevIdByUserDevId);
 }
+
+SHIM_ENTRY(aclrtGetLogicDevIdByUserDevId, main_aclrtGetLogicDevIdByUserDevId);
 
 static __attribute__((noinline, cold)) aclError other_aclrtGetLogicDevIdByUserDevId(int32_t userDevid, int32_t *logicDevId, struct shim_target *target)
 {
@@ -15740,10 +16365,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetUserDevIdByLo
 }
 
 static struct shim_target target_aclrtGetUserDevIdByLogicDevId = {NULL, "aclrtGetUserDevIdByLogicDevId"};
-SHIM_EXPORT aclError aclrtGetUserDevIdByLogicDevId(int32_t logicDevId, int32_t *userDevid)
+static SHIM_BODY aclError main_aclrtGetUserDevIdByLogicDevId(int32_t logicDevId, int32_t *userDevid)
 {
 	return wrap_aclrtGetUserDevIdByLogicDevId(logicDevId, userDevid, &target_aclrtGetUserDevIdByLogicDevId);
 }
+
+SHIM_ENTRY(aclrtGetUserDevIdByLogicDevId, main_aclrtGetUserDevIdByLogicDevId);
 
 static __attribute__((noinline, cold)) aclError other_aclrtGetUserDevIdByLogicDevId(int32_t logicDevId, int32_t *userDevid, struct shim_target *target)
 {
@@ -15791,10 +16418,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetLogicDevIdByP
 }
 
 static struct shim_target target_aclrtGetLogicDevIdByPhyDevId = {NULL, "aclrtGetLogicDevIdByPhyDevId"};
-SHIM_EXPORT aclError aclrtGetLogicDevIdByPhyDevId(int32_t phyDevId, int32_t *logicDevId)
+static SHIM_BODY aclError main_aclrtGetLogicDevIdByPhyDevId(int32_t phyDevId, int32_t *logicDevId)
 {
 	return wrap_aclrtGetLogicDevIdByPhyDevId(phyDevId, logicDevId, &target_aclrtGetLogicDevIdByPhyDevId);
 }
+
+SHIM_ENTRY(aclrtGetLogicDevIdByPhyDevId, main_aclrtGetLogicDevIdByPhyDevId);
 
 static __attribute__((noinline, cold)) aclError other_aclrtGetLogicDevIdByPhyDevId(int32_t phyDevId, int32_t *logicDevId, struct shim_target *target)
 {
@@ -15842,10 +16471,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetPhyDevIdByLog
 }
 
 static struct shim_target target_aclrtGetPhyDevIdByLogicDevId = {NULL, "aclrtGetPhyDevIdByLogicDevId"};
-SHIM_EXPORT aclError aclrtGetPhyDevIdByLogicDevId(int32_t logicDevId, int32_t *phyDevId)
+static SHIM_BODY aclError main_aclrtGetPhyDevIdByLogicDevId(int32_t logicDevId, int32_t *phyDevId)
 {
 	return wrap_aclrtGetPhyDevIdByLogicDevId(logicDevId, phyDevId, &target_aclrtGetPhyDevIdByLogicDevId);
 }
+
+SHIM_ENTRY(aclrtGetPhyDevIdByLogicDevId, main_aclrtGetPhyDevIdByLogicDevId);
 
 static __attribute__((noinline, cold)) aclError other_aclrtGetPhyDevIdByLogicDevId(int32_t logicDevId, int32_t *phyDevId, struct shim_target *target)
 {
@@ -15893,10 +16524,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetUserDevIdByPh
 }
 
 static struct shim_target target_aclrtGetUserDevIdByPhyDevId = {NULL, "aclrtGetUserDevIdByPhyDevId"};
-SHIM_EXPORT aclError aclrtGetUserDevIdByPhyDevId(int32_t phyDevId, int32_t *userDevId)
+static SHIM_BODY aclError main_aclrtGetUserDevIdByPhyDevId(int32_t phyDevId, int32_t *userDevId)
 {
 	return wrap_aclrtGetUserDevIdByPhyDevId(phyDevId, userDevId, &target_aclrtGetUserDevIdByPhyDevId);
 }
+
+SHIM_ENTRY(aclrtGetUserDevIdByPhyDevId, main_aclrtGetUserDevIdByPhyDevId);
 
 static __attribute__((noinline, cold)) aclError other_aclrtGetUserDevIdByPhyDevId(int32_t phyDevId, int32_t *userDevId, struct shim_target *target)
 {
@@ -15944,10 +16577,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetPhyDevIdByUse
 }
 
 static struct shim_target target_aclrtGetPhyDevIdByUserDevId = {NULL, "aclrtGetPhyDevIdByUserDevId"};
-SHIM_EXPORT aclError aclrtGetPhyDevIdByUserDevId(int32_t userDevId, int32_t *phyDevId)
+static SHIM_BODY aclError main_aclrtGetPhyDevIdByUserDevId(int32_t userDevId, int32_t *phyDevId)
 {
 	return wrap_aclrtGetPhyDevIdByUserDevId(userDevId, phyDevId, &target_aclrtGetPhyDevIdByUserDevId);
 }
+
+SHIM_ENTRY(aclrtGetPhyDevIdByUserDevId, main_aclrtGetPhyDevIdByUserDevId);
 
 static __attribute__((noinline, cold)) aclError other_aclrtGetPhyDevIdByUserDevId(int32_t userDevId, int32_t *phyDevId, struct shim_target *target)
 {
@@ -16000,10 +16635,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtProfTrace(void *
 }
 
 static struct shim_target target_aclrtProfTrace = {NULL, "aclrtProfTrace"};
-SHIM_EXPORT aclError aclrtProfTrace(void *userdata, int32_t length, aclrtStream stream)
+static SHIM_BODY aclError main_aclrtProfTrace(void *userdata, int32_t length, aclrtStream stream)
 {
 	return wrap_aclrtProfTrace(userdata, length, stream, &target_aclrtProfTrace);
 }
+
+SHIM_ENTRY(aclrtProfTrace, main_aclrtProfTrace);
 
 static __attribute__((noinline, cold)) aclError other_aclrtProfTrace(void *userdata, int32_t length, aclrtStream stream, struct shim_target *target)
 {
@@ -16057,10 +16694,36 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtLaunchKernelV2(a
 }
 
 static struct shim_target target_aclrtLaunchKernelV2 = {NULL, "aclrtLaunchKernelV2"};
-SHIM_EXPORT SHIM_HOT aclError aclrtLaunchKernelV2(aclrtFuncHandle funcHandle, uint32_t numBlocks, const void *argsData, size_t argsSize, aclrtLaunchKernelCfg *cfg, aclrtStream stream)
+static SHIM_BODY SHIM_HOT aclError main_aclrtLaunchKernelV2(aclrtFuncHandle funcHandle, uint32_t numBlocks, const void *argsData, size_t argsSize, aclrtLaunchKernelCfg *cfg, aclrtStream stream)
 {
 	return wrap_aclrtLaunchKernelV2(funcHandle, numBlocks, argsData, argsSize, cfg, stream, &target_aclrtLaunchKernelV2);
 }
+
+static SHIM_BODY aclError plain_aclrtLaunchKernelV2(aclrtFuncHandle funcHandle, uint32_t numBlocks, const void *argsData, size_t argsSize, aclrtLaunchKernelCfg *cfg, aclrtStream stream)
+{
+	aclError (*real)(aclrtFuncHandle funcHandle, uint32_t numBlocks, const void *argsData, size_t argsSize, aclrtLaunchKernelCfg *cfg, aclrtStream stream) = shim_real_known(&target_aclrtLaunchKernelV2.real);
+	if (!shim_special() && real != NULL && cfg == NULL && shim_plain()) {
+	uint64_t w[6];
+	w[0] = (uint64_t)(uintptr_t)funcHandle;
+	w[1] = (uint64_t)(uint32_t)numBlocks;
+	w[2] = (uint64_t)(uintptr_t)argsData;
+	w[3] = (uint64_t)argsSize;
+	w[4] = (uint64_t)(uintptr_t)cfg;
+	w[5] = (uint64_t)(uintptr_t)stream;
+		struct call_record *r = shim_plain_enter(311, w, 6, 0, NULL, 0);
+		aclError ret = real(funcHandle, numBlocks, argsData, argsSize, cfg, stream);
+		r->end = shim_counter();
+		r->ret = (uint64_t)(uint32_t)ret;
+		if (ret == 0 && shim_after_task)
+			shim_plain_task(r, stream);
+		else
+			shim_plain_exit(r);
+		return ret;
+	}
+	return main_aclrtLaunchKernelV2(funcHandle, numBlocks, argsData, argsSize, cfg, stream);
+}
+
+SHIM_ENTRY(aclrtLaunchKernelV2, plain_aclrtLaunchKernelV2);
 
 static __attribute__((noinline, cold)) aclError other_aclrtLaunchKernelV2(aclrtFuncHandle funcHandle, uint32_t numBlocks, const void *argsData, size_t argsSize, aclrtLaunchKernelCfg *cfg, aclrtStream stream, struct shim_target *target)
 {
@@ -16118,10 +16781,38 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtLaunchKernelWith
 }
 
 static struct shim_target target_aclrtLaunchKernelWithHostArgs = {NULL, "aclrtLaunchKernelWithHostArgs"};
-SHIM_EXPORT SHIM_HOT aclError aclrtLaunchKernelWithHostArgs(aclrtFuncHandle funcHandle, uint32_t numBlocks, aclrtStream stream, aclrtLaunchKernelCfg *cfg, void *hostArgs, size_t argsSize, aclrtPlaceHolderInfo *placeHolderArray, size_t placeHolderNum)
+static SHIM_BODY SHIM_HOT aclError main_aclrtLaunchKernelWithHostArgs(aclrtFuncHandle funcHandle, uint32_t numBlocks, aclrtStream stream, aclrtLaunchKernelCfg *cfg, void *hostArgs, size_t argsSize, aclrtPlaceHolderInfo *placeHolderArray, size_t placeHolderNum)
 {
 	return wrap_aclrtLaunchKernelWithHostArgs(funcHandle, numBlocks, stream, cfg, hostArgs, argsSize, placeHolderArray, placeHolderNum, &target_aclrtLaunchKernelWithHostArgs);
 }
+
+static SHIM_BODY aclError plain_aclrtLaunchKernelWithHostArgs(aclrtFuncHandle funcHandle, uint32_t numBlocks, aclrtStream stream, aclrtLaunchKernelCfg *cfg, void *hostArgs, size_t argsSize, aclrtPlaceHolderInfo *placeHolderArray, size_t placeHolderNum)
+{
+	aclError (*real)(aclrtFuncHandle funcHandle, uint32_t numBlocks, aclrtStream stream, aclrtLaunchKernelCfg *cfg, void *hostArgs, size_t argsSize, aclrtPlaceHolderInfo *placeHolderArray, size_t placeHolderNum) = shim_real_known(&target_aclrtLaunchKernelWithHostArgs.real);
+	if (!shim_special() && real != NULL && cfg == NULL && shim_plain_block(hostArgs, (uint64_t)argsSize) && placeHolderArray == NULL && shim_plain()) {
+	uint64_t w[8];
+	w[0] = (uint64_t)(uintptr_t)funcHandle;
+	w[1] = (uint64_t)(uint32_t)numBlocks;
+	w[2] = (uint64_t)(uintptr_t)stream;
+	w[3] = (uint64_t)(uintptr_t)cfg;
+	w[4] = (uint64_t)(uintptr_t)hostArgs;
+	w[5] = (uint64_t)argsSize;
+	w[6] = (uint64_t)(uintptr_t)placeHolderArray;
+	w[7] = (uint64_t)placeHolderNum;
+		struct call_record *r = shim_plain_enter(312, w, 8, 4, hostArgs, (uint64_t)argsSize);
+		aclError ret = real(funcHandle, numBlocks, stream, cfg, hostArgs, argsSize, placeHolderArray, placeHolderNum);
+		r->end = shim_counter();
+		r->ret = (uint64_t)(uint32_t)ret;
+		if (ret == 0 && shim_after_task)
+			shim_plain_task(r, stream);
+		else
+			shim_plain_exit(r);
+		return ret;
+	}
+	return main_aclrtLaunchKernelWithHostArgs(funcHandle, numBlocks, stream, cfg, hostArgs, argsSize, placeHolderArray, placeHolderNum);
+}
+
+SHIM_ENTRY(aclrtLaunchKernelWithHostArgs, plain_aclrtLaunchKernelWithHostArgs);
 
 static __attribute__((noinline, cold)) aclError other_aclrtLaunchKernelWithHostArgs(aclrtFuncHandle funcHandle, uint32_t numBlocks, aclrtStream stream, aclrtLaunchKernelCfg *cfg, void *hostArgs, size_t argsSize, aclrtPlaceHolderInfo *placeHolderArray, size_t placeHolderNum, struct shim_target *target)
 {
@@ -16175,10 +16866,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtLaunchKernelWith
 }
 
 static struct shim_target target_aclrtLaunchKernelWithArgsArray = {NULL, "aclrtLaunchKernelWithArgsArray"};
-SHIM_EXPORT SHIM_HOT aclError aclrtLaunchKernelWithArgsArray(void *func, uint32_t numBlocks, aclrtStream stream, aclrtLaunchKernelCfg *cfg, void **args)
+static SHIM_BODY SHIM_HOT aclError main_aclrtLaunchKernelWithArgsArray(void *func, uint32_t numBlocks, aclrtStream stream, aclrtLaunchKernelCfg *cfg, void **args)
 {
 	return wrap_aclrtLaunchKernelWithArgsArray(func, numBlocks, stream, cfg, args, &target_aclrtLaunchKernelWithArgsArray);
 }
+
+SHIM_ENTRY(aclrtLaunchKernelWithArgsArray, main_aclrtLaunchKernelWithArgsArray);
 
 static __attribute__((noinline, cold)) aclError other_aclrtLaunchKernelWithArgsArray(void *func, uint32_t numBlocks, aclrtStream stream, aclrtLaunchKernelCfg *cfg, void **args, struct shim_target *target)
 {
@@ -16236,10 +16929,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtLaunchSIMTKernel
 }
 
 static struct shim_target target_aclrtLaunchSIMTKernelWithArgsArray = {NULL, "aclrtLaunchSIMTKernelWithArgsArray"};
-SHIM_EXPORT SHIM_HOT aclError aclrtLaunchSIMTKernelWithArgsArray(void *func, dim3 gridDim, dim3 blockDim, size_t dynUbufSize, aclrtStream stream, aclrtLaunchKernelCfg *cfg, void **args)
+static SHIM_BODY SHIM_HOT aclError main_aclrtLaunchSIMTKernelWithArgsArray(void *func, dim3 gridDim, dim3 blockDim, size_t dynUbufSize, aclrtStream stream, aclrtLaunchKernelCfg *cfg, void **args)
 {
 	return wrap_aclrtLaunchSIMTKernelWithArgsArray(func, gridDim, blockDim, dynUbufSize, stream, cfg, args, &target_aclrtLaunchSIMTKernelWithArgsArray);
 }
+
+SHIM_ENTRY(aclrtLaunchSIMTKernelWithArgsArray, main_aclrtLaunchSIMTKernelWithArgsArray);
 
 static __attribute__((noinline, cold)) aclError other_aclrtLaunchSIMTKernelWithArgsArray(void *func, dim3 gridDim, dim3 blockDim, size_t dynUbufSize, aclrtStream stream, aclrtLaunchKernelCfg *cfg, void **args, struct shim_target *target)
 {
@@ -16301,10 +16996,42 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtLaunchSIMTKernel
 }
 
 static struct shim_target target_aclrtLaunchSIMTKernelWithHostArgs = {NULL, "aclrtLaunchSIMTKernelWithHostArgs"};
-SHIM_EXPORT SHIM_HOT aclError aclrtLaunchSIMTKernelWithHostArgs(void *func, dim3 gridDim, dim3 blockDim, size_t dynUbufSize, aclrtStream stream, aclrtLaunchKernelCfg *cfg, void *hostArgs, size_t argsSize, aclrtPlaceHolderInfo *placeHolderArray, size_t placeHolderNum)
+static SHIM_BODY SHIM_HOT aclError main_aclrtLaunchSIMTKernelWithHostArgs(void *func, dim3 gridDim, dim3 blockDim, size_t dynUbufSize, aclrtStream stream, aclrtLaunchKernelCfg *cfg, void *hostArgs, size_t argsSize, aclrtPlaceHolderInfo *placeHolderArray, size_t placeHolderNum)
 {
 	return wrap_aclrtLaunchSIMTKernelWithHostArgs(func, gridDim, blockDim, dynUbufSize, stream, cfg, hostArgs, argsSize, placeHolderArray, placeHolderNum, &target_aclrtLaunchSIMTKernelWithHostArgs);
 }
+
+static SHIM_BODY aclError plain_aclrtLaunchSIMTKernelWithHostArgs(void *func, dim3 gridDim, dim3 blockDim, size_t dynUbufSize, aclrtStream stream, aclrtLaunchKernelCfg *cfg, void *hostArgs, size_t argsSize, aclrtPlaceHolderInfo *placeHolderArray, size_t placeHolderNum)
+{
+	aclError (*real)(void *func, dim3 gridDim, dim3 blockDim, size_t dynUbufSize, aclrtStream stream, aclrtLaunchKernelCfg *cfg, void *hostArgs, size_t argsSize, aclrtPlaceHolderInfo *placeHolderArray, size_t placeHolderNum) = shim_real_known(&target_aclrtLaunchSIMTKernelWithHostArgs.real);
+	if (!shim_special() && real != NULL && cfg == NULL && shim_plain_block(hostArgs, (uint64_t)argsSize) && placeHolderArray == NULL && shim_plain()) {
+	uint64_t w[12];
+	w[0] = (uint64_t)(uintptr_t)func;
+	w[2] = 0;
+	__builtin_memcpy(&w[1], &gridDim, sizeof(gridDim));
+	w[4] = 0;
+	__builtin_memcpy(&w[3], &blockDim, sizeof(blockDim));
+	w[5] = (uint64_t)dynUbufSize;
+	w[6] = (uint64_t)(uintptr_t)stream;
+	w[7] = (uint64_t)(uintptr_t)cfg;
+	w[8] = (uint64_t)(uintptr_t)hostArgs;
+	w[9] = (uint64_t)argsSize;
+	w[10] = (uint64_t)(uintptr_t)placeHolderArray;
+	w[11] = (uint64_t)placeHolderNum;
+		struct call_record *r = shim_plain_enter(315, w, 12, 6, hostArgs, (uint64_t)argsSize);
+		aclError ret = real(func, gridDim, blockDim, dynUbufSize, stream, cfg, hostArgs, argsSize, placeHolderArray, placeHolderNum);
+		r->end = shim_counter();
+		r->ret = (uint64_t)(uint32_t)ret;
+		if (ret == 0 && shim_after_task)
+			shim_plain_task(r, stream);
+		else
+			shim_plain_exit(r);
+		return ret;
+	}
+	return main_aclrtLaunchSIMTKernelWithHostArgs(func, gridDim, blockDim, dynUbufSize, stream, cfg, hostArgs, argsSize, placeHolderArray, placeHolderNum);
+}
+
+SHIM_ENTRY(aclrtLaunchSIMTKernelWithHostArgs, plain_aclrtLaunchSIMTKernelWithHostArgs);
 
 static __attribute__((noinline, cold)) aclError other_aclrtLaunchSIMTKernelWithHostArgs(void *func, dim3 gridDim, dim3 blockDim, size_t dynUbufSize, aclrtStream stream, aclrtLaunchKernelCfg *cfg, void *hostArgs, size_t argsSize, aclrtPlaceHolderInfo *placeHolderArray, size_t placeHolderNum, struct shim_target *target)
 {
@@ -16351,10 +17078,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtCtxGetFloatOverf
 }
 
 static struct shim_target target_aclrtCtxGetFloatOverflowAddr = {NULL, "aclrtCtxGetFloatOverflowAddr"};
-SHIM_EXPORT aclError aclrtCtxGetFloatOverflowAddr(void **overflowAddr)
+static SHIM_BODY aclError main_aclrtCtxGetFloatOverflowAddr(void **overflowAddr)
 {
 	return wrap_aclrtCtxGetFloatOverflowAddr(overflowAddr, &target_aclrtCtxGetFloatOverflowAddr);
 }
+
+SHIM_ENTRY(aclrtCtxGetFloatOverflowAddr, main_aclrtCtxGetFloatOverflowAddr);
 
 static __attribute__((noinline, cold)) aclError other_aclrtCtxGetFloatOverflowAddr(void **overflowAddr, struct shim_target *target)
 {
@@ -16406,10 +17135,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetFloatOverflow
 }
 
 static struct shim_target target_aclrtGetFloatOverflowStatus = {NULL, "aclrtGetFloatOverflowStatus"};
-SHIM_EXPORT aclError aclrtGetFloatOverflowStatus(void *outputAddr, uint64_t outputSize, aclrtStream stream)
+static SHIM_BODY aclError main_aclrtGetFloatOverflowStatus(void *outputAddr, uint64_t outputSize, aclrtStream stream)
 {
 	return wrap_aclrtGetFloatOverflowStatus(outputAddr, outputSize, stream, &target_aclrtGetFloatOverflowStatus);
 }
+
+SHIM_ENTRY(aclrtGetFloatOverflowStatus, main_aclrtGetFloatOverflowStatus);
 
 static __attribute__((noinline, cold)) aclError other_aclrtGetFloatOverflowStatus(void *outputAddr, uint64_t outputSize, aclrtStream stream, struct shim_target *target)
 {
@@ -16456,10 +17187,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtResetFloatOverfl
 }
 
 static struct shim_target target_aclrtResetFloatOverflowStatus = {NULL, "aclrtResetFloatOverflowStatus"};
-SHIM_EXPORT aclError aclrtResetFloatOverflowStatus(aclrtStream stream)
+static SHIM_BODY aclError main_aclrtResetFloatOverflowStatus(aclrtStream stream)
 {
 	return wrap_aclrtResetFloatOverflowStatus(stream, &target_aclrtResetFloatOverflowStatus);
 }
+
+SHIM_ENTRY(aclrtResetFloatOverflowStatus, main_aclrtResetFloatOverflowStatus);
 
 static __attribute__((noinline, cold)) aclError other_aclrtResetFloatOverflowStatus(aclrtStream stream, struct shim_target *target)
 {
@@ -16512,10 +17245,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtNpuGetFloatOverF
 }
 
 static struct shim_target target_aclrtNpuGetFloatOverFlowStatus = {NULL, "aclrtNpuGetFloatOverFlowStatus"};
-SHIM_EXPORT aclError aclrtNpuGetFloatOverFlowStatus(void *outputAddr, uint64_t outputSize, uint32_t checkMode, aclrtStream stream)
+static SHIM_BODY aclError main_aclrtNpuGetFloatOverFlowStatus(void *outputAddr, uint64_t outputSize, uint32_t checkMode, aclrtStream stream)
 {
 	return wrap_aclrtNpuGetFloatOverFlowStatus(outputAddr, outputSize, checkMode, stream, &target_aclrtNpuGetFloatOverFlowStatus);
 }
+
+SHIM_ENTRY(aclrtNpuGetFloatOverFlowStatus, main_aclrtNpuGetFloatOverFlowStatus);
 
 static __attribute__((noinline, cold)) aclError other_aclrtNpuGetFloatOverFlowStatus(void *outputAddr, uint64_t outputSize, uint32_t checkMode, aclrtStream stream, struct shim_target *target)
 {
@@ -16563,10 +17298,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtNpuClearFloatOve
 }
 
 static struct shim_target target_aclrtNpuClearFloatOverFlowStatus = {NULL, "aclrtNpuClearFloatOverFlowStatus"};
-SHIM_EXPORT aclError aclrtNpuClearFloatOverFlowStatus(uint32_t checkMode, aclrtStream stream)
+static SHIM_BODY aclError main_aclrtNpuClearFloatOverFlowStatus(uint32_t checkMode, aclrtStream stream)
 {
 	return wrap_aclrtNpuClearFloatOverFlowStatus(checkMode, stream, &target_aclrtNpuClearFloatOverFlowStatus);
 }
+
+SHIM_ENTRY(aclrtNpuClearFloatOverFlowStatus, main_aclrtNpuClearFloatOverFlowStatus);
 
 static __attribute__((noinline, cold)) aclError other_aclrtNpuClearFloatOverFlowStatus(uint32_t checkMode, aclrtStream stream, struct shim_target *target)
 {
@@ -16618,10 +17355,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtLaunchHostFunc(a
 }
 
 static struct shim_target target_aclrtLaunchHostFunc = {NULL, "aclrtLaunchHostFunc"};
-SHIM_EXPORT aclError aclrtLaunchHostFunc(aclrtStream stream, aclrtHostFunc fn, void *args)
+static SHIM_BODY aclError main_aclrtLaunchHostFunc(aclrtStream stream, aclrtHostFunc fn, void *args)
 {
 	return wrap_aclrtLaunchHostFunc(stream, fn, args, &target_aclrtLaunchHostFunc);
 }
+
+SHIM_ENTRY(aclrtLaunchHostFunc, main_aclrtLaunchHostFunc);
 
 static __attribute__((noinline, cold)) aclError other_aclrtLaunchHostFunc(aclrtStream stream, aclrtHostFunc fn, void *args, struct shim_target *target)
 {
@@ -16668,10 +17407,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetHardwareSyncA
 }
 
 static struct shim_target target_aclrtGetHardwareSyncAddr = {NULL, "aclrtGetHardwareSyncAddr"};
-SHIM_EXPORT aclError aclrtGetHardwareSyncAddr(void **addr)
+static SHIM_BODY aclError main_aclrtGetHardwareSyncAddr(void **addr)
 {
 	return wrap_aclrtGetHardwareSyncAddr(addr, &target_aclrtGetHardwareSyncAddr);
 }
+
+SHIM_ENTRY(aclrtGetHardwareSyncAddr, main_aclrtGetHardwareSyncAddr);
 
 static __attribute__((noinline, cold)) aclError other_aclrtGetHardwareSyncAddr(void **addr, struct shim_target *target)
 {
@@ -16724,10 +17465,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtRandomNumAsync(c
 }
 
 static struct shim_target target_aclrtRandomNumAsync = {NULL, "aclrtRandomNumAsync"};
-SHIM_EXPORT aclError aclrtRandomNumAsync(const aclrtRandomNumTaskInfo *taskInfo, aclrtStream stream, void *reserve)
+static SHIM_BODY aclError main_aclrtRandomNumAsync(const aclrtRandomNumTaskInfo *taskInfo, aclrtStream stream, void *reserve)
 {
 	return wrap_aclrtRandomNumAsync(taskInfo, stream, reserve, &target_aclrtRandomNumAsync);
 }
+
+SHIM_ENTRY(aclrtRandomNumAsync, main_aclrtRandomNumAsync);
 
 static __attribute__((noinline, cold)) aclError other_aclrtRandomNumAsync(const aclrtRandomNumTaskInfo *taskInfo, aclrtStream stream, void *reserve, struct shim_target *target)
 {
@@ -16775,10 +17518,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtRegStreamStateCa
 }
 
 static struct shim_target target_aclrtRegStreamStateCallback = {NULL, "aclrtRegStreamStateCallback"};
-SHIM_EXPORT aclError aclrtRegStreamStateCallback(const char *regName, aclrtStreamStateCallback callback, void *args)
+static SHIM_BODY aclError main_aclrtRegStreamStateCallback(const char *regName, aclrtStreamStateCallback callback, void *args)
 {
 	return wrap_aclrtRegStreamStateCallback(regName, callback, args, &target_aclrtRegStreamStateCallback);
 }
+
+SHIM_ENTRY(aclrtRegStreamStateCallback, main_aclrtRegStreamStateCallback);
 
 static __attribute__((noinline, cold)) aclError other_aclrtRegStreamStateCallback(const char *regName, aclrtStreamStateCallback callback, void *args, struct shim_target *target)
 {
@@ -16826,10 +17571,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtRegDeviceStateCa
 }
 
 static struct shim_target target_aclrtRegDeviceStateCallback = {NULL, "aclrtRegDeviceStateCallback"};
-SHIM_EXPORT aclError aclrtRegDeviceStateCallback(const char *regName, aclrtDeviceStateCallback callback, void *args)
+static SHIM_BODY aclError main_aclrtRegDeviceStateCallback(const char *regName, aclrtDeviceStateCallback callback, void *args)
 {
 	return wrap_aclrtRegDeviceStateCallback(regName, callback, args, &target_aclrtRegDeviceStateCallback);
 }
+
+SHIM_ENTRY(aclrtRegDeviceStateCallback, main_aclrtRegDeviceStateCallback);
 
 static __attribute__((noinline, cold)) aclError other_aclrtRegDeviceStateCallback(const char *regName, aclrtDeviceStateCallback callback, void *args, struct shim_target *target)
 {
@@ -16877,10 +17624,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSetDeviceTaskAbo
 }
 
 static struct shim_target target_aclrtSetDeviceTaskAbortCallback = {NULL, "aclrtSetDeviceTaskAbortCallback"};
-SHIM_EXPORT aclError aclrtSetDeviceTaskAbortCallback(const char *regName, aclrtDeviceTaskAbortCallback callback, void *args)
+static SHIM_BODY aclError main_aclrtSetDeviceTaskAbortCallback(const char *regName, aclrtDeviceTaskAbortCallback callback, void *args)
 {
 	return wrap_aclrtSetDeviceTaskAbortCallback(regName, callback, args, &target_aclrtSetDeviceTaskAbortCallback);
 }
+
+SHIM_ENTRY(aclrtSetDeviceTaskAbortCallback, main_aclrtSetDeviceTaskAbortCallback);
 
 static __attribute__((noinline, cold)) aclError other_aclrtSetDeviceTaskAbortCallback(const char *regName, aclrtDeviceTaskAbortCallback callback, void *args, struct shim_target *target)
 {
@@ -16927,10 +17676,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetOpExecuteTime
 }
 
 static struct shim_target target_aclrtGetOpExecuteTimeout = {NULL, "aclrtGetOpExecuteTimeout"};
-SHIM_EXPORT aclError aclrtGetOpExecuteTimeout(uint32_t *timeoutMs)
+static SHIM_BODY aclError main_aclrtGetOpExecuteTimeout(uint32_t *timeoutMs)
 {
 	return wrap_aclrtGetOpExecuteTimeout(timeoutMs, &target_aclrtGetOpExecuteTimeout);
 }
+
+SHIM_ENTRY(aclrtGetOpExecuteTimeout, main_aclrtGetOpExecuteTimeout);
 
 static __attribute__((noinline, cold)) aclError other_aclrtGetOpExecuteTimeout(uint32_t *timeoutMs, struct shim_target *target)
 {
@@ -16979,10 +17730,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtDevicePeerAccess
 }
 
 static struct shim_target target_aclrtDevicePeerAccessStatus = {NULL, "aclrtDevicePeerAccessStatus"};
-SHIM_EXPORT aclError aclrtDevicePeerAccessStatus(int32_t deviceId, int32_t peerDeviceId, int32_t *status)
+static SHIM_BODY aclError main_aclrtDevicePeerAccessStatus(int32_t deviceId, int32_t peerDeviceId, int32_t *status)
 {
 	return wrap_aclrtDevicePeerAccessStatus(deviceId, peerDeviceId, status, &target_aclrtDevicePeerAccessStatus);
 }
+
+SHIM_ENTRY(aclrtDevicePeerAccessStatus, main_aclrtDevicePeerAccessStatus);
 
 static __attribute__((noinline, cold)) aclError other_aclrtDevicePeerAccessStatus(int32_t deviceId, int32_t peerDeviceId, int32_t *status, struct shim_target *target)
 {
@@ -17026,10 +17779,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtStreamStop(aclrt
 }
 
 static struct shim_target target_aclrtStreamStop = {NULL, "aclrtStreamStop"};
-SHIM_EXPORT aclError aclrtStreamStop(aclrtStream stream)
+static SHIM_BODY aclError main_aclrtStreamStop(aclrtStream stream)
 {
 	return wrap_aclrtStreamStop(stream, &target_aclrtStreamStop);
 }
+
+SHIM_ENTRY(aclrtStreamStop, main_aclrtStreamStop);
 
 static __attribute__((noinline, cold)) aclError other_aclrtStreamStop(aclrtStream stream, struct shim_target *target)
 {
@@ -17080,10 +17835,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtTaskUpdateAsync(
 }
 
 static struct shim_target target_aclrtTaskUpdateAsync = {NULL, "aclrtTaskUpdateAsync"};
-SHIM_EXPORT aclError aclrtTaskUpdateAsync(aclrtStream taskStream, uint32_t taskId, aclrtTaskUpdateInfo *info, aclrtStream execStream)
+static SHIM_BODY aclError main_aclrtTaskUpdateAsync(aclrtStream taskStream, uint32_t taskId, aclrtTaskUpdateInfo *info, aclrtStream execStream)
 {
 	return wrap_aclrtTaskUpdateAsync(taskStream, taskId, info, execStream, &target_aclrtTaskUpdateAsync);
 }
+
+SHIM_ENTRY(aclrtTaskUpdateAsync, main_aclrtTaskUpdateAsync);
 
 static __attribute__((noinline, cold)) aclError other_aclrtTaskUpdateAsync(aclrtStream taskStream, uint32_t taskId, aclrtTaskUpdateInfo *info, aclrtStream execStream, struct shim_target *target)
 {
@@ -17130,10 +17887,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtCmoGetDescSize(s
 }
 
 static struct shim_target target_aclrtCmoGetDescSize = {NULL, "aclrtCmoGetDescSize"};
-SHIM_EXPORT aclError aclrtCmoGetDescSize(size_t *size)
+static SHIM_BODY aclError main_aclrtCmoGetDescSize(size_t *size)
 {
 	return wrap_aclrtCmoGetDescSize(size, &target_aclrtCmoGetDescSize);
 }
+
+SHIM_ENTRY(aclrtCmoGetDescSize, main_aclrtCmoGetDescSize);
 
 static __attribute__((noinline, cold)) aclError other_aclrtCmoGetDescSize(size_t *size, struct shim_target *target)
 {
@@ -17179,10 +17938,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtCmoSetDesc(void 
 }
 
 static struct shim_target target_aclrtCmoSetDesc = {NULL, "aclrtCmoSetDesc"};
-SHIM_EXPORT aclError aclrtCmoSetDesc(void *cmoDesc, void *src, size_t size)
+static SHIM_BODY aclError main_aclrtCmoSetDesc(void *cmoDesc, void *src, size_t size)
 {
 	return wrap_aclrtCmoSetDesc(cmoDesc, src, size, &target_aclrtCmoSetDesc);
 }
+
+SHIM_ENTRY(aclrtCmoSetDesc, main_aclrtCmoSetDesc);
 
 static __attribute__((noinline, cold)) aclError other_aclrtCmoSetDesc(void *cmoDesc, void *src, size_t size, struct shim_target *target)
 {
@@ -17232,10 +17993,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtCmoAsyncWithDesc
 }
 
 static struct shim_target target_aclrtCmoAsyncWithDesc = {NULL, "aclrtCmoAsyncWithDesc"};
-SHIM_EXPORT aclError aclrtCmoAsyncWithDesc(void *cmoDesc, aclrtCmoType cmoType, aclrtStream stream, const void *reserve)
+static SHIM_BODY aclError main_aclrtCmoAsyncWithDesc(void *cmoDesc, aclrtCmoType cmoType, aclrtStream stream, const void *reserve)
 {
 	return wrap_aclrtCmoAsyncWithDesc(cmoDesc, cmoType, stream, reserve, &target_aclrtCmoAsyncWithDesc);
 }
+
+SHIM_ENTRY(aclrtCmoAsyncWithDesc, main_aclrtCmoAsyncWithDesc);
 
 static __attribute__((noinline, cold)) aclError other_aclrtCmoAsyncWithDesc(void *cmoDesc, aclrtCmoType cmoType, aclrtStream stream, const void *reserve, struct shim_target *target)
 {
@@ -17284,10 +18047,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtCheckArchCompati
 }
 
 static struct shim_target target_aclrtCheckArchCompatibility = {NULL, "aclrtCheckArchCompatibility"};
-SHIM_EXPORT aclError aclrtCheckArchCompatibility(const char *socVersion, int32_t *canCompatible)
+static SHIM_BODY aclError main_aclrtCheckArchCompatibility(const char *socVersion, int32_t *canCompatible)
 {
 	return wrap_aclrtCheckArchCompatibility(socVersion, canCompatible, &target_aclrtCheckArchCompatibility);
 }
+
+SHIM_ENTRY(aclrtCheckArchCompatibility, main_aclrtCheckArchCompatibility);
 
 static __attribute__((noinline, cold)) aclError other_aclrtCheckArchCompatibility(const char *socVersion, int32_t *canCompatible, struct shim_target *target)
 {
@@ -17331,10 +18096,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRIAbort(aclmdlR
 }
 
 static struct shim_target target_aclmdlRIAbort = {NULL, "aclmdlRIAbort"};
-SHIM_EXPORT aclError aclmdlRIAbort(aclmdlRI modelRI)
+static SHIM_BODY aclError main_aclmdlRIAbort(aclmdlRI modelRI)
 {
 	return wrap_aclmdlRIAbort(modelRI, &target_aclmdlRIAbort);
 }
+
+SHIM_ENTRY(aclmdlRIAbort, main_aclmdlRIAbort);
 
 static __attribute__((noinline, cold)) aclError other_aclmdlRIAbort(aclmdlRI modelRI, struct shim_target *target)
 {
@@ -17384,10 +18151,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRICondHandleCre
 }
 
 static struct shim_target target_aclmdlRICondHandleCreate = {NULL, "aclmdlRICondHandleCreate"};
-SHIM_EXPORT aclError aclmdlRICondHandleCreate(aclmdlRI modelRI, uint32_t defaultLaunchValue, aclmdlRICondHandleFlag flag, aclmdlRICondHandle *handle)
+static SHIM_BODY aclError main_aclmdlRICondHandleCreate(aclmdlRI modelRI, uint32_t defaultLaunchValue, aclmdlRICondHandleFlag flag, aclmdlRICondHandle *handle)
 {
 	return wrap_aclmdlRICondHandleCreate(modelRI, defaultLaunchValue, flag, handle, &target_aclmdlRICondHandleCreate);
 }
+
+SHIM_ENTRY(aclmdlRICondHandleCreate, main_aclmdlRICondHandleCreate);
 
 static __attribute__((noinline, cold)) aclError other_aclmdlRICondHandleCreate(aclmdlRI modelRI, uint32_t defaultLaunchValue, aclmdlRICondHandleFlag flag, aclmdlRICondHandle *handle, struct shim_target *target)
 {
@@ -17435,10 +18204,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRICondHandleGet
 }
 
 static struct shim_target target_aclmdlRICondHandleGetCondPtr = {NULL, "aclmdlRICondHandleGetCondPtr"};
-SHIM_EXPORT aclError aclmdlRICondHandleGetCondPtr(aclmdlRICondHandle handle, uint64_t **ptr)
+static SHIM_BODY aclError main_aclmdlRICondHandleGetCondPtr(aclmdlRICondHandle handle, uint64_t **ptr)
 {
 	return wrap_aclmdlRICondHandleGetCondPtr(handle, ptr, &target_aclmdlRICondHandleGetCondPtr);
 }
+
+SHIM_ENTRY(aclmdlRICondHandleGetCondPtr, main_aclmdlRICondHandleGetCondPtr);
 
 static __attribute__((noinline, cold)) aclError other_aclmdlRICondHandleGetCondPtr(aclmdlRICondHandle handle, uint64_t **ptr, struct shim_target *target)
 {
@@ -17496,10 +18267,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRIAddCondTask(a
 }
 
 static struct shim_target target_aclmdlRIAddCondTask = {NULL, "aclmdlRIAddCondTask"};
-SHIM_EXPORT aclError aclmdlRIAddCondTask(aclmdlRICondTaskParams params, aclrtStream stream, uint32_t flags)
+static SHIM_BODY aclError main_aclmdlRIAddCondTask(aclmdlRICondTaskParams params, aclrtStream stream, uint32_t flags)
 {
 	return wrap_aclmdlRIAddCondTask(params, stream, flags, &target_aclmdlRIAddCondTask);
 }
+
+SHIM_ENTRY(aclmdlRIAddCondTask, main_aclmdlRIAddCondTask);
 
 static __attribute__((noinline, cold)) aclError other_aclmdlRIAddCondTask(aclmdlRICondTaskParams params, aclrtStream stream, uint32_t flags, struct shim_target *target)
 {
@@ -17549,10 +18322,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRICaptureToMode
 }
 
 static struct shim_target target_aclmdlRICaptureToModelRIBegin = {NULL, "aclmdlRICaptureToModelRIBegin"};
-SHIM_EXPORT aclError aclmdlRICaptureToModelRIBegin(aclrtStream stream, aclmdlRI modelRI, aclmdlRICaptureMode mode)
+static SHIM_BODY aclError main_aclmdlRICaptureToModelRIBegin(aclrtStream stream, aclmdlRI modelRI, aclmdlRICaptureMode mode)
 {
 	return wrap_aclmdlRICaptureToModelRIBegin(stream, modelRI, mode, &target_aclmdlRICaptureToModelRIBegin);
 }
+
+SHIM_ENTRY(aclmdlRICaptureToModelRIBegin, main_aclmdlRICaptureToModelRIBegin);
 
 static __attribute__((noinline, cold)) aclError other_aclmdlRICaptureToModelRIBegin(aclrtStream stream, aclmdlRI modelRI, aclmdlRICaptureMode mode, struct shim_target *target)
 {
@@ -17605,10 +18380,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtCntNotifyRecord(
 }
 
 static struct shim_target target_aclrtCntNotifyRecord = {NULL, "aclrtCntNotifyRecord"};
-SHIM_EXPORT aclError aclrtCntNotifyRecord(aclrtCntNotify cntNotify, aclrtStream stream, aclrtCntNotifyRecordInfo *info)
+static SHIM_BODY aclError main_aclrtCntNotifyRecord(aclrtCntNotify cntNotify, aclrtStream stream, aclrtCntNotifyRecordInfo *info)
 {
 	return wrap_aclrtCntNotifyRecord(cntNotify, stream, info, &target_aclrtCntNotifyRecord);
 }
+
+SHIM_ENTRY(aclrtCntNotifyRecord, main_aclrtCntNotifyRecord);
 
 static __attribute__((noinline, cold)) aclError other_aclrtCntNotifyRecord(aclrtCntNotify cntNotify, aclrtStream stream, aclrtCntNotifyRecordInfo *info, struct shim_target *target)
 {
@@ -17661,10 +18438,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtCntNotifyWaitWit
 }
 
 static struct shim_target target_aclrtCntNotifyWaitWithTimeout = {NULL, "aclrtCntNotifyWaitWithTimeout"};
-SHIM_EXPORT aclError aclrtCntNotifyWaitWithTimeout(aclrtCntNotify cntNotify, aclrtStream stream, aclrtCntNotifyWaitInfo *info)
+static SHIM_BODY aclError main_aclrtCntNotifyWaitWithTimeout(aclrtCntNotify cntNotify, aclrtStream stream, aclrtCntNotifyWaitInfo *info)
 {
 	return wrap_aclrtCntNotifyWaitWithTimeout(cntNotify, stream, info, &target_aclrtCntNotifyWaitWithTimeout);
 }
+
+SHIM_ENTRY(aclrtCntNotifyWaitWithTimeout, main_aclrtCntNotifyWaitWithTimeout);
 
 static __attribute__((noinline, cold)) aclError other_aclrtCntNotifyWaitWithTimeout(aclrtCntNotify cntNotify, aclrtStream stream, aclrtCntNotifyWaitInfo *info, struct shim_target *target)
 {
@@ -17712,10 +18491,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtCntNotifyReset(a
 }
 
 static struct shim_target target_aclrtCntNotifyReset = {NULL, "aclrtCntNotifyReset"};
-SHIM_EXPORT aclError aclrtCntNotifyReset(aclrtCntNotify cntNotify, aclrtStream stream)
+static SHIM_BODY aclError main_aclrtCntNotifyReset(aclrtCntNotify cntNotify, aclrtStream stream)
 {
 	return wrap_aclrtCntNotifyReset(cntNotify, stream, &target_aclrtCntNotifyReset);
 }
+
+SHIM_ENTRY(aclrtCntNotifyReset, main_aclrtCntNotifyReset);
 
 static __attribute__((noinline, cold)) aclError other_aclrtCntNotifyReset(aclrtCntNotify cntNotify, aclrtStream stream, struct shim_target *target)
 {
@@ -17763,10 +18544,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtCntNotifyGetId(a
 }
 
 static struct shim_target target_aclrtCntNotifyGetId = {NULL, "aclrtCntNotifyGetId"};
-SHIM_EXPORT aclError aclrtCntNotifyGetId(aclrtCntNotify cntNotify, uint32_t *notifyId)
+static SHIM_BODY aclError main_aclrtCntNotifyGetId(aclrtCntNotify cntNotify, uint32_t *notifyId)
 {
 	return wrap_aclrtCntNotifyGetId(cntNotify, notifyId, &target_aclrtCntNotifyGetId);
 }
+
+SHIM_ENTRY(aclrtCntNotifyGetId, main_aclrtCntNotifyGetId);
 
 static __attribute__((noinline, cold)) aclError other_aclrtCntNotifyGetId(aclrtCntNotify cntNotify, uint32_t *notifyId, struct shim_target *target)
 {
@@ -17810,10 +18593,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtPersistentTaskCl
 }
 
 static struct shim_target target_aclrtPersistentTaskClean = {NULL, "aclrtPersistentTaskClean"};
-SHIM_EXPORT aclError aclrtPersistentTaskClean(aclrtStream stream)
+static SHIM_BODY aclError main_aclrtPersistentTaskClean(aclrtStream stream)
 {
 	return wrap_aclrtPersistentTaskClean(stream, &target_aclrtPersistentTaskClean);
 }
+
+SHIM_ENTRY(aclrtPersistentTaskClean, main_aclrtPersistentTaskClean);
 
 static __attribute__((noinline, cold)) aclError other_aclrtPersistentTaskClean(aclrtStream stream, struct shim_target *target)
 {
@@ -17861,10 +18646,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetErrorVerbose(
 }
 
 static struct shim_target target_aclrtGetErrorVerbose = {NULL, "aclrtGetErrorVerbose"};
-SHIM_EXPORT aclError aclrtGetErrorVerbose(int32_t deviceId, aclrtErrorInfo *errorInfo)
+static SHIM_BODY aclError main_aclrtGetErrorVerbose(int32_t deviceId, aclrtErrorInfo *errorInfo)
 {
 	return wrap_aclrtGetErrorVerbose(deviceId, errorInfo, &target_aclrtGetErrorVerbose);
 }
+
+SHIM_ENTRY(aclrtGetErrorVerbose, main_aclrtGetErrorVerbose);
 
 static __attribute__((noinline, cold)) aclError other_aclrtGetErrorVerbose(int32_t deviceId, aclrtErrorInfo *errorInfo, struct shim_target *target)
 {
@@ -17914,10 +18701,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtRepairError(int3
 }
 
 static struct shim_target target_aclrtRepairError = {NULL, "aclrtRepairError"};
-SHIM_EXPORT aclError aclrtRepairError(int32_t deviceId, const aclrtErrorInfo *errorInfo)
+static SHIM_BODY aclError main_aclrtRepairError(int32_t deviceId, const aclrtErrorInfo *errorInfo)
 {
 	return wrap_aclrtRepairError(deviceId, errorInfo, &target_aclrtRepairError);
 }
+
+SHIM_ENTRY(aclrtRepairError, main_aclrtRepairError);
 
 static __attribute__((noinline, cold)) aclError other_aclrtRepairError(int32_t deviceId, const aclrtErrorInfo *errorInfo, struct shim_target *target)
 {
@@ -17969,10 +18758,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemSetAccess(voi
 }
 
 static struct shim_target target_aclrtMemSetAccess = {NULL, "aclrtMemSetAccess"};
-SHIM_EXPORT aclError aclrtMemSetAccess(void *virPtr, size_t size, aclrtMemAccessDesc *desc, size_t count)
+static SHIM_BODY aclError main_aclrtMemSetAccess(void *virPtr, size_t size, aclrtMemAccessDesc *desc, size_t count)
 {
 	return wrap_aclrtMemSetAccess(virPtr, size, desc, count, &target_aclrtMemSetAccess);
 }
+
+SHIM_ENTRY(aclrtMemSetAccess, main_aclrtMemSetAccess);
 
 static __attribute__((noinline, cold)) aclError other_aclrtMemSetAccess(void *virPtr, size_t size, aclrtMemAccessDesc *desc, size_t count, struct shim_target *target)
 {
@@ -18025,10 +18816,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemGetAccess(voi
 }
 
 static struct shim_target target_aclrtMemGetAccess = {NULL, "aclrtMemGetAccess"};
-SHIM_EXPORT aclError aclrtMemGetAccess(void *virPtr, aclrtMemLocation *location, uint64_t *flag)
+static SHIM_BODY aclError main_aclrtMemGetAccess(void *virPtr, aclrtMemLocation *location, uint64_t *flag)
 {
 	return wrap_aclrtMemGetAccess(virPtr, location, flag, &target_aclrtMemGetAccess);
 }
+
+SHIM_ENTRY(aclrtMemGetAccess, main_aclrtMemGetAccess);
 
 static __attribute__((noinline, cold)) aclError other_aclrtMemGetAccess(void *virPtr, aclrtMemLocation *location, uint64_t *flag, struct shim_target *target)
 {
@@ -18073,10 +18866,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSnapShotProcessL
 }
 
 static struct shim_target target_aclrtSnapShotProcessLock = {NULL, "aclrtSnapShotProcessLock"};
-SHIM_EXPORT aclError aclrtSnapShotProcessLock(int pid, void *reserve)
+static SHIM_BODY aclError main_aclrtSnapShotProcessLock(int pid, void *reserve)
 {
 	return wrap_aclrtSnapShotProcessLock(pid, reserve, &target_aclrtSnapShotProcessLock);
 }
+
+SHIM_ENTRY(aclrtSnapShotProcessLock, main_aclrtSnapShotProcessLock);
 
 static __attribute__((noinline, cold)) aclError other_aclrtSnapShotProcessLock(int pid, void *reserve, struct shim_target *target)
 {
@@ -18121,10 +18916,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSnapShotProcessU
 }
 
 static struct shim_target target_aclrtSnapShotProcessUnlock = {NULL, "aclrtSnapShotProcessUnlock"};
-SHIM_EXPORT aclError aclrtSnapShotProcessUnlock(int pid, void *reserve)
+static SHIM_BODY aclError main_aclrtSnapShotProcessUnlock(int pid, void *reserve)
 {
 	return wrap_aclrtSnapShotProcessUnlock(pid, reserve, &target_aclrtSnapShotProcessUnlock);
 }
+
+SHIM_ENTRY(aclrtSnapShotProcessUnlock, main_aclrtSnapShotProcessUnlock);
 
 static __attribute__((noinline, cold)) aclError other_aclrtSnapShotProcessUnlock(int pid, void *reserve, struct shim_target *target)
 {
@@ -18174,10 +18971,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSnapShotProcessB
 }
 
 static struct shim_target target_aclrtSnapShotProcessBackup = {NULL, "aclrtSnapShotProcessBackup"};
-SHIM_EXPORT aclError aclrtSnapShotProcessBackup(int pid, aclrtSnapShotBackupArgs *args)
+static SHIM_BODY aclError main_aclrtSnapShotProcessBackup(int pid, aclrtSnapShotBackupArgs *args)
 {
 	return wrap_aclrtSnapShotProcessBackup(pid, args, &target_aclrtSnapShotProcessBackup);
 }
+
+SHIM_ENTRY(aclrtSnapShotProcessBackup, main_aclrtSnapShotProcessBackup);
 
 static __attribute__((noinline, cold)) aclError other_aclrtSnapShotProcessBackup(int pid, aclrtSnapShotBackupArgs *args, struct shim_target *target)
 {
@@ -18227,10 +19026,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSnapShotProcessR
 }
 
 static struct shim_target target_aclrtSnapShotProcessRestore = {NULL, "aclrtSnapShotProcessRestore"};
-SHIM_EXPORT aclError aclrtSnapShotProcessRestore(int pid, aclrtSnapShotRestoreArgs *args)
+static SHIM_BODY aclError main_aclrtSnapShotProcessRestore(int pid, aclrtSnapShotRestoreArgs *args)
 {
 	return wrap_aclrtSnapShotProcessRestore(pid, args, &target_aclrtSnapShotProcessRestore);
 }
+
+SHIM_ENTRY(aclrtSnapShotProcessRestore, main_aclrtSnapShotProcessRestore);
 
 static __attribute__((noinline, cold)) aclError other_aclrtSnapShotProcessRestore(int pid, aclrtSnapShotRestoreArgs *args, struct shim_target *target)
 {
@@ -18276,10 +19077,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSnapShotCallback
 }
 
 static struct shim_target target_aclrtSnapShotCallbackRegister = {NULL, "aclrtSnapShotCallbackRegister"};
-SHIM_EXPORT aclError aclrtSnapShotCallbackRegister(aclrtSnapShotStage stage, aclrtSnapShotCallBack callback, void *args)
+static SHIM_BODY aclError main_aclrtSnapShotCallbackRegister(aclrtSnapShotStage stage, aclrtSnapShotCallBack callback, void *args)
 {
 	return wrap_aclrtSnapShotCallbackRegister(stage, callback, args, &target_aclrtSnapShotCallbackRegister);
 }
+
+SHIM_ENTRY(aclrtSnapShotCallbackRegister, main_aclrtSnapShotCallbackRegister);
 
 static __attribute__((noinline, cold)) aclError other_aclrtSnapShotCallbackRegister(aclrtSnapShotStage stage, aclrtSnapShotCallBack callback, void *args, struct shim_target *target)
 {
@@ -18324,10 +19127,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSnapShotCallback
 }
 
 static struct shim_target target_aclrtSnapShotCallbackUnregister = {NULL, "aclrtSnapShotCallbackUnregister"};
-SHIM_EXPORT aclError aclrtSnapShotCallbackUnregister(aclrtSnapShotStage stage, aclrtSnapShotCallBack callback)
+static SHIM_BODY aclError main_aclrtSnapShotCallbackUnregister(aclrtSnapShotStage stage, aclrtSnapShotCallBack callback)
 {
 	return wrap_aclrtSnapShotCallbackUnregister(stage, callback, &target_aclrtSnapShotCallbackUnregister);
 }
+
+SHIM_ENTRY(aclrtSnapShotCallbackUnregister, main_aclrtSnapShotCallbackUnregister);
 
 static __attribute__((noinline, cold)) aclError other_aclrtSnapShotCallbackUnregister(aclrtSnapShotStage stage, aclrtSnapShotCallBack callback, struct shim_target *target)
 {
@@ -18377,10 +19182,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtCacheLastTaskOpI
 }
 
 static struct shim_target target_aclrtCacheLastTaskOpInfo = {NULL, "aclrtCacheLastTaskOpInfo"};
-SHIM_EXPORT aclError aclrtCacheLastTaskOpInfo(const void *infoPtr, size_t infoSize)
+static SHIM_BODY aclError main_aclrtCacheLastTaskOpInfo(const void *infoPtr, size_t infoSize)
 {
 	return wrap_aclrtCacheLastTaskOpInfo(infoPtr, infoSize, &target_aclrtCacheLastTaskOpInfo);
 }
+
+SHIM_ENTRY(aclrtCacheLastTaskOpInfo, main_aclrtCacheLastTaskOpInfo);
 
 static __attribute__((noinline, cold)) aclError other_aclrtCacheLastTaskOpInfo(const void *infoPtr, size_t infoSize, struct shim_target *target)
 {
@@ -18430,10 +19237,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtCacheLastTaskExt
 }
 
 static struct shim_target target_aclrtCacheLastTaskExtendInfo = {NULL, "aclrtCacheLastTaskExtendInfo"};
-SHIM_EXPORT aclError aclrtCacheLastTaskExtendInfo(const char *extendInfoPtr, size_t infoSize)
+static SHIM_BODY aclError main_aclrtCacheLastTaskExtendInfo(const char *extendInfoPtr, size_t infoSize)
 {
 	return wrap_aclrtCacheLastTaskExtendInfo(extendInfoPtr, infoSize, &target_aclrtCacheLastTaskExtendInfo);
 }
+
+SHIM_ENTRY(aclrtCacheLastTaskExtendInfo, main_aclrtCacheLastTaskExtendInfo);
 
 static __attribute__((noinline, cold)) aclError other_aclrtCacheLastTaskExtendInfo(const char *extendInfoPtr, size_t infoSize, struct shim_target *target)
 {
@@ -18482,10 +19291,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetFunctionAttri
 }
 
 static struct shim_target target_aclrtGetFunctionAttribute = {NULL, "aclrtGetFunctionAttribute"};
-SHIM_EXPORT aclError aclrtGetFunctionAttribute(aclrtFuncHandle funcHandle, aclrtFuncAttribute attrType, int64_t *attrValue)
+static SHIM_BODY aclError main_aclrtGetFunctionAttribute(aclrtFuncHandle funcHandle, aclrtFuncAttribute attrType, int64_t *attrValue)
 {
 	return wrap_aclrtGetFunctionAttribute(funcHandle, attrType, attrValue, &target_aclrtGetFunctionAttribute);
 }
+
+SHIM_ENTRY(aclrtGetFunctionAttribute, main_aclrtGetFunctionAttribute);
 
 static __attribute__((noinline, cold)) aclError other_aclrtGetFunctionAttribute(aclrtFuncHandle funcHandle, aclrtFuncAttribute attrType, int64_t *attrValue, struct shim_target *target)
 {
@@ -18533,10 +19344,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtFunctionGetBinar
 }
 
 static struct shim_target target_aclrtFunctionGetBinary = {NULL, "aclrtFunctionGetBinary"};
-SHIM_EXPORT aclError aclrtFunctionGetBinary(aclrtFuncHandle funcHandle, aclrtBinHandle *binHandle)
+static SHIM_BODY aclError main_aclrtFunctionGetBinary(aclrtFuncHandle funcHandle, aclrtBinHandle *binHandle)
 {
 	return wrap_aclrtFunctionGetBinary(funcHandle, binHandle, &target_aclrtFunctionGetBinary);
 }
+
+SHIM_ENTRY(aclrtFunctionGetBinary, main_aclrtFunctionGetBinary);
 
 static __attribute__((noinline, cold)) aclError other_aclrtFunctionGetBinary(aclrtFuncHandle funcHandle, aclrtBinHandle *binHandle, struct shim_target *target)
 {
@@ -18584,10 +19397,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtFunctionGetParam
 }
 
 static struct shim_target target_aclrtFunctionGetParamCount = {NULL, "aclrtFunctionGetParamCount"};
-SHIM_EXPORT aclError aclrtFunctionGetParamCount(const void *func, size_t *paramCount)
+static SHIM_BODY aclError main_aclrtFunctionGetParamCount(const void *func, size_t *paramCount)
 {
 	return wrap_aclrtFunctionGetParamCount(func, paramCount, &target_aclrtFunctionGetParamCount);
 }
+
+SHIM_ENTRY(aclrtFunctionGetParamCount, main_aclrtFunctionGetParamCount);
 
 static __attribute__((noinline, cold)) aclError other_aclrtFunctionGetParamCount(const void *func, size_t *paramCount, struct shim_target *target)
 {
@@ -18639,10 +19454,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtFunctionGetParam
 }
 
 static struct shim_target target_aclrtFunctionGetParamInfo = {NULL, "aclrtFunctionGetParamInfo"};
-SHIM_EXPORT aclError aclrtFunctionGetParamInfo(const void *func, size_t paramIndex, size_t *paramOffset, size_t *paramSize)
+static SHIM_BODY aclError main_aclrtFunctionGetParamInfo(const void *func, size_t paramIndex, size_t *paramOffset, size_t *paramSize)
 {
 	return wrap_aclrtFunctionGetParamInfo(func, paramIndex, paramOffset, paramSize, &target_aclrtFunctionGetParamInfo);
 }
+
+SHIM_ENTRY(aclrtFunctionGetParamInfo, main_aclrtFunctionGetParamInfo);
 
 static __attribute__((noinline, cold)) aclError other_aclrtFunctionGetParamInfo(const void *func, size_t paramIndex, size_t *paramOffset, size_t *paramSize, struct shim_target *target)
 {
@@ -18691,10 +19508,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtFunctionGetAvail
 }
 
 static struct shim_target target_aclrtFunctionGetAvailDynUbufPerBlock = {NULL, "aclrtFunctionGetAvailDynUbufPerBlock"};
-SHIM_EXPORT aclError aclrtFunctionGetAvailDynUbufPerBlock(void *func, uint32_t flags, size_t *dynamicUbufSize)
+static SHIM_BODY aclError main_aclrtFunctionGetAvailDynUbufPerBlock(void *func, uint32_t flags, size_t *dynamicUbufSize)
 {
 	return wrap_aclrtFunctionGetAvailDynUbufPerBlock(func, flags, dynamicUbufSize, &target_aclrtFunctionGetAvailDynUbufPerBlock);
 }
+
+SHIM_ENTRY(aclrtFunctionGetAvailDynUbufPerBlock, main_aclrtFunctionGetAvailDynUbufPerBlock);
 
 static __attribute__((noinline, cold)) aclError other_aclrtFunctionGetAvailDynUbufPerBlock(void *func, uint32_t flags, size_t *dynamicUbufSize, struct shim_target *target)
 {
@@ -18742,10 +19561,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtIpcGetEventHandl
 }
 
 static struct shim_target target_aclrtIpcGetEventHandle = {NULL, "aclrtIpcGetEventHandle"};
-SHIM_EXPORT aclError aclrtIpcGetEventHandle(aclrtEvent event, aclrtIpcEventHandle *handle)
+static SHIM_BODY aclError main_aclrtIpcGetEventHandle(aclrtEvent event, aclrtIpcEventHandle *handle)
 {
 	return wrap_aclrtIpcGetEventHandle(event, handle, &target_aclrtIpcGetEventHandle);
 }
+
+SHIM_ENTRY(aclrtIpcGetEventHandle, main_aclrtIpcGetEventHandle);
 
 static __attribute__((noinline, cold)) aclError other_aclrtIpcGetEventHandle(aclrtEvent event, aclrtIpcEventHandle *handle, struct shim_target *target)
 {
@@ -18794,10 +19615,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtIpcOpenEventHand
 }
 
 static struct shim_target target_aclrtIpcOpenEventHandle = {NULL, "aclrtIpcOpenEventHandle"};
-SHIM_EXPORT aclError aclrtIpcOpenEventHandle(aclrtIpcEventHandle handle, aclrtEvent *event)
+static SHIM_BODY aclError main_aclrtIpcOpenEventHandle(aclrtIpcEventHandle handle, aclrtEvent *event)
 {
 	return wrap_aclrtIpcOpenEventHandle(handle, event, &target_aclrtIpcOpenEventHandle);
 }
+
+SHIM_ENTRY(aclrtIpcOpenEventHandle, main_aclrtIpcOpenEventHandle);
 
 static __attribute__((noinline, cold)) aclError other_aclrtIpcOpenEventHandle(aclrtIpcEventHandle handle, aclrtEvent *event, struct shim_target *target)
 {
@@ -18845,10 +19668,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemRetainAllocat
 }
 
 static struct shim_target target_aclrtMemRetainAllocationHandle = {NULL, "aclrtMemRetainAllocationHandle"};
-SHIM_EXPORT aclError aclrtMemRetainAllocationHandle(void *virPtr, aclrtDrvMemHandle *handle)
+static SHIM_BODY aclError main_aclrtMemRetainAllocationHandle(void *virPtr, aclrtDrvMemHandle *handle)
 {
 	return wrap_aclrtMemRetainAllocationHandle(virPtr, handle, &target_aclrtMemRetainAllocationHandle);
 }
+
+SHIM_ENTRY(aclrtMemRetainAllocationHandle, main_aclrtMemRetainAllocationHandle);
 
 static __attribute__((noinline, cold)) aclError other_aclrtMemRetainAllocationHandle(void *virPtr, aclrtDrvMemHandle *handle, struct shim_target *target)
 {
@@ -18896,10 +19721,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemGetAllocation
 }
 
 static struct shim_target target_aclrtMemGetAllocationPropertiesFromHandle = {NULL, "aclrtMemGetAllocationPropertiesFromHandle"};
-SHIM_EXPORT aclError aclrtMemGetAllocationPropertiesFromHandle(aclrtDrvMemHandle handle, aclrtPhysicalMemProp *prop)
+static SHIM_BODY aclError main_aclrtMemGetAllocationPropertiesFromHandle(aclrtDrvMemHandle handle, aclrtPhysicalMemProp *prop)
 {
 	return wrap_aclrtMemGetAllocationPropertiesFromHandle(handle, prop, &target_aclrtMemGetAllocationPropertiesFromHandle);
 }
+
+SHIM_ENTRY(aclrtMemGetAllocationPropertiesFromHandle, main_aclrtMemGetAllocationPropertiesFromHandle);
 
 static __attribute__((noinline, cold)) aclError other_aclrtMemGetAllocationPropertiesFromHandle(aclrtDrvMemHandle handle, aclrtPhysicalMemProp *prop, struct shim_target *target)
 {
@@ -18953,10 +19780,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtReserveMemAddres
 }
 
 static struct shim_target target_aclrtReserveMemAddressNoUCMemory = {NULL, "aclrtReserveMemAddressNoUCMemory"};
-SHIM_EXPORT aclError aclrtReserveMemAddressNoUCMemory(void **virPtr, size_t size, size_t alignment, void *expectPtr, uint64_t flags)
+static SHIM_BODY aclError main_aclrtReserveMemAddressNoUCMemory(void **virPtr, size_t size, size_t alignment, void *expectPtr, uint64_t flags)
 {
 	return wrap_aclrtReserveMemAddressNoUCMemory(virPtr, size, alignment, expectPtr, flags, &target_aclrtReserveMemAddressNoUCMemory);
 }
+
+SHIM_ENTRY(aclrtReserveMemAddressNoUCMemory, main_aclrtReserveMemAddressNoUCMemory);
 
 static __attribute__((noinline, cold)) aclError other_aclrtReserveMemAddressNoUCMemory(void **virPtr, size_t size, size_t alignment, void *expectPtr, uint64_t flags, struct shim_target *target)
 {
@@ -19007,10 +19836,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemGetAddressRan
 }
 
 static struct shim_target target_aclrtMemGetAddressRange = {NULL, "aclrtMemGetAddressRange"};
-SHIM_EXPORT aclError aclrtMemGetAddressRange(void *ptr, void **pbase, size_t *psize)
+static SHIM_BODY aclError main_aclrtMemGetAddressRange(void *ptr, void **pbase, size_t *psize)
 {
 	return wrap_aclrtMemGetAddressRange(ptr, pbase, psize, &target_aclrtMemGetAddressRange);
 }
+
+SHIM_ENTRY(aclrtMemGetAddressRange, main_aclrtMemGetAddressRange);
 
 static __attribute__((noinline, cold)) aclError other_aclrtMemGetAddressRange(void *ptr, void **pbase, size_t *psize, struct shim_target *target)
 {
@@ -19057,10 +19888,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemP2PMap(void *
 }
 
 static struct shim_target target_aclrtMemP2PMap = {NULL, "aclrtMemP2PMap"};
-SHIM_EXPORT aclError aclrtMemP2PMap(void *devPtr, size_t size, int32_t dstDevId, uint64_t flags)
+static SHIM_BODY aclError main_aclrtMemP2PMap(void *devPtr, size_t size, int32_t dstDevId, uint64_t flags)
 {
 	return wrap_aclrtMemP2PMap(devPtr, size, dstDevId, flags, &target_aclrtMemP2PMap);
 }
+
+SHIM_ENTRY(aclrtMemP2PMap, main_aclrtMemP2PMap);
 
 static __attribute__((noinline, cold)) aclError other_aclrtMemP2PMap(void *devPtr, size_t size, int32_t dstDevId, uint64_t flags, struct shim_target *target)
 {
@@ -19112,10 +19945,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemManagedPrefet
 }
 
 static struct shim_target target_aclrtMemManagedPrefetchAsync = {NULL, "aclrtMemManagedPrefetchAsync"};
-SHIM_EXPORT aclError aclrtMemManagedPrefetchAsync(const void *ptr, size_t size, aclrtMemManagedLocation location, uint32_t flags, aclrtStream stream)
+static SHIM_BODY aclError main_aclrtMemManagedPrefetchAsync(const void *ptr, size_t size, aclrtMemManagedLocation location, uint32_t flags, aclrtStream stream)
 {
 	return wrap_aclrtMemManagedPrefetchAsync(ptr, size, location, flags, stream, &target_aclrtMemManagedPrefetchAsync);
 }
+
+SHIM_ENTRY(aclrtMemManagedPrefetchAsync, main_aclrtMemManagedPrefetchAsync);
 
 static __attribute__((noinline, cold)) aclError other_aclrtMemManagedPrefetchAsync(const void *ptr, size_t size, aclrtMemManagedLocation location, uint32_t flags, aclrtStream stream, struct shim_target *target)
 {
@@ -19179,10 +20014,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemManagedPrefet
 }
 
 static struct shim_target target_aclrtMemManagedPrefetchBatchAsync = {NULL, "aclrtMemManagedPrefetchBatchAsync"};
-SHIM_EXPORT aclError aclrtMemManagedPrefetchBatchAsync(const void **ptrs, size_t *sizes, size_t count, aclrtMemManagedLocation *prefetchLocs, size_t *prefetchLocIdxs, size_t numPrefetchLocs, uint64_t flags, aclrtStream stream)
+static SHIM_BODY aclError main_aclrtMemManagedPrefetchBatchAsync(const void **ptrs, size_t *sizes, size_t count, aclrtMemManagedLocation *prefetchLocs, size_t *prefetchLocIdxs, size_t numPrefetchLocs, uint64_t flags, aclrtStream stream)
 {
 	return wrap_aclrtMemManagedPrefetchBatchAsync(ptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, flags, stream, &target_aclrtMemManagedPrefetchBatchAsync);
 }
+
+SHIM_ENTRY(aclrtMemManagedPrefetchBatchAsync, main_aclrtMemManagedPrefetchBatchAsync);
 
 static __attribute__((noinline, cold)) aclError other_aclrtMemManagedPrefetchBatchAsync(const void **ptrs, size_t *sizes, size_t count, aclrtMemManagedLocation *prefetchLocs, size_t *prefetchLocIdxs, size_t numPrefetchLocs, uint64_t flags, aclrtStream stream, struct shim_target *target)
 {
@@ -19229,10 +20066,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemMapSelectedLi
 }
 
 static struct shim_target target_aclrtMemMapSelectedLink = {NULL, "aclrtMemMapSelectedLink"};
-SHIM_EXPORT aclError aclrtMemMapSelectedLink(void *virPtrDst, size_t size, void *virPtrSrc, uint32_t linkIdx)
+static SHIM_BODY aclError main_aclrtMemMapSelectedLink(void *virPtrDst, size_t size, void *virPtrSrc, uint32_t linkIdx)
 {
 	return wrap_aclrtMemMapSelectedLink(virPtrDst, size, virPtrSrc, linkIdx, &target_aclrtMemMapSelectedLink);
 }
+
+SHIM_ENTRY(aclrtMemMapSelectedLink, main_aclrtMemMapSelectedLink);
 
 static __attribute__((noinline, cold)) aclError other_aclrtMemMapSelectedLink(void *virPtrDst, size_t size, void *virPtrSrc, uint32_t linkIdx, struct shim_target *target)
 {
@@ -19276,10 +20115,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtDeviceL2CacheFlu
 }
 
 static struct shim_target target_aclrtDeviceL2CacheFlush = {NULL, "aclrtDeviceL2CacheFlush"};
-SHIM_EXPORT aclError aclrtDeviceL2CacheFlush(void *rsv)
+static SHIM_BODY aclError main_aclrtDeviceL2CacheFlush(void *rsv)
 {
 	return wrap_aclrtDeviceL2CacheFlush(rsv, &target_aclrtDeviceL2CacheFlush);
 }
+
+SHIM_ENTRY(aclrtDeviceL2CacheFlush, main_aclrtDeviceL2CacheFlush);
 
 static __attribute__((noinline, cold)) aclError other_aclrtDeviceL2CacheFlush(void *rsv, struct shim_target *target)
 {
@@ -19324,10 +20165,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemMapSetLink(ac
 }
 
 static struct shim_target target_aclrtMemMapSetLink = {NULL, "aclrtMemMapSetLink"};
-SHIM_EXPORT aclError aclrtMemMapSetLink(aclrtDrvMemHandle handle, aclrtMemLinkType adviceLink)
+static SHIM_BODY aclError main_aclrtMemMapSetLink(aclrtDrvMemHandle handle, aclrtMemLinkType adviceLink)
 {
 	return wrap_aclrtMemMapSetLink(handle, adviceLink, &target_aclrtMemMapSetLink);
 }
+
+SHIM_ENTRY(aclrtMemMapSetLink, main_aclrtMemMapSetLink);
 
 static __attribute__((noinline, cold)) aclError other_aclrtMemMapSetLink(aclrtDrvMemHandle handle, aclrtMemLinkType adviceLink, struct shim_target *target)
 {
@@ -19371,10 +20214,12 @@ static inline __attribute__((always_inline)) float wrap_aclFloat16ToFloat(aclFlo
 }
 
 static struct shim_target target_aclFloat16ToFloat = {NULL, "aclFloat16ToFloat"};
-SHIM_EXPORT float aclFloat16ToFloat(aclFloat16 value)
+static SHIM_BODY float main_aclFloat16ToFloat(aclFloat16 value)
 {
 	return wrap_aclFloat16ToFloat(value, &target_aclFloat16ToFloat);
 }
+
+SHIM_ENTRY(aclFloat16ToFloat, main_aclFloat16ToFloat);
 
 static __attribute__((noinline, cold)) float other_aclFloat16ToFloat(aclFloat16 value, struct shim_target *target)
 {
@@ -19418,10 +20263,12 @@ static inline __attribute__((always_inline)) aclFloat16 wrap_aclFloatToFloat16(f
 }
 
 static struct shim_target target_aclFloatToFloat16 = {NULL, "aclFloatToFloat16"};
-SHIM_EXPORT aclFloat16 aclFloatToFloat16(float value)
+static SHIM_BODY aclFloat16 main_aclFloatToFloat16(float value)
 {
 	return wrap_aclFloatToFloat16(value, &target_aclFloatToFloat16);
 }
+
+SHIM_ENTRY(aclFloatToFloat16, main_aclFloatToFloat16);
 
 static __attribute__((noinline, cold)) aclFloat16 other_aclFloatToFloat16(float value, struct shim_target *target)
 {
@@ -19466,10 +20313,12 @@ static inline __attribute__((always_inline)) aclDataBuffer *wrap_aclCreateDataBu
 }
 
 static struct shim_target target_aclCreateDataBuffer = {NULL, "aclCreateDataBuffer"};
-SHIM_EXPORT aclDataBuffer *aclCreateDataBuffer(void *data, size_t size)
+static SHIM_BODY aclDataBuffer *main_aclCreateDataBuffer(void *data, size_t size)
 {
 	return wrap_aclCreateDataBuffer(data, size, &target_aclCreateDataBuffer);
 }
+
+SHIM_ENTRY(aclCreateDataBuffer, main_aclCreateDataBuffer);
 
 static __attribute__((noinline, cold)) aclDataBuffer *other_aclCreateDataBuffer(void *data, size_t size, struct shim_target *target)
 {
@@ -19513,10 +20362,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclDestroyDataBuffer(
 }
 
 static struct shim_target target_aclDestroyDataBuffer = {NULL, "aclDestroyDataBuffer"};
-SHIM_EXPORT aclError aclDestroyDataBuffer(const aclDataBuffer *dataBuffer)
+static SHIM_BODY aclError main_aclDestroyDataBuffer(const aclDataBuffer *dataBuffer)
 {
 	return wrap_aclDestroyDataBuffer(dataBuffer, &target_aclDestroyDataBuffer);
 }
+
+SHIM_ENTRY(aclDestroyDataBuffer, main_aclDestroyDataBuffer);
 
 static __attribute__((noinline, cold)) aclError other_aclDestroyDataBuffer(const aclDataBuffer *dataBuffer, struct shim_target *target)
 {
@@ -19562,10 +20413,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclUpdateDataBuffer(a
 }
 
 static struct shim_target target_aclUpdateDataBuffer = {NULL, "aclUpdateDataBuffer"};
-SHIM_EXPORT aclError aclUpdateDataBuffer(aclDataBuffer *dataBuffer, void *data, size_t size)
+static SHIM_BODY aclError main_aclUpdateDataBuffer(aclDataBuffer *dataBuffer, void *data, size_t size)
 {
 	return wrap_aclUpdateDataBuffer(dataBuffer, data, size, &target_aclUpdateDataBuffer);
 }
+
+SHIM_ENTRY(aclUpdateDataBuffer, main_aclUpdateDataBuffer);
 
 static __attribute__((noinline, cold)) aclError other_aclUpdateDataBuffer(aclDataBuffer *dataBuffer, void *data, size_t size, struct shim_target *target)
 {
@@ -19609,10 +20462,12 @@ static inline __attribute__((always_inline)) void *wrap_aclGetDataBufferAddr(con
 }
 
 static struct shim_target target_aclGetDataBufferAddr = {NULL, "aclGetDataBufferAddr"};
-SHIM_EXPORT void *aclGetDataBufferAddr(const aclDataBuffer *dataBuffer)
+static SHIM_BODY void *main_aclGetDataBufferAddr(const aclDataBuffer *dataBuffer)
 {
 	return wrap_aclGetDataBufferAddr(dataBuffer, &target_aclGetDataBufferAddr);
 }
+
+SHIM_ENTRY(aclGetDataBufferAddr, main_aclGetDataBufferAddr);
 
 static __attribute__((noinline, cold)) void *other_aclGetDataBufferAddr(const aclDataBuffer *dataBuffer, struct shim_target *target)
 {
@@ -19656,10 +20511,12 @@ static inline __attribute__((always_inline)) uint32_t wrap_aclGetDataBufferSize(
 }
 
 static struct shim_target target_aclGetDataBufferSize = {NULL, "aclGetDataBufferSize"};
-SHIM_EXPORT uint32_t aclGetDataBufferSize(const aclDataBuffer *dataBuffer)
+static SHIM_BODY uint32_t main_aclGetDataBufferSize(const aclDataBuffer *dataBuffer)
 {
 	return wrap_aclGetDataBufferSize(dataBuffer, &target_aclGetDataBufferSize);
 }
+
+SHIM_ENTRY(aclGetDataBufferSize, main_aclGetDataBufferSize);
 
 static __attribute__((noinline, cold)) uint32_t other_aclGetDataBufferSize(const aclDataBuffer *dataBuffer, struct shim_target *target)
 {
@@ -19703,10 +20560,12 @@ static inline __attribute__((always_inline)) size_t wrap_aclGetDataBufferSizeV2(
 }
 
 static struct shim_target target_aclGetDataBufferSizeV2 = {NULL, "aclGetDataBufferSizeV2"};
-SHIM_EXPORT size_t aclGetDataBufferSizeV2(const aclDataBuffer *dataBuffer)
+static SHIM_BODY size_t main_aclGetDataBufferSizeV2(const aclDataBuffer *dataBuffer)
 {
 	return wrap_aclGetDataBufferSizeV2(dataBuffer, &target_aclGetDataBufferSizeV2);
 }
+
+SHIM_ENTRY(aclGetDataBufferSizeV2, main_aclGetDataBufferSizeV2);
 
 static __attribute__((noinline, cold)) size_t other_aclGetDataBufferSizeV2(const aclDataBuffer *dataBuffer, struct shim_target *target)
 {
@@ -19750,10 +20609,12 @@ static inline __attribute__((always_inline)) size_t wrap_aclDataTypeSize(aclData
 }
 
 static struct shim_target target_aclDataTypeSize = {NULL, "aclDataTypeSize"};
-SHIM_EXPORT size_t aclDataTypeSize(aclDataType dataType)
+static SHIM_BODY size_t main_aclDataTypeSize(aclDataType dataType)
 {
 	return wrap_aclDataTypeSize(dataType, &target_aclDataTypeSize);
 }
+
+SHIM_ENTRY(aclDataTypeSize, main_aclDataTypeSize);
 
 static __attribute__((noinline, cold)) size_t other_aclDataTypeSize(aclDataType dataType, struct shim_target *target)
 {
@@ -19796,10 +20657,12 @@ static inline __attribute__((always_inline)) const char *wrap_aclrtGetSocName(st
 }
 
 static struct shim_target target_aclrtGetSocName = {NULL, "aclrtGetSocName"};
-SHIM_EXPORT const char *aclrtGetSocName(void)
+static SHIM_BODY const char *main_aclrtGetSocName(void)
 {
 	return wrap_aclrtGetSocName(&target_aclrtGetSocName);
 }
+
+SHIM_ENTRY(aclrtGetSocName, main_aclrtGetSocName);
 
 static __attribute__((noinline, cold)) const char *other_aclrtGetSocName(struct shim_target *target)
 {
@@ -19849,10 +20712,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclGetCannAttributeLi
 }
 
 static struct shim_target target_aclGetCannAttributeList = {NULL, "aclGetCannAttributeList"};
-SHIM_EXPORT aclError aclGetCannAttributeList(const aclCannAttr **cannAttrList, size_t *num)
+static SHIM_BODY aclError main_aclGetCannAttributeList(const aclCannAttr **cannAttrList, size_t *num)
 {
 	return wrap_aclGetCannAttributeList(cannAttrList, num, &target_aclGetCannAttributeList);
 }
+
+SHIM_ENTRY(aclGetCannAttributeList, main_aclGetCannAttributeList);
 
 static __attribute__((noinline, cold)) aclError other_aclGetCannAttributeList(const aclCannAttr **cannAttrList, size_t *num, struct shim_target *target)
 {
@@ -19900,10 +20765,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclGetCannAttribute(a
 }
 
 static struct shim_target target_aclGetCannAttribute = {NULL, "aclGetCannAttribute"};
-SHIM_EXPORT aclError aclGetCannAttribute(aclCannAttr cannAttr, int32_t *value)
+static SHIM_BODY aclError main_aclGetCannAttribute(aclCannAttr cannAttr, int32_t *value)
 {
 	return wrap_aclGetCannAttribute(cannAttr, value, &target_aclGetCannAttribute);
 }
+
+SHIM_ENTRY(aclGetCannAttribute, main_aclGetCannAttribute);
 
 static __attribute__((noinline, cold)) aclError other_aclGetCannAttribute(aclCannAttr cannAttr, int32_t *value, struct shim_target *target)
 {
@@ -19952,10 +20819,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclGetDeviceCapabilit
 }
 
 static struct shim_target target_aclGetDeviceCapability = {NULL, "aclGetDeviceCapability"};
-SHIM_EXPORT aclError aclGetDeviceCapability(uint32_t deviceId, aclDeviceInfo deviceInfo, int64_t *value)
+static SHIM_BODY aclError main_aclGetDeviceCapability(uint32_t deviceId, aclDeviceInfo deviceInfo, int64_t *value)
 {
 	return wrap_aclGetDeviceCapability(deviceId, deviceInfo, value, &target_aclGetDeviceCapability);
 }
+
+SHIM_ENTRY(aclGetDeviceCapability, main_aclGetDeviceCapability);
 
 static __attribute__((noinline, cold)) aclError other_aclGetDeviceCapability(uint32_t deviceId, aclDeviceInfo deviceInfo, int64_t *value, struct shim_target *target)
 {
@@ -19997,10 +20866,12 @@ static inline __attribute__((always_inline)) aclrtAllocatorDesc wrap_aclrtAlloca
 }
 
 static struct shim_target target_aclrtAllocatorCreateDesc = {NULL, "aclrtAllocatorCreateDesc"};
-SHIM_EXPORT aclrtAllocatorDesc aclrtAllocatorCreateDesc(void)
+static SHIM_BODY aclrtAllocatorDesc main_aclrtAllocatorCreateDesc(void)
 {
 	return wrap_aclrtAllocatorCreateDesc(&target_aclrtAllocatorCreateDesc);
 }
+
+SHIM_ENTRY(aclrtAllocatorCreateDesc, main_aclrtAllocatorCreateDesc);
 
 static __attribute__((noinline, cold)) aclrtAllocatorDesc other_aclrtAllocatorCreateDesc(struct shim_target *target)
 {
@@ -20044,10 +20915,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtAllocatorDestroy
 }
 
 static struct shim_target target_aclrtAllocatorDestroyDesc = {NULL, "aclrtAllocatorDestroyDesc"};
-SHIM_EXPORT aclError aclrtAllocatorDestroyDesc(aclrtAllocatorDesc allocatorDesc)
+static SHIM_BODY aclError main_aclrtAllocatorDestroyDesc(aclrtAllocatorDesc allocatorDesc)
 {
 	return wrap_aclrtAllocatorDestroyDesc(allocatorDesc, &target_aclrtAllocatorDestroyDesc);
 }
+
+SHIM_ENTRY(aclrtAllocatorDestroyDesc, main_aclrtAllocatorDestroyDesc);
 
 static __attribute__((noinline, cold)) aclError other_aclrtAllocatorDestroyDesc(aclrtAllocatorDesc allocatorDesc, struct shim_target *target)
 {
@@ -20092,10 +20965,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtAllocatorSetObjT
 }
 
 static struct shim_target target_aclrtAllocatorSetObjToDesc = {NULL, "aclrtAllocatorSetObjToDesc"};
-SHIM_EXPORT aclError aclrtAllocatorSetObjToDesc(aclrtAllocatorDesc allocatorDesc, aclrtAllocator allocator)
+static SHIM_BODY aclError main_aclrtAllocatorSetObjToDesc(aclrtAllocatorDesc allocatorDesc, aclrtAllocator allocator)
 {
 	return wrap_aclrtAllocatorSetObjToDesc(allocatorDesc, allocator, &target_aclrtAllocatorSetObjToDesc);
 }
+
+SHIM_ENTRY(aclrtAllocatorSetObjToDesc, main_aclrtAllocatorSetObjToDesc);
 
 static __attribute__((noinline, cold)) aclError other_aclrtAllocatorSetObjToDesc(aclrtAllocatorDesc allocatorDesc, aclrtAllocator allocator, struct shim_target *target)
 {
@@ -20140,10 +21015,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtAllocatorSetAllo
 }
 
 static struct shim_target target_aclrtAllocatorSetAllocFuncToDesc = {NULL, "aclrtAllocatorSetAllocFuncToDesc"};
-SHIM_EXPORT aclError aclrtAllocatorSetAllocFuncToDesc(aclrtAllocatorDesc allocatorDesc, aclrtAllocatorAllocFunc func)
+static SHIM_BODY aclError main_aclrtAllocatorSetAllocFuncToDesc(aclrtAllocatorDesc allocatorDesc, aclrtAllocatorAllocFunc func)
 {
 	return wrap_aclrtAllocatorSetAllocFuncToDesc(allocatorDesc, func, &target_aclrtAllocatorSetAllocFuncToDesc);
 }
+
+SHIM_ENTRY(aclrtAllocatorSetAllocFuncToDesc, main_aclrtAllocatorSetAllocFuncToDesc);
 
 static __attribute__((noinline, cold)) aclError other_aclrtAllocatorSetAllocFuncToDesc(aclrtAllocatorDesc allocatorDesc, aclrtAllocatorAllocFunc func, struct shim_target *target)
 {
@@ -20188,10 +21065,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtAllocatorSetFree
 }
 
 static struct shim_target target_aclrtAllocatorSetFreeFuncToDesc = {NULL, "aclrtAllocatorSetFreeFuncToDesc"};
-SHIM_EXPORT aclError aclrtAllocatorSetFreeFuncToDesc(aclrtAllocatorDesc allocatorDesc, aclrtAllocatorFreeFunc func)
+static SHIM_BODY aclError main_aclrtAllocatorSetFreeFuncToDesc(aclrtAllocatorDesc allocatorDesc, aclrtAllocatorFreeFunc func)
 {
 	return wrap_aclrtAllocatorSetFreeFuncToDesc(allocatorDesc, func, &target_aclrtAllocatorSetFreeFuncToDesc);
 }
+
+SHIM_ENTRY(aclrtAllocatorSetFreeFuncToDesc, main_aclrtAllocatorSetFreeFuncToDesc);
 
 static __attribute__((noinline, cold)) aclError other_aclrtAllocatorSetFreeFuncToDesc(aclrtAllocatorDesc allocatorDesc, aclrtAllocatorFreeFunc func, struct shim_target *target)
 {
@@ -20236,10 +21115,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtAllocatorSetAllo
 }
 
 static struct shim_target target_aclrtAllocatorSetAllocAdviseFuncToDesc = {NULL, "aclrtAllocatorSetAllocAdviseFuncToDesc"};
-SHIM_EXPORT aclError aclrtAllocatorSetAllocAdviseFuncToDesc(aclrtAllocatorDesc allocatorDesc, aclrtAllocatorAllocAdviseFunc func)
+static SHIM_BODY aclError main_aclrtAllocatorSetAllocAdviseFuncToDesc(aclrtAllocatorDesc allocatorDesc, aclrtAllocatorAllocAdviseFunc func)
 {
 	return wrap_aclrtAllocatorSetAllocAdviseFuncToDesc(allocatorDesc, func, &target_aclrtAllocatorSetAllocAdviseFuncToDesc);
 }
+
+SHIM_ENTRY(aclrtAllocatorSetAllocAdviseFuncToDesc, main_aclrtAllocatorSetAllocAdviseFuncToDesc);
 
 static __attribute__((noinline, cold)) aclError other_aclrtAllocatorSetAllocAdviseFuncToDesc(aclrtAllocatorDesc allocatorDesc, aclrtAllocatorAllocAdviseFunc func, struct shim_target *target)
 {
@@ -20284,10 +21165,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtAllocatorSetGetA
 }
 
 static struct shim_target target_aclrtAllocatorSetGetAddrFromBlockFuncToDesc = {NULL, "aclrtAllocatorSetGetAddrFromBlockFuncToDesc"};
-SHIM_EXPORT aclError aclrtAllocatorSetGetAddrFromBlockFuncToDesc(aclrtAllocatorDesc allocatorDesc, aclrtAllocatorGetAddrFromBlockFunc func)
+static SHIM_BODY aclError main_aclrtAllocatorSetGetAddrFromBlockFuncToDesc(aclrtAllocatorDesc allocatorDesc, aclrtAllocatorGetAddrFromBlockFunc func)
 {
 	return wrap_aclrtAllocatorSetGetAddrFromBlockFuncToDesc(allocatorDesc, func, &target_aclrtAllocatorSetGetAddrFromBlockFuncToDesc);
 }
+
+SHIM_ENTRY(aclrtAllocatorSetGetAddrFromBlockFuncToDesc, main_aclrtAllocatorSetGetAddrFromBlockFuncToDesc);
 
 static __attribute__((noinline, cold)) aclError other_aclrtAllocatorSetGetAddrFromBlockFuncToDesc(aclrtAllocatorDesc allocatorDesc, aclrtAllocatorGetAddrFromBlockFunc func, struct shim_target *target)
 {
@@ -20332,10 +21215,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtAllocatorRegiste
 }
 
 static struct shim_target target_aclrtAllocatorRegister = {NULL, "aclrtAllocatorRegister"};
-SHIM_EXPORT aclError aclrtAllocatorRegister(aclrtStream stream, aclrtAllocatorDesc allocatorDesc)
+static SHIM_BODY aclError main_aclrtAllocatorRegister(aclrtStream stream, aclrtAllocatorDesc allocatorDesc)
 {
 	return wrap_aclrtAllocatorRegister(stream, allocatorDesc, &target_aclrtAllocatorRegister);
 }
+
+SHIM_ENTRY(aclrtAllocatorRegister, main_aclrtAllocatorRegister);
 
 static __attribute__((noinline, cold)) aclError other_aclrtAllocatorRegister(aclrtStream stream, aclrtAllocatorDesc allocatorDesc, struct shim_target *target)
 {
@@ -20398,10 +21283,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtAllocatorGetBySt
 }
 
 static struct shim_target target_aclrtAllocatorGetByStream = {NULL, "aclrtAllocatorGetByStream"};
-SHIM_EXPORT aclError aclrtAllocatorGetByStream(aclrtStream stream, aclrtAllocatorDesc *allocatorDesc, aclrtAllocator *allocator, aclrtAllocatorAllocFunc *allocFunc, aclrtAllocatorFreeFunc *freeFunc, aclrtAllocatorAllocAdviseFunc *allocAdviseFunc, aclrtAllocatorGetAddrFromBlockFunc *getAddrFromBlockFunc)
+static SHIM_BODY aclError main_aclrtAllocatorGetByStream(aclrtStream stream, aclrtAllocatorDesc *allocatorDesc, aclrtAllocator *allocator, aclrtAllocatorAllocFunc *allocFunc, aclrtAllocatorFreeFunc *freeFunc, aclrtAllocatorAllocAdviseFunc *allocAdviseFunc, aclrtAllocatorGetAddrFromBlockFunc *getAddrFromBlockFunc)
 {
 	return wrap_aclrtAllocatorGetByStream(stream, allocatorDesc, allocator, allocFunc, freeFunc, allocAdviseFunc, getAddrFromBlockFunc, &target_aclrtAllocatorGetByStream);
 }
+
+SHIM_ENTRY(aclrtAllocatorGetByStream, main_aclrtAllocatorGetByStream);
 
 static __attribute__((noinline, cold)) aclError other_aclrtAllocatorGetByStream(aclrtStream stream, aclrtAllocatorDesc *allocatorDesc, aclrtAllocator *allocator, aclrtAllocatorAllocFunc *allocFunc, aclrtAllocatorFreeFunc *freeFunc, aclrtAllocatorAllocAdviseFunc *allocAdviseFunc, aclrtAllocatorGetAddrFromBlockFunc *getAddrFromBlockFunc, struct shim_target *target)
 {
@@ -20445,10 +21332,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtAllocatorUnregis
 }
 
 static struct shim_target target_aclrtAllocatorUnregister = {NULL, "aclrtAllocatorUnregister"};
-SHIM_EXPORT aclError aclrtAllocatorUnregister(aclrtStream stream)
+static SHIM_BODY aclError main_aclrtAllocatorUnregister(aclrtStream stream)
 {
 	return wrap_aclrtAllocatorUnregister(stream, &target_aclrtAllocatorUnregister);
 }
+
+SHIM_ENTRY(aclrtAllocatorUnregister, main_aclrtAllocatorUnregister);
 
 static __attribute__((noinline, cold)) aclError other_aclrtAllocatorUnregister(aclrtStream stream, struct shim_target *target)
 {
@@ -20500,10 +21389,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemPoolCreate(ac
 }
 
 static struct shim_target target_aclrtMemPoolCreate = {NULL, "aclrtMemPoolCreate"};
-SHIM_EXPORT aclError aclrtMemPoolCreate(aclrtMemPool *memPool, const aclrtMemPoolProps *poolProps)
+static SHIM_BODY aclError main_aclrtMemPoolCreate(aclrtMemPool *memPool, const aclrtMemPoolProps *poolProps)
 {
 	return wrap_aclrtMemPoolCreate(memPool, poolProps, &target_aclrtMemPoolCreate);
 }
+
+SHIM_ENTRY(aclrtMemPoolCreate, main_aclrtMemPoolCreate);
 
 static __attribute__((noinline, cold)) aclError other_aclrtMemPoolCreate(aclrtMemPool *memPool, const aclrtMemPoolProps *poolProps, struct shim_target *target)
 {
@@ -20547,10 +21438,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemPoolDestroy(a
 }
 
 static struct shim_target target_aclrtMemPoolDestroy = {NULL, "aclrtMemPoolDestroy"};
-SHIM_EXPORT aclError aclrtMemPoolDestroy(aclrtMemPool memPool)
+static SHIM_BODY aclError main_aclrtMemPoolDestroy(aclrtMemPool memPool)
 {
 	return wrap_aclrtMemPoolDestroy(memPool, &target_aclrtMemPoolDestroy);
 }
+
+SHIM_ENTRY(aclrtMemPoolDestroy, main_aclrtMemPoolDestroy);
 
 static __attribute__((noinline, cold)) aclError other_aclrtMemPoolDestroy(aclrtMemPool memPool, struct shim_target *target)
 {
@@ -20601,10 +21494,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemPoolSetAttr(a
 }
 
 static struct shim_target target_aclrtMemPoolSetAttr = {NULL, "aclrtMemPoolSetAttr"};
-SHIM_EXPORT aclError aclrtMemPoolSetAttr(aclrtMemPool memPool, aclrtMemPoolAttr attr, void *value)
+static SHIM_BODY aclError main_aclrtMemPoolSetAttr(aclrtMemPool memPool, aclrtMemPoolAttr attr, void *value)
 {
 	return wrap_aclrtMemPoolSetAttr(memPool, attr, value, &target_aclrtMemPoolSetAttr);
 }
+
+SHIM_ENTRY(aclrtMemPoolSetAttr, main_aclrtMemPoolSetAttr);
 
 static __attribute__((noinline, cold)) aclError other_aclrtMemPoolSetAttr(aclrtMemPool memPool, aclrtMemPoolAttr attr, void *value, struct shim_target *target)
 {
@@ -20654,10 +21549,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemPoolGetAttr(a
 }
 
 static struct shim_target target_aclrtMemPoolGetAttr = {NULL, "aclrtMemPoolGetAttr"};
-SHIM_EXPORT aclError aclrtMemPoolGetAttr(aclrtMemPool memPool, aclrtMemPoolAttr attr, void *value)
+static SHIM_BODY aclError main_aclrtMemPoolGetAttr(aclrtMemPool memPool, aclrtMemPoolAttr attr, void *value)
 {
 	return wrap_aclrtMemPoolGetAttr(memPool, attr, value, &target_aclrtMemPoolGetAttr);
 }
+
+SHIM_ENTRY(aclrtMemPoolGetAttr, main_aclrtMemPoolGetAttr);
 
 static __attribute__((noinline, cold)) aclError other_aclrtMemPoolGetAttr(aclrtMemPool memPool, aclrtMemPoolAttr attr, void *value, struct shim_target *target)
 {
@@ -20710,10 +21607,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemPoolMallocAsy
 }
 
 static struct shim_target target_aclrtMemPoolMallocAsync = {NULL, "aclrtMemPoolMallocAsync"};
-SHIM_EXPORT aclError aclrtMemPoolMallocAsync(void **ptr, size_t size, aclrtMemPool memPool, aclrtStream stream)
+static SHIM_BODY aclError main_aclrtMemPoolMallocAsync(void **ptr, size_t size, aclrtMemPool memPool, aclrtStream stream)
 {
 	return wrap_aclrtMemPoolMallocAsync(ptr, size, memPool, stream, &target_aclrtMemPoolMallocAsync);
 }
+
+SHIM_ENTRY(aclrtMemPoolMallocAsync, main_aclrtMemPoolMallocAsync);
 
 static __attribute__((noinline, cold)) aclError other_aclrtMemPoolMallocAsync(void **ptr, size_t size, aclrtMemPool memPool, aclrtStream stream, struct shim_target *target)
 {
@@ -20759,10 +21658,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemPoolFreeAsync
 }
 
 static struct shim_target target_aclrtMemPoolFreeAsync = {NULL, "aclrtMemPoolFreeAsync"};
-SHIM_EXPORT aclError aclrtMemPoolFreeAsync(void *ptr, aclrtStream stream)
+static SHIM_BODY aclError main_aclrtMemPoolFreeAsync(void *ptr, aclrtStream stream)
 {
 	return wrap_aclrtMemPoolFreeAsync(ptr, stream, &target_aclrtMemPoolFreeAsync);
 }
+
+SHIM_ENTRY(aclrtMemPoolFreeAsync, main_aclrtMemPoolFreeAsync);
 
 static __attribute__((noinline, cold)) aclError other_aclrtMemPoolFreeAsync(void *ptr, aclrtStream stream, struct shim_target *target)
 {
@@ -20807,10 +21708,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemPoolTrimTo(ac
 }
 
 static struct shim_target target_aclrtMemPoolTrimTo = {NULL, "aclrtMemPoolTrimTo"};
-SHIM_EXPORT aclError aclrtMemPoolTrimTo(aclrtMemPool memPool, size_t minBytesToKeep)
+static SHIM_BODY aclError main_aclrtMemPoolTrimTo(aclrtMemPool memPool, size_t minBytesToKeep)
 {
 	return wrap_aclrtMemPoolTrimTo(memPool, minBytesToKeep, &target_aclrtMemPoolTrimTo);
 }
+
+SHIM_ENTRY(aclrtMemPoolTrimTo, main_aclrtMemPoolTrimTo);
 
 static __attribute__((noinline, cold)) aclError other_aclrtMemPoolTrimTo(aclrtMemPool memPool, size_t minBytesToKeep, struct shim_target *target)
 {
@@ -20857,10 +21760,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclopStartDumpArgs(ui
 }
 
 static struct shim_target target_aclopStartDumpArgs = {NULL, "aclopStartDumpArgs"};
-SHIM_EXPORT aclError aclopStartDumpArgs(uint32_t dumpType, const char *path)
+static SHIM_BODY aclError main_aclopStartDumpArgs(uint32_t dumpType, const char *path)
 {
 	return wrap_aclopStartDumpArgs(dumpType, path, &target_aclopStartDumpArgs);
 }
+
+SHIM_ENTRY(aclopStartDumpArgs, main_aclopStartDumpArgs);
 
 static __attribute__((noinline, cold)) aclError other_aclopStartDumpArgs(uint32_t dumpType, const char *path, struct shim_target *target)
 {
@@ -20897,10 +21802,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclopStopDumpArgs(uin
 }
 
 static struct shim_target target_aclopStopDumpArgs = {NULL, "aclopStopDumpArgs"};
-SHIM_EXPORT aclError aclopStopDumpArgs(uint32_t dumpType)
+static SHIM_BODY aclError main_aclopStopDumpArgs(uint32_t dumpType)
 {
 	return wrap_aclopStopDumpArgs(dumpType, &target_aclopStopDumpArgs);
 }
+
+SHIM_ENTRY(aclopStopDumpArgs, main_aclopStopDumpArgs);
 
 static __attribute__((noinline, cold)) aclError other_aclopStopDumpArgs(uint32_t dumpType, struct shim_target *target)
 {
@@ -20938,10 +21845,12 @@ static inline __attribute__((always_inline)) const char *wrap_acldumpGetPath(acl
 }
 
 static struct shim_target target_acldumpGetPath = {NULL, "acldumpGetPath"};
-SHIM_EXPORT const char *acldumpGetPath(acldumpType dumpType)
+static SHIM_BODY const char *main_acldumpGetPath(acldumpType dumpType)
 {
 	return wrap_acldumpGetPath(dumpType, &target_acldumpGetPath);
 }
+
+SHIM_ENTRY(acldumpGetPath, main_acldumpGetPath);
 
 static __attribute__((noinline, cold)) const char *other_acldumpGetPath(acldumpType dumpType, struct shim_target *target)
 {
@@ -20984,10 +21893,12 @@ static inline __attribute__((always_inline)) aclError wrap_acldumpSaveExceptionI
 }
 
 static struct shim_target target_acldumpSaveExceptionInfo = {NULL, "acldumpSaveExceptionInfo"};
-SHIM_EXPORT aclError acldumpSaveExceptionInfo(const char *fileName, const char *userTag, const acldumpTensorInfo *tensors, size_t tensorCount)
+static SHIM_BODY aclError main_acldumpSaveExceptionInfo(const char *fileName, const char *userTag, const acldumpTensorInfo *tensors, size_t tensorCount)
 {
 	return wrap_acldumpSaveExceptionInfo(fileName, userTag, tensors, tensorCount, &target_acldumpSaveExceptionInfo);
 }
+
+SHIM_ENTRY(acldumpSaveExceptionInfo, main_acldumpSaveExceptionInfo);
 
 static __attribute__((noinline, cold)) aclError other_acldumpSaveExceptionInfo(const char *fileName, const char *userTag, const acldumpTensorInfo *tensors, size_t tensorCount, struct shim_target *target)
 {
@@ -21028,10 +21939,12 @@ static inline __attribute__((always_inline)) aclError wrap_acldumpGetExceptionIn
 }
 
 static struct shim_target target_acldumpGetExceptionInfoPath = {NULL, "acldumpGetExceptionInfoPath"};
-SHIM_EXPORT aclError acldumpGetExceptionInfoPath(char *path, size_t maxLen)
+static SHIM_BODY aclError main_acldumpGetExceptionInfoPath(char *path, size_t maxLen)
 {
 	return wrap_acldumpGetExceptionInfoPath(path, maxLen, &target_acldumpGetExceptionInfoPath);
 }
+
+SHIM_ENTRY(acldumpGetExceptionInfoPath, main_acldumpGetExceptionInfoPath);
 
 static __attribute__((noinline, cold)) aclError other_acldumpGetExceptionInfoPath(char *path, size_t maxLen, struct shim_target *target)
 {
@@ -21066,10 +21979,12 @@ static inline __attribute__((always_inline)) aclmdlDesc *wrap_aclmdlCreateDesc(s
 }
 
 static struct shim_target target_aclmdlCreateDesc = {NULL, "aclmdlCreateDesc"};
-SHIM_EXPORT aclmdlDesc *aclmdlCreateDesc(void)
+static SHIM_BODY aclmdlDesc *main_aclmdlCreateDesc(void)
 {
 	return wrap_aclmdlCreateDesc(&target_aclmdlCreateDesc);
 }
+
+SHIM_ENTRY(aclmdlCreateDesc, main_aclmdlCreateDesc);
 
 static __attribute__((noinline, cold)) aclmdlDesc *other_aclmdlCreateDesc(struct shim_target *target)
 {
@@ -21106,10 +22021,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlDestroyDesc(acl
 }
 
 static struct shim_target target_aclmdlDestroyDesc = {NULL, "aclmdlDestroyDesc"};
-SHIM_EXPORT aclError aclmdlDestroyDesc(aclmdlDesc *modelDesc)
+static SHIM_BODY aclError main_aclmdlDestroyDesc(aclmdlDesc *modelDesc)
 {
 	return wrap_aclmdlDestroyDesc(modelDesc, &target_aclmdlDestroyDesc);
 }
+
+SHIM_ENTRY(aclmdlDestroyDesc, main_aclmdlDestroyDesc);
 
 static __attribute__((noinline, cold)) aclError other_aclmdlDestroyDesc(aclmdlDesc *modelDesc, struct shim_target *target)
 {
@@ -21147,10 +22064,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlGetDesc(aclmdlD
 }
 
 static struct shim_target target_aclmdlGetDesc = {NULL, "aclmdlGetDesc"};
-SHIM_EXPORT aclError aclmdlGetDesc(aclmdlDesc *modelDesc, uint32_t modelId)
+static SHIM_BODY aclError main_aclmdlGetDesc(aclmdlDesc *modelDesc, uint32_t modelId)
 {
 	return wrap_aclmdlGetDesc(modelDesc, modelId, &target_aclmdlGetDesc);
 }
+
+SHIM_ENTRY(aclmdlGetDesc, main_aclmdlGetDesc);
 
 static __attribute__((noinline, cold)) aclError other_aclmdlGetDesc(aclmdlDesc *modelDesc, uint32_t modelId, struct shim_target *target)
 {
@@ -21185,10 +22104,12 @@ static inline __attribute__((always_inline)) aclmdlDataset *wrap_aclmdlCreateDat
 }
 
 static struct shim_target target_aclmdlCreateDataset = {NULL, "aclmdlCreateDataset"};
-SHIM_EXPORT aclmdlDataset *aclmdlCreateDataset(void)
+static SHIM_BODY aclmdlDataset *main_aclmdlCreateDataset(void)
 {
 	return wrap_aclmdlCreateDataset(&target_aclmdlCreateDataset);
 }
+
+SHIM_ENTRY(aclmdlCreateDataset, main_aclmdlCreateDataset);
 
 static __attribute__((noinline, cold)) aclmdlDataset *other_aclmdlCreateDataset(struct shim_target *target)
 {
@@ -21225,10 +22146,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlDestroyDataset(
 }
 
 static struct shim_target target_aclmdlDestroyDataset = {NULL, "aclmdlDestroyDataset"};
-SHIM_EXPORT aclError aclmdlDestroyDataset(const aclmdlDataset *dataset)
+static SHIM_BODY aclError main_aclmdlDestroyDataset(const aclmdlDataset *dataset)
 {
 	return wrap_aclmdlDestroyDataset(dataset, &target_aclmdlDestroyDataset);
 }
+
+SHIM_ENTRY(aclmdlDestroyDataset, main_aclmdlDestroyDataset);
 
 static __attribute__((noinline, cold)) aclError other_aclmdlDestroyDataset(const aclmdlDataset *dataset, struct shim_target *target)
 {
@@ -21266,10 +22189,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlAddDatasetBuffe
 }
 
 static struct shim_target target_aclmdlAddDatasetBuffer = {NULL, "aclmdlAddDatasetBuffer"};
-SHIM_EXPORT aclError aclmdlAddDatasetBuffer(aclmdlDataset *dataset, aclDataBuffer *dataBuffer)
+static SHIM_BODY aclError main_aclmdlAddDatasetBuffer(aclmdlDataset *dataset, aclDataBuffer *dataBuffer)
 {
 	return wrap_aclmdlAddDatasetBuffer(dataset, dataBuffer, &target_aclmdlAddDatasetBuffer);
 }
+
+SHIM_ENTRY(aclmdlAddDatasetBuffer, main_aclmdlAddDatasetBuffer);
 
 static __attribute__((noinline, cold)) aclError other_aclmdlAddDatasetBuffer(aclmdlDataset *dataset, aclDataBuffer *dataBuffer, struct shim_target *target)
 {
@@ -21306,10 +22231,12 @@ static inline __attribute__((always_inline)) size_t wrap_aclmdlGetDatasetNumBuff
 }
 
 static struct shim_target target_aclmdlGetDatasetNumBuffers = {NULL, "aclmdlGetDatasetNumBuffers"};
-SHIM_EXPORT size_t aclmdlGetDatasetNumBuffers(const aclmdlDataset *dataset)
+static SHIM_BODY size_t main_aclmdlGetDatasetNumBuffers(const aclmdlDataset *dataset)
 {
 	return wrap_aclmdlGetDatasetNumBuffers(dataset, &target_aclmdlGetDatasetNumBuffers);
 }
+
+SHIM_ENTRY(aclmdlGetDatasetNumBuffers, main_aclmdlGetDatasetNumBuffers);
 
 static __attribute__((noinline, cold)) size_t other_aclmdlGetDatasetNumBuffers(const aclmdlDataset *dataset, struct shim_target *target)
 {
@@ -21347,10 +22274,12 @@ static inline __attribute__((always_inline)) aclDataBuffer *wrap_aclmdlGetDatase
 }
 
 static struct shim_target target_aclmdlGetDatasetBuffer = {NULL, "aclmdlGetDatasetBuffer"};
-SHIM_EXPORT aclDataBuffer *aclmdlGetDatasetBuffer(const aclmdlDataset *dataset, size_t index)
+static SHIM_BODY aclDataBuffer *main_aclmdlGetDatasetBuffer(const aclmdlDataset *dataset, size_t index)
 {
 	return wrap_aclmdlGetDatasetBuffer(dataset, index, &target_aclmdlGetDatasetBuffer);
 }
+
+SHIM_ENTRY(aclmdlGetDatasetBuffer, main_aclmdlGetDatasetBuffer);
 
 static __attribute__((noinline, cold)) aclDataBuffer *other_aclmdlGetDatasetBuffer(const aclmdlDataset *dataset, size_t index, struct shim_target *target)
 {
@@ -21395,10 +22324,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlLoadFromFile(co
 }
 
 static struct shim_target target_aclmdlLoadFromFile = {NULL, "aclmdlLoadFromFile"};
-SHIM_EXPORT aclError aclmdlLoadFromFile(const char *modelPath, uint32_t *modelId)
+static SHIM_BODY aclError main_aclmdlLoadFromFile(const char *modelPath, uint32_t *modelId)
 {
 	return wrap_aclmdlLoadFromFile(modelPath, modelId, &target_aclmdlLoadFromFile);
 }
+
+SHIM_ENTRY(aclmdlLoadFromFile, main_aclmdlLoadFromFile);
 
 static __attribute__((noinline, cold)) aclError other_aclmdlLoadFromFile(const char *modelPath, uint32_t *modelId, struct shim_target *target)
 {
@@ -21444,10 +22375,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlLoadFromMem(con
 }
 
 static struct shim_target target_aclmdlLoadFromMem = {NULL, "aclmdlLoadFromMem"};
-SHIM_EXPORT aclError aclmdlLoadFromMem(const void *model, size_t modelSize, uint32_t *modelId)
+static SHIM_BODY aclError main_aclmdlLoadFromMem(const void *model, size_t modelSize, uint32_t *modelId)
 {
 	return wrap_aclmdlLoadFromMem(model, modelSize, modelId, &target_aclmdlLoadFromMem);
 }
+
+SHIM_ENTRY(aclmdlLoadFromMem, main_aclmdlLoadFromMem);
 
 static __attribute__((noinline, cold)) aclError other_aclmdlLoadFromMem(const void *model, size_t modelSize, uint32_t *modelId, struct shim_target *target)
 {
@@ -21496,10 +22429,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlLoadFromFileWit
 }
 
 static struct shim_target target_aclmdlLoadFromFileWithMem = {NULL, "aclmdlLoadFromFileWithMem"};
-SHIM_EXPORT aclError aclmdlLoadFromFileWithMem(const char *modelPath, uint32_t *modelId, void *workPtr, size_t workSize, void *weightPtr, size_t weightSize)
+static SHIM_BODY aclError main_aclmdlLoadFromFileWithMem(const char *modelPath, uint32_t *modelId, void *workPtr, size_t workSize, void *weightPtr, size_t weightSize)
 {
 	return wrap_aclmdlLoadFromFileWithMem(modelPath, modelId, workPtr, workSize, weightPtr, weightSize, &target_aclmdlLoadFromFileWithMem);
 }
+
+SHIM_ENTRY(aclmdlLoadFromFileWithMem, main_aclmdlLoadFromFileWithMem);
 
 static __attribute__((noinline, cold)) aclError other_aclmdlLoadFromFileWithMem(const char *modelPath, uint32_t *modelId, void *workPtr, size_t workSize, void *weightPtr, size_t weightSize, struct shim_target *target)
 {
@@ -21549,10 +22484,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlLoadFromMemWith
 }
 
 static struct shim_target target_aclmdlLoadFromMemWithMem = {NULL, "aclmdlLoadFromMemWithMem"};
-SHIM_EXPORT aclError aclmdlLoadFromMemWithMem(const void *model, size_t modelSize, uint32_t *modelId, void *workPtr, size_t workSize, void *weightPtr, size_t weightSize)
+static SHIM_BODY aclError main_aclmdlLoadFromMemWithMem(const void *model, size_t modelSize, uint32_t *modelId, void *workPtr, size_t workSize, void *weightPtr, size_t weightSize)
 {
 	return wrap_aclmdlLoadFromMemWithMem(model, modelSize, modelId, workPtr, workSize, weightPtr, weightSize, &target_aclmdlLoadFromMemWithMem);
 }
+
+SHIM_ENTRY(aclmdlLoadFromMemWithMem, main_aclmdlLoadFromMemWithMem);
 
 static __attribute__((noinline, cold)) aclError other_aclmdlLoadFromMemWithMem(const void *model, size_t modelSize, uint32_t *modelId, void *workPtr, size_t workSize, void *weightPtr, size_t weightSize, struct shim_target *target)
 {
@@ -21591,10 +22528,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlExecute(uint32_
 }
 
 static struct shim_target target_aclmdlExecute = {NULL, "aclmdlExecute"};
-SHIM_EXPORT aclError aclmdlExecute(uint32_t modelId, const aclmdlDataset *input, aclmdlDataset *output)
+static SHIM_BODY aclError main_aclmdlExecute(uint32_t modelId, const aclmdlDataset *input, aclmdlDataset *output)
 {
 	return wrap_aclmdlExecute(modelId, input, output, &target_aclmdlExecute);
 }
+
+SHIM_ENTRY(aclmdlExecute, main_aclmdlExecute);
 
 static __attribute__((noinline, cold)) aclError other_aclmdlExecute(uint32_t modelId, const aclmdlDataset *input, aclmdlDataset *output, struct shim_target *target)
 {
@@ -21639,10 +22578,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlExecuteV2(uint3
 }
 
 static struct shim_target target_aclmdlExecuteV2 = {NULL, "aclmdlExecuteV2"};
-SHIM_EXPORT aclError aclmdlExecuteV2(uint32_t modelId, const aclmdlDataset *input, aclmdlDataset *output, aclrtStream stream, const aclmdlExecConfigHandle *handle)
+static SHIM_BODY aclError main_aclmdlExecuteV2(uint32_t modelId, const aclmdlDataset *input, aclmdlDataset *output, aclrtStream stream, const aclmdlExecConfigHandle *handle)
 {
 	return wrap_aclmdlExecuteV2(modelId, input, output, stream, handle, &target_aclmdlExecuteV2);
 }
+
+SHIM_ENTRY(aclmdlExecuteV2, main_aclmdlExecuteV2);
 
 static __attribute__((noinline, cold)) aclError other_aclmdlExecuteV2(uint32_t modelId, const aclmdlDataset *input, aclmdlDataset *output, aclrtStream stream, const aclmdlExecConfigHandle *handle, struct shim_target *target)
 {
@@ -21687,10 +22628,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlExecuteAsyncV2(
 }
 
 static struct shim_target target_aclmdlExecuteAsyncV2 = {NULL, "aclmdlExecuteAsyncV2"};
-SHIM_EXPORT aclError aclmdlExecuteAsyncV2(uint32_t modelId, const aclmdlDataset *input, aclmdlDataset *output, aclrtStream stream, const aclmdlExecConfigHandle *handle)
+static SHIM_BODY aclError main_aclmdlExecuteAsyncV2(uint32_t modelId, const aclmdlDataset *input, aclmdlDataset *output, aclrtStream stream, const aclmdlExecConfigHandle *handle)
 {
 	return wrap_aclmdlExecuteAsyncV2(modelId, input, output, stream, handle, &target_aclmdlExecuteAsyncV2);
 }
+
+SHIM_ENTRY(aclmdlExecuteAsyncV2, main_aclmdlExecuteAsyncV2);
 
 static __attribute__((noinline, cold)) aclError other_aclmdlExecuteAsyncV2(uint32_t modelId, const aclmdlDataset *input, aclmdlDataset *output, aclrtStream stream, const aclmdlExecConfigHandle *handle, struct shim_target *target)
 {
@@ -21734,10 +22677,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlExecuteAsync(ui
 }
 
 static struct shim_target target_aclmdlExecuteAsync = {NULL, "aclmdlExecuteAsync"};
-SHIM_EXPORT aclError aclmdlExecuteAsync(uint32_t modelId, const aclmdlDataset *input, aclmdlDataset *output, aclrtStream stream)
+static SHIM_BODY aclError main_aclmdlExecuteAsync(uint32_t modelId, const aclmdlDataset *input, aclmdlDataset *output, aclrtStream stream)
 {
 	return wrap_aclmdlExecuteAsync(modelId, input, output, stream, &target_aclmdlExecuteAsync);
 }
+
+SHIM_ENTRY(aclmdlExecuteAsync, main_aclmdlExecuteAsync);
 
 static __attribute__((noinline, cold)) aclError other_aclmdlExecuteAsync(uint32_t modelId, const aclmdlDataset *input, aclmdlDataset *output, aclrtStream stream, struct shim_target *target)
 {
@@ -21774,10 +22719,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlUnload(uint32_t
 }
 
 static struct shim_target target_aclmdlUnload = {NULL, "aclmdlUnload"};
-SHIM_EXPORT aclError aclmdlUnload(uint32_t modelId)
+static SHIM_BODY aclError main_aclmdlUnload(uint32_t modelId)
 {
 	return wrap_aclmdlUnload(modelId, &target_aclmdlUnload);
 }
+
+SHIM_ENTRY(aclmdlUnload, main_aclmdlUnload);
 
 static __attribute__((noinline, cold)) aclError other_aclmdlUnload(uint32_t modelId, struct shim_target *target)
 {
@@ -21825,10 +22772,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlQuerySize(const
 }
 
 static struct shim_target target_aclmdlQuerySize = {NULL, "aclmdlQuerySize"};
-SHIM_EXPORT aclError aclmdlQuerySize(const char *fileName, size_t *workSize, size_t *weightSize)
+static SHIM_BODY aclError main_aclmdlQuerySize(const char *fileName, size_t *workSize, size_t *weightSize)
 {
 	return wrap_aclmdlQuerySize(fileName, workSize, weightSize, &target_aclmdlQuerySize);
 }
+
+SHIM_ENTRY(aclmdlQuerySize, main_aclmdlQuerySize);
 
 static __attribute__((noinline, cold)) aclError other_aclmdlQuerySize(const char *fileName, size_t *workSize, size_t *weightSize, struct shim_target *target)
 {
@@ -21869,10 +22818,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlLoadWithConfig(
 }
 
 static struct shim_target target_aclmdlLoadWithConfig = {NULL, "aclmdlLoadWithConfig"};
-SHIM_EXPORT aclError aclmdlLoadWithConfig(const aclmdlConfigHandle *handle, uint32_t *modelId)
+static SHIM_BODY aclError main_aclmdlLoadWithConfig(const aclmdlConfigHandle *handle, uint32_t *modelId)
 {
 	return wrap_aclmdlLoadWithConfig(handle, modelId, &target_aclmdlLoadWithConfig);
 }
+
+SHIM_ENTRY(aclmdlLoadWithConfig, main_aclmdlLoadWithConfig);
 
 static __attribute__((noinline, cold)) aclError other_aclmdlLoadWithConfig(const aclmdlConfigHandle *handle, uint32_t *modelId, struct shim_target *target)
 {
@@ -21922,10 +22873,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtDevBinaryRegister(
 }
 
 static struct shim_target target_rtDevBinaryRegister = {NULL, "rtDevBinaryRegister"};
-SHIM_EXPORT rtError_t rtDevBinaryRegister(const rtDevBinary_t *bin, void **hdl)
+static SHIM_BODY rtError_t main_rtDevBinaryRegister(const rtDevBinary_t *bin, void **hdl)
 {
 	return wrap_rtDevBinaryRegister(bin, hdl, &target_rtDevBinaryRegister);
 }
+
+SHIM_ENTRY(rtDevBinaryRegister, main_rtDevBinaryRegister);
 
 static __attribute__((noinline, cold)) rtError_t other_rtDevBinaryRegister(const rtDevBinary_t *bin, void **hdl, struct shim_target *target)
 {
@@ -21962,10 +22915,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtDevBinaryUnRegiste
 }
 
 static struct shim_target target_rtDevBinaryUnRegister = {NULL, "rtDevBinaryUnRegister"};
-SHIM_EXPORT rtError_t rtDevBinaryUnRegister(void *hdl)
+static SHIM_BODY rtError_t main_rtDevBinaryUnRegister(void *hdl)
 {
 	return wrap_rtDevBinaryUnRegister(hdl, &target_rtDevBinaryUnRegister);
 }
+
+SHIM_ENTRY(rtDevBinaryUnRegister, main_rtDevBinaryUnRegister);
 
 static __attribute__((noinline, cold)) rtError_t other_rtDevBinaryUnRegister(void *hdl, struct shim_target *target)
 {
@@ -22015,10 +22970,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtRegisterAllKernel(
 }
 
 static struct shim_target target_rtRegisterAllKernel = {NULL, "rtRegisterAllKernel"};
-SHIM_EXPORT rtError_t rtRegisterAllKernel(const rtDevBinary_t *bin, void **hdl)
+static SHIM_BODY rtError_t main_rtRegisterAllKernel(const rtDevBinary_t *bin, void **hdl)
 {
 	return wrap_rtRegisterAllKernel(bin, hdl, &target_rtRegisterAllKernel);
 }
+
+SHIM_ENTRY(rtRegisterAllKernel, main_rtRegisterAllKernel);
 
 static __attribute__((noinline, cold)) rtError_t other_rtRegisterAllKernel(const rtDevBinary_t *bin, void **hdl, struct shim_target *target)
 {
@@ -22062,10 +23019,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtFunctionRegister(v
 }
 
 static struct shim_target target_rtFunctionRegister = {NULL, "rtFunctionRegister"};
-SHIM_EXPORT rtError_t rtFunctionRegister(void *binHandle, const void *stubFunc, const char_t *stubName, const void *kernelInfoExt, uint32_t funcMode)
+static SHIM_BODY rtError_t main_rtFunctionRegister(void *binHandle, const void *stubFunc, const char_t *stubName, const void *kernelInfoExt, uint32_t funcMode)
 {
 	return wrap_rtFunctionRegister(binHandle, stubFunc, stubName, kernelInfoExt, funcMode, &target_rtFunctionRegister);
 }
+
+SHIM_ENTRY(rtFunctionRegister, main_rtFunctionRegister);
 
 static __attribute__((noinline, cold)) rtError_t other_rtFunctionRegister(void *binHandle, const void *stubFunc, const char_t *stubName, const void *kernelInfoExt, uint32_t funcMode, struct shim_target *target)
 {
@@ -22104,10 +23063,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtQueryFunctionRegis
 }
 
 static struct shim_target target_rtQueryFunctionRegistered = {NULL, "rtQueryFunctionRegistered"};
-SHIM_EXPORT rtError_t rtQueryFunctionRegistered(const char_t *stubName)
+static SHIM_BODY rtError_t main_rtQueryFunctionRegistered(const char_t *stubName)
 {
 	return wrap_rtQueryFunctionRegistered(stubName, &target_rtQueryFunctionRegistered);
 }
+
+SHIM_ENTRY(rtQueryFunctionRegistered, main_rtQueryFunctionRegistered);
 
 static __attribute__((noinline, cold)) rtError_t other_rtQueryFunctionRegistered(const char_t *stubName, struct shim_target *target)
 {
@@ -22149,10 +23110,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtGetFunctionByName(
 }
 
 static struct shim_target target_rtGetFunctionByName = {NULL, "rtGetFunctionByName"};
-SHIM_EXPORT rtError_t rtGetFunctionByName(const char_t *stubName, void **stubFunc)
+static SHIM_BODY rtError_t main_rtGetFunctionByName(const char_t *stubName, void **stubFunc)
 {
 	return wrap_rtGetFunctionByName(stubName, stubFunc, &target_rtGetFunctionByName);
 }
+
+SHIM_ENTRY(rtGetFunctionByName, main_rtGetFunctionByName);
 
 static __attribute__((noinline, cold)) rtError_t other_rtGetFunctionByName(const char_t *stubName, void **stubFunc, struct shim_target *target)
 {
@@ -22202,10 +23165,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtBinaryLoad(const r
 }
 
 static struct shim_target target_rtBinaryLoad = {NULL, "rtBinaryLoad"};
-SHIM_EXPORT rtError_t rtBinaryLoad(const rtDevBinary_t *bin, rtBinHandle *binHandle)
+static SHIM_BODY rtError_t main_rtBinaryLoad(const rtDevBinary_t *bin, rtBinHandle *binHandle)
 {
 	return wrap_rtBinaryLoad(bin, binHandle, &target_rtBinaryLoad);
 }
+
+SHIM_ENTRY(rtBinaryLoad, main_rtBinaryLoad);
 
 static __attribute__((noinline, cold)) rtError_t other_rtBinaryLoad(const rtDevBinary_t *bin, rtBinHandle *binHandle, struct shim_target *target)
 {
@@ -22251,10 +23216,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtBinaryLoadWithoutT
 }
 
 static struct shim_target target_rtBinaryLoadWithoutTilingKey = {NULL, "rtBinaryLoadWithoutTilingKey"};
-SHIM_EXPORT rtError_t rtBinaryLoadWithoutTilingKey(const void *data, uint64_t length, rtBinHandle *binHandle)
+static SHIM_BODY rtError_t main_rtBinaryLoadWithoutTilingKey(const void *data, uint64_t length, rtBinHandle *binHandle)
 {
 	return wrap_rtBinaryLoadWithoutTilingKey(data, length, binHandle, &target_rtBinaryLoadWithoutTilingKey);
 }
+
+SHIM_ENTRY(rtBinaryLoadWithoutTilingKey, main_rtBinaryLoadWithoutTilingKey);
 
 static __attribute__((noinline, cold)) rtError_t other_rtBinaryLoadWithoutTilingKey(const void *data, uint64_t length, rtBinHandle *binHandle, struct shim_target *target)
 {
@@ -22291,10 +23258,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtBinaryUnLoad(rtBin
 }
 
 static struct shim_target target_rtBinaryUnLoad = {NULL, "rtBinaryUnLoad"};
-SHIM_EXPORT rtError_t rtBinaryUnLoad(rtBinHandle binHandle)
+static SHIM_BODY rtError_t main_rtBinaryUnLoad(rtBinHandle binHandle)
 {
 	return wrap_rtBinaryUnLoad(binHandle, &target_rtBinaryUnLoad);
 }
+
+SHIM_ENTRY(rtBinaryUnLoad, main_rtBinaryUnLoad);
 
 static __attribute__((noinline, cold)) rtError_t other_rtBinaryUnLoad(rtBinHandle binHandle, struct shim_target *target)
 {
@@ -22336,10 +23305,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtBinaryGetFunction(
 }
 
 static struct shim_target target_rtBinaryGetFunction = {NULL, "rtBinaryGetFunction"};
-SHIM_EXPORT rtError_t rtBinaryGetFunction(rtBinHandle binHandle, uint64_t tilingKey, rtFuncHandle *funcHandle)
+static SHIM_BODY rtError_t main_rtBinaryGetFunction(rtBinHandle binHandle, uint64_t tilingKey, rtFuncHandle *funcHandle)
 {
 	return wrap_rtBinaryGetFunction(binHandle, tilingKey, funcHandle, &target_rtBinaryGetFunction);
 }
+
+SHIM_ENTRY(rtBinaryGetFunction, main_rtBinaryGetFunction);
 
 static __attribute__((noinline, cold)) rtError_t other_rtBinaryGetFunction(rtBinHandle binHandle, uint64_t tilingKey, rtFuncHandle *funcHandle, struct shim_target *target)
 {
@@ -22382,10 +23353,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtBinaryGetFunctionB
 }
 
 static struct shim_target target_rtBinaryGetFunctionByName = {NULL, "rtBinaryGetFunctionByName"};
-SHIM_EXPORT rtError_t rtBinaryGetFunctionByName(rtBinHandle binHandle, const char *kernelName, rtFuncHandle *funcHandle)
+static SHIM_BODY rtError_t main_rtBinaryGetFunctionByName(rtBinHandle binHandle, const char *kernelName, rtFuncHandle *funcHandle)
 {
 	return wrap_rtBinaryGetFunctionByName(binHandle, kernelName, funcHandle, &target_rtBinaryGetFunctionByName);
 }
+
+SHIM_ENTRY(rtBinaryGetFunctionByName, main_rtBinaryGetFunctionByName);
 
 static __attribute__((noinline, cold)) rtError_t other_rtBinaryGetFunctionByName(rtBinHandle binHandle, const char *kernelName, rtFuncHandle *funcHandle, struct shim_target *target)
 {
@@ -22427,10 +23400,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtRegisterFuncSymbol
 }
 
 static struct shim_target target_rtRegisterFuncSymbol = {NULL, "rtRegisterFuncSymbol"};
-SHIM_EXPORT rtError_t rtRegisterFuncSymbol(void *binHandle, const void *symbol, const char *kernelName, void *reserve)
+static SHIM_BODY rtError_t main_rtRegisterFuncSymbol(void *binHandle, const void *symbol, const char *kernelName, void *reserve)
 {
 	return wrap_rtRegisterFuncSymbol(binHandle, symbol, kernelName, reserve, &target_rtRegisterFuncSymbol);
 }
+
+SHIM_ENTRY(rtRegisterFuncSymbol, main_rtRegisterFuncSymbol);
 
 static __attribute__((noinline, cold)) rtError_t other_rtRegisterFuncSymbol(void *binHandle, const void *symbol, const char *kernelName, void *reserve, struct shim_target *target)
 {
@@ -22476,10 +23451,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsBinaryLoadFromFil
 }
 
 static struct shim_target target_rtsBinaryLoadFromFile = {NULL, "rtsBinaryLoadFromFile"};
-SHIM_EXPORT rtError_t rtsBinaryLoadFromFile(const char_t *binPath, const rtLoadBinaryConfig_t *optionalCfg, rtBinHandle *handle)
+static SHIM_BODY rtError_t main_rtsBinaryLoadFromFile(const char_t *binPath, const rtLoadBinaryConfig_t *optionalCfg, rtBinHandle *handle)
 {
 	return wrap_rtsBinaryLoadFromFile(binPath, optionalCfg, handle, &target_rtsBinaryLoadFromFile);
 }
+
+SHIM_ENTRY(rtsBinaryLoadFromFile, main_rtsBinaryLoadFromFile);
 
 static __attribute__((noinline, cold)) rtError_t other_rtsBinaryLoadFromFile(const char_t *binPath, const rtLoadBinaryConfig_t *optionalCfg, rtBinHandle *handle, struct shim_target *target)
 {
@@ -22526,10 +23503,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsBinaryLoadFromDat
 }
 
 static struct shim_target target_rtsBinaryLoadFromData = {NULL, "rtsBinaryLoadFromData"};
-SHIM_EXPORT rtError_t rtsBinaryLoadFromData(const void *data, uint64_t length, const rtLoadBinaryConfig_t *optionalCfg, rtBinHandle *handle)
+static SHIM_BODY rtError_t main_rtsBinaryLoadFromData(const void *data, uint64_t length, const rtLoadBinaryConfig_t *optionalCfg, rtBinHandle *handle)
 {
 	return wrap_rtsBinaryLoadFromData(data, length, optionalCfg, handle, &target_rtsBinaryLoadFromData);
 }
+
+SHIM_ENTRY(rtsBinaryLoadFromData, main_rtsBinaryLoadFromData);
 
 static __attribute__((noinline, cold)) rtError_t other_rtsBinaryLoadFromData(const void *data, uint64_t length, const rtLoadBinaryConfig_t *optionalCfg, rtBinHandle *handle, struct shim_target *target)
 {
@@ -22566,10 +23545,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsBinaryUnload(rtBi
 }
 
 static struct shim_target target_rtsBinaryUnload = {NULL, "rtsBinaryUnload"};
-SHIM_EXPORT rtError_t rtsBinaryUnload(rtBinHandle binHandle)
+static SHIM_BODY rtError_t main_rtsBinaryUnload(rtBinHandle binHandle)
 {
 	return wrap_rtsBinaryUnload(binHandle, &target_rtsBinaryUnload);
 }
+
+SHIM_ENTRY(rtsBinaryUnload, main_rtsBinaryUnload);
 
 static __attribute__((noinline, cold)) rtError_t other_rtsBinaryUnload(rtBinHandle binHandle, struct shim_target *target)
 {
@@ -22611,10 +23592,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsFuncGetByEntry(rt
 }
 
 static struct shim_target target_rtsFuncGetByEntry = {NULL, "rtsFuncGetByEntry"};
-SHIM_EXPORT rtError_t rtsFuncGetByEntry(rtBinHandle binHandle, uint64_t funcEntry, rtFuncHandle *funcHandle)
+static SHIM_BODY rtError_t main_rtsFuncGetByEntry(rtBinHandle binHandle, uint64_t funcEntry, rtFuncHandle *funcHandle)
 {
 	return wrap_rtsFuncGetByEntry(binHandle, funcEntry, funcHandle, &target_rtsFuncGetByEntry);
 }
+
+SHIM_ENTRY(rtsFuncGetByEntry, main_rtsFuncGetByEntry);
 
 static __attribute__((noinline, cold)) rtError_t other_rtsFuncGetByEntry(rtBinHandle binHandle, uint64_t funcEntry, rtFuncHandle *funcHandle, struct shim_target *target)
 {
@@ -22657,10 +23640,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsFuncGetByName(rtB
 }
 
 static struct shim_target target_rtsFuncGetByName = {NULL, "rtsFuncGetByName"};
-SHIM_EXPORT rtError_t rtsFuncGetByName(rtBinHandle binHandle, const char_t *kernelName, rtFuncHandle *funcHandle)
+static SHIM_BODY rtError_t main_rtsFuncGetByName(rtBinHandle binHandle, const char_t *kernelName, rtFuncHandle *funcHandle)
 {
 	return wrap_rtsFuncGetByName(binHandle, kernelName, funcHandle, &target_rtsFuncGetByName);
 }
+
+SHIM_ENTRY(rtsFuncGetByName, main_rtsFuncGetByName);
 
 static __attribute__((noinline, cold)) rtError_t other_rtsFuncGetByName(rtBinHandle binHandle, const char_t *kernelName, rtFuncHandle *funcHandle, struct shim_target *target)
 {
@@ -22702,10 +23687,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsFuncGetName(rtFun
 }
 
 static struct shim_target target_rtsFuncGetName = {NULL, "rtsFuncGetName"};
-SHIM_EXPORT rtError_t rtsFuncGetName(rtFuncHandle funcHandle, uint32_t maxLen, char_t *name)
+static SHIM_BODY rtError_t main_rtsFuncGetName(rtFuncHandle funcHandle, uint32_t maxLen, char_t *name)
 {
 	return wrap_rtsFuncGetName(funcHandle, maxLen, name, &target_rtsFuncGetName);
 }
+
+SHIM_ENTRY(rtsFuncGetName, main_rtsFuncGetName);
 
 static __attribute__((noinline, cold)) rtError_t other_rtsFuncGetName(rtFuncHandle funcHandle, uint32_t maxLen, char_t *name, struct shim_target *target)
 {
@@ -22750,10 +23737,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsRegisterCpuFunc(r
 }
 
 static struct shim_target target_rtsRegisterCpuFunc = {NULL, "rtsRegisterCpuFunc"};
-SHIM_EXPORT rtError_t rtsRegisterCpuFunc(rtBinHandle binHandle, const char_t *funcName, const char_t *kernelName, rtFuncHandle *funcHandle)
+static SHIM_BODY rtError_t main_rtsRegisterCpuFunc(rtBinHandle binHandle, const char_t *funcName, const char_t *kernelName, rtFuncHandle *funcHandle)
 {
 	return wrap_rtsRegisterCpuFunc(binHandle, funcName, kernelName, funcHandle, &target_rtsRegisterCpuFunc);
 }
+
+SHIM_ENTRY(rtsRegisterCpuFunc, main_rtsRegisterCpuFunc);
 
 static __attribute__((noinline, cold)) rtError_t other_rtsRegisterCpuFunc(rtBinHandle binHandle, const char_t *funcName, const char_t *kernelName, rtFuncHandle *funcHandle, struct shim_target *target)
 {
@@ -22800,10 +23789,36 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtKernelLaunch(const
 }
 
 static struct shim_target target_rtKernelLaunch = {NULL, "rtKernelLaunch"};
-SHIM_EXPORT SHIM_HOT rtError_t rtKernelLaunch(const void *stubFunc, uint32_t numBlocks, void *args, uint32_t argsSize, rtSmDesc_t *smDesc, rtStream_t stm)
+static SHIM_BODY SHIM_HOT rtError_t main_rtKernelLaunch(const void *stubFunc, uint32_t numBlocks, void *args, uint32_t argsSize, rtSmDesc_t *smDesc, rtStream_t stm)
 {
 	return wrap_rtKernelLaunch(stubFunc, numBlocks, args, argsSize, smDesc, stm, &target_rtKernelLaunch);
 }
+
+static SHIM_BODY rtError_t plain_rtKernelLaunch(const void *stubFunc, uint32_t numBlocks, void *args, uint32_t argsSize, rtSmDesc_t *smDesc, rtStream_t stm)
+{
+	rtError_t (*real)(const void *stubFunc, uint32_t numBlocks, void *args, uint32_t argsSize, rtSmDesc_t *smDesc, rtStream_t stm) = shim_real_known(&target_rtKernelLaunch.real);
+	if (!shim_special() && real != NULL && shim_plain_block(args, (uint64_t)argsSize) && shim_plain()) {
+	uint64_t w[6];
+	w[0] = (uint64_t)(uintptr_t)stubFunc;
+	w[1] = (uint64_t)(uint32_t)numBlocks;
+	w[2] = (uint64_t)(uintptr_t)args;
+	w[3] = (uint64_t)(uint32_t)argsSize;
+	w[4] = (uint64_t)(uintptr_t)smDesc;
+	w[5] = (uint64_t)(uintptr_t)stm;
+		struct call_record *r = shim_plain_enter(1020, w, 6, 2, args, (uint64_t)argsSize);
+		rtError_t ret = real(stubFunc, numBlocks, args, argsSize, smDesc, stm);
+		r->end = shim_counter();
+		r->ret = (uint64_t)(uint32_t)ret;
+		if (ret == 0 && shim_after_task)
+			shim_plain_task(r, stm);
+		else
+			shim_plain_exit(r);
+		return ret;
+	}
+	return main_rtKernelLaunch(stubFunc, numBlocks, args, argsSize, smDesc, stm);
+}
+
+SHIM_ENTRY(rtKernelLaunch, plain_rtKernelLaunch);
 
 static __attribute__((noinline, cold)) rtError_t other_rtKernelLaunch(const void *stubFunc, uint32_t numBlocks, void *args, uint32_t argsSize, rtSmDesc_t *smDesc, rtStream_t stm, struct shim_target *target)
 {
@@ -22855,10 +23870,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtKernelLaunchWithFl
 }
 
 static struct shim_target target_rtKernelLaunchWithFlag = {NULL, "rtKernelLaunchWithFlag"};
-SHIM_EXPORT SHIM_HOT rtError_t rtKernelLaunchWithFlag(const void *stubFunc, uint32_t numBlocks, rtArgsEx_t *argsInfo, rtSmDesc_t *smDesc, rtStream_t stm, uint32_t flags)
+static SHIM_BODY SHIM_HOT rtError_t main_rtKernelLaunchWithFlag(const void *stubFunc, uint32_t numBlocks, rtArgsEx_t *argsInfo, rtSmDesc_t *smDesc, rtStream_t stm, uint32_t flags)
 {
 	return wrap_rtKernelLaunchWithFlag(stubFunc, numBlocks, argsInfo, smDesc, stm, flags, &target_rtKernelLaunchWithFlag);
 }
+
+SHIM_ENTRY(rtKernelLaunchWithFlag, main_rtKernelLaunchWithFlag);
 
 static __attribute__((noinline, cold)) rtError_t other_rtKernelLaunchWithFlag(const void *stubFunc, uint32_t numBlocks, rtArgsEx_t *argsInfo, rtSmDesc_t *smDesc, rtStream_t stm, uint32_t flags, struct shim_target *target)
 {
@@ -22912,10 +23929,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtKernelLaunchWithFl
 }
 
 static struct shim_target target_rtKernelLaunchWithFlagV2 = {NULL, "rtKernelLaunchWithFlagV2"};
-SHIM_EXPORT SHIM_HOT rtError_t rtKernelLaunchWithFlagV2(const void *stubFunc, uint32_t numBlocks, rtArgsEx_t *argsInfo, rtSmDesc_t *smDesc, rtStream_t stm, uint32_t flags, const rtTaskCfgInfo_t *cfgInfo)
+static SHIM_BODY SHIM_HOT rtError_t main_rtKernelLaunchWithFlagV2(const void *stubFunc, uint32_t numBlocks, rtArgsEx_t *argsInfo, rtSmDesc_t *smDesc, rtStream_t stm, uint32_t flags, const rtTaskCfgInfo_t *cfgInfo)
 {
 	return wrap_rtKernelLaunchWithFlagV2(stubFunc, numBlocks, argsInfo, smDesc, stm, flags, cfgInfo, &target_rtKernelLaunchWithFlagV2);
 }
+
+SHIM_ENTRY(rtKernelLaunchWithFlagV2, main_rtKernelLaunchWithFlagV2);
 
 static __attribute__((noinline, cold)) rtError_t other_rtKernelLaunchWithFlagV2(const void *stubFunc, uint32_t numBlocks, rtArgsEx_t *argsInfo, rtSmDesc_t *smDesc, rtStream_t stm, uint32_t flags, const rtTaskCfgInfo_t *cfgInfo, struct shim_target *target)
 {
@@ -22968,10 +23987,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtKernelLaunchWithHa
 }
 
 static struct shim_target target_rtKernelLaunchWithHandle = {NULL, "rtKernelLaunchWithHandle"};
-SHIM_EXPORT SHIM_HOT rtError_t rtKernelLaunchWithHandle(void *hdl, uint64_t tilingKey, uint32_t numBlocks, rtArgsEx_t *argsInfo, rtSmDesc_t *smDesc, rtStream_t stm, const void *kernelInfo)
+static SHIM_BODY SHIM_HOT rtError_t main_rtKernelLaunchWithHandle(void *hdl, uint64_t tilingKey, uint32_t numBlocks, rtArgsEx_t *argsInfo, rtSmDesc_t *smDesc, rtStream_t stm, const void *kernelInfo)
 {
 	return wrap_rtKernelLaunchWithHandle(hdl, tilingKey, numBlocks, argsInfo, smDesc, stm, kernelInfo, &target_rtKernelLaunchWithHandle);
 }
+
+SHIM_ENTRY(rtKernelLaunchWithHandle, main_rtKernelLaunchWithHandle);
 
 static __attribute__((noinline, cold)) rtError_t other_rtKernelLaunchWithHandle(void *hdl, uint64_t tilingKey, uint32_t numBlocks, rtArgsEx_t *argsInfo, rtSmDesc_t *smDesc, rtStream_t stm, const void *kernelInfo, struct shim_target *target)
 {
@@ -23025,10 +24046,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtKernelLaunchWithHa
 }
 
 static struct shim_target target_rtKernelLaunchWithHandleV2 = {NULL, "rtKernelLaunchWithHandleV2"};
-SHIM_EXPORT SHIM_HOT rtError_t rtKernelLaunchWithHandleV2(void *hdl, uint64_t tilingKey, uint32_t numBlocks, rtArgsEx_t *argsInfo, rtSmDesc_t *smDesc, rtStream_t stm, const rtTaskCfgInfo_t *cfgInfo)
+static SHIM_BODY SHIM_HOT rtError_t main_rtKernelLaunchWithHandleV2(void *hdl, uint64_t tilingKey, uint32_t numBlocks, rtArgsEx_t *argsInfo, rtSmDesc_t *smDesc, rtStream_t stm, const rtTaskCfgInfo_t *cfgInfo)
 {
 	return wrap_rtKernelLaunchWithHandleV2(hdl, tilingKey, numBlocks, argsInfo, smDesc, stm, cfgInfo, &target_rtKernelLaunchWithHandleV2);
 }
+
+SHIM_ENTRY(rtKernelLaunchWithHandleV2, main_rtKernelLaunchWithHandleV2);
 
 static __attribute__((noinline, cold)) rtError_t other_rtKernelLaunchWithHandleV2(void *hdl, uint64_t tilingKey, uint32_t numBlocks, rtArgsEx_t *argsInfo, rtSmDesc_t *smDesc, rtStream_t stm, const rtTaskCfgInfo_t *cfgInfo, struct shim_target *target)
 {
@@ -23082,10 +24105,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtVectorCoreKernelLa
 }
 
 static struct shim_target target_rtVectorCoreKernelLaunch = {NULL, "rtVectorCoreKernelLaunch"};
-SHIM_EXPORT SHIM_HOT rtError_t rtVectorCoreKernelLaunch(const void *stubFunc, uint32_t numBlocks, rtArgsEx_t *argsInfo, rtSmDesc_t *smDesc, rtStream_t stm, uint32_t flags, const rtTaskCfgInfo_t *cfgInfo)
+static SHIM_BODY SHIM_HOT rtError_t main_rtVectorCoreKernelLaunch(const void *stubFunc, uint32_t numBlocks, rtArgsEx_t *argsInfo, rtSmDesc_t *smDesc, rtStream_t stm, uint32_t flags, const rtTaskCfgInfo_t *cfgInfo)
 {
 	return wrap_rtVectorCoreKernelLaunch(stubFunc, numBlocks, argsInfo, smDesc, stm, flags, cfgInfo, &target_rtVectorCoreKernelLaunch);
 }
+
+SHIM_ENTRY(rtVectorCoreKernelLaunch, main_rtVectorCoreKernelLaunch);
 
 static __attribute__((noinline, cold)) rtError_t other_rtVectorCoreKernelLaunch(const void *stubFunc, uint32_t numBlocks, rtArgsEx_t *argsInfo, rtSmDesc_t *smDesc, rtStream_t stm, uint32_t flags, const rtTaskCfgInfo_t *cfgInfo, struct shim_target *target)
 {
@@ -23139,10 +24164,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtVectorCoreKernelLa
 }
 
 static struct shim_target target_rtVectorCoreKernelLaunchWithHandle = {NULL, "rtVectorCoreKernelLaunchWithHandle"};
-SHIM_EXPORT SHIM_HOT rtError_t rtVectorCoreKernelLaunchWithHandle(void *hdl, uint64_t tilingKey, uint32_t numBlocks, rtArgsEx_t *argsInfo, rtSmDesc_t *smDesc, rtStream_t stm, const rtTaskCfgInfo_t *cfgInfo)
+static SHIM_BODY SHIM_HOT rtError_t main_rtVectorCoreKernelLaunchWithHandle(void *hdl, uint64_t tilingKey, uint32_t numBlocks, rtArgsEx_t *argsInfo, rtSmDesc_t *smDesc, rtStream_t stm, const rtTaskCfgInfo_t *cfgInfo)
 {
 	return wrap_rtVectorCoreKernelLaunchWithHandle(hdl, tilingKey, numBlocks, argsInfo, smDesc, stm, cfgInfo, &target_rtVectorCoreKernelLaunchWithHandle);
 }
+
+SHIM_ENTRY(rtVectorCoreKernelLaunchWithHandle, main_rtVectorCoreKernelLaunchWithHandle);
 
 static __attribute__((noinline, cold)) rtError_t other_rtVectorCoreKernelLaunchWithHandle(void *hdl, uint64_t tilingKey, uint32_t numBlocks, rtArgsEx_t *argsInfo, rtSmDesc_t *smDesc, rtStream_t stm, const rtTaskCfgInfo_t *cfgInfo, struct shim_target *target)
 {
@@ -23190,10 +24217,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtCreateLaunchArgs(s
 }
 
 static struct shim_target target_rtCreateLaunchArgs = {NULL, "rtCreateLaunchArgs"};
-SHIM_EXPORT rtError_t rtCreateLaunchArgs(size_t argsSize, size_t hostInfoTotalSize, size_t hostInfoNum, void *argsData, rtLaunchArgsHandle *argsHandle)
+static SHIM_BODY rtError_t main_rtCreateLaunchArgs(size_t argsSize, size_t hostInfoTotalSize, size_t hostInfoNum, void *argsData, rtLaunchArgsHandle *argsHandle)
 {
 	return wrap_rtCreateLaunchArgs(argsSize, hostInfoTotalSize, hostInfoNum, argsData, argsHandle, &target_rtCreateLaunchArgs);
 }
+
+SHIM_ENTRY(rtCreateLaunchArgs, main_rtCreateLaunchArgs);
 
 static __attribute__((noinline, cold)) rtError_t other_rtCreateLaunchArgs(size_t argsSize, size_t hostInfoTotalSize, size_t hostInfoNum, void *argsData, rtLaunchArgsHandle *argsHandle, struct shim_target *target)
 {
@@ -23230,10 +24259,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtResetLaunchArgs(rt
 }
 
 static struct shim_target target_rtResetLaunchArgs = {NULL, "rtResetLaunchArgs"};
-SHIM_EXPORT rtError_t rtResetLaunchArgs(rtLaunchArgsHandle argsHandle)
+static SHIM_BODY rtError_t main_rtResetLaunchArgs(rtLaunchArgsHandle argsHandle)
 {
 	return wrap_rtResetLaunchArgs(argsHandle, &target_rtResetLaunchArgs);
 }
+
+SHIM_ENTRY(rtResetLaunchArgs, main_rtResetLaunchArgs);
 
 static __attribute__((noinline, cold)) rtError_t other_rtResetLaunchArgs(rtLaunchArgsHandle argsHandle, struct shim_target *target)
 {
@@ -23271,10 +24302,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtAppendLaunchAddrIn
 }
 
 static struct shim_target target_rtAppendLaunchAddrInfo = {NULL, "rtAppendLaunchAddrInfo"};
-SHIM_EXPORT rtError_t rtAppendLaunchAddrInfo(rtLaunchArgsHandle argsHandle, void *addrInfo)
+static SHIM_BODY rtError_t main_rtAppendLaunchAddrInfo(rtLaunchArgsHandle argsHandle, void *addrInfo)
 {
 	return wrap_rtAppendLaunchAddrInfo(argsHandle, addrInfo, &target_rtAppendLaunchAddrInfo);
 }
+
+SHIM_ENTRY(rtAppendLaunchAddrInfo, main_rtAppendLaunchAddrInfo);
 
 static __attribute__((noinline, cold)) rtError_t other_rtAppendLaunchAddrInfo(rtLaunchArgsHandle argsHandle, void *addrInfo, struct shim_target *target)
 {
@@ -23316,10 +24349,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtAppendLaunchHostIn
 }
 
 static struct shim_target target_rtAppendLaunchHostInfo = {NULL, "rtAppendLaunchHostInfo"};
-SHIM_EXPORT rtError_t rtAppendLaunchHostInfo(rtLaunchArgsHandle argsHandle, size_t hostInfoSize, void **hostInfo)
+static SHIM_BODY rtError_t main_rtAppendLaunchHostInfo(rtLaunchArgsHandle argsHandle, size_t hostInfoSize, void **hostInfo)
 {
 	return wrap_rtAppendLaunchHostInfo(argsHandle, hostInfoSize, hostInfo, &target_rtAppendLaunchHostInfo);
 }
+
+SHIM_ENTRY(rtAppendLaunchHostInfo, main_rtAppendLaunchHostInfo);
 
 static __attribute__((noinline, cold)) rtError_t other_rtAppendLaunchHostInfo(rtLaunchArgsHandle argsHandle, size_t hostInfoSize, void **hostInfo, struct shim_target *target)
 {
@@ -23356,10 +24391,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtDestroyLaunchArgs(
 }
 
 static struct shim_target target_rtDestroyLaunchArgs = {NULL, "rtDestroyLaunchArgs"};
-SHIM_EXPORT rtError_t rtDestroyLaunchArgs(rtLaunchArgsHandle argsHandle)
+static SHIM_BODY rtError_t main_rtDestroyLaunchArgs(rtLaunchArgsHandle argsHandle)
 {
 	return wrap_rtDestroyLaunchArgs(argsHandle, &target_rtDestroyLaunchArgs);
 }
+
+SHIM_ENTRY(rtDestroyLaunchArgs, main_rtDestroyLaunchArgs);
 
 static __attribute__((noinline, cold)) rtError_t other_rtDestroyLaunchArgs(rtLaunchArgsHandle argsHandle, struct shim_target *target)
 {
@@ -23404,10 +24441,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtLaunchKernelByFunc
 }
 
 static struct shim_target target_rtLaunchKernelByFuncHandle = {NULL, "rtLaunchKernelByFuncHandle"};
-SHIM_EXPORT SHIM_HOT rtError_t rtLaunchKernelByFuncHandle(rtFuncHandle funcHandle, uint32_t numBlocks, rtLaunchArgsHandle argsHandle, rtStream_t stm)
+static SHIM_BODY SHIM_HOT rtError_t main_rtLaunchKernelByFuncHandle(rtFuncHandle funcHandle, uint32_t numBlocks, rtLaunchArgsHandle argsHandle, rtStream_t stm)
 {
 	return wrap_rtLaunchKernelByFuncHandle(funcHandle, numBlocks, argsHandle, stm, &target_rtLaunchKernelByFuncHandle);
 }
+
+SHIM_ENTRY(rtLaunchKernelByFuncHandle, main_rtLaunchKernelByFuncHandle);
 
 static __attribute__((noinline, cold)) rtError_t other_rtLaunchKernelByFuncHandle(rtFuncHandle funcHandle, uint32_t numBlocks, rtLaunchArgsHandle argsHandle, rtStream_t stm, struct shim_target *target)
 {
@@ -23454,10 +24493,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtLaunchKernelByFunc
 }
 
 static struct shim_target target_rtLaunchKernelByFuncHandleV2 = {NULL, "rtLaunchKernelByFuncHandleV2"};
-SHIM_EXPORT SHIM_HOT rtError_t rtLaunchKernelByFuncHandleV2(rtFuncHandle funcHandle, uint32_t numBlocks, rtLaunchArgsHandle argsHandle, rtStream_t stm, const rtTaskCfgInfo_t *cfgInfo)
+static SHIM_BODY SHIM_HOT rtError_t main_rtLaunchKernelByFuncHandleV2(rtFuncHandle funcHandle, uint32_t numBlocks, rtLaunchArgsHandle argsHandle, rtStream_t stm, const rtTaskCfgInfo_t *cfgInfo)
 {
 	return wrap_rtLaunchKernelByFuncHandleV2(funcHandle, numBlocks, argsHandle, stm, cfgInfo, &target_rtLaunchKernelByFuncHandleV2);
 }
+
+SHIM_ENTRY(rtLaunchKernelByFuncHandleV2, main_rtLaunchKernelByFuncHandleV2);
 
 static __attribute__((noinline, cold)) rtError_t other_rtLaunchKernelByFuncHandleV2(rtFuncHandle funcHandle, uint32_t numBlocks, rtLaunchArgsHandle argsHandle, rtStream_t stm, const rtTaskCfgInfo_t *cfgInfo, struct shim_target *target)
 {
@@ -23509,10 +24550,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtLaunchKernelByFunc
 }
 
 static struct shim_target target_rtLaunchKernelByFuncHandleV3 = {NULL, "rtLaunchKernelByFuncHandleV3"};
-SHIM_EXPORT SHIM_HOT rtError_t rtLaunchKernelByFuncHandleV3(rtFuncHandle funcHandle, uint32_t numBlocks, const rtArgsEx_t *argsInfo, rtStream_t stm, const rtTaskCfgInfo_t *cfgInfo)
+static SHIM_BODY SHIM_HOT rtError_t main_rtLaunchKernelByFuncHandleV3(rtFuncHandle funcHandle, uint32_t numBlocks, const rtArgsEx_t *argsInfo, rtStream_t stm, const rtTaskCfgInfo_t *cfgInfo)
 {
 	return wrap_rtLaunchKernelByFuncHandleV3(funcHandle, numBlocks, argsInfo, stm, cfgInfo, &target_rtLaunchKernelByFuncHandleV3);
 }
+
+SHIM_ENTRY(rtLaunchKernelByFuncHandleV3, main_rtLaunchKernelByFuncHandleV3);
 
 static __attribute__((noinline, cold)) rtError_t other_rtLaunchKernelByFuncHandleV3(rtFuncHandle funcHandle, uint32_t numBlocks, const rtArgsEx_t *argsInfo, rtStream_t stm, const rtTaskCfgInfo_t *cfgInfo, struct shim_target *target)
 {
@@ -23567,10 +24610,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtCpuKernelLaunchWit
 }
 
 static struct shim_target target_rtCpuKernelLaunchWithFlag = {NULL, "rtCpuKernelLaunchWithFlag"};
-SHIM_EXPORT SHIM_HOT rtError_t rtCpuKernelLaunchWithFlag(const void *soName, const void *kernelName, uint32_t numBlocks, const rtArgsEx_t *argsInfo, rtSmDesc_t *smDesc, rtStream_t stm, uint32_t flags)
+static SHIM_BODY SHIM_HOT rtError_t main_rtCpuKernelLaunchWithFlag(const void *soName, const void *kernelName, uint32_t numBlocks, const rtArgsEx_t *argsInfo, rtSmDesc_t *smDesc, rtStream_t stm, uint32_t flags)
 {
 	return wrap_rtCpuKernelLaunchWithFlag(soName, kernelName, numBlocks, argsInfo, smDesc, stm, flags, &target_rtCpuKernelLaunchWithFlag);
 }
+
+SHIM_ENTRY(rtCpuKernelLaunchWithFlag, main_rtCpuKernelLaunchWithFlag);
 
 static __attribute__((noinline, cold)) rtError_t other_rtCpuKernelLaunchWithFlag(const void *soName, const void *kernelName, uint32_t numBlocks, const rtArgsEx_t *argsInfo, rtSmDesc_t *smDesc, rtStream_t stm, uint32_t flags, struct shim_target *target)
 {
@@ -23628,10 +24673,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtAicpuKernelLaunchW
 }
 
 static struct shim_target target_rtAicpuKernelLaunchWithFlag = {NULL, "rtAicpuKernelLaunchWithFlag"};
-SHIM_EXPORT SHIM_HOT rtError_t rtAicpuKernelLaunchWithFlag(const rtKernelLaunchNames_t *launchNames, uint32_t numBlocks, const rtArgsEx_t *argsInfo, rtSmDesc_t *smDesc, rtStream_t stm, uint32_t flags)
+static SHIM_BODY SHIM_HOT rtError_t main_rtAicpuKernelLaunchWithFlag(const rtKernelLaunchNames_t *launchNames, uint32_t numBlocks, const rtArgsEx_t *argsInfo, rtSmDesc_t *smDesc, rtStream_t stm, uint32_t flags)
 {
 	return wrap_rtAicpuKernelLaunchWithFlag(launchNames, numBlocks, argsInfo, smDesc, stm, flags, &target_rtAicpuKernelLaunchWithFlag);
 }
+
+SHIM_ENTRY(rtAicpuKernelLaunchWithFlag, main_rtAicpuKernelLaunchWithFlag);
 
 static __attribute__((noinline, cold)) rtError_t other_rtAicpuKernelLaunchWithFlag(const rtKernelLaunchNames_t *launchNames, uint32_t numBlocks, const rtArgsEx_t *argsInfo, rtSmDesc_t *smDesc, rtStream_t stm, uint32_t flags, struct shim_target *target)
 {
@@ -23686,10 +24733,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtAicpuKernelLaunchE
 }
 
 static struct shim_target target_rtAicpuKernelLaunchExWithArgs = {NULL, "rtAicpuKernelLaunchExWithArgs"};
-SHIM_EXPORT SHIM_HOT rtError_t rtAicpuKernelLaunchExWithArgs(uint32_t kernelType, const char_t *opName, uint32_t numBlocks, const rtAicpuArgsEx_t *argsInfo, rtSmDesc_t *smDesc, rtStream_t stm, uint32_t flags)
+static SHIM_BODY SHIM_HOT rtError_t main_rtAicpuKernelLaunchExWithArgs(uint32_t kernelType, const char_t *opName, uint32_t numBlocks, const rtAicpuArgsEx_t *argsInfo, rtSmDesc_t *smDesc, rtStream_t stm, uint32_t flags)
 {
 	return wrap_rtAicpuKernelLaunchExWithArgs(kernelType, opName, numBlocks, argsInfo, smDesc, stm, flags, &target_rtAicpuKernelLaunchExWithArgs);
 }
+
+SHIM_ENTRY(rtAicpuKernelLaunchExWithArgs, main_rtAicpuKernelLaunchExWithArgs);
 
 static __attribute__((noinline, cold)) rtError_t other_rtAicpuKernelLaunchExWithArgs(uint32_t kernelType, const char_t *opName, uint32_t numBlocks, const rtAicpuArgsEx_t *argsInfo, rtSmDesc_t *smDesc, rtStream_t stm, uint32_t flags, struct shim_target *target)
 {
@@ -23734,10 +24783,34 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtKernelLaunchEx(voi
 }
 
 static struct shim_target target_rtKernelLaunchEx = {NULL, "rtKernelLaunchEx"};
-SHIM_EXPORT SHIM_HOT rtError_t rtKernelLaunchEx(void *args, uint32_t argsSize, uint32_t flags, rtStream_t stm)
+static SHIM_BODY SHIM_HOT rtError_t main_rtKernelLaunchEx(void *args, uint32_t argsSize, uint32_t flags, rtStream_t stm)
 {
 	return wrap_rtKernelLaunchEx(args, argsSize, flags, stm, &target_rtKernelLaunchEx);
 }
+
+static SHIM_BODY rtError_t plain_rtKernelLaunchEx(void *args, uint32_t argsSize, uint32_t flags, rtStream_t stm)
+{
+	rtError_t (*real)(void *args, uint32_t argsSize, uint32_t flags, rtStream_t stm) = shim_real_known(&target_rtKernelLaunchEx.real);
+	if (!shim_special() && real != NULL && shim_plain_block(args, (uint64_t)argsSize) && shim_plain()) {
+	uint64_t w[4];
+	w[0] = (uint64_t)(uintptr_t)args;
+	w[1] = (uint64_t)(uint32_t)argsSize;
+	w[2] = (uint64_t)(uint32_t)flags;
+	w[3] = (uint64_t)(uintptr_t)stm;
+		struct call_record *r = shim_plain_enter(1038, w, 4, 0, args, (uint64_t)argsSize);
+		rtError_t ret = real(args, argsSize, flags, stm);
+		r->end = shim_counter();
+		r->ret = (uint64_t)(uint32_t)ret;
+		if (ret == 0 && shim_after_task)
+			shim_plain_task(r, stm);
+		else
+			shim_plain_exit(r);
+		return ret;
+	}
+	return main_rtKernelLaunchEx(args, argsSize, flags, stm);
+}
+
+SHIM_ENTRY(rtKernelLaunchEx, plain_rtKernelLaunchEx);
 
 static __attribute__((noinline, cold)) rtError_t other_rtKernelLaunchEx(void *args, uint32_t argsSize, uint32_t flags, rtStream_t stm, struct shim_target *target)
 {
@@ -23784,10 +24857,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtKernelLaunchFwk(co
 }
 
 static struct shim_target target_rtKernelLaunchFwk = {NULL, "rtKernelLaunchFwk"};
-SHIM_EXPORT SHIM_HOT rtError_t rtKernelLaunchFwk(const char_t *opName, void *args, uint32_t argsSize, uint32_t flags, rtStream_t rtStream)
+static SHIM_BODY SHIM_HOT rtError_t main_rtKernelLaunchFwk(const char_t *opName, void *args, uint32_t argsSize, uint32_t flags, rtStream_t rtStream)
 {
 	return wrap_rtKernelLaunchFwk(opName, args, argsSize, flags, rtStream, &target_rtKernelLaunchFwk);
 }
+
+SHIM_ENTRY(rtKernelLaunchFwk, main_rtKernelLaunchFwk);
 
 static __attribute__((noinline, cold)) rtError_t other_rtKernelLaunchFwk(const char_t *opName, void *args, uint32_t argsSize, uint32_t flags, rtStream_t rtStream, struct shim_target *target)
 {
@@ -23836,10 +24911,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtFftsPlusTaskLaunch
 }
 
 static struct shim_target target_rtFftsPlusTaskLaunch = {NULL, "rtFftsPlusTaskLaunch"};
-SHIM_EXPORT SHIM_HOT rtError_t rtFftsPlusTaskLaunch(rtFftsPlusTaskInfo_t *fftsPlusTaskInfo, rtStream_t stm)
+static SHIM_BODY SHIM_HOT rtError_t main_rtFftsPlusTaskLaunch(rtFftsPlusTaskInfo_t *fftsPlusTaskInfo, rtStream_t stm)
 {
 	return wrap_rtFftsPlusTaskLaunch(fftsPlusTaskInfo, stm, &target_rtFftsPlusTaskLaunch);
 }
+
+SHIM_ENTRY(rtFftsPlusTaskLaunch, main_rtFftsPlusTaskLaunch);
 
 static __attribute__((noinline, cold)) rtError_t other_rtFftsPlusTaskLaunch(rtFftsPlusTaskInfo_t *fftsPlusTaskInfo, rtStream_t stm, struct shim_target *target)
 {
@@ -23889,10 +24966,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtFftsPlusTaskLaunch
 }
 
 static struct shim_target target_rtFftsPlusTaskLaunchWithFlag = {NULL, "rtFftsPlusTaskLaunchWithFlag"};
-SHIM_EXPORT SHIM_HOT rtError_t rtFftsPlusTaskLaunchWithFlag(rtFftsPlusTaskInfo_t *fftsPlusTaskInfo, rtStream_t stm, uint32_t flag)
+static SHIM_BODY SHIM_HOT rtError_t main_rtFftsPlusTaskLaunchWithFlag(rtFftsPlusTaskInfo_t *fftsPlusTaskInfo, rtStream_t stm, uint32_t flag)
 {
 	return wrap_rtFftsPlusTaskLaunchWithFlag(fftsPlusTaskInfo, stm, flag, &target_rtFftsPlusTaskLaunchWithFlag);
 }
+
+SHIM_ENTRY(rtFftsPlusTaskLaunchWithFlag, main_rtFftsPlusTaskLaunchWithFlag);
 
 static __attribute__((noinline, cold)) rtError_t other_rtFftsPlusTaskLaunchWithFlag(rtFftsPlusTaskInfo_t *fftsPlusTaskInfo, rtStream_t stm, uint32_t flag, struct shim_target *target)
 {
@@ -23934,10 +25013,32 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtFftsTaskLaunch(rtF
 }
 
 static struct shim_target target_rtFftsTaskLaunch = {NULL, "rtFftsTaskLaunch"};
-SHIM_EXPORT SHIM_HOT rtError_t rtFftsTaskLaunch(rtFftsTaskInfo_t *fftsTaskInfo, rtStream_t stm)
+static SHIM_BODY SHIM_HOT rtError_t main_rtFftsTaskLaunch(rtFftsTaskInfo_t *fftsTaskInfo, rtStream_t stm)
 {
 	return wrap_rtFftsTaskLaunch(fftsTaskInfo, stm, &target_rtFftsTaskLaunch);
 }
+
+static SHIM_BODY rtError_t plain_rtFftsTaskLaunch(rtFftsTaskInfo_t *fftsTaskInfo, rtStream_t stm)
+{
+	rtError_t (*real)(rtFftsTaskInfo_t *fftsTaskInfo, rtStream_t stm) = shim_real_known(&target_rtFftsTaskLaunch.real);
+	if (!shim_special() && real != NULL && shim_plain()) {
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)fftsTaskInfo;
+	w[1] = (uint64_t)(uintptr_t)stm;
+		struct call_record *r = shim_plain_enter(1042, w, 2, 0, NULL, 0);
+		rtError_t ret = real(fftsTaskInfo, stm);
+		r->end = shim_counter();
+		r->ret = (uint64_t)(uint32_t)ret;
+		if (ret == 0 && shim_after_task)
+			shim_plain_task(r, stm);
+		else
+			shim_plain_exit(r);
+		return ret;
+	}
+	return main_rtFftsTaskLaunch(fftsTaskInfo, stm);
+}
+
+SHIM_ENTRY(rtFftsTaskLaunch, plain_rtFftsTaskLaunch);
 
 static __attribute__((noinline, cold)) rtError_t other_rtFftsTaskLaunch(rtFftsTaskInfo_t *fftsTaskInfo, rtStream_t stm, struct shim_target *target)
 {
@@ -23980,10 +25081,33 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtFftsTaskLaunchWith
 }
 
 static struct shim_target target_rtFftsTaskLaunchWithFlag = {NULL, "rtFftsTaskLaunchWithFlag"};
-SHIM_EXPORT SHIM_HOT rtError_t rtFftsTaskLaunchWithFlag(rtFftsTaskInfo_t *fftsTaskInfo, rtStream_t stm, uint32_t flag)
+static SHIM_BODY SHIM_HOT rtError_t main_rtFftsTaskLaunchWithFlag(rtFftsTaskInfo_t *fftsTaskInfo, rtStream_t stm, uint32_t flag)
 {
 	return wrap_rtFftsTaskLaunchWithFlag(fftsTaskInfo, stm, flag, &target_rtFftsTaskLaunchWithFlag);
 }
+
+static SHIM_BODY rtError_t plain_rtFftsTaskLaunchWithFlag(rtFftsTaskInfo_t *fftsTaskInfo, rtStream_t stm, uint32_t flag)
+{
+	rtError_t (*real)(rtFftsTaskInfo_t *fftsTaskInfo, rtStream_t stm, uint32_t flag) = shim_real_known(&target_rtFftsTaskLaunchWithFlag.real);
+	if (!shim_special() && real != NULL && shim_plain()) {
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)fftsTaskInfo;
+	w[1] = (uint64_t)(uintptr_t)stm;
+	w[2] = (uint64_t)(uint32_t)flag;
+		struct call_record *r = shim_plain_enter(1043, w, 3, 0, NULL, 0);
+		rtError_t ret = real(fftsTaskInfo, stm, flag);
+		r->end = shim_counter();
+		r->ret = (uint64_t)(uint32_t)ret;
+		if (ret == 0 && shim_after_task)
+			shim_plain_task(r, stm);
+		else
+			shim_plain_exit(r);
+		return ret;
+	}
+	return main_rtFftsTaskLaunchWithFlag(fftsTaskInfo, stm, flag);
+}
+
+SHIM_ENTRY(rtFftsTaskLaunchWithFlag, plain_rtFftsTaskLaunchWithFlag);
 
 static __attribute__((noinline, cold)) rtError_t other_rtFftsTaskLaunchWithFlag(rtFftsTaskInfo_t *fftsTaskInfo, rtStream_t stm, uint32_t flag, struct shim_target *target)
 {
@@ -24027,10 +25151,33 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtStarsTaskLaunch(co
 }
 
 static struct shim_target target_rtStarsTaskLaunch = {NULL, "rtStarsTaskLaunch"};
-SHIM_EXPORT SHIM_HOT rtError_t rtStarsTaskLaunch(const void *taskSqe, uint32_t sqeLen, rtStream_t stm)
+static SHIM_BODY SHIM_HOT rtError_t main_rtStarsTaskLaunch(const void *taskSqe, uint32_t sqeLen, rtStream_t stm)
 {
 	return wrap_rtStarsTaskLaunch(taskSqe, sqeLen, stm, &target_rtStarsTaskLaunch);
 }
+
+static SHIM_BODY rtError_t plain_rtStarsTaskLaunch(const void *taskSqe, uint32_t sqeLen, rtStream_t stm)
+{
+	rtError_t (*real)(const void *taskSqe, uint32_t sqeLen, rtStream_t stm) = shim_real_known(&target_rtStarsTaskLaunch.real);
+	if (!shim_special() && real != NULL && shim_plain_block(taskSqe, (uint64_t)sqeLen) && shim_plain()) {
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)taskSqe;
+	w[1] = (uint64_t)(uint32_t)sqeLen;
+	w[2] = (uint64_t)(uintptr_t)stm;
+		struct call_record *r = shim_plain_enter(1044, w, 3, 0, taskSqe, (uint64_t)sqeLen);
+		rtError_t ret = real(taskSqe, sqeLen, stm);
+		r->end = shim_counter();
+		r->ret = (uint64_t)(uint32_t)ret;
+		if (ret == 0 && shim_after_task)
+			shim_plain_task(r, stm);
+		else
+			shim_plain_exit(r);
+		return ret;
+	}
+	return main_rtStarsTaskLaunch(taskSqe, sqeLen, stm);
+}
+
+SHIM_ENTRY(rtStarsTaskLaunch, plain_rtStarsTaskLaunch);
 
 static __attribute__((noinline, cold)) rtError_t other_rtStarsTaskLaunch(const void *taskSqe, uint32_t sqeLen, rtStream_t stm, struct shim_target *target)
 {
@@ -24075,10 +25222,34 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtStarsTaskLaunchWit
 }
 
 static struct shim_target target_rtStarsTaskLaunchWithFlag = {NULL, "rtStarsTaskLaunchWithFlag"};
-SHIM_EXPORT SHIM_HOT rtError_t rtStarsTaskLaunchWithFlag(const void *taskSqe, uint32_t sqeLen, rtStream_t stm, uint32_t flag)
+static SHIM_BODY SHIM_HOT rtError_t main_rtStarsTaskLaunchWithFlag(const void *taskSqe, uint32_t sqeLen, rtStream_t stm, uint32_t flag)
 {
 	return wrap_rtStarsTaskLaunchWithFlag(taskSqe, sqeLen, stm, flag, &target_rtStarsTaskLaunchWithFlag);
 }
+
+static SHIM_BODY rtError_t plain_rtStarsTaskLaunchWithFlag(const void *taskSqe, uint32_t sqeLen, rtStream_t stm, uint32_t flag)
+{
+	rtError_t (*real)(const void *taskSqe, uint32_t sqeLen, rtStream_t stm, uint32_t flag) = shim_real_known(&target_rtStarsTaskLaunchWithFlag.real);
+	if (!shim_special() && real != NULL && shim_plain_block(taskSqe, (uint64_t)sqeLen) && shim_plain()) {
+	uint64_t w[4];
+	w[0] = (uint64_t)(uintptr_t)taskSqe;
+	w[1] = (uint64_t)(uint32_t)sqeLen;
+	w[2] = (uint64_t)(uintptr_t)stm;
+	w[3] = (uint64_t)(uint32_t)flag;
+		struct call_record *r = shim_plain_enter(1045, w, 4, 0, taskSqe, (uint64_t)sqeLen);
+		rtError_t ret = real(taskSqe, sqeLen, stm, flag);
+		r->end = shim_counter();
+		r->ret = (uint64_t)(uint32_t)ret;
+		if (ret == 0 && shim_after_task)
+			shim_plain_task(r, stm);
+		else
+			shim_plain_exit(r);
+		return ret;
+	}
+	return main_rtStarsTaskLaunchWithFlag(taskSqe, sqeLen, stm, flag);
+}
+
+SHIM_ENTRY(rtStarsTaskLaunchWithFlag, plain_rtStarsTaskLaunchWithFlag);
 
 static __attribute__((noinline, cold)) rtError_t other_rtStarsTaskLaunchWithFlag(const void *taskSqe, uint32_t sqeLen, rtStream_t stm, uint32_t flag, struct shim_target *target)
 {
@@ -24120,10 +25291,32 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMultipleTaskInfoLa
 }
 
 static struct shim_target target_rtMultipleTaskInfoLaunch = {NULL, "rtMultipleTaskInfoLaunch"};
-SHIM_EXPORT SHIM_HOT rtError_t rtMultipleTaskInfoLaunch(const void *taskInfo, rtStream_t stm)
+static SHIM_BODY SHIM_HOT rtError_t main_rtMultipleTaskInfoLaunch(const void *taskInfo, rtStream_t stm)
 {
 	return wrap_rtMultipleTaskInfoLaunch(taskInfo, stm, &target_rtMultipleTaskInfoLaunch);
 }
+
+static SHIM_BODY rtError_t plain_rtMultipleTaskInfoLaunch(const void *taskInfo, rtStream_t stm)
+{
+	rtError_t (*real)(const void *taskInfo, rtStream_t stm) = shim_real_known(&target_rtMultipleTaskInfoLaunch.real);
+	if (!shim_special() && real != NULL && shim_plain()) {
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)taskInfo;
+	w[1] = (uint64_t)(uintptr_t)stm;
+		struct call_record *r = shim_plain_enter(1046, w, 2, 0, NULL, 0);
+		rtError_t ret = real(taskInfo, stm);
+		r->end = shim_counter();
+		r->ret = (uint64_t)(uint32_t)ret;
+		if (ret == 0 && shim_after_task)
+			shim_plain_task(r, stm);
+		else
+			shim_plain_exit(r);
+		return ret;
+	}
+	return main_rtMultipleTaskInfoLaunch(taskInfo, stm);
+}
+
+SHIM_ENTRY(rtMultipleTaskInfoLaunch, plain_rtMultipleTaskInfoLaunch);
 
 static __attribute__((noinline, cold)) rtError_t other_rtMultipleTaskInfoLaunch(const void *taskInfo, rtStream_t stm, struct shim_target *target)
 {
@@ -24166,10 +25359,33 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMultipleTaskInfoLa
 }
 
 static struct shim_target target_rtMultipleTaskInfoLaunchWithFlag = {NULL, "rtMultipleTaskInfoLaunchWithFlag"};
-SHIM_EXPORT SHIM_HOT rtError_t rtMultipleTaskInfoLaunchWithFlag(const void *taskInfo, rtStream_t stm, uint32_t flag)
+static SHIM_BODY SHIM_HOT rtError_t main_rtMultipleTaskInfoLaunchWithFlag(const void *taskInfo, rtStream_t stm, uint32_t flag)
 {
 	return wrap_rtMultipleTaskInfoLaunchWithFlag(taskInfo, stm, flag, &target_rtMultipleTaskInfoLaunchWithFlag);
 }
+
+static SHIM_BODY rtError_t plain_rtMultipleTaskInfoLaunchWithFlag(const void *taskInfo, rtStream_t stm, uint32_t flag)
+{
+	rtError_t (*real)(const void *taskInfo, rtStream_t stm, uint32_t flag) = shim_real_known(&target_rtMultipleTaskInfoLaunchWithFlag.real);
+	if (!shim_special() && real != NULL && shim_plain()) {
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)taskInfo;
+	w[1] = (uint64_t)(uintptr_t)stm;
+	w[2] = (uint64_t)(uint32_t)flag;
+		struct call_record *r = shim_plain_enter(1047, w, 3, 0, NULL, 0);
+		rtError_t ret = real(taskInfo, stm, flag);
+		r->end = shim_counter();
+		r->ret = (uint64_t)(uint32_t)ret;
+		if (ret == 0 && shim_after_task)
+			shim_plain_task(r, stm);
+		else
+			shim_plain_exit(r);
+		return ret;
+	}
+	return main_rtMultipleTaskInfoLaunchWithFlag(taskInfo, stm, flag);
+}
+
+SHIM_ENTRY(rtMultipleTaskInfoLaunchWithFlag, plain_rtMultipleTaskInfoLaunchWithFlag);
 
 static __attribute__((noinline, cold)) rtError_t other_rtMultipleTaskInfoLaunchWithFlag(const void *taskInfo, rtStream_t stm, uint32_t flag, struct shim_target *target)
 {
@@ -24218,10 +25434,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtFusionLaunch(void 
 }
 
 static struct shim_target target_rtFusionLaunch = {NULL, "rtFusionLaunch"};
-SHIM_EXPORT SHIM_HOT rtError_t rtFusionLaunch(void *fusionInfo, rtStream_t stm, rtFusionArgsEx_t *argsInfo)
+static SHIM_BODY SHIM_HOT rtError_t main_rtFusionLaunch(void *fusionInfo, rtStream_t stm, rtFusionArgsEx_t *argsInfo)
 {
 	return wrap_rtFusionLaunch(fusionInfo, stm, argsInfo, &target_rtFusionLaunch);
 }
+
+SHIM_ENTRY(rtFusionLaunch, main_rtFusionLaunch);
 
 static __attribute__((noinline, cold)) rtError_t other_rtFusionLaunch(void *fusionInfo, rtStream_t stm, rtFusionArgsEx_t *argsInfo, struct shim_target *target)
 {
@@ -24264,10 +25482,32 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtCCULaunch(rtCcuTas
 }
 
 static struct shim_target target_rtCCULaunch = {NULL, "rtCCULaunch"};
-SHIM_EXPORT SHIM_HOT rtError_t rtCCULaunch(rtCcuTaskInfo_t *taskInfo, rtStream_t stm)
+static SHIM_BODY SHIM_HOT rtError_t main_rtCCULaunch(rtCcuTaskInfo_t *taskInfo, rtStream_t stm)
 {
 	return wrap_rtCCULaunch(taskInfo, stm, &target_rtCCULaunch);
 }
+
+static SHIM_BODY rtError_t plain_rtCCULaunch(rtCcuTaskInfo_t *taskInfo, rtStream_t stm)
+{
+	rtError_t (*real)(rtCcuTaskInfo_t *taskInfo, rtStream_t stm) = shim_real_known(&target_rtCCULaunch.real);
+	if (!shim_special() && real != NULL && shim_plain_block(taskInfo, 120ULL) && shim_plain()) {
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)taskInfo;
+	w[1] = (uint64_t)(uintptr_t)stm;
+		struct call_record *r = shim_plain_enter(1049, w, 2, 0, taskInfo, 120ULL);
+		rtError_t ret = real(taskInfo, stm);
+		r->end = shim_counter();
+		r->ret = (uint64_t)(uint32_t)ret;
+		if (ret == 0 && shim_after_task)
+			shim_plain_task(r, stm);
+		else
+			shim_plain_exit(r);
+		return ret;
+	}
+	return main_rtCCULaunch(taskInfo, stm);
+}
+
+SHIM_ENTRY(rtCCULaunch, plain_rtCCULaunch);
 
 static __attribute__((noinline, cold)) rtError_t other_rtCCULaunch(rtCcuTaskInfo_t *taskInfo, rtStream_t stm, struct shim_target *target)
 {
@@ -24309,10 +25549,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtRDMASend(uint32_t 
 }
 
 static struct shim_target target_rtRDMASend = {NULL, "rtRDMASend"};
-SHIM_EXPORT rtError_t rtRDMASend(uint32_t sqIndex, uint32_t wqeIndex, rtStream_t stm)
+static SHIM_BODY rtError_t main_rtRDMASend(uint32_t sqIndex, uint32_t wqeIndex, rtStream_t stm)
 {
 	return wrap_rtRDMASend(sqIndex, wqeIndex, stm, &target_rtRDMASend);
 }
+
+SHIM_ENTRY(rtRDMASend, main_rtRDMASend);
 
 static __attribute__((noinline, cold)) rtError_t other_rtRDMASend(uint32_t sqIndex, uint32_t wqeIndex, rtStream_t stm, struct shim_target *target)
 {
@@ -24354,10 +25596,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtRDMADBSend(uint32_
 }
 
 static struct shim_target target_rtRDMADBSend = {NULL, "rtRDMADBSend"};
-SHIM_EXPORT rtError_t rtRDMADBSend(uint32_t dbIndex, uint64_t dbInfo, rtStream_t stm)
+static SHIM_BODY rtError_t main_rtRDMADBSend(uint32_t dbIndex, uint64_t dbInfo, rtStream_t stm)
 {
 	return wrap_rtRDMADBSend(dbIndex, dbInfo, stm, &target_rtRDMADBSend);
 }
+
+SHIM_ENTRY(rtRDMADBSend, main_rtRDMADBSend);
 
 static __attribute__((noinline, cold)) rtError_t other_rtRDMADBSend(uint32_t dbIndex, uint64_t dbInfo, rtStream_t stm, struct shim_target *target)
 {
@@ -24408,10 +25652,38 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsLaunchKernelWithH
 }
 
 static struct shim_target target_rtsLaunchKernelWithHostArgs = {NULL, "rtsLaunchKernelWithHostArgs"};
-SHIM_EXPORT SHIM_HOT rtError_t rtsLaunchKernelWithHostArgs(rtFuncHandle funcHandle, uint32_t numBlocks, rtStream_t stm, rtKernelLaunchCfg_t *cfg, void *hostArgs, uint32_t argsSize, rtPlaceHolderInfo_t *placeHolderArray, uint32_t placeHolderNum)
+static SHIM_BODY SHIM_HOT rtError_t main_rtsLaunchKernelWithHostArgs(rtFuncHandle funcHandle, uint32_t numBlocks, rtStream_t stm, rtKernelLaunchCfg_t *cfg, void *hostArgs, uint32_t argsSize, rtPlaceHolderInfo_t *placeHolderArray, uint32_t placeHolderNum)
 {
 	return wrap_rtsLaunchKernelWithHostArgs(funcHandle, numBlocks, stm, cfg, hostArgs, argsSize, placeHolderArray, placeHolderNum, &target_rtsLaunchKernelWithHostArgs);
 }
+
+static SHIM_BODY rtError_t plain_rtsLaunchKernelWithHostArgs(rtFuncHandle funcHandle, uint32_t numBlocks, rtStream_t stm, rtKernelLaunchCfg_t *cfg, void *hostArgs, uint32_t argsSize, rtPlaceHolderInfo_t *placeHolderArray, uint32_t placeHolderNum)
+{
+	rtError_t (*real)(rtFuncHandle funcHandle, uint32_t numBlocks, rtStream_t stm, rtKernelLaunchCfg_t *cfg, void *hostArgs, uint32_t argsSize, rtPlaceHolderInfo_t *placeHolderArray, uint32_t placeHolderNum) = shim_real_known(&target_rtsLaunchKernelWithHostArgs.real);
+	if (!shim_special() && real != NULL && cfg == NULL && shim_plain_block(hostArgs, (uint64_t)argsSize) && placeHolderArray == NULL && shim_plain()) {
+	uint64_t w[8];
+	w[0] = (uint64_t)(uintptr_t)funcHandle;
+	w[1] = (uint64_t)(uint32_t)numBlocks;
+	w[2] = (uint64_t)(uintptr_t)stm;
+	w[3] = (uint64_t)(uintptr_t)cfg;
+	w[4] = (uint64_t)(uintptr_t)hostArgs;
+	w[5] = (uint64_t)(uint32_t)argsSize;
+	w[6] = (uint64_t)(uintptr_t)placeHolderArray;
+	w[7] = (uint64_t)(uint32_t)placeHolderNum;
+		struct call_record *r = shim_plain_enter(1052, w, 8, 4, hostArgs, (uint64_t)argsSize);
+		rtError_t ret = real(funcHandle, numBlocks, stm, cfg, hostArgs, argsSize, placeHolderArray, placeHolderNum);
+		r->end = shim_counter();
+		r->ret = (uint64_t)(uint32_t)ret;
+		if (ret == 0 && shim_after_task)
+			shim_plain_task(r, stm);
+		else
+			shim_plain_exit(r);
+		return ret;
+	}
+	return main_rtsLaunchKernelWithHostArgs(funcHandle, numBlocks, stm, cfg, hostArgs, argsSize, placeHolderArray, placeHolderNum);
+}
+
+SHIM_ENTRY(rtsLaunchKernelWithHostArgs, plain_rtsLaunchKernelWithHostArgs);
 
 static __attribute__((noinline, cold)) rtError_t other_rtsLaunchKernelWithHostArgs(rtFuncHandle funcHandle, uint32_t numBlocks, rtStream_t stm, rtKernelLaunchCfg_t *cfg, void *hostArgs, uint32_t argsSize, rtPlaceHolderInfo_t *placeHolderArray, uint32_t placeHolderNum, struct shim_target *target)
 {
@@ -24459,10 +25731,37 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsLaunchKernelWithD
 }
 
 static struct shim_target target_rtsLaunchKernelWithDevArgs = {NULL, "rtsLaunchKernelWithDevArgs"};
-SHIM_EXPORT SHIM_HOT rtError_t rtsLaunchKernelWithDevArgs(rtFuncHandle funcHandle, uint32_t numBlocks, rtStream_t stm, rtKernelLaunchCfg_t *cfg, const void *args, uint32_t argsSize, void *reserve)
+static SHIM_BODY SHIM_HOT rtError_t main_rtsLaunchKernelWithDevArgs(rtFuncHandle funcHandle, uint32_t numBlocks, rtStream_t stm, rtKernelLaunchCfg_t *cfg, const void *args, uint32_t argsSize, void *reserve)
 {
 	return wrap_rtsLaunchKernelWithDevArgs(funcHandle, numBlocks, stm, cfg, args, argsSize, reserve, &target_rtsLaunchKernelWithDevArgs);
 }
+
+static SHIM_BODY rtError_t plain_rtsLaunchKernelWithDevArgs(rtFuncHandle funcHandle, uint32_t numBlocks, rtStream_t stm, rtKernelLaunchCfg_t *cfg, const void *args, uint32_t argsSize, void *reserve)
+{
+	rtError_t (*real)(rtFuncHandle funcHandle, uint32_t numBlocks, rtStream_t stm, rtKernelLaunchCfg_t *cfg, const void *args, uint32_t argsSize, void *reserve) = shim_real_known(&target_rtsLaunchKernelWithDevArgs.real);
+	if (!shim_special() && real != NULL && cfg == NULL && shim_plain()) {
+	uint64_t w[7];
+	w[0] = (uint64_t)(uintptr_t)funcHandle;
+	w[1] = (uint64_t)(uint32_t)numBlocks;
+	w[2] = (uint64_t)(uintptr_t)stm;
+	w[3] = (uint64_t)(uintptr_t)cfg;
+	w[4] = (uint64_t)(uintptr_t)args;
+	w[5] = (uint64_t)(uint32_t)argsSize;
+	w[6] = (uint64_t)(uintptr_t)reserve;
+		struct call_record *r = shim_plain_enter(1053, w, 7, 0, NULL, 0);
+		rtError_t ret = real(funcHandle, numBlocks, stm, cfg, args, argsSize, reserve);
+		r->end = shim_counter();
+		r->ret = (uint64_t)(uint32_t)ret;
+		if (ret == 0 && shim_after_task)
+			shim_plain_task(r, stm);
+		else
+			shim_plain_exit(r);
+		return ret;
+	}
+	return main_rtsLaunchKernelWithDevArgs(funcHandle, numBlocks, stm, cfg, args, argsSize, reserve);
+}
+
+SHIM_ENTRY(rtsLaunchKernelWithDevArgs, plain_rtsLaunchKernelWithDevArgs);
 
 static __attribute__((noinline, cold)) rtError_t other_rtsLaunchKernelWithDevArgs(rtFuncHandle funcHandle, uint32_t numBlocks, rtStream_t stm, rtKernelLaunchCfg_t *cfg, const void *args, uint32_t argsSize, void *reserve, struct shim_target *target)
 {
@@ -24510,10 +25809,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsLaunchKernelWithC
 }
 
 static struct shim_target target_rtsLaunchKernelWithConfig = {NULL, "rtsLaunchKernelWithConfig"};
-SHIM_EXPORT SHIM_HOT rtError_t rtsLaunchKernelWithConfig(rtFuncHandle funcHandle, uint32_t numBlocks, rtStream_t stm, rtKernelLaunchCfg_t *cfg, rtArgsHandle argsHandle, void *reserve)
+static SHIM_BODY SHIM_HOT rtError_t main_rtsLaunchKernelWithConfig(rtFuncHandle funcHandle, uint32_t numBlocks, rtStream_t stm, rtKernelLaunchCfg_t *cfg, rtArgsHandle argsHandle, void *reserve)
 {
 	return wrap_rtsLaunchKernelWithConfig(funcHandle, numBlocks, stm, cfg, argsHandle, reserve, &target_rtsLaunchKernelWithConfig);
 }
+
+SHIM_ENTRY(rtsLaunchKernelWithConfig, main_rtsLaunchKernelWithConfig);
 
 static __attribute__((noinline, cold)) rtError_t other_rtsLaunchKernelWithConfig(rtFuncHandle funcHandle, uint32_t numBlocks, rtStream_t stm, rtKernelLaunchCfg_t *cfg, rtArgsHandle argsHandle, void *reserve, struct shim_target *target)
 {
@@ -24566,10 +25867,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsLaunchCpuKernel(r
 }
 
 static struct shim_target target_rtsLaunchCpuKernel = {NULL, "rtsLaunchCpuKernel"};
-SHIM_EXPORT SHIM_HOT rtError_t rtsLaunchCpuKernel(rtFuncHandle funcHandle, uint32_t numBlocks, rtStream_t stm, const rtKernelLaunchCfg_t *cfg, rtCpuKernelArgs_t *argsInfo)
+static SHIM_BODY SHIM_HOT rtError_t main_rtsLaunchCpuKernel(rtFuncHandle funcHandle, uint32_t numBlocks, rtStream_t stm, const rtKernelLaunchCfg_t *cfg, rtCpuKernelArgs_t *argsInfo)
 {
 	return wrap_rtsLaunchCpuKernel(funcHandle, numBlocks, stm, cfg, argsInfo, &target_rtsLaunchCpuKernel);
 }
+
+SHIM_ENTRY(rtsLaunchCpuKernel, main_rtsLaunchCpuKernel);
 
 static __attribute__((noinline, cold)) rtError_t other_rtsLaunchCpuKernel(rtFuncHandle funcHandle, uint32_t numBlocks, rtStream_t stm, const rtKernelLaunchCfg_t *cfg, rtCpuKernelArgs_t *argsInfo, struct shim_target *target)
 {
@@ -24615,10 +25918,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsLaunchRandomNumTa
 }
 
 static struct shim_target target_rtsLaunchRandomNumTask = {NULL, "rtsLaunchRandomNumTask"};
-SHIM_EXPORT rtError_t rtsLaunchRandomNumTask(const rtRandomNumTaskInfo_t *taskInfo, rtStream_t stm, void *reserve)
+static SHIM_BODY rtError_t main_rtsLaunchRandomNumTask(const rtRandomNumTaskInfo_t *taskInfo, rtStream_t stm, void *reserve)
 {
 	return wrap_rtsLaunchRandomNumTask(taskInfo, stm, reserve, &target_rtsLaunchRandomNumTask);
 }
+
+SHIM_ENTRY(rtsLaunchRandomNumTask, main_rtsLaunchRandomNumTask);
 
 static __attribute__((noinline, cold)) rtError_t other_rtsLaunchRandomNumTask(const rtRandomNumTaskInfo_t *taskInfo, rtStream_t stm, void *reserve, struct shim_target *target)
 {
@@ -24661,10 +25966,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsLaunchReduceAsync
 }
 
 static struct shim_target target_rtsLaunchReduceAsyncTask = {NULL, "rtsLaunchReduceAsyncTask"};
-SHIM_EXPORT rtError_t rtsLaunchReduceAsyncTask(const rtReduceInfo_t *reduceInfo, rtStream_t stm, const void *reserve)
+static SHIM_BODY rtError_t main_rtsLaunchReduceAsyncTask(const rtReduceInfo_t *reduceInfo, rtStream_t stm, const void *reserve)
 {
 	return wrap_rtsLaunchReduceAsyncTask(reduceInfo, stm, reserve, &target_rtsLaunchReduceAsyncTask);
 }
+
+SHIM_ENTRY(rtsLaunchReduceAsyncTask, main_rtsLaunchReduceAsyncTask);
 
 static __attribute__((noinline, cold)) rtError_t other_rtsLaunchReduceAsyncTask(const rtReduceInfo_t *reduceInfo, rtStream_t stm, const void *reserve, struct shim_target *target)
 {
@@ -24707,10 +26014,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsLaunchUpdateTask(
 }
 
 static struct shim_target target_rtsLaunchUpdateTask = {NULL, "rtsLaunchUpdateTask"};
-SHIM_EXPORT rtError_t rtsLaunchUpdateTask(rtStream_t destStm, uint32_t destTaskId, rtStream_t stm, rtTaskUpdateCfg_t *cfg)
+static SHIM_BODY rtError_t main_rtsLaunchUpdateTask(rtStream_t destStm, uint32_t destTaskId, rtStream_t stm, rtTaskUpdateCfg_t *cfg)
 {
 	return wrap_rtsLaunchUpdateTask(destStm, destTaskId, stm, cfg, &target_rtsLaunchUpdateTask);
 }
+
+SHIM_ENTRY(rtsLaunchUpdateTask, main_rtsLaunchUpdateTask);
 
 static __attribute__((noinline, cold)) rtError_t other_rtsLaunchUpdateTask(rtStream_t destStm, uint32_t destTaskId, rtStream_t stm, rtTaskUpdateCfg_t *cfg, struct shim_target *target)
 {
@@ -24752,10 +26061,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsLaunchCmoTask(rtC
 }
 
 static struct shim_target target_rtsLaunchCmoTask = {NULL, "rtsLaunchCmoTask"};
-SHIM_EXPORT rtError_t rtsLaunchCmoTask(rtCmoTaskCfg_t *taskCfg, rtStream_t stm, const void *reserve)
+static SHIM_BODY rtError_t main_rtsLaunchCmoTask(rtCmoTaskCfg_t *taskCfg, rtStream_t stm, const void *reserve)
 {
 	return wrap_rtsLaunchCmoTask(taskCfg, stm, reserve, &target_rtsLaunchCmoTask);
 }
+
+SHIM_ENTRY(rtsLaunchCmoTask, main_rtsLaunchCmoTask);
 
 static __attribute__((noinline, cold)) rtError_t other_rtsLaunchCmoTask(rtCmoTaskCfg_t *taskCfg, rtStream_t stm, const void *reserve, struct shim_target *target)
 {
@@ -24798,10 +26109,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsLaunchCmoAddrTask
 }
 
 static struct shim_target target_rtsLaunchCmoAddrTask = {NULL, "rtsLaunchCmoAddrTask"};
-SHIM_EXPORT rtError_t rtsLaunchCmoAddrTask(rtCmoDesc_t cmoDesc, rtStream_t stm, rtCmoOpCode cmoOpCode, const void *reserve)
+static SHIM_BODY rtError_t main_rtsLaunchCmoAddrTask(rtCmoDesc_t cmoDesc, rtStream_t stm, rtCmoOpCode cmoOpCode, const void *reserve)
 {
 	return wrap_rtsLaunchCmoAddrTask(cmoDesc, stm, cmoOpCode, reserve, &target_rtsLaunchCmoAddrTask);
 }
+
+SHIM_ENTRY(rtsLaunchCmoAddrTask, main_rtsLaunchCmoAddrTask);
 
 static __attribute__((noinline, cold)) rtError_t other_rtsLaunchCmoAddrTask(rtCmoDesc_t cmoDesc, rtStream_t stm, rtCmoOpCode cmoOpCode, const void *reserve, struct shim_target *target)
 {
@@ -24847,10 +26160,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsLaunchBarrierTask
 }
 
 static struct shim_target target_rtsLaunchBarrierTask = {NULL, "rtsLaunchBarrierTask"};
-SHIM_EXPORT rtError_t rtsLaunchBarrierTask(rtBarrierTaskInfo_t *taskInfo, rtStream_t stm, uint32_t flag)
+static SHIM_BODY rtError_t main_rtsLaunchBarrierTask(rtBarrierTaskInfo_t *taskInfo, rtStream_t stm, uint32_t flag)
 {
 	return wrap_rtsLaunchBarrierTask(taskInfo, stm, flag, &target_rtsLaunchBarrierTask);
 }
+
+SHIM_ENTRY(rtsLaunchBarrierTask, main_rtsLaunchBarrierTask);
 
 static __attribute__((noinline, cold)) rtError_t other_rtsLaunchBarrierTask(rtBarrierTaskInfo_t *taskInfo, rtStream_t stm, uint32_t flag, struct shim_target *target)
 {
@@ -24895,10 +26210,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsLaunchHostFunc(rt
 }
 
 static struct shim_target target_rtsLaunchHostFunc = {NULL, "rtsLaunchHostFunc"};
-SHIM_EXPORT rtError_t rtsLaunchHostFunc(rtStream_t stm, rtCallback_t callBackFunc, void *fnData)
+static SHIM_BODY rtError_t main_rtsLaunchHostFunc(rtStream_t stm, rtCallback_t callBackFunc, void *fnData)
 {
 	return wrap_rtsLaunchHostFunc(stm, callBackFunc, fnData, &target_rtsLaunchHostFunc);
 }
+
+SHIM_ENTRY(rtsLaunchHostFunc, main_rtsLaunchHostFunc);
 
 static __attribute__((noinline, cold)) rtError_t other_rtsLaunchHostFunc(rtStream_t stm, rtCallback_t callBackFunc, void *fnData, struct shim_target *target)
 {
@@ -24944,10 +26261,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtCallbackLaunch(rtC
 }
 
 static struct shim_target target_rtCallbackLaunch = {NULL, "rtCallbackLaunch"};
-SHIM_EXPORT rtError_t rtCallbackLaunch(rtCallback_t callBackFunc, void *fnData, rtStream_t stm, bool isBlock)
+static SHIM_BODY rtError_t main_rtCallbackLaunch(rtCallback_t callBackFunc, void *fnData, rtStream_t stm, bool isBlock)
 {
 	return wrap_rtCallbackLaunch(callBackFunc, fnData, stm, isBlock, &target_rtCallbackLaunch);
 }
+
+SHIM_ENTRY(rtCallbackLaunch, main_rtCallbackLaunch);
 
 static __attribute__((noinline, cold)) rtError_t other_rtCallbackLaunch(rtCallback_t callBackFunc, void *fnData, rtStream_t stm, bool isBlock, struct shim_target *target)
 {
@@ -24995,10 +26314,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtModelExecute(rtMod
 }
 
 static struct shim_target target_rtModelExecute = {NULL, "rtModelExecute"};
-SHIM_EXPORT rtError_t rtModelExecute(rtModel_t mdl, rtStream_t stm, uint32_t flag)
+static SHIM_BODY rtError_t main_rtModelExecute(rtModel_t mdl, rtStream_t stm, uint32_t flag)
 {
 	return wrap_rtModelExecute(mdl, stm, flag, &target_rtModelExecute);
 }
+
+SHIM_ENTRY(rtModelExecute, main_rtModelExecute);
 
 static __attribute__((noinline, cold)) rtError_t other_rtModelExecute(rtModel_t mdl, rtStream_t stm, uint32_t flag, struct shim_target *target)
 {
@@ -25047,10 +26368,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtModelExecuteSync(r
 }
 
 static struct shim_target target_rtModelExecuteSync = {NULL, "rtModelExecuteSync"};
-SHIM_EXPORT rtError_t rtModelExecuteSync(rtModel_t mdl, rtStream_t stm, uint32_t flag, int32_t timeout)
+static SHIM_BODY rtError_t main_rtModelExecuteSync(rtModel_t mdl, rtStream_t stm, uint32_t flag, int32_t timeout)
 {
 	return wrap_rtModelExecuteSync(mdl, stm, flag, timeout, &target_rtModelExecuteSync);
 }
+
+SHIM_ENTRY(rtModelExecuteSync, main_rtModelExecuteSync);
 
 static __attribute__((noinline, cold)) rtError_t other_rtModelExecuteSync(rtModel_t mdl, rtStream_t stm, uint32_t flag, int32_t timeout, struct shim_target *target)
 {
@@ -25094,10 +26417,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsModelExecute(rtMo
 }
 
 static struct shim_target target_rtsModelExecute = {NULL, "rtsModelExecute"};
-SHIM_EXPORT rtError_t rtsModelExecute(rtModel_t mdl, int32_t timeout)
+static SHIM_BODY rtError_t main_rtsModelExecute(rtModel_t mdl, int32_t timeout)
 {
 	return wrap_rtsModelExecute(mdl, timeout, &target_rtsModelExecute);
 }
+
+SHIM_ENTRY(rtsModelExecute, main_rtsModelExecute);
 
 static __attribute__((noinline, cold)) rtError_t other_rtsModelExecute(rtModel_t mdl, int32_t timeout, struct shim_target *target)
 {
@@ -25144,10 +26469,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsModelExecuteAsync
 }
 
 static struct shim_target target_rtsModelExecuteAsync = {NULL, "rtsModelExecuteAsync"};
-SHIM_EXPORT rtError_t rtsModelExecuteAsync(rtModel_t mdl, rtStream_t stm)
+static SHIM_BODY rtError_t main_rtsModelExecuteAsync(rtModel_t mdl, rtStream_t stm)
 {
 	return wrap_rtsModelExecuteAsync(mdl, stm, &target_rtsModelExecuteAsync);
 }
+
+SHIM_ENTRY(rtsModelExecuteAsync, main_rtsModelExecuteAsync);
 
 static __attribute__((noinline, cold)) rtError_t other_rtsModelExecuteAsync(rtModel_t mdl, rtStream_t stm, struct shim_target *target)
 {
@@ -25193,10 +26520,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpy(void *dst, 
 }
 
 static struct shim_target target_rtMemcpy = {NULL, "rtMemcpy"};
-SHIM_EXPORT SHIM_HOT rtError_t rtMemcpy(void *dst, uint64_t destMax, const void *src, uint64_t cnt, rtMemcpyKind_t kind)
+static SHIM_BODY SHIM_HOT rtError_t main_rtMemcpy(void *dst, uint64_t destMax, const void *src, uint64_t cnt, rtMemcpyKind_t kind)
 {
 	return wrap_rtMemcpy(dst, destMax, src, cnt, kind, &target_rtMemcpy);
 }
+
+SHIM_ENTRY(rtMemcpy, main_rtMemcpy);
 
 static __attribute__((noinline, cold)) rtError_t other_rtMemcpy(void *dst, uint64_t destMax, const void *src, uint64_t cnt, rtMemcpyKind_t kind, struct shim_target *target)
 {
@@ -25242,10 +26571,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpyEx(void *dst
 }
 
 static struct shim_target target_rtMemcpyEx = {NULL, "rtMemcpyEx"};
-SHIM_EXPORT SHIM_HOT rtError_t rtMemcpyEx(void *dst, uint64_t destMax, const void *src, uint64_t cnt, rtMemcpyKind_t kind)
+static SHIM_BODY SHIM_HOT rtError_t main_rtMemcpyEx(void *dst, uint64_t destMax, const void *src, uint64_t cnt, rtMemcpyKind_t kind)
 {
 	return wrap_rtMemcpyEx(dst, destMax, src, cnt, kind, &target_rtMemcpyEx);
 }
+
+SHIM_ENTRY(rtMemcpyEx, main_rtMemcpyEx);
 
 static __attribute__((noinline, cold)) rtError_t other_rtMemcpyEx(void *dst, uint64_t destMax, const void *src, uint64_t cnt, rtMemcpyKind_t kind, struct shim_target *target)
 {
@@ -25295,10 +26626,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpyAsync(void *
 }
 
 static struct shim_target target_rtMemcpyAsync = {NULL, "rtMemcpyAsync"};
-SHIM_EXPORT SHIM_HOT rtError_t rtMemcpyAsync(void *dst, uint64_t destMax, const void *src, uint64_t cnt, rtMemcpyKind_t kind, rtStream_t stm)
+static SHIM_BODY SHIM_HOT rtError_t main_rtMemcpyAsync(void *dst, uint64_t destMax, const void *src, uint64_t cnt, rtMemcpyKind_t kind, rtStream_t stm)
 {
 	return wrap_rtMemcpyAsync(dst, destMax, src, cnt, kind, stm, &target_rtMemcpyAsync);
 }
+
+SHIM_ENTRY(rtMemcpyAsync, main_rtMemcpyAsync);
 
 static __attribute__((noinline, cold)) rtError_t other_rtMemcpyAsync(void *dst, uint64_t destMax, const void *src, uint64_t cnt, rtMemcpyKind_t kind, rtStream_t stm, struct shim_target *target)
 {
@@ -25349,10 +26682,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpyAsyncEx(void
 }
 
 static struct shim_target target_rtMemcpyAsyncEx = {NULL, "rtMemcpyAsyncEx"};
-SHIM_EXPORT SHIM_HOT rtError_t rtMemcpyAsyncEx(void *dst, uint64_t destMax, const void *src, uint64_t cnt, rtMemcpyKind_t kind, rtStream_t stm, rtMemcpyConfig_t *memcpyConfig)
+static SHIM_BODY SHIM_HOT rtError_t main_rtMemcpyAsyncEx(void *dst, uint64_t destMax, const void *src, uint64_t cnt, rtMemcpyKind_t kind, rtStream_t stm, rtMemcpyConfig_t *memcpyConfig)
 {
 	return wrap_rtMemcpyAsyncEx(dst, destMax, src, cnt, kind, stm, memcpyConfig, &target_rtMemcpyAsyncEx);
 }
+
+SHIM_ENTRY(rtMemcpyAsyncEx, main_rtMemcpyAsyncEx);
 
 static __attribute__((noinline, cold)) rtError_t other_rtMemcpyAsyncEx(void *dst, uint64_t destMax, const void *src, uint64_t cnt, rtMemcpyKind_t kind, rtStream_t stm, rtMemcpyConfig_t *memcpyConfig, struct shim_target *target)
 {
@@ -25403,10 +26738,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpyAsyncWithCfg
 }
 
 static struct shim_target target_rtMemcpyAsyncWithCfg = {NULL, "rtMemcpyAsyncWithCfg"};
-SHIM_EXPORT SHIM_HOT rtError_t rtMemcpyAsyncWithCfg(void *dst, uint64_t destMax, const void *src, uint64_t cnt, rtMemcpyKind_t kind, rtStream_t stm, uint32_t qosCfg)
+static SHIM_BODY SHIM_HOT rtError_t main_rtMemcpyAsyncWithCfg(void *dst, uint64_t destMax, const void *src, uint64_t cnt, rtMemcpyKind_t kind, rtStream_t stm, uint32_t qosCfg)
 {
 	return wrap_rtMemcpyAsyncWithCfg(dst, destMax, src, cnt, kind, stm, qosCfg, &target_rtMemcpyAsyncWithCfg);
 }
+
+SHIM_ENTRY(rtMemcpyAsyncWithCfg, main_rtMemcpyAsyncWithCfg);
 
 static __attribute__((noinline, cold)) rtError_t other_rtMemcpyAsyncWithCfg(void *dst, uint64_t destMax, const void *src, uint64_t cnt, rtMemcpyKind_t kind, rtStream_t stm, uint32_t qosCfg, struct shim_target *target)
 {
@@ -25459,10 +26796,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpyAsyncWithCfg
 }
 
 static struct shim_target target_rtMemcpyAsyncWithCfgV2 = {NULL, "rtMemcpyAsyncWithCfgV2"};
-SHIM_EXPORT SHIM_HOT rtError_t rtMemcpyAsyncWithCfgV2(void *dst, uint64_t destMax, const void *src, uint64_t cnt, rtMemcpyKind_t kind, rtStream_t stm, const rtTaskCfgInfo_t *cfgInfo)
+static SHIM_BODY SHIM_HOT rtError_t main_rtMemcpyAsyncWithCfgV2(void *dst, uint64_t destMax, const void *src, uint64_t cnt, rtMemcpyKind_t kind, rtStream_t stm, const rtTaskCfgInfo_t *cfgInfo)
 {
 	return wrap_rtMemcpyAsyncWithCfgV2(dst, destMax, src, cnt, kind, stm, cfgInfo, &target_rtMemcpyAsyncWithCfgV2);
 }
+
+SHIM_ENTRY(rtMemcpyAsyncWithCfgV2, main_rtMemcpyAsyncWithCfgV2);
 
 static __attribute__((noinline, cold)) rtError_t other_rtMemcpyAsyncWithCfgV2(void *dst, uint64_t destMax, const void *src, uint64_t cnt, rtMemcpyKind_t kind, rtStream_t stm, const rtTaskCfgInfo_t *cfgInfo, struct shim_target *target)
 {
@@ -25512,10 +26851,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpyAsyncWithout
 }
 
 static struct shim_target target_rtMemcpyAsyncWithoutCheckKind = {NULL, "rtMemcpyAsyncWithoutCheckKind"};
-SHIM_EXPORT SHIM_HOT rtError_t rtMemcpyAsyncWithoutCheckKind(void *dst, uint64_t destMax, const void *src, uint64_t cnt, rtMemcpyKind_t kind, rtStream_t stm)
+static SHIM_BODY SHIM_HOT rtError_t main_rtMemcpyAsyncWithoutCheckKind(void *dst, uint64_t destMax, const void *src, uint64_t cnt, rtMemcpyKind_t kind, rtStream_t stm)
 {
 	return wrap_rtMemcpyAsyncWithoutCheckKind(dst, destMax, src, cnt, kind, stm, &target_rtMemcpyAsyncWithoutCheckKind);
 }
+
+SHIM_ENTRY(rtMemcpyAsyncWithoutCheckKind, main_rtMemcpyAsyncWithoutCheckKind);
 
 static __attribute__((noinline, cold)) rtError_t other_rtMemcpyAsyncWithoutCheckKind(void *dst, uint64_t destMax, const void *src, uint64_t cnt, rtMemcpyKind_t kind, rtStream_t stm, struct shim_target *target)
 {
@@ -25565,10 +26906,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpyHostTask(voi
 }
 
 static struct shim_target target_rtMemcpyHostTask = {NULL, "rtMemcpyHostTask"};
-SHIM_EXPORT SHIM_HOT rtError_t rtMemcpyHostTask(void *dst, uint64_t destMax, const void *src, uint64_t cnt, rtMemcpyKind_t kind, rtStream_t stm)
+static SHIM_BODY SHIM_HOT rtError_t main_rtMemcpyHostTask(void *dst, uint64_t destMax, const void *src, uint64_t cnt, rtMemcpyKind_t kind, rtStream_t stm)
 {
 	return wrap_rtMemcpyHostTask(dst, destMax, src, cnt, kind, stm, &target_rtMemcpyHostTask);
 }
+
+SHIM_ENTRY(rtMemcpyHostTask, main_rtMemcpyHostTask);
 
 static __attribute__((noinline, cold)) rtError_t other_rtMemcpyHostTask(void *dst, uint64_t destMax, const void *src, uint64_t cnt, rtMemcpyKind_t kind, rtStream_t stm, struct shim_target *target)
 {
@@ -25616,10 +26959,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpy2d(void *dst
 }
 
 static struct shim_target target_rtMemcpy2d = {NULL, "rtMemcpy2d"};
-SHIM_EXPORT SHIM_HOT rtError_t rtMemcpy2d(void *dst, uint64_t dstPitch, const void *src, uint64_t srcPitch, uint64_t width, uint64_t height, rtMemcpyKind_t kind)
+static SHIM_BODY SHIM_HOT rtError_t main_rtMemcpy2d(void *dst, uint64_t dstPitch, const void *src, uint64_t srcPitch, uint64_t width, uint64_t height, rtMemcpyKind_t kind)
 {
 	return wrap_rtMemcpy2d(dst, dstPitch, src, srcPitch, width, height, kind, &target_rtMemcpy2d);
 }
+
+SHIM_ENTRY(rtMemcpy2d, main_rtMemcpy2d);
 
 static __attribute__((noinline, cold)) rtError_t other_rtMemcpy2d(void *dst, uint64_t dstPitch, const void *src, uint64_t srcPitch, uint64_t width, uint64_t height, rtMemcpyKind_t kind, struct shim_target *target)
 {
@@ -25671,10 +27016,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpy2dAsync(void
 }
 
 static struct shim_target target_rtMemcpy2dAsync = {NULL, "rtMemcpy2dAsync"};
-SHIM_EXPORT SHIM_HOT rtError_t rtMemcpy2dAsync(void *dst, uint64_t dstPitch, const void *src, uint64_t srcPitch, uint64_t width, uint64_t height, rtMemcpyKind_t kind, rtStream_t stm)
+static SHIM_BODY SHIM_HOT rtError_t main_rtMemcpy2dAsync(void *dst, uint64_t dstPitch, const void *src, uint64_t srcPitch, uint64_t width, uint64_t height, rtMemcpyKind_t kind, rtStream_t stm)
 {
 	return wrap_rtMemcpy2dAsync(dst, dstPitch, src, srcPitch, width, height, kind, stm, &target_rtMemcpy2dAsync);
 }
+
+SHIM_ENTRY(rtMemcpy2dAsync, main_rtMemcpy2dAsync);
 
 static __attribute__((noinline, cold)) rtError_t other_rtMemcpy2dAsync(void *dst, uint64_t dstPitch, const void *src, uint64_t srcPitch, uint64_t width, uint64_t height, rtMemcpyKind_t kind, rtStream_t stm, struct shim_target *target)
 {
@@ -25720,10 +27067,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpyAsyncPtr(voi
 }
 
 static struct shim_target target_rtMemcpyAsyncPtr = {NULL, "rtMemcpyAsyncPtr"};
-SHIM_EXPORT SHIM_HOT rtError_t rtMemcpyAsyncPtr(void *memcpyAddrInfo, uint64_t destMax, uint64_t count, rtMemcpyKind_t kind, rtStream_t stream, uint32_t qosCfg)
+static SHIM_BODY SHIM_HOT rtError_t main_rtMemcpyAsyncPtr(void *memcpyAddrInfo, uint64_t destMax, uint64_t count, rtMemcpyKind_t kind, rtStream_t stream, uint32_t qosCfg)
 {
 	return wrap_rtMemcpyAsyncPtr(memcpyAddrInfo, destMax, count, kind, stream, qosCfg, &target_rtMemcpyAsyncPtr);
 }
+
+SHIM_ENTRY(rtMemcpyAsyncPtr, main_rtMemcpyAsyncPtr);
 
 static __attribute__((noinline, cold)) rtError_t other_rtMemcpyAsyncPtr(void *memcpyAddrInfo, uint64_t destMax, uint64_t count, rtMemcpyKind_t kind, rtStream_t stream, uint32_t qosCfg, struct shim_target *target)
 {
@@ -25773,10 +27122,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpyAsyncPtrV2(v
 }
 
 static struct shim_target target_rtMemcpyAsyncPtrV2 = {NULL, "rtMemcpyAsyncPtrV2"};
-SHIM_EXPORT SHIM_HOT rtError_t rtMemcpyAsyncPtrV2(void *memcpyAddrInfo, uint64_t destMax, uint64_t count, rtMemcpyKind_t kind, rtStream_t stream, const rtTaskCfgInfo_t *cfgInfo)
+static SHIM_BODY SHIM_HOT rtError_t main_rtMemcpyAsyncPtrV2(void *memcpyAddrInfo, uint64_t destMax, uint64_t count, rtMemcpyKind_t kind, rtStream_t stream, const rtTaskCfgInfo_t *cfgInfo)
 {
 	return wrap_rtMemcpyAsyncPtrV2(memcpyAddrInfo, destMax, count, kind, stream, cfgInfo, &target_rtMemcpyAsyncPtrV2);
 }
+
+SHIM_ENTRY(rtMemcpyAsyncPtrV2, main_rtMemcpyAsyncPtrV2);
 
 static __attribute__((noinline, cold)) rtError_t other_rtMemcpyAsyncPtrV2(void *memcpyAddrInfo, uint64_t destMax, uint64_t count, rtMemcpyKind_t kind, rtStream_t stream, const rtTaskCfgInfo_t *cfgInfo, struct shim_target *target)
 {
@@ -25823,10 +27174,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpyD2DAddrAsync
 }
 
 static struct shim_target target_rtMemcpyD2DAddrAsync = {NULL, "rtMemcpyD2DAddrAsync"};
-SHIM_EXPORT SHIM_HOT rtError_t rtMemcpyD2DAddrAsync(void *dst, uint64_t dstMax, uint64_t dstOffset, const void *src, uint64_t cnt, uint64_t srcOffset, rtStream_t stm)
+static SHIM_BODY SHIM_HOT rtError_t main_rtMemcpyD2DAddrAsync(void *dst, uint64_t dstMax, uint64_t dstOffset, const void *src, uint64_t cnt, uint64_t srcOffset, rtStream_t stm)
 {
 	return wrap_rtMemcpyD2DAddrAsync(dst, dstMax, dstOffset, src, cnt, srcOffset, stm, &target_rtMemcpyD2DAddrAsync);
 }
+
+SHIM_ENTRY(rtMemcpyD2DAddrAsync, main_rtMemcpyD2DAddrAsync);
 
 static __attribute__((noinline, cold)) rtError_t other_rtMemcpyD2DAddrAsync(void *dst, uint64_t dstMax, uint64_t dstOffset, const void *src, uint64_t cnt, uint64_t srcOffset, rtStream_t stm, struct shim_target *target)
 {
@@ -25874,10 +27227,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpyAsyncWithOff
 }
 
 static struct shim_target target_rtMemcpyAsyncWithOffset = {NULL, "rtMemcpyAsyncWithOffset"};
-SHIM_EXPORT SHIM_HOT rtError_t rtMemcpyAsyncWithOffset(void **dst, uint64_t dstMax, uint64_t dstDataOffset, const void **src, uint64_t cnt, uint64_t srcDataOffset, rtMemcpyKind kind, rtStream_t stm)
+static SHIM_BODY SHIM_HOT rtError_t main_rtMemcpyAsyncWithOffset(void **dst, uint64_t dstMax, uint64_t dstDataOffset, const void **src, uint64_t cnt, uint64_t srcDataOffset, rtMemcpyKind kind, rtStream_t stm)
 {
 	return wrap_rtMemcpyAsyncWithOffset(dst, dstMax, dstDataOffset, src, cnt, srcDataOffset, kind, stm, &target_rtMemcpyAsyncWithOffset);
 }
+
+SHIM_ENTRY(rtMemcpyAsyncWithOffset, main_rtMemcpyAsyncWithOffset);
 
 static __attribute__((noinline, cold)) rtError_t other_rtMemcpyAsyncWithOffset(void **dst, uint64_t dstMax, uint64_t dstDataOffset, const void **src, uint64_t cnt, uint64_t srcDataOffset, rtMemcpyKind kind, rtStream_t stm, struct shim_target *target)
 {
@@ -25924,10 +27279,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsMemcpy(void *dst,
 }
 
 static struct shim_target target_rtsMemcpy = {NULL, "rtsMemcpy"};
-SHIM_EXPORT SHIM_HOT rtError_t rtsMemcpy(void *dst, uint64_t destMax, const void *src, uint64_t cnt, rtMemcpyKind kind, rtMemcpyConfig_t *config)
+static SHIM_BODY SHIM_HOT rtError_t main_rtsMemcpy(void *dst, uint64_t destMax, const void *src, uint64_t cnt, rtMemcpyKind kind, rtMemcpyConfig_t *config)
 {
 	return wrap_rtsMemcpy(dst, destMax, src, cnt, kind, config, &target_rtsMemcpy);
 }
+
+SHIM_ENTRY(rtsMemcpy, main_rtsMemcpy);
 
 static __attribute__((noinline, cold)) rtError_t other_rtsMemcpy(void *dst, uint64_t destMax, const void *src, uint64_t cnt, rtMemcpyKind kind, rtMemcpyConfig_t *config, struct shim_target *target)
 {
@@ -25978,10 +27335,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsMemcpyAsync(void 
 }
 
 static struct shim_target target_rtsMemcpyAsync = {NULL, "rtsMemcpyAsync"};
-SHIM_EXPORT SHIM_HOT rtError_t rtsMemcpyAsync(void *dst, uint64_t destMax, const void *src, uint64_t cnt, rtMemcpyKind kind, rtMemcpyConfig_t *config, rtStream_t stm)
+static SHIM_BODY SHIM_HOT rtError_t main_rtsMemcpyAsync(void *dst, uint64_t destMax, const void *src, uint64_t cnt, rtMemcpyKind kind, rtMemcpyConfig_t *config, rtStream_t stm)
 {
 	return wrap_rtsMemcpyAsync(dst, destMax, src, cnt, kind, config, stm, &target_rtsMemcpyAsync);
 }
+
+SHIM_ENTRY(rtsMemcpyAsync, main_rtsMemcpyAsync);
 
 static __attribute__((noinline, cold)) rtError_t other_rtsMemcpyAsync(void *dst, uint64_t destMax, const void *src, uint64_t cnt, rtMemcpyKind kind, rtMemcpyConfig_t *config, rtStream_t stm, struct shim_target *target)
 {
@@ -26021,10 +27380,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemset(void *devPt
 }
 
 static struct shim_target target_rtMemset = {NULL, "rtMemset"};
-SHIM_EXPORT rtError_t rtMemset(void *devPtr, uint64_t destMax, uint32_t val, uint64_t cnt)
+static SHIM_BODY rtError_t main_rtMemset(void *devPtr, uint64_t destMax, uint32_t val, uint64_t cnt)
 {
 	return wrap_rtMemset(devPtr, destMax, val, cnt, &target_rtMemset);
 }
+
+SHIM_ENTRY(rtMemset, main_rtMemset);
 
 static __attribute__((noinline, cold)) rtError_t other_rtMemset(void *devPtr, uint64_t destMax, uint32_t val, uint64_t cnt, struct shim_target *target)
 {
@@ -26069,10 +27430,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemsetAsync(void *
 }
 
 static struct shim_target target_rtMemsetAsync = {NULL, "rtMemsetAsync"};
-SHIM_EXPORT rtError_t rtMemsetAsync(void *ptr, uint64_t destMax, uint32_t val, uint64_t cnt, rtStream_t stm)
+static SHIM_BODY rtError_t main_rtMemsetAsync(void *ptr, uint64_t destMax, uint32_t val, uint64_t cnt, rtStream_t stm)
 {
 	return wrap_rtMemsetAsync(ptr, destMax, val, cnt, stm, &target_rtMemsetAsync);
 }
+
+SHIM_ENTRY(rtMemsetAsync, main_rtMemsetAsync);
 
 static __attribute__((noinline, cold)) rtError_t other_rtMemsetAsync(void *ptr, uint64_t destMax, uint32_t val, uint64_t cnt, rtStream_t stm, struct shim_target *target)
 {
@@ -26123,10 +27486,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtReduceAsync(void *
 }
 
 static struct shim_target target_rtReduceAsync = {NULL, "rtReduceAsync"};
-SHIM_EXPORT rtError_t rtReduceAsync(void *dst, uint64_t destMax, const void *src, uint64_t cnt, rtRecudeKind_t kind, rtDataType_t type, rtStream_t stm)
+static SHIM_BODY rtError_t main_rtReduceAsync(void *dst, uint64_t destMax, const void *src, uint64_t cnt, rtRecudeKind_t kind, rtDataType_t type, rtStream_t stm)
 {
 	return wrap_rtReduceAsync(dst, destMax, src, cnt, kind, type, stm, &target_rtReduceAsync);
 }
+
+SHIM_ENTRY(rtReduceAsync, main_rtReduceAsync);
 
 static __attribute__((noinline, cold)) rtError_t other_rtReduceAsync(void *dst, uint64_t destMax, const void *src, uint64_t cnt, rtRecudeKind_t kind, rtDataType_t type, rtStream_t stm, struct shim_target *target)
 {
@@ -26178,10 +27543,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtReduceAsyncV2(void
 }
 
 static struct shim_target target_rtReduceAsyncV2 = {NULL, "rtReduceAsyncV2"};
-SHIM_EXPORT rtError_t rtReduceAsyncV2(void *dst, uint64_t destMax, const void *src, uint64_t cnt, rtRecudeKind_t kind, rtDataType_t type, rtStream_t stm, void *overflowAddr)
+static SHIM_BODY rtError_t main_rtReduceAsyncV2(void *dst, uint64_t destMax, const void *src, uint64_t cnt, rtRecudeKind_t kind, rtDataType_t type, rtStream_t stm, void *overflowAddr)
 {
 	return wrap_rtReduceAsyncV2(dst, destMax, src, cnt, kind, type, stm, overflowAddr, &target_rtReduceAsyncV2);
 }
+
+SHIM_ENTRY(rtReduceAsyncV2, main_rtReduceAsyncV2);
 
 static __attribute__((noinline, cold)) rtError_t other_rtReduceAsyncV2(void *dst, uint64_t destMax, const void *src, uint64_t cnt, rtRecudeKind_t kind, rtDataType_t type, rtStream_t stm, void *overflowAddr, struct shim_target *target)
 {
@@ -26233,10 +27600,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtReduceAsyncWithCfg
 }
 
 static struct shim_target target_rtReduceAsyncWithCfg = {NULL, "rtReduceAsyncWithCfg"};
-SHIM_EXPORT rtError_t rtReduceAsyncWithCfg(void *dst, uint64_t destMax, const void *src, uint64_t cnt, rtRecudeKind_t kind, rtDataType_t type, rtStream_t stm, uint32_t qosCfg)
+static SHIM_BODY rtError_t main_rtReduceAsyncWithCfg(void *dst, uint64_t destMax, const void *src, uint64_t cnt, rtRecudeKind_t kind, rtDataType_t type, rtStream_t stm, uint32_t qosCfg)
 {
 	return wrap_rtReduceAsyncWithCfg(dst, destMax, src, cnt, kind, type, stm, qosCfg, &target_rtReduceAsyncWithCfg);
 }
+
+SHIM_ENTRY(rtReduceAsyncWithCfg, main_rtReduceAsyncWithCfg);
 
 static __attribute__((noinline, cold)) rtError_t other_rtReduceAsyncWithCfg(void *dst, uint64_t destMax, const void *src, uint64_t cnt, rtRecudeKind_t kind, rtDataType_t type, rtStream_t stm, uint32_t qosCfg, struct shim_target *target)
 {
@@ -26290,10 +27659,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtReduceAsyncWithCfg
 }
 
 static struct shim_target target_rtReduceAsyncWithCfgV2 = {NULL, "rtReduceAsyncWithCfgV2"};
-SHIM_EXPORT rtError_t rtReduceAsyncWithCfgV2(void *dst, uint64_t destMax, const void *src, uint64_t cnt, rtRecudeKind_t kind, rtDataType_t type, rtStream_t stm, const rtTaskCfgInfo_t *cfgInfo)
+static SHIM_BODY rtError_t main_rtReduceAsyncWithCfgV2(void *dst, uint64_t destMax, const void *src, uint64_t cnt, rtRecudeKind_t kind, rtDataType_t type, rtStream_t stm, const rtTaskCfgInfo_t *cfgInfo)
 {
 	return wrap_rtReduceAsyncWithCfgV2(dst, destMax, src, cnt, kind, type, stm, cfgInfo, &target_rtReduceAsyncWithCfgV2);
 }
+
+SHIM_ENTRY(rtReduceAsyncWithCfgV2, main_rtReduceAsyncWithCfgV2);
 
 static __attribute__((noinline, cold)) rtError_t other_rtReduceAsyncWithCfgV2(void *dst, uint64_t destMax, const void *src, uint64_t cnt, rtRecudeKind_t kind, rtDataType_t type, rtStream_t stm, const rtTaskCfgInfo_t *cfgInfo, struct shim_target *target)
 {
@@ -26339,10 +27710,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMalloc(void **devP
 }
 
 static struct shim_target target_rtMalloc = {NULL, "rtMalloc"};
-SHIM_EXPORT rtError_t rtMalloc(void **devPtr, uint64_t size, rtMemType_t type, uint16_t moduleId)
+static SHIM_BODY rtError_t main_rtMalloc(void **devPtr, uint64_t size, rtMemType_t type, uint16_t moduleId)
 {
 	return wrap_rtMalloc(devPtr, size, type, moduleId, &target_rtMalloc);
 }
+
+SHIM_ENTRY(rtMalloc, main_rtMalloc);
 
 static __attribute__((noinline, cold)) rtError_t other_rtMalloc(void **devPtr, uint64_t size, rtMemType_t type, uint16_t moduleId, struct shim_target *target)
 {
@@ -26388,10 +27761,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMallocCached(void 
 }
 
 static struct shim_target target_rtMallocCached = {NULL, "rtMallocCached"};
-SHIM_EXPORT rtError_t rtMallocCached(void **devPtr, uint64_t size, rtMemType_t type, uint16_t moduleId)
+static SHIM_BODY rtError_t main_rtMallocCached(void **devPtr, uint64_t size, rtMemType_t type, uint16_t moduleId)
 {
 	return wrap_rtMallocCached(devPtr, size, type, moduleId, &target_rtMallocCached);
 }
+
+SHIM_ENTRY(rtMallocCached, main_rtMallocCached);
 
 static __attribute__((noinline, cold)) rtError_t other_rtMallocCached(void **devPtr, uint64_t size, rtMemType_t type, uint16_t moduleId, struct shim_target *target)
 {
@@ -26436,10 +27811,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMallocHost(void **
 }
 
 static struct shim_target target_rtMallocHost = {NULL, "rtMallocHost"};
-SHIM_EXPORT rtError_t rtMallocHost(void **hostPtr, uint64_t size, uint16_t moduleId)
+static SHIM_BODY rtError_t main_rtMallocHost(void **hostPtr, uint64_t size, uint16_t moduleId)
 {
 	return wrap_rtMallocHost(hostPtr, size, moduleId, &target_rtMallocHost);
 }
+
+SHIM_ENTRY(rtMallocHost, main_rtMallocHost);
 
 static __attribute__((noinline, cold)) rtError_t other_rtMallocHost(void **hostPtr, uint64_t size, uint16_t moduleId, struct shim_target *target)
 {
@@ -26477,10 +27854,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtFree(void *devPtr,
 }
 
 static struct shim_target target_rtFree = {NULL, "rtFree"};
-SHIM_EXPORT rtError_t rtFree(void *devPtr)
+static SHIM_BODY rtError_t main_rtFree(void *devPtr)
 {
 	return wrap_rtFree(devPtr, &target_rtFree);
 }
+
+SHIM_ENTRY(rtFree, main_rtFree);
 
 static __attribute__((noinline, cold)) rtError_t other_rtFree(void *devPtr, struct shim_target *target)
 {
@@ -26522,10 +27901,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtFreeWithDevSync(vo
 }
 
 static struct shim_target target_rtFreeWithDevSync = {NULL, "rtFreeWithDevSync"};
-SHIM_EXPORT rtError_t rtFreeWithDevSync(void *devPtr)
+static SHIM_BODY rtError_t main_rtFreeWithDevSync(void *devPtr)
 {
 	return wrap_rtFreeWithDevSync(devPtr, &target_rtFreeWithDevSync);
 }
+
+SHIM_ENTRY(rtFreeWithDevSync, main_rtFreeWithDevSync);
 
 static __attribute__((noinline, cold)) rtError_t other_rtFreeWithDevSync(void *devPtr, struct shim_target *target)
 {
@@ -26563,10 +27944,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtFreeHost(void *hos
 }
 
 static struct shim_target target_rtFreeHost = {NULL, "rtFreeHost"};
-SHIM_EXPORT rtError_t rtFreeHost(void *hostPtr)
+static SHIM_BODY rtError_t main_rtFreeHost(void *hostPtr)
 {
 	return wrap_rtFreeHost(hostPtr, &target_rtFreeHost);
 }
+
+SHIM_ENTRY(rtFreeHost, main_rtFreeHost);
 
 static __attribute__((noinline, cold)) rtError_t other_rtFreeHost(void *hostPtr, struct shim_target *target)
 {
@@ -26608,10 +27991,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtFreeHostWithDevSyn
 }
 
 static struct shim_target target_rtFreeHostWithDevSync = {NULL, "rtFreeHostWithDevSync"};
-SHIM_EXPORT rtError_t rtFreeHostWithDevSync(void *hostPtr)
+static SHIM_BODY rtError_t main_rtFreeHostWithDevSync(void *hostPtr)
 {
 	return wrap_rtFreeHostWithDevSync(hostPtr, &target_rtFreeHostWithDevSync);
 }
+
+SHIM_ENTRY(rtFreeHostWithDevSync, main_rtFreeHostWithDevSync);
 
 static __attribute__((noinline, cold)) rtError_t other_rtFreeHostWithDevSync(void *hostPtr, struct shim_target *target)
 {
@@ -26652,10 +28037,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtSetDevice(int32_t 
 }
 
 static struct shim_target target_rtSetDevice = {NULL, "rtSetDevice"};
-SHIM_EXPORT rtError_t rtSetDevice(int32_t devId)
+static SHIM_BODY rtError_t main_rtSetDevice(int32_t devId)
 {
 	return wrap_rtSetDevice(devId, &target_rtSetDevice);
 }
+
+SHIM_ENTRY(rtSetDevice, main_rtSetDevice);
 
 static __attribute__((noinline, cold)) rtError_t other_rtSetDevice(int32_t devId, struct shim_target *target)
 {
@@ -26695,10 +28082,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtGetDevice(int32_t 
 }
 
 static struct shim_target target_rtGetDevice = {NULL, "rtGetDevice"};
-SHIM_EXPORT rtError_t rtGetDevice(int32_t *devId)
+static SHIM_BODY rtError_t main_rtGetDevice(int32_t *devId)
 {
 	return wrap_rtGetDevice(devId, &target_rtGetDevice);
 }
+
+SHIM_ENTRY(rtGetDevice, main_rtGetDevice);
 
 static __attribute__((noinline, cold)) rtError_t other_rtGetDevice(int32_t *devId, struct shim_target *target)
 {
@@ -26736,10 +28125,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtDeviceReset(int32_
 }
 
 static struct shim_target target_rtDeviceReset = {NULL, "rtDeviceReset"};
-SHIM_EXPORT rtError_t rtDeviceReset(int32_t devId)
+static SHIM_BODY rtError_t main_rtDeviceReset(int32_t devId)
 {
 	return wrap_rtDeviceReset(devId, &target_rtDeviceReset);
 }
+
+SHIM_ENTRY(rtDeviceReset, main_rtDeviceReset);
 
 static __attribute__((noinline, cold)) rtError_t other_rtDeviceReset(int32_t devId, struct shim_target *target)
 {
@@ -26778,10 +28169,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtDeviceSynchronize(
 }
 
 static struct shim_target target_rtDeviceSynchronize = {NULL, "rtDeviceSynchronize"};
-SHIM_EXPORT rtError_t rtDeviceSynchronize(void)
+static SHIM_BODY rtError_t main_rtDeviceSynchronize(void)
 {
 	return wrap_rtDeviceSynchronize(&target_rtDeviceSynchronize);
 }
+
+SHIM_ENTRY(rtDeviceSynchronize, main_rtDeviceSynchronize);
 
 static __attribute__((noinline, cold)) rtError_t other_rtDeviceSynchronize(struct shim_target *target)
 {
@@ -26822,10 +28215,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtDeviceSynchronizeW
 }
 
 static struct shim_target target_rtDeviceSynchronizeWithTimeout = {NULL, "rtDeviceSynchronizeWithTimeout"};
-SHIM_EXPORT rtError_t rtDeviceSynchronizeWithTimeout(int32_t timeout)
+static SHIM_BODY rtError_t main_rtDeviceSynchronizeWithTimeout(int32_t timeout)
 {
 	return wrap_rtDeviceSynchronizeWithTimeout(timeout, &target_rtDeviceSynchronizeWithTimeout);
 }
+
+SHIM_ENTRY(rtDeviceSynchronizeWithTimeout, main_rtDeviceSynchronizeWithTimeout);
 
 static __attribute__((noinline, cold)) rtError_t other_rtDeviceSynchronizeWithTimeout(int32_t timeout, struct shim_target *target)
 {
@@ -26867,10 +28262,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtCtxCreate(rtContex
 }
 
 static struct shim_target target_rtCtxCreate = {NULL, "rtCtxCreate"};
-SHIM_EXPORT rtError_t rtCtxCreate(rtContext_t *createCtx, uint32_t flags, int32_t devId)
+static SHIM_BODY rtError_t main_rtCtxCreate(rtContext_t *createCtx, uint32_t flags, int32_t devId)
 {
 	return wrap_rtCtxCreate(createCtx, flags, devId, &target_rtCtxCreate);
 }
+
+SHIM_ENTRY(rtCtxCreate, main_rtCtxCreate);
 
 static __attribute__((noinline, cold)) rtError_t other_rtCtxCreate(rtContext_t *createCtx, uint32_t flags, int32_t devId, struct shim_target *target)
 {
@@ -26908,10 +28305,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtCtxDestroy(rtConte
 }
 
 static struct shim_target target_rtCtxDestroy = {NULL, "rtCtxDestroy"};
-SHIM_EXPORT rtError_t rtCtxDestroy(rtContext_t destroyCtx)
+static SHIM_BODY rtError_t main_rtCtxDestroy(rtContext_t destroyCtx)
 {
 	return wrap_rtCtxDestroy(destroyCtx, &target_rtCtxDestroy);
 }
+
+SHIM_ENTRY(rtCtxDestroy, main_rtCtxDestroy);
 
 static __attribute__((noinline, cold)) rtError_t other_rtCtxDestroy(rtContext_t destroyCtx, struct shim_target *target)
 {
@@ -26951,10 +28350,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtCtxGetCurrent(rtCo
 }
 
 static struct shim_target target_rtCtxGetCurrent = {NULL, "rtCtxGetCurrent"};
-SHIM_EXPORT rtError_t rtCtxGetCurrent(rtContext_t *currentCtx)
+static SHIM_BODY rtError_t main_rtCtxGetCurrent(rtContext_t *currentCtx)
 {
 	return wrap_rtCtxGetCurrent(currentCtx, &target_rtCtxGetCurrent);
 }
+
+SHIM_ENTRY(rtCtxGetCurrent, main_rtCtxGetCurrent);
 
 static __attribute__((noinline, cold)) rtError_t other_rtCtxGetCurrent(rtContext_t *currentCtx, struct shim_target *target)
 {
@@ -26991,10 +28392,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtCtxSetCurrent(rtCo
 }
 
 static struct shim_target target_rtCtxSetCurrent = {NULL, "rtCtxSetCurrent"};
-SHIM_EXPORT rtError_t rtCtxSetCurrent(rtContext_t currentCtx)
+static SHIM_BODY rtError_t main_rtCtxSetCurrent(rtContext_t currentCtx)
 {
 	return wrap_rtCtxSetCurrent(currentCtx, &target_rtCtxSetCurrent);
 }
+
+SHIM_ENTRY(rtCtxSetCurrent, main_rtCtxSetCurrent);
 
 static __attribute__((noinline, cold)) rtError_t other_rtCtxSetCurrent(rtContext_t currentCtx, struct shim_target *target)
 {
@@ -27035,10 +28438,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtStreamCreate(rtStr
 }
 
 static struct shim_target target_rtStreamCreate = {NULL, "rtStreamCreate"};
-SHIM_EXPORT rtError_t rtStreamCreate(rtStream_t *stm, int32_t priority)
+static SHIM_BODY rtError_t main_rtStreamCreate(rtStream_t *stm, int32_t priority)
 {
 	return wrap_rtStreamCreate(stm, priority, &target_rtStreamCreate);
 }
+
+SHIM_ENTRY(rtStreamCreate, main_rtStreamCreate);
 
 static __attribute__((noinline, cold)) rtError_t other_rtStreamCreate(rtStream_t *stm, int32_t priority, struct shim_target *target)
 {
@@ -27080,10 +28485,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtStreamCreateWithFl
 }
 
 static struct shim_target target_rtStreamCreateWithFlags = {NULL, "rtStreamCreateWithFlags"};
-SHIM_EXPORT rtError_t rtStreamCreateWithFlags(rtStream_t *stm, int32_t priority, uint32_t flags)
+static SHIM_BODY rtError_t main_rtStreamCreateWithFlags(rtStream_t *stm, int32_t priority, uint32_t flags)
 {
 	return wrap_rtStreamCreateWithFlags(stm, priority, flags, &target_rtStreamCreateWithFlags);
 }
+
+SHIM_ENTRY(rtStreamCreateWithFlags, main_rtStreamCreateWithFlags);
 
 static __attribute__((noinline, cold)) rtError_t other_rtStreamCreateWithFlags(rtStream_t *stm, int32_t priority, uint32_t flags, struct shim_target *target)
 {
@@ -27125,10 +28532,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtStreamCreateWithFl
 }
 
 static struct shim_target target_rtStreamCreateWithFlagsExternal = {NULL, "rtStreamCreateWithFlagsExternal"};
-SHIM_EXPORT rtError_t rtStreamCreateWithFlagsExternal(rtStream_t *stm, int32_t priority, uint32_t flags)
+static SHIM_BODY rtError_t main_rtStreamCreateWithFlagsExternal(rtStream_t *stm, int32_t priority, uint32_t flags)
 {
 	return wrap_rtStreamCreateWithFlagsExternal(stm, priority, flags, &target_rtStreamCreateWithFlagsExternal);
 }
+
+SHIM_ENTRY(rtStreamCreateWithFlagsExternal, main_rtStreamCreateWithFlagsExternal);
 
 static __attribute__((noinline, cold)) rtError_t other_rtStreamCreateWithFlagsExternal(rtStream_t *stm, int32_t priority, uint32_t flags, struct shim_target *target)
 {
@@ -27171,10 +28580,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtStreamDestroy(rtSt
 }
 
 static struct shim_target target_rtStreamDestroy = {NULL, "rtStreamDestroy"};
-SHIM_EXPORT rtError_t rtStreamDestroy(rtStream_t stm)
+static SHIM_BODY rtError_t main_rtStreamDestroy(rtStream_t stm)
 {
 	return wrap_rtStreamDestroy(stm, &target_rtStreamDestroy);
 }
+
+SHIM_ENTRY(rtStreamDestroy, main_rtStreamDestroy);
 
 static __attribute__((noinline, cold)) rtError_t other_rtStreamDestroy(rtStream_t stm, struct shim_target *target)
 {
@@ -27213,10 +28624,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtStreamDestroyForce
 }
 
 static struct shim_target target_rtStreamDestroyForce = {NULL, "rtStreamDestroyForce"};
-SHIM_EXPORT rtError_t rtStreamDestroyForce(rtStream_t stm)
+static SHIM_BODY rtError_t main_rtStreamDestroyForce(rtStream_t stm)
 {
 	return wrap_rtStreamDestroyForce(stm, &target_rtStreamDestroyForce);
 }
+
+SHIM_ENTRY(rtStreamDestroyForce, main_rtStreamDestroyForce);
 
 static __attribute__((noinline, cold)) rtError_t other_rtStreamDestroyForce(rtStream_t stm, struct shim_target *target)
 {
@@ -27257,10 +28670,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtStreamSynchronize(
 }
 
 static struct shim_target target_rtStreamSynchronize = {NULL, "rtStreamSynchronize"};
-SHIM_EXPORT rtError_t rtStreamSynchronize(rtStream_t stm)
+static SHIM_BODY rtError_t main_rtStreamSynchronize(rtStream_t stm)
 {
 	return wrap_rtStreamSynchronize(stm, &target_rtStreamSynchronize);
 }
+
+SHIM_ENTRY(rtStreamSynchronize, main_rtStreamSynchronize);
 
 static __attribute__((noinline, cold)) rtError_t other_rtStreamSynchronize(rtStream_t stm, struct shim_target *target)
 {
@@ -27302,10 +28717,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtStreamSynchronizeW
 }
 
 static struct shim_target target_rtStreamSynchronizeWithTimeout = {NULL, "rtStreamSynchronizeWithTimeout"};
-SHIM_EXPORT rtError_t rtStreamSynchronizeWithTimeout(rtStream_t stm, int32_t timeout)
+static SHIM_BODY rtError_t main_rtStreamSynchronizeWithTimeout(rtStream_t stm, int32_t timeout)
 {
 	return wrap_rtStreamSynchronizeWithTimeout(stm, timeout, &target_rtStreamSynchronizeWithTimeout);
 }
+
+SHIM_ENTRY(rtStreamSynchronizeWithTimeout, main_rtStreamSynchronizeWithTimeout);
 
 static __attribute__((noinline, cold)) rtError_t other_rtStreamSynchronizeWithTimeout(rtStream_t stm, int32_t timeout, struct shim_target *target)
 {
@@ -27346,10 +28763,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtStreamQuery(rtStre
 }
 
 static struct shim_target target_rtStreamQuery = {NULL, "rtStreamQuery"};
-SHIM_EXPORT rtError_t rtStreamQuery(rtStream_t stm)
+static SHIM_BODY rtError_t main_rtStreamQuery(rtStream_t stm)
 {
 	return wrap_rtStreamQuery(stm, &target_rtStreamQuery);
 }
+
+SHIM_ENTRY(rtStreamQuery, main_rtStreamQuery);
 
 static __attribute__((noinline, cold)) rtError_t other_rtStreamQuery(rtStream_t stm, struct shim_target *target)
 {
@@ -27390,10 +28809,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtStreamWaitEvent(rt
 }
 
 static struct shim_target target_rtStreamWaitEvent = {NULL, "rtStreamWaitEvent"};
-SHIM_EXPORT rtError_t rtStreamWaitEvent(rtStream_t stm, rtEvent_t evt)
+static SHIM_BODY rtError_t main_rtStreamWaitEvent(rtStream_t stm, rtEvent_t evt)
 {
 	return wrap_rtStreamWaitEvent(stm, evt, &target_rtStreamWaitEvent);
 }
+
+SHIM_ENTRY(rtStreamWaitEvent, main_rtStreamWaitEvent);
 
 static __attribute__((noinline, cold)) rtError_t other_rtStreamWaitEvent(rtStream_t stm, rtEvent_t evt, struct shim_target *target)
 {
@@ -27435,10 +28856,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtStreamWaitEventWit
 }
 
 static struct shim_target target_rtStreamWaitEventWithTimeout = {NULL, "rtStreamWaitEventWithTimeout"};
-SHIM_EXPORT rtError_t rtStreamWaitEventWithTimeout(rtStream_t stm, rtEvent_t evt, uint32_t timeout)
+static SHIM_BODY rtError_t main_rtStreamWaitEventWithTimeout(rtStream_t stm, rtEvent_t evt, uint32_t timeout)
 {
 	return wrap_rtStreamWaitEventWithTimeout(stm, evt, timeout, &target_rtStreamWaitEventWithTimeout);
 }
+
+SHIM_ENTRY(rtStreamWaitEventWithTimeout, main_rtStreamWaitEventWithTimeout);
 
 static __attribute__((noinline, cold)) rtError_t other_rtStreamWaitEventWithTimeout(rtStream_t stm, rtEvent_t evt, uint32_t timeout, struct shim_target *target)
 {
@@ -27479,10 +28902,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtGetStreamId(rtStre
 }
 
 static struct shim_target target_rtGetStreamId = {NULL, "rtGetStreamId"};
-SHIM_EXPORT rtError_t rtGetStreamId(rtStream_t stm, int32_t *streamId)
+static SHIM_BODY rtError_t main_rtGetStreamId(rtStream_t stm, int32_t *streamId)
 {
 	return wrap_rtGetStreamId(stm, streamId, &target_rtGetStreamId);
 }
+
+SHIM_ENTRY(rtGetStreamId, main_rtGetStreamId);
 
 static __attribute__((noinline, cold)) rtError_t other_rtGetStreamId(rtStream_t stm, int32_t *streamId, struct shim_target *target)
 {
@@ -27525,10 +28950,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtGetTaskIdAndStream
 }
 
 static struct shim_target target_rtGetTaskIdAndStreamID = {NULL, "rtGetTaskIdAndStreamID"};
-SHIM_EXPORT rtError_t rtGetTaskIdAndStreamID(uint32_t *taskId, uint32_t *streamId)
+static SHIM_BODY rtError_t main_rtGetTaskIdAndStreamID(uint32_t *taskId, uint32_t *streamId)
 {
 	return wrap_rtGetTaskIdAndStreamID(taskId, streamId, &target_rtGetTaskIdAndStreamID);
 }
+
+SHIM_ENTRY(rtGetTaskIdAndStreamID, main_rtGetTaskIdAndStreamID);
 
 static __attribute__((noinline, cold)) rtError_t other_rtGetTaskIdAndStreamID(uint32_t *taskId, uint32_t *streamId, struct shim_target *target)
 {
@@ -27569,10 +28996,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtStreamGetPriority(
 }
 
 static struct shim_target target_rtStreamGetPriority = {NULL, "rtStreamGetPriority"};
-SHIM_EXPORT rtError_t rtStreamGetPriority(rtStream_t stm, uint32_t *priority)
+static SHIM_BODY rtError_t main_rtStreamGetPriority(rtStream_t stm, uint32_t *priority)
 {
 	return wrap_rtStreamGetPriority(stm, priority, &target_rtStreamGetPriority);
 }
+
+SHIM_ENTRY(rtStreamGetPriority, main_rtStreamGetPriority);
 
 static __attribute__((noinline, cold)) rtError_t other_rtStreamGetPriority(rtStream_t stm, uint32_t *priority, struct shim_target *target)
 {
@@ -27613,10 +29042,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtStreamGetFlags(rtS
 }
 
 static struct shim_target target_rtStreamGetFlags = {NULL, "rtStreamGetFlags"};
-SHIM_EXPORT rtError_t rtStreamGetFlags(rtStream_t stm, uint32_t *flags)
+static SHIM_BODY rtError_t main_rtStreamGetFlags(rtStream_t stm, uint32_t *flags)
 {
 	return wrap_rtStreamGetFlags(stm, flags, &target_rtStreamGetFlags);
 }
+
+SHIM_ENTRY(rtStreamGetFlags, main_rtStreamGetFlags);
 
 static __attribute__((noinline, cold)) rtError_t other_rtStreamGetFlags(rtStream_t stm, uint32_t *flags, struct shim_target *target)
 {
@@ -27658,10 +29089,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtStreamBeginCapture
 }
 
 static struct shim_target target_rtStreamBeginCapture = {NULL, "rtStreamBeginCapture"};
-SHIM_EXPORT rtError_t rtStreamBeginCapture(rtStream_t stm, rtStreamCaptureMode mode)
+static SHIM_BODY rtError_t main_rtStreamBeginCapture(rtStream_t stm, rtStreamCaptureMode mode)
 {
 	return wrap_rtStreamBeginCapture(stm, mode, &target_rtStreamBeginCapture);
 }
+
+SHIM_ENTRY(rtStreamBeginCapture, main_rtStreamBeginCapture);
 
 static __attribute__((noinline, cold)) rtError_t other_rtStreamBeginCapture(rtStream_t stm, rtStreamCaptureMode mode, struct shim_target *target)
 {
@@ -27706,10 +29139,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtStreamEndCapture(r
 }
 
 static struct shim_target target_rtStreamEndCapture = {NULL, "rtStreamEndCapture"};
-SHIM_EXPORT rtError_t rtStreamEndCapture(rtStream_t stm, rtModel_t *captureMdl)
+static SHIM_BODY rtError_t main_rtStreamEndCapture(rtStream_t stm, rtModel_t *captureMdl)
 {
 	return wrap_rtStreamEndCapture(stm, captureMdl, &target_rtStreamEndCapture);
 }
+
+SHIM_ENTRY(rtStreamEndCapture, main_rtStreamEndCapture);
 
 static __attribute__((noinline, cold)) rtError_t other_rtStreamEndCapture(rtStream_t stm, rtModel_t *captureMdl, struct shim_target *target)
 {
@@ -27753,10 +29188,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtStreamGetCaptureIn
 }
 
 static struct shim_target target_rtStreamGetCaptureInfo = {NULL, "rtStreamGetCaptureInfo"};
-SHIM_EXPORT rtError_t rtStreamGetCaptureInfo(rtStream_t stm, rtStreamCaptureStatus *status, rtModel_t *captureMdl)
+static SHIM_BODY rtError_t main_rtStreamGetCaptureInfo(rtStream_t stm, rtStreamCaptureStatus *status, rtModel_t *captureMdl)
 {
 	return wrap_rtStreamGetCaptureInfo(stm, status, captureMdl, &target_rtStreamGetCaptureInfo);
 }
+
+SHIM_ENTRY(rtStreamGetCaptureInfo, main_rtStreamGetCaptureInfo);
 
 static __attribute__((noinline, cold)) rtError_t other_rtStreamGetCaptureInfo(rtStream_t stm, rtStreamCaptureStatus *status, rtModel_t *captureMdl, struct shim_target *target)
 {
@@ -27796,10 +29233,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsStreamDestroy(rtS
 }
 
 static struct shim_target target_rtsStreamDestroy = {NULL, "rtsStreamDestroy"};
-SHIM_EXPORT rtError_t rtsStreamDestroy(rtStream_t stm, uint64_t flags)
+static SHIM_BODY rtError_t main_rtsStreamDestroy(rtStream_t stm, uint64_t flags)
 {
 	return wrap_rtsStreamDestroy(stm, flags, &target_rtsStreamDestroy);
 }
+
+SHIM_ENTRY(rtsStreamDestroy, main_rtsStreamDestroy);
 
 static __attribute__((noinline, cold)) rtError_t other_rtsStreamDestroy(rtStream_t stm, uint64_t flags, struct shim_target *target)
 {
@@ -27841,10 +29280,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsStreamSynchronize
 }
 
 static struct shim_target target_rtsStreamSynchronize = {NULL, "rtsStreamSynchronize"};
-SHIM_EXPORT rtError_t rtsStreamSynchronize(rtStream_t stm, int32_t timeout)
+static SHIM_BODY rtError_t main_rtsStreamSynchronize(rtStream_t stm, int32_t timeout)
 {
 	return wrap_rtsStreamSynchronize(stm, timeout, &target_rtsStreamSynchronize);
 }
+
+SHIM_ENTRY(rtsStreamSynchronize, main_rtsStreamSynchronize);
 
 static __attribute__((noinline, cold)) rtError_t other_rtsStreamSynchronize(rtStream_t stm, int32_t timeout, struct shim_target *target)
 {
@@ -27885,10 +29326,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsStreamQuery(rtStr
 }
 
 static struct shim_target target_rtsStreamQuery = {NULL, "rtsStreamQuery"};
-SHIM_EXPORT rtError_t rtsStreamQuery(rtStream_t stm)
+static SHIM_BODY rtError_t main_rtsStreamQuery(rtStream_t stm)
 {
 	return wrap_rtsStreamQuery(stm, &target_rtsStreamQuery);
 }
+
+SHIM_ENTRY(rtsStreamQuery, main_rtsStreamQuery);
 
 static __attribute__((noinline, cold)) rtError_t other_rtsStreamQuery(rtStream_t stm, struct shim_target *target)
 {
@@ -27929,10 +29372,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsStreamGetId(rtStr
 }
 
 static struct shim_target target_rtsStreamGetId = {NULL, "rtsStreamGetId"};
-SHIM_EXPORT rtError_t rtsStreamGetId(rtStream_t stm, int32_t *streamId)
+static SHIM_BODY rtError_t main_rtsStreamGetId(rtStream_t stm, int32_t *streamId)
 {
 	return wrap_rtsStreamGetId(stm, streamId, &target_rtsStreamGetId);
 }
+
+SHIM_ENTRY(rtsStreamGetId, main_rtsStreamGetId);
 
 static __attribute__((noinline, cold)) rtError_t other_rtsStreamGetId(rtStream_t stm, int32_t *streamId, struct shim_target *target)
 {
@@ -27972,10 +29417,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtEventCreate(rtEven
 }
 
 static struct shim_target target_rtEventCreate = {NULL, "rtEventCreate"};
-SHIM_EXPORT rtError_t rtEventCreate(rtEvent_t *evt)
+static SHIM_BODY rtError_t main_rtEventCreate(rtEvent_t *evt)
 {
 	return wrap_rtEventCreate(evt, &target_rtEventCreate);
 }
+
+SHIM_ENTRY(rtEventCreate, main_rtEventCreate);
 
 static __attribute__((noinline, cold)) rtError_t other_rtEventCreate(rtEvent_t *evt, struct shim_target *target)
 {
@@ -28016,10 +29463,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtEventCreateWithFla
 }
 
 static struct shim_target target_rtEventCreateWithFlag = {NULL, "rtEventCreateWithFlag"};
-SHIM_EXPORT rtError_t rtEventCreateWithFlag(rtEvent_t *evt, uint32_t flag)
+static SHIM_BODY rtError_t main_rtEventCreateWithFlag(rtEvent_t *evt, uint32_t flag)
 {
 	return wrap_rtEventCreateWithFlag(evt, flag, &target_rtEventCreateWithFlag);
 }
+
+SHIM_ENTRY(rtEventCreateWithFlag, main_rtEventCreateWithFlag);
 
 static __attribute__((noinline, cold)) rtError_t other_rtEventCreateWithFlag(rtEvent_t *evt, uint32_t flag, struct shim_target *target)
 {
@@ -28060,10 +29509,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtEventCreateExWithF
 }
 
 static struct shim_target target_rtEventCreateExWithFlag = {NULL, "rtEventCreateExWithFlag"};
-SHIM_EXPORT rtError_t rtEventCreateExWithFlag(rtEvent_t *evt, uint32_t flag)
+static SHIM_BODY rtError_t main_rtEventCreateExWithFlag(rtEvent_t *evt, uint32_t flag)
 {
 	return wrap_rtEventCreateExWithFlag(evt, flag, &target_rtEventCreateExWithFlag);
 }
+
+SHIM_ENTRY(rtEventCreateExWithFlag, main_rtEventCreateExWithFlag);
 
 static __attribute__((noinline, cold)) rtError_t other_rtEventCreateExWithFlag(rtEvent_t *evt, uint32_t flag, struct shim_target *target)
 {
@@ -28100,10 +29551,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtEventDestroy(rtEve
 }
 
 static struct shim_target target_rtEventDestroy = {NULL, "rtEventDestroy"};
-SHIM_EXPORT rtError_t rtEventDestroy(rtEvent_t evt)
+static SHIM_BODY rtError_t main_rtEventDestroy(rtEvent_t evt)
 {
 	return wrap_rtEventDestroy(evt, &target_rtEventDestroy);
 }
+
+SHIM_ENTRY(rtEventDestroy, main_rtEventDestroy);
 
 static __attribute__((noinline, cold)) rtError_t other_rtEventDestroy(rtEvent_t evt, struct shim_target *target)
 {
@@ -28140,10 +29593,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtEventDestroySync(r
 }
 
 static struct shim_target target_rtEventDestroySync = {NULL, "rtEventDestroySync"};
-SHIM_EXPORT rtError_t rtEventDestroySync(rtEvent_t evt)
+static SHIM_BODY rtError_t main_rtEventDestroySync(rtEvent_t evt)
 {
 	return wrap_rtEventDestroySync(evt, &target_rtEventDestroySync);
 }
+
+SHIM_ENTRY(rtEventDestroySync, main_rtEventDestroySync);
 
 static __attribute__((noinline, cold)) rtError_t other_rtEventDestroySync(rtEvent_t evt, struct shim_target *target)
 {
@@ -28187,10 +29642,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtEventRecord(rtEven
 }
 
 static struct shim_target target_rtEventRecord = {NULL, "rtEventRecord"};
-SHIM_EXPORT rtError_t rtEventRecord(rtEvent_t evt, rtStream_t stm)
+static SHIM_BODY rtError_t main_rtEventRecord(rtEvent_t evt, rtStream_t stm)
 {
 	return wrap_rtEventRecord(evt, stm, &target_rtEventRecord);
 }
+
+SHIM_ENTRY(rtEventRecord, main_rtEventRecord);
 
 static __attribute__((noinline, cold)) rtError_t other_rtEventRecord(rtEvent_t evt, rtStream_t stm, struct shim_target *target)
 {
@@ -28231,10 +29688,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtEventReset(rtEvent
 }
 
 static struct shim_target target_rtEventReset = {NULL, "rtEventReset"};
-SHIM_EXPORT rtError_t rtEventReset(rtEvent_t evt, rtStream_t stm)
+static SHIM_BODY rtError_t main_rtEventReset(rtEvent_t evt, rtStream_t stm)
 {
 	return wrap_rtEventReset(evt, stm, &target_rtEventReset);
 }
+
+SHIM_ENTRY(rtEventReset, main_rtEventReset);
 
 static __attribute__((noinline, cold)) rtError_t other_rtEventReset(rtEvent_t evt, rtStream_t stm, struct shim_target *target)
 {
@@ -28275,10 +29734,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtEventSynchronize(r
 }
 
 static struct shim_target target_rtEventSynchronize = {NULL, "rtEventSynchronize"};
-SHIM_EXPORT rtError_t rtEventSynchronize(rtEvent_t evt)
+static SHIM_BODY rtError_t main_rtEventSynchronize(rtEvent_t evt)
 {
 	return wrap_rtEventSynchronize(evt, &target_rtEventSynchronize);
 }
+
+SHIM_ENTRY(rtEventSynchronize, main_rtEventSynchronize);
 
 static __attribute__((noinline, cold)) rtError_t other_rtEventSynchronize(rtEvent_t evt, struct shim_target *target)
 {
@@ -28320,10 +29781,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtEventSynchronizeWi
 }
 
 static struct shim_target target_rtEventSynchronizeWithTimeout = {NULL, "rtEventSynchronizeWithTimeout"};
-SHIM_EXPORT rtError_t rtEventSynchronizeWithTimeout(rtEvent_t evt, int32_t timeout)
+static SHIM_BODY rtError_t main_rtEventSynchronizeWithTimeout(rtEvent_t evt, int32_t timeout)
 {
 	return wrap_rtEventSynchronizeWithTimeout(evt, timeout, &target_rtEventSynchronizeWithTimeout);
 }
+
+SHIM_ENTRY(rtEventSynchronizeWithTimeout, main_rtEventSynchronizeWithTimeout);
 
 static __attribute__((noinline, cold)) rtError_t other_rtEventSynchronizeWithTimeout(rtEvent_t evt, int32_t timeout, struct shim_target *target)
 {
@@ -28364,10 +29827,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtEventQuery(rtEvent
 }
 
 static struct shim_target target_rtEventQuery = {NULL, "rtEventQuery"};
-SHIM_EXPORT rtError_t rtEventQuery(rtEvent_t evt)
+static SHIM_BODY rtError_t main_rtEventQuery(rtEvent_t evt)
 {
 	return wrap_rtEventQuery(evt, &target_rtEventQuery);
 }
+
+SHIM_ENTRY(rtEventQuery, main_rtEventQuery);
 
 static __attribute__((noinline, cold)) rtError_t other_rtEventQuery(rtEvent_t evt, struct shim_target *target)
 {
@@ -28408,10 +29873,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtEventQueryStatus(r
 }
 
 static struct shim_target target_rtEventQueryStatus = {NULL, "rtEventQueryStatus"};
-SHIM_EXPORT rtError_t rtEventQueryStatus(rtEvent_t evt, rtEventStatus_t *status)
+static SHIM_BODY rtError_t main_rtEventQueryStatus(rtEvent_t evt, rtEventStatus_t *status)
 {
 	return wrap_rtEventQueryStatus(evt, status, &target_rtEventQueryStatus);
 }
+
+SHIM_ENTRY(rtEventQueryStatus, main_rtEventQueryStatus);
 
 static __attribute__((noinline, cold)) rtError_t other_rtEventQueryStatus(rtEvent_t evt, rtEventStatus_t *status, struct shim_target *target)
 {
@@ -28452,10 +29919,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtEventQueryWaitStat
 }
 
 static struct shim_target target_rtEventQueryWaitStatus = {NULL, "rtEventQueryWaitStatus"};
-SHIM_EXPORT rtError_t rtEventQueryWaitStatus(rtEvent_t evt, rtEventWaitStatus_t *status)
+static SHIM_BODY rtError_t main_rtEventQueryWaitStatus(rtEvent_t evt, rtEventWaitStatus_t *status)
 {
 	return wrap_rtEventQueryWaitStatus(evt, status, &target_rtEventQueryWaitStatus);
 }
+
+SHIM_ENTRY(rtEventQueryWaitStatus, main_rtEventQueryWaitStatus);
 
 static __attribute__((noinline, cold)) rtError_t other_rtEventQueryWaitStatus(rtEvent_t evt, rtEventWaitStatus_t *status, struct shim_target *target)
 {
@@ -28497,10 +29966,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtEventElapsedTime(f
 }
 
 static struct shim_target target_rtEventElapsedTime = {NULL, "rtEventElapsedTime"};
-SHIM_EXPORT rtError_t rtEventElapsedTime(float32_t *timeInterval, rtEvent_t startEvent, rtEvent_t endEvent)
+static SHIM_BODY rtError_t main_rtEventElapsedTime(float32_t *timeInterval, rtEvent_t startEvent, rtEvent_t endEvent)
 {
 	return wrap_rtEventElapsedTime(timeInterval, startEvent, endEvent, &target_rtEventElapsedTime);
 }
+
+SHIM_ENTRY(rtEventElapsedTime, main_rtEventElapsedTime);
 
 static __attribute__((noinline, cold)) rtError_t other_rtEventElapsedTime(float32_t *timeInterval, rtEvent_t startEvent, rtEvent_t endEvent, struct shim_target *target)
 {
@@ -28541,10 +30012,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtEventGetTimeStamp(
 }
 
 static struct shim_target target_rtEventGetTimeStamp = {NULL, "rtEventGetTimeStamp"};
-SHIM_EXPORT rtError_t rtEventGetTimeStamp(uint64_t *timeStamp, rtEvent_t evt)
+static SHIM_BODY rtError_t main_rtEventGetTimeStamp(uint64_t *timeStamp, rtEvent_t evt)
 {
 	return wrap_rtEventGetTimeStamp(timeStamp, evt, &target_rtEventGetTimeStamp);
 }
+
+SHIM_ENTRY(rtEventGetTimeStamp, main_rtEventGetTimeStamp);
 
 static __attribute__((noinline, cold)) rtError_t other_rtEventGetTimeStamp(uint64_t *timeStamp, rtEvent_t evt, struct shim_target *target)
 {
@@ -28585,10 +30058,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsEventCreate(rtEve
 }
 
 static struct shim_target target_rtsEventCreate = {NULL, "rtsEventCreate"};
-SHIM_EXPORT rtError_t rtsEventCreate(rtEvent_t *evt, uint64_t flag)
+static SHIM_BODY rtError_t main_rtsEventCreate(rtEvent_t *evt, uint64_t flag)
 {
 	return wrap_rtsEventCreate(evt, flag, &target_rtsEventCreate);
 }
+
+SHIM_ENTRY(rtsEventCreate, main_rtsEventCreate);
 
 static __attribute__((noinline, cold)) rtError_t other_rtsEventCreate(rtEvent_t *evt, uint64_t flag, struct shim_target *target)
 {
@@ -28629,10 +30104,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsEventCreateEx(rtE
 }
 
 static struct shim_target target_rtsEventCreateEx = {NULL, "rtsEventCreateEx"};
-SHIM_EXPORT rtError_t rtsEventCreateEx(rtEvent_t *evt, uint64_t flag)
+static SHIM_BODY rtError_t main_rtsEventCreateEx(rtEvent_t *evt, uint64_t flag)
 {
 	return wrap_rtsEventCreateEx(evt, flag, &target_rtsEventCreateEx);
 }
+
+SHIM_ENTRY(rtsEventCreateEx, main_rtsEventCreateEx);
 
 static __attribute__((noinline, cold)) rtError_t other_rtsEventCreateEx(rtEvent_t *evt, uint64_t flag, struct shim_target *target)
 {
@@ -28669,10 +30146,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsEventDestroy(rtEv
 }
 
 static struct shim_target target_rtsEventDestroy = {NULL, "rtsEventDestroy"};
-SHIM_EXPORT rtError_t rtsEventDestroy(rtEvent_t evt)
+static SHIM_BODY rtError_t main_rtsEventDestroy(rtEvent_t evt)
 {
 	return wrap_rtsEventDestroy(evt, &target_rtsEventDestroy);
 }
+
+SHIM_ENTRY(rtsEventDestroy, main_rtsEventDestroy);
 
 static __attribute__((noinline, cold)) rtError_t other_rtsEventDestroy(rtEvent_t evt, struct shim_target *target)
 {
@@ -28716,10 +30195,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsEventRecord(rtEve
 }
 
 static struct shim_target target_rtsEventRecord = {NULL, "rtsEventRecord"};
-SHIM_EXPORT rtError_t rtsEventRecord(rtEvent_t evt, rtStream_t stm)
+static SHIM_BODY rtError_t main_rtsEventRecord(rtEvent_t evt, rtStream_t stm)
 {
 	return wrap_rtsEventRecord(evt, stm, &target_rtsEventRecord);
 }
+
+SHIM_ENTRY(rtsEventRecord, main_rtsEventRecord);
 
 static __attribute__((noinline, cold)) rtError_t other_rtsEventRecord(rtEvent_t evt, rtStream_t stm, struct shim_target *target)
 {
@@ -28760,10 +30241,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsEventReset(rtEven
 }
 
 static struct shim_target target_rtsEventReset = {NULL, "rtsEventReset"};
-SHIM_EXPORT rtError_t rtsEventReset(rtEvent_t evt, rtStream_t stm)
+static SHIM_BODY rtError_t main_rtsEventReset(rtEvent_t evt, rtStream_t stm)
 {
 	return wrap_rtsEventReset(evt, stm, &target_rtsEventReset);
 }
+
+SHIM_ENTRY(rtsEventReset, main_rtsEventReset);
 
 static __attribute__((noinline, cold)) rtError_t other_rtsEventReset(rtEvent_t evt, rtStream_t stm, struct shim_target *target)
 {
@@ -28805,10 +30288,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsEventSynchronize(
 }
 
 static struct shim_target target_rtsEventSynchronize = {NULL, "rtsEventSynchronize"};
-SHIM_EXPORT rtError_t rtsEventSynchronize(rtEvent_t evt, int32_t timeout)
+static SHIM_BODY rtError_t main_rtsEventSynchronize(rtEvent_t evt, int32_t timeout)
 {
 	return wrap_rtsEventSynchronize(evt, timeout, &target_rtsEventSynchronize);
 }
+
+SHIM_ENTRY(rtsEventSynchronize, main_rtsEventSynchronize);
 
 static __attribute__((noinline, cold)) rtError_t other_rtsEventSynchronize(rtEvent_t evt, int32_t timeout, struct shim_target *target)
 {
@@ -28850,10 +30335,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsEventWait(rtStrea
 }
 
 static struct shim_target target_rtsEventWait = {NULL, "rtsEventWait"};
-SHIM_EXPORT rtError_t rtsEventWait(rtStream_t stream, rtEvent_t evt, uint32_t timeout)
+static SHIM_BODY rtError_t main_rtsEventWait(rtStream_t stream, rtEvent_t evt, uint32_t timeout)
 {
 	return wrap_rtsEventWait(stream, evt, timeout, &target_rtsEventWait);
 }
+
+SHIM_ENTRY(rtsEventWait, main_rtsEventWait);
 
 static __attribute__((noinline, cold)) rtError_t other_rtsEventWait(rtStream_t stream, rtEvent_t evt, uint32_t timeout, struct shim_target *target)
 {
@@ -28894,10 +30381,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsEventQueryStatus(
 }
 
 static struct shim_target target_rtsEventQueryStatus = {NULL, "rtsEventQueryStatus"};
-SHIM_EXPORT rtError_t rtsEventQueryStatus(rtEvent_t evt, rtEventRecordStatus *status)
+static SHIM_BODY rtError_t main_rtsEventQueryStatus(rtEvent_t evt, rtEventRecordStatus *status)
 {
 	return wrap_rtsEventQueryStatus(evt, status, &target_rtsEventQueryStatus);
 }
+
+SHIM_ENTRY(rtsEventQueryStatus, main_rtsEventQueryStatus);
 
 static __attribute__((noinline, cold)) rtError_t other_rtsEventQueryStatus(rtEvent_t evt, rtEventRecordStatus *status, struct shim_target *target)
 {
@@ -28939,10 +30428,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsEventElapsedTime(
 }
 
 static struct shim_target target_rtsEventElapsedTime = {NULL, "rtsEventElapsedTime"};
-SHIM_EXPORT rtError_t rtsEventElapsedTime(float32_t *timeInterval, rtEvent_t startEvent, rtEvent_t endEvent)
+static SHIM_BODY rtError_t main_rtsEventElapsedTime(float32_t *timeInterval, rtEvent_t startEvent, rtEvent_t endEvent)
 {
 	return wrap_rtsEventElapsedTime(timeInterval, startEvent, endEvent, &target_rtsEventElapsedTime);
 }
+
+SHIM_ENTRY(rtsEventElapsedTime, main_rtsEventElapsedTime);
 
 static __attribute__((noinline, cold)) rtError_t other_rtsEventElapsedTime(float32_t *timeInterval, rtEvent_t startEvent, rtEvent_t endEvent, struct shim_target *target)
 {
@@ -28983,10 +30474,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsEventGetTimeStamp
 }
 
 static struct shim_target target_rtsEventGetTimeStamp = {NULL, "rtsEventGetTimeStamp"};
-SHIM_EXPORT rtError_t rtsEventGetTimeStamp(uint64_t *timeStamp, rtEvent_t evt)
+static SHIM_BODY rtError_t main_rtsEventGetTimeStamp(uint64_t *timeStamp, rtEvent_t evt)
 {
 	return wrap_rtsEventGetTimeStamp(timeStamp, evt, &target_rtsEventGetTimeStamp);
 }
+
+SHIM_ENTRY(rtsEventGetTimeStamp, main_rtsEventGetTimeStamp);
 
 static __attribute__((noinline, cold)) rtError_t other_rtsEventGetTimeStamp(uint64_t *timeStamp, rtEvent_t evt, struct shim_target *target)
 {
@@ -29027,10 +30520,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsEventGetId(rtEven
 }
 
 static struct shim_target target_rtsEventGetId = {NULL, "rtsEventGetId"};
-SHIM_EXPORT rtError_t rtsEventGetId(rtEvent_t evt, uint32_t *evtId)
+static SHIM_BODY rtError_t main_rtsEventGetId(rtEvent_t evt, uint32_t *evtId)
 {
 	return wrap_rtsEventGetId(evt, evtId, &target_rtsEventGetId);
 }
+
+SHIM_ENTRY(rtsEventGetId, main_rtsEventGetId);
 
 static __attribute__((noinline, cold)) rtError_t other_rtsEventGetId(rtEvent_t evt, uint32_t *evtId, struct shim_target *target)
 {
@@ -29071,10 +30566,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtNotifyCreate(int32
 }
 
 static struct shim_target target_rtNotifyCreate = {NULL, "rtNotifyCreate"};
-SHIM_EXPORT rtError_t rtNotifyCreate(int32_t deviceId, rtNotify_t *notify)
+static SHIM_BODY rtError_t main_rtNotifyCreate(int32_t deviceId, rtNotify_t *notify)
 {
 	return wrap_rtNotifyCreate(deviceId, notify, &target_rtNotifyCreate);
 }
+
+SHIM_ENTRY(rtNotifyCreate, main_rtNotifyCreate);
 
 static __attribute__((noinline, cold)) rtError_t other_rtNotifyCreate(int32_t deviceId, rtNotify_t *notify, struct shim_target *target)
 {
@@ -29116,10 +30613,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtNotifyCreateWithFl
 }
 
 static struct shim_target target_rtNotifyCreateWithFlag = {NULL, "rtNotifyCreateWithFlag"};
-SHIM_EXPORT rtError_t rtNotifyCreateWithFlag(int32_t deviceId, rtNotify_t *notify, uint32_t flag)
+static SHIM_BODY rtError_t main_rtNotifyCreateWithFlag(int32_t deviceId, rtNotify_t *notify, uint32_t flag)
 {
 	return wrap_rtNotifyCreateWithFlag(deviceId, notify, flag, &target_rtNotifyCreateWithFlag);
 }
+
+SHIM_ENTRY(rtNotifyCreateWithFlag, main_rtNotifyCreateWithFlag);
 
 static __attribute__((noinline, cold)) rtError_t other_rtNotifyCreateWithFlag(int32_t deviceId, rtNotify_t *notify, uint32_t flag, struct shim_target *target)
 {
@@ -29156,10 +30655,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtNotifyDestroy(rtNo
 }
 
 static struct shim_target target_rtNotifyDestroy = {NULL, "rtNotifyDestroy"};
-SHIM_EXPORT rtError_t rtNotifyDestroy(rtNotify_t notify)
+static SHIM_BODY rtError_t main_rtNotifyDestroy(rtNotify_t notify)
 {
 	return wrap_rtNotifyDestroy(notify, &target_rtNotifyDestroy);
 }
+
+SHIM_ENTRY(rtNotifyDestroy, main_rtNotifyDestroy);
 
 static __attribute__((noinline, cold)) rtError_t other_rtNotifyDestroy(rtNotify_t notify, struct shim_target *target)
 {
@@ -29200,10 +30701,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtNotifyRecord(rtNot
 }
 
 static struct shim_target target_rtNotifyRecord = {NULL, "rtNotifyRecord"};
-SHIM_EXPORT rtError_t rtNotifyRecord(rtNotify_t notify, rtStream_t stm)
+static SHIM_BODY rtError_t main_rtNotifyRecord(rtNotify_t notify, rtStream_t stm)
 {
 	return wrap_rtNotifyRecord(notify, stm, &target_rtNotifyRecord);
 }
+
+SHIM_ENTRY(rtNotifyRecord, main_rtNotifyRecord);
 
 static __attribute__((noinline, cold)) rtError_t other_rtNotifyRecord(rtNotify_t notify, rtStream_t stm, struct shim_target *target)
 {
@@ -29244,10 +30747,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtNotifyWait(rtNotif
 }
 
 static struct shim_target target_rtNotifyWait = {NULL, "rtNotifyWait"};
-SHIM_EXPORT rtError_t rtNotifyWait(rtNotify_t notify, rtStream_t stm)
+static SHIM_BODY rtError_t main_rtNotifyWait(rtNotify_t notify, rtStream_t stm)
 {
 	return wrap_rtNotifyWait(notify, stm, &target_rtNotifyWait);
 }
+
+SHIM_ENTRY(rtNotifyWait, main_rtNotifyWait);
 
 static __attribute__((noinline, cold)) rtError_t other_rtNotifyWait(rtNotify_t notify, rtStream_t stm, struct shim_target *target)
 {
@@ -29289,10 +30794,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtNotifyWaitWithTime
 }
 
 static struct shim_target target_rtNotifyWaitWithTimeOut = {NULL, "rtNotifyWaitWithTimeOut"};
-SHIM_EXPORT rtError_t rtNotifyWaitWithTimeOut(rtNotify_t notify, rtStream_t stm, uint32_t timeOut)
+static SHIM_BODY rtError_t main_rtNotifyWaitWithTimeOut(rtNotify_t notify, rtStream_t stm, uint32_t timeOut)
 {
 	return wrap_rtNotifyWaitWithTimeOut(notify, stm, timeOut, &target_rtNotifyWaitWithTimeOut);
 }
+
+SHIM_ENTRY(rtNotifyWaitWithTimeOut, main_rtNotifyWaitWithTimeOut);
 
 static __attribute__((noinline, cold)) rtError_t other_rtNotifyWaitWithTimeOut(rtNotify_t notify, rtStream_t stm, uint32_t timeOut, struct shim_target *target)
 {
@@ -29329,10 +30836,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtNotifyReset(rtNoti
 }
 
 static struct shim_target target_rtNotifyReset = {NULL, "rtNotifyReset"};
-SHIM_EXPORT rtError_t rtNotifyReset(rtNotify_t notify)
+static SHIM_BODY rtError_t main_rtNotifyReset(rtNotify_t notify)
 {
 	return wrap_rtNotifyReset(notify, &target_rtNotifyReset);
 }
+
+SHIM_ENTRY(rtNotifyReset, main_rtNotifyReset);
 
 static __attribute__((noinline, cold)) rtError_t other_rtNotifyReset(rtNotify_t notify, struct shim_target *target)
 {
@@ -29374,10 +30883,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtIpcOpenNotify(rtNo
 }
 
 static struct shim_target target_rtIpcOpenNotify = {NULL, "rtIpcOpenNotify"};
-SHIM_EXPORT rtError_t rtIpcOpenNotify(rtNotify_t *notify, const char_t *name)
+static SHIM_BODY rtError_t main_rtIpcOpenNotify(rtNotify_t *notify, const char_t *name)
 {
 	return wrap_rtIpcOpenNotify(notify, name, &target_rtIpcOpenNotify);
 }
+
+SHIM_ENTRY(rtIpcOpenNotify, main_rtIpcOpenNotify);
 
 static __attribute__((noinline, cold)) rtError_t other_rtIpcOpenNotify(rtNotify_t *notify, const char_t *name, struct shim_target *target)
 {
@@ -29420,10 +30931,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtIpcOpenNotifyWithF
 }
 
 static struct shim_target target_rtIpcOpenNotifyWithFlag = {NULL, "rtIpcOpenNotifyWithFlag"};
-SHIM_EXPORT rtError_t rtIpcOpenNotifyWithFlag(rtNotify_t *notify, const char_t *name, uint32_t flag)
+static SHIM_BODY rtError_t main_rtIpcOpenNotifyWithFlag(rtNotify_t *notify, const char_t *name, uint32_t flag)
 {
 	return wrap_rtIpcOpenNotifyWithFlag(notify, name, flag, &target_rtIpcOpenNotifyWithFlag);
 }
+
+SHIM_ENTRY(rtIpcOpenNotifyWithFlag, main_rtIpcOpenNotifyWithFlag);
 
 static __attribute__((noinline, cold)) rtError_t other_rtIpcOpenNotifyWithFlag(rtNotify_t *notify, const char_t *name, uint32_t flag, struct shim_target *target)
 {
@@ -29464,10 +30977,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsNotifyCreate(rtNo
 }
 
 static struct shim_target target_rtsNotifyCreate = {NULL, "rtsNotifyCreate"};
-SHIM_EXPORT rtError_t rtsNotifyCreate(rtNotify_t *notify, uint64_t flag)
+static SHIM_BODY rtError_t main_rtsNotifyCreate(rtNotify_t *notify, uint64_t flag)
 {
 	return wrap_rtsNotifyCreate(notify, flag, &target_rtsNotifyCreate);
 }
+
+SHIM_ENTRY(rtsNotifyCreate, main_rtsNotifyCreate);
 
 static __attribute__((noinline, cold)) rtError_t other_rtsNotifyCreate(rtNotify_t *notify, uint64_t flag, struct shim_target *target)
 {
@@ -29504,10 +31019,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsNotifyDestroy(rtN
 }
 
 static struct shim_target target_rtsNotifyDestroy = {NULL, "rtsNotifyDestroy"};
-SHIM_EXPORT rtError_t rtsNotifyDestroy(rtNotify_t notify)
+static SHIM_BODY rtError_t main_rtsNotifyDestroy(rtNotify_t notify)
 {
 	return wrap_rtsNotifyDestroy(notify, &target_rtsNotifyDestroy);
 }
+
+SHIM_ENTRY(rtsNotifyDestroy, main_rtsNotifyDestroy);
 
 static __attribute__((noinline, cold)) rtError_t other_rtsNotifyDestroy(rtNotify_t notify, struct shim_target *target)
 {
@@ -29548,10 +31065,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsNotifyRecord(rtNo
 }
 
 static struct shim_target target_rtsNotifyRecord = {NULL, "rtsNotifyRecord"};
-SHIM_EXPORT rtError_t rtsNotifyRecord(rtNotify_t notify, rtStream_t stm)
+static SHIM_BODY rtError_t main_rtsNotifyRecord(rtNotify_t notify, rtStream_t stm)
 {
 	return wrap_rtsNotifyRecord(notify, stm, &target_rtsNotifyRecord);
 }
+
+SHIM_ENTRY(rtsNotifyRecord, main_rtsNotifyRecord);
 
 static __attribute__((noinline, cold)) rtError_t other_rtsNotifyRecord(rtNotify_t notify, rtStream_t stm, struct shim_target *target)
 {
@@ -29593,10 +31112,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsNotifyWaitAndRese
 }
 
 static struct shim_target target_rtsNotifyWaitAndReset = {NULL, "rtsNotifyWaitAndReset"};
-SHIM_EXPORT rtError_t rtsNotifyWaitAndReset(rtNotify_t notify, rtStream_t stm, uint32_t timeout)
+static SHIM_BODY rtError_t main_rtsNotifyWaitAndReset(rtNotify_t notify, rtStream_t stm, uint32_t timeout)
 {
 	return wrap_rtsNotifyWaitAndReset(notify, stm, timeout, &target_rtsNotifyWaitAndReset);
 }
+
+SHIM_ENTRY(rtsNotifyWaitAndReset, main_rtsNotifyWaitAndReset);
 
 static __attribute__((noinline, cold)) rtError_t other_rtsNotifyWaitAndReset(rtNotify_t notify, rtStream_t stm, uint32_t timeout, struct shim_target *target)
 {
@@ -29637,10 +31158,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsNotifyGetId(rtNot
 }
 
 static struct shim_target target_rtsNotifyGetId = {NULL, "rtsNotifyGetId"};
-SHIM_EXPORT rtError_t rtsNotifyGetId(rtNotify_t notify, uint32_t *notifyId)
+static SHIM_BODY rtError_t main_rtsNotifyGetId(rtNotify_t notify, uint32_t *notifyId)
 {
 	return wrap_rtsNotifyGetId(notify, notifyId, &target_rtsNotifyGetId);
 }
+
+SHIM_ENTRY(rtsNotifyGetId, main_rtsNotifyGetId);
 
 static __attribute__((noinline, cold)) rtError_t other_rtsNotifyGetId(rtNotify_t notify, uint32_t *notifyId, struct shim_target *target)
 {
@@ -29681,10 +31204,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtCntNotifyCreate(in
 }
 
 static struct shim_target target_rtCntNotifyCreate = {NULL, "rtCntNotifyCreate"};
-SHIM_EXPORT rtError_t rtCntNotifyCreate(int32_t deviceId, rtCntNotify_t *cntNotify)
+static SHIM_BODY rtError_t main_rtCntNotifyCreate(int32_t deviceId, rtCntNotify_t *cntNotify)
 {
 	return wrap_rtCntNotifyCreate(deviceId, cntNotify, &target_rtCntNotifyCreate);
 }
+
+SHIM_ENTRY(rtCntNotifyCreate, main_rtCntNotifyCreate);
 
 static __attribute__((noinline, cold)) rtError_t other_rtCntNotifyCreate(int32_t deviceId, rtCntNotify_t *cntNotify, struct shim_target *target)
 {
@@ -29726,10 +31251,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtCntNotifyCreateWit
 }
 
 static struct shim_target target_rtCntNotifyCreateWithFlag = {NULL, "rtCntNotifyCreateWithFlag"};
-SHIM_EXPORT rtError_t rtCntNotifyCreateWithFlag(int32_t deviceId, rtCntNotify_t *cntNotify, uint32_t flags)
+static SHIM_BODY rtError_t main_rtCntNotifyCreateWithFlag(int32_t deviceId, rtCntNotify_t *cntNotify, uint32_t flags)
 {
 	return wrap_rtCntNotifyCreateWithFlag(deviceId, cntNotify, flags, &target_rtCntNotifyCreateWithFlag);
 }
+
+SHIM_ENTRY(rtCntNotifyCreateWithFlag, main_rtCntNotifyCreateWithFlag);
 
 static __attribute__((noinline, cold)) rtError_t other_rtCntNotifyCreateWithFlag(int32_t deviceId, rtCntNotify_t *cntNotify, uint32_t flags, struct shim_target *target)
 {
@@ -29770,10 +31297,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtCntNotifyCreateSer
 }
 
 static struct shim_target target_rtCntNotifyCreateServer = {NULL, "rtCntNotifyCreateServer"};
-SHIM_EXPORT rtError_t rtCntNotifyCreateServer(rtCntNotify_t *cntNotify, uint64_t flags)
+static SHIM_BODY rtError_t main_rtCntNotifyCreateServer(rtCntNotify_t *cntNotify, uint64_t flags)
 {
 	return wrap_rtCntNotifyCreateServer(cntNotify, flags, &target_rtCntNotifyCreateServer);
 }
+
+SHIM_ENTRY(rtCntNotifyCreateServer, main_rtCntNotifyCreateServer);
 
 static __attribute__((noinline, cold)) rtError_t other_rtCntNotifyCreateServer(rtCntNotify_t *cntNotify, uint64_t flags, struct shim_target *target)
 {
@@ -29810,10 +31339,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtCntNotifyDestroy(r
 }
 
 static struct shim_target target_rtCntNotifyDestroy = {NULL, "rtCntNotifyDestroy"};
-SHIM_EXPORT rtError_t rtCntNotifyDestroy(rtCntNotify_t inCntNotify)
+static SHIM_BODY rtError_t main_rtCntNotifyDestroy(rtCntNotify_t inCntNotify)
 {
 	return wrap_rtCntNotifyDestroy(inCntNotify, &target_rtCntNotifyDestroy);
 }
+
+SHIM_ENTRY(rtCntNotifyDestroy, main_rtCntNotifyDestroy);
 
 static __attribute__((noinline, cold)) rtError_t other_rtCntNotifyDestroy(rtCntNotify_t inCntNotify, struct shim_target *target)
 {
@@ -29859,10 +31390,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtCntNotifyRecord(rt
 }
 
 static struct shim_target target_rtCntNotifyRecord = {NULL, "rtCntNotifyRecord"};
-SHIM_EXPORT rtError_t rtCntNotifyRecord(rtCntNotify_t inCntNotify, rtStream_t stm, const rtCntNtyRecordInfo_t *info)
+static SHIM_BODY rtError_t main_rtCntNotifyRecord(rtCntNotify_t inCntNotify, rtStream_t stm, const rtCntNtyRecordInfo_t *info)
 {
 	return wrap_rtCntNotifyRecord(inCntNotify, stm, info, &target_rtCntNotifyRecord);
 }
+
+SHIM_ENTRY(rtCntNotifyRecord, main_rtCntNotifyRecord);
 
 static __attribute__((noinline, cold)) rtError_t other_rtCntNotifyRecord(rtCntNotify_t inCntNotify, rtStream_t stm, const rtCntNtyRecordInfo_t *info, struct shim_target *target)
 {
@@ -29908,10 +31441,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtCntNotifyWaitWithT
 }
 
 static struct shim_target target_rtCntNotifyWaitWithTimeout = {NULL, "rtCntNotifyWaitWithTimeout"};
-SHIM_EXPORT rtError_t rtCntNotifyWaitWithTimeout(rtCntNotify_t inCntNotify, rtStream_t stm, const rtCntNtyWaitInfo_t *info)
+static SHIM_BODY rtError_t main_rtCntNotifyWaitWithTimeout(rtCntNotify_t inCntNotify, rtStream_t stm, const rtCntNtyWaitInfo_t *info)
 {
 	return wrap_rtCntNotifyWaitWithTimeout(inCntNotify, stm, info, &target_rtCntNotifyWaitWithTimeout);
 }
+
+SHIM_ENTRY(rtCntNotifyWaitWithTimeout, main_rtCntNotifyWaitWithTimeout);
 
 static __attribute__((noinline, cold)) rtError_t other_rtCntNotifyWaitWithTimeout(rtCntNotify_t inCntNotify, rtStream_t stm, const rtCntNtyWaitInfo_t *info, struct shim_target *target)
 {
@@ -29952,10 +31487,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtCntNotifyReset(rtC
 }
 
 static struct shim_target target_rtCntNotifyReset = {NULL, "rtCntNotifyReset"};
-SHIM_EXPORT rtError_t rtCntNotifyReset(rtCntNotify_t inCntNotify, rtStream_t stm)
+static SHIM_BODY rtError_t main_rtCntNotifyReset(rtCntNotify_t inCntNotify, rtStream_t stm)
 {
 	return wrap_rtCntNotifyReset(inCntNotify, stm, &target_rtCntNotifyReset);
 }
+
+SHIM_ENTRY(rtCntNotifyReset, main_rtCntNotifyReset);
 
 static __attribute__((noinline, cold)) rtError_t other_rtCntNotifyReset(rtCntNotify_t inCntNotify, rtStream_t stm, struct shim_target *target)
 {
@@ -29998,10 +31535,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtGetC2cCtrlAddr(uin
 }
 
 static struct shim_target target_rtGetC2cCtrlAddr = {NULL, "rtGetC2cCtrlAddr"};
-SHIM_EXPORT rtError_t rtGetC2cCtrlAddr(uint64_t *addr, uint32_t *len)
+static SHIM_BODY rtError_t main_rtGetC2cCtrlAddr(uint64_t *addr, uint32_t *len)
 {
 	return wrap_rtGetC2cCtrlAddr(addr, len, &target_rtGetC2cCtrlAddr);
 }
+
+SHIM_ENTRY(rtGetC2cCtrlAddr, main_rtGetC2cCtrlAddr);
 
 static __attribute__((noinline, cold)) rtError_t other_rtGetC2cCtrlAddr(uint64_t *addr, uint32_t *len, struct shim_target *target)
 {
@@ -30042,10 +31581,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtGetSocVersion(char
 }
 
 static struct shim_target target_rtGetSocVersion = {NULL, "rtGetSocVersion"};
-SHIM_EXPORT rtError_t rtGetSocVersion(char_t *ver, uint32_t maxLen)
+static SHIM_BODY rtError_t main_rtGetSocVersion(char_t *ver, uint32_t maxLen)
 {
 	return wrap_rtGetSocVersion(ver, maxLen, &target_rtGetSocVersion);
 }
+
+SHIM_ENTRY(rtGetSocVersion, main_rtGetSocVersion);
 
 static __attribute__((noinline, cold)) rtError_t other_rtGetSocVersion(char_t *ver, uint32_t maxLen, struct shim_target *target)
 {
@@ -30085,10 +31626,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtGetDeviceCount(int
 }
 
 static struct shim_target target_rtGetDeviceCount = {NULL, "rtGetDeviceCount"};
-SHIM_EXPORT rtError_t rtGetDeviceCount(int32_t *cnt)
+static SHIM_BODY rtError_t main_rtGetDeviceCount(int32_t *cnt)
 {
 	return wrap_rtGetDeviceCount(cnt, &target_rtGetDeviceCount);
 }
+
+SHIM_ENTRY(rtGetDeviceCount, main_rtGetDeviceCount);
 
 static __attribute__((noinline, cold)) rtError_t other_rtGetDeviceCount(int32_t *cnt, struct shim_target *target)
 {
@@ -30134,10 +31677,12 @@ static inline __attribute__((always_inline)) void wrap_rtRegisterVariable(void *
 }
 
 static struct shim_target target_rtRegisterVariable = {NULL, "rtRegisterVariable"};
-SHIM_EXPORT void rtRegisterVariable(void *binHandle, const void *hostVar, const char *deviceVarName, size_t size, uint32_t flags, void *reserve)
+static SHIM_BODY void main_rtRegisterVariable(void *binHandle, const void *hostVar, const char *deviceVarName, size_t size, uint32_t flags, void *reserve)
 {
 	wrap_rtRegisterVariable(binHandle, hostVar, deviceVarName, size, flags, reserve, &target_rtRegisterVariable);
 }
+
+SHIM_ENTRY(rtRegisterVariable, main_rtRegisterVariable);
 
 static __attribute__((noinline, cold)) void other_rtRegisterVariable(void *binHandle, const void *hostVar, const char *deviceVarName, size_t size, uint32_t flags, void *reserve, struct shim_target *target)
 {
@@ -30185,10 +31730,12 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclCommInitCluster
 }
 
 static struct shim_target target_HcclCommInitClusterInfo = {NULL, "HcclCommInitClusterInfo"};
-SHIM_EXPORT HcclResult HcclCommInitClusterInfo(const char *clusterInfo, uint32_t rank, HcclComm *comm)
+static SHIM_BODY HcclResult main_HcclCommInitClusterInfo(const char *clusterInfo, uint32_t rank, HcclComm *comm)
 {
 	return wrap_HcclCommInitClusterInfo(clusterInfo, rank, comm, &target_HcclCommInitClusterInfo);
 }
+
+SHIM_ENTRY(HcclCommInitClusterInfo, main_HcclCommInitClusterInfo);
 
 static __attribute__((noinline, cold)) HcclResult other_HcclCommInitClusterInfo(const char *clusterInfo, uint32_t rank, HcclComm *comm, struct shim_target *target)
 {
@@ -30240,10 +31787,12 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclCommInitCluster
 }
 
 static struct shim_target target_HcclCommInitClusterInfoConfig = {NULL, "HcclCommInitClusterInfoConfig"};
-SHIM_EXPORT HcclResult HcclCommInitClusterInfoConfig(const char *clusterInfo, uint32_t rank, HcclCommConfig *config, HcclComm *comm)
+static SHIM_BODY HcclResult main_HcclCommInitClusterInfoConfig(const char *clusterInfo, uint32_t rank, HcclCommConfig *config, HcclComm *comm)
 {
 	return wrap_HcclCommInitClusterInfoConfig(clusterInfo, rank, config, comm, &target_HcclCommInitClusterInfoConfig);
 }
+
+SHIM_ENTRY(HcclCommInitClusterInfoConfig, main_HcclCommInitClusterInfoConfig);
 
 static __attribute__((noinline, cold)) HcclResult other_HcclCommInitClusterInfoConfig(const char *clusterInfo, uint32_t rank, HcclCommConfig *config, HcclComm *comm, struct shim_target *target)
 {
@@ -30300,10 +31849,12 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclCreateSubCommCo
 }
 
 static struct shim_target target_HcclCreateSubCommConfig = {NULL, "HcclCreateSubCommConfig"};
-SHIM_EXPORT HcclResult HcclCreateSubCommConfig(HcclComm *comm, uint32_t rankNum, uint32_t *rankIds, uint64_t subCommId, uint32_t subCommRankId, HcclCommConfig *config, HcclComm *subComm)
+static SHIM_BODY HcclResult main_HcclCreateSubCommConfig(HcclComm *comm, uint32_t rankNum, uint32_t *rankIds, uint64_t subCommId, uint32_t subCommRankId, HcclCommConfig *config, HcclComm *subComm)
 {
 	return wrap_HcclCreateSubCommConfig(comm, rankNum, rankIds, subCommId, subCommRankId, config, subComm, &target_HcclCreateSubCommConfig);
 }
+
+SHIM_ENTRY(HcclCreateSubCommConfig, main_HcclCreateSubCommConfig);
 
 static __attribute__((noinline, cold)) HcclResult other_HcclCreateSubCommConfig(HcclComm *comm, uint32_t rankNum, uint32_t *rankIds, uint64_t subCommId, uint32_t subCommRankId, HcclCommConfig *config, HcclComm *subComm, struct shim_target *target)
 {
@@ -30345,10 +31896,12 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclGetRootInfo(Hcc
 }
 
 static struct shim_target target_HcclGetRootInfo = {NULL, "HcclGetRootInfo"};
-SHIM_EXPORT HcclResult HcclGetRootInfo(HcclRootInfo *rootInfo)
+static SHIM_BODY HcclResult main_HcclGetRootInfo(HcclRootInfo *rootInfo)
 {
 	return wrap_HcclGetRootInfo(rootInfo, &target_HcclGetRootInfo);
 }
+
+SHIM_ENTRY(HcclGetRootInfo, main_HcclGetRootInfo);
 
 static __attribute__((noinline, cold)) HcclResult other_HcclGetRootInfo(HcclRootInfo *rootInfo, struct shim_target *target)
 {
@@ -30397,10 +31950,12 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclCommInitRootInf
 }
 
 static struct shim_target target_HcclCommInitRootInfo = {NULL, "HcclCommInitRootInfo"};
-SHIM_EXPORT HcclResult HcclCommInitRootInfo(uint32_t nRanks, const HcclRootInfo *rootInfo, uint32_t rank, HcclComm *comm)
+static SHIM_BODY HcclResult main_HcclCommInitRootInfo(uint32_t nRanks, const HcclRootInfo *rootInfo, uint32_t rank, HcclComm *comm)
 {
 	return wrap_HcclCommInitRootInfo(nRanks, rootInfo, rank, comm, &target_HcclCommInitRootInfo);
 }
+
+SHIM_ENTRY(HcclCommInitRootInfo, main_HcclCommInitRootInfo);
 
 static __attribute__((noinline, cold)) HcclResult other_HcclCommInitRootInfo(uint32_t nRanks, const HcclRootInfo *rootInfo, uint32_t rank, HcclComm *comm, struct shim_target *target)
 {
@@ -30453,10 +32008,12 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclCommInitRootInf
 }
 
 static struct shim_target target_HcclCommInitRootInfoConfig = {NULL, "HcclCommInitRootInfoConfig"};
-SHIM_EXPORT HcclResult HcclCommInitRootInfoConfig(uint32_t nRanks, const HcclRootInfo *rootInfo, uint32_t rank, const HcclCommConfig *config, HcclComm *comm)
+static SHIM_BODY HcclResult main_HcclCommInitRootInfoConfig(uint32_t nRanks, const HcclRootInfo *rootInfo, uint32_t rank, const HcclCommConfig *config, HcclComm *comm)
 {
 	return wrap_HcclCommInitRootInfoConfig(nRanks, rootInfo, rank, config, comm, &target_HcclCommInitRootInfoConfig);
 }
+
+SHIM_ENTRY(HcclCommInitRootInfoConfig, main_HcclCommInitRootInfoConfig);
 
 static __attribute__((noinline, cold)) HcclResult other_HcclCommInitRootInfoConfig(uint32_t nRanks, const HcclRootInfo *rootInfo, uint32_t rank, const HcclCommConfig *config, HcclComm *comm, struct shim_target *target)
 {
@@ -30504,10 +32061,12 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclCommInitAll(uin
 }
 
 static struct shim_target target_HcclCommInitAll = {NULL, "HcclCommInitAll"};
-SHIM_EXPORT HcclResult HcclCommInitAll(uint32_t ndev, int32_t *devices, HcclComm *comms)
+static SHIM_BODY HcclResult main_HcclCommInitAll(uint32_t ndev, int32_t *devices, HcclComm *comms)
 {
 	return wrap_HcclCommInitAll(ndev, devices, comms, &target_HcclCommInitAll);
 }
+
+SHIM_ENTRY(HcclCommInitAll, main_HcclCommInitAll);
 
 static __attribute__((noinline, cold)) HcclResult other_HcclCommInitAll(uint32_t ndev, int32_t *devices, HcclComm *comms, struct shim_target *target)
 {
@@ -30544,10 +32103,12 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclCommDestroy(Hcc
 }
 
 static struct shim_target target_HcclCommDestroy = {NULL, "HcclCommDestroy"};
-SHIM_EXPORT HcclResult HcclCommDestroy(HcclComm comm)
+static SHIM_BODY HcclResult main_HcclCommDestroy(HcclComm comm)
 {
 	return wrap_HcclCommDestroy(comm, &target_HcclCommDestroy);
 }
+
+SHIM_ENTRY(HcclCommDestroy, main_HcclCommDestroy);
 
 static __attribute__((noinline, cold)) HcclResult other_HcclCommDestroy(HcclComm comm, struct shim_target *target)
 {
@@ -30584,10 +32145,12 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclCommSuspend(Hcc
 }
 
 static struct shim_target target_HcclCommSuspend = {NULL, "HcclCommSuspend"};
-SHIM_EXPORT HcclResult HcclCommSuspend(HcclComm comm)
+static SHIM_BODY HcclResult main_HcclCommSuspend(HcclComm comm)
 {
 	return wrap_HcclCommSuspend(comm, &target_HcclCommSuspend);
 }
+
+SHIM_ENTRY(HcclCommSuspend, main_HcclCommSuspend);
 
 static __attribute__((noinline, cold)) HcclResult other_HcclCommSuspend(HcclComm comm, struct shim_target *target)
 {
@@ -30624,10 +32187,12 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclCommResume(Hccl
 }
 
 static struct shim_target target_HcclCommResume = {NULL, "HcclCommResume"};
-SHIM_EXPORT HcclResult HcclCommResume(HcclComm comm)
+static SHIM_BODY HcclResult main_HcclCommResume(HcclComm comm)
 {
 	return wrap_HcclCommResume(comm, &target_HcclCommResume);
 }
+
+SHIM_ENTRY(HcclCommResume, main_HcclCommResume);
 
 static __attribute__((noinline, cold)) HcclResult other_HcclCommResume(HcclComm comm, struct shim_target *target)
 {
@@ -30670,10 +32235,12 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclGetRankSize(Hcc
 }
 
 static struct shim_target target_HcclGetRankSize = {NULL, "HcclGetRankSize"};
-SHIM_EXPORT HcclResult HcclGetRankSize(HcclComm comm, uint32_t *rankSize)
+static SHIM_BODY HcclResult main_HcclGetRankSize(HcclComm comm, uint32_t *rankSize)
 {
 	return wrap_HcclGetRankSize(comm, rankSize, &target_HcclGetRankSize);
 }
+
+SHIM_ENTRY(HcclGetRankSize, main_HcclGetRankSize);
 
 static __attribute__((noinline, cold)) HcclResult other_HcclGetRankSize(HcclComm comm, uint32_t *rankSize, struct shim_target *target)
 {
@@ -30716,10 +32283,12 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclGetRankId(HcclC
 }
 
 static struct shim_target target_HcclGetRankId = {NULL, "HcclGetRankId"};
-SHIM_EXPORT HcclResult HcclGetRankId(HcclComm comm, uint32_t *rank)
+static SHIM_BODY HcclResult main_HcclGetRankId(HcclComm comm, uint32_t *rank)
 {
 	return wrap_HcclGetRankId(comm, rank, &target_HcclGetRankId);
 }
+
+SHIM_ENTRY(HcclGetRankId, main_HcclGetRankId);
 
 static __attribute__((noinline, cold)) HcclResult other_HcclGetRankId(HcclComm comm, uint32_t *rank, struct shim_target *target)
 {
@@ -30762,10 +32331,12 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclGetCommName(Hcc
 }
 
 static struct shim_target target_HcclGetCommName = {NULL, "HcclGetCommName"};
-SHIM_EXPORT HcclResult HcclGetCommName(HcclComm comm, char *commName)
+static SHIM_BODY HcclResult main_HcclGetCommName(HcclComm comm, char *commName)
 {
 	return wrap_HcclGetCommName(comm, commName, &target_HcclGetCommName);
 }
+
+SHIM_ENTRY(HcclGetCommName, main_HcclGetCommName);
 
 static __attribute__((noinline, cold)) HcclResult other_HcclGetCommName(HcclComm comm, char *commName, struct shim_target *target)
 {
@@ -30808,10 +32379,12 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclGetCommAsyncErr
 }
 
 static struct shim_target target_HcclGetCommAsyncError = {NULL, "HcclGetCommAsyncError"};
-SHIM_EXPORT HcclResult HcclGetCommAsyncError(HcclComm comm, HcclResult *asyncError)
+static SHIM_BODY HcclResult main_HcclGetCommAsyncError(HcclComm comm, HcclResult *asyncError)
 {
 	return wrap_HcclGetCommAsyncError(comm, asyncError, &target_HcclGetCommAsyncError);
 }
+
+SHIM_ENTRY(HcclGetCommAsyncError, main_HcclGetCommAsyncError);
 
 static __attribute__((noinline, cold)) HcclResult other_HcclGetCommAsyncError(HcclComm comm, HcclResult *asyncError, struct shim_target *target)
 {
@@ -30851,10 +32424,12 @@ static inline __attribute__((always_inline)) const char *wrap_HcclGetErrorString
 }
 
 static struct shim_target target_HcclGetErrorString = {NULL, "HcclGetErrorString"};
-SHIM_EXPORT const char *HcclGetErrorString(HcclResult code)
+static SHIM_BODY const char *main_HcclGetErrorString(HcclResult code)
 {
 	return wrap_HcclGetErrorString(code, &target_HcclGetErrorString);
 }
+
+SHIM_ENTRY(HcclGetErrorString, main_HcclGetErrorString);
 
 static __attribute__((noinline, cold)) const char *other_HcclGetErrorString(HcclResult code, struct shim_target *target)
 {
@@ -30889,10 +32464,12 @@ static inline __attribute__((always_inline)) uint32_t wrap_HcclGetCommConfigCapa
 }
 
 static struct shim_target target_HcclGetCommConfigCapability = {NULL, "HcclGetCommConfigCapability"};
-SHIM_EXPORT uint32_t HcclGetCommConfigCapability(void)
+static SHIM_BODY uint32_t main_HcclGetCommConfigCapability(void)
 {
 	return wrap_HcclGetCommConfigCapability(&target_HcclGetCommConfigCapability);
 }
+
+SHIM_ENTRY(HcclGetCommConfigCapability, main_HcclGetCommConfigCapability);
 
 static __attribute__((noinline, cold)) uint32_t other_HcclGetCommConfigCapability(struct shim_target *target)
 {
@@ -30931,10 +32508,12 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclSetConfig(HcclC
 }
 
 static struct shim_target target_HcclSetConfig = {NULL, "HcclSetConfig"};
-SHIM_EXPORT HcclResult HcclSetConfig(HcclConfig config, HcclConfigValue configValue)
+static SHIM_BODY HcclResult main_HcclSetConfig(HcclConfig config, HcclConfigValue configValue)
 {
 	return wrap_HcclSetConfig(config, configValue, &target_HcclSetConfig);
 }
+
+SHIM_ENTRY(HcclSetConfig, main_HcclSetConfig);
 
 static __attribute__((noinline, cold)) HcclResult other_HcclSetConfig(HcclConfig config, HcclConfigValue configValue, struct shim_target *target)
 {
@@ -30977,10 +32556,12 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclGetConfig(HcclC
 }
 
 static struct shim_target target_HcclGetConfig = {NULL, "HcclGetConfig"};
-SHIM_EXPORT HcclResult HcclGetConfig(HcclConfig config, HcclConfigValue *configValue)
+static SHIM_BODY HcclResult main_HcclGetConfig(HcclConfig config, HcclConfigValue *configValue)
 {
 	return wrap_HcclGetConfig(config, configValue, &target_HcclGetConfig);
 }
+
+SHIM_ENTRY(HcclGetConfig, main_HcclGetConfig);
 
 static __attribute__((noinline, cold)) HcclResult other_HcclGetConfig(HcclConfig config, HcclConfigValue *configValue, struct shim_target *target)
 {
@@ -31020,10 +32601,12 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclSetCommConfig(H
 }
 
 static struct shim_target target_HcclSetCommConfig = {NULL, "HcclSetCommConfig"};
-SHIM_EXPORT HcclResult HcclSetCommConfig(HcclComm comm, HcclConfig config, HcclConfigValue configValue)
+static SHIM_BODY HcclResult main_HcclSetCommConfig(HcclComm comm, HcclConfig config, HcclConfigValue configValue)
 {
 	return wrap_HcclSetCommConfig(comm, config, configValue, &target_HcclSetCommConfig);
 }
+
+SHIM_ENTRY(HcclSetCommConfig, main_HcclSetCommConfig);
 
 static __attribute__((noinline, cold)) HcclResult other_HcclSetCommConfig(HcclComm comm, HcclConfig config, HcclConfigValue configValue, struct shim_target *target)
 {
@@ -31067,10 +32650,12 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclGetCommConfig(H
 }
 
 static struct shim_target target_HcclGetCommConfig = {NULL, "HcclGetCommConfig"};
-SHIM_EXPORT HcclResult HcclGetCommConfig(HcclComm comm, HcclConfig config, HcclConfigValue *configValue)
+static SHIM_BODY HcclResult main_HcclGetCommConfig(HcclComm comm, HcclConfig config, HcclConfigValue *configValue)
 {
 	return wrap_HcclGetCommConfig(comm, config, configValue, &target_HcclGetCommConfig);
 }
+
+SHIM_ENTRY(HcclGetCommConfig, main_HcclGetCommConfig);
 
 static __attribute__((noinline, cold)) HcclResult other_HcclGetCommConfig(HcclComm comm, HcclConfig config, HcclConfigValue *configValue, struct shim_target *target)
 {
@@ -31113,10 +32698,12 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclAllReduce(void 
 }
 
 static struct shim_target target_HcclAllReduce = {NULL, "HcclAllReduce"};
-SHIM_EXPORT HcclResult HcclAllReduce(void *sendBuf, void *recvBuf, uint64_t count, HcclDataType dataType, HcclReduceOp op, HcclComm comm, aclrtStream stream)
+static SHIM_BODY HcclResult main_HcclAllReduce(void *sendBuf, void *recvBuf, uint64_t count, HcclDataType dataType, HcclReduceOp op, HcclComm comm, aclrtStream stream)
 {
 	return wrap_HcclAllReduce(sendBuf, recvBuf, count, dataType, op, comm, stream, &target_HcclAllReduce);
 }
+
+SHIM_ENTRY(HcclAllReduce, main_HcclAllReduce);
 
 static __attribute__((noinline, cold)) HcclResult other_HcclAllReduce(void *sendBuf, void *recvBuf, uint64_t count, HcclDataType dataType, HcclReduceOp op, HcclComm comm, aclrtStream stream, struct shim_target *target)
 {
@@ -31158,10 +32745,12 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclBroadcast(void 
 }
 
 static struct shim_target target_HcclBroadcast = {NULL, "HcclBroadcast"};
-SHIM_EXPORT HcclResult HcclBroadcast(void *buf, uint64_t count, HcclDataType dataType, uint32_t root, HcclComm comm, aclrtStream stream)
+static SHIM_BODY HcclResult main_HcclBroadcast(void *buf, uint64_t count, HcclDataType dataType, uint32_t root, HcclComm comm, aclrtStream stream)
 {
 	return wrap_HcclBroadcast(buf, count, dataType, root, comm, stream, &target_HcclBroadcast);
 }
+
+SHIM_ENTRY(HcclBroadcast, main_HcclBroadcast);
 
 static __attribute__((noinline, cold)) HcclResult other_HcclBroadcast(void *buf, uint64_t count, HcclDataType dataType, uint32_t root, HcclComm comm, aclrtStream stream, struct shim_target *target)
 {
@@ -31204,10 +32793,12 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclReduceScatter(v
 }
 
 static struct shim_target target_HcclReduceScatter = {NULL, "HcclReduceScatter"};
-SHIM_EXPORT HcclResult HcclReduceScatter(void *sendBuf, void *recvBuf, uint64_t recvCount, HcclDataType dataType, HcclReduceOp op, HcclComm comm, aclrtStream stream)
+static SHIM_BODY HcclResult main_HcclReduceScatter(void *sendBuf, void *recvBuf, uint64_t recvCount, HcclDataType dataType, HcclReduceOp op, HcclComm comm, aclrtStream stream)
 {
 	return wrap_HcclReduceScatter(sendBuf, recvBuf, recvCount, dataType, op, comm, stream, &target_HcclReduceScatter);
 }
+
+SHIM_ENTRY(HcclReduceScatter, main_HcclReduceScatter);
 
 static __attribute__((noinline, cold)) HcclResult other_HcclReduceScatter(void *sendBuf, void *recvBuf, uint64_t recvCount, HcclDataType dataType, HcclReduceOp op, HcclComm comm, aclrtStream stream, struct shim_target *target)
 {
@@ -31263,10 +32854,12 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclReduceScatterV(
 }
 
 static struct shim_target target_HcclReduceScatterV = {NULL, "HcclReduceScatterV"};
-SHIM_EXPORT HcclResult HcclReduceScatterV(void *sendBuf, const void *sendCounts, const void *sendDispls, void *recvBuf, uint64_t recvCount, HcclDataType dataType, HcclReduceOp op, HcclComm comm, aclrtStream stream)
+static SHIM_BODY HcclResult main_HcclReduceScatterV(void *sendBuf, const void *sendCounts, const void *sendDispls, void *recvBuf, uint64_t recvCount, HcclDataType dataType, HcclReduceOp op, HcclComm comm, aclrtStream stream)
 {
 	return wrap_HcclReduceScatterV(sendBuf, sendCounts, sendDispls, recvBuf, recvCount, dataType, op, comm, stream, &target_HcclReduceScatterV);
 }
+
+SHIM_ENTRY(HcclReduceScatterV, main_HcclReduceScatterV);
 
 static __attribute__((noinline, cold)) HcclResult other_HcclReduceScatterV(void *sendBuf, const void *sendCounts, const void *sendDispls, void *recvBuf, uint64_t recvCount, HcclDataType dataType, HcclReduceOp op, HcclComm comm, aclrtStream stream, struct shim_target *target)
 {
@@ -31309,10 +32902,12 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclScatter(void *s
 }
 
 static struct shim_target target_HcclScatter = {NULL, "HcclScatter"};
-SHIM_EXPORT HcclResult HcclScatter(void *sendBuf, void *recvBuf, uint64_t recvCount, HcclDataType dataType, uint32_t root, HcclComm comm, aclrtStream stream)
+static SHIM_BODY HcclResult main_HcclScatter(void *sendBuf, void *recvBuf, uint64_t recvCount, HcclDataType dataType, uint32_t root, HcclComm comm, aclrtStream stream)
 {
 	return wrap_HcclScatter(sendBuf, recvBuf, recvCount, dataType, root, comm, stream, &target_HcclScatter);
 }
+
+SHIM_ENTRY(HcclScatter, main_HcclScatter);
 
 static __attribute__((noinline, cold)) HcclResult other_HcclScatter(void *sendBuf, void *recvBuf, uint64_t recvCount, HcclDataType dataType, uint32_t root, HcclComm comm, aclrtStream stream, struct shim_target *target)
 {
@@ -31354,10 +32949,12 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclAllGather(void 
 }
 
 static struct shim_target target_HcclAllGather = {NULL, "HcclAllGather"};
-SHIM_EXPORT HcclResult HcclAllGather(void *sendBuf, void *recvBuf, uint64_t sendCount, HcclDataType dataType, HcclComm comm, aclrtStream stream)
+static SHIM_BODY HcclResult main_HcclAllGather(void *sendBuf, void *recvBuf, uint64_t sendCount, HcclDataType dataType, HcclComm comm, aclrtStream stream)
 {
 	return wrap_HcclAllGather(sendBuf, recvBuf, sendCount, dataType, comm, stream, &target_HcclAllGather);
 }
+
+SHIM_ENTRY(HcclAllGather, main_HcclAllGather);
 
 static __attribute__((noinline, cold)) HcclResult other_HcclAllGather(void *sendBuf, void *recvBuf, uint64_t sendCount, HcclDataType dataType, HcclComm comm, aclrtStream stream, struct shim_target *target)
 {
@@ -31412,10 +33009,12 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclAllGatherV(void
 }
 
 static struct shim_target target_HcclAllGatherV = {NULL, "HcclAllGatherV"};
-SHIM_EXPORT HcclResult HcclAllGatherV(void *sendBuf, uint64_t sendCount, void *recvBuf, const void *recvCounts, const void *recvDispls, HcclDataType dataType, HcclComm comm, aclrtStream stream)
+static SHIM_BODY HcclResult main_HcclAllGatherV(void *sendBuf, uint64_t sendCount, void *recvBuf, const void *recvCounts, const void *recvDispls, HcclDataType dataType, HcclComm comm, aclrtStream stream)
 {
 	return wrap_HcclAllGatherV(sendBuf, sendCount, recvBuf, recvCounts, recvDispls, dataType, comm, stream, &target_HcclAllGatherV);
 }
+
+SHIM_ENTRY(HcclAllGatherV, main_HcclAllGatherV);
 
 static __attribute__((noinline, cold)) HcclResult other_HcclAllGatherV(void *sendBuf, uint64_t sendCount, void *recvBuf, const void *recvCounts, const void *recvDispls, HcclDataType dataType, HcclComm comm, aclrtStream stream, struct shim_target *target)
 {
@@ -31453,10 +33052,12 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclBarrier(HcclCom
 }
 
 static struct shim_target target_HcclBarrier = {NULL, "HcclBarrier"};
-SHIM_EXPORT HcclResult HcclBarrier(HcclComm comm, aclrtStream stream)
+static SHIM_BODY HcclResult main_HcclBarrier(HcclComm comm, aclrtStream stream)
 {
 	return wrap_HcclBarrier(comm, stream, &target_HcclBarrier);
 }
+
+SHIM_ENTRY(HcclBarrier, main_HcclBarrier);
 
 static __attribute__((noinline, cold)) HcclResult other_HcclBarrier(HcclComm comm, aclrtStream stream, struct shim_target *target)
 {
@@ -31498,10 +33099,12 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclSend(void *send
 }
 
 static struct shim_target target_HcclSend = {NULL, "HcclSend"};
-SHIM_EXPORT HcclResult HcclSend(void *sendBuf, uint64_t count, HcclDataType dataType, uint32_t destRank, HcclComm comm, aclrtStream stream)
+static SHIM_BODY HcclResult main_HcclSend(void *sendBuf, uint64_t count, HcclDataType dataType, uint32_t destRank, HcclComm comm, aclrtStream stream)
 {
 	return wrap_HcclSend(sendBuf, count, dataType, destRank, comm, stream, &target_HcclSend);
 }
+
+SHIM_ENTRY(HcclSend, main_HcclSend);
 
 static __attribute__((noinline, cold)) HcclResult other_HcclSend(void *sendBuf, uint64_t count, HcclDataType dataType, uint32_t destRank, HcclComm comm, aclrtStream stream, struct shim_target *target)
 {
@@ -31543,10 +33146,12 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclRecv(void *recv
 }
 
 static struct shim_target target_HcclRecv = {NULL, "HcclRecv"};
-SHIM_EXPORT HcclResult HcclRecv(void *recvBuf, uint64_t count, HcclDataType dataType, uint32_t srcRank, HcclComm comm, aclrtStream stream)
+static SHIM_BODY HcclResult main_HcclRecv(void *recvBuf, uint64_t count, HcclDataType dataType, uint32_t srcRank, HcclComm comm, aclrtStream stream)
 {
 	return wrap_HcclRecv(recvBuf, count, dataType, srcRank, comm, stream, &target_HcclRecv);
 }
+
+SHIM_ENTRY(HcclRecv, main_HcclRecv);
 
 static __attribute__((noinline, cold)) HcclResult other_HcclRecv(void *recvBuf, uint64_t count, HcclDataType dataType, uint32_t srcRank, HcclComm comm, aclrtStream stream, struct shim_target *target)
 {
@@ -31593,10 +33198,12 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclBatchSendRecv(H
 }
 
 static struct shim_target target_HcclBatchSendRecv = {NULL, "HcclBatchSendRecv"};
-SHIM_EXPORT HcclResult HcclBatchSendRecv(HcclSendRecvItem *sendRecvInfo, uint32_t itemNum, HcclComm comm, aclrtStream stream)
+static SHIM_BODY HcclResult main_HcclBatchSendRecv(HcclSendRecvItem *sendRecvInfo, uint32_t itemNum, HcclComm comm, aclrtStream stream)
 {
 	return wrap_HcclBatchSendRecv(sendRecvInfo, itemNum, comm, stream, &target_HcclBatchSendRecv);
 }
+
+SHIM_ENTRY(HcclBatchSendRecv, main_HcclBatchSendRecv);
 
 static __attribute__((noinline, cold)) HcclResult other_HcclBatchSendRecv(HcclSendRecvItem *sendRecvInfo, uint32_t itemNum, HcclComm comm, aclrtStream stream, struct shim_target *target)
 {
@@ -31640,10 +33247,12 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclAlltoAll(const 
 }
 
 static struct shim_target target_HcclAlltoAll = {NULL, "HcclAlltoAll"};
-SHIM_EXPORT HcclResult HcclAlltoAll(const void *sendBuf, uint64_t sendCount, HcclDataType sendType, const void *recvBuf, uint64_t recvCount, HcclDataType recvType, HcclComm comm, aclrtStream stream)
+static SHIM_BODY HcclResult main_HcclAlltoAll(const void *sendBuf, uint64_t sendCount, HcclDataType sendType, const void *recvBuf, uint64_t recvCount, HcclDataType recvType, HcclComm comm, aclrtStream stream)
 {
 	return wrap_HcclAlltoAll(sendBuf, sendCount, sendType, recvBuf, recvCount, recvType, comm, stream, &target_HcclAlltoAll);
 }
+
+SHIM_ENTRY(HcclAlltoAll, main_HcclAlltoAll);
 
 static __attribute__((noinline, cold)) HcclResult other_HcclAlltoAll(const void *sendBuf, uint64_t sendCount, HcclDataType sendType, const void *recvBuf, uint64_t recvCount, HcclDataType recvType, HcclComm comm, aclrtStream stream, struct shim_target *target)
 {
@@ -31706,10 +33315,12 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclAlltoAllV(const
 }
 
 static struct shim_target target_HcclAlltoAllV = {NULL, "HcclAlltoAllV"};
-SHIM_EXPORT HcclResult HcclAlltoAllV(const void *sendBuf, const void *sendCounts, const void *sdispls, HcclDataType sendType, const void *recvBuf, const void *recvCounts, const void *rdispls, HcclDataType recvType, HcclComm comm, aclrtStream stream)
+static SHIM_BODY HcclResult main_HcclAlltoAllV(const void *sendBuf, const void *sendCounts, const void *sdispls, HcclDataType sendType, const void *recvBuf, const void *recvCounts, const void *rdispls, HcclDataType recvType, HcclComm comm, aclrtStream stream)
 {
 	return wrap_HcclAlltoAllV(sendBuf, sendCounts, sdispls, sendType, recvBuf, recvCounts, rdispls, recvType, comm, stream, &target_HcclAlltoAllV);
 }
+
+SHIM_ENTRY(HcclAlltoAllV, main_HcclAlltoAllV);
 
 static __attribute__((noinline, cold)) HcclResult other_HcclAlltoAllV(const void *sendBuf, const void *sendCounts, const void *sdispls, HcclDataType sendType, const void *recvBuf, const void *recvCounts, const void *rdispls, HcclDataType recvType, HcclComm comm, aclrtStream stream, struct shim_target *target)
 {
@@ -31760,10 +33371,12 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclAlltoAllVC(cons
 }
 
 static struct shim_target target_HcclAlltoAllVC = {NULL, "HcclAlltoAllVC"};
-SHIM_EXPORT HcclResult HcclAlltoAllVC(const void *sendBuf, const void *sendCountMatrix, HcclDataType sendType, const void *recvBuf, HcclDataType recvType, HcclComm comm, aclrtStream stream)
+static SHIM_BODY HcclResult main_HcclAlltoAllVC(const void *sendBuf, const void *sendCountMatrix, HcclDataType sendType, const void *recvBuf, HcclDataType recvType, HcclComm comm, aclrtStream stream)
 {
 	return wrap_HcclAlltoAllVC(sendBuf, sendCountMatrix, sendType, recvBuf, recvType, comm, stream, &target_HcclAlltoAllVC);
 }
+
+SHIM_ENTRY(HcclAlltoAllVC, main_HcclAlltoAllVC);
 
 static __attribute__((noinline, cold)) HcclResult other_HcclAlltoAllVC(const void *sendBuf, const void *sendCountMatrix, HcclDataType sendType, const void *recvBuf, HcclDataType recvType, HcclComm comm, aclrtStream stream, struct shim_target *target)
 {
@@ -31807,10 +33420,12 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclReduce(void *se
 }
 
 static struct shim_target target_HcclReduce = {NULL, "HcclReduce"};
-SHIM_EXPORT HcclResult HcclReduce(void *sendBuf, void *recvBuf, uint64_t count, HcclDataType dataType, HcclReduceOp op, uint32_t root, HcclComm comm, aclrtStream stream)
+static SHIM_BODY HcclResult main_HcclReduce(void *sendBuf, void *recvBuf, uint64_t count, HcclDataType dataType, HcclReduceOp op, uint32_t root, HcclComm comm, aclrtStream stream)
 {
 	return wrap_HcclReduce(sendBuf, recvBuf, count, dataType, op, root, comm, stream, &target_HcclReduce);
 }
+
+SHIM_ENTRY(HcclReduce, main_HcclReduce);
 
 static __attribute__((noinline, cold)) HcclResult other_HcclReduce(void *sendBuf, void *recvBuf, uint64_t count, HcclDataType dataType, HcclReduceOp op, uint32_t root, HcclComm comm, aclrtStream stream, struct shim_target *target)
 {
@@ -31845,10 +33460,12 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclGroupStart(stru
 }
 
 static struct shim_target target_HcclGroupStart = {NULL, "HcclGroupStart"};
-SHIM_EXPORT HcclResult HcclGroupStart(void)
+static SHIM_BODY HcclResult main_HcclGroupStart(void)
 {
 	return wrap_HcclGroupStart(&target_HcclGroupStart);
 }
+
+SHIM_ENTRY(HcclGroupStart, main_HcclGroupStart);
 
 static __attribute__((noinline, cold)) HcclResult other_HcclGroupStart(struct shim_target *target)
 {
@@ -31883,10 +33500,12 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclGroupEnd(struct
 }
 
 static struct shim_target target_HcclGroupEnd = {NULL, "HcclGroupEnd"};
-SHIM_EXPORT HcclResult HcclGroupEnd(void)
+static SHIM_BODY HcclResult main_HcclGroupEnd(void)
 {
 	return wrap_HcclGroupEnd(&target_HcclGroupEnd);
 }
+
+SHIM_ENTRY(HcclGroupEnd, main_HcclGroupEnd);
 
 static __attribute__((noinline, cold)) HcclResult other_HcclGroupEnd(struct shim_target *target)
 {
@@ -31927,10 +33546,12 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclCommSetMemoryRa
 }
 
 static struct shim_target target_HcclCommSetMemoryRange = {NULL, "HcclCommSetMemoryRange"};
-SHIM_EXPORT HcclResult HcclCommSetMemoryRange(HcclComm comm, void *baseVirPtr, size_t size, size_t alignment, uint64_t flags)
+static SHIM_BODY HcclResult main_HcclCommSetMemoryRange(HcclComm comm, void *baseVirPtr, size_t size, size_t alignment, uint64_t flags)
 {
 	return wrap_HcclCommSetMemoryRange(comm, baseVirPtr, size, alignment, flags, &target_HcclCommSetMemoryRange);
 }
+
+SHIM_ENTRY(HcclCommSetMemoryRange, main_HcclCommSetMemoryRange);
 
 static __attribute__((noinline, cold)) HcclResult other_HcclCommSetMemoryRange(HcclComm comm, void *baseVirPtr, size_t size, size_t alignment, uint64_t flags, struct shim_target *target)
 {
@@ -31968,10 +33589,12 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclCommUnsetMemory
 }
 
 static struct shim_target target_HcclCommUnsetMemoryRange = {NULL, "HcclCommUnsetMemoryRange"};
-SHIM_EXPORT HcclResult HcclCommUnsetMemoryRange(HcclComm comm, void *baseVirPtr)
+static SHIM_BODY HcclResult main_HcclCommUnsetMemoryRange(HcclComm comm, void *baseVirPtr)
 {
 	return wrap_HcclCommUnsetMemoryRange(comm, baseVirPtr, &target_HcclCommUnsetMemoryRange);
 }
+
+SHIM_ENTRY(HcclCommUnsetMemoryRange, main_HcclCommUnsetMemoryRange);
 
 static __attribute__((noinline, cold)) HcclResult other_HcclCommUnsetMemoryRange(HcclComm comm, void *baseVirPtr, struct shim_target *target)
 {
@@ -32013,10 +33636,12 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclCommActivateCom
 }
 
 static struct shim_target target_HcclCommActivateCommMemory = {NULL, "HcclCommActivateCommMemory"};
-SHIM_EXPORT HcclResult HcclCommActivateCommMemory(HcclComm comm, void *virPtr, size_t size, size_t offset, aclrtDrvMemHandle handle, uint64_t flags)
+static SHIM_BODY HcclResult main_HcclCommActivateCommMemory(HcclComm comm, void *virPtr, size_t size, size_t offset, aclrtDrvMemHandle handle, uint64_t flags)
 {
 	return wrap_HcclCommActivateCommMemory(comm, virPtr, size, offset, handle, flags, &target_HcclCommActivateCommMemory);
 }
+
+SHIM_ENTRY(HcclCommActivateCommMemory, main_HcclCommActivateCommMemory);
 
 static __attribute__((noinline, cold)) HcclResult other_HcclCommActivateCommMemory(HcclComm comm, void *virPtr, size_t size, size_t offset, aclrtDrvMemHandle handle, uint64_t flags, struct shim_target *target)
 {
@@ -32054,10 +33679,12 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclCommDeactivateC
 }
 
 static struct shim_target target_HcclCommDeactivateCommMemory = {NULL, "HcclCommDeactivateCommMemory"};
-SHIM_EXPORT HcclResult HcclCommDeactivateCommMemory(HcclComm comm, void *virPtr)
+static SHIM_BODY HcclResult main_HcclCommDeactivateCommMemory(HcclComm comm, void *virPtr)
 {
 	return wrap_HcclCommDeactivateCommMemory(comm, virPtr, &target_HcclCommDeactivateCommMemory);
 }
+
+SHIM_ENTRY(HcclCommDeactivateCommMemory, main_HcclCommDeactivateCommMemory);
 
 static __attribute__((noinline, cold)) HcclResult other_HcclCommDeactivateCommMemory(HcclComm comm, void *virPtr, struct shim_target *target)
 {
@@ -32106,10 +33733,12 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclCommWorkingDevN
 }
 
 static struct shim_target target_HcclCommWorkingDevNicSet = {NULL, "HcclCommWorkingDevNicSet"};
-SHIM_EXPORT HcclResult HcclCommWorkingDevNicSet(HcclComm comm, uint32_t *ranks, bool *useBackup, uint32_t nRanks)
+static SHIM_BODY HcclResult main_HcclCommWorkingDevNicSet(HcclComm comm, uint32_t *ranks, bool *useBackup, uint32_t nRanks)
 {
 	return wrap_HcclCommWorkingDevNicSet(comm, ranks, useBackup, nRanks, &target_HcclCommWorkingDevNicSet);
 }
+
+SHIM_ENTRY(HcclCommWorkingDevNicSet, main_HcclCommWorkingDevNicSet);
 
 static __attribute__((noinline, cold)) HcclResult other_HcclCommWorkingDevNicSet(HcclComm comm, uint32_t *ranks, bool *useBackup, uint32_t nRanks, struct shim_target *target)
 {
@@ -32155,10 +33784,12 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclCommRegister(Hc
 }
 
 static struct shim_target target_HcclCommRegister = {NULL, "HcclCommRegister"};
-SHIM_EXPORT HcclResult HcclCommRegister(HcclComm comm, void *addr, uint64_t size, void **handle, uint32_t flag)
+static SHIM_BODY HcclResult main_HcclCommRegister(HcclComm comm, void *addr, uint64_t size, void **handle, uint32_t flag)
 {
 	return wrap_HcclCommRegister(comm, addr, size, handle, flag, &target_HcclCommRegister);
 }
+
+SHIM_ENTRY(HcclCommRegister, main_HcclCommRegister);
 
 static __attribute__((noinline, cold)) HcclResult other_HcclCommRegister(HcclComm comm, void *addr, uint64_t size, void **handle, uint32_t flag, struct shim_target *target)
 {
@@ -32196,10 +33827,12 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclCommDeregister(
 }
 
 static struct shim_target target_HcclCommDeregister = {NULL, "HcclCommDeregister"};
-SHIM_EXPORT HcclResult HcclCommDeregister(HcclComm comm, void *handle)
+static SHIM_BODY HcclResult main_HcclCommDeregister(HcclComm comm, void *handle)
 {
 	return wrap_HcclCommDeregister(comm, handle, &target_HcclCommDeregister);
 }
+
+SHIM_ENTRY(HcclCommDeregister, main_HcclCommDeregister);
 
 static __attribute__((noinline, cold)) HcclResult other_HcclCommDeregister(HcclComm comm, void *handle, struct shim_target *target)
 {
@@ -32246,10 +33879,12 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclCommExchangeMem
 }
 
 static struct shim_target target_HcclCommExchangeMem = {NULL, "HcclCommExchangeMem"};
-SHIM_EXPORT HcclResult HcclCommExchangeMem(HcclComm comm, void *windowHandle, uint32_t *peerRanks, uint32_t peerRankNum)
+static SHIM_BODY HcclResult main_HcclCommExchangeMem(HcclComm comm, void *windowHandle, uint32_t *peerRanks, uint32_t peerRankNum)
 {
 	return wrap_HcclCommExchangeMem(comm, windowHandle, peerRanks, peerRankNum, &target_HcclCommExchangeMem);
 }
+
+SHIM_ENTRY(HcclCommExchangeMem, main_HcclCommExchangeMem);
 
 static __attribute__((noinline, cold)) HcclResult other_HcclCommExchangeMem(HcclComm comm, void *windowHandle, uint32_t *peerRanks, uint32_t peerRankNum, struct shim_target *target)
 {
@@ -32291,10 +33926,12 @@ static inline __attribute__((always_inline)) void wrap_mstxMarkA(const char *mes
 }
 
 static struct shim_target target_mstxMarkA = {NULL, "mstxMarkA"};
-SHIM_EXPORT void mstxMarkA(const char *message, aclrtStream stream)
+static SHIM_BODY void main_mstxMarkA(const char *message, aclrtStream stream)
 {
 	wrap_mstxMarkA(message, stream, &target_mstxMarkA);
 }
+
+SHIM_ENTRY(mstxMarkA, main_mstxMarkA);
 
 static __attribute__((noinline, cold)) void other_mstxMarkA(const char *message, aclrtStream stream, struct shim_target *target)
 {
@@ -32340,10 +33977,12 @@ static inline __attribute__((always_inline)) mstxRangeId wrap_mstxRangeStartA(co
 }
 
 static struct shim_target target_mstxRangeStartA = {NULL, "mstxRangeStartA"};
-SHIM_EXPORT mstxRangeId mstxRangeStartA(const char *message, aclrtStream stream)
+static SHIM_BODY mstxRangeId main_mstxRangeStartA(const char *message, aclrtStream stream)
 {
 	return wrap_mstxRangeStartA(message, stream, &target_mstxRangeStartA);
 }
+
+SHIM_ENTRY(mstxRangeStartA, main_mstxRangeStartA);
 
 static __attribute__((noinline, cold)) mstxRangeId other_mstxRangeStartA(const char *message, aclrtStream stream, struct shim_target *target)
 {
@@ -32388,10 +34027,12 @@ static inline __attribute__((always_inline)) void wrap_mstxRangeEnd(mstxRangeId 
 }
 
 static struct shim_target target_mstxRangeEnd = {NULL, "mstxRangeEnd"};
-SHIM_EXPORT void mstxRangeEnd(mstxRangeId id)
+static SHIM_BODY void main_mstxRangeEnd(mstxRangeId id)
 {
 	wrap_mstxRangeEnd(id, &target_mstxRangeEnd);
 }
+
+SHIM_ENTRY(mstxRangeEnd, main_mstxRangeEnd);
 
 static __attribute__((noinline, cold)) void other_mstxRangeEnd(mstxRangeId id, struct shim_target *target)
 {
@@ -32439,10 +34080,12 @@ static inline __attribute__((always_inline)) void wrap_mstxGetToolId(uint64_t *i
 }
 
 static struct shim_target target_mstxGetToolId = {NULL, "mstxGetToolId"};
-SHIM_EXPORT void mstxGetToolId(uint64_t *id)
+static SHIM_BODY void main_mstxGetToolId(uint64_t *id)
 {
 	wrap_mstxGetToolId(id, &target_mstxGetToolId);
 }
+
+SHIM_ENTRY(mstxGetToolId, main_mstxGetToolId);
 
 static __attribute__((noinline, cold)) void other_mstxGetToolId(uint64_t *id, struct shim_target *target)
 {
@@ -32487,10 +34130,12 @@ static inline __attribute__((always_inline)) mstxDomainHandle_t wrap_mstxDomainC
 }
 
 static struct shim_target target_mstxDomainCreateA = {NULL, "mstxDomainCreateA"};
-SHIM_EXPORT mstxDomainHandle_t mstxDomainCreateA(const char *name)
+static SHIM_BODY mstxDomainHandle_t main_mstxDomainCreateA(const char *name)
 {
 	return wrap_mstxDomainCreateA(name, &target_mstxDomainCreateA);
 }
+
+SHIM_ENTRY(mstxDomainCreateA, main_mstxDomainCreateA);
 
 static __attribute__((noinline, cold)) mstxDomainHandle_t other_mstxDomainCreateA(const char *name, struct shim_target *target)
 {
@@ -32535,10 +34180,12 @@ static inline __attribute__((always_inline)) void wrap_mstxDomainDestroy(mstxDom
 }
 
 static struct shim_target target_mstxDomainDestroy = {NULL, "mstxDomainDestroy"};
-SHIM_EXPORT void mstxDomainDestroy(mstxDomainHandle_t domain)
+static SHIM_BODY void main_mstxDomainDestroy(mstxDomainHandle_t domain)
 {
 	wrap_mstxDomainDestroy(domain, &target_mstxDomainDestroy);
 }
+
+SHIM_ENTRY(mstxDomainDestroy, main_mstxDomainDestroy);
 
 static __attribute__((noinline, cold)) void other_mstxDomainDestroy(mstxDomainHandle_t domain, struct shim_target *target)
 {
@@ -32587,10 +34234,12 @@ static inline __attribute__((always_inline)) void wrap_mstxDomainMarkA(mstxDomai
 }
 
 static struct shim_target target_mstxDomainMarkA = {NULL, "mstxDomainMarkA"};
-SHIM_EXPORT void mstxDomainMarkA(mstxDomainHandle_t domain, const char *message, aclrtStream stream)
+static SHIM_BODY void main_mstxDomainMarkA(mstxDomainHandle_t domain, const char *message, aclrtStream stream)
 {
 	wrap_mstxDomainMarkA(domain, message, stream, &target_mstxDomainMarkA);
 }
+
+SHIM_ENTRY(mstxDomainMarkA, main_mstxDomainMarkA);
 
 static __attribute__((noinline, cold)) void other_mstxDomainMarkA(mstxDomainHandle_t domain, const char *message, aclrtStream stream, struct shim_target *target)
 {
@@ -32637,10 +34286,12 @@ static inline __attribute__((always_inline)) mstxRangeId wrap_mstxDomainRangeSta
 }
 
 static struct shim_target target_mstxDomainRangeStartA = {NULL, "mstxDomainRangeStartA"};
-SHIM_EXPORT mstxRangeId mstxDomainRangeStartA(mstxDomainHandle_t domain, const char *message, aclrtStream stream)
+static SHIM_BODY mstxRangeId main_mstxDomainRangeStartA(mstxDomainHandle_t domain, const char *message, aclrtStream stream)
 {
 	return wrap_mstxDomainRangeStartA(domain, message, stream, &target_mstxDomainRangeStartA);
 }
+
+SHIM_ENTRY(mstxDomainRangeStartA, main_mstxDomainRangeStartA);
 
 static __attribute__((noinline, cold)) mstxRangeId other_mstxDomainRangeStartA(mstxDomainHandle_t domain, const char *message, aclrtStream stream, struct shim_target *target)
 {
@@ -32686,10 +34337,12 @@ static inline __attribute__((always_inline)) void wrap_mstxDomainRangeEnd(mstxDo
 }
 
 static struct shim_target target_mstxDomainRangeEnd = {NULL, "mstxDomainRangeEnd"};
-SHIM_EXPORT void mstxDomainRangeEnd(mstxDomainHandle_t domain, mstxRangeId id)
+static SHIM_BODY void main_mstxDomainRangeEnd(mstxDomainHandle_t domain, mstxRangeId id)
 {
 	wrap_mstxDomainRangeEnd(domain, id, &target_mstxDomainRangeEnd);
 }
+
+SHIM_ENTRY(mstxDomainRangeEnd, main_mstxDomainRangeEnd);
 
 static __attribute__((noinline, cold)) void other_mstxDomainRangeEnd(mstxDomainHandle_t domain, mstxRangeId id, struct shim_target *target)
 {
@@ -32743,10 +34396,12 @@ static inline __attribute__((always_inline)) mstxMemHeapHandle_t wrap_mstxMemHea
 }
 
 static struct shim_target target_mstxMemHeapRegister = {NULL, "mstxMemHeapRegister"};
-SHIM_EXPORT mstxMemHeapHandle_t mstxMemHeapRegister(mstxDomainHandle_t domain, const mstxMemHeapDesc_t *desc)
+static SHIM_BODY mstxMemHeapHandle_t main_mstxMemHeapRegister(mstxDomainHandle_t domain, const mstxMemHeapDesc_t *desc)
 {
 	return wrap_mstxMemHeapRegister(domain, desc, &target_mstxMemHeapRegister);
 }
+
+SHIM_ENTRY(mstxMemHeapRegister, main_mstxMemHeapRegister);
 
 static __attribute__((noinline, cold)) mstxMemHeapHandle_t other_mstxMemHeapRegister(mstxDomainHandle_t domain, const mstxMemHeapDesc_t *desc, struct shim_target *target)
 {
@@ -32792,10 +34447,12 @@ static inline __attribute__((always_inline)) void wrap_mstxMemHeapUnregister(mst
 }
 
 static struct shim_target target_mstxMemHeapUnregister = {NULL, "mstxMemHeapUnregister"};
-SHIM_EXPORT void mstxMemHeapUnregister(mstxDomainHandle_t domain, mstxMemHeapHandle_t heap)
+static SHIM_BODY void main_mstxMemHeapUnregister(mstxDomainHandle_t domain, mstxMemHeapHandle_t heap)
 {
 	wrap_mstxMemHeapUnregister(domain, heap, &target_mstxMemHeapUnregister);
 }
+
+SHIM_ENTRY(mstxMemHeapUnregister, main_mstxMemHeapUnregister);
 
 static __attribute__((noinline, cold)) void other_mstxMemHeapUnregister(mstxDomainHandle_t domain, mstxMemHeapHandle_t heap, struct shim_target *target)
 {
@@ -32855,10 +34512,12 @@ static inline __attribute__((always_inline)) void wrap_mstxMemRegionsRegister(ms
 }
 
 static struct shim_target target_mstxMemRegionsRegister = {NULL, "mstxMemRegionsRegister"};
-SHIM_EXPORT void mstxMemRegionsRegister(mstxDomainHandle_t domain, const mstxMemRegionsRegisterBatch_t *desc)
+static SHIM_BODY void main_mstxMemRegionsRegister(mstxDomainHandle_t domain, const mstxMemRegionsRegisterBatch_t *desc)
 {
 	wrap_mstxMemRegionsRegister(domain, desc, &target_mstxMemRegionsRegister);
 }
+
+SHIM_ENTRY(mstxMemRegionsRegister, main_mstxMemRegionsRegister);
 
 static __attribute__((noinline, cold)) void other_mstxMemRegionsRegister(mstxDomainHandle_t domain, const mstxMemRegionsRegisterBatch_t *desc, struct shim_target *target)
 {
@@ -32914,10 +34573,12 @@ static inline __attribute__((always_inline)) void wrap_mstxMemRegionsUnregister(
 }
 
 static struct shim_target target_mstxMemRegionsUnregister = {NULL, "mstxMemRegionsUnregister"};
-SHIM_EXPORT void mstxMemRegionsUnregister(mstxDomainHandle_t domain, const mstxMemRegionsUnregisterBatch_t *desc)
+static SHIM_BODY void main_mstxMemRegionsUnregister(mstxDomainHandle_t domain, const mstxMemRegionsUnregisterBatch_t *desc)
 {
 	wrap_mstxMemRegionsUnregister(domain, desc, &target_mstxMemRegionsUnregister);
 }
+
+SHIM_ENTRY(mstxMemRegionsUnregister, main_mstxMemRegionsUnregister);
 
 static __attribute__((noinline, cold)) void other_mstxMemRegionsUnregister(mstxDomainHandle_t domain, const mstxMemRegionsUnregisterBatch_t *desc, struct shim_target *target)
 {

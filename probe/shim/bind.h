@@ -92,6 +92,27 @@ long open_in_session(const char *name, uint64_t number, bool numbered, long flag
  */
 #define SHIM_TEXT(x) #x
 #define SHIM_STRING(x) SHIM_TEXT(x)
+
+/*
+ * The function that the program calls, where body is what records it: nothing but a jump to it, or to the runtime while all
+ * programs of the session record nothing. C would move the arguments about before it knows which.
+ */
+#if defined(__x86_64__)
+#define SHIM_ENTRY(name, body)                                                                                             \
+	__asm__(".pushsection .text\n\t.globl " #name "\n\t.type " #name ",@function\n\t.p2align 4\n" #name ":\n\t"        \
+		".cfi_startproc\n\tcmpl $1, shim_control_pages+" SHIM_STRING(CONTROL_QUIET) "(%rip)\n\tjne " #body "\n\t"  \
+		"mov target_" #name "(%rip), %r11\n\ttest %r11, %r11\n\tjz " #body "\n\tjmp *%r11\n\t"                  \
+		".cfi_endproc\n\t.size " #name ", . - " #name "\n\t.popsection\n\t")
+#elif defined(__aarch64__)
+#define SHIM_ENTRY(name, body)                                                                                             \
+	__asm__(".pushsection .text\n\t.globl " #name "\n\t.type " #name ",@function\n\t.p2align 4\n" #name ":\n\t"        \
+		".cfi_startproc\n\tadrp x16, shim_control_pages+" SHIM_STRING(CONTROL_QUIET) "\n\t"                       \
+		"ldr w16, [x16, :lo12:shim_control_pages+" SHIM_STRING(CONTROL_QUIET) "]\n\tcmp w16, #1\n\tb.eq 1f\n"       \
+		"0:\tb " #body "\n"                                                                                         \
+		"1:\tadrp x16, target_" #name "\n\tadd x16, x16, :lo12:target_" #name "\n\tldar x16, [x16]\n\tcbz x16, 0b\n\tbr x16\n\t" \
+		".cfi_endproc\n\t.size " #name ", . - " #name "\n\t.popsection\n\t")
+#endif
+
 #if defined(__x86_64__)
 #define SHIM_COUNTED(name, number)                                                                                         \
 	__asm__(".pushsection .text\n\t.globl " #name "\n\t.type " #name ",@function\n\t.p2align 4\n" #name ":\n\t"        \

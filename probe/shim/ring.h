@@ -22,12 +22,14 @@
 #ifndef ACLTRACE_SHIM_RING_H
 #define ACLTRACE_SHIM_RING_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #define RING_MAGIC 0x31474e4952544c41ULL /* "ALTRING1" */
 #define RING_VERSION 1
 #define RING_HEADER 4096 /* bytes before the records */
 #define RING_MAX_SLOTS 4096
+#define CONTROL_QUIET 132 /* where in the control it lies */
 #define PASSED_NAMES 1024 /* in the file `passed` */
 #define ARENA_CHUNK (1024 * 1024) /* bytes */
 #define ARENA_WORDS 64 /* of the map of free chunks: at most 4096 */
@@ -64,6 +66,8 @@ enum {
 	MISSING_HASHED = 10 /* the bytes are the two words of its XXH3-128 */
 };
 
+/* Which processes of the session record nothing for now: no process, all, those whose slots say so. */
+enum { QUIET_NO = 0, QUIET_ALL = 1, QUIET_SOME = 2 };
 enum { OFF_NO = 0, OFF_ENDED = 1, OFF_WAITING = 2 };
 
 struct slot {
@@ -100,7 +104,7 @@ struct control {
 	uint32_t time_every; /* tasks, of which one is measured by the device's clock; 0 for none */
 	uint32_t time_gap; /* ticks of the clock between two measured tasks of a thread, at least */
 	uint32_t only; /* atomic; process that records while the others wait, 0 for none */
-	uint32_t quiet; /* atomic; 1: no process records */
+	uint32_t quiet; /* atomic; QUIET_* */
 	uint32_t reserved[14];
 	uint64_t arena_free[ARENA_WORDS]; /* atomic; a bit for each free chunk */
 	struct slot slots[RING_MAX_SLOTS];
@@ -188,6 +192,7 @@ struct passed {
 _Static_assert(sizeof(struct passed) == 64, "passed");
 _Static_assert(sizeof(struct slot) == 64, "slot");
 _Static_assert(sizeof(struct control) == 192 + 8 * ARENA_WORDS + 64 * RING_MAX_SLOTS, "control");
+_Static_assert(offsetof(struct control, quiet) == CONTROL_QUIET, "quiet");
 _Static_assert(sizeof(struct ring) == 256, "ring");
 _Static_assert(sizeof(struct call_record) == 40, "call_record");
 _Static_assert(sizeof(struct piece) == 8, "piece");

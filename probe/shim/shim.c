@@ -21,12 +21,11 @@
 #define HEARTBEAT_NS 500000000ULL
 
 __thread struct shim_thread shim_t __attribute__((tls_model("initial-exec"), visibility("hidden")));
-struct shim_process *shim_p;
-struct control *shim_control;
+union shim_process_page shim_process_page __attribute__((aligned(SHIM_PAGE)));
+union shim_control_pages shim_control_pages __attribute__((aligned(SHIM_PAGE)));
+static bool attached; /* to the session that shim_control is of */
 /* What the process could have when the first of its threads made a ring, 0 before; and the rings of other processes then. */
 static uint64_t first_memory, used_before;
-static const uint32_t never;
-const uint32_t *shim_quiet_flag = &never; /* until there is a session */
 
 static char session[256]; /* folder, from ACLTRACE_SESSION */
 /* The folder, kept open once its path may lead elsewhere. The program may close what it has not opened. */
@@ -179,19 +178,13 @@ static bool attach_session(void)
 	long fd = open_in_session("control", 0, false, O_RDWR);
 	if (fd < 0)
 		return false;
-	long m = map(sizeof(struct control), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0, NULL);
+	struct { uint64_t magic; uint32_t version; } begin = {0, 0};
+	if (sys3(__NR_read, fd, &begin, sizeof begin) == sizeof begin && begin.magic == RING_MAGIC && begin.version == RING_VERSION)
+		attached = !failed(map(sizeof(struct control), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0, shim_control));
 	sys1(__NR_close, fd);
-	if (m < 0 && m > -4096)
-		return false;
-	struct control *c = (struct control *)m;
-	if (c->magic != RING_MAGIC || c->version != RING_VERSION || c->max_slots != RING_MAX_SLOTS) {
-		sys2(__NR_munmap, m, sizeof(struct control));
-		return false;
-	}
-	used_before = __atomic_load_n(&c->memory_used, __ATOMIC_RELAXED);
-	shim_control = c;
-	shim_quiet_flag = &c->quiet;
-	return true;
+	if (attached)
+		used_before = __atomic_load_n(&shim_control->memory_used, __ATOMIC_RELAXED);
+	return attached;
 }
 
 static void forget_pending(void);
@@ -199,24 +192,16 @@ static void forget_pending(void);
 /* Makes this process ready to record, once, and again in a child after a fork. */
 bool open_process(void)
 {
-	struct shim_process *p = __atomic_load_n(&shim_p, __ATOMIC_ACQUIRE);
-	if (p == NULL) {
-		long m = map(4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0, NULL);
-		if (m < 0 && m > -4096)
-			return false;
-		sys3(__NR_madvise, m, 4096, MADV_WIPE_ON_FORK);
-		struct shim_process *mine = (struct shim_process *)m;
-		if (!__atomic_compare_exchange_n(&shim_p, &p, mine, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
-			sys2(__NR_munmap, m, 4096);
-		else
-			p = mine;
-	}
+	struct shim_process *p = shim_p;
 	uint32_t was = 0;
+	if (__atomic_load_n(&p->ready, __ATOMIC_ACQUIRE) == 0)
+		sys3(__NR_madvise, SYS_ARG(p), SHIM_PAGE, MADV_WIPE_ON_FORK);
 	if (__atomic_compare_exchange_n(&p->ready, &was, 1, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
-		p->generation = (uint32_t)sys0(__NR_getpid);
+		static uint32_t generations; /* not cleared: a child goes on from its parent's */
+		p->generation = ++generations;
 		forget_pending();
 		shim_times_forked();
-		bool on = shim_control != NULL || attach_session();
+		bool on = attached || attach_session();
 		shim_after_task = on && (shim_control->task_ids || shim_control->time_every);
 		__atomic_store_n(&p->ready, on ? 2 : 3, __ATOMIC_RELEASE);
 	}
@@ -250,7 +235,6 @@ static bool reuse_ring(struct shim_thread *t, uint32_t pid)
 		t->size = t->capacity = s->ring_bytes;
 		t->head = __atomic_load_n(&t->ring->head, __ATOMIC_RELAXED);
 		t->tail = __atomic_load_n(&t->ring->tail, __ATOMIC_ACQUIRE);
-		t->seq = t->ring->seq;
 		t->slot = i;
 		s->tid = (uint32_t)sys0(__NR_gettid);
 		s->start = shim_now();
@@ -308,7 +292,7 @@ static bool make_ring(struct shim_thread *t)
 	t->ring = (struct ring *)whole;
 	t->base = (uint8_t *)whole + RING_HEADER;
 	t->size = t->capacity = size;
-	t->head = t->tail = t->seq = t->lost = 0;
+	t->head = t->tail = t->lost = 0;
 	t->slot = n;
 	mapped[n] = t->base;
 	__atomic_store_n(&s->state, SLOT_LIVE, __ATOMIC_RELEASE);
@@ -321,6 +305,12 @@ no_memory:
 	__atomic_sub_fetch(&c->memory_used, size, __ATOMIC_RELAXED);
 	__atomic_add_fetch(&c->refused, 1, __ATOMIC_RELAXED);
 	return false;
+}
+
+static void set_room(struct shim_thread *t)
+{
+	bool plain = t->base != NULL && t->lost == 0 && shim_control->clock == CLOCK_COUNTER && shim_control->stack_frames == 0 && shim_control->time_every == 0;
+	t->room = plain ? t->tail + t->size - PLAIN_BYTES : 0;
 }
 
 /*
@@ -336,10 +326,17 @@ static void measure_cost(struct shim_thread *t)
 	t->ring = &nobody;
 	for (int r = 0; r < ROUNDS; r++) {
 		t->head = t->tail = 0;
+		set_room(t);
 		uint64_t start = shim_now();
 		for (int i = 0; i < CALLS; i++) {
 			struct shim_call c;
 			t->depth = 0;
+			if (shim_plain()) {
+				struct call_record *plain = shim_plain_enter(0, words, 8, 0, block, sizeof block);
+				plain->end = shim_counter();
+				shim_plain_exit(plain);
+				continue;
+			}
 			if (shim_enter(&c, 0, words, 8, 72)) {
 				shim_piece(&c, 0, 0, block, sizeof block, true);
 				shim_commit(&c);
@@ -370,6 +367,7 @@ bool shim_open_thread(void)
 		t->off = !make_ring(t);
 		if (!t->off)
 			shim_times_thread();
+		set_room(t);
 		if (!t->off && shim_control->cost == 0 && shim_control->stack_frames == 0)
 			measure_cost(t);
 	}
@@ -461,12 +459,24 @@ void shim_finish(struct shim_call *c)
 		shim_exit(c);
 }
 
+void shim_lose(void)
+{
+	struct shim_thread *t = &shim_t;
+	if (t->lost++ == 0)
+		t->ring->lost_since = shim_now();
+	t->ring->lost_until = shim_now();
+	__atomic_store_n(&t->ring->lost, t->ring->lost + 1, __ATOMIC_RELEASE);
+	t->ring->seq++;
+	set_room(t);
+}
+
 void shim_write_lost(void)
 {
 	struct shim_thread *t = &shim_t;
 	struct lost_record *r = (struct lost_record *)(t->base + (t->head & (t->size - 1)));
 	*r = (struct lost_record){.h = {.size = sizeof *r, .type = REC_LOST, .state = STATE_DONE}, .calls = t->lost, .since = t->ring->lost_since, .until = shim_now()};
 	t->lost = 0;
+	set_room(t);
 	t->head += sizeof *r;
 	__atomic_store_n(&t->ring->head, t->head, __ATOMIC_RELEASE);
 }
@@ -478,6 +488,7 @@ bool shim_make_room(uint64_t need)
 		return false;
 	for (;;) {
 		t->tail = __atomic_load_n(&t->ring->tail, __ATOMIC_ACQUIRE);
+		set_room(t);
 		if (t->head + need - t->tail <= t->capacity)
 			return true;
 		if (__atomic_load_n(&shim_control->policy, __ATOMIC_RELAXED) != POLICY_BLOCK || shim_p->drop)
@@ -1603,6 +1614,15 @@ static void task_ids(struct shim_call *c, void *stream)
 	tasks.last = both;
 	if (grow(c, sizeof(struct piece) + 8))
 		shim_out(c, TASK_PARAM, &both, 8);
+}
+
+void shim_plain_task(struct call_record *r, void *stream)
+{
+	uint8_t *end = (uint8_t *)r + r->h.size;
+	struct shim_call c = {.rec = r, .end = end, .limit = end};
+	shim_any_task(&c, stream);
+	shim_exit(&c);
+	shim_leave();
 }
 
 void shim_any_task(struct shim_call *c, void *stream)

@@ -1,5 +1,6 @@
 /*
- * What the generated wrappers call. A wrapper is
+ * What the generated wrappers call. A launch as most are, whose arguments are few and lie in one block, is written by the
+ * function that the program calls (shim_plain and what follows it). All others, and the first of a thread, go to a wrapper, which is
  *
  *	if (!shim_enter(&c, ...))  call the real function, shim_leave(), return
  *	pieces that must be taken before the call
@@ -27,6 +28,9 @@
 #define SHIM_EXPORT __attribute__((visibility("default")))
 /* All that the wrapper needs in one piece of code: for the calls that programs make most. */
 #define SHIM_HOT __attribute__((flatten))
+/* What the function that the program calls jumps to: see SHIM_ENTRY. */
+#define SHIM_BODY __attribute__((noinline, used))
+#define SHIM_INLINE inline __attribute__((always_inline))
 #define TIME_PARAM 250 /* stands for the device's time of the task, which comes later */
 #define RET_PARAM 255 /* stands for the returned value in a piece */
 #define MAPS_PARAM 252 /* stands for the mappings of the process */
@@ -37,9 +41,9 @@ struct shim_thread {
 	uint8_t *base; /* first byte of the records; NULL: no ring yet */
 	struct ring *ring;
 	uint64_t head;
+	uint64_t room; /* head up to which a plain call may be written, 0 where there is more to do: see shim_plain */
 	uint64_t tail; /* as last seen */
 	uint64_t size; /* of the records, bytes */
-	uint64_t seq;  /* of the next call */
 	uint64_t lost; /* calls since the last record */
 	uint32_t slot;
 	uint32_t generation; /* of the process state that the ring belongs to */
@@ -57,19 +61,38 @@ struct shim_thread {
 
 extern __thread struct shim_thread shim_t __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
-/* One page that a fork clears, so that a child notices without asking for its pid. */
+/*
+ * Pages of the shim's own memory, so that their addresses are known when it is linked: what has to be looked at in every call is
+ * one load away. One is cleared by a fork, and so tells a child that it is one without its asking for its pid; over the other the
+ * session's file is mapped once there is one.
+ */
+#if defined(__aarch64__)
+#define SHIM_PAGE 65536 /* the largest that kernels have */
+#else
+#define SHIM_PAGE 4096
+#endif
+
 struct shim_process {
 	_Atomic uint32_t ready; /* 0 untouched or forked, 1 being made, 2 recording, 3 off */
-	uint32_t generation;
+	uint32_t generation; /* 1 + the forks between the first process and this one, once it is ready */
 	uint32_t told_maps; /* the recorder knows where code lies */
 	uint32_t drop; /* has waited in vain for the recorder, and waits no more */
 };
-extern struct shim_process *shim_p __attribute__((visibility("hidden")));
-extern struct control *shim_control __attribute__((visibility("hidden")));
-extern const uint32_t *shim_quiet_flag __attribute__((visibility("hidden")));
+extern union shim_process_page {
+	struct shim_process process;
+	uint8_t bytes[SHIM_PAGE];
+} shim_process_page __attribute__((visibility("hidden")));
+extern union shim_control_pages {
+	struct control control;
+	uint8_t bytes[(sizeof(struct control) + SHIM_PAGE - 1) / SHIM_PAGE * SHIM_PAGE];
+} shim_control_pages __attribute__((visibility("hidden")));
+#define shim_p (&shim_process_page.process)
+#define shim_control (&shim_control_pages.control)
 
-/* Whether all programs of the session record nothing for now: the one branch that a wrapper then takes. */
-static inline bool shim_quiet(void) { return __builtin_expect(__atomic_load_n(shim_quiet_flag, __ATOMIC_RELAXED) != 0, 0); }
+/* Whether a call is better left to its wrapper, or to the runtime alone where shim_quiet says so too. */
+static SHIM_INLINE bool shim_special(void) { return __builtin_expect(__atomic_load_n(&shim_control->quiet, __ATOMIC_RELAXED) != QUIET_NO, 0); }
+/* Whether all programs of the session record nothing for now. */
+static SHIM_INLINE bool shim_quiet(void) { return __builtin_expect(__atomic_load_n(&shim_control->quiet, __ATOMIC_RELAXED) == QUIET_ALL, 0); }
 
 struct shim_call {
 	struct call_record *rec;
@@ -111,6 +134,8 @@ bool shim_abandoned(void);
 bool shim_open_thread(void);
 /* Makes room for need bytes: waits or gives up, as the session's policy says. */
 bool shim_make_room(uint64_t need);
+/* Counts a call that there was no room for; what is written next begins with their number. */
+void shim_lose(void);
 void shim_write_lost(void);
 
 static inline uint64_t round8(uint64_t n) { return (n + 7) & ~(uint64_t)7; }
@@ -136,30 +161,24 @@ static inline bool shim_enter_at(void *frame, struct shim_call *c, uint16_t func
 	if (t->depth++ != 0 && (frame < t->frame || !shim_abandoned()))
 		return false;
 	t->frame = frame;
-	if (__builtin_expect(shim_p == NULL || shim_p->ready != 2 || t->base == NULL || t->generation != shim_p->generation, 0) &&
+	if (__builtin_expect(shim_p->ready != 2 || t->base == NULL || t->generation != shim_p->generation, 0) &&
 	    !shim_open_thread())
 		return false;
 	if (__builtin_expect(__atomic_load_n(&shim_control->slots[t->slot].off, __ATOMIC_RELAXED) != 0, 0))
 		return false;
 	uint64_t need = sizeof(struct call_record) + 8 * n + reserve;
 	if (__builtin_expect(!shim_room(need + sizeof(struct lost_record)), 0)) {
-		if (t->lost++ == 0)
-			t->ring->lost_since = shim_now();
-		t->ring->lost_until = shim_now();
-		__atomic_store_n(&t->ring->lost, t->ring->lost + 1, __ATOMIC_RELEASE);
-		t->seq++;
+		shim_lose();
 		return false;
 	}
 	if (__builtin_expect(t->lost != 0, 0))
 		shim_write_lost();
 	struct call_record *r = (struct call_record *)(t->base + (t->head & (t->size - 1)));
 	c->rec = r;
-	c->seq = t->seq++;
+	c->seq = t->ring->seq++;
 	r->h.func = func;
 	r->h.type = REC_CALL;
 	r->h.state = STATE_ENTERED;
-	r->end = 0;
-	r->ret = 0;
 	*(uint64_t *)&r->words = n;
 	uint64_t *w = (uint64_t *)(r + 1);
 	/*
@@ -220,13 +239,107 @@ static inline void shim_exit(struct shim_call *c)
 	r->h.size = (uint32_t)(c->end - (uint8_t *)r);
 	t->head += r->h.size;
 	__atomic_store_n(&r->h.state, STATE_DONE, __ATOMIC_RELEASE);
-	t->ring->seq = t->seq;
 	__atomic_store_n(&t->ring->head, t->head, __ATOMIC_RELEASE);
 	shim_fetch(t->base + (t->head & (t->size - 1)));
 }
 
 /* The last thing a wrapper does, whether the call was recorded or not. */
 static inline void shim_leave(void) { shim_t.depth--; }
+
+/*
+ * A plain call: the outermost of its thread, with words and one small block of whole words. All that may stand in the way of writing
+ * it at once is in three comparisons: whether all processes record, whether this is the process that the thread has made its ring
+ * in, and room, which is 0 for a thread without a ring, with lost calls to tell of, or in a session that asks for more.
+ */
+enum { PLAIN_BLOCK = 256, PLAIN_BYTES = 1024 /* with the words, what the ring keeps back for others, and a task's ids */ };
+
+static SHIM_INLINE bool shim_plain(void)
+{
+	struct shim_thread *t = &shim_t;
+	void *frame;
+	if (__builtin_expect(t->depth != 0, 0))
+		return false;
+	/* The least of the frame, which what is called from it lies below. */
+#if defined(__x86_64__)
+	__asm__ volatile("mov %%rsp, %0" : "=r"(frame));
+#else
+	__asm__ volatile("mov %0, sp" : "=r"(frame));
+#endif
+	t->depth = 1;
+	t->frame = frame;
+	/* What a signal's handler calls from here on is inside this call, and leaves the ring alone. */
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	if (__builtin_expect(t->generation == shim_p->generation && t->head < t->room, 1))
+		return true;
+	t->depth = 0;
+	return false;
+}
+
+static SHIM_INLINE bool shim_plain_block(const void *p, uint64_t len) { return p != NULL && len <= PLAIN_BLOCK && (len & 7) == 0; }
+
+static inline uint32_t shim_plain_size(unsigned words, bool block, uint64_t len)
+{
+	return (uint32_t)(sizeof(struct call_record) + 8 * words + (block ? sizeof(struct piece) + len : 0));
+}
+
+/* Stores the time. Nothing waits for all of it in one register. */
+static SHIM_INLINE void shim_stamp(uint64_t *at)
+{
+#if defined(__x86_64__)
+	typedef uint32_t half __attribute__((may_alias));
+	uint32_t lo, hi;
+	__asm__ volatile("rdtsc" : "=a"(lo), "=d"(hi));
+	((half *)at)[0] = lo;
+	((half *)at)[1] = hi;
+#else
+	*at = shim_counter();
+#endif
+}
+
+/* The record of a plain call up to the call itself; p is the block that parameter param points to, NULL for none. */
+static SHIM_INLINE struct call_record *shim_plain_enter(uint16_t func, const uint64_t *words, unsigned n, uint8_t param, const void *p, uint64_t len)
+{
+	typedef uint64_t word __attribute__((may_alias, aligned(1)));
+	typedef uint64_t pair __attribute__((vector_size(16), may_alias, aligned(1)));
+	struct shim_thread *t = &shim_t;
+	struct call_record *r = (struct call_record *)(t->base + (t->head & (t->size - 1)));
+	uint32_t size = shim_plain_size(n, p != NULL, len);
+	t->ring->seq++;
+	r->h = (struct record){.size = size, .func = func, .type = REC_CALL, .state = STATE_ENTERED};
+	*(uint64_t *)&r->words = n;
+	uint64_t *to = (uint64_t *)(r + 1);
+#pragma GCC unroll 32
+	for (unsigned i = 0; i < n; i++)
+		*to++ = words[i];
+	if (p != NULL) {
+		*(struct piece *)to = (struct piece){.param = param, .flags = PIECE_BYTES, .len = (uint32_t)len};
+		to++;
+		const uint8_t *from = p, *end = from + len;
+		for (; end - from >= 32; from += 32, to += 4) {
+			pair a = ((const pair *)from)[0], b = ((const pair *)from)[1];
+			((pair *)to)[0] = a, ((pair *)to)[1] = b;
+		}
+		for (; from < end; from += 8)
+			*to++ = *(const word *)from;
+	}
+	shim_stamp(&r->start);
+	__atomic_store_n(&t->ring->head, t->head + size, __ATOMIC_RELEASE);
+	return r;
+}
+
+/* Ends the record of a plain call, with the ids of the task that it has put on a stream. */
+void shim_plain_task(struct call_record *r, void *stream);
+
+static SHIM_INLINE void shim_plain_exit(struct call_record *r)
+{
+	struct shim_thread *t = &shim_t;
+	uint64_t size = r->h.size;
+	t->head += size;
+	__atomic_store_n(&r->h.state, STATE_DONE, __ATOMIC_RELEASE);
+	shim_fetch((const uint8_t *)r + size);
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	t->depth = 0;
+}
 
 /* As shim_enter, for a call that encloses others: of those of its kind the outermost counts. */
 #define shim_begin(c, func, words, n, reserve) shim_begin_at(__builtin_frame_address(0), c, func, words, n, reserve)
@@ -416,6 +529,8 @@ uint64_t shim_query(const char *function, const void *handle);
 
 /* The function of this name behind the shim, NULL where there is none. */
 void *shim_resolve(const char *name);
+
+static inline void *shim_real_known(void **slot) { return __atomic_load_n(slot, __ATOMIC_ACQUIRE); }
 
 static inline void *shim_real(void **slot, const char *name)
 {

@@ -167,11 +167,19 @@ func (m *model) genEntries(w *writer, f *api.Func) []shimName {
 		w.f("static struct shim_target %s_%s = {NULL, \"%s\"};", kind, f.Name, name)
 	}
 	target("target", f.Name)
-	hot := ""
+	hot, body := "", "main"
 	if f.Task == api.Kernel || f.Task == api.Copy {
 		hot = " SHIM_HOT"
 	}
-	w.f("SHIM_EXPORT%s %s(%s)\n{\n\t%swrap_%s(%s&target_%s);\n}\n", hot, cDecl(f.Return, f.Name), cParams(f), ret, f.Name, args, f.Name)
+	if owns[f.Name] != "" {
+		w.f("SHIM_EXPORT %s(%s)\n{\n\t%swrap_%s(%s&target_%s);\n}\n", cDecl(f.Return, f.Name), cParams(f), ret, f.Name, args, f.Name)
+	} else {
+		w.f("static SHIM_BODY%s %s(%s)\n{\n\t%swrap_%s(%s&target_%s);\n}\n", hot, cDecl(f.Return, "main_"+f.Name), cParams(f), ret, f.Name, args, f.Name)
+		if m.plain(w, f) {
+			body = "plain"
+		}
+		w.f("SHIM_ENTRY(%s, %s_%s);\n", f.Name, body, f.Name)
+	}
 	w.f("static __attribute__((noinline, cold)) %s\n{\n\t%swrap_%s(%starget);\n}\n", cDecl(f.Return, "other_"+f.Name+"("+wrapParams(f)+")"), ret, f.Name, args)
 	target("second", f.Name)
 	w.f("static %s(%s)\n{\n\t%sother_%s(%s&second_%s);\n}\n", cDecl(f.Return, "copy_"+f.Name), cParams(f), ret, f.Name, args, f.Name)
@@ -187,6 +195,39 @@ func (m *model) genEntries(w *writer, f *api.Func) []shimName {
 		names = append(names, shimName{impl, fmt.Sprintf("{\"%s\", (void *)%s, &below_%s.real, NULL, NULL}", impl, impl, f.Name)})
 	}
 	return names
+}
+
+// plain writes a launch with one small block of arguments, and nothing else to capture, where f can be one.
+func (m *model) plain(w *writer, f *api.Func) bool {
+	if f.Task != api.Kernel || !f.RetError || f.Stream < 0 || f.Outer || f.Words == 0 {
+		return false
+	}
+	block, when := -1, []string{"!shim_special()", "real != NULL"}
+	for n, p := range f.Params {
+		switch {
+		case (p.Role == api.Args || p.Role == api.In) && block < 0:
+			block = n
+			when = append(when, fmt.Sprintf("shim_plain_block(%s, %s)", p.Name, m.cSize(f, &p)))
+		case p.Role == api.Args || p.Role == api.In || p.Role == api.List:
+			when = append(when, p.Name+" == NULL")
+		case !slices.Contains([]api.Role{api.Value, api.Use, api.Address, api.DevArgs, api.Opaque}, p.Role):
+			return false
+		}
+	}
+	at := "0, NULL, 0"
+	if block >= 0 {
+		at = fmt.Sprintf("%d, %s, %s", block, f.Params[block].Name, m.cSize(f, &f.Params[block]))
+	}
+	w.f("static SHIM_BODY %s(%s)\n{", cDecl(f.Return, "plain_"+f.Name), cParams(f))
+	w.f("\t%s = shim_real_known(&target_%s.real);", cDecl(f.Return, "(*real)("+cParams(f)+")"), f.Name)
+	w.f("\tif (%s && shim_plain()) {", strings.Join(when, " && "))
+	m.words(w, f, "w")
+	w.f("\t\tstruct call_record *r = shim_plain_enter(%d, w, %d, %s);", f.ID, f.Words, at)
+	w.f("\t\t%s = real(%s);", cDecl(f.Return, "ret"), cArgs(f))
+	w.f("\t\tr->end = shim_counter();\n\t\tr->ret = %s;", m.cWord(f.Return, "ret"))
+	w.f("\t\tif (ret == 0 && shim_after_task)\n\t\t\tshim_plain_task(r, %s);\n\t\telse\n\t\t\tshim_plain_exit(r);\n\t\treturn ret;\n\t}", f.Params[f.Stream].Name)
+	w.f("\treturn main_%s(%s);\n}\n", f.Name, cArgs(f))
+	return true
 }
 
 // wrapParams is the parameter list of a wrapper's body: what to call comes last, where it moves no other argument.
