@@ -338,9 +338,24 @@ func (w *watcher) why(pid int, exe string) string {
 	return "the loader has not taken it"
 }
 
+// mappings reads the mappings of a process. A process that ends meanwhile cuts the text short, at any line: then there is none.
+func mappings(pid int) ([]byte, error) {
+	f, err := os.Open(procFile(pid, "maps"))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(f)
+	if err != nil {
+		return nil, err
+	}
+	_, err = f.ReadAt(make([]byte, 1), 0)
+	return b, err
+}
+
 // mappedObjects returns the files that a process maps code from, in the order of their addresses.
 func mappedObjects(pid int) []object {
-	b, err := os.ReadFile(procFile(pid, "maps"))
+	b, err := mappings(pid)
 	if err != nil {
 		return nil
 	}
