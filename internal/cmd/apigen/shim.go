@@ -171,7 +171,7 @@ func (m *model) genEntries(w *writer, f *api.Func) []shimName {
 	if f.Task == api.Kernel || f.Task == api.Copy {
 		hot = " SHIM_HOT"
 	}
-	if owns[f.Name] != "" {
+	if m.owns(f) != "" {
 		w.f("SHIM_EXPORT %s(%s)\n{\n\t%swrap_%s(%s&target_%s);\n}\n", cDecl(f.Return, f.Name), cParams(f), ret, f.Name, args, f.Name)
 	} else {
 		w.f("static SHIM_BODY%s %s(%s)\n{\n\t%swrap_%s(%s&target_%s);\n}\n", hot, cDecl(f.Return, "main_"+f.Name), cParams(f), ret, f.Name, args, f.Name)
