@@ -394,6 +394,7 @@ type Field struct {
 	Object Object // of a handle
 	Item   uint32 // under which the data behind a pointer is captured, 0 for a handle
 	String bool   // the data is a string, without its NUL
+	New    bool   // the data is what the call stores: handles of Objects that it makes, 8 bytes each
 	// Unit is the number of bytes of other data, times the value of the member Count where that has a size. The member Unless,
 	// where it has a size, says by a value other than 0 that the memory is the device's.
 	Unit          uint64
@@ -411,6 +412,11 @@ const (
 	TaskParam      = 254 // the runtime's ids of the task that the call has made: stream id << 32 | task id
 	RetParam       = 255 // the returned value
 )
+
+// Inside reports whether the call stores handles of what it makes behind a pointer in the structure.
+func (p *Param) Inside() bool {
+	return slices.ContainsFunc(p.Fields, func(f Field) bool { return f.New })
+}
 
 // Out reports whether the call stores something behind the parameter that fits one word.
 func (p *Param) Out() bool {

@@ -14,6 +14,7 @@ import (
 type capture struct {
 	copies []*graphCopy
 	hosts  []*hostLaunch
+	part   bool // of a model, that runs when a condition says so: nothing tells how often
 }
 
 // graphCopy is a copy to the host that was captured into a graph. It brings a result each time that the graph runs. A recording has the
@@ -57,6 +58,15 @@ func (p *planner) capture(g graphCopy) {
 
 // graph follows what becomes of captures.
 func (p *planner) graph() error {
+	for i := range p.f.Params {
+		if p.ok && p.f.Params[i].Inside() {
+			for _, u := range p.e.Uses {
+				if u.Param == i && u.Object.Kind == api.Graph {
+					p.captureOf(u.Object).part = true
+				}
+			}
+		}
+	}
 	if !p.ok || p.f.Capture != api.CaptureEnd && p.f.Task != api.GraphRun {
 		return nil
 	}
@@ -66,7 +76,9 @@ func (p *planner) graph() error {
 	}
 	graph := p.e.Uses[n].Object
 	if p.f.Capture == api.CaptureEnd {
+		part := p.captureOf(graph).part
 		p.captures[graph] = p.captureOf(p.e.Stream)
+		p.captures[graph].part = part
 		delete(p.captures, p.e.Stream)
 		p.graphs = append(p.graphs, graph)
 		return nil
@@ -120,6 +132,12 @@ func (p *planner) graphResult(c *graphCopy, run *graphRun, d *format.Data) error
 func (p *planner) graphResults() {
 	for _, graph := range p.graphs {
 		for _, c := range p.captures[graph].copies {
+			if p.captures[graph].part {
+				if c.recorded == noTime {
+					p.found.unverified = append(p.found.unverified, Unverified{c.call, "it is in a part of a model that a condition runs: what it brings was not recorded"})
+				}
+				continue
+			}
 			byRun := slices.ContainsFunc(c.runs, func(r graphRun) bool { return r.there || r.result != "" })
 			last := -1
 			for i := range c.runs {

@@ -478,7 +478,7 @@ func (p *planner) memory(i int, q *api.Param, item uint32, w uint64, s rows) (op
 		}
 		p.touchRange(in, w, off, s.span(), how)
 	}
-	if !own && (in == nil || in.Kind == api.Device) {
+	if !own && (in == nil || in.Kind == api.Device || in.Kind == api.Owned && p.onDevice(w)) {
 		if in == nil && s.len > 0 {
 			p.nowhere(i, w)
 		}

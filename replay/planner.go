@@ -506,7 +506,7 @@ func count(us *[]Unsupported, c *format.Call, name, reason string) {
 // makes reports whether a call stores handles or addresses that later calls need.
 func makes(f *api.Func) bool {
 	return slices.ContainsFunc(f.Params, func(q api.Param) bool {
-		return q.Role == api.New || q.Role == api.Place || q.Role == api.Buffer
+		return q.Role == api.New || q.Role == api.Place || q.Role == api.Buffer || q.Inside()
 	})
 }
 

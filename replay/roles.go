@@ -216,6 +216,9 @@ func (p *planner) field(i int, q *api.Param, f *api.Field, v uint64) (operand, e
 		}
 		return op, nil
 	}
+	if f.New {
+		return p.handlesOut(i, q, f)
+	}
 	d := p.find(i, f.Item, format.DirIn)
 	if d == nil || d.Status != format.Whole {
 		op, in, _, own := p.locate(i, f.Item, v)
@@ -236,6 +239,28 @@ func (p *planner) field(i int, q *api.Param, f *api.Field, v uint64) (operand, e
 	from, relocs, err := p.content(d, true)
 	p.relo = append(p.relo, relocs...)
 	return from, err
+}
+
+// handlesOut is memory where the call stores handles of what it makes.
+func (p *planner) handlesOut(i int, q *api.Param, f *api.Field) (operand, error) {
+	op := operand{Slot: slotSlots, Addend: 8 * uint64(len(p.slots))}
+	n := uint64(0)
+	for _, u := range p.e.Uses {
+		if u.Param == i && u.Object.Kind == f.Object && u.Object.Created == p.c.Index {
+			for ; n < u.Offset; n += 8 {
+				p.slot("nothing", nil)
+			}
+			p.newSlot(u.Object)
+			n += 8
+		}
+	}
+	switch {
+	case n > 0:
+		return op, nil
+	case p.ok:
+		p.cant = fmt.Sprintf("what it has stored behind its structure %s is not in the trace", q.Name)
+	}
+	return p.temporary(placeSize), nil
 }
 
 // processes puts the numbers of the processes that run now in place of the recorded ones.

@@ -42,7 +42,7 @@ type Object struct {
 type Use struct {
 	Param  int // number of the parameter, RetParam for the returned value
 	Object *Object
-	Offset uint64 // of an address in its allocation
+	Offset uint64 // of an address in its allocation; of one of several handles that the call has stored, its place among them in bytes
 }
 
 // An Event is a call with its meaning.
@@ -172,6 +172,8 @@ func (s *State) apply(process uint32, c *format.Call) *Event {
 			}
 		case api.Place, api.Map:
 			s.give(process, e, i, c.Args[p.Word])
+		case api.Struct:
+			s.inside(process, e, i)
 		}
 	}
 	if (f.Ret == api.New || f.Ret == api.Find) && c.Ret != 0 {
@@ -318,6 +320,32 @@ func (s *State) give(process uint32, e *Event, i int, v uint64) {
 		o.Parent = e.Uses[0].Object
 	}
 	e.Uses = append(e.Uses, Use{Param: i, Object: o})
+}
+
+// inside takes note of the objects whose handles a call has stored behind a pointer in a structure.
+func (s *State) inside(process uint32, e *Event, i int) {
+	for k := range e.Fn.Params[i].Fields {
+		f := &e.Fn.Params[i].Fields[k]
+		if !f.New {
+			continue
+		}
+		made := api.Param{Role: api.New, Object: f.Object}
+		for n, b := uint64(0), e.stored(i, f.Item); len(b) >= 8; n, b = n+8, b[8:] {
+			if v := word(b); v != 0 {
+				e.Uses = append(e.Uses, Use{Param: i, Object: s.made(process, &made, v, e.Call), Offset: n})
+			}
+		}
+	}
+}
+
+// stored returns the bytes of what the call has stored as an item of a parameter, nil where the trace does not hold them.
+func (e *Event) stored(param int, item uint32) []byte {
+	for k := range e.Call.Data {
+		if d := &e.Call.Data[k]; int(d.Param) == param && d.Item == item && d.Dir == format.DirOut && d.Status == format.Whole {
+			return d.Bytes
+		}
+	}
+	return nil
 }
 
 // size is the number of bytes of the allocation that a call has made, 0 where nothing tells it.

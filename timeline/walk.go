@@ -195,7 +195,7 @@ func (w *Walk) dataOf() []uint16 {
 	out := []uint16{}
 	for _, in := range w.schema.Functions {
 		f := w.Model.Func(api.ID(in.ID))
-		if f != nil && (f.Names >= 0 || slices.ContainsFunc(f.Params, func(p api.Param) bool { return p.ItemSizes >= 0 })) {
+		if f != nil && (f.Names >= 0 || slices.ContainsFunc(f.Params, func(p api.Param) bool { return p.ItemSizes >= 0 || p.Inside() })) {
 			out = append(out, in.ID)
 		}
 	}

@@ -18253,15 +18253,11 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRIAddCondTask(a
 	bool ok = ret == 0;
 	if (ok) {
 		if (8 * (uint64_t)params.size <= RING_INLINE)
-			shim_far(&c, 0, 0, 1, (const void *)(uintptr_t)params.modelRIArray, 8 * (uint64_t)params.size);
+			shim_far(&c, 0, PIECE_OUT, 1, (const void *)(uintptr_t)params.modelRIArray, 8 * (uint64_t)params.size);
 	}
 	if (ok)
 		shim_task(&c, stream);
 	shim_exit(&c);
-	if (ok) {
-		if (ok)
-			shim_large(c.seq, 0, 1, (const void *)(uintptr_t)params.modelRIArray, 8 * (uint64_t)params.size);
-	}
 	shim_leave();
 	return ret;
 }

@@ -65,10 +65,11 @@ type structType struct {
 // nested is memory that a pointer in a structure leads to.
 type nested struct {
 	field  string
-	size   string // a product in C, with @ for the structure; "" for a string
-	unless string // the field that says that the memory is none of the host's, "" for none
-	unit   uint64 // of the size
-	count  string // the field that the unit is taken times, "" for none
+	size   string     // a product in C, with @ for the structure; "" for a string
+	unless string     // the field that says that the memory is none of the host's, "" for none
+	unit   uint64     // of the size
+	count  string     // the field that the unit is taken times, "" for none
+	makes  api.Object // of handles that the call stores there
 }
 
 type field struct {
@@ -807,8 +808,10 @@ func (m *model) factor(f *api.Func, t string) (string, error) {
 	return fmt.Sprintf("(%s == NULL ? 0 : (uint64_t)%s->%s)", param, param, field), nil
 }
 
-// nest says what lies behind the pointers of a structure: the bytes, a number times one of its fields, or `string`; `unless FIELD` where a
-// field says that it is no memory of the host's.
+var madeRE = regexp.MustCompile(`^new ([a-z ]+)\((.*)\)$`)
+
+// nest says what lies behind the pointers of a structure: the bytes, a number times one of its fields, `string`, or `new KIND(bytes)`,
+// handles that the call stores; `unless FIELD` where a field says that it is no memory of the host's.
 func (m *model) nest(name string, fields map[string]string) error {
 	s := m.structByName(name)
 	if s == nil {
@@ -821,6 +824,9 @@ func (m *model) nest(name string, fields map[string]string) error {
 		}
 		delete(fields, f.name)
 		n := nested{field: f.name}
+		if made := madeRE.FindStringSubmatch(text); made != nil {
+			n.makes, text = api.Object(made[1]), made[2]
+		}
 		n.size, n.unless, _ = strings.Cut(text, " unless ")
 		if n.unless != "" && !s.has(n.unless) {
 			return fmt.Errorf("no field %s", n.unless)
@@ -860,7 +866,7 @@ func (m *model) fields(s *structType) []api.Field {
 		if i := slices.IndexFunc(s.nested, func(n nested) bool { return n.field == f.name }); i >= 0 {
 			n := &s.nested[i]
 			fs = append(fs, api.Field{Offset: uint32(f.offset), Item: uint32(i + 1), String: n.size == "", Unit: n.unit,
-				Count: s.member(n.count), Unless: s.member(n.unless)})
+				Count: s.member(n.count), Unless: s.member(n.unless), Object: n.makes, New: n.makes != ""})
 		} else if o := m.object(f.ctype); o != "" {
 			fs = append(fs, api.Field{Offset: uint32(f.offset), Object: o})
 		}

@@ -47,6 +47,8 @@ func (m *model) nested(f *api.Func, p *api.Param, n int, ok string) (near, far s
 		from, size := fmt.Sprintf("(const void *)(uintptr_t)%s%s", at, field.field), strings.ReplaceAll(field.size, "@", at)
 		put, cond := fmt.Sprintf("shim_far(&c, %d, 0, %d, %s, %s);", n, i+1, from, size), ""
 		switch {
+		case field.makes != "":
+			put, cond = fmt.Sprintf("shim_far(&c, %d, PIECE_OUT, %d, %s, %s);", n, i+1, from, size), fmt.Sprintf("if (%s <= RING_INLINE)\n\t\t\t", size)
 		case size == "":
 			put = fmt.Sprintf("shim_far_string(&c, %d, %d, %s);", n, i+1, from)
 		case field.unless != "":
