@@ -35,8 +35,12 @@ func parentIn(name string) (p parent, rest string, ok bool) {
 	if !found {
 		return p, "", false
 	}
-	text, behind, _ := strings.Cut(after, " ")
-	p, ok = parseParent(text)
+	n := strings.IndexFunc(after, func(r rune) bool { return !strings.ContainsRune("0123456789abcdef-", r) })
+	if n < 0 {
+		n = len(after)
+	}
+	behind := after[n:]
+	p, ok = parseParent(after[:n])
 	return p, strings.TrimSpace(strings.TrimRight(before, " ,;") + " " + strings.TrimLeft(behind, " ,;")), ok
 }
 
