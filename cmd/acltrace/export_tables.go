@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/acltrace/acltrace/export/chrome"
 	"github.com/acltrace/acltrace/export/parquet"
+	"github.com/acltrace/acltrace/ranks"
 	"github.com/spf13/cobra"
 )
 
@@ -56,12 +58,20 @@ func (a *app) exportChrome() *cobra.Command {
 }
 
 func (a *app) exportParquet() *cobra.Command {
-	var out string
+	var out, job string
 	c := &cobra.Command{
 		Use:   "parquet FILE",
-		Short: "tables of calls, tasks, copies and kernels for DuckDB, pandas, Spark and ClickHouse: see docs/parquet.md",
-		Args:  arguments(1, "one trace file"),
-		RunE: func(_ *cobra.Command, args []string) error {
+		Short: "tables of calls, tasks, copies and kernels for DuckDB, pandas, Spark and ClickHouse: see docs/parquet.md and docs/fleets.md",
+		Args: func(c *cobra.Command, args []string) error {
+			if job != "" && len(args) > 0 {
+				return nil
+			}
+			return arguments(1, "one trace file (with --partition as many as you like)")(c, args)
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			if c.Flags().Changed("partition") {
+				return a.parquetTree(out, job, args)
+			}
 			if out == "" {
 				out = args[0] + ".tables"
 			}
@@ -94,5 +104,41 @@ func (a *app) exportParquet() *cobra.Command {
 		},
 	}
 	c.Flags().StringVarP(&out, "output", "o", "", "folder to write the tables into (default FILE.tables)")
+	c.Flags().StringVar(&job, "partition", "", "add the traces, files and folders of them, to a tree that is partitioned by job and rank; this is the job's name: see docs/fleets.md")
 	return c
+}
+
+// parquetTree adds traces to a tree.
+func (a *app) parquetTree(dir, job string, args []string) error {
+	switch {
+	case dir == "":
+		return usage("acltrace export parquet --partition needs -o, the folder of the tree")
+	case job == "":
+		return usage("acltrace export parquet --partition needs the name of the job")
+	}
+	files, err := ranks.Files(args)
+	if err != nil {
+		return err
+	}
+	var sum parquet.Result
+	for i, file := range files {
+		r, m, err := open(file)
+		if err != nil {
+			return err
+		}
+		rank, told := ranks.Rank(r.Meta())
+		if !told {
+			rank = i
+		}
+		res, err := parquet.WriteTree(r, m, &parquet.TreeOptions{Dir: dir, Job: job, Rank: rank, Progress: a.progress("calls")})
+		if err == nil {
+			a.warn(r, res.Unfinished, res.Bracketed, res.Tasks)
+		}
+		if err := errors.Join(err, r.Close()); err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+		sum.Calls, sum.Tasks = sum.Calls+res.Calls, sum.Tasks+res.Tasks
+	}
+	fmt.Fprintf(a.err, "acltrace: %s, %d calls and %d tasks, added to %s\n", plural(uint64(len(files)), "trace"), sum.Calls, sum.Tasks, dir)
+	return nil
 }

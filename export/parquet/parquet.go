@@ -132,38 +132,55 @@ func Write(create func(table string) (io.WriteCloser, error), r *format.Reader, 
 	if err != nil {
 		return nil, err
 	}
-	x := &writer{w: w, res: &Result{}, uuid: r.Meta().UUID, wall: r.Meta().StartWall, procs: r.Processes(), threads: r.Threads()}
 	var files []io.Closer
+	res := &Result{}
 	err = func() error {
-		tables, err := newTables(func(table string) (io.WriteCloser, error) {
+		x, err := newWriter(w, func(table string) (io.WriteCloser, error) {
 			f, err := create(table)
 			if err == nil {
 				files = append(files, f)
 			}
 			return f, err
-		}, r)
+		})
 		if err != nil {
 			return err
 		}
-		x.use(tables)
+		res = x.res
 		if err := w.Run(&timeline.Visitor{Call: x.call, Task: x.task}); err != nil {
 			return err
 		}
-		for _, t := range tables {
-			if err := t.close(); err != nil {
-				return err
-			}
-		}
-		return nil
+		return x.end()
 	}()
 	for _, f := range files {
 		err = errors.Join(err, f.Close())
 	}
 	if err != nil {
-		return x.res, fmt.Errorf("write parquet: %w", err)
+		return res, fmt.Errorf("write parquet: %w", err)
+	}
+	return res, nil
+}
+
+// newWriter begins tables for what a walk tells.
+func newWriter(w *timeline.Walk, create func(table string) (io.WriteCloser, error)) (*writer, error) {
+	r := w.Reader
+	x := &writer{w: w, res: &Result{}, uuid: r.Meta().UUID, wall: r.Meta().StartWall, procs: r.Processes(), threads: r.Threads()}
+	tables, err := newTables(create, r)
+	if err != nil {
+		return nil, err
+	}
+	x.use(tables)
+	return x, nil
+}
+
+// end writes what is left of the tables.
+func (x *writer) end() error {
+	for _, t := range []*table{x.calls.table, x.tasks.table, x.copies.table, x.kernels.table} {
+		if err := t.close(); err != nil {
+			return err
+		}
 	}
 	x.res.Calls, x.res.Tasks, x.res.Copies, x.res.Kernels = x.calls.n, x.tasks.n, x.copies.n, x.kernels.n
-	return x.res, nil
+	return nil
 }
 
 // newTables begins the tables, in the order of Tables.

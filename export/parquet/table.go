@@ -265,7 +265,7 @@ func (c *column) reset() {
 // chunk writes a column of the row group: its dictionary, and one page.
 func (t *table) chunk(c *column, meta *pq.ColumnMetaData) error {
 	wide := c.meta.Type != pq.Int32
-	if n, encode := c.dictionary(wide); n > 0 {
+	if n, encode := c.dictionary(wide); encode != nil {
 		meta.DictionaryPageOffset = t.offset
 		t.plain = encode(t.plain[:0])
 		err := t.page(nil, meta, &pq.PageHeader{Type: pq.DictionaryPage, DictionaryPageHeader: thrift.New(pq.DictionaryPageHeader{NumValues: int32(n), Encoding: pq.Plain})})
@@ -323,10 +323,11 @@ func (t *table) page(levels []byte, meta *pq.ColumnMetaData, h *pq.PageHeader) e
 	return nil
 }
 
-// dictionary returns how many values a dictionary has, 0 where there is none, and what encodes them.
+// dictionary returns how many values a dictionary has and what encodes them, nil where there is none. That of a column of nulls is empty, and is
+// there all the same: DuckDB wants it.
 func (c *column) dictionary(wide bool) (int, func([]byte) []byte) {
 	switch {
-	case c.texts != nil && len(c.texts.list) > 0:
+	case c.texts != nil:
 		return len(c.texts.list), func(b []byte) []byte {
 			for _, s := range c.texts.list {
 				s = valid(s)
@@ -334,7 +335,7 @@ func (c *column) dictionary(wide bool) (int, func([]byte) []byte) {
 			}
 			return b
 		}
-	case c.values != nil && len(c.values.list) > 0:
+	case c.values != nil:
 		return len(c.values.list), func(b []byte) []byte { return numbers(b, c.values.list, wide) }
 	}
 	return 0, nil

@@ -1,5 +1,5 @@
 // Package viewertest runs the programs that read what the exporters write, for their tests: Perfetto's trace processor, and
-// a reader of parquet files that is not the one that writes them. Both come from npm by scripts/viewers.sh, into build/viewers; a test that
+// a reader of parquet files that is not the one that writes them, and DuckDB. All come from npm by scripts/viewers.sh, into build/viewers; a test that
 // needs one is skipped where it is not there. Only tests import this package.
 package viewertest
 
@@ -24,6 +24,9 @@ var processor []byte
 
 //go:embed parquet.mjs
 var parquet []byte
+
+//go:embed duckdb.mjs
+var duckdb []byte
 
 // folder returns where scripts/viewers.sh has put a package, and the path of a script beside it.
 func folder(t testing.TB, name string, script []byte) (dir, path string) {
@@ -123,6 +126,21 @@ func Parquet(t testing.TB, path string) []map[string]any {
 			t.Fatal(err)
 		}
 		rows = append(rows, row)
+	}
+	return rows
+}
+
+// DuckDB runs statements in a DuckDB in a folder, and returns the rows of each: a line for each, with a tab between values.
+func DuckDB(t testing.TB, dir string, statements ...string) [][]string {
+	t.Helper()
+	_, script := folder(t, filepath.Join("@duckdb", "node-api"), duckdb)
+	request, err := json.Marshal(statements)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows [][]string
+	if err := json.Unmarshal(node(t, script, dir, string(request)), &rows); err != nil {
+		t.Fatal(err)
 	}
 	return rows
 }

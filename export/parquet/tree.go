@@ -1,0 +1,177 @@
+package parquet
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/timeline"
+)
+
+// TreeOptions are the parameters of WriteTree.
+type TreeOptions struct {
+	Dir      string                // required
+	Job      string                // required
+	Rank     int                   // of a trace that is not put together from those of several ranks
+	Progress func(done, total int) // called now and then with the number of calls of a pass
+}
+
+// ranksAtOnce is how many ranks of a merged trace are written in one pass through it, each with a row group of each table in memory.
+const ranksAtOnce = 4
+
+// WriteTree writes the tables as parts of a tree that Spark, DuckDB and others know as partitioned by job and rank, in Hive's way:
+//
+//	Dir/calls/job=JOB/rank=RANK/UUID.parquet
+//
+// and so for each table. The tree may have parts of other traces, which stay; a part of the same trace is replaced. Each file is there as a whole
+// or not at all, so that the tree may be read meanwhile. Of a merged trace each rank has files of its own, which takes a pass for each four ranks.
+func WriteTree(r *format.Reader, m *api.Model, o *TreeOptions) (*Result, error) {
+	if o.Job == "" {
+		return nil, errors.New("write parquet: a tree is partitioned by job, which has no name")
+	}
+	of := make([]int, len(r.Processes())) // rank by process
+	for i, p := range r.Processes() {
+		if of[i] = o.Rank; len(r.Meta().Merged) > 0 {
+			of[i] = p.Rank
+		}
+	}
+	all := slices.Compact(slices.Sorted(slices.Values(of)))
+	if len(all) == 0 {
+		all = []int{o.Rank}
+	}
+	sum := &Result{}
+	for ranks := range slices.Chunk(all, ranksAtOnce) {
+		if err := writeRanks(r, m, o, of, ranks, sum); err != nil {
+			return sum, fmt.Errorf("write parquet: %w", err)
+		}
+	}
+	return sum, nil
+}
+
+// writeRanks writes the parts of some ranks.
+func writeRanks(r *format.Reader, m *api.Model, o *TreeOptions, of, ranks []int, sum *Result) (err error) {
+	w, err := timeline.NewWalk(r, m, &timeline.WalkOptions{NoSteps: true, Progress: o.Progress})
+	if err != nil {
+		return err
+	}
+	var parts []*part
+	defer func() {
+		for _, p := range parts {
+			p.close()
+		}
+	}()
+	writers := map[int]*writer{}
+	for _, rank := range ranks {
+		x, err := newWriter(w, func(table string) (io.WriteCloser, error) {
+			p, err := newPart(filepath.Join(o.Dir, table, "job="+hiveName(o.Job), fmt.Sprint("rank=", rank)), r.Meta().UUID+".parquet")
+			if err == nil {
+				parts = append(parts, p)
+			}
+			return p, err
+		})
+		if err != nil {
+			return err
+		}
+		writers[rank] = x
+	}
+	threads := r.Threads()
+	process := func(p uint32) *writer {
+		if int(p) >= len(of) {
+			return writers[of[0]]
+		}
+		return writers[of[p]]
+	}
+	if len(of) == 0 {
+		process = func(uint32) *writer { return writers[ranks[0]] }
+	}
+	err = w.Run(&timeline.Visitor{
+		Call: func(c *timeline.HostCall, t *timeline.Task) error {
+			p := uint32(0)
+			if int(c.Thread) < len(threads) {
+				p = threads[c.Thread].Process
+			}
+			if x := process(p); x != nil {
+				return x.call(c, t)
+			}
+			return nil
+		},
+		Task: func(t *timeline.Task) error {
+			if x := process(t.Process); x != nil {
+				return x.task(t)
+			}
+			return nil
+		},
+	})
+	if err != nil {
+		return err
+	}
+	for _, x := range writers {
+		if err := x.end(); err != nil {
+			return err
+		}
+		sum.Calls, sum.Tasks, sum.Copies, sum.Kernels = sum.Calls+x.res.Calls, sum.Tasks+x.res.Tasks, sum.Copies+x.res.Copies, sum.Kernels+x.res.Kernels
+		sum.Unfinished, sum.Bracketed = sum.Unfinished+x.res.Unfinished, sum.Bracketed+x.res.Bracketed
+	}
+	for _, p := range parts {
+		if err := p.keep(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A part is a file of the tree that has its name when it is complete. Readers pass over names that begin with a point.
+type part struct {
+	*os.File
+	path string
+	done bool
+}
+
+func newPart(dir, name string) (*part, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(filepath.Join(dir, "."+name), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	return &part{File: f, path: filepath.Join(dir, name)}, nil
+}
+
+func (p *part) keep() error {
+	p.done = true
+	if err := p.File.Close(); err != nil {
+		return errors.Join(err, os.Remove(p.Name()))
+	}
+	return os.Rename(p.Name(), p.path)
+}
+
+// Close leaves the file to keep.
+func (p *part) Close() error { return nil }
+
+// close removes what was not kept.
+func (p *part) close() {
+	if !p.done {
+		_ = p.File.Close()
+		_ = os.Remove(p.Name())
+	}
+}
+
+// hiveName writes a value into the name of a folder as Hive does.
+func hiveName(v string) string {
+	var b strings.Builder
+	for i := range len(v) {
+		if c := v[i]; c < ' ' || c == 0x7f || strings.IndexByte("\"#%'*/:=?\\{[]^", c) >= 0 {
+			fmt.Fprintf(&b, "%%%02X", c)
+		} else {
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,182 @@
+package parquet
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/export/internal/viewertest"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/testenv"
+	"github.com/acltrace/acltrace/ranks"
+	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/story"
+)
+
+// fleet makes a tree of two jobs: one of two traces, and one of nine ranks in a merged trace. It returns it and what it holds, by job.
+func fleet(t *testing.T) (dir string, calls map[string]int) {
+	t.Helper()
+	dir, calls = t.TempDir(), map[string]int{}
+	tree := filepath.Join(dir, "fleet")
+	add := func(job string, rank int, r *format.Reader) {
+		res, err := WriteTree(r, acl.Model, &TreeOptions{Dir: tree, Job: job, Rank: rank})
+		if err != nil {
+			t.Fatal(err)
+		}
+		calls[job] += res.Calls
+	}
+	small, long := story.Small(t), story.Long(t, 2_000)
+	add("a/b = 50%", 3, small.Reader)
+	add("a/b = 50%", 1, long.Reader)
+	var readers []*format.Reader
+	for i := range 9 {
+		r := story.Small(t).Reader
+		r.Meta().Host = fmt.Sprint("node", i)
+		readers = append(readers, r)
+	}
+	merged := filepath.Join(t.TempDir(), "job.aclt")
+	if _, err := ranks.Merge(merged, readers, acl.Model, &ranks.MergeOptions{WallOnly: true}); err != nil {
+		t.Fatal(err)
+	}
+	r, err := format.Open(merged, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	add("merged", 0, r)
+	// Once more is no more.
+	was := calls["merged"]
+	add("merged", 0, r)
+	if calls["merged"] = was; was != 9*len(small.Calls) {
+		t.Errorf("%d calls of nine ranks, of %d each", was, len(small.Calls))
+	}
+	return dir, calls
+}
+
+// The tree has a file for each table, job and rank, and nothing half written.
+func TestTree(t *testing.T) {
+	dir, _ := fleet(t)
+	n := map[string]int{}
+	err := filepath.WalkDir(filepath.Join(dir, "fleet"), func(path string, d os.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			rel, _ := filepath.Rel(filepath.Join(dir, "fleet"), filepath.Dir(path))
+			if n[rel]++; strings.HasPrefix(d.Name(), ".") || !strings.HasSuffix(d.Name(), ".parquet") {
+				t.Errorf("there is %s", path)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]int{}
+	for _, table := range Tables {
+		want[table+"/job=a%2Fb %3D 50%25/rank=1"], want[table+"/job=a%2Fb %3D 50%25/rank=3"] = 1, 1
+		for rank := range 9 {
+			want[fmt.Sprintf("%s/job=merged/rank=%d", table, rank)] = 1
+		}
+	}
+	if len(n) != len(want) {
+		t.Errorf("%v", n)
+	}
+	for k := range want {
+		if n[k] != 1 {
+			t.Errorf("%d files in %s", n[k], k)
+		}
+	}
+	// Of a merged trace each rank has its own calls, with the merged trace's times.
+	one := viewertest.Parquet(t, glob(t, filepath.Join(dir, "fleet/calls/job=merged/rank=7/*.parquet")))
+	if small := story.Small(t); len(one) != len(small.Calls) {
+		t.Errorf("%d calls of rank 7, want %d", len(one), len(small.Calls))
+	}
+	if _, err := WriteTree(story.Small(t).Reader, acl.Model, &TreeOptions{Dir: dir}); err == nil {
+		t.Error("a job without a name")
+	}
+}
+
+func glob(t *testing.T, pattern string) string {
+	t.Helper()
+	found, err := filepath.Glob(pattern)
+	if err != nil || len(found) != 1 {
+		t.Fatalf("%s: %v, %v", pattern, found, err)
+	}
+	return found[0]
+}
+
+// A tree that can't be written leaves nothing that looks like a part.
+func TestTreeIsWholeOrNot(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "tasks"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := WriteTree(story.Small(t).Reader, acl.Model, &TreeOptions{Dir: dir, Job: "j"}); err == nil {
+		t.Fatal("no error")
+	}
+	found, _ := filepath.Glob(filepath.Join(dir, "calls", "*", "*", "*"))
+	hidden, _ := filepath.Glob(filepath.Join(dir, "calls", "*", "*", ".*"))
+	if len(found)+len(hidden) > 0 {
+		t.Errorf("%v %v", found, hidden)
+	}
+}
+
+// What docs/fleets.md asks runs as it stands, in a real DuckDB, and some of it is counted anew from the timeline.
+func TestFleetInDuckDB(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs", "fleets.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var statements []string
+	for _, block := range regexp.MustCompile("(?s)```sql\n(.*?)```").FindAllSubmatch(text, -1) {
+		for s := range strings.SplitSeq(string(block[1]), ";\n") {
+			if strings.TrimSpace(s) != "" {
+				statements = append(statements, s)
+			}
+		}
+	}
+	if len(statements) != 4+8 {
+		t.Fatalf("%d statements", len(statements))
+	}
+	dir, calls := fleet(t)
+	rows := viewertest.DuckDB(t, dir, append(statements, "select job, rank, count(*), typeof(rank) from tasks group by all order by all",
+		"select job, cast(count(*) as varchar) from calls group by job order by job")...)
+	for i, name := range []string{"calls, tasks and waiting", "imbalance", "errors", "launches", "kernels by rank", "copies", "the end", "measured"} {
+		if got := rows[4+i]; len(got) == 0 && name != "measured" && name != "kernels by rank" {
+			t.Errorf("%s: no rows", name)
+		}
+	}
+	var want []string
+	for _, job := range []string{"a/b = 50%", "merged"} {
+		want = append(want, fmt.Sprintf("%s\t%d", job, calls[job]))
+	}
+	if got := rows[13]; !slices.Equal(got, want) {
+		t.Errorf("calls by job %q, want %q", got, want)
+	}
+	if len(rows[12]) != 11 || !strings.HasPrefix(rows[12][0], "a/b = 50%\t1\t") || !strings.HasSuffix(rows[12][0], "\tBIGINT") {
+		t.Errorf("tasks by rank %q", rows[12])
+	}
+	kernels := 0
+	for _, k := range story.Small(t).Tasks {
+		if k.Kind.String() == "kernel" {
+			kernels++
+		}
+	}
+	if got, want := rows[5], fmt.Sprintf("merged\t9\t%d\t%d\t1", kernels, kernels); !slices.Contains(got, want) {
+		t.Errorf("imbalance %q, want %q", got, want)
+	}
+	failed := map[string]int{}
+	for _, tl := range []*timeline.Timeline{story.Small(t), story.Long(t, 2_000)} {
+		for i := range tl.Calls {
+			if c := &tl.Calls[i]; c.Failed() {
+				failed[tl.Model.ErrorName(int64(int32(c.Ret)))+"\t"+c.Name]++
+			}
+		}
+	}
+	if len(rows[6]) != len(failed) {
+		t.Errorf("errors %q, want %v", rows[6], failed)
+	}
+}
