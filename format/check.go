@@ -169,7 +169,7 @@ func (c *checker) events(b *block, chunk *eventChunk) error {
 		c.problem(e, "summary differs from the block", "report this: the writer was wrong")
 	}
 	for i := range b.n {
-		if b.start[i] < e.TMin || b.end[i] > e.TMax {
+		if k := b.reach(i); b.ties.start[k] < e.TMin || b.ties.end[k] > e.TMax {
 			c.problem(e, fmt.Sprintf("call %d lies outside of the times in the header", b.first+uint64(i)), "report this: the writer was wrong")
 			break
 		}

@@ -298,7 +298,7 @@ func (s *summaryWriter) take(b *block, e *container.Entry, schema *Schema) {
 	c.Threads = threadsOf(threads)
 	for k := range b.rows {
 		if b.late(k) {
-			c.late.add(b.first + b.owner.At(k))
+			c.late.add(b.first + b.ownersOf()[k])
 		}
 	}
 	kinds := make([]distinct, len(schema.Handles)+1)
@@ -306,7 +306,7 @@ func (s *summaryWriter) take(b *block, e *container.Entry, schema *Schema) {
 		c.Funcs = append(c.Funcs, uint32(f.id))
 		fn := schema.Func(f.id)
 		for row := 0; fn != nil && row < f.rows; row++ {
-			args := f.args.row(uint(row))
+			args := f.call(b, uint(row)).Args
 			for _, p := range fn.Params {
 				if p.Handle > 0 && p.Word < len(args) {
 					kinds[p.Handle].add(args[p.Word])
@@ -316,7 +316,7 @@ func (s *summaryWriter) take(b *block, e *container.Entry, schema *Schema) {
 		for k := range f.outs {
 			o := &f.outs[k]
 			for row := 0; o.param == TaskParam && row < f.rows; row++ {
-				if o.has(uint32(row)) {
+				if o.has(uint(row)) {
 					c.Tasks = addTasks(c.Tasks, []uint64{o.values.At(row)})
 				}
 			}

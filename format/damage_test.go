@@ -288,10 +288,10 @@ func TestUnknownColumns(t *testing.T) {
 	skipped := map[string]int{}
 	d := block{unknown: func(what string) { skipped[what]++ }}
 	d.content.Set(raw)
-	if err := d.load(want{columns: AllColumns}); err != nil {
+	if err := d.load(want{columns: AllColumns, random: true}); err != nil {
 		t.Fatal(err)
 	}
-	if d.n != 1 || d.start[0] != 5 || skipped["kind of table"] != 1 {
+	if d.n != 1 || d.ties.start[d.reach(0)] != 5 || skipped["kind of table"] != 1 {
 		t.Fatalf("%d calls, skipped %v", d.n, skipped)
 	}
 
@@ -300,11 +300,10 @@ func TestUnknownColumns(t *testing.T) {
 	raw = append(raw, kindCalls, 0, 2, callFields, 4, callFunc, 0, 1, 3)
 	raw = append(raw, kindFunc, 3, 2, 1, 4+6, 0, 77, 1, 0xee, 0xa0, 0xc2, 0x1e, 0, 1, 9)
 	d.content.Set(raw)
-	if err := d.load(want{columns: AllColumns}); err != nil {
+	if err := d.load(want{columns: AllColumns, random: true}); err != nil {
 		t.Fatal(err)
 	}
-	var c Call
-	d.fill(&c, 1, &want{})
+	c := d.call(d.reach(1))
 	if c.Func != 3 || len(c.Args) != 1 || c.Args[0] != 0 || skipped["encoding 77"] != 1 || skipped["column"] != 1 {
 		t.Fatalf("%+v, skipped %v", c, skipped)
 	}

@@ -53,12 +53,11 @@ func (j *joiner) events(b *block, e *container.Entry, strange bool) (bool, error
 	j.raw += size
 	schema := j.c.r.schema
 	j.hints = j.hints[:0]
-	var c Call
-	for i := range b.n {
-		b.fill(&c, i, &want{noData: true})
-		w.call(&c)
+	b.each(nil, func(c *Call, _ error) bool {
+		w.call(c)
 		j.hints = append(j.hints, hint(schema.params(c.Func), c.Args))
-	}
+		return true
+	})
 	var d Data
 	for i := range b.rows {
 		b.arena = b.arena[:0]

@@ -428,27 +428,32 @@ func (m *matcher) all() bool {
 	return m.funcs == nil && m.threads == nil && m.From <= 0 && m.To == math.MaxInt64 && m.Handles == nil && m.Task == nil
 }
 
-func (m *matcher) call(b *block, i int) bool {
-	if m.funcs != nil && !m.funcs[b.fn[i]] || m.threads != nil && !m.threads[uint32(b.rest[0][b.turn(i)])] {
+// fits reports whether the call at a place in the stretch of a block matches by what is known without its arguments.
+func (m *matcher) fits(b *block, i int) bool {
+	t := &b.ties
+	if m.funcs != nil && !m.funcs[t.fn[i]] || m.threads != nil && !m.threads[b.thread(i)] {
 		return false
 	}
-	return b.start[i] < m.To && (m.From <= 0 || b.end[i] >= m.From) && (m.Handles == nil || m.names(b, i)) && (m.Task == nil || m.made(b, i))
+	return t.start[i] < m.To && (m.From <= 0 || t.end[i] >= m.From)
 }
 
-// names reports whether a parameter of call i is one of the handles.
-func (m *matcher) names(b *block, i int) bool {
-	id := b.fn[i]
-	f := m.schema.Func(id)
+// holds reports whether a call that fits matches.
+func (m *matcher) holds(c *Call) bool {
+	return (m.Handles == nil || m.names(c)) && (m.Task == nil || m.made(c))
+}
+
+// names reports whether a parameter of the call is one of the handles.
+func (m *matcher) names(c *Call) bool {
+	f := m.schema.Func(c.Func)
 	if f == nil {
 		return false
 	}
-	row := b.funcs[id].args.row(uint(b.row[i]))
 	for _, p := range f.Params {
-		if p.Handle == 0 || p.Word >= len(row) {
+		if p.Handle == 0 || p.Word >= len(c.Args) {
 			continue
 		}
 		for _, h := range m.Handles {
-			if h.Kind == p.Handle && (h.Any || h.Value == row[p.Word]) {
+			if h.Kind == p.Handle && (h.Any || h.Value == c.Args[p.Word]) {
 				return true
 			}
 		}
@@ -456,15 +461,9 @@ func (m *matcher) names(b *block, i int) bool {
 	return false
 }
 
-// made reports whether call i made the task.
-func (m *matcher) made(b *block, i int) bool {
-	f, row := b.funcs[b.fn[i]], b.row[i]
-	for k := range f.outs {
-		if o := &f.outs[k]; o.param == TaskParam && o.has(row) {
-			return o.values.At(int(row)) == uint64(m.Task.Stream)<<32|uint64(m.Task.Task)
-		}
-	}
-	return false
+// made reports whether the call made the task.
+func (m *matcher) made(c *Call) bool {
+	return slices.Contains(c.Outs, Out{TaskParam, uint64(m.Task.Stream)<<32 | uint64(m.Task.Task)})
 }
 
 func (r *Reader) block() *block {
@@ -522,8 +521,10 @@ func (r *Reader) Calls(f *Filter) iter.Seq2[*Call, error] {
 		m := newMatcher(f, r.schema)
 		l := r.newLoader(m)
 		defer l.close()
-		all := m.all()
-		var c Call
+		some := m
+		if m.all() {
+			some = nil
+		}
 		for {
 			b, _, err := l.next()
 			if err != nil {
@@ -532,17 +533,11 @@ func (r *Reader) Calls(f *Filter) iter.Seq2[*Call, error] {
 			if b == nil {
 				return
 			}
-			for i := range b.n {
-				if !all && !m.call(b, i) {
-					continue
-				}
-				b.fill(&c, i, &m.want)
-				if !yield(&c, nil) {
-					r.release(b)
-					return
-				}
-			}
+			going := b.each(some, yield)
 			r.release(b)
+			if !going {
+				return
+			}
 		}
 	}
 }
@@ -554,7 +549,7 @@ type cursor struct {
 	index int // of the chunk: calls of one start come in the order of the file
 }
 
-func (c *cursor) start() int64 { return c.b.start[c.order[0]] }
+func (c *cursor) start() int64 { return c.b.ties.start[c.order[0]] }
 
 type cursors []*cursor
 
@@ -577,6 +572,7 @@ func (h *cursors) Pop() any {
 func (r *Reader) CallsByStart(f *Filter) iter.Seq2[*Call, error] {
 	return func(yield func(*Call, error) bool) {
 		m := newMatcher(f, r.schema)
+		m.want.random = true
 		l := r.newLoader(m)
 		defer l.close()
 		chunks := l.chunks
@@ -593,7 +589,6 @@ func (r *Reader) CallsByStart(f *Filter) iter.Seq2[*Call, error] {
 			}
 		}()
 		next := 0
-		var call Call
 		for {
 			for next < len(chunks) && (len(open) == 0 || open[0].start() >= earliest[next]) {
 				b, at, err := l.next()
@@ -622,13 +617,16 @@ func (r *Reader) CallsByStart(f *Filter) iter.Seq2[*Call, error] {
 			if len(open) > 2 {
 				limit = min(limit, open[2].start())
 			}
-			for first := true; len(c.order) > 0 && (first || c.start() < limit); first = false {
-				c.b.fill(&call, int(c.order[0]), &m.want)
-				c.order = c.order[1:]
-				if !yield(&call, nil) {
+			n, starts := 1, c.b.ties.start
+			for n < len(c.order) && starts[c.order[n]] < limit {
+				n++
+			}
+			for _, k := range c.order[:n] {
+				if !yield(c.b.call(int(k)), nil) {
 					return
 				}
 			}
+			c.order = c.order[n:]
 			if len(c.order) > 0 {
 				heap.Fix(&open, 0)
 				continue
@@ -643,9 +641,13 @@ func (r *Reader) CallsByStart(f *Filter) iter.Seq2[*Call, error] {
 func (r *Reader) cursor(b *block, m *matcher, index int) *cursor {
 	order := make([]uint32, 0, b.n)
 	sorted := true
+	if b.n > 0 {
+		b.reach(0) // which holds all calls
+	}
+	starts := b.ties.start
 	for i := range b.n {
-		if m.call(b, i) {
-			if n := len(order); n > 0 && b.start[i] < b.start[order[n-1]] {
+		if m.fits(b, i) && (m.Handles == nil && m.Task == nil || m.holds(b.call(i))) {
+			if n := len(order); n > 0 && starts[i] < starts[order[n-1]] {
 				sorted = false
 			}
 			order = append(order, uint32(i))
@@ -656,7 +658,7 @@ func (r *Reader) cursor(b *block, m *matcher, index int) *cursor {
 		return nil
 	}
 	if !sorted {
-		sort.SliceStable(order, func(i, j int) bool { return b.start[order[i]] < b.start[order[j]] })
+		sort.SliceStable(order, func(i, j int) bool { return starts[order[i]] < starts[order[j]] })
 	}
 	return &cursor{b, order, index}
 }
@@ -685,7 +687,7 @@ func (r *Reader) learn() error {
 			info.First, info.Calls, info.rows = b.first, uint64(b.n), uint64(b.rows)
 			for k := range b.rows {
 				if b.late(k) {
-					info.late.add(b.first + b.owner.At(k))
+					info.late.add(b.first + b.ownersOf()[k])
 				}
 			}
 		}
@@ -716,7 +718,7 @@ func (r *Reader) with(i int, use func(*block)) error {
 		if b == nil {
 			b = r.block()
 		}
-		ok, err := r.load(b, &r.events[i], want{columns: AllColumns})
+		ok, err := r.load(b, &r.events[i], want{columns: AllColumns, random: true})
 		if err != nil {
 			return err
 		}
@@ -741,8 +743,7 @@ func (r *Reader) Call(index uint64) (*Call, error) {
 	found := false
 	err = r.with(i, func(b *block) {
 		if found = index-b.first < uint64(b.n); found { // else the summary is wrong about the chunk
-			b.fill(&c, int(index-b.first), &want{})
-			c = *c.Clone()
+			c = *b.call(b.reach(int(index - b.first))).Clone()
 		}
 	})
 	if err == nil && !found {
@@ -765,7 +766,7 @@ func (r *Reader) DataOf(call uint64) ([]Data, error) {
 		}
 		err := r.with(i, func(b *block) {
 			for k := range b.rows {
-				if b.late(k) && b.first+b.owner.At(k) == call {
+				if b.late(k) && b.first+b.ownersOf()[k] == call {
 					data = append(data, b.clone(k))
 				}
 			}

@@ -2,6 +2,7 @@ package column
 
 import (
 	"encoding/binary"
+	"math/bits"
 	"slices"
 	"unsafe"
 )
@@ -26,7 +27,11 @@ const (
 	steps               // base + i·mask, which is 0 for a constant
 	indexed             // values[base + row]
 	runs                // values[k] for the rows below ends[k]
+	sums                // values[i/sumRows], and base + each row from i/sumRows·sumRows up to the one before i
 )
+
+// sumRows is the number of rows between two sums that are kept.
+const sumRows = 32
 
 // Pad is the number of bytes that must follow a table in its memory, within the capacity of the slice, for Vector to be able to use it.
 const Pad = 8
@@ -45,6 +50,12 @@ func (v *Vector) at(i int) uint64 {
 		return v.base + uint64(i)*v.mask
 	case indexed:
 		return v.values[binary.LittleEndian.Uint64(v.bytes[i*v.width:])&v.mask+v.base]
+	case sums:
+		x := v.values[i/sumRows]
+		for k := i / sumRows * sumRows; k < i; k++ {
+			x += binary.LittleEndian.Uint64(v.bytes[k*v.width:])&v.mask + v.base
+		}
+		return x
 	}
 	return v.values[v.run(i)]
 }
@@ -120,6 +131,8 @@ func Fill[T Word](dst []T, v *Vector, from int) {
 		}
 	case indexed:
 		fillIndexed(dst, v, from)
+	case sums:
+		fillSums(dst, v, from)
 	case runs:
 		k := v.run(from)
 		for len(dst) > 0 {
@@ -135,34 +148,30 @@ func Fill[T Word](dst []T, v *Vector, from int) {
 
 // fillPlain reads eight bytes at a time.
 func fillPlain[T Word](dst []T, v *Vector, from int) {
-	b, base := v.bytes[from*v.width:], T(v.base)
+	b, base, i := v.bytes[from*v.width:], T(v.base), 0
 	switch v.width {
 	case 1:
-		for len(dst) >= 8 && len(b) >= 8 {
-			x := binary.LittleEndian.Uint64(b)
-			dst[0], dst[1], dst[2], dst[3] = base+T(uint8(x)), base+T(uint8(x>>8)), base+T(uint8(x>>16)), base+T(uint8(x>>24))
-			dst[4], dst[5], dst[6], dst[7] = base+T(uint8(x>>32)), base+T(uint8(x>>40)), base+T(uint8(x>>48)), base+T(uint8(x>>56))
-			dst, b = dst[8:], b[8:]
+		for ; i+8 <= len(dst); i += 8 {
+			x, d := binary.LittleEndian.Uint64(b[i:]), dst[i:i+8:i+8]
+			d[0], d[1], d[2], d[3] = base+T(uint8(x)), base+T(uint8(x>>8)), base+T(uint8(x>>16)), base+T(uint8(x>>24))
+			d[4], d[5], d[6], d[7] = base+T(uint8(x>>32)), base+T(uint8(x>>40)), base+T(uint8(x>>48)), base+T(x>>56)
 		}
 	case 2:
-		for len(dst) >= 4 && len(b) >= 8 {
-			x := binary.LittleEndian.Uint64(b)
-			dst[0], dst[1], dst[2], dst[3] = base+T(uint16(x)), base+T(uint16(x>>16)), base+T(uint16(x>>32)), base+T(uint16(x>>48))
-			dst, b = dst[4:], b[8:]
+		for ; i+4 <= len(dst); i += 4 {
+			x, d := binary.LittleEndian.Uint64(b[i*2:]), dst[i:i+4:i+4]
+			d[0], d[1], d[2], d[3] = base+T(uint16(x)), base+T(uint16(x>>16)), base+T(uint16(x>>32)), base+T(x>>48)
 		}
 	case 4:
-		for len(dst) >= 2 && len(b) >= 8 {
-			x := binary.LittleEndian.Uint64(b)
-			dst[0], dst[1] = base+T(uint32(x)), base+T(uint32(x>>32))
-			dst, b = dst[2:], b[8:]
+		for ; i+2 <= len(dst); i += 2 {
+			x, d := binary.LittleEndian.Uint64(b[i*4:]), dst[i:i+2:i+2]
+			d[0], d[1] = base+T(uint32(x)), base+T(x>>32)
 		}
 	case 8:
-		for len(dst) >= 1 && len(b) >= 8 {
-			dst[0] = base + T(binary.LittleEndian.Uint64(b))
-			dst, b = dst[1:], b[8:]
+		for ; i < len(dst); i++ {
+			dst[i] = base + T(binary.LittleEndian.Uint64(b[i*8:]))
 		}
 	}
-	for i := range dst {
+	for ; i < len(dst); i++ {
 		dst[i] = T(binary.LittleEndian.Uint64(b[i*v.width:])&v.mask) + base
 	}
 }
@@ -180,45 +189,183 @@ func fillIndexed[T Word](dst []T, v *Vector, from int) {
 	}
 }
 
+func fillSums[T Word](dst []T, v *Vector, from int) {
+	if len(dst) == 0 {
+		return
+	}
+	x, base, b := v.at(from), v.base, v.bytes[from*v.width:]
+	if v.width == 1 {
+		for i, step := range b[:len(dst)] {
+			dst[i] = T(x)
+			x += base + uint64(step)
+		}
+		return
+	}
+	for i := range dst {
+		dst[i] = T(x)
+		x += binary.LittleEndian.Uint64(b[i*v.width:])&v.mask + base
+	}
+}
+
+// Ascending reports whether the n rows are known not to descend, and returns the last one then.
+func (v *Vector) Ascending(n int) (last uint64, ok bool) {
+	if n == 0 {
+		return 0, true
+	}
+	first, step := v.base, uint64(0)
+	switch v.form {
+	case steps:
+		step = v.mask
+	case sums:
+		first, step = v.values[0], v.base+v.mask
+		if step < v.base {
+			return 0, false
+		}
+	default:
+		return 0, false
+	}
+	if high, low := bits.Mul64(step, uint64(n-1)); high != 0 || first+low < first {
+		return 0, false
+	}
+	return v.At(n - 1), true
+}
+
 // Scatter sets dst[0], dst[stride], dst[2·stride] and so on to n rows of v, from a row on.
 func (v *Vector) Scatter(dst []uint64, stride, from, n int) {
-	to := 0
+	if n <= 0 {
+		return
+	}
+	// This one look at the bounds stands for one at each row, which would be a third of the work.
+	dst = dst[:(n-1)*stride+1]
+	to, step := unsafe.Pointer(unsafe.SliceData(dst)), uintptr(stride)*8
+	at := uintptr(0)
 	switch {
 	case v.form == plain && v.width == 1:
-		for _, x := range v.bytes[from : from+n] {
-			dst[to] = v.base + uint64(x)
-			to += stride
-		}
+		scatterBytes(to, step, v.bytes[from:from+n], v.base)
 	case v.form == plain && v.width == 2:
-		for b := v.bytes[from*2 : (from+n)*2]; len(b) >= 2; b = b[2:] {
-			dst[to] = v.base + uint64(binary.LittleEndian.Uint16(b))
-			to += stride
+		b := v.bytes[from*2:][:n*2]
+		for ; len(b) >= 8; b = b[8:] {
+			x := binary.LittleEndian.Uint64(b)
+			at = put4(to, at, step, v.base+x&0xffff, v.base+x>>16&0xffff, v.base+x>>32&0xffff, v.base+x>>48)
+		}
+		for ; len(b) >= 2; b = b[2:] {
+			at = put(to, at, step, v.base+uint64(binary.LittleEndian.Uint16(b)))
 		}
 	case v.form == plain && v.width == 8:
-		for b := v.bytes[from*8 : (from+n)*8]; len(b) >= 8; b = b[8:] {
-			dst[to] = v.base + binary.LittleEndian.Uint64(b)
-			to += stride
+		for b := v.bytes[from*8:][:n*8]; len(b) >= 8; b = b[8:] {
+			at = put(to, at, step, v.base+binary.LittleEndian.Uint64(b))
 		}
 	case v.form == indexed && v.width == 1 && v.base == 0:
-		for _, x := range v.bytes[from : from+n] {
-			dst[to] = v.values[x]
-			to += stride
-		}
-	case v.form == plain || v.form == indexed:
-		for i := range n {
-			dst[i*stride] = v.At(from + i)
+		scatterIndexed(to, step, v.bytes[from:from+n], v.values)
+	case v.form == runs:
+		k := v.run(from)
+		for end := from + n; from < end; k++ {
+			x, left := v.values[k], min(int(v.ends[k]), end)-from
+			for from += left; left > 0; left-- {
+				at = put(to, at, step, x)
+			}
 		}
 	default:
 		var part [64]uint64
 		for n > 0 {
 			p := part[:min(n, len(part))]
 			Fill(p, v, from)
-			for i, x := range p {
-				dst[i*stride] = x
+			for _, x := range p {
+				at = put(to, at, step, x)
 			}
 			n, from = n-len(p), from+len(p)
-			dst = dst[min(len(p)*stride, len(dst)):]
 		}
+	}
+}
+
+func scatterBytes(to unsafe.Pointer, step uintptr, b []byte, base uint64) {
+	i, at := 0, uintptr(0)
+	for ; i+4 <= len(b); i += 4 {
+		x := b[i : i+4 : i+4]
+		at = put4(to, at, step, base+uint64(x[0]), base+uint64(x[1]), base+uint64(x[2]), base+uint64(x[3]))
+	}
+	for _, x := range b[i:] {
+		at = put(to, at, step, base+uint64(x))
+	}
+}
+
+func scatterIndexed(to unsafe.Pointer, step uintptr, b []byte, values []uint64) {
+	i, at := 0, uintptr(0)
+	if cap(values) < 256 {
+		for _, x := range b {
+			at = put(to, at, step, values[x])
+		}
+		return
+	}
+	// Of the capacity only what is a value is ever asked for: the positions are below the number of values.
+	table := (*[256]uint64)(values[:256])
+	for ; i+4 <= len(b); i += 4 {
+		x := b[i : i+4 : i+4]
+		at = put4(to, at, step, table[x[0]], table[x[1]], table[x[2]], table[x[3]])
+	}
+	for _, x := range b[i:] {
+		at = put(to, at, step, table[x])
+	}
+}
+
+// put and put4 store words a step apart, from a place on, and return the place that follows. A pointer to there might be one to nowhere.
+func put(to unsafe.Pointer, at, step uintptr, x uint64) uintptr {
+	*(*uint64)(unsafe.Add(to, at)) = x
+	return at + step
+}
+
+func put4(to unsafe.Pointer, at, step uintptr, a, b, c, d uint64) uintptr {
+	*(*uint64)(unsafe.Add(to, at)) = a
+	*(*uint64)(unsafe.Add(to, at+step)) = b
+	*(*uint64)(unsafe.Add(to, at+2*step)) = c
+	*(*uint64)(unsafe.Add(to, at+3*step)) = d
+	return at + 4*step
+}
+
+// Count adds to each of counts the number of the n rows that are its place, and reports whether all rows are such places.
+func (v *Vector) Count(counts []uint32, n int) bool {
+	if n == 0 {
+		return true
+	}
+	if !v.Below(uint64(len(counts)), n) {
+		return false
+	}
+	if x, ok := v.Constant(); ok {
+		counts[x] += uint32(n)
+		return true
+	}
+	if v.form == plain && v.width == 1 && v.base <= uint64(len(counts)) {
+		countBytes(counts[v.base:], v.bytes[:n])
+		return true
+	}
+	var part [256]uint32
+	for from := 0; from < n; from += len(part) {
+		p := part[:min(len(part), n-from)]
+		Fill(p, v, from)
+		for _, x := range p {
+			counts[x]++
+		}
+	}
+	return true
+}
+
+// countBytes counts bytes, eight at once where they are alike.
+func countBytes(counts []uint32, b []byte) {
+	const ones = 0x0101010101010101
+	i := 0
+	for ; i+8 <= len(b); i += 8 {
+		x := binary.LittleEndian.Uint64(b[i:])
+		if x == uint64(uint8(x))*ones {
+			counts[uint8(x)] += 8
+			continue
+		}
+		for range 8 {
+			counts[uint8(x)]++
+			x >>= 8
+		}
+	}
+	for _, x := range b[i:] {
+		counts[x]++
 	}
 }
 
@@ -239,6 +386,10 @@ func (d *Decoder) Vector(v *Vector, n int, c Column, scratch *[]uint64) error {
 					*v = Vector{form: steps, base: base, mask: step}
 					return nil
 				}
+				if n > 1 && inPlace(v, n-1, inner) && v.width < Pad {
+					v.sum(n, base, scratch)
+					return nil
+				}
 			}
 		}
 	case RunLength:
@@ -254,6 +405,25 @@ func (d *Decoder) Vector(v *Vector, n int, c Column, scratch *[]uint64) error {
 	}
 	v.Words(w)
 	return nil
+}
+
+// sum makes of v, which has the steps between n rows, the rows, of which x is the first.
+func (v *Vector) sum(n int, x uint64, scratch *[]uint64) {
+	v.form, v.values = sums, grow(scratch, (n+sumRows-1)/sumRows)
+	for k := range v.values {
+		v.values[k] = x
+		from := k * sumRows
+		to := min(from+sumRows, n-1)
+		if v.width == 1 {
+			for _, step := range v.bytes[from:to] {
+				x += v.base + uint64(step)
+			}
+			continue
+		}
+		for ; from < to; from++ {
+			x += binary.LittleEndian.Uint64(v.bytes[from*v.width:])&v.mask + v.base
+		}
+	}
 }
 
 // inPlace makes v the n rows of c where these lie in c one behind the other.
@@ -303,7 +473,7 @@ func (d *Decoder) dictVector(v *Vector, n int, c Column, scratch *[]uint64) (boo
 	if !v.Below(size, n) {
 		return false, ErrMalformed
 	}
-	values := grow(scratch, int(size))
+	values := grow(scratch, max(int(size), 256))[:size]
 	if err := d.words(values, first, 1); err != nil {
 		return false, err
 	}

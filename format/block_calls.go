@@ -1,0 +1,776 @@
+package format
+
+import "github.com/acltrace/acltrace/format/column"
+
+// ties say for the calls of a stretch which rows of which tables are theirs. A stretch is short enough to stay in the processor's first cache.
+type ties struct {
+	at    int // the first call
+	size  int // how many calls a stretch has, but for the last
+	fn    []uint16
+	start []int64
+	end   []int64
+	rest  [3][]uint64 // thread, flags and returned value, where they differ from call to call
+
+	callsOnly bool // nothing is tied
+
+	// Only where calls are asked for in any order.
+	random bool
+	row    []uint32 // in the table of the function
+	data   []slot
+	order  []slot // of the calls that have several
+
+	// What is counted on the way.
+	last int64 // end of the call before
+	rows int   // of data
+
+	counts []uint32 // scratch
+	held   int      // the data row that the first of these is of
+	groups [stretch]uint32
+	owners [stretch]uint64
+
+	ready [ahead]*Call // the calls that are given next
+	count int          // of these
+}
+
+const stretch = 256 // calls, a multiple of ahead
+
+// A slot is a group << 32 | a position in it. For a call it is none, oneRow with that of its only row, or severalRows | how many << 32 | where they begin in order.
+type slot uint64
+
+const (
+	oneRow      slot = 1 << 62
+	severalRows slot = 1 << 63
+)
+
+// link verifies that the tables agree, and prepares for reach.
+func (b *block) link(w want) error {
+	if !b.calls[callFunc].Below(1<<16, b.n) || !b.calls[callDur].Below(1<<63, b.n) {
+		return errBlock
+	}
+	t := &b.ties
+	t.size, t.callsOnly, t.random = stretch, b.noArgs && b.noData, w.random
+	if w.random {
+		t.size = max(b.n, 1)
+	}
+	b.plain = b.like()
+	if !t.callsOnly {
+		if err := b.checkFuncs(); err != nil {
+			return err
+		}
+		if !b.noData {
+			if err := b.checkData(); err != nil {
+				return err
+			}
+		}
+	}
+	b.rewind()
+	return nil
+}
+
+// checkFuncs verifies that each function has as many rows as calls.
+func (b *block) checkFuncs() error {
+	t := &b.ties
+	t.counts = resize(t.counts, len(b.funcs))
+	clear(t.counts)
+	if !b.calls[callFunc].Count(t.counts, b.n) {
+		return errBlock
+	}
+	calls := 0
+	for _, f := range b.seen {
+		if int(t.counts[f.id]) != f.rows {
+			return errBlock
+		}
+		calls += f.rows
+	}
+	if calls != b.n {
+		return errBlock // of a function that the block has no table of
+	}
+	return nil
+}
+
+// checkData verifies that each group has as many rows as the table of rows names, which are of calls that there are, and sorts these where they are not in the order of their calls.
+func (b *block) checkData() error {
+	t := &b.ties
+	t.counts = resize(t.counts, len(b.groups))
+	clear(t.counts)
+	if !b.group.Count(t.counts, b.rows) {
+		return errBlock
+	}
+	for i, g := range b.groups {
+		if int(t.counts[i]) != g.rows {
+			return errBlock
+		}
+	}
+	if last, ok := b.owner.Ascending(b.rows); ok && last < uint64(b.n) {
+		return nil
+	}
+	highest, sorted := uint64(0), true
+	for _, owner := range b.ownersOf() {
+		switch {
+		case owner >= uint64(b.n):
+			if b.first+owner >= b.first {
+				return errBlock // of a call that does not exist yet
+			}
+		case owner < highest:
+			sorted = false
+		default:
+			highest = owner
+		}
+	}
+	if !sorted {
+		b.sortData()
+	}
+	return nil
+}
+
+// sortData is for rows that do not come in the order of their calls.
+func (b *block) sortData() {
+	from := make([]uint32, b.n+1)
+	for _, c := range b.owners {
+		if c < uint64(b.n) {
+			from[c+1]++
+		}
+	}
+	for i := range b.n {
+		from[i+1] += from[i]
+	}
+	b.sorted = resize(b.sorted, int(from[b.n]))
+	for i, c := range b.owners {
+		if c < uint64(b.n) {
+			b.sorted[from[c]] = uint32(i)
+			from[c]++
+		}
+	}
+}
+
+// ownersOf returns the call of each row of data, counted from first.
+func (b *block) ownersOf() []uint64 {
+	if len(b.owners) < b.rows {
+		b.owners = resize(b.owners, b.rows)
+		column.Fill(b.owners, &b.owner, 0)
+	}
+	return b.owners
+}
+
+// slotsOf returns where each row of data is.
+func (b *block) slotsOf() []slot {
+	if len(b.slots) < b.rows {
+		b.slots = resize(b.slots, b.rows)
+		column.Fill(b.slots, &b.group, 0)
+		pos := make([]uint32, len(b.groups))
+		for i, g := range b.slots {
+			b.slots[i] = g<<32 | slot(pos[g])
+			pos[g]++
+		}
+	}
+	return b.slots
+}
+
+// late reports whether row i belongs to a call of an earlier chunk.
+func (b *block) late(i int) bool { return b.ownersOf()[i] >= uint64(b.n) }
+
+// rewind goes back to the begin of the block.
+func (b *block) rewind() {
+	t := &b.ties
+	t.at, t.fn, t.data, t.last, t.rows, t.held = 0, t.fn[:0], t.data[:0], b.t0, 0, -stretch
+	for _, f := range b.seen {
+		f.next = 0
+	}
+	for _, g := range b.groups {
+		g.next = 0
+	}
+}
+
+// reach has the stretch hold call i, and returns its place in it. It is cheap for calls that come one after another.
+func (b *block) reach(i int) int {
+	t := &b.ties
+	if i < t.at {
+		b.rewind()
+	}
+	for i >= t.at+len(t.fn) {
+		b.advance()
+	}
+	return i - t.at
+}
+
+// advance moves the stretch on.
+func (b *block) advance() {
+	t := &b.ties
+	t.at += len(t.fn)
+	n := min(t.size, b.n-t.at)
+	t.fn, t.start, t.end = resize(t.fn, n), resize(t.start, n), resize(t.end, n)
+	column.Fill(t.fn, &b.calls[callFunc], t.at)
+	column.Fill(t.start, &b.calls[callStart], t.at)
+	column.Fill(t.end, &b.calls[callDur], t.at)
+	last, starts := t.last, t.start[:len(t.end)]
+	for i, dur := range t.end {
+		start := last + starts[i]
+		starts[i] = start
+		last = start + dur
+		t.end[i] = last
+	}
+	t.last = last
+	for k := range t.rest {
+		v := &b.calls[callThread+k]
+		if _, same := v.Constant(); same {
+			t.rest[k] = t.rest[k][:0]
+			continue
+		}
+		t.rest[k] = resize(t.rest[k], n)
+		column.Fill(t.rest[k], v, t.at)
+	}
+	if t.callsOnly || !t.random {
+		return
+	}
+	t.row = resize(t.row, n)
+	rows := t.row[:len(t.fn)]
+	for i, id := range t.fn {
+		f := b.funcs[id]
+		rows[i] = uint32(f.next)
+		f.next++
+	}
+	if b.noData || b.rows == 0 {
+		return
+	}
+	t.data, t.order = resize(t.data, n), t.order[:0]
+	clear(t.data)
+	if len(b.sorted) > 0 {
+		b.tieSorted()
+	} else {
+		b.tieData()
+	}
+}
+
+// tieData gives the calls of the stretch their rows of data.
+func (b *block) tieData() {
+	t := &b.ties
+	at, n := uint64(t.at), uint64(len(t.data))
+	for t.rows < b.rows {
+		if t.rows >= t.held+stretch {
+			t.held = t.rows
+			part := min(stretch, b.rows-t.held)
+			column.Fill(t.groups[:part], &b.group, t.held)
+			column.Fill(t.owners[:part], &b.owner, t.held)
+		}
+		part := min(t.held+stretch, b.rows)
+		from := t.rows - t.held
+		owners := t.owners[from : part-t.held]
+		groups := t.groups[from:][:len(owners)]
+		data := t.data
+		for i, owner := range owners {
+			k := owner - at
+			if k >= n && owner < uint64(b.n) {
+				t.rows += i
+				return
+			}
+			g := b.groups[groups[i]]
+			s := slot(groups[i])<<32 | slot(g.next)
+			g.next++
+			switch {
+			case k >= uint64(len(data)):
+			case data[k] == 0:
+				data[k] = s | oneRow
+			default:
+				t.add(k, s)
+			}
+		}
+		t.rows = part
+	}
+}
+
+// add gives a call one more row.
+func (t *ties) add(k uint64, s slot) {
+	switch was := t.data[k]; {
+	case was == 0:
+		t.data[k] = s | oneRow
+	case was&oneRow != 0:
+		t.data[k] = severalRows | 2<<32 | slot(len(t.order))
+		t.order = append(t.order, was&^oneRow, s)
+	default:
+		t.data[k] += 1 << 32
+		t.order = append(t.order, s)
+	}
+}
+
+// tieSorted is tieData for rows that do not come in the order of their calls.
+func (b *block) tieSorted() {
+	t := &b.ties
+	owners, slots := b.ownersOf(), b.slotsOf()
+	for ; t.rows < len(b.sorted); t.rows++ {
+		row := b.sorted[t.rows]
+		k := owners[row] - uint64(t.at)
+		if k >= uint64(len(t.data)) {
+			return
+		}
+		t.add(k, slots[row])
+	}
+}
+
+// each gives the calls that match to yield, all for nil, until that returns false, which it then returns too. A call lies in the block's memory and stays until the next one.
+func (b *block) each(m *matcher, yield func(*Call, error) bool) bool {
+	t := &b.ties
+	b.rewind()
+	for at := 0; at < b.n; at += len(t.fn) {
+		b.advance()
+		for from := 0; from < len(t.fn); from += ahead {
+			n := min(ahead, len(t.fn)-from)
+			if t.callsOnly {
+				for k := from; k < from+n; k++ {
+					if (m == nil || m.fits(b, k)) && !yield(b.plainCall(k), nil) {
+						return false
+					}
+				}
+				continue
+			}
+			b.prepare(m, from, n)
+			for _, c := range t.ready[:n] {
+				if c != nil && (m == nil || m.holds(c)) && !yield(c, nil) {
+					return false
+				}
+			}
+		}
+	}
+	return true
+}
+
+// prepare makes n calls ready, from a place in the stretch on, at which the one before has ended. Calls that do not fit are nil.
+func (b *block) prepare(m *matcher, from, n int) {
+	t := &b.ties
+	fn, starts, ends, ready, funcs := t.fn[from:from+n], t.start[from:from+n], t.end[from:from+n], t.ready[:n], b.funcs
+	t.count = n
+	index := b.first + uint64(t.at+from)
+	data := !b.noData && b.rows > 0
+	for i, id := range fn {
+		f := funcs[id]
+		row := f.next
+		f.next = row + 1
+		if m != nil && !m.fits(b, from+i) {
+			ready[i] = nil
+			continue
+		}
+		if row >= f.args.end {
+			f.turn(b, row)
+		}
+		c := &f.calls[row%ring]
+		ready[i] = c
+		c.Index, c.Start, c.End = index+uint64(i), starts[i], ends[i]
+		if data {
+			c.Data = nil
+		}
+	}
+	for k, rest := range t.rest {
+		if len(rest) == 0 {
+			continue
+		}
+		rest = rest[from:][:len(ready)]
+		for i, c := range ready {
+			if c != nil {
+				c.rest(k, rest[i])
+			}
+		}
+	}
+	if data {
+		b.keeping, b.many, b.arena = false, b.many[:0], b.arena[:0]
+		if len(b.sorted) > 0 {
+			b.prepareSorted(from, n)
+		} else {
+			b.prepareData(from, n)
+		}
+	}
+}
+
+// prepareData gives the calls that are ready their rows of data.
+func (b *block) prepareData(from, n int) {
+	t := &b.ties
+	at, end := uint64(t.at+from), uint64(t.at+from+n)
+	for t.rows < b.rows {
+		if t.rows >= t.held+stretch {
+			t.held = t.rows
+			part := min(stretch, b.rows-t.held)
+			column.Fill(t.groups[:part], &b.group, t.held)
+			column.Fill(t.owners[:part], &b.owner, t.held)
+		}
+		owners := t.owners[t.rows-t.held : min(stretch, b.rows-t.held)]
+		here := 0
+		for here < len(owners) && (owners[here] < end || owners[here] >= uint64(b.n)) {
+			here++
+		}
+		b.giveData(at, owners[:here], t.groups[t.rows-t.held:])
+		if t.rows += here; here < len(owners) {
+			return
+		}
+	}
+}
+
+// giveData gives the calls that are ready, of which the first is at a place, rows of data in some groups.
+func (b *block) giveData(at uint64, owners []uint64, in []uint32) {
+	groups, ready, in := b.groups, b.ties.ready[:b.ties.count], in[:len(owners)]
+	for i, owner := range owners {
+		g := groups[in[i]]
+		p := g.next
+		g.next = p + 1
+		k := owner - at
+		if k >= uint64(len(ready)) {
+			continue // of a call of an earlier chunk
+		}
+		c := ready[k]
+		if c == nil || b.dataOf != nil && !b.dataOf[c.Func] {
+			continue
+		}
+		if p >= g.words.end {
+			g.turn(p)
+		}
+		k = uint64(p % ring)
+		d := &g.data[k]
+		d.Call, d.Time = c.Index, g.times[k]+c.Start
+		if c.Data == nil && !b.keeping {
+			c.Data = g.data[k : k+1 : k+1]
+		} else {
+			b.keep(c, g.data[k:k+1:k+1])
+		}
+	}
+}
+
+// prepareSorted is prepareData for rows that do not come in the order of their calls.
+func (b *block) prepareSorted(from, n int) {
+	t := &b.ties
+	owners, slots := b.ownersOf(), b.slotsOf()
+	for ; t.rows < len(b.sorted); t.rows++ {
+		row := b.sorted[t.rows]
+		k := owners[row] - uint64(t.at+from)
+		if k >= uint64(n) {
+			return
+		}
+		if c := t.ready[k]; c != nil && (b.dataOf == nil || b.dataOf[c.Func]) {
+			b.keep(c, b.dataAt(slots[row], c.Index, c.Start))
+		}
+	}
+}
+
+// keep gives a call a copy of a row of data, behind those that it has. Once a call has several rows the ring is too short for those of all calls that are ready, so all are copied.
+func (b *block) keep(c *Call, one []Data) {
+	if !b.keeping {
+		b.keeping = true
+		for _, c := range b.ties.ready[:b.ties.count] {
+			if c != nil && len(c.Data) == 1 {
+				b.many = b.copied(b.many, &c.Data[0])
+				c.Data = b.many[len(b.many)-1:]
+			}
+		}
+	}
+	had := len(c.Data)
+	b.many = b.copied(b.many, &one[0])
+	c.Data = b.many[len(b.many)-1-had:]
+}
+
+// copied appends a copy of a row of data, with its content in the arena.
+func (b *block) copied(all []Data, d *Data) []Data {
+	at := len(b.arena)
+	b.arena = append(b.arena, d.Bytes...)
+	all = append(all, *d)
+	if len(d.Bytes) > 0 {
+		all[len(all)-1].Bytes = b.arena[at:len(b.arena):len(b.arena)]
+	}
+	return all
+}
+
+// plainCall returns the call at a place in the stretch without arguments and data.
+func (b *block) plainCall(k int) *Call {
+	t, c := &b.ties, &b.plain
+	c.Func = t.fn[k]
+	b.tie(c, k)
+	return c
+}
+
+// tie sets what a call has of its own, whatever its function.
+func (b *block) tie(c *Call, k int) {
+	t := &b.ties
+	c.Index, c.Start, c.End = b.first+uint64(t.at+k), t.start[k], t.end[k]
+	for i, rest := range t.rest {
+		if len(rest) > 0 {
+			c.rest(i, rest[k])
+		}
+	}
+}
+
+// call returns the call at a place in the stretch, of a block of which calls are asked for in any order. It stays until another one is asked for.
+func (b *block) call(k int) *Call {
+	t := &b.ties
+	if t.callsOnly {
+		return b.plainCall(k)
+	}
+	c := b.funcs[t.fn[k]].call(b, uint(t.row[k]))
+	b.tie(c, k)
+	c.Data = nil
+	if k < len(t.data) && (b.dataOf == nil || b.dataOf[c.Func]) {
+		switch s := t.data[k]; {
+		case s&oneRow != 0:
+			c.Data = b.dataAt(s, c.Index, c.Start)
+		case s != 0:
+			b.many, b.arena = b.many[:0], b.arena[:0]
+			for _, s := range t.order[uint32(s):][:s&^severalRows>>32] {
+				b.many = b.copied(b.many, &b.dataAt(s, c.Index, c.Start)[0])
+			}
+			c.Data = b.many
+		}
+	}
+	return c
+}
+
+// thread returns the thread of the call at a place in the stretch.
+func (b *block) thread(k int) uint32 {
+	if rest := b.ties.rest[0]; len(rest) > 0 {
+		return uint32(rest[k])
+	}
+	return b.plain.Thread
+}
+
+// rest sets thread, flags or returned value.
+func (c *Call) rest(which int, v uint64) {
+	switch which {
+	case 0:
+		c.Thread = uint32(v)
+	case 1:
+		c.Flags = CallFlags(v)
+	case 2:
+		c.Ret = v
+	}
+}
+
+// like returns a call that has what all calls of the block share.
+func (b *block) like() Call {
+	if b.n == 0 {
+		return Call{}
+	}
+	return Call{Thread: uint32(b.calls[callThread].At(0)), Flags: CallFlags(b.calls[callFlags].At(0)), Ret: b.calls[callRet].At(0)}
+}
+
+// dataAt returns the row in a slot as all the data of a call. It stays until that of another window is asked for.
+func (b *block) dataAt(s slot, call uint64, start int64) []Data {
+	g, p := b.groups[s&^oneRow>>32], uint(uint32(s))
+	if !g.words.holds(p) {
+		g.turn(p)
+	}
+	d := g.data[p%ring:][:1:1]
+	d[0].Call, d[0].Time = call, g.times[p%ring]+start
+	return d
+}
+
+// datum fills d with row i of data. Its content lies in the arena, which the caller empties.
+func (b *block) datum(d *Data, i int) {
+	owner, start := b.ownersOf()[i], b.t0
+	if owner < uint64(b.n) {
+		start = b.ties.start[b.reach(int(owner))]
+	}
+	b.many = b.copied(b.many[:0], &b.dataAt(b.slotsOf()[i], b.first+owner, start)[0])
+	*d = b.many[0]
+}
+
+// funcBlock is a table of calls.
+type funcBlock struct {
+	id    uint16
+	used  bool
+	rows  int
+	next  uint // row of the next call
+	args  words
+	outs  []outBlock
+	calls []Call // of the window, without what ties them to others; none until one is asked for
+	given []Out  // to them
+}
+
+// call returns the call of a row, which stays until one of another window is asked for.
+func (f *funcBlock) call(b *block, row uint) *Call {
+	if !f.args.holds(row) {
+		f.turn(b, row)
+	}
+	return &f.calls[row%ring]
+}
+
+// turn has the ring hold a row.
+func (f *funcBlock) turn(b *block, row uint) {
+	w := &f.args
+	if w.end == 0 {
+		w.begin()
+		f.calls = resize(f.calls, min(ring, w.n))
+		for i := range f.calls {
+			f.calls[i] = b.like()
+			f.calls[i].Func = f.id
+			if !b.noArgs {
+				f.calls[i].Args = w.slice(i)
+			}
+		}
+		f.given = resize(f.given, len(f.calls)*len(f.outs))
+	}
+	at, n := w.turn(row)
+	if len(f.outs) > 0 {
+		f.giveOuts(f.calls[at%ring:][:n], f.given[at%ring*len(f.outs):], at)
+	}
+}
+
+// giveOuts gives calls, of which the first is of a row, what they wrote through their parameters, in the memory of given.
+func (f *funcBlock) giveOuts(calls []Call, given []Out, row int) {
+	var values [ahead]uint64
+	width := len(f.outs)
+	for i := range calls {
+		calls[i].Outs = given[i*width:][:0:width]
+	}
+	for k := range f.outs {
+		o := &f.outs[k]
+		column.Fill(values[:len(calls)], &o.values, row)
+		for i := range calls {
+			if o.has(uint(row + i)) {
+				calls[i].Outs = append(calls[i].Outs, Out{o.param, values[i]})
+			}
+		}
+	}
+	for i := range calls {
+		if len(calls[i].Outs) == 0 {
+			calls[i].Outs = nil
+		}
+	}
+}
+
+// outBlock is what a parameter of a function gave.
+type outBlock struct {
+	param  uint8
+	values column.Vector
+	store  []uint64
+	bitmap []byte // nil when all rows have a value
+}
+
+func (o *outBlock) has(row uint) bool { return o.bitmap == nil || o.bitmap[row/8]>>(row%8)&1 != 0 }
+
+// ahead is how many rows of a table are turned from columns into rows at a time, and how many calls are made ready. A ring has two such windows, so that none of the rows of calls that are
+// ready is written over.
+const (
+	ahead = 32
+	ring  = 2 * ahead
+)
+
+// words are the rows of a table of words, of which some are in a ring, where what is constant is in place already.
+type words struct {
+	width int
+	n     int
+	first []uint64 // what is constant in a row; the rest is 0
+	vary  []varying
+	store [][]uint64 // memory of the columns in vary
+
+	ring []uint64 // row i at i%ring
+	end  uint     // of the window that the ring got last; 0 for none
+	held [2]uint  // ends of the two windows
+}
+
+type varying struct {
+	at     int
+	values column.Vector
+}
+
+func (w *words) reset(width, n int) {
+	w.first = resize(w.first, width)
+	clear(w.first)
+	w.vary = w.vary[:0]
+	w.width, w.n, w.end, w.held = width, n, 0, [2]uint{}
+}
+
+// add decodes a column. Columns come by ascending field.
+func (b *block) add(w *words, c column.Column) error {
+	at := int(c.Field)
+	if k := len(w.vary); k > 0 && w.vary[k-1].at >= at {
+		return errBlock
+	}
+	if v, ok := c.Const(); ok {
+		w.first[at] = v
+		return nil
+	}
+	k := len(w.vary)
+	if k == len(w.store) {
+		w.store = append(w.store, nil)
+	}
+	w.vary = append(w.vary, varying{at: at})
+	return b.vector(&w.vary[k].values, w.n, c, &w.store[k])
+}
+
+// slice returns the row at a place in the ring.
+func (w *words) slice(i int) []uint64 { return w.ring[i*w.width:][:w.width:w.width] }
+
+// holds reports whether row i is in the ring.
+func (w *words) holds(i uint) bool { return w.held[i/ahead%2] == i&^(ahead-1)+ahead }
+
+// turn has the ring hold row i, and returns the first row of the window that it got for that, and how many rows that has.
+func (w *words) turn(i uint) (at, n int) {
+	at = int(i &^ (ahead - 1))
+	n = min(ahead, w.n-at)
+	w.end = uint(at) + ahead
+	w.held[i/ahead%2] = w.end
+	for k := range w.vary {
+		v := &w.vary[k]
+		v.values.Scatter(w.ring[at%ring*w.width+v.at:], w.width, at, n)
+	}
+	return at, n
+}
+
+// begin makes the ring, with what is constant.
+func (w *words) begin() {
+	w.ring = resize(w.ring, min(ring, w.n)*w.width)
+	for rest := w.ring; len(rest) > 0; {
+		rest = rest[copy(rest, w.first):]
+	}
+}
+
+// A groupBlock is a table of data.
+type groupBlock struct {
+	next   uint // row that is tied next
+	rows   int
+	data   []Data  // of the ring, without what ties them to calls
+	times  []int64 // of them, from the start of the call
+	words  words
+	like   Data // what all rows share
+	varies [dataProps]bool
+	vary   [dataProps]column.Vector
+	store  [dataProps][]uint64
+	lens   []uint64 // of content of differing length
+	starts []uint32
+	text   []byte
+	memory []uint64 // of lens
+}
+
+// turn has the ring hold a row.
+func (g *groupBlock) turn(p uint) {
+	w := &g.words
+	if w.end == 0 {
+		w.begin()
+		g.data, g.times = resize(g.data, min(ring, w.n)), resize(g.times, min(ring, w.n))
+		for i := range g.data {
+			g.data[i], g.times[i] = g.like, g.like.Time
+			if w.width > 0 {
+				g.data[i].Bytes = column.WordBytes(w.slice(i))[:g.like.Len:g.like.Len]
+			}
+		}
+	}
+	at, n := w.turn(p)
+	data := g.data[at%ring:][:n]
+	if g.varies[dataTime] {
+		column.Fill(g.times[at%ring:][:n], &g.vary[dataTime], at)
+	}
+	for _, k := range [...]int{dataKind, dataAddr, dataItem, dataBlob, dataLen} {
+		if g.varies[k] {
+			for i := range data {
+				set(&data[i], k, g.vary[k].At(at+i))
+			}
+		}
+	}
+	if g.lens != nil {
+		for i := range data {
+			data[i].Bytes = g.string(at + i)
+		}
+	}
+}
+
+// string returns the content of a row of a table without words.
+func (g *groupBlock) string(p int) []byte {
+	if g.lens == nil || g.lens[p] == 0 {
+		return nil
+	}
+	at := uint64(g.starts[p])
+	return g.text[at : at+g.lens[p] : at+g.lens[p]]
+}
