@@ -181,10 +181,7 @@ func TestSoakPrograms(t *testing.T) {
 			binary := kernels(t)
 			simulate(t)
 			path := recorded(t, program, binary)
-			again(t, path, 100)
-			if name == "vmm" || name == "peers" {
-				return // reserved addresses lie beyond those that ThreadSanitizer leaves to a program
-			}
+			again(t, path, soaked)
 			sanitized(t, path)
 		})
 	}
@@ -193,11 +190,14 @@ func TestSoakPrograms(t *testing.T) {
 			program := testenv.Example(t, name)
 			simulate(t)
 			path := recorded(t, program)
-			again(t, path, 100)
+			again(t, path, soaked)
 			sanitized(t, path)
 		})
 	}
 }
+
+// soaked is how often a program is replayed in either placement.
+const soaked = 100
 
 // sanitized replays with a player that is built with ThreadSanitizer, whose shadow lies where the device's memory would be.
 func sanitized(t *testing.T, path string) {

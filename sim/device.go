@@ -42,7 +42,7 @@ const maxStreams = 1984
 func newDevice(s *Sim, id int32) *device {
 	d := &device{sim: s, id: id, shared: newSharing(s.model)}
 	d.mem.ended = s.shares.ending
-	d.mem.init(s.opts.VABase+uint64(id)*vaStride, s.opts.VABase+MaxDevices*vaStride+uint64(id)*reserveStride, s.opts.Memory, s.opts.Reserved)
+	d.mem.init(s.opts.VABase+uint64(id)*vaStride, s.opts.VABase+uint64(s.opts.Devices)*vaStride+uint64(id)*reserveStride, s.opts.Memory, s.opts.Reserved)
 	return d
 }
 

@@ -21,7 +21,7 @@ import (
 // freeBase returns addresses where a device's memory can lie: Go's heap begins at a random place and may be anywhere.
 func freeBase(tb testing.TB, devices uint64) uint64 {
 	tb.Helper()
-	for base := uint64(0x130000000000); base < 0x170000000000; base += devices * vaStride {
+	for base := uint64(0x100000000000); base < 0x180000000000; base += 2 * devices * vaStride { // with room for some reservations
 		if mapAt(base, devices*vaStride, unix.PROT_NONE) == nil {
 			unmap(base, devices*vaStride)
 			return base
