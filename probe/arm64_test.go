@@ -77,7 +77,7 @@ func shimImports(t *testing.T, path string) {
 			t.Errorf("%s is not loaded where there is no %s", path, s.Name)
 		}
 	}
-	for _, tag := range []elf.DynTag{elf.DT_INIT, elf.DT_FINI, elf.DT_FINI_ARRAY} {
+	for _, tag := range []elf.DynTag{elf.DT_INIT, elf.DT_INIT_ARRAY, elf.DT_FINI} {
 		if v, _ := f.DynValue(tag); len(v) > 0 {
 			t.Errorf("%s has %v", path, tag)
 		}

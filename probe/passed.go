@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
-
-	"golang.org/x/sys/unix"
 )
 
 // The layout of the file `passed`, as in probe/shim/ring.h: counters of calls, or requests by dlsym, of functions that
@@ -16,13 +14,12 @@ const (
 	passedNamed = 2  // state of an entry that has its name
 )
 
-func makePassed(dir string) error {
-	f, err := os.OpenFile(filepath.Join(dir, "passed"), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+func (s *Session) makePassed() error {
+	f, err := s.create("passed", passedNames*passedBytes)
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	return unix.Fallocate(int(f.Fd()), 0, 0, passedNames*passedBytes)
+	return f.Close()
 }
 
 // PassedBy returns how often functions were called, or asked for by dlsym, that the shim does not wrap.

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 	"unsafe"
@@ -23,11 +22,13 @@ import (
 // The layout of probe/shim/ring.h. The sizes are asserted on both sides.
 const (
 	ringMagic   = 0x31474e4952544c41
-	ringVersion = 1
+	ringVersion = 2
 	ringHeader  = 4096
 	maxSlots    = 4096
-	arenaChunk  = 1 << 20
-	arenaWords  = 64
+	// maxProcesses is how many processes of a session are looked at.
+	maxProcesses = 1 << 20
+	arenaChunk   = 1 << 20
+	arenaWords   = 64
 
 	recCall, recPayload, recLost = 1, 2, 3
 	recBegin, recEnd, recTime    = 5, 6, 7
@@ -35,7 +36,7 @@ const (
 	pieceOut, pieceBytes, far    = 1, 2, 4
 	pieceEarly                   = 8
 
-	slotLive, slotIdle, slotDead = 2, 3, 4
+	slotLive, slotGiven, slotDead = 2, 3, 4
 
 	offEnded, offWaiting         = 1, 2
 	quietNo, quietAll, quietSome = 0, 1, 2
@@ -48,7 +49,9 @@ type slot struct {
 	start          uint64
 	generation     atomic.Uint32
 	off            atomic.Uint32
-	_              [6]uint32
+	process        uint32
+	name           [16]byte
+	_              uint32
 }
 
 type control struct {
@@ -66,7 +69,7 @@ type control struct {
 	nextSlot             atomic.Uint32
 	refused              atomic.Uint32
 	maxSlots             uint32
-	idle                 atomic.Uint32
+	nextProcess          atomic.Uint32
 	taskIDs              uint32
 	arenaChunks          uint32
 	payloadLeast         uint64
@@ -74,7 +77,8 @@ type control struct {
 	cost                 atomic.Uint32
 	timeEvery, timeGap   uint32
 	only, quiet          atomic.Uint32
-	_                    [14]uint32
+	handed               uint64
+	_                    [12]uint32
 	arenaFree            [arenaWords]atomic.Uint64
 	slots                [maxSlots]slot
 }
@@ -87,8 +91,12 @@ type ringHead struct {
 	untimed              [4]atomic.Uint64
 	_                    [7]uint64
 	tail                 atomic.Uint64
-	_                    [15]uint64
+	mark                 [2]mark
+	_                    [9]uint64
 }
+
+// mark is how many calls of a ring lie before a place in it, and how many of them were lost.
+type mark struct{ pos, seq, lost uint64 }
 
 var (
 	_                                 [64]byte                               = [unsafe.Sizeof(slot{})]byte{}
@@ -137,27 +145,51 @@ type SessionOptions struct {
 	TimeGap time.Duration
 	// Dir is the folder to make the session in; "" means DefaultDir.
 	Dir string
+	// Mode is that of the files; 0 means 0600, for the user of this process alone.
+	Mode os.FileMode
+	// KeepRings leaves the rings' files in the session's folder, so that another recorder can take them over when this one is killed.
+	KeepRings bool
 }
 
 // A Session reads what the shim writes. One goroutine calls Drain until the program has ended, then Finish, then Close.
 type Session struct {
+	// Handed is how many calls had been taken out of the rings when this process opened the session.
+	Handed uint64
+
 	model   *api.Model
 	dir     string
+	mode    os.FileMode
+	keep    bool     // the folder, at the end
+	linger  bool     // rings keep their files
 	lock    *os.File // of dir
 	ctl     *control
 	mem     []byte
 	arena   []byte
-	rings   []*ring
+	rings   []*ring // by slot; nil: not there yet
+	opened  int     // of these, from the first on
 	clock   clock
-	seen    map[uint32]bool      // processes
+	members []*member // processes, by number
+	unread  int       // of these, the first that has not said who it is
+	ids     map[identity]int
+	taken   map[int]bool         // numbers that processes have in the trace
+	names   map[[2]uint32]string // of threads
 	threads map[[2]uint32]uint64 // next sequence number of a thread, over its rings
+	untimed [untimedReasons]uint64
+	quiet   int64 // since when no other recorder has read
+	passed  []End // processes that are not recorded, to be told of
 
-	nextRetire time.Time
-	work       uint64 // bytes that were read since the core was last offered to others
-	behind     bool   // with the work, so that it is not offered
+	work   uint64 // bytes that were read since the core was last offered to others
+	behind bool   // with the work, so that it is not offered
 }
 
-// NewSession makes the shared memory of a session.
+func newReader(m *api.Model, dir string, o *SessionOptions) *Session {
+	if o.Mode == 0 {
+		o.Mode = 0o600
+	}
+	return &Session{model: m, dir: dir, mode: o.Mode, linger: o.KeepRings, ids: map[identity]int{}, taken: map[int]bool{}, names: map[[2]uint32]string{}, threads: map[[2]uint32]uint64{}}
+}
+
+// NewSession makes the shared memory of a session, in a folder of its own.
 func NewSession(m *api.Model, opts *SessionOptions) (*Session, error) {
 	var o SessionOptions
 	if opts != nil {
@@ -166,6 +198,20 @@ func NewSession(m *api.Model, opts *SessionOptions) (*Session, error) {
 	if o.Dir == "" {
 		o.Dir = DefaultDir
 	}
+	dir, err := os.MkdirTemp(o.Dir, "acltrace-")
+	if err != nil {
+		return nil, fmt.Errorf("memory for the session: %w", err)
+	}
+	s, err := makeSession(m, dir, &o)
+	if err != nil {
+		os.RemoveAll(dir)
+		return nil, err
+	}
+	return s, nil
+}
+
+// makeSession makes the files of a session in a folder. Programs find it once it is complete.
+func makeSession(m *api.Model, dir string, o *SessionOptions) (*Session, error) {
 	if o.RingBytes == 0 {
 		o.RingBytes = 8 << 20
 	}
@@ -175,55 +221,94 @@ func NewSession(m *api.Model, opts *SessionOptions) (*Session, error) {
 	}
 	if o.MemoryLimit == 0 {
 		var fs unix.Statfs_t
-		if err := unix.Statfs(o.Dir, &fs); err != nil {
-			return nil, fmt.Errorf("memory for the session: %s: %w", o.Dir, err)
+		if err := unix.Statfs(dir, &fs); err != nil {
+			return nil, fmt.Errorf("memory for the session: %s: %w", dir, err)
 		}
 		o.MemoryLimit = min(fs.Bavail*uint64(fs.Bsize)/4, memoryLeft()/4, 4<<30)
 	}
-	dir, err := os.MkdirTemp(o.Dir, "acltrace-")
-	if err != nil {
-		return nil, fmt.Errorf("memory for the session: %w", err)
-	}
-	s := &Session{model: m, dir: dir, seen: map[uint32]bool{}, threads: map[[2]uint32]uint64{}}
+	s := newReader(m, dir, o)
+	var err error
 	// The lock tells others that the folder is in use; it ends with this process, however that ends.
 	if s.lock, err = os.Open(dir); err == nil {
-		err = unix.Flock(int(s.lock.Fd()), unix.LOCK_EX)
+		err = unix.Flock(int(s.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	}
-	if err := errors.Join(err, s.makeControl(), makePassed(dir)); err != nil {
-		os.RemoveAll(dir)
+	if err != nil {
+		return nil, fmt.Errorf("memory for the session: %s: %w", dir, err)
+	}
+	if exists(filepath.Join(dir, "control")) {
+		s.lock.Close()
+		return nil, fmt.Errorf("session %s: %w", dir, os.ErrExist)
+	}
+	fail := func(err error) (*Session, error) {
+		s.unmap()
+		s.lock.Close()
 		return nil, fmt.Errorf("memory for the session: %w", err)
+	}
+	if err := errors.Join(s.makeControl(), s.makePassed()); err != nil {
+		return fail(err)
 	}
 	c := s.ctl
 	c.version, c.maxSlots = ringVersion, maxSlots
-	c.policy.Store(uint32(o.Policy))
-	c.ringBytes, c.memoryLimit, c.payloadLimit = uint64(size), o.MemoryLimit, o.PayloadLimit
-	c.payloadLeast, c.stackFrames = o.PayloadLeast, uint32(max(0, min(o.StackFrames, 64)))
-	if !o.NoTaskIDs {
-		c.taskIDs = 1
-	}
-	if err := s.makeArena(&o); err != nil {
-		s.Close()
-		return nil, fmt.Errorf("memory for the session: %w", err)
+	c.ringBytes, c.memoryLimit = uint64(size), o.MemoryLimit
+	if err := s.makeArena(o); err != nil {
+		return fail(err)
 	}
 	c.deviceFrom, c.deviceTo = m.Device.From, m.Device.To
 	s.clock.start()
 	c.clock = s.clock.kind()
-	c.timeEvery, c.timeGap = uint32(o.TimeEvery), s.clock.ticks(o.TimeGap)
+	s.configure(o)
 	c.heartbeat.Store(monotonic())
 	c.magic = ringMagic
+	if err := os.Rename(filepath.Join(dir, controlMaking), filepath.Join(dir, "control")); err != nil {
+		return fail(err)
+	}
 	return s, nil
 }
 
+// configure says what programs are to write from here on.
+func (s *Session) configure(o *SessionOptions) {
+	c := s.ctl
+	c.policy.Store(uint32(o.Policy))
+	c.payloadLimit, c.payloadLeast = o.PayloadLimit, o.PayloadLeast
+	c.stackFrames = uint32(max(0, min(o.StackFrames, 64)))
+	c.taskIDs = 1
+	if o.NoTaskIDs {
+		c.taskIDs = 0
+	}
+	c.timeEvery, c.timeGap = uint32(o.TimeEvery), s.clock.ticks(o.TimeGap)
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// controlMaking is the name of the file `control` before it is complete.
+const controlMaking = "control.new"
+
+// create makes a file of the session, allocated in full.
+func (s *Session) create(name string, size int64) (*os.File, error) {
+	path := filepath.Join(s.dir, name)
+	os.Remove(path) // what one who was killed has left
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, s.mode)
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(f.Chmod(s.mode), unix.Fallocate(int(f.Fd()), 0, 0, size)); err != nil {
+		f.Close()
+		os.Remove(path)
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return f, nil
+}
+
 func (s *Session) makeControl() error {
-	f, err := os.OpenFile(filepath.Join(s.dir, "control"), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	n := int(unsafe.Sizeof(control{}))
+	f, err := s.create(controlMaking, int64(n))
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	n := int(unsafe.Sizeof(control{}))
-	if err := unix.Fallocate(int(f.Fd()), 0, 0, int64(n)); err != nil {
-		return err
-	}
 	if s.mem, err = unix.Mmap(int(f.Fd()), 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
 		return err
 	}
@@ -231,7 +316,7 @@ func (s *Session) makeControl() error {
 	return nil
 }
 
-// makeArena makes the memory for large payloads, allocated in full. A session without it works, more slowly.
+// makeArena makes the memory for large payloads. A session without it works, more slowly.
 func (s *Session) makeArena(o *SessionOptions) error {
 	size := o.ArenaBytes
 	if size == 0 && o.PayloadLimit >= arenaChunk/4 {
@@ -242,14 +327,14 @@ func (s *Session) makeArena(o *SessionOptions) error {
 	if chunks == 0 {
 		return nil
 	}
-	f, err := os.OpenFile(filepath.Join(s.dir, "arena"), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := s.create("arena", chunks*arenaChunk)
+	if errors.Is(err, unix.ENOSPC) {
+		return nil // less memory than there seemed to be
+	}
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	if err := unix.Fallocate(int(f.Fd()), 0, 0, chunks*arenaChunk); err != nil {
-		return os.Remove(f.Name()) // less memory than there seemed to be
-	}
 	if s.arena, err = unix.Mmap(int(f.Fd()), 0, int(chunks*arenaChunk), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
 		return err
 	}
@@ -269,15 +354,6 @@ func (s *Session) Refused() int { return int(s.ctl.refused.Load()) }
 // Policy is what programs do when a ring is full: Drop, too, after a program has waited in vain.
 func (s *Session) Policy() Policy { return Policy(s.ctl.policy.Load()) }
 
-// Processes returns the ids of the processes that have called the runtime.
-func (s *Session) Processes() []int {
-	var pids []int
-	for pid := range s.seen {
-		pids = append(pids, int(pid))
-	}
-	return pids
-}
-
 // Cost is what recording adds to a launch with 64 bytes of arguments, in nanoseconds, as the first process of the session has
 // measured it; 0 where none has.
 func (s *Session) Cost() float64 {
@@ -291,9 +367,10 @@ func (s *Session) Cost() float64 {
 // Untimed counts the tasks whose time on the device was to be measured and was not, by why. Valid after Finish, and before Close.
 func (s *Session) Untimed() map[Untimed]uint64 {
 	n := map[Untimed]uint64{}
-	for _, r := range s.rings {
-		for i := range untimedReasons {
-			if r.mem != nil {
+	for i := range untimedReasons {
+		n[i] = s.untimed[i]
+		for _, r := range s.rings {
+			if r != nil && r.mem != nil {
 				n[i] += r.head.untimed[i].Load()
 			}
 		}
@@ -377,9 +454,11 @@ func (s *Session) Drain(sink Sink) (Load, error) {
 	if err := s.open(sink); err != nil {
 		return Idle, err
 	}
-	s.retire()
 	load := Idle
 	for _, r := range s.rings {
+		if r == nil {
+			continue
+		}
 		n, err := r.drain(s, sink, false)
 		if err != nil {
 			return load, err
@@ -405,8 +484,18 @@ func (s *Session) Finish(sink Sink) error {
 			break
 		}
 	}
-	for _, r := range s.rings {
-		if r.mem == nil {
+	all := make([]int, len(s.rings))
+	for i := range all {
+		all[i] = i
+	}
+	return s.finish(sink, all)
+}
+
+// finish hands on all that some rings hold.
+func (s *Session) finish(sink Sink, rings []int) error {
+	for _, i := range rings {
+		r := s.rings[i]
+		if r == nil || r.mem == nil {
 			continue
 		}
 		if _, err := r.drain(s, sink, true); err != nil {
@@ -415,6 +504,7 @@ func (s *Session) Finish(sink Sink) error {
 		if lost := r.head.lost.Load(); lost > r.lost {
 			g := Gap{PID: int(r.pid), TID: int(r.tid), From: s.clock.nanoseconds(r.head.lostSince), To: s.clock.nanoseconds(r.head.lostUntil),
 				Calls: lost - r.lost, Reason: "ring full"}
+			s.ctl.handed += lost - r.lost
 			r.lost = lost
 			if err := sink.Gap(&g); err != nil {
 				return err
@@ -424,62 +514,100 @@ func (s *Session) Finish(sink Sink) error {
 	return nil
 }
 
-// Close gives the memory back. Programs that still run write into memory that nobody reads.
+// Close gives the memory back. Programs that still run write into memory that nobody reads; but the memory of a session that was opened by OpenSession stays
+// as it is, for who opens it next.
 func (s *Session) Close() error {
+	if s.keep {
+		s.unmap()
+		return s.lock.Close()
+	}
 	s.ctl.off.Store(offEnded)
+	s.unmap()
+	return errors.Join(os.RemoveAll(s.dir), s.lock.Close())
+}
+
+func (s *Session) unmap() {
 	for _, r := range s.rings {
-		r.close()
+		if r != nil {
+			r.close()
+		}
 	}
-	err := unix.Munmap(s.mem)
-	if s.arena != nil {
-		err = errors.Join(err, unix.Munmap(s.arena))
+	for _, m := range s.members {
+		if m.said != nil && m.file != nil {
+			unix.Munmap(unsafe.Slice((*byte)(unsafe.Pointer(m.said)), processBytes))
+		}
+		if m.file != nil {
+			m.file.Close()
+		}
 	}
-	return errors.Join(err, os.RemoveAll(s.dir), s.lock.Close())
+	for _, b := range [][]byte{s.mem, s.arena} {
+		if b != nil {
+			unix.Munmap(b)
+		}
+	}
 }
 
 // open maps the rings that have appeared.
 func (s *Session) open(sink Sink) error {
-	n := min(s.ctl.nextSlot.Load(), maxSlots)
-	for i := len(s.rings); i < int(n); i++ {
+	for n := int(min(s.ctl.nextSlot.Load(), maxSlots)); len(s.rings) < n; {
+		s.rings = append(s.rings, nil)
+	}
+	for s.opened < len(s.rings) && s.rings[s.opened] != nil && !s.rings[s.opened].given {
+		s.opened++
+	}
+	for i := s.opened; i < len(s.rings); i++ {
+		if r := s.rings[i]; r != nil && !r.given {
+			continue
+		}
 		sl := &s.ctl.slots[i]
-		if state := sl.state.Load(); state != slotLive {
-			if state == slotDead || !alive(sl.pid) {
-				s.rings = append(s.rings, &ring{}) // there was no memory, or the program died while making it
+		switch sl.state.Load() {
+		case slotLive:
+		case slotDead:
+			s.rings[i] = &ring{} // there was no memory
+			continue
+		default:
+			continue
+		}
+		m := s.member(sl.process)
+		if m == nil || m.said == nil || m.file == nil {
+			continue
+		}
+		if err := s.show(m, sink); err != nil {
+			return err
+		}
+		r, err := s.mapRing(i, m)
+		if err != nil {
+			if errors.Is(err, os.ErrNotExist) && m.gone {
+				s.rings[i] = &ring{}
 				continue
 			}
-			return nil // in order, so that slots and rings have the same numbers
-		}
-		if !s.seen[sl.pid] {
-			s.seen[sl.pid] = true
-			p := describe(int(sl.pid))
-			p.PPID, p.Start = int(sl.ppid), s.clock.nanoseconds(sl.start)
-			if err := sink.Process(p); err != nil {
-				return err
-			}
-		}
-		r, err := s.mapRing(i)
-		if err != nil {
 			return fmt.Errorf("ring of thread %d: %w", sl.tid, err)
 		}
-		s.rings = append(s.rings, r)
+		s.rings[i] = r
+		m.rings = append(m.rings, i)
 	}
 	return nil
 }
 
-func alive(pid uint32) bool { return pid == 0 || unix.Kill(int(pid), 0) != unix.ESRCH }
-
-func describe(pid int) *Process {
-	p := &Process{PID: pid}
-	dir := "/proc/" + strconv.Itoa(pid)
-	p.Exe, _ = os.Readlink(dir + "/exe")
-	if b, err := os.ReadFile(dir + "/cmdline"); err == nil {
-		p.Argv = strings.Split(strings.TrimSuffix(string(b), "\x00"), "\x00")
+// show tells the sink of a process, once.
+func (s *Session) show(m *member, sink Sink) error {
+	if m.shown {
+		return nil
 	}
-	return p
+	m.shown = true
+	for _, o := range s.members {
+		if o != m && o.shown && o.pid == m.pid {
+			return nil // by exec it has become another program
+		}
+	}
+	p := m.describe()
+	p.Start = s.clock.nanoseconds(m.said.start)
+	return sink.Process(p)
 }
 
 type ring struct {
 	slot     *slot
+	member   *member
 	pid, tid uint32 // of the thread that has it now
 	owners   []owner
 	head     *ringHead
@@ -492,7 +620,10 @@ type ring struct {
 	seq      uint64 // of the next call in this ring
 	outer    *Call  // that encloses those to come, nil for none
 	done     bool
-	at       Call // the call at hand, kept for its memory
+	taken    uint64 // the first call that this process has got
+	handed   uint64 // calls that the session's count has
+	given    bool   // back, so that another thread may have the slot
+	at       Call   // the call at hand, kept for its memory
 }
 
 // owner is a thread that has, or has had, a ring: its calls are those from the number first on, and the thread had made
@@ -516,32 +647,14 @@ func (r *ring) number(seq uint64) (owner, uint64) {
 
 // own notes that a thread has got the ring.
 func (r *ring) own(s *Session) {
-	r.pid, r.tid = r.slot.pid, r.slot.tid
-	r.owners = append(r.owners, owner{r.pid, r.tid, r.slot.generation.Load(), r.seq, s.threads[[2]uint32{r.pid, r.tid}]})
+	r.pid, r.tid = uint32(r.member.pid), r.slot.tid
+	key := [2]uint32{r.pid, r.tid}
+	name, _, _ := bytes.Cut(r.slot.name[:], []byte{0})
+	s.names[key] = string(name)
+	r.owners = append(r.owners, owner{r.pid, r.tid, r.slot.generation.Load(), r.seq, s.threads[key]})
 }
 
-// retire offers the rings of threads that have ended to others of their process.
-func (s *Session) retire() {
-	now := time.Now()
-	if now.Before(s.nextRetire) {
-		return
-	}
-	s.nextRetire = now.Add(time.Second)
-	for _, r := range s.rings {
-		if r.mem == nil || r.done || r.slot.state.Load() != slotLive || r.pos != r.head.head.Load() {
-			continue
-		}
-		task := "/proc/" + strconv.Itoa(int(r.pid)) + "/task"
-		if _, err := os.Stat(task + "/" + strconv.Itoa(int(r.tid))); !errors.Is(err, os.ErrNotExist) {
-			continue
-		}
-		if r.pos == r.head.head.Load() && r.slot.state.CompareAndSwap(slotLive, slotIdle) {
-			s.ctl.idle.Add(1)
-		}
-	}
-}
-
-func (s *Session) mapRing(i int) (*ring, error) {
+func (s *Session) mapRing(i int, m *member) (*ring, error) {
 	sl := &s.ctl.slots[i]
 	f, err := os.OpenFile(filepath.Join(s.dir, "ring."+strconv.Itoa(i)), os.O_RDWR, 0)
 	if err != nil {
@@ -553,7 +666,7 @@ func (s *Session) mapRing(i int) (*ring, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &ring{slot: sl, mem: whole, length: ringHeader + 2*size, size: uint64(size)}
+	r := &ring{slot: sl, member: m, mem: whole, length: ringHeader + 2*size, size: uint64(size)}
 	const rw = unix.PROT_READ | unix.PROT_WRITE
 	if _, err = unix.MmapPtr(int(f.Fd()), 0, whole, ringHeader+size, rw, unix.MAP_SHARED|unix.MAP_FIXED); err == nil {
 		_, err = unix.MmapPtr(int(f.Fd()), ringHeader, unsafe.Add(whole, ringHeader+size), size, rw, unix.MAP_SHARED|unix.MAP_FIXED)
@@ -562,9 +675,20 @@ func (s *Session) mapRing(i int) (*ring, error) {
 		r.close()
 		return nil, err
 	}
-	// The name is no longer needed: the mappings keep the memory, and nothing is left behind if the recorder is killed later.
-	os.Remove(f.Name())
+	if !s.linger {
+		// The name is no longer needed: the mappings keep the memory, and nothing is left behind if the recorder is killed later.
+		os.Remove(f.Name())
+	}
 	r.head = (*ringHead)(whole)
+	// Another recorder may have read some of it.
+	r.pos = r.head.tail.Load()
+	for _, k := range r.head.mark {
+		if k.pos == r.pos && r.pos != 0 {
+			r.seq, r.lost = k.seq, k.lost
+		}
+	}
+	r.taken = r.seq
+	r.handed = r.seq
 	r.data = unsafe.Slice((*byte)(unsafe.Add(whole, ringHeader)), 2*size)
 	r.own(s)
 	return r, nil
@@ -615,14 +739,17 @@ func (r *ring) drain(s *Session, sink Sink, final bool) (uint64, error) {
 		s.share(size)
 		// Space is given back now and then, so that a program that waits does not wait for the whole ring.
 		if r.pos-r.head.tail.Load() > r.size/8 {
-			r.head.tail.Store(r.pos)
+			r.giveBack(s)
 			s.Beat()
 		}
 		if r.pos >= head {
-			head = r.head.head.Load()
+			// A ring that was empty for a moment may have another owner.
+			if head = r.head.head.Load(); r.slot.generation.Load() != r.owners[len(r.owners)-1].generation {
+				break
+			}
 		}
 	}
-	r.head.tail.Store(r.pos)
+	r.giveBack(s)
 	if r.pos != start {
 		o, next := r.number(r.seq)
 		s.threads[[2]uint32{o.pid, o.tid}] = next
@@ -636,6 +763,23 @@ func (r *ring) drain(s *Session, sink Sink, final bool) (uint64, error) {
 // quantum is how many bytes of records and payloads are read before others are let at the core: some tens of microseconds of work.
 // Without it a thread of the program that wakes up on the recorder's core may wait there for milliseconds.
 const quantum = 16 << 10
+
+// giveBack gives the space of what was read back to the program, and notes what whoever takes the ring over must know.
+func (r *ring) giveBack(s *Session) {
+	if r.pos == r.head.tail.Load() {
+		return
+	}
+	i := 0
+	if r.head.mark[0].pos == r.head.tail.Load() {
+		i = 1
+	}
+	atomic.StoreUint64(&r.head.mark[i].seq, r.seq)
+	atomic.StoreUint64(&r.head.mark[i].lost, r.lost)
+	atomic.StoreUint64(&r.head.mark[i].pos, r.pos)
+	r.head.tail.Store(r.pos)
+	atomic.AddUint64(&s.ctl.handed, r.seq-r.handed)
+	r.handed = r.seq
+}
 
 // share notes that n bytes have been read, and now and then lets whoever waits for this core run first, so that recording takes
 // what the program leaves of the cores. A recorder that falls behind, since the program leaves nothing, takes its full share.
@@ -654,7 +798,7 @@ func (s *Session) share(n uint64) {
 // pressed reports whether a ring is more than a quarter full, or the arena more than half.
 func (s *Session) pressed() bool {
 	for _, r := range s.rings {
-		if r.mem != nil && !r.done && r.head.head.Load()-r.pos > r.size/4 {
+		if r != nil && r.mem != nil && !r.done && r.head.head.Load()-r.pos > r.size/4 {
 			return true
 		}
 	}
@@ -799,6 +943,17 @@ func (c *Call) pieces(f *api.Func, rest []byte) error {
 	return nil
 }
 
+// ringOf is the ring that has a call of a thread; nil for a call that another recorder has got.
+func (s *Session) ringOf(slot int, seq uint64) (*ring, error) {
+	if slot >= len(s.rings) || s.rings[slot] == nil || len(s.rings[slot].owners) == 0 {
+		return nil, errRing
+	}
+	if r := s.rings[slot]; seq >= r.taken {
+		return r, nil
+	}
+	return nil, nil
+}
+
 func (r *ring) payload(s *Session, sink Sink, b []byte) error {
 	if len(b) < payloadHeader {
 		return errRing
@@ -814,10 +969,14 @@ func (r *ring) payload(s *Session, sink Sink, b []byte) error {
 		defer s.share(uint64(n))
 		defer s.ctl.arenaFree[chunk/64].Or(1 << (chunk % 64))
 	}
-	if n > len(bytes) || slot >= len(s.rings) || s.rings[slot].mem == nil {
+	of, err := s.ringOf(slot, le.Uint64(b[16:]))
+	if n > len(bytes) || err != nil {
 		return errRing
 	}
-	o, seq := s.rings[slot].number(le.Uint64(b[16:]))
+	if of == nil {
+		return nil
+	}
+	o, seq := of.number(le.Uint64(b[16:]))
 	p := Payload{PID: int(o.pid), TID: int(o.tid), Seq: seq, Offset: le.Uint64(b[40:]), Time: s.clock.nanoseconds(le.Uint64(b[48:]))}
 	p.Piece = Piece{Param: b[12], Missing: Missing(b[14]), Addr: le.Uint64(b[24:]), Len: le.Uint64(b[32:]), Item: le.Uint32(b[56:]), Bytes: bytes[:n:n]}
 	if b[13]&pieceOut != 0 {
@@ -829,10 +988,14 @@ func (r *ring) payload(s *Session, sink Sink, b []byte) error {
 
 func (r *ring) time(s *Session, sink Sink, b []byte) error {
 	slot := int(le.Uint32(b[8:]))
-	if len(b) < timeBytes || slot >= len(s.rings) || s.rings[slot].mem == nil {
+	if len(b) < timeBytes {
 		return errRing
 	}
-	o, seq := s.rings[slot].number(le.Uint64(b[16:]))
+	of, err := s.ringOf(slot, le.Uint64(b[16:]))
+	if of == nil {
+		return err
+	}
+	o, seq := of.number(le.Uint64(b[16:]))
 	t := TaskTime{PID: int(o.pid), TID: int(o.tid), Seq: seq, Device: int(int32(le.Uint32(b[12:]))) - 1, Stream: le.Uint64(b[24:]),
 		Issued: s.clock.nanoseconds(le.Uint64(b[32:])), Closed: s.clock.nanoseconds(le.Uint64(b[40:])), Seen: s.clock.nanoseconds(le.Uint64(b[48:])),
 		From: int64(le.Uint64(b[56:])) * 1000, To: int64(le.Uint64(b[64:])) * 1000, Elapsed: int64(math.Round(float64(math.Float32frombits(le.Uint32(b[72:]))) * 1e6))}

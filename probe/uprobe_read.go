@@ -416,7 +416,7 @@ func (u *Uprobes) process(pid int, comm string, now int64) error {
 		if old != nil {
 			return nil
 		}
-		p = &Process{PID: pid, Start: now, Exe: comm}
+		p = &Process{PID: pid, Local: pid, Start: now, Exe: comm}
 	}
 	known := &knownProcess{start: p.Start, exe: p.Exe, argv: strings.Join(p.Argv, "\x00"), root: -1}
 	if old != nil {
@@ -454,7 +454,7 @@ func readProcess(pid int) *Process {
 	if len(fields) < 20 {
 		return nil
 	}
-	p := &Process{PID: pid}
+	p := &Process{PID: pid, Local: pid}
 	var ticks int64
 	fmt.Sscan(fields[1], &p.PPID)
 	fmt.Sscan(fields[19], &ticks)

@@ -18,7 +18,7 @@ type builder struct {
 	seg      *segment // that is written to
 	origin   int64    // CLOCK_MONOTONIC of the trace's time 0
 	hashOnly bool
-	maxSize  int64 // bytes of the file at which payloads end, 0 for none
+	maxSize  int64 // bytes of the file, 0 for any; payloads end at nine tenths of it
 	cut      bool  // payloads have ended
 	threads  map[threadKey]*thread
 	procs    map[int]uint32
@@ -34,24 +34,32 @@ type builder struct {
 	recentKey threadKey
 
 	calls, failed, unfinished, lost uint64
-	early                           uint64 // payloads that may not be what was copied
-	last                            int64  // latest time seen
-	device                          string // name, as the program was told it
-	libraries                       map[string]bool
+	early                           uint64                   // payloads that may not be what was copied
+	last                            int64                    // latest time seen
+	device                          string                   // name, as the program was told it
+	libraries                       map[string]bool          // by path; false: of a process in another container, whose files are not seen
 	processes                       map[int]format.Process   // as written
 	maps                            map[int][]format.Mapping // code, where stacks are recorded
 	kernelLibs                      []string
 	procRows                        []format.Process // all, in the order of their places
 	threadRows                      []format.Thread
 	// called is told of each call before it is written; nil where nobody asks.
-	called    func(f *api.Func, c *format.Call) error
-	following *following // nil where nobody follows
+	called func(f *api.Func, c *format.Call) error
+	// wanted reports whether a call is to be written; nil: all are.
+	wanted func(f *api.Func, c *format.Call, pieces []probe.Piece) bool
+	// joined is told of each process; name tells what a thread is called. nil where nobody asks, or knows.
+	joined    func(p *probe.Process)
+	name      func(pid, tid int) string
+	local     map[int]int // processes as this one sees them, where it does
+	following *following  // nil where nobody follows
 }
 
 // A segment is a file that calls are written to. A recording has one; a flight recorder begins others and lets go of the oldest.
 type segment struct {
 	w    *format.Writer
 	gone bool // nothing is written to it any more
+
+	closed bool // the keeper's
 
 	path  string
 	begun int64  // time of its beginning, on the clock of the calls
@@ -118,7 +126,7 @@ type part struct {
 }
 
 func newBuilder(m *api.Model, w *format.Writer, origin int64) *builder {
-	b := &builder{model: m, seg: &segment{w: w}, origin: origin, threads: map[threadKey]*thread{}, procs: map[int]uint32{}, given: map[int][]given{}, gives: make([]bool, m.Funcs[len(m.Funcs)-1].ID+1), apart: make([]bool, m.Funcs[len(m.Funcs)-1].ID+1),
+	b := &builder{model: m, seg: &segment{w: w}, origin: origin, threads: map[threadKey]*thread{}, procs: map[int]uint32{}, local: map[int]int{}, given: map[int][]given{}, gives: make([]bool, m.Funcs[len(m.Funcs)-1].ID+1), apart: make([]bool, m.Funcs[len(m.Funcs)-1].ID+1),
 		parts: map[partKey]*part{}, ahead: map[callKey][]probe.Payload{}, libraries: map[string]bool{}, processes: map[int]format.Process{}, maps: map[int][]format.Mapping{}}
 	for i := range m.Funcs {
 		f := &m.Funcs[i]
@@ -212,7 +220,17 @@ func (b *builder) Process(p *probe.Process) error {
 	b.procRows = append(b.procRows, row)
 	b.following.process(&row)
 	b.procs[p.PID], b.processes[p.PID] = i, row
-	b.look(p.PID)
+	if b.joined != nil {
+		b.joined(p)
+	}
+	if p.Local == 0 {
+		for _, path := range p.Libraries {
+			b.libraries[path] = false
+		}
+		return err
+	}
+	b.local[p.PID] = p.Local
+	b.look(p.Local)
 	return err
 }
 
@@ -241,7 +259,7 @@ func (b *builder) learnCode(pid int, stack []byte) {
 		if slices.ContainsFunc(known, func(m format.Mapping) bool { return pc >= m.Start && pc < m.End }) {
 			continue
 		}
-		if now := codeOf(pid); len(now) > 0 {
+		if now := codeOf(b.local[pid]); len(now) > 0 {
 			known = now
 			b.maps[pid] = known
 		}
@@ -259,12 +277,17 @@ func (b *builder) thread(k threadKey) (*thread, error) {
 	}
 	proc, ok := b.procs[k.pid]
 	if !ok {
-		if err := b.Process(&probe.Process{PID: k.pid}); err != nil {
+		if err := b.Process(&probe.Process{PID: k.pid, Local: k.pid}); err != nil {
 			return nil, err
 		}
 		proc = b.procs[k.pid]
 	}
-	row := format.Thread{Process: proc, TID: k.tid, Name: threadName(k.pid, k.tid)}
+	row := format.Thread{Process: proc, TID: k.tid}
+	if b.name != nil {
+		row.Name = b.name(k.pid, k.tid)
+	} else if local := b.local[k.pid]; local != 0 {
+		row.Name = threadName(local, k.tid)
+	}
 	i, err := b.seg.w.Thread(row)
 	if err != nil {
 		return nil, err
@@ -299,6 +322,10 @@ func (b *builder) Call(c *probe.Call) error {
 		if err := b.called(f, out); err != nil {
 			return err
 		}
+	}
+	if b.wanted != nil && !b.wanted(f, out, c.Pieces) {
+		t.next = max(t.next, c.Seq+1)
+		return nil
 	}
 	if f.Name == b.model.DeviceName && b.device == "" {
 		for i := range c.Pieces {
@@ -542,7 +569,7 @@ func (b *builder) Payload(p *probe.Payload) error {
 		t.came(p.Seq, p.Param)
 		return b.abandon(pk, cur, format.Dropped)
 	}
-	if b.maxSize > 0 && at.w.Size() > b.maxSize {
+	if b.maxSize > 0 && at.w.Size() > b.maxSize-b.maxSize/10 {
 		b.cut = true
 		t.came(p.Seq, p.Param)
 		return b.abandon(pk, cur, format.LimitReached)

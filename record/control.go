@@ -70,11 +70,19 @@ type ask struct {
 	answer chan Status
 }
 
-// listen begins to listen in a session's folder.
-func listen(dir string) (*control, error) {
-	l, err := net.Listen("unix", filepath.Join(dir, controlSocket))
+// listen begins to listen in a session's folder. A mode says who may ask; 0 means this user alone.
+func listen(dir string, mode os.FileMode) (*control, error) {
+	path := filepath.Join(dir, controlSocket)
+	os.Remove(path) // of a recorder that was killed
+	l, err := net.Listen("unix", path)
 	if err != nil {
 		return nil, err
+	}
+	if mode != 0 {
+		if err := os.Chmod(path, mode); err != nil {
+			l.Close()
+			return nil, err
+		}
 	}
 	c := &control{l: l, asks: make(chan ask), done: make(chan struct{})}
 	go c.serve()

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/acltrace/acltrace/api"
@@ -66,7 +68,7 @@ func newFlight(o Ring, r *recorder) *flight {
 // open begins in a folder.
 func (f *flight) open(dir string) error {
 	f.dir = filepath.Join(dir, "flight")
-	if err := os.Mkdir(f.dir, 0o700); err != nil {
+	if err := errors.Join(os.RemoveAll(f.dir), os.Mkdir(f.dir, 0o700)); err != nil {
 		return err
 	}
 	f.keeper.begin(f)
@@ -143,9 +145,13 @@ func (f *flight) rotate() error {
 	return f.keeper.failed()
 }
 
-// close ends the writing to a segment: what is still to come for its calls is not kept.
+// close ends the writing to a segment: what is still to come for its calls is not kept. The keeper writes out what it has, since the programs fill their
+// rings meanwhile.
 func (f *flight) close(s *segment) error {
 	b := f.r.b
+	if s.gone {
+		return nil
+	}
 	for k, p := range b.parts {
 		if p.at.segment == s {
 			if err := b.abandon(k, p, format.Dropped); err != nil {
@@ -157,7 +163,7 @@ func (f *flight) close(s *segment) error {
 		return err
 	}
 	s.gone = true
-	return s.w.Close()
+	return nil
 }
 
 // called looks at a call for a reason to seal. One drain may bring more calls than the ring holds.
@@ -282,10 +288,13 @@ func (k *keeper) begin(f *flight) {
 	k.done.Add(1)
 	go func() {
 		defer k.done.Done()
+		defer aside()()
 		for j := range k.jobs {
 			var err error
 			if j.past != nil {
-				err = k.remember(j.past)
+				if err = j.past.close(); err == nil {
+					err = k.remember(j.past)
+				}
 			} else {
 				err = k.seal(&j)
 			}
@@ -296,6 +305,24 @@ func (k *keeper) begin(f *flight) {
 			}
 		}
 	}()
+}
+
+// aside has the thread of the calling goroutine take what others leave of the cores, the recorder's draining too: what is sealed can wait, and
+// rings that fill up can't. It ends with the goroutine.
+func aside() (undo func()) {
+	runtime.LockOSThread()
+	const leastPriority = 19
+	_ = syscall.Setpriority(syscall.PRIO_PROCESS, syscall.Gettid(), leastPriority)
+	return func() {} // locked, the thread ends with its goroutine
+}
+
+// close writes out what a segment has. Segments of a recorder that was killed are as it left them.
+func (s *segment) close() error {
+	if s.w == nil || s.closed {
+		return nil
+	}
+	s.closed = true
+	return s.w.Close()
 }
 
 func (k *keeper) failed() error {
@@ -398,6 +425,11 @@ func (k *keeper) append(a *format.Appender, path string, keep func(*format.Call)
 
 // seal writes the past and some segments into one trace.
 func (k *keeper) seal(j *job) error {
+	for _, s := range j.ring {
+		if err := s.close(); err != nil {
+			return fmt.Errorf("sealing the ring: %w", err)
+		}
+	}
 	err := k.join(j.path, j.meta, func(w *format.Writer) error {
 		a := format.NewAppender(w)
 		if k.past != "" {

@@ -89,6 +89,9 @@ func sweep(parent string) {
 		if sys, ok := st.Sys().(*syscall.Stat_t); !ok || int(sys.Uid) != os.Geteuid() {
 			continue
 		}
+		if exists(filepath.Join(dir, sharedMark)) {
+			continue // it waits for programs
+		}
 		if !exists(filepath.Join(dir, artifacts.Shim)) && !exists(filepath.Join(dir, "control")) {
 			continue
 		}
@@ -159,9 +162,11 @@ func outputName(name string, env []string, pid int) string {
 	return strings.NewReplacer("%%", "%", "%h", host, "%r", rank(env), "%p", strconv.Itoa(pid)).Replace(name)
 }
 
+var rankVariables = []string{"RANK", "RANK_ID", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"}
+
 // rank is what the usual launchers call the program's number in its job.
 func rank(env []string) string {
-	for _, name := range []string{"RANK", "RANK_ID", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"} {
+	for _, name := range rankVariables {
 		for _, v := range env {
 			if n, ok := strings.CutPrefix(v, name+"="); ok {
 				if _, err := strconv.ParseUint(n, 10, 32); err == nil {

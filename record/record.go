@@ -7,6 +7,7 @@ package record
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -62,9 +63,12 @@ type Options struct {
 	Payload     Payload       // default Small
 	Block       bool          // the program waits where the recorder is too slow, instead of losing calls
 	Replayable  bool          // Full and Block, without a limit of size
-	MaxSize     int64         // bytes of the file; default a tenth of the free space, at most 10 GiB
+	MaxSize     int64         // bytes of the file, at which recording ends, and payloads at nine tenths of it; default a tenth of the free space, at most 10 GiB
 	RingBytes   int           // of each thread's ring; default 8 MiB
 	MemoryLimit uint64        // bytes of all rings together; see probe.SessionOptions
+	Steps       *StepRange    // record these steps alone, nil for all
+	NoGuard     bool          // record a program even where it has crashed at the last start, soon after it began
+	State       string        // folder in which it is noted how programs have ended; default acltrace in the user's folder for state
 	Stacks      int           // frames to keep of the stack that each call was made from, 0 for none
 	NoSmall     bool          // leave out copies below SmallestCopy
 	NoTaskIDs   bool          // leave out the runtime's own ids of streams and tasks
@@ -72,10 +76,12 @@ type Options struct {
 	// DeviceTimeGap is the least time between two such tasks of a thread.
 	DeviceTimeGap time.Duration
 	Follower      Follower // is told what is recorded while that goes on; nil for nobody
-	Version       string   // of acltrace, for the trace
-	Stdin         *os.File // nil: the caller's own, as the next two
-	Stdout        *os.File
-	Stderr        *os.File
+	// Notice is told, before the program starts, why it is not recorded; nil where nobody asks.
+	Notice  func(why string)
+	Version string   // of acltrace, for the trace
+	Stdin   *os.File // nil: the caller's own, as the next two
+	Stdout  *os.File
+	Stderr  *os.File
 }
 
 // Result says how a recording ended.
@@ -93,6 +99,10 @@ type Result struct {
 	Unhooked   []format.Unhooked // processes and libraries whose calls were not seen
 	Output     string            // name of the file
 	Sealed     []string          // with a Ring: the files, in the order in which they were sealed
+	Untraced   string            // why the program was run without being recorded, "" where it was recorded
+	Guard      string            // what the end of the program means for its next start, "" for nothing
+	Full       bool              // the trace had its largest size before the program ended
+	Salvaged   []string          // traces of what recorders that were killed had left
 	// Incomplete is the error that ended the recording before the program, nil for none: the program ran on.
 	Incomplete error
 }
@@ -106,6 +116,13 @@ func Run(ctx context.Context, o *Options) (*Result, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrStart, err)
 	}
+	if r.guard = newGuard(&r.o, r.path); r.guard.refuses() != "" {
+		return r.untraced(ctx)
+	}
+	if err := r.create(r.env); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrStart, err)
+	}
+	r.guard.begin()
 	return r.run(ctx)
 }
 
@@ -119,16 +136,27 @@ type recorder struct {
 	b       *builder
 	flight  *flight // nil for a recording of everything
 	control *control
-	waiting int64 // time since which nothing is recorded, 0 while it is
-	since   int64 // time since which it is
-	simDir  string
+	guard   *guard   // nil: without
+	stepper *stepper // nil: not by steps
+	ends    []probe.End
+	// gone is told of processes that have ended, and of others that have come and are not recorded; nil where nobody asks.
+	gone     func(ends, untraced []probe.End)
+	salvaged []string    // traces of what others had left
+	mode     os.FileMode // of the session's files, 0 for this user alone
+	unnamed  error       // why the trace does not have its name
+	start    int64       // CLOCK_MONOTONIC of the trace's time 0 where that is before now
+	ending   string      // why a ring is sealed at the end, "" for how the program ended
+	full     bool        // the trace has its largest size
+	waiting  int64       // time since which nothing is recorded, 0 while it is
+	since    int64       // time since which it is
+	simDir   string
 
 	late   sync.Mutex // of unseen, which another goroutine adds to
 	unseen []format.Unhooked
 }
 
-func prepare(opts *Options) (*recorder, error) {
-	r := &recorder{o: *opts}
+// defaults fills in what was not said.
+func (r *recorder) defaults() {
 	o := &r.o
 	if o.Replayable {
 		o.Payload, o.Block = Full, true
@@ -139,25 +167,44 @@ func prepare(opts *Options) (*recorder, error) {
 	if o.Probe == "" {
 		o.Probe = "shim"
 	}
+	if o.Bind == "" || o.Bind == "auto" {
+		o.Bind = "preload"
+	}
+}
+
+// check says what does not go together.
+func (r *recorder) check() error {
+	o := &r.o
 	if o.DeviceTime != 0 && o.Probe != "shim" {
-		return nil, errors.New("--device-time puts events on the program's streams, which only --probe shim can")
+		return errors.New("--device-time puts events on the program's streams, which only --probe shim can")
 	}
 	switch o.Bind {
-	case "", "auto":
-		o.Bind = "preload"
 	case "preload":
 	case "audit":
 		if o.Probe != "shim" {
-			return nil, errors.New("--bind audit is a way to bind the shim: it does not go with --probe " + o.Probe)
+			return errors.New("--bind audit is a way to bind the shim: it does not go with --probe " + o.Probe)
 		}
 	default:
-		return nil, fmt.Errorf("no way %q to bind the shim: there are auto, preload and audit", o.Bind)
+		return fmt.Errorf("no way %q to bind the shim: there are auto, preload and audit", o.Bind)
 	}
 	if o.Armed && o.Probe != "shim" {
-		return nil, errors.New("--armed goes with --probe shim: what eBPF records is attached when it is wanted")
+		return errors.New("--armed goes with --probe shim: what eBPF records is attached when it is wanted")
 	}
 	if o.Ring != nil && (o.Probe != "shim" || o.Replayable) {
-		return nil, errors.New("a ring goes with --probe shim, and not with --replayable: what has left the ring can't be replayed")
+		return errors.New("a ring goes with --probe shim, and not with --replayable: what has left the ring can't be replayed")
+	}
+	if o.Steps != nil && (o.Probe != "shim" || o.Ring != nil) {
+		return errors.New("--steps goes with --probe shim, and not with a ring, which keeps the newest calls whatever the step")
+	}
+	return nil
+}
+
+func prepare(opts *Options) (*recorder, error) {
+	r := &recorder{o: *opts}
+	r.defaults()
+	o := &r.o
+	if err := r.check(); err != nil {
+		return nil, err
 	}
 	if o.Env == nil {
 		o.Env = os.Environ()
@@ -176,10 +223,26 @@ func prepare(opts *Options) (*recorder, error) {
 		}
 		r.env = Simulate(r.env, r.simDir)
 	}
-	if err := r.create(r.env); err != nil {
-		return nil, err
-	}
 	return r, nil
+}
+
+// untraced runs the program without recording it.
+func (r *recorder) untraced(ctx context.Context) (*Result, error) {
+	why := r.guard.refuses()
+	if r.o.Notice != nil {
+		r.o.Notice(why)
+	}
+	env, _ := takeOver(r.env)
+	cmd := r.command(ctx, env)
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrStart, err)
+	}
+	defer forwardSignals(cmd.Process)()
+	_ = cmd.Wait()
+	res := r.result(cmd.ProcessState)
+	res.Untraced = why
+	res.Guard = r.guard.ended(res, nil)
+	return res, nil
 }
 
 // create makes the file and what fills it. env is the environment of the program.
@@ -187,14 +250,7 @@ func (r *recorder) create(env []string) error {
 	o := &r.o
 	r.pattern = o.Output
 	o.Output = outputName(o.Output, env, os.Getpid()) // until the program has an id
-	host, _ := os.Hostname()
-	now, mono := time.Now().UnixNano(), probe.Now()
-	r.meta = format.Meta{
-		Host: host, Argv: o.Command, Env: kept(o.Model, env), CapturedBy: o.Probe, API: o.Model.Name, Simulated: o.Sim,
-		StartWall: now, StartMono: mono, PayloadLevel: string(o.Payload), Policy: policyName(o.Block), Replayable: o.Replayable,
-		Tracer: format.Tracer{Version: o.Version},
-	}
-	r.meta.Device.Runtime, r.meta.Device.DriverVersion = versions(&o.Model.Installed, env)
+	r.begun(env)
 	if o.MaxSize == 0 && !o.Replayable {
 		o.MaxSize = defaultMaxSize(filepath.Dir(o.Output))
 	}
@@ -209,13 +265,29 @@ func (r *recorder) create(env []string) error {
 		}
 		w, r.flight = nil, newFlight(*o.Ring, r)
 	}
-	r.b = newBuilder(o.Model, w, mono)
+	r.b = newBuilder(o.Model, w, r.meta.StartMono)
 	r.b.hashOnly, r.b.maxSize = o.Payload == Hash, o.MaxSize
 	if o.Follower != nil {
 		r.b.following = newFollowing(o.Follower, o.Model, &r.meta)
 		r.b.following.undrained = o.Probe == "ebpf"
 	}
 	return nil
+}
+
+// begun notes what is known when a recording begins.
+func (r *recorder) begun(env []string) {
+	o := &r.o
+	host, _ := os.Hostname()
+	now, mono := time.Now().UnixNano(), probe.Now()
+	if r.start != 0 {
+		now, mono = now-(mono-r.start), r.start
+	}
+	r.meta = format.Meta{
+		Host: host, Argv: o.Command, Env: kept(o.Model, env), CapturedBy: o.Probe, API: o.Model.Name, Simulated: o.Sim,
+		StartWall: now, StartMono: mono, PayloadLevel: string(o.Payload), Policy: policyName(o.Block), Replayable: o.Replayable,
+		Tracer: format.Tracer{Version: o.Version},
+	}
+	r.meta.Device.Runtime, r.meta.Device.DriverVersion = versions(&o.Model.Installed, env)
 }
 
 func policyName(block bool) string {
@@ -343,6 +415,7 @@ func (r *recorder) runShim(ctx context.Context) (*Result, error) {
 		return nil, fmt.Errorf("%w: %w", ErrStart, err)
 	}
 	defer s.Close()
+	r.salvaged = rescue(r.o.Model, filepath.Dir(s.Dir()))
 	shim, err := installShim(s.Dir())
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrStart, err)
@@ -357,16 +430,7 @@ func (r *recorder) runShim(ctx context.Context) (*Result, error) {
 		}
 	}
 	r.meta.Coverage.Binder = r.o.Bind
-	if r.flight != nil {
-		if err := r.flight.open(s.Dir()); err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrStart, err)
-		}
-	}
-	if r.o.Armed {
-		r.waiting = max(probe.Now()-r.meta.StartMono, 1)
-		s.Wait(0)
-	}
-	if r.control, err = listen(s.Dir()); err != nil && r.o.Armed {
+	if err := r.begin(s); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrStart, err)
 	}
 	cmd := r.command(ctx, env)
@@ -378,12 +442,89 @@ func (r *recorder) runShim(ctx context.Context) (*Result, error) {
 	unnamed := r.named(cmd.Process.Pid)
 	r.leaveNote(outer, cmd.Process.Pid)
 	w := watch(r.o.Model, cmd.Process.Pid, shim.path, s.Dir())
-
-	// The program waits for a recorder only while this goroutine lives: a recorder that is stopped or killed costs
-	// data, never the job.
-	stop := make(chan struct{})
-	defer close(stop)
+	defer beat(s)()
+	exited := make(chan struct{})
+	var state *os.ProcessState
 	go func() {
+		_ = cmd.Wait()
+		state = cmd.ProcessState
+		close(exited)
+	}()
+	looked := time.Time{}
+	incomplete := errors.Join(r.drain(s, func() bool {
+		select {
+		case <-exited:
+		default:
+			return false
+		}
+		if s.Alive() || time.Since(looked) < 50*time.Millisecond {
+			return false
+		}
+		looked = time.Now()
+		return deserted(r.o.Model, s)
+	}), unnamed)
+	if r.control != nil {
+		r.control.close()
+	}
+	if incomplete != nil {
+		s.Off()
+		<-exited
+	}
+	res := r.result(state)
+	res.Incomplete, res.Salvaged = incomplete, r.salvaged
+	res.Guard = r.guard.ended(res, r.ends)
+	r.learn(res, s)
+	res.Unhooked = append(append(notes(s.Dir()), w.end()...), r.unseen...)
+	return r.finish(res)
+}
+
+// begin is what there is to do before the first program writes into a session.
+func (r *recorder) begin(s *probe.Session) error {
+	if r.o.Command != nil {
+		if output, err := filepath.Abs(r.o.Output); err == nil {
+			b, _ := json.Marshal(&collecting{PID: os.Getpid(), Output: output, Ring: r.flight != nil})
+			_ = os.WriteFile(filepath.Join(s.Dir(), collectorFile), b, 0o600)
+		}
+	}
+	r.b.name, r.b.joined = s.ThreadName, r.joined
+	if r.flight != nil {
+		if err := r.flight.open(s.Dir()); err != nil {
+			return err
+		}
+	}
+	r.since = probe.Now() - r.meta.StartMono
+	if r.o.Armed {
+		r.waiting = max(probe.Now()-r.meta.StartMono, 1)
+		s.Wait(0)
+	}
+	if r.o.Steps != nil {
+		r.stepper = newStepper(r.o.Steps, r)
+		r.b.wanted = r.stepper.wanted
+	}
+	var err error
+	if r.control, err = listen(s.Dir(), r.mode); err != nil && r.o.Armed {
+		return err
+	}
+	return nil
+}
+
+// joined learns from the first process what the trace says of the program.
+func (r *recorder) joined(p *probe.Process) {
+	if r.o.Command == nil && r.meta.Argv == nil {
+		r.meta.Argv = p.Argv
+		r.meta.Env = kept(r.o.Model, p.Variables)
+		r.env = p.Variables
+		r.unnamed = r.named(p.PID)
+	}
+}
+
+// beat tells programs that the recorder is alive, until the returned function is called. They wait for a recorder only while the goroutine lives: a recorder that is
+// stopped or killed costs data, never the job.
+func beat(s *probe.Session) (end func()) {
+	stop := make(chan struct{})
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
 		for t := time.NewTicker(100 * time.Millisecond); ; {
 			s.Beat()
 			select {
@@ -394,28 +535,17 @@ func (r *recorder) runShim(ctx context.Context) (*Result, error) {
 			}
 		}
 	}()
+	return func() {
+		close(stop)
+		<-ended
+	}
+}
 
-	exited := make(chan struct{})
-	var state *os.ProcessState
-	go func() {
-		_ = cmd.Wait()
-		state = cmd.ProcessState
-		close(exited)
-	}()
-	incomplete := errors.Join(r.drain(s, exited), unnamed)
-	if r.control != nil {
-		r.control.close()
-	}
-	if incomplete != nil {
-		s.Off()
-		<-exited
-	}
-	res := r.result(state)
+// learn is what a session tells at its end.
+func (r *recorder) learn(res *Result, s *probe.Session) {
 	r.meta.Tracer.CostNS, r.meta.Tracer.ClockJumps = s.Cost(), s.ClockJumps()
-	res.Refused, res.Incomplete = s.Refused(), incomplete
+	res.Refused, res.PassedBy = s.Refused(), s.PassedBy()
 	r.deviceTime(s)
-	res.PassedBy, res.Unhooked = s.PassedBy(), append(notes(s.Dir()), w.end()...)
-	return r.finish(res)
 }
 
 // deviceTime says how much of the device's time is known.
@@ -430,7 +560,7 @@ func (r *recorder) deviceTime(s *probe.Session) {
 }
 
 func (r *recorder) sessionOptions() *probe.SessionOptions {
-	so := &probe.SessionOptions{RingBytes: r.o.RingBytes, MemoryLimit: r.o.MemoryLimit, NoTaskIDs: r.o.NoTaskIDs, StackFrames: r.o.Stacks,
+	so := &probe.SessionOptions{KeepRings: r.o.Ring != nil, RingBytes: r.o.RingBytes, MemoryLimit: r.o.MemoryLimit, NoTaskIDs: r.o.NoTaskIDs, StackFrames: r.o.Stacks,
 		TimeEvery: r.o.DeviceTime, TimeGap: r.o.DeviceTimeGap}
 	if r.o.NoSmall {
 		so.PayloadLeast = SmallestCopy
@@ -464,22 +594,13 @@ func (r *recorder) command(ctx context.Context, env []string) *exec.Cmd {
 	return cmd
 }
 
-// drain takes what the shim writes until every process that has called the runtime, or may still, is gone.
-func (r *recorder) drain(s *probe.Session, exited <-chan struct{}) error {
+// drain takes what programs write until it is over: then no process that has called the runtime is left, nor one that may still.
+func (r *recorder) drain(s *probe.Session, over func() bool) error {
 	defer behind()()
-	flushed, looked := time.Now(), time.Time{}
+	flushed, reaped := time.Now(), time.Now()
 	for {
-		done := false
-		select {
-		case <-exited:
-			if !anyAlive(s.Processes()) && time.Since(looked) > 50*time.Millisecond {
-				done = deserted(r.o.Model, s)
-				looked = time.Now()
-			}
-		default:
-		}
-		if done {
-			return errors.Join(s.Finish(r.b), r.resumed(), r.b.finish())
+		if over() {
+			return errors.Join(r.rest(s), r.reap(s), r.resumed(), r.b.finish())
 		}
 		began := probe.Now()
 		load, err := s.Drain(r.b)
@@ -487,13 +608,14 @@ func (r *recorder) drain(s *probe.Session, exited <-chan struct{}) error {
 			return err
 		}
 		r.b.following.drained(began)
-		if err := r.answer(s); err != nil {
-			return err
-		}
-		if r.o.For > 0 && r.waiting == 0 && probe.Now()-r.meta.StartMono-r.since > r.o.For.Nanoseconds() {
-			if err := r.act(s, &Request{Do: ActStop}); err != nil {
+		if time.Since(reaped) > reapEvery {
+			if err := r.reap(s); err != nil {
 				return err
 			}
+			reaped = time.Now()
+		}
+		if err := errors.Join(r.answer(s), r.limit(s)); err != nil {
+			return err
 		}
 		if time.Since(flushed) > time.Second {
 			// What is on the disk survives a recorder that is killed.
@@ -511,6 +633,50 @@ func (r *recorder) drain(s *probe.Session, exited <-chan struct{}) error {
 			pause(s.Interval())
 		}
 	}
+}
+
+// rest takes what is in the rings when the recording is over. A call that goes on in a process that another recorder may take over stays
+// where it is.
+func (r *recorder) rest(s *probe.Session) error {
+	if !s.Alive() {
+		return s.Finish(r.b)
+	}
+	// What comes meanwhile is the next one's.
+	for end := time.Now().Add(time.Second); time.Now().Before(end); {
+		if load, err := s.Drain(r.b); err != nil || load == probe.Idle {
+			return err
+		}
+	}
+	return nil
+}
+
+// reapEvery is how often it is looked whether processes have ended.
+const reapEvery = 200 * time.Millisecond
+
+// reap takes what processes that are gone have left.
+func (r *recorder) reap(s *probe.Session) error {
+	ends, err := s.Reap(r.b)
+	r.ends = append(r.ends, ends...)
+	if r.gone != nil {
+		r.gone(ends, s.Untraceds())
+	}
+	return err
+}
+
+// limit ends the recording, for the time being, where a limit is reached.
+func (r *recorder) limit(s *probe.Session) error {
+	if r.waiting != 0 {
+		return nil
+	}
+	switch {
+	case r.o.For > 0 && probe.Now()-r.meta.StartMono-r.since > r.o.For.Nanoseconds():
+	case r.stepper != nil && r.stepper.over:
+	case r.flight == nil && r.o.MaxSize > 0 && r.b.seg.w.Size() > r.o.MaxSize:
+		r.full, r.b.cut = true, true
+	default:
+		return nil
+	}
+	return r.act(s, &Request{Do: ActStop})
 }
 
 // behind has the thread of the calling goroutine wait for a core instead of taking one from the program whenever it wakes up,
@@ -593,13 +759,17 @@ func (r *recorder) finish(res *Result) (*Result, error) {
 	r.describe(m)
 	var err error
 	if r.flight != nil {
-		res.Sealed, err = r.flight.end(ending(res))
+		if r.ending == "" {
+			r.ending = ending(res)
+		}
+		res.Sealed, err = r.flight.end(r.ending)
 	} else {
 		err = r.close(res)
 	}
 	if res.Incomplete == nil {
 		res.Incomplete = err
 	}
+	res.Full = r.full
 	res.Calls, res.Failed, res.Unfinished, res.Lost, res.Processes = b.calls, b.failed, b.unfinished, b.lost, len(b.procs)
 	res.Output = r.o.Output
 	if st, err := os.Stat(r.o.Output); err == nil {
@@ -621,9 +791,13 @@ func ending(res *Result) string {
 func (r *recorder) describe(m *format.Meta) {
 	b := r.b
 	m.Libraries = nil
-	for path := range b.libraries {
-		m.Libraries = append(m.Libraries, format.Library{Path: path, BuildID: buildID(path)})
-		if simulated(r.o.Model, path) {
+	for path, seen := range b.libraries {
+		l := format.Library{Path: path}
+		if seen {
+			l.BuildID = buildID(path)
+		}
+		m.Libraries = append(m.Libraries, l)
+		if seen && simulated(r.o.Model, path) || !seen && filepath.Base(path) == simulatorEngine {
 			m.Simulated = true
 		}
 	}
@@ -640,6 +814,9 @@ func (r *recorder) describe(m *format.Meta) {
 		}
 	}
 }
+
+// simulatorEngine is the library that a process has loaded which runs on the simulator.
+const simulatorEngine = "libaclsim.so"
 
 // close writes what is known only at the end.
 func (r *recorder) close(res *Result) error {

@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/record"
 	"github.com/acltrace/acltrace/report"
 	"github.com/spf13/cobra"
 )
@@ -12,13 +14,24 @@ import (
 func (a *app) recoverCmd() *cobra.Command {
 	var out string
 	c := &cobra.Command{
-		Use:   "recover FILE -o FILE",
-		Short: "make a whole trace of what is left of one that was cut off or damaged",
+		Use:   "recover FILE|SESSION -o FILE",
+		Short: "make a whole trace of what is left of one that was cut off or damaged, or of a recorder that was killed",
 		Long: `Copies every whole chunk to a new trace, with an index, and with gaps where calls are missing. The calls keep their numbers.
 
-A trace that was cut off can be read as it is; recovering it once saves every reader the search, and says what is lost.`,
-		Args: arguments(1, "one trace file"),
+A trace that was cut off can be read as it is; recovering it once saves every reader the search, and says what is lost.
+
+Of the folder of a session (/dev/shm/acltrace-...) whose recorder was killed, it makes a trace of what its ring held and what the programs wrote after it. The next
+acltrace record does so by itself.`,
+		Args: arguments(1, "one trace file, or the folder of a session"),
 		RunE: func(_ *cobra.Command, args []string) error {
+			if record.IsSession(args[0]) {
+				made, err := record.Salvage(acl.Model, args[0], out)
+				if err != nil {
+					return err
+				}
+				fmt.Fprintf(a.out, "%s: what was left in %s\n", made, args[0])
+				return nil
+			}
 			rep, err := a.copy(args[0], out, "recover", nil)
 			if err != nil {
 				return err

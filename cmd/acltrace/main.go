@@ -59,7 +59,7 @@ func (a *app) root() *cobra.Command {
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usage("%s: %w; see `%s --help`", c.CommandPath(), err, c.CommandPath())
 	})
-	root.AddCommand(a.recordCmd(), a.attachCmd(), a.ctlCmd(), a.simCmd(), a.infoCmd(), a.catCmd(), a.statsCmd(), a.topCmd(), a.diffCmd(), a.whereCmd(), a.blameCmd(), a.replayCmd(), a.extractCmd(), a.bundleCmd(), a.exportCmd(), a.importCmd(),
+	root.AddCommand(a.recordCmd(), a.attachCmd(), a.envCmd(), a.collectCmd(), a.ctlCmd(), a.simCmd(), a.infoCmd(), a.catCmd(), a.statsCmd(), a.topCmd(), a.diffCmd(), a.whereCmd(), a.blameCmd(), a.replayCmd(), a.extractCmd(), a.bundleCmd(), a.exportCmd(), a.importCmd(),
 		a.fsckCmd(), a.recoverCmd(), a.packCmd(), a.mergeCmd(), a.assembleCmd(), a.doctorCmd(), a.demoCmd())
 	return root
 }

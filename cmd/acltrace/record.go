@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/record"
@@ -16,8 +14,7 @@ import (
 
 func (a *app) recordCmd() *cobra.Command {
 	o := record.Options{Model: acl.Model, Version: version, Stdout: a.stdout, Stderr: a.stderr}
-	var payload, policy, maxSize, ringSize, ring, deviceTime string
-	var flight record.Ring
+	flags := recordFlags{Options: &o}
 	var quiet bool
 	var live liveFlags
 	c := &cobra.Command{
@@ -34,44 +31,13 @@ The program's own exit code is passed on. 125 means that it was not run: recordi
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
 			o.Command = args
-			switch o.Payload = record.Payload(payload); o.Payload {
-			case record.Small, record.Full, record.Hash, record.None:
-			default:
-				return usage("--payload %s: there are small, full, hash and none", payload)
-			}
-			switch policy {
-			case "drop", "block":
-				o.Block = policy == "block"
-			default:
-				return usage("--policy %s: there are drop and block", policy)
+			if err := flags.parse(); err != nil {
+				return err
 			}
 			if o.Probe != "shim" && o.Probe != "ebpf" {
 				return usage("--probe %s: there are shim and ebpf", o.Probe)
 			}
-			if o.Bind != "auto" && o.Bind != "preload" && o.Bind != "audit" {
-				return usage("--bind %s: there are auto, preload and audit", o.Bind)
-			}
-			var err error
-			if o.MaxSize, err = size(maxSize); err != nil {
-				return usage("--max-size: %w", err)
-			}
-			n, err := size(ringSize)
-			if err != nil || n > 1<<30 {
-				return usage("--ring-size %s: give a size up to 1G, as 8M", ringSize)
-			}
-			o.RingBytes = int(n)
-			if o.DeviceTime, o.DeviceTimeGap, err = sampled(deviceTime); err != nil {
-				return usage("--device-time %w", err)
-			}
-			if ring == "" && (flight.Slow != 0 || len(flight.Codes) > 0) {
-				return usage("--slow and --seal-on say when a ring is sealed: add --ring SIZE or --ring TIME")
-			}
-			if ring != "" {
-				if flight.Bytes, flight.Time, err = sizeOrTime(ring); err != nil {
-					return usage("--ring: %w", err)
-				}
-				o.Ring = &flight
-			}
+			o.Notice = func(why string) { fmt.Fprintln(a.err, "acltrace: NOT RECORDED:", why) }
 			follower, err := live.follow(a, &o)
 			if err != nil {
 				return err
@@ -83,44 +49,13 @@ The program's own exit code is passed on. 125 means that it was not run: recordi
 	}
 	f := c.Flags()
 	f.SetInterspersed(false)
-	f.StringVarP(&o.Output, "output", "o", "run.aclt", "trace to write; %h, %p and %r in the name are the host, the process and the rank")
-	f.BoolVar(&o.Sim, "sim", false, "run the program on the simulator")
+	flags.add(c)
+	flags.program(c)
 	f.StringVar(&o.Probe, "probe", "shim", "how to capture: shim or ebpf")
-	f.StringVar(&o.Bind, "bind", "auto", "with --probe shim: how it comes before the runtime: auto, preload or audit, which also sees what constructors of libraries loaded with RTLD_DEEPBIND or dlmopen call, and what the latter ask for by dlsym")
 	f.StringVar(&o.Library, "library", "", "with --probe ebpf: path of the runtime library, for a program that is not linked to it")
-	f.StringVar(&payload, "payload", "small", "what to keep of copies: small (up to 64 KiB), full, hash or none")
-	f.StringVar(&policy, "policy", "drop", "when the recorder is too slow: drop calls, which are counted, or block the program")
-	f.BoolVar(&o.Replayable, "replayable", false, "keep all that a replay needs: --payload full --policy block, no limit of size")
-	f.StringVar(&maxSize, "max-size", "", "size of the trace at which payloads are no longer kept (default a tenth of the free space, at most 10G)")
-	f.StringVar(&ring, "ring", "", "keep only the newest calls, this much of them (64M) or as far back (30s), and seal them into a trace at the first error of the device, a failed synchronization, a crash and the end")
-	f.BoolVar(&o.Armed, "armed", false, "record nothing until acltrace ctl start")
-	f.DurationVar(&o.For, "for", 0, "record only so long, as 30s; the program runs on, and acltrace ctl start begins anew")
-	f.DurationVar(&flight.Slow, "slow", 0, "with --ring: also when a call takes longer than this")
-	f.Int32SliceVar(&flight.Codes, "seal-on", nil, "with --ring: also when a call returns one of these error codes")
-	f.IntVar(&flight.Most, "max-seals", 8, "with --ring: make no more traces than this, beside the one at the end")
-	f.StringVar(&ringSize, "ring-size", "8M", "memory between each thread of the program and the recorder")
-	f.IntVar(&o.Stacks, "stacks", 0, "keep this many frames of the stack that each call was made from (needs code with frame pointers)")
-	f.BoolVar(&o.NoSmall, "no-small-copies", false, "do not keep the content of copies below 4 KiB: token ids and the like stay out of the trace")
-	f.BoolVar(&o.NoTaskIDs, "no-task-ids", false, "do not ask the runtime for its ids of each task: saves a query a launch")
-	f.StringVar(&deviceTime, "device-time", "", "measure tasks by the device's own clock, with an event before and behind each: all, one of N at random, or one of a thread every so often, as 5ms")
-	f.Lookup("device-time").NoOptDefVal = "all"
 	live.add(f)
 	f.BoolVarP(&quiet, "quiet", "q", false, "say nothing at the end")
 	return c
-}
-
-// sampled parses which tasks are to be measured: one of how many, and how long after the last one at least.
-func sampled(s string) (every int, gap time.Duration, err error) {
-	if s == "" || s == "all" {
-		return len(s) / len("all"), 0, nil
-	}
-	if n, err := strconv.ParseUint(s, 10, 30); err == nil && n > 0 {
-		return int(n), 0, nil
-	}
-	if d, err := time.ParseDuration(s); err == nil && d > 0 && d <= time.Second {
-		return 1, d, nil
-	}
-	return 0, 0, fmt.Errorf("%s: give all, a number N for one task of N, or a time of at most 1s between two of a thread, as 5ms", s)
 }
 
 // recorded tells how a recording ended and makes the exit code of it.
@@ -131,8 +66,14 @@ func (a *app) recorded(o *record.Options, res *record.Result, err error, quiet b
 		}
 		return err
 	}
-	if !quiet {
+	for _, path := range res.Salvaged {
+		fmt.Fprintf(a.err, "acltrace: %s: what was left of a recording whose recorder was killed\n", path)
+	}
+	if !quiet && res.Untraced == "" {
 		a.recordSummary(o, res)
+	}
+	if res.Guard != "" {
+		fmt.Fprintln(a.err, "acltrace:", res.Guard)
 	}
 	if res.Incomplete != nil {
 		fmt.Fprintf(a.err, "acltrace: recording ended before the program: %v\n", res.Incomplete)
@@ -169,6 +110,9 @@ func (a *app) recordSummary(o *record.Options, res *record.Result) {
 		s += fmt.Sprintf(", %d threads NOT RECORDED: no memory for their rings, or no right to make them", res.Refused)
 	}
 	s += ", " + report.Bytes(uint64(res.Bytes))
+	if res.Full {
+		s += "; --max-size ENDED it early"
+	}
 	if res.Signal != 0 {
 		s += fmt.Sprintf("; the program was killed by signal %d", res.Signal)
 	}
@@ -191,36 +135,4 @@ func (a *app) unseen(res *record.Result) {
 		}
 		fmt.Fprintf(a.err, "acltrace: NOT RECORDED: process %d, %s: %s\n", u.PID, u.Exe, u.Reason)
 	}
-}
-
-// sizeOrTime parses a number of bytes or a time.
-func sizeOrTime(s string) (int64, time.Duration, error) {
-	if d, err := time.ParseDuration(s); err == nil && d > 0 {
-		return 0, d, nil
-	}
-	n, err := size(s)
-	if err == nil && n < 1<<20 {
-		err = fmt.Errorf("%q is less than 1M", s)
-	}
-	if err != nil {
-		return 0, 0, fmt.Errorf("%w, nor a time, as 30s is", err)
-	}
-	return n, 0, nil
-}
-
-// size parses a number of bytes with an optional K, M, G or T.
-func size(s string) (int64, error) {
-	if s == "" {
-		return 0, nil
-	}
-	var n int64
-	var unit string
-	if k, err := fmt.Sscanf(s, "%d%s", &n, &unit); k == 0 || (err != nil && k < 1) || n < 0 {
-		return 0, fmt.Errorf("%q is no size, as 512M is", s)
-	}
-	shift, ok := map[string]uint{"": 0, "K": 10, "M": 20, "G": 30, "T": 40}[unit]
-	if !ok || n > 1<<(62-shift) {
-		return 0, fmt.Errorf("%q is no size, as 512M is", s)
-	}
-	return n << shift, nil
 }

@@ -2,11 +2,17 @@
 package testenv
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
 )
+
+// What tests let crash, or kill, is no reason to leave a program of the user's unrecorded.
+func init() {
+	os.Setenv("XDG_STATE_HOME", filepath.Join(os.TempDir(), fmt.Sprintf("acltrace-test-%d", os.Getpid())))
+}
 
 // Root returns the folder of the repository.
 func Root(t testing.TB) string {

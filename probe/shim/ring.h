@@ -26,19 +26,20 @@
 #include <stdint.h>
 
 #define RING_MAGIC 0x31474e4952544c41ULL /* "ALTRING1" */
-#define RING_VERSION 1
+#define RING_VERSION 2
 #define RING_HEADER 4096 /* bytes before the records */
 #define RING_MAX_SLOTS 4096
 #define CONTROL_QUIET 132 /* where in the control it lies */
 #define PASSED_NAMES 1024 /* in the file `passed` */
+#define PROCESS_BYTES 16384 /* of a file `process.N` */
 #define ARENA_CHUNK (1024 * 1024) /* bytes */
 #define ARENA_WORDS 64 /* of the map of free chunks: at most 4096 */
 #define RING_INLINE 4096 /* pieces up to this size lie in the record of their call */
 
 enum { POLICY_DROP = 0, POLICY_BLOCK = 1 };
 enum { CLOCK_COUNTER = 0, CLOCK_SYSCALL = 1 };
-/* IDLE: the thread has ended and the ring is empty; another thread of the process may take it. DEAD: there is no ring. */
-enum { SLOT_FREE = 0, SLOT_TAKEN = 1, SLOT_LIVE = 2, SLOT_IDLE = 3, SLOT_DEAD = 4 };
+/* GIVEN: back, by the recorder, when the process was gone. DEAD: there is no ring. */
+enum { SLOT_FREE = 0, SLOT_TAKEN = 1, SLOT_LIVE = 2, SLOT_GIVEN = 3, SLOT_DEAD = 4 };
 enum { REC_CALL = 1, REC_PAYLOAD = 2, REC_LOST = 3, REC_PAD = 4, REC_BEGIN = 5, REC_END = 6, REC_TIME = 7 };
 /* ABANDONED: the program left the call by a longjmp or an exception; it never returned. */
 enum { STATE_ENTERED = 1, STATE_DONE = 2, STATE_ABANDONED = 3 };
@@ -77,7 +78,23 @@ struct slot {
 	uint64_t start; /* clock of the records */
 	uint32_t generation; /* atomic; the threads that have had the ring before this one */
 	uint32_t off; /* atomic, the recorder's; the thread records nothing for now */
-	uint32_t pad[6];
+	uint32_t process; /* 1 + N of its file `process.N` */
+	char name[16]; /* of the thread, when it took the slot */
+	uint32_t pad;
+};
+
+/* The file `process.N`, in which a process says who it is: see process.c. */
+struct process {
+	uint32_t pid, ppid; /* as the process itself knows them */
+	uint64_t pid_namespace; /* in which these are */
+	uint64_t start; /* clock of the records */
+	uint64_t program; /* a hash of its file and its script */
+	uint32_t ready; /* atomic; 1: all but ended is there */
+	uint32_t ended; /* atomic; 1: it has ended of its own will */
+	uint32_t untraced; /* 1: the guard has kept it from being recorded */
+	uint32_t exe, args, variables, libraries; /* bytes of text, one after the other; each has parts that end with a 0 */
+	uint32_t pad[1];
+	char text[PROCESS_BYTES - 64];
 };
 
 struct control {
@@ -95,7 +112,7 @@ struct control {
 	uint32_t next_slot; /* atomic; may run past max_slots */
 	uint32_t refused; /* atomic; threads that got no ring */
 	uint32_t max_slots;
-	uint32_t idle; /* atomic; slots that are IDLE */
+	uint32_t next_process; /* atomic */
 	uint32_t task_ids; /* 1: ask the runtime for the ids of each task */
 	uint32_t arena_chunks; /* in the file `arena`, 0 for none */
 	uint64_t payload_least; /* bytes; smaller payloads are not captured */
@@ -105,7 +122,8 @@ struct control {
 	uint32_t time_gap; /* ticks of the clock between two measured tasks of a thread, at least */
 	uint32_t only; /* atomic; process that records while the others wait, 0 for none */
 	uint32_t quiet; /* atomic; QUIET_* */
-	uint32_t reserved[14];
+	uint64_t handed; /* the recorder's: calls that have been taken out of the rings */
+	uint32_t reserved[12];
 	uint64_t arena_free[ARENA_WORDS]; /* atomic; a bit for each free chunk */
 	struct slot slots[RING_MAX_SLOTS];
 };
@@ -118,7 +136,9 @@ struct ring {
 	uint64_t untimed[4]; /* atomic; tasks that were to be measured and were not, by enum untimed */
 	uint64_t pad0[7];
 	uint64_t tail; /* atomic; bytes ever read */
-	uint64_t pad1[15];
+	/* The recorder's, for the one after it: how many calls lie before a place, and how many of them were lost. One of the two is of tail. */
+	struct { uint64_t pos, seq, lost; } mark[2];
+	uint64_t pad1[9];
 };
 
 struct record {
@@ -191,6 +211,7 @@ struct passed {
 
 _Static_assert(sizeof(struct passed) == 64, "passed");
 _Static_assert(sizeof(struct slot) == 64, "slot");
+_Static_assert(sizeof(struct process) == PROCESS_BYTES, "process");
 _Static_assert(sizeof(struct control) == 192 + 8 * ARENA_WORDS + 64 * RING_MAX_SLOTS, "control");
 _Static_assert(offsetof(struct control, quiet) == CONTROL_QUIET, "quiet");
 _Static_assert(sizeof(struct ring) == 256, "ring");

@@ -18,6 +18,7 @@
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
+#define ESRCH 3
 #define HEARTBEAT_NS 500000000ULL
 
 __thread struct shim_thread shim_t __attribute__((tls_model("initial-exec"), visibility("hidden")));
@@ -197,11 +198,11 @@ bool open_process(void)
 	if (__atomic_load_n(&p->ready, __ATOMIC_ACQUIRE) == 0)
 		sys3(__NR_madvise, SYS_ARG(p), SHIM_PAGE, MADV_WIPE_ON_FORK);
 	if (__atomic_compare_exchange_n(&p->ready, &was, 1, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
-		static uint32_t generations; /* not cleared: a child goes on from its parent's */
-		p->generation = ++generations;
+		p->pid = (uint32_t)sys0(__NR_getpid);
 		forget_pending();
 		shim_times_forked();
-		bool on = attached || attach_session();
+		bool on = (attached || attach_session()) && shim_register();
+		p->generation = shim_process_number();
 		shim_after_task = on && (shim_control->task_ids || shim_control->time_every);
 		__atomic_store_n(&p->ready, on ? 2 : 3, __ATOMIC_RELEASE);
 	}
@@ -213,32 +214,52 @@ bool open_process(void)
 /* Where the rings of this process lie, by slot. */
 static uint8_t *mapped[RING_MAX_SLOTS];
 
+/* Whether the thread of this process that had a slot has ended, and the recorder has emptied its ring. */
+static bool left(const struct slot *s, uint32_t i)
+{
+	const struct ring *r = (const struct ring *)(mapped[i] - RING_HEADER);
+	return __atomic_load_n(&r->tail, __ATOMIC_ACQUIRE) == __atomic_load_n(&r->head, __ATOMIC_RELAXED) &&
+	       sys3(__NR_tgkill, shim_p->pid, s->tid, 0) == -ESRCH;
+}
+
+static void own_slot(struct slot *s)
+{
+	enum { PR_NAME = 16 };
+	s->pid = shim_p->pid;
+	s->tid = (uint32_t)sys0(__NR_gettid);
+	s->ppid = (uint32_t)sys0(__NR_getppid);
+	s->process = shim_p->generation;
+	s->start = shim_now();
+	__atomic_store_n(&s->off, 0, __ATOMIC_RELAXED);
+	sys2(__NR_prctl, PR_NAME, s->name);
+}
+
 /*
  * A ring whose thread has ended, and which the recorder has emptied, serves the next thread. It goes on where it was:
  * the bytes written and the numbers of calls are those of the slot, and the generation tells the recorder of the change.
  */
-static bool reuse_ring(struct shim_thread *t, uint32_t pid)
+static bool reuse_ring(struct shim_thread *t)
 {
 	struct control *c = shim_control;
 	uint32_t n = __atomic_load_n(&c->next_slot, __ATOMIC_ACQUIRE);
-	if (__atomic_load_n(&c->idle, __ATOMIC_RELAXED) == 0)
-		return false;
 	for (uint32_t i = 0; i < n && i < c->max_slots; i++) {
 		struct slot *s = &c->slots[i];
-		uint32_t was = SLOT_IDLE;
-		if (__atomic_load_n(&s->state, __ATOMIC_RELAXED) != SLOT_IDLE || s->pid != pid || mapped[i] == NULL ||
+		uint32_t was = SLOT_LIVE;
+		if (__atomic_load_n(&s->state, __ATOMIC_ACQUIRE) != SLOT_LIVE || s->process != shim_p->generation || mapped[i] == NULL || !left(s, i) ||
 		    !__atomic_compare_exchange_n(&s->state, &was, SLOT_TAKEN, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
 			continue;
-		__atomic_sub_fetch(&c->idle, 1, __ATOMIC_RELAXED);
+		if (!left(s, i)) {
+			/* Another thread has had it meanwhile, for a short while or still. */
+			__atomic_store_n(&s->state, SLOT_LIVE, __ATOMIC_RELEASE);
+			continue;
+		}
 		t->ring = (struct ring *)(mapped[i] - RING_HEADER);
 		t->base = mapped[i];
 		t->size = t->capacity = s->ring_bytes;
 		t->head = __atomic_load_n(&t->ring->head, __ATOMIC_RELAXED);
 		t->tail = __atomic_load_n(&t->ring->tail, __ATOMIC_ACQUIRE);
 		t->slot = i;
-		s->tid = (uint32_t)sys0(__NR_gettid);
-		s->start = shim_now();
-		__atomic_store_n(&s->off, 0, __ATOMIC_RELAXED);
+		own_slot(s);
 		__atomic_store_n(&s->generation, s->generation + 1, __ATOMIC_RELEASE);
 		__atomic_store_n(&s->state, SLOT_LIVE, __ATOMIC_RELEASE);
 		return true;
@@ -246,12 +267,29 @@ static bool reuse_ring(struct shim_thread *t, uint32_t pid)
 	return false;
 }
 
+/* A slot that nobody has had, or one that was given back when all are used up. */
+static uint32_t take_slot(void)
+{
+	struct control *c = shim_control;
+	if (__atomic_load_n(&c->next_slot, __ATOMIC_RELAXED) < c->max_slots) {
+		uint32_t n = __atomic_fetch_add(&c->next_slot, 1, __ATOMIC_RELAXED);
+		if (n < c->max_slots)
+			return n;
+	}
+	for (uint32_t i = 0; i < c->max_slots; i++) {
+		uint32_t was = SLOT_GIVEN;
+		if (__atomic_load_n(&c->slots[i].state, __ATOMIC_RELAXED) == SLOT_GIVEN &&
+		    __atomic_compare_exchange_n(&c->slots[i].state, &was, SLOT_TAKEN, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+			return i;
+	}
+	return c->max_slots;
+}
+
 static bool make_ring(struct shim_thread *t)
 {
 	struct control *c = shim_control;
 	uint64_t size = c->ring_bytes;
-	uint32_t pid = (uint32_t)sys0(__NR_getpid);
-	if (reuse_ring(t, pid))
+	if (reuse_ring(t))
 		return true;
 	uint64_t used = __atomic_add_fetch(&c->memory_used, size, __ATOMIC_RELAXED), left = shim_memory_left();
 	uint64_t whole_memory = left < ~(uint64_t)0 - used ? left + used - size : ~(uint64_t)0;
@@ -263,18 +301,17 @@ static bool make_ring(struct shim_thread *t)
 		whole_memory = most;
 	if (used > c->memory_limit || used > whole_memory / 4)
 		goto no_memory;
-	uint32_t n = __atomic_fetch_add(&c->next_slot, 1, __ATOMIC_RELAXED);
+	uint32_t n = take_slot();
 	if (n >= c->max_slots)
 		goto no_memory;
 	struct slot *s = &c->slots[n];
-	s->pid = pid;
-	s->tid = (uint32_t)sys0(__NR_gettid);
-	s->ppid = (uint32_t)sys0(__NR_getppid);
+	own_slot(s);
 	s->ring_bytes = size;
-	s->start = shim_now();
 	long fd = open_in_session("ring.", n, true, O_RDWR | O_CREAT | O_EXCL);
 	if (fd < 0)
 		goto no_slot;
+	/* The recorder may be another user, of the group that the folder belongs to. What is in nobody else's folder nobody else reaches. */
+	sys2(__NR_fchmod, fd, 0660);
 	/* In full before use: a hole in a file on a full tmpfs would kill the program with SIGBUS. */
 	long whole = sys4(__NR_fallocate, fd, 0, 0, RING_HEADER + size);
 	if (whole < 0)

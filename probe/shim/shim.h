@@ -74,7 +74,8 @@ extern __thread struct shim_thread shim_t __attribute__((tls_model("initial-exec
 
 struct shim_process {
 	_Atomic uint32_t ready; /* 0 untouched or forked, 1 being made, 2 recording, 3 off */
-	uint32_t generation; /* 1 + the forks between the first process and this one, once it is ready */
+	uint32_t generation; /* 1 + the number of its file, which no other process of the session has */
+	uint32_t pid;
 	uint32_t told_maps; /* the recorder knows where code lies */
 	uint32_t drop; /* has waited in vain for the recorder, and waits no more */
 };
@@ -520,6 +521,11 @@ static inline void shim_task(struct shim_call *c, void *stream)
 bool shim_careful_copy(void *to, const void *from, uint64_t len);
 /* The XXH3-128 of len bytes, more than 240, as {low, high}; false where they can't be read. */
 bool shim_hash(const void *data, uint64_t len, bool careful, uint64_t out[2]);
+
+/* Tells the recorder who this process is, and locks what tells it: see process.c. False where the process is not to be recorded. */
+bool shim_register(void) __attribute__((visibility("hidden")));
+/* 1 + the number of the process in the session. */
+uint32_t shim_process_number(void) __attribute__((visibility("hidden")));
 
 /* Bytes that the memory cgroup of the process has left: see cgroup.c. */
 uint64_t shim_memory_left(void);

@@ -789,7 +789,7 @@ func TestShimItself(t *testing.T) {
 		if err != nil {
 			t.Skipf("readelf: %v", err)
 		}
-		if bytes.Contains(b, []byte("(NEEDED)")) || bytes.Contains(b, []byte("(INIT")) || bytes.Contains(b, []byte("(FINI")) {
+		if bytes.Contains(b, []byte("(NEEDED)")) || bytes.Contains(b, []byte("(INIT")) || bytes.Contains(b, []byte("(FINI)")) {
 			t.Errorf("%s is linked to a library, or has a constructor:\n%s", file, b)
 		}
 		if strings.Contains(file, "audit") && bytes.Contains(b, []byte("  TLS ")) {

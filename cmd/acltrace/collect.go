@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os/signal"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/record"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) collectCmd() *cobra.Command {
+	o := record.CollectOptions{Options: record.Options{Model: acl.Model, Version: version, Bind: "auto"}}
+	flags := recordFlags{Options: &o.Options}
+	var quiet bool
+	c := &cobra.Command{
+		Use:   "collect DIR",
+		Short: "record programs that run elsewhere, as in another container, by way of a folder that both reach",
+		Long: `Drains the session in DIR, which acltrace env --install has made or is made now, into a trace, until it is told to end by SIGTERM or SIGINT. The programs have in
+their environment what acltrace env DIR prints. They run on whether a collector is there or not: what they write while none is there is kept as far as
+their rings have room (--ring-size), and counted beyond that. A collector may come late, be stopped, be killed and come back. A trace that is there is not overwritten: the next one is
+called NAME-2.aclt and so on.
+
+Flags that were given to acltrace env --install hold here, unless they are given again.`,
+		Args: arguments(1, "the folder of a session"),
+		RunE: func(c *cobra.Command, args []string) error {
+			o.Dir = args[0]
+			stored, err := record.StoredFlags(o.Dir)
+			if err != nil {
+				return err
+			}
+			for _, name := range sortedKeys(stored) {
+				if f := c.Flags().Lookup(name); f != nil && !f.Changed {
+					if err := c.Flags().Set(name, stored[name]); err != nil {
+						return usage("--%s, which was given to acltrace env: %w", name, err)
+					}
+				}
+			}
+			if err := flags.parse(); err != nil {
+				return err
+			}
+			ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+			defer stop()
+			o.Log = func(line string) { fmt.Fprintln(a.err, "acltrace:", line) }
+			res, err := record.Collect(ctx, &o)
+			return a.recorded(&o.Options, res, err, quiet)
+		},
+	}
+	flags.add(c)
+	f := c.Flags()
+	f.DurationVar(&o.UntilGone, "until-gone", 0, "end when no process has been there for so long, as 5s, after one was (default: when told to)")
+	f.DurationVar(&o.Wait, "wait", 10*time.Second, "how long to wait for another collector of DIR to end")
+	f.BoolVar(&o.Share.AnyUser, "any-user", false, "where the session is made: programs of any user are recorded, and may read what others write")
+	f.BoolVarP(&quiet, "quiet", "q", false, "say nothing at the end")
+	return c
+}
+
+func sortedKeys(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,160 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/record"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+func (a *app) envCmd() *cobra.Command {
+	o := record.Options{Model: acl.Model, Version: version}
+	flags := recordFlags{Options: &o}
+	var share record.SharedOptions
+	var install, asJSON, k8s, docker bool
+	var image, volume string
+	c := &cobra.Command{
+		Use:   "env [--install] DIR [flags of record]",
+		Short: "print what a program must have set to be recorded without being started by acltrace",
+		Long: `Prints what a script, a pod or a container must set so that the programs in it are recorded into the session in DIR, which acltrace collect DIR drains, in
+another container or as another user, whenever it is there. With --install it makes the session first, with the libraries that programs load from DIR/shim: they
+must stay there for as long as a program may start another one.
+
+  eval "$(acltrace env --install /dev/shm/job)"; python train.py &  acltrace collect /dev/shm/job -o job.aclt --until-gone 5s
+
+The flags of record say what is to be recorded; acltrace collect takes them from DIR.`,
+		Args: arguments(1, "the folder of a session, which programs and collector both reach"),
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := flags.parse(); err != nil {
+				return err
+			}
+			dir, err := filepath.Abs(args[0])
+			if err != nil {
+				return err
+			}
+			given := map[string]string{}
+			own := []string{"install", "json", "k8s", "docker", "image", "volume", "any-user"}
+			c.Flags().Visit(func(f *pflag.Flag) {
+				for _, name := range own {
+					if f.Name == name {
+						return
+					}
+				}
+				given[f.Name] = strings.Trim(f.Value.String(), "[]")
+			})
+			share.Audit, share.Flags = o.Bind == "audit", given
+			if install {
+				if err := record.Install(dir, &o, &share); err != nil {
+					return fmt.Errorf("%s: %w", dir, err)
+				}
+			}
+			vars, err := record.Environment(dir, &o)
+			if err != nil {
+				return err
+			}
+			switch {
+			case asJSON:
+				return a.printJSON(map[string]any{"session": dir, "variables": vars, "flags": given})
+			case k8s:
+				fmt.Fprint(a.out, podYAML(dir, image, given, &share, vars))
+			case docker:
+				fmt.Fprintf(a.out, "-v %s:%s", quoted(volume), quoted(dir))
+				for _, v := range vars {
+					fmt.Fprintf(a.out, " -e %s", quoted(v.Name+"="+v.Value))
+				}
+				fmt.Fprintln(a.out)
+			default:
+				for _, v := range vars {
+					rest := ""
+					if v.List {
+						rest = fmt.Sprintf(`"${%s:+:$%s}"`, v.Name, v.Name)
+					}
+					fmt.Fprintf(a.out, "export %s=%s%s\n", v.Name, quoted(v.Value), rest)
+				}
+			}
+			return nil
+		},
+	}
+	flags.add(c)
+	flags.program(c)
+	f := c.Flags()
+	f.BoolVar(&install, "install", false, "make the session in DIR, with the libraries that programs load")
+	f.BoolVar(&share.AnyUser, "any-user", false, "with --install: programs of any user are recorded, and may read what others write (default: of the user and the group of DIR)")
+	f.BoolVar(&asJSON, "json", false, "print JSON")
+	f.BoolVar(&k8s, "k8s", false, "print what to add to the spec of a Kubernetes pod")
+	f.BoolVar(&docker, "docker", false, "print arguments for docker run")
+	f.StringVar(&image, "image", "acltrace:latest", "with --k8s: the image that has acltrace")
+	f.StringVar(&volume, "volume", "acltrace", "with --docker: the volume or folder of the host to have as DIR")
+	c.MarkFlagsMutuallyExclusive("json", "k8s", "docker")
+	return c
+}
+
+// quoted is a word as a shell takes it.
+func quoted(s string) string {
+	if s != "" && !strings.ContainsFunc(s, func(r rune) bool {
+		return !strings.ContainsRune("/._-=:,+@%", r) && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
+	}) {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// podYAML is what a pod needs beside what it has. A string of JSON is one of YAML.
+func podYAML(dir, image string, flags map[string]string, share *record.SharedOptions, vars []record.Variable) string {
+	text := func(v any) string {
+		b, _ := json.Marshal(v)
+		return string(b)
+	}
+	command := []string{"acltrace", "env", "--install", dir}
+	if share.AnyUser {
+		command = append(command, "--any-user")
+	}
+	for _, name := range sortedKeys(flags) {
+		if name != "output" {
+			command = append(command, "--"+name+"="+flags[name])
+		}
+	}
+	output := flags["output"]
+	if output == "" {
+		output = "/traces/%h.aclt"
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, `# To be added to the spec of the pod.
+securityContext:
+  fsGroup: 2000 # a group that all containers have, which the volumes then belong to
+volumes:
+- name: acltrace
+  emptyDir: {medium: Memory, sizeLimit: 2Gi}
+- name: traces # or a volume that outlives the pod
+  emptyDir: {}
+initContainers:
+- name: acltrace-install
+  image: %[1]s
+  command: %[2]s
+  volumeMounts:
+  - {name: acltrace, mountPath: %[3]s}
+- name: acltrace # a sidecar: it starts before the job and ends after it (Kubernetes 1.29)
+  image: %[1]s
+  restartPolicy: Always
+  command: %[4]s
+  resources:
+    requests: {cpu: 100m, memory: 256Mi}
+    limits: {memory: 1Gi}
+  volumeMounts:
+  - {name: acltrace, mountPath: %[3]s}
+  - {name: traces, mountPath: /traces}
+containers:
+- name: job # the container that has the program, with this beside what it has
+  env:
+`, text(image), text(command), text(dir), text([]string{"acltrace", "collect", dir, "-o", output}))
+	for _, v := range vars {
+		fmt.Fprintf(&b, "  - {name: %s, value: %s}\n", v.Name, text(v.Value))
+	}
+	fmt.Fprintf(&b, "  volumeMounts:\n  - {name: acltrace, mountPath: %s}\n", text(dir))
+	return b.String()
+}

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/acltrace/acltrace/record"
+	"github.com/spf13/cobra"
+)
+
+// recordFlags are the flags of a recording, whoever starts the program.
+type recordFlags struct {
+	*record.Options
+	payload, policy, maxSize, ringSize, ring, deviceTime, steps, marker string
+	flight                                                              record.Ring
+}
+
+func (r *recordFlags) add(c *cobra.Command) {
+	f := c.Flags()
+	f.StringVarP(&r.Output, "output", "o", "run.aclt", "trace to write; %h, %p and %r in the name are the host, the process and the rank")
+	f.StringVar(&r.payload, "payload", "small", "what to keep of copies: small (up to 64 KiB), full, hash or none")
+	f.StringVar(&r.policy, "policy", "drop", "when the recorder is too slow: drop calls, which are counted, or block the program")
+	f.BoolVar(&r.Replayable, "replayable", false, "keep all that a replay needs: --payload full --policy block, no limit of size")
+	f.StringVar(&r.maxSize, "max-size", "", "size of the trace at which recording ends, and payloads at nine tenths of it (default a tenth of the free space, at most 10G)")
+	f.StringVar(&r.ring, "ring", "", "keep only the newest calls, this much of them (64M) or as far back (30s), and seal them into a trace at the first error of the device, a failed synchronization, a crash and the end")
+	f.BoolVar(&r.Armed, "armed", false, "record nothing until acltrace ctl start")
+	f.DurationVar(&r.For, "for", 0, "record only so long, as 30s; the program runs on, and acltrace ctl start begins anew")
+	f.DurationVar(&r.flight.Slow, "slow", 0, "with --ring: also when a call takes longer than this")
+	f.Int32SliceVar(&r.flight.Codes, "seal-on", nil, "with --ring: also when a call returns one of these error codes")
+	f.IntVar(&r.flight.Most, "max-seals", 8, "with --ring: make no more traces than this, beside the one at the end")
+	f.StringVar(&r.ringSize, "ring-size", "8M", "memory between each thread of the program and the recorder")
+	f.IntVar(&r.Stacks, "stacks", 0, "keep this many frames of the stack that each call was made from (needs code with frame pointers)")
+	f.BoolVar(&r.NoSmall, "no-small-copies", false, "do not keep the content of copies below 4 KiB: token ids and the like stay out of the trace")
+	f.BoolVar(&r.NoTaskIDs, "no-task-ids", false, "do not ask the runtime for its ids of each task: saves a query a launch")
+	f.StringVar(&r.deviceTime, "device-time", "", "measure tasks by the device's own clock, with an event before and behind each: all, one of N at random, or one of a thread every so often, as 5ms")
+	f.Lookup("device-time").NoOptDefVal = "all"
+	f.StringVar(&r.steps, "steps", "", "record these steps alone, counted from 0, as 100:110; the program runs on unrecorded")
+	f.StringVar(&r.marker, "step-marker", "", "with --steps: a step begins at each range or mark of mstx with a name that begins so, or ends at each call of this function (default: ranges with step or iter in their names, else where a thread waits for the device)")
+	f.BoolVar(&r.NoGuard, "no-guard", false, "record a program even if it crashed within a minute when it was recorded last")
+}
+
+// program defines the flags that say how a program is started.
+func (r *recordFlags) program(c *cobra.Command) {
+	f := c.Flags()
+	f.BoolVar(&r.Sim, "sim", false, "run the program on the simulator")
+	f.StringVar(&r.Bind, "bind", "auto", "with --probe shim: how it comes before the runtime: auto, preload or audit, which also sees what constructors of libraries loaded with RTLD_DEEPBIND or dlmopen call, and what the latter ask for by dlsym")
+}
+
+// parse checks the flags and makes the options of them.
+func (r *recordFlags) parse() error {
+	switch r.Payload = record.Payload(r.payload); r.Payload {
+	case record.Small, record.Full, record.Hash, record.None:
+	default:
+		return usage("--payload %s: there are small, full, hash and none", r.payload)
+	}
+	switch r.policy {
+	case "drop", "block":
+		r.Block = r.policy == "block"
+	default:
+		return usage("--policy %s: there are drop and block", r.policy)
+	}
+	if r.Bind != "auto" && r.Bind != "preload" && r.Bind != "audit" {
+		return usage("--bind %s: there are auto, preload and audit", r.Bind)
+	}
+	var err error
+	if r.MaxSize, err = size(r.maxSize); err != nil {
+		return usage("--max-size: %w", err)
+	}
+	n, err := size(r.ringSize)
+	if err != nil || n > 1<<30 {
+		return usage("--ring-size %s: give a size up to 1G, as 8M", r.ringSize)
+	}
+	r.RingBytes = int(n)
+	if r.DeviceTime, r.DeviceTimeGap, err = sampled(r.deviceTime); err != nil {
+		return usage("--device-time %w", err)
+	}
+	if r.ring == "" && (r.flight.Slow != 0 || len(r.flight.Codes) > 0) {
+		return usage("--slow and --seal-on say when a ring is sealed: add --ring SIZE or --ring TIME")
+	}
+	if r.ring != "" {
+		if r.flight.Bytes, r.flight.Time, err = sizeOrTime(r.ring); err != nil {
+			return usage("--ring: %w", err)
+		}
+		r.Ring = &r.flight
+	}
+	if r.steps != "" {
+		if r.Steps, err = record.ParseSteps(r.steps); err != nil {
+			return usage("--steps: %w", err)
+		}
+		r.Steps.Marker = r.marker
+	} else if r.marker != "" {
+		return usage("--step-marker says how the steps of --steps A:B are told apart")
+	}
+	return nil
+}
+
+// sampled parses which tasks are to be measured: one of how many, and how long after the last one at least.
+func sampled(s string) (every int, gap time.Duration, err error) {
+	if s == "" || s == "all" {
+		return len(s) / len("all"), 0, nil
+	}
+	if n, err := strconv.ParseUint(s, 10, 30); err == nil && n > 0 {
+		return int(n), 0, nil
+	}
+	if d, err := time.ParseDuration(s); err == nil && d > 0 && d <= time.Second {
+		return 1, d, nil
+	}
+	return 0, 0, fmt.Errorf("%s: give all, a number N for one task of N, or a time of at most 1s between two of a thread, as 5ms", s)
+}
+
+// sizeOrTime parses a number of bytes or a time.
+func sizeOrTime(s string) (int64, time.Duration, error) {
+	if d, err := time.ParseDuration(s); err == nil && d > 0 {
+		return 0, d, nil
+	}
+	n, err := size(s)
+	if err == nil && n < 1<<20 {
+		err = fmt.Errorf("%q is less than 1M", s)
+	}
+	if err != nil {
+		return 0, 0, fmt.Errorf("%w, nor a time, as 30s is", err)
+	}
+	return n, 0, nil
+}
+
+// size parses a number of bytes with an optional K, M, G or T.
+func size(s string) (int64, error) {
+	if s == "" {
+		return 0, nil
+	}
+	var n int64
+	var unit string
+	if k, err := fmt.Sscanf(s, "%d%s", &n, &unit); k == 0 || (err != nil && k < 1) || n < 0 {
+		return 0, fmt.Errorf("%q is no size, as 512M is", s)
+	}
+	shift, ok := map[string]uint{"": 0, "K": 10, "M": 20, "G": 30, "T": 40}[unit]
+	if !ok || n > 1<<(62-shift) {
+		return 0, fmt.Errorf("%q is no size, as 512M is", s)
+	}
+	return n << shift, nil
+}

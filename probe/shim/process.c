@@ -1,0 +1,186 @@
+/*
+ * What a process says of itself to the recorder, which may run where it can't see the process: in the file `process.N` of the
+ * session. The process holds a lock on the file as long as it has it mapped, so that anybody can tell whether it is gone: such
+ * a lock belongs to the open file, which the mapping keeps open. Forked children do not inherit the mapping.
+ */
+#include "shim.h"
+
+#include <asm/fcntl.h>
+#include <asm/stat.h>
+#include <linux/mman.h>
+
+#include "bind.h"
+#include "lookup.h"
+#include "sys.h"
+
+#define MADV_NO_FORK 10
+#ifndef F_OFD_SETLK
+#define F_OFD_SETLK 37
+#endif
+
+extern char **environ __attribute__((weak));
+
+static struct process *self;
+static uint32_t self_number; /* 1 + N */
+
+uint32_t shim_process_number(void) { return self_number; }
+
+/* Text behind what a process says of itself. */
+struct text { char *at, *end; };
+
+static void put(struct text *t, const char *s)
+{
+	while (*s && t->at < t->end)
+		*t->at++ = *s++;
+	if (t->at < t->end)
+		*t->at++ = 0;
+}
+
+static void put_file(struct text *t, const char *path)
+{
+	long fd = sys4(__NR_openat, -100, path, O_RDONLY | O_CLOEXEC, 0);
+	if (fd < 0)
+		return;
+	for (long n; t->at < t->end && (n = sys3(__NR_read, fd, t->at, t->end - t->at)) > 0;)
+		t->at += n;
+	sys1(__NR_close, fd);
+}
+
+/* Variables that the recorder has asked for: names, or beginnings of names that end with a _, one a line. */
+static void put_variables(struct text *t)
+{
+	char names[1024];
+	long fd = open_in_session("variables", 0, false, O_RDONLY);
+	if (fd < 0)
+		return;
+	long n = sys3(__NR_read, fd, names, sizeof names - 1);
+	sys1(__NR_close, fd);
+	names[n > 0 ? n : 0] = 0;
+	if (&environ == NULL || environ == NULL)
+		return;
+	for (char **e = environ; *e; e++)
+		for (const char *s = names; *s;) {
+			const char *v = *e;
+			while (*s && *s != '\n' && *s == *v)
+				s++, v++;
+			if ((*s == 0 || *s == '\n') && v > *e && (*v == '=' || v[-1] == '_')) {
+				put(t, *e);
+				break;
+			}
+			while (*s && *s != '\n')
+				s++;
+			s += *s != 0;
+		}
+}
+
+/* The objects of the runtime that are loaded, with the libraries beside them that begin with the same name. */
+static void put_libraries(struct text *t)
+{
+	static const char *const names[] = {RUNTIME_LIBRARIES, "libaclsim.so"};
+	for (const struct link_map *l = shim_objects(); l; l = l->l_next) {
+		const char *base = l->l_name;
+		for (const char *s = base; s && *s; s++)
+			if (*s == '/')
+				base = s + 1;
+		for (unsigned i = 0; base && i < sizeof names / sizeof *names; i++) {
+			const char *a = names[i], *b = base;
+			while (*a && *a == *b)
+				a++, b++;
+			if (*a == 0 && (*b == 0 || *b == '.'))
+				put(t, l->l_name);
+		}
+	}
+}
+
+/* What stands for the program: its file and the first argument that is no option, which is the script of an interpreter. */
+static uint64_t program(const char *exe, const char *args, const char *end)
+{
+	uint64_t h = 0xcbf29ce484222325ULL;
+	for (; *exe; exe++)
+		h = (h ^ (uint8_t)*exe) * 0x100000001b3ULL;
+	h = h * 0x100000001b3ULL;
+	for (int n = 0; args < end; n++) {
+		if (n > 0 && *args != '-') {
+			for (; args < end && *args; args++)
+				h = (h ^ (uint8_t)*args) * 0x100000001b3ULL;
+			break;
+		}
+		while (args < end && *args)
+			args++;
+		args++;
+	}
+	return h;
+}
+
+bool shim_register(void)
+{
+	struct stat st;
+	uint32_t n = __atomic_fetch_add(&shim_control->next_process, 1, __ATOMIC_RELAXED);
+	self = NULL;
+	long fd = open_in_session("process.", n, true, O_RDWR | O_CREAT | O_EXCL);
+	if (fd < 0)
+		return false;
+	long m = -1;
+	struct flock whole = {.l_type = F_WRLCK};
+	if (sys4(__NR_fallocate, fd, 0, 0, PROCESS_BYTES) == 0 && sys3(__NR_fcntl, fd, F_OFD_SETLK, &whole) == 0) {
+		sys2(__NR_fchmod, fd, 0660);
+		m = sys6(__NR_mmap, 0, PROCESS_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
+	}
+	/* The mapping keeps the lock. */
+	sys1(__NR_close, fd);
+	if (m < 0 && m > -4096)
+		return false;
+	sys3(__NR_madvise, m, PROCESS_BYTES, MADV_NO_FORK);
+	struct process *p = (struct process *)m;
+	p->pid = (uint32_t)sys0(__NR_getpid);
+	p->ppid = (uint32_t)sys0(__NR_getppid);
+	p->start = shim_now();
+	if (sys4(__NR_newfstatat, -100, "/proc/self/ns/pid", &st, 0) == 0)
+		p->pid_namespace = st.st_ino;
+	struct text t = {p->text, p->text + sizeof p->text};
+	long got = sys4(__NR_readlinkat, -100, "/proc/self/exe", t.at, 1024);
+	t.at += got > 0 ? got : 0;
+	*t.at++ = 0;
+	char *mark = t.at;
+	p->exe = (uint32_t)(t.at - p->text);
+	t.end = t.at + 4096;
+	put_file(&t, "/proc/self/cmdline");
+	p->args = (uint32_t)(t.at - mark);
+	p->program = program(p->text, mark, t.at);
+	mark = t.at;
+	t.end = t.at + 4096;
+	put_variables(&t);
+	p->variables = (uint32_t)(t.at - mark);
+	mark = t.at;
+	t.end = p->text + sizeof p->text;
+	put_libraries(&t);
+	p->libraries = (uint32_t)(t.at - mark);
+	/* The guard: see record/guard.go. */
+	fd = open_in_session("guard.", p->program, true, O_RDONLY);
+	if (fd >= 0) {
+		sys1(__NR_close, fd);
+		p->untraced = 1;
+	}
+	self_number = n + 1;
+	__atomic_store_n(&p->ready, 1, __ATOMIC_RELEASE);
+	__atomic_store_n(&self, p, __ATOMIC_RELEASE);
+	return !p->untraced;
+}
+
+/* The process ends, and of its own will: what has not said so and is gone has crashed, or was killed. It is one store, which nothing else waits for. */
+__attribute__((destructor)) static void said(void)
+{
+	struct process *p = __atomic_load_n(&self, __ATOMIC_ACQUIRE);
+	/* A forked child that has not called the runtime has its parent's variables, but not this memory of it, and a cleared page. */
+	if (p != NULL && shim_p->ready > 1)
+		__atomic_store_n(&p->ended, 1, __ATOMIC_RELAXED);
+}
+
+SHIM_EXPORT __attribute__((noreturn)) void _exit(int code)
+{
+	said();
+	for (;;)
+		sys1(__NR_exit_group, code);
+}
+
+SHIM_EXPORT __attribute__((noreturn)) void _Exit(int code) { _exit(code); }

@@ -1,0 +1,395 @@
+package record
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/artifacts"
+	"github.com/acltrace/acltrace/probe"
+)
+
+// A shared session lies in a folder that programs and a collector both reach, as containers of a pod do by a volume in memory. Install makes it, with the
+// shim beside it; programs that have Environment in theirs write into it, whether a collector is there or not; Collect drains it, as often and as late
+// as it likes. The folder belongs to the job: nothing here removes it.
+
+// SharedOptions say who reaches a shared session.
+type SharedOptions struct {
+	AnyUser bool // its files may be read and written by everybody, else by the user and the group of the folder
+	Audit   bool // the audit library is there too
+	// Flags are those of a recording, which whoever collects may take over: see StoredFlags.
+	Flags map[string]string
+}
+
+func (o *SharedOptions) mode() os.FileMode {
+	if o != nil && o.AnyUser {
+		return 0o666
+	}
+	return 0o660
+}
+
+const (
+	sharedMark    = "shared"         // file that a shared session has
+	collectorFile = "collector.json" // of a collector that is there, or was killed
+	flagsFile     = "flags.json"
+	shimSubdir    = "shim"
+)
+
+// StoredFlags are those that the session in a folder was made with.
+func StoredFlags(dir string) (map[string]string, error) {
+	b, err := os.ReadFile(filepath.Join(dir, flagsFile))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	var flags map[string]string
+	if err == nil {
+		err = json.Unmarshal(b, &flags)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, flagsFile), err)
+	}
+	return flags, nil
+}
+
+// Install makes a shared session in a folder, or brings the shim of one that is there up to date. The shim's files stay: they outlive whoever starts with them.
+func Install(dir string, o *Options, share *SharedOptions) error {
+	mode := share.mode()
+	dirMode := mode | mode>>2&0o111 | os.ModeSetgid // whoever may read may enter
+	if err := os.MkdirAll(filepath.Join(dir, shimSubdir), 0o755); err != nil {
+		return err
+	}
+	if share.AnyUser {
+		dirMode |= os.ModeSticky
+	}
+	// A volume belongs to somebody else, and has its group and mode from the cluster.
+	if err := os.Chmod(dir, dirMode); err != nil && !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	parts := []string{artifacts.Shim}
+	if share.Audit {
+		parts = append(parts, artifacts.Audit)
+	}
+	for _, name := range parts {
+		b, err := artifacts.Bytes(name)
+		if err != nil {
+			return err
+		}
+		if err := replaceFile(filepath.Join(dir, shimSubdir, name), b, 0o755); err != nil {
+			return err
+		}
+	}
+	if err := os.Chmod(filepath.Join(dir, shimSubdir), 0o755); err != nil {
+		return err
+	}
+	if err := mappable(filepath.Join(dir, shimSubdir, artifacts.Shim)); err != nil {
+		return fmt.Errorf("programs can't load the shim from there: %w", err)
+	}
+	variables := strings.Join(append(append([]string{}, o.Model.Environment...), rankVariables...), "\n")
+	for name, content := range map[string]string{"variables": variables, sharedMark: o.Version} {
+		if err := replaceFile(filepath.Join(dir, name), []byte(content), mode&^0o022|0o600); err != nil {
+			return err
+		}
+	}
+	if share.Flags != nil {
+		b, err := json.Marshal(share.Flags)
+		if err = errors.Join(err, replaceFile(filepath.Join(dir, flagsFile), b, mode)); err != nil {
+			return err
+		}
+	}
+	r := recorder{o: *o}
+	r.defaults()
+	so := r.sessionOptions()
+	so.Mode = mode
+	err := probe.MakeSession(o.Model, dir, so)
+	if errors.Is(err, os.ErrExist) {
+		err = nil
+	}
+	return err
+}
+
+// replaceFile puts a file in the place of another at once: programs may have that mapped.
+func replaceFile(path string, b []byte, mode os.FileMode) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".new-")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	err = errors.Join(err, f.Chmod(mode), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		os.Remove(f.Name())
+	}
+	return err
+}
+
+// Variable is one of the environment. It goes before what the variable has where it is a list.
+type Variable struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+	List  bool   `json:"list,omitempty"`
+}
+
+// Environment is what a program must have set to write into the shared session in a folder.
+func Environment(dir string, o *Options) ([]Variable, error) {
+	vs := []Variable{{"LD_PRELOAD", filepath.Join(dir, shimSubdir, artifacts.Shim), true}, {Name: "ACLTRACE_SESSION", Value: dir}}
+	if o.Bind == "audit" {
+		vs = append(vs, Variable{"LD_AUDIT", filepath.Join(dir, shimSubdir, artifacts.Audit), true})
+	}
+	if o.Sim {
+		sim, err := artifacts.SimulatorDir()
+		if err != nil {
+			return nil, err
+		}
+		vs = append(vs, Variable{"LD_LIBRARY_PATH", sim, true})
+	}
+	return vs, nil
+}
+
+// CollectOptions are the parameters of Collect, beside those of a recording.
+type CollectOptions struct {
+	Options                     // Command, Sim and Bind belong to the program's side
+	Dir       string            // of the shared session, required; it is made where there is none
+	Share     SharedOptions     // for a session that is made
+	UntilGone time.Duration     // end when no process has been there for so long, after one was; 0: never
+	Wait      time.Duration     // for another collector that is about to end; 0: not at all
+	Log       func(line string) // what happens meanwhile; nil where nobody asks
+}
+
+// collecting is what a collector leaves for the one after it, in case that it is killed.
+type collecting struct {
+	PID    int    `json:"pid"`
+	Output string `json:"output"`
+	Handed uint64 `json:"handed"` // calls that others had taken before it
+	Begun  int64  `json:"begun_mono_ns"`
+	Ring   bool   `json:"ring,omitempty"`
+}
+
+// Collect drains a shared session into a trace until ctx ends. What a collector that was killed had left is taken over: its ring becomes a trace, and the calls
+// that it had taken and not written are a gap.
+func Collect(ctx context.Context, c *CollectOptions) (*Result, error) {
+	r := &recorder{o: c.Options, mode: c.Share.mode()}
+	r.defaults()
+	log := c.Log
+	if log == nil {
+		log = func(string) {}
+	}
+	if err := r.check(); err != nil {
+		return nil, err
+	}
+	dir, err := filepath.Abs(c.Dir)
+	if err != nil {
+		return nil, err
+	}
+	s, err := r.openShared(ctx, dir, c)
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	output, err := filepath.Abs(r.o.Output)
+	if err != nil {
+		return nil, err
+	}
+	lost, salvaged := r.predecessor(s, dir, log)
+	r.start = s.Begun()
+	r.o.Output = free(outputName(output, os.Environ(), os.Getpid()))
+	if err := r.create(os.Environ()); err != nil {
+		return nil, err
+	}
+	r.pattern = output
+	if r.o.Output != outputName(output, os.Environ(), os.Getpid()) {
+		r.pattern = strings.ReplaceAll(r.o.Output, "%", "%%") // numbered, it keeps its name
+	}
+	me := collecting{PID: os.Getpid(), Output: r.o.Output, Handed: s.Handed, Begun: r.meta.StartMono, Ring: r.flight != nil}
+	note := func() {
+		me.Output = r.o.Output
+		if b, err := json.Marshal(&me); err == nil {
+			_ = replaceFile(filepath.Join(dir, collectorFile), b, r.mode)
+		}
+	}
+	note()
+	r.meta.Coverage.Binder = "preload"
+	if err := r.begin(s); err != nil {
+		return nil, err
+	}
+	if lost > 0 {
+		if err := r.b.seg.w.Gap(format.Gap{Thread: format.NoThread, To: 1, Calls: lost, Reason: format.Dropped}); err != nil {
+			return nil, err
+		}
+		r.b.lost += lost
+	}
+	if r.o.NoGuard {
+		for program := range s.Untraced() {
+			if err := s.Untrace(program, ""); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for _, why := range s.Untraced() {
+		log(why)
+	}
+	r.gone = func(ends, untraced []probe.End) { r.guardShared(s, ends, untraced, log) }
+	defer expendable()()
+	defer beat(s)()
+	named := r.o.Output
+	last := time.Time{} // that a process was there
+	came := false
+	looked := time.Time{}
+	incomplete := r.drain(s, func() bool {
+		if r.o.Output != named {
+			named = r.o.Output
+			note()
+		}
+		if ctx.Err() != nil {
+			return true
+		}
+		if now := time.Now(); now.Sub(looked) > reapEvery {
+			looked = now
+			if s.Alive() {
+				last, came = now, true
+			} else if len(r.b.procs) > 0 && !came {
+				last, came = now, true // it was too short to be seen
+			}
+		}
+		return c.UntilGone > 0 && came && time.Since(last) > c.UntilGone
+	})
+	incomplete = errors.Join(incomplete, r.unnamed)
+	if r.control != nil {
+		r.control.close()
+		os.Remove(filepath.Join(dir, controlSocket))
+	}
+	res := &Result{Incomplete: incomplete, Salvaged: salvaged}
+	r.learn(res, s)
+	res.Unhooked = append(notes(dir), r.unseen...)
+	r.ending = "the collector was asked to end"
+	if ctx.Err() == nil {
+		r.ending = "the last process has ended"
+	}
+	if res, err = r.finish(res); err == nil && res.Incomplete == nil {
+		os.Remove(filepath.Join(dir, collectorFile))
+	}
+	return res, err
+}
+
+// openShared takes a shared session over, or makes it.
+func (r *recorder) openShared(ctx context.Context, dir string, c *CollectOptions) (*probe.Session, error) {
+	so := r.sessionOptions()
+	so.Mode = r.mode
+	until := time.Now().Add(c.Wait)
+	for {
+		s, err := probe.OpenSession(r.o.Model, dir, so)
+		switch {
+		case errors.Is(err, os.ErrNotExist):
+			if err := Install(dir, &r.o, &c.Share); err != nil {
+				return nil, err
+			}
+			continue
+		case errors.Is(err, probe.ErrTaken) && time.Now().Before(until) && ctx.Err() == nil:
+			time.Sleep(100 * time.Millisecond)
+			continue
+		case errors.Is(err, probe.ErrTaken):
+			var other collecting
+			if b, e := os.ReadFile(filepath.Join(dir, collectorFile)); e == nil && json.Unmarshal(b, &other) == nil {
+				err = fmt.Errorf("%w, process %d in its own container, which writes %s", err, other.PID, other.Output)
+			}
+		}
+		return s, err
+	}
+}
+
+// predecessor takes over from a collector that was killed. It returns how many calls that had taken and not written.
+func (r *recorder) predecessor(s *probe.Session, dir string, log func(string)) (lost uint64, salvaged []string) {
+	path := filepath.Join(dir, collectorFile)
+	b, err := os.ReadFile(path)
+	var was collecting
+	if err != nil || json.Unmarshal(b, &was) != nil {
+		return 0, nil
+	}
+	taken := s.Handed - min(was.Handed, s.Handed)
+	if was.Ring {
+		made, err := salvageRing(r.o.Model, dir, free(was.Output), taken, nil)
+		switch {
+		case err != nil:
+			log(fmt.Sprintf("the ring of the collector before this one, process %d, is lost: %v", was.PID, err))
+			return taken, nil
+		case made != "":
+			log(fmt.Sprintf("the collector before this one, process %d, was killed: what its ring held is in %s", was.PID, made))
+			salvaged = append(salvaged, made)
+		}
+		return 0, salvaged
+	}
+	n, err := written(was.Output)
+	if err != nil {
+		log(fmt.Sprintf("the collector before this one, process %d, was killed, and its trace can't be read: %v", was.PID, err))
+	}
+	lost = taken - min(n, taken)
+	log(fmt.Sprintf("the collector before this one, process %d, was killed: its trace %s has %d calls, and %d that it had taken are lost", was.PID, was.Output, n, lost))
+	return lost, nil
+}
+
+// written is how many calls a trace has, and how many it says are lost.
+func written(path string) (uint64, error) {
+	rd, err := format.Open(path, nil)
+	if err != nil {
+		return 0, err
+	}
+	defer rd.Close()
+	counts, err := rd.Counts()
+	if err != nil {
+		return 0, err
+	}
+	n := counts.Calls
+	for _, g := range rd.Gaps() {
+		if g.Thread != format.NoThread {
+			n += g.Calls
+		}
+	}
+	return n, nil
+}
+
+// free is a name for a trace that no file has yet.
+func free(path string) string {
+	for n := 1; ; n++ {
+		name := numbered(path, n)
+		if _, err := os.Lstat(name); errors.Is(err, os.ErrNotExist) || n > 1e6 {
+			return name
+		}
+	}
+}
+
+// guardShared is what guard does where nobody is there whom the kernel tells how a program has ended.
+func (r *recorder) guardShared(s *probe.Session, ends, untraced []probe.End, log func(string)) {
+	why := s.Untraced()
+	for _, u := range untraced {
+		line := fmt.Sprintf("process %d (%s) runs without being recorded: %s", u.PID, strings.Join(u.Args, " "), why[u.Program])
+		r.unseen = append(r.unseen, format.Unhooked{PID: u.PID, Exe: u.Exe, Reason: why[u.Program]})
+		log(line)
+	}
+	for _, e := range ends {
+		if r.o.NoGuard || e.Clean || e.Lived >= guarded {
+			continue
+		}
+		lived := e.Lived.Round(time.Second / 10)
+		if e.Untraced {
+			if s.Untrace(e.Program, "") == nil {
+				log(fmt.Sprintf("process %d (%s) ended without an exit after %v without being recorded as well: its next start is recorded again", e.PID, strings.Join(e.Args, " "), lived))
+			}
+			continue
+		}
+		reason := fmt.Sprintf("%s ended without an exit, by a crash or killed by somebody, %v after its first call while it was recorded at %s; acltrace collect --no-guard records it all the same, and removing guard.%d from the session's folder ends this",
+			strings.Join(e.Args, " "), lived, time.Now().Format(time.DateTime), e.Program)
+		if err := s.Untrace(e.Program, reason); err != nil {
+			log(fmt.Sprintf("process %d (%s) ended without an exit; its next start is recorded all the same: %v", e.PID, e.Exe, err))
+			continue
+		}
+		log(fmt.Sprintf("process %d: %s: its next start is not recorded", e.PID, reason))
+	}
+}
