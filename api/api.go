@@ -676,6 +676,50 @@ func (m *Model) Waiter(s Sync) *Func {
 	return nil
 }
 
+// Upload returns the first function that puts the copy of a number of bytes from the host to the device on a stream, with the words that it
+// takes where they are not the addresses and the stream; nil where there is none.
+func (m *Model) Upload(n uint64) (f *Func, words []uint64) {
+	for i := range m.Funcs {
+		f, words = &m.Funcs[i], make([]uint64, m.Funcs[i].Words)
+		roles := map[Role]int{}
+		for k := range f.Params {
+			q := &f.Params[k]
+			if q.ItemSizes >= 0 || q.Words != 1 || q.Size.Pitch >= 0 {
+				roles[q.Role]++
+			}
+			roles[q.Role]++
+			if q.Role != Value {
+				continue
+			}
+			if words[q.Word] = n; q.Type != "size_t" {
+				words[q.Word] = m.enumValue(q.Type, "_HOST_TO_DEVICE")
+			}
+			if words[q.Word] == 0 {
+				roles[Value] = 1 << 8
+			}
+		}
+		if f.Task == Copy && f.Stream >= 0 && f.RetError && f.Plain() && roles[Reads] == 1 && roles[Writes] == 1 && roles[Use] == 1 && roles[Value] < 1<<8 && len(f.Params) == 3+roles[Value] {
+			return f, words
+		}
+	}
+	return nil, nil
+}
+
+// enumValue returns the value of an enumeration whose name ends so, 0 where there is none.
+func (m *Model) enumValue(ctype, suffix string) uint64 {
+	for _, e := range m.Enums {
+		if e.Type != ctype {
+			continue
+		}
+		for _, v := range e.Values {
+			if strings.HasSuffix(v.Name, suffix) {
+				return uint64(v.Value)
+			}
+		}
+	}
+	return 0
+}
+
 // Func returns the function with the given id, nil where there is none.
 func (m *Model) Func(id ID) *Func {
 	if int(id) < len(m.byID) {

@@ -172,12 +172,14 @@ func (p *planner) relocation(d *format.Data, w, off, at uint64) (reloc, bool) {
 			how = touchPoints
 		}
 		p.touch(o, 0, 0, how)
-		p.found.relocations++
-		if len(p.found.relocated) < maxListed {
-			p.found.relocated = append(p.found.relocated, Relocated{
-				Call: p.c.Index, Func: p.f.Name, Param: q.Name, Item: d.Item, Offset: off, Value: hexWord(w), Allocation: o.Created, At: in,
-			})
-		}
+		p.relocated(Relocated{Call: p.c.Index, Func: p.f.Name, Param: q.Name, Item: d.Item, Offset: off, Value: hexWord(w), Allocation: o.Created, At: in})
 	}
 	return reloc{At: at + off, Addend: op.Addend, Slot: op.Slot}, true
+}
+
+func (p *planner) relocated(r Relocated) {
+	p.found.relocations++
+	if len(p.found.relocated) < maxListed {
+		p.found.relocated = append(p.found.relocated, r)
+	}
 }

@@ -41,6 +41,7 @@ const (
 	instStop  = 1
 	instStart = 2
 	instEnd   = 4
+	instAside = 8 // the trace has no such call: the player does not look at this
 )
 
 const (
@@ -104,6 +105,8 @@ type instruction struct {
 
 	Call, At, Len, Width uint64 // the rest
 }
+
+func (in *instruction) calls() bool { return in.Op == opCall || in.Op == opUntil }
 
 // instructionPart is the size of either part.
 const instructionPart = 32

@@ -129,7 +129,7 @@ func (p *planner) param(i int) ([]operand, error) {
 		return one(p.output(i, q))
 	case api.DevArgs:
 		op := p.address(i, w)
-		p.deviceArgs(q)
+		p.deviceArgs(i)
 		return one(op, nil)
 	case api.Address:
 		return one(p.address(i, w), nil)
@@ -399,12 +399,14 @@ func (p *planner) address(i int, w uint64) operand {
 }
 
 // deviceArgs looks at the arguments that a launch finds in device memory, where they are known: they are addresses again if the copies that
-// have brought them there have made them so. An allocation that was made since, where another one had been, lies elsewhere in the replay.
-func (p *planner) deviceArgs(q *api.Param) {
+// have brought them there have made them so. An allocation that was made since lies elsewhere in the replay: its address is put in place
+// behind what the stream has to do before the launch.
+func (p *planner) deviceArgs(i int) {
 	b, known, _ := p.state.DevArgs(p.e)
 	if !known || !p.ok {
 		return
 	}
+	q := &p.f.Params[i]
 	for k := 0; k+8 <= len(b); k += 8 {
 		w := binary.LittleEndian.Uint64(b[k:])
 		o, in, ok := p.state.Find(p.owner(), w)
@@ -414,10 +416,49 @@ func (p *planner) deviceArgs(q *api.Param) {
 		p.touch(o, 0, 0, touchNames)
 		to, made := p.objects[o]
 		to.Addend += in
-		if made && p.sent[w] != to {
+		switch {
+		case !made || p.sent[w] == to:
+		case p.upload(i, uint64(k), to):
+			p.relocated(Relocated{Call: p.c.Index, Func: p.f.Name, Param: q.Name, Offset: uint64(k), Value: hexWord(w), Allocation: o.Created, At: in})
+		default:
 			p.hostFunction(fmt.Sprintf("its arguments in %s were copied when %#x, at byte %d, was no address of %s %d: they are right only where allocations lie at the same addresses", q.Name, w, k, o.Kind, o.ID))
 		}
 	}
+}
+
+// upload has an address copied into the memory that a parameter of the call at hand names, on the stream of the call, before it. Into a
+// graph nothing is put.
+func (p *planner) upload(i int, off uint64, addr operand) bool {
+	f, words := p.model.Upload(8)
+	if f == nil || p.f.Stream < 0 || p.e.Captured != nil {
+		return false
+	}
+	at, err := p.put(make([]byte, 8))
+	if err != nil {
+		return false // the file will say so again
+	}
+	to := p.address(i, p.c.Args[p.f.Params[i].Word])
+	to.Addend += off
+	ops := make([]operand, f.Words)
+	for k := range ops {
+		ops[k] = imm(words[k])
+	}
+	for k := range f.Params {
+		switch q := &f.Params[k]; {
+		case q.Role == api.Writes:
+			ops[q.Word] = to
+		case q.Role == api.Reads:
+			ops[q.Word] = operand{Slot: slotData, Addend: at}
+		case k == int(f.Stream):
+			if u, ok := p.e.Use(int(p.f.Stream)); ok {
+				ops[q.Word] = p.object(u.Object)
+			}
+		}
+	}
+	in := instruction{Op: opCall, Flags: instAside, Fn: p.function(f), Words: f.Words, Call: p.c.Index, Bits: 32, Operands: p.operands(ops...)}
+	in.Relocs, in.NRelocs = p.addRelocs([]reloc{{At: at, Addend: addr.Addend, Slot: addr.Slot}})
+	p.before = append(p.before, in)
+	return true
 }
 
 // nowhere notes a device address that a call has used with success and that the trace does not explain.

@@ -222,7 +222,7 @@ func (p *Plan) layOut() {
 			}
 			wait(g.waits)
 			for k := range g.insts {
-				if in := &g.insts[k]; in.Op == opCall || in.Op == opUntil {
+				if in := &g.insts[k]; in.calls() {
 					in.At = uint64(float64(max(g.start-p.found.from, 0)) * p.scale)
 				}
 			}
@@ -263,7 +263,7 @@ func (p *Plan) clock() {
 		}
 		for i := range gs {
 			g := &gs[i]
-			k := slices.IndexFunc(g.insts, func(in instruction) bool { return in.Op == opCall || in.Op == opUntil })
+			k := slices.IndexFunc(g.insts, func(in instruction) bool { return in.calls() && in.Flags&instAside == 0 })
 			if k < 0 {
 				continue
 			}
@@ -508,7 +508,7 @@ func (p *Plan) missingFunctions(names []string) []Unsupported {
 	calls := map[string]int{}
 	for t := range p.threads {
 		for _, in := range p.threads[t].insts {
-			if in.Op == opCall || in.Op == opUntil {
+			if in.calls() {
 				calls[p.fns[in.Fn].Name]++
 			}
 		}

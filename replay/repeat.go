@@ -42,7 +42,7 @@ func (p *Plan) timed() (launches []LaunchTimes, spans [][2]int) {
 	n := 0
 	for t := range p.threads {
 		for i := range p.threads[t].insts {
-			if in := &p.threads[t].insts[i]; in.Op == opCall || in.Op == opUntil {
+			if in := &p.threads[t].insts[i]; in.calls() && in.Flags&instAside == 0 {
 				at[in.Call] = n
 			}
 			n++

@@ -389,6 +389,12 @@ func (p *Plan) results(r *Report, o *outcome) {
 			}
 			switch in.Op {
 			case opCall, opUntil:
+				if in.Flags&instAside != 0 {
+					if res.Flags&resultDiffers != 0 {
+						p.differingReturn(r, in, res)
+					}
+					continue
+				}
 				r.Replayed++
 				behind := int64(float64(int64(res.Start-h.Origin))*ns) - int64(in.At)
 				if p.scale > 0 {

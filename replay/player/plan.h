@@ -55,6 +55,7 @@ enum {
 	INST_STOP = 1,  /* an unexpected result ends the run: what follows would use what the call did not make */
 	INST_START = 2, /* read the clock before the call; a paced plan always does */
 	INST_END = 4,   /* and after it. What is not read is the time that was read last */
+	/* 8 is for who reads the results: the call is one of the replay's own */
 };
 
 struct plan_table {
