@@ -156,8 +156,8 @@ func learn(r *format.Reader, m *api.Model) (*StepRule, error) {
 	return rule, err
 }
 
-// stem is a name without its numbers: "step 12" and "step 13" are of one kind.
-func stem(name string) string {
+// Stem is a name without its numbers: "step 12" and "step 13" are of one kind.
+func Stem(name string) string {
 	return strings.Join(strings.FieldsFunc(name, func(r rune) bool { return r >= '0' && r <= '9' }), "#")
 }
 
@@ -185,7 +185,7 @@ func (l *learner) mark(r *Range) error {
 	if r.Mark || r.To <= r.From {
 		return nil
 	}
-	k := groupKey{r.Process, r.Domain, stem(r.Name)}
+	k := groupKey{r.Process, r.Domain, Stem(r.Name)}
 	g := l.groups[k]
 	if g == nil {
 		g = &group{groupKey: k}
@@ -801,7 +801,7 @@ func (s *stepper) pass(now int64) *Step {
 // see takes in a call.
 func (s *stepper) see(h *HostCall, k *Task, named *Range) {
 	if s.rule.Source == Marked {
-		if r := named; r != nil && !r.Mark && r.To > r.From && r.From >= s.overlaps && r.Process == s.rule.Process && r.Domain == s.rule.domain && stem(r.Name) == s.rule.stem {
+		if r := named; r != nil && !r.Mark && r.To > r.From && r.From >= s.overlaps && r.Process == s.rule.Process && r.Domain == s.rule.domain && Stem(r.Name) == s.rule.stem {
 			s.overlaps = r.To
 			s.due = append(s.due, bounds{at: r.From, opens: true, name: r.Name}, bounds{at: r.To, ends: true, typical: true})
 		}

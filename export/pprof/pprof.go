@@ -1,6 +1,7 @@
 // Package pprof writes a trace as a profile for `go tool pprof`, Speedscope and whatever else reads profile.proto.
 //
-// A stack is process, thread, function of the runtime and, for a call that made one, its task: the kernel, or the copy with its
+// A stack is process, thread, the ranges that the program has named around the call, outermost first and without the numbers in their names, so that a loop is one
+// frame, function of the runtime and, for a call that made one, its task: the kernel, or the copy with its
 // direction, as a frame of the device ("npu::MatMul"), so that viewers colour it apart from the host. There are four sample types:
 // launches counts kernel launches; host_time, shown unless another is asked for, is the time that the calls took on the host; moved
 // is what copies and fills moved, in bytes; device_time is the time of those tasks that the device's clock has measured, and a comment says of
@@ -14,9 +15,12 @@
 package pprof
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"math"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -41,6 +45,7 @@ const (
 // key is what the calls of one sample have in common.
 type key struct {
 	thread uint32
+	phase  string // names of ranges, each behind a phaseMark
 	fn     string
 	lane   int    // -1 for a call without a task
 	task   string // its name
@@ -55,8 +60,23 @@ type builder struct {
 	frames  map[frame]*profile.Location
 	samples map[key]*profile.Sample
 
+	phases []phases // by thread
+	paths  map[string]bool
+
 	tasks, measured int
 }
+
+// phases are the ranges that a thread is in.
+type phases struct {
+	open []*timeline.Range
+	ends int64 // of the first to end
+	path string
+}
+
+const phaseMark = "\x00"
+
+// maxPaths bounds the different phases that are told apart, maxDepth how many lie in each other.
+const maxPaths, maxDepth = 1 << 12, 32
 
 type frame struct {
 	process uint32
@@ -92,7 +112,7 @@ func build(r *format.Reader, model *api.Model, o *Options) (*profile.Profile, er
 	}
 	b := &builder{
 		w: w, procs: r.Processes(), threads: r.Threads(), device: model.Accelerator.Kind,
-		frames: map[frame]*profile.Location{}, samples: map[key]*profile.Sample{},
+		frames: map[frame]*profile.Location{}, samples: map[key]*profile.Sample{}, paths: map[string]bool{},
 		p: &profile.Profile{
 			SampleType: []*profile.ValueType{
 				launches:   {Type: "launches", Unit: "count"},
@@ -113,7 +133,7 @@ func build(r *format.Reader, model *api.Model, o *Options) (*profile.Profile, er
 	}
 	b.mappings()
 	unfinished := 0
-	err = w.Run(&timeline.Visitor{Call: func(c *timeline.HostCall, k *timeline.Task) error {
+	err = w.Run(&timeline.Visitor{Range: b.enter, Call: func(c *timeline.HostCall, k *timeline.Task) error {
 		if c.Flags&format.Unfinished != 0 {
 			unfinished++
 		}
@@ -148,8 +168,58 @@ func (b *builder) path(process uint32) string {
 	return "program"
 }
 
+// enter takes in a range that the next call of its thread lies in.
+func (b *builder) enter(r *timeline.Range) error {
+	if r.Mark || r.Thread != r.EndThread {
+		return nil
+	}
+	for int(r.Thread) >= len(b.phases) {
+		b.phases = append(b.phases, phases{})
+	}
+	t := &b.phases[r.Thread]
+	t.leave(r.From)
+	if len(t.open) < maxDepth {
+		kept := *r
+		t.open = append(t.open, &kept)
+		b.name(t)
+	}
+	return nil
+}
+
+// leave forgets the ranges that have ended by a moment, and reports whether there were some.
+func (t *phases) leave(now int64) bool {
+	n := len(t.open)
+	t.open = slices.DeleteFunc(t.open, func(r *timeline.Range) bool { return r.To <= now })
+	return len(t.open) < n
+}
+
+func (b *builder) name(t *phases) {
+	t.path, t.ends = "", math.MaxInt64
+	for _, r := range t.open {
+		t.path += phaseMark + cmp.Or(strings.TrimRight(timeline.Stem(r.Name), " #:_-"), "range")
+		t.ends = min(t.ends, r.To)
+	}
+	if !b.paths[t.path] && len(b.paths) == maxPaths {
+		t.path = phaseMark + "other ranges"
+		return
+	}
+	b.paths[t.path] = true
+}
+
+// phase returns the names of the ranges around a call.
+func (b *builder) phase(c *timeline.HostCall) string {
+	if int(c.Thread) >= len(b.phases) {
+		return ""
+	}
+	t := &b.phases[c.Thread]
+	if len(t.open) > 0 && t.ends <= c.Start && t.leave(c.Start) {
+		b.name(t)
+	}
+	return t.path
+}
+
 func (b *builder) call(c *timeline.HostCall, task *timeline.Task) {
-	k := key{thread: c.Thread, fn: c.Name, lane: -1}
+	k := key{thread: c.Thread, phase: b.phase(c), fn: c.Name, lane: -1}
 	var bytes uint64
 	var launched, took int64
 	if task != nil {
@@ -194,9 +264,20 @@ func (b *builder) sample(k *key) *profile.Sample {
 	s := &profile.Sample{Value: make([]int64, types), Label: map[string][]string{"thread": {valid(name)}}}
 	if k.lane >= 0 {
 		s.Location = append(s.Location, b.location(th.Process, b.device+"::"+k.task))
-		s.Label["stream"] = []string{valid(b.w.Lanes[k.lane].Name)}
+		lane := &b.w.Lanes[k.lane]
+		s.Label["stream"] = []string{valid(lane.Name)}
+		if lane.Device != timeline.NoDevice {
+			s.Label["device"] = []string{b.device + ":" + strconv.Itoa(lane.Device)}
+		}
 	}
-	s.Location = append(s.Location, b.location(th.Process, k.fn), b.location(th.Process, name), b.location(th.Process, program))
+	s.Location = append(s.Location, b.location(th.Process, k.fn))
+	if k.phase != "" {
+		in := strings.Split(k.phase, phaseMark)
+		for i := len(in) - 1; i > 0; i-- {
+			s.Location = append(s.Location, b.location(th.Process, in[i]))
+		}
+	}
+	s.Location = append(s.Location, b.location(th.Process, name), b.location(th.Process, program))
 	return s
 }
 

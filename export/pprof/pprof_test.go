@@ -238,3 +238,49 @@ func BenchmarkWrite(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.N*len(tl.Calls))/b.Elapsed().Seconds()/1e6, "Mcalls/s")
 }
+
+// Ranges of the program lie between a thread and its calls, and tasks have their device.
+func TestPhases(t *testing.T) {
+	b := story.New(t)
+	ret := func(id uint64) story.Mod { return func(_ *api.Func, c *format.Call) { c.Ret = id } }
+	b.Call(0, 100, 200, "aclrtSetDevice", story.A(3))
+	b.Call(0, 300, 400, "aclrtCreateStream", story.A(0x10), story.Outs("stream", story.StreamA))
+	at := int64(1000)
+	for i := range uint64(2) {
+		b.Call(0, at, at+10, "mstxRangeStartA", story.A(0x10, 0), story.Text("message", fmt.Sprintf("step %d", i)), ret(2*i+1))
+		b.Call(0, at+100, at+110, "mstxRangeStartA", story.A(0x10, 0), story.Text("message", "forward"), ret(2*i+2))
+		b.Call(0, at+200, at+210, "aclrtMemcpyAsync", story.A(story.DeviceA, 64, story.HostA, 64, 1, story.StreamA))
+		b.Call(0, at+300, at+310, "mstxRangeEnd", story.A(2*i+2))
+		b.Call(0, at+400, at+410, "aclrtSynchronizeStream", story.A(story.StreamA))
+		b.Call(0, at+500, at+510, "mstxRangeEnd", story.A(2*i+1))
+		b.Call(0, at+600, at+610, "aclrtSynchronizeDevice", nil)
+		at += 1000
+	}
+	f, err := os.Open(written(t, b.Load()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	p, err := profile.Parse(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]int64{}
+	for _, s := range p.Sample {
+		var stack []string
+		for i := len(s.Location) - 1; i >= 0; i-- {
+			stack = append(stack, s.Location[i].Line[0].Function.Name)
+		}
+		got[strings.Join(append(stack, s.Label["device"]...), ";")] = s.Value[hostTime]
+	}
+	for stack, want := range map[string]int64{
+		"train 4001;thread 4001 (train);step;forward;aclrtMemcpyAsync;npu::copy HtoD;npu:3": 20,
+		"train 4001;thread 4001 (train);step;aclrtSynchronizeStream":                        20,
+		"train 4001;thread 4001 (train);step;mstxRangeStartA":                               20,
+		"train 4001;thread 4001 (train);aclrtSynchronizeDevice":                             20,
+	} {
+		if got[stack] != want {
+			t.Errorf("%s has %d, want %d of %v", stack, got[stack], want, got)
+		}
+	}
+}
