@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/timeline"
 	"github.com/acltrace/acltrace/timeline/story"
 )
@@ -46,9 +47,22 @@ func startCollector(t testing.TB, exporter string) (s *server, endpoint map[stri
 	return s, map[string]string{GRPC: "http://" + s.ports[0], HTTP: "http://" + s.ports[1]}, file
 }
 
+// withProfiles adds imported profiles.
+func withProfiles(t *testing.T, to map[string]*timeline.Timeline) map[string]*timeline.Timeline {
+	t.Helper()
+	for name, r := range story.Profiles(t) {
+		tl, err := timeline.Load(r, acl.Model)
+		if err != nil {
+			t.Fatal(err)
+		}
+		to["profile "+name] = tl
+	}
+	return to
+}
+
 // What a real collector has taken, and written by its file exporter, is the timeline's: every id, nanosecond, attribute and link.
 func TestCollector(t *testing.T) {
-	for name, tl := range map[string]*timeline.Timeline{"small": story.Small(t), "long": story.Long(t, 6_000), "steps": story.Steps(t, 5, 20, func(s, l int) int64 { return 100 + int64(s*l%7) })} {
+	for name, tl := range withProfiles(t, map[string]*timeline.Timeline{"small": story.Small(t), "long": story.Long(t, 6_000), "steps": story.Steps(t, 5, 20, func(s, l int) int64 { return 100 + int64(s*l%7) })}) {
 		for _, layout := range []string{Lanes, Nested} {
 			for _, protocol := range []string{GRPC, HTTP} {
 				for _, compression := range []string{"none", "gzip"} {
@@ -72,13 +86,34 @@ func TestCollector(t *testing.T) {
 						if a, b := byID(t, want), byID(t, got); !reflect.DeepEqual(a, b) {
 							t.Errorf("the collector has other spans (-sent +kept):\n%.3000s", cmp.Diff(a, b))
 						}
-						if name != "steps" {
+						if name == "small" || name == "long" {
 							verify(t, tl, got, layout, DefaultMaxSpans)
 						}
 					})
 				}
 			}
 		}
+	}
+}
+
+// A real collector has taken all spans of ten million calls. It forgets them.
+func TestSoakCollector(t *testing.T) {
+	if os.Getenv("ACLTRACE_SOAK") == "" {
+		t.Skip("ACLTRACE_SOAK is not set: `make soak` does")
+	}
+	_, endpoint, _ := startCollector(t, "nop")
+	r := story.Decoding(t, 10_000_000, true)
+	tasks := 0
+	w, err := timeline.NewWalk(r, acl.Model, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Run(&timeline.Visitor{Task: func(*timeline.Task) error { tasks++; return nil }}); err != nil {
+		t.Fatal(err)
+	}
+	res, err := Send(t.Context(), r, acl.Model, &Options{Endpoint: endpoint[GRPC], Protocol: GRPC})
+	if err != nil || res.Rejected > 0 || res.Spans < int(w.Calls)+tasks {
+		t.Errorf("%+v, %v, want %d calls and %d tasks", res, err, w.Calls, tasks)
 	}
 }
 

@@ -97,7 +97,11 @@ func (x *studio) time(b []byte, at int64) []byte {
 func (x *studio) call(l *scene.Slice, pid, tid int) error {
 	c := l.Call
 	name := appendQuoted(nil, c.Name)
-	b := append(append(x.event(), `"name":"AscendCL@`...), name[1:]...)
+	b := append(x.event(), `"name":"`...)
+	if !strings.Contains(c.Name, "@") { // those of a profile have their layer
+		b = append(b, "AscendCL@"...)
+	}
+	b = append(b, name[1:]...)
 	b = x.time(appendPlace(b, pid, tid), l.From)
 	b = appendMicros(append(b, `,"dur":`...), l.To-l.From)
 	b = strconv.AppendInt(append(b, `,"ph":"X","args":{"Thread Id":`...), int64(tid), 10)

@@ -4,7 +4,7 @@
 // # What is shown
 //
 // A process has a track for each thread, with its calls and the ranges that the program has named, and below it a group for each device
-// ("npu:0") with a track for each stream, arrows from each call to its task, and counters: memory in use, the depth of each
+// ("npu:0") with a track for each stream, arrows from each call to its task (or back, where the device's clock has it begin earlier: no arrow goes back in time), and counters: memory in use, the depth of each
 // stream's queue, the rate of copies. Arguments are typed debug annotations; those that the runtime declares are named "arg.NAME",
 // what acltrace knows has the names of package otelexport ("acl.stream"). In SQL a dot of a name is an underscore: 'debug.acl_stream'. A call that never returned lasts until the end of the recording and says
 // acl.unfinished; calls that are missing are slices "calls lost".

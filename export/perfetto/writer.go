@@ -373,7 +373,7 @@ func (w *writer) small(s *sequence, at int64, event []byte) {
 // Slice implements scene.Viewer.
 func (w *writer) Slice(l *scene.Slice) error {
 	from, to := max(l.From, 0), max(l.To, 0)
-	if !l.FlowEnd {
+	if l.Task == nil {
 		if err := w.room(from); err != nil {
 			return err
 		}

@@ -6,13 +6,16 @@ package story
 
 import (
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/import/msprof"
 	"github.com/acltrace/acltrace/internal/stream"
+	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/record"
 	"github.com/acltrace/acltrace/timeline"
 )
@@ -257,4 +260,29 @@ func Decoding(tb testing.TB, calls int, waits bool) *format.Reader {
 	}
 	b.check(b.w.Close())
 	return b.open()
+}
+
+// Profiles are traces of profiles that msprof wrote: of the sample in import/msprof/testdata and of the real ones in the folder that ACLTRACE_PROFILES names, if it does.
+func Profiles(tb testing.TB) map[string]*format.Reader {
+	tb.Helper()
+	sample := filepath.Join(testenv.Root(tb), "import", "msprof", "testdata")
+	all := map[string]*msprof.Profile{"sample": {Trace: filepath.Join(sample, "trace_view.json"), Kernels: filepath.Join(sample, "kernel_details.csv")}}
+	if dir := os.Getenv("ACLTRACE_PROFILES"); dir != "" {
+		traces, _ := filepath.Glob(filepath.Join(dir, "*trace_view.json"))
+		tables, _ := filepath.Glob(filepath.Join(dir, "*kernel_details.csv"))
+		for _, path := range traces {
+			all[filepath.Base(path)] = &msprof.Profile{Trace: path}
+		}
+		for _, path := range tables {
+			all[filepath.Base(path)] = &msprof.Profile{Kernels: path}
+		}
+	}
+	out := map[string]*format.Reader{}
+	for name, p := range all {
+		b := &Builder{tb: tb, path: filepath.Join(tb.TempDir(), "profile.aclt")}
+		_, err := msprof.Import(p, acl.Model, b.path)
+		b.check(err)
+		out[name] = b.open()
+	}
+	return out
 }

@@ -99,7 +99,7 @@ type Slice struct {
 	Category Sym
 	From, To int64  // nanoseconds since the beginning of the trace, From <= To
 	Moment   bool   // a point at From, which then is To
-	Flow     uint64 // not 0: an arrow goes from the call with the number to the task with it
+	Flow     uint64 // not 0: an arrow goes from the call with the number to the task with it, or back where the device's clock has the task begin before its call
 	FlowEnd  bool   // the arrow ends here
 	Args     []Arg
 	Task     *timeline.Task     // of a task, else nil
@@ -387,7 +387,7 @@ func (s *Scene) call(c *timeline.HostCall, t *timeline.Task) error {
 		if t.Fn.Stream >= 0 {
 			l.text(k.stream, s.lane(t.Lane).name)
 		}
-		l.Flow = c.Index + 1
+		l.Flow, l.FlowEnd = c.Index+1, early(t)
 	}
 	switch {
 	case c.Flags&format.Unfinished != 0:
@@ -469,6 +469,10 @@ func (s *Scene) arguments(l *Slice, f *function, c *format.Call) {
 	}
 }
 
+// early reports whether a task has begun before its call, as the clocks of a profile have it that are some microseconds apart: no viewer draws an arrow
+// back in time.
+func early(t *timeline.Task) bool { return t.Measured && t.From < t.Issued }
+
 func (s *Scene) task(t *timeline.Task) error {
 	row, moment := s.laneRow(t)
 	category := s.keys.catTask
@@ -484,7 +488,7 @@ func (s *Scene) task(t *timeline.Task) error {
 		s.Drawn.Moments++
 	}
 	if s.within(t.Issued, t.Returned) {
-		l.Flow, l.FlowEnd = t.Call+1, true
+		l.Flow, l.FlowEnd = t.Call+1, !early(t)
 	}
 	l.num(k.call, t.Call)
 	if k.kinds[t.Kind] == 0 {

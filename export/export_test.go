@@ -1,0 +1,406 @@
+// Package export_test gives imported profiles and long traces to every exporter, and reads back what each has written by the reader that its users have.
+package export_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/klauspost/compress/zlib"
+	"github.com/parquet-go/parquet-go"
+	"go.opentelemetry.io/collector/pdata/ptrace"
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/export/chrome"
+	"github.com/acltrace/acltrace/export/internal/viewertest"
+	tables "github.com/acltrace/acltrace/export/parquet"
+	"github.com/acltrace/acltrace/export/perfetto"
+	"github.com/acltrace/acltrace/export/pprof"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/otelexport"
+	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/story"
+)
+
+// sums are what a trace and each form of it must have in common. Times are nanoseconds.
+type sums struct {
+	calls, tasks, kernels, copies int
+	host, device                  int64 // in calls, and in tasks that were measured
+	bytes                         int64
+	steps                         int
+}
+
+// told are the sums of a walk, in which nothing is left out.
+func told(t *testing.T, r *format.Reader) *sums {
+	t.Helper()
+	w, err := timeline.NewWalk(r, acl.Model, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &sums{}
+	if err := w.Run(&timeline.Visitor{
+		Call: func(c *timeline.HostCall, _ *timeline.Task) error {
+			s.calls++
+			s.host += w.CallEnd(c) - c.Start
+			return nil
+		},
+		Task: func(k *timeline.Task) error {
+			s.tasks++
+			s.bytes += int64(k.Bytes)
+			switch k.Kind {
+			case api.Kernel:
+				s.kernels++
+			case api.Copy:
+				s.copies++
+			}
+			if k.Measured {
+				s.device += k.To - k.From
+			}
+			return nil
+		},
+		Step: func(p *timeline.Step) error {
+			if !p.Open {
+				s.steps++
+			}
+			return nil
+		},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if s.calls == 0 || s.tasks == 0 {
+		t.Fatalf("nothing to compare: %+v", s)
+	}
+	return s
+}
+
+// most is the number of calls up to which a viewer is given a whole trace: those that hold all of it take a kilobyte or more a call.
+const most = 100_000
+
+func traces(t *testing.T) map[string]*format.Reader {
+	all := story.Profiles(t)
+	all["decoding"] = story.Decoding(t, 20_000, true)
+	if os.Getenv("ACLTRACE_SOAK") != "" {
+		all["long decoding"] = story.Decoding(t, 10_000_000, true)
+	}
+	return all
+}
+
+func each(t *testing.T, check func(t *testing.T, r *format.Reader, want *sums)) {
+	all := traces(t)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		t.Run(name, func(t *testing.T) { check(t, all[name], told(t, all[name])) })
+	}
+}
+
+func TestPerfetto(t *testing.T) {
+	each(t, func(t *testing.T, r *format.Reader, want *sums) {
+		// Every packet, by its wire alone: each slice begins and ends.
+		in, out := io.Pipe()
+		var res *perfetto.Result
+		var err error
+		go func() {
+			res, err = perfetto.Write(out, r, acl.Model, nil)
+			out.CloseWithError(err)
+		}()
+		begun, ended := packets(t, in)
+		if err != nil || res.Calls != want.calls || res.Tasks != want.tasks || res.Steps != want.steps {
+			t.Fatalf("%v, %+v, want %+v", err, res, want)
+		}
+		if begun != res.Calls+res.Tasks+res.Steps+res.Ranges+res.Gaps-res.Moments || ended != begun {
+			t.Errorf("%d slices begin, %d end: %+v", begun, ended, res)
+		}
+		// What the trace processor has: all, or pieces of it.
+		dir := t.TempDir()
+		var files []string
+		o := &perfetto.Options{}
+		if want.calls > most {
+			o.MaxSize = 2 << 20
+		}
+		res, err = perfetto.Files(func(part int) (io.WriteCloser, error) {
+			files = append(files, filepath.Join(dir, strconv.Itoa(part)))
+			return os.Create(files[part-1])
+		}, r, acl.Model, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, f := range files {
+			if i > 0 && i < len(files)-1 && i != len(files)/2 {
+				continue
+			}
+			rows := viewertest.SQL(t, f, viewertest.Errors, "select count(*), sum(dur) from slice where category = 'call'",
+				"select count(*), sum(iif(category = 'task', dur, 0)) from slice where category in ('task', 'bracketed')", "select count(*) from flow")
+			got := fmt.Sprint(rows[1][0], rows[2][0], rows[3][0])
+			if all := fmt.Sprintf("[%d %d][%d %d][%d]", want.calls, want.host, want.tasks, want.device, want.tasks); len(rows[0]) > 0 || len(files) == 1 && strings.ReplaceAll(got, "] [", "][") != all {
+				t.Errorf("%s: errors %v, %s, want %s", f, rows[0], got, all)
+			}
+			if len(files) > 1 && (rows[1][0][0] == "0" || rows[3][0][0] == "0") {
+				t.Errorf("%s: %s", f, got)
+			}
+		}
+	})
+}
+
+// packets counts the beginnings and ends of slices in compressed packets.
+func packets(t *testing.T, in io.Reader) (begun, ended int) {
+	t.Helper()
+	b := bufio.NewReaderSize(in, 1<<20)
+	for {
+		if _, err := binary.ReadUvarint(b); err == io.EOF {
+			return begun, ended
+		}
+		n, err := binary.ReadUvarint(b)
+		packet := make([]byte, n)
+		if _, err2 := io.ReadFull(b, packet); errors.Join(err, err2) != nil {
+			t.Fatal(err, err2)
+		}
+		_, _, tag := protowire.ConsumeTag(packet)
+		packed, _ := protowire.ConsumeBytes(packet[tag:])
+		z, err := zlib.NewReader(bytes.NewReader(packed))
+		if err != nil {
+			t.Fatal(err)
+		}
+		plain, err := io.ReadAll(z)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fields(t, plain, func(_ protowire.Number, packet []byte) {
+			fields(t, packet, func(n protowire.Number, event []byte) {
+				if n != 11 {
+					return
+				}
+				switch string(event[:2]) { // its type
+				case "\x48\x01":
+					begun++
+				case "\x48\x02":
+					ended++
+				}
+			})
+		})
+	}
+}
+
+// fields tells of the fields of a message that are bytes.
+func fields(t *testing.T, b []byte, tell func(protowire.Number, []byte)) {
+	for len(b) > 0 {
+		n, kind, size := protowire.ConsumeField(b)
+		if size < 0 {
+			t.Fatalf("no field: %x", b[:min(len(b), 20)])
+		}
+		if kind == protowire.BytesType {
+			_, _, tag := protowire.ConsumeTag(b)
+			v, _ := protowire.ConsumeBytes(b[tag:])
+			tell(n, v)
+		}
+		b = b[size:]
+	}
+}
+
+func TestPprof(t *testing.T) {
+	each(t, func(t *testing.T, r *format.Reader, want *sums) {
+		path := filepath.Join(t.TempDir(), "run.pb.gz")
+		f, err := os.Create(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(pprof.Write(f, r, acl.Model, nil), f.Close()); err != nil {
+			t.Fatal(err)
+		}
+		for index, total := range map[string]string{"launches": fmt.Sprint(want.kernels), "host_time": fmt.Sprintf("%dns", want.host), "device_time": fmt.Sprintf("%dns", want.device), "moved": fmt.Sprintf("%dB", want.bytes)} {
+			unit := strings.TrimLeft(total, "0123456789")
+			out, err := exec.Command("go", "tool", "pprof", "-top", "-unit="+unit, "-sample_index="+index, path).CombinedOutput()
+			if err != nil || strings.TrimRight(total, "nsB") != "0" && !strings.Contains(string(out), "of "+total+" total") {
+				t.Errorf("%s: %v, want %s in\n%.600s", index, err, total, out)
+			}
+		}
+	})
+}
+
+// An event of Chrome's form.
+type event struct {
+	Ph, Cat string
+	TS, Dur json.Number
+}
+
+// decimals are three places behind the point as a number of nanoseconds.
+func decimals(n json.Number) (v int64) {
+	v, _ = strconv.ParseInt(strings.Replace(string(n), ".", "", 1), 10, 64)
+	return v
+}
+
+func TestChrome(t *testing.T) {
+	each(t, func(t *testing.T, r *format.Reader, want *sums) {
+		for _, studio := range []bool{false, true} {
+			in, out := io.Pipe()
+			go func() {
+				_, err := chrome.Write(out, r, acl.Model, &chrome.Options{MindStudio: studio})
+				out.CloseWithError(err)
+			}()
+			d := json.NewDecoder(bufio.NewReaderSize(in, 1<<20))
+			for {
+				token, err := d.Token()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if token == json.Delim('[') {
+					break
+				}
+			}
+			var slices, arrows int
+			var host, device int64
+			for d.More() {
+				var e event
+				if err := d.Decode(&e); err != nil {
+					t.Fatal(err)
+				}
+				switch {
+				case e.Ph == "f":
+					arrows++
+				case studio && e.Ph == "X", e.Cat == "call", e.Cat == "task", e.Cat == "bracketed":
+					slices++
+				}
+				switch e.Cat {
+				case "call":
+					host += decimals(e.Dur)
+				case "task":
+					device += decimals(e.Dur)
+				}
+			}
+			if slices != want.calls+want.tasks || arrows != want.tasks || !studio && (host != want.host || device != want.device) {
+				t.Errorf("MindStudio's %v: %d slices, %d arrows, %d ns in calls, %d in tasks, want %+v", studio, slices, arrows, host, device, want)
+			}
+			if _, err := io.Copy(io.Discard, in); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+func TestParquet(t *testing.T) {
+	each(t, func(t *testing.T, r *format.Reader, want *sums) {
+		dir := t.TempDir()
+		if _, err := tables.Write(func(table string) (io.WriteCloser, error) { return os.Create(filepath.Join(dir, table)) }, r, acl.Model, nil); err != nil {
+			t.Fatal(err)
+		}
+		var got sums
+		rows(t, filepath.Join(dir, "calls"), func(c *tables.Call) { got.calls, got.host = got.calls+1, got.host+c.DurationNS })
+		rows(t, filepath.Join(dir, "tasks"), func(k *tables.Task) {
+			if got.tasks++; k.Measured {
+				got.device += k.ToNS - k.FromNS
+			}
+		})
+		rows(t, filepath.Join(dir, "kernels"), func(*tables.Kernel) { got.kernels++ })
+		var copied int64
+		rows(t, filepath.Join(dir, "copies"), func(c *tables.Copy) { got.copies, copied = got.copies+1, copied+c.Bytes })
+		got.bytes, got.steps = want.bytes, want.steps // of fills and of no table
+		if got != *want || copied > want.bytes {
+			t.Errorf("%+v, want %+v", got, *want)
+		}
+		if want.calls > most {
+			return
+		}
+		var host int64
+		calls := viewertest.Parquet(t, filepath.Join(dir, "calls"))
+		for _, row := range calls {
+			n, err := strconv.ParseInt(fmt.Sprint(row["duration_ns"]), 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			host += n
+		}
+		if len(calls) != want.calls || host != want.host || len(viewertest.Parquet(t, filepath.Join(dir, "kernels"))) != want.kernels {
+			t.Errorf("another reader has %d calls of %d ns, want %+v", len(calls), host, want)
+		}
+	})
+}
+
+// rows reads a table by the library's reader, which is none of what wrote it.
+func rows[T any](t *testing.T, path string, tell func(*T)) {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	r := parquet.NewGenericReader[T](f)
+	defer r.Close()
+	for buf := make([]T, 1024); ; {
+		n, err := r.Read(buf)
+		for i := range buf[:n] {
+			tell(&buf[i])
+		}
+		if err == io.EOF {
+			return
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+	}
+}
+
+func TestOTLP(t *testing.T) {
+	each(t, func(t *testing.T, r *format.Reader, want *sums) {
+		in, out := io.Pipe()
+		go func() {
+			_, err := otelexport.Write(out, r, acl.Model, nil)
+			out.CloseWithError(err)
+		}()
+		var got sums
+		ids := map[[24]byte]bool{}
+		for lines := bufio.NewReaderSize(in, 1<<20); ; {
+			line, err := lines.ReadBytes('\n')
+			if err == io.EOF {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			td, err := (&ptrace.JSONUnmarshaler{}).UnmarshalTraces(line)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, rs := range td.ResourceSpans().All() {
+				for _, ss := range rs.ScopeSpans().All() {
+					for _, s := range ss.Spans().All() {
+						took := int64(s.EndTimestamp() - s.StartTimestamp())
+						has := func(key string) bool { _, ok := s.Attributes().Get(key); return ok }
+						switch {
+						case !has("acl.call"):
+						case has("thread.id"), has("thread.name"):
+							got.calls, got.host = got.calls+1, got.host+took
+						case !has("acl.bracketed"):
+							got.device += took
+							fallthrough
+						default:
+							got.tasks++
+						}
+						if want.calls <= most {
+							trace, span := s.TraceID(), s.SpanID()
+							id := [24]byte(slices.Concat(trace[:], span[:]))
+							if ids[id] {
+								t.Fatalf("two spans %x", id)
+							}
+							ids[id] = true
+						}
+					}
+				}
+			}
+		}
+		if got.calls != want.calls || got.tasks != want.tasks || got.host != want.host || got.device != want.device {
+			t.Errorf("%+v, want %+v", got, *want)
+		}
+	})
+}
