@@ -52,8 +52,11 @@ type UprobeOptions struct {
 	// RingBytes is the size of the ring between kernel and reader, rounded up to a power of two. 0: 8 MiB.
 	RingBytes int
 
+	// OneByOne attaches by a perf event for each probe, as older kernels do, where all at once is possible too.
+	OneByOne bool
+
 	// Older kernels lack ways that newer ones have; tests go without them.
-	noMulti, noSleep, noCookie bool
+	noSleep, noCookie bool
 }
 
 // Uprobes are probes in the kernel on the functions of a runtime's libraries. They are on from AttachUprobes until Run
@@ -193,7 +196,7 @@ func uprobeError(err error) error {
 func (u *Uprobes) load() error {
 	// Kernels since 5.11 account differently and need no limit; where it matters, loading fails and says so.
 	_ = rlimit.RemoveMemlock()
-	u.multi = !u.opts.noMulti && features.HaveBPFLinkUprobeMulti() == nil
+	u.multi = !u.opts.OneByOne && features.HaveBPFLinkUprobeMulti() == nil
 	u.cookies = u.multi || !u.opts.noCookie && features.HaveProgramHelper(ebpf.Kprobe, asm.FnGetAttachCookie) == nil
 	var failed error
 	for _, sleepable := range []bool{true, false} {
@@ -354,21 +357,7 @@ func (u *Uprobes) Add(library string) error {
 	if err != nil {
 		return err
 	}
-	ex, err := link.OpenExecutable(library)
-	if err != nil {
-		return fmt.Errorf("attach to %s: %w", library, err)
-	}
-	// The return first: an entry that is seen has its return seen too.
-	if u.exit != "" {
-		ls, err := u.attach(ex, u.coll.Programs[u.exit], sites, true)
-		u.leaves = append(u.leaves, ls...)
-		if err != nil {
-			return uprobeError(fmt.Errorf("attach to %s: %w", library, err))
-		}
-	}
-	ls, err := u.attach(ex, u.coll.Programs[u.entry], sites, false)
-	u.enters = append(u.enters, ls...)
-	if err != nil {
+	if err := u.put(library, sites); err != nil {
 		return uprobeError(fmt.Errorf("attach to %s: %w", library, err))
 	}
 	for _, s := range sites {
@@ -376,6 +365,25 @@ func (u *Uprobes) Add(library string) error {
 	}
 	u.attached[file] = true
 	return nil
+}
+
+// put puts probes on places in a file.
+func (u *Uprobes) put(path string, sites []uprobeSite) error {
+	ex, err := link.OpenExecutable(path)
+	if err != nil {
+		return err
+	}
+	// The return first: an entry that is seen has its return seen too.
+	if u.exit != "" {
+		ls, err := u.attach(ex, u.coll.Programs[u.exit], sites, true)
+		u.leaves = append(u.leaves, ls...)
+		if err != nil {
+			return err
+		}
+	}
+	ls, err := u.attach(ex, u.coll.Programs[u.entry], sites, false)
+	u.enters = append(u.enters, ls...)
+	return err
 }
 
 // has reports whether there are probes on a file.

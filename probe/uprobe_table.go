@@ -2,7 +2,6 @@ package probe
 
 import (
 	"debug/elf"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -270,7 +269,7 @@ func readerOf(f *api.Func, i int) (uprobeReader, bool) {
 type uprobeSite struct {
 	symbol string
 	offset uint64 // in the file
-	cookie uint64 // function, and 1<<16 for the implementation behind a wrapper
+	cookie uint64 // function, 1<<16 for the implementation behind a wrapper, and how far behind the entry it is <<24
 }
 
 func (s uprobeSite) id() api.ID { return api.ID(uint16(s.cookie)) }
@@ -313,12 +312,12 @@ func findSites(library string, want []*api.Func, arch string) ([]uprobeSite, err
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", fn.Name+suffix, err)
 			}
-			offset += probeOffset(code, arch)
-			if seen[offset] {
+			behind := probeOffset(code, arch)
+			if offset += behind; seen[offset] {
 				continue
 			}
 			seen[offset] = true
-			sites = append(sites, uprobeSite{symbol: fn.Name + suffix, offset: offset, cookie: uint64(fn.ID) | uint64(layer)<<16})
+			sites = append(sites, uprobeSite{symbol: fn.Name + suffix, offset: offset, cookie: uint64(fn.ID) | uint64(layer)<<16 | behind<<24})
 		}
 	}
 	return sites, nil
@@ -328,7 +327,7 @@ func findSites(library string, want []*api.Func, arch string) ([]uprobeSite, err
 func codeAt(f *elf.File, addr uint64) (uint64, []byte, error) {
 	for _, p := range f.Progs {
 		if p.Type == elf.PT_LOAD && p.Flags&elf.PF_X != 0 && addr >= p.Vaddr && addr < p.Vaddr+p.Filesz {
-			code := make([]byte, min(16, p.Vaddr+p.Filesz-addr))
+			code := make([]byte, min(32, p.Vaddr+p.Filesz-addr))
 			if _, err := p.ReadAt(code, int64(addr-p.Vaddr)); err != nil && err != io.EOF {
 				return 0, nil, err
 			}
@@ -336,22 +335,4 @@ func codeAt(f *elf.File, addr uint64) (uint64, []byte, error) {
 		}
 	}
 	return 0, nil, fmt.Errorf("address %#x is in no code", addr)
-}
-
-// probeOffset returns how far behind the entry of a function its probe goes. An instruction that only marks a branch
-// target has to be executed out of line, which costs ten times what a probe on the push behind it does, and nothing of
-// the call has changed behind it. An arm64 function that begins with paciasp is probed there: behind it the return address is
-// signed, and one that the kernel put in its place would not pass the check.
-func probeOffset(code []byte, arch string) uint64 {
-	if len(code) < 8 {
-		return 0
-	}
-	first := binary.LittleEndian.Uint32(code)
-	switch {
-	case arch == "amd64" && first == 0xfa1e0ff3: // endbr64
-		return 4
-	case arch == "arm64" && (first == 0xd503245f || first == 0xd503249f || first == 0xd50324df): // bti c, j, jc
-		return 4
-	}
-	return 0
 }

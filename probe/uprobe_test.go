@@ -242,6 +242,9 @@ var branchTargets = map[string][]string{"amd64": {"-fcf-protection=full"}, "arm6
 // uprobeLib compiles library and program, once for each test, and returns the library.
 func uprobeLib(t *testing.T) string {
 	t.Helper()
+	if dir := os.Getenv("ACLTRACE_TEST_UPROBES"); dir != "" {
+		return filepath.Join(dir, "libascendcl.so") // built where there is a compiler
+	}
 	dir := filepath.Join(os.TempDir(), fmt.Sprintf("uprobe.%d.%s", os.Getpid(), strings.ReplaceAll(t.Name(), "/", ".")))
 	lib := filepath.Join(dir, "libascendcl.so")
 	if err := os.Mkdir(dir, 0o755); errors.Is(err, os.ErrExist) {
@@ -443,10 +446,10 @@ func only(t *testing.T, s *seen, name string) Call {
 }
 
 func TestUprobeArguments(t *testing.T) {
-	for name, opts := range map[string]UprobeOptions{"best": {}, "single": {noMulti: true}, "no sleep": {noSleep: true}, "oldest": {noMulti: true, noSleep: true}} {
+	for name, opts := range map[string]UprobeOptions{"best": {}, "single": {OneByOne: true}, "no sleep": {noSleep: true}, "oldest": {OneByOne: true, noSleep: true, noCookie: true}} {
 		t.Run(name, func(t *testing.T) {
 			var said []uint64
-			if opts.noMulti { // each takes its time
+			if opts.OneByOne { // each takes its time
 				opts.Functions = []string{"aclrtMemcpyBatchAsync", "aclrtLaunchKernelWithHostArgs", "aclrtLaunchSIMTKernelWithHostArgs"}
 			}
 			s, _ := watch(t, opts, func(c *target) { said = words(c.run(t)) }, "args")
@@ -494,7 +497,7 @@ func TestUprobeArguments(t *testing.T) {
 }
 
 func TestUprobeMemory(t *testing.T) {
-	s, _ := watch(t, UprobeOptions{}, func(c *target) { c.run(t) }, "memory")
+	s, u := watch(t, UprobeOptions{}, func(c *target) { c.run(t) }, "memory")
 	wantBytes(t, only(t, s, "aclrtMalloc"), "devPtr", Out, uint64(0x124000000000+64))
 	fs := s.of("aclrtBinaryGetFunction")
 	if len(fs) != 3 {
@@ -505,7 +508,11 @@ func TestUprobeMemory(t *testing.T) {
 	if p := piece(t, fs[1], "kernelName", 0); p.Missing != Unreadable || p.Bytes != nil {
 		t.Errorf("a string at a bad address: %+v", p)
 	}
-	wantBytes(t, fs[2], "kernelName", In, "name")
+	if u.sleepable {
+		wantBytes(t, fs[2], "kernelName", In, "name")
+	} else if p := piece(t, fs[2], "kernelName", 0); p.Missing != Unreadable {
+		t.Errorf("a page that this kernel can't wait for: %+v", p)
+	}
 	wantBytes(t, only(t, s, "aclrtGetFunctionName"), "name", Out, "add_custom")
 	wantBytes(t, only(t, s, "aclrtGetSocName"), "return", Out, "Ascend910B4")
 	loads := s.of("aclrtBinaryLoadFromFile")
@@ -905,6 +912,16 @@ func TestProbeOffset(t *testing.T) {
 	}{
 		{"endbr64, push", "amd64", []byte{0xf3, 0x0f, 0x1e, 0xfa, 0x55, 0x48, 0x89, 0xe5}, 4},
 		{"push", "amd64", []byte{0x55, 0x48, 0x89, 0xe5, 0x41, 0x57, 0x41, 0x56}, 0},
+		{"endbr64, nop5, push", "amd64", []byte{0xf3, 0x0f, 0x1e, 0xfa, 0x0f, 0x1f, 0x44, 0, 0, 0x55, 0x48, 0x89, 0xe5}, 9},
+		{"nop5, sub", "amd64", []byte{0x0f, 0x1f, 0x44, 0, 0, 0x48, 0x83, 0xec, 0x18}, 0},
+		{"endbr64, xor %eax, push", "amd64", []byte{0xf3, 0x0f, 0x1e, 0xfa, 0x31, 0xc0, 0x53, 0xc3}, 6},
+		{"mov %rdi to %rax, mov 1 to %r10d, push %r12", "amd64", []byte{0x48, 0x89, 0xf8, 0x41, 0xba, 1, 0, 0, 0, 0x41, 0x54, 0xc3}, 9},
+		{"test %rdi, push", "amd64", []byte{0x48, 0x85, 0xff, 0x55, 0xc3}, 3},
+		{"endbr64, xor %edi, push", "amd64", []byte{0xf3, 0x0f, 0x1e, 0xfa, 0x31, 0xff, 0x53, 0xc3}, 4},
+		{"mov 1 to %r8d, push", "amd64", []byte{0x41, 0xb8, 1, 0, 0, 0, 0x53, 0xc3}, 0},
+		{"mov from memory, push", "amd64", []byte{0x48, 0x8b, 0x07, 0x53, 0xc3}, 0},
+		{"endbr64, jump", "amd64", []byte{0xf3, 0x0f, 0x1e, 0xfa, 0xe9, 0, 0, 0, 0}, 4},
+		{"sub from %rsp, push", "amd64", []byte{0x48, 0x83, 0xec, 0x18, 0x53}, 0},
 		{"bti c", "arm64", le(0xd503245f, 0xa9be7bfd), 4},
 		{"bti c, paciasp", "arm64", le(0xd503245f, 0xd503233f), 4},
 		{"paciasp", "arm64", le(0xd503233f, 0xa9be7bfd), 0},
@@ -914,6 +931,49 @@ func TestProbeOffset(t *testing.T) {
 		if got := probeOffset(c.code, c.arch); got != c.want {
 			t.Errorf("%s: %d, want %d", c.name, got, c.want)
 		}
+	}
+}
+
+// Each way of attaching that this kernel has sees every call of a small program right, and its cost is known.
+func TestUprobeTrial(t *testing.T) {
+	worked := 0
+	for _, k := range TryUprobes(acl.Model, true) {
+		t.Logf("%s: %.0f ns a launch, %v", k.Kind, k.CostNS, k.Err)
+		if errors.Is(k.Err, ErrNotPermitted) {
+			t.Skip(k.Err)
+		}
+		if errors.Is(k.Err, ErrNotSupported) {
+			continue
+		}
+		if k.Err != nil || k.CostNS < 50 {
+			t.Errorf("%s: %v, %.0f ns a launch", k.Kind, k.Err, k.CostNS)
+		}
+		worked++
+	}
+	if worked == 0 {
+		t.Error("no way works")
+	}
+}
+
+// The program of the trial runs on arm64 too.
+func TestUprobeTrialARM64(t *testing.T) {
+	qemu, err := exec.LookPath("qemu-aarch64")
+	if err != nil {
+		t.Skip("no qemu-aarch64")
+	}
+	p, err := newTrialProgram(acl.Model.Lookup("aclrtLaunchKernelWithHostArgs"), "arm64")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "trial")
+	if err := os.WriteFile(path, p.file, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command(qemu, path).CombinedOutput(); err != nil {
+		t.Errorf("%v %s", err, out)
+	}
+	if op := le32(p.file[p.probe:]); op != 0xa9bf7bfd {
+		t.Errorf("the probe is on %#x", op)
 	}
 }
 

@@ -151,8 +151,9 @@ type recorder struct {
 	since    int64       // time since which it is
 	simDir   string
 
-	late   sync.Mutex // of unseen, which another goroutine adds to
-	unseen []format.Unhooked
+	uprobes probe.UprobeTrial // the way that is used, and what it costs
+	late    sync.Mutex        // of unseen, which another goroutine adds to
+	unseen  []format.Unhooked
 }
 
 // defaults fills in what was not said.

@@ -25,6 +25,10 @@ func (r *recorder) runUprobes(ctx context.Context) (*Result, error) {
 			return nil, fmt.Errorf("%w: %w", ErrStart, err)
 		}
 	}
+	o, err := r.uprobeOptions()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrStart, err)
+	}
 	cmd := r.command(ctx, r.env)
 	resume, err := startStopped(cmd)
 	if err != nil {
@@ -37,7 +41,6 @@ func (r *recorder) runUprobes(ctx context.Context) (*Result, error) {
 		_, _ = cmd.Process.Wait()
 		return nil, fmt.Errorf("%w: %w", ErrStart, err)
 	}
-	o := r.uprobeOptions()
 	o.PIDs = []int{pid}
 	u, err := probe.LoadUprobes(r.o.Model, o)
 	if err != nil {
@@ -64,18 +67,29 @@ func (r *recorder) runUprobes(ctx context.Context) (*Result, error) {
 	if r.o.Library != "" {
 		r.b.libraries[r.o.Library] = true
 	}
-	return r.finishUprobes(u, res)
+	return r.finishUprobes(res)
 }
 
-func (r *recorder) uprobeOptions() *probe.UprobeOptions {
-	o := &probe.UprobeOptions{}
+// uprobeOptions tries how uprobes work here, and says how to use them.
+func (r *recorder) uprobeOptions() (*probe.UprobeOptions, error) {
+	trials := probe.TryUprobes(r.o.Model, false)
+	best := trials[len(trials)-1]
+	if best.Err != nil {
+		var errs []error
+		for _, t := range trials {
+			errs = append(errs, fmt.Errorf("%s: %w", t.Kind, t.Err))
+		}
+		return nil, errors.Join(errs...)
+	}
+	r.uprobes = best
+	o := &probe.UprobeOptions{OneByOne: best.OneByOne}
 	switch r.o.Payload {
 	case Small:
 		o.PayloadLimit = SmallLimit
 	case Full, Hash:
 		o.PayloadLimit = ^uint64(0)
 	}
-	return o
+	return o, nil
 }
 
 // follow puts probes on the libraries of some processes: the one that was named, those that they map, those that lie where their
@@ -163,10 +177,12 @@ func runpaths(path string) (lists []string) {
 }
 
 // finishUprobes closes the trace of a recording by uprobes.
-func (r *recorder) finishUprobes(u *probe.Uprobes, res *Result) (*Result, error) {
+func (r *recorder) finishUprobes(res *Result) (*Result, error) {
 	r.late.Lock()
 	res.Unhooked = append(res.Unhooked, r.unseen...)
 	r.late.Unlock()
+	r.meta.Tracer.CostNS, r.meta.Coverage.Binder = r.uprobes.CostNS, r.uprobes.Kind
+	r.meta.Replayable = false // what only the runtime knows is missing
 	return r.finish(res)
 }
 
@@ -177,6 +193,7 @@ type AttachOptions struct {
 	Comm    string        // processes of this name, those that there are and those to come
 	Cgroup  string        // folder of a control group: processes in it and below
 	All     bool          // every process that uses the runtime
+	Sample  bool          // leave out calls while the recorder is behind, the more the further it is
 	For     time.Duration // how long; 0 means until the process ends or ctx does
 }
 
@@ -187,8 +204,11 @@ func Attach(ctx context.Context, o *AttachOptions) (*Result, error) {
 	if r.o.Payload == "" {
 		r.o.Payload = Small
 	}
-	uo := r.uprobeOptions()
-	uo.Name, uo.Cgroup = o.Comm, o.Cgroup
+	uo, err := r.uprobeOptions()
+	if err != nil {
+		return nil, err
+	}
+	uo.Name, uo.Cgroup, uo.Sample = o.Comm, o.Cgroup, o.Sample
 	if o.PID != 0 {
 		uo.PIDs = []int{o.PID}
 		if b, err := os.ReadFile(procFile(o.PID, "cmdline")); err != nil {
@@ -245,7 +265,7 @@ func Attach(ctx context.Context, o *AttachOptions) (*Result, error) {
 	}()
 	res := &Result{}
 	res.Incomplete = errors.Join(u.Run(ctx, r.b), r.b.finish())
-	return r.finishUprobes(u, res)
+	return r.finishUprobes(res)
 }
 
 func processEnv(pid int) []string {

@@ -157,7 +157,7 @@ func (in *Info) Text(w io.Writer) error {
 		ended = "not seen: a flight recorder sealed its newest calls, since " + in.Sealed
 	}
 	row("ended", "%s", ended)
-	row("recorded", "%s on %s, %s, by the %s", time.Unix(0, in.StartNS).UTC().Format("2006-01-02 15:04:05 UTC"), in.Host, Duration(in.EndNS-in.StartNS), in.CapturedBy)
+	row("recorded", "%s on %s, %s, by %s", time.Unix(0, in.StartNS).UTC().Format("2006-01-02 15:04:05 UTC"), in.Host, Duration(in.EndNS-in.StartNS), strings.Replace("the "+in.CapturedBy, "the ebpf", "eBPF", 1))
 	device := in.Device.Name
 	if in.Simulated {
 		device = "simulated: no device was involved"
@@ -186,7 +186,11 @@ func (in *Info) Text(w io.Writer) error {
 	} else {
 		row("gaps", "none")
 	}
-	row("replayable", "%s", map[bool]string{true: "yes", false: "not in full: record with --replayable"}[in.Replayable])
+	if in.CapturedBy == "ebpf" {
+		row("replayable", "not in full: results of asynchronous copies, arguments that a launch takes by an array of pointers, and what was made before the recording are not in it")
+	} else {
+		row("replayable", "%s", map[bool]string{true: "yes", false: "not in full: record with --replayable"}[in.Replayable])
+	}
 	if n := in.Tracer.ClockJumps; n > 0 {
 		row("clock", "jumped %s, as in a suspended machine: times in the 100 ms before are wrong", plural(uint64(n), "time"))
 	}

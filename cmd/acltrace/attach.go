@@ -51,6 +51,7 @@ func (a *app) attachCmd() *cobra.Command {
 	f.StringVarP(&o.Output, "output", "o", "run.aclt", "trace to write")
 	f.StringVar(&o.Library, "library", "", "path of the runtime library, where the process maps it under another name")
 	f.StringVar(&payload, "payload", "small", "what to keep of copies: small (up to 64 KiB), full, hash or none")
+	f.BoolVar(&o.Sample, "sample", false, "when the recorder falls behind, record only some of the calls, and count the others, before any is lost")
 	f.DurationVar(&o.For, "for", 0, "how long, as 30s")
 	return c
 }

@@ -1,0 +1,101 @@
+package probe
+
+import "encoding/binary"
+
+// probeOffset returns how far behind the entry of a function its probe goes, given the function's first bytes.
+//
+// A probe on an instruction that the kernel knows how to act out (a push, a jump, a call, a nop) costs a tenth of one on any other,
+// which has to be executed out of line, in a single step. So a probe goes behind what only marks the entry, and behind
+// instructions that change nothing of what a call is told by: its arguments and its stack. Nothing but a push is looked for behind
+// those: it is where a function begins in earnest, and no loop comes back to it.
+//
+// A nop of 5 bytes is passed by where something cheap follows. Newer kernels make such a probe a call, which writes below the
+// stack pointer, where a function that has begun may keep its data.
+//
+// An arm64 function that begins with paciasp is probed there: behind it the return address is signed, and one that the kernel put
+// in its place would not pass the check.
+func probeOffset(code []byte, arch string) uint64 {
+	switch arch {
+	case "amd64":
+		return probeOffsetAMD64(code)
+	case "arm64":
+		if len(code) < 8 {
+			return 0
+		}
+		switch binary.LittleEndian.Uint32(code) {
+		case 0xd503245f, 0xd503249f, 0xd50324df: // bti c, j, jc
+			return 4
+		}
+	}
+	return 0
+}
+
+func probeOffsetAMD64(code []byte) uint64 {
+	begin := 0
+	if len(code) >= 5 && binary.LittleEndian.Uint32(code) == 0xfa1e0ff3 { // endbr64
+		begin = 4
+	}
+	if rest := code[begin:]; len(rest) > 5 && string(rest[:5]) == "\x0f\x1f\x44\x00\x00" && actedOut(rest[5:]) {
+		return uint64(begin + 5)
+	}
+	if actedOut(code[begin:]) {
+		return uint64(begin)
+	}
+	for at := begin; ; {
+		n := harmless(code[at:])
+		if n == 0 {
+			return uint64(begin)
+		}
+		at += n
+		if pushes(code[at:]) {
+			return uint64(at)
+		}
+	}
+}
+
+// actedOut reports whether the kernel acts out the instruction.
+func actedOut(code []byte) bool {
+	if len(code) == 0 {
+		return false
+	}
+	switch code[0] {
+	case 0x90, 0xe8, 0xe9, 0xeb: // nop, call, jump
+		return true
+	}
+	return pushes(code)
+}
+
+// pushes reports whether the instruction is a push of a register.
+func pushes(code []byte) bool {
+	if len(code) > 1 && code[0] == 0x41 {
+		code = code[1:]
+	}
+	return len(code) > 0 && code[0] >= 0x50 && code[0] <= 0x57
+}
+
+// harmless returns the length of an instruction that changes no argument and no memory, 0 for any other: one that sets another
+// register from a register or a number, or that compares.
+func harmless(code []byte) int {
+	rex, n := byte(0), 0
+	if len(code) > 0 && code[0]&0xf0 == 0x40 {
+		rex, n = code[0], 1
+	}
+	if len(code) < n+2 {
+		return 0
+	}
+	op, modrm := code[n], code[n+1]
+	// free reports whether a register holds neither an argument nor the stack pointer: the others are %rax, %rbx, %rbp and %r10 up.
+	free := func(reg byte) bool { return reg == 0 || reg == 3 || reg == 5 || reg >= 10 }
+	reg, rm := modrm>>3&7|rex&4<<1, modrm&7|rex&1<<3
+	switch {
+	case op&0xf8 == 0xb8 && rex&8 == 0 && free(op&7|rex&1<<3) && len(code) >= n+5: // mov number
+		return n + 5
+	case modrm < 0xc0: // memory
+		return 0
+	case op == 0x85, op == 0x39, op == 0x3b: // test, cmp
+		return n + 2
+	case (op == 0x31 || op == 0x89) && free(rm), (op == 0x33 || op == 0x8b) && free(reg): // xor, mov
+		return n + 2
+	}
+	return 0
+}
