@@ -10,16 +10,11 @@ import (
 
 // A blockWriter collects the calls of one events chunk as columns, which are encoded when the block ends. What can be learnt from the columns is not looked at call by call.
 type blockWriter struct {
-	first    uint64
-	n        int
-	words    int
-	t0       int64    // the start of the first call, or when the first data was captured where that came before
-	begin    []int64  // of each call
-	dur      []uint64 // end − start
-	fn       []uint16 // its function
-	thread   []uint32
-	flags    []CallFlags
-	ret      []uint64
+	first uint64
+	n     int
+	words int
+	t0    int64 // the start of the first call, or when the first data was captured where that came before
+	*callColumns
 	threads  uint32    // bits in which threads differ from that of the first call
 	anyFlags CallFlags // of all calls
 	anyRet   uint64    // bits of all of them
@@ -43,6 +38,16 @@ type blockWriter struct {
 	col  []uint64
 	lens []uint64
 	text []byte
+}
+
+// callColumns is what every call has. Arrays spare a look at the bounds of each.
+type callColumns struct {
+	begin  [blockCalls]int64
+	dur    [blockCalls]uint64 // end − start
+	fn     [blockCalls]uint16 // its function
+	thread [blockCalls]uint32
+	flags  [blockCalls]CallFlags
+	ret    [blockCalls]uint64
 }
 
 // lateRange is the range of calls of earlier chunks that a chunk holds data of; n counts from lo to the highest.
@@ -137,10 +142,7 @@ func kindOf(d *Data) uint32 {
 }
 
 func newBlockWriter() *blockWriter {
-	return &blockWriter{
-		groups: map[groupKey]*groupRows{}, begin: make([]int64, blockCalls), dur: make([]uint64, blockCalls), fn: make([]uint16, blockCalls),
-		thread: make([]uint32, blockCalls), flags: make([]CallFlags, blockCalls), ret: make([]uint64, blockCalls),
-	}
+	return &blockWriter{groups: map[groupKey]*groupRows{}, callColumns: &callColumns{}}
 }
 
 func (b *blockWriter) empty() bool { return b.n == 0 && len(b.rowCall) == 0 }
@@ -216,13 +218,24 @@ func (b *blockWriter) data(d *Data, call uint64, time int64, fn uint16, blob Blo
 	if call < b.first {
 		b.late.add(call)
 	}
-	content, size := d.Bytes, d.Len
-	if size == 0 {
-		size = uint64(len(content))
-	}
+	content := d.Bytes
 	if blob != 0 {
 		content = nil
 	}
+	b.add(d, call, t, fn, blob, content)
+}
+
+// own adds data that lies inline of the call that was added last.
+func (b *blockWriter) own(d *Data, c *Call) {
+	t := int64(0)
+	if d.Time != 0 {
+		t = d.Time - c.Start
+	}
+	b.add(d, c.Index, t, c.Func, 0, d.Bytes)
+}
+
+// add adds a row of data that was captured t after its call began.
+func (b *blockWriter) add(d *Data, call uint64, t int64, fn uint16, blob BlobID, content []byte) {
 	g := b.group(keyOf(d, fn, content))
 	if g.rows == 0 {
 		g.id = len(b.live)
@@ -232,6 +245,10 @@ func (b *blockWriter) data(d *Data, call uint64, time int64, fn uint16, blob Blo
 	row := g.words.Next()
 	row[propAddr], row[propTime] = d.Addr, uint64(t)
 	if g.wide {
+		size := d.Len
+		if size == 0 {
+			size = uint64(len(d.Bytes))
+		}
 		row[propItem], row[propBlob], row[propLen] = uint64(d.Item), uint64(blob), size
 		column.PutBytes(row[propsWide:], content)
 	} else {
@@ -290,7 +307,7 @@ func (b *blockWriter) encode(dst []byte) []byte {
 func (b *blockWriter) encodeCalls(dst []byte) []byte {
 	b.enc.Begin(dst, kindCalls, 0, uint64(b.n), callFields)
 	col := b.column(b.n)
-	b.enc.Words(callFunc, widen(col, b.fn))
+	b.enc.Words(callFunc, widen(col, b.fn[:]))
 	dur := b.dur[:len(col)]
 	last := b.t0
 	for i, t := range b.begin[:len(col)] {
@@ -300,12 +317,12 @@ func (b *blockWriter) encodeCalls(dst []byte) []byte {
 	b.enc.Words(callStart, col)
 	b.enc.Words(callDur, dur)
 	if b.threads != 0 {
-		b.enc.Words(callThread, widen(col, b.thread))
+		b.enc.Words(callThread, widen(col, b.thread[:]))
 	} else {
 		b.enc.Constant(callThread, uint64(b.thread[0]))
 	}
 	if b.anyFlags != 0 {
-		b.enc.Words(callFlags, widen(col, b.flags))
+		b.enc.Words(callFlags, widen(col, b.flags[:]))
 	}
 	if b.anyRet != 0 {
 		b.enc.Words(callRet, b.ret[:b.n])

@@ -193,10 +193,40 @@ func (w *Writer) Call(c *Call) (uint64, error) {
 	if w.closed || f == nil || len(c.Args) != f.Words || c.End < c.Start || int(c.Thread) >= len(w.threads) || !ascending(c.Outs) {
 		return 0, w.refused(c)
 	}
+	for i := range c.Data {
+		if !c.Data[i].inline() {
+			return w.callStored(c, f)
+		}
+	}
+	index := w.next
+	w.next++
+	c.Index = index
+	b := w.block
+	b.call(c)
+	for i := range c.Data {
+		if b.words >= blockWords {
+			return index, w.rest(c, i)
+		}
+		b.own(&c.Data[i], c)
+	}
+	if b.full() {
+		return index, w.flushBlock()
+	}
+	return index, nil
+}
+
+// inline reports whether d has content that lies among the calls, and is in order.
+func (d *Data) inline() bool {
+	n := len(d.Bytes)
+	return uint(n-1) < InlineLimit && uint64(n) == d.Len && d.Blob == 0
+}
+
+// callStored is Call for data of which some may not lie among the calls.
+func (w *Writer) callStored(c *Call, f *Function) (uint64, error) {
 	w.stored = w.stored[:0]
 	for i := range c.Data {
 		d := &c.Data[i]
-		if n := len(d.Bytes); n > 0 && n <= InlineLimit && uint64(n) == d.Len && d.Blob == 0 {
+		if d.inline() {
 			continue
 		}
 		blob, err := w.store(d)
@@ -207,13 +237,16 @@ func (w *Writer) Call(c *Call) (uint64, error) {
 			w.stored = append(w.stored, blob)
 		}
 	}
-	index := w.next
+	c.Index = w.next
 	w.next++
-	c.Index = index
 	w.block.call(c)
-	var err error
+	return c.Index, w.rest(c, 0)
+}
+
+// rest adds the data of a call from the i-th on, and ends the block where that is full.
+func (w *Writer) rest(c *Call, i int) (err error) {
 	stored := w.stored
-	for i := range c.Data {
+	for ; i < len(c.Data); i++ {
 		// A call with thousands of buffers may fill the block; what follows is then data of an earlier chunk.
 		if w.block.words >= blockWords {
 			err = errors.Join(err, w.flushBlock())
@@ -226,12 +259,12 @@ func (w *Writer) Call(c *Call) (uint64, error) {
 		if len(d.Bytes) > InlineLimit {
 			blob, stored = stored[0], stored[1:]
 		}
-		w.block.data(d, index, time, c.Func, blob)
+		w.block.data(d, c.Index, time, c.Func, blob)
 	}
 	if w.block.full() {
 		err = errors.Join(err, w.flushBlock())
 	}
-	return index, err
+	return err
 }
 
 func ascending(outs []Out) bool {

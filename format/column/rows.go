@@ -10,7 +10,8 @@ import (
 type Rows struct {
 	width int
 	n     int      // rows in the columns
-	tile  []uint64 // the rows since then, one after another, in memory for whole rows
+	tile  []uint64 // the rows since then, one after another, and memory for more
+	used  int      // words of the tile
 	first []uint64 // the first row
 	fixed []int    // the words that are as in the first row so far
 	vary  []varying
@@ -37,28 +38,34 @@ func (r *Rows) Width() int { return r.width }
 
 // Next adds a row and returns it to be filled, which is to be done before the next call of anything.
 func (r *Rows) Next() []uint64 {
-	if len(r.tile) == cap(r.tile) {
-		r.room()
+	at := r.used
+	r.used = at + r.width
+	if r.used > len(r.tile) {
+		return r.room()
 	}
-	r.tile = r.tile[:len(r.tile)+r.width]
-	return r.tile[len(r.tile)-r.width:]
+	return r.tile[at:r.used]
 }
 
-func (r *Rows) room() {
-	if n := len(r.tile); n < tileRows*r.width {
-		r.tile = append(make([]uint64, 0, max(n*4, leastTile*r.width)), r.tile...)
-		return
+// room is Next where the tile is full.
+func (r *Rows) room() []uint64 {
+	if r.used -= r.width; r.used < tileRows*r.width {
+		tile := make([]uint64, max(r.used*4, leastTile*r.width))
+		copy(tile, r.tile)
+		r.tile = tile
+	} else {
+		r.turn()
 	}
-	r.turn()
+	r.used += r.width
+	return r.tile[r.used-r.width : r.used]
 }
 
 // turn makes columns of the rows in the tile.
 func (r *Rows) turn() {
-	tile, n := r.tile, r.n
+	tile, n := r.tile[:r.used], r.n
 	if len(tile) == 0 {
 		return
 	}
-	r.tile = tile[:0]
+	r.used = 0
 	if n == 0 {
 		r.first = append(r.first[:0], tile[:r.width]...)
 		r.fixed = r.fixed[:0]
@@ -78,16 +85,21 @@ func (r *Rows) turn() {
 	r.spread(tile, n)
 	for i := range r.vary {
 		v := &r.vary[i]
-		k, lo, hi := v.at, v.lo, v.hi
-		dst := v.values[n:r.n]
-		for j := range dst {
-			x := tile[k]
-			k += r.width
-			dst[j] = x
-			lo, hi = min(lo, x), max(hi, x)
-		}
-		v.lo, v.hi = lo, hi
+		v.lo, v.hi = gather(v.values[n:r.n], tile, v.at, r.width, v.lo, v.hi)
 	}
+}
+
+// gather sets dst to word k of each row of a tile of rows of some width, of which there are as many, and returns the extremes of these and of lo and hi.
+func gather(dst, tile []uint64, k, width int, lo, hi uint64) (uint64, uint64) {
+	_ = tile[k+(len(dst)-1)*width]
+	from, at, step := unsafe.Pointer(unsafe.SliceData(tile)), uintptr(k)*8, uintptr(width)*8
+	for j := range dst {
+		x := *(*uint64)(unsafe.Add(from, at))
+		at += step
+		dst[j] = x
+		lo, hi = min(lo, x), max(hi, x)
+	}
+	return lo, hi
 }
 
 // spread gives a column to each word that is the same no longer. That is rare, and what decides a call's cost is to see that nothing is new: four words are
@@ -118,8 +130,13 @@ func (r *Rows) spread(tile []uint64, n int) {
 func alike(tile, first []uint64, at [4]int) bool {
 	a, b, c, d := at[0], at[1], at[2], at[3]
 	fa, fb, fc, fd := first[a], first[b], first[c], first[d]
-	for w := len(first); len(tile) >= w; tile = tile[w:] {
-		if tile[a] != fa || tile[b] != fb || tile[c] != fc || tile[d] != fd {
+	// The look at the bounds of first is one for the rows too, which are as long.
+	size, end := uintptr(len(first))*8, uintptr(len(tile))*8
+	rows := unsafe.Pointer(unsafe.SliceData(tile))
+	for row := uintptr(0); row < end; row += size {
+		words := unsafe.Add(rows, row)
+		if *(*uint64)(unsafe.Add(words, a*8)) != fa || *(*uint64)(unsafe.Add(words, b*8)) != fb ||
+			*(*uint64)(unsafe.Add(words, c*8)) != fc || *(*uint64)(unsafe.Add(words, d*8)) != fd {
 			return false
 		}
 	}
@@ -173,7 +190,7 @@ func (r *Rows) Row(dst []uint64, i int) {
 
 // Reset takes all rows away. Their memory stays.
 func (r *Rows) Reset() {
-	r.n, r.tile = 0, r.tile[:0]
+	r.n, r.used = 0, 0
 	for i := range r.vary {
 		r.spare = append(r.spare, r.vary[i].values)
 		r.vary[i].values = nil
