@@ -107,6 +107,54 @@ type groupRows struct {
 	wide  bool // rows have all properties, else address and time
 	rows  int
 	words column.Rows // properties, then content
+
+	// The data of one kernel may still differ by what it works on, such as the shape of tensors, by which most of the words are decided. Where a word tells, each of its values
+	// has rows of their own, in which the others are constant.
+	decider  int // 1 + the word of content, 0 for none
+	variants []*groupRows
+	of       *groupRows // the group that this is a variant of
+	value    uint64     // of the decider
+	total    int        // rows of all variants of the block
+	wait     int        // blocks until a decider is looked for again
+}
+
+// maxVariants is how many a group has; what else there is stays in the group itself.
+const maxVariants = 8
+
+// variant returns the rows for content.
+func (g *groupRows) variant(content []byte) *groupRows {
+	value := binary.LittleEndian.Uint64(content[(g.decider-1)*8:])
+	for _, v := range g.variants {
+		if v.value == value {
+			return v
+		}
+	}
+	if len(g.variants) == maxVariants {
+		return g
+	}
+	v := newGroupRows(g.key)
+	v.of, v.value = g, value
+	g.variants = append(g.variants, v)
+	return v
+}
+
+// choose decides, once a block is encoded, whether the group is to have variants in the next one. They must have many rows each, since each has a table of its own.
+func (g *groupRows) choose() {
+	const enough, pause = 32, 16
+	switch {
+	case g.decider != 0:
+		if g.total < enough*len(g.variants) {
+			g.decider, g.variants, g.wait = 0, nil, pause
+		}
+	case g.wait > 0:
+		g.wait--
+	case g.total >= 4*enough:
+		at, values, decided := g.words.Decider(g.props(), g.props()+g.size/8, maxVariants)
+		if g.wait = pause; decided >= 3 && g.total >= enough*values && decided*g.total > values*g.width()*32 {
+			g.decider = 1 + at - g.props()
+		}
+	}
+	g.total = 0
 }
 
 func newGroupRows(key groupKey) *groupRows {
@@ -237,6 +285,9 @@ func (b *blockWriter) own(d *Data, c *Call) {
 // add adds a row of data that was captured t after its call began.
 func (b *blockWriter) add(d *Data, call uint64, t int64, fn uint16, blob BlobID, content []byte) {
 	g := b.group(keyOf(d, fn, content))
+	if g.decider != 0 {
+		g = g.variant(content)
+	}
 	if g.rows == 0 {
 		g.id = len(b.live)
 		b.live = append(b.live, g)
@@ -494,6 +545,20 @@ func (b *blockWriter) reset(first uint64) {
 		}
 	}
 	b.used = b.used[:0]
+	for _, g := range b.live {
+		base := g
+		if g.of != nil {
+			base = g.of
+		}
+		base.total += g.rows
+	}
+	for _, g := range b.live {
+		if g.of != nil && g.of.total > 0 {
+			g.of.choose()
+		} else if g.of == nil && g.total > 0 {
+			g.choose()
+		}
+	}
 	for _, g := range b.live {
 		g.rows = 0
 		g.words.Reset()

@@ -2,7 +2,9 @@ package format
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -493,4 +495,43 @@ func TestWriteFails(t *testing.T) {
 	if report, err := Check(path, nil); err != nil || len(report.Problems) > 0 {
 		t.Fatalf("%+v, %v", report, err)
 	}
+}
+
+// Argument blocks of a kernel that works on few shapes are laid out by shape, as long as there are many of each, and read back as they were.
+func TestVariants(t *testing.T) {
+	path := tempFile(t)
+	w := create(t, path, nil)
+	var want []*Call
+	var tables []int
+	for block, shapes := range []int{3, 3, 40, 3, 3, 3} {
+		n := 600
+		if block >= 4 {
+			n = 20
+		}
+		for i := range n {
+			shape := uint64(i*5) % uint64(shapes)
+			content := make([]byte, 20*8+3)
+			for k := range 20 {
+				binary.LittleEndian.PutUint64(content[k*8:], 1000+shape*uint64(k%4))
+			}
+			binary.LittleEndian.PutUint64(content, uint64(i))
+			c := &Call{Func: 3, Start: int64(len(want)) * 10, End: int64(len(want))*10 + 5, Data: []Data{{Param: 1, Group: 7, Addr: 8, Time: int64(len(want)) * 10, Len: uint64(len(content)), Bytes: content}}}
+			if _, err := w.Call(c); err != nil {
+				t.Fatal(err)
+			}
+			want = append(want, written(c))
+		}
+		tables = append(tables, len(w.block.live))
+		if err := w.Flush(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	// Variants begin in the block after the one that shows them, are eight at most, of which three were there before, and end when there are few calls of each.
+	if fmt.Sprint(tables) != "[1 3 7 3 3 1]" {
+		t.Errorf("tables of the blocks: %v", tables)
+	}
+	equal(t, collect(t, open(t, path), nil), want)
 }

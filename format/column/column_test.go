@@ -1,6 +1,7 @@
 package column
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"runtime/metrics"
 	"slices"
@@ -218,6 +219,21 @@ func TestVector(t *testing.T) {
 	var d Decoder
 	all := columns()
 	r := rand.New(rand.NewPCG(3, 4))
+	for _, step := range []uint64{1, 300, 70000} {
+		v := make([]uint64, 333)
+		for i := range v[1:] {
+			v[i+1] = v[i] + r.Uint64N(step) + step/2
+		}
+		all[fmt.Sprintf("ascending by up to %d", step*3/2)] = v
+	}
+	ids := make([]uint64, 3001)
+	for i := range ids {
+		ids[i] = []uint64{1, 1, 1, 7}[r.IntN(4)]
+		if i > 1000 && i < 2000 {
+			ids[i] = 1
+		}
+	}
+	all["ids"] = ids
 	for name, n := range map[string]int{"steps of one": 300, "far run-length": 70000} {
 		v := make([]uint64, n)
 		for i := range v {
@@ -249,6 +265,18 @@ func TestVector(t *testing.T) {
 			if vec.Below(limit, len(v)) != want {
 				t.Errorf("%s as %s: below %d is %v", name, c.Enc, limit, !want)
 			}
+		}
+		if last, ok := vec.Ascending(len(v)); ok && (!slices.IsSorted(v) || last != v[len(v)-1]) {
+			t.Errorf("%s as %s: ascending to %d", name, c.Enc, last)
+		}
+		counts, want := make([]uint32, 1000), make([]uint32, 1000)
+		for _, x := range v {
+			if most < 1000 {
+				want[x]++
+			}
+		}
+		if ok := vec.Count(counts, len(v)); ok != (most < 1000) || !slices.Equal(counts, want) {
+			t.Errorf("%s as %s: counts differ, %v", name, c.Enc, ok)
 		}
 		for range 50 {
 			from := r.IntN(len(v))

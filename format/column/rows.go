@@ -2,6 +2,7 @@ package column
 
 import (
 	"encoding/binary"
+	"slices"
 	"unsafe"
 )
 
@@ -177,6 +178,68 @@ func (r *Rows) column(at int) (values []uint64, lo, hi uint64) {
 func (r *Rows) Column(at int) []uint64 {
 	values, _, _ := r.column(at)
 	return values
+}
+
+// Decider finds the word, from one place up to another, that decides most of the others: it has few values in the rows, and in those that have the same there the others are alike. It returns its place,
+// the number of its values, and how many words it decides; no words where there is none. It looks at some hundred rows.
+func (r *Rows) Decider(from, to, most int) (at, values, decided int) {
+	const rows, candidates = 512, 8
+	r.turn()
+	n, tried := min(r.n, rows), 0
+	var class [rows]uint8
+	for i := range r.vary {
+		v := &r.vary[i]
+		if v.at < from || v.at >= to || tried == candidates {
+			continue
+		}
+		k, ok := classes(class[:n], v.values, most)
+		if !ok {
+			continue
+		}
+		tried++
+		others := 0
+		for j := range r.vary {
+			if o := &r.vary[j]; j != i && o.at >= from && o.at < to && decides(class[:n], o.values) {
+				others++
+			}
+		}
+		if others > decided {
+			at, values, decided = v.at, k, others
+		}
+	}
+	return at, values, decided
+}
+
+// classes numbers the values of a column by their first appearance, of which there must be at most most, which is at most 8.
+func classes(class []uint8, values []uint64, most int) (n int, ok bool) {
+	var known [8]uint64
+	for i := range class {
+		k := slices.Index(known[:n], values[i])
+		if k < 0 {
+			if n == most {
+				return 0, false
+			}
+			k = n
+			known[k] = values[i]
+			n++
+		}
+		class[i] = uint8(k)
+	}
+	return n, true
+}
+
+// decides reports whether rows of one class have one value.
+func decides(class []uint8, values []uint64) bool {
+	var value [8]uint64
+	var known [8]bool
+	for i, c := range class {
+		if !known[c%8] {
+			known[c%8], value[c%8] = true, values[i]
+		} else if value[c%8] != values[i] {
+			return false
+		}
+	}
+	return true
 }
 
 // Row copies row i to dst.

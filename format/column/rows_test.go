@@ -54,6 +54,32 @@ func TestRows(t *testing.T) {
 	}
 }
 
+// A word decides others where each of its values comes with one value of theirs.
+func TestDecider(t *testing.T) {
+	r := MakeRows(7)
+	fill := func(n int, noise uint64) {
+		r.Reset()
+		for i := range n {
+			shape := uint64(i*7) % 3
+			copy(r.Next(), []uint64{uint64(i), 5, 100 + shape, shape * shape, noise * uint64(i%11%5), shape * 9, uint64(i % 50)})
+		}
+	}
+	fill(1000, 1)
+	if at, values, decided := r.Decider(1, 7, 8); at != 2 || values != 3 || decided != 2 {
+		t.Errorf("word %d with %d values decides %d", at, values, decided)
+	}
+	if _, _, decided := r.Decider(1, 7, 2); decided != 0 {
+		t.Errorf("with at most two values %d are decided", decided)
+	}
+	if _, _, decided := r.Decider(3, 5, 8); decided != 0 {
+		t.Errorf("%d of two that have nothing to do with each other are decided", decided)
+	}
+	r.Reset()
+	if _, _, decided := r.Decider(0, 7, 8); decided != 0 {
+		t.Errorf("%d words are decided without rows", decided)
+	}
+}
+
 func TestPutBytes(t *testing.T) {
 	words := []uint64{^uint64(0), ^uint64(0)}
 	PutBytes(words, []byte{1, 2, 3, 4, 5, 6, 7, 8, 9})
