@@ -71,7 +71,8 @@ type LiveResult struct {
 type Live struct {
 	o    LiveOptions
 	work chan *liveBatch
-	done chan struct{} // closed when all work is done
+	free chan *liveBatch // whose calls were counted
+	done chan struct{}   // closed when all work is done
 	cur  *liveBatch
 	sent struct{ until, latest int64 } // by the batches before
 
@@ -80,7 +81,8 @@ type Live struct {
 	meter *meter
 	feed  *timeline.Feed
 	held  []*liveCall // that others may come before
-	at    int64       // up to when all was counted
+	spent []*liveBatch
+	at    int64 // up to when all was counted
 	timed map[uint64]int
 	now   *liveCall // that the feed is given
 	res   LiveResult
@@ -94,7 +96,7 @@ type Live struct {
 
 const (
 	// liveBatchCalls is how many calls are handed on together at the most, liveBatches how many batches wait.
-	liveBatchCalls, liveBatches = 4096, 24
+	liveBatchCalls, liveBatches = 1024, 96
 	// maxHeldCalls is how many calls may wait for others to come before them, 50 MiB.
 	maxHeldCalls = 1 << 17
 	// liveBeat is how often what was recorded is handed on, where it is not much.
@@ -105,7 +107,7 @@ const (
 	maxLiveProcesses = 256
 )
 
-// A liveBatch is what the recorder tells at once.
+// A liveBatch is what the recorder tells at once. Its memory is used again when its calls were counted.
 type liveBatch struct {
 	procs   []format.Process
 	threads []format.Thread
@@ -114,6 +116,7 @@ type liveBatch struct {
 	times   []liveTime
 	until   int64
 	end     bool
+	left    int // calls that were not counted
 
 	words []uint64
 	outs  []format.Out
@@ -124,6 +127,13 @@ type liveBatch struct {
 type liveCall struct {
 	format.Call
 	timed bool
+	of    *liveBatch
+}
+
+// reset makes the batch an empty one.
+func (b *liveBatch) reset() {
+	*b = liveBatch{procs: b.procs[:0], threads: b.threads[:0], calls: b.calls[:0], gaps: b.gaps[:0], times: b.times[:0],
+		words: b.words[:0], outs: b.outs[:0], data: b.data[:0], bytes: b.bytes[:0]}
 }
 
 type liveTime struct {
@@ -133,7 +143,7 @@ type liveTime struct {
 
 // NewLive prepares a Live, and fails where what was asked for can't be: a receiver that is not there is no reason.
 func NewLive(o *LiveOptions) (*Live, error) {
-	l := &Live{o: *o, work: make(chan *liveBatch, liveBatches), done: make(chan struct{}), timed: map[uint64]int{}}
+	l := &Live{o: *o, work: make(chan *liveBatch, liveBatches), free: make(chan *liveBatch, liveBatches), done: make(chan struct{}), timed: map[uint64]int{}}
 	env, err := readEnvironment()
 	if err != nil {
 		return nil, err
@@ -192,7 +202,12 @@ func (l *Live) Begin(meta *format.Meta) {
 
 func (l *Live) batch() *liveBatch {
 	if l.cur == nil {
-		l.cur = &liveBatch{until: l.sent.until}
+		select {
+		case l.cur = <-l.free:
+		default:
+			l.cur = &liveBatch{calls: make([]liveCall, 0, liveBatchCalls), words: make([]uint64, 0, 8*liveBatchCalls)}
+		}
+		l.cur.until = l.sent.until
 	}
 	return l.cur
 }
@@ -214,11 +229,9 @@ func (l *Live) Measured(call uint64, from, to int64) {
 // Call takes a call.
 func (l *Live) Call(c *format.Call, timed bool) {
 	b := l.batch()
-	if b.calls == nil {
-		b.calls = make([]liveCall, 0, 256)
-	}
-	b.calls = append(b.calls, liveCall{*c, timed})
+	b.calls = b.calls[:len(b.calls)+1]
 	k := &b.calls[len(b.calls)-1]
+	k.Call, k.timed, k.of = *c, timed, b
 	k.Args, k.Outs, k.Data = keep(&b.words, c.Args), keep(&b.outs, c.Outs), keep(&b.data, c.Data)
 	for i := range k.Data {
 		k.Data[i].Bytes = keep(&b.bytes, k.Data[i].Bytes)
@@ -323,6 +336,7 @@ func (l *Live) take(b *liveBatch) error {
 			l.spans.x.addThread(&t)
 		}
 	}
+	b.left = len(b.calls)
 	for i := range b.calls {
 		l.held = append(l.held, &b.calls[i])
 	}
@@ -339,20 +353,41 @@ func (l *Live) take(b *liveBatch) error {
 		delete(l.timed, t.call)
 	}
 	l.at = max(l.at, b.until)
-	if !b.end {
-		return nil
+	if len(b.calls) == 0 {
+		l.spent = append(l.spent, b)
 	}
-	return l.feed.Finish(b.until)
+	if b.end {
+		return l.feed.Finish(b.until)
+	}
+	for _, b := range l.spent {
+		l.again(b)
+	}
+	l.spent = l.spent[:0]
+	return nil
+}
+
+// again has the memory of a batch used again.
+func (l *Live) again(b *liveBatch) {
+	b.reset()
+	select {
+	case l.free <- b:
+	default:
+	}
 }
 
 // count counts calls by their start up to one that ended behind a moment, or all.
 func (l *Live) count(until int64, all bool) error {
-	slices.SortStableFunc(l.held, func(a, b *liveCall) int { return cmp.Compare(a.Start, b.Start) })
+	slices.SortFunc(l.held, func(a, b *liveCall) int { return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.Index, b.Index)) })
 	n := 0
 	for ; n < len(l.held) && (all || l.held[n].End <= until); n++ {
 		l.now = l.held[n]
 		if err := l.feed.Call(&l.now.Call); err != nil {
 			return err
+		}
+		if b := l.now.of; b.left == 1 {
+			l.spent = append(l.spent, b)
+		} else {
+			b.left--
 		}
 	}
 	l.held = slices.Delete(l.held, 0, n)

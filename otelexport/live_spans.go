@@ -27,6 +27,7 @@ type spanSampler struct {
 	calls  []liveSpan // a ring: number n lies at n%maxRecent
 	n      uint64     // calls so far
 	open   []*liveTask
+	slab   []liveTask         // for those to come
 	first  int                // Task.Index of open[0]
 	failed []moment           // the newest calls that have failed
 	marked *timeline.Range    // a moment that the next call names
@@ -145,7 +146,11 @@ func (s *spanSampler) call(c *timeline.HostCall, t *timeline.Task) {
 	*k = liveSpan{call: *c, named: s.marked}
 	k.call.Raw, s.marked = nil, nil
 	if t != nil {
-		k.task = &liveTask{Task: *t}
+		if len(s.slab) == 0 {
+			s.slab = make([]liveTask, 64)
+		}
+		k.task, s.slab = &s.slab[0], s.slab[1:]
+		k.task.Task = *t
 		s.open = append(s.open, k.task)
 	}
 	if c.Failed() {

@@ -1,0 +1,101 @@
+package otelexport
+
+import (
+	"testing"
+	"time"
+
+	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/timeline/story"
+)
+
+// BenchmarkLive is what a call costs the goroutine that records ("tell"), and that which counts ("count"): metrics alone, and with one step of a hundred to be
+// sent, of which nobody takes any.
+func BenchmarkLive(b *testing.B) {
+	tl := story.Long(b, 100_000)
+	var calls []format.Call
+	for c, err := range tl.Reader.CallsByStart(nil) {
+		if err != nil {
+			b.Fatal(err)
+		}
+		calls = append(calls, *c.Clone())
+		calls[len(calls)-1].Data = nil
+	}
+	begin := func(b *testing.B, o LiveOptions) *Live {
+		o.Model = acl.Model
+		l, err := NewLive(&o)
+		if err != nil {
+			b.Fatal(err)
+		}
+		l.rs.meta = tl.Reader.Meta()
+		if l.spans != nil {
+			l.spans.x.inherit()
+		}
+		for _, p := range tl.Reader.Processes() {
+			l.Process(&p)
+		}
+		for _, t := range tl.Reader.Threads() {
+			l.Thread(&t)
+		}
+		return l
+	}
+	each := func(b *testing.B, f func() time.Duration) {
+		var took time.Duration
+		n := 0
+		for b.Loop() {
+			took += f()
+			n++
+		}
+		b.ReportMetric(float64(took.Nanoseconds())/float64(n*len(calls)), "cpu-ns/call")
+		b.ReportMetric(0, "ns/op")
+	}
+	b.Run("tell", func(b *testing.B) {
+		each(b, func() time.Duration {
+			l := begin(b, LiveOptions{})
+			done := make(chan struct{})
+			go func() {
+				for x := range l.work {
+					l.again(x)
+				}
+				close(done)
+			}()
+			began := processor()
+			for i := range calls {
+				l.Call(&calls[i], false)
+			}
+			took := processor() - began
+			close(l.work)
+			<-done
+			return took
+		})
+	})
+	for name, o := range map[string]LiveOptions{"count": {}, "count, and spans": {Spans: true, Every: 100, Endpoint: "http://127.0.0.1:1"}} {
+		b.Run(name, func(b *testing.B) {
+			each(b, func() time.Duration {
+				l := begin(b, o)
+				var batches []*liveBatch
+				done := make(chan struct{})
+				go func() {
+					for x := range l.work {
+						batches = append(batches, x)
+					}
+					close(done)
+				}()
+				for i := range calls {
+					l.Call(&calls[i], false)
+				}
+				l.Drained(1 << 62)
+				close(l.work)
+				<-done
+				began := processor()
+				for _, x := range batches {
+					x.until = 1 << 62
+					if err := l.take(x); err != nil {
+						b.Fatal(err)
+					}
+				}
+				return processor() - began
+			})
+		})
+	}
+}
