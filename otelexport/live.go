@@ -82,7 +82,8 @@ type Live struct {
 	feed  *timeline.Feed
 	held  []*liveCall // that others may come before
 	spent []*liveBatch
-	at    int64 // up to when all was counted
+	gaps  []format.Gap // that belong to no process yet
+	at    int64        // up to when all was counted
 	timed map[uint64]int
 	now   *liveCall // that the feed is given
 	res   LiveResult
@@ -343,8 +344,11 @@ func (l *Live) take(b *liveBatch) error {
 	if err := l.count(b.until, b.end || len(l.held) > maxHeldCalls); err != nil {
 		return err
 	}
-	for i := range b.gaps {
-		l.meter.gap(&b.gaps[i])
+	if l.gaps = append(l.gaps, b.gaps...); len(l.rs.hosts) > 0 { // else there is none yet that could have lost them
+		for i := range l.gaps {
+			l.meter.gap(&l.gaps[i])
+		}
+		l.gaps = l.gaps[:0]
 	}
 	for _, t := range b.times {
 		if lane, ok := l.timed[t.call]; ok && t.from <= t.to {

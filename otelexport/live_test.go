@@ -3,11 +3,13 @@ package otelexport
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -35,14 +37,23 @@ import (
 // serving is what testdata/serve.c is asked to do.
 type serving struct{ threads, steps, launches, fail, slow, requests int }
 
-// serve records testdata/serve.c with a Live, and returns it and the trace.
-func serve(t *testing.T, s serving, lo LiveOptions, o record.Options) (*Live, *format.Reader, *record.Result) {
+// program builds testdata/serve.c, and returns it with its arguments.
+func (s *serving) program(t *testing.T) []string {
 	t.Helper()
 	testenv.Built(t, "lib/libacltrace.so")
 	kernels := testenv.Built(t, "lib/aclsim_kernels.o")
 	t.Setenv("ACLSIM_KERNELS", testenv.Built(t, "lib/aclsim_kernels.so"))
 	lib := testenv.CompileC(t, "libms_tools_ext.so", []string{"testdata/serve.c"}, "-DLIBRARY", "-shared", "-fPIC", "-Wl,-soname,libms_tools_ext.so")
-	program := testenv.CompileC(t, "serve", []string{"testdata/serve.c"}, lib, "-Wl,-rpath,"+filepath.Dir(lib))
+	command := []string{testenv.CompileC(t, "serve", []string{"testdata/serve.c"}, lib, "-Wl,-rpath,"+filepath.Dir(lib)), kernels}
+	for _, n := range []int{s.threads, s.steps, s.launches, s.fail, s.slow, s.requests} {
+		command = append(command, strconv.Itoa(n))
+	}
+	return command
+}
+
+// serve records testdata/serve.c with a Live, and returns it and the trace.
+func serve(t *testing.T, s serving, lo LiveOptions, o record.Options) (*Live, *format.Reader, *record.Result) {
+	t.Helper()
 	lo.Model = acl.Model
 	l, err := NewLive(&lo)
 	if err != nil {
@@ -60,10 +71,7 @@ func serve(t *testing.T, s serving, lo LiveOptions, o record.Options) (*Live, *f
 		o.Follower.(*slowFollower).Live = l
 	}
 	o.Model, o.Output, o.Sim, o.Stdout = acl.Model, filepath.Join(t.TempDir(), "run.aclt"), true, out
-	o.Command = []string{program, kernels}
-	for _, n := range []int{s.threads, s.steps, s.launches, s.fail, s.slow, s.requests} {
-		o.Command = append(o.Command, strconv.Itoa(n))
-	}
+	o.Command = s.program(t)
 	if looks := watching; looks != nil {
 		stop := make(chan struct{})
 		go looks(l, stop)
@@ -158,33 +166,85 @@ func TestLiveMetricsAreTheTraces(t *testing.T) {
 		"losses":       {serving{3, 400, 30, 5, 0, 0}, record.Options{RingBytes: 64 << 10, Follower: &slowFollower{}}},
 		"measured":     {serving{2, 30, 20, 0, 0, 0}, record.Options{DeviceTime: 1, Block: true}},
 		"no payloads":  {serving{2, 30, 20, 0, 0, 0}, record.Options{Payload: record.None}},
-		"with a limit": {serving{1, 30, 20, 0, 0, 0}, record.Options{MaxSize: 1}},
+		"with a limit": {serving{1, 30, 20, 0, 0, 0}, record.Options{MaxSize: 16 << 10}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l, r, res := serve(t, c.serving, LiveOptions{}, c.o)
 			got := same(t, l, r)
-			sums := map[string]int64{}
-			for k, v := range got {
-				f := strings.Fields(k)
-				for _, w := range f {
-					if strings.HasPrefix(w, "acl.") && !strings.Contains(w, "=") {
-						sums[w] += v.sum
-					}
-				}
-			}
+			sums := sums(got)
 			if sums["acl.calls"] != int64(res.Calls) || sums["acl.calls.lost"] != int64(res.Lost) || sums["acl.call.errors"] != int64(res.Failed) {
 				t.Errorf("%v, want those of %+v", sums, res)
 			}
 			if (res.Lost > 0) != (name == "losses") {
 				t.Errorf("%d calls were lost", res.Lost)
 			}
-			if all := int64(c.threads * c.steps * c.launches); res.Lost == 0 && (sums["acl.launches"] != all || sums["acl.copies"] != int64(2*c.threads*c.steps)) {
+			if all := int64(c.threads * c.steps * c.launches); res.Lost == 0 && !res.Full && (sums["acl.launches"] != all || sums["acl.copies"] != int64(2*c.threads*c.steps)) {
 				t.Errorf("%d launches of %d, %d copies", sums["acl.launches"], all, sums["acl.copies"])
 			}
 			if name == "measured" && sums["acl.kernel.duration"] == 0 {
 				t.Error("no kernel was measured")
 			}
 		})
+	}
+}
+
+// sums adds values up by their metric.
+func sums(values map[string]value) map[string]int64 {
+	sums := map[string]int64{}
+	for k, v := range values {
+		for w := range strings.FieldsSeq(k) {
+			if strings.HasPrefix(w, "acl.") && !strings.Contains(w, "=") {
+				sums[w] += v.sum
+			}
+		}
+	}
+	return sums
+}
+
+// Of a flight recorder all calls are counted, also those that its ring has let go of.
+func TestLiveMetricsOfARing(t *testing.T) {
+	l, _, res := serve(t, serving{2, 300, 30, 50, 0, 0}, LiveOptions{}, record.Options{Ring: &record.Ring{Bytes: 64 << 10}, Block: true})
+	got := sums(counted(l.meter))
+	if got["acl.calls"] != int64(res.Calls) || got["acl.calls.lost"] != 0 || got["acl.launches"] != 2*300*30 || got["acl.call.errors"] != int64(res.Failed) || res.Failed != 10 {
+		t.Errorf("%v of %+v", got, res)
+	}
+}
+
+// A collector counts programs that it has not started.
+func TestLiveMetricsOfACollector(t *testing.T) {
+	s := serving{2, 50, 20, 7, 0, 0}
+	command := s.program(t)
+	l, err := NewLive(&LiveOptions{Model: acl.Model})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "session")
+	o := record.CollectOptions{Options: record.Options{Model: acl.Model, Output: filepath.Join(t.TempDir(), "run.aclt"), Block: true, Follower: l}, Dir: dir, UntilGone: 300 * time.Millisecond}
+	if err := record.Install(dir, &o.Options, &o.Share); err != nil {
+		t.Fatal(err)
+	}
+	variables, err := record.Environment(dir, &record.Options{Sim: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(command[0], command[1:]...)
+	for _, v := range variables {
+		cmd.Env = append(cmd.Env, v.Name+"="+v.Value)
+	}
+	cmd.Env = append(cmd.Env, "ACLSIM_KERNELS="+os.Getenv("ACLSIM_KERNELS"))
+	ran := make(chan error, 1)
+	go func() { ran <- cmd.Run() }()
+	res, err := record.Collect(t.Context(), &o)
+	if err := errors.Join(err, <-ran); err != nil {
+		t.Fatal(err)
+	}
+	r, err := format.Open(res.Output, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if got := sums(same(t, l, r)); got["acl.launches"] != 2*50*20 || got["acl.calls"] != int64(res.Calls) {
+		t.Errorf("%v of %+v", got, res)
 	}
 }
 

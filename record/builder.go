@@ -612,9 +612,13 @@ func (b *builder) Gap(g *probe.Gap) error {
 		return err
 	}
 	b.lost += g.Calls
-	gap := format.Gap{Thread: t.index, From: b.time(g.From), To: b.time(g.To), Calls: g.Calls, Reason: format.Dropped}
-	b.following.gap(&gap)
-	return b.seg.w.Gap(gap)
+	return b.gap(format.Gap{Thread: t.index, From: b.time(g.From), To: b.time(g.To), Calls: g.Calls, Reason: format.Dropped})
+}
+
+// gap records that calls are missing.
+func (b *builder) gap(g format.Gap) error {
+	b.following.gap(&g)
+	return b.seg.w.Gap(g)
 }
 
 // finish records what will never be complete.

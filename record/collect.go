@@ -221,7 +221,7 @@ func Collect(ctx context.Context, c *CollectOptions) (*Result, error) {
 		return nil, err
 	}
 	if lost > 0 {
-		if err := r.b.seg.w.Gap(format.Gap{Thread: format.NoThread, To: 1, Calls: lost, Reason: format.Dropped}); err != nil {
+		if err := r.b.gap(format.Gap{Thread: format.NoThread, To: 1, Calls: lost, Reason: format.Dropped}); err != nil {
 			return nil, err
 		}
 		r.b.lost += lost

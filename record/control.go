@@ -179,7 +179,7 @@ func (r *recorder) resumed() error {
 		return nil
 	}
 	r.since = probe.Now() - r.meta.StartMono
-	return r.b.seg.w.Gap(format.Gap{Thread: format.NoThread, From: from, To: r.since, Reason: format.Detached})
+	return r.b.gap(format.Gap{Thread: format.NoThread, From: from, To: r.since, Reason: format.Detached})
 }
 
 func (r *recorder) status(s *probe.Session) Status {

@@ -106,7 +106,7 @@ func (s *stepper) open(c *format.Call) {
 	}
 	s.opened = true
 	if s.left > 0 {
-		s.writing = s.r.b.seg.w.Gap(format.Gap{Thread: format.NoThread, From: s.since, To: max(c.Start, s.since), Calls: s.left, Reason: format.Detached})
+		s.writing = s.r.b.gap(format.Gap{Thread: format.NoThread, From: s.since, To: max(c.Start, s.since), Calls: s.left, Reason: format.Detached})
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 func (a *app) attachCmd() *cobra.Command {
 	o := record.AttachOptions{Options: record.Options{Model: acl.Model, Version: version, Probe: "ebpf"}}
 	var payload string
+	var live liveFlags
 	c := &cobra.Command{
 		Use:   "attach --pid N | --comm NAME | --cgroup PATH | --all",
 		Short: "record programs that run already, by eBPF, until the one ends or you press Ctrl-C",
@@ -36,7 +37,12 @@ func (a *app) attachCmd() *cobra.Command {
 			}
 			ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
+			follower, err := live.follow(a, &o.Options)
+			if err != nil {
+				return err
+			}
 			res, err := record.Attach(ctx, &o)
+			follower.said(a)
 			if errors.Is(err, probe.ErrNotPermitted) || errors.Is(err, probe.ErrNotSupported) {
 				return &exit{exitStart, err}
 			}
@@ -53,5 +59,6 @@ func (a *app) attachCmd() *cobra.Command {
 	f.StringVar(&payload, "payload", "small", "what to keep of copies: small (up to 64 KiB), full, hash or none")
 	f.BoolVar(&o.Sample, "sample", false, "when the recorder falls behind, record only some of the calls, and count the others, before any is lost")
 	f.DurationVar(&o.For, "for", 0, "how long, as 30s")
+	live.add(f)
 	return c
 }

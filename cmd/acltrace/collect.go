@@ -18,6 +18,7 @@ func (a *app) collectCmd() *cobra.Command {
 	o := record.CollectOptions{Options: record.Options{Model: acl.Model, Version: version, Bind: "auto"}}
 	flags := recordFlags{Options: &o.Options}
 	var quiet bool
+	var live liveFlags
 	c := &cobra.Command{
 		Use:   "collect DIR",
 		Short: "record programs that run elsewhere, as in another container, by way of a folder that both reach",
@@ -47,12 +48,18 @@ Flags that were given to acltrace env --install hold here, unless they are given
 			ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
 			o.Log = func(line string) { fmt.Fprintln(a.err, "acltrace:", line) }
+			follower, err := live.follow(a, &o.Options)
+			if err != nil {
+				return err
+			}
 			res, err := record.Collect(ctx, &o)
+			follower.said(a)
 			return a.recorded(&o.Options, res, err, quiet)
 		},
 	}
 	flags.add(c)
 	f := c.Flags()
+	live.add(f)
 	f.DurationVar(&o.UntilGone, "until-gone", 0, "end when no process has been there for so long, as 5s, after one was (default: when told to)")
 	f.DurationVar(&o.Wait, "wait", 10*time.Second, "how long to wait for another collector of DIR to end")
 	f.BoolVar(&o.Share.AnyUser, "any-user", false, "where the session is made: programs of any user are recorded, and may read what others write")
