@@ -12,7 +12,11 @@ typedef unsigned short u16;
 typedef unsigned int u32;
 typedef unsigned long long u64;
 
+#ifdef ACLTRACE_USER
+#define SEC(name)
+#else
 #define SEC(name) __attribute__((section(name), used))
+#endif
 #define inline inline __attribute__((always_inline))
 #define UINT(name, value) int (*name)[value]
 #define TYPE(name, value) typeof(value) *name

@@ -1,0 +1,121 @@
+/*
+ * The programs of uprobes as functions of an ordinary program, with the registers of the processor that it is built for. For each
+ * function of the model, calls.h calls one of the same signature with known arguments, which lands in `landed` with the registers as
+ * they were: what the programs make of them has to be the words that were passed.
+ */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ACLTRACE_USER
+#include "../bpf/uprobe.bpf.c"
+
+struct test {
+	const char *name;
+	unsigned char table[sizeof(struct function)];
+	unsigned words;
+	uint64_t want[MAX_WORDS];
+	void (*call)(void);
+};
+
+static const struct test tests[];
+static struct function table;
+static struct thread thread;
+static int made, failed;
+static unsigned running;
+struct pt_regs landed_regs;
+
+void *map_lookup(void *map, const void *key)
+{
+	static u64 number;
+	(void)key;
+	if (map == &functions)
+		return &table;
+	if (map == &threads)
+		return made ? &thread : NULL;
+	if (map == &counts || map == &counters)
+		return &number;
+	if (map == &blank) {
+		memset(&thread, 0, sizeof thread);
+		return &thread;
+	}
+	return NULL;
+}
+long map_update(void *map, const void *key, const void *value, u64 flags)
+{
+	(void)key, (void)value, (void)flags;
+	made |= map == &threads;
+	return 0;
+}
+long map_delete(void *map, const void *key) { return (void)map, (void)key, 0; }
+u64 ktime_ns(void) { return 1; }
+u64 current_pid_tgid(void) { return (u64)7 << 32 | 7; }
+long current_comm(void *buf, u32 size) { return (void)buf, (void)size, 0; }
+u64 current_task(void) { return 1; }
+u64 current_ancestor_cgroup_id(int level) { return (u64)level; }
+long ringbuf_output(void *ring, void *data, u64 size, u64 flags) { return (void)ring, (void)data, (void)size, (void)flags, 0; }
+u64 ringbuf_query(void *ring, u64 what) { return (void)ring, what; }
+u64 attach_cookie(void *ctx) { return (void)ctx, running; }
+long loop(u32 n, void *fn, void *ctx, u64 flags)
+{
+	(void)flags;
+	for (u32 i = 0; i < n; i++)
+		if (((long (*)(u32, void *))fn)(i, ctx))
+			break;
+	return 0;
+}
+
+/* The arguments are numbers, and no addresses: only the stack can be read. */
+static long from_stack(void *to, u32 size, const void *from)
+{
+	uint64_t at = (uint64_t)from, sp = (uint64_t)landed_regs.sp;
+	if (at < sp - 65536 || at > sp + 65536)
+		return -14;
+	memcpy(to, from, size);
+	return 0;
+}
+long probe_read_user(void *to, u32 size, const void *from) { return from_stack(to, size, from); }
+long copy_from_user(void *to, u32 size, const void *from) { return from_stack(to, size, from); }
+long probe_read_user_str(void *to, u32 size, const void *from) { return (void)to, (void)size, (void)from, -14; }
+
+void landed(void);
+
+void seen(void)
+{
+	const struct test *t = &tests[running];
+	struct thread *th = &thread;
+	memcpy(&table, t->table, sizeof table);
+	made = 0;
+	(running % 2 ? enter : enter_loops)(&landed_regs);
+	for (unsigned i = 0; i < t->words; i++)
+		if (!th->active || th->words[i] != t->want[i]) {
+			printf("%s: word %u is %#llx, want %#llx\n", t->name, i, (unsigned long long)th->words[i], (unsigned long long)t->want[i]);
+			failed = 1;
+			break;
+		}
+}
+
+#if defined(__x86_64__)
+__asm__(".text\n.globl landed\nlanded:\n"
+	"movq %rdi, landed_regs+112(%rip)\nmovq %rsi, landed_regs+104(%rip)\nmovq %rdx, landed_regs+96(%rip)\n"
+	"movq %rcx, landed_regs+88(%rip)\nmovq %r8, landed_regs+72(%rip)\nmovq %r9, landed_regs+64(%rip)\n"
+	"movq %rsp, landed_regs+152(%rip)\nsubq $8, %rsp\ncall seen\naddq $8, %rsp\nret\n");
+_Static_assert(__builtin_offsetof(struct pt_regs, di) == 112 && __builtin_offsetof(struct pt_regs, sp) == 152, "registers");
+#else
+__asm__(".text\n.globl landed\nlanded:\n"
+	"adrp x16, landed_regs\nadd x16, x16, :lo12:landed_regs\n"
+	"stp x0, x1, [x16]\nstp x2, x3, [x16, #16]\nstp x4, x5, [x16, #32]\nstp x6, x7, [x16, #48]\nstr x30, [x16, #240]\n"
+	"mov x17, sp\nstr x17, [x16, #248]\nstp x29, x30, [sp, #-16]!\nbl seen\nldp x29, x30, [sp], #16\nret\n");
+_Static_assert(__builtin_offsetof(struct pt_regs, sp) == 248, "registers");
+#endif
+
+#include "calls.h"
+
+int main(void)
+{
+	for (running = 0; running < sizeof tests / sizeof tests[0]; running++)
+		tests[running].call();
+	printf("%u functions\n", running);
+	return failed;
+}

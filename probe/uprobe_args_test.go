@@ -1,0 +1,121 @@
+package probe
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/api/acl"
+)
+
+// The programs of uprobes read the arguments of every function of the model right, from registers and stack as a compiler leaves
+// them, on both processors.
+func TestUprobeArgumentReaders(t *testing.T) {
+	for arch, tools := range map[string][]string{"amd64": {"cc"}, "arm64": {crossCompiler, "qemu-aarch64"}} {
+		t.Run(arch, func(t *testing.T) {
+			for _, tool := range tools {
+				if _, err := exec.LookPath(tool); err != nil {
+					t.Skipf("%s is not installed: run `scripts/setup.sh cross`", tool)
+				}
+			}
+			if arch == "amd64" && len(branchTargets) > 0 && branchTargets[0] != "-fcf-protection=full" {
+				t.Skip("this machine is no x86-64 one")
+			}
+			dir := t.TempDir()
+			calls, n := argumentCalls(arch)
+			if err := os.WriteFile(filepath.Join(dir, "calls.h"), []byte(calls), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			program := filepath.Join(dir, "program")
+			target := map[string]string{"amd64": "-D__TARGET_ARCH_x86", "arm64": "-D__TARGET_ARCH_arm64"}[arch]
+			if out, err := exec.Command(tools[0], "-std=gnu11", "-O1", "-Wall", "-Wextra", "-Wno-pedantic", "-static", target, "-I"+dir, "-o", program, "testdata/uprobe_user.c").CombinedOutput(); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			out, err := exec.Command(tools[len(tools)-1], program).CombinedOutput()
+			if arch == "amd64" {
+				out, err = exec.Command(program).CombinedOutput()
+			}
+			if want := fmt.Sprintf("%d functions\n", n); err != nil || string(out) != want {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
+	}
+}
+
+// argumentCalls returns C that calls a function with the signature of each of the model's, with its table for uprobes and the words
+// that it is to find.
+func argumentCalls(arch string) (text string, n int) {
+	var protos, rows strings.Builder
+	for i := range acl.Model.Funcs {
+		f := &acl.Model.Funcs[i]
+		table, err := functionTable(acl.Model, f, arch)
+		if err != nil || f.Called || f.Words == 0 {
+			continue
+		}
+		var b bytes.Buffer
+		_ = binary.Write(&b, binary.LittleEndian, table)
+		b.Write(make([]byte, 8*((b.Len()+7)/8)-b.Len()))
+		var types, args, want []string
+		for j := range f.Params {
+			p := &f.Params[j]
+			ctype, value, words := argument(p, j)
+			if strings.HasPrefix(ctype, "struct") {
+				fmt.Fprintf(&protos, "typedef %s type_%d_%d;\n", ctype, n, j)
+				ctype = fmt.Sprintf("type_%d_%d", n, j)
+				value = fmt.Sprintf("(%s){%s}", ctype, value)
+			}
+			types, args, want = append(types, ctype), append(args, value), append(want, words...)
+		}
+		fmt.Fprintf(&protos, "static void call_%d(void) { ((void (*)(%s))landed)(%s); }\n", n, strings.Join(types, ", "), strings.Join(args, ", "))
+		fmt.Fprintf(&rows, "{%q, {%s}, %d, {%s}, call_%d},\n", f.Name, numbers(b.Bytes()), f.Words, strings.Join(want, ", "), n)
+		n++
+	}
+	return protos.String() + "static const struct test tests[] = {\n" + rows.String() + "};\n", n
+}
+
+// argument returns a type like that of a parameter, a value of it and the words that the value is.
+func argument(p *api.Param, number int) (ctype, value string, words []string) {
+	word := func(k, width int) string {
+		v := uint64(0x8182838485868700) + uint64(number)*16 + uint64(k)
+		if width < 8 {
+			v &= 1<<(8*width) - 1
+		}
+		return fmt.Sprintf("%#xULL", v)
+	}
+	if p.Words == 1 && (p.Width == 1 || p.Width == 2 || p.Width == 4 || p.Width == 8) {
+		w := word(0, int(p.Width))
+		return fmt.Sprintf("uint%d_t", 8*p.Width), w, []string{w}
+	}
+	// A structure of words or, where that does not come out even, of half words.
+	half := p.Width%8 != 0
+	left := int(p.Width)
+	var members []string
+	for k := range int(p.Words) {
+		w := word(k, min(left, 8))
+		words = append(words, w)
+		if !half {
+			members = append(members, w)
+			continue
+		}
+		for at := 0; at < min(left, 8); at += 4 {
+			members = append(members, fmt.Sprintf("(uint32_t)(%s >> %d)", w, 8*at))
+		}
+		left -= 8
+	}
+	ctype = fmt.Sprintf("struct { uint%d_t v[%d]; }", map[bool]int{true: 32, false: 64}[half], len(members))
+	return ctype, fmt.Sprintf("{%s}", strings.Join(members, ", ")), words
+}
+
+func numbers(b []byte) string {
+	var s []string
+	for _, n := range b {
+		s = append(s, fmt.Sprint(n))
+	}
+	return strings.Join(s, ",")
+}
