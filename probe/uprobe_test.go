@@ -179,6 +179,16 @@ static void threads(long n)
 		pthread_join(t[i], 0);
 }
 
+static volatile int over;
+
+static void *load(void *n)
+{
+	for (long i = 0; !over; i++)
+		if (aclrtRecordEvent((void *)i, n) != 0)
+			abort();
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	(void)argc;
@@ -195,7 +205,16 @@ int main(int argc, char **argv)
 		payload();
 	else if (!strcmp(argv[1], "threads"))
 		threads(atol(argv[2]));
-	else if (!strcmp(argv[1], "nested")) {
+	else if (!strcmp(argv[1], "load")) {
+		pthread_t t[4];
+		for (int i = 0; i < 4; i++)
+			pthread_create(&t[i], 0, load, 0);
+		while (getchar() != EOF)
+			;
+		over = 1;
+		for (int i = 0; i < 4; i++)
+			pthread_join(t[i], 0);
+	} else if (!strcmp(argv[1], "nested")) {
 		for (int i = 0; i < 10; i++) {
 			aclrtMemcpy(dst, 4, big, 4, 0);
 			aclrtMemset(dst, 8, 0x12345678ffffffff, 4);
@@ -779,16 +798,27 @@ func TestUprobeAllProcesses(t *testing.T) {
 }
 
 // Attaching to and detaching from a program that calls all the time harms it in no way and sees no half call.
-func TestUprobeAttachUnderLoad(t *testing.T) {
-	c := startTarget(t, "threads", "300000")
+func TestUprobeAttachUnderLoad(t *testing.T) { attachUnderLoad(t, 5) }
+
+func TestUprobeAttachUnderLoadSoak(t *testing.T) {
+	if os.Getenv("ACLTRACE_SOAK") == "" {
+		t.Skip("takes minutes: run make soak")
+	}
+	attachUnderLoad(t, 200)
+}
+
+func attachUnderLoad(t *testing.T, rounds int) {
+	// The program calls until its input ends, and checks what each call answers.
+	c := startTarget(t, "load")
 	fmt.Fprintln(c.in)
-	for range 5 {
-		u := attachUprobes(t, &UprobeOptions{PIDs: []int{c.Process.Pid}})
+	code := programCode(t, c.Process.Pid)
+	for range rounds {
+		u := attachUprobes(t, &UprobeOptions{PIDs: []int{c.Process.Pid}, RingBytes: 32 << 20})
 		ctx, stop := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		s := &seen{}
 		err := u.Run(ctx, s)
 		stop()
-		if err != nil {
+		if err := errors.Join(err, u.Close()); err != nil {
 			t.Fatal(err)
 		}
 		unfinished := 0
@@ -797,14 +827,106 @@ func TestUprobeAttachUnderLoad(t *testing.T) {
 				unfinished++
 			}
 		}
-		if unfinished > 4 {
+		if unfinished > 4 || len(s.calls) == 0 {
 			t.Errorf("%d of %d calls of 4 threads have not ended", unfinished, len(s.calls))
 		}
 	}
-	c.out.ReadString('\n')
+	if !bytes.Equal(code, programCode(t, c.Process.Pid)) {
+		t.Error("the code of the library in the program is not what it was")
+	}
 	c.in.Close()
+	if line, err := c.out.ReadString('\n'); line != "done\n" {
+		t.Errorf("the program says %q, %v", line, err)
+	}
 	if err := c.Wait(); err != nil {
 		t.Errorf("the program: %v", err)
+	}
+}
+
+// programCode returns the code of the library as it is in the memory of a process.
+func programCode(t *testing.T, pid int) []byte {
+	t.Helper()
+	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mem, err := os.Open(fmt.Sprintf("/proc/%d/mem", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mem.Close()
+	for line := range strings.Lines(string(maps)) {
+		var from, to int64
+		if strings.Contains(line, " r-xp ") && strings.Contains(line, "libascendcl.so") {
+			fmt.Sscanf(line, "%x-%x", &from, &to)
+			code := make([]byte, to-from)
+			if _, err := mem.ReadAt(code, from); err != nil {
+				t.Fatal(err)
+			}
+			return code
+		}
+	}
+	t.Fatal("the program does not map the library")
+	return nil
+}
+
+// Under load for a while every call is recorded or counted as lost, with sampling and without.
+func TestUprobeLoad(t *testing.T) { recordLoad(t, 2*time.Second) }
+
+func TestUprobeLoadSoak(t *testing.T) {
+	if os.Getenv("ACLTRACE_SOAK") == "" {
+		t.Skip("takes minutes: run make soak")
+	}
+	recordLoad(t, time.Minute)
+}
+
+// tally counts what comes to it.
+type tally struct {
+	nobody
+	calls, lost, unfinished uint64
+}
+
+func (s *tally) Gap(g *Gap) error { s.lost += g.Calls; return nil }
+func (s *tally) Call(c *Call) error {
+	s.calls++
+	if c.Unfinished() {
+		s.unfinished++
+	}
+	return nil
+}
+
+func recordLoad(t *testing.T, d time.Duration) {
+	for _, sample := range []bool{false, true} {
+		t.Run(fmt.Sprintf("sample=%t", sample), func(t *testing.T) {
+			c := startTarget(t, "load")
+			u := attachUprobes(t, &UprobeOptions{PIDs: []int{c.Process.Pid}, Sample: sample, RingBytes: 1 << 20})
+			fmt.Fprintln(c.in)
+			ctx, stop := context.WithTimeout(t.Context(), d)
+			defer stop()
+			s := &tally{}
+			if err := u.Run(ctx, s); err != nil {
+				t.Fatal(err)
+			}
+			counts, err := u.Counts()
+			if err != nil {
+				t.Fatal(err)
+			}
+			lost, sampled, err := u.Lost()
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("%d calls recorded, %d lost, %d of them by sampling", s.calls, s.lost, sampled)
+			if n := counts["aclrtRecordEvent"]; n != s.calls+s.lost || n < 1000 || s.unfinished > 4 {
+				t.Errorf("the kernel counted %d calls, %d were recorded and %d lost, %d have no end", n, s.calls, s.lost, s.unfinished)
+			}
+			if s.lost > lost+4 || s.lost < lost || !sample && sampled != 0 {
+				t.Errorf("%d calls lost, the kernel says %d", s.lost, lost)
+			}
+			c.in.Close()
+			if line, err := c.out.ReadString('\n'); line != "done\n" {
+				t.Errorf("the program says %q, %v", line, err)
+			}
+		})
 	}
 }
 
