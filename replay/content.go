@@ -11,6 +11,8 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/kernelbin"
+	"github.com/acltrace/acltrace/timeline"
 )
 
 // fileName is the path of a file that the call reads. The recorded content gets a file of its own, since what lies at
@@ -164,6 +166,15 @@ func (p *planner) relocation(d *format.Data, w, off, at uint64) (reloc, bool) {
 	if !ok {
 		return reloc{}, false
 	}
+	evidence := ByRange
+	if q.Role == api.Args {
+		switch a, known := timeline.ArgumentAt(p.layout(), off); {
+		case known && a.Level > 0:
+			evidence = ByLayout
+		case known && a.Kind == kernelbin.General:
+			return reloc{}, false // a number, which only looks like an address
+		}
+	}
 	op.Addend += in
 	if d.Dir == format.DirIn {
 		how := touchNames
@@ -172,9 +183,17 @@ func (p *planner) relocation(d *format.Data, w, off, at uint64) (reloc, bool) {
 			how = touchPoints
 		}
 		p.touch(o, 0, 0, how)
-		p.relocated(Relocated{Call: p.c.Index, Func: p.f.Name, Param: q.Name, Item: d.Item, Offset: off, Value: hexWord(w), Allocation: o.Created, At: in})
+		p.relocated(Relocated{Call: p.c.Index, Func: p.f.Name, Param: q.Name, Item: d.Item, Offset: off, Value: hexWord(w), Allocation: o.Created, At: in, Evidence: evidence})
 	}
 	return reloc{At: at + off, Addend: op.Addend, Slot: op.Slot}, true
+}
+
+// layout is what the binary of the kernel that is launched says of its arguments.
+func (p *planner) layout() []kernelbin.Arg {
+	if !p.asked {
+		p.asked, p.args = true, p.state.Arguments(p.e)
+	}
+	return p.args
 }
 
 func (p *planner) relocated(r Relocated) {

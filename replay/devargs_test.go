@@ -58,3 +58,14 @@ func TestDeviceArgumentsMoved(t *testing.T) {
 	t.Setenv("ACLSIM_PLACE", "")
 	again(t, path, 1)
 }
+
+// The binary of a kernel says which of its arguments are pointers. One that is a number stays what it is, whatever it looks like.
+func TestArgumentLayout(t *testing.T) {
+	program := testenv.CompileC(t, "values", []string{"testdata/values.c"})
+	binary := kernels(t)
+	simulate(t)
+	r := again(t, recorded(t, program, binary), 1)
+	if len(r.Relocated) != 1 || r.Relocated[0].Offset != 0 || r.Relocated[0].Evidence != ByLayout {
+		t.Errorf("%+v", r.Relocated)
+	}
+}

@@ -419,7 +419,7 @@ func (p *planner) deviceArgs(i int) {
 		switch {
 		case !made || p.sent[w] == to:
 		case p.upload(i, uint64(k), to):
-			p.relocated(Relocated{Call: p.c.Index, Func: p.f.Name, Param: q.Name, Offset: uint64(k), Value: hexWord(w), Allocation: o.Created, At: in})
+			p.relocated(Relocated{Call: p.c.Index, Func: p.f.Name, Param: q.Name, Offset: uint64(k), Value: hexWord(w), Allocation: o.Created, At: in, Evidence: ByRange})
 		default:
 			p.hostFunction(fmt.Sprintf("its arguments in %s were copied when %#x, at byte %d, was no address of %s %d: they are right only where allocations lie at the same addresses", q.Name, w, k, o.Kind, o.ID))
 		}

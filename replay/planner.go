@@ -12,6 +12,7 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/kernelbin"
 	"github.com/acltrace/acltrace/timeline"
 )
 
@@ -65,6 +66,8 @@ type planner struct {
 	pieces  []format.Data
 	index   map[pieceKey]*format.Data // of many pieces
 	arrays  map[int][]uint64          // that were read, by parameter
+	args    []kernelbin.Arg           // of the kernel, where its binary tells them; nil unless asked for
+	asked   bool
 	ok      bool
 	before  []instruction
 	after   []instruction
@@ -386,6 +389,7 @@ func (p *planner) call(e *timeline.Event) error {
 	p.touches = p.touches[:0]
 	p.before, p.after, p.relo, p.temp, p.cant = nil, nil, nil, 0, ""
 	p.pieces, p.index, p.arrays = append(slices.Clip(c.Data), p.late[c.Index]...), nil, nil
+	p.args, p.asked = nil, false
 	switch {
 	case f == nil:
 		p.unsupported(c, p.r.Schema().FuncName(c.Func), "the function is not in the model")

@@ -152,8 +152,8 @@ type Substituted struct {
 	Reason string `json:"reason"`
 }
 
-// Relocated is a word that was taken for a device address, and the evidence: where it was, what it was, and the
-// allocation that it lay in, by the call that made it.
+// Relocated is a word that was taken for a device address, and the evidence: where it was, what it was, the allocation that it lay in, by
+// the call that made it, and why it is one.
 type Relocated struct {
 	Call       uint64 `json:"call"`
 	Func       string `json:"func"`
@@ -163,7 +163,16 @@ type Relocated struct {
 	Value      string `json:"value"`
 	Allocation uint64 `json:"allocation"`
 	At         uint64 `json:"at"` // offset in the allocation
+	// Evidence is "layout" where the binary of the kernel says that the argument is a pointer, else "range": the word is an address of an
+	// allocation that lived then.
+	Evidence string `json:"evidence"`
 }
+
+// The values of Relocated.Evidence.
+const (
+	ByLayout = "layout"
+	ByRange  = "range"
+)
 
 // Ambiguous is a pair of calls whose order is not recorded, in the order in which they were made.
 type Ambiguous struct {

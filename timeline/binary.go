@@ -49,6 +49,25 @@ func (s *State) Arguments(e *Event) []kernelbin.Arg {
 	return nil
 }
 
+// ArgumentAt returns which of a kernel's arguments a byte of their block belongs to, false where what is told of them does not say it. Each
+// begins at a multiple of 8 bytes; a pointer has 8.
+func ArgumentAt(args []kernelbin.Arg, off uint64) (kernelbin.Arg, bool) {
+	at := uint64(0)
+	for _, a := range args {
+		n := uint64(8)
+		if a.Level == 0 {
+			if n = (a.Size + 7) &^ 7; n == 0 || n > 1<<20 {
+				return kernelbin.Arg{}, false
+			}
+		}
+		if off < at+n {
+			return a, true
+		}
+		at += n
+	}
+	return kernelbin.Arg{}, false
+}
+
 // binary returns what is in a binary, nil where the trace does not hold it.
 func (s *State) binary(o *Object) *kernelbin.File {
 	if s.reader == nil {

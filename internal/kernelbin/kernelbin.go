@@ -49,6 +49,9 @@ type ArgKind uint16
 
 var argKinds = map[ArgKind]string{1: "general", 2: "input", 3: "output", 4: "workspace", 5: "log", 6: "mc2", 7: "tiling", 10: "overflow", 11: "ffts", 12: "shape"}
 
+// General is the kind of what is neither a tensor nor made by the runtime: a number, where there is no pointer to it.
+const General ArgKind = 1
+
 func (k ArgKind) String() string {
 	if n, ok := argKinds[k]; ok {
 		return n

@@ -10,6 +10,14 @@ static uint32_t extents(aclsim_extent *out, uint32_t max, uint32_t n, uint32_t a
 	return n + 1;
 }
 
+/* What the binary says of the arguments: a pointer, and numbers. */
+#define BE16(v) (v) >> 8, (v) & 255
+#define BE64(v) 0, 0, 0, 0, (v) >> 24 & 255, (v) >> 16 & 255, (v) >> 8 & 255, (v) & 255
+#define ARG(what, size) BE16(5), BE16(2), BE64(what), BE64(size)
+__attribute__((used, section(".ascend.meta.add"))) static const uint8_t add_meta[] = {
+	4, 0, 3 * 20, 0, ARG(1 << 16 | 2, 0), ARG(1, 8), ARG(1, 8),
+};
+
 static const aclsim_arg add_params[] = {{"x", ACLSIM_INOUT, 8}, {"count", ACLSIM_SCALAR, 8}, {"by", ACLSIM_SCALAR, 4}, {"unused", ACLSIM_SCALAR, 4}};
 
 static uint32_t add_extents(const aclsim_launch *l, aclsim_extent *out, uint32_t max)
