@@ -83,6 +83,6 @@ func (f *follower) said(a *app) {
 		fmt.Fprintf(a.err, "acltrace: %s\n", w)
 	}
 	if res.Sent > 0 {
-		fmt.Fprintf(a.err, "acltrace: %d of %d steps, and requests, sent as %d spans to %s; the first trace is %s\n", res.Sent, res.Steps, res.Spans, res.SpansTo, res.FirstTrace)
+		fmt.Fprintf(a.err, "acltrace: %d steps and requests sent as %d spans to %s, of %d steps that were seen; the first trace is %s\n", res.Sent, res.Spans, res.SpansTo, res.Steps, res.FirstTrace)
 	}
 }
