@@ -2,10 +2,13 @@ package container
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 )
 
 // checkpointed writes n chunks, with a checkpoint every few, and leaves the file without an end.
@@ -128,5 +131,106 @@ func TestUnpack(t *testing.T) {
 	}
 	if partly == 0 {
 		t.Fatal("no chunk has frames")
+	}
+}
+
+// What a checkpoint names survives a loss of power: a disk that has kept all that it was told to keep, and of the rest any pages in any order, has every chunk that a whole checkpoint on it names.
+func TestPowerLoss(t *testing.T) {
+	const page = 512
+	type sync struct{ kept, done int64 } // what lay in the file when it began, and when it had ended
+	var syncs []sync
+	path := filepath.Join(t.TempDir(), "run.aclt")
+	var w *Writer
+	size := func(f *os.File) int64 {
+		info, err := f.Stat()
+		if err != nil {
+			t.Error(err)
+		}
+		return info.Size()
+	}
+	o := &Options{CheckpointChunks: 6, datasync: func(f *os.File) error {
+		begin := size(f)
+		for w.Size() < begin+900 { // the writer goes on meanwhile
+			time.Sleep(50 * time.Microsecond)
+		}
+		syncs = append(syncs, sync{begin, size(f)})
+		return nil
+	}}
+	w, err := Create(path, &FileHeader{Major: Major, Session: [16]byte{1, 2, 3, 4}}, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rng := rand.New(rand.NewPCG(5, 6))
+	for i := range 400 {
+		body := bytes.Repeat(fmt.Appendf(nil, "chunk %d ", i), 1+i%50)
+		if _, err := w.Append(&Chunk{Type: Events, Raw: body}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(50 * time.Microsecond)
+	}
+	for busy := true; busy; {
+		if _, err := w.Append(&Chunk{Type: Events, Raw: make([]byte, 100)}); err != nil {
+			t.Fatal(err)
+		}
+		w.mu.Lock()
+		busy = w.syncing
+		w.mu.Unlock()
+	}
+	if err := w.Abort(); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole, err := NewFile(path, bytes.NewReader(b), int64(len(b)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	believed := 0
+	for range 60 {
+		lost := bytes.Clone(b[:rng.IntN(len(b))])
+		kept := int64(FileHeaderLen)
+		for _, s := range syncs {
+			if s.done <= int64(len(lost)) {
+				kept = max(kept, s.kept)
+			}
+		}
+		for at := kept &^ (page - 1); at < int64(len(lost)); at += page {
+			if rng.IntN(2) == 0 {
+				clear(lost[max(at, kept):min(at+page, int64(len(lost)))])
+			}
+		}
+		f, err := NewFile(path, bytes.NewReader(lost), int64(len(lost)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		named := uint64(0)
+		checkpoints := 0
+		for i := range f.Entries() {
+			if e := &f.Entries()[i]; e.Type == Checkpoint {
+				raw, err := f.Read(e, nil)
+				if err != nil {
+					continue
+				}
+				named = binary.LittleEndian.Uint64(raw[8:]) + uint64(len(raw)-checkpointHead)/entryLen
+				checkpoints++
+			}
+		}
+		if checkpoints > 0 {
+			believed++
+		}
+		for i := range named {
+			e := f.Entries()[i]
+			if e != whole.Entries()[i] {
+				t.Fatalf("%d bytes, of which %d were kept: chunk %d is %+v", len(lost), kept, i, e)
+			}
+			if _, err := f.Read(&e, nil); err != nil {
+				t.Fatalf("%d bytes, of which %d were kept: %v", len(lost), kept, err)
+			}
+		}
+	}
+	if believed < 20 {
+		t.Errorf("only %d of the files had a checkpoint", believed)
 	}
 }

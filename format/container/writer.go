@@ -29,6 +29,8 @@ type Chunk struct {
 type Options struct {
 	CheckpointBytes  int64 // of the file between two checkpoints, 64 MiB when 0
 	CheckpointChunks int   // the same in chunks, 256 when 0
+
+	datasync func(*os.File) error // that of the operating system when nil
 }
 
 // A Writer writes one file, from any number of goroutines.
@@ -70,6 +72,9 @@ func Create(path string, h *FileHeader, o *Options) (*Writer, error) {
 	w := &Writer{path: path, tag: h.Tag(), f: f, off: FileHeaderLen, o: *o}
 	w.o.CheckpointBytes = cmp.Or(w.o.CheckpointBytes, 64<<20)
 	w.o.CheckpointChunks = cmp.Or(w.o.CheckpointChunks, 256)
+	if w.o.datasync == nil {
+		w.o.datasync = datasync
+	}
 	if err := w.begin(h); err != nil {
 		f.Close()
 		return nil, err
@@ -190,7 +195,7 @@ func (w *Writer) Closing() {
 // checkpoint has the disk take the first n chunks, which end at off, and then says in the file that it has. It runs beside Append, which never waits
 // for the disk. What an error leaves out the next checkpoint has.
 func (w *Writer) checkpoint(n int, off int64) {
-	err := datasync(w.f)
+	err := w.o.datasync(w.f)
 	w.mu.Lock()
 	defer func() {
 		w.syncing, w.coveredOff = false, off
