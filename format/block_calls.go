@@ -315,10 +315,8 @@ func (b *block) each(m *matcher, yield func(*Call, error) bool) bool {
 		for from := 0; from < len(t.fn); from += ahead {
 			n := min(ahead, len(t.fn)-from)
 			if t.callsOnly {
-				for k := from; k < from+n; k++ {
-					if (m == nil || m.fits(b, k)) && !yield(b.plainCall(k), nil) {
-						return false
-					}
+				if !b.givePlain(m, from, n, yield) {
+					return false
 				}
 				continue
 			}
@@ -328,6 +326,25 @@ func (b *block) each(m *matcher, yield func(*Call, error) bool) bool {
 					return false
 				}
 			}
+		}
+	}
+	return true
+}
+
+// givePlain is each for n calls from a place in the stretch on, without arguments and data.
+func (b *block) givePlain(m *matcher, from, n int, yield func(*Call, error) bool) bool {
+	t, c := &b.ties, &b.plain
+	index, rest := b.first+uint64(t.at), len(t.rest[0])+len(t.rest[1])+len(t.rest[2]) > 0
+	for k := from; k < from+n; k++ {
+		if m != nil && !m.fits(b, k) {
+			continue
+		}
+		c.Func, c.Index, c.Start, c.End = t.fn[k], index+uint64(k), t.start[k], t.end[k]
+		if rest {
+			b.tie(c, k)
+		}
+		if !yield(c, nil) {
+			return false
 		}
 	}
 	return true
