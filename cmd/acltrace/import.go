@@ -28,7 +28,7 @@ func (a *app) importMsprofCmd() *cobra.Command {
 and replay --backend virtual work on it. There are no arguments and no payloads in a profile, so nothing else can be replayed.
 
 DIR is a folder with trace_view.json and kernel_details.csv (ASCEND_PROFILER_OUTPUT), or with msprof_*.json and op_summary_*.csv, or one of these files. The databases
-that the profilers write are not read: have them export text.`,
+that the profilers write are not read: have text exported, by msprof --export=on --type=text or torch_npu's profiler.analyse(DIR, export_type="text").`,
 		Args: arguments(1, "one folder or file of a profile"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if out == "" {

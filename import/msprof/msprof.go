@@ -37,9 +37,14 @@ type Profile struct {
 func (p *Profile) String() string { return cmp.Or(p.Trace, p.Kernels) }
 
 var (
-	traceFile   = regexp.MustCompile(`^(.*)(trace_view|msprof_[0-9]+)\.json$`)
-	kernelsFile = regexp.MustCompile(`^(.*)(kernel_details|op_summary(_[0-9]+)*)\.csv$`)
+	traceFile    = regexp.MustCompile(`^(.*)(trace_view|msprof_[0-9]+)\.json$`)
+	databaseFile = regexp.MustCompile(`^(ascend_pytorch_profiler(_[0-9]+)?|ascend_mindspore_profiler(_[0-9]+)?|msprof_[0-9]+)\.db$`)
+	kernelsFile  = regexp.MustCompile(`^(.*)(kernel_details|op_summary(_[0-9]+)*)\.csv$`)
 )
+
+// asText says how a profile that is a database becomes one that can be read.
+const asText = "the profilers' databases are not read: have text exported from the same folder, by `msprof --export=on --type=text --output=DIR`, or by torch_npu's profiler.analyse(DIR, export_type=\"text\"), " +
+	"and name the folder with trace_view.json or msprof_*.json then"
 
 // Find returns the one profile that a folder holds, or that a file belongs to.
 func Find(path string) (*Profile, error) {
@@ -53,14 +58,20 @@ func Find(path string) (*Profile, error) {
 			return &Profile{Trace: path}, nil
 		case strings.HasSuffix(path, ".csv"):
 			return &Profile{Kernels: path}, nil
+		case databaseFile.MatchString(filepath.Base(path)):
+			return nil, fmt.Errorf("%s: %s", path, asText)
 		}
 		return nil, fmt.Errorf("%s: no profile that can be read: give a trace_view.json, an msprof_*.json, a kernel_details.csv or an op_summary_*.csv, or their folder", path)
 	}
 	found := map[string]*Profile{}
 	var problem error
+	var database string
 	err = filepath.WalkDir(path, func(p string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
+		}
+		if databaseFile.MatchString(filepath.Base(p)) {
+			database = p
 		}
 		for i, re := range []*regexp.Regexp{traceFile, kernelsFile} {
 			m := re.FindStringSubmatch(filepath.Base(p))
@@ -81,6 +92,9 @@ func Find(path string) (*Profile, error) {
 	})
 	if err != nil {
 		return nil, err
+	}
+	if len(found) == 0 && database != "" {
+		return nil, fmt.Errorf("%s: %s", database, asText)
 	}
 	if len(found) == 0 {
 		return nil, fmt.Errorf("%s: no profile in it: the profiler writes trace_view.json and kernel_details.csv into ASCEND_PROFILER_OUTPUT, and msprof writes msprof_*.json and op_summary_*.csv (`msprof --export=on`)", path)

@@ -217,6 +217,8 @@ func TestBadInput(t *testing.T) {
 		{"kernel_details.csv", "a,b\n1,2\n", `kernel_details.csv:1: no column "Name" or "Op Name"`},
 		{"kernel_details.csv", "Name,Start Time(us),Duration(us)\nk,1.5,x\n", `kernel_details.csv:2:7: Duration(us) "x": no time in microseconds`},
 		{"kernel_details.csv", "Name,Start Time(us),Duration(us)\nk,1.5\n", "line 2"},
+		{"ascend_pytorch_profiler_0.db", "SQLite format 3\x00", "ascend_pytorch_profiler_0.db: the profilers' databases are not read: have text exported"},
+		{"msprof_20260101120000.db", "SQLite format 3\x00", "msprof --export=on --type=text"},
 		{"readme.txt", "x", "no profile in it: the profiler writes trace_view.json"},
 	} {
 		dir := t.TempDir()
