@@ -68,6 +68,9 @@ func (c *column) fill(rows int) {
 // groupRows is how many rows a row group has.
 const groupRows = 1 << 17
 
+// fewRows is how many rows make it likely that there are many.
+const fewRows = 1 << 12
+
 const magic = "PAR1"
 
 func newTable[T any](create func(string) (io.WriteCloser, error), name string, r *format.Reader) (*table, error) {
@@ -131,10 +134,23 @@ func (t *table) column(name string) *column {
 // next ends a row, for which each column has got a value.
 func (t *table) next() error {
 	t.n++
-	if t.rows++; t.rows == groupRows {
+	switch t.rows++; t.rows {
+	case fewRows:
+		for _, c := range t.columns {
+			c.numbers, c.indexes, c.has, c.flags = room(c.numbers), room(c.indexes), room(c.has), room(c.flags)
+		}
+	case groupRows:
 		return t.flush()
 	}
 	return nil
+}
+
+// room gives a column that has some values room for all of a row group, so that it does not grow step by step.
+func room[T any](s []T) []T {
+	if len(s) == 0 {
+		return s
+	}
+	return slices.Grow(s, groupRows-len(s))
 }
 
 func (c *column) null() { c.has = append(c.has, 0) }
