@@ -107,13 +107,18 @@ const (
 	Unchecked Reason = 14
 	// Outdated is said of calls that a flight recorder has left out: newer ones took their place.
 	Outdated Reason = 15
+	// Freed and Unregistered are said of the result of an asynchronous copy whose memory the program gave back, or no longer shared
+	// with the runtime, before it had waited for the copy.
+	Freed        Reason = 16
+	Unregistered Reason = 17
 )
 
 func (r Reason) String() string {
 	return name(r, "none", "device memory", "dropped", "limit reached", "unreadable", "never synchronized", "overwritten",
 		"excluded by the payload level", "write failed", "detached", "recorder lost", "file damaged",
 		"taken at the call, from memory that may have changed before it was copied", "too many results pending",
-		"not checked for later copies to the same memory", "older than what the flight recorder keeps")
+		"not checked for later copies to the same memory", "older than what the flight recorder keeps",
+		"freed before the program waited for it", "unregistered before the program waited for it")
 }
 
 func name[T ~uint8](v T, names ...string) string {

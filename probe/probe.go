@@ -33,7 +33,7 @@ const (
 	Unreadable
 	// NotSynchronized is the result of an asynchronous copy that the program never waited for.
 	NotSynchronized
-	// Overwritten is the result of an asynchronous copy whose memory was given back or copied over before the program waited for it.
+	// Overwritten is the result of an asynchronous copy whose memory was copied over before the program waited for it.
 	Overwritten
 	// TableFull is the result of an asynchronous copy when too many were pending.
 	TableFull
@@ -43,6 +43,10 @@ const (
 	NotAsked
 	// Hashed was not kept; Bytes is its XXH3-128, low word first.
 	Hashed
+	// Freed is the result of an asynchronous copy whose memory was given back before the program waited for it.
+	Freed
+	// Unregistered is the same of memory of the program's own that it no longer shared with the runtime.
+	Unregistered
 )
 
 // TimeParam is the parameter number of an output that no parameter has: it says that a TaskTime of the call follows.

@@ -429,6 +429,7 @@ func word(b []byte) uint64 {
 var reasons = map[probe.Missing]format.Reason{
 	probe.DeviceMemory: format.DeviceMemory, probe.Dropped: format.Dropped, probe.OverLimit: format.LimitReached,
 	probe.Unreadable: format.Unreadable, probe.NotSynchronized: format.NeverSynchronized, probe.Overwritten: format.Overwritten,
+	probe.Freed: format.Freed, probe.Unregistered: format.Unregistered,
 	probe.TableFull: format.TooManyPending, probe.UnknownSize: format.Unreadable, probe.NotAsked: format.LevelExcluded,
 }
 

@@ -413,7 +413,7 @@ func TestResults(t *testing.T) {
 	if res.ExitCode != 0 {
 		t.Fatalf("exit code %d", res.ExitCode)
 	}
-	want := []string{"A", "B", "C", "D", "E", "overwritten", "never synchronized"}
+	want := []string{"A", "B", "C", "D", "E", format.Freed.String(), "never synchronized"}
 	var got []string
 	for _, c := range calls(t, r) {
 		if r.Schema().FuncName(c.Func) != "aclrtMemcpyAsync" {
@@ -443,7 +443,7 @@ func TestResults(t *testing.T) {
 		t.Fatalf("results %v, want %v", got, want)
 	}
 	for i := range want {
-		if got[i] != want[i] && !(strings.HasPrefix(want[i], "overwritten") && strings.HasPrefix(got[i], "overwritten")) {
+		if got[i] != want[i] {
 			t.Errorf("result %d is %q, want %q", i, got[i], want[i])
 		}
 	}
@@ -456,7 +456,10 @@ func TestResultsNotCaptured(t *testing.T) {
 		"full":       {format.NoReason: 65538, format.TooManyPending: 1, format.Overwritten: 2},
 		"many":       {format.NoReason: 20003 - 515, format.Overwritten: 515},
 		"again":      {format.NoReason: 1, format.Overwritten: 1},
-		"unregister": {format.Overwritten: 1},
+		"unregister": {format.Unregistered: 1},
+		"free":       {format.Freed: 1},
+		"streams":    {format.NoReason: 334 * 65, format.NeverSynchronized: 666 * 65},
+		"event":      {format.NoReason: 1000, format.NeverSynchronized: 3000},
 		"unmap":      {format.Unreadable: 1},
 	} {
 		t.Run(way, func(t *testing.T) {

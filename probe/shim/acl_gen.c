@@ -1955,13 +1955,14 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSynchronizeDevic
 		shim_leave();
 		return ret;
 	}
+	uint64_t until = shim_order();
 	shim_commit(&c);
 	aclError ret = real();
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	shim_exit(&c);
 	if (ok) {
-		shim_synced_device();
+		shim_synced_device(until);
 	}
 	shim_leave();
 	return ret;
@@ -2008,13 +2009,14 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSynchronizeDevic
 		shim_leave();
 		return ret;
 	}
+	uint64_t until = shim_order();
 	shim_commit(&c);
 	aclError ret = real(timeout);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	shim_exit(&c);
 	if (ok) {
-		shim_synced_device();
+		shim_synced_device(until);
 	}
 	shim_leave();
 	return ret;
@@ -2423,6 +2425,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtRecordEvent(aclr
 		shim_leave();
 		return ret;
 	}
+	uint64_t until = shim_order();
 	shim_commit(&c);
 	aclError ret = real(event, stream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -2430,7 +2433,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtRecordEvent(aclr
 	if (ok)
 		shim_task(&c, stream);
 	if (ok) {
-		shim_event_recorded(event, stream);
+		shim_event_recorded(event, stream, until);
 	}
 	shim_exit(&c);
 	shim_leave();
@@ -2480,6 +2483,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtRecordEventWithF
 		shim_leave();
 		return ret;
 	}
+	uint64_t until = shim_order();
 	shim_commit(&c);
 	aclError ret = real(event, stream, flag);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -2487,7 +2491,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtRecordEventWithF
 	if (ok)
 		shim_task(&c, stream);
 	if (ok) {
-		shim_event_recorded(event, stream);
+		shim_event_recorded(event, stream, until);
 	}
 	shim_exit(&c);
 	shim_leave();
@@ -3268,7 +3272,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMallocHostWithCf
 		shim_out(&c, 0, ptr, 8);
 	shim_list(&c, 2, cfg, 12, ok);
 	if (ok) {
-		shim_host_new(*(uint64_t *)ptr, (uint64_t)size);
+		shim_host_new(*(uint64_t *)ptr, (uint64_t)size, false);
 	}
 	shim_exit(&c);
 	shim_leave();
@@ -3498,7 +3502,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtHostRegister(voi
 	if (ok)
 		shim_out(&c, 3, devPtr, 8);
 	if (ok) {
-		shim_host_new((uint64_t)ptr, (uint64_t)size);
+		shim_host_new((uint64_t)ptr, (uint64_t)size, true);
 	}
 	shim_exit(&c);
 	shim_leave();
@@ -3553,7 +3557,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtHostRegisterV2(v
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok) {
-		shim_host_new((uint64_t)ptr, (uint64_t)size);
+		shim_host_new((uint64_t)ptr, (uint64_t)size, true);
 	}
 	shim_exit(&c);
 	shim_leave();
@@ -4022,7 +4026,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMallocHost(void 
 	if (ok)
 		shim_out(&c, 0, hostPtr, 8);
 	if (ok) {
-		shim_host_new(*(uint64_t *)hostPtr, (uint64_t)size);
+		shim_host_new(*(uint64_t *)hostPtr, (uint64_t)size, false);
 	}
 	shim_exit(&c);
 	shim_leave();
@@ -4178,13 +4182,14 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtFreeWithDevSync(
 		return ret;
 	}
 	shim_device_end(ALLOCATED, (uint64_t)devPtr);
+	uint64_t until = shim_order();
 	shim_commit(&c);
 	aclError ret = real(devPtr);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	shim_exit(&c);
 	if (ok) {
-		shim_synced_device();
+		shim_synced_device(until);
 	}
 	shim_leave();
 	return ret;
@@ -4232,13 +4237,14 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtFreeHostWithDevS
 		return ret;
 	}
 	shim_host_end((uint64_t)hostPtr);
+	uint64_t until = shim_order();
 	shim_commit(&c);
 	aclError ret = real(hostPtr);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	shim_exit(&c);
 	if (ok) {
-		shim_synced_device();
+		shim_synced_device(until);
 	}
 	shim_leave();
 	return ret;
@@ -5865,13 +5871,14 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtDestroyStream(ac
 	}
 	shim_stream_ended();
 	shim_times_leave(STREAM_ENDS, stream, 0);
+	uint64_t until = shim_order();
 	shim_commit(&c);
 	aclError ret = real(stream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	shim_exit(&c);
 	if (ok) {
-		shim_synced_stream(stream);
+		shim_synced_stream(stream, until);
 	}
 	shim_leave();
 	return ret;
@@ -5969,13 +5976,14 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSynchronizeStrea
 		shim_leave();
 		return ret;
 	}
+	uint64_t until = shim_order();
 	shim_commit(&c);
 	aclError ret = real(stream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	shim_exit(&c);
 	if (ok) {
-		shim_synced_stream(stream);
+		shim_synced_stream(stream, until);
 	}
 	shim_leave();
 	return ret;
@@ -6023,13 +6031,14 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSynchronizeStrea
 		shim_leave();
 		return ret;
 	}
+	uint64_t until = shim_order();
 	shim_commit(&c);
 	aclError ret = real(stream, timeout);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	shim_exit(&c);
 	if (ok) {
-		shim_synced_stream(stream);
+		shim_synced_stream(stream, until);
 	}
 	shim_leave();
 	return ret;
@@ -6077,6 +6086,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtStreamQuery(aclr
 		shim_leave();
 		return ret;
 	}
+	uint64_t until = shim_order();
 	shim_commit(&c);
 	aclError ret = real(stream, status);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -6086,7 +6096,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtStreamQuery(aclr
 	shim_exit(&c);
 	if (ok) {
 		if (status != NULL && *status == ACL_STREAM_STATUS_COMPLETE)
-			shim_synced_stream(stream);
+			shim_synced_stream(stream, until);
 	}
 	shim_leave();
 	return ret;
@@ -27799,7 +27809,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMallocHost(void **
 	if (ok)
 		shim_out(&c, 0, hostPtr, 8);
 	if (ok) {
-		shim_host_new(*(uint64_t *)hostPtr, (uint64_t)size);
+		shim_host_new(*(uint64_t *)hostPtr, (uint64_t)size, false);
 	}
 	shim_exit(&c);
 	shim_leave();
@@ -27884,13 +27894,14 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtFreeWithDevSync(vo
 		return ret;
 	}
 	shim_device_end(ALLOCATED, (uint64_t)devPtr);
+	uint64_t until = shim_order();
 	shim_commit(&c);
 	rtError_t ret = real(devPtr);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	shim_exit(&c);
 	if (ok) {
-		shim_synced_device();
+		shim_synced_device(until);
 	}
 	shim_leave();
 	return ret;
@@ -27974,13 +27985,14 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtFreeHostWithDevSyn
 		return ret;
 	}
 	shim_host_end((uint64_t)hostPtr);
+	uint64_t until = shim_order();
 	shim_commit(&c);
 	rtError_t ret = real(hostPtr);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	shim_exit(&c);
 	if (ok) {
-		shim_synced_device();
+		shim_synced_device(until);
 	}
 	shim_leave();
 	return ret;
@@ -28152,13 +28164,14 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtDeviceSynchronize(
 		shim_leave();
 		return ret;
 	}
+	uint64_t until = shim_order();
 	shim_commit(&c);
 	rtError_t ret = real();
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	shim_exit(&c);
 	if (ok) {
-		shim_synced_device();
+		shim_synced_device(until);
 	}
 	shim_leave();
 	return ret;
@@ -28198,13 +28211,14 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtDeviceSynchronizeW
 		shim_leave();
 		return ret;
 	}
+	uint64_t until = shim_order();
 	shim_commit(&c);
 	rtError_t ret = real(timeout);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	shim_exit(&c);
 	if (ok) {
-		shim_synced_device();
+		shim_synced_device(until);
 	}
 	shim_leave();
 	return ret;
@@ -28563,13 +28577,14 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtStreamDestroy(rtSt
 	}
 	shim_stream_ended();
 	shim_times_leave(STREAM_ENDS, stm, 0);
+	uint64_t until = shim_order();
 	shim_commit(&c);
 	rtError_t ret = real(stm);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	shim_exit(&c);
 	if (ok) {
-		shim_synced_stream(stm);
+		shim_synced_stream(stm, until);
 	}
 	shim_leave();
 	return ret;
@@ -28653,13 +28668,14 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtStreamSynchronize(
 		shim_leave();
 		return ret;
 	}
+	uint64_t until = shim_order();
 	shim_commit(&c);
 	rtError_t ret = real(stm);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	shim_exit(&c);
 	if (ok) {
-		shim_synced_stream(stm);
+		shim_synced_stream(stm, until);
 	}
 	shim_leave();
 	return ret;
@@ -28700,13 +28716,14 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtStreamSynchronizeW
 		shim_leave();
 		return ret;
 	}
+	uint64_t until = shim_order();
 	shim_commit(&c);
 	rtError_t ret = real(stm, timeout);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	shim_exit(&c);
 	if (ok) {
-		shim_synced_stream(stm);
+		shim_synced_stream(stm, until);
 	}
 	shim_leave();
 	return ret;
@@ -28746,13 +28763,14 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtStreamQuery(rtStre
 		shim_leave();
 		return ret;
 	}
+	uint64_t until = shim_order();
 	shim_commit(&c);
 	rtError_t ret = real(stm);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	shim_exit(&c);
 	if (ok) {
-		shim_synced_stream(stm);
+		shim_synced_stream(stm, until);
 	}
 	shim_leave();
 	return ret;
@@ -29263,13 +29281,14 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsStreamSynchronize
 		shim_leave();
 		return ret;
 	}
+	uint64_t until = shim_order();
 	shim_commit(&c);
 	rtError_t ret = real(stm, timeout);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	shim_exit(&c);
 	if (ok) {
-		shim_synced_stream(stm);
+		shim_synced_stream(stm, until);
 	}
 	shim_leave();
 	return ret;
@@ -29309,13 +29328,14 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsStreamQuery(rtStr
 		shim_leave();
 		return ret;
 	}
+	uint64_t until = shim_order();
 	shim_commit(&c);
 	rtError_t ret = real(stm);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	shim_exit(&c);
 	if (ok) {
-		shim_synced_stream(stm);
+		shim_synced_stream(stm, until);
 	}
 	shim_leave();
 	return ret;
@@ -29623,6 +29643,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtEventRecord(rtEven
 		shim_leave();
 		return ret;
 	}
+	uint64_t until = shim_order();
 	shim_commit(&c);
 	rtError_t ret = real(evt, stm);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -29630,7 +29651,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtEventRecord(rtEven
 	if (ok)
 		shim_task(&c, stm);
 	if (ok) {
-		shim_event_recorded(evt, stm);
+		shim_event_recorded(evt, stm, until);
 	}
 	shim_exit(&c);
 	shim_leave();
@@ -30176,6 +30197,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsEventRecord(rtEve
 		shim_leave();
 		return ret;
 	}
+	uint64_t until = shim_order();
 	shim_commit(&c);
 	rtError_t ret = real(evt, stm);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -30183,7 +30205,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsEventRecord(rtEve
 	if (ok)
 		shim_task(&c, stm);
 	if (ok) {
-		shim_event_recorded(evt, stm);
+		shim_event_recorded(evt, stm, until);
 	}
 	shim_exit(&c);
 	shim_leave();

@@ -64,7 +64,9 @@ enum {
 	MISSING_TABLE_FULL = 7,
 	MISSING_UNKNOWN_SIZE = 8,
 	MISSING_NOT_ASKED = 9,
-	MISSING_HASHED = 10 /* the bytes are the two words of its XXH3-128 */
+	MISSING_HASHED = 10, /* the bytes are the two words of its XXH3-128 */
+	MISSING_FREED = 11,
+	MISSING_UNREGISTERED = 12
 };
 
 /* Which processes of the session record nothing for now: no process, all, those whose slots say so. */

@@ -904,14 +904,14 @@ void shim_file(uint64_t seq, uint8_t param, const char *path)
 }
 
 /* Pieces of memory that the runtime has given out. The table forgets those that it has no room for. */
-struct range { uint64_t addr, end; };
+struct range { uint64_t addr, end; bool registered; /* the program's own, not the runtime's */ };
 struct ranges {
 	struct range *at;
 	uint32_t size;
 	uint32_t used; /* slots ever used */
 };
 
-static void add_range(struct ranges *r, uint64_t addr, uint64_t len)
+static void add_range(struct ranges *r, uint64_t addr, uint64_t len, bool registered)
 {
 	if (addr == 0)
 		return;
@@ -920,6 +920,7 @@ static void add_range(struct ranges *r, uint64_t addr, uint64_t len)
 		if (__atomic_load_n(&r->at[i].addr, __ATOMIC_RELAXED) == 0 &&
 		    __atomic_compare_exchange_n(&r->at[i].addr, &was, 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
 			r->at[i].end = addr + len;
+			r->at[i].registered = registered;
 			__atomic_store_n(&r->at[i].addr, addr, __ATOMIC_RELEASE);
 			uint32_t used = __atomic_load_n(&r->used, __ATOMIC_RELAXED);
 			while (used <= i && !__atomic_compare_exchange_n(&r->used, &used, i + 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
@@ -940,18 +941,18 @@ static bool in_range(const struct ranges *r, uint64_t addr)
 	return false;
 }
 
-/* Takes out the range that begins at an address. Its end, 0 where there is none. */
-static uint64_t end_range(struct ranges *r, uint64_t addr)
+/* Takes out the range that begins at an address, and returns it; its end is 0 where there is none. */
+static struct range end_range(struct ranges *r, uint64_t addr)
 {
 	uint32_t n = __atomic_load_n(&r->used, __ATOMIC_ACQUIRE);
 	for (uint32_t i = 0; i < n; i++) {
 		if (__atomic_load_n(&r->at[i].addr, __ATOMIC_ACQUIRE) != addr)
 			continue;
-		uint64_t end = r->at[i].end;
+		struct range was = r->at[i];
 		__atomic_store_n(&r->at[i].addr, 0, __ATOMIC_RELEASE);
-		return end;
+		return was;
 	}
-	return 0;
+	return (struct range){0, 0, false};
 }
 
 /*
@@ -963,8 +964,8 @@ static uint64_t end_range(struct ranges *r, uint64_t addr)
 static struct range host_ranges[8192], far_ranges[FAR_KINDS][512];
 static struct ranges host = {host_ranges, 8192, 0}, far[FAR_KINDS] = {{far_ranges[ALLOCATED], 512, 0}, {far_ranges[RESERVED], 512, 0}};
 
-void shim_host_new(uint64_t addr, uint64_t len) { add_range(&host, addr, len); }
-void shim_far_new(enum far_memory kind, uint64_t addr, uint64_t len) { add_range(&far[kind], addr, len); }
+void shim_host_new(uint64_t addr, uint64_t len, bool registered) { add_range(&host, addr, len, registered); }
+void shim_far_new(enum far_memory kind, uint64_t addr, uint64_t len) { add_range(&far[kind], addr, len, false); }
 void shim_far_end(enum far_memory kind, uint64_t addr) { end_range(&far[kind], addr); }
 
 static bool pinned(uint64_t addr) { return in_range(&host, addr); }
@@ -985,12 +986,37 @@ static struct pending {
 	int32_t device;
 	void *stream;
 	uint64_t order; /* 0 while the slot is free */
-	uint64_t gone;  /* order of the latest in this slot whose memory something else has got meanwhile */
+	uint64_t gone;  /* WHYS times the order of the latest in this slot whose memory something else has got meanwhile, plus what */
 	uint64_t pitch, width; /* of rows; pitch 0: one piece */
 	struct payload what;
 } pending[PENDING];
-static uint32_t pending_used, pending_count, pending_low; /* slots ever used, slots in use, where to look for a free one */
+static uint32_t pending_count; /* slots in use */
 static uint64_t order;
+
+/* What has become of the memory of a result before the program had waited for it. */
+enum why { COPIED_OVER, FREED, UNREGISTERED, WHYS };
+static const uint8_t why_missing[WHYS] = {MISSING_OVERWRITTEN, MISSING_FREED, MISSING_UNREGISTERED};
+
+/*
+ * The slots lie in sets, each of which holds results of one stream, so that a stream's are found without a look at those of others:
+ * what waiting for it costs is what it releases, and a word for each set. A set is claimed when it is empty. Where none is, a result
+ * goes to a set of another stream, which is one of any stream from then on until it is empty again. in_use has a bit for each slot
+ * in its lower half and the stream's mark in the other. No result in the set is older than since.
+ */
+enum { SET = 32, SETS = PENDING / SET };
+static struct set { uint64_t in_use, since; } sets[SETS];
+static uint32_t sets_used, sets_low; /* sets ever used, where to look for an empty one */
+static uint16_t set_of[256]; /* where a stream's last result went, by its mark */
+static const uint32_t any_stream = 0xffffffff;
+
+static uint32_t mark_of(const void *stream)
+{
+	uint32_t m = (uint32_t)((uint64_t)stream * 0x9e3779b97f4a7c15ULL >> 32);
+	return m == any_stream ? 0 : m;
+}
+
+static uint32_t set_mark(uint64_t in_use) { return (uint32_t)(in_use >> 32); }
+static uint32_t set_slots(uint64_t in_use) { return (uint32_t)in_use; }
 #define NONE (~(uint64_t)0)
 
 /*
@@ -1027,40 +1053,62 @@ static uint64_t extent(const struct pending *e)
 static void forget_pending(void)
 {
 	/* A forked child: what its parent waits for is not its own. */
-	for (uint32_t i = 0; i < pending_used; i++) {
+	for (uint32_t i = 0; i < sets_used * SET; i++) {
 		pending[i].order = 0;
 		pending[i].state = PENDING_FREE;
 	}
-	pending_used = pending_count = pending_low = 0;
+	for (uint32_t i = 0; i < sets_used; i++)
+		sets[i].in_use = 0;
+	sets_used = pending_count = sets_low = 0;
 	for (uint32_t i = 0; i < LEVELS; i++)
 		level_count[i] = 0;
 }
 
 /*
- * A walk over what was pending when it began: no further than that, since the table may have been full once. An entry is
- * counted before it has its order, so that the count is of no fewer entries than have an order up to the one seen before it.
+ * A walk over what was pending when it began, of one stream or of any, with an order up to one: no further than that, since the
+ * table may have been full once. A slot is counted before its bit is set, so that the count is of no fewer than are seen.
  */
-struct walk { uint32_t at, left, used; uint64_t order; };
+struct walk {
+	uint32_t mark, set, slots, used;
+	int32_t left;
+	uint64_t until;
+};
 
-static struct walk walk_pending(void)
+static struct walk walk_pending(uint32_t mark, uint64_t until)
 {
-	struct walk w = {.at = 0};
-	w.order = __atomic_load_n(&order, __ATOMIC_ACQUIRE);
-	w.left = __atomic_load_n(&pending_count, __ATOMIC_ACQUIRE);
-	w.used = __atomic_load_n(&pending_used, __ATOMIC_ACQUIRE);
+	struct walk w = {.mark = mark, .until = __atomic_load_n(&order, __ATOMIC_ACQUIRE)};
+	if (w.until > until)
+		w.until = until;
+	w.left = (int32_t)__atomic_load_n(&pending_count, __ATOMIC_ACQUIRE);
+	w.used = __atomic_load_n(&sets_used, __ATOMIC_ACQUIRE);
 	return w;
+}
+
+/* Bits that are set. The compiler would call a library for it. */
+static int32_t ones(uint32_t v)
+{
+	v -= v >> 1 & 0x55555555;
+	v = (v & 0x33333333) + (v >> 2 & 0x33333333);
+	return (int32_t)(((v + (v >> 4)) & 0x0f0f0f0f) * 0x01010101 >> 24);
 }
 
 static struct pending *next_pending(struct walk *w)
 {
-	while (w->left != 0 && w->at < w->used) {
-		struct pending *e = &pending[w->at++];
-		if (__atomic_load_n(&e->state, __ATOMIC_ACQUIRE) == PENDING_FULL && e->order <= w->order) {
-			w->left--;
-			return e;
+	for (;;) {
+		while (w->slots != 0) {
+			struct pending *e = &pending[(w->set - 1) * SET + (uint32_t)__builtin_ctz(w->slots)];
+			w->slots &= w->slots - 1;
+			if (__atomic_load_n(&e->state, __ATOMIC_ACQUIRE) == PENDING_FULL && e->order <= w->until)
+				return e;
 		}
+		if (w->left <= 0 || w->set >= w->used)
+			return NULL;
+		struct set *s = &sets[w->set++];
+		uint64_t v = __atomic_load_n(&s->in_use, __ATOMIC_ACQUIRE);
+		w->left -= ones(set_slots(v));
+		if ((w->mark == any_stream || set_mark(v) == w->mark || set_mark(v) == any_stream) && __atomic_load_n(&s->since, __ATOMIC_RELAXED) <= w->until)
+			w->slots = set_slots(v);
 	}
-	return NULL;
 }
 
 /* The entry at a place, with its memory; NULL where it is pending no more. */
@@ -1113,10 +1161,10 @@ static bool add_places(struct pending *e)
 }
 
 /* Of the entry with this order, which may be gone by now. */
-static void mark_gone(struct pending *e, uint64_t of)
+static void mark_gone(struct pending *e, uint64_t of, enum why why)
 {
 	uint64_t was = __atomic_load_n(&e->gone, __ATOMIC_RELAXED);
-	while (was < of && !__atomic_compare_exchange_n(&e->gone, &was, of, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+	while (was < of * WHYS && !__atomic_compare_exchange_n(&e->gone, &was, of * WHYS + why, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
 		;
 }
 
@@ -1125,7 +1173,7 @@ static void mark_gone(struct pending *e, uint64_t of)
  * the entry of the copy that does, and mine its order; NULL and the highest number for one without. Two copies that are asked
  * for at once find each other: each is in the table before it looks, and the one that was asked for first is overwritten.
  */
-static void overwrite_pending(struct pending *by, uint64_t mine, uint64_t addr, uint64_t len)
+static void overwrite_pending(struct pending *by, uint64_t mine, uint64_t addr, uint64_t len, enum why why)
 {
 	uint32_t count = __atomic_load_n(&pending_count, __ATOMIC_SEQ_CST);
 	uint64_t end = addr + len, blocks = 0, from, to;
@@ -1136,11 +1184,11 @@ static void overwrite_pending(struct pending *by, uint64_t mine, uint64_t addr, 
 			blocks += ((end - 1) >> block_shift(level)) - (addr >> block_shift(level)) + 1;
 	if (blocks > count || __atomic_load_n(&places, __ATOMIC_ACQUIRE) == NULL) {
 		/* There is less to look at one after the other. */
-		struct walk w = walk_pending();
+		struct walk w = walk_pending(any_stream, NONE);
 		for (struct pending *e; (e = next_pending(&w)) != NULL;) {
 			uint64_t of = e->order;
 			if (e != by && of < mine && at_place(of * PENDING + (uint64_t)(e - pending), &from, &to) && from < end && addr < to)
-				mark_gone(e, of);
+				mark_gone(e, of, why);
 		}
 		return;
 	}
@@ -1155,41 +1203,77 @@ static void overwrite_pending(struct pending *by, uint64_t mine, uint64_t addr, 
 				if (e == NULL || e == by || from >= end || addr >= to)
 					continue;
 				if (of < mine)
-					mark_gone(e, of);
+					mark_gone(e, of, why);
 				else
-					mark_gone(by, mine);
+					mark_gone(by, mine, COPIED_OVER);
 			}
 		}
 	}
 }
 
-/* A slot that is the caller's now, NULL where all are in use. */
-static struct pending *take_pending(void)
+/* A free slot of a set that has the mark: the caller's from now on. NULL where there is none. */
+static struct pending *take_slot(struct set *s, uint32_t mark)
 {
-	uint32_t low = __atomic_load_n(&pending_low, __ATOMIC_RELAXED);
-	for (uint32_t k = 0; k < PENDING; k++) {
-		uint32_t i = (low + k) % PENDING, was = PENDING_FREE;
-		if (__atomic_load_n(&pending[i].state, __ATOMIC_RELAXED) != PENDING_FREE ||
-		    !__atomic_compare_exchange_n(&pending[i].state, &was, PENDING_BUSY, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
-			continue;
-		__atomic_store_n(&pending_low, i + 1, __ATOMIC_RELAXED);
-		uint32_t used = __atomic_load_n(&pending_used, __ATOMIC_RELAXED);
-		while (used <= i && !__atomic_compare_exchange_n(&pending_used, &used, i + 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
-			;
-		return &pending[i];
+	uint64_t v = __atomic_load_n(&s->in_use, __ATOMIC_RELAXED);
+	while (set_mark(v) == mark && set_slots(v) != 0 && set_slots(v) != 0xffffffff) {
+		uint32_t slot = (uint32_t)__builtin_ctz(~set_slots(v));
+		if (__atomic_compare_exchange_n(&s->in_use, &v, v | 1ULL << slot, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+			return &pending[(uint32_t)(s - sets) * SET + slot];
 	}
 	return NULL;
+}
+
+/* A slot that is the caller's now, NULL where all are in use. */
+static struct pending *take_pending(void *stream)
+{
+	uint32_t mark = mark_of(stream), low = __atomic_load_n(&sets_low, __ATOMIC_RELAXED);
+	uint16_t *last = &set_of[mark % 256];
+	struct pending *e = take_slot(&sets[__atomic_load_n(last, __ATOMIC_RELAXED)], mark);
+	for (uint32_t k = 0; k < SETS && e == NULL; k++) {
+		uint32_t i = (low + k) % SETS;
+		struct set *s = &sets[i];
+		uint64_t v = __atomic_load_n(&s->in_use, __ATOMIC_RELAXED), since = __atomic_load_n(&order, __ATOMIC_ACQUIRE);
+		if (set_slots(v) != 0 || !__atomic_compare_exchange_n(&s->in_use, &v, (uint64_t)mark << 32 | 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+			continue;
+		/* Whoever has claimed the set before and is late with this stores an older one. */
+		__atomic_store_n(&s->since, since, __ATOMIC_RELAXED);
+		e = &pending[i * SET];
+		__atomic_store_n(&sets_low, i + 1, __ATOMIC_RELAXED);
+		__atomic_store_n(last, (uint16_t)i, __ATOMIC_RELAXED);
+		uint32_t used = __atomic_load_n(&sets_used, __ATOMIC_RELAXED);
+		while (used <= i && !__atomic_compare_exchange_n(&sets_used, &used, i + 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+			;
+	}
+	for (uint32_t i = 0; i < SETS && e == NULL; i++) {
+		uint64_t v = __atomic_load_n(&sets[i].in_use, __ATOMIC_RELAXED);
+		while (set_slots(v) != 0xffffffff && set_slots(v) != 0 && set_mark(v) != any_stream &&
+		       !__atomic_compare_exchange_n(&sets[i].in_use, &v, v | (uint64_t)any_stream << 32, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+			;
+		e = take_slot(&sets[i], any_stream);
+	}
+	return e;
+}
+
+static void give_slot(struct pending *e)
+{
+	uint32_t i = (uint32_t)(e - pending);
+	__atomic_store_n(&e->state, PENDING_FREE, __ATOMIC_RELEASE);
+	uint64_t left = __atomic_and_fetch(&sets[i / SET].in_use, ~(1ULL << i % SET), __ATOMIC_ACQ_REL);
+	if (set_slots(left) == 0 && i / SET < __atomic_load_n(&sets_low, __ATOMIC_RELAXED))
+		__atomic_store_n(&sets_low, i / SET, __ATOMIC_RELAXED);
 }
 
 static bool add_pending(const struct payload *p, void *stream, uint64_t pitch, uint64_t width)
 {
 	uint64_t len = pitch ? pitch * (p->len / width) : p->len;
-	struct pending *e = __atomic_load_n(&pending_count, __ATOMIC_RELAXED) < PENDING ? take_pending() : NULL;
+	struct pending *e = NULL;
+	if (__atomic_add_fetch(&pending_count, 1, __ATOMIC_SEQ_CST) <= PENDING)
+		e = take_pending(stream);
 	if (e == NULL) {
-		overwrite_pending(NULL, NONE, p->addr, len);
+		__atomic_sub_fetch(&pending_count, 1, __ATOMIC_SEQ_CST);
+		overwrite_pending(NULL, NONE, p->addr, len, COPIED_OVER);
 		return false;
 	}
-	__atomic_add_fetch(&pending_count, 1, __ATOMIC_SEQ_CST);
 	__atomic_thread_fence(__ATOMIC_RELEASE); /* whoever sees what follows sees that the order before is over */
 	e->device = shim_t.device;
 	e->stream = stream;
@@ -1202,7 +1286,7 @@ static bool add_pending(const struct payload *p, void *stream, uint64_t pitch, u
 		e->what.flags |= PIECE_EARLY;
 	/* From here on another thread may release it. */
 	__atomic_store_n(&e->state, PENDING_FULL, __ATOMIC_SEQ_CST);
-	overwrite_pending(e, mine, p->addr, len);
+	overwrite_pending(e, mine, p->addr, len, COPIED_OVER);
 	return true;
 }
 
@@ -1300,7 +1384,7 @@ void shim_graph_run(struct shim_call *c, uint8_t param, void *graph, void *strea
 				payload_missing(&d, MISSING_TABLE_FULL);
 			continue;
 		}
-		overwrite_pending(NULL, NONE, e->addr, e->pitch ? e->pitch * (e->len / e->width) : e->len);
+		overwrite_pending(NULL, NONE, e->addr, e->pitch ? e->pitch * (e->len / e->width) : e->len, COPIED_OVER);
 		if (e->pitch)
 			payload_rows(&d, e->pitch, e->width, true);
 		else
@@ -1348,7 +1432,7 @@ static void release(enum reach which, void *stream, uint64_t until)
 	shim_times_reached(which, stream, until);
 	if (__atomic_load_n(&pending_count, __ATOMIC_RELAXED) == 0)
 		return;
-	struct walk w = walk_pending();
+	struct walk w = walk_pending(which == OF_STREAM ? mark_of(stream) : any_stream, until);
 	for (struct pending *e; (e = next_pending(&w)) != NULL;) {
 		uint32_t was = PENDING_FULL;
 		if (!released(e, which, stream, until) ||
@@ -1359,36 +1443,35 @@ static void release(enum reach which, void *stream, uint64_t until)
 			__atomic_store_n(&e->state, PENDING_FULL, __ATOMIC_RELEASE);
 			continue;
 		}
-		if (__atomic_load_n(&e->gone, __ATOMIC_RELAXED) == e->order)
-			payload_missing(&e->what, MISSING_OVERWRITTEN);
+		uint64_t gone = __atomic_load_n(&e->gone, __ATOMIC_RELAXED);
+		if (gone / WHYS == e->order)
+			payload_missing(&e->what, why_missing[gone % WHYS]);
 		else if (e->pitch)
 			payload_rows(&e->what, e->pitch, e->width, true);
 		else
 			payload_bytes(&e->what, true);
 		__atomic_sub_fetch(&level_count[level_of(extent(e))], 1, __ATOMIC_SEQ_CST);
-		__atomic_sub_fetch(&pending_count, 1, __ATOMIC_SEQ_CST);
 		__atomic_store_n(&e->order, 0, __ATOMIC_RELEASE);
-		__atomic_store_n(&e->state, PENDING_FREE, __ATOMIC_RELEASE);
-		uint32_t i = (uint32_t)(e - pending);
-		if (i < __atomic_load_n(&pending_low, __ATOMIC_RELAXED))
-			__atomic_store_n(&pending_low, i, __ATOMIC_RELAXED);
+		give_slot(e);
+		__atomic_sub_fetch(&pending_count, 1, __ATOMIC_SEQ_CST);
 	}
 }
 
 void shim_host_end(uint64_t addr)
 {
-	uint64_t end = end_range(&host, addr);
-	if (end == 0)
+	struct range r = end_range(&host, addr);
+	if (r.end == 0)
 		return;
-	overwrite_pending(NULL, NONE, addr, end - addr);
+	overwrite_pending(NULL, NONE, addr, r.end - addr, r.registered ? UNREGISTERED : FREED);
 	uint32_t at = 0;
 	for (struct captured *e; (e = next_captured(&at)) != NULL;)
-		if (e->addr >= addr && e->addr < end)
+		if (e->addr >= addr && e->addr < r.end)
 			drop_captured(e);
 }
 
-void shim_synced_stream(void *stream) { release(OF_STREAM, stream, ~(uint64_t)0); }
-void shim_synced_device(void) { release(OF_DEVICE, NULL, ~(uint64_t)0); }
+uint64_t shim_order(void) { return __atomic_load_n(&order, __ATOMIC_ACQUIRE); }
+void shim_synced_stream(void *stream, uint64_t until) { release(OF_STREAM, stream, until); }
+void shim_synced_device(uint64_t until) { release(OF_DEVICE, NULL, until); }
 
 /* The last record of each event. A full table forgets: the results wait for the next stream or device. */
 #define EVENTS 4096
@@ -1396,12 +1479,12 @@ static struct { void *event; void *stream; uint64_t order; } events[EVENTS];
 
 static uint32_t event_slot(void *event) { return (uint32_t)(((uint64_t)event * 0x9e3779b97f4a7c15ULL) >> 52) % EVENTS; }
 
-void shim_event_recorded(void *event, void *stream)
+void shim_event_recorded(void *event, void *stream, uint64_t until)
 {
 	uint32_t i = event_slot(event);
 	__atomic_store_n(&events[i].event, NULL, __ATOMIC_RELEASE);
 	events[i].stream = stream;
-	events[i].order = __atomic_load_n(&order, __ATOMIC_ACQUIRE);
+	events[i].order = until;
 	__atomic_store_n(&events[i].event, event, __ATOMIC_RELEASE);
 }
 
@@ -1431,7 +1514,7 @@ void shim_writes(struct shim_call *c, uint8_t param, uint32_t item, const void *
 	struct payload d = payload_of(c->seq, param, PIECE_OUT, item, p, len);
 	/* To memory that is not pinned the runtime copies before it returns. */
 	if (!async || !pinned((uint64_t)p)) {
-		overwrite_pending(NULL, NONE, d.addr, len);
+		overwrite_pending(NULL, NONE, d.addr, len, COPIED_OVER);
 		payload_bytes(&d, async);
 		return;
 	}
@@ -1492,7 +1575,7 @@ void shim_writes_rows(struct shim_call *c, uint8_t param, const void *p, uint64_
 		return;
 	struct payload d = payload_of(c->seq, param, PIECE_OUT, 0, p, width * rows);
 	if (!async || !pinned((uint64_t)p)) {
-		overwrite_pending(NULL, NONE, d.addr, pitch * rows);
+		overwrite_pending(NULL, NONE, d.addr, pitch * rows, COPIED_OVER);
 		payload_rows(&d, pitch, width, true);
 		return;
 	}

@@ -420,7 +420,7 @@ void shim_reads_rows(struct shim_call *c, uint8_t param, const void *p, uint64_t
 void shim_writes_rows(struct shim_call *c, uint8_t param, const void *p, uint64_t pitch, uint64_t width, uint64_t rows, bool async, void *stream);
 
 /* What has to be remembered between calls. */
-void shim_host_new(uint64_t addr, uint64_t len);
+void shim_host_new(uint64_t addr, uint64_t len, bool registered);
 void shim_host_end(uint64_t addr);
 /* Device memory beyond the window where it is expected. What is mapped into a reservation and taken out of it stays in there. */
 enum far_memory { ALLOCATED, RESERVED, FAR_KINDS };
@@ -441,10 +441,13 @@ static inline void shim_device_end(enum far_memory kind, uint64_t addr)
 		shim_far_end(kind, addr);
 }
 
-void shim_event_recorded(void *event, void *stream);
-void shim_synced_stream(void *stream);
+/* The place in the order of asynchronous results that has been reached. Asked for before a call: what other threads ask for while it runs
+ * is not what it waits for. */
+uint64_t shim_order(void);
+void shim_event_recorded(void *event, void *stream, uint64_t until);
+void shim_synced_stream(void *stream, uint64_t until);
 void shim_synced_event(void *event);
-void shim_synced_device(void);
+void shim_synced_device(uint64_t until);
 void shim_buffer(void *args, void *param, uint64_t addr, uint64_t len);
 void shim_buffers_reset(void *args);
 void shim_buffers_captured(struct shim_call *c, uint8_t param, void *args);

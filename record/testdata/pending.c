@@ -4,6 +4,9 @@
  *	full          one more copy than the shim remembers, then again some that it does
  *	many          copies to parts of the memory of some of very many, asynchronous ones and one that is not
  *	again         two copies to the same memory before the program waits
+ *	streams       copies on each of very many streams, and a wait for every third
+ *	event         copies on two streams before an event and behind it, and a wait for that
+ *	free          memory that is freed when the program waits
  *	unregister    memory that is no longer registered when the program waits
  *	unmap         memory that is gone when the program waits
  */
@@ -59,6 +62,41 @@ int main(int argc, char **argv)
 		MUST(aclrtMallocHost((void **)&host, 2 * SIZE));
 		COPY(host, SIZE);
 		COPY(host + SIZE / 2, SIZE);
+		MUST(aclrtSynchronizeStream(stream));
+		return 0;
+	}
+	if (strcmp(way, "streams") == 0) {
+		enum { STREAMS = 1000, EACH = 65 }; /* more than the shim keeps apart, if only just few enough for it to remember */
+		static aclrtStream streams[STREAMS];
+		MUST(aclrtMallocHost((void **)&host, 16 * STREAMS * EACH));
+		for (int i = 0; i < STREAMS; i++)
+			MUST(aclrtCreateStream(&streams[i]));
+		for (int i = 0; i < STREAMS * EACH; i++)
+			MUST(aclrtMemcpyAsync(host + 16 * i, 16, device, 16, ACL_MEMCPY_DEVICE_TO_HOST, streams[i % STREAMS]));
+		for (int i = 0; i < STREAMS; i += 3)
+			MUST(aclrtSynchronizeStream(streams[i]));
+		return 0;
+	}
+	if (strcmp(way, "event") == 0) {
+		enum { EACH = 1000 };
+		aclrtStream other;
+		aclrtEvent event;
+		MUST(aclrtCreateStream(&other));
+		MUST(aclrtCreateEvent(&event));
+		MUST(aclrtMallocHost((void **)&host, 16 * 4 * EACH));
+		for (int i = 0; i < 4 * EACH; i++) {
+			if (i == 2 * EACH)
+				MUST(aclrtRecordEvent(event, stream));
+			MUST(aclrtMemcpyAsync(host + 16 * i, 16, device, 16, ACL_MEMCPY_DEVICE_TO_HOST, i % 2 ? other : stream));
+		}
+		MUST(aclrtSynchronizeEvent(event));
+		return 0;
+	}
+	if (strcmp(way, "free") == 0) {
+		MUST(aclrtMallocHost((void **)&host, SIZE));
+		COPY(host, SIZE);
+		usleep(50000);
+		MUST(aclrtFreeHost(host));
 		MUST(aclrtSynchronizeStream(stream));
 		return 0;
 	}

@@ -315,7 +315,7 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 			outs++
 			switch {
 			case p.Role == api.New && p.Object == api.Host:
-				add(&hooks, "shim_host_new(*(uint64_t *)%s, %s);", p.Name, size)
+				add(&hooks, "shim_host_new(*(uint64_t *)%s, %s, false);", p.Name, size)
 			case p.Role == api.New && (p.Object == api.Device || p.Object == api.Reservation):
 				add(&hooks, "shim_device_new(%s, *(uint64_t *)%s, %s);", farMemory[p.Object], p.Name, size)
 			case p.Role == api.New && p.Object == api.ArgsList:
@@ -338,7 +338,7 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 			}
 		case api.Map:
 			if p.Object == api.Host {
-				add(&hooks, "shim_host_new((uint64_t)%s, %s);", p.Name, size)
+				add(&hooks, "shim_host_new((uint64_t)%s, %s, true);", p.Name, size)
 			}
 		case api.End:
 			switch p.Object {
@@ -435,14 +435,18 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 		}
 	}
 	switch f.Sync {
+	case api.SyncDevice, api.SyncStream, api.PollStream:
+		add(&hooksBefore, "uint64_t until = shim_order();")
+	}
+	switch f.Sync {
 	case api.SyncDevice:
-		add(&later, "shim_synced_device();")
+		add(&later, "shim_synced_device(until);")
 	case api.SyncStream:
 		s := stream
 		if f.Stream < 0 {
 			s = f.Params[0].Name
 		}
-		add(&later, "shim_synced_stream(%s);", s)
+		add(&later, "shim_synced_stream(%s, until);", s)
 	case api.SyncEvent:
 		add(&later, "shim_synced_event(%s);", f.Params[f.Event].Name)
 	case api.PollStream, api.PollEvent:
@@ -455,14 +459,15 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 				return err
 			}
 			if f.Sync == api.PollStream {
-				add(&later, "if (%s != NULL && *%s == %s)\n\t\t\tshim_synced_stream(%s);", p.Name, p.Name, v, stream)
+				add(&later, "if (%s != NULL && *%s == %s)\n\t\t\tshim_synced_stream(%s, until);", p.Name, p.Name, v, stream)
 			} else {
 				add(&later, "if (%s != NULL && *%s == %s)\n\t\t\tshim_synced_event(%s);", p.Name, p.Name, v, f.Params[f.Event].Name)
 			}
 		}
 	}
 	if f.Task == api.Record && f.Params[f.Event].Object == api.Event {
-		add(&hooks, "shim_event_recorded(%s, %s);", f.Params[f.Event].Name, stream)
+		add(&hooksBefore, "uint64_t until = shim_order();")
+		add(&hooks, "shim_event_recorded(%s, %s, until);", f.Params[f.Event].Name, stream)
 	}
 	if f.Selects >= 0 && f.Params[f.Selects].Role == api.Value {
 		add(&hooks, "shim_set_device(%s);", f.Params[f.Selects].Name)
