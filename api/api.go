@@ -11,6 +11,7 @@ package api
 
 import (
 	"fmt"
+	"hash/fnv"
 	"slices"
 	"strings"
 )
@@ -632,6 +633,16 @@ type Model struct {
 	byName map[string]*Func
 	errs   map[int64]string
 	enums  map[string]map[int64]string
+}
+
+// Checksum tells models apart whose functions have other numbers or other arguments: what the one has recorded the other would
+// misread.
+func (m *Model) Checksum() uint64 {
+	h := fnv.New64a()
+	for i := range m.Funcs {
+		fmt.Fprintln(h, m.Funcs[i].ID, m.Funcs[i].Name, m.Funcs[i].Words)
+	}
+	return h.Sum64()
 }
 
 // Init builds the lookup tables; the generated tables call it once.

@@ -19,8 +19,9 @@ import (
 	"github.com/acltrace/acltrace/internal/testenv"
 )
 
-// launchesAlone runs launches where a system call is death, and returns how the program ended and what was recorded.
-func launchesAlone(t *testing.T, counter bool) (syscall.WaitStatus, *everything) {
+// launchesAlone runs launches where a system call is death, and returns how the program ended and what was recorded. It may set up the session first, and
+// have a last look at it.
+func launchesAlone(t *testing.T, first, last func(*Session)) (syscall.WaitStatus, *everything) {
 	t.Helper()
 	shim, include := testenv.Built(t, "lib/libacltrace.so"), "-I"+filepath.Join(testenv.Root(t), "api/acl/include")
 	dir := t.TempDir()
@@ -37,10 +38,7 @@ func launchesAlone(t *testing.T, counter bool) (syscall.WaitStatus, *everything)
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if !counter {
-		s.clock.counter = false
-		s.ctl.clock = s.clock.kind()
-	}
+	first(s)
 	cmd := exec.Command(filepath.Join(dir, "hotpath"), "1000")
 	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+dir, "LD_PRELOAD="+shim, "ACLTRACE_SESSION="+s.Dir())
 	var failed *exec.ExitError
@@ -51,6 +49,7 @@ func launchesAlone(t *testing.T, counter bool) (syscall.WaitStatus, *everything)
 	if err := s.Finish(e); err != nil {
 		t.Fatal(err)
 	}
+	last(s)
 	return cmd.ProcessState.Sys().(syscall.WaitStatus), e
 }
 
@@ -58,12 +57,15 @@ func launchesAlone(t *testing.T, counter bool) (syscall.WaitStatus, *everything)
 // then the proof that this test sees them.
 func TestHotPathMakesNoSystemCall(t *testing.T) {
 	if counterFit() {
-		how, e := launchesAlone(t, true)
+		how, e := launchesAlone(t, nothing, nothing)
 		if how.ExitStatus() != 0 || len(e.calls) != 1002 || len(e.gaps) != 0 {
 			t.Errorf("the program ended with %#x; %d calls recorded, %v lost", how, len(e.calls), e.gaps)
 		}
 	}
-	how, e := launchesAlone(t, false)
+	how, e := launchesAlone(t, func(s *Session) {
+		s.clock.counter = false
+		s.ctl.clock = s.clock.kind()
+	}, nothing)
 	if how.Signal() != syscall.SIGSYS || len(e.calls) != 2 {
 		t.Errorf("with the clock of the system the program ended with %#x after %d calls", how, len(e.calls))
 	}
@@ -71,6 +73,24 @@ func TestHotPathMakesNoSystemCall(t *testing.T) {
 		if c.Start <= 0 || c.End < c.Start || c.End > monotonic() {
 			t.Errorf("call from %d to %d", c.Start, c.End)
 		}
+	}
+}
+
+func nothing(*Session) {}
+
+// A shim of another build, whose records or numbers of functions are not this program's, writes nothing, and says that it is there.
+func TestStranger(t *testing.T) {
+	for name, change := range map[string]func(*control){
+		"records":   func(c *control) { c.version-- },
+		"functions": func(c *control) { c.functions++ },
+	} {
+		t.Run(name, func(t *testing.T) {
+			stranger := 0
+			how, e := launchesAlone(t, func(s *Session) { change(s.ctl) }, func(s *Session) { stranger = s.Stranger() })
+			if how.ExitStatus() != 0 || len(e.calls) != 0 || stranger == 0 {
+				t.Errorf("the program ended with %#x; %d calls recorded, the stranger is %d", how, len(e.calls), stranger)
+			}
+		})
 	}
 }
 

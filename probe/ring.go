@@ -78,7 +78,9 @@ type control struct {
 	timeEvery, timeGap   uint32
 	only, quiet          atomic.Uint32
 	handed               uint64
-	_                    [12]uint32
+	functions            uint64
+	stranger             atomic.Uint32
+	_                    [9]uint32
 	arenaFree            [arenaWords]atomic.Uint64
 	slots                [maxSlots]slot
 }
@@ -248,7 +250,7 @@ func makeSession(m *api.Model, dir string, o *SessionOptions) (*Session, error) 
 		return fail(err)
 	}
 	c := s.ctl
-	c.version, c.maxSlots = ringVersion, maxSlots
+	c.version, c.maxSlots, c.functions = ringVersion, maxSlots, m.Checksum()
 	c.ringBytes, c.memoryLimit = uint64(size), o.MemoryLimit
 	if err := s.makeArena(o); err != nil {
 		return fail(err)
@@ -350,6 +352,19 @@ func (s *Session) Dir() string { return s.dir }
 
 // Refused is the number of threads that could not be recorded, for want of memory for their rings.
 func (s *Session) Refused() int { return int(s.ctl.refused.Load()) }
+
+// Stranger is a process whose shim is of another build of acltrace than this program, so that it records nothing; 0 for none.
+func (s *Session) Stranger() int { return int(s.ctl.stranger.Load()) }
+
+// CheckShim returns an error where a shim, the content of its file, is of another build than this program: what it wrote would
+// not be understood, and it writes nothing.
+func CheckShim(shim []byte, m *api.Model) error {
+	build := fmt.Sprintf("acltrace shim: ring %d, functions %016x", ringVersion, m.Checksum())
+	if !bytes.Contains(shim, []byte(build)) {
+		return fmt.Errorf("the shim is of another build of acltrace than this program, which needs %q in it: build both with `make build`", build)
+	}
+	return nil
+}
 
 // Policy is what programs do when a ring is full: Drop, too, after a program has waited in vain.
 func (s *Session) Policy() Policy { return Policy(s.ctl.policy.Load()) }

@@ -74,7 +74,10 @@ func Diagnose(m *api.Model, command []string) *Diagnosis {
 
 // shim makes a session and loads the shim into a program, and looks whether the command could be audited.
 func (d *Diagnosis) shim(m *api.Model, command []string) {
-	_, err := artifacts.Bytes(artifacts.Shim)
+	b, err := artifacts.Bytes(artifacts.Shim)
+	if err == nil {
+		err = probe.CheckShim(b, m)
+	}
 	if d.add("record", "the shim", err, ""); err != nil {
 		return
 	}
@@ -96,7 +99,7 @@ func (d *Diagnosis) shim(m *api.Model, command []string) {
 	if mem.Arena > 0 {
 		f.Detail += fmt.Sprintf("; with --payload full all together take %d MiB more", mem.Arena>>20)
 	}
-	shim, err := installShim(s.Dir())
+	shim, err := installShim(s.Dir(), m)
 	if err != nil {
 		d.add("record", "code is loaded from there", err, "")
 		return

@@ -13,6 +13,7 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/internal/artifacts"
+	"github.com/acltrace/acltrace/probe"
 )
 
 // shimFolder is where the programs of a recording load the shim from. It is not the session's own folder, since it is
@@ -26,9 +27,12 @@ const shimPattern = "acltrace-shim-"
 
 // installShim writes the shim where programs can map it: beside the session, or in a temporary folder where that file
 // system is full or allows no code.
-func installShim(session string) (*shimFolder, error) {
+func installShim(session string, m *api.Model) (*shimFolder, error) {
 	b, err := artifacts.Bytes(artifacts.Shim)
 	if err != nil {
+		return nil, err
+	}
+	if err := probe.CheckShim(b, m); err != nil {
 		return nil, err
 	}
 	var last error

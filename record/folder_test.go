@@ -1,10 +1,12 @@
 package record
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -72,7 +74,7 @@ func TestSweep(t *testing.T) {
 	var dirs []string
 	var folders []*shimFolder
 	for range 3 {
-		f, err := installShim(session)
+		f, err := installShim(session, acl.Model)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -116,5 +118,28 @@ func TestSweep(t *testing.T) {
 	folders[2].close()
 	if got := left(); got != [5]bool{4: true} {
 		t.Errorf("left when nobody uses them: %v", got)
+	}
+}
+
+// A shim of another build is not loaded into programs, where it would record nothing: the recording does not begin.
+func TestOtherBuild(t *testing.T) {
+	shim := testenv.Built(t, "lib/libacltrace.so")
+	b, err := os.ReadFile(shim)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := bytes.Index(b, []byte("acltrace shim: ring "))
+	if at < 0 {
+		t.Fatal("the shim does not say what it was built for")
+	}
+	b[bytes.IndexByte(b[at:], 0)+at-1] ^= 1
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, filepath.Base(shim)), b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("ACLTRACE_LIB", dir)
+	_, err = Run(t.Context(), &Options{Model: acl.Model, Output: filepath.Join(dir, "run.aclt"), Command: []string{"/bin/true"}})
+	if !errors.Is(err, ErrStart) || !strings.Contains(err.Error(), "another build") {
+		t.Errorf("the error is %v", err)
 	}
 }

@@ -417,7 +417,7 @@ func (r *recorder) runShim(ctx context.Context) (*Result, error) {
 	}
 	defer s.Close()
 	r.salvaged = rescue(r.o.Model, filepath.Dir(s.Dir()))
-	shim, err := installShim(s.Dir())
+	shim, err := installShim(s.Dir(), r.o.Model)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrStart, err)
 	}
@@ -546,6 +546,9 @@ func beat(s *probe.Session) (end func()) {
 func (r *recorder) learn(res *Result, s *probe.Session) {
 	r.meta.Tracer.CostNS, r.meta.Tracer.ClockJumps = s.Cost(), s.ClockJumps()
 	res.Refused, res.PassedBy = s.Refused(), s.PassedBy()
+	if pid := s.Stranger(); pid != 0 {
+		r.unseen = append(r.unseen, format.Unhooked{PID: pid, Reason: "its shim is of another build of acltrace than the recorder, and records nothing: use one build for both"})
+	}
 	r.deviceTime(s)
 }
 

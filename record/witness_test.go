@@ -67,8 +67,11 @@ func TestShimAgainstUprobes(t *testing.T) {
 		"collectives": func(t *testing.T) job {
 			program, lib := collectives(t)
 			return job{command: []string{program}, libraries: []string{lib}, forget: func(n map[string]int) {
-				// The library asks itself for the number of ranks once, inside a call that is recorded. All other
-				// times the shim asks, to know how long an array is, and the library asks the runtime in turn.
+				// The library asks itself for the number of ranks once, inside a call that is recorded. The other
+				// time the shim asks, once for a communicator, to know how long an array is, and the library asks the runtime in turn.
+				if n["HcclGetRankSize"] != 2 {
+					t.Errorf("the number of ranks was asked for %d times, by the library and the shim once each is 2", n["HcclGetRankSize"])
+				}
 				n["aclrtGetDevice"] -= n["HcclGetRankSize"] - 1
 				delete(n, "HcclGetRankSize")
 			}}

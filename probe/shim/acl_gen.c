@@ -32112,6 +32112,7 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclCommDestroy(Hcc
 		shim_outside();
 		return ret;
 	}
+	shim_forget(comm);
 	shim_begun(&c);
 	HcclResult ret = real(comm);
 	shim_ended(&c, 2008, (uint64_t)(uint32_t)ret);
@@ -35689,6 +35690,8 @@ const struct shim_name shim_names[] = {
 };
 const uint32_t shim_names_count = 1059;
 
+const uint64_t shim_functions = 0xfd02c0b1d519c753;
+const char shim_build[] __attribute__((used)) = "acltrace shim: ring " SHIM_STRING(RING_VERSION) ", functions fd02c0b1d519c753";
 const struct shim_injected shim_injected[] = {
 	{"mstxMarkA", 1, 1, (void *)inject_mstxMarkA, &inside_mstxMarkA.real},
 	{"mstxRangeStartA", 1, 2, (void *)inject_mstxRangeStartA, &inside_mstxRangeStartA.real},

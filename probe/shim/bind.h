@@ -62,6 +62,10 @@ struct shim_prefix {
 };
 extern const struct shim_prefix shim_prefixes[] HIDDEN;
 
+/* What the shim was built for. The recorder looks for the text in the file before it has a program load it. */
+extern const uint64_t shim_functions HIDDEN;
+extern const char shim_build[] HIDDEN;
+
 /* Functions that the shim itself calls, each where it is used. */
 #define SHIM_OWN 5
 extern void *shim_own[SHIM_OWN] HIDDEN;

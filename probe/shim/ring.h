@@ -125,7 +125,9 @@ struct control {
 	uint32_t only; /* atomic; process that records while the others wait, 0 for none */
 	uint32_t quiet; /* atomic; QUIET_* */
 	uint64_t handed; /* the recorder's: calls that have been taken out of the rings */
-	uint32_t reserved[12];
+	uint64_t functions; /* checksum of the model: what the numbers of functions mean */
+	uint32_t stranger; /* atomic; a process whose shim is of another build, and so records nothing; in this place in all versions */
+	uint32_t reserved[9];
 	uint64_t arena_free[ARENA_WORDS]; /* atomic; a bit for each free chunk */
 	struct slot slots[RING_MAX_SLOTS];
 };
@@ -216,6 +218,7 @@ _Static_assert(sizeof(struct slot) == 64, "slot");
 _Static_assert(sizeof(struct process) == PROCESS_BYTES, "process");
 _Static_assert(sizeof(struct control) == 192 + 8 * ARENA_WORDS + 64 * RING_MAX_SLOTS, "control");
 _Static_assert(offsetof(struct control, quiet) == CONTROL_QUIET, "quiet");
+_Static_assert(offsetof(struct control, stranger) == 152, "stranger");
 _Static_assert(sizeof(struct ring) == 256, "ring");
 _Static_assert(sizeof(struct call_record) == 40, "call_record");
 _Static_assert(sizeof(struct piece) == 8, "piece");

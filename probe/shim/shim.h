@@ -533,8 +533,10 @@ uint32_t shim_process_number(void) __attribute__((visibility("hidden")));
 /* Bytes that the memory cgroup of the process has left: see cgroup.c. */
 uint64_t shim_memory_left(void);
 
-/* What a function of the runtime stores about a handle, 0 where it fails. It must leave all state as it is. */
+/* What a function of the runtime stores about a handle, 0 where it fails. It must leave all state as it is, and is asked once for a
+ * handle, until that is said to end. */
 uint64_t shim_query(const char *function, const void *handle);
+void shim_forget(const void *handle);
 
 /* The function of this name behind the shim, NULL where there is none. */
 void *shim_resolve(const char *name);

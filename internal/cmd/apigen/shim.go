@@ -68,6 +68,19 @@ func (m *model) nested(f *api.Func, p *api.Param, n int, ok string) (near, far s
 	return near, far
 }
 
+// queried reports whether a size is asked for by a handle of an object.
+func (m *model) queried(object api.Object) bool {
+	for k, factors := range m.factors {
+		f := m.find(k.fn)
+		for _, c := range factors {
+			if _, handle, ok := strings.Cut(strings.TrimSuffix(c, ")"), ", "); ok && strings.HasPrefix(c, "shim_query(") && f.Params[f.Param(handle)].Object == object {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // completeValue is the value of an enumeration that says that what was asked about is complete.
 func (m *model) completeValue(ctype string) (string, error) {
 	for _, e := range m.Enums {
@@ -131,6 +144,8 @@ func genShim(m *model, w *writer) error {
 		w.f("\t%s,", n.row)
 	}
 	w.f("};\nconst uint32_t shim_names_count = %d;\n", len(names))
+	w.f("const uint64_t shim_functions = %#x;", m.Checksum())
+	w.f("const char shim_build[] __attribute__((used)) = \"acltrace shim: ring \" SHIM_STRING(RING_VERSION) \", functions %016x\";", m.Checksum())
 	w.f("const struct shim_injected shim_injected[] = {")
 	for i := range m.Funcs {
 		if at, ok := m.injected[m.Funcs[i].Name]; ok {
@@ -341,6 +356,9 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 				add(&hooks, "shim_host_new((uint64_t)%s, %s, true);", p.Name, size)
 			}
 		case api.End:
+			if m.queried(p.Object) {
+				add(&hooksBefore, "shim_forget(%s);", p.Name)
+			}
 			switch p.Object {
 			case api.Host:
 				add(&hooksBefore, "shim_host_end((uint64_t)%s);", p.Name)
