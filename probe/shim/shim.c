@@ -1219,7 +1219,7 @@ static void overwrite_pending(struct pending *by, uint64_t mine, uint64_t addr, 
 }
 
 /* A free slot of a set that has the mark: the caller's from now on. NULL where there is none. */
-static struct pending *take_slot(struct set *s, uint32_t mark)
+static struct pending *take_entry(struct set *s, uint32_t mark)
 {
 	uint64_t v = __atomic_load_n(&s->in_use, __ATOMIC_RELAXED);
 	while (set_mark(v) == mark && set_slots(v) != 0 && set_slots(v) != 0xffffffff) {
@@ -1235,7 +1235,7 @@ static struct pending *take_pending(void *stream)
 {
 	uint32_t mark = mark_of(stream), low = __atomic_load_n(&sets_low, __ATOMIC_RELAXED);
 	uint16_t *last = &set_of[mark % 256];
-	struct pending *e = take_slot(&sets[__atomic_load_n(last, __ATOMIC_RELAXED)], mark);
+	struct pending *e = take_entry(&sets[__atomic_load_n(last, __ATOMIC_RELAXED)], mark);
 	for (uint32_t k = 0; k < SETS && e == NULL; k++) {
 		uint32_t i = (low + k) % SETS;
 		struct set *s = &sets[i];
@@ -1256,12 +1256,12 @@ static struct pending *take_pending(void *stream)
 		while (set_slots(v) != 0xffffffff && set_slots(v) != 0 && set_mark(v) != any_stream &&
 		       !__atomic_compare_exchange_n(&sets[i].in_use, &v, v | (uint64_t)any_stream << 32, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
 			;
-		e = take_slot(&sets[i], any_stream);
+		e = take_entry(&sets[i], any_stream);
 	}
 	return e;
 }
 
-static void give_slot(struct pending *e)
+static void give_entry(struct pending *e)
 {
 	uint32_t i = (uint32_t)(e - pending);
 	__atomic_store_n(&e->state, PENDING_FREE, __ATOMIC_RELEASE);
@@ -1459,7 +1459,7 @@ static void release(enum reach which, void *stream, uint64_t until)
 			payload_bytes(&e->what, true);
 		__atomic_sub_fetch(&level_count[level_of(extent(e))], 1, __ATOMIC_SEQ_CST);
 		__atomic_store_n(&e->order, 0, __ATOMIC_RELEASE);
-		give_slot(e);
+		give_entry(e);
 		__atomic_sub_fetch(&pending_count, 1, __ATOMIC_SEQ_CST);
 	}
 }
