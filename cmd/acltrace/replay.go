@@ -45,7 +45,7 @@ Exit code 0: done, and identical where --verify asked for it. 3: something diffe
 			switch backend {
 			case "sim":
 			case "virtual":
-				for _, name := range []string{"place", "verify", "timeout", "plan-only", "kernels", "keep", "repeat", "wrapper", "debugger", "tolerance"} {
+				for _, name := range []string{"place", "verify", "timeout", "plan-only", "kernels", "keep", "repeat", "wrapper", "debugger", "tolerance", "strict", "stub-comm"} {
 					if c.Flags().Changed(name) {
 						return usage("--%s has no meaning with --backend virtual: there are times, and no contents", name)
 					}
