@@ -1,12 +1,15 @@
 package probe
 
 import (
+	"fmt"
 	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"unsafe"
 
-	"github.com/cilium/ebpf/features"
 	"golang.org/x/sys/unix"
 )
 
@@ -42,38 +45,110 @@ func ReadsOwnMemory() error {
 	return err
 }
 
-// UprobeKind names the way in which this kernel attaches uprobes.
-func UprobeKind() string {
-	if features.HaveBPFLinkUprobeMulti() == nil {
-		return "all at once (uprobe_multi)"
-	}
-	return "one by one (perf events)"
+// A capability is a right of a process by the name that setcap gives it.
+type capability struct {
+	bit  int
+	name string
 }
 
-// MissingCapabilities returns what this process lacks to attach uprobes, as setcap names them.
-func MissingCapabilities() []string {
-	b, err := os.ReadFile("/proc/self/status")
-	if err != nil {
+var (
+	forUprobes = []capability{{unix.CAP_BPF, "cap_bpf"}, {unix.CAP_PERFMON, "cap_perfmon"}}
+	// The folder map_files of another user's process may be searched by its owner alone.
+	forProcesses = []capability{{unix.CAP_CHECKPOINT_RESTORE, "cap_checkpoint_restore"}, {unix.CAP_SYS_PTRACE, "cap_sys_ptrace"}, {unix.CAP_DAC_READ_SEARCH, "cap_dac_read_search"}}
+	forAll       = capability{unix.CAP_SYS_ADMIN, "cap_sys_admin"}
+)
+
+// MissingCapabilities returns what this process lacks to attach uprobes to the processes of any user, as setcap names it. oneByOne:
+// as kernels do that attach each probe by a perf event, which takes more.
+func MissingCapabilities(oneByOne bool) (missing []string) {
+	have := capabilities()
+	if have&(1<<forAll.bit) != 0 {
 		return nil
 	}
-	_, after, _ := strings.Cut(string(b), "CapEff:")
-	line, _, _ := strings.Cut(after, "\n")
-	have, err := strconv.ParseUint(strings.TrimSpace(line), 16, 64)
-	if err != nil || have&(1<<unix.CAP_SYS_ADMIN) != 0 {
-		return nil
+	want := slices.Concat(forUprobes, forProcesses)
+	if oneByOne {
+		want = []capability{forAll}
 	}
-	want := []struct {
-		bit  int
-		name string
-	}{{unix.CAP_BPF, "cap_bpf"}, {unix.CAP_PERFMON, "cap_perfmon"}}
-	if have&(1<<unix.CAP_BPF) != 0 && have&(1<<unix.CAP_PERFMON) != 0 && features.HaveBPFLinkUprobeMulti() != nil {
-		return []string{"cap_sys_admin"} // attaching one by one takes it on some kernels
-	}
-	var missing []string
 	for _, c := range want {
 		if have&(1<<c.bit) == 0 {
 			missing = append(missing, c.name)
 		}
 	}
 	return missing
+}
+
+func capabilities() uint64 {
+	b, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0
+	}
+	_, after, _ := strings.Cut(string(b), "CapEff:")
+	line, _, _ := strings.Cut(after, "\n")
+	have, _ := strconv.ParseUint(strings.TrimSpace(line), 16, 64)
+	return have
+}
+
+// DropCapabilities gives up every right of this process but those that uprobes on libraries that are loaded later take.
+func DropCapabilities(oneByOne bool) error {
+	keep := uint64(0)
+	for _, c := range slices.Concat(forUprobes, forProcesses) {
+		keep |= 1 << c.bit
+	}
+	if oneByOne {
+		keep |= 1 << forAll.bit
+	}
+	keep &= capabilities()
+	head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	data := [2]unix.CapUserData{}
+	for i := range data {
+		part := uint32(keep >> (32 * i))
+		data[i] = unix.CapUserData{Effective: part, Permitted: part}
+	}
+	// Rights belong to threads, and a Go program does not know on which of them it runs.
+	if _, _, e := syscall.AllThreadsSyscall(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&head)), uintptr(unsafe.Pointer(&data)), 0); e != 0 {
+		return fmt.Errorf("drop capabilities: %w", e)
+	}
+	return nil
+}
+
+// ReachesProcesses tries to open files that processes of other users map, by the mapping, as it takes to find a library in a
+// container. It takes one that can be opened; where there are no such processes, it tries this one.
+func ReachesProcesses() error {
+	pids, err := named("")
+	if err != nil {
+		return err
+	}
+	var denied error
+	for _, pid := range append(pids, os.Getpid()) {
+		dir := fmt.Sprintf("/proc/%d", pid)
+		var st unix.Stat_t
+		if unix.Stat(dir, &st) != nil || int(st.Uid) == os.Getuid() && os.Getuid() != 0 && (pid != os.Getpid() || denied != nil) {
+			continue
+		}
+		ok, err := opensMapped(dir)
+		if ok {
+			return nil
+		}
+		if err != nil && (denied == nil || pid == os.Getpid()) {
+			denied = err
+		}
+	}
+	return denied
+}
+
+func opensMapped(process string) (bool, error) {
+	maps, err := os.ReadFile(filepath.Join(process, "maps"))
+	if err != nil {
+		return false, err
+	}
+	for line := range strings.Lines(string(maps)) {
+		if f := strings.Fields(line); len(f) > 5 && f[5][0] == '/' {
+			file, err := os.Open(filepath.Join(process, "map_files", trimZeros(f[0])))
+			if err == nil {
+				return true, file.Close()
+			}
+			return false, err
+		}
+	}
+	return false, nil // none is a file: a thread of the kernel's
 }

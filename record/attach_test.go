@@ -9,7 +9,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -17,6 +19,7 @@ import (
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/record"
+	"golang.org/x/sys/unix"
 )
 
 // decoder is a program that launches kernels until it is killed, under a name and with libraries of its own.
@@ -221,4 +224,83 @@ func TestAttachToLibraryLoadedLater(t *testing.T) {
 	if len(res.Unhooked) != 1 || !strings.Contains(res.Unhooked[0].Reason, "loaded where nobody looked for it") {
 		t.Errorf("unhooked: %+v", res.Unhooked)
 	}
+}
+
+// A user with five capabilities attaches to a program of root's, and gives up what he has beyond them. Without them, what is missing
+// is said, with the command that grants it.
+func TestAttachWithCapabilities(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can hand out capabilities")
+	}
+	acltrace := testenv.Built(t, "bin/acltrace")
+	lib := ownLibraries(t)
+	c := decoder(t, "decoder", lib)
+	dir, err := os.MkdirTemp("", "capabilities")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	_ = os.Chmod(dir, 0o777)
+	copied := filepath.Join(dir, "acltrace") // the built one may lie where another user may not look
+	b, err := os.ReadFile(acltrace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(copied, b, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	trace := filepath.Join(dir, "run.aclt")
+	command := func(caps []uintptr, args ...string) *exec.Cmd {
+		cmd := exec.Command(copied, args...)
+		cmd.Dir = dir
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}, AmbientCaps: caps}
+		return cmd
+	}
+	needed := []uintptr{unix.CAP_BPF, unix.CAP_PERFMON, unix.CAP_CHECKPOINT_RESTORE, unix.CAP_SYS_PTRACE, unix.CAP_DAC_READ_SEARCH}
+	cmd := command(append(needed, unix.CAP_NET_ADMIN), "attach", "--pid", fmt.Sprint(c.Process.Pid), "--for", "1s", "-o", trace)
+	var said strings.Builder
+	cmd.Stderr = &said
+	if err := cmd.Start(); err != nil {
+		t.Skipf("capabilities can't be handed out here: %v", err)
+	}
+	var have uint64
+	for cmd.ProcessState == nil && have&(1<<unix.CAP_NET_ADMIN) == 0 {
+		have = effective(cmd.Process.Pid)
+	}
+	dropped := false
+	go func() {
+		for !attached(trace) {
+			time.Sleep(10 * time.Millisecond)
+		}
+		time.Sleep(300 * time.Millisecond)
+		dropped = effective(cmd.Process.Pid) == 1<<unix.CAP_BPF|1<<unix.CAP_PERFMON|1<<unix.CAP_CHECKPOINT_RESTORE|1<<unix.CAP_SYS_PTRACE|1<<unix.CAP_DAC_READ_SEARCH
+	}()
+	if err := cmd.Wait(); err != nil {
+		if strings.Contains(said.String(), "does not support") {
+			t.Skip(said.String())
+		}
+		t.Fatalf("%v %s", err, said.String())
+	}
+	if !dropped {
+		t.Error("the capability that is not needed was kept")
+	}
+	if got := launchers(t, open(t, trace)); !slices.Equal(got, []int{c.Process.Pid}) {
+		t.Errorf("launches of %v, want of %d: %s", got, c.Process.Pid, said.String())
+	}
+	out, err := command(nil, "doctor").Output()
+	if want := "sudo setcap cap_bpf,cap_perfmon,cap_checkpoint_restore,cap_sys_ptrace,cap_dac_read_search+ep " + copied; err == nil || !strings.Contains(string(out), want) {
+		t.Errorf("doctor without capabilities: %v\n%s", err, out)
+	}
+	if out, _ := command(needed, "doctor").Output(); strings.Contains(string(out), "setcap") {
+		t.Errorf("doctor with what is needed:\n%s", out)
+	}
+}
+
+// effective returns the capabilities that a process has.
+func effective(pid int) (caps uint64) {
+	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	_, after, _ := strings.Cut(string(b), "CapEff:")
+	line, _, _ := strings.Cut(after, "\n")
+	caps, _ = strconv.ParseUint(strings.TrimSpace(line), 16, 64)
+	return caps
 }

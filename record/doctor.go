@@ -64,7 +64,7 @@ func Diagnose(m *api.Model, command []string) *Diagnosis {
 	sim, err := artifacts.SimulatorDir()
 	d.add("record --sim, sim", "the simulator", err, sim)
 	d.add("replay", "the player", player(), "")
-	d.uprobes(m, sim)
+	d.uprobes(m)
 	d.add("record --probe ebpf", "a program is held at its start (ptrace)", heldAtStart(), "")
 	if len(command) > 0 {
 		d.program(m, command)
@@ -144,24 +144,37 @@ func player() error {
 	return nil
 }
 
-// uprobes puts a probe that counts on the simulator, and takes it away.
-func (d *Diagnosis) uprobes(m *api.Model, sim string) {
-	const needs, what = "attach, record --probe ebpf", "uprobes"
-	if sim == "" {
-		d.add(needs, what, errors.New("not tried: there is no library to put one on"), "")
-		return
+// uprobes records a small program in each way that the kernel may have, and opens what another process maps.
+func (d *Diagnosis) uprobes(m *api.Model) {
+	const needs = "attach, record --probe ebpf"
+	trials := probe.TryUprobes(m, true)
+	var works []string
+	oneByOne := true
+	for _, t := range trials {
+		if t.Err == nil {
+			works = append(works, fmt.Sprintf("by %s, %.0f ns a launch", t.Kind, t.CostNS))
+		}
+		oneByOne = oneByOne && (t.OneByOne || errors.Is(t.Err, probe.ErrNotSupported) && !errors.Is(t.Err, probe.ErrNotPermitted))
 	}
-	u, err := probe.AttachUprobes(m, filepath.Join(sim, artifacts.Simulator), &probe.UprobeOptions{PIDs: []int{os.Getpid()}, CountOnly: true})
-	if err == nil {
-		err = u.Close()
+	var err error
+	if len(works) == 0 {
+		err = trials[len(trials)-1].Err
+		if !oneByOne {
+			err = trials[0].Err
+		}
 	}
-	f := d.add(needs, what, err, "attached "+probe.UprobeKind())
-	if missing := probe.MissingCapabilities(); err != nil && len(missing) > 0 {
+	grant := func(f *Finding) {
+		missing := probe.MissingCapabilities(oneByOne)
+		if f.OK || len(missing) == 0 {
+			return
+		}
 		f.Detail = "missing " + strings.Join(missing, " and ")
 		if exe, err := os.Executable(); err == nil {
 			f.Fix = fmt.Sprintf("sudo setcap %s+ep %s", strings.Join(missing, ","), exe)
 		}
 	}
+	grant(d.add(needs, "uprobes", err, strings.Join(works, "; ")))
+	grant(d.add("attach", "libraries of other users' processes", probe.ReachesProcesses(), ""))
 }
 
 func heldAtStart() error {

@@ -188,13 +188,15 @@ func (r *recorder) finishUprobes(res *Result) (*Result, error) {
 
 // AttachOptions are the parameters of Attach. One of PID, Comm, Cgroup and All says which processes are recorded.
 type AttachOptions struct {
-	Options               // Model, Output, Payload, MaxSize, Version, and Library where the process has several
-	PID     int           // one process, and the children that it makes from now on
-	Comm    string        // processes of this name, those that there are and those to come
-	Cgroup  string        // folder of a control group: processes in it and below
-	All     bool          // every process that uses the runtime
-	Sample  bool          // leave out calls while the recorder is behind, the more the further it is
-	For     time.Duration // how long; 0 means until the process ends or ctx does
+	Options        // Model, Output, Payload, MaxSize, Version, and Library where the process has several
+	PID     int    // one process, and the children that it makes from now on
+	Comm    string // processes of this name, those that there are and those to come
+	Cgroup  string // folder of a control group: processes in it and below
+	All     bool   // every process that uses the runtime
+	// Drop gives up the rights of this process, when the probes are there, that it does not need any more.
+	Drop   bool
+	Sample bool          // leave out calls while the recorder is behind, the more the further it is
+	For    time.Duration // how long; 0 means until the process ends or ctx does
 }
 
 // Attach records processes that run already, until the one that was named ends, or ctx does. They are left as they were.
@@ -245,6 +247,11 @@ func Attach(ctx context.Context, o *AttachOptions) (*Result, error) {
 			return nil, err
 		}
 		r.b.look(o.PID)
+	}
+	if o.Drop {
+		if err := probe.DropCapabilities(r.uprobes.OneByOne); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+			return nil, err
+		}
 	}
 	if o.For > 0 {
 		var cancel context.CancelFunc

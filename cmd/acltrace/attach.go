@@ -13,7 +13,7 @@ import (
 )
 
 func (a *app) attachCmd() *cobra.Command {
-	o := record.AttachOptions{Options: record.Options{Model: acl.Model, Version: version, Probe: "ebpf"}}
+	o := record.AttachOptions{Options: record.Options{Model: acl.Model, Version: version, Probe: "ebpf"}, Drop: true}
 	var payload string
 	var live liveFlags
 	c := &cobra.Command{
