@@ -78,6 +78,9 @@ func Install(dir string, o *Options, share *SharedOptions) error {
 	}
 	for _, name := range parts {
 		b, err := artifacts.Bytes(name)
+		if err == nil && name == artifacts.Shim {
+			err = probe.CheckShim(b, o.Model)
+		}
 		if err != nil {
 			return err
 		}

@@ -98,7 +98,7 @@ func TestDeepCapture(t *testing.T) {
 		"rtKernelLaunchWithFlag/1 argsInfo 1 0":   words(1, 2, 3), // as before the call
 		"rtKernelLaunchWithFlag/1 argsInfo 2 0":   words(16<<32 | 8),
 		"rtKernelLaunchWithFlag/2 argsInfo 1 0":   nil, // it lies on the device
-		"aclmdlRIAddCondTask/1 params 1 0":        words(0x71, 0x72),
+		"aclmdlRIAddCondTask/1 params 1 1":        words(0x71, 0x72),
 		"aclmdlRIGetTasksByStream/1 tasks 0 1":    words(0x90, 0x91, 0x92), // as many as the call has said
 		"aclmdlRIGetTasksByStream/1 numTasks 0 0": {8, 0, 0, 0},
 		"aclrtMemManagedGetAttrs/1 data 1 1":      []byte("aaaa"),

@@ -51,7 +51,7 @@ static void launches(void)
 	for (int i = 0; i < CALLS; i++) {
 		args[3] = (uint64_t)i;
 #ifdef LTTNG
-		tracepoint(acltrace_bench, launch_entry, (void *)0x1000, 8, (void *)0x2000, (uint8_t *)args, sizeof args);
+		tracepoint(acltrace_bench, launch_entry, (void *)0x1000, 8, (void *)0x2000, NULL, args, sizeof args, NULL, 0);
 #endif
 		aclError ret = aclrtLaunchKernelWithHostArgs((aclrtFuncHandle)0x1000, 8, (aclrtStream)0x2000, NULL, args, sizeof args, NULL, 0);
 #ifdef LTTNG
