@@ -48,7 +48,7 @@ func TestMemory(t *testing.T) {
 	flat(t, story.Decoding(t, 2_000_000, false).Path(), []string{"stats FILE", "export pprof -o /dev/null FILE"})
 }
 
-// TestSoakMemory gives 10^7 calls to everything that looks at traces.
+// TestSoakMemory gives 10^7 calls to everything that looks at traces, and 10^5 and 10^8 to what writes files for viewers.
 func TestSoakMemory(t *testing.T) {
 	if os.Getenv("ACLTRACE_SOAK") == "" {
 		t.Skip("ACLTRACE_SOAK is not set: `make soak` does")
@@ -60,4 +60,10 @@ func TestSoakMemory(t *testing.T) {
 	}
 	flat(t, story.Decoding(t, 10_000_000, true).Path(), all)
 	flat(t, story.Decoding(t, 10_000_000, false).Path(), all)
+	// What becomes a file for viewers, ten times as long. Spans have a test of their own in package otelexport, which holds them to the byte.
+	files := []string{"export pprof -o /dev/null FILE", "export perfetto -o /dev/null FILE", "export perfetto --zstd -o /dev/null FILE", "export chrome -o /dev/null FILE",
+		"export chrome --mindstudio -o /dev/null FILE", "export parquet -o DIR FILE"}
+	for _, calls := range []int{100_000, 100_000_000} {
+		flat(t, story.Decoding(t, calls, true).Path(), files)
+	}
 }
