@@ -145,7 +145,7 @@ type Process struct {
 	Argv      []string
 	Local     int      // its id as this process sees it, 0 where it does not: in another container
 	Variables []string // of its environment, as far as they were asked for
-	Libraries []string // of the runtime, as far as that is known
+	Libraries []string // of the runtime, as far as that is known, and names of symbols that were asked for
 }
 
 // Sink takes what a probe sees. Its methods are called by one goroutine, and what they are given is valid until they return.

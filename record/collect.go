@@ -95,7 +95,7 @@ func Install(dir string, o *Options, share *SharedOptions) error {
 		return fmt.Errorf("programs can't load the shim from there: %w", err)
 	}
 	variables := strings.Join(append(append([]string{}, o.Model.Environment...), rankVariables...), "\n")
-	for name, content := range map[string]string{"variables": variables, sharedMark: o.Version} {
+	for name, content := range map[string]string{"variables": variables, "symbols": o.Model.Simulator.Symbol, sharedMark: o.Version} {
 		if err := replaceFile(filepath.Join(dir, name), []byte(content), mode&^0o022|0o600); err != nil {
 			return err
 		}

@@ -796,12 +796,16 @@ func (r *recorder) describe(m *format.Meta) {
 	b := r.b
 	m.Libraries = nil
 	for path, seen := range b.libraries {
+		if path == r.o.Model.Simulator.Symbol { // which the process has told of
+			m.Simulated = true
+			continue
+		}
 		l := format.Library{Path: path}
 		if seen {
 			l.BuildID = buildID(path)
 		}
 		m.Libraries = append(m.Libraries, l)
-		if seen && simulated(r.o.Model, path) || !seen && filepath.Base(path) == simulatorEngine {
+		if seen && simulated(r.o.Model, path) {
 			m.Simulated = true
 		}
 	}
@@ -818,9 +822,6 @@ func (r *recorder) describe(m *format.Meta) {
 		}
 	}
 }
-
-// simulatorEngine is the library that a process has loaded which runs on the simulator.
-const simulatorEngine = "libaclsim.so"
 
 // close writes what is known only at the end.
 func (r *recorder) close(res *Result) error {

@@ -28,7 +28,7 @@ static inline uint32_t lookup_hash(const char *s)
 static inline void *lookup_symbol(const struct link_map *l, const ElfW(Sym) *sym, const char *strings, const char *name)
 {
 	unsigned type = sym->st_info & 15;
-	if (sym->st_shndx == SHN_UNDEF || sym->st_value == 0 || type != STT_FUNC || !lookup_same(strings + sym->st_name, name))
+	if (sym->st_shndx == SHN_UNDEF || sym->st_value == 0 || (type != STT_FUNC && type != STT_OBJECT) || !lookup_same(strings + sym->st_name, name))
 		return NULL;
 	return (void *)(l->l_addr + sym->st_value);
 }

@@ -73,10 +73,30 @@ static void put_variables(struct text *t)
 		}
 }
 
-/* The objects of the runtime that are loaded, with the libraries beside them that begin with the same name. */
+/* The names of symbols that the recorder has asked for, one a line, of those that are there. */
+static void put_symbols(struct text *t)
+{
+	char names[256];
+	long fd = open_in_session("symbols", 0, false, O_RDONLY);
+	if (fd < 0)
+		return;
+	long n = sys3(__NR_read, fd, names, sizeof names - 1);
+	sys1(__NR_close, fd);
+	names[n > 0 ? n : 0] = 0;
+	for (char *s = names, *next; *s; s = next) {
+		for (next = s; *next && *next != '\n'; next++)
+			;
+		if (*next)
+			*next++ = 0;
+		if (shim_next(s) != NULL)
+			put(t, s);
+	}
+}
+
+/* The objects of the runtime that are loaded. */
 static void put_libraries(struct text *t)
 {
-	static const char *const names[] = {RUNTIME_LIBRARIES, "libaclsim.so"};
+	static const char *const names[] = {RUNTIME_LIBRARIES};
 	for (const struct link_map *l = shim_objects(); l; l = l->l_next) {
 		const char *base = l->l_name;
 		for (const char *s = base; s && *s; s++)
@@ -154,6 +174,7 @@ bool shim_register(void)
 	mark = t.at;
 	t.end = p->text + sizeof p->text;
 	put_libraries(&t);
+	put_symbols(&t);
 	p->libraries = (uint32_t)(t.at - mark);
 	/* The guard: see record/guard.go. */
 	fd = open_in_session("guard.", p->program, true, O_RDONLY);

@@ -1,0 +1,400 @@
+package record_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/testenv"
+	"github.com/acltrace/acltrace/record"
+)
+
+// pod is a job with a shared session, as the containers of a pod have it, and what fails around it.
+type pod struct {
+	t        *testing.T
+	acltrace string
+	job      string
+	session  string // folder
+	out      string // folder of traces
+	result   string // file
+	rounds   string
+	work     string
+	env      []string // of the job
+	log      bytes.Buffer
+	running  []*exec.Cmd
+}
+
+func newPod(t *testing.T) *pod {
+	t.Helper()
+	testenv.Built(t, "lib/libacltrace.so")
+	p := &pod{t: t, acltrace: testenv.Built(t, "bin/acltrace"), job: testenv.CompileC(t, "job", []string{source("job.c")}), rounds: "300", work: "0"}
+	root, err := os.MkdirTemp("/dev/shm", "acltest-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for _, c := range p.running {
+			_ = c.Process.Kill()
+			_ = c.Wait()
+		}
+		os.RemoveAll(root)
+	})
+	p.session, p.out = filepath.Join(root, "session"), filepath.Join(root, "out")
+	p.result = filepath.Join(root, "result")
+	if err := os.Mkdir(p.out, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// run runs acltrace and returns what it says.
+func (p *pod) run(args ...string) string {
+	p.t.Helper()
+	out, err := exec.Command(p.acltrace, args...).CombinedOutput()
+	if err != nil {
+		p.t.Fatalf("acltrace %q: %v %s", args, err, out)
+	}
+	return string(out)
+}
+
+func (p *pod) install(flags ...string) {
+	p.t.Helper()
+	p.run(append([]string{"env", "--install", p.session, "--json"}, flags...)...)
+}
+
+func (p *pod) start(cmd *exec.Cmd) *exec.Cmd {
+	p.t.Helper()
+	if err := cmd.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+	p.running = append(p.running, cmd)
+	return cmd
+}
+
+// collect starts a collector, and waits until it has the session where that is expected.
+func (p *pod) collect(flags ...string) *exec.Cmd {
+	p.t.Helper()
+	cmd := exec.Command(p.acltrace, append([]string{"collect", p.session, "-o", filepath.Join(p.out, "t.aclt"), "--wait", "0s"}, flags...)...)
+	cmd.Stderr = &p.log
+	p.start(cmd)
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if st, err := record.Ask(p.session, &record.Request{Do: record.ActStatus}); err == nil && st.Recorder == cmd.Process.Pid {
+			return cmd
+		}
+	}
+	p.t.Errorf("the collector does not come: %s", p.log.String())
+	return cmd
+}
+
+func (p *pod) end(cmd *exec.Cmd) {
+	p.t.Helper()
+	_ = cmd.Process.Signal(syscall.SIGTERM)
+	if err := cmd.Wait(); err != nil {
+		p.t.Errorf("collector: %v, %s", err, p.log.String())
+	}
+}
+
+func (p *pod) command(args ...string) *exec.Cmd {
+	cmd := exec.Command(p.job, append([]string{p.result, p.rounds, p.work}, args...)...)
+	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+filepath.Dir(testenv.Built(p.t, "lib/libascendcl.so")),
+		"LD_PRELOAD="+filepath.Join(p.session, "shim/libacltrace.so"), "ACLTRACE_SESSION="+p.session)
+	cmd.Env = append(cmd.Env, p.env...)
+	return cmd
+}
+
+// halfway waits until the job has made some calls.
+func (p *pod) halfway() {
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+		if rings, _ := filepath.Glob(filepath.Join(p.session, "ring.*")); len(rings) > 0 {
+			break
+		}
+	}
+	time.Sleep(50 * time.Millisecond)
+}
+
+// traces returns how many calls the traces have, and how many they say are missing.
+func (p *pod) traces() (calls, lost uint64) {
+	p.t.Helper()
+	files, _ := filepath.Glob(filepath.Join(p.out, "*.aclt"))
+	for _, f := range files {
+		r, err := format.Open(f, nil)
+		if err != nil {
+			p.t.Errorf("%s: %v", f, err)
+			continue
+		}
+		c, err := r.Counts()
+		if err != nil {
+			p.t.Error(err)
+		}
+		calls += c.Calls
+		for _, g := range r.Gaps() {
+			lost += g.Calls
+		}
+		r.Close()
+	}
+	return calls, lost
+}
+
+// A failure is something that goes wrong around a job, which is told of nothing.
+type failure struct {
+	name   string
+	before func(p *pod) // before the job starts
+	during func(p *pod) // while it runs
+	after  func(p *pod) // when it has ended
+	record []string     // flags of acltrace record, where that starts the job; nil: collectors
+	root   bool         // it takes root
+}
+
+var collector *exec.Cmd // of the pod at hand
+
+func withCollector(flags ...string) func(*pod) {
+	return func(p *pod) {
+		p.install()
+		collector = p.collect(flags...)
+	}
+}
+
+func endCollector(p *pod) { p.end(collector) }
+
+// whole checks that all calls are in the traces, or counted as lost.
+func whole(p *pod) {
+	p.t.Helper()
+	calls, lost := p.traces()
+	var rounds uint64
+	fmt.Sscan(p.rounds, &rounds)
+	if want := 4*rounds + 8; calls+lost != want {
+		p.t.Errorf("%d calls and %d lost, want %d: %s", calls, lost, want, p.log.String())
+	}
+}
+
+var failures = []failure{
+	{name: "no collector", before: func(p *pod) { p.install() }, after: func(p *pod) {
+		// It comes when all is over, and finds everything.
+		p.end(p.collect())
+		if _, lost := p.traces(); lost != 0 {
+			p.t.Errorf("%d calls are lost", lost)
+		}
+		whole(p)
+	}},
+	{name: "no collector and small rings", before: func(p *pod) { p.install("--ring-size", "64K") }, after: func(p *pod) {
+		p.end(p.collect())
+		if _, lost := p.traces(); lost == 0 {
+			p.t.Error("nothing is lost")
+		}
+		whole(p)
+	}},
+	{name: "late collector", before: func(p *pod) { p.install() },
+		during: func(p *pod) { collector = p.collect() }, after: func(p *pod) { endCollector(p); whole(p) }},
+	{name: "collector that ends early", before: withCollector(), during: endCollector, after: func(p *pod) { p.end(p.collect()); whole(p) }},
+	{name: "killed collector", before: withCollector(), during: kill},
+	{name: "killed collector with a successor", before: withCollector(), during: func(p *pod) { kill(p); collector = p.collect() },
+		after: func(p *pod) { endCollector(p); whole(p) }},
+	{name: "frozen collector", before: withCollector(), during: func(*pod) { _ = collector.Process.Signal(syscall.SIGSTOP) },
+		after: func(p *pod) { _ = collector.Process.Signal(syscall.SIGCONT); endCollector(p); whole(p) }},
+	{name: "frozen collector of a job that waits for it", before: func(p *pod) {
+		p.install("--ring-size", "64K", "--policy", "block")
+		collector = p.collect()
+	}, during: func(*pod) { _ = collector.Process.Signal(syscall.SIGSTOP) },
+		after: func(p *pod) { _ = collector.Process.Signal(syscall.SIGCONT); endCollector(p); whole(p) }},
+	{name: "two collectors", before: withCollector(), during: func(p *pod) {
+		out, err := exec.Command(p.acltrace, "collect", p.session, "-o", filepath.Join(p.out, "second.aclt"), "--wait", "0s").CombinedOutput()
+		if err == nil || !strings.Contains(string(out), "another recorder has it") {
+			p.t.Errorf("%v %s", err, out)
+		}
+	}, after: func(p *pod) { endCollector(p); whole(p) }},
+	{name: "collector killed while it seals its ring", before: withCollector("--ring", "1M"), during: func(p *pod) {
+		_ = exec.Command(p.acltrace, "ctl", "snapshot", "--session", p.session).Run()
+		kill(p)
+	}, after: func(p *pod) {
+		p.end(p.collect())
+		if calls, _ := p.traces(); calls == 0 {
+			p.t.Errorf("nothing was salvaged: %s", p.log.String())
+		}
+	}},
+	{name: "control socket removed", before: withCollector(), during: func(p *pod) { os.Remove(filepath.Join(p.session, "socket")) },
+		after: func(p *pod) { endCollector(p); whole(p) }},
+	{name: "output folder removed", before: withCollector(), during: func(p *pod) { os.RemoveAll(p.out) },
+		after: func(p *pod) { _ = collector.Process.Signal(syscall.SIGTERM); _ = collector.Wait() }},
+	{name: "session folder removed", before: withCollector(), during: func(p *pod) { os.RemoveAll(p.session) },
+		after: func(p *pod) { _ = collector.Process.Signal(syscall.SIGTERM); _ = collector.Wait() }},
+	{name: "rings removed", before: withCollector(), during: func(p *pod) {
+		rings, _ := filepath.Glob(filepath.Join(p.session, "ring.*"))
+		for _, r := range rings {
+			os.Remove(r)
+		}
+	}, after: func(p *pod) { endCollector(p); whole(p) }},
+	{name: "session of another version", before: func(p *pod) {
+		p.install()
+		f, err := os.OpenFile(filepath.Join(p.session, "control"), os.O_RDWR, 0)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		_, err = f.WriteAt([]byte{99}, 8)
+		if err := errors.Join(err, f.Close()); err != nil {
+			p.t.Fatal(err)
+		}
+	}, during: func(p *pod) {
+		out, err := exec.Command(p.acltrace, "collect", p.session, "-o", filepath.Join(p.out, "t.aclt")).CombinedOutput()
+		if err == nil || !strings.Contains(string(out), "another version") {
+			p.t.Errorf("%v %s", err, out)
+		}
+	}},
+	{name: "no shim", before: func(p *pod) { p.install(); os.RemoveAll(filepath.Join(p.session, "shim")) }},
+	{name: "no session", before: func(p *pod) { p.install(); os.Remove(filepath.Join(p.session, "control")) }},
+	{name: "no right to the session", root: true, before: func(p *pod) { p.install() }, during: func(p *pod) {
+		cmd := exec.Command(p.acltrace, "collect", p.session, "-o", "/dev/null/x.aclt")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+		if out, err := cmd.CombinedOutput(); err == nil {
+			p.t.Errorf("it collects: %s", out)
+		}
+	}},
+	{name: "memory of the session full", root: true, before: func(p *pod) { p.mount(p.session, "size=9m"); p.install() },
+		after: func(p *pod) { p.end(p.collect()) }},
+	{name: "disk full", root: true, before: func(p *pod) { p.mount(p.out, "size=64k"); withCollector()(p) },
+		after: func(p *pod) { _ = collector.Process.Signal(syscall.SIGTERM); _ = collector.Wait() }},
+	{name: "disk read-only", root: true, before: func(p *pod) { p.mount(p.out, "size=64m"); withCollector()(p) },
+		during: func(p *pod) { _ = syscall.Mount("", p.out, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, "") },
+		after:  func(p *pod) { _ = collector.Process.Signal(syscall.SIGTERM); _ = collector.Wait() }},
+	{name: "killed recorder", record: []string{}, during: func(*pod) { _ = collector.Process.Kill() }},
+	{name: "killed recorder of a ring", record: []string{"--ring", "1M"}, during: func(*pod) { _ = collector.Process.Kill() }},
+	{name: "frozen recorder", record: []string{"--policy", "block", "--ring-size", "64K"}, during: func(*pod) { _ = collector.Process.Signal(syscall.SIGSTOP) },
+		after: func(*pod) { _ = collector.Process.Signal(syscall.SIGCONT) }},
+	{name: "no folder for state", record: []string{}, before: func(p *pod) {
+		p.env = []string{"XDG_STATE_HOME=/proc/nowhere"}
+	}},
+	{name: "metrics to nowhere", record: []string{"--metrics", "otlp"}, before: func(p *pod) {
+		p.env = []string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://192.0.2.1:4318", "OTEL_METRIC_EXPORT_INTERVAL=100"}
+	}},
+}
+
+func kill(*pod) { _ = collector.Process.Kill(); _ = collector.Wait() }
+
+// mount puts a small file system into a folder.
+func (p *pod) mount(dir, options string) {
+	p.t.Helper()
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		p.t.Fatal(err)
+	}
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, options); err != nil {
+		p.t.Skipf("mounting a file system takes root: %v", err)
+	}
+	p.t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
+}
+
+// play runs the job through a failure and returns its result and the processor's time that it took.
+func (p *pod) play(f *failure) (result string, took time.Duration) {
+	p.t.Helper()
+	if f.root && os.Geteuid() != 0 {
+		p.t.Skip("another user or a small file system takes root")
+	}
+	if f.before != nil {
+		f.before(p)
+	}
+	var job *exec.Cmd
+	if f.record != nil {
+		args := append(append([]string{"record", "-o", filepath.Join(p.out, "t.aclt"), "--sim", "-q"}, f.record...), "--", p.job, p.result, p.rounds, p.work)
+		job = exec.Command(p.acltrace, args...)
+		job.Env = append(os.Environ(), p.env...)
+		job.Stderr = &p.log
+		collector = job
+	} else {
+		job = p.command()
+	}
+	p.start(job)
+	if f.during != nil {
+		if f.record == nil {
+			p.halfway()
+		} else {
+			time.Sleep(300 * time.Millisecond)
+		}
+		f.during(p)
+	}
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if b, _ := os.ReadFile(p.result); bytes.HasSuffix(b, []byte("done\n")) {
+			result = string(b)
+			break
+		}
+	}
+	if f.record == nil {
+		if err := job.Wait(); err != nil {
+			p.t.Errorf("the job: %v", err)
+		}
+		took = job.ProcessState.UserTime() + job.ProcessState.SystemTime()
+	}
+	if f.after != nil {
+		f.after(p)
+	}
+	return result, took
+}
+
+func TestFailuresLeaveTheJobAlone(t *testing.T) {
+	plain := newPod(t)
+	cmd := plain.command()
+	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+filepath.Dir(testenv.Built(t, "lib/libascendcl.so")))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v %s", err, out)
+	}
+	want, err := os.ReadFile(plain.result)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range failures {
+		f := &failures[i]
+		t.Run(strings.ReplaceAll(f.name, " ", "_"), func(t *testing.T) {
+			if got, _ := newPod(t).play(f); got != string(want) {
+				t.Errorf("the job's result is %q, want %q", got, want)
+			}
+		})
+	}
+}
+
+// TestSoakFailures measures what the failures cost the job, beside the same job without acltrace.
+func TestSoakFailures(t *testing.T) {
+	if os.Getenv("ACLTRACE_SOAK") == "" {
+		t.Skip("measures, which takes minutes: make soak")
+	}
+	const rounds, work, times = "3000", "400000", 5
+	for i := range failures {
+		f := &failures[i]
+		if f.record != nil {
+			continue // the processor's time is that of both
+		}
+		t.Run(strings.ReplaceAll(f.name, " ", "_"), func(t *testing.T) {
+			var with, without []time.Duration
+			for range times {
+				p := newPod(t)
+				p.rounds, p.work = rounds, work
+				cmd := p.command()
+				cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+filepath.Dir(testenv.Built(t, "lib/libascendcl.so")))
+				if err := cmd.Run(); err != nil {
+					t.Fatal(err)
+				}
+				without = append(without, cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime())
+				os.Remove(p.result)
+				_, took := p.play(f)
+				with = append(with, took)
+			}
+			a, b := median(without), median(with)
+			t.Logf("%v without acltrace, %v with: %+.2f %%", a, b, 100*(float64(b)/float64(a)-1))
+		})
+	}
+	runtime.KeepAlive(collector)
+}
+
+func median(d []time.Duration) time.Duration {
+	for i := range d {
+		for k := i; k > 0 && d[k] < d[k-1]; k-- {
+			d[k], d[k-1] = d[k-1], d[k]
+		}
+	}
+	return d[len(d)/2]
+}
