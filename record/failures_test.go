@@ -259,7 +259,7 @@ var failures = []failure{
 	}},
 	{name: "memory of the session full", root: true, before: func(p *pod) { p.mount(p.session, "size=9m"); p.install() },
 		after: func(p *pod) { p.end(p.collect()) }},
-	{name: "disk full", root: true, before: func(p *pod) { p.mount(p.out, "size=64k"); withCollector()(p) },
+	{name: "disk full", root: true, before: func(p *pod) { p.mount(p.out, "size=1m"); withCollector()(p) },
 		after: func(p *pod) { _ = collector.Process.Signal(syscall.SIGTERM); _ = collector.Wait() }},
 	{name: "disk read-only", root: true, before: func(p *pod) { p.mount(p.out, "size=64m"); withCollector()(p) },
 		during: func(p *pod) { _ = syscall.Mount("", p.out, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, "") },
