@@ -47,10 +47,6 @@ Flags that were given to acltrace env --install hold here, unless they are given
 			}
 			ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
-			follower, err := live.follow(a, &o.Options)
-			if err != nil {
-				return err
-			}
 			o.Log = func(line string) { fmt.Fprintln(a.err, "acltrace:", line) }
 			follower, err := live.follow(a, &o.Options)
 			if err != nil {
