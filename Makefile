@@ -17,18 +17,25 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 SHIM_FLAGS := -fPIC -fvisibility=hidden -ffreestanding -fno-stack-protector -fno-builtin -nostdlib -shared -Wl,-z,now -Wl,-z,noexecstack -Wl,-z,defs
 # Atomic operations are instructions, not calls of functions in a library that the shim is not linked to.
 SHIM_FLAGS += $(if $(filter arm64,$(ARCH)),-mno-outline-atomics)
+# There is one for each runtime: what they have in common, and what is of one alone.
+SHIM_ACL  := probe/shim/acl_gen.c probe/shim/acl.c probe/shim/inject.c
+SHIM_CUDA := probe/shim/cuda_gen.c probe/shim/cuda.c
+SHIM_C    := $(filter-out $(SHIM_ACL) $(SHIM_CUDA),$(wildcard probe/shim/*.c))
+# CUDA has no addresses of its own, so what is allocated is remembered.
+CUDA_FLAGS := -DSHIM_FAR=8192 -Iapi/cuda/include
 # The player runs with older C libraries than the one that it is built with: see replay/player/glibc.h.
 PLAYER_FLAGS := -include replay/player/glibc.h -Wl,--wrap=__libc_start_main
 PLAYER_LIBS := -Wl,--no-as-needed -l:libdl.so.2 -l:libpthread.so.0
 FACE_FLAGS := -fPIC -fvisibility=hidden -shared -Isim/libascendcl/include -Wl,-soname,libascendcl.so
 
-HEADERS := $(wildcard api/acl/include/acl/*.h sim/libascendcl/*.h sim/libascendcl/include/aclsim/*.h probe/shim/*.h replay/player/*.h examples/*/*.h)
+HEADERS := $(wildcard api/acl/include/acl/*.h api/cuda/include/*.h sim/libascendcl/*.h sim/libascendcl/include/aclsim/*.h probe/shim/*.h replay/player/*.h examples/*/*.h)
 SIM_GO  := $(shell find api sim -name '*.go' -not -name '*_test.go' 2>/dev/null)
 
 PROGRAMS := vector_add matmul_pipeline tiny_decoder histogram
 KERNELS  := $(basename $(notdir $(wildcard examples/kernels/*.c)))
-LIBS     := lib/libascendcl.so lib/libaclsim.so lib/libacltrace.so lib/libacltrace-audit.so lib/acltrace-player
-EXAMPLES := bin/examples/hello $(PROGRAMS:%=bin/examples/%) $(KERNELS:%=bin/examples/%.o) $(KERNELS:%=bin/examples/%.so)
+LIBS     := lib/libascendcl.so lib/libaclsim.so lib/libacltrace.so lib/libacltrace-cuda.so lib/libacltrace-audit.so lib/acltrace-player lib/fakecuda/libcuda.so.1
+CUDA     := bin/examples/cuda/driver bin/examples/cuda/kernels.so
+EXAMPLES := $(CUDA) bin/examples/hello $(PROGRAMS:%=bin/examples/%) $(KERNELS:%=bin/examples/%.o) $(KERNELS:%=bin/examples/%.so)
 
 setup:
 	@scripts/setup.sh
@@ -36,7 +43,7 @@ setup:
 build: setup bin/acltrace $(LIBS) $(EXAMPLES) lib/aclsim_kernels.so lib/aclsim_kernels.o
 
 # The program carries the C parts of its processor inside: see internal/artifacts.
-EMBEDDED := libacltrace.so libacltrace-audit.so acltrace-player
+EMBEDDED := libacltrace.so libacltrace-cuda.so libacltrace-audit.so acltrace-player
 BUILD     = CGO_ENABLED=0 $(GO) build -trimpath -tags embedded -ldflags "-X main.version=$(VERSION)"
 
 bin/acltrace: $(LIBS) FORCE
@@ -45,9 +52,13 @@ bin/acltrace: $(LIBS) FORCE
 	$(BUILD) -o $@ ./cmd/acltrace
 FORCE:
 
-lib/libacltrace.so: $(wildcard probe/shim/*.c) $(HEADERS)
+lib/libacltrace.so: $(SHIM_C) $(SHIM_ACL) $(HEADERS)
 	@mkdir -p lib
-	$(CC) $(CFLAGS) $(SHIM_FLAGS) -o $@ $(wildcard probe/shim/*.c)
+	$(CC) $(CFLAGS) $(SHIM_FLAGS) -o $@ $(SHIM_C) $(SHIM_ACL)
+
+lib/libacltrace-cuda.so: $(SHIM_C) $(SHIM_CUDA) $(HEADERS)
+	@mkdir -p lib
+	$(CC) $(CFLAGS) $(SHIM_FLAGS) $(CUDA_FLAGS) -o $@ $(SHIM_C) $(SHIM_CUDA)
 
 lib/libacltrace-audit.so: probe/shim/audit/audit.c $(HEADERS)
 	@mkdir -p lib
@@ -67,10 +78,15 @@ bin/acltrace-arm64: $(EMBEDDED:%=lib/arm64/%) FORCE
 	cp $(EMBEDDED:%=lib/arm64/%) internal/artifacts/files/arm64/
 	GOARCH=arm64 $(BUILD) -o $@ ./cmd/acltrace
 
-lib/arm64/libacltrace.so: $(wildcard probe/shim/*.c) $(HEADERS)
+lib/arm64/libacltrace.so: $(SHIM_C) $(SHIM_ACL) $(HEADERS)
 	@scripts/setup.sh cross
 	@mkdir -p lib/arm64
-	$(CROSS) $(CFLAGS) $(SHIM_FLAGS) -mno-outline-atomics -o $@ $(wildcard probe/shim/*.c)
+	$(CROSS) $(CFLAGS) $(SHIM_FLAGS) -mno-outline-atomics -o $@ $(SHIM_C) $(SHIM_ACL)
+
+lib/arm64/libacltrace-cuda.so: $(SHIM_C) $(SHIM_CUDA) $(HEADERS)
+	@scripts/setup.sh cross
+	@mkdir -p lib/arm64
+	$(CROSS) $(CFLAGS) $(SHIM_FLAGS) $(CUDA_FLAGS) -mno-outline-atomics -o $@ $(SHIM_C) $(SHIM_CUDA)
 
 lib/arm64/libacltrace-audit.so: probe/shim/audit/audit.c $(HEADERS)
 	@scripts/setup.sh cross
@@ -93,6 +109,12 @@ lib/libaclsim.so: $(SIM_GO) $(HEADERS)
 	CGO_ENABLED=1 $(GO) build -buildmode=c-shared -trimpath -o $@ ./sim/libascendcl/engine
 	@rm -f lib/libaclsim.h
 
+# It lies apart: a program that finds the folder of the others finds the driver of the machine.
+lib/fakecuda/libcuda.so.1: $(wildcard sim/libcuda/*.c sim/libcuda/*.h sim/libcuda/include/*.h) api/cuda/include/cuda.h
+	@mkdir -p lib/fakecuda
+	$(CC) -std=gnu11 -O2 -g $(WARN) -fPIC -shared -Iapi/cuda/include -Isim/libcuda/include -Wl,-soname,libcuda.so.1 -o $@ $(wildcard sim/libcuda/*.c) -ldl -lpthread
+	ln -sf libcuda.so.1 lib/fakecuda/libcuda.so
+
 # The simulator of the conformance suite, which breaks the rule that ACLSIM_BREAK names. It is for tests alone.
 lib/break/libaclsim.so: $(SIM_GO) $(HEADERS) $(wildcard sim/libascendcl/*.c)
 	@mkdir -p lib/break
@@ -106,6 +128,15 @@ EXAMPLE_LIBS := -Llib -lascendcl -Wl,-rpath,'$$ORIGIN/../../lib'
 bin/examples/hello: examples/hello.c lib/libascendcl.so $(HEADERS)
 	@mkdir -p bin/examples
 	$(CC) $(CFLAGS) -o $@ $< $(EXAMPLE_LIBS)
+
+# These find the driver of the machine, or the fake one where LD_LIBRARY_PATH says so.
+bin/examples/cuda/kernels.so: examples/cuda/kernels.c sim/libcuda/include/fakecuda.h
+	@mkdir -p bin/examples/cuda
+	$(CC) -std=c11 -O2 -g $(WARN) -ffp-contract=off -fPIC -shared -Isim/libcuda/include -o $@ $<
+
+bin/examples/cuda/%: examples/cuda/%.c examples/cuda/kernels.h api/cuda/include/cuda.h lib/fakecuda/libcuda.so.1
+	@mkdir -p bin/examples/cuda
+	$(CC) -std=gnu11 -O2 -g $(WARN) -Iapi/cuda/include -o $@ $< -Llib/fakecuda -lcuda -ldl
 
 # A kernel is compiled twice: the object is what the program loads as its binary, the library is what the simulator runs.
 KERNEL_FLAGS := $(CFLAGS) -ffp-contract=off -fPIC -Isim/libascendcl/include

@@ -29,6 +29,7 @@ struct shim_name {
 	void **real;
 	void *copy;
 	void **copy_real;
+	int since; /* version that has brought it, 0 where that is not known */
 };
 
 /* Sorted by name. */
@@ -76,6 +77,10 @@ void *shim_next(const char *name) HIDDEN;
 /* What the program gets that has asked for name and would have got f. */
 void *shim_substitute(const struct shim_name *n, const char *name, void *f) HIDDEN;
 bool shim_is_own(const void *f) HIDDEN;
+/* Counts what can't be recorded, by name. */
+void shim_passed(const char *name) HIDDEN;
+/* What the program gets for a function that it has asked the runtime for, by name and version. */
+void shim_found(const char *symbol, void **fn, int version, uint64_t flags) HIDDEN;
 bool shim_mapped(uint64_t at) HIDDEN;
 /* The shim's own dlsym and the like, NULL for other names. */
 void *shim_loader_function(const char *name) HIDDEN;

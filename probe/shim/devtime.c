@@ -41,28 +41,15 @@ struct timing {
 _Static_assert(512 + sizeof(struct timing) <= 1024, "timing");
 #define mine ((struct timing *)((uint8_t *)shim_t.ring + 512))
 
-/*
- * The runtime's functions, in AscendCL, and in the library below it for a program that has not begun with aclInit. What is not
- * REQUIRED may be missing there.
- */
-enum { CONTEXT, CREATE, DESTROY, RECORD, STATUS, ELAPSED, STAMP, REQUIRED, PEEK = REQUIRED, FORGET, MESSAGE, TASK, FUNCTIONS };
-enum { UPPER, LOWER, LAYERS };
-static const char *const names[LAYERS][FUNCTIONS] = {
-	[UPPER] = {[CONTEXT] = "aclrtGetCurrentContext", [CREATE] = "aclrtCreateEventExWithFlag", [DESTROY] = "aclrtDestroyEvent", [RECORD] = "aclrtRecordEvent",
-		   [STATUS] = "aclrtQueryEventStatus", [ELAPSED] = "aclrtEventElapsedTime", [STAMP] = "aclrtEventGetTimestamp", [PEEK] = "aclrtPeekAtLastError",
-		   [FORGET] = "aclrtGetLastError", [MESSAGE] = "aclGetRecentErrMsg", [TASK] = "aclrtGetThreadLastTaskId"},
-	[LOWER] = {[CONTEXT] = "rtCtxGetCurrent", [CREATE] = "rtEventCreateExWithFlag", [DESTROY] = "rtEventDestroy", [RECORD] = "rtEventRecord",
-		   [STATUS] = "rtEventQueryStatus", [ELAPSED] = "rtEventElapsedTime", [STAMP] = "rtEventGetTimeStamp", [PEEK] = "rtPeekAtLastError",
-		   [FORGET] = "rtGetLastError", [MESSAGE] = "aclGetRecentErrMsg", [TASK] = "rtsGetThreadLastTaskId"},
-};
-static void *functions[LAYERS][FUNCTIONS];
+#define names shim_timing
+static void *functions[TIMING_LAYERS][TIMING_FUNCTIONS];
 static uint32_t layer; /* in use */
 #define runtime(f) functions[layer][f]
 
 enum { TIME_LINE = 8, THREAD_LEVEL = 0, COMPLETE = 1 };
 
 static int32_t current_context(void **c) { return ((int32_t (*)(void **))runtime(CONTEXT))(c); }
-static bool has(int f) { return shim_optional(&runtime(f), names[layer][f]) != NULL; }
+static bool has(int f) { return names[layer][f] != NULL && shim_optional(&runtime(f), names[layer][f]) != NULL; }
 static int32_t peek(void) { return has(PEEK) ? ((int32_t (*)(int32_t))runtime(PEEK))(THREAD_LEVEL) : 0; }
 static int32_t create(void **event) { return ((int32_t (*)(void **, uint32_t))runtime(CREATE))(event, TIME_LINE); }
 static int32_t destroy(void *event) { return ((int32_t (*)(void *))runtime(DESTROY))(event); }
@@ -82,7 +69,7 @@ static void unmeasured(enum untimed why) { __atomic_store_n(&shim_t.ring->untime
 
 static bool able(void)
 {
-	for (int f = 0; f < REQUIRED; f++)
+	for (int f = 0; f < TIMING_REQUIRED; f++)
 		if (!has(f))
 			return false;
 	return layer == LOWER || (has(PEEK) && has(FORGET) && has(MESSAGE) && has(TASK));

@@ -7,4 +7,5 @@
 	"libacl_rt_impl.so", \
 	"libascendcl_impl.so", \
 	"libruntime.so", \
-	"libms_tools_ext.so"
+	"libms_tools_ext.so", \
+	"libcuda.so"

@@ -968,8 +968,8 @@ static struct range end_range(struct ranges *r, uint64_t addr)
  * reserves addresses for device memory beyond the window; those that it told the program are known too. A copy from or to
  * host memory that the runtime gave out goes on after an asynchronous call has returned.
  */
-static struct range host_ranges[8192], far_ranges[FAR_KINDS][512];
-static struct ranges host = {host_ranges, 8192, 0}, far[FAR_KINDS] = {{far_ranges[ALLOCATED], 512, 0}, {far_ranges[RESERVED], 512, 0}};
+static struct range host_ranges[8192], far_ranges[FAR_KINDS][SHIM_FAR];
+static struct ranges host = {host_ranges, 8192, 0}, far[FAR_KINDS] = {{far_ranges[ALLOCATED], SHIM_FAR, 0}, {far_ranges[RESERVED], SHIM_FAR, 0}};
 
 void shim_host_new(uint64_t addr, uint64_t len, bool registered) { add_range(&host, addr, len, registered); }
 void shim_far_new(enum far_memory kind, uint64_t addr, uint64_t len) { add_range(&far[kind], addr, len, false); }
@@ -1369,6 +1369,21 @@ void shim_graph_ended(void *graph)
 			drop_captured(e);
 }
 
+void shim_graph_copied(void *to, void *from)
+{
+	uint32_t at = 0;
+	for (struct captured *e; (e = next_captured(&at)) != NULL;) {
+		if (e->graph != from || e->graph == to)
+			continue;
+		uint32_t mine = (uint32_t)(e - captured);
+		add_captured(e->addr, e->len, e->pitch, e->width);
+		uint32_t k = 0;
+		for (struct captured *n; (n = next_captured(&k)) != NULL;)
+			if (n->graph == NULL && n->addr == captured[mine].addr && n->len == captured[mine].len)
+				n->graph = to;
+	}
+}
+
 void shim_graph_results(struct shim_call *c, uint8_t param, void *graph)
 {
 	uint64_t n = 0;
@@ -1568,19 +1583,19 @@ static void payload_rows(struct payload *p, uint64_t pitch, uint64_t width, bool
 	}
 }
 
-void shim_reads_rows(struct shim_call *c, uint8_t param, const void *p, uint64_t pitch, uint64_t width, uint64_t rows, bool async)
+void shim_reads_rows(struct shim_call *c, uint8_t param, uint32_t item, const void *p, uint64_t pitch, uint64_t width, uint64_t rows, bool async)
 {
 	if (p == NULL || width * rows == 0 || on_device((uint64_t)p))
 		return;
-	struct payload d = payload_of(c->seq, param, early(p, async), 0, p, width * rows);
+	struct payload d = payload_of(c->seq, param, early(p, async), item, p, width * rows);
 	payload_rows(&d, pitch, width, true);
 }
 
-void shim_writes_rows(struct shim_call *c, uint8_t param, const void *p, uint64_t pitch, uint64_t width, uint64_t rows, bool async, void *stream)
+void shim_writes_rows(struct shim_call *c, uint8_t param, uint32_t item, const void *p, uint64_t pitch, uint64_t width, uint64_t rows, bool async, void *stream)
 {
 	if (p == NULL || width * rows == 0 || on_device((uint64_t)p))
 		return;
-	struct payload d = payload_of(c->seq, param, PIECE_OUT, 0, p, width * rows);
+	struct payload d = payload_of(c->seq, param, PIECE_OUT, item, p, width * rows);
 	if (!async || !pinned((uint64_t)p)) {
 		overwrite_pending(NULL, NONE, d.addr, pitch * rows, COPIED_OVER);
 		payload_rows(&d, pitch, width, true);
@@ -1590,6 +1605,48 @@ void shim_writes_rows(struct shim_call *c, uint8_t param, const void *p, uint64_
 		add_captured(d.addr, d.len, pitch, width);
 	if (!add_pending(&d, stream, pitch, width))
 		payload_missing(&d, MISSING_TABLE_FULL);
+}
+
+/* Memory of a kind that its address does not tell: of the host where the runtime has given it out, else where it can be read. */
+bool shim_on_host(const void *p, uint64_t len)
+{
+	uint8_t b;
+	if (p == NULL || len == 0 || on_device((uint64_t)p))
+		return false;
+	return pinned((uint64_t)p) || (shim_careful_copy(&b, p, 1) && shim_careful_copy(&b, (const uint8_t *)p + len - 1, 1));
+}
+
+static uint64_t field(const void *s, uint32_t at)
+{
+	uint64_t v = 0;
+	if (at != SHIM_NO_FIELD)
+		memcpy(&v, (const uint8_t *)s + at, 8);
+	return v;
+}
+
+void shim_block(struct shim_call *c, uint8_t param, uint32_t item, const void *s, const struct shim_block *b, const struct shim_side *side, bool async, void *stream)
+{
+	enum { HOST = 1, UNIFIED = 4 };
+	uint32_t kind;
+	memcpy(&kind, (const uint8_t *)s + side->kind, sizeof kind);
+	if (kind != HOST && kind != UNIFIED)
+		return;
+	uint64_t width = field(s, b->width), rows = field(s, b->height), depth = b->depth == SHIM_NO_FIELD ? 1 : field(s, b->depth);
+	uint64_t pitch = field(s, side->pitch), plane = side->rows == SHIM_NO_FIELD ? 0 : field(s, side->rows);
+	if (pitch == 0)
+		pitch = width;
+	if (width == 0 || rows == 0 || depth == 0 || pitch < width)
+		return;
+	const uint8_t *p = (const uint8_t *)field(s, kind == HOST ? side->host : side->device);
+	p += field(s, side->x) + pitch * (field(s, side->y) + plane * field(s, side->z));
+	/* Planes with a gap between them are taken with it: the rows in it are the program's too. */
+	uint64_t all = depth == 1 || plane == 0 ? rows * depth : plane * (depth - 1) + rows;
+	if (kind == UNIFIED && !shim_on_host(p, pitch * (all - 1) + width))
+		return;
+	if (side == &b->from)
+		shim_reads_rows(c, param, item, p, pitch, width, all, async);
+	else
+		shim_writes_rows(c, param, item, p, pitch, width, all, async, stream);
 }
 
 /*
@@ -1672,21 +1729,10 @@ void shim_buffers_captured(struct shim_call *c, uint8_t param, void *args)
 			far_piece(c, param, 1 + buffers[i].number, buffers[i].addr, buffers[i].len);
 }
 
-/* Sizes of the arguments of a kernel, from the runtime, which knows them from the kernel's binary (9.1 and later). */
-void shim_args_array(struct shim_call *c, uint8_t param, const void *func, void **args)
+void shim_array_item(struct shim_call *c, uint8_t param, uint32_t i, const void *p, uint64_t len)
 {
-	int (*count)(const void *, size_t *) = shim_optional(&shim_own[0], "aclrtFunctionGetParamCount");
-	int (*info)(const void *, size_t, size_t *, size_t *) = shim_optional(&shim_own[1], "aclrtFunctionGetParamInfo");
-	size_t n = 0;
-	if (args == NULL || count == NULL || info == NULL || count(func, &n) != 0)
-		return;
-	for (size_t i = 0; i < n && i < 512; i++) {
-		size_t off = 0, size = 0;
-		if (info(func, i, &off, &size) != 0)
-			return;
-		if (args[i] != NULL && size <= RING_INLINE)
-			far_piece(c, param, (uint32_t)(1 + i), (uint64_t)args[i], size);
-	}
+	if (p != NULL && len <= RING_INLINE)
+		far_piece(c, param, 1 + i, (uint64_t)p, len);
 }
 
 /* What was answered about a handle, until that ends. Another with the same place makes the shim ask again. */
@@ -1746,8 +1792,8 @@ bool shim_after_task;
 
 static void task_ids(struct shim_call *c, void *stream)
 {
-	int (*task_id)(uint32_t *) = shim_optional(&shim_own[2], "aclrtGetThreadLastTaskId");
-	int (*stream_id)(void *, int32_t *) = shim_optional(&shim_own[3], "aclrtStreamGetId");
+	int (*task_id)(uint32_t *) = shim_task_of[0] ? shim_optional(&shim_own[2], shim_task_of[0]) : NULL;
+	int (*stream_id)(void *, int32_t *) = shim_task_of[1] ? shim_optional(&shim_own[3], shim_task_of[1]) : NULL;
 	uint32_t task, ended = __atomic_load_n(&streams_ended, __ATOMIC_ACQUIRE);
 	int32_t id;
 	if (task_id == NULL || stream_id == NULL) {

@@ -416,13 +416,26 @@ void shim_file(uint64_t seq, uint8_t param, const char *path);
 /* Payloads, after shim_exit. Memory on the device is left alone. */
 void shim_reads(struct shim_call *c, uint8_t param, uint32_t item, const void *p, uint64_t len, bool async);
 void shim_writes(struct shim_call *c, uint8_t param, uint32_t item, const void *p, uint64_t len, bool async, void *stream);
-void shim_reads_rows(struct shim_call *c, uint8_t param, const void *p, uint64_t pitch, uint64_t width, uint64_t rows, bool async);
-void shim_writes_rows(struct shim_call *c, uint8_t param, const void *p, uint64_t pitch, uint64_t width, uint64_t rows, bool async, void *stream);
+void shim_reads_rows(struct shim_call *c, uint8_t param, uint32_t item, const void *p, uint64_t pitch, uint64_t width, uint64_t rows, bool async);
+void shim_writes_rows(struct shim_call *c, uint8_t param, uint32_t item, const void *p, uint64_t pitch, uint64_t width, uint64_t rows, bool async, void *stream);
+
+/* Whether memory is the host's, where its address does not tell. */
+bool shim_on_host(const void *p, uint64_t len);
+
+/* A structure that describes a copy, by the offsets of its fields. */
+#define SHIM_NO_FIELD (~(uint32_t)0)
+struct shim_side { uint32_t kind, host, device, x, y, z, pitch, rows; };
+struct shim_block { struct shim_side from, to; uint32_t width, height, depth; };
+/* What the copy at s reads from the host on the side from, or writes there on the side to. */
+void shim_block(struct shim_call *c, uint8_t param, uint32_t item, const void *s, const struct shim_block *b, const struct shim_side *side, bool async, void *stream);
 
 /* What has to be remembered between calls. */
 void shim_host_new(uint64_t addr, uint64_t len, bool registered);
 void shim_host_end(uint64_t addr);
 /* Device memory beyond the window where it is expected. What is mapped into a reservation and taken out of it stays in there. */
+#ifndef SHIM_FAR
+#define SHIM_FAR 512 /* allocations of a kind that are remembered */
+#endif
 enum far_memory { ALLOCATED, RESERVED, FAR_KINDS };
 void shim_far_new(enum far_memory kind, uint64_t addr, uint64_t len);
 void shim_far_end(enum far_memory kind, uint64_t addr);
@@ -451,12 +464,28 @@ void shim_synced_device(uint64_t until);
 void shim_buffer(void *args, void *param, uint64_t addr, uint64_t len);
 void shim_buffers_reset(void *args);
 void shim_buffers_captured(struct shim_call *c, uint8_t param, void *args);
+
+/* Of each runtime its own: acl.c, cuda.c. */
 void shim_args_array(struct shim_call *c, uint8_t param, const void *func, void **args);
+/* Functions that answer with the number of the thread's last task and of a stream, NULL where there are none. */
+extern const char *const shim_task_of[2] __attribute__((visibility("hidden")));
+/* Functions by which tasks are timed (devtime.c). What is not TIMING_REQUIRED may be missing in the lower layer. */
+enum { CONTEXT, CREATE, DESTROY, RECORD, STATUS, ELAPSED, STAMP, TIMING_REQUIRED, PEEK = TIMING_REQUIRED, FORGET, MESSAGE, TASK, TIMING_FUNCTIONS };
+enum { UPPER, LOWER, TIMING_LAYERS };
+extern const char *const shim_timing[TIMING_LAYERS][TIMING_FUNCTIONS] __attribute__((visibility("hidden")));
+/* A list that leads to the block with the arguments of a kernel. */
+void shim_packed(struct shim_call *c, uint8_t param, void **list);
+/* A binary in memory, and how many bytes it is by what it says itself. */
+const void *shim_image(const void *image);
+uint64_t shim_image_size(const void *image);
+/* An argument of a kernel. */
+void shim_array_item(struct shim_call *c, uint8_t param, uint32_t i, const void *p, uint64_t len);
 void shim_set_device(int32_t device);
 
 /* Copies to the host that a graph makes, each time that it runs: how many into the record of the call, then what they bring. */
 void shim_captured(void *graph); /* NULL: for none */
 void shim_graph_ended(void *graph);
+void shim_graph_copied(void *to, void *from); /* an executable graph of one that was captured */
 void shim_graph_results(struct shim_call *c, uint8_t param, void *graph);
 void shim_graph_run(struct shim_call *c, uint8_t param, void *graph, void *stream, bool async);
 

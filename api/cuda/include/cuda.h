@@ -672,6 +672,99 @@ typedef enum CUmemAllocationType {
 	CU_MEM_ALLOCATION_TYPE_MAX = 2147483647,
 } CUmemAllocationType;
 
+typedef enum CUstream_flags {
+	CU_STREAM_DEFAULT = 0,
+	CU_STREAM_NON_BLOCKING = 1,
+} CUstream_flags;
+
+typedef enum CUevent_flags {
+	CU_EVENT_DEFAULT = 0,
+	CU_EVENT_BLOCKING_SYNC = 1,
+	CU_EVENT_DISABLE_TIMING = 2,
+	CU_EVENT_INTERPROCESS = 4,
+} CUevent_flags;
+
+typedef enum CUevent_record_flags {
+	CU_EVENT_RECORD_DEFAULT = 0,
+	CU_EVENT_RECORD_EXTERNAL = 1,
+} CUevent_record_flags;
+
+typedef enum CUevent_wait_flags {
+	CU_EVENT_WAIT_DEFAULT = 0,
+	CU_EVENT_WAIT_EXTERNAL = 1,
+} CUevent_wait_flags;
+
+typedef enum CUstreamWaitValue_flags {
+	CU_STREAM_WAIT_VALUE_GEQ = 0,
+	CU_STREAM_WAIT_VALUE_EQ = 1,
+	CU_STREAM_WAIT_VALUE_AND = 2,
+	CU_STREAM_WAIT_VALUE_NOR = 3,
+	CU_STREAM_WAIT_VALUE_FLUSH = 1073741824,
+} CUstreamWaitValue_flags;
+
+typedef enum CUstreamWriteValue_flags {
+	CU_STREAM_WRITE_VALUE_DEFAULT = 0,
+	CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER = 1,
+} CUstreamWriteValue_flags;
+
+typedef enum CUdriverProcAddress_flags {
+	CU_GET_PROC_ADDRESS_DEFAULT = 0,
+	CU_GET_PROC_ADDRESS_LEGACY_STREAM = 1,
+	CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM = 2,
+} CUdriverProcAddress_flags;
+
+typedef enum CUctx_flags {
+	CU_CTX_SCHED_AUTO = 0,
+	CU_CTX_SCHED_SPIN = 1,
+	CU_CTX_SCHED_YIELD = 2,
+	CU_CTX_SCHED_BLOCKING_SYNC = 4,
+	CU_CTX_BLOCKING_SYNC = 4,
+	CU_CTX_SCHED_MASK = 7,
+	CU_CTX_MAP_HOST = 8,
+	CU_CTX_LMEM_RESIZE_TO_MAX = 16,
+	CU_CTX_COREDUMP_ENABLE = 32,
+	CU_CTX_USER_COREDUMP_ENABLE = 64,
+	CU_CTX_SYNC_MEMOPS = 128,
+	CU_CTX_FLAGS_MASK = 255,
+} CUctx_flags;
+
+typedef enum CUmemAttach_flags {
+	CU_MEM_ATTACH_GLOBAL = 1,
+	CU_MEM_ATTACH_HOST = 2,
+	CU_MEM_ATTACH_SINGLE = 4,
+} CUmemAttach_flags;
+
+typedef enum CUgraphInstantiate_flags {
+	CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH = 1,
+	CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD = 2,
+	CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH = 4,
+	CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY = 8,
+} CUgraphInstantiate_flags;
+
+typedef enum CUaccessProperty {
+	CU_ACCESS_PROPERTY_NORMAL = 0,
+	CU_ACCESS_PROPERTY_STREAMING = 1,
+	CU_ACCESS_PROPERTY_PERSISTING = 2,
+} CUaccessProperty;
+
+typedef enum CUsynchronizationPolicy {
+	CU_SYNC_POLICY_AUTO = 1,
+	CU_SYNC_POLICY_SPIN = 2,
+	CU_SYNC_POLICY_YIELD = 3,
+	CU_SYNC_POLICY_BLOCKING_SYNC = 4,
+} CUsynchronizationPolicy;
+
+typedef enum CUclusterSchedulingPolicy {
+	CU_CLUSTER_SCHEDULING_POLICY_DEFAULT = 0,
+	CU_CLUSTER_SCHEDULING_POLICY_SPREAD = 1,
+	CU_CLUSTER_SCHEDULING_POLICY_LOAD_BALANCING = 2,
+} CUclusterSchedulingPolicy;
+
+typedef enum CUlaunchMemSyncDomain {
+	CU_LAUNCH_MEM_SYNC_DOMAIN_DEFAULT = 0,
+	CU_LAUNCH_MEM_SYNC_DOMAIN_REMOTE = 1,
+} CUlaunchMemSyncDomain;
+
 typedef enum CUmemorytype {
 	CU_MEMORYTYPE_HOST = 1,
 	CU_MEMORYTYPE_DEVICE = 2,
@@ -708,24 +801,6 @@ typedef enum CUmemLocationType {
 	CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT = 4,
 	CU_MEM_LOCATION_TYPE_MAX = 2147483647,
 } CUmemLocationType;
-
-typedef enum CUsynchronizationPolicy {
-	CU_SYNC_POLICY_AUTO = 1,
-	CU_SYNC_POLICY_SPIN = 2,
-	CU_SYNC_POLICY_YIELD = 3,
-	CU_SYNC_POLICY_BLOCKING_SYNC = 4,
-} CUsynchronizationPolicy;
-
-typedef enum CUclusterSchedulingPolicy {
-	CU_CLUSTER_SCHEDULING_POLICY_DEFAULT = 0,
-	CU_CLUSTER_SCHEDULING_POLICY_SPREAD = 1,
-	CU_CLUSTER_SCHEDULING_POLICY_LOAD_BALANCING = 2,
-} CUclusterSchedulingPolicy;
-
-typedef enum CUlaunchMemSyncDomain {
-	CU_LAUNCH_MEM_SYNC_DOMAIN_DEFAULT = 0,
-	CU_LAUNCH_MEM_SYNC_DOMAIN_REMOTE = 1,
-} CUlaunchMemSyncDomain;
 
 typedef enum CUexternalMemoryHandleType {
 	CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD = 1,
@@ -810,16 +885,19 @@ typedef enum CUcigDataType {
 	CIG_DATA_TYPE_D3D12_COMMAND_QUEUE = 1,
 } CUcigDataType;
 
-typedef enum CUaccessProperty {
-	CU_ACCESS_PROPERTY_NORMAL = 0,
-	CU_ACCESS_PROPERTY_STREAMING = 1,
-	CU_ACCESS_PROPERTY_PERSISTING = 2,
-} CUaccessProperty;
-
 typedef enum CUgraphConditionalNodeType {
 	CU_GRAPH_COND_TYPE_IF = 0,
 	CU_GRAPH_COND_TYPE_WHILE = 1,
 } CUgraphConditionalNodeType;
+
+#define CUDA_VERSION 13000U
+#define CU_MEMHOSTALLOC_PORTABLE 1U
+#define CU_MEMHOSTALLOC_DEVICEMAP 2U
+#define CU_MEMHOSTALLOC_WRITECOMBINED 4U
+#define CU_MEMHOSTREGISTER_PORTABLE 1U
+#define CU_MEMHOSTREGISTER_DEVICEMAP 2U
+#define CU_MEMHOSTREGISTER_IOMEMORY 4U
+#define CU_MEMHOSTREGISTER_READ_ONLY 8U
 
 #define CUDA_SUCCESS 0
 #define CUDA_ERROR_INVALID_VALUE 1
@@ -952,6 +1030,11 @@ typedef uint64_t CUgraphConditionalHandle;
 typedef int CUdevResourceType;
 typedef int CUatomicOperation;
 typedef int CUoutput_mode;
+#define CU_LAUNCH_PARAM_END ((void *)0)
+#define CU_LAUNCH_PARAM_BUFFER_POINTER ((void *)1)
+#define CU_LAUNCH_PARAM_BUFFER_SIZE ((void *)2)
+#define CU_STREAM_LEGACY ((CUstream)1)
+#define CU_STREAM_PER_THREAD ((CUstream)2)
 
 /* Opaque here. */
 typedef struct CUDA_MEMCPY3D_BATCH_OP CUDA_MEMCPY3D_BATCH_OP;
@@ -1850,7 +1933,7 @@ CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *pool_out, CUdevice dev);
 CUresult cuDeviceGetExecAffinitySupport(int *pi, CUexecAffinityType type, CUdevice dev);
 
 /* makes writes of other devices visible */
-CUresult cuFlushGPUDirectRDMAWrites(CUflushGPUDirectRDMAWritesTarget target, CUflushGPUDirectRDMAWritesScope scope);
+CUresult cuFlushGPUDirectRDMAWrites(CUflushGPUDirectRDMAWritesTarget where, CUflushGPUDirectRDMAWritesScope scope);
 
 /* reads several properties of a device (deprecated) */
 CUresult cuDeviceGetProperties(CUdevprop *prop, CUdevice dev);
@@ -3329,8 +3412,28 @@ CUresult cuMemBatchDecompressAsync_ptsz(CUmemDecompressParams *paramsArray, size
 #define cuArray3DGetDescriptor cuArray3DGetDescriptor_v2
 #define cuArrayCreate cuArrayCreate_v2
 #define cuArrayGetDescriptor cuArrayGetDescriptor_v2
+#define cuCtxCreate cuCtxCreate_v2
+#define cuCtxDestroy cuCtxDestroy_v2
+#define cuCtxPopCurrent cuCtxPopCurrent_v2
+#define cuCtxPushCurrent cuCtxPushCurrent_v2
+#define cuDevicePrimaryCtxRelease cuDevicePrimaryCtxRelease_v2
+#define cuDevicePrimaryCtxReset cuDevicePrimaryCtxReset_v2
+#define cuDevicePrimaryCtxSetFlags cuDevicePrimaryCtxSetFlags_v2
 #define cuDeviceTotalMem cuDeviceTotalMem_v2
+#define cuEventDestroy cuEventDestroy_v2
+#define cuGetProcAddress cuGetProcAddress_v2
+#define cuGraphAddKernelNode cuGraphAddKernelNode_v2
+#define cuGraphExecKernelNodeSetParams cuGraphExecKernelNodeSetParams_v2
+#define cuGraphExecUpdate cuGraphExecUpdate_v2
+#define cuGraphInstantiate cuGraphInstantiateWithFlags
+#define cuGraphKernelNodeGetParams cuGraphKernelNodeGetParams_v2
+#define cuGraphKernelNodeSetParams cuGraphKernelNodeSetParams_v2
 #define cuGraphicsResourceGetMappedPointer cuGraphicsResourceGetMappedPointer_v2
+#define cuGraphicsResourceSetMapFlags cuGraphicsResourceSetMapFlags_v2
+#define cuIpcOpenMemHandle cuIpcOpenMemHandle_v2
+#define cuLinkAddData cuLinkAddData_v2
+#define cuLinkAddFile cuLinkAddFile_v2
+#define cuLinkCreate cuLinkCreate_v2
 #define cuMemAlloc cuMemAlloc_v2
 #define cuMemAllocHost cuMemAllocHost_v2
 #define cuMemAllocPitch cuMemAllocPitch_v2
@@ -3338,6 +3441,7 @@ CUresult cuMemBatchDecompressAsync_ptsz(CUmemDecompressParams *paramsArray, size
 #define cuMemGetAddressRange cuMemGetAddressRange_v2
 #define cuMemGetInfo cuMemGetInfo_v2
 #define cuMemHostGetDevicePointer cuMemHostGetDevicePointer_v2
+#define cuMemHostRegister cuMemHostRegister_v2
 #define cuMemcpy2D cuMemcpy2D_v2
 #define cuMemcpy2DAsync cuMemcpy2DAsync_v2
 #define cuMemcpy2DUnaligned cuMemcpy2DUnaligned_v2
@@ -3363,6 +3467,14 @@ CUresult cuMemBatchDecompressAsync_ptsz(CUmemDecompressParams *paramsArray, size
 #define cuMemsetD32 cuMemsetD32_v2
 #define cuMemsetD8 cuMemsetD8_v2
 #define cuModuleGetGlobal cuModuleGetGlobal_v2
+#define cuStreamBatchMemOp cuStreamBatchMemOp_v2
+#define cuStreamBeginCapture cuStreamBeginCapture_v2
+#define cuStreamDestroy cuStreamDestroy_v2
+#define cuStreamGetCaptureInfo cuStreamGetCaptureInfo_v2
+#define cuStreamWaitValue32 cuStreamWaitValue32_v2
+#define cuStreamWaitValue64 cuStreamWaitValue64_v2
+#define cuStreamWriteValue32 cuStreamWriteValue32_v2
+#define cuStreamWriteValue64 cuStreamWriteValue64_v2
 #define cuTexRefGetAddress cuTexRefGetAddress_v2
 #define cuTexRefSetAddress cuTexRefSetAddress_v2
 #define cuTexRefSetAddress2D cuTexRefSetAddress2D_v2

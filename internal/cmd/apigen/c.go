@@ -186,7 +186,10 @@ func genHeader(m *model, w *writer) error {
 // genAliases writes the names that programs call functions by which have a newer version and no other: the number of the version is
 // what the library exports. ACLTRACE_EXACT_NAMES is for those who mean what they write.
 func (m *model) genAliases(w *writer) {
-	names := map[string]string{}
+	names := maps.Clone(m.aliases)
+	if names == nil {
+		names = map[string]string{}
+	}
 	for i := range m.Funcs {
 		n := m.Funcs[i].Name
 		if k := len(n) - len("_v2"); k > 0 && strings.HasPrefix(n[k:], "_v") && n[k+2] >= '0' && n[k+2] <= '9' && m.find(n[:k]) == nil {

@@ -9,7 +9,10 @@ import (
 	"go/format"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+
+	"github.com/acltrace/acltrace/api"
 )
 
 // writer collects one generated file.
@@ -82,11 +85,13 @@ func run() error {
 		{"api/acl/acl_gen.go", genGo, all},
 		{"api/acl/include/acl/acl.h", genHeader, acl},
 		{"probe/shim/acl_gen.c", genShim, all},
-		{"probe/shim/libraries_gen.h", genLibraries, all},
+		{"probe/shim/libraries_gen.h", genLibraries, &model{Model: api.Model{Name: all.Name, Layers: append(slices.Clone(all.Layers), cuda.Layers...)}}},
 		{"replay/player/call_gen.h", genPlayer, all},
 		{"docs/coverage.md", genCoverage, all},
 		{"api/cuda/cuda_gen.go", genModel, cuda},
 		{"api/cuda/include/cuda.h", genHeader, cuda.upper},
+		{"probe/shim/cuda_gen.c", genShim, cuda},
+		{"sim/libcuda/cuda_gen.c", genFake, cuda.upper},
 		{"docs/coverage-cuda.md", genCoverage, cuda},
 	}
 	for _, l := range all.layers {

@@ -35,6 +35,7 @@ type model struct {
 	injected map[string][2]int      // module and slot of a function in the tables of an injection
 	meanings map[string]meaning     // of functions
 	why      map[string]string      // a function has no semantics
+	aliases  map[string]string      // names by which programs mean another function than the one of that name
 	layer    layer
 }
 
@@ -358,12 +359,14 @@ func (m *model) loadSemantics() error {
 		Pending     int32
 		Constants   uint64
 		Variants    []string
+		Aliases     map[string]string
 		Unmodelled  map[string][]string // by the reason why, patterns of names
 		Copies      map[string]block
 		Structs     map[string]map[string]string
 		Shown       map[string]shown
 		Functions   map[string]*semantics
 		Unsimulated map[string][]string // by the reason why
+		Simulated   []string            // where not all of the layer is
 	}
 	d := yaml.NewDecoder(bytes.NewReader(b))
 	d.KnownFields(true)
@@ -374,7 +377,7 @@ func (m *model) loadSemantics() error {
 	m.Layers = []api.Layer{{Name: m.Name, Libraries: doc.Layer.Libraries, Outer: doc.Layer.Outer, Errors: doc.Layer.Errors}}
 	m.Environment, m.Simulator, m.DeviceName, m.Faults = doc.Environment, doc.Simulator, doc.DeviceName, doc.Faults
 	m.Exhausted, m.Accelerator, m.Installed = doc.Exhausted, doc.Accelerator, doc.Installed
-	m.Pending, m.Constants = doc.Pending, doc.Constants
+	m.Pending, m.Constants, m.aliases = doc.Pending, doc.Constants, doc.Aliases
 	for i := range m.Funcs {
 		f := &m.Funcs[i]
 		f.RetError, f.Outer, f.Notes = f.Return == doc.Layer.Errors, doc.Layer.Outer || doc.Layer.Called, doc.Layer.Notes || doc.Layer.Called
@@ -417,6 +420,13 @@ func (m *model) loadSemantics() error {
 			return fmt.Errorf("%s: %s: %w", file, name, err)
 		}
 		f.Simulated = doc.Layer.Simulated
+	}
+	for _, name := range doc.Simulated {
+		f := m.find(name)
+		if f == nil {
+			return fmt.Errorf("%s: simulated: %s is not in functions.tsv", file, name)
+		}
+		f.Simulated = true
 	}
 	if err := m.vary(doc.Variants); err != nil {
 		return fmt.Errorf("%s: %w", file, err)

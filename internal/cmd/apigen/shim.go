@@ -95,6 +95,15 @@ func (m *model) completeValue(ctype string) (string, error) {
 	return "", fmt.Errorf("no value of %s says complete", ctype)
 }
 
+// version is a release as the CUDA driver numbers it, 1000 * major + 10 * minor; 0 for any other.
+func version(since string) int {
+	var major, minor int
+	if n, err := fmt.Sscanf(since, "%d.%d", &major, &minor); n != 2 || err != nil || strings.Count(since, ".") != 1 {
+		return 0
+	}
+	return 1000*major + 10*minor
+}
+
 // genLibraries writes the names of the runtime's libraries, for those parts in C that look for them.
 func genLibraries(m *model, w *writer) error {
 	w.f("/* "+marker+" */\n", m.Name)
@@ -113,7 +122,11 @@ func genLibraries(m *model, w *writer) error {
 // genShim writes the wrappers that stand before the runtime's functions.
 func genShim(m *model, w *writer) error {
 	w.f("/* "+marker+" */\n", m.Name)
-	w.f("#include \"acl/acl.h\"\n\n#include \"bind.h\"")
+	if m.Name == "acl" {
+		w.f("#include \"acl/acl.h\"\n\n#include \"bind.h\"")
+	} else {
+		w.f("#define ACLTRACE_EXACT_NAMES\n#include \"bind.h\"\n#include \"%s.h\"", m.Name)
+	}
 	for _, l := range m.headers() {
 		w.f("#include \"%s_gen.h\"", l.Name)
 	}
@@ -127,7 +140,7 @@ func genShim(m *model, w *writer) error {
 			continue
 		}
 		if !f.Modelled {
-			names = append(names, shimName{f.Name, fmt.Sprintf("{\"%s\", counted_%s, &shim_counted[%d].real, NULL, NULL}", f.Name, f.Name, counted)})
+			names = append(names, shimName{f.Name, fmt.Sprintf("{\"%s\", counted_%s, &shim_counted[%d].real, NULL, NULL, %d}", f.Name, f.Name, counted, version(f.Since))})
 			counted++
 			continue
 		}
@@ -137,7 +150,9 @@ func genShim(m *model, w *writer) error {
 		names = append(names, m.genEntries(w, f)...)
 	}
 	m.genCounted(w)
-	names = append(names, shimName{"InitInjectionMstx", "{\"InitInjectionMstx\", (void *)InitInjectionMstx, &shim_inject_real, (void *)shim_inject_copy, &shim_inject_copy_real}"})
+	if len(m.injected) > 0 {
+		names = append(names, shimName{"InitInjectionMstx", "{\"InitInjectionMstx\", (void *)InitInjectionMstx, &shim_inject_real, (void *)shim_inject_copy, &shim_inject_copy_real, 0}"})
+	}
 	slices.SortFunc(names, func(a, b shimName) int { return strings.Compare(a.name, b.name) })
 	w.f("const struct shim_name shim_names[] = {")
 	for _, n := range names {
@@ -200,7 +215,7 @@ func (m *model) genEntries(w *writer, f *api.Func) []shimName {
 	w.f("static __attribute__((noinline, cold)) %s\n{\n\t%swrap_%s(%starget);\n}\n", cDecl(f.Return, "other_"+f.Name+"("+wrapParams(f)+")"), ret, f.Name, args)
 	target("second", f.Name)
 	w.f("static %s(%s)\n{\n\t%sother_%s(%s&second_%s);\n}\n", cDecl(f.Return, "copy_"+f.Name), cParams(f), ret, f.Name, args, f.Name)
-	names := []shimName{{f.Name, fmt.Sprintf("{\"%s\", (void *)%s, &target_%s.real, (void *)copy_%s, &second_%s.real}", f.Name, f.Name, f.Name, f.Name, f.Name)}}
+	names := []shimName{{f.Name, fmt.Sprintf("{\"%s\", (void *)%s, &target_%s.real, (void *)copy_%s, &second_%s.real, %d}", f.Name, f.Name, f.Name, f.Name, f.Name, version(f.Since))}}
 	if _, ok := m.injected[f.Name]; ok {
 		target("inside", f.Name)
 		w.f("static %s(%s)\n{\n\t%sother_%s(%s&inside_%s);\n}\n", cDecl(f.Return, "inject_"+f.Name), cParams(f), ret, f.Name, args, f.Name)
@@ -209,7 +224,7 @@ func (m *model) genEntries(w *writer, f *api.Func) []shimName {
 		w.f("SHIM_EXPORT %s(%s);", cDecl(f.Return, impl), cParams(f))
 		target("below", impl)
 		w.f("SHIM_EXPORT %s(%s)\n{\n\t%sother_%s(%s&below_%s);\n}\n", cDecl(f.Return, impl), cParams(f), ret, f.Name, args, f.Name)
-		names = append(names, shimName{impl, fmt.Sprintf("{\"%s\", (void *)%s, &below_%s.real, NULL, NULL}", impl, impl, f.Name)})
+		names = append(names, shimName{impl, fmt.Sprintf("{\"%s\", (void *)%s, &below_%s.real, NULL, NULL, 0}", impl, impl, f.Name)})
 	}
 	return names
 }
@@ -282,6 +297,12 @@ func (m *model) owns(f *api.Func) string {
 	case lastErrorOnce:
 		return "ret = shim_last_error(ret, true);"
 	}
+	switch k := m.meanings[f.Name]; {
+	case k.Finds != "":
+		return fmt.Sprintf("if (ret == 0)\n\t\t\tshim_found(%s, pfn, cudaVersion, flags);", k.Finds)
+	case k.Passes != "":
+		return fmt.Sprintf("if (ret == 0)\n\t\t\tshim_passed(\"%s\");", f.Name)
+	}
 	return ""
 }
 
@@ -313,9 +334,10 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 	reserve := []string{}
 	outs := 0
 	async := f.Stream >= 0
+	kernel := max(0, slices.IndexFunc(f.Params, func(p api.Param) bool { return p.Object == api.Function }))
 	stream := "NULL"
 	if async {
-		stream = f.Params[f.Stream].Name
+		stream = m.stream(f)
 	}
 	add := func(l *[]string, format string, a ...any) { *l = append(*l, fmt.Sprintf(format, a...)) }
 	for n, p := range f.Params {
@@ -408,6 +430,15 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 			if far != "" {
 				later = append(later, far)
 			}
+			if b := p.Block; b != nil {
+				w.f("\tstatic const struct shim_block block = {%s, %s, %d, %d, %dU};", cSide(&b.From), cSide(&b.To), b.Width, b.Height, b.Depth)
+				for _, side := range []struct {
+					name string
+					item int
+				}{{"from", api.BlockFrom}, {"to", api.BlockTo}} {
+					add(&later, "shim_block(&c, %d, %d, %s, &block, &block.%s, %t, %s);", n, side.item, p.Name, side.name, async, stream)
+				}
+			}
 		case api.In, api.Uses:
 			if f.Task == api.Kernel {
 				reserve = append(reserve, fmt.Sprintf("shim_piece_room(%s, %s)", p.Name, size))
@@ -432,8 +463,16 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 		case api.Launch:
 			add(&before, "shim_buffers_captured(&c, %d, %s);", n, p.Name)
 		case api.Array:
-			add(&before, "shim_args_array(&c, %d, %s, %s);", n, f.Params[0].Name, p.Name)
+			add(&before, "shim_args_array(&c, %d, %s, %s);", n, f.Params[kernel].Name, p.Name)
+		case api.Packed:
+			add(&before, "shim_packed(&c, %d, %s);", n, p.Name)
+		case api.Image:
+			add(&after, "if (ok)\n\t\tshim_in(&c, %d, shim_image(%s), shim_image_size(%s), ok);", n, p.Name, p.Name)
+			add(&later, "shim_large(c.seq, %d, 0, shim_image(%s), shim_image_size(%s));", n, p.Name, p.Name)
 		case api.Reads, api.Writes:
+			if p.Object == api.Device {
+				break
+			}
 			fn := "shim_" + p.Role.String()
 			tail := fmt.Sprintf(", %t", async)
 			if p.Role == api.Writes {
@@ -444,9 +483,18 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 				count := f.Params[p.ItemCount].Name
 				add(&after, "shim_in(&c, %d, %s, 8ULL * %s, ok);", n, p.Name, count)
 				add(&later, "shim_large(c.seq, %d, 0, %s, 8ULL * %s);", n, p.Name, count)
-				add(&later, "for (uint64_t i = 0; i < %s; i++)\n\t\t\t%s(&c, %d, (uint32_t)(1 + i), %s[i], %s[i]%s);", count, fn, n, p.Name, f.Params[p.ItemSizes].Name, tail)
+				sizes := f.Params[p.ItemSizes].Name
+				if strings.Contains(p.Type, "void") {
+					add(&later, "for (uint64_t i = 0; i < %s; i++)\n\t\t\t%s(&c, %d, (uint32_t)(1 + i), %s[i], %s[i]%s);", count, fn, n, p.Name, sizes, tail)
+				} else {
+					at := fmt.Sprintf("(void *)(uintptr_t)%s[i]", p.Name)
+					add(&later, "for (uint64_t i = 0; i < %s; i++)\n\t\t\tif (shim_on_host(%s, %s[i]))\n\t\t\t\t%s(&c, %d, (uint32_t)(1 + i), %s, %s[i]%s);", count, at, sizes, fn, n, at, sizes, tail)
+				}
 			case p.Size.Pitch >= 0:
-				add(&later, "%s_rows(&c, %d, %s, %s, %s, %s%s);", fn, n, p.Name, f.Params[p.Size.Pitch].Name, f.Params[p.Size.Mul[0]].Name, f.Params[p.Size.Mul[1]].Name, tail)
+				add(&later, "%s_rows(&c, %d, 0, %s, %s, %s, %s%s);", fn, n, p.Name, f.Params[p.Size.Pitch].Name, f.Params[p.Size.Mul[0]].Name, f.Params[p.Size.Mul[1]].Name, tail)
+			case !strings.HasSuffix(p.Type, "*"): // an address of the host or the device
+				at := fmt.Sprintf("(void *)(uintptr_t)%s", p.Name)
+				add(&later, "if (shim_on_host(%s, %s))\n\t\t\t%s(&c, %d, 0, %s, %s%s);", at, size, fn, n, at, size, tail)
 			default:
 				add(&later, "%s(&c, %d, 0, %s, %s%s);", fn, n, p.Name, size, tail)
 			}
@@ -468,6 +516,13 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 	case api.SyncEvent:
 		add(&later, "shim_synced_event(%s);", f.Params[f.Event].Name)
 	case api.PollStream, api.PollEvent:
+		if !slices.ContainsFunc(f.Params, func(p api.Param) bool { return p.Role == api.Out }) {
+			if f.Sync == api.PollStream {
+				add(&later, "shim_synced_stream(%s);", stream)
+			} else {
+				add(&later, "shim_synced_event(%s);", f.Params[f.Event].Name)
+			}
+		}
 		for _, p := range f.Params {
 			if p.Role != api.Out {
 				continue
@@ -523,7 +578,14 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 		add(&after, "if (ok)\n\t\tshim_graph_results(&c, %d, %s);", graph, f.Params[graph].Name)
 		add(&later, "shim_graph_run(&c, %d, %s, %s, %t);", graph, f.Params[graph].Name, stream, async)
 	}
-	if f.Task == api.HostFunc {
+	if f.Capture == api.NoCapture && f.Task == api.NoTask {
+		to := slices.IndexFunc(f.Params, func(p api.Param) bool { return p.Object == api.Graph && p.Role == api.New })
+		from := slices.IndexFunc(f.Params, func(p api.Param) bool { return p.Object == api.Graph && p.Role == api.Use })
+		if to >= 0 && from >= 0 {
+			add(&hooks, "shim_graph_copied(*%s, %s);", f.Params[to].Name, f.Params[from].Name)
+		}
+	}
+	if f.Task == api.HostFunc && m.plainCallback(f) {
 		hooksBefore = append(hooksBefore, calledBack(f)...)
 	}
 	if f.Ret == api.Text {
@@ -579,6 +641,37 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 	}
 	w.f("\t%s();\n%s\n}\n", leave, give)
 	return nil
+}
+
+// stream is the expression for the stream that a call names: a parameter, or a field of a structure.
+func (m *model) stream(f *api.Func) string {
+	p := &f.Params[f.Stream]
+	if p.Role != api.Struct {
+		return p.Name
+	}
+	s := m.structByName(strings.TrimPrefix(strings.TrimSuffix(p.Type, "*"), "const "))
+	for _, field := range s.fields {
+		if m.object(field.ctype) == api.Stream {
+			return fmt.Sprintf("(%s == NULL ? NULL : %s->%s)", p.Name, p.Name, field.name)
+		}
+	}
+	return "NULL"
+}
+
+func cSide(s *api.Side) string {
+	return fmt.Sprintf("{%d, %d, %d, %d, %d, %dU, %d, %dU}", s.Kind, s.Host, s.Device, s.X, s.Y, s.Z, s.Pitch, s.Rows)
+}
+
+// plainCallback reports whether the function that a call has a stream call takes nothing but what the call says.
+func (m *model) plainCallback(f *api.Func) bool {
+	for _, p := range f.Params {
+		for _, d := range m.typedefs {
+			if p.Role == api.Callback && d.name == p.Type && strings.Contains(d.def, ",") {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // calledBack puts the shim before the function of the program's that a call has a stream call.

@@ -1,0 +1,527 @@
+/*
+ * What programs do with the CUDA driver API, a case each: every way to load a module, every kind of copy, every launch attribute,
+ * captured graphs. Without arguments all cases run; a name runs the case alone, and --list names them. A case that the device
+ * can't do says so and counts as done. Runs on a GPU and on the fake driver.
+ */
+#include <cuda.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels.h"
+
+enum { N = 1000, BYTES = 4 * N, BLOCK = 128, GRID = 8 };
+
+static bool cant;
+
+static void check(CUresult e, const char *what)
+{
+	if (e == CUDA_SUCCESS)
+		return;
+	const char *name = NULL;
+	cuGetErrorName(e, &name);
+	fprintf(stderr, "%s: %s\n", what, name ? name : "?");
+	exit(1);
+}
+#define DO(call) check(call, #call)
+/* What a device may not have: ends the case. */
+#define TRY(call)                                                                                                          \
+	do {                                                                                                               \
+		CUresult e_ = (call);                                                                                      \
+		if (e_ == CUDA_ERROR_NOT_SUPPORTED || e_ == CUDA_ERROR_INVALID_CLUSTER_SIZE || e_ == CUDA_ERROR_NO_BINARY_FOR_GPU) {           \
+			cant = true;                                                                                       \
+			return;                                                                                            \
+		}                                                                                                          \
+		check(e_, #call);                                                                                          \
+	} while (0)
+
+static CUdevice device;
+static CUmodule module;
+static CUfunction add;
+static float a[N], b[N], c[N];
+
+struct data { CUdeviceptr a, b, c; };
+
+static struct data bring(void)
+{
+	struct data d;
+	for (int i = 0; i < N; i++)
+		a[i] = (float)i, b[i] = (float)(2 * i);
+	DO(cuMemAlloc(&d.a, BYTES));
+	DO(cuMemAlloc(&d.b, BYTES));
+	DO(cuMemAlloc(&d.c, BYTES));
+	DO(cuMemcpyHtoD(d.a, a, BYTES));
+	DO(cuMemcpyHtoD(d.b, b, BYTES));
+	DO(cuMemsetD8(d.c, 0, BYTES));
+	return d;
+}
+
+static void expect(bool ok, const char *what)
+{
+	if (ok)
+		return;
+	fprintf(stderr, "wrong: %s\n", what);
+	exit(1);
+}
+
+static void compare(struct data d)
+{
+	memset(c, 0, sizeof c);
+	DO(cuMemcpyDtoH(c, d.c, BYTES));
+	for (int i = 0; i < N; i++)
+		expect(c[i] == a[i] + b[i], "a sum");
+	DO(cuMemFree(d.a));
+	DO(cuMemFree(d.b));
+	DO(cuMemFree(d.c));
+}
+
+static void launch_with(CUfunction f, struct data d, CUstream s)
+{
+	uint32_t n = N;
+	void *params[] = {&d.a, &d.b, &d.c, &n};
+	DO(cuLaunchKernel(f, GRID, 1, 1, BLOCK, 1, 1, 0, s, params, NULL));
+}
+
+/* ---- ways to load ---- */
+
+static void run_module(CUmodule m)
+{
+	CUfunction f;
+	DO(cuModuleGetFunction(&f, m, "add"));
+	struct data d = bring();
+	launch_with(f, d, NULL);
+	compare(d);
+	DO(cuModuleUnload(m));
+}
+
+static void load_data(void)
+{
+	CUmodule m;
+	DO(cuModuleLoadData(&m, ptx));
+	run_module(m);
+}
+
+static void load_options(void)
+{
+	char log[256] = "";
+	CUjit_option options[] = {CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES};
+	void *values[] = {log, (void *)(uintptr_t)sizeof log};
+	CUmodule m;
+	DO(cuModuleLoadDataEx(&m, ptx, 2, options, values));
+	run_module(m);
+}
+
+static void load_file(void)
+{
+	char name[] = "/tmp/acltrace-cuda-XXXXXX.ptx";
+	snprintf(name, sizeof name, "/tmp/acltrace-cuda-%06u.ptx", (unsigned)rand() % 1000000);
+	FILE *f = fopen(name, "w");
+	expect(f && fwrite(ptx, 1, sizeof ptx - 1, f) == sizeof ptx - 1, "a file");
+	fclose(f);
+	CUmodule m;
+	DO(cuModuleLoad(&m, name));
+	remove(name);
+	run_module(m);
+}
+
+/* A fat binary with PTX, uncompressed. */
+static void load_fat(void)
+{
+	static struct {
+		uint32_t magic;
+		uint16_t version, header;
+		uint64_t size;
+		uint16_t kind, entry_version;
+		uint32_t entry_header;
+		uint64_t body;
+		uint32_t rest[12];
+		char ptx[(sizeof ptx + 7) / 8 * 8];
+	} fat = {0xba55ed50, 1, 16, 64 + sizeof fat.ptx, 1, 0x101, 64, sizeof fat.ptx, {0, 0, 0, 70}, ""};
+	static const struct { uint32_t magic, version; const void *data; void *name; } wrapper = {0x466243b1, 1, &fat, NULL};
+	fat.rest[0] = 0, fat.rest[1] = 64, fat.rest[2] = 7 << 16, fat.rest[3] = 70;
+	memcpy(fat.ptx, ptx, sizeof ptx);
+	CUmodule m;
+	TRY(cuModuleLoadFatBinary(&m, &wrapper));
+	run_module(m);
+}
+
+static void load_library(void)
+{
+	CUlibrary l;
+	CUkernel k;
+	CUfunction f;
+	TRY(cuLibraryLoadData(&l, ptx, NULL, NULL, 0, NULL, NULL, 0));
+	DO(cuLibraryGetKernel(&k, l, "add"));
+	struct data d = bring();
+	launch_with((CUfunction)k, d, NULL); /* a kernel may stand for its function */
+	compare(d);
+	DO(cuKernelGetFunction(&f, k));
+	d = bring();
+	launch_with(f, d, NULL);
+	compare(d);
+	DO(cuLibraryUnload(l));
+}
+
+static void variable(void)
+{
+	CUdeviceptr at;
+	size_t size;
+	uint32_t there[16], back[16];
+	DO(cuModuleGetGlobal(&at, &size, module, "table"));
+	expect(size == sizeof there, "the size of a variable");
+	for (int i = 0; i < 16; i++)
+		there[i] = (uint32_t)i;
+	DO(cuMemcpyHtoD(at, there, size));
+	DO(cuMemcpyDtoH(back, at, size));
+	expect(memcmp(there, back, size) == 0, "a variable");
+	memset(there, 0, sizeof there);
+	DO(cuMemcpyHtoD(at, there, size));
+}
+
+/* ---- ways to launch ---- */
+
+static void packed(void)
+{
+	struct data d = bring();
+	struct { CUdeviceptr a, b, c; uint32_t n; } block = {d.a, d.b, d.c, N};
+	size_t size = sizeof block;
+	void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &block, CU_LAUNCH_PARAM_BUFFER_SIZE, &size, CU_LAUNCH_PARAM_END};
+	DO(cuLaunchKernel(add, GRID, 1, 1, BLOCK, 1, 1, 0, NULL, NULL, extra));
+	compare(d);
+}
+
+static void cooperative(void)
+{
+	struct data d = bring();
+	uint32_t n = N;
+	void *params[] = {&d.a, &d.b, &d.c, &n};
+	DO(cuLaunchCooperativeKernel(add, GRID, 1, 1, BLOCK, 1, 1, 0, NULL, params));
+	compare(d);
+}
+
+static void with_attribute(CUlaunchAttribute at)
+{
+	struct data d = bring();
+	uint32_t n = N;
+	void *params[] = {&d.a, &d.b, &d.c, &n};
+	CUstream s;
+	DO(cuCtxSynchronize());
+	DO(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+	if (at.id == CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW)
+		at.value.accessPolicyWindow.base_ptr = (void *)d.a;
+	CUlaunchConfig config = {GRID, 1, 1, BLOCK, 1, 1, 0, s, &at, 1};
+	TRY(cuLaunchKernelEx(&config, add, params, NULL));
+	DO(cuStreamSynchronize(s));
+	DO(cuStreamDestroy(s));
+	compare(d);
+}
+
+#define ATTRIBUTE(name, what, ...)                                                                                          \
+	static void name(void) { with_attribute((CUlaunchAttribute){.id = CU_LAUNCH_ATTRIBUTE_##what, .value = {__VA_ARGS__}}); }
+ATTRIBUTE(at_window, ACCESS_POLICY_WINDOW, .accessPolicyWindow = {.num_bytes = 1024, .hitRatio = 1, .hitProp = CU_ACCESS_PROPERTY_PERSISTING, .missProp = CU_ACCESS_PROPERTY_STREAMING})
+ATTRIBUTE(at_cooperative, COOPERATIVE, .cooperative = 1)
+ATTRIBUTE(at_sync, SYNCHRONIZATION_POLICY, .syncPolicy = CU_SYNC_POLICY_YIELD)
+ATTRIBUTE(at_cluster, CLUSTER_DIMENSION, .clusterDim = {2, 1, 1})
+ATTRIBUTE(at_policy, CLUSTER_SCHEDULING_POLICY_PREFERENCE, .clusterSchedulingPolicyPreference = CU_CLUSTER_SCHEDULING_POLICY_SPREAD)
+ATTRIBUTE(at_serialization, PROGRAMMATIC_STREAM_SERIALIZATION, .programmaticStreamSerializationAllowed = 1)
+ATTRIBUTE(at_priority, PRIORITY, .priority = -1)
+ATTRIBUTE(at_domain_map, MEM_SYNC_DOMAIN_MAP, .memSyncDomainMap = {0, 1})
+ATTRIBUTE(at_domain, MEM_SYNC_DOMAIN, .memSyncDomain = CU_LAUNCH_MEM_SYNC_DOMAIN_REMOTE)
+ATTRIBUTE(at_node, DEVICE_UPDATABLE_KERNEL_NODE, .deviceUpdatableKernelNode = {0, NULL})
+
+static void with_event(CUlaunchAttribute at, CUevent e)
+{
+	if (at.id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT)
+		at.value.programmaticEvent.event = e;
+	else
+		at.value.launchCompletionEvent.event = e;
+	with_attribute(at);
+	if (!cant)
+		DO(cuEventSynchronize(e));
+}
+
+static void at_event(void)
+{
+	CUevent e;
+	DO(cuEventCreate(&e, CU_EVENT_DISABLE_TIMING));
+	with_event((CUlaunchAttribute){.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT}, e);
+	DO(cuEventDestroy(e));
+}
+
+static void at_completion(void)
+{
+	CUevent e;
+	DO(cuEventCreate(&e, CU_EVENT_DISABLE_TIMING));
+	with_event((CUlaunchAttribute){.id = CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT}, e);
+	DO(cuEventDestroy(e));
+}
+
+/* ---- copies and fills ---- */
+
+static void copies(void)
+{
+	struct data d = bring();
+	float *pinned, registered[N];
+	CUstream s;
+	DO(cuMemAllocHost((void **)&pinned, BYTES));
+	DO(cuMemHostRegister(registered, sizeof registered, 0));
+	DO(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+	memcpy(pinned, a, BYTES);
+	memset(registered, 0, sizeof registered);
+	DO(cuMemcpyHtoDAsync(d.c, pinned, BYTES, s));
+	DO(cuMemcpyDtoDAsync(d.b, d.c, BYTES, s));
+	DO(cuMemcpyDtoHAsync(registered, d.b, BYTES, s));
+	DO(cuStreamSynchronize(s));
+	expect(memcmp(registered, a, BYTES) == 0, "asynchronous copies");
+	memset(pinned, 0, BYTES);
+	DO(cuMemcpy((CUdeviceptr)pinned, d.c, BYTES));
+	expect(memcmp(pinned, a, BYTES) == 0, "a copy from device to host by its addresses");
+	DO(cuMemcpyDtoD(d.c, d.a, BYTES));
+	DO(cuMemcpyAsync((CUdeviceptr)pinned, d.c, BYTES / 2, s));
+	CUevent e;
+	DO(cuEventCreate(&e, 0));
+	DO(cuEventRecord(e, s));
+	DO(cuEventSynchronize(e));
+	DO(cuEventDestroy(e));
+	expect(memcmp(pinned, a, BYTES) == 0, "a copy that an event was waited for");
+	DO(cuStreamDestroy(s));
+	DO(cuMemHostUnregister(registered));
+	DO(cuMemFreeHost(pinned));
+	DO(cuMemcpyDtoH(c, d.c, BYTES));
+	DO(cuMemFree(d.a));
+	DO(cuMemFree(d.b));
+	DO(cuMemFree(d.c));
+}
+
+static void rows(void)
+{
+	enum { WIDTH = 40, HEIGHT = 7 };
+	uint8_t from[HEIGHT][64], to[HEIGHT][48];
+	CUdeviceptr d;
+	size_t pitch;
+	for (int y = 0; y < HEIGHT; y++)
+		for (int x = 0; x < 64; x++)
+			from[y][x] = (uint8_t)(y * 64 + x);
+	memset(to, 0, sizeof to);
+	DO(cuMemAllocPitch(&d, &pitch, WIDTH, HEIGHT, 4));
+	DO(cuMemsetD2D8(d, pitch, 0xee, WIDTH, HEIGHT));
+	CUDA_MEMCPY2D in = {.srcMemoryType = CU_MEMORYTYPE_HOST, .srcHost = from, .srcPitch = 64, .srcXInBytes = 8, .srcY = 1,
+			    .dstMemoryType = CU_MEMORYTYPE_DEVICE, .dstDevice = d, .dstPitch = pitch, .WidthInBytes = WIDTH, .Height = HEIGHT - 1};
+	DO(cuMemcpy2D(&in));
+	CUDA_MEMCPY2D out = {.srcMemoryType = CU_MEMORYTYPE_DEVICE, .srcDevice = d, .srcPitch = pitch,
+			     .dstMemoryType = CU_MEMORYTYPE_HOST, .dstHost = to, .dstPitch = 48, .dstXInBytes = 4, .WidthInBytes = WIDTH, .Height = HEIGHT};
+	DO(cuMemcpy2DUnaligned(&out));
+	for (int y = 0; y < HEIGHT; y++)
+		for (int x = 0; x < WIDTH; x++)
+			expect(to[y][4 + x] == (y < HEIGHT - 1 ? from[y + 1][8 + x] : 0xee), "a copy of rows");
+	DO(cuMemFree(d));
+}
+
+static void planes(void)
+{
+	enum { WIDTH = 16, HEIGHT = 3, DEPTH = 4 };
+	uint8_t from[DEPTH][HEIGHT][WIDTH], to[DEPTH][HEIGHT][WIDTH];
+	CUdeviceptr d;
+	CUstream s;
+	for (unsigned i = 0; i < sizeof from; i++)
+		((uint8_t *)from)[i] = (uint8_t)(3 * i);
+	memset(to, 0, sizeof to);
+	DO(cuStreamCreate(&s, 0));
+	DO(cuMemAlloc(&d, sizeof from));
+	CUDA_MEMCPY3D in = {.srcMemoryType = CU_MEMORYTYPE_HOST, .srcHost = from, .srcPitch = WIDTH, .srcHeight = HEIGHT,
+			    .dstMemoryType = CU_MEMORYTYPE_DEVICE, .dstDevice = d, .dstPitch = WIDTH, .dstHeight = HEIGHT, .WidthInBytes = WIDTH, .Height = HEIGHT, .Depth = DEPTH};
+	DO(cuMemcpy3D(&in));
+	CUDA_MEMCPY3D out = {.srcMemoryType = CU_MEMORYTYPE_DEVICE, .srcDevice = d, .srcPitch = WIDTH, .srcHeight = HEIGHT,
+			     .dstMemoryType = CU_MEMORYTYPE_HOST, .dstHost = to, .dstPitch = WIDTH, .dstHeight = HEIGHT, .WidthInBytes = WIDTH, .Height = HEIGHT, .Depth = DEPTH};
+	DO(cuMemcpy3DAsync(&out, s));
+	DO(cuStreamSynchronize(s));
+	expect(memcmp(from, to, sizeof from) == 0, "a copy of planes");
+	DO(cuMemFree(d));
+	DO(cuStreamDestroy(s));
+}
+
+static void fills(void)
+{
+	uint32_t back[64];
+	CUdeviceptr d;
+	CUstream s;
+	DO(cuStreamCreate(&s, 0));
+	DO(cuMemAlloc(&d, sizeof back));
+	DO(cuMemsetD32(d, 0x01020304, 64));
+	DO(cuMemsetD16(d, 0x0506, 4));
+	DO(cuMemsetD8(d + 8, 7, 4));
+	DO(cuMemsetD32Async(d + 16, 0x0a0b0c0d, 2, s));
+	DO(cuMemsetD8Async(d + 24, 0x11, 4, s));
+	DO(cuStreamSynchronize(s));
+	DO(cuMemcpyDtoH(back, d, sizeof back));
+	expect(back[0] == 0x05060506 && back[2] == 0x07070707 && back[5] == 0x0a0b0c0d && back[6] == 0x11111111 && back[63] == 0x01020304, "fills");
+	DO(cuMemFree(d));
+	DO(cuStreamDestroy(s));
+}
+
+/* ---- memory ---- */
+
+static void pools(void)
+{
+	CUstream s;
+	CUmemoryPool p;
+	CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED, .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
+	CUdeviceptr x, y;
+	uint32_t back = 0;
+	DO(cuStreamCreate(&s, 0));
+	DO(cuMemPoolCreate(&p, &props));
+	DO(cuMemAllocAsync(&x, 4096, s));
+	DO(cuMemAllocFromPoolAsync(&y, 4096, p, s));
+	DO(cuMemsetD32Async(x, 42, 1, s));
+	DO(cuMemcpyDtoDAsync(y, x, 4, s));
+	DO(cuMemcpyDtoHAsync(&back, y, 4, s));
+	DO(cuStreamSynchronize(s));
+	expect(back == 42, "memory of a pool");
+	DO(cuMemFreeAsync(x, s));
+	DO(cuMemFreeAsync(y, s));
+	DO(cuStreamSynchronize(s));
+	DO(cuMemPoolDestroy(p));
+	DO(cuStreamDestroy(s));
+}
+
+static void mapped(void)
+{
+	CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED, .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
+	CUmemAccessDesc access = {.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+	CUmemGenericAllocationHandle h;
+	CUdeviceptr at;
+	size_t unit;
+	uint32_t back = 0;
+	DO(cuMemGetAllocationGranularity(&unit, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+	DO(cuMemAddressReserve(&at, 2 * unit, 0, 0, 0));
+	DO(cuMemCreate(&h, unit, &prop, 0));
+	DO(cuMemMap(at + unit, unit, 0, h, 0));
+	DO(cuMemSetAccess(at + unit, unit, &access, 1));
+	DO(cuMemsetD32(at + unit, 77, 16));
+	DO(cuMemcpyDtoH(&back, at + unit + 4, 4));
+	expect(back == 77, "mapped memory");
+	DO(cuMemUnmap(at + unit, unit));
+	DO(cuMemRelease(h));
+	DO(cuMemAddressFree(at, 2 * unit));
+}
+
+/* ---- streams, events, graphs ---- */
+
+static void order(void)
+{
+	struct data d = bring();
+	CUstream s, t;
+	CUevent e;
+	DO(cuCtxSynchronize());
+	DO(cuStreamCreateWithPriority(&s, CU_STREAM_NON_BLOCKING, -1));
+	DO(cuStreamCreate(&t, CU_STREAM_NON_BLOCKING));
+	DO(cuEventCreate(&e, 0));
+	launch_with(add, d, s);
+	DO(cuEventRecord(e, s));
+	DO(cuStreamWaitEvent(t, e, 0));
+	DO(cuMemcpyDtoDAsync(d.a, d.c, BYTES, t));
+	while (cuStreamQuery(t) == CUDA_ERROR_NOT_READY)
+		;
+	while (cuEventQuery(e) == CUDA_ERROR_NOT_READY)
+		;
+	DO(cuMemcpyDtoH(c, d.a, BYTES));
+	for (int i = 0; i < N; i++)
+		expect(c[i] == a[i] + b[i], "the order of two streams");
+	DO(cuEventDestroy(e));
+	DO(cuStreamDestroy(s));
+	DO(cuStreamDestroy(t));
+	DO(cuMemFree(d.a));
+	DO(cuMemFree(d.b));
+	DO(cuMemFree(d.c));
+}
+
+static void count(void *n) { ++*(int *)n; }
+
+static void callbacks(void)
+{
+	int n = 0;
+	CUstream s;
+	DO(cuStreamCreate(&s, 0));
+	for (int i = 0; i < 3; i++)
+		DO(cuLaunchHostFunc(s, count, &n));
+	DO(cuStreamSynchronize(s));
+	expect(n == 3, "host functions");
+	DO(cuStreamDestroy(s));
+}
+
+static void graphs(void)
+{
+	struct data d = bring();
+	float *pinned;
+	CUstream s;
+	CUgraph g;
+	CUgraphExec x;
+	DO(cuCtxSynchronize());
+	DO(cuMemAllocHost((void **)&pinned, BYTES));
+	DO(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+	DO(cuStreamBeginCapture(s, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+	launch_with(add, d, s);
+	DO(cuMemcpyDtoHAsync(pinned, d.c, BYTES, s));
+	DO(cuStreamEndCapture(s, &g));
+	DO(cuGraphInstantiate(&x, g, 0));
+	for (int k = 0; k < 2; k++) {
+		memset(pinned, 0, BYTES);
+		DO(cuGraphLaunch(x, s));
+		DO(cuStreamSynchronize(s));
+		for (int i = 0; i < N; i++)
+			expect(pinned[i] == a[i] + b[i], "a graph");
+	}
+	DO(cuGraphExecDestroy(x));
+	DO(cuGraphDestroy(g));
+	DO(cuStreamDestroy(s));
+	DO(cuMemFreeHost(pinned));
+	compare(d);
+}
+
+static const struct { const char *name; void (*run)(void); } cases[] = {
+	{"load-ptx", load_data}, {"load-options", load_options}, {"load-file", load_file}, {"load-fat", load_fat}, {"load-library", load_library}, {"variable", variable},
+	{"packed", packed}, {"cooperative", cooperative},
+	{"attribute-access-policy-window", at_window}, {"attribute-cooperative", at_cooperative}, {"attribute-synchronization-policy", at_sync},
+	{"attribute-cluster-dimension", at_cluster}, {"attribute-cluster-scheduling-policy", at_policy}, {"attribute-programmatic-stream-serialization", at_serialization},
+	{"attribute-programmatic-event", at_event}, {"attribute-priority", at_priority}, {"attribute-mem-sync-domain-map", at_domain_map},
+	{"attribute-mem-sync-domain", at_domain}, {"attribute-launch-completion-event", at_completion}, {"attribute-device-updatable-node", at_node},
+	{"copies", copies}, {"rows", rows}, {"planes", planes}, {"fills", fills}, {"pools", pools}, {"mapped", mapped},
+	{"order", order}, {"callbacks", callbacks}, {"graphs", graphs},
+};
+enum { CASES = sizeof cases / sizeof *cases };
+
+int main(int argc, char **argv)
+{
+	if (argc > 1 && strcmp(argv[1], "--list") == 0) {
+		for (int i = 0; i < CASES; i++)
+			puts(cases[i].name);
+		return 0;
+	}
+	CUcontext ctx;
+	DO(cuInit(0));
+	DO(cuDeviceGet(&device, 0));
+	DO(cuDevicePrimaryCtxRetain(&ctx, device));
+	DO(cuCtxSetCurrent(ctx));
+	DO(cuModuleLoadData(&module, ptx));
+	DO(cuModuleGetFunction(&add, module, "add"));
+	int ran = 0;
+	for (int i = 0; i < CASES; i++) {
+		bool wanted = argc == 1;
+		for (int k = 1; k < argc; k++)
+			wanted = wanted || strcmp(argv[k], cases[i].name) == 0;
+		if (!wanted)
+			continue;
+		cant = false;
+		cases[i].run();
+		printf("%s: %s\n", cases[i].name, cant ? "not on this device" : "ok");
+		ran++;
+	}
+	DO(cuModuleUnload(module));
+	DO(cuCtxSynchronize());
+	DO(cuDevicePrimaryCtxRelease(device));
+	if (ran == 0)
+		fprintf(stderr, "no such case; --list names them\n");
+	return ran == 0;
+}

@@ -1,0 +1,127 @@
+/* What the shim asks the CUDA driver, and what it has to know of it: images of binaries, and functions that are found by name and
+ * version. */
+#define ACLTRACE_EXACT_NAMES
+#include "bind.h"
+#include "cuda.h"
+#include "shim.h"
+
+#include <elf.h>
+
+/* No task has a number that the driver tells, and none is timed. */
+const char *const shim_task_of[2];
+const char *const shim_timing[TIMING_LAYERS][TIMING_FUNCTIONS];
+
+/* Sizes of the arguments of a kernel, from the driver, which knows them from the kernel's binary (12.4 and later). */
+void shim_args_array(struct shim_call *c, uint8_t param, const void *func, void **args)
+{
+	CUresult (*info)(CUfunction, size_t, size_t *, size_t *) = shim_optional(&shim_own[0], "cuFuncGetParamInfo");
+	CUresult (*kernel)(CUkernel, size_t, size_t *, size_t *) = shim_optional(&shim_own[1], "cuKernelGetParamInfo");
+	if (args == NULL || info == NULL)
+		return;
+	for (size_t i = 0; i < 512; i++) {
+		size_t off = 0, size = 0;
+		/* A kernel may be launched by its handle that is of no context. */
+		if (info((CUfunction)func, i, &off, &size) != CUDA_SUCCESS && (kernel == NULL || kernel((CUkernel)func, i, &off, &size) != CUDA_SUCCESS))
+			return;
+		shim_array_item(c, param, (uint32_t)i, args[i], size);
+	}
+}
+
+/* The block of arguments that a list of pairs leads to. */
+void shim_packed(struct shim_call *c, uint8_t param, void **list)
+{
+	enum { END = 0, POINTER = 1, SIZE = 2, MOST = 16 };
+	const void *p = NULL;
+	uint64_t size = 0;
+	for (int i = 0; list != NULL && i < MOST && (uintptr_t)list[0] != END; i++, list += 2) {
+		if ((uintptr_t)list[0] == POINTER)
+			p = list[1];
+		else if ((uintptr_t)list[0] == SIZE && list[1] != NULL)
+			size = *(const size_t *)list[1];
+	}
+	shim_far(c, param, 0, 1, p, size);
+}
+
+/* A fat binary, and what leads to one in a program. */
+struct fat { uint32_t magic; uint16_t version, header; uint64_t size; };
+struct wrapper { uint32_t magic, version; const void *data; const void *name; };
+enum { FAT = 0xba55ed50u, WRAPPER = 0x466243b1u };
+
+const void *shim_image(const void *image)
+{
+	const struct wrapper *w = image;
+	return image != NULL && w->magic == WRAPPER ? w->data : image;
+}
+
+uint64_t shim_image_size(const void *image)
+{
+	const uint8_t *p = shim_image(image);
+	if (p == NULL)
+		return 0;
+	if (p[0] == ELFMAG0 && p[1] == ELFMAG1 && p[2] == ELFMAG2 && p[3] == ELFMAG3) {
+		const Elf64_Ehdr *e = (const void *)p;
+		uint64_t end = e->e_shoff + (uint64_t)e->e_shentsize * e->e_shnum, n = e->e_phoff + (uint64_t)e->e_phentsize * e->e_phnum;
+		if (n > end)
+			end = n;
+		for (unsigned i = 0; i < e->e_shnum && e->e_shentsize >= sizeof(Elf64_Shdr); i++) {
+			const Elf64_Shdr *s = (const void *)(p + e->e_shoff + (uint64_t)i * e->e_shentsize);
+			if (s->sh_type != SHT_NOBITS && s->sh_offset + s->sh_size > end)
+				end = s->sh_offset + s->sh_size;
+		}
+		return end;
+	}
+	const struct fat *f = (const void *)p;
+	/* Text is compared by bytes: it may be shorter than the header. */
+	if (p[0] == (FAT & 0xff) && p[1] == (FAT >> 8 & 0xff) && p[2] == (FAT >> 16 & 0xff) && p[3] == FAT >> 24)
+		return f->header + f->size;
+	uint64_t n = 0;
+	while (p[n])
+		n++;
+	return n + 1; /* the end belongs to it */
+}
+
+/*
+ * What a program gets that has asked the driver for a function of a version. The driver says by its answer which of the functions of
+ * that name it is; where it answers with another address than the one that it exports, the version does, as far as versions are
+ * known. Whatever else there is passes through, and is counted.
+ */
+void shim_found(const char *symbol, void **fn, int version, uint64_t flags)
+{
+	enum { KNOWN = 13000, THREAD = 2, LONGEST = 96 };
+	static const char *const versions[] = {"", "_v2", "_v3", "_v4"}, *const streams[] = {"", "_ptsz", "_ptds"};
+	if (symbol == NULL || fn == NULL || *fn == NULL || shim_is_own(*fn))
+		return;
+	const struct shim_name *latest = NULL;
+	char name[LONGEST + 16];
+	size_t n = 0;
+	while (symbol[n] && n < LONGEST) {
+		name[n] = symbol[n];
+		n++;
+	}
+	for (int exact = 1; exact >= 0 && symbol[n] == 0; exact--)
+		for (unsigned v = 0; v < sizeof versions / sizeof *versions; v++)
+			for (unsigned s = 0; s < sizeof streams / sizeof *streams; s++) {
+				size_t k = n;
+				for (const char *t = versions[v]; *t; t++)
+					name[k++] = *t;
+				for (const char *t = streams[s]; *t; t++)
+					name[k++] = *t;
+				name[k] = 0;
+				const struct shim_name *f = shim_lookup(name);
+				if (f == NULL)
+					continue;
+				if (exact && shim_next(name) == *fn) {
+					*fn = shim_substitute(f, name, *fn);
+					return;
+				}
+				if (!exact && f->since != 0 && f->since <= version && version <= KNOWN && (s != 0) == (flags == THREAD) && (latest == NULL || f->since >= latest->since))
+					latest = f;
+				/* Most functions put nothing on a stream, and have one form for both. */
+				if (!exact && flags == THREAD && s == 0 && latest == NULL && f->since != 0 && f->since <= version && version <= KNOWN)
+					latest = f;
+			}
+	if (latest != NULL)
+		*fn = shim_substitute(latest, latest->name, *fn);
+	else
+		shim_passed(symbol);
+}

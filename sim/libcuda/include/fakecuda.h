@@ -1,0 +1,22 @@
+/*
+ * Kernels of the fake CUDA driver: functions of the host, in a library that FAKECUDA_KERNELS names. A kernel of a module has the
+ * name that its PTX gives it, and so has the function, of the type fakecuda_kernel.
+ */
+#ifndef FAKECUDA_H
+#define FAKECUDA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct fakecuda_launch {
+	uint32_t grid[3], block[3], cluster[3];
+	uint32_t shared;           /* bytes */
+	uint32_t count;            /* of arguments */
+	const void *const *params; /* where each argument lies */
+	/* Device memory as the host sees it; NULL where no allocation holds all of it, which fails the launch. */
+	void *(*memory)(uint64_t addr, size_t bytes);
+};
+
+typedef void fakecuda_kernel(const struct fakecuda_launch *launch);
+
+#endif

@@ -1,0 +1,2161 @@
+/*
+ * A fake CUDA driver, for machines without a GPU. Memory, copies, streams, events, captured graphs and the checks of launches are real;
+ * kernels are functions of the host, found by the names that a module's PTX gives them (include/fakecuda.h). Nothing here
+ * measures anything, and whatever is not here answers CUDA_ERROR_NOT_SUPPORTED.
+ *
+ * Device memory is a file that is mapped twice: without rights where the program thinks that it is, and once more for this library. Whoever
+ * reads through a device pointer is killed, as with a GPU; managed memory alone has rights in both places.
+ *
+ * One lock guards everything. Each stream has a thread that takes its tasks in order; what a task waits for besides are places in other
+ * streams. Streams, events and contexts are never freed, so a stale handle is known as such.
+ */
+#define _GNU_SOURCE
+#include "fake.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "fakecuda.h"
+
+#define OK CUDA_SUCCESS
+#define INVALID CUDA_ERROR_INVALID_VALUE
+#define HANDLE CUDA_ERROR_INVALID_HANDLE
+
+/* Which shared object it is: a simulator's exports this, a vendor's does not. */
+int fakecuda_simulated(void) { return 1; }
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t moved = PTHREAD_COND_INITIALIZER;
+static bool initialized;
+static pid_t process;
+
+/* What a handle leads to begins with its kind, and is in a list of its kind. */
+enum kind { CONTEXT, STREAM, EVENT, MODULE, FUNCTION, GRAPH, POOL, PHYSICAL, KINDS };
+struct object {
+	enum kind kind;
+	bool gone;
+	struct object *next;
+};
+static struct object *objects[KINDS];
+
+static void *make(enum kind kind, size_t size)
+{
+	struct object *o = calloc(1, size);
+	o->kind = kind;
+	o->next = objects[kind];
+	objects[kind] = o;
+	return o;
+}
+
+static void *known(enum kind kind, const void *handle)
+{
+	for (struct object *o = objects[kind]; o; o = o->next)
+		if (o == handle && !o->gone)
+			return o;
+	return NULL;
+}
+
+/* ---- memory ---- */
+
+enum { UNIT = 512, PAGE = 4096, GRANULARITY = 2 << 20 };
+#define GIB (1ULL << 30)
+#define TOTAL (8 * GIB)             /* of the device */
+#define RESERVE_AT (16 * GIB)       /* addresses that are reserved */
+#define PHYSICAL_AT (24 * GIB)      /* what is mapped there */
+#define ARENA (32 * GIB)
+static uint64_t base = 0x302000000000;
+static uint8_t *arena;
+static int file = -1;
+
+struct block {
+	uint64_t at, size;
+	enum { PLAIN, MANAGED, RESERVED, MAPPED, BACKING } kind;
+};
+static struct block *blocks; /* by address; what is mapped lies in what is reserved, and is listed apart */
+static size_t blocks_count, blocks_room;
+static uint64_t used;
+
+static bool open_arena(void)
+{
+	const char *at = getenv("FAKECUDA_VA_BASE");
+	if (at && *at)
+		base = strtoull(at, NULL, 16);
+	file = memfd_create("fakecuda", MFD_CLOEXEC);
+	if (file < 0 || ftruncate(file, ARENA) != 0)
+		return false;
+	arena = mmap(NULL, ARENA, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
+	void *p = mmap((void *)base, ARENA, PROT_NONE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED_NOREPLACE, file, 0);
+	return arena != MAP_FAILED && p == (void *)base;
+}
+
+static void insert(struct block b)
+{
+	if (blocks_count == blocks_room)
+		blocks = realloc(blocks, (blocks_room = blocks_room ? 2 * blocks_room : 64) * sizeof *blocks);
+	size_t i = blocks_count++;
+	for (; i > 0 && blocks[i - 1].at > b.at; i--)
+		blocks[i] = blocks[i - 1];
+	blocks[i] = b;
+}
+
+static struct block *block_at(uint64_t at, int kind)
+{
+	for (size_t i = 0; i < blocks_count; i++)
+		if (blocks[i].at == at && ((int)blocks[i].kind == kind || (kind < 0 && blocks[i].kind <= MANAGED)))
+			return &blocks[i];
+	return NULL;
+}
+
+static void erase(struct block *b)
+{
+	memmove(b, b + 1, (size_t)(&blocks[--blocks_count] - b) * sizeof *b);
+}
+
+/* The nth allocation lies at the nth address of the file that FAKECUDA_PLACE names, if that is free. */
+static uint64_t placed(void)
+{
+	static FILE *f;
+	static bool asked;
+	const char *name = getenv("FAKECUDA_PLACE");
+	if (!asked && name && *name)
+		f = fopen(name, "r");
+	asked = true;
+	char line[64];
+	return f && fgets(line, sizeof line, f) ? strtoull(line, NULL, 0) : 0;
+}
+
+/* Free addresses within a part of the arena, 0 where there are none. */
+static uint64_t find_room(uint64_t from, uint64_t to, uint64_t size, uint64_t align, uint64_t wish)
+{
+	for (int pass = wish ? 0 : 1; pass < 2; pass++) {
+		uint64_t at = pass == 0 ? wish : base + from;
+		bool free_ = at >= base + from;
+		for (size_t i = 0; i < blocks_count; i++) {
+			struct block *b = &blocks[i];
+			if (b->kind == MAPPED || b->at + b->size <= at || b->at >= base + to)
+				continue;
+			if (b->at >= at + size)
+				break;
+			if (pass == 0) {
+				free_ = false;
+				break;
+			}
+			at = (b->at + b->size + align - 1) / align * align;
+		}
+		if (free_ && at % UNIT == 0 && at + size <= base + to)
+			return at;
+	}
+	return 0;
+}
+
+static CUresult allocate(CUdeviceptr *p, size_t size, int kind)
+{
+	if (p == NULL || size == 0)
+		return INVALID;
+	uint64_t align = kind == MANAGED ? PAGE : UNIT, whole = (size + align - 1) / align * align;
+	uint64_t at = used + whole > TOTAL ? 0 : find_room(0, RESERVE_AT, whole, align, placed());
+	if (at == 0)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (kind == MANAGED && mprotect((void *)at, whole, PROT_READ | PROT_WRITE) != 0)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	insert((struct block){at, whole, kind});
+	used += whole;
+	*p = at;
+	return OK;
+}
+
+static CUresult release_block(CUdeviceptr p)
+{
+	struct block *b = block_at(p, -1);
+	if (b == NULL)
+		return INVALID;
+	if (b->kind == MANAGED)
+		mprotect((void *)b->at, b->size, PROT_NONE);
+	madvise(arena + (b->at - base), b->size & ~(uint64_t)(PAGE - 1), MADV_REMOVE);
+	used -= b->size;
+	erase(b);
+	return OK;
+}
+
+/* Where this library sees device memory, NULL where no allocation holds all of it. */
+static uint8_t *seen(uint64_t at, uint64_t size)
+{
+	for (size_t i = 0; i < blocks_count; i++) {
+		struct block *b = &blocks[i];
+		if (b->kind != RESERVED && b->kind != BACKING && at >= b->at && at - b->at <= b->size && size <= b->size - (at - b->at))
+			return arena + (at - base);
+	}
+	return NULL;
+}
+
+static bool device_address(uint64_t at) { return at >= base && at < base + ARENA; }
+
+/* Host memory that the device may reach. */
+static struct host { uint8_t *at; size_t size; unsigned flags; bool own; struct host *next; } *hosts;
+
+static struct host *host_of(const void *p)
+{
+	for (struct host *h = hosts; h; h = h->next)
+		if ((const uint8_t *)p >= h->at && (const uint8_t *)p < h->at + h->size)
+			return h;
+	return NULL;
+}
+
+/* ---- contexts, streams, tasks ---- */
+
+struct context {
+	struct object o;
+	unsigned flags;
+	int references; /* of the primary one */
+	CUresult error; /* of the device, once there is one */
+	struct stream *legacy;
+};
+
+struct place { struct stream *stream; uint64_t ticket; };
+
+struct task {
+	struct task *next;
+	struct context *ctx;
+	void (*run)(struct task *);
+	struct place waits[64];
+	unsigned waits_count;
+	uint64_t ticket;
+	struct event *event;
+	struct function *function;
+	struct fakecuda_launch launch;
+	uint8_t *args;
+	const void **params;
+	uint64_t dst, src, width, height, depth, dst_pitch, src_pitch, dst_plane, src_plane;
+	uint32_t value, unit;
+	uint8_t *staged;
+	void (*fn)(void *);
+	CUstreamCallback callback;
+	void *data;
+	CUstream handle;
+	struct graph *graph;
+	bool wait; /* has to hold: value reached */
+	unsigned flags;
+	uint64_t wanted;
+};
+
+struct stream {
+	struct object o;
+	struct context *ctx;
+	unsigned flags;
+	int priority;
+	bool started, legacy;
+	pthread_t thread;
+	struct task *first, **last;
+	uint64_t issued, done;
+	struct graph *capture;
+	bool began; /* the capture with it */
+};
+
+struct event {
+	struct object o;
+	unsigned flags;
+	struct place place; /* of the latest record */
+	uint64_t ns;
+	struct graph *capture;
+};
+
+struct graph {
+	struct object o;
+	bool executable;
+	struct task *tasks;
+	struct task **last;
+	size_t count;
+};
+
+static struct context *primary;
+static __thread struct context *stack[32];
+static __thread unsigned depth;
+static __thread struct stream *own[8];
+
+static uint64_t now(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+static struct context *current(void) { return depth ? stack[depth - 1] : NULL; }
+
+/* What every call that needs a context begins with. The lock is held where it returns 0. */
+static CUresult enter(struct context **ctx)
+{
+	if (!initialized)
+		return CUDA_ERROR_NOT_INITIALIZED;
+	if (getpid() != process)
+		return CUDA_ERROR_NOT_INITIALIZED; /* nothing of it survives a fork */
+	struct context *c = current();
+	pthread_mutex_lock(&lock);
+	CUresult e = c == NULL || c->o.gone ? CUDA_ERROR_INVALID_CONTEXT : c->error;
+	if (e != OK)
+		pthread_mutex_unlock(&lock);
+	*ctx = c;
+	return e;
+}
+
+static CUresult leave(CUresult e)
+{
+	pthread_mutex_unlock(&lock);
+	return e;
+}
+
+static bool ready(const struct task *t)
+{
+	for (unsigned i = 0; i < t->waits_count; i++)
+		if (t->waits[i].stream->done < t->waits[i].ticket)
+			return false;
+	if (t->wait) {
+		uint8_t *p = seen(t->dst, t->unit);
+		uint64_t v = 0;
+		if (p == NULL)
+			return true;
+		memcpy(&v, p, t->unit);
+		switch (t->flags & 3) {
+		case CU_STREAM_WAIT_VALUE_EQ:
+			return v == t->wanted;
+		case CU_STREAM_WAIT_VALUE_AND:
+			return (v & t->wanted) != 0;
+		case CU_STREAM_WAIT_VALUE_NOR:
+			return ~(v | t->wanted) != 0;
+		default:
+			return t->unit == 4 ? (int32_t)(v - t->wanted) >= 0 : (int64_t)(v - t->wanted) >= 0;
+		}
+	}
+	return true;
+}
+
+static void drop(struct task *t)
+{
+	free(t->args);
+	free(t->params);
+	free(t->staged);
+	free(t);
+}
+
+static void *work(void *arg)
+{
+	struct stream *s = arg;
+	pthread_mutex_lock(&lock);
+	while (!s->o.gone || s->first) {
+		struct task *t = s->first;
+		if (t == NULL || !ready(t)) {
+			pthread_cond_wait(&moved, &lock);
+			continue;
+		}
+		pthread_mutex_unlock(&lock);
+		if (t->run && t->ctx->error == OK)
+			t->run(t);
+		pthread_mutex_lock(&lock);
+		if (t->event)
+			t->event->ns = now();
+		s->first = t->next;
+		if (s->first == NULL)
+			s->last = &s->first;
+		s->done = t->ticket;
+		drop(t);
+		pthread_cond_broadcast(&moved);
+	}
+	pthread_mutex_unlock(&lock);
+	return NULL;
+}
+
+static struct stream *new_stream(struct context *c, unsigned flags, int priority)
+{
+	struct stream *s = make(STREAM, sizeof *s);
+	s->ctx = c;
+	s->flags = flags;
+	s->priority = priority;
+	s->last = &s->first;
+	return s;
+}
+
+/* The stream of a handle, NULL for one that is none. */
+static struct stream *stream_of(struct context *c, CUstream h)
+{
+	if (h == NULL || h == (CUstream)1)
+		return c->legacy;
+	if (h == (CUstream)2) {
+		for (unsigned i = 0; i < sizeof own / sizeof *own; i++) {
+			if (own[i] && own[i]->ctx == c)
+				return own[i];
+			if (own[i] == NULL)
+				return own[i] = new_stream(c, 0, 0);
+		}
+		return NULL;
+	}
+	return known(STREAM, h);
+}
+
+CUstream fake_thread_stream(CUstream s) { return s ? s : (CUstream)2; }
+
+static void wait_for(struct task *t, struct stream *s, uint64_t ticket)
+{
+	if (s->done < ticket && t->waits_count < sizeof t->waits / sizeof *t->waits)
+		t->waits[t->waits_count++] = (struct place){s, ticket};
+}
+
+/* Puts a task on a stream, or into the graph that the stream is captured in. Returns the place to wait for. */
+static struct place put(struct stream *s, struct task *t)
+{
+	t->ctx = s->ctx;
+	if (s->capture) {
+		*s->capture->last = t;
+		s->capture->last = &t->next;
+		s->capture->count++;
+		return (struct place){s, 0};
+	}
+	if (s->legacy) {
+		for (struct object *o = objects[STREAM]; o; o = o->next) {
+			struct stream *other = (struct stream *)o;
+			if (other != s && other->ctx == s->ctx && !(other->flags & CU_STREAM_NON_BLOCKING))
+				wait_for(t, other, other->issued);
+		}
+	} else if (!(s->flags & CU_STREAM_NON_BLOCKING))
+		wait_for(t, s->ctx->legacy, s->ctx->legacy->issued);
+	t->ticket = ++s->issued;
+	*s->last = t;
+	s->last = &t->next;
+	if (!s->started) {
+		s->started = true;
+		pthread_create(&s->thread, NULL, work, s);
+		pthread_detach(s->thread);
+	}
+	pthread_cond_broadcast(&moved);
+	return (struct place){s, t->ticket};
+}
+
+static CUresult await(struct place p)
+{
+	while (p.stream->done < p.ticket)
+		pthread_cond_wait(&moved, &lock);
+	return p.stream->ctx->error;
+}
+
+CUresult fake_unsupported(const char *name)
+{
+	static const char *told[600];
+	pthread_mutex_lock(&lock);
+	for (unsigned i = 0; i < sizeof told / sizeof *told && told[i] != name; i++)
+		if (told[i] == NULL) {
+			told[i] = name;
+			fprintf(stderr, "fakecuda: %s is not there\n", name);
+			break;
+		}
+	pthread_mutex_unlock(&lock);
+	return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+/* ---- process, devices, contexts ---- */
+
+static void after_fork(void)
+{
+	pthread_mutex_init(&lock, NULL);
+}
+
+CUresult cuInit(unsigned Flags)
+{
+	if (Flags != 0)
+		return INVALID;
+	pthread_mutex_lock(&lock);
+	if (!initialized) {
+		if (!open_arena())
+			return leave(CUDA_ERROR_OPERATING_SYSTEM);
+		pthread_atfork(NULL, NULL, after_fork);
+		process = getpid();
+		initialized = true;
+	}
+	return leave(getpid() == process ? OK : CUDA_ERROR_NOT_INITIALIZED);
+}
+
+CUresult cuDriverGetVersion(int *v)
+{
+	if (v == NULL)
+		return INVALID;
+	*v = 13000;
+	return OK;
+}
+
+static const struct { CUresult code; const char *name, *text; } errors[] = {
+	{CUDA_SUCCESS, "CUDA_SUCCESS", "no error"},
+	{CUDA_ERROR_INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE", "invalid argument"},
+	{CUDA_ERROR_OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"},
+	{CUDA_ERROR_NOT_INITIALIZED, "CUDA_ERROR_NOT_INITIALIZED", "not initialized"},
+	{CUDA_ERROR_INVALID_DEVICE, "CUDA_ERROR_INVALID_DEVICE", "no such device"},
+	{CUDA_ERROR_INVALID_IMAGE, "CUDA_ERROR_INVALID_IMAGE", "not a binary"},
+	{CUDA_ERROR_INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT", "no context"},
+	{CUDA_ERROR_FILE_NOT_FOUND, "CUDA_ERROR_FILE_NOT_FOUND", "no such file"},
+	{CUDA_ERROR_INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE", "invalid handle"},
+	{CUDA_ERROR_NOT_FOUND, "CUDA_ERROR_NOT_FOUND", "no such name"},
+	{CUDA_ERROR_NOT_READY, "CUDA_ERROR_NOT_READY", "not complete"},
+	{CUDA_ERROR_ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS", "a kernel used memory that is not there"},
+	{CUDA_ERROR_NOT_SUPPORTED, "CUDA_ERROR_NOT_SUPPORTED", "not supported"},
+};
+
+static CUresult error_text(CUresult code, const char **p, bool name)
+{
+	for (unsigned i = 0; p && i < sizeof errors / sizeof *errors; i++)
+		if (errors[i].code == code) {
+			*p = name ? errors[i].name : errors[i].text;
+			return OK;
+		}
+	if (p)
+		*p = NULL;
+	return INVALID;
+}
+
+CUresult cuGetErrorName(CUresult error, const char **pStr) { return error_text(error, pStr, true); }
+CUresult cuGetErrorString(CUresult error, const char **pStr) { return error_text(error, pStr, false); }
+
+static CUresult find_symbol(const char *symbol, void **pfn, int version, uint64_t flags, CUdriverProcAddressQueryResult *status)
+{
+	if (symbol == NULL || pfn == NULL)
+		return INVALID;
+	const struct fake_symbol *best = NULL;
+	bool any = false;
+	for (const struct fake_symbol *s = fake_symbols; s->base; s++) {
+		if (strcmp(s->base, symbol) != 0)
+			continue;
+		any = true;
+		if (s->since > version || (s->thread && flags != CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM))
+			continue;
+		if (best == NULL || s->since > best->since || (s->since == best->since && s->thread > best->thread))
+			best = s;
+	}
+	if (status)
+		*status = best ? CU_GET_PROC_ADDRESS_SUCCESS : any ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+	*pfn = best ? best->fn : NULL;
+	return best || status ? OK : CUDA_ERROR_NOT_FOUND;
+}
+
+CUresult cuGetProcAddress(const char *symbol, void **pfn, int cudaVersion, uint64_t flags) { return find_symbol(symbol, pfn, cudaVersion, flags, NULL); }
+
+CUresult cuGetProcAddress_v2(const char *symbol, void **pfn, int cudaVersion, uint64_t flags, CUdriverProcAddressQueryResult *symbolStatus)
+{
+	return find_symbol(symbol, pfn, cudaVersion, flags, symbolStatus);
+}
+
+CUresult cuGetExportTable(const void **ppExportTable, const CUuuid *pExportTableId)
+{
+	static const size_t table[2] = {sizeof table, 0};
+	if (ppExportTable == NULL || pExportTableId == NULL)
+		return INVALID;
+	*ppExportTable = table;
+	return OK;
+}
+
+#define DEVICE(d) do { if (!initialized) return CUDA_ERROR_NOT_INITIALIZED; if ((d) != 0) return CUDA_ERROR_INVALID_DEVICE; } while (0)
+
+CUresult cuDeviceGet(CUdevice *device, int ordinal)
+{
+	DEVICE(ordinal);
+	*device = 0;
+	return OK;
+}
+
+CUresult cuDeviceGetCount(int *count)
+{
+	DEVICE(0);
+	*count = 1;
+	return OK;
+}
+
+CUresult cuDeviceGetName(char *name, int len, CUdevice dev)
+{
+	DEVICE(dev);
+	if (name == NULL || len <= 0)
+		return INVALID;
+	snprintf(name, (size_t)len, "Fake GPU");
+	return OK;
+}
+
+CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice dev)
+{
+	DEVICE(dev);
+	memset(uuid, 0xfa, sizeof *uuid);
+	return OK;
+}
+CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice dev) { return cuDeviceGetUuid_v2(uuid, dev); }
+
+CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev)
+{
+	DEVICE(dev);
+	*bytes = TOTAL;
+	return OK;
+}
+
+CUresult cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev)
+{
+	DEVICE(dev);
+	if (pi == NULL)
+		return INVALID;
+	switch ((int)attrib) {
+	case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
+		*pi = 1024;
+		break;
+	case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
+		*pi = 8;
+		break;
+	case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
+		*pi = 9;
+		break;
+	case CU_DEVICE_ATTRIBUTE_WARP_SIZE:
+		*pi = 32;
+		break;
+	case CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING:
+	case CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY:
+	case CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH:
+	case CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH:
+	case CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED:
+	case CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED:
+	case CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY:
+		*pi = 1;
+		break;
+	default:
+		*pi = 0;
+	}
+	return OK;
+}
+
+static struct context *new_context(unsigned flags)
+{
+	struct context *c = make(CONTEXT, sizeof *c);
+	c->flags = flags;
+	c->legacy = new_stream(c, 0, 0);
+	c->legacy->legacy = true;
+	return c;
+}
+
+CUresult cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
+{
+	DEVICE(dev);
+	pthread_mutex_lock(&lock);
+	if (primary == NULL)
+		primary = new_context(0);
+	primary->references++;
+	primary->o.gone = false;
+	*pctx = (CUcontext)primary;
+	return leave(OK);
+}
+
+CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev)
+{
+	DEVICE(dev);
+	pthread_mutex_lock(&lock);
+	if (primary == NULL || primary->references == 0)
+		return leave(CUDA_ERROR_INVALID_CONTEXT);
+	primary->o.gone = --primary->references == 0;
+	return leave(OK);
+}
+CUresult cuDevicePrimaryCtxRelease(CUdevice dev) { return cuDevicePrimaryCtxRelease_v2(dev); }
+
+CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned flags)
+{
+	DEVICE(dev);
+	(void)flags;
+	return OK;
+}
+CUresult cuDevicePrimaryCtxSetFlags(CUdevice dev, unsigned flags) { return cuDevicePrimaryCtxSetFlags_v2(dev, flags); }
+
+CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned *flags, int *active)
+{
+	DEVICE(dev);
+	*flags = 0;
+	*active = primary != NULL && primary->references > 0;
+	return OK;
+}
+
+CUresult cuCtxCreate_v2(CUcontext *pctx, unsigned flags, CUdevice dev)
+{
+	DEVICE(dev);
+	if (depth == sizeof stack / sizeof *stack)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	pthread_mutex_lock(&lock);
+	*pctx = (CUcontext)(stack[depth++] = new_context(flags));
+	return leave(OK);
+}
+
+CUresult cuCtxCreate_v4(CUcontext *pctx, CUctxCreateParams *params, unsigned flags, CUdevice dev)
+{
+	return params ? CUDA_ERROR_NOT_SUPPORTED : cuCtxCreate_v2(pctx, flags, dev);
+}
+
+static CUresult all_done(struct context *c)
+{
+	for (struct object *o = objects[STREAM]; o; o = o->next) {
+		struct stream *s = (struct stream *)o;
+		if (s->ctx == c)
+			await((struct place){s, s->issued});
+	}
+	return c->error;
+}
+
+CUresult cuCtxDestroy_v2(CUcontext ctx)
+{
+	pthread_mutex_lock(&lock);
+	struct context *c = known(CONTEXT, ctx);
+	if (c == NULL || c == primary)
+		return leave(CUDA_ERROR_INVALID_CONTEXT);
+	all_done(c);
+	c->o.gone = true;
+	if (current() == c)
+		depth--;
+	return leave(OK);
+}
+CUresult cuCtxDestroy(CUcontext ctx) { return cuCtxDestroy_v2(ctx); }
+
+CUresult cuCtxPushCurrent_v2(CUcontext ctx)
+{
+	pthread_mutex_lock(&lock);
+	struct context *c = known(CONTEXT, ctx);
+	pthread_mutex_unlock(&lock);
+	if (c == NULL || depth == sizeof stack / sizeof *stack)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	stack[depth++] = c;
+	return OK;
+}
+
+CUresult cuCtxPopCurrent_v2(CUcontext *pctx)
+{
+	if (depth == 0)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	depth--;
+	if (pctx)
+		*pctx = (CUcontext)stack[depth];
+	return OK;
+}
+
+CUresult cuCtxSetCurrent(CUcontext ctx)
+{
+	if (depth > 0)
+		depth--;
+	return ctx ? cuCtxPushCurrent_v2(ctx) : OK;
+}
+
+CUresult cuCtxGetCurrent(CUcontext *pctx)
+{
+	if (!initialized)
+		return CUDA_ERROR_NOT_INITIALIZED;
+	*pctx = (CUcontext)current();
+	return OK;
+}
+
+CUresult cuCtxGetDevice(CUdevice *device)
+{
+	if (current() == NULL)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	*device = 0;
+	return OK;
+}
+
+CUresult cuCtxSynchronize(void)
+{
+	struct context *c;
+	CUresult e = enter(&c);
+	return e ? e : leave(all_done(c));
+}
+
+CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest)
+{
+	if (least)
+		*least = 0;
+	if (greatest)
+		*greatest = -5;
+	return current() ? OK : CUDA_ERROR_INVALID_CONTEXT;
+}
+
+/* ---- modules ---- */
+
+struct param { size_t at, size; };
+struct function {
+	struct object o;
+	struct module *module;
+	char name[128];
+	struct param params[64];
+	size_t count, size;
+	fakecuda_kernel *run;
+	struct function *sibling;
+};
+struct variable { char name[128]; CUdeviceptr at; size_t size; struct variable *next; };
+struct module {
+	struct object o;
+	struct function *functions;
+	struct variable *variables;
+};
+
+static fakecuda_kernel *kernel_named(const char *name)
+{
+	static void *library;
+	static bool asked;
+	const char *path = getenv("FAKECUDA_KERNELS");
+	if (!asked && path && *path && (library = dlopen(path, RTLD_NOW | RTLD_LOCAL)) == NULL)
+		fprintf(stderr, "fakecuda: FAKECUDA_KERNELS: %s\n", dlerror());
+	asked = true;
+	return library ? (fakecuda_kernel *)dlsym(library, name) : NULL;
+}
+
+static bool letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '$' || c == '%'; }
+
+/* The next word of PTX: a name or directive, a number, or one other character. */
+static const char *word(const char *p, char *to, size_t size)
+{
+	for (;;) {
+		while (*p == ' ' || *p == '\t' || *p == '\n' || *p == '\r')
+			p++;
+		if (p[0] == '/' && p[1] == '/')
+			while (*p && *p != '\n')
+				p++;
+		else if (p[0] == '/' && p[1] == '*') {
+			const char *end = strstr(p, "*/");
+			p = end ? end + 2 : p + strlen(p);
+		} else
+			break;
+	}
+	size_t n = 0;
+	if (*p == '.' || letter(*p))
+		do {
+			if (n + 1 < size)
+				to[n++] = *p;
+			p++;
+		} while (letter(*p));
+	else if (*p)
+		to[n++] = *p++;
+	to[n] = 0;
+	return p;
+}
+
+/* The size of a type such as .u32 or .b8, 0 for none. */
+static size_t type_size(const char *w)
+{
+	if (w[0] != '.' || strchr("usfb", w[1]) == NULL || w[1] == 0)
+		return 0;
+	int bits = atoi(w + 2);
+	return bits == 8 || bits == 16 || bits == 32 || bits == 64 ? (size_t)bits / 8 : 0;
+}
+
+/* One declaration, of a parameter or a variable, up to the character that ends it: its name, size and alignment. */
+static const char *declaration(const char *p, char *name, size_t *size, size_t *align, char *end)
+{
+	char w[128];
+	size_t unit = 0, count = 1;
+	*align = 0;
+	name[0] = 0;
+	for (;;) {
+		p = word(p, w, sizeof w);
+		if (w[0] == 0 || strchr(",);{=", w[0]))
+			break;
+		if (strcmp(w, ".align") == 0) {
+			p = word(p, w, sizeof w);
+			*align = (size_t)atoi(w);
+		} else if (w[0] == '[') {
+			p = word(p, w, sizeof w);
+			count *= (size_t)atoi(w);
+			p = word(p, w, sizeof w);
+		} else if (type_size(w))
+			unit = type_size(w);
+		else if (w[0] != '.')
+			snprintf(name, 128, "%s", w);
+	}
+	*end = w[0];
+	*size = unit * count;
+	if (*align == 0)
+		*align = unit ? unit : 1;
+	return p;
+}
+
+static CUresult parse(struct module *m, const char *p)
+{
+	char w[128], end;
+	size_t size, align;
+	bool any = false;
+	for (;;) {
+		p = word(p, w, sizeof w);
+		if (w[0] == 0)
+			break;
+		any = any || strcmp(w, ".version") == 0;
+		if (strcmp(w, ".entry") == 0) {
+			struct function *f = make(FUNCTION, sizeof *f);
+			f->module = m;
+			p = word(p, f->name, sizeof f->name);
+			p = word(p, w, sizeof w);
+			for (end = w[0] == '(' ? ',' : ')'; end == ',';) {
+				char name[128];
+				p = declaration(p, name, &size, &align, &end);
+				if (size == 0)
+					break;
+				if (f->count == sizeof f->params / sizeof *f->params)
+					return CUDA_ERROR_INVALID_IMAGE;
+				size_t at = (f->size + align - 1) / align * align;
+				f->params[f->count++] = (struct param){at, size};
+				f->size = at + size;
+			}
+			f->run = kernel_named(f->name);
+			f->sibling = m->functions;
+			m->functions = f;
+			/* The body is the GPU's. */
+			while (*p && *p != '{')
+				p++;
+			for (int d = 0; *p;) {
+				d += *p == '{';
+				d -= *p == '}';
+				p++;
+				if (d == 0)
+					break;
+			}
+		} else if (strcmp(w, ".global") == 0 || strcmp(w, ".const") == 0) {
+			struct variable *v = calloc(1, sizeof *v);
+			p = declaration(p, v->name, &v->size, &align, &end);
+			while (end == '=' && *p && *p != ';')
+				p++;
+			if (v->size && allocate(&v->at, v->size, PLAIN) == OK) {
+				memset(seen(v->at, v->size), 0, v->size);
+				v->next = m->variables;
+				m->variables = v;
+			}
+		}
+	}
+	return any ? OK : CUDA_ERROR_INVALID_IMAGE;
+}
+
+/* PTX text, a fat binary with PTX, or an ELF file with PTX in its section .ptx. */
+static CUresult load(struct module *m, const uint8_t *image)
+{
+	uint32_t magic;
+	if (image == NULL)
+		return INVALID;
+	memcpy(&magic, image, sizeof magic);
+	if (magic == 0x466243b1) {
+		memcpy(&image, image + 8, sizeof image);
+		return load(m, image);
+	}
+	if (magic == 0xba55ed50) {
+		uint16_t header;
+		uint64_t size;
+		memcpy(&header, image + 6, 2);
+		memcpy(&size, image + 8, 8);
+		for (const uint8_t *p = image + header, *end = p + size; p + 16 <= end;) {
+			uint16_t kind;
+			uint32_t head;
+			uint64_t body;
+			memcpy(&kind, p, 2);
+			memcpy(&head, p + 4, 4);
+			memcpy(&body, p + 8, 8);
+			if (kind == 1)
+				return parse(m, (const char *)p + head);
+			p += head + body;
+		}
+		return CUDA_ERROR_NO_BINARY_FOR_GPU;
+	}
+	if (memcmp(image, ELFMAG, SELFMAG) == 0) {
+		const Elf64_Ehdr *e = (const void *)image;
+		const Elf64_Shdr *s = (const void *)(image + e->e_shoff);
+		for (unsigned i = 0; i < e->e_shnum; i++)
+			if (strcmp((const char *)image + s[e->e_shstrndx].sh_offset + s[i].sh_name, ".ptx") == 0)
+				return parse(m, (const char *)image + s[i].sh_offset);
+		return CUDA_ERROR_INVALID_IMAGE;
+	}
+	return parse(m, (const char *)image);
+}
+
+static CUresult load_module(void **out, const void *image, bool context)
+{
+	struct context *c;
+	CUresult e = OK;
+	if (out == NULL || image == NULL)
+		return INVALID;
+	if (context)
+		e = enter(&c);
+	else if (!initialized)
+		e = CUDA_ERROR_NOT_INITIALIZED;
+	else
+		pthread_mutex_lock(&lock);
+	if (e)
+		return e;
+	struct module *m = make(MODULE, sizeof *m);
+	e = load(m, image);
+	if (e)
+		m->o.gone = true;
+	else
+		*out = m;
+	return leave(e);
+}
+
+static CUresult load_file(void **out, const char *name, bool context)
+{
+	FILE *f = name ? fopen(name, "rb") : NULL;
+	if (f == NULL)
+		return CUDA_ERROR_FILE_NOT_FOUND;
+	size_t room = 1 << 20, n;
+	char *b = calloc(1, room + 1);
+	for (size_t have = 0; (n = fread(b + have, 1, room - have, f)) > 0;) {
+		have += n;
+		if (have == room) {
+			b = realloc(b, 2 * room + 1);
+			memset(b + room, 0, room + 1);
+			room *= 2;
+		}
+	}
+	fclose(f);
+	CUresult e = load_module(out, b, context);
+	free(b);
+	return e;
+}
+
+CUresult cuModuleLoad(CUmodule *module, const char *fname) { return load_file((void **)module, fname, true); }
+CUresult cuModuleLoadData(CUmodule *module, const void *image) { return load_module((void **)module, image, true); }
+CUresult cuModuleLoadFatBinary(CUmodule *module, const void *fatCubin) { return load_module((void **)module, fatCubin, true); }
+CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned numOptions, CUjit_option *options, void **optionValues)
+{
+	return numOptions && (options == NULL || optionValues == NULL) ? INVALID : load_module((void **)module, image, true);
+}
+CUresult cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jitOptions, void **jitOptionsValues, unsigned numJitOptions, CUlibraryOption *libraryOptions,
+			   void **libraryOptionValues, unsigned numLibraryOptions)
+{
+	(void)jitOptions, (void)jitOptionsValues, (void)numJitOptions, (void)libraryOptions, (void)libraryOptionValues, (void)numLibraryOptions;
+	return load_module((void **)library, code, false);
+}
+CUresult cuLibraryLoadFromFile(CUlibrary *library, const char *fileName, CUjit_option *jitOptions, void **jitOptionsValues, unsigned numJitOptions, CUlibraryOption *libraryOptions,
+			       void **libraryOptionValues, unsigned numLibraryOptions)
+{
+	(void)jitOptions, (void)jitOptionsValues, (void)numJitOptions, (void)libraryOptions, (void)libraryOptionValues, (void)numLibraryOptions;
+	return load_file((void **)library, fileName, false);
+}
+
+static CUresult unload(const void *handle)
+{
+	pthread_mutex_lock(&lock);
+	struct module *m = known(MODULE, handle);
+	if (m == NULL)
+		return leave(HANDLE);
+	m->o.gone = true;
+	for (struct function *f = m->functions; f; f = f->sibling)
+		f->o.gone = true;
+	for (struct variable *v = m->variables; v; v = v->next)
+		release_block(v->at);
+	return leave(OK);
+}
+CUresult cuModuleUnload(CUmodule hmod) { return unload(hmod); }
+CUresult cuLibraryUnload(CUlibrary library) { return unload(library); }
+
+static CUresult function_of(void **out, const void *module, const char *name)
+{
+	pthread_mutex_lock(&lock);
+	struct module *m = known(MODULE, module);
+	if (m == NULL)
+		return leave(HANDLE);
+	for (struct function *f = m->functions; name && f; f = f->sibling)
+		if (strcmp(f->name, name) == 0) {
+			*out = f;
+			return leave(OK);
+		}
+	return leave(CUDA_ERROR_NOT_FOUND);
+}
+CUresult cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name) { return function_of((void **)hfunc, hmod, name); }
+CUresult cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const char *name) { return function_of((void **)pKernel, library, name); }
+
+CUresult cuLibraryGetModule(CUmodule *pMod, CUlibrary library)
+{
+	*pMod = (CUmodule)library;
+	return OK;
+}
+
+CUresult cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel)
+{
+	*pFunc = (CUfunction)kernel;
+	return OK;
+}
+
+static CUresult variable_of(CUdeviceptr *dptr, size_t *bytes, const void *module, const char *name)
+{
+	pthread_mutex_lock(&lock);
+	struct module *m = known(MODULE, module);
+	if (m == NULL)
+		return leave(HANDLE);
+	for (struct variable *v = m->variables; name && v; v = v->next)
+		if (strcmp(v->name, name) == 0) {
+			if (dptr)
+				*dptr = v->at;
+			if (bytes)
+				*bytes = v->size;
+			return leave(OK);
+		}
+	return leave(CUDA_ERROR_NOT_FOUND);
+}
+CUresult cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule hmod, const char *name) { return variable_of(dptr, bytes, hmod, name); }
+CUresult cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name) { return variable_of(dptr, bytes, library, name); }
+
+static CUresult param_info(const void *func, size_t index, size_t *offset, size_t *size)
+{
+	pthread_mutex_lock(&lock);
+	struct function *f = known(FUNCTION, func);
+	if (f == NULL)
+		return leave(HANDLE);
+	if (index >= f->count || offset == NULL)
+		return leave(INVALID);
+	*offset = f->params[index].at;
+	if (size)
+		*size = f->params[index].size;
+	return leave(OK);
+}
+CUresult cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t *paramOffset, size_t *paramSize) { return param_info(func, paramIndex, paramOffset, paramSize); }
+CUresult cuKernelGetParamInfo(CUkernel kernel, size_t paramIndex, size_t *paramOffset, size_t *paramSize) { return param_info(kernel, paramIndex, paramOffset, paramSize); }
+
+CUresult cuFuncGetAttribute(int *pi, CUfunction_attribute attrib, CUfunction hfunc)
+{
+	pthread_mutex_lock(&lock);
+	bool there = known(FUNCTION, hfunc);
+	*pi = attrib == CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK ? 1024 : 0;
+	return leave(there ? OK : HANDLE);
+}
+
+CUresult cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value)
+{
+	(void)attrib, (void)value;
+	pthread_mutex_lock(&lock);
+	return leave(known(FUNCTION, hfunc) ? OK : HANDLE);
+}
+
+/* ---- memory that programs ask for ---- */
+
+CUresult cuMemGetInfo_v2(size_t *free_, size_t *total)
+{
+	struct context *c;
+	CUresult e = enter(&c);
+	if (e)
+		return e;
+	*free_ = TOTAL - used;
+	*total = TOTAL;
+	return leave(OK);
+}
+
+static CUresult memory_call(CUdeviceptr *p, size_t size, int kind)
+{
+	struct context *c;
+	CUresult e = enter(&c);
+	return e ? e : leave(allocate(p, size, kind));
+}
+
+CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize) { return memory_call(dptr, bytesize, PLAIN); }
+CUresult cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, unsigned flags)
+{
+	(void)flags;
+	return memory_call(dptr, bytesize, MANAGED);
+}
+
+CUresult cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes, size_t Height, unsigned ElementSizeBytes)
+{
+	if (pPitch == NULL || (ElementSizeBytes != 4 && ElementSizeBytes != 8 && ElementSizeBytes != 16))
+		return INVALID;
+	*pPitch = (WidthInBytes + UNIT - 1) / UNIT * UNIT;
+	return memory_call(dptr, *pPitch * Height, PLAIN);
+}
+
+CUresult cuMemFree_v2(CUdeviceptr dptr)
+{
+	struct context *c;
+	CUresult e = enter(&c);
+	if (e)
+		return e;
+	if (dptr == 0)
+		return leave(OK);
+	if (block_at(dptr, -1))
+		all_done(c);
+	return leave(release_block(dptr));
+}
+
+CUresult cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr)
+{
+	struct context *c;
+	CUresult e = enter(&c);
+	if (e)
+		return e;
+	for (size_t i = 0; i < blocks_count; i++)
+		if (blocks[i].kind <= MANAGED && dptr >= blocks[i].at && dptr < blocks[i].at + blocks[i].size) {
+			if (pbase)
+				*pbase = blocks[i].at;
+			if (psize)
+				*psize = blocks[i].size;
+			return leave(OK);
+		}
+	return leave(CUDA_ERROR_NOT_FOUND);
+}
+
+static CUresult add_host(void *p, size_t size, unsigned flags, bool own_)
+{
+	struct host *h = calloc(1, sizeof *h);
+	*h = (struct host){p, size, flags, own_, hosts};
+	hosts = h;
+	return OK;
+}
+
+CUresult cuMemHostAlloc(void **pp, size_t bytesize, unsigned Flags)
+{
+	struct context *c;
+	CUresult e = enter(&c);
+	if (e)
+		return e;
+	if (pp == NULL || bytesize == 0)
+		return leave(INVALID);
+	void *p = mmap(NULL, bytesize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (p == MAP_FAILED)
+		return leave(CUDA_ERROR_OUT_OF_MEMORY);
+	*pp = p;
+	return leave(add_host(p, bytesize, Flags, true));
+}
+CUresult cuMemAllocHost_v2(void **pp, size_t bytesize) { return cuMemHostAlloc(pp, bytesize, 0); }
+
+static CUresult end_host(void *p, bool own_)
+{
+	struct context *c;
+	CUresult e = enter(&c);
+	if (e)
+		return e;
+	for (struct host **h = &hosts; *h; h = &(*h)->next)
+		if ((*h)->at == p && (*h)->own == own_) {
+			struct host *gone = *h;
+			all_done(c);
+			*h = gone->next;
+			if (own_)
+				munmap(p, gone->size);
+			free(gone);
+			return leave(OK);
+		}
+	return leave(own_ ? INVALID : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+}
+CUresult cuMemFreeHost(void *p) { return end_host(p, true); }
+CUresult cuMemHostUnregister(void *p) { return end_host(p, false); }
+
+CUresult cuMemHostRegister_v2(void *p, size_t bytesize, unsigned Flags)
+{
+	struct context *c;
+	CUresult e = enter(&c);
+	if (e)
+		return e;
+	if (p == NULL || bytesize == 0)
+		return leave(INVALID);
+	return leave(host_of(p) ? CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED : add_host(p, bytesize, Flags, false));
+}
+CUresult cuMemHostRegister(void *p, size_t bytesize, unsigned Flags) { return cuMemHostRegister_v2(p, bytesize, Flags); }
+
+CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, unsigned Flags)
+{
+	struct context *c;
+	CUresult e = enter(&c);
+	if (e)
+		return e;
+	if (pdptr == NULL || Flags || host_of(p) == NULL)
+		return leave(INVALID);
+	*pdptr = (CUdeviceptr)p;
+	return leave(OK);
+}
+
+CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr ptr)
+{
+	struct context *c;
+	CUresult e = enter(&c);
+	if (e)
+		return e;
+	bool device = device_address(ptr) && seen(ptr, 1), host = !device && host_of((void *)ptr);
+	if (!device && !host)
+		return leave(INVALID);
+	switch ((int)attribute) {
+	case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+		*(unsigned *)data = device ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
+		break;
+	case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+	case CU_POINTER_ATTRIBUTE_HOST_POINTER:
+		*(uint64_t *)data = ptr;
+		break;
+	case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+		*(int *)data = 0;
+		break;
+	default:
+		return leave(CUDA_ERROR_NOT_SUPPORTED);
+	}
+	return leave(OK);
+}
+
+/* Reserved addresses and what is mapped there. */
+struct physical { struct object o; uint64_t at, size; };
+
+CUresult cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp *prop, CUmemAllocationGranularity_flags option)
+{
+	(void)option;
+	if (!initialized || granularity == NULL || prop == NULL)
+		return initialized ? INVALID : CUDA_ERROR_NOT_INITIALIZED;
+	*granularity = GRANULARITY;
+	return OK;
+}
+
+CUresult cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr addr, uint64_t flags)
+{
+	if (!initialized)
+		return CUDA_ERROR_NOT_INITIALIZED;
+	if (ptr == NULL || size == 0 || size % GRANULARITY || flags)
+		return INVALID;
+	pthread_mutex_lock(&lock);
+	uint64_t align = alignment > GRANULARITY ? alignment : GRANULARITY, wish = placed();
+	uint64_t at = find_room(RESERVE_AT, PHYSICAL_AT, size, align, wish ? wish : addr);
+	if (at == 0)
+		return leave(CUDA_ERROR_OUT_OF_MEMORY);
+	insert((struct block){at, size, RESERVED});
+	*ptr = at;
+	return leave(OK);
+}
+
+CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size)
+{
+	pthread_mutex_lock(&lock);
+	struct block *b = block_at(ptr, RESERVED);
+	if (b == NULL || b->size != size)
+		return leave(INVALID);
+	erase(b);
+	return leave(OK);
+}
+
+CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *prop, uint64_t flags)
+{
+	if (!initialized)
+		return CUDA_ERROR_NOT_INITIALIZED;
+	if (handle == NULL || prop == NULL || size == 0 || size % GRANULARITY || flags)
+		return INVALID;
+	pthread_mutex_lock(&lock);
+	uint64_t at = used + size > TOTAL ? 0 : find_room(PHYSICAL_AT, ARENA, size, GRANULARITY, 0);
+	if (at == 0)
+		return leave(CUDA_ERROR_OUT_OF_MEMORY);
+	struct physical *p = make(PHYSICAL, sizeof *p);
+	p->at = at;
+	p->size = size;
+	used += size;
+	insert((struct block){at, size, BACKING});
+	*handle = (uint64_t)p;
+	return leave(OK);
+}
+
+CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
+{
+	pthread_mutex_lock(&lock);
+	struct physical *p = known(PHYSICAL, (void *)handle);
+	if (p == NULL)
+		return leave(INVALID);
+	p->o.gone = true; /* what is mapped of it stays */
+	return leave(OK);
+}
+
+CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle, uint64_t flags)
+{
+	pthread_mutex_lock(&lock);
+	struct physical *p = known(PHYSICAL, (void *)handle);
+	bool in = false;
+	for (size_t i = 0; i < blocks_count; i++)
+		in = in || (blocks[i].kind == RESERVED && ptr >= blocks[i].at && ptr + size <= blocks[i].at + blocks[i].size);
+	if (p == NULL || !in || flags || size % GRANULARITY || offset + size > p->size || seen(ptr, 1))
+		return leave(INVALID);
+	if (mmap(arena + (ptr - base), size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, (off_t)(p->at - base + offset)) == MAP_FAILED)
+		return leave(CUDA_ERROR_OUT_OF_MEMORY);
+	insert((struct block){ptr, size, MAPPED});
+	return leave(OK);
+}
+
+CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
+{
+	pthread_mutex_lock(&lock);
+	struct block *b = block_at(ptr, MAPPED);
+	if (b == NULL || b->size != size)
+		return leave(INVALID);
+	erase(b);
+	return leave(OK);
+}
+
+CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc, size_t count)
+{
+	pthread_mutex_lock(&lock);
+	return leave(seen(ptr, size) && desc && count ? OK : INVALID);
+}
+
+/* ---- streams and events ---- */
+
+CUresult cuStreamCreateWithPriority(CUstream *phStream, unsigned flags, int priority)
+{
+	struct context *c;
+	CUresult e = enter(&c);
+	if (e)
+		return e;
+	if (phStream == NULL || flags > CU_STREAM_NON_BLOCKING)
+		return leave(INVALID);
+	*phStream = (CUstream)new_stream(c, flags, priority < -5 ? -5 : priority > 0 ? 0 : priority);
+	return leave(OK);
+}
+CUresult cuStreamCreate(CUstream *phStream, unsigned Flags) { return cuStreamCreateWithPriority(phStream, Flags, 0); }
+
+/* The stream that a call names. The lock is held where it returns 0. */
+static CUresult on_stream(CUstream h, struct stream **s)
+{
+	struct context *c;
+	CUresult e = enter(&c);
+	if (e)
+		return e;
+	*s = stream_of(c, h);
+	return *s ? OK : leave(HANDLE);
+}
+
+CUresult cuStreamDestroy_v2(CUstream hStream)
+{
+	struct stream *s;
+	CUresult e = on_stream(hStream, &s);
+	if (e)
+		return e;
+	if (s != known(STREAM, hStream) || s->legacy)
+		return leave(HANDLE);
+	s->o.gone = true; /* once its work is done */
+	pthread_cond_broadcast(&moved);
+	return leave(OK);
+}
+CUresult cuStreamDestroy(CUstream hStream) { return cuStreamDestroy_v2(hStream); }
+
+CUresult cuStreamSynchronize(CUstream hStream)
+{
+	struct stream *s;
+	CUresult e = on_stream(hStream, &s);
+	if (e)
+		return e;
+	if (s->capture)
+		return leave(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+	return leave(await((struct place){s, s->issued}));
+}
+
+CUresult cuStreamQuery(CUstream hStream)
+{
+	struct stream *s;
+	CUresult e = on_stream(hStream, &s);
+	if (e)
+		return e;
+	return leave(s->done < s->issued ? CUDA_ERROR_NOT_READY : OK);
+}
+
+CUresult cuStreamGetPriority(CUstream hStream, int *priority)
+{
+	struct stream *s;
+	CUresult e = on_stream(hStream, &s);
+	if (e)
+		return e;
+	*priority = s->priority;
+	return leave(OK);
+}
+
+CUresult cuStreamGetFlags(CUstream hStream, unsigned *flags)
+{
+	struct stream *s;
+	CUresult e = on_stream(hStream, &s);
+	if (e)
+		return e;
+	*flags = s->flags;
+	return leave(OK);
+}
+
+CUresult cuEventCreate(CUevent *phEvent, unsigned Flags)
+{
+	struct context *c;
+	CUresult e = enter(&c);
+	if (e)
+		return e;
+	struct event *v = make(EVENT, sizeof *v);
+	v->flags = Flags;
+	*phEvent = (CUevent)v;
+	return leave(OK);
+}
+
+CUresult cuEventDestroy_v2(CUevent hEvent)
+{
+	pthread_mutex_lock(&lock);
+	struct event *v = known(EVENT, hEvent);
+	if (v == NULL)
+		return leave(HANDLE);
+	v->o.gone = true;
+	return leave(OK);
+}
+CUresult cuEventDestroy(CUevent hEvent) { return cuEventDestroy_v2(hEvent); }
+
+static struct task *new_task(void (*run)(struct task *))
+{
+	struct task *t = calloc(1, sizeof *t);
+	t->run = run;
+	return t;
+}
+
+static void record_on(struct stream *s, struct event *v)
+{
+	if (s->capture) {
+		v->capture = s->capture;
+		v->place = (struct place){s, 0};
+		return;
+	}
+	struct task *t = new_task(NULL);
+	t->event = v;
+	v->capture = NULL;
+	v->place = put(s, t);
+}
+
+CUresult cuEventRecord(CUevent hEvent, CUstream hStream)
+{
+	struct stream *s;
+	CUresult e = on_stream(hStream, &s);
+	if (e)
+		return e;
+	struct event *v = known(EVENT, hEvent);
+	if (v == NULL)
+		return leave(HANDLE);
+	record_on(s, v);
+	return leave(OK);
+}
+CUresult cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned flags) { return flags ? CUDA_ERROR_NOT_SUPPORTED : cuEventRecord(hEvent, hStream); }
+
+CUresult cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned Flags)
+{
+	struct stream *s;
+	CUresult e = Flags ? INVALID : on_stream(hStream, &s);
+	if (e)
+		return e;
+	struct event *v = known(EVENT, hEvent);
+	if (v == NULL)
+		return leave(HANDLE);
+	if (v->capture && s->capture == NULL)
+		s->capture = v->capture; /* it joins */
+	if (v->place.stream && v->capture == NULL) {
+		struct task *t = new_task(NULL);
+		wait_for(t, v->place.stream, v->place.ticket);
+		put(s, t);
+	}
+	return leave(OK);
+}
+
+CUresult cuEventQuery(CUevent hEvent)
+{
+	pthread_mutex_lock(&lock);
+	struct event *v = known(EVENT, hEvent);
+	if (v == NULL)
+		return leave(HANDLE);
+	return leave(v->place.stream && v->place.stream->done < v->place.ticket ? CUDA_ERROR_NOT_READY : OK);
+}
+
+CUresult cuEventSynchronize(CUevent hEvent)
+{
+	pthread_mutex_lock(&lock);
+	struct event *v = known(EVENT, hEvent);
+	if (v == NULL)
+		return leave(HANDLE);
+	return leave(v->place.stream ? await(v->place) : OK);
+}
+
+CUresult cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEnd)
+{
+	pthread_mutex_lock(&lock);
+	struct event *a = known(EVENT, hStart), *b = known(EVENT, hEnd);
+	if (a == NULL || b == NULL || a->place.stream == NULL || b->place.stream == NULL || ((a->flags | b->flags) & CU_EVENT_DISABLE_TIMING))
+		return leave(HANDLE);
+	if (a->place.stream->done < a->place.ticket || b->place.stream->done < b->place.ticket)
+		return leave(CUDA_ERROR_NOT_READY);
+	*pMilliseconds = (float)((double)(int64_t)(b->ns - a->ns) / 1e6);
+	return leave(OK);
+}
+CUresult cuEventElapsedTime(float *pMilliseconds, CUevent hStart, CUevent hEnd) { return cuEventElapsedTime_v2(pMilliseconds, hStart, hEnd); }
+
+/* ---- copies and fills ---- */
+
+/* Memory that a task uses: the device's as this library sees it, or the host's. */
+static uint8_t *reach(struct task *t, uint64_t at, uint64_t size)
+{
+	if (!device_address(at))
+		return (uint8_t *)at;
+	pthread_mutex_lock(&lock);
+	uint8_t *p = seen(at, size);
+	if (p == NULL)
+		t->ctx->error = CUDA_ERROR_ILLEGAL_ADDRESS;
+	pthread_mutex_unlock(&lock);
+	return p;
+}
+
+static uint64_t span(const struct task *t, uint64_t pitch, uint64_t plane) { return (t->depth - 1) * pitch * plane + (t->height - 1) * pitch + t->width; }
+
+static void copy(struct task *t)
+{
+	if (t->width == 0 || t->height == 0 || t->depth == 0)
+		return;
+	uint8_t *d = reach(t, t->dst, span(t, t->dst_pitch, t->dst_plane)), *s = t->staged ? t->staged : reach(t, t->src, span(t, t->src_pitch, t->src_plane));
+	for (uint64_t z = 0; d && s && z < t->depth; z++)
+		for (uint64_t y = 0; y < t->height; y++)
+			memmove(d + (z * t->dst_plane + y) * t->dst_pitch, s + (z * t->src_plane + y) * t->src_pitch, t->width);
+}
+
+static void fill(struct task *t)
+{
+	if (t->width == 0 || t->height == 0)
+		return;
+	uint8_t *d = reach(t, t->dst, (t->height - 1) * t->dst_pitch + t->width * t->unit);
+	for (uint64_t y = 0; d && y < t->height; y++)
+		for (uint64_t x = 0; x < t->width; x++)
+			memcpy(d + y * t->dst_pitch + x * t->unit, &t->value, t->unit);
+}
+
+static bool there(uint64_t at, uint64_t size) { return device_address(at) ? seen(at, size) != NULL : at != 0; }
+
+/* Puts a copy on a stream. What is not pinned is taken, or brought, before the call returns. */
+static CUresult put_copy(CUstream h, bool wait, struct task shape)
+{
+	struct stream *s;
+	CUresult e = on_stream(h, &s);
+	if (e)
+		return e;
+	if (shape.width && shape.height && shape.depth && (!there(shape.dst, span(&shape, shape.dst_pitch, shape.dst_plane)) || !there(shape.src, span(&shape, shape.src_pitch, shape.src_plane))))
+		return leave(INVALID);
+	struct task *t = new_task(copy);
+	shape.run = copy;
+	*t = shape;
+	bool from_host = !device_address(t->src) && !host_of((void *)t->src), to_host = !device_address(t->dst) && !host_of((void *)t->dst);
+	if (s->capture && wait) {
+		drop(t);
+		return leave(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+	}
+	if (from_host && !wait && t->width && t->height && t->depth) {
+		uint64_t n = span(t, t->src_pitch, t->src_plane);
+		t->staged = malloc(n);
+		memcpy(t->staged, (void *)t->src, n);
+	}
+	struct place p = put(s, t);
+	return leave((wait || to_host) && p.ticket ? await(p) : OK);
+}
+
+static struct task line(uint64_t dst, uint64_t src, uint64_t n) { return (struct task){.dst = dst, .src = src, .width = n, .height = 1, .depth = 1}; }
+
+CUresult cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount) { return put_copy(NULL, true, line(dst, src, ByteCount)); }
+CUresult cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream) { return put_copy(hStream, false, line(dst, src, ByteCount)); }
+CUresult cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount) { return put_copy(NULL, true, line(dstDevice, (uint64_t)srcHost, ByteCount)); }
+CUresult cuMemcpyDtoH_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount) { return put_copy(NULL, true, line((uint64_t)dstHost, srcDevice, ByteCount)); }
+CUresult cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount) { return put_copy(NULL, true, line(dstDevice, srcDevice, ByteCount)); }
+CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, CUstream hStream)
+{
+	return put_copy(hStream, false, line(dstDevice, (uint64_t)srcHost, ByteCount));
+}
+CUresult cuMemcpyDtoHAsync_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream)
+{
+	return put_copy(hStream, false, line((uint64_t)dstHost, srcDevice, ByteCount));
+}
+CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream)
+{
+	return put_copy(hStream, false, line(dstDevice, srcDevice, ByteCount));
+}
+CUresult cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount)
+{
+	(void)dstContext, (void)srcContext;
+	return put_copy(NULL, true, line(dstDevice, srcDevice, ByteCount));
+}
+CUresult cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount, CUstream hStream)
+{
+	(void)dstContext, (void)srcContext;
+	return put_copy(hStream, false, line(dstDevice, srcDevice, ByteCount));
+}
+
+/* Where one side of a copy begins, 0 for what is neither host nor device memory. */
+static uint64_t side(CUmemorytype type, const void *host, CUdeviceptr device, size_t x, size_t y, size_t z, size_t pitch, size_t rows)
+{
+	uint64_t at = type == CU_MEMORYTYPE_HOST ? (uint64_t)host : type == CU_MEMORYTYPE_ARRAY ? 0 : device;
+	return at ? at + x + pitch * (y + rows * z) : 0;
+}
+
+static CUresult copy2d(const CUDA_MEMCPY2D *p, CUstream h, bool wait)
+{
+	if (p == NULL)
+		return INVALID;
+	size_t from = p->srcPitch ? p->srcPitch : p->WidthInBytes, to = p->dstPitch ? p->dstPitch : p->WidthInBytes;
+	struct task t = {.width = p->WidthInBytes, .height = p->Height, .depth = 1, .src_pitch = from, .dst_pitch = to};
+	t.src = side(p->srcMemoryType, p->srcHost, p->srcDevice, p->srcXInBytes, p->srcY, 0, from, 0);
+	t.dst = side(p->dstMemoryType, p->dstHost, p->dstDevice, p->dstXInBytes, p->dstY, 0, to, 0);
+	return from < t.width || to < t.width || t.src == 0 || t.dst == 0 ? INVALID : put_copy(h, wait, t);
+}
+CUresult cuMemcpy2D_v2(const CUDA_MEMCPY2D *pCopy) { return copy2d(pCopy, NULL, true); }
+CUresult cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *pCopy) { return copy2d(pCopy, NULL, true); }
+CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *pCopy, CUstream hStream) { return copy2d(pCopy, hStream, false); }
+
+static CUresult copy3d(const CUDA_MEMCPY3D *p, CUstream h, bool wait)
+{
+	if (p == NULL)
+		return INVALID;
+	size_t from = p->srcPitch ? p->srcPitch : p->WidthInBytes, to = p->dstPitch ? p->dstPitch : p->WidthInBytes;
+	size_t above = p->srcHeight ? p->srcHeight : p->Height, below = p->dstHeight ? p->dstHeight : p->Height;
+	struct task t = {.width = p->WidthInBytes, .height = p->Height, .depth = p->Depth, .src_pitch = from, .dst_pitch = to, .src_plane = above, .dst_plane = below};
+	t.src = side(p->srcMemoryType, p->srcHost, p->srcDevice, p->srcXInBytes, p->srcY, p->srcZ, from, above);
+	t.dst = side(p->dstMemoryType, p->dstHost, p->dstDevice, p->dstXInBytes, p->dstY, p->dstZ, to, below);
+	return from < t.width || to < t.width || t.src == 0 || t.dst == 0 ? INVALID : put_copy(h, wait, t);
+}
+CUresult cuMemcpy3D_v2(const CUDA_MEMCPY3D *pCopy) { return copy3d(pCopy, NULL, true); }
+CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *pCopy, CUstream hStream) { return copy3d(pCopy, hStream, false); }
+
+static CUresult put_fill(CUstream h, bool wait, CUdeviceptr dst, size_t pitch, uint32_t value, uint32_t unit, size_t width, size_t height)
+{
+	struct stream *s;
+	CUresult e = on_stream(h, &s);
+	if (e)
+		return e;
+	if (dst % unit || (width && height && seen(dst, (height - 1) * pitch + width * unit) == NULL))
+		return leave(INVALID);
+	struct task *t = new_task(fill);
+	t->dst = dst, t->dst_pitch = pitch, t->value = value, t->unit = unit, t->width = width, t->height = height;
+	struct place p = put(s, t);
+	return leave(wait && p.ticket ? await(p) : OK);
+}
+
+CUresult cuMemsetD8_v2(CUdeviceptr dstDevice, uint8_t uc, size_t N) { return put_fill(NULL, true, dstDevice, 0, uc, 1, N, 1); }
+CUresult cuMemsetD16_v2(CUdeviceptr dstDevice, uint16_t us, size_t N) { return put_fill(NULL, true, dstDevice, 0, us, 2, N, 1); }
+CUresult cuMemsetD32_v2(CUdeviceptr dstDevice, uint32_t ui, size_t N) { return put_fill(NULL, true, dstDevice, 0, ui, 4, N, 1); }
+CUresult cuMemsetD2D8_v2(CUdeviceptr dstDevice, size_t dstPitch, uint8_t uc, size_t Width, size_t Height) { return put_fill(NULL, true, dstDevice, dstPitch, uc, 1, Width, Height); }
+CUresult cuMemsetD2D16_v2(CUdeviceptr dstDevice, size_t dstPitch, uint16_t us, size_t Width, size_t Height) { return put_fill(NULL, true, dstDevice, dstPitch, us, 2, Width, Height); }
+CUresult cuMemsetD2D32_v2(CUdeviceptr dstDevice, size_t dstPitch, uint32_t ui, size_t Width, size_t Height) { return put_fill(NULL, true, dstDevice, dstPitch, ui, 4, Width, Height); }
+CUresult cuMemsetD8Async(CUdeviceptr dstDevice, uint8_t uc, size_t N, CUstream hStream) { return put_fill(hStream, false, dstDevice, 0, uc, 1, N, 1); }
+CUresult cuMemsetD16Async(CUdeviceptr dstDevice, uint16_t us, size_t N, CUstream hStream) { return put_fill(hStream, false, dstDevice, 0, us, 2, N, 1); }
+CUresult cuMemsetD32Async(CUdeviceptr dstDevice, uint32_t ui, size_t N, CUstream hStream) { return put_fill(hStream, false, dstDevice, 0, ui, 4, N, 1); }
+CUresult cuMemsetD2D8Async(CUdeviceptr dstDevice, size_t dstPitch, uint8_t uc, size_t Width, size_t Height, CUstream hStream)
+{
+	return put_fill(hStream, false, dstDevice, dstPitch, uc, 1, Width, Height);
+}
+CUresult cuMemsetD2D32Async(CUdeviceptr dstDevice, size_t dstPitch, uint32_t ui, size_t Width, size_t Height, CUstream hStream)
+{
+	return put_fill(hStream, false, dstDevice, dstPitch, ui, 4, Width, Height);
+}
+
+static void store_value(struct task *t)
+{
+	uint8_t *p = reach(t, t->dst, t->unit);
+	if (p)
+		memcpy(p, &t->wanted, t->unit);
+}
+
+static CUresult value_task(CUstream h, CUdeviceptr addr, uint64_t value, uint32_t unit, unsigned flags, bool wait)
+{
+	struct stream *s;
+	CUresult e = on_stream(h, &s);
+	if (e)
+		return e;
+	if (seen(addr, unit) == NULL)
+		return leave(INVALID);
+	struct task *t = new_task(wait ? NULL : store_value);
+	t->dst = addr, t->wanted = value, t->unit = unit, t->flags = flags, t->wait = wait;
+	put(s, t);
+	return leave(OK);
+}
+CUresult cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr addr, uint32_t value, unsigned flags) { return value_task(stream, addr, value, 4, flags, false); }
+CUresult cuStreamWriteValue64_v2(CUstream stream, CUdeviceptr addr, uint64_t value, unsigned flags) { return value_task(stream, addr, value, 8, flags, false); }
+CUresult cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr addr, uint32_t value, unsigned flags) { return value_task(stream, addr, value, 4, flags, true); }
+CUresult cuStreamWaitValue64_v2(CUstream stream, CUdeviceptr addr, uint64_t value, unsigned flags) { return value_task(stream, addr, value, 8, flags, true); }
+
+/* Memory in the order of a stream: here it is there at once, and gone once the stream has come so far. */
+struct pool { struct object o; };
+
+CUresult cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream)
+{
+	struct stream *s;
+	CUresult e = on_stream(hStream, &s);
+	return e ? e : leave(allocate(dptr, bytesize, PLAIN));
+}
+
+CUresult cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream)
+{
+	struct stream *s;
+	CUresult e = on_stream(hStream, &s);
+	if (e)
+		return e;
+	return leave(known(POOL, pool) ? allocate(dptr, bytesize, PLAIN) : INVALID);
+}
+
+static void give_back(struct task *t)
+{
+	pthread_mutex_lock(&lock);
+	release_block(t->dst);
+	pthread_mutex_unlock(&lock);
+}
+
+CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream)
+{
+	struct stream *s;
+	CUresult e = on_stream(hStream, &s);
+	if (e)
+		return e;
+	if (block_at(dptr, PLAIN) == NULL)
+		return leave(INVALID);
+	struct task *t = new_task(give_back);
+	t->dst = dptr;
+	put(s, t);
+	return leave(OK);
+}
+
+CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps)
+{
+	if (!initialized)
+		return CUDA_ERROR_NOT_INITIALIZED;
+	if (pool == NULL || poolProps == NULL)
+		return INVALID;
+	pthread_mutex_lock(&lock);
+	*pool = (CUmemoryPool)make(POOL, sizeof(struct pool));
+	return leave(OK);
+}
+
+CUresult cuMemPoolDestroy(CUmemoryPool pool)
+{
+	pthread_mutex_lock(&lock);
+	struct object *p = known(POOL, pool);
+	if (p)
+		p->gone = true;
+	return leave(p ? OK : INVALID);
+}
+
+CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void *value)
+{
+	(void)attr;
+	pthread_mutex_lock(&lock);
+	return leave(known(POOL, pool) && value ? OK : INVALID);
+}
+
+CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *pool_out, CUdevice dev)
+{
+	static struct object *pool;
+	DEVICE(dev);
+	pthread_mutex_lock(&lock);
+	if (pool == NULL)
+		pool = make(POOL, sizeof(struct pool));
+	*pool_out = (CUmemoryPool)pool;
+	return leave(OK);
+}
+CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice dev) { return cuDeviceGetDefaultMemPool(pool, dev); }
+
+/* ---- launches ---- */
+
+static __thread struct task *running;
+
+static void *memory(uint64_t addr, size_t bytes) { return reach(running, addr, bytes); }
+
+static void run_kernel(struct task *t)
+{
+	running = t;
+	t->launch.memory = memory;
+	t->launch.params = t->params;
+	if (t->function->run)
+		t->function->run(&t->launch);
+}
+
+/* What the attributes of a launch ask for. */
+struct wishes { uint32_t cluster[3]; CUevent events[2]; };
+
+static CUresult attributes(const CUlaunchConfig *c, struct wishes *w)
+{
+	for (unsigned i = 0; i < c->numAttrs; i++) {
+		const CUlaunchAttributeValue *v = &c->attrs[i].value;
+		switch ((int)c->attrs[i].id) {
+		case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
+			w->cluster[0] = v->clusterDim.x, w->cluster[1] = v->clusterDim.y, w->cluster[2] = v->clusterDim.z;
+			if (!v->clusterDim.x || !v->clusterDim.y || !v->clusterDim.z || c->gridDimX % v->clusterDim.x || c->gridDimY % v->clusterDim.y || c->gridDimZ % v->clusterDim.z)
+				return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+			break;
+		case CU_LAUNCH_ATTRIBUTE_PRIORITY:
+			if (v->priority > 0 || v->priority < -5)
+				return INVALID;
+			break;
+		case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT:
+			w->events[0] = v->programmaticEvent.event;
+			break;
+		case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT:
+			w->events[1] = v->launchCompletionEvent.event;
+			break;
+		case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
+			if (v->accessPolicyWindow.num_bytes && seen((uint64_t)v->accessPolicyWindow.base_ptr, v->accessPolicyWindow.num_bytes) == NULL)
+				return INVALID;
+			break;
+		case CU_LAUNCH_ATTRIBUTE_IGNORE:
+		case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
+		case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:
+		case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+		case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
+		case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
+		case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
+		case CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION:
+		case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+		case CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING:
+			break;
+		case CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE:
+			if (v->deviceUpdatableKernelNode.deviceUpdatable)
+				return CUDA_ERROR_NOT_SUPPORTED; /* its node would be updated by code of a GPU's */
+			break;
+		default:
+			return INVALID;
+		}
+	}
+	for (int i = 0; i < 2; i++)
+		if (w->events[i] && known(EVENT, w->events[i]) == NULL)
+			return HANDLE;
+	return OK;
+}
+
+static CUresult launch(const CUlaunchConfig *c, const void *func, void **kernelParams, void **extra)
+{
+	struct stream *s;
+	struct wishes w = {.cluster = {1, 1, 1}};
+	if (c == NULL || (c->numAttrs && c->attrs == NULL))
+		return INVALID;
+	CUresult e = on_stream(c->hStream, &s);
+	if (e)
+		return e;
+	struct function *f = known(FUNCTION, func);
+	if (f == NULL)
+		return leave(HANDLE);
+	uint64_t threads = (uint64_t)c->blockDimX * c->blockDimY * c->blockDimZ;
+	if (!c->gridDimX || !c->gridDimY || !c->gridDimZ || threads == 0 || threads > 1024)
+		return leave(INVALID);
+	if ((e = attributes(c, &w)) != OK)
+		return leave(e);
+	const uint8_t *packed = NULL;
+	size_t size = 0;
+	for (void **x = extra; x && x[0] != CU_LAUNCH_PARAM_END; x += 2) {
+		if (x[0] == CU_LAUNCH_PARAM_BUFFER_POINTER)
+			packed = x[1];
+		else if (x[0] == CU_LAUNCH_PARAM_BUFFER_SIZE)
+			size = *(size_t *)x[1];
+		else
+			return leave(INVALID);
+	}
+	if ((kernelParams && extra) || (packed && size < f->size) || (f->count && !kernelParams && !packed))
+		return leave(INVALID);
+	if (f->run == NULL)
+		fprintf(stderr, "fakecuda: no kernel library has %s: it does nothing\n", f->name);
+	struct task *t = new_task(run_kernel);
+	t->function = f;
+	t->args = calloc(1, f->size + 1);
+	t->params = calloc(f->count + 1, sizeof *t->params);
+	for (size_t i = 0; i < f->count; i++) {
+		memcpy(t->args + f->params[i].at, packed ? packed + f->params[i].at : kernelParams[i], f->params[i].size);
+		t->params[i] = t->args + f->params[i].at;
+	}
+	t->launch = (struct fakecuda_launch){
+		.grid = {c->gridDimX, c->gridDimY, c->gridDimZ}, .block = {c->blockDimX, c->blockDimY, c->blockDimZ},
+		.cluster = {w.cluster[0], w.cluster[1], w.cluster[2]}, .shared = c->sharedMemBytes, .count = (uint32_t)f->count,
+	};
+	put(s, t);
+	for (int i = 0; i < 2; i++)
+		if (w.events[i])
+			record_on(s, known(EVENT, w.events[i]));
+	return leave(OK);
+}
+
+CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra) { return launch(config, f, kernelParams, extra); }
+
+CUresult cuLaunchKernel(CUfunction f, unsigned gridDimX, unsigned gridDimY, unsigned gridDimZ, unsigned blockDimX, unsigned blockDimY, unsigned blockDimZ, unsigned sharedMemBytes,
+			CUstream hStream, void **kernelParams, void **extra)
+{
+	CUlaunchConfig c = {gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, NULL, 0};
+	return launch(&c, f, kernelParams, extra);
+}
+
+CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned gridDimX, unsigned gridDimY, unsigned gridDimZ, unsigned blockDimX, unsigned blockDimY, unsigned blockDimZ,
+				   unsigned sharedMemBytes, CUstream hStream, void **kernelParams)
+{
+	return cuLaunchKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams, NULL);
+}
+
+static void call(struct task *t)
+{
+	if (t->fn)
+		t->fn(t->data);
+	else
+		t->callback(t->handle, t->ctx->error, t->data);
+}
+
+CUresult cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData)
+{
+	struct stream *s;
+	CUresult e = fn == NULL ? INVALID : on_stream(hStream, &s);
+	if (e)
+		return e;
+	struct task *t = new_task(call);
+	t->fn = fn, t->data = userData;
+	put(s, t);
+	return leave(OK);
+}
+
+CUresult cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void *userData, unsigned flags)
+{
+	struct stream *s;
+	CUresult e = callback == NULL || flags ? INVALID : on_stream(hStream, &s);
+	if (e)
+		return e;
+	struct task *t = new_task(call);
+	t->callback = callback, t->data = userData, t->handle = hStream;
+	put(s, t);
+	return leave(OK);
+}
+
+/* ---- capture and graphs ---- */
+
+static struct graph *new_graph(bool executable)
+{
+	struct graph *g = make(GRAPH, sizeof *g);
+	g->executable = executable;
+	g->last = &g->tasks;
+	return g;
+}
+
+static struct graph *graph_of(const void *h, bool executable)
+{
+	struct graph *g = known(GRAPH, h);
+	return g && g->executable == executable ? g : NULL;
+}
+
+CUresult cuStreamBeginCapture_v2(CUstream hStream, CUstreamCaptureMode mode)
+{
+	struct stream *s;
+	(void)mode;
+	CUresult e = on_stream(hStream, &s);
+	if (e)
+		return e;
+	if (s->capture || s->legacy)
+		return leave(s->legacy ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_ERROR_ILLEGAL_STATE);
+	s->capture = new_graph(false);
+	s->began = true;
+	return leave(OK);
+}
+CUresult cuStreamBeginCapture(CUstream hStream) { return cuStreamBeginCapture_v2(hStream, CU_STREAM_CAPTURE_MODE_GLOBAL); }
+
+CUresult cuStreamEndCapture(CUstream hStream, CUgraph *phGraph)
+{
+	struct stream *s;
+	CUresult e = on_stream(hStream, &s);
+	if (e)
+		return e;
+	if (s->capture == NULL || !s->began)
+		return leave(CUDA_ERROR_ILLEGAL_STATE);
+	struct graph *g = s->capture;
+	for (struct object *o = objects[STREAM]; o; o = o->next)
+		if (((struct stream *)o)->capture == g) {
+			((struct stream *)o)->capture = NULL;
+			((struct stream *)o)->began = false;
+		}
+	*phGraph = (CUgraph)g;
+	return leave(OK);
+}
+
+CUresult cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captureStatus)
+{
+	struct stream *s;
+	CUresult e = on_stream(hStream, &s);
+	if (e)
+		return e;
+	*captureStatus = s->capture ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
+	return leave(OK);
+}
+
+CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
+{
+	static __thread CUstreamCaptureMode mine = CU_STREAM_CAPTURE_MODE_GLOBAL;
+	CUstreamCaptureMode was = mine;
+	mine = *mode;
+	*mode = was;
+	return OK;
+}
+
+CUresult cuGraphCreate(CUgraph *phGraph, unsigned flags)
+{
+	if (phGraph == NULL || flags)
+		return INVALID;
+	pthread_mutex_lock(&lock);
+	*phGraph = (CUgraph)new_graph(false);
+	return leave(OK);
+}
+
+static CUresult end_graph(const void *h, bool executable)
+{
+	pthread_mutex_lock(&lock);
+	struct graph *g = graph_of(h, executable);
+	if (g == NULL)
+		return leave(INVALID);
+	g->o.gone = true; /* an executable one has the tasks of the one that it was made of */
+	return leave(OK);
+}
+CUresult cuGraphDestroy(CUgraph hGraph) { return end_graph(hGraph, false); }
+CUresult cuGraphExecDestroy(CUgraphExec hGraphExec) { return end_graph(hGraphExec, true); }
+
+CUresult cuGraphInstantiateWithFlags(CUgraphExec *phGraphExec, CUgraph hGraph, uint64_t flags)
+{
+	(void)flags;
+	pthread_mutex_lock(&lock);
+	struct graph *g = graph_of(hGraph, false);
+	if (g == NULL || phGraphExec == NULL)
+		return leave(INVALID);
+	struct graph *x = new_graph(true);
+	x->tasks = g->tasks;
+	x->count = g->count;
+	*phGraphExec = (CUgraphExec)x;
+	return leave(OK);
+}
+CUresult cuGraphInstantiate_v2(CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode, char *logBuffer, size_t bufferSize)
+{
+	(void)phErrorNode, (void)logBuffer, (void)bufferSize;
+	return cuGraphInstantiateWithFlags(phGraphExec, hGraph, 0);
+}
+CUresult cuGraphInstantiate(CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode, char *logBuffer, size_t bufferSize)
+{
+	return cuGraphInstantiate_v2(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize);
+}
+
+CUresult cuGraphExecUpdate_v2(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphExecUpdateResultInfo *resultInfo)
+{
+	pthread_mutex_lock(&lock);
+	struct graph *x = graph_of(hGraphExec, true), *g = graph_of(hGraph, false);
+	if (x == NULL || g == NULL || resultInfo == NULL)
+		return leave(INVALID);
+	memset(resultInfo, 0, sizeof *resultInfo);
+	if (x->count != g->count) {
+		resultInfo->result = CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
+		return leave(CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
+	}
+	x->tasks = g->tasks;
+	return leave(OK);
+}
+
+static void run_graph(struct task *t)
+{
+	for (struct task *k = t->graph->tasks; k && t->ctx->error == OK; k = k->next)
+		if (k->run) {
+			k->ctx = t->ctx;
+			k->run(k);
+		}
+}
+
+CUresult cuGraphUpload(CUgraphExec hGraphExec, CUstream hStream)
+{
+	struct stream *s;
+	CUresult e = on_stream(hStream, &s);
+	return e ? e : leave(graph_of(hGraphExec, true) ? OK : INVALID);
+}
+
+CUresult cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream)
+{
+	struct stream *s;
+	CUresult e = on_stream(hStream, &s);
+	if (e)
+		return e;
+	struct graph *x = graph_of(hGraphExec, true);
+	if (x == NULL)
+		return leave(INVALID);
+	struct task *t = new_task(run_graph);
+	t->graph = x;
+	put(s, t);
+	return leave(OK);
+}
