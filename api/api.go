@@ -396,6 +396,7 @@ type Field struct {
 	Item   uint32 // under which the data behind a pointer is captured, 0 for a handle
 	String bool   // the data is a string, without its NUL
 	New    bool   // the data is what the call stores: handles of Objects that it makes, 8 bytes each
+	Type   string // of an element of the data, "" where it has none
 	// Unit is the number of bytes of other data, times the value of the member Count where that has a size. The member Unless,
 	// where it has a size, says by a value other than 0 that the memory is the device's.
 	Unit          uint64
@@ -455,9 +456,11 @@ type Func struct {
 	RetError bool
 	// RetVolatile marks a returned value that another run may answer otherwise.
 	RetVolatile bool
-	Task        Task
-	Sync        Sync
-	Capture     Capture // of the stream that the call names
+	// Pending is Model.Pending, for a function that answers with it: that is no failure. 0 for any other.
+	Pending int32
+	Task    Task
+	Sync    Sync
+	Capture Capture // of the stream that the call names
 	// Begins says that the call sets the runtime up, for a process or for a thread.
 	Begins bool
 	// Reports says that the call waits for a function of the program's that a stream is to call and runs it, on the thread that makes
@@ -501,6 +504,11 @@ type Func struct {
 	Since     string // first release known to have it
 	Doc       string // one sentence
 	Words     uint8  // number of argument words
+}
+
+// Failed reports whether a returned value says that the call has failed.
+func (f *Func) Failed(ret uint64) bool {
+	return f.RetError && int32(ret) != 0 && (f.Pending == 0 || int32(ret) != f.Pending)
 }
 
 // Plain reports whether the function can be called with its words alone: each fits one integer register or one place on the
@@ -553,6 +561,8 @@ type Layout struct {
 
 // Member is a member of a structure, a number without a sign.
 type Member struct {
+	Name         string
+	Object       Object // of a handle
 	Type         string
 	Offset, Size uint32 // bytes; Size is at most 8
 }
@@ -574,6 +584,7 @@ type Layer struct {
 
 // Simulator is how the simulator of a runtime is known.
 type Simulator struct {
+	Library string // its library's file, in the folder of acltrace's libraries
 	Symbol  string // that its library exports, and the vendor's does not
 	Kernels string // variable of the environment with the files of its kernel libraries
 	Base    string // variable of the environment with the first address of device memory, in hexadecimal
@@ -609,13 +620,15 @@ type Installed struct {
 type Model struct {
 	Name        string // "acl"
 	Accelerator Accelerator
-	Installed   Installed
-	Layers      []Layer // the one that programs call first
-	Funcs       []Func  // by ascending ID
-	Enums       []Enum
-	Layouts     []Layout    // those that are shown as what they are
-	Errors      []EnumValue // the first name of a code is its main one
-	Device      Window
+	// Shim is the file of the library that is loaded into programs in order to record them.
+	Shim      string
+	Installed Installed
+	Layers    []Layer // the one that programs call first
+	Funcs     []Func  // by ascending ID
+	Enums     []Enum
+	Layouts   []Layout    // those that are shown as what they are
+	Errors    []EnumValue // the first name of a code is its main one
+	Device    Window
 	// Environment are the variables that say how a program ran, and prefixes of their names, which end in "_".
 	Environment []string
 	// Exhausted are the least and the greatest error code that say that the call was sound and something was used up.
@@ -652,6 +665,9 @@ func (m *Model) Init() *Model {
 	for i := range m.Funcs {
 		f := &m.Funcs[i]
 		m.byID[f.ID], m.byName[f.Name] = f, f
+		if f.Sync == PollStream || f.Sync == PollEvent {
+			f.Pending = m.Pending
+		}
 	}
 	m.errs = make(map[int64]string, len(m.Errors))
 	for _, e := range m.Errors {

@@ -20,11 +20,14 @@ type Schema struct {
 
 // A Function is one entry point of the API.
 type Function struct {
-	ID     uint16  `json:"id"`
-	Name   string  `json:"name"`
-	Ret    string  `json:"ret"`   // C type
-	Words  int     `json:"words"` // argument words of a call, at most MaxWords
-	Params []Param `json:"params,omitempty"`
+	ID    uint16 `json:"id"`
+	Name  string `json:"name"`
+	Ret   string `json:"ret"`   // C type
+	Words int    `json:"words"` // argument words of a call, at most MaxWords
+	// Pending is the code with which a question is answered as long as what it asks about is not complete: that is no failure.
+	// 0 for none.
+	Pending int32   `json:"pending,omitempty"`
+	Params  []Param `json:"params,omitempty"`
 }
 
 // A Param is a parameter of a function. A structure passed by value takes several words.
@@ -81,11 +84,13 @@ func (s *Schema) HandleKind(name string) int { return slices.Index(s.Handles, na
 
 // Failed reports whether ret is an error: not zero, for a function that returns a status. Only the low 32 bits count; the
 // calling convention leaves the upper ones undefined.
-func (f *Function) Failed(ret uint64) bool { return uint32(ret) != 0 && f.status() }
+func (f *Function) Failed(ret uint64) bool {
+	return uint32(ret) != 0 && uint32(ret) != uint32(f.Pending) && f.status()
+}
 
 // failed is Function.Failed of the function with the id.
 func (s *Schema) failed(id uint16, ret uint64) bool {
-	return uint32(ret) != 0 && int(id) < len(s.status) && s.status[id]
+	return uint32(ret) != 0 && int(id) < len(s.status) && s.status[id] && s.Func(id).Failed(ret)
 }
 
 // status tells by its name whether a return type is a status: aclError, rtError_t, CUresult, aclnnStatus.

@@ -223,7 +223,7 @@ func TestLiveMetricsOfACollector(t *testing.T) {
 	if err := record.Install(dir, &o.Options, &o.Share); err != nil {
 		t.Fatal(err)
 	}
-	variables, err := record.Environment(dir, &record.Options{Sim: true})
+	variables, err := record.Environment(dir, &record.Options{Model: acl.Model, Sim: true})
 	if err != nil {
 		t.Fatal(err)
 	}

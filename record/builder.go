@@ -315,7 +315,7 @@ func (b *builder) Call(c *probe.Call) error {
 	} else {
 		out.End = b.time(c.End)
 	}
-	if f.RetError && int32(c.Ret) != 0 {
+	if f.Failed(c.Ret) {
 		b.failed++
 	}
 	if b.called != nil {

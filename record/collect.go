@@ -72,12 +72,12 @@ func Install(dir string, o *Options, share *SharedOptions) error {
 	if err := os.Chmod(dir, dirMode); err != nil && !errors.Is(err, fs.ErrPermission) {
 		return err
 	}
-	parts := []string{artifacts.Shim}
+	parts := map[string]string{artifacts.Shim: o.Model.Shim}
 	if share.Audit {
-		parts = append(parts, artifacts.Audit)
+		parts[artifacts.Audit] = artifacts.Audit
 	}
-	for _, name := range parts {
-		b, err := artifacts.Bytes(name)
+	for name, part := range parts {
+		b, err := artifacts.Bytes(part)
 		if err == nil && name == artifacts.Shim {
 			err = probe.CheckShim(b, o.Model)
 		}
@@ -148,7 +148,7 @@ func Environment(dir string, o *Options) ([]Variable, error) {
 		vs = append(vs, Variable{"LD_AUDIT", filepath.Join(dir, shimSubdir, artifacts.Audit), true})
 	}
 	if o.Sim {
-		sim, err := artifacts.SimulatorDir()
+		sim, err := artifacts.SimulatorDir(o.Model)
 		if err != nil {
 			return nil, err
 		}

@@ -61,7 +61,7 @@ func Diagnose(m *api.Model, command []string) *Diagnosis {
 	d.shim(m, command)
 	d.add("record", "the clock", nil, probe.Clock())
 	d.add("record", "memory that may not be there is read with care (process_vm_readv)", probe.ReadsOwnMemory(), "")
-	sim, err := artifacts.SimulatorDir()
+	sim, err := artifacts.SimulatorDir(m)
 	d.add("record --sim, sim", "the simulator", err, sim)
 	d.add("replay", "the player", player(), "")
 	d.uprobes(m)
@@ -74,7 +74,7 @@ func Diagnose(m *api.Model, command []string) *Diagnosis {
 
 // shim makes a session and loads the shim into a program, and looks whether the command could be audited.
 func (d *Diagnosis) shim(m *api.Model, command []string) {
-	b, err := artifacts.Bytes(artifacts.Shim)
+	b, err := artifacts.Bytes(m.Shim)
 	if err == nil {
 		err = probe.CheckShim(b, m)
 	}

@@ -28,7 +28,7 @@ const shimPattern = "acltrace-shim-"
 // installShim writes the shim where programs can map it: beside the session, or in a temporary folder where that file
 // system is full or allows no code.
 func installShim(session string, m *api.Model) (*shimFolder, error) {
-	b, err := artifacts.Bytes(artifacts.Shim)
+	b, err := artifacts.Bytes(m.Shim)
 	if err != nil {
 		return nil, err
 	}

@@ -219,7 +219,7 @@ func prepare(opts *Options) (*recorder, error) {
 	}
 	r.env = slices.Clone(o.Env)
 	if o.Sim {
-		if r.simDir, err = artifacts.SimulatorDir(); err != nil {
+		if r.simDir, err = artifacts.SimulatorDir(o.Model); err != nil {
 			return nil, err
 		}
 		r.env = Simulate(r.env, r.simDir)
@@ -361,7 +361,7 @@ func Schema(m *api.Model) *format.Schema {
 		if !f.Modelled {
 			continue
 		}
-		out := format.Function{ID: uint16(f.ID), Name: f.Name, Ret: f.Return, Words: int(f.Words)}
+		out := format.Function{ID: uint16(f.ID), Name: f.Name, Ret: f.Return, Words: int(f.Words), Pending: f.Pending}
 		used[f.Return] = true
 		for _, p := range f.Params {
 			param := format.Param{Name: p.Name, Type: p.Type, Word: int(p.Word), Words: int(p.Words), Role: p.Role.String()}
@@ -890,8 +890,8 @@ func startStopped(cmd *exec.Cmd) (resume func() error, err error) {
 }
 
 // RunSimulated runs a command on the simulator, without recording, and returns its exit code.
-func RunSimulated(command []string, stdout, stderr *os.File) (int, error) {
-	dir, err := artifacts.SimulatorDir()
+func RunSimulated(m *api.Model, command []string, stdout, stderr *os.File) (int, error) {
+	dir, err := artifacts.SimulatorDir(m)
 	if err != nil {
 		return 0, err
 	}

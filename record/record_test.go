@@ -29,7 +29,10 @@ import (
 func run(t *testing.T, o record.Options, command ...string) (*format.Reader, *record.Result, string) {
 	t.Helper()
 	testenv.Built(t, "lib/libacltrace.so")
-	o.Model, o.Output, o.Command, o.Sim = acl.Model, filepath.Join(t.TempDir(), "run.aclt"), command, true
+	if o.Model == nil {
+		o.Model = acl.Model
+	}
+	o.Output, o.Command, o.Sim = filepath.Join(t.TempDir(), "run.aclt"), command, true
 	out, err := os.Create(filepath.Join(t.TempDir(), "stdout"))
 	if err != nil {
 		t.Fatal(err)

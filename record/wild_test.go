@@ -279,7 +279,7 @@ func TestWildCrashInside(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer null.Close()
-	want, err := record.RunSimulated([]string{program, object}, null, null)
+	want, err := record.RunSimulated(acl.Model, []string{program, object}, null, null)
 	if err != nil || want == 0 {
 		t.Fatalf("without the recorder: exit code %d, %v", want, err)
 	}

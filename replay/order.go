@@ -22,7 +22,7 @@ func (p *planner) contend(e *timeline.Event) {
 		return
 	}
 	if e.Fn.Task != api.NoTask && e.Fn.Stream >= 0 {
-		p.overlap(e.Call, memoryKey{p.owner(), e.Call.Args[e.Fn.Params[e.Fn.Stream].Word]}, "overlapping calls on one stream, in the order of their ends")
+		p.overlap(e.Call, memoryKey{p.owner(), streamOf(e)}, "overlapping calls on one stream, in the order of their ends")
 	}
 	for i := range e.Fn.Params {
 		if q := &e.Fn.Params[i]; q.Role == api.New && placeable(q.Object) {

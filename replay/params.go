@@ -76,6 +76,9 @@ func (p *planner) param(i int) ([]operand, error) {
 	q := &p.f.Params[i]
 	w := p.c.Args[q.Word]
 	one := func(o operand, err error) ([]operand, error) { return []operand{o}, err }
+	if q.Dropped {
+		return make([]operand, q.Words), nil
+	}
 	switch q.Role {
 	case api.Value:
 		ops := make([]operand, q.Words)
@@ -141,6 +144,10 @@ func (p *planner) param(i int) ([]operand, error) {
 	case api.In, api.Args:
 		n, _ := q.Size.Bytes(p.f, p.c.Args)
 		return one(p.input(i, q, 0, n))
+	case api.Image:
+		return one(p.image(i, q))
+	case api.Packed:
+		return one(p.packed(i, q))
 	case api.Array:
 		return one(p.array(i))
 	case api.List:
@@ -181,6 +188,9 @@ func (s rows) span() uint64 {
 }
 
 func (p *planner) handle(i int, w uint64) (operand, error) {
+	if w <= p.model.Constants {
+		return imm(w), nil
+	}
 	u, ok := p.e.Use(i)
 	switch {
 	case ok:
@@ -191,8 +201,8 @@ func (p *planner) handle(i int, w uint64) (operand, error) {
 			}
 		}
 		return op, nil
-	case w == 0:
-		return imm(0), nil
+	case w <= p.model.Constants:
+		return imm(w), nil
 	}
 	// An allocation that is not live: the program has given back what it did not have, or no longer.
 	if op, ok := p.former[objectKey{p.owner(), p.f.Params[i].Object, w}]; ok {
@@ -519,6 +529,9 @@ func (p *planner) memory(i int, q *api.Param, item uint32, w uint64, s rows) (op
 		}
 		p.touchRange(in, w, off, s.span(), how)
 	}
+	if q.Object == api.Device && in != nil {
+		return op, nil // whatever made it
+	}
 	if !own && (in == nil || in.Kind == api.Device || in.Kind == api.Owned && p.onDevice(w)) {
 		if in == nil && s.len > 0 {
 			p.nowhere(i, w)
@@ -803,6 +816,42 @@ func (p *planner) input(i int, q *api.Param, item uint32, n uint64) (operand, er
 		err = p.processes(d, from)
 	}
 	return from, err
+}
+
+// image is a binary that tells its own size.
+func (p *planner) image(i int, q *api.Param) (operand, error) {
+	d := p.find(i, 0, format.DirIn)
+	if d == nil || d.Status != format.Whole {
+		if p.ok {
+			p.cant = "its binary is not in the trace"
+		}
+		return imm(0), nil
+	}
+	from, _, err := p.content(d, false)
+	return from, err
+}
+
+// packed is a list that leads to a block with the arguments of a kernel: pairs of what it is and where, which a 0 ends.
+func (p *planner) packed(i int, q *api.Param) (operand, error) {
+	d := p.find(i, 1, format.DirIn)
+	if d == nil || d.Status != format.Whole {
+		if p.ok {
+			p.cant = "its arguments were not recorded"
+		}
+		return imm(0), nil
+	}
+	block, err := p.input(i, q, 1, d.Len)
+	if err != nil {
+		return block, err
+	}
+	size, err := p.put(binary.LittleEndian.AppendUint64(nil, d.Len))
+	if err != nil {
+		return block, err
+	}
+	const pointer, bytes = 1, 2
+	list := make([]byte, 5*8)
+	list[0], list[16] = pointer, bytes
+	return p.table(list, []reloc{{At: 8, Addend: block.Addend, Slot: block.Slot}, {At: 24, Addend: size, Slot: slotData}})
 }
 
 // array is an array of pointers to the arguments of a kernel.

@@ -409,6 +409,14 @@ func (p *planner) call(e *timeline.Event) error {
 	if p.peers() {
 		return nil
 	}
+	switch {
+	case f.Idle:
+		p.found.volatile++
+		return nil
+	case f.Unplayed != "":
+		p.unsupported(c, f.Name, f.Unplayed)
+		return nil
+	}
 	words := make([]operand, f.Words)
 	for i := range f.Params {
 		ops, err := p.param(i)
@@ -456,7 +464,7 @@ func (p *planner) call(e *timeline.Event) error {
 	if f.Task == api.Kernel && p.ok {
 		g.kernel = cmp.Or(e.Kernel, f.Name)
 		if f.Stream >= 0 {
-			g.on = c.Args[f.Params[f.Stream].Word]
+			g.on = streamOf(e)
 		}
 	}
 	for _, u := range e.Uses {
@@ -466,6 +474,14 @@ func (p *planner) call(e *timeline.Event) error {
 	}
 	p.placement(c, f)
 	return nil
+}
+
+// streamOf is the handle of the stream that a call names, 0 for a default one.
+func streamOf(e *timeline.Event) uint64 {
+	if e.Stream == nil {
+		return 0
+	}
+	return e.Stream.Handle
 }
 
 // lane is the stream that a call names, as an index into Plan.lanes, -1 for none.
@@ -541,6 +557,9 @@ func (p *planner) poll(in *instruction, words []operand) []operand {
 		in.Op = opUntil // there is something to run, sooner or later
 		return words
 	}
+	if f.Pending != 0 {
+		return p.pollReturned(in, words)
+	}
 	if f.Sync != api.PollStream && f.Sync != api.PollEvent || !p.ok {
 		return words
 	}
@@ -567,6 +586,26 @@ func (p *planner) poll(in *instruction, words []operand) []operand {
 	}
 	in.Op, in.Len, in.Width = opUntil, complete, uint64(min(f.Params[out].Elem, 8))
 	return append(words, words[f.Params[out].Word])
+}
+
+// pollReturned is poll for a question that is answered by the returned value alone.
+func (p *planner) pollReturned(in *instruction, words []operand) []operand {
+	key := pollKey{fn: p.f.ID}
+	if len(p.e.Uses) > 0 {
+		key.object = p.e.Uses[0].Object
+	}
+	gs := p.threads[p.at.thread].groups
+	switch int32(p.c.Ret) {
+	case p.f.Pending:
+		in.Bits = 0 // when it is complete is another question each time
+		gs[p.at.group].poll = key
+	case 0:
+		for k := p.at.group - 1; k >= 0 && gs[k].poll == key; k-- {
+			gs[k].insts = nil
+		}
+		in.Op = opUntil
+	}
+	return words
 }
 
 // completeValue is the value of an enumeration that says that what was asked about is complete.

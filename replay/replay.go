@@ -328,7 +328,7 @@ func (s *session) player() (string, error) {
 
 func (s *session) library() (string, error) {
 	if s.o.Backend == "" {
-		return artifacts.Path(artifacts.Simulator)
+		return artifacts.Path(s.p.model.Simulator.Library)
 	}
 	if _, err := os.Stat(s.o.Backend); err != nil {
 		return "", fmt.Errorf("backend: %w", err)

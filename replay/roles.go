@@ -172,6 +172,17 @@ func (p *planner) structure(i int, q *api.Param) ([]operand, error) {
 			b = binary.LittleEndian.AppendUint64(b, w)
 		}
 	}
+	if q.Block != nil && pointer {
+		rs, err := p.block(i, q, b)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range rs {
+			r.At += at
+			relocs = slices.DeleteFunc(relocs, func(old reloc) bool { return old.At == r.At })
+			relocs = append(relocs, r)
+		}
+	}
 	words := make([]operand, q.Words)
 	if !pointer {
 		for k := range words {
@@ -183,7 +194,7 @@ func (p *planner) structure(i int, q *api.Param) ([]operand, error) {
 			continue
 		}
 		v := number(b[f.Offset:][:8])
-		if v == 0 {
+		if v == 0 || f.Item == 0 && v <= p.model.Constants {
 			continue
 		}
 		op, err := p.field(i, q, &f, v)
@@ -237,6 +248,12 @@ func (p *planner) field(i int, q *api.Param, f *api.Field, v uint64) (operand, e
 		return operand{Slot: slotData, Addend: at}, err
 	}
 	from, relocs, err := p.content(d, true)
+	if err != nil {
+		return from, err
+	}
+	if relocs, err = p.tagged(f, d, from, relocs); err != nil {
+		return from, err
+	}
 	p.relo = append(p.relo, relocs...)
 	return from, err
 }
@@ -262,6 +279,90 @@ func (p *planner) handlesOut(i int, q *api.Param, f *api.Field) (operand, error)
 	}
 	return p.temporary(placeSize), nil
 }
+
+// tagged adds the handles in an array of structures, each of which says by a tag what is in it.
+func (p *planner) tagged(f *api.Field, d *format.Data, from operand, relocs []reloc) ([]reloc, error) {
+	l := p.model.Layout(f.Type)
+	if l == nil || l.Tag == nil {
+		return relocs, nil
+	}
+	b, err := p.bytes(d)
+	if err != nil {
+		return nil, err
+	}
+	for at := 0; at+int(l.Size) <= len(b); at += int(l.Size) {
+		e := b[at:]
+		for _, m := range l.Cases[int64(number(e[l.Tag.Offset:][:l.Tag.Size]))] {
+			if m.Object == "" {
+				continue
+			}
+			v := number(e[m.Offset:][:m.Size])
+			op, ok := p.former[objectKey{p.owner(), m.Object, v}]
+			if !ok {
+				if v != 0 && p.ok {
+					p.cant = fmt.Sprintf("an attribute has the %s %#x, which nothing in the trace makes", m.Object, v)
+				}
+				continue
+			}
+			to := from.Addend + uint64(at) + uint64(m.Offset)
+			relocs = slices.DeleteFunc(relocs, func(r reloc) bool { return r.At == to })
+			relocs = append(relocs, reloc{At: to, Addend: op.Addend, Slot: op.Slot})
+		}
+	}
+	return relocs, nil
+}
+
+// block is the copy that a structure describes: what its two sides are in the replay, by the offsets of their addresses.
+func (p *planner) block(i int, q *api.Param, b []byte) (relocs []reloc, err error) {
+	d := q.Block
+	at := func(off uint32, none uint64) uint64 {
+		if off == api.NoField || int(off)+8 > len(b) {
+			return none
+		}
+		return number(b[off:][:8])
+	}
+	width, height, depth := at(d.Width, 0), at(d.Height, 1), at(d.Depth, 1)
+	if width == 0 || height == 0 || depth == 0 {
+		return nil, nil
+	}
+	sides := []struct {
+		side *api.Side
+		role api.Role
+	}{{&d.From, api.Reads}, {&d.To, api.Writes}}
+	starts, fields := make([]uint64, len(sides)), make([]uint32, len(sides))
+	for k, s := range sides {
+		fields[k] = s.side.Device
+		if number(b[s.side.Kind:][:4]) == api.HostSide {
+			fields[k] = s.side.Host
+		}
+		pitch := max(at(s.side.Pitch, 0), width)
+		starts[k] = at(fields[k], 0) + at(s.side.X, 0) + pitch*(at(s.side.Y, 0)+at(s.side.Rows, 0)*at(s.side.Z, 0))
+	}
+	p.arrays = map[int][]uint64{i: starts} // by item
+	for k, s := range sides {
+		if kind := number(b[s.side.Kind:][:4]); kind != api.HostSide && kind != api.DeviceSide && kind != unifiedSide {
+			continue
+		}
+		pitch, plane := max(at(s.side.Pitch, 0), width), at(s.side.Rows, 0)
+		all := height * depth
+		if plane != 0 && depth > 1 {
+			all = plane*(depth-1) + height
+		}
+		side := *q
+		side.Role = s.role
+		op, err := p.memory(i, &side, uint32(k+1), starts[k], rows{width * all, width, pitch})
+		if err != nil {
+			return nil, err
+		}
+		// Before the place where the copy begins lies what the structure has the address of.
+		op.Addend -= starts[k] - at(fields[k], 0)
+		relocs = append(relocs, reloc{At: uint64(fields[k]), Addend: op.Addend, Slot: op.Slot})
+	}
+	return relocs, nil
+}
+
+// unifiedSide is the kind of memory that only its address tells.
+const unifiedSide = 4
 
 // processes puts the numbers of the processes that run now in place of the recorded ones.
 func (p *planner) processes(d *format.Data, from operand) error {

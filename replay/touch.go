@@ -228,6 +228,10 @@ func (p *planner) parts(item uint32, s rows) []part {
 func (p *planner) origin(item uint32) (*timeline.Object, uint64) {
 	for i := range p.f.Params {
 		q := &p.f.Params[i]
+		if q.Block != nil && len(p.arrays[i]) == api.BlockTo {
+			o, off, _ := p.state.Find(p.owner(), p.arrays[i][api.BlockFrom-1])
+			return o, off
+		}
 		if q.Role != api.Reads {
 			continue
 		}

@@ -160,6 +160,8 @@ func (a *Arg) appendParam(dst []byte, p *api.Param) []byte {
 // appendBehind shows what lies behind a pointer as what it is, where it is in the trace, else nothing.
 func (a *Arg) appendBehind(dst []byte, p *api.Param) []byte {
 	switch p.Role {
+	case api.Struct:
+		return a.appendStruct(dst, p)
 	case api.In, api.List, api.Args, api.Reads, api.Writes:
 	default:
 		return dst
@@ -193,6 +195,39 @@ func (a *Arg) appendBehind(dst []byte, p *api.Param) []byte {
 		return AppendWords(append(appendHex(dst, a.word), ' '), b)
 	}
 	return dst
+}
+
+// appendStruct shows the members of a structure that are shown, and the elements that its pointers lead to.
+func (a *Arg) appendStruct(dst []byte, p *api.Param) []byte {
+	l := a.m.Layout(trimPointer(p.Type))
+	b, _ := a.e.text(a.Param)
+	if l == nil || len(b) < int(l.Size) {
+		return dst
+	}
+	dst = append(dst, '{')
+	for i, f := range l.Members {
+		if i > 0 {
+			dst = append(dst, ", "...)
+		}
+		dst = append(append(dst, f.Name...), '=')
+		dst = appendNumber(dst, a.m, f.Type, word(b[f.Offset:f.Offset+f.Size]))
+	}
+	for _, f := range p.Fields {
+		inner := a.m.Layout(f.Type)
+		for i := range a.e.Call.Data {
+			if d := &a.e.Call.Data[i]; inner != nil && f.Item != 0 && int(d.Param) == a.Param && d.Item == f.Item && d.Status == format.Whole && len(d.Bytes) >= int(inner.Size) {
+				dst = append(dst, ", "...)
+				dst = appendElements(dst, d.Bytes, int(inner.Size), func(dst, b []byte) []byte { return appendMembers(dst, a.m, inner, b) })
+			}
+		}
+	}
+	for _, u := range a.e.Uses {
+		if u.Param == a.Param {
+			dst = append(append(dst, ", "...), u.Object.Kind...)
+			dst = AppendPlace(append(dst, '='), u)
+		}
+	}
+	return append(dst, '}')
 }
 
 // shown bounds how many elements of an array are shown on a line.

@@ -194,7 +194,7 @@ func (sh *shadow) apply(s *State, process uint32, e *Event) {
 	}
 	sp.advance(c.Start)
 	done := c.Flags&format.Unfinished == 0
-	failed := done && f.RetError && uint32(c.Ret) != 0
+	failed := done && f.Failed(c.Ret)
 	for _, u := range e.Uses {
 		switch {
 		case u.Object.Kind == api.ArgsList && f.Task == api.NoTask:
@@ -218,6 +218,10 @@ func (sh *shadow) apply(s *State, process uint32, e *Event) {
 		if done && !failed {
 			t := sp.task(sh.laneOf(s, sp, process, e), c)
 			sp.link(e, &t)
+		}
+	case f.Task == api.Copy && slices.ContainsFunc(f.Params, func(p api.Param) bool { return p.Block != nil }):
+		if !failed {
+			sh.anywhere(sp, sp.task(sh.laneOf(s, sp, process, e), c), c.Index)
 		}
 	case f.Task == api.Copy || f.Task == api.Fill:
 		sh.copy(s, sp, process, e, done && !failed)

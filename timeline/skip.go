@@ -1,6 +1,8 @@
 package timeline
 
 import (
+	"slices"
+
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 )
@@ -41,6 +43,9 @@ func changes(f *api.Func) bool {
 	for i := range f.Params {
 		if r := f.Params[i].Role; r == api.End || r.Makes() {
 			return true
+		}
+		if slices.ContainsFunc(f.Params[i].Fields, func(f api.Field) bool { return f.Object != "" }) {
+			return true // by handles that no index knows
 		}
 	}
 	return f.Ret == api.New || f.Ret == api.Find || f.Names >= 0 && f.Task != api.Kernel || f.Capture != api.NoCapture || f.Selects >= 0

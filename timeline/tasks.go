@@ -71,12 +71,15 @@ type HostCall struct {
 
 // Failed reports whether the call has returned an error.
 func (h *HostCall) Failed() bool {
-	return h.Fn != nil && h.Fn.RetError && uint32(h.Ret) != 0 && h.Flags&format.Unfinished == 0
+	return h.Fn != nil && h.Fn.Failed(h.Ret) && h.Flags&format.Unfinished == 0
 }
 
 // Copied is the number of bytes that a copy moves.
 func Copied(m *api.Model, e *Event) uint64 {
 	var written uint64
+	if b, ok := e.block(); ok {
+		return b.width * b.height * b.depth
+	}
 	for i := range e.Fn.Params {
 		p := &e.Fn.Params[i]
 		switch {
@@ -125,6 +128,9 @@ const (
 // on the device: a symbol, or what a descriptor names.
 func sides(m *api.Model, e *Event) (from, to side) {
 	from, to = device, device
+	if b, ok := e.block(); ok {
+		return b.from.side(), b.to.side()
+	}
 	for i := range e.Fn.Params {
 		p := &e.Fn.Params[i]
 		s := &from

@@ -134,6 +134,8 @@ func (s *State) apply(process uint32, c *format.Call) *Event {
 				e.Uses = append(e.Uses, Use{Param: i, Object: o})
 				ended = append(ended, o)
 			}
+		case api.Struct:
+			s.fields(process, e, i)
 		case api.Address, api.DevArgs, api.Reads, api.Writes, api.Fills:
 			if p.ItemSizes >= 0 {
 				continue
@@ -144,14 +146,18 @@ func (s *State) apply(process uint32, c *format.Call) *Event {
 		}
 	}
 	if f.Stream >= 0 {
-		if u, found := e.Use(int(f.Stream)); found {
-			e.Stream = u.Object
+		for _, u := range e.Uses {
+			if u.Param == int(f.Stream) && u.Object.Kind == api.Stream {
+				e.Stream = u.Object
+			}
 		}
 	}
 	if f.Task == api.Kernel {
 		e.Kernel = e.name()
-		if u, found := e.Use(0); found && e.Kernel == "" {
-			e.Kernel = u.Object.Name
+		for _, u := range e.Uses {
+			if e.Kernel == "" && u.Object.Kind == api.Function {
+				e.Kernel = u.Object.Name
+			}
 		}
 		if e.Kernel == "" {
 			e.Kernel = s.kernel(e)
@@ -189,6 +195,10 @@ func (s *State) apply(process uint32, c *format.Call) *Event {
 		}
 		named.Name = n
 	}
+	// A function that is found by another, as that of a kernel in a context, is of the same name.
+	if last := len(e.Uses) - 1; last > 0 && e.Uses[last].Object.Kind == api.Function && e.Uses[last].Object.Name == "" && e.Uses[0].Object.Kind == api.Function {
+		e.Uses[last].Object.Name = e.Uses[0].Object.Name
+	}
 	if f.Entry >= 0 {
 		for _, u := range e.Uses {
 			if u.Object.Kind == api.Function && u.Object.Name == "" {
@@ -209,6 +219,27 @@ func out(c *format.Call, param int) (uint64, bool) {
 		}
 	}
 	return 0, false
+}
+
+// fields adds what the handles in a structure stand for.
+func (s *State) fields(process uint32, e *Event, i int) {
+	p := &e.Fn.Params[i]
+	var b []byte
+	for _, f := range p.Fields {
+		if f.Object == "" {
+			continue
+		}
+		if b == nil {
+			if b, _ = e.text(i); b == nil {
+				return
+			}
+		}
+		if at := int(f.Offset); at+8 <= len(b) {
+			if o := s.handle(process, f.Object, word(b[at:at+8])); o != nil {
+				e.Uses = append(e.Uses, Use{Param: i, Object: o})
+			}
+		}
+	}
 }
 
 // handle returns the object of a handle, and takes one that nobody has seen being made as older than the trace.

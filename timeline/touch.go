@@ -89,7 +89,9 @@ func (t *Touches) Of(e *Event) (touches []Touch, all bool) {
 				}
 			}
 			all = t.items(e, i) && all
-		case f.Task == api.Kernel && (p.Role == api.Args || p.Role == api.Array || p.Role == api.Struct), p.Role == api.In && p.Addresses:
+		case p.Block != nil:
+			all = false
+		case f.Task == api.Kernel && (p.Role == api.Packed || p.Role == api.Args || p.Role == api.Array || p.Role == api.Struct), p.Role == api.In && p.Addresses:
 			all = t.items(e, i) && all
 		}
 	}

@@ -705,6 +705,9 @@ func (s *State) waitedKey(process uint32, e *Event) laneKey {
 
 // polled reports whether a poll has said complete.
 func (s *State) polled(e *Event) bool {
+	if e.Fn.Pending != 0 {
+		return int32(e.Call.Ret) == 0
+	}
 	for i := range e.Fn.Params {
 		p := &e.Fn.Params[i]
 		if p.Role != api.Out {

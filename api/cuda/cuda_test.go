@@ -18,7 +18,8 @@ func TestMeaning(t *testing.T) {
 	if launch.Task != api.Kernel || int(launch.Stream) != launch.Param("config") || config.Role != api.Struct || config.Elem != 56 {
 		t.Errorf("cuLaunchKernelEx: task %s, stream %d, config is a %s of %d bytes", launch.Task, launch.Stream, config.Role, config.Elem)
 	}
-	if len(config.Fields) != 2 || config.Fields[0] != (api.Field{Offset: 32, Object: api.Stream}) || config.Fields[1] != (api.Field{Offset: 40, Item: 1}) {
+	attrs := api.Field{Offset: 40, Item: 1, Type: "CUlaunchAttribute", Unit: 72, Count: api.Member{Type: "uint32_t", Offset: 48, Size: 4}}
+	if len(config.Fields) != 2 || config.Fields[0] != (api.Field{Offset: 32, Object: api.Stream}) || config.Fields[1] != attrs {
 		t.Errorf("fields of CUlaunchConfig: %+v", config.Fields)
 	}
 	block := Model.Lookup("cuMemcpy3DAsync_v2").Params[0].Block

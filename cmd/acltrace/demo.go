@@ -36,7 +36,7 @@ func (a *app) demoCmd() *cobra.Command {
 
 // demo runs the whole chain on tiny_decoder. It ends with an error where any link of it does not hold.
 func (a *app) demo(out string, tokens int) error {
-	sim, err := artifacts.SimulatorDir()
+	sim, err := artifacts.SimulatorDir(acl.Model)
 	if err != nil {
 		return err
 	}

@@ -2,15 +2,33 @@ package main
 
 import (
 	"fmt"
+	"os"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/api/cuda"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/record"
 )
 
-// models are the runtimes that this acltrace knows.
-var models = map[string]*api.Model{acl.Model.Name: acl.Model, cuda.Model.Name: cuda.Model}
+// models are the runtimes that this acltrace knows, by name; runtimes are the same in the order of preference.
+var (
+	models   = map[string]*api.Model{acl.Model.Name: acl.Model, cuda.Model.Name: cuda.Model}
+	runtimes = []*api.Model{acl.Model, cuda.Model}
+)
+
+// runtime returns the model of the runtime that --api names, or of the one that a program will call.
+func runtime(name, program string) (*api.Model, error) {
+	if name == "auto" {
+		return record.Runtime(runtimes, program, os.Environ()), nil
+	}
+	if m := models[name]; m != nil {
+		return m, nil
+	}
+	return nil, usage("--api %s: there are auto, acl and cuda", name)
+}
+
+const apiUsage = "the runtime that the program calls: acl (AscendCL), cuda (the CUDA driver), or auto, which looks at the program and the machine"
 
 // open opens a trace and finds the model of the runtime that it was recorded from.
 func open(path string) (*format.Reader, *api.Model, error) {

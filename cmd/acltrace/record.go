@@ -6,15 +6,15 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/record"
 	"github.com/acltrace/acltrace/report"
 	"github.com/spf13/cobra"
 )
 
 func (a *app) recordCmd() *cobra.Command {
-	o := record.Options{Model: acl.Model, Version: version, Stdout: a.stdout, Stderr: a.stderr}
+	o := record.Options{Version: version, Stdout: a.stdout, Stderr: a.stderr}
 	flags := recordFlags{Options: &o}
+	var apiName string
 	var quiet bool
 	var live liveFlags
 	c := &cobra.Command{
@@ -31,6 +31,10 @@ The program's own exit code is passed on. 125 means that it was not run: recordi
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
 			o.Command = args
+			var err error
+			if o.Model, err = runtime(apiName, args[0]); err != nil {
+				return err
+			}
 			if err := flags.parse(); err != nil {
 				return err
 			}
@@ -51,6 +55,7 @@ The program's own exit code is passed on. 125 means that it was not run: recordi
 	f.SetInterspersed(false)
 	flags.add(c)
 	flags.program(c)
+	f.StringVar(&apiName, "api", "auto", apiUsage)
 	f.StringVar(&o.Probe, "probe", "shim", "how to capture: shim or ebpf")
 	f.StringVar(&o.Library, "library", "", "with --probe ebpf: path of the runtime library, for a program that is not linked to it")
 	live.add(f)

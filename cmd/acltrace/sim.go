@@ -14,6 +14,7 @@ import (
 
 func (a *app) simCmd() *cobra.Command {
 	var info, asJSON bool
+	var apiName string
 	env := map[string]*string{}
 	variable := func(name string) string { return acl.Model.Simulator.Prefix + name }
 	c := &cobra.Command{
@@ -46,7 +47,11 @@ given, or for all.`,
 			if info {
 				return a.simulator(m, args, asJSON)
 			}
-			code, err := record.RunSimulated(args, a.stdout, a.stderr)
+			rt, err := runtime(apiName, args[0])
+			if err != nil {
+				return err
+			}
+			code, err := record.RunSimulated(rt, args, a.stdout, a.stderr)
 			if err != nil {
 				return &exit{exitStart, err}
 			}
@@ -58,6 +63,7 @@ given, or for all.`,
 	}
 	f := c.Flags()
 	f.SetInterspersed(false)
+	f.StringVar(&apiName, "api", "auto", apiUsage)
 	f.BoolVar(&info, "info", false, "say what is simulated and how, and run nothing")
 	f.BoolVar(&asJSON, "json", false, "with --info, as JSON")
 	for _, v := range []struct{ flag, name, usage string }{

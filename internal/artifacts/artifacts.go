@@ -10,14 +10,15 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+
+	"github.com/acltrace/acltrace/api"
 )
 
 // Names of the parts.
 const (
-	Shim      = "libacltrace.so"
-	Audit     = "libacltrace-audit.so"
-	Player    = "acltrace-player"
-	Simulator = "libascendcl.so"
+	Shim   = "libacltrace.so" // as programs load it, whichever runtime's it is
+	Audit  = "libacltrace-audit.so"
+	Player = "acltrace-player"
 )
 
 // Bytes returns the content of a part that is not the simulator's.
@@ -44,9 +45,9 @@ func Path(name string) (string, error) {
 	return "", fmt.Errorf("%s is not in %s: run `make build`, or set ACLTRACE_LIB to the folder that has it", name, list(dirs()))
 }
 
-// SimulatorDir returns the folder with the simulator's libraries.
-func SimulatorDir() (string, error) {
-	path, err := Path(Simulator)
+// SimulatorDir returns the folder with the libraries of a runtime's simulator.
+func SimulatorDir(m *api.Model) (string, error) {
+	path, err := Path(m.Simulator.Library)
 	if err != nil {
 		return "", err
 	}

@@ -35,10 +35,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGetErrorString(CUre
 }
 
 static struct shim_target target_cuGetErrorString = {NULL, "cuGetErrorString"};
-SHIM_EXPORT CUresult cuGetErrorString(CUresult error, const char **pStr)
+static SHIM_BODY CUresult main_cuGetErrorString(CUresult error, const char **pStr)
 {
 	return wrap_cuGetErrorString(error, pStr, &target_cuGetErrorString);
 }
+
+SHIM_ENTRY(cuGetErrorString, main_cuGetErrorString);
 
 static __attribute__((noinline, cold)) CUresult other_cuGetErrorString(CUresult error, const char **pStr, struct shim_target *target)
 {
@@ -79,10 +81,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGetErrorName(CUresu
 }
 
 static struct shim_target target_cuGetErrorName = {NULL, "cuGetErrorName"};
-SHIM_EXPORT CUresult cuGetErrorName(CUresult error, const char **pStr)
+static SHIM_BODY CUresult main_cuGetErrorName(CUresult error, const char **pStr)
 {
 	return wrap_cuGetErrorName(error, pStr, &target_cuGetErrorName);
 }
+
+SHIM_ENTRY(cuGetErrorName, main_cuGetErrorName);
 
 static __attribute__((noinline, cold)) CUresult other_cuGetErrorName(CUresult error, const char **pStr, struct shim_target *target)
 {
@@ -119,10 +123,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuInit(uint32_t Flags
 }
 
 static struct shim_target target_cuInit = {NULL, "cuInit"};
-SHIM_EXPORT CUresult cuInit(uint32_t Flags)
+static SHIM_BODY CUresult main_cuInit(uint32_t Flags)
 {
 	return wrap_cuInit(Flags, &target_cuInit);
 }
+
+SHIM_ENTRY(cuInit, main_cuInit);
 
 static __attribute__((noinline, cold)) CUresult other_cuInit(uint32_t Flags, struct shim_target *target)
 {
@@ -162,10 +168,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuDriverGetVersion(in
 }
 
 static struct shim_target target_cuDriverGetVersion = {NULL, "cuDriverGetVersion"};
-SHIM_EXPORT CUresult cuDriverGetVersion(int *driverVersion)
+static SHIM_BODY CUresult main_cuDriverGetVersion(int *driverVersion)
 {
 	return wrap_cuDriverGetVersion(driverVersion, &target_cuDriverGetVersion);
 }
+
+SHIM_ENTRY(cuDriverGetVersion, main_cuDriverGetVersion);
 
 static __attribute__((noinline, cold)) CUresult other_cuDriverGetVersion(int *driverVersion, struct shim_target *target)
 {
@@ -206,10 +214,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuDeviceGet(CUdevice 
 }
 
 static struct shim_target target_cuDeviceGet = {NULL, "cuDeviceGet"};
-SHIM_EXPORT CUresult cuDeviceGet(CUdevice *device, int ordinal)
+static SHIM_BODY CUresult main_cuDeviceGet(CUdevice *device, int ordinal)
 {
 	return wrap_cuDeviceGet(device, ordinal, &target_cuDeviceGet);
 }
+
+SHIM_ENTRY(cuDeviceGet, main_cuDeviceGet);
 
 static __attribute__((noinline, cold)) CUresult other_cuDeviceGet(CUdevice *device, int ordinal, struct shim_target *target)
 {
@@ -249,10 +259,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuDeviceGetCount(int 
 }
 
 static struct shim_target target_cuDeviceGetCount = {NULL, "cuDeviceGetCount"};
-SHIM_EXPORT CUresult cuDeviceGetCount(int *count)
+static SHIM_BODY CUresult main_cuDeviceGetCount(int *count)
 {
 	return wrap_cuDeviceGetCount(count, &target_cuDeviceGetCount);
 }
+
+SHIM_ENTRY(cuDeviceGetCount, main_cuDeviceGetCount);
 
 static __attribute__((noinline, cold)) CUresult other_cuDeviceGetCount(int *count, struct shim_target *target)
 {
@@ -294,10 +306,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuDeviceGetName(char 
 }
 
 static struct shim_target target_cuDeviceGetName = {NULL, "cuDeviceGetName"};
-SHIM_EXPORT CUresult cuDeviceGetName(char *name, int len, CUdevice dev)
+static SHIM_BODY CUresult main_cuDeviceGetName(char *name, int len, CUdevice dev)
 {
 	return wrap_cuDeviceGetName(name, len, dev, &target_cuDeviceGetName);
 }
+
+SHIM_ENTRY(cuDeviceGetName, main_cuDeviceGetName);
 
 static __attribute__((noinline, cold)) CUresult other_cuDeviceGetName(char *name, int len, CUdevice dev, struct shim_target *target)
 {
@@ -338,10 +352,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuDeviceGetUuid(CUuui
 }
 
 static struct shim_target target_cuDeviceGetUuid = {NULL, "cuDeviceGetUuid"};
-SHIM_EXPORT CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice dev)
+static SHIM_BODY CUresult main_cuDeviceGetUuid(CUuuid *uuid, CUdevice dev)
 {
 	return wrap_cuDeviceGetUuid(uuid, dev, &target_cuDeviceGetUuid);
 }
+
+SHIM_ENTRY(cuDeviceGetUuid, main_cuDeviceGetUuid);
 
 static __attribute__((noinline, cold)) CUresult other_cuDeviceGetUuid(CUuuid *uuid, CUdevice dev, struct shim_target *target)
 {
@@ -382,10 +398,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuDeviceGetUuid_v2(CU
 }
 
 static struct shim_target target_cuDeviceGetUuid_v2 = {NULL, "cuDeviceGetUuid_v2"};
-SHIM_EXPORT CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice dev)
+static SHIM_BODY CUresult main_cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice dev)
 {
 	return wrap_cuDeviceGetUuid_v2(uuid, dev, &target_cuDeviceGetUuid_v2);
 }
+
+SHIM_ENTRY(cuDeviceGetUuid_v2, main_cuDeviceGetUuid_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice dev, struct shim_target *target)
 {
@@ -429,10 +447,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuDeviceGetLuid(char 
 }
 
 static struct shim_target target_cuDeviceGetLuid = {NULL, "cuDeviceGetLuid"};
-SHIM_EXPORT CUresult cuDeviceGetLuid(char *luid, uint32_t *deviceNodeMask, CUdevice dev)
+static SHIM_BODY CUresult main_cuDeviceGetLuid(char *luid, uint32_t *deviceNodeMask, CUdevice dev)
 {
 	return wrap_cuDeviceGetLuid(luid, deviceNodeMask, dev, &target_cuDeviceGetLuid);
 }
+
+SHIM_ENTRY(cuDeviceGetLuid, main_cuDeviceGetLuid);
 
 static __attribute__((noinline, cold)) CUresult other_cuDeviceGetLuid(char *luid, uint32_t *deviceNodeMask, CUdevice dev, struct shim_target *target)
 {
@@ -473,10 +493,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuDeviceTotalMem_v2(s
 }
 
 static struct shim_target target_cuDeviceTotalMem_v2 = {NULL, "cuDeviceTotalMem_v2"};
-SHIM_EXPORT CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev)
+static SHIM_BODY CUresult main_cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev)
 {
 	return wrap_cuDeviceTotalMem_v2(bytes, dev, &target_cuDeviceTotalMem_v2);
 }
+
+SHIM_ENTRY(cuDeviceTotalMem_v2, main_cuDeviceTotalMem_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev, struct shim_target *target)
 {
@@ -519,10 +541,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuDeviceGetTexture1DL
 }
 
 static struct shim_target target_cuDeviceGetTexture1DLinearMaxWidth = {NULL, "cuDeviceGetTexture1DLinearMaxWidth"};
-SHIM_EXPORT CUresult cuDeviceGetTexture1DLinearMaxWidth(size_t *maxWidthInElements, CUarray_format format, uint32_t numChannels, CUdevice dev)
+static SHIM_BODY CUresult main_cuDeviceGetTexture1DLinearMaxWidth(size_t *maxWidthInElements, CUarray_format format, uint32_t numChannels, CUdevice dev)
 {
 	return wrap_cuDeviceGetTexture1DLinearMaxWidth(maxWidthInElements, format, numChannels, dev, &target_cuDeviceGetTexture1DLinearMaxWidth);
 }
+
+SHIM_ENTRY(cuDeviceGetTexture1DLinearMaxWidth, main_cuDeviceGetTexture1DLinearMaxWidth);
 
 static __attribute__((noinline, cold)) CUresult other_cuDeviceGetTexture1DLinearMaxWidth(size_t *maxWidthInElements, CUarray_format format, uint32_t numChannels, CUdevice dev, struct shim_target *target)
 {
@@ -564,10 +588,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuDeviceGetAttribute(
 }
 
 static struct shim_target target_cuDeviceGetAttribute = {NULL, "cuDeviceGetAttribute"};
-SHIM_EXPORT CUresult cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev)
+static SHIM_BODY CUresult main_cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev)
 {
 	return wrap_cuDeviceGetAttribute(pi, attrib, dev, &target_cuDeviceGetAttribute);
 }
+
+SHIM_ENTRY(cuDeviceGetAttribute, main_cuDeviceGetAttribute);
 
 static __attribute__((noinline, cold)) CUresult other_cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev, struct shim_target *target)
 {
@@ -605,10 +631,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuDeviceSetMemPool(CU
 }
 
 static struct shim_target target_cuDeviceSetMemPool = {NULL, "cuDeviceSetMemPool"};
-SHIM_EXPORT CUresult cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool)
+static SHIM_BODY CUresult main_cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool)
 {
 	return wrap_cuDeviceSetMemPool(dev, pool, &target_cuDeviceSetMemPool);
 }
+
+SHIM_ENTRY(cuDeviceSetMemPool, main_cuDeviceSetMemPool);
 
 static __attribute__((noinline, cold)) CUresult other_cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool, struct shim_target *target)
 {
@@ -649,10 +677,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuDeviceGetMemPool(CU
 }
 
 static struct shim_target target_cuDeviceGetMemPool = {NULL, "cuDeviceGetMemPool"};
-SHIM_EXPORT CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice dev)
+static SHIM_BODY CUresult main_cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice dev)
 {
 	return wrap_cuDeviceGetMemPool(pool, dev, &target_cuDeviceGetMemPool);
 }
+
+SHIM_ENTRY(cuDeviceGetMemPool, main_cuDeviceGetMemPool);
 
 static __attribute__((noinline, cold)) CUresult other_cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice dev, struct shim_target *target)
 {
@@ -693,10 +723,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuDeviceGetDefaultMem
 }
 
 static struct shim_target target_cuDeviceGetDefaultMemPool = {NULL, "cuDeviceGetDefaultMemPool"};
-SHIM_EXPORT CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *pool_out, CUdevice dev)
+static SHIM_BODY CUresult main_cuDeviceGetDefaultMemPool(CUmemoryPool *pool_out, CUdevice dev)
 {
 	return wrap_cuDeviceGetDefaultMemPool(pool_out, dev, &target_cuDeviceGetDefaultMemPool);
 }
+
+SHIM_ENTRY(cuDeviceGetDefaultMemPool, main_cuDeviceGetDefaultMemPool);
 
 static __attribute__((noinline, cold)) CUresult other_cuDeviceGetDefaultMemPool(CUmemoryPool *pool_out, CUdevice dev, struct shim_target *target)
 {
@@ -738,10 +770,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuDeviceGetExecAffini
 }
 
 static struct shim_target target_cuDeviceGetExecAffinitySupport = {NULL, "cuDeviceGetExecAffinitySupport"};
-SHIM_EXPORT CUresult cuDeviceGetExecAffinitySupport(int *pi, CUexecAffinityType type, CUdevice dev)
+static SHIM_BODY CUresult main_cuDeviceGetExecAffinitySupport(int *pi, CUexecAffinityType type, CUdevice dev)
 {
 	return wrap_cuDeviceGetExecAffinitySupport(pi, type, dev, &target_cuDeviceGetExecAffinitySupport);
 }
+
+SHIM_ENTRY(cuDeviceGetExecAffinitySupport, main_cuDeviceGetExecAffinitySupport);
 
 static __attribute__((noinline, cold)) CUresult other_cuDeviceGetExecAffinitySupport(int *pi, CUexecAffinityType type, CUdevice dev, struct shim_target *target)
 {
@@ -779,10 +813,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuFlushGPUDirectRDMAW
 }
 
 static struct shim_target target_cuFlushGPUDirectRDMAWrites = {NULL, "cuFlushGPUDirectRDMAWrites"};
-SHIM_EXPORT CUresult cuFlushGPUDirectRDMAWrites(CUflushGPUDirectRDMAWritesTarget where, CUflushGPUDirectRDMAWritesScope scope)
+static SHIM_BODY CUresult main_cuFlushGPUDirectRDMAWrites(CUflushGPUDirectRDMAWritesTarget where, CUflushGPUDirectRDMAWritesScope scope)
 {
 	return wrap_cuFlushGPUDirectRDMAWrites(where, scope, &target_cuFlushGPUDirectRDMAWrites);
 }
+
+SHIM_ENTRY(cuFlushGPUDirectRDMAWrites, main_cuFlushGPUDirectRDMAWrites);
 
 static __attribute__((noinline, cold)) CUresult other_cuFlushGPUDirectRDMAWrites(CUflushGPUDirectRDMAWritesTarget where, CUflushGPUDirectRDMAWritesScope scope, struct shim_target *target)
 {
@@ -823,10 +859,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuDeviceGetProperties
 }
 
 static struct shim_target target_cuDeviceGetProperties = {NULL, "cuDeviceGetProperties"};
-SHIM_EXPORT CUresult cuDeviceGetProperties(CUdevprop *prop, CUdevice dev)
+static SHIM_BODY CUresult main_cuDeviceGetProperties(CUdevprop *prop, CUdevice dev)
 {
 	return wrap_cuDeviceGetProperties(prop, dev, &target_cuDeviceGetProperties);
 }
+
+SHIM_ENTRY(cuDeviceGetProperties, main_cuDeviceGetProperties);
 
 static __attribute__((noinline, cold)) CUresult other_cuDeviceGetProperties(CUdevprop *prop, CUdevice dev, struct shim_target *target)
 {
@@ -870,10 +908,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuDeviceComputeCapabi
 }
 
 static struct shim_target target_cuDeviceComputeCapability = {NULL, "cuDeviceComputeCapability"};
-SHIM_EXPORT CUresult cuDeviceComputeCapability(int *major, int *minor, CUdevice dev)
+static SHIM_BODY CUresult main_cuDeviceComputeCapability(int *major, int *minor, CUdevice dev)
 {
 	return wrap_cuDeviceComputeCapability(major, minor, dev, &target_cuDeviceComputeCapability);
 }
+
+SHIM_ENTRY(cuDeviceComputeCapability, main_cuDeviceComputeCapability);
 
 static __attribute__((noinline, cold)) CUresult other_cuDeviceComputeCapability(int *major, int *minor, CUdevice dev, struct shim_target *target)
 {
@@ -914,10 +954,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuDevicePrimaryCtxRet
 }
 
 static struct shim_target target_cuDevicePrimaryCtxRetain = {NULL, "cuDevicePrimaryCtxRetain"};
-SHIM_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
+static SHIM_BODY CUresult main_cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
 {
 	return wrap_cuDevicePrimaryCtxRetain(pctx, dev, &target_cuDevicePrimaryCtxRetain);
 }
+
+SHIM_ENTRY(cuDevicePrimaryCtxRetain, main_cuDevicePrimaryCtxRetain);
 
 static __attribute__((noinline, cold)) CUresult other_cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev, struct shim_target *target)
 {
@@ -954,10 +996,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuDevicePrimaryCtxRel
 }
 
 static struct shim_target target_cuDevicePrimaryCtxRelease_v2 = {NULL, "cuDevicePrimaryCtxRelease_v2"};
-SHIM_EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev)
+static SHIM_BODY CUresult main_cuDevicePrimaryCtxRelease_v2(CUdevice dev)
 {
 	return wrap_cuDevicePrimaryCtxRelease_v2(dev, &target_cuDevicePrimaryCtxRelease_v2);
 }
+
+SHIM_ENTRY(cuDevicePrimaryCtxRelease_v2, main_cuDevicePrimaryCtxRelease_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuDevicePrimaryCtxRelease_v2(CUdevice dev, struct shim_target *target)
 {
@@ -995,10 +1039,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuDevicePrimaryCtxSet
 }
 
 static struct shim_target target_cuDevicePrimaryCtxSetFlags_v2 = {NULL, "cuDevicePrimaryCtxSetFlags_v2"};
-SHIM_EXPORT CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, uint32_t flags)
+static SHIM_BODY CUresult main_cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, uint32_t flags)
 {
 	return wrap_cuDevicePrimaryCtxSetFlags_v2(dev, flags, &target_cuDevicePrimaryCtxSetFlags_v2);
 }
+
+SHIM_ENTRY(cuDevicePrimaryCtxSetFlags_v2, main_cuDevicePrimaryCtxSetFlags_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, uint32_t flags, struct shim_target *target)
 {
@@ -1042,10 +1088,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuDevicePrimaryCtxGet
 }
 
 static struct shim_target target_cuDevicePrimaryCtxGetState = {NULL, "cuDevicePrimaryCtxGetState"};
-SHIM_EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice dev, uint32_t *flags, int *active)
+static SHIM_BODY CUresult main_cuDevicePrimaryCtxGetState(CUdevice dev, uint32_t *flags, int *active)
 {
 	return wrap_cuDevicePrimaryCtxGetState(dev, flags, active, &target_cuDevicePrimaryCtxGetState);
 }
+
+SHIM_ENTRY(cuDevicePrimaryCtxGetState, main_cuDevicePrimaryCtxGetState);
 
 static __attribute__((noinline, cold)) CUresult other_cuDevicePrimaryCtxGetState(CUdevice dev, uint32_t *flags, int *active, struct shim_target *target)
 {
@@ -1083,10 +1131,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuDevicePrimaryCtxRes
 }
 
 static struct shim_target target_cuDevicePrimaryCtxReset_v2 = {NULL, "cuDevicePrimaryCtxReset_v2"};
-SHIM_EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice dev)
+static SHIM_BODY CUresult main_cuDevicePrimaryCtxReset_v2(CUdevice dev)
 {
 	return wrap_cuDevicePrimaryCtxReset_v2(dev, &target_cuDevicePrimaryCtxReset_v2);
 }
+
+SHIM_ENTRY(cuDevicePrimaryCtxReset_v2, main_cuDevicePrimaryCtxReset_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuDevicePrimaryCtxReset_v2(CUdevice dev, struct shim_target *target)
 {
@@ -1128,10 +1178,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuCtxCreate_v2(CUcont
 }
 
 static struct shim_target target_cuCtxCreate_v2 = {NULL, "cuCtxCreate_v2"};
-SHIM_EXPORT CUresult cuCtxCreate_v2(CUcontext *pctx, uint32_t flags, CUdevice dev)
+static SHIM_BODY CUresult main_cuCtxCreate_v2(CUcontext *pctx, uint32_t flags, CUdevice dev)
 {
 	return wrap_cuCtxCreate_v2(pctx, flags, dev, &target_cuCtxCreate_v2);
 }
+
+SHIM_ENTRY(cuCtxCreate_v2, main_cuCtxCreate_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuCtxCreate_v2(CUcontext *pctx, uint32_t flags, CUdevice dev, struct shim_target *target)
 {
@@ -1179,10 +1231,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuCtxCreate_v3(CUcont
 }
 
 static struct shim_target target_cuCtxCreate_v3 = {NULL, "cuCtxCreate_v3"};
-SHIM_EXPORT CUresult cuCtxCreate_v3(CUcontext *pctx, CUexecAffinityParam *paramsArray, int numParams, uint32_t flags, CUdevice dev)
+static SHIM_BODY CUresult main_cuCtxCreate_v3(CUcontext *pctx, CUexecAffinityParam *paramsArray, int numParams, uint32_t flags, CUdevice dev)
 {
 	return wrap_cuCtxCreate_v3(pctx, paramsArray, numParams, flags, dev, &target_cuCtxCreate_v3);
 }
+
+SHIM_ENTRY(cuCtxCreate_v3, main_cuCtxCreate_v3);
 
 static __attribute__((noinline, cold)) CUresult other_cuCtxCreate_v3(CUcontext *pctx, CUexecAffinityParam *paramsArray, int numParams, uint32_t flags, CUdevice dev, struct shim_target *target)
 {
@@ -1229,10 +1283,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuCtxCreate_v4(CUcont
 }
 
 static struct shim_target target_cuCtxCreate_v4 = {NULL, "cuCtxCreate_v4"};
-SHIM_EXPORT CUresult cuCtxCreate_v4(CUcontext *pctx, CUctxCreateParams *ctxCreateParams, uint32_t flags, CUdevice dev)
+static SHIM_BODY CUresult main_cuCtxCreate_v4(CUcontext *pctx, CUctxCreateParams *ctxCreateParams, uint32_t flags, CUdevice dev)
 {
 	return wrap_cuCtxCreate_v4(pctx, ctxCreateParams, flags, dev, &target_cuCtxCreate_v4);
 }
+
+SHIM_ENTRY(cuCtxCreate_v4, main_cuCtxCreate_v4);
 
 static __attribute__((noinline, cold)) CUresult other_cuCtxCreate_v4(CUcontext *pctx, CUctxCreateParams *ctxCreateParams, uint32_t flags, CUdevice dev, struct shim_target *target)
 {
@@ -1270,10 +1326,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuCtxDestroy_v2(CUcon
 }
 
 static struct shim_target target_cuCtxDestroy_v2 = {NULL, "cuCtxDestroy_v2"};
-SHIM_EXPORT CUresult cuCtxDestroy_v2(CUcontext ctx)
+static SHIM_BODY CUresult main_cuCtxDestroy_v2(CUcontext ctx)
 {
 	return wrap_cuCtxDestroy_v2(ctx, &target_cuCtxDestroy_v2);
 }
+
+SHIM_ENTRY(cuCtxDestroy_v2, main_cuCtxDestroy_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuCtxDestroy_v2(CUcontext ctx, struct shim_target *target)
 {
@@ -1310,10 +1368,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuCtxPushCurrent_v2(C
 }
 
 static struct shim_target target_cuCtxPushCurrent_v2 = {NULL, "cuCtxPushCurrent_v2"};
-SHIM_EXPORT CUresult cuCtxPushCurrent_v2(CUcontext ctx)
+static SHIM_BODY CUresult main_cuCtxPushCurrent_v2(CUcontext ctx)
 {
 	return wrap_cuCtxPushCurrent_v2(ctx, &target_cuCtxPushCurrent_v2);
 }
+
+SHIM_ENTRY(cuCtxPushCurrent_v2, main_cuCtxPushCurrent_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuCtxPushCurrent_v2(CUcontext ctx, struct shim_target *target)
 {
@@ -1353,10 +1413,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuCtxPopCurrent_v2(CU
 }
 
 static struct shim_target target_cuCtxPopCurrent_v2 = {NULL, "cuCtxPopCurrent_v2"};
-SHIM_EXPORT CUresult cuCtxPopCurrent_v2(CUcontext *pctx)
+static SHIM_BODY CUresult main_cuCtxPopCurrent_v2(CUcontext *pctx)
 {
 	return wrap_cuCtxPopCurrent_v2(pctx, &target_cuCtxPopCurrent_v2);
 }
+
+SHIM_ENTRY(cuCtxPopCurrent_v2, main_cuCtxPopCurrent_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuCtxPopCurrent_v2(CUcontext *pctx, struct shim_target *target)
 {
@@ -1393,10 +1455,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuCtxSetCurrent(CUcon
 }
 
 static struct shim_target target_cuCtxSetCurrent = {NULL, "cuCtxSetCurrent"};
-SHIM_EXPORT CUresult cuCtxSetCurrent(CUcontext ctx)
+static SHIM_BODY CUresult main_cuCtxSetCurrent(CUcontext ctx)
 {
 	return wrap_cuCtxSetCurrent(ctx, &target_cuCtxSetCurrent);
 }
+
+SHIM_ENTRY(cuCtxSetCurrent, main_cuCtxSetCurrent);
 
 static __attribute__((noinline, cold)) CUresult other_cuCtxSetCurrent(CUcontext ctx, struct shim_target *target)
 {
@@ -1436,10 +1500,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuCtxGetCurrent(CUcon
 }
 
 static struct shim_target target_cuCtxGetCurrent = {NULL, "cuCtxGetCurrent"};
-SHIM_EXPORT CUresult cuCtxGetCurrent(CUcontext *pctx)
+static SHIM_BODY CUresult main_cuCtxGetCurrent(CUcontext *pctx)
 {
 	return wrap_cuCtxGetCurrent(pctx, &target_cuCtxGetCurrent);
 }
+
+SHIM_ENTRY(cuCtxGetCurrent, main_cuCtxGetCurrent);
 
 static __attribute__((noinline, cold)) CUresult other_cuCtxGetCurrent(CUcontext *pctx, struct shim_target *target)
 {
@@ -1479,10 +1545,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuCtxGetDevice(CUdevi
 }
 
 static struct shim_target target_cuCtxGetDevice = {NULL, "cuCtxGetDevice"};
-SHIM_EXPORT CUresult cuCtxGetDevice(CUdevice *device)
+static SHIM_BODY CUresult main_cuCtxGetDevice(CUdevice *device)
 {
 	return wrap_cuCtxGetDevice(device, &target_cuCtxGetDevice);
 }
+
+SHIM_ENTRY(cuCtxGetDevice, main_cuCtxGetDevice);
 
 static __attribute__((noinline, cold)) CUresult other_cuCtxGetDevice(CUdevice *device, struct shim_target *target)
 {
@@ -1522,10 +1590,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuCtxGetFlags(uint32_
 }
 
 static struct shim_target target_cuCtxGetFlags = {NULL, "cuCtxGetFlags"};
-SHIM_EXPORT CUresult cuCtxGetFlags(uint32_t *flags)
+static SHIM_BODY CUresult main_cuCtxGetFlags(uint32_t *flags)
 {
 	return wrap_cuCtxGetFlags(flags, &target_cuCtxGetFlags);
 }
+
+SHIM_ENTRY(cuCtxGetFlags, main_cuCtxGetFlags);
 
 static __attribute__((noinline, cold)) CUresult other_cuCtxGetFlags(uint32_t *flags, struct shim_target *target)
 {
@@ -1562,10 +1632,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuCtxSetFlags(uint32_
 }
 
 static struct shim_target target_cuCtxSetFlags = {NULL, "cuCtxSetFlags"};
-SHIM_EXPORT CUresult cuCtxSetFlags(uint32_t flags)
+static SHIM_BODY CUresult main_cuCtxSetFlags(uint32_t flags)
 {
 	return wrap_cuCtxSetFlags(flags, &target_cuCtxSetFlags);
 }
+
+SHIM_ENTRY(cuCtxSetFlags, main_cuCtxSetFlags);
 
 static __attribute__((noinline, cold)) CUresult other_cuCtxSetFlags(uint32_t flags, struct shim_target *target)
 {
@@ -1606,10 +1678,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuCtxGetId(CUcontext 
 }
 
 static struct shim_target target_cuCtxGetId = {NULL, "cuCtxGetId"};
-SHIM_EXPORT CUresult cuCtxGetId(CUcontext ctx, uint64_t *ctxId)
+static SHIM_BODY CUresult main_cuCtxGetId(CUcontext ctx, uint64_t *ctxId)
 {
 	return wrap_cuCtxGetId(ctx, ctxId, &target_cuCtxGetId);
 }
+
+SHIM_ENTRY(cuCtxGetId, main_cuCtxGetId);
 
 static __attribute__((noinline, cold)) CUresult other_cuCtxGetId(CUcontext ctx, uint64_t *ctxId, struct shim_target *target)
 {
@@ -1635,23 +1709,26 @@ static inline __attribute__((always_inline)) CUresult wrap_cuCtxSynchronize(stru
 		shim_leave();
 		return ret;
 	}
+	uint64_t until = shim_order();
 	shim_commit(&c);
 	CUresult ret = real();
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	shim_exit(&c);
 	if (ok) {
-		shim_synced_device();
+		shim_synced_device(until);
 	}
 	shim_leave();
 	return ret;
 }
 
 static struct shim_target target_cuCtxSynchronize = {NULL, "cuCtxSynchronize"};
-SHIM_EXPORT CUresult cuCtxSynchronize(void)
+static SHIM_BODY CUresult main_cuCtxSynchronize(void)
 {
 	return wrap_cuCtxSynchronize(&target_cuCtxSynchronize);
 }
+
+SHIM_ENTRY(cuCtxSynchronize, main_cuCtxSynchronize);
 
 static __attribute__((noinline, cold)) CUresult other_cuCtxSynchronize(struct shim_target *target)
 {
@@ -1689,10 +1766,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuCtxSetLimit(CUlimit
 }
 
 static struct shim_target target_cuCtxSetLimit = {NULL, "cuCtxSetLimit"};
-SHIM_EXPORT CUresult cuCtxSetLimit(CUlimit limit, size_t value)
+static SHIM_BODY CUresult main_cuCtxSetLimit(CUlimit limit, size_t value)
 {
 	return wrap_cuCtxSetLimit(limit, value, &target_cuCtxSetLimit);
 }
+
+SHIM_ENTRY(cuCtxSetLimit, main_cuCtxSetLimit);
 
 static __attribute__((noinline, cold)) CUresult other_cuCtxSetLimit(CUlimit limit, size_t value, struct shim_target *target)
 {
@@ -1733,10 +1812,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuCtxGetLimit(size_t 
 }
 
 static struct shim_target target_cuCtxGetLimit = {NULL, "cuCtxGetLimit"};
-SHIM_EXPORT CUresult cuCtxGetLimit(size_t *pvalue, CUlimit limit)
+static SHIM_BODY CUresult main_cuCtxGetLimit(size_t *pvalue, CUlimit limit)
 {
 	return wrap_cuCtxGetLimit(pvalue, limit, &target_cuCtxGetLimit);
 }
+
+SHIM_ENTRY(cuCtxGetLimit, main_cuCtxGetLimit);
 
 static __attribute__((noinline, cold)) CUresult other_cuCtxGetLimit(size_t *pvalue, CUlimit limit, struct shim_target *target)
 {
@@ -1776,10 +1857,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuCtxGetCacheConfig(C
 }
 
 static struct shim_target target_cuCtxGetCacheConfig = {NULL, "cuCtxGetCacheConfig"};
-SHIM_EXPORT CUresult cuCtxGetCacheConfig(CUfunc_cache *pconfig)
+static SHIM_BODY CUresult main_cuCtxGetCacheConfig(CUfunc_cache *pconfig)
 {
 	return wrap_cuCtxGetCacheConfig(pconfig, &target_cuCtxGetCacheConfig);
 }
+
+SHIM_ENTRY(cuCtxGetCacheConfig, main_cuCtxGetCacheConfig);
 
 static __attribute__((noinline, cold)) CUresult other_cuCtxGetCacheConfig(CUfunc_cache *pconfig, struct shim_target *target)
 {
@@ -1816,10 +1899,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuCtxSetCacheConfig(C
 }
 
 static struct shim_target target_cuCtxSetCacheConfig = {NULL, "cuCtxSetCacheConfig"};
-SHIM_EXPORT CUresult cuCtxSetCacheConfig(CUfunc_cache config)
+static SHIM_BODY CUresult main_cuCtxSetCacheConfig(CUfunc_cache config)
 {
 	return wrap_cuCtxSetCacheConfig(config, &target_cuCtxSetCacheConfig);
 }
+
+SHIM_ENTRY(cuCtxSetCacheConfig, main_cuCtxSetCacheConfig);
 
 static __attribute__((noinline, cold)) CUresult other_cuCtxSetCacheConfig(CUfunc_cache config, struct shim_target *target)
 {
@@ -1860,10 +1945,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuCtxGetApiVersion(CU
 }
 
 static struct shim_target target_cuCtxGetApiVersion = {NULL, "cuCtxGetApiVersion"};
-SHIM_EXPORT CUresult cuCtxGetApiVersion(CUcontext ctx, uint32_t *version)
+static SHIM_BODY CUresult main_cuCtxGetApiVersion(CUcontext ctx, uint32_t *version)
 {
 	return wrap_cuCtxGetApiVersion(ctx, version, &target_cuCtxGetApiVersion);
 }
+
+SHIM_ENTRY(cuCtxGetApiVersion, main_cuCtxGetApiVersion);
 
 static __attribute__((noinline, cold)) CUresult other_cuCtxGetApiVersion(CUcontext ctx, uint32_t *version, struct shim_target *target)
 {
@@ -1906,10 +1993,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuCtxGetStreamPriorit
 }
 
 static struct shim_target target_cuCtxGetStreamPriorityRange = {NULL, "cuCtxGetStreamPriorityRange"};
-SHIM_EXPORT CUresult cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPriority)
+static SHIM_BODY CUresult main_cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPriority)
 {
 	return wrap_cuCtxGetStreamPriorityRange(leastPriority, greatestPriority, &target_cuCtxGetStreamPriorityRange);
 }
+
+SHIM_ENTRY(cuCtxGetStreamPriorityRange, main_cuCtxGetStreamPriorityRange);
 
 static __attribute__((noinline, cold)) CUresult other_cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPriority, struct shim_target *target)
 {
@@ -1944,10 +2033,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuCtxResetPersistingL
 }
 
 static struct shim_target target_cuCtxResetPersistingL2Cache = {NULL, "cuCtxResetPersistingL2Cache"};
-SHIM_EXPORT CUresult cuCtxResetPersistingL2Cache(void)
+static SHIM_BODY CUresult main_cuCtxResetPersistingL2Cache(void)
 {
 	return wrap_cuCtxResetPersistingL2Cache(&target_cuCtxResetPersistingL2Cache);
 }
+
+SHIM_ENTRY(cuCtxResetPersistingL2Cache, main_cuCtxResetPersistingL2Cache);
 
 static __attribute__((noinline, cold)) CUresult other_cuCtxResetPersistingL2Cache(struct shim_target *target)
 {
@@ -1988,10 +2079,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuCtxGetExecAffinity(
 }
 
 static struct shim_target target_cuCtxGetExecAffinity = {NULL, "cuCtxGetExecAffinity"};
-SHIM_EXPORT CUresult cuCtxGetExecAffinity(CUexecAffinityParam *pExecAffinity, CUexecAffinityType type)
+static SHIM_BODY CUresult main_cuCtxGetExecAffinity(CUexecAffinityParam *pExecAffinity, CUexecAffinityType type)
 {
 	return wrap_cuCtxGetExecAffinity(pExecAffinity, type, &target_cuCtxGetExecAffinity);
 }
+
+SHIM_ENTRY(cuCtxGetExecAffinity, main_cuCtxGetExecAffinity);
 
 static __attribute__((noinline, cold)) CUresult other_cuCtxGetExecAffinity(CUexecAffinityParam *pExecAffinity, CUexecAffinityType type, struct shim_target *target)
 {
@@ -2029,10 +2122,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuCtxRecordEvent(CUco
 }
 
 static struct shim_target target_cuCtxRecordEvent = {NULL, "cuCtxRecordEvent"};
-SHIM_EXPORT CUresult cuCtxRecordEvent(CUcontext hCtx, CUevent hEvent)
+static SHIM_BODY CUresult main_cuCtxRecordEvent(CUcontext hCtx, CUevent hEvent)
 {
 	return wrap_cuCtxRecordEvent(hCtx, hEvent, &target_cuCtxRecordEvent);
 }
+
+SHIM_ENTRY(cuCtxRecordEvent, main_cuCtxRecordEvent);
 
 static __attribute__((noinline, cold)) CUresult other_cuCtxRecordEvent(CUcontext hCtx, CUevent hEvent, struct shim_target *target)
 {
@@ -2070,10 +2165,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuCtxWaitEvent(CUcont
 }
 
 static struct shim_target target_cuCtxWaitEvent = {NULL, "cuCtxWaitEvent"};
-SHIM_EXPORT CUresult cuCtxWaitEvent(CUcontext hCtx, CUevent hEvent)
+static SHIM_BODY CUresult main_cuCtxWaitEvent(CUcontext hCtx, CUevent hEvent)
 {
 	return wrap_cuCtxWaitEvent(hCtx, hEvent, &target_cuCtxWaitEvent);
 }
+
+SHIM_ENTRY(cuCtxWaitEvent, main_cuCtxWaitEvent);
 
 static __attribute__((noinline, cold)) CUresult other_cuCtxWaitEvent(CUcontext hCtx, CUevent hEvent, struct shim_target *target)
 {
@@ -2113,10 +2210,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuCtxGetSharedMemConf
 }
 
 static struct shim_target target_cuCtxGetSharedMemConfig = {NULL, "cuCtxGetSharedMemConfig"};
-SHIM_EXPORT CUresult cuCtxGetSharedMemConfig(CUsharedconfig *pConfig)
+static SHIM_BODY CUresult main_cuCtxGetSharedMemConfig(CUsharedconfig *pConfig)
 {
 	return wrap_cuCtxGetSharedMemConfig(pConfig, &target_cuCtxGetSharedMemConfig);
 }
+
+SHIM_ENTRY(cuCtxGetSharedMemConfig, main_cuCtxGetSharedMemConfig);
 
 static __attribute__((noinline, cold)) CUresult other_cuCtxGetSharedMemConfig(CUsharedconfig *pConfig, struct shim_target *target)
 {
@@ -2153,10 +2252,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuCtxSetSharedMemConf
 }
 
 static struct shim_target target_cuCtxSetSharedMemConfig = {NULL, "cuCtxSetSharedMemConfig"};
-SHIM_EXPORT CUresult cuCtxSetSharedMemConfig(CUsharedconfig config)
+static SHIM_BODY CUresult main_cuCtxSetSharedMemConfig(CUsharedconfig config)
 {
 	return wrap_cuCtxSetSharedMemConfig(config, &target_cuCtxSetSharedMemConfig);
 }
+
+SHIM_ENTRY(cuCtxSetSharedMemConfig, main_cuCtxSetSharedMemConfig);
 
 static __attribute__((noinline, cold)) CUresult other_cuCtxSetSharedMemConfig(CUsharedconfig config, struct shim_target *target)
 {
@@ -2201,10 +2302,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuModuleLoad(CUmodule
 }
 
 static struct shim_target target_cuModuleLoad = {NULL, "cuModuleLoad"};
-SHIM_EXPORT CUresult cuModuleLoad(CUmodule *module, const char *fname)
+static SHIM_BODY CUresult main_cuModuleLoad(CUmodule *module, const char *fname)
 {
 	return wrap_cuModuleLoad(module, fname, &target_cuModuleLoad);
 }
+
+SHIM_ENTRY(cuModuleLoad, main_cuModuleLoad);
 
 static __attribute__((noinline, cold)) CUresult other_cuModuleLoad(CUmodule *module, const char *fname, struct shim_target *target)
 {
@@ -2250,10 +2353,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuModuleLoadData(CUmo
 }
 
 static struct shim_target target_cuModuleLoadData = {NULL, "cuModuleLoadData"};
-SHIM_EXPORT CUresult cuModuleLoadData(CUmodule *module, const void *image)
+static SHIM_BODY CUresult main_cuModuleLoadData(CUmodule *module, const void *image)
 {
 	return wrap_cuModuleLoadData(module, image, &target_cuModuleLoadData);
 }
+
+SHIM_ENTRY(cuModuleLoadData, main_cuModuleLoadData);
 
 static __attribute__((noinline, cold)) CUresult other_cuModuleLoadData(CUmodule *module, const void *image, struct shim_target *target)
 {
@@ -2306,10 +2411,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuModuleLoadDataEx(CU
 }
 
 static struct shim_target target_cuModuleLoadDataEx = {NULL, "cuModuleLoadDataEx"};
-SHIM_EXPORT CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, uint32_t numOptions, CUjit_option *options, void **optionValues)
+static SHIM_BODY CUresult main_cuModuleLoadDataEx(CUmodule *module, const void *image, uint32_t numOptions, CUjit_option *options, void **optionValues)
 {
 	return wrap_cuModuleLoadDataEx(module, image, numOptions, options, optionValues, &target_cuModuleLoadDataEx);
 }
+
+SHIM_ENTRY(cuModuleLoadDataEx, main_cuModuleLoadDataEx);
 
 static __attribute__((noinline, cold)) CUresult other_cuModuleLoadDataEx(CUmodule *module, const void *image, uint32_t numOptions, CUjit_option *options, void **optionValues, struct shim_target *target)
 {
@@ -2355,10 +2462,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuModuleLoadFatBinary
 }
 
 static struct shim_target target_cuModuleLoadFatBinary = {NULL, "cuModuleLoadFatBinary"};
-SHIM_EXPORT CUresult cuModuleLoadFatBinary(CUmodule *module, const void *fatCubin)
+static SHIM_BODY CUresult main_cuModuleLoadFatBinary(CUmodule *module, const void *fatCubin)
 {
 	return wrap_cuModuleLoadFatBinary(module, fatCubin, &target_cuModuleLoadFatBinary);
 }
+
+SHIM_ENTRY(cuModuleLoadFatBinary, main_cuModuleLoadFatBinary);
 
 static __attribute__((noinline, cold)) CUresult other_cuModuleLoadFatBinary(CUmodule *module, const void *fatCubin, struct shim_target *target)
 {
@@ -2395,10 +2504,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuModuleUnload(CUmodu
 }
 
 static struct shim_target target_cuModuleUnload = {NULL, "cuModuleUnload"};
-SHIM_EXPORT CUresult cuModuleUnload(CUmodule hmod)
+static SHIM_BODY CUresult main_cuModuleUnload(CUmodule hmod)
 {
 	return wrap_cuModuleUnload(hmod, &target_cuModuleUnload);
 }
+
+SHIM_ENTRY(cuModuleUnload, main_cuModuleUnload);
 
 static __attribute__((noinline, cold)) CUresult other_cuModuleUnload(CUmodule hmod, struct shim_target *target)
 {
@@ -2438,10 +2549,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuModuleGetLoadingMod
 }
 
 static struct shim_target target_cuModuleGetLoadingMode = {NULL, "cuModuleGetLoadingMode"};
-SHIM_EXPORT CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode *mode)
+static SHIM_BODY CUresult main_cuModuleGetLoadingMode(CUmoduleLoadingMode *mode)
 {
 	return wrap_cuModuleGetLoadingMode(mode, &target_cuModuleGetLoadingMode);
 }
+
+SHIM_ENTRY(cuModuleGetLoadingMode, main_cuModuleGetLoadingMode);
 
 static __attribute__((noinline, cold)) CUresult other_cuModuleGetLoadingMode(CUmoduleLoadingMode *mode, struct shim_target *target)
 {
@@ -2484,10 +2597,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuModuleGetFunction(C
 }
 
 static struct shim_target target_cuModuleGetFunction = {NULL, "cuModuleGetFunction"};
-SHIM_EXPORT CUresult cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name)
+static SHIM_BODY CUresult main_cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name)
 {
 	return wrap_cuModuleGetFunction(hfunc, hmod, name, &target_cuModuleGetFunction);
 }
+
+SHIM_ENTRY(cuModuleGetFunction, main_cuModuleGetFunction);
 
 static __attribute__((noinline, cold)) CUresult other_cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name, struct shim_target *target)
 {
@@ -2528,10 +2643,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuModuleGetFunctionCo
 }
 
 static struct shim_target target_cuModuleGetFunctionCount = {NULL, "cuModuleGetFunctionCount"};
-SHIM_EXPORT CUresult cuModuleGetFunctionCount(uint32_t *count, CUmodule mod)
+static SHIM_BODY CUresult main_cuModuleGetFunctionCount(uint32_t *count, CUmodule mod)
 {
 	return wrap_cuModuleGetFunctionCount(count, mod, &target_cuModuleGetFunctionCount);
 }
+
+SHIM_ENTRY(cuModuleGetFunctionCount, main_cuModuleGetFunctionCount);
 
 static __attribute__((noinline, cold)) CUresult other_cuModuleGetFunctionCount(uint32_t *count, CUmodule mod, struct shim_target *target)
 {
@@ -2573,10 +2690,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuModuleEnumerateFunc
 }
 
 static struct shim_target target_cuModuleEnumerateFunctions = {NULL, "cuModuleEnumerateFunctions"};
-SHIM_EXPORT CUresult cuModuleEnumerateFunctions(CUfunction *functions, uint32_t numFunctions, CUmodule mod)
+static SHIM_BODY CUresult main_cuModuleEnumerateFunctions(CUfunction *functions, uint32_t numFunctions, CUmodule mod)
 {
 	return wrap_cuModuleEnumerateFunctions(functions, numFunctions, mod, &target_cuModuleEnumerateFunctions);
 }
+
+SHIM_ENTRY(cuModuleEnumerateFunctions, main_cuModuleEnumerateFunctions);
 
 static __attribute__((noinline, cold)) CUresult other_cuModuleEnumerateFunctions(CUfunction *functions, uint32_t numFunctions, CUmodule mod, struct shim_target *target)
 {
@@ -2622,10 +2741,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuModuleGetGlobal_v2(
 }
 
 static struct shim_target target_cuModuleGetGlobal_v2 = {NULL, "cuModuleGetGlobal_v2"};
-SHIM_EXPORT CUresult cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule hmod, const char *name)
+static SHIM_BODY CUresult main_cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule hmod, const char *name)
 {
 	return wrap_cuModuleGetGlobal_v2(dptr, bytes, hmod, name, &target_cuModuleGetGlobal_v2);
 }
+
+SHIM_ENTRY(cuModuleGetGlobal_v2, main_cuModuleGetGlobal_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule hmod, const char *name, struct shim_target *target)
 {
@@ -2674,10 +2795,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuLinkCreate_v2(uint3
 }
 
 static struct shim_target target_cuLinkCreate_v2 = {NULL, "cuLinkCreate_v2"};
-SHIM_EXPORT CUresult cuLinkCreate_v2(uint32_t numOptions, CUjit_option *options, void **optionValues, CUlinkState *stateOut)
+static SHIM_BODY CUresult main_cuLinkCreate_v2(uint32_t numOptions, CUjit_option *options, void **optionValues, CUlinkState *stateOut)
 {
 	return wrap_cuLinkCreate_v2(numOptions, options, optionValues, stateOut, &target_cuLinkCreate_v2);
 }
+
+SHIM_ENTRY(cuLinkCreate_v2, main_cuLinkCreate_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuLinkCreate_v2(uint32_t numOptions, CUjit_option *options, void **optionValues, CUlinkState *stateOut, struct shim_target *target)
 {
@@ -2731,10 +2854,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuLinkAddData_v2(CUli
 }
 
 static struct shim_target target_cuLinkAddData_v2 = {NULL, "cuLinkAddData_v2"};
-SHIM_EXPORT CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data, size_t size, const char *name, uint32_t numOptions, CUjit_option *options, void **optionValues)
+static SHIM_BODY CUresult main_cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data, size_t size, const char *name, uint32_t numOptions, CUjit_option *options, void **optionValues)
 {
 	return wrap_cuLinkAddData_v2(state, type, data, size, name, numOptions, options, optionValues, &target_cuLinkAddData_v2);
 }
+
+SHIM_ENTRY(cuLinkAddData_v2, main_cuLinkAddData_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data, size_t size, const char *name, uint32_t numOptions, CUjit_option *options, void **optionValues, struct shim_target *target)
 {
@@ -2785,10 +2910,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuLinkAddFile_v2(CUli
 }
 
 static struct shim_target target_cuLinkAddFile_v2 = {NULL, "cuLinkAddFile_v2"};
-SHIM_EXPORT CUresult cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const char *path, uint32_t numOptions, CUjit_option *options, void **optionValues)
+static SHIM_BODY CUresult main_cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const char *path, uint32_t numOptions, CUjit_option *options, void **optionValues)
 {
 	return wrap_cuLinkAddFile_v2(state, type, path, numOptions, options, optionValues, &target_cuLinkAddFile_v2);
 }
+
+SHIM_ENTRY(cuLinkAddFile_v2, main_cuLinkAddFile_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const char *path, uint32_t numOptions, CUjit_option *options, void **optionValues, struct shim_target *target)
 {
@@ -2832,10 +2959,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuLinkComplete(CUlink
 }
 
 static struct shim_target target_cuLinkComplete = {NULL, "cuLinkComplete"};
-SHIM_EXPORT CUresult cuLinkComplete(CUlinkState state, void **cubinOut, size_t *sizeOut)
+static SHIM_BODY CUresult main_cuLinkComplete(CUlinkState state, void **cubinOut, size_t *sizeOut)
 {
 	return wrap_cuLinkComplete(state, cubinOut, sizeOut, &target_cuLinkComplete);
 }
+
+SHIM_ENTRY(cuLinkComplete, main_cuLinkComplete);
 
 static __attribute__((noinline, cold)) CUresult other_cuLinkComplete(CUlinkState state, void **cubinOut, size_t *sizeOut, struct shim_target *target)
 {
@@ -2872,10 +3001,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuLinkDestroy(CUlinkS
 }
 
 static struct shim_target target_cuLinkDestroy = {NULL, "cuLinkDestroy"};
-SHIM_EXPORT CUresult cuLinkDestroy(CUlinkState state)
+static SHIM_BODY CUresult main_cuLinkDestroy(CUlinkState state)
 {
 	return wrap_cuLinkDestroy(state, &target_cuLinkDestroy);
 }
+
+SHIM_ENTRY(cuLinkDestroy, main_cuLinkDestroy);
 
 static __attribute__((noinline, cold)) CUresult other_cuLinkDestroy(CUlinkState state, struct shim_target *target)
 {
@@ -2935,10 +3066,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuLibraryLoadData(CUl
 }
 
 static struct shim_target target_cuLibraryLoadData = {NULL, "cuLibraryLoadData"};
-SHIM_EXPORT CUresult cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jitOptions, void **jitOptionsValues, uint32_t numJitOptions, CUlibraryOption *libraryOptions, void **libraryOptionValues, uint32_t numLibraryOptions)
+static SHIM_BODY CUresult main_cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jitOptions, void **jitOptionsValues, uint32_t numJitOptions, CUlibraryOption *libraryOptions, void **libraryOptionValues, uint32_t numLibraryOptions)
 {
 	return wrap_cuLibraryLoadData(library, code, jitOptions, jitOptionsValues, numJitOptions, libraryOptions, libraryOptionValues, numLibraryOptions, &target_cuLibraryLoadData);
 }
+
+SHIM_ENTRY(cuLibraryLoadData, main_cuLibraryLoadData);
 
 static __attribute__((noinline, cold)) CUresult other_cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jitOptions, void **jitOptionsValues, uint32_t numJitOptions, CUlibraryOption *libraryOptions, void **libraryOptionValues, uint32_t numLibraryOptions, struct shim_target *target)
 {
@@ -2997,10 +3130,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuLibraryLoadFromFile
 }
 
 static struct shim_target target_cuLibraryLoadFromFile = {NULL, "cuLibraryLoadFromFile"};
-SHIM_EXPORT CUresult cuLibraryLoadFromFile(CUlibrary *library, const char *fileName, CUjit_option *jitOptions, void **jitOptionsValues, uint32_t numJitOptions, CUlibraryOption *libraryOptions, void **libraryOptionValues, uint32_t numLibraryOptions)
+static SHIM_BODY CUresult main_cuLibraryLoadFromFile(CUlibrary *library, const char *fileName, CUjit_option *jitOptions, void **jitOptionsValues, uint32_t numJitOptions, CUlibraryOption *libraryOptions, void **libraryOptionValues, uint32_t numLibraryOptions)
 {
 	return wrap_cuLibraryLoadFromFile(library, fileName, jitOptions, jitOptionsValues, numJitOptions, libraryOptions, libraryOptionValues, numLibraryOptions, &target_cuLibraryLoadFromFile);
 }
+
+SHIM_ENTRY(cuLibraryLoadFromFile, main_cuLibraryLoadFromFile);
 
 static __attribute__((noinline, cold)) CUresult other_cuLibraryLoadFromFile(CUlibrary *library, const char *fileName, CUjit_option *jitOptions, void **jitOptionsValues, uint32_t numJitOptions, CUlibraryOption *libraryOptions, void **libraryOptionValues, uint32_t numLibraryOptions, struct shim_target *target)
 {
@@ -3037,10 +3172,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuLibraryUnload(CUlib
 }
 
 static struct shim_target target_cuLibraryUnload = {NULL, "cuLibraryUnload"};
-SHIM_EXPORT CUresult cuLibraryUnload(CUlibrary library)
+static SHIM_BODY CUresult main_cuLibraryUnload(CUlibrary library)
 {
 	return wrap_cuLibraryUnload(library, &target_cuLibraryUnload);
 }
+
+SHIM_ENTRY(cuLibraryUnload, main_cuLibraryUnload);
 
 static __attribute__((noinline, cold)) CUresult other_cuLibraryUnload(CUlibrary library, struct shim_target *target)
 {
@@ -3083,10 +3220,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuLibraryGetKernel(CU
 }
 
 static struct shim_target target_cuLibraryGetKernel = {NULL, "cuLibraryGetKernel"};
-SHIM_EXPORT CUresult cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const char *name)
+static SHIM_BODY CUresult main_cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const char *name)
 {
 	return wrap_cuLibraryGetKernel(pKernel, library, name, &target_cuLibraryGetKernel);
 }
+
+SHIM_ENTRY(cuLibraryGetKernel, main_cuLibraryGetKernel);
 
 static __attribute__((noinline, cold)) CUresult other_cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const char *name, struct shim_target *target)
 {
@@ -3127,10 +3266,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuLibraryGetKernelCou
 }
 
 static struct shim_target target_cuLibraryGetKernelCount = {NULL, "cuLibraryGetKernelCount"};
-SHIM_EXPORT CUresult cuLibraryGetKernelCount(uint32_t *count, CUlibrary lib)
+static SHIM_BODY CUresult main_cuLibraryGetKernelCount(uint32_t *count, CUlibrary lib)
 {
 	return wrap_cuLibraryGetKernelCount(count, lib, &target_cuLibraryGetKernelCount);
 }
+
+SHIM_ENTRY(cuLibraryGetKernelCount, main_cuLibraryGetKernelCount);
 
 static __attribute__((noinline, cold)) CUresult other_cuLibraryGetKernelCount(uint32_t *count, CUlibrary lib, struct shim_target *target)
 {
@@ -3172,10 +3313,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuLibraryEnumerateKer
 }
 
 static struct shim_target target_cuLibraryEnumerateKernels = {NULL, "cuLibraryEnumerateKernels"};
-SHIM_EXPORT CUresult cuLibraryEnumerateKernels(CUkernel *kernels, uint32_t numKernels, CUlibrary lib)
+static SHIM_BODY CUresult main_cuLibraryEnumerateKernels(CUkernel *kernels, uint32_t numKernels, CUlibrary lib)
 {
 	return wrap_cuLibraryEnumerateKernels(kernels, numKernels, lib, &target_cuLibraryEnumerateKernels);
 }
+
+SHIM_ENTRY(cuLibraryEnumerateKernels, main_cuLibraryEnumerateKernels);
 
 static __attribute__((noinline, cold)) CUresult other_cuLibraryEnumerateKernels(CUkernel *kernels, uint32_t numKernels, CUlibrary lib, struct shim_target *target)
 {
@@ -3216,10 +3359,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuLibraryGetModule(CU
 }
 
 static struct shim_target target_cuLibraryGetModule = {NULL, "cuLibraryGetModule"};
-SHIM_EXPORT CUresult cuLibraryGetModule(CUmodule *pMod, CUlibrary library)
+static SHIM_BODY CUresult main_cuLibraryGetModule(CUmodule *pMod, CUlibrary library)
 {
 	return wrap_cuLibraryGetModule(pMod, library, &target_cuLibraryGetModule);
 }
+
+SHIM_ENTRY(cuLibraryGetModule, main_cuLibraryGetModule);
 
 static __attribute__((noinline, cold)) CUresult other_cuLibraryGetModule(CUmodule *pMod, CUlibrary library, struct shim_target *target)
 {
@@ -3260,10 +3405,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuKernelGetFunction(C
 }
 
 static struct shim_target target_cuKernelGetFunction = {NULL, "cuKernelGetFunction"};
-SHIM_EXPORT CUresult cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel)
+static SHIM_BODY CUresult main_cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel)
 {
 	return wrap_cuKernelGetFunction(pFunc, kernel, &target_cuKernelGetFunction);
 }
+
+SHIM_ENTRY(cuKernelGetFunction, main_cuKernelGetFunction);
 
 static __attribute__((noinline, cold)) CUresult other_cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel, struct shim_target *target)
 {
@@ -3304,10 +3451,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuKernelGetLibrary(CU
 }
 
 static struct shim_target target_cuKernelGetLibrary = {NULL, "cuKernelGetLibrary"};
-SHIM_EXPORT CUresult cuKernelGetLibrary(CUlibrary *pLib, CUkernel kernel)
+static SHIM_BODY CUresult main_cuKernelGetLibrary(CUlibrary *pLib, CUkernel kernel)
 {
 	return wrap_cuKernelGetLibrary(pLib, kernel, &target_cuKernelGetLibrary);
 }
+
+SHIM_ENTRY(cuKernelGetLibrary, main_cuKernelGetLibrary);
 
 static __attribute__((noinline, cold)) CUresult other_cuKernelGetLibrary(CUlibrary *pLib, CUkernel kernel, struct shim_target *target)
 {
@@ -3353,10 +3502,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuLibraryGetGlobal(CU
 }
 
 static struct shim_target target_cuLibraryGetGlobal = {NULL, "cuLibraryGetGlobal"};
-SHIM_EXPORT CUresult cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name)
+static SHIM_BODY CUresult main_cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name)
 {
 	return wrap_cuLibraryGetGlobal(dptr, bytes, library, name, &target_cuLibraryGetGlobal);
 }
+
+SHIM_ENTRY(cuLibraryGetGlobal, main_cuLibraryGetGlobal);
 
 static __attribute__((noinline, cold)) CUresult other_cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name, struct shim_target *target)
 {
@@ -3402,10 +3553,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuLibraryGetManaged(C
 }
 
 static struct shim_target target_cuLibraryGetManaged = {NULL, "cuLibraryGetManaged"};
-SHIM_EXPORT CUresult cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name)
+static SHIM_BODY CUresult main_cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name)
 {
 	return wrap_cuLibraryGetManaged(dptr, bytes, library, name, &target_cuLibraryGetManaged);
 }
+
+SHIM_ENTRY(cuLibraryGetManaged, main_cuLibraryGetManaged);
 
 static __attribute__((noinline, cold)) CUresult other_cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name, struct shim_target *target)
 {
@@ -3448,10 +3601,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuLibraryGetUnifiedFu
 }
 
 static struct shim_target target_cuLibraryGetUnifiedFunction = {NULL, "cuLibraryGetUnifiedFunction"};
-SHIM_EXPORT CUresult cuLibraryGetUnifiedFunction(void **fptr, CUlibrary library, const char *symbol)
+static SHIM_BODY CUresult main_cuLibraryGetUnifiedFunction(void **fptr, CUlibrary library, const char *symbol)
 {
 	return wrap_cuLibraryGetUnifiedFunction(fptr, library, symbol, &target_cuLibraryGetUnifiedFunction);
 }
+
+SHIM_ENTRY(cuLibraryGetUnifiedFunction, main_cuLibraryGetUnifiedFunction);
 
 static __attribute__((noinline, cold)) CUresult other_cuLibraryGetUnifiedFunction(void **fptr, CUlibrary library, const char *symbol, struct shim_target *target)
 {
@@ -3494,10 +3649,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuKernelGetAttribute(
 }
 
 static struct shim_target target_cuKernelGetAttribute = {NULL, "cuKernelGetAttribute"};
-SHIM_EXPORT CUresult cuKernelGetAttribute(int *pi, CUfunction_attribute attrib, CUkernel kernel, CUdevice dev)
+static SHIM_BODY CUresult main_cuKernelGetAttribute(int *pi, CUfunction_attribute attrib, CUkernel kernel, CUdevice dev)
 {
 	return wrap_cuKernelGetAttribute(pi, attrib, kernel, dev, &target_cuKernelGetAttribute);
 }
+
+SHIM_ENTRY(cuKernelGetAttribute, main_cuKernelGetAttribute);
 
 static __attribute__((noinline, cold)) CUresult other_cuKernelGetAttribute(int *pi, CUfunction_attribute attrib, CUkernel kernel, CUdevice dev, struct shim_target *target)
 {
@@ -3537,10 +3694,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuKernelSetAttribute(
 }
 
 static struct shim_target target_cuKernelSetAttribute = {NULL, "cuKernelSetAttribute"};
-SHIM_EXPORT CUresult cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkernel kernel, CUdevice dev)
+static SHIM_BODY CUresult main_cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkernel kernel, CUdevice dev)
 {
 	return wrap_cuKernelSetAttribute(attrib, val, kernel, dev, &target_cuKernelSetAttribute);
 }
+
+SHIM_ENTRY(cuKernelSetAttribute, main_cuKernelSetAttribute);
 
 static __attribute__((noinline, cold)) CUresult other_cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkernel kernel, CUdevice dev, struct shim_target *target)
 {
@@ -3579,10 +3738,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuKernelSetCacheConfi
 }
 
 static struct shim_target target_cuKernelSetCacheConfig = {NULL, "cuKernelSetCacheConfig"};
-SHIM_EXPORT CUresult cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice dev)
+static SHIM_BODY CUresult main_cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice dev)
 {
 	return wrap_cuKernelSetCacheConfig(kernel, config, dev, &target_cuKernelSetCacheConfig);
 }
+
+SHIM_ENTRY(cuKernelSetCacheConfig, main_cuKernelSetCacheConfig);
 
 static __attribute__((noinline, cold)) CUresult other_cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice dev, struct shim_target *target)
 {
@@ -3623,10 +3784,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuKernelGetName(const
 }
 
 static struct shim_target target_cuKernelGetName = {NULL, "cuKernelGetName"};
-SHIM_EXPORT CUresult cuKernelGetName(const char **name, CUkernel hfunc)
+static SHIM_BODY CUresult main_cuKernelGetName(const char **name, CUkernel hfunc)
 {
 	return wrap_cuKernelGetName(name, hfunc, &target_cuKernelGetName);
 }
+
+SHIM_ENTRY(cuKernelGetName, main_cuKernelGetName);
 
 static __attribute__((noinline, cold)) CUresult other_cuKernelGetName(const char **name, CUkernel hfunc, struct shim_target *target)
 {
@@ -3671,10 +3834,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuKernelGetParamInfo(
 }
 
 static struct shim_target target_cuKernelGetParamInfo = {NULL, "cuKernelGetParamInfo"};
-SHIM_EXPORT CUresult cuKernelGetParamInfo(CUkernel kernel, size_t paramIndex, size_t *paramOffset, size_t *paramSize)
+static SHIM_BODY CUresult main_cuKernelGetParamInfo(CUkernel kernel, size_t paramIndex, size_t *paramOffset, size_t *paramSize)
 {
 	return wrap_cuKernelGetParamInfo(kernel, paramIndex, paramOffset, paramSize, &target_cuKernelGetParamInfo);
 }
+
+SHIM_ENTRY(cuKernelGetParamInfo, main_cuKernelGetParamInfo);
 
 static __attribute__((noinline, cold)) CUresult other_cuKernelGetParamInfo(CUkernel kernel, size_t paramIndex, size_t *paramOffset, size_t *paramSize, struct shim_target *target)
 {
@@ -3717,10 +3882,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemGetInfo_v2(size_
 }
 
 static struct shim_target target_cuMemGetInfo_v2 = {NULL, "cuMemGetInfo_v2"};
-SHIM_EXPORT CUresult cuMemGetInfo_v2(size_t *free, size_t *total)
+static SHIM_BODY CUresult main_cuMemGetInfo_v2(size_t *free, size_t *total)
 {
 	return wrap_cuMemGetInfo_v2(free, total, &target_cuMemGetInfo_v2);
 }
+
+SHIM_ENTRY(cuMemGetInfo_v2, main_cuMemGetInfo_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemGetInfo_v2(size_t *free, size_t *total, struct shim_target *target)
 {
@@ -3764,10 +3931,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemAlloc_v2(CUdevic
 }
 
 static struct shim_target target_cuMemAlloc_v2 = {NULL, "cuMemAlloc_v2"};
-SHIM_EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)
+static SHIM_BODY CUresult main_cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)
 {
 	return wrap_cuMemAlloc_v2(dptr, bytesize, &target_cuMemAlloc_v2);
 }
+
+SHIM_ENTRY(cuMemAlloc_v2, main_cuMemAlloc_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize, struct shim_target *target)
 {
@@ -3816,10 +3985,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemAllocPitch_v2(CU
 }
 
 static struct shim_target target_cuMemAllocPitch_v2 = {NULL, "cuMemAllocPitch_v2"};
-SHIM_EXPORT CUresult cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes, size_t Height, uint32_t ElementSizeBytes)
+static SHIM_BODY CUresult main_cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes, size_t Height, uint32_t ElementSizeBytes)
 {
 	return wrap_cuMemAllocPitch_v2(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes, &target_cuMemAllocPitch_v2);
 }
+
+SHIM_ENTRY(cuMemAllocPitch_v2, main_cuMemAllocPitch_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes, size_t Height, uint32_t ElementSizeBytes, struct shim_target *target)
 {
@@ -3857,10 +4028,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemFree_v2(CUdevice
 }
 
 static struct shim_target target_cuMemFree_v2 = {NULL, "cuMemFree_v2"};
-SHIM_EXPORT CUresult cuMemFree_v2(CUdeviceptr dptr)
+static SHIM_BODY CUresult main_cuMemFree_v2(CUdeviceptr dptr)
 {
 	return wrap_cuMemFree_v2(dptr, &target_cuMemFree_v2);
 }
+
+SHIM_ENTRY(cuMemFree_v2, main_cuMemFree_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemFree_v2(CUdeviceptr dptr, struct shim_target *target)
 {
@@ -3904,10 +4077,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemGetAddressRange_
 }
 
 static struct shim_target target_cuMemGetAddressRange_v2 = {NULL, "cuMemGetAddressRange_v2"};
-SHIM_EXPORT CUresult cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr)
+static SHIM_BODY CUresult main_cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr)
 {
 	return wrap_cuMemGetAddressRange_v2(pbase, psize, dptr, &target_cuMemGetAddressRange_v2);
 }
+
+SHIM_ENTRY(cuMemGetAddressRange_v2, main_cuMemGetAddressRange_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr, struct shim_target *target)
 {
@@ -3943,7 +4118,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemAllocHost_v2(voi
 	if (ok)
 		shim_out(&c, 0, pp, 8);
 	if (ok) {
-		shim_host_new(*(uint64_t *)pp, (uint64_t)bytesize);
+		shim_host_new(*(uint64_t *)pp, (uint64_t)bytesize, false);
 	}
 	shim_exit(&c);
 	shim_leave();
@@ -3951,10 +4126,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemAllocHost_v2(voi
 }
 
 static struct shim_target target_cuMemAllocHost_v2 = {NULL, "cuMemAllocHost_v2"};
-SHIM_EXPORT CUresult cuMemAllocHost_v2(void **pp, size_t bytesize)
+static SHIM_BODY CUresult main_cuMemAllocHost_v2(void **pp, size_t bytesize)
 {
 	return wrap_cuMemAllocHost_v2(pp, bytesize, &target_cuMemAllocHost_v2);
 }
+
+SHIM_ENTRY(cuMemAllocHost_v2, main_cuMemAllocHost_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemAllocHost_v2(void **pp, size_t bytesize, struct shim_target *target)
 {
@@ -3992,10 +4169,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemFreeHost(void *p
 }
 
 static struct shim_target target_cuMemFreeHost = {NULL, "cuMemFreeHost"};
-SHIM_EXPORT CUresult cuMemFreeHost(void *p)
+static SHIM_BODY CUresult main_cuMemFreeHost(void *p)
 {
 	return wrap_cuMemFreeHost(p, &target_cuMemFreeHost);
 }
+
+SHIM_ENTRY(cuMemFreeHost, main_cuMemFreeHost);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemFreeHost(void *p, struct shim_target *target)
 {
@@ -4032,7 +4211,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemHostAlloc(void *
 	if (ok)
 		shim_out(&c, 0, pp, 8);
 	if (ok) {
-		shim_host_new(*(uint64_t *)pp, (uint64_t)bytesize);
+		shim_host_new(*(uint64_t *)pp, (uint64_t)bytesize, false);
 	}
 	shim_exit(&c);
 	shim_leave();
@@ -4040,10 +4219,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemHostAlloc(void *
 }
 
 static struct shim_target target_cuMemHostAlloc = {NULL, "cuMemHostAlloc"};
-SHIM_EXPORT CUresult cuMemHostAlloc(void **pp, size_t bytesize, uint32_t Flags)
+static SHIM_BODY CUresult main_cuMemHostAlloc(void **pp, size_t bytesize, uint32_t Flags)
 {
 	return wrap_cuMemHostAlloc(pp, bytesize, Flags, &target_cuMemHostAlloc);
 }
+
+SHIM_ENTRY(cuMemHostAlloc, main_cuMemHostAlloc);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemHostAlloc(void **pp, size_t bytesize, uint32_t Flags, struct shim_target *target)
 {
@@ -4085,10 +4266,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemHostGetDevicePoi
 }
 
 static struct shim_target target_cuMemHostGetDevicePointer_v2 = {NULL, "cuMemHostGetDevicePointer_v2"};
-SHIM_EXPORT CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, uint32_t Flags)
+static SHIM_BODY CUresult main_cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, uint32_t Flags)
 {
 	return wrap_cuMemHostGetDevicePointer_v2(pdptr, p, Flags, &target_cuMemHostGetDevicePointer_v2);
 }
+
+SHIM_ENTRY(cuMemHostGetDevicePointer_v2, main_cuMemHostGetDevicePointer_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, uint32_t Flags, struct shim_target *target)
 {
@@ -4129,10 +4312,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemHostGetFlags(uin
 }
 
 static struct shim_target target_cuMemHostGetFlags = {NULL, "cuMemHostGetFlags"};
-SHIM_EXPORT CUresult cuMemHostGetFlags(uint32_t *pFlags, void *p)
+static SHIM_BODY CUresult main_cuMemHostGetFlags(uint32_t *pFlags, void *p)
 {
 	return wrap_cuMemHostGetFlags(pFlags, p, &target_cuMemHostGetFlags);
 }
+
+SHIM_ENTRY(cuMemHostGetFlags, main_cuMemHostGetFlags);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemHostGetFlags(uint32_t *pFlags, void *p, struct shim_target *target)
 {
@@ -4177,10 +4362,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemAllocManaged(CUd
 }
 
 static struct shim_target target_cuMemAllocManaged = {NULL, "cuMemAllocManaged"};
-SHIM_EXPORT CUresult cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, uint32_t flags)
+static SHIM_BODY CUresult main_cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, uint32_t flags)
 {
 	return wrap_cuMemAllocManaged(dptr, bytesize, flags, &target_cuMemAllocManaged);
 }
+
+SHIM_ENTRY(cuMemAllocManaged, main_cuMemAllocManaged);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, uint32_t flags, struct shim_target *target)
 {
@@ -4222,10 +4409,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuDeviceGetByPCIBusId
 }
 
 static struct shim_target target_cuDeviceGetByPCIBusId = {NULL, "cuDeviceGetByPCIBusId"};
-SHIM_EXPORT CUresult cuDeviceGetByPCIBusId(CUdevice *dev, const char *pciBusId)
+static SHIM_BODY CUresult main_cuDeviceGetByPCIBusId(CUdevice *dev, const char *pciBusId)
 {
 	return wrap_cuDeviceGetByPCIBusId(dev, pciBusId, &target_cuDeviceGetByPCIBusId);
 }
+
+SHIM_ENTRY(cuDeviceGetByPCIBusId, main_cuDeviceGetByPCIBusId);
 
 static __attribute__((noinline, cold)) CUresult other_cuDeviceGetByPCIBusId(CUdevice *dev, const char *pciBusId, struct shim_target *target)
 {
@@ -4267,10 +4456,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuDeviceGetPCIBusId(c
 }
 
 static struct shim_target target_cuDeviceGetPCIBusId = {NULL, "cuDeviceGetPCIBusId"};
-SHIM_EXPORT CUresult cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevice dev)
+static SHIM_BODY CUresult main_cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevice dev)
 {
 	return wrap_cuDeviceGetPCIBusId(pciBusId, len, dev, &target_cuDeviceGetPCIBusId);
 }
+
+SHIM_ENTRY(cuDeviceGetPCIBusId, main_cuDeviceGetPCIBusId);
 
 static __attribute__((noinline, cold)) CUresult other_cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevice dev, struct shim_target *target)
 {
@@ -4311,10 +4502,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuIpcGetEventHandle(C
 }
 
 static struct shim_target target_cuIpcGetEventHandle = {NULL, "cuIpcGetEventHandle"};
-SHIM_EXPORT CUresult cuIpcGetEventHandle(CUipcEventHandle *pHandle, CUevent event)
+static SHIM_BODY CUresult main_cuIpcGetEventHandle(CUipcEventHandle *pHandle, CUevent event)
 {
 	return wrap_cuIpcGetEventHandle(pHandle, event, &target_cuIpcGetEventHandle);
 }
+
+SHIM_ENTRY(cuIpcGetEventHandle, main_cuIpcGetEventHandle);
 
 static __attribute__((noinline, cold)) CUresult other_cuIpcGetEventHandle(CUipcEventHandle *pHandle, CUevent event, struct shim_target *target)
 {
@@ -4356,10 +4549,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuIpcOpenEventHandle(
 }
 
 static struct shim_target target_cuIpcOpenEventHandle = {NULL, "cuIpcOpenEventHandle"};
-SHIM_EXPORT CUresult cuIpcOpenEventHandle(CUevent *phEvent, CUipcEventHandle handle)
+static SHIM_BODY CUresult main_cuIpcOpenEventHandle(CUevent *phEvent, CUipcEventHandle handle)
 {
 	return wrap_cuIpcOpenEventHandle(phEvent, handle, &target_cuIpcOpenEventHandle);
 }
+
+SHIM_ENTRY(cuIpcOpenEventHandle, main_cuIpcOpenEventHandle);
 
 static __attribute__((noinline, cold)) CUresult other_cuIpcOpenEventHandle(CUevent *phEvent, CUipcEventHandle handle, struct shim_target *target)
 {
@@ -4400,10 +4595,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuIpcGetMemHandle(CUi
 }
 
 static struct shim_target target_cuIpcGetMemHandle = {NULL, "cuIpcGetMemHandle"};
-SHIM_EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr)
+static SHIM_BODY CUresult main_cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr)
 {
 	return wrap_cuIpcGetMemHandle(pHandle, dptr, &target_cuIpcGetMemHandle);
 }
+
+SHIM_ENTRY(cuIpcGetMemHandle, main_cuIpcGetMemHandle);
 
 static __attribute__((noinline, cold)) CUresult other_cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr, struct shim_target *target)
 {
@@ -4446,10 +4643,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuIpcOpenMemHandle_v2
 }
 
 static struct shim_target target_cuIpcOpenMemHandle_v2 = {NULL, "cuIpcOpenMemHandle_v2"};
-SHIM_EXPORT CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle, uint32_t Flags)
+static SHIM_BODY CUresult main_cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle, uint32_t Flags)
 {
 	return wrap_cuIpcOpenMemHandle_v2(pdptr, handle, Flags, &target_cuIpcOpenMemHandle_v2);
 }
+
+SHIM_ENTRY(cuIpcOpenMemHandle_v2, main_cuIpcOpenMemHandle_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle, uint32_t Flags, struct shim_target *target)
 {
@@ -4486,10 +4685,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuIpcCloseMemHandle(C
 }
 
 static struct shim_target target_cuIpcCloseMemHandle = {NULL, "cuIpcCloseMemHandle"};
-SHIM_EXPORT CUresult cuIpcCloseMemHandle(CUdeviceptr dptr)
+static SHIM_BODY CUresult main_cuIpcCloseMemHandle(CUdeviceptr dptr)
 {
 	return wrap_cuIpcCloseMemHandle(dptr, &target_cuIpcCloseMemHandle);
 }
+
+SHIM_ENTRY(cuIpcCloseMemHandle, main_cuIpcCloseMemHandle);
 
 static __attribute__((noinline, cold)) CUresult other_cuIpcCloseMemHandle(CUdeviceptr dptr, struct shim_target *target)
 {
@@ -4524,7 +4725,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemHostRegister_v2(
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok) {
-		shim_host_new((uint64_t)p, (uint64_t)bytesize);
+		shim_host_new((uint64_t)p, (uint64_t)bytesize, true);
 	}
 	shim_exit(&c);
 	shim_leave();
@@ -4532,10 +4733,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemHostRegister_v2(
 }
 
 static struct shim_target target_cuMemHostRegister_v2 = {NULL, "cuMemHostRegister_v2"};
-SHIM_EXPORT CUresult cuMemHostRegister_v2(void *p, size_t bytesize, uint32_t Flags)
+static SHIM_BODY CUresult main_cuMemHostRegister_v2(void *p, size_t bytesize, uint32_t Flags)
 {
 	return wrap_cuMemHostRegister_v2(p, bytesize, Flags, &target_cuMemHostRegister_v2);
 }
+
+SHIM_ENTRY(cuMemHostRegister_v2, main_cuMemHostRegister_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemHostRegister_v2(void *p, size_t bytesize, uint32_t Flags, struct shim_target *target)
 {
@@ -4573,10 +4776,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemHostUnregister(v
 }
 
 static struct shim_target target_cuMemHostUnregister = {NULL, "cuMemHostUnregister"};
-SHIM_EXPORT CUresult cuMemHostUnregister(void *p)
+static SHIM_BODY CUresult main_cuMemHostUnregister(void *p)
 {
 	return wrap_cuMemHostUnregister(p, &target_cuMemHostUnregister);
 }
+
+SHIM_ENTRY(cuMemHostUnregister, main_cuMemHostUnregister);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemHostUnregister(void *p, struct shim_target *target)
 {
@@ -4622,10 +4827,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy(CUdeviceptr 
 }
 
 static struct shim_target target_cuMemcpy = {NULL, "cuMemcpy"};
-SHIM_EXPORT SHIM_HOT CUresult cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount)
+static SHIM_BODY SHIM_HOT CUresult main_cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount)
 {
 	return wrap_cuMemcpy(dst, src, ByteCount, &target_cuMemcpy);
 }
+
+SHIM_ENTRY(cuMemcpy, main_cuMemcpy);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, struct shim_target *target)
 {
@@ -4666,10 +4873,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyPeer(CUdevice
 }
 
 static struct shim_target target_cuMemcpyPeer = {NULL, "cuMemcpyPeer"};
-SHIM_EXPORT SHIM_HOT CUresult cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount)
+static SHIM_BODY SHIM_HOT CUresult main_cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount)
 {
 	return wrap_cuMemcpyPeer(dstDevice, dstContext, srcDevice, srcContext, ByteCount, &target_cuMemcpyPeer);
 }
+
+SHIM_ENTRY(cuMemcpyPeer, main_cuMemcpyPeer);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount, struct shim_target *target)
 {
@@ -4712,10 +4921,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyHtoD_v2(CUdev
 }
 
 static struct shim_target target_cuMemcpyHtoD_v2 = {NULL, "cuMemcpyHtoD_v2"};
-SHIM_EXPORT SHIM_HOT CUresult cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount)
+static SHIM_BODY SHIM_HOT CUresult main_cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount)
 {
 	return wrap_cuMemcpyHtoD_v2(dstDevice, srcHost, ByteCount, &target_cuMemcpyHtoD_v2);
 }
+
+SHIM_ENTRY(cuMemcpyHtoD_v2, main_cuMemcpyHtoD_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, struct shim_target *target)
 {
@@ -4758,10 +4969,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyDtoH_v2(void 
 }
 
 static struct shim_target target_cuMemcpyDtoH_v2 = {NULL, "cuMemcpyDtoH_v2"};
-SHIM_EXPORT SHIM_HOT CUresult cuMemcpyDtoH_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount)
+static SHIM_BODY SHIM_HOT CUresult main_cuMemcpyDtoH_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount)
 {
 	return wrap_cuMemcpyDtoH_v2(dstHost, srcDevice, ByteCount, &target_cuMemcpyDtoH_v2);
 }
+
+SHIM_ENTRY(cuMemcpyDtoH_v2, main_cuMemcpyDtoH_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemcpyDtoH_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, struct shim_target *target)
 {
@@ -4800,10 +5013,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyDtoD_v2(CUdev
 }
 
 static struct shim_target target_cuMemcpyDtoD_v2 = {NULL, "cuMemcpyDtoD_v2"};
-SHIM_EXPORT SHIM_HOT CUresult cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount)
+static SHIM_BODY SHIM_HOT CUresult main_cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount)
 {
 	return wrap_cuMemcpyDtoD_v2(dstDevice, srcDevice, ByteCount, &target_cuMemcpyDtoD_v2);
 }
+
+SHIM_ENTRY(cuMemcpyDtoD_v2, main_cuMemcpyDtoD_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, struct shim_target *target)
 {
@@ -4843,10 +5058,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyDtoA_v2(CUarr
 }
 
 static struct shim_target target_cuMemcpyDtoA_v2 = {NULL, "cuMemcpyDtoA_v2"};
-SHIM_EXPORT SHIM_HOT CUresult cuMemcpyDtoA_v2(CUarray dstArray, size_t dstOffset, CUdeviceptr srcDevice, size_t ByteCount)
+static SHIM_BODY SHIM_HOT CUresult main_cuMemcpyDtoA_v2(CUarray dstArray, size_t dstOffset, CUdeviceptr srcDevice, size_t ByteCount)
 {
 	return wrap_cuMemcpyDtoA_v2(dstArray, dstOffset, srcDevice, ByteCount, &target_cuMemcpyDtoA_v2);
 }
+
+SHIM_ENTRY(cuMemcpyDtoA_v2, main_cuMemcpyDtoA_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemcpyDtoA_v2(CUarray dstArray, size_t dstOffset, CUdeviceptr srcDevice, size_t ByteCount, struct shim_target *target)
 {
@@ -4886,10 +5103,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyAtoD_v2(CUdev
 }
 
 static struct shim_target target_cuMemcpyAtoD_v2 = {NULL, "cuMemcpyAtoD_v2"};
-SHIM_EXPORT SHIM_HOT CUresult cuMemcpyAtoD_v2(CUdeviceptr dstDevice, CUarray srcArray, size_t srcOffset, size_t ByteCount)
+static SHIM_BODY SHIM_HOT CUresult main_cuMemcpyAtoD_v2(CUdeviceptr dstDevice, CUarray srcArray, size_t srcOffset, size_t ByteCount)
 {
 	return wrap_cuMemcpyAtoD_v2(dstDevice, srcArray, srcOffset, ByteCount, &target_cuMemcpyAtoD_v2);
 }
+
+SHIM_ENTRY(cuMemcpyAtoD_v2, main_cuMemcpyAtoD_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemcpyAtoD_v2(CUdeviceptr dstDevice, CUarray srcArray, size_t srcOffset, size_t ByteCount, struct shim_target *target)
 {
@@ -4933,10 +5152,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyHtoA_v2(CUarr
 }
 
 static struct shim_target target_cuMemcpyHtoA_v2 = {NULL, "cuMemcpyHtoA_v2"};
-SHIM_EXPORT SHIM_HOT CUresult cuMemcpyHtoA_v2(CUarray dstArray, size_t dstOffset, const void *srcHost, size_t ByteCount)
+static SHIM_BODY SHIM_HOT CUresult main_cuMemcpyHtoA_v2(CUarray dstArray, size_t dstOffset, const void *srcHost, size_t ByteCount)
 {
 	return wrap_cuMemcpyHtoA_v2(dstArray, dstOffset, srcHost, ByteCount, &target_cuMemcpyHtoA_v2);
 }
+
+SHIM_ENTRY(cuMemcpyHtoA_v2, main_cuMemcpyHtoA_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemcpyHtoA_v2(CUarray dstArray, size_t dstOffset, const void *srcHost, size_t ByteCount, struct shim_target *target)
 {
@@ -4980,10 +5201,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyAtoH_v2(void 
 }
 
 static struct shim_target target_cuMemcpyAtoH_v2 = {NULL, "cuMemcpyAtoH_v2"};
-SHIM_EXPORT SHIM_HOT CUresult cuMemcpyAtoH_v2(void *dstHost, CUarray srcArray, size_t srcOffset, size_t ByteCount)
+static SHIM_BODY SHIM_HOT CUresult main_cuMemcpyAtoH_v2(void *dstHost, CUarray srcArray, size_t srcOffset, size_t ByteCount)
 {
 	return wrap_cuMemcpyAtoH_v2(dstHost, srcArray, srcOffset, ByteCount, &target_cuMemcpyAtoH_v2);
 }
+
+SHIM_ENTRY(cuMemcpyAtoH_v2, main_cuMemcpyAtoH_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemcpyAtoH_v2(void *dstHost, CUarray srcArray, size_t srcOffset, size_t ByteCount, struct shim_target *target)
 {
@@ -5024,10 +5247,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyAtoA_v2(CUarr
 }
 
 static struct shim_target target_cuMemcpyAtoA_v2 = {NULL, "cuMemcpyAtoA_v2"};
-SHIM_EXPORT SHIM_HOT CUresult cuMemcpyAtoA_v2(CUarray dstArray, size_t dstOffset, CUarray srcArray, size_t srcOffset, size_t ByteCount)
+static SHIM_BODY SHIM_HOT CUresult main_cuMemcpyAtoA_v2(CUarray dstArray, size_t dstOffset, CUarray srcArray, size_t srcOffset, size_t ByteCount)
 {
 	return wrap_cuMemcpyAtoA_v2(dstArray, dstOffset, srcArray, srcOffset, ByteCount, &target_cuMemcpyAtoA_v2);
 }
+
+SHIM_ENTRY(cuMemcpyAtoA_v2, main_cuMemcpyAtoA_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemcpyAtoA_v2(CUarray dstArray, size_t dstOffset, CUarray srcArray, size_t srcOffset, size_t ByteCount, struct shim_target *target)
 {
@@ -5071,10 +5296,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy2D_v2(const C
 }
 
 static struct shim_target target_cuMemcpy2D_v2 = {NULL, "cuMemcpy2D_v2"};
-SHIM_EXPORT SHIM_HOT CUresult cuMemcpy2D_v2(const CUDA_MEMCPY2D *pCopy)
+static SHIM_BODY SHIM_HOT CUresult main_cuMemcpy2D_v2(const CUDA_MEMCPY2D *pCopy)
 {
 	return wrap_cuMemcpy2D_v2(pCopy, &target_cuMemcpy2D_v2);
 }
+
+SHIM_ENTRY(cuMemcpy2D_v2, main_cuMemcpy2D_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemcpy2D_v2(const CUDA_MEMCPY2D *pCopy, struct shim_target *target)
 {
@@ -5118,10 +5345,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy2DUnaligned_v
 }
 
 static struct shim_target target_cuMemcpy2DUnaligned_v2 = {NULL, "cuMemcpy2DUnaligned_v2"};
-SHIM_EXPORT SHIM_HOT CUresult cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *pCopy)
+static SHIM_BODY SHIM_HOT CUresult main_cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *pCopy)
 {
 	return wrap_cuMemcpy2DUnaligned_v2(pCopy, &target_cuMemcpy2DUnaligned_v2);
 }
+
+SHIM_ENTRY(cuMemcpy2DUnaligned_v2, main_cuMemcpy2DUnaligned_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *pCopy, struct shim_target *target)
 {
@@ -5165,10 +5394,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy3D_v2(const C
 }
 
 static struct shim_target target_cuMemcpy3D_v2 = {NULL, "cuMemcpy3D_v2"};
-SHIM_EXPORT SHIM_HOT CUresult cuMemcpy3D_v2(const CUDA_MEMCPY3D *pCopy)
+static SHIM_BODY SHIM_HOT CUresult main_cuMemcpy3D_v2(const CUDA_MEMCPY3D *pCopy)
 {
 	return wrap_cuMemcpy3D_v2(pCopy, &target_cuMemcpy3D_v2);
 }
+
+SHIM_ENTRY(cuMemcpy3D_v2, main_cuMemcpy3D_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemcpy3D_v2(const CUDA_MEMCPY3D *pCopy, struct shim_target *target)
 {
@@ -5212,10 +5443,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy3DPeer(const 
 }
 
 static struct shim_target target_cuMemcpy3DPeer = {NULL, "cuMemcpy3DPeer"};
-SHIM_EXPORT SHIM_HOT CUresult cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER *pCopy)
+static SHIM_BODY SHIM_HOT CUresult main_cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER *pCopy)
 {
 	return wrap_cuMemcpy3DPeer(pCopy, &target_cuMemcpy3DPeer);
 }
+
+SHIM_ENTRY(cuMemcpy3DPeer, main_cuMemcpy3DPeer);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER *pCopy, struct shim_target *target)
 {
@@ -5265,10 +5498,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyAsync(CUdevic
 }
 
 static struct shim_target target_cuMemcpyAsync = {NULL, "cuMemcpyAsync"};
-SHIM_EXPORT SHIM_HOT CUresult cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream)
+static SHIM_BODY SHIM_HOT CUresult main_cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream)
 {
 	return wrap_cuMemcpyAsync(dst, src, ByteCount, hStream, &target_cuMemcpyAsync);
 }
+
+SHIM_ENTRY(cuMemcpyAsync, main_cuMemcpyAsync);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream, struct shim_target *target)
 {
@@ -5314,10 +5549,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyPeerAsync(CUd
 }
 
 static struct shim_target target_cuMemcpyPeerAsync = {NULL, "cuMemcpyPeerAsync"};
-SHIM_EXPORT SHIM_HOT CUresult cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount, CUstream hStream)
+static SHIM_BODY SHIM_HOT CUresult main_cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount, CUstream hStream)
 {
 	return wrap_cuMemcpyPeerAsync(dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream, &target_cuMemcpyPeerAsync);
 }
+
+SHIM_ENTRY(cuMemcpyPeerAsync, main_cuMemcpyPeerAsync);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount, CUstream hStream, struct shim_target *target)
 {
@@ -5364,10 +5601,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyHtoDAsync_v2(
 }
 
 static struct shim_target target_cuMemcpyHtoDAsync_v2 = {NULL, "cuMemcpyHtoDAsync_v2"};
-SHIM_EXPORT SHIM_HOT CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, CUstream hStream)
+static SHIM_BODY SHIM_HOT CUresult main_cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, CUstream hStream)
 {
 	return wrap_cuMemcpyHtoDAsync_v2(dstDevice, srcHost, ByteCount, hStream, &target_cuMemcpyHtoDAsync_v2);
 }
+
+SHIM_ENTRY(cuMemcpyHtoDAsync_v2, main_cuMemcpyHtoDAsync_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, CUstream hStream, struct shim_target *target)
 {
@@ -5414,10 +5653,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyDtoHAsync_v2(
 }
 
 static struct shim_target target_cuMemcpyDtoHAsync_v2 = {NULL, "cuMemcpyDtoHAsync_v2"};
-SHIM_EXPORT SHIM_HOT CUresult cuMemcpyDtoHAsync_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream)
+static SHIM_BODY SHIM_HOT CUresult main_cuMemcpyDtoHAsync_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream)
 {
 	return wrap_cuMemcpyDtoHAsync_v2(dstHost, srcDevice, ByteCount, hStream, &target_cuMemcpyDtoHAsync_v2);
 }
+
+SHIM_ENTRY(cuMemcpyDtoHAsync_v2, main_cuMemcpyDtoHAsync_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemcpyDtoHAsync_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream, struct shim_target *target)
 {
@@ -5461,10 +5702,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyDtoDAsync_v2(
 }
 
 static struct shim_target target_cuMemcpyDtoDAsync_v2 = {NULL, "cuMemcpyDtoDAsync_v2"};
-SHIM_EXPORT SHIM_HOT CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream)
+static SHIM_BODY SHIM_HOT CUresult main_cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream)
 {
 	return wrap_cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream, &target_cuMemcpyDtoDAsync_v2);
 }
+
+SHIM_ENTRY(cuMemcpyDtoDAsync_v2, main_cuMemcpyDtoDAsync_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream, struct shim_target *target)
 {
@@ -5512,10 +5755,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyHtoAAsync_v2(
 }
 
 static struct shim_target target_cuMemcpyHtoAAsync_v2 = {NULL, "cuMemcpyHtoAAsync_v2"};
-SHIM_EXPORT SHIM_HOT CUresult cuMemcpyHtoAAsync_v2(CUarray dstArray, size_t dstOffset, const void *srcHost, size_t ByteCount, CUstream hStream)
+static SHIM_BODY SHIM_HOT CUresult main_cuMemcpyHtoAAsync_v2(CUarray dstArray, size_t dstOffset, const void *srcHost, size_t ByteCount, CUstream hStream)
 {
 	return wrap_cuMemcpyHtoAAsync_v2(dstArray, dstOffset, srcHost, ByteCount, hStream, &target_cuMemcpyHtoAAsync_v2);
 }
+
+SHIM_ENTRY(cuMemcpyHtoAAsync_v2, main_cuMemcpyHtoAAsync_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemcpyHtoAAsync_v2(CUarray dstArray, size_t dstOffset, const void *srcHost, size_t ByteCount, CUstream hStream, struct shim_target *target)
 {
@@ -5563,10 +5808,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyAtoHAsync_v2(
 }
 
 static struct shim_target target_cuMemcpyAtoHAsync_v2 = {NULL, "cuMemcpyAtoHAsync_v2"};
-SHIM_EXPORT SHIM_HOT CUresult cuMemcpyAtoHAsync_v2(void *dstHost, CUarray srcArray, size_t srcOffset, size_t ByteCount, CUstream hStream)
+static SHIM_BODY SHIM_HOT CUresult main_cuMemcpyAtoHAsync_v2(void *dstHost, CUarray srcArray, size_t srcOffset, size_t ByteCount, CUstream hStream)
 {
 	return wrap_cuMemcpyAtoHAsync_v2(dstHost, srcArray, srcOffset, ByteCount, hStream, &target_cuMemcpyAtoHAsync_v2);
 }
+
+SHIM_ENTRY(cuMemcpyAtoHAsync_v2, main_cuMemcpyAtoHAsync_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemcpyAtoHAsync_v2(void *dstHost, CUarray srcArray, size_t srcOffset, size_t ByteCount, CUstream hStream, struct shim_target *target)
 {
@@ -5614,10 +5861,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy2DAsync_v2(co
 }
 
 static struct shim_target target_cuMemcpy2DAsync_v2 = {NULL, "cuMemcpy2DAsync_v2"};
-SHIM_EXPORT SHIM_HOT CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *pCopy, CUstream hStream)
+static SHIM_BODY SHIM_HOT CUresult main_cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *pCopy, CUstream hStream)
 {
 	return wrap_cuMemcpy2DAsync_v2(pCopy, hStream, &target_cuMemcpy2DAsync_v2);
 }
+
+SHIM_ENTRY(cuMemcpy2DAsync_v2, main_cuMemcpy2DAsync_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *pCopy, CUstream hStream, struct shim_target *target)
 {
@@ -5665,10 +5914,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy3DAsync_v2(co
 }
 
 static struct shim_target target_cuMemcpy3DAsync_v2 = {NULL, "cuMemcpy3DAsync_v2"};
-SHIM_EXPORT SHIM_HOT CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *pCopy, CUstream hStream)
+static SHIM_BODY SHIM_HOT CUresult main_cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *pCopy, CUstream hStream)
 {
 	return wrap_cuMemcpy3DAsync_v2(pCopy, hStream, &target_cuMemcpy3DAsync_v2);
 }
+
+SHIM_ENTRY(cuMemcpy3DAsync_v2, main_cuMemcpy3DAsync_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *pCopy, CUstream hStream, struct shim_target *target)
 {
@@ -5716,10 +5967,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy3DPeerAsync(c
 }
 
 static struct shim_target target_cuMemcpy3DPeerAsync = {NULL, "cuMemcpy3DPeerAsync"};
-SHIM_EXPORT SHIM_HOT CUresult cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *pCopy, CUstream hStream)
+static SHIM_BODY SHIM_HOT CUresult main_cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *pCopy, CUstream hStream)
 {
 	return wrap_cuMemcpy3DPeerAsync(pCopy, hStream, &target_cuMemcpy3DPeerAsync);
 }
+
+SHIM_ENTRY(cuMemcpy3DPeerAsync, main_cuMemcpy3DPeerAsync);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *pCopy, CUstream hStream, struct shim_target *target)
 {
@@ -5758,10 +6011,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemsetD8_v2(CUdevic
 }
 
 static struct shim_target target_cuMemsetD8_v2 = {NULL, "cuMemsetD8_v2"};
-SHIM_EXPORT CUresult cuMemsetD8_v2(CUdeviceptr dstDevice, uint8_t uc, size_t N)
+static SHIM_BODY CUresult main_cuMemsetD8_v2(CUdeviceptr dstDevice, uint8_t uc, size_t N)
 {
 	return wrap_cuMemsetD8_v2(dstDevice, uc, N, &target_cuMemsetD8_v2);
 }
+
+SHIM_ENTRY(cuMemsetD8_v2, main_cuMemsetD8_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemsetD8_v2(CUdeviceptr dstDevice, uint8_t uc, size_t N, struct shim_target *target)
 {
@@ -5800,10 +6055,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemsetD16_v2(CUdevi
 }
 
 static struct shim_target target_cuMemsetD16_v2 = {NULL, "cuMemsetD16_v2"};
-SHIM_EXPORT CUresult cuMemsetD16_v2(CUdeviceptr dstDevice, uint16_t us, size_t N)
+static SHIM_BODY CUresult main_cuMemsetD16_v2(CUdeviceptr dstDevice, uint16_t us, size_t N)
 {
 	return wrap_cuMemsetD16_v2(dstDevice, us, N, &target_cuMemsetD16_v2);
 }
+
+SHIM_ENTRY(cuMemsetD16_v2, main_cuMemsetD16_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemsetD16_v2(CUdeviceptr dstDevice, uint16_t us, size_t N, struct shim_target *target)
 {
@@ -5842,10 +6099,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemsetD32_v2(CUdevi
 }
 
 static struct shim_target target_cuMemsetD32_v2 = {NULL, "cuMemsetD32_v2"};
-SHIM_EXPORT CUresult cuMemsetD32_v2(CUdeviceptr dstDevice, uint32_t ui, size_t N)
+static SHIM_BODY CUresult main_cuMemsetD32_v2(CUdeviceptr dstDevice, uint32_t ui, size_t N)
 {
 	return wrap_cuMemsetD32_v2(dstDevice, ui, N, &target_cuMemsetD32_v2);
 }
+
+SHIM_ENTRY(cuMemsetD32_v2, main_cuMemsetD32_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemsetD32_v2(CUdeviceptr dstDevice, uint32_t ui, size_t N, struct shim_target *target)
 {
@@ -5886,10 +6145,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemsetD2D8_v2(CUdev
 }
 
 static struct shim_target target_cuMemsetD2D8_v2 = {NULL, "cuMemsetD2D8_v2"};
-SHIM_EXPORT CUresult cuMemsetD2D8_v2(CUdeviceptr dstDevice, size_t dstPitch, uint8_t uc, size_t Width, size_t Height)
+static SHIM_BODY CUresult main_cuMemsetD2D8_v2(CUdeviceptr dstDevice, size_t dstPitch, uint8_t uc, size_t Width, size_t Height)
 {
 	return wrap_cuMemsetD2D8_v2(dstDevice, dstPitch, uc, Width, Height, &target_cuMemsetD2D8_v2);
 }
+
+SHIM_ENTRY(cuMemsetD2D8_v2, main_cuMemsetD2D8_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemsetD2D8_v2(CUdeviceptr dstDevice, size_t dstPitch, uint8_t uc, size_t Width, size_t Height, struct shim_target *target)
 {
@@ -5930,10 +6191,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemsetD2D16_v2(CUde
 }
 
 static struct shim_target target_cuMemsetD2D16_v2 = {NULL, "cuMemsetD2D16_v2"};
-SHIM_EXPORT CUresult cuMemsetD2D16_v2(CUdeviceptr dstDevice, size_t dstPitch, uint16_t us, size_t Width, size_t Height)
+static SHIM_BODY CUresult main_cuMemsetD2D16_v2(CUdeviceptr dstDevice, size_t dstPitch, uint16_t us, size_t Width, size_t Height)
 {
 	return wrap_cuMemsetD2D16_v2(dstDevice, dstPitch, us, Width, Height, &target_cuMemsetD2D16_v2);
 }
+
+SHIM_ENTRY(cuMemsetD2D16_v2, main_cuMemsetD2D16_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemsetD2D16_v2(CUdeviceptr dstDevice, size_t dstPitch, uint16_t us, size_t Width, size_t Height, struct shim_target *target)
 {
@@ -5974,10 +6237,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemsetD2D32_v2(CUde
 }
 
 static struct shim_target target_cuMemsetD2D32_v2 = {NULL, "cuMemsetD2D32_v2"};
-SHIM_EXPORT CUresult cuMemsetD2D32_v2(CUdeviceptr dstDevice, size_t dstPitch, uint32_t ui, size_t Width, size_t Height)
+static SHIM_BODY CUresult main_cuMemsetD2D32_v2(CUdeviceptr dstDevice, size_t dstPitch, uint32_t ui, size_t Width, size_t Height)
 {
 	return wrap_cuMemsetD2D32_v2(dstDevice, dstPitch, ui, Width, Height, &target_cuMemsetD2D32_v2);
 }
+
+SHIM_ENTRY(cuMemsetD2D32_v2, main_cuMemsetD2D32_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemsetD2D32_v2(CUdeviceptr dstDevice, size_t dstPitch, uint32_t ui, size_t Width, size_t Height, struct shim_target *target)
 {
@@ -6021,10 +6286,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemsetD8Async(CUdev
 }
 
 static struct shim_target target_cuMemsetD8Async = {NULL, "cuMemsetD8Async"};
-SHIM_EXPORT CUresult cuMemsetD8Async(CUdeviceptr dstDevice, uint8_t uc, size_t N, CUstream hStream)
+static SHIM_BODY CUresult main_cuMemsetD8Async(CUdeviceptr dstDevice, uint8_t uc, size_t N, CUstream hStream)
 {
 	return wrap_cuMemsetD8Async(dstDevice, uc, N, hStream, &target_cuMemsetD8Async);
 }
+
+SHIM_ENTRY(cuMemsetD8Async, main_cuMemsetD8Async);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemsetD8Async(CUdeviceptr dstDevice, uint8_t uc, size_t N, CUstream hStream, struct shim_target *target)
 {
@@ -6068,10 +6335,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemsetD16Async(CUde
 }
 
 static struct shim_target target_cuMemsetD16Async = {NULL, "cuMemsetD16Async"};
-SHIM_EXPORT CUresult cuMemsetD16Async(CUdeviceptr dstDevice, uint16_t us, size_t N, CUstream hStream)
+static SHIM_BODY CUresult main_cuMemsetD16Async(CUdeviceptr dstDevice, uint16_t us, size_t N, CUstream hStream)
 {
 	return wrap_cuMemsetD16Async(dstDevice, us, N, hStream, &target_cuMemsetD16Async);
 }
+
+SHIM_ENTRY(cuMemsetD16Async, main_cuMemsetD16Async);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemsetD16Async(CUdeviceptr dstDevice, uint16_t us, size_t N, CUstream hStream, struct shim_target *target)
 {
@@ -6115,10 +6384,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemsetD32Async(CUde
 }
 
 static struct shim_target target_cuMemsetD32Async = {NULL, "cuMemsetD32Async"};
-SHIM_EXPORT CUresult cuMemsetD32Async(CUdeviceptr dstDevice, uint32_t ui, size_t N, CUstream hStream)
+static SHIM_BODY CUresult main_cuMemsetD32Async(CUdeviceptr dstDevice, uint32_t ui, size_t N, CUstream hStream)
 {
 	return wrap_cuMemsetD32Async(dstDevice, ui, N, hStream, &target_cuMemsetD32Async);
 }
+
+SHIM_ENTRY(cuMemsetD32Async, main_cuMemsetD32Async);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemsetD32Async(CUdeviceptr dstDevice, uint32_t ui, size_t N, CUstream hStream, struct shim_target *target)
 {
@@ -6164,10 +6435,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemsetD2D8Async(CUd
 }
 
 static struct shim_target target_cuMemsetD2D8Async = {NULL, "cuMemsetD2D8Async"};
-SHIM_EXPORT CUresult cuMemsetD2D8Async(CUdeviceptr dstDevice, size_t dstPitch, uint8_t uc, size_t Width, size_t Height, CUstream hStream)
+static SHIM_BODY CUresult main_cuMemsetD2D8Async(CUdeviceptr dstDevice, size_t dstPitch, uint8_t uc, size_t Width, size_t Height, CUstream hStream)
 {
 	return wrap_cuMemsetD2D8Async(dstDevice, dstPitch, uc, Width, Height, hStream, &target_cuMemsetD2D8Async);
 }
+
+SHIM_ENTRY(cuMemsetD2D8Async, main_cuMemsetD2D8Async);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemsetD2D8Async(CUdeviceptr dstDevice, size_t dstPitch, uint8_t uc, size_t Width, size_t Height, CUstream hStream, struct shim_target *target)
 {
@@ -6213,10 +6486,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemsetD2D16Async(CU
 }
 
 static struct shim_target target_cuMemsetD2D16Async = {NULL, "cuMemsetD2D16Async"};
-SHIM_EXPORT CUresult cuMemsetD2D16Async(CUdeviceptr dstDevice, size_t dstPitch, uint16_t us, size_t Width, size_t Height, CUstream hStream)
+static SHIM_BODY CUresult main_cuMemsetD2D16Async(CUdeviceptr dstDevice, size_t dstPitch, uint16_t us, size_t Width, size_t Height, CUstream hStream)
 {
 	return wrap_cuMemsetD2D16Async(dstDevice, dstPitch, us, Width, Height, hStream, &target_cuMemsetD2D16Async);
 }
+
+SHIM_ENTRY(cuMemsetD2D16Async, main_cuMemsetD2D16Async);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemsetD2D16Async(CUdeviceptr dstDevice, size_t dstPitch, uint16_t us, size_t Width, size_t Height, CUstream hStream, struct shim_target *target)
 {
@@ -6262,10 +6537,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemsetD2D32Async(CU
 }
 
 static struct shim_target target_cuMemsetD2D32Async = {NULL, "cuMemsetD2D32Async"};
-SHIM_EXPORT CUresult cuMemsetD2D32Async(CUdeviceptr dstDevice, size_t dstPitch, uint32_t ui, size_t Width, size_t Height, CUstream hStream)
+static SHIM_BODY CUresult main_cuMemsetD2D32Async(CUdeviceptr dstDevice, size_t dstPitch, uint32_t ui, size_t Width, size_t Height, CUstream hStream)
 {
 	return wrap_cuMemsetD2D32Async(dstDevice, dstPitch, ui, Width, Height, hStream, &target_cuMemsetD2D32Async);
 }
+
+SHIM_ENTRY(cuMemsetD2D32Async, main_cuMemsetD2D32Async);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemsetD2D32Async(CUdeviceptr dstDevice, size_t dstPitch, uint32_t ui, size_t Width, size_t Height, CUstream hStream, struct shim_target *target)
 {
@@ -6310,10 +6587,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuArrayCreate_v2(CUar
 }
 
 static struct shim_target target_cuArrayCreate_v2 = {NULL, "cuArrayCreate_v2"};
-SHIM_EXPORT CUresult cuArrayCreate_v2(CUarray *pHandle, const CUDA_ARRAY_DESCRIPTOR *pAllocateArray)
+static SHIM_BODY CUresult main_cuArrayCreate_v2(CUarray *pHandle, const CUDA_ARRAY_DESCRIPTOR *pAllocateArray)
 {
 	return wrap_cuArrayCreate_v2(pHandle, pAllocateArray, &target_cuArrayCreate_v2);
 }
+
+SHIM_ENTRY(cuArrayCreate_v2, main_cuArrayCreate_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuArrayCreate_v2(CUarray *pHandle, const CUDA_ARRAY_DESCRIPTOR *pAllocateArray, struct shim_target *target)
 {
@@ -6354,10 +6633,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuArrayGetDescriptor_
 }
 
 static struct shim_target target_cuArrayGetDescriptor_v2 = {NULL, "cuArrayGetDescriptor_v2"};
-SHIM_EXPORT CUresult cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *pArrayDescriptor, CUarray hArray)
+static SHIM_BODY CUresult main_cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *pArrayDescriptor, CUarray hArray)
 {
 	return wrap_cuArrayGetDescriptor_v2(pArrayDescriptor, hArray, &target_cuArrayGetDescriptor_v2);
 }
+
+SHIM_ENTRY(cuArrayGetDescriptor_v2, main_cuArrayGetDescriptor_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *pArrayDescriptor, CUarray hArray, struct shim_target *target)
 {
@@ -6394,10 +6675,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuArrayDestroy(CUarra
 }
 
 static struct shim_target target_cuArrayDestroy = {NULL, "cuArrayDestroy"};
-SHIM_EXPORT CUresult cuArrayDestroy(CUarray hArray)
+static SHIM_BODY CUresult main_cuArrayDestroy(CUarray hArray)
 {
 	return wrap_cuArrayDestroy(hArray, &target_cuArrayDestroy);
 }
+
+SHIM_ENTRY(cuArrayDestroy, main_cuArrayDestroy);
 
 static __attribute__((noinline, cold)) CUresult other_cuArrayDestroy(CUarray hArray, struct shim_target *target)
 {
@@ -6442,10 +6725,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuArray3DCreate_v2(CU
 }
 
 static struct shim_target target_cuArray3DCreate_v2 = {NULL, "cuArray3DCreate_v2"};
-SHIM_EXPORT CUresult cuArray3DCreate_v2(CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR *pAllocateArray)
+static SHIM_BODY CUresult main_cuArray3DCreate_v2(CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR *pAllocateArray)
 {
 	return wrap_cuArray3DCreate_v2(pHandle, pAllocateArray, &target_cuArray3DCreate_v2);
 }
+
+SHIM_ENTRY(cuArray3DCreate_v2, main_cuArray3DCreate_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuArray3DCreate_v2(CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR *pAllocateArray, struct shim_target *target)
 {
@@ -6486,10 +6771,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuArray3DGetDescripto
 }
 
 static struct shim_target target_cuArray3DGetDescriptor_v2 = {NULL, "cuArray3DGetDescriptor_v2"};
-SHIM_EXPORT CUresult cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR *pArrayDescriptor, CUarray hArray)
+static SHIM_BODY CUresult main_cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR *pArrayDescriptor, CUarray hArray)
 {
 	return wrap_cuArray3DGetDescriptor_v2(pArrayDescriptor, hArray, &target_cuArray3DGetDescriptor_v2);
 }
+
+SHIM_ENTRY(cuArray3DGetDescriptor_v2, main_cuArray3DGetDescriptor_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR *pArrayDescriptor, CUarray hArray, struct shim_target *target)
 {
@@ -6536,10 +6823,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemAddressReserve(C
 }
 
 static struct shim_target target_cuMemAddressReserve = {NULL, "cuMemAddressReserve"};
-SHIM_EXPORT CUresult cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr addr, uint64_t flags)
+static SHIM_BODY CUresult main_cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr addr, uint64_t flags)
 {
 	return wrap_cuMemAddressReserve(ptr, size, alignment, addr, flags, &target_cuMemAddressReserve);
 }
+
+SHIM_ENTRY(cuMemAddressReserve, main_cuMemAddressReserve);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr addr, uint64_t flags, struct shim_target *target)
 {
@@ -6578,10 +6867,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemAddressFree(CUde
 }
 
 static struct shim_target target_cuMemAddressFree = {NULL, "cuMemAddressFree"};
-SHIM_EXPORT CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size)
+static SHIM_BODY CUresult main_cuMemAddressFree(CUdeviceptr ptr, size_t size)
 {
 	return wrap_cuMemAddressFree(ptr, size, &target_cuMemAddressFree);
 }
+
+SHIM_ENTRY(cuMemAddressFree, main_cuMemAddressFree);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemAddressFree(CUdeviceptr ptr, size_t size, struct shim_target *target)
 {
@@ -6628,10 +6919,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemCreate(CUmemGene
 }
 
 static struct shim_target target_cuMemCreate = {NULL, "cuMemCreate"};
-SHIM_EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *prop, uint64_t flags)
+static SHIM_BODY CUresult main_cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *prop, uint64_t flags)
 {
 	return wrap_cuMemCreate(handle, size, prop, flags, &target_cuMemCreate);
 }
+
+SHIM_ENTRY(cuMemCreate, main_cuMemCreate);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *prop, uint64_t flags, struct shim_target *target)
 {
@@ -6668,10 +6961,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemRelease(CUmemGen
 }
 
 static struct shim_target target_cuMemRelease = {NULL, "cuMemRelease"};
-SHIM_EXPORT CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
+static SHIM_BODY CUresult main_cuMemRelease(CUmemGenericAllocationHandle handle)
 {
 	return wrap_cuMemRelease(handle, &target_cuMemRelease);
 }
+
+SHIM_ENTRY(cuMemRelease, main_cuMemRelease);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemRelease(CUmemGenericAllocationHandle handle, struct shim_target *target)
 {
@@ -6712,10 +7007,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemMap(CUdeviceptr 
 }
 
 static struct shim_target target_cuMemMap = {NULL, "cuMemMap"};
-SHIM_EXPORT CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle, uint64_t flags)
+static SHIM_BODY CUresult main_cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle, uint64_t flags)
 {
 	return wrap_cuMemMap(ptr, size, offset, handle, flags, &target_cuMemMap);
 }
+
+SHIM_ENTRY(cuMemMap, main_cuMemMap);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle, uint64_t flags, struct shim_target *target)
 {
@@ -6754,10 +7051,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemUnmap(CUdevicept
 }
 
 static struct shim_target target_cuMemUnmap = {NULL, "cuMemUnmap"};
-SHIM_EXPORT CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
+static SHIM_BODY CUresult main_cuMemUnmap(CUdeviceptr ptr, size_t size)
 {
 	return wrap_cuMemUnmap(ptr, size, &target_cuMemUnmap);
 }
+
+SHIM_ENTRY(cuMemUnmap, main_cuMemUnmap);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemUnmap(CUdeviceptr ptr, size_t size, struct shim_target *target)
 {
@@ -6802,10 +7101,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemSetAccess(CUdevi
 }
 
 static struct shim_target target_cuMemSetAccess = {NULL, "cuMemSetAccess"};
-SHIM_EXPORT CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc, size_t count)
+static SHIM_BODY CUresult main_cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc, size_t count)
 {
 	return wrap_cuMemSetAccess(ptr, size, desc, count, &target_cuMemSetAccess);
 }
+
+SHIM_ENTRY(cuMemSetAccess, main_cuMemSetAccess);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc, size_t count, struct shim_target *target)
 {
@@ -6851,10 +7152,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemGetAccess(uint64
 }
 
 static struct shim_target target_cuMemGetAccess = {NULL, "cuMemGetAccess"};
-SHIM_EXPORT CUresult cuMemGetAccess(uint64_t *flags, const CUmemLocation *location, CUdeviceptr ptr)
+static SHIM_BODY CUresult main_cuMemGetAccess(uint64_t *flags, const CUmemLocation *location, CUdeviceptr ptr)
 {
 	return wrap_cuMemGetAccess(flags, location, ptr, &target_cuMemGetAccess);
 }
+
+SHIM_ENTRY(cuMemGetAccess, main_cuMemGetAccess);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemGetAccess(uint64_t *flags, const CUmemLocation *location, CUdeviceptr ptr, struct shim_target *target)
 {
@@ -6900,10 +7203,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemGetAllocationGra
 }
 
 static struct shim_target target_cuMemGetAllocationGranularity = {NULL, "cuMemGetAllocationGranularity"};
-SHIM_EXPORT CUresult cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp *prop, CUmemAllocationGranularity_flags option)
+static SHIM_BODY CUresult main_cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp *prop, CUmemAllocationGranularity_flags option)
 {
 	return wrap_cuMemGetAllocationGranularity(granularity, prop, option, &target_cuMemGetAllocationGranularity);
 }
+
+SHIM_ENTRY(cuMemGetAllocationGranularity, main_cuMemGetAllocationGranularity);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp *prop, CUmemAllocationGranularity_flags option, struct shim_target *target)
 {
@@ -6944,10 +7249,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemGetAllocationPro
 }
 
 static struct shim_target target_cuMemGetAllocationPropertiesFromHandle = {NULL, "cuMemGetAllocationPropertiesFromHandle"};
-SHIM_EXPORT CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop, CUmemGenericAllocationHandle handle)
+static SHIM_BODY CUresult main_cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop, CUmemGenericAllocationHandle handle)
 {
 	return wrap_cuMemGetAllocationPropertiesFromHandle(prop, handle, &target_cuMemGetAllocationPropertiesFromHandle);
 }
+
+SHIM_ENTRY(cuMemGetAllocationPropertiesFromHandle, main_cuMemGetAllocationPropertiesFromHandle);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop, CUmemGenericAllocationHandle handle, struct shim_target *target)
 {
@@ -6988,10 +7295,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemRetainAllocation
 }
 
 static struct shim_target target_cuMemRetainAllocationHandle = {NULL, "cuMemRetainAllocationHandle"};
-SHIM_EXPORT CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *addr)
+static SHIM_BODY CUresult main_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *addr)
 {
 	return wrap_cuMemRetainAllocationHandle(handle, addr, &target_cuMemRetainAllocationHandle);
 }
+
+SHIM_ENTRY(cuMemRetainAllocationHandle, main_cuMemRetainAllocationHandle);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *addr, struct shim_target *target)
 {
@@ -7030,10 +7339,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemFreeAsync(CUdevi
 }
 
 static struct shim_target target_cuMemFreeAsync = {NULL, "cuMemFreeAsync"};
-SHIM_EXPORT CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream)
+static SHIM_BODY CUresult main_cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream)
 {
 	return wrap_cuMemFreeAsync(dptr, hStream, &target_cuMemFreeAsync);
 }
+
+SHIM_ENTRY(cuMemFreeAsync, main_cuMemFreeAsync);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream, struct shim_target *target)
 {
@@ -7078,10 +7389,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemAllocAsync(CUdev
 }
 
 static struct shim_target target_cuMemAllocAsync = {NULL, "cuMemAllocAsync"};
-SHIM_EXPORT CUresult cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream)
+static SHIM_BODY CUresult main_cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream)
 {
 	return wrap_cuMemAllocAsync(dptr, bytesize, hStream, &target_cuMemAllocAsync);
 }
+
+SHIM_ENTRY(cuMemAllocAsync, main_cuMemAllocAsync);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream, struct shim_target *target)
 {
@@ -7119,10 +7432,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemPoolTrimTo(CUmem
 }
 
 static struct shim_target target_cuMemPoolTrimTo = {NULL, "cuMemPoolTrimTo"};
-SHIM_EXPORT CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep)
+static SHIM_BODY CUresult main_cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep)
 {
 	return wrap_cuMemPoolTrimTo(pool, minBytesToKeep, &target_cuMemPoolTrimTo);
 }
+
+SHIM_ENTRY(cuMemPoolTrimTo, main_cuMemPoolTrimTo);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep, struct shim_target *target)
 {
@@ -7166,10 +7481,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemPoolSetAttribute
 }
 
 static struct shim_target target_cuMemPoolSetAttribute = {NULL, "cuMemPoolSetAttribute"};
-SHIM_EXPORT CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void *value)
+static SHIM_BODY CUresult main_cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void *value)
 {
 	return wrap_cuMemPoolSetAttribute(pool, attr, value, &target_cuMemPoolSetAttribute);
 }
+
+SHIM_ENTRY(cuMemPoolSetAttribute, main_cuMemPoolSetAttribute);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void *value, struct shim_target *target)
 {
@@ -7211,10 +7528,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemPoolGetAttribute
 }
 
 static struct shim_target target_cuMemPoolGetAttribute = {NULL, "cuMemPoolGetAttribute"};
-SHIM_EXPORT CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void *value)
+static SHIM_BODY CUresult main_cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void *value)
 {
 	return wrap_cuMemPoolGetAttribute(pool, attr, value, &target_cuMemPoolGetAttribute);
 }
+
+SHIM_ENTRY(cuMemPoolGetAttribute, main_cuMemPoolGetAttribute);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void *value, struct shim_target *target)
 {
@@ -7258,10 +7577,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemPoolSetAccess(CU
 }
 
 static struct shim_target target_cuMemPoolSetAccess = {NULL, "cuMemPoolSetAccess"};
-SHIM_EXPORT CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map, size_t count)
+static SHIM_BODY CUresult main_cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map, size_t count)
 {
 	return wrap_cuMemPoolSetAccess(pool, map, count, &target_cuMemPoolSetAccess);
 }
+
+SHIM_ENTRY(cuMemPoolSetAccess, main_cuMemPoolSetAccess);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map, size_t count, struct shim_target *target)
 {
@@ -7307,10 +7628,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemPoolGetAccess(CU
 }
 
 static struct shim_target target_cuMemPoolGetAccess = {NULL, "cuMemPoolGetAccess"};
-SHIM_EXPORT CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool memPool, CUmemLocation *location)
+static SHIM_BODY CUresult main_cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool memPool, CUmemLocation *location)
 {
 	return wrap_cuMemPoolGetAccess(flags, memPool, location, &target_cuMemPoolGetAccess);
 }
+
+SHIM_ENTRY(cuMemPoolGetAccess, main_cuMemPoolGetAccess);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool memPool, CUmemLocation *location, struct shim_target *target)
 {
@@ -7355,10 +7678,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemPoolCreate(CUmem
 }
 
 static struct shim_target target_cuMemPoolCreate = {NULL, "cuMemPoolCreate"};
-SHIM_EXPORT CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps)
+static SHIM_BODY CUresult main_cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps)
 {
 	return wrap_cuMemPoolCreate(pool, poolProps, &target_cuMemPoolCreate);
 }
+
+SHIM_ENTRY(cuMemPoolCreate, main_cuMemPoolCreate);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps, struct shim_target *target)
 {
@@ -7395,10 +7720,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemPoolDestroy(CUme
 }
 
 static struct shim_target target_cuMemPoolDestroy = {NULL, "cuMemPoolDestroy"};
-SHIM_EXPORT CUresult cuMemPoolDestroy(CUmemoryPool pool)
+static SHIM_BODY CUresult main_cuMemPoolDestroy(CUmemoryPool pool)
 {
 	return wrap_cuMemPoolDestroy(pool, &target_cuMemPoolDestroy);
 }
+
+SHIM_ENTRY(cuMemPoolDestroy, main_cuMemPoolDestroy);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemPoolDestroy(CUmemoryPool pool, struct shim_target *target)
 {
@@ -7444,10 +7771,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemAllocFromPoolAsy
 }
 
 static struct shim_target target_cuMemAllocFromPoolAsync = {NULL, "cuMemAllocFromPoolAsync"};
-SHIM_EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream)
+static SHIM_BODY CUresult main_cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream)
 {
 	return wrap_cuMemAllocFromPoolAsync(dptr, bytesize, pool, hStream, &target_cuMemAllocFromPoolAsync);
 }
+
+SHIM_ENTRY(cuMemAllocFromPoolAsync, main_cuMemAllocFromPoolAsync);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream, struct shim_target *target)
 {
@@ -7486,10 +7815,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuPointerGetAttribute
 }
 
 static struct shim_target target_cuPointerGetAttribute = {NULL, "cuPointerGetAttribute"};
-SHIM_EXPORT CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr ptr)
+static SHIM_BODY CUresult main_cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr ptr)
 {
 	return wrap_cuPointerGetAttribute(data, attribute, ptr, &target_cuPointerGetAttribute);
 }
+
+SHIM_ENTRY(cuPointerGetAttribute, main_cuPointerGetAttribute);
 
 static __attribute__((noinline, cold)) CUresult other_cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr ptr, struct shim_target *target)
 {
@@ -7532,10 +7863,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemPrefetchAsync(CU
 }
 
 static struct shim_target target_cuMemPrefetchAsync = {NULL, "cuMemPrefetchAsync"};
-SHIM_EXPORT CUresult cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUdevice dstDevice, CUstream hStream)
+static SHIM_BODY CUresult main_cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUdevice dstDevice, CUstream hStream)
 {
 	return wrap_cuMemPrefetchAsync(devPtr, count, dstDevice, hStream, &target_cuMemPrefetchAsync);
 }
+
+SHIM_ENTRY(cuMemPrefetchAsync, main_cuMemPrefetchAsync);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUdevice dstDevice, CUstream hStream, struct shim_target *target)
 {
@@ -7580,10 +7913,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemPrefetchAsync_v2
 }
 
 static struct shim_target target_cuMemPrefetchAsync_v2 = {NULL, "cuMemPrefetchAsync_v2"};
-SHIM_EXPORT CUresult cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLocation location, uint32_t flags, CUstream hStream)
+static SHIM_BODY CUresult main_cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLocation location, uint32_t flags, CUstream hStream)
 {
 	return wrap_cuMemPrefetchAsync_v2(devPtr, count, location, flags, hStream, &target_cuMemPrefetchAsync_v2);
 }
+
+SHIM_ENTRY(cuMemPrefetchAsync_v2, main_cuMemPrefetchAsync_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLocation location, uint32_t flags, CUstream hStream, struct shim_target *target)
 {
@@ -7623,10 +7958,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemAdvise(CUdevicep
 }
 
 static struct shim_target target_cuMemAdvise = {NULL, "cuMemAdvise"};
-SHIM_EXPORT CUresult cuMemAdvise(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUdevice device)
+static SHIM_BODY CUresult main_cuMemAdvise(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUdevice device)
 {
 	return wrap_cuMemAdvise(devPtr, count, advice, device, &target_cuMemAdvise);
 }
+
+SHIM_ENTRY(cuMemAdvise, main_cuMemAdvise);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemAdvise(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUdevice device, struct shim_target *target)
 {
@@ -7667,10 +8004,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemAdvise_v2(CUdevi
 }
 
 static struct shim_target target_cuMemAdvise_v2 = {NULL, "cuMemAdvise_v2"};
-SHIM_EXPORT CUresult cuMemAdvise_v2(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUmemLocation location)
+static SHIM_BODY CUresult main_cuMemAdvise_v2(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUmemLocation location)
 {
 	return wrap_cuMemAdvise_v2(devPtr, count, advice, location, &target_cuMemAdvise_v2);
 }
+
+SHIM_ENTRY(cuMemAdvise_v2, main_cuMemAdvise_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemAdvise_v2(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUmemLocation location, struct shim_target *target)
 {
@@ -7714,10 +8053,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemRangeGetAttribut
 }
 
 static struct shim_target target_cuMemRangeGetAttribute = {NULL, "cuMemRangeGetAttribute"};
-SHIM_EXPORT CUresult cuMemRangeGetAttribute(void *data, size_t dataSize, CUmem_range_attribute attribute, CUdeviceptr devPtr, size_t count)
+static SHIM_BODY CUresult main_cuMemRangeGetAttribute(void *data, size_t dataSize, CUmem_range_attribute attribute, CUdeviceptr devPtr, size_t count)
 {
 	return wrap_cuMemRangeGetAttribute(data, dataSize, attribute, devPtr, count, &target_cuMemRangeGetAttribute);
 }
+
+SHIM_ENTRY(cuMemRangeGetAttribute, main_cuMemRangeGetAttribute);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemRangeGetAttribute(void *data, size_t dataSize, CUmem_range_attribute attribute, CUdeviceptr devPtr, size_t count, struct shim_target *target)
 {
@@ -7766,10 +8107,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemRangeGetAttribut
 }
 
 static struct shim_target target_cuMemRangeGetAttributes = {NULL, "cuMemRangeGetAttributes"};
-SHIM_EXPORT CUresult cuMemRangeGetAttributes(void **data, size_t *dataSizes, CUmem_range_attribute *attributes, size_t numAttributes, CUdeviceptr devPtr, size_t count)
+static SHIM_BODY CUresult main_cuMemRangeGetAttributes(void **data, size_t *dataSizes, CUmem_range_attribute *attributes, size_t numAttributes, CUdeviceptr devPtr, size_t count)
 {
 	return wrap_cuMemRangeGetAttributes(data, dataSizes, attributes, numAttributes, devPtr, count, &target_cuMemRangeGetAttributes);
 }
+
+SHIM_ENTRY(cuMemRangeGetAttributes, main_cuMemRangeGetAttributes);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemRangeGetAttributes(void **data, size_t *dataSizes, CUmem_range_attribute *attributes, size_t numAttributes, CUdeviceptr devPtr, size_t count, struct shim_target *target)
 {
@@ -7808,10 +8151,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuPointerSetAttribute
 }
 
 static struct shim_target target_cuPointerSetAttribute = {NULL, "cuPointerSetAttribute"};
-SHIM_EXPORT CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute attribute, CUdeviceptr ptr)
+static SHIM_BODY CUresult main_cuPointerSetAttribute(const void *value, CUpointer_attribute attribute, CUdeviceptr ptr)
 {
 	return wrap_cuPointerSetAttribute(value, attribute, ptr, &target_cuPointerSetAttribute);
 }
+
+SHIM_ENTRY(cuPointerSetAttribute, main_cuPointerSetAttribute);
 
 static __attribute__((noinline, cold)) CUresult other_cuPointerSetAttribute(const void *value, CUpointer_attribute attribute, CUdeviceptr ptr, struct shim_target *target)
 {
@@ -7856,10 +8201,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuPointerGetAttribute
 }
 
 static struct shim_target target_cuPointerGetAttributes = {NULL, "cuPointerGetAttributes"};
-SHIM_EXPORT CUresult cuPointerGetAttributes(uint32_t numAttributes, CUpointer_attribute *attributes, void **data, CUdeviceptr ptr)
+static SHIM_BODY CUresult main_cuPointerGetAttributes(uint32_t numAttributes, CUpointer_attribute *attributes, void **data, CUdeviceptr ptr)
 {
 	return wrap_cuPointerGetAttributes(numAttributes, attributes, data, ptr, &target_cuPointerGetAttributes);
 }
+
+SHIM_ENTRY(cuPointerGetAttributes, main_cuPointerGetAttributes);
 
 static __attribute__((noinline, cold)) CUresult other_cuPointerGetAttributes(uint32_t numAttributes, CUpointer_attribute *attributes, void **data, CUdeviceptr ptr, struct shim_target *target)
 {
@@ -7900,10 +8247,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamCreate(CUstre
 }
 
 static struct shim_target target_cuStreamCreate = {NULL, "cuStreamCreate"};
-SHIM_EXPORT CUresult cuStreamCreate(CUstream *phStream, uint32_t Flags)
+static SHIM_BODY CUresult main_cuStreamCreate(CUstream *phStream, uint32_t Flags)
 {
 	return wrap_cuStreamCreate(phStream, Flags, &target_cuStreamCreate);
 }
+
+SHIM_ENTRY(cuStreamCreate, main_cuStreamCreate);
 
 static __attribute__((noinline, cold)) CUresult other_cuStreamCreate(CUstream *phStream, uint32_t Flags, struct shim_target *target)
 {
@@ -7945,10 +8294,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamCreateWithPri
 }
 
 static struct shim_target target_cuStreamCreateWithPriority = {NULL, "cuStreamCreateWithPriority"};
-SHIM_EXPORT CUresult cuStreamCreateWithPriority(CUstream *phStream, uint32_t flags, int priority)
+static SHIM_BODY CUresult main_cuStreamCreateWithPriority(CUstream *phStream, uint32_t flags, int priority)
 {
 	return wrap_cuStreamCreateWithPriority(phStream, flags, priority, &target_cuStreamCreateWithPriority);
 }
+
+SHIM_ENTRY(cuStreamCreateWithPriority, main_cuStreamCreateWithPriority);
 
 static __attribute__((noinline, cold)) CUresult other_cuStreamCreateWithPriority(CUstream *phStream, uint32_t flags, int priority, struct shim_target *target)
 {
@@ -7989,10 +8340,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamGetPriority(C
 }
 
 static struct shim_target target_cuStreamGetPriority = {NULL, "cuStreamGetPriority"};
-SHIM_EXPORT CUresult cuStreamGetPriority(CUstream hStream, int *priority)
+static SHIM_BODY CUresult main_cuStreamGetPriority(CUstream hStream, int *priority)
 {
 	return wrap_cuStreamGetPriority(hStream, priority, &target_cuStreamGetPriority);
 }
+
+SHIM_ENTRY(cuStreamGetPriority, main_cuStreamGetPriority);
 
 static __attribute__((noinline, cold)) CUresult other_cuStreamGetPriority(CUstream hStream, int *priority, struct shim_target *target)
 {
@@ -8033,10 +8386,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamGetFlags(CUst
 }
 
 static struct shim_target target_cuStreamGetFlags = {NULL, "cuStreamGetFlags"};
-SHIM_EXPORT CUresult cuStreamGetFlags(CUstream hStream, uint32_t *flags)
+static SHIM_BODY CUresult main_cuStreamGetFlags(CUstream hStream, uint32_t *flags)
 {
 	return wrap_cuStreamGetFlags(hStream, flags, &target_cuStreamGetFlags);
 }
+
+SHIM_ENTRY(cuStreamGetFlags, main_cuStreamGetFlags);
 
 static __attribute__((noinline, cold)) CUresult other_cuStreamGetFlags(CUstream hStream, uint32_t *flags, struct shim_target *target)
 {
@@ -8077,10 +8432,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamGetId(CUstrea
 }
 
 static struct shim_target target_cuStreamGetId = {NULL, "cuStreamGetId"};
-SHIM_EXPORT CUresult cuStreamGetId(CUstream hStream, uint64_t *streamId)
+static SHIM_BODY CUresult main_cuStreamGetId(CUstream hStream, uint64_t *streamId)
 {
 	return wrap_cuStreamGetId(hStream, streamId, &target_cuStreamGetId);
 }
+
+SHIM_ENTRY(cuStreamGetId, main_cuStreamGetId);
 
 static __attribute__((noinline, cold)) CUresult other_cuStreamGetId(CUstream hStream, uint64_t *streamId, struct shim_target *target)
 {
@@ -8121,10 +8478,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamGetCtx(CUstre
 }
 
 static struct shim_target target_cuStreamGetCtx = {NULL, "cuStreamGetCtx"};
-SHIM_EXPORT CUresult cuStreamGetCtx(CUstream hStream, CUcontext *pctx)
+static SHIM_BODY CUresult main_cuStreamGetCtx(CUstream hStream, CUcontext *pctx)
 {
 	return wrap_cuStreamGetCtx(hStream, pctx, &target_cuStreamGetCtx);
 }
+
+SHIM_ENTRY(cuStreamGetCtx, main_cuStreamGetCtx);
 
 static __attribute__((noinline, cold)) CUresult other_cuStreamGetCtx(CUstream hStream, CUcontext *pctx, struct shim_target *target)
 {
@@ -8168,10 +8527,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamGetCtx_v2(CUs
 }
 
 static struct shim_target target_cuStreamGetCtx_v2 = {NULL, "cuStreamGetCtx_v2"};
-SHIM_EXPORT CUresult cuStreamGetCtx_v2(CUstream hStream, CUcontext *pCtx, CUgreenCtx *pGreenCtx)
+static SHIM_BODY CUresult main_cuStreamGetCtx_v2(CUstream hStream, CUcontext *pCtx, CUgreenCtx *pGreenCtx)
 {
 	return wrap_cuStreamGetCtx_v2(hStream, pCtx, pGreenCtx, &target_cuStreamGetCtx_v2);
 }
+
+SHIM_ENTRY(cuStreamGetCtx_v2, main_cuStreamGetCtx_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuStreamGetCtx_v2(CUstream hStream, CUcontext *pCtx, CUgreenCtx *pGreenCtx, struct shim_target *target)
 {
@@ -8213,10 +8574,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamWaitEvent(CUs
 }
 
 static struct shim_target target_cuStreamWaitEvent = {NULL, "cuStreamWaitEvent"};
-SHIM_EXPORT CUresult cuStreamWaitEvent(CUstream hStream, CUevent hEvent, uint32_t Flags)
+static SHIM_BODY CUresult main_cuStreamWaitEvent(CUstream hStream, CUevent hEvent, uint32_t Flags)
 {
 	return wrap_cuStreamWaitEvent(hStream, hEvent, Flags, &target_cuStreamWaitEvent);
 }
+
+SHIM_ENTRY(cuStreamWaitEvent, main_cuStreamWaitEvent);
 
 static __attribute__((noinline, cold)) CUresult other_cuStreamWaitEvent(CUstream hStream, CUevent hEvent, uint32_t Flags, struct shim_target *target)
 {
@@ -8259,10 +8622,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamAddCallback(C
 }
 
 static struct shim_target target_cuStreamAddCallback = {NULL, "cuStreamAddCallback"};
-SHIM_EXPORT CUresult cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void *userData, uint32_t flags)
+static SHIM_BODY CUresult main_cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void *userData, uint32_t flags)
 {
 	return wrap_cuStreamAddCallback(hStream, callback, userData, flags, &target_cuStreamAddCallback);
 }
+
+SHIM_ENTRY(cuStreamAddCallback, main_cuStreamAddCallback);
 
 static __attribute__((noinline, cold)) CUresult other_cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void *userData, uint32_t flags, struct shim_target *target)
 {
@@ -8304,10 +8669,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamBeginCapture_
 }
 
 static struct shim_target target_cuStreamBeginCapture_v2 = {NULL, "cuStreamBeginCapture_v2"};
-SHIM_EXPORT CUresult cuStreamBeginCapture_v2(CUstream hStream, CUstreamCaptureMode mode)
+static SHIM_BODY CUresult main_cuStreamBeginCapture_v2(CUstream hStream, CUstreamCaptureMode mode)
 {
 	return wrap_cuStreamBeginCapture_v2(hStream, mode, &target_cuStreamBeginCapture_v2);
 }
+
+SHIM_ENTRY(cuStreamBeginCapture_v2, main_cuStreamBeginCapture_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuStreamBeginCapture_v2(CUstream hStream, CUstreamCaptureMode mode, struct shim_target *target)
 {
@@ -8357,10 +8724,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamBeginCaptureT
 }
 
 static struct shim_target target_cuStreamBeginCaptureToGraph = {NULL, "cuStreamBeginCaptureToGraph"};
-SHIM_EXPORT CUresult cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUstreamCaptureMode mode)
+static SHIM_BODY CUresult main_cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUstreamCaptureMode mode)
 {
 	return wrap_cuStreamBeginCaptureToGraph(hStream, hGraph, dependencies, dependencyData, numDependencies, mode, &target_cuStreamBeginCaptureToGraph);
 }
+
+SHIM_ENTRY(cuStreamBeginCaptureToGraph, main_cuStreamBeginCaptureToGraph);
 
 static __attribute__((noinline, cold)) CUresult other_cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUstreamCaptureMode mode, struct shim_target *target)
 {
@@ -8401,10 +8770,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuThreadExchangeStrea
 }
 
 static struct shim_target target_cuThreadExchangeStreamCaptureMode = {NULL, "cuThreadExchangeStreamCaptureMode"};
-SHIM_EXPORT CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
+static SHIM_BODY CUresult main_cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
 {
 	return wrap_cuThreadExchangeStreamCaptureMode(mode, &target_cuThreadExchangeStreamCaptureMode);
 }
+
+SHIM_ENTRY(cuThreadExchangeStreamCaptureMode, main_cuThreadExchangeStreamCaptureMode);
 
 static __attribute__((noinline, cold)) CUresult other_cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode, struct shim_target *target)
 {
@@ -8449,10 +8820,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamEndCapture(CU
 }
 
 static struct shim_target target_cuStreamEndCapture = {NULL, "cuStreamEndCapture"};
-SHIM_EXPORT CUresult cuStreamEndCapture(CUstream hStream, CUgraph *phGraph)
+static SHIM_BODY CUresult main_cuStreamEndCapture(CUstream hStream, CUgraph *phGraph)
 {
 	return wrap_cuStreamEndCapture(hStream, phGraph, &target_cuStreamEndCapture);
 }
+
+SHIM_ENTRY(cuStreamEndCapture, main_cuStreamEndCapture);
 
 static __attribute__((noinline, cold)) CUresult other_cuStreamEndCapture(CUstream hStream, CUgraph *phGraph, struct shim_target *target)
 {
@@ -8493,10 +8866,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamIsCapturing(C
 }
 
 static struct shim_target target_cuStreamIsCapturing = {NULL, "cuStreamIsCapturing"};
-SHIM_EXPORT CUresult cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captureStatus)
+static SHIM_BODY CUresult main_cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captureStatus)
 {
 	return wrap_cuStreamIsCapturing(hStream, captureStatus, &target_cuStreamIsCapturing);
 }
+
+SHIM_ENTRY(cuStreamIsCapturing, main_cuStreamIsCapturing);
 
 static __attribute__((noinline, cold)) CUresult other_cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captureStatus, struct shim_target *target)
 {
@@ -8549,10 +8924,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamGetCaptureInf
 }
 
 static struct shim_target target_cuStreamGetCaptureInfo_v2 = {NULL, "cuStreamGetCaptureInfo_v2"};
-SHIM_EXPORT CUresult cuStreamGetCaptureInfo_v2(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, uint64_t *id_out, CUgraph *graph_out, const CUgraphNode **dependencies_out, size_t *numDependencies_out)
+static SHIM_BODY CUresult main_cuStreamGetCaptureInfo_v2(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, uint64_t *id_out, CUgraph *graph_out, const CUgraphNode **dependencies_out, size_t *numDependencies_out)
 {
 	return wrap_cuStreamGetCaptureInfo_v2(hStream, captureStatus_out, id_out, graph_out, dependencies_out, numDependencies_out, &target_cuStreamGetCaptureInfo_v2);
 }
+
+SHIM_ENTRY(cuStreamGetCaptureInfo_v2, main_cuStreamGetCaptureInfo_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuStreamGetCaptureInfo_v2(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, uint64_t *id_out, CUgraph *graph_out, const CUgraphNode **dependencies_out, size_t *numDependencies_out, struct shim_target *target)
 {
@@ -8608,10 +8985,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamGetCaptureInf
 }
 
 static struct shim_target target_cuStreamGetCaptureInfo_v3 = {NULL, "cuStreamGetCaptureInfo_v3"};
-SHIM_EXPORT CUresult cuStreamGetCaptureInfo_v3(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, uint64_t *id_out, CUgraph *graph_out, const CUgraphNode **dependencies_out, const CUgraphEdgeData **edgeData_out, size_t *numDependencies_out)
+static SHIM_BODY CUresult main_cuStreamGetCaptureInfo_v3(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, uint64_t *id_out, CUgraph *graph_out, const CUgraphNode **dependencies_out, const CUgraphEdgeData **edgeData_out, size_t *numDependencies_out)
 {
 	return wrap_cuStreamGetCaptureInfo_v3(hStream, captureStatus_out, id_out, graph_out, dependencies_out, edgeData_out, numDependencies_out, &target_cuStreamGetCaptureInfo_v3);
 }
+
+SHIM_ENTRY(cuStreamGetCaptureInfo_v3, main_cuStreamGetCaptureInfo_v3);
 
 static __attribute__((noinline, cold)) CUresult other_cuStreamGetCaptureInfo_v3(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, uint64_t *id_out, CUgraph *graph_out, const CUgraphNode **dependencies_out, const CUgraphEdgeData **edgeData_out, size_t *numDependencies_out, struct shim_target *target)
 {
@@ -8656,10 +9035,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamUpdateCapture
 }
 
 static struct shim_target target_cuStreamUpdateCaptureDependencies = {NULL, "cuStreamUpdateCaptureDependencies"};
-SHIM_EXPORT CUresult cuStreamUpdateCaptureDependencies(CUstream hStream, CUgraphNode *dependencies, size_t numDependencies, uint32_t flags)
+static SHIM_BODY CUresult main_cuStreamUpdateCaptureDependencies(CUstream hStream, CUgraphNode *dependencies, size_t numDependencies, uint32_t flags)
 {
 	return wrap_cuStreamUpdateCaptureDependencies(hStream, dependencies, numDependencies, flags, &target_cuStreamUpdateCaptureDependencies);
 }
+
+SHIM_ENTRY(cuStreamUpdateCaptureDependencies, main_cuStreamUpdateCaptureDependencies);
 
 static __attribute__((noinline, cold)) CUresult other_cuStreamUpdateCaptureDependencies(CUstream hStream, CUgraphNode *dependencies, size_t numDependencies, uint32_t flags, struct shim_target *target)
 {
@@ -8702,10 +9083,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamAttachMemAsyn
 }
 
 static struct shim_target target_cuStreamAttachMemAsync = {NULL, "cuStreamAttachMemAsync"};
-SHIM_EXPORT CUresult cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, size_t length, uint32_t flags)
+static SHIM_BODY CUresult main_cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, size_t length, uint32_t flags)
 {
 	return wrap_cuStreamAttachMemAsync(hStream, dptr, length, flags, &target_cuStreamAttachMemAsync);
 }
+
+SHIM_ENTRY(cuStreamAttachMemAsync, main_cuStreamAttachMemAsync);
 
 static __attribute__((noinline, cold)) CUresult other_cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, size_t length, uint32_t flags, struct shim_target *target)
 {
@@ -8733,6 +9116,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamQuery(CUstrea
 		shim_leave();
 		return ret;
 	}
+	uint64_t until = shim_order();
 	shim_commit(&c);
 	CUresult ret = real(hStream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -8746,10 +9130,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamQuery(CUstrea
 }
 
 static struct shim_target target_cuStreamQuery = {NULL, "cuStreamQuery"};
-SHIM_EXPORT CUresult cuStreamQuery(CUstream hStream)
+static SHIM_BODY CUresult main_cuStreamQuery(CUstream hStream)
 {
 	return wrap_cuStreamQuery(hStream, &target_cuStreamQuery);
 }
+
+SHIM_ENTRY(cuStreamQuery, main_cuStreamQuery);
 
 static __attribute__((noinline, cold)) CUresult other_cuStreamQuery(CUstream hStream, struct shim_target *target)
 {
@@ -8777,23 +9163,26 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamSynchronize(C
 		shim_leave();
 		return ret;
 	}
+	uint64_t until = shim_order();
 	shim_commit(&c);
 	CUresult ret = real(hStream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	shim_exit(&c);
 	if (ok) {
-		shim_synced_stream(hStream);
+		shim_synced_stream(hStream, until);
 	}
 	shim_leave();
 	return ret;
 }
 
 static struct shim_target target_cuStreamSynchronize = {NULL, "cuStreamSynchronize"};
-SHIM_EXPORT CUresult cuStreamSynchronize(CUstream hStream)
+static SHIM_BODY CUresult main_cuStreamSynchronize(CUstream hStream)
 {
 	return wrap_cuStreamSynchronize(hStream, &target_cuStreamSynchronize);
 }
+
+SHIM_ENTRY(cuStreamSynchronize, main_cuStreamSynchronize);
 
 static __attribute__((noinline, cold)) CUresult other_cuStreamSynchronize(CUstream hStream, struct shim_target *target)
 {
@@ -8832,10 +9221,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamDestroy_v2(CU
 }
 
 static struct shim_target target_cuStreamDestroy_v2 = {NULL, "cuStreamDestroy_v2"};
-SHIM_EXPORT CUresult cuStreamDestroy_v2(CUstream hStream)
+static SHIM_BODY CUresult main_cuStreamDestroy_v2(CUstream hStream)
 {
 	return wrap_cuStreamDestroy_v2(hStream, &target_cuStreamDestroy_v2);
 }
+
+SHIM_ENTRY(cuStreamDestroy_v2, main_cuStreamDestroy_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuStreamDestroy_v2(CUstream hStream, struct shim_target *target)
 {
@@ -8873,10 +9264,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamCopyAttribute
 }
 
 static struct shim_target target_cuStreamCopyAttributes = {NULL, "cuStreamCopyAttributes"};
-SHIM_EXPORT CUresult cuStreamCopyAttributes(CUstream dst, CUstream src)
+static SHIM_BODY CUresult main_cuStreamCopyAttributes(CUstream dst, CUstream src)
 {
 	return wrap_cuStreamCopyAttributes(dst, src, &target_cuStreamCopyAttributes);
 }
+
+SHIM_ENTRY(cuStreamCopyAttributes, main_cuStreamCopyAttributes);
 
 static __attribute__((noinline, cold)) CUresult other_cuStreamCopyAttributes(CUstream dst, CUstream src, struct shim_target *target)
 {
@@ -8918,10 +9311,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamGetAttribute(
 }
 
 static struct shim_target target_cuStreamGetAttribute = {NULL, "cuStreamGetAttribute"};
-SHIM_EXPORT CUresult cuStreamGetAttribute(CUstream hStream, CUlaunchAttributeID attr, CUlaunchAttributeValue *value_out)
+static SHIM_BODY CUresult main_cuStreamGetAttribute(CUstream hStream, CUlaunchAttributeID attr, CUlaunchAttributeValue *value_out)
 {
 	return wrap_cuStreamGetAttribute(hStream, attr, value_out, &target_cuStreamGetAttribute);
 }
+
+SHIM_ENTRY(cuStreamGetAttribute, main_cuStreamGetAttribute);
 
 static __attribute__((noinline, cold)) CUresult other_cuStreamGetAttribute(CUstream hStream, CUlaunchAttributeID attr, CUlaunchAttributeValue *value_out, struct shim_target *target)
 {
@@ -8965,10 +9360,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamSetAttribute(
 }
 
 static struct shim_target target_cuStreamSetAttribute = {NULL, "cuStreamSetAttribute"};
-SHIM_EXPORT CUresult cuStreamSetAttribute(CUstream hStream, CUlaunchAttributeID attr, const CUlaunchAttributeValue *value)
+static SHIM_BODY CUresult main_cuStreamSetAttribute(CUstream hStream, CUlaunchAttributeID attr, const CUlaunchAttributeValue *value)
 {
 	return wrap_cuStreamSetAttribute(hStream, attr, value, &target_cuStreamSetAttribute);
 }
+
+SHIM_ENTRY(cuStreamSetAttribute, main_cuStreamSetAttribute);
 
 static __attribute__((noinline, cold)) CUresult other_cuStreamSetAttribute(CUstream hStream, CUlaunchAttributeID attr, const CUlaunchAttributeValue *value, struct shim_target *target)
 {
@@ -9009,10 +9406,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuEventCreate(CUevent
 }
 
 static struct shim_target target_cuEventCreate = {NULL, "cuEventCreate"};
-SHIM_EXPORT CUresult cuEventCreate(CUevent *phEvent, uint32_t Flags)
+static SHIM_BODY CUresult main_cuEventCreate(CUevent *phEvent, uint32_t Flags)
 {
 	return wrap_cuEventCreate(phEvent, Flags, &target_cuEventCreate);
 }
+
+SHIM_ENTRY(cuEventCreate, main_cuEventCreate);
 
 static __attribute__((noinline, cold)) CUresult other_cuEventCreate(CUevent *phEvent, uint32_t Flags, struct shim_target *target)
 {
@@ -9041,6 +9440,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuEventRecord(CUevent
 		shim_leave();
 		return ret;
 	}
+	uint64_t until = shim_order();
 	shim_commit(&c);
 	CUresult ret = real(hEvent, hStream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -9048,7 +9448,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuEventRecord(CUevent
 	if (ok)
 		shim_task(&c, hStream);
 	if (ok) {
-		shim_event_recorded(hEvent, hStream);
+		shim_event_recorded(hEvent, hStream, until);
 	}
 	shim_exit(&c);
 	shim_leave();
@@ -9056,10 +9456,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuEventRecord(CUevent
 }
 
 static struct shim_target target_cuEventRecord = {NULL, "cuEventRecord"};
-SHIM_EXPORT CUresult cuEventRecord(CUevent hEvent, CUstream hStream)
+static SHIM_BODY CUresult main_cuEventRecord(CUevent hEvent, CUstream hStream)
 {
 	return wrap_cuEventRecord(hEvent, hStream, &target_cuEventRecord);
 }
+
+SHIM_ENTRY(cuEventRecord, main_cuEventRecord);
 
 static __attribute__((noinline, cold)) CUresult other_cuEventRecord(CUevent hEvent, CUstream hStream, struct shim_target *target)
 {
@@ -9089,6 +9491,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuEventRecordWithFlag
 		shim_leave();
 		return ret;
 	}
+	uint64_t until = shim_order();
 	shim_commit(&c);
 	CUresult ret = real(hEvent, hStream, flags);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -9096,7 +9499,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuEventRecordWithFlag
 	if (ok)
 		shim_task(&c, hStream);
 	if (ok) {
-		shim_event_recorded(hEvent, hStream);
+		shim_event_recorded(hEvent, hStream, until);
 	}
 	shim_exit(&c);
 	shim_leave();
@@ -9104,10 +9507,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuEventRecordWithFlag
 }
 
 static struct shim_target target_cuEventRecordWithFlags = {NULL, "cuEventRecordWithFlags"};
-SHIM_EXPORT CUresult cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, uint32_t flags)
+static SHIM_BODY CUresult main_cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, uint32_t flags)
 {
 	return wrap_cuEventRecordWithFlags(hEvent, hStream, flags, &target_cuEventRecordWithFlags);
 }
+
+SHIM_ENTRY(cuEventRecordWithFlags, main_cuEventRecordWithFlags);
 
 static __attribute__((noinline, cold)) CUresult other_cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, uint32_t flags, struct shim_target *target)
 {
@@ -9148,10 +9553,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuEventQuery(CUevent 
 }
 
 static struct shim_target target_cuEventQuery = {NULL, "cuEventQuery"};
-SHIM_EXPORT CUresult cuEventQuery(CUevent hEvent)
+static SHIM_BODY CUresult main_cuEventQuery(CUevent hEvent)
 {
 	return wrap_cuEventQuery(hEvent, &target_cuEventQuery);
 }
+
+SHIM_ENTRY(cuEventQuery, main_cuEventQuery);
 
 static __attribute__((noinline, cold)) CUresult other_cuEventQuery(CUevent hEvent, struct shim_target *target)
 {
@@ -9192,10 +9599,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuEventSynchronize(CU
 }
 
 static struct shim_target target_cuEventSynchronize = {NULL, "cuEventSynchronize"};
-SHIM_EXPORT CUresult cuEventSynchronize(CUevent hEvent)
+static SHIM_BODY CUresult main_cuEventSynchronize(CUevent hEvent)
 {
 	return wrap_cuEventSynchronize(hEvent, &target_cuEventSynchronize);
 }
+
+SHIM_ENTRY(cuEventSynchronize, main_cuEventSynchronize);
 
 static __attribute__((noinline, cold)) CUresult other_cuEventSynchronize(CUevent hEvent, struct shim_target *target)
 {
@@ -9232,10 +9641,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuEventDestroy_v2(CUe
 }
 
 static struct shim_target target_cuEventDestroy_v2 = {NULL, "cuEventDestroy_v2"};
-SHIM_EXPORT CUresult cuEventDestroy_v2(CUevent hEvent)
+static SHIM_BODY CUresult main_cuEventDestroy_v2(CUevent hEvent)
 {
 	return wrap_cuEventDestroy_v2(hEvent, &target_cuEventDestroy_v2);
 }
+
+SHIM_ENTRY(cuEventDestroy_v2, main_cuEventDestroy_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuEventDestroy_v2(CUevent hEvent, struct shim_target *target)
 {
@@ -9277,10 +9688,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuEventElapsedTime(fl
 }
 
 static struct shim_target target_cuEventElapsedTime = {NULL, "cuEventElapsedTime"};
-SHIM_EXPORT CUresult cuEventElapsedTime(float *pMilliseconds, CUevent hStart, CUevent hEnd)
+static SHIM_BODY CUresult main_cuEventElapsedTime(float *pMilliseconds, CUevent hStart, CUevent hEnd)
 {
 	return wrap_cuEventElapsedTime(pMilliseconds, hStart, hEnd, &target_cuEventElapsedTime);
 }
+
+SHIM_ENTRY(cuEventElapsedTime, main_cuEventElapsedTime);
 
 static __attribute__((noinline, cold)) CUresult other_cuEventElapsedTime(float *pMilliseconds, CUevent hStart, CUevent hEnd, struct shim_target *target)
 {
@@ -9323,10 +9736,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamWaitValue32_v
 }
 
 static struct shim_target target_cuStreamWaitValue32_v2 = {NULL, "cuStreamWaitValue32_v2"};
-SHIM_EXPORT CUresult cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr addr, uint32_t value, uint32_t flags)
+static SHIM_BODY CUresult main_cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr addr, uint32_t value, uint32_t flags)
 {
 	return wrap_cuStreamWaitValue32_v2(stream, addr, value, flags, &target_cuStreamWaitValue32_v2);
 }
+
+SHIM_ENTRY(cuStreamWaitValue32_v2, main_cuStreamWaitValue32_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr addr, uint32_t value, uint32_t flags, struct shim_target *target)
 {
@@ -9369,10 +9784,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamWaitValue64_v
 }
 
 static struct shim_target target_cuStreamWaitValue64_v2 = {NULL, "cuStreamWaitValue64_v2"};
-SHIM_EXPORT CUresult cuStreamWaitValue64_v2(CUstream stream, CUdeviceptr addr, uint64_t value, uint32_t flags)
+static SHIM_BODY CUresult main_cuStreamWaitValue64_v2(CUstream stream, CUdeviceptr addr, uint64_t value, uint32_t flags)
 {
 	return wrap_cuStreamWaitValue64_v2(stream, addr, value, flags, &target_cuStreamWaitValue64_v2);
 }
+
+SHIM_ENTRY(cuStreamWaitValue64_v2, main_cuStreamWaitValue64_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuStreamWaitValue64_v2(CUstream stream, CUdeviceptr addr, uint64_t value, uint32_t flags, struct shim_target *target)
 {
@@ -9416,10 +9833,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamWriteValue32_
 }
 
 static struct shim_target target_cuStreamWriteValue32_v2 = {NULL, "cuStreamWriteValue32_v2"};
-SHIM_EXPORT CUresult cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr addr, uint32_t value, uint32_t flags)
+static SHIM_BODY CUresult main_cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr addr, uint32_t value, uint32_t flags)
 {
 	return wrap_cuStreamWriteValue32_v2(stream, addr, value, flags, &target_cuStreamWriteValue32_v2);
 }
+
+SHIM_ENTRY(cuStreamWriteValue32_v2, main_cuStreamWriteValue32_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr addr, uint32_t value, uint32_t flags, struct shim_target *target)
 {
@@ -9463,10 +9882,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamWriteValue64_
 }
 
 static struct shim_target target_cuStreamWriteValue64_v2 = {NULL, "cuStreamWriteValue64_v2"};
-SHIM_EXPORT CUresult cuStreamWriteValue64_v2(CUstream stream, CUdeviceptr addr, uint64_t value, uint32_t flags)
+static SHIM_BODY CUresult main_cuStreamWriteValue64_v2(CUstream stream, CUdeviceptr addr, uint64_t value, uint32_t flags)
 {
 	return wrap_cuStreamWriteValue64_v2(stream, addr, value, flags, &target_cuStreamWriteValue64_v2);
 }
+
+SHIM_ENTRY(cuStreamWriteValue64_v2, main_cuStreamWriteValue64_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuStreamWriteValue64_v2(CUstream stream, CUdeviceptr addr, uint64_t value, uint32_t flags, struct shim_target *target)
 {
@@ -9513,10 +9934,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamBatchMemOp_v2
 }
 
 static struct shim_target target_cuStreamBatchMemOp_v2 = {NULL, "cuStreamBatchMemOp_v2"};
-SHIM_EXPORT CUresult cuStreamBatchMemOp_v2(CUstream stream, uint32_t count, CUstreamBatchMemOpParams *paramArray, uint32_t flags)
+static SHIM_BODY CUresult main_cuStreamBatchMemOp_v2(CUstream stream, uint32_t count, CUstreamBatchMemOpParams *paramArray, uint32_t flags)
 {
 	return wrap_cuStreamBatchMemOp_v2(stream, count, paramArray, flags, &target_cuStreamBatchMemOp_v2);
 }
+
+SHIM_ENTRY(cuStreamBatchMemOp_v2, main_cuStreamBatchMemOp_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuStreamBatchMemOp_v2(CUstream stream, uint32_t count, CUstreamBatchMemOpParams *paramArray, uint32_t flags, struct shim_target *target)
 {
@@ -9558,10 +9981,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuFuncGetAttribute(in
 }
 
 static struct shim_target target_cuFuncGetAttribute = {NULL, "cuFuncGetAttribute"};
-SHIM_EXPORT CUresult cuFuncGetAttribute(int *pi, CUfunction_attribute attrib, CUfunction hfunc)
+static SHIM_BODY CUresult main_cuFuncGetAttribute(int *pi, CUfunction_attribute attrib, CUfunction hfunc)
 {
 	return wrap_cuFuncGetAttribute(pi, attrib, hfunc, &target_cuFuncGetAttribute);
 }
+
+SHIM_ENTRY(cuFuncGetAttribute, main_cuFuncGetAttribute);
 
 static __attribute__((noinline, cold)) CUresult other_cuFuncGetAttribute(int *pi, CUfunction_attribute attrib, CUfunction hfunc, struct shim_target *target)
 {
@@ -9600,10 +10025,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuFuncSetAttribute(CU
 }
 
 static struct shim_target target_cuFuncSetAttribute = {NULL, "cuFuncSetAttribute"};
-SHIM_EXPORT CUresult cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value)
+static SHIM_BODY CUresult main_cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value)
 {
 	return wrap_cuFuncSetAttribute(hfunc, attrib, value, &target_cuFuncSetAttribute);
 }
+
+SHIM_ENTRY(cuFuncSetAttribute, main_cuFuncSetAttribute);
 
 static __attribute__((noinline, cold)) CUresult other_cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value, struct shim_target *target)
 {
@@ -9641,10 +10068,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuFuncSetCacheConfig(
 }
 
 static struct shim_target target_cuFuncSetCacheConfig = {NULL, "cuFuncSetCacheConfig"};
-SHIM_EXPORT CUresult cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config)
+static SHIM_BODY CUresult main_cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config)
 {
 	return wrap_cuFuncSetCacheConfig(hfunc, config, &target_cuFuncSetCacheConfig);
 }
+
+SHIM_ENTRY(cuFuncSetCacheConfig, main_cuFuncSetCacheConfig);
 
 static __attribute__((noinline, cold)) CUresult other_cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config, struct shim_target *target)
 {
@@ -9685,10 +10114,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuFuncGetModule(CUmod
 }
 
 static struct shim_target target_cuFuncGetModule = {NULL, "cuFuncGetModule"};
-SHIM_EXPORT CUresult cuFuncGetModule(CUmodule *hmod, CUfunction hfunc)
+static SHIM_BODY CUresult main_cuFuncGetModule(CUmodule *hmod, CUfunction hfunc)
 {
 	return wrap_cuFuncGetModule(hmod, hfunc, &target_cuFuncGetModule);
 }
+
+SHIM_ENTRY(cuFuncGetModule, main_cuFuncGetModule);
 
 static __attribute__((noinline, cold)) CUresult other_cuFuncGetModule(CUmodule *hmod, CUfunction hfunc, struct shim_target *target)
 {
@@ -9729,10 +10160,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuFuncGetName(const c
 }
 
 static struct shim_target target_cuFuncGetName = {NULL, "cuFuncGetName"};
-SHIM_EXPORT CUresult cuFuncGetName(const char **name, CUfunction hfunc)
+static SHIM_BODY CUresult main_cuFuncGetName(const char **name, CUfunction hfunc)
 {
 	return wrap_cuFuncGetName(name, hfunc, &target_cuFuncGetName);
 }
+
+SHIM_ENTRY(cuFuncGetName, main_cuFuncGetName);
 
 static __attribute__((noinline, cold)) CUresult other_cuFuncGetName(const char **name, CUfunction hfunc, struct shim_target *target)
 {
@@ -9777,10 +10210,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuFuncGetParamInfo(CU
 }
 
 static struct shim_target target_cuFuncGetParamInfo = {NULL, "cuFuncGetParamInfo"};
-SHIM_EXPORT CUresult cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t *paramOffset, size_t *paramSize)
+static SHIM_BODY CUresult main_cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t *paramOffset, size_t *paramSize)
 {
 	return wrap_cuFuncGetParamInfo(func, paramIndex, paramOffset, paramSize, &target_cuFuncGetParamInfo);
 }
+
+SHIM_ENTRY(cuFuncGetParamInfo, main_cuFuncGetParamInfo);
 
 static __attribute__((noinline, cold)) CUresult other_cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t *paramOffset, size_t *paramSize, struct shim_target *target)
 {
@@ -9821,10 +10256,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuFuncIsLoaded(CUfunc
 }
 
 static struct shim_target target_cuFuncIsLoaded = {NULL, "cuFuncIsLoaded"};
-SHIM_EXPORT CUresult cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction function)
+static SHIM_BODY CUresult main_cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction function)
 {
 	return wrap_cuFuncIsLoaded(state, function, &target_cuFuncIsLoaded);
 }
+
+SHIM_ENTRY(cuFuncIsLoaded, main_cuFuncIsLoaded);
 
 static __attribute__((noinline, cold)) CUresult other_cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction function, struct shim_target *target)
 {
@@ -9861,10 +10298,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuFuncLoad(CUfunction
 }
 
 static struct shim_target target_cuFuncLoad = {NULL, "cuFuncLoad"};
-SHIM_EXPORT CUresult cuFuncLoad(CUfunction function)
+static SHIM_BODY CUresult main_cuFuncLoad(CUfunction function)
 {
 	return wrap_cuFuncLoad(function, &target_cuFuncLoad);
 }
+
+SHIM_ENTRY(cuFuncLoad, main_cuFuncLoad);
 
 static __attribute__((noinline, cold)) CUresult other_cuFuncLoad(CUfunction function, struct shim_target *target)
 {
@@ -9917,10 +10356,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuLaunchKernel(CUfunc
 }
 
 static struct shim_target target_cuLaunchKernel = {NULL, "cuLaunchKernel"};
-SHIM_EXPORT SHIM_HOT CUresult cuLaunchKernel(CUfunction f, uint32_t gridDimX, uint32_t gridDimY, uint32_t gridDimZ, uint32_t blockDimX, uint32_t blockDimY, uint32_t blockDimZ, uint32_t sharedMemBytes, CUstream hStream, void **kernelParams, void **extra)
+static SHIM_BODY SHIM_HOT CUresult main_cuLaunchKernel(CUfunction f, uint32_t gridDimX, uint32_t gridDimY, uint32_t gridDimZ, uint32_t blockDimX, uint32_t blockDimY, uint32_t blockDimZ, uint32_t sharedMemBytes, CUstream hStream, void **kernelParams, void **extra)
 {
 	return wrap_cuLaunchKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams, extra, &target_cuLaunchKernel);
 }
+
+SHIM_ENTRY(cuLaunchKernel, main_cuLaunchKernel);
 
 static __attribute__((noinline, cold)) CUresult other_cuLaunchKernel(CUfunction f, uint32_t gridDimX, uint32_t gridDimY, uint32_t gridDimZ, uint32_t blockDimX, uint32_t blockDimY, uint32_t blockDimZ, uint32_t sharedMemBytes, CUstream hStream, void **kernelParams, void **extra, struct shim_target *target)
 {
@@ -9970,10 +10411,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuLaunchKernelEx(cons
 }
 
 static struct shim_target target_cuLaunchKernelEx = {NULL, "cuLaunchKernelEx"};
-SHIM_EXPORT SHIM_HOT CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra)
+static SHIM_BODY SHIM_HOT CUresult main_cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra)
 {
 	return wrap_cuLaunchKernelEx(config, f, kernelParams, extra, &target_cuLaunchKernelEx);
 }
+
+SHIM_ENTRY(cuLaunchKernelEx, main_cuLaunchKernelEx);
 
 static __attribute__((noinline, cold)) CUresult other_cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra, struct shim_target *target)
 {
@@ -10024,10 +10467,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuLaunchCooperativeKe
 }
 
 static struct shim_target target_cuLaunchCooperativeKernel = {NULL, "cuLaunchCooperativeKernel"};
-SHIM_EXPORT SHIM_HOT CUresult cuLaunchCooperativeKernel(CUfunction f, uint32_t gridDimX, uint32_t gridDimY, uint32_t gridDimZ, uint32_t blockDimX, uint32_t blockDimY, uint32_t blockDimZ, uint32_t sharedMemBytes, CUstream hStream, void **kernelParams)
+static SHIM_BODY SHIM_HOT CUresult main_cuLaunchCooperativeKernel(CUfunction f, uint32_t gridDimX, uint32_t gridDimY, uint32_t gridDimZ, uint32_t blockDimX, uint32_t blockDimY, uint32_t blockDimZ, uint32_t sharedMemBytes, CUstream hStream, void **kernelParams)
 {
 	return wrap_cuLaunchCooperativeKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams, &target_cuLaunchCooperativeKernel);
 }
+
+SHIM_ENTRY(cuLaunchCooperativeKernel, main_cuLaunchCooperativeKernel);
 
 static __attribute__((noinline, cold)) CUresult other_cuLaunchCooperativeKernel(CUfunction f, uint32_t gridDimX, uint32_t gridDimY, uint32_t gridDimZ, uint32_t blockDimX, uint32_t blockDimY, uint32_t blockDimZ, uint32_t sharedMemBytes, CUstream hStream, void **kernelParams, struct shim_target *target)
 {
@@ -10072,10 +10517,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuLaunchHostFunc(CUst
 }
 
 static struct shim_target target_cuLaunchHostFunc = {NULL, "cuLaunchHostFunc"};
-SHIM_EXPORT CUresult cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData)
+static SHIM_BODY CUresult main_cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData)
 {
 	return wrap_cuLaunchHostFunc(hStream, fn, userData, &target_cuLaunchHostFunc);
 }
+
+SHIM_ENTRY(cuLaunchHostFunc, main_cuLaunchHostFunc);
 
 static __attribute__((noinline, cold)) CUresult other_cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData, struct shim_target *target)
 {
@@ -10113,10 +10560,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuFuncSetSharedMemCon
 }
 
 static struct shim_target target_cuFuncSetSharedMemConfig = {NULL, "cuFuncSetSharedMemConfig"};
-SHIM_EXPORT CUresult cuFuncSetSharedMemConfig(CUfunction hfunc, CUsharedconfig config)
+static SHIM_BODY CUresult main_cuFuncSetSharedMemConfig(CUfunction hfunc, CUsharedconfig config)
 {
 	return wrap_cuFuncSetSharedMemConfig(hfunc, config, &target_cuFuncSetSharedMemConfig);
 }
+
+SHIM_ENTRY(cuFuncSetSharedMemConfig, main_cuFuncSetSharedMemConfig);
 
 static __attribute__((noinline, cold)) CUresult other_cuFuncSetSharedMemConfig(CUfunction hfunc, CUsharedconfig config, struct shim_target *target)
 {
@@ -10157,10 +10606,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphCreate(CUgraph
 }
 
 static struct shim_target target_cuGraphCreate = {NULL, "cuGraphCreate"};
-SHIM_EXPORT CUresult cuGraphCreate(CUgraph *phGraph, uint32_t flags)
+static SHIM_BODY CUresult main_cuGraphCreate(CUgraph *phGraph, uint32_t flags)
 {
 	return wrap_cuGraphCreate(phGraph, flags, &target_cuGraphCreate);
 }
+
+SHIM_ENTRY(cuGraphCreate, main_cuGraphCreate);
 
 static __attribute__((noinline, cold)) CUresult other_cuGraphCreate(CUgraph *phGraph, uint32_t flags, struct shim_target *target)
 {
@@ -10197,10 +10648,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuDeviceGraphMemTrim(
 }
 
 static struct shim_target target_cuDeviceGraphMemTrim = {NULL, "cuDeviceGraphMemTrim"};
-SHIM_EXPORT CUresult cuDeviceGraphMemTrim(CUdevice device)
+static SHIM_BODY CUresult main_cuDeviceGraphMemTrim(CUdevice device)
 {
 	return wrap_cuDeviceGraphMemTrim(device, &target_cuDeviceGraphMemTrim);
 }
+
+SHIM_ENTRY(cuDeviceGraphMemTrim, main_cuDeviceGraphMemTrim);
 
 static __attribute__((noinline, cold)) CUresult other_cuDeviceGraphMemTrim(CUdevice device, struct shim_target *target)
 {
@@ -10242,10 +10695,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuDeviceGetGraphMemAt
 }
 
 static struct shim_target target_cuDeviceGetGraphMemAttribute = {NULL, "cuDeviceGetGraphMemAttribute"};
-SHIM_EXPORT CUresult cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr, void *value)
+static SHIM_BODY CUresult main_cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr, void *value)
 {
 	return wrap_cuDeviceGetGraphMemAttribute(device, attr, value, &target_cuDeviceGetGraphMemAttribute);
 }
+
+SHIM_ENTRY(cuDeviceGetGraphMemAttribute, main_cuDeviceGetGraphMemAttribute);
 
 static __attribute__((noinline, cold)) CUresult other_cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr, void *value, struct shim_target *target)
 {
@@ -10289,10 +10744,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuDeviceSetGraphMemAt
 }
 
 static struct shim_target target_cuDeviceSetGraphMemAttribute = {NULL, "cuDeviceSetGraphMemAttribute"};
-SHIM_EXPORT CUresult cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr, void *value)
+static SHIM_BODY CUresult main_cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr, void *value)
 {
 	return wrap_cuDeviceSetGraphMemAttribute(device, attr, value, &target_cuDeviceSetGraphMemAttribute);
 }
+
+SHIM_ENTRY(cuDeviceSetGraphMemAttribute, main_cuDeviceSetGraphMemAttribute);
 
 static __attribute__((noinline, cold)) CUresult other_cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr, void *value, struct shim_target *target)
 {
@@ -10336,10 +10793,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphClone(CUgraph 
 }
 
 static struct shim_target target_cuGraphClone = {NULL, "cuGraphClone"};
-SHIM_EXPORT CUresult cuGraphClone(CUgraph *phGraphClone, CUgraph originalGraph)
+static SHIM_BODY CUresult main_cuGraphClone(CUgraph *phGraphClone, CUgraph originalGraph)
 {
 	return wrap_cuGraphClone(phGraphClone, originalGraph, &target_cuGraphClone);
 }
+
+SHIM_ENTRY(cuGraphClone, main_cuGraphClone);
 
 static __attribute__((noinline, cold)) CUresult other_cuGraphClone(CUgraph *phGraphClone, CUgraph originalGraph, struct shim_target *target)
 {
@@ -10380,10 +10839,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphNodeGetType(CU
 }
 
 static struct shim_target target_cuGraphNodeGetType = {NULL, "cuGraphNodeGetType"};
-SHIM_EXPORT CUresult cuGraphNodeGetType(CUgraphNode hNode, CUgraphNodeType *type)
+static SHIM_BODY CUresult main_cuGraphNodeGetType(CUgraphNode hNode, CUgraphNodeType *type)
 {
 	return wrap_cuGraphNodeGetType(hNode, type, &target_cuGraphNodeGetType);
 }
+
+SHIM_ENTRY(cuGraphNodeGetType, main_cuGraphNodeGetType);
 
 static __attribute__((noinline, cold)) CUresult other_cuGraphNodeGetType(CUgraphNode hNode, CUgraphNodeType *type, struct shim_target *target)
 {
@@ -10427,10 +10888,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphGetNodes(CUgra
 }
 
 static struct shim_target target_cuGraphGetNodes = {NULL, "cuGraphGetNodes"};
-SHIM_EXPORT CUresult cuGraphGetNodes(CUgraph hGraph, CUgraphNode *nodes, size_t *numNodes)
+static SHIM_BODY CUresult main_cuGraphGetNodes(CUgraph hGraph, CUgraphNode *nodes, size_t *numNodes)
 {
 	return wrap_cuGraphGetNodes(hGraph, nodes, numNodes, &target_cuGraphGetNodes);
 }
+
+SHIM_ENTRY(cuGraphGetNodes, main_cuGraphGetNodes);
 
 static __attribute__((noinline, cold)) CUresult other_cuGraphGetNodes(CUgraph hGraph, CUgraphNode *nodes, size_t *numNodes, struct shim_target *target)
 {
@@ -10474,10 +10937,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphGetRootNodes(C
 }
 
 static struct shim_target target_cuGraphGetRootNodes = {NULL, "cuGraphGetRootNodes"};
-SHIM_EXPORT CUresult cuGraphGetRootNodes(CUgraph hGraph, CUgraphNode *rootNodes, size_t *numRootNodes)
+static SHIM_BODY CUresult main_cuGraphGetRootNodes(CUgraph hGraph, CUgraphNode *rootNodes, size_t *numRootNodes)
 {
 	return wrap_cuGraphGetRootNodes(hGraph, rootNodes, numRootNodes, &target_cuGraphGetRootNodes);
 }
+
+SHIM_ENTRY(cuGraphGetRootNodes, main_cuGraphGetRootNodes);
 
 static __attribute__((noinline, cold)) CUresult other_cuGraphGetRootNodes(CUgraph hGraph, CUgraphNode *rootNodes, size_t *numRootNodes, struct shim_target *target)
 {
@@ -10522,10 +10987,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphInstantiateWit
 }
 
 static struct shim_target target_cuGraphInstantiateWithFlags = {NULL, "cuGraphInstantiateWithFlags"};
-SHIM_EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec *phGraphExec, CUgraph hGraph, uint64_t flags)
+static SHIM_BODY CUresult main_cuGraphInstantiateWithFlags(CUgraphExec *phGraphExec, CUgraph hGraph, uint64_t flags)
 {
 	return wrap_cuGraphInstantiateWithFlags(phGraphExec, hGraph, flags, &target_cuGraphInstantiateWithFlags);
 }
+
+SHIM_ENTRY(cuGraphInstantiateWithFlags, main_cuGraphInstantiateWithFlags);
 
 static __attribute__((noinline, cold)) CUresult other_cuGraphInstantiateWithFlags(CUgraphExec *phGraphExec, CUgraph hGraph, uint64_t flags, struct shim_target *target)
 {
@@ -10574,10 +11041,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphInstantiateWit
 }
 
 static struct shim_target target_cuGraphInstantiateWithParams = {NULL, "cuGraphInstantiateWithParams"};
-SHIM_EXPORT CUresult cuGraphInstantiateWithParams(CUgraphExec *phGraphExec, CUgraph hGraph, CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams)
+static SHIM_BODY CUresult main_cuGraphInstantiateWithParams(CUgraphExec *phGraphExec, CUgraph hGraph, CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams)
 {
 	return wrap_cuGraphInstantiateWithParams(phGraphExec, hGraph, instantiateParams, &target_cuGraphInstantiateWithParams);
 }
+
+SHIM_ENTRY(cuGraphInstantiateWithParams, main_cuGraphInstantiateWithParams);
 
 static __attribute__((noinline, cold)) CUresult other_cuGraphInstantiateWithParams(CUgraphExec *phGraphExec, CUgraph hGraph, CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams, struct shim_target *target)
 {
@@ -10618,10 +11087,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphExecGetFlags(C
 }
 
 static struct shim_target target_cuGraphExecGetFlags = {NULL, "cuGraphExecGetFlags"};
-SHIM_EXPORT CUresult cuGraphExecGetFlags(CUgraphExec hGraphExec, uint64_t *flags)
+static SHIM_BODY CUresult main_cuGraphExecGetFlags(CUgraphExec hGraphExec, uint64_t *flags)
 {
 	return wrap_cuGraphExecGetFlags(hGraphExec, flags, &target_cuGraphExecGetFlags);
 }
+
+SHIM_ENTRY(cuGraphExecGetFlags, main_cuGraphExecGetFlags);
 
 static __attribute__((noinline, cold)) CUresult other_cuGraphExecGetFlags(CUgraphExec hGraphExec, uint64_t *flags, struct shim_target *target)
 {
@@ -10662,10 +11133,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphUpload(CUgraph
 }
 
 static struct shim_target target_cuGraphUpload = {NULL, "cuGraphUpload"};
-SHIM_EXPORT CUresult cuGraphUpload(CUgraphExec hGraphExec, CUstream hStream)
+static SHIM_BODY CUresult main_cuGraphUpload(CUgraphExec hGraphExec, CUstream hStream)
 {
 	return wrap_cuGraphUpload(hGraphExec, hStream, &target_cuGraphUpload);
 }
+
+SHIM_ENTRY(cuGraphUpload, main_cuGraphUpload);
 
 static __attribute__((noinline, cold)) CUresult other_cuGraphUpload(CUgraphExec hGraphExec, CUstream hStream, struct shim_target *target)
 {
@@ -10701,16 +11174,23 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphLaunch(CUgraph
 	bool ok = ret == 0;
 	if (ok)
 		shim_task(&c, hStream);
+	if (ok)
+		shim_graph_results(&c, 0, hGraphExec);
 	shim_exit(&c);
+	if (ok) {
+		shim_graph_run(&c, 0, hGraphExec, hStream, true);
+	}
 	shim_leave();
 	return ret;
 }
 
 static struct shim_target target_cuGraphLaunch = {NULL, "cuGraphLaunch"};
-SHIM_EXPORT CUresult cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream)
+static SHIM_BODY CUresult main_cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream)
 {
 	return wrap_cuGraphLaunch(hGraphExec, hStream, &target_cuGraphLaunch);
 }
+
+SHIM_ENTRY(cuGraphLaunch, main_cuGraphLaunch);
 
 static __attribute__((noinline, cold)) CUresult other_cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream, struct shim_target *target)
 {
@@ -10748,10 +11228,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphExecDestroy(CU
 }
 
 static struct shim_target target_cuGraphExecDestroy = {NULL, "cuGraphExecDestroy"};
-SHIM_EXPORT CUresult cuGraphExecDestroy(CUgraphExec hGraphExec)
+static SHIM_BODY CUresult main_cuGraphExecDestroy(CUgraphExec hGraphExec)
 {
 	return wrap_cuGraphExecDestroy(hGraphExec, &target_cuGraphExecDestroy);
 }
+
+SHIM_ENTRY(cuGraphExecDestroy, main_cuGraphExecDestroy);
 
 static __attribute__((noinline, cold)) CUresult other_cuGraphExecDestroy(CUgraphExec hGraphExec, struct shim_target *target)
 {
@@ -10789,10 +11271,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphDestroy(CUgrap
 }
 
 static struct shim_target target_cuGraphDestroy = {NULL, "cuGraphDestroy"};
-SHIM_EXPORT CUresult cuGraphDestroy(CUgraph hGraph)
+static SHIM_BODY CUresult main_cuGraphDestroy(CUgraph hGraph)
 {
 	return wrap_cuGraphDestroy(hGraph, &target_cuGraphDestroy);
 }
+
+SHIM_ENTRY(cuGraphDestroy, main_cuGraphDestroy);
 
 static __attribute__((noinline, cold)) CUresult other_cuGraphDestroy(CUgraph hGraph, struct shim_target *target)
 {
@@ -10834,10 +11318,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphExecUpdate_v2(
 }
 
 static struct shim_target target_cuGraphExecUpdate_v2 = {NULL, "cuGraphExecUpdate_v2"};
-SHIM_EXPORT CUresult cuGraphExecUpdate_v2(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphExecUpdateResultInfo *resultInfo)
+static SHIM_BODY CUresult main_cuGraphExecUpdate_v2(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphExecUpdateResultInfo *resultInfo)
 {
 	return wrap_cuGraphExecUpdate_v2(hGraphExec, hGraph, resultInfo, &target_cuGraphExecUpdate_v2);
 }
+
+SHIM_ENTRY(cuGraphExecUpdate_v2, main_cuGraphExecUpdate_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuGraphExecUpdate_v2(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphExecUpdateResultInfo *resultInfo, struct shim_target *target)
 {
@@ -10878,10 +11364,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphDebugDotPrint(
 }
 
 static struct shim_target target_cuGraphDebugDotPrint = {NULL, "cuGraphDebugDotPrint"};
-SHIM_EXPORT CUresult cuGraphDebugDotPrint(CUgraph hGraph, const char *path, uint32_t flags)
+static SHIM_BODY CUresult main_cuGraphDebugDotPrint(CUgraph hGraph, const char *path, uint32_t flags)
 {
 	return wrap_cuGraphDebugDotPrint(hGraph, path, flags, &target_cuGraphDebugDotPrint);
 }
+
+SHIM_ENTRY(cuGraphDebugDotPrint, main_cuGraphDebugDotPrint);
 
 static __attribute__((noinline, cold)) CUresult other_cuGraphDebugDotPrint(CUgraph hGraph, const char *path, uint32_t flags, struct shim_target *target)
 {
@@ -10924,10 +11412,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuOccupancyMaxActiveB
 }
 
 static struct shim_target target_cuOccupancyMaxActiveBlocksPerMultiprocessor = {NULL, "cuOccupancyMaxActiveBlocksPerMultiprocessor"};
-SHIM_EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize)
+static SHIM_BODY CUresult main_cuOccupancyMaxActiveBlocksPerMultiprocessor(int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize)
 {
 	return wrap_cuOccupancyMaxActiveBlocksPerMultiprocessor(numBlocks, func, blockSize, dynamicSMemSize, &target_cuOccupancyMaxActiveBlocksPerMultiprocessor);
 }
+
+SHIM_ENTRY(cuOccupancyMaxActiveBlocksPerMultiprocessor, main_cuOccupancyMaxActiveBlocksPerMultiprocessor);
 
 static __attribute__((noinline, cold)) CUresult other_cuOccupancyMaxActiveBlocksPerMultiprocessor(int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize, struct shim_target *target)
 {
@@ -10971,10 +11461,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuOccupancyMaxActiveB
 }
 
 static struct shim_target target_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags = {NULL, "cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags"};
-SHIM_EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize, uint32_t flags)
+static SHIM_BODY CUresult main_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize, uint32_t flags)
 {
 	return wrap_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(numBlocks, func, blockSize, dynamicSMemSize, flags, &target_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags);
 }
+
+SHIM_ENTRY(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, main_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags);
 
 static __attribute__((noinline, cold)) CUresult other_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize, uint32_t flags, struct shim_target *target)
 {
@@ -11021,10 +11513,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuOccupancyMaxPotenti
 }
 
 static struct shim_target target_cuOccupancyMaxPotentialBlockSize = {NULL, "cuOccupancyMaxPotentialBlockSize"};
-SHIM_EXPORT CUresult cuOccupancyMaxPotentialBlockSize(int *minGridSize, int *blockSize, CUfunction func, CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize, int blockSizeLimit)
+static SHIM_BODY CUresult main_cuOccupancyMaxPotentialBlockSize(int *minGridSize, int *blockSize, CUfunction func, CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize, int blockSizeLimit)
 {
 	return wrap_cuOccupancyMaxPotentialBlockSize(minGridSize, blockSize, func, blockSizeToDynamicSMemSize, dynamicSMemSize, blockSizeLimit, &target_cuOccupancyMaxPotentialBlockSize);
 }
+
+SHIM_ENTRY(cuOccupancyMaxPotentialBlockSize, main_cuOccupancyMaxPotentialBlockSize);
 
 static __attribute__((noinline, cold)) CUresult other_cuOccupancyMaxPotentialBlockSize(int *minGridSize, int *blockSize, CUfunction func, CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize, int blockSizeLimit, struct shim_target *target)
 {
@@ -11072,10 +11566,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuOccupancyMaxPotenti
 }
 
 static struct shim_target target_cuOccupancyMaxPotentialBlockSizeWithFlags = {NULL, "cuOccupancyMaxPotentialBlockSizeWithFlags"};
-SHIM_EXPORT CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *minGridSize, int *blockSize, CUfunction func, CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize, int blockSizeLimit, uint32_t flags)
+static SHIM_BODY CUresult main_cuOccupancyMaxPotentialBlockSizeWithFlags(int *minGridSize, int *blockSize, CUfunction func, CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize, int blockSizeLimit, uint32_t flags)
 {
 	return wrap_cuOccupancyMaxPotentialBlockSizeWithFlags(minGridSize, blockSize, func, blockSizeToDynamicSMemSize, dynamicSMemSize, blockSizeLimit, flags, &target_cuOccupancyMaxPotentialBlockSizeWithFlags);
 }
+
+SHIM_ENTRY(cuOccupancyMaxPotentialBlockSizeWithFlags, main_cuOccupancyMaxPotentialBlockSizeWithFlags);
 
 static __attribute__((noinline, cold)) CUresult other_cuOccupancyMaxPotentialBlockSizeWithFlags(int *minGridSize, int *blockSize, CUfunction func, CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize, int blockSizeLimit, uint32_t flags, struct shim_target *target)
 {
@@ -11118,10 +11614,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuOccupancyAvailableD
 }
 
 static struct shim_target target_cuOccupancyAvailableDynamicSMemPerBlock = {NULL, "cuOccupancyAvailableDynamicSMemPerBlock"};
-SHIM_EXPORT CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSmemSize, CUfunction func, int numBlocks, int blockSize)
+static SHIM_BODY CUresult main_cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSmemSize, CUfunction func, int numBlocks, int blockSize)
 {
 	return wrap_cuOccupancyAvailableDynamicSMemPerBlock(dynamicSmemSize, func, numBlocks, blockSize, &target_cuOccupancyAvailableDynamicSMemPerBlock);
 }
+
+SHIM_ENTRY(cuOccupancyAvailableDynamicSMemPerBlock, main_cuOccupancyAvailableDynamicSMemPerBlock);
 
 static __attribute__((noinline, cold)) CUresult other_cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSmemSize, CUfunction func, int numBlocks, int blockSize, struct shim_target *target)
 {
@@ -11172,10 +11670,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuOccupancyMaxPotenti
 }
 
 static struct shim_target target_cuOccupancyMaxPotentialClusterSize = {NULL, "cuOccupancyMaxPotentialClusterSize"};
-SHIM_EXPORT CUresult cuOccupancyMaxPotentialClusterSize(int *clusterSize, CUfunction func, const CUlaunchConfig *config)
+static SHIM_BODY CUresult main_cuOccupancyMaxPotentialClusterSize(int *clusterSize, CUfunction func, const CUlaunchConfig *config)
 {
 	return wrap_cuOccupancyMaxPotentialClusterSize(clusterSize, func, config, &target_cuOccupancyMaxPotentialClusterSize);
 }
+
+SHIM_ENTRY(cuOccupancyMaxPotentialClusterSize, main_cuOccupancyMaxPotentialClusterSize);
 
 static __attribute__((noinline, cold)) CUresult other_cuOccupancyMaxPotentialClusterSize(int *clusterSize, CUfunction func, const CUlaunchConfig *config, struct shim_target *target)
 {
@@ -11226,10 +11726,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuOccupancyMaxActiveC
 }
 
 static struct shim_target target_cuOccupancyMaxActiveClusters = {NULL, "cuOccupancyMaxActiveClusters"};
-SHIM_EXPORT CUresult cuOccupancyMaxActiveClusters(int *numClusters, CUfunction func, const CUlaunchConfig *config)
+static SHIM_BODY CUresult main_cuOccupancyMaxActiveClusters(int *numClusters, CUfunction func, const CUlaunchConfig *config)
 {
 	return wrap_cuOccupancyMaxActiveClusters(numClusters, func, config, &target_cuOccupancyMaxActiveClusters);
 }
+
+SHIM_ENTRY(cuOccupancyMaxActiveClusters, main_cuOccupancyMaxActiveClusters);
 
 static __attribute__((noinline, cold)) CUresult other_cuOccupancyMaxActiveClusters(int *numClusters, CUfunction func, const CUlaunchConfig *config, struct shim_target *target)
 {
@@ -11288,10 +11790,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuTensorMapEncodeTile
 }
 
 static struct shim_target target_cuTensorMapEncodeTiled = {NULL, "cuTensorMapEncodeTiled"};
-SHIM_EXPORT CUresult cuTensorMapEncodeTiled(CUtensorMap *tensorMap, CUtensorMapDataType tensorDataType, uint32_t tensorRank, void *globalAddress, const uint64_t *globalDim, const uint64_t *globalStrides, const uint32_t *boxDim, const uint32_t *elementStrides, CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2Promotion, CUtensorMapFloatOOBfill oobFill)
+static SHIM_BODY CUresult main_cuTensorMapEncodeTiled(CUtensorMap *tensorMap, CUtensorMapDataType tensorDataType, uint32_t tensorRank, void *globalAddress, const uint64_t *globalDim, const uint64_t *globalStrides, const uint32_t *boxDim, const uint32_t *elementStrides, CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2Promotion, CUtensorMapFloatOOBfill oobFill)
 {
 	return wrap_cuTensorMapEncodeTiled(tensorMap, tensorDataType, tensorRank, globalAddress, globalDim, globalStrides, boxDim, elementStrides, interleave, swizzle, l2Promotion, oobFill, &target_cuTensorMapEncodeTiled);
 }
+
+SHIM_ENTRY(cuTensorMapEncodeTiled, main_cuTensorMapEncodeTiled);
 
 static __attribute__((noinline, cold)) CUresult other_cuTensorMapEncodeTiled(CUtensorMap *tensorMap, CUtensorMapDataType tensorDataType, uint32_t tensorRank, void *globalAddress, const uint64_t *globalDim, const uint64_t *globalStrides, const uint32_t *boxDim, const uint32_t *elementStrides, CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2Promotion, CUtensorMapFloatOOBfill oobFill, struct shim_target *target)
 {
@@ -11333,10 +11837,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuDeviceCanAccessPeer
 }
 
 static struct shim_target target_cuDeviceCanAccessPeer = {NULL, "cuDeviceCanAccessPeer"};
-SHIM_EXPORT CUresult cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdevice peerDev)
+static SHIM_BODY CUresult main_cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdevice peerDev)
 {
 	return wrap_cuDeviceCanAccessPeer(canAccessPeer, dev, peerDev, &target_cuDeviceCanAccessPeer);
 }
+
+SHIM_ENTRY(cuDeviceCanAccessPeer, main_cuDeviceCanAccessPeer);
 
 static __attribute__((noinline, cold)) CUresult other_cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdevice peerDev, struct shim_target *target)
 {
@@ -11374,10 +11880,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuCtxEnablePeerAccess
 }
 
 static struct shim_target target_cuCtxEnablePeerAccess = {NULL, "cuCtxEnablePeerAccess"};
-SHIM_EXPORT CUresult cuCtxEnablePeerAccess(CUcontext peerContext, uint32_t Flags)
+static SHIM_BODY CUresult main_cuCtxEnablePeerAccess(CUcontext peerContext, uint32_t Flags)
 {
 	return wrap_cuCtxEnablePeerAccess(peerContext, Flags, &target_cuCtxEnablePeerAccess);
 }
+
+SHIM_ENTRY(cuCtxEnablePeerAccess, main_cuCtxEnablePeerAccess);
 
 static __attribute__((noinline, cold)) CUresult other_cuCtxEnablePeerAccess(CUcontext peerContext, uint32_t Flags, struct shim_target *target)
 {
@@ -11414,10 +11922,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuCtxDisablePeerAcces
 }
 
 static struct shim_target target_cuCtxDisablePeerAccess = {NULL, "cuCtxDisablePeerAccess"};
-SHIM_EXPORT CUresult cuCtxDisablePeerAccess(CUcontext peerContext)
+static SHIM_BODY CUresult main_cuCtxDisablePeerAccess(CUcontext peerContext)
 {
 	return wrap_cuCtxDisablePeerAccess(peerContext, &target_cuCtxDisablePeerAccess);
 }
+
+SHIM_ENTRY(cuCtxDisablePeerAccess, main_cuCtxDisablePeerAccess);
 
 static __attribute__((noinline, cold)) CUresult other_cuCtxDisablePeerAccess(CUcontext peerContext, struct shim_target *target)
 {
@@ -11460,10 +11970,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuDeviceGetP2PAttribu
 }
 
 static struct shim_target target_cuDeviceGetP2PAttribute = {NULL, "cuDeviceGetP2PAttribute"};
-SHIM_EXPORT CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attrib, CUdevice srcDevice, CUdevice dstDevice)
+static SHIM_BODY CUresult main_cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attrib, CUdevice srcDevice, CUdevice dstDevice)
 {
 	return wrap_cuDeviceGetP2PAttribute(value, attrib, srcDevice, dstDevice, &target_cuDeviceGetP2PAttribute);
 }
+
+SHIM_ENTRY(cuDeviceGetP2PAttribute, main_cuDeviceGetP2PAttribute);
 
 static __attribute__((noinline, cold)) CUresult other_cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attrib, CUdevice srcDevice, CUdevice dstDevice, struct shim_target *target)
 {
@@ -11600,7 +12112,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemHostRegister(voi
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok) {
-		shim_host_new((uint64_t)p, (uint64_t)bytesize);
+		shim_host_new((uint64_t)p, (uint64_t)bytesize, true);
 	}
 	shim_exit(&c);
 	shim_leave();
@@ -11608,10 +12120,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemHostRegister(voi
 }
 
 static struct shim_target target_cuMemHostRegister = {NULL, "cuMemHostRegister"};
-SHIM_EXPORT CUresult cuMemHostRegister(void *p, size_t bytesize, uint32_t Flags)
+static SHIM_BODY CUresult main_cuMemHostRegister(void *p, size_t bytesize, uint32_t Flags)
 {
 	return wrap_cuMemHostRegister(p, bytesize, Flags, &target_cuMemHostRegister);
 }
+
+SHIM_ENTRY(cuMemHostRegister, main_cuMemHostRegister);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemHostRegister(void *p, size_t bytesize, uint32_t Flags, struct shim_target *target)
 {
@@ -11660,10 +12174,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuLinkCreate(uint32_t
 }
 
 static struct shim_target target_cuLinkCreate = {NULL, "cuLinkCreate"};
-SHIM_EXPORT CUresult cuLinkCreate(uint32_t numOptions, CUjit_option *options, void **optionValues, CUlinkState *stateOut)
+static SHIM_BODY CUresult main_cuLinkCreate(uint32_t numOptions, CUjit_option *options, void **optionValues, CUlinkState *stateOut)
 {
 	return wrap_cuLinkCreate(numOptions, options, optionValues, stateOut, &target_cuLinkCreate);
 }
+
+SHIM_ENTRY(cuLinkCreate, main_cuLinkCreate);
 
 static __attribute__((noinline, cold)) CUresult other_cuLinkCreate(uint32_t numOptions, CUjit_option *options, void **optionValues, CUlinkState *stateOut, struct shim_target *target)
 {
@@ -11717,10 +12233,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuLinkAddData(CUlinkS
 }
 
 static struct shim_target target_cuLinkAddData = {NULL, "cuLinkAddData"};
-SHIM_EXPORT CUresult cuLinkAddData(CUlinkState state, CUjitInputType type, void *data, size_t size, const char *name, uint32_t numOptions, CUjit_option *options, void **optionValues)
+static SHIM_BODY CUresult main_cuLinkAddData(CUlinkState state, CUjitInputType type, void *data, size_t size, const char *name, uint32_t numOptions, CUjit_option *options, void **optionValues)
 {
 	return wrap_cuLinkAddData(state, type, data, size, name, numOptions, options, optionValues, &target_cuLinkAddData);
 }
+
+SHIM_ENTRY(cuLinkAddData, main_cuLinkAddData);
 
 static __attribute__((noinline, cold)) CUresult other_cuLinkAddData(CUlinkState state, CUjitInputType type, void *data, size_t size, const char *name, uint32_t numOptions, CUjit_option *options, void **optionValues, struct shim_target *target)
 {
@@ -11771,10 +12289,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuLinkAddFile(CUlinkS
 }
 
 static struct shim_target target_cuLinkAddFile = {NULL, "cuLinkAddFile"};
-SHIM_EXPORT CUresult cuLinkAddFile(CUlinkState state, CUjitInputType type, const char *path, uint32_t numOptions, CUjit_option *options, void **optionValues)
+static SHIM_BODY CUresult main_cuLinkAddFile(CUlinkState state, CUjitInputType type, const char *path, uint32_t numOptions, CUjit_option *options, void **optionValues)
 {
 	return wrap_cuLinkAddFile(state, type, path, numOptions, options, optionValues, &target_cuLinkAddFile);
 }
+
+SHIM_ENTRY(cuLinkAddFile, main_cuLinkAddFile);
 
 static __attribute__((noinline, cold)) CUresult other_cuLinkAddFile(CUlinkState state, CUjitInputType type, const char *path, uint32_t numOptions, CUjit_option *options, void **optionValues, struct shim_target *target)
 {
@@ -11816,10 +12336,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuCtxCreate(CUcontext
 }
 
 static struct shim_target target_cuCtxCreate = {NULL, "cuCtxCreate"};
-SHIM_EXPORT CUresult cuCtxCreate(CUcontext *pctx, uint32_t flags, CUdevice dev)
+static SHIM_BODY CUresult main_cuCtxCreate(CUcontext *pctx, uint32_t flags, CUdevice dev)
 {
 	return wrap_cuCtxCreate(pctx, flags, dev, &target_cuCtxCreate);
 }
+
+SHIM_ENTRY(cuCtxCreate, main_cuCtxCreate);
 
 static __attribute__((noinline, cold)) CUresult other_cuCtxCreate(CUcontext *pctx, uint32_t flags, CUdevice dev, struct shim_target *target)
 {
@@ -11857,10 +12379,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuCtxDestroy(CUcontex
 }
 
 static struct shim_target target_cuCtxDestroy = {NULL, "cuCtxDestroy"};
-SHIM_EXPORT CUresult cuCtxDestroy(CUcontext ctx)
+static SHIM_BODY CUresult main_cuCtxDestroy(CUcontext ctx)
 {
 	return wrap_cuCtxDestroy(ctx, &target_cuCtxDestroy);
 }
+
+SHIM_ENTRY(cuCtxDestroy, main_cuCtxDestroy);
 
 static __attribute__((noinline, cold)) CUresult other_cuCtxDestroy(CUcontext ctx, struct shim_target *target)
 {
@@ -11900,10 +12424,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuCtxPopCurrent(CUcon
 }
 
 static struct shim_target target_cuCtxPopCurrent = {NULL, "cuCtxPopCurrent"};
-SHIM_EXPORT CUresult cuCtxPopCurrent(CUcontext *pctx)
+static SHIM_BODY CUresult main_cuCtxPopCurrent(CUcontext *pctx)
 {
 	return wrap_cuCtxPopCurrent(pctx, &target_cuCtxPopCurrent);
 }
+
+SHIM_ENTRY(cuCtxPopCurrent, main_cuCtxPopCurrent);
 
 static __attribute__((noinline, cold)) CUresult other_cuCtxPopCurrent(CUcontext *pctx, struct shim_target *target)
 {
@@ -11940,10 +12466,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuCtxPushCurrent(CUco
 }
 
 static struct shim_target target_cuCtxPushCurrent = {NULL, "cuCtxPushCurrent"};
-SHIM_EXPORT CUresult cuCtxPushCurrent(CUcontext ctx)
+static SHIM_BODY CUresult main_cuCtxPushCurrent(CUcontext ctx)
 {
 	return wrap_cuCtxPushCurrent(ctx, &target_cuCtxPushCurrent);
 }
+
+SHIM_ENTRY(cuCtxPushCurrent, main_cuCtxPushCurrent);
 
 static __attribute__((noinline, cold)) CUresult other_cuCtxPushCurrent(CUcontext ctx, struct shim_target *target)
 {
@@ -11982,10 +12510,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamDestroy(CUstr
 }
 
 static struct shim_target target_cuStreamDestroy = {NULL, "cuStreamDestroy"};
-SHIM_EXPORT CUresult cuStreamDestroy(CUstream hStream)
+static SHIM_BODY CUresult main_cuStreamDestroy(CUstream hStream)
 {
 	return wrap_cuStreamDestroy(hStream, &target_cuStreamDestroy);
 }
+
+SHIM_ENTRY(cuStreamDestroy, main_cuStreamDestroy);
 
 static __attribute__((noinline, cold)) CUresult other_cuStreamDestroy(CUstream hStream, struct shim_target *target)
 {
@@ -12022,10 +12552,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuEventDestroy(CUeven
 }
 
 static struct shim_target target_cuEventDestroy = {NULL, "cuEventDestroy"};
-SHIM_EXPORT CUresult cuEventDestroy(CUevent hEvent)
+static SHIM_BODY CUresult main_cuEventDestroy(CUevent hEvent)
 {
 	return wrap_cuEventDestroy(hEvent, &target_cuEventDestroy);
 }
+
+SHIM_ENTRY(cuEventDestroy, main_cuEventDestroy);
 
 static __attribute__((noinline, cold)) CUresult other_cuEventDestroy(CUevent hEvent, struct shim_target *target)
 {
@@ -12062,10 +12594,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuDevicePrimaryCtxRel
 }
 
 static struct shim_target target_cuDevicePrimaryCtxRelease = {NULL, "cuDevicePrimaryCtxRelease"};
-SHIM_EXPORT CUresult cuDevicePrimaryCtxRelease(CUdevice dev)
+static SHIM_BODY CUresult main_cuDevicePrimaryCtxRelease(CUdevice dev)
 {
 	return wrap_cuDevicePrimaryCtxRelease(dev, &target_cuDevicePrimaryCtxRelease);
 }
+
+SHIM_ENTRY(cuDevicePrimaryCtxRelease, main_cuDevicePrimaryCtxRelease);
 
 static __attribute__((noinline, cold)) CUresult other_cuDevicePrimaryCtxRelease(CUdevice dev, struct shim_target *target)
 {
@@ -12103,10 +12637,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuDevicePrimaryCtxRes
 }
 
 static struct shim_target target_cuDevicePrimaryCtxReset = {NULL, "cuDevicePrimaryCtxReset"};
-SHIM_EXPORT CUresult cuDevicePrimaryCtxReset(CUdevice dev)
+static SHIM_BODY CUresult main_cuDevicePrimaryCtxReset(CUdevice dev)
 {
 	return wrap_cuDevicePrimaryCtxReset(dev, &target_cuDevicePrimaryCtxReset);
 }
+
+SHIM_ENTRY(cuDevicePrimaryCtxReset, main_cuDevicePrimaryCtxReset);
 
 static __attribute__((noinline, cold)) CUresult other_cuDevicePrimaryCtxReset(CUdevice dev, struct shim_target *target)
 {
@@ -12144,10 +12680,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuDevicePrimaryCtxSet
 }
 
 static struct shim_target target_cuDevicePrimaryCtxSetFlags = {NULL, "cuDevicePrimaryCtxSetFlags"};
-SHIM_EXPORT CUresult cuDevicePrimaryCtxSetFlags(CUdevice dev, uint32_t flags)
+static SHIM_BODY CUresult main_cuDevicePrimaryCtxSetFlags(CUdevice dev, uint32_t flags)
 {
 	return wrap_cuDevicePrimaryCtxSetFlags(dev, flags, &target_cuDevicePrimaryCtxSetFlags);
 }
+
+SHIM_ENTRY(cuDevicePrimaryCtxSetFlags, main_cuDevicePrimaryCtxSetFlags);
 
 static __attribute__((noinline, cold)) CUresult other_cuDevicePrimaryCtxSetFlags(CUdevice dev, uint32_t flags, struct shim_target *target)
 {
@@ -12191,10 +12729,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamWriteValue32(
 }
 
 static struct shim_target target_cuStreamWriteValue32 = {NULL, "cuStreamWriteValue32"};
-SHIM_EXPORT CUresult cuStreamWriteValue32(CUstream stream, CUdeviceptr addr, uint32_t value, uint32_t flags)
+static SHIM_BODY CUresult main_cuStreamWriteValue32(CUstream stream, CUdeviceptr addr, uint32_t value, uint32_t flags)
 {
 	return wrap_cuStreamWriteValue32(stream, addr, value, flags, &target_cuStreamWriteValue32);
 }
+
+SHIM_ENTRY(cuStreamWriteValue32, main_cuStreamWriteValue32);
 
 static __attribute__((noinline, cold)) CUresult other_cuStreamWriteValue32(CUstream stream, CUdeviceptr addr, uint32_t value, uint32_t flags, struct shim_target *target)
 {
@@ -12237,10 +12777,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamWaitValue32(C
 }
 
 static struct shim_target target_cuStreamWaitValue32 = {NULL, "cuStreamWaitValue32"};
-SHIM_EXPORT CUresult cuStreamWaitValue32(CUstream stream, CUdeviceptr addr, uint32_t value, uint32_t flags)
+static SHIM_BODY CUresult main_cuStreamWaitValue32(CUstream stream, CUdeviceptr addr, uint32_t value, uint32_t flags)
 {
 	return wrap_cuStreamWaitValue32(stream, addr, value, flags, &target_cuStreamWaitValue32);
 }
+
+SHIM_ENTRY(cuStreamWaitValue32, main_cuStreamWaitValue32);
 
 static __attribute__((noinline, cold)) CUresult other_cuStreamWaitValue32(CUstream stream, CUdeviceptr addr, uint32_t value, uint32_t flags, struct shim_target *target)
 {
@@ -12284,10 +12826,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamWriteValue64(
 }
 
 static struct shim_target target_cuStreamWriteValue64 = {NULL, "cuStreamWriteValue64"};
-SHIM_EXPORT CUresult cuStreamWriteValue64(CUstream stream, CUdeviceptr addr, uint64_t value, uint32_t flags)
+static SHIM_BODY CUresult main_cuStreamWriteValue64(CUstream stream, CUdeviceptr addr, uint64_t value, uint32_t flags)
 {
 	return wrap_cuStreamWriteValue64(stream, addr, value, flags, &target_cuStreamWriteValue64);
 }
+
+SHIM_ENTRY(cuStreamWriteValue64, main_cuStreamWriteValue64);
 
 static __attribute__((noinline, cold)) CUresult other_cuStreamWriteValue64(CUstream stream, CUdeviceptr addr, uint64_t value, uint32_t flags, struct shim_target *target)
 {
@@ -12330,10 +12874,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamWaitValue64(C
 }
 
 static struct shim_target target_cuStreamWaitValue64 = {NULL, "cuStreamWaitValue64"};
-SHIM_EXPORT CUresult cuStreamWaitValue64(CUstream stream, CUdeviceptr addr, uint64_t value, uint32_t flags)
+static SHIM_BODY CUresult main_cuStreamWaitValue64(CUstream stream, CUdeviceptr addr, uint64_t value, uint32_t flags)
 {
 	return wrap_cuStreamWaitValue64(stream, addr, value, flags, &target_cuStreamWaitValue64);
 }
+
+SHIM_ENTRY(cuStreamWaitValue64, main_cuStreamWaitValue64);
 
 static __attribute__((noinline, cold)) CUresult other_cuStreamWaitValue64(CUstream stream, CUdeviceptr addr, uint64_t value, uint32_t flags, struct shim_target *target)
 {
@@ -12380,10 +12926,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamBatchMemOp(CU
 }
 
 static struct shim_target target_cuStreamBatchMemOp = {NULL, "cuStreamBatchMemOp"};
-SHIM_EXPORT CUresult cuStreamBatchMemOp(CUstream stream, uint32_t count, CUstreamBatchMemOpParams *paramArray, uint32_t flags)
+static SHIM_BODY CUresult main_cuStreamBatchMemOp(CUstream stream, uint32_t count, CUstreamBatchMemOpParams *paramArray, uint32_t flags)
 {
 	return wrap_cuStreamBatchMemOp(stream, count, paramArray, flags, &target_cuStreamBatchMemOp);
 }
+
+SHIM_ENTRY(cuStreamBatchMemOp, main_cuStreamBatchMemOp);
 
 static __attribute__((noinline, cold)) CUresult other_cuStreamBatchMemOp(CUstream stream, uint32_t count, CUstreamBatchMemOpParams *paramArray, uint32_t flags, struct shim_target *target)
 {
@@ -12424,10 +12972,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamBeginCapture(
 }
 
 static struct shim_target target_cuStreamBeginCapture = {NULL, "cuStreamBeginCapture"};
-SHIM_EXPORT CUresult cuStreamBeginCapture(CUstream hStream)
+static SHIM_BODY CUresult main_cuStreamBeginCapture(CUstream hStream)
 {
 	return wrap_cuStreamBeginCapture(hStream, &target_cuStreamBeginCapture);
 }
+
+SHIM_ENTRY(cuStreamBeginCapture, main_cuStreamBeginCapture);
 
 static __attribute__((noinline, cold)) CUresult other_cuStreamBeginCapture(CUstream hStream, struct shim_target *target)
 {
@@ -12471,10 +13021,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamGetCaptureInf
 }
 
 static struct shim_target target_cuStreamGetCaptureInfo = {NULL, "cuStreamGetCaptureInfo"};
-SHIM_EXPORT CUresult cuStreamGetCaptureInfo(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, uint64_t *id_out)
+static SHIM_BODY CUresult main_cuStreamGetCaptureInfo(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, uint64_t *id_out)
 {
 	return wrap_cuStreamGetCaptureInfo(hStream, captureStatus_out, id_out, &target_cuStreamGetCaptureInfo);
 }
+
+SHIM_ENTRY(cuStreamGetCaptureInfo, main_cuStreamGetCaptureInfo);
 
 static __attribute__((noinline, cold)) CUresult other_cuStreamGetCaptureInfo(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, uint64_t *id_out, struct shim_target *target)
 {
@@ -12519,10 +13071,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphExecUpdate(CUg
 }
 
 static struct shim_target target_cuGraphExecUpdate = {NULL, "cuGraphExecUpdate"};
-SHIM_EXPORT CUresult cuGraphExecUpdate(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphNode *hErrorNode_out, CUgraphExecUpdateResult *updateResult_out)
+static SHIM_BODY CUresult main_cuGraphExecUpdate(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphNode *hErrorNode_out, CUgraphExecUpdateResult *updateResult_out)
 {
 	return wrap_cuGraphExecUpdate(hGraphExec, hGraph, hErrorNode_out, updateResult_out, &target_cuGraphExecUpdate);
 }
+
+SHIM_ENTRY(cuGraphExecUpdate, main_cuGraphExecUpdate);
 
 static __attribute__((noinline, cold)) CUresult other_cuGraphExecUpdate(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphNode *hErrorNode_out, CUgraphExecUpdateResult *updateResult_out, struct shim_target *target)
 {
@@ -12565,10 +13119,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuIpcOpenMemHandle(CU
 }
 
 static struct shim_target target_cuIpcOpenMemHandle = {NULL, "cuIpcOpenMemHandle"};
-SHIM_EXPORT CUresult cuIpcOpenMemHandle(CUdeviceptr *pdptr, CUipcMemHandle handle, uint32_t Flags)
+static SHIM_BODY CUresult main_cuIpcOpenMemHandle(CUdeviceptr *pdptr, CUipcMemHandle handle, uint32_t Flags)
 {
 	return wrap_cuIpcOpenMemHandle(pdptr, handle, Flags, &target_cuIpcOpenMemHandle);
 }
+
+SHIM_ENTRY(cuIpcOpenMemHandle, main_cuIpcOpenMemHandle);
 
 static __attribute__((noinline, cold)) CUresult other_cuIpcOpenMemHandle(CUdeviceptr *pdptr, CUipcMemHandle handle, uint32_t Flags, struct shim_target *target)
 {
@@ -12619,10 +13175,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphInstantiate(CU
 }
 
 static struct shim_target target_cuGraphInstantiate = {NULL, "cuGraphInstantiate"};
-SHIM_EXPORT CUresult cuGraphInstantiate(CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode, char *logBuffer, size_t bufferSize)
+static SHIM_BODY CUresult main_cuGraphInstantiate(CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode, char *logBuffer, size_t bufferSize)
 {
 	return wrap_cuGraphInstantiate(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize, &target_cuGraphInstantiate);
 }
+
+SHIM_ENTRY(cuGraphInstantiate, main_cuGraphInstantiate);
 
 static __attribute__((noinline, cold)) CUresult other_cuGraphInstantiate(CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode, char *logBuffer, size_t bufferSize, struct shim_target *target)
 {
@@ -12673,10 +13231,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphInstantiate_v2
 }
 
 static struct shim_target target_cuGraphInstantiate_v2 = {NULL, "cuGraphInstantiate_v2"};
-SHIM_EXPORT CUresult cuGraphInstantiate_v2(CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode, char *logBuffer, size_t bufferSize)
+static SHIM_BODY CUresult main_cuGraphInstantiate_v2(CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode, char *logBuffer, size_t bufferSize)
 {
 	return wrap_cuGraphInstantiate_v2(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize, &target_cuGraphInstantiate_v2);
 }
+
+SHIM_ENTRY(cuGraphInstantiate_v2, main_cuGraphInstantiate_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuGraphInstantiate_v2(CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode, char *logBuffer, size_t bufferSize, struct shim_target *target)
 {
@@ -12766,10 +13326,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuCtxGetDevice_v2(CUd
 }
 
 static struct shim_target target_cuCtxGetDevice_v2 = {NULL, "cuCtxGetDevice_v2"};
-SHIM_EXPORT CUresult cuCtxGetDevice_v2(CUdevice *device, CUcontext ctx)
+static SHIM_BODY CUresult main_cuCtxGetDevice_v2(CUdevice *device, CUcontext ctx)
 {
 	return wrap_cuCtxGetDevice_v2(device, ctx, &target_cuCtxGetDevice_v2);
 }
+
+SHIM_ENTRY(cuCtxGetDevice_v2, main_cuCtxGetDevice_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuCtxGetDevice_v2(CUdevice *device, CUcontext ctx, struct shim_target *target)
 {
@@ -12797,23 +13359,26 @@ static inline __attribute__((always_inline)) CUresult wrap_cuCtxSynchronize_v2(C
 		shim_leave();
 		return ret;
 	}
+	uint64_t until = shim_order();
 	shim_commit(&c);
 	CUresult ret = real(ctx);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	shim_exit(&c);
 	if (ok) {
-		shim_synced_device();
+		shim_synced_device(until);
 	}
 	shim_leave();
 	return ret;
 }
 
 static struct shim_target target_cuCtxSynchronize_v2 = {NULL, "cuCtxSynchronize_v2"};
-SHIM_EXPORT CUresult cuCtxSynchronize_v2(CUcontext ctx)
+static SHIM_BODY CUresult main_cuCtxSynchronize_v2(CUcontext ctx)
 {
 	return wrap_cuCtxSynchronize_v2(ctx, &target_cuCtxSynchronize_v2);
 }
+
+SHIM_ENTRY(cuCtxSynchronize_v2, main_cuCtxSynchronize_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuCtxSynchronize_v2(CUcontext ctx, struct shim_target *target)
 {
@@ -12855,10 +13420,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuEventElapsedTime_v2
 }
 
 static struct shim_target target_cuEventElapsedTime_v2 = {NULL, "cuEventElapsedTime_v2"};
-SHIM_EXPORT CUresult cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEnd)
+static SHIM_BODY CUresult main_cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEnd)
 {
 	return wrap_cuEventElapsedTime_v2(pMilliseconds, hStart, hEnd, &target_cuEventElapsedTime_v2);
 }
+
+SHIM_ENTRY(cuEventElapsedTime_v2, main_cuEventElapsedTime_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEnd, struct shim_target *target)
 {
@@ -12899,10 +13466,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamGetDevice(CUs
 }
 
 static struct shim_target target_cuStreamGetDevice = {NULL, "cuStreamGetDevice"};
-SHIM_EXPORT CUresult cuStreamGetDevice(CUstream hStream, CUdevice *device)
+static SHIM_BODY CUresult main_cuStreamGetDevice(CUstream hStream, CUdevice *device)
 {
 	return wrap_cuStreamGetDevice(hStream, device, &target_cuStreamGetDevice);
 }
+
+SHIM_ENTRY(cuStreamGetDevice, main_cuStreamGetDevice);
 
 static __attribute__((noinline, cold)) CUresult other_cuStreamGetDevice(CUstream hStream, CUdevice *device, struct shim_target *target)
 {
@@ -12971,10 +13540,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyBatchAsync(CU
 }
 
 static struct shim_target target_cuMemcpyBatchAsync = {NULL, "cuMemcpyBatchAsync"};
-SHIM_EXPORT SHIM_HOT CUresult cuMemcpyBatchAsync(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count, CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs, size_t *failIdx, CUstream hStream)
+static SHIM_BODY SHIM_HOT CUresult main_cuMemcpyBatchAsync(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count, CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs, size_t *failIdx, CUstream hStream)
 {
 	return wrap_cuMemcpyBatchAsync(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, hStream, &target_cuMemcpyBatchAsync);
 }
+
+SHIM_ENTRY(cuMemcpyBatchAsync, main_cuMemcpyBatchAsync);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemcpyBatchAsync(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count, CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs, size_t *failIdx, CUstream hStream, struct shim_target *target)
 {
@@ -13040,10 +13611,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyBatchAsync_v2
 }
 
 static struct shim_target target_cuMemcpyBatchAsync_v2 = {NULL, "cuMemcpyBatchAsync_v2"};
-SHIM_EXPORT SHIM_HOT CUresult cuMemcpyBatchAsync_v2(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count, CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs, CUstream hStream)
+static SHIM_BODY SHIM_HOT CUresult main_cuMemcpyBatchAsync_v2(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count, CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs, CUstream hStream)
 {
 	return wrap_cuMemcpyBatchAsync_v2(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, hStream, &target_cuMemcpyBatchAsync_v2);
 }
+
+SHIM_ENTRY(cuMemcpyBatchAsync_v2, main_cuMemcpyBatchAsync_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemcpyBatchAsync_v2(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count, CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs, CUstream hStream, struct shim_target *target)
 {
@@ -13089,10 +13662,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemGetDefaultMemPoo
 }
 
 static struct shim_target target_cuMemGetDefaultMemPool = {NULL, "cuMemGetDefaultMemPool"};
-SHIM_EXPORT CUresult cuMemGetDefaultMemPool(CUmemoryPool *pool_out, CUmemLocation *location, CUmemAllocationType type)
+static SHIM_BODY CUresult main_cuMemGetDefaultMemPool(CUmemoryPool *pool_out, CUmemLocation *location, CUmemAllocationType type)
 {
 	return wrap_cuMemGetDefaultMemPool(pool_out, location, type, &target_cuMemGetDefaultMemPool);
 }
+
+SHIM_ENTRY(cuMemGetDefaultMemPool, main_cuMemGetDefaultMemPool);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemGetDefaultMemPool(CUmemoryPool *pool_out, CUmemLocation *location, CUmemAllocationType type, struct shim_target *target)
 {
@@ -13138,10 +13713,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemGetMemPool(CUmem
 }
 
 static struct shim_target target_cuMemGetMemPool = {NULL, "cuMemGetMemPool"};
-SHIM_EXPORT CUresult cuMemGetMemPool(CUmemoryPool *pool, CUmemLocation *location, CUmemAllocationType type)
+static SHIM_BODY CUresult main_cuMemGetMemPool(CUmemoryPool *pool, CUmemLocation *location, CUmemAllocationType type)
 {
 	return wrap_cuMemGetMemPool(pool, location, type, &target_cuMemGetMemPool);
 }
+
+SHIM_ENTRY(cuMemGetMemPool, main_cuMemGetMemPool);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemGetMemPool(CUmemoryPool *pool, CUmemLocation *location, CUmemAllocationType type, struct shim_target *target)
 {
@@ -13185,10 +13762,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemSetMemPool(CUmem
 }
 
 static struct shim_target target_cuMemSetMemPool = {NULL, "cuMemSetMemPool"};
-SHIM_EXPORT CUresult cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType type, CUmemoryPool pool)
+static SHIM_BODY CUresult main_cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType type, CUmemoryPool pool)
 {
 	return wrap_cuMemSetMemPool(location, type, pool, &target_cuMemSetMemPool);
 }
+
+SHIM_ENTRY(cuMemSetMemPool, main_cuMemSetMemPool);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType type, CUmemoryPool pool, struct shim_target *target)
 {
@@ -13235,10 +13814,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuDeviceGetHostAtomic
 }
 
 static struct shim_target target_cuDeviceGetHostAtomicCapabilities = {NULL, "cuDeviceGetHostAtomicCapabilities"};
-SHIM_EXPORT CUresult cuDeviceGetHostAtomicCapabilities(uint32_t *capabilities, const CUatomicOperation *operations, uint32_t count, CUdevice dev)
+static SHIM_BODY CUresult main_cuDeviceGetHostAtomicCapabilities(uint32_t *capabilities, const CUatomicOperation *operations, uint32_t count, CUdevice dev)
 {
 	return wrap_cuDeviceGetHostAtomicCapabilities(capabilities, operations, count, dev, &target_cuDeviceGetHostAtomicCapabilities);
 }
+
+SHIM_ENTRY(cuDeviceGetHostAtomicCapabilities, main_cuDeviceGetHostAtomicCapabilities);
 
 static __attribute__((noinline, cold)) CUresult other_cuDeviceGetHostAtomicCapabilities(uint32_t *capabilities, const CUatomicOperation *operations, uint32_t count, CUdevice dev, struct shim_target *target)
 {
@@ -13286,10 +13867,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuDeviceGetP2PAtomicC
 }
 
 static struct shim_target target_cuDeviceGetP2PAtomicCapabilities = {NULL, "cuDeviceGetP2PAtomicCapabilities"};
-SHIM_EXPORT CUresult cuDeviceGetP2PAtomicCapabilities(uint32_t *capabilities, const CUatomicOperation *operations, uint32_t count, CUdevice srcDevice, CUdevice dstDevice)
+static SHIM_BODY CUresult main_cuDeviceGetP2PAtomicCapabilities(uint32_t *capabilities, const CUatomicOperation *operations, uint32_t count, CUdevice srcDevice, CUdevice dstDevice)
 {
 	return wrap_cuDeviceGetP2PAtomicCapabilities(capabilities, operations, count, srcDevice, dstDevice, &target_cuDeviceGetP2PAtomicCapabilities);
 }
+
+SHIM_ENTRY(cuDeviceGetP2PAtomicCapabilities, main_cuDeviceGetP2PAtomicCapabilities);
 
 static __attribute__((noinline, cold)) CUresult other_cuDeviceGetP2PAtomicCapabilities(uint32_t *capabilities, const CUatomicOperation *operations, uint32_t count, CUdevice srcDevice, CUdevice dstDevice, struct shim_target *target)
 {
@@ -13324,10 +13907,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuProfilerStart(struc
 }
 
 static struct shim_target target_cuProfilerStart = {NULL, "cuProfilerStart"};
-SHIM_EXPORT CUresult cuProfilerStart(void)
+static SHIM_BODY CUresult main_cuProfilerStart(void)
 {
 	return wrap_cuProfilerStart(&target_cuProfilerStart);
 }
+
+SHIM_ENTRY(cuProfilerStart, main_cuProfilerStart);
 
 static __attribute__((noinline, cold)) CUresult other_cuProfilerStart(struct shim_target *target)
 {
@@ -13362,10 +13947,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuProfilerStop(struct
 }
 
 static struct shim_target target_cuProfilerStop = {NULL, "cuProfilerStop"};
-SHIM_EXPORT CUresult cuProfilerStop(void)
+static SHIM_BODY CUresult main_cuProfilerStop(void)
 {
 	return wrap_cuProfilerStop(&target_cuProfilerStop);
 }
+
+SHIM_ENTRY(cuProfilerStop, main_cuProfilerStop);
 
 static __attribute__((noinline, cold)) CUresult other_cuProfilerStop(struct shim_target *target)
 {
@@ -13411,10 +13998,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy_ptds(CUdevic
 }
 
 static struct shim_target target_cuMemcpy_ptds = {NULL, "cuMemcpy_ptds"};
-SHIM_EXPORT SHIM_HOT CUresult cuMemcpy_ptds(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount)
+static SHIM_BODY SHIM_HOT CUresult main_cuMemcpy_ptds(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount)
 {
 	return wrap_cuMemcpy_ptds(dst, src, ByteCount, &target_cuMemcpy_ptds);
 }
+
+SHIM_ENTRY(cuMemcpy_ptds, main_cuMemcpy_ptds);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemcpy_ptds(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, struct shim_target *target)
 {
@@ -13455,10 +14044,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyPeer_ptds(CUd
 }
 
 static struct shim_target target_cuMemcpyPeer_ptds = {NULL, "cuMemcpyPeer_ptds"};
-SHIM_EXPORT SHIM_HOT CUresult cuMemcpyPeer_ptds(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount)
+static SHIM_BODY SHIM_HOT CUresult main_cuMemcpyPeer_ptds(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount)
 {
 	return wrap_cuMemcpyPeer_ptds(dstDevice, dstContext, srcDevice, srcContext, ByteCount, &target_cuMemcpyPeer_ptds);
 }
+
+SHIM_ENTRY(cuMemcpyPeer_ptds, main_cuMemcpyPeer_ptds);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemcpyPeer_ptds(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount, struct shim_target *target)
 {
@@ -13501,10 +14092,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyHtoD_v2_ptds(
 }
 
 static struct shim_target target_cuMemcpyHtoD_v2_ptds = {NULL, "cuMemcpyHtoD_v2_ptds"};
-SHIM_EXPORT SHIM_HOT CUresult cuMemcpyHtoD_v2_ptds(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount)
+static SHIM_BODY SHIM_HOT CUresult main_cuMemcpyHtoD_v2_ptds(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount)
 {
 	return wrap_cuMemcpyHtoD_v2_ptds(dstDevice, srcHost, ByteCount, &target_cuMemcpyHtoD_v2_ptds);
 }
+
+SHIM_ENTRY(cuMemcpyHtoD_v2_ptds, main_cuMemcpyHtoD_v2_ptds);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemcpyHtoD_v2_ptds(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, struct shim_target *target)
 {
@@ -13547,10 +14140,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyDtoH_v2_ptds(
 }
 
 static struct shim_target target_cuMemcpyDtoH_v2_ptds = {NULL, "cuMemcpyDtoH_v2_ptds"};
-SHIM_EXPORT SHIM_HOT CUresult cuMemcpyDtoH_v2_ptds(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount)
+static SHIM_BODY SHIM_HOT CUresult main_cuMemcpyDtoH_v2_ptds(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount)
 {
 	return wrap_cuMemcpyDtoH_v2_ptds(dstHost, srcDevice, ByteCount, &target_cuMemcpyDtoH_v2_ptds);
 }
+
+SHIM_ENTRY(cuMemcpyDtoH_v2_ptds, main_cuMemcpyDtoH_v2_ptds);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemcpyDtoH_v2_ptds(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, struct shim_target *target)
 {
@@ -13589,10 +14184,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyDtoD_v2_ptds(
 }
 
 static struct shim_target target_cuMemcpyDtoD_v2_ptds = {NULL, "cuMemcpyDtoD_v2_ptds"};
-SHIM_EXPORT SHIM_HOT CUresult cuMemcpyDtoD_v2_ptds(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount)
+static SHIM_BODY SHIM_HOT CUresult main_cuMemcpyDtoD_v2_ptds(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount)
 {
 	return wrap_cuMemcpyDtoD_v2_ptds(dstDevice, srcDevice, ByteCount, &target_cuMemcpyDtoD_v2_ptds);
 }
+
+SHIM_ENTRY(cuMemcpyDtoD_v2_ptds, main_cuMemcpyDtoD_v2_ptds);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemcpyDtoD_v2_ptds(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, struct shim_target *target)
 {
@@ -13632,10 +14229,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyDtoA_v2_ptds(
 }
 
 static struct shim_target target_cuMemcpyDtoA_v2_ptds = {NULL, "cuMemcpyDtoA_v2_ptds"};
-SHIM_EXPORT SHIM_HOT CUresult cuMemcpyDtoA_v2_ptds(CUarray dstArray, size_t dstOffset, CUdeviceptr srcDevice, size_t ByteCount)
+static SHIM_BODY SHIM_HOT CUresult main_cuMemcpyDtoA_v2_ptds(CUarray dstArray, size_t dstOffset, CUdeviceptr srcDevice, size_t ByteCount)
 {
 	return wrap_cuMemcpyDtoA_v2_ptds(dstArray, dstOffset, srcDevice, ByteCount, &target_cuMemcpyDtoA_v2_ptds);
 }
+
+SHIM_ENTRY(cuMemcpyDtoA_v2_ptds, main_cuMemcpyDtoA_v2_ptds);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemcpyDtoA_v2_ptds(CUarray dstArray, size_t dstOffset, CUdeviceptr srcDevice, size_t ByteCount, struct shim_target *target)
 {
@@ -13675,10 +14274,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyAtoD_v2_ptds(
 }
 
 static struct shim_target target_cuMemcpyAtoD_v2_ptds = {NULL, "cuMemcpyAtoD_v2_ptds"};
-SHIM_EXPORT SHIM_HOT CUresult cuMemcpyAtoD_v2_ptds(CUdeviceptr dstDevice, CUarray srcArray, size_t srcOffset, size_t ByteCount)
+static SHIM_BODY SHIM_HOT CUresult main_cuMemcpyAtoD_v2_ptds(CUdeviceptr dstDevice, CUarray srcArray, size_t srcOffset, size_t ByteCount)
 {
 	return wrap_cuMemcpyAtoD_v2_ptds(dstDevice, srcArray, srcOffset, ByteCount, &target_cuMemcpyAtoD_v2_ptds);
 }
+
+SHIM_ENTRY(cuMemcpyAtoD_v2_ptds, main_cuMemcpyAtoD_v2_ptds);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemcpyAtoD_v2_ptds(CUdeviceptr dstDevice, CUarray srcArray, size_t srcOffset, size_t ByteCount, struct shim_target *target)
 {
@@ -13722,10 +14323,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyHtoA_v2_ptds(
 }
 
 static struct shim_target target_cuMemcpyHtoA_v2_ptds = {NULL, "cuMemcpyHtoA_v2_ptds"};
-SHIM_EXPORT SHIM_HOT CUresult cuMemcpyHtoA_v2_ptds(CUarray dstArray, size_t dstOffset, const void *srcHost, size_t ByteCount)
+static SHIM_BODY SHIM_HOT CUresult main_cuMemcpyHtoA_v2_ptds(CUarray dstArray, size_t dstOffset, const void *srcHost, size_t ByteCount)
 {
 	return wrap_cuMemcpyHtoA_v2_ptds(dstArray, dstOffset, srcHost, ByteCount, &target_cuMemcpyHtoA_v2_ptds);
 }
+
+SHIM_ENTRY(cuMemcpyHtoA_v2_ptds, main_cuMemcpyHtoA_v2_ptds);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemcpyHtoA_v2_ptds(CUarray dstArray, size_t dstOffset, const void *srcHost, size_t ByteCount, struct shim_target *target)
 {
@@ -13769,10 +14372,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyAtoH_v2_ptds(
 }
 
 static struct shim_target target_cuMemcpyAtoH_v2_ptds = {NULL, "cuMemcpyAtoH_v2_ptds"};
-SHIM_EXPORT SHIM_HOT CUresult cuMemcpyAtoH_v2_ptds(void *dstHost, CUarray srcArray, size_t srcOffset, size_t ByteCount)
+static SHIM_BODY SHIM_HOT CUresult main_cuMemcpyAtoH_v2_ptds(void *dstHost, CUarray srcArray, size_t srcOffset, size_t ByteCount)
 {
 	return wrap_cuMemcpyAtoH_v2_ptds(dstHost, srcArray, srcOffset, ByteCount, &target_cuMemcpyAtoH_v2_ptds);
 }
+
+SHIM_ENTRY(cuMemcpyAtoH_v2_ptds, main_cuMemcpyAtoH_v2_ptds);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemcpyAtoH_v2_ptds(void *dstHost, CUarray srcArray, size_t srcOffset, size_t ByteCount, struct shim_target *target)
 {
@@ -13813,10 +14418,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyAtoA_v2_ptds(
 }
 
 static struct shim_target target_cuMemcpyAtoA_v2_ptds = {NULL, "cuMemcpyAtoA_v2_ptds"};
-SHIM_EXPORT SHIM_HOT CUresult cuMemcpyAtoA_v2_ptds(CUarray dstArray, size_t dstOffset, CUarray srcArray, size_t srcOffset, size_t ByteCount)
+static SHIM_BODY SHIM_HOT CUresult main_cuMemcpyAtoA_v2_ptds(CUarray dstArray, size_t dstOffset, CUarray srcArray, size_t srcOffset, size_t ByteCount)
 {
 	return wrap_cuMemcpyAtoA_v2_ptds(dstArray, dstOffset, srcArray, srcOffset, ByteCount, &target_cuMemcpyAtoA_v2_ptds);
 }
+
+SHIM_ENTRY(cuMemcpyAtoA_v2_ptds, main_cuMemcpyAtoA_v2_ptds);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemcpyAtoA_v2_ptds(CUarray dstArray, size_t dstOffset, CUarray srcArray, size_t srcOffset, size_t ByteCount, struct shim_target *target)
 {
@@ -13860,10 +14467,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy2D_v2_ptds(co
 }
 
 static struct shim_target target_cuMemcpy2D_v2_ptds = {NULL, "cuMemcpy2D_v2_ptds"};
-SHIM_EXPORT SHIM_HOT CUresult cuMemcpy2D_v2_ptds(const CUDA_MEMCPY2D *pCopy)
+static SHIM_BODY SHIM_HOT CUresult main_cuMemcpy2D_v2_ptds(const CUDA_MEMCPY2D *pCopy)
 {
 	return wrap_cuMemcpy2D_v2_ptds(pCopy, &target_cuMemcpy2D_v2_ptds);
 }
+
+SHIM_ENTRY(cuMemcpy2D_v2_ptds, main_cuMemcpy2D_v2_ptds);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemcpy2D_v2_ptds(const CUDA_MEMCPY2D *pCopy, struct shim_target *target)
 {
@@ -13907,10 +14516,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy2DUnaligned_v
 }
 
 static struct shim_target target_cuMemcpy2DUnaligned_v2_ptds = {NULL, "cuMemcpy2DUnaligned_v2_ptds"};
-SHIM_EXPORT SHIM_HOT CUresult cuMemcpy2DUnaligned_v2_ptds(const CUDA_MEMCPY2D *pCopy)
+static SHIM_BODY SHIM_HOT CUresult main_cuMemcpy2DUnaligned_v2_ptds(const CUDA_MEMCPY2D *pCopy)
 {
 	return wrap_cuMemcpy2DUnaligned_v2_ptds(pCopy, &target_cuMemcpy2DUnaligned_v2_ptds);
 }
+
+SHIM_ENTRY(cuMemcpy2DUnaligned_v2_ptds, main_cuMemcpy2DUnaligned_v2_ptds);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemcpy2DUnaligned_v2_ptds(const CUDA_MEMCPY2D *pCopy, struct shim_target *target)
 {
@@ -13954,10 +14565,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy3D_v2_ptds(co
 }
 
 static struct shim_target target_cuMemcpy3D_v2_ptds = {NULL, "cuMemcpy3D_v2_ptds"};
-SHIM_EXPORT SHIM_HOT CUresult cuMemcpy3D_v2_ptds(const CUDA_MEMCPY3D *pCopy)
+static SHIM_BODY SHIM_HOT CUresult main_cuMemcpy3D_v2_ptds(const CUDA_MEMCPY3D *pCopy)
 {
 	return wrap_cuMemcpy3D_v2_ptds(pCopy, &target_cuMemcpy3D_v2_ptds);
 }
+
+SHIM_ENTRY(cuMemcpy3D_v2_ptds, main_cuMemcpy3D_v2_ptds);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemcpy3D_v2_ptds(const CUDA_MEMCPY3D *pCopy, struct shim_target *target)
 {
@@ -14001,10 +14614,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy3DPeer_ptds(c
 }
 
 static struct shim_target target_cuMemcpy3DPeer_ptds = {NULL, "cuMemcpy3DPeer_ptds"};
-SHIM_EXPORT SHIM_HOT CUresult cuMemcpy3DPeer_ptds(const CUDA_MEMCPY3D_PEER *pCopy)
+static SHIM_BODY SHIM_HOT CUresult main_cuMemcpy3DPeer_ptds(const CUDA_MEMCPY3D_PEER *pCopy)
 {
 	return wrap_cuMemcpy3DPeer_ptds(pCopy, &target_cuMemcpy3DPeer_ptds);
 }
+
+SHIM_ENTRY(cuMemcpy3DPeer_ptds, main_cuMemcpy3DPeer_ptds);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemcpy3DPeer_ptds(const CUDA_MEMCPY3D_PEER *pCopy, struct shim_target *target)
 {
@@ -14054,10 +14669,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyAsync_ptsz(CU
 }
 
 static struct shim_target target_cuMemcpyAsync_ptsz = {NULL, "cuMemcpyAsync_ptsz"};
-SHIM_EXPORT SHIM_HOT CUresult cuMemcpyAsync_ptsz(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream)
+static SHIM_BODY SHIM_HOT CUresult main_cuMemcpyAsync_ptsz(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream)
 {
 	return wrap_cuMemcpyAsync_ptsz(dst, src, ByteCount, hStream, &target_cuMemcpyAsync_ptsz);
 }
+
+SHIM_ENTRY(cuMemcpyAsync_ptsz, main_cuMemcpyAsync_ptsz);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemcpyAsync_ptsz(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream, struct shim_target *target)
 {
@@ -14103,10 +14720,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyPeerAsync_pts
 }
 
 static struct shim_target target_cuMemcpyPeerAsync_ptsz = {NULL, "cuMemcpyPeerAsync_ptsz"};
-SHIM_EXPORT SHIM_HOT CUresult cuMemcpyPeerAsync_ptsz(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount, CUstream hStream)
+static SHIM_BODY SHIM_HOT CUresult main_cuMemcpyPeerAsync_ptsz(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount, CUstream hStream)
 {
 	return wrap_cuMemcpyPeerAsync_ptsz(dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream, &target_cuMemcpyPeerAsync_ptsz);
 }
+
+SHIM_ENTRY(cuMemcpyPeerAsync_ptsz, main_cuMemcpyPeerAsync_ptsz);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemcpyPeerAsync_ptsz(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount, CUstream hStream, struct shim_target *target)
 {
@@ -14153,10 +14772,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyHtoDAsync_v2_
 }
 
 static struct shim_target target_cuMemcpyHtoDAsync_v2_ptsz = {NULL, "cuMemcpyHtoDAsync_v2_ptsz"};
-SHIM_EXPORT SHIM_HOT CUresult cuMemcpyHtoDAsync_v2_ptsz(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, CUstream hStream)
+static SHIM_BODY SHIM_HOT CUresult main_cuMemcpyHtoDAsync_v2_ptsz(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, CUstream hStream)
 {
 	return wrap_cuMemcpyHtoDAsync_v2_ptsz(dstDevice, srcHost, ByteCount, hStream, &target_cuMemcpyHtoDAsync_v2_ptsz);
 }
+
+SHIM_ENTRY(cuMemcpyHtoDAsync_v2_ptsz, main_cuMemcpyHtoDAsync_v2_ptsz);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemcpyHtoDAsync_v2_ptsz(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, CUstream hStream, struct shim_target *target)
 {
@@ -14203,10 +14824,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyDtoHAsync_v2_
 }
 
 static struct shim_target target_cuMemcpyDtoHAsync_v2_ptsz = {NULL, "cuMemcpyDtoHAsync_v2_ptsz"};
-SHIM_EXPORT SHIM_HOT CUresult cuMemcpyDtoHAsync_v2_ptsz(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream)
+static SHIM_BODY SHIM_HOT CUresult main_cuMemcpyDtoHAsync_v2_ptsz(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream)
 {
 	return wrap_cuMemcpyDtoHAsync_v2_ptsz(dstHost, srcDevice, ByteCount, hStream, &target_cuMemcpyDtoHAsync_v2_ptsz);
 }
+
+SHIM_ENTRY(cuMemcpyDtoHAsync_v2_ptsz, main_cuMemcpyDtoHAsync_v2_ptsz);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemcpyDtoHAsync_v2_ptsz(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream, struct shim_target *target)
 {
@@ -14250,10 +14873,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyDtoDAsync_v2_
 }
 
 static struct shim_target target_cuMemcpyDtoDAsync_v2_ptsz = {NULL, "cuMemcpyDtoDAsync_v2_ptsz"};
-SHIM_EXPORT SHIM_HOT CUresult cuMemcpyDtoDAsync_v2_ptsz(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream)
+static SHIM_BODY SHIM_HOT CUresult main_cuMemcpyDtoDAsync_v2_ptsz(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream)
 {
 	return wrap_cuMemcpyDtoDAsync_v2_ptsz(dstDevice, srcDevice, ByteCount, hStream, &target_cuMemcpyDtoDAsync_v2_ptsz);
 }
+
+SHIM_ENTRY(cuMemcpyDtoDAsync_v2_ptsz, main_cuMemcpyDtoDAsync_v2_ptsz);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemcpyDtoDAsync_v2_ptsz(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream, struct shim_target *target)
 {
@@ -14301,10 +14926,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyHtoAAsync_v2_
 }
 
 static struct shim_target target_cuMemcpyHtoAAsync_v2_ptsz = {NULL, "cuMemcpyHtoAAsync_v2_ptsz"};
-SHIM_EXPORT SHIM_HOT CUresult cuMemcpyHtoAAsync_v2_ptsz(CUarray dstArray, size_t dstOffset, const void *srcHost, size_t ByteCount, CUstream hStream)
+static SHIM_BODY SHIM_HOT CUresult main_cuMemcpyHtoAAsync_v2_ptsz(CUarray dstArray, size_t dstOffset, const void *srcHost, size_t ByteCount, CUstream hStream)
 {
 	return wrap_cuMemcpyHtoAAsync_v2_ptsz(dstArray, dstOffset, srcHost, ByteCount, hStream, &target_cuMemcpyHtoAAsync_v2_ptsz);
 }
+
+SHIM_ENTRY(cuMemcpyHtoAAsync_v2_ptsz, main_cuMemcpyHtoAAsync_v2_ptsz);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemcpyHtoAAsync_v2_ptsz(CUarray dstArray, size_t dstOffset, const void *srcHost, size_t ByteCount, CUstream hStream, struct shim_target *target)
 {
@@ -14352,10 +14979,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyAtoHAsync_v2_
 }
 
 static struct shim_target target_cuMemcpyAtoHAsync_v2_ptsz = {NULL, "cuMemcpyAtoHAsync_v2_ptsz"};
-SHIM_EXPORT SHIM_HOT CUresult cuMemcpyAtoHAsync_v2_ptsz(void *dstHost, CUarray srcArray, size_t srcOffset, size_t ByteCount, CUstream hStream)
+static SHIM_BODY SHIM_HOT CUresult main_cuMemcpyAtoHAsync_v2_ptsz(void *dstHost, CUarray srcArray, size_t srcOffset, size_t ByteCount, CUstream hStream)
 {
 	return wrap_cuMemcpyAtoHAsync_v2_ptsz(dstHost, srcArray, srcOffset, ByteCount, hStream, &target_cuMemcpyAtoHAsync_v2_ptsz);
 }
+
+SHIM_ENTRY(cuMemcpyAtoHAsync_v2_ptsz, main_cuMemcpyAtoHAsync_v2_ptsz);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemcpyAtoHAsync_v2_ptsz(void *dstHost, CUarray srcArray, size_t srcOffset, size_t ByteCount, CUstream hStream, struct shim_target *target)
 {
@@ -14403,10 +15032,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy2DAsync_v2_pt
 }
 
 static struct shim_target target_cuMemcpy2DAsync_v2_ptsz = {NULL, "cuMemcpy2DAsync_v2_ptsz"};
-SHIM_EXPORT SHIM_HOT CUresult cuMemcpy2DAsync_v2_ptsz(const CUDA_MEMCPY2D *pCopy, CUstream hStream)
+static SHIM_BODY SHIM_HOT CUresult main_cuMemcpy2DAsync_v2_ptsz(const CUDA_MEMCPY2D *pCopy, CUstream hStream)
 {
 	return wrap_cuMemcpy2DAsync_v2_ptsz(pCopy, hStream, &target_cuMemcpy2DAsync_v2_ptsz);
 }
+
+SHIM_ENTRY(cuMemcpy2DAsync_v2_ptsz, main_cuMemcpy2DAsync_v2_ptsz);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemcpy2DAsync_v2_ptsz(const CUDA_MEMCPY2D *pCopy, CUstream hStream, struct shim_target *target)
 {
@@ -14454,10 +15085,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy3DAsync_v2_pt
 }
 
 static struct shim_target target_cuMemcpy3DAsync_v2_ptsz = {NULL, "cuMemcpy3DAsync_v2_ptsz"};
-SHIM_EXPORT SHIM_HOT CUresult cuMemcpy3DAsync_v2_ptsz(const CUDA_MEMCPY3D *pCopy, CUstream hStream)
+static SHIM_BODY SHIM_HOT CUresult main_cuMemcpy3DAsync_v2_ptsz(const CUDA_MEMCPY3D *pCopy, CUstream hStream)
 {
 	return wrap_cuMemcpy3DAsync_v2_ptsz(pCopy, hStream, &target_cuMemcpy3DAsync_v2_ptsz);
 }
+
+SHIM_ENTRY(cuMemcpy3DAsync_v2_ptsz, main_cuMemcpy3DAsync_v2_ptsz);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemcpy3DAsync_v2_ptsz(const CUDA_MEMCPY3D *pCopy, CUstream hStream, struct shim_target *target)
 {
@@ -14505,10 +15138,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy3DPeerAsync_p
 }
 
 static struct shim_target target_cuMemcpy3DPeerAsync_ptsz = {NULL, "cuMemcpy3DPeerAsync_ptsz"};
-SHIM_EXPORT SHIM_HOT CUresult cuMemcpy3DPeerAsync_ptsz(const CUDA_MEMCPY3D_PEER *pCopy, CUstream hStream)
+static SHIM_BODY SHIM_HOT CUresult main_cuMemcpy3DPeerAsync_ptsz(const CUDA_MEMCPY3D_PEER *pCopy, CUstream hStream)
 {
 	return wrap_cuMemcpy3DPeerAsync_ptsz(pCopy, hStream, &target_cuMemcpy3DPeerAsync_ptsz);
 }
+
+SHIM_ENTRY(cuMemcpy3DPeerAsync_ptsz, main_cuMemcpy3DPeerAsync_ptsz);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemcpy3DPeerAsync_ptsz(const CUDA_MEMCPY3D_PEER *pCopy, CUstream hStream, struct shim_target *target)
 {
@@ -14547,10 +15182,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemsetD8_v2_ptds(CU
 }
 
 static struct shim_target target_cuMemsetD8_v2_ptds = {NULL, "cuMemsetD8_v2_ptds"};
-SHIM_EXPORT CUresult cuMemsetD8_v2_ptds(CUdeviceptr dstDevice, uint8_t uc, size_t N)
+static SHIM_BODY CUresult main_cuMemsetD8_v2_ptds(CUdeviceptr dstDevice, uint8_t uc, size_t N)
 {
 	return wrap_cuMemsetD8_v2_ptds(dstDevice, uc, N, &target_cuMemsetD8_v2_ptds);
 }
+
+SHIM_ENTRY(cuMemsetD8_v2_ptds, main_cuMemsetD8_v2_ptds);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemsetD8_v2_ptds(CUdeviceptr dstDevice, uint8_t uc, size_t N, struct shim_target *target)
 {
@@ -14589,10 +15226,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemsetD16_v2_ptds(C
 }
 
 static struct shim_target target_cuMemsetD16_v2_ptds = {NULL, "cuMemsetD16_v2_ptds"};
-SHIM_EXPORT CUresult cuMemsetD16_v2_ptds(CUdeviceptr dstDevice, uint16_t us, size_t N)
+static SHIM_BODY CUresult main_cuMemsetD16_v2_ptds(CUdeviceptr dstDevice, uint16_t us, size_t N)
 {
 	return wrap_cuMemsetD16_v2_ptds(dstDevice, us, N, &target_cuMemsetD16_v2_ptds);
 }
+
+SHIM_ENTRY(cuMemsetD16_v2_ptds, main_cuMemsetD16_v2_ptds);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemsetD16_v2_ptds(CUdeviceptr dstDevice, uint16_t us, size_t N, struct shim_target *target)
 {
@@ -14631,10 +15270,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemsetD32_v2_ptds(C
 }
 
 static struct shim_target target_cuMemsetD32_v2_ptds = {NULL, "cuMemsetD32_v2_ptds"};
-SHIM_EXPORT CUresult cuMemsetD32_v2_ptds(CUdeviceptr dstDevice, uint32_t ui, size_t N)
+static SHIM_BODY CUresult main_cuMemsetD32_v2_ptds(CUdeviceptr dstDevice, uint32_t ui, size_t N)
 {
 	return wrap_cuMemsetD32_v2_ptds(dstDevice, ui, N, &target_cuMemsetD32_v2_ptds);
 }
+
+SHIM_ENTRY(cuMemsetD32_v2_ptds, main_cuMemsetD32_v2_ptds);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemsetD32_v2_ptds(CUdeviceptr dstDevice, uint32_t ui, size_t N, struct shim_target *target)
 {
@@ -14675,10 +15316,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemsetD2D8_v2_ptds(
 }
 
 static struct shim_target target_cuMemsetD2D8_v2_ptds = {NULL, "cuMemsetD2D8_v2_ptds"};
-SHIM_EXPORT CUresult cuMemsetD2D8_v2_ptds(CUdeviceptr dstDevice, size_t dstPitch, uint8_t uc, size_t Width, size_t Height)
+static SHIM_BODY CUresult main_cuMemsetD2D8_v2_ptds(CUdeviceptr dstDevice, size_t dstPitch, uint8_t uc, size_t Width, size_t Height)
 {
 	return wrap_cuMemsetD2D8_v2_ptds(dstDevice, dstPitch, uc, Width, Height, &target_cuMemsetD2D8_v2_ptds);
 }
+
+SHIM_ENTRY(cuMemsetD2D8_v2_ptds, main_cuMemsetD2D8_v2_ptds);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemsetD2D8_v2_ptds(CUdeviceptr dstDevice, size_t dstPitch, uint8_t uc, size_t Width, size_t Height, struct shim_target *target)
 {
@@ -14719,10 +15362,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemsetD2D16_v2_ptds
 }
 
 static struct shim_target target_cuMemsetD2D16_v2_ptds = {NULL, "cuMemsetD2D16_v2_ptds"};
-SHIM_EXPORT CUresult cuMemsetD2D16_v2_ptds(CUdeviceptr dstDevice, size_t dstPitch, uint16_t us, size_t Width, size_t Height)
+static SHIM_BODY CUresult main_cuMemsetD2D16_v2_ptds(CUdeviceptr dstDevice, size_t dstPitch, uint16_t us, size_t Width, size_t Height)
 {
 	return wrap_cuMemsetD2D16_v2_ptds(dstDevice, dstPitch, us, Width, Height, &target_cuMemsetD2D16_v2_ptds);
 }
+
+SHIM_ENTRY(cuMemsetD2D16_v2_ptds, main_cuMemsetD2D16_v2_ptds);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemsetD2D16_v2_ptds(CUdeviceptr dstDevice, size_t dstPitch, uint16_t us, size_t Width, size_t Height, struct shim_target *target)
 {
@@ -14763,10 +15408,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemsetD2D32_v2_ptds
 }
 
 static struct shim_target target_cuMemsetD2D32_v2_ptds = {NULL, "cuMemsetD2D32_v2_ptds"};
-SHIM_EXPORT CUresult cuMemsetD2D32_v2_ptds(CUdeviceptr dstDevice, size_t dstPitch, uint32_t ui, size_t Width, size_t Height)
+static SHIM_BODY CUresult main_cuMemsetD2D32_v2_ptds(CUdeviceptr dstDevice, size_t dstPitch, uint32_t ui, size_t Width, size_t Height)
 {
 	return wrap_cuMemsetD2D32_v2_ptds(dstDevice, dstPitch, ui, Width, Height, &target_cuMemsetD2D32_v2_ptds);
 }
+
+SHIM_ENTRY(cuMemsetD2D32_v2_ptds, main_cuMemsetD2D32_v2_ptds);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemsetD2D32_v2_ptds(CUdeviceptr dstDevice, size_t dstPitch, uint32_t ui, size_t Width, size_t Height, struct shim_target *target)
 {
@@ -14810,10 +15457,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemsetD8Async_ptsz(
 }
 
 static struct shim_target target_cuMemsetD8Async_ptsz = {NULL, "cuMemsetD8Async_ptsz"};
-SHIM_EXPORT CUresult cuMemsetD8Async_ptsz(CUdeviceptr dstDevice, uint8_t uc, size_t N, CUstream hStream)
+static SHIM_BODY CUresult main_cuMemsetD8Async_ptsz(CUdeviceptr dstDevice, uint8_t uc, size_t N, CUstream hStream)
 {
 	return wrap_cuMemsetD8Async_ptsz(dstDevice, uc, N, hStream, &target_cuMemsetD8Async_ptsz);
 }
+
+SHIM_ENTRY(cuMemsetD8Async_ptsz, main_cuMemsetD8Async_ptsz);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemsetD8Async_ptsz(CUdeviceptr dstDevice, uint8_t uc, size_t N, CUstream hStream, struct shim_target *target)
 {
@@ -14857,10 +15506,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemsetD16Async_ptsz
 }
 
 static struct shim_target target_cuMemsetD16Async_ptsz = {NULL, "cuMemsetD16Async_ptsz"};
-SHIM_EXPORT CUresult cuMemsetD16Async_ptsz(CUdeviceptr dstDevice, uint16_t us, size_t N, CUstream hStream)
+static SHIM_BODY CUresult main_cuMemsetD16Async_ptsz(CUdeviceptr dstDevice, uint16_t us, size_t N, CUstream hStream)
 {
 	return wrap_cuMemsetD16Async_ptsz(dstDevice, us, N, hStream, &target_cuMemsetD16Async_ptsz);
 }
+
+SHIM_ENTRY(cuMemsetD16Async_ptsz, main_cuMemsetD16Async_ptsz);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemsetD16Async_ptsz(CUdeviceptr dstDevice, uint16_t us, size_t N, CUstream hStream, struct shim_target *target)
 {
@@ -14904,10 +15555,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemsetD32Async_ptsz
 }
 
 static struct shim_target target_cuMemsetD32Async_ptsz = {NULL, "cuMemsetD32Async_ptsz"};
-SHIM_EXPORT CUresult cuMemsetD32Async_ptsz(CUdeviceptr dstDevice, uint32_t ui, size_t N, CUstream hStream)
+static SHIM_BODY CUresult main_cuMemsetD32Async_ptsz(CUdeviceptr dstDevice, uint32_t ui, size_t N, CUstream hStream)
 {
 	return wrap_cuMemsetD32Async_ptsz(dstDevice, ui, N, hStream, &target_cuMemsetD32Async_ptsz);
 }
+
+SHIM_ENTRY(cuMemsetD32Async_ptsz, main_cuMemsetD32Async_ptsz);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemsetD32Async_ptsz(CUdeviceptr dstDevice, uint32_t ui, size_t N, CUstream hStream, struct shim_target *target)
 {
@@ -14953,10 +15606,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemsetD2D8Async_pts
 }
 
 static struct shim_target target_cuMemsetD2D8Async_ptsz = {NULL, "cuMemsetD2D8Async_ptsz"};
-SHIM_EXPORT CUresult cuMemsetD2D8Async_ptsz(CUdeviceptr dstDevice, size_t dstPitch, uint8_t uc, size_t Width, size_t Height, CUstream hStream)
+static SHIM_BODY CUresult main_cuMemsetD2D8Async_ptsz(CUdeviceptr dstDevice, size_t dstPitch, uint8_t uc, size_t Width, size_t Height, CUstream hStream)
 {
 	return wrap_cuMemsetD2D8Async_ptsz(dstDevice, dstPitch, uc, Width, Height, hStream, &target_cuMemsetD2D8Async_ptsz);
 }
+
+SHIM_ENTRY(cuMemsetD2D8Async_ptsz, main_cuMemsetD2D8Async_ptsz);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemsetD2D8Async_ptsz(CUdeviceptr dstDevice, size_t dstPitch, uint8_t uc, size_t Width, size_t Height, CUstream hStream, struct shim_target *target)
 {
@@ -15002,10 +15657,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemsetD2D16Async_pt
 }
 
 static struct shim_target target_cuMemsetD2D16Async_ptsz = {NULL, "cuMemsetD2D16Async_ptsz"};
-SHIM_EXPORT CUresult cuMemsetD2D16Async_ptsz(CUdeviceptr dstDevice, size_t dstPitch, uint16_t us, size_t Width, size_t Height, CUstream hStream)
+static SHIM_BODY CUresult main_cuMemsetD2D16Async_ptsz(CUdeviceptr dstDevice, size_t dstPitch, uint16_t us, size_t Width, size_t Height, CUstream hStream)
 {
 	return wrap_cuMemsetD2D16Async_ptsz(dstDevice, dstPitch, us, Width, Height, hStream, &target_cuMemsetD2D16Async_ptsz);
 }
+
+SHIM_ENTRY(cuMemsetD2D16Async_ptsz, main_cuMemsetD2D16Async_ptsz);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemsetD2D16Async_ptsz(CUdeviceptr dstDevice, size_t dstPitch, uint16_t us, size_t Width, size_t Height, CUstream hStream, struct shim_target *target)
 {
@@ -15051,10 +15708,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemsetD2D32Async_pt
 }
 
 static struct shim_target target_cuMemsetD2D32Async_ptsz = {NULL, "cuMemsetD2D32Async_ptsz"};
-SHIM_EXPORT CUresult cuMemsetD2D32Async_ptsz(CUdeviceptr dstDevice, size_t dstPitch, uint32_t ui, size_t Width, size_t Height, CUstream hStream)
+static SHIM_BODY CUresult main_cuMemsetD2D32Async_ptsz(CUdeviceptr dstDevice, size_t dstPitch, uint32_t ui, size_t Width, size_t Height, CUstream hStream)
 {
 	return wrap_cuMemsetD2D32Async_ptsz(dstDevice, dstPitch, ui, Width, Height, hStream, &target_cuMemsetD2D32Async_ptsz);
 }
+
+SHIM_ENTRY(cuMemsetD2D32Async_ptsz, main_cuMemsetD2D32Async_ptsz);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemsetD2D32Async_ptsz(CUdeviceptr dstDevice, size_t dstPitch, uint32_t ui, size_t Width, size_t Height, CUstream hStream, struct shim_target *target)
 {
@@ -15093,10 +15752,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemFreeAsync_ptsz(C
 }
 
 static struct shim_target target_cuMemFreeAsync_ptsz = {NULL, "cuMemFreeAsync_ptsz"};
-SHIM_EXPORT CUresult cuMemFreeAsync_ptsz(CUdeviceptr dptr, CUstream hStream)
+static SHIM_BODY CUresult main_cuMemFreeAsync_ptsz(CUdeviceptr dptr, CUstream hStream)
 {
 	return wrap_cuMemFreeAsync_ptsz(dptr, hStream, &target_cuMemFreeAsync_ptsz);
 }
+
+SHIM_ENTRY(cuMemFreeAsync_ptsz, main_cuMemFreeAsync_ptsz);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemFreeAsync_ptsz(CUdeviceptr dptr, CUstream hStream, struct shim_target *target)
 {
@@ -15141,10 +15802,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemAllocAsync_ptsz(
 }
 
 static struct shim_target target_cuMemAllocAsync_ptsz = {NULL, "cuMemAllocAsync_ptsz"};
-SHIM_EXPORT CUresult cuMemAllocAsync_ptsz(CUdeviceptr *dptr, size_t bytesize, CUstream hStream)
+static SHIM_BODY CUresult main_cuMemAllocAsync_ptsz(CUdeviceptr *dptr, size_t bytesize, CUstream hStream)
 {
 	return wrap_cuMemAllocAsync_ptsz(dptr, bytesize, hStream, &target_cuMemAllocAsync_ptsz);
 }
+
+SHIM_ENTRY(cuMemAllocAsync_ptsz, main_cuMemAllocAsync_ptsz);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemAllocAsync_ptsz(CUdeviceptr *dptr, size_t bytesize, CUstream hStream, struct shim_target *target)
 {
@@ -15190,10 +15853,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemAllocFromPoolAsy
 }
 
 static struct shim_target target_cuMemAllocFromPoolAsync_ptsz = {NULL, "cuMemAllocFromPoolAsync_ptsz"};
-SHIM_EXPORT CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream)
+static SHIM_BODY CUresult main_cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream)
 {
 	return wrap_cuMemAllocFromPoolAsync_ptsz(dptr, bytesize, pool, hStream, &target_cuMemAllocFromPoolAsync_ptsz);
 }
+
+SHIM_ENTRY(cuMemAllocFromPoolAsync_ptsz, main_cuMemAllocFromPoolAsync_ptsz);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream, struct shim_target *target)
 {
@@ -15236,10 +15901,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemPrefetchAsync_pt
 }
 
 static struct shim_target target_cuMemPrefetchAsync_ptsz = {NULL, "cuMemPrefetchAsync_ptsz"};
-SHIM_EXPORT CUresult cuMemPrefetchAsync_ptsz(CUdeviceptr devPtr, size_t count, CUdevice dstDevice, CUstream hStream)
+static SHIM_BODY CUresult main_cuMemPrefetchAsync_ptsz(CUdeviceptr devPtr, size_t count, CUdevice dstDevice, CUstream hStream)
 {
 	return wrap_cuMemPrefetchAsync_ptsz(devPtr, count, dstDevice, hStream, &target_cuMemPrefetchAsync_ptsz);
 }
+
+SHIM_ENTRY(cuMemPrefetchAsync_ptsz, main_cuMemPrefetchAsync_ptsz);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemPrefetchAsync_ptsz(CUdeviceptr devPtr, size_t count, CUdevice dstDevice, CUstream hStream, struct shim_target *target)
 {
@@ -15284,10 +15951,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemPrefetchAsync_v2
 }
 
 static struct shim_target target_cuMemPrefetchAsync_v2_ptsz = {NULL, "cuMemPrefetchAsync_v2_ptsz"};
-SHIM_EXPORT CUresult cuMemPrefetchAsync_v2_ptsz(CUdeviceptr devPtr, size_t count, CUmemLocation location, uint32_t flags, CUstream hStream)
+static SHIM_BODY CUresult main_cuMemPrefetchAsync_v2_ptsz(CUdeviceptr devPtr, size_t count, CUmemLocation location, uint32_t flags, CUstream hStream)
 {
 	return wrap_cuMemPrefetchAsync_v2_ptsz(devPtr, count, location, flags, hStream, &target_cuMemPrefetchAsync_v2_ptsz);
 }
+
+SHIM_ENTRY(cuMemPrefetchAsync_v2_ptsz, main_cuMemPrefetchAsync_v2_ptsz);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemPrefetchAsync_v2_ptsz(CUdeviceptr devPtr, size_t count, CUmemLocation location, uint32_t flags, CUstream hStream, struct shim_target *target)
 {
@@ -15328,10 +15997,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamGetPriority_p
 }
 
 static struct shim_target target_cuStreamGetPriority_ptsz = {NULL, "cuStreamGetPriority_ptsz"};
-SHIM_EXPORT CUresult cuStreamGetPriority_ptsz(CUstream hStream, int *priority)
+static SHIM_BODY CUresult main_cuStreamGetPriority_ptsz(CUstream hStream, int *priority)
 {
 	return wrap_cuStreamGetPriority_ptsz(hStream, priority, &target_cuStreamGetPriority_ptsz);
 }
+
+SHIM_ENTRY(cuStreamGetPriority_ptsz, main_cuStreamGetPriority_ptsz);
 
 static __attribute__((noinline, cold)) CUresult other_cuStreamGetPriority_ptsz(CUstream hStream, int *priority, struct shim_target *target)
 {
@@ -15372,10 +16043,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamGetFlags_ptsz
 }
 
 static struct shim_target target_cuStreamGetFlags_ptsz = {NULL, "cuStreamGetFlags_ptsz"};
-SHIM_EXPORT CUresult cuStreamGetFlags_ptsz(CUstream hStream, uint32_t *flags)
+static SHIM_BODY CUresult main_cuStreamGetFlags_ptsz(CUstream hStream, uint32_t *flags)
 {
 	return wrap_cuStreamGetFlags_ptsz(hStream, flags, &target_cuStreamGetFlags_ptsz);
 }
+
+SHIM_ENTRY(cuStreamGetFlags_ptsz, main_cuStreamGetFlags_ptsz);
 
 static __attribute__((noinline, cold)) CUresult other_cuStreamGetFlags_ptsz(CUstream hStream, uint32_t *flags, struct shim_target *target)
 {
@@ -15416,10 +16089,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamGetId_ptsz(CU
 }
 
 static struct shim_target target_cuStreamGetId_ptsz = {NULL, "cuStreamGetId_ptsz"};
-SHIM_EXPORT CUresult cuStreamGetId_ptsz(CUstream hStream, uint64_t *streamId)
+static SHIM_BODY CUresult main_cuStreamGetId_ptsz(CUstream hStream, uint64_t *streamId)
 {
 	return wrap_cuStreamGetId_ptsz(hStream, streamId, &target_cuStreamGetId_ptsz);
 }
+
+SHIM_ENTRY(cuStreamGetId_ptsz, main_cuStreamGetId_ptsz);
 
 static __attribute__((noinline, cold)) CUresult other_cuStreamGetId_ptsz(CUstream hStream, uint64_t *streamId, struct shim_target *target)
 {
@@ -15460,10 +16135,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamGetCtx_ptsz(C
 }
 
 static struct shim_target target_cuStreamGetCtx_ptsz = {NULL, "cuStreamGetCtx_ptsz"};
-SHIM_EXPORT CUresult cuStreamGetCtx_ptsz(CUstream hStream, CUcontext *pctx)
+static SHIM_BODY CUresult main_cuStreamGetCtx_ptsz(CUstream hStream, CUcontext *pctx)
 {
 	return wrap_cuStreamGetCtx_ptsz(hStream, pctx, &target_cuStreamGetCtx_ptsz);
 }
+
+SHIM_ENTRY(cuStreamGetCtx_ptsz, main_cuStreamGetCtx_ptsz);
 
 static __attribute__((noinline, cold)) CUresult other_cuStreamGetCtx_ptsz(CUstream hStream, CUcontext *pctx, struct shim_target *target)
 {
@@ -15507,10 +16184,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamGetCtx_v2_pts
 }
 
 static struct shim_target target_cuStreamGetCtx_v2_ptsz = {NULL, "cuStreamGetCtx_v2_ptsz"};
-SHIM_EXPORT CUresult cuStreamGetCtx_v2_ptsz(CUstream hStream, CUcontext *pCtx, CUgreenCtx *pGreenCtx)
+static SHIM_BODY CUresult main_cuStreamGetCtx_v2_ptsz(CUstream hStream, CUcontext *pCtx, CUgreenCtx *pGreenCtx)
 {
 	return wrap_cuStreamGetCtx_v2_ptsz(hStream, pCtx, pGreenCtx, &target_cuStreamGetCtx_v2_ptsz);
 }
+
+SHIM_ENTRY(cuStreamGetCtx_v2_ptsz, main_cuStreamGetCtx_v2_ptsz);
 
 static __attribute__((noinline, cold)) CUresult other_cuStreamGetCtx_v2_ptsz(CUstream hStream, CUcontext *pCtx, CUgreenCtx *pGreenCtx, struct shim_target *target)
 {
@@ -15552,10 +16231,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamWaitEvent_pts
 }
 
 static struct shim_target target_cuStreamWaitEvent_ptsz = {NULL, "cuStreamWaitEvent_ptsz"};
-SHIM_EXPORT CUresult cuStreamWaitEvent_ptsz(CUstream hStream, CUevent hEvent, uint32_t Flags)
+static SHIM_BODY CUresult main_cuStreamWaitEvent_ptsz(CUstream hStream, CUevent hEvent, uint32_t Flags)
 {
 	return wrap_cuStreamWaitEvent_ptsz(hStream, hEvent, Flags, &target_cuStreamWaitEvent_ptsz);
 }
+
+SHIM_ENTRY(cuStreamWaitEvent_ptsz, main_cuStreamWaitEvent_ptsz);
 
 static __attribute__((noinline, cold)) CUresult other_cuStreamWaitEvent_ptsz(CUstream hStream, CUevent hEvent, uint32_t Flags, struct shim_target *target)
 {
@@ -15598,10 +16279,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamAddCallback_p
 }
 
 static struct shim_target target_cuStreamAddCallback_ptsz = {NULL, "cuStreamAddCallback_ptsz"};
-SHIM_EXPORT CUresult cuStreamAddCallback_ptsz(CUstream hStream, CUstreamCallback callback, void *userData, uint32_t flags)
+static SHIM_BODY CUresult main_cuStreamAddCallback_ptsz(CUstream hStream, CUstreamCallback callback, void *userData, uint32_t flags)
 {
 	return wrap_cuStreamAddCallback_ptsz(hStream, callback, userData, flags, &target_cuStreamAddCallback_ptsz);
 }
+
+SHIM_ENTRY(cuStreamAddCallback_ptsz, main_cuStreamAddCallback_ptsz);
 
 static __attribute__((noinline, cold)) CUresult other_cuStreamAddCallback_ptsz(CUstream hStream, CUstreamCallback callback, void *userData, uint32_t flags, struct shim_target *target)
 {
@@ -15643,10 +16326,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamBeginCapture_
 }
 
 static struct shim_target target_cuStreamBeginCapture_v2_ptsz = {NULL, "cuStreamBeginCapture_v2_ptsz"};
-SHIM_EXPORT CUresult cuStreamBeginCapture_v2_ptsz(CUstream hStream, CUstreamCaptureMode mode)
+static SHIM_BODY CUresult main_cuStreamBeginCapture_v2_ptsz(CUstream hStream, CUstreamCaptureMode mode)
 {
 	return wrap_cuStreamBeginCapture_v2_ptsz(hStream, mode, &target_cuStreamBeginCapture_v2_ptsz);
 }
+
+SHIM_ENTRY(cuStreamBeginCapture_v2_ptsz, main_cuStreamBeginCapture_v2_ptsz);
 
 static __attribute__((noinline, cold)) CUresult other_cuStreamBeginCapture_v2_ptsz(CUstream hStream, CUstreamCaptureMode mode, struct shim_target *target)
 {
@@ -15696,10 +16381,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamBeginCaptureT
 }
 
 static struct shim_target target_cuStreamBeginCaptureToGraph_ptsz = {NULL, "cuStreamBeginCaptureToGraph_ptsz"};
-SHIM_EXPORT CUresult cuStreamBeginCaptureToGraph_ptsz(CUstream hStream, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUstreamCaptureMode mode)
+static SHIM_BODY CUresult main_cuStreamBeginCaptureToGraph_ptsz(CUstream hStream, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUstreamCaptureMode mode)
 {
 	return wrap_cuStreamBeginCaptureToGraph_ptsz(hStream, hGraph, dependencies, dependencyData, numDependencies, mode, &target_cuStreamBeginCaptureToGraph_ptsz);
 }
+
+SHIM_ENTRY(cuStreamBeginCaptureToGraph_ptsz, main_cuStreamBeginCaptureToGraph_ptsz);
 
 static __attribute__((noinline, cold)) CUresult other_cuStreamBeginCaptureToGraph_ptsz(CUstream hStream, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUstreamCaptureMode mode, struct shim_target *target)
 {
@@ -15744,10 +16431,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamEndCapture_pt
 }
 
 static struct shim_target target_cuStreamEndCapture_ptsz = {NULL, "cuStreamEndCapture_ptsz"};
-SHIM_EXPORT CUresult cuStreamEndCapture_ptsz(CUstream hStream, CUgraph *phGraph)
+static SHIM_BODY CUresult main_cuStreamEndCapture_ptsz(CUstream hStream, CUgraph *phGraph)
 {
 	return wrap_cuStreamEndCapture_ptsz(hStream, phGraph, &target_cuStreamEndCapture_ptsz);
 }
+
+SHIM_ENTRY(cuStreamEndCapture_ptsz, main_cuStreamEndCapture_ptsz);
 
 static __attribute__((noinline, cold)) CUresult other_cuStreamEndCapture_ptsz(CUstream hStream, CUgraph *phGraph, struct shim_target *target)
 {
@@ -15788,10 +16477,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamIsCapturing_p
 }
 
 static struct shim_target target_cuStreamIsCapturing_ptsz = {NULL, "cuStreamIsCapturing_ptsz"};
-SHIM_EXPORT CUresult cuStreamIsCapturing_ptsz(CUstream hStream, CUstreamCaptureStatus *captureStatus)
+static SHIM_BODY CUresult main_cuStreamIsCapturing_ptsz(CUstream hStream, CUstreamCaptureStatus *captureStatus)
 {
 	return wrap_cuStreamIsCapturing_ptsz(hStream, captureStatus, &target_cuStreamIsCapturing_ptsz);
 }
+
+SHIM_ENTRY(cuStreamIsCapturing_ptsz, main_cuStreamIsCapturing_ptsz);
 
 static __attribute__((noinline, cold)) CUresult other_cuStreamIsCapturing_ptsz(CUstream hStream, CUstreamCaptureStatus *captureStatus, struct shim_target *target)
 {
@@ -15844,10 +16535,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamGetCaptureInf
 }
 
 static struct shim_target target_cuStreamGetCaptureInfo_v2_ptsz = {NULL, "cuStreamGetCaptureInfo_v2_ptsz"};
-SHIM_EXPORT CUresult cuStreamGetCaptureInfo_v2_ptsz(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, uint64_t *id_out, CUgraph *graph_out, const CUgraphNode **dependencies_out, size_t *numDependencies_out)
+static SHIM_BODY CUresult main_cuStreamGetCaptureInfo_v2_ptsz(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, uint64_t *id_out, CUgraph *graph_out, const CUgraphNode **dependencies_out, size_t *numDependencies_out)
 {
 	return wrap_cuStreamGetCaptureInfo_v2_ptsz(hStream, captureStatus_out, id_out, graph_out, dependencies_out, numDependencies_out, &target_cuStreamGetCaptureInfo_v2_ptsz);
 }
+
+SHIM_ENTRY(cuStreamGetCaptureInfo_v2_ptsz, main_cuStreamGetCaptureInfo_v2_ptsz);
 
 static __attribute__((noinline, cold)) CUresult other_cuStreamGetCaptureInfo_v2_ptsz(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, uint64_t *id_out, CUgraph *graph_out, const CUgraphNode **dependencies_out, size_t *numDependencies_out, struct shim_target *target)
 {
@@ -15903,10 +16596,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamGetCaptureInf
 }
 
 static struct shim_target target_cuStreamGetCaptureInfo_v3_ptsz = {NULL, "cuStreamGetCaptureInfo_v3_ptsz"};
-SHIM_EXPORT CUresult cuStreamGetCaptureInfo_v3_ptsz(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, uint64_t *id_out, CUgraph *graph_out, const CUgraphNode **dependencies_out, const CUgraphEdgeData **edgeData_out, size_t *numDependencies_out)
+static SHIM_BODY CUresult main_cuStreamGetCaptureInfo_v3_ptsz(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, uint64_t *id_out, CUgraph *graph_out, const CUgraphNode **dependencies_out, const CUgraphEdgeData **edgeData_out, size_t *numDependencies_out)
 {
 	return wrap_cuStreamGetCaptureInfo_v3_ptsz(hStream, captureStatus_out, id_out, graph_out, dependencies_out, edgeData_out, numDependencies_out, &target_cuStreamGetCaptureInfo_v3_ptsz);
 }
+
+SHIM_ENTRY(cuStreamGetCaptureInfo_v3_ptsz, main_cuStreamGetCaptureInfo_v3_ptsz);
 
 static __attribute__((noinline, cold)) CUresult other_cuStreamGetCaptureInfo_v3_ptsz(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, uint64_t *id_out, CUgraph *graph_out, const CUgraphNode **dependencies_out, const CUgraphEdgeData **edgeData_out, size_t *numDependencies_out, struct shim_target *target)
 {
@@ -15951,10 +16646,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamUpdateCapture
 }
 
 static struct shim_target target_cuStreamUpdateCaptureDependencies_ptsz = {NULL, "cuStreamUpdateCaptureDependencies_ptsz"};
-SHIM_EXPORT CUresult cuStreamUpdateCaptureDependencies_ptsz(CUstream hStream, CUgraphNode *dependencies, size_t numDependencies, uint32_t flags)
+static SHIM_BODY CUresult main_cuStreamUpdateCaptureDependencies_ptsz(CUstream hStream, CUgraphNode *dependencies, size_t numDependencies, uint32_t flags)
 {
 	return wrap_cuStreamUpdateCaptureDependencies_ptsz(hStream, dependencies, numDependencies, flags, &target_cuStreamUpdateCaptureDependencies_ptsz);
 }
+
+SHIM_ENTRY(cuStreamUpdateCaptureDependencies_ptsz, main_cuStreamUpdateCaptureDependencies_ptsz);
 
 static __attribute__((noinline, cold)) CUresult other_cuStreamUpdateCaptureDependencies_ptsz(CUstream hStream, CUgraphNode *dependencies, size_t numDependencies, uint32_t flags, struct shim_target *target)
 {
@@ -15997,10 +16694,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamAttachMemAsyn
 }
 
 static struct shim_target target_cuStreamAttachMemAsync_ptsz = {NULL, "cuStreamAttachMemAsync_ptsz"};
-SHIM_EXPORT CUresult cuStreamAttachMemAsync_ptsz(CUstream hStream, CUdeviceptr dptr, size_t length, uint32_t flags)
+static SHIM_BODY CUresult main_cuStreamAttachMemAsync_ptsz(CUstream hStream, CUdeviceptr dptr, size_t length, uint32_t flags)
 {
 	return wrap_cuStreamAttachMemAsync_ptsz(hStream, dptr, length, flags, &target_cuStreamAttachMemAsync_ptsz);
 }
+
+SHIM_ENTRY(cuStreamAttachMemAsync_ptsz, main_cuStreamAttachMemAsync_ptsz);
 
 static __attribute__((noinline, cold)) CUresult other_cuStreamAttachMemAsync_ptsz(CUstream hStream, CUdeviceptr dptr, size_t length, uint32_t flags, struct shim_target *target)
 {
@@ -16028,6 +16727,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamQuery_ptsz(CU
 		shim_leave();
 		return ret;
 	}
+	uint64_t until = shim_order();
 	shim_commit(&c);
 	CUresult ret = real(hStream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -16041,10 +16741,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamQuery_ptsz(CU
 }
 
 static struct shim_target target_cuStreamQuery_ptsz = {NULL, "cuStreamQuery_ptsz"};
-SHIM_EXPORT CUresult cuStreamQuery_ptsz(CUstream hStream)
+static SHIM_BODY CUresult main_cuStreamQuery_ptsz(CUstream hStream)
 {
 	return wrap_cuStreamQuery_ptsz(hStream, &target_cuStreamQuery_ptsz);
 }
+
+SHIM_ENTRY(cuStreamQuery_ptsz, main_cuStreamQuery_ptsz);
 
 static __attribute__((noinline, cold)) CUresult other_cuStreamQuery_ptsz(CUstream hStream, struct shim_target *target)
 {
@@ -16072,23 +16774,26 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamSynchronize_p
 		shim_leave();
 		return ret;
 	}
+	uint64_t until = shim_order();
 	shim_commit(&c);
 	CUresult ret = real(hStream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	shim_exit(&c);
 	if (ok) {
-		shim_synced_stream(hStream);
+		shim_synced_stream(hStream, until);
 	}
 	shim_leave();
 	return ret;
 }
 
 static struct shim_target target_cuStreamSynchronize_ptsz = {NULL, "cuStreamSynchronize_ptsz"};
-SHIM_EXPORT CUresult cuStreamSynchronize_ptsz(CUstream hStream)
+static SHIM_BODY CUresult main_cuStreamSynchronize_ptsz(CUstream hStream)
 {
 	return wrap_cuStreamSynchronize_ptsz(hStream, &target_cuStreamSynchronize_ptsz);
 }
+
+SHIM_ENTRY(cuStreamSynchronize_ptsz, main_cuStreamSynchronize_ptsz);
 
 static __attribute__((noinline, cold)) CUresult other_cuStreamSynchronize_ptsz(CUstream hStream, struct shim_target *target)
 {
@@ -16126,10 +16831,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamCopyAttribute
 }
 
 static struct shim_target target_cuStreamCopyAttributes_ptsz = {NULL, "cuStreamCopyAttributes_ptsz"};
-SHIM_EXPORT CUresult cuStreamCopyAttributes_ptsz(CUstream dst, CUstream src)
+static SHIM_BODY CUresult main_cuStreamCopyAttributes_ptsz(CUstream dst, CUstream src)
 {
 	return wrap_cuStreamCopyAttributes_ptsz(dst, src, &target_cuStreamCopyAttributes_ptsz);
 }
+
+SHIM_ENTRY(cuStreamCopyAttributes_ptsz, main_cuStreamCopyAttributes_ptsz);
 
 static __attribute__((noinline, cold)) CUresult other_cuStreamCopyAttributes_ptsz(CUstream dst, CUstream src, struct shim_target *target)
 {
@@ -16171,10 +16878,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamGetAttribute_
 }
 
 static struct shim_target target_cuStreamGetAttribute_ptsz = {NULL, "cuStreamGetAttribute_ptsz"};
-SHIM_EXPORT CUresult cuStreamGetAttribute_ptsz(CUstream hStream, CUlaunchAttributeID attr, CUlaunchAttributeValue *value_out)
+static SHIM_BODY CUresult main_cuStreamGetAttribute_ptsz(CUstream hStream, CUlaunchAttributeID attr, CUlaunchAttributeValue *value_out)
 {
 	return wrap_cuStreamGetAttribute_ptsz(hStream, attr, value_out, &target_cuStreamGetAttribute_ptsz);
 }
+
+SHIM_ENTRY(cuStreamGetAttribute_ptsz, main_cuStreamGetAttribute_ptsz);
 
 static __attribute__((noinline, cold)) CUresult other_cuStreamGetAttribute_ptsz(CUstream hStream, CUlaunchAttributeID attr, CUlaunchAttributeValue *value_out, struct shim_target *target)
 {
@@ -16218,10 +16927,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamSetAttribute_
 }
 
 static struct shim_target target_cuStreamSetAttribute_ptsz = {NULL, "cuStreamSetAttribute_ptsz"};
-SHIM_EXPORT CUresult cuStreamSetAttribute_ptsz(CUstream hStream, CUlaunchAttributeID attr, const CUlaunchAttributeValue *value)
+static SHIM_BODY CUresult main_cuStreamSetAttribute_ptsz(CUstream hStream, CUlaunchAttributeID attr, const CUlaunchAttributeValue *value)
 {
 	return wrap_cuStreamSetAttribute_ptsz(hStream, attr, value, &target_cuStreamSetAttribute_ptsz);
 }
+
+SHIM_ENTRY(cuStreamSetAttribute_ptsz, main_cuStreamSetAttribute_ptsz);
 
 static __attribute__((noinline, cold)) CUresult other_cuStreamSetAttribute_ptsz(CUstream hStream, CUlaunchAttributeID attr, const CUlaunchAttributeValue *value, struct shim_target *target)
 {
@@ -16250,6 +16961,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuEventRecord_ptsz(CU
 		shim_leave();
 		return ret;
 	}
+	uint64_t until = shim_order();
 	shim_commit(&c);
 	CUresult ret = real(hEvent, hStream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -16257,7 +16969,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuEventRecord_ptsz(CU
 	if (ok)
 		shim_task(&c, hStream);
 	if (ok) {
-		shim_event_recorded(hEvent, hStream);
+		shim_event_recorded(hEvent, hStream, until);
 	}
 	shim_exit(&c);
 	shim_leave();
@@ -16265,10 +16977,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuEventRecord_ptsz(CU
 }
 
 static struct shim_target target_cuEventRecord_ptsz = {NULL, "cuEventRecord_ptsz"};
-SHIM_EXPORT CUresult cuEventRecord_ptsz(CUevent hEvent, CUstream hStream)
+static SHIM_BODY CUresult main_cuEventRecord_ptsz(CUevent hEvent, CUstream hStream)
 {
 	return wrap_cuEventRecord_ptsz(hEvent, hStream, &target_cuEventRecord_ptsz);
 }
+
+SHIM_ENTRY(cuEventRecord_ptsz, main_cuEventRecord_ptsz);
 
 static __attribute__((noinline, cold)) CUresult other_cuEventRecord_ptsz(CUevent hEvent, CUstream hStream, struct shim_target *target)
 {
@@ -16298,6 +17012,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuEventRecordWithFlag
 		shim_leave();
 		return ret;
 	}
+	uint64_t until = shim_order();
 	shim_commit(&c);
 	CUresult ret = real(hEvent, hStream, flags);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -16305,7 +17020,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuEventRecordWithFlag
 	if (ok)
 		shim_task(&c, hStream);
 	if (ok) {
-		shim_event_recorded(hEvent, hStream);
+		shim_event_recorded(hEvent, hStream, until);
 	}
 	shim_exit(&c);
 	shim_leave();
@@ -16313,10 +17028,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuEventRecordWithFlag
 }
 
 static struct shim_target target_cuEventRecordWithFlags_ptsz = {NULL, "cuEventRecordWithFlags_ptsz"};
-SHIM_EXPORT CUresult cuEventRecordWithFlags_ptsz(CUevent hEvent, CUstream hStream, uint32_t flags)
+static SHIM_BODY CUresult main_cuEventRecordWithFlags_ptsz(CUevent hEvent, CUstream hStream, uint32_t flags)
 {
 	return wrap_cuEventRecordWithFlags_ptsz(hEvent, hStream, flags, &target_cuEventRecordWithFlags_ptsz);
 }
+
+SHIM_ENTRY(cuEventRecordWithFlags_ptsz, main_cuEventRecordWithFlags_ptsz);
 
 static __attribute__((noinline, cold)) CUresult other_cuEventRecordWithFlags_ptsz(CUevent hEvent, CUstream hStream, uint32_t flags, struct shim_target *target)
 {
@@ -16359,10 +17076,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamWaitValue32_v
 }
 
 static struct shim_target target_cuStreamWaitValue32_v2_ptsz = {NULL, "cuStreamWaitValue32_v2_ptsz"};
-SHIM_EXPORT CUresult cuStreamWaitValue32_v2_ptsz(CUstream stream, CUdeviceptr addr, uint32_t value, uint32_t flags)
+static SHIM_BODY CUresult main_cuStreamWaitValue32_v2_ptsz(CUstream stream, CUdeviceptr addr, uint32_t value, uint32_t flags)
 {
 	return wrap_cuStreamWaitValue32_v2_ptsz(stream, addr, value, flags, &target_cuStreamWaitValue32_v2_ptsz);
 }
+
+SHIM_ENTRY(cuStreamWaitValue32_v2_ptsz, main_cuStreamWaitValue32_v2_ptsz);
 
 static __attribute__((noinline, cold)) CUresult other_cuStreamWaitValue32_v2_ptsz(CUstream stream, CUdeviceptr addr, uint32_t value, uint32_t flags, struct shim_target *target)
 {
@@ -16405,10 +17124,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamWaitValue64_v
 }
 
 static struct shim_target target_cuStreamWaitValue64_v2_ptsz = {NULL, "cuStreamWaitValue64_v2_ptsz"};
-SHIM_EXPORT CUresult cuStreamWaitValue64_v2_ptsz(CUstream stream, CUdeviceptr addr, uint64_t value, uint32_t flags)
+static SHIM_BODY CUresult main_cuStreamWaitValue64_v2_ptsz(CUstream stream, CUdeviceptr addr, uint64_t value, uint32_t flags)
 {
 	return wrap_cuStreamWaitValue64_v2_ptsz(stream, addr, value, flags, &target_cuStreamWaitValue64_v2_ptsz);
 }
+
+SHIM_ENTRY(cuStreamWaitValue64_v2_ptsz, main_cuStreamWaitValue64_v2_ptsz);
 
 static __attribute__((noinline, cold)) CUresult other_cuStreamWaitValue64_v2_ptsz(CUstream stream, CUdeviceptr addr, uint64_t value, uint32_t flags, struct shim_target *target)
 {
@@ -16452,10 +17173,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamWriteValue32_
 }
 
 static struct shim_target target_cuStreamWriteValue32_v2_ptsz = {NULL, "cuStreamWriteValue32_v2_ptsz"};
-SHIM_EXPORT CUresult cuStreamWriteValue32_v2_ptsz(CUstream stream, CUdeviceptr addr, uint32_t value, uint32_t flags)
+static SHIM_BODY CUresult main_cuStreamWriteValue32_v2_ptsz(CUstream stream, CUdeviceptr addr, uint32_t value, uint32_t flags)
 {
 	return wrap_cuStreamWriteValue32_v2_ptsz(stream, addr, value, flags, &target_cuStreamWriteValue32_v2_ptsz);
 }
+
+SHIM_ENTRY(cuStreamWriteValue32_v2_ptsz, main_cuStreamWriteValue32_v2_ptsz);
 
 static __attribute__((noinline, cold)) CUresult other_cuStreamWriteValue32_v2_ptsz(CUstream stream, CUdeviceptr addr, uint32_t value, uint32_t flags, struct shim_target *target)
 {
@@ -16499,10 +17222,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamWriteValue64_
 }
 
 static struct shim_target target_cuStreamWriteValue64_v2_ptsz = {NULL, "cuStreamWriteValue64_v2_ptsz"};
-SHIM_EXPORT CUresult cuStreamWriteValue64_v2_ptsz(CUstream stream, CUdeviceptr addr, uint64_t value, uint32_t flags)
+static SHIM_BODY CUresult main_cuStreamWriteValue64_v2_ptsz(CUstream stream, CUdeviceptr addr, uint64_t value, uint32_t flags)
 {
 	return wrap_cuStreamWriteValue64_v2_ptsz(stream, addr, value, flags, &target_cuStreamWriteValue64_v2_ptsz);
 }
+
+SHIM_ENTRY(cuStreamWriteValue64_v2_ptsz, main_cuStreamWriteValue64_v2_ptsz);
 
 static __attribute__((noinline, cold)) CUresult other_cuStreamWriteValue64_v2_ptsz(CUstream stream, CUdeviceptr addr, uint64_t value, uint32_t flags, struct shim_target *target)
 {
@@ -16549,10 +17274,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamBatchMemOp_v2
 }
 
 static struct shim_target target_cuStreamBatchMemOp_v2_ptsz = {NULL, "cuStreamBatchMemOp_v2_ptsz"};
-SHIM_EXPORT CUresult cuStreamBatchMemOp_v2_ptsz(CUstream stream, uint32_t count, CUstreamBatchMemOpParams *paramArray, uint32_t flags)
+static SHIM_BODY CUresult main_cuStreamBatchMemOp_v2_ptsz(CUstream stream, uint32_t count, CUstreamBatchMemOpParams *paramArray, uint32_t flags)
 {
 	return wrap_cuStreamBatchMemOp_v2_ptsz(stream, count, paramArray, flags, &target_cuStreamBatchMemOp_v2_ptsz);
 }
+
+SHIM_ENTRY(cuStreamBatchMemOp_v2_ptsz, main_cuStreamBatchMemOp_v2_ptsz);
 
 static __attribute__((noinline, cold)) CUresult other_cuStreamBatchMemOp_v2_ptsz(CUstream stream, uint32_t count, CUstreamBatchMemOpParams *paramArray, uint32_t flags, struct shim_target *target)
 {
@@ -16605,10 +17332,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuLaunchKernel_ptsz(C
 }
 
 static struct shim_target target_cuLaunchKernel_ptsz = {NULL, "cuLaunchKernel_ptsz"};
-SHIM_EXPORT SHIM_HOT CUresult cuLaunchKernel_ptsz(CUfunction f, uint32_t gridDimX, uint32_t gridDimY, uint32_t gridDimZ, uint32_t blockDimX, uint32_t blockDimY, uint32_t blockDimZ, uint32_t sharedMemBytes, CUstream hStream, void **kernelParams, void **extra)
+static SHIM_BODY SHIM_HOT CUresult main_cuLaunchKernel_ptsz(CUfunction f, uint32_t gridDimX, uint32_t gridDimY, uint32_t gridDimZ, uint32_t blockDimX, uint32_t blockDimY, uint32_t blockDimZ, uint32_t sharedMemBytes, CUstream hStream, void **kernelParams, void **extra)
 {
 	return wrap_cuLaunchKernel_ptsz(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams, extra, &target_cuLaunchKernel_ptsz);
 }
+
+SHIM_ENTRY(cuLaunchKernel_ptsz, main_cuLaunchKernel_ptsz);
 
 static __attribute__((noinline, cold)) CUresult other_cuLaunchKernel_ptsz(CUfunction f, uint32_t gridDimX, uint32_t gridDimY, uint32_t gridDimZ, uint32_t blockDimX, uint32_t blockDimY, uint32_t blockDimZ, uint32_t sharedMemBytes, CUstream hStream, void **kernelParams, void **extra, struct shim_target *target)
 {
@@ -16658,10 +17387,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuLaunchKernelEx_ptsz
 }
 
 static struct shim_target target_cuLaunchKernelEx_ptsz = {NULL, "cuLaunchKernelEx_ptsz"};
-SHIM_EXPORT SHIM_HOT CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra)
+static SHIM_BODY SHIM_HOT CUresult main_cuLaunchKernelEx_ptsz(const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra)
 {
 	return wrap_cuLaunchKernelEx_ptsz(config, f, kernelParams, extra, &target_cuLaunchKernelEx_ptsz);
 }
+
+SHIM_ENTRY(cuLaunchKernelEx_ptsz, main_cuLaunchKernelEx_ptsz);
 
 static __attribute__((noinline, cold)) CUresult other_cuLaunchKernelEx_ptsz(const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra, struct shim_target *target)
 {
@@ -16712,10 +17443,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuLaunchCooperativeKe
 }
 
 static struct shim_target target_cuLaunchCooperativeKernel_ptsz = {NULL, "cuLaunchCooperativeKernel_ptsz"};
-SHIM_EXPORT SHIM_HOT CUresult cuLaunchCooperativeKernel_ptsz(CUfunction f, uint32_t gridDimX, uint32_t gridDimY, uint32_t gridDimZ, uint32_t blockDimX, uint32_t blockDimY, uint32_t blockDimZ, uint32_t sharedMemBytes, CUstream hStream, void **kernelParams)
+static SHIM_BODY SHIM_HOT CUresult main_cuLaunchCooperativeKernel_ptsz(CUfunction f, uint32_t gridDimX, uint32_t gridDimY, uint32_t gridDimZ, uint32_t blockDimX, uint32_t blockDimY, uint32_t blockDimZ, uint32_t sharedMemBytes, CUstream hStream, void **kernelParams)
 {
 	return wrap_cuLaunchCooperativeKernel_ptsz(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams, &target_cuLaunchCooperativeKernel_ptsz);
 }
+
+SHIM_ENTRY(cuLaunchCooperativeKernel_ptsz, main_cuLaunchCooperativeKernel_ptsz);
 
 static __attribute__((noinline, cold)) CUresult other_cuLaunchCooperativeKernel_ptsz(CUfunction f, uint32_t gridDimX, uint32_t gridDimY, uint32_t gridDimZ, uint32_t blockDimX, uint32_t blockDimY, uint32_t blockDimZ, uint32_t sharedMemBytes, CUstream hStream, void **kernelParams, struct shim_target *target)
 {
@@ -16760,10 +17493,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuLaunchHostFunc_ptsz
 }
 
 static struct shim_target target_cuLaunchHostFunc_ptsz = {NULL, "cuLaunchHostFunc_ptsz"};
-SHIM_EXPORT CUresult cuLaunchHostFunc_ptsz(CUstream hStream, CUhostFn fn, void *userData)
+static SHIM_BODY CUresult main_cuLaunchHostFunc_ptsz(CUstream hStream, CUhostFn fn, void *userData)
 {
 	return wrap_cuLaunchHostFunc_ptsz(hStream, fn, userData, &target_cuLaunchHostFunc_ptsz);
 }
+
+SHIM_ENTRY(cuLaunchHostFunc_ptsz, main_cuLaunchHostFunc_ptsz);
 
 static __attribute__((noinline, cold)) CUresult other_cuLaunchHostFunc_ptsz(CUstream hStream, CUhostFn fn, void *userData, struct shim_target *target)
 {
@@ -16812,10 +17547,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphInstantiateWit
 }
 
 static struct shim_target target_cuGraphInstantiateWithParams_ptsz = {NULL, "cuGraphInstantiateWithParams_ptsz"};
-SHIM_EXPORT CUresult cuGraphInstantiateWithParams_ptsz(CUgraphExec *phGraphExec, CUgraph hGraph, CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams)
+static SHIM_BODY CUresult main_cuGraphInstantiateWithParams_ptsz(CUgraphExec *phGraphExec, CUgraph hGraph, CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams)
 {
 	return wrap_cuGraphInstantiateWithParams_ptsz(phGraphExec, hGraph, instantiateParams, &target_cuGraphInstantiateWithParams_ptsz);
 }
+
+SHIM_ENTRY(cuGraphInstantiateWithParams_ptsz, main_cuGraphInstantiateWithParams_ptsz);
 
 static __attribute__((noinline, cold)) CUresult other_cuGraphInstantiateWithParams_ptsz(CUgraphExec *phGraphExec, CUgraph hGraph, CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams, struct shim_target *target)
 {
@@ -16856,10 +17593,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphUpload_ptsz(CU
 }
 
 static struct shim_target target_cuGraphUpload_ptsz = {NULL, "cuGraphUpload_ptsz"};
-SHIM_EXPORT CUresult cuGraphUpload_ptsz(CUgraphExec hGraphExec, CUstream hStream)
+static SHIM_BODY CUresult main_cuGraphUpload_ptsz(CUgraphExec hGraphExec, CUstream hStream)
 {
 	return wrap_cuGraphUpload_ptsz(hGraphExec, hStream, &target_cuGraphUpload_ptsz);
 }
+
+SHIM_ENTRY(cuGraphUpload_ptsz, main_cuGraphUpload_ptsz);
 
 static __attribute__((noinline, cold)) CUresult other_cuGraphUpload_ptsz(CUgraphExec hGraphExec, CUstream hStream, struct shim_target *target)
 {
@@ -16895,16 +17634,23 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphLaunch_ptsz(CU
 	bool ok = ret == 0;
 	if (ok)
 		shim_task(&c, hStream);
+	if (ok)
+		shim_graph_results(&c, 0, hGraphExec);
 	shim_exit(&c);
+	if (ok) {
+		shim_graph_run(&c, 0, hGraphExec, hStream, true);
+	}
 	shim_leave();
 	return ret;
 }
 
 static struct shim_target target_cuGraphLaunch_ptsz = {NULL, "cuGraphLaunch_ptsz"};
-SHIM_EXPORT CUresult cuGraphLaunch_ptsz(CUgraphExec hGraphExec, CUstream hStream)
+static SHIM_BODY CUresult main_cuGraphLaunch_ptsz(CUgraphExec hGraphExec, CUstream hStream)
 {
 	return wrap_cuGraphLaunch_ptsz(hGraphExec, hStream, &target_cuGraphLaunch_ptsz);
 }
+
+SHIM_ENTRY(cuGraphLaunch_ptsz, main_cuGraphLaunch_ptsz);
 
 static __attribute__((noinline, cold)) CUresult other_cuGraphLaunch_ptsz(CUgraphExec hGraphExec, CUstream hStream, struct shim_target *target)
 {
@@ -17025,10 +17771,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyBatchAsync_pt
 }
 
 static struct shim_target target_cuMemcpyBatchAsync_ptsz = {NULL, "cuMemcpyBatchAsync_ptsz"};
-SHIM_EXPORT SHIM_HOT CUresult cuMemcpyBatchAsync_ptsz(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count, CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs, size_t *failIdx, CUstream hStream)
+static SHIM_BODY SHIM_HOT CUresult main_cuMemcpyBatchAsync_ptsz(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count, CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs, size_t *failIdx, CUstream hStream)
 {
 	return wrap_cuMemcpyBatchAsync_ptsz(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, hStream, &target_cuMemcpyBatchAsync_ptsz);
 }
+
+SHIM_ENTRY(cuMemcpyBatchAsync_ptsz, main_cuMemcpyBatchAsync_ptsz);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemcpyBatchAsync_ptsz(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count, CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs, size_t *failIdx, CUstream hStream, struct shim_target *target)
 {
@@ -17094,10 +17842,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyBatchAsync_v2
 }
 
 static struct shim_target target_cuMemcpyBatchAsync_v2_ptsz = {NULL, "cuMemcpyBatchAsync_v2_ptsz"};
-SHIM_EXPORT SHIM_HOT CUresult cuMemcpyBatchAsync_v2_ptsz(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count, CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs, CUstream hStream)
+static SHIM_BODY SHIM_HOT CUresult main_cuMemcpyBatchAsync_v2_ptsz(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count, CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs, CUstream hStream)
 {
 	return wrap_cuMemcpyBatchAsync_v2_ptsz(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, hStream, &target_cuMemcpyBatchAsync_v2_ptsz);
 }
+
+SHIM_ENTRY(cuMemcpyBatchAsync_v2_ptsz, main_cuMemcpyBatchAsync_v2_ptsz);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemcpyBatchAsync_v2_ptsz(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count, CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs, CUstream hStream, struct shim_target *target)
 {
@@ -17138,10 +17888,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamGetDevice_pts
 }
 
 static struct shim_target target_cuStreamGetDevice_ptsz = {NULL, "cuStreamGetDevice_ptsz"};
-SHIM_EXPORT CUresult cuStreamGetDevice_ptsz(CUstream hStream, CUdevice *device)
+static SHIM_BODY CUresult main_cuStreamGetDevice_ptsz(CUstream hStream, CUdevice *device)
 {
 	return wrap_cuStreamGetDevice_ptsz(hStream, device, &target_cuStreamGetDevice_ptsz);
 }
+
+SHIM_ENTRY(cuStreamGetDevice_ptsz, main_cuStreamGetDevice_ptsz);
 
 static __attribute__((noinline, cold)) CUresult other_cuStreamGetDevice_ptsz(CUstream hStream, CUdevice *device, struct shim_target *target)
 {
@@ -18159,6 +18911,8 @@ const struct shim_name shim_names[] = {
 };
 const uint32_t shim_names_count = 578;
 
+const uint64_t shim_functions = 0x31c90cbe8a1f9a8;
+const char shim_build[] __attribute__((used)) = "acltrace shim: ring " SHIM_STRING(RING_VERSION) ", functions 031c90cbe8a1f9a8";
 const struct shim_injected shim_injected[] = {
 	{NULL, 0, 0, NULL, NULL},
 };

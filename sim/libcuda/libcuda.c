@@ -157,12 +157,12 @@ static uint64_t find_room(uint64_t from, uint64_t to, uint64_t size, uint64_t al
 	return 0;
 }
 
-static CUresult allocate(CUdeviceptr *p, size_t size, int kind)
+static CUresult allocate(CUdeviceptr *p, size_t size, int kind, uint64_t wish)
 {
 	if (p == NULL || size == 0)
 		return INVALID;
 	uint64_t align = kind == MANAGED ? PAGE : UNIT, whole = (size + align - 1) / align * align;
-	uint64_t at = used + whole > TOTAL ? 0 : find_room(0, RESERVE_AT, whole, align, placed());
+	uint64_t at = used + whole > TOTAL ? 0 : find_room(0, RESERVE_AT, whole, align, wish);
 	if (at == 0)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	if (kind == MANAGED && mprotect((void *)at, whole, PROT_READ | PROT_WRITE) != 0)
@@ -919,7 +919,7 @@ static CUresult parse(struct module *m, const char *p)
 			p = declaration(p, v->name, &v->size, &align, &end);
 			while (end == '=' && *p && *p != ';')
 				p++;
-			if (v->size && allocate(&v->at, v->size, PLAIN) == OK) {
+			if (v->size && allocate(&v->at, v->size, PLAIN, 0) == OK) {
 				memset(seen(v->at, v->size), 0, v->size);
 				v->next = m->variables;
 				m->variables = v;
@@ -1144,7 +1144,7 @@ static CUresult memory_call(CUdeviceptr *p, size_t size, int kind)
 {
 	struct context *c;
 	CUresult e = enter(&c);
-	return e ? e : leave(allocate(p, size, kind));
+	return e ? e : leave(allocate(p, size, kind, placed()));
 }
 
 CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize) { return memory_call(dptr, bytesize, PLAIN); }
@@ -1766,7 +1766,7 @@ CUresult cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream)
 {
 	struct stream *s;
 	CUresult e = on_stream(hStream, &s);
-	return e ? e : leave(allocate(dptr, bytesize, PLAIN));
+	return e ? e : leave(allocate(dptr, bytesize, PLAIN, placed()));
 }
 
 CUresult cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream)
@@ -1775,7 +1775,7 @@ CUresult cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemoryPoo
 	CUresult e = on_stream(hStream, &s);
 	if (e)
 		return e;
-	return leave(known(POOL, pool) ? allocate(dptr, bytesize, PLAIN) : INVALID);
+	return leave(known(POOL, pool) ? allocate(dptr, bytesize, PLAIN, placed()) : INVALID);
 }
 
 static void give_back(struct task *t)

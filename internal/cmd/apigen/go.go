@@ -223,7 +223,7 @@ func genTable(all *model, w *writer) {
 	if m.upper != nil {
 		m = m.upper
 	}
-	w.f("// Model is the table of this runtime.\nvar Model = (&api.Model{\nName: %q,\nAccelerator: %#v,\nInstalled: %#v,\nLayers: %#v,\nDevice: api.Window{From: %#x, To: %#x},\nEnvironment: %#v,\nDeviceName: %q,\nExhausted: %#v,\nPending: %d,\nConstants: %d,\nSimulator: %#v,\nFaults: %#v,\nFuncs: []api.Func{", m.Name, m.Accelerator, m.Installed, all.Layers, m.Device.From, m.Device.To, m.Environment, m.DeviceName, m.Exhausted, m.Pending, m.Constants, m.Simulator, m.Faults)
+	w.f("// Model is the table of this runtime.\nvar Model = (&api.Model{\nName: %q,\nShim: %q,\nAccelerator: %#v,\nInstalled: %#v,\nLayers: %#v,\nDevice: api.Window{From: %#x, To: %#x},\nEnvironment: %#v,\nDeviceName: %q,\nExhausted: %#v,\nPending: %d,\nConstants: %d,\nSimulator: %#v,\nFaults: %#v,\nFuncs: []api.Func{", m.Name, m.Shim, m.Accelerator, m.Installed, all.Layers, m.Device.From, m.Device.To, m.Environment, m.DeviceName, m.Exhausted, m.Pending, m.Constants, m.Simulator, m.Faults)
 	for i := range all.Funcs {
 		genFunc(w, &all.Funcs[i])
 	}
@@ -299,7 +299,7 @@ func goItem(ctype string) string {
 }
 
 func goMembers(ms []api.Member) string {
-	return strings.ReplaceAll(fmt.Sprintf("%#v", ms), "api.Member{Type", "{Type")
+	return strings.ReplaceAll(fmt.Sprintf("%#v", ms), "api.Member{Name", "{Name")
 }
 
 // genLayout writes what is shown of a structure.
@@ -328,6 +328,9 @@ func goFields(fields []api.Field) string {
 		}
 		if f.New {
 			s += ", New: true"
+		}
+		if f.Type != "" {
+			s += fmt.Sprintf(", Type: %q", f.Type)
 		}
 		s += "},"
 	}

@@ -76,6 +76,10 @@ func run() error {
 		return err
 	}
 	acl := all.upper
+	both := &model{Model: api.Model{Name: "acl and api/cuda"}} // the player calls functions of any runtime
+	both.Funcs, both.structs = append(slices.Clone(all.Funcs), cuda.Funcs...), append(slices.Clone(all.structs), cuda.structs...)
+	slices.SortFunc(both.Funcs, func(a, b api.Func) int { return int(a.ID) - int(b.ID) })
+	both.Funcs = slices.CompactFunc(both.Funcs, func(a, b api.Func) bool { return a.ID == b.ID })
 	type output struct {
 		path string
 		gen  func(*model, *writer) error
@@ -86,7 +90,7 @@ func run() error {
 		{"api/acl/include/acl/acl.h", genHeader, acl},
 		{"probe/shim/acl_gen.c", genShim, all},
 		{"probe/shim/libraries_gen.h", genLibraries, &model{Model: api.Model{Name: all.Name, Layers: append(slices.Clone(all.Layers), cuda.Layers...)}}},
-		{"replay/player/call_gen.h", genPlayer, all},
+		{"replay/player/call_gen.h", genPlayer, both},
 		{"docs/coverage.md", genCoverage, all},
 		{"api/cuda/cuda_gen.go", genModel, cuda},
 		{"api/cuda/include/cuda.h", genHeader, cuda.upper},

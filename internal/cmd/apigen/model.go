@@ -352,6 +352,7 @@ func (m *model) loadSemantics() error {
 		Environment []string
 		DeviceName  string `yaml:"device_name"`
 		Accelerator api.Accelerator
+		Shim        string
 		Installed   api.Installed
 		Simulator   api.Simulator
 		Faults      api.Faults
@@ -377,7 +378,7 @@ func (m *model) loadSemantics() error {
 	m.Layers = []api.Layer{{Name: m.Name, Libraries: doc.Layer.Libraries, Outer: doc.Layer.Outer, Errors: doc.Layer.Errors}}
 	m.Environment, m.Simulator, m.DeviceName, m.Faults = doc.Environment, doc.Simulator, doc.DeviceName, doc.Faults
 	m.Exhausted, m.Accelerator, m.Installed = doc.Exhausted, doc.Accelerator, doc.Installed
-	m.Pending, m.Constants, m.aliases = doc.Pending, doc.Constants, doc.Aliases
+	m.Pending, m.Constants, m.aliases, m.Shim = doc.Pending, doc.Constants, doc.Aliases, doc.Shim
 	for i := range m.Funcs {
 		f := &m.Funcs[i]
 		f.RetError, f.Outer, f.Notes = f.Return == doc.Layer.Errors, doc.Layer.Outer || doc.Layer.Called, doc.Layer.Notes || doc.Layer.Called
@@ -875,7 +876,11 @@ func (m *model) fields(s *structType) []api.Field {
 	for _, f := range s.fields {
 		if i := slices.IndexFunc(s.nested, func(n nested) bool { return n.field == f.name }); i >= 0 {
 			n := &s.nested[i]
-			fs = append(fs, api.Field{Offset: uint32(f.offset), Item: uint32(i + 1), String: n.size == "", Unit: n.unit,
+			var elem string
+			if base, pointer := strings.CutSuffix(strings.TrimPrefix(f.ctype, "const "), "*"); pointer && m.structByName(base) != nil {
+				elem = base
+			}
+			fs = append(fs, api.Field{Type: elem, Offset: uint32(f.offset), Item: uint32(i + 1), String: n.size == "", Unit: n.unit,
 				Count: s.member(n.count), Unless: s.member(n.unless), Object: n.makes, New: n.makes != ""})
 		} else if o := m.object(f.ctype); o != "" {
 			fs = append(fs, api.Field{Offset: uint32(f.offset), Object: o})
@@ -970,7 +975,7 @@ func (m *model) members(s *structType, name string, at int) (ms []api.Member, er
 		}
 		inner := m.structByName(f.ctype)
 		if inner == nil {
-			return []api.Member{{Type: f.ctype, Offset: uint32(at + f.offset), Size: uint32(f.size)}}, nil
+			return []api.Member{{Name: f.name, Object: m.object(f.ctype), Type: f.ctype, Offset: uint32(at + f.offset), Size: uint32(f.size)}}, nil
 		}
 		for _, g := range inner.fields {
 			more, e := m.members(inner, g.name, at+f.offset)
