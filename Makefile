@@ -1,6 +1,6 @@
 # Everything that a contributor runs. Each target does its own set-up.
 .DELETE_ON_ERROR:
-.PHONY: setup build cross demo demo-jaeger jaeger collector generate test bench lint soak clean
+.PHONY: setup build cross demo demo-jaeger jaeger collector generate test test-gpu bench lint soak clean
 
 # Where scripts/setup.sh puts Go on a machine whose own is too old.
 export PATH := $(CURDIR)/build/go/bin:$(PATH)
@@ -172,6 +172,10 @@ collector:
 
 test: build lib/break/libaclsim.so
 	@scripts/test.sh
+
+# On a machine with an NVIDIA GPU: the CUDA examples run, are recorded and replayed on its driver. Elsewhere it says why it does not.
+test-gpu: build
+	@scripts/test-gpu.sh
 
 bench: build
 	@scripts/bench.sh
