@@ -9123,7 +9123,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamQuery(CUstrea
 	bool ok = ret == 0;
 	shim_exit(&c);
 	if (ok) {
-		shim_synced_stream(hStream);
+		shim_synced_stream(hStream, until);
 	}
 	shim_leave();
 	return ret;
@@ -16734,7 +16734,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamQuery_ptsz(CU
 	bool ok = ret == 0;
 	shim_exit(&c);
 	if (ok) {
-		shim_synced_stream(hStream);
+		shim_synced_stream(hStream, until);
 	}
 	shim_leave();
 	return ret;

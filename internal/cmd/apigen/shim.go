@@ -518,7 +518,7 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 	case api.PollStream, api.PollEvent:
 		if !slices.ContainsFunc(f.Params, func(p api.Param) bool { return p.Role == api.Out }) {
 			if f.Sync == api.PollStream {
-				add(&later, "shim_synced_stream(%s);", stream)
+				add(&later, "shim_synced_stream(%s, until);", stream)
 			} else {
 				add(&later, "shim_synced_event(%s);", f.Params[f.Event].Name)
 			}
