@@ -121,6 +121,19 @@ func (p *pod) halfway() {
 	time.Sleep(50 * time.Millisecond)
 }
 
+// recording waits until a recorder has calls of the job.
+func (p *pod) recording(pid int) {
+	p.t.Helper()
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+		for _, dir := range record.Sessions("") {
+			if st, err := record.Ask(dir, &record.Request{Do: record.ActStatus}); err == nil && st.Recorder == pid && st.Calls > 40 {
+				return
+			}
+		}
+	}
+	p.t.Errorf("nothing is recorded: %s", p.log.String())
+}
+
 // traces returns how many calls the traces have, and how many they say are missing.
 func (p *pod) traces() (calls, lost uint64) {
 	p.t.Helper()
@@ -314,7 +327,7 @@ func (p *pod) play(f *failure) (result string, took time.Duration) {
 		if f.record == nil {
 			p.halfway()
 		} else {
-			time.Sleep(300 * time.Millisecond)
+			p.recording(job.Process.Pid)
 		}
 		f.during(p)
 	}
