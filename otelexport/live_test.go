@@ -118,10 +118,10 @@ func counted(x *meter) map[string]value {
 		c := *v
 		text := ""
 		for _, a := range v.attrs.ToSlice() {
-			text += fmt.Sprintf(" %s=%s", a.Key, a.Value.Emit())
+			text += fmt.Sprintf(" %s=%s", a.Key, a.Value.String())
 		}
 		c.attrs = attribute.Set{} // is in the key
-		out[service.Emit()+" "+pid.Emit()+" "+k.m.Name+text] = c
+		out[service.String()+" "+pid.String()+" "+k.m.Name+text] = c
 	}
 	return out
 }
