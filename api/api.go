@@ -133,6 +133,7 @@ const (
 	Function Object = "function"
 	ArgsList Object = "args"
 	Graph    Object = "graph"  // what a capture records, and what runs as one
+	Node     Object = "node"   // of a graph
 	Notify   Object = "notify" // an event that is reset by whoever waited for it, also of another process
 	// Counter is a notify with a value.
 	Counter Object = "counting notify"
@@ -359,6 +360,9 @@ type Param struct {
 	Block *Block
 }
 
+// ArgItems is the number before those of the items of a Field with Args.
+const ArgItems = 16
+
 // Items of a Struct with a Block.
 const (
 	BlockFrom = 1
@@ -385,8 +389,9 @@ type Side struct {
 
 // Kinds of memory of a Side. What is none of them is not looked at.
 const (
-	HostSide   = 1
-	DeviceSide = 2
+	HostSide    = 1
+	DeviceSide  = 2
+	UnifiedSide = 4 // the address tells
 )
 
 // A Field is a place in a structure that is worth something in its own run alone: a pointer, or a handle.
@@ -397,6 +402,10 @@ type Field struct {
 	String bool   // the data is a string, without its NUL
 	New    bool   // the data is what the call stores: handles of Objects that it makes, 8 bytes each
 	Type   string // of an element of the data, "" where it has none
+	// Args says that the data are the arguments of a kernel behind an array of pointers: items from ArgItems+1 on. Packed says that it is
+	// the block of them that a list leads to. Callback marks a function of the program's, Dropped what such a function is given: both
+	// are worth nothing to a replay.
+	Args, Packed, Callback, Dropped bool
 	// Unit is the number of bytes of other data, times the value of the member Count where that has a size. The member Unless,
 	// where it has a size, says by a value other than 0 that the memory is the device's.
 	Unit          uint64
@@ -493,6 +502,9 @@ type Func struct {
 	// Stream is the parameter that names the stream of the task or the wait, Event the one that names the event or
 	// notify; -1 where there is none.
 	Stream, Event int8
+	// Graph is the parameter with the graph, or the node of one, that the call puts its task into: it runs each time that the graph does. -1
+	// where it is put on a stream.
+	Graph int8
 	// Names is the parameter with the name of the object that the call makes, else of the first one that it uses; -1 where
 	// there is none.
 	Names int8
@@ -524,6 +536,26 @@ func (f *Func) Plain() bool {
 		}
 	}
 	return true
+}
+
+// Graphs are the parameters with a graph that changes and the one whose tasks it gets; -1 each where the call is none such.
+func (f *Func) Graphs() (into, from int) {
+	into, from = -1, -1
+	for i := range f.Params {
+		switch p := &f.Params[i]; {
+		case p.Object != Graph:
+		case p.Role == New:
+			return -1, -1
+		case p.Role == Use && into < 0:
+			into = i
+		case p.Role == Use:
+			from = i
+		}
+	}
+	if from < 0 || f.Capture != NoCapture {
+		return -1, -1
+	}
+	return into, from
 }
 
 // Param returns the number of the parameter with the given name, -1 where there is none.
@@ -608,12 +640,14 @@ type Faults struct {
 // Accelerator is what a runtime's devices are called and who makes them.
 type Accelerator struct{ Kind, Vendor string }
 
-// Installed says which files on a machine tell the versions of a runtime and its driver: the first that is there does.
+// Installed says which files on a machine tell the versions of a runtime and its driver: the first that is there does. And which
+// ones tell that the machine has a device.
 type Installed struct {
 	Homes   []string // variables of the environment with a folder of the runtime
 	Folders []string // of the runtime, where no variable names one
 	Runtime []string // files in such a folder
 	Driver  []string // files of the driver
+	Devices []string // patterns
 }
 
 // Model is everything known about one runtime.

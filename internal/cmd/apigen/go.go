@@ -332,6 +332,14 @@ func goFields(fields []api.Field) string {
 		if f.Type != "" {
 			s += fmt.Sprintf(", Type: %q", f.Type)
 		}
+		for _, is := range []struct {
+			name string
+			so   bool
+		}{{"Args", f.Args}, {"Packed", f.Packed}, {"Callback", f.Callback}, {"Dropped", f.Dropped}} {
+			if is.so {
+				s += ", " + is.name + ": true"
+			}
+		}
 		s += "},"
 	}
 	return s + "}"
@@ -349,8 +357,8 @@ func goBlock(p *api.Param) string {
 }
 
 func genFunc(w *writer, f *api.Func) {
-	w.f("{ID: %d, Name: %q, Layer: %q, Return: %q, RetWidth: %d, RetVoid: %t, RetError: %t, Ret: %d, RetObject: %q, RetVolatile: %t, Task: %d, Sync: %d, Capture: %d, Begins: %t, Reports: %t, Meets: %t, Outer: %t, Notes: %t, Called: %t, Shares: %d, StandIn: %q, Range: %d, Entry: %d, Selects: %d, Device: %d, Stream: %d, Event: %d, Names: %d, Modelled: %t, Simulated: %t, Since: %q, Words: %d,\nDoc: %q,",
-		f.ID, f.Name, f.Layer, f.Return, f.RetWidth, f.RetVoid, f.RetError, f.Ret, f.RetObject, f.RetVolatile, f.Task, f.Sync, f.Capture, f.Begins, f.Reports, f.Meets, f.Outer, f.Notes, f.Called, f.Shares, f.StandIn, f.Range, f.Entry, f.Selects, f.Device, f.Stream, f.Event, f.Names, f.Modelled, f.Simulated, f.Since, f.Words, f.Doc)
+	w.f("{ID: %d, Name: %q, Layer: %q, Return: %q, RetWidth: %d, RetVoid: %t, RetError: %t, Ret: %d, RetObject: %q, RetVolatile: %t, Task: %d, Sync: %d, Capture: %d, Begins: %t, Reports: %t, Meets: %t, Outer: %t, Notes: %t, Called: %t, Shares: %d, StandIn: %q, Range: %d, Entry: %d, Selects: %d, Device: %d, Stream: %d, Event: %d, Graph: %d, Names: %d, Modelled: %t, Simulated: %t, Since: %q, Words: %d,\nDoc: %q,",
+		f.ID, f.Name, f.Layer, f.Return, f.RetWidth, f.RetVoid, f.RetError, f.Ret, f.RetObject, f.RetVolatile, f.Task, f.Sync, f.Capture, f.Begins, f.Reports, f.Meets, f.Outer, f.Notes, f.Called, f.Shares, f.StandIn, f.Range, f.Entry, f.Selects, f.Device, f.Stream, f.Event, f.Graph, f.Names, f.Modelled, f.Simulated, f.Since, f.Words, f.Doc)
 	if f.Idle {
 		w.f("Idle: true,")
 	}

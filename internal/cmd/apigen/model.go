@@ -71,6 +71,8 @@ type nested struct {
 	unit   uint64     // of the size
 	count  string     // the field that the unit is taken times, "" for none
 	makes  api.Object // of handles that the call stores there
+	kernel string     // where the arguments of a kernel lie there: the kernel in C, with @ for the structure
+	form   string     // packed, function, dropped: see api.Field; "" for other memory
 }
 
 type field struct {
@@ -224,7 +226,7 @@ func (m *model) loadFunctions() error {
 		return err
 	}
 	for _, r := range rows {
-		f := api.Func{Name: r[0], Return: normalize(r[2]), Since: r[4], Doc: r[5], Layer: m.Name, Stream: -1, Event: -1, Names: -1, Selects: -1, Device: -1, Entry: -1}
+		f := api.Func{Name: r[0], Return: normalize(r[2]), Since: r[4], Doc: r[5], Layer: m.Name, Stream: -1, Event: -1, Graph: -1, Names: -1, Selects: -1, Device: -1, Entry: -1}
 		f.RetVoid = f.Return == "void"
 		m.header[f.Name] = r[1]
 		if r[7] != "" && r[7] != "-" {
@@ -332,12 +334,12 @@ const (
 )
 
 type semantics struct {
-	Task, Sync, Capture, Range, Ret, Selects, Device, Entry, Names string
-	Shares, StandIn, Replay                                        string
-	Begins, Reports, Meets                                         bool
-	meaning                                                        `yaml:",inline"`
-	Inject                                                         []int
-	Params                                                         map[string]string
+	Task, Sync, Capture, Range, Ret, Selects, Device, Entry, Names, Graph string
+	Shares, StandIn, Replay                                               string
+	Begins, Reports, Meets                                                bool
+	meaning                                                               `yaml:",inline"`
+	Inject                                                                []int
+	Params                                                                map[string]string
 }
 
 func (m *model) loadSemantics() error {
@@ -585,7 +587,7 @@ func (m *model) apply(f *api.Func, s *semantics) error {
 	for _, c := range []struct {
 		key, param string
 		to         *int8
-	}{{"selects", s.Selects, &f.Selects}, {"device", s.Device, &f.Device}, {"entry", s.Entry, &f.Entry}, {"names", s.Names, &f.Names}} {
+	}{{"selects", s.Selects, &f.Selects}, {"device", s.Device, &f.Device}, {"entry", s.Entry, &f.Entry}, {"names", s.Names, &f.Names}, {"graph", s.Graph, &f.Graph}} {
 		if c.param == "" {
 			continue
 		}
@@ -822,7 +824,9 @@ func (m *model) factor(f *api.Func, t string) (string, error) {
 var madeRE = regexp.MustCompile(`^new ([a-z ]+)\((.*)\)$`)
 
 // nest says what lies behind the pointers of a structure: the bytes, a number times one of its fields, `string`, or `new KIND(bytes)`,
-// handles that the call stores; `unless FIELD` where a field says that it is no memory of the host's.
+// handles that the call stores; `unless FIELD` where a field says that it is no memory of the host's. `arguments of FIELD` are those of the
+// kernel that the field names, or the one of several that is there; `packed` is a list that leads to them. A `function` is the program's,
+// and what it is given is `dropped`.
 func (m *model) nest(name string, fields map[string]string) error {
 	s := m.structByName(name)
 	if s == nil {
@@ -837,6 +841,24 @@ func (m *model) nest(name string, fields map[string]string) error {
 		n := nested{field: f.name}
 		if made := madeRE.FindStringSubmatch(text); made != nil {
 			n.makes, text = api.Object(made[1]), made[2]
+		}
+		if kernels, ok := strings.CutPrefix(text, "arguments of "); ok {
+			for _, k := range strings.Fields(kernels) {
+				if !s.has(k) {
+					return fmt.Errorf("no field %s", k)
+				}
+				if n.kernel != "" {
+					n.kernel += " ? (const void *)" + n.kernel + " : (const void *)"
+				}
+				n.kernel += "@" + k
+			}
+			s.nested = append(s.nested, n)
+			continue
+		}
+		if text == "packed" || text == "function" || text == "dropped" {
+			n.form = text
+			s.nested = append(s.nested, n)
+			continue
 		}
 		n.size, n.unless, _ = strings.Cut(text, " unless ")
 		if n.unless != "" && !s.has(n.unless) {
@@ -880,8 +902,9 @@ func (m *model) fields(s *structType) []api.Field {
 			if base, pointer := strings.CutSuffix(strings.TrimPrefix(f.ctype, "const "), "*"); pointer && m.structByName(base) != nil {
 				elem = base
 			}
-			fs = append(fs, api.Field{Type: elem, Offset: uint32(f.offset), Item: uint32(i + 1), String: n.size == "", Unit: n.unit,
-				Count: s.member(n.count), Unless: s.member(n.unless), Object: n.makes, New: n.makes != ""})
+			fs = append(fs, api.Field{Type: elem, Offset: uint32(f.offset), Item: uint32(i + 1), String: n.size == "" && n.form == "" && n.kernel == "", Unit: n.unit,
+				Count: s.member(n.count), Unless: s.member(n.unless), Object: n.makes, New: n.makes != "", Args: n.kernel != "", Packed: n.form == "packed",
+				Callback: n.form == "function", Dropped: n.form == "dropped"})
 		} else if o := m.object(f.ctype); o != "" {
 			fs = append(fs, api.Field{Offset: uint32(f.offset), Object: o})
 		}

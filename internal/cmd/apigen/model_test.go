@@ -195,7 +195,7 @@ func noneNamed(t *testing.T, m *model) {
 	if kind := m.Accelerator.Kind; kind != "gpu" { // which viewers call all such devices
 		names[kind] = true
 	}
-	for _, n := range slices.Concat(m.Installed.Homes, m.Installed.Folders, m.Installed.Driver) {
+	for _, n := range slices.Concat(m.Installed.Homes, m.Installed.Folders, m.Installed.Driver, m.Installed.Devices) {
 		names[n] = true
 	}
 	for _, f := range m.Funcs {

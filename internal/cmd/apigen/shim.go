@@ -47,6 +47,12 @@ func (m *model) nested(f *api.Func, p *api.Param, n int, ok string) (near, far s
 		from, size := fmt.Sprintf("(const void *)(uintptr_t)%s%s", at, field.field), strings.ReplaceAll(field.size, "@", at)
 		put, cond := fmt.Sprintf("shim_far(&c, %d, 0, %d, %s, %s);", n, i+1, from, size), ""
 		switch {
+		case field.form == "packed":
+			put = fmt.Sprintf("shim_packed(&c, %d, %d, %s%s);", n, i+1, at, field.field)
+		case field.form != "":
+			continue // of the program's alone
+		case field.kernel != "":
+			put = fmt.Sprintf("shim_args_array(&c, %d, %d, %s, %s%s);", n, api.ArgItems, strings.ReplaceAll(field.kernel, "@", at), at, field.field)
 		case field.makes != "":
 			put, cond = fmt.Sprintf("shim_far(&c, %d, PIECE_OUT, %d, %s, %s);", n, i+1, from, size), fmt.Sprintf("if (%s <= RING_INLINE)\n\t\t\t", size)
 		case size == "":
@@ -203,7 +209,7 @@ func (m *model) genEntries(w *writer, f *api.Func) []shimName {
 	if f.Task == api.Kernel || f.Task == api.Copy {
 		hot = " SHIM_HOT"
 	}
-	if m.owns(f) != "" {
+	if m.always(f) {
 		w.f("SHIM_EXPORT %s(%s)\n{\n\t%swrap_%s(%s&target_%s);\n}\n", cDecl(f.Return, f.Name), cParams(f), ret, f.Name, args, f.Name)
 	} else {
 		w.f("static SHIM_BODY%s %s(%s)\n{\n\t%swrap_%s(%s&target_%s);\n}\n", hot, cDecl(f.Return, "main_"+f.Name), cParams(f), ret, f.Name, args, f.Name)
@@ -229,34 +235,39 @@ func (m *model) genEntries(w *writer, f *api.Func) []shimName {
 	return names
 }
 
-// plain writes a launch with one small block of arguments, and nothing else to capture, where f can be one.
+// plain writes a launch with a few small blocks, and nothing else to capture, where f can be one.
 func (m *model) plain(w *writer, f *api.Func) bool {
-	if f.Task != api.Kernel || !f.RetError || f.Stream < 0 || f.Outer || f.Words == 0 {
+	const words, blocks = 12, 3 // as in shim.h
+	if f.Task != api.Kernel || !f.RetError || f.Stream < 0 || f.Outer || f.Words == 0 || f.Words > words {
 		return false
 	}
-	block, when := -1, []string{"!shim_special()", "real != NULL"}
+	when, pieces := []string{"!shim_special()", "real != NULL"}, []string{}
 	for n, p := range f.Params {
 		switch {
-		case (p.Role == api.Args || p.Role == api.In) && block < 0:
-			block = n
+		case p.Role == api.Args || p.Role == api.In:
 			when = append(when, fmt.Sprintf("shim_plain_block(%s, %s)", p.Name, m.cSize(f, &p)))
-		case p.Role == api.Args || p.Role == api.In || p.Role == api.List:
-			when = append(when, p.Name+" == NULL")
+			pieces = append(pieces, fmt.Sprintf("shim_plain_piece(to, %d, %s, %s)", n, p.Name, m.cSize(f, &p)))
+		case p.Role == api.List:
+			when = append(when, fmt.Sprintf("shim_plain_list(%s, %d)", p.Name, p.Elem))
+			pieces = append(pieces, fmt.Sprintf("shim_plain_elements(to, %d, %s, %d)", n, p.Name, p.Elem))
 		case !slices.Contains([]api.Role{api.Value, api.Use, api.Address, api.DevArgs, api.Opaque}, p.Role):
 			return false
 		}
 	}
-	at := "0, NULL, 0"
-	if block >= 0 {
-		at = fmt.Sprintf("%d, %s, %s", block, f.Params[block].Name, m.cSize(f, &f.Params[block]))
+	if len(pieces) > blocks {
+		return false
 	}
 	w.f("static SHIM_BODY %s(%s)\n{", cDecl(f.Return, "plain_"+f.Name), cParams(f))
 	w.f("\t%s = shim_real_known(&target_%s.real);", cDecl(f.Return, "(*real)("+cParams(f)+")"), f.Name)
 	w.f("\tif (%s && shim_plain()) {", strings.Join(when, " && "))
 	m.words(w, f, "w")
-	w.f("\t\tstruct call_record *r = shim_plain_enter(%d, w, %d, %s);", f.ID, f.Words, at)
+	w.f("\t\tstruct call_record *r = shim_plain_enter(w, %d);\n\t\tuint64_t *to = shim_plain_pieces(r, %d);", f.Words, f.Words)
+	for _, p := range pieces {
+		w.f("\t\tto = %s;", p)
+	}
+	w.f("\t\tshim_plain_commit(r, %d, to);", f.ID)
 	w.f("\t\t%s = real(%s);", cDecl(f.Return, "ret"), cArgs(f))
-	w.f("\t\tr->end = shim_counter();\n\t\tr->ret = %s;", m.cWord(f.Return, "ret"))
+	w.f("\t\tshim_stamp(&r->end);\n\t\tr->ret = %s;", m.cWord(f.Return, "ret"))
 	w.f("\t\tif (ret == 0 && shim_after_task)\n\t\t\tshim_plain_task(r, %s);\n\t\telse\n\t\t\tshim_plain_exit(r);\n\t\treturn ret;\n\t}", f.Params[f.Stream].Name)
 	w.f("\treturn main_%s(%s);\n}\n", f.Name, cArgs(f))
 	return true
@@ -303,7 +314,53 @@ func (m *model) owns(f *api.Func) string {
 	case k.Passes != "":
 		return fmt.Sprintf("if (ret == 0)\n\t\t\tshim_passed(\"%s\");", f.Name)
 	}
+	if made := m.parameters(f); made != "" {
+		return "if (ret == 0)\n\t\t\t" + made
+	}
 	return ""
+}
+
+// parameters is how the shim gets to know the parameters of kernels, where binaries tell what they are: from what is loaded, and by which
+// handles the program names the kernels in it.
+func (m *model) parameters(f *api.Func) string {
+	param := func(is func(p *api.Param) bool) string {
+		if i := slices.IndexFunc(f.Params, func(p api.Param) bool { return is(&p) }); i >= 0 {
+			return f.Params[i].Name
+		}
+		return ""
+	}
+	role := func(role api.Role, object api.Object) string {
+		return param(func(p *api.Param) bool { return p.Role == role && p.Object == object })
+	}
+	image := func(f api.Func) bool {
+		return slices.ContainsFunc(f.Params, func(p api.Param) bool { return p.Role == api.Image })
+	}
+	if !slices.ContainsFunc(m.Funcs, image) {
+		return ""
+	}
+	loaded, from, found := role(api.New, api.Binary), role(api.Use, api.Binary), role(api.Find, api.Function)
+	file := param(func(p *api.Param) bool { return p.Role == api.File })
+	switch {
+	case loaded != "" && image(*f):
+		return fmt.Sprintf("shim_binary(*%s, %s);", loaded, param(func(p *api.Param) bool { return p.Role == api.Image }))
+	case loaded != "" && file != "":
+		return fmt.Sprintf("shim_binary_file(*%s, %s);", loaded, file)
+	case found != "" && from != "" && f.Names >= 0:
+		return fmt.Sprintf("shim_kernel(*%s, %s, %s);", found, from, f.Params[f.Names].Name)
+	case found != "" && role(api.Use, api.Function) != "":
+		return fmt.Sprintf("shim_kernel_as(*%s, %s);", found, role(api.Use, api.Function))
+	}
+	return ""
+}
+
+// always reports whether the shim has something to do in a call that is not recorded.
+func (m *model) always(f *api.Func) bool { return m.owns(f) != "" || m.endsFunctions(f) }
+
+// endsFunctions reports whether functions are no more after a call.
+func (m *model) endsFunctions(f *api.Func) bool {
+	return m.meanings[f.Name].Ends != "" || slices.ContainsFunc(f.Params, func(p api.Param) bool {
+		return p.Role == api.End && (p.Object == api.Binary || p.Object == api.Context)
+	})
 }
 
 func (m *model) genWrapper(w *writer, f *api.Func) error {
@@ -318,8 +375,11 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 	default:
 		w.f("\t\treturn 0;")
 	}
+	if m.endsFunctions(f) {
+		w.f("\tshim_functions_end();")
+	}
 	switch {
-	case m.owns(f) != "":
+	case m.always(f):
 	case f.RetVoid:
 		w.f("\tif (shim_quiet()) {\n\t\treal(%s);\n\t\treturn;\n\t}", cArgs(f))
 	default:
@@ -436,6 +496,13 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 					name string
 					item int
 				}{{"from", api.BlockFrom}, {"to", api.BlockTo}} {
+					if f.Graph >= 0 && side.item == api.BlockTo {
+						// The call brings nothing: runs of the graph do.
+						if g := &f.Params[f.Graph]; g.Object == api.Graph {
+							add(&later, "shim_block_captured(%s, %s, &block);", g.Name, p.Name)
+						}
+						continue
+					}
 					add(&later, "shim_block(&c, %d, %d, %s, &block, &block.%s, %t, %s);", n, side.item, p.Name, side.name, async, stream)
 				}
 			}
@@ -463,9 +530,9 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 		case api.Launch:
 			add(&before, "shim_buffers_captured(&c, %d, %s);", n, p.Name)
 		case api.Array:
-			add(&before, "shim_args_array(&c, %d, %s, %s);", n, f.Params[kernel].Name, p.Name)
+			add(&before, "shim_args_array(&c, %d, 0, %s, %s);", n, f.Params[kernel].Name, p.Name)
 		case api.Packed:
-			add(&before, "shim_packed(&c, %d, %s);", n, p.Name)
+			add(&before, "shim_packed(&c, %d, 1, %s);", n, p.Name)
 		case api.Image:
 			add(&after, "if (ok)\n\t\tshim_in(&c, %d, shim_image(%s), shim_image_size(%s), ok);", n, p.Name, p.Name)
 			add(&later, "shim_large(c.seq, %d, 0, shim_image(%s), shim_image_size(%s));", n, p.Name, p.Name)
@@ -548,7 +615,11 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 	if f.Task != api.NoTask && f.Stream >= 0 {
 		add(&after, "if (ok)\n\t\tshim_task(&c, %s);", stream)
 		if f.Task.Works() && !f.Outer {
-			add(&hooksBefore, "shim_timed(&c, %s);", stream)
+			on := stream
+			if strings.HasSuffix(f.Name, threadStream) && stream != "NULL" {
+				on = fmt.Sprintf("%s == NULL ? (void *)CU_STREAM_PER_THREAD : (void *)%s", stream, stream)
+			}
+			add(&hooksBefore, "shim_timed(&c, %s);", on)
 		}
 	}
 	switch f.Capture {
@@ -584,6 +655,13 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 		if to >= 0 && from >= 0 {
 			add(&hooks, "shim_graph_copied(*%s, %s);", f.Params[to].Name, f.Params[from].Name)
 		}
+	}
+	// What one graph has, another gets: as a part of its own, or in the place of what it had.
+	if into, from := f.Graphs(); into >= 0 && from >= 0 {
+		if f.Graph < 0 {
+			add(&hooks, "shim_graph_ended(%s);", f.Params[into].Name)
+		}
+		add(&hooks, "shim_graph_copied(%s, %s);", f.Params[into].Name, f.Params[from].Name)
 	}
 	if f.Task == api.HostFunc && m.plainCallback(f) {
 		hooksBefore = append(hooksBefore, calledBack(f)...)
@@ -642,6 +720,9 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 	w.f("\t%s();\n%s\n}\n", leave, give)
 	return nil
 }
+
+// threadStream ends the name of a function whose default stream is the thread's own.
+const threadStream = "_ptsz"
 
 // stream is the expression for the stream that a call names: a parameter, or a field of a structure.
 func (m *model) stream(f *api.Func) string {
