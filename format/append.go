@@ -43,7 +43,8 @@ func NewAppender(w *Writer) *Appender {
 }
 
 // Append adds some traces at once: their calls are put in the order of their ends, with the shifts. One Append must not add calls that end before those of the one before.
-// Memory grows with the number of payloads, with 16 bytes for each call whose data came after it, and not with the number of calls.
+// Memory grows with the number of payloads, with 16 bytes for each call whose data came after it, and not with the number of calls; each trace takes that of one
+// decoded chunk.
 func (a *Appender) Append(sources ...*Source) error {
 	var from []*appended
 	defer func() {
@@ -53,7 +54,7 @@ func (a *Appender) Append(sources ...*Source) error {
 	}()
 	for _, src := range sources {
 		s := &appended{Source: src, a: a, blobs: map[BlobID]BlobID{}}
-		if err := s.begin(); err != nil {
+		if err := s.begin(maxAhead / len(sources)); err != nil {
 			return fmt.Errorf("%s: %w", src.Reader.Path(), err)
 		}
 		from = append(from, s)
@@ -97,8 +98,8 @@ type appended struct {
 // dropped stands for a call that was not kept.
 const dropped = ^uint64(0)
 
-func (s *appended) begin() error {
-	s.next, s.stop = iter.Pull2(s.Reader.Calls(nil))
+func (s *appended) begin(ahead int) error {
+	s.next, s.stop = iter.Pull2(s.Reader.callsAhead(nil, ahead))
 	if err := s.people(); err != nil {
 		return err
 	}

@@ -45,7 +45,7 @@ func (r *Reader) Batches(f *Filter, columns Columns) iter.Seq2[*Batch, error] {
 		if columns&StartColumn != 0 {
 			m.want.columns |= DurColumn // since a start is counted from the end before
 		}
-		l := r.newLoader(m)
+		l := r.newLoader(m, maxAhead)
 		defer l.close()
 		t := batcher{columns: columns}
 		for {
@@ -62,7 +62,7 @@ func (r *Reader) Batches(f *Filter, columns Columns) iter.Seq2[*Batch, error] {
 				t.turn(b, from)
 				ok = yield(&t.batch, nil)
 			}
-			r.release(b)
+			release(b)
 			if !ok {
 				return
 			}

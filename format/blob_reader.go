@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 
 	"github.com/zeebo/xxh3"
 
@@ -16,6 +17,12 @@ import (
 type blobReader struct {
 	r    *Reader
 	maps []*container.Entry
+
+	find   sync.Once
+	beside *BlobFile                      // nil where the payloads are in the trace
+	file   *container.File                // what has the contents: the trace, or its blob file, nil where that can't be read
+	chunks map[int64]*container.Entry     // of this file, by their offsets
+	opened atomic.Pointer[container.File] // the blob file, for those who do not need it opened
 
 	once  sync.Once
 	err   error
@@ -37,11 +44,12 @@ type blobEntry struct {
 type BlobStats struct {
 	Blobs  uint64
 	Bytes  uint64 // as the program had them, each payload once
-	Stored uint64 // in the file
+	Stored uint64 // in the file, or in the blob file, 0 where that can't be read
 }
 
 func (b *blobReader) load() error {
 	b.once.Do(func() {
+		b.open()
 		for _, e := range b.maps {
 			raw, err := b.r.file.Read(e, nil)
 			if err == nil {
@@ -126,22 +134,25 @@ func (b *blobReader) extent(dst []byte, p place, n int) ([]byte, error) {
 	case extentLost:
 		return dst, fmt.Errorf("%s: content of a blob could not be written when the trace was recorded", b.r.file.Path())
 	}
-	e := b.r.byOffset[int64(p.chunk)]
+	if b.file == nil {
+		return dst, b.beside.missing(b.r)
+	}
+	e := b.chunks[int64(p.chunk)]
 	if e == nil {
-		return dst, fmt.Errorf("%s: blob chunk at offset %d is not in the trace", b.r.file.Path(), p.chunk)
+		return dst, b.absent(p.chunk)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.chunk != e {
 		b.chunk = nil
-		raw, err := b.r.file.Read(e, b.content)
+		raw, err := b.file.Read(e, b.content)
 		if err != nil {
 			return dst, err
 		}
 		b.chunk, b.content = e, raw
 	}
 	if uint64(p.at)+uint64(n) > uint64(len(b.content)) {
-		return dst, b.r.file.Corrupt(e, "blob lies outside of its chunk")
+		return dst, b.file.Corrupt(e, "blob lies outside of its chunk")
 	}
 	return append(dst, b.content[p.at:int(p.at)+n]...), nil
 }
@@ -158,7 +169,7 @@ func (r *Reader) BlobStats() (BlobStats, error) {
 			s.Bytes += e.size
 		}
 	}
-	for _, e := range r.byOffset {
+	for _, e := range r.blobs.chunks {
 		s.Stored += uint64(e.StoredLen)
 	}
 	return s, nil
@@ -177,7 +188,7 @@ func (r *Reader) BlobInfo(id BlobID) (hash [16]byte, size, stored uint64, err er
 	for _, p := range e.extents {
 		n := min(left, extentSize)
 		left -= n
-		if c := r.byOffset[int64(p.chunk)]; c != nil && p.chunk > extentUnkept && c.RawLen > 0 {
+		if c := r.blobs.chunks[int64(p.chunk)]; c != nil && p.chunk > extentUnkept && c.RawLen > 0 {
 			stored += n * uint64(c.StoredLen) / uint64(c.RawLen)
 		}
 	}
@@ -265,8 +276,8 @@ func (s *blobStream) verify() error {
 	}
 	what := fmt.Sprintf("content of blob %d differs from its key", s.id)
 	for _, p := range s.e.extents {
-		if c := s.b.r.byOffset[int64(p.chunk)]; c != nil {
-			return s.b.r.file.Corrupt(c, what)
+		if c := s.b.chunks[int64(p.chunk)]; c != nil {
+			return s.b.file.Corrupt(c, what)
 		}
 	}
 	return &ErrCorrupt{Path: s.b.r.file.Path(), What: what}

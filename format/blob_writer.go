@@ -28,7 +28,7 @@ type blobRow struct {
 	extents []uint32 // positions in blobWriter.places
 }
 
-// place is where an extent lies; chunk is its offset in the file, or one of the values of layout.go.
+// place is where an extent lies; chunk is its offset in the file that has the contents, or one of the values of layout.go.
 type place struct {
 	chunk uint64
 	at    uint32
@@ -38,7 +38,8 @@ type place struct {
 // is written before its own key is known, and still nothing is stored twice.
 type blobWriter struct {
 	mu      sync.Mutex
-	file    *container.Writer
+	file    *container.Writer // the trace
+	store   *container.Writer // what has the contents: the trace or its blob file
 	codec   container.Codec
 	keys    map[blobKey]BlobID
 	unkept  map[blobKey]BlobID // known by hash alone; the same content may be stored for another reason
@@ -59,9 +60,9 @@ type packedExtent struct {
 	at  uint32 // position in places
 }
 
-func newBlobWriter(file *container.Writer, codec container.Codec) *blobWriter {
+func newBlobWriter(file, store *container.Writer, codec container.Codec) *blobWriter {
 	return &blobWriter{
-		file: file, codec: codec, keys: map[blobKey]BlobID{}, unkept: map[blobKey]BlobID{}, extents: map[blobKey]uint32{},
+		file: file, store: store, codec: codec, keys: map[blobKey]BlobID{}, unkept: map[blobKey]BlobID{}, extents: map[blobKey]uint32{},
 		places: []place{{chunk: extentHole}, {chunk: extentUnkept}}, hash: xxh3.Hash128,
 	}
 }
@@ -191,7 +192,7 @@ func (w *blobWriter) write(b []byte, records int) (uint64, error) {
 	if !container.Compresses(b) {
 		codec = container.None
 	}
-	e, err := w.file.Append(&container.Chunk{
+	e, err := w.store.Append(&container.Chunk{
 		Type: container.Blob, Flags: container.SelfContained, Codec: codec, Records: uint32(records), Raw: b,
 	})
 	return uint64(e.Offset), err

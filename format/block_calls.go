@@ -4,12 +4,19 @@ import "github.com/acltrace/acltrace/format/column"
 
 // ties say for the calls of a stretch which rows of which tables are theirs. A stretch is short enough to stay in the processor's first cache.
 type ties struct {
-	at    int // the first call
-	size  int // how many calls a stretch has, but for the last
-	fn    []uint16
-	start []int64
-	end   []int64
-	rest  [3][]uint64 // thread, flags and returned value, where they differ from call to call
+	at     int // the first call
+	size   int // how many calls a stretch has, but for the last
+	fn     []uint16
+	start  []int64
+	end    []int64
+	rest   [3][]uint64 // thread, flags and returned value, where they differ from call to call
+	differ bool        // any of them does
+
+	// Memory of the above, where calls are given one after another. What is always in one place is found with fewer instructions.
+	here struct {
+		fn         [stretch]uint16
+		start, end [stretch]int64
+	}
 
 	callsOnly bool // nothing is tied
 
@@ -21,18 +28,21 @@ type ties struct {
 
 	// What is counted on the way.
 	last int64 // end of the call before
-	rows int   // of data
+	rows int   // of data, before those that are held
 
 	counts []uint32 // scratch
-	held   int      // the data row that the first of these is of
-	groups [stretch]uint32
-	owners [stretch]uint64
 
-	ready [ahead]*Call // the calls that are given next
-	count int          // of these
+	// Rows of data, as give goes over them.
+	owner  uint64 // call of the next row, counted from the block's first
+	next   uint   // where that row is in these
+	held   uint   // how many there are in these
+	groups [stretch]uint32
+	owners [stretch + 1]uint64 // one more, of no call
 }
 
-const stretch = 256 // calls, a multiple of ahead
+const stretch = 256 // calls
+
+const noCall = ^uint64(0)
 
 // A slot is a group << 32 | a position in it. For a call it is none, oneRow with that of its only row, or severalRows | how many << 32 | where they begin in order.
 type slot uint64
@@ -54,13 +64,18 @@ func (b *block) link(w want) error {
 	}
 	b.plain = b.like()
 	if !t.callsOnly {
-		if err := b.checkFuncs(); err != nil {
-			return err
+		if w.columns&FuncColumn != 0 {
+			if err := b.checkFuncs(); err != nil {
+				return err
+			}
 		}
 		if !b.noData {
 			if err := b.checkData(); err != nil {
 				return err
 			}
+		}
+		if len(b.sorted) > 0 {
+			t.random, t.size = true, b.n
 		}
 	}
 	b.rewind()
@@ -172,12 +187,13 @@ func (b *block) late(i int) bool { return b.ownersOf()[i] >= uint64(b.n) }
 // rewind goes back to the begin of the block.
 func (b *block) rewind() {
 	t := &b.ties
-	t.at, t.fn, t.data, t.last, t.rows, t.held = 0, t.fn[:0], t.data[:0], b.t0, 0, -stretch
+	t.at, t.fn, t.data, t.last, t.rows, t.next, t.held = 0, t.fn[:0], t.data[:0], b.t0, 0, 0, 0
 	for _, f := range b.seen {
-		f.next = 0
+		f.next, f.end = 0, 0
 	}
-	for _, g := range b.groups {
-		g.next = 0
+	b.turns = resize(b.turns, len(b.groups))
+	for i, g := range b.groups {
+		b.turns[i] = groupTurn{time: g.like.Time}
 	}
 }
 
@@ -198,18 +214,24 @@ func (b *block) advance() {
 	t := &b.ties
 	t.at += len(t.fn)
 	n := min(t.size, b.n-t.at)
-	t.fn, t.start, t.end = resize(t.fn, n), resize(t.start, n), resize(t.end, n)
+	if t.random {
+		t.fn, t.start, t.end = resize(t.fn, n), resize(t.start, n), resize(t.end, n)
+	} else {
+		t.fn, t.start, t.end = t.here.fn[:n], t.here.start[:n], t.here.end[:n]
+	}
 	column.Fill(t.fn, &b.calls[callFunc], t.at)
 	column.Fill(t.start, &b.calls[callStart], t.at)
 	column.Fill(t.end, &b.calls[callDur], t.at)
-	last, starts := t.last, t.start[:len(t.end)]
-	for i, dur := range t.end {
+	last, ends := t.last, t.end
+	starts := t.start[:len(ends)]
+	for i, dur := range ends {
 		start := last + starts[i]
 		starts[i] = start
 		last = start + dur
-		t.end[i] = last
+		ends[i] = last
 	}
 	t.last = last
+	t.differ = false
 	for k := range t.rest {
 		v := &b.calls[callThread+k]
 		if _, same := v.Constant(); same {
@@ -218,6 +240,7 @@ func (b *block) advance() {
 		}
 		t.rest[k] = resize(t.rest[k], n)
 		column.Fill(t.rest[k], v, t.at)
+		t.differ = true
 	}
 	if t.callsOnly || !t.random {
 		return
@@ -234,47 +257,22 @@ func (b *block) advance() {
 	}
 	t.data, t.order = resize(t.data, n), t.order[:0]
 	clear(t.data)
-	if len(b.sorted) > 0 {
-		b.tieSorted()
-	} else {
-		b.tieData()
-	}
+	b.tieData()
 }
 
-// tieData gives the calls of the stretch their rows of data.
+// tieData gives the calls of the block, which are all in the stretch, their rows of data.
 func (b *block) tieData() {
-	t := &b.ties
-	at, n := uint64(t.at), uint64(len(t.data))
-	for t.rows < b.rows {
-		if t.rows >= t.held+stretch {
-			t.held = t.rows
-			part := min(stretch, b.rows-t.held)
-			column.Fill(t.groups[:part], &b.group, t.held)
-			column.Fill(t.owners[:part], &b.owner, t.held)
+	owners, slots := b.ownersOf(), b.slotsOf()
+	if len(b.sorted) > 0 {
+		for _, row := range b.sorted {
+			b.ties.add(owners[row], slots[row])
 		}
-		part := min(t.held+stretch, b.rows)
-		from := t.rows - t.held
-		owners := t.owners[from : part-t.held]
-		groups := t.groups[from:][:len(owners)]
-		data := t.data
-		for i, owner := range owners {
-			k := owner - at
-			if k >= n && owner < uint64(b.n) {
-				t.rows += i
-				return
-			}
-			g := b.groups[groups[i]]
-			s := slot(groups[i])<<32 | slot(g.next)
-			g.next++
-			switch {
-			case k >= uint64(len(data)):
-			case data[k] == 0:
-				data[k] = s | oneRow
-			default:
-				t.add(k, s)
-			}
+		return
+	}
+	for i, k := range owners {
+		if k < uint64(b.n) {
+			b.ties.add(k, slots[i])
 		}
-		t.rows = part
 	}
 }
 
@@ -292,56 +290,43 @@ func (t *ties) add(k uint64, s slot) {
 	}
 }
 
-// tieSorted is tieData for rows that do not come in the order of their calls.
-func (b *block) tieSorted() {
-	t := &b.ties
-	owners, slots := b.ownersOf(), b.slotsOf()
-	for ; t.rows < len(b.sorted); t.rows++ {
-		row := b.sorted[t.rows]
-		k := owners[row] - uint64(t.at)
-		if k >= uint64(len(t.data)) {
-			return
-		}
-		t.add(k, slots[row])
-	}
-}
-
 // each gives the calls that match to yield, all for nil, until that returns false, which it then returns too. A call lies in the block's memory and stays until the next one.
 func (b *block) each(m *matcher, yield func(*Call, error) bool) bool {
 	t := &b.ties
 	b.rewind()
+	t.owner = noCall
+	if !t.random && !b.noData && b.rows > 0 {
+		b.pass(nil, 0)
+	}
 	for at := 0; at < b.n; at += len(t.fn) {
 		b.advance()
-		for from := 0; from < len(t.fn); from += ahead {
-			n := min(ahead, len(t.fn)-from)
-			if t.callsOnly {
-				if !b.givePlain(m, from, n, yield) {
-					return false
-				}
-				continue
-			}
-			b.prepare(m, from, n)
-			for _, c := range t.ready[:n] {
-				if c != nil && (m == nil || m.holds(c)) && !yield(c, nil) {
-					return false
-				}
-			}
+		var going bool
+		switch {
+		case t.callsOnly:
+			going = b.givePlain(m, yield)
+		case t.random:
+			going = b.giveAny(m, yield)
+		default:
+			going = b.give(m, yield)
+		}
+		if !going {
+			return false
 		}
 	}
 	return true
 }
 
-// givePlain is each for n calls from a place in the stretch on, without arguments and data.
-func (b *block) givePlain(m *matcher, from, n int, yield func(*Call, error) bool) bool {
+// givePlain is each for a stretch without arguments and data.
+func (b *block) givePlain(m *matcher, yield func(*Call, error) bool) bool {
 	t, c := &b.ties, &b.plain
-	index, rest := b.first+uint64(t.at), len(t.rest[0])+len(t.rest[1])+len(t.rest[2]) > 0
-	for k := from; k < from+n; k++ {
+	index := b.first + uint64(t.at)
+	for k, id := range t.fn {
 		if m != nil && !m.fits(b, k) {
 			continue
 		}
-		c.Func, c.Index, c.Start, c.End = t.fn[k], index+uint64(k), t.start[k], t.end[k]
-		if rest {
-			b.tie(c, k)
+		c.Func, c.Index, c.Start, c.End = id, index+uint64(k), t.start[k], t.end[k]
+		if t.differ {
+			t.setRest(c, k)
 		}
 		if !yield(c, nil) {
 			return false
@@ -350,134 +335,137 @@ func (b *block) givePlain(m *matcher, from, n int, yield func(*Call, error) bool
 	return true
 }
 
-// prepare makes n calls ready, from a place in the stretch on, at which the one before has ended. Calls that do not fit are nil.
-func (b *block) prepare(m *matcher, from, n int) {
-	t := &b.ties
-	fn, starts, ends, ready, funcs := t.fn[from:from+n], t.start[from:from+n], t.end[from:from+n], t.ready[:n], b.funcs
-	t.count = n
-	index := b.first + uint64(t.at+from)
-	data := !b.noData && b.rows > 0
-	for i, id := range fn {
-		f := funcs[id]
-		row := f.next
-		f.next = row + 1
-		if m != nil && !m.fits(b, from+i) {
-			ready[i] = nil
+// giveAny is each for a stretch whose calls can be asked for in any order.
+func (b *block) giveAny(m *matcher, yield func(*Call, error) bool) bool {
+	for k := range b.ties.fn {
+		if m != nil && !m.fits(b, k) {
 			continue
 		}
-		if row >= f.args.end {
-			f.turn(b, row)
+		if c := b.call(k); (m == nil || m.holds(c)) && !yield(c, nil) {
+			return false
 		}
-		c := &f.calls[row%ring]
-		ready[i] = c
-		c.Index, c.Start, c.End = index+uint64(i), starts[i], ends[i]
-		if data {
+	}
+	return true
+}
+
+// give is each for a stretch whose data comes in the order of its calls.
+func (b *block) give(m *matcher, yield func(*Call, error) bool) bool {
+	t := &b.ties
+	if m == nil {
+		for i := range t.fn {
+			if !yield(b.make(uint(i)), nil) {
+				return false
+			}
+		}
+		return true
+	}
+	for i, id := range t.fn {
+		switch {
+		case m.funcs != nil && !m.funcs[id]: // and nobody asks for any row of this function
+		case !m.fits(b, i):
+			b.funcs[id].next++
+		default:
+			if c := b.make(uint(i)); m.holds(c) && !yield(c, nil) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// make returns the call at a place in the stretch. Of each function the calls before it are counted already.
+func (b *block) make(i uint) *Call {
+	t := &b.ties
+	id := t.here.fn[i%stretch]
+	f := b.funcs[id]
+	row := f.next
+	f.next = row + 1
+	if row >= f.end {
+		f.turn(b, row)
+		f.end = f.args.end
+	}
+	c := &f.calls[row%ring]
+	k := uint64(t.at) + uint64(i)
+	index, start := b.first+k, t.here.start[i%stretch]
+	c.Index, c.Start, c.End = index, start, t.here.end[i%stretch]
+	if t.differ {
+		t.setRest(c, int(i))
+	}
+	if t.owner != k {
+		if t.owner < k {
+			b.pass(nil, k)
+		}
+		if t.owner != k {
 			c.Data = nil
+			return c
 		}
 	}
-	for k, rest := range t.rest {
-		if len(rest) == 0 {
-			continue
-		}
-		rest = rest[from:][:len(ready)]
-		for i, c := range ready {
-			if c != nil {
-				c.rest(k, rest[i])
-			}
-		}
+	if b.dataOf != nil && !b.dataOf[id] {
+		c.Data = nil
+		return c
 	}
-	if data {
-		b.keeping, b.many, b.arena = false, b.many[:0], b.arena[:0]
-		if len(b.sorted) > 0 {
-			b.prepareSorted(from, n)
-		} else {
-			b.prepareData(from, n)
-		}
+	next := t.next
+	in := t.groups[next]
+	g := &b.turns[in]
+	p := g.next
+	g.next = p + 1
+	if p >= g.end {
+		g.turn(b.groups[in])
 	}
+	j := uint(p % ring)
+	d := &g.data[j]
+	time := g.time
+	if g.times != nil {
+		time = g.times[j]
+	}
+	d.Call, d.Time = index, time+start
+	c.Data = g.data[j : j+1 : j+1]
+	owner := t.owners[next+1]
+	t.next, t.owner = next+1, owner
+	if owner <= k || owner >= uint64(b.n) { // not of a later call of the block
+		b.pass(c, k)
+	}
+	return c
 }
 
-// prepareData gives the calls that are ready their rows of data.
-func (b *block) prepareData(from, n int) {
+// pass goes on to the next row of data that is of the k-th call of the block or one behind it. Rows of the k-th are given to c, unless that is nil.
+func (b *block) pass(c *Call, k uint64) {
 	t := &b.ties
-	at, end := uint64(t.at+from), uint64(t.at+from+n)
-	for t.rows < b.rows {
-		if t.rows >= t.held+stretch {
-			t.held = t.rows
-			part := min(stretch, b.rows-t.held)
-			column.Fill(t.groups[:part], &b.group, t.held)
-			column.Fill(t.owners[:part], &b.owner, t.held)
-		}
-		owners := t.owners[t.rows-t.held : min(stretch, b.rows-t.held)]
-		here := 0
-		for here < len(owners) && (owners[here] < end || owners[here] >= uint64(b.n)) {
-			here++
-		}
-		b.giveData(at, owners[:here], t.groups[t.rows-t.held:])
-		if t.rows += here; here < len(owners) {
-			return
-		}
-	}
-}
-
-// giveData gives the calls that are ready, of which the first is at a place, rows of data in some groups.
-func (b *block) giveData(at uint64, owners []uint64, in []uint32) {
-	groups, ready, in := b.groups, b.ties.ready[:b.ties.count], in[:len(owners)]
-	for i, owner := range owners {
-		g := groups[in[i]]
-		p := g.next
-		g.next = p + 1
-		k := owner - at
-		if k >= uint64(len(ready)) {
-			continue // of a call of an earlier chunk
-		}
-		c := ready[k]
-		if c == nil || b.dataOf != nil && !b.dataOf[c.Func] {
-			continue
-		}
-		if p >= g.words.end {
-			g.turn(p)
-		}
-		k = uint64(p % ring)
-		d := &g.data[k]
-		d.Call, d.Time = c.Index, g.times[k]+c.Start
-		if c.Data == nil && !b.keeping {
-			c.Data = g.data[k : k+1 : k+1]
-		} else {
-			b.keep(c, g.data[k:k+1:k+1])
-		}
-	}
-}
-
-// prepareSorted is prepareData for rows that do not come in the order of their calls.
-func (b *block) prepareSorted(from, n int) {
-	t := &b.ties
-	owners, slots := b.ownersOf(), b.slotsOf()
-	for ; t.rows < len(b.sorted); t.rows++ {
-		row := b.sorted[t.rows]
-		k := owners[row] - uint64(t.at+from)
-		if k >= uint64(n) {
-			return
-		}
-		if c := t.ready[k]; c != nil && (b.dataOf == nil || b.dataOf[c.Func]) {
-			b.keep(c, b.dataAt(slots[row], c.Index, c.Start))
-		}
-	}
-}
-
-// keep gives a call a copy of a row of data, behind those that it has. Once a call has several rows the ring is too short for those of all calls that are ready, so all are copied.
-func (b *block) keep(c *Call, one []Data) {
-	if !b.keeping {
-		b.keeping = true
-		for _, c := range b.ties.ready[:b.ties.count] {
-			if c != nil && len(c.Data) == 1 {
-				b.many = b.copied(b.many, &c.Data[0])
-				c.Data = b.many[len(b.many)-1:]
+	for t.next < t.held || b.holdRows() {
+		owner, in := t.owners[t.next], t.groups[t.next]
+		g := &b.turns[in]
+		if owner >= k && owner < uint64(b.n) {
+			if owner > k || c == nil {
+				t.owner = owner
+				return
 			}
+			b.keep(c, in, uint(g.next))
 		}
+		g.next++
+		t.next++
 	}
-	had := len(c.Data)
-	b.many = b.copied(b.many, &one[0])
-	c.Data = b.many[len(b.many)-1-had:]
+	t.owner = noCall
+}
+
+// holdRows has the groups and owners of the rows of data at hand that come next. It returns false where there are none.
+func (b *block) holdRows() bool {
+	t := &b.ties
+	t.rows += int(t.held)
+	t.next, t.held = 0, uint(min(stretch, b.rows-t.rows))
+	column.Fill(t.groups[:t.held], &b.group, t.rows)
+	column.Fill(t.owners[:t.held], &b.owner, t.rows)
+	t.owners[t.held] = noCall
+	return t.held > 0
+}
+
+// keep gives a call that has a row of data a copy of another one behind copies of those that it has.
+func (b *block) keep(c *Call, in uint32, p uint) {
+	if len(c.Data) == 1 {
+		b.arena = b.arena[:0]
+		b.many = b.copied(b.many[:0], &c.Data[0])
+	}
+	b.many = b.copied(b.many, &b.dataAt(slot(in)<<32|slot(p), c.Index, c.Start)[0])
+	c.Data = b.many
 }
 
 // copied appends a copy of a row of data, with its content in the arena.
@@ -503,10 +491,19 @@ func (b *block) plainCall(k int) *Call {
 func (b *block) tie(c *Call, k int) {
 	t := &b.ties
 	c.Index, c.Start, c.End = b.first+uint64(t.at+k), t.start[k], t.end[k]
-	for i, rest := range t.rest {
-		if len(rest) > 0 {
-			c.rest(i, rest[k])
-		}
+	t.setRest(c, k)
+}
+
+// setRest sets what differs from call to call.
+func (t *ties) setRest(c *Call, k int) {
+	if rest := t.rest[0]; len(rest) > 0 {
+		c.Thread = uint32(rest[k])
+	}
+	if rest := t.rest[1]; len(rest) > 0 {
+		c.Flags = CallFlags(rest[k])
+	}
+	if rest := t.rest[2]; len(rest) > 0 {
+		c.Ret = rest[k]
 	}
 }
 
@@ -540,18 +537,6 @@ func (b *block) thread(k int) uint32 {
 		return uint32(rest[k])
 	}
 	return b.plain.Thread
-}
-
-// rest sets thread, flags or returned value.
-func (c *Call) rest(which int, v uint64) {
-	switch which {
-	case 0:
-		c.Thread = uint32(v)
-	case 1:
-		c.Flags = CallFlags(v)
-	case 2:
-		c.Ret = v
-	}
 }
 
 // like returns a call that has what all calls of the block share.
@@ -589,6 +574,7 @@ type funcBlock struct {
 	used  bool
 	rows  int
 	next  uint // row of the next call
+	end   uint // of the rows that each has turned
 	args  words
 	outs  []outBlock
 	calls []Call // of the window, without what ties them to others; none until one is asked for
@@ -620,13 +606,13 @@ func (f *funcBlock) turn(b *block, row uint) {
 	}
 	at, n := w.turn(row)
 	if len(f.outs) > 0 {
-		f.giveOuts(f.calls[at%ring:][:n], f.given[at%ring*len(f.outs):], at)
+		f.giveOuts(f.calls[:n], f.given, at)
 	}
 }
 
 // giveOuts gives calls, of which the first is of a row, what they wrote through their parameters, in the memory of given.
 func (f *funcBlock) giveOuts(calls []Call, given []Out, row int) {
-	var values [ahead]uint64
+	var values [ring]uint64
 	width := len(f.outs)
 	for i := range calls {
 		calls[i].Outs = given[i*width:][:0:width]
@@ -657,12 +643,8 @@ type outBlock struct {
 
 func (o *outBlock) has(row uint) bool { return o.bitmap == nil || o.bitmap[row/8]>>(row%8)&1 != 0 }
 
-// ahead is how many rows of a table are turned from columns into rows at a time, and how many calls are made ready. A ring has two such windows, so that none of the rows of calls that are
-// ready is written over.
-const (
-	ahead = 32
-	ring  = 2 * ahead
-)
+// ring is how many rows of a table are turned from columns into rows at a time.
+const ring = 32
 
 // words are the rows of a table of words, of which some are in a ring, where what is constant is in place already.
 type words struct {
@@ -674,7 +656,6 @@ type words struct {
 
 	ring []uint64 // row i at i%ring
 	end  uint     // of the window that the ring got last; 0 for none
-	held [2]uint  // ends of the two windows
 }
 
 type varying struct {
@@ -686,7 +667,7 @@ func (w *words) reset(width, n int) {
 	w.first = resize(w.first, width)
 	clear(w.first)
 	w.vary = w.vary[:0]
-	w.width, w.n, w.end, w.held = width, n, 0, [2]uint{}
+	w.width, w.n, w.end = width, n, 0
 }
 
 // add decodes a column. Columns come by ascending field.
@@ -711,17 +692,16 @@ func (b *block) add(w *words, c column.Column) error {
 func (w *words) slice(i int) []uint64 { return w.ring[i*w.width:][:w.width:w.width] }
 
 // holds reports whether row i is in the ring.
-func (w *words) holds(i uint) bool { return w.held[i/ahead%2] == i&^(ahead-1)+ahead }
+func (w *words) holds(i uint) bool { return w.end == i&^(ring-1)+ring }
 
 // turn has the ring hold row i, and returns the first row of the window that it got for that, and how many rows that has.
 func (w *words) turn(i uint) (at, n int) {
-	at = int(i &^ (ahead - 1))
-	n = min(ahead, w.n-at)
-	w.end = uint(at) + ahead
-	w.held[i/ahead%2] = w.end
+	at = int(i &^ (ring - 1))
+	n = min(ring, w.n-at)
+	w.end = uint(at) + ring
 	for k := range w.vary {
 		v := &w.vary[k]
-		v.values.Scatter(w.ring[at%ring*w.width+v.at:], w.width, at, n)
+		v.values.Scatter(w.ring[v.at:], w.width, at, n)
 	}
 	return at, n
 }
@@ -734,9 +714,26 @@ func (w *words) begin() {
 	}
 }
 
+// A groupTurn is what giving out the rows of a table of data takes: a line of the cache for each of the many tables, of which any may be the next.
+type groupTurn struct {
+	next  uint32 // row that is tied next
+	end   uint32 // of the rows that each has turned
+	time  int64  // from the start of the call, where times is nil
+	data  []Data
+	times []int64
+}
+
+// turn has the ring hold the row before next.
+func (t *groupTurn) turn(g *groupBlock) {
+	g.turn(uint(t.next - 1))
+	t.end, t.data = uint32(g.words.end), g.data
+	if g.varies[dataTime] {
+		t.times = g.times
+	}
+}
+
 // A groupBlock is a table of data.
 type groupBlock struct {
-	next   uint // row that is tied next
 	rows   int
 	data   []Data  // of the ring, without what ties them to calls
 	times  []int64 // of them, from the start of the call
@@ -765,9 +762,9 @@ func (g *groupBlock) turn(p uint) {
 		}
 	}
 	at, n := w.turn(p)
-	data := g.data[at%ring:][:n]
+	data := g.data[:n]
 	if g.varies[dataTime] {
-		column.Fill(g.times[at%ring:][:n], &g.vary[dataTime], at)
+		column.Fill(g.times[:n], &g.vary[dataTime], at)
 	}
 	for _, k := range [...]int{dataKind, dataAddr, dataItem, dataBlob, dataLen} {
 		if g.varies[k] {

@@ -29,17 +29,17 @@ type block struct {
 	group  column.Vector
 	owner  column.Vector // call of row i, counted from first
 	groups []*groupBlock
-	owners []uint64 // owner as words; none until somebody asks
-	slots  []slot   // where row i is; the same
-	sorted []uint32 // rows by call, for those that do not lie so; the same
+	turns  []groupTurn // of groups
+	owners []uint64    // owner as words; none until somebody asks
+	slots  []slot      // where row i is; the same
+	sorted []uint32    // rows by call, for those that do not lie so; the same
 
-	ties    ties
-	plain   Call   // where neither arguments nor data are wanted
-	many    []Data // of calls that have several
-	arena   []byte // their content
-	keeping bool   // data is copied to many
-	dec     column.Decoder
-	bitmap  []uint64
+	ties   ties
+	plain  Call   // where neither arguments nor data are wanted
+	many   []Data // of calls that have several
+	arena  []byte // their content
+	dec    column.Decoder
+	bitmap []uint64
 
 	unknown func(what string)
 }
@@ -48,7 +48,7 @@ var errBlock = errors.New("block is malformed")
 
 // want tells load what to decode.
 type want struct {
-	columns Columns // of the table of calls
+	columns Columns // of the table of calls; without that of functions no call can be asked for
 	funcs   func(id uint16) bool
 	noArgs  bool
 	noData  bool

@@ -68,6 +68,7 @@ func (l *lateRange) add(call uint64) {
 type funcRows struct {
 	id   uint16
 	rows int
+	time uint64 // that the calls took together
 	args column.Rows
 	outs []outRows
 }
@@ -100,17 +101,19 @@ func (k groupKey) hash() uint8 {
 }
 
 type groupRows struct {
-	key   groupKey
-	id    int // position in live
-	kind  uint32
-	size  int  // bytes of content
-	wide  bool // rows have all properties, else address and time
-	rows  int
-	words column.Rows // properties, then content
+	// What each row is looked up by comes first, to be in few lines of the cache.
+	key     groupKey
+	id      int // position in live
+	rows    int
+	decider int         // 1 + the word of content that variants differ by, 0 for none
+	wide    bool        // rows have all properties, else address and time
+	words   column.Rows // properties, then content
+
+	kind uint32
+	size int // bytes of content
 
 	// The data of one kernel may still differ by what it works on, such as the shape of tensors, by which most of the words are decided. Where a word tells, each of its values
 	// has rows of their own, in which the others are constant.
-	decider  int // 1 + the word of content, 0 for none
 	variants []*groupRows
 	of       *groupRows // the group that this is a variant of
 	value    uint64     // of the decider
@@ -220,6 +223,7 @@ func (b *blockWriter) call(c *Call) {
 		copy(f.args.Next(), c.Args)
 	}
 	f.rows++
+	f.time += b.dur[i]
 }
 
 func (b *blockWriter) function(id uint16, words int) *funcRows {
@@ -273,13 +277,12 @@ func (b *blockWriter) data(d *Data, call uint64, time int64, fn uint16, blob Blo
 	b.add(d, call, t, fn, blob, content)
 }
 
-// own adds data that lies inline of the call that was added last.
-func (b *blockWriter) own(d *Data, c *Call) {
-	t := int64(0)
-	if d.Time != 0 {
-		t = d.Time - c.Start
+// after is how long after its call began data was captured.
+func (d *Data) after(c *Call) int64 {
+	if d.Time == 0 {
+		return 0
 	}
-	b.add(d, c.Index, t, c.Func, 0, d.Bytes)
+	return d.Time - c.Start
 }
 
 // add adds a row of data that was captured t after its call began.
@@ -538,7 +541,7 @@ func (b *blockWriter) reset(first uint64) {
 	b.first, b.n, b.words = first, 0, 0
 	b.threads, b.anyFlags, b.anyRet = 0, 0, 0
 	for _, f := range b.used {
-		f.rows = 0
+		f.rows, f.time = 0, 0
 		f.args.Reset()
 		for i := range f.outs {
 			f.outs[i].rows, f.outs[i].values = f.outs[i].rows[:0], f.outs[i].values[:0]

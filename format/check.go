@@ -5,18 +5,20 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"strings"
 
 	"github.com/acltrace/acltrace/format/container"
 )
 
 // CheckOptions change what Check does; nil stands for the zero value.
 type CheckOptions struct {
-	Progress func(done, total int64) // called now and then with bytes of the file
+	Progress func(done, total int64) // called now and then with bytes of the file, and at the end
 }
 
 // A Problem is something in a file that is not as it was written.
 type Problem struct {
-	Offset int64
+	File   string // the trace or its blob file
+	Offset int64  // of the chunk, or what comes there; 0 for the file as a whole
 	Chunk  string // type of the chunk, empty when it can't be told
 	Seq    uint64
 	What   string
@@ -24,11 +26,14 @@ type Problem struct {
 }
 
 func (p Problem) String() string {
-	s := fmt.Sprintf("offset %d", p.Offset)
+	s := p.What + "; " + p.Remedy
 	if p.Chunk != "" {
-		s += fmt.Sprintf(", %s chunk %d", p.Chunk, p.Seq)
+		return fmt.Sprintf("offset %d, %s chunk %d: %s", p.Offset, p.Chunk, p.Seq, s)
 	}
-	return fmt.Sprintf("%s: %s; %s", s, p.What, p.Remedy)
+	if p.Offset != 0 {
+		return fmt.Sprintf("offset %d: %s", p.Offset, s)
+	}
+	return s
 }
 
 // A CheckReport is the outcome of Check. The file is sound when it has no Problems.
@@ -38,7 +43,7 @@ type CheckReport struct {
 	Calls    uint64
 	Data     uint64
 	Blobs    uint64
-	Bytes    int64 // length of the file
+	Bytes    int64 // length of the file, and of its blob file
 	Problems []Problem
 	Unknown  map[string]uint64 // stepped over because it is of a later version; no problem
 }
@@ -58,6 +63,9 @@ func Check(path string, opts *CheckOptions) (*CheckReport, error) {
 	if err := c.run(); err != nil {
 		return nil, err
 	}
+	if c.progress != nil {
+		c.progress(r.file.Size(), r.file.Size())
+	}
 	return c.report, nil
 }
 
@@ -69,7 +77,7 @@ type checker struct {
 }
 
 func (c *checker) problem(e *container.Entry, what, remedy string) {
-	p := Problem{What: what, Remedy: remedy}
+	p := Problem{File: c.r.Path(), What: what, Remedy: remedy}
 	if e != nil {
 		p.Offset, p.Chunk, p.Seq = e.Offset, e.Type.String(), e.Seq
 	}
@@ -80,6 +88,9 @@ func (c *checker) run() error {
 	if err := c.chunks(); err != nil {
 		return err
 	}
+	if err := c.beside(); err != nil {
+		return err
+	}
 	if err := c.blobs(); err != nil {
 		return err
 	}
@@ -87,14 +98,10 @@ func (c *checker) run() error {
 		return err
 	}
 	if rec := c.r.Recovered(); rec != nil {
-		c.report.Problems = append(c.report.Problems, Problem{
-			Offset: c.r.file.Size() - rec.LostBytes,
-			What:   fmt.Sprintf("%s; %d bytes and %d chunks are lost", rec.Reason, rec.LostBytes, rec.LostChunks),
-			Remedy: fmt.Sprintf("the %d chunks before are readable as they are", rec.Chunks),
-		})
+		c.cut(c.r.Path(), c.r.file.Size(), rec)
 	}
 	for _, d := range c.r.Damage() {
-		p := Problem{Offset: d.Offset, What: d.What, Remedy: remedy(d.Chunk)}
+		p := Problem{File: d.Path, Offset: d.Offset, What: d.What, Remedy: remedy(&d)}
 		if d.Chunk != 0 {
 			p.Chunk, p.Seq = d.Chunk.String(), d.Seq
 		}
@@ -104,8 +111,42 @@ func (c *checker) run() error {
 	return nil
 }
 
-func remedy(t container.Type) string {
-	switch t {
+// cut notes that a file does not have its end.
+func (c *checker) cut(path string, size int64, rec *Recovery) {
+	c.report.Problems = append(c.report.Problems, Problem{
+		File:   path,
+		Offset: size - rec.LostBytes,
+		What:   fmt.Sprintf("%s; %d bytes and %d chunks are lost", rec.Reason, rec.LostBytes, rec.LostChunks),
+		Remedy: fmt.Sprintf("the %d chunks before are readable as they are", rec.Chunks),
+	})
+}
+
+// beside reads every chunk of the blob file.
+func (c *checker) beside() error {
+	f := c.r.BlobFile()
+	if f == nil {
+		return nil
+	}
+	if f.Err != nil {
+		c.report.Problems = append(c.report.Problems, Problem{
+			File: f.Path, What: fmt.Sprintf("the payloads of %s are in this file: %v", c.r.Path(), f.Err),
+			Remedy: "put it here, or beside the trace; all else is readable",
+		})
+		return nil
+	}
+	c.report.Bytes += f.Size
+	c.report.Chunks += len(c.r.blobs.file.Entries())
+	if f.Recovered != nil {
+		c.cut(f.Path, f.Size, f.Recovered)
+	}
+	return c.sums(c.r.blobs.file, nil)
+}
+
+func remedy(d *ErrCorrupt) string {
+	if strings.HasSuffix(d.What, "content is whole") {
+		return "nothing is lost"
+	}
+	switch d.Chunk {
 	case container.Events:
 		return "the calls of this chunk are lost, all others are readable"
 	case container.Blob, container.BlobMap:
@@ -120,34 +161,41 @@ func remedy(t container.Type) string {
 
 // chunks reads every chunk, and the blocks in those of events.
 func (c *checker) chunks() error {
-	var raw []byte
 	b := c.r.block()
-	defer c.r.release(b)
+	defer release(b)
 	event := 0
-	entries := c.r.file.Entries()
+	return c.sums(c.r.file, func() error {
+		event++
+		return c.events(b, &c.r.events[event-1])
+	})
+}
+
+// sums reads every chunk of a file, those of events by a function.
+func (c *checker) sums(file *container.File, events func() error) error {
+	var raw []byte
+	entries := file.Entries()
 	for i := range entries {
 		e := &entries[i]
 		if c.progress != nil {
-			c.progress(e.Offset, c.r.file.Size())
+			c.progress(e.Offset, file.Size())
 		}
-		if err := ignoreDamage(c.r.file.Padding(e)); err != nil {
+		if err := ignoreDamage(file.Padding(e)); err != nil {
 			return err
 		}
-		if e.Type == container.Events {
-			if err := c.events(b, &c.r.events[event]); err != nil {
+		if e.Type == container.Events && events != nil {
+			if err := events(); err != nil {
 				return err
 			}
-			event++
 			continue
 		}
-		out, err := c.r.file.Read(e, raw)
+		out, err := file.Read(e, raw)
 		if err == nil {
 			raw = out
 		} else if !damaged(err) {
 			return err
 		}
 	}
-	return ignoreDamage(c.r.file.Tail())
+	return ignoreDamage(file.Tail())
 }
 
 func (c *checker) events(b *block, chunk *eventChunk) error {
@@ -204,6 +252,9 @@ func (c *checker) blobs() error {
 		rd, err := c.r.BlobReader(id)
 		if err == nil {
 			_, err = io.Copy(io.Discard, rd)
+		}
+		if missing := (*ErrBlobFile)(nil); errors.As(err, &missing) {
+			continue // said already, once for all
 		}
 		if err != nil && !errors.Is(err, ErrNotKept) {
 			c.problem(nil, fmt.Sprintf("blob %d: %v", id, err), "the payload is lost; copy the file again from where it came")

@@ -14,8 +14,9 @@ import (
 // CopyOptions change what Copy does; nil stands for the zero value.
 type CopyOptions struct {
 	Compression Compression             // of the copy; by default that of each chunk, LZ4 where it has none
+	LeaveBlobs  bool                    // leave payloads in the blob file of the trace, which the copy names too; otherwise they come into the copy
 	Join        bool                    // make one chunk of small ones that follow each other, as a recording has that is flushed often
-	Progress    func(done, total int64) // called now and then with bytes of the trace that is read
+	Progress    func(done, total int64) // called now and then with bytes of the trace that is read, and at the end
 }
 
 // A CopyReport says what a copy has and what it could not have.
@@ -28,15 +29,23 @@ type CopyReport struct {
 }
 
 // Copy writes all that is whole in a trace to a new file, which is finished: with an index, with summaries of all its chunks, and with gaps where the indexes of the calls show
-// that some are missing. The calls keep their indexes. What this version does not know is copied as it is. After an error there is no new file.
+// that some are missing. Payloads in a blob file come into it. The calls keep their indexes. What this version does not know is copied as it is. After an error there is no new file.
 func Copy(r *Reader, path string, o *CopyOptions) (*CopyReport, error) {
 	if o == nil {
 		o = &CopyOptions{}
 	}
-	if a, err := os.Stat(r.Path()); err == nil {
-		if b, err := os.Stat(path); err == nil && os.SameFile(a, b) {
-			return nil, fmt.Errorf("%s is the trace itself; name another file", path)
-		}
+	if sameFile(r.Path(), path) {
+		return nil, fmt.Errorf("%s is the trace itself; name another file", path)
+	}
+	if of := r.meta.BlobsOf; of != "" {
+		return nil, fmt.Errorf("%s has the payloads of %s; name that trace", r.Path(), of)
+	}
+	beside := r.BlobFile()
+	if beside != nil && sameFile(beside.Path, path) {
+		return nil, fmt.Errorf("%s has the payloads of the trace; name another file", path)
+	}
+	if beside != nil && beside.Err != nil && !o.LeaveBlobs {
+		return nil, beside.missing(r)
 	}
 	h := r.file.Header()
 	h.Incompat = 0
@@ -44,13 +53,20 @@ func Copy(r *Reader, path string, o *CopyOptions) (*CopyReport, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := copier{r: r, w: w, o: o, offsets: map[uint64]place{}, report: &CopyReport{From: r.file.Size()}}
+	c := copier{r: r, w: w, path: path, o: o, offsets: map[uint64]place{}, report: &CopyReport{From: r.file.Size()}}
+	if beside != nil {
+		c.left, c.merge = o.LeaveBlobs, !o.LeaveBlobs
+		if c.merge {
+			c.report.From += beside.Size
+		}
+	}
 	if o.Join {
 		c.joiner = newJoiner(&c)
 	}
 	if err = c.run(); err == nil {
 		c.report.To = w.Size()
 		err = w.Finish()
+		c.progress(c.report.From - c.merged)
 	} else {
 		_ = w.Abort()
 	}
@@ -64,8 +80,12 @@ func Copy(r *Reader, path string, o *CopyOptions) (*CopyReport, error) {
 type copier struct {
 	r       *Reader
 	w       *container.Writer
+	path    string // of the copy
 	o       *CopyOptions
 	offsets map[uint64]place // where the content of blob chunks lies now, by their old offsets
+	left    bool             // payloads stay in the blob file of the trace
+	merge   bool             // payloads are still to come out of it
+	merged  int64            // bytes of it that were read
 	joiner  *joiner          // nil where chunks stay as they are
 	summary summaryWriter
 	next    uint64 // index that the next call should have
@@ -80,12 +100,18 @@ func (c *copier) run() error {
 	events := 0
 	for i := range entries {
 		e := &entries[i]
-		if c.o.Progress != nil {
-			c.o.Progress(e.Offset, c.r.file.Size())
-		}
+		c.progress(e.Offset)
 		switch e.Type {
 		case container.Checkpoint, container.Summary:
 			continue // made anew
+		case container.Blob:
+			if c.r.blobs.beside != nil {
+				continue // which nothing names
+			}
+		case container.BlobMap:
+			if err := c.mergeBlobs(e.Offset); err != nil {
+				return err
+			}
 		case container.Events:
 			if err := c.events(&c.r.events[events]); err != nil {
 				return err
@@ -93,29 +119,7 @@ func (c *copier) run() error {
 			events++
 			continue
 		}
-		raw, err := c.r.file.Read(e, c.raw)
-		if damaged(err) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		c.raw = raw
-		if c.joiner != nil {
-			if joined, err := c.joiner.other(e, raw); joined || err != nil {
-				if err != nil {
-					return err
-				}
-				continue
-			}
-		}
-		if e.Type == container.BlobMap {
-			if raw, err = c.blobMap(raw); err != nil {
-				_ = c.r.file.Corrupt(e, err.Error()) // noted
-				continue
-			}
-		}
-		if _, err := c.append(e, raw, nil); err != nil {
+		if err := c.chunk(c.r.file, e); err != nil {
 			return err
 		}
 	}
@@ -125,6 +129,84 @@ func (c *copier) run() error {
 		}
 	}
 	return c.finish()
+}
+
+func (c *copier) progress(at int64) {
+	if c.o.Progress != nil {
+		c.o.Progress(c.merged+at, c.report.From)
+	}
+}
+
+// mergeBlobs takes the payloads out of the blob file of the trace, before the first chunk that names any, which is at a place in the trace.
+func (c *copier) mergeBlobs(at int64) error {
+	if !c.merge {
+		return nil
+	}
+	c.merge = false
+	file := c.r.blobs.file
+	entries := file.Entries()
+	for i := range entries {
+		e := &entries[i]
+		if e.Type != container.Blob {
+			continue
+		}
+		if err := c.chunk(file, e); err != nil {
+			return err
+		}
+		c.merged = e.Offset
+		c.progress(at)
+	}
+	return nil
+}
+
+// chunk copies a chunk that is not one of events.
+func (c *copier) chunk(file *container.File, e *container.Entry) error {
+	raw, err := file.Read(e, c.raw)
+	if err != nil {
+		return ignoreDamage(err)
+	}
+	c.raw = raw
+	if c.joiner != nil {
+		if joined, err := c.joiner.other(e, raw); joined || err != nil {
+			return err
+		}
+	}
+	switch e.Type {
+	case container.BlobMap:
+		raw, err = c.blobMap(raw)
+	case container.Meta:
+		raw, err = c.meta(raw)
+	}
+	if err != nil {
+		_ = file.Corrupt(e, err.Error()) // noted
+		return nil
+	}
+	_, err = c.append(e, raw, nil)
+	return err
+}
+
+// meta changes what a trace says of its blob file to what is so for the copy.
+func (c *copier) meta(raw []byte) ([]byte, error) {
+	if c.r.blobs.beside == nil {
+		return raw, nil
+	}
+	var m Meta
+	if err := json.Unmarshal(raw, &m); err != nil {
+		return nil, err
+	}
+	return c.metaOf(m)
+}
+
+func (c *copier) metaOf(m Meta) ([]byte, error) {
+	m.BlobFile = ""
+	if c.left {
+		name, err := wayTo(c.r.blobs.beside.Path, c.path)
+		if err != nil {
+			return nil, err
+		}
+		m.BlobFile = name
+	}
+	return json.Marshal(&m)
 }
 
 func (c *copier) append(e *container.Entry, raw []byte, frames []int) (container.Entry, error) {
@@ -164,7 +246,7 @@ func (c *copier) events(chunk *eventChunk) error {
 	}
 	defer func() {
 		b.unknown = c.r.skip
-		c.r.release(b)
+		release(b)
 	}()
 	ok, err := c.r.load(b, chunk, want{columns: AllColumns, whole: true})
 	if err != nil || !ok {
@@ -253,11 +335,12 @@ func (c *copier) blobMap(raw []byte) ([]byte, error) {
 
 // moved returns where an extent lies now.
 func (c *copier) moved(chunk, at uint64) (uint64, uint64) {
-	if chunk <= extentUnkept {
+	if chunk <= extentUnkept || c.left {
 		return chunk, at
 	}
 	to, ok := c.offsets[chunk]
 	if !ok {
+		_ = c.r.blobs.absent(chunk) // noted
 		return extentLost, 0
 	}
 	return to.chunk, at + uint64(to.at)
@@ -272,7 +355,7 @@ func (c *copier) finish() error {
 			meta.Recovered = rec.Reason
 			meta.EndNS = max(meta.EndNS, rec.LastTime)
 		}
-		raw, err := json.Marshal(&meta)
+		raw, err := c.metaOf(meta)
 		if err != nil {
 			return err
 		}

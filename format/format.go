@@ -134,11 +134,12 @@ type BlobID uint32
 // Data is a piece of memory that belongs to a call: an argument block, a string, a structure, a payload.
 type Data struct {
 	Call   uint64 // Index of the call; Writer.Call needs none
+	Time   int64  // when it was captured, on the clock of Call.Start. With Writer.Call, 0 stands for the call's Start
 	Param  uint8  // number of the parameter, from 0
-	Item   uint32 // number of the element where the parameter is an array of buffers, else 0
 	Dir    Dir
 	Status Status
 	Reason Reason // for what is Missing, or TakenEarly or Unchecked
+	Item   uint32 // number of the element where the parameter is an array of buffers, else 0
 	Addr   uint64 // address in the traced program, 0 if unknown
 	Len    uint64 // bytes
 	// Group is for the Writer only and not stored: data of one function, parameter and group, as the kernel handle, is laid out together
@@ -146,7 +147,6 @@ type Data struct {
 	Group uint64
 	Bytes []byte // content of at most InlineLimit bytes; the Writer makes a blob of anything longer
 	Blob  BlobID
-	Time  int64 // when it was captured, on the clock of Call.Start. With Writer.Call, 0 stands for the call's Start
 }
 
 // NoThread is the thread of a Gap that concerns all of them.

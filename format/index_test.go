@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/acltrace/acltrace/format/container"
+	"github.com/acltrace/acltrace/internal/testenv"
 )
 
 // watched is a file whose reader tells of the chunks that it reads.
@@ -159,7 +160,7 @@ func TestAhead(t *testing.T) {
 		mu.Unlock()
 		select {
 		case <-together:
-		case <-time.After(20 * time.Second):
+		case <-time.After(testenv.Patience):
 			t.Error("one chunk is read at a time")
 		}
 	}
@@ -181,9 +182,6 @@ func TestAhead(t *testing.T) {
 	}
 	if next != 10*chunks {
 		t.Fatalf("%d calls", next)
-	}
-	if n := len(r.blocks); n > 2+maxAhead {
-		t.Errorf("%d blocks are kept", n)
 	}
 }
 

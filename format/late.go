@@ -50,7 +50,7 @@ func (l *LateData) Of(call uint64) ([]byte, error) {
 
 func (l *LateData) read(i int) error {
 	b := l.r.block()
-	defer l.r.release(b)
+	defer release(b)
 	ok, err := l.r.load(b, &l.r.events[i], want{noArgs: true})
 	if err != nil || !ok {
 		return err

@@ -30,9 +30,9 @@ type loaded struct {
 // maxAhead bounds the memory: a block takes a few megabytes.
 const maxAhead = 4
 
-func (r *Reader) newLoader(m *matcher) *loader {
-	l := &loader{r: r, m: m, ahead: min(runtime.GOMAXPROCS(0), maxAhead)}
-	if l.ahead == 1 || m.Chunk != nil {
+func (r *Reader) newLoader(m *matcher, ahead int) *loader {
+	l := &loader{r: r, m: m, ahead: min(runtime.GOMAXPROCS(0), ahead)}
+	if l.ahead <= 1 || m.Chunk != nil {
 		l.ahead = 0 // whether a chunk is wanted may depend on the calls before it
 	}
 	for i := range r.events {
@@ -72,7 +72,7 @@ func (l *loader) begin(c *eventChunk) {
 		b := l.r.block()
 		ok, err := l.r.load(b, c, l.m.want)
 		if !ok {
-			l.r.release(b)
+			release(b)
 			b = nil
 		}
 		f.done <- loaded{b, err}
@@ -88,7 +88,7 @@ func (l *loader) begin(c *eventChunk) {
 func (l *loader) close() {
 	for _, f := range l.flight {
 		if got := <-f.done; got.b != nil {
-			l.r.release(got.b)
+			release(got.b)
 		}
 	}
 	l.flight = nil

@@ -34,10 +34,16 @@ type Meta struct {
 	Libraries       []Library         `json:"libraries,omitempty"`
 	KernelLibraries []string          `json:"kernel_libraries,omitempty"`
 	DeviceTime      *DeviceTime       `json:"device_time,omitempty"` // nil: no task was to be measured by the device's clock
+	// Ended says what is known of the program's end where its exit code is not, empty where it is.
+	Ended string `json:"ended,omitempty"`
 	// Sealed says why a flight recorder has made a trace of the calls that it kept, empty for other traces.
 	Sealed string `json:"sealed,omitempty"`
 	// Merged are the recordings that the trace was put together from, in the order of their ranks; empty for one that was not.
 	Merged []Merged `json:"merged,omitempty"`
+	// BlobFile is the file that has the contents of the payloads, by its way from the folder of the trace; empty where they are in the trace. The Writer sets it.
+	BlobFile string `json:"blob_file,omitempty"`
+	// BlobsOf is the name of the trace whose payloads the file has, in the blob file of one.
+	BlobsOf string `json:"blobs_of,omitempty"`
 	// Recovered says why the trace is what was left of another, empty for one as it was recorded. The end of the program may then not be known.
 	Recovered string `json:"recovered,omitempty"`
 
@@ -221,3 +227,6 @@ type Merged struct {
 	// Matched is the number of collectives that bound its clock.
 	Matched int `json:"matched"`
 }
+
+// RankVariables are those of the environment in which launchers tell a program its rank; the first one that is there counts.
+var RankVariables = []string{"RANK", "RANK_ID", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"}

@@ -27,7 +27,6 @@ type Reader struct {
 	threads   []Thread
 	gaps      []Gap
 	events    []eventChunk
-	byOffset  map[int64]*container.Entry // blob chunks
 
 	summaries  []*container.Entry
 	sums       sums // of the chunks that summaries have counted
@@ -45,8 +44,7 @@ type Reader struct {
 	tableWords uint64 // of tables outside of blocks, so far
 	extents    uint64 // the same of extents of payloads, of which those of zeros cost no file
 	unknown    map[string]uint64
-	blocks     []*block // free
-	last       *block   // the one that Call and DataOf used last
+	last       *block // the one that Call and DataOf used last
 	lastAt     int
 }
 
@@ -118,8 +116,9 @@ func Open(path string, _ *ReaderOptions) (*Reader, error) {
 
 func newReader(file *container.File) (*Reader, error) {
 	r := &Reader{
-		file: file, meta: &Meta{}, schema: &Schema{}, unknown: map[string]uint64{}, byOffset: map[int64]*container.Entry{}, lastAt: -1, sums: sums{},
+		file: file, meta: &Meta{}, schema: &Schema{}, unknown: map[string]uint64{}, lastAt: -1, sums: sums{},
 	}
+	r.blobs = blobReader{r: r, file: file, chunks: map[int64]*container.Entry{}}
 	entries := file.Entries()
 	for i := range entries {
 		e := &entries[i]
@@ -127,7 +126,7 @@ func newReader(file *container.File) (*Reader, error) {
 		case container.Events:
 			r.events = append(r.events, eventChunk{entry: e, info: ChunkInfo{Calls: uint64(e.Records), TMin: e.TMin, TMax: e.TMax}})
 		case container.Blob:
-			r.byOffset[e.Offset] = e
+			r.blobs.chunks[e.Offset] = e
 		case container.BlobMap:
 			r.blobs.maps = append(r.blobs.maps, e)
 		case container.Summary:
@@ -145,7 +144,6 @@ func newReader(file *container.File) (*Reader, error) {
 			r.skip(what)
 		}
 	}
-	r.blobs.r = r
 	if err := r.readLast(container.Meta, func(b []byte) error { return json.Unmarshal(b, r.meta) }); err != nil {
 		return nil, err
 	}
@@ -320,7 +318,7 @@ func (r *Reader) skip(what string) {
 }
 
 // Close closes the file. What the Reader gave stays usable.
-func (r *Reader) Close() error { return r.file.Close() }
+func (r *Reader) Close() error { return errors.Join(r.file.Close(), r.blobs.close()) }
 
 // Path returns the name that the trace was opened by.
 func (r *Reader) Path() string { return r.file.Path() }
@@ -346,7 +344,7 @@ func (r *Reader) Recovered() *Recovery { return r.file.Recovery() }
 
 // Damage returns the damaged places found so far. Chunks are looked at only when they are read: after an iterator has come to its
 // end, Damage names all chunks whose calls it had to leave out.
-func (r *Reader) Damage() []ErrCorrupt { return r.file.Damage() }
+func (r *Reader) Damage() []ErrCorrupt { return append(r.file.Damage(), r.blobs.damage()...) }
 
 // Unknown counts what was stepped over because it is of a later version, by its name.
 func (r *Reader) Unknown() map[string]uint64 {
@@ -466,24 +464,19 @@ func (m *matcher) made(c *Call) bool {
 	return slices.Contains(c.Outs, Out{TaskParam, uint64(m.Task.Stream)<<32 | uint64(m.Task.Task)})
 }
 
+// blocks are free ones of all readers, so that many open traces hold no more of them than what reads at a time.
+var blocks = sync.Pool{New: func() any { return new(block) }}
+
 func (r *Reader) block() *block {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if n := len(r.blocks); n > 0 {
-		b := r.blocks[n-1]
-		r.blocks = r.blocks[:n-1]
-		return b
-	}
-	return &block{unknown: r.skip}
+	b := blocks.Get().(*block)
+	b.unknown = r.skip
+	return b
 }
 
-func (r *Reader) release(b *block) {
-	const keep = 2 + maxAhead
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if len(r.blocks) < keep {
-		r.blocks = append(r.blocks, b)
-	}
+// release gives a block back, whose calls must not be looked at any more.
+func release(b *block) {
+	b.unknown = nil
+	blocks.Put(b)
 }
 
 // load reads chunk c into b. It returns false, and no error, when the chunk is damaged.
@@ -516,10 +509,13 @@ func ignoreDamage(err error) error {
 // Calls iterates over the calls that match f in the order of the file, in which the calls of a thread are in the order of their start, those that enclose others behind them. The call and all that it points to
 // must not be changed and are used again for the next step: Clone what is to be kept. Damaged chunks are left out and named by Damage; an error comes only from the file system,
 // and ends the iteration. Chunks are decoded ahead on other processors; Calls holds at most a few of them.
-func (r *Reader) Calls(f *Filter) iter.Seq2[*Call, error] {
+func (r *Reader) Calls(f *Filter) iter.Seq2[*Call, error] { return r.callsAhead(f, maxAhead) }
+
+// callsAhead is Calls with at most so many blocks that are decoded ahead.
+func (r *Reader) callsAhead(f *Filter, ahead int) iter.Seq2[*Call, error] {
 	return func(yield func(*Call, error) bool) {
 		m := newMatcher(f, r.schema)
-		l := r.newLoader(m)
+		l := r.newLoader(m, ahead)
 		defer l.close()
 		some := m
 		if m.all() {
@@ -534,7 +530,7 @@ func (r *Reader) Calls(f *Filter) iter.Seq2[*Call, error] {
 				return
 			}
 			going := b.each(some, yield)
-			r.release(b)
+			release(b)
 			if !going {
 				return
 			}
@@ -573,7 +569,7 @@ func (r *Reader) CallsByStart(f *Filter) iter.Seq2[*Call, error] {
 	return func(yield func(*Call, error) bool) {
 		m := newMatcher(f, r.schema)
 		m.want.random = true
-		l := r.newLoader(m)
+		l := r.newLoader(m, maxAhead)
 		defer l.close()
 		chunks := l.chunks
 		// earliest[i] is the earliest start in chunk i and all after it: what starts before can be given out.
@@ -585,7 +581,7 @@ func (r *Reader) CallsByStart(f *Filter) iter.Seq2[*Call, error] {
 		var open cursors
 		defer func() {
 			for _, c := range open {
-				r.release(c.b)
+				release(c.b)
 			}
 		}()
 		next := 0
@@ -632,7 +628,7 @@ func (r *Reader) CallsByStart(f *Filter) iter.Seq2[*Call, error] {
 				continue
 			}
 			heap.Pop(&open)
-			r.release(c.b)
+			release(c.b)
 		}
 	}
 }
@@ -654,7 +650,7 @@ func (r *Reader) cursor(b *block, m *matcher, index int) *cursor {
 		}
 	}
 	if len(order) == 0 {
-		r.release(b)
+		release(b)
 		return nil
 	}
 	if !sorted {
@@ -668,14 +664,14 @@ func (r *Reader) learn() error {
 	r.learnOnce.Do(func() {
 		r.learned = make([]ChunkInfo, len(r.events))
 		b := r.block()
-		defer r.release(b)
+		defer release(b)
 		for i := range r.events {
 			c, info := &r.events[i], &r.learned[i]
 			*info = c.info
 			if info.Known {
 				continue
 			}
-			ok, err := r.load(b, c, want{columns: AllColumns, noArgs: true})
+			ok, err := r.load(b, c, want{noArgs: true})
 			if err != nil {
 				r.learnErr = err
 				return
@@ -800,14 +796,18 @@ func (r *Reader) Data(f *DataFilter) iter.Seq2[*Data, error] {
 			f = &DataFilter{}
 		}
 		b := r.block()
-		defer r.release(b)
+		defer release(b)
+		w := want{noArgs: true}
+		if !f.Late { // the time of data is counted from the start of its call, unless that is in another chunk
+			w.columns = AllColumns
+		}
 		var d Data
 		for k := range r.events {
 			c := &r.events[k]
 			if c.info.Known && !f.chunk(&c.info) {
 				continue
 			}
-			ok, err := r.load(b, c, want{columns: AllColumns, noArgs: true})
+			ok, err := r.load(b, c, w)
 			if err != nil {
 				yield(nil, err)
 				return
@@ -850,7 +850,7 @@ func (r *Reader) Counts() (*Counts, error) {
 // count adds up the calls of some chunks.
 func (r *Reader) count(total sums, which func(*eventChunk) bool) error {
 	b := r.block()
-	defer r.release(b)
+	defer release(b)
 	for i := range r.events {
 		c := &r.events[i]
 		if c.entry.Records == 0 || !which(c) {

@@ -191,11 +191,8 @@ type summaryWriter struct {
 func (s *summaryWriter) add(b *blockWriter, schema *Schema, e *container.Entry) {
 	s.chunks = append(s.chunks, b.info(schema, e))
 	for _, f := range b.used {
-		s.total(f.id).Calls += uint64(f.rows)
-	}
-	dur := b.dur[:b.n]
-	for i, id := range b.fn[:b.n] {
-		s.totals[id].Time += dur[i]
+		t := s.total(f.id)
+		t.Calls, t.Time = t.Calls+uint64(f.rows), t.Time+f.time
 	}
 	if b.anyFlags == 0 && b.anyRet == 0 {
 		return

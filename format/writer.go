@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/acltrace/acltrace/format/column"
 	"github.com/acltrace/acltrace/format/container"
@@ -32,6 +33,8 @@ func (c Compression) codec() container.Codec {
 // WriterOptions change what Create does; nil stands for the zero value.
 type WriterOptions struct {
 	Compression Compression
+	// BlobFile is a second file, for the contents of payloads, so that the trace itself stays small; empty to have them in the trace.
+	BlobFile string
 
 	container *container.Options
 }
@@ -42,6 +45,7 @@ type Writer struct {
 	codec  container.Codec
 	schema *Schema
 	blobs  *blobWriter
+	beside *blobFileWriter // nil where the payloads are in the trace
 	enc    column.Encoder
 
 	next      uint64   // index of the next call
@@ -82,16 +86,31 @@ func Create(path string, meta *Meta, schema *Schema, opts *WriterOptions) (*Writ
 	if err := schema.index(); err != nil {
 		return nil, fmt.Errorf("create trace: %w", err)
 	}
-	file, err := container.Create(path, &container.FileHeader{
+	header := &container.FileHeader{
 		Major: container.Major, Minor: container.Minor, Session: session, WallNS: meta.StartWall, MonoNS: meta.StartMono,
-	}, opts.container)
-	if err != nil {
+	}
+	w := &Writer{codec: opts.Compression.codec(), schema: schema, block: newBlockWriter()}
+	var o container.Options
+	if opts.container != nil {
+		o = *opts.container
+	}
+	if opts.BlobFile != "" {
+		o.First = func() error { return w.beside.file.Sync() }
+	}
+	if w.file, err = container.Create(path, header, &o); err != nil {
 		return nil, err
 	}
-	w := &Writer{file: file, codec: opts.Compression.codec(), schema: schema, block: newBlockWriter()}
-	w.blobs = newBlobWriter(file, w.codec)
+	store := w.file
+	if opts.BlobFile != "" {
+		if w.beside, err = createBlobFile(opts.BlobFile, path, header, meta); err != nil {
+			return nil, errors.Join(err, w.file.Abort(), os.Remove(path))
+		}
+		store = w.beside.file
+	}
+	w.blobs = newBlobWriter(w.file, store, w.codec)
 	if err := w.begin(meta); err != nil {
-		return nil, errors.Join(err, file.Abort())
+		w.closed = true
+		return nil, errors.Join(err, w.abort())
 	}
 	return w, nil
 }
@@ -126,6 +145,11 @@ func (w *Writer) SetMeta(m *Meta) error {
 }
 
 func (w *Writer) setMeta(m *Meta) error {
+	if w.beside != nil {
+		with := *m
+		with.BlobFile = w.beside.name
+		m = &with
+	}
 	b, err := json.Marshal(m)
 	if err != nil {
 		return fmt.Errorf("meta: %w", err)
@@ -207,7 +231,8 @@ func (w *Writer) Call(c *Call) (uint64, error) {
 		if b.words >= blockWords {
 			return index, w.rest(c, i)
 		}
-		b.own(&c.Data[i], c)
+		d := &c.Data[i]
+		b.add(d, index, d.after(c), c.Func, 0, d.Bytes)
 	}
 	if b.full() {
 		return index, w.flushBlock()
@@ -357,8 +382,14 @@ func (w *Writer) addGap(g Gap) {
 // Calls returns the number of calls so far.
 func (w *Writer) Calls() uint64 { return w.next }
 
-// Size returns the length of the file so far, in bytes.
-func (w *Writer) Size() int64 { return w.file.Size() }
+// Size returns the length of the file so far, in bytes, with that of its blob file.
+func (w *Writer) Size() int64 {
+	n := w.file.Size()
+	if w.beside != nil {
+		n += w.beside.file.Size()
+	}
+	return n
+}
 
 // Flush writes all that was given so far: it survives the death of the process from here on, though not a loss of power.
 func (w *Writer) Flush() error {
@@ -369,7 +400,13 @@ func (w *Writer) Flush() error {
 }
 
 // Sync is Flush, and waits until the storage device has it all.
-func (w *Writer) Sync() error { return errors.Join(w.Flush(), w.file.Sync()) }
+func (w *Writer) Sync() error {
+	err := w.Flush()
+	if w.beside != nil {
+		err = errors.Join(err, w.beside.file.Sync())
+	}
+	return errors.Join(err, w.file.Sync())
+}
 
 func (w *Writer) flush() error {
 	return errors.Join(w.flushBlock(), w.flushTables())
@@ -504,9 +541,13 @@ func (w *Writer) Close() error {
 	err := errors.Join(w.flushDict(), w.flushGaps(), w.append(container.Schema, w.schemaRaw, len(w.schema.Functions)),
 		w.append(container.Meta, w.meta, 1), w.flushSummary())
 	if err != nil {
-		return errors.Join(lost, err, w.file.Abort())
+		return errors.Join(lost, err, w.abort())
 	}
-	return errors.Join(lost, w.file.Finish())
+	err = w.file.Finish()
+	if w.beside != nil {
+		err = errors.Join(err, w.beside.file.Finish()) // not before: a checkpoint of the trace may still synchronize it
+	}
+	return errors.Join(lost, err)
 }
 
 // Abort closes the file as it is, without what was not flushed.
@@ -515,7 +556,15 @@ func (w *Writer) Abort() error {
 		return errClosed
 	}
 	w.closed = true
-	return w.file.Abort()
+	return w.abort()
+}
+
+func (w *Writer) abort() error {
+	err := w.file.Abort()
+	if w.beside != nil {
+		err = errors.Join(err, w.beside.file.Abort())
+	}
+	return err
 }
 
 func upTo(n int) []uint32 {

@@ -304,7 +304,11 @@ func appendFor(dst []byte, v []uint64, base uint64, width int) []byte {
 	dst, b := extend(dst, len(v)*width)
 	switch width {
 	case 1:
-		b = b[:len(v)]
+		for len(v) >= 8 && len(b) >= 8 {
+			b[0], b[1], b[2], b[3] = byte(v[0]-base), byte(v[1]-base), byte(v[2]-base), byte(v[3]-base)
+			b[4], b[5], b[6], b[7] = byte(v[4]-base), byte(v[5]-base), byte(v[6]-base), byte(v[7]-base)
+			v, b = v[8:], b[8:]
+		}
 		for i, x := range v {
 			b[i] = byte(x - base)
 		}

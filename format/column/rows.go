@@ -10,9 +10,9 @@ import (
 // rows of a block: such a column takes no memory. Rows become columns a tile at a time, while they are in the processor's cache.
 type Rows struct {
 	width int
-	n     int      // rows in the columns
-	tile  []uint64 // the rows since then, one after another, and memory for more
 	used  int      // words of the tile
+	tile  []uint64 // the rows that are not in the columns, one after another, and memory for more
+	n     int      // rows in the columns
 	first []uint64 // the first row
 	fixed []int    // the words that are as in the first row so far
 	vary  []varying
@@ -28,7 +28,7 @@ type varying struct {
 
 const (
 	leastTile = 2  // rows that there is memory for at first; much data comes once
-	tileRows  = 32 // rows that become columns at once
+	tileRows  = 16 // rows that become columns at once
 )
 
 // MakeRows is for rows of width words.

@@ -103,6 +103,11 @@ func (v *Vector) Below(limit uint64, n int) bool {
 func bytesBelow(b []byte, limit byte) bool {
 	const ones = 0x0101010101010101
 	add, over := uint64(128-limit)*ones, uint64(0)
+	for ; len(b) >= 32; b = b[32:] {
+		w, x := binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:])
+		y, z := binary.LittleEndian.Uint64(b[16:]), binary.LittleEndian.Uint64(b[24:])
+		over |= w | (w + add) | x | (x + add) | y | (y + add) | z | (z + add)
+	}
 	for ; len(b) >= 8; b = b[8:] {
 		x := binary.LittleEndian.Uint64(b)
 		over |= x | (x + add)
@@ -327,15 +332,14 @@ func (v *Vector) Count(counts []uint32, n int) bool {
 	if n == 0 {
 		return true
 	}
+	if v.form == plain && v.width == 1 && v.base < uint64(len(counts)) {
+		return countBytes(counts[v.base:], v.bytes[:n])
+	}
 	if !v.Below(uint64(len(counts)), n) {
 		return false
 	}
 	if x, ok := v.Constant(); ok {
 		counts[x] += uint32(n)
-		return true
-	}
-	if v.form == plain && v.width == 1 && v.base <= uint64(len(counts)) {
-		countBytes(counts[v.base:], v.bytes[:n])
 		return true
 	}
 	var part [256]uint32
@@ -349,24 +353,36 @@ func (v *Vector) Count(counts []uint32, n int) bool {
 	return true
 }
 
-// countBytes counts bytes, eight at once where they are alike.
-func countBytes(counts []uint32, b []byte) {
+// countBytes is Count for bytes, eight at once where they are alike.
+func countBytes(counts []uint32, b []byte) bool {
 	const ones = 0x0101010101010101
-	i := 0
-	for ; i+8 <= len(b); i += 8 {
-		x := binary.LittleEndian.Uint64(b[i:])
+	var all [256]uint32
+	for ; len(b) >= 8; b = b[8:] {
+		x := binary.LittleEndian.Uint64(b)
 		if x == uint64(uint8(x))*ones {
-			counts[uint8(x)] += 8
+			all[uint8(x)] += 8
 			continue
 		}
-		for range 8 {
-			counts[uint8(x)]++
-			x >>= 8
+		all[uint8(x)]++
+		all[uint8(x>>8)]++
+		all[uint8(x>>16)]++
+		all[uint8(x>>24)]++
+		all[uint8(x>>32)]++
+		all[uint8(x>>40)]++
+		all[uint8(x>>48)]++
+		all[uint8(x>>56)]++
+	}
+	for _, x := range b {
+		all[x]++
+	}
+	for x, n := range all {
+		if x < len(counts) {
+			counts[x] += n
+		} else if n > 0 {
+			return false
 		}
 	}
-	for _, x := range b[i:] {
-		counts[x]++
-	}
+	return true
 }
 
 // Vector makes v the n rows of c, which are at least one. What has to be decoded for that goes into scratch, which is grown as needed and belongs to v from then on. Errors are those of Words.

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -148,12 +149,15 @@ func TestPowerLoss(t *testing.T) {
 		}
 		return info.Size()
 	}
+	var until atomic.Int64 // where the writer goes on to while the disk writes; 0 before it does
 	o := &Options{CheckpointChunks: 6, datasync: func(f *os.File) error {
 		begin := size(f)
-		for w.Size() < begin+900 { // the writer goes on meanwhile
+		until.Store(begin + 900)
+		for w.Size() < begin+900 {
 			time.Sleep(50 * time.Microsecond)
 		}
 		syncs = append(syncs, sync{begin, size(f)})
+		until.Store(0)
 		return nil
 	}}
 	w, err := Create(path, &FileHeader{Major: Major, Session: [16]byte{1, 2, 3, 4}}, o)
@@ -166,7 +170,14 @@ func TestPowerLoss(t *testing.T) {
 		if _, err := w.Append(&Chunk{Type: Events, Raw: body}); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(50 * time.Microsecond)
+		syncing := func() bool {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			return w.syncing
+		}
+		for syncing() && w.Size() >= until.Load() {
+			time.Sleep(50 * time.Microsecond)
+		}
 	}
 	for busy := true; busy; {
 		if _, err := w.Append(&Chunk{Type: Events, Raw: make([]byte, 100)}); err != nil {

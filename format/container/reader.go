@@ -27,18 +27,18 @@ type File struct {
 
 // A Recovery says what a file without a readable end still held.
 type Recovery struct {
-	Chunks     int    // whole chunks found
-	LostBytes  int64  // bytes that belong to none of them
-	LostChunks uint64 // chunks that the sequence numbers show to be missing
-	LastTime   int64  // latest time in any chunk found, nanoseconds
-	Reason     string // why the index was not used
+	Chunks     int    `json:"chunks"`       // whole chunks found
+	LostBytes  int64  `json:"lost_bytes"`   // bytes that belong to none of them
+	LostChunks uint64 `json:"lost_chunks"`  // chunks that the sequence numbers show to be missing
+	LastTime   int64  `json:"last_time_ns"` // latest time in any chunk found, nanoseconds
+	Reason     string `json:"reason"`       // why the index was not used
 }
 
 // Open opens the file by its index, or walks it when it has none.
 func Open(path string) (*File, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("open trace: %w", err)
+		return nil, err // it says what was tried, and with which file
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {

@@ -29,6 +29,8 @@ type Chunk struct {
 type Options struct {
 	CheckpointBytes  int64 // of the file between two checkpoints, 64 MiB when 0
 	CheckpointChunks int   // the same in chunks, 256 when 0
+	// First, where it is not nil, makes durable what chunks refer to in another file, before a checkpoint says that they are.
+	First func() error
 
 	datasync func(*os.File) error // that of the operating system when nil
 }
@@ -144,7 +146,8 @@ func (w *Writer) Append(c *Chunk) (Entry, error) {
 	w.off += int64(len(buf))
 	w.seq++
 	w.entries = append(w.entries, e)
-	if !w.syncing && (len(w.entries)-w.covered >= w.o.CheckpointChunks || w.off-w.coveredOff >= w.o.CheckpointBytes) {
+	// The index stands for all checkpoints: one that began behind it would come behind the end, or when the file is closed.
+	if !w.syncing && !w.closing && (len(w.entries)-w.covered >= w.o.CheckpointChunks || w.off-w.coveredOff >= w.o.CheckpointBytes) {
 		w.syncing = true
 		n, off := len(w.entries), w.off
 		w.background.Go(func() { w.checkpoint(n, off) })
@@ -195,7 +198,13 @@ func (w *Writer) Closing() {
 // checkpoint has the disk take the first n chunks, which end at off, and then says in the file that it has. It runs beside Append, which never waits
 // for the disk. What an error leaves out the next checkpoint has.
 func (w *Writer) checkpoint(n int, off int64) {
-	err := w.o.datasync(w.f)
+	var err error
+	if w.o.First != nil {
+		err = w.o.First()
+	}
+	if err == nil {
+		err = w.o.datasync(w.f)
+	}
 	w.mu.Lock()
 	defer func() {
 		w.syncing, w.coveredOff = false, off
