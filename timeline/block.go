@@ -9,8 +9,13 @@ type block struct {
 }
 
 type blockSide struct {
-	addr uint64 // of the memory that the rows lie in
-	host bool   // that is the host's for sure
+	addr   uint64 // of the memory that the rows lie in
+	host   bool   // that is the host's for sure
+	memory bool   // it has addresses: it is no array
+	first  uint64 // address of the first byte that is copied
+	// pitch is the distance of two rows, plane that of two planes, bytes.
+	pitch, plane uint64
+	field        uint32 // offset of the address in the structure
 }
 
 // block returns the copy that a structure of the call describes, false where there is none, or none in the trace.
@@ -30,13 +35,20 @@ func (e *Event) block() (block, bool) {
 			}
 			return word(b[off : int(off)+size])
 		}
+		width, height := at(d.Width, 8, 0), at(d.Height, 8, 1)
 		side := func(s *api.Side) blockSide {
-			if at(s.Kind, 4, 0) == api.HostSide {
-				return blockSide{at(s.Host, 8, 0), true}
+			kind := at(s.Kind, 4, 0)
+			out := blockSide{host: kind == api.HostSide, field: s.Device, memory: kind == api.HostSide || kind == api.DeviceSide || kind == api.UnifiedSide}
+			if out.host {
+				out.field = s.Host
 			}
-			return blockSide{at(s.Device, 8, 0), false}
+			out.addr = at(out.field, 8, 0)
+			out.pitch = max(at(s.Pitch, 8, 0), width)
+			out.plane = out.pitch * max(at(s.Rows, 8, 0), height)
+			out.first = out.addr + at(s.X, 8, 0) + out.pitch*at(s.Y, 8, 0) + out.plane*at(s.Z, 8, 0)
+			return out
 		}
-		return block{side(&d.From), side(&d.To), at(d.Width, 8, 0), at(d.Height, 8, 1), at(d.Depth, 8, 1)}, true
+		return block{side(&d.From), side(&d.To), width, height, at(d.Depth, 8, 1)}, true
 	}
 	return block{}, false
 }
@@ -46,4 +58,22 @@ func (s *blockSide) side() side {
 		return pageable
 	}
 	return device
+}
+
+// pieces are the ranges of one side that are copied: one where its rows follow each other without gaps. False where there are more than so many.
+func (b *block) pieces(s *blockSide, most int, piece func(addr, size uint64)) bool {
+	switch {
+	case b.width == 0 || b.height == 0 || b.depth == 0:
+	case s.pitch == b.width && (b.depth == 1 || s.plane == b.width*b.height):
+		piece(s.first, b.width*b.height*b.depth)
+	case b.depth > uint64(most) || b.height > uint64(most) || b.depth*b.height > uint64(most):
+		return false
+	default:
+		for z := range b.depth {
+			for y := range b.height {
+				piece(s.first+z*s.plane+y*s.pitch, b.width)
+			}
+		}
+	}
+	return true
 }

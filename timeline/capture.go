@@ -7,11 +7,42 @@ import "github.com/acltrace/acltrace/api"
 type captures struct {
 	streams map[*Object]*Object // to the stream that began
 	events  map[*Object]*Object // recorded last in a capture
+	nodes   map[*Object]*Object // to the graph that each is in
+}
+
+// node marks a call that puts its task into a graph, as a node of it.
+func (c *captures) node(e *Event) {
+	u, ok := e.Use(int(e.Fn.Graph))
+	if !ok {
+		return
+	}
+	e.Captured = u.Object
+	if u.Object.Kind == api.Node {
+		if e.Captured = c.nodes[u.Object]; e.Captured == nil {
+			e.Captured = u.Object // of a graph that was captured, or of a clone
+		}
+		return
+	}
+	for i := range e.Fn.Params {
+		if e.Fn.Params[i].Role != api.New {
+			continue
+		}
+		if made, ok := e.Use(i); ok {
+			if c.nodes == nil {
+				c.nodes = map[*Object]*Object{}
+			}
+			c.nodes[made.Object] = u.Object
+		}
+	}
 }
 
 // apply follows a call that has succeeded, and marks a task that does not run.
 func (c *captures) apply(e *Event) {
 	f := e.Fn
+	if f.Graph >= 0 {
+		c.node(e)
+		return
+	}
 	if f.Capture == api.NoCapture && len(c.streams) == 0 || e.Stream == nil {
 		return
 	}

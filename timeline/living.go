@@ -88,6 +88,8 @@ func (l *living) call(e *Event) {
 				l.of[u.Object] = append(l.of[u.Object], calls...)
 			}
 		}
+	case e.Captured != nil && e.Captured.Kind != api.Stream:
+		l.of[e.Captured] = append(l.of[e.Captured], c.Index)
 	case e.Captured != nil:
 		l.captured[e.Captured] = append(l.captured[e.Captured], c.Index)
 	}
@@ -99,6 +101,13 @@ func (l *living) call(e *Event) {
 			delete(l.of, o)
 		case o.Created == c.Index, names, o.Kind == api.ArgsList && f.Task == api.NoTask:
 			l.of[o] = append(l.of[o], c.Index)
+			if o.Kind == api.Graph {
+				for _, from := range e.Uses {
+					if from.Object.Kind == api.Graph && from.Object != o {
+						l.of[o] = append(l.of[o], l.of[from.Object]...) // what it was made of may be gone by then
+					}
+				}
+			}
 		}
 	}
 }

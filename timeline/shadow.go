@@ -24,6 +24,7 @@ type shadow struct {
 	unseen  string            // why nothing can be known in this trace
 	cost    int               // bytes that are kept
 	number  uint64            // of the latest write
+	touches *Touches          // of the calls; an address may lie at any fourth byte: one too many only makes less known
 
 	// of the call at hand
 	bytes []byte
@@ -44,8 +45,7 @@ const (
 type shadowProcess struct {
 	*order
 	memory map[*Object]*memory
-	any    []write // that may have gone anywhere, the latest of each lane
-	args   map[*Object]*argList
+	any    []write      // that may have gone anywhere, the latest of each lane
 	gaps   []format.Gap // to come
 	off    string       // why nothing is known from here on
 }
@@ -74,13 +74,6 @@ type read struct {
 	lo, hi uint64
 	stamp
 	call uint64
-}
-
-// argList is what an argument list has been given.
-type argList struct {
-	addresses []*Object
-	buffers   int // that the program fills before the launch
-	unknown   bool
 }
 
 // Follow has the State follow the content of device memory from its beginning, for DevArgs. It reads the trace once or
@@ -160,7 +153,7 @@ func (s *State) DevArgs(e *Event) (bytes []byte, known bool, why string) {
 func (sh *shadow) process(p uint32) *shadowProcess {
 	sp := sh.procs[p]
 	if sp == nil {
-		sp = &shadowProcess{order: newOrder(), memory: map[*Object]*memory{}, args: map[*Object]*argList{}, off: sh.unseen}
+		sp = &shadowProcess{order: newOrder(), memory: map[*Object]*memory{}, off: sh.unseen}
 		sh.procs[p] = sp
 		threads := sh.r.Threads()
 		for _, g := range sh.r.Gaps() {
@@ -179,6 +172,9 @@ var lostKey = laneKey{device: NoDevice, lost: true}
 // apply takes in a call, whose meaning is known.
 func (sh *shadow) apply(s *State, process uint32, e *Event) {
 	sh.bytes, sh.known, sh.why = nil, false, "the call has no arguments in device memory"
+	if sh.touches == nil {
+		sh.touches = newTouches(s, sh.r, sh.late, 4)
+	}
 	c, f := e.Call, e.Fn
 	sp := sh.process(process)
 	for len(sp.gaps) > 0 && sp.gaps[0].From <= c.End {
@@ -198,7 +194,7 @@ func (sh *shadow) apply(s *State, process uint32, e *Event) {
 	for _, u := range e.Uses {
 		switch {
 		case u.Object.Kind == api.ArgsList && f.Task == api.NoTask:
-			sh.append(s, sp, process, e, u.Object)
+			sh.touches.list(e, u.Object)
 		case u.Object.Ended == c.Index && c.Index != NoCall:
 			sh.forget(sp, u.Object)
 		}
@@ -206,7 +202,7 @@ func (sh *shadow) apply(s *State, process uint32, e *Event) {
 	switch {
 	case f.Outer && f.Stream >= 0:
 		if !failed {
-			sh.exchange(s, sp, process, e)
+			sh.reached(s, sp, process, e, sp.task(sh.laneOf(s, sp, process, e), c)) // the buffers of a collective
 		}
 	case f.Task == api.Kernel:
 		if failed {
@@ -269,114 +265,34 @@ func (sh *shadow) sync(s *State, sp *shadowProcess, process uint32, e *Event) {
 	}
 }
 
-// append notes the addresses that an argument list is given.
-func (sh *shadow) append(s *State, sp *shadowProcess, process uint32, e *Event, list *Object) {
-	a := sp.args[list]
-	if a == nil {
-		// Of a list that is older than the trace nothing is known.
-		a = &argList{unknown: list.Created == NoCall}
-		sp.args[list] = a
-	}
-	for i := range e.Fn.Params {
-		p := &e.Fn.Params[i]
-		if p.Role == api.Buffer {
-			a.buffers++
-		}
-		if p.Role == api.In && e.Call.Args[p.Word] != 0 {
-			b, ok := sh.content(e.Call, i, 0)
-			if !ok {
-				a.unknown = true
-				continue
-			}
-			a.addresses = addresses(s, process, b, a.addresses)
-		}
-	}
-}
-
-// addresses adds the live device allocations that bytes have addresses of.
-func addresses(s *State, process uint32, b []byte, to []*Object) []*Object {
-	for ; len(b) >= 8; b = b[4:] {
-		if o, _, ok := s.Find(process, word(b)); ok && o.Kind == api.Device && !slices.Contains(to, o) {
-			to = append(to, o)
-		}
-	}
-	return to
-}
-
-// content returns what a call has read behind a pointer.
-func (sh *shadow) content(c *format.Call, param int, item uint32) ([]byte, bool) {
-	for _, data := range [][]format.Data{c.Data, sh.late[c.Index]} {
-		for i := range data {
-			d := &data[i]
-			if int(d.Param) != param || d.Item != item || d.Dir != format.DirIn || d.Status != format.Whole || d.Len > maxShadow {
-				continue
-			}
-			if d.Blob == 0 {
-				return d.Bytes, uint64(len(d.Bytes)) == d.Len
-			}
-			b, err := sh.r.Blob(d.Blob)
-			return b, err == nil && uint64(len(b)) == d.Len
-		}
-	}
-	return nil, false
-}
-
 // launch finds the arguments of a kernel, and notes what it may write.
 func (sh *shadow) launch(s *State, sp *shadowProcess, process uint32, e *Event) {
 	c, f := e.Call, e.Fn
 	t := sp.task(sh.laneOf(s, sp, process, e), c)
-	var to []*Object
-	all := false
 	for i := range f.Params {
-		p := &f.Params[i]
-		switch p.Role {
-		case api.DevArgs:
+		if p := &f.Params[i]; p.Role == api.DevArgs {
 			n, _ := p.Size.Bytes(f, c.Args)
 			sh.bytes, sh.why = sh.load(s, sp, process, c.Args[p.Word], n, &t, c.Index)
 			sh.known = sh.why == ""
-			to, all = addresses(s, process, sh.bytes, to), all || !sh.known
-		case api.Args:
-			n, _ := p.Size.Bytes(f, c.Args)
-			if b, ok := sh.content(c, i, 0); ok {
-				to = addresses(s, process, b, to)
-			} else if n > 0 {
-				all = true
-			}
-		case api.Launch:
-			a := &argList{unknown: true}
-			if u, ok := e.Use(i); ok && sp.args[u.Object] != nil {
-				a = sp.args[u.Object]
-			}
-			to, all = append(to, a.addresses...), all || a.unknown
-			to, all = pieces(s, process, e, i, a.buffers, to, all)
-		case api.Array:
-			to, all = pieces(s, process, e, i, 1, to, all)
 		}
 	}
-	if all {
-		sh.anywhere(sp, t, c.Index)
-		return
-	}
-	sh.touched(sp, to, t, c.Index)
+	sh.reached(s, sp, process, e, t)
 }
 
-// exchange notes what a collective may write: the buffers that it names.
-func (sh *shadow) exchange(s *State, sp *shadowProcess, process uint32, e *Event) {
-	t := sp.task(sh.laneOf(s, sp, process, e), e.Call)
+// reached notes that a task may have written anything that its call names.
+func (sh *shadow) reached(s *State, sp *shadowProcess, process uint32, e *Event, t stamp) {
+	touches, all := sh.touches.Of(e)
+	if !all {
+		sh.anywhere(sp, t, e.Call.Index)
+		return
+	}
 	var to []*Object
-	for i := range e.Fn.Params {
-		switch p := &e.Fn.Params[i]; {
-		case p.Role == api.Address:
-			if u, ok := e.Use(i); ok {
-				to = append(to, u.Object)
-			}
-		case p.Role == api.In && p.Addresses:
-			b, ok := sh.content(e.Call, i, 0)
-			if !ok {
-				sh.anywhere(sp, t, e.Call.Index)
-				return
-			}
-			to = addresses(s, process, b, to)
+	for i := range touches {
+		if touches[i].Kind == Reads {
+			continue
+		}
+		if o, _, ok := s.Find(process, touches[i].Addr); ok && o.Kind == api.Device && !slices.Contains(to, o) {
+			to = append(to, o)
 		}
 	}
 	sh.touched(sp, to, t, e.Call.Index)
@@ -392,20 +308,6 @@ func (sh *shadow) touched(sp *shadowProcess, to []*Object, t stamp, call uint64)
 		m.whole = latest(m.whole, sh.write(0, math.MaxUint64, t, call))
 		sh.overtaken(sp, m, 0, math.MaxUint64, &t, call)
 	}
-}
-
-// pieces adds the allocations that the items of a parameter, at least so many, have addresses of.
-func pieces(s *State, process uint32, e *Event, param, want int, to []*Object, all bool) ([]*Object, bool) {
-	for i := range e.Call.Data {
-		d := &e.Call.Data[i]
-		if int(d.Param) != param || d.Item == 0 {
-			continue
-		}
-		want--
-		all = all || uint64(len(d.Bytes)) != d.Len || d.Status != format.Whole
-		to = addresses(s, process, d.Bytes, to)
-	}
-	return to, all || want > 0
 }
 
 // copy notes what a copy or a fill has written.
@@ -489,11 +391,11 @@ func (sh *shadow) fetch(s *State, sp *shadowProcess, process uint32, c *format.C
 // batch notes the copies of an array of buffers, which are in no order among each other.
 func (sh *shadow) batch(s *State, sp *shadowProcess, process uint32, e *Event, source, target int, t stamp, ok bool) {
 	c, f := e.Call, e.Fn
-	to, ok1 := sh.content(c, target, 0)
-	sizes, ok2 := sh.content(c, int(f.Params[target].ItemSizes), 0)
+	to, ok1 := sh.touches.data(c, target, 0)
+	sizes, ok2 := sh.touches.data(c, int(f.Params[target].ItemSizes), 0)
 	from, ok3 := []byte(nil), false
 	if source >= 0 {
-		from, ok3 = sh.content(c, source, 0)
+		from, ok3 = sh.touches.data(c, source, 0)
 	}
 	if !ok1 || !ok2 || !ok3 || len(to) != len(sizes) || len(to) != len(from) {
 		sh.anywhere(sp, t, c.Index)
@@ -555,7 +457,6 @@ func (sh *shadow) forget(sp *shadowProcess, o *Object) {
 		}
 		delete(sp.memory, o)
 	}
-	delete(sp.args, o)
 }
 
 // store notes a write to an address; the write's range begins with 0.

@@ -3,11 +3,13 @@ package timeline
 import (
 	"debug/elf"
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/buildid"
 )
 
 // StackParam is the parameter number of what tells the stack that a call was made from: an output with a hash of it, and,
@@ -19,8 +21,11 @@ const StackParam = api.StackParam
 type Stacks struct {
 	processes []format.Process
 	known     map[stackKey][]uint64
-	files     map[string]*symbols
+	files     map[fileKey]*symbols
 }
+
+// fileKey is a file as it was when the trace was recorded.
+type fileKey struct{ path, buildID string }
 
 type stackKey struct {
 	process uint32
@@ -29,15 +34,17 @@ type stackKey struct {
 
 // NewStacks returns what names the frames of a trace.
 func NewStacks(r *format.Reader) *Stacks {
-	return &Stacks{processes: r.Processes(), known: map[stackKey][]uint64{}, files: map[string]*symbols{}}
+	return &Stacks{processes: r.Processes(), known: map[stackKey][]uint64{}, files: map[fileKey]*symbols{}}
 }
 
 // A Frame is one function on a stack.
 type Frame struct {
-	PC     uint64 // return address in the traced program
-	Module string // path of the file, "" where it is not known
-	Name   string // of the function, "" where the file is not here or has no symbol for it
-	Offset uint64 // in the function, or in the file where the function is not known
+	PC      uint64          // return address in the traced program
+	Module  string          // path of the file, "" where it is not known
+	Mapping *format.Mapping // of that file, nil where it is not known
+	Name    string          // of the function, "" where the file is not here, is another build, or has no symbol for it
+	Offset  uint64          // in the function, or in the file where the function is not known
+	Rebuilt bool            // the file that is here is another build
 }
 
 func (f Frame) String() string {
@@ -52,13 +59,22 @@ func (f Frame) String() string {
 
 // Of returns the stack that a call was made from, innermost first; nil where none was recorded.
 func (s *Stacks) Of(process uint32, c *format.Call) []Frame {
-	hash, ok := out(c, StackParam)
+	hash, ok := s.Learn(process, c, math.MaxInt)
 	if !ok {
 		return nil
 	}
+	return s.Frames(process, hash)
+}
+
+// Learn returns what tells the stack that a call was made from from others of its process; false where none was recorded, or
+// it is not known and as many are as may be.
+func (s *Stacks) Learn(process uint32, c *format.Call, most int) (hash uint64, ok bool) {
+	if hash, ok = out(c, StackParam); !ok {
+		return 0, false
+	}
 	k := stackKey{process, hash}
 	for i := range c.Data {
-		if d := &c.Data[i]; d.Param == StackParam {
+		if d := &c.Data[i]; d.Param == StackParam && (len(s.known) < most || s.known[k] != nil) {
 			var pcs []uint64
 			for b := d.Bytes; len(b) >= 8; b = b[8:] {
 				pcs = append(pcs, word(b))
@@ -66,8 +82,13 @@ func (s *Stacks) Of(process uint32, c *format.Call) []Frame {
 			s.known[k] = pcs
 		}
 	}
+	return hash, s.known[k] != nil
+}
+
+// Frames returns the frames of a stack that is known, innermost first.
+func (s *Stacks) Frames(process uint32, hash uint64) []Frame {
 	var frames []Frame
-	for _, pc := range s.known[k] {
+	for _, pc := range s.known[stackKey{process, hash}] {
 		frames = append(frames, s.frame(process, pc))
 	}
 	return frames
@@ -78,16 +99,19 @@ func (s *Stacks) frame(process uint32, pc uint64) Frame {
 	if int(process) >= len(s.processes) {
 		return f
 	}
-	for _, m := range s.processes[process].Maps {
+	for i := range s.processes[process].Maps {
+		m := &s.processes[process].Maps[i]
 		// A return address may be the first byte behind the code.
 		if pc-1 < m.Start || pc-1 >= m.End {
 			continue
 		}
-		f.Module, f.Offset = m.Path, pc-m.Start+m.Offset
-		if s.files[m.Path] == nil {
-			s.files[m.Path] = readSymbols(m.Path)
+		f.Module, f.Mapping, f.Offset = m.Path, m, pc-m.Start+m.Offset
+		k := fileKey{m.Path, m.BuildID}
+		if s.files[k] == nil {
+			s.files[k] = readSymbols(k)
 		}
-		f.Name, f.Offset = s.files[m.Path].find(f.Offset)
+		f.Rebuilt = s.files[k].rebuilt
+		f.Name, f.Offset = s.files[k].find(f.Offset)
 		break
 	}
 	return f
@@ -95,23 +119,28 @@ func (s *Stacks) frame(process uint32, pc uint64) Frame {
 
 // symbols are the functions of an ELF file.
 type symbols struct {
-	loads []elf.ProgHeader
-	funcs []elf.Symbol // by value
+	loads   []elf.ProgHeader
+	funcs   []elf.Symbol // by value
+	rebuilt bool         // the file is another build, and its functions are not these
 }
 
-// readSymbols reads the functions of a file; where it is not here, or no sound ELF file, it has none.
-func readSymbols(path string) (s *symbols) {
+// readSymbols reads the functions of a file; where it is not here, is another build, or no sound ELF file, it has none.
+func readSymbols(k fileKey) (s *symbols) {
 	s = &symbols{}
 	defer func() {
 		if recover() != nil { // debug/elf may panic on what is no sound file
 			s = &symbols{}
 		}
 	}()
-	f, err := elf.Open(path)
+	f, err := elf.Open(k.path)
 	if err != nil {
 		return s
 	}
 	defer f.Close()
+	if k.buildID != "" && buildid.In(f) != k.buildID {
+		s.rebuilt = true
+		return s
+	}
 	for _, p := range f.Progs {
 		if p.Type == elf.PT_LOAD {
 			s.loads = append(s.loads, p.ProgHeader)
@@ -136,7 +165,7 @@ func readSymbols(path string) (s *symbols) {
 	return s
 }
 
-// find returns the function that holds an offset of the file and the place in it; without one, "" and the offset.
+// find returns the function that a call before an offset of the file is in, and where the offset lies in it; without one, "" and the offset.
 func (s *symbols) find(offset uint64) (string, uint64) {
 	for _, p := range s.loads {
 		if offset < p.Off || offset >= p.Off+p.Filesz {
@@ -144,7 +173,7 @@ func (s *symbols) find(offset uint64) (string, uint64) {
 		}
 		addr := offset - p.Off + p.Vaddr
 		i, _ := slices.BinarySearchFunc(s.funcs, addr, func(f elf.Symbol, a uint64) int {
-			if f.Value <= a {
+			if f.Value < a {
 				return -1
 			}
 			return 1

@@ -18,6 +18,7 @@ type StepSource string
 
 const (
 	Marked  StepSource = "marked" // by ranges that the program has named
+	Told    StepSource = "told"   // by a marker, which says what tells steps apart: see StepCounter
 	Found   StepSource = "found"  // from repetition
 	NoSteps StepSource = "none"
 )
@@ -43,6 +44,7 @@ type StepRule struct {
 	Process uint32 // whose steps they are
 	Why     string // there are none
 
+	marker string // of those that are told apart by one
 	// Of marked steps:
 	domain, stem string
 	// Of found steps:
@@ -242,8 +244,7 @@ func (l *learner) marked() *StepRule {
 		if g.launches == 0 || 2*g.launches < len(issued[g.process]) {
 			continue
 		}
-		lower := strings.ToLower(g.name)
-		g.named = strings.Contains(lower, "step") || strings.Contains(lower, "iter")
+		g.named = namesStep(g.name)
 		if best == nil || g.named && !best.named || g.named == best.named && g.launches > best.launches {
 			best = g
 		}
@@ -737,6 +738,9 @@ type stepper struct {
 	behind   int64  // start of the pulse behind it, -1 for none
 	memo     map[uint64]bool
 	overlaps int64 // of marked steps: the end of the latest one
+
+	counters map[uint32]*StepCounter // with a marker, by process
+	chosen   bool                    // a process has shown a step: its steps they are
 }
 
 // bounds are a moment between steps.
@@ -760,6 +764,9 @@ func newStepper(rule *StepRule) *stepper {
 	if rule.Source == Found && rule.early != math.MaxInt64 {
 		s.due = append(s.due, bounds{at: rule.early, opens: true})
 		s.early = true
+	}
+	if rule.Source == Told {
+		s.counters = map[uint32]*StepCounter{}
 	}
 	return s
 }
@@ -837,6 +844,35 @@ func (s *stepper) see(h *HostCall, k *Task, named *Range) {
 	}
 }
 
+// count takes in a call where a marker tells steps apart. The first step of a program that has no beginning of its own is not told.
+func (s *stepper) count(m *api.Model, process uint32, e *Event) {
+	if e.Fn == nil || s.chosen && process != s.rule.Process {
+		return
+	}
+	c := s.counters[process]
+	if c == nil {
+		c = NewStepCounter(m, s.rule.marker)
+		s.counters[process] = c
+	}
+	name := ""
+	if e.Fn.Range != api.NoRange {
+		name = e.name()
+	}
+	was := c.At()
+	in := c.See(e.Fn, e.Call.Thread, name)
+	if c.At() == was {
+		return
+	}
+	if !s.chosen {
+		s.chosen, s.rule.Process, s.index = true, process, c.At()
+	}
+	at := e.Call.Start
+	if in == was {
+		at, name = max(e.Call.End, at+1), ""
+	}
+	s.due = append(s.due, bounds{at: at, ends: true, opens: true, typical: true, name: name})
+}
+
 // cut ends a step and begins another one.
 func (s *stepper) cut(at int64) {
 	typical := s.early || s.typical()
@@ -869,6 +905,10 @@ func (s *stepper) typical() bool {
 // finish ends what goes on at the end of a trace: as a step, where it holds one, else as one that is open.
 func (s *stepper) finish(end int64) {
 	if s.rule.Source == Marked {
+		return
+	}
+	if s.rule.Source == Told {
+		s.due = append(s.due, bounds{at: max(end, s.begun+1), ends: true, open: true})
 		return
 	}
 	n := s.rule.like.bag.n

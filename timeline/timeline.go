@@ -52,7 +52,7 @@ type Event struct {
 	Uses   []Use
 	Kernel string  // of a launch, "" where no name is known
 	Stream *Object // that the call names; nil for a default stream and where there is none
-	// Captured is the stream that began the capture in which the call's task went into a graph, where it does not run now; nil for
+	// Captured is the stream that began the capture in which the call's task went into a graph, or the graph itself, where it does not run now; nil for
 	// a task that runs.
 	Captured *Object
 }
@@ -300,6 +300,16 @@ func (s *State) end(o *Object, call uint64) {
 	k := key{o.Process, o.Kind, o.Handle}
 	delete(s.live, k)
 	s.recent[k.slot()].o, s.recent[k.slot()].key = nil, key{}
+	if o.Kind == api.Graph {
+		for n, of := range s.captures.nodes {
+			if of == o {
+				delete(s.captures.nodes, n)
+				if n.Ended == NoCall {
+					s.end(n, call)
+				}
+			}
+		}
+	}
 	if !o.Kind.Memory() {
 		return
 	}

@@ -35,6 +35,8 @@ type Touch struct {
 type Touches struct {
 	s     *State
 	r     *format.Reader
+	late  map[uint64][]format.Data // of calls, recorded apart from them
+	step  int                      // bytes from one place of an address to the next
 	lists map[*Object]*argWords
 	buf   []Touch
 }
@@ -42,12 +44,17 @@ type Touches struct {
 // argWords are the addresses that an argument list has been given.
 type argWords struct {
 	words   []Touch
+	buffers int  // that the program fills before the launch
 	unknown bool // some of it is not in the trace
 }
 
 // NewTouches returns what tells the touches of a trace's calls, nothing of which was applied to the State yet.
 func NewTouches(s *State, r *format.Reader) *Touches {
-	return &Touches{s: s, r: r, lists: map[*Object]*argWords{}}
+	return newTouches(s, r, nil, 8)
+}
+
+func newTouches(s *State, r *format.Reader, late map[uint64][]format.Data, step int) *Touches {
+	return &Touches{s: s, r: r, late: late, step: step, lists: map[*Object]*argWords{}}
 }
 
 // Of returns the touches of the call that was applied last, valid until the next Of, and whether they are all: of some launches the arguments are
@@ -77,25 +84,45 @@ func (t *Touches) Of(e *Event) (touches []Touch, all bool) {
 			n, _ := p.Size.Bytes(f, c.Args)
 			t.buf = append(t.buf, Touch{Addr: c.Args[p.Word], Size: n, Kind: Reads, Param: i, Self: true})
 			b, known, _ := t.s.DevArgs(e)
-			t.buf = words(t.buf, b, i, 0)
+			t.buf = t.words(t.buf, b, i, 0)
 			all = all && known
 		case p.Role == api.Launch:
-			if u, ok := e.Use(i); ok {
-				if l := t.lists[u.Object]; l != nil {
-					t.buf = append(t.buf, l.words...)
-					all = all && !l.unknown
-				} else {
-					all = false
-				}
+			want := 0
+			if u, ok := e.Use(i); ok && t.lists[u.Object] != nil {
+				l := t.lists[u.Object]
+				t.buf, want = append(t.buf, l.words...), l.buffers
+				all = all && !l.unknown
+			} else {
+				all = false
 			}
-			all = t.items(e, i) && all
+			all = t.items(e, i, want) && all
 		case p.Block != nil:
-			all = false
+			all = t.block(e, i) && all
 		case f.Task == api.Kernel && (p.Role == api.Packed || p.Role == api.Args || p.Role == api.Array || p.Role == api.Struct), p.Role == api.In && p.Addresses:
-			all = t.items(e, i) && all
+			want := 1
+			if n, ok := p.Size.Bytes(f, c.Args); c.Args[p.Word] == 0 || p.Role == api.Args && ok && n == 0 {
+				want = 0
+			}
+			all = t.items(e, i, want) && all
 		}
 	}
 	return t.buf, all
+}
+
+// block adds what a copy reads and writes that a structure describes, by rows where there are gaps between them.
+func (t *Touches) block(e *Event, i int) (all bool) {
+	const mostRows = 4096
+	b, ok := e.block()
+	if !ok {
+		return false
+	}
+	for k, s := range []*blockSide{&b.from, &b.to} {
+		kind := [...]TouchKind{Reads, Writes}[k]
+		ok = s.memory && b.pieces(s, mostRows, func(addr, size uint64) {
+			t.buf = append(t.buf, Touch{Addr: addr, Size: size, Kind: kind, Param: i, At: uint64(s.field)})
+		}) && ok
+	}
+	return ok
 }
 
 // payload adds what a copy or a fill names.
@@ -126,20 +153,26 @@ func (t *Touches) payload(e *Event, i int) bool {
 	return ok1 && ok2
 }
 
-// items adds the words of what lies behind a parameter.
-func (t *Touches) items(e *Event, i int) bool {
-	all, some := true, false
-	for k := range e.Call.Data {
-		d := &e.Call.Data[k]
-		if int(d.Param) != i || d.Dir != format.DirIn {
-			continue
+// items adds the words of what lies behind a parameter, and tells whether all of it is in the trace: so many pieces at least. Where items
+// are told apart from what names them, they are what counts.
+func (t *Touches) items(e *Event, i, want int) bool {
+	all := true
+	apart := e.Fn.Params[i].Role == api.Array || e.Fn.Params[i].Role == api.Launch
+	for _, data := range [][]format.Data{e.Call.Data, t.late[e.Call.Index]} {
+		for k := range data {
+			d := &data[k]
+			if int(d.Param) != i || d.Dir != format.DirIn {
+				continue
+			}
+			if d.Item != 0 || !apart {
+				want--
+			}
+			b, ok := t.content(d)
+			t.buf = t.words(t.buf, b, i, d.Item)
+			all = all && ok
 		}
-		some = true
-		b, ok := t.content(d)
-		t.buf = words(t.buf, b, i, d.Item)
-		all = all && ok
 	}
-	return all && (some || e.Call.Args[e.Fn.Params[i].Word] == 0 || e.Fn.Params[i].Role == api.Launch)
+	return all && want <= 0
 }
 
 // list notes what a call gives an argument list.
@@ -155,12 +188,15 @@ func (t *Touches) list(e *Event, o *Object) {
 	}
 	for i := range e.Fn.Params {
 		p := &e.Fn.Params[i]
+		if p.Role == api.Buffer {
+			l.buffers++
+		}
 		if p.Role != api.In || e.Call.Args[p.Word] == 0 {
 			continue
 		}
 		b, ok := t.data(e.Call, i, 0)
 		at := len(l.words)
-		l.words = words(l.words, b, i, 0)
+		l.words = t.words(l.words, b, i, 0)
 		for k := at; k < len(l.words); k++ {
 			l.words[k].Item = uint32(len(l.words)) // in the order in which they were given
 		}
@@ -168,28 +204,33 @@ func (t *Touches) list(e *Event, o *Object) {
 	}
 }
 
+// data returns what a call has read behind a pointer.
 func (t *Touches) data(c *format.Call, param int, item uint32) ([]byte, bool) {
-	i := slices.IndexFunc(c.Data, func(d format.Data) bool { return int(d.Param) == param && d.Item == item && d.Dir == format.DirIn })
-	if i < 0 {
-		return nil, false
+	for _, data := range [][]format.Data{c.Data, t.late[c.Index]} {
+		i := slices.IndexFunc(data, func(d format.Data) bool { return int(d.Param) == param && d.Item == item && d.Dir == format.DirIn })
+		if i >= 0 {
+			if b, ok := t.content(&data[i]); ok {
+				return b, true
+			}
+		}
 	}
-	return t.content(&c.Data[i])
+	return nil, false
 }
 
 func (t *Touches) content(d *format.Data) ([]byte, bool) {
 	if d.Status != format.Whole || d.Len > maxShadow {
 		return nil, false
 	}
-	if d.Blob == 0 {
-		return d.Bytes, uint64(len(d.Bytes)) == d.Len
+	b, err := d.Bytes, error(nil)
+	if d.Blob != 0 {
+		b, err = t.r.Blob(d.Blob)
 	}
-	b, err := t.r.Blob(d.Blob)
-	return b, err == nil
+	return b, err == nil && uint64(len(b)) == d.Len
 }
 
 // words adds the 8-byte words of memory that are no small numbers.
-func words(to []Touch, b []byte, param int, item uint32) []Touch {
-	for at := 0; at+8 <= len(b); at += 8 {
+func (t *Touches) words(to []Touch, b []byte, param int, item uint32) []Touch {
+	for at := 0; at+8 <= len(b); at += t.step {
 		if w := word(b[at:]); w >= leastAddress {
 			to = append(to, Touch{Addr: w, Kind: Names, Param: param, Item: item, At: uint64(at)})
 		}

@@ -66,6 +66,7 @@ type WalkOptions struct {
 	// 0 for no limit; behind it the Walk reads on only until the tasks have ended that were issued before it.
 	From, To int64
 	NoSteps  bool                  // don't look for steps, which takes up to half a second, or four where there are none
+	Stacks   bool                  // calls have the data that Stacks learns from
 	Progress func(done, total int) // called now and then with the number of calls
 }
 
@@ -189,7 +190,7 @@ func (w *Walk) run() error {
 
 // dataOf returns the functions whose data says what their calls mean. That of most, the arguments of kernels, is not read.
 func (w *Walk) dataOf() []uint16 {
-	if w.Reader.Meta().DeviceTime != nil {
+	if w.Reader.Meta().DeviceTime != nil || w.o.Stacks {
 		return nil
 	}
 	out := []uint16{}
@@ -296,8 +297,17 @@ func (w *Walk) call(c *format.Call) error {
 					return err
 				}
 			case f.Capture == api.CaptureEnd:
-				if err := w.graph(e); err != nil {
+				if err := w.graph(e, e.Stream); err != nil {
 					return err
+				}
+			default:
+				// A graph that was made of nodes is whole when something is made of it.
+				for i := range f.Params {
+					if u, found := e.Use(i); found && u.Object.Kind == api.Graph && f.Params[i].Role == api.Use && w.graphs[u.Object] != nil {
+						if err := w.graph(e, u.Object); err != nil {
+							return err
+						}
+					}
 				}
 			}
 			if f.Sync != api.NoSync {
@@ -309,7 +319,11 @@ func (w *Walk) call(c *format.Call) error {
 		w.feed.learn(h, task, named)
 	}
 	if w.steps != nil {
-		w.steps.see(h, task, named)
+		if w.steps.counters != nil {
+			w.steps.count(w.Model, process, e)
+		} else {
+			w.steps.see(h, task, named)
+		}
 		if err := w.passSteps(c.Start); err != nil {
 			return err
 		}
@@ -640,15 +654,15 @@ func (w *Walk) tell() error {
 	return nil
 }
 
-// graph ends a capture.
-func (w *Walk) graph(e *Event) error {
+// graph ends a capture, or a graph that calls have put nodes into: what tasks are kept under.
+func (w *Walk) graph(e *Event, under *Object) error {
 	if w.v.Graph == nil {
 		return nil
 	}
-	tasks := w.graphs[e.Stream]
-	delete(w.graphs, e.Stream)
+	tasks := w.graphs[under]
+	delete(w.graphs, under)
 	for _, u := range e.Uses {
-		if u.Object.Kind == api.Graph {
+		if u.Object.Kind == api.Graph && (under.Kind != api.Graph || u.Object == under) {
 			if err := w.v.Graph(u.Object, tasks); err != nil {
 				return err
 			}

@@ -276,6 +276,10 @@ func Profiles(tb testing.TB) map[string]*format.Reader {
 		for _, path := range tables {
 			all[filepath.Base(path)] = &msprof.Profile{Kernels: path}
 		}
+		databases, _ := filepath.Glob(filepath.Join(dir, "*.db"))
+		for _, path := range databases {
+			all[filepath.Base(path)] = &msprof.Profile{Database: path}
+		}
 	}
 	out := map[string]*format.Reader{}
 	for name, p := range all {
