@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/internal/testenv"
 )
 
 func (e *env) persistent() acl.Stream {
@@ -242,8 +243,13 @@ func TestAbortModel(t *testing.T) {
 		e.ok(th.MdlRIAbort(m)) // no run
 		exec := e.stream()
 		e.ok(th.MdlRIExecuteAsync(m, exec))
-		time.Sleep(2 * time.Millisecond)
 		e.want(acl.ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, th.SynchronizeStreamWithTimeout(exec, 1))
+		graph := e.sim.graphs.get(uint64(m))
+		testenv.Wait(t, "a run that has begun", func() bool {
+			graph.mu.Lock()
+			defer graph.mu.Unlock()
+			return graph.current != nil
+		})
 		e.want(acl.ACL_ERROR_RT_MODEL_RUNNING, th.MdlRIUnbindStream(m, s[0]))
 		e.ok(th.MdlRIAbort(m))
 		e.want(acl.ACL_ERROR_RT_MODEL_ABORT_NORMAL, th.SynchronizeStream(exec))

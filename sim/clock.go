@@ -309,7 +309,7 @@ func (v *virtualClock) submitted(s *stream, at time.Duration) {
 	if !v.awake {
 		v.awake = true
 		n := v.calls.Load()
-		time.AfterFunc(sleepAfter, func() { v.lookForSleep(n) })
+		time.AfterFunc(sleepAfter/2, func() { v.lookForSleep(n, false) })
 	}
 	v.boxMu.Unlock()
 }
@@ -333,10 +333,11 @@ func (v *virtualClock) newsChannel() <-chan struct{} {
 	return v.news
 }
 
-// lookForSleep has everything done when the program has made no call for a while.
-func (v *virtualClock) lookForSleep(calls uint64) {
-	if now := v.calls.Load(); now != calls {
-		time.AfterFunc(sleepAfter, func() { v.lookForSleep(now) })
+// lookForSleep has everything done when the program has made no call for a while: two looks that follow each other, since behind one alone may
+// lie a moment in which the whole machine stood still.
+func (v *virtualClock) lookForSleep(calls uint64, quiet bool) {
+	if now := v.calls.Load(); now != calls || !quiet {
+		time.AfterFunc(sleepAfter/2, func() { v.lookForSleep(now, now == calls) })
 		return
 	}
 	v.boxMu.Lock()

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/acltrace/acltrace/api/acl"
 )
@@ -113,7 +112,7 @@ func TestConditionalUnknown(t *testing.T) {
 		e.ok(e.th.LaunchKernelWithHostArgs(mystery, 1, s, nil, addr(&args[0]), uint64(len(args)), nil, 0))
 	}}, func(acl.Addr) {})
 	e.ok(e.th.MdlRIExecuteAsync(g, s))
-	e.ok(e.th.SynchronizeStreamWithTimeout(s, 10000))
+	e.ok(e.th.SynchronizeStreamWithTimeout(s, patience))
 	if text := e.log.String(); !strings.Contains(text, `by a condition which depends on what kernel "mystery" would have written`) {
 		t.Errorf("the log is %q", text)
 	}
@@ -151,7 +150,7 @@ func TestConditionalCaptureFails(t *testing.T) {
 	e.want(acl.ACL_ERROR_RT_STREAM_CAPTURE_INVALIDATED, e.th.MdlRICaptureEnd(inner, &part))
 	e.want(acl.ACL_ERROR_RT_INVALID_HANDLE, e.th.MdlRICondHandleGetCondPtr(c, new(*uint64)))
 	e.ok(e.th.MemsetAsync(p, 64, 1, 64, inner))
-	e.ok(e.th.SynchronizeStreamWithTimeout(inner, int32(time.Minute/time.Millisecond)))
+	e.ok(e.th.SynchronizeStreamWithTimeout(inner, patience))
 	if n := e.sim.graphs.live() + e.sim.conditions.live(); n != 0 {
 		t.Errorf("%d models and conditions are left", n)
 	}

@@ -3,9 +3,9 @@ package sim
 import (
 	"encoding/binary"
 	"testing"
-	"time"
 
 	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/internal/testenv"
 )
 
 // word reads 4 bytes of device memory.
@@ -235,7 +235,7 @@ func TestGraphFails(t *testing.T) {
 	})
 	e.ok(e.th.Free(p))
 	e.ok(e.th.MdlRIExecuteAsync(g, a))
-	e.want(acl.ACL_ERROR_RT_SYS_DMA, e.th.SynchronizeStreamWithTimeout(a, 5000))
+	e.want(acl.ACL_ERROR_RT_SYS_DMA, e.th.SynchronizeStreamWithTimeout(a, patience))
 }
 
 func TestNotifyAndValue(t *testing.T) {
@@ -308,7 +308,7 @@ func TestAbort(t *testing.T) {
 	e.ok(second.SetDevice(0))
 	result := make(chan acl.Error)
 	go func() { result <- second.SynchronizeStream(s) }()
-	time.Sleep(5 * time.Millisecond)
+	testenv.Wait(t, "a thread in its synchronization", func() bool { return e.sim.streams.get(uint64(s)).waiting.Load() > 0 })
 	e.want(acl.ACL_ERROR_RT_PARAM_INVALID, e.th.StreamAbort(0))
 	e.ok(e.th.StreamAbort(s))
 	if got := <-result; got != acl.ACL_ERROR_RT_STREAM_ABORT {
@@ -402,7 +402,7 @@ func TestOutsideOfGraphs(t *testing.T) {
 		e.ok(e.th.MdlRIExecuteAsync(h, b))
 		e.ok(e.th.StreamWaitEvent(c, out))
 		e.ok(e.th.StreamAbort(b))
-		e.ok(e.th.SynchronizeStreamWithTimeout(c, 10000))
+		e.ok(e.th.SynchronizeStreamWithTimeout(c, patience))
 
 		for _, x := range []struct {
 			want, got acl.Error

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/internal/testenv"
 )
 
 // Threads that capture, run, abort, map, register and free at the same time neither hang nor leak.
@@ -143,7 +144,7 @@ func TestRacingThreads(t *testing.T) {
 	}()
 	select {
 	case <-done:
-	case <-time.After(racing + time.Minute):
+	case <-time.After(racing + testenv.Patience):
 		t.Fatal("the threads hang")
 	}
 	e.ok(e.th.GetMemInfo(acl.ACL_HBM_MEM, &after, &total))
@@ -164,12 +165,9 @@ func TestRacingThreads(t *testing.T) {
 	if free != 0 || e.sim.streams.live() != 0 {
 		t.Errorf("%d bytes and %d streams are left after aclFinalize", free, e.sim.streams.live())
 	}
-	for deadline := time.Now().Add(time.Minute); runtime.NumGoroutine() > idle; {
-		if time.Now().After(deadline) {
-			stacks := make([]byte, 1<<20)
-			t.Fatalf("%d goroutines, %d before:\n%s", runtime.NumGoroutine(), idle, stacks[:runtime.Stack(stacks, true)])
-		}
-		time.Sleep(keepAlive)
+	if !testenv.Await(func() bool { return runtime.NumGoroutine() <= idle }) {
+		stacks := make([]byte, 1<<20)
+		t.Fatalf("%d goroutines, %d before:\n%s", runtime.NumGoroutine(), idle, stacks[:runtime.Stack(stacks, true)])
 	}
 }
 

@@ -167,11 +167,11 @@ func TestIpcNotify(t *testing.T) {
 	sb := b.stream()
 	a.want(acl.ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, a.th.SynchronizeStreamWithTimeout(s, 10))
 	b.ok(b.th.RecordNotify(nb, sb))
-	a.ok(a.th.SynchronizeStreamWithTimeout(s, 5000))
+	a.ok(a.th.SynchronizeStreamWithTimeout(s, patience))
 	// The wait has cleared it for both.
-	b.ok(b.th.WaitAndResetNotify(nb, sb, 1))
+	b.ok(b.th.WaitAndResetNotify(nb, sb, 0))
 	a.ok(a.th.RecordNotify(n, s))
-	b.ok(b.th.SynchronizeStreamWithTimeout(sb, 5000))
+	b.ok(b.th.SynchronizeStreamWithTimeout(sb, patience))
 	a.ok(a.th.RecordNotify(n, s))
 	a.ok(a.th.SynchronizeStream(s))
 	a.ok(a.th.NotifyBatchReset(&n, 1))
@@ -199,7 +199,7 @@ func TestIpcEvent(t *testing.T) {
 
 	sb := b.stream()
 	b.ok(b.th.StreamWaitEvent(sb, eb)) // never recorded: no wait
-	b.ok(b.th.SynchronizeStreamWithTimeout(sb, 5000))
+	b.ok(b.th.SynchronizeStreamWithTimeout(sb, patience))
 	s := a.stream()
 	release := a.hold(s)
 	a.ok(a.th.RecordEvent(ev, s))

@@ -1,7 +1,8 @@
 /*
  * What programs do with the CUDA driver API, a case each: every way to load a module, every kind of copy, every launch attribute,
  * captured graphs. Without arguments all cases run; a name runs the case alone, and --list names them. A case that the device
- * can't do says so and counts as done. Runs on a GPU and on the fake driver.
+ * can't do says so and counts as done. --work N makes N steps of a hundred launches and a copy each way, and says how long they took.
+ * Runs on a GPU and on the fake driver.
  */
 #include <cuda.h>
 #include <stdbool.h>
@@ -9,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "kernels.h"
 
@@ -451,6 +453,118 @@ static void callbacks(void)
 	DO(cuStreamDestroy(s));
 }
 
+static CUDA_KERNEL_NODE_PARAMS kernel_node(struct data *d, uint32_t *n, void **params)
+{
+	void *list[] = {&d->a, &d->b, &d->c, n};
+	memcpy(params, list, sizeof list);
+	return (CUDA_KERNEL_NODE_PARAMS){.func = add, .gridDimX = GRID, .gridDimY = 1, .gridDimZ = 1, .blockDimX = BLOCK, .blockDimY = 1, .blockDimZ = 1, .kernelParams = params};
+}
+
+static CUDA_MEMCPY3D copy_node(void *to, CUdeviceptr from)
+{
+	return (CUDA_MEMCPY3D){.srcMemoryType = CU_MEMORYTYPE_DEVICE, .srcDevice = from, .dstMemoryType = CU_MEMORYTYPE_HOST, .dstHost = to, .WidthInBytes = BYTES, .Height = 1, .Depth = 1};
+}
+
+static void run_graph(CUgraphExec x, CUstream s)
+{
+	DO(cuGraphLaunch(x, s));
+	DO(cuStreamSynchronize(s));
+}
+
+/* A graph that calls put together: a fill, a launch, a copy to the host, a function of the host's; set anew, cloned, and within another one. */
+static void nodes(void)
+{
+	struct data d = bring();
+	struct { float *first, *second; } to;
+	CUcontext ctx;
+	CUstream s;
+	CUevent e;
+	CUgraph g, outer, clone;
+	CUgraphNode fill, launch, copy, host, end, child, found, more;
+	CUgraphExec x, y;
+	int n = 0;
+	uint32_t count_ = N;
+	void *params[4];
+	size_t total = 0;
+	DO(cuCtxGetCurrent(&ctx));
+	DO(cuCtxSynchronize());
+	DO(cuMemAllocHost((void **)&to.first, BYTES));
+	DO(cuMemAllocHost((void **)&to.second, BYTES));
+	DO(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+	DO(cuEventCreate(&e, CU_EVENT_DISABLE_TIMING));
+	DO(cuGraphCreate(&g, 0));
+	CUDA_MEMSET_NODE_PARAMS zero = {.dst = d.c, .elementSize = 4, .width = N, .height = 1};
+	CUDA_KERNEL_NODE_PARAMS kernel = kernel_node(&d, &count_, params);
+	CUDA_MEMCPY3D back = copy_node(to.first, d.c);
+	CUDA_HOST_NODE_PARAMS fn = {count, &n};
+	DO(cuGraphAddMemsetNode(&fill, g, NULL, 0, &zero, ctx));
+	DO(cuGraphAddKernelNode(&launch, g, &fill, 1, &kernel));
+	DO(cuGraphAddMemcpyNode(&copy, g, &launch, 1, &back, ctx));
+	DO(cuGraphAddHostNode(&host, g, &copy, 1, &fn));
+	DO(cuGraphAddEventRecordNode(&end, g, &host, 1, e));
+	DO(cuGraphGetNodes(g, NULL, &total));
+	expect(total == 5, "the number of nodes");
+	DO(cuGraphInstantiate(&x, g, 0));
+	memset(to.first, 0, BYTES);
+	run_graph(x, s);
+	DO(cuEventSynchronize(e));
+	for (int i = 0; i < N; i++)
+		expect(to.first[i] == a[i] + b[i], "a graph of nodes");
+
+	/* Another place for the result, other arguments: only in the executable graph. */
+	back = copy_node(to.second, d.c);
+	DO(cuGraphExecMemcpyNodeSetParams(x, copy, &back, ctx));
+	struct data twice = {d.a, d.a, d.c};
+	kernel = kernel_node(&twice, &count_, params);
+	DO(cuGraphExecKernelNodeSetParams(x, launch, &kernel));
+	memset(to.second, 0, BYTES);
+	run_graph(x, s);
+	for (int i = 0; i < N; i++)
+		expect(to.second[i] == 2 * a[i] && to.first[i] == a[i] + b[i], "nodes of an executable graph that are set");
+
+	/* A part of another graph, behind something that changes what it adds; and a copy that is changed as a whole. */
+	DO(cuGraphCreate(&outer, 0));
+	CUDA_MEMSET_NODE_PARAMS one = {.dst = d.b, .value = 0x3f800000, .elementSize = 4, .width = N, .height = 1};
+	DO(cuGraphAddMemsetNode(&fill, outer, NULL, 0, &one, ctx));
+	DO(cuGraphAddChildGraphNode(&child, outer, NULL, 0, g));
+	DO(cuGraphAddDependencies(outer, &fill, &child, 1));
+	DO(cuGraphAddEmptyNode(&more, outer, &child, 1));
+	DO(cuGraphInstantiate(&y, outer, 0));
+	memset(to.first, 0, BYTES);
+	run_graph(y, s);
+	for (int i = 0; i < N; i++)
+		expect(to.first[i] == a[i] + 1, "a graph within a graph");
+	one.value = 0x40000000;
+	DO(cuGraphExecMemsetNodeSetParams(y, fill, &one, ctx));
+	memset(to.first, 0, BYTES);
+	run_graph(y, s);
+	for (int i = 0; i < N; i++)
+		expect(to.first[i] == a[i] + 2, "a fill of an executable graph that is set");
+	DO(cuGraphClone(&clone, g));
+	DO(cuGraphNodeFindInClone(&found, launch, clone));
+	kernel = kernel_node(&twice, &count_, params);
+	DO(cuGraphKernelNodeSetParams(found, &kernel));
+	CUgraphExecUpdateResultInfo info;
+	DO(cuGraphExecUpdate(x, clone, &info));
+	memset(to.first, 0, BYTES);
+	run_graph(x, s);
+	for (int i = 0; i < N; i++)
+		expect(to.first[i] == 2 * a[i], "an executable graph that is updated");
+	expect(n == 5, "a function of the host's as a node");
+	DO(cuGraphExecDestroy(x));
+	DO(cuGraphExecDestroy(y));
+	DO(cuGraphDestroy(clone));
+	DO(cuGraphDestroy(outer));
+	DO(cuGraphDestroy(g));
+	DO(cuEventDestroy(e));
+	DO(cuStreamDestroy(s));
+	DO(cuMemFreeHost(to.first));
+	DO(cuMemFreeHost(to.second));
+	DO(cuMemFree(d.a));
+	DO(cuMemFree(d.b));
+	DO(cuMemFree(d.c));
+}
+
 static void graphs(void)
 {
 	struct data d = bring();
@@ -488,9 +602,43 @@ static const struct { const char *name; void (*run)(void); } cases[] = {
 	{"attribute-programmatic-event", at_event}, {"attribute-priority", at_priority}, {"attribute-mem-sync-domain-map", at_domain_map},
 	{"attribute-mem-sync-domain", at_domain}, {"attribute-launch-completion-event", at_completion}, {"attribute-device-updatable-node", at_node},
 	{"copies", copies}, {"rows", rows}, {"planes", planes}, {"fills", fills}, {"pools", pools}, {"mapped", mapped},
-	{"order", order}, {"callbacks", callbacks}, {"graphs", graphs},
+	{"order", order}, {"callbacks", callbacks}, {"graphs", graphs}, {"nodes", nodes},
 };
 enum { CASES = sizeof cases / sizeof *cases };
+
+static double milliseconds(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
+/* Each step adds b to c a hundred times, and brings both anew. */
+static void work(int steps)
+{
+	enum { LAUNCHES = 100 };
+	struct data d = bring();
+	struct data more = {d.c, d.b, d.c};
+	CUstream s;
+	DO(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+	DO(cuCtxSynchronize());
+	double from = milliseconds();
+	for (int k = 0; k < steps; k++) {
+		DO(cuMemcpyHtoDAsync(d.b, b, BYTES, s));
+		DO(cuMemcpyHtoDAsync(d.c, a, BYTES, s));
+		for (int i = 0; i < LAUNCHES; i++)
+			launch_with(add, more, s);
+		DO(cuMemcpyDtoHAsync(c, d.c, BYTES, s));
+		DO(cuStreamSynchronize(s));
+		for (int i = 0; i < N; i++)
+			expect(c[i] == a[i] + LAUNCHES * b[i], "the sum of a step");
+	}
+	printf("work: %.3f ms: ok\n", milliseconds() - from);
+	DO(cuStreamDestroy(s));
+	DO(cuMemFree(d.a));
+	DO(cuMemFree(d.b));
+	DO(cuMemFree(d.c));
+}
 
 int main(int argc, char **argv)
 {
@@ -506,7 +654,9 @@ int main(int argc, char **argv)
 	DO(cuCtxSetCurrent(ctx));
 	DO(cuModuleLoadData(&module, ptx));
 	DO(cuModuleGetFunction(&add, module, "add"));
-	int ran = 0;
+	int ran = argc > 2 && strcmp(argv[1], "--work") == 0;
+	if (ran)
+		work(atoi(argv[2]));
 	for (int i = 0; i < CASES; i++) {
 		bool wanted = argc == 1;
 		for (int k = 1; k < argc; k++)

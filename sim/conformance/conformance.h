@@ -43,7 +43,9 @@ static struct rule *rules;
 #define RULE_BARE(id) ENTRY(id, 1)
 
 /* How long something may take that is to happen at once, in ms. A simulator that breaks a rule uses all of it. */
-static int patience = 10000;
+static int patience = 180000;
+/* How many times as long as they say pauses last, in which what is wrong may come: more where a machine is too busy for it to. */
+static int slowly = 1;
 
 #define UNUSED __attribute__((unused)) static
 
@@ -106,9 +108,28 @@ UNUSED void alarm_ms(int ms)
 
 UNUSED void pause_ms(int ms)
 {
+	if (ms > 1)
+		ms *= slowly;
 	struct timespec t = {ms / 1000, ms % 1000 * 1000000L};
 
 	nanosleep(&t, NULL);
+}
+
+/* Waits until a thread sleeps, as one does that waits in a call. */
+UNUSED void sleeping(int tid)
+{
+	char path[64], stat[512];
+
+	snprintf(path, sizeof path, "/proc/self/task/%d/stat", tid);
+	for (const char *state = NULL; !state || strncmp(state, ") S", 3); pause_ms(1)) {
+		FILE *f = fopen(path, "r");
+
+		if (!f)
+			return;
+		stat[fread(stat, 1, sizeof stat - 1, f)] = 0;
+		fclose(f);
+		state = strrchr(stat, ')');
+	}
 }
 
 /* A gate holds a stream from hold to open: tasks behind it can't have run before. */
@@ -314,6 +335,8 @@ int main(int argc, char **argv)
 		broke("there is no rule %s", argc > 1 ? argv[1] : "");
 	if (getenv("ACLSIM_BREAK"))
 		patience = 1500;
+	if (getenv("CONFORMANCE_SLOWLY"))
+		slowly = atoi(getenv("CONFORMANCE_SLOWLY"));
 	if (!r->bare) {
 		OK(aclInit(NULL));
 		OK(aclrtSetDevice(0));

@@ -1587,3 +1587,12 @@ FACE_EXPORT void rtRegisterVariable(void *binHandle, const void *hostVar, const 
 	face_ask(1176, w);
 }
 
+FACE_EXPORT rtError_t rtLaunchDvppTask(const void *sqe, uint32_t sqeLen, rtStream_t stm, rtDvppCfg_t *cfg)
+{
+	(void)sqe;
+	(void)sqeLen;
+	(void)stm;
+	(void)cfg;
+	return face_unsupported("rtLaunchDvppTask");
+}
+

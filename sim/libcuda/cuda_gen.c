@@ -1150,39 +1150,11 @@ CUresult cuFuncSetSharedMemConfig(CUfunction hfunc, CUsharedconfig config)
 	return fake_unsupported("cuFuncSetSharedMemConfig");
 }
 
-CUresult cuGraphAddKernelNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_KERNEL_NODE_PARAMS *nodeParams)
-{
-	(void)phGraphNode;
-	(void)hGraph;
-	(void)dependencies;
-	(void)numDependencies;
-	(void)nodeParams;
-	return fake_unsupported("cuGraphAddKernelNode_v2");
-}
-
 CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode hNode, CUDA_KERNEL_NODE_PARAMS *nodeParams)
 {
 	(void)hNode;
 	(void)nodeParams;
 	return fake_unsupported("cuGraphKernelNodeGetParams_v2");
-}
-
-CUresult cuGraphKernelNodeSetParams_v2(CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS *nodeParams)
-{
-	(void)hNode;
-	(void)nodeParams;
-	return fake_unsupported("cuGraphKernelNodeSetParams_v2");
-}
-
-CUresult cuGraphAddMemcpyNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_MEMCPY3D *copyParams, CUcontext ctx)
-{
-	(void)phGraphNode;
-	(void)hGraph;
-	(void)dependencies;
-	(void)numDependencies;
-	(void)copyParams;
-	(void)ctx;
-	return fake_unsupported("cuGraphAddMemcpyNode");
 }
 
 CUresult cuGraphMemcpyNodeGetParams(CUgraphNode hNode, CUDA_MEMCPY3D *nodeParams)
@@ -1192,24 +1164,6 @@ CUresult cuGraphMemcpyNodeGetParams(CUgraphNode hNode, CUDA_MEMCPY3D *nodeParams
 	return fake_unsupported("cuGraphMemcpyNodeGetParams");
 }
 
-CUresult cuGraphMemcpyNodeSetParams(CUgraphNode hNode, const CUDA_MEMCPY3D *nodeParams)
-{
-	(void)hNode;
-	(void)nodeParams;
-	return fake_unsupported("cuGraphMemcpyNodeSetParams");
-}
-
-CUresult cuGraphAddMemsetNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_MEMSET_NODE_PARAMS *memsetParams, CUcontext ctx)
-{
-	(void)phGraphNode;
-	(void)hGraph;
-	(void)dependencies;
-	(void)numDependencies;
-	(void)memsetParams;
-	(void)ctx;
-	return fake_unsupported("cuGraphAddMemsetNode");
-}
-
 CUresult cuGraphMemsetNodeGetParams(CUgraphNode hNode, CUDA_MEMSET_NODE_PARAMS *nodeParams)
 {
 	(void)hNode;
@@ -1217,71 +1171,11 @@ CUresult cuGraphMemsetNodeGetParams(CUgraphNode hNode, CUDA_MEMSET_NODE_PARAMS *
 	return fake_unsupported("cuGraphMemsetNodeGetParams");
 }
 
-CUresult cuGraphMemsetNodeSetParams(CUgraphNode hNode, const CUDA_MEMSET_NODE_PARAMS *nodeParams)
-{
-	(void)hNode;
-	(void)nodeParams;
-	return fake_unsupported("cuGraphMemsetNodeSetParams");
-}
-
-CUresult cuGraphAddHostNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_HOST_NODE_PARAMS *nodeParams)
-{
-	(void)phGraphNode;
-	(void)hGraph;
-	(void)dependencies;
-	(void)numDependencies;
-	(void)nodeParams;
-	return fake_unsupported("cuGraphAddHostNode");
-}
-
 CUresult cuGraphHostNodeGetParams(CUgraphNode hNode, CUDA_HOST_NODE_PARAMS *nodeParams)
 {
 	(void)hNode;
 	(void)nodeParams;
 	return fake_unsupported("cuGraphHostNodeGetParams");
-}
-
-CUresult cuGraphHostNodeSetParams(CUgraphNode hNode, const CUDA_HOST_NODE_PARAMS *nodeParams)
-{
-	(void)hNode;
-	(void)nodeParams;
-	return fake_unsupported("cuGraphHostNodeSetParams");
-}
-
-CUresult cuGraphAddChildGraphNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraph childGraph)
-{
-	(void)phGraphNode;
-	(void)hGraph;
-	(void)dependencies;
-	(void)numDependencies;
-	(void)childGraph;
-	return fake_unsupported("cuGraphAddChildGraphNode");
-}
-
-CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode hNode, CUgraph *phGraph)
-{
-	(void)hNode;
-	(void)phGraph;
-	return fake_unsupported("cuGraphChildGraphNodeGetGraph");
-}
-
-CUresult cuGraphAddEmptyNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies)
-{
-	(void)phGraphNode;
-	(void)hGraph;
-	(void)dependencies;
-	(void)numDependencies;
-	return fake_unsupported("cuGraphAddEmptyNode");
-}
-
-CUresult cuGraphAddEventRecordNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUevent event)
-{
-	(void)phGraphNode;
-	(void)hGraph;
-	(void)dependencies;
-	(void)numDependencies;
-	(void)event;
-	return fake_unsupported("cuGraphAddEventRecordNode");
 }
 
 CUresult cuGraphEventRecordNodeGetEvent(CUgraphNode hNode, CUevent *event_out)
@@ -1296,16 +1190,6 @@ CUresult cuGraphEventRecordNodeSetEvent(CUgraphNode hNode, CUevent event)
 	(void)hNode;
 	(void)event;
 	return fake_unsupported("cuGraphEventRecordNodeSetEvent");
-}
-
-CUresult cuGraphAddEventWaitNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUevent event)
-{
-	(void)phGraphNode;
-	(void)hGraph;
-	(void)dependencies;
-	(void)numDependencies;
-	(void)event;
-	return fake_unsupported("cuGraphAddEventWaitNode");
 }
 
 CUresult cuGraphEventWaitNodeGetEvent(CUgraphNode hNode, CUevent *event_out)
@@ -1458,36 +1342,6 @@ CUresult cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr
 	return fake_unsupported("cuDeviceSetGraphMemAttribute");
 }
 
-CUresult cuGraphClone(CUgraph *phGraphClone, CUgraph originalGraph)
-{
-	(void)phGraphClone;
-	(void)originalGraph;
-	return fake_unsupported("cuGraphClone");
-}
-
-CUresult cuGraphNodeFindInClone(CUgraphNode *phNode, CUgraphNode hOriginalNode, CUgraph hClonedGraph)
-{
-	(void)phNode;
-	(void)hOriginalNode;
-	(void)hClonedGraph;
-	return fake_unsupported("cuGraphNodeFindInClone");
-}
-
-CUresult cuGraphNodeGetType(CUgraphNode hNode, CUgraphNodeType *type)
-{
-	(void)hNode;
-	(void)type;
-	return fake_unsupported("cuGraphNodeGetType");
-}
-
-CUresult cuGraphGetNodes(CUgraph hGraph, CUgraphNode *nodes, size_t *numNodes)
-{
-	(void)hGraph;
-	(void)nodes;
-	(void)numNodes;
-	return fake_unsupported("cuGraphGetNodes");
-}
-
 CUresult cuGraphGetRootNodes(CUgraph hGraph, CUgraphNode *rootNodes, size_t *numRootNodes)
 {
 	(void)hGraph;
@@ -1549,15 +1403,6 @@ CUresult cuGraphNodeGetDependentNodes_v2(CUgraphNode hNode, CUgraphNode *depende
 	return fake_unsupported("cuGraphNodeGetDependentNodes_v2");
 }
 
-CUresult cuGraphAddDependencies(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, size_t numDependencies)
-{
-	(void)hGraph;
-	(void)from;
-	(void)to;
-	(void)numDependencies;
-	return fake_unsupported("cuGraphAddDependencies");
-}
-
 CUresult cuGraphAddDependencies_v2(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, const CUgraphEdgeData *edgeData, size_t numDependencies)
 {
 	(void)hGraph;
@@ -1593,45 +1438,11 @@ CUresult cuGraphDestroyNode(CUgraphNode hNode)
 	return fake_unsupported("cuGraphDestroyNode");
 }
 
-CUresult cuGraphInstantiateWithParams(CUgraphExec *phGraphExec, CUgraph hGraph, CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams)
-{
-	(void)phGraphExec;
-	(void)hGraph;
-	(void)instantiateParams;
-	return fake_unsupported("cuGraphInstantiateWithParams");
-}
-
 CUresult cuGraphExecGetFlags(CUgraphExec hGraphExec, uint64_t *flags)
 {
 	(void)hGraphExec;
 	(void)flags;
 	return fake_unsupported("cuGraphExecGetFlags");
-}
-
-CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS *nodeParams)
-{
-	(void)hGraphExec;
-	(void)hNode;
-	(void)nodeParams;
-	return fake_unsupported("cuGraphExecKernelNodeSetParams_v2");
-}
-
-CUresult cuGraphExecMemcpyNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_MEMCPY3D *copyParams, CUcontext ctx)
-{
-	(void)hGraphExec;
-	(void)hNode;
-	(void)copyParams;
-	(void)ctx;
-	return fake_unsupported("cuGraphExecMemcpyNodeSetParams");
-}
-
-CUresult cuGraphExecMemsetNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_MEMSET_NODE_PARAMS *memsetParams, CUcontext ctx)
-{
-	(void)hGraphExec;
-	(void)hNode;
-	(void)memsetParams;
-	(void)ctx;
-	return fake_unsupported("cuGraphExecMemsetNodeSetParams");
 }
 
 CUresult cuGraphExecHostNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_HOST_NODE_PARAMS *nodeParams)
@@ -1680,14 +1491,6 @@ CUresult cuGraphExecExternalSemaphoresWaitNodeSetParams(CUgraphExec hGraphExec, 
 	(void)hNode;
 	(void)nodeParams;
 	return fake_unsupported("cuGraphExecExternalSemaphoresWaitNodeSetParams");
-}
-
-CUresult cuGraphNodeSetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, uint32_t isEnabled)
-{
-	(void)hGraphExec;
-	(void)hNode;
-	(void)isEnabled;
-	return fake_unsupported("cuGraphNodeSetEnabled");
 }
 
 CUresult cuGraphNodeGetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, uint32_t *isEnabled)
@@ -2095,21 +1898,6 @@ CUresult cuSurfRefGetArray(CUarray *phArray, CUsurfref hSurfRef)
 	(void)phArray;
 	(void)hSurfRef;
 	return fake_unsupported("cuSurfRefGetArray");
-}
-
-CUresult cuTexObjectCreate(CUtexObject *pTexObject, const CUDA_RESOURCE_DESC *pResDesc, const CUDA_TEXTURE_DESC *pTexDesc, const CUDA_RESOURCE_VIEW_DESC *pResViewDesc)
-{
-	(void)pTexObject;
-	(void)pResDesc;
-	(void)pTexDesc;
-	(void)pResViewDesc;
-	return fake_unsupported("cuTexObjectCreate");
-}
-
-CUresult cuTexObjectDestroy(CUtexObject texObject)
-{
-	(void)texObject;
-	return fake_unsupported("cuTexObjectDestroy");
 }
 
 CUresult cuTexObjectGetResourceDesc(CUDA_RESOURCE_DESC *pResDesc, CUtexObject texObject)
@@ -2535,36 +2323,11 @@ CUresult cuStreamGetCaptureInfo(CUstream hStream, CUstreamCaptureStatus *capture
 	return fake_unsupported("cuStreamGetCaptureInfo");
 }
 
-CUresult cuGraphAddKernelNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
-{
-	(void)phGraphNode;
-	(void)hGraph;
-	(void)dependencies;
-	(void)numDependencies;
-	(void)nodeParams;
-	return fake_unsupported("cuGraphAddKernelNode");
-}
-
 CUresult cuGraphKernelNodeGetParams(CUgraphNode hNode, CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
 {
 	(void)hNode;
 	(void)nodeParams;
 	return fake_unsupported("cuGraphKernelNodeGetParams");
-}
-
-CUresult cuGraphKernelNodeSetParams(CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
-{
-	(void)hNode;
-	(void)nodeParams;
-	return fake_unsupported("cuGraphKernelNodeSetParams");
-}
-
-CUresult cuGraphExecKernelNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
-{
-	(void)hGraphExec;
-	(void)hNode;
-	(void)nodeParams;
-	return fake_unsupported("cuGraphExecKernelNodeSetParams");
 }
 
 CUresult cuGraphExecUpdate(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphNode *hErrorNode_out, CUgraphExecUpdateResult *updateResult_out)
@@ -3261,10 +3024,7 @@ CUresult cuLaunchHostFunc_ptsz(CUstream hStream, CUhostFn fn, void *userData)
 
 CUresult cuGraphInstantiateWithParams_ptsz(CUgraphExec *phGraphExec, CUgraph hGraph, CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams)
 {
-	(void)phGraphExec;
-	(void)hGraph;
-	(void)instantiateParams;
-	return fake_unsupported("cuGraphInstantiateWithParams_ptsz");
+	return cuGraphInstantiateWithParams(phGraphExec, hGraph, instantiateParams);
 }
 
 CUresult cuGraphUpload_ptsz(CUgraphExec hGraphExec, CUstream hStream)

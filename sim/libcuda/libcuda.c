@@ -39,7 +39,7 @@ static bool initialized;
 static pid_t process;
 
 /* What a handle leads to begins with its kind, and is in a list of its kind. */
-enum kind { CONTEXT, STREAM, EVENT, MODULE, FUNCTION, GRAPH, POOL, PHYSICAL, KINDS };
+enum kind { CONTEXT, STREAM, EVENT, MODULE, FUNCTION, GRAPH, NODE, POOL, PHYSICAL, KINDS };
 struct object {
 	enum kind kind;
 	bool gone;
@@ -93,7 +93,10 @@ static bool open_arena(void)
 	if (file < 0 || ftruncate(file, ARENA) != 0)
 		return false;
 	arena = mmap(NULL, ARENA, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
-	void *p = mmap((void *)base, ARENA, PROT_NONE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED_NOREPLACE, file, 0);
+	void *p = mmap((void *)base, RESERVE_AT, PROT_NONE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED_NOREPLACE, file, 0);
+	/* Drivers have memory of their own anywhere. */
+	if ((at = getenv("FAKECUDA_TAKES")) != NULL && *at)
+		mmap((void *)strtoull(at, NULL, 16), GRANULARITY, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	return arena != MAP_FAILED && p == (void *)base;
 }
 
@@ -242,6 +245,7 @@ struct task {
 	void *data;
 	CUstream handle;
 	struct graph *graph;
+	struct node *node; /* in a graph */
 	bool wait; /* has to hold: value reached */
 	unsigned flags;
 	uint64_t wanted;
@@ -275,6 +279,19 @@ struct graph {
 	struct task **last;
 	size_t count;
 };
+
+/* A task of a graph: it runs when all have that it depends on. */
+struct node {
+	struct object o;
+	CUgraphNodeType type;
+	struct graph *graph;
+	struct task *task;
+	struct node *origin; /* in the graph that this one is a copy of */
+	struct node **needs;
+	size_t needs_count;
+	bool disabled, ran;
+};
+static struct node *add_node(struct graph *g, struct task *t, CUgraphNodeType type);
 
 static struct context *primary;
 static __thread struct context *stack[32];
@@ -412,9 +429,14 @@ static struct place put(struct stream *s, struct task *t)
 {
 	t->ctx = s->ctx;
 	if (s->capture) {
-		*s->capture->last = t;
-		s->capture->last = &t->next;
-		s->capture->count++;
+		struct task *last = s->capture->tasks;
+		while (last && last->next)
+			last = last->next;
+		struct node *n = add_node(s->capture, t, CU_GRAPH_NODE_TYPE_EMPTY);
+		if (last) {
+			n->needs = calloc(1, sizeof *n->needs);
+			n->needs[n->needs_count++] = last->node;
+		}
 		return (struct place){s, 0};
 	}
 	if (s->legacy) {
@@ -465,6 +487,16 @@ static void after_fork(void)
 	pthread_mutex_init(&lock, NULL);
 }
 
+/* A tool that the program is to load, as with any driver. */
+static void inject(void)
+{
+	const char *path = getenv("CUDA_INJECTION64_PATH");
+	void *tool = path && *path ? dlopen(path, RTLD_NOW) : NULL;
+	int (*begin)(void) = tool ? (int (*)(void))dlsym(tool, "InitializeInjection") : NULL;
+	if (begin)
+		begin();
+}
+
 CUresult cuInit(unsigned Flags)
 {
 	if (Flags != 0)
@@ -476,6 +508,9 @@ CUresult cuInit(unsigned Flags)
 		pthread_atfork(NULL, NULL, after_fork);
 		process = getpid();
 		initialized = true;
+		pthread_mutex_unlock(&lock);
+		inject();
+		return OK;
 	}
 	return leave(getpid() == process ? OK : CUDA_ERROR_NOT_INITIALIZED);
 }
@@ -1308,7 +1343,8 @@ CUresult cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment, CU
 	pthread_mutex_lock(&lock);
 	uint64_t align = alignment > GRANULARITY ? alignment : GRANULARITY, wish = placed();
 	uint64_t at = find_room(RESERVE_AT, PHYSICAL_AT, size, align, wish ? wish : addr);
-	if (at == 0)
+	/* What the program has at these addresses stays there. */
+	if (at == 0 || mmap((void *)at, size, PROT_NONE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED_NOREPLACE, file, (off_t)(at - base)) != (void *)at)
 		return leave(CUDA_ERROR_OUT_OF_MEMORY);
 	insert((struct block){at, size, RESERVED});
 	*ptr = at;
@@ -1321,6 +1357,7 @@ CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size)
 	struct block *b = block_at(ptr, RESERVED);
 	if (b == NULL || b->size != size)
 		return leave(INVALID);
+	munmap((void *)ptr, size);
 	erase(b);
 	return leave(OK);
 }
@@ -1688,16 +1725,21 @@ CUresult cuMemcpy2D_v2(const CUDA_MEMCPY2D *pCopy) { return copy2d(pCopy, NULL, 
 CUresult cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *pCopy) { return copy2d(pCopy, NULL, true); }
 CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *pCopy, CUstream hStream) { return copy2d(pCopy, hStream, false); }
 
-static CUresult copy3d(const CUDA_MEMCPY3D *p, CUstream h, bool wait)
+static bool shape_of(const CUDA_MEMCPY3D *p, struct task *out)
 {
-	if (p == NULL)
-		return INVALID;
 	size_t from = p->srcPitch ? p->srcPitch : p->WidthInBytes, to = p->dstPitch ? p->dstPitch : p->WidthInBytes;
 	size_t above = p->srcHeight ? p->srcHeight : p->Height, below = p->dstHeight ? p->dstHeight : p->Height;
 	struct task t = {.width = p->WidthInBytes, .height = p->Height, .depth = p->Depth, .src_pitch = from, .dst_pitch = to, .src_plane = above, .dst_plane = below};
 	t.src = side(p->srcMemoryType, p->srcHost, p->srcDevice, p->srcXInBytes, p->srcY, p->srcZ, from, above);
 	t.dst = side(p->dstMemoryType, p->dstHost, p->dstDevice, p->dstXInBytes, p->dstY, p->dstZ, to, below);
-	return from < t.width || to < t.width || t.src == 0 || t.dst == 0 ? INVALID : put_copy(h, wait, t);
+	*out = t;
+	return from >= t.width && to >= t.width && t.src != 0 && t.dst != 0;
+}
+
+static CUresult copy3d(const CUDA_MEMCPY3D *p, CUstream h, bool wait)
+{
+	struct task t;
+	return p == NULL || !shape_of(p, &t) ? INVALID : put_copy(h, wait, t);
 }
 CUresult cuMemcpy3D_v2(const CUDA_MEMCPY3D *pCopy) { return copy3d(pCopy, NULL, true); }
 CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *pCopy, CUstream hStream) { return copy3d(pCopy, hStream, false); }
@@ -1838,6 +1880,27 @@ CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *pool_out, CUdevice dev)
 }
 CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice dev) { return cuDeviceGetDefaultMemPool(pool, dev); }
 
+/* Textures are numbers; no kernel here reads one. */
+static uint64_t textures;
+
+CUresult cuTexObjectCreate(CUtexObject *pTexObject, const CUDA_RESOURCE_DESC *pResDesc, const CUDA_TEXTURE_DESC *pTexDesc, const CUDA_RESOURCE_VIEW_DESC *pResViewDesc)
+{
+	struct context *c;
+	(void)pResViewDesc;
+	CUresult e = pTexObject == NULL || pResDesc == NULL || pTexDesc == NULL ? INVALID : enter(&c);
+	if (e)
+		return e;
+	*pTexObject = ++textures;
+	return leave(OK);
+}
+
+CUresult cuTexObjectDestroy(CUtexObject texObject)
+{
+	struct context *c;
+	CUresult e = enter(&c);
+	return e ? e : leave(texObject && texObject <= textures ? OK : INVALID);
+}
+
 /* ---- launches ---- */
 
 static __thread struct task *running;
@@ -1905,23 +1968,18 @@ static CUresult attributes(const CUlaunchConfig *c, struct wishes *w)
 	return OK;
 }
 
-static CUresult launch(const CUlaunchConfig *c, const void *func, void **kernelParams, void **extra)
+/* The task of a launch. */
+static CUresult kernel_task(const CUlaunchConfig *c, const void *func, void **kernelParams, void **extra, struct wishes *w, struct task **out)
 {
-	struct stream *s;
-	struct wishes w = {.cluster = {1, 1, 1}};
-	if (c == NULL || (c->numAttrs && c->attrs == NULL))
-		return INVALID;
-	CUresult e = on_stream(c->hStream, &s);
-	if (e)
-		return e;
 	struct function *f = known(FUNCTION, func);
 	if (f == NULL)
-		return leave(HANDLE);
+		return HANDLE;
 	uint64_t threads = (uint64_t)c->blockDimX * c->blockDimY * c->blockDimZ;
 	if (!c->gridDimX || !c->gridDimY || !c->gridDimZ || threads == 0 || threads > 1024)
-		return leave(INVALID);
-	if ((e = attributes(c, &w)) != OK)
-		return leave(e);
+		return INVALID;
+	CUresult e = attributes(c, w);
+	if (e != OK)
+		return e;
 	const uint8_t *packed = NULL;
 	size_t size = 0;
 	for (void **x = extra; x && x[0] != CU_LAUNCH_PARAM_END; x += 2) {
@@ -1930,10 +1988,10 @@ static CUresult launch(const CUlaunchConfig *c, const void *func, void **kernelP
 		else if (x[0] == CU_LAUNCH_PARAM_BUFFER_SIZE)
 			size = *(size_t *)x[1];
 		else
-			return leave(INVALID);
+			return INVALID;
 	}
 	if ((kernelParams && extra) || (packed && size < f->size) || (f->count && !kernelParams && !packed))
-		return leave(INVALID);
+		return INVALID;
 	if (f->run == NULL)
 		fprintf(stderr, "fakecuda: no kernel library has %s: it does nothing\n", f->name);
 	struct task *t = new_task(run_kernel);
@@ -1946,8 +2004,24 @@ static CUresult launch(const CUlaunchConfig *c, const void *func, void **kernelP
 	}
 	t->launch = (struct fakecuda_launch){
 		.grid = {c->gridDimX, c->gridDimY, c->gridDimZ}, .block = {c->blockDimX, c->blockDimY, c->blockDimZ},
-		.cluster = {w.cluster[0], w.cluster[1], w.cluster[2]}, .shared = c->sharedMemBytes, .count = (uint32_t)f->count,
+		.cluster = {w->cluster[0], w->cluster[1], w->cluster[2]}, .shared = c->sharedMemBytes, .count = (uint32_t)f->count,
 	};
+	*out = t;
+	return OK;
+}
+
+static CUresult launch(const CUlaunchConfig *c, const void *func, void **kernelParams, void **extra)
+{
+	struct stream *s;
+	struct task *t;
+	struct wishes w = {.cluster = {1, 1, 1}};
+	if (c == NULL || (c->numAttrs && c->attrs == NULL))
+		return INVALID;
+	CUresult e = on_stream(c->hStream, &s);
+	if (e)
+		return e;
+	if ((e = kernel_task(c, func, kernelParams, extra, &w, &t)) != OK)
+		return leave(e);
 	put(s, t);
 	for (int i = 0; i < 2; i++)
 		if (w.events[i])
@@ -2091,6 +2165,71 @@ static CUresult end_graph(const void *h, bool executable)
 CUresult cuGraphDestroy(CUgraph hGraph) { return end_graph(hGraph, false); }
 CUresult cuGraphExecDestroy(CUgraphExec hGraphExec) { return end_graph(hGraphExec, true); }
 
+static struct node *add_node(struct graph *g, struct task *t, CUgraphNodeType type)
+{
+	struct node *n = make(NODE, sizeof *n);
+	n->type = type, n->graph = g, n->task = t;
+	t->node = n;
+	t->ctx = t->ctx ? t->ctx : current();
+	*g->last = t;
+	g->last = &t->next;
+	g->count++;
+	return n;
+}
+
+static void *same(const void *p, size_t n)
+{
+	void *q = p ? malloc(n ? n : 1) : NULL;
+	if (q)
+		memcpy(q, p, n);
+	return q;
+}
+
+static struct graph *copy_graph(const struct graph *g, bool executable);
+
+/* A task as another one is, of its own. */
+static struct task *copy_task(const struct task *t)
+{
+	struct task *n = same(t, sizeof *t);
+	n->next = NULL;
+	n->node = NULL;
+	n->staged = same(t->staged, t->staged ? (t->depth - 1) * t->src_pitch * t->src_plane + (t->height - 1) * t->src_pitch + t->width : 0);
+	n->args = same(t->args, t->function ? t->function->size + 1 : 0);
+	n->params = t->params ? calloc(t->function->count + 1, sizeof *t->params) : NULL;
+	for (size_t i = 0; t->params && i < t->function->count; i++)
+		n->params[i] = n->args + t->function->params[i].at;
+	n->graph = t->graph ? copy_graph(t->graph, true) : NULL;
+	return n;
+}
+
+static struct node *copy_of(const struct graph *g, const struct node *origin)
+{
+	for (struct task *t = g->tasks; t; t = t->next)
+		if (t->node->origin == origin)
+			return t->node;
+	return NULL;
+}
+
+static struct graph *copy_graph(const struct graph *g, bool executable)
+{
+	struct graph *x = new_graph(executable);
+	for (struct task *t = g->tasks; t; t = t->next) {
+		struct node *n = add_node(x, copy_task(t), t->node->type);
+		n->origin = t->node;
+		n->disabled = t->node->disabled;
+	}
+	for (struct task *t = x->tasks; t; t = t->next) {
+		const struct node *o = t->node->origin;
+		t->node->needs = calloc(o->needs_count + 1, sizeof *t->node->needs);
+		for (size_t i = 0; i < o->needs_count; i++) {
+			struct node *n = copy_of(x, o->needs[i]);
+			if (n)
+				t->node->needs[t->node->needs_count++] = n;
+		}
+	}
+	return x;
+}
+
 CUresult cuGraphInstantiateWithFlags(CUgraphExec *phGraphExec, CUgraph hGraph, uint64_t flags)
 {
 	(void)flags;
@@ -2098,10 +2237,7 @@ CUresult cuGraphInstantiateWithFlags(CUgraphExec *phGraphExec, CUgraph hGraph, u
 	struct graph *g = graph_of(hGraph, false);
 	if (g == NULL || phGraphExec == NULL)
 		return leave(INVALID);
-	struct graph *x = new_graph(true);
-	x->tasks = g->tasks;
-	x->count = g->count;
-	*phGraphExec = (CUgraphExec)x;
+	*phGraphExec = (CUgraphExec)copy_graph(g, true);
 	return leave(OK);
 }
 CUresult cuGraphInstantiate_v2(CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode, char *logBuffer, size_t bufferSize)
@@ -2114,6 +2250,36 @@ CUresult cuGraphInstantiate(CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNod
 	return cuGraphInstantiate_v2(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize);
 }
 
+CUresult cuGraphInstantiateWithParams(CUgraphExec *phGraphExec, CUgraph hGraph, CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams)
+{
+	if (instantiateParams == NULL)
+		return INVALID;
+	instantiateParams->hErrNode_out = NULL;
+	instantiateParams->result_out = CUDA_GRAPH_INSTANTIATE_SUCCESS;
+	return cuGraphInstantiateWithFlags(phGraphExec, hGraph, instantiateParams->flags);
+}
+
+CUresult cuGraphClone(CUgraph *phGraphClone, CUgraph originalGraph)
+{
+	pthread_mutex_lock(&lock);
+	struct graph *g = graph_of(originalGraph, false);
+	if (g == NULL || phGraphClone == NULL)
+		return leave(INVALID);
+	*phGraphClone = (CUgraph)copy_graph(g, false);
+	return leave(OK);
+}
+
+CUresult cuGraphNodeFindInClone(CUgraphNode *phNode, CUgraphNode hOriginalNode, CUgraph hClonedGraph)
+{
+	pthread_mutex_lock(&lock);
+	struct graph *g = graph_of(hClonedGraph, false);
+	struct node *n = g ? copy_of(g, (struct node *)hOriginalNode) : NULL;
+	if (n == NULL || phNode == NULL)
+		return leave(INVALID);
+	*phNode = (CUgraphNode)n;
+	return leave(OK);
+}
+
 CUresult cuGraphExecUpdate_v2(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphExecUpdateResultInfo *resultInfo)
 {
 	pthread_mutex_lock(&lock);
@@ -2121,21 +2287,45 @@ CUresult cuGraphExecUpdate_v2(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphExe
 	if (x == NULL || g == NULL || resultInfo == NULL)
 		return leave(INVALID);
 	memset(resultInfo, 0, sizeof *resultInfo);
-	if (x->count != g->count) {
+	bool alike = x->count == g->count;
+	for (struct task *a = x->tasks, *b = g->tasks; alike && a && b; a = a->next, b = b->next)
+		alike = a->run == b->run;
+	if (!alike) {
 		resultInfo->result = CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
 		return leave(CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
 	}
-	x->tasks = g->tasks;
+	struct graph *n = copy_graph(g, true);
+	x->tasks = n->tasks;
+	x->last = n->last;
 	return leave(OK);
+}
+
+static bool can_run(const struct node *n)
+{
+	for (size_t i = 0; i < n->needs_count; i++)
+		if (!n->needs[i]->ran)
+			return false;
+	return !n->ran;
 }
 
 static void run_graph(struct task *t)
 {
-	for (struct task *k = t->graph->tasks; k && t->ctx->error == OK; k = k->next)
-		if (k->run) {
+	for (struct task *k = t->graph->tasks; k; k = k->next)
+		k->node->ran = false;
+	for (size_t left = t->graph->count; left > 0 && t->ctx->error == OK; left--) {
+		struct task *k = t->graph->tasks;
+		while (k && !can_run(k->node))
+			k = k->next;
+		if (k == NULL)
+			return; /* a circle, which adding an edge refuses */
+		k->node->ran = true;
+		if (k->run && !k->node->disabled) {
 			k->ctx = t->ctx;
 			k->run(k);
 		}
+		if (k->event)
+			k->event->ns = now();
+	}
 }
 
 CUresult cuGraphUpload(CUgraphExec hGraphExec, CUstream hStream)
@@ -2156,6 +2346,295 @@ CUresult cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream)
 		return leave(INVALID);
 	struct task *t = new_task(run_graph);
 	t->graph = x;
-	put(s, t);
+	/* What its nodes wait for comes before all of it, and what they record is reached with its end. */
+	for (struct task *k = x->tasks; k; k = k->next)
+		if (k->node->type == CU_GRAPH_NODE_TYPE_WAIT_EVENT && k->data && ((struct event *)k->data)->place.stream)
+			wait_for(t, ((struct event *)k->data)->place.stream, ((struct event *)k->data)->place.ticket);
+	struct place p = put(s, t);
+	for (struct task *k = x->tasks; k; k = k->next)
+		if (k->event)
+			k->event->place = p;
 	return leave(OK);
+}
+
+/* ---- nodes that calls put into graphs ---- */
+
+static struct node *node_of(CUgraphNode h, CUgraphNodeType type)
+{
+	struct node *n = known(NODE, h);
+	return n && !n->graph->executable && n->type == type ? n : NULL;
+}
+
+/* Puts a task into a graph, behind those that it depends on. The lock is held, and the task is the graph's or gone. */
+static CUresult put_node(CUgraphNode *out, CUgraph h, const CUgraphNode *needs, size_t count, struct task *t, CUgraphNodeType type)
+{
+	struct graph *g = graph_of(h, false);
+	bool ok = out != NULL && g != NULL && (count == 0 || needs != NULL);
+	for (size_t i = 0; ok && i < count; i++) {
+		struct node *n = known(NODE, needs[i]);
+		ok = n != NULL && n->graph == g;
+	}
+	if (!ok) {
+		drop(t);
+		return leave(INVALID);
+	}
+	struct node *n = add_node(g, t, type);
+	n->needs = calloc(count + 1, sizeof *n->needs);
+	for (; n->needs_count < count; n->needs_count++)
+		n->needs[n->needs_count] = (struct node *)needs[n->needs_count];
+	*out = (CUgraphNode)n;
+	return leave(OK);
+}
+
+/* Gives a node another task: that of the graph, or that of an executable one which was made of it. */
+static CUresult set_node(CUgraphExec exec, CUgraphNode h, struct task *t, CUgraphNodeType type)
+{
+	struct node *n = node_of(h, type);
+	if (n && exec) {
+		struct graph *x = graph_of(exec, true);
+		n = x ? copy_of(x, n) : NULL;
+	}
+	if (n == NULL) {
+		drop(t);
+		return leave(INVALID);
+	}
+	struct task *was = n->task;
+	free(was->args);
+	free(was->params);
+	free(was->staged);
+	t->next = was->next;
+	t->node = n;
+	t->ctx = was->ctx;
+	*was = *t;
+	free(t);
+	return leave(OK);
+}
+
+static CUresult new_kernel(const CUDA_KERNEL_NODE_PARAMS_v1 *p, const void *kernel, struct task **t)
+{
+	struct wishes w = {.cluster = {1, 1, 1}};
+	CUlaunchConfig c = {p->gridDimX, p->gridDimY, p->gridDimZ, p->blockDimX, p->blockDimY, p->blockDimZ, p->sharedMemBytes, NULL, NULL, 0};
+	pthread_mutex_lock(&lock);
+	return kernel_task(&c, p->func ? (const void *)p->func : kernel, p->kernelParams, p->extra, &w, t);
+}
+
+CUresult cuGraphAddKernelNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
+{
+	struct task *t;
+	CUresult e = nodeParams ? new_kernel(nodeParams, NULL, &t) : INVALID;
+	return nodeParams == NULL ? e : e ? leave(e) : put_node(phGraphNode, hGraph, dependencies, numDependencies, t, CU_GRAPH_NODE_TYPE_KERNEL);
+}
+CUresult cuGraphAddKernelNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_KERNEL_NODE_PARAMS *nodeParams)
+{
+	struct task *t;
+	CUresult e = nodeParams ? new_kernel((const CUDA_KERNEL_NODE_PARAMS_v1 *)nodeParams, nodeParams->kern, &t) : INVALID;
+	return nodeParams == NULL ? e : e ? leave(e) : put_node(phGraphNode, hGraph, dependencies, numDependencies, t, CU_GRAPH_NODE_TYPE_KERNEL);
+}
+static CUresult set_kernel(CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v1 *p, const void *kernel)
+{
+	struct task *t;
+	CUresult e = new_kernel(p, kernel, &t);
+	return e ? leave(e) : set_node(exec, node, t, CU_GRAPH_NODE_TYPE_KERNEL);
+}
+CUresult cuGraphKernelNodeSetParams(CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS_v1 *p) { return p ? set_kernel(NULL, hNode, p, NULL) : INVALID; }
+CUresult cuGraphKernelNodeSetParams_v2(CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS *p) { return p ? set_kernel(NULL, hNode, (const CUDA_KERNEL_NODE_PARAMS_v1 *)p, p->kern) : INVALID; }
+CUresult cuGraphExecKernelNodeSetParams(CUgraphExec x, CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS_v1 *p) { return p && x ? set_kernel(x, hNode, p, NULL) : INVALID; }
+CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec x, CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS *p)
+{
+	return p && x ? set_kernel(x, hNode, (const CUDA_KERNEL_NODE_PARAMS_v1 *)p, p->kern) : INVALID;
+}
+
+static struct task *new_copy(const CUDA_MEMCPY3D *p)
+{
+	struct task *t = new_task(copy);
+	if (!shape_of(p, t)) {
+		drop(t);
+		return NULL;
+	}
+	t->run = copy;
+	return t;
+}
+CUresult cuGraphAddMemcpyNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_MEMCPY3D *copyParams, CUcontext ctx)
+{
+	struct task *t = copyParams && ctx ? new_copy(copyParams) : NULL;
+	if (t == NULL)
+		return INVALID;
+	pthread_mutex_lock(&lock);
+	return put_node(phGraphNode, hGraph, dependencies, numDependencies, t, CU_GRAPH_NODE_TYPE_MEMCPY);
+}
+CUresult cuGraphMemcpyNodeSetParams(CUgraphNode hNode, const CUDA_MEMCPY3D *nodeParams)
+{
+	struct task *t = nodeParams ? new_copy(nodeParams) : NULL;
+	if (t == NULL)
+		return INVALID;
+	pthread_mutex_lock(&lock);
+	return set_node(NULL, hNode, t, CU_GRAPH_NODE_TYPE_MEMCPY);
+}
+CUresult cuGraphExecMemcpyNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_MEMCPY3D *copyParams, CUcontext ctx)
+{
+	struct task *t = copyParams && ctx && hGraphExec ? new_copy(copyParams) : NULL;
+	if (t == NULL)
+		return INVALID;
+	pthread_mutex_lock(&lock);
+	return set_node(hGraphExec, hNode, t, CU_GRAPH_NODE_TYPE_MEMCPY);
+}
+
+static struct task *new_fill(const CUDA_MEMSET_NODE_PARAMS *p)
+{
+	if (p->elementSize != 1 && p->elementSize != 2 && p->elementSize != 4)
+		return NULL;
+	struct task *t = new_task(fill);
+	t->dst = p->dst, t->dst_pitch = p->pitch, t->value = p->value, t->unit = p->elementSize, t->width = p->width, t->height = p->height, t->depth = 1;
+	return t;
+}
+CUresult cuGraphAddMemsetNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_MEMSET_NODE_PARAMS *memsetParams, CUcontext ctx)
+{
+	struct task *t = memsetParams && ctx ? new_fill(memsetParams) : NULL;
+	if (t == NULL)
+		return INVALID;
+	pthread_mutex_lock(&lock);
+	return put_node(phGraphNode, hGraph, dependencies, numDependencies, t, CU_GRAPH_NODE_TYPE_MEMSET);
+}
+CUresult cuGraphMemsetNodeSetParams(CUgraphNode hNode, const CUDA_MEMSET_NODE_PARAMS *nodeParams)
+{
+	struct task *t = nodeParams ? new_fill(nodeParams) : NULL;
+	if (t == NULL)
+		return INVALID;
+	pthread_mutex_lock(&lock);
+	return set_node(NULL, hNode, t, CU_GRAPH_NODE_TYPE_MEMSET);
+}
+CUresult cuGraphExecMemsetNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_MEMSET_NODE_PARAMS *memsetParams, CUcontext ctx)
+{
+	struct task *t = memsetParams && ctx && hGraphExec ? new_fill(memsetParams) : NULL;
+	if (t == NULL)
+		return INVALID;
+	pthread_mutex_lock(&lock);
+	return set_node(hGraphExec, hNode, t, CU_GRAPH_NODE_TYPE_MEMSET);
+}
+
+static struct task *new_call(const CUDA_HOST_NODE_PARAMS *p)
+{
+	struct task *t = new_task(call);
+	t->fn = p->fn, t->data = p->userData;
+	return t;
+}
+CUresult cuGraphAddHostNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_HOST_NODE_PARAMS *nodeParams)
+{
+	if (nodeParams == NULL || nodeParams->fn == NULL)
+		return INVALID;
+	pthread_mutex_lock(&lock);
+	return put_node(phGraphNode, hGraph, dependencies, numDependencies, new_call(nodeParams), CU_GRAPH_NODE_TYPE_HOST);
+}
+CUresult cuGraphHostNodeSetParams(CUgraphNode hNode, const CUDA_HOST_NODE_PARAMS *nodeParams)
+{
+	if (nodeParams == NULL || nodeParams->fn == NULL)
+		return INVALID;
+	pthread_mutex_lock(&lock);
+	return set_node(NULL, hNode, new_call(nodeParams), CU_GRAPH_NODE_TYPE_HOST);
+}
+
+CUresult cuGraphAddChildGraphNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraph childGraph)
+{
+	pthread_mutex_lock(&lock);
+	struct graph *child = graph_of(childGraph, false);
+	if (child == NULL)
+		return leave(INVALID);
+	struct task *t = new_task(run_graph);
+	t->graph = copy_graph(child, false);
+	return put_node(phGraphNode, hGraph, dependencies, numDependencies, t, CU_GRAPH_NODE_TYPE_GRAPH);
+}
+
+CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode hNode, CUgraph *phGraph)
+{
+	pthread_mutex_lock(&lock);
+	struct node *n = node_of(hNode, CU_GRAPH_NODE_TYPE_GRAPH);
+	if (n == NULL || phGraph == NULL)
+		return leave(INVALID);
+	*phGraph = (CUgraph)n->task->graph;
+	return leave(OK);
+}
+
+CUresult cuGraphAddEmptyNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies)
+{
+	pthread_mutex_lock(&lock);
+	return put_node(phGraphNode, hGraph, dependencies, numDependencies, new_task(NULL), CU_GRAPH_NODE_TYPE_EMPTY);
+}
+
+static CUresult event_node(CUgraphNode *out, CUgraph g, const CUgraphNode *needs, size_t count, CUevent h, CUgraphNodeType type)
+{
+	pthread_mutex_lock(&lock);
+	struct event *v = known(EVENT, h);
+	if (v == NULL)
+		return leave(HANDLE);
+	struct task *t = new_task(NULL);
+	if (type == CU_GRAPH_NODE_TYPE_EVENT_RECORD)
+		t->event = v;
+	else
+		t->data = v;
+	return put_node(out, g, needs, count, t, type);
+}
+CUresult cuGraphAddEventRecordNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUevent event)
+{
+	return event_node(phGraphNode, hGraph, dependencies, numDependencies, event, CU_GRAPH_NODE_TYPE_EVENT_RECORD);
+}
+CUresult cuGraphAddEventWaitNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUevent event)
+{
+	return event_node(phGraphNode, hGraph, dependencies, numDependencies, event, CU_GRAPH_NODE_TYPE_WAIT_EVENT);
+}
+
+/* Whether one node comes to another by what it needs. */
+static bool leads(const struct node *from, const struct node *to)
+{
+	for (size_t i = 0; i < from->needs_count; i++)
+		if (from->needs[i] == to || leads(from->needs[i], to))
+			return true;
+	return from == to;
+}
+
+CUresult cuGraphAddDependencies(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, size_t numDependencies)
+{
+	pthread_mutex_lock(&lock);
+	struct graph *g = graph_of(hGraph, false);
+	for (size_t i = 0; i < numDependencies; i++) {
+		struct node *a = known(NODE, from[i]), *b = known(NODE, to[i]);
+		if (g == NULL || a == NULL || b == NULL || a->graph != g || b->graph != g || leads(a, b))
+			return leave(INVALID);
+		b->needs = realloc(b->needs, (b->needs_count + 1) * sizeof *b->needs);
+		b->needs[b->needs_count++] = a;
+	}
+	return leave(g ? OK : INVALID);
+}
+
+CUresult cuGraphNodeGetType(CUgraphNode hNode, CUgraphNodeType *type)
+{
+	pthread_mutex_lock(&lock);
+	struct node *n = known(NODE, hNode);
+	if (n == NULL || type == NULL)
+		return leave(INVALID);
+	*type = n->type;
+	return leave(OK);
+}
+
+CUresult cuGraphGetNodes(CUgraph hGraph, CUgraphNode *nodes, size_t *numNodes)
+{
+	pthread_mutex_lock(&lock);
+	struct graph *g = graph_of(hGraph, false);
+	if (g == NULL || numNodes == NULL)
+		return leave(INVALID);
+	size_t n = 0;
+	for (struct task *t = g->tasks; t; t = t->next, n++)
+		if (nodes && n < *numNodes)
+			nodes[n] = (CUgraphNode)t->node;
+	*numNodes = n;
+	return leave(OK);
+}
+
+CUresult cuGraphNodeSetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, unsigned isEnabled)
+{
+	pthread_mutex_lock(&lock);
+	struct graph *x = graph_of(hGraphExec, true);
+	struct node *n = x ? copy_of(x, (struct node *)hNode) : NULL;
+	if (n)
+		n->disabled = !isEnabled;
+	return leave(n ? OK : INVALID);
 }

@@ -34,17 +34,17 @@ func (h *heap) push(e entry) {
 func (h *heap) pop() {
 	q := *h
 	n := len(q) - 1
-	q[0] = q[n]
 	*h = q[:n]
-	if n > 1 {
-		h.down(0)
+	if n > 0 {
+		h.down(0, q[n])
 	}
 }
 
-// down moves an entry behind those that are before it. Which of four is first is as good as chance, and a processor that guesses wrong
+// down puts an entry into a free place, or behind those below that are before it. Which of four is first is as good as chance, and a processor that guesses wrong
 // loses more time than the comparison takes: so there is no branch for it.
-func (h heap) down(i int) {
-	e := h[i]
+//
+// The entry comes as a value: read back from where it was written just before, the processor would wait for that.
+func (h heap) down(i int, e entry) {
 	for {
 		least := 4*i + 1
 		if least+3 < len(h) {

@@ -359,7 +359,7 @@ func (m *Machine) AddGraph(dev int, lanes [][]Op) (int32, error) {
 			default:
 				return 0, fmt.Errorf("graph: lane %d, task %d: a %s is no task of a graph", n, i, op.Kind)
 			}
-			s.items = append(s.items, m.item(&op))
+			m.fill(s.add(), &op)
 		}
 		s.head = len(s.items)
 		g.lanes = append(g.lanes, s)
@@ -369,9 +369,16 @@ func (m *Machine) AddGraph(dev int, lanes [][]Op) (int32, error) {
 	return int32(len(m.graphs) - 1), nil
 }
 
-// item is the task of an op, its duration decided.
-func (m *Machine) item(op *Op) item {
-	it := item{duration: op.Device, tag: op.Tag, object: op.Object, kind: op.Kind, copy: op.Copy}
+// add makes room for a task behind the others of a stream.
+func (s *stream) add() *item {
+	n := len(s.items)
+	s.items = slices.Grow(s.items, 1)[:n+1]
+	return &s.items[n]
+}
+
+// fill makes a task of an op, its duration decided. It does so where the task stays: what is written in pieces is slow to copy.
+func (m *Machine) fill(it *item, op *Op) {
+	*it = item{submitted: m.now, duration: op.Device, tag: op.Tag, object: op.Object, kind: op.Kind, copy: op.Copy}
 	switch op.Kind {
 	case Kernel:
 		k := &m.kernels[op.Kernel]
@@ -396,7 +403,6 @@ func (m *Machine) item(op *Op) item {
 	default:
 		it.duration = 0
 	}
-	return it
 }
 
 func (m *Machine) jitter(d int64) int64 {
@@ -462,8 +468,7 @@ func (m *Machine) push(at int64, id int32) {
 	m.seq++
 	e := entry{at: at, seq: m.seq, id: id}
 	if len(m.heap) > 0 && m.heap[0].at == hole {
-		m.heap[0] = e
-		m.heap.down(0)
+		m.heap.down(0, e)
 		return
 	}
 	m.heap.push(e)
@@ -821,8 +826,8 @@ func (m *Machine) do(t *thread) bool {
 		t.retry = true
 		return m.await(t, &s.waiters, s.done, s.total-uint64(m.o.Depth)+1)
 	}
-	it := m.item(op)
-	it.submitted = m.now
+	it := s.add()
+	m.fill(it, op)
 	switch op.Kind {
 	case RecordEvent:
 		it.object = m.newMark(op.Object)
@@ -832,7 +837,6 @@ func (m *Machine) do(t *thread) bool {
 		}
 	}
 	s.total++
-	s.items = append(s.items, it)
 	if s.state == idle {
 		m.advance(s)
 	}

@@ -10,6 +10,7 @@ static aclrtContext mine;
 static void *abort_soon(void *stream)
 {
 	OK(aclrtSetCurrentContext(mine));
+	sleeping(getpid());
 	pause_ms(100);
 	open_later(&g);
 	OK(aclrtStreamAbort(stream));

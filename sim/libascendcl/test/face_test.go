@@ -13,9 +13,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/internal/testenv"
 )
 
 const root = "../../.."
@@ -93,7 +93,7 @@ func program(t testing.TB, name, lib string, flags ...string) string {
 // run runs a program with the libraries of a directory; it must end well.
 func run(t testing.TB, dir string, env []string, exe string, args ...string) (stdout, stderr string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), testenv.Patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, exe, args...)
 	cmd.Env = append(append(os.Environ(), "LD_LIBRARY_PATH="+dir), env...)
