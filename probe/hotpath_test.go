@@ -61,6 +61,11 @@ func TestHotPathMakesNoSystemCall(t *testing.T) {
 		if how.ExitStatus() != 0 || len(e.calls) != 1002 || len(e.gaps) != 0 {
 			t.Errorf("the program ended with %#x; %d calls recorded, %v lost", how, len(e.calls), e.gaps)
 		}
+		for i := range e.calls {
+			if got, want := e.calls[i].Pieces, hotpathPieces(uint32(i)); !slices.EqualFunc(got, want, samePiece) {
+				t.Fatalf("launch %d leads to\n%+v, want\n%+v", i, got, want)
+			}
+		}
 	}
 	how, e := launchesAlone(t, func(s *Session) {
 		s.clock.counter = false
@@ -74,6 +79,32 @@ func TestHotPathMakesNoSystemCall(t *testing.T) {
 			t.Errorf("call from %d to %d", c.Start, c.End)
 		}
 	}
+}
+
+// hotpathPieces is what the parameters of a launch of testdata/hotpath.c lead to. Up to 256 bytes of each are written by the function that the
+// program calls, more by its wrapper.
+func hotpathPieces(i uint32) (ps []Piece) {
+	add := func(param uint8, words ...uint32) {
+		p := Piece{Param: param}
+		for _, w := range words {
+			p.Bytes = le.AppendUint32(p.Bytes, w)
+		}
+		ps = append(ps, p)
+	}
+	if n := i % 4; n > 0 {
+		attrs := make([]uint32, 5*n)
+		attrs[1] = i
+		add(3, attrs...)
+	}
+	add(4, slices.Repeat([]uint32{i}, int(i%75))...)
+	if n := i % 3; n > 0 {
+		add(6, []uint32{i, 0, i, 1}[:2*n]...)
+	}
+	return ps
+}
+
+func samePiece(a, b Piece) bool {
+	return a.Param == b.Param && a.Missing == Present && a.Len == uint64(len(b.Bytes)) && bytes.Equal(a.Bytes, b.Bytes)
 }
 
 func nothing(*Session) {}

@@ -372,8 +372,9 @@ func (s *Session) Untraced() map[uint64]string {
 // ErrTaken is returned, wrapped, where another recorder drains a session.
 var ErrTaken = errors.New("another recorder has it")
 
-// ErrVersion is returned, wrapped, for a session that an acltrace made whose rings look otherwise.
-var ErrVersion = errors.New("it was made by another version of acltrace: make it anew")
+// ErrVersion is returned, wrapped, for a session that an acltrace made whose rings look otherwise, or whose functions
+// are numbered otherwise, as those of another runtime are.
+var ErrVersion = errors.New("it was made by another version of acltrace, or for another runtime (--api): make it anew")
 
 // MakeSession makes a session in a folder that is there, for a recorder that comes later: see OpenSession. os.ErrExist means that there is one.
 func MakeSession(m *api.Model, dir string, opts *SessionOptions) error {
@@ -430,7 +431,7 @@ func (s *Session) attach(o *SessionOptions) error {
 		return err
 	}
 	s.ctl = (*control)(unsafe.Pointer(&s.mem[0]))
-	if s.ctl.magic != ringMagic || s.ctl.version != ringVersion || s.ctl.maxSlots != maxSlots {
+	if s.ctl.magic != ringMagic || s.ctl.version != ringVersion || s.ctl.maxSlots != maxSlots || s.ctl.functions != s.model.Checksum() {
 		unix.Munmap(s.mem)
 		return ErrVersion
 	}

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"sync/atomic"
 	"time"
 	"unsafe"
@@ -100,15 +99,19 @@ type ringHead struct {
 // mark is how many calls of a ring lie before a place in it, and how many of them were lost.
 type mark struct{ pos, seq, lost uint64 }
 
+// Sizes of records without what follows.
+const (
+	callHeader, payloadHeader         = 40, 72
+	lostBytes, timeBytes, pieceHeader = 32, 80, 8
+)
+
 var (
-	_                                 [64]byte                               = [unsafe.Sizeof(slot{})]byte{}
-	_                                 [192 + 8*arenaWords + 64*maxSlots]byte = [unsafe.Sizeof(control{})]byte{}
-	_                                 [256]byte                              = [unsafe.Sizeof(ringHead{})]byte{}
-	le                                                                       = binary.LittleEndian
-	callHeader, payloadHeader                                                = 40, 72
-	lostBytes, timeBytes, pieceHeader                                        = 32, 80, 8
-	errRing                                                                  = errors.New("a ring holds what the shim does not write")
-	_                                 error                                  = errRing
+	_ [64]byte                               = [unsafe.Sizeof(slot{})]byte{}
+	_ [192 + 8*arenaWords + 64*maxSlots]byte = [unsafe.Sizeof(control{})]byte{}
+	_ [256]byte                              = [unsafe.Sizeof(ringHead{})]byte{}
+
+	le      = binary.LittleEndian
+	errRing = errors.New("a ring holds what the shim does not write")
 )
 
 // Policy is what a program does when its ring is full.
@@ -149,6 +152,8 @@ type SessionOptions struct {
 	Dir string
 	// Mode is that of the files; 0 means 0600, for the user of this process alone.
 	Mode os.FileMode
+	// Waiting makes a session in which nothing is recorded until Go.
+	Waiting bool
 	// KeepRings leaves the rings' files in the session's folder, so that another recorder can take them over when this one is killed.
 	KeepRings bool
 }
@@ -259,6 +264,9 @@ func makeSession(m *api.Model, dir string, o *SessionOptions) (*Session, error) 
 	s.clock.start()
 	c.clock = s.clock.kind()
 	s.configure(o)
+	if o.Waiting {
+		s.Wait(0)
+	}
 	c.heartbeat.Store(monotonic())
 	c.magic = ringMagic
 	if err := os.Rename(filepath.Join(dir, controlMaking), filepath.Join(dir, "control")); err != nil {
@@ -671,7 +679,7 @@ func (r *ring) own(s *Session) {
 
 func (s *Session) mapRing(i int, m *member) (*ring, error) {
 	sl := &s.ctl.slots[i]
-	f, err := os.OpenFile(filepath.Join(s.dir, "ring."+strconv.Itoa(i)), os.O_RDWR, 0)
+	f, err := os.OpenFile(s.path("ring.", uint32(i)), os.O_RDWR, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -742,11 +750,11 @@ func (r *ring) drain(s *Session, sink Sink, final bool) (uint64, error) {
 		}
 		size := uint64(le.Uint32(b))
 		if size < 8 || size%8 != 0 || size > r.size {
-			return 0, r.broken(sink, s)
+			return 0, r.broken(sink)
 		}
 		if err := r.record(s, sink, b[:size], state); err != nil {
 			if errors.Is(err, errRing) {
-				return 0, r.broken(sink, s)
+				return 0, r.broken(sink)
 			}
 			return 0, err
 		}
@@ -837,7 +845,7 @@ func (r *ring) leave(sink Sink) error {
 }
 
 // broken gives up a ring whose content makes no sense: the program has written over it.
-func (r *ring) broken(sink Sink, s *Session) error {
+func (r *ring) broken(sink Sink) error {
 	r.done = true
 	now := monotonic()
 	return sink.Gap(&Gap{PID: int(r.pid), TID: int(r.tid), From: now, To: now, Reason: "ring overwritten by the program"})

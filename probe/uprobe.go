@@ -84,6 +84,7 @@ type Uprobes struct {
 	sink      Sink
 	processes map[int]*knownProcess
 	parts     map[int]*partial // by thread
+	seqs      map[int]uint64   // number of the last call, by thread
 	gaps      uint64           // calls that gaps were delivered for
 }
 
@@ -104,21 +105,24 @@ const (
 	uprobeMaxItems   = 1024
 	uprobeInline     = 4096
 	uprobeNone       = 255
-	uprobeEventSize  = 72
+	uprobeHeadSize   = 40
+	uprobeEventSize  = 32
 	uprobePartSize   = 64
 	uprobePieceSize  = 24
-	uprobeEventAt    = 4*8 + 4*4 + 8*uprobeMaxPlaces + 8*uprobeMaxWords // in struct thread
+	uprobeShortPiece = 8
+	uprobeHeadAt     = 4*8 + 4*4 + 2*4 + 2*8 + 8*uprobeMaxPlaces // in struct thread
 
-	uprobeCall, uprobePayload, uprobeThread, uprobeLost = 1, 2, 3, 4
+	uprobeCall, uprobePayload, uprobeThread = 1, 2, 3
 
-	uprobeBytes, uprobeString, uprobeList, uprobeCopy, uprobeItems, uprobeBuffers            = 1, 2, 3, 4, 5, 6
-	uprobeAtEntry, uprobeOut, uprobeLater, uprobeField, uprobeStored, uprobeStored32         = 1, 2, 4, 8, 16, 32
-	uprobePieceOut, uprobeFollows                                                            = 1, 2
-	uprobeRetError, uprobeRetVoid, uprobeRet32, uprobeWake, uprobeOuter, uprobeCalled        = 1, 2, 4, 8, 16, 32
-	uprobeArgsReset, uprobeArgsStored, uprobeArgsBuffer, uprobeArgsBufferStored              = 1, 2, 4, 8
-	uprobeRingFull, uprobeNoThread, uprobeNoProcess, uprobeSampled                    uint32 = 0, 1, 2, 3
-	uprobeAll, uprobeByPID, uprobeByCgroup                                            uint8  = 0, 1, 2
-	uprobeLives, uprobeLeaderGone                                                     uint8  = 1, 2
+	uprobeBytes, uprobeString, uprobeList, uprobeCopy, uprobeItems, uprobeBuffers           = 1, 2, 3, 4, 5, 6
+	uprobeAtEntry, uprobeOut, uprobeLater, uprobeField, uprobeStored, uprobeStored32        = 1, 2, 4, 8, 16, 32
+	uprobePieceOut, uprobeFollows, uprobeShort                                              = 1, 2, 4
+	uprobeRetError, uprobeRetVoid, uprobeRet32, uprobeWake                                  = 1, 2, 4, 8
+	uprobeOuter, uprobeCalled, uprobeHasItems, uprobeHold                                   = 16, 32, 64, 128
+	uprobeArgsReset, uprobeArgsStored, uprobeArgsBuffer, uprobeArgsBufferStored             = 1, 2, 4, 8
+	uprobeRingFull, uprobeNoThread, uprobeNoProcess, uprobeSampled                   uint32 = 0, 1, 2, 3
+	uprobeAll, uprobeByPID, uprobeByCgroup                                           uint8  = 0, 1, 2
+	uprobeLives, uprobeLeaderGone                                                    uint8  = 1, 2
 )
 
 type uprobeReader struct {
@@ -131,8 +135,9 @@ type uprobeReader struct {
 type uprobeFunction struct {
 	Words, Readers, Flags, Stack      uint8
 	Args, ArgsHow, Buffer, BufferSize uint8
-	Refer, Referred                   uint8
-	_                                 [6]uint8
+	Refer, Referred, Before, Block    uint8
+	Behind                            uint16
+	_                                 uint16
 	Place                             [uprobeMaxWords]uint8
 	Width                             [uprobeMaxWords]uint8
 	Reader                            [uprobeMaxReaders]uprobeReader
@@ -171,7 +176,7 @@ func LoadUprobes(m *api.Model, opts *UprobeOptions) (*Uprobes, error) {
 }
 
 func newUprobes(m *api.Model, opts *UprobeOptions) (*Uprobes, error) {
-	u := &Uprobes{model: m, functions: map[api.ID]bool{}, attached: map[fileID]bool{}, processes: map[int]*knownProcess{}, parts: map[int]*partial{}}
+	u := &Uprobes{model: m, functions: map[api.ID]bool{}, attached: map[fileID]bool{}, processes: map[int]*knownProcess{}, parts: map[int]*partial{}, seqs: map[int]uint64{}}
 	if opts != nil {
 		u.opts = *opts
 	}
@@ -225,7 +230,6 @@ func (u *Uprobes) loadAs(sleepable bool) error {
 	spec.Maps[bpf.UprobeMapCounts].MaxEntries = uint32(last) + 1
 	spec.Maps[bpf.UprobeMapEvents].MaxEntries = u.ringBytes()
 	for name, v := range map[string]any{
-		bpf.UprobeVarSleepable:   toByte(sleepable),
 		bpf.UprobeVarCookies:     toByte(u.cookies),
 		bpf.UprobeVarFilter:      u.whose.filter,
 		bpf.UprobeVarByName:      toByte(u.opts.Name != ""),
@@ -242,6 +246,14 @@ func (u *Uprobes) loadAs(sleepable bool) error {
 		if err := spec.Variables[name].Set(v); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
+	}
+	if old, err := features.LinuxVersionCode(); u.opts.noSleep || err == nil && old < 6<<16|1<<8 {
+		// Before Linux 6.1 a probe may come when the kernel is about to allocate memory, so that it can't be had there: it warns of
+		// programs that want it. A thread takes 15 KiB.
+		for _, name := range []string{bpf.UprobeMapThreads, bpf.UprobeMapPids, bpf.UprobeMapNewborn, bpf.UprobeMapArguments} {
+			spec.Maps[name].Flags &^= unix.BPF_F_NO_PREALLOC
+		}
+		spec.Maps[bpf.UprobeMapThreads].MaxEntries = 2048
 	}
 	u.entry, u.exit = bpf.UprobeProgEnter, bpf.UprobeProgLeave
 	if sleepable {
@@ -494,7 +506,7 @@ func (u *Uprobes) attach(ex *link.Executable, p *ebpf.Program, sites []uprobeSit
 	return ls, nil
 }
 
-// Counts returns the calls of each function as the kernel counted them, whether they were recorded or lost.
+// Counts returns the calls of each function that probes which only count have seen.
 func (u *Uprobes) Counts() (map[string]uint64, error) {
 	u.adding.Lock()
 	defer u.adding.Unlock()

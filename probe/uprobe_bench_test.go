@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -27,15 +28,14 @@ func (nobody) Gap(*Gap) error           { return nil }
 func (nobody) TaskTime(*TaskTime) error { return nil }
 
 // emptyPair puts programs that do nothing on the entry and the return of the launch, at the address that the tracer chooses or, as
-// tools that know no better do, at the symbol.
-func emptyPair(b *testing.B, lib string, naive bool) {
+// tools that know no better do, at the symbol. It returns what takes them away.
+func emptyPair(b *testing.B, lib string, naive bool) (detach func()) {
 	b.Helper()
 	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.Kprobe, AttachType: ebpf.AttachTraceUprobeMulti, License: "GPL",
 		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()}})
 	if err != nil {
 		b.Skip(err)
 	}
-	b.Cleanup(func() { p.Close() })
 	sites, err := findSites(lib, []*api.Func{acl.Model.Lookup("aclrtLaunchKernelWithHostArgs")}, runtime.GOARCH)
 	if err != nil || len(sites) != 1 {
 		b.Fatal(sites, err)
@@ -53,16 +53,44 @@ func emptyPair(b *testing.B, lib string, naive bool) {
 	if err != nil {
 		b.Skip(err)
 	}
-	b.Cleanup(func() { enter.Close() })
 	leave, err := ex.UretprobeMulti(nil, p, o)
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.Cleanup(func() { leave.Close() })
+	return func() {
+		enter.Close()
+		leave.Close()
+		p.Close()
+	}
 }
 
-// BenchmarkUprobe is what uprobes add to a launch with 64 bytes of arguments, in the program of the shim's benchmark: its
-// median by its own clock.
+// recorded puts the tracer's probes there.
+func recorded(b *testing.B, lib string, opts *UprobeOptions) (detach func()) {
+	b.Helper()
+	u, err := AttachUprobes(acl.Model, lib, opts)
+	if errors.Is(err, ErrNotPermitted) || errors.Is(err, ErrNotSupported) {
+		b.Skip(err)
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(b.Context())
+	done := make(chan error, 1)
+	if opts.CountOnly {
+		done <- nil
+	} else {
+		go func() { done <- u.Run(ctx, nobody{}) }()
+	}
+	return func() {
+		stop()
+		if err := errors.Join(<-done, u.Close()); err != nil {
+			b.Error(err)
+		}
+	}
+}
+
+// BenchmarkUprobe is what uprobes add to a launch with 64 bytes of arguments, in the program of the shim's benchmark: medians by its
+// own clock, and how many empty pairs at the best address that is. Ways take turns, for the machine is not the same all the time.
 func BenchmarkUprobe(b *testing.B) {
 	cc, err := exec.LookPath("cc")
 	if err != nil {
@@ -78,49 +106,42 @@ func BenchmarkUprobe(b *testing.B) {
 			b.Fatalf("%v\n%s", err, out)
 		}
 	}
-	launches := func(b *testing.B) {
-		for b.Loop() {
-			cmd := exec.Command(program, "x", "200")
-			cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+dir)
-			out, err := cmd.Output()
-			if err != nil {
-				b.Fatal(err)
-			}
-			var ns float64
-			if _, err := fmt.Sscanf(string(out[strings.Index(string(out), ":")+1:]), "%f", &ns); err != nil {
-				b.Fatal(err)
-			}
-			b.ReportMetric(ns, "ns/launch")
+	launch := func(rounds int) float64 {
+		cmd := exec.Command(program, "x", fmt.Sprint(rounds))
+		cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+dir)
+		out, err := cmd.Output()
+		if err != nil {
+			b.Fatal(err)
+		}
+		var ns float64
+		if _, err := fmt.Sscanf(string(out[strings.Index(string(out), ":")+1:]), "%f", &ns); err != nil {
+			b.Fatal(err)
+		}
+		return ns
+	}
+	ways := []struct {
+		name   string
+		rounds int
+		attach func() (detach func())
+	}{
+		{"pair", 100, func() func() { return emptyPair(b, lib, false) }},
+		{"naive", 20, func() func() { return emptyPair(b, lib, true) }},
+		{"counted", 100, func() func() { return recorded(b, lib, &UprobeOptions{CountOnly: true}) }},
+		{"recorded", 100, func() func() { return recorded(b, lib, &UprobeOptions{}) }},
+	}
+	took, ratio := make([][]float64, len(ways)), make([][]float64, len(ways))
+	for b.Loop() {
+		bare := launch(100)
+		for i, w := range ways {
+			detach := w.attach()
+			took[i] = append(took[i], launch(w.rounds)-bare)
+			detach()
+			ratio[i] = append(ratio[i], took[i][len(took[i])-1]/took[0][len(took[0])-1])
 		}
 	}
-	b.Run("none", launches)
-	for _, naive := range []bool{false, true} {
-		name := map[bool]string{false: "pair", true: "naive"}[naive]
-		b.Run(name, func(b *testing.B) {
-			emptyPair(b, lib, naive)
-			launches(b)
-		})
-	}
-	for name, opts := range map[string]*UprobeOptions{"counted": {CountOnly: true}, "recorded": {}} {
-		b.Run(name, func(b *testing.B) {
-			u, err := AttachUprobes(acl.Model, lib, opts)
-			if errors.Is(err, ErrNotPermitted) || errors.Is(err, ErrNotSupported) {
-				b.Skip(err)
-			}
-			if err != nil {
-				b.Fatal(err)
-			}
-			defer u.Close()
-			ctx, stop := context.WithCancel(b.Context())
-			done := make(chan error, 1)
-			if !opts.CountOnly {
-				go func() { done <- u.Run(ctx, nobody{}) }()
-			} else {
-				done <- nil
-			}
-			launches(b)
-			stop()
-			<-done
-		})
+	middle := func(v []float64) float64 { slices.Sort(v); return v[len(v)/2] }
+	for i, w := range ways {
+		b.ReportMetric(middle(took[i]), "ns-"+w.name)
+		b.ReportMetric(middle(ratio[i]), "pairs-"+w.name)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -39,12 +38,15 @@ const mapRingPages = 16
 // function is called.
 func WatchMaps(m *api.Model, f func(Mapped)) (stop func(), err error) {
 	w := &mapWatch{model: m, stop: make(chan struct{})}
-	for cpu := range runtime.NumCPU() {
+	for cpu := 0; ; cpu++ { // those that this process may not run on too
 		attr := unix.PerfEventAttr{Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_DUMMY, Size: uint32(unsafe.Sizeof(unix.PerfEventAttr{})),
 			Bits: unix.PerfBitMmap | unix.PerfBitMmap2, Wakeup: 1}
 		fd, err := unix.PerfEventOpen(&attr, -1, cpu, -1, unix.PERF_FLAG_FD_CLOEXEC)
 		if errors.Is(err, unix.ENODEV) {
 			continue // a processor that is off
+		}
+		if errors.Is(err, unix.EINVAL) && cpu > 0 {
+			break // there are no more
 		}
 		if err != nil {
 			w.close()

@@ -63,69 +63,90 @@ func (u *Uprobes) read(ctx context.Context, rec *ringbuf.Record) error {
 }
 
 func (u *Uprobes) deliver(b []byte) error {
-	if len(b) < uprobePartSize {
+	if len(b) < uprobeHeadSize {
 		return fmt.Errorf("uprobe record of %d bytes", len(b))
 	}
 	if b[0] == uprobePayload {
 		return u.deliverPart(b)
 	}
-	if len(b) < uprobeEventSize {
-		return fmt.Errorf("uprobe record of %d bytes", len(b))
-	}
-	pid, tid := int(le32(b[8:])), int(le32(b[12:]))
-	if b[0] == uprobeThread {
-		comm, _, _ := strings.Cut(string(b[uprobeEventSize:]), "\x00")
-		return u.process(pid, comm, int64(le64(b[24:])))
+	kind, pid, tid := b[0], int(le32(b[8:])), int(le32(b[12:]))
+	lost, from, to := le64(b[16:]), int64(le64(b[24:])), int64(le64(b[32:]))
+	b = b[uprobeHeadSize:]
+	if kind == uprobeThread {
+		if len(b) < 24 {
+			return fmt.Errorf("uprobe record of a thread of %d bytes", len(b))
+		}
+		comm, _, _ := strings.Cut(string(b[8:24]), "\x00")
+		delete(u.seqs, tid)
+		return u.process(pid, comm, int64(le64(b)))
 	}
 	if err := u.partsEnd(tid); err != nil {
 		return err
 	}
-	if lost := le64(b[48:]); lost > 0 {
+	if lost > 0 {
 		u.gaps += lost
-		if err := u.sink.Gap(&Gap{PID: pid, TID: tid, From: int64(le64(b[56:])), To: int64(le64(b[64:])), Calls: lost, Reason: "ring full"}); err != nil {
+		if err := u.sink.Gap(&Gap{PID: pid, TID: tid, From: from, To: to, Calls: lost, Reason: "ring full"}); err != nil {
 			return err
 		}
 	}
-	if b[0] != uprobeCall {
-		return nil
+	seq := u.seqs[tid]
+	for len(b) >= uprobeEventSize {
+		n := uprobeEventSize + int(le16(b[2:]))
+		if n > len(b) {
+			return fmt.Errorf("uprobe record of function %d is damaged", le16(b))
+		}
+		// Numbers have 32 bits there. A call that encloses others comes after them with a lower one.
+		seq += uint64(int32(le32(b[4:]) - uint32(seq)))
+		if err := u.deliverCall(b[:n], pid, tid, seq); err != nil {
+			return err
+		}
+		b = b[n:]
 	}
-	return u.deliverCall(b, pid, tid)
+	u.seqs[tid] = seq
+	return nil
 }
 
-func (u *Uprobes) deliverCall(b []byte, pid, tid int) error {
+func (u *Uprobes) deliverCall(b []byte, pid, tid int, seq uint64) error {
 	c := &Call{
 		PID: pid, TID: tid,
-		Func: api.ID(binary.LittleEndian.Uint16(b[2:])),
-		Seq:  le64(b[16:]), Start: int64(le64(b[24:])), End: int64(le64(b[32:])), Ret: le64(b[40:]),
+		Func: api.ID(le16(b)),
+		Seq:  seq, Start: int64(le64(b[8:])), End: int64(le64(b[16:])), Ret: le64(b[24:]),
 	}
 	f := u.model.Func(c.Func)
-	words, data := int(b[1]), b[uprobeEventSize:]
-	if n := int(le32(b[4:])); n > len(data) || n < 8*words || f == nil {
+	data := b[uprobeEventSize:]
+	if f == nil || len(data) < 8*int(f.Words) {
 		return fmt.Errorf("uprobe record of function %d is damaged", c.Func)
-	} else {
-		data = data[:n]
 	}
 	if err := u.process(pid, "", c.Start); err != nil {
 		return err
 	}
-	c.Words = make([]uint64, words)
+	c.Words = make([]uint64, f.Words)
 	for i := range c.Words {
 		c.Words[i] = le64(data[8*i:])
 	}
-	data = data[8*words:]
+	data = data[8*len(c.Words):]
 	failed := c.Unfinished() || f.RetError && c.Ret != 0
 	var later partial
 	var payloads []Piece
-	for len(data) >= uprobePieceSize {
-		p := Piece{Param: data[0], Missing: Missing(data[2]), Item: uint32(data[3]), Addr: le64(data[8:]), Len: le64(data[16:])}
+	for len(data) >= uprobeShortPiece {
+		p := Piece{Param: data[0], Missing: Missing(data[2]), Item: uint32(data[3])}
 		flags, n := data[1], int(le32(data[4:]))
+		switch {
+		case flags&uprobeShort == 0 && len(data) >= uprobePieceSize:
+			p.Addr, p.Len = le64(data[8:]), le64(data[16:])
+			data = data[uprobePieceSize:]
+		case flags&uprobeShort != 0 && int(p.Param) < len(f.Params):
+			p.Addr, p.Len = c.Words[f.Params[p.Param].Word], uint64(n)
+			data = data[uprobeShortPiece:]
+		default:
+			return fmt.Errorf("uprobe record of %s is damaged", f.Name)
+		}
 		if flags&uprobePieceOut != 0 {
 			p.Dir = Out
 		}
 		if p.Missing == NotSynchronized {
 			p.Missing = NotAsked // it may come yet, but nobody looks
 		}
-		data = data[uprobePieceSize:]
 		if (n+7)&^7 > len(data) {
 			return fmt.Errorf("uprobe record of %s is damaged", f.Name)
 		}
@@ -177,9 +198,19 @@ func (u *Uprobes) deliverCall(b []byte, pid, tid int) error {
 func unsized(f *api.Func, words []uint64) (ps []Piece) {
 	for i := range f.Params {
 		p := &f.Params[i]
-		if _, ok := readerOf(f, i); !ok && words[p.Word] != 0 && (p.Role == api.Array || p.Role == api.In && p.Size.Stored) {
-			ps = append(ps, Piece{Param: uint8(i), Addr: words[p.Word], Missing: UnknownSize})
+		if _, ok := readerOf(f, i); ok || words[p.Word] == 0 {
+			continue
 		}
+		switch p.Role {
+		case api.In:
+			if !p.Size.Stored {
+				continue
+			}
+		case api.Array, api.Image, api.Packed:
+		default:
+			continue
+		}
+		ps = append(ps, Piece{Param: uint8(i), Addr: words[p.Word], Missing: UnknownSize})
 	}
 	return ps
 }
@@ -302,6 +333,9 @@ func (u *Uprobes) items(f *api.Func, c *Call) []Piece {
 }
 
 func (u *Uprobes) deliverPart(b []byte) error {
+	if len(b) < uprobePartSize {
+		return fmt.Errorf("uprobe payload of %d bytes", len(b))
+	}
 	p := &Payload{PID: int(le32(b[8:])), TID: int(le32(b[12:])), Seq: le64(b[16:]), Offset: le64(b[40:]), Time: int64(le64(b[48:]))}
 	p.Piece = Piece{Param: b[1], Missing: Missing(b[3]), Item: le32(b[56:]), Addr: le64(b[24:]), Len: le64(b[32:])}
 	if b[2]&uprobePieceOut != 0 {
@@ -315,10 +349,11 @@ func (u *Uprobes) deliverPart(b []byte) error {
 		p.Bytes = b[uprobePartSize:][:n:n]
 	}
 	ps := u.parts[p.TID]
-	if ps == nil || ps.seq != p.Seq {
+	if ps == nil || uint32(ps.seq) != uint32(p.Seq) {
 		// Its call was lost.
 		return nil
 	}
+	p.Seq = ps.seq
 	for i := range ps.pieces {
 		if ps.pieces[i].Param == p.Param && ps.pieces[i].Item == p.Item {
 			ps.have[i] = p.Offset + uint64(n)
@@ -359,24 +394,25 @@ func (u *Uprobes) leftovers() error {
 	var b []byte
 	it := u.coll.Maps[bpf.UprobeMapThreads].Iterate()
 	for it.Next(&id, &b) {
-		ev := b[uprobeEventAt:]
+		ring := b[uprobeHeadAt:]
+		n := uprobeHeadSize + int(le32(b[48:])) // with the calls that wait for others
+		ev := ring[n:]
+		ring[0] = uprobeCall
 		switch active, skipped := le32(b[32:]) != 0, le32(b[40:]) != 0; {
 		case active && skipped:
-			start := ev[24:32]
-			if le64(ev[48:]) == 0 {
-				copy(ev[56:], start)
+			start := ev[8:16]
+			if le64(ring[16:]) == 0 {
+				copy(ring[24:], start)
 			}
-			copy(ev[64:], start)
-			binary.LittleEndian.PutUint64(ev[48:], le64(ev[48:])+1)
+			copy(ring[32:], start)
+			binary.LittleEndian.PutUint64(ring[16:], le64(ring[16:])+1)
 			left++
-			ev[0] = uprobeLost
 		case active:
-			binary.LittleEndian.PutUint32(ev[4:], le32(b[36:]))
-			clear(ev[32:48])
-		default:
-			ev[0] = uprobeLost
+			binary.LittleEndian.PutUint16(ev[2:], uint16(le32(b[36:])))
+			clear(ev[16:32])
+			n += uprobeEventSize + int(le32(b[36:]))
 		}
-		if err := u.deliver(ev); err != nil {
+		if err := u.deliver(ring[:n]); err != nil {
 			return err
 		}
 	}
@@ -393,6 +429,7 @@ func (u *Uprobes) leftovers() error {
 	return nil
 }
 
+func le16(b []byte) uint16 { return binary.LittleEndian.Uint16(b) }
 func le32(b []byte) uint32 { return binary.LittleEndian.Uint32(b) }
 func le64(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }
 

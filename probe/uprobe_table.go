@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/acltrace/acltrace/api"
@@ -29,20 +30,18 @@ func functionTable(m *api.Model, f *api.Func, arch string) (*uprobeFunction, err
 	if f.RetVoid {
 		t.Flags |= uprobeRetVoid
 	}
+	if f.Task == api.Kernel {
+		t.Flags |= uprobeHold
+	}
 	if f.RetError {
 		t.Flags |= uprobeRetError
 	}
 	if f.RetWidth <= 4 {
 		t.Flags |= uprobeRet32
 	}
+	var readers []uprobeReader
 	for i := range f.Params {
-		for _, r := range readersOf(f, i) {
-			if t.Readers == uprobeMaxReaders {
-				return nil, fmt.Errorf("%s: too many parameters with memory behind them", f.Name)
-			}
-			t.Reader[t.Readers] = r
-			t.Readers++
-		}
+		readers = append(readers, readersOf(f, i)...)
 		t.lists(f, i)
 		switch f.Params[i].Role {
 		case api.File: // to find the file as it is now
@@ -53,10 +52,40 @@ func functionTable(m *api.Model, f *api.Func, arch string) (*uprobeFunction, err
 			}
 		}
 	}
-	if f.Ret == api.Text && t.Readers < uprobeMaxReaders {
-		t.Reader[t.Readers] = uprobeReader{Param: uprobeNone, Kind: uprobeString, Flags: uprobeOut, Word: uprobeNone, Mul0: uprobeNone, Mul1: uprobeNone, Pitch: uprobeNone, Unit: uprobeInline}
-		t.Readers++
+	if f.Ret == api.Text {
+		readers = append(readers, uprobeReader{Param: uprobeNone, Kind: uprobeString, Flags: uprobeOut, Word: uprobeNone, Mul0: uprobeNone, Mul1: uprobeNone, Pitch: uprobeNone, Unit: uprobeInline})
 	}
+	if len(readers) > uprobeMaxReaders {
+		return nil, fmt.Errorf("%s: too many parameters with memory behind them", f.Name)
+	}
+	block := func(r uprobeReader) bool {
+		return r.Flags&uprobeAtEntry != 0 && f.Params[r.Param].Role == api.Args && r.Mul0 != uprobeNone && r.Mul1 == uprobeNone
+	}
+	order := func(r uprobeReader) int {
+		switch {
+		case r.Flags&uprobeAtEntry == 0:
+			return 2
+		case block(r):
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(readers, func(a, b uprobeReader) int { return order(a) - order(b) })
+	for i, r := range readers {
+		t.Reader[i] = r
+		if r.Kind == uprobeItems {
+			t.Flags |= uprobeHasItems
+		}
+		if r.Flags&uprobeAtEntry == 0 {
+			continue
+		}
+		if t.Before++; i == 0 && block(r) {
+			t.Block = 1
+		} else {
+			t.Behind |= 1 << r.Word
+		}
+	}
+	t.Readers = uint8(len(readers))
 	return t, nil
 }
 
@@ -245,6 +274,9 @@ func readerOf(f *api.Func, i int) (uprobeReader, bool) {
 		r.Kind, r.Flags = uprobeString, uprobeOut
 		sized()
 	case api.Reads, api.Writes:
+		if p.Object == api.Device {
+			return r, false
+		}
 		if p.ItemSizes >= 0 {
 			// The array of addresses; the buffers are items of it.
 			r.Kind, r.Flags, r.Unit = uprobeBytes, uprobeAtEntry, 8

@@ -45,13 +45,11 @@ func TryUprobes(m *api.Model, all bool) []UprobeTrial {
 }
 
 func tryUprobes(m *api.Model, oneByOne bool) (float64, error) {
-	i := slices.IndexFunc(m.Funcs, func(f api.Func) bool {
-		return f.Task == api.Kernel && f.Plain() && slices.ContainsFunc(f.Params, func(p api.Param) bool { return p.Role == api.Args && len(p.Size.Mul) == 1 })
-	})
-	if i < 0 {
-		return 0, fmt.Errorf("the runtime has no launch with its arguments in one block: %w", ErrNotSupported)
+	f := trialFunc(m)
+	if f == nil {
+		return 0, fmt.Errorf("the runtime has no launch to try uprobes with: %w", ErrNotSupported)
 	}
-	program, err := newTrialProgram(&m.Funcs[i], runtime.GOARCH)
+	program, err := newTrialProgram(f, runtime.GOARCH)
 	if err != nil {
 		return 0, err
 	}
@@ -72,7 +70,7 @@ func tryUprobes(m *api.Model, oneByOne bool) (float64, error) {
 	if !oneByOne && !u.multi {
 		return 0, fmt.Errorf("attach many at once: %w", ErrNotSupported)
 	}
-	if err := u.put(path, []uprobeSite{{symbol: m.Funcs[i].Name, offset: program.probe, cookie: uint64(m.Funcs[i].ID)}}); err != nil {
+	if err := u.put(path, []uprobeSite{{symbol: f.Name, offset: program.probe, cookie: uint64(f.ID)}}); err != nil {
 		return 0, err
 	}
 	s := &trialSink{want: program}
@@ -93,6 +91,25 @@ func tryUprobes(m *api.Model, oneByOne bool) (float64, error) {
 	return float64(s.took[len(s.took)/2]), nil
 }
 
+// trialFunc returns a launch, one with a block of arguments where the runtime has such.
+func trialFunc(m *api.Model) (launch *api.Func) {
+	for i := range m.Funcs {
+		switch f := &m.Funcs[i]; {
+		case f.Task != api.Kernel || !f.Plain():
+		case trialArgs(f) >= 0:
+			return f
+		case launch == nil:
+			launch = f
+		}
+	}
+	return launch
+}
+
+// trialArgs returns the parameter that is a block of arguments, -1 where there is none.
+func trialArgs(f *api.Func) int {
+	return slices.IndexFunc(f.Params, func(p api.Param) bool { return p.Role == api.Args && len(p.Size.Mul) == 1 })
+}
+
 // trialSink compares what is seen with what the program does.
 type trialSink struct {
 	want         *trialProgram
@@ -106,7 +123,11 @@ func (s *trialSink) Payload(*Payload) error   { return nil }
 func (s *trialSink) TaskTime(*TaskTime) error { return nil }
 func (s *trialSink) Gap(g *Gap) error         { s.wrong += int(g.Calls); return nil }
 func (s *trialSink) Call(c *Call) error {
-	if slices.Equal(c.Words, s.want.words) && len(c.Pieces) == 1 && bytes.Equal(c.Pieces[0].Bytes, s.want.data) && !c.Unfinished() {
+	var data []byte
+	for _, p := range c.Pieces {
+		data = append(data, p.Bytes...)
+	}
+	if slices.Equal(c.Words, s.want.words) && bytes.Equal(data, s.want.data) && !c.Unfinished() {
 		s.right++
 	} else {
 		s.wrong++
@@ -129,12 +150,18 @@ type trialProgram struct {
 func newTrialProgram(f *api.Func, arch string) (*trialProgram, error) {
 	const base, head = 0x400000, 64 + 56
 	p := &trialProgram{words: make([]uint64, f.Words)}
-	for i := range trialBytes {
-		p.data = append(p.data, byte(3*i+1))
+	for i := range f.Params {
+		if f.Params[i].Role == api.Value {
+			p.words[f.Params[i].Word] = uint64(i)
+		}
 	}
-	args := slices.IndexFunc(f.Params, func(p api.Param) bool { return p.Role == api.Args })
-	p.words[f.Params[args].Word] = base + head
-	p.words[f.Params[f.Params[args].Size.Mul[0]].Word] = trialBytes
+	if args := trialArgs(f); args >= 0 {
+		for i := range trialBytes {
+			p.data = append(p.data, byte(3*i+1))
+		}
+		p.words[f.Params[args].Word] = base + head
+		p.words[f.Params[f.Params[args].Size.Mul[0]].Word] = trialBytes
+	}
 	var code []byte
 	var function uint64
 	machine := elf.EM_X86_64
@@ -148,7 +175,7 @@ func newTrialProgram(f *api.Func, arch string) (*trialProgram, error) {
 		return nil, fmt.Errorf("uprobes on %s: %w", arch, ErrNotSupported)
 	}
 	text := append(slices.Clone(p.data), code...)
-	h := elf.Header64{Type: uint16(elf.ET_EXEC), Machine: uint16(machine), Version: 1, Entry: base + head + trialBytes, Phoff: 64, Ehsize: 64, Phentsize: 56, Phnum: 1}
+	h := elf.Header64{Type: uint16(elf.ET_EXEC), Machine: uint16(machine), Version: 1, Entry: base + head + uint64(len(p.data)), Phoff: 64, Ehsize: 64, Phentsize: 56, Phnum: 1}
 	copy(h.Ident[:], elf.ELFMAG)
 	h.Ident[elf.EI_CLASS], h.Ident[elf.EI_DATA], h.Ident[elf.EI_VERSION] = byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), byte(elf.EV_CURRENT)
 	size := uint64(head + len(text))
@@ -157,7 +184,7 @@ func newTrialProgram(f *api.Func, arch string) (*trialProgram, error) {
 	_ = binary.Write(&b, binary.LittleEndian, &elf.Prog64{Type: uint32(elf.PT_LOAD), Flags: uint32(elf.PF_R | elf.PF_X), Vaddr: base, Paddr: base, Filesz: size, Memsz: size, Align: 0x1000})
 	b.Write(text)
 	p.file = b.Bytes()
-	p.probe = head + trialBytes + function
+	p.probe = uint64(head+len(p.data)) + function
 	p.probe += probeOffset(p.file[p.probe:], arch)
 	return p, nil
 }

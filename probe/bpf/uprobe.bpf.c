@@ -4,8 +4,9 @@
 /*
  * The calls of a program, seen by uprobes. One pair of programs serves all functions: the cookie of a probe says which
  * function it is, and the map `functions` how to read its arguments. A call is put together in the memory of its
- * thread, from the entry to the return, and goes into the ring in one piece when it has returned. What a thread died in
- * is still there when it exits.
+ * thread, from the entry to the return, and goes into the ring in one piece when it has returned: a launch with those that
+ * follow it at once, for it costs as much to put one into the ring as several. What a thread died in is still there when it
+ * exits, and what it has not passed on.
  *
  * Only the outermost call is recorded, and one that encloses calls of the runtime beside them, in a place of its own. Which call is
  * outermost is told by the stack pointer and not by counting, so that a call left by longjmp or by an exception, whose return is
@@ -26,12 +27,15 @@
 #define INLINE 4096 /* bytes of one piece in the record of its call */
 #define BUDGET 8192 /* no content begins beyond */
 #define DATA (BUDGET + INLINE + (1 + MAX_READERS) * sizeof(struct piece))
+#define HELD 2048	     /* bytes of calls that wait for others */
+#define HOLD_NS 10000000     /* and how long, where others come */
+#define PART_AT (8 * MAX_WORDS) /* in the data: the words are needed still */
 #define NONE 255 /* no word; as a parameter: the returned value */
 #define ABSENT 255 /* there is nothing to read */
 #define MAX_PARTS (1 << 14)
 #define OUTER ((u64)1 << 63) /* of a thread's key: the place of a call that encloses others */
 
-enum { EVENT_CALL = 1, EVENT_PAYLOAD = 2, EVENT_THREAD = 3, EVENT_LOST = 4 };
+enum { EVENT_CALL = 1, EVENT_PAYLOAD = 2, EVENT_THREAD = 3 };
 enum { KIND_BYTES = 1, KIND_STRING = 2, KIND_LIST = 3, KIND_PAYLOAD = 4, KIND_ITEMS = 5, KIND_BUFFERS = 6 };
 enum {
 	READ_ENTRY = 1, /* at the entry, else at the return */
@@ -41,7 +45,7 @@ enum {
 	READ_STORED = 16, /* mul0 is where the call has stored the factor */
 	READ_STORED32 = 32, /* and that has 4 bytes */
 };
-enum { PIECE_OUT = 1, PIECE_FOLLOWS = 2 };
+enum { PIECE_OUT = 1, PIECE_FOLLOWS = 2, PIECE_SHORT = 4 };
 /* As in probe.Missing. */
 enum { PRESENT = 0, OVER_LIMIT = 3, UNREADABLE = 4, NOT_SYNCHRONIZED = 5 };
 enum {
@@ -51,6 +55,8 @@ enum {
 	FUNC_WAKE = 8,	 /* the reader is to see the call at once */
 	FUNC_OUTER = 16, /* encloses calls of the runtime */
 	FUNC_CALLED = 32, /* is the program's own: word 0 is its address, the others its arguments */
+	FUNC_ITEMS = 64,  /* has arrays of buffers */
+	FUNC_HOLD = 128,  /* others follow as a rule, so the reader need not see it before them */
 };
 enum { ARGS_RESET = 1, ARGS_STORED = 2, ARGS_BUFFER = 4, ARGS_BUFFER_STORED = 8 };
 enum { COUNT_RING_FULL = 0, COUNT_NO_THREAD = 1, COUNT_NO_PROCESS = 2, COUNT_SAMPLED = 3, COUNTERS = 4 };
@@ -72,25 +78,43 @@ struct reader {
 struct function {
 	u8 words, readers, flags, stack; /* stack: words to read from the stack */
 	u8 args, args_how, buffer, buffer_len; /* words of a list of arguments, and of memory that belongs to it */
-	u8 refer, referred, pad[6]; /* the register with the address of a structure, NONE for none, and its words */
+	u8 refer, referred; /* the register with the address of a structure, NONE for none, and its words */
+	u8 before; /* the first of the readers are for the entry, the others for the return */
+	u8 block; /* the first of them is for a block of arguments: 1, else 0 */
+	u16 behind; /* words with memory behind them that another one is to read at the entry */
+	u8 pad2[2];
 	u8 place[MAX_WORDS]; /* register, or ARG_REGS + number of the word on the stack, or REFERRED + number in the structure */
 	u8 width[MAX_WORDS]; /* bytes of the word that mean something */
 	struct reader reader[MAX_READERS];
 };
 
+/* A short one ends before addr: these are the parameter's word, and as many bytes as follow. */
 struct piece {
 	u8 param, flags, missing, item;
 	u32 bytes; /* that follow, padded to 8 */
 	u64 addr, len;
 };
+#define SHORT_PIECE 8
+
+/* What stands before the calls of a thread in the ring. */
+struct head {
+	u8 type, pad[7];
+	u32 pid, tid;
+	u64 lost, lost_from, lost_to; /* calls of this thread before these */
+};
 
 struct event {
-	u8 type, words;
-	u16 func;
-	u32 bytes; /* of data */
-	u32 pid, tid;
-	u64 seq, start, end, ret;
-	u64 lost, lost_from, lost_to; /* calls of this thread before this one */
+	u16 func, bytes; /* of data */
+	u32 seq; /* its low half: the reader has counted the rest */
+	u64 start, end, ret;
+};
+
+struct record {
+	struct event event;
+	union {
+		u64 words[MAX_WORDS]; /* of the arguments, with pieces behind the last */
+		u8 data[DATA];
+	};
 };
 
 struct part {
@@ -106,15 +130,18 @@ struct thread {
 	u64 cookie, sp, mark; /* of the call that the thread is in */
 	u64 seq;	     /* of the next call */
 	u32 active, used;    /* active: 0 in no call, 1 in one, 2 in one that the reader is to see at once */
-	u32 skip, pad;	     /* the call is one that sampling leaves out */
+	u32 skip;	     /* the call is one that sampling leaves out */
+	u32 follows;	     /* content of its comes after it */
+	u32 held, calls;     /* bytes of calls that are over and not in the ring yet, and how many they are */
+	u64 held_since, held_from; /* when the first of them ended and began */
 	u64 in[MAX_PLACES];  /* by place */
-	u64 words[MAX_WORDS];
-	struct event event;
-	u8 data[DATA]; /* argument words, then pieces */
+	struct head head;
+	u8 records[HELD + sizeof(struct record)]; /* those held, then that of the call that the thread is in */
 };
 
 struct thread_event {
-	struct event e;
+	struct head head;
+	u64 start;
 	char comm[16];
 };
 
@@ -133,9 +160,12 @@ struct args {
 _Static_assert(sizeof(struct reader) == 24, "reader");
 _Static_assert(sizeof(struct function) == 48 + 24 * MAX_READERS, "function");
 _Static_assert(sizeof(struct piece) == 24, "piece");
-_Static_assert(sizeof(struct event) == 72, "event");
+_Static_assert(sizeof(struct head) == 40, "head");
+_Static_assert(sizeof(struct event) == 32, "event");
+_Static_assert(DATA < 1 << 16, "the length of the data has 16 bits");
+_Static_assert(sizeof(struct thread_event) == 64, "a thread");
 _Static_assert(sizeof(struct part) == 64 + INLINE, "part");
-_Static_assert(sizeof(struct part) <= DATA, "a part is put together in the data of its thread");
+_Static_assert(PART_AT + sizeof(struct part) <= DATA, "a part is put together in the data of its thread");
 
 /* Sizes that depend on the model or on what the user asks for are set before loading. */
 struct {
@@ -212,7 +242,6 @@ struct {
 	UINT(max_entries, 1 << 20);
 } events SEC(".maps");
 
-CONFIG u8 sleepable;	/* the programs may wait for a page */
 CONFIG u8 cookies;	/* the kernel knows the cookie of a probe */
 CONFIG u8 filter;	/* which processes: ALL, those in PIDS, those in a CGROUP or below */
 CONFIG u8 by_name;	/* a process belongs to pids while it has the name `name` */
@@ -224,6 +253,9 @@ CONFIG u64 ring_size;
 CONFIG u64 wake_at;	/* bytes in the ring at which the reader is woken */
 CONFIG u64 limit;	/* bytes of a payload */
 CONFIG u64 device_from, device_to;
+
+/* Keeps the compiler from undoing what the verifier has to see. */
+#define opaque(x) __asm__ volatile("" : "+r"(x))
 
 static inline void count(u32 what)
 {
@@ -248,6 +280,9 @@ static inline u64 cookie_of(struct pt_regs *ctx)
 	u64 *c = map_lookup(&cookie, &zero);
 	return c ? *c : 0;
 }
+
+static inline u32 func_of(u64 cookie) { return (u16)cookie; }
+static inline u64 layer_offset(u64 cookie) { return (u8)(cookie >> 24); } /* of the probe behind the entry */
 
 static inline void add_process(u32 pid)
 {
@@ -299,18 +334,35 @@ static inline u8 left_out(u64 seq)
 	return seq % (used < ring_size / 4 * 3 ? 4 : used < ring_size / 8 * 7 ? 16 : 64) != 0;
 }
 
-static inline long read_user(void *to, u32 size, u64 from)
+/*
+ * The memory is nearly always there. The helper that may wait for it costs more, so it comes second. sleeps, here and below: the
+ * program may wait. A constant, and no variable of the program's, for newer kernels look at functions without the variables.
+ */
+static inline long read_user(void *to, u32 size, u64 from, u8 sleeps)
 {
-	if (sleepable)
-		return copy_from_user(to, size, (void *)from);
-	return probe_read_user(to, size, (void *)from);
+	long failed = probe_read_user(to, size, (void *)from);
+	return failed && sleeps ? copy_from_user(to, size, (void *)from) : failed;
+}
+
+struct small {
+	u64 word[8];
+};
+
+/* By way of the stack: the kernel looks longer at a place that it is to copy to where it is in a map. What is beyond may be missing. */
+static inline u8 read_small(struct small *to, u64 from)
+{
+	struct small s;
+	if (probe_read_user(&s, sizeof s, (void *)from))
+		return 0;
+	*to = s;
+	return 1;
 }
 
 /* Like the kernel's own, and with the pages brought in first where that is allowed. */
-static inline long read_user_str(u8 *to, u32 size, u64 from)
+static inline long read_user_str(u8 *to, u32 size, u64 from, u8 sleeps)
 {
 	long n = probe_read_user_str(to, size, (void *)from);
-	if (n >= 0 || !sleepable)
+	if (n >= 0 || !sleeps)
 		return n;
 	u64 second = (from & ~(u64)(PAGE - 1)) + PAGE;
 	if (copy_from_user(to, 1, (void *)from))
@@ -319,49 +371,87 @@ static inline long read_user_str(u8 *to, u32 size, u64 from)
 	return probe_read_user_str(to, size, (void *)from);
 }
 
-/* Keeps the compiler from undoing what the verifier has to see. */
-#define opaque(x) __asm__ volatile("" : "+r"(x))
-
-/* Puts the call into the ring, with the number of those that were lost before it. */
-static inline u8 send(struct thread *t)
+/* The record of the call that a thread is in. */
+static inline struct record *record_of(const struct thread *t)
 {
-	struct event *e = &t->event;
-	u64 used = t->used;
-	opaque(used);
-	if (used > DATA)
-		used = DATA;
-	e->bytes = (u32)used;
-	if (ringbuf_output(&events, e, sizeof *e + used, t->active == 2 ? RINGBUF_FORCE_WAKEUP : wake(e->seq)))
+	u64 at = t->held;
+	opaque(at);
+	if (at > HELD)
+		at = HELD;
+	return (struct record *)(t->records + at);
+}
+
+/* Puts the calls of a thread into the ring, up to so many bytes, with the number of those that were lost before them. */
+static inline u8 send(struct thread *t, u64 bytes, u64 how)
+{
+	opaque(bytes);
+	if (bytes > sizeof t->records)
+		bytes = sizeof t->records;
+	t->head.type = EVENT_CALL;
+	if (ringbuf_output(&events, &t->head, sizeof t->head + bytes, how))
 		return 0;
-	e->lost = 0;
+	t->head.lost = 0;
 	return 1;
 }
 
-static inline void lose(struct event *e, u32 why)
+static inline void lose(struct thread *t, u64 calls, u32 why, u64 from, u64 to)
 {
-	count(why);
-	if (e->lost++ == 0)
-		e->lost_from = e->start;
-	e->lost_to = e->end ? e->end : e->start;
+	u64 *n = map_lookup(&counters, &why);
+	if (n)
+		__sync_fetch_and_add(n, calls);
+	if (t->head.lost == 0)
+		t->head.lost_from = from;
+	t->head.lost += calls;
+	t->head.lost_to = to;
 }
 
-static inline void emit(struct thread *t)
+/* Passes on the calls that wait for others. */
+static inline void flush(struct thread *t)
 {
-	if (t->skip)
-		lose(&t->event, COUNT_SAMPLED);
-	else if (!send(t))
-		lose(&t->event, COUNT_RING_FULL);
+	if (!send(t, t->held, RINGBUF_NO_WAKEUP))
+		lose(t, t->calls, COUNT_RING_FULL, t->held_from, t->held_since);
+	t->held = t->calls = 0;
+}
+
+enum { GONE = 0, SENT = 1, WAITS = 2 };
+
+/* The call is over. hold: it may wait for others. */
+static inline u8 emit(struct thread *t, u8 hold)
+{
+	struct event *e = &record_of(t)->event;
+	u64 began = e->start, over = e->end ? e->end : began;
+	u64 bytes = t->held + sizeof *e + t->used;
+	if (t->skip) {
+		if (t->calls)
+			flush(t);
+		lose(t, 1, COUNT_SAMPLED, began, over);
+		return GONE;
+	}
+	e->bytes = (u16)t->used;
+	if (hold && bytes <= HELD && (t->calls == 0 || over - t->held_since < HOLD_NS)) {
+		if (t->calls++ == 0) {
+			t->held_from = began;
+			t->held_since = over;
+		}
+		t->held = (u32)bytes;
+		return WAITS;
+	}
+	if (send(t, bytes, t->active == 2 ? RINGBUF_FORCE_WAKEUP : wake(t->calls ? 0 : e->seq)))
+		return SENT;
+	lose(t, t->calls + 1, COUNT_RING_FULL, t->calls ? t->held_from : began, over);
+	return GONE;
 }
 
 /* The call is over without having returned. */
 static inline void abandon(struct thread *t)
 {
 	t->active = 0;
-	t->event.end = 0;
-	emit(t);
+	record_of(t)->event.end = 0;
+	emit(t, 0);
+	t->held = t->calls = 0;
 }
 
-static inline u64 word(const struct thread *t, u8 i) { return t->words[i & (MAX_WORDS - 1)]; }
+static inline u64 word(const struct thread *t, u8 i) { return record_of(t)->words[i & (MAX_WORDS - 1)]; }
 
 static inline u64 times(u64 a, u64 b)
 {
@@ -370,11 +460,11 @@ static inline u64 times(u64 a, u64 b)
 	return a * b;
 }
 
-static inline u64 size_of(const struct thread *t, const struct reader *r)
+static inline u64 size_of(const struct thread *t, const struct reader *r, u8 sleeps)
 {
 	u64 n = r->unit, k = 0;
 	if (r->flags & READ_STORED) {
-		if (word(t, r->mul0) == 0 || read_user(&k, r->flags & READ_STORED32 ? 4 : 8, word(t, r->mul0)))
+		if (word(t, r->mul0) == 0 || read_user(&k, r->flags & READ_STORED32 ? 4 : 8, word(t, r->mul0), sleeps))
 			return 0;
 		n = times(n, k);
 	} else if (r->mul0 != NONE) {
@@ -387,28 +477,28 @@ static inline u64 size_of(const struct thread *t, const struct reader *r)
 
 static inline u64 address(const struct thread *t, const struct reader *r)
 {
-	return r->word == NONE ? t->event.ret : word(t, r->word);
+	return r->word == NONE ? record_of(t)->event.ret : word(t, r->word);
 }
 
 /* Whether a payload of this length comes in parts after its call. */
-static inline u8 follows(const struct reader *r, u64 len)
+static inline u8 follows(const struct reader *r, u64 len, u8 sleeps)
 {
-	if (len <= INLINE || (r->flags & READ_LATER) || !sleepable)
+	if (len <= INLINE || (r->flags & READ_LATER) || !sleeps)
 		return 0;
 	return r->kind == KIND_PAYLOAD ? len <= limit : r->kind == KIND_BYTES && len <= (u64)MAX_PARTS * INLINE;
 }
 
-static inline long read_member(u64 *to, u64 base, u16 at, u8 width)
+static inline long read_member(u64 *to, u64 base, u16 at, u8 width, u8 sleeps)
 {
 	u32 n = width;
 	*to = 0;
 	if (n > sizeof *to)
 		n = sizeof *to;
-	return read_user(to, n, base + at);
+	return read_user(to, n, base + at, sleeps);
 }
 
 /* Finds what a reader is to read. */
-static inline u8 locate(const struct thread *t, const struct reader *r, u64 *addr, u64 *len)
+static inline u8 locate(const struct thread *t, const struct reader *r, u64 *addr, u64 *len, u8 sleeps)
 {
 	u64 base = address(t, r), k;
 	*addr = base;
@@ -417,24 +507,24 @@ static inline u8 locate(const struct thread *t, const struct reader *r, u64 *add
 		return ABSENT;
 	if (r->flags & READ_FIELD) {
 		/* Where the structure can't be read, that is said of itself. */
-		if (r->unless_width && (read_member(&k, base, r->unless_at, r->unless_width) || k != 0))
+		if (r->unless_width && (read_member(&k, base, r->unless_at, r->unless_width, sleeps) || k != 0))
 			return ABSENT;
-		if (read_member(addr, base, r->at, 8) || *addr == 0)
+		if (read_member(addr, base, r->at, 8, sleeps) || *addr == 0)
 			return ABSENT;
 		*len = r->unit;
 		if (r->count_width) {
-			if (read_member(&k, base, r->count_at, r->count_width))
+			if (read_member(&k, base, r->count_at, r->count_width, sleeps))
 				return ABSENT;
 			*len = times(*len, k);
 		}
 		return *len ? PRESENT : ABSENT;
 	}
-	*len = size_of(t, r);
+	*len = size_of(t, r, sleeps);
 	if (r->kind == KIND_PAYLOAD && (*len == 0 || (base >= device_from && base < device_to)))
 		return ABSENT;
 	if (r->kind == KIND_LIST) {
 		u64 list[2] = {0, 0};
-		if (read_user(list, sizeof list, base)) {
+		if (read_user(list, sizeof list, base, sleeps)) {
 			*len = 0;
 			return UNREADABLE;
 		}
@@ -447,39 +537,44 @@ static inline u8 locate(const struct thread *t, const struct reader *r, u64 *add
 }
 
 /* Adds a piece to the record of the call, with its content where that has room. */
-static __attribute__((noinline)) int put(struct thread *t, const struct reader *r, u64 addr, u64 len, u32 how)
+static inline int put_as(struct thread *t, const struct reader *r, u64 addr, u64 len, u32 how, u8 sleeps)
 {
-	u8 missing = (u8)how;
+	u8 missing = (u8)how, brief = r->kind == KIND_BYTES && !(r->flags & READ_FIELD);
+	u8 *data = record_of(t)->data;
 	u64 off = t->used;
 	opaque(off);
 	if (off > DATA - sizeof(struct piece))
 		return 0;
-	struct piece *p = (struct piece *)(t->data + off);
+	struct piece *p = (struct piece *)(data + off);
 	p->param = r->param;
 	p->flags = r->flags & READ_OUT ? PIECE_OUT : 0;
 	p->item = (u8)(how >> 8);
 	p->bytes = 0;
-	p->addr = addr;
-	off += sizeof *p;
 
-	u64 n = len;
+	u64 n = len, begin = off + (brief ? SHORT_PIECE : sizeof *p);
 	if (r->kind == KIND_STRING && n > INLINE)
 		n = INLINE;
-	opaque(off);
+	opaque(begin);
 	opaque(n);
 	if (missing != PRESENT) {
-	} else if (follows(r, len)) {
+	} else if (follows(r, len, sleeps)) {
 		p->flags |= PIECE_FOLLOWS;
+		t->follows = 1;
 	} else if (r->kind == KIND_PAYLOAD && len > limit) {
 		missing = OVER_LIMIT;
 	} else if (r->flags & READ_LATER) {
 		missing = NOT_SYNCHRONIZED;
-	} else if (n > INLINE || off > BUDGET) {
+	} else if (n > INLINE || begin > BUDGET) {
 		missing = OVER_LIMIT;
 	} else {
-		u8 *to = t->data + off;
+		/* The verifier of older kernels forgets what a value that lay on the stack was compared with. */
+		u64 at = begin;
+		opaque(at);
+		if (at > BUDGET)
+			return 0;
+		u8 *to = data + at;
 		if (r->kind == KIND_STRING) {
-			long got = read_user_str(to, (u32)n, addr);
+			long got = read_user_str(to, (u32)n, addr, sleeps);
 			if (got < 0) {
 				missing = UNREADABLE;
 				len = 0;
@@ -488,89 +583,134 @@ static __attribute__((noinline)) int put(struct thread *t, const struct reader *
 				len = got > 0 ? (u64)got - 1 : 0;
 			}
 			n = len;
-		} else if (read_user(to, (u32)n, addr)) {
-			missing = UNREADABLE;
+		} else if (n > sizeof(struct small) || !read_small((struct small *)to, addr)) {
+			if (read_user(to, (u32)n, addr, sleeps))
+				missing = UNREADABLE;
 		}
 		if (missing == PRESENT) {
 			opaque(n);
 			if (n > INLINE)
 				n = INLINE;
 			p->bytes = (u32)n;
-			off += (n + 7) & ~(u64)7;
+			p->missing = PRESENT;
+			t->used = (u32)(begin + ((n + 7) & ~(u64)7));
+			if (brief) {
+				p->flags |= PIECE_SHORT;
+				return 0;
+			}
 		}
 	}
+	if (p->bytes == 0)
+		t->used = (u32)(off + sizeof *p);
 	p->missing = missing;
+	p->addr = addr;
 	p->len = len;
-	t->used = (u32)off;
 	return 0;
 }
 
-/* What the buffers of a list of arguments hold when it is launched. */
-static inline void put_buffers(struct thread *t, const struct reader *r)
+static __attribute__((noinline)) int put_now(struct thread *t, const struct reader *r, u64 addr, u64 len, u32 how)
 {
-	struct args_key k = {t->event.pid, word(t, r->word)};
+	return put_as(t, r, addr, len, how, 0);
+}
+
+static __attribute__((noinline)) int put_waiting(struct thread *t, const struct reader *r, u64 addr, u64 len, u32 how)
+{
+	return put_as(t, r, addr, len, how, 1);
+}
+
+static inline void put(struct thread *t, const struct reader *r, u64 addr, u64 len, u32 how, u8 sleeps)
+{
+	if (sleeps)
+		put_waiting(t, r, addr, len, how);
+	else
+		put_now(t, r, addr, len, how);
+}
+
+/* What the buffers of a list of arguments hold when it is launched. */
+static inline void put_buffers(struct thread *t, const struct reader *r, u8 sleeps)
+{
+	struct args_key k = {t->head.pid, word(t, r->word)};
 	struct args *a = map_lookup(&arguments, &k);
 	if (!a)
 		return;
 	for (u32 i = 0; i < MAX_BUFFERS; i++) {
 		if (i >= a->n)
 			break;
-		put(t, r, a->buffer[i].addr, a->buffer[i].len, (1 + i) << 8);
+		put(t, r, a->buffer[i].addr, a->buffer[i].len, (1 + i) << 8, sleeps);
 	}
 }
 
-struct captures {
-	struct thread *t;
-	const struct function *f;
-	u8 entry, ok;
-};
-
-static long one_capture(u32 i, struct captures *c)
+static inline void capture_one(struct thread *t, const struct function *f, u32 i, u8 ok, u8 sleeps)
 {
-	struct thread *t = c->t;
 	if (i >= MAX_READERS)
-		return 1;
-	const struct reader *r = &c->f->reader[i];
-	if ((r->flags & READ_ENTRY) != c->entry || ((r->flags & READ_OUT || r->kind == KIND_PAYLOAD) && !c->ok) || r->kind == KIND_ITEMS)
-		return 0;
+		return;
+	const struct reader *r = &f->reader[i];
+	if (((r->flags & READ_OUT || r->kind == KIND_PAYLOAD) && !ok) || r->kind == KIND_ITEMS)
+		return;
 	if (r->kind == KIND_BUFFERS) {
-		put_buffers(t, r);
-		return 0;
+		put_buffers(t, r, sleeps);
+		return;
 	}
 	u64 addr, len;
-	u8 missing = locate(t, r, &addr, &len);
+	u8 missing = locate(t, r, &addr, &len, sleeps);
 	if (missing != ABSENT)
-		put(t, r, addr, len, (u32)r->item << 8 | missing);
+		put(t, r, addr, len, (u32)r->item << 8 | missing, sleeps);
+}
+
+/*
+ * Functions that are given nothing but numbers are checked by themselves when the program is loaded, once, however often they are
+ * called: what a program does with each of the readers of a function would take older kernels too long.
+ */
+__attribute__((noinline)) int capture_now(u64 place, u32 func, u32 i, u32 ok)
+{
+	struct thread *t = map_lookup(&threads, &place);
+	const struct function *f = map_lookup(&functions, &func);
+	if (t && f)
+		capture_one(t, f, i, (u8)ok, 0);
 	return 0;
 }
 
-/* loops: the kernel has a helper for them. Then one round is checked when the program is loaded, and not all that there may be. */
-static inline void capture_all(struct thread *t, const struct function *f, u8 entry, u8 ok, u8 loops)
+__attribute__((noinline)) int capture_waiting(u64 place, u32 func, u32 i, u32 ok)
 {
-	struct captures c = {t, f, entry, ok};
-	if (loops) {
-		if (f->readers)
-			loop(f->readers, one_capture, &c, 0);
-		return;
-	}
-	for (u32 i = 0; i < MAX_READERS; i++) {
-		if (i >= f->readers)
+	struct thread *t = map_lookup(&threads, &place);
+	const struct function *f = map_lookup(&functions, &func);
+	if (t && f)
+		capture_one(t, f, i, (u8)ok, 1);
+	return 0;
+}
+
+/* A block of arguments, which nearly every launch has, with no detour. */
+static inline void capture_block(struct thread *t, const struct function *f)
+{
+	const struct reader *r = &f->reader[0];
+	u64 addr = word(t, r->word);
+	if (addr)
+		put(t, r, addr, times(r->unit, word(t, r->mul0)), 0, 1);
+}
+
+static inline void capture(u64 place, u32 func, u32 from, u32 to, u8 ok, u8 sleeps)
+{
+	for (u32 i = from; i < MAX_READERS; i++) {
+		if (i >= to)
 			break;
-		one_capture(i, &c);
+		if (sleeps)
+			capture_waiting(place, func, i, ok);
+		else
+			capture_now(place, func, i, ok);
 	}
 }
 
 /* A call that makes a list of arguments, or gives it memory, has succeeded. */
-static inline void note_args(struct thread *t, const struct function *f)
+static inline void note_args(struct thread *t, const struct function *f, u8 sleeps)
 {
-	struct args_key k = {t->event.pid, word(t, f->args)};
+	struct args_key k = {t->head.pid, word(t, f->args)};
 	struct args none = {0};
-	if (f->args_how & ARGS_STORED && (k.handle == 0 || read_user(&k.handle, 8, k.handle)))
+	if (f->args_how & ARGS_STORED && (k.handle == 0 || read_user(&k.handle, 8, k.handle, sleeps)))
 		return;
 	if (f->args_how & ARGS_RESET && map_update(&arguments, &k, &none, 0))
 		return;
 	u64 addr = word(t, f->buffer);
-	if (!(f->args_how & ARGS_BUFFER) || addr == 0 || (f->args_how & ARGS_BUFFER_STORED && read_user(&addr, 8, addr)))
+	if (!(f->args_how & ARGS_BUFFER) || addr == 0 || (f->args_how & ARGS_BUFFER_STORED && read_user(&addr, 8, addr, sleeps)))
 		return;
 	struct args *a = map_lookup(&arguments, &k);
 	if (!a && map_update(&arguments, &k, &none, 0) == 0)
@@ -595,7 +735,7 @@ struct parts {
 
 static long one_part(u32 i __attribute__((unused)), struct parts *ps)
 {
-	struct part *p = (struct part *)ps->t->data;
+	struct part *p = (struct part *)(record_of(ps->t)->data + PART_AT);
 	u64 row = ps->offset / ps->width, column = ps->offset % ps->width;
 	u64 n = ps->width - column, rest = ps->len - ps->offset;
 	if (n > rest)
@@ -620,14 +760,14 @@ static long one_part(u32 i __attribute__((unused)), struct parts *ps)
 static inline void send_parts(struct parts *ps, u32 item)
 {
 	struct thread *t = ps->t;
-	struct part *p = (struct part *)t->data;
+	struct part *p = (struct part *)(record_of(t)->data + PART_AT);
 	p->type = EVENT_PAYLOAD;
 	p->param = ps->r->param;
 	p->flags = ps->r->flags & READ_OUT ? PIECE_OUT : 0;
 	p->missing = PRESENT;
-	p->pid = t->event.pid;
-	p->tid = t->event.tid;
-	p->seq = t->event.seq;
+	p->pid = t->head.pid;
+	p->tid = t->head.tid;
+	p->seq = record_of(t)->event.seq;
 	p->addr = ps->addr;
 	p->len = ps->len;
 	p->item = item;
@@ -647,33 +787,34 @@ static long one_item(u32 i, struct parts *ps)
 	return 0;
 }
 
-/* Payloads that come after their call: those that are too large for its record, and the items of an array. */
-static inline void payloads(struct thread *t, const struct function *f)
+/* A payload that comes after its call: one that is too large for its record, or the items of an array. */
+__attribute__((noinline)) int send_payload(u64 place, u32 func, u32 i)
 {
-	for (u32 i = 0; i < MAX_READERS; i++) {
-		if (i >= f->readers)
-			break;
-		const struct reader *r = &f->reader[i];
-		struct parts ps = {.t = t, .r = r};
-		if (r->kind == KIND_ITEMS) {
-			u64 n = word(t, r->mul0);
-			ps.addrs = address(t, r);
-			ps.sizes = word(t, r->mul1);
-			if (!(r->flags & READ_LATER) && limit != 0)
-				loop(n < MAX_ITEMS ? (u32)n : MAX_ITEMS, one_item, &ps, 0);
-			continue;
-		}
-		if (r->kind != KIND_PAYLOAD && r->kind != KIND_BYTES)
-			continue;
-		if (locate(t, r, &ps.addr, &ps.len) != PRESENT || !follows(r, ps.len))
-			continue;
-		ps.width = ps.len;
-		if (r->pitch != NONE) {
-			ps.width = word(t, r->mul0);
-			ps.pitch = word(t, r->pitch);
-		}
-		send_parts(&ps, r->item);
+	struct thread *t = map_lookup(&threads, &place);
+	const struct function *f = map_lookup(&functions, &func);
+	if (!t || !f || i >= MAX_READERS)
+		return 0;
+	const struct reader *r = &f->reader[i];
+	struct parts ps = {.t = t, .r = r};
+	if (r->kind == KIND_ITEMS) {
+		u64 n = word(t, r->mul0);
+		ps.addrs = address(t, r);
+		ps.sizes = word(t, r->mul1);
+		if (!(r->flags & READ_LATER) && limit != 0)
+			loop(n < MAX_ITEMS ? (u32)n : MAX_ITEMS, one_item, &ps, 0);
+		return 0;
 	}
+	if (r->kind != KIND_PAYLOAD && r->kind != KIND_BYTES)
+		return 0;
+	if (locate(t, r, &ps.addr, &ps.len, 1) != PRESENT || !follows(r, ps.len, 1))
+		return 0;
+	ps.width = ps.len;
+	if (r->pitch != NONE) {
+		ps.width = word(t, r->mul0);
+		ps.pitch = word(t, r->pitch);
+	}
+	send_parts(&ps, r->item);
+	return 0;
 }
 
 static inline struct thread *new_place(u64 id)
@@ -685,8 +826,8 @@ static inline struct thread *new_place(u64 id)
 	t = map_lookup(&threads, &id);
 	if (!t)
 		return 0;
-	t->event.pid = (id & ~OUTER) >> 32;
-	t->event.tid = (u32)id;
+	t->head.pid = (id & ~OUTER) >> 32;
+	t->head.tid = (u32)id;
 	return t;
 }
 
@@ -696,48 +837,55 @@ static inline struct thread *new_thread(u64 id)
 	if (!t)
 		return 0;
 	/* The reader learns of a thread at once, while there is still a process to look at. */
-	struct thread_event n = {.e = {.type = EVENT_THREAD, .pid = id >> 32, .tid = (u32)id, .start = ktime_ns(), .bytes = sizeof n.comm}};
+	struct thread_event n = {.head = {.type = EVENT_THREAD, .pid = id >> 32, .tid = (u32)id}, .start = ktime_ns()};
 	current_comm(n.comm, sizeof n.comm);
 	ringbuf_output(&events, &n, sizeof n, RINGBUF_FORCE_WAKEUP);
 	return t;
 }
 
-static inline u32 func_of(u64 cookie) { return (u16)cookie; }
-static inline u64 layer_offset(u64 cookie) { return (u8)(cookie >> 24); } /* of the probe behind the entry */
+/* Two words, as most functions have at most, by way of the stack as in read_small. */
+static inline void read_stack(u64 *to, u64 from, u32 n, u8 sleeps)
+{
+	u64 two[2];
+	if (n <= 2 && probe_read_user(two, sizeof two, (void *)from) == 0) {
+		to[0] = two[0];
+		to[1] = two[1];
+		return;
+	}
+	if (n > MAX_WORDS - ARG_REGS)
+		n = MAX_WORDS - ARG_REGS;
+	read_user(to, n * 8, from, sleeps);
+}
 
-static inline void read_args(struct pt_regs *ctx, struct thread *t, const struct function *f)
+/* Returns which words are not 0. */
+static inline u32 read_args(struct pt_regs *ctx, struct thread *t, struct record *rec, const struct function *f, u8 sleeps)
 {
 	u64 *in = t->in;
+	u32 set = 0;
 	arg_regs(ctx, in);
-	if (f->stack) {
-		u32 n = f->stack;
-		if (n > MAX_WORDS - ARG_REGS)
-			n = MAX_WORDS - ARG_REGS;
-		read_user(in + ARG_REGS, n * 8, ctx->sp + STACK_ARGS);
-	}
+	if (f->stack)
+		read_stack(in + ARG_REGS, ctx->sp + STACK_ARGS, f->stack, sleeps);
 	if (f->refer != NONE) {
 		u32 n = f->referred;
 		if (n > MAX_PLACES - REFERRED)
 			n = MAX_PLACES - REFERRED;
-		read_user(in + REFERRED, n * 8, in[f->refer & (MAX_PLACES - 1)]);
+		read_user(in + REFERRED, n * 8, in[f->refer & (MAX_PLACES - 1)], sleeps);
 	}
-	u64 *out = (u64 *)t->data;
 	for (u32 i = 0; i < MAX_WORDS; i++) {
 		if (i >= f->words)
 			break;
-		u64 w = in[f->place[i] & (MAX_PLACES - 1)];
-		u8 width = f->width[i] & 15;
-		if (width < 8)
-			w &= ((u64)1 << 8 * width) - 1;
-		t->words[i] = out[i] = w;
+		u32 none = (64 - 8 * f->width[i]) & 63;
+		u64 w = in[f->place[i] & (MAX_PLACES - 1)] << none >> none;
+		rec->words[i] = w;
+		set |= (u32)(w != 0) << i;
 	}
 	if (f->flags & FUNC_CALLED)
-		t->words[0] = out[0] = program_counter(ctx) - layer_offset(t->cookie);
-	t->event.words = f->words;
+		rec->words[0] = program_counter(ctx) - layer_offset(t->cookie);
 	t->used = 8 * f->words;
+	return set;
 }
 
-static inline int entered(struct pt_regs *ctx, u8 loops)
+static inline int entered(struct pt_regs *ctx, u8 sleeps)
 {
 	u64 id = current_pid_tgid();
 	struct thread *base = map_lookup(&threads, &id);
@@ -750,20 +898,18 @@ static inline int entered(struct pt_regs *ctx, u8 loops)
 	if (!f)
 		return 0;
 	if (!base && !(base = new_thread(id))) {
-		count_call(func);
 		count(COUNT_NO_THREAD);
 		return 0;
 	}
 	struct thread *t = base;
-	u64 sp = ctx->sp;
+	u64 sp = ctx->sp, place = id;
 	if (f->flags & FUNC_OUTER) {
 		/* Inside a call it is the runtime's own, unless the runtime calls the program back. */
 		if (!(f->flags & FUNC_CALLED) && base->active && sp <= base->sp && call_lives(ctx, base->sp, base->mark))
 			return 0;
-		u64 outer = id | OUTER;
-		t = map_lookup(&threads, &outer);
-		if (!t && !(t = new_place(outer))) {
-			count_call(func);
+		place |= OUTER;
+		t = map_lookup(&threads, &place);
+		if (!t && !(t = new_place(place))) {
 			count(COUNT_NO_THREAD);
 			return 0;
 		}
@@ -774,26 +920,31 @@ static inline int entered(struct pt_regs *ctx, u8 loops)
 			return 0;
 		abandon(t);
 	}
-	count_call(func);
 	t->cookie = c;
 	t->sp = sp;
 	t->mark = call_mark(ctx);
-	t->event.type = EVENT_CALL;
-	t->event.func = func;
-	t->event.seq = base->seq++;
-	t->event.end = 0;
-	t->event.ret = 0;
+	if (t->calls && !(f->flags & FUNC_HOLD))
+		flush(t);
+	struct record *rec = record_of(t);
+	rec->event.func = func;
+	rec->event.seq = (u32)base->seq++;
+	rec->event.end = 0;
+	rec->event.ret = 0;
 	t->active = f->flags & FUNC_WAKE ? 2 : 1;
-	t->skip = sample && left_out(t->event.seq);
+	t->skip = sample && left_out(rec->event.seq);
+	t->follows = 0;
 	if (!t->skip) {
-		read_args(ctx, t, f);
-		capture_all(t, f, READ_ENTRY, 1, loops);
+		u32 set = read_args(ctx, t, rec, f, sleeps);
+		if (sleeps && f->block)
+			capture_block(t, f);
+		if (!sleeps || set & f->behind)
+			capture(place, func, sleeps ? f->block : 0, f->before, 1, sleeps);
 	}
-	t->event.start = ktime_ns();
+	rec->event.start = ktime_ns();
 	return 0;
 }
 
-static inline int returned(struct pt_regs *ctx, u8 loops)
+static inline int returned(struct pt_regs *ctx, u8 sleeps)
 {
 	u64 now = ktime_ns();
 	u64 id = current_pid_tgid();
@@ -813,20 +964,26 @@ static inline int returned(struct pt_regs *ctx, u8 loops)
 	else if (f->flags & FUNC_RET_32)
 		ret = (u32)ret;
 	u8 ok = !(f->flags & FUNC_RET_ERROR) || ret == 0;
-	t->event.end = now;
-	t->event.ret = ret;
+	struct record *rec = record_of(t);
+	rec->event.end = now;
+	rec->event.ret = ret;
 	if (t->skip) {
-		emit(t);
+		emit(t, 0);
 		t->active = 0;
+		t->held = t->calls = 0;
 		return 0;
 	}
-	capture_all(t, f, 0, ok, loops);
+	capture(id, func, f->before, f->readers, ok, sleeps);
 	if (ok && f->args_how)
-		note_args(t, f);
-	emit(t);
+		note_args(t, f, sleeps);
+	u8 later = sleeps && ok && (t->follows || f->flags & FUNC_ITEMS);
+	u8 how = emit(t, f->flags & FUNC_HOLD && !later);
 	t->active = 0;
-	if (loops && ok)
-		payloads(t, f);
+	if (later && how == SENT)
+		for (u32 i = 0; i < MAX_READERS && i < f->readers; i++)
+			send_payload(id, func, i);
+	if (how != WAITS)
+		t->held = t->calls = 0;
 	return 0;
 }
 
@@ -886,17 +1043,19 @@ static inline void forget(u64 id)
 	struct thread *t = map_lookup(&threads, &id);
 	if (!t)
 		return;
-	if (t->active && !t->skip) {
-		t->event.end = 0;
-		if (!send(t))
-			return;
-	} else {
-		if (t->active)
-			lose(&t->event, COUNT_SAMPLED);
-		t->active = 0;
-		t->event.type = EVENT_LOST;
-		if (t->event.lost && ringbuf_output(&events, &t->event, sizeof t->event, 0))
-			return;
+	u64 bytes = t->held;
+	if (t->active) {
+		struct event *e = &record_of(t)->event;
+		e->end = 0;
+		e->bytes = t->used;
+		if (t->skip)
+			lose(t, 1, COUNT_SAMPLED, e->start, e->start);
+		else
+			bytes += sizeof *e + t->used;
+	}
+	if ((bytes || t->head.lost) && !send(t, bytes, 0)) {
+		t->active = t->active && !t->skip;
+		return;
 	}
 	map_delete(&threads, &id);
 }

@@ -45,7 +45,6 @@ const (
 	UprobeVarName        = "name"
 	UprobeVarRingSize    = "ring_size"
 	UprobeVarSample      = "sample"
-	UprobeVarSleepable   = "sleepable"
 	UprobeVarWakeAt      = "wake_at"
 )
 
@@ -132,7 +131,6 @@ type UprobeVariableSpecs struct {
 	Name        *ebpf.VariableSpec `ebpf:"name"`
 	RingSize    *ebpf.VariableSpec `ebpf:"ring_size"`
 	Sample      *ebpf.VariableSpec `ebpf:"sample"`
-	Sleepable   *ebpf.VariableSpec `ebpf:"sleepable"`
 	WakeAt      *ebpf.VariableSpec `ebpf:"wake_at"`
 }
 
@@ -198,7 +196,6 @@ type UprobeVariables struct {
 	Name        *ebpf.Variable `ebpf:"name"`
 	RingSize    *ebpf.Variable `ebpf:"ring_size"`
 	Sample      *ebpf.Variable `ebpf:"sample"`
-	Sleepable   *ebpf.Variable `ebpf:"sleepable"`
 	WakeAt      *ebpf.Variable `ebpf:"wake_at"`
 }
 

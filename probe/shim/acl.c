@@ -5,19 +5,23 @@
 const char *const shim_task_of[2] = {"aclrtGetThreadLastTaskId", "aclrtStreamGetId"};
 
 /* Sizes of the arguments of a kernel, from the runtime, which knows them from the kernel's binary (9.1 and later). */
-void shim_args_array(struct shim_call *c, uint8_t param, const void *func, void **args)
+bool shim_param_size(const void *func, uint32_t i, size_t *size)
 {
 	int (*count)(const void *, size_t *) = shim_optional(&shim_own[0], "aclrtFunctionGetParamCount");
 	int (*info)(const void *, size_t, size_t *, size_t *) = shim_optional(&shim_own[1], "aclrtFunctionGetParamInfo");
-	size_t n = 0;
-	if (args == NULL || count == NULL || info == NULL || count(func, &n) != 0)
-		return;
-	for (size_t i = 0; i < n && i < 512; i++) {
-		size_t off = 0, size = 0;
-		if (info(func, i, &off, &size) != 0)
-			return;
-		shim_array_item(c, param, (uint32_t)i, args[i], size);
-	}
+	size_t n = 0, off;
+	return count != NULL && info != NULL && count(func, &n) == 0 && i < n && info(func, i, &off, size) == 0;
+}
+
+/* Events with ACL_EVENT_TIME_LINE alone take no event of those that synchronize. */
+const uint32_t shim_timing_flags = 8;
+
+int32_t shim_event_status(void *function, void *event, bool *done)
+{
+	enum { COMPLETE = 1 };
+	int32_t s = 0, e = ((int32_t (*)(void *, int32_t *))function)(event, &s);
+	*done = s == COMPLETE;
+	return e;
 }
 
 /*

@@ -67,8 +67,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclFinalize(struct sh
 	aclError (*real)(void) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
-	if (shim_quiet())
-		return real();
+	shim_functions_end();
 	struct shim_call c;
 	if (!shim_enter(&c, 2, NULL, 0, 0)) {
 		aclError ret = real();
@@ -85,12 +84,10 @@ static inline __attribute__((always_inline)) aclError wrap_aclFinalize(struct sh
 }
 
 static struct shim_target target_aclFinalize = {NULL, "aclFinalize"};
-static SHIM_BODY aclError main_aclFinalize(void)
+SHIM_EXPORT aclError aclFinalize(void)
 {
 	return wrap_aclFinalize(&target_aclFinalize);
 }
-
-SHIM_ENTRY(aclFinalize, main_aclFinalize);
 
 static __attribute__((noinline, cold)) aclError other_aclFinalize(struct shim_target *target)
 {
@@ -115,8 +112,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclFinalizeReference(
 	aclError (*real)(uint64_t *refCount) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
-	if (shim_quiet())
-		return real(refCount);
+	shim_functions_end();
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)refCount;
 	struct shim_call c;
@@ -138,12 +134,10 @@ static inline __attribute__((always_inline)) aclError wrap_aclFinalizeReference(
 }
 
 static struct shim_target target_aclFinalizeReference = {NULL, "aclFinalizeReference"};
-static SHIM_BODY aclError main_aclFinalizeReference(uint64_t *refCount)
+SHIM_EXPORT aclError aclFinalizeReference(uint64_t *refCount)
 {
 	return wrap_aclFinalizeReference(refCount, &target_aclFinalizeReference);
 }
-
-SHIM_ENTRY(aclFinalizeReference, main_aclFinalizeReference);
 
 static __attribute__((noinline, cold)) aclError other_aclFinalizeReference(uint64_t *refCount, struct shim_target *target)
 {
@@ -1283,8 +1277,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtDestroyContext(a
 	aclError (*real)(aclrtContext context) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
-	if (shim_quiet())
-		return real(context);
+	shim_functions_end();
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)context;
 	struct shim_call c;
@@ -1303,12 +1296,10 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtDestroyContext(a
 }
 
 static struct shim_target target_aclrtDestroyContext = {NULL, "aclrtDestroyContext"};
-static SHIM_BODY aclError main_aclrtDestroyContext(aclrtContext context)
+SHIM_EXPORT aclError aclrtDestroyContext(aclrtContext context)
 {
 	return wrap_aclrtDestroyContext(context, &target_aclrtDestroyContext);
 }
-
-SHIM_ENTRY(aclrtDestroyContext, main_aclrtDestroyContext);
 
 static __attribute__((noinline, cold)) aclError other_aclrtDestroyContext(aclrtContext context, struct shim_target *target)
 {
@@ -1693,8 +1684,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtResetDevice(int3
 	aclError (*real)(int32_t deviceId) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
-	if (shim_quiet())
-		return real(deviceId);
+	shim_functions_end();
 	uint64_t w[1];
 	w[0] = (uint64_t)(uint32_t)deviceId;
 	struct shim_call c;
@@ -1713,12 +1703,10 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtResetDevice(int3
 }
 
 static struct shim_target target_aclrtResetDevice = {NULL, "aclrtResetDevice"};
-static SHIM_BODY aclError main_aclrtResetDevice(int32_t deviceId)
+SHIM_EXPORT aclError aclrtResetDevice(int32_t deviceId)
 {
 	return wrap_aclrtResetDevice(deviceId, &target_aclrtResetDevice);
 }
-
-SHIM_ENTRY(aclrtResetDevice, main_aclrtResetDevice);
 
 static __attribute__((noinline, cold)) aclError other_aclrtResetDevice(int32_t deviceId, struct shim_target *target)
 {
@@ -1743,8 +1731,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtResetDeviceForce
 	aclError (*real)(int32_t deviceId) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
-	if (shim_quiet())
-		return real(deviceId);
+	shim_functions_end();
 	uint64_t w[1];
 	w[0] = (uint64_t)(uint32_t)deviceId;
 	struct shim_call c;
@@ -1763,12 +1750,10 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtResetDeviceForce
 }
 
 static struct shim_target target_aclrtResetDeviceForce = {NULL, "aclrtResetDeviceForce"};
-static SHIM_BODY aclError main_aclrtResetDeviceForce(int32_t deviceId)
+SHIM_EXPORT aclError aclrtResetDeviceForce(int32_t deviceId)
 {
 	return wrap_aclrtResetDeviceForce(deviceId, &target_aclrtResetDeviceForce);
 }
-
-SHIM_ENTRY(aclrtResetDeviceForce, main_aclrtResetDeviceForce);
 
 static __attribute__((noinline, cold)) aclError other_aclrtResetDeviceForce(int32_t deviceId, struct shim_target *target)
 {
@@ -7875,8 +7860,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtBinaryUnLoad(acl
 	aclError (*real)(aclrtBinHandle binHandle) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
-	if (shim_quiet())
-		return real(binHandle);
+	shim_functions_end();
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)binHandle;
 	struct shim_call c;
@@ -7894,12 +7878,10 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtBinaryUnLoad(acl
 }
 
 static struct shim_target target_aclrtBinaryUnLoad = {NULL, "aclrtBinaryUnLoad"};
-static SHIM_BODY aclError main_aclrtBinaryUnLoad(aclrtBinHandle binHandle)
+SHIM_EXPORT aclError aclrtBinaryUnLoad(aclrtBinHandle binHandle)
 {
 	return wrap_aclrtBinaryUnLoad(binHandle, &target_aclrtBinaryUnLoad);
 }
-
-SHIM_ENTRY(aclrtBinaryUnLoad, main_aclrtBinaryUnLoad);
 
 static __attribute__((noinline, cold)) aclError other_aclrtBinaryUnLoad(aclrtBinHandle binHandle, struct shim_target *target)
 {
@@ -8021,9 +8003,11 @@ static SHIM_BODY aclError plain_aclrtLaunchKernel(aclrtFuncHandle funcHandle, ui
 	w[2] = (uint64_t)(uintptr_t)argsData;
 	w[3] = (uint64_t)argsSize;
 	w[4] = (uint64_t)(uintptr_t)stream;
-		struct call_record *r = shim_plain_enter(152, w, 5, 0, NULL, 0);
+		struct call_record *r = shim_plain_enter(w, 5);
+		uint64_t *to = shim_plain_pieces(r, 5);
+		shim_plain_commit(r, 152, to);
 		aclError ret = real(funcHandle, numBlocks, argsData, argsSize, stream);
-		r->end = shim_counter();
+		shim_stamp(&r->end);
 		r->ret = (uint64_t)(uint32_t)ret;
 		if (ret == 0 && shim_after_task)
 			shim_plain_task(r, stream);
@@ -16712,7 +16696,7 @@ static SHIM_BODY SHIM_HOT aclError main_aclrtLaunchKernelV2(aclrtFuncHandle func
 static SHIM_BODY aclError plain_aclrtLaunchKernelV2(aclrtFuncHandle funcHandle, uint32_t numBlocks, const void *argsData, size_t argsSize, aclrtLaunchKernelCfg *cfg, aclrtStream stream)
 {
 	aclError (*real)(aclrtFuncHandle funcHandle, uint32_t numBlocks, const void *argsData, size_t argsSize, aclrtLaunchKernelCfg *cfg, aclrtStream stream) = shim_real_known(&target_aclrtLaunchKernelV2.real);
-	if (!shim_special() && real != NULL && cfg == NULL && shim_plain()) {
+	if (!shim_special() && real != NULL && shim_plain_list(cfg, 20) && shim_plain()) {
 	uint64_t w[6];
 	w[0] = (uint64_t)(uintptr_t)funcHandle;
 	w[1] = (uint64_t)(uint32_t)numBlocks;
@@ -16720,9 +16704,12 @@ static SHIM_BODY aclError plain_aclrtLaunchKernelV2(aclrtFuncHandle funcHandle, 
 	w[3] = (uint64_t)argsSize;
 	w[4] = (uint64_t)(uintptr_t)cfg;
 	w[5] = (uint64_t)(uintptr_t)stream;
-		struct call_record *r = shim_plain_enter(311, w, 6, 0, NULL, 0);
+		struct call_record *r = shim_plain_enter(w, 6);
+		uint64_t *to = shim_plain_pieces(r, 6);
+		to = shim_plain_elements(to, 4, cfg, 20);
+		shim_plain_commit(r, 311, to);
 		aclError ret = real(funcHandle, numBlocks, argsData, argsSize, cfg, stream);
-		r->end = shim_counter();
+		shim_stamp(&r->end);
 		r->ret = (uint64_t)(uint32_t)ret;
 		if (ret == 0 && shim_after_task)
 			shim_plain_task(r, stream);
@@ -16799,7 +16786,7 @@ static SHIM_BODY SHIM_HOT aclError main_aclrtLaunchKernelWithHostArgs(aclrtFuncH
 static SHIM_BODY aclError plain_aclrtLaunchKernelWithHostArgs(aclrtFuncHandle funcHandle, uint32_t numBlocks, aclrtStream stream, aclrtLaunchKernelCfg *cfg, void *hostArgs, size_t argsSize, aclrtPlaceHolderInfo *placeHolderArray, size_t placeHolderNum)
 {
 	aclError (*real)(aclrtFuncHandle funcHandle, uint32_t numBlocks, aclrtStream stream, aclrtLaunchKernelCfg *cfg, void *hostArgs, size_t argsSize, aclrtPlaceHolderInfo *placeHolderArray, size_t placeHolderNum) = shim_real_known(&target_aclrtLaunchKernelWithHostArgs.real);
-	if (!shim_special() && real != NULL && cfg == NULL && shim_plain_block(hostArgs, (uint64_t)argsSize) && placeHolderArray == NULL && shim_plain()) {
+	if (!shim_special() && real != NULL && shim_plain_list(cfg, 20) && shim_plain_block(hostArgs, (uint64_t)argsSize) && shim_plain_block(placeHolderArray, 8ULL * (uint64_t)placeHolderNum) && shim_plain()) {
 	uint64_t w[8];
 	w[0] = (uint64_t)(uintptr_t)funcHandle;
 	w[1] = (uint64_t)(uint32_t)numBlocks;
@@ -16809,9 +16796,14 @@ static SHIM_BODY aclError plain_aclrtLaunchKernelWithHostArgs(aclrtFuncHandle fu
 	w[5] = (uint64_t)argsSize;
 	w[6] = (uint64_t)(uintptr_t)placeHolderArray;
 	w[7] = (uint64_t)placeHolderNum;
-		struct call_record *r = shim_plain_enter(312, w, 8, 4, hostArgs, (uint64_t)argsSize);
+		struct call_record *r = shim_plain_enter(w, 8);
+		uint64_t *to = shim_plain_pieces(r, 8);
+		to = shim_plain_elements(to, 3, cfg, 20);
+		to = shim_plain_piece(to, 4, hostArgs, (uint64_t)argsSize);
+		to = shim_plain_piece(to, 6, placeHolderArray, 8ULL * (uint64_t)placeHolderNum);
+		shim_plain_commit(r, 312, to);
 		aclError ret = real(funcHandle, numBlocks, stream, cfg, hostArgs, argsSize, placeHolderArray, placeHolderNum);
-		r->end = shim_counter();
+		shim_stamp(&r->end);
 		r->ret = (uint64_t)(uint32_t)ret;
 		if (ret == 0 && shim_after_task)
 			shim_plain_task(r, stream);
@@ -16862,7 +16854,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtLaunchKernelWith
 		return ret;
 	}
 	shim_list(&c, 3, cfg, 20, true);
-	shim_args_array(&c, 4, func, args);
+	shim_args_array(&c, 4, 0, func, args);
 	shim_timed(&c, stream);
 	shim_commit(&c);
 	aclError ret = real(func, numBlocks, stream, cfg, args);
@@ -16925,7 +16917,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtLaunchSIMTKernel
 		return ret;
 	}
 	shim_list(&c, 5, cfg, 20, true);
-	shim_args_array(&c, 6, func, args);
+	shim_args_array(&c, 6, 0, func, args);
 	shim_timed(&c, stream);
 	shim_commit(&c);
 	aclError ret = real(func, gridDim, blockDim, dynUbufSize, stream, cfg, args);
@@ -17014,7 +17006,7 @@ static SHIM_BODY SHIM_HOT aclError main_aclrtLaunchSIMTKernelWithHostArgs(void *
 static SHIM_BODY aclError plain_aclrtLaunchSIMTKernelWithHostArgs(void *func, dim3 gridDim, dim3 blockDim, size_t dynUbufSize, aclrtStream stream, aclrtLaunchKernelCfg *cfg, void *hostArgs, size_t argsSize, aclrtPlaceHolderInfo *placeHolderArray, size_t placeHolderNum)
 {
 	aclError (*real)(void *func, dim3 gridDim, dim3 blockDim, size_t dynUbufSize, aclrtStream stream, aclrtLaunchKernelCfg *cfg, void *hostArgs, size_t argsSize, aclrtPlaceHolderInfo *placeHolderArray, size_t placeHolderNum) = shim_real_known(&target_aclrtLaunchSIMTKernelWithHostArgs.real);
-	if (!shim_special() && real != NULL && cfg == NULL && shim_plain_block(hostArgs, (uint64_t)argsSize) && placeHolderArray == NULL && shim_plain()) {
+	if (!shim_special() && real != NULL && shim_plain_list(cfg, 20) && shim_plain_block(hostArgs, (uint64_t)argsSize) && shim_plain_block(placeHolderArray, 8ULL * (uint64_t)placeHolderNum) && shim_plain()) {
 	uint64_t w[12];
 	w[0] = (uint64_t)(uintptr_t)func;
 	w[2] = 0;
@@ -17028,9 +17020,14 @@ static SHIM_BODY aclError plain_aclrtLaunchSIMTKernelWithHostArgs(void *func, di
 	w[9] = (uint64_t)argsSize;
 	w[10] = (uint64_t)(uintptr_t)placeHolderArray;
 	w[11] = (uint64_t)placeHolderNum;
-		struct call_record *r = shim_plain_enter(315, w, 12, 6, hostArgs, (uint64_t)argsSize);
+		struct call_record *r = shim_plain_enter(w, 12);
+		uint64_t *to = shim_plain_pieces(r, 12);
+		to = shim_plain_elements(to, 5, cfg, 20);
+		to = shim_plain_piece(to, 6, hostArgs, (uint64_t)argsSize);
+		to = shim_plain_piece(to, 8, placeHolderArray, 8ULL * (uint64_t)placeHolderNum);
+		shim_plain_commit(r, 315, to);
 		aclError ret = real(func, gridDim, blockDim, dynUbufSize, stream, cfg, hostArgs, argsSize, placeHolderArray, placeHolderNum);
-		r->end = shim_counter();
+		shim_stamp(&r->end);
 		r->ret = (uint64_t)(uint32_t)ret;
 		if (ret == 0 && shim_after_task)
 			shim_plain_task(r, stream);
@@ -22902,8 +22899,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtDevBinaryUnRegiste
 	rtError_t (*real)(void *hdl) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
-	if (shim_quiet())
-		return real(hdl);
+	shim_functions_end();
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)hdl;
 	struct shim_call c;
@@ -22921,12 +22917,10 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtDevBinaryUnRegiste
 }
 
 static struct shim_target target_rtDevBinaryUnRegister = {NULL, "rtDevBinaryUnRegister"};
-static SHIM_BODY rtError_t main_rtDevBinaryUnRegister(void *hdl)
+SHIM_EXPORT rtError_t rtDevBinaryUnRegister(void *hdl)
 {
 	return wrap_rtDevBinaryUnRegister(hdl, &target_rtDevBinaryUnRegister);
 }
-
-SHIM_ENTRY(rtDevBinaryUnRegister, main_rtDevBinaryUnRegister);
 
 static __attribute__((noinline, cold)) rtError_t other_rtDevBinaryUnRegister(void *hdl, struct shim_target *target)
 {
@@ -23245,8 +23239,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtBinaryUnLoad(rtBin
 	rtError_t (*real)(rtBinHandle binHandle) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
-	if (shim_quiet())
-		return real(binHandle);
+	shim_functions_end();
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)binHandle;
 	struct shim_call c;
@@ -23264,12 +23257,10 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtBinaryUnLoad(rtBin
 }
 
 static struct shim_target target_rtBinaryUnLoad = {NULL, "rtBinaryUnLoad"};
-static SHIM_BODY rtError_t main_rtBinaryUnLoad(rtBinHandle binHandle)
+SHIM_EXPORT rtError_t rtBinaryUnLoad(rtBinHandle binHandle)
 {
 	return wrap_rtBinaryUnLoad(binHandle, &target_rtBinaryUnLoad);
 }
-
-SHIM_ENTRY(rtBinaryUnLoad, main_rtBinaryUnLoad);
 
 static __attribute__((noinline, cold)) rtError_t other_rtBinaryUnLoad(rtBinHandle binHandle, struct shim_target *target)
 {
@@ -23532,8 +23523,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsBinaryUnload(rtBi
 	rtError_t (*real)(rtBinHandle binHandle) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
-	if (shim_quiet())
-		return real(binHandle);
+	shim_functions_end();
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)binHandle;
 	struct shim_call c;
@@ -23551,12 +23541,10 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsBinaryUnload(rtBi
 }
 
 static struct shim_target target_rtsBinaryUnload = {NULL, "rtsBinaryUnload"};
-static SHIM_BODY rtError_t main_rtsBinaryUnload(rtBinHandle binHandle)
+SHIM_EXPORT rtError_t rtsBinaryUnload(rtBinHandle binHandle)
 {
 	return wrap_rtsBinaryUnload(binHandle, &target_rtsBinaryUnload);
 }
-
-SHIM_ENTRY(rtsBinaryUnload, main_rtsBinaryUnload);
 
 static __attribute__((noinline, cold)) rtError_t other_rtsBinaryUnload(rtBinHandle binHandle, struct shim_target *target)
 {
@@ -23811,9 +23799,12 @@ static SHIM_BODY rtError_t plain_rtKernelLaunch(const void *stubFunc, uint32_t n
 	w[3] = (uint64_t)(uint32_t)argsSize;
 	w[4] = (uint64_t)(uintptr_t)smDesc;
 	w[5] = (uint64_t)(uintptr_t)stm;
-		struct call_record *r = shim_plain_enter(1020, w, 6, 2, args, (uint64_t)argsSize);
+		struct call_record *r = shim_plain_enter(w, 6);
+		uint64_t *to = shim_plain_pieces(r, 6);
+		to = shim_plain_piece(to, 2, args, (uint64_t)argsSize);
+		shim_plain_commit(r, 1020, to);
 		rtError_t ret = real(stubFunc, numBlocks, args, argsSize, smDesc, stm);
-		r->end = shim_counter();
+		shim_stamp(&r->end);
 		r->ret = (uint64_t)(uint32_t)ret;
 		if (ret == 0 && shim_after_task)
 			shim_plain_task(r, stm);
@@ -24803,9 +24794,12 @@ static SHIM_BODY rtError_t plain_rtKernelLaunchEx(void *args, uint32_t argsSize,
 	w[1] = (uint64_t)(uint32_t)argsSize;
 	w[2] = (uint64_t)(uint32_t)flags;
 	w[3] = (uint64_t)(uintptr_t)stm;
-		struct call_record *r = shim_plain_enter(1038, w, 4, 0, args, (uint64_t)argsSize);
+		struct call_record *r = shim_plain_enter(w, 4);
+		uint64_t *to = shim_plain_pieces(r, 4);
+		to = shim_plain_piece(to, 0, args, (uint64_t)argsSize);
+		shim_plain_commit(r, 1038, to);
 		rtError_t ret = real(args, argsSize, flags, stm);
-		r->end = shim_counter();
+		shim_stamp(&r->end);
 		r->ret = (uint64_t)(uint32_t)ret;
 		if (ret == 0 && shim_after_task)
 			shim_plain_task(r, stm);
@@ -25031,9 +25025,11 @@ static SHIM_BODY rtError_t plain_rtFftsTaskLaunch(rtFftsTaskInfo_t *fftsTaskInfo
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)fftsTaskInfo;
 	w[1] = (uint64_t)(uintptr_t)stm;
-		struct call_record *r = shim_plain_enter(1042, w, 2, 0, NULL, 0);
+		struct call_record *r = shim_plain_enter(w, 2);
+		uint64_t *to = shim_plain_pieces(r, 2);
+		shim_plain_commit(r, 1042, to);
 		rtError_t ret = real(fftsTaskInfo, stm);
-		r->end = shim_counter();
+		shim_stamp(&r->end);
 		r->ret = (uint64_t)(uint32_t)ret;
 		if (ret == 0 && shim_after_task)
 			shim_plain_task(r, stm);
@@ -25100,9 +25096,11 @@ static SHIM_BODY rtError_t plain_rtFftsTaskLaunchWithFlag(rtFftsTaskInfo_t *ffts
 	w[0] = (uint64_t)(uintptr_t)fftsTaskInfo;
 	w[1] = (uint64_t)(uintptr_t)stm;
 	w[2] = (uint64_t)(uint32_t)flag;
-		struct call_record *r = shim_plain_enter(1043, w, 3, 0, NULL, 0);
+		struct call_record *r = shim_plain_enter(w, 3);
+		uint64_t *to = shim_plain_pieces(r, 3);
+		shim_plain_commit(r, 1043, to);
 		rtError_t ret = real(fftsTaskInfo, stm, flag);
-		r->end = shim_counter();
+		shim_stamp(&r->end);
 		r->ret = (uint64_t)(uint32_t)ret;
 		if (ret == 0 && shim_after_task)
 			shim_plain_task(r, stm);
@@ -25170,9 +25168,12 @@ static SHIM_BODY rtError_t plain_rtStarsTaskLaunch(const void *taskSqe, uint32_t
 	w[0] = (uint64_t)(uintptr_t)taskSqe;
 	w[1] = (uint64_t)(uint32_t)sqeLen;
 	w[2] = (uint64_t)(uintptr_t)stm;
-		struct call_record *r = shim_plain_enter(1044, w, 3, 0, taskSqe, (uint64_t)sqeLen);
+		struct call_record *r = shim_plain_enter(w, 3);
+		uint64_t *to = shim_plain_pieces(r, 3);
+		to = shim_plain_piece(to, 0, taskSqe, (uint64_t)sqeLen);
+		shim_plain_commit(r, 1044, to);
 		rtError_t ret = real(taskSqe, sqeLen, stm);
-		r->end = shim_counter();
+		shim_stamp(&r->end);
 		r->ret = (uint64_t)(uint32_t)ret;
 		if (ret == 0 && shim_after_task)
 			shim_plain_task(r, stm);
@@ -25242,9 +25243,12 @@ static SHIM_BODY rtError_t plain_rtStarsTaskLaunchWithFlag(const void *taskSqe, 
 	w[1] = (uint64_t)(uint32_t)sqeLen;
 	w[2] = (uint64_t)(uintptr_t)stm;
 	w[3] = (uint64_t)(uint32_t)flag;
-		struct call_record *r = shim_plain_enter(1045, w, 4, 0, taskSqe, (uint64_t)sqeLen);
+		struct call_record *r = shim_plain_enter(w, 4);
+		uint64_t *to = shim_plain_pieces(r, 4);
+		to = shim_plain_piece(to, 0, taskSqe, (uint64_t)sqeLen);
+		shim_plain_commit(r, 1045, to);
 		rtError_t ret = real(taskSqe, sqeLen, stm, flag);
-		r->end = shim_counter();
+		shim_stamp(&r->end);
 		r->ret = (uint64_t)(uint32_t)ret;
 		if (ret == 0 && shim_after_task)
 			shim_plain_task(r, stm);
@@ -25309,9 +25313,11 @@ static SHIM_BODY rtError_t plain_rtMultipleTaskInfoLaunch(const void *taskInfo, 
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)taskInfo;
 	w[1] = (uint64_t)(uintptr_t)stm;
-		struct call_record *r = shim_plain_enter(1046, w, 2, 0, NULL, 0);
+		struct call_record *r = shim_plain_enter(w, 2);
+		uint64_t *to = shim_plain_pieces(r, 2);
+		shim_plain_commit(r, 1046, to);
 		rtError_t ret = real(taskInfo, stm);
-		r->end = shim_counter();
+		shim_stamp(&r->end);
 		r->ret = (uint64_t)(uint32_t)ret;
 		if (ret == 0 && shim_after_task)
 			shim_plain_task(r, stm);
@@ -25378,9 +25384,11 @@ static SHIM_BODY rtError_t plain_rtMultipleTaskInfoLaunchWithFlag(const void *ta
 	w[0] = (uint64_t)(uintptr_t)taskInfo;
 	w[1] = (uint64_t)(uintptr_t)stm;
 	w[2] = (uint64_t)(uint32_t)flag;
-		struct call_record *r = shim_plain_enter(1047, w, 3, 0, NULL, 0);
+		struct call_record *r = shim_plain_enter(w, 3);
+		uint64_t *to = shim_plain_pieces(r, 3);
+		shim_plain_commit(r, 1047, to);
 		rtError_t ret = real(taskInfo, stm, flag);
-		r->end = shim_counter();
+		shim_stamp(&r->end);
 		r->ret = (uint64_t)(uint32_t)ret;
 		if (ret == 0 && shim_after_task)
 			shim_plain_task(r, stm);
@@ -25500,9 +25508,12 @@ static SHIM_BODY rtError_t plain_rtCCULaunch(rtCcuTaskInfo_t *taskInfo, rtStream
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)taskInfo;
 	w[1] = (uint64_t)(uintptr_t)stm;
-		struct call_record *r = shim_plain_enter(1049, w, 2, 0, taskInfo, 120ULL);
+		struct call_record *r = shim_plain_enter(w, 2);
+		uint64_t *to = shim_plain_pieces(r, 2);
+		to = shim_plain_piece(to, 0, taskInfo, 120ULL);
+		shim_plain_commit(r, 1049, to);
 		rtError_t ret = real(taskInfo, stm);
-		r->end = shim_counter();
+		shim_stamp(&r->end);
 		r->ret = (uint64_t)(uint32_t)ret;
 		if (ret == 0 && shim_after_task)
 			shim_plain_task(r, stm);
@@ -25666,7 +25677,7 @@ static SHIM_BODY SHIM_HOT rtError_t main_rtsLaunchKernelWithHostArgs(rtFuncHandl
 static SHIM_BODY rtError_t plain_rtsLaunchKernelWithHostArgs(rtFuncHandle funcHandle, uint32_t numBlocks, rtStream_t stm, rtKernelLaunchCfg_t *cfg, void *hostArgs, uint32_t argsSize, rtPlaceHolderInfo_t *placeHolderArray, uint32_t placeHolderNum)
 {
 	rtError_t (*real)(rtFuncHandle funcHandle, uint32_t numBlocks, rtStream_t stm, rtKernelLaunchCfg_t *cfg, void *hostArgs, uint32_t argsSize, rtPlaceHolderInfo_t *placeHolderArray, uint32_t placeHolderNum) = shim_real_known(&target_rtsLaunchKernelWithHostArgs.real);
-	if (!shim_special() && real != NULL && cfg == NULL && shim_plain_block(hostArgs, (uint64_t)argsSize) && placeHolderArray == NULL && shim_plain()) {
+	if (!shim_special() && real != NULL && shim_plain_list(cfg, 20) && shim_plain_block(hostArgs, (uint64_t)argsSize) && shim_plain_block(placeHolderArray, 8ULL * (uint64_t)placeHolderNum) && shim_plain()) {
 	uint64_t w[8];
 	w[0] = (uint64_t)(uintptr_t)funcHandle;
 	w[1] = (uint64_t)(uint32_t)numBlocks;
@@ -25676,9 +25687,14 @@ static SHIM_BODY rtError_t plain_rtsLaunchKernelWithHostArgs(rtFuncHandle funcHa
 	w[5] = (uint64_t)(uint32_t)argsSize;
 	w[6] = (uint64_t)(uintptr_t)placeHolderArray;
 	w[7] = (uint64_t)(uint32_t)placeHolderNum;
-		struct call_record *r = shim_plain_enter(1052, w, 8, 4, hostArgs, (uint64_t)argsSize);
+		struct call_record *r = shim_plain_enter(w, 8);
+		uint64_t *to = shim_plain_pieces(r, 8);
+		to = shim_plain_elements(to, 3, cfg, 20);
+		to = shim_plain_piece(to, 4, hostArgs, (uint64_t)argsSize);
+		to = shim_plain_piece(to, 6, placeHolderArray, 8ULL * (uint64_t)placeHolderNum);
+		shim_plain_commit(r, 1052, to);
 		rtError_t ret = real(funcHandle, numBlocks, stm, cfg, hostArgs, argsSize, placeHolderArray, placeHolderNum);
-		r->end = shim_counter();
+		shim_stamp(&r->end);
 		r->ret = (uint64_t)(uint32_t)ret;
 		if (ret == 0 && shim_after_task)
 			shim_plain_task(r, stm);
@@ -25745,7 +25761,7 @@ static SHIM_BODY SHIM_HOT rtError_t main_rtsLaunchKernelWithDevArgs(rtFuncHandle
 static SHIM_BODY rtError_t plain_rtsLaunchKernelWithDevArgs(rtFuncHandle funcHandle, uint32_t numBlocks, rtStream_t stm, rtKernelLaunchCfg_t *cfg, const void *args, uint32_t argsSize, void *reserve)
 {
 	rtError_t (*real)(rtFuncHandle funcHandle, uint32_t numBlocks, rtStream_t stm, rtKernelLaunchCfg_t *cfg, const void *args, uint32_t argsSize, void *reserve) = shim_real_known(&target_rtsLaunchKernelWithDevArgs.real);
-	if (!shim_special() && real != NULL && cfg == NULL && shim_plain()) {
+	if (!shim_special() && real != NULL && shim_plain_list(cfg, 20) && shim_plain()) {
 	uint64_t w[7];
 	w[0] = (uint64_t)(uintptr_t)funcHandle;
 	w[1] = (uint64_t)(uint32_t)numBlocks;
@@ -25754,9 +25770,12 @@ static SHIM_BODY rtError_t plain_rtsLaunchKernelWithDevArgs(rtFuncHandle funcHan
 	w[4] = (uint64_t)(uintptr_t)args;
 	w[5] = (uint64_t)(uint32_t)argsSize;
 	w[6] = (uint64_t)(uintptr_t)reserve;
-		struct call_record *r = shim_plain_enter(1053, w, 7, 0, NULL, 0);
+		struct call_record *r = shim_plain_enter(w, 7);
+		uint64_t *to = shim_plain_pieces(r, 7);
+		to = shim_plain_elements(to, 3, cfg, 20);
+		shim_plain_commit(r, 1053, to);
 		rtError_t ret = real(funcHandle, numBlocks, stm, cfg, args, argsSize, reserve);
-		r->end = shim_counter();
+		shim_stamp(&r->end);
 		r->ret = (uint64_t)(uint32_t)ret;
 		if (ret == 0 && shim_after_task)
 			shim_plain_task(r, stm);
@@ -28113,8 +28132,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtDeviceReset(int32_
 	rtError_t (*real)(int32_t devId) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
-	if (shim_quiet())
-		return real(devId);
+	shim_functions_end();
 	uint64_t w[1];
 	w[0] = (uint64_t)(uint32_t)devId;
 	struct shim_call c;
@@ -28133,12 +28151,10 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtDeviceReset(int32_
 }
 
 static struct shim_target target_rtDeviceReset = {NULL, "rtDeviceReset"};
-static SHIM_BODY rtError_t main_rtDeviceReset(int32_t devId)
+SHIM_EXPORT rtError_t rtDeviceReset(int32_t devId)
 {
 	return wrap_rtDeviceReset(devId, &target_rtDeviceReset);
 }
-
-SHIM_ENTRY(rtDeviceReset, main_rtDeviceReset);
 
 static __attribute__((noinline, cold)) rtError_t other_rtDeviceReset(int32_t devId, struct shim_target *target)
 {
@@ -28295,8 +28311,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtCtxDestroy(rtConte
 	rtError_t (*real)(rtContext_t destroyCtx) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
-	if (shim_quiet())
-		return real(destroyCtx);
+	shim_functions_end();
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)destroyCtx;
 	struct shim_call c;
@@ -28315,12 +28330,10 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtCtxDestroy(rtConte
 }
 
 static struct shim_target target_rtCtxDestroy = {NULL, "rtCtxDestroy"};
-static SHIM_BODY rtError_t main_rtCtxDestroy(rtContext_t destroyCtx)
+SHIM_EXPORT rtError_t rtCtxDestroy(rtContext_t destroyCtx)
 {
 	return wrap_rtCtxDestroy(destroyCtx, &target_rtCtxDestroy);
 }
-
-SHIM_ENTRY(rtCtxDestroy, main_rtCtxDestroy);
 
 static __attribute__((noinline, cold)) rtError_t other_rtCtxDestroy(rtContext_t destroyCtx, struct shim_target *target)
 {
@@ -31711,6 +31724,81 @@ static struct shim_target second_rtRegisterVariable = {NULL, "rtRegisterVariable
 static void copy_rtRegisterVariable(void *binHandle, const void *hostVar, const char *deviceVarName, size_t size, uint32_t flags, void *reserve)
 {
 	other_rtRegisterVariable(binHandle, hostVar, deviceVarName, size, flags, reserve, &second_rtRegisterVariable);
+}
+
+static inline __attribute__((always_inline)) rtError_t wrap_rtLaunchDvppTask(const void *sqe, uint32_t sqeLen, rtStream_t stm, rtDvppCfg_t *cfg, struct shim_target *target)
+{
+	rtError_t (*real)(const void *sqe, uint32_t sqeLen, rtStream_t stm, rtDvppCfg_t *cfg) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(sqe, sqeLen, stm, cfg);
+	uint64_t w[4];
+	w[0] = (uint64_t)(uintptr_t)sqe;
+	w[1] = (uint64_t)(uint32_t)sqeLen;
+	w[2] = (uint64_t)(uintptr_t)stm;
+	w[3] = (uint64_t)(uintptr_t)cfg;
+	struct shim_call c;
+	if (!shim_enter(&c, 1177, w, 4, 0 + shim_piece_room(sqe, (uint64_t)sqeLen))) {
+		rtError_t ret = real(sqe, sqeLen, stm, cfg);
+		shim_leave();
+		return ret;
+	}
+	shim_piece(&c, 0, 0, sqe, (uint64_t)sqeLen, true);
+	shim_timed(&c, stm);
+	shim_commit(&c);
+	rtError_t ret = real(sqe, sqeLen, stm, cfg);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_task(&c, stm);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_rtLaunchDvppTask = {NULL, "rtLaunchDvppTask"};
+static SHIM_BODY SHIM_HOT rtError_t main_rtLaunchDvppTask(const void *sqe, uint32_t sqeLen, rtStream_t stm, rtDvppCfg_t *cfg)
+{
+	return wrap_rtLaunchDvppTask(sqe, sqeLen, stm, cfg, &target_rtLaunchDvppTask);
+}
+
+static SHIM_BODY rtError_t plain_rtLaunchDvppTask(const void *sqe, uint32_t sqeLen, rtStream_t stm, rtDvppCfg_t *cfg)
+{
+	rtError_t (*real)(const void *sqe, uint32_t sqeLen, rtStream_t stm, rtDvppCfg_t *cfg) = shim_real_known(&target_rtLaunchDvppTask.real);
+	if (!shim_special() && real != NULL && shim_plain_block(sqe, (uint64_t)sqeLen) && shim_plain()) {
+	uint64_t w[4];
+	w[0] = (uint64_t)(uintptr_t)sqe;
+	w[1] = (uint64_t)(uint32_t)sqeLen;
+	w[2] = (uint64_t)(uintptr_t)stm;
+	w[3] = (uint64_t)(uintptr_t)cfg;
+		struct call_record *r = shim_plain_enter(w, 4);
+		uint64_t *to = shim_plain_pieces(r, 4);
+		to = shim_plain_piece(to, 0, sqe, (uint64_t)sqeLen);
+		shim_plain_commit(r, 1177, to);
+		rtError_t ret = real(sqe, sqeLen, stm, cfg);
+		shim_stamp(&r->end);
+		r->ret = (uint64_t)(uint32_t)ret;
+		if (ret == 0 && shim_after_task)
+			shim_plain_task(r, stm);
+		else
+			shim_plain_exit(r);
+		return ret;
+	}
+	return main_rtLaunchDvppTask(sqe, sqeLen, stm, cfg);
+}
+
+SHIM_ENTRY(rtLaunchDvppTask, plain_rtLaunchDvppTask);
+
+static __attribute__((noinline, cold)) rtError_t other_rtLaunchDvppTask(const void *sqe, uint32_t sqeLen, rtStream_t stm, rtDvppCfg_t *cfg, struct shim_target *target)
+{
+	return wrap_rtLaunchDvppTask(sqe, sqeLen, stm, cfg, target);
+}
+
+static struct shim_target second_rtLaunchDvppTask = {NULL, "rtLaunchDvppTask"};
+static rtError_t copy_rtLaunchDvppTask(const void *sqe, uint32_t sqeLen, rtStream_t stm, rtDvppCfg_t *cfg)
+{
+	return other_rtLaunchDvppTask(sqe, sqeLen, stm, cfg, &second_rtLaunchDvppTask);
 }
 
 static inline __attribute__((always_inline)) HcclResult wrap_HcclCommInitClusterInfo(const char *clusterInfo, uint32_t rank, HcclComm *comm, struct shim_target *target)
@@ -35581,6 +35669,7 @@ const struct shim_name shim_names[] = {
 	{"rtKernelLaunchWithFlagV2", (void *)rtKernelLaunchWithFlagV2, &target_rtKernelLaunchWithFlagV2.real, (void *)copy_rtKernelLaunchWithFlagV2, &second_rtKernelLaunchWithFlagV2.real, 0},
 	{"rtKernelLaunchWithHandle", (void *)rtKernelLaunchWithHandle, &target_rtKernelLaunchWithHandle.real, (void *)copy_rtKernelLaunchWithHandle, &second_rtKernelLaunchWithHandle.real, 0},
 	{"rtKernelLaunchWithHandleV2", (void *)rtKernelLaunchWithHandleV2, &target_rtKernelLaunchWithHandleV2.real, (void *)copy_rtKernelLaunchWithHandleV2, &second_rtKernelLaunchWithHandleV2.real, 0},
+	{"rtLaunchDvppTask", (void *)rtLaunchDvppTask, &target_rtLaunchDvppTask.real, (void *)copy_rtLaunchDvppTask, &second_rtLaunchDvppTask.real, 0},
 	{"rtLaunchKernelByFuncHandle", (void *)rtLaunchKernelByFuncHandle, &target_rtLaunchKernelByFuncHandle.real, (void *)copy_rtLaunchKernelByFuncHandle, &second_rtLaunchKernelByFuncHandle.real, 0},
 	{"rtLaunchKernelByFuncHandleV2", (void *)rtLaunchKernelByFuncHandleV2, &target_rtLaunchKernelByFuncHandleV2.real, (void *)copy_rtLaunchKernelByFuncHandleV2, &second_rtLaunchKernelByFuncHandleV2.real, 0},
 	{"rtLaunchKernelByFuncHandleV3", (void *)rtLaunchKernelByFuncHandleV3, &target_rtLaunchKernelByFuncHandleV3.real, (void *)copy_rtLaunchKernelByFuncHandleV3, &second_rtLaunchKernelByFuncHandleV3.real, 0},
@@ -35688,10 +35777,10 @@ const struct shim_name shim_names[] = {
 	{"rtsStreamQuery", (void *)rtsStreamQuery, &target_rtsStreamQuery.real, (void *)copy_rtsStreamQuery, &second_rtsStreamQuery.real, 0},
 	{"rtsStreamSynchronize", (void *)rtsStreamSynchronize, &target_rtsStreamSynchronize.real, (void *)copy_rtsStreamSynchronize, &second_rtsStreamSynchronize.real, 0},
 };
-const uint32_t shim_names_count = 1059;
+const uint32_t shim_names_count = 1060;
 
-const uint64_t shim_functions = 0xfd02c0b1d519c753;
-const char shim_build[] __attribute__((used)) = "acltrace shim: ring " SHIM_STRING(RING_VERSION) ", functions fd02c0b1d519c753";
+const uint64_t shim_functions = 0xacc0eb55cd21e773;
+const char shim_build[] __attribute__((used)) = "acltrace shim: ring " SHIM_STRING(RING_VERSION) ", functions acc0eb55cd21e773";
 const struct shim_injected shim_injected[] = {
 	{"mstxMarkA", 1, 1, (void *)inject_mstxMarkA, &inside_mstxMarkA.real},
 	{"mstxRangeStartA", 1, 2, (void *)inject_mstxRangeStartA, &inside_mstxRangeStartA.real},

@@ -3,32 +3,106 @@
 #define ACLTRACE_EXACT_NAMES
 #include "bind.h"
 #include "cuda.h"
+#include "params.h"
 #include "shim.h"
+#include "sys.h"
 
+#include <asm/fcntl.h>
 #include <elf.h>
+#include <linux/fcntl.h>
+#include <linux/mman.h>
 
-/* No task has a number that the driver tells, and none is timed. */
+/* No task has a number that the driver tells. */
 const char *const shim_task_of[2];
-const char *const shim_timing[TIMING_LAYERS][TIMING_FUNCTIONS];
+
+const char *const shim_timing[TIMING_LAYERS][TIMING_FUNCTIONS] = {
+	[LOWER] = {[CONTEXT] = "cuCtxGetCurrent", [CREATE] = "cuEventCreate", [DESTROY] = "cuEventDestroy_v2", [RECORD] = "cuEventRecord", [STATUS] = "cuEventQuery", [ELAPSED] = "cuEventElapsedTime"},
+};
+const uint32_t shim_timing_flags = CU_EVENT_DEFAULT;
+
+int32_t shim_event_status(void *function, void *event, bool *done)
+{
+	_Static_assert((int)TIMING_LATER == (int)CUDA_ERROR_NOT_READY, "not complete");
+	CUresult e = ((CUresult (*)(CUevent))function)(event);
+	*done = e == CUDA_SUCCESS;
+	return e == CUDA_ERROR_NOT_READY ? 0 : (int32_t)e;
+}
+
+static CUresult (*param_info(void))(CUfunction, size_t, size_t *, size_t *) { return shim_optional(&shim_own[0], "cuFuncGetParamInfo"); }
 
 /* Sizes of the arguments of a kernel, from the driver, which knows them from the kernel's binary (12.4 and later). */
-void shim_args_array(struct shim_call *c, uint8_t param, const void *func, void **args)
+bool shim_param_size(const void *func, uint32_t i, size_t *size)
 {
-	CUresult (*info)(CUfunction, size_t, size_t *, size_t *) = shim_optional(&shim_own[0], "cuFuncGetParamInfo");
+	CUresult (*info)(CUfunction, size_t, size_t *, size_t *) = param_info();
 	CUresult (*kernel)(CUkernel, size_t, size_t *, size_t *) = shim_optional(&shim_own[1], "cuKernelGetParamInfo");
-	if (args == NULL || info == NULL)
+	size_t off;
+	/* A kernel may be launched by its handle that is of no context. */
+	return info != NULL && (info((CUfunction)func, i, &off, size) == CUDA_SUCCESS || (kernel != NULL && kernel((CUkernel)func, i, &off, size) == CUDA_SUCCESS));
+}
+
+/*
+ * For an older driver the shim reads them out of the binaries that the program loads. What was kept for a function counts until another has
+ * its handle, which the program can have got in the same ways alone.
+ */
+static bool reads_binaries(void) { return shim_p->ready != 3 && param_info() == NULL; }
+
+static uint64_t key_of(const void *binary, const char *name, uint64_t length)
+{
+	uint64_t h = 0xcbf29ce484222325ULL ^ (uint64_t)binary;
+	for (uint64_t i = 0; i < length; i++)
+		h = (h ^ (uint8_t)name[i]) * 0x100000001b3ULL;
+	return h | 1ULL << 63; /* no handle */
+}
+
+static void keep(void *binary, const char *name, uint64_t length, const struct shim_sizes *sizes) { shim_sizes_keep(key_of(binary, name, length), 0, sizes); }
+
+void shim_binary(const void *binary, const void *image)
+{
+	if (image != NULL && reads_binaries())
+		params_of(shim_image(image), shim_image_size(image), keep, (void *)binary);
+}
+
+void shim_binary_file(const void *binary, const char *path)
+{
+	if (path == NULL || !reads_binaries())
 		return;
-	for (size_t i = 0; i < 512; i++) {
-		size_t off = 0, size = 0;
-		/* A kernel may be launched by its handle that is of no context. */
-		if (info((CUfunction)func, i, &off, &size) != CUDA_SUCCESS && (kernel == NULL || kernel((CUkernel)func, i, &off, &size) != CUDA_SUCCESS))
-			return;
-		shim_array_item(c, param, (uint32_t)i, args[i], size);
+	long fd = sys4(__NR_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0), size = fd < 0 ? 0 : sys3(__NR_lseek, fd, 0, 2);
+	if (size > 0) {
+		long at = sys6(__NR_mmap, 0, size, PROT_READ, MAP_PRIVATE, fd, 0);
+		if (at > 0 || at < -4095) {
+			params_of((const void *)at, (uint64_t)size, keep, (void *)binary);
+			sys2(__NR_munmap, at, size);
+		}
 	}
+	if (fd >= 0)
+		sys1(__NR_close, fd);
+}
+
+void shim_kernel(const void *func, const void *binary, const char *name)
+{
+	if (name == NULL || !reads_binaries())
+		return;
+	struct shim_sizes s = {0};
+	uint64_t n = 0;
+	while (name[n])
+		n++;
+	if (!shim_sizes_known(key_of(binary, name, n), &s))
+		s.count = 0;
+	shim_sizes_keep((uint64_t)func, 0, &s);
+}
+
+void shim_kernel_as(const void *func, const void *other)
+{
+	struct shim_sizes s = {0};
+	if (!reads_binaries())
+		return;
+	if (!shim_sizes_known((uint64_t)other, &s))
+		s.count = 0;
+	shim_sizes_keep((uint64_t)func, 0, &s);
 }
 
 /* The block of arguments that a list of pairs leads to. */
-void shim_packed(struct shim_call *c, uint8_t param, void **list)
+void shim_packed(struct shim_call *c, uint8_t param, uint32_t item, void **list)
 {
 	enum { END = 0, POINTER = 1, SIZE = 2, MOST = 16 };
 	const void *p = NULL;
@@ -39,7 +113,7 @@ void shim_packed(struct shim_call *c, uint8_t param, void **list)
 		else if ((uintptr_t)list[0] == SIZE && list[1] != NULL)
 			size = *(const size_t *)list[1];
 	}
-	shim_far(c, param, 0, 1, p, size);
+	shim_far(c, param, 0, item, p, size);
 }
 
 /* A fat binary, and what leads to one in a program. */

@@ -977,8 +977,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuDevicePrimaryCtxRel
 	CUresult (*real)(CUdevice dev) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (shim_quiet())
-		return real(dev);
+	shim_functions_end();
 	uint64_t w[1];
 	w[0] = (uint64_t)(uint32_t)dev;
 	struct shim_call c;
@@ -987,6 +986,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuDevicePrimaryCtxRel
 		shim_leave();
 		return ret;
 	}
+	shim_times_leave(DEVICE_ENDS, NULL, dev);
 	shim_commit(&c);
 	CUresult ret = real(dev);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -996,12 +996,10 @@ static inline __attribute__((always_inline)) CUresult wrap_cuDevicePrimaryCtxRel
 }
 
 static struct shim_target target_cuDevicePrimaryCtxRelease_v2 = {NULL, "cuDevicePrimaryCtxRelease_v2"};
-static SHIM_BODY CUresult main_cuDevicePrimaryCtxRelease_v2(CUdevice dev)
+SHIM_EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev)
 {
 	return wrap_cuDevicePrimaryCtxRelease_v2(dev, &target_cuDevicePrimaryCtxRelease_v2);
 }
-
-SHIM_ENTRY(cuDevicePrimaryCtxRelease_v2, main_cuDevicePrimaryCtxRelease_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuDevicePrimaryCtxRelease_v2(CUdevice dev, struct shim_target *target)
 {
@@ -1111,8 +1109,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuDevicePrimaryCtxRes
 	CUresult (*real)(CUdevice dev) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (shim_quiet())
-		return real(dev);
+	shim_functions_end();
 	uint64_t w[1];
 	w[0] = (uint64_t)(uint32_t)dev;
 	struct shim_call c;
@@ -1131,12 +1128,10 @@ static inline __attribute__((always_inline)) CUresult wrap_cuDevicePrimaryCtxRes
 }
 
 static struct shim_target target_cuDevicePrimaryCtxReset_v2 = {NULL, "cuDevicePrimaryCtxReset_v2"};
-static SHIM_BODY CUresult main_cuDevicePrimaryCtxReset_v2(CUdevice dev)
+SHIM_EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice dev)
 {
 	return wrap_cuDevicePrimaryCtxReset_v2(dev, &target_cuDevicePrimaryCtxReset_v2);
 }
-
-SHIM_ENTRY(cuDevicePrimaryCtxReset_v2, main_cuDevicePrimaryCtxReset_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuDevicePrimaryCtxReset_v2(CUdevice dev, struct shim_target *target)
 {
@@ -1306,8 +1301,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuCtxDestroy_v2(CUcon
 	CUresult (*real)(CUcontext ctx) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (shim_quiet())
-		return real(ctx);
+	shim_functions_end();
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)ctx;
 	struct shim_call c;
@@ -1326,12 +1320,10 @@ static inline __attribute__((always_inline)) CUresult wrap_cuCtxDestroy_v2(CUcon
 }
 
 static struct shim_target target_cuCtxDestroy_v2 = {NULL, "cuCtxDestroy_v2"};
-static SHIM_BODY CUresult main_cuCtxDestroy_v2(CUcontext ctx)
+SHIM_EXPORT CUresult cuCtxDestroy_v2(CUcontext ctx)
 {
 	return wrap_cuCtxDestroy_v2(ctx, &target_cuCtxDestroy_v2);
 }
-
-SHIM_ENTRY(cuCtxDestroy_v2, main_cuCtxDestroy_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuCtxDestroy_v2(CUcontext ctx, struct shim_target *target)
 {
@@ -2275,19 +2267,21 @@ static inline __attribute__((always_inline)) CUresult wrap_cuModuleLoad(CUmodule
 	CUresult (*real)(CUmodule *module, const char *fname) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (shim_quiet())
-		return real(module, fname);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)module;
 	w[1] = (uint64_t)(uintptr_t)fname;
 	struct shim_call c;
 	if (!shim_enter(&c, 5054, w, 2, 16)) {
 		CUresult ret = real(module, fname);
+		if (ret == 0)
+			shim_binary_file(*module, fname);
 		shim_leave();
 		return ret;
 	}
 	shim_commit(&c);
 	CUresult ret = real(module, fname);
+		if (ret == 0)
+			shim_binary_file(*module, fname);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
@@ -2302,12 +2296,10 @@ static inline __attribute__((always_inline)) CUresult wrap_cuModuleLoad(CUmodule
 }
 
 static struct shim_target target_cuModuleLoad = {NULL, "cuModuleLoad"};
-static SHIM_BODY CUresult main_cuModuleLoad(CUmodule *module, const char *fname)
+SHIM_EXPORT CUresult cuModuleLoad(CUmodule *module, const char *fname)
 {
 	return wrap_cuModuleLoad(module, fname, &target_cuModuleLoad);
 }
-
-SHIM_ENTRY(cuModuleLoad, main_cuModuleLoad);
 
 static __attribute__((noinline, cold)) CUresult other_cuModuleLoad(CUmodule *module, const char *fname, struct shim_target *target)
 {
@@ -2325,19 +2317,21 @@ static inline __attribute__((always_inline)) CUresult wrap_cuModuleLoadData(CUmo
 	CUresult (*real)(CUmodule *module, const void *image) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (shim_quiet())
-		return real(module, image);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)module;
 	w[1] = (uint64_t)(uintptr_t)image;
 	struct shim_call c;
 	if (!shim_enter(&c, 5055, w, 2, 16)) {
 		CUresult ret = real(module, image);
+		if (ret == 0)
+			shim_binary(*module, image);
 		shim_leave();
 		return ret;
 	}
 	shim_commit(&c);
 	CUresult ret = real(module, image);
+		if (ret == 0)
+			shim_binary(*module, image);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
@@ -2353,12 +2347,10 @@ static inline __attribute__((always_inline)) CUresult wrap_cuModuleLoadData(CUmo
 }
 
 static struct shim_target target_cuModuleLoadData = {NULL, "cuModuleLoadData"};
-static SHIM_BODY CUresult main_cuModuleLoadData(CUmodule *module, const void *image)
+SHIM_EXPORT CUresult cuModuleLoadData(CUmodule *module, const void *image)
 {
 	return wrap_cuModuleLoadData(module, image, &target_cuModuleLoadData);
 }
-
-SHIM_ENTRY(cuModuleLoadData, main_cuModuleLoadData);
 
 static __attribute__((noinline, cold)) CUresult other_cuModuleLoadData(CUmodule *module, const void *image, struct shim_target *target)
 {
@@ -2376,8 +2368,6 @@ static inline __attribute__((always_inline)) CUresult wrap_cuModuleLoadDataEx(CU
 	CUresult (*real)(CUmodule *module, const void *image, uint32_t numOptions, CUjit_option *options, void **optionValues) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (shim_quiet())
-		return real(module, image, numOptions, options, optionValues);
 	uint64_t w[5];
 	w[0] = (uint64_t)(uintptr_t)module;
 	w[1] = (uint64_t)(uintptr_t)image;
@@ -2387,11 +2377,15 @@ static inline __attribute__((always_inline)) CUresult wrap_cuModuleLoadDataEx(CU
 	struct shim_call c;
 	if (!shim_enter(&c, 5056, w, 5, 16)) {
 		CUresult ret = real(module, image, numOptions, options, optionValues);
+		if (ret == 0)
+			shim_binary(*module, image);
 		shim_leave();
 		return ret;
 	}
 	shim_commit(&c);
 	CUresult ret = real(module, image, numOptions, options, optionValues);
+		if (ret == 0)
+			shim_binary(*module, image);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
@@ -2411,12 +2405,10 @@ static inline __attribute__((always_inline)) CUresult wrap_cuModuleLoadDataEx(CU
 }
 
 static struct shim_target target_cuModuleLoadDataEx = {NULL, "cuModuleLoadDataEx"};
-static SHIM_BODY CUresult main_cuModuleLoadDataEx(CUmodule *module, const void *image, uint32_t numOptions, CUjit_option *options, void **optionValues)
+SHIM_EXPORT CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, uint32_t numOptions, CUjit_option *options, void **optionValues)
 {
 	return wrap_cuModuleLoadDataEx(module, image, numOptions, options, optionValues, &target_cuModuleLoadDataEx);
 }
-
-SHIM_ENTRY(cuModuleLoadDataEx, main_cuModuleLoadDataEx);
 
 static __attribute__((noinline, cold)) CUresult other_cuModuleLoadDataEx(CUmodule *module, const void *image, uint32_t numOptions, CUjit_option *options, void **optionValues, struct shim_target *target)
 {
@@ -2434,19 +2426,21 @@ static inline __attribute__((always_inline)) CUresult wrap_cuModuleLoadFatBinary
 	CUresult (*real)(CUmodule *module, const void *fatCubin) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (shim_quiet())
-		return real(module, fatCubin);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)module;
 	w[1] = (uint64_t)(uintptr_t)fatCubin;
 	struct shim_call c;
 	if (!shim_enter(&c, 5057, w, 2, 16)) {
 		CUresult ret = real(module, fatCubin);
+		if (ret == 0)
+			shim_binary(*module, fatCubin);
 		shim_leave();
 		return ret;
 	}
 	shim_commit(&c);
 	CUresult ret = real(module, fatCubin);
+		if (ret == 0)
+			shim_binary(*module, fatCubin);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
@@ -2462,12 +2456,10 @@ static inline __attribute__((always_inline)) CUresult wrap_cuModuleLoadFatBinary
 }
 
 static struct shim_target target_cuModuleLoadFatBinary = {NULL, "cuModuleLoadFatBinary"};
-static SHIM_BODY CUresult main_cuModuleLoadFatBinary(CUmodule *module, const void *fatCubin)
+SHIM_EXPORT CUresult cuModuleLoadFatBinary(CUmodule *module, const void *fatCubin)
 {
 	return wrap_cuModuleLoadFatBinary(module, fatCubin, &target_cuModuleLoadFatBinary);
 }
-
-SHIM_ENTRY(cuModuleLoadFatBinary, main_cuModuleLoadFatBinary);
 
 static __attribute__((noinline, cold)) CUresult other_cuModuleLoadFatBinary(CUmodule *module, const void *fatCubin, struct shim_target *target)
 {
@@ -2485,8 +2477,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuModuleUnload(CUmodu
 	CUresult (*real)(CUmodule hmod) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (shim_quiet())
-		return real(hmod);
+	shim_functions_end();
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)hmod;
 	struct shim_call c;
@@ -2504,12 +2495,10 @@ static inline __attribute__((always_inline)) CUresult wrap_cuModuleUnload(CUmodu
 }
 
 static struct shim_target target_cuModuleUnload = {NULL, "cuModuleUnload"};
-static SHIM_BODY CUresult main_cuModuleUnload(CUmodule hmod)
+SHIM_EXPORT CUresult cuModuleUnload(CUmodule hmod)
 {
 	return wrap_cuModuleUnload(hmod, &target_cuModuleUnload);
 }
-
-SHIM_ENTRY(cuModuleUnload, main_cuModuleUnload);
 
 static __attribute__((noinline, cold)) CUresult other_cuModuleUnload(CUmodule hmod, struct shim_target *target)
 {
@@ -2572,8 +2561,6 @@ static inline __attribute__((always_inline)) CUresult wrap_cuModuleGetFunction(C
 	CUresult (*real)(CUfunction *hfunc, CUmodule hmod, const char *name) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (shim_quiet())
-		return real(hfunc, hmod, name);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)hfunc;
 	w[1] = (uint64_t)(uintptr_t)hmod;
@@ -2581,11 +2568,15 @@ static inline __attribute__((always_inline)) CUresult wrap_cuModuleGetFunction(C
 	struct shim_call c;
 	if (!shim_enter(&c, 5060, w, 3, 16)) {
 		CUresult ret = real(hfunc, hmod, name);
+		if (ret == 0)
+			shim_kernel(*hfunc, hmod, name);
 		shim_leave();
 		return ret;
 	}
 	shim_commit(&c);
 	CUresult ret = real(hfunc, hmod, name);
+		if (ret == 0)
+			shim_kernel(*hfunc, hmod, name);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
@@ -2597,12 +2588,10 @@ static inline __attribute__((always_inline)) CUresult wrap_cuModuleGetFunction(C
 }
 
 static struct shim_target target_cuModuleGetFunction = {NULL, "cuModuleGetFunction"};
-static SHIM_BODY CUresult main_cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name)
+SHIM_EXPORT CUresult cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name)
 {
 	return wrap_cuModuleGetFunction(hfunc, hmod, name, &target_cuModuleGetFunction);
 }
-
-SHIM_ENTRY(cuModuleGetFunction, main_cuModuleGetFunction);
 
 static __attribute__((noinline, cold)) CUresult other_cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name, struct shim_target *target)
 {
@@ -3024,8 +3013,6 @@ static inline __attribute__((always_inline)) CUresult wrap_cuLibraryLoadData(CUl
 	CUresult (*real)(CUlibrary *library, const void *code, CUjit_option *jitOptions, void **jitOptionsValues, uint32_t numJitOptions, CUlibraryOption *libraryOptions, void **libraryOptionValues, uint32_t numLibraryOptions) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (shim_quiet())
-		return real(library, code, jitOptions, jitOptionsValues, numJitOptions, libraryOptions, libraryOptionValues, numLibraryOptions);
 	uint64_t w[8];
 	w[0] = (uint64_t)(uintptr_t)library;
 	w[1] = (uint64_t)(uintptr_t)code;
@@ -3038,11 +3025,15 @@ static inline __attribute__((always_inline)) CUresult wrap_cuLibraryLoadData(CUl
 	struct shim_call c;
 	if (!shim_enter(&c, 5071, w, 8, 16)) {
 		CUresult ret = real(library, code, jitOptions, jitOptionsValues, numJitOptions, libraryOptions, libraryOptionValues, numLibraryOptions);
+		if (ret == 0)
+			shim_binary(*library, code);
 		shim_leave();
 		return ret;
 	}
 	shim_commit(&c);
 	CUresult ret = real(library, code, jitOptions, jitOptionsValues, numJitOptions, libraryOptions, libraryOptionValues, numLibraryOptions);
+		if (ret == 0)
+			shim_binary(*library, code);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
@@ -3066,12 +3057,10 @@ static inline __attribute__((always_inline)) CUresult wrap_cuLibraryLoadData(CUl
 }
 
 static struct shim_target target_cuLibraryLoadData = {NULL, "cuLibraryLoadData"};
-static SHIM_BODY CUresult main_cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jitOptions, void **jitOptionsValues, uint32_t numJitOptions, CUlibraryOption *libraryOptions, void **libraryOptionValues, uint32_t numLibraryOptions)
+SHIM_EXPORT CUresult cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jitOptions, void **jitOptionsValues, uint32_t numJitOptions, CUlibraryOption *libraryOptions, void **libraryOptionValues, uint32_t numLibraryOptions)
 {
 	return wrap_cuLibraryLoadData(library, code, jitOptions, jitOptionsValues, numJitOptions, libraryOptions, libraryOptionValues, numLibraryOptions, &target_cuLibraryLoadData);
 }
-
-SHIM_ENTRY(cuLibraryLoadData, main_cuLibraryLoadData);
 
 static __attribute__((noinline, cold)) CUresult other_cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jitOptions, void **jitOptionsValues, uint32_t numJitOptions, CUlibraryOption *libraryOptions, void **libraryOptionValues, uint32_t numLibraryOptions, struct shim_target *target)
 {
@@ -3089,8 +3078,6 @@ static inline __attribute__((always_inline)) CUresult wrap_cuLibraryLoadFromFile
 	CUresult (*real)(CUlibrary *library, const char *fileName, CUjit_option *jitOptions, void **jitOptionsValues, uint32_t numJitOptions, CUlibraryOption *libraryOptions, void **libraryOptionValues, uint32_t numLibraryOptions) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (shim_quiet())
-		return real(library, fileName, jitOptions, jitOptionsValues, numJitOptions, libraryOptions, libraryOptionValues, numLibraryOptions);
 	uint64_t w[8];
 	w[0] = (uint64_t)(uintptr_t)library;
 	w[1] = (uint64_t)(uintptr_t)fileName;
@@ -3103,11 +3090,15 @@ static inline __attribute__((always_inline)) CUresult wrap_cuLibraryLoadFromFile
 	struct shim_call c;
 	if (!shim_enter(&c, 5072, w, 8, 16)) {
 		CUresult ret = real(library, fileName, jitOptions, jitOptionsValues, numJitOptions, libraryOptions, libraryOptionValues, numLibraryOptions);
+		if (ret == 0)
+			shim_binary_file(*library, fileName);
 		shim_leave();
 		return ret;
 	}
 	shim_commit(&c);
 	CUresult ret = real(library, fileName, jitOptions, jitOptionsValues, numJitOptions, libraryOptions, libraryOptionValues, numLibraryOptions);
+		if (ret == 0)
+			shim_binary_file(*library, fileName);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
@@ -3130,12 +3121,10 @@ static inline __attribute__((always_inline)) CUresult wrap_cuLibraryLoadFromFile
 }
 
 static struct shim_target target_cuLibraryLoadFromFile = {NULL, "cuLibraryLoadFromFile"};
-static SHIM_BODY CUresult main_cuLibraryLoadFromFile(CUlibrary *library, const char *fileName, CUjit_option *jitOptions, void **jitOptionsValues, uint32_t numJitOptions, CUlibraryOption *libraryOptions, void **libraryOptionValues, uint32_t numLibraryOptions)
+SHIM_EXPORT CUresult cuLibraryLoadFromFile(CUlibrary *library, const char *fileName, CUjit_option *jitOptions, void **jitOptionsValues, uint32_t numJitOptions, CUlibraryOption *libraryOptions, void **libraryOptionValues, uint32_t numLibraryOptions)
 {
 	return wrap_cuLibraryLoadFromFile(library, fileName, jitOptions, jitOptionsValues, numJitOptions, libraryOptions, libraryOptionValues, numLibraryOptions, &target_cuLibraryLoadFromFile);
 }
-
-SHIM_ENTRY(cuLibraryLoadFromFile, main_cuLibraryLoadFromFile);
 
 static __attribute__((noinline, cold)) CUresult other_cuLibraryLoadFromFile(CUlibrary *library, const char *fileName, CUjit_option *jitOptions, void **jitOptionsValues, uint32_t numJitOptions, CUlibraryOption *libraryOptions, void **libraryOptionValues, uint32_t numLibraryOptions, struct shim_target *target)
 {
@@ -3153,8 +3142,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuLibraryUnload(CUlib
 	CUresult (*real)(CUlibrary library) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (shim_quiet())
-		return real(library);
+	shim_functions_end();
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)library;
 	struct shim_call c;
@@ -3172,12 +3160,10 @@ static inline __attribute__((always_inline)) CUresult wrap_cuLibraryUnload(CUlib
 }
 
 static struct shim_target target_cuLibraryUnload = {NULL, "cuLibraryUnload"};
-static SHIM_BODY CUresult main_cuLibraryUnload(CUlibrary library)
+SHIM_EXPORT CUresult cuLibraryUnload(CUlibrary library)
 {
 	return wrap_cuLibraryUnload(library, &target_cuLibraryUnload);
 }
-
-SHIM_ENTRY(cuLibraryUnload, main_cuLibraryUnload);
 
 static __attribute__((noinline, cold)) CUresult other_cuLibraryUnload(CUlibrary library, struct shim_target *target)
 {
@@ -3195,8 +3181,6 @@ static inline __attribute__((always_inline)) CUresult wrap_cuLibraryGetKernel(CU
 	CUresult (*real)(CUkernel *pKernel, CUlibrary library, const char *name) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (shim_quiet())
-		return real(pKernel, library, name);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)pKernel;
 	w[1] = (uint64_t)(uintptr_t)library;
@@ -3204,11 +3188,15 @@ static inline __attribute__((always_inline)) CUresult wrap_cuLibraryGetKernel(CU
 	struct shim_call c;
 	if (!shim_enter(&c, 5074, w, 3, 16)) {
 		CUresult ret = real(pKernel, library, name);
+		if (ret == 0)
+			shim_kernel(*pKernel, library, name);
 		shim_leave();
 		return ret;
 	}
 	shim_commit(&c);
 	CUresult ret = real(pKernel, library, name);
+		if (ret == 0)
+			shim_kernel(*pKernel, library, name);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
@@ -3220,12 +3208,10 @@ static inline __attribute__((always_inline)) CUresult wrap_cuLibraryGetKernel(CU
 }
 
 static struct shim_target target_cuLibraryGetKernel = {NULL, "cuLibraryGetKernel"};
-static SHIM_BODY CUresult main_cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const char *name)
+SHIM_EXPORT CUresult cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const char *name)
 {
 	return wrap_cuLibraryGetKernel(pKernel, library, name, &target_cuLibraryGetKernel);
 }
-
-SHIM_ENTRY(cuLibraryGetKernel, main_cuLibraryGetKernel);
 
 static __attribute__((noinline, cold)) CUresult other_cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const char *name, struct shim_target *target)
 {
@@ -3382,19 +3368,21 @@ static inline __attribute__((always_inline)) CUresult wrap_cuKernelGetFunction(C
 	CUresult (*real)(CUfunction *pFunc, CUkernel kernel) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (shim_quiet())
-		return real(pFunc, kernel);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)pFunc;
 	w[1] = (uint64_t)(uintptr_t)kernel;
 	struct shim_call c;
 	if (!shim_enter(&c, 5078, w, 2, 16)) {
 		CUresult ret = real(pFunc, kernel);
+		if (ret == 0)
+			shim_kernel_as(*pFunc, kernel);
 		shim_leave();
 		return ret;
 	}
 	shim_commit(&c);
 	CUresult ret = real(pFunc, kernel);
+		if (ret == 0)
+			shim_kernel_as(*pFunc, kernel);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
@@ -3405,12 +3393,10 @@ static inline __attribute__((always_inline)) CUresult wrap_cuKernelGetFunction(C
 }
 
 static struct shim_target target_cuKernelGetFunction = {NULL, "cuKernelGetFunction"};
-static SHIM_BODY CUresult main_cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel)
+SHIM_EXPORT CUresult cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel)
 {
 	return wrap_cuKernelGetFunction(pFunc, kernel, &target_cuKernelGetFunction);
 }
-
-SHIM_ENTRY(cuKernelGetFunction, main_cuKernelGetFunction);
 
 static __attribute__((noinline, cold)) CUresult other_cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel, struct shim_target *target)
 {
@@ -7789,6 +7775,288 @@ static CUresult copy_cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize,
 	return other_cuMemAllocFromPoolAsync(dptr, bytesize, pool, hStream, &second_cuMemAllocFromPoolAsync);
 }
 
+static inline __attribute__((always_inline)) CUresult wrap_cuMulticastCreate(CUmemGenericAllocationHandle *mcHandle, const CUmulticastObjectProp *prop, struct shim_target *target)
+{
+	CUresult (*real)(CUmemGenericAllocationHandle *mcHandle, const CUmulticastObjectProp *prop) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(mcHandle, prop);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)mcHandle;
+	w[1] = (uint64_t)(uintptr_t)prop;
+	struct shim_call c;
+	if (!shim_enter(&c, 5188, w, 2, 16)) {
+		CUresult ret = real(mcHandle, prop);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(mcHandle, prop);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 0, mcHandle, 8);
+	shim_in(&c, 1, prop, 32ULL, ok);
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 1, 0, prop, 32ULL);
+	}
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuMulticastCreate = {NULL, "cuMulticastCreate"};
+static SHIM_BODY CUresult main_cuMulticastCreate(CUmemGenericAllocationHandle *mcHandle, const CUmulticastObjectProp *prop)
+{
+	return wrap_cuMulticastCreate(mcHandle, prop, &target_cuMulticastCreate);
+}
+
+SHIM_ENTRY(cuMulticastCreate, main_cuMulticastCreate);
+
+static __attribute__((noinline, cold)) CUresult other_cuMulticastCreate(CUmemGenericAllocationHandle *mcHandle, const CUmulticastObjectProp *prop, struct shim_target *target)
+{
+	return wrap_cuMulticastCreate(mcHandle, prop, target);
+}
+
+static struct shim_target second_cuMulticastCreate = {NULL, "cuMulticastCreate"};
+static CUresult copy_cuMulticastCreate(CUmemGenericAllocationHandle *mcHandle, const CUmulticastObjectProp *prop)
+{
+	return other_cuMulticastCreate(mcHandle, prop, &second_cuMulticastCreate);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuMulticastAddDevice(CUmemGenericAllocationHandle mcHandle, CUdevice dev, struct shim_target *target)
+{
+	CUresult (*real)(CUmemGenericAllocationHandle mcHandle, CUdevice dev) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(mcHandle, dev);
+	uint64_t w[2];
+	w[0] = (uint64_t)mcHandle;
+	w[1] = (uint64_t)(uint32_t)dev;
+	struct shim_call c;
+	if (!shim_enter(&c, 5189, w, 2, 0)) {
+		CUresult ret = real(mcHandle, dev);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(mcHandle, dev);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuMulticastAddDevice = {NULL, "cuMulticastAddDevice"};
+static SHIM_BODY CUresult main_cuMulticastAddDevice(CUmemGenericAllocationHandle mcHandle, CUdevice dev)
+{
+	return wrap_cuMulticastAddDevice(mcHandle, dev, &target_cuMulticastAddDevice);
+}
+
+SHIM_ENTRY(cuMulticastAddDevice, main_cuMulticastAddDevice);
+
+static __attribute__((noinline, cold)) CUresult other_cuMulticastAddDevice(CUmemGenericAllocationHandle mcHandle, CUdevice dev, struct shim_target *target)
+{
+	return wrap_cuMulticastAddDevice(mcHandle, dev, target);
+}
+
+static struct shim_target second_cuMulticastAddDevice = {NULL, "cuMulticastAddDevice"};
+static CUresult copy_cuMulticastAddDevice(CUmemGenericAllocationHandle mcHandle, CUdevice dev)
+{
+	return other_cuMulticastAddDevice(mcHandle, dev, &second_cuMulticastAddDevice);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuMulticastBindMem(CUmemGenericAllocationHandle mcHandle, size_t mcOffset, CUmemGenericAllocationHandle memHandle, size_t memOffset, size_t size, uint64_t flags, struct shim_target *target)
+{
+	CUresult (*real)(CUmemGenericAllocationHandle mcHandle, size_t mcOffset, CUmemGenericAllocationHandle memHandle, size_t memOffset, size_t size, uint64_t flags) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(mcHandle, mcOffset, memHandle, memOffset, size, flags);
+	uint64_t w[6];
+	w[0] = (uint64_t)mcHandle;
+	w[1] = (uint64_t)mcOffset;
+	w[2] = (uint64_t)memHandle;
+	w[3] = (uint64_t)memOffset;
+	w[4] = (uint64_t)size;
+	w[5] = (uint64_t)flags;
+	struct shim_call c;
+	if (!shim_enter(&c, 5190, w, 6, 0)) {
+		CUresult ret = real(mcHandle, mcOffset, memHandle, memOffset, size, flags);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(mcHandle, mcOffset, memHandle, memOffset, size, flags);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuMulticastBindMem = {NULL, "cuMulticastBindMem"};
+static SHIM_BODY CUresult main_cuMulticastBindMem(CUmemGenericAllocationHandle mcHandle, size_t mcOffset, CUmemGenericAllocationHandle memHandle, size_t memOffset, size_t size, uint64_t flags)
+{
+	return wrap_cuMulticastBindMem(mcHandle, mcOffset, memHandle, memOffset, size, flags, &target_cuMulticastBindMem);
+}
+
+SHIM_ENTRY(cuMulticastBindMem, main_cuMulticastBindMem);
+
+static __attribute__((noinline, cold)) CUresult other_cuMulticastBindMem(CUmemGenericAllocationHandle mcHandle, size_t mcOffset, CUmemGenericAllocationHandle memHandle, size_t memOffset, size_t size, uint64_t flags, struct shim_target *target)
+{
+	return wrap_cuMulticastBindMem(mcHandle, mcOffset, memHandle, memOffset, size, flags, target);
+}
+
+static struct shim_target second_cuMulticastBindMem = {NULL, "cuMulticastBindMem"};
+static CUresult copy_cuMulticastBindMem(CUmemGenericAllocationHandle mcHandle, size_t mcOffset, CUmemGenericAllocationHandle memHandle, size_t memOffset, size_t size, uint64_t flags)
+{
+	return other_cuMulticastBindMem(mcHandle, mcOffset, memHandle, memOffset, size, flags, &second_cuMulticastBindMem);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuMulticastBindAddr(CUmemGenericAllocationHandle mcHandle, size_t mcOffset, CUdeviceptr memptr, size_t size, uint64_t flags, struct shim_target *target)
+{
+	CUresult (*real)(CUmemGenericAllocationHandle mcHandle, size_t mcOffset, CUdeviceptr memptr, size_t size, uint64_t flags) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(mcHandle, mcOffset, memptr, size, flags);
+	uint64_t w[5];
+	w[0] = (uint64_t)mcHandle;
+	w[1] = (uint64_t)mcOffset;
+	w[2] = (uint64_t)memptr;
+	w[3] = (uint64_t)size;
+	w[4] = (uint64_t)flags;
+	struct shim_call c;
+	if (!shim_enter(&c, 5191, w, 5, 0)) {
+		CUresult ret = real(mcHandle, mcOffset, memptr, size, flags);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(mcHandle, mcOffset, memptr, size, flags);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuMulticastBindAddr = {NULL, "cuMulticastBindAddr"};
+static SHIM_BODY CUresult main_cuMulticastBindAddr(CUmemGenericAllocationHandle mcHandle, size_t mcOffset, CUdeviceptr memptr, size_t size, uint64_t flags)
+{
+	return wrap_cuMulticastBindAddr(mcHandle, mcOffset, memptr, size, flags, &target_cuMulticastBindAddr);
+}
+
+SHIM_ENTRY(cuMulticastBindAddr, main_cuMulticastBindAddr);
+
+static __attribute__((noinline, cold)) CUresult other_cuMulticastBindAddr(CUmemGenericAllocationHandle mcHandle, size_t mcOffset, CUdeviceptr memptr, size_t size, uint64_t flags, struct shim_target *target)
+{
+	return wrap_cuMulticastBindAddr(mcHandle, mcOffset, memptr, size, flags, target);
+}
+
+static struct shim_target second_cuMulticastBindAddr = {NULL, "cuMulticastBindAddr"};
+static CUresult copy_cuMulticastBindAddr(CUmemGenericAllocationHandle mcHandle, size_t mcOffset, CUdeviceptr memptr, size_t size, uint64_t flags)
+{
+	return other_cuMulticastBindAddr(mcHandle, mcOffset, memptr, size, flags, &second_cuMulticastBindAddr);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuMulticastUnbind(CUmemGenericAllocationHandle mcHandle, CUdevice dev, size_t mcOffset, size_t size, struct shim_target *target)
+{
+	CUresult (*real)(CUmemGenericAllocationHandle mcHandle, CUdevice dev, size_t mcOffset, size_t size) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(mcHandle, dev, mcOffset, size);
+	uint64_t w[4];
+	w[0] = (uint64_t)mcHandle;
+	w[1] = (uint64_t)(uint32_t)dev;
+	w[2] = (uint64_t)mcOffset;
+	w[3] = (uint64_t)size;
+	struct shim_call c;
+	if (!shim_enter(&c, 5192, w, 4, 0)) {
+		CUresult ret = real(mcHandle, dev, mcOffset, size);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(mcHandle, dev, mcOffset, size);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuMulticastUnbind = {NULL, "cuMulticastUnbind"};
+static SHIM_BODY CUresult main_cuMulticastUnbind(CUmemGenericAllocationHandle mcHandle, CUdevice dev, size_t mcOffset, size_t size)
+{
+	return wrap_cuMulticastUnbind(mcHandle, dev, mcOffset, size, &target_cuMulticastUnbind);
+}
+
+SHIM_ENTRY(cuMulticastUnbind, main_cuMulticastUnbind);
+
+static __attribute__((noinline, cold)) CUresult other_cuMulticastUnbind(CUmemGenericAllocationHandle mcHandle, CUdevice dev, size_t mcOffset, size_t size, struct shim_target *target)
+{
+	return wrap_cuMulticastUnbind(mcHandle, dev, mcOffset, size, target);
+}
+
+static struct shim_target second_cuMulticastUnbind = {NULL, "cuMulticastUnbind"};
+static CUresult copy_cuMulticastUnbind(CUmemGenericAllocationHandle mcHandle, CUdevice dev, size_t mcOffset, size_t size)
+{
+	return other_cuMulticastUnbind(mcHandle, dev, mcOffset, size, &second_cuMulticastUnbind);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuMulticastGetGranularity(size_t *granularity, const CUmulticastObjectProp *prop, CUmulticastGranularity_flags option, struct shim_target *target)
+{
+	CUresult (*real)(size_t *granularity, const CUmulticastObjectProp *prop, CUmulticastGranularity_flags option) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(granularity, prop, option);
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)granularity;
+	w[1] = (uint64_t)(uintptr_t)prop;
+	w[2] = (uint64_t)(uint32_t)option;
+	struct shim_call c;
+	if (!shim_enter(&c, 5193, w, 3, 16)) {
+		CUresult ret = real(granularity, prop, option);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(granularity, prop, option);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 0, granularity, 8);
+	shim_in(&c, 1, prop, 32ULL, ok);
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 1, 0, prop, 32ULL);
+	}
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuMulticastGetGranularity = {NULL, "cuMulticastGetGranularity"};
+static SHIM_BODY CUresult main_cuMulticastGetGranularity(size_t *granularity, const CUmulticastObjectProp *prop, CUmulticastGranularity_flags option)
+{
+	return wrap_cuMulticastGetGranularity(granularity, prop, option, &target_cuMulticastGetGranularity);
+}
+
+SHIM_ENTRY(cuMulticastGetGranularity, main_cuMulticastGetGranularity);
+
+static __attribute__((noinline, cold)) CUresult other_cuMulticastGetGranularity(size_t *granularity, const CUmulticastObjectProp *prop, CUmulticastGranularity_flags option, struct shim_target *target)
+{
+	return wrap_cuMulticastGetGranularity(granularity, prop, option, target);
+}
+
+static struct shim_target second_cuMulticastGetGranularity = {NULL, "cuMulticastGetGranularity"};
+static CUresult copy_cuMulticastGetGranularity(size_t *granularity, const CUmulticastObjectProp *prop, CUmulticastGranularity_flags option)
+{
+	return other_cuMulticastGetGranularity(granularity, prop, option, &second_cuMulticastGetGranularity);
+}
+
 static inline __attribute__((always_inline)) CUresult wrap_cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr ptr, struct shim_target *target)
 {
 	CUresult (*real)(void *data, CUpointer_attribute attribute, CUdeviceptr ptr) = shim_real(&target->real, target->name);
@@ -9051,6 +9319,59 @@ static struct shim_target second_cuStreamUpdateCaptureDependencies = {NULL, "cuS
 static CUresult copy_cuStreamUpdateCaptureDependencies(CUstream hStream, CUgraphNode *dependencies, size_t numDependencies, uint32_t flags)
 {
 	return other_cuStreamUpdateCaptureDependencies(hStream, dependencies, numDependencies, flags, &second_cuStreamUpdateCaptureDependencies);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuStreamUpdateCaptureDependencies_v2(CUstream hStream, CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, uint32_t flags, struct shim_target *target)
+{
+	CUresult (*real)(CUstream hStream, CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, uint32_t flags) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hStream, dependencies, dependencyData, numDependencies, flags);
+	uint64_t w[5];
+	w[0] = (uint64_t)(uintptr_t)hStream;
+	w[1] = (uint64_t)(uintptr_t)dependencies;
+	w[2] = (uint64_t)(uintptr_t)dependencyData;
+	w[3] = (uint64_t)numDependencies;
+	w[4] = (uint64_t)(uint32_t)flags;
+	struct shim_call c;
+	if (!shim_enter(&c, 5220, w, 5, 0)) {
+		CUresult ret = real(hStream, dependencies, dependencyData, numDependencies, flags);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hStream, dependencies, dependencyData, numDependencies, flags);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	shim_in(&c, 1, dependencies, 8ULL * (uint64_t)numDependencies, ok);
+	shim_in(&c, 2, dependencyData, 8ULL * (uint64_t)numDependencies, ok);
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 1, 0, dependencies, 8ULL * (uint64_t)numDependencies);
+		shim_large(c.seq, 2, 0, dependencyData, 8ULL * (uint64_t)numDependencies);
+	}
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuStreamUpdateCaptureDependencies_v2 = {NULL, "cuStreamUpdateCaptureDependencies_v2"};
+static SHIM_BODY CUresult main_cuStreamUpdateCaptureDependencies_v2(CUstream hStream, CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, uint32_t flags)
+{
+	return wrap_cuStreamUpdateCaptureDependencies_v2(hStream, dependencies, dependencyData, numDependencies, flags, &target_cuStreamUpdateCaptureDependencies_v2);
+}
+
+SHIM_ENTRY(cuStreamUpdateCaptureDependencies_v2, main_cuStreamUpdateCaptureDependencies_v2);
+
+static __attribute__((noinline, cold)) CUresult other_cuStreamUpdateCaptureDependencies_v2(CUstream hStream, CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, uint32_t flags, struct shim_target *target)
+{
+	return wrap_cuStreamUpdateCaptureDependencies_v2(hStream, dependencies, dependencyData, numDependencies, flags, target);
+}
+
+static struct shim_target second_cuStreamUpdateCaptureDependencies_v2 = {NULL, "cuStreamUpdateCaptureDependencies_v2"};
+static CUresult copy_cuStreamUpdateCaptureDependencies_v2(CUstream hStream, CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, uint32_t flags)
+{
+	return other_cuStreamUpdateCaptureDependencies_v2(hStream, dependencies, dependencyData, numDependencies, flags, &second_cuStreamUpdateCaptureDependencies_v2);
 }
 
 static inline __attribute__((always_inline)) CUresult wrap_cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, size_t length, uint32_t flags, struct shim_target *target)
@@ -10341,8 +10662,8 @@ static inline __attribute__((always_inline)) CUresult wrap_cuLaunchKernel(CUfunc
 		shim_leave();
 		return ret;
 	}
-	shim_args_array(&c, 9, f, kernelParams);
-	shim_packed(&c, 10, extra);
+	shim_args_array(&c, 9, 0, f, kernelParams);
+	shim_packed(&c, 10, 1, extra);
 	shim_timed(&c, hStream);
 	shim_commit(&c);
 	CUresult ret = real(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams, extra);
@@ -10396,8 +10717,8 @@ static inline __attribute__((always_inline)) CUresult wrap_cuLaunchKernelEx(cons
 	if (true && config != NULL) {
 		shim_far(&c, 0, 0, 1, (const void *)(uintptr_t)config->attrs, 72 * (uint64_t)config->numAttrs);
 	}
-	shim_args_array(&c, 2, f, kernelParams);
-	shim_packed(&c, 3, extra);
+	shim_args_array(&c, 2, 0, f, kernelParams);
+	shim_packed(&c, 3, 1, extra);
 	shim_timed(&c, (config == NULL ? NULL : config->hStream));
 	shim_commit(&c);
 	CUresult ret = real(config, f, kernelParams, extra);
@@ -10453,7 +10774,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuLaunchCooperativeKe
 		shim_leave();
 		return ret;
 	}
-	shim_args_array(&c, 9, f, kernelParams);
+	shim_args_array(&c, 9, 0, f, kernelParams);
 	shim_timed(&c, hStream);
 	shim_commit(&c);
 	CUresult ret = real(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams);
@@ -10622,6 +10943,1460 @@ static struct shim_target second_cuGraphCreate = {NULL, "cuGraphCreate"};
 static CUresult copy_cuGraphCreate(CUgraph *phGraph, uint32_t flags)
 {
 	return other_cuGraphCreate(phGraph, flags, &second_cuGraphCreate);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGraphAddKernelNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_KERNEL_NODE_PARAMS *nodeParams, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_KERNEL_NODE_PARAMS *nodeParams) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+	uint64_t w[5];
+	w[0] = (uint64_t)(uintptr_t)phGraphNode;
+	w[1] = (uint64_t)(uintptr_t)hGraph;
+	w[2] = (uint64_t)(uintptr_t)dependencies;
+	w[3] = (uint64_t)numDependencies;
+	w[4] = (uint64_t)(uintptr_t)nodeParams;
+	struct shim_call c;
+	if (!shim_enter(&c, 5273, w, 5, 16 + shim_piece_room(dependencies, 8ULL * (uint64_t)numDependencies) + shim_piece_room(nodeParams, 72))) {
+		CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+		shim_leave();
+		return ret;
+	}
+	shim_piece(&c, 2, 0, dependencies, 8ULL * (uint64_t)numDependencies, true);
+	shim_piece(&c, 4, 0, nodeParams, 72, true);
+	if (true && nodeParams != NULL) {
+		shim_args_array(&c, 4, 16, nodeParams->func ? (const void *)nodeParams->func : (const void *)nodeParams->kern, nodeParams->kernelParams);
+		shim_packed(&c, 4, 2, nodeParams->extra);
+	}
+	shim_commit(&c);
+	CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 0, phGraphNode, 8);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGraphAddKernelNode_v2 = {NULL, "cuGraphAddKernelNode_v2"};
+static SHIM_BODY SHIM_HOT CUresult main_cuGraphAddKernelNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_KERNEL_NODE_PARAMS *nodeParams)
+{
+	return wrap_cuGraphAddKernelNode_v2(phGraphNode, hGraph, dependencies, numDependencies, nodeParams, &target_cuGraphAddKernelNode_v2);
+}
+
+SHIM_ENTRY(cuGraphAddKernelNode_v2, main_cuGraphAddKernelNode_v2);
+
+static __attribute__((noinline, cold)) CUresult other_cuGraphAddKernelNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_KERNEL_NODE_PARAMS *nodeParams, struct shim_target *target)
+{
+	return wrap_cuGraphAddKernelNode_v2(phGraphNode, hGraph, dependencies, numDependencies, nodeParams, target);
+}
+
+static struct shim_target second_cuGraphAddKernelNode_v2 = {NULL, "cuGraphAddKernelNode_v2"};
+static CUresult copy_cuGraphAddKernelNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_KERNEL_NODE_PARAMS *nodeParams)
+{
+	return other_cuGraphAddKernelNode_v2(phGraphNode, hGraph, dependencies, numDependencies, nodeParams, &second_cuGraphAddKernelNode_v2);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGraphKernelNodeGetParams_v2(CUgraphNode hNode, CUDA_KERNEL_NODE_PARAMS *nodeParams, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode hNode, CUDA_KERNEL_NODE_PARAMS *nodeParams) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hNode, nodeParams);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)hNode;
+	w[1] = (uint64_t)(uintptr_t)nodeParams;
+	struct shim_call c;
+	if (!shim_enter(&c, 5274, w, 2, 0)) {
+		CUresult ret = real(hNode, nodeParams);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hNode, nodeParams);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_piece(&c, 1, PIECE_OUT, nodeParams, 72, true);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGraphKernelNodeGetParams_v2 = {NULL, "cuGraphKernelNodeGetParams_v2"};
+static SHIM_BODY CUresult main_cuGraphKernelNodeGetParams_v2(CUgraphNode hNode, CUDA_KERNEL_NODE_PARAMS *nodeParams)
+{
+	return wrap_cuGraphKernelNodeGetParams_v2(hNode, nodeParams, &target_cuGraphKernelNodeGetParams_v2);
+}
+
+SHIM_ENTRY(cuGraphKernelNodeGetParams_v2, main_cuGraphKernelNodeGetParams_v2);
+
+static __attribute__((noinline, cold)) CUresult other_cuGraphKernelNodeGetParams_v2(CUgraphNode hNode, CUDA_KERNEL_NODE_PARAMS *nodeParams, struct shim_target *target)
+{
+	return wrap_cuGraphKernelNodeGetParams_v2(hNode, nodeParams, target);
+}
+
+static struct shim_target second_cuGraphKernelNodeGetParams_v2 = {NULL, "cuGraphKernelNodeGetParams_v2"};
+static CUresult copy_cuGraphKernelNodeGetParams_v2(CUgraphNode hNode, CUDA_KERNEL_NODE_PARAMS *nodeParams)
+{
+	return other_cuGraphKernelNodeGetParams_v2(hNode, nodeParams, &second_cuGraphKernelNodeGetParams_v2);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGraphKernelNodeSetParams_v2(CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS *nodeParams, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS *nodeParams) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hNode, nodeParams);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)hNode;
+	w[1] = (uint64_t)(uintptr_t)nodeParams;
+	struct shim_call c;
+	if (!shim_enter(&c, 5275, w, 2, 0 + shim_piece_room(nodeParams, 72))) {
+		CUresult ret = real(hNode, nodeParams);
+		shim_leave();
+		return ret;
+	}
+	shim_piece(&c, 1, 0, nodeParams, 72, true);
+	if (true && nodeParams != NULL) {
+		shim_args_array(&c, 1, 16, nodeParams->func ? (const void *)nodeParams->func : (const void *)nodeParams->kern, nodeParams->kernelParams);
+		shim_packed(&c, 1, 2, nodeParams->extra);
+	}
+	shim_commit(&c);
+	CUresult ret = real(hNode, nodeParams);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGraphKernelNodeSetParams_v2 = {NULL, "cuGraphKernelNodeSetParams_v2"};
+static SHIM_BODY SHIM_HOT CUresult main_cuGraphKernelNodeSetParams_v2(CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS *nodeParams)
+{
+	return wrap_cuGraphKernelNodeSetParams_v2(hNode, nodeParams, &target_cuGraphKernelNodeSetParams_v2);
+}
+
+SHIM_ENTRY(cuGraphKernelNodeSetParams_v2, main_cuGraphKernelNodeSetParams_v2);
+
+static __attribute__((noinline, cold)) CUresult other_cuGraphKernelNodeSetParams_v2(CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS *nodeParams, struct shim_target *target)
+{
+	return wrap_cuGraphKernelNodeSetParams_v2(hNode, nodeParams, target);
+}
+
+static struct shim_target second_cuGraphKernelNodeSetParams_v2 = {NULL, "cuGraphKernelNodeSetParams_v2"};
+static CUresult copy_cuGraphKernelNodeSetParams_v2(CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS *nodeParams)
+{
+	return other_cuGraphKernelNodeSetParams_v2(hNode, nodeParams, &second_cuGraphKernelNodeSetParams_v2);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGraphAddMemcpyNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_MEMCPY3D *copyParams, CUcontext ctx, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_MEMCPY3D *copyParams, CUcontext ctx) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(phGraphNode, hGraph, dependencies, numDependencies, copyParams, ctx);
+	uint64_t w[6];
+	w[0] = (uint64_t)(uintptr_t)phGraphNode;
+	w[1] = (uint64_t)(uintptr_t)hGraph;
+	w[2] = (uint64_t)(uintptr_t)dependencies;
+	w[3] = (uint64_t)numDependencies;
+	w[4] = (uint64_t)(uintptr_t)copyParams;
+	w[5] = (uint64_t)(uintptr_t)ctx;
+	static const struct shim_block block = {{32, 40, 48, 0, 8, 16U, 72, 80U}, {120, 128, 136, 88, 96, 104U, 160, 168U}, 176, 184, 192U};
+	struct shim_call c;
+	if (!shim_enter(&c, 5276, w, 6, 16)) {
+		CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, copyParams, ctx);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, copyParams, ctx);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 0, phGraphNode, 8);
+	shim_in(&c, 2, dependencies, 8ULL * (uint64_t)numDependencies, ok);
+	shim_piece(&c, 4, 0, copyParams, 200, ok);
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 2, 0, dependencies, 8ULL * (uint64_t)numDependencies);
+		shim_block(&c, 4, 1, copyParams, &block, &block.from, false, NULL);
+		shim_block_captured(hGraph, copyParams, &block);
+	}
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGraphAddMemcpyNode = {NULL, "cuGraphAddMemcpyNode"};
+static SHIM_BODY SHIM_HOT CUresult main_cuGraphAddMemcpyNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_MEMCPY3D *copyParams, CUcontext ctx)
+{
+	return wrap_cuGraphAddMemcpyNode(phGraphNode, hGraph, dependencies, numDependencies, copyParams, ctx, &target_cuGraphAddMemcpyNode);
+}
+
+SHIM_ENTRY(cuGraphAddMemcpyNode, main_cuGraphAddMemcpyNode);
+
+static __attribute__((noinline, cold)) CUresult other_cuGraphAddMemcpyNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_MEMCPY3D *copyParams, CUcontext ctx, struct shim_target *target)
+{
+	return wrap_cuGraphAddMemcpyNode(phGraphNode, hGraph, dependencies, numDependencies, copyParams, ctx, target);
+}
+
+static struct shim_target second_cuGraphAddMemcpyNode = {NULL, "cuGraphAddMemcpyNode"};
+static CUresult copy_cuGraphAddMemcpyNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_MEMCPY3D *copyParams, CUcontext ctx)
+{
+	return other_cuGraphAddMemcpyNode(phGraphNode, hGraph, dependencies, numDependencies, copyParams, ctx, &second_cuGraphAddMemcpyNode);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGraphMemcpyNodeGetParams(CUgraphNode hNode, CUDA_MEMCPY3D *nodeParams, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode hNode, CUDA_MEMCPY3D *nodeParams) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hNode, nodeParams);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)hNode;
+	w[1] = (uint64_t)(uintptr_t)nodeParams;
+	struct shim_call c;
+	if (!shim_enter(&c, 5277, w, 2, 0)) {
+		CUresult ret = real(hNode, nodeParams);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hNode, nodeParams);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_piece(&c, 1, PIECE_OUT, nodeParams, 200, true);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGraphMemcpyNodeGetParams = {NULL, "cuGraphMemcpyNodeGetParams"};
+static SHIM_BODY CUresult main_cuGraphMemcpyNodeGetParams(CUgraphNode hNode, CUDA_MEMCPY3D *nodeParams)
+{
+	return wrap_cuGraphMemcpyNodeGetParams(hNode, nodeParams, &target_cuGraphMemcpyNodeGetParams);
+}
+
+SHIM_ENTRY(cuGraphMemcpyNodeGetParams, main_cuGraphMemcpyNodeGetParams);
+
+static __attribute__((noinline, cold)) CUresult other_cuGraphMemcpyNodeGetParams(CUgraphNode hNode, CUDA_MEMCPY3D *nodeParams, struct shim_target *target)
+{
+	return wrap_cuGraphMemcpyNodeGetParams(hNode, nodeParams, target);
+}
+
+static struct shim_target second_cuGraphMemcpyNodeGetParams = {NULL, "cuGraphMemcpyNodeGetParams"};
+static CUresult copy_cuGraphMemcpyNodeGetParams(CUgraphNode hNode, CUDA_MEMCPY3D *nodeParams)
+{
+	return other_cuGraphMemcpyNodeGetParams(hNode, nodeParams, &second_cuGraphMemcpyNodeGetParams);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGraphMemcpyNodeSetParams(CUgraphNode hNode, const CUDA_MEMCPY3D *nodeParams, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode hNode, const CUDA_MEMCPY3D *nodeParams) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hNode, nodeParams);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)hNode;
+	w[1] = (uint64_t)(uintptr_t)nodeParams;
+	static const struct shim_block block = {{32, 40, 48, 0, 8, 16U, 72, 80U}, {120, 128, 136, 88, 96, 104U, 160, 168U}, 176, 184, 192U};
+	struct shim_call c;
+	if (!shim_enter(&c, 5278, w, 2, 0)) {
+		CUresult ret = real(hNode, nodeParams);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hNode, nodeParams);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	shim_piece(&c, 1, 0, nodeParams, 200, ok);
+	shim_exit(&c);
+	if (ok) {
+		shim_block(&c, 1, 1, nodeParams, &block, &block.from, false, NULL);
+	}
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGraphMemcpyNodeSetParams = {NULL, "cuGraphMemcpyNodeSetParams"};
+static SHIM_BODY SHIM_HOT CUresult main_cuGraphMemcpyNodeSetParams(CUgraphNode hNode, const CUDA_MEMCPY3D *nodeParams)
+{
+	return wrap_cuGraphMemcpyNodeSetParams(hNode, nodeParams, &target_cuGraphMemcpyNodeSetParams);
+}
+
+SHIM_ENTRY(cuGraphMemcpyNodeSetParams, main_cuGraphMemcpyNodeSetParams);
+
+static __attribute__((noinline, cold)) CUresult other_cuGraphMemcpyNodeSetParams(CUgraphNode hNode, const CUDA_MEMCPY3D *nodeParams, struct shim_target *target)
+{
+	return wrap_cuGraphMemcpyNodeSetParams(hNode, nodeParams, target);
+}
+
+static struct shim_target second_cuGraphMemcpyNodeSetParams = {NULL, "cuGraphMemcpyNodeSetParams"};
+static CUresult copy_cuGraphMemcpyNodeSetParams(CUgraphNode hNode, const CUDA_MEMCPY3D *nodeParams)
+{
+	return other_cuGraphMemcpyNodeSetParams(hNode, nodeParams, &second_cuGraphMemcpyNodeSetParams);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGraphAddMemsetNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_MEMSET_NODE_PARAMS *memsetParams, CUcontext ctx, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_MEMSET_NODE_PARAMS *memsetParams, CUcontext ctx) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(phGraphNode, hGraph, dependencies, numDependencies, memsetParams, ctx);
+	uint64_t w[6];
+	w[0] = (uint64_t)(uintptr_t)phGraphNode;
+	w[1] = (uint64_t)(uintptr_t)hGraph;
+	w[2] = (uint64_t)(uintptr_t)dependencies;
+	w[3] = (uint64_t)numDependencies;
+	w[4] = (uint64_t)(uintptr_t)memsetParams;
+	w[5] = (uint64_t)(uintptr_t)ctx;
+	struct shim_call c;
+	if (!shim_enter(&c, 5279, w, 6, 16)) {
+		CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, memsetParams, ctx);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, memsetParams, ctx);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 0, phGraphNode, 8);
+	shim_in(&c, 2, dependencies, 8ULL * (uint64_t)numDependencies, ok);
+	shim_piece(&c, 4, 0, memsetParams, 40, ok);
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 2, 0, dependencies, 8ULL * (uint64_t)numDependencies);
+	}
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGraphAddMemsetNode = {NULL, "cuGraphAddMemsetNode"};
+static SHIM_BODY CUresult main_cuGraphAddMemsetNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_MEMSET_NODE_PARAMS *memsetParams, CUcontext ctx)
+{
+	return wrap_cuGraphAddMemsetNode(phGraphNode, hGraph, dependencies, numDependencies, memsetParams, ctx, &target_cuGraphAddMemsetNode);
+}
+
+SHIM_ENTRY(cuGraphAddMemsetNode, main_cuGraphAddMemsetNode);
+
+static __attribute__((noinline, cold)) CUresult other_cuGraphAddMemsetNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_MEMSET_NODE_PARAMS *memsetParams, CUcontext ctx, struct shim_target *target)
+{
+	return wrap_cuGraphAddMemsetNode(phGraphNode, hGraph, dependencies, numDependencies, memsetParams, ctx, target);
+}
+
+static struct shim_target second_cuGraphAddMemsetNode = {NULL, "cuGraphAddMemsetNode"};
+static CUresult copy_cuGraphAddMemsetNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_MEMSET_NODE_PARAMS *memsetParams, CUcontext ctx)
+{
+	return other_cuGraphAddMemsetNode(phGraphNode, hGraph, dependencies, numDependencies, memsetParams, ctx, &second_cuGraphAddMemsetNode);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGraphMemsetNodeGetParams(CUgraphNode hNode, CUDA_MEMSET_NODE_PARAMS *nodeParams, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode hNode, CUDA_MEMSET_NODE_PARAMS *nodeParams) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hNode, nodeParams);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)hNode;
+	w[1] = (uint64_t)(uintptr_t)nodeParams;
+	struct shim_call c;
+	if (!shim_enter(&c, 5280, w, 2, 0)) {
+		CUresult ret = real(hNode, nodeParams);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hNode, nodeParams);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_piece(&c, 1, PIECE_OUT, nodeParams, 40, true);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGraphMemsetNodeGetParams = {NULL, "cuGraphMemsetNodeGetParams"};
+static SHIM_BODY CUresult main_cuGraphMemsetNodeGetParams(CUgraphNode hNode, CUDA_MEMSET_NODE_PARAMS *nodeParams)
+{
+	return wrap_cuGraphMemsetNodeGetParams(hNode, nodeParams, &target_cuGraphMemsetNodeGetParams);
+}
+
+SHIM_ENTRY(cuGraphMemsetNodeGetParams, main_cuGraphMemsetNodeGetParams);
+
+static __attribute__((noinline, cold)) CUresult other_cuGraphMemsetNodeGetParams(CUgraphNode hNode, CUDA_MEMSET_NODE_PARAMS *nodeParams, struct shim_target *target)
+{
+	return wrap_cuGraphMemsetNodeGetParams(hNode, nodeParams, target);
+}
+
+static struct shim_target second_cuGraphMemsetNodeGetParams = {NULL, "cuGraphMemsetNodeGetParams"};
+static CUresult copy_cuGraphMemsetNodeGetParams(CUgraphNode hNode, CUDA_MEMSET_NODE_PARAMS *nodeParams)
+{
+	return other_cuGraphMemsetNodeGetParams(hNode, nodeParams, &second_cuGraphMemsetNodeGetParams);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGraphMemsetNodeSetParams(CUgraphNode hNode, const CUDA_MEMSET_NODE_PARAMS *nodeParams, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode hNode, const CUDA_MEMSET_NODE_PARAMS *nodeParams) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hNode, nodeParams);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)hNode;
+	w[1] = (uint64_t)(uintptr_t)nodeParams;
+	struct shim_call c;
+	if (!shim_enter(&c, 5281, w, 2, 0)) {
+		CUresult ret = real(hNode, nodeParams);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hNode, nodeParams);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	shim_piece(&c, 1, 0, nodeParams, 40, ok);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGraphMemsetNodeSetParams = {NULL, "cuGraphMemsetNodeSetParams"};
+static SHIM_BODY CUresult main_cuGraphMemsetNodeSetParams(CUgraphNode hNode, const CUDA_MEMSET_NODE_PARAMS *nodeParams)
+{
+	return wrap_cuGraphMemsetNodeSetParams(hNode, nodeParams, &target_cuGraphMemsetNodeSetParams);
+}
+
+SHIM_ENTRY(cuGraphMemsetNodeSetParams, main_cuGraphMemsetNodeSetParams);
+
+static __attribute__((noinline, cold)) CUresult other_cuGraphMemsetNodeSetParams(CUgraphNode hNode, const CUDA_MEMSET_NODE_PARAMS *nodeParams, struct shim_target *target)
+{
+	return wrap_cuGraphMemsetNodeSetParams(hNode, nodeParams, target);
+}
+
+static struct shim_target second_cuGraphMemsetNodeSetParams = {NULL, "cuGraphMemsetNodeSetParams"};
+static CUresult copy_cuGraphMemsetNodeSetParams(CUgraphNode hNode, const CUDA_MEMSET_NODE_PARAMS *nodeParams)
+{
+	return other_cuGraphMemsetNodeSetParams(hNode, nodeParams, &second_cuGraphMemsetNodeSetParams);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGraphAddHostNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_HOST_NODE_PARAMS *nodeParams, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_HOST_NODE_PARAMS *nodeParams) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+	uint64_t w[5];
+	w[0] = (uint64_t)(uintptr_t)phGraphNode;
+	w[1] = (uint64_t)(uintptr_t)hGraph;
+	w[2] = (uint64_t)(uintptr_t)dependencies;
+	w[3] = (uint64_t)numDependencies;
+	w[4] = (uint64_t)(uintptr_t)nodeParams;
+	struct shim_call c;
+	if (!shim_enter(&c, 5282, w, 5, 16)) {
+		CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 0, phGraphNode, 8);
+	shim_in(&c, 2, dependencies, 8ULL * (uint64_t)numDependencies, ok);
+	shim_piece(&c, 4, 0, nodeParams, 16, ok);
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 2, 0, dependencies, 8ULL * (uint64_t)numDependencies);
+	}
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGraphAddHostNode = {NULL, "cuGraphAddHostNode"};
+static SHIM_BODY CUresult main_cuGraphAddHostNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_HOST_NODE_PARAMS *nodeParams)
+{
+	return wrap_cuGraphAddHostNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams, &target_cuGraphAddHostNode);
+}
+
+SHIM_ENTRY(cuGraphAddHostNode, main_cuGraphAddHostNode);
+
+static __attribute__((noinline, cold)) CUresult other_cuGraphAddHostNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_HOST_NODE_PARAMS *nodeParams, struct shim_target *target)
+{
+	return wrap_cuGraphAddHostNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams, target);
+}
+
+static struct shim_target second_cuGraphAddHostNode = {NULL, "cuGraphAddHostNode"};
+static CUresult copy_cuGraphAddHostNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_HOST_NODE_PARAMS *nodeParams)
+{
+	return other_cuGraphAddHostNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams, &second_cuGraphAddHostNode);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGraphHostNodeGetParams(CUgraphNode hNode, CUDA_HOST_NODE_PARAMS *nodeParams, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode hNode, CUDA_HOST_NODE_PARAMS *nodeParams) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hNode, nodeParams);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)hNode;
+	w[1] = (uint64_t)(uintptr_t)nodeParams;
+	struct shim_call c;
+	if (!shim_enter(&c, 5283, w, 2, 0)) {
+		CUresult ret = real(hNode, nodeParams);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hNode, nodeParams);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_piece(&c, 1, PIECE_OUT, nodeParams, 16, true);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGraphHostNodeGetParams = {NULL, "cuGraphHostNodeGetParams"};
+static SHIM_BODY CUresult main_cuGraphHostNodeGetParams(CUgraphNode hNode, CUDA_HOST_NODE_PARAMS *nodeParams)
+{
+	return wrap_cuGraphHostNodeGetParams(hNode, nodeParams, &target_cuGraphHostNodeGetParams);
+}
+
+SHIM_ENTRY(cuGraphHostNodeGetParams, main_cuGraphHostNodeGetParams);
+
+static __attribute__((noinline, cold)) CUresult other_cuGraphHostNodeGetParams(CUgraphNode hNode, CUDA_HOST_NODE_PARAMS *nodeParams, struct shim_target *target)
+{
+	return wrap_cuGraphHostNodeGetParams(hNode, nodeParams, target);
+}
+
+static struct shim_target second_cuGraphHostNodeGetParams = {NULL, "cuGraphHostNodeGetParams"};
+static CUresult copy_cuGraphHostNodeGetParams(CUgraphNode hNode, CUDA_HOST_NODE_PARAMS *nodeParams)
+{
+	return other_cuGraphHostNodeGetParams(hNode, nodeParams, &second_cuGraphHostNodeGetParams);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGraphHostNodeSetParams(CUgraphNode hNode, const CUDA_HOST_NODE_PARAMS *nodeParams, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode hNode, const CUDA_HOST_NODE_PARAMS *nodeParams) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hNode, nodeParams);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)hNode;
+	w[1] = (uint64_t)(uintptr_t)nodeParams;
+	struct shim_call c;
+	if (!shim_enter(&c, 5284, w, 2, 0)) {
+		CUresult ret = real(hNode, nodeParams);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hNode, nodeParams);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	shim_piece(&c, 1, 0, nodeParams, 16, ok);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGraphHostNodeSetParams = {NULL, "cuGraphHostNodeSetParams"};
+static SHIM_BODY CUresult main_cuGraphHostNodeSetParams(CUgraphNode hNode, const CUDA_HOST_NODE_PARAMS *nodeParams)
+{
+	return wrap_cuGraphHostNodeSetParams(hNode, nodeParams, &target_cuGraphHostNodeSetParams);
+}
+
+SHIM_ENTRY(cuGraphHostNodeSetParams, main_cuGraphHostNodeSetParams);
+
+static __attribute__((noinline, cold)) CUresult other_cuGraphHostNodeSetParams(CUgraphNode hNode, const CUDA_HOST_NODE_PARAMS *nodeParams, struct shim_target *target)
+{
+	return wrap_cuGraphHostNodeSetParams(hNode, nodeParams, target);
+}
+
+static struct shim_target second_cuGraphHostNodeSetParams = {NULL, "cuGraphHostNodeSetParams"};
+static CUresult copy_cuGraphHostNodeSetParams(CUgraphNode hNode, const CUDA_HOST_NODE_PARAMS *nodeParams)
+{
+	return other_cuGraphHostNodeSetParams(hNode, nodeParams, &second_cuGraphHostNodeSetParams);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGraphAddChildGraphNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraph childGraph, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraph childGraph) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(phGraphNode, hGraph, dependencies, numDependencies, childGraph);
+	uint64_t w[5];
+	w[0] = (uint64_t)(uintptr_t)phGraphNode;
+	w[1] = (uint64_t)(uintptr_t)hGraph;
+	w[2] = (uint64_t)(uintptr_t)dependencies;
+	w[3] = (uint64_t)numDependencies;
+	w[4] = (uint64_t)(uintptr_t)childGraph;
+	struct shim_call c;
+	if (!shim_enter(&c, 5285, w, 5, 16)) {
+		CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, childGraph);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, childGraph);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 0, phGraphNode, 8);
+	shim_in(&c, 2, dependencies, 8ULL * (uint64_t)numDependencies, ok);
+	if (ok) {
+		shim_graph_copied(hGraph, childGraph);
+	}
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 2, 0, dependencies, 8ULL * (uint64_t)numDependencies);
+	}
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGraphAddChildGraphNode = {NULL, "cuGraphAddChildGraphNode"};
+static SHIM_BODY CUresult main_cuGraphAddChildGraphNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraph childGraph)
+{
+	return wrap_cuGraphAddChildGraphNode(phGraphNode, hGraph, dependencies, numDependencies, childGraph, &target_cuGraphAddChildGraphNode);
+}
+
+SHIM_ENTRY(cuGraphAddChildGraphNode, main_cuGraphAddChildGraphNode);
+
+static __attribute__((noinline, cold)) CUresult other_cuGraphAddChildGraphNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraph childGraph, struct shim_target *target)
+{
+	return wrap_cuGraphAddChildGraphNode(phGraphNode, hGraph, dependencies, numDependencies, childGraph, target);
+}
+
+static struct shim_target second_cuGraphAddChildGraphNode = {NULL, "cuGraphAddChildGraphNode"};
+static CUresult copy_cuGraphAddChildGraphNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraph childGraph)
+{
+	return other_cuGraphAddChildGraphNode(phGraphNode, hGraph, dependencies, numDependencies, childGraph, &second_cuGraphAddChildGraphNode);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGraphChildGraphNodeGetGraph(CUgraphNode hNode, CUgraph *phGraph, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode hNode, CUgraph *phGraph) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hNode, phGraph);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)hNode;
+	w[1] = (uint64_t)(uintptr_t)phGraph;
+	struct shim_call c;
+	if (!shim_enter(&c, 5286, w, 2, 16)) {
+		CUresult ret = real(hNode, phGraph);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hNode, phGraph);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 1, phGraph, 8);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGraphChildGraphNodeGetGraph = {NULL, "cuGraphChildGraphNodeGetGraph"};
+static SHIM_BODY CUresult main_cuGraphChildGraphNodeGetGraph(CUgraphNode hNode, CUgraph *phGraph)
+{
+	return wrap_cuGraphChildGraphNodeGetGraph(hNode, phGraph, &target_cuGraphChildGraphNodeGetGraph);
+}
+
+SHIM_ENTRY(cuGraphChildGraphNodeGetGraph, main_cuGraphChildGraphNodeGetGraph);
+
+static __attribute__((noinline, cold)) CUresult other_cuGraphChildGraphNodeGetGraph(CUgraphNode hNode, CUgraph *phGraph, struct shim_target *target)
+{
+	return wrap_cuGraphChildGraphNodeGetGraph(hNode, phGraph, target);
+}
+
+static struct shim_target second_cuGraphChildGraphNodeGetGraph = {NULL, "cuGraphChildGraphNodeGetGraph"};
+static CUresult copy_cuGraphChildGraphNodeGetGraph(CUgraphNode hNode, CUgraph *phGraph)
+{
+	return other_cuGraphChildGraphNodeGetGraph(hNode, phGraph, &second_cuGraphChildGraphNodeGetGraph);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGraphAddEmptyNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(phGraphNode, hGraph, dependencies, numDependencies);
+	uint64_t w[4];
+	w[0] = (uint64_t)(uintptr_t)phGraphNode;
+	w[1] = (uint64_t)(uintptr_t)hGraph;
+	w[2] = (uint64_t)(uintptr_t)dependencies;
+	w[3] = (uint64_t)numDependencies;
+	struct shim_call c;
+	if (!shim_enter(&c, 5287, w, 4, 16)) {
+		CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 0, phGraphNode, 8);
+	shim_in(&c, 2, dependencies, 8ULL * (uint64_t)numDependencies, ok);
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 2, 0, dependencies, 8ULL * (uint64_t)numDependencies);
+	}
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGraphAddEmptyNode = {NULL, "cuGraphAddEmptyNode"};
+static SHIM_BODY CUresult main_cuGraphAddEmptyNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies)
+{
+	return wrap_cuGraphAddEmptyNode(phGraphNode, hGraph, dependencies, numDependencies, &target_cuGraphAddEmptyNode);
+}
+
+SHIM_ENTRY(cuGraphAddEmptyNode, main_cuGraphAddEmptyNode);
+
+static __attribute__((noinline, cold)) CUresult other_cuGraphAddEmptyNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, struct shim_target *target)
+{
+	return wrap_cuGraphAddEmptyNode(phGraphNode, hGraph, dependencies, numDependencies, target);
+}
+
+static struct shim_target second_cuGraphAddEmptyNode = {NULL, "cuGraphAddEmptyNode"};
+static CUresult copy_cuGraphAddEmptyNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies)
+{
+	return other_cuGraphAddEmptyNode(phGraphNode, hGraph, dependencies, numDependencies, &second_cuGraphAddEmptyNode);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGraphAddEventRecordNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUevent event, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUevent event) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(phGraphNode, hGraph, dependencies, numDependencies, event);
+	uint64_t w[5];
+	w[0] = (uint64_t)(uintptr_t)phGraphNode;
+	w[1] = (uint64_t)(uintptr_t)hGraph;
+	w[2] = (uint64_t)(uintptr_t)dependencies;
+	w[3] = (uint64_t)numDependencies;
+	w[4] = (uint64_t)(uintptr_t)event;
+	struct shim_call c;
+	if (!shim_enter(&c, 5288, w, 5, 16)) {
+		CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, event);
+		shim_leave();
+		return ret;
+	}
+	uint64_t until = shim_order();
+	shim_commit(&c);
+	CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, event);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 0, phGraphNode, 8);
+	shim_in(&c, 2, dependencies, 8ULL * (uint64_t)numDependencies, ok);
+	if (ok) {
+		shim_event_recorded(event, NULL, until);
+	}
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 2, 0, dependencies, 8ULL * (uint64_t)numDependencies);
+	}
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGraphAddEventRecordNode = {NULL, "cuGraphAddEventRecordNode"};
+static SHIM_BODY CUresult main_cuGraphAddEventRecordNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUevent event)
+{
+	return wrap_cuGraphAddEventRecordNode(phGraphNode, hGraph, dependencies, numDependencies, event, &target_cuGraphAddEventRecordNode);
+}
+
+SHIM_ENTRY(cuGraphAddEventRecordNode, main_cuGraphAddEventRecordNode);
+
+static __attribute__((noinline, cold)) CUresult other_cuGraphAddEventRecordNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUevent event, struct shim_target *target)
+{
+	return wrap_cuGraphAddEventRecordNode(phGraphNode, hGraph, dependencies, numDependencies, event, target);
+}
+
+static struct shim_target second_cuGraphAddEventRecordNode = {NULL, "cuGraphAddEventRecordNode"};
+static CUresult copy_cuGraphAddEventRecordNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUevent event)
+{
+	return other_cuGraphAddEventRecordNode(phGraphNode, hGraph, dependencies, numDependencies, event, &second_cuGraphAddEventRecordNode);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGraphEventRecordNodeGetEvent(CUgraphNode hNode, CUevent *event_out, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode hNode, CUevent *event_out) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hNode, event_out);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)hNode;
+	w[1] = (uint64_t)(uintptr_t)event_out;
+	struct shim_call c;
+	if (!shim_enter(&c, 5289, w, 2, 16)) {
+		CUresult ret = real(hNode, event_out);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hNode, event_out);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 1, event_out, 8);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGraphEventRecordNodeGetEvent = {NULL, "cuGraphEventRecordNodeGetEvent"};
+static SHIM_BODY CUresult main_cuGraphEventRecordNodeGetEvent(CUgraphNode hNode, CUevent *event_out)
+{
+	return wrap_cuGraphEventRecordNodeGetEvent(hNode, event_out, &target_cuGraphEventRecordNodeGetEvent);
+}
+
+SHIM_ENTRY(cuGraphEventRecordNodeGetEvent, main_cuGraphEventRecordNodeGetEvent);
+
+static __attribute__((noinline, cold)) CUresult other_cuGraphEventRecordNodeGetEvent(CUgraphNode hNode, CUevent *event_out, struct shim_target *target)
+{
+	return wrap_cuGraphEventRecordNodeGetEvent(hNode, event_out, target);
+}
+
+static struct shim_target second_cuGraphEventRecordNodeGetEvent = {NULL, "cuGraphEventRecordNodeGetEvent"};
+static CUresult copy_cuGraphEventRecordNodeGetEvent(CUgraphNode hNode, CUevent *event_out)
+{
+	return other_cuGraphEventRecordNodeGetEvent(hNode, event_out, &second_cuGraphEventRecordNodeGetEvent);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGraphEventRecordNodeSetEvent(CUgraphNode hNode, CUevent event, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode hNode, CUevent event) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hNode, event);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)hNode;
+	w[1] = (uint64_t)(uintptr_t)event;
+	struct shim_call c;
+	if (!shim_enter(&c, 5290, w, 2, 0)) {
+		CUresult ret = real(hNode, event);
+		shim_leave();
+		return ret;
+	}
+	uint64_t until = shim_order();
+	shim_commit(&c);
+	CUresult ret = real(hNode, event);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok) {
+		shim_event_recorded(event, NULL, until);
+	}
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGraphEventRecordNodeSetEvent = {NULL, "cuGraphEventRecordNodeSetEvent"};
+static SHIM_BODY CUresult main_cuGraphEventRecordNodeSetEvent(CUgraphNode hNode, CUevent event)
+{
+	return wrap_cuGraphEventRecordNodeSetEvent(hNode, event, &target_cuGraphEventRecordNodeSetEvent);
+}
+
+SHIM_ENTRY(cuGraphEventRecordNodeSetEvent, main_cuGraphEventRecordNodeSetEvent);
+
+static __attribute__((noinline, cold)) CUresult other_cuGraphEventRecordNodeSetEvent(CUgraphNode hNode, CUevent event, struct shim_target *target)
+{
+	return wrap_cuGraphEventRecordNodeSetEvent(hNode, event, target);
+}
+
+static struct shim_target second_cuGraphEventRecordNodeSetEvent = {NULL, "cuGraphEventRecordNodeSetEvent"};
+static CUresult copy_cuGraphEventRecordNodeSetEvent(CUgraphNode hNode, CUevent event)
+{
+	return other_cuGraphEventRecordNodeSetEvent(hNode, event, &second_cuGraphEventRecordNodeSetEvent);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGraphAddEventWaitNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUevent event, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUevent event) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(phGraphNode, hGraph, dependencies, numDependencies, event);
+	uint64_t w[5];
+	w[0] = (uint64_t)(uintptr_t)phGraphNode;
+	w[1] = (uint64_t)(uintptr_t)hGraph;
+	w[2] = (uint64_t)(uintptr_t)dependencies;
+	w[3] = (uint64_t)numDependencies;
+	w[4] = (uint64_t)(uintptr_t)event;
+	struct shim_call c;
+	if (!shim_enter(&c, 5291, w, 5, 16)) {
+		CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, event);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, event);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 0, phGraphNode, 8);
+	shim_in(&c, 2, dependencies, 8ULL * (uint64_t)numDependencies, ok);
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 2, 0, dependencies, 8ULL * (uint64_t)numDependencies);
+	}
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGraphAddEventWaitNode = {NULL, "cuGraphAddEventWaitNode"};
+static SHIM_BODY CUresult main_cuGraphAddEventWaitNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUevent event)
+{
+	return wrap_cuGraphAddEventWaitNode(phGraphNode, hGraph, dependencies, numDependencies, event, &target_cuGraphAddEventWaitNode);
+}
+
+SHIM_ENTRY(cuGraphAddEventWaitNode, main_cuGraphAddEventWaitNode);
+
+static __attribute__((noinline, cold)) CUresult other_cuGraphAddEventWaitNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUevent event, struct shim_target *target)
+{
+	return wrap_cuGraphAddEventWaitNode(phGraphNode, hGraph, dependencies, numDependencies, event, target);
+}
+
+static struct shim_target second_cuGraphAddEventWaitNode = {NULL, "cuGraphAddEventWaitNode"};
+static CUresult copy_cuGraphAddEventWaitNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUevent event)
+{
+	return other_cuGraphAddEventWaitNode(phGraphNode, hGraph, dependencies, numDependencies, event, &second_cuGraphAddEventWaitNode);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGraphEventWaitNodeGetEvent(CUgraphNode hNode, CUevent *event_out, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode hNode, CUevent *event_out) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hNode, event_out);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)hNode;
+	w[1] = (uint64_t)(uintptr_t)event_out;
+	struct shim_call c;
+	if (!shim_enter(&c, 5292, w, 2, 16)) {
+		CUresult ret = real(hNode, event_out);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hNode, event_out);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 1, event_out, 8);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGraphEventWaitNodeGetEvent = {NULL, "cuGraphEventWaitNodeGetEvent"};
+static SHIM_BODY CUresult main_cuGraphEventWaitNodeGetEvent(CUgraphNode hNode, CUevent *event_out)
+{
+	return wrap_cuGraphEventWaitNodeGetEvent(hNode, event_out, &target_cuGraphEventWaitNodeGetEvent);
+}
+
+SHIM_ENTRY(cuGraphEventWaitNodeGetEvent, main_cuGraphEventWaitNodeGetEvent);
+
+static __attribute__((noinline, cold)) CUresult other_cuGraphEventWaitNodeGetEvent(CUgraphNode hNode, CUevent *event_out, struct shim_target *target)
+{
+	return wrap_cuGraphEventWaitNodeGetEvent(hNode, event_out, target);
+}
+
+static struct shim_target second_cuGraphEventWaitNodeGetEvent = {NULL, "cuGraphEventWaitNodeGetEvent"};
+static CUresult copy_cuGraphEventWaitNodeGetEvent(CUgraphNode hNode, CUevent *event_out)
+{
+	return other_cuGraphEventWaitNodeGetEvent(hNode, event_out, &second_cuGraphEventWaitNodeGetEvent);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGraphEventWaitNodeSetEvent(CUgraphNode hNode, CUevent event, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode hNode, CUevent event) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hNode, event);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)hNode;
+	w[1] = (uint64_t)(uintptr_t)event;
+	struct shim_call c;
+	if (!shim_enter(&c, 5293, w, 2, 0)) {
+		CUresult ret = real(hNode, event);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hNode, event);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGraphEventWaitNodeSetEvent = {NULL, "cuGraphEventWaitNodeSetEvent"};
+static SHIM_BODY CUresult main_cuGraphEventWaitNodeSetEvent(CUgraphNode hNode, CUevent event)
+{
+	return wrap_cuGraphEventWaitNodeSetEvent(hNode, event, &target_cuGraphEventWaitNodeSetEvent);
+}
+
+SHIM_ENTRY(cuGraphEventWaitNodeSetEvent, main_cuGraphEventWaitNodeSetEvent);
+
+static __attribute__((noinline, cold)) CUresult other_cuGraphEventWaitNodeSetEvent(CUgraphNode hNode, CUevent event, struct shim_target *target)
+{
+	return wrap_cuGraphEventWaitNodeSetEvent(hNode, event, target);
+}
+
+static struct shim_target second_cuGraphEventWaitNodeSetEvent = {NULL, "cuGraphEventWaitNodeSetEvent"};
+static CUresult copy_cuGraphEventWaitNodeSetEvent(CUgraphNode hNode, CUevent event)
+{
+	return other_cuGraphEventWaitNodeSetEvent(hNode, event, &second_cuGraphEventWaitNodeSetEvent);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGraphAddBatchMemOpNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+	uint64_t w[5];
+	w[0] = (uint64_t)(uintptr_t)phGraphNode;
+	w[1] = (uint64_t)(uintptr_t)hGraph;
+	w[2] = (uint64_t)(uintptr_t)dependencies;
+	w[3] = (uint64_t)numDependencies;
+	w[4] = (uint64_t)(uintptr_t)nodeParams;
+	struct shim_call c;
+	if (!shim_enter(&c, 5300, w, 5, 16)) {
+		CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 0, phGraphNode, 8);
+	shim_in(&c, 2, dependencies, 8ULL * (uint64_t)numDependencies, ok);
+	shim_piece(&c, 4, 0, nodeParams, 32, ok);
+	if (ok && nodeParams != NULL) {
+		if (48 * (uint64_t)nodeParams->count <= RING_INLINE)
+			shim_far(&c, 4, 0, 1, (const void *)(uintptr_t)nodeParams->paramArray, 48 * (uint64_t)nodeParams->count);
+	}
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 2, 0, dependencies, 8ULL * (uint64_t)numDependencies);
+		if (ok && nodeParams != NULL)
+			shim_large(c.seq, 4, 1, (const void *)(uintptr_t)nodeParams->paramArray, 48 * (uint64_t)nodeParams->count);
+	}
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGraphAddBatchMemOpNode = {NULL, "cuGraphAddBatchMemOpNode"};
+static SHIM_BODY CUresult main_cuGraphAddBatchMemOpNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams)
+{
+	return wrap_cuGraphAddBatchMemOpNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams, &target_cuGraphAddBatchMemOpNode);
+}
+
+SHIM_ENTRY(cuGraphAddBatchMemOpNode, main_cuGraphAddBatchMemOpNode);
+
+static __attribute__((noinline, cold)) CUresult other_cuGraphAddBatchMemOpNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams, struct shim_target *target)
+{
+	return wrap_cuGraphAddBatchMemOpNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams, target);
+}
+
+static struct shim_target second_cuGraphAddBatchMemOpNode = {NULL, "cuGraphAddBatchMemOpNode"};
+static CUresult copy_cuGraphAddBatchMemOpNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams)
+{
+	return other_cuGraphAddBatchMemOpNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams, &second_cuGraphAddBatchMemOpNode);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGraphBatchMemOpNodeGetParams(CUgraphNode hNode, CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams_out, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode hNode, CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams_out) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hNode, nodeParams_out);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)hNode;
+	w[1] = (uint64_t)(uintptr_t)nodeParams_out;
+	struct shim_call c;
+	if (!shim_enter(&c, 5301, w, 2, 0)) {
+		CUresult ret = real(hNode, nodeParams_out);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hNode, nodeParams_out);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_piece(&c, 1, PIECE_OUT, nodeParams_out, 32, true);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGraphBatchMemOpNodeGetParams = {NULL, "cuGraphBatchMemOpNodeGetParams"};
+static SHIM_BODY CUresult main_cuGraphBatchMemOpNodeGetParams(CUgraphNode hNode, CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams_out)
+{
+	return wrap_cuGraphBatchMemOpNodeGetParams(hNode, nodeParams_out, &target_cuGraphBatchMemOpNodeGetParams);
+}
+
+SHIM_ENTRY(cuGraphBatchMemOpNodeGetParams, main_cuGraphBatchMemOpNodeGetParams);
+
+static __attribute__((noinline, cold)) CUresult other_cuGraphBatchMemOpNodeGetParams(CUgraphNode hNode, CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams_out, struct shim_target *target)
+{
+	return wrap_cuGraphBatchMemOpNodeGetParams(hNode, nodeParams_out, target);
+}
+
+static struct shim_target second_cuGraphBatchMemOpNodeGetParams = {NULL, "cuGraphBatchMemOpNodeGetParams"};
+static CUresult copy_cuGraphBatchMemOpNodeGetParams(CUgraphNode hNode, CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams_out)
+{
+	return other_cuGraphBatchMemOpNodeGetParams(hNode, nodeParams_out, &second_cuGraphBatchMemOpNodeGetParams);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGraphBatchMemOpNodeSetParams(CUgraphNode hNode, const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode hNode, const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hNode, nodeParams);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)hNode;
+	w[1] = (uint64_t)(uintptr_t)nodeParams;
+	struct shim_call c;
+	if (!shim_enter(&c, 5302, w, 2, 0)) {
+		CUresult ret = real(hNode, nodeParams);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hNode, nodeParams);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	shim_piece(&c, 1, 0, nodeParams, 32, ok);
+	if (ok && nodeParams != NULL) {
+		if (48 * (uint64_t)nodeParams->count <= RING_INLINE)
+			shim_far(&c, 1, 0, 1, (const void *)(uintptr_t)nodeParams->paramArray, 48 * (uint64_t)nodeParams->count);
+	}
+	shim_exit(&c);
+	if (ok) {
+		if (ok && nodeParams != NULL)
+			shim_large(c.seq, 1, 1, (const void *)(uintptr_t)nodeParams->paramArray, 48 * (uint64_t)nodeParams->count);
+	}
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGraphBatchMemOpNodeSetParams = {NULL, "cuGraphBatchMemOpNodeSetParams"};
+static SHIM_BODY CUresult main_cuGraphBatchMemOpNodeSetParams(CUgraphNode hNode, const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams)
+{
+	return wrap_cuGraphBatchMemOpNodeSetParams(hNode, nodeParams, &target_cuGraphBatchMemOpNodeSetParams);
+}
+
+SHIM_ENTRY(cuGraphBatchMemOpNodeSetParams, main_cuGraphBatchMemOpNodeSetParams);
+
+static __attribute__((noinline, cold)) CUresult other_cuGraphBatchMemOpNodeSetParams(CUgraphNode hNode, const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams, struct shim_target *target)
+{
+	return wrap_cuGraphBatchMemOpNodeSetParams(hNode, nodeParams, target);
+}
+
+static struct shim_target second_cuGraphBatchMemOpNodeSetParams = {NULL, "cuGraphBatchMemOpNodeSetParams"};
+static CUresult copy_cuGraphBatchMemOpNodeSetParams(CUgraphNode hNode, const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams)
+{
+	return other_cuGraphBatchMemOpNodeSetParams(hNode, nodeParams, &second_cuGraphBatchMemOpNodeSetParams);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGraphExecBatchMemOpNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hGraphExec, hNode, nodeParams);
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)hGraphExec;
+	w[1] = (uint64_t)(uintptr_t)hNode;
+	w[2] = (uint64_t)(uintptr_t)nodeParams;
+	struct shim_call c;
+	if (!shim_enter(&c, 5303, w, 3, 0)) {
+		CUresult ret = real(hGraphExec, hNode, nodeParams);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hGraphExec, hNode, nodeParams);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	shim_piece(&c, 2, 0, nodeParams, 32, ok);
+	if (ok && nodeParams != NULL) {
+		if (48 * (uint64_t)nodeParams->count <= RING_INLINE)
+			shim_far(&c, 2, 0, 1, (const void *)(uintptr_t)nodeParams->paramArray, 48 * (uint64_t)nodeParams->count);
+	}
+	shim_exit(&c);
+	if (ok) {
+		if (ok && nodeParams != NULL)
+			shim_large(c.seq, 2, 1, (const void *)(uintptr_t)nodeParams->paramArray, 48 * (uint64_t)nodeParams->count);
+	}
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGraphExecBatchMemOpNodeSetParams = {NULL, "cuGraphExecBatchMemOpNodeSetParams"};
+static SHIM_BODY CUresult main_cuGraphExecBatchMemOpNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams)
+{
+	return wrap_cuGraphExecBatchMemOpNodeSetParams(hGraphExec, hNode, nodeParams, &target_cuGraphExecBatchMemOpNodeSetParams);
+}
+
+SHIM_ENTRY(cuGraphExecBatchMemOpNodeSetParams, main_cuGraphExecBatchMemOpNodeSetParams);
+
+static __attribute__((noinline, cold)) CUresult other_cuGraphExecBatchMemOpNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams, struct shim_target *target)
+{
+	return wrap_cuGraphExecBatchMemOpNodeSetParams(hGraphExec, hNode, nodeParams, target);
+}
+
+static struct shim_target second_cuGraphExecBatchMemOpNodeSetParams = {NULL, "cuGraphExecBatchMemOpNodeSetParams"};
+static CUresult copy_cuGraphExecBatchMemOpNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams)
+{
+	return other_cuGraphExecBatchMemOpNodeSetParams(hGraphExec, hNode, nodeParams, &second_cuGraphExecBatchMemOpNodeSetParams);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGraphAddMemAllocNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUDA_MEM_ALLOC_NODE_PARAMS *nodeParams, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUDA_MEM_ALLOC_NODE_PARAMS *nodeParams) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+	uint64_t w[5];
+	w[0] = (uint64_t)(uintptr_t)phGraphNode;
+	w[1] = (uint64_t)(uintptr_t)hGraph;
+	w[2] = (uint64_t)(uintptr_t)dependencies;
+	w[3] = (uint64_t)numDependencies;
+	w[4] = (uint64_t)(uintptr_t)nodeParams;
+	struct shim_call c;
+	if (!shim_enter(&c, 5304, w, 5, 16 + shim_piece_room(nodeParams, 120))) {
+		CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+		shim_leave();
+		return ret;
+	}
+	shim_piece(&c, 4, 0, nodeParams, 120, false);
+	shim_commit(&c);
+	CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 0, phGraphNode, 8);
+	shim_in(&c, 2, dependencies, 8ULL * (uint64_t)numDependencies, ok);
+	if (ok)
+		shim_piece(&c, 4, PIECE_OUT, nodeParams, 120, true);
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 2, 0, dependencies, 8ULL * (uint64_t)numDependencies);
+	}
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGraphAddMemAllocNode = {NULL, "cuGraphAddMemAllocNode"};
+static SHIM_BODY CUresult main_cuGraphAddMemAllocNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUDA_MEM_ALLOC_NODE_PARAMS *nodeParams)
+{
+	return wrap_cuGraphAddMemAllocNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams, &target_cuGraphAddMemAllocNode);
+}
+
+SHIM_ENTRY(cuGraphAddMemAllocNode, main_cuGraphAddMemAllocNode);
+
+static __attribute__((noinline, cold)) CUresult other_cuGraphAddMemAllocNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUDA_MEM_ALLOC_NODE_PARAMS *nodeParams, struct shim_target *target)
+{
+	return wrap_cuGraphAddMemAllocNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams, target);
+}
+
+static struct shim_target second_cuGraphAddMemAllocNode = {NULL, "cuGraphAddMemAllocNode"};
+static CUresult copy_cuGraphAddMemAllocNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUDA_MEM_ALLOC_NODE_PARAMS *nodeParams)
+{
+	return other_cuGraphAddMemAllocNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams, &second_cuGraphAddMemAllocNode);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGraphMemAllocNodeGetParams(CUgraphNode hNode, CUDA_MEM_ALLOC_NODE_PARAMS *params_out, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode hNode, CUDA_MEM_ALLOC_NODE_PARAMS *params_out) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hNode, params_out);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)hNode;
+	w[1] = (uint64_t)(uintptr_t)params_out;
+	struct shim_call c;
+	if (!shim_enter(&c, 5305, w, 2, 0)) {
+		CUresult ret = real(hNode, params_out);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hNode, params_out);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_piece(&c, 1, PIECE_OUT, params_out, 120, true);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGraphMemAllocNodeGetParams = {NULL, "cuGraphMemAllocNodeGetParams"};
+static SHIM_BODY CUresult main_cuGraphMemAllocNodeGetParams(CUgraphNode hNode, CUDA_MEM_ALLOC_NODE_PARAMS *params_out)
+{
+	return wrap_cuGraphMemAllocNodeGetParams(hNode, params_out, &target_cuGraphMemAllocNodeGetParams);
+}
+
+SHIM_ENTRY(cuGraphMemAllocNodeGetParams, main_cuGraphMemAllocNodeGetParams);
+
+static __attribute__((noinline, cold)) CUresult other_cuGraphMemAllocNodeGetParams(CUgraphNode hNode, CUDA_MEM_ALLOC_NODE_PARAMS *params_out, struct shim_target *target)
+{
+	return wrap_cuGraphMemAllocNodeGetParams(hNode, params_out, target);
+}
+
+static struct shim_target second_cuGraphMemAllocNodeGetParams = {NULL, "cuGraphMemAllocNodeGetParams"};
+static CUresult copy_cuGraphMemAllocNodeGetParams(CUgraphNode hNode, CUDA_MEM_ALLOC_NODE_PARAMS *params_out)
+{
+	return other_cuGraphMemAllocNodeGetParams(hNode, params_out, &second_cuGraphMemAllocNodeGetParams);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGraphAddMemFreeNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUdeviceptr dptr, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUdeviceptr dptr) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(phGraphNode, hGraph, dependencies, numDependencies, dptr);
+	uint64_t w[5];
+	w[0] = (uint64_t)(uintptr_t)phGraphNode;
+	w[1] = (uint64_t)(uintptr_t)hGraph;
+	w[2] = (uint64_t)(uintptr_t)dependencies;
+	w[3] = (uint64_t)numDependencies;
+	w[4] = (uint64_t)dptr;
+	struct shim_call c;
+	if (!shim_enter(&c, 5306, w, 5, 16)) {
+		CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, dptr);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, dptr);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 0, phGraphNode, 8);
+	shim_in(&c, 2, dependencies, 8ULL * (uint64_t)numDependencies, ok);
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 2, 0, dependencies, 8ULL * (uint64_t)numDependencies);
+	}
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGraphAddMemFreeNode = {NULL, "cuGraphAddMemFreeNode"};
+static SHIM_BODY CUresult main_cuGraphAddMemFreeNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUdeviceptr dptr)
+{
+	return wrap_cuGraphAddMemFreeNode(phGraphNode, hGraph, dependencies, numDependencies, dptr, &target_cuGraphAddMemFreeNode);
+}
+
+SHIM_ENTRY(cuGraphAddMemFreeNode, main_cuGraphAddMemFreeNode);
+
+static __attribute__((noinline, cold)) CUresult other_cuGraphAddMemFreeNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUdeviceptr dptr, struct shim_target *target)
+{
+	return wrap_cuGraphAddMemFreeNode(phGraphNode, hGraph, dependencies, numDependencies, dptr, target);
+}
+
+static struct shim_target second_cuGraphAddMemFreeNode = {NULL, "cuGraphAddMemFreeNode"};
+static CUresult copy_cuGraphAddMemFreeNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUdeviceptr dptr)
+{
+	return other_cuGraphAddMemFreeNode(phGraphNode, hGraph, dependencies, numDependencies, dptr, &second_cuGraphAddMemFreeNode);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGraphMemFreeNodeGetParams(CUgraphNode hNode, CUdeviceptr *dptr_out, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode hNode, CUdeviceptr *dptr_out) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hNode, dptr_out);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)hNode;
+	w[1] = (uint64_t)(uintptr_t)dptr_out;
+	struct shim_call c;
+	if (!shim_enter(&c, 5307, w, 2, 16)) {
+		CUresult ret = real(hNode, dptr_out);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hNode, dptr_out);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 1, dptr_out, 8);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGraphMemFreeNodeGetParams = {NULL, "cuGraphMemFreeNodeGetParams"};
+static SHIM_BODY CUresult main_cuGraphMemFreeNodeGetParams(CUgraphNode hNode, CUdeviceptr *dptr_out)
+{
+	return wrap_cuGraphMemFreeNodeGetParams(hNode, dptr_out, &target_cuGraphMemFreeNodeGetParams);
+}
+
+SHIM_ENTRY(cuGraphMemFreeNodeGetParams, main_cuGraphMemFreeNodeGetParams);
+
+static __attribute__((noinline, cold)) CUresult other_cuGraphMemFreeNodeGetParams(CUgraphNode hNode, CUdeviceptr *dptr_out, struct shim_target *target)
+{
+	return wrap_cuGraphMemFreeNodeGetParams(hNode, dptr_out, target);
+}
+
+static struct shim_target second_cuGraphMemFreeNodeGetParams = {NULL, "cuGraphMemFreeNodeGetParams"};
+static CUresult copy_cuGraphMemFreeNodeGetParams(CUgraphNode hNode, CUdeviceptr *dptr_out)
+{
+	return other_cuGraphMemFreeNodeGetParams(hNode, dptr_out, &second_cuGraphMemFreeNodeGetParams);
 }
 
 static inline __attribute__((always_inline)) CUresult wrap_cuDeviceGraphMemTrim(CUdevice device, struct shim_target *target)
@@ -10811,6 +12586,53 @@ static CUresult copy_cuGraphClone(CUgraph *phGraphClone, CUgraph originalGraph)
 	return other_cuGraphClone(phGraphClone, originalGraph, &second_cuGraphClone);
 }
 
+static inline __attribute__((always_inline)) CUresult wrap_cuGraphNodeFindInClone(CUgraphNode *phNode, CUgraphNode hOriginalNode, CUgraph hClonedGraph, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode *phNode, CUgraphNode hOriginalNode, CUgraph hClonedGraph) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(phNode, hOriginalNode, hClonedGraph);
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)phNode;
+	w[1] = (uint64_t)(uintptr_t)hOriginalNode;
+	w[2] = (uint64_t)(uintptr_t)hClonedGraph;
+	struct shim_call c;
+	if (!shim_enter(&c, 5312, w, 3, 16)) {
+		CUresult ret = real(phNode, hOriginalNode, hClonedGraph);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(phNode, hOriginalNode, hClonedGraph);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 0, phNode, 8);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGraphNodeFindInClone = {NULL, "cuGraphNodeFindInClone"};
+static SHIM_BODY CUresult main_cuGraphNodeFindInClone(CUgraphNode *phNode, CUgraphNode hOriginalNode, CUgraph hClonedGraph)
+{
+	return wrap_cuGraphNodeFindInClone(phNode, hOriginalNode, hClonedGraph, &target_cuGraphNodeFindInClone);
+}
+
+SHIM_ENTRY(cuGraphNodeFindInClone, main_cuGraphNodeFindInClone);
+
+static __attribute__((noinline, cold)) CUresult other_cuGraphNodeFindInClone(CUgraphNode *phNode, CUgraphNode hOriginalNode, CUgraph hClonedGraph, struct shim_target *target)
+{
+	return wrap_cuGraphNodeFindInClone(phNode, hOriginalNode, hClonedGraph, target);
+}
+
+static struct shim_target second_cuGraphNodeFindInClone = {NULL, "cuGraphNodeFindInClone"};
+static CUresult copy_cuGraphNodeFindInClone(CUgraphNode *phNode, CUgraphNode hOriginalNode, CUgraph hClonedGraph)
+{
+	return other_cuGraphNodeFindInClone(phNode, hOriginalNode, hClonedGraph, &second_cuGraphNodeFindInClone);
+}
+
 static inline __attribute__((always_inline)) CUresult wrap_cuGraphNodeGetType(CUgraphNode hNode, CUgraphNodeType *type, struct shim_target *target)
 {
 	CUresult (*real)(CUgraphNode hNode, CUgraphNodeType *type) = shim_real(&target->real, target->name);
@@ -10953,6 +12775,571 @@ static struct shim_target second_cuGraphGetRootNodes = {NULL, "cuGraphGetRootNod
 static CUresult copy_cuGraphGetRootNodes(CUgraph hGraph, CUgraphNode *rootNodes, size_t *numRootNodes)
 {
 	return other_cuGraphGetRootNodes(hGraph, rootNodes, numRootNodes, &second_cuGraphGetRootNodes);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGraphGetEdges(CUgraph hGraph, CUgraphNode *from, CUgraphNode *to, size_t *numEdges, struct shim_target *target)
+{
+	CUresult (*real)(CUgraph hGraph, CUgraphNode *from, CUgraphNode *to, size_t *numEdges) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hGraph, from, to, numEdges);
+	uint64_t w[4];
+	w[0] = (uint64_t)(uintptr_t)hGraph;
+	w[1] = (uint64_t)(uintptr_t)from;
+	w[2] = (uint64_t)(uintptr_t)to;
+	w[3] = (uint64_t)(uintptr_t)numEdges;
+	struct shim_call c;
+	if (!shim_enter(&c, 5316, w, 4, 16)) {
+		CUresult ret = real(hGraph, from, to, numEdges);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hGraph, from, to, numEdges);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_piece(&c, 1, PIECE_OUT, from, (numEdges == NULL ? 0 : 8ULL * (uint64_t)*numEdges), true);
+	if (ok)
+		shim_piece(&c, 2, PIECE_OUT, to, (numEdges == NULL ? 0 : 8ULL * (uint64_t)*numEdges), true);
+	if (ok)
+		shim_out(&c, 3, numEdges, 8);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGraphGetEdges = {NULL, "cuGraphGetEdges"};
+static SHIM_BODY CUresult main_cuGraphGetEdges(CUgraph hGraph, CUgraphNode *from, CUgraphNode *to, size_t *numEdges)
+{
+	return wrap_cuGraphGetEdges(hGraph, from, to, numEdges, &target_cuGraphGetEdges);
+}
+
+SHIM_ENTRY(cuGraphGetEdges, main_cuGraphGetEdges);
+
+static __attribute__((noinline, cold)) CUresult other_cuGraphGetEdges(CUgraph hGraph, CUgraphNode *from, CUgraphNode *to, size_t *numEdges, struct shim_target *target)
+{
+	return wrap_cuGraphGetEdges(hGraph, from, to, numEdges, target);
+}
+
+static struct shim_target second_cuGraphGetEdges = {NULL, "cuGraphGetEdges"};
+static CUresult copy_cuGraphGetEdges(CUgraph hGraph, CUgraphNode *from, CUgraphNode *to, size_t *numEdges)
+{
+	return other_cuGraphGetEdges(hGraph, from, to, numEdges, &second_cuGraphGetEdges);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGraphGetEdges_v2(CUgraph hGraph, CUgraphNode *from, CUgraphNode *to, CUgraphEdgeData *edgeData, size_t *numEdges, struct shim_target *target)
+{
+	CUresult (*real)(CUgraph hGraph, CUgraphNode *from, CUgraphNode *to, CUgraphEdgeData *edgeData, size_t *numEdges) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hGraph, from, to, edgeData, numEdges);
+	uint64_t w[5];
+	w[0] = (uint64_t)(uintptr_t)hGraph;
+	w[1] = (uint64_t)(uintptr_t)from;
+	w[2] = (uint64_t)(uintptr_t)to;
+	w[3] = (uint64_t)(uintptr_t)edgeData;
+	w[4] = (uint64_t)(uintptr_t)numEdges;
+	struct shim_call c;
+	if (!shim_enter(&c, 5317, w, 5, 16)) {
+		CUresult ret = real(hGraph, from, to, edgeData, numEdges);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hGraph, from, to, edgeData, numEdges);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_piece(&c, 1, PIECE_OUT, from, (numEdges == NULL ? 0 : 8ULL * (uint64_t)*numEdges), true);
+	if (ok)
+		shim_piece(&c, 2, PIECE_OUT, to, (numEdges == NULL ? 0 : 8ULL * (uint64_t)*numEdges), true);
+	if (ok)
+		shim_piece(&c, 3, PIECE_OUT, edgeData, (numEdges == NULL ? 0 : 8ULL * (uint64_t)*numEdges), true);
+	if (ok)
+		shim_out(&c, 4, numEdges, 8);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGraphGetEdges_v2 = {NULL, "cuGraphGetEdges_v2"};
+static SHIM_BODY CUresult main_cuGraphGetEdges_v2(CUgraph hGraph, CUgraphNode *from, CUgraphNode *to, CUgraphEdgeData *edgeData, size_t *numEdges)
+{
+	return wrap_cuGraphGetEdges_v2(hGraph, from, to, edgeData, numEdges, &target_cuGraphGetEdges_v2);
+}
+
+SHIM_ENTRY(cuGraphGetEdges_v2, main_cuGraphGetEdges_v2);
+
+static __attribute__((noinline, cold)) CUresult other_cuGraphGetEdges_v2(CUgraph hGraph, CUgraphNode *from, CUgraphNode *to, CUgraphEdgeData *edgeData, size_t *numEdges, struct shim_target *target)
+{
+	return wrap_cuGraphGetEdges_v2(hGraph, from, to, edgeData, numEdges, target);
+}
+
+static struct shim_target second_cuGraphGetEdges_v2 = {NULL, "cuGraphGetEdges_v2"};
+static CUresult copy_cuGraphGetEdges_v2(CUgraph hGraph, CUgraphNode *from, CUgraphNode *to, CUgraphEdgeData *edgeData, size_t *numEdges)
+{
+	return other_cuGraphGetEdges_v2(hGraph, from, to, edgeData, numEdges, &second_cuGraphGetEdges_v2);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGraphNodeGetDependencies(CUgraphNode hNode, CUgraphNode *dependencies, size_t *numDependencies, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode hNode, CUgraphNode *dependencies, size_t *numDependencies) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hNode, dependencies, numDependencies);
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)hNode;
+	w[1] = (uint64_t)(uintptr_t)dependencies;
+	w[2] = (uint64_t)(uintptr_t)numDependencies;
+	struct shim_call c;
+	if (!shim_enter(&c, 5318, w, 3, 16)) {
+		CUresult ret = real(hNode, dependencies, numDependencies);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hNode, dependencies, numDependencies);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_piece(&c, 1, PIECE_OUT, dependencies, (numDependencies == NULL ? 0 : 8ULL * (uint64_t)*numDependencies), true);
+	if (ok)
+		shim_out(&c, 2, numDependencies, 8);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGraphNodeGetDependencies = {NULL, "cuGraphNodeGetDependencies"};
+static SHIM_BODY CUresult main_cuGraphNodeGetDependencies(CUgraphNode hNode, CUgraphNode *dependencies, size_t *numDependencies)
+{
+	return wrap_cuGraphNodeGetDependencies(hNode, dependencies, numDependencies, &target_cuGraphNodeGetDependencies);
+}
+
+SHIM_ENTRY(cuGraphNodeGetDependencies, main_cuGraphNodeGetDependencies);
+
+static __attribute__((noinline, cold)) CUresult other_cuGraphNodeGetDependencies(CUgraphNode hNode, CUgraphNode *dependencies, size_t *numDependencies, struct shim_target *target)
+{
+	return wrap_cuGraphNodeGetDependencies(hNode, dependencies, numDependencies, target);
+}
+
+static struct shim_target second_cuGraphNodeGetDependencies = {NULL, "cuGraphNodeGetDependencies"};
+static CUresult copy_cuGraphNodeGetDependencies(CUgraphNode hNode, CUgraphNode *dependencies, size_t *numDependencies)
+{
+	return other_cuGraphNodeGetDependencies(hNode, dependencies, numDependencies, &second_cuGraphNodeGetDependencies);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGraphNodeGetDependencies_v2(CUgraphNode hNode, CUgraphNode *dependencies, CUgraphEdgeData *edgeData, size_t *numDependencies, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode hNode, CUgraphNode *dependencies, CUgraphEdgeData *edgeData, size_t *numDependencies) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hNode, dependencies, edgeData, numDependencies);
+	uint64_t w[4];
+	w[0] = (uint64_t)(uintptr_t)hNode;
+	w[1] = (uint64_t)(uintptr_t)dependencies;
+	w[2] = (uint64_t)(uintptr_t)edgeData;
+	w[3] = (uint64_t)(uintptr_t)numDependencies;
+	struct shim_call c;
+	if (!shim_enter(&c, 5319, w, 4, 16)) {
+		CUresult ret = real(hNode, dependencies, edgeData, numDependencies);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hNode, dependencies, edgeData, numDependencies);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_piece(&c, 1, PIECE_OUT, dependencies, (numDependencies == NULL ? 0 : 8ULL * (uint64_t)*numDependencies), true);
+	if (ok)
+		shim_piece(&c, 2, PIECE_OUT, edgeData, (numDependencies == NULL ? 0 : 8ULL * (uint64_t)*numDependencies), true);
+	if (ok)
+		shim_out(&c, 3, numDependencies, 8);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGraphNodeGetDependencies_v2 = {NULL, "cuGraphNodeGetDependencies_v2"};
+static SHIM_BODY CUresult main_cuGraphNodeGetDependencies_v2(CUgraphNode hNode, CUgraphNode *dependencies, CUgraphEdgeData *edgeData, size_t *numDependencies)
+{
+	return wrap_cuGraphNodeGetDependencies_v2(hNode, dependencies, edgeData, numDependencies, &target_cuGraphNodeGetDependencies_v2);
+}
+
+SHIM_ENTRY(cuGraphNodeGetDependencies_v2, main_cuGraphNodeGetDependencies_v2);
+
+static __attribute__((noinline, cold)) CUresult other_cuGraphNodeGetDependencies_v2(CUgraphNode hNode, CUgraphNode *dependencies, CUgraphEdgeData *edgeData, size_t *numDependencies, struct shim_target *target)
+{
+	return wrap_cuGraphNodeGetDependencies_v2(hNode, dependencies, edgeData, numDependencies, target);
+}
+
+static struct shim_target second_cuGraphNodeGetDependencies_v2 = {NULL, "cuGraphNodeGetDependencies_v2"};
+static CUresult copy_cuGraphNodeGetDependencies_v2(CUgraphNode hNode, CUgraphNode *dependencies, CUgraphEdgeData *edgeData, size_t *numDependencies)
+{
+	return other_cuGraphNodeGetDependencies_v2(hNode, dependencies, edgeData, numDependencies, &second_cuGraphNodeGetDependencies_v2);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGraphNodeGetDependentNodes(CUgraphNode hNode, CUgraphNode *dependentNodes, size_t *numDependentNodes, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode hNode, CUgraphNode *dependentNodes, size_t *numDependentNodes) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hNode, dependentNodes, numDependentNodes);
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)hNode;
+	w[1] = (uint64_t)(uintptr_t)dependentNodes;
+	w[2] = (uint64_t)(uintptr_t)numDependentNodes;
+	struct shim_call c;
+	if (!shim_enter(&c, 5320, w, 3, 16)) {
+		CUresult ret = real(hNode, dependentNodes, numDependentNodes);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hNode, dependentNodes, numDependentNodes);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_piece(&c, 1, PIECE_OUT, dependentNodes, (numDependentNodes == NULL ? 0 : 8ULL * (uint64_t)*numDependentNodes), true);
+	if (ok)
+		shim_out(&c, 2, numDependentNodes, 8);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGraphNodeGetDependentNodes = {NULL, "cuGraphNodeGetDependentNodes"};
+static SHIM_BODY CUresult main_cuGraphNodeGetDependentNodes(CUgraphNode hNode, CUgraphNode *dependentNodes, size_t *numDependentNodes)
+{
+	return wrap_cuGraphNodeGetDependentNodes(hNode, dependentNodes, numDependentNodes, &target_cuGraphNodeGetDependentNodes);
+}
+
+SHIM_ENTRY(cuGraphNodeGetDependentNodes, main_cuGraphNodeGetDependentNodes);
+
+static __attribute__((noinline, cold)) CUresult other_cuGraphNodeGetDependentNodes(CUgraphNode hNode, CUgraphNode *dependentNodes, size_t *numDependentNodes, struct shim_target *target)
+{
+	return wrap_cuGraphNodeGetDependentNodes(hNode, dependentNodes, numDependentNodes, target);
+}
+
+static struct shim_target second_cuGraphNodeGetDependentNodes = {NULL, "cuGraphNodeGetDependentNodes"};
+static CUresult copy_cuGraphNodeGetDependentNodes(CUgraphNode hNode, CUgraphNode *dependentNodes, size_t *numDependentNodes)
+{
+	return other_cuGraphNodeGetDependentNodes(hNode, dependentNodes, numDependentNodes, &second_cuGraphNodeGetDependentNodes);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGraphNodeGetDependentNodes_v2(CUgraphNode hNode, CUgraphNode *dependentNodes, CUgraphEdgeData *edgeData, size_t *numDependentNodes, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode hNode, CUgraphNode *dependentNodes, CUgraphEdgeData *edgeData, size_t *numDependentNodes) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hNode, dependentNodes, edgeData, numDependentNodes);
+	uint64_t w[4];
+	w[0] = (uint64_t)(uintptr_t)hNode;
+	w[1] = (uint64_t)(uintptr_t)dependentNodes;
+	w[2] = (uint64_t)(uintptr_t)edgeData;
+	w[3] = (uint64_t)(uintptr_t)numDependentNodes;
+	struct shim_call c;
+	if (!shim_enter(&c, 5321, w, 4, 16)) {
+		CUresult ret = real(hNode, dependentNodes, edgeData, numDependentNodes);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hNode, dependentNodes, edgeData, numDependentNodes);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_piece(&c, 1, PIECE_OUT, dependentNodes, (numDependentNodes == NULL ? 0 : 8ULL * (uint64_t)*numDependentNodes), true);
+	if (ok)
+		shim_piece(&c, 2, PIECE_OUT, edgeData, (numDependentNodes == NULL ? 0 : 8ULL * (uint64_t)*numDependentNodes), true);
+	if (ok)
+		shim_out(&c, 3, numDependentNodes, 8);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGraphNodeGetDependentNodes_v2 = {NULL, "cuGraphNodeGetDependentNodes_v2"};
+static SHIM_BODY CUresult main_cuGraphNodeGetDependentNodes_v2(CUgraphNode hNode, CUgraphNode *dependentNodes, CUgraphEdgeData *edgeData, size_t *numDependentNodes)
+{
+	return wrap_cuGraphNodeGetDependentNodes_v2(hNode, dependentNodes, edgeData, numDependentNodes, &target_cuGraphNodeGetDependentNodes_v2);
+}
+
+SHIM_ENTRY(cuGraphNodeGetDependentNodes_v2, main_cuGraphNodeGetDependentNodes_v2);
+
+static __attribute__((noinline, cold)) CUresult other_cuGraphNodeGetDependentNodes_v2(CUgraphNode hNode, CUgraphNode *dependentNodes, CUgraphEdgeData *edgeData, size_t *numDependentNodes, struct shim_target *target)
+{
+	return wrap_cuGraphNodeGetDependentNodes_v2(hNode, dependentNodes, edgeData, numDependentNodes, target);
+}
+
+static struct shim_target second_cuGraphNodeGetDependentNodes_v2 = {NULL, "cuGraphNodeGetDependentNodes_v2"};
+static CUresult copy_cuGraphNodeGetDependentNodes_v2(CUgraphNode hNode, CUgraphNode *dependentNodes, CUgraphEdgeData *edgeData, size_t *numDependentNodes)
+{
+	return other_cuGraphNodeGetDependentNodes_v2(hNode, dependentNodes, edgeData, numDependentNodes, &second_cuGraphNodeGetDependentNodes_v2);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGraphAddDependencies(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, size_t numDependencies, struct shim_target *target)
+{
+	CUresult (*real)(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, size_t numDependencies) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hGraph, from, to, numDependencies);
+	uint64_t w[4];
+	w[0] = (uint64_t)(uintptr_t)hGraph;
+	w[1] = (uint64_t)(uintptr_t)from;
+	w[2] = (uint64_t)(uintptr_t)to;
+	w[3] = (uint64_t)numDependencies;
+	struct shim_call c;
+	if (!shim_enter(&c, 5322, w, 4, 0)) {
+		CUresult ret = real(hGraph, from, to, numDependencies);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hGraph, from, to, numDependencies);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	shim_in(&c, 1, from, 8ULL * (uint64_t)numDependencies, ok);
+	shim_in(&c, 2, to, 8ULL * (uint64_t)numDependencies, ok);
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 1, 0, from, 8ULL * (uint64_t)numDependencies);
+		shim_large(c.seq, 2, 0, to, 8ULL * (uint64_t)numDependencies);
+	}
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGraphAddDependencies = {NULL, "cuGraphAddDependencies"};
+static SHIM_BODY CUresult main_cuGraphAddDependencies(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, size_t numDependencies)
+{
+	return wrap_cuGraphAddDependencies(hGraph, from, to, numDependencies, &target_cuGraphAddDependencies);
+}
+
+SHIM_ENTRY(cuGraphAddDependencies, main_cuGraphAddDependencies);
+
+static __attribute__((noinline, cold)) CUresult other_cuGraphAddDependencies(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, size_t numDependencies, struct shim_target *target)
+{
+	return wrap_cuGraphAddDependencies(hGraph, from, to, numDependencies, target);
+}
+
+static struct shim_target second_cuGraphAddDependencies = {NULL, "cuGraphAddDependencies"};
+static CUresult copy_cuGraphAddDependencies(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, size_t numDependencies)
+{
+	return other_cuGraphAddDependencies(hGraph, from, to, numDependencies, &second_cuGraphAddDependencies);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGraphAddDependencies_v2(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, const CUgraphEdgeData *edgeData, size_t numDependencies, struct shim_target *target)
+{
+	CUresult (*real)(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, const CUgraphEdgeData *edgeData, size_t numDependencies) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hGraph, from, to, edgeData, numDependencies);
+	uint64_t w[5];
+	w[0] = (uint64_t)(uintptr_t)hGraph;
+	w[1] = (uint64_t)(uintptr_t)from;
+	w[2] = (uint64_t)(uintptr_t)to;
+	w[3] = (uint64_t)(uintptr_t)edgeData;
+	w[4] = (uint64_t)numDependencies;
+	struct shim_call c;
+	if (!shim_enter(&c, 5323, w, 5, 0)) {
+		CUresult ret = real(hGraph, from, to, edgeData, numDependencies);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hGraph, from, to, edgeData, numDependencies);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	shim_in(&c, 1, from, 8ULL * (uint64_t)numDependencies, ok);
+	shim_in(&c, 2, to, 8ULL * (uint64_t)numDependencies, ok);
+	shim_in(&c, 3, edgeData, 8ULL * (uint64_t)numDependencies, ok);
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 1, 0, from, 8ULL * (uint64_t)numDependencies);
+		shim_large(c.seq, 2, 0, to, 8ULL * (uint64_t)numDependencies);
+		shim_large(c.seq, 3, 0, edgeData, 8ULL * (uint64_t)numDependencies);
+	}
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGraphAddDependencies_v2 = {NULL, "cuGraphAddDependencies_v2"};
+static SHIM_BODY CUresult main_cuGraphAddDependencies_v2(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, const CUgraphEdgeData *edgeData, size_t numDependencies)
+{
+	return wrap_cuGraphAddDependencies_v2(hGraph, from, to, edgeData, numDependencies, &target_cuGraphAddDependencies_v2);
+}
+
+SHIM_ENTRY(cuGraphAddDependencies_v2, main_cuGraphAddDependencies_v2);
+
+static __attribute__((noinline, cold)) CUresult other_cuGraphAddDependencies_v2(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, const CUgraphEdgeData *edgeData, size_t numDependencies, struct shim_target *target)
+{
+	return wrap_cuGraphAddDependencies_v2(hGraph, from, to, edgeData, numDependencies, target);
+}
+
+static struct shim_target second_cuGraphAddDependencies_v2 = {NULL, "cuGraphAddDependencies_v2"};
+static CUresult copy_cuGraphAddDependencies_v2(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, const CUgraphEdgeData *edgeData, size_t numDependencies)
+{
+	return other_cuGraphAddDependencies_v2(hGraph, from, to, edgeData, numDependencies, &second_cuGraphAddDependencies_v2);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGraphRemoveDependencies(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, size_t numDependencies, struct shim_target *target)
+{
+	CUresult (*real)(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, size_t numDependencies) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hGraph, from, to, numDependencies);
+	uint64_t w[4];
+	w[0] = (uint64_t)(uintptr_t)hGraph;
+	w[1] = (uint64_t)(uintptr_t)from;
+	w[2] = (uint64_t)(uintptr_t)to;
+	w[3] = (uint64_t)numDependencies;
+	struct shim_call c;
+	if (!shim_enter(&c, 5324, w, 4, 0)) {
+		CUresult ret = real(hGraph, from, to, numDependencies);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hGraph, from, to, numDependencies);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	shim_in(&c, 1, from, 8ULL * (uint64_t)numDependencies, ok);
+	shim_in(&c, 2, to, 8ULL * (uint64_t)numDependencies, ok);
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 1, 0, from, 8ULL * (uint64_t)numDependencies);
+		shim_large(c.seq, 2, 0, to, 8ULL * (uint64_t)numDependencies);
+	}
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGraphRemoveDependencies = {NULL, "cuGraphRemoveDependencies"};
+static SHIM_BODY CUresult main_cuGraphRemoveDependencies(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, size_t numDependencies)
+{
+	return wrap_cuGraphRemoveDependencies(hGraph, from, to, numDependencies, &target_cuGraphRemoveDependencies);
+}
+
+SHIM_ENTRY(cuGraphRemoveDependencies, main_cuGraphRemoveDependencies);
+
+static __attribute__((noinline, cold)) CUresult other_cuGraphRemoveDependencies(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, size_t numDependencies, struct shim_target *target)
+{
+	return wrap_cuGraphRemoveDependencies(hGraph, from, to, numDependencies, target);
+}
+
+static struct shim_target second_cuGraphRemoveDependencies = {NULL, "cuGraphRemoveDependencies"};
+static CUresult copy_cuGraphRemoveDependencies(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, size_t numDependencies)
+{
+	return other_cuGraphRemoveDependencies(hGraph, from, to, numDependencies, &second_cuGraphRemoveDependencies);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGraphRemoveDependencies_v2(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, const CUgraphEdgeData *edgeData, size_t numDependencies, struct shim_target *target)
+{
+	CUresult (*real)(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, const CUgraphEdgeData *edgeData, size_t numDependencies) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hGraph, from, to, edgeData, numDependencies);
+	uint64_t w[5];
+	w[0] = (uint64_t)(uintptr_t)hGraph;
+	w[1] = (uint64_t)(uintptr_t)from;
+	w[2] = (uint64_t)(uintptr_t)to;
+	w[3] = (uint64_t)(uintptr_t)edgeData;
+	w[4] = (uint64_t)numDependencies;
+	struct shim_call c;
+	if (!shim_enter(&c, 5325, w, 5, 0)) {
+		CUresult ret = real(hGraph, from, to, edgeData, numDependencies);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hGraph, from, to, edgeData, numDependencies);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	shim_in(&c, 1, from, 8ULL * (uint64_t)numDependencies, ok);
+	shim_in(&c, 2, to, 8ULL * (uint64_t)numDependencies, ok);
+	shim_in(&c, 3, edgeData, 8ULL * (uint64_t)numDependencies, ok);
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 1, 0, from, 8ULL * (uint64_t)numDependencies);
+		shim_large(c.seq, 2, 0, to, 8ULL * (uint64_t)numDependencies);
+		shim_large(c.seq, 3, 0, edgeData, 8ULL * (uint64_t)numDependencies);
+	}
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGraphRemoveDependencies_v2 = {NULL, "cuGraphRemoveDependencies_v2"};
+static SHIM_BODY CUresult main_cuGraphRemoveDependencies_v2(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, const CUgraphEdgeData *edgeData, size_t numDependencies)
+{
+	return wrap_cuGraphRemoveDependencies_v2(hGraph, from, to, edgeData, numDependencies, &target_cuGraphRemoveDependencies_v2);
+}
+
+SHIM_ENTRY(cuGraphRemoveDependencies_v2, main_cuGraphRemoveDependencies_v2);
+
+static __attribute__((noinline, cold)) CUresult other_cuGraphRemoveDependencies_v2(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, const CUgraphEdgeData *edgeData, size_t numDependencies, struct shim_target *target)
+{
+	return wrap_cuGraphRemoveDependencies_v2(hGraph, from, to, edgeData, numDependencies, target);
+}
+
+static struct shim_target second_cuGraphRemoveDependencies_v2 = {NULL, "cuGraphRemoveDependencies_v2"};
+static CUresult copy_cuGraphRemoveDependencies_v2(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, const CUgraphEdgeData *edgeData, size_t numDependencies)
+{
+	return other_cuGraphRemoveDependencies_v2(hGraph, from, to, edgeData, numDependencies, &second_cuGraphRemoveDependencies_v2);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGraphDestroyNode(CUgraphNode hNode, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode hNode) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hNode);
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)hNode;
+	struct shim_call c;
+	if (!shim_enter(&c, 5326, w, 1, 0)) {
+		CUresult ret = real(hNode);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hNode);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGraphDestroyNode = {NULL, "cuGraphDestroyNode"};
+static SHIM_BODY CUresult main_cuGraphDestroyNode(CUgraphNode hNode)
+{
+	return wrap_cuGraphDestroyNode(hNode, &target_cuGraphDestroyNode);
+}
+
+SHIM_ENTRY(cuGraphDestroyNode, main_cuGraphDestroyNode);
+
+static __attribute__((noinline, cold)) CUresult other_cuGraphDestroyNode(CUgraphNode hNode, struct shim_target *target)
+{
+	return wrap_cuGraphDestroyNode(hNode, target);
+}
+
+static struct shim_target second_cuGraphDestroyNode = {NULL, "cuGraphDestroyNode"};
+static CUresult copy_cuGraphDestroyNode(CUgraphNode hNode)
+{
+	return other_cuGraphDestroyNode(hNode, &second_cuGraphDestroyNode);
 }
 
 static inline __attribute__((always_inline)) CUresult wrap_cuGraphInstantiateWithFlags(CUgraphExec *phGraphExec, CUgraph hGraph, uint64_t flags, struct shim_target *target)
@@ -11103,6 +13490,432 @@ static struct shim_target second_cuGraphExecGetFlags = {NULL, "cuGraphExecGetFla
 static CUresult copy_cuGraphExecGetFlags(CUgraphExec hGraphExec, uint64_t *flags)
 {
 	return other_cuGraphExecGetFlags(hGraphExec, flags, &second_cuGraphExecGetFlags);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGraphExecKernelNodeSetParams_v2(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS *nodeParams, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS *nodeParams) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hGraphExec, hNode, nodeParams);
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)hGraphExec;
+	w[1] = (uint64_t)(uintptr_t)hNode;
+	w[2] = (uint64_t)(uintptr_t)nodeParams;
+	struct shim_call c;
+	if (!shim_enter(&c, 5330, w, 3, 0 + shim_piece_room(nodeParams, 72))) {
+		CUresult ret = real(hGraphExec, hNode, nodeParams);
+		shim_leave();
+		return ret;
+	}
+	shim_piece(&c, 2, 0, nodeParams, 72, true);
+	if (true && nodeParams != NULL) {
+		shim_args_array(&c, 2, 16, nodeParams->func ? (const void *)nodeParams->func : (const void *)nodeParams->kern, nodeParams->kernelParams);
+		shim_packed(&c, 2, 2, nodeParams->extra);
+	}
+	shim_commit(&c);
+	CUresult ret = real(hGraphExec, hNode, nodeParams);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGraphExecKernelNodeSetParams_v2 = {NULL, "cuGraphExecKernelNodeSetParams_v2"};
+static SHIM_BODY SHIM_HOT CUresult main_cuGraphExecKernelNodeSetParams_v2(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS *nodeParams)
+{
+	return wrap_cuGraphExecKernelNodeSetParams_v2(hGraphExec, hNode, nodeParams, &target_cuGraphExecKernelNodeSetParams_v2);
+}
+
+SHIM_ENTRY(cuGraphExecKernelNodeSetParams_v2, main_cuGraphExecKernelNodeSetParams_v2);
+
+static __attribute__((noinline, cold)) CUresult other_cuGraphExecKernelNodeSetParams_v2(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS *nodeParams, struct shim_target *target)
+{
+	return wrap_cuGraphExecKernelNodeSetParams_v2(hGraphExec, hNode, nodeParams, target);
+}
+
+static struct shim_target second_cuGraphExecKernelNodeSetParams_v2 = {NULL, "cuGraphExecKernelNodeSetParams_v2"};
+static CUresult copy_cuGraphExecKernelNodeSetParams_v2(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS *nodeParams)
+{
+	return other_cuGraphExecKernelNodeSetParams_v2(hGraphExec, hNode, nodeParams, &second_cuGraphExecKernelNodeSetParams_v2);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGraphExecMemcpyNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_MEMCPY3D *copyParams, CUcontext ctx, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_MEMCPY3D *copyParams, CUcontext ctx) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hGraphExec, hNode, copyParams, ctx);
+	uint64_t w[4];
+	w[0] = (uint64_t)(uintptr_t)hGraphExec;
+	w[1] = (uint64_t)(uintptr_t)hNode;
+	w[2] = (uint64_t)(uintptr_t)copyParams;
+	w[3] = (uint64_t)(uintptr_t)ctx;
+	static const struct shim_block block = {{32, 40, 48, 0, 8, 16U, 72, 80U}, {120, 128, 136, 88, 96, 104U, 160, 168U}, 176, 184, 192U};
+	struct shim_call c;
+	if (!shim_enter(&c, 5331, w, 4, 0)) {
+		CUresult ret = real(hGraphExec, hNode, copyParams, ctx);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hGraphExec, hNode, copyParams, ctx);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	shim_piece(&c, 2, 0, copyParams, 200, ok);
+	shim_exit(&c);
+	if (ok) {
+		shim_block(&c, 2, 1, copyParams, &block, &block.from, false, NULL);
+		shim_block_captured(hGraphExec, copyParams, &block);
+	}
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGraphExecMemcpyNodeSetParams = {NULL, "cuGraphExecMemcpyNodeSetParams"};
+static SHIM_BODY SHIM_HOT CUresult main_cuGraphExecMemcpyNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_MEMCPY3D *copyParams, CUcontext ctx)
+{
+	return wrap_cuGraphExecMemcpyNodeSetParams(hGraphExec, hNode, copyParams, ctx, &target_cuGraphExecMemcpyNodeSetParams);
+}
+
+SHIM_ENTRY(cuGraphExecMemcpyNodeSetParams, main_cuGraphExecMemcpyNodeSetParams);
+
+static __attribute__((noinline, cold)) CUresult other_cuGraphExecMemcpyNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_MEMCPY3D *copyParams, CUcontext ctx, struct shim_target *target)
+{
+	return wrap_cuGraphExecMemcpyNodeSetParams(hGraphExec, hNode, copyParams, ctx, target);
+}
+
+static struct shim_target second_cuGraphExecMemcpyNodeSetParams = {NULL, "cuGraphExecMemcpyNodeSetParams"};
+static CUresult copy_cuGraphExecMemcpyNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_MEMCPY3D *copyParams, CUcontext ctx)
+{
+	return other_cuGraphExecMemcpyNodeSetParams(hGraphExec, hNode, copyParams, ctx, &second_cuGraphExecMemcpyNodeSetParams);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGraphExecMemsetNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_MEMSET_NODE_PARAMS *memsetParams, CUcontext ctx, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_MEMSET_NODE_PARAMS *memsetParams, CUcontext ctx) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hGraphExec, hNode, memsetParams, ctx);
+	uint64_t w[4];
+	w[0] = (uint64_t)(uintptr_t)hGraphExec;
+	w[1] = (uint64_t)(uintptr_t)hNode;
+	w[2] = (uint64_t)(uintptr_t)memsetParams;
+	w[3] = (uint64_t)(uintptr_t)ctx;
+	struct shim_call c;
+	if (!shim_enter(&c, 5332, w, 4, 0)) {
+		CUresult ret = real(hGraphExec, hNode, memsetParams, ctx);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hGraphExec, hNode, memsetParams, ctx);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	shim_piece(&c, 2, 0, memsetParams, 40, ok);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGraphExecMemsetNodeSetParams = {NULL, "cuGraphExecMemsetNodeSetParams"};
+static SHIM_BODY CUresult main_cuGraphExecMemsetNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_MEMSET_NODE_PARAMS *memsetParams, CUcontext ctx)
+{
+	return wrap_cuGraphExecMemsetNodeSetParams(hGraphExec, hNode, memsetParams, ctx, &target_cuGraphExecMemsetNodeSetParams);
+}
+
+SHIM_ENTRY(cuGraphExecMemsetNodeSetParams, main_cuGraphExecMemsetNodeSetParams);
+
+static __attribute__((noinline, cold)) CUresult other_cuGraphExecMemsetNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_MEMSET_NODE_PARAMS *memsetParams, CUcontext ctx, struct shim_target *target)
+{
+	return wrap_cuGraphExecMemsetNodeSetParams(hGraphExec, hNode, memsetParams, ctx, target);
+}
+
+static struct shim_target second_cuGraphExecMemsetNodeSetParams = {NULL, "cuGraphExecMemsetNodeSetParams"};
+static CUresult copy_cuGraphExecMemsetNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_MEMSET_NODE_PARAMS *memsetParams, CUcontext ctx)
+{
+	return other_cuGraphExecMemsetNodeSetParams(hGraphExec, hNode, memsetParams, ctx, &second_cuGraphExecMemsetNodeSetParams);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGraphExecHostNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_HOST_NODE_PARAMS *nodeParams, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_HOST_NODE_PARAMS *nodeParams) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hGraphExec, hNode, nodeParams);
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)hGraphExec;
+	w[1] = (uint64_t)(uintptr_t)hNode;
+	w[2] = (uint64_t)(uintptr_t)nodeParams;
+	struct shim_call c;
+	if (!shim_enter(&c, 5333, w, 3, 0)) {
+		CUresult ret = real(hGraphExec, hNode, nodeParams);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hGraphExec, hNode, nodeParams);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	shim_piece(&c, 2, 0, nodeParams, 16, ok);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGraphExecHostNodeSetParams = {NULL, "cuGraphExecHostNodeSetParams"};
+static SHIM_BODY CUresult main_cuGraphExecHostNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_HOST_NODE_PARAMS *nodeParams)
+{
+	return wrap_cuGraphExecHostNodeSetParams(hGraphExec, hNode, nodeParams, &target_cuGraphExecHostNodeSetParams);
+}
+
+SHIM_ENTRY(cuGraphExecHostNodeSetParams, main_cuGraphExecHostNodeSetParams);
+
+static __attribute__((noinline, cold)) CUresult other_cuGraphExecHostNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_HOST_NODE_PARAMS *nodeParams, struct shim_target *target)
+{
+	return wrap_cuGraphExecHostNodeSetParams(hGraphExec, hNode, nodeParams, target);
+}
+
+static struct shim_target second_cuGraphExecHostNodeSetParams = {NULL, "cuGraphExecHostNodeSetParams"};
+static CUresult copy_cuGraphExecHostNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_HOST_NODE_PARAMS *nodeParams)
+{
+	return other_cuGraphExecHostNodeSetParams(hGraphExec, hNode, nodeParams, &second_cuGraphExecHostNodeSetParams);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGraphExecChildGraphNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraph childGraph, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraph childGraph) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hGraphExec, hNode, childGraph);
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)hGraphExec;
+	w[1] = (uint64_t)(uintptr_t)hNode;
+	w[2] = (uint64_t)(uintptr_t)childGraph;
+	struct shim_call c;
+	if (!shim_enter(&c, 5334, w, 3, 0)) {
+		CUresult ret = real(hGraphExec, hNode, childGraph);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hGraphExec, hNode, childGraph);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok) {
+		shim_graph_copied(hGraphExec, childGraph);
+	}
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGraphExecChildGraphNodeSetParams = {NULL, "cuGraphExecChildGraphNodeSetParams"};
+static SHIM_BODY CUresult main_cuGraphExecChildGraphNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraph childGraph)
+{
+	return wrap_cuGraphExecChildGraphNodeSetParams(hGraphExec, hNode, childGraph, &target_cuGraphExecChildGraphNodeSetParams);
+}
+
+SHIM_ENTRY(cuGraphExecChildGraphNodeSetParams, main_cuGraphExecChildGraphNodeSetParams);
+
+static __attribute__((noinline, cold)) CUresult other_cuGraphExecChildGraphNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraph childGraph, struct shim_target *target)
+{
+	return wrap_cuGraphExecChildGraphNodeSetParams(hGraphExec, hNode, childGraph, target);
+}
+
+static struct shim_target second_cuGraphExecChildGraphNodeSetParams = {NULL, "cuGraphExecChildGraphNodeSetParams"};
+static CUresult copy_cuGraphExecChildGraphNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraph childGraph)
+{
+	return other_cuGraphExecChildGraphNodeSetParams(hGraphExec, hNode, childGraph, &second_cuGraphExecChildGraphNodeSetParams);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGraphExecEventRecordNodeSetEvent(CUgraphExec hGraphExec, CUgraphNode hNode, CUevent event, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphExec hGraphExec, CUgraphNode hNode, CUevent event) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hGraphExec, hNode, event);
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)hGraphExec;
+	w[1] = (uint64_t)(uintptr_t)hNode;
+	w[2] = (uint64_t)(uintptr_t)event;
+	struct shim_call c;
+	if (!shim_enter(&c, 5335, w, 3, 0)) {
+		CUresult ret = real(hGraphExec, hNode, event);
+		shim_leave();
+		return ret;
+	}
+	uint64_t until = shim_order();
+	shim_commit(&c);
+	CUresult ret = real(hGraphExec, hNode, event);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok) {
+		shim_event_recorded(event, NULL, until);
+	}
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGraphExecEventRecordNodeSetEvent = {NULL, "cuGraphExecEventRecordNodeSetEvent"};
+static SHIM_BODY CUresult main_cuGraphExecEventRecordNodeSetEvent(CUgraphExec hGraphExec, CUgraphNode hNode, CUevent event)
+{
+	return wrap_cuGraphExecEventRecordNodeSetEvent(hGraphExec, hNode, event, &target_cuGraphExecEventRecordNodeSetEvent);
+}
+
+SHIM_ENTRY(cuGraphExecEventRecordNodeSetEvent, main_cuGraphExecEventRecordNodeSetEvent);
+
+static __attribute__((noinline, cold)) CUresult other_cuGraphExecEventRecordNodeSetEvent(CUgraphExec hGraphExec, CUgraphNode hNode, CUevent event, struct shim_target *target)
+{
+	return wrap_cuGraphExecEventRecordNodeSetEvent(hGraphExec, hNode, event, target);
+}
+
+static struct shim_target second_cuGraphExecEventRecordNodeSetEvent = {NULL, "cuGraphExecEventRecordNodeSetEvent"};
+static CUresult copy_cuGraphExecEventRecordNodeSetEvent(CUgraphExec hGraphExec, CUgraphNode hNode, CUevent event)
+{
+	return other_cuGraphExecEventRecordNodeSetEvent(hGraphExec, hNode, event, &second_cuGraphExecEventRecordNodeSetEvent);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGraphExecEventWaitNodeSetEvent(CUgraphExec hGraphExec, CUgraphNode hNode, CUevent event, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphExec hGraphExec, CUgraphNode hNode, CUevent event) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hGraphExec, hNode, event);
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)hGraphExec;
+	w[1] = (uint64_t)(uintptr_t)hNode;
+	w[2] = (uint64_t)(uintptr_t)event;
+	struct shim_call c;
+	if (!shim_enter(&c, 5336, w, 3, 0)) {
+		CUresult ret = real(hGraphExec, hNode, event);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hGraphExec, hNode, event);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGraphExecEventWaitNodeSetEvent = {NULL, "cuGraphExecEventWaitNodeSetEvent"};
+static SHIM_BODY CUresult main_cuGraphExecEventWaitNodeSetEvent(CUgraphExec hGraphExec, CUgraphNode hNode, CUevent event)
+{
+	return wrap_cuGraphExecEventWaitNodeSetEvent(hGraphExec, hNode, event, &target_cuGraphExecEventWaitNodeSetEvent);
+}
+
+SHIM_ENTRY(cuGraphExecEventWaitNodeSetEvent, main_cuGraphExecEventWaitNodeSetEvent);
+
+static __attribute__((noinline, cold)) CUresult other_cuGraphExecEventWaitNodeSetEvent(CUgraphExec hGraphExec, CUgraphNode hNode, CUevent event, struct shim_target *target)
+{
+	return wrap_cuGraphExecEventWaitNodeSetEvent(hGraphExec, hNode, event, target);
+}
+
+static struct shim_target second_cuGraphExecEventWaitNodeSetEvent = {NULL, "cuGraphExecEventWaitNodeSetEvent"};
+static CUresult copy_cuGraphExecEventWaitNodeSetEvent(CUgraphExec hGraphExec, CUgraphNode hNode, CUevent event)
+{
+	return other_cuGraphExecEventWaitNodeSetEvent(hGraphExec, hNode, event, &second_cuGraphExecEventWaitNodeSetEvent);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGraphNodeSetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, uint32_t isEnabled, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphExec hGraphExec, CUgraphNode hNode, uint32_t isEnabled) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hGraphExec, hNode, isEnabled);
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)hGraphExec;
+	w[1] = (uint64_t)(uintptr_t)hNode;
+	w[2] = (uint64_t)(uint32_t)isEnabled;
+	struct shim_call c;
+	if (!shim_enter(&c, 5339, w, 3, 0)) {
+		CUresult ret = real(hGraphExec, hNode, isEnabled);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hGraphExec, hNode, isEnabled);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGraphNodeSetEnabled = {NULL, "cuGraphNodeSetEnabled"};
+static SHIM_BODY CUresult main_cuGraphNodeSetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, uint32_t isEnabled)
+{
+	return wrap_cuGraphNodeSetEnabled(hGraphExec, hNode, isEnabled, &target_cuGraphNodeSetEnabled);
+}
+
+SHIM_ENTRY(cuGraphNodeSetEnabled, main_cuGraphNodeSetEnabled);
+
+static __attribute__((noinline, cold)) CUresult other_cuGraphNodeSetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, uint32_t isEnabled, struct shim_target *target)
+{
+	return wrap_cuGraphNodeSetEnabled(hGraphExec, hNode, isEnabled, target);
+}
+
+static struct shim_target second_cuGraphNodeSetEnabled = {NULL, "cuGraphNodeSetEnabled"};
+static CUresult copy_cuGraphNodeSetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, uint32_t isEnabled)
+{
+	return other_cuGraphNodeSetEnabled(hGraphExec, hNode, isEnabled, &second_cuGraphNodeSetEnabled);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGraphNodeGetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, uint32_t *isEnabled, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphExec hGraphExec, CUgraphNode hNode, uint32_t *isEnabled) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hGraphExec, hNode, isEnabled);
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)hGraphExec;
+	w[1] = (uint64_t)(uintptr_t)hNode;
+	w[2] = (uint64_t)(uintptr_t)isEnabled;
+	struct shim_call c;
+	if (!shim_enter(&c, 5340, w, 3, 16)) {
+		CUresult ret = real(hGraphExec, hNode, isEnabled);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hGraphExec, hNode, isEnabled);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 2, isEnabled, 4);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGraphNodeGetEnabled = {NULL, "cuGraphNodeGetEnabled"};
+static SHIM_BODY CUresult main_cuGraphNodeGetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, uint32_t *isEnabled)
+{
+	return wrap_cuGraphNodeGetEnabled(hGraphExec, hNode, isEnabled, &target_cuGraphNodeGetEnabled);
+}
+
+SHIM_ENTRY(cuGraphNodeGetEnabled, main_cuGraphNodeGetEnabled);
+
+static __attribute__((noinline, cold)) CUresult other_cuGraphNodeGetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, uint32_t *isEnabled, struct shim_target *target)
+{
+	return wrap_cuGraphNodeGetEnabled(hGraphExec, hNode, isEnabled, target);
+}
+
+static struct shim_target second_cuGraphNodeGetEnabled = {NULL, "cuGraphNodeGetEnabled"};
+static CUresult copy_cuGraphNodeGetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, uint32_t *isEnabled)
+{
+	return other_cuGraphNodeGetEnabled(hGraphExec, hNode, isEnabled, &second_cuGraphNodeGetEnabled);
 }
 
 static inline __attribute__((always_inline)) CUresult wrap_cuGraphUpload(CUgraphExec hGraphExec, CUstream hStream, struct shim_target *target)
@@ -11312,6 +14125,10 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphExecUpdate_v2(
 	bool ok = ret == 0;
 	if (ok)
 		shim_piece(&c, 2, PIECE_OUT, resultInfo, 24, true);
+	if (ok) {
+		shim_graph_ended(hGraphExec);
+		shim_graph_copied(hGraphExec, hGraph);
+	}
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -11334,6 +14151,145 @@ static struct shim_target second_cuGraphExecUpdate_v2 = {NULL, "cuGraphExecUpdat
 static CUresult copy_cuGraphExecUpdate_v2(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphExecUpdateResultInfo *resultInfo)
 {
 	return other_cuGraphExecUpdate_v2(hGraphExec, hGraph, resultInfo, &second_cuGraphExecUpdate_v2);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGraphKernelNodeCopyAttributes(CUgraphNode dst, CUgraphNode src, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode dst, CUgraphNode src) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(dst, src);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)dst;
+	w[1] = (uint64_t)(uintptr_t)src;
+	struct shim_call c;
+	if (!shim_enter(&c, 5346, w, 2, 0)) {
+		CUresult ret = real(dst, src);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(dst, src);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGraphKernelNodeCopyAttributes = {NULL, "cuGraphKernelNodeCopyAttributes"};
+static SHIM_BODY CUresult main_cuGraphKernelNodeCopyAttributes(CUgraphNode dst, CUgraphNode src)
+{
+	return wrap_cuGraphKernelNodeCopyAttributes(dst, src, &target_cuGraphKernelNodeCopyAttributes);
+}
+
+SHIM_ENTRY(cuGraphKernelNodeCopyAttributes, main_cuGraphKernelNodeCopyAttributes);
+
+static __attribute__((noinline, cold)) CUresult other_cuGraphKernelNodeCopyAttributes(CUgraphNode dst, CUgraphNode src, struct shim_target *target)
+{
+	return wrap_cuGraphKernelNodeCopyAttributes(dst, src, target);
+}
+
+static struct shim_target second_cuGraphKernelNodeCopyAttributes = {NULL, "cuGraphKernelNodeCopyAttributes"};
+static CUresult copy_cuGraphKernelNodeCopyAttributes(CUgraphNode dst, CUgraphNode src)
+{
+	return other_cuGraphKernelNodeCopyAttributes(dst, src, &second_cuGraphKernelNodeCopyAttributes);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGraphKernelNodeGetAttribute(CUgraphNode hNode, CUlaunchAttributeID attr, CUlaunchAttributeValue *value_out, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode hNode, CUlaunchAttributeID attr, CUlaunchAttributeValue *value_out) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hNode, attr, value_out);
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)hNode;
+	w[1] = (uint64_t)(uint32_t)attr;
+	w[2] = (uint64_t)(uintptr_t)value_out;
+	struct shim_call c;
+	if (!shim_enter(&c, 5347, w, 3, 0)) {
+		CUresult ret = real(hNode, attr, value_out);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hNode, attr, value_out);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_piece(&c, 2, PIECE_OUT, value_out, 64, true);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGraphKernelNodeGetAttribute = {NULL, "cuGraphKernelNodeGetAttribute"};
+static SHIM_BODY CUresult main_cuGraphKernelNodeGetAttribute(CUgraphNode hNode, CUlaunchAttributeID attr, CUlaunchAttributeValue *value_out)
+{
+	return wrap_cuGraphKernelNodeGetAttribute(hNode, attr, value_out, &target_cuGraphKernelNodeGetAttribute);
+}
+
+SHIM_ENTRY(cuGraphKernelNodeGetAttribute, main_cuGraphKernelNodeGetAttribute);
+
+static __attribute__((noinline, cold)) CUresult other_cuGraphKernelNodeGetAttribute(CUgraphNode hNode, CUlaunchAttributeID attr, CUlaunchAttributeValue *value_out, struct shim_target *target)
+{
+	return wrap_cuGraphKernelNodeGetAttribute(hNode, attr, value_out, target);
+}
+
+static struct shim_target second_cuGraphKernelNodeGetAttribute = {NULL, "cuGraphKernelNodeGetAttribute"};
+static CUresult copy_cuGraphKernelNodeGetAttribute(CUgraphNode hNode, CUlaunchAttributeID attr, CUlaunchAttributeValue *value_out)
+{
+	return other_cuGraphKernelNodeGetAttribute(hNode, attr, value_out, &second_cuGraphKernelNodeGetAttribute);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGraphKernelNodeSetAttribute(CUgraphNode hNode, CUlaunchAttributeID attr, const CUlaunchAttributeValue *value, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode hNode, CUlaunchAttributeID attr, const CUlaunchAttributeValue *value) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hNode, attr, value);
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)hNode;
+	w[1] = (uint64_t)(uint32_t)attr;
+	w[2] = (uint64_t)(uintptr_t)value;
+	struct shim_call c;
+	if (!shim_enter(&c, 5348, w, 3, 0)) {
+		CUresult ret = real(hNode, attr, value);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hNode, attr, value);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	shim_in(&c, 2, value, 64ULL, ok);
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 2, 0, value, 64ULL);
+	}
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGraphKernelNodeSetAttribute = {NULL, "cuGraphKernelNodeSetAttribute"};
+static SHIM_BODY CUresult main_cuGraphKernelNodeSetAttribute(CUgraphNode hNode, CUlaunchAttributeID attr, const CUlaunchAttributeValue *value)
+{
+	return wrap_cuGraphKernelNodeSetAttribute(hNode, attr, value, &target_cuGraphKernelNodeSetAttribute);
+}
+
+SHIM_ENTRY(cuGraphKernelNodeSetAttribute, main_cuGraphKernelNodeSetAttribute);
+
+static __attribute__((noinline, cold)) CUresult other_cuGraphKernelNodeSetAttribute(CUgraphNode hNode, CUlaunchAttributeID attr, const CUlaunchAttributeValue *value, struct shim_target *target)
+{
+	return wrap_cuGraphKernelNodeSetAttribute(hNode, attr, value, target);
+}
+
+static struct shim_target second_cuGraphKernelNodeSetAttribute = {NULL, "cuGraphKernelNodeSetAttribute"};
+static CUresult copy_cuGraphKernelNodeSetAttribute(CUgraphNode hNode, CUlaunchAttributeID attr, const CUlaunchAttributeValue *value)
+{
+	return other_cuGraphKernelNodeSetAttribute(hNode, attr, value, &second_cuGraphKernelNodeSetAttribute);
 }
 
 static inline __attribute__((always_inline)) CUresult wrap_cuGraphDebugDotPrint(CUgraph hGraph, const char *path, uint32_t flags, struct shim_target *target)
@@ -11380,6 +14336,265 @@ static struct shim_target second_cuGraphDebugDotPrint = {NULL, "cuGraphDebugDotP
 static CUresult copy_cuGraphDebugDotPrint(CUgraph hGraph, const char *path, uint32_t flags)
 {
 	return other_cuGraphDebugDotPrint(hGraph, path, flags, &second_cuGraphDebugDotPrint);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGraphAddNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraphNodeParams *nodeParams, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraphNodeParams *nodeParams) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+	uint64_t w[5];
+	w[0] = (uint64_t)(uintptr_t)phGraphNode;
+	w[1] = (uint64_t)(uintptr_t)hGraph;
+	w[2] = (uint64_t)(uintptr_t)dependencies;
+	w[3] = (uint64_t)numDependencies;
+	w[4] = (uint64_t)(uintptr_t)nodeParams;
+	struct shim_call c;
+	if (!shim_enter(&c, 5355, w, 5, 16 + shim_piece_room(nodeParams, 256))) {
+		CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+		shim_leave();
+		return ret;
+	}
+	shim_piece(&c, 4, 0, nodeParams, 256, false);
+	shim_commit(&c);
+	CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 0, phGraphNode, 8);
+	shim_in(&c, 2, dependencies, 8ULL * (uint64_t)numDependencies, ok);
+	if (ok)
+		shim_piece(&c, 4, PIECE_OUT, nodeParams, 256, true);
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 2, 0, dependencies, 8ULL * (uint64_t)numDependencies);
+	}
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGraphAddNode = {NULL, "cuGraphAddNode"};
+static SHIM_BODY CUresult main_cuGraphAddNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraphNodeParams *nodeParams)
+{
+	return wrap_cuGraphAddNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams, &target_cuGraphAddNode);
+}
+
+SHIM_ENTRY(cuGraphAddNode, main_cuGraphAddNode);
+
+static __attribute__((noinline, cold)) CUresult other_cuGraphAddNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraphNodeParams *nodeParams, struct shim_target *target)
+{
+	return wrap_cuGraphAddNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams, target);
+}
+
+static struct shim_target second_cuGraphAddNode = {NULL, "cuGraphAddNode"};
+static CUresult copy_cuGraphAddNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraphNodeParams *nodeParams)
+{
+	return other_cuGraphAddNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams, &second_cuGraphAddNode);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUgraphNodeParams *nodeParams, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUgraphNodeParams *nodeParams) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams);
+	uint64_t w[6];
+	w[0] = (uint64_t)(uintptr_t)phGraphNode;
+	w[1] = (uint64_t)(uintptr_t)hGraph;
+	w[2] = (uint64_t)(uintptr_t)dependencies;
+	w[3] = (uint64_t)(uintptr_t)dependencyData;
+	w[4] = (uint64_t)numDependencies;
+	w[5] = (uint64_t)(uintptr_t)nodeParams;
+	struct shim_call c;
+	if (!shim_enter(&c, 5356, w, 6, 16 + shim_piece_room(nodeParams, 256))) {
+		CUresult ret = real(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams);
+		shim_leave();
+		return ret;
+	}
+	shim_piece(&c, 5, 0, nodeParams, 256, false);
+	shim_commit(&c);
+	CUresult ret = real(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 0, phGraphNode, 8);
+	shim_in(&c, 2, dependencies, 8ULL * (uint64_t)numDependencies, ok);
+	shim_in(&c, 3, dependencyData, 8ULL * (uint64_t)numDependencies, ok);
+	if (ok)
+		shim_piece(&c, 5, PIECE_OUT, nodeParams, 256, true);
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 2, 0, dependencies, 8ULL * (uint64_t)numDependencies);
+		shim_large(c.seq, 3, 0, dependencyData, 8ULL * (uint64_t)numDependencies);
+	}
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGraphAddNode_v2 = {NULL, "cuGraphAddNode_v2"};
+static SHIM_BODY CUresult main_cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUgraphNodeParams *nodeParams)
+{
+	return wrap_cuGraphAddNode_v2(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams, &target_cuGraphAddNode_v2);
+}
+
+SHIM_ENTRY(cuGraphAddNode_v2, main_cuGraphAddNode_v2);
+
+static __attribute__((noinline, cold)) CUresult other_cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUgraphNodeParams *nodeParams, struct shim_target *target)
+{
+	return wrap_cuGraphAddNode_v2(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams, target);
+}
+
+static struct shim_target second_cuGraphAddNode_v2 = {NULL, "cuGraphAddNode_v2"};
+static CUresult copy_cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUgraphNodeParams *nodeParams)
+{
+	return other_cuGraphAddNode_v2(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams, &second_cuGraphAddNode_v2);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams *nodeParams, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode hNode, CUgraphNodeParams *nodeParams) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hNode, nodeParams);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)hNode;
+	w[1] = (uint64_t)(uintptr_t)nodeParams;
+	struct shim_call c;
+	if (!shim_enter(&c, 5357, w, 2, 0 + shim_piece_room(nodeParams, 256))) {
+		CUresult ret = real(hNode, nodeParams);
+		shim_leave();
+		return ret;
+	}
+	shim_piece(&c, 1, 0, nodeParams, 256, false);
+	shim_commit(&c);
+	CUresult ret = real(hNode, nodeParams);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_piece(&c, 1, PIECE_OUT, nodeParams, 256, true);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGraphNodeSetParams = {NULL, "cuGraphNodeSetParams"};
+static SHIM_BODY CUresult main_cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams *nodeParams)
+{
+	return wrap_cuGraphNodeSetParams(hNode, nodeParams, &target_cuGraphNodeSetParams);
+}
+
+SHIM_ENTRY(cuGraphNodeSetParams, main_cuGraphNodeSetParams);
+
+static __attribute__((noinline, cold)) CUresult other_cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams *nodeParams, struct shim_target *target)
+{
+	return wrap_cuGraphNodeSetParams(hNode, nodeParams, target);
+}
+
+static struct shim_target second_cuGraphNodeSetParams = {NULL, "cuGraphNodeSetParams"};
+static CUresult copy_cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams *nodeParams)
+{
+	return other_cuGraphNodeSetParams(hNode, nodeParams, &second_cuGraphNodeSetParams);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGraphExecNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraphNodeParams *nodeParams, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraphNodeParams *nodeParams) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hGraphExec, hNode, nodeParams);
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)hGraphExec;
+	w[1] = (uint64_t)(uintptr_t)hNode;
+	w[2] = (uint64_t)(uintptr_t)nodeParams;
+	struct shim_call c;
+	if (!shim_enter(&c, 5358, w, 3, 0 + shim_piece_room(nodeParams, 256))) {
+		CUresult ret = real(hGraphExec, hNode, nodeParams);
+		shim_leave();
+		return ret;
+	}
+	shim_piece(&c, 2, 0, nodeParams, 256, false);
+	shim_commit(&c);
+	CUresult ret = real(hGraphExec, hNode, nodeParams);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_piece(&c, 2, PIECE_OUT, nodeParams, 256, true);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGraphExecNodeSetParams = {NULL, "cuGraphExecNodeSetParams"};
+static SHIM_BODY CUresult main_cuGraphExecNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraphNodeParams *nodeParams)
+{
+	return wrap_cuGraphExecNodeSetParams(hGraphExec, hNode, nodeParams, &target_cuGraphExecNodeSetParams);
+}
+
+SHIM_ENTRY(cuGraphExecNodeSetParams, main_cuGraphExecNodeSetParams);
+
+static __attribute__((noinline, cold)) CUresult other_cuGraphExecNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraphNodeParams *nodeParams, struct shim_target *target)
+{
+	return wrap_cuGraphExecNodeSetParams(hGraphExec, hNode, nodeParams, target);
+}
+
+static struct shim_target second_cuGraphExecNodeSetParams = {NULL, "cuGraphExecNodeSetParams"};
+static CUresult copy_cuGraphExecNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraphNodeParams *nodeParams)
+{
+	return other_cuGraphExecNodeSetParams(hGraphExec, hNode, nodeParams, &second_cuGraphExecNodeSetParams);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGraphConditionalHandleCreate(CUgraphConditionalHandle *pHandle_out, CUgraph hGraph, CUcontext ctx, uint32_t defaultLaunchValue, uint32_t flags, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphConditionalHandle *pHandle_out, CUgraph hGraph, CUcontext ctx, uint32_t defaultLaunchValue, uint32_t flags) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(pHandle_out, hGraph, ctx, defaultLaunchValue, flags);
+	uint64_t w[5];
+	w[0] = (uint64_t)(uintptr_t)pHandle_out;
+	w[1] = (uint64_t)(uintptr_t)hGraph;
+	w[2] = (uint64_t)(uintptr_t)ctx;
+	w[3] = (uint64_t)(uint32_t)defaultLaunchValue;
+	w[4] = (uint64_t)(uint32_t)flags;
+	struct shim_call c;
+	if (!shim_enter(&c, 5359, w, 5, 16)) {
+		CUresult ret = real(pHandle_out, hGraph, ctx, defaultLaunchValue, flags);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(pHandle_out, hGraph, ctx, defaultLaunchValue, flags);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 0, pHandle_out, 8);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGraphConditionalHandleCreate = {NULL, "cuGraphConditionalHandleCreate"};
+static SHIM_BODY CUresult main_cuGraphConditionalHandleCreate(CUgraphConditionalHandle *pHandle_out, CUgraph hGraph, CUcontext ctx, uint32_t defaultLaunchValue, uint32_t flags)
+{
+	return wrap_cuGraphConditionalHandleCreate(pHandle_out, hGraph, ctx, defaultLaunchValue, flags, &target_cuGraphConditionalHandleCreate);
+}
+
+SHIM_ENTRY(cuGraphConditionalHandleCreate, main_cuGraphConditionalHandleCreate);
+
+static __attribute__((noinline, cold)) CUresult other_cuGraphConditionalHandleCreate(CUgraphConditionalHandle *pHandle_out, CUgraph hGraph, CUcontext ctx, uint32_t defaultLaunchValue, uint32_t flags, struct shim_target *target)
+{
+	return wrap_cuGraphConditionalHandleCreate(pHandle_out, hGraph, ctx, defaultLaunchValue, flags, target);
+}
+
+static struct shim_target second_cuGraphConditionalHandleCreate = {NULL, "cuGraphConditionalHandleCreate"};
+static CUresult copy_cuGraphConditionalHandleCreate(CUgraphConditionalHandle *pHandle_out, CUgraph hGraph, CUcontext ctx, uint32_t defaultLaunchValue, uint32_t flags)
+{
+	return other_cuGraphConditionalHandleCreate(pHandle_out, hGraph, ctx, defaultLaunchValue, flags, &second_cuGraphConditionalHandleCreate);
 }
 
 static inline __attribute__((always_inline)) CUresult wrap_cuOccupancyMaxActiveBlocksPerMultiprocessor(int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize, struct shim_target *target)
@@ -11744,6 +14959,376 @@ static CUresult copy_cuOccupancyMaxActiveClusters(int *numClusters, CUfunction f
 	return other_cuOccupancyMaxActiveClusters(numClusters, func, config, &second_cuOccupancyMaxActiveClusters);
 }
 
+static inline __attribute__((always_inline)) CUresult wrap_cuTexObjectCreate(CUtexObject *pTexObject, const CUDA_RESOURCE_DESC *pResDesc, const CUDA_TEXTURE_DESC *pTexDesc, const CUDA_RESOURCE_VIEW_DESC *pResViewDesc, struct shim_target *target)
+{
+	CUresult (*real)(CUtexObject *pTexObject, const CUDA_RESOURCE_DESC *pResDesc, const CUDA_TEXTURE_DESC *pTexDesc, const CUDA_RESOURCE_VIEW_DESC *pResViewDesc) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(pTexObject, pResDesc, pTexDesc, pResViewDesc);
+	uint64_t w[4];
+	w[0] = (uint64_t)(uintptr_t)pTexObject;
+	w[1] = (uint64_t)(uintptr_t)pResDesc;
+	w[2] = (uint64_t)(uintptr_t)pTexDesc;
+	w[3] = (uint64_t)(uintptr_t)pResViewDesc;
+	struct shim_call c;
+	if (!shim_enter(&c, 5396, w, 4, 16)) {
+		CUresult ret = real(pTexObject, pResDesc, pTexDesc, pResViewDesc);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(pTexObject, pResDesc, pTexDesc, pResViewDesc);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 0, pTexObject, 8);
+	shim_piece(&c, 1, 0, pResDesc, 144, ok);
+	shim_in(&c, 2, pTexDesc, 104ULL, ok);
+	shim_in(&c, 3, pResViewDesc, 112ULL, ok);
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 2, 0, pTexDesc, 104ULL);
+		shim_large(c.seq, 3, 0, pResViewDesc, 112ULL);
+	}
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuTexObjectCreate = {NULL, "cuTexObjectCreate"};
+static SHIM_BODY CUresult main_cuTexObjectCreate(CUtexObject *pTexObject, const CUDA_RESOURCE_DESC *pResDesc, const CUDA_TEXTURE_DESC *pTexDesc, const CUDA_RESOURCE_VIEW_DESC *pResViewDesc)
+{
+	return wrap_cuTexObjectCreate(pTexObject, pResDesc, pTexDesc, pResViewDesc, &target_cuTexObjectCreate);
+}
+
+SHIM_ENTRY(cuTexObjectCreate, main_cuTexObjectCreate);
+
+static __attribute__((noinline, cold)) CUresult other_cuTexObjectCreate(CUtexObject *pTexObject, const CUDA_RESOURCE_DESC *pResDesc, const CUDA_TEXTURE_DESC *pTexDesc, const CUDA_RESOURCE_VIEW_DESC *pResViewDesc, struct shim_target *target)
+{
+	return wrap_cuTexObjectCreate(pTexObject, pResDesc, pTexDesc, pResViewDesc, target);
+}
+
+static struct shim_target second_cuTexObjectCreate = {NULL, "cuTexObjectCreate"};
+static CUresult copy_cuTexObjectCreate(CUtexObject *pTexObject, const CUDA_RESOURCE_DESC *pResDesc, const CUDA_TEXTURE_DESC *pTexDesc, const CUDA_RESOURCE_VIEW_DESC *pResViewDesc)
+{
+	return other_cuTexObjectCreate(pTexObject, pResDesc, pTexDesc, pResViewDesc, &second_cuTexObjectCreate);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuTexObjectDestroy(CUtexObject texObject, struct shim_target *target)
+{
+	CUresult (*real)(CUtexObject texObject) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(texObject);
+	uint64_t w[1];
+	w[0] = (uint64_t)texObject;
+	struct shim_call c;
+	if (!shim_enter(&c, 5397, w, 1, 0)) {
+		CUresult ret = real(texObject);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(texObject);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuTexObjectDestroy = {NULL, "cuTexObjectDestroy"};
+static SHIM_BODY CUresult main_cuTexObjectDestroy(CUtexObject texObject)
+{
+	return wrap_cuTexObjectDestroy(texObject, &target_cuTexObjectDestroy);
+}
+
+SHIM_ENTRY(cuTexObjectDestroy, main_cuTexObjectDestroy);
+
+static __attribute__((noinline, cold)) CUresult other_cuTexObjectDestroy(CUtexObject texObject, struct shim_target *target)
+{
+	return wrap_cuTexObjectDestroy(texObject, target);
+}
+
+static struct shim_target second_cuTexObjectDestroy = {NULL, "cuTexObjectDestroy"};
+static CUresult copy_cuTexObjectDestroy(CUtexObject texObject)
+{
+	return other_cuTexObjectDestroy(texObject, &second_cuTexObjectDestroy);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuTexObjectGetResourceDesc(CUDA_RESOURCE_DESC *pResDesc, CUtexObject texObject, struct shim_target *target)
+{
+	CUresult (*real)(CUDA_RESOURCE_DESC *pResDesc, CUtexObject texObject) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(pResDesc, texObject);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)pResDesc;
+	w[1] = (uint64_t)texObject;
+	struct shim_call c;
+	if (!shim_enter(&c, 5398, w, 2, 0)) {
+		CUresult ret = real(pResDesc, texObject);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(pResDesc, texObject);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_piece(&c, 0, PIECE_OUT, pResDesc, 144, true);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuTexObjectGetResourceDesc = {NULL, "cuTexObjectGetResourceDesc"};
+static SHIM_BODY CUresult main_cuTexObjectGetResourceDesc(CUDA_RESOURCE_DESC *pResDesc, CUtexObject texObject)
+{
+	return wrap_cuTexObjectGetResourceDesc(pResDesc, texObject, &target_cuTexObjectGetResourceDesc);
+}
+
+SHIM_ENTRY(cuTexObjectGetResourceDesc, main_cuTexObjectGetResourceDesc);
+
+static __attribute__((noinline, cold)) CUresult other_cuTexObjectGetResourceDesc(CUDA_RESOURCE_DESC *pResDesc, CUtexObject texObject, struct shim_target *target)
+{
+	return wrap_cuTexObjectGetResourceDesc(pResDesc, texObject, target);
+}
+
+static struct shim_target second_cuTexObjectGetResourceDesc = {NULL, "cuTexObjectGetResourceDesc"};
+static CUresult copy_cuTexObjectGetResourceDesc(CUDA_RESOURCE_DESC *pResDesc, CUtexObject texObject)
+{
+	return other_cuTexObjectGetResourceDesc(pResDesc, texObject, &second_cuTexObjectGetResourceDesc);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuTexObjectGetTextureDesc(CUDA_TEXTURE_DESC *pTexDesc, CUtexObject texObject, struct shim_target *target)
+{
+	CUresult (*real)(CUDA_TEXTURE_DESC *pTexDesc, CUtexObject texObject) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(pTexDesc, texObject);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)pTexDesc;
+	w[1] = (uint64_t)texObject;
+	struct shim_call c;
+	if (!shim_enter(&c, 5399, w, 2, 0)) {
+		CUresult ret = real(pTexDesc, texObject);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(pTexDesc, texObject);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_piece(&c, 0, PIECE_OUT, pTexDesc, 104, true);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuTexObjectGetTextureDesc = {NULL, "cuTexObjectGetTextureDesc"};
+static SHIM_BODY CUresult main_cuTexObjectGetTextureDesc(CUDA_TEXTURE_DESC *pTexDesc, CUtexObject texObject)
+{
+	return wrap_cuTexObjectGetTextureDesc(pTexDesc, texObject, &target_cuTexObjectGetTextureDesc);
+}
+
+SHIM_ENTRY(cuTexObjectGetTextureDesc, main_cuTexObjectGetTextureDesc);
+
+static __attribute__((noinline, cold)) CUresult other_cuTexObjectGetTextureDesc(CUDA_TEXTURE_DESC *pTexDesc, CUtexObject texObject, struct shim_target *target)
+{
+	return wrap_cuTexObjectGetTextureDesc(pTexDesc, texObject, target);
+}
+
+static struct shim_target second_cuTexObjectGetTextureDesc = {NULL, "cuTexObjectGetTextureDesc"};
+static CUresult copy_cuTexObjectGetTextureDesc(CUDA_TEXTURE_DESC *pTexDesc, CUtexObject texObject)
+{
+	return other_cuTexObjectGetTextureDesc(pTexDesc, texObject, &second_cuTexObjectGetTextureDesc);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuTexObjectGetResourceViewDesc(CUDA_RESOURCE_VIEW_DESC *pResViewDesc, CUtexObject texObject, struct shim_target *target)
+{
+	CUresult (*real)(CUDA_RESOURCE_VIEW_DESC *pResViewDesc, CUtexObject texObject) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(pResViewDesc, texObject);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)pResViewDesc;
+	w[1] = (uint64_t)texObject;
+	struct shim_call c;
+	if (!shim_enter(&c, 5400, w, 2, 0)) {
+		CUresult ret = real(pResViewDesc, texObject);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(pResViewDesc, texObject);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_piece(&c, 0, PIECE_OUT, pResViewDesc, 112, true);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuTexObjectGetResourceViewDesc = {NULL, "cuTexObjectGetResourceViewDesc"};
+static SHIM_BODY CUresult main_cuTexObjectGetResourceViewDesc(CUDA_RESOURCE_VIEW_DESC *pResViewDesc, CUtexObject texObject)
+{
+	return wrap_cuTexObjectGetResourceViewDesc(pResViewDesc, texObject, &target_cuTexObjectGetResourceViewDesc);
+}
+
+SHIM_ENTRY(cuTexObjectGetResourceViewDesc, main_cuTexObjectGetResourceViewDesc);
+
+static __attribute__((noinline, cold)) CUresult other_cuTexObjectGetResourceViewDesc(CUDA_RESOURCE_VIEW_DESC *pResViewDesc, CUtexObject texObject, struct shim_target *target)
+{
+	return wrap_cuTexObjectGetResourceViewDesc(pResViewDesc, texObject, target);
+}
+
+static struct shim_target second_cuTexObjectGetResourceViewDesc = {NULL, "cuTexObjectGetResourceViewDesc"};
+static CUresult copy_cuTexObjectGetResourceViewDesc(CUDA_RESOURCE_VIEW_DESC *pResViewDesc, CUtexObject texObject)
+{
+	return other_cuTexObjectGetResourceViewDesc(pResViewDesc, texObject, &second_cuTexObjectGetResourceViewDesc);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuSurfObjectCreate(CUsurfObject *pSurfObject, const CUDA_RESOURCE_DESC *pResDesc, struct shim_target *target)
+{
+	CUresult (*real)(CUsurfObject *pSurfObject, const CUDA_RESOURCE_DESC *pResDesc) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(pSurfObject, pResDesc);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)pSurfObject;
+	w[1] = (uint64_t)(uintptr_t)pResDesc;
+	struct shim_call c;
+	if (!shim_enter(&c, 5401, w, 2, 16)) {
+		CUresult ret = real(pSurfObject, pResDesc);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(pSurfObject, pResDesc);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 0, pSurfObject, 8);
+	shim_piece(&c, 1, 0, pResDesc, 144, ok);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuSurfObjectCreate = {NULL, "cuSurfObjectCreate"};
+static SHIM_BODY CUresult main_cuSurfObjectCreate(CUsurfObject *pSurfObject, const CUDA_RESOURCE_DESC *pResDesc)
+{
+	return wrap_cuSurfObjectCreate(pSurfObject, pResDesc, &target_cuSurfObjectCreate);
+}
+
+SHIM_ENTRY(cuSurfObjectCreate, main_cuSurfObjectCreate);
+
+static __attribute__((noinline, cold)) CUresult other_cuSurfObjectCreate(CUsurfObject *pSurfObject, const CUDA_RESOURCE_DESC *pResDesc, struct shim_target *target)
+{
+	return wrap_cuSurfObjectCreate(pSurfObject, pResDesc, target);
+}
+
+static struct shim_target second_cuSurfObjectCreate = {NULL, "cuSurfObjectCreate"};
+static CUresult copy_cuSurfObjectCreate(CUsurfObject *pSurfObject, const CUDA_RESOURCE_DESC *pResDesc)
+{
+	return other_cuSurfObjectCreate(pSurfObject, pResDesc, &second_cuSurfObjectCreate);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuSurfObjectDestroy(CUsurfObject surfObject, struct shim_target *target)
+{
+	CUresult (*real)(CUsurfObject surfObject) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(surfObject);
+	uint64_t w[1];
+	w[0] = (uint64_t)surfObject;
+	struct shim_call c;
+	if (!shim_enter(&c, 5402, w, 1, 0)) {
+		CUresult ret = real(surfObject);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(surfObject);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuSurfObjectDestroy = {NULL, "cuSurfObjectDestroy"};
+static SHIM_BODY CUresult main_cuSurfObjectDestroy(CUsurfObject surfObject)
+{
+	return wrap_cuSurfObjectDestroy(surfObject, &target_cuSurfObjectDestroy);
+}
+
+SHIM_ENTRY(cuSurfObjectDestroy, main_cuSurfObjectDestroy);
+
+static __attribute__((noinline, cold)) CUresult other_cuSurfObjectDestroy(CUsurfObject surfObject, struct shim_target *target)
+{
+	return wrap_cuSurfObjectDestroy(surfObject, target);
+}
+
+static struct shim_target second_cuSurfObjectDestroy = {NULL, "cuSurfObjectDestroy"};
+static CUresult copy_cuSurfObjectDestroy(CUsurfObject surfObject)
+{
+	return other_cuSurfObjectDestroy(surfObject, &second_cuSurfObjectDestroy);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuSurfObjectGetResourceDesc(CUDA_RESOURCE_DESC *pResDesc, CUsurfObject surfObject, struct shim_target *target)
+{
+	CUresult (*real)(CUDA_RESOURCE_DESC *pResDesc, CUsurfObject surfObject) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(pResDesc, surfObject);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)pResDesc;
+	w[1] = (uint64_t)surfObject;
+	struct shim_call c;
+	if (!shim_enter(&c, 5403, w, 2, 0)) {
+		CUresult ret = real(pResDesc, surfObject);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(pResDesc, surfObject);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_piece(&c, 0, PIECE_OUT, pResDesc, 144, true);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuSurfObjectGetResourceDesc = {NULL, "cuSurfObjectGetResourceDesc"};
+static SHIM_BODY CUresult main_cuSurfObjectGetResourceDesc(CUDA_RESOURCE_DESC *pResDesc, CUsurfObject surfObject)
+{
+	return wrap_cuSurfObjectGetResourceDesc(pResDesc, surfObject, &target_cuSurfObjectGetResourceDesc);
+}
+
+SHIM_ENTRY(cuSurfObjectGetResourceDesc, main_cuSurfObjectGetResourceDesc);
+
+static __attribute__((noinline, cold)) CUresult other_cuSurfObjectGetResourceDesc(CUDA_RESOURCE_DESC *pResDesc, CUsurfObject surfObject, struct shim_target *target)
+{
+	return wrap_cuSurfObjectGetResourceDesc(pResDesc, surfObject, target);
+}
+
+static struct shim_target second_cuSurfObjectGetResourceDesc = {NULL, "cuSurfObjectGetResourceDesc"};
+static CUresult copy_cuSurfObjectGetResourceDesc(CUDA_RESOURCE_DESC *pResDesc, CUsurfObject surfObject)
+{
+	return other_cuSurfObjectGetResourceDesc(pResDesc, surfObject, &second_cuSurfObjectGetResourceDesc);
+}
+
 static inline __attribute__((always_inline)) CUresult wrap_cuTensorMapEncodeTiled(CUtensorMap *tensorMap, CUtensorMapDataType tensorDataType, uint32_t tensorRank, void *globalAddress, const uint64_t *globalDim, const uint64_t *globalStrides, const uint32_t *boxDim, const uint32_t *elementStrides, CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2Promotion, CUtensorMapFloatOOBfill oobFill, struct shim_target *target)
 {
 	CUresult (*real)(CUtensorMap *tensorMap, CUtensorMapDataType tensorDataType, uint32_t tensorRank, void *globalAddress, const uint64_t *globalDim, const uint64_t *globalStrides, const uint32_t *boxDim, const uint32_t *elementStrides, CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2Promotion, CUtensorMapFloatOOBfill oobFill) = shim_real(&target->real, target->name);
@@ -12090,6 +15675,573 @@ static CUresult copy_cuGetExportTable(const void **ppExportTable, const CUuuid *
 	return other_cuGetExportTable(ppExportTable, pExportTableId, &second_cuGetExportTable);
 }
 
+static inline __attribute__((always_inline)) CUresult wrap_cuGreenCtxCreate(CUgreenCtx *phCtx, CUdevResourceDesc desc, CUdevice dev, uint32_t flags, struct shim_target *target)
+{
+	CUresult (*real)(CUgreenCtx *phCtx, CUdevResourceDesc desc, CUdevice dev, uint32_t flags) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(phCtx, desc, dev, flags);
+	uint64_t w[4];
+	w[0] = (uint64_t)(uintptr_t)phCtx;
+	w[1] = (uint64_t)(uintptr_t)desc;
+	w[2] = (uint64_t)(uint32_t)dev;
+	w[3] = (uint64_t)(uint32_t)flags;
+	struct shim_call c;
+	if (!shim_enter(&c, 5424, w, 4, 16)) {
+		CUresult ret = real(phCtx, desc, dev, flags);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(phCtx, desc, dev, flags);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 0, phCtx, 8);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGreenCtxCreate = {NULL, "cuGreenCtxCreate"};
+static SHIM_BODY CUresult main_cuGreenCtxCreate(CUgreenCtx *phCtx, CUdevResourceDesc desc, CUdevice dev, uint32_t flags)
+{
+	return wrap_cuGreenCtxCreate(phCtx, desc, dev, flags, &target_cuGreenCtxCreate);
+}
+
+SHIM_ENTRY(cuGreenCtxCreate, main_cuGreenCtxCreate);
+
+static __attribute__((noinline, cold)) CUresult other_cuGreenCtxCreate(CUgreenCtx *phCtx, CUdevResourceDesc desc, CUdevice dev, uint32_t flags, struct shim_target *target)
+{
+	return wrap_cuGreenCtxCreate(phCtx, desc, dev, flags, target);
+}
+
+static struct shim_target second_cuGreenCtxCreate = {NULL, "cuGreenCtxCreate"};
+static CUresult copy_cuGreenCtxCreate(CUgreenCtx *phCtx, CUdevResourceDesc desc, CUdevice dev, uint32_t flags)
+{
+	return other_cuGreenCtxCreate(phCtx, desc, dev, flags, &second_cuGreenCtxCreate);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGreenCtxDestroy(CUgreenCtx hCtx, struct shim_target *target)
+{
+	CUresult (*real)(CUgreenCtx hCtx) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hCtx);
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)hCtx;
+	struct shim_call c;
+	if (!shim_enter(&c, 5425, w, 1, 0)) {
+		CUresult ret = real(hCtx);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hCtx);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGreenCtxDestroy = {NULL, "cuGreenCtxDestroy"};
+static SHIM_BODY CUresult main_cuGreenCtxDestroy(CUgreenCtx hCtx)
+{
+	return wrap_cuGreenCtxDestroy(hCtx, &target_cuGreenCtxDestroy);
+}
+
+SHIM_ENTRY(cuGreenCtxDestroy, main_cuGreenCtxDestroy);
+
+static __attribute__((noinline, cold)) CUresult other_cuGreenCtxDestroy(CUgreenCtx hCtx, struct shim_target *target)
+{
+	return wrap_cuGreenCtxDestroy(hCtx, target);
+}
+
+static struct shim_target second_cuGreenCtxDestroy = {NULL, "cuGreenCtxDestroy"};
+static CUresult copy_cuGreenCtxDestroy(CUgreenCtx hCtx)
+{
+	return other_cuGreenCtxDestroy(hCtx, &second_cuGreenCtxDestroy);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuCtxFromGreenCtx(CUcontext *pContext, CUgreenCtx hCtx, struct shim_target *target)
+{
+	CUresult (*real)(CUcontext *pContext, CUgreenCtx hCtx) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(pContext, hCtx);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)pContext;
+	w[1] = (uint64_t)(uintptr_t)hCtx;
+	struct shim_call c;
+	if (!shim_enter(&c, 5426, w, 2, 16)) {
+		CUresult ret = real(pContext, hCtx);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(pContext, hCtx);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 0, pContext, 8);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuCtxFromGreenCtx = {NULL, "cuCtxFromGreenCtx"};
+static SHIM_BODY CUresult main_cuCtxFromGreenCtx(CUcontext *pContext, CUgreenCtx hCtx)
+{
+	return wrap_cuCtxFromGreenCtx(pContext, hCtx, &target_cuCtxFromGreenCtx);
+}
+
+SHIM_ENTRY(cuCtxFromGreenCtx, main_cuCtxFromGreenCtx);
+
+static __attribute__((noinline, cold)) CUresult other_cuCtxFromGreenCtx(CUcontext *pContext, CUgreenCtx hCtx, struct shim_target *target)
+{
+	return wrap_cuCtxFromGreenCtx(pContext, hCtx, target);
+}
+
+static struct shim_target second_cuCtxFromGreenCtx = {NULL, "cuCtxFromGreenCtx"};
+static CUresult copy_cuCtxFromGreenCtx(CUcontext *pContext, CUgreenCtx hCtx)
+{
+	return other_cuCtxFromGreenCtx(pContext, hCtx, &second_cuCtxFromGreenCtx);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuDeviceGetDevResource(CUdevice device, CUdevResource *resource, CUdevResourceType type, struct shim_target *target)
+{
+	CUresult (*real)(CUdevice device, CUdevResource *resource, CUdevResourceType type) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(device, resource, type);
+	uint64_t w[3];
+	w[0] = (uint64_t)(uint32_t)device;
+	w[1] = (uint64_t)(uintptr_t)resource;
+	w[2] = (uint64_t)(uint32_t)type;
+	struct shim_call c;
+	if (!shim_enter(&c, 5427, w, 3, 0)) {
+		CUresult ret = real(device, resource, type);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(device, resource, type);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_piece(&c, 1, PIECE_OUT, resource, 144, true);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuDeviceGetDevResource = {NULL, "cuDeviceGetDevResource"};
+static SHIM_BODY CUresult main_cuDeviceGetDevResource(CUdevice device, CUdevResource *resource, CUdevResourceType type)
+{
+	return wrap_cuDeviceGetDevResource(device, resource, type, &target_cuDeviceGetDevResource);
+}
+
+SHIM_ENTRY(cuDeviceGetDevResource, main_cuDeviceGetDevResource);
+
+static __attribute__((noinline, cold)) CUresult other_cuDeviceGetDevResource(CUdevice device, CUdevResource *resource, CUdevResourceType type, struct shim_target *target)
+{
+	return wrap_cuDeviceGetDevResource(device, resource, type, target);
+}
+
+static struct shim_target second_cuDeviceGetDevResource = {NULL, "cuDeviceGetDevResource"};
+static CUresult copy_cuDeviceGetDevResource(CUdevice device, CUdevResource *resource, CUdevResourceType type)
+{
+	return other_cuDeviceGetDevResource(device, resource, type, &second_cuDeviceGetDevResource);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuCtxGetDevResource(CUcontext hCtx, CUdevResource *resource, CUdevResourceType type, struct shim_target *target)
+{
+	CUresult (*real)(CUcontext hCtx, CUdevResource *resource, CUdevResourceType type) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hCtx, resource, type);
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)hCtx;
+	w[1] = (uint64_t)(uintptr_t)resource;
+	w[2] = (uint64_t)(uint32_t)type;
+	struct shim_call c;
+	if (!shim_enter(&c, 5428, w, 3, 0)) {
+		CUresult ret = real(hCtx, resource, type);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hCtx, resource, type);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_piece(&c, 1, PIECE_OUT, resource, 144, true);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuCtxGetDevResource = {NULL, "cuCtxGetDevResource"};
+static SHIM_BODY CUresult main_cuCtxGetDevResource(CUcontext hCtx, CUdevResource *resource, CUdevResourceType type)
+{
+	return wrap_cuCtxGetDevResource(hCtx, resource, type, &target_cuCtxGetDevResource);
+}
+
+SHIM_ENTRY(cuCtxGetDevResource, main_cuCtxGetDevResource);
+
+static __attribute__((noinline, cold)) CUresult other_cuCtxGetDevResource(CUcontext hCtx, CUdevResource *resource, CUdevResourceType type, struct shim_target *target)
+{
+	return wrap_cuCtxGetDevResource(hCtx, resource, type, target);
+}
+
+static struct shim_target second_cuCtxGetDevResource = {NULL, "cuCtxGetDevResource"};
+static CUresult copy_cuCtxGetDevResource(CUcontext hCtx, CUdevResource *resource, CUdevResourceType type)
+{
+	return other_cuCtxGetDevResource(hCtx, resource, type, &second_cuCtxGetDevResource);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGreenCtxGetDevResource(CUgreenCtx hCtx, CUdevResource *resource, CUdevResourceType type, struct shim_target *target)
+{
+	CUresult (*real)(CUgreenCtx hCtx, CUdevResource *resource, CUdevResourceType type) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hCtx, resource, type);
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)hCtx;
+	w[1] = (uint64_t)(uintptr_t)resource;
+	w[2] = (uint64_t)(uint32_t)type;
+	struct shim_call c;
+	if (!shim_enter(&c, 5429, w, 3, 0)) {
+		CUresult ret = real(hCtx, resource, type);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hCtx, resource, type);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_piece(&c, 1, PIECE_OUT, resource, 144, true);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGreenCtxGetDevResource = {NULL, "cuGreenCtxGetDevResource"};
+static SHIM_BODY CUresult main_cuGreenCtxGetDevResource(CUgreenCtx hCtx, CUdevResource *resource, CUdevResourceType type)
+{
+	return wrap_cuGreenCtxGetDevResource(hCtx, resource, type, &target_cuGreenCtxGetDevResource);
+}
+
+SHIM_ENTRY(cuGreenCtxGetDevResource, main_cuGreenCtxGetDevResource);
+
+static __attribute__((noinline, cold)) CUresult other_cuGreenCtxGetDevResource(CUgreenCtx hCtx, CUdevResource *resource, CUdevResourceType type, struct shim_target *target)
+{
+	return wrap_cuGreenCtxGetDevResource(hCtx, resource, type, target);
+}
+
+static struct shim_target second_cuGreenCtxGetDevResource = {NULL, "cuGreenCtxGetDevResource"};
+static CUresult copy_cuGreenCtxGetDevResource(CUgreenCtx hCtx, CUdevResource *resource, CUdevResourceType type)
+{
+	return other_cuGreenCtxGetDevResource(hCtx, resource, type, &second_cuGreenCtxGetDevResource);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuDevSmResourceSplitByCount(CUdevResource *result, uint32_t *nbGroups, const CUdevResource *input, CUdevResource *remaining, uint32_t useFlags, uint32_t minCount, struct shim_target *target)
+{
+	CUresult (*real)(CUdevResource *result, uint32_t *nbGroups, const CUdevResource *input, CUdevResource *remaining, uint32_t useFlags, uint32_t minCount) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(result, nbGroups, input, remaining, useFlags, minCount);
+	uint64_t w[6];
+	w[0] = (uint64_t)(uintptr_t)result;
+	w[1] = (uint64_t)(uintptr_t)nbGroups;
+	w[2] = (uint64_t)(uintptr_t)input;
+	w[3] = (uint64_t)(uintptr_t)remaining;
+	w[4] = (uint64_t)(uint32_t)useFlags;
+	w[5] = (uint64_t)(uint32_t)minCount;
+	struct shim_call c;
+	if (!shim_enter(&c, 5430, w, 6, 16 + shim_piece_room(nbGroups, 4))) {
+		CUresult ret = real(result, nbGroups, input, remaining, useFlags, minCount);
+		shim_leave();
+		return ret;
+	}
+	shim_piece(&c, 1, 0, nbGroups, 4, false);
+	shim_commit(&c);
+	CUresult ret = real(result, nbGroups, input, remaining, useFlags, minCount);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_piece(&c, 0, PIECE_OUT, result, (nbGroups == NULL ? 0 : 144ULL * (uint64_t)*nbGroups), true);
+	if (ok)
+		shim_out(&c, 1, nbGroups, 4);
+	shim_in(&c, 2, input, 144ULL, ok);
+	if (ok)
+		shim_piece(&c, 3, PIECE_OUT, remaining, 144, true);
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 2, 0, input, 144ULL);
+	}
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuDevSmResourceSplitByCount = {NULL, "cuDevSmResourceSplitByCount"};
+static SHIM_BODY CUresult main_cuDevSmResourceSplitByCount(CUdevResource *result, uint32_t *nbGroups, const CUdevResource *input, CUdevResource *remaining, uint32_t useFlags, uint32_t minCount)
+{
+	return wrap_cuDevSmResourceSplitByCount(result, nbGroups, input, remaining, useFlags, minCount, &target_cuDevSmResourceSplitByCount);
+}
+
+SHIM_ENTRY(cuDevSmResourceSplitByCount, main_cuDevSmResourceSplitByCount);
+
+static __attribute__((noinline, cold)) CUresult other_cuDevSmResourceSplitByCount(CUdevResource *result, uint32_t *nbGroups, const CUdevResource *input, CUdevResource *remaining, uint32_t useFlags, uint32_t minCount, struct shim_target *target)
+{
+	return wrap_cuDevSmResourceSplitByCount(result, nbGroups, input, remaining, useFlags, minCount, target);
+}
+
+static struct shim_target second_cuDevSmResourceSplitByCount = {NULL, "cuDevSmResourceSplitByCount"};
+static CUresult copy_cuDevSmResourceSplitByCount(CUdevResource *result, uint32_t *nbGroups, const CUdevResource *input, CUdevResource *remaining, uint32_t useFlags, uint32_t minCount)
+{
+	return other_cuDevSmResourceSplitByCount(result, nbGroups, input, remaining, useFlags, minCount, &second_cuDevSmResourceSplitByCount);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuDevResourceGenerateDesc(CUdevResourceDesc *phDesc, CUdevResource *resources, uint32_t nbResources, struct shim_target *target)
+{
+	CUresult (*real)(CUdevResourceDesc *phDesc, CUdevResource *resources, uint32_t nbResources) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(phDesc, resources, nbResources);
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)phDesc;
+	w[1] = (uint64_t)(uintptr_t)resources;
+	w[2] = (uint64_t)(uint32_t)nbResources;
+	struct shim_call c;
+	if (!shim_enter(&c, 5431, w, 3, 16)) {
+		CUresult ret = real(phDesc, resources, nbResources);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(phDesc, resources, nbResources);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 0, phDesc, 8);
+	shim_in(&c, 1, resources, 144ULL * (uint64_t)nbResources, ok);
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 1, 0, resources, 144ULL * (uint64_t)nbResources);
+	}
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuDevResourceGenerateDesc = {NULL, "cuDevResourceGenerateDesc"};
+static SHIM_BODY CUresult main_cuDevResourceGenerateDesc(CUdevResourceDesc *phDesc, CUdevResource *resources, uint32_t nbResources)
+{
+	return wrap_cuDevResourceGenerateDesc(phDesc, resources, nbResources, &target_cuDevResourceGenerateDesc);
+}
+
+SHIM_ENTRY(cuDevResourceGenerateDesc, main_cuDevResourceGenerateDesc);
+
+static __attribute__((noinline, cold)) CUresult other_cuDevResourceGenerateDesc(CUdevResourceDesc *phDesc, CUdevResource *resources, uint32_t nbResources, struct shim_target *target)
+{
+	return wrap_cuDevResourceGenerateDesc(phDesc, resources, nbResources, target);
+}
+
+static struct shim_target second_cuDevResourceGenerateDesc = {NULL, "cuDevResourceGenerateDesc"};
+static CUresult copy_cuDevResourceGenerateDesc(CUdevResourceDesc *phDesc, CUdevResource *resources, uint32_t nbResources)
+{
+	return other_cuDevResourceGenerateDesc(phDesc, resources, nbResources, &second_cuDevResourceGenerateDesc);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGreenCtxRecordEvent(CUgreenCtx hCtx, CUevent hEvent, struct shim_target *target)
+{
+	CUresult (*real)(CUgreenCtx hCtx, CUevent hEvent) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hCtx, hEvent);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)hCtx;
+	w[1] = (uint64_t)(uintptr_t)hEvent;
+	struct shim_call c;
+	if (!shim_enter(&c, 5432, w, 2, 0)) {
+		CUresult ret = real(hCtx, hEvent);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hCtx, hEvent);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGreenCtxRecordEvent = {NULL, "cuGreenCtxRecordEvent"};
+static SHIM_BODY CUresult main_cuGreenCtxRecordEvent(CUgreenCtx hCtx, CUevent hEvent)
+{
+	return wrap_cuGreenCtxRecordEvent(hCtx, hEvent, &target_cuGreenCtxRecordEvent);
+}
+
+SHIM_ENTRY(cuGreenCtxRecordEvent, main_cuGreenCtxRecordEvent);
+
+static __attribute__((noinline, cold)) CUresult other_cuGreenCtxRecordEvent(CUgreenCtx hCtx, CUevent hEvent, struct shim_target *target)
+{
+	return wrap_cuGreenCtxRecordEvent(hCtx, hEvent, target);
+}
+
+static struct shim_target second_cuGreenCtxRecordEvent = {NULL, "cuGreenCtxRecordEvent"};
+static CUresult copy_cuGreenCtxRecordEvent(CUgreenCtx hCtx, CUevent hEvent)
+{
+	return other_cuGreenCtxRecordEvent(hCtx, hEvent, &second_cuGreenCtxRecordEvent);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGreenCtxWaitEvent(CUgreenCtx hCtx, CUevent hEvent, struct shim_target *target)
+{
+	CUresult (*real)(CUgreenCtx hCtx, CUevent hEvent) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hCtx, hEvent);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)hCtx;
+	w[1] = (uint64_t)(uintptr_t)hEvent;
+	struct shim_call c;
+	if (!shim_enter(&c, 5433, w, 2, 0)) {
+		CUresult ret = real(hCtx, hEvent);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hCtx, hEvent);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGreenCtxWaitEvent = {NULL, "cuGreenCtxWaitEvent"};
+static SHIM_BODY CUresult main_cuGreenCtxWaitEvent(CUgreenCtx hCtx, CUevent hEvent)
+{
+	return wrap_cuGreenCtxWaitEvent(hCtx, hEvent, &target_cuGreenCtxWaitEvent);
+}
+
+SHIM_ENTRY(cuGreenCtxWaitEvent, main_cuGreenCtxWaitEvent);
+
+static __attribute__((noinline, cold)) CUresult other_cuGreenCtxWaitEvent(CUgreenCtx hCtx, CUevent hEvent, struct shim_target *target)
+{
+	return wrap_cuGreenCtxWaitEvent(hCtx, hEvent, target);
+}
+
+static struct shim_target second_cuGreenCtxWaitEvent = {NULL, "cuGreenCtxWaitEvent"};
+static CUresult copy_cuGreenCtxWaitEvent(CUgreenCtx hCtx, CUevent hEvent)
+{
+	return other_cuGreenCtxWaitEvent(hCtx, hEvent, &second_cuGreenCtxWaitEvent);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuStreamGetGreenCtx(CUstream hStream, CUgreenCtx *phCtx, struct shim_target *target)
+{
+	CUresult (*real)(CUstream hStream, CUgreenCtx *phCtx) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hStream, phCtx);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)hStream;
+	w[1] = (uint64_t)(uintptr_t)phCtx;
+	struct shim_call c;
+	if (!shim_enter(&c, 5434, w, 2, 16)) {
+		CUresult ret = real(hStream, phCtx);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hStream, phCtx);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 1, phCtx, 8);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuStreamGetGreenCtx = {NULL, "cuStreamGetGreenCtx"};
+static SHIM_BODY CUresult main_cuStreamGetGreenCtx(CUstream hStream, CUgreenCtx *phCtx)
+{
+	return wrap_cuStreamGetGreenCtx(hStream, phCtx, &target_cuStreamGetGreenCtx);
+}
+
+SHIM_ENTRY(cuStreamGetGreenCtx, main_cuStreamGetGreenCtx);
+
+static __attribute__((noinline, cold)) CUresult other_cuStreamGetGreenCtx(CUstream hStream, CUgreenCtx *phCtx, struct shim_target *target)
+{
+	return wrap_cuStreamGetGreenCtx(hStream, phCtx, target);
+}
+
+static struct shim_target second_cuStreamGetGreenCtx = {NULL, "cuStreamGetGreenCtx"};
+static CUresult copy_cuStreamGetGreenCtx(CUstream hStream, CUgreenCtx *phCtx)
+{
+	return other_cuStreamGetGreenCtx(hStream, phCtx, &second_cuStreamGetGreenCtx);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGreenCtxStreamCreate(CUstream *phStream, CUgreenCtx greenCtx, uint32_t flags, int priority, struct shim_target *target)
+{
+	CUresult (*real)(CUstream *phStream, CUgreenCtx greenCtx, uint32_t flags, int priority) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(phStream, greenCtx, flags, priority);
+	uint64_t w[4];
+	w[0] = (uint64_t)(uintptr_t)phStream;
+	w[1] = (uint64_t)(uintptr_t)greenCtx;
+	w[2] = (uint64_t)(uint32_t)flags;
+	w[3] = (uint64_t)(uint32_t)priority;
+	struct shim_call c;
+	if (!shim_enter(&c, 5435, w, 4, 16)) {
+		CUresult ret = real(phStream, greenCtx, flags, priority);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(phStream, greenCtx, flags, priority);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 0, phStream, 8);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGreenCtxStreamCreate = {NULL, "cuGreenCtxStreamCreate"};
+static SHIM_BODY CUresult main_cuGreenCtxStreamCreate(CUstream *phStream, CUgreenCtx greenCtx, uint32_t flags, int priority)
+{
+	return wrap_cuGreenCtxStreamCreate(phStream, greenCtx, flags, priority, &target_cuGreenCtxStreamCreate);
+}
+
+SHIM_ENTRY(cuGreenCtxStreamCreate, main_cuGreenCtxStreamCreate);
+
+static __attribute__((noinline, cold)) CUresult other_cuGreenCtxStreamCreate(CUstream *phStream, CUgreenCtx greenCtx, uint32_t flags, int priority, struct shim_target *target)
+{
+	return wrap_cuGreenCtxStreamCreate(phStream, greenCtx, flags, priority, target);
+}
+
+static struct shim_target second_cuGreenCtxStreamCreate = {NULL, "cuGreenCtxStreamCreate"};
+static CUresult copy_cuGreenCtxStreamCreate(CUstream *phStream, CUgreenCtx greenCtx, uint32_t flags, int priority)
+{
+	return other_cuGreenCtxStreamCreate(phStream, greenCtx, flags, priority, &second_cuGreenCtxStreamCreate);
+}
+
 static inline __attribute__((always_inline)) CUresult wrap_cuMemHostRegister(void *p, size_t bytesize, uint32_t Flags, struct shim_target *target)
 {
 	CUresult (*real)(void *p, size_t bytesize, uint32_t Flags) = shim_real(&target->real, target->name);
@@ -12359,8 +16511,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuCtxDestroy(CUcontex
 	CUresult (*real)(CUcontext ctx) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (shim_quiet())
-		return real(ctx);
+	shim_functions_end();
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)ctx;
 	struct shim_call c;
@@ -12379,12 +16530,10 @@ static inline __attribute__((always_inline)) CUresult wrap_cuCtxDestroy(CUcontex
 }
 
 static struct shim_target target_cuCtxDestroy = {NULL, "cuCtxDestroy"};
-static SHIM_BODY CUresult main_cuCtxDestroy(CUcontext ctx)
+SHIM_EXPORT CUresult cuCtxDestroy(CUcontext ctx)
 {
 	return wrap_cuCtxDestroy(ctx, &target_cuCtxDestroy);
 }
-
-SHIM_ENTRY(cuCtxDestroy, main_cuCtxDestroy);
 
 static __attribute__((noinline, cold)) CUresult other_cuCtxDestroy(CUcontext ctx, struct shim_target *target)
 {
@@ -12575,8 +16724,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuDevicePrimaryCtxRel
 	CUresult (*real)(CUdevice dev) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (shim_quiet())
-		return real(dev);
+	shim_functions_end();
 	uint64_t w[1];
 	w[0] = (uint64_t)(uint32_t)dev;
 	struct shim_call c;
@@ -12585,6 +16733,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuDevicePrimaryCtxRel
 		shim_leave();
 		return ret;
 	}
+	shim_times_leave(DEVICE_ENDS, NULL, dev);
 	shim_commit(&c);
 	CUresult ret = real(dev);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -12594,12 +16743,10 @@ static inline __attribute__((always_inline)) CUresult wrap_cuDevicePrimaryCtxRel
 }
 
 static struct shim_target target_cuDevicePrimaryCtxRelease = {NULL, "cuDevicePrimaryCtxRelease"};
-static SHIM_BODY CUresult main_cuDevicePrimaryCtxRelease(CUdevice dev)
+SHIM_EXPORT CUresult cuDevicePrimaryCtxRelease(CUdevice dev)
 {
 	return wrap_cuDevicePrimaryCtxRelease(dev, &target_cuDevicePrimaryCtxRelease);
 }
-
-SHIM_ENTRY(cuDevicePrimaryCtxRelease, main_cuDevicePrimaryCtxRelease);
 
 static __attribute__((noinline, cold)) CUresult other_cuDevicePrimaryCtxRelease(CUdevice dev, struct shim_target *target)
 {
@@ -12617,8 +16764,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuDevicePrimaryCtxRes
 	CUresult (*real)(CUdevice dev) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (shim_quiet())
-		return real(dev);
+	shim_functions_end();
 	uint64_t w[1];
 	w[0] = (uint64_t)(uint32_t)dev;
 	struct shim_call c;
@@ -12637,12 +16783,10 @@ static inline __attribute__((always_inline)) CUresult wrap_cuDevicePrimaryCtxRes
 }
 
 static struct shim_target target_cuDevicePrimaryCtxReset = {NULL, "cuDevicePrimaryCtxReset"};
-static SHIM_BODY CUresult main_cuDevicePrimaryCtxReset(CUdevice dev)
+SHIM_EXPORT CUresult cuDevicePrimaryCtxReset(CUdevice dev)
 {
 	return wrap_cuDevicePrimaryCtxReset(dev, &target_cuDevicePrimaryCtxReset);
 }
-
-SHIM_ENTRY(cuDevicePrimaryCtxReset, main_cuDevicePrimaryCtxReset);
 
 static __attribute__((noinline, cold)) CUresult other_cuDevicePrimaryCtxReset(CUdevice dev, struct shim_target *target)
 {
@@ -13039,6 +17183,204 @@ static CUresult copy_cuStreamGetCaptureInfo(CUstream hStream, CUstreamCaptureSta
 	return other_cuStreamGetCaptureInfo(hStream, captureStatus_out, id_out, &second_cuStreamGetCaptureInfo);
 }
 
+static inline __attribute__((always_inline)) CUresult wrap_cuGraphAddKernelNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+	uint64_t w[5];
+	w[0] = (uint64_t)(uintptr_t)phGraphNode;
+	w[1] = (uint64_t)(uintptr_t)hGraph;
+	w[2] = (uint64_t)(uintptr_t)dependencies;
+	w[3] = (uint64_t)numDependencies;
+	w[4] = (uint64_t)(uintptr_t)nodeParams;
+	struct shim_call c;
+	if (!shim_enter(&c, 5458, w, 5, 16 + shim_piece_room(dependencies, 8ULL * (uint64_t)numDependencies) + shim_piece_room(nodeParams, 56))) {
+		CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+		shim_leave();
+		return ret;
+	}
+	shim_piece(&c, 2, 0, dependencies, 8ULL * (uint64_t)numDependencies, true);
+	shim_piece(&c, 4, 0, nodeParams, 56, true);
+	if (true && nodeParams != NULL) {
+		shim_args_array(&c, 4, 16, nodeParams->func, nodeParams->kernelParams);
+		shim_packed(&c, 4, 2, nodeParams->extra);
+	}
+	shim_commit(&c);
+	CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 0, phGraphNode, 8);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGraphAddKernelNode = {NULL, "cuGraphAddKernelNode"};
+static SHIM_BODY SHIM_HOT CUresult main_cuGraphAddKernelNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
+{
+	return wrap_cuGraphAddKernelNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams, &target_cuGraphAddKernelNode);
+}
+
+SHIM_ENTRY(cuGraphAddKernelNode, main_cuGraphAddKernelNode);
+
+static __attribute__((noinline, cold)) CUresult other_cuGraphAddKernelNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams, struct shim_target *target)
+{
+	return wrap_cuGraphAddKernelNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams, target);
+}
+
+static struct shim_target second_cuGraphAddKernelNode = {NULL, "cuGraphAddKernelNode"};
+static CUresult copy_cuGraphAddKernelNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
+{
+	return other_cuGraphAddKernelNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams, &second_cuGraphAddKernelNode);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGraphKernelNodeGetParams(CUgraphNode hNode, CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode hNode, CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hNode, nodeParams);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)hNode;
+	w[1] = (uint64_t)(uintptr_t)nodeParams;
+	struct shim_call c;
+	if (!shim_enter(&c, 5459, w, 2, 0)) {
+		CUresult ret = real(hNode, nodeParams);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hNode, nodeParams);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_piece(&c, 1, PIECE_OUT, nodeParams, 56, true);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGraphKernelNodeGetParams = {NULL, "cuGraphKernelNodeGetParams"};
+static SHIM_BODY CUresult main_cuGraphKernelNodeGetParams(CUgraphNode hNode, CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
+{
+	return wrap_cuGraphKernelNodeGetParams(hNode, nodeParams, &target_cuGraphKernelNodeGetParams);
+}
+
+SHIM_ENTRY(cuGraphKernelNodeGetParams, main_cuGraphKernelNodeGetParams);
+
+static __attribute__((noinline, cold)) CUresult other_cuGraphKernelNodeGetParams(CUgraphNode hNode, CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams, struct shim_target *target)
+{
+	return wrap_cuGraphKernelNodeGetParams(hNode, nodeParams, target);
+}
+
+static struct shim_target second_cuGraphKernelNodeGetParams = {NULL, "cuGraphKernelNodeGetParams"};
+static CUresult copy_cuGraphKernelNodeGetParams(CUgraphNode hNode, CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
+{
+	return other_cuGraphKernelNodeGetParams(hNode, nodeParams, &second_cuGraphKernelNodeGetParams);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGraphKernelNodeSetParams(CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hNode, nodeParams);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)hNode;
+	w[1] = (uint64_t)(uintptr_t)nodeParams;
+	struct shim_call c;
+	if (!shim_enter(&c, 5460, w, 2, 0 + shim_piece_room(nodeParams, 56))) {
+		CUresult ret = real(hNode, nodeParams);
+		shim_leave();
+		return ret;
+	}
+	shim_piece(&c, 1, 0, nodeParams, 56, true);
+	if (true && nodeParams != NULL) {
+		shim_args_array(&c, 1, 16, nodeParams->func, nodeParams->kernelParams);
+		shim_packed(&c, 1, 2, nodeParams->extra);
+	}
+	shim_commit(&c);
+	CUresult ret = real(hNode, nodeParams);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGraphKernelNodeSetParams = {NULL, "cuGraphKernelNodeSetParams"};
+static SHIM_BODY SHIM_HOT CUresult main_cuGraphKernelNodeSetParams(CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
+{
+	return wrap_cuGraphKernelNodeSetParams(hNode, nodeParams, &target_cuGraphKernelNodeSetParams);
+}
+
+SHIM_ENTRY(cuGraphKernelNodeSetParams, main_cuGraphKernelNodeSetParams);
+
+static __attribute__((noinline, cold)) CUresult other_cuGraphKernelNodeSetParams(CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams, struct shim_target *target)
+{
+	return wrap_cuGraphKernelNodeSetParams(hNode, nodeParams, target);
+}
+
+static struct shim_target second_cuGraphKernelNodeSetParams = {NULL, "cuGraphKernelNodeSetParams"};
+static CUresult copy_cuGraphKernelNodeSetParams(CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
+{
+	return other_cuGraphKernelNodeSetParams(hNode, nodeParams, &second_cuGraphKernelNodeSetParams);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGraphExecKernelNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hGraphExec, hNode, nodeParams);
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)hGraphExec;
+	w[1] = (uint64_t)(uintptr_t)hNode;
+	w[2] = (uint64_t)(uintptr_t)nodeParams;
+	struct shim_call c;
+	if (!shim_enter(&c, 5461, w, 3, 0 + shim_piece_room(nodeParams, 56))) {
+		CUresult ret = real(hGraphExec, hNode, nodeParams);
+		shim_leave();
+		return ret;
+	}
+	shim_piece(&c, 2, 0, nodeParams, 56, true);
+	if (true && nodeParams != NULL) {
+		shim_args_array(&c, 2, 16, nodeParams->func, nodeParams->kernelParams);
+		shim_packed(&c, 2, 2, nodeParams->extra);
+	}
+	shim_commit(&c);
+	CUresult ret = real(hGraphExec, hNode, nodeParams);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGraphExecKernelNodeSetParams = {NULL, "cuGraphExecKernelNodeSetParams"};
+static SHIM_BODY SHIM_HOT CUresult main_cuGraphExecKernelNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
+{
+	return wrap_cuGraphExecKernelNodeSetParams(hGraphExec, hNode, nodeParams, &target_cuGraphExecKernelNodeSetParams);
+}
+
+SHIM_ENTRY(cuGraphExecKernelNodeSetParams, main_cuGraphExecKernelNodeSetParams);
+
+static __attribute__((noinline, cold)) CUresult other_cuGraphExecKernelNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams, struct shim_target *target)
+{
+	return wrap_cuGraphExecKernelNodeSetParams(hGraphExec, hNode, nodeParams, target);
+}
+
+static struct shim_target second_cuGraphExecKernelNodeSetParams = {NULL, "cuGraphExecKernelNodeSetParams"};
+static CUresult copy_cuGraphExecKernelNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
+{
+	return other_cuGraphExecKernelNodeSetParams(hGraphExec, hNode, nodeParams, &second_cuGraphExecKernelNodeSetParams);
+}
+
 static inline __attribute__((always_inline)) CUresult wrap_cuGraphExecUpdate(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphNode *hErrorNode_out, CUgraphExecUpdateResult *updateResult_out, struct shim_target *target)
 {
 	CUresult (*real)(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphNode *hErrorNode_out, CUgraphExecUpdateResult *updateResult_out) = shim_real(&target->real, target->name);
@@ -13065,6 +17407,10 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphExecUpdate(CUg
 		shim_out(&c, 2, hErrorNode_out, 8);
 	if (ok)
 		shim_out(&c, 3, updateResult_out, 4);
+	if (ok) {
+		shim_graph_ended(hGraphExec);
+		shim_graph_copied(hGraphExec, hGraph);
+	}
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -13778,6 +18124,52 @@ static struct shim_target second_cuMemSetMemPool = {NULL, "cuMemSetMemPool"};
 static CUresult copy_cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType type, CUmemoryPool pool)
 {
 	return other_cuMemSetMemPool(location, type, pool, &second_cuMemSetMemPool);
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGreenCtxGetId(CUgreenCtx greenCtx, uint64_t *greenCtxId, struct shim_target *target)
+{
+	CUresult (*real)(CUgreenCtx greenCtx, uint64_t *greenCtxId) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(greenCtx, greenCtxId);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)greenCtx;
+	w[1] = (uint64_t)(uintptr_t)greenCtxId;
+	struct shim_call c;
+	if (!shim_enter(&c, 5482, w, 2, 16)) {
+		CUresult ret = real(greenCtx, greenCtxId);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(greenCtx, greenCtxId);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 1, greenCtxId, 8);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuGreenCtxGetId = {NULL, "cuGreenCtxGetId"};
+static SHIM_BODY CUresult main_cuGreenCtxGetId(CUgreenCtx greenCtx, uint64_t *greenCtxId)
+{
+	return wrap_cuGreenCtxGetId(greenCtx, greenCtxId, &target_cuGreenCtxGetId);
+}
+
+SHIM_ENTRY(cuGreenCtxGetId, main_cuGreenCtxGetId);
+
+static __attribute__((noinline, cold)) CUresult other_cuGreenCtxGetId(CUgreenCtx greenCtx, uint64_t *greenCtxId, struct shim_target *target)
+{
+	return wrap_cuGreenCtxGetId(greenCtx, greenCtxId, target);
+}
+
+static struct shim_target second_cuGreenCtxGetId = {NULL, "cuGreenCtxGetId"};
+static CUresult copy_cuGreenCtxGetId(CUgreenCtx greenCtx, uint64_t *greenCtxId)
+{
+	return other_cuGreenCtxGetId(greenCtx, greenCtxId, &second_cuGreenCtxGetId);
 }
 
 static inline __attribute__((always_inline)) CUresult wrap_cuDeviceGetHostAtomicCapabilities(uint32_t *capabilities, const CUatomicOperation *operations, uint32_t count, CUdevice dev, struct shim_target *target)
@@ -14650,7 +19042,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyAsync_ptsz(CU
 		shim_leave();
 		return ret;
 	}
-	shim_timed(&c, hStream);
+	shim_timed(&c, hStream == NULL ? (void *)CU_STREAM_PER_THREAD : (void *)hStream);
 	shim_commit(&c);
 	CUresult ret = real(dst, src, ByteCount, hStream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -14707,7 +19099,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyPeerAsync_pts
 		shim_leave();
 		return ret;
 	}
-	shim_timed(&c, hStream);
+	shim_timed(&c, hStream == NULL ? (void *)CU_STREAM_PER_THREAD : (void *)hStream);
 	shim_commit(&c);
 	CUresult ret = real(dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -14756,7 +19148,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyHtoDAsync_v2_
 		shim_leave();
 		return ret;
 	}
-	shim_timed(&c, hStream);
+	shim_timed(&c, hStream == NULL ? (void *)CU_STREAM_PER_THREAD : (void *)hStream);
 	shim_commit(&c);
 	CUresult ret = real(dstDevice, srcHost, ByteCount, hStream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -14808,7 +19200,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyDtoHAsync_v2_
 		shim_leave();
 		return ret;
 	}
-	shim_timed(&c, hStream);
+	shim_timed(&c, hStream == NULL ? (void *)CU_STREAM_PER_THREAD : (void *)hStream);
 	shim_commit(&c);
 	CUresult ret = real(dstHost, srcDevice, ByteCount, hStream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -14860,7 +19252,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyDtoDAsync_v2_
 		shim_leave();
 		return ret;
 	}
-	shim_timed(&c, hStream);
+	shim_timed(&c, hStream == NULL ? (void *)CU_STREAM_PER_THREAD : (void *)hStream);
 	shim_commit(&c);
 	CUresult ret = real(dstDevice, srcDevice, ByteCount, hStream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -14910,7 +19302,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyHtoAAsync_v2_
 		shim_leave();
 		return ret;
 	}
-	shim_timed(&c, hStream);
+	shim_timed(&c, hStream == NULL ? (void *)CU_STREAM_PER_THREAD : (void *)hStream);
 	shim_commit(&c);
 	CUresult ret = real(dstArray, dstOffset, srcHost, ByteCount, hStream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -14963,7 +19355,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyAtoHAsync_v2_
 		shim_leave();
 		return ret;
 	}
-	shim_timed(&c, hStream);
+	shim_timed(&c, hStream == NULL ? (void *)CU_STREAM_PER_THREAD : (void *)hStream);
 	shim_commit(&c);
 	CUresult ret = real(dstHost, srcArray, srcOffset, ByteCount, hStream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -15014,7 +19406,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy2DAsync_v2_pt
 		shim_leave();
 		return ret;
 	}
-	shim_timed(&c, hStream);
+	shim_timed(&c, hStream == NULL ? (void *)CU_STREAM_PER_THREAD : (void *)hStream);
 	shim_commit(&c);
 	CUresult ret = real(pCopy, hStream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -15067,7 +19459,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy3DAsync_v2_pt
 		shim_leave();
 		return ret;
 	}
-	shim_timed(&c, hStream);
+	shim_timed(&c, hStream == NULL ? (void *)CU_STREAM_PER_THREAD : (void *)hStream);
 	shim_commit(&c);
 	CUresult ret = real(pCopy, hStream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -15120,7 +19512,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy3DPeerAsync_p
 		shim_leave();
 		return ret;
 	}
-	shim_timed(&c, hStream);
+	shim_timed(&c, hStream == NULL ? (void *)CU_STREAM_PER_THREAD : (void *)hStream);
 	shim_commit(&c);
 	CUresult ret = real(pCopy, hStream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -15444,7 +19836,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemsetD8Async_ptsz(
 		shim_leave();
 		return ret;
 	}
-	shim_timed(&c, hStream);
+	shim_timed(&c, hStream == NULL ? (void *)CU_STREAM_PER_THREAD : (void *)hStream);
 	shim_commit(&c);
 	CUresult ret = real(dstDevice, uc, N, hStream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -15493,7 +19885,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemsetD16Async_ptsz
 		shim_leave();
 		return ret;
 	}
-	shim_timed(&c, hStream);
+	shim_timed(&c, hStream == NULL ? (void *)CU_STREAM_PER_THREAD : (void *)hStream);
 	shim_commit(&c);
 	CUresult ret = real(dstDevice, us, N, hStream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -15542,7 +19934,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemsetD32Async_ptsz
 		shim_leave();
 		return ret;
 	}
-	shim_timed(&c, hStream);
+	shim_timed(&c, hStream == NULL ? (void *)CU_STREAM_PER_THREAD : (void *)hStream);
 	shim_commit(&c);
 	CUresult ret = real(dstDevice, ui, N, hStream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -15593,7 +19985,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemsetD2D8Async_pts
 		shim_leave();
 		return ret;
 	}
-	shim_timed(&c, hStream);
+	shim_timed(&c, hStream == NULL ? (void *)CU_STREAM_PER_THREAD : (void *)hStream);
 	shim_commit(&c);
 	CUresult ret = real(dstDevice, dstPitch, uc, Width, Height, hStream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -15644,7 +20036,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemsetD2D16Async_pt
 		shim_leave();
 		return ret;
 	}
-	shim_timed(&c, hStream);
+	shim_timed(&c, hStream == NULL ? (void *)CU_STREAM_PER_THREAD : (void *)hStream);
 	shim_commit(&c);
 	CUresult ret = real(dstDevice, dstPitch, us, Width, Height, hStream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -15695,7 +20087,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemsetD2D32Async_pt
 		shim_leave();
 		return ret;
 	}
-	shim_timed(&c, hStream);
+	shim_timed(&c, hStream == NULL ? (void *)CU_STREAM_PER_THREAD : (void *)hStream);
 	shim_commit(&c);
 	CUresult ret = real(dstDevice, dstPitch, ui, Width, Height, hStream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -16664,6 +21056,59 @@ static CUresult copy_cuStreamUpdateCaptureDependencies_ptsz(CUstream hStream, CU
 	return other_cuStreamUpdateCaptureDependencies_ptsz(hStream, dependencies, numDependencies, flags, &second_cuStreamUpdateCaptureDependencies_ptsz);
 }
 
+static inline __attribute__((always_inline)) CUresult wrap_cuStreamUpdateCaptureDependencies_v2_ptsz(CUstream hStream, CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, uint32_t flags, struct shim_target *target)
+{
+	CUresult (*real)(CUstream hStream, CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, uint32_t flags) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hStream, dependencies, dependencyData, numDependencies, flags);
+	uint64_t w[5];
+	w[0] = (uint64_t)(uintptr_t)hStream;
+	w[1] = (uint64_t)(uintptr_t)dependencies;
+	w[2] = (uint64_t)(uintptr_t)dependencyData;
+	w[3] = (uint64_t)numDependencies;
+	w[4] = (uint64_t)(uint32_t)flags;
+	struct shim_call c;
+	if (!shim_enter(&c, 5544, w, 5, 0)) {
+		CUresult ret = real(hStream, dependencies, dependencyData, numDependencies, flags);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hStream, dependencies, dependencyData, numDependencies, flags);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	shim_in(&c, 1, dependencies, 8ULL * (uint64_t)numDependencies, ok);
+	shim_in(&c, 2, dependencyData, 8ULL * (uint64_t)numDependencies, ok);
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 1, 0, dependencies, 8ULL * (uint64_t)numDependencies);
+		shim_large(c.seq, 2, 0, dependencyData, 8ULL * (uint64_t)numDependencies);
+	}
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_cuStreamUpdateCaptureDependencies_v2_ptsz = {NULL, "cuStreamUpdateCaptureDependencies_v2_ptsz"};
+static SHIM_BODY CUresult main_cuStreamUpdateCaptureDependencies_v2_ptsz(CUstream hStream, CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, uint32_t flags)
+{
+	return wrap_cuStreamUpdateCaptureDependencies_v2_ptsz(hStream, dependencies, dependencyData, numDependencies, flags, &target_cuStreamUpdateCaptureDependencies_v2_ptsz);
+}
+
+SHIM_ENTRY(cuStreamUpdateCaptureDependencies_v2_ptsz, main_cuStreamUpdateCaptureDependencies_v2_ptsz);
+
+static __attribute__((noinline, cold)) CUresult other_cuStreamUpdateCaptureDependencies_v2_ptsz(CUstream hStream, CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, uint32_t flags, struct shim_target *target)
+{
+	return wrap_cuStreamUpdateCaptureDependencies_v2_ptsz(hStream, dependencies, dependencyData, numDependencies, flags, target);
+}
+
+static struct shim_target second_cuStreamUpdateCaptureDependencies_v2_ptsz = {NULL, "cuStreamUpdateCaptureDependencies_v2_ptsz"};
+static CUresult copy_cuStreamUpdateCaptureDependencies_v2_ptsz(CUstream hStream, CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, uint32_t flags)
+{
+	return other_cuStreamUpdateCaptureDependencies_v2_ptsz(hStream, dependencies, dependencyData, numDependencies, flags, &second_cuStreamUpdateCaptureDependencies_v2_ptsz);
+}
+
 static inline __attribute__((always_inline)) CUresult wrap_cuStreamAttachMemAsync_ptsz(CUstream hStream, CUdeviceptr dptr, size_t length, uint32_t flags, struct shim_target *target)
 {
 	CUresult (*real)(CUstream hStream, CUdeviceptr dptr, size_t length, uint32_t flags) = shim_real(&target->real, target->name);
@@ -17160,7 +21605,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamWriteValue32_
 		shim_leave();
 		return ret;
 	}
-	shim_timed(&c, stream);
+	shim_timed(&c, stream == NULL ? (void *)CU_STREAM_PER_THREAD : (void *)stream);
 	shim_commit(&c);
 	CUresult ret = real(stream, addr, value, flags);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -17209,7 +21654,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamWriteValue64_
 		shim_leave();
 		return ret;
 	}
-	shim_timed(&c, stream);
+	shim_timed(&c, stream == NULL ? (void *)CU_STREAM_PER_THREAD : (void *)stream);
 	shim_commit(&c);
 	CUresult ret = real(stream, addr, value, flags);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -17317,9 +21762,9 @@ static inline __attribute__((always_inline)) CUresult wrap_cuLaunchKernel_ptsz(C
 		shim_leave();
 		return ret;
 	}
-	shim_args_array(&c, 9, f, kernelParams);
-	shim_packed(&c, 10, extra);
-	shim_timed(&c, hStream);
+	shim_args_array(&c, 9, 0, f, kernelParams);
+	shim_packed(&c, 10, 1, extra);
+	shim_timed(&c, hStream == NULL ? (void *)CU_STREAM_PER_THREAD : (void *)hStream);
 	shim_commit(&c);
 	CUresult ret = real(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams, extra);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -17372,9 +21817,9 @@ static inline __attribute__((always_inline)) CUresult wrap_cuLaunchKernelEx_ptsz
 	if (true && config != NULL) {
 		shim_far(&c, 0, 0, 1, (const void *)(uintptr_t)config->attrs, 72 * (uint64_t)config->numAttrs);
 	}
-	shim_args_array(&c, 2, f, kernelParams);
-	shim_packed(&c, 3, extra);
-	shim_timed(&c, (config == NULL ? NULL : config->hStream));
+	shim_args_array(&c, 2, 0, f, kernelParams);
+	shim_packed(&c, 3, 1, extra);
+	shim_timed(&c, (config == NULL ? NULL : config->hStream) == NULL ? (void *)CU_STREAM_PER_THREAD : (void *)(config == NULL ? NULL : config->hStream));
 	shim_commit(&c);
 	CUresult ret = real(config, f, kernelParams, extra);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -17429,8 +21874,8 @@ static inline __attribute__((always_inline)) CUresult wrap_cuLaunchCooperativeKe
 		shim_leave();
 		return ret;
 	}
-	shim_args_array(&c, 9, f, kernelParams);
-	shim_timed(&c, hStream);
+	shim_args_array(&c, 9, 0, f, kernelParams);
+	shim_timed(&c, hStream == NULL ? (void *)CU_STREAM_PER_THREAD : (void *)hStream);
 	shim_commit(&c);
 	CUresult ret = real(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -17627,7 +22072,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphLaunch_ptsz(CU
 		shim_leave();
 		return ret;
 	}
-	shim_timed(&c, hStream);
+	shim_timed(&c, hStream == NULL ? (void *)CU_STREAM_PER_THREAD : (void *)hStream);
 	shim_commit(&c);
 	CUresult ret = real(hGraphExec, hStream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -17738,7 +22183,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyBatchAsync_pt
 		shim_leave();
 		return ret;
 	}
-	shim_timed(&c, hStream);
+	shim_timed(&c, hStream == NULL ? (void *)CU_STREAM_PER_THREAD : (void *)hStream);
 	shim_commit(&c);
 	CUresult ret = real(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, hStream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -17811,7 +22256,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyBatchAsync_v2
 		shim_leave();
 		return ret;
 	}
-	shim_timed(&c, hStream);
+	shim_timed(&c, hStream == NULL ? (void *)CU_STREAM_PER_THREAD : (void *)hStream);
 	shim_commit(&c);
 	CUresult ret = real(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, hStream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -17929,194 +22374,103 @@ SHIM_COUNTED(cuMemPoolExportToShareableHandle, 19);
 SHIM_COUNTED(cuMemPoolImportFromShareableHandle, 20);
 SHIM_COUNTED(cuMemPoolExportPointer, 21);
 SHIM_COUNTED(cuMemPoolImportPointer, 22);
-SHIM_COUNTED(cuMulticastCreate, 23);
-SHIM_COUNTED(cuMulticastAddDevice, 24);
-SHIM_COUNTED(cuMulticastBindMem, 25);
-SHIM_COUNTED(cuMulticastBindAddr, 26);
-SHIM_COUNTED(cuMulticastUnbind, 27);
-SHIM_COUNTED(cuMulticastGetGranularity, 28);
-SHIM_COUNTED(cuStreamUpdateCaptureDependencies_v2, 29);
-SHIM_COUNTED(cuImportExternalMemory, 30);
-SHIM_COUNTED(cuExternalMemoryGetMappedBuffer, 31);
-SHIM_COUNTED(cuExternalMemoryGetMappedMipmappedArray, 32);
-SHIM_COUNTED(cuDestroyExternalMemory, 33);
-SHIM_COUNTED(cuImportExternalSemaphore, 34);
-SHIM_COUNTED(cuSignalExternalSemaphoresAsync, 35);
-SHIM_COUNTED(cuWaitExternalSemaphoresAsync, 36);
-SHIM_COUNTED(cuDestroyExternalSemaphore, 37);
-SHIM_COUNTED(cuLaunchCooperativeKernelMultiDevice, 38);
-SHIM_COUNTED(cuFuncSetBlockShape, 39);
-SHIM_COUNTED(cuFuncSetSharedSize, 40);
-SHIM_COUNTED(cuParamSetSize, 41);
-SHIM_COUNTED(cuParamSeti, 42);
-SHIM_COUNTED(cuParamSetf, 43);
-SHIM_COUNTED(cuParamSetv, 44);
-SHIM_COUNTED(cuLaunch, 45);
-SHIM_COUNTED(cuLaunchGrid, 46);
-SHIM_COUNTED(cuLaunchGridAsync, 47);
-SHIM_COUNTED(cuParamSetTexRef, 48);
-SHIM_COUNTED(cuGraphAddKernelNode_v2, 49);
-SHIM_COUNTED(cuGraphKernelNodeGetParams_v2, 50);
-SHIM_COUNTED(cuGraphKernelNodeSetParams_v2, 51);
-SHIM_COUNTED(cuGraphAddMemcpyNode, 52);
-SHIM_COUNTED(cuGraphMemcpyNodeGetParams, 53);
-SHIM_COUNTED(cuGraphMemcpyNodeSetParams, 54);
-SHIM_COUNTED(cuGraphAddMemsetNode, 55);
-SHIM_COUNTED(cuGraphMemsetNodeGetParams, 56);
-SHIM_COUNTED(cuGraphMemsetNodeSetParams, 57);
-SHIM_COUNTED(cuGraphAddHostNode, 58);
-SHIM_COUNTED(cuGraphHostNodeGetParams, 59);
-SHIM_COUNTED(cuGraphHostNodeSetParams, 60);
-SHIM_COUNTED(cuGraphAddChildGraphNode, 61);
-SHIM_COUNTED(cuGraphChildGraphNodeGetGraph, 62);
-SHIM_COUNTED(cuGraphAddEmptyNode, 63);
-SHIM_COUNTED(cuGraphAddEventRecordNode, 64);
-SHIM_COUNTED(cuGraphEventRecordNodeGetEvent, 65);
-SHIM_COUNTED(cuGraphEventRecordNodeSetEvent, 66);
-SHIM_COUNTED(cuGraphAddEventWaitNode, 67);
-SHIM_COUNTED(cuGraphEventWaitNodeGetEvent, 68);
-SHIM_COUNTED(cuGraphEventWaitNodeSetEvent, 69);
-SHIM_COUNTED(cuGraphAddExternalSemaphoresSignalNode, 70);
-SHIM_COUNTED(cuGraphExternalSemaphoresSignalNodeGetParams, 71);
-SHIM_COUNTED(cuGraphExternalSemaphoresSignalNodeSetParams, 72);
-SHIM_COUNTED(cuGraphAddExternalSemaphoresWaitNode, 73);
-SHIM_COUNTED(cuGraphExternalSemaphoresWaitNodeGetParams, 74);
-SHIM_COUNTED(cuGraphExternalSemaphoresWaitNodeSetParams, 75);
-SHIM_COUNTED(cuGraphAddBatchMemOpNode, 76);
-SHIM_COUNTED(cuGraphBatchMemOpNodeGetParams, 77);
-SHIM_COUNTED(cuGraphBatchMemOpNodeSetParams, 78);
-SHIM_COUNTED(cuGraphExecBatchMemOpNodeSetParams, 79);
-SHIM_COUNTED(cuGraphAddMemAllocNode, 80);
-SHIM_COUNTED(cuGraphMemAllocNodeGetParams, 81);
-SHIM_COUNTED(cuGraphAddMemFreeNode, 82);
-SHIM_COUNTED(cuGraphMemFreeNodeGetParams, 83);
-SHIM_COUNTED(cuGraphNodeFindInClone, 84);
-SHIM_COUNTED(cuGraphGetEdges, 85);
-SHIM_COUNTED(cuGraphGetEdges_v2, 86);
-SHIM_COUNTED(cuGraphNodeGetDependencies, 87);
-SHIM_COUNTED(cuGraphNodeGetDependencies_v2, 88);
-SHIM_COUNTED(cuGraphNodeGetDependentNodes, 89);
-SHIM_COUNTED(cuGraphNodeGetDependentNodes_v2, 90);
-SHIM_COUNTED(cuGraphAddDependencies, 91);
-SHIM_COUNTED(cuGraphAddDependencies_v2, 92);
-SHIM_COUNTED(cuGraphRemoveDependencies, 93);
-SHIM_COUNTED(cuGraphRemoveDependencies_v2, 94);
-SHIM_COUNTED(cuGraphDestroyNode, 95);
-SHIM_COUNTED(cuGraphExecKernelNodeSetParams_v2, 96);
-SHIM_COUNTED(cuGraphExecMemcpyNodeSetParams, 97);
-SHIM_COUNTED(cuGraphExecMemsetNodeSetParams, 98);
-SHIM_COUNTED(cuGraphExecHostNodeSetParams, 99);
-SHIM_COUNTED(cuGraphExecChildGraphNodeSetParams, 100);
-SHIM_COUNTED(cuGraphExecEventRecordNodeSetEvent, 101);
-SHIM_COUNTED(cuGraphExecEventWaitNodeSetEvent, 102);
-SHIM_COUNTED(cuGraphExecExternalSemaphoresSignalNodeSetParams, 103);
-SHIM_COUNTED(cuGraphExecExternalSemaphoresWaitNodeSetParams, 104);
-SHIM_COUNTED(cuGraphNodeSetEnabled, 105);
-SHIM_COUNTED(cuGraphNodeGetEnabled, 106);
-SHIM_COUNTED(cuGraphKernelNodeCopyAttributes, 107);
-SHIM_COUNTED(cuGraphKernelNodeGetAttribute, 108);
-SHIM_COUNTED(cuGraphKernelNodeSetAttribute, 109);
-SHIM_COUNTED(cuUserObjectCreate, 110);
-SHIM_COUNTED(cuUserObjectRetain, 111);
-SHIM_COUNTED(cuUserObjectRelease, 112);
-SHIM_COUNTED(cuGraphRetainUserObject, 113);
-SHIM_COUNTED(cuGraphReleaseUserObject, 114);
-SHIM_COUNTED(cuGraphAddNode, 115);
-SHIM_COUNTED(cuGraphAddNode_v2, 116);
-SHIM_COUNTED(cuGraphNodeSetParams, 117);
-SHIM_COUNTED(cuGraphExecNodeSetParams, 118);
-SHIM_COUNTED(cuGraphConditionalHandleCreate, 119);
-SHIM_COUNTED(cuTexRefSetArray, 120);
-SHIM_COUNTED(cuTexRefSetMipmappedArray, 121);
-SHIM_COUNTED(cuTexRefSetAddress_v2, 122);
-SHIM_COUNTED(cuTexRefSetAddress2D_v3, 123);
-SHIM_COUNTED(cuTexRefSetFormat, 124);
-SHIM_COUNTED(cuTexRefSetAddressMode, 125);
-SHIM_COUNTED(cuTexRefSetFilterMode, 126);
-SHIM_COUNTED(cuTexRefSetMipmapFilterMode, 127);
-SHIM_COUNTED(cuTexRefSetMipmapLevelBias, 128);
-SHIM_COUNTED(cuTexRefSetMipmapLevelClamp, 129);
-SHIM_COUNTED(cuTexRefSetMaxAnisotropy, 130);
-SHIM_COUNTED(cuTexRefSetBorderColor, 131);
-SHIM_COUNTED(cuTexRefSetFlags, 132);
-SHIM_COUNTED(cuTexRefGetAddress_v2, 133);
-SHIM_COUNTED(cuTexRefGetArray, 134);
-SHIM_COUNTED(cuTexRefGetMipmappedArray, 135);
-SHIM_COUNTED(cuTexRefGetAddressMode, 136);
-SHIM_COUNTED(cuTexRefGetFilterMode, 137);
-SHIM_COUNTED(cuTexRefGetFormat, 138);
-SHIM_COUNTED(cuTexRefGetMipmapFilterMode, 139);
-SHIM_COUNTED(cuTexRefGetMipmapLevelBias, 140);
-SHIM_COUNTED(cuTexRefGetMipmapLevelClamp, 141);
-SHIM_COUNTED(cuTexRefGetMaxAnisotropy, 142);
-SHIM_COUNTED(cuTexRefGetBorderColor, 143);
-SHIM_COUNTED(cuTexRefGetFlags, 144);
-SHIM_COUNTED(cuTexRefCreate, 145);
-SHIM_COUNTED(cuTexRefDestroy, 146);
-SHIM_COUNTED(cuSurfRefSetArray, 147);
-SHIM_COUNTED(cuSurfRefGetArray, 148);
-SHIM_COUNTED(cuTexObjectCreate, 149);
-SHIM_COUNTED(cuTexObjectDestroy, 150);
-SHIM_COUNTED(cuTexObjectGetResourceDesc, 151);
-SHIM_COUNTED(cuTexObjectGetTextureDesc, 152);
-SHIM_COUNTED(cuTexObjectGetResourceViewDesc, 153);
-SHIM_COUNTED(cuSurfObjectCreate, 154);
-SHIM_COUNTED(cuSurfObjectDestroy, 155);
-SHIM_COUNTED(cuSurfObjectGetResourceDesc, 156);
-SHIM_COUNTED(cuTensorMapEncodeIm2col, 157);
-SHIM_COUNTED(cuTensorMapReplaceAddress, 158);
-SHIM_COUNTED(cuGraphicsUnregisterResource, 159);
-SHIM_COUNTED(cuGraphicsSubResourceGetMappedArray, 160);
-SHIM_COUNTED(cuGraphicsResourceGetMappedMipmappedArray, 161);
-SHIM_COUNTED(cuGraphicsResourceGetMappedPointer_v2, 162);
-SHIM_COUNTED(cuGraphicsResourceSetMapFlags_v2, 163);
-SHIM_COUNTED(cuGraphicsMapResources, 164);
-SHIM_COUNTED(cuGraphicsUnmapResources, 165);
-SHIM_COUNTED(cuCoredumpGetAttribute, 166);
-SHIM_COUNTED(cuCoredumpGetAttributeGlobal, 167);
-SHIM_COUNTED(cuCoredumpSetAttribute, 168);
-SHIM_COUNTED(cuCoredumpSetAttributeGlobal, 169);
-SHIM_COUNTED(cuGreenCtxCreate, 170);
-SHIM_COUNTED(cuGreenCtxDestroy, 171);
-SHIM_COUNTED(cuCtxFromGreenCtx, 172);
-SHIM_COUNTED(cuDeviceGetDevResource, 173);
-SHIM_COUNTED(cuCtxGetDevResource, 174);
-SHIM_COUNTED(cuGreenCtxGetDevResource, 175);
-SHIM_COUNTED(cuDevSmResourceSplitByCount, 176);
-SHIM_COUNTED(cuDevResourceGenerateDesc, 177);
-SHIM_COUNTED(cuGreenCtxRecordEvent, 178);
-SHIM_COUNTED(cuGreenCtxWaitEvent, 179);
-SHIM_COUNTED(cuStreamGetGreenCtx, 180);
-SHIM_COUNTED(cuGreenCtxStreamCreate, 181);
-SHIM_COUNTED(cuGraphicsResourceSetMapFlags, 182);
-SHIM_COUNTED(cuTexRefSetAddress2D_v2, 183);
-SHIM_COUNTED(cuGraphAddKernelNode, 184);
-SHIM_COUNTED(cuGraphKernelNodeGetParams, 185);
-SHIM_COUNTED(cuGraphKernelNodeSetParams, 186);
-SHIM_COUNTED(cuGraphExecKernelNodeSetParams, 187);
-SHIM_COUNTED(cuMemcpy3DBatchAsync, 188);
-SHIM_COUNTED(cuMemcpy3DBatchAsync_v2, 189);
-SHIM_COUNTED(cuMemBatchDecompressAsync, 190);
-SHIM_COUNTED(cuMemPrefetchBatchAsync, 191);
-SHIM_COUNTED(cuMemDiscardBatchAsync, 192);
-SHIM_COUNTED(cuMemDiscardAndPrefetchBatchAsync, 193);
-SHIM_COUNTED(cuGreenCtxGetId, 194);
-SHIM_COUNTED(cuProfilerInitialize, 195);
-SHIM_COUNTED(cuMemMapArrayAsync_ptsz, 196);
-SHIM_COUNTED(cuStreamUpdateCaptureDependencies_v2_ptsz, 197);
-SHIM_COUNTED(cuSignalExternalSemaphoresAsync_ptsz, 198);
-SHIM_COUNTED(cuWaitExternalSemaphoresAsync_ptsz, 199);
-SHIM_COUNTED(cuGraphicsMapResources_ptsz, 200);
-SHIM_COUNTED(cuGraphicsUnmapResources_ptsz, 201);
-SHIM_COUNTED(cuMemcpy3DBatchAsync_ptsz, 202);
-SHIM_COUNTED(cuMemcpy3DBatchAsync_v2_ptsz, 203);
-SHIM_COUNTED(cuMemPrefetchBatchAsync_ptsz, 204);
-SHIM_COUNTED(cuMemDiscardBatchAsync_ptsz, 205);
-SHIM_COUNTED(cuMemDiscardAndPrefetchBatchAsync_ptsz, 206);
-SHIM_COUNTED(cuMemBatchDecompressAsync_ptsz, 207);
+SHIM_COUNTED(cuImportExternalMemory, 23);
+SHIM_COUNTED(cuExternalMemoryGetMappedBuffer, 24);
+SHIM_COUNTED(cuExternalMemoryGetMappedMipmappedArray, 25);
+SHIM_COUNTED(cuDestroyExternalMemory, 26);
+SHIM_COUNTED(cuImportExternalSemaphore, 27);
+SHIM_COUNTED(cuSignalExternalSemaphoresAsync, 28);
+SHIM_COUNTED(cuWaitExternalSemaphoresAsync, 29);
+SHIM_COUNTED(cuDestroyExternalSemaphore, 30);
+SHIM_COUNTED(cuLaunchCooperativeKernelMultiDevice, 31);
+SHIM_COUNTED(cuFuncSetBlockShape, 32);
+SHIM_COUNTED(cuFuncSetSharedSize, 33);
+SHIM_COUNTED(cuParamSetSize, 34);
+SHIM_COUNTED(cuParamSeti, 35);
+SHIM_COUNTED(cuParamSetf, 36);
+SHIM_COUNTED(cuParamSetv, 37);
+SHIM_COUNTED(cuLaunch, 38);
+SHIM_COUNTED(cuLaunchGrid, 39);
+SHIM_COUNTED(cuLaunchGridAsync, 40);
+SHIM_COUNTED(cuParamSetTexRef, 41);
+SHIM_COUNTED(cuGraphAddExternalSemaphoresSignalNode, 42);
+SHIM_COUNTED(cuGraphExternalSemaphoresSignalNodeGetParams, 43);
+SHIM_COUNTED(cuGraphExternalSemaphoresSignalNodeSetParams, 44);
+SHIM_COUNTED(cuGraphAddExternalSemaphoresWaitNode, 45);
+SHIM_COUNTED(cuGraphExternalSemaphoresWaitNodeGetParams, 46);
+SHIM_COUNTED(cuGraphExternalSemaphoresWaitNodeSetParams, 47);
+SHIM_COUNTED(cuGraphExecExternalSemaphoresSignalNodeSetParams, 48);
+SHIM_COUNTED(cuGraphExecExternalSemaphoresWaitNodeSetParams, 49);
+SHIM_COUNTED(cuUserObjectCreate, 50);
+SHIM_COUNTED(cuUserObjectRetain, 51);
+SHIM_COUNTED(cuUserObjectRelease, 52);
+SHIM_COUNTED(cuGraphRetainUserObject, 53);
+SHIM_COUNTED(cuGraphReleaseUserObject, 54);
+SHIM_COUNTED(cuTexRefSetArray, 55);
+SHIM_COUNTED(cuTexRefSetMipmappedArray, 56);
+SHIM_COUNTED(cuTexRefSetAddress_v2, 57);
+SHIM_COUNTED(cuTexRefSetAddress2D_v3, 58);
+SHIM_COUNTED(cuTexRefSetFormat, 59);
+SHIM_COUNTED(cuTexRefSetAddressMode, 60);
+SHIM_COUNTED(cuTexRefSetFilterMode, 61);
+SHIM_COUNTED(cuTexRefSetMipmapFilterMode, 62);
+SHIM_COUNTED(cuTexRefSetMipmapLevelBias, 63);
+SHIM_COUNTED(cuTexRefSetMipmapLevelClamp, 64);
+SHIM_COUNTED(cuTexRefSetMaxAnisotropy, 65);
+SHIM_COUNTED(cuTexRefSetBorderColor, 66);
+SHIM_COUNTED(cuTexRefSetFlags, 67);
+SHIM_COUNTED(cuTexRefGetAddress_v2, 68);
+SHIM_COUNTED(cuTexRefGetArray, 69);
+SHIM_COUNTED(cuTexRefGetMipmappedArray, 70);
+SHIM_COUNTED(cuTexRefGetAddressMode, 71);
+SHIM_COUNTED(cuTexRefGetFilterMode, 72);
+SHIM_COUNTED(cuTexRefGetFormat, 73);
+SHIM_COUNTED(cuTexRefGetMipmapFilterMode, 74);
+SHIM_COUNTED(cuTexRefGetMipmapLevelBias, 75);
+SHIM_COUNTED(cuTexRefGetMipmapLevelClamp, 76);
+SHIM_COUNTED(cuTexRefGetMaxAnisotropy, 77);
+SHIM_COUNTED(cuTexRefGetBorderColor, 78);
+SHIM_COUNTED(cuTexRefGetFlags, 79);
+SHIM_COUNTED(cuTexRefCreate, 80);
+SHIM_COUNTED(cuTexRefDestroy, 81);
+SHIM_COUNTED(cuSurfRefSetArray, 82);
+SHIM_COUNTED(cuSurfRefGetArray, 83);
+SHIM_COUNTED(cuTensorMapEncodeIm2col, 84);
+SHIM_COUNTED(cuTensorMapReplaceAddress, 85);
+SHIM_COUNTED(cuGraphicsUnregisterResource, 86);
+SHIM_COUNTED(cuGraphicsSubResourceGetMappedArray, 87);
+SHIM_COUNTED(cuGraphicsResourceGetMappedMipmappedArray, 88);
+SHIM_COUNTED(cuGraphicsResourceGetMappedPointer_v2, 89);
+SHIM_COUNTED(cuGraphicsResourceSetMapFlags_v2, 90);
+SHIM_COUNTED(cuGraphicsMapResources, 91);
+SHIM_COUNTED(cuGraphicsUnmapResources, 92);
+SHIM_COUNTED(cuCoredumpGetAttribute, 93);
+SHIM_COUNTED(cuCoredumpGetAttributeGlobal, 94);
+SHIM_COUNTED(cuCoredumpSetAttribute, 95);
+SHIM_COUNTED(cuCoredumpSetAttributeGlobal, 96);
+SHIM_COUNTED(cuGraphicsResourceSetMapFlags, 97);
+SHIM_COUNTED(cuTexRefSetAddress2D_v2, 98);
+SHIM_COUNTED(cuMemcpy3DBatchAsync, 99);
+SHIM_COUNTED(cuMemcpy3DBatchAsync_v2, 100);
+SHIM_COUNTED(cuMemBatchDecompressAsync, 101);
+SHIM_COUNTED(cuMemPrefetchBatchAsync, 102);
+SHIM_COUNTED(cuMemDiscardBatchAsync, 103);
+SHIM_COUNTED(cuMemDiscardAndPrefetchBatchAsync, 104);
+SHIM_COUNTED(cuProfilerInitialize, 105);
+SHIM_COUNTED(cuMemMapArrayAsync_ptsz, 106);
+SHIM_COUNTED(cuSignalExternalSemaphoresAsync_ptsz, 107);
+SHIM_COUNTED(cuWaitExternalSemaphoresAsync_ptsz, 108);
+SHIM_COUNTED(cuGraphicsMapResources_ptsz, 109);
+SHIM_COUNTED(cuGraphicsUnmapResources_ptsz, 110);
+SHIM_COUNTED(cuMemcpy3DBatchAsync_ptsz, 111);
+SHIM_COUNTED(cuMemcpy3DBatchAsync_v2_ptsz, 112);
+SHIM_COUNTED(cuMemPrefetchBatchAsync_ptsz, 113);
+SHIM_COUNTED(cuMemDiscardBatchAsync_ptsz, 114);
+SHIM_COUNTED(cuMemDiscardAndPrefetchBatchAsync_ptsz, 115);
+SHIM_COUNTED(cuMemBatchDecompressAsync_ptsz, 116);
 
-struct shim_counted shim_counted[208];
-const uint32_t shim_counted_count = 208;
+struct shim_counted shim_counted[117];
+const uint32_t shim_counted_count = 117;
 const char *const shim_counted_names[] = {
 	"cuDeviceGetNvSciSyncAttributes",
 	"cuCtxAttach",
@@ -18141,13 +22495,6 @@ const char *const shim_counted_names[] = {
 	"cuMemPoolImportFromShareableHandle",
 	"cuMemPoolExportPointer",
 	"cuMemPoolImportPointer",
-	"cuMulticastCreate",
-	"cuMulticastAddDevice",
-	"cuMulticastBindMem",
-	"cuMulticastBindAddr",
-	"cuMulticastUnbind",
-	"cuMulticastGetGranularity",
-	"cuStreamUpdateCaptureDependencies_v2",
 	"cuImportExternalMemory",
 	"cuExternalMemoryGetMappedBuffer",
 	"cuExternalMemoryGetMappedMipmappedArray",
@@ -18167,77 +22514,19 @@ const char *const shim_counted_names[] = {
 	"cuLaunchGrid",
 	"cuLaunchGridAsync",
 	"cuParamSetTexRef",
-	"cuGraphAddKernelNode_v2",
-	"cuGraphKernelNodeGetParams_v2",
-	"cuGraphKernelNodeSetParams_v2",
-	"cuGraphAddMemcpyNode",
-	"cuGraphMemcpyNodeGetParams",
-	"cuGraphMemcpyNodeSetParams",
-	"cuGraphAddMemsetNode",
-	"cuGraphMemsetNodeGetParams",
-	"cuGraphMemsetNodeSetParams",
-	"cuGraphAddHostNode",
-	"cuGraphHostNodeGetParams",
-	"cuGraphHostNodeSetParams",
-	"cuGraphAddChildGraphNode",
-	"cuGraphChildGraphNodeGetGraph",
-	"cuGraphAddEmptyNode",
-	"cuGraphAddEventRecordNode",
-	"cuGraphEventRecordNodeGetEvent",
-	"cuGraphEventRecordNodeSetEvent",
-	"cuGraphAddEventWaitNode",
-	"cuGraphEventWaitNodeGetEvent",
-	"cuGraphEventWaitNodeSetEvent",
 	"cuGraphAddExternalSemaphoresSignalNode",
 	"cuGraphExternalSemaphoresSignalNodeGetParams",
 	"cuGraphExternalSemaphoresSignalNodeSetParams",
 	"cuGraphAddExternalSemaphoresWaitNode",
 	"cuGraphExternalSemaphoresWaitNodeGetParams",
 	"cuGraphExternalSemaphoresWaitNodeSetParams",
-	"cuGraphAddBatchMemOpNode",
-	"cuGraphBatchMemOpNodeGetParams",
-	"cuGraphBatchMemOpNodeSetParams",
-	"cuGraphExecBatchMemOpNodeSetParams",
-	"cuGraphAddMemAllocNode",
-	"cuGraphMemAllocNodeGetParams",
-	"cuGraphAddMemFreeNode",
-	"cuGraphMemFreeNodeGetParams",
-	"cuGraphNodeFindInClone",
-	"cuGraphGetEdges",
-	"cuGraphGetEdges_v2",
-	"cuGraphNodeGetDependencies",
-	"cuGraphNodeGetDependencies_v2",
-	"cuGraphNodeGetDependentNodes",
-	"cuGraphNodeGetDependentNodes_v2",
-	"cuGraphAddDependencies",
-	"cuGraphAddDependencies_v2",
-	"cuGraphRemoveDependencies",
-	"cuGraphRemoveDependencies_v2",
-	"cuGraphDestroyNode",
-	"cuGraphExecKernelNodeSetParams_v2",
-	"cuGraphExecMemcpyNodeSetParams",
-	"cuGraphExecMemsetNodeSetParams",
-	"cuGraphExecHostNodeSetParams",
-	"cuGraphExecChildGraphNodeSetParams",
-	"cuGraphExecEventRecordNodeSetEvent",
-	"cuGraphExecEventWaitNodeSetEvent",
 	"cuGraphExecExternalSemaphoresSignalNodeSetParams",
 	"cuGraphExecExternalSemaphoresWaitNodeSetParams",
-	"cuGraphNodeSetEnabled",
-	"cuGraphNodeGetEnabled",
-	"cuGraphKernelNodeCopyAttributes",
-	"cuGraphKernelNodeGetAttribute",
-	"cuGraphKernelNodeSetAttribute",
 	"cuUserObjectCreate",
 	"cuUserObjectRetain",
 	"cuUserObjectRelease",
 	"cuGraphRetainUserObject",
 	"cuGraphReleaseUserObject",
-	"cuGraphAddNode",
-	"cuGraphAddNode_v2",
-	"cuGraphNodeSetParams",
-	"cuGraphExecNodeSetParams",
-	"cuGraphConditionalHandleCreate",
 	"cuTexRefSetArray",
 	"cuTexRefSetMipmappedArray",
 	"cuTexRefSetAddress_v2",
@@ -18267,14 +22556,6 @@ const char *const shim_counted_names[] = {
 	"cuTexRefDestroy",
 	"cuSurfRefSetArray",
 	"cuSurfRefGetArray",
-	"cuTexObjectCreate",
-	"cuTexObjectDestroy",
-	"cuTexObjectGetResourceDesc",
-	"cuTexObjectGetTextureDesc",
-	"cuTexObjectGetResourceViewDesc",
-	"cuSurfObjectCreate",
-	"cuSurfObjectDestroy",
-	"cuSurfObjectGetResourceDesc",
 	"cuTensorMapEncodeIm2col",
 	"cuTensorMapReplaceAddress",
 	"cuGraphicsUnregisterResource",
@@ -18288,34 +22569,16 @@ const char *const shim_counted_names[] = {
 	"cuCoredumpGetAttributeGlobal",
 	"cuCoredumpSetAttribute",
 	"cuCoredumpSetAttributeGlobal",
-	"cuGreenCtxCreate",
-	"cuGreenCtxDestroy",
-	"cuCtxFromGreenCtx",
-	"cuDeviceGetDevResource",
-	"cuCtxGetDevResource",
-	"cuGreenCtxGetDevResource",
-	"cuDevSmResourceSplitByCount",
-	"cuDevResourceGenerateDesc",
-	"cuGreenCtxRecordEvent",
-	"cuGreenCtxWaitEvent",
-	"cuStreamGetGreenCtx",
-	"cuGreenCtxStreamCreate",
 	"cuGraphicsResourceSetMapFlags",
 	"cuTexRefSetAddress2D_v2",
-	"cuGraphAddKernelNode",
-	"cuGraphKernelNodeGetParams",
-	"cuGraphKernelNodeSetParams",
-	"cuGraphExecKernelNodeSetParams",
 	"cuMemcpy3DBatchAsync",
 	"cuMemcpy3DBatchAsync_v2",
 	"cuMemBatchDecompressAsync",
 	"cuMemPrefetchBatchAsync",
 	"cuMemDiscardBatchAsync",
 	"cuMemDiscardAndPrefetchBatchAsync",
-	"cuGreenCtxGetId",
 	"cuProfilerInitialize",
 	"cuMemMapArrayAsync_ptsz",
-	"cuStreamUpdateCaptureDependencies_v2_ptsz",
 	"cuSignalExternalSemaphoresAsync_ptsz",
 	"cuWaitExternalSemaphoresAsync_ptsz",
 	"cuGraphicsMapResources_ptsz",
@@ -18338,10 +22601,10 @@ const struct shim_name shim_names[] = {
 	{"cuArrayGetMemoryRequirements", counted_cuArrayGetMemoryRequirements, &shim_counted[9].real, NULL, NULL, 11060},
 	{"cuArrayGetPlane", counted_cuArrayGetPlane, &shim_counted[11].real, NULL, NULL, 11020},
 	{"cuArrayGetSparseProperties", counted_cuArrayGetSparseProperties, &shim_counted[7].real, NULL, NULL, 11010},
-	{"cuCoredumpGetAttribute", counted_cuCoredumpGetAttribute, &shim_counted[166].real, NULL, NULL, 12010},
-	{"cuCoredumpGetAttributeGlobal", counted_cuCoredumpGetAttributeGlobal, &shim_counted[167].real, NULL, NULL, 12010},
-	{"cuCoredumpSetAttribute", counted_cuCoredumpSetAttribute, &shim_counted[168].real, NULL, NULL, 12010},
-	{"cuCoredumpSetAttributeGlobal", counted_cuCoredumpSetAttributeGlobal, &shim_counted[169].real, NULL, NULL, 12010},
+	{"cuCoredumpGetAttribute", counted_cuCoredumpGetAttribute, &shim_counted[93].real, NULL, NULL, 12010},
+	{"cuCoredumpGetAttributeGlobal", counted_cuCoredumpGetAttributeGlobal, &shim_counted[94].real, NULL, NULL, 12010},
+	{"cuCoredumpSetAttribute", counted_cuCoredumpSetAttribute, &shim_counted[95].real, NULL, NULL, 12010},
+	{"cuCoredumpSetAttributeGlobal", counted_cuCoredumpSetAttributeGlobal, &shim_counted[96].real, NULL, NULL, 12010},
 	{"cuCtxAttach", counted_cuCtxAttach, &shim_counted[1].real, NULL, NULL, 2000},
 	{"cuCtxCreate", (void *)cuCtxCreate, &target_cuCtxCreate.real, (void *)copy_cuCtxCreate, &second_cuCtxCreate.real, 2000},
 	{"cuCtxCreate_v2", (void *)cuCtxCreate_v2, &target_cuCtxCreate_v2.real, (void *)copy_cuCtxCreate_v2, &second_cuCtxCreate_v2.real, 3020},
@@ -18352,11 +22615,11 @@ const struct shim_name shim_names[] = {
 	{"cuCtxDetach", counted_cuCtxDetach, &shim_counted[2].real, NULL, NULL, 2000},
 	{"cuCtxDisablePeerAccess", (void *)cuCtxDisablePeerAccess, &target_cuCtxDisablePeerAccess.real, (void *)copy_cuCtxDisablePeerAccess, &second_cuCtxDisablePeerAccess.real, 4000},
 	{"cuCtxEnablePeerAccess", (void *)cuCtxEnablePeerAccess, &target_cuCtxEnablePeerAccess.real, (void *)copy_cuCtxEnablePeerAccess, &second_cuCtxEnablePeerAccess.real, 4000},
-	{"cuCtxFromGreenCtx", counted_cuCtxFromGreenCtx, &shim_counted[172].real, NULL, NULL, 12040},
+	{"cuCtxFromGreenCtx", (void *)cuCtxFromGreenCtx, &target_cuCtxFromGreenCtx.real, (void *)copy_cuCtxFromGreenCtx, &second_cuCtxFromGreenCtx.real, 12040},
 	{"cuCtxGetApiVersion", (void *)cuCtxGetApiVersion, &target_cuCtxGetApiVersion.real, (void *)copy_cuCtxGetApiVersion, &second_cuCtxGetApiVersion.real, 3020},
 	{"cuCtxGetCacheConfig", (void *)cuCtxGetCacheConfig, &target_cuCtxGetCacheConfig.real, (void *)copy_cuCtxGetCacheConfig, &second_cuCtxGetCacheConfig.real, 3020},
 	{"cuCtxGetCurrent", (void *)cuCtxGetCurrent, &target_cuCtxGetCurrent.real, (void *)copy_cuCtxGetCurrent, &second_cuCtxGetCurrent.real, 4000},
-	{"cuCtxGetDevResource", counted_cuCtxGetDevResource, &shim_counted[174].real, NULL, NULL, 12040},
+	{"cuCtxGetDevResource", (void *)cuCtxGetDevResource, &target_cuCtxGetDevResource.real, (void *)copy_cuCtxGetDevResource, &second_cuCtxGetDevResource.real, 12040},
 	{"cuCtxGetDevice", (void *)cuCtxGetDevice, &target_cuCtxGetDevice.real, (void *)copy_cuCtxGetDevice, &second_cuCtxGetDevice.real, 2000},
 	{"cuCtxGetDevice_v2", (void *)cuCtxGetDevice_v2, &target_cuCtxGetDevice_v2.real, (void *)copy_cuCtxGetDevice_v2, &second_cuCtxGetDevice_v2.real, 13000},
 	{"cuCtxGetExecAffinity", (void *)cuCtxGetExecAffinity, &target_cuCtxGetExecAffinity.real, (void *)copy_cuCtxGetExecAffinity, &second_cuCtxGetExecAffinity.real, 11040},
@@ -18379,10 +22642,10 @@ const struct shim_name shim_names[] = {
 	{"cuCtxSynchronize", (void *)cuCtxSynchronize, &target_cuCtxSynchronize.real, (void *)copy_cuCtxSynchronize, &second_cuCtxSynchronize.real, 2000},
 	{"cuCtxSynchronize_v2", (void *)cuCtxSynchronize_v2, &target_cuCtxSynchronize_v2.real, (void *)copy_cuCtxSynchronize_v2, &second_cuCtxSynchronize_v2.real, 13000},
 	{"cuCtxWaitEvent", (void *)cuCtxWaitEvent, &target_cuCtxWaitEvent.real, (void *)copy_cuCtxWaitEvent, &second_cuCtxWaitEvent.real, 12050},
-	{"cuDestroyExternalMemory", counted_cuDestroyExternalMemory, &shim_counted[33].real, NULL, NULL, 10000},
-	{"cuDestroyExternalSemaphore", counted_cuDestroyExternalSemaphore, &shim_counted[37].real, NULL, NULL, 10000},
-	{"cuDevResourceGenerateDesc", counted_cuDevResourceGenerateDesc, &shim_counted[177].real, NULL, NULL, 12040},
-	{"cuDevSmResourceSplitByCount", counted_cuDevSmResourceSplitByCount, &shim_counted[176].real, NULL, NULL, 12040},
+	{"cuDestroyExternalMemory", counted_cuDestroyExternalMemory, &shim_counted[26].real, NULL, NULL, 10000},
+	{"cuDestroyExternalSemaphore", counted_cuDestroyExternalSemaphore, &shim_counted[30].real, NULL, NULL, 10000},
+	{"cuDevResourceGenerateDesc", (void *)cuDevResourceGenerateDesc, &target_cuDevResourceGenerateDesc.real, (void *)copy_cuDevResourceGenerateDesc, &second_cuDevResourceGenerateDesc.real, 12040},
+	{"cuDevSmResourceSplitByCount", (void *)cuDevSmResourceSplitByCount, &target_cuDevSmResourceSplitByCount.real, (void *)copy_cuDevSmResourceSplitByCount, &second_cuDevSmResourceSplitByCount.real, 12040},
 	{"cuDeviceCanAccessPeer", (void *)cuDeviceCanAccessPeer, &target_cuDeviceCanAccessPeer.real, (void *)copy_cuDeviceCanAccessPeer, &second_cuDeviceCanAccessPeer.real, 4000},
 	{"cuDeviceComputeCapability", (void *)cuDeviceComputeCapability, &target_cuDeviceComputeCapability.real, (void *)copy_cuDeviceComputeCapability, &second_cuDeviceComputeCapability.real, 2000},
 	{"cuDeviceGet", (void *)cuDeviceGet, &target_cuDeviceGet.real, (void *)copy_cuDeviceGet, &second_cuDeviceGet.real, 2000},
@@ -18390,7 +22653,7 @@ const struct shim_name shim_names[] = {
 	{"cuDeviceGetByPCIBusId", (void *)cuDeviceGetByPCIBusId, &target_cuDeviceGetByPCIBusId.real, (void *)copy_cuDeviceGetByPCIBusId, &second_cuDeviceGetByPCIBusId.real, 4010},
 	{"cuDeviceGetCount", (void *)cuDeviceGetCount, &target_cuDeviceGetCount.real, (void *)copy_cuDeviceGetCount, &second_cuDeviceGetCount.real, 2000},
 	{"cuDeviceGetDefaultMemPool", (void *)cuDeviceGetDefaultMemPool, &target_cuDeviceGetDefaultMemPool.real, (void *)copy_cuDeviceGetDefaultMemPool, &second_cuDeviceGetDefaultMemPool.real, 11020},
-	{"cuDeviceGetDevResource", counted_cuDeviceGetDevResource, &shim_counted[173].real, NULL, NULL, 12040},
+	{"cuDeviceGetDevResource", (void *)cuDeviceGetDevResource, &target_cuDeviceGetDevResource.real, (void *)copy_cuDeviceGetDevResource, &second_cuDeviceGetDevResource.real, 12040},
 	{"cuDeviceGetExecAffinitySupport", (void *)cuDeviceGetExecAffinitySupport, &target_cuDeviceGetExecAffinitySupport.real, (void *)copy_cuDeviceGetExecAffinitySupport, &second_cuDeviceGetExecAffinitySupport.real, 11040},
 	{"cuDeviceGetGraphMemAttribute", (void *)cuDeviceGetGraphMemAttribute, &target_cuDeviceGetGraphMemAttribute.real, (void *)copy_cuDeviceGetGraphMemAttribute, &second_cuDeviceGetGraphMemAttribute.real, 11040},
 	{"cuDeviceGetHostAtomicCapabilities", (void *)cuDeviceGetHostAtomicCapabilities, &target_cuDeviceGetHostAtomicCapabilities.real, (void *)copy_cuDeviceGetHostAtomicCapabilities, &second_cuDeviceGetHostAtomicCapabilities.real, 13000},
@@ -18431,8 +22694,8 @@ const struct shim_name shim_names[] = {
 	{"cuEventRecordWithFlags_ptsz", (void *)cuEventRecordWithFlags_ptsz, &target_cuEventRecordWithFlags_ptsz.real, (void *)copy_cuEventRecordWithFlags_ptsz, &second_cuEventRecordWithFlags_ptsz.real, 11010},
 	{"cuEventRecord_ptsz", (void *)cuEventRecord_ptsz, &target_cuEventRecord_ptsz.real, (void *)copy_cuEventRecord_ptsz, &second_cuEventRecord_ptsz.real, 2000},
 	{"cuEventSynchronize", (void *)cuEventSynchronize, &target_cuEventSynchronize.real, (void *)copy_cuEventSynchronize, &second_cuEventSynchronize.real, 2000},
-	{"cuExternalMemoryGetMappedBuffer", counted_cuExternalMemoryGetMappedBuffer, &shim_counted[31].real, NULL, NULL, 10000},
-	{"cuExternalMemoryGetMappedMipmappedArray", counted_cuExternalMemoryGetMappedMipmappedArray, &shim_counted[32].real, NULL, NULL, 10000},
+	{"cuExternalMemoryGetMappedBuffer", counted_cuExternalMemoryGetMappedBuffer, &shim_counted[24].real, NULL, NULL, 10000},
+	{"cuExternalMemoryGetMappedMipmappedArray", counted_cuExternalMemoryGetMappedMipmappedArray, &shim_counted[25].real, NULL, NULL, 10000},
 	{"cuFlushGPUDirectRDMAWrites", (void *)cuFlushGPUDirectRDMAWrites, &target_cuFlushGPUDirectRDMAWrites.real, (void *)copy_cuFlushGPUDirectRDMAWrites, &second_cuFlushGPUDirectRDMAWrites.real, 11030},
 	{"cuFuncGetAttribute", (void *)cuFuncGetAttribute, &target_cuFuncGetAttribute.real, (void *)copy_cuFuncGetAttribute, &second_cuFuncGetAttribute.real, 2020},
 	{"cuFuncGetModule", (void *)cuFuncGetModule, &target_cuFuncGetModule.real, (void *)copy_cuFuncGetModule, &second_cuFuncGetModule.real, 11000},
@@ -18441,127 +22704,127 @@ const struct shim_name shim_names[] = {
 	{"cuFuncIsLoaded", (void *)cuFuncIsLoaded, &target_cuFuncIsLoaded.real, (void *)copy_cuFuncIsLoaded, &second_cuFuncIsLoaded.real, 12040},
 	{"cuFuncLoad", (void *)cuFuncLoad, &target_cuFuncLoad.real, (void *)copy_cuFuncLoad, &second_cuFuncLoad.real, 12040},
 	{"cuFuncSetAttribute", (void *)cuFuncSetAttribute, &target_cuFuncSetAttribute.real, (void *)copy_cuFuncSetAttribute, &second_cuFuncSetAttribute.real, 9000},
-	{"cuFuncSetBlockShape", counted_cuFuncSetBlockShape, &shim_counted[39].real, NULL, NULL, 2000},
+	{"cuFuncSetBlockShape", counted_cuFuncSetBlockShape, &shim_counted[32].real, NULL, NULL, 2000},
 	{"cuFuncSetCacheConfig", (void *)cuFuncSetCacheConfig, &target_cuFuncSetCacheConfig.real, (void *)copy_cuFuncSetCacheConfig, &second_cuFuncSetCacheConfig.real, 3000},
 	{"cuFuncSetSharedMemConfig", (void *)cuFuncSetSharedMemConfig, &target_cuFuncSetSharedMemConfig.real, (void *)copy_cuFuncSetSharedMemConfig, &second_cuFuncSetSharedMemConfig.real, 4020},
-	{"cuFuncSetSharedSize", counted_cuFuncSetSharedSize, &shim_counted[40].real, NULL, NULL, 2000},
+	{"cuFuncSetSharedSize", counted_cuFuncSetSharedSize, &shim_counted[33].real, NULL, NULL, 2000},
 	{"cuGetErrorName", (void *)cuGetErrorName, &target_cuGetErrorName.real, (void *)copy_cuGetErrorName, &second_cuGetErrorName.real, 6000},
 	{"cuGetErrorString", (void *)cuGetErrorString, &target_cuGetErrorString.real, (void *)copy_cuGetErrorString, &second_cuGetErrorString.real, 6000},
 	{"cuGetExportTable", (void *)cuGetExportTable, &target_cuGetExportTable.real, (void *)copy_cuGetExportTable, &second_cuGetExportTable.real, 3000},
 	{"cuGetProcAddress", (void *)cuGetProcAddress, &target_cuGetProcAddress.real, (void *)copy_cuGetProcAddress, &second_cuGetProcAddress.real, 11030},
 	{"cuGetProcAddress_v2", (void *)cuGetProcAddress_v2, &target_cuGetProcAddress_v2.real, (void *)copy_cuGetProcAddress_v2, &second_cuGetProcAddress_v2.real, 12000},
 	{"cuGetProcAddress_v2_ptsz", (void *)cuGetProcAddress_v2_ptsz, &target_cuGetProcAddress_v2_ptsz.real, (void *)copy_cuGetProcAddress_v2_ptsz, &second_cuGetProcAddress_v2_ptsz.real, 12000},
-	{"cuGraphAddBatchMemOpNode", counted_cuGraphAddBatchMemOpNode, &shim_counted[76].real, NULL, NULL, 11070},
-	{"cuGraphAddChildGraphNode", counted_cuGraphAddChildGraphNode, &shim_counted[61].real, NULL, NULL, 10000},
-	{"cuGraphAddDependencies", counted_cuGraphAddDependencies, &shim_counted[91].real, NULL, NULL, 10000},
-	{"cuGraphAddDependencies_v2", counted_cuGraphAddDependencies_v2, &shim_counted[92].real, NULL, NULL, 12030},
-	{"cuGraphAddEmptyNode", counted_cuGraphAddEmptyNode, &shim_counted[63].real, NULL, NULL, 10000},
-	{"cuGraphAddEventRecordNode", counted_cuGraphAddEventRecordNode, &shim_counted[64].real, NULL, NULL, 11010},
-	{"cuGraphAddEventWaitNode", counted_cuGraphAddEventWaitNode, &shim_counted[67].real, NULL, NULL, 11010},
-	{"cuGraphAddExternalSemaphoresSignalNode", counted_cuGraphAddExternalSemaphoresSignalNode, &shim_counted[70].real, NULL, NULL, 11020},
-	{"cuGraphAddExternalSemaphoresWaitNode", counted_cuGraphAddExternalSemaphoresWaitNode, &shim_counted[73].real, NULL, NULL, 11020},
-	{"cuGraphAddHostNode", counted_cuGraphAddHostNode, &shim_counted[58].real, NULL, NULL, 10000},
-	{"cuGraphAddKernelNode", counted_cuGraphAddKernelNode, &shim_counted[184].real, NULL, NULL, 10000},
-	{"cuGraphAddKernelNode_v2", counted_cuGraphAddKernelNode_v2, &shim_counted[49].real, NULL, NULL, 12000},
-	{"cuGraphAddMemAllocNode", counted_cuGraphAddMemAllocNode, &shim_counted[80].real, NULL, NULL, 11040},
-	{"cuGraphAddMemFreeNode", counted_cuGraphAddMemFreeNode, &shim_counted[82].real, NULL, NULL, 11040},
-	{"cuGraphAddMemcpyNode", counted_cuGraphAddMemcpyNode, &shim_counted[52].real, NULL, NULL, 10000},
-	{"cuGraphAddMemsetNode", counted_cuGraphAddMemsetNode, &shim_counted[55].real, NULL, NULL, 10000},
-	{"cuGraphAddNode", counted_cuGraphAddNode, &shim_counted[115].real, NULL, NULL, 12020},
-	{"cuGraphAddNode_v2", counted_cuGraphAddNode_v2, &shim_counted[116].real, NULL, NULL, 12030},
-	{"cuGraphBatchMemOpNodeGetParams", counted_cuGraphBatchMemOpNodeGetParams, &shim_counted[77].real, NULL, NULL, 11070},
-	{"cuGraphBatchMemOpNodeSetParams", counted_cuGraphBatchMemOpNodeSetParams, &shim_counted[78].real, NULL, NULL, 11070},
-	{"cuGraphChildGraphNodeGetGraph", counted_cuGraphChildGraphNodeGetGraph, &shim_counted[62].real, NULL, NULL, 10000},
+	{"cuGraphAddBatchMemOpNode", (void *)cuGraphAddBatchMemOpNode, &target_cuGraphAddBatchMemOpNode.real, (void *)copy_cuGraphAddBatchMemOpNode, &second_cuGraphAddBatchMemOpNode.real, 11070},
+	{"cuGraphAddChildGraphNode", (void *)cuGraphAddChildGraphNode, &target_cuGraphAddChildGraphNode.real, (void *)copy_cuGraphAddChildGraphNode, &second_cuGraphAddChildGraphNode.real, 10000},
+	{"cuGraphAddDependencies", (void *)cuGraphAddDependencies, &target_cuGraphAddDependencies.real, (void *)copy_cuGraphAddDependencies, &second_cuGraphAddDependencies.real, 10000},
+	{"cuGraphAddDependencies_v2", (void *)cuGraphAddDependencies_v2, &target_cuGraphAddDependencies_v2.real, (void *)copy_cuGraphAddDependencies_v2, &second_cuGraphAddDependencies_v2.real, 12030},
+	{"cuGraphAddEmptyNode", (void *)cuGraphAddEmptyNode, &target_cuGraphAddEmptyNode.real, (void *)copy_cuGraphAddEmptyNode, &second_cuGraphAddEmptyNode.real, 10000},
+	{"cuGraphAddEventRecordNode", (void *)cuGraphAddEventRecordNode, &target_cuGraphAddEventRecordNode.real, (void *)copy_cuGraphAddEventRecordNode, &second_cuGraphAddEventRecordNode.real, 11010},
+	{"cuGraphAddEventWaitNode", (void *)cuGraphAddEventWaitNode, &target_cuGraphAddEventWaitNode.real, (void *)copy_cuGraphAddEventWaitNode, &second_cuGraphAddEventWaitNode.real, 11010},
+	{"cuGraphAddExternalSemaphoresSignalNode", counted_cuGraphAddExternalSemaphoresSignalNode, &shim_counted[42].real, NULL, NULL, 11020},
+	{"cuGraphAddExternalSemaphoresWaitNode", counted_cuGraphAddExternalSemaphoresWaitNode, &shim_counted[45].real, NULL, NULL, 11020},
+	{"cuGraphAddHostNode", (void *)cuGraphAddHostNode, &target_cuGraphAddHostNode.real, (void *)copy_cuGraphAddHostNode, &second_cuGraphAddHostNode.real, 10000},
+	{"cuGraphAddKernelNode", (void *)cuGraphAddKernelNode, &target_cuGraphAddKernelNode.real, (void *)copy_cuGraphAddKernelNode, &second_cuGraphAddKernelNode.real, 10000},
+	{"cuGraphAddKernelNode_v2", (void *)cuGraphAddKernelNode_v2, &target_cuGraphAddKernelNode_v2.real, (void *)copy_cuGraphAddKernelNode_v2, &second_cuGraphAddKernelNode_v2.real, 12000},
+	{"cuGraphAddMemAllocNode", (void *)cuGraphAddMemAllocNode, &target_cuGraphAddMemAllocNode.real, (void *)copy_cuGraphAddMemAllocNode, &second_cuGraphAddMemAllocNode.real, 11040},
+	{"cuGraphAddMemFreeNode", (void *)cuGraphAddMemFreeNode, &target_cuGraphAddMemFreeNode.real, (void *)copy_cuGraphAddMemFreeNode, &second_cuGraphAddMemFreeNode.real, 11040},
+	{"cuGraphAddMemcpyNode", (void *)cuGraphAddMemcpyNode, &target_cuGraphAddMemcpyNode.real, (void *)copy_cuGraphAddMemcpyNode, &second_cuGraphAddMemcpyNode.real, 10000},
+	{"cuGraphAddMemsetNode", (void *)cuGraphAddMemsetNode, &target_cuGraphAddMemsetNode.real, (void *)copy_cuGraphAddMemsetNode, &second_cuGraphAddMemsetNode.real, 10000},
+	{"cuGraphAddNode", (void *)cuGraphAddNode, &target_cuGraphAddNode.real, (void *)copy_cuGraphAddNode, &second_cuGraphAddNode.real, 12020},
+	{"cuGraphAddNode_v2", (void *)cuGraphAddNode_v2, &target_cuGraphAddNode_v2.real, (void *)copy_cuGraphAddNode_v2, &second_cuGraphAddNode_v2.real, 12030},
+	{"cuGraphBatchMemOpNodeGetParams", (void *)cuGraphBatchMemOpNodeGetParams, &target_cuGraphBatchMemOpNodeGetParams.real, (void *)copy_cuGraphBatchMemOpNodeGetParams, &second_cuGraphBatchMemOpNodeGetParams.real, 11070},
+	{"cuGraphBatchMemOpNodeSetParams", (void *)cuGraphBatchMemOpNodeSetParams, &target_cuGraphBatchMemOpNodeSetParams.real, (void *)copy_cuGraphBatchMemOpNodeSetParams, &second_cuGraphBatchMemOpNodeSetParams.real, 11070},
+	{"cuGraphChildGraphNodeGetGraph", (void *)cuGraphChildGraphNodeGetGraph, &target_cuGraphChildGraphNodeGetGraph.real, (void *)copy_cuGraphChildGraphNodeGetGraph, &second_cuGraphChildGraphNodeGetGraph.real, 10000},
 	{"cuGraphClone", (void *)cuGraphClone, &target_cuGraphClone.real, (void *)copy_cuGraphClone, &second_cuGraphClone.real, 10000},
-	{"cuGraphConditionalHandleCreate", counted_cuGraphConditionalHandleCreate, &shim_counted[119].real, NULL, NULL, 12030},
+	{"cuGraphConditionalHandleCreate", (void *)cuGraphConditionalHandleCreate, &target_cuGraphConditionalHandleCreate.real, (void *)copy_cuGraphConditionalHandleCreate, &second_cuGraphConditionalHandleCreate.real, 12030},
 	{"cuGraphCreate", (void *)cuGraphCreate, &target_cuGraphCreate.real, (void *)copy_cuGraphCreate, &second_cuGraphCreate.real, 10000},
 	{"cuGraphDebugDotPrint", (void *)cuGraphDebugDotPrint, &target_cuGraphDebugDotPrint.real, (void *)copy_cuGraphDebugDotPrint, &second_cuGraphDebugDotPrint.real, 11030},
 	{"cuGraphDestroy", (void *)cuGraphDestroy, &target_cuGraphDestroy.real, (void *)copy_cuGraphDestroy, &second_cuGraphDestroy.real, 10000},
-	{"cuGraphDestroyNode", counted_cuGraphDestroyNode, &shim_counted[95].real, NULL, NULL, 10000},
-	{"cuGraphEventRecordNodeGetEvent", counted_cuGraphEventRecordNodeGetEvent, &shim_counted[65].real, NULL, NULL, 11010},
-	{"cuGraphEventRecordNodeSetEvent", counted_cuGraphEventRecordNodeSetEvent, &shim_counted[66].real, NULL, NULL, 11010},
-	{"cuGraphEventWaitNodeGetEvent", counted_cuGraphEventWaitNodeGetEvent, &shim_counted[68].real, NULL, NULL, 11010},
-	{"cuGraphEventWaitNodeSetEvent", counted_cuGraphEventWaitNodeSetEvent, &shim_counted[69].real, NULL, NULL, 11010},
-	{"cuGraphExecBatchMemOpNodeSetParams", counted_cuGraphExecBatchMemOpNodeSetParams, &shim_counted[79].real, NULL, NULL, 11070},
-	{"cuGraphExecChildGraphNodeSetParams", counted_cuGraphExecChildGraphNodeSetParams, &shim_counted[100].real, NULL, NULL, 11010},
+	{"cuGraphDestroyNode", (void *)cuGraphDestroyNode, &target_cuGraphDestroyNode.real, (void *)copy_cuGraphDestroyNode, &second_cuGraphDestroyNode.real, 10000},
+	{"cuGraphEventRecordNodeGetEvent", (void *)cuGraphEventRecordNodeGetEvent, &target_cuGraphEventRecordNodeGetEvent.real, (void *)copy_cuGraphEventRecordNodeGetEvent, &second_cuGraphEventRecordNodeGetEvent.real, 11010},
+	{"cuGraphEventRecordNodeSetEvent", (void *)cuGraphEventRecordNodeSetEvent, &target_cuGraphEventRecordNodeSetEvent.real, (void *)copy_cuGraphEventRecordNodeSetEvent, &second_cuGraphEventRecordNodeSetEvent.real, 11010},
+	{"cuGraphEventWaitNodeGetEvent", (void *)cuGraphEventWaitNodeGetEvent, &target_cuGraphEventWaitNodeGetEvent.real, (void *)copy_cuGraphEventWaitNodeGetEvent, &second_cuGraphEventWaitNodeGetEvent.real, 11010},
+	{"cuGraphEventWaitNodeSetEvent", (void *)cuGraphEventWaitNodeSetEvent, &target_cuGraphEventWaitNodeSetEvent.real, (void *)copy_cuGraphEventWaitNodeSetEvent, &second_cuGraphEventWaitNodeSetEvent.real, 11010},
+	{"cuGraphExecBatchMemOpNodeSetParams", (void *)cuGraphExecBatchMemOpNodeSetParams, &target_cuGraphExecBatchMemOpNodeSetParams.real, (void *)copy_cuGraphExecBatchMemOpNodeSetParams, &second_cuGraphExecBatchMemOpNodeSetParams.real, 11070},
+	{"cuGraphExecChildGraphNodeSetParams", (void *)cuGraphExecChildGraphNodeSetParams, &target_cuGraphExecChildGraphNodeSetParams.real, (void *)copy_cuGraphExecChildGraphNodeSetParams, &second_cuGraphExecChildGraphNodeSetParams.real, 11010},
 	{"cuGraphExecDestroy", (void *)cuGraphExecDestroy, &target_cuGraphExecDestroy.real, (void *)copy_cuGraphExecDestroy, &second_cuGraphExecDestroy.real, 10000},
-	{"cuGraphExecEventRecordNodeSetEvent", counted_cuGraphExecEventRecordNodeSetEvent, &shim_counted[101].real, NULL, NULL, 11010},
-	{"cuGraphExecEventWaitNodeSetEvent", counted_cuGraphExecEventWaitNodeSetEvent, &shim_counted[102].real, NULL, NULL, 11010},
-	{"cuGraphExecExternalSemaphoresSignalNodeSetParams", counted_cuGraphExecExternalSemaphoresSignalNodeSetParams, &shim_counted[103].real, NULL, NULL, 11020},
-	{"cuGraphExecExternalSemaphoresWaitNodeSetParams", counted_cuGraphExecExternalSemaphoresWaitNodeSetParams, &shim_counted[104].real, NULL, NULL, 11020},
+	{"cuGraphExecEventRecordNodeSetEvent", (void *)cuGraphExecEventRecordNodeSetEvent, &target_cuGraphExecEventRecordNodeSetEvent.real, (void *)copy_cuGraphExecEventRecordNodeSetEvent, &second_cuGraphExecEventRecordNodeSetEvent.real, 11010},
+	{"cuGraphExecEventWaitNodeSetEvent", (void *)cuGraphExecEventWaitNodeSetEvent, &target_cuGraphExecEventWaitNodeSetEvent.real, (void *)copy_cuGraphExecEventWaitNodeSetEvent, &second_cuGraphExecEventWaitNodeSetEvent.real, 11010},
+	{"cuGraphExecExternalSemaphoresSignalNodeSetParams", counted_cuGraphExecExternalSemaphoresSignalNodeSetParams, &shim_counted[48].real, NULL, NULL, 11020},
+	{"cuGraphExecExternalSemaphoresWaitNodeSetParams", counted_cuGraphExecExternalSemaphoresWaitNodeSetParams, &shim_counted[49].real, NULL, NULL, 11020},
 	{"cuGraphExecGetFlags", (void *)cuGraphExecGetFlags, &target_cuGraphExecGetFlags.real, (void *)copy_cuGraphExecGetFlags, &second_cuGraphExecGetFlags.real, 12000},
-	{"cuGraphExecHostNodeSetParams", counted_cuGraphExecHostNodeSetParams, &shim_counted[99].real, NULL, NULL, 10020},
-	{"cuGraphExecKernelNodeSetParams", counted_cuGraphExecKernelNodeSetParams, &shim_counted[187].real, NULL, NULL, 10010},
-	{"cuGraphExecKernelNodeSetParams_v2", counted_cuGraphExecKernelNodeSetParams_v2, &shim_counted[96].real, NULL, NULL, 12000},
-	{"cuGraphExecMemcpyNodeSetParams", counted_cuGraphExecMemcpyNodeSetParams, &shim_counted[97].real, NULL, NULL, 10020},
-	{"cuGraphExecMemsetNodeSetParams", counted_cuGraphExecMemsetNodeSetParams, &shim_counted[98].real, NULL, NULL, 10020},
-	{"cuGraphExecNodeSetParams", counted_cuGraphExecNodeSetParams, &shim_counted[118].real, NULL, NULL, 12020},
+	{"cuGraphExecHostNodeSetParams", (void *)cuGraphExecHostNodeSetParams, &target_cuGraphExecHostNodeSetParams.real, (void *)copy_cuGraphExecHostNodeSetParams, &second_cuGraphExecHostNodeSetParams.real, 10020},
+	{"cuGraphExecKernelNodeSetParams", (void *)cuGraphExecKernelNodeSetParams, &target_cuGraphExecKernelNodeSetParams.real, (void *)copy_cuGraphExecKernelNodeSetParams, &second_cuGraphExecKernelNodeSetParams.real, 10010},
+	{"cuGraphExecKernelNodeSetParams_v2", (void *)cuGraphExecKernelNodeSetParams_v2, &target_cuGraphExecKernelNodeSetParams_v2.real, (void *)copy_cuGraphExecKernelNodeSetParams_v2, &second_cuGraphExecKernelNodeSetParams_v2.real, 12000},
+	{"cuGraphExecMemcpyNodeSetParams", (void *)cuGraphExecMemcpyNodeSetParams, &target_cuGraphExecMemcpyNodeSetParams.real, (void *)copy_cuGraphExecMemcpyNodeSetParams, &second_cuGraphExecMemcpyNodeSetParams.real, 10020},
+	{"cuGraphExecMemsetNodeSetParams", (void *)cuGraphExecMemsetNodeSetParams, &target_cuGraphExecMemsetNodeSetParams.real, (void *)copy_cuGraphExecMemsetNodeSetParams, &second_cuGraphExecMemsetNodeSetParams.real, 10020},
+	{"cuGraphExecNodeSetParams", (void *)cuGraphExecNodeSetParams, &target_cuGraphExecNodeSetParams.real, (void *)copy_cuGraphExecNodeSetParams, &second_cuGraphExecNodeSetParams.real, 12020},
 	{"cuGraphExecUpdate", (void *)cuGraphExecUpdate, &target_cuGraphExecUpdate.real, (void *)copy_cuGraphExecUpdate, &second_cuGraphExecUpdate.real, 10020},
 	{"cuGraphExecUpdate_v2", (void *)cuGraphExecUpdate_v2, &target_cuGraphExecUpdate_v2.real, (void *)copy_cuGraphExecUpdate_v2, &second_cuGraphExecUpdate_v2.real, 12000},
-	{"cuGraphExternalSemaphoresSignalNodeGetParams", counted_cuGraphExternalSemaphoresSignalNodeGetParams, &shim_counted[71].real, NULL, NULL, 11020},
-	{"cuGraphExternalSemaphoresSignalNodeSetParams", counted_cuGraphExternalSemaphoresSignalNodeSetParams, &shim_counted[72].real, NULL, NULL, 11020},
-	{"cuGraphExternalSemaphoresWaitNodeGetParams", counted_cuGraphExternalSemaphoresWaitNodeGetParams, &shim_counted[74].real, NULL, NULL, 11020},
-	{"cuGraphExternalSemaphoresWaitNodeSetParams", counted_cuGraphExternalSemaphoresWaitNodeSetParams, &shim_counted[75].real, NULL, NULL, 11020},
-	{"cuGraphGetEdges", counted_cuGraphGetEdges, &shim_counted[85].real, NULL, NULL, 10000},
-	{"cuGraphGetEdges_v2", counted_cuGraphGetEdges_v2, &shim_counted[86].real, NULL, NULL, 12030},
+	{"cuGraphExternalSemaphoresSignalNodeGetParams", counted_cuGraphExternalSemaphoresSignalNodeGetParams, &shim_counted[43].real, NULL, NULL, 11020},
+	{"cuGraphExternalSemaphoresSignalNodeSetParams", counted_cuGraphExternalSemaphoresSignalNodeSetParams, &shim_counted[44].real, NULL, NULL, 11020},
+	{"cuGraphExternalSemaphoresWaitNodeGetParams", counted_cuGraphExternalSemaphoresWaitNodeGetParams, &shim_counted[46].real, NULL, NULL, 11020},
+	{"cuGraphExternalSemaphoresWaitNodeSetParams", counted_cuGraphExternalSemaphoresWaitNodeSetParams, &shim_counted[47].real, NULL, NULL, 11020},
+	{"cuGraphGetEdges", (void *)cuGraphGetEdges, &target_cuGraphGetEdges.real, (void *)copy_cuGraphGetEdges, &second_cuGraphGetEdges.real, 10000},
+	{"cuGraphGetEdges_v2", (void *)cuGraphGetEdges_v2, &target_cuGraphGetEdges_v2.real, (void *)copy_cuGraphGetEdges_v2, &second_cuGraphGetEdges_v2.real, 12030},
 	{"cuGraphGetNodes", (void *)cuGraphGetNodes, &target_cuGraphGetNodes.real, (void *)copy_cuGraphGetNodes, &second_cuGraphGetNodes.real, 10000},
 	{"cuGraphGetRootNodes", (void *)cuGraphGetRootNodes, &target_cuGraphGetRootNodes.real, (void *)copy_cuGraphGetRootNodes, &second_cuGraphGetRootNodes.real, 10000},
-	{"cuGraphHostNodeGetParams", counted_cuGraphHostNodeGetParams, &shim_counted[59].real, NULL, NULL, 10000},
-	{"cuGraphHostNodeSetParams", counted_cuGraphHostNodeSetParams, &shim_counted[60].real, NULL, NULL, 10000},
+	{"cuGraphHostNodeGetParams", (void *)cuGraphHostNodeGetParams, &target_cuGraphHostNodeGetParams.real, (void *)copy_cuGraphHostNodeGetParams, &second_cuGraphHostNodeGetParams.real, 10000},
+	{"cuGraphHostNodeSetParams", (void *)cuGraphHostNodeSetParams, &target_cuGraphHostNodeSetParams.real, (void *)copy_cuGraphHostNodeSetParams, &second_cuGraphHostNodeSetParams.real, 10000},
 	{"cuGraphInstantiate", (void *)cuGraphInstantiate, &target_cuGraphInstantiate.real, (void *)copy_cuGraphInstantiate, &second_cuGraphInstantiate.real, 10000},
 	{"cuGraphInstantiateWithFlags", (void *)cuGraphInstantiateWithFlags, &target_cuGraphInstantiateWithFlags.real, (void *)copy_cuGraphInstantiateWithFlags, &second_cuGraphInstantiateWithFlags.real, 11040},
 	{"cuGraphInstantiateWithParams", (void *)cuGraphInstantiateWithParams, &target_cuGraphInstantiateWithParams.real, (void *)copy_cuGraphInstantiateWithParams, &second_cuGraphInstantiateWithParams.real, 12000},
 	{"cuGraphInstantiateWithParams_ptsz", (void *)cuGraphInstantiateWithParams_ptsz, &target_cuGraphInstantiateWithParams_ptsz.real, (void *)copy_cuGraphInstantiateWithParams_ptsz, &second_cuGraphInstantiateWithParams_ptsz.real, 12000},
 	{"cuGraphInstantiate_v2", (void *)cuGraphInstantiate_v2, &target_cuGraphInstantiate_v2.real, (void *)copy_cuGraphInstantiate_v2, &second_cuGraphInstantiate_v2.real, 11000},
-	{"cuGraphKernelNodeCopyAttributes", counted_cuGraphKernelNodeCopyAttributes, &shim_counted[107].real, NULL, NULL, 11000},
-	{"cuGraphKernelNodeGetAttribute", counted_cuGraphKernelNodeGetAttribute, &shim_counted[108].real, NULL, NULL, 11000},
-	{"cuGraphKernelNodeGetParams", counted_cuGraphKernelNodeGetParams, &shim_counted[185].real, NULL, NULL, 10000},
-	{"cuGraphKernelNodeGetParams_v2", counted_cuGraphKernelNodeGetParams_v2, &shim_counted[50].real, NULL, NULL, 12000},
-	{"cuGraphKernelNodeSetAttribute", counted_cuGraphKernelNodeSetAttribute, &shim_counted[109].real, NULL, NULL, 11000},
-	{"cuGraphKernelNodeSetParams", counted_cuGraphKernelNodeSetParams, &shim_counted[186].real, NULL, NULL, 10000},
-	{"cuGraphKernelNodeSetParams_v2", counted_cuGraphKernelNodeSetParams_v2, &shim_counted[51].real, NULL, NULL, 12000},
+	{"cuGraphKernelNodeCopyAttributes", (void *)cuGraphKernelNodeCopyAttributes, &target_cuGraphKernelNodeCopyAttributes.real, (void *)copy_cuGraphKernelNodeCopyAttributes, &second_cuGraphKernelNodeCopyAttributes.real, 11000},
+	{"cuGraphKernelNodeGetAttribute", (void *)cuGraphKernelNodeGetAttribute, &target_cuGraphKernelNodeGetAttribute.real, (void *)copy_cuGraphKernelNodeGetAttribute, &second_cuGraphKernelNodeGetAttribute.real, 11000},
+	{"cuGraphKernelNodeGetParams", (void *)cuGraphKernelNodeGetParams, &target_cuGraphKernelNodeGetParams.real, (void *)copy_cuGraphKernelNodeGetParams, &second_cuGraphKernelNodeGetParams.real, 10000},
+	{"cuGraphKernelNodeGetParams_v2", (void *)cuGraphKernelNodeGetParams_v2, &target_cuGraphKernelNodeGetParams_v2.real, (void *)copy_cuGraphKernelNodeGetParams_v2, &second_cuGraphKernelNodeGetParams_v2.real, 12000},
+	{"cuGraphKernelNodeSetAttribute", (void *)cuGraphKernelNodeSetAttribute, &target_cuGraphKernelNodeSetAttribute.real, (void *)copy_cuGraphKernelNodeSetAttribute, &second_cuGraphKernelNodeSetAttribute.real, 11000},
+	{"cuGraphKernelNodeSetParams", (void *)cuGraphKernelNodeSetParams, &target_cuGraphKernelNodeSetParams.real, (void *)copy_cuGraphKernelNodeSetParams, &second_cuGraphKernelNodeSetParams.real, 10000},
+	{"cuGraphKernelNodeSetParams_v2", (void *)cuGraphKernelNodeSetParams_v2, &target_cuGraphKernelNodeSetParams_v2.real, (void *)copy_cuGraphKernelNodeSetParams_v2, &second_cuGraphKernelNodeSetParams_v2.real, 12000},
 	{"cuGraphLaunch", (void *)cuGraphLaunch, &target_cuGraphLaunch.real, (void *)copy_cuGraphLaunch, &second_cuGraphLaunch.real, 10000},
 	{"cuGraphLaunch_ptsz", (void *)cuGraphLaunch_ptsz, &target_cuGraphLaunch_ptsz.real, (void *)copy_cuGraphLaunch_ptsz, &second_cuGraphLaunch_ptsz.real, 10000},
-	{"cuGraphMemAllocNodeGetParams", counted_cuGraphMemAllocNodeGetParams, &shim_counted[81].real, NULL, NULL, 11040},
-	{"cuGraphMemFreeNodeGetParams", counted_cuGraphMemFreeNodeGetParams, &shim_counted[83].real, NULL, NULL, 11040},
-	{"cuGraphMemcpyNodeGetParams", counted_cuGraphMemcpyNodeGetParams, &shim_counted[53].real, NULL, NULL, 10000},
-	{"cuGraphMemcpyNodeSetParams", counted_cuGraphMemcpyNodeSetParams, &shim_counted[54].real, NULL, NULL, 10000},
-	{"cuGraphMemsetNodeGetParams", counted_cuGraphMemsetNodeGetParams, &shim_counted[56].real, NULL, NULL, 10000},
-	{"cuGraphMemsetNodeSetParams", counted_cuGraphMemsetNodeSetParams, &shim_counted[57].real, NULL, NULL, 10000},
-	{"cuGraphNodeFindInClone", counted_cuGraphNodeFindInClone, &shim_counted[84].real, NULL, NULL, 10000},
-	{"cuGraphNodeGetDependencies", counted_cuGraphNodeGetDependencies, &shim_counted[87].real, NULL, NULL, 10000},
-	{"cuGraphNodeGetDependencies_v2", counted_cuGraphNodeGetDependencies_v2, &shim_counted[88].real, NULL, NULL, 12030},
-	{"cuGraphNodeGetDependentNodes", counted_cuGraphNodeGetDependentNodes, &shim_counted[89].real, NULL, NULL, 10000},
-	{"cuGraphNodeGetDependentNodes_v2", counted_cuGraphNodeGetDependentNodes_v2, &shim_counted[90].real, NULL, NULL, 12030},
-	{"cuGraphNodeGetEnabled", counted_cuGraphNodeGetEnabled, &shim_counted[106].real, NULL, NULL, 11060},
+	{"cuGraphMemAllocNodeGetParams", (void *)cuGraphMemAllocNodeGetParams, &target_cuGraphMemAllocNodeGetParams.real, (void *)copy_cuGraphMemAllocNodeGetParams, &second_cuGraphMemAllocNodeGetParams.real, 11040},
+	{"cuGraphMemFreeNodeGetParams", (void *)cuGraphMemFreeNodeGetParams, &target_cuGraphMemFreeNodeGetParams.real, (void *)copy_cuGraphMemFreeNodeGetParams, &second_cuGraphMemFreeNodeGetParams.real, 11040},
+	{"cuGraphMemcpyNodeGetParams", (void *)cuGraphMemcpyNodeGetParams, &target_cuGraphMemcpyNodeGetParams.real, (void *)copy_cuGraphMemcpyNodeGetParams, &second_cuGraphMemcpyNodeGetParams.real, 10000},
+	{"cuGraphMemcpyNodeSetParams", (void *)cuGraphMemcpyNodeSetParams, &target_cuGraphMemcpyNodeSetParams.real, (void *)copy_cuGraphMemcpyNodeSetParams, &second_cuGraphMemcpyNodeSetParams.real, 10000},
+	{"cuGraphMemsetNodeGetParams", (void *)cuGraphMemsetNodeGetParams, &target_cuGraphMemsetNodeGetParams.real, (void *)copy_cuGraphMemsetNodeGetParams, &second_cuGraphMemsetNodeGetParams.real, 10000},
+	{"cuGraphMemsetNodeSetParams", (void *)cuGraphMemsetNodeSetParams, &target_cuGraphMemsetNodeSetParams.real, (void *)copy_cuGraphMemsetNodeSetParams, &second_cuGraphMemsetNodeSetParams.real, 10000},
+	{"cuGraphNodeFindInClone", (void *)cuGraphNodeFindInClone, &target_cuGraphNodeFindInClone.real, (void *)copy_cuGraphNodeFindInClone, &second_cuGraphNodeFindInClone.real, 10000},
+	{"cuGraphNodeGetDependencies", (void *)cuGraphNodeGetDependencies, &target_cuGraphNodeGetDependencies.real, (void *)copy_cuGraphNodeGetDependencies, &second_cuGraphNodeGetDependencies.real, 10000},
+	{"cuGraphNodeGetDependencies_v2", (void *)cuGraphNodeGetDependencies_v2, &target_cuGraphNodeGetDependencies_v2.real, (void *)copy_cuGraphNodeGetDependencies_v2, &second_cuGraphNodeGetDependencies_v2.real, 12030},
+	{"cuGraphNodeGetDependentNodes", (void *)cuGraphNodeGetDependentNodes, &target_cuGraphNodeGetDependentNodes.real, (void *)copy_cuGraphNodeGetDependentNodes, &second_cuGraphNodeGetDependentNodes.real, 10000},
+	{"cuGraphNodeGetDependentNodes_v2", (void *)cuGraphNodeGetDependentNodes_v2, &target_cuGraphNodeGetDependentNodes_v2.real, (void *)copy_cuGraphNodeGetDependentNodes_v2, &second_cuGraphNodeGetDependentNodes_v2.real, 12030},
+	{"cuGraphNodeGetEnabled", (void *)cuGraphNodeGetEnabled, &target_cuGraphNodeGetEnabled.real, (void *)copy_cuGraphNodeGetEnabled, &second_cuGraphNodeGetEnabled.real, 11060},
 	{"cuGraphNodeGetType", (void *)cuGraphNodeGetType, &target_cuGraphNodeGetType.real, (void *)copy_cuGraphNodeGetType, &second_cuGraphNodeGetType.real, 10000},
-	{"cuGraphNodeSetEnabled", counted_cuGraphNodeSetEnabled, &shim_counted[105].real, NULL, NULL, 11060},
-	{"cuGraphNodeSetParams", counted_cuGraphNodeSetParams, &shim_counted[117].real, NULL, NULL, 12020},
-	{"cuGraphReleaseUserObject", counted_cuGraphReleaseUserObject, &shim_counted[114].real, NULL, NULL, 11030},
-	{"cuGraphRemoveDependencies", counted_cuGraphRemoveDependencies, &shim_counted[93].real, NULL, NULL, 10000},
-	{"cuGraphRemoveDependencies_v2", counted_cuGraphRemoveDependencies_v2, &shim_counted[94].real, NULL, NULL, 12030},
-	{"cuGraphRetainUserObject", counted_cuGraphRetainUserObject, &shim_counted[113].real, NULL, NULL, 11030},
+	{"cuGraphNodeSetEnabled", (void *)cuGraphNodeSetEnabled, &target_cuGraphNodeSetEnabled.real, (void *)copy_cuGraphNodeSetEnabled, &second_cuGraphNodeSetEnabled.real, 11060},
+	{"cuGraphNodeSetParams", (void *)cuGraphNodeSetParams, &target_cuGraphNodeSetParams.real, (void *)copy_cuGraphNodeSetParams, &second_cuGraphNodeSetParams.real, 12020},
+	{"cuGraphReleaseUserObject", counted_cuGraphReleaseUserObject, &shim_counted[54].real, NULL, NULL, 11030},
+	{"cuGraphRemoveDependencies", (void *)cuGraphRemoveDependencies, &target_cuGraphRemoveDependencies.real, (void *)copy_cuGraphRemoveDependencies, &second_cuGraphRemoveDependencies.real, 10000},
+	{"cuGraphRemoveDependencies_v2", (void *)cuGraphRemoveDependencies_v2, &target_cuGraphRemoveDependencies_v2.real, (void *)copy_cuGraphRemoveDependencies_v2, &second_cuGraphRemoveDependencies_v2.real, 12030},
+	{"cuGraphRetainUserObject", counted_cuGraphRetainUserObject, &shim_counted[53].real, NULL, NULL, 11030},
 	{"cuGraphUpload", (void *)cuGraphUpload, &target_cuGraphUpload.real, (void *)copy_cuGraphUpload, &second_cuGraphUpload.real, 11010},
 	{"cuGraphUpload_ptsz", (void *)cuGraphUpload_ptsz, &target_cuGraphUpload_ptsz.real, (void *)copy_cuGraphUpload_ptsz, &second_cuGraphUpload_ptsz.real, 11010},
-	{"cuGraphicsMapResources", counted_cuGraphicsMapResources, &shim_counted[164].real, NULL, NULL, 3000},
-	{"cuGraphicsMapResources_ptsz", counted_cuGraphicsMapResources_ptsz, &shim_counted[200].real, NULL, NULL, 3000},
-	{"cuGraphicsResourceGetMappedMipmappedArray", counted_cuGraphicsResourceGetMappedMipmappedArray, &shim_counted[161].real, NULL, NULL, 5000},
-	{"cuGraphicsResourceGetMappedPointer_v2", counted_cuGraphicsResourceGetMappedPointer_v2, &shim_counted[162].real, NULL, NULL, 3020},
-	{"cuGraphicsResourceSetMapFlags", counted_cuGraphicsResourceSetMapFlags, &shim_counted[182].real, NULL, NULL, 3000},
-	{"cuGraphicsResourceSetMapFlags_v2", counted_cuGraphicsResourceSetMapFlags_v2, &shim_counted[163].real, NULL, NULL, 6050},
-	{"cuGraphicsSubResourceGetMappedArray", counted_cuGraphicsSubResourceGetMappedArray, &shim_counted[160].real, NULL, NULL, 3000},
-	{"cuGraphicsUnmapResources", counted_cuGraphicsUnmapResources, &shim_counted[165].real, NULL, NULL, 3000},
-	{"cuGraphicsUnmapResources_ptsz", counted_cuGraphicsUnmapResources_ptsz, &shim_counted[201].real, NULL, NULL, 3000},
-	{"cuGraphicsUnregisterResource", counted_cuGraphicsUnregisterResource, &shim_counted[159].real, NULL, NULL, 3000},
-	{"cuGreenCtxCreate", counted_cuGreenCtxCreate, &shim_counted[170].real, NULL, NULL, 12040},
-	{"cuGreenCtxDestroy", counted_cuGreenCtxDestroy, &shim_counted[171].real, NULL, NULL, 12040},
-	{"cuGreenCtxGetDevResource", counted_cuGreenCtxGetDevResource, &shim_counted[175].real, NULL, NULL, 12040},
-	{"cuGreenCtxGetId", counted_cuGreenCtxGetId, &shim_counted[194].real, NULL, NULL, 13000},
-	{"cuGreenCtxRecordEvent", counted_cuGreenCtxRecordEvent, &shim_counted[178].real, NULL, NULL, 12040},
-	{"cuGreenCtxStreamCreate", counted_cuGreenCtxStreamCreate, &shim_counted[181].real, NULL, NULL, 12050},
-	{"cuGreenCtxWaitEvent", counted_cuGreenCtxWaitEvent, &shim_counted[179].real, NULL, NULL, 12040},
-	{"cuImportExternalMemory", counted_cuImportExternalMemory, &shim_counted[30].real, NULL, NULL, 10000},
-	{"cuImportExternalSemaphore", counted_cuImportExternalSemaphore, &shim_counted[34].real, NULL, NULL, 10000},
+	{"cuGraphicsMapResources", counted_cuGraphicsMapResources, &shim_counted[91].real, NULL, NULL, 3000},
+	{"cuGraphicsMapResources_ptsz", counted_cuGraphicsMapResources_ptsz, &shim_counted[109].real, NULL, NULL, 3000},
+	{"cuGraphicsResourceGetMappedMipmappedArray", counted_cuGraphicsResourceGetMappedMipmappedArray, &shim_counted[88].real, NULL, NULL, 5000},
+	{"cuGraphicsResourceGetMappedPointer_v2", counted_cuGraphicsResourceGetMappedPointer_v2, &shim_counted[89].real, NULL, NULL, 3020},
+	{"cuGraphicsResourceSetMapFlags", counted_cuGraphicsResourceSetMapFlags, &shim_counted[97].real, NULL, NULL, 3000},
+	{"cuGraphicsResourceSetMapFlags_v2", counted_cuGraphicsResourceSetMapFlags_v2, &shim_counted[90].real, NULL, NULL, 6050},
+	{"cuGraphicsSubResourceGetMappedArray", counted_cuGraphicsSubResourceGetMappedArray, &shim_counted[87].real, NULL, NULL, 3000},
+	{"cuGraphicsUnmapResources", counted_cuGraphicsUnmapResources, &shim_counted[92].real, NULL, NULL, 3000},
+	{"cuGraphicsUnmapResources_ptsz", counted_cuGraphicsUnmapResources_ptsz, &shim_counted[110].real, NULL, NULL, 3000},
+	{"cuGraphicsUnregisterResource", counted_cuGraphicsUnregisterResource, &shim_counted[86].real, NULL, NULL, 3000},
+	{"cuGreenCtxCreate", (void *)cuGreenCtxCreate, &target_cuGreenCtxCreate.real, (void *)copy_cuGreenCtxCreate, &second_cuGreenCtxCreate.real, 12040},
+	{"cuGreenCtxDestroy", (void *)cuGreenCtxDestroy, &target_cuGreenCtxDestroy.real, (void *)copy_cuGreenCtxDestroy, &second_cuGreenCtxDestroy.real, 12040},
+	{"cuGreenCtxGetDevResource", (void *)cuGreenCtxGetDevResource, &target_cuGreenCtxGetDevResource.real, (void *)copy_cuGreenCtxGetDevResource, &second_cuGreenCtxGetDevResource.real, 12040},
+	{"cuGreenCtxGetId", (void *)cuGreenCtxGetId, &target_cuGreenCtxGetId.real, (void *)copy_cuGreenCtxGetId, &second_cuGreenCtxGetId.real, 13000},
+	{"cuGreenCtxRecordEvent", (void *)cuGreenCtxRecordEvent, &target_cuGreenCtxRecordEvent.real, (void *)copy_cuGreenCtxRecordEvent, &second_cuGreenCtxRecordEvent.real, 12040},
+	{"cuGreenCtxStreamCreate", (void *)cuGreenCtxStreamCreate, &target_cuGreenCtxStreamCreate.real, (void *)copy_cuGreenCtxStreamCreate, &second_cuGreenCtxStreamCreate.real, 12050},
+	{"cuGreenCtxWaitEvent", (void *)cuGreenCtxWaitEvent, &target_cuGreenCtxWaitEvent.real, (void *)copy_cuGreenCtxWaitEvent, &second_cuGreenCtxWaitEvent.real, 12040},
+	{"cuImportExternalMemory", counted_cuImportExternalMemory, &shim_counted[23].real, NULL, NULL, 10000},
+	{"cuImportExternalSemaphore", counted_cuImportExternalSemaphore, &shim_counted[27].real, NULL, NULL, 10000},
 	{"cuInit", (void *)cuInit, &target_cuInit.real, (void *)copy_cuInit, &second_cuInit.real, 2000},
 	{"cuIpcCloseMemHandle", (void *)cuIpcCloseMemHandle, &target_cuIpcCloseMemHandle.real, (void *)copy_cuIpcCloseMemHandle, &second_cuIpcCloseMemHandle.real, 4010},
 	{"cuIpcGetEventHandle", (void *)cuIpcGetEventHandle, &target_cuIpcGetEventHandle.real, (void *)copy_cuIpcGetEventHandle, &second_cuIpcGetEventHandle.real, 4010},
@@ -18576,12 +22839,12 @@ const struct shim_name shim_names[] = {
 	{"cuKernelGetParamInfo", (void *)cuKernelGetParamInfo, &target_cuKernelGetParamInfo.real, (void *)copy_cuKernelGetParamInfo, &second_cuKernelGetParamInfo.real, 12040},
 	{"cuKernelSetAttribute", (void *)cuKernelSetAttribute, &target_cuKernelSetAttribute.real, (void *)copy_cuKernelSetAttribute, &second_cuKernelSetAttribute.real, 12000},
 	{"cuKernelSetCacheConfig", (void *)cuKernelSetCacheConfig, &target_cuKernelSetCacheConfig.real, (void *)copy_cuKernelSetCacheConfig, &second_cuKernelSetCacheConfig.real, 12000},
-	{"cuLaunch", counted_cuLaunch, &shim_counted[45].real, NULL, NULL, 2000},
+	{"cuLaunch", counted_cuLaunch, &shim_counted[38].real, NULL, NULL, 2000},
 	{"cuLaunchCooperativeKernel", (void *)cuLaunchCooperativeKernel, &target_cuLaunchCooperativeKernel.real, (void *)copy_cuLaunchCooperativeKernel, &second_cuLaunchCooperativeKernel.real, 9000},
-	{"cuLaunchCooperativeKernelMultiDevice", counted_cuLaunchCooperativeKernelMultiDevice, &shim_counted[38].real, NULL, NULL, 9000},
+	{"cuLaunchCooperativeKernelMultiDevice", counted_cuLaunchCooperativeKernelMultiDevice, &shim_counted[31].real, NULL, NULL, 9000},
 	{"cuLaunchCooperativeKernel_ptsz", (void *)cuLaunchCooperativeKernel_ptsz, &target_cuLaunchCooperativeKernel_ptsz.real, (void *)copy_cuLaunchCooperativeKernel_ptsz, &second_cuLaunchCooperativeKernel_ptsz.real, 9000},
-	{"cuLaunchGrid", counted_cuLaunchGrid, &shim_counted[46].real, NULL, NULL, 2000},
-	{"cuLaunchGridAsync", counted_cuLaunchGridAsync, &shim_counted[47].real, NULL, NULL, 2000},
+	{"cuLaunchGrid", counted_cuLaunchGrid, &shim_counted[39].real, NULL, NULL, 2000},
+	{"cuLaunchGridAsync", counted_cuLaunchGridAsync, &shim_counted[40].real, NULL, NULL, 2000},
 	{"cuLaunchHostFunc", (void *)cuLaunchHostFunc, &target_cuLaunchHostFunc.real, (void *)copy_cuLaunchHostFunc, &second_cuLaunchHostFunc.real, 10000},
 	{"cuLaunchHostFunc_ptsz", (void *)cuLaunchHostFunc_ptsz, &target_cuLaunchHostFunc_ptsz.real, (void *)copy_cuLaunchHostFunc_ptsz, &second_cuLaunchHostFunc_ptsz.real, 10000},
 	{"cuLaunchKernel", (void *)cuLaunchKernel, &target_cuLaunchKernel.real, (void *)copy_cuLaunchKernel, &second_cuLaunchKernel.real, 4000},
@@ -18618,13 +22881,13 @@ const struct shim_name shim_names[] = {
 	{"cuMemAllocManaged", (void *)cuMemAllocManaged, &target_cuMemAllocManaged.real, (void *)copy_cuMemAllocManaged, &second_cuMemAllocManaged.real, 6000},
 	{"cuMemAllocPitch_v2", (void *)cuMemAllocPitch_v2, &target_cuMemAllocPitch_v2.real, (void *)copy_cuMemAllocPitch_v2, &second_cuMemAllocPitch_v2.real, 3020},
 	{"cuMemAlloc_v2", (void *)cuMemAlloc_v2, &target_cuMemAlloc_v2.real, (void *)copy_cuMemAlloc_v2, &second_cuMemAlloc_v2.real, 3020},
-	{"cuMemBatchDecompressAsync", counted_cuMemBatchDecompressAsync, &shim_counted[190].real, NULL, NULL, 12080},
-	{"cuMemBatchDecompressAsync_ptsz", counted_cuMemBatchDecompressAsync_ptsz, &shim_counted[207].real, NULL, NULL, 12080},
+	{"cuMemBatchDecompressAsync", counted_cuMemBatchDecompressAsync, &shim_counted[101].real, NULL, NULL, 12080},
+	{"cuMemBatchDecompressAsync_ptsz", counted_cuMemBatchDecompressAsync_ptsz, &shim_counted[116].real, NULL, NULL, 12080},
 	{"cuMemCreate", (void *)cuMemCreate, &target_cuMemCreate.real, (void *)copy_cuMemCreate, &second_cuMemCreate.real, 10020},
-	{"cuMemDiscardAndPrefetchBatchAsync", counted_cuMemDiscardAndPrefetchBatchAsync, &shim_counted[193].real, NULL, NULL, 13000},
-	{"cuMemDiscardAndPrefetchBatchAsync_ptsz", counted_cuMemDiscardAndPrefetchBatchAsync_ptsz, &shim_counted[206].real, NULL, NULL, 13000},
-	{"cuMemDiscardBatchAsync", counted_cuMemDiscardBatchAsync, &shim_counted[192].real, NULL, NULL, 13000},
-	{"cuMemDiscardBatchAsync_ptsz", counted_cuMemDiscardBatchAsync_ptsz, &shim_counted[205].real, NULL, NULL, 13000},
+	{"cuMemDiscardAndPrefetchBatchAsync", counted_cuMemDiscardAndPrefetchBatchAsync, &shim_counted[104].real, NULL, NULL, 13000},
+	{"cuMemDiscardAndPrefetchBatchAsync_ptsz", counted_cuMemDiscardAndPrefetchBatchAsync_ptsz, &shim_counted[115].real, NULL, NULL, 13000},
+	{"cuMemDiscardBatchAsync", counted_cuMemDiscardBatchAsync, &shim_counted[103].real, NULL, NULL, 13000},
+	{"cuMemDiscardBatchAsync_ptsz", counted_cuMemDiscardBatchAsync_ptsz, &shim_counted[114].real, NULL, NULL, 13000},
 	{"cuMemExportToShareableHandle", counted_cuMemExportToShareableHandle, &shim_counted[17].real, NULL, NULL, 10020},
 	{"cuMemFreeAsync", (void *)cuMemFreeAsync, &target_cuMemFreeAsync.real, (void *)copy_cuMemFreeAsync, &second_cuMemFreeAsync.real, 11020},
 	{"cuMemFreeAsync_ptsz", (void *)cuMemFreeAsync_ptsz, &target_cuMemFreeAsync_ptsz.real, (void *)copy_cuMemFreeAsync_ptsz, &second_cuMemFreeAsync_ptsz.real, 11020},
@@ -18647,7 +22910,7 @@ const struct shim_name shim_names[] = {
 	{"cuMemImportFromShareableHandle", counted_cuMemImportFromShareableHandle, &shim_counted[18].real, NULL, NULL, 10020},
 	{"cuMemMap", (void *)cuMemMap, &target_cuMemMap.real, (void *)copy_cuMemMap, &second_cuMemMap.real, 10020},
 	{"cuMemMapArrayAsync", counted_cuMemMapArrayAsync, &shim_counted[16].real, NULL, NULL, 11010},
-	{"cuMemMapArrayAsync_ptsz", counted_cuMemMapArrayAsync_ptsz, &shim_counted[196].real, NULL, NULL, 11010},
+	{"cuMemMapArrayAsync_ptsz", counted_cuMemMapArrayAsync_ptsz, &shim_counted[106].real, NULL, NULL, 11010},
 	{"cuMemPoolCreate", (void *)cuMemPoolCreate, &target_cuMemPoolCreate.real, (void *)copy_cuMemPoolCreate, &second_cuMemPoolCreate.real, 11020},
 	{"cuMemPoolDestroy", (void *)cuMemPoolDestroy, &target_cuMemPoolDestroy.real, (void *)copy_cuMemPoolDestroy, &second_cuMemPoolDestroy.real, 11020},
 	{"cuMemPoolExportPointer", counted_cuMemPoolExportPointer, &shim_counted[21].real, NULL, NULL, 11020},
@@ -18663,8 +22926,8 @@ const struct shim_name shim_names[] = {
 	{"cuMemPrefetchAsync_ptsz", (void *)cuMemPrefetchAsync_ptsz, &target_cuMemPrefetchAsync_ptsz.real, (void *)copy_cuMemPrefetchAsync_ptsz, &second_cuMemPrefetchAsync_ptsz.real, 8000},
 	{"cuMemPrefetchAsync_v2", (void *)cuMemPrefetchAsync_v2, &target_cuMemPrefetchAsync_v2.real, (void *)copy_cuMemPrefetchAsync_v2, &second_cuMemPrefetchAsync_v2.real, 12020},
 	{"cuMemPrefetchAsync_v2_ptsz", (void *)cuMemPrefetchAsync_v2_ptsz, &target_cuMemPrefetchAsync_v2_ptsz.real, (void *)copy_cuMemPrefetchAsync_v2_ptsz, &second_cuMemPrefetchAsync_v2_ptsz.real, 12020},
-	{"cuMemPrefetchBatchAsync", counted_cuMemPrefetchBatchAsync, &shim_counted[191].real, NULL, NULL, 13000},
-	{"cuMemPrefetchBatchAsync_ptsz", counted_cuMemPrefetchBatchAsync_ptsz, &shim_counted[204].real, NULL, NULL, 13000},
+	{"cuMemPrefetchBatchAsync", counted_cuMemPrefetchBatchAsync, &shim_counted[102].real, NULL, NULL, 13000},
+	{"cuMemPrefetchBatchAsync_ptsz", counted_cuMemPrefetchBatchAsync_ptsz, &shim_counted[113].real, NULL, NULL, 13000},
 	{"cuMemRangeGetAttribute", (void *)cuMemRangeGetAttribute, &target_cuMemRangeGetAttribute.real, (void *)copy_cuMemRangeGetAttribute, &second_cuMemRangeGetAttribute.real, 8000},
 	{"cuMemRangeGetAttributes", (void *)cuMemRangeGetAttributes, &target_cuMemRangeGetAttributes.real, (void *)copy_cuMemRangeGetAttributes, &second_cuMemRangeGetAttributes.real, 8000},
 	{"cuMemRelease", (void *)cuMemRelease, &target_cuMemRelease.real, (void *)copy_cuMemRelease, &second_cuMemRelease.real, 10020},
@@ -18681,10 +22944,10 @@ const struct shim_name shim_names[] = {
 	{"cuMemcpy2D_v2_ptds", (void *)cuMemcpy2D_v2_ptds, &target_cuMemcpy2D_v2_ptds.real, (void *)copy_cuMemcpy2D_v2_ptds, &second_cuMemcpy2D_v2_ptds.real, 3020},
 	{"cuMemcpy3DAsync_v2", (void *)cuMemcpy3DAsync_v2, &target_cuMemcpy3DAsync_v2.real, (void *)copy_cuMemcpy3DAsync_v2, &second_cuMemcpy3DAsync_v2.real, 3020},
 	{"cuMemcpy3DAsync_v2_ptsz", (void *)cuMemcpy3DAsync_v2_ptsz, &target_cuMemcpy3DAsync_v2_ptsz.real, (void *)copy_cuMemcpy3DAsync_v2_ptsz, &second_cuMemcpy3DAsync_v2_ptsz.real, 3020},
-	{"cuMemcpy3DBatchAsync", counted_cuMemcpy3DBatchAsync, &shim_counted[188].real, NULL, NULL, 12080},
-	{"cuMemcpy3DBatchAsync_ptsz", counted_cuMemcpy3DBatchAsync_ptsz, &shim_counted[202].real, NULL, NULL, 12080},
-	{"cuMemcpy3DBatchAsync_v2", counted_cuMemcpy3DBatchAsync_v2, &shim_counted[189].real, NULL, NULL, 13000},
-	{"cuMemcpy3DBatchAsync_v2_ptsz", counted_cuMemcpy3DBatchAsync_v2_ptsz, &shim_counted[203].real, NULL, NULL, 13000},
+	{"cuMemcpy3DBatchAsync", counted_cuMemcpy3DBatchAsync, &shim_counted[99].real, NULL, NULL, 12080},
+	{"cuMemcpy3DBatchAsync_ptsz", counted_cuMemcpy3DBatchAsync_ptsz, &shim_counted[111].real, NULL, NULL, 12080},
+	{"cuMemcpy3DBatchAsync_v2", counted_cuMemcpy3DBatchAsync_v2, &shim_counted[100].real, NULL, NULL, 13000},
+	{"cuMemcpy3DBatchAsync_v2_ptsz", counted_cuMemcpy3DBatchAsync_v2_ptsz, &shim_counted[112].real, NULL, NULL, 13000},
 	{"cuMemcpy3DPeer", (void *)cuMemcpy3DPeer, &target_cuMemcpy3DPeer.real, (void *)copy_cuMemcpy3DPeer, &second_cuMemcpy3DPeer.real, 4000},
 	{"cuMemcpy3DPeerAsync", (void *)cuMemcpy3DPeerAsync, &target_cuMemcpy3DPeerAsync.real, (void *)copy_cuMemcpy3DPeerAsync, &second_cuMemcpy3DPeerAsync.real, 4000},
 	{"cuMemcpy3DPeerAsync_ptsz", (void *)cuMemcpy3DPeerAsync_ptsz, &target_cuMemcpy3DPeerAsync_ptsz.real, (void *)copy_cuMemcpy3DPeerAsync_ptsz, &second_cuMemcpy3DPeerAsync_ptsz.real, 4000},
@@ -18769,12 +23032,12 @@ const struct shim_name shim_names[] = {
 	{"cuModuleLoadDataEx", (void *)cuModuleLoadDataEx, &target_cuModuleLoadDataEx.real, (void *)copy_cuModuleLoadDataEx, &second_cuModuleLoadDataEx.real, 2010},
 	{"cuModuleLoadFatBinary", (void *)cuModuleLoadFatBinary, &target_cuModuleLoadFatBinary.real, (void *)copy_cuModuleLoadFatBinary, &second_cuModuleLoadFatBinary.real, 2000},
 	{"cuModuleUnload", (void *)cuModuleUnload, &target_cuModuleUnload.real, (void *)copy_cuModuleUnload, &second_cuModuleUnload.real, 2000},
-	{"cuMulticastAddDevice", counted_cuMulticastAddDevice, &shim_counted[24].real, NULL, NULL, 12010},
-	{"cuMulticastBindAddr", counted_cuMulticastBindAddr, &shim_counted[26].real, NULL, NULL, 12010},
-	{"cuMulticastBindMem", counted_cuMulticastBindMem, &shim_counted[25].real, NULL, NULL, 12010},
-	{"cuMulticastCreate", counted_cuMulticastCreate, &shim_counted[23].real, NULL, NULL, 12010},
-	{"cuMulticastGetGranularity", counted_cuMulticastGetGranularity, &shim_counted[28].real, NULL, NULL, 12010},
-	{"cuMulticastUnbind", counted_cuMulticastUnbind, &shim_counted[27].real, NULL, NULL, 12010},
+	{"cuMulticastAddDevice", (void *)cuMulticastAddDevice, &target_cuMulticastAddDevice.real, (void *)copy_cuMulticastAddDevice, &second_cuMulticastAddDevice.real, 12010},
+	{"cuMulticastBindAddr", (void *)cuMulticastBindAddr, &target_cuMulticastBindAddr.real, (void *)copy_cuMulticastBindAddr, &second_cuMulticastBindAddr.real, 12010},
+	{"cuMulticastBindMem", (void *)cuMulticastBindMem, &target_cuMulticastBindMem.real, (void *)copy_cuMulticastBindMem, &second_cuMulticastBindMem.real, 12010},
+	{"cuMulticastCreate", (void *)cuMulticastCreate, &target_cuMulticastCreate.real, (void *)copy_cuMulticastCreate, &second_cuMulticastCreate.real, 12010},
+	{"cuMulticastGetGranularity", (void *)cuMulticastGetGranularity, &target_cuMulticastGetGranularity.real, (void *)copy_cuMulticastGetGranularity, &second_cuMulticastGetGranularity.real, 12010},
+	{"cuMulticastUnbind", (void *)cuMulticastUnbind, &target_cuMulticastUnbind.real, (void *)copy_cuMulticastUnbind, &second_cuMulticastUnbind.real, 12010},
 	{"cuOccupancyAvailableDynamicSMemPerBlock", (void *)cuOccupancyAvailableDynamicSMemPerBlock, &target_cuOccupancyAvailableDynamicSMemPerBlock.real, (void *)copy_cuOccupancyAvailableDynamicSMemPerBlock, &second_cuOccupancyAvailableDynamicSMemPerBlock.real, 10020},
 	{"cuOccupancyMaxActiveBlocksPerMultiprocessor", (void *)cuOccupancyMaxActiveBlocksPerMultiprocessor, &target_cuOccupancyMaxActiveBlocksPerMultiprocessor.real, (void *)copy_cuOccupancyMaxActiveBlocksPerMultiprocessor, &second_cuOccupancyMaxActiveBlocksPerMultiprocessor.real, 6050},
 	{"cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags", (void *)cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, &target_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags.real, (void *)copy_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, &second_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags.real, 7000},
@@ -18782,19 +23045,19 @@ const struct shim_name shim_names[] = {
 	{"cuOccupancyMaxPotentialBlockSize", (void *)cuOccupancyMaxPotentialBlockSize, &target_cuOccupancyMaxPotentialBlockSize.real, (void *)copy_cuOccupancyMaxPotentialBlockSize, &second_cuOccupancyMaxPotentialBlockSize.real, 6050},
 	{"cuOccupancyMaxPotentialBlockSizeWithFlags", (void *)cuOccupancyMaxPotentialBlockSizeWithFlags, &target_cuOccupancyMaxPotentialBlockSizeWithFlags.real, (void *)copy_cuOccupancyMaxPotentialBlockSizeWithFlags, &second_cuOccupancyMaxPotentialBlockSizeWithFlags.real, 7000},
 	{"cuOccupancyMaxPotentialClusterSize", (void *)cuOccupancyMaxPotentialClusterSize, &target_cuOccupancyMaxPotentialClusterSize.real, (void *)copy_cuOccupancyMaxPotentialClusterSize, &second_cuOccupancyMaxPotentialClusterSize.real, 11070},
-	{"cuParamSetSize", counted_cuParamSetSize, &shim_counted[41].real, NULL, NULL, 2000},
-	{"cuParamSetTexRef", counted_cuParamSetTexRef, &shim_counted[48].real, NULL, NULL, 2000},
-	{"cuParamSetf", counted_cuParamSetf, &shim_counted[43].real, NULL, NULL, 2000},
-	{"cuParamSeti", counted_cuParamSeti, &shim_counted[42].real, NULL, NULL, 2000},
-	{"cuParamSetv", counted_cuParamSetv, &shim_counted[44].real, NULL, NULL, 2000},
+	{"cuParamSetSize", counted_cuParamSetSize, &shim_counted[34].real, NULL, NULL, 2000},
+	{"cuParamSetTexRef", counted_cuParamSetTexRef, &shim_counted[41].real, NULL, NULL, 2000},
+	{"cuParamSetf", counted_cuParamSetf, &shim_counted[36].real, NULL, NULL, 2000},
+	{"cuParamSeti", counted_cuParamSeti, &shim_counted[35].real, NULL, NULL, 2000},
+	{"cuParamSetv", counted_cuParamSetv, &shim_counted[37].real, NULL, NULL, 2000},
 	{"cuPointerGetAttribute", (void *)cuPointerGetAttribute, &target_cuPointerGetAttribute.real, (void *)copy_cuPointerGetAttribute, &second_cuPointerGetAttribute.real, 4000},
 	{"cuPointerGetAttributes", (void *)cuPointerGetAttributes, &target_cuPointerGetAttributes.real, (void *)copy_cuPointerGetAttributes, &second_cuPointerGetAttributes.real, 7000},
 	{"cuPointerSetAttribute", (void *)cuPointerSetAttribute, &target_cuPointerSetAttribute.real, (void *)copy_cuPointerSetAttribute, &second_cuPointerSetAttribute.real, 6000},
-	{"cuProfilerInitialize", counted_cuProfilerInitialize, &shim_counted[195].real, NULL, NULL, 4000},
+	{"cuProfilerInitialize", counted_cuProfilerInitialize, &shim_counted[105].real, NULL, NULL, 4000},
 	{"cuProfilerStart", (void *)cuProfilerStart, &target_cuProfilerStart.real, (void *)copy_cuProfilerStart, &second_cuProfilerStart.real, 4000},
 	{"cuProfilerStop", (void *)cuProfilerStop, &target_cuProfilerStop.real, (void *)copy_cuProfilerStop, &second_cuProfilerStop.real, 4000},
-	{"cuSignalExternalSemaphoresAsync", counted_cuSignalExternalSemaphoresAsync, &shim_counted[35].real, NULL, NULL, 10000},
-	{"cuSignalExternalSemaphoresAsync_ptsz", counted_cuSignalExternalSemaphoresAsync_ptsz, &shim_counted[198].real, NULL, NULL, 10000},
+	{"cuSignalExternalSemaphoresAsync", counted_cuSignalExternalSemaphoresAsync, &shim_counted[28].real, NULL, NULL, 10000},
+	{"cuSignalExternalSemaphoresAsync_ptsz", counted_cuSignalExternalSemaphoresAsync_ptsz, &shim_counted[107].real, NULL, NULL, 10000},
 	{"cuStreamAddCallback", (void *)cuStreamAddCallback, &target_cuStreamAddCallback.real, (void *)copy_cuStreamAddCallback, &second_cuStreamAddCallback.real, 5000},
 	{"cuStreamAddCallback_ptsz", (void *)cuStreamAddCallback_ptsz, &target_cuStreamAddCallback_ptsz.real, (void *)copy_cuStreamAddCallback_ptsz, &second_cuStreamAddCallback_ptsz.real, 5000},
 	{"cuStreamAttachMemAsync", (void *)cuStreamAttachMemAsync, &target_cuStreamAttachMemAsync.real, (void *)copy_cuStreamAttachMemAsync, &second_cuStreamAttachMemAsync.real, 6000},
@@ -18830,7 +23093,7 @@ const struct shim_name shim_names[] = {
 	{"cuStreamGetDevice_ptsz", (void *)cuStreamGetDevice_ptsz, &target_cuStreamGetDevice_ptsz.real, (void *)copy_cuStreamGetDevice_ptsz, &second_cuStreamGetDevice_ptsz.real, 12080},
 	{"cuStreamGetFlags", (void *)cuStreamGetFlags, &target_cuStreamGetFlags.real, (void *)copy_cuStreamGetFlags, &second_cuStreamGetFlags.real, 5050},
 	{"cuStreamGetFlags_ptsz", (void *)cuStreamGetFlags_ptsz, &target_cuStreamGetFlags_ptsz.real, (void *)copy_cuStreamGetFlags_ptsz, &second_cuStreamGetFlags_ptsz.real, 5050},
-	{"cuStreamGetGreenCtx", counted_cuStreamGetGreenCtx, &shim_counted[180].real, NULL, NULL, 12040},
+	{"cuStreamGetGreenCtx", (void *)cuStreamGetGreenCtx, &target_cuStreamGetGreenCtx.real, (void *)copy_cuStreamGetGreenCtx, &second_cuStreamGetGreenCtx.real, 12040},
 	{"cuStreamGetId", (void *)cuStreamGetId, &target_cuStreamGetId.real, (void *)copy_cuStreamGetId, &second_cuStreamGetId.real, 12000},
 	{"cuStreamGetId_ptsz", (void *)cuStreamGetId_ptsz, &target_cuStreamGetId_ptsz.real, (void *)copy_cuStreamGetId_ptsz, &second_cuStreamGetId_ptsz.real, 12000},
 	{"cuStreamGetPriority", (void *)cuStreamGetPriority, &target_cuStreamGetPriority.real, (void *)copy_cuStreamGetPriority, &second_cuStreamGetPriority.real, 5050},
@@ -18845,8 +23108,8 @@ const struct shim_name shim_names[] = {
 	{"cuStreamSynchronize_ptsz", (void *)cuStreamSynchronize_ptsz, &target_cuStreamSynchronize_ptsz.real, (void *)copy_cuStreamSynchronize_ptsz, &second_cuStreamSynchronize_ptsz.real, 2000},
 	{"cuStreamUpdateCaptureDependencies", (void *)cuStreamUpdateCaptureDependencies, &target_cuStreamUpdateCaptureDependencies.real, (void *)copy_cuStreamUpdateCaptureDependencies, &second_cuStreamUpdateCaptureDependencies.real, 11030},
 	{"cuStreamUpdateCaptureDependencies_ptsz", (void *)cuStreamUpdateCaptureDependencies_ptsz, &target_cuStreamUpdateCaptureDependencies_ptsz.real, (void *)copy_cuStreamUpdateCaptureDependencies_ptsz, &second_cuStreamUpdateCaptureDependencies_ptsz.real, 11030},
-	{"cuStreamUpdateCaptureDependencies_v2", counted_cuStreamUpdateCaptureDependencies_v2, &shim_counted[29].real, NULL, NULL, 12030},
-	{"cuStreamUpdateCaptureDependencies_v2_ptsz", counted_cuStreamUpdateCaptureDependencies_v2_ptsz, &shim_counted[197].real, NULL, NULL, 12030},
+	{"cuStreamUpdateCaptureDependencies_v2", (void *)cuStreamUpdateCaptureDependencies_v2, &target_cuStreamUpdateCaptureDependencies_v2.real, (void *)copy_cuStreamUpdateCaptureDependencies_v2, &second_cuStreamUpdateCaptureDependencies_v2.real, 12030},
+	{"cuStreamUpdateCaptureDependencies_v2_ptsz", (void *)cuStreamUpdateCaptureDependencies_v2_ptsz, &target_cuStreamUpdateCaptureDependencies_v2_ptsz.real, (void *)copy_cuStreamUpdateCaptureDependencies_v2_ptsz, &second_cuStreamUpdateCaptureDependencies_v2_ptsz.real, 12030},
 	{"cuStreamWaitEvent", (void *)cuStreamWaitEvent, &target_cuStreamWaitEvent.real, (void *)copy_cuStreamWaitEvent, &second_cuStreamWaitEvent.real, 3020},
 	{"cuStreamWaitEvent_ptsz", (void *)cuStreamWaitEvent_ptsz, &target_cuStreamWaitEvent_ptsz.real, (void *)copy_cuStreamWaitEvent_ptsz, &second_cuStreamWaitEvent_ptsz.real, 3020},
 	{"cuStreamWaitValue32", (void *)cuStreamWaitValue32, &target_cuStreamWaitValue32.real, (void *)copy_cuStreamWaitValue32, &second_cuStreamWaitValue32.real, 8000},
@@ -18861,53 +23124,53 @@ const struct shim_name shim_names[] = {
 	{"cuStreamWriteValue64", (void *)cuStreamWriteValue64, &target_cuStreamWriteValue64.real, (void *)copy_cuStreamWriteValue64, &second_cuStreamWriteValue64.real, 9000},
 	{"cuStreamWriteValue64_v2", (void *)cuStreamWriteValue64_v2, &target_cuStreamWriteValue64_v2.real, (void *)copy_cuStreamWriteValue64_v2, &second_cuStreamWriteValue64_v2.real, 11070},
 	{"cuStreamWriteValue64_v2_ptsz", (void *)cuStreamWriteValue64_v2_ptsz, &target_cuStreamWriteValue64_v2_ptsz.real, (void *)copy_cuStreamWriteValue64_v2_ptsz, &second_cuStreamWriteValue64_v2_ptsz.real, 11070},
-	{"cuSurfObjectCreate", counted_cuSurfObjectCreate, &shim_counted[154].real, NULL, NULL, 5000},
-	{"cuSurfObjectDestroy", counted_cuSurfObjectDestroy, &shim_counted[155].real, NULL, NULL, 5000},
-	{"cuSurfObjectGetResourceDesc", counted_cuSurfObjectGetResourceDesc, &shim_counted[156].real, NULL, NULL, 5000},
-	{"cuSurfRefGetArray", counted_cuSurfRefGetArray, &shim_counted[148].real, NULL, NULL, 3000},
-	{"cuSurfRefSetArray", counted_cuSurfRefSetArray, &shim_counted[147].real, NULL, NULL, 3000},
-	{"cuTensorMapEncodeIm2col", counted_cuTensorMapEncodeIm2col, &shim_counted[157].real, NULL, NULL, 12000},
+	{"cuSurfObjectCreate", (void *)cuSurfObjectCreate, &target_cuSurfObjectCreate.real, (void *)copy_cuSurfObjectCreate, &second_cuSurfObjectCreate.real, 5000},
+	{"cuSurfObjectDestroy", (void *)cuSurfObjectDestroy, &target_cuSurfObjectDestroy.real, (void *)copy_cuSurfObjectDestroy, &second_cuSurfObjectDestroy.real, 5000},
+	{"cuSurfObjectGetResourceDesc", (void *)cuSurfObjectGetResourceDesc, &target_cuSurfObjectGetResourceDesc.real, (void *)copy_cuSurfObjectGetResourceDesc, &second_cuSurfObjectGetResourceDesc.real, 5000},
+	{"cuSurfRefGetArray", counted_cuSurfRefGetArray, &shim_counted[83].real, NULL, NULL, 3000},
+	{"cuSurfRefSetArray", counted_cuSurfRefSetArray, &shim_counted[82].real, NULL, NULL, 3000},
+	{"cuTensorMapEncodeIm2col", counted_cuTensorMapEncodeIm2col, &shim_counted[84].real, NULL, NULL, 12000},
 	{"cuTensorMapEncodeTiled", (void *)cuTensorMapEncodeTiled, &target_cuTensorMapEncodeTiled.real, (void *)copy_cuTensorMapEncodeTiled, &second_cuTensorMapEncodeTiled.real, 12000},
-	{"cuTensorMapReplaceAddress", counted_cuTensorMapReplaceAddress, &shim_counted[158].real, NULL, NULL, 12000},
-	{"cuTexObjectCreate", counted_cuTexObjectCreate, &shim_counted[149].real, NULL, NULL, 5000},
-	{"cuTexObjectDestroy", counted_cuTexObjectDestroy, &shim_counted[150].real, NULL, NULL, 5000},
-	{"cuTexObjectGetResourceDesc", counted_cuTexObjectGetResourceDesc, &shim_counted[151].real, NULL, NULL, 5000},
-	{"cuTexObjectGetResourceViewDesc", counted_cuTexObjectGetResourceViewDesc, &shim_counted[153].real, NULL, NULL, 5000},
-	{"cuTexObjectGetTextureDesc", counted_cuTexObjectGetTextureDesc, &shim_counted[152].real, NULL, NULL, 5000},
-	{"cuTexRefCreate", counted_cuTexRefCreate, &shim_counted[145].real, NULL, NULL, 2000},
-	{"cuTexRefDestroy", counted_cuTexRefDestroy, &shim_counted[146].real, NULL, NULL, 2000},
-	{"cuTexRefGetAddressMode", counted_cuTexRefGetAddressMode, &shim_counted[136].real, NULL, NULL, 2000},
-	{"cuTexRefGetAddress_v2", counted_cuTexRefGetAddress_v2, &shim_counted[133].real, NULL, NULL, 3020},
-	{"cuTexRefGetArray", counted_cuTexRefGetArray, &shim_counted[134].real, NULL, NULL, 2000},
-	{"cuTexRefGetBorderColor", counted_cuTexRefGetBorderColor, &shim_counted[143].real, NULL, NULL, 8000},
-	{"cuTexRefGetFilterMode", counted_cuTexRefGetFilterMode, &shim_counted[137].real, NULL, NULL, 2000},
-	{"cuTexRefGetFlags", counted_cuTexRefGetFlags, &shim_counted[144].real, NULL, NULL, 2000},
-	{"cuTexRefGetFormat", counted_cuTexRefGetFormat, &shim_counted[138].real, NULL, NULL, 2000},
-	{"cuTexRefGetMaxAnisotropy", counted_cuTexRefGetMaxAnisotropy, &shim_counted[142].real, NULL, NULL, 5000},
-	{"cuTexRefGetMipmapFilterMode", counted_cuTexRefGetMipmapFilterMode, &shim_counted[139].real, NULL, NULL, 5000},
-	{"cuTexRefGetMipmapLevelBias", counted_cuTexRefGetMipmapLevelBias, &shim_counted[140].real, NULL, NULL, 5000},
-	{"cuTexRefGetMipmapLevelClamp", counted_cuTexRefGetMipmapLevelClamp, &shim_counted[141].real, NULL, NULL, 5000},
-	{"cuTexRefGetMipmappedArray", counted_cuTexRefGetMipmappedArray, &shim_counted[135].real, NULL, NULL, 5000},
-	{"cuTexRefSetAddress2D_v2", counted_cuTexRefSetAddress2D_v2, &shim_counted[183].real, NULL, NULL, 3020},
-	{"cuTexRefSetAddress2D_v3", counted_cuTexRefSetAddress2D_v3, &shim_counted[123].real, NULL, NULL, 4010},
-	{"cuTexRefSetAddressMode", counted_cuTexRefSetAddressMode, &shim_counted[125].real, NULL, NULL, 2000},
-	{"cuTexRefSetAddress_v2", counted_cuTexRefSetAddress_v2, &shim_counted[122].real, NULL, NULL, 3020},
-	{"cuTexRefSetArray", counted_cuTexRefSetArray, &shim_counted[120].real, NULL, NULL, 2000},
-	{"cuTexRefSetBorderColor", counted_cuTexRefSetBorderColor, &shim_counted[131].real, NULL, NULL, 8000},
-	{"cuTexRefSetFilterMode", counted_cuTexRefSetFilterMode, &shim_counted[126].real, NULL, NULL, 2000},
-	{"cuTexRefSetFlags", counted_cuTexRefSetFlags, &shim_counted[132].real, NULL, NULL, 2000},
-	{"cuTexRefSetFormat", counted_cuTexRefSetFormat, &shim_counted[124].real, NULL, NULL, 2000},
-	{"cuTexRefSetMaxAnisotropy", counted_cuTexRefSetMaxAnisotropy, &shim_counted[130].real, NULL, NULL, 5000},
-	{"cuTexRefSetMipmapFilterMode", counted_cuTexRefSetMipmapFilterMode, &shim_counted[127].real, NULL, NULL, 5000},
-	{"cuTexRefSetMipmapLevelBias", counted_cuTexRefSetMipmapLevelBias, &shim_counted[128].real, NULL, NULL, 5000},
-	{"cuTexRefSetMipmapLevelClamp", counted_cuTexRefSetMipmapLevelClamp, &shim_counted[129].real, NULL, NULL, 5000},
-	{"cuTexRefSetMipmappedArray", counted_cuTexRefSetMipmappedArray, &shim_counted[121].real, NULL, NULL, 5000},
+	{"cuTensorMapReplaceAddress", counted_cuTensorMapReplaceAddress, &shim_counted[85].real, NULL, NULL, 12000},
+	{"cuTexObjectCreate", (void *)cuTexObjectCreate, &target_cuTexObjectCreate.real, (void *)copy_cuTexObjectCreate, &second_cuTexObjectCreate.real, 5000},
+	{"cuTexObjectDestroy", (void *)cuTexObjectDestroy, &target_cuTexObjectDestroy.real, (void *)copy_cuTexObjectDestroy, &second_cuTexObjectDestroy.real, 5000},
+	{"cuTexObjectGetResourceDesc", (void *)cuTexObjectGetResourceDesc, &target_cuTexObjectGetResourceDesc.real, (void *)copy_cuTexObjectGetResourceDesc, &second_cuTexObjectGetResourceDesc.real, 5000},
+	{"cuTexObjectGetResourceViewDesc", (void *)cuTexObjectGetResourceViewDesc, &target_cuTexObjectGetResourceViewDesc.real, (void *)copy_cuTexObjectGetResourceViewDesc, &second_cuTexObjectGetResourceViewDesc.real, 5000},
+	{"cuTexObjectGetTextureDesc", (void *)cuTexObjectGetTextureDesc, &target_cuTexObjectGetTextureDesc.real, (void *)copy_cuTexObjectGetTextureDesc, &second_cuTexObjectGetTextureDesc.real, 5000},
+	{"cuTexRefCreate", counted_cuTexRefCreate, &shim_counted[80].real, NULL, NULL, 2000},
+	{"cuTexRefDestroy", counted_cuTexRefDestroy, &shim_counted[81].real, NULL, NULL, 2000},
+	{"cuTexRefGetAddressMode", counted_cuTexRefGetAddressMode, &shim_counted[71].real, NULL, NULL, 2000},
+	{"cuTexRefGetAddress_v2", counted_cuTexRefGetAddress_v2, &shim_counted[68].real, NULL, NULL, 3020},
+	{"cuTexRefGetArray", counted_cuTexRefGetArray, &shim_counted[69].real, NULL, NULL, 2000},
+	{"cuTexRefGetBorderColor", counted_cuTexRefGetBorderColor, &shim_counted[78].real, NULL, NULL, 8000},
+	{"cuTexRefGetFilterMode", counted_cuTexRefGetFilterMode, &shim_counted[72].real, NULL, NULL, 2000},
+	{"cuTexRefGetFlags", counted_cuTexRefGetFlags, &shim_counted[79].real, NULL, NULL, 2000},
+	{"cuTexRefGetFormat", counted_cuTexRefGetFormat, &shim_counted[73].real, NULL, NULL, 2000},
+	{"cuTexRefGetMaxAnisotropy", counted_cuTexRefGetMaxAnisotropy, &shim_counted[77].real, NULL, NULL, 5000},
+	{"cuTexRefGetMipmapFilterMode", counted_cuTexRefGetMipmapFilterMode, &shim_counted[74].real, NULL, NULL, 5000},
+	{"cuTexRefGetMipmapLevelBias", counted_cuTexRefGetMipmapLevelBias, &shim_counted[75].real, NULL, NULL, 5000},
+	{"cuTexRefGetMipmapLevelClamp", counted_cuTexRefGetMipmapLevelClamp, &shim_counted[76].real, NULL, NULL, 5000},
+	{"cuTexRefGetMipmappedArray", counted_cuTexRefGetMipmappedArray, &shim_counted[70].real, NULL, NULL, 5000},
+	{"cuTexRefSetAddress2D_v2", counted_cuTexRefSetAddress2D_v2, &shim_counted[98].real, NULL, NULL, 3020},
+	{"cuTexRefSetAddress2D_v3", counted_cuTexRefSetAddress2D_v3, &shim_counted[58].real, NULL, NULL, 4010},
+	{"cuTexRefSetAddressMode", counted_cuTexRefSetAddressMode, &shim_counted[60].real, NULL, NULL, 2000},
+	{"cuTexRefSetAddress_v2", counted_cuTexRefSetAddress_v2, &shim_counted[57].real, NULL, NULL, 3020},
+	{"cuTexRefSetArray", counted_cuTexRefSetArray, &shim_counted[55].real, NULL, NULL, 2000},
+	{"cuTexRefSetBorderColor", counted_cuTexRefSetBorderColor, &shim_counted[66].real, NULL, NULL, 8000},
+	{"cuTexRefSetFilterMode", counted_cuTexRefSetFilterMode, &shim_counted[61].real, NULL, NULL, 2000},
+	{"cuTexRefSetFlags", counted_cuTexRefSetFlags, &shim_counted[67].real, NULL, NULL, 2000},
+	{"cuTexRefSetFormat", counted_cuTexRefSetFormat, &shim_counted[59].real, NULL, NULL, 2000},
+	{"cuTexRefSetMaxAnisotropy", counted_cuTexRefSetMaxAnisotropy, &shim_counted[65].real, NULL, NULL, 5000},
+	{"cuTexRefSetMipmapFilterMode", counted_cuTexRefSetMipmapFilterMode, &shim_counted[62].real, NULL, NULL, 5000},
+	{"cuTexRefSetMipmapLevelBias", counted_cuTexRefSetMipmapLevelBias, &shim_counted[63].real, NULL, NULL, 5000},
+	{"cuTexRefSetMipmapLevelClamp", counted_cuTexRefSetMipmapLevelClamp, &shim_counted[64].real, NULL, NULL, 5000},
+	{"cuTexRefSetMipmappedArray", counted_cuTexRefSetMipmappedArray, &shim_counted[56].real, NULL, NULL, 5000},
 	{"cuThreadExchangeStreamCaptureMode", (void *)cuThreadExchangeStreamCaptureMode, &target_cuThreadExchangeStreamCaptureMode.real, (void *)copy_cuThreadExchangeStreamCaptureMode, &second_cuThreadExchangeStreamCaptureMode.real, 10010},
-	{"cuUserObjectCreate", counted_cuUserObjectCreate, &shim_counted[110].real, NULL, NULL, 11030},
-	{"cuUserObjectRelease", counted_cuUserObjectRelease, &shim_counted[112].real, NULL, NULL, 11030},
-	{"cuUserObjectRetain", counted_cuUserObjectRetain, &shim_counted[111].real, NULL, NULL, 11030},
-	{"cuWaitExternalSemaphoresAsync", counted_cuWaitExternalSemaphoresAsync, &shim_counted[36].real, NULL, NULL, 10000},
-	{"cuWaitExternalSemaphoresAsync_ptsz", counted_cuWaitExternalSemaphoresAsync_ptsz, &shim_counted[199].real, NULL, NULL, 10000},
+	{"cuUserObjectCreate", counted_cuUserObjectCreate, &shim_counted[50].real, NULL, NULL, 11030},
+	{"cuUserObjectRelease", counted_cuUserObjectRelease, &shim_counted[52].real, NULL, NULL, 11030},
+	{"cuUserObjectRetain", counted_cuUserObjectRetain, &shim_counted[51].real, NULL, NULL, 11030},
+	{"cuWaitExternalSemaphoresAsync", counted_cuWaitExternalSemaphoresAsync, &shim_counted[29].real, NULL, NULL, 10000},
+	{"cuWaitExternalSemaphoresAsync_ptsz", counted_cuWaitExternalSemaphoresAsync_ptsz, &shim_counted[108].real, NULL, NULL, 10000},
 };
 const uint32_t shim_names_count = 578;
 

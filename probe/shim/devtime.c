@@ -3,7 +3,7 @@
  * one behind it. The recorder learns what the device says of the two once the program itself has waited for the task:
  * nothing here waits, and of what the program never waits for nothing is known.
  *
- * What the program sees stays as it is. Events with ACL_EVENT_TIME_LINE alone take no event of those that synchronize. The
+ * What the program sees stays as it is: the events are of a kind that takes none from the program. The
  * thread's last task is the program's. Where a call fails that the program has not made, its error is taken back, and the
  * process measures nothing more. While any stream of the process is captured, nothing is added at all.
  */
@@ -21,6 +21,7 @@ static struct pair {
 	uint64_t seq;
 	uint64_t issued, closed; /* clock, just before each of the two events was asked for */
 	struct place place;
+	void *on; /* the stream, as every thread names it */
 	void *context, *before, *after;
 } pairs[PAIRS];
 
@@ -46,15 +47,15 @@ static void *functions[TIMING_LAYERS][TIMING_FUNCTIONS];
 static uint32_t layer; /* in use */
 #define runtime(f) functions[layer][f]
 
-enum { TIME_LINE = 8, THREAD_LEVEL = 0, COMPLETE = 1 };
+enum { THREAD_LEVEL = 0 };
 
 static int32_t current_context(void **c) { return ((int32_t (*)(void **))runtime(CONTEXT))(c); }
 static bool has(int f) { return names[layer][f] != NULL && shim_optional(&runtime(f), names[layer][f]) != NULL; }
 static int32_t peek(void) { return has(PEEK) ? ((int32_t (*)(int32_t))runtime(PEEK))(THREAD_LEVEL) : 0; }
-static int32_t create(void **event) { return ((int32_t (*)(void **, uint32_t))runtime(CREATE))(event, TIME_LINE); }
+static int32_t create(void **event) { return ((int32_t (*)(void **, uint32_t))runtime(CREATE))(event, shim_timing_flags); }
 static int32_t destroy(void *event) { return ((int32_t (*)(void *))runtime(DESTROY))(event); }
 static int32_t record(void *event, void *stream) { return ((int32_t (*)(void *, void *))runtime(RECORD))(event, stream); }
-static int32_t status(void *event, int32_t *s) { return ((int32_t (*)(void *, int32_t *))runtime(STATUS))(event, s); }
+static int32_t status(void *event, bool *done) { return shim_event_status(runtime(STATUS), event, done); }
 static int32_t elapsed(float *ms, void *a, void *b) { return ((int32_t (*)(float *, void *, void *))runtime(ELAPSED))(ms, a, b); }
 
 /* The two layers have these in different orders. */
@@ -72,7 +73,101 @@ static bool able(void)
 	for (int f = 0; f < TIMING_REQUIRED; f++)
 		if (!has(f))
 			return false;
+	if (names[layer][STAMP] != NULL && !has(STAMP))
+		return false;
 	return layer == LOWER || (has(PEEK) && has(FORGET) && has(MESSAGE) && has(TASK));
+}
+
+/*
+ * A runtime that tells times between events alone: one event of each context is the beginning of its clock. It is replaced now and then, since the
+ * time between two events loses precision as it grows.
+ */
+static struct reference {
+	void *context, *event, *next; /* next: that is to follow, once it is complete */
+	double us;                    /* on the clock, of the event */
+	bool old;
+} references[16];
+static uint32_t references_busy;
+
+static bool lock_references(void) { return __atomic_exchange_n(&references_busy, 1, __ATOMIC_ACQUIRE) == 0; }
+static void unlock_references(void) { __atomic_store_n(&references_busy, 0, __ATOMIC_RELEASE); }
+
+static struct reference *reference_of(void *context)
+{
+	for (unsigned i = 0; i < sizeof references / sizeof *references; i++)
+		if (references[i].context == context)
+			return &references[i];
+	return NULL;
+}
+
+/* Puts the beginning of the clock on a stream, where there is none or it is old. */
+static void refer(void *context, void *on)
+{
+	if (has(STAMP) || !lock_references())
+		return;
+	struct reference *r = reference_of(context);
+	if (r == NULL)
+		r = reference_of(NULL);
+	void **to = r == NULL ? NULL : r->event == NULL ? &r->event : r->old && r->next == NULL ? &r->next : NULL;
+	if (to != NULL && create(to) == 0) {
+		if (record(*to, on) != 0) {
+			destroy(*to);
+			*to = NULL;
+		} else if (to == &r->event) {
+			r->context = context;
+			r->us = 1e12;
+		}
+	}
+	unlock_references();
+}
+
+/* When the two events of a pair were: TIMING_LATER where that can't be told yet. */
+static int32_t stamps(const struct pair *p, uint64_t *from, uint64_t *to, int32_t *device)
+{
+	enum { OLD_MS = 1000 };
+	if (has(STAMP)) {
+		*device = p->place.device;
+		int32_t e = stamp(p->before, from);
+		return e != 0 ? e : stamp(p->after, to);
+	}
+	if (!lock_references())
+		return TIMING_LATER;
+	struct reference *r = reference_of(p->context);
+	float ms = 0;
+	int32_t e = TIMING_LATER;
+	if (r != NULL && r->next != NULL && elapsed(&ms, r->event, r->next) == 0) {
+		destroy(r->event);
+		r->us += (double)ms * 1000;
+		r->event = r->next;
+		r->next = NULL;
+		r->old = false;
+	}
+	if (r != NULL && (e = elapsed(&ms, r->event, p->before)) == 0) {
+		*from = (uint64_t)(r->us + (double)ms * 1000);
+		r->old = r->old || ms > OLD_MS;
+		if ((e = elapsed(&ms, r->event, p->after)) == 0)
+			*to = (uint64_t)(r->us + (double)ms * 1000);
+		*device = 1 + (int32_t)(r - references); /* each has its own clock */
+	}
+	unlock_references();
+	return e;
+}
+
+/* The clocks end with their contexts: that of one, or all for NULL. */
+static void forget_references(void *context)
+{
+	while (!lock_references())
+		;
+	for (unsigned i = 0; i < sizeof references / sizeof *references; i++) {
+		struct reference *r = &references[i];
+		if (r->event == NULL || (context != NULL && r->context != context))
+			continue;
+		destroy(r->event);
+		if (r->next != NULL)
+			destroy(r->next);
+		*r = (struct reference){0};
+	}
+	unlock_references();
 }
 
 /* Takes back the error of a call that the program has not made; error is the one that the thread had before. */
@@ -122,7 +217,9 @@ void shim_times_forked(void)
 {
 	for (uint32_t i = 0; i < pairs_used; i++)
 		pairs[i].state = PAIR_NONE;
-	pairs_free = pairs_pending = pairs_low = shim_captures = 0;
+	pairs_free = pairs_pending = pairs_low = shim_captures = references_busy = 0;
+	for (unsigned i = 0; i < sizeof references / sizeof *references; i++)
+		references[i] = (struct reference){0};
 	ended = false;
 }
 
@@ -217,7 +314,7 @@ static bool ready(struct timing *m, void **context)
 	}
 }
 
-void shim_time_begin(struct shim_call *c, void *stream)
+void shim_time_begin(struct shim_call *c, void *on)
 {
 	struct timing *m = mine;
 	struct pair *p = m->open;
@@ -254,8 +351,10 @@ void shim_time_begin(struct shim_call *c, void *stream)
 	}
 	p->slot = shim_t.slot;
 	p->seq = c->seq;
+	p->on = on;
+	refer(context, on);
 	p->issued = shim_now();
-	if (record(p->before, stream) != 0) {
+	if (record(p->before, on) != 0) {
 		give(p);
 		failed(m->error);
 		return;
@@ -280,7 +379,7 @@ void shim_time_end(struct shim_call *c, void *stream)
 	}
 	last_task(&m->theirs);
 	p->closed = shim_now();
-	if (record(p->after, stream) != 0) {
+	if (record(p->after, p->on) != 0) {
 		give(p);
 		failed(m->error);
 		return;
@@ -294,21 +393,25 @@ void shim_time_end(struct shim_call *c, void *stream)
 /* Tells the recorder of a task that is done. False where it is not, or where the runtime does not say. */
 static bool tell(struct pair *p, uint64_t seen, int32_t error)
 {
-	int32_t done = 0;
+	bool done = false;
 	float ms = 0;
 	uint64_t from = 0, to = 0;
+	int32_t device = 0;
 	if (status(p->after, &done) != 0) {
 		failed(error);
 		return false;
 	}
-	if (done != COMPLETE)
+	if (!done)
 		return false; /* another thread has put it there meanwhile */
-	if (elapsed(&ms, p->before, p->after) != 0 || stamp(p->before, &from) != 0 || stamp(p->after, &to) != 0) {
+	int32_t e = stamps(p, &from, &to, &device);
+	if (e == TIMING_LATER && !has(STAMP))
+		return false;
+	if (e != 0 || elapsed(&ms, p->before, p->after) != 0) {
 		failed(error);
 		return false;
 	}
 	if (!shim_write_time(&(struct time_record){
-		    .slot = p->slot, .device = p->place.device, .seq = p->seq, .stream = (uint64_t)p->place.stream, .issued = p->issued,
+		    .slot = p->slot, .device = device, .seq = p->seq, .stream = (uint64_t)p->place.stream, .issued = p->issued,
 		    .closed = p->closed, .seen = seen, .from = from, .to = to, .elapsed = ms}))
 		unmeasured(UNTIMED_LOST);
 	return true;
@@ -317,6 +420,9 @@ static bool tell(struct pair *p, uint64_t seen, int32_t error)
 void shim_times_reached(enum reach which, void *stream, uint64_t until)
 {
 	if (ended || __atomic_load_n(&pairs_pending, __ATOMIC_RELAXED) == 0 || shim_t.base == NULL)
+		return;
+	/* Where a capture forbids other threads what might disturb it, questions about events may be among that. */
+	if (!has(STAMP) && __atomic_load_n(&shim_captures, __ATOMIC_ACQUIRE) != 0)
 		return;
 	uint64_t seen = shim_now();
 	int32_t error = peek();
@@ -374,4 +480,6 @@ void shim_times_leave(enum leave which, const void *what, int32_t device)
 			restore(error);
 		__atomic_store_n(&p->state, PAIR_NONE, __ATOMIC_RELEASE);
 	}
+	if (which != STREAM_ENDS && !has(STAMP) && asks)
+		forget_references(which == CONTEXT_ENDS ? (void *)what : NULL);
 }

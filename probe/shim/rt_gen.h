@@ -55,6 +55,7 @@ typedef struct rtBarrierTaskInfo_t rtBarrierTaskInfo_t;
 typedef struct rtCmoTaskCfg_t rtCmoTaskCfg_t;
 typedef struct rtCntNtyRecordInfo_t rtCntNtyRecordInfo_t;
 typedef struct rtCntNtyWaitInfo_t rtCntNtyWaitInfo_t;
+typedef struct rtDvppCfg_t rtDvppCfg_t;
 typedef struct rtFftsTaskInfo_t rtFftsTaskInfo_t;
 typedef struct rtLoadBinaryConfig_t rtLoadBinaryConfig_t;
 typedef struct rtMemcpyConfig_t rtMemcpyConfig_t;
@@ -532,6 +533,8 @@ rtError_t rtGetSocVersion(char_t *ver, uint32_t maxLen);
 rtError_t rtGetDeviceCount(int32_t *cnt);
 
 void rtRegisterVariable(void *binHandle, const void *hostVar, const char *deviceVarName, size_t size, uint32_t flags, void *reserve);
+
+rtError_t rtLaunchDvppTask(const void *sqe, uint32_t sqeLen, rtStream_t stm, rtDvppCfg_t *cfg);
 
 #undef ACLTRACE_SIZE
 

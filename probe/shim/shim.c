@@ -20,6 +20,11 @@
 #endif
 #define ESRCH 3
 #define HEARTBEAT_NS 500000000ULL
+/* What a thread that waits must see of that itself, and what one pause of it counts at most: on a machine that stood still meanwhile, nobody gave a sign. */
+#define SEEN_NS 200000000ULL
+#define PAUSE_NS 10000000ULL
+#define SHORTEST_PAUSE_NS 20000
+#define LONGEST_PAUSE_NS 5000000
 
 __thread struct shim_thread shim_t __attribute__((tls_model("initial-exec"), visibility("hidden")));
 union shim_process_page shim_process_page __attribute__((aligned(SHIM_PAGE)));
@@ -376,7 +381,8 @@ static void measure_cost(struct shim_thread *t)
 			struct shim_call c;
 			t->depth = 0;
 			if (shim_plain()) {
-				struct call_record *plain = shim_plain_enter(0, words, 8, 0, block, sizeof block);
+				struct call_record *plain = shim_plain_enter(words, 8);
+				shim_plain_commit(plain, 0, shim_plain_piece(shim_plain_pieces(plain, 8), 0, block, sizeof block));
 				plain->end = shim_counter();
 				shim_plain_exit(plain);
 				continue;
@@ -530,6 +536,7 @@ bool shim_make_room(uint64_t need)
 	struct shim_thread *t = &shim_t;
 	if (need > t->capacity)
 		return false;
+	uint64_t since = 0, last_beat = ~0ULL, last = 0, silent = 0;
 	for (;;) {
 		t->tail = __atomic_load_n(&t->ring->tail, __ATOMIC_ACQUIRE);
 		set_room(t);
@@ -539,12 +546,27 @@ bool shim_make_room(uint64_t need)
 			return false;
 		uint64_t beat = __atomic_load_n(&shim_control->heartbeat, __ATOMIC_RELAXED);
 		uint64_t now = monotonic();
-		if (now > beat && now - beat > HEARTBEAT_NS) {
+		if (beat != last_beat) {
+			uint64_t age = now > beat ? now - beat : 0;
+			silent = age < HEARTBEAT_NS - SEEN_NS ? age : HEARTBEAT_NS - SEEN_NS;
+			last_beat = beat;
+		} else {
+			silent += now - last < PAUSE_NS ? now - last : PAUSE_NS;
+		}
+		last = now;
+		if (silent > HEARTBEAT_NS) {
 			/* The recorder is stopped or gone. The program does not wait for it again. */
 			shim_p->drop = 1;
 			return false;
 		}
-		struct { int64_t sec, nsec; } pause = {0, 20000};
+		/* An eighth of what was waited so far: little beside that, and few looks at a recorder that is frozen. */
+		if (since == 0)
+			since = now;
+		struct { int64_t sec, nsec; } pause = {0, (int64_t)((now - since) / 8)};
+		if (pause.nsec < SHORTEST_PAUSE_NS)
+			pause.nsec = SHORTEST_PAUSE_NS;
+		if (pause.nsec > LONGEST_PAUSE_NS)
+			pause.nsec = LONGEST_PAUSE_NS;
 		sys2(__NR_nanosleep, &pause, NULL);
 	}
 }
@@ -1311,7 +1333,7 @@ static struct captured {
 } captured[CAPTURED];
 static uint32_t captured_used, captured_count;
 
-static void add_captured(uint64_t addr, uint64_t len, uint64_t pitch, uint64_t width)
+static void add_captured(void *graph, uint64_t addr, uint64_t len, uint64_t pitch, uint64_t width)
 {
 	if (__atomic_load_n(&captured_count, __ATOMIC_RELAXED) >= CAPTURED)
 		return;
@@ -1322,7 +1344,7 @@ static void add_captured(uint64_t addr, uint64_t len, uint64_t pitch, uint64_t w
 		uint32_t used = __atomic_load_n(&captured_used, __ATOMIC_RELAXED);
 		while (used <= i && !__atomic_compare_exchange_n(&captured_used, &used, i + 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
 			;
-		captured[i] = (struct captured){PENDING_BUSY, NULL, addr, len, pitch, width};
+		captured[i] = (struct captured){PENDING_BUSY, graph, addr, len, pitch, width};
 		__atomic_add_fetch(&captured_count, 1, __ATOMIC_RELAXED);
 		__atomic_store_n(&captured[i].state, PENDING_FULL, __ATOMIC_RELEASE);
 		return;
@@ -1372,16 +1394,9 @@ void shim_graph_ended(void *graph)
 void shim_graph_copied(void *to, void *from)
 {
 	uint32_t at = 0;
-	for (struct captured *e; (e = next_captured(&at)) != NULL;) {
-		if (e->graph != from || e->graph == to)
-			continue;
-		uint32_t mine = (uint32_t)(e - captured);
-		add_captured(e->addr, e->len, e->pitch, e->width);
-		uint32_t k = 0;
-		for (struct captured *n; (n = next_captured(&k)) != NULL;)
-			if (n->graph == NULL && n->addr == captured[mine].addr && n->len == captured[mine].len)
-				n->graph = to;
-	}
+	for (struct captured *e; (e = next_captured(&at)) != NULL;)
+		if (e->graph == from && from != to)
+			add_captured(to, e->addr, e->len, e->pitch, e->width);
 }
 
 void shim_graph_results(struct shim_call *c, uint8_t param, void *graph)
@@ -1541,7 +1556,7 @@ void shim_writes(struct shim_call *c, uint8_t param, uint32_t item, const void *
 		return;
 	}
 	if (__atomic_load_n(&shim_captures, __ATOMIC_RELAXED) != 0)
-		add_captured(d.addr, len, 0, 0);
+		add_captured(NULL, d.addr, len, 0, 0);
 	if (!add_pending(&d, stream, 0, 0))
 		payload_missing(&d, MISSING_TABLE_FULL);
 }
@@ -1602,7 +1617,7 @@ void shim_writes_rows(struct shim_call *c, uint8_t param, uint32_t item, const v
 		return;
 	}
 	if (__atomic_load_n(&shim_captures, __ATOMIC_RELAXED) != 0)
-		add_captured(d.addr, d.len, pitch, width);
+		add_captured(NULL, d.addr, d.len, pitch, width);
 	if (!add_pending(&d, stream, pitch, width))
 		payload_missing(&d, MISSING_TABLE_FULL);
 }
@@ -1624,29 +1639,49 @@ static uint64_t field(const void *s, uint32_t at)
 	return v;
 }
 
-void shim_block(struct shim_call *c, uint8_t param, uint32_t item, const void *s, const struct shim_block *b, const struct shim_side *side, bool async, void *stream)
+/* What one side of a block is on the host: from p on, so many rows. False where it is none of the host's. */
+static bool host_side(const void *s, const struct shim_block *b, const struct shim_side *side, const uint8_t **p, uint64_t *pitch, uint64_t *rows)
 {
 	enum { HOST = 1, UNIFIED = 4 };
 	uint32_t kind;
 	memcpy(&kind, (const uint8_t *)s + side->kind, sizeof kind);
 	if (kind != HOST && kind != UNIFIED)
-		return;
-	uint64_t width = field(s, b->width), rows = field(s, b->height), depth = b->depth == SHIM_NO_FIELD ? 1 : field(s, b->depth);
-	uint64_t pitch = field(s, side->pitch), plane = side->rows == SHIM_NO_FIELD ? 0 : field(s, side->rows);
-	if (pitch == 0)
-		pitch = width;
-	if (width == 0 || rows == 0 || depth == 0 || pitch < width)
-		return;
-	const uint8_t *p = (const uint8_t *)field(s, kind == HOST ? side->host : side->device);
-	p += field(s, side->x) + pitch * (field(s, side->y) + plane * field(s, side->z));
+		return false;
+	uint64_t width = field(s, b->width), height = field(s, b->height), depth = b->depth == SHIM_NO_FIELD ? 1 : field(s, b->depth);
+	uint64_t plane = side->rows == SHIM_NO_FIELD ? 0 : field(s, side->rows);
+	*pitch = field(s, side->pitch);
+	if (*pitch == 0)
+		*pitch = width;
+	if (width == 0 || height == 0 || depth == 0 || *pitch < width)
+		return false;
+	*p = (const uint8_t *)field(s, kind == HOST ? side->host : side->device);
+	*p += field(s, side->x) + *pitch * (field(s, side->y) + plane * field(s, side->z));
 	/* Planes with a gap between them are taken with it: the rows in it are the program's too. */
-	uint64_t all = depth == 1 || plane == 0 ? rows * depth : plane * (depth - 1) + rows;
-	if (kind == UNIFIED && !shim_on_host(p, pitch * (all - 1) + width))
+	*rows = depth == 1 || plane == 0 ? height * depth : plane * (depth - 1) + height;
+	return kind == HOST || shim_on_host(*p, *pitch * (*rows - 1) + width);
+}
+
+void shim_block(struct shim_call *c, uint8_t param, uint32_t item, const void *s, const struct shim_block *b, const struct shim_side *side, bool async, void *stream)
+{
+	const uint8_t *p;
+	uint64_t pitch, rows;
+	if (!host_side(s, b, side, &p, &pitch, &rows))
 		return;
 	if (side == &b->from)
-		shim_reads_rows(c, param, item, p, pitch, width, all, async);
+		shim_reads_rows(c, param, item, p, pitch, field(s, b->width), rows, async);
 	else
-		shim_writes_rows(c, param, item, p, pitch, width, all, async, stream);
+		shim_writes_rows(c, param, item, p, pitch, field(s, b->width), rows, async, stream);
+}
+
+void shim_block_captured(void *graph, const void *s, const struct shim_block *b)
+{
+	const uint8_t *p;
+	uint64_t pitch, rows;
+	if (!host_side(s, b, &b->to, &p, &pitch, &rows))
+		return;
+	uint64_t width = field(s, b->width);
+	/* Rows without gaps are one piece. */
+	add_captured(graph, (uint64_t)p, width * rows, pitch == width ? 0 : pitch, width);
 }
 
 /*
@@ -1790,47 +1825,53 @@ void shim_stream_ended(void) { __atomic_fetch_add(&streams_ended, 1, __ATOMIC_AC
 
 bool shim_after_task;
 
-static void task_ids(struct shim_call *c, void *stream)
+/* The ids of the task that the thread has just put on a stream; false where it has made none, or the runtime does not tell. */
+static SHIM_INLINE bool task_ids(void *stream, uint64_t *both)
 {
 	int (*task_id)(uint32_t *) = shim_task_of[0] ? shim_optional(&shim_own[2], shim_task_of[0]) : NULL;
 	int (*stream_id)(void *, int32_t *) = shim_task_of[1] ? shim_optional(&shim_own[3], shim_task_of[1]) : NULL;
 	uint32_t task, ended = __atomic_load_n(&streams_ended, __ATOMIC_ACQUIRE);
 	int32_t id;
 	if (task_id == NULL || stream_id == NULL) {
-		shim_after_task = shim_control->time_every != 0; /* the runtime does not tell */
-		return;
+		shim_after_task = shim_control->time_every != 0;
+		return false;
 	}
 	if (task_id(&task) != 0)
-		return;
+		return false;
 	uint32_t k = (uint32_t)((uint64_t)stream >> 4) % STREAMS;
 	if (stream == NULL || tasks.known[k].stream != stream || tasks.known[k].ended != ended) {
 		if (stream_id(stream, &id) != 0)
-			return;
+			return false;
 		tasks.known[k].stream = stream;
 		tasks.known[k].ended = ended;
 		tasks.known[k].id = (uint32_t)id;
 	}
-	uint64_t both = (uint64_t)tasks.known[k].id << 32 | task;
-	if (both == tasks.last)
-		return; /* the call has made none: a copy of nothing, or one that the runtime did itself */
-	tasks.last = both;
-	if (grow(c, sizeof(struct piece) + 8))
-		shim_out(c, TASK_PARAM, &both, 8);
+	*both = (uint64_t)tasks.known[k].id << 32 | task;
+	if (*both == tasks.last)
+		return false; /* a copy of nothing, or one that the runtime did itself */
+	tasks.last = *both;
+	return true;
 }
 
 void shim_plain_task(struct call_record *r, void *stream)
 {
-	uint8_t *end = (uint8_t *)r + r->h.size;
-	struct shim_call c = {.rec = r, .end = end, .limit = end};
-	shim_any_task(&c, stream);
-	shim_exit(&c);
-	shim_leave();
+	uint64_t both;
+	if (shim_control->task_ids && task_ids(stream, &both)) {
+		struct piece *p = (struct piece *)((uint8_t *)r + r->h.size);
+		*p = (struct piece){.param = TASK_PARAM, .flags = PIECE_OUT | PIECE_BYTES, .len = 8};
+		*(uint64_t *)(p + 1) = both;
+		r->h.size += (uint32_t)sizeof *p + 8;
+		__atomic_store_n(&r->h.state, STATE_DONE, __ATOMIC_RELEASE);
+		__atomic_store_n(&shim_t.ring->head, shim_t.head + r->h.size, __ATOMIC_RELEASE);
+	}
+	shim_plain_exit(r);
 }
 
 void shim_any_task(struct shim_call *c, void *stream)
 {
-	if (shim_control->task_ids)
-		task_ids(c, stream);
+	uint64_t both;
+	if (shim_control->task_ids && task_ids(stream, &both) && grow(c, sizeof(struct piece) + 8))
+		shim_out(c, TASK_PARAM, &both, 8);
 	if (shim_control->time_every)
 		shim_time_end(c, stream);
 }

@@ -248,11 +248,13 @@ static inline void shim_exit(struct shim_call *c)
 static inline void shim_leave(void) { shim_t.depth--; }
 
 /*
- * A plain call: the outermost of its thread, with words and one small block of whole words. All that may stand in the way of writing
+ * A plain call: the outermost of its thread, with words and a few small blocks. All that may stand in the way of writing
  * it at once is in three comparisons: whether all processes record, whether this is the process that the thread has made its ring
  * in, and room, which is 0 for a thread without a ring, with lost calls to tell of, or in a session that asks for more.
  */
-enum { PLAIN_BLOCK = 256, PLAIN_BYTES = 1024 /* with the words, what the ring keeps back for others, and a task's ids */ };
+enum { PLAIN_WORDS = 12, PLAIN_BLOCKS = 3, PLAIN_BLOCK = 256, PLAIN_BYTES = 1024 };
+_Static_assert(sizeof(struct call_record) + 8 * PLAIN_WORDS + PLAIN_BLOCKS * (sizeof(struct piece) + PLAIN_BLOCK) +
+	sizeof(struct piece) + 8 /* a task's ids */ + sizeof(struct lost_record) <= PLAIN_BYTES, "a plain call");
 
 static SHIM_INLINE bool shim_plain(void)
 {
@@ -276,11 +278,13 @@ static SHIM_INLINE bool shim_plain(void)
 	return false;
 }
 
-static SHIM_INLINE bool shim_plain_block(const void *p, uint64_t len) { return p != NULL && len <= PLAIN_BLOCK && (len & 7) == 0; }
+/* A block: of words, or of half words as the lists of launches are, which its owner gives or leaves out. */
+static SHIM_INLINE bool shim_plain_block(const void *p, uint64_t len) { return p == NULL || (len <= PLAIN_BLOCK && (len & 3) == 0); }
 
-static inline uint32_t shim_plain_size(unsigned words, bool block, uint64_t len)
+/* The elements behind a structure {pointer, count}. */
+static SHIM_INLINE bool shim_plain_list(const void *list, uint32_t elem)
 {
-	return (uint32_t)(sizeof(struct call_record) + 8 * words + (block ? sizeof(struct piece) + len : 0));
+	return list == NULL || ((const uint64_t *)list)[1] <= PLAIN_BLOCK / elem;
 }
 
 /* Stores the time. Nothing waits for all of it in one register. */
@@ -297,35 +301,58 @@ static SHIM_INLINE void shim_stamp(uint64_t *at)
 #endif
 }
 
-/* The record of a plain call up to the call itself; p is the block that parameter param points to, NULL for none. */
-static SHIM_INLINE struct call_record *shim_plain_enter(uint16_t func, const uint64_t *words, unsigned n, uint8_t param, const void *p, uint64_t len)
+/* The record of a plain call with its words, and room for pieces behind them. */
+static SHIM_INLINE struct call_record *shim_plain_enter(const uint64_t *words, unsigned n)
 {
-	typedef uint64_t word __attribute__((may_alias, aligned(1)));
-	typedef uint64_t pair __attribute__((vector_size(16), may_alias, aligned(1)));
 	struct shim_thread *t = &shim_t;
 	struct call_record *r = (struct call_record *)(t->base + (t->head & (t->size - 1)));
-	uint32_t size = shim_plain_size(n, p != NULL, len);
 	t->ring->seq++;
-	r->h = (struct record){.size = size, .func = func, .type = REC_CALL, .state = STATE_ENTERED};
 	*(uint64_t *)&r->words = n;
 	uint64_t *to = (uint64_t *)(r + 1);
 #pragma GCC unroll 32
 	for (unsigned i = 0; i < n; i++)
-		*to++ = words[i];
-	if (p != NULL) {
-		*(struct piece *)to = (struct piece){.param = param, .flags = PIECE_BYTES, .len = (uint32_t)len};
-		to++;
-		const uint8_t *from = p, *end = from + len;
-		for (; end - from >= 32; from += 32, to += 4) {
-			pair a = ((const pair *)from)[0], b = ((const pair *)from)[1];
-			((pair *)to)[0] = a, ((pair *)to)[1] = b;
-		}
-		for (; from < end; from += 8)
-			*to++ = *(const word *)from;
+		to[i] = words[i];
+	return r;
+}
+
+static SHIM_INLINE uint64_t *shim_plain_pieces(struct call_record *r, unsigned n) { return (uint64_t *)(r + 1) + n; }
+
+/* What a parameter leads to, up to a call that may change it. */
+static SHIM_INLINE uint64_t *shim_plain_piece(uint64_t *to, uint8_t param, const void *p, uint64_t len)
+{
+	typedef uint64_t word __attribute__((may_alias, aligned(1)));
+	typedef uint32_t half __attribute__((may_alias, aligned(1)));
+	typedef uint64_t pair __attribute__((vector_size(16), may_alias, aligned(1)));
+	if (p == NULL)
+		return to;
+	*(struct piece *)to++ = (struct piece){.param = param, .flags = PIECE_BYTES, .len = (uint32_t)len};
+	const uint8_t *from = p, *end = from + len;
+	for (; end - from >= 32; from += 32, to += 4) {
+		pair a = ((const pair *)from)[0], b = ((const pair *)from)[1];
+		((pair *)to)[0] = a, ((pair *)to)[1] = b;
 	}
+	for (; end - from >= 8; from += 8)
+		*to++ = *(const word *)from;
+	if (from < end)
+		*to++ = *(const half *)from;
+	return to;
+}
+
+static SHIM_INLINE uint64_t *shim_plain_elements(uint64_t *to, uint8_t param, const void *list, uint32_t elem)
+{
+	if (list == NULL || ((const uint64_t *)list)[1] == 0)
+		return to;
+	return shim_plain_piece(to, param, ((const void *const *)list)[0], ((const uint64_t *)list)[1] * elem);
+}
+
+/* The entry is complete, and ends at a place. */
+static SHIM_INLINE void shim_plain_commit(struct call_record *r, uint16_t func, const uint64_t *end)
+{
+	struct shim_thread *t = &shim_t;
+	uint32_t size = (uint32_t)((const uint8_t *)end - (const uint8_t *)r);
+	r->h = (struct record){.size = size, .func = func, .type = REC_CALL, .state = STATE_ENTERED};
 	shim_stamp(&r->start);
 	__atomic_store_n(&t->ring->head, t->head + size, __ATOMIC_RELEASE);
-	return r;
 }
 
 /* Ends the record of a plain call, with the ids of the task that it has put on a stream. */
@@ -429,6 +456,9 @@ struct shim_block { struct shim_side from, to; uint32_t width, height, depth; };
 /* What the copy at s reads from the host on the side from, or writes there on the side to. */
 void shim_block(struct shim_call *c, uint8_t param, uint32_t item, const void *s, const struct shim_block *b, const struct shim_side *side, bool async, void *stream);
 
+/* The copy at s is one that a graph makes each time that it runs. */
+void shim_block_captured(void *graph, const void *s, const struct shim_block *b);
+
 /* What has to be remembered between calls. */
 void shim_host_new(uint64_t addr, uint64_t len, bool registered);
 void shim_host_end(uint64_t addr);
@@ -465,16 +495,42 @@ void shim_buffer(void *args, void *param, uint64_t addr, uint64_t len);
 void shim_buffers_reset(void *args);
 void shim_buffers_captured(struct shim_call *c, uint8_t param, void *args);
 
+/* The sizes of a kernel's parameters, of one that has not too many: see sizes.c. */
+enum { SHIM_PARAMS = 23 };
+struct shim_sizes { uint16_t count, size[SHIM_PARAMS]; } __attribute__((aligned(8)));
+#ifndef SHIM_KERNELS
+#define SHIM_KERNELS 4096 /* whose sizes are remembered */
+#endif
+bool shim_sizes_known(uint64_t key, struct shim_sizes *s);
+/* since: the epoch in which they were asked for, 0 where they count until others are kept. */
+void shim_sizes_keep(uint64_t key, uint32_t since, const struct shim_sizes *s);
+uint32_t shim_epoch(void);
+/* Functions are about to end, with what they lie in. */
+void shim_functions_end(void);
+/* The arguments of a kernel, as items behind this one. */
+void shim_args_array(struct shim_call *c, uint8_t param, uint32_t item, const void *func, void **args);
+
 /* Of each runtime its own: acl.c, cuda.c. */
-void shim_args_array(struct shim_call *c, uint8_t param, const void *func, void **args);
+/* Asks for the size of a parameter, false where there is none. */
+bool shim_param_size(const void *func, uint32_t i, size_t *size);
+/* A binary that was loaded from memory or a file, a function of one by its name, and one that stands for another. */
+void shim_binary(const void *binary, const void *image);
+void shim_binary_file(const void *binary, const char *path);
+void shim_kernel(const void *func, const void *binary, const char *name);
+void shim_kernel_as(const void *func, const void *other);
 /* Functions that answer with the number of the thread's last task and of a stream, NULL where there are none. */
 extern const char *const shim_task_of[2] __attribute__((visibility("hidden")));
-/* Functions by which tasks are timed (devtime.c). What is not TIMING_REQUIRED may be missing in the lower layer. */
-enum { CONTEXT, CREATE, DESTROY, RECORD, STATUS, ELAPSED, STAMP, TIMING_REQUIRED, PEEK = TIMING_REQUIRED, FORGET, MESSAGE, TASK, TIMING_FUNCTIONS };
+/* Functions by which tasks are timed (devtime.c). What is not TIMING_REQUIRED may be missing in the lower layer. A runtime without STAMP
+ * is asked for the time since an event that is kept for that. */
+enum { CONTEXT, CREATE, DESTROY, RECORD, STATUS, ELAPSED, TIMING_REQUIRED, STAMP = TIMING_REQUIRED, PEEK, FORGET, MESSAGE, TASK, TIMING_FUNCTIONS };
 enum { UPPER, LOWER, TIMING_LAYERS };
 extern const char *const shim_timing[TIMING_LAYERS][TIMING_FUNCTIONS] __attribute__((visibility("hidden")));
+extern const uint32_t shim_timing_flags __attribute__((visibility("hidden"))); /* of an event that takes no other from the program */
+/* Asks by the function STATUS whether an event is complete. */
+int32_t shim_event_status(void *function, void *event, bool *done);
+enum { TIMING_LATER = 600 }; /* what ELAPSED returns of an event that is not complete, where there is no STAMP */
 /* A list that leads to the block with the arguments of a kernel. */
-void shim_packed(struct shim_call *c, uint8_t param, void **list);
+void shim_packed(struct shim_call *c, uint8_t param, uint32_t item, void **list);
 /* A binary in memory, and how many bytes it is by what it says itself. */
 const void *shim_image(const void *image);
 uint64_t shim_image_size(const void *image);
@@ -521,7 +577,7 @@ struct place shim_place(void *stream);
 /* Whether who has waited for a stream, or the device of the thread, up to a place in the order, has waited for this one. */
 bool shim_reached(const struct place *p, enum reach which, const void *stream, uint64_t until);
 bool shim_write_time(const struct time_record *r);
-void shim_time_begin(struct shim_call *c, void *stream);
+void shim_time_begin(struct shim_call *c, void *on);
 void shim_time_end(struct shim_call *c, void *stream);
 void shim_times_reached(enum reach which, void *stream, uint64_t until);
 void shim_times_thread(void);
@@ -535,10 +591,11 @@ extern uint32_t shim_captures __attribute__((visibility("hidden"))); /* atomic; 
 int32_t shim_last_error(int32_t ret, bool forget);
 void shim_last_task(uint32_t *id);
 
-static inline void shim_timed(struct shim_call *c, void *stream)
+/* on: the stream as every thread names it. */
+static inline void shim_timed(struct shim_call *c, void *on)
 {
 	if (__builtin_expect(shim_control->time_every != 0, 0))
-		shim_time_begin(c, stream);
+		shim_time_begin(c, on);
 }
 
 extern bool shim_after_task __attribute__((visibility("hidden"))); /* something is to be done after each */

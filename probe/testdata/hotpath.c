@@ -1,6 +1,7 @@
 /*
  * hotpath N: launches N kernels where the kernel of the system kills whoever makes a system call, other than to exit. What comes
- * before is not watched: a thread's first call makes its ring.
+ * before is not watched: a thread's first call makes its ring. Launch I has I % 4 attributes, of which the first in the list is I,
+ * I % 75 half words of arguments, each I, and I % 3 placeholders.
  */
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -27,13 +28,21 @@ static int alone(void)
 
 int main(int argc, char **argv)
 {
-	uint64_t args[8] = {0};
+	uint32_t args[75];
+	aclrtLaunchKernelAttr attrs[4] = {{0}};
+	aclrtPlaceHolderInfo holders[3];
 	long n = argc > 1 ? atol(argv[1]) : 1;
 	for (long i = 0; i < 2 + n; i++) {
 		if (i == 2 && alone())
 			_exit(3);
-		args[0] = (uint64_t)i;
-		if (aclrtLaunchKernelWithHostArgs((aclrtFuncHandle)0x1000, 8, (aclrtStream)0x2000, NULL, args, sizeof args, NULL, 0) != ACL_SUCCESS)
+		aclrtLaunchKernelCfg cfg = {attrs, (size_t)i % 4};
+		attrs[0].value.localMemorySize = (uint32_t)i;
+		for (long k = 0; k < i % 75; k++)
+			args[k] = (uint32_t)i;
+		for (long k = 0; k < i % 3; k++)
+			holders[k] = (aclrtPlaceHolderInfo){(uint32_t)i, (uint32_t)k};
+		if (aclrtLaunchKernelWithHostArgs((aclrtFuncHandle)0x1000, 8, (aclrtStream)0x2000, i % 4 ? &cfg : NULL, args, (size_t)(i % 75) * 4,
+						  i % 3 ? holders : NULL, (size_t)(i % 3)) != ACL_SUCCESS)
 			_exit(4);
 	}
 	_exit(0);

@@ -89,8 +89,8 @@ void seen(void)
 	made = 0;
 	(running % 2 ? enter : enter_loops)(&landed_regs);
 	for (unsigned i = 0; i < t->words; i++)
-		if (!th->active || th->words[i] != t->want[i]) {
-			printf("%s: word %u is %#llx, want %#llx\n", t->name, i, (unsigned long long)th->words[i], (unsigned long long)t->want[i]);
+		if (!th->active || record_of(th)->words[i] != t->want[i]) {
+			printf("%s: word %u is %#llx, want %#llx\n", t->name, i, (unsigned long long)record_of(th)->words[i], (unsigned long long)t->want[i]);
 			failed = 1;
 			break;
 		}

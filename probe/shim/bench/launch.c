@@ -2,10 +2,11 @@
  * What one launch with 64 bytes of arguments costs, beside the least that a record can cost: two reads of the time stamp
  * counter and a store of 128 bytes. It is run bare, under the recorder, and with tracepoints of LTTng-UST (-DLTTNG).
  *
- *	launch NAME [ROUNDS [THREADS]]
+ *	launch NAME [ROUNDS [THREADS [rich]]]
  *
  * prints "NAME NANOSECONDS yardstick NANOSECONDS": the medians of the rounds, of 1000 launches each, which stay in the
- * cache. With threads, they do so at once, and the medians are over all of them.
+ * cache. With threads, they do so at once, and the medians are over all of them. A rich launch has two attributes and a
+ * placeholder, as operator libraries make them.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -46,6 +47,10 @@ static inline uint64_t counter(void)
 
 static __thread uint64_t args[8] = {0x124000000000, 0x124000010000, 0x124000020000, 4096, 64, 0x3f800000, 7, 9};
 
+static aclrtLaunchKernelAttr attributes[] = {{.id = ACL_RT_LAUNCH_KERNEL_ATTR_SCHEM_MODE, .value.schemMode = 1}, {.id = ACL_RT_LAUNCH_KERNEL_ATTR_DYN_UBUF_SIZE}};
+static aclrtLaunchKernelCfg two = {attributes, 2}, *cfg;
+static aclrtPlaceHolderInfo one = {56, 64}, *holders;
+
 static void launches(void)
 {
 	for (int i = 0; i < CALLS; i++) {
@@ -53,7 +58,7 @@ static void launches(void)
 #ifdef LTTNG
 		tracepoint(acltrace_bench, launch_entry, (void *)0x1000, 8, (void *)0x2000, NULL, args, sizeof args, NULL, 0);
 #endif
-		aclError ret = aclrtLaunchKernelWithHostArgs((aclrtFuncHandle)0x1000, 8, (aclrtStream)0x2000, NULL, args, sizeof args, NULL, 0);
+		aclError ret = aclrtLaunchKernelWithHostArgs((aclrtFuncHandle)0x1000, 8, (aclrtStream)0x2000, cfg, args, sizeof args, holders, holders != NULL);
 #ifdef LTTNG
 		tracepoint(acltrace_bench, launch_exit, ret);
 #else
@@ -114,6 +119,8 @@ int main(int argc, char **argv)
 	const char *name = argc > 1 ? argv[1] : "bare";
 	if (argc > 3)
 		threads = atoi(argv[3]);
+	if (argc > 4)
+		cfg = &two, holders = &one;
 	pthread_t t[THREADS];
 	double median[THREADS], least[THREADS];
 	if (argc > 2 && atoi(argv[2]) < MOST)

@@ -270,7 +270,7 @@ int main(int argc, char **argv)
 		DIE("no way %s", way);
 	}
 	if (getenv("LINGER")) /* for who looks from outside */
-		usleep(2000000);
+		usleep((useconds_t)atoi(getenv("LINGER")) * 1000);
 	printf("done\n");
 	return 0;
 }

@@ -1,0 +1,144 @@
+package probe
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+// The tests of uprobes pass on older kernels, in virtual machines. The test that attaches under load is not among them: it takes minutes
+// where a processor is emulated.
+func TestUprobeOldKernelsSoak(t *testing.T) {
+	if os.Getenv("ACLTRACE_SOAK") == "" {
+		t.Skip("boots virtual machines: run make soak")
+	}
+	if runtime.GOARCH != "amd64" {
+		t.Skip("the kernels that it fetches are for x86-64")
+	}
+	qemu, err := exec.LookPath("qemu-system-x86_64")
+	if err != nil {
+		t.Skip("qemu-system-x86_64 is not installed: run `scripts/setup.sh kernels`")
+	}
+	image := machineImage(t)
+	for release, kernel := range map[string]string{"bullseye": "5.10"} {
+		t.Run(kernel, func(t *testing.T) {
+			out, err := exec.Command("../scripts/kernel.sh", "../build/kernels", release).Output()
+			if err != nil {
+				t.Skipf("the kernel of Debian %s can't be fetched: %v", release, err)
+			}
+			ctx := t.Context()
+			if end, limited := t.Deadline(); limited {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithDeadline(ctx, end.Add(-10*time.Second))
+				defer cancel()
+			}
+			machine := exec.CommandContext(ctx, qemu, "-accel", "tcg", "-cpu", "max", "-smp", "2", "-m", "2048", "-nodefaults", "-no-user-config", "-display", "none",
+				"-no-reboot", "-serial", "stdio", "-kernel", strings.TrimSpace(string(out)), "-initrd", image, "-append", "console=ttyS0 quiet panic=-1")
+			said, err := machine.CombinedOutput()
+			text := strings.ReplaceAll(string(said), "\r", "")
+			if err != nil {
+				t.Fatalf("%v\n%s", err, text)
+			}
+			for _, want := range []string{
+				`Linux ` + regexp.QuoteMeta(kernel) + `\.`,
+				`probe\.test .*: exit code 0`,
+				`the kernel has complained of nothing`,
+			} {
+				if !regexp.MustCompile(want).MatchString(text) {
+					t.Errorf("the machine does not say %q", want)
+				}
+			}
+			passed := regexp.MustCompile(`(?m)^--- PASS: (\S+)`).FindAllStringSubmatch(text, -1)
+			if t.Logf("%d tests passed", len(passed)); len(passed) < 18 {
+				t.Errorf("%d tests passed there", len(passed))
+			}
+			if t.Failed() || testing.Verbose() {
+				t.Log(text)
+			}
+		})
+	}
+}
+
+// machineImage makes the file system of the machines: the tests, the tracer, and programs with what they link to.
+func machineImage(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	build := func(name string, args ...string) string {
+		path := filepath.Join(dir, name)
+		cmd := exec.Command("go", append(args[:1:1], append([]string{"-o", path}, args[1:]...)...)...)
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("go %v: %v\n%s", args, err, out)
+		}
+		return path
+	}
+	var a archive
+	a.file("init", build("init", "build", "./testdata/vm"))
+	a.file("bin/probe.test", build("probe.test", "test", "-c", "."))
+	lib := filepath.Dir(uprobeLib(t))
+	a.file("uprobes/libascendcl.so", filepath.Join(lib, "libascendcl.so"))
+	a.file("uprobes/main", filepath.Join(lib, "main"))
+	a.file("uprobes/main.c", filepath.Join(lib, "main.c"))
+	for _, program := range []string{filepath.Join(lib, "main")} {
+		out, err := exec.Command("ldd", program).Output()
+		if err != nil {
+			t.Fatalf("ldd %s: %v", program, err)
+		}
+		for _, path := range regexp.MustCompile(`(?m)(?:=>|^)\s+(/lib\S*) \(0x`).FindAllStringSubmatch(string(out), -1) {
+			a.file(strings.TrimPrefix(path[1], "/"), path[1])
+		}
+	}
+	a.add("commands", 0o100644, []byte("ACLTRACE_TEST_UPROBES=/uprobes /bin/probe.test -test.v -test.run "+
+		"Uprobe(Arguments|Memory|Payload|NoPayload|Threads|Loss|CountOnly|Nested|Unfinished|Jump|Children|Exec|OtherProcess|AllProcesses|DeletedLibrary|Trial$)|FindLibraries\n"))
+	if a.err != nil {
+		t.Fatal(a.err)
+	}
+	a.add("TRAILER!!!", 0, nil)
+	image := filepath.Join(dir, "image")
+	if err := os.WriteFile(image, a.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return image
+}
+
+// archive is a file system as the kernel unpacks it at start: cpio of the form newc.
+type archive struct {
+	bytes.Buffer
+	have map[string]bool
+	err  error
+}
+
+func (a *archive) file(name, from string) {
+	b, err := os.ReadFile(from)
+	if err != nil && a.err == nil {
+		a.err = err
+	}
+	for i, c := range name {
+		if c == '/' {
+			a.add(name[:i], 0o40755, nil)
+		}
+	}
+	a.add(name, 0o100755, b)
+}
+
+func (a *archive) add(name string, mode int, content []byte) {
+	if a.have[name] {
+		return
+	}
+	if a.have == nil {
+		a.have = map[string]bool{}
+	}
+	a.have[name] = true
+	fmt.Fprintf(a, "070701%08x%08x%08x%08x%08x%08x%08x%08x%08x%08x%08x%08x%08x%s\x00", len(a.have), mode, 0, 0, 1, 0, len(content), 0, 0, 0, 0, len(name)+1, 0, name)
+	a.Write(make([]byte, -a.Len()&3))
+	a.Write(content)
+	a.Write(make([]byte, -a.Len()&3))
+}

@@ -1,0 +1,31 @@
+/* Answers to each binary on its input, which its length comes before, with a line for each kernel, and an empty one. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "params.h"
+
+static void told(void *to, const char *name, uint64_t length, const struct shim_sizes *sizes)
+{
+	(void)to;
+	for (uint64_t i = 0; i < length; i++)
+		putchar(name[i] > ' ' && name[i] < 127 ? name[i] : '?');
+	for (unsigned i = 0; i < sizes->count; i++)
+		printf(" %u", sizes->size[i]);
+	putchar('\n');
+}
+
+int main(void)
+{
+	uint32_t size;
+	while (fread(&size, sizeof size, 1, stdin) == 1) {
+		/* Its own block, so that reading outside of it is seen. */
+		uint8_t *b = malloc(size);
+		if (fread(b, 1, size, stdin) != size)
+			return 1;
+		params_of(b, size, told, NULL);
+		free(b);
+		putchar('\n');
+		fflush(stdout);
+	}
+	return 0;
+}
