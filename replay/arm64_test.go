@@ -56,7 +56,7 @@ func TestPlayerArm64(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("ACLTRACE_LIB", parts)
-	rep, err := Run(context.Background(), trace, acl.Model, &Options{Backend: there, Verify: true})
+	rep, err := Run(context.Background(), trace, acl.Model, &Options{Backend: there, Trust: true, Verify: true})
 	if err != nil {
 		t.Fatal(err)
 	}

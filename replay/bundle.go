@@ -17,7 +17,7 @@ import (
 
 // The player's source as bundles have it.
 //
-//go:embed player/player.c player/plan.h player/call_gen.h
+//go:embed player/player.c player/place.h player/plan.h player/call_gen.h
 var source embed.FS
 
 // ErrMissing is wrapped by the error about a trace that lacks what a bundle or an extract needs; the error lists it.
@@ -41,7 +41,7 @@ func Bundle(trace string, m *api.Model, dir string, o *Options) (*Report, error)
 	if names, err := os.ReadDir(dir); err != nil {
 		return nil, err
 	} else if len(names) > 0 {
-		return nil, fmt.Errorf("%s is not empty", dir)
+		return nil, fmt.Errorf("%s is not empty: a bundle has a folder of its own", dir)
 	}
 	opts.relative, opts.Verify = true, true
 	p, err := newPlan(r, m, dir, opts)
@@ -56,7 +56,7 @@ func Bundle(trace string, m *api.Model, dir string, o *Options) (*Report, error)
 	b.environment(r.Meta(), opts)
 	library := b.p.model.Libraries()[0]
 	b.file("Makefile", fmt.Sprintf(bundleMakefile, library))
-	b.file("README", fmt.Sprintf(bundleReadme, filepath.Base(trace), p.found.calls, len(p.threads), b.shortcomings(), library))
+	b.file("README", fmt.Sprintf(bundleReadme, filepath.Base(trace), p.found.calls, threads(len(p.threads)), b.shortcomings(), library))
 	return p.report(nil, opts), b.err
 }
 
@@ -170,7 +170,14 @@ debug: player
 .PHONY: run debug
 `
 
-const bundleReadme = `A program's calls of the runtime, to be made again: %s, %d calls on %d threads.
+func threads(n int) string {
+	if n == 1 {
+		return "one thread"
+	}
+	return fmt.Sprintf("%d threads", n)
+}
+
+const bundleReadme = `A program's calls of the runtime, to be made again: %s, %d calls on %s.
 
 	make run LIB=/path/to/%[5]s
 

@@ -52,7 +52,7 @@ func TestBundleFails(t *testing.T) {
 		code int
 		text string
 	}{
-		"FAKE_NOTHING=1":           {0, "\nidentical: 1 results, 64 bytes compared\n"},
+		"FAKE_NOTHING=1":           {0, "\nidentical: 1 result, 64 bytes compared\n"},
 		"FAKE_WRONG=7":             {3, "differs: call 5 aclrtMemcpy: result, 1 bytes, first at 7"},
 		"FAKE_CRASH=aclrtMalloc":   {1, "ended in a call: call 3 aclrtMalloc, signal 11"},
 		"FAKE_FAIL=aclrtSetDevice": {3, "differs: call 1 aclrtSetDevice: returned 0x32899, recorded 0"},

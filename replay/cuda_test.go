@@ -4,9 +4,11 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/acltrace/acltrace/api/cuda"
+	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/record"
 	"github.com/acltrace/acltrace/replay"
@@ -36,10 +38,90 @@ func TestCUDA(t *testing.T) {
 			t.Fatalf("%s: %v, %+v", place, err, rep)
 		}
 	}
+	// Each copy of a graph of nodes is compared in each run, as the node was then.
+	nodes := filepath.Join(t.TempDir(), "nodes.aclt")
+	if res, err := record.Run(context.Background(), &record.Options{Model: cuda.Model, Output: nodes, Command: []string{program, "nodes"}, Sim: true, Replayable: true, Stdout: null}); err != nil || res.ExitCode != 0 {
+		t.Fatalf("%v, %+v", err, res)
+	}
+	for _, place := range []string{replay.PlaceSame, replay.PlaceMove} {
+		rep, err := replay.Run(context.Background(), nodes, cuda.Model, &replay.Options{Verify: true, Place: place})
+		if err != nil || !rep.Identical || rep.Verified.Results != 5 || rep.Verified.Bytes < 20000 || len(rep.Unverified) != 1 || !strings.Contains(rep.Unverified[0].Reason, "host function") {
+			t.Errorf("nodes, %s: %v, %+v", place, err, rep)
+		}
+	}
 	// Kernels that do nothing are seen.
 	t.Setenv("FAKECUDA_KERNELS", "")
 	rep, err := replay.Run(context.Background(), path, cuda.Model, &replay.Options{Verify: true, KernelLibraries: []string{}})
 	if err != nil || rep.Identical || len(rep.Differences) == 0 {
 		t.Errorf("without kernels: %v, %+v", err, rep)
+	}
+	if rep, err = replay.Run(context.Background(), nodes, cuda.Model, &replay.Options{Verify: true, KernelLibraries: []string{}}); err != nil || rep.DifferingTotal != 5 {
+		t.Errorf("nodes without kernels: %v, %+v", err, rep)
+	}
+}
+
+// On a driver that is no simulator allocations lie where they were, if that is asked for: their addresses are held before the driver begins,
+// which else would have some of them, and memory is mapped there.
+func TestCUDAPlace(t *testing.T) {
+	testenv.Built(t, "lib/libacltrace-cuda.so")
+	testenv.Built(t, "lib/fakecuda/libcuda.so.1")
+	t.Setenv("FAKECUDA_KERNELS", testenv.Built(t, "bin/examples/cuda/kernels.so"))
+	program, dir := testenv.Built(t, "bin/examples/cuda/driver"), t.TempDir()
+	at := func(name string) string { return filepath.Join(testenv.Root(t), name) }
+	driver := testenv.CompileC(t, "libcuda.so.1", []string{at("sim/libcuda/libcuda.c"), at("sim/libcuda/cuda_gen.c")}, "-std=gnu11", "-shared", "-fPIC",
+		"-I"+at("api/cuda/include"), "-I"+at("sim/libcuda/include"), "-Dfakecuda_simulated=a_driver", "-ldl", "-lpthread")
+	path := filepath.Join(dir, "run.aclt")
+	res, err := record.Run(t.Context(), &record.Options{Model: cuda.Model, Output: path, Command: []string{program, "load-ptx", "copies", "order", "pools", "nodes"}, Sim: true, Replayable: true})
+	if err != nil || res.ExitCode != 0 {
+		t.Fatalf("%v, %+v", err, res)
+	}
+	// The driver's own addresses begin where those that it reserves are the recorded ones, and something of its own comes to lie there.
+	env := []string{"FAKECUDA_VA_BASE=301c00000000"}
+	taken := append(env, "FAKECUDA_TAKES=302000000000")
+	for _, c := range []struct {
+		place, want string
+		env         []string
+	}{{replay.PlaceAuto, "moved", env}, {replay.PlaceSame, "same", env}, {replay.PlaceSame, "same", taken}} {
+		rep, err := replay.Run(t.Context(), path, cuda.Model, &replay.Options{Backend: driver, Trust: true, Verify: true, Place: c.place, Env: c.env})
+		if err != nil || rep.DifferingTotal != 0 || len(rep.Unsupported) > 0 || rep.Placement != c.want || rep.Verified.Results < 8 {
+			t.Errorf("%s %v: %v, %+v", c.place, c.env, err, rep)
+		}
+	}
+	// Where the addresses can't be had, it is said.
+	if rep, err := replay.Run(t.Context(), path, cuda.Model, &replay.Options{Backend: driver, Trust: true, Verify: true, Place: replay.PlaceSame, Env: []string{"FAKECUDA_VA_BASE=500000000000"}}); err == nil || rep.Placement != "moved" || !strings.Contains(err.Error(), "not at 0x3020") {
+		t.Errorf("addresses that the driver does not have: %v, %+v", err, rep)
+	}
+}
+
+// What can't be made again is recorded with what it was given, and refused by name.
+func TestCUDARefused(t *testing.T) {
+	testenv.Built(t, "lib/libacltrace-cuda.so")
+	lib := filepath.Dir(testenv.Built(t, "lib/fakecuda/libcuda.so.1"))
+	program := testenv.CompileC(t, "texture", []string{"testdata/texture.c"}, "-I"+filepath.Join(testenv.Root(t), "api/cuda/include"), "-L"+lib, "-lcuda")
+	path := filepath.Join(t.TempDir(), "run.aclt")
+	res, err := record.Run(context.Background(), &record.Options{Model: cuda.Model, Output: path, Command: []string{program}, Sim: true, Replayable: true})
+	if err != nil || res.ExitCode != 0 {
+		t.Fatalf("%v, %+v", err, res)
+	}
+	r, err := format.Open(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	seen := false
+	for c, err := range r.Calls(nil) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Schema().FuncName(c.Func) == "cuTexObjectCreate" {
+			seen = len(c.Data) == 2 && c.Data[0].Len == 144 && c.Data[1].Len == 104 && len(c.Outs) == 1
+		}
+	}
+	if !seen {
+		t.Error("a texture was not recorded with what it is made of")
+	}
+	rep, err := replay.Run(context.Background(), path, cuda.Model, &replay.Options{Verify: true})
+	if err != nil || len(rep.Unsupported) == 0 || rep.Unsupported[0].Func != "cuTexObjectCreate" || !strings.Contains(rep.Unsupported[0].Reason, "among their arguments") {
+		t.Errorf("%v, %+v", err, rep)
 	}
 }

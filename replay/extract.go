@@ -60,7 +60,7 @@ func Extract(ctx context.Context, trace string, m *api.Model, launch uint64, out
 	case !ok:
 		return nil, fmt.Errorf("%s: no call %d that the model knows", trace, launch)
 	case x.calls[n].fn.Task != api.Kernel:
-		return nil, fmt.Errorf("%s: call %d is %s, no launch of a kernel", trace, launch, x.calls[n].fn.Name)
+		return nil, fmt.Errorf("%s: call %d is %s, no launch of a kernel: acltrace cat shows the numbers of calls", trace, launch, x.calls[n].fn.Name)
 	case !x.calls[n].ok:
 		return nil, fmt.Errorf("%s: call %d %s had failed: there is nothing to run", trace, launch, x.calls[n].fn.Name)
 	}

@@ -22,6 +22,7 @@ type capture struct {
 // runs it), or what lay there at one moment, when the program had waited for the copy's stream the first time.
 type graphCopy struct {
 	call     uint64
+	node     *timeline.Object // that makes it, nil where a capture has put it there
 	to       operand
 	addr     uint64 // as recorded
 	size     rows
@@ -53,7 +54,32 @@ func (p *planner) captureOf(o *timeline.Object) *capture {
 func (p *planner) capture(g graphCopy) {
 	c := p.captureOf(p.e.Captured)
 	g.call = p.c.Index
+	if g.node = p.node(); g.node != nil {
+		c.copies = slices.DeleteFunc(c.copies, func(old *graphCopy) bool { return old.node == g.node }) // the node makes another one
+	}
 	c.copies = append(c.copies, &g)
+	if p.f.Graph >= 0 && !slices.Contains(p.graphs, p.e.Captured) {
+		p.graphs = append(p.graphs, p.e.Captured)
+	}
+}
+
+// node is the node that the call at hand makes or sets anew, nil for none.
+func (p *planner) node() *timeline.Object {
+	for i := range p.f.Params {
+		if u, ok := p.e.Use(i); ok && u.Object.Kind == api.Node && p.f.Params[i].Role != api.Uses {
+			return u.Object
+		}
+	}
+	return nil
+}
+
+// inherit gives a graph what another one has, which it was made of, or which it got as a part.
+func (p *planner) inherit(into, from *timeline.Object, add bool) {
+	c, of := p.captureOf(into), p.captureOf(from)
+	if !add {
+		c.copies, c.hosts = nil, nil
+	}
+	c.copies, c.hosts, c.part = append(c.copies, of.copies...), append(c.hosts, of.hosts...), c.part || of.part
 }
 
 // graph follows what becomes of captures.
@@ -67,7 +93,14 @@ func (p *planner) graph() error {
 			}
 		}
 	}
-	if !p.ok || p.f.Capture != api.CaptureEnd && p.f.Task != api.GraphRun {
+	if !p.ok {
+		return nil
+	}
+	if p.f.Capture == api.NoCapture && p.f.Task != api.GraphRun {
+		p.inherits()
+		return nil
+	}
+	if p.f.Capture != api.CaptureEnd && p.f.Task != api.GraphRun {
 		return nil
 	}
 	n := slices.IndexFunc(p.e.Uses, func(u timeline.Use) bool { return u.Object.Kind == api.Graph })
@@ -100,6 +133,31 @@ func (p *planner) graph() error {
 	return nil
 }
 
+// inherits follows what graphs have of each other.
+func (p *planner) inherits() {
+	into, from := p.f.Graphs()
+	add := p.f.Graph >= 0
+	if into < 0 {
+		add = false
+		for i := range p.f.Params {
+			switch q := &p.f.Params[i]; {
+			case q.Object == api.Graph && q.Role == api.New:
+				into = i
+			case q.Object == api.Graph && q.Role == api.Use:
+				from = i
+			}
+		}
+	}
+	if into < 0 || from < 0 {
+		return
+	}
+	to, made := p.e.Use(into)
+	of, known := p.e.Use(from)
+	if made && known {
+		p.inherit(to.Object, of.Object, add)
+	}
+}
+
 // graphResult has what a run of a graph has brought to the host compared.
 func (p *planner) graphResult(c *graphCopy, run *graphRun, d *format.Data) error {
 	switch d.Status {
@@ -130,8 +188,13 @@ func (p *planner) graphResult(c *graphCopy, run *graphRun, d *format.Data) error
 // graphResults lists what runs of graphs have brought to the host and the recording does not have. Where it has none of a copy's results
 // by run, what lay there at one moment is compared behind the run that had brought it.
 func (p *planner) graphResults() {
+	seen := map[*graphCopy]bool{} // one may be in several graphs
 	for _, graph := range p.graphs {
 		for _, c := range p.captures[graph].copies {
+			if seen[c] {
+				continue
+			}
+			seen[c] = true
 			if p.captures[graph].part {
 				if c.recorded == noTime {
 					p.found.unverified = append(p.found.unverified, Unverified{c.call, "it is in a part of a model that a condition runs: what it brings was not recorded"})

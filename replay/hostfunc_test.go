@@ -35,3 +35,43 @@ func TestHostFunctionTime(t *testing.T) {
 		}
 	}
 }
+
+// A collective is left out by name, and the runtime's calls in it are made again: on a thread of the program's, and where a stream has called a
+// function of the program's that starts one, on a thread of the runtime's or on one that processes reports.
+func TestCollectiveInHostFunction(t *testing.T) {
+	simulate(t)
+	const fn, data, comm = 0x400000, 0x500000, 0x7000
+	const thread, hostFunction, reports = "thread", "host function", "reports"
+	for _, in := range []string{thread, hostFunction, reports} {
+		tw := newTrace(t)
+		aside := onThread(tw.thread(0, 2))
+		tw.begin()
+		tw.malloc(dev, 64)
+		tw.malloc(dev+512, 64)
+		a := pattern(64, 3)
+		tw.toDevice(dev, a)
+		switch in {
+		case hostFunction:
+			tw.call("aclrtLaunchHostFunc", []uint64{stream, fn, data})
+		case reports:
+			tw.call("aclrtSubscribeReport", []uint64{2, stream})
+			tw.call("aclrtLaunchCallback", []uint64{fn, data, 1, stream})
+		}
+		from := tw.now
+		tw.call("aclrtSetDevice", []uint64{0}, aside)
+		tw.call("aclrtMemcpy", []uint64{dev + 512, 64, dev, 64, 3}, aside)
+		tw.call("HcclAllReduce", []uint64{dev, dev + 512, 16, 2, 0, comm, stream}, aside, lasting(from, tw.now))
+		if in != thread {
+			tw.call("hostFunction", []uint64{fn, data}, aside, lasting(from-5, tw.now))
+		}
+		if in == reports {
+			tw.call("aclrtProcessReport", []uint64{1000}, aside, lasting(from-8, tw.now))
+		}
+		tw.sync()
+		tw.toHost(dev+512, a)
+		r := run(t, tw.close(), &Options{Verify: true, Place: PlaceMove})
+		if len(r.LeftOut) != 1 || r.LeftOut[0].Func != "HcclAllReduce" || r.LeftOut[0].Calls != 1 || r.Verified.Results != 1 || r.DifferingTotal != 0 || len(r.Unsupported) != 0 {
+			t.Errorf("in a %s: left out %+v, unsupported %+v, %d results, differences %+v", in, r.LeftOut, r.Unsupported, r.Verified.Results, r.Differences)
+		}
+	}
+}

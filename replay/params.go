@@ -147,9 +147,9 @@ func (p *planner) param(i int) ([]operand, error) {
 	case api.Image:
 		return one(p.image(i, q))
 	case api.Packed:
-		return one(p.packed(i, q))
+		return one(p.packed(i, 1))
 	case api.Array:
-		return one(p.array(i))
+		return one(p.array(i, 0))
 	case api.List:
 		return one(p.list(i, q))
 	case api.String:
@@ -585,9 +585,9 @@ func (p *planner) source(i int, item uint32, op operand, in *timeline.Object, of
 	return op, nil
 }
 
-// lasting is scratch memory of the call's own: an asynchronous copy may use it after the call.
+// lasting is scratch memory of the call's own: an asynchronous copy may use it after the call, as may a graph.
 func (p *planner) lasting(n uint64) operand {
-	if p.f.Stream < 0 {
+	if p.f.Stream < 0 && p.e.Captured == nil {
 		return p.temporary(n)
 	}
 	return operand{Slot: slotScratch, Addend: p.reserve(n)}
@@ -832,15 +832,15 @@ func (p *planner) image(i int, q *api.Param) (operand, error) {
 }
 
 // packed is a list that leads to a block with the arguments of a kernel: pairs of what it is and where, which a 0 ends.
-func (p *planner) packed(i int, q *api.Param) (operand, error) {
-	d := p.find(i, 1, format.DirIn)
+func (p *planner) packed(i int, item uint32) (operand, error) {
+	d := p.find(i, item, format.DirIn)
 	if d == nil || d.Status != format.Whole {
 		if p.ok {
 			p.cant = "its arguments were not recorded"
 		}
 		return imm(0), nil
 	}
-	block, err := p.input(i, q, 1, d.Len)
+	block, err := p.arguments(i, item, d.Len)
 	if err != nil {
 		return block, err
 	}
@@ -854,21 +854,29 @@ func (p *planner) packed(i int, q *api.Param) (operand, error) {
 	return p.table(list, []reloc{{At: 8, Addend: block.Addend, Slot: block.Slot}, {At: 24, Addend: size, Slot: slotData}})
 }
 
-// array is an array of pointers to the arguments of a kernel.
-func (p *planner) array(i int) (operand, error) {
+// arguments are those of a kernel, whose words may be addresses.
+func (p *planner) arguments(i int, item uint32, n uint64) (operand, error) {
+	q := p.f.Params[i]
+	q.Addresses = true
+	return p.input(i, &q, item, n)
+}
+
+// array is an array of pointers to the arguments of a kernel, which are the items behind one.
+func (p *planner) array(i int, base uint32) (operand, error) {
 	var words []byte
 	var relocs []reloc
 	for k := range p.pieces {
 		d := &p.pieces[k]
-		if int(d.Param) != i || d.Item == 0 {
+		if int(d.Param) != i || d.Item <= base || d.Dir != format.DirIn {
 			continue
 		}
-		from, err := p.input(i, &p.f.Params[i], d.Item, d.Len)
+		from, err := p.arguments(i, d.Item, d.Len)
 		if err != nil {
 			return from, err
 		}
-		words = grown(words, 8*int(d.Item))
-		relocs = append(relocs, reloc{At: 8 * uint64(d.Item-1), Addend: from.Addend, Slot: from.Slot})
+		k := d.Item - base
+		words = grown(words, 8*int(k))
+		relocs = append(relocs, reloc{At: 8 * uint64(k-1), Addend: from.Addend, Slot: from.Slot})
 	}
 	if len(relocs) == 0 && p.ok {
 		p.cant = "its arguments were not recorded: the runtime did not tell their sizes"

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,10 +10,12 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/artifacts"
 )
 
 // The simulator puts the nth allocation of device memory at the nth address of the file that a variable names (api.Simulator.Place),
-// where there is room, and the others from api.Simulator.Base on. Other libraries know nothing of either and place as they like.
+// where there is room, and the others from api.Simulator.Base on. Other libraries know nothing of either and place as they like; for some of
+// them the player knows how to have them place where it was (player/place.h), where PlaceSame asks for it.
 
 // moveBy is the distance by which PlaceMove moves all device memory.
 const moveBy = 0x10000000000
@@ -59,23 +62,39 @@ func (p *Plan) environment(process int) ([]string, error) {
 	if low == ^uint64(0) {
 		return nil, nil
 	}
+	var b strings.Builder
+	if p.o.Backend != "" && !artifacts.Simulates(p.model, p.o.Backend) {
+		if p.o.Place != PlaceSame {
+			return nil, nil
+		}
+		blocks := slices.DeleteFunc(slices.Clone(p.found.deviceBlocks), func(d deviceBlock) bool { return d.object.Process != pr.process })
+		slices.SortStableFunc(blocks, func(a, b deviceBlock) int { return cmp.Compare(a.object.Created, b.object.Created) })
+		for _, d := range blocks {
+			fmt.Fprintf(&b, "%#x %d\n", d.object.Handle, d.object.Size)
+		}
+		return p.placeFile("ACLTRACE_PLACE", process, b.String())
+	}
 	sim := &p.model.Simulator
 	const unit = 2 << 20
 	base := low / unit * unit
 	if p.o.Place == PlaceMove {
 		return []string{fmt.Sprintf("%s=%#x", sim.Base, base+moveBy), sim.Place + "="}, nil
 	}
-	var b strings.Builder
 	for _, a := range pr.place {
 		fmt.Fprintf(&b, "%#x\n", a)
 	}
+	return p.placeFile(sim.Place, process, b.String())
+}
+
+// placeFile writes a list of addresses, which a variable names.
+func (p *Plan) placeFile(variable string, process int, list string) ([]string, error) {
 	name := fmt.Sprintf("place-%d", process+1)
 	path := filepath.Join(p.dir, name)
-	if err := os.WriteFile(path, []byte(b.String()), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(list), 0o600); err != nil {
 		return nil, err
 	}
 	if p.o.relative {
 		path = name
 	}
-	return []string{sim.Place + "=" + path}, nil
+	return []string{variable + "=" + path}, nil
 }

@@ -197,6 +197,9 @@ func (p *Plan) operands(ops ...operand) uint32 {
 
 // layOut turns the groups into instructions, once all of them are known, since an edge needs the place of its other end.
 func (p *Plan) layOut() {
+	if p.o.Backend == Null {
+		p.calm()
+	}
 	p.clock()
 	// Instructions up to the end of a group. The comparisons with late results belong to it: whoever waits for the call
 	// that the program waited with may overwrite them next.
@@ -229,6 +232,25 @@ func (p *Plan) layOut() {
 			pr.insts = append(pr.insts, g.insts...)
 			wait(g.lateWaits)
 			pr.insts = append(pr.insts, g.late...)
+		}
+	}
+}
+
+// calm takes out of the groups what needs more of a call than that it returns: comparisons, and stores to memory that calls were to make.
+func (p *Plan) calm() {
+	made := p.processID(len(p.procs)) // the first slot that calls fill
+	idle := func(in instruction) bool {
+		return in.Op == opCheck || in.Op == opStore && p.ops[in.Operands].Slot >= made
+	}
+	for t := range p.threads {
+		for i := range p.threads[t].groups {
+			g := &p.threads[t].groups[i]
+			g.insts, g.late = slices.DeleteFunc(g.insts, idle), slices.DeleteFunc(g.late, idle)
+			for k := range g.insts {
+				if in := &g.insts[k]; in.calls() {
+					in.Op, in.Flags, in.Bits, in.Len, in.Width = opCall, in.Flags&^instStop, 0, 0, 0
+				}
+			}
 		}
 	}
 }

@@ -55,7 +55,7 @@ func TestWrapper(t *testing.T) {
 	if len(r.Differences) != 1 || r.Differences[0].Func != "aclrtSetDevice" {
 		t.Errorf("%+v", r.Differences)
 	}
-	if _, err := Run(context.Background(), path, acl.Model, &Options{Backend: l, Wrapper: []string{filepath.Join(t.TempDir(), "no")}}); err == nil {
+	if _, err := Run(context.Background(), path, acl.Model, &Options{Backend: l, Trust: true, Wrapper: []string{filepath.Join(t.TempDir(), "no")}}); err == nil {
 		t.Error("no error without the wrapper")
 	}
 }

@@ -55,9 +55,13 @@ const (
 	PaceScaled = "scaled:"
 )
 
+// Null is the Options.Backend that calls no library: each function is one of the player's that returns 0 at once. The plan is played in its
+// order and at its pace, and nothing is compared.
+const Null = "null"
+
 // Options are the parameters of Run. The zero value of each field is its default.
 type Options struct {
-	Backend  string        // path of the runtime's library; default the simulator's
+	Backend  string        // path of the runtime's library, or Null; default the simulator's
 	Place    string        // default PlaceAuto
 	Pace     string        // default PaceASAP
 	Verify   bool          // compare the results that came back from the device
@@ -81,24 +85,27 @@ type Options struct {
 	Strict bool
 	// Tolerance allows numbers in results to be other ones; by default none is.
 	Tolerance Tolerance
+	// Trust says that the trace's kernels may run on a device: Backend is a library of one, and not a simulator.
+	Trust bool
 
 	relative bool // the plan names files by their place in its folder
 }
 
-func (o *Options) check() error {
-	for _, v := range []struct{ name, value, allowed string }{{"place", o.Place, "same move auto"}, {"pace", o.Pace, "asap recorded scaled:X"}} {
-		if v.name == "pace" && o.scale() > 0 {
-			continue
-		}
-		if !strings.Contains(" "+v.allowed+" ", " "+v.value+" ") {
-			return fmt.Errorf("%s %q: it is one of %s", v.name, v.value, v.allowed)
-		}
-	}
-	if o.Strict && o.Backend != "" {
+// Check is the error about options that no replay can have, nil where there is none. It begins with the option's name.
+func (o *Options) Check() error {
+	switch {
+	case !slices.Contains([]string{"", PlaceSame, PlaceMove, PlaceAuto}, o.Place):
+		return fmt.Errorf("place %q: it is %s, %s or %s", o.Place, PlaceSame, PlaceMove, PlaceAuto)
+	case o.Pace != "" && o.Pace != PaceASAP && o.scale() == 0:
+		return fmt.Errorf("pace %q: it is %s, %s or %sX, with a number X above 0", o.Pace, PaceASAP, PaceRecorded, PaceScaled)
+	case o.Verify && o.Backend == Null:
+		return errors.New("verify: no library is called, so there are no results")
+	case o.Strict && o.Backend != "":
 		return fmt.Errorf("strict: only the simulator looks for mistakes, not %s", o.Backend)
-	}
-	if o.Repeat < 0 {
+	case o.Repeat < 0:
 		return fmt.Errorf("repeat %d: it is a number of times", o.Repeat)
+	case o.Timeout < 0:
+		return fmt.Errorf("timeout %v: it is a time to wait", o.Timeout)
 	}
 	return nil
 }
@@ -117,9 +124,12 @@ func (o *Options) scale() float64 {
 
 // Scale returns what a pace multiplies recorded times by: 0 for PaceASAP.
 func Scale(pace string) (float64, error) {
-	o := Options{Pace: pace, Place: PlaceAuto}
-	return o.scale(), o.check()
+	o := Options{Pace: pace}
+	return o.scale(), o.Check()
 }
+
+// ErrTrust is wrapped by the error about a trace that would run on a device without Options.Trust.
+var ErrTrust = errors.New("kernels and calls of the trace would run on a device, with your rights")
 
 // Run replays the trace at path. A report comes with every run of the player and, where something can't be replayed,
 // instead of one; an error says that there was no run or that it can't be judged.
@@ -130,6 +140,14 @@ func Run(ctx context.Context, path string, m *api.Model, o *Options) (*Report, e
 	}
 	defer r.Close()
 	opts := *checked
+	if opts.Backend != "" && opts.Backend != Null && opts.PlanOnly == nil {
+		if _, err := os.Stat(opts.Backend); err != nil {
+			return nil, fmt.Errorf("backend: %w", err)
+		}
+		if !opts.Trust && !artifacts.Simulates(m, opts.Backend) {
+			return nil, fmt.Errorf("replay %s on %s: %w", path, opts.Backend, ErrTrust)
+		}
+	}
 	dir, done, err := folder(opts.Keep)
 	if err != nil {
 		return nil, err
@@ -197,7 +215,7 @@ func begin(path string, m *api.Model, o *Options) (*Options, *format.Reader, err
 	if opts.Pace == "" {
 		opts.Pace = PaceASAP
 	}
-	if err := opts.check(); err != nil {
+	if err := opts.Check(); err != nil {
 		return nil, nil, err
 	}
 	r, err := format.Open(path, nil)
@@ -327,18 +345,18 @@ func (s *session) player() (string, error) {
 }
 
 func (s *session) library() (string, error) {
-	if s.o.Backend == "" {
+	switch s.o.Backend {
+	case "":
 		return artifacts.Path(s.p.model.Simulator.Library)
-	}
-	if _, err := os.Stat(s.o.Backend); err != nil {
-		return "", fmt.Errorf("backend: %w", err)
+	case Null:
+		return Null, nil
 	}
 	return filepath.Abs(s.o.Backend)
 }
 
-// keeps reports whether a variable sets the simulator up as it was: not those by which a replay decides anew.
+// keeps reports whether a variable sets the simulator up as it was: not those by which a replay decides anew, and no file that is written to.
 func keeps(sim *api.Simulator, name string) bool {
-	return strings.HasPrefix(name, sim.Prefix) && name != sim.Kernels && name != sim.Place
+	return strings.HasPrefix(name, sim.Prefix) && !slices.Contains([]string{sim.Kernels, sim.Place, sim.Strict, sim.Findings}, name)
 }
 
 // env is the environment of the player; of variables that are there twice the last one counts.

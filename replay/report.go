@@ -49,7 +49,7 @@ type Report struct {
 
 	Calls          uint64        `json:"calls"`               // in the trace
 	Replayed       uint64        `json:"replayed"`            // made; a run of polls counts once
-	Placement      string        `json:"placement,omitempty"` // "same" or "moved"
+	Placement      string        `json:"placement,omitempty"` // "same" or "moved"; none where nothing was allocated
 	Relocated      []Relocated   `json:"relocated"`
 	RelocatedTotal int           `json:"relocated_total"`
 	Volatile       uint64        `json:"volatile"` // outputs that another run may answer otherwise, not compared
@@ -184,11 +184,14 @@ type Ambiguous struct {
 type Crash struct {
 	Call    uint64   `json:"call"`
 	Func    string   `json:"func"`
-	Signal  string   `json:"signal"`   // or its exit status, or "timeout"
+	Signal  string   `json:"signal"`   // or its exit status, or TimedOut
 	Args    []string `json:"args"`     // as recorded, NAME=value
 	StartNS int64    `json:"start_ns"` // since the beginning of the trace
 	TID     int      `json:"tid"`
 }
+
+// TimedOut is the Crash.Signal of a call that took too long.
+const TimedOut = "timeout"
 
 // tell adds what the trace says of the call.
 func (c *Crash) tell(r *format.Reader, m *api.Model) error {
@@ -266,7 +269,7 @@ func (p *Plan) crash(o *outcome, state *os.ProcessState, hung bool) *Crash {
 		c.Signal = ws.Signal().String()
 	}
 	if hung {
-		c.Signal = "timeout"
+		c.Signal = TimedOut
 	}
 	var best [3]uint64
 	first := uint64(0)
@@ -306,7 +309,7 @@ func (p *Plan) callName(insts []instruction) string {
 // moved is the error about an allocation that did not come to lie where it was.
 func (o *outcome) moved(p *Plan) error {
 	for _, d := range p.found.deviceBlocks {
-		if got := o.slots[d.slot]; got != d.object.Handle {
+		if got := o.slots[d.slot]; got != 0 && got != d.object.Handle { // 0: the replay did not get there
 			return fmt.Errorf("the allocation of call %d lies at %#x, not at %#x where it was; place auto or move allows that", d.object.Created, got, d.object.Handle)
 		}
 	}
@@ -333,14 +336,19 @@ func (p *Plan) report(o *outcome, opts *Options) *Report {
 	}
 	p.results(r, o)
 	slices.SortStableFunc(r.Differences, func(a, b Difference) int { return cmp.Compare(a.Call, b.Call) })
-	r.Placement = "same"
-	if o.moved(p) != nil {
+	switch {
+	case opts.Backend == Null: // there are no allocations
+	case o.moved(p) != nil:
 		r.Placement = "moved"
+	default:
+		r.Placement = "same"
 	}
 	r.Crash = o.crash
 	same := o.crash == nil && o.header.Stopped == 0 && len(r.Differences) == 0 && len(r.Uninitialised) == 0 && len(r.Unsupported) == 0 && len(r.Substituted) == 0 && len(r.Unverified) == 0 && opts.Verify
 	r.Identical = same && len(r.LeftOut) == 0
 	switch {
+	case opts.Backend == Null:
+		r.Note = "no library was called: times are those of the player alone, and nothing was compared"
 	case p.found.incomplete:
 		r.Note = "the trace is incomplete: what is whole in it was replayed"
 	case !opts.Verify:

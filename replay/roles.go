@@ -227,8 +227,20 @@ func (p *planner) field(i int, q *api.Param, f *api.Field, v uint64) (operand, e
 		}
 		return op, nil
 	}
-	if f.New {
+	switch {
+	case f.New:
 		return p.handlesOut(i, q, f)
+	case f.Args:
+		return p.array(i, api.ArgItems)
+	case f.Packed:
+		return p.packed(i, f.Item)
+	case f.Callback:
+		if p.ok {
+			p.hostFunction("its host function is a stub that takes no time and writes nothing: what the program's own wrote is not compared")
+		}
+		return operand{Slot: slotHostFunction}, nil
+	case f.Dropped:
+		return operand{}, nil
 	}
 	d := p.find(i, f.Item, format.DirIn)
 	if d == nil || d.Status != format.Whole {
@@ -340,7 +352,7 @@ func (p *planner) block(i int, q *api.Param, b []byte) (relocs []reloc, err erro
 	}
 	p.arrays = map[int][]uint64{i: starts} // by item
 	for k, s := range sides {
-		if kind := number(b[s.side.Kind:][:4]); kind != api.HostSide && kind != api.DeviceSide && kind != unifiedSide {
+		if kind := number(b[s.side.Kind:][:4]); kind != api.HostSide && kind != api.DeviceSide && kind != api.UnifiedSide {
 			continue
 		}
 		pitch, plane := max(at(s.side.Pitch, 0), width), at(s.side.Rows, 0)
@@ -360,9 +372,6 @@ func (p *planner) block(i int, q *api.Param, b []byte) (relocs []reloc, err erro
 	}
 	return relocs, nil
 }
-
-// unifiedSide is the kind of memory that only its address tells.
-const unifiedSide = 4
 
 // processes puts the numbers of the processes that run now in place of the recorded ones.
 func (p *planner) processes(d *format.Data, from operand) error {

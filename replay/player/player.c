@@ -6,6 +6,8 @@
  *
  *	acltrace-player PLAN LIBRARY RESULTS
  *
+ * LIBRARY "null" is none: every function returns 0 at once, for a plan that expects no more.
+ *
  * Without RESULTS it judges by itself: it runs the plan in a child and says what differed, with exit code 0 where nothing
  * did, 3 where something did, and 1 where the plan could not be run or did not come to its end.
  *
@@ -32,6 +34,7 @@
 #include <unistd.h>
 
 #include "call_gen.h"
+#include "place.h"
 #include "plan.h"
 
 /* A function of the runtime, and how it is called. */
@@ -244,11 +247,15 @@ static void open_plan(const char *path, const char *results)
 	P.result->version = PLAN_VERSION;
 }
 
+/* Stands for functions that do nothing: those of the program's that the runtime may call, and all of a library that is "null". */
+static uint64_t nothing(void) { return 0; }
+
 /* Finds every function of the plan, or names those that the library lacks. */
 static void open_library(const char *path)
 {
-	void *lib = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
-	if (lib == NULL)
+	const bool null = strcmp(path, "null") == 0;
+	void *lib = null ? NULL : dlopen(path, RTLD_NOW | RTLD_GLOBAL);
+	if (lib == NULL && !null)
 		refuse("%s", dlerror());
 	uint64_t n = P.plan->functions.count;
 	P.targets = calloc(n ? n : 1, sizeof *P.targets);
@@ -258,7 +265,7 @@ static void open_library(const char *path)
 	size_t used = 0;
 	for (uint64_t i = 0; i < n; i++) {
 		const char *name = P.names + P.functions[i].name;
-		P.targets[i] = (struct target){dlsym(lib, name), P.functions[i].how};
+		P.targets[i] = (struct target){null ? (void *)&nothing : place_function(lib, name, dlsym(lib, name)), P.functions[i].how};
 		if (P.targets[i].fn == NULL && used + strlen(name) + 2 < sizeof missing)
 			used += (size_t)sprintf(missing + used, "\n%s", name);
 	}
@@ -325,9 +332,6 @@ static void host_function(void *arg)
 	}
 }
 
-/* Stands for all other functions of the program's that the runtime may call. */
-static uint64_t callback(void) { return 0; }
-
 /* Memory of zeros; what is shared has the same address in all processes. */
 static uint64_t zeros(uint64_t n, int flags)
 {
@@ -345,7 +349,7 @@ static void make_slots(void)
 	P.slots[SLOT_SLOTS] = (uint64_t)(uintptr_t)P.slots;
 	P.slots[SLOT_SHARED] = zeros(h->shared, MAP_SHARED);
 	P.slots[SLOT_HOST_FUNCTION] = (uint64_t)(uintptr_t)&host_function;
-	P.slots[SLOT_CALLBACK] = (uint64_t)(uintptr_t)&callback;
+	P.slots[SLOT_CALLBACK] = (uint64_t)(uintptr_t)&nothing;
 	for (uint64_t t = 0; t < h->threads.count; t++)
 		P.slots[SLOT_THREADS + t] = P.slots[SLOT_SCRATCH] + P.threads[t].scratch;
 }
@@ -801,7 +805,7 @@ static int judge(int status)
 	}
 	if (open)
 		printf("%llu calls and comparisons were not reached\n", open);
-	printf("%s: %llu results, %llu bytes compared\n", differ || open ? "NOT identical" : "identical", results, bytes);
+	printf("%s: %llu result%s, %llu bytes compared\n", differ || open ? "NOT identical" : "identical", results, results == 1 ? "" : "s", bytes);
 	return differ || open ? 3 : 0;
 }
 

@@ -58,12 +58,20 @@ func BenchmarkRun(b *testing.B) {
 		name     string
 		streams  int
 		measured bool
-	}{{"measured", 1, true}, {"measured, 4 streams", 4, true}, {"not measured", 1, false}} {
+		model    string // the other one is the default
+	}{{"measured", 1, true, ""}, {"measured, 4 streams", 4, true, ""}, {"not measured", 1, false, ""}, {"not measured, another model", 1, false, "instant"},
+		{"not measured, 4 streams", 4, false, ""}, {"not measured, 4 streams, another model", 4, false, "instant"}} {
 		b.Run(bb.name, func(b *testing.B) {
 			path := decoder(b, tasks, bb.streams, bb.measured)
-			m, err := model.Load("")
+			base, err := model.Load("")
 			if err != nil {
 				b.Fatal(err)
+			}
+			m := base
+			if bb.model != "" {
+				if m, err = model.Load(bb.model); err != nil {
+					b.Fatal(err)
+				}
 			}
 			o := Options{Output: filepath.Join(b.TempDir(), "new.aclt")}
 			var spent [3]time.Duration
@@ -78,7 +86,7 @@ func BenchmarkRun(b *testing.B) {
 					b.Fatal(err)
 				}
 				read := processor()
-				v := &runner{o: o, rep: &Report{}, p: p, model: m, base: m, scale: 1}
+				v := &runner{o: o, rep: &Report{}, p: p, model: m, base: base, scale: 1}
 				if err := v.run(); err != nil {
 					b.Fatal(err)
 				}

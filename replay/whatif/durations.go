@@ -7,44 +7,36 @@ import (
 	"github.com/acltrace/acltrace/sim/model"
 )
 
-// kernel is what is known of the launches of one.
+// kernel is a kernel of the trace.
 type kernel struct {
 	name   string
-	shapes []shape
-	last   int // the shape that was asked for last
+	shapes map[uint32]int32 // by number of blocks
+	last   int32            // the shape that was asked for last, -1 for none
 }
 
-// shape is what is known of a kernel's launches with one number of blocks. By the models it takes so long, on a device without anything
-// else: a trace does not tell how many bytes a kernel touches.
+// shape is what is known of a kernel's launches with one number of blocks.
 type shape struct {
-	blocks      uint32
-	n, sum      int64   // of those that were measured
-	base, model int64   // by either model
-	rows        float64 // how many times as many rows of blocks the model's cores run one after the other
-	given       bool    // the model says how long it takes, whatever was recorded
+	kernel int32
+	blocks uint32
+	n, sum int64 // of those that were measured
+	base   int64 // by the base's model, on a device without anything else: a trace does not tell how many bytes a kernel touches
+	// By the model that is played:
+	rows  float64 // how many times as many rows of blocks its cores run one after the other
+	given bool    // it says how long the kernel takes, whatever was recorded
 }
 
-// shape returns what is known of the launches that a task is one of.
-func (v *runner) shape(t *task) *shape {
-	k := &v.p.kernels[t.kernel]
-	if k.last < len(k.shapes) && k.shapes[k.last].blocks == t.blocks {
-		return &k.shapes[k.last]
-	}
-	for i := range k.shapes {
-		if k.shapes[i].blocks == t.blocks {
-			k.last = i
-			return &k.shapes[i]
+// fit says what the model that is played makes of the kernels.
+func (v *runner) fit(m *model.Model) {
+	v.playing = m
+	for i := range v.p.shapes {
+		s := &v.p.shapes[i]
+		name, blocks := v.p.kernels[s.kernel].name, max(s.blocks, 1)
+		was, is := v.base.Rule(name), m.Rule(name)
+		s.base, s.rows, s.given = v.base.KernelTime(was, blocks, 0), 1, is.Duration != 0
+		if a, b := v.base.Rows(was, blocks), m.Rows(is, blocks); a > 0 && b > 0 {
+			s.rows = float64(b) / float64(a)
 		}
 	}
-	blocks := max(t.blocks, 1)
-	was, is := v.base.Rule(k.name), v.model.Rule(k.name)
-	s := shape{blocks: t.blocks, base: v.base.KernelTime(was, blocks, 0), model: v.model.KernelTime(is, blocks, 0), rows: 1, given: is.Duration != 0}
-	if a, b := v.base.Rows(was, blocks), v.model.Rows(is, blocks); a > 0 && b > 0 {
-		s.rows = float64(b) / float64(a)
-	}
-	k.last = len(k.shapes)
-	k.shapes = append(k.shapes, s)
-	return &k.shapes[k.last]
 }
 
 // takesTime reports whether tasks of the kind do.
@@ -62,7 +54,7 @@ func (v *runner) baseTime(t *task) int64 {
 	if t.kind != api.Kernel {
 		return v.modelTime(t, v.base)
 	}
-	s := v.shape(t)
+	s := &v.p.shapes[t.shape]
 	if s.n > 0 {
 		return s.sum / s.n
 	}
@@ -83,23 +75,28 @@ type covered struct {
 	before int32 // the task of the stream before them, -1 for none
 	// span is the time from the end of that, or the call of the first of them if it was later, to the end of the last.
 	span int64
+	sum  int64 // of their durations
 }
 
-// durations finds what the trace tells of the time that tasks took: measured; or, where the program has waited for some that had the stream to
-// themselves, each its share of the time from their beginning to the end of the wait; or what others of its kind took.
+// durations finds what the trace tells of the time that tasks took where nobody has measured it: where the program has waited for some that had
+// the stream to themselves, each its share of the time in which the device was not waiting for the next of them; or what others of its kind took.
 func (v *runner) durations() {
 	p := v.p
-	lanes := p.walk.Lanes
+	if !p.untimed {
+		return
+	}
 	for i := range p.tasks.n {
 		if t := p.tasks.at(i); t.measured && t.kind == api.Kernel {
-			s := v.shape(t)
+			s := &p.shapes[t.shape]
 			s.n, s.sum = s.n+1, s.sum+t.to-t.from
 		}
 	}
-	open := make([]covered, len(lanes))
+	v.settled = v.alone() && !p.nested
+	open := make([]covered, len(p.walk.Lanes))
 	for i := range open {
 		open[i].before = -1
 	}
+	var parts []part
 	end := func(lane int32) {
 		g := open[lane]
 		if len(g.tasks) == 0 {
@@ -107,35 +104,42 @@ func (v *runner) durations() {
 		}
 		first, last := p.tasks.at(int(g.tasks[0])), g.tasks[len(g.tasks)-1]
 		open[lane] = covered{before: last, tasks: g.tasks[:0]}
-		end, begin := p.tasks.at(int(last)).to, first.issued
+		end, begin, free := p.tasks.at(int(last)).to, first.issued, int64(math.MinInt64)
 		if g.before >= 0 {
-			begin = max(begin, p.tasks.at(int(g.before)).to)
+			free = p.tasks.at(int(g.before)).to
+			begin = max(begin, free)
 		}
 		// Where the program has hardly waited, the device may have been done long before.
 		if p.tasks.at(int(last)).open || p.waited[end] < 4*v.base.Host.Sync {
 			return
 		}
-		var sum int64
-		for _, i := range g.tasks {
-			sum += v.baseTime(p.tasks.at(int(i)))
-		}
-		if g.span = end - v.base.Host.Sync - begin; sum <= 0 || g.span <= 0 {
-			return
-		}
+		parts = parts[:0]
 		for _, i := range g.tasks {
 			t := p.tasks.at(int(i))
-			t.known = int64(float64(g.span) * float64(v.baseTime(t)) / float64(sum))
+			put := p.calls.at(int(t.call)).end
+			if t.pageable {
+				put = t.issued + v.base.Host.Submit
+			}
+			parts = append(parts, part{put + v.base.Launch.Latency, float64(v.baseTime(t))})
+		}
+		g.span = end - v.base.Host.Sync - begin
+		f, fits := stretch(parts, free, begin, g.span, v.base.Launch.Overhead)
+		if f == 0 {
+			return
+		}
+		v.settled = v.settled && fits
+		for n, i := range g.tasks {
+			known := int64(f * parts[n].time)
+			p.tasks.at(int(i)).known = known
+			g.sum += known
 		}
 		v.groups = append(v.groups, g)
 		open[lane].tasks = nil
 	}
 	for i := range p.tasks.n {
 		t := p.tasks.at(i)
-		switch {
-		case t.known != unknown: // a run of a host function
-			continue
-		case t.measured || lanes[t.lane].Synchronous:
-			t.known = t.to - t.from
+		if t.known != unknown {
+			v.settled = v.settled && p.walk.Lanes[t.lane].Synchronous
 			continue
 		}
 		g := &open[t.lane]
@@ -144,6 +148,8 @@ func (v *runner) durations() {
 		}
 		if takesTime(t.kind) {
 			g.tasks = append(g.tasks, int32(i))
+		} else if t.kind != api.Record {
+			v.settled = false
 		}
 	}
 	for lane := range open {
@@ -151,80 +157,120 @@ func (v *runner) durations() {
 	}
 }
 
-// settle gives the ops of tasks the durations that are known of them.
-func (v *runner) settle() {
-	for i := range v.p.tasks.n {
-		t := v.p.tasks.at(i)
-		op := v.op(t)
-		if !takesTime(t.kind) {
+// alone reports whether no device has tasks on more than one stream.
+func (v *runner) alone() bool {
+	busy := map[int32]bool{}
+	for _, l := range v.p.walk.Lanes {
+		if l.Synchronous || l.Tasks == 0 {
 			continue
 		}
-		op.Device = t.known
-		if t.known != unknown && v.p.walk.Lanes[t.lane].Synchronous && op.Kind == copyNow {
-			op.Host = t.known
+		d := v.device(l.Process, l.Device)
+		if busy[d] {
+			return false
+		}
+		busy[d] = true
+	}
+	return true
+}
+
+// part is a task on a stream of its own: when it was there, and a time that its duration is a multiple of.
+type part struct {
+	ready int64
+	time  float64
+}
+
+// stretch finds by what the times of tasks that follow each other are to be multiplied for the last of them to end when it did: a time after the
+// begin, on a stream that is free from a moment on. Where there is no such factor it is that by which their durations fill all of the time, or 0.
+//
+// The end is a convex function of the factor, a line where the device never waits for a task: coming from above, each step goes to where the line at
+// hand has the wanted end.
+func stretch(parts []part, free, begin, span, overhead int64) (factor float64, fits bool) {
+	var sum float64
+	for i := range parts {
+		sum += parts[i].time
+	}
+	if sum <= 0 || span <= 0 {
+		return 0, false
+	}
+	all := float64(span) / sum
+	factor = all
+	for range 10 {
+		at, slope := free, 0.0
+		for i := range parts {
+			if at += overhead; at < parts[i].ready {
+				at, slope = parts[i].ready, 0
+			}
+			at += int64(factor * parts[i].time)
+			slope += parts[i].time
+		}
+		off := float64(at - begin - span)
+		if math.Abs(off) <= calibrated*float64(span) {
+			return factor, true
+		}
+		if factor -= off / slope; !(factor > 0) {
+			break
 		}
 	}
+	return all, false
 }
 
 // calibrate corrects the durations of groups: what a simulation shows besides them, the gaps in which the device had
-// nothing to do, was in the recorded time too. It returns how much it has changed, as a part of all.
-func (v *runner) calibrate() float64 {
+// nothing to do, was in the recorded time too. It returns false where that would change next to nothing, and has not done it then.
+func (v *runner) calibrate() bool {
 	p := v.p
 	var all, changed float64
-	for _, g := range v.groups {
-		var sum int64
-		for _, i := range g.tasks {
-			sum += p.tasks.at(int(i)).known
-		}
+	fit := func(g *covered) float64 {
 		first, last := p.tasks.at(int(g.tasks[0])), p.tasks.at(int(g.tasks[len(g.tasks)-1]))
 		begin := p.calls.at(int(first.call)).began
 		if g.before >= 0 {
 			begin = max(begin, p.tasks.at(int(g.before)).over)
 		}
-		idle := last.over - begin - sum
-		f := float64(max(g.span-idle, 0)) / float64(max(sum, 1))
+		idle := last.over - begin - g.sum
+		return float64(max(g.span-idle, 0)) / float64(max(g.sum, 1))
+	}
+	for i := range v.groups {
+		g := &v.groups[i]
+		all += float64(g.sum)
+		changed += math.Abs(fit(g)-1) * float64(g.sum)
+	}
+	if changed < calibrated*all {
+		return false
+	}
+	for i := range v.groups {
+		g := &v.groups[i]
+		f := fit(g)
+		g.sum = 0
 		for _, i := range g.tasks {
 			t := p.tasks.at(int(i))
 			t.known = int64(float64(t.known) * f)
-			v.op(t).Device = t.known
+			g.sum += t.known
 		}
-		all += float64(sum)
-		changed += math.Abs(f-1) * float64(sum)
 	}
-	return changed / max(all, 1)
+	return true
 }
 
-// change has the durations that the trace tells be what the model makes of them. The scale of a kernel's rule is applied by the machine; a copy
-// takes longer as the model's copies take longer than those of the base, a kernel as its blocks run in more rows on the model's cores.
-func (v *runner) change() {
-	for i := range v.p.tasks.n {
-		t := v.p.tasks.at(i)
-		if !takesTime(t.kind) {
-			continue
-		}
-		var s *shape
-		if t.kind == api.Kernel {
-			if s = v.shape(t); s.given {
-				t.known = unknown
-			}
-		}
-		switch {
-		case t.known == unknown && (s == nil || s.given || s.n == 0):
-			v.rep.Durations.Modelled++
-			continue
-		case t.known == unknown:
-			v.rep.Durations.Alike++
-			t.known = s.sum / s.n
-		case t.measured:
-			v.rep.Durations.Measured++
-		default:
-			v.rep.Durations.Estimated++
-		}
-		if s != nil {
-			t.known = int64(float64(t.known) * s.rows)
-		} else if b := v.modelTime(t, v.base); b > 0 {
-			t.known = int64(float64(t.known) * float64(v.modelTime(t, v.model)) / float64(b))
-		}
+// duration is what the model makes of what the trace tells of a task's, or unknown, and counts it by where it comes from. The scale of a kernel's rule
+// is applied by the machine; a copy takes longer as the model's copies take longer than those of the base, a kernel as its blocks run in more rows on the
+// model's cores.
+func (v *runner) duration(t *task) int64 {
+	n, s, known := &v.rep.Durations, &v.p.shapes[t.shape], t.known
+	switch {
+	case t.kind == api.Kernel && s.given, known == unknown && (t.kind != api.Kernel || s.n == 0):
+		n.Modelled++
+		return unknown
+	case known == unknown:
+		n.Alike++
+		known = s.sum / s.n
+	case t.measured:
+		n.Measured++
+	default:
+		n.Estimated++
 	}
-	v.settle()
+	if t.kind == api.Kernel {
+		return int64(float64(known) * s.rows)
+	}
+	if b := v.modelTime(t, v.base); v.playing != v.base && b > 0 {
+		return int64(float64(known) * float64(v.modelTime(t, v.playing)) / float64(b))
+	}
+	return known
 }

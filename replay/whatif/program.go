@@ -25,6 +25,7 @@ type program struct {
 	flags       int32
 	kernels     []kernel
 	names       map[string]int32 // of kernels
+	shapes      []shape
 	graphs      []graph
 	made        map[*timeline.Object]int32           // of graphs
 	held        map[*timeline.Object][]timeline.Task // what captures have put into graphs
@@ -35,6 +36,32 @@ type program struct {
 	odd         map[string]int // index into unsupported, by function
 	unsupported []replay.Unsupported
 	extra       uint64 // tasks that are no task's
+	lanes       []span // of the tasks of each lane, as they were recorded
+	untimed     bool   // the trace does not say how long some task took
+	nested      bool   // some call is not what its function says
+}
+
+// span is the time from the begin of something to the end of the last of it.
+type span struct{ from, to int64 }
+
+var nothing = span{math.MaxInt64, math.MinInt64}
+
+func (s *span) add(from, to int64) { s.from, s.to = min(s.from, from), max(s.to, to) }
+
+// length is how long it is, of nothing 0.
+func (s span) length() int64 {
+	if s == nothing {
+		return 0
+	}
+	return s.to - s.from
+}
+
+func nothings(n int) []span {
+	all := make([]span, n)
+	for i := range all {
+		all[i] = nothing
+	}
+	return all
 }
 
 // call is a call with its times in nanoseconds: as they were recorded, and in virtual time.
@@ -64,13 +91,13 @@ type task struct {
 	bytes            uint64
 	call             int32
 	lane             int32
-	kernel           int32
-	blocks           uint32
+	shape            int32 // of a kernel
 	kind             api.Task
 	copy             model.CopyKind
 	measured         bool // by the device, or, of a function of the program's, by its run
 	open             bool
 	named            bool // its call names the stream
+	pageable         bool // its call waits for it
 }
 
 // unknown is the duration that the model says.
@@ -117,17 +144,6 @@ type thread struct {
 	fn    *api.Func
 	waits int32 // and what they asked
 	last  int64 // the end of what the next call comes after
-	next  int   // op to be played
-}
-
-// Next hands out what the thread does next.
-func (h *thread) Next(op *virtual.Op) bool {
-	if h.next == h.ops.n {
-		return false
-	}
-	*op = *h.ops.at(h.next)
-	h.next++
-	return true
 }
 
 // list grows without moving what it holds.
@@ -168,18 +184,29 @@ func compile(r *format.Reader, m *api.Model) (*program, error) {
 	p := &program{walk: w, byThread: map[uint32]*thread{}, numbers: map[int]int32{}, names: map[string]int32{}, made: map[*timeline.Object]int32{},
 		held: map[*timeline.Object][]timeline.Task{}, asked: map[timeline.HostFunction][]hostRun{}, captured: map[uint64]timeline.HostFunction{},
 		waited: map[int64]int64{}, odd: map[string]int{}, unsupported: []replay.Unsupported{}}
-	p.kernel("")
+	p.kernel("", 0)
 	err = w.Run(&timeline.Visitor{
 		Call: p.call,
 		Task: func(k *timeline.Task) error {
 			t := p.tasks.at(k.Index)
 			t.from, t.to, t.open = k.From, k.To, k.Open
+			p.lane(k.Lane).add(k.From, k.To)
+			if t.known == unknown { // else it is a run of a host function
+				if t.measured || w.Lanes[k.Lane].Synchronous {
+					t.known = t.to - t.from
+				} else {
+					p.untimed = p.untimed || takesTime(t.kind)
+				}
+			}
 			return nil
 		},
 		Graph: func(o *timeline.Object, tasks []timeline.Task) error { p.held[o] = tasks; return nil },
 	})
 	if err != nil {
 		return nil, err
+	}
+	for i := range w.Lanes {
+		p.lane(i)
 	}
 	for _, g := range p.graphs {
 		for _, h := range g.hosts {
@@ -189,6 +216,14 @@ func compile(r *format.Reader, m *api.Model) (*program, error) {
 		}
 	}
 	return p, nil
+}
+
+// lane is the recorded span of a lane's tasks.
+func (p *program) lane(i int) *span {
+	for len(p.lanes) <= i {
+		p.lanes = append(p.lanes, nothing)
+	}
+	return &p.lanes[i]
 }
 
 func (p *program) process(thread uint32) uint32 {
@@ -231,6 +266,7 @@ func (p *program) call(h *timeline.HostCall, k *timeline.Task) error {
 		th.last = outer.start - th.ops.at(int(outer.op)).Gap
 		th.ops.cut(int(outer.op))
 		outer.kind, th.calls = wrapper, th.calls[:n-1]
+		p.nested = true
 	}
 	p.edges(th, c)
 	if k != nil && k.Kind == api.HostFunc {
@@ -346,14 +382,14 @@ func (p *program) poll(th *thread, i int32, h *timeline.HostCall) {
 // task makes an op one that puts a task on its stream.
 func (p *program) task(th *thread, op *virtual.Op, k *timeline.Task, i int32) {
 	t := p.tasks.add()
-	*t = task{issued: k.Issued, from: k.From, to: k.To, open: k.Open, measured: k.Measured, known: unknown, bytes: k.Bytes, call: i, lane: int32(k.Lane), blocks: k.Blocks,
-		kind: k.Kind, named: k.Fn.Stream >= 0}
+	*t = task{issued: k.Issued, from: k.From, to: k.To, open: k.Open, measured: k.Measured, known: unknown, bytes: k.Bytes, call: i, lane: int32(k.Lane), kind: k.Kind,
+		named: k.Fn.Stream >= 0, pageable: k.Pageable}
 	synchronous := p.walk.Lanes[k.Lane].Synchronous
 	op.Tag, op.Stream, op.Bytes, op.Device = tag(i, int32(k.Index)), t.lane, k.Bytes, unknown
 	switch k.Kind {
 	case api.Kernel:
-		t.kernel = p.kernel(k.Name)
-		op.Kind, op.Kernel, op.Blocks = virtual.Kernel, t.kernel, k.Blocks
+		op.Kind, op.Blocks = virtual.Kernel, k.Blocks
+		op.Kernel, t.shape = p.kernel(k.Name, k.Blocks)
 	case api.Copy, api.Fill, api.Reduce:
 		t.copy = copyKind(k)
 		op.Kind, op.Copy = virtual.Copy, t.copy
@@ -402,6 +438,7 @@ func (p *program) asks(th *thread, h *timeline.HostCall, k *timeline.Task) {
 // ran takes in a run of a function of the program's. If it was in a call of its thread, that call waits until it is the function's turn.
 func (p *program) ran(h *timeline.HostCall, c *call, th *thread) {
 	c.kind = inTask
+	p.nested = true
 	fn, ok := timeline.HostFunctionOf(p.process(h.Thread), h.Fn, h.Raw.Args)
 	if !ok || len(p.asked[fn]) == 0 {
 		return
@@ -446,15 +483,23 @@ func (p *program) number(o *timeline.Object, next *int32) int32 {
 	return n
 }
 
-// kernel is the number of a kernel's name.
-func (p *program) kernel(name string) int32 {
+// kernel is the number of a kernel's name, and that of its launches with so many blocks.
+func (p *program) kernel(name string, blocks uint32) (n, shaped int32) {
 	n, ok := p.names[name]
 	if !ok {
 		n = int32(len(p.kernels))
 		p.names[name] = n
-		p.kernels = append(p.kernels, kernel{name: name})
+		p.kernels = append(p.kernels, kernel{name: name, shapes: map[uint32]int32{}, last: -1})
 	}
-	return n
+	k := &p.kernels[n]
+	if k.last < 0 || p.shapes[k.last].blocks != blocks {
+		if k.last, ok = k.shapes[blocks]; !ok {
+			k.last = int32(len(p.shapes))
+			k.shapes[blocks] = k.last
+			p.shapes = append(p.shapes, shape{kernel: n, blocks: blocks})
+		}
+	}
+	return n, k.last
 }
 
 func (p *program) strange(t *timeline.Task, reason string) {
@@ -508,7 +553,8 @@ func (p *program) graph(k *timeline.Task) (int32, bool) {
 		op := virtual.Op{Device: virtual.Auto, Bytes: k.Bytes}
 		switch k.Kind {
 		case api.Kernel:
-			op.Kind, op.Kernel, op.Blocks = virtual.Kernel, p.kernel(k.Name), k.Blocks
+			op.Kind, op.Blocks = virtual.Kernel, k.Blocks
+			op.Kernel, _ = p.kernel(k.Name, k.Blocks)
 		case api.Copy, api.Fill, api.Reduce:
 			op.Kind, op.Copy = virtual.Copy, copyKind(k)
 		case api.HostFunc:

@@ -46,25 +46,27 @@ type Report struct {
 	RecordedNS int64  `json:"recorded_ns"`
 	VirtualNS  int64  `json:"virtual_ns"`
 	// ChangePercent is how much longer it takes than it did, by the two figures above.
-	ChangePercent float64 `json:"change_percent"`
-	Calls         uint64  `json:"calls"`
-	Tasks         uint64  `json:"tasks"`
-	// Durations says where those of kernels, copies and other tasks that take time come from.
-	Durations struct {
-		// Measured are in the trace: by the device, and, of functions of the program's, by their runs.
-		Measured uint64 `json:"measured"`
-		// Alike are the mean of measured launches of the same kernel with as many blocks.
-		Alike uint64 `json:"alike"`
-		// Estimated are shares, by the model, of the time that the program has waited for them and the tasks beside them.
-		Estimated uint64 `json:"estimated"`
-		// Modelled are the model's.
-		Modelled uint64 `json:"modelled"`
-	} `json:"durations"`
-	Streams []Stream `json:"streams"`
+	ChangePercent float64   `json:"change_percent"`
+	Calls         uint64    `json:"calls"`
+	Tasks         uint64    `json:"tasks"`
+	Durations     Durations `json:"durations"`
+	Streams       []Stream  `json:"streams"`
 	// Unsupported are calls that here take their time on the host and do nothing else.
 	Unsupported []replay.Unsupported `json:"unsupported"`
 	// SimulatedIn is the time that it took to find out.
 	SimulatedIn time.Duration `json:"simulated_in_ns"`
+}
+
+// Durations says where those of kernels, copies and other tasks that take time come from.
+type Durations struct {
+	// Measured are in the trace: by the device, and, of functions of the program's, by their runs.
+	Measured uint64 `json:"measured"`
+	// Alike are the mean of measured launches of the same kernel with as many blocks.
+	Alike uint64 `json:"alike"`
+	// Estimated are shares, by the model, of the time that the program has waited for them and the tasks beside them.
+	Estimated uint64 `json:"estimated"`
+	// Modelled are the model's.
+	Modelled uint64 `json:"modelled"`
 }
 
 // Stream is what became of the tasks of a stream.
@@ -96,14 +98,17 @@ func Run(ctx context.Context, path string, m *api.Model, o *Options) (*Report, e
 	if v.model, err = model.Load(v.o.Model); err != nil {
 		return nil, err
 	}
-	if v.base, err = model.Load(v.o.Base); err != nil {
-		return nil, err
+	if v.base = v.model; v.o.Base != v.o.Model {
+		if v.base, err = model.Load(v.o.Base); err != nil {
+			return nil, err
+		}
 	}
 	r, err := format.Open(path, nil)
 	if err != nil {
 		return nil, err
 	}
 	defer r.Close()
+	v.base = recorded(v.base)
 	if v.p, err = compile(r, m); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -136,10 +141,26 @@ type runner struct {
 	rep         *Report
 	p           *program
 	model, base *model.Model
+	playing     *model.Model
 	scale       float64          // of recorded host time
 	devices     map[[2]int]int32 // process and device
 	first       map[uint32]int32 // device of a process
 	groups      []covered
+	settled     bool   // the durations of groups are what a simulation would make of them
+	lanes       []span // of the tasks of each, in virtual time
+}
+
+// recorded is a model of the device that a trace comes from: what was recorded is not scaled there.
+func recorded(m *model.Model) *model.Model {
+	if !slices.ContainsFunc(m.Kernels, func(k model.Kernel) bool { return k.Scale != 0 && k.Scale != 1 }) {
+		return m
+	}
+	c := *m
+	c.Kernels = slices.Clone(m.Kernels)
+	for i := range c.Kernels {
+		c.Kernels[i].Scale = 1
+	}
+	return &c
 }
 
 // The estimated durations are corrected by what a simulation makes of them, at most so often, and until no more than such a part changes.
@@ -148,59 +169,80 @@ const (
 	calibrated   = 1e-4
 )
 
-const copyNow = virtual.CopyNow
-
-// op is that of a task.
-func (v *runner) op(t *task) *virtual.Op {
-	c := v.p.calls.at(int(t.call))
-	return v.p.threads[c.thread].ops.at(int(c.op))
-}
-
 func (v *runner) run() error {
 	v.number()
+	v.fit(v.base)
 	v.durations()
-	if len(v.groups) > 0 && v.scale == 1 {
-		v.settle()
+	var sum *virtual.Summary
+	if len(v.groups) > 0 && !v.settled {
 		for range calibrations {
-			if _, err := v.play(v.base); err != nil {
+			var err error
+			if sum, err = v.play(v.base, 1); err != nil {
 				return err
 			}
-			if v.calibrate() < calibrated {
+			if !v.calibrate() {
 				break
 			}
+			sum = nil // of other durations
 		}
 	}
-	v.change()
-	if v.scale != 1 {
-		for _, h := range v.p.threads {
-			for i := range h.ops.n {
-				op := h.ops.at(i)
-				op.Gap = int64(float64(op.Gap) * v.scale)
-			}
+	if sum == nil || v.model != v.base || v.scale != 1 {
+		var err error
+		if sum, err = v.play(v.model, v.scale); err != nil {
+			return err
 		}
-	}
-	sum, err := v.play(v.model)
-	if err != nil {
-		return err
 	}
 	v.rep.Tasks, v.rep.VirtualNS, v.rep.Unsupported = sum.Tasks-v.p.extra, sum.End(), v.p.unsupported
 	for i, l := range v.p.walk.Lanes {
 		if !l.Synchronous {
-			v.rep.Streams = append(v.rep.Streams, Stream{Stream: l.Name, Process: l.Process, Device: l.Device, Tasks: l.Tasks, BusyNS: sum.Busy[i]})
+			v.rep.Streams = append(v.rep.Streams, Stream{Stream: l.Name, Process: l.Process, Device: l.Device, Tasks: l.Tasks, BusyNS: sum.Busy[i],
+				RecordedNS: v.p.lanes[i].length(), VirtualNS: v.lanes[i].length()})
 		}
 	}
 	return nil
 }
 
-// play runs all threads on a device that the model describes.
-func (v *runner) play(m *model.Model) (*virtual.Summary, error) {
+// source hands out what a thread does, with the durations that are known.
+type source struct {
+	v     *runner
+	ops   *list[virtual.Op]
+	next  int
+	scale float64 // of the time between calls
+}
+
+// Next hands out what the thread does next.
+func (h *source) Next(op *virtual.Op) bool {
+	if h.next == h.ops.n {
+		return false
+	}
+	*op = *h.ops.at(h.next)
+	h.next++
+	if h.scale != 1 {
+		op.Gap = int64(float64(op.Gap) * h.scale)
+	}
+	if _, i, _ := tagged(op.Tag); i >= 0 {
+		if t := h.v.p.tasks.at(i); takesTime(t.kind) {
+			op.Device = h.v.duration(t)
+			if op.Kind == virtual.CopyNow && op.Device != unknown {
+				op.Host = op.Device
+			}
+		}
+	}
+	return true
+}
+
+// play runs all threads on a device that the model describes, with so much of the recorded time between their calls.
+func (v *runner) play(m *model.Model, scale float64) (*virtual.Summary, error) {
 	p := v.p
 	calls, tasks := &p.calls, &p.tasks
+	v.lanes, v.rep.Durations = nothings(len(p.walk.Lanes)), Durations{}
+	v.fit(m)
 	mach, err := virtual.New(&virtual.Options{Model: m, Devices: len(v.devices), Seed: v.o.Seed,
 		Task: func(r virtual.Result) {
 			if _, task, _ := tagged(r.Tag); task >= 0 {
 				t := tasks.at(task)
 				t.began, t.over = r.Start, r.End
+				v.lanes[t.lane].add(r.Start, r.End)
 			}
 		},
 		Call: func(r virtual.Result) {
@@ -236,8 +278,7 @@ func (v *runner) play(m *model.Model) (*virtual.Summary, error) {
 		}
 	}
 	for _, h := range p.threads {
-		h.next = 0
-		mach.AddThread(h)
+		mach.AddThread(&source{v: v, ops: &h.ops, scale: scale})
 	}
 	return mach.Run()
 }
@@ -281,37 +322,14 @@ func (v *runner) device(process uint32, n int) int32 {
 func (v *runner) report() {
 	rep, p := v.rep, v.p
 	rep.Model, rep.Source, rep.Calls = v.model.Name, v.model.Source, uint64(p.calls.n)
-	type span struct {
-		n        int
-		from, to int64
-	}
-	lanes := p.walk.Lanes
-	then, now := make([]span, len(lanes)), make([]span, len(lanes))
-	add := func(s *span, from, to int64) {
-		if s.n++; s.n == 1 {
-			s.from, s.to = from, to
-		}
-		s.from, s.to = min(s.from, from), max(s.to, to)
-	}
-	for i := range p.tasks.n {
-		t := p.tasks.at(i)
-		add(&then[t.lane], t.from, t.to)
-		add(&now[t.lane], t.began, t.over)
-	}
-	n := 0
-	for i, l := range lanes {
-		if l.Synchronous {
-			continue
-		}
-		s := &rep.Streams[n]
-		s.RecordedNS, s.VirtualNS = then[i].to-then[i].from, now[i].to-now[i].from
-		n++
-	}
 	if p.calls.n > 0 {
 		rep.RecordedNS = p.walk.End - p.calls.at(0).start
 	}
 	rep.ChangePercent = 100 * (float64(rep.VirtualNS)/float64(max(rep.RecordedNS, 1)) - 1)
 	slices.SortFunc(rep.Unsupported, func(a, b replay.Unsupported) int { return cmp.Compare(a.Func, b.Func) })
+	if !p.nested {
+		return
+	}
 	// A function of the program's runs when its task does; what was inside of others begins and ends with the first and the last of them.
 	next := make([]int, len(p.threads)) // call
 	for i := p.calls.n - 1; i >= 0; i-- {

@@ -153,22 +153,70 @@ func TestOutput(t *testing.T) {
 	}
 }
 
-// Where nobody has measured, the time that the program has waited tells how long tasks took: together, and each its share.
+// Where nobody has measured, the time that the program has waited tells how long tasks took: together, and each its share. That is so at any pace,
+// and where streams wait for each other.
 func TestEstimates(t *testing.T) {
+	const gap = 100 * us
+	for _, tt := range []struct {
+		name    string
+		streams []uint64
+		o       whatif.Options
+		gaps    float64 // that are kept
+	}{
+		{"as it was", []uint64{streamA}, whatif.Options{}, 1},
+		{"no time between the calls", []uint64{streamA}, whatif.Options{Pace: replay.PaceASAP}, 0},
+		{"twice the time", []uint64{streamA}, whatif.Options{Pace: replay.PaceScaled + "2"}, 2},
+		{"streams that share all cores", []uint64{streamA, streamB}, whatif.Options{}, 1},
+		{"streams that share all cores, no time between the calls", []uint64{streamA, streamB}, whatif.Options{Pace: replay.PaceASAP}, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			const groups, launches = 20, 5
+			b := story.New(t)
+			at := int64(0)
+			for _, s := range tt.streams {
+				b.Call(0, at, at+us, "aclrtCreateStream", story.A(0x7ffe0008), story.Outs("stream", s))
+				at += us
+			}
+			for range groups {
+				for range launches {
+					for _, s := range tt.streams {
+						b.Call(0, at, at+us, "aclrtLaunchKernel", story.A(story.Function, 1000, story.DeviceA, 16, s))
+						at += us
+					}
+				}
+				for _, s := range tt.streams {
+					b.Call(0, at, at+200*us, "aclrtSynchronizeStream", story.A(s))
+					at += 200 * us
+				}
+				at += gap
+			}
+			r := simulate(t, b.Load().Reader.Path(), &tt.o)
+			want := float64(r.RecordedNS) + (tt.gaps-1)*(groups-1)*gap
+			if off := float64(r.VirtualNS)/want - 1; r.Durations.Estimated != uint64(groups*launches*len(tt.streams)) || off > 1e-3 || off < -1e-3 {
+				t.Errorf("%d ns, want %.0f; %+v", r.VirtualNS, want, r)
+			}
+		})
+	}
+}
+
+// What a model of the device of the trace scales is in the recorded times already.
+func TestScaledBase(t *testing.T) {
+	model := func(name string, fixed int64) string {
+		return changed(t, name, func(m *model.Model) {
+			k := &m.Kernels[len(m.Kernels)-1]
+			k.Fixed, k.Scale = fixed, 2
+		})
+	}
+	slow := model("slow", 5)
 	b := story.New(t)
 	b.Call(0, 0, 1*us, "aclrtCreateStream", story.A(0x7ffe0008), story.Outs("stream", streamA))
-	at := int64(10 * us)
-	for range 20 {
-		for range 5 {
-			b.Call(0, at, at+us, "aclrtLaunchKernel", story.A(story.Function, 8, story.DeviceA, 16, streamA))
-			at += us
+	b.Call(0, 1*us, 2*us, "aclrtLaunchKernel", story.A(story.Function, 8, story.DeviceA, 16, streamA))
+	b.Call(0, 2*us, 52*us, "aclrtSynchronizeStream", story.A(streamA))
+	path := b.Load().Reader.Path()
+	for _, name := range []string{slow, model("other", 8)} {
+		if r := simulate(t, path, &whatif.Options{Model: name, Base: slow}); r.VirtualNS != 102*us {
+			t.Errorf("%d ns; %+v", r.VirtualNS, r)
 		}
-		b.Call(0, at, at+200*us, "aclrtSynchronizeStream", story.A(streamA))
-		at += 300 * us
-	}
-	r := simulate(t, b.Load().Reader.Path(), &whatif.Options{})
-	if r.Durations.Estimated != 100 || r.ChangePercent > 0.1 || r.ChangePercent < -0.1 {
-		t.Errorf("%+v", r)
 	}
 }
 

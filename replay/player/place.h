@@ -1,0 +1,257 @@
+/*
+ * Device memory where it was, for the CUDA driver, which takes no wishes where it allocates. The ranges that the recorded program had are
+ * held before the driver begins, so that nothing else comes to lie there; an allocation gives its part back, reserves it by the driver's
+ * functions for addresses, and maps memory into it. It stays mapped when it is freed, for what comes to lie there next. Whatever can't be
+ * had so is left to the driver: the replay says where it lies.
+ *
+ * The ranges are in the file that PLACE_VARIABLE names, a line "ADDRESS SIZE" for each allocation, in their order.
+ */
+#ifndef ACLTRACE_PLAYER_PLACE_H
+#define ACLTRACE_PLAYER_PLACE_H
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define PLACE_VARIABLE "ACLTRACE_PLACE"
+enum { PLACE_UNIT = 2 << 20 }; /* which memory is mapped by */
+
+struct place_range {
+	uint64_t at, size;
+	enum { PLACE_TO_COME, PLACE_LIVE, PLACE_ENDED } state;
+};
+
+static struct {
+	pthread_mutex_t lock;
+	struct place_range *ranges;
+	size_t count;
+	struct { uint64_t at; bool held, mapped; } *units; /* that the ranges touch, by address */
+	size_t units_count;
+	int (*init)(unsigned);
+	int (*alloc)(uint64_t *, size_t), (*free)(uint64_t), (*range)(uint64_t *, size_t *, uint64_t);
+	int (*alloc_async[2])(uint64_t *, size_t, void *), (*alloc_pool[2])(uint64_t *, size_t, void *, void *), (*free_async[2])(uint64_t, void *);
+	int (*reserve)(uint64_t *, size_t, size_t, uint64_t, unsigned long long), (*unreserve)(uint64_t, size_t);
+	int (*create)(uint64_t *, size_t, const void *, unsigned long long), (*map)(uint64_t, size_t, size_t, uint64_t, unsigned long long);
+	int (*access)(uint64_t, size_t, const void *, size_t), (*device)(int *), (*synchronize)(void);
+} place = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static int place_ascending(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+	return (x > y) - (x < y);
+}
+
+/* The first unit that does not lie before an address. */
+static size_t place_unit(uint64_t at)
+{
+	size_t from = 0, to = place.units_count;
+	while (from < to) {
+		size_t k = from + (to - from) / 2;
+		if (place.units[k].at < at)
+			from = k + 1;
+		else
+			to = k;
+	}
+	return from;
+}
+
+static int place_init(unsigned flags)
+{
+	for (size_t i = 0; i < place.units_count; i++)
+		if (!place.units[i].held)
+			place.units[i].held = mmap((void *)(uintptr_t)place.units[i].at, PLACE_UNIT, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0) ==
+				(void *)(uintptr_t)place.units[i].at;
+	return place.init(flags);
+}
+
+static void place_give_back(size_t from, size_t to)
+{
+	for (size_t i = from; i < to; i++) {
+		if (place.units[i].held)
+			munmap((void *)(uintptr_t)place.units[i].at, PLACE_UNIT);
+		place.units[i].held = false;
+	}
+}
+
+/* Has memory mapped into units beside each other that are held. */
+static bool place_map(size_t from, size_t to)
+{
+	struct { int type, handles, location, device; void *other; uint64_t flags; } prop = {.type = 1 /* pinned */, .location = 1 /* a device */};
+	struct { int location, device, flags; } access = {.location = 1, .flags = 3 /* to be read and written */};
+	uint64_t at = place.units[from].at, size = (to - from) * (uint64_t)PLACE_UNIT, got = 0, handle;
+	if (place.device(&prop.device) != 0)
+		return false;
+	access.device = prop.device;
+	place_give_back(from, to);
+	if (place.reserve(&got, size, 0, at, 0) != 0)
+		return false;
+	if (got != at || place.create(&handle, size, &prop, 0) != 0) {
+		place.unreserve(got, size);
+		return false;
+	}
+	if (place.map(at, size, 0, handle, 0) != 0 || place.access(at, size, &access, 1) != 0)
+		return false;
+	for (size_t i = from; i < to; i++)
+		place.units[i].mapped = true;
+	return true;
+}
+
+/* Places an allocation at the address of the next one of its size that was recorded. */
+static bool place_next(uint64_t *p, size_t size)
+{
+	bool ok = false;
+	pthread_mutex_lock(&place.lock);
+	struct place_range *r = place.ranges, *end = r + place.count;
+	while (r < end && (r->state != PLACE_TO_COME || r->size != size))
+		r++;
+	if (r < end && p != NULL) {
+		size_t from = place_unit(r->at / PLACE_UNIT * PLACE_UNIT), to = place_unit(r->at + size);
+		r->state = PLACE_ENDED;
+		ok = true;
+		for (size_t i = from; i < to && ok; i++) {
+			size_t run = i;
+			while (run < to && !place.units[run].mapped && place.units[run].held)
+				run++;
+			ok = run > i ? place_map(i, run) : place.units[i].mapped;
+		}
+		if (ok) {
+			r->state = PLACE_LIVE;
+			*p = r->at;
+		}
+	}
+	pthread_mutex_unlock(&place.lock);
+	return ok;
+}
+
+static struct place_range *place_live(uint64_t at)
+{
+	for (size_t i = 0; i < place.count; i++)
+		if (place.ranges[i].state == PLACE_LIVE && at >= place.ranges[i].at && at - place.ranges[i].at < place.ranges[i].size)
+			return &place.ranges[i];
+	return NULL;
+}
+
+static bool place_end(uint64_t at)
+{
+	pthread_mutex_lock(&place.lock);
+	struct place_range *r = place_live(at);
+	if (r)
+		r->state = PLACE_ENDED;
+	pthread_mutex_unlock(&place.lock);
+	return r != NULL;
+}
+
+static int place_alloc(uint64_t *p, size_t size) { return place_next(p, size) ? 0 : place.alloc(p, size); }
+static int place_alloc_async(uint64_t *p, size_t size, void *s) { return place_next(p, size) ? 0 : place.alloc_async[0](p, size, s); }
+static int place_alloc_async_ptsz(uint64_t *p, size_t size, void *s) { return place_next(p, size) ? 0 : place.alloc_async[1](p, size, s); }
+static int place_alloc_pool(uint64_t *p, size_t size, void *pool, void *s) { return place_next(p, size) ? 0 : place.alloc_pool[0](p, size, pool, s); }
+static int place_alloc_pool_ptsz(uint64_t *p, size_t size, void *pool, void *s) { return place_next(p, size) ? 0 : place.alloc_pool[1](p, size, pool, s); }
+/* Waits for what may use the memory, as the driver does. */
+static int place_free(uint64_t p) { return place_end(p) ? place.synchronize() : place.free(p); }
+static int place_free_async(uint64_t p, void *s) { return place_end(p) ? 0 : place.free_async[0](p, s); }
+static int place_free_async_ptsz(uint64_t p, void *s) { return place_end(p) ? 0 : place.free_async[1](p, s); }
+
+static int place_range(uint64_t *base, size_t *size, uint64_t p)
+{
+	pthread_mutex_lock(&place.lock);
+	struct place_range *r = place_live(p);
+	if (r && base)
+		*base = r->at;
+	if (r && size)
+		*size = r->size;
+	pthread_mutex_unlock(&place.lock);
+	return r ? 0 : place.range(base, size, p);
+}
+
+/* Addresses without memory: those that were recorded are wished for. */
+static int place_reserve(uint64_t *p, size_t size, size_t align, uint64_t at, unsigned long long flags)
+{
+	pthread_mutex_lock(&place.lock);
+	for (struct place_range *r = place.ranges; r < place.ranges + place.count; r++)
+		if (r->state == PLACE_TO_COME && r->size == size) {
+			r->state = PLACE_ENDED;
+			place_give_back(place_unit(r->at), place_unit(r->at + size));
+			at = r->at;
+			break;
+		}
+	pthread_mutex_unlock(&place.lock);
+	return place.reserve(p, size, align, at, flags);
+}
+
+static void place_read(void)
+{
+	const char *path = getenv(PLACE_VARIABLE);
+	FILE *f = path && *path ? fopen(path, "r") : NULL;
+	unsigned long long at, size;
+	size_t units = 0;
+	while (f && fscanf(f, "%llx %llu", &at, &size) == 2) {
+		void *more = realloc(place.ranges, (place.count + 1) * sizeof *place.ranges);
+		if (more == NULL)
+			break;
+		place.ranges = more;
+		place.ranges[place.count++] = (struct place_range){at, size, PLACE_TO_COME};
+		units += (at + size + PLACE_UNIT - 1) / PLACE_UNIT - at / PLACE_UNIT;
+	}
+	if (f)
+		fclose(f);
+	uint64_t *all = calloc(units + 1, sizeof *all);
+	place.units = calloc(units + 1, sizeof *place.units);
+	if (all == NULL || place.units == NULL) {
+		place.count = 0;
+		return;
+	}
+	units = 0;
+	for (size_t i = 0; i < place.count; i++)
+		for (uint64_t k = place.ranges[i].at / PLACE_UNIT * PLACE_UNIT; k < place.ranges[i].at + place.ranges[i].size; k += PLACE_UNIT)
+			all[units++] = k;
+	qsort(all, units, sizeof *all, place_ascending);
+	for (size_t i = 0; i < units; i++)
+		if (i == 0 || all[i] != all[i - 1])
+			place.units[place.units_count++].at = all[i];
+	free(all);
+}
+
+/* The function to call for one of the library's. */
+static void *place_function(void *library, const char *name, void *real)
+{
+	const struct { const char *name; void *own, *real; } functions[] = {
+		{"cuInit", (void *)place_init, &place.init},
+		{"cuMemAlloc_v2", (void *)place_alloc, &place.alloc},
+		{"cuMemFree_v2", (void *)place_free, &place.free},
+		{"cuMemGetAddressRange_v2", (void *)place_range, &place.range},
+		{"cuMemAllocAsync", (void *)place_alloc_async, &place.alloc_async[0]},
+		{"cuMemAllocAsync_ptsz", (void *)place_alloc_async_ptsz, &place.alloc_async[1]},
+		{"cuMemAllocFromPoolAsync", (void *)place_alloc_pool, &place.alloc_pool[0]},
+		{"cuMemAllocFromPoolAsync_ptsz", (void *)place_alloc_pool_ptsz, &place.alloc_pool[1]},
+		{"cuMemFreeAsync", (void *)place_free_async, &place.free_async[0]},
+		{"cuMemFreeAsync_ptsz", (void *)place_free_async_ptsz, &place.free_async[1]},
+		{"cuMemAddressReserve", (void *)place_reserve, &place.reserve},
+	};
+	static const struct { const char *name; void *real; } used[] = {
+		{"cuMemAddressReserve", &place.reserve}, {"cuMemAddressFree", &place.unreserve}, {"cuMemCreate", &place.create}, {"cuMemMap", &place.map},
+		{"cuMemSetAccess", &place.access}, {"cuCtxGetDevice", &place.device}, {"cuCtxSynchronize", &place.synchronize},
+	};
+	static bool begun;
+	if (getenv(PLACE_VARIABLE) == NULL)
+		return real;
+	if (!begun) {
+		begun = true;
+		place_read();
+		for (size_t i = 0; i < sizeof used / sizeof *used; i++)
+			if ((*(void **)used[i].real = dlsym(library, used[i].name)) == NULL)
+				place.count = 0; /* not a driver that could */
+	}
+	for (size_t i = 0; i < sizeof functions / sizeof *functions && place.count > 0 && real != NULL; i++)
+		if (strcmp(functions[i].name, name) == 0) {
+			*(void **)functions[i].real = real;
+			return functions[i].own;
+		}
+	return real;
+}
+
+#endif
