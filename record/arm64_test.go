@@ -5,22 +5,20 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
+	"github.com/acltrace/acltrace/api/cuda"
 	"github.com/acltrace/acltrace/internal/testenv"
+	"github.com/acltrace/acltrace/replay"
 )
 
 // The one file for aarch64 machines, alone in a folder: it records a program of its processor and reads the trace, as far as
 // an emulator shows. The kernel starts what the recorder starts with the emulator, in a namespace of the test's own.
 func TestArm64(t *testing.T) {
-	const compiler, libraries = "aarch64-linux-gnu-gcc", "/usr/aarch64-linux-gnu"
-	built := testenv.Built(t, "bin/acltrace-arm64")
-	qemu, err := exec.LookPath("qemu-aarch64")
-	if err != nil {
-		t.Skip("qemu-aarch64 is not installed: run `scripts/setup.sh cross`")
-	}
+	built, qemu := arm64(t)
 	dir := t.TempDir()
 	b, err := os.ReadFile(built)
 	if err != nil {
@@ -36,27 +34,12 @@ func TestArm64(t *testing.T) {
 		{"-shared", "-fPIC", "-fvisibility=hidden", "-Wl,-soname,libascendcl.so", "-o", dir + "/libascendcl.so", from + "/runtime.c"},
 		{"-o", dir + "/program", from + "/program.c", "-L" + dir, "-lascendcl", "-lpthread"},
 	} {
-		if out, err := exec.Command(compiler, append(flags, args...)...).CombinedOutput(); err != nil {
-			t.Skipf("%s: %v\n%s", compiler, err, out)
-		}
+		crossCompile(t, append(flags, args...)...)
 	}
-	// What a program for aarch64 begins with, and which of its bytes count.
-	const script = `mount -t binfmt_misc none /proc/sys/fs/binfmt_misc &&
-		printf '%s' ':acltrace:M::\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00:\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff:'"$0:" \
-		>/proc/sys/fs/binfmt_misc/register || exit 77; exec "$@"`
 	trace := filepath.Join(dir, "run.aclt")
-	cmd := exec.Command("/bin/sh", "-c", script, qemu, acltrace, "record", "--replayable", "-o", trace, "--", dir+"/program")
-	cmd.Env = append(os.Environ(), "QEMU_LD_PREFIX="+libraries, "LD_LIBRARY_PATH="+dir, "ACLTRACE_LIB=")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
-		UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}}, GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}}}
-	var out, errs bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	err = cmd.Run()
-	if cmd.ProcessState == nil || cmd.ProcessState.ExitCode() == 77 {
-		t.Skipf("no namespace with binfmt_misc can be made here: %v, %s", err, errs.String())
-	}
-	if err != nil || out.String() != "5 ii\n" {
-		t.Fatalf("%v, %q, %q", err, out.String(), errs.String())
+	out, errs, err := runArm64(t, qemu, nil, dir, acltrace, "record", "--replayable", "-o", trace, "--", dir+"/program")
+	if err != nil || out != "5 ii\n" {
+		t.Fatalf("%v, %q, %q", err, out, errs)
 	}
 	r := open(t, trace)
 	if n := count(calls(t, r), r); n["aclrtGetDevice"] != 4001 || n["aclInit"] != 1 || n["aclrtLaunchKernelWithHostArgs"] != 1 || len(r.Gaps()) != 0 {
@@ -71,6 +54,85 @@ func TestArm64(t *testing.T) {
 		cmd.Env = append(os.Environ(), "ACLTRACE_LIB=")
 		if b, _ := cmd.CombinedOutput(); !strings.Contains(string(b), says) {
 			t.Errorf("%s does not say %q:\n%.500s", command, says, b)
+		}
+	}
+}
+
+const (
+	crossCompiler  = "aarch64-linux-gnu-gcc"
+	crossLibraries = "/usr/aarch64-linux-gnu"
+)
+
+// arm64 is the program for aarch64 machines, and what runs it here.
+func arm64(t *testing.T) (built, qemu string) {
+	t.Helper()
+	built = testenv.Built(t, "bin/acltrace-arm64")
+	qemu, err := exec.LookPath("qemu-aarch64")
+	if err != nil {
+		t.Skip("qemu-aarch64 is not installed: run `scripts/setup.sh cross`")
+	}
+	return built, qemu
+}
+
+func crossCompile(t *testing.T, args ...string) {
+	t.Helper()
+	if _, err := exec.LookPath(crossCompiler); err != nil {
+		t.Skipf("%s is not installed: run `scripts/setup.sh cross`", crossCompiler)
+	}
+	if out, err := exec.Command(crossCompiler, args...).CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", crossCompiler, err, out)
+	}
+}
+
+// runArm64 runs a command in a namespace of its own, in which the kernel starts programs for aarch64 with the emulator. Libraries are
+// looked for in a folder.
+func runArm64(t *testing.T, qemu string, env []string, folder string, command ...string) (stdout, stderr string, err error) {
+	t.Helper()
+	// What a program for aarch64 begins with, and which of its bytes count.
+	const script = `mount -t binfmt_misc none /proc/sys/fs/binfmt_misc &&
+		printf '%s' ':acltrace:M::\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00:\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff:'"$0:" \
+		>/proc/sys/fs/binfmt_misc/register || exit 77; exec "$@"`
+	cmd := exec.Command("/bin/sh", append([]string{"-c", script, qemu}, command...)...)
+	cmd.Env = append(append(os.Environ(), "QEMU_LD_PREFIX="+crossLibraries, "LD_LIBRARY_PATH="+folder, "ACLTRACE_LIB="), env...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
+		UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}}, GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}}}
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err = cmd.Run()
+	if cmd.ProcessState == nil || cmd.ProcessState.ExitCode() == 77 {
+		t.Skipf("no namespace with binfmt_misc can be made here: %v, %s", err, errs.String())
+	}
+	return out.String(), errs.String(), err
+}
+
+// A program of the CUDA driver for aarch64, with the fake driver built for it, is recorded there and comes out the same on this machine's fake driver.
+func TestArm64CUDA(t *testing.T) {
+	built, qemu := arm64(t)
+	cudaDriver(t)
+	root, dir := testenv.Root(t), t.TempDir()
+	at := func(name string) string { return filepath.Join(root, name) }
+	flags := []string{"-std=gnu11", "-O1", "-fPIC", "-I" + at("api/cuda/include"), "-I" + at("sim/libcuda/include")}
+	for _, args := range [][]string{
+		{"-shared", "-Wl,-soname,libcuda.so.1", "-o", dir + "/libcuda.so.1", at("sim/libcuda/libcuda.c"), at("sim/libcuda/cuda_gen.c"), "-ldl", "-lpthread"},
+		{"-shared", "-ffp-contract=off", "-o", dir + "/kernels.so", at("examples/cuda/kernels.c")},
+		{"-o", dir + "/driver", at("examples/cuda/driver.c"), dir + "/libcuda.so.1", "-ldl"},
+	} {
+		crossCompile(t, append(slices.Clone(flags), args...)...)
+	}
+	trace := filepath.Join(dir, "run.aclt")
+	for _, name := range []string{"attribute-cluster-dimension", "nodes"} {
+		out, errs, err := runArm64(t, qemu, []string{"FAKECUDA_KERNELS=" + dir + "/kernels.so"}, dir, built, "record", "--api", "cuda", "--replayable", "-o", trace, "--", dir+"/driver", name)
+		if err != nil || out != name+": ok\n" {
+			t.Fatalf("%v, %q, %q", err, out, errs)
+		}
+		r := open(t, trace)
+		if n := count(calls(t, r), r); n["cuInit"] != 1 || n["cuLaunchKernelEx"]+n["cuGraphLaunch"] == 0 || len(r.Gaps()) != 0 {
+			t.Errorf("calls %v, gaps %v", n, r.Gaps())
+		}
+		rep, err := replay.Run(t.Context(), trace, cuda.Model, &replay.Options{Verify: true, KernelLibraries: []string{at("bin/examples/cuda/kernels.so")}})
+		// What graphs bring is read with care, by a system call that the emulator lacks.
+		if err != nil || len(rep.Differences)+len(rep.Unsupported) > 0 || name != "nodes" && (!rep.Identical || rep.Verified.Results == 0) {
+			t.Errorf("%s: %v, %+v", name, err, rep)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package record_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -11,10 +12,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testenv"
@@ -48,18 +51,19 @@ func decoder(t *testing.T, name, libraries string, before ...string) *exec.Cmd {
 	return cmd
 }
 
-// attach records for a while, and returns the trace.
-func attach(t *testing.T, o record.AttachOptions, during func()) (*format.Reader, *record.Result) {
+// attach records until during returns, and returns the trace.
+func attach(t *testing.T, o record.AttachOptions, during func(l *launches)) (*format.Reader, *record.Result) {
 	t.Helper()
 	o.Model, o.Output = acl.Model, filepath.Join(t.TempDir(), "run.aclt")
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
+	l := &launches{of: map[int]int{}}
+	o.Follower = l
 	go func() {
-		for !attached(o.Output) && ctx.Err() == nil {
-			time.Sleep(10 * time.Millisecond)
+		defer stop()
+		if testenv.Await(func() bool { return attached(o.Output) || ctx.Err() != nil }) {
+			during(l)
 		}
-		during()
-		stop()
 	}()
 	res, err := record.Attach(ctx, &o)
 	permitted(t, err)
@@ -75,9 +79,53 @@ func attached(trace string) bool {
 	return err == nil
 }
 
-func sleep(d time.Duration) func() { return func() { time.Sleep(d) } }
+// launches counts what the processes of a recording launch meanwhile.
+type launches struct {
+	sync.Mutex
+	pids []int // of the processes
+	at   []int // of the threads
+	of   map[int]int
+}
 
-// pids returns the processes in a trace that launched something.
+func (l *launches) Begin(*format.Meta) {}
+func (l *launches) Process(p *format.Process) {
+	l.pids = append(l.pids, p.PID)
+}
+func (l *launches) Thread(t *format.Thread) {
+	l.at = append(l.at, l.pids[t.Process])
+}
+func (l *launches) Call(c *format.Call, _ bool) {
+	if f := acl.Model.Func(api.ID(c.Func)); f != nil && f.Name == "aclrtLaunchKernelWithHostArgs" {
+		l.Lock()
+		l.of[l.at[c.Thread]]++
+		l.Unlock()
+	}
+}
+func (l *launches) Measured(uint64, int64, int64) {}
+func (l *launches) Gap(*format.Gap)               {}
+func (l *launches) Drained(int64)                 {}
+func (l *launches) End(int64)                     {}
+
+// launching waits until as many processes have launched a lot.
+func launching(t *testing.T, processes int) func(*launches) {
+	return func(l *launches) {
+		if !testenv.Await(func() bool {
+			l.Lock()
+			defer l.Unlock()
+			n := 0
+			for _, k := range l.of {
+				if k > 800 {
+					n++
+				}
+			}
+			return n >= processes
+		}) {
+			t.Errorf("the launches of %d processes do not come, but %v", processes, l.of)
+		}
+	}
+}
+
+// launchers returns the processes in a trace that launched something.
 func launchers(t *testing.T, r *format.Reader) (pids []int) {
 	t.Helper()
 	launches := map[int]int{}
@@ -101,9 +149,9 @@ func TestAttachByName(t *testing.T) {
 	old := decoder(t, "named-decoder", lib)
 	decoder(t, "other-decoder", lib)
 	var young *exec.Cmd
-	r, _ := attach(t, record.AttachOptions{Comm: "named-decoder"}, func() {
+	r, _ := attach(t, record.AttachOptions{Comm: "named-decoder"}, func(l *launches) {
 		young = decoder(t, "named-decoder", lib)
-		time.Sleep(2 * time.Second)
+		launching(t, 2)(l)
 	})
 	want := []int{old.Process.Pid, young.Process.Pid}
 	slices.Sort(want)
@@ -117,9 +165,9 @@ func TestAttachToAll(t *testing.T) {
 	lib := ownLibraries(t)
 	a := decoder(t, "decoder", lib)
 	var b *exec.Cmd
-	r, _ := attach(t, record.AttachOptions{All: true, Options: record.Options{Library: filepath.Join(lib, "libascendcl.so")}}, func() {
+	r, _ := attach(t, record.AttachOptions{All: true, Options: record.Options{Library: filepath.Join(lib, "libascendcl.so")}}, func(l *launches) {
 		b = decoder(t, "decoder", lib)
-		time.Sleep(2 * time.Second)
+		launching(t, 2)(l)
 	})
 	want := []int{a.Process.Pid, b.Process.Pid}
 	slices.Sort(want)
@@ -140,6 +188,9 @@ func TestAttachToGroup(t *testing.T) {
 			_ = os.Remove(filepath.Join(group, "below"))
 			_ = os.Remove(group)
 		})
+		if _, err := os.Stat(filepath.Join(group, "cgroup.procs")); err != nil {
+			continue // a folder that control groups lie in, and is none
+		}
 		tried = true
 		t.Run(filepath.Base(root), func(t *testing.T) {
 			lib := ownLibraries(t)
@@ -147,7 +198,7 @@ func TestAttachToGroup(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(group, "below", "cgroup.procs"), []byte(fmt.Sprint(in.Process.Pid)), 0o644); err != nil {
 				t.Skipf("no process can be moved there: %v", err)
 			}
-			r, _ := attach(t, record.AttachOptions{Cgroup: group}, sleep(time.Second))
+			r, _ := attach(t, record.AttachOptions{Cgroup: group}, launching(t, 1))
 			if got := launchers(t, r); !slices.Equal(got, []int{in.Process.Pid}) {
 				t.Errorf("launches of %v, want of %d and not of %d", got, in.Process.Pid, out.Process.Pid)
 			}
@@ -167,23 +218,54 @@ func TestAttachToContainer(t *testing.T) {
 	hidden := t.TempDir()
 	script := fmt.Sprintf("mount -t tmpfs none %s && cp -L %s/*.so %s && LD_LIBRARY_PATH=%s exec \"$@\"", hidden, lib, hidden, hidden)
 	outer := decoder(t, "contained", lib, "unshare", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child", "sh", "-c", script, "sh")
-	pid := 0
-	for range 200 {
-		children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", outer.Process.Pid, outer.Process.Pid))
-		if _, err := fmt.Sscan(string(children), &pid); err == nil && mapsLibrary(pid, "libascendcl") {
-			break
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+	pid := contained(t, outer)
 	if _, err := os.Stat(filepath.Join(hidden, "libascendcl.so")); err == nil {
 		t.Fatal("the library is seen from outside")
 	}
-	r, _ := attach(t, record.AttachOptions{PID: pid}, sleep(time.Second))
+	r, _ := attach(t, record.AttachOptions{PID: pid}, launching(t, 1))
 	if got := launchers(t, r); !slices.Equal(got, []int{pid}) {
 		t.Errorf("launches of %v, want of %d", got, pid)
 	}
 	if got := r.Meta().Libraries; len(got) == 0 || !strings.HasPrefix(got[0].Path, hidden) {
 		t.Errorf("libraries %+v", got)
+	}
+}
+
+// contained returns the process in a namespace of its own that another one has made, once it maps the library.
+func contained(t *testing.T, outer *exec.Cmd) (pid int) {
+	t.Helper()
+	testenv.Wait(t, "a contained program that maps the library", func() bool {
+		children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", outer.Process.Pid, outer.Process.Pid))
+		_, err := fmt.Sscan(string(children), &pid)
+		return err == nil && mapsLibrary(pid, "libascendcl")
+	})
+	return pid
+}
+
+// A library in an overlay file system, as containers have it, is found and probed, in a layer below as in the one on top.
+func TestAttachToOverlay(t *testing.T) {
+	if err := exec.Command("unshare", "--mount", "--pid", "--fork", "true").Run(); err != nil {
+		t.Skipf("no namespaces can be made here: %v", err)
+	}
+	if b, _ := os.ReadFile("/proc/filesystems"); !strings.Contains(string(b), "overlay") {
+		t.Skip("the kernel has no overlay file system")
+	}
+	for name, change := range map[string]string{"below": "true", "on top": "touch all/libascendcl.so"} {
+		t.Run(name, func(t *testing.T) {
+			lib, dir := ownLibraries(t), t.TempDir()
+			script := fmt.Sprintf("mount -t tmpfs none %[1]s && cd %[1]s && mkdir below top work all && cp -L %[2]s/*.so below && mount -t overlay none -o lowerdir=below,upperdir=top,workdir=work all && %[3]s && LD_LIBRARY_PATH=%[1]s/all exec \"$@\"", dir, lib, change)
+			pid := contained(t, decoder(t, "overlaid", lib, "unshare", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child", "sh", "-c", script, "sh"))
+			r, _ := attach(t, record.AttachOptions{PID: pid}, launching(t, 1))
+			if got := launchers(t, r); !slices.Equal(got, []int{pid}) {
+				t.Errorf("launches of %v, want of %d", got, pid)
+			}
+			if got := r.Meta().Libraries; len(got) == 0 || !strings.HasPrefix(got[0].Path, filepath.Join(dir, "all")) {
+				t.Errorf("libraries %+v", got)
+			}
+			if got := r.Meta().Ended; !strings.Contains(got, "ran on") {
+				t.Errorf("the end of a program that runs on: %q", got)
+			}
+		})
 	}
 }
 
@@ -196,29 +278,35 @@ func mapsLibrary(pid int, library string) bool {
 func TestAttachToLibraryLoadedLater(t *testing.T) {
 	lib := ownLibraries(t)
 	program := testenv.CompileC(t, "later", []string{source("later.c")}, "-ldl")
-	cmd := exec.Command(program, filepath.Join(lib, "libascendcl.so"))
-	in, _ := cmd.StdinPipe()
-	stdout, _ := cmd.StdoutPipe()
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = cmd.Process.Kill() }()
-	out := bufio.NewReader(stdout)
-	if line, _ := out.ReadString('\n'); line != "ready\n" {
-		t.Fatalf("the program says %q", line)
-	}
-	r, res := attach(t, record.AttachOptions{Comm: "later"}, func() {
-		_, _ = io.WriteString(in, "\n")
-		if line, _ := out.ReadString('\n'); line != "opened\n" {
-			t.Errorf("the program says %q", line)
+	var n map[string]int
+	var res *record.Result
+	for pause := 500 * time.Millisecond; res == nil || n["aclInit"] == 0 && pause < testenv.Patience; pause *= 4 { // the probes come later on a busy machine
+		cmd := exec.Command(program, filepath.Join(lib, "libascendcl.so"))
+		in, _ := cmd.StdinPipe()
+		stdout, _ := cmd.StdoutPipe()
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
 		}
-		time.Sleep(time.Second)
-		_, _ = io.WriteString(in, "\n")
-		if err := cmd.Wait(); err != nil {
-			t.Errorf("the program: %v", err)
+		defer func() { _ = cmd.Process.Kill() }()
+		out := bufio.NewReader(stdout)
+		if line, _ := out.ReadString('\n'); line != "ready\n" {
+			t.Fatalf("the program says %q", line)
 		}
-	})
-	if n := count(calls(t, r), r); n["aclInit"] != 1 || n["aclFinalize"] != 1 {
+		var r *format.Reader
+		r, res = attach(t, record.AttachOptions{Comm: "later"}, func(*launches) {
+			_, _ = io.WriteString(in, "\n")
+			if line, _ := out.ReadString('\n'); line != "opened\n" {
+				t.Errorf("the program says %q", line)
+			}
+			time.Sleep(pause)
+			_, _ = io.WriteString(in, "\n")
+			if err := cmd.Wait(); err != nil {
+				t.Errorf("the program: %v", err)
+			}
+		})
+		n = count(calls(t, r), r)
+	}
+	if n["aclInit"] != 1 || n["aclFinalize"] != 1 {
 		t.Errorf("calls: %v", n)
 	}
 	if len(res.Unhooked) != 1 || !strings.Contains(res.Unhooked[0].Reason, "loaded where nobody looked for it") {
@@ -253,39 +341,43 @@ func TestAttachWithCapabilities(t *testing.T) {
 	command := func(caps []uintptr, args ...string) *exec.Cmd {
 		cmd := exec.Command(copied, args...)
 		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "TMPDIR="+dir)
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}, AmbientCaps: caps}
 		return cmd
 	}
 	needed := []uintptr{unix.CAP_BPF, unix.CAP_PERFMON, unix.CAP_CHECKPOINT_RESTORE, unix.CAP_SYS_PTRACE, unix.CAP_DAC_READ_SEARCH}
-	cmd := command(append(needed, unix.CAP_NET_ADMIN), "attach", "--pid", fmt.Sprint(c.Process.Pid), "--for", "1s", "-o", trace)
+	cmd := command(append(needed, unix.CAP_NET_ADMIN), "attach", "--pid", fmt.Sprint(c.Process.Pid), "-o", trace)
 	var said strings.Builder
 	cmd.Stderr = &said
 	if err := cmd.Start(); err != nil {
 		t.Skipf("capabilities can't be handed out here: %v", err)
 	}
-	var have uint64
-	for cmd.ProcessState == nil && have&(1<<unix.CAP_NET_ADMIN) == 0 {
-		have = effective(cmd.Process.Pid)
-	}
-	dropped := false
-	go func() {
-		for !attached(trace) {
-			time.Sleep(10 * time.Millisecond)
+	const kept = uint64(1<<unix.CAP_BPF | 1<<unix.CAP_PERFMON | 1<<unix.CAP_CHECKPOINT_RESTORE | 1<<unix.CAP_SYS_PTRACE | 1<<unix.CAP_DAC_READ_SEARCH)
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	dropped, from := false, 0
+	if !testenv.Await(func() bool {
+		if !dropped && effective(cmd.Process.Pid) == kept {
+			dropped, from = true, ran(c.Process.Pid)
 		}
-		time.Sleep(300 * time.Millisecond)
-		dropped = effective(cmd.Process.Pid) == 1<<unix.CAP_BPF|1<<unix.CAP_PERFMON|1<<unix.CAP_CHECKPOINT_RESTORE|1<<unix.CAP_SYS_PTRACE|1<<unix.CAP_DAC_READ_SEARCH
-	}()
-	if err := cmd.Wait(); err != nil {
+		return dropped && ran(c.Process.Pid) > from+20 || len(ended) > 0
+	}) {
+		t.Errorf("the capability that is not needed is given up: %v; the program ran for %d ticks since", dropped, ran(c.Process.Pid)-from)
+	}
+	_ = cmd.Process.Signal(os.Interrupt)
+	if err := <-ended; err != nil {
 		if strings.Contains(said.String(), "does not support") {
 			t.Skip(said.String())
 		}
 		t.Fatalf("%v %s", err, said.String())
 	}
-	if !dropped {
-		t.Error("the capability that is not needed was kept")
-	}
 	if got := launchers(t, open(t, trace)); !slices.Equal(got, []int{c.Process.Pid}) {
 		t.Errorf("launches of %v, want of %d: %s", got, c.Process.Pid, said.String())
+	}
+	recorder := command(append(needed, unix.CAP_NET_ADMIN), "record", "--probe", "ebpf", "-q", "-o", filepath.Join(dir, "recorded.aclt"), "--", "sh", "-c", fmt.Sprintf("for i in $(seq 6000); do grep -q 'CapEff:.%016x$' /proc/$PPID/status && break; sleep 0.02; done; grep CapEff /proc/$PPID/status", kept))
+	recorder.Env = append(recorder.Env, "LD_LIBRARY_PATH="+lib)
+	if out, err := recorder.CombinedOutput(); err != nil || string(out) != fmt.Sprintf("CapEff:\t%016x\n", kept) {
+		t.Errorf("a recorder that has started its program: %v\n%s", err, out)
 	}
 	out, err := command(nil, "doctor").Output()
 	if want := "sudo setcap cap_bpf,cap_perfmon,cap_checkpoint_restore,cap_sys_ptrace,cap_dac_read_search+ep " + copied; err == nil || !strings.Contains(string(out), want) {
@@ -294,6 +386,17 @@ func TestAttachWithCapabilities(t *testing.T) {
 	if out, _ := command(needed, "doctor").Output(); strings.Contains(string(out), "setcap") {
 		t.Errorf("doctor with what is needed:\n%s", out)
 	}
+}
+
+// ran returns the ticks of processor time that a process has had.
+func ran(pid int) int {
+	var user, system int
+	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if fields := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:])); len(fields) > 12 {
+		user, _ = strconv.Atoi(fields[11])
+		system, _ = strconv.Atoi(fields[12])
+	}
+	return user + system
 }
 
 // effective returns the capabilities that a process has.

@@ -27,7 +27,7 @@ type builder struct {
 	times    *taskTimes
 	given    map[int][]given // memory whose address does not tell what it is, by process, in ascending order
 	gives    []bool          // by function: whether it gives out memory or takes it back
-	apart    []bool          // by function: whether payloads of its calls may come after them
+	apart    [][]int         // by function: the parameters of which payloads may come after the call
 
 	row       format.Call // of the call at hand, kept for its memory
 	recent    *thread     // of the call before, with its key
@@ -46,7 +46,7 @@ type builder struct {
 	// called is told of each call before it is written; nil where nobody asks.
 	called func(f *api.Func, c *format.Call) error
 	// wanted reports whether a call is to be written; nil: all are.
-	wanted func(f *api.Func, c *format.Call, pieces []probe.Piece) bool
+	wanted func(f *api.Func, c *format.Call, pieces []probe.Piece) (bool, error)
 	// joined is told of each process; name tells what a thread is called. nil where nobody asks, or knows.
 	joined    func(p *probe.Process)
 	name      func(pid, tid int) string
@@ -126,20 +126,23 @@ type part struct {
 }
 
 func newBuilder(m *api.Model, w *format.Writer, origin int64) *builder {
-	b := &builder{model: m, seg: &segment{w: w}, origin: origin, threads: map[threadKey]*thread{}, procs: map[int]uint32{}, local: map[int]int{}, given: map[int][]given{}, gives: make([]bool, m.Funcs[len(m.Funcs)-1].ID+1), apart: make([]bool, m.Funcs[len(m.Funcs)-1].ID+1),
+	b := &builder{model: m, seg: &segment{w: w}, origin: origin, threads: map[threadKey]*thread{}, procs: map[int]uint32{}, local: map[int]int{}, given: map[int][]given{}, gives: make([]bool, m.Funcs[len(m.Funcs)-1].ID+1), apart: make([][]int, m.Funcs[len(m.Funcs)-1].ID+1),
 		parts: map[partKey]*part{}, ahead: map[callKey][]probe.Payload{}, libraries: map[string]bool{}, processes: map[int]format.Process{}, maps: map[int][]format.Mapping{}}
 	for i := range m.Funcs {
 		f := &m.Funcs[i]
 		b.gives[f.ID] = slices.ContainsFunc(f.Params, func(p api.Param) bool { return givenOut(&p) })
-		b.apart[f.ID] = slices.ContainsFunc(f.Params, func(p api.Param) bool {
-			switch p.Role {
-			case api.Reads, api.Writes, api.File, api.In, api.Uses:
-				return true
+		for n := range f.Params {
+			switch f.Params[n].Role {
 			case api.Struct:
-				return f.Task != api.Kernel
+				if f.Task == api.Kernel {
+					continue
+				}
+			case api.Reads, api.Writes, api.File, api.In, api.Uses:
+			default:
+				continue
 			}
-			return false
-		})
+			b.apart[f.ID] = append(b.apart[f.ID], n)
+		}
 	}
 	b.times = newTaskTimes(b)
 	return b
@@ -230,14 +233,18 @@ func (b *builder) Process(p *probe.Process) error {
 		return err
 	}
 	b.local[p.PID] = p.Local
-	b.look(p.Local)
+	if !b.look(p.Local) { // it has ended before anybody looked: what it has said itself is left
+		for _, path := range p.Libraries {
+			b.libraries[path] = filepath.IsAbs(path)
+		}
+	}
 	return err
 }
 
-// look remembers what of a process can't be learnt after its end.
-func (b *builder) look(pid int) {
+// look remembers what of a process can't be learnt after its end, and reports whether it maps a library of the runtime.
+func (b *builder) look(pid int) (found bool) {
 	for _, path := range runtimeLibraries(b.model, pid) {
-		b.libraries[path] = true
+		b.libraries[path], found = true, true
 	}
 	if libs := environment(pid, b.model.Simulator.Kernels); libs != "" && b.kernelLibs == nil {
 		cwd, _ := cwdOf(pid)
@@ -248,6 +255,7 @@ func (b *builder) look(pid int) {
 			b.kernelLibs = append(b.kernelLibs, l)
 		}
 	}
+	return found
 }
 
 // learnCode keeps the mappings of a process that a stack points into. They are read while the process lives, again whenever
@@ -323,9 +331,11 @@ func (b *builder) Call(c *probe.Call) error {
 			return err
 		}
 	}
-	if b.wanted != nil && !b.wanted(f, out, c.Pieces) {
-		t.next = max(t.next, c.Seq+1)
-		return nil
+	if b.wanted != nil {
+		if ok, err := b.wanted(f, out, c.Pieces); err != nil || !ok {
+			t.next = max(t.next, c.Seq+1)
+			return err
+		}
 	}
 	if f.Name == b.model.DeviceName && b.device == "" {
 		for i := range c.Pieces {
@@ -389,7 +399,7 @@ func (b *builder) Call(c *probe.Call) error {
 		b.remember(c.PID, f, out)
 	}
 	oc := openCall{fn: f, result: -1}
-	if b.apart[f.ID] {
+	if b.apart[f.ID] != nil {
 		oc = b.expects(f, c)
 	}
 	if oc.left += results; oc.left != 0 {
@@ -460,7 +470,7 @@ func (b *builder) doubted(dir probe.Dir) {
 // expects returns what payloads of a call may come after it; left is 0 for none.
 func (b *builder) expects(f *api.Func, c *probe.Call) openCall {
 	oc, words := openCall{fn: f, result: -1}, c.Words
-	for i := range f.Params {
+	for _, i := range b.apart[f.ID] {
 		p := &f.Params[i]
 		switch p.Role {
 		case api.Reads, api.Writes:
@@ -481,9 +491,7 @@ func (b *builder) expects(f *api.Func, c *probe.Call) openCall {
 				oc.left++
 			}
 		case api.Struct:
-			if f.Task != api.Kernel {
-				oc.left = -1 << 30 // what its pointers lead to, as much as is large
-			}
+			oc.left = -1 << 30 // what its pointers lead to, as much as is large
 		case api.In, api.Uses:
 			n, ok := p.Size.Bytes(f, words)
 			if !ok {

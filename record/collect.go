@@ -60,6 +60,11 @@ func StoredFlags(dir string) (map[string]string, error) {
 
 // Install makes a shared session in a folder, or brings the shim of one that is there up to date. The shim's files stay: they outlive whoever starts with them.
 func Install(dir string, o *Options, share *SharedOptions) error {
+	r := recorder{o: *o}
+	r.defaults()
+	if err := r.check(); err != nil {
+		return err
+	}
 	mode := share.mode()
 	dirMode := mode | mode>>2&0o111 | os.ModeSetgid // whoever may read may enter
 	if err := os.MkdirAll(filepath.Join(dir, shimSubdir), 0o755); err != nil {
@@ -94,7 +99,7 @@ func Install(dir string, o *Options, share *SharedOptions) error {
 	if err := mappable(filepath.Join(dir, shimSubdir, artifacts.Shim)); err != nil {
 		return fmt.Errorf("programs can't load the shim from there: %w", err)
 	}
-	variables := strings.Join(append(append([]string{}, o.Model.Environment...), rankVariables...), "\n")
+	variables := strings.Join(append(append([]string{}, o.Model.Environment...), format.RankVariables...), "\n")
 	for name, content := range map[string]string{"variables": variables, "symbols": o.Model.Simulator.Symbol, sharedMark: o.Version} {
 		if err := replaceFile(filepath.Join(dir, name), []byte(content), mode&^0o022|0o600); err != nil {
 			return err
@@ -106,8 +111,6 @@ func Install(dir string, o *Options, share *SharedOptions) error {
 			return err
 		}
 	}
-	r := recorder{o: *o}
-	r.defaults()
 	so := r.sessionOptions()
 	so.Mode = mode
 	err := probe.MakeSession(o.Model, dir, so)
@@ -204,6 +207,9 @@ func Collect(ctx context.Context, c *CollectOptions) (*Result, error) {
 	lost, salvaged := r.predecessor(s, dir, log)
 	r.start = s.Begun()
 	r.o.Output = free(outputName(output, os.Environ(), os.Getpid()))
+	if r.o.BlobFile != "" {
+		r.o.BlobFile = free(outputName(r.o.BlobFile, os.Environ(), os.Getpid()))
+	}
 	if err := r.create(os.Environ()); err != nil {
 		return nil, err
 	}
@@ -272,6 +278,7 @@ func Collect(ctx context.Context, c *CollectOptions) (*Result, error) {
 	res := &Result{Incomplete: incomplete, Salvaged: salvaged}
 	r.learn(res, s)
 	res.Unhooked = append(notes(dir), r.unseen...)
+	r.meta.Ended = seenEnd(r.ends, s.Alive())
 	r.ending = "the collector was asked to end"
 	if ctx.Err() == nil {
 		r.ending = "the last process has ended"
@@ -280,6 +287,22 @@ func Collect(ctx context.Context, c *CollectOptions) (*Result, error) {
 		os.Remove(filepath.Join(dir, collectorFile))
 	}
 	return res, err
+}
+
+// seenEnd says how programs have ended that somebody else has started, and whom alone the kernel tells of their codes.
+func seenEnd(ends []probe.End, alive bool) string {
+	for _, e := range ends {
+		if !e.Clean && !e.Untraced {
+			return fmt.Sprintf("process %d (%s) without an exit: it has crashed, or was killed", e.PID, strings.Join(e.Args, " "))
+		}
+	}
+	switch {
+	case alive:
+		return "not while it was recorded: processes ran on when the collector left them"
+	case len(ends) == 0:
+		return "no process has come"
+	}
+	return "of its own will; with which code, only the process knows that had started it"
 }
 
 // openShared takes a shared session over, or makes it.
@@ -316,6 +339,7 @@ func (r *recorder) predecessor(s *probe.Session, dir string, log func(string)) (
 	if err != nil || json.Unmarshal(b, &was) != nil {
 		return 0, nil
 	}
+	r.succeeds = true
 	taken := s.Handed - min(was.Handed, s.Handed)
 	if was.Ring {
 		made, err := salvageRing(r.o.Model, dir, free(was.Output), taken, nil)

@@ -3,9 +3,16 @@ package record_test
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -15,6 +22,7 @@ import (
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/record"
+	"github.com/acltrace/acltrace/replay"
 	"github.com/acltrace/acltrace/timeline"
 )
 
@@ -81,6 +89,42 @@ func TestCUDADriver(t *testing.T) {
 		}
 	}
 
+	// What copies of rows come to: each row where there are gaps, and all at once where there are none.
+	s := timeline.NewState(cuda.Model)
+	ts := timeline.NewTouches(s, r)
+	want := map[string]struct {
+		reads, writes int
+		size          uint64
+	}{"cuMemcpy2D_v2": {6, 6, 40}, "cuMemcpy2DUnaligned_v2": {7, 7, 40}, "cuMemcpy3D_v2": {1, 1, 192}, "cuMemcpy3DAsync_v2": {1, 1, 192}}
+	for _, c := range cs {
+		e := s.Apply(0, c)
+		touches, all := ts.Of(e)
+		w, ok := want[r.Schema().FuncName(c.Func)]
+		if !ok {
+			continue
+		}
+		n := map[timeline.TouchKind]int{}
+		for _, k := range touches {
+			n[k.Kind]++
+			if k.Size != w.size {
+				t.Errorf("%s touches %+v", e.Fn.Name, k)
+			}
+		}
+		if !all || n[timeline.Reads] != w.reads || n[timeline.Writes] != w.writes {
+			t.Errorf("%s: %v, all %t", e.Fn.Name, n, all)
+		}
+	}
+
+	// Arguments of a kernel that a structure leads to.
+	for _, name := range []string{"cuGraphAddKernelNode_v2", "cuGraphExecKernelNodeSetParams_v2"} {
+		c := callsOf(r, cs, name)[0]
+		for k, size := range []uint64{8, 8, 8, 4} {
+			if d := item(c, len(c.Args)-1, uint32(api.ArgItems+1+k), format.DirIn); d == nil || d.Len != size || k == 3 && binary.LittleEndian.Uint32(d.Bytes) != 1000 {
+				t.Errorf("%s: argument %d: %+v", name, k, d)
+			}
+		}
+	}
+
 	// Binaries tell their own sizes: text with its end, and a fat binary behind what leads to it.
 	image := item(callsOf(r, cs, "cuModuleLoadData")[0], 1, 0, format.DirIn)
 	if image == nil || !bytes.HasPrefix(image.Bytes, []byte(".version 7.0")) || image.Bytes[len(image.Bytes)-1] != 0 {
@@ -97,6 +141,164 @@ func TestCUDADriver(t *testing.T) {
 	}
 	if d := item(back, 0, api.BlockTo, format.DirOut); d == nil || d.Len != 40*7 || d.Bytes[0] != 64+8 || d.Bytes[6*40] != 0xee {
 		t.Errorf("rows from the device: %+v", d)
+	}
+}
+
+// A driver of before CUDA 12.4 does not tell how large arguments are: they are recorded by what the binaries say, however those were loaded
+// and their kernels got, and a replay finds the addresses among them.
+func TestCUDABeforeParamInfo(t *testing.T) {
+	program, dir := cudaDriver(t), t.TempDir()
+	at := func(name string) string { return filepath.Join(testenv.Root(t), name) }
+	old := testenv.CompileC(t, "libcuda.so.1", []string{at("sim/libcuda/libcuda.c"), at("sim/libcuda/cuda_gen.c")}, "-std=gnu11", "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1",
+		"-I"+at("api/cuda/include"), "-I"+at("sim/libcuda/include"), "-DcuFuncGetParamInfo=later_one", "-DcuKernelGetParamInfo=later_two", "-ldl", "-lpthread")
+	cases := []string{"load-ptx", "load-options", "load-file", "load-fat", "load-library", "cooperative", "attribute-priority", "nodes"}
+	var args [2]map[string]int
+	for i, lib := range []string{filepath.Dir(testenv.Built(t, "lib/fakecuda/libcuda.so.1")), filepath.Dir(old)} {
+		t.Setenv("LD_LIBRARY_PATH", lib)
+		path := filepath.Join(dir, "run.aclt")
+		res, err := record.Run(t.Context(), &record.Options{Model: cuda.Model, Output: path, Command: append([]string{program}, cases...), Replayable: true, Stdout: os.Stderr})
+		if err != nil || res.ExitCode != 0 || res.Failed != 0 {
+			t.Fatalf("%s: %v, %+v", lib, err, res)
+		}
+		r := open(t, path)
+		args[i] = map[string]int{}
+		for _, c := range calls(t, r) {
+			if name := r.Schema().FuncName(c.Func); strings.Contains(name, "Kernel") {
+				args[i][name] += len(c.Data)
+			}
+		}
+		rep, err := replay.Run(t.Context(), path, cuda.Model, &replay.Options{Verify: true, Place: replay.PlaceMove})
+		if err != nil || !rep.Identical || rep.Verified.Results < 10 {
+			t.Errorf("%s: %v, %+v", lib, err, rep)
+		}
+	}
+	if args[0]["cuLaunchKernel"] < 20 || !maps.Equal(args[0], args[1]) {
+		t.Errorf("arguments %v, of an older driver %v", args[0], args[1])
+	}
+}
+
+// What is put on streams is measured between events, on the clock of the calls: a kernel that takes 4 ms takes no less, and does not end after
+// what the program has waited for. The program's own results and calls stay as they are.
+func TestCUDADeviceTime(t *testing.T) {
+	program := cudaDriver(t)
+	root := testenv.Root(t)
+	t.Setenv("FAKECUDA_KERNELS", testenv.CompileC(t, "slow.so", []string{source("cuda_slow.c")}, "-shared", "-fPIC", "-I"+filepath.Join(root, "sim/libcuda/include"), "-D_POSIX_C_SOURCE=200809L"))
+	before, _, plain := run(t, record.Options{Model: cuda.Model}, program)
+	r, res, out := run(t, record.Options{Model: cuda.Model, DeviceTime: 1}, program)
+	if res.ExitCode != 0 || res.Failed != 0 || out != plain {
+		t.Fatalf("%+v\n%s", res, out)
+	}
+	tl, err := timeline.Load(r, cuda.Model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kernels, n := 0, uint64(0)
+	for i := range tl.Tasks {
+		k := &tl.Tasks[i]
+		if k.Measured {
+			n++
+		}
+		if k.Fn.Task != api.Kernel {
+			continue
+		}
+		kernels++
+		if !k.Measured || k.To-k.From < 4e6-1000 || k.From < k.Issued {
+			t.Errorf("launch %d: measured %t, from %d to %d, called at %d", k.Call, k.Measured, k.From, k.To, k.Issued)
+		}
+	}
+	timesShown(t, filepath.Join(t.TempDir(), "shown"), program)
+	if said := r.Meta().DeviceTime; kernels < 20 || said == nil || said.Measured != n || said.Captured != 2 || said.Refused+said.Unsound+said.PoolExhausted != 0 {
+		t.Errorf("%d launches and %d measured tasks; the trace says %+v", kernels, n, said)
+	}
+	for _, name := range []string{"cuEventCreate", "cuEventRecord", "cuEventElapsedTime", "cuEventDestroy_v2", "cuCtxGetCurrent"} {
+		if with, without := len(callsOf(r, calls(t, r), name)), len(callsOf(before, calls(t, before), name)); with != without {
+			t.Errorf("%d calls of %s, and %d without --device-time", with, name, without)
+		}
+	}
+}
+
+// timesShown records a program, and looks for the times of its kernels, as the device has measured them, in what viewers get.
+func timesShown(t *testing.T, base, program string) {
+	t.Helper()
+	tool := func(args ...string) []byte {
+		out, err := exec.Command(testenv.Built(t, "bin/acltrace"), args...).Output()
+		if err != nil {
+			t.Fatalf("%v: %v", args, err)
+		}
+		return out
+	}
+	trace := base + ".aclt"
+	tool("record", "-q", "--sim", "--device-time", "-o", trace, "--", program)
+	tl, err := timeline.Load(open(t, trace), cuda.Model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []int64
+	sum := int64(0)
+	for i := range tl.Tasks {
+		if k := &tl.Tasks[i]; k.Fn.Task == api.Kernel && k.Measured {
+			want = append(want, k.To-k.From)
+			sum += k.To - k.From
+		}
+	}
+	slices.Sort(want)
+	same := func(viewer string, got []int64) {
+		if slices.Sort(got); len(want) < 20 || !slices.Equal(got, want) {
+			t.Errorf("%s: kernels that took %d, not %d", viewer, got, want)
+		}
+	}
+
+	var chrome struct {
+		TraceEvents []struct {
+			Name, Cat string
+			Dur       float64
+		}
+	}
+	tool("export", "chrome", trace, "-o", base+".json")
+	b, err := os.ReadFile(base + ".json")
+	if err == nil {
+		err = json.Unmarshal(b, &chrome)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var took []int64
+	for _, e := range chrome.TraceEvents {
+		if e.Cat == "task" && e.Name == "add" {
+			took = append(took, int64(math.Round(e.Dur*1e3)))
+		}
+	}
+	same("chrome", took)
+
+	tool("export", "otlp", trace, "-o", base+".jsonl")
+	if b, err = os.ReadFile(base + ".jsonl"); err != nil {
+		t.Fatal(err)
+	}
+	took = nil
+	for _, m := range regexp.MustCompile(`"name":"add","kind":5,"startTimeUnixNano":"(\d+)","endTimeUnixNano":"(\d+)"`).FindAllSubmatch(b, -1) {
+		from, _ := strconv.ParseInt(string(m[1]), 10, 64)
+		to, _ := strconv.ParseInt(string(m[2]), 10, 64)
+		took = append(took, to-from)
+	}
+	same("OTLP", took)
+
+	// What Perfetto reads in such a file is the exporter's own test.
+	out, _ := exec.Command(testenv.Built(t, "bin/acltrace"), "export", "perfetto", trace, "-o", base+".pftrace").CombinedOutput()
+	tasks := regexp.MustCompile(`the times of (\d+) of (\d+) tasks are brackets`).FindSubmatch(out)
+	if tasks == nil || string(tasks[2]) != fmt.Sprint(len(tl.Tasks)) || string(tasks[1]) == string(tasks[2]) {
+		t.Errorf("perfetto: %s", out)
+	}
+
+	var stats struct {
+		Groups []struct {
+			Name     string
+			Launches int
+			DeviceNS int64 `json:"device_ns"`
+		}
+	}
+	if err := json.Unmarshal(tool("stats", "--by", "kernel", "--json", trace), &stats); err != nil || len(stats.Groups) == 0 || stats.Groups[0].Name != "add" ||
+		stats.Groups[0].DeviceNS != sum {
+		t.Errorf("stats: %v, %+v, not %d", err, stats, sum)
 	}
 }
 
@@ -141,10 +343,98 @@ func TestRuntime(t *testing.T) {
 		want    *api.Model
 	}{
 		{driver, nil, cuda.Model}, {reach, nil, cuda.Model}, {testenv.Example(t, "vector_add"), []string{"LD_LIBRARY_PATH=" + lib}, acl.Model},
-		{"/bin/true", []string{"LD_LIBRARY_PATH=" + lib}, cuda.Model}, {"/bin/true", nil, acl.Model},
+		{"/bin/true", []string{"LD_LIBRARY_PATH=" + lib}, cuda.Model}, {"/bin/true", nil, acl.Model}, {"", []string{"LD_LIBRARY_PATH=" + lib}, cuda.Model},
 	} {
 		if got := record.Runtime(models, c.program, c.env); got != c.want {
 			t.Errorf("%s %v: %s", c.program, c.env, got.Name)
 		}
+	}
+
+	// A device tells more than libraries do, and less than the program.
+	with := *cuda.Model
+	with.Installed.Devices = []string{filepath.Join(lib, "libcud?.so.1")}
+	models = []*api.Model{acl.Model, &with}
+	if err := os.WriteFile(filepath.Join(lib, "libascendcl.so"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for program, want := range map[string]*api.Model{"/bin/true": &with, testenv.Example(t, "vector_add"): acl.Model} {
+		if got := record.Runtime(models, program, []string{"LD_LIBRARY_PATH=" + lib}); got != want {
+			t.Errorf("%s beside a device: %s", program, got.Name)
+		}
+	}
+	if got := record.RuntimeOf(models, os.Getpid()); got != &with {
+		t.Errorf("a process beside a device: %s", got.Name)
+	}
+
+	// The library is found by its name, that of its interface first.
+	if path, err := record.Library(cuda.Model, []string{"LD_LIBRARY_PATH=" + lib}); err != nil || path != filepath.Join(lib, "libcuda.so.1") {
+		t.Errorf("the library: %s, %v", path, err)
+	}
+	nowhere := *cuda.Model
+	nowhere.Layers = []api.Layer{{Libraries: []string{"libnowhere.so"}}}
+	if path, err := record.Library(&nowhere, nil); err == nil || !strings.Contains(err.Error(), "no libnowhere.so is installed here") {
+		t.Errorf("a library that is nowhere: %s, %v", path, err)
+	}
+}
+
+// The command for a machine with a GPU, tried on the fake driver: cases that come out the same and one that does not, calls that CUPTI counts as
+// acltrace does and some that it does not, figures, and what is kept where time runs out.
+func TestGPUScript(t *testing.T) {
+	driver := cudaDriver(t)
+	testenv.Built(t, "lib/cupti-count.so")
+	script, dir := filepath.Join(testenv.Root(t), "scripts/test-gpu.sh"), t.TempDir()
+	try := func(env ...string) (string, error) {
+		c := exec.Command(script)
+		c.Env = append(os.Environ(), append(env, "FAKE=1", "STEPS=2", "RUNS=1", "OUT="+dir)...)
+		out, err := c.CombinedOutput()
+		return string(out), err
+	}
+	saw := func(out string, what ...string) bool {
+		return !slices.ContainsFunc(what, func(w string) bool { return !strings.Contains(out, w) })
+	}
+
+	// What CUPTI counts is what was recorded in another run of the same; it begins within cuInit.
+	r, _, _ := run(t, record.Options{Model: cuda.Model}, driver, "load-ptx")
+	counted := map[string]int{}
+	for _, c := range calls(t, r) {
+		counted[r.Schema().FuncName(c.Func)]++
+	}
+	delete(counted, "cuInit")
+	file := filepath.Join(dir, "counted")
+	count := func() {
+		var lines []byte
+		for name, n := range counted {
+			lines = fmt.Appendf(lines, "%s %d\n", name, n)
+		}
+		if err := os.WriteFile(file, lines, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cupti := []string{"CUPTI=" + testenv.CompileC(t, "libcupti.so", []string{source("fakecupti.c")}, "-shared", "-fPIC"), "FAKECUPTI=" + file}
+	count()
+	out, err := try(append(cupti, "CASES=load-ptx")...)
+	if err != nil || !saw(out, "load-ptx ", "the same functions, as often each", "2 steps of 100 launches", "replay, asap", "replay, recorded", "recorded, 1 runs") ||
+		strings.Count(out, "  identical\n") != 3 || strings.Count(out, "2 %\n") != 3 || !strings.Contains(out, "tasks measured") && !strings.Contains(out, "task measured") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	counted["cuMemAlloc_v2"]++
+	delete(counted, "cuMemFree_v2")
+	count()
+	if out, err = try(append(cupti, "CASES=load-ptx")...); err == nil || !saw(out, "DIFFERS (acltrace/CUPTI): ", fmt.Sprintf(" cuMemAlloc_v2 %d/%d", counted["cuMemAlloc_v2"]-1, counted["cuMemAlloc_v2"]), " cuMemFree_v2 3/0") {
+		t.Errorf("calls that were not recorded: %v\n%s", err, out)
+	}
+
+	if out, err = try("CASES=order", "FAKECUDA_KERNELS="); err == nil || !saw(out, "FAILED: wrong: ") {
+		t.Errorf("a program that fails: %v\n%s", err, out)
+	}
+	table, err := os.ReadFile(filepath.Join(dir, "table.txt"))
+	if _, missing := os.Stat(filepath.Join(dir, "order/out")); err != nil || missing != nil || !saw(string(table), "order ", "FAILED: wrong: ") {
+		t.Errorf("what was kept: %v, %v\n%s", err, missing, table)
+	}
+	if out, err = try("CASES=order", "TOTAL=0"); err == nil || !saw(out, "NOT RECORDED", "no time was left", "NOT MEASURED") {
+		t.Errorf("without time: %v\n%s", err, out)
+	}
+	if out, err = try("CASES=nothing"); err == nil {
+		t.Errorf("a case that there is not: %s", out)
 	}
 }

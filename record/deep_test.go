@@ -98,6 +98,7 @@ func TestDeepCapture(t *testing.T) {
 		"rtKernelLaunchWithFlag/1 argsInfo 1 0":   words(1, 2, 3), // as before the call
 		"rtKernelLaunchWithFlag/1 argsInfo 2 0":   words(16<<32 | 8),
 		"rtKernelLaunchWithFlag/2 argsInfo 1 0":   nil, // it lies on the device
+		"rtLaunchDvppTask/1 sqe 0 0":              words(11, 12, 13, 14, 15, 16, 17, 18),
 		"aclmdlRIAddCondTask/1 params 1 1":        words(0x71, 0x72),
 		"aclmdlRIGetTasksByStream/1 tasks 0 1":    words(0x90, 0x91, 0x92), // as many as the call has said
 		"aclmdlRIGetTasksByStream/1 numTasks 0 0": {8, 0, 0, 0},

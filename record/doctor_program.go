@@ -76,7 +76,7 @@ func (d *Diagnosis) program(m *api.Model, command []string) {
 		how += fmt.Sprintf(". %d functions of the runtime are linked into it, whose calls are not seen: record it with --probe ebpf --library %s", n, program)
 	}
 	f.Detail = name + how
-	shim, err := shimExports()
+	shim, err := shimExports(m)
 	if err != nil {
 		return // said already
 	}
@@ -251,8 +251,8 @@ func exported(r io.ReaderAt) (names []string, err error) {
 	return slices.Compact(names), nil
 }
 
-func shimExports() (map[string]bool, error) {
-	b, err := artifacts.Bytes(artifacts.Shim)
+func shimExports(m *api.Model) (map[string]bool, error) {
+	b, err := artifacts.Bytes(m.Shim)
 	if err != nil {
 		return nil, err
 	}

@@ -4,10 +4,14 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
+	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -86,12 +90,12 @@ func (p *pod) collect(flags ...string) *exec.Cmd {
 	cmd := exec.Command(p.acltrace, append([]string{"collect", p.session, "-o", filepath.Join(p.out, "t.aclt"), "--wait", "0s"}, flags...)...)
 	cmd.Stderr = &p.log
 	p.start(cmd)
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		if st, err := record.Ask(p.session, &record.Request{Do: record.ActStatus}); err == nil && st.Recorder == cmd.Process.Pid {
-			return cmd
-		}
+	if !testenv.Await(func() bool {
+		st, err := record.Ask(p.session, &record.Request{Do: record.ActStatus})
+		return err == nil && st.Recorder == cmd.Process.Pid
+	}) {
+		p.t.Errorf("the collector does not come: %s", p.log.String())
 	}
-	p.t.Errorf("the collector does not come: %s", p.log.String())
 	return cmd
 }
 
@@ -111,27 +115,36 @@ func (p *pod) command(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// halfway waits until the job has made some calls.
-func (p *pod) halfway() {
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
-		if rings, _ := filepath.Glob(filepath.Join(p.session, "ring.*")); len(rings) > 0 {
-			break
-		}
-	}
-	time.Sleep(50 * time.Millisecond)
+// halfway waits until a job that is to wait there has made half of its rounds, and returns its process.
+func (p *pod) halfway() (pid int) {
+	p.t.Helper()
+	testenv.Wait(p.t, "the half of the job", func() bool {
+		b, err := os.ReadFile(p.result + ".half")
+		_, _ = fmt.Sscan(string(b), &pid)
+		return err == nil
+	})
+	return pid
 }
 
-// recording waits until a recorder has calls of the job.
-func (p *pod) recording(pid int) {
+func (p *pod) letGo() {
 	p.t.Helper()
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+	if err := os.WriteFile(p.result+".go", nil, 0o600); err != nil {
+		p.t.Error(err)
+	}
+}
+
+// recording waits until a recorder has calls of the job, and returns its session.
+func (p *pod) recording(pid int, calls uint64) (session string) {
+	p.t.Helper()
+	testenv.Wait(p.t, "a recording", func() bool {
 		for _, dir := range record.Sessions("") {
-			if st, err := record.Ask(dir, &record.Request{Do: record.ActStatus}); err == nil && st.Recorder == pid && st.Calls > 40 {
-				return
+			if st, err := record.Ask(dir, &record.Request{Do: record.ActStatus}); err == nil && st.Recorder == pid && st.Calls > calls {
+				session = dir
 			}
 		}
-	}
-	p.t.Errorf("nothing is recorded: %s", p.log.String())
+		return session != ""
+	})
+	return session
 }
 
 // traces returns how many calls the traces have, and how many they say are missing.
@@ -139,6 +152,9 @@ func (p *pod) traces() (calls, lost uint64) {
 	p.t.Helper()
 	files, _ := filepath.Glob(filepath.Join(p.out, "*.aclt"))
 	for _, f := range files {
+		if st, err := os.Stat(f); err == nil && st.Size() == 0 {
+			continue // its recorder was killed as it made the file
+		}
 		r, err := format.Open(f, nil)
 		if err != nil {
 			p.t.Errorf("%s: %v", f, err)
@@ -165,7 +181,10 @@ type failure struct {
 	after  func(p *pod) // when it has ended
 	record []string     // flags of acltrace record, where that starts the job; nil: collectors
 	root   bool         // it takes root
+	plain  bool         // there is no acltrace at all
 }
+
+var noAcltrace = &failure{name: "none, and no acltrace", plain: true}
 
 var collector *exec.Cmd // of the pod at hand
 
@@ -191,9 +210,9 @@ func whole(p *pod) {
 
 var failures = []failure{
 	{name: "no collector", before: func(p *pod) { p.install() }, after: func(p *pod) {
-		// It comes when all is over, and finds everything.
+		// It comes when all is over, and finds everything, unless that is more than the rings hold.
 		p.end(p.collect())
-		if _, lost := p.traces(); lost != 0 {
+		if _, lost := p.traces(); lost != 0 && p.work == "0" {
 			p.t.Errorf("%d calls are lost", lost)
 		}
 		whole(p)
@@ -303,8 +322,8 @@ func (p *pod) mount(dir, options string) {
 	p.t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
 }
 
-// play runs the job through a failure and returns its result and the processor's time that it took.
-func (p *pod) play(f *failure) (result string, took time.Duration) {
+// play runs the job through a failure and returns its result.
+func (p *pod) play(f *failure) (result string) {
 	p.t.Helper()
 	if f.root && os.Geteuid() != 0 {
 		p.t.Skip("another user or a small file system takes root")
@@ -312,102 +331,162 @@ func (p *pod) play(f *failure) (result string, took time.Duration) {
 	if f.before != nil {
 		f.before(p)
 	}
-	var job *exec.Cmd
+	var half []string
+	if f.during != nil {
+		half = []string{"wait"}
+	}
+	job := p.command(half...)
+	if f.plain {
+		job.Env = append(os.Environ(), "LD_LIBRARY_PATH="+filepath.Dir(testenv.Built(p.t, "lib/libascendcl.so")))
+	}
 	if f.record != nil {
 		args := append(append([]string{"record", "-o", filepath.Join(p.out, "t.aclt"), "--sim", "-q"}, f.record...), "--", p.job, p.result, p.rounds, p.work)
-		job = exec.Command(p.acltrace, args...)
+		job = exec.Command(p.acltrace, append(args, half...)...)
 		job.Env = append(os.Environ(), p.env...)
 		job.Stderr = &p.log
 		collector = job
-	} else {
-		job = p.command()
 	}
 	p.start(job)
 	if f.during != nil {
-		if f.record == nil {
-			p.halfway()
-		} else {
-			p.recording(job.Process.Pid)
+		p.halfway()
+		if f.record != nil {
+			p.recording(job.Process.Pid, 40)
 		}
 		f.during(p)
+		p.letGo()
 	}
-	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		if b, _ := os.ReadFile(p.result); bytes.HasSuffix(b, []byte("done\n")) {
-			result = string(b)
-			break
-		}
-	}
+	result = p.ended()
 	if f.record == nil {
 		if err := job.Wait(); err != nil {
 			p.t.Errorf("the job: %v", err)
 		}
-		took = job.ProcessState.UserTime() + job.ProcessState.SystemTime()
 	}
 	if f.after != nil {
 		f.after(p)
 	}
-	return result, took
+	return result
+}
+
+// ended waits until the job has ended, and returns its result.
+func (p *pod) ended() (result string) {
+	p.t.Helper()
+	testenv.Wait(p.t, "the end of the job", func() bool {
+		b, _ := os.ReadFile(p.result)
+		result = string(b)
+		return strings.HasSuffix(result, "done\n")
+	})
+	return result
+}
+
+// took is the time of the job: of the processor, and by the clock.
+func (p *pod) took() (d [2]time.Duration) {
+	p.t.Helper()
+	b, err := os.ReadFile(p.result + ".time")
+	if _, e := fmt.Sscan(string(b), &d[0], &d[1]); err != nil || e != nil {
+		p.t.Fatalf("the times of the job: %v, %q", err, b)
+	}
+	return d
 }
 
 func TestFailuresLeaveTheJobAlone(t *testing.T) {
-	plain := newPod(t)
-	cmd := plain.command()
-	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+filepath.Dir(testenv.Built(t, "lib/libascendcl.so")))
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v %s", err, out)
-	}
-	want, err := os.ReadFile(plain.result)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := newPod(t).play(noAcltrace)
 	for i := range failures {
 		f := &failures[i]
 		t.Run(strings.ReplaceAll(f.name, " ", "_"), func(t *testing.T) {
-			if got, _ := newPod(t).play(f); got != string(want) {
+			if got := newPod(t).play(f); got != want {
 				t.Errorf("the job's result is %q, want %q", got, want)
 			}
 		})
 	}
 }
 
-// TestSoakFailures measures what the failures cost the job, beside the same job without acltrace.
+// TestSoakFailures measures what the failures cost the job, beside the same job without acltrace. Runs of both follow each other, a failure after the other with a run without
+// acltrace between each five, again and again until the medians are known to half a percent, or it has been enough. ACLTRACE_FAILURES, a regular expression, chooses failures, ACLTRACE_ROUNDS how often
+// they are run at most.
 func TestSoakFailures(t *testing.T) {
 	if os.Getenv("ACLTRACE_SOAK") == "" {
 		t.Skip("measures, which takes minutes: make soak")
 	}
-	const rounds, work, times = "3000", "400000", 5
+	chosen, err := regexp.Compile("^(" + os.Getenv("ACLTRACE_FAILURES") + ")")
+	if err != nil {
+		t.Fatal("ACLTRACE_FAILURES: ", err)
+	}
+	rounds := 15
+	if n, err := strconv.Atoi(os.Getenv("ACLTRACE_ROUNDS")); err == nil {
+		rounds = n
+	}
+	var them []*failure
 	for i := range failures {
-		f := &failures[i]
-		if f.record != nil {
-			continue // the processor's time is that of both
+		if f := &failures[i]; chosen.MatchString(f.name) && !(f.root && os.Geteuid() != 0) {
+			them = append(them, f)
 		}
-		t.Run(strings.ReplaceAll(f.name, " ", "_"), func(t *testing.T) {
-			var with, without []time.Duration
-			for range times {
-				p := newPod(t)
-				p.rounds, p.work = rounds, work
-				cmd := p.command()
-				cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+filepath.Dir(testenv.Built(t, "lib/libascendcl.so")))
-				if err := cmd.Run(); err != nil {
-					t.Fatal(err)
-				}
-				without = append(without, cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime())
-				os.Remove(p.result)
-				_, took := p.play(f)
-				with = append(with, took)
-			}
-			a, b := median(without), median(with)
-			t.Logf("%v without acltrace, %v with: %+.2f %%", a, b, 100*(float64(b)/float64(a)-1))
+	}
+	runJob := func(f *failure) (took [2]time.Duration) {
+		t.Run("job", func(t *testing.T) {
+			p := newPod(t)
+			p.rounds, p.work = "3500", "400000"
+			p.play(f)
+			took = p.took()
 		})
+		return took
+	}
+	const least, known, between = 5, 0.5, 5
+	more := make([][2][]float64, len(them)) // percent of the time, of each run
+	var without [2][]float64
+	alone := runJob(noAcltrace)
+	for round := range rounds {
+		for i := 0; i < len(them); i += between {
+			group := them[i:min(i+between, len(them))]
+			took := [][2]time.Duration{runJob(noAcltrace)}
+			for _, f := range group {
+				took = append(took, runJob(f))
+			}
+			took = append(took, runJob(noAcltrace))
+			if t.Failed() {
+				t.FailNow()
+			}
+			for what := range 2 {
+				first, last := took[0][what].Seconds(), took[len(took)-1][what].Seconds()
+				without[what] = append(without[what], 100*(last/first-1))
+				for k := range group {
+					at := float64(k+1) / float64(len(group)+1)
+					more[i+k][what] = append(more[i+k][what], 100*(took[k+1][what].Seconds()/(first+at*(last-first))-1))
+				}
+			}
+		}
+		enough := round+1 >= least
+		for i := range more {
+			_, spread := middle(more[i][0])
+			enough = enough && spread < known
+		}
+		if enough {
+			break
+		}
+	}
+	line := func(name string, v [2][]float64) {
+		cpu, cpuSpread := middle(v[0])
+		clock, clockSpread := middle(v[1])
+		t.Logf("| %s | %+.1f ± %.1f | %+.1f ± %.1f | %d |", name, cpu, cpuSpread, clock, clockSpread, len(v[0]))
+	}
+	t.Logf("a job of %v of the processor, %v by the clock", alone[0], alone[1])
+	t.Log("| failure | processor, % | clock, % | runs |")
+	line(noAcltrace.name, without)
+	for i, f := range them {
+		line(f.name, more[i])
 	}
 	runtime.KeepAlive(collector)
 }
 
-func median(d []time.Duration) time.Duration {
-	for i := range d {
-		for k := i; k > 0 && d[k] < d[k-1]; k-- {
-			d[k], d[k-1] = d[k-1], d[k]
-		}
+// middle returns the median, and how far it may be off: the standard error that normal values of the same median deviation have.
+func middle(v []float64) (median, off float64) {
+	half := func(v []float64) float64 {
+		v = slices.Sorted(slices.Values(v))
+		return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
 	}
-	return d[len(d)/2]
+	median = half(v)
+	var d []float64
+	for _, x := range v {
+		d = append(d, math.Abs(x-median))
+	}
+	return median, 1.253 * 1.483 * half(d) / math.Sqrt(float64(len(v)))
 }

@@ -288,7 +288,7 @@ func (k *keeper) begin(f *flight) {
 	k.done.Add(1)
 	go func() {
 		defer k.done.Done()
-		defer aside()()
+		aside()
 		for j := range k.jobs {
 			var err error
 			if j.past != nil {
@@ -307,13 +307,13 @@ func (k *keeper) begin(f *flight) {
 	}()
 }
 
-// aside has the thread of the calling goroutine take what others leave of the cores, the recorder's draining too: what is sealed can wait, and
-// rings that fill up can't. It ends with the goroutine.
-func aside() (undo func()) {
+// aside has the thread of the calling goroutine take less of the cores than others, the recorder's draining too: what is sealed can wait, and
+// rings that fill up can't. The thread, being locked, ends with the goroutine. It does not take the least: where the program keeps all cores busy a thread of the lowest priority hardly runs, and
+// the collector of garbage, which stops all threads of the recorder for a moment, would wait for it, and the draining with it.
+func aside() {
 	runtime.LockOSThread()
-	const leastPriority = 19
-	_ = syscall.Setpriority(syscall.PRIO_PROCESS, syscall.Gettid(), leastPriority)
-	return func() {} // locked, the thread ends with its goroutine
+	const nice = 5
+	_ = syscall.Setpriority(syscall.PRIO_PROCESS, syscall.Gettid(), nice)
 }
 
 // close writes out what a segment has. Segments of a recorder that was killed are as it left them.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -181,16 +182,15 @@ func TestArmed(t *testing.T) {
 		if _, err := Ask(mine, &Request{Do: ActSnapshot}); err == nil || !strings.Contains(err.Error(), "--ring") {
 			t.Errorf("a snapshot without a ring: %v", err)
 		}
-		time.Sleep(100 * time.Millisecond) // the first launches are over, or will be recorded too
+		time.Sleep(100 * time.Millisecond) // the first launches are over, or will be recorded too: either will do
 		if st, err = Ask(mine, &Request{Do: ActStart}); err != nil || !st.Recording {
 			t.Errorf("%v: %+v", err, st)
 		}
 		touch(first)
-		for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-			if st, err = Ask(mine, &Request{Do: ActStatus}); err != nil || st.Calls >= 3*launches {
-				break
-			}
-		}
+		testenv.Await(func() bool {
+			st, err = Ask(mine, &Request{Do: ActStatus})
+			return err != nil || st.Calls >= 3*launches
+		})
 		if st, err = Ask(mine, &Request{Do: ActStop}); err != nil || st.Recording {
 			t.Errorf("%v: %+v", err, st)
 		}
@@ -220,33 +220,65 @@ func TestArmed(t *testing.T) {
 }
 
 // session waits for the recording that this process makes.
-func session() (string, error) {
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+func session() (mine string, err error) {
+	if !testenv.Await(func() bool {
 		for _, dir := range Sessions("") {
 			if st, err := Ask(dir, &Request{Do: ActStatus}); err == nil && st.Recorder == os.Getpid() {
-				return dir, nil
+				mine = dir
 			}
 		}
+		return mine != ""
+	}) {
+		err = fmt.Errorf("no recording is found")
 	}
-	return "", fmt.Errorf("no recording is found")
+	return mine, err
+}
+
+// pass lets testdata/flight.c go on when nothing is recorded any more.
+func pass(first, second string) {
+	if mine, err := session(); err == nil {
+		testenv.Await(func() bool {
+			st, err := Ask(mine, &Request{Do: ActStatus})
+			return err != nil || !st.Recording
+		})
+	}
+	_ = os.WriteFile(first, nil, 0o600)
+	_ = os.WriteFile(second, nil, 0o600)
+}
+
+// Behind the steps that are wanted recording stops.
+func TestStepsStop(t *testing.T) {
+	was := stepsGrace
+	stepsGrace = time.Millisecond
+	defer func() { stepsGrace = was }()
+	dir := t.TempDir()
+	first, second := filepath.Join(dir, "1"), filepath.Join(dir, "2")
+	go pass(first, second)
+	res, out := flown(t, &Options{Steps: &StepRange{First: 1, Last: 2}, Block: true}, "500", first, second)
+	r, err := format.Open(out, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	// Steps are of 50 launches, each with an allocation and its end.
+	off := slices.ContainsFunc(r.Gaps(), func(g format.Gap) bool { return g.Calls == 0 && g.Reason == format.Detached })
+	if res.Calls < 300 || res.Calls > 3000 || !off {
+		t.Errorf("%d calls, gaps %+v", res.Calls, r.Gaps())
+	}
 }
 
 // TestFor records the beginning of a program that waits before it goes on.
 func TestFor(t *testing.T) {
 	dir := t.TempDir()
 	first, second := filepath.Join(dir, "1"), filepath.Join(dir, "2")
-	go func() {
-		mine, err := session()
-		for end := time.Now().Add(time.Minute); err == nil && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-			if st, err := Ask(mine, &Request{Do: ActStatus}); err != nil || !st.Recording {
-				break
-			}
-		}
-		_ = os.WriteFile(first, nil, 0o600)
-		_ = os.WriteFile(second, nil, 0o600)
-	}()
 	const launches = 200
-	res, out := flown(t, &Options{For: 2 * time.Second}, fmt.Sprint(launches), first, second)
+	var res *Result
+	var out string
+	for limit := 2 * time.Second; res == nil || res.Calls == 0 && limit < testenv.Patience; limit *= 4 { // on a machine that is slow, the program begins later
+		_, _ = os.Remove(first), os.Remove(second)
+		go pass(first, second)
+		res, out = flown(t, &Options{For: limit}, fmt.Sprint(launches), first, second)
+	}
 	r, err := format.Open(out, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/artifacts"
 	"github.com/acltrace/acltrace/probe"
 )
@@ -166,11 +167,9 @@ func outputName(name string, env []string, pid int) string {
 	return strings.NewReplacer("%%", "%", "%h", host, "%r", rank(env), "%p", strconv.Itoa(pid)).Replace(name)
 }
 
-var rankVariables = []string{"RANK", "RANK_ID", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"}
-
 // rank is what the usual launchers call the program's number in its job.
 func rank(env []string) string {
-	for _, name := range rankVariables {
+	for _, name := range format.RankVariables {
 		for _, v := range env {
 			if n, ok := strings.CutPrefix(v, name+"="); ok {
 				if _, err := strconv.ParseUint(n, 10, 32); err == nil {

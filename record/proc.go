@@ -3,7 +3,6 @@ package record
 import (
 	"bytes"
 	"debug/elf"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/buildid"
 )
 
 // runtimeLibraries returns the paths of the runtime's libraries that a process maps, as the process names them.
@@ -58,7 +58,7 @@ func parseMaps(b []byte) []format.Mapping {
 		if _, err := fmt.Sscanf(f[0]+" "+f[2], "%x-%x %x", &m.Start, &m.End, &m.Offset); err != nil {
 			continue
 		}
-		m.Path, m.BuildID = f[5], buildID(f[5])
+		m.Path, m.BuildID = f[5], buildid.Of(f[5])
 		maps = append(maps, m)
 	}
 	return maps
@@ -90,45 +90,6 @@ func threadName(pid, tid int) string {
 		return ""
 	}
 	return strings.TrimSpace(string(b))
-}
-
-// buildID returns the build id of an ELF file in hexadecimal, "" where it has none.
-func buildID(path string) (id string) {
-	defer func() { _ = recover() }() // debug/elf may panic on what is no sound file
-	f, err := elf.Open(path)
-	if err != nil {
-		return ""
-	}
-	defer f.Close()
-	s := f.Section(".note.gnu.build-id")
-	if s == nil {
-		return ""
-	}
-	b, err := s.Data()
-	if err != nil || len(b) < 16 {
-		return ""
-	}
-	return hex.EncodeToString(b[16:])
-}
-
-// simulated reports whether a library is the simulator's, which says so by a symbol.
-func simulated(m *api.Model, path string) (yes bool) {
-	defer func() { _ = recover() }()
-	f, err := elf.Open(path)
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	syms, err := f.DynamicSymbols()
-	if err != nil {
-		return false
-	}
-	for _, s := range syms {
-		if s.Name == m.Simulator.Symbol && s.Section != elf.SHN_UNDEF {
-			return true
-		}
-	}
-	return false
 }
 
 // find returns the file of a program, as the shell would find it.

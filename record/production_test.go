@@ -3,9 +3,11 @@ package record_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -16,6 +18,7 @@ import (
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testenv"
+	"github.com/acltrace/acltrace/probe"
 	"github.com/acltrace/acltrace/record"
 )
 
@@ -31,16 +34,8 @@ func TestContainers(t *testing.T) {
 	}
 	p := newPod(t)
 	root := filepath.Dir(p.session)
-	bin := filepath.Join(root, "bin")
-	lib := filepath.Dir(testenv.Built(t, "lib/libascendcl.so"))
-	// Other users reach neither the test's own folder nor that of the build.
-	for _, c := range [][]string{{"chmod", "0755", root}, {"mkdir", bin, p.session}, {"cp", p.acltrace, p.job, filepath.Join(lib, "libascendcl.so"), filepath.Join(lib, "libaclsim.so"), bin},
-		{"chgrp", "4711", p.session, p.out, root}, {"chmod", "2770", p.session, p.out}, {"chmod", "0775", root}} {
-		if out, err := exec.Command(c[0], c[1:]...).CombinedOutput(); err != nil {
-			t.Fatalf("%q: %v %s", c, err, out)
-		}
-	}
-	p.acltrace, p.job = filepath.Join(bin, "acltrace"), filepath.Join(bin, "job")
+	bin := p.world()
+	p.must([][]string{{"mkdir", p.session}, {"chgrp", "4711", p.session, p.out, root}, {"chmod", "2770", p.session, p.out}, {"chmod", "0775", root}})
 	within := func(user, command string) *exec.Cmd {
 		cmd := exec.Command("unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "setpriv", "--reuid", user, "--regid", user, "--groups", "4711", "--inh-caps", "-all", "--bounding-set", "-all",
 			"sh", "-c", command)
@@ -56,8 +51,16 @@ func TestContainers(t *testing.T) {
 	// As pods have it, both jobs have the same numbers of processes.
 	var jobs []*exec.Cmd
 	for _, n := range []string{"1", "2"} {
-		job := within("1002", `eval "$(`+p.acltrace+" env "+p.session+`)"; umask 077; `+p.job+" "+p.result+n+" 100 0")
+		job := within("1002", `eval "$(`+p.acltrace+" env "+p.session+`)"; umask 077; `+p.job+" "+p.result+n+" 100 0 wait")
 		jobs = append(jobs, p.start(job))
+	}
+	// The collector goes when nobody is there for a second: neither ends before both are.
+	for _, do := range []func(*pod){func(p *pod) { p.halfway() }, (*pod).letGo} {
+		for _, n := range []string{"1", "2"} {
+			at := *p
+			at.result += n
+			do(&at)
+		}
 	}
 	for _, job := range jobs {
 		if err := job.Wait(); err != nil {
@@ -84,8 +87,150 @@ func TestContainers(t *testing.T) {
 			t.Errorf("%+v", proc)
 		}
 	}
+	if !strings.Contains(m.Ended, "of its own will") {
+		t.Errorf("ended %q", m.Ended)
+	}
 	if th := r.Threads()[0]; th.Name != "job" {
 		t.Errorf("%+v", th)
+	}
+}
+
+// world has all users reach the program and what it needs, which lie in the test's own folder and in that of the build, and returns where.
+func (p *pod) world() string {
+	p.t.Helper()
+	root, lib := filepath.Dir(p.session), filepath.Dir(testenv.Built(p.t, "lib/libascendcl.so"))
+	bin := filepath.Join(root, "bin")
+	p.must([][]string{{"chmod", "0755", root}, {"mkdir", bin}, {"cp", p.acltrace, p.job, filepath.Join(lib, "libascendcl.so"), filepath.Join(lib, "libaclsim.so"), bin}})
+	p.acltrace, p.job = filepath.Join(bin, "acltrace"), filepath.Join(bin, "job")
+	return bin
+}
+
+func (p *pod) must(commands [][]string) {
+	p.t.Helper()
+	for _, c := range commands {
+		if out, err := exec.Command(c[0], c[1:]...).CombinedOutput(); err != nil {
+			p.t.Fatalf("%q: %v %s", c, err, out)
+		}
+	}
+}
+
+// With --any-user programs of users who have nothing in common are recorded into one session, and without it they run on unrecorded.
+func TestAnyUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("other users take root")
+	}
+	for _, flags := range [][]string{{"--any-user"}, nil} {
+		p := newPod(t)
+		bin := p.world()
+		p.must([][]string{{"mkdir", "-m", "0777", filepath.Join(bin, "out")}})
+		p.install(flags...)
+		c := p.collect("--until-gone", "1s")
+		p.rounds = "50"
+		var jobs []*exec.Cmd
+		for _, uid := range []uint32{1002, 1003} {
+			p.result = filepath.Join(bin, "out", strconv.Itoa(int(uid)))
+			job := p.command("wait")
+			job.Env = append(job.Env, "LD_LIBRARY_PATH="+bin)
+			job.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
+			job.Stderr = &p.log
+			jobs = append(jobs, p.start(job))
+			p.halfway()
+		}
+		for _, job := range jobs {
+			p.result = job.Args[1]
+			p.letGo()
+			if err := job.Wait(); err != nil {
+				t.Errorf("%q, %q: %v %s", flags, job.Args, err, p.log.String())
+			}
+		}
+		if flags == nil {
+			_ = c.Process.Signal(syscall.SIGTERM) // it has seen nobody
+		}
+		if err := c.Wait(); err != nil {
+			t.Errorf("%v %s", err, p.log.String())
+		}
+		calls, lost := p.traces()
+		if want := uint64(len(flags) * 2 * (4*50 + 8)); calls != want || lost != 0 {
+			t.Errorf("%q: %d calls and %d lost, want %d: %s", flags, calls, lost, want, p.log.String())
+		}
+	}
+}
+
+// asked asks the recording of the pod's session.
+func (p *pod) asked(do record.Action) *record.Status {
+	p.t.Helper()
+	st, err := record.Ask(p.session, &record.Request{Do: do})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return st
+}
+
+// A session that is armed records nothing before somebody asks for it, whether a collector is there or not, and one that comes in the place of another goes on as that was told.
+func TestArmedSession(t *testing.T) {
+	p := newPod(t)
+	p.rounds = "50"
+	p.install("--armed")
+	quiet := func(when string) {
+		t.Helper()
+		if err := p.command().Run(); err != nil {
+			t.Error(err)
+		}
+		if rings, _ := filepath.Glob(filepath.Join(p.session, "ring.*")); len(rings) > 0 {
+			t.Errorf("%s: there are rings", when)
+		}
+	}
+	quiet("before there is a collector")
+	first := p.collect()
+	quiet("with a collector")
+	if st := p.asked(record.ActStatus); st.Recording || st.Calls != 0 {
+		t.Errorf("%+v", st)
+	}
+	p.asked(record.ActStart)
+	if err := p.command().Run(); err != nil {
+		t.Error(err)
+	}
+	_ = first.Process.Kill()
+	_ = first.Wait()
+	second := p.collect()
+	if st := p.asked(record.ActStatus); !st.Recording {
+		t.Errorf("the second collector: %+v", st)
+	}
+	if err := p.command().Run(); err != nil {
+		t.Error(err)
+	}
+	p.asked(record.ActStop)
+	if err := p.command().Run(); err != nil {
+		t.Error(err)
+	}
+	p.end(second)
+	if calls, lost := p.traces(); calls+lost != 2*(4*50+8) {
+		t.Errorf("%d calls and %d lost: %s", calls, lost, p.log.String())
+	}
+}
+
+// What the session was made with holds for its collector, as that tasks are measured by the device's clock.
+func TestCollectDeviceTime(t *testing.T) {
+	devtimeModel(t)
+	program, binary := devtimeProgram(t)
+	p := newPod(t)
+	p.install("--device-time=all")
+	c := p.collect()
+	job := p.command()
+	job.Path, job.Args = program, []string{program, binary, "4"}
+	if out, err := job.CombinedOutput(); err != nil {
+		t.Fatalf("%v %s", err, out)
+	}
+	p.end(c)
+	r := open(t, filepath.Join(p.out, "t.aclt"))
+	measured := uint64(0)
+	for _, k := range scene(t, r).Tasks {
+		if k.Measured {
+			measured++
+		}
+	}
+	if said := r.Meta().DeviceTime; said == nil || said.Every != 1 || said.Measured != measured || measured < 10 {
+		t.Errorf("%d tasks are measured: %+v", measured, said)
 	}
 }
 
@@ -140,6 +285,21 @@ func TestGuard(t *testing.T) {
 	}
 }
 
+// What a program had mapped that ended before anybody looked is known from itself.
+func TestLibrariesOfOneThatEnded(t *testing.T) {
+	p := newPod(t)
+	p.rounds = "5"
+	p.install()
+	if err := p.command().Run(); err != nil {
+		t.Fatal(err)
+	}
+	p.end(p.collect())
+	m := open(t, filepath.Join(p.out, "t.aclt")).Meta()
+	if len(m.Libraries) != 1 || filepath.Base(m.Libraries[0].Path) != "libascendcl.so" || len(m.Libraries[0].BuildID) != 40 || !m.Simulated {
+		t.Errorf("libraries %+v, simulated %v", m.Libraries, m.Simulated)
+	}
+}
+
 // The same where nobody is told how a program ends.
 func TestGuardShared(t *testing.T) {
 	p := newPod(t)
@@ -148,10 +308,8 @@ func TestGuardShared(t *testing.T) {
 	c := p.collect()
 	seen := func(what string) {
 		t.Helper()
-		for end := time.Now().Add(30 * time.Second); !strings.Contains(p.log.String(), what); time.Sleep(10 * time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatalf("%q does not come: %s", what, p.log.String())
-			}
+		if !testenv.Await(func() bool { return strings.Contains(p.log.String(), what) }) {
+			t.Fatalf("%q does not come: %s", what, p.log.String())
 		}
 	}
 	_ = p.command("exit").Run()
@@ -171,40 +329,43 @@ func TestGuardShared(t *testing.T) {
 	if n := len(r.Processes()); n != 3 {
 		t.Errorf("%d processes, want those that ended with an error, crashed and came last: %s", n, p.log.String())
 	}
+	if how := r.Meta().Ended; !strings.Contains(how, "job") || !strings.Contains(how, "without an exit") {
+		t.Errorf("ended %q", how)
+	}
 	if us := r.Meta().Coverage.Unhooked; len(us) == 0 || !strings.Contains(us[0].Reason, "without an exit") {
 		t.Errorf("%+v", us)
 	}
 }
 
-func TestSteps(t *testing.T) {
-	p := newPod(t)
-	p.rounds = "40"
-	// The job waits for its stream once a round, behind no launch, so that the function has to be named.
-	steps := &record.StepRange{First: 10, Last: 12, Marker: "aclrtSynchronizeStream"}
-	res := recordJob(t, p, &record.Options{Steps: steps, Block: true})
-	r := open(t, res.Output)
-	n := map[string]int{}
-	for _, c := range calls(t, r) {
-		n[r.Schema().FuncName(c.Func)]++
-	}
-	if n["aclrtSynchronizeStream"] != 3 || n["aclrtMalloc"] != 1 || n["aclrtCreateStream"] != 1 || n["aclrtMemcpy"] > 8 {
-		t.Errorf("%v", n)
-	}
-	if len(r.Gaps()) == 0 || r.Gaps()[0].Reason != format.Detached {
-		t.Errorf("%+v", r.Gaps())
-	}
-	if _, err := record.ParseSteps("5:3"); err == nil {
-		t.Error("5:3 is a range")
-	}
+// goWhenOff lets a job go on that waits at its half, once this process has stopped recording it, and tells when that was.
+func (p *pod) goWhenOff() <-chan int64 {
+	went := make(chan int64, 1)
+	go func() {
+		if !testenv.Await(func() bool {
+			for _, dir := range record.Sessions("") {
+				if st, err := record.Ask(dir, &record.Request{Do: record.ActStatus}); err == nil && st.Recorder == os.Getpid() {
+					_, err := os.Stat(p.result + ".half")
+					return err == nil && !st.Recording
+				}
+			}
+			return false
+		}) {
+			p.t.Error("the recording does not stop")
+		}
+		went <- probe.Now()
+		p.letGo()
+	}()
+	return went
 }
 
 // A recording ends when its file has its size, and the program goes on.
 func TestMaxSize(t *testing.T) {
 	p := newPod(t)
 	p.rounds = "2500"
-	res := recordJob(t, p, &record.Options{MaxSize: 4 << 20})
+	p.goWhenOff()
+	res := recordJob(t, p, &record.Options{MaxSize: 1 << 20}, "wait")
 	// What is on its way to the file comes too.
-	if !res.Full || res.ExitCode != 0 || res.Calls >= 4*2500 {
+	if !res.Full || res.ExitCode != 0 || res.Calls > 4*2500/2+8 {
 		t.Errorf("%+v", res)
 	}
 	if b, err := os.ReadFile(p.result); err != nil || !strings.Contains(string(b), "done") {
@@ -212,33 +373,35 @@ func TestMaxSize(t *testing.T) {
 	}
 }
 
-// What the ring of a recorder that was killed held becomes a trace.
-func TestSalvage(t *testing.T) {
-	p := newPod(t)
+// killedRing records the job with a ring and kills the recorder, waits until the job has ended, and returns the session's folder. Until release is called nobody salvages it.
+func killedRing(t *testing.T, p *pod) (session string, release func()) {
+	t.Helper()
 	p.rounds = "1000"
-	cmd := exec.Command(p.acltrace, "record", "--sim", "-q", "--ring", "1M", "-o", filepath.Join(p.out, "ring.aclt"), "--", p.job, p.result, p.rounds, p.work)
+	cmd := exec.Command(p.acltrace, "record", "--sim", "-q", "--ring", "1M", "-o", filepath.Join(p.out, "ring.aclt"), "--", p.job, p.result, p.rounds, p.work, "wait")
 	p.start(cmd)
-	var session string
-	for end := time.Now().Add(30 * time.Second); session == "" && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		for _, dir := range record.Sessions("") {
-			if st, err := record.Ask(dir, &record.Request{Do: record.ActStatus}); err == nil && st.Recorder == cmd.Process.Pid && st.Calls > 400 {
-				session = dir
-			}
-		}
-	}
+	session = p.recording(cmd.Process.Pid, 400)
+	job := p.halfway()
+	user := exec.Command("sleep", "120") // a process of the session
+	user.Env = []string{"ACLTRACE_SESSION=" + session}
+	p.start(user)
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		if b, _ := os.ReadFile(p.result); strings.Contains(string(b), "done") {
-			break
-		}
+	p.letGo()
+	p.ended()
+	testenv.Wait(t, "the end of the job's process", func() bool {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", job))
+		return err != nil || strings.Contains(string(b), ") Z ") // nobody may ask for how it ended
+	})
+	return session, func() {
+		_ = user.Process.Kill()
+		_ = user.Wait()
 	}
-	time.Sleep(100 * time.Millisecond) // the job ends
-	out := filepath.Join(p.out, "saved.aclt")
-	if said := p.run("recover", session, "-o", out); !strings.Contains(said, "saved.aclt") {
-		t.Error(said)
-	}
-	r := open(t, out)
+}
+
+// checkSalvaged checks that a trace has what a ring held, and says what it does not have, and that nothing else is left.
+func checkSalvaged(t *testing.T, path, session string) {
+	t.Helper()
+	r := open(t, path)
 	counts, err := r.Counts()
 	if err != nil {
 		t.Fatal(err)
@@ -252,6 +415,76 @@ func TestSalvage(t *testing.T) {
 	}
 	if _, err := os.Stat(session); err == nil {
 		t.Error("the session is still there")
+	}
+}
+
+// What the ring of a recorder that was killed held becomes a trace.
+func TestSalvage(t *testing.T) {
+	p := newPod(t)
+	session, release := killedRing(t, p)
+	out := filepath.Join(p.out, "saved.aclt")
+	release()
+	if said := p.run("recover", session, "-o", out); !strings.Contains(said, "saved.aclt") {
+		t.Error(said)
+	}
+	checkSalvaged(t, out, session)
+}
+
+// So it does when something is recorded next, whatever that is, once no program uses it.
+func TestSalvageByTheNext(t *testing.T) {
+	p := newPod(t)
+	session, release := killedRing(t, p)
+	out := filepath.Join(p.out, "ring.aclt")
+	next := func() string {
+		return p.run("record", "-o", filepath.Join(p.out, "next.aclt"), "--", "true")
+	}
+	if said := next(); strings.Contains(said, out) || !record.IsSession(session) {
+		t.Errorf("it is salvaged while a program uses it: %s", said)
+	}
+	release()
+	// Another test may record just then, and salvage it.
+	if said := next(); !strings.Contains(said, out+": what was left of a recording whose recorder was killed") && record.IsSession(session) {
+		t.Error(said)
+	}
+	checkSalvaged(t, out, session)
+}
+
+// The time of a recording ends that of its ring too, which is sealed at the end with what it held; a size of the file is of no ring.
+func TestRingLimits(t *testing.T) {
+	p := newPod(t)
+	p.rounds = "400"
+	var res *record.Result
+	var resumed int64
+	for limit := 500 * time.Millisecond; res == nil || res.Calls == 0 && limit < testenv.Patience; limit *= 4 { // on a machine that is slow, the job begins later
+		for _, name := range []string{".half", ".go"} {
+			_ = os.Remove(p.result + name)
+		}
+		went := p.goWhenOff()
+		res = recordJob(t, p, &record.Options{Ring: &record.Ring{Bytes: 1 << 20}, For: limit}, "wait")
+		resumed = <-went
+	}
+	if len(res.Sealed) != 1 || res.Calls == 0 || res.Calls >= 4*400 {
+		t.Fatalf("%+v", res)
+	}
+	r := open(t, res.Sealed[0])
+	counts, err := r.Counts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	off := 0
+	for _, g := range r.Gaps() {
+		if g.Reason == format.Detached && g.To >= resumed-r.Meta().StartMono {
+			off++
+		}
+	}
+	if off != 1 || counts.Calls == 0 || !strings.Contains(r.Meta().Sealed, "ended with code 0") {
+		t.Errorf("%+v, gaps %+v, sealed since %s", counts, r.Gaps(), r.Meta().Sealed)
+	}
+	for _, args := range [][]string{{"record", "--ring", "1M", "--max-size", "1G", "-o", res.Output, "--", p.job}, {"env", "--install", p.session, "--ring", "1M", "--max-size", "1G"}} {
+		out, err := exec.Command(p.acltrace, args...).CombinedOutput()
+		if err == nil || !strings.Contains(string(out), "a ring has its own size") || !strings.Contains(string(out), "--max-seals") {
+			t.Errorf("%q: %v %s", args, err, out)
+		}
 	}
 }
 
@@ -277,7 +510,7 @@ func TestEnvForms(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	if len(pod.Volumes) != 2 || pod.Volumes[0].EmptyDir.Medium != "Memory" || len(pod.InitContainers) != 2 || pod.InitContainers[1].RestartPolicy != "Always" ||
-		strings.Join(pod.InitContainers[0].Command, " ") != "acltrace env --install /acltrace --payload=none --ring=64M" ||
+		strings.Join(pod.InitContainers[0].Command, " ") != "acltrace env --install /acltrace --api=acl --payload=none --ring=64M" ||
 		strings.Join(pod.InitContainers[1].Command, " ") != "acltrace collect /acltrace -o /traces/%h-%p.aclt" {
 		t.Errorf("%+v\n%s", pod, out)
 	}

@@ -28,6 +28,7 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/artifacts"
+	"github.com/acltrace/acltrace/internal/buildid"
 	"github.com/acltrace/acltrace/probe"
 )
 
@@ -59,14 +60,17 @@ type Options struct {
 	Library     string        // with ebpf: the runtime library, where the program does not name it itself
 	Ring        *Ring         // keep the newest calls and seal them when something happens; nil records everything
 	Armed       bool          // record nothing until somebody asks for it: see Ask
+	Drop        bool          // with ebpf: give up the rights of this process that it does not need any more once the probes are there
 	For         time.Duration // record only so long, from when recording starts; 0 for no limit
 	Payload     Payload       // default Small
 	Block       bool          // the program waits where the recorder is too slow, instead of losing calls
 	Replayable  bool          // Full and Block, without a limit of size
-	MaxSize     int64         // bytes of the file, at which recording ends, and payloads at nine tenths of it; default a tenth of the free space, at most 10 GiB
+	MaxSize     int64         // bytes of the trace, at which recording ends, and payloads at nine tenths of it; default a tenth of the free space, at most 10 GiB
+	BlobFile    string        // file for the contents of payloads, "" to have them in Output; %h and %r as there
 	RingBytes   int           // of each thread's ring; default 8 MiB
 	MemoryLimit uint64        // bytes of all rings together; see probe.SessionOptions
 	Steps       *StepRange    // record these steps alone, nil for all
+	StepMarker  string        // what tells steps apart: see timeline.NewStepCounter
 	NoGuard     bool          // record a program even where it has crashed at the last start, soon after it began
 	State       string        // folder in which it is noted how programs have ended; default acltrace in the user's folder for state
 	Stacks      int           // frames to keep of the stack that each call was made from, 0 for none
@@ -95,6 +99,8 @@ type Result struct {
 	Refused    int               // threads that could not be recorded
 	Processes  int               // that called the runtime
 	Bytes      int64             // of the file
+	BlobFile   string            // name of the file with the contents of payloads, "" where they are in the trace
+	BlobBytes  int64             // of that file
 	PassedBy   map[string]uint64 // calls of functions that the shim does not know, by name
 	Unhooked   []format.Unhooked // processes and libraries whose calls were not seen
 	Output     string            // name of the file
@@ -102,6 +108,7 @@ type Result struct {
 	Untraced   string            // why the program was run without being recorded, "" where it was recorded
 	Guard      string            // what the end of the program means for its next start, "" for nothing
 	Full       bool              // the trace had its largest size before the program ended
+	Missed     string            // why steps that were wanted are not in the trace, "" where all are
 	Salvaged   []string          // traces of what recorders that were killed had left
 	// Incomplete is the error that ended the recording before the program, nil for none: the program ran on.
 	Incomplete error
@@ -137,10 +144,11 @@ type recorder struct {
 	flight  *flight // nil for a recording of everything
 	control *control
 	guard   *guard   // nil: without
-	stepper *stepper // nil: not by steps
+	chooser *chooser // nil: not by steps
 	ends    []probe.End
 	// gone is told of processes that have ended, and of others that have come and are not recorded; nil where nobody asks.
 	gone     func(ends, untraced []probe.End)
+	succeeds bool        // a collector that was killed
 	salvaged []string    // traces of what others had left
 	mode     os.FileMode // of the session's files, 0 for this user alone
 	unnamed  error       // why the trace does not have its name
@@ -194,8 +202,24 @@ func (r *recorder) check() error {
 	if o.Ring != nil && (o.Probe != "shim" || o.Replayable) {
 		return errors.New("a ring goes with --probe shim, and not with --replayable: what has left the ring can't be replayed")
 	}
+	if o.BlobFile != "" && o.Ring != nil {
+		return errors.New("--blobs does not go with a ring, which is kept in memory")
+	}
+	if err := checkBlobFile(o); err != nil {
+		return err
+	}
+	if o.Ring != nil && o.MaxSize != 0 {
+		return errors.New("--max-size ends a recording of everything: a ring has its own size, and --max-seals says how many traces are made of it")
+	}
 	if o.Steps != nil && (o.Probe != "shim" || o.Ring != nil) {
 		return errors.New("--steps goes with --probe shim, and not with a ring, which keeps the newest calls whatever the step")
+	}
+	return nil
+}
+
+func checkBlobFile(o *Options) error {
+	if strings.Contains(o.BlobFile, "%p") {
+		return errors.New("--blobs: %p is not known when that file is made; %h and %r are")
 	}
 	return nil
 }
@@ -252,10 +276,15 @@ func (r *recorder) create(env []string) error {
 	r.pattern = o.Output
 	o.Output = outputName(o.Output, env, os.Getpid()) // until the program has an id
 	r.begun(env)
-	if o.MaxSize == 0 && !o.Replayable {
-		o.MaxSize = defaultMaxSize(filepath.Dir(o.Output))
+	largest := o.Output
+	if o.BlobFile != "" {
+		o.BlobFile = outputName(o.BlobFile, env, os.Getpid())
+		largest = o.BlobFile
 	}
-	w, err := format.Create(o.Output, &r.meta, Schema(o.Model), nil)
+	if o.MaxSize == 0 && !o.Replayable {
+		o.MaxSize = defaultMaxSize(filepath.Dir(largest))
+	}
+	w, err := format.Create(o.Output, &r.meta, Schema(o.Model), &format.WriterOptions{BlobFile: o.BlobFile})
 	if err != nil {
 		return err
 	}
@@ -404,6 +433,9 @@ func (r *recorder) run(ctx context.Context) (*Result, error) {
 		if r.flight == nil {
 			r.b.seg.w.Abort()
 			os.Remove(r.o.Output)
+			if r.o.BlobFile != "" {
+				os.Remove(r.o.BlobFile)
+			}
 		}
 		return nil, err
 	}
@@ -494,13 +526,19 @@ func (r *recorder) begin(s *probe.Session) error {
 		}
 	}
 	r.since = probe.Now() - r.meta.StartMono
-	if r.o.Armed {
-		r.waiting = max(probe.Now()-r.meta.StartMono, 1)
+	switch {
+	case r.succeeds: // what was told to the one before holds
+	case r.o.Armed:
 		s.Wait(0)
+	default:
+		s.Go()
+	}
+	if only, waiting := s.Waiting(); waiting && only == 0 {
+		r.waiting = max(probe.Now()-r.meta.StartMono, 1)
 	}
 	if r.o.Steps != nil {
-		r.stepper = newStepper(r.o.Steps, r)
-		r.b.wanted = r.stepper.wanted
+		r.chooser = newChooser(r.o.Steps, r)
+		r.b.wanted = r.chooser.wanted
 	}
 	var err error
 	if r.control, err = listen(s.Dir(), r.mode); err != nil && r.o.Armed {
@@ -564,7 +602,7 @@ func (r *recorder) deviceTime(s *probe.Session) {
 }
 
 func (r *recorder) sessionOptions() *probe.SessionOptions {
-	so := &probe.SessionOptions{KeepRings: r.o.Ring != nil, RingBytes: r.o.RingBytes, MemoryLimit: r.o.MemoryLimit, NoTaskIDs: r.o.NoTaskIDs, StackFrames: r.o.Stacks,
+	so := &probe.SessionOptions{Waiting: r.o.Armed, KeepRings: r.o.Ring != nil, RingBytes: r.o.RingBytes, MemoryLimit: r.o.MemoryLimit, NoTaskIDs: r.o.NoTaskIDs, StackFrames: r.o.Stacks,
 		TimeEvery: r.o.DeviceTime, TimeGap: r.o.DeviceTimeGap}
 	if r.o.NoSmall {
 		so.PayloadLeast = SmallestCopy
@@ -604,7 +642,7 @@ func (r *recorder) drain(s *probe.Session, over func() bool) error {
 	flushed, reaped := time.Now(), time.Now()
 	for {
 		if over() {
-			return errors.Join(r.rest(s), r.reap(s), r.resumed(), r.b.finish())
+			return errors.Join(r.rest(s), r.reap(s), r.resumed(), r.chooser.end(), r.b.finish())
 		}
 		began := probe.Now()
 		load, err := s.Drain(r.b)
@@ -674,7 +712,7 @@ func (r *recorder) limit(s *probe.Session) error {
 	}
 	switch {
 	case r.o.For > 0 && probe.Now()-r.meta.StartMono-r.since > r.o.For.Nanoseconds():
-	case r.stepper != nil && r.stepper.over:
+	case r.chooser.done():
 	case r.flight == nil && r.o.MaxSize > 0 && r.b.seg.w.Size() > r.o.MaxSize:
 		r.full, r.b.cut = true, true
 	default:
@@ -773,11 +811,14 @@ func (r *recorder) finish(res *Result) (*Result, error) {
 	if res.Incomplete == nil {
 		res.Incomplete = err
 	}
-	res.Full = r.full
+	res.Full, res.Missed = r.full, r.chooser.missed()
 	res.Calls, res.Failed, res.Unfinished, res.Lost, res.Processes = b.calls, b.failed, b.unfinished, b.lost, len(b.procs)
 	res.Output = r.o.Output
 	if st, err := os.Stat(r.o.Output); err == nil {
 		res.Bytes = st.Size()
+	}
+	if st, err := os.Stat(r.o.BlobFile); err == nil {
+		res.BlobFile, res.BlobBytes = r.o.BlobFile, st.Size()
 	}
 	b.following.end(m.EndNS)
 	return res, nil
@@ -802,10 +843,10 @@ func (r *recorder) describe(m *format.Meta) {
 		}
 		l := format.Library{Path: path}
 		if seen {
-			l.BuildID = buildID(path)
+			l.BuildID = buildid.Of(path)
 		}
 		m.Libraries = append(m.Libraries, l)
-		if seen && simulated(r.o.Model, path) {
+		if seen && artifacts.Simulates(r.o.Model, path) {
 			m.Simulated = true
 		}
 	}

@@ -3,6 +3,7 @@ package record
 import (
 	"bytes"
 	"debug/elf"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -13,10 +14,11 @@ import (
 )
 
 // Runtime returns the model, of some, of the runtime that a program will call, as far as can be told before it runs: the one that it is
-// linked to; else the one that it names, as a program does that loads the library itself; else the only one whose library is on the
-// machine. Where nothing tells, it is the first.
+// linked to; else the one that it names, as a program does that loads the library itself; else the only one that the machine has a device
+// of, which tells of a script whose interpreter knows of neither; else the only one whose library is on the machine. Where nothing tells, it
+// is the first. Without a program, the machine tells alone.
 func Runtime(models []*api.Model, program string, env []string) *api.Model {
-	if path, err := find(program); err == nil {
+	if path, err := find(program); program != "" && err == nil {
 		if path, err = behindScript(path); err == nil {
 			if m := linked(models, path); m != nil {
 				return m
@@ -26,16 +28,85 @@ func Runtime(models []*api.Model, program string, env []string) *api.Model {
 			}
 		}
 	}
-	var there []*api.Model
-	for _, m := range models {
-		if slices.ContainsFunc(libraryDirs(env), func(dir string) bool { return has(m, dir) }) {
-			there = append(there, m)
+	device := func(m *api.Model) bool {
+		return slices.ContainsFunc(m.Installed.Devices, func(pattern string) bool { found, _ := filepath.Glob(pattern); return len(found) > 0 })
+	}
+	dirs, cache := libraryDirs(env), loaderCache()
+	library := func(m *api.Model) bool {
+		return slices.ContainsFunc(dirs, func(dir string) bool { return has(m, dir) }) ||
+			slices.ContainsFunc(m.Libraries(), func(name string) bool { return bytes.Contains(cache, []byte("/"+name)) })
+	}
+	for _, there := range []func(*api.Model) bool{device, library} {
+		if m := only(models, there); m != nil {
+			return m
 		}
 	}
-	if len(there) == 1 {
-		return there[0]
-	}
 	return models[0]
+}
+
+// Library returns the path of a runtime's library, the one that programs call, where the loader finds it on this machine.
+func Library(m *api.Model, env []string) (string, error) {
+	names := m.Layers[0].Libraries
+	for _, name := range names {
+		for _, file := range []string{name + ".1", name} {
+			for _, dir := range append(libraryDirs(env), homes(m, env)...) {
+				if path := filepath.Join(dir, file); dir != "" && exists(path) {
+					return path, nil
+				}
+			}
+			// The end belongs to the name, and another name may begin like it.
+			if before, _, ok := bytes.Cut(loaderCache(), []byte("/"+file+"\x00")); ok {
+				path := string(before[bytes.LastIndexByte(before, 0)+1:]) + "/" + file
+				if filepath.IsAbs(path) && exists(path) {
+					return path, nil
+				}
+			}
+		}
+	}
+	return "", fmt.Errorf("no %s is installed here: the machine has no runtime of %s's, or LD_LIBRARY_PATH does not lead to it", names[0], m.Accelerator.Vendor)
+}
+
+// homes are the folders of libraries of a runtime that is installed apart.
+func homes(m *api.Model, env []string) []string {
+	var dirs []string
+	for _, name := range m.Installed.Homes {
+		for _, v := range env {
+			if home, ok := strings.CutPrefix(v, name+"="); ok && home != "" {
+				dirs = append(dirs, filepath.Join(home, "lib64"))
+			}
+		}
+	}
+	return dirs
+}
+
+// RuntimeOf is as Runtime for a process that runs: the one whose library it maps, of one.
+func RuntimeOf(models []*api.Model, pid int) *api.Model {
+	mapped := only(models, func(m *api.Model) bool { return len(runtimeLibraries(m, pid)) > 0 })
+	if mapped != nil {
+		return mapped
+	}
+	return Runtime(models, procFile(pid, "exe"), processEnv(pid))
+}
+
+// only returns the only one of which something holds, nil where that is none or several.
+func only(models []*api.Model, holds func(*api.Model) bool) *api.Model {
+	var one *api.Model
+	for _, m := range models {
+		switch {
+		case !holds(m):
+		case one != nil:
+			return nil
+		default:
+			one = m
+		}
+	}
+	return one
+}
+
+// loaderCache is the text of the loader's list of libraries, whose folders no variable names.
+func loaderCache() []byte {
+	b, _ := os.ReadFile("/etc/ld.so.cache")
+	return b
 }
 
 func linked(models []*api.Model, path string) *api.Model {
@@ -78,17 +149,7 @@ func named(models []*api.Model, path string) *api.Model {
 		total += n
 		kept = copy(b, part[len(part)-64:])
 	}
-	var only *api.Model
-	for _, m := range models {
-		switch {
-		case !found[m]:
-		case only != nil:
-			return nil
-		default:
-			only = m
-		}
-	}
-	return only
+	return only(models, func(m *api.Model) bool { return found[m] })
 }
 
 // libraryDirs are the folders where the loader looks for a library first.

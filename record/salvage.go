@@ -152,8 +152,6 @@ func salvageRing(m *api.Model, dir, output string, taken uint64, s *probe.Sessio
 		if err = errors.Join(err, r.b.finish()); err != nil {
 			return end(err)
 		}
-	} else {
-		fl.ring = append(fl.ring, nil)[:len(fl.ring)]
 	}
 	if had+uint64(r.b.calls-taken) == 0 {
 		return end(nil)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
@@ -13,11 +14,7 @@ import (
 )
 
 // StepRange are the steps to record, counted from 0.
-type StepRange struct {
-	First, Last int
-	// Marker is the name of the range or the function by which steps are told apart; "" has it found: see stepper.
-	Marker string
-}
+type StepRange struct{ First, Last int }
 
 // ParseSteps parses A:B or A.
 func ParseSteps(s string) (*StepRange, error) {
@@ -33,127 +30,115 @@ func ParseSteps(s string) (*StepRange, error) {
 	return &StepRange{First: a, Last: b}, nil
 }
 
-// stepper counts the steps of a program while it runs. Where the program names ranges of time, with a name that has "step" or "iter" in it, each is a step.
-// Else a step ends where a thread waits for the device after it has launched something: at the first function by which one does. Ranges that come later than that do
-// not change the rule: what was counted stays counted. Before the first step that is wanted only those calls are kept that what
-// comes later needs to be understood.
-type stepper struct {
-	o       StepRange
-	r       *recorder
-	rule    stepRule
-	marker  api.ID // function, where steps are told apart by one
-	at      int    // the step at hand
-	began   bool   // a range has begun a step
-	busy    map[uint32]bool
-	left    uint64 // calls that were left out
-	since   int64  // time of the first one
-	opened  bool   // recording of the steps has begun
-	over    bool
-	writing error
+// A chooser keeps the calls of the steps that are wanted, counted in each process by a timeline.StepCounter. Outside of these only those calls are kept that
+// what comes later needs to be understood.
+type chooser struct {
+	o    StepRange
+	r    *recorder
+	of   map[uint32]*counted // by process
+	over int64               // time since which all processes have passed the steps, 0 for not yet
 }
 
-type stepRule uint8
+// stepsGrace is how long processes may come that begin with their steps when all others have passed theirs: then recording stops, and costs the program nothing any more.
+var stepsGrace = 5 * time.Second
 
-const (
-	undecided stepRule = iota
-	byRange
-	byWait
-)
+type counted struct {
+	*timeline.StepCounter
+	left     uint64 // calls that were left out, and in no gap yet
+	from, to int64  // times of these
+}
 
-func newStepper(o *StepRange, r *recorder) *stepper {
-	return &stepper{o: *o, r: r, busy: map[uint32]bool{}}
+func newChooser(o *StepRange, r *recorder) *chooser {
+	return &chooser{o: *o, r: r, of: map[uint32]*counted{}}
 }
 
 // wanted counts a call and reports whether it is to be kept.
-func (s *stepper) wanted(f *api.Func, c *format.Call, pieces []probe.Piece) bool {
-	keep := s.in()
-	switch s.what(f, c, pieces) {
-	case begins:
-		if s.began {
-			s.at++
-		}
-		s.began = true
-		keep = s.in()
-	case ends:
-		// The call that ends a step belongs to it.
-		s.at++
+func (s *chooser) wanted(f *api.Func, c *format.Call, pieces []probe.Piece) (bool, error) {
+	process := s.r.b.threadRows[c.Thread].Process
+	n := s.of[process]
+	if n == nil {
+		n = &counted{StepCounter: timeline.NewStepCounter(s.r.o.Model, s.r.o.StepMarker)}
+		s.of[process] = n
 	}
-	if s.at > s.o.Last {
-		s.over = true
+	was, in := n.At(), n.See(f, c.Thread, rangeName(f, pieces))
+	switch {
+	case n.At() == was:
+	case n.At() <= s.o.Last:
+		s.over = 0
+	case s.over == 0 && s.passed():
+		s.over = probe.Now()
 	}
-	if keep {
-		s.open(c)
-		return true
-	}
-	if !s.opened && s.left == 0 {
-		s.since = c.Start
+	if in >= s.o.First && in <= s.o.Last {
+		return true, s.gap(n)
 	}
 	if timeline.Shapes(f) {
-		return true
+		return true, nil
 	}
-	s.left++
-	return false
+	if n.left == 0 {
+		n.from, n.to = c.Start, c.Start
+	}
+	n.to = max(n.to, c.End)
+	n.left++
+	return false, nil
 }
 
-func (s *stepper) in() bool {
-	return s.at >= s.o.First && s.at <= s.o.Last && (s.rule != byRange || s.began)
+// done reports whether recording can stop.
+func (s *chooser) done() bool {
+	return s != nil && s.over != 0 && probe.Now()-s.over > stepsGrace.Nanoseconds()
 }
 
-// open notes what was left out, once.
-func (s *stepper) open(c *format.Call) {
-	if s.opened {
-		return
-	}
-	s.opened = true
-	if s.left > 0 {
-		s.writing = s.r.b.gap(format.Gap{Thread: format.NoThread, From: s.since, To: max(c.Start, s.since), Calls: s.left, Reason: format.Detached})
-	}
-}
-
-type boundary uint8
-
-const (
-	none boundary = iota
-	begins
-	ends
-)
-
-// what says where steps a call begins or ends one.
-func (s *stepper) what(f *api.Func, c *format.Call, pieces []probe.Piece) boundary {
-	if f.Range == api.RangeBegin || f.Range == api.Mark {
-		if (s.rule == undecided || s.rule == byRange) && s.names(rangeName(f, pieces)) {
-			s.rule = byRange
-			return begins
+// passed reports whether all processes that launch anything have passed the steps that are wanted.
+func (s *chooser) passed() bool {
+	for _, n := range s.of {
+		if n.Launched() && n.At() <= s.o.Last {
+			return false
 		}
-		return none
 	}
-	if f.Task == api.Kernel || f.Task == api.GraphRun {
-		s.busy[c.Thread] = true
-		return none
-	}
-	waits := f.Sync != api.NoSync && f.Sync != api.PollStream && f.Sync != api.PollEvent && f.Sync != api.SyncEvent
-	if s.o.Marker != "" {
-		waits = f.Name == s.o.Marker
-	} else if !s.busy[c.Thread] {
-		return none
-	}
-	if !waits || s.rule == byRange || s.rule == byWait && api.ID(c.Func) != s.marker {
-		return none
-	}
-	s.rule, s.marker, s.busy[c.Thread] = byWait, api.ID(c.Func), false
-	return ends
+	return true
 }
 
-// names reports whether a range of that name is a step.
-func (s *stepper) names(name string) bool {
-	if s.o.Marker != "" {
-		return strings.HasPrefix(name, s.o.Marker)
+// gap notes what was left out of a process.
+func (s *chooser) gap(n *counted) error {
+	if n.left == 0 {
+		return nil
 	}
-	lower := strings.ToLower(name)
-	return strings.Contains(lower, "step") || strings.Contains(lower, "iter")
+	g := format.Gap{Thread: format.NoThread, From: n.from, To: n.to, Calls: n.left, Reason: format.Detached}
+	n.left = 0
+	return s.r.b.gap(g)
 }
 
+// end notes what was left out behind the steps.
+func (s *chooser) end() (err error) {
+	if s != nil {
+		for _, n := range s.of {
+			err = errors.Join(err, s.gap(n))
+		}
+	}
+	return err
+}
+
+// missed says why steps that are wanted are not in the trace, "" where all are.
+func (s *chooser) missed() string {
+	if s == nil {
+		return ""
+	}
+	var most *counted
+	for _, n := range s.of {
+		if most == nil || n.At() > most.At() {
+			most = n
+		}
+	}
+	if most == nil || most.At() >= s.o.Last {
+		return ""
+	}
+	return fmt.Sprintf("--steps %d:%d: the program has made %d steps, which were told apart by %s", s.o.First, s.o.Last, most.At()+1, most.By(s.r.o.Model))
+}
+
+// rangeName is the name of a range or mark that a call begins, "" for other calls.
 func rangeName(f *api.Func, pieces []probe.Piece) string {
+	if f.Range == api.NoRange {
+		return ""
+	}
 	for i := range pieces {
 		if p := &pieces[i]; int(p.Param) < len(f.Params) && f.Params[p.Param].Role == api.String {
 			return strings.TrimRight(string(p.Bytes), "\x00")

@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/acltrace/acltrace/format"
@@ -54,6 +55,9 @@ func (r *recorder) runUprobes(ctx context.Context) (*Result, error) {
 	defer stopFollowing()
 	if err := resume(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrStart, err)
+	}
+	if err := r.dropRights(); err != nil {
+		return fail(err)
 	}
 	defer forwardSignals(cmd.Process)()
 	unnamed := r.named(pid)
@@ -188,15 +192,13 @@ func (r *recorder) finishUprobes(res *Result) (*Result, error) {
 
 // AttachOptions are the parameters of Attach. One of PID, Comm, Cgroup and All says which processes are recorded.
 type AttachOptions struct {
-	Options        // Model, Output, Payload, MaxSize, Version, and Library where the process has several
-	PID     int    // one process, and the children that it makes from now on
-	Comm    string // processes of this name, those that there are and those to come
-	Cgroup  string // folder of a control group: processes in it and below
-	All     bool   // every process that uses the runtime
-	// Drop gives up the rights of this process, when the probes are there, that it does not need any more.
-	Drop   bool
-	Sample bool          // leave out calls while the recorder is behind, the more the further it is
-	For    time.Duration // how long; 0 means until the process ends or ctx does
+	Options               // Model, Output, Payload, MaxSize, Version, and Library where the process has several
+	PID     int           // one process, and the children that it makes from now on
+	Comm    string        // processes of this name, those that there are and those to come
+	Cgroup  string        // folder of a control group: processes in it and below
+	All     bool          // every process that uses the runtime
+	Sample  bool          // leave out calls while the recorder is behind, the more the further it is
+	For     time.Duration // how long; 0 means until the process ends or ctx does
 }
 
 // Attach records processes that run already, until the one that was named ends, or ctx does. They are left as they were.
@@ -206,6 +208,9 @@ func Attach(ctx context.Context, o *AttachOptions) (*Result, error) {
 	if r.o.Payload == "" {
 		r.o.Payload = Small
 	}
+	if err := checkBlobFile(&r.o); err != nil {
+		return nil, err
+	}
 	uo, err := r.uprobeOptions()
 	if err != nil {
 		return nil, err
@@ -214,7 +219,10 @@ func Attach(ctx context.Context, o *AttachOptions) (*Result, error) {
 	if o.PID != 0 {
 		uo.PIDs = []int{o.PID}
 		if b, err := os.ReadFile(procFile(o.PID, "cmdline")); err != nil {
-			return nil, fmt.Errorf("process %d: %w", o.PID, errors.Unwrap(err))
+			if errors.Is(err, os.ErrNotExist) {
+				err = syscall.ESRCH // in the words for processes
+			}
+			return nil, fmt.Errorf("process %d: %w", o.PID, err)
 		} else if len(b) > 0 {
 			r.o.Command = strings.Split(strings.TrimSuffix(string(b), "\x00"), "\x00")
 		}
@@ -225,6 +233,7 @@ func Attach(ctx context.Context, o *AttachOptions) (*Result, error) {
 		}
 		r.env = processEnv(o.PID)
 	}
+	r.start = probe.Now() // calls are seen from here on
 	u, err := probe.LoadUprobes(o.Model, uo)
 	if err != nil {
 		return nil, err
@@ -248,10 +257,8 @@ func Attach(ctx context.Context, o *AttachOptions) (*Result, error) {
 		}
 		r.b.look(o.PID)
 	}
-	if o.Drop {
-		if err := probe.DropCapabilities(r.uprobes.OneByOne); err != nil && !errors.Is(err, errors.ErrUnsupported) {
-			return nil, err
-		}
+	if err := r.dropRights(); err != nil {
+		return nil, err
 	}
 	if o.For > 0 {
 		var cancel context.CancelFunc
@@ -272,7 +279,26 @@ func Attach(ctx context.Context, o *AttachOptions) (*Result, error) {
 	}()
 	res := &Result{}
 	res.Incomplete = errors.Join(u.Run(ctx, r.b), r.b.finish())
+	switch {
+	case o.PID == 0:
+		r.meta.Ended = "not looked for: the recorder was attached to programs that ran already"
+	case anyAlive([]int{o.PID}):
+		r.meta.Ended = "not while it was recorded: the program ran on when the recorder left it"
+	default:
+		r.meta.Ended = "while it was recorded; with which code, only the process knows that had started it"
+	}
 	return r.finishUprobes(res)
+}
+
+// dropRights gives up what the recorder does not need any more, where that is wished.
+func (r *recorder) dropRights() error {
+	if !r.o.Drop {
+		return nil
+	}
+	if err := probe.DropCapabilities(r.uprobes.OneByOne); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+		return err
+	}
+	return nil
 }
 
 func processEnv(pid int) []string {

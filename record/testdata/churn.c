@@ -26,7 +26,7 @@ static void *work(void *arg)
 
 int main(int argc, char **argv)
 {
-	int n = argc > 1 ? atoi(argv[1]) : 8;
+	int n = argc > 1 ? atoi(argv[1]) : 8, pause = argc > 2 ? atoi(argv[2]) : 300;
 	MUST(aclInit(NULL));
 	MUST(aclrtSetDevice(0));
 	MUST(aclrtCreateStream(&stream));
@@ -36,7 +36,7 @@ int main(int argc, char **argv)
 		pthread_t t;
 		pthread_create(&t, NULL, work, (void *)i);
 		pthread_join(t, NULL);
-		usleep(300000);
+		usleep((useconds_t)pause * 1000);
 	}
 	return 0;
 }

@@ -18,6 +18,12 @@ rtError_t rtKernelLaunchWithFlag(const void *stub, uint32_t blocks, rtArgsEx_t *
 	return 0;
 }
 
+rtError_t rtLaunchDvppTask(const void *sqe, uint32_t sqeLen, rtStream_t s, rtDvppCfg_t *cfg)
+{
+	(void)sqe, (void)sqeLen, (void)s, (void)cfg;
+	return 0;
+}
+
 rtError_t rtDevBinaryRegister(const rtDevBinary_t *bin, void **hdl)
 {
 	*hdl = bin->data == NULL ? NULL : (void *)0x6600;
@@ -77,6 +83,9 @@ int main(void)
 	rtArgsEx_t host = {.args = args, .argsSize = sizeof args, .hostInputInfoPtr = places, .hostInputInfoNum = 1};
 	rtArgsEx_t device = {.args = (void *)0x124000000000, .argsSize = 64, .isNoNeedH2DCopy = 1};
 	bad |= rtKernelLaunchWithFlag(main, 4, &host, NULL, (void *)0x55, 0) != 0 || rtKernelLaunchWithFlag(main, 4, &device, NULL, (void *)0x55, 0) != 0;
+
+	uint64_t sqe[8] = {11, 12, 13, 14, 15, 16, 17, 18};
+	bad |= rtLaunchDvppTask(sqe, sizeof sqe, (void *)0x55, NULL) != 0;
 
 	aclmdlRI graphs[2] = {(aclmdlRI)0x71, (aclmdlRI)0x72};
 	bad |= aclmdlRIAddCondTask((aclmdlRICondTaskParams){.handle = (void *)0x61, .size = 2, .modelRIArray = graphs}, (void *)0x55, 7) != 0;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <stdatomic.h>
 #include <unistd.h>
 
 #include "acl/acl.h"
@@ -13,10 +14,13 @@
 
 enum { SIZE = 8192, COPIES = 4 };
 
+static atomic_int changed;
+
 static void hold(void *arg)
 {
 	(void)arg;
-	usleep(100000);
+	while (!atomic_load(&changed))
+		usleep(1000);
 }
 
 int main(void)
@@ -39,6 +43,8 @@ int main(void)
 	MUST(aclrtLaunchHostFunc(stream, hold, NULL));
 	for (int i = 0; i < COPIES; i++) {
 		char *to = (char *)device + SIZE * i;
+		if (i == COPIES - 1)
+			atomic_store(&changed, 1); /* the last copy waits for the stream */
 		if (i == 2)
 			MUST(aclrtMemcpy2dAsync(to, 128, host[i], 128, 128, SIZE / 128, ACL_MEMCPY_HOST_TO_DEVICE, stream));
 		else

@@ -1,5 +1,6 @@
-/* hang: launches a kernel that does not end, says so, and waits for it. */
+/* hang: launches a kernel that does not end, says so with the number of its process, and waits for it. */
 #include <stdio.h>
+#include <unistd.h>
 
 #include "acl/acl.h"
 
@@ -19,7 +20,7 @@ int main(int argc, char **argv)
 	MUST(aclrtBinaryLoadFromFile(argv[1], NULL, &binary));
 	MUST(aclrtBinaryGetFunction(binary, "hang", &kernel));
 	MUST(aclrtLaunchKernelWithHostArgs(kernel, 1, stream, NULL, args, sizeof args, NULL, 0));
-	puts("waiting");
+	printf("waiting %d\n", getpid());
 	fflush(stdout);
 	MUST(aclrtSynchronizeStream(stream));
 	return 0;

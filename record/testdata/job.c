@@ -1,5 +1,6 @@
 /* A job whose result and time are known: job RESULT ROUNDS WORK. A round copies to the device and back and computes for WORK steps on the host; the sum over all
-   that came back goes into the file RESULT, at whose end the job is done. With a fourth argument it ends as that says after half of the rounds: crash, exit. */
+   that came back goes into the file RESULT, at whose end the job is done, and the nanoseconds that it took of the processor and by the clock into RESULT.time before. After half of
+   the rounds it does what a fourth argument says: it ends by crash or exit, or it puts its number into RESULT.half and waits until there is a file RESULT.go, which is none of its time. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,8 +19,30 @@
 		}                                                              \
 	} while (0)
 
+static long long now(clockid_t clock)
+{
+	struct timespec t;
+	clock_gettime(clock, &t);
+	return t.tv_sec * 1000000000LL + t.tv_nsec;
+}
+
+static void wait_at_half(const char *result)
+{
+	char half[4096], written[4096], go[4096];
+	snprintf(half, sizeof half, "%s.half", result);
+	snprintf(written, sizeof written, "%s.half.written", result);
+	snprintf(go, sizeof go, "%s.go", result);
+	FILE *f = fopen(written, "w");
+	if (f == NULL || fprintf(f, "%d\n", getpid()) < 0 || fclose(f) != 0 || rename(written, half) != 0)
+		exit(2);
+	while (access(go, F_OK) != 0)
+		usleep(1000);
+}
+
 int main(int argc, char **argv)
 {
+	long long began = now(CLOCK_MONOTONIC), waited = 0;
+	char times[4096];
 	enum { WORDS = 512 };
 	int rounds = atoi(argv[2]), work = atoi(argv[3]);
 	uint64_t in[WORDS], out[WORDS], sum = 0, state = 1;
@@ -33,8 +56,14 @@ int main(int argc, char **argv)
 		if (argc > 4 && r == rounds / 2) {
 			if (strcmp(argv[4], "exit") == 0)
 				exit(7);
-			volatile int *nowhere = NULL;
-			*nowhere = 1;
+			if (strcmp(argv[4], "crash") == 0) {
+				volatile int *nowhere = NULL;
+				*nowhere = 1;
+			}
+			long long clock = now(CLOCK_MONOTONIC), cpu = now(CLOCK_PROCESS_CPUTIME_ID);
+			wait_at_half(argv[1]);
+			waited = now(CLOCK_PROCESS_CPUTIME_ID) - cpu;
+			began += now(CLOCK_MONOTONIC) - clock;
 		}
 		for (int i = 0; i < WORDS; i++)
 			in[i] = state = state * 6364136223846793005u + 1442695040888963407u;
@@ -55,8 +84,13 @@ int main(int argc, char **argv)
 	CHECK(aclrtDestroyStream(stream));
 	CHECK(aclrtResetDevice(0));
 	CHECK(aclFinalize());
-	FILE *f = fopen(argv[1], "w");
+	snprintf(times, sizeof times, "%s.time", argv[1]);
+	FILE *f = fopen(times, "w");
 	if (f == NULL)
+		return 2;
+	fprintf(f, "%lld %lld\n", now(CLOCK_PROCESS_CPUTIME_ID) - waited, now(CLOCK_MONOTONIC) - began);
+	fclose(f);
+	if ((f = fopen(argv[1], "w")) == NULL)
 		return 2;
 	fprintf(f, "%016llx done\n", (unsigned long long)sum);
 	return fclose(f) != 0;

@@ -47,7 +47,10 @@ int main(void)
 	MUST(aclrtSynchronizeDevice());
 	MUST(aclrtMemset(device, SIZE, 0, SIZE));
 	COPY(0, stream); /* nobody waits for this one before the memory is gone */
-	usleep(100000); /* it is done by then, but the program has not asked */
+	/* It is done by then, but the program has not asked. */
+	while (((volatile char *)host[0])[0] != 0 || ((volatile char *)host[0])[SIZE - 1] != 0)
+		usleep(1000);
+	usleep(50000);
 	MUST(aclrtFreeHost(host[0]));
 	MUST(aclrtSynchronizeStream(stream));
 	COPY(1, stream); /* and nobody ever waits for this one */

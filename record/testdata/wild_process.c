@@ -32,6 +32,12 @@ static void ended_well(pid_t child)
 	MUST(child > 0 && waitpid(child, &status, 0) == child && status == 0);
 }
 
+/* Stays for who looks from outside. */
+static void linger(void)
+{
+	usleep((useconds_t)atoi(getenv("LINGER")) * 1000);
+}
+
 /* The calls of a thread that goes on after its process's first thread has ended. */
 static void *go_on(void *arg)
 {
@@ -143,11 +149,11 @@ int main(int argc, char **argv)
 		/* No function of the C library is asked. */
 		MUST(syscall(SYS_chroot, argv[2]) == 0 && chdir("/") == 0);
 		use(0);
-		usleep(600000);
+		linger();
 	} else if (strcmp(mode, "another-user") == 0) {
 		MUST(setgid(65534) == 0 && setuid(65534) == 0);
 		use(0);
-		usleep(2000000);
+		linger();
 	} else if (strcmp(mode, "whoami") == 0) {
 		use(0);
 		printf("%d %d\n", (int)getuid(), (int)geteuid());

@@ -28,8 +28,27 @@ static void begin(void)
 	MUST(aclrtCreateStream(&endless) == ACL_SUCCESS);
 }
 
+/* Waits until a thread sleeps, as these do in nothing but a call that waits. */
+static void sleeping(pid_t tid)
+{
+	char path[64], stat[512] = "";
+	snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)tid);
+	for (char *state = NULL; state == NULL || strncmp(state, ") S", 3) != 0; usleep(1000)) {
+		FILE *f = fopen(path, "r");
+		MUST(f != NULL);
+		stat[fread(stat, 1, sizeof stat - 1, f)] = 0;
+		fclose(f);
+		state = strrchr(stat, ')');
+	}
+	usleep(20000);
+}
+
+static atomic_int waits[16]; /* the threads of wait_long */
+static atomic_int waiting;
+
 static void *wait_long(void *arg)
 {
+	atomic_store(&waits[atomic_fetch_add(&waiting, 1)], gettid());
 	MUST(aclrtSynchronizeStream(endless) == ACL_SUCCESS);
 	return arg;
 }
@@ -41,6 +60,26 @@ static void *fifty_calls(void *arg)
 		MUST(aclrtGetDevice(&id) == ACL_SUCCESS);
 	pthread_barrier_wait(arg); /* all at once, so that none takes the ring of another */
 	return NULL;
+}
+
+/* Waits until so many threads are in wait_long. */
+static void all_wait(int n)
+{
+	for (int i = 0; i < n; i++) {
+		while (atomic_load(&waits[i]) == 0)
+			usleep(1000);
+		sleeping(atomic_load(&waits[i]));
+	}
+}
+
+static pthread_t first;
+
+/* Sends the first thread a signal when it waits in a call. */
+static void *interrupt(void *arg)
+{
+	sleeping(getpid());
+	MUST(pthread_kill(first, SIGALRM) == 0);
+	return arg;
 }
 
 static void call_in_handler(int sig)
@@ -76,13 +115,13 @@ int main(int argc, char **argv)
 		begin();
 		for (int i = 0; i < n; i++)
 			MUST(pthread_create(&t[i], NULL, wait_long, NULL) == 0);
-		usleep(100000);
+		all_wait(n);
 		_exit(5);
 	} else if (strcmp(mode, "cancel") == 0) {
 		void *end;
 		begin();
 		MUST(pthread_create(&t[0], NULL, wait_long, NULL) == 0);
-		usleep(50000);
+		all_wait(1);
 		MUST(pthread_cancel(t[0]) == 0);
 		MUST(pthread_join(t[0], &end) == 0 && end == PTHREAD_CANCELED);
 		MUST(aclrtGetDevice(&id) == ACL_SUCCESS);
@@ -92,8 +131,10 @@ int main(int argc, char **argv)
 		struct sigaction a = {.sa_handler = call_in_handler, .sa_flags = SA_RESTART};
 		begin();
 		sigaction(SIGALRM, &a, NULL);
-		ualarm(50000, 0);
+		first = pthread_self();
+		MUST(pthread_create(&t[0], NULL, interrupt, NULL) == 0);
 		MUST(aclrtSynchronizeStream(endless) == ACL_SUCCESS);
+		MUST(pthread_join(t[0], NULL) == 0);
 		setitimer(ITIMER_REAL, &often, NULL);
 		for (int i = 0; i < n; i++)
 			MUST(aclrtGetDevice(&id) == ACL_SUCCESS && id == 3);
@@ -103,7 +144,8 @@ int main(int argc, char **argv)
 		begin();
 		signal(SIGALRM, jump);
 		if (sigsetjmp(back, 1) == 0) {
-			ualarm(50000, 0);
+			first = pthread_self();
+			MUST(pthread_create(&t[0], NULL, interrupt, NULL) == 0);
 			wait_long(NULL);
 			return 98;
 		}

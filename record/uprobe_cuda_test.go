@@ -1,0 +1,51 @@
+package record_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/acltrace/acltrace/api/cuda"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/record"
+)
+
+// The uprobes are not AscendCL's own: they see the same calls of the CUDA driver as the shim, in the same order on each thread, with the
+// same arguments and memory.
+func TestUprobesOfCUDA(t *testing.T) {
+	program := cudaDriver(t)
+	a, _, _ := run(t, record.Options{Model: cuda.Model, Payload: record.Full, MaxSize: 1 << 40}, program)
+	o := record.Options{Model: cuda.Model, Probe: "ebpf", Payload: record.Full, MaxSize: 1 << 40, Command: []string{program}, Output: t.TempDir() + "/run.aclt", Sim: true}
+	res, err := record.Run(t.Context(), &o)
+	permitted(t, err)
+	if res.ExitCode != 0 || res.Lost != 0 || res.Unfinished != 0 || res.Incomplete != nil {
+		t.Errorf("%+v", res)
+	}
+	b := open(t, o.Output)
+	// Functions of the program that the driver calls are what uprobes don't see, on a thread of the driver's. How often the program asks
+	// before something is done is not the same in two runs.
+	const notReady = 600
+	threads := func(r *format.Reader) [][]*format.Call {
+		by := make([][]*format.Call, len(r.Threads()))
+		for _, c := range calls(t, r) {
+			if !cuda.Model.Lookup(r.Schema().FuncName(c.Func)).Called && c.Ret != notReady {
+				by[c.Thread] = append(by[c.Thread], c)
+			}
+		}
+		return slices.DeleteFunc(by, func(cs []*format.Call) bool { return len(cs) == 0 })
+	}
+	as, bs := threads(a), threads(b)
+	if len(as) != len(bs) || len(as) == 0 || len(as[0]) < 50 {
+		t.Fatalf("%d and %d threads", len(as), len(bs))
+	}
+	ad, bd := late(t, a), late(t, b)
+	for i := range as {
+		if len(as[i]) != len(bs[i]) {
+			t.Fatalf("thread %d: the shim has %d calls, the uprobes %d", i, len(as[i]), len(bs[i]))
+		}
+		for j, c := range as[i] {
+			d := bs[i][j]
+			compare(t, cuda.Model, a, c, d)
+			compareData(t, cuda.Model, a, b, c, append(c.Data, ad[c.Index]...), append(d.Data, bd[d.Index]...))
+		}
+	}
+}
