@@ -1,14 +1,20 @@
 package otelexport
 
 import (
+	"bytes"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
 	"reflect"
+	"strconv"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/mem"
 
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/timeline"
@@ -34,16 +40,16 @@ service:
 func startCollector(t testing.TB, exporter string) (s *server, endpoint map[string]string, file string) {
 	t.Helper()
 	file = filepath.Join(t.TempDir(), "spans.jsonl")
-	s = start(t, "collector", "ACLTRACE_COLLECTOR", fmt.Sprintf(collectorConfig, file, exporter), 2)
-	for _, p := range s.ports {
-		s.await(t, func() bool {
+	s = start(t, "collector", "ACLTRACE_COLLECTOR", fmt.Sprintf(collectorConfig, file, exporter), 2, func(s *server) bool {
+		for _, p := range s.ports {
 			c, err := net.Dial("tcp", p)
-			if err == nil {
-				c.Close()
+			if err != nil {
+				return false
 			}
-			return err == nil
-		})
-	}
+			c.Close()
+		}
+		return true
+	})
 	return s, map[string]string{GRPC: "http://" + s.ports[0], HTTP: "http://" + s.ports[1]}, file
 }
 
@@ -117,21 +123,72 @@ func TestSoakCollector(t *testing.T) {
 	}
 }
 
-// BenchmarkCollector sends to a real collector on this machine that forgets what it gets.
+// BenchmarkCollector sends to a real collector on this machine that forgets what it gets, and, as a yardstick, to a server that reads requests
+// and does not look into them. The collector runs as it is, and with less garbage collection.
 func BenchmarkCollector(b *testing.B) {
-	_, endpoint, _ := startCollector(b, "nop")
-	tl := story.Long(b, 100_000)
-	for _, protocol := range []string{GRPC, HTTP} {
-		b.Run(protocol[:4], func(b *testing.B) {
-			spans, began := 0, processor()
-			for b.Loop() {
-				res, err := send(b.Context(), tl, &Options{Endpoint: endpoint[protocol], Protocol: protocol, NoSteps: true})
-				if err != nil {
-					b.Fatal(err)
-				}
-				spans += res.Spans
+	tl := story.Long(b, 1_000_000)
+	to := func(b *testing.B, endpoint, protocol string, theirs func() time.Duration) {
+		send := func() int {
+			res, err := send(b.Context(), tl, &Options{Endpoint: endpoint, Protocol: protocol, NoSteps: true})
+			if err != nil {
+				b.Fatal(err)
 			}
-			report(b, spans, began)
-		})
+			return res.Spans
+		}
+		send()
+		spans, began, theirsBegan := 0, processor(), theirs()
+		for b.ResetTimer(); b.Loop(); {
+			spans += send()
+		}
+		report(b, spans, began)
+		b.ReportMetric(float64((theirs()-theirsBegan).Nanoseconds())/float64(spans), "receiver-ns/span")
 	}
+	b.Run("sink", func(b *testing.B) {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			b.Fatal(err)
+		}
+		s := grpc.NewServer(grpc.ForceServerCodecV2(unread{}), grpc.MaxRecvMsgSize(1<<30), grpc.UnknownServiceHandler(func(_ any, st grpc.ServerStream) error {
+			var m mem.BufferSlice
+			if err := st.RecvMsg(&m); err != nil {
+				return err
+			}
+			return st.SendMsg(&mem.BufferSlice{})
+		}))
+		go s.Serve(l)
+		defer s.Stop()
+		to(b, "http://"+l.Addr().String(), GRPC, func() time.Duration { return 0 })
+	})
+	for _, gc := range []string{"", "400"} {
+		b.Setenv("GOGC", gc) // of the collector
+		s, endpoint, _ := startCollector(b, "nop")
+		for _, protocol := range []string{GRPC, HTTP} {
+			b.Run(protocol[:4]+gc, func(b *testing.B) {
+				to(b, endpoint[protocol], protocol, func() time.Duration { return processorOf(b, s.cmd.Process.Pid) })
+			})
+		}
+	}
+}
+
+// unread leaves messages as they are.
+type unread struct{}
+
+func (unread) Marshal(v any) (mem.BufferSlice, error) { return *v.(*mem.BufferSlice), nil }
+func (unread) Unmarshal(data mem.BufferSlice, v any) error {
+	*v.(*mem.BufferSlice) = nil
+	return nil
+}
+func (unread) Name() string { return "proto" }
+
+// processorOf returns the time that another process had a processor, in steps of 10 ms.
+func processorOf(t testing.TB, pid int) time.Duration {
+	t.Helper()
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	user, _ := strconv.Atoi(fields[11])
+	system, _ := strconv.Atoi(fields[12])
+	return time.Duration(user+system) * 10 * time.Millisecond
 }

@@ -53,7 +53,8 @@ type exporter struct {
 type thread struct {
 	process int
 	name    []byte // field of the thread's span
-	attrs   []byte // of what is on it
+	attrs   []byte // of the thread itself, of gaps and of ranges
+	brief   []byte // of calls: the id, or where that is not known the name
 	in      *member
 }
 
@@ -187,7 +188,11 @@ func (x *exporter) addThread(th *format.Thread) {
 	if th.TID != 0 {
 		t.attrs = putNumber(t.attrs, spanAttributes, keyThreadID, int64(th.TID))
 	}
+	t.brief = t.attrs
 	t.attrs = putText(t.attrs, spanAttributes, keyThreadName, name)
+	if len(t.brief) == 0 {
+		t.brief = t.attrs
+	}
 	t.name = nameField("thread "+cmp.Or(name, strconv.Itoa(x.counted[t.process])), internal)
 	x.threads = append(x.threads, t)
 }
@@ -406,9 +411,8 @@ func (x *exporter) kernel(name string) *names {
 }
 
 var (
-	returnedZero = putNumber(nil, spanAttributes, "acl.ret", 0)
-	bracketed    = putTrue(nil, spanAttributes, "acl.bracketed")
-	open         = putTrue(nil, spanAttributes, "acl.open")
+	bracketed = putTrue(nil, spanAttributes, "acl.bracketed")
+	open      = putTrue(nil, spanAttributes, "acl.open")
 )
 
 func (x *exporter) call(c *timeline.HostCall, t *timeline.Task) error {
@@ -417,12 +421,7 @@ func (x *exporter) call(c *timeline.HostCall, t *timeline.Task) error {
 	}
 	x.calls++
 	th := x.thread(c.Thread)
-	spans, size, on := 1, spanBytes+len(c.Name)+numberBytes(c.Index)+len(x.threads[th].attrs), -1
-	if c.Ret == 0 {
-		size += len(returnedZero)
-	} else {
-		size += numberBytes(c.Ret)
-	}
+	spans, size, on := 1, spanBytes+len(c.Name)+numberBytes(c.Index)+numberBytes(c.Ret)+len(x.threads[th].brief), -1
 	if c.Flags != 0 {
 		size += 2 * flagBytes
 	}
@@ -481,7 +480,7 @@ func (x *exporter) emitCall(in *member, c *timeline.HostCall, kernel *names, t *
 	b = append(b, x.name(c, kind)...)
 	b = x.times(b, c.Start, end)
 	b = putNumber(b, spanAttributes, "acl.call", int64(c.Index))
-	b = append(b, th.attrs...)
+	b = append(b, th.brief...)
 	if kernel != nil {
 		b = append(b, kernel.kernel...)
 	}
@@ -492,9 +491,7 @@ func (x *exporter) emitCall(in *member, c *timeline.HostCall, kernel *names, t *
 	switch {
 	case c.Flags&format.Unfinished != 0:
 		b = putTrue(b, spanAttributes, "acl.unfinished")
-	case c.Fn != nil && c.Fn.RetVoid:
-	case c.Ret == 0:
-		b = append(b, returnedZero...)
+	case c.Fn != nil && (c.Fn.RetVoid || c.Fn.RetError && uint32(c.Ret) == 0):
 	case c.Fn != nil && c.Fn.RetError:
 		b = putNumber(b, spanAttributes, "acl.ret", int64(int32(c.Ret)))
 	default:

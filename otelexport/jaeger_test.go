@@ -10,11 +10,11 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
+	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/timeline"
 	"github.com/acltrace/acltrace/timeline/story"
 )
@@ -48,8 +48,7 @@ exporters:
 
 func startJaeger(t *testing.T) *jaeger {
 	t.Helper()
-	s := start(t, "jaeger", "ACLTRACE_JAEGER", jaegerConfig, 5)
-	s.await(t, func() bool {
+	s := start(t, "jaeger", "ACLTRACE_JAEGER", jaegerConfig, 5, func(s *server) bool {
 		resp, err := http.Get("http://" + s.ports[0] + "/status")
 		if err != nil {
 			return false
@@ -97,7 +96,7 @@ func get(t *testing.T, url string) []byte {
 // What a real Jaeger has of a recording is what Write says of it, to the nanosecond.
 func TestJaeger(t *testing.T) {
 	j := startJaeger(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*testenv.Patience)
 	defer cancel()
 	for name, tl := range withProfiles(t, map[string]*timeline.Timeline{"small": story.Small(t), "long": story.Long(t, 6_000)}) {
 		for _, o := range []Options{

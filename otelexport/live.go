@@ -28,10 +28,12 @@ type LiveOptions struct {
 
 	// Spans sends spans of chosen steps to an OTLP receiver: each with a call that has failed, of the others one of Every, and each that took
 	// longer than Slow; and of requests, which the program names.
-	Spans  bool
-	Every  int // 0: none of the others
-	Slow   time.Duration
-	Layout string // as in Options, and the next two
+	Spans bool
+	Every int // 0: none of the others
+	Slow  time.Duration
+	// StepMarker tells steps apart, as timeline.NewStepCounter has it; "" looks for them.
+	StepMarker string
+	Layout     string // as in Options, and the next two
 	// MaxSpans and MaxBytes are of one trace.
 	MaxSpans, MaxBytes int
 }
@@ -102,11 +104,12 @@ const (
 	maxHeldCalls = 1 << 17
 	// liveBeat is how often what was recorded is handed on, where it is not much.
 	liveBeat = 20 * time.Millisecond
-	// farewell is how long receivers are waited for when a program has ended.
-	farewell = 3 * time.Second
 	// maxLiveProcesses is how many processes are told apart.
 	maxLiveProcesses = 256
 )
+
+// farewell is how long receivers are waited for when a program has ended. It is a variable for the tests.
+var farewell = 3 * time.Second
 
 // A liveBatch is what the recorder tells at once. Its memory is used again when its calls were counted.
 type liveBatch struct {
@@ -158,7 +161,7 @@ func NewLive(o *LiveOptions) (*Live, error) {
 		}
 		v.Range, v.Step = l.spans.rangeEnded, l.spans.step
 	}
-	l.feed = timeline.NewFeed(o.Model, v)
+	l.feed = timeline.NewFeed(o.Model, v, &timeline.FeedOptions{StepMarker: o.StepMarker})
 	if l.spans != nil {
 		l.spans.x.w = &l.feed.Walk
 	}

@@ -75,18 +75,30 @@ func (p *metricPusher) run() {
 		case <-ctx.Done():
 		}
 	}()
-	tick := time.NewTicker(p.interval)
-	defer tick.Stop()
+	pause := p.interval
 	for {
 		select {
-		case <-tick.C:
-			if any, err := p.push(ctx); any && ctx.Err() == nil { // else the last push has all of it
+		case <-time.After(pause):
+			any, err := p.push(ctx)
+			if any && ctx.Err() == nil { // else the last push has all of it
 				p.count(err)
 			}
+			pause = p.after(pause, err)
 		case <-p.stop:
 			return
 		}
 	}
+}
+
+// longestSilence is how rarely a receiver that does not answer is tried, where metrics are pushed more often.
+const longestSilence = time.Minute
+
+// after is the pause behind a push.
+func (p *metricPusher) after(last time.Duration, err error) time.Duration {
+	if err == nil {
+		return p.interval
+	}
+	return max(p.interval, min(2*last, longestSilence))
 }
 
 // push sends what was counted so far, if there is any.

@@ -204,6 +204,9 @@ func (s *spanSampler) step(st *timeline.Step) error {
 	if st.Open {
 		return nil
 	}
+	if s.x.w.Steps.Source == timeline.Told {
+		s.steps = st.Index // as --steps counts them
+	}
 	u := &liveUnit{origin: s.x.origin, number: s.steps, from: st.From, to: st.To, name: st.Name, typical: st.Typical}
 	s.steps++
 	s.l.res.Steps++

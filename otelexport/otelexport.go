@@ -61,14 +61,15 @@
 //
 // Spans of threads, streams and what is in them:
 //
-//	thread.id, thread.name      of calls, threads and gaps
+//	thread.id                   of calls, threads, gaps and ranges
+//	thread.name                 of threads, gaps and ranges, and of calls where the id is not known
 //	process.pid                 of streams
 //	acl.call                    number of the call in the trace file, on calls and tasks, as `acltrace cat` shows it
 //	acl.stream                  name of the stream, on tasks and on the calls that made them
 //	acl.kernel                  name of the launched kernel, on launches
 //	acl.bytes                   bytes copied or filled, on tasks and their calls
 //	acl.task                    kernel, copy, fill, record, wait or reset
-//	acl.ret                     what the call returned, as a number
+//	acl.ret                     what the call returned, as a number; not on one that returned success
 //	acl.error                   name of the error code; the span's status is Error, with the same text
 //	acl.unfinished              true on a call that never returned
 //	acl.truncated               true on a call some of whose data was lost
@@ -191,7 +192,8 @@ func Send(ctx context.Context, r *format.Reader, m *api.Model, o *Options) (*Res
 	if err == nil {
 		err = s.same()
 	}
-	if e := s.close(err != nil); e != nil {
+	// What is on its way when something else goes wrong is given up, and its error says nothing.
+	if e := s.close(err != nil); e != nil && (err == nil || errors.Is(err, context.Canceled)) {
 		err = e
 	}
 	if err != nil {

@@ -76,18 +76,15 @@ func verify(t *testing.T, tl *timeline.Timeline, spans []flat, layout string, ma
 		th := threads[c.Thread]
 		want := flat{Trace: s.Trace, ID: s.ID, Parent: s.Parent, Resource: s.Resource, Scope: scopeName, Schema: schemaURL, Name: c.Name, Kind: "Internal",
 			Start: story.StartWall + c.Start, End: story.StartWall + c.End, Status: "Unset",
-			Attrs: map[string]any{"acl.call": int64(c.Index), "thread.id": int64(th.TID), "acl.ret": int64(int32(c.Ret))}}
-		if th.Name != "" {
-			want.Attrs["thread.name"] = th.Name
-		}
+			Attrs: map[string]any{"acl.call": int64(c.Index), "thread.id": int64(th.TID)}}
 		if c.Kernel != "" {
 			want.Attrs["acl.kernel"] = c.Kernel
 		}
 		if c.Flags&format.Unfinished != 0 {
 			want.End = story.StartWall + tl.End
 			want.Attrs["acl.unfinished"] = true
-			delete(want.Attrs, "acl.ret")
 		} else if c.Ret != 0 {
+			want.Attrs["acl.ret"] = int64(int32(c.Ret))
 			want.Status, want.Message = "Error", "ACL_ERROR_INVALID_PARAM"
 			want.Attrs["acl.error"] = want.Message
 		}
@@ -131,7 +128,7 @@ func verify(t *testing.T, tl *timeline.Timeline, spans []flat, layout string, ma
 		if d := cmp.Diff(want, s); d != "" {
 			t.Fatalf("call %d (-want +got):\n%s", c.Index, d)
 		}
-		if p := all[[2]string{s.Trace, s.Parent}]; p.Attrs["thread.id"] != int64(th.TID) {
+		if p := all[[2]string{s.Trace, s.Parent}]; p.Attrs["thread.id"] != int64(th.TID) || th.Name != "" && p.Attrs["thread.name"] != th.Name {
 			t.Fatalf("call %d lies under %s", c.Index, p.Name)
 		}
 	}

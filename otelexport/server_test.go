@@ -7,8 +7,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/acltrace/acltrace/internal/testenv"
 )
 
 // server is a real receiver that only this machine reaches.
@@ -20,9 +23,9 @@ type server struct {
 	gone  chan struct{}
 }
 
-// start runs a program that the environment names, or the one in build, with a configuration that has %[1]s and so on for the addresses. It
-// ends with the test.
-func start(t testing.TB, name, variable, config string, ports int) *server {
+// start runs a program that the environment names, or the one in build, with a configuration that has %[1]s and so on for the addresses, and waits
+// until it is ready. It ends with the test.
+func start(t testing.TB, name, variable, config string, ports int, ready func(s *server) bool) *server {
 	t.Helper()
 	program := os.Getenv(variable)
 	if program == "" {
@@ -31,42 +34,59 @@ func start(t testing.TB, name, variable, config string, ports int) *server {
 	if _, err := os.Stat(program); err != nil {
 		t.Skipf("no %[1]s to test with: `make %[1]s` builds build/%[1]s, or %[2]s names one (%[3]v)", name, variable, err)
 	}
-	s := &server{name: name, gone: make(chan struct{})}
-	var listeners []net.Listener // all are held until all are known, so that they differ
-	var args []any
-	for range ports {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
+	file := filepath.Join(t.TempDir(), name+".yaml")
+	for tries := 0; ; tries++ {
+		s := &server{name: name, gone: make(chan struct{})}
+		var listeners []net.Listener // all are held until all are known, so that they differ
+		var args []any
+		for range ports {
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			listeners = append(listeners, l)
+			s.ports = append(s.ports, l.Addr().String())
+			args = append(args, l.Addr().String())
+		}
+		if err := os.WriteFile(file, fmt.Appendf(nil, config, args...), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		listeners = append(listeners, l)
-		s.ports = append(s.ports, l.Addr().String())
-		args = append(args, l.Addr().String())
-	}
-	file := filepath.Join(t.TempDir(), name+".yaml")
-	if err := os.WriteFile(file, fmt.Appendf(nil, config, args...), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for _, l := range listeners {
-		l.Close()
-	}
-	s.cmd = exec.Command(program, "--config", file)
-	s.cmd.Env = append(os.Environ(), "OTEL_TRACES_SAMPLER=always_off") // its own spans go nowhere
-	s.cmd.Stdout, s.cmd.Stderr = &s.log, &s.log
-	if err := s.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		s.cmd.Wait()
-		close(s.gone)
-	}()
-	t.Cleanup(func() {
-		s.stop()
-		if t.Failed() {
-			t.Logf("%s said:\n%s", name, &s.log)
+		for _, l := range listeners {
+			l.Close()
 		}
-	})
-	return s
+		s.cmd = exec.Command(program, "--config", file)
+		s.cmd.Env = append(os.Environ(), "OTEL_TRACES_SAMPLER=always_off") // its own spans go nowhere
+		s.cmd.Stdout, s.cmd.Stderr = &s.log, &s.log
+		if err := s.cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			s.cmd.Wait()
+			close(s.gone)
+		}()
+		t.Cleanup(func() {
+			s.stop()
+			if t.Failed() {
+				t.Logf("%s said:\n%s", name, &s.log)
+			}
+		})
+		ended := func() bool {
+			select {
+			case <-s.gone:
+				return true
+			default:
+				return false
+			}
+		}
+		switch came := testenv.Await(func() bool { return ended() || ready(s) }); {
+		case !came:
+			t.Fatalf("%s is not ready after %v", name, testenv.Patience)
+		case !ended():
+			return s
+		case tries > 20 || !strings.Contains(s.log.String(), "address already in use"): // another program may have taken a port meanwhile
+			t.Fatalf("%s ended at once:\n%s", name, &s.log)
+		}
+	}
 }
 
 // stop ends the server as an administrator does, so that it writes what it has.
@@ -74,23 +94,8 @@ func (s *server) stop() {
 	s.cmd.Process.Signal(os.Interrupt)
 	select {
 	case <-s.gone:
-	case <-time.After(20 * time.Second):
+	case <-time.After(testenv.Patience):
 		s.cmd.Process.Kill()
 		<-s.gone
-	}
-}
-
-// await waits until the server is ready.
-func (s *server) await(t testing.TB, ready func() bool) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); !ready(); time.Sleep(20 * time.Millisecond) {
-		select {
-		case <-s.gone:
-			t.Fatalf("%s ended at once:\n%s", s.name, &s.log)
-		default:
-		}
-		if time.Now().After(end) {
-			t.Fatalf("%s is not ready after a minute", s.name)
-		}
 	}
 }
