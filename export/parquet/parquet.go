@@ -15,6 +15,7 @@ import (
 	"io"
 	"math"
 	"strings"
+	"sync/atomic"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
@@ -84,10 +85,10 @@ type Options struct {
 // Result says what was written.
 type Result struct {
 	Calls, Tasks, Copies, Kernels int
-	Unfinished                    int // of Calls
 	Bracketed                     int // of Tasks
 }
 
+// A writer hands the rows of a walk in batches to what makes columns of them, which goes on beside the walk: calls in one goroutine, tasks in another.
 type writer struct {
 	w       *timeline.Walk
 	res     *Result
@@ -105,6 +106,10 @@ type writer struct {
 		taskColumns
 		blocks *column
 	}
+	called batches[timeline.HostCall]
+	ended  batches[timeline.Task]
+	lanes  []timeline.Lane // copies of those that tasks have named: the walk goes on changing its own
+	picked [3][]*timeline.Task
 }
 
 type callColumns struct {
@@ -120,6 +125,65 @@ type taskColumns struct {
 func (t *table) taskColumns() taskColumns {
 	return taskColumns{t, t.column("call"), t.column("pid"), t.column("tid"), t.column("device"), t.column("stream"), t.column("kind"), t.column("name"),
 		t.column("issued_ns"), t.column("from_ns"), t.column("to_ns"), t.column("measured"), t.column("open"), t.column("stream_id"), t.column("task_id")}
+}
+
+// batchRows is how many rows a batch has.
+const batchRows = 1 << 11
+
+// batches are rows on their way from the walk to a goroutine that takes them in.
+type batches[T any] struct {
+	rows []T // of the batch that is being filled
+	full chan func() error
+	free chan []T
+	done chan struct{}
+	err  atomic.Pointer[error]
+}
+
+func (b *batches[T]) start() {
+	b.full, b.free, b.done = make(chan func() error, 1), make(chan []T, 2), make(chan struct{})
+	for range cap(b.free) {
+		b.free <- nil
+	}
+	work := b.full
+	go func() {
+		defer close(b.done)
+		for take := range work {
+			if b.failed() != nil {
+				continue
+			}
+			if err := take(); err != nil {
+				b.err.Store(&err)
+			}
+		}
+	}()
+}
+
+func (b *batches[T]) failed() error {
+	if p := b.err.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
+// hand gives the batch to what takes it in, and begins another.
+func (b *batches[T]) hand(take func([]T) error) error {
+	rows := b.rows
+	b.full <- func() error {
+		defer func() { b.free <- rows[:0] }()
+		return take(rows)
+	}
+	b.rows = <-b.free
+	return b.failed()
+}
+
+// stop waits until what was handed over is taken in. It may be called again.
+func (b *batches[T]) stop() error {
+	if b.full != nil {
+		close(b.full)
+		b.full = nil
+	}
+	<-b.done
+	return b.failed()
 }
 
 // Write writes the tables, each into what create returns for its name.
@@ -145,6 +209,7 @@ func Write(create func(table string) (io.WriteCloser, error), r *format.Reader, 
 		if err != nil {
 			return err
 		}
+		defer x.stop()
 		res = x.res
 		if err := w.Run(&timeline.Visitor{Call: x.call, Task: x.task}); err != nil {
 			return err
@@ -169,11 +234,19 @@ func newWriter(w *timeline.Walk, create func(table string) (io.WriteCloser, erro
 		return nil, err
 	}
 	x.use(tables)
+	x.called.start()
+	x.ended.start()
 	return x, nil
 }
 
+// stop ends the goroutines.
+func (x *writer) stop() error { return errors.Join(x.called.stop(), x.ended.stop()) }
+
 // end writes what is left of the tables.
 func (x *writer) end() error {
+	if err := errors.Join(x.handCalls(), x.handTasks(), x.stop()); err != nil {
+		return err
+	}
 	for _, t := range []*table{x.calls.table, x.tasks.table, x.copies.table, x.kernels.table} {
 		if err := t.close(); err != nil {
 			return err
@@ -218,93 +291,171 @@ func (x *writer) use(tables []*table) {
 }
 
 func (x *writer) call(c *timeline.HostCall, _ *timeline.Task) error {
-	t := &x.calls
-	pid, tid := x.thread(c.Thread)
-	t.call.number(int64(c.Index))
-	t.pid.number(pid)
-	t.tid.number(tid)
-	t.function.text(c.Name)
-	t.start.number(c.Start)
-	t.duration.number(x.w.CallEnd(c) - c.Start)
-	t.kernel.name(c.Kernel)
-	t.task.flag(c.Task >= 0)
-	unfinished := c.Flags&format.Unfinished != 0
-	t.unfinished.flag(unfinished)
-	ret, failure := int64(c.Ret), ""
-	switch {
-	case unfinished:
-		ret = 0
-		x.res.Unfinished++
-	case c.Fn != nil && c.Fn.RetError:
-		ret = int64(int32(c.Ret))
-		if c.Failed() {
-			failure = x.w.Model.ErrorName(ret)
-		}
+	x.called.rows = append(x.called.rows, *c)
+	x.called.rows[len(x.called.rows)-1].End = x.w.CallEnd(c)
+	if len(x.called.rows) < batchRows {
+		return nil
 	}
-	t.ret.number(ret)
-	t.error.name(failure)
-	return t.next()
+	return x.handCalls()
 }
+
+func (x *writer) handCalls() error { return x.called.hand(x.takeCalls) }
 
 func (x *writer) task(t *timeline.Task) error {
-	if !t.Measured {
-		x.res.Bracketed++
+	if t.Lane >= len(x.lanes) {
+		x.lanes = append(x.lanes, x.w.Lanes[len(x.lanes):]...)
 	}
-	if err := x.row(&x.tasks, t); err != nil {
-		return err
+	x.ended.rows = append(x.ended.rows, *t)
+	if len(x.ended.rows) < batchRows {
+		return nil
 	}
-	switch t.Kind {
-	case api.Copy:
-		c := &x.copies
-		c.direction.text(t.Direction())
-		c.bytes.number(int64(t.Bytes))
-		c.pageable.flag(t.Pageable)
-		if rate, atLeast := t.Rate(); rate > 0 && !atLeast {
-			c.rate.number(int64(math.Float64bits(rate)))
-		} else {
-			c.rate.null()
-		}
-		return x.row(&c.taskColumns, t)
-	case api.Kernel:
-		k := &x.kernels
-		if t.Blocks > 0 {
-			k.blocks.number(int64(int32(t.Blocks)))
-		} else {
-			k.blocks.null()
-		}
-		return x.row(&k.taskColumns, t)
-	}
-	return nil
+	return x.handTasks()
 }
 
-// row ends a row with what all tasks have.
-func (x *writer) row(to *taskColumns, t *timeline.Task) error {
-	pid, tid := x.thread(t.Thread)
-	lane := &x.w.Lanes[t.Lane]
-	to.call.number(int64(t.Call))
-	to.pid.number(pid)
-	to.tid.number(tid)
-	to.stream.text(lane.Name)
-	to.kind.text(t.Kind.String())
-	to.name.text(t.Name)
-	to.issued.number(t.Issued)
-	to.from.number(t.From)
-	to.to.number(t.To)
-	to.measured.flag(t.Measured)
-	to.open.flag(t.Open)
-	if lane.Device != timeline.NoDevice {
-		to.device.number(int64(lane.Device))
-	} else {
-		to.device.null()
+func (x *writer) handTasks() error {
+	lanes := x.lanes
+	return x.ended.hand(func(rows []timeline.Task) error { return x.takeTasks(rows, lanes) })
+}
+
+// takeCalls makes rows of calls, with the end that CallEnd has for them.
+func (x *writer) takeCalls(rows []timeline.HostCall) error {
+	t := &x.calls
+	calls, starts, durations := t.call.numbers.more(len(rows)), t.start.numbers.more(len(rows)), t.duration.numbers.more(len(rows))
+	pids, tids := t.pid.indexes.more(len(rows)), t.tid.indexes.more(len(rows))
+	tasks, unfinished := t.task.flags.more(len(rows)), t.unfinished.flags.zeros(len(rows))
+	thread, pid, tid := format.NoThread, int32(0), int32(0)
+	for i := range rows {
+		c := &rows[i]
+		if c.Thread != thread || i == 0 {
+			thread = c.Thread
+			p, n := x.thread(thread)
+			pid, tid = t.pid.values.index(p), t.tid.values.index(n)
+		}
+		calls[i], starts[i], durations[i] = int64(c.Index), c.Start, c.End-c.Start
+		pids[i], tids[i] = pid, tid
+		tasks[i] = flag(c.Task >= 0)
+		if c.Flags&format.Unfinished != 0 {
+			unfinished[i] = 1
+		}
 	}
-	if t.HasID {
-		to.streamID.number(int64(t.StreamID))
-		to.taskID.number(int64(t.TaskID))
-	} else {
-		to.streamID.null()
-		to.taskID.null()
+	functions, kernels := t.function.indexes.more(len(rows)), t.kernel.has.zeros(len(rows))
+	for i := range rows {
+		c := &rows[i]
+		functions[i] = t.function.texts.index(c.Name)
+		if c.Kernel != "" {
+			kernels[i] = 1
+			t.kernel.indexes = append(t.kernel.indexes, t.kernel.texts.index(c.Kernel))
+		}
 	}
-	return to.next()
+	rets, errs := t.ret.indexes.more(len(rows)), t.error.has.zeros(len(rows))
+	for i := range rows {
+		c := &rows[i]
+		ret := int64(c.Ret)
+		switch {
+		case c.Flags&format.Unfinished != 0:
+			ret = 0
+		case c.Fn != nil && c.Fn.RetError:
+			if ret = int64(int32(c.Ret)); ret != 0 && c.Failed() {
+				if name := x.w.Model.ErrorName(ret); name != "" {
+					errs[i] = 1
+					t.error.indexes = append(t.error.indexes, t.error.texts.index(name))
+				}
+			}
+		}
+		rets[i] = t.ret.values.index(ret)
+	}
+	return t.added(len(rows))
+}
+
+// takeTasks makes rows of tasks, and of those that copy or run a kernel also what only they have.
+func (x *writer) takeTasks(rows []timeline.Task, lanes []timeline.Lane) error {
+	all, copies, kernels := x.picked[0][:0], x.picked[1][:0], x.picked[2][:0]
+	for i := range rows {
+		t := &rows[i]
+		all = append(all, t)
+		if !t.Measured {
+			x.res.Bracketed++
+		}
+		switch t.Kind {
+		case api.Copy:
+			copies = append(copies, t)
+		case api.Kernel:
+			kernels = append(kernels, t)
+		}
+	}
+	x.picked = [3][]*timeline.Task{all, copies, kernels}
+	c := &x.copies
+	directions, bytes, pageable, rates := c.direction.indexes.more(len(copies)), c.bytes.numbers.more(len(copies)), c.pageable.flags.more(len(copies)), c.rate.has.zeros(len(copies))
+	for i, t := range copies {
+		directions[i], bytes[i], pageable[i] = c.direction.texts.index(t.Direction()), int64(t.Bytes), flag(t.Pageable)
+		if rate, atLeast := t.Rate(); rate > 0 && !atLeast {
+			rates[i] = 1
+			c.rate.numbers = append(c.rate.numbers, int64(math.Float64bits(rate)))
+		}
+	}
+	k := &x.kernels
+	blocks := k.blocks.has.zeros(len(kernels))
+	for i, t := range kernels {
+		if t.Blocks > 0 {
+			blocks[i] = 1
+			k.blocks.indexes = append(k.blocks.indexes, k.blocks.values.index(int64(int32(t.Blocks))))
+		}
+	}
+	return errors.Join(x.taskRows(&x.tasks, all, lanes), x.taskRows(&c.taskColumns, copies, lanes), x.taskRows(&k.taskColumns, kernels, lanes))
+}
+
+// taskRows makes rows of what all tasks have.
+func (x *writer) taskRows(to *taskColumns, rows []*timeline.Task, lanes []timeline.Lane) error {
+	calls, issued, from, until := to.call.numbers.more(len(rows)), to.issued.numbers.more(len(rows)), to.from.numbers.more(len(rows)), to.to.numbers.more(len(rows))
+	measured, open := to.measured.flags.more(len(rows)), to.open.flags.more(len(rows))
+	for i, t := range rows {
+		calls[i], issued[i], from[i], until[i] = int64(t.Call), t.Issued, t.From, t.To
+		measured[i], open[i] = flag(t.Measured), flag(t.Open)
+	}
+	pids, tids, streams, devices := to.pid.indexes.more(len(rows)), to.tid.indexes.more(len(rows)), to.stream.indexes.more(len(rows)), to.device.has.zeros(len(rows))
+	thread, pid, tid := format.NoThread, int32(0), int32(0)
+	lane, stream, device := -1, int32(0), int32(-1)
+	for i, t := range rows {
+		if t.Thread != thread || i == 0 {
+			thread = t.Thread
+			p, n := x.thread(thread)
+			pid, tid = to.pid.values.index(p), to.tid.values.index(n)
+		}
+		if t.Lane != lane {
+			lane, device = t.Lane, -1
+			stream = to.stream.texts.index(lanes[lane].Name)
+			if n := lanes[lane].Device; n != timeline.NoDevice {
+				device = to.device.values.index(int64(n))
+			}
+		}
+		pids[i], tids[i], streams[i] = pid, tid, stream
+		if device >= 0 {
+			devices[i] = 1
+			to.device.indexes = append(to.device.indexes, device)
+		}
+	}
+	kinds, names := to.kind.indexes.more(len(rows)), to.name.indexes.more(len(rows))
+	streamIDs, taskIDs := to.streamID.has.zeros(len(rows)), to.taskID.has.zeros(len(rows))
+	kind, kindAt := api.NoTask, int32(0)
+	for i, t := range rows {
+		if t.Kind != kind {
+			kind, kindAt = t.Kind, to.kind.texts.index(t.Kind.String())
+		}
+		kinds[i], names[i] = kindAt, to.name.texts.index(t.Name)
+		if t.HasID {
+			streamIDs[i], taskIDs[i] = 1, 1
+			to.streamID.indexes = append(to.streamID.indexes, to.streamID.values.index(int64(t.StreamID)))
+			to.taskID.numbers = append(to.taskID.numbers, int64(t.TaskID))
+		}
+	}
+	return to.added(len(rows))
+}
+
+func flag(v bool) byte {
+	if v {
+		return 1
+	}
+	return 0
 }
 
 // thread returns the numbers of a thread and its process, 0 where they are not known.

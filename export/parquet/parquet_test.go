@@ -1,6 +1,7 @@
 package parquet
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -13,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/parquet-go/parquet-go"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
@@ -118,6 +121,32 @@ func TestTables(t *testing.T) {
 	}
 }
 
+// Another reader finds all row groups, and each once.
+func TestRowGroups(t *testing.T) {
+	defer func(n int) { groupRows = n }(groupRows)
+	groupRows = batchRows
+	tl := story.Long(t, 20*batchRows)
+	dir := written(t, tl)
+	for i, row := range viewertest.Parquet(t, filepath.Join(dir, "calls.parquet")) {
+		if c := &tl.Calls[i]; number(row["call"]) != strconv.FormatUint(c.Index, 10) || row["function"] != c.Name || number(row["start_ns"]) != strconv.FormatInt(c.Start, 10) {
+			t.Fatalf("row %d is %v, want call %d", i, row, c.Index)
+		}
+	}
+	seen := 0
+	for i, row := range byCall(viewertest.Parquet(t, filepath.Join(dir, "kernels.parquet"))) {
+		for tl.Tasks[seen].Kind != api.Kernel {
+			seen++
+		}
+		if k := &tl.Tasks[seen]; number(row["call"]) != strconv.FormatUint(k.Call, 10) || row["name"] != k.Name || number(row["to_ns"]) != strconv.FormatInt(k.To, 10) {
+			t.Fatalf("row %d is %v, want task of call %d", i, row, k.Call)
+		}
+		seen++
+	}
+	if seen < 15*batchRows {
+		t.Errorf("%d kernels are too few to tell", seen)
+	}
+}
+
 // byCall sorts rows, which come as their ends become known.
 func byCall(rows []map[string]any) []map[string]any {
 	call := func(row map[string]any) int {
@@ -133,6 +162,24 @@ func byCall(rows []map[string]any) []map[string]any {
 
 func taskOf(row map[string]any) string {
 	return fmt.Sprint(number(row["call"]), row["name"], row["kind"], row["stream"], number(row["from_ns"]), number(row["to_ns"]), row["measured"], row["open"])
+}
+
+// Each table says how many calls the trace lacks.
+func TestLost(t *testing.T) {
+	dir := written(t, story.Small(t))
+	for _, table := range Tables {
+		b, err := os.ReadFile(filepath.Join(dir, table+".parquet"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := parquet.OpenFile(bytes.NewReader(b), int64(len(b)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, ok := f.Lookup("acltrace.calls_lost"); !ok || n != "17" {
+			t.Errorf("%s: %q calls lost", table, n)
+		}
+	}
 }
 
 // docs/parquet.md names each column of each table.
@@ -178,6 +225,40 @@ func TestWriteError(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A disk that is full in the middle ends the export, whichever table it concerns.
+func TestFullOnTheWay(t *testing.T) {
+	defer func(n int) { groupRows = n }(groupRows)
+	groupRows = batchRows
+	full := errors.New("no space left on device")
+	r := story.Long(t, 20*batchRows).Reader
+	for _, name := range Tables[:2] {
+		writes := 0
+		_, err := Write(func(table string) (io.WriteCloser, error) {
+			if table != name {
+				return counting{new(int64)}, nil
+			}
+			return later{&writes, full}, nil
+		}, r, acl.Model, nil)
+		if !errors.Is(err, full) || writes > 200 {
+			t.Errorf("%s: %v behind %d writes", name, err, writes)
+		}
+	}
+}
+
+// later fails from the hundredth write on.
+type later struct {
+	n   *int
+	err error
+}
+
+func (l later) Write(b []byte) (int, error) {
+	if *l.n++; *l.n >= 100 {
+		return 0, l.err
+	}
+	return len(b), nil
+}
+func (l later) Close() error { return nil }
 
 func TestNothing(t *testing.T) {
 	dir := written(t, story.New(t).Load())

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	mathbits "math/bits"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,6 +29,8 @@ type table struct {
 	f       io.WriteCloser
 	offset  int64
 	meta    pq.FileMetaData
+	groups  []byte // the row groups so far as the footer has them: as structures they would take ten times as much
+	ngroups int
 	columns []*column
 	rows    int // of the row group
 	n       int // of the file
@@ -41,32 +44,50 @@ type table struct {
 type column struct {
 	meta     pq.ColumnMetaData // what does not change
 	optional bool
-	has      []byte // of an optional column: 1 for each row with a value
-	numbers  []int64
-	indexes  []int32 // into one of the dictionaries, where there is one
+	has      list[byte] // of an optional column: 1 for each row with a value
+	numbers  list[int64]
+	indexes  list[int32] // into one of the dictionaries, where there is one
 	texts    *dictionary[string]
 	values   *dictionary[int64]
-	flags    []byte
+	flags    list[byte]
 	all      *string // the text of all rows, where they have one
 	of       *column // it has the numbers of another column
 	plus     int64   // and this
+}
+
+// A list is as long as the row group so far.
+type list[T any] []T
+
+// more makes the list longer and returns the new part, which holds anything.
+func (l *list[T]) more(n int) []T {
+	at := len(*l)
+	*l = slices.Grow(*l, n)[:at+n]
+	return (*l)[at:]
+}
+
+// zeros is more, of zeros.
+func (l *list[T]) zeros(n int) []T {
+	part := l.more(n)
+	clear(part)
+	return part
 }
 
 // fill gives a column its values that follow from something else.
 func (c *column) fill(rows int) {
 	switch {
 	case c.all != nil:
-		c.indexes = append(c.indexes, make([]int32, rows)...)
+		c.indexes.zeros(rows)
 		c.texts.index(*c.all)
 	case c.of != nil:
-		for _, v := range c.of.numbers {
-			c.numbers = append(c.numbers, v+c.plus)
+		sum := c.numbers.more(rows)
+		for i, v := range c.of.numbers {
+			sum[i] = v + c.plus
 		}
 	}
 }
 
-// groupRows is how many rows a row group has.
-const groupRows = 1 << 17
+// groupRows is how many rows a row group has. Tests have fewer.
+var groupRows = 1 << 17
 
 // fewRows is how many rows make it likely that there are many.
 const fewRows = 1 << 12
@@ -131,63 +152,27 @@ func (t *table) column(name string) *column {
 	return t.columns[slices.IndexFunc(t.columns, func(c *column) bool { return c.meta.PathInSchema[0] == name })]
 }
 
-// next ends a row, for which each column has got a value.
-func (t *table) next() error {
-	t.n++
-	switch t.rows++; t.rows {
-	case fewRows:
+// added ends rows, for which each column has got its values.
+func (t *table) added(rows int) error {
+	before := t.rows
+	t.n, t.rows = t.n+rows, t.rows+rows
+	if before < fewRows && t.rows >= fewRows {
 		for _, c := range t.columns {
 			c.numbers, c.indexes, c.has, c.flags = room(c.numbers), room(c.indexes), room(c.has), room(c.flags)
 		}
-	case groupRows:
+	}
+	if t.rows+batchRows > groupRows {
 		return t.flush()
 	}
 	return nil
 }
 
 // room gives a column that has some values room for all of a row group, so that it does not grow step by step.
-func room[T any](s []T) []T {
+func room[T any](s list[T]) list[T] {
 	if len(s) == 0 {
 		return s
 	}
 	return slices.Grow(s, groupRows-len(s))
-}
-
-func (c *column) null() { c.has = append(c.has, 0) }
-
-func (c *column) number(v int64) {
-	if c.optional {
-		c.has = append(c.has, 1)
-	}
-	if c.values != nil {
-		c.indexes = append(c.indexes, c.values.index(v))
-	} else {
-		c.numbers = append(c.numbers, v)
-	}
-}
-
-func (c *column) text(s string) {
-	if c.optional {
-		c.has = append(c.has, 1)
-	}
-	c.indexes = append(c.indexes, c.texts.index(s))
-}
-
-// name is text, or null for an empty one.
-func (c *column) name(s string) {
-	if s == "" {
-		c.null()
-	} else {
-		c.text(s)
-	}
-}
-
-func (c *column) flag(v bool) {
-	b := byte(0)
-	if v {
-		b = 1
-	}
-	c.flags = append(c.flags, b)
 }
 
 // rows is how many values the column has got, nulls counted.
@@ -245,7 +230,7 @@ func (t *table) flush() error {
 	if t.rows == 0 {
 		return nil
 	}
-	group := pq.RowGroup{NumRows: int64(t.rows), FileOffset: t.offset, Ordinal: int16(min(len(t.meta.RowGroups), 1<<15-1))}
+	group := pq.RowGroup{NumRows: int64(t.rows), FileOffset: t.offset, Ordinal: int16(min(t.ngroups, 1<<15-1))}
 	for _, c := range t.columns {
 		c.fill(t.rows)
 	}
@@ -263,9 +248,9 @@ func (t *table) flush() error {
 		c.reset()
 	}
 	t.meta.NumRows += group.NumRows
-	t.meta.RowGroups = append(t.meta.RowGroups, group)
-	t.rows = 0
-	return nil
+	encoded, err := thrift.Marshal(new(thrift.CompactProtocol), &group)
+	t.groups, t.ngroups, t.rows = append(t.groups, encoded...), t.ngroups+1, 0
+	return err
 }
 
 func (c *column) reset() {
@@ -293,16 +278,14 @@ func (t *table) chunk(c *column, meta *pq.ColumnMetaData) error {
 	var nulls int
 	t.levels = t.levels[:0]
 	if c.optional {
-		for _, has := range c.has {
-			nulls += 1 - int(has)
-		}
+		nulls = bytes.Count(c.has, []byte{0})
 		if t.levels, err = (&rle.Encoding{BitWidth: 1}).EncodeLevels(t.levels, c.has); err != nil {
 			return err
 		}
 	}
 	switch meta.Encoding[0] {
 	case pq.RLEDictionary:
-		t.plain, err = (&rle.DictionaryEncoding{}).EncodeInt32(t.plain[:0], c.indexes)
+		err = t.encodeIndexes(c)
 	case pq.DeltaBinaryPacked:
 		t.plain, err = (&delta.BinaryPackedEncoding{}).EncodeInt64(t.plain[:0], c.numbers)
 	default:
@@ -316,6 +299,20 @@ func (t *table) chunk(c *column, meta *pq.ColumnMetaData) error {
 	meta.Statistics.NullCount = int64(nulls)
 	return t.page(t.levels, meta, &pq.PageHeader{Type: pq.DataPageV2, DataPageHeaderV2: thrift.New(pq.DataPageHeaderV2{NumValues: int32(t.rows), NumNulls: int32(nulls), NumRows: int32(t.rows),
 		Encoding: meta.Encoding[0], DefinitionLevelsByteLength: int32(len(t.levels)), IsCompressed: thrift.New(true)})})
+}
+
+// encodeIndexes encodes places in the dictionary, whose length tells how many bits they need.
+func (t *table) encodeIndexes(c *column) (err error) {
+	n := 0
+	if c.texts != nil {
+		n = len(c.texts.list)
+	} else {
+		n = len(c.values.list)
+	}
+	width := mathbits.Len(uint(max(n-1, 0)))
+	t.packed, err = (&rle.Encoding{BitWidth: width}).EncodeInt32(t.packed, c.indexes)
+	t.plain = append(append(t.plain[:0], byte(width)), t.packed...)
+	return err
 }
 
 // page writes what is in t.plain, behind levels, as a page.
@@ -405,10 +402,46 @@ func (t *table) close() error {
 	if err := t.flush(); err != nil {
 		return err
 	}
-	foot, err := thrift.Marshal(new(thrift.CompactProtocol), &t.meta)
+	foot, err := t.footer()
 	if err != nil {
 		return err
 	}
 	foot = append(binary.LittleEndian.AppendUint32(foot, uint32(len(foot))), magic...)
 	return t.write(foot)
+}
+
+// What FileMetaData has before its row groups and behind them. In Thrift's compact protocol a field has its distance from the one before it, so that
+// the fields behind are numbered from the row groups.
+type (
+	beforeGroups struct {
+		Version int32                          `thrift:"1,required"`
+		Schema  thrift.Slice[pq.SchemaElement] `thrift:"2,required"`
+		NumRows int64                          `thrift:"3,required"`
+	}
+	behindGroups struct {
+		KeyValueMetadata thrift.Slice[pq.KeyValue]    `thrift:"1,optional"`
+		CreatedBy        string                       `thrift:"2,optional"`
+		ColumnOrders     thrift.Slice[pq.ColumnOrder] `thrift:"3,optional"`
+	}
+)
+
+// footer encodes a FileMetaData with the row groups, which are encoded already.
+func (t *table) footer() ([]byte, error) {
+	m := &t.meta
+	foot, err := thrift.Marshal(new(thrift.CompactProtocol), &beforeGroups{m.Version, m.Schema, m.NumRows})
+	if err != nil {
+		return nil, err
+	}
+	behind, err := thrift.Marshal(new(thrift.CompactProtocol), &behindGroups{m.KeyValueMetadata, m.CreatedBy, m.ColumnOrders})
+	if err != nil {
+		return nil, err
+	}
+	const list, structure = 9, 12
+	foot = append(foot[:len(foot)-1], 1<<4|list) // in place of what ends a structure
+	if t.ngroups < 15 {
+		foot = append(foot, byte(t.ngroups)<<4|structure)
+	} else {
+		foot = binary.AppendUvarint(append(foot, 15<<4|structure), uint64(t.ngroups))
+	}
+	return append(append(foot, t.groups...), behind...), nil
 }

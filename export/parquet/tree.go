@@ -78,6 +78,7 @@ func writeRanks(r *format.Reader, m *api.Model, o *TreeOptions, of, ranks []int,
 		if err != nil {
 			return err
 		}
+		defer x.stop()
 		writers[rank] = x
 	}
 	threads := r.Threads()
@@ -116,7 +117,7 @@ func writeRanks(r *format.Reader, m *api.Model, o *TreeOptions, of, ranks []int,
 			return err
 		}
 		sum.Calls, sum.Tasks, sum.Copies, sum.Kernels = sum.Calls+x.res.Calls, sum.Tasks+x.res.Tasks, sum.Copies+x.res.Copies, sum.Kernels+x.res.Kernels
-		sum.Unfinished, sum.Bracketed = sum.Unfinished+x.res.Unfinished, sum.Bracketed+x.res.Bracketed
+		sum.Bracketed += x.res.Bracketed
 	}
 	for _, p := range parts {
 		if err := p.keep(); err != nil {

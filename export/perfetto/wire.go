@@ -155,13 +155,22 @@ func varintAt(b []byte, n int, v uint64) int {
 
 // longAt is varintAt without a branch for each byte.
 func longAt(b []byte, n int, v uint64) int {
-	if v >= 1<<56 {
+	if v >= maxSpread {
 		return n + binary.PutUvarint(b[n:], v)
 	}
-	x := v&(1<<28-1) | v&^(1<<28-1)<<4
+	x, size := spread(v)
+	binary.LittleEndian.PutUint64(b[n:], x)
+	return n + size
+}
+
+// maxSpread is more than a varint of 8 bytes holds.
+const maxSpread = 1 << 56
+
+// spread returns the bytes of a varint, the first one lowest, and how many they are.
+func spread(v uint64) (x uint64, size int) {
+	x = v&(1<<28-1) | v&^(1<<28-1)<<4
 	x = x&0x3fff00003fff | x&^0x3fff00003fff<<2
 	x = x&0x7f007f007f007f | x&^0x7f007f007f007f<<1
-	size := (bits.Len64(v) + 6) / 7
-	binary.LittleEndian.PutUint64(b[n:], x|0x8080808080808080&(1<<(8*size-8)-1))
-	return n + size
+	size = (bits.Len64(v|1) + 6) / 7
+	return x | 0x8080808080808080&(1<<(8*size-8)-1), size
 }

@@ -44,6 +44,7 @@ type sequence struct {
 	open  []int64 // ends of slices
 	value float64 // of a counter
 	known [internedKinds]set
+	forms []form // by the Sym of a slice's name
 }
 
 // A track has its number for good, and a description in each file in which it is used.
@@ -248,6 +249,7 @@ func (w *writer) start(s *sequence, now int64) {
 	for i := range s.known {
 		clear(s.known[i])
 	}
+	clear(s.forms)
 	switch r := s.row; {
 	case s.count != nil:
 		parent := w.group(s.count.Process, s.count.Device)
@@ -387,68 +389,22 @@ func (w *writer) Slice(l *scene.Slice) error {
 		return w.stage(s, l)
 	}
 	w.close(s, from)
+	for int(l.Name) >= len(s.forms) {
+		s.forms = append(s.forms, form{})
+	}
+	f := &s.forms[l.Name]
 	w.fresh = w.fresh[:0]
-	w.b = slices.Grow(w.b, packetSize+maxAnnotation*len(l.Args))
-	// From here on there is room, and what is put is not asked for it.
+	if !f.become(s, l) {
+		w.form(f, s, l)
+	}
+	w.b = slices.Grow(w.b, packetSize+len(f.event)+len(w.fresh))
 	b := w.b[:cap(w.b)]
 	packet := len(w.b) + 2
 	b[packet-2] = tracePacket
 	n := packet + copy(b[packet:], s.head)
 	n = stamp(b, n, s, from)
-	event := n + 2
-	b[n] = packetTrackEvent
-	kind := byte(sliceBegin)
-	if l.Moment {
-		kind = instant
-	}
-	b[event], b[event+1], b[event+2] = eventType, kind, eventName
-	n = varintAt(b, event+3, uint64(l.Name))
-	b[n] = eventCategory
-	n = varintAt(b, n+1, uint64(l.Category))
-	w.use(s, eventText, l.Name)
-	w.use(s, category, l.Category)
-	for i := range l.Args {
-		a := &l.Args[i]
-		w.use(s, argName, a.Key)
-		at := n + 1
-		k := w.key(a.Key)
-		binary.LittleEndian.PutUint64(b[n:], k.head)
-		n += int(k.len)
-		switch a.Kind {
-		case scene.Text:
-			w.use(s, argText, a.Text)
-			binary.LittleEndian.PutUint16(b[n:], textTag)
-			n = varintAt(b, n+2, uint64(a.Text))
-		case scene.True:
-			b[n], b[n+1] = annotationBool, 1
-			n += 2
-		case scene.Int:
-			b[n] = annotationInt
-			n = varintAt(b, n+1, a.Num)
-		case scene.Pointer:
-			b[n] = annotationPointer
-			n = varintAt(b, n+1, a.Num)
-		default:
-			b[n] = annotationUint
-			n = varintAt(b, n+1, a.Num)
-		}
-		b[at] = byte(n - at - 1)
-	}
-	switch {
-	case l.Flow == 0:
-	case w.o.GPU:
-		e, correlation := open(b[:n], eventCorrelation)
-		n = len(closed(put(e, correlationStage, l.Flow), correlation))
-	default:
-		tag := uint16(flowTag)
-		if l.FlowEnd {
-			tag = flowEndTag
-		}
-		binary.LittleEndian.PutUint16(b[n:], tag)
-		binary.LittleEndian.PutUint64(b[n+2:], l.Flow)
-		n += 10
-	}
-	b = closed(b[:n], event)
+	n += copy(b[n:], f.event)
+	b = b[:n]
 	if len(w.fresh) > 0 {
 		b = append(put(b, packetInterned, uint64(len(w.fresh))), w.fresh...)
 	}
@@ -457,36 +413,6 @@ func (w *writer) Slice(l *scene.Slice) error {
 		s.open = append(s.open, to)
 	}
 	return w.flush()
-}
-
-// maxAnnotation is more than an annotation takes.
-const maxAnnotation = 32
-
-// Tags of two bytes, as little-endian numbers.
-const (
-	clockTag   = packetClock&0x7f | 0x80 | packetClock>>7<<8
-	textTag    = annotationText&0x7f | 0x80 | annotationText>>7<<8
-	flowTag    = eventFlow&0x7f | 0x80 | eventFlow>>7<<8
-	flowEndTag = eventFlowEnd&0x7f | 0x80 | eventFlowEnd>>7<<8
-)
-
-// annotation is how one with a name begins: shorter than 128 bytes, so that its length, the second byte, is one.
-type annotation struct {
-	head uint64
-	len  uint8
-}
-
-func (w *writer) key(y scene.Sym) *annotation {
-	for int(y) >= len(w.keys) {
-		w.keys = append(w.keys, annotation{})
-	}
-	k := &w.keys[y]
-	if k.len == 0 {
-		var b [16]byte
-		k.len = uint8(len(put(append(b[:0], eventAnnotation, 0), annotationName, uint64(y))))
-		k.head = binary.LittleEndian.Uint64(b[:])
-	}
-	return k
 }
 
 // use encodes a text that the sequence does not know yet.

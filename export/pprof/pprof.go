@@ -1,11 +1,15 @@
 // Package pprof writes a trace as a profile for `go tool pprof`, Speedscope and whatever else reads profile.proto.
 //
 // A stack is process, thread, the ranges that the program has named around the call, outermost first and without the numbers in their names, so that a loop is one
-// frame, function of the runtime and, for a call that made one, its task: the kernel, or the copy with its
+// frame, the program's own functions where the trace has the stacks of calls (`acltrace record --stacks`), function of the runtime and, for a call that made one, its task: the kernel, or the copy with its
 // direction, as a frame of the device ("npu::MatMul"), so that viewers colour it apart from the host. There are four sample types:
 // launches counts kernel launches; host_time, shown unless another is asked for, is the time that the calls took on the host; moved
 // is what copies and fills moved, in bytes; device_time is the time of those tasks that the device's clock has measured, and a comment says of
 // how many that is. The labels thread and stream can be filtered by.
+//
+// Frames of the program have their addresses, and the mappings their files and build ids. Their functions are named by the symbols of these files
+// where they are here. Where a file has become another build they are named by the file and the place in it. A mapping in which not all have a name is
+// left to the viewer, which may look for the file elsewhere.
 //
 // A call that never returned is in the profile with the time up to the last moment known of it. Calls that are missing from the
 // trace, and such unfinished ones, are named in the profile's comments.
@@ -45,6 +49,7 @@ const (
 // key is what the calls of one sample have in common.
 type key struct {
 	thread uint32
+	stack  uint64 // 0 for none
 	phase  string // names of ranges, each behind a phaseMark
 	fn     string
 	lane   int    // -1 for a call without a task
@@ -58,7 +63,14 @@ type builder struct {
 	threads []format.Thread
 	device  string
 	frames  map[frame]*profile.Location
-	samples map[key]*profile.Sample
+	// functions are those of each mapping, by its number.
+	functions map[frame]*profile.Function
+	samples   map[key]*profile.Sample
+
+	stacks  *timeline.Stacks // nil where the trace has none
+	maps    map[*format.Mapping]*profile.Mapping
+	code    map[code]*profile.Location
+	unknown int // calls whose stack is not
 
 	phases []phases // by thread
 	paths  map[string]bool
@@ -75,12 +87,22 @@ type phases struct {
 
 const phaseMark = "\x00"
 
+// maxStacks bounds the different stacks that are told apart: 64 MiB at the most.
+const maxStacks = 1 << 16
+
 // maxPaths bounds the different phases that are told apart, maxDepth how many lie in each other.
 const maxPaths, maxDepth = 1 << 12, 32
 
+// frame is a name in a process, or in a mapping.
 type frame struct {
+	in   uint32
+	name string
+}
+
+// code is a place in the code of a process.
+type code struct {
 	process uint32
-	name    string
+	pc      uint64
 }
 
 // Options change what is written; nil stands for the zero value.
@@ -106,13 +128,14 @@ func build(r *format.Reader, model *api.Model, o *Options) (*profile.Profile, er
 	if o != nil {
 		walk.Progress = o.Progress
 	}
+	walk.Stacks = slices.ContainsFunc(r.Processes(), func(p format.Process) bool { return len(p.Maps) > 0 })
 	w, err := timeline.NewWalk(r, model, walk)
 	if err != nil {
 		return nil, err
 	}
 	b := &builder{
 		w: w, procs: r.Processes(), threads: r.Threads(), device: model.Accelerator.Kind,
-		frames: map[frame]*profile.Location{}, samples: map[key]*profile.Sample{}, paths: map[string]bool{},
+		frames: map[frame]*profile.Location{}, functions: map[frame]*profile.Function{}, samples: map[key]*profile.Sample{}, paths: map[string]bool{},
 		p: &profile.Profile{
 			SampleType: []*profile.ValueType{
 				launches:   {Type: "launches", Unit: "count"},
@@ -132,6 +155,9 @@ func build(r *format.Reader, model *api.Model, o *Options) (*profile.Profile, er
 		b.procs = []format.Process{{Argv: m.Argv}}
 	}
 	b.mappings()
+	if walk.Stacks {
+		b.stacks, b.maps, b.code = timeline.NewStacks(r), map[*format.Mapping]*profile.Mapping{}, map[code]*profile.Location{}
+	}
 	unfinished := 0
 	err = w.Run(&timeline.Visitor{Range: b.enter, Call: func(c *timeline.HostCall, k *timeline.Task) error {
 		if c.Flags&format.Unfinished != 0 {
@@ -150,10 +176,16 @@ func build(r *format.Reader, model *api.Model, o *Options) (*profile.Profile, er
 	return b.p, nil
 }
 
-// mappings names the programs. They say that all functions have names, or readers would look for symbols.
+// mappings names the programs, for the frames that are no code. They say that all functions have names, or readers would look for symbols.
 func (b *builder) mappings() {
 	for i := range b.procs {
-		b.p.Mapping = append(b.p.Mapping, &profile.Mapping{ID: uint64(i + 1), File: valid(b.path(uint32(i))), HasFunctions: true})
+		m := &profile.Mapping{ID: uint64(i + 1), File: valid(b.path(uint32(i))), HasFunctions: true}
+		for _, c := range b.procs[i].Maps {
+			if c.Path == m.File {
+				m.BuildID = valid(c.BuildID)
+			}
+		}
+		b.p.Mapping = append(b.p.Mapping, m)
 	}
 }
 
@@ -220,6 +252,13 @@ func (b *builder) phase(c *timeline.HostCall) string {
 
 func (b *builder) call(c *timeline.HostCall, task *timeline.Task) {
 	k := key{thread: c.Thread, phase: b.phase(c), fn: c.Name, lane: -1}
+	if b.stacks != nil {
+		var ok bool
+		if k.stack, ok = b.stacks.Learn(b.process(c.Thread), c.Raw, maxStacks); !ok {
+			k.stack = 0
+			b.unknown++
+		}
+	}
 	var bytes uint64
 	var launched, took int64
 	if task != nil {
@@ -245,14 +284,19 @@ func (b *builder) call(c *timeline.HostCall, task *timeline.Task) {
 	s.Value[deviceTime] += took
 }
 
+func (b *builder) process(thread uint32) uint32 {
+	if int(thread) < len(b.threads) && int(b.threads[thread].Process) < len(b.procs) {
+		return b.threads[thread].Process
+	}
+	return 0
+}
+
 func (b *builder) sample(k *key) *profile.Sample {
 	var th format.Thread
 	if int(k.thread) < len(b.threads) {
 		th = b.threads[k.thread]
 	}
-	if int(th.Process) >= len(b.procs) {
-		th.Process = 0
-	}
+	th.Process = b.process(k.thread)
 	name := "thread " + strconv.Itoa(th.TID)
 	if th.Name != "" {
 		name += " (" + th.Name + ")"
@@ -271,6 +315,11 @@ func (b *builder) sample(k *key) *profile.Sample {
 		}
 	}
 	s.Location = append(s.Location, b.location(th.Process, k.fn))
+	if k.stack != 0 {
+		for _, f := range b.stacks.Frames(th.Process, k.stack) {
+			s.Location = append(s.Location, b.address(th.Process, &f))
+		}
+	}
 	if k.phase != "" {
 		in := strings.Split(k.phase, phaseMark)
 		for i := len(in) - 1; i > 0; i-- {
@@ -284,15 +333,57 @@ func (b *builder) sample(k *key) *profile.Sample {
 // location returns the location of a frame, of which there is one for each name in a process.
 func (b *builder) location(process uint32, name string) *profile.Location {
 	f := frame{process, valid(name)}
-	if l := b.frames[f]; l != nil {
+	l := b.frames[f]
+	if l == nil {
+		l = b.add(&profile.Location{Mapping: b.p.Mapping[process]}, f.name)
+		b.frames[f] = l
+	}
+	return l
+}
+
+// address returns the location of a frame of the program.
+func (b *builder) address(process uint32, f *timeline.Frame) *profile.Location {
+	at := code{process, f.PC}
+	l := b.code[at]
+	if l != nil {
 		return l
 	}
-	id := uint64(len(b.frames) + 1)
-	fn := &profile.Function{ID: id, Name: f.name, SystemName: f.name}
-	l := &profile.Location{ID: id, Mapping: b.p.Mapping[process], Line: []profile.Line{{Function: fn}}}
-	b.p.Function = append(b.p.Function, fn)
+	if f.Mapping == nil {
+		l = b.location(process, f.String())
+	} else {
+		m := b.maps[f.Mapping]
+		if m == nil {
+			m = &profile.Mapping{ID: uint64(len(b.p.Mapping) + 1), Start: f.Mapping.Start, Limit: f.Mapping.End, Offset: f.Mapping.Offset, File: valid(f.Mapping.Path),
+				BuildID: valid(f.Mapping.BuildID), HasFunctions: true}
+			b.maps[f.Mapping] = m
+			b.p.Mapping = append(b.p.Mapping, m)
+		}
+		// A return address is behind the call, perhaps on the next line.
+		name := f.Name
+		if f.Rebuilt { // go tool pprof looks at no build id, and would take the names of what is there
+			name = f.String()
+		}
+		l = b.add(&profile.Location{Mapping: m, Address: f.PC - 1}, valid(name))
+		m.HasFunctions = m.HasFunctions && name != ""
+	}
+	b.code[at] = l
+	return l
+}
+
+// add numbers a location, with the function of a name unless that is "".
+func (b *builder) add(l *profile.Location, function string) *profile.Location {
+	l.ID = uint64(len(b.p.Location) + 1)
 	b.p.Location = append(b.p.Location, l)
-	b.frames[f] = l
+	if function != "" {
+		k := frame{uint32(l.Mapping.ID), function}
+		fn := b.functions[k]
+		if fn == nil {
+			fn = &profile.Function{ID: uint64(len(b.p.Function) + 1), Name: function, SystemName: function}
+			b.functions[k] = fn
+			b.p.Function = append(b.p.Function, fn)
+		}
+		l.Line = []profile.Line{{Function: fn}}
+	}
 	return l
 }
 
@@ -305,15 +396,18 @@ func (b *builder) comments(m *format.Meta, unfinished int) {
 	if b.measured < b.tasks {
 		add("device_time is that of %d of %d tasks: the others were not measured", b.measured, b.tasks)
 	}
+	if b.unknown > 0 {
+		add("the stacks of %d calls are not known: their thread's first calls are missing, or there are more than %d different ones", b.unknown, maxStacks)
+	}
 	if unfinished > 0 {
-		add("%d calls never returned", unfinished)
+		add("calls that never returned: %d", unfinished)
 	}
 	if gaps := b.w.Reader.Gaps(); len(gaps) > 0 {
 		var lost uint64
 		for _, g := range gaps {
 			lost += g.Calls
 		}
-		add("%d gaps, with at least %d calls missing", len(gaps), lost)
+		add("places where calls were lost: %d, at least %d calls", len(gaps), lost)
 	}
 	if !b.w.Reader.Complete() {
 		add("the trace has no end: the recorder was killed or the file was cut")

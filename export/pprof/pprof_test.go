@@ -144,7 +144,7 @@ func TestRaw(t *testing.T) {
 	out := pprof(t, "-raw", written(t, tl))
 	for _, want := range []string{
 		"launches/count host_time/nanoseconds[dflt] moved/bytes device_time/nanoseconds", "tasks: the others were not measured",
-		"the device was simulated", "1 calls never returned", "2 gaps, with at least 17 calls missing",
+		"the device was simulated", "calls that never returned: 1", "places where calls were lost: 2, at least 17 calls",
 		"thread:[thread 4001 (train)]", "thread:[thread 4011]", "stream:[stream 1]", "stream:[synchronous]",
 		"npu::copy HtoD", "/opt/app/train", "/opt/app/loader",
 	} {

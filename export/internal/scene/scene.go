@@ -175,7 +175,6 @@ type Drawn struct {
 	Calls, Tasks, Ranges, Steps, Gaps, Points int
 	Bracketed                                 int // of Tasks
 	Moments                                   int // of Tasks
-	Unfinished                                int // of Calls
 }
 
 // Events is the sum of it.
@@ -392,7 +391,6 @@ func (s *Scene) call(c *timeline.HostCall, t *timeline.Task) error {
 	switch {
 	case c.Flags&format.Unfinished != 0:
 		l.yes(k.unfinished)
-		s.Drawn.Unfinished++
 	case c.Fn == nil || !c.Fn.RetError && !c.Fn.RetVoid:
 		l.num(k.ret, c.Ret)
 	case c.Fn.RetError && uint32(c.Ret) != 0:
