@@ -246,19 +246,8 @@ func (im *importer) event(r *raw, processes map[int64]string, threads map[[2]int
 		r.kind, r.known = hostCall, false
 	case hardware:
 		r.row.lane = im.lane(lane{process: r.pid, id: r.tid})
-		r.node = false
-		switch {
-		case strings.HasPrefix(typ, "EVENT_RECORD") || name == "EVENT_RECORD":
-			r.kind = recording
-		case strings.HasPrefix(typ, "EVENT_WAIT") || strings.HasPrefix(typ, "Notify Wait") || strings.HasPrefix(typ, "NOTIFY_WAIT"):
-			r.kind = waiting
-		case name == "MEMCPY_ASYNC" || strings.HasPrefix(typ, "SDMA") || strings.HasPrefix(typ, "PCIE_DMA"):
-			r.kind, r.row.direction = copying, im.way(im.names[r.direction])
-		case strings.HasPrefix(typ, "PLACE_HOLDER") || strings.HasPrefix(typ, "Write Value") || strings.HasPrefix(typ, "WRITE_VALUE"):
-			im.rep.Left["tasks of the scheduler: "+typ]++
+		if !im.task(&r.row, name, typ, im.names[r.direction]) {
 			return
-		default:
-			r.kind = kernel
 		}
 	case hccl, communication:
 		if !strings.Contains(thread, "Communication") {
@@ -279,6 +268,25 @@ func (im *importer) event(r *raw, processes map[int64]string, threads map[[2]int
 		}
 	}
 	im.add(&r.row)
+}
+
+// task makes a row one of a task of the device, and reports whether a trace has a place for it.
+func (im *importer) task(r *row, name, typ, direction string) bool {
+	r.node = false
+	switch {
+	case strings.HasPrefix(typ, "EVENT_RECORD") || name == "EVENT_RECORD":
+		r.kind = recording
+	case strings.HasPrefix(typ, "EVENT_WAIT") || strings.HasPrefix(typ, "Notify Wait") || strings.HasPrefix(typ, "NOTIFY_WAIT"):
+		r.kind = waiting
+	case name == "MEMCPY_ASYNC" || strings.HasPrefix(typ, "SDMA") || strings.HasPrefix(typ, "PCIE_DMA"):
+		r.kind, r.direction = copying, im.way(direction)
+	case strings.HasPrefix(typ, "PLACE_HOLDER") || strings.HasPrefix(typ, "Write Value") || strings.HasPrefix(typ, "WRITE_VALUE"):
+		im.rep.Left["tasks of the scheduler: "+typ]++
+		return false
+	default:
+		r.kind = kernel
+	}
+	return true
 }
 
 // way is the direction of a copy, as aclrtMemcpyKind numbers it.

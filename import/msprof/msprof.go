@@ -1,8 +1,8 @@
 // Package msprof makes a trace of what Ascend's profiler has written, so that every viewer and the what-if of a replay in virtual time
 // work on profiles that users already have. Find says which profiles a folder holds, Import makes the trace of one.
 //
-// A profile is what msprof and the profiler of torch_npu write as text: a Chrome trace (trace_view.json, msprof_*.json), a table of kernels
-// (kernel_details.csv, op_summary_*.csv), or both, where the table tells the block dims. Sizes of reading: a file is read once, piece by piece; 64
+// A profile is what msprof and the profiler of torch_npu write: a Chrome trace (trace_view.json, msprof_*.json), a table of kernels
+// (kernel_details.csv, op_summary_*.csv), or both, where the table tells the block dims; or a database (msprof_*.db, ascend_pytorch_profiler_*.db). Sizes of reading: a file is read once, piece by piece; 64
 // bytes a row are held until all rows are sorted by time.
 //
 // What becomes of it: a call of the host is a call of the same name, without arguments, which a profile does not have. A task of the device
@@ -29,22 +29,20 @@ import (
 
 // A Profile is the files of one profile.
 type Profile struct {
-	Trace   string // Chrome trace, "" for none
-	Kernels string // table, "" for none
+	Trace    string // Chrome trace, "" for none
+	Kernels  string // table, "" for none
+	Database string // "" for none: then there is nothing else
 }
 
 // String is how errors and traces call the profile.
-func (p *Profile) String() string { return cmp.Or(p.Trace, p.Kernels) }
+func (p *Profile) String() string { return cmp.Or(p.Trace, p.Kernels, p.Database) }
 
 var (
-	traceFile    = regexp.MustCompile(`^(.*)(trace_view|msprof_[0-9]+)\.json$`)
+	traceFile = regexp.MustCompile(`^(.*)(trace_view|msprof_[0-9]+)\.json$`)
+	// databaseFile may hold a whole profile. There are others beside it, of parts.
 	databaseFile = regexp.MustCompile(`^(ascend_pytorch_profiler(_[0-9]+)?|ascend_mindspore_profiler(_[0-9]+)?|msprof_[0-9]+)\.db$`)
 	kernelsFile  = regexp.MustCompile(`^(.*)(kernel_details|op_summary(_[0-9]+)*)\.csv$`)
 )
-
-// asText says how a profile that is a database becomes one that can be read.
-const asText = "the profilers' databases are not read: have text exported from the same folder, by `msprof --export=on --type=text --output=DIR`, or by torch_npu's profiler.analyse(DIR, export_type=\"text\"), " +
-	"and name the folder with trace_view.json or msprof_*.json then"
 
 // Find returns the one profile that a folder holds, or that a file belongs to.
 func Find(path string) (*Profile, error) {
@@ -58,20 +56,21 @@ func Find(path string) (*Profile, error) {
 			return &Profile{Trace: path}, nil
 		case strings.HasSuffix(path, ".csv"):
 			return &Profile{Kernels: path}, nil
-		case databaseFile.MatchString(filepath.Base(path)):
-			return nil, fmt.Errorf("%s: %s", path, asText)
+		case strings.HasSuffix(path, ".db"):
+			return &Profile{Database: path}, nil
 		}
-		return nil, fmt.Errorf("%s: no profile that can be read: give a trace_view.json, an msprof_*.json, a kernel_details.csv or an op_summary_*.csv, or their folder", path)
+		return nil, fmt.Errorf("%s: no profile that can be read: give a trace_view.json, an msprof_*.json, a kernel_details.csv, an op_summary_*.csv, an msprof_*.db or an ascend_pytorch_profiler_*.db, or their folder", path)
 	}
 	found := map[string]*Profile{}
 	var problem error
-	var database string
+	databases := map[bool][]string{} // of a framework's profiler, or of msprof below it
 	err = filepath.WalkDir(path, func(p string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
 		if databaseFile.MatchString(filepath.Base(p)) {
-			database = p
+			framework := !strings.HasPrefix(filepath.Base(p), "msprof")
+			databases[framework] = append(databases[framework], p)
 		}
 		for i, re := range []*regexp.Regexp{traceFile, kernelsFile} {
 			m := re.FindStringSubmatch(filepath.Base(p))
@@ -93,11 +92,18 @@ func Find(path string) (*Profile, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(found) == 0 && database != "" {
-		return nil, fmt.Errorf("%s: %s", database, asText)
+	if len(found) == 0 {
+		for _, framework := range []bool{true, false} {
+			for _, p := range databases[framework] {
+				found[p] = &Profile{Database: p}
+			}
+			if len(found) > 0 {
+				break
+			}
+		}
 	}
 	if len(found) == 0 {
-		return nil, fmt.Errorf("%s: no profile in it: the profiler writes trace_view.json and kernel_details.csv into ASCEND_PROFILER_OUTPUT, and msprof writes msprof_*.json and op_summary_*.csv (`msprof --export=on`)", path)
+		return nil, fmt.Errorf("%s: no profile in it: the profiler of torch_npu writes trace_view.json and kernel_details.csv, or ascend_pytorch_profiler_*.db, into ASCEND_PROFILER_OUTPUT, and msprof writes msprof_*.json and op_summary_*.csv, or msprof_*.db (`msprof --export=on`)", path)
 	}
 	if len(found) > 1 {
 		var names []string
@@ -184,6 +190,11 @@ func Import(p *Profile, m *api.Model, output string) (*Report, error) {
 	if err := reading(p.Kernels, func(f io.Reader) error { return im.kernels(p.Kernels, f, p.Trace != "") }); err != nil {
 		return nil, err
 	}
+	if p.Database != "" {
+		if err := im.database(p.Database); err != nil {
+			return nil, err
+		}
+	}
 	if len(im.rows) == 0 {
 		return nil, fmt.Errorf("%s: no call and no task in it: was the profiler asked for the device's side (level1 or higher)?", p)
 	}
@@ -261,6 +272,7 @@ type writer struct {
 	w       *format.Writer
 	first   int64
 	threads map[uint32]uint32 // by lane
+	own     map[uint32]uint16 // functions of calls, by name
 	process uint32
 }
 
@@ -278,7 +290,7 @@ func (im *importer) write(p *Profile, output string) error {
 	end := im.rows[0].start
 	calls := map[int64]int{} // by connection
 	schema := record.Schema(im.m)
-	own := map[uint32]bool{}
+	own := map[uint32]uint16{} // functions, by name
 	for i := range im.rows {
 		r := &im.rows[i]
 		end = max(end, r.start+r.dur)
@@ -290,12 +302,13 @@ func (im *importer) write(p *Profile, output string) error {
 				calls[r.conn] = i
 			}
 		}
-		if !own[r.name] {
-			own[r.name] = true
-			if firstOwn+int(r.name) > 0xffff {
-				return fmt.Errorf("%s: more than %d names of calls", p, 0xffff-firstOwn)
+		if own[r.name] == 0 {
+			id := firstOwn + len(own)
+			if id > 0xffff {
+				return fmt.Errorf("%s: more than %d names of calls", p, 0x10000-firstOwn)
 			}
-			schema.Functions = append(schema.Functions, format.Function{ID: uint16(firstOwn + r.name), Name: im.names[r.name], Ret: "void"})
+			own[r.name] = uint16(id)
+			schema.Functions = append(schema.Functions, format.Function{ID: uint16(id), Name: im.names[r.name], Ret: "void"})
 		}
 	}
 	first := im.rows[0].start
@@ -304,7 +317,7 @@ func (im *importer) write(p *Profile, output string) error {
 	if err != nil {
 		return err
 	}
-	w := &writer{importer: im, w: fw, first: first, threads: map[uint32]uint32{}}
+	w := &writer{importer: im, w: fw, first: first, threads: map[uint32]uint32{}, own: own}
 	if w.process, err = fw.Process(format.Process{PID: im.pid}); err == nil {
 		err = w.all(calls)
 	}
@@ -376,7 +389,7 @@ func (w *writer) all(calls map[int64]int) error {
 			if err != nil {
 				return err
 			}
-			c := format.Call{Func: uint16(firstOwn + r.name), Thread: t, Start: r.start - w.first, End: r.start - w.first + r.dur}
+			c := format.Call{Func: w.own[r.name], Thread: t, Start: r.start - w.first, End: r.start - w.first + r.dur}
 			if _, err := w.w.Call(&c); err != nil {
 				return err
 			}

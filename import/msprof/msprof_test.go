@@ -46,6 +46,23 @@ func imported(t *testing.T, p *msprof.Profile) (*msprof.Report, *timeline.Timeli
 	return rep, load(t, out)
 }
 
+// tasks says of each task what a profile does.
+func tasks(tl *timeline.Timeline) []string {
+	var got []string
+	for i := range tl.Tasks {
+		k := &tl.Tasks[i]
+		call := &tl.Calls[0]
+		for j := range tl.Calls {
+			if tl.Calls[j].Index == k.Call {
+				call = &tl.Calls[j]
+			}
+		}
+		got = append(got, fmt.Sprintf("%s on %d:%d %d blocks %d bytes at %d for %d, called at %d for %d", k.Name, k.StreamID, k.TaskID, k.Blocks, k.Bytes,
+			k.From+250, k.To-k.From, call.Start+250, call.End-call.Start))
+	}
+	return got
+}
+
 // A small profile of both kinds becomes what it says, to the nanosecond.
 func TestImport(t *testing.T) {
 	p, err := msprof.Find("testdata")
@@ -61,21 +78,12 @@ func TestImport(t *testing.T) {
 	if w := tl.Reader.Meta().StartWall; w != first {
 		t.Errorf("begins at %d", w)
 	}
-	var got []string
 	for i := range tl.Tasks {
-		k := &tl.Tasks[i]
-		call := &tl.Calls[0]
-		for j := range tl.Calls {
-			if tl.Calls[j].Index == k.Call {
-				call = &tl.Calls[j]
-			}
-		}
-		got = append(got, fmt.Sprintf("%s on %d:%d %d blocks %d bytes at %d for %d, called at %d for %d", k.Name, k.StreamID, k.TaskID, k.Blocks, k.Bytes,
-			k.From+250, k.To-k.From, call.Start+250, call.End-call.Start))
-		if !k.Measured || k.Pageable {
+		if k := &tl.Tasks[i]; !k.Measured || k.Pageable {
 			t.Errorf("%s: %+v", k.Name, k)
 		}
 	}
+	got := tasks(tl)
 	want := []string{
 		"copy HtoD on 2:40 0 blocks 4096 bytes at 110020 for 8000, called at 100000 for 0",
 		"MatMul on 2:41 20 blocks 0 bytes at 140000 for 100500, called at 130000 for 0",
@@ -217,9 +225,9 @@ func TestBadInput(t *testing.T) {
 		{"kernel_details.csv", "a,b\n1,2\n", `kernel_details.csv:1: no column "Name" or "Op Name"`},
 		{"kernel_details.csv", "Name,Start Time(us),Duration(us)\nk,1.5,x\n", `kernel_details.csv:2:7: Duration(us) "x": no time in microseconds`},
 		{"kernel_details.csv", "Name,Start Time(us),Duration(us)\nk,1.5\n", "line 2"},
-		{"ascend_pytorch_profiler_0.db", "SQLite format 3\x00", "ascend_pytorch_profiler_0.db: the profilers' databases are not read: have text exported"},
-		{"msprof_20260101120000.db", "SQLite format 3\x00", "msprof --export=on --type=text"},
-		{"readme.txt", "x", "no profile in it: the profiler writes trace_view.json"},
+		{"ascend_pytorch_profiler_0.db", "SQLite format 3\x00", "ascend_pytorch_profiler_0.db: no sound SQLite database"},
+		{"msprof_20260101120000.db", "", "msprof_20260101120000.db: a database, but none of a profile"},
+		{"readme.txt", "x", "no profile in it: the profiler of torch_npu writes trace_view.json"},
 	} {
 		dir := t.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, c.name), []byte(c.content), 0o600); err != nil {
