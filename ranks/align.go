@@ -9,33 +9,99 @@ import (
 // window is how long the distance of two clocks is taken to be constant, nanoseconds; between the middles of windows it is interpolated.
 const window = 10e9
 
-// mostKept is how many collectives of a rank are held. Where there are more, every second one is, or every fourth: the same of each rank.
-const mostKept = 1 << 16
+// mostKept is how many collectives are held, of all ranks together. Where there are more, every second one is, or every fourth: the same of each rank.
+const mostKept = 1 << 22
+
+// A moment is what sets the clocks of a rank's part of a collective. There are millions.
+type moment struct {
+	start int64
+	took  uint32 // nanoseconds until the work was done, unknown where nothing shows that or it is longer
+	fn    uint16
+	came  bool // else the rank tells of no such collective
+}
+
+const unknown = math.MaxUint32
+
+// done is when the work was done, and whether that is known.
+func (m *moment) done() (int64, bool) { return m.start + int64(m.took), m.took != unknown }
 
 // A part is what one rank tells of the collectives.
 type part struct {
+	most   int
 	stride int
-	kept   map[Key]meeting
+	kept   map[string][]moment // by communicator, every stride-th
+	held   int                 // in all of kept
 }
 
+func newPart(most int) *part { return &part{most: most, stride: 1, kept: map[string][]moment{}} }
+
 func (p *part) add(k Key, m *meeting) error {
-	if p.kept == nil {
-		p.kept, p.stride = map[Key]meeting{}, 1
-	}
-	if k.N%p.stride != 0 {
+	at, ok := p.kept[k.Comm]
+	if k.N%p.stride != 0 || !ok && len(p.kept) >= p.most/2 {
 		return nil
 	}
-	p.kept[k] = *m
-	for len(p.kept) > mostKept {
-		p.stride *= 2
-		for k := range p.kept {
-			if k.N%p.stride != 0 {
-				delete(p.kept, k)
-			}
-		}
+	i := k.N / p.stride
+	for len(at) <= i {
+		at = append(at, moment{})
+		p.held++
+	}
+	at[i] = moment{m.start, unknown, uint16(m.fn.ID), true}
+	if took := m.done - m.start; took >= 0 && took < unknown {
+		at[i].took = uint32(took)
+	}
+	p.kept[k.Comm] = at
+	for p.held > p.most {
+		p.thin()
 	}
 	return nil
 }
+
+// thin leaves every second one.
+func (p *part) thin() {
+	p.stride *= 2
+	p.held = 0
+	for comm, at := range p.kept {
+		n := (len(at) + 1) / 2
+		for i := range n {
+			at[i] = at[2*i]
+		}
+		p.kept[comm] = at[:n]
+		p.held += n
+	}
+}
+
+// whole returns the collectives that all ranks tell of, by the start on the first.
+func whole(parts []*part) []row {
+	stride := slices.MaxFunc(parts, func(a, b *part) int { return a.stride - b.stride }).stride
+	for _, p := range parts {
+		for p.stride < stride {
+			p.thin()
+		}
+	}
+	var rows []row
+	for comm, first := range parts[0].kept {
+		of, n := make([][]moment, len(parts)), len(first)
+		for i, p := range parts {
+			of[i] = p.kept[comm]
+			n = min(n, len(of[i]))
+		}
+		for k := range n {
+			if !slices.ContainsFunc(of, func(at []moment) bool { return !at[k].came || at[k].fn != first[k].fn }) {
+				rows = append(rows, row{of, k})
+			}
+		}
+	}
+	slices.SortFunc(rows, func(a, b row) int { return cmp.Compare(a.on(0).start, b.on(0).start) })
+	return rows
+}
+
+// A row is a collective that all ranks tell of.
+type row struct {
+	of [][]moment // those of its communicator, by rank
+	k  int
+}
+
+func (r row) on(rank int) *moment { return &r.of[rank][r.k] }
 
 // A clock brings the times of one rank to those of the job.
 type clock struct {
@@ -71,37 +137,24 @@ func (c *clock) add(t int64) int64 {
 // align finds the clocks. A collective is done on no rank before its call has begun on every rank: so the clock of rank j is at most as far
 // ahead of that of rank i as the end on i lies behind the beginning on j. Each pair bounds the other. Within the bounds, which are wide where one rank is always
 // the last, the ends on two ranks are taken to be one moment, where they differ less from collective to collective than the bounds do; else the middle is taken.
-func align(parts []part, shifts []int64) []clock {
+func align(parts []*part, shifts []int64) []clock {
 	n := len(parts)
 	clocks := make([]clock, n)
 	for i := range clocks {
 		clocks[i].shift = shifts[i]
 	}
-	// By window of the first rank that has it, the meetings of the others.
-	windows := map[int64][][]meeting{}
-	for k := range parts[0].kept {
-		all := make([]meeting, n)
-		whole := true
-		for i := range parts {
-			m, ok := parts[i].kept[k]
-			whole = whole && ok && m.fn == parts[0].kept[k].fn
-			all[i] = m
+	for rows := whole(parts); len(rows) > 0; {
+		w := rows[0].on(0).start / window
+		in := 1
+		for in < len(rows) && rows[in].on(0).start/window == w {
+			in++
 		}
-		if whole {
-			w := all[0].start / window
-			windows[w] = append(windows[w], all)
-		}
-	}
-	order := make([]int64, 0, len(windows))
-	for w := range windows {
-		order = append(order, w)
-	}
-	slices.Sort(order)
-	for _, w := range order {
-		lo, hi := bounds(windows[w], shifts)
+		all := rows[:in]
+		rows = rows[in:]
+		lo, hi := bounds(all, shifts)
 		var at int64
-		for _, all := range windows[w] {
-			at += all[0].start / int64(len(windows[w]))
+		for _, r := range all {
+			at += r.on(0).start / int64(in)
 		}
 		at += shifts[0]
 		for i := 1; i < n; i++ {
@@ -110,11 +163,11 @@ func align(parts []part, shifts []int64) []clock {
 			}
 			c := &clocks[i]
 			add, off := lo[i]+(hi[i]-lo[i])/2, (hi[i]-lo[i]+1)/2
-			if at, spread := together(windows[w], shifts, i); spread < off {
+			if at, spread := together(all, shifts, i); spread < off {
 				add, off = min(max(at, lo[i]), hi[i]), spread
 			}
 			c.knots = append(c.knots, knot{at - shifts[i] - add, add})
-			c.matched += len(windows[w])
+			c.matched += in
 			c.err = max(c.err, off)
 		}
 	}
@@ -123,11 +176,13 @@ func align(parts []part, shifts []int64) []clock {
 
 // together returns what is to be added to a rank's clock for the ends on it to be those on rank 0, in the middle of all, and how far half of them
 // lie apart from each other.
-func together(all [][]meeting, shifts []int64, i int) (add, spread int64) {
+func together(all []row, shifts []int64, i int) (add, spread int64) {
 	var apart []int64
-	for _, ms := range all {
-		if ms[0].done != unseen && ms[i].done != unseen {
-			apart = append(apart, ms[0].done+shifts[0]-ms[i].done-shifts[i])
+	for _, r := range all {
+		a, ok := r.on(0).done()
+		b, ok2 := r.on(i).done()
+		if ok && ok2 {
+			apart = append(apart, a+shifts[0]-b-shifts[i])
 		}
 	}
 	if len(apart) < leastTogether {
@@ -146,7 +201,7 @@ const unbounded = math.MaxInt64 / 4
 const mostPaths = 128
 
 // bounds returns what is to be added to each rank's clock, beside its shift, at least and at most, for rank 0 to stay as it is.
-func bounds(all [][]meeting, shifts []int64) (lo, hi []int64) {
+func bounds(all []row, shifts []int64) (lo, hi []int64) {
 	n := len(shifts)
 	lo, hi = make([]int64, n), make([]int64, n)
 	// most[i][j] bounds what is added to j less what is added to i.
@@ -159,14 +214,20 @@ func bounds(all [][]meeting, shifts []int64) (lo, hi []int64) {
 			}
 		}
 	}
-	for _, ms := range all {
-		for i := range ms {
-			if ms[i].done == unseen {
+	starts := make([]int64, n)
+	for _, r := range all {
+		for i := range starts {
+			starts[i] = r.on(i).start + shifts[i]
+		}
+		for i := range starts {
+			done, ok := r.on(i).done()
+			if !ok {
 				continue
 			}
-			for j := range ms {
+			done += shifts[i]
+			for j, start := range starts {
 				if i != j && (n <= mostPaths || i == 0 || j == 0) {
-					most[i][j] = min(most[i][j], ms[i].done+shifts[i]-ms[j].start-shifts[j])
+					most[i][j] = min(most[i][j], done-start)
 				}
 			}
 		}

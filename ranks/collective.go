@@ -5,6 +5,7 @@
 package ranks
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -48,8 +49,8 @@ type commKey struct {
 
 type comm struct {
 	o      *timeline.Object
-	number int // in its process
-	n      int // collectives so far
+	number string // in its process
+	n      int    // collectives so far
 }
 
 // heard is a meeting whose end is not known.
@@ -86,7 +87,7 @@ func listen(r *format.Reader, m *api.Model, tell func(k Key, m *meeting) error) 
 	return nil
 }
 
-// isComm reports whether a function's parameter names a communicator that meets.
+// commOf is the parameter of a function that names the communicator on which ranks meet, -1 for none.
 func commOf(f *api.Func) int {
 	for i := range f.Params {
 		if p := &f.Params[i]; p.Role == api.Use && p.Object == communicator {
@@ -102,7 +103,7 @@ const communicator api.Object = "communicator"
 func (l *listener) object(o *timeline.Object) error {
 	if o.Kind == communicator {
 		l.count[o.Process]++
-		l.comms[commKey{o.Process, o.Handle}] = &comm{o: o, number: l.count[o.Process]}
+		l.comms[commKey{o.Process, o.Handle}] = &comm{o: o, number: fmt.Sprintf("#%d", l.count[o.Process])}
 	}
 	return nil
 }
@@ -158,9 +159,5 @@ func (l *listener) over(h *heard) error {
 	if h.open || h.done == 0 {
 		h.done = unseen
 	}
-	k := Key{h.comm.o.Name, h.n}
-	if k.Comm == "" {
-		k.Comm = fmt.Sprintf("#%d", h.comm.number)
-	}
-	return l.tell(k, &h.meeting)
+	return l.tell(Key{cmp.Or(h.comm.o.Name, h.comm.number), h.n}, &h.meeting)
 }

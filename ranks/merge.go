@@ -13,12 +13,9 @@ import (
 	"github.com/acltrace/acltrace/format"
 )
 
-// variables of the environment that hold a rank, the first one that is there counts.
-var variables = []string{"RANK", "RANK_ID", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"}
-
 // Rank returns the rank that the environment of a recorded program told it.
 func Rank(m *format.Meta) (int, bool) {
-	for _, name := range variables {
+	for _, name := range format.RankVariables {
 		if n, err := strconv.Atoi(m.Env[name]); err == nil && n >= 0 {
 			return n, true
 		}
@@ -54,11 +51,12 @@ func Merge(path string, readers []*format.Reader, m *api.Model, o *MergeOptions)
 	for _, r := range readers {
 		begin = min(begin, r.Meta().StartWall)
 	}
-	parts := make([]part, len(readers))
+	parts := make([]*part, len(readers))
 	shifts := make([]int64, len(readers))
 	for i, k := range order {
 		r := readers[k]
 		shifts[i] = r.Meta().StartWall - begin
+		parts[i] = newPart(mostKept / len(readers))
 		if !o.WallOnly {
 			if err := listen(r, m, parts[i].add); err != nil {
 				return nil, fmt.Errorf("%s: %w", r.Path(), err)
@@ -72,12 +70,14 @@ func Merge(path string, readers []*format.Reader, m *api.Model, o *MergeOptions)
 	meta := *readers[order[0]].Meta()
 	meta.UUID, meta.StartWall, meta.EndNS, meta.Merged = format.NewUUID(), begin, 0, nil
 	meta.StartMono, meta.Replayable = 0, false
+	meta.ExitCode, meta.ExitSignal, meta.Ended = 0, 0, ""
 	a := make([]*format.Source, len(readers))
 	for i, k := range order {
 		r, c := readers[k], &clocks[i]
 		was := r.Meta()
 		meta.Merged = append(meta.Merged, format.Merged{UUID: was.UUID, Host: was.Host, Rank: numbers[k], Shift: c.time(0), ErrorNS: c.err, Matched: c.matched})
 		meta.EndNS = max(meta.EndNS, c.time(was.EndNS))
+		ended(&meta, was, numbers[k])
 		meta.Coverage.Refused += was.Coverage.Refused * min(i, 1)
 		a[i] = &format.Source{Reader: r, Time: c.time, Row: func(p format.Process) format.Process {
 			p.Rank = numbers[k]
@@ -98,6 +98,22 @@ func Merge(path string, readers []*format.Reader, m *api.Model, o *MergeOptions)
 		return nil, errors.Join(err, os.Remove(path))
 	}
 	return &meta, nil
+}
+
+// ended takes over how a rank has ended, where that is the first to tell of more than success.
+func ended(meta, was *format.Meta, rank int) {
+	switch {
+	case meta.Ended != "":
+	case was.Ended != "":
+		meta.Ended = fmt.Sprintf("rank %d: %s", rank, was.Ended)
+	case was.ExitSignal != 0:
+		meta.Ended = fmt.Sprintf("rank %d was killed by signal %d", rank, was.ExitSignal)
+	case was.ExitCode != 0:
+		meta.Ended = fmt.Sprintf("rank %d with exit code %d", rank, was.ExitCode)
+	}
+	if meta.ExitCode == 0 {
+		meta.ExitCode, meta.ExitSignal = was.ExitCode, was.ExitSignal
+	}
 }
 
 // number gives the traces their ranks.

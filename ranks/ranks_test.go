@@ -3,12 +3,14 @@ package ranks
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/record"
 )
 
@@ -175,6 +177,71 @@ func TestMerge(t *testing.T) {
 	}
 }
 
+// holds checks what memory `acltrace merge` takes for 64 ranks.
+func holds(t *testing.T, collectives int, limit int64) {
+	t.Helper()
+	j, dir := newJob(64, collectives), t.TempDir()
+	for i := range j.n {
+		j.write(t, dir, i, true)
+	}
+	peak := testenv.Peak(t, testenv.Built(t, "bin/acltrace"), "merge", "-o", filepath.Join(t.TempDir(), "job.aclt"), dir)
+	t.Logf("64 ranks, %d collectives: at most %d MiB", collectives, peak>>20)
+	if peak > limit {
+		t.Errorf("%d collectives: %d MiB, more than %d", collectives, peak>>20, limit>>20)
+	}
+}
+
+// What is open of a rank is one chunk, and no more of a collective than sets a clock.
+func TestMergeMemory(t *testing.T) { holds(t, 5_000, 144<<20) }
+
+// TestSoakMerge has a job of some minutes, 4 million calls, and looks at what memory the command takes.
+func TestSoakMerge(t *testing.T) {
+	if os.Getenv("ACLTRACE_SOAK") == "" {
+		t.Skip("takes a minute: make soak")
+	}
+	holds(t, 2_000, 192<<20)
+	holds(t, 20_000, 192<<20)
+	holds(t, 70_000, 320<<20) // more than is held of a rank
+	j := newJob(64, 20_000)
+	worst, _, meta := j.worst(t, true)
+	t.Logf("64 ranks, %d collectives: off by at most %d ns; said: %d", j.steps, worst, meta.Merged[1].ErrorNS)
+	if worst > 20_000 {
+		t.Errorf("a rank is off by %d ns", worst)
+	}
+}
+
+// A rank keeps as many collectives as it may, every nth where there are more, however many communicators they are of; and clocks are set by those that all ranks keep.
+func TestPart(t *testing.T) {
+	fn := acl.Model.Lookup("HcclAllReduce")
+	long, short := newPart(64), newPart(64)
+	for n := range 1000 {
+		check(t, long.add(Key{"a", n}, &meeting{fn: fn, start: int64(n), done: int64(n) + 5}))
+		if n < 100 {
+			check(t, short.add(Key{"a", n}, &meeting{fn: fn, start: int64(n), done: unseen}))
+		}
+		check(t, short.add(Key{fmt.Sprint(n), 0}, &meeting{fn: fn, start: 1, done: 1 << 40}))
+		if long.held > 64 || short.held > 64 {
+			t.Fatalf("%d and %d are held", long.held, short.held)
+		}
+	}
+	rows := whole([]*part{long, short})
+	if len(rows) < 2 || long.stride == 1 {
+		t.Fatalf("%d rows of %d and %d", len(rows), long.held, short.held)
+	}
+	for i, r := range rows {
+		a, b := r.on(0), r.on(1)
+		if a.start != int64(i*long.stride) || b.start != a.start {
+			t.Errorf("row %d: %+v and %+v, stride %d", i, a, b, long.stride)
+		}
+		if done, ok := a.done(); !ok || done != a.start+5 {
+			t.Errorf("row %d is done at %d, %v", i, done, ok)
+		}
+		if _, ok := b.done(); ok {
+			t.Errorf("row %d: nothing shows its end", i)
+		}
+	}
+}
+
 // TestMergeByWall has nothing but the wall clocks: the error is theirs, and the drift.
 func TestMergeByWall(t *testing.T) {
 	worst, r, meta := newJob(4, 500).worst(t, false)
@@ -186,6 +253,24 @@ func TestMergeByWall(t *testing.T) {
 	}
 	if m, err := Compare(r, acl.Model, 5); m != nil || err != nil {
 		t.Errorf("%+v, %v", m, err)
+	}
+}
+
+// How ranks have ended is that of the first that did not end with success.
+func TestMergeEnds(t *testing.T) {
+	for want, ends := range map[string][]format.Meta{
+		"":                              {{}, {}},
+		"rank 1 with exit code 3":       {{}, {ExitCode: 3}, {ExitCode: 137, ExitSignal: 9}},
+		"rank 1 was killed by signal 9": {{}, {ExitCode: 137, ExitSignal: 9}, {ExitCode: 1}},
+		"rank 0: not seen":              {{Ended: "not seen"}, {ExitCode: 1}},
+	} {
+		var m format.Meta
+		for i := range ends {
+			ended(&m, &ends[i], i)
+		}
+		if m.Ended != want || (m.ExitCode == 0) != (want == "") {
+			t.Errorf("%q, code %d, want %q", m.Ended, m.ExitCode, want)
+		}
 	}
 }
 
