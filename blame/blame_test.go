@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -21,17 +22,39 @@ import (
 )
 
 // TestEarlyFree records a program that frees a buffer too early in a step that the seed chooses, and has the launch and the buffer found.
-func TestEarlyFree(t *testing.T) { earlyFree(t, nil, "60", 3, 50) }
+func TestEarlyFree(t *testing.T) { earlyFree(t, nil, 60, 3) }
 
 // TestEarlyFreeInRing does so with a flight recorder, whose ring has let go of most calls by then.
-func TestEarlyFreeInRing(t *testing.T) { earlyFree(t, &record.Ring{Bytes: 1 << 20}, "12000", 1, 50) }
+func TestEarlyFreeInRing(t *testing.T) { earlyFree(t, smallRing, 12_000, 1) }
 
-func earlyFree(t *testing.T, ring *record.Ring, steps string, seeds, soak int) {
-	t.Helper()
+var smallRing = &record.Ring{Bytes: 1 << 20}
 
-	if os.Getenv("ACLTRACE_SOAK") != "" {
-		seeds = soak
+// TestSoakEarlyFree finds it in 100 of 100 runs.
+func TestSoakEarlyFree(t *testing.T) {
+	soak(t)
+	earlyFree(t, smallRing, 12_000, 50)
+}
+
+// TestSoakMillionSteps finds it in a job of a million steps, 13 million calls. ACLTRACE_SEEDS says how many times, of either kind; a run takes a minute or two.
+func TestSoakMillionSteps(t *testing.T) {
+	soak(t)
+	seeds := 1
+	if n, err := strconv.Atoi(os.Getenv("ACLTRACE_SEEDS")); err == nil {
+		seeds = n
 	}
+	earlyFree(t, smallRing, 1_000_000, seeds)
+}
+
+func soak(t *testing.T) {
+	t.Helper()
+	if os.Getenv("ACLTRACE_SOAK") == "" {
+		t.Skip("takes minutes: make soak")
+	}
+}
+
+// earlyFree records jobs of so many steps, as many times as there are seeds, with a free before the launch that needs the buffer and with one after it.
+func earlyFree(t *testing.T, ring *record.Ring, steps, seeds int) {
+	t.Helper()
 	testenv.Built(t, "lib/libacltrace.so")
 	kernels := testenv.Built(t, "lib/aclsim_kernels.o")
 	t.Setenv("ACLSIM_KERNELS", testenv.Built(t, "lib/aclsim_kernels.so"))
@@ -39,13 +62,16 @@ func earlyFree(t *testing.T, ring *record.Ring, steps string, seeds, soak int) {
 	for _, when := range []string{"before", "after"} {
 		for seed := range seeds {
 			t.Run(fmt.Sprintf("%s/%d", when, seed), func(t *testing.T) {
-				path, said := recorded(t, ring, prog, kernels, steps, fmt.Sprint(seed), when)
+				path, said := recorded(t, ring, prog, kernels, strconv.Itoa(steps), strconv.Itoa(seed), when)
 				var launch, launches int
 				var buffer uint64
 				if _, err := fmt.Sscan(said, &launch, &buffer, &launches); err != nil {
 					t.Fatalf("%q: %v", said, err)
 				}
 				r := open(t, path)
+				if st, err := os.Stat(path); err != nil || ring != nil && st.Size() > 2*ring.Bytes {
+					t.Errorf("the trace of a ring of %d bytes has %d: %v", smallRing.Bytes, st.Size(), err)
+				}
 				rep, err := Blame(r, acl.Model, nil)
 				if err != nil {
 					t.Fatal(err)
