@@ -6,7 +6,6 @@ import (
 	"io"
 	"math"
 	"slices"
-	"text/tabwriter"
 
 	"github.com/aclements/go-moremath/stats"
 
@@ -407,9 +406,9 @@ func (d *Diff) judge(whole float64) {
 }
 
 // Text writes the form for people.
-func (d *Diff) Text(w io.Writer) error {
+func (d *Diff) Text(w io.Writer, o *TextOptions) error {
 	run := func(name string, r *DiffRun) {
-		fmt.Fprintf(w, "%s: %s: %s in %s", name, r.Path, plural(r.Calls, "call"), Duration(r.SpanNS))
+		fmt.Fprintf(w, "%s: %s: %s in %s", name, r.Path, Plural(r.Calls, "call"), Duration(r.SpanNS))
 		if r.Steps.Count > 0 {
 			fmt.Fprintf(w, ", %d steps, %s, %d like most", r.Steps.Count, r.Steps.Source, r.Steps.Typical)
 		}
@@ -420,7 +419,7 @@ func (d *Diff) Text(w io.Writer) error {
 	if d.By == "launches" {
 		fmt.Fprintln(w, "compared by launches: not both have steps")
 	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	t := newTable(w, o)
 	sample := func(s *Sample) string {
 		return fmt.Sprintf("%s\t+-%s", Duration(int64(s.MedianNS)), Duration(int64(s.Q3NS-s.Q1NS)/2))
 	}
@@ -441,7 +440,7 @@ func (d *Diff) Text(w io.Writer) error {
 		}
 		what := c.Kind
 		if c.Name != "" {
-			what += " " + clip(c.Name)
+			what += " " + c.Name
 		}
 		if c.Kind != "step" && c.Metric == "host" && c.Kind != "function" {
 			what += " (in the calls)"
@@ -467,7 +466,7 @@ func (d *Diff) Text(w io.Writer) error {
 		}
 		fmt.Fprintf(w, "\n%s\n", title)
 		for _, x := range list[:min(most, len(list))] {
-			fmt.Fprintf(w, "  %s %s, %s\n", x.Kind, clip(x.Name), plural(x.Count, "time"))
+			fmt.Fprintf(w, "  %s %s, %s\n", x.Kind, clip(x.Name, o.width()-30), Plural(x.Count, "time"))
 		}
 		rest(w, len(list), "of them")
 	}

@@ -94,7 +94,7 @@ func TestASlowKernelIsFound(t *testing.T) {
 	d = compare(t, a, b, nil)
 	d.A.Path, d.B.Path = "a.aclt", "b.aclt"
 	var text bytes.Buffer
-	if err := d.Text(&text); err != nil {
+	if err := d.Text(&text, nil); err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "diff.txtar", "diff", text.String())

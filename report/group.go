@@ -8,7 +8,6 @@ import (
 	"io"
 	"slices"
 	"strconv"
-	"text/tabwriter"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
@@ -227,8 +226,8 @@ func (g *groups) list() []Group {
 }
 
 // Groups writes sums for people.
-func Groups(w io.Writer, by string, groups []Group) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+func Groups(w io.Writer, by string, groups []Group, o *TextOptions) error {
+	t := newTable(w, o)
 	span := func(g *Group) string {
 		switch {
 		case by != "step":
@@ -242,7 +241,7 @@ func Groups(w io.Writer, by string, groups []Group) error {
 	}
 	fmt.Fprintf(t, "%scalls\tfailed\tlaunches\tcopies\tbytes\tin calls\twaiting\ton the device\tprocess\t  %s\n", span(nil), by)
 	for _, g := range groups {
-		process, device, name := "-", "-", clip(g.Name)
+		process, device, name := "-", "-", g.Name
 		if g.Process != 0 {
 			process = strconv.Itoa(g.Process)
 		}

@@ -49,10 +49,11 @@ type Info struct {
 	Unknown    map[string]uint64  `json:"unknown,omitempty"` // what this version of acltrace could not read, by kind
 	Damage     []string           `json:"damage,omitempty"`
 	DeviceTime *format.DeviceTime `json:"device_time,omitempty"` // which tasks were measured by the device's clock; absent where none was to be
+	Ended      string             `json:"ended,omitempty"`       // what is known of the program's end where its exit code is not
 	Sealed     string             `json:"sealed,omitempty"`      // why a flight recorder has made the trace
 	Recovered  string             `json:"recovered,omitempty"`   // why the trace is what was left of another
+	Recovery   *format.Recovery   `json:"recovery,omitempty"`    // what a file without a readable end still held
 	path       string
-	recovery   *format.Recovery
 }
 
 // InfoClock is one moment on two clocks, by which traces of different machines are joined.
@@ -74,13 +75,23 @@ type InfoPayload struct {
 	Bytes       uint64 `json:"bytes"`
 	StoredBytes uint64 `json:"stored_bytes"`
 	TakenEarly  uint64 `json:"taken_early"` // that an asynchronous copy may have read from pinned memory after it had changed
+	// BlobFile has the contents, where the trace has none.
+	BlobFile *InfoBlobFile `json:"blob_file,omitempty"`
+}
+
+type InfoBlobFile struct {
+	Path     string `json:"path"`
+	Bytes    int64  `json:"bytes"`
+	Complete bool   `json:"complete"`
+	Problem  string `json:"problem,omitempty"` // why it can't be read
 }
 
 type InfoGaps struct {
 	Count     int    `json:"count"`
 	CallsLost uint64 `json:"calls_lost"`
-	// CallsOlder are those that a flight recorder has let go of; CallsLost does not count them.
+	// CallsLost counts neither those that a flight recorder has let go of nor those made while recording was off, as outside of --steps.
 	CallsOlder uint64 `json:"calls_older,omitempty"`
+	CallsOff   uint64 `json:"calls_off,omitempty"`
 }
 
 type InfoCoverage struct {
@@ -97,7 +108,7 @@ func NewInfo(path string, r *format.Reader) (*Info, error) {
 	in := &Info{Complete: r.Complete(), Simulated: m.Simulated, CapturedBy: m.CapturedBy, API: m.API, Command: m.Argv, Host: m.Host,
 		ExitCode: m.ExitCode, ExitSignal: m.ExitSignal, Device: m.Device, Processes: len(r.Processes()), Threads: len(r.Threads()),
 		StartNS: m.StartWall, EndNS: m.StartWall + m.EndNS, Tracer: m.Tracer, Replayable: m.Replayable, Policy: m.Policy, Libraries: m.Libraries,
-		Sealed: m.Sealed, Recovered: m.Recovered, DeviceTime: m.DeviceTime, Clock: InfoClock{m.StartWall, m.StartMono}, Env: m.Env, path: path, recovery: r.Recovered()}
+		Ended: m.Ended, Sealed: m.Sealed, Recovered: m.Recovered, DeviceTime: m.DeviceTime, Clock: InfoClock{m.StartWall, m.StartMono}, Env: m.Env, Recovery: r.Recovered(), path: path}
 	if in.Env == nil {
 		in.Env = map[string]string{}
 	}
@@ -123,11 +134,20 @@ func NewInfo(path string, r *format.Reader) (*Info, error) {
 		return nil, err
 	}
 	in.Payload = InfoPayload{Level: m.PayloadLevel, Blobs: blobs.Blobs, Bytes: blobs.Bytes, StoredBytes: blobs.Stored, TakenEarly: m.TakenEarly}
+	if f := r.BlobFile(); f != nil {
+		in.Payload.BlobFile = &InfoBlobFile{Path: f.Path, Bytes: f.Size, Complete: f.Err == nil && f.Recovered == nil}
+		if f.Err != nil {
+			in.Payload.BlobFile.Problem = f.Err.Error()
+		}
+	}
 	for _, g := range r.Gaps() {
 		in.Gaps.Count++
-		if g.Reason == format.Outdated {
+		switch g.Reason {
+		case format.Outdated:
 			in.Gaps.CallsOlder += g.Calls
-		} else {
+		case format.Detached:
+			in.Gaps.CallsOff += g.Calls
+		default:
 			in.Gaps.CallsLost += g.Calls
 		}
 	}
@@ -147,6 +167,9 @@ func (in *Info) Text(w io.Writer) error {
 	ended := fmt.Sprintf("exit code %d", in.ExitCode)
 	if in.ExitSignal != 0 {
 		ended = fmt.Sprintf("killed by signal %d", in.ExitSignal)
+	}
+	if in.Ended != "" {
+		ended = in.Ended
 	}
 	if !in.Complete {
 		ended = "not known: the recorder did not finish the file"
@@ -171,18 +194,31 @@ func (in *Info) Text(w io.Writer) error {
 	for _, name := range slices.Sorted(maps.Keys(in.Env)) {
 		row("environment", "%s=%s", name, in.Env[name])
 	}
-	row("processes", "%d, %s", in.Processes, plural(uint64(in.Threads), "thread"))
+	row("processes", "%d, %s", in.Processes, Plural(uint64(in.Threads), "thread"))
 	row("calls", "%d, %d failed, %d unfinished", in.Calls.Total, in.Calls.Failed, in.Calls.Unfinished)
-	row("payload", "%s, %s, %s stored (level %s)", plural(in.Payload.Blobs, "blob"), Bytes(in.Payload.Bytes), Bytes(in.Payload.StoredBytes), in.Payload.Level)
+	row("payload", "%s, %s, %s stored (level %s)", Plural(in.Payload.Blobs, "blob"), Bytes(in.Payload.Bytes), Bytes(in.Payload.StoredBytes), in.Payload.Level)
+	if f := in.Payload.BlobFile; f != nil {
+		switch {
+		case f.Problem != "":
+			row("", "in %s, which can't be read: %s; put it there, or beside the trace", f.Path, f.Problem)
+		case !f.Complete:
+			row("", "in %s, which was cut off", f.Path)
+		default:
+			row("", "in %s", f.Path)
+		}
+	}
 	if in.Payload.TakenEarly > 0 {
-		row("", "%s taken at the call from pinned memory, which the program may have changed before the copy", plural(in.Payload.TakenEarly, "payload"))
+		row("", "%s taken at the call from pinned memory, which the program may have changed before the copy", Plural(in.Payload.TakenEarly, "payload"))
 	}
 	if in.Gaps.Count > 0 {
-		older := ""
+		others := ""
 		if n := in.Gaps.CallsOlder; n > 0 {
-			older = fmt.Sprintf(", %s older than what the flight recorder kept", plural(n, "call"))
+			others = fmt.Sprintf(", %s older than what the flight recorder kept", Plural(n, "call"))
 		}
-		row("gaps", "%d, %s lost%s", in.Gaps.Count, plural(in.Gaps.CallsLost, "call"), older)
+		if n := in.Gaps.CallsOff; n > 0 {
+			others += fmt.Sprintf(", %s while recording was off", Plural(n, "call"))
+		}
+		row("gaps", "%d, %s lost%s", in.Gaps.Count, Plural(in.Gaps.CallsLost, "call"), others)
 	} else {
 		row("gaps", "none")
 	}
@@ -192,7 +228,7 @@ func (in *Info) Text(w io.Writer) error {
 		row("replayable", "%s", map[bool]string{true: "yes", false: "not in full: record with --replayable"}[in.Replayable])
 	}
 	if n := in.Tracer.ClockJumps; n > 0 {
-		row("clock", "jumped %s, as in a suspended machine: times in the 100 ms before are wrong", plural(uint64(n), "time"))
+		row("clock", "jumped %s, as in a suspended machine: times in the 100 ms before are wrong", Plural(uint64(n), "time"))
 	}
 	if in.Tracer.CostNS > 0 {
 		row("cost", "%.0f ns added to a launch with 64 bytes of arguments", in.Tracer.CostNS)
@@ -204,21 +240,22 @@ func (in *Info) Text(w io.Writer) error {
 	if in.Coverage.Binder != "" {
 		binder = ", bound by " + in.Coverage.Binder
 	}
-	row("coverage", "%d functions hooked%s, %s passed by", in.Coverage.Hooked, binder, plural(uint64(len(in.Coverage.PassedBy)), "other"))
+	row("coverage", "%d functions hooked%s, %s passed by", in.Coverage.Hooked, binder, Plural(uint64(len(in.Coverage.PassedBy)), "other"))
 	for _, name := range slices.Sorted(maps.Keys(in.Coverage.PassedBy)) {
-		row("passed by", "%s, seen %s", name, plural(in.Coverage.PassedBy[name], "time"))
+		row("passed by", "%s, seen %s", name, Plural(in.Coverage.PassedBy[name], "time"))
 	}
 	for _, u := range in.Coverage.Unhooked {
 		row("not seen", "process %d, %s: %s", u.PID, u.Exe, u.Reason)
 	}
 	if in.Coverage.Refused > 0 {
-		row("not recorded", "%s: their rings could not be made, for want of memory or of the right to", plural(uint64(in.Coverage.Refused), "thread"))
+		row("not recorded", "%s: their rings could not be made, for want of memory or of the right to", Plural(uint64(in.Coverage.Refused), "thread"))
 	}
 	for _, l := range in.Libraries {
 		row("library", "%s %s", l.Path, l.BuildID)
 	}
-	if in.recovery != nil {
-		row("recovered", "%v", in.recovery)
+	if r := in.Recovery; r != nil {
+		row("incomplete", "%s: read by its %s; %s in none of them, %s missing (acltrace recover makes a whole file of it)", r.Reason,
+			Plural(uint64(r.Chunks), "whole chunk"), Bytes(uint64(r.LostBytes)), Plural(r.LostChunks, "chunk"))
 	}
 	for kind, n := range in.Unknown {
 		row("unknown", "%s: %d (a newer acltrace wrote this file)", kind, n)
@@ -254,7 +291,7 @@ func (in *Info) deviceTime(row func(name, format string, args ...any)) {
 	case d.Every > 1:
 		which = fmt.Sprintf("one of %d", d.Every)
 	}
-	row("device time", "%s measured (%s), placed within %s of the calls' clock, half of them within %s", plural(d.Measured, "task"), which, Duration(d.ErrorNS), Duration(d.TypicalErrorNS))
+	row("device time", "%s measured (%s), placed within %s of the calls' clock, half of them within %s", Plural(d.Measured, "task"), which, Duration(d.ErrorNS), Duration(d.TypicalErrorNS))
 	for _, m := range []struct {
 		n   uint64
 		why string
@@ -262,15 +299,16 @@ func (in *Info) deviceTime(row func(name, format string, args ...any)) {
 		{d.Lost, "no room in the ring"}, {d.Refused, "the runtime lacks what it takes or has refused, and its process was not measured from then on"},
 		{d.Unsound, "the device's time does not go with the calls'"}} {
 		if m.n > 0 {
-			row("not measured", "%s: %s", plural(m.n, "task"), m.why)
+			row("not measured", "%s: %s", Plural(m.n, "task"), m.why)
 		}
 	}
 	if d.Jumps > 0 {
-		row("", "the device's clock and the calls' went apart %s", plural(d.Jumps, "time"))
+		row("", "the device's clock and the calls' went apart %s", Plural(d.Jumps, "time"))
 	}
 }
 
-func plural(n uint64, what string) string {
+// Plural is a number of things, which one thing names.
+func Plural(n uint64, what string) string {
 	switch {
 	case n == 1:
 		return "1 " + what

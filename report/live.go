@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"text/tabwriter"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
@@ -203,8 +202,8 @@ func (l *Live) list(kind string) []TopSum {
 	return out
 }
 
-// Text writes the form for people: 80 columns and a screen of 40 lines, the names last.
-func (t *Top) Text(w io.Writer) error {
+// Text writes the form for people: a screen of 40 lines, the names last.
+func (t *Top) Text(w io.Writer, o *TextOptions) error {
 	state := "recording ended"
 	if t.Recording {
 		state = "recording"
@@ -223,7 +222,7 @@ func (t *Top) Text(w io.Writer) error {
 	}
 	fmt.Fprintf(w, "%s, at %s: %d calls, %s/s in the last %s, %d failed, %d lost\n", state, Duration(t.ToNS), t.Calls, rate(t.NewCalls), Duration(t.ToNS-t.FromNS), t.Failed, t.Lost)
 	fmt.Fprintf(w, "device memory: %s in use, at most %s\n", Bytes(t.DeviceBytes), Bytes(t.PeakBytes))
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	tw := newTable(w, o)
 	table := func(what string, rows []TopSum, n int, bytes bool) {
 		if len(rows) == 0 {
 			return
@@ -240,7 +239,7 @@ func (t *Top) Text(w io.Writer) error {
 			if t.intervalSecs > 0 {
 				moved = Rate(float64(s.NewBytes) / t.intervalSecs)
 			}
-			fmt.Fprintf(tw, "%d\t%s\t%s\t%s\t%s  %s\n", s.Count, Duration(s.HostNS), rate(s.New), share(s.NewNS), column(moved), clip(s.Name))
+			fmt.Fprintf(tw, "%d\t%s\t%s\t%s\t%s  %s\n", s.Count, Duration(s.HostNS), rate(s.New), share(s.NewNS), column(moved), s.Name)
 		}
 	}
 	table("function", t.Functions, most, false)

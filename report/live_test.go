@@ -56,7 +56,7 @@ func TestLive(t *testing.T) {
 		t.Errorf("%+v", top)
 	}
 	var text bytes.Buffer
-	if err := top.Text(&text); err != nil {
+	if err := top.Text(&text, nil); err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "live.txtar", "top", text.String())

@@ -123,14 +123,14 @@ func TestGolden(t *testing.T) {
 	golden(t, "deep.txtar", "cat --json", lines(t, tl, &report.LineOptions{JSON: true}))
 	s := stats(t, tl, "")
 	var b bytes.Buffer
-	if err := s.Text(&b); err != nil {
+	if err := s.Text(&b, nil); err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "deep.txtar", "stats", b.String())
 	for _, by := range report.By {
 		groups := stats(t, tl, by).Groups
 		b.Reset()
-		if err := report.Groups(&b, by, groups); err != nil {
+		if err := report.Groups(&b, by, groups, nil); err != nil {
 			t.Fatal(err)
 		}
 		golden(t, "deep.txtar", "stats --by "+by, b.String())
@@ -164,10 +164,10 @@ func TestGoldenSteps(t *testing.T) {
 	})
 	s := stats(t, tl, "step")
 	var b bytes.Buffer
-	if err := s.Text(&b); err != nil {
+	if err := s.Text(&b, nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := report.Groups(&b, "step", s.Groups); err != nil {
+	if err := report.Groups(&b, "step", s.Groups, nil); err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "steps.txtar", "stats, and stats --by step", b.String())

@@ -37,6 +37,13 @@ type Stats struct {
 	Retries []RetryStats `json:"retries"`
 	// GivenUp counts tasks without an end among the 131,072 tasks behind them: their brackets go to the end of the trace.
 	GivenUp uint64 `json:"given_up,omitempty"`
+	// Unfinished counts calls that never returned: they are in no sum of times.
+	Unfinished uint64 `json:"unfinished,omitempty"`
+	// Gaps counts the places where calls were lost, CallsLost those whose number is known.
+	Gaps      int    `json:"gaps,omitempty"`
+	CallsLost uint64 `json:"calls_lost,omitempty"`
+	// Cut says that the file has no end, as after a crash of the recorder.
+	Cut bool `json:"cut,omitempty"`
 	// Ranks tell who waited for whom at the collectives of several ranks, null where the trace is of one.
 	Ranks *ranks.Meetings `json:"ranks,omitempty"`
 	// Groups are the sums that StatsOptions.By asks for.
@@ -279,6 +286,11 @@ func NewStats(r *format.Reader, m *api.Model, o *StatsOptions) (*Stats, error) {
 	if x.s.Ranks, err = ranks.Compare(r, m, longest); err != nil {
 		return nil, err
 	}
+	c, err := r.Counts()
+	if err != nil {
+		return nil, err
+	}
+	x.s.Unfinished, x.s.Gaps, x.s.CallsLost, x.s.Cut = c.Unfinished, len(r.Gaps()), c.GapCalls, !r.Complete()
 	return x.finish()
 }
 

@@ -4,15 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"text/tabwriter"
-	"unicode/utf8"
 )
 
-const (
-	// most is how many rows a table for people has, and wide how long a name in one may be.
-	most = 10
-	wide = 48
-)
+// most is how many rows a table for people has.
+const most = 10
 
 // Rate returns bytes per second for people.
 func Rate(bytesPerSecond float64) string {
@@ -25,15 +20,6 @@ func Rate(bytesPerSecond float64) string {
 	return fmt.Sprintf("%.1f GB/s", bytesPerSecond)
 }
 
-// clip shortens a name in the middle: mangled names differ at both ends.
-func clip(name string) string {
-	if utf8.RuneCountInString(name) <= wide {
-		return name
-	}
-	r := []rune(name)
-	return string(r[:wide/2-1]) + "..." + string(r[len(r)-wide/2+2:])
-}
-
 // rest says how many rows a table leaves out.
 func rest(w io.Writer, rows int, what string) {
 	if rows > most {
@@ -41,13 +27,13 @@ func rest(w io.Writer, rows int, what string) {
 	}
 }
 
-// Text writes the form for people, at most 120 columns wide.
-func (s *Stats) Text(w io.Writer) error {
+// Text writes the form for people.
+func (s *Stats) Text(w io.Writer, o *TextOptions) error {
 	s.totals(w)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	t := newTable(w, o)
 	fmt.Fprintln(t, "\ncalls\tfailed\ttotal\tmean\tp50\tp99\tmax\t  function")
 	for _, f := range s.Functions[:min(most, len(s.Functions))] {
-		fmt.Fprintf(t, "%d\t%d\t%s\t%s\t%s\t%s\t%s\t  %s\n", f.Calls, f.Failed, Duration(f.TotalNS), Duration(f.MeanNS), Duration(f.P50NS), Duration(f.P99NS), Duration(f.MaxNS), clip(f.Func))
+		fmt.Fprintf(t, "%d\t%d\t%s\t%s\t%s\t%s\t%s\t  %s\n", f.Calls, f.Failed, Duration(f.TotalNS), Duration(f.MeanNS), Duration(f.P50NS), Duration(f.P99NS), Duration(f.MaxNS), f.Func)
 	}
 	t.Flush()
 	rest(w, len(s.Functions), "functions")
@@ -74,7 +60,7 @@ func (s *Stats) Text(w io.Writer) error {
 	if len(s.Retries) > 0 {
 		fmt.Fprintln(t, "\nretries\tfirst call\tcode\t  kernel launched again with success")
 		for _, r := range s.Retries {
-			fmt.Fprintf(t, "%d\t%d\t%d %s\t  %s\n", r.Count, r.First, r.Code, r.Name, clip(r.Kernel))
+			fmt.Fprintf(t, "%d\t%d\t%d %s\t  %s\n", r.Count, r.First, r.Code, r.Name, r.Kernel)
 		}
 	}
 	if len(s.Errors) > 0 {
@@ -96,8 +82,8 @@ func (s *Stats) totals(w io.Writer) {
 		copies += k.Count
 		bytes += k.Bytes
 	}
-	fmt.Fprintf(w, "%s in %s, %d failed; %s of %s, %s of %s\n", plural(s.Calls, "call"), Duration(s.SpanNS), s.Failed,
-		plural(launches, "launch"), plural(uint64(len(s.Kernels)), "kernel"), plural(copies, "copy"), Bytes(bytes))
+	fmt.Fprintf(w, "%s in %s, %d failed; %s of %s, %s of %s\n", Plural(s.Calls, "call"), Duration(s.SpanNS), s.Failed,
+		Plural(launches, "launch"), Plural(uint64(len(s.Kernels)), "kernel"), Plural(copies, "copy"), Bytes(bytes))
 	switch st := &s.Steps; {
 	case st.Count == 0:
 		fmt.Fprintf(w, "no steps: %s\n", st.Why)
@@ -116,7 +102,7 @@ func (s *Stats) totals(w io.Writer) {
 	}
 }
 
-func (s *Stats) kernelText(w io.Writer, t *tabwriter.Writer) {
+func (s *Stats) kernelText(w io.Writer, t *table) {
 	if len(s.Kernels) == 0 {
 		return
 	}
@@ -126,13 +112,13 @@ func (s *Stats) kernelText(w io.Writer, t *tabwriter.Writer) {
 		if k.Measured > 0 {
 			device, p50, p99, top = Duration(k.DeviceNS), Duration(k.P50NS), Duration(k.P99NS), Duration(k.MaxNS)
 		}
-		fmt.Fprintf(t, "%d\t%s\t%d\t%s\t%s\t%s\t%s\t  %s\n", k.Count, Duration(k.HostNS), k.Measured, device, p50, p99, top, clip(k.Name))
+		fmt.Fprintf(t, "%d\t%s\t%d\t%s\t%s\t%s\t%s\t  %s\n", k.Count, Duration(k.HostNS), k.Measured, device, p50, p99, top, k.Name)
 	}
 	t.Flush()
 	rest(w, len(s.Kernels), "kernels")
 }
 
-func (s *Stats) copyText(t *tabwriter.Writer) {
+func (s *Stats) copyText(t *table) {
 	if len(s.Copies) == 0 {
 		return
 	}
@@ -158,7 +144,7 @@ func (s *Stats) copyText(t *tabwriter.Writer) {
 	}
 }
 
-func (s *Stats) streamText(t *tabwriter.Writer) {
+func (s *Stats) streamText(t *table) {
 	if len(s.Streams) > 0 {
 		fmt.Fprintln(t, "\ntasks\tlaunches\tcopies\tmeasured\tidle at least\tbusy at most\thost waited\tbound by\t  stream")
 		for _, l := range s.Streams {
@@ -174,14 +160,16 @@ func (s *Stats) streamText(t *tabwriter.Writer) {
 				step = fmt.Sprint(d.Step)
 			}
 			if d.Call != nil {
-				call = fmt.Sprintf("%s (call %d, %s)", d.Func, *d.Call, Duration(d.InCallNS))
+				if call = fmt.Sprintf("%s (call %d)", d.Func, *d.Call); t.width > 100 {
+					call = fmt.Sprintf("%s (call %d, %s)", d.Func, *d.Call, Duration(d.InCallNS))
+				}
 			}
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t  %s; %s\n", Duration(d.NS), Duration(d.Time), step, Duration(d.InCallsNS), d.Stream, call, clip(d.Next))
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t  %s; %s\n", Duration(d.NS), Duration(d.Time), step, Duration(d.InCallsNS), d.Stream, call, d.Next)
 		}
 	}
 }
 
-func (s *Stats) rangeText(t *tabwriter.Writer) {
+func (s *Stats) rangeText(t *table) {
 	if len(s.Ranges) == 0 {
 		return
 	}
@@ -192,9 +180,9 @@ func (s *Stats) rangeText(t *tabwriter.Writer) {
 			name = r.Domain + ": " + name
 		}
 		if r.Mark {
-			fmt.Fprintf(t, "%d\t-\t-\t-\t-\t  %s (mark)\n", r.Count, clip(name))
+			fmt.Fprintf(t, "%d\t-\t-\t-\t-\t  %s (mark)\n", r.Count, name)
 			continue
 		}
-		fmt.Fprintf(t, "%d\t%d\t%s\t%s\t%s\t  %s\n", r.Count, r.Open, Duration(r.TotalNS), Duration(r.MinNS), Duration(r.MaxNS), clip(name))
+		fmt.Fprintf(t, "%d\t%d\t%s\t%s\t%s\t  %s\n", r.Count, r.Open, Duration(r.TotalNS), Duration(r.MinNS), Duration(r.MaxNS), name)
 	}
 }

@@ -1,0 +1,109 @@
+package report
+
+import (
+	"bytes"
+	"io"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// TextOptions change the forms for people; nil stands for the zero value.
+type TextOptions struct {
+	// Width is how many columns a line may have, 120 when 0. Tables that are wider lack columns, and names in them their middle.
+	Width int
+}
+
+func (o *TextOptions) width() int {
+	if o == nil || o.Width <= 0 {
+		return 120
+	}
+	return max(o.Width, 40)
+}
+
+// A table aligns lines of cells that end with tabs, all but the last to the right, as text/tabwriter does, and makes them no wider than it is. An empty line ends a
+// table, the first line of each has the heads of its columns.
+type table struct {
+	w     io.Writer
+	width int
+	text  bytes.Buffer
+}
+
+func newTable(w io.Writer, o *TextOptions) *table { return &table{w: w, width: o.width()} }
+
+func (t *table) Write(b []byte) (int, error) { return t.text.Write(b) }
+
+// spare are the heads of columns that a narrow table can do without, first those that it lacks first.
+var spare = []string{"p", "", "mean", "p50", "measured", "process", "in the calls", "copies", "launches", "failed", "step", "in calls", "p99"}
+
+// name is how much of the last column is to be seen at the least, and all of its head.
+const name = 30
+
+// Flush writes the tables.
+func (t *table) Flush() error {
+	var out bytes.Buffer
+	var block [][]string
+	for line := range strings.Lines(t.text.String()) {
+		if line = strings.TrimSuffix(line, "\n"); line != "" {
+			block = append(block, strings.Split(line, "\t"))
+			continue
+		}
+		t.block(&out, block)
+		block = block[:0]
+		out.WriteByte('\n')
+	}
+	t.block(&out, block)
+	t.text.Reset()
+	_, err := t.w.Write(out.Bytes())
+	return err
+}
+
+func (t *table) block(out *bytes.Buffer, rows [][]string) {
+	if len(rows) == 0 {
+		return
+	}
+	last := len(rows[0]) - 1
+	widths, longest := make([]int, last), 0
+	for _, r := range rows {
+		for i, cell := range r {
+			if n := utf8.RuneCountInString(cell); i == len(r)-1 {
+				longest = max(longest, n)
+			} else if i < last {
+				widths[i] = max(widths[i], n+2)
+			}
+		}
+	}
+	least := min(longest, max(name, utf8.RuneCountInString(rows[0][last])))
+	used := 0
+	for _, n := range widths {
+		used += n
+	}
+	for _, head := range spare {
+		for i := 1; i < last; i++ {
+			if rows[0][i] == head && widths[i] > 0 && used+least > t.width {
+				used, widths[i] = used-widths[i], 0
+			}
+		}
+	}
+	for _, r := range rows {
+		for i, cell := range r {
+			if i == len(r)-1 {
+				out.WriteString(clip(cell, max(t.width-used, name)))
+			} else if i < last && widths[i] > 0 {
+				out.WriteString(strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)))
+				out.WriteString(cell)
+			}
+		}
+		out.WriteByte('\n')
+	}
+}
+
+// clip shortens a name in the middle: mangled names differ at both ends.
+func clip(name string, to int) string {
+	n := utf8.RuneCountInString(name)
+	if n <= to {
+		return name
+	}
+	r := []rune(name)
+	return string(slices.Concat(r[:(to-3+1)/2], []rune("..."), r[n-(to-3)/2:]))
+}
