@@ -2,6 +2,12 @@
 .DELETE_ON_ERROR:
 .PHONY: setup build cross demo demo-jaeger jaeger collector generate test test-gpu bench lint soak clean
 
+# Between the commands that a loop over files makes.
+define newline
+
+
+endef
+
 # Where scripts/setup.sh puts Go on a machine whose own is too old.
 export PATH := $(CURDIR)/build/go/bin:$(PATH)
 
@@ -19,10 +25,10 @@ SHIM_FLAGS := -fPIC -fvisibility=hidden -ffreestanding -fno-stack-protector -fno
 SHIM_FLAGS += $(if $(filter arm64,$(ARCH)),-mno-outline-atomics)
 # There is one for each runtime: what they have in common, and what is of one alone.
 SHIM_ACL  := probe/shim/acl_gen.c probe/shim/acl.c probe/shim/inject.c
-SHIM_CUDA := probe/shim/cuda_gen.c probe/shim/cuda.c
+SHIM_CUDA := probe/shim/cuda_gen.c probe/shim/cuda.c probe/shim/params.c
 SHIM_C    := $(filter-out $(SHIM_ACL) $(SHIM_CUDA),$(wildcard probe/shim/*.c))
-# CUDA has no addresses of its own, so what is allocated is remembered.
-CUDA_FLAGS := -DSHIM_FAR=8192 -Iapi/cuda/include
+# CUDA has no addresses of its own, so what is allocated is remembered; and of older drivers all kernels of what is loaded are.
+CUDA_FLAGS := -DSHIM_FAR=8192 -DSHIM_KERNELS=131072 -Iapi/cuda/include
 # The player runs with older C libraries than the one that it is built with: see replay/player/glibc.h.
 PLAYER_FLAGS := -include replay/player/glibc.h -Wl,--wrap=__libc_start_main
 PLAYER_LIBS := -Wl,--no-as-needed -l:libdl.so.2 -l:libpthread.so.0
@@ -33,7 +39,7 @@ SIM_GO  := $(shell find api sim -name '*.go' -not -name '*_test.go' 2>/dev/null)
 
 PROGRAMS := vector_add matmul_pipeline tiny_decoder histogram
 KERNELS  := $(basename $(notdir $(wildcard examples/kernels/*.c)))
-LIBS     := lib/libascendcl.so lib/libaclsim.so lib/libacltrace.so lib/libacltrace-cuda.so lib/libacltrace-audit.so lib/acltrace-player lib/fakecuda/libcuda.so.1
+LIBS     := lib/libascendcl.so lib/libaclsim.so lib/libacltrace.so lib/libacltrace-cuda.so lib/libacltrace-audit.so lib/acltrace-player lib/fakecuda/libcuda.so.1 lib/cupti-count.so
 CUDA     := bin/examples/cuda/driver bin/examples/cuda/kernels.so
 EXAMPLES := $(CUDA) bin/examples/hello $(PROGRAMS:%=bin/examples/%) $(KERNELS:%=bin/examples/%.o) $(KERNELS:%=bin/examples/%.so)
 
@@ -42,13 +48,15 @@ setup:
 
 build: setup bin/acltrace $(LIBS) $(EXAMPLES) lib/aclsim_kernels.so lib/aclsim_kernels.o
 
-# The program carries the C parts of its processor inside: see internal/artifacts.
+# The program carries the C parts of its processor inside: see internal/artifacts. Neither they nor it keep what only debuggers
+# read: half of the file, and of what each recording writes before its program starts. A Go panic names its lines without.
 EMBEDDED := libacltrace.so libacltrace-cuda.so libacltrace-audit.so acltrace-player
-BUILD     = CGO_ENABLED=0 $(GO) build -trimpath -tags embedded -ldflags "-X main.version=$(VERSION)"
+STRIP    ?= strip
+BUILD     = CGO_ENABLED=0 $(GO) build -trimpath -tags embedded -ldflags "-s -w -X main.version=$(VERSION)"
 
 bin/acltrace: $(LIBS) FORCE
 	@mkdir -p bin internal/artifacts/files/$(ARCH)
-	cp $(EMBEDDED:%=lib/%) internal/artifacts/files/$(ARCH)/
+	$(foreach f,$(EMBEDDED),$(STRIP) --strip-debug -o internal/artifacts/files/$(ARCH)/$f lib/$f$(newline))
 	$(BUILD) -o $@ ./cmd/acltrace
 FORCE:
 
@@ -75,7 +83,7 @@ cross: bin/acltrace-arm64
 
 bin/acltrace-arm64: $(EMBEDDED:%=lib/arm64/%) FORCE
 	@mkdir -p bin internal/artifacts/files/arm64
-	cp $(EMBEDDED:%=lib/arm64/%) internal/artifacts/files/arm64/
+	$(foreach f,$(EMBEDDED),$(CROSS:gcc=strip) --strip-debug -o internal/artifacts/files/arm64/$f lib/arm64/$f$(newline))
 	GOARCH=arm64 $(BUILD) -o $@ ./cmd/acltrace
 
 lib/arm64/libacltrace.so: $(SHIM_C) $(SHIM_ACL) $(HEADERS)
@@ -114,6 +122,11 @@ lib/fakecuda/libcuda.so.1: $(wildcard sim/libcuda/*.c sim/libcuda/*.h sim/libcud
 	@mkdir -p lib/fakecuda
 	$(CC) -std=gnu11 -O2 -g $(WARN) -fPIC -shared -Iapi/cuda/include -Isim/libcuda/include -Wl,-soname,libcuda.so.1 -o $@ $(wildcard sim/libcuda/*.c) -ldl -lpthread
 	ln -sf libcuda.so.1 lib/fakecuda/libcuda.so
+
+# What scripts/test-gpu.sh counts calls with.
+lib/cupti-count.so: scripts/cupti_count.c
+	@mkdir -p lib
+	$(CC) -std=gnu11 -O2 -g $(WARN) -fPIC -shared -o $@ $< -ldl
 
 # The simulator of the conformance suite, which breaks the rule that ACLSIM_BREAK names. It is for tests alone.
 lib/break/libaclsim.so: $(SIM_GO) $(HEADERS) $(wildcard sim/libascendcl/*.c)
@@ -170,7 +183,10 @@ jaeger:
 collector:
 	@scripts/collector.sh
 
-test: build lib/break/libaclsim.so
+# All that is missing is said before anything is built.
+test:
+	@scripts/setup.sh test
+	@$(MAKE) --no-print-directory build lib/break/libaclsim.so
 	@scripts/test.sh
 
 # On a machine with an NVIDIA GPU: the CUDA examples run, are recorded and replayed on its driver. Elsewhere it says why it does not.

@@ -2,7 +2,7 @@
 # The benchmarks, each beside its yardstick in the same run. The aims are compared at the end; docs/performance.md keeps the
 # figures.
 #
-#	bench.sh [capture] [decoder] [pace] [file] [go]     these parts, all where none is named
+#	bench.sh [capture] [cuda] [decoder] [pace] [file] [go]     these parts, all where none is named
 #
 # What is compared runs in turn, ROUNDS times (default 7), and medians are taken over the rounds: a machine that is busy
 # with something else slows down all of it alike. About ten minutes.
@@ -12,7 +12,7 @@ scripts/setup.sh bench
 B=build/bench
 RESULTS=$B/results # lines of a key and a number
 ROUNDS=${ROUNDS:-7}
-[ $# -gt 0 ] || set -- capture decoder pace file go
+[ $# -gt 0 ] || set -- capture cuda decoder pace file go
 SCRATCH=$(mktemp -d)
 mkdir -p $B/null
 : >$RESULTS
@@ -71,6 +71,7 @@ capture() {
 			n=$((400 / threads))
 			LD_LIBRARY_PATH=$B/null $B/launch bare $n $threads | launches
 			record -o $B/shim.aclt --payload none --ring-size 1M -- $B/launch shim $n $threads | launches
+			[ $threads != 1 ] || record -o $B/shim.aclt --payload none --ring-size 1M -- $B/launch rich $n $threads rich | launches
 			record -o $B/shim.aclt --armed -- $B/launch armed $n $threads | launches
 			[ -z "$lttng" ] || LD_LIBRARY_PATH=$B/null $B/launch-lttng lttng $n $threads | launches
 			uftrace_run $B/launch uftrace $n $threads | launches
@@ -81,6 +82,20 @@ capture() {
 		record -o $B/copy.aclt -- $B/copy hashed 9
 		rm -f $B/copy.aclt /dev/shm/acltrace-bench.aclt
 	done | awk '{print "copy." $1, $2; print "copy.memcpy." $1, $4; print "copy.rate." $1, $4 / $2; print "copy.processor." $1, $8 / $6}' >>$RESULTS
+}
+
+# cuLaunchKernelEx with four arguments and an attribute, to a driver whose functions return at once.
+cuda() {
+	# shellcheck disable=SC2086 # a list of flags
+	flags="-std=gnu11 -O2 -Wall -Wextra -Werror -Iapi/cuda/include"
+	cc $flags -fPIC -shared -Wl,-soname,libcuda.so.1 -o $B/null/libcuda.so.1 probe/shim/bench/cuda_null.c
+	cc $flags -o $B/cuda_launch probe/shim/bench/cuda_launch.c $B/null/libcuda.so.1
+	echo "== cuLaunchKernelEx with four arguments and an attribute: bare, recorded; $ROUNDS rounds"
+	for _ in $(seq "$ROUNDS"); do
+		LD_LIBRARY_PATH=$B/null $B/cuda_launch bare
+		record --api cuda -o $B/cuda.aclt --payload none --ring-size 1M -- $B/cuda_launch recorded
+	done | awk '{print "cuda." $1, $2}' >>$RESULTS
+	rm -f $B/cuda.aclt
 }
 
 # A program that works for its time, by its own clock: microseconds a token.
@@ -135,8 +150,8 @@ go_benchmarks() {
 for part; do
 	case $part in
 	go) go_benchmarks ;;
-	capture | decoder | pace | file) $part ;;
-	*) echo "bench.sh: no part '$part': there are capture, decoder, pace, file and go" >&2 && exit 2 ;;
+	capture | cuda | decoder | pace | file) $part ;;
+	*) echo "bench.sh: no part '$part': there are capture, cuda, decoder, pace, file and go" >&2 && exit 2 ;;
 	esac
 done
 awk -f scripts/bench.awk $RESULTS

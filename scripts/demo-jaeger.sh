@@ -31,6 +31,11 @@ until curl -fs http://127.0.0.1:13133/status >/dev/null 2>&1; do
 	sleep 0.1
 done
 bin/acltrace export otlp demo.aclt --endpoint http://127.0.0.1:4317
+if command -v jq >/dev/null 2>&1; then
+	echo
+	echo "One step, as Jaeger has it:"
+	curl -fs 'http://127.0.0.1:16686/api/traces?service=tiny_decoder&operation=step&limit=1' | jq -r --arg n 5 -f scripts/jaeger-tree.jq
+fi
 cat <<'TEXT'
 
 Jaeger runs on this machine. Ask it for the spans:

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs the Debian packages that a target needs, when root; otherwise names what is missing in one line.
-#   scripts/setup.sh [build|test|bench|cross|generate]
+#   scripts/setup.sh [build|test|bench|cross|generate|kernels]
 set -eu
 cd "$(dirname "$0")/.."
 what=${1:-build}
@@ -32,6 +32,9 @@ cross)
 	need aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu
 	need /usr/aarch64-linux-gnu/include/stdio.h libc6-dev-arm64-cross
 	need qemu-aarch64 qemu-user
+	;;
+kernels)
+	need qemu-system-x86_64 qemu-system-x86
 	;;
 generate)
 	need clang clang
@@ -69,6 +72,8 @@ go1.[0-9] | go1.[0-9].* | go1.1[0-9] | go1.1[0-9].* | go1.20 | go1.20.*)
 	mkdir -p build/go
 	cp -R "$from/." build/go/
 	chmod -R u+w build/go
+	# A module may hold no file of this name, so those of Go itself go by another one there.
+	find build/go -name _go.mod | while read -r f; do mv "$f" "${f%_go.mod}go.mod"; done
 	chmod +x build/go/bin/* build/go/pkg/tool/*/*
 	;;
 esac

@@ -1,0 +1,11 @@
+# A trace out of Jaeger's /api/traces as its page lays it out: service, span, when it began and how long it took. --arg n 5 has the first five of siblings.
+.data[0] as $t
+| ($t.spans | map(.startTime) | min) as $zero
+| def parent: first(.references[] | select(.refType == "CHILD_OF") | .spanID) // "";
+  ($t.spans | group_by(parent) | map({key: .[0] | parent, value: sort_by(.startTime)}) | from_entries) as $under
+| def indent($depth): "  " * $depth // "";
+  def tree($depth):
+    "\(indent($depth))\($t.processes[.processID].serviceName)  \(.operationName)  +\(.startTime - $zero) us, \(.duration) us",
+    (($under[.spanID] // []) as $all | ($all[:$n | tonumber][] | tree($depth + 1)),
+      if ($all | length) > ($n | tonumber) then "\(indent($depth + 1))… \(($all | length) - ($n | tonumber)) more" else empty end);
+$under[""][] | tree(0)
