@@ -6,15 +6,14 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/probe"
 	"github.com/acltrace/acltrace/record"
 	"github.com/spf13/cobra"
 )
 
 func (a *app) attachCmd() *cobra.Command {
-	o := record.AttachOptions{Options: record.Options{Model: acl.Model, Version: version, Probe: "ebpf"}, Drop: true}
-	var payload string
+	o := record.AttachOptions{Options: record.Options{Version: version, Probe: "ebpf", Drop: true}}
+	var payload, apiName string
 	var live liveFlags
 	c := &cobra.Command{
 		Use:   "attach --pid N | --comm NAME | --cgroup PATH | --all",
@@ -34,6 +33,12 @@ func (a *app) attachCmd() *cobra.Command {
 			case record.Small, record.Full, record.Hash, record.None:
 			default:
 				return usage("--payload %s: there are small, full, hash and none", payload)
+			}
+			var err error
+			if apiName == "auto" && o.PID != 0 {
+				o.Model = record.RuntimeOf(runtimes, o.PID)
+			} else if o.Model, err = runtime(apiName, ""); err != nil {
+				return err
 			}
 			ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
@@ -56,9 +61,12 @@ func (a *app) attachCmd() *cobra.Command {
 	f.BoolVar(&o.All, "all", false, "record every process that uses the runtime")
 	f.StringVarP(&o.Output, "output", "o", "run.aclt", "trace to write")
 	f.StringVar(&o.Library, "library", "", "path of the runtime library, where the process maps it under another name")
+	f.StringVar(&apiName, "api", "auto", apiUsage)
 	f.StringVar(&payload, "payload", "small", "what to keep of copies: small (up to 64 KiB), full, hash or none")
 	f.BoolVar(&o.Sample, "sample", false, "when the recorder falls behind, record only some of the calls, and count the others, before any is lost")
 	f.DurationVar(&o.For, "for", 0, "how long, as 30s")
+	blobFile(f, &o.Options)
+	stepMarker(f, &o.Options)
 	live.add(f)
 	return c
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/acltrace/acltrace/format"
@@ -48,7 +49,13 @@ func (a *app) catCmd() *cobra.Command {
 			if o.Progress = a.progress("calls"); o.Progress != nil {
 				out = a.above()
 			}
-			return report.Lines(out, r, m, &o)
+			if err := report.Lines(out, r, m, &o); err != nil {
+				return err
+			}
+			if n := len(r.Damage()); n > 0 {
+				fmt.Fprintf(a.err, "acltrace: %s: damaged in %d places; acltrace fsck names what is lost\n", args[0], n)
+			}
+			return nil
 		},
 	}
 	c.Flags().BoolVar(&o.JSON, "json", false, "print a JSON object a line")

@@ -9,13 +9,12 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/record"
 	"github.com/spf13/cobra"
 )
 
 func (a *app) collectCmd() *cobra.Command {
-	o := record.CollectOptions{Options: record.Options{Model: acl.Model, Version: version, Bind: "auto"}}
+	o := record.CollectOptions{Options: record.Options{Version: version, Bind: "auto"}}
 	flags := recordFlags{Options: &o.Options}
 	var quiet bool
 	var live liveFlags
@@ -42,7 +41,7 @@ Flags that were given to acltrace env --install hold here, unless they are given
 					}
 				}
 			}
-			if err := flags.parse(); err != nil {
+			if err := flags.parse(""); err != nil {
 				return err
 			}
 			ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
@@ -60,6 +59,7 @@ Flags that were given to acltrace env --install hold here, unless they are given
 	flags.add(c)
 	f := c.Flags()
 	live.add(f)
+	blobFile(f, &o.Options)
 	f.DurationVar(&o.UntilGone, "until-gone", 0, "end when no process has been there for so long, as 5s, after one was (default: when told to)")
 	f.DurationVar(&o.Wait, "wait", 10*time.Second, "how long to wait for another collector of DIR to end")
 	f.BoolVar(&o.Share.AnyUser, "any-user", false, "where the session is made: programs of any user are recorded, and may read what others write")

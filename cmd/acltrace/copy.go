@@ -1,11 +1,12 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 
-	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/probe"
 	"github.com/acltrace/acltrace/record"
 	"github.com/acltrace/acltrace/report"
 	"github.com/spf13/cobra"
@@ -25,19 +26,28 @@ acltrace record does so by itself.`,
 		Args: arguments(1, "one trace file, or the folder of a session"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if record.IsSession(args[0]) {
-				made, err := record.Salvage(acl.Model, args[0], out)
+				made, err := salvage(args[0], out)
 				if err != nil {
 					return err
 				}
 				fmt.Fprintf(a.out, "%s: what was left in %s\n", made, args[0])
 				return nil
 			}
-			rep, err := a.copy(args[0], out, "recover", nil)
+			var gone *format.BlobFile
+			rep, err := a.copy(args[0], out, "recover", func(r *format.Reader) *format.CopyOptions {
+				if f := r.BlobFile(); f != nil && f.Err != nil {
+					gone = f
+				}
+				return &format.CopyOptions{LeaveBlobs: gone != nil}
+			})
 			if err != nil {
 				return err
 			}
 			for i := range rep.Damage {
 				fmt.Fprintln(a.out, &rep.Damage[i])
+			}
+			if gone != nil {
+				fmt.Fprintf(a.out, "%s: has the payloads, %v; %s names it as before\n", gone.Path, gone.Err, out)
 			}
 			fmt.Fprintf(a.out, "%s: %d calls, %d lost for certain\n", out, rep.Calls, rep.LostCalls)
 			return nil
@@ -47,16 +57,33 @@ acltrace record does so by itself.`,
 	return c
 }
 
+// salvage makes a trace of what is left in a session, of whichever runtime that is.
+func salvage(dir, out string) (made string, err error) {
+	for _, m := range runtimes {
+		if made, err = record.Salvage(m, dir, out); !errors.Is(err, probe.ErrVersion) {
+			break
+		}
+	}
+	return made, err
+}
+
 func (a *app) packCmd() *cobra.Command {
 	var out string
+	o := format.CopyOptions{Compression: format.Zstd, Join: true}
 	c := &cobra.Command{
 		Use:   "pack FILE -o FILE",
 		Short: "make a trace smaller, to be kept or sent",
 		Long: `Packs a trace with zstd. Recording uses lz4, which costs the program less. Small chunks that follow each other, as a recording has that was written to the disk every
-second, become large ones. The calls, their data, their payloads and their numbers stay what they are.`,
+second, become large ones. The calls, their data, their payloads and their numbers stay what they are.
+
+Payloads that were recorded into a file of their own (record --blobs) come into the new trace, which then is one file. With --leave-blobs they stay where they are, and the
+new trace names that file: as for a trace that is to be sent without them.`,
 		Args: arguments(1, "one trace file"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			rep, err := a.copy(args[0], out, "pack", &format.CopyOptions{Compression: format.Zstd, Join: true})
+			rep, err := a.copy(args[0], out, "pack", func(*format.Reader) *format.CopyOptions { return &o })
+			if missing := (*format.ErrBlobFile)(nil); errors.As(err, &missing) {
+				return fmt.Errorf("%w, or pack without them: --leave-blobs", err)
+			}
 			if err != nil {
 				return err
 			}
@@ -68,21 +95,20 @@ second, become large ones. The calls, their data, their payloads and their numbe
 		},
 	}
 	c.Flags().StringVarP(&out, "output", "o", "", "trace to write")
+	c.Flags().BoolVar(&o.LeaveBlobs, "leave-blobs", false, "leave the payloads in the file that record --blobs has made")
 	return c
 }
 
-func (a *app) copy(from, to, command string, o *format.CopyOptions) (*format.CopyReport, error) {
+func (a *app) copy(from, to, command string, options func(*format.Reader) *format.CopyOptions) (*format.CopyReport, error) {
 	if to == "" {
 		return nil, usage("acltrace %s needs a file to write: -o FILE", command)
-	}
-	if o == nil {
-		o = &format.CopyOptions{}
 	}
 	r, err := format.Open(from, nil)
 	if err != nil {
 		return nil, err
 	}
 	defer r.Close()
+	o := options(r)
 	o.Progress = a.bytes()
 	return format.Copy(r, to, o)
 }

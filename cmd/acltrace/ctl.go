@@ -87,7 +87,11 @@ func (a *app) status(st *record.Status) {
 	case st.Only != 0:
 		state = fmt.Sprintf("recording process %d alone", st.Only)
 	}
-	fmt.Fprintf(a.out, "%s: %s for %.0f s by process %d: %s\n", st.Session, state, st.Seconds, st.Recorder, strings.Join(st.Command, " "))
+	fmt.Fprintf(a.out, "%s: %s for %.0f s by process %d", st.Session, state, st.Seconds, st.Recorder)
+	if len(st.Command) > 0 { // a collector has none
+		fmt.Fprintf(a.out, ": %s", strings.Join(st.Command, " "))
+	}
+	fmt.Fprintln(a.out)
 	fmt.Fprintf(a.out, "  %d calls of %d processes", st.Calls, len(st.Processes))
 	if st.Lost > 0 {
 		fmt.Fprintf(a.out, ", %d LOST", st.Lost)

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 
+	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/report"
 	"github.com/spf13/cobra"
 )
@@ -33,6 +34,11 @@ func (a *app) diffCmd() *cobra.Command {
 			if m != other {
 				return fmt.Errorf("%s is of the runtime %q, %s of %q: there is nothing to compare", args[0], m.Name, args[1], other.Name)
 			}
+			for _, r := range []*format.Reader{x, y} {
+				if err := a.lacks(r, "they are in no sum", untimed); err != nil {
+					return err
+				}
+			}
 			d, err := report.NewDiff(x, y, m, &report.DiffOptions{Threshold: percent / 100, Progress: a.progress("calls")})
 			if err != nil {
 				return err
@@ -40,7 +46,7 @@ func (a *app) diffCmd() *cobra.Command {
 			if asJSON {
 				err = a.printJSON(d)
 			} else {
-				err = d.Text(a.out)
+				err = d.Text(a.out, a.text())
 			}
 			switch {
 			case err != nil:

@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/record"
 	"github.com/spf13/cobra"
 )
 
 func (a *app) doctorCmd() *cobra.Command {
 	var asJSON bool
+	var apiName string
 	c := &cobra.Command{
 		Use:   "doctor [flags] [-- PROGRAM …]",
 		Short: "what works on this machine, and what is missing",
@@ -20,7 +20,11 @@ func (a *app) doctorCmd() *cobra.Command {
 With a program, says too which runtime libraries it would load and what recording would see of them. The program is
 not run. The exit code is 1 where something does not work.`,
 		RunE: func(_ *cobra.Command, args []string) error {
-			d := record.Diagnose(acl.Model, args)
+			m, err := runtime(apiName, append(args, "")[0])
+			if err != nil {
+				return err
+			}
+			d := record.Diagnose(m, args)
 			if asJSON {
 				b, err := json.MarshalIndent(d, "", "  ")
 				if err != nil {
@@ -38,6 +42,7 @@ not run. The exit code is 1 where something does not work.`,
 	}
 	f := c.Flags()
 	f.SetInterspersed(false)
+	f.StringVar(&apiName, "api", "auto", apiUsage)
 	f.BoolVar(&asJSON, "json", false, "as JSON")
 	return c
 }

@@ -6,14 +6,13 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/record"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
 func (a *app) envCmd() *cobra.Command {
-	o := record.Options{Model: acl.Model, Version: version}
+	o := record.Options{Version: version}
 	flags := recordFlags{Options: &o}
 	var share record.SharedOptions
 	var install, asJSON, k8s, docker bool
@@ -30,7 +29,7 @@ must stay there for as long as a program may start another one.
 The flags of record say what is to be recorded; acltrace collect takes them from DIR.`,
 		Args: arguments(1, "the folder of a session, which programs and collector both reach"),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := flags.parse(); err != nil {
+			if err := flags.parse(""); err != nil {
 				return err
 			}
 			dir, err := filepath.Abs(args[0])
@@ -47,6 +46,7 @@ The flags of record say what is to be recorded; acltrace collect takes them from
 				}
 				given[f.Name] = strings.Trim(f.Value.String(), "[]")
 			})
+			given["api"] = o.Model.Name // whoever collects may see another machine
 			share.Audit, share.Flags = o.Bind == "audit", given
 			if install {
 				if err := record.Install(dir, &o, &share); err != nil {

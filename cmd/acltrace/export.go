@@ -16,6 +16,7 @@ import (
 	"github.com/acltrace/acltrace/export/pprof"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/otelexport"
+	"github.com/acltrace/acltrace/report"
 	"github.com/spf13/cobra"
 )
 
@@ -56,7 +57,7 @@ func (a *app) exportOTLP() *cobra.Command {
 				return err
 			}
 			defer r.Close()
-			if err := a.warnOfLosses(r); err != nil {
+			if err := a.lacks(r, `a span "calls lost" stands at each`, untilEnd); err != nil {
 				return err
 			}
 			if out != "" {
@@ -134,10 +135,16 @@ func where(ui string, res *otelexport.Result) string {
 	return fmt.Sprintf("in a Jaeger there: http://%s/trace/%s (--ui names the pages of another viewer)", net.JoinHostPort(host, "16686"), res.FirstTraceID)
 }
 
-// warnOfLosses says what a trace lacks, so that nobody takes its spans for all that happened.
-func (a *app) warnOfLosses(r *format.Reader) error {
+// What becomes of calls that never returned, in what is made of a trace.
+const (
+	untilEnd = "shown until the end of the trace"
+	untimed  = "counted, and in no sum of times"
+)
+
+// lacks says what a trace lacks, and what of that is shown instead, so that nobody takes what is made of it for all that happened.
+func (a *app) lacks(r *format.Reader, lost, unfinished string) error {
 	if !r.Complete() {
-		fmt.Fprintf(a.err, "acltrace: %s has no end, as after a crash of the recorder: what was written until then is exported\n", r.Path())
+		fmt.Fprintf(a.err, "acltrace: %s has no end, as after a crash of the recorder: this is of what was written until then\n", r.Path())
 	}
 	c, err := r.Counts()
 	if err != nil {
@@ -146,17 +153,21 @@ func (a *app) warnOfLosses(r *format.Reader) error {
 	if n := len(r.Gaps()); n > 0 {
 		known := "how many is not known"
 		if c.GapCalls > 0 {
-			known = plural(c.GapCalls, "call") + " known"
+			known = report.Plural(c.GapCalls, "call") + " known"
 		}
-		fmt.Fprintf(a.err, "acltrace: calls were lost at %s of %s (%s): a span \"calls lost\" stands at each\n", plural(uint64(n), "place"), r.Path(), known)
+		fmt.Fprintf(a.err, "acltrace: calls were lost at %s of %s (%s): %s\n", report.Plural(uint64(n), "place"), r.Path(), known, lost)
 	}
-	switch {
-	case c.Unfinished == 1:
-		fmt.Fprintln(a.err, "acltrace: 1 call never returned: its span lasts until the end of the trace")
-	case c.Unfinished > 1:
-		fmt.Fprintf(a.err, "acltrace: %d calls never returned: their spans last until the end of the trace\n", c.Unfinished)
+	if c.Unfinished > 0 {
+		fmt.Fprintf(a.err, "acltrace: %s of %s never returned: %s\n", report.Plural(c.Unfinished, "call"), r.Path(), unfinished)
 	}
 	return nil
+}
+
+// brackets says how many tasks are not shown as they were.
+func (a *app) brackets(bracketed, tasks int) {
+	if bracketed > 0 {
+		fmt.Fprintf(a.err, "acltrace: the times of %d of %d tasks are brackets, not measured\n", bracketed, tasks)
+	}
 }
 
 // resumeFile holds how far an export has come.
@@ -197,6 +208,9 @@ func (a *app) exportPprof() *cobra.Command {
 				return err
 			}
 			defer r.Close()
+			if err := a.lacks(r, "they are in no sum, and named in the profile's comments", untilEnd); err != nil {
+				return err
+			}
 			if out == "" {
 				out = args[0] + ".pb.gz"
 			}
@@ -226,11 +240,4 @@ func (a *app) write(path string, use func(io.Writer) error) error {
 		return err
 	}
 	return f.Close()
-}
-
-func plural(n uint64, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/acltrace/acltrace/export/perfetto"
-	"github.com/acltrace/acltrace/format"
 	"github.com/spf13/cobra"
 )
 
@@ -43,6 +42,9 @@ func (a *app) exportPerfetto() *cobra.Command {
 				return err
 			}
 			defer r.Close()
+			if err := a.lacks(r, `a slice "calls lost" stands at each`, untilEnd); err != nil {
+				return err
+			}
 			o.Progress = a.progress("calls")
 			var res *perfetto.Result
 			var names []string
@@ -65,7 +67,7 @@ func (a *app) exportPerfetto() *cobra.Command {
 				return err
 			}
 			fmt.Fprintf(a.err, "acltrace: %d calls and %d tasks written to %s; open it at https://ui.perfetto.dev\n", res.Calls, res.Tasks, strings.Join(shorten(names), ", "))
-			a.warn(r, res.Unfinished, res.Bracketed, res.Tasks)
+			a.brackets(res.Bracketed, res.Tasks)
 			return nil
 		},
 	}
@@ -100,24 +102,4 @@ func shorten(names []string) []string {
 		return names
 	}
 	return []string{names[0], fmt.Sprintf("… (%d files)", len(names)), names[len(names)-1]}
-}
-
-// warn says what a viewer can't show as it was.
-func (a *app) warn(r *format.Reader, unfinished, bracketed, tasks int) {
-	if gaps := r.Gaps(); len(gaps) > 0 {
-		var lost uint64
-		for _, g := range gaps {
-			lost += g.Calls
-		}
-		fmt.Fprintf(a.err, "acltrace: the trace has %d gaps, with at least %d calls missing\n", len(gaps), lost)
-	}
-	if !r.Complete() {
-		fmt.Fprintln(a.err, "acltrace: the trace has no end: the recorder was killed or the file was cut")
-	}
-	if unfinished > 0 {
-		fmt.Fprintf(a.err, "acltrace: %d calls never returned: they last until the end\n", unfinished)
-	}
-	if bracketed > 0 {
-		fmt.Fprintf(a.err, "acltrace: the times of %d of %d tasks are brackets, not measured\n", bracketed, tasks)
-	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/acltrace/acltrace/export/chrome"
 	"github.com/acltrace/acltrace/export/parquet"
 	"github.com/acltrace/acltrace/ranks"
+	"github.com/acltrace/acltrace/report"
 	"github.com/spf13/cobra"
 )
 
@@ -35,6 +36,9 @@ func (a *app) exportChrome() *cobra.Command {
 				return err
 			}
 			defer r.Close()
+			if err := a.lacks(r, `a slice "calls lost" stands at each`, untilEnd); err != nil {
+				return err
+			}
 			o.Progress = a.progress("calls")
 			var res *chrome.Result
 			if err := a.write(out, func(w io.Writer) (err error) {
@@ -44,7 +48,7 @@ func (a *app) exportChrome() *cobra.Command {
 				return err
 			}
 			fmt.Fprintf(a.err, "acltrace: %d calls and %d tasks written to %s\n", res.Calls, res.Tasks, out)
-			a.warn(r, res.Unfinished, res.Bracketed, res.Tasks)
+			a.brackets(res.Bracketed, res.Tasks)
 			return nil
 		},
 	}
@@ -80,6 +84,9 @@ func (a *app) exportParquet() *cobra.Command {
 				return err
 			}
 			defer r.Close()
+			if err := a.lacks(r, inNoTable, untilEnd); err != nil {
+				return err
+			}
 			if err := os.MkdirAll(out, 0o700); err != nil {
 				return err
 			}
@@ -99,7 +106,7 @@ func (a *app) exportParquet() *cobra.Command {
 				return err
 			}
 			fmt.Fprintf(a.err, "acltrace: %d calls, %d tasks, %d copies and %d kernels written to %s\n", res.Calls, res.Tasks, res.Copies, res.Kernels, out)
-			a.warn(r, res.Unfinished, res.Bracketed, res.Tasks)
+			a.brackets(res.Bracketed, res.Tasks)
 			return nil
 		},
 	}
@@ -107,6 +114,8 @@ func (a *app) exportParquet() *cobra.Command {
 	c.Flags().StringVar(&job, "partition", "", "add the traces, files and folders of them, to a tree that is partitioned by job and rank; this is the job's name: see docs/fleets.md")
 	return c
 }
+
+const inNoTable = "they are in no table, and their number is in the metadata of each"
 
 // parquetTree adds traces to a tree.
 func (a *app) parquetTree(dir, job string, args []string) error {
@@ -132,13 +141,14 @@ func (a *app) parquetTree(dir, job string, args []string) error {
 		}
 		res, err := parquet.WriteTree(r, m, &parquet.TreeOptions{Dir: dir, Job: job, Rank: rank, Progress: a.progress("calls")})
 		if err == nil {
-			a.warn(r, res.Unfinished, res.Bracketed, res.Tasks)
+			err = a.lacks(r, inNoTable, untilEnd)
+			a.brackets(res.Bracketed, res.Tasks)
 		}
 		if err := errors.Join(err, r.Close()); err != nil {
 			return fmt.Errorf("%s: %w", file, err)
 		}
 		sum.Calls, sum.Tasks = sum.Calls+res.Calls, sum.Tasks+res.Tasks
 	}
-	fmt.Fprintf(a.err, "acltrace: %s, %d calls and %d tasks, added to %s\n", plural(uint64(len(files)), "trace"), sum.Calls, sum.Tasks, dir)
+	fmt.Fprintf(a.err, "acltrace: %s, %d calls and %d tasks, added to %s\n", report.Plural(uint64(len(files)), "trace"), sum.Calls, sum.Tasks, dir)
 	return nil
 }

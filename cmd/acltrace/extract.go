@@ -53,7 +53,7 @@ Where the trace lacks something of that, nothing is written, and what is missing
 			if asJSON {
 				return a.printJSON(e)
 			}
-			fmt.Fprintf(a.out, "%s: %d calls; the launch of %s is call %d, %d results show what it did\n", output, e.Calls, e.Kernel, e.Launch, e.Results)
+			fmt.Fprintf(a.out, "%s: %d calls; the launch of %s is call %d, what it did is in %s\n", output, e.Calls, e.Kernel, e.Launch, report.Plural(uint64(e.Results), "result"))
 			return nil
 		},
 	}

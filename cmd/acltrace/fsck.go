@@ -20,7 +20,7 @@ func (a *app) fsckCmd() *cobra.Command {
 				return err
 			}
 			for _, p := range rep.Problems {
-				fmt.Fprintf(a.out, "%s: %v\n", args[0], p)
+				fmt.Fprintf(a.out, "%s: %v\n", p.File, p)
 			}
 			for what, n := range rep.Unknown {
 				fmt.Fprintf(a.out, "%s: %d of a newer version: %s\n", args[0], n, what)

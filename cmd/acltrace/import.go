@@ -23,12 +23,12 @@ func (a *app) importMsprofCmd() *cobra.Command {
 	var out string
 	c := &cobra.Command{
 		Use:   "msprof DIR -o FILE",
-		Short: "of what msprof or the profiler of torch_npu has written as text",
+		Short: "of what msprof or the profiler of torch_npu has written",
 		Long: `Makes a trace of a profile: the calls of the host, the tasks of the device with the times that were measured, collectives and steps. stats, top, diff, every export
 and replay --backend virtual work on it. There are no arguments and no payloads in a profile, so nothing else can be replayed.
 
-DIR is a folder with trace_view.json and kernel_details.csv (ASCEND_PROFILER_OUTPUT), or with msprof_*.json and op_summary_*.csv, or one of these files. The databases
-that the profilers write are not read: have text exported, by msprof --export=on --type=text or torch_npu's profiler.analyse(DIR, export_type="text").`,
+DIR is a folder with trace_view.json and kernel_details.csv (ASCEND_PROFILER_OUTPUT), or with msprof_*.json and op_summary_*.csv, or one of these files; or a folder
+with a database, ascend_pytorch_profiler_*.db or msprof_*.db, or that file.`,
 		Args: arguments(1, "one folder or file of a profile"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if out == "" {

@@ -35,6 +35,9 @@ type follower struct{ *otelexport.Live }
 // follow begins to hand on what a recording shows.
 func (l *liveFlags) follow(a *app, o *record.Options) (*follower, error) {
 	l.o.Spans = l.flags.Changed("sample-steps") || l.slow > 0
+	if o.StepMarker != "" && o.Steps == nil && !l.o.Spans {
+		return nil, usage("--step-marker says how steps are told apart: add --steps A:B, --sample-steps N or --slow-step TIME")
+	}
 	if len(l.metrics) == 0 && !l.o.Spans {
 		for _, name := range []string{"otlp", "otlp-protocol", "span-layout"} {
 			if l.flags.Changed(name) {
@@ -57,7 +60,7 @@ func (l *liveFlags) follow(a *app, o *record.Options) (*follower, error) {
 	if l.every < 0 || l.slow < 0 {
 		return nil, usage("--sample-steps and --slow-step are at least 0")
 	}
-	l.o.Model, l.o.Every, l.o.Slow = o.Model, l.every, l.slow
+	l.o.Model, l.o.Every, l.o.Slow, l.o.StepMarker = o.Model, l.every, l.slow, o.StepMarker
 	live, err := otelexport.NewLive(&l.o)
 	if err != nil {
 		return nil, &exit{exitStart, fmt.Errorf("%w: %w", record.ErrStart, err)}

@@ -43,6 +43,7 @@ type app struct {
 	in             io.Reader
 	out, err       io.Writer
 	stdout, stderr *os.File // for programs that are started; nil in tests
+	shown          bool     // a line of progress is on the terminal
 }
 
 func (a *app) root() *cobra.Command {
@@ -81,6 +82,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root := a.root()
 	root.SetArgs(args)
 	err := root.Execute()
+	a.endProgress()
 	if err == nil {
 		return 0
 	}

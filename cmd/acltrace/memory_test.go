@@ -2,9 +2,7 @@ package main
 
 import (
 	"os"
-	"os/exec"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/acltrace/acltrace/internal/testenv"
@@ -13,17 +11,6 @@ import (
 
 // limit is what a command may hold at a time, whatever the length of a trace.
 const limit = 256 << 20
-
-// peak runs a command and returns the most memory that it has had, as the kernel counts it.
-func peak(t *testing.T, args ...string) int64 {
-	t.Helper()
-	cmd := exec.Command(testenv.Built(t, "bin/acltrace"), args...)
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v: %v\n%s", args, err, out)
-	}
-	return cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss << 10
-}
 
 // flat checks what commands hold for a trace.
 func flat(t *testing.T, path string, commands []string) {
@@ -34,7 +21,7 @@ func flat(t *testing.T, path string, commands []string) {
 				args[i] = t.TempDir()
 			}
 		}
-		if n := peak(t, args...); n > limit {
+		if n := testenv.Peak(t, testenv.Built(t, "bin/acltrace"), args...); n > limit {
 			t.Errorf("%s of %s takes %d MiB", c, path, n>>20)
 		} else {
 			t.Logf("%d MiB: %s", n>>20, c)

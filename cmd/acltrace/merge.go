@@ -8,6 +8,7 @@ import (
 
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/ranks"
+	"github.com/acltrace/acltrace/report"
 	"github.com/spf13/cobra"
 )
 
@@ -49,7 +50,7 @@ collectives at which all ranks meet: none is done before all have begun it. stat
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(a.err, "acltrace: %s: %d ranks\n", out, len(meta.Merged))
+			fmt.Fprintf(a.err, "acltrace: %s: %s\n", out, report.Plural(uint64(len(meta.Merged)), "rank"))
 			for _, p := range meta.Merged[1:] {
 				how := "by the wall clocks"
 				if p.Matched > 0 {

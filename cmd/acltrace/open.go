@@ -20,7 +20,7 @@ var (
 // runtime returns the model of the runtime that --api names, or of the one that a program will call.
 func runtime(name, program string) (*api.Model, error) {
 	if name == "auto" {
-		return record.Runtime(runtimes, program, os.Environ()), nil
+		return record.Runtime(runtimes, program, os.Environ()), nil // no program: the machine's
 	}
 	if m := models[name]; m != nil {
 		return m, nil
@@ -35,6 +35,10 @@ func open(path string) (*format.Reader, *api.Model, error) {
 	r, err := format.Open(path, nil)
 	if err != nil {
 		return nil, nil, err
+	}
+	if of := r.Meta().BlobsOf; of != "" {
+		r.Close()
+		return nil, nil, fmt.Errorf("%s: has the payloads of %s, and no calls; name that trace", path, of)
 	}
 	m := models[r.Meta().API]
 	if m == nil {

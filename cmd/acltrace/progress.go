@@ -6,6 +6,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/acltrace/acltrace/report"
 	"golang.org/x/term"
 )
 
@@ -17,16 +18,36 @@ func (a *app) progress(what string) func(done, total int) {
 		return nil
 	}
 	last := time.Now() // what is done at once needs no line
-	shown := false
 	return func(done, total int) {
 		switch {
-		case done >= total && shown:
-			fmt.Fprint(f, wipe)
-		case done < total && time.Since(last) >= 100*time.Millisecond:
-			last, shown = time.Now(), true
+		case done >= total:
+			a.endProgress()
+		case time.Since(last) >= progressEvery:
+			last, a.shown = time.Now(), true
 			fmt.Fprintf(f, "\r%d of %d %s", done, total, what)
 		}
 	}
+}
+
+// progressEvery is how often the line changes, and how long something takes that has one.
+var progressEvery = 100 * time.Millisecond
+
+// endProgress empties the line, if one is shown.
+func (a *app) endProgress() {
+	if a.shown {
+		fmt.Fprint(a.err, wipe)
+		a.shown = false
+	}
+}
+
+// text says how wide the terminal is that is written to.
+func (a *app) text() *report.TextOptions {
+	if f, ok := a.out.(*os.File); ok {
+		if width, _, err := term.GetSize(int(f.Fd())); err == nil {
+			return &report.TextOptions{Width: width}
+		}
+	}
+	return nil
 }
 
 // wipe empties the line that the cursor is in.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,12 +10,12 @@ import (
 	"github.com/acltrace/acltrace/record"
 	"github.com/acltrace/acltrace/report"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 func (a *app) recordCmd() *cobra.Command {
-	o := record.Options{Version: version, Stdout: a.stdout, Stderr: a.stderr}
+	o := record.Options{Version: version, Drop: true, Stdout: a.stdout, Stderr: a.stderr}
 	flags := recordFlags{Options: &o}
-	var apiName string
 	var quiet bool
 	var live liveFlags
 	c := &cobra.Command{
@@ -31,11 +32,7 @@ The program's own exit code is passed on. 125 means that it was not run: recordi
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
 			o.Command = args
-			var err error
-			if o.Model, err = runtime(apiName, args[0]); err != nil {
-				return err
-			}
-			if err := flags.parse(); err != nil {
+			if err := flags.parse(args[0]); err != nil {
 				return err
 			}
 			if o.Probe != "shim" && o.Probe != "ebpf" {
@@ -55,12 +52,17 @@ The program's own exit code is passed on. 125 means that it was not run: recordi
 	f.SetInterspersed(false)
 	flags.add(c)
 	flags.program(c)
-	f.StringVar(&apiName, "api", "auto", apiUsage)
+	blobFile(f, &o)
 	f.StringVar(&o.Probe, "probe", "shim", "how to capture: shim or ebpf")
 	f.StringVar(&o.Library, "library", "", "with --probe ebpf: path of the runtime library, for a program that is not linked to it")
 	live.add(f)
 	f.BoolVarP(&quiet, "quiet", "q", false, "say nothing at the end")
 	return c
+}
+
+// blobFile adds the flag for a file of payloads.
+func blobFile(f *pflag.FlagSet, o *record.Options) {
+	f.StringVar(&o.BlobFile, "blobs", "", "write the contents of payloads to this file, as on a larger disk, so that the trace stays small; acltrace pack makes one file of both")
 }
 
 // recorded tells how a recording ended and makes the exit code of it.
@@ -77,6 +79,9 @@ func (a *app) recorded(o *record.Options, res *record.Result, err error, quiet b
 	if !quiet && res.Untraced == "" {
 		a.recordSummary(o, res)
 	}
+	if res.Missed != "" {
+		fmt.Fprintf(a.err, "acltrace: %s; --step-marker says by what else\n", res.Missed)
+	}
 	if res.Guard != "" {
 		fmt.Fprintln(a.err, "acltrace:", res.Guard)
 	}
@@ -92,7 +97,7 @@ func (a *app) recorded(o *record.Options, res *record.Result, err error, quiet b
 func (a *app) recordSummary(o *record.Options, res *record.Result) {
 	defer a.unseen(res)
 	if res.Calls == 0 && res.Processes == 0 && res.Refused == 0 {
-		fmt.Fprintf(a.err, "acltrace: %s: no call was seen: the program did not call the runtime, or reached it by a way that the %s can't see\n", res.Output, o.Probe)
+		fmt.Fprintf(a.err, "acltrace: %s: no call was seen: the program did not call the runtime (%s: see --api), or reached it by a way that the %s can't see\n", res.Output, o.Model.Name, cmp.Or(o.Probe, "shim"))
 		return
 	}
 	if len(res.Sealed) > 0 {
@@ -115,6 +120,9 @@ func (a *app) recordSummary(o *record.Options, res *record.Result) {
 		s += fmt.Sprintf(", %d threads NOT RECORDED: no memory for their rings, or no right to make them", res.Refused)
 	}
 	s += ", " + report.Bytes(uint64(res.Bytes))
+	if res.BlobFile != "" {
+		s += fmt.Sprintf(" and %s of payloads in %s", report.Bytes(uint64(res.BlobBytes)), res.BlobFile)
+	}
 	if res.Full {
 		s += "; --max-size ENDED it early"
 	}

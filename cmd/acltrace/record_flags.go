@@ -7,22 +7,24 @@ import (
 
 	"github.com/acltrace/acltrace/record"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // recordFlags are the flags of a recording, whoever starts the program.
 type recordFlags struct {
 	*record.Options
-	payload, policy, maxSize, ringSize, ring, deviceTime, steps, marker string
-	flight                                                              record.Ring
+	payload, policy, maxSize, ringSize, ring, deviceTime, steps, api string
+	flight                                                           record.Ring
 }
 
 func (r *recordFlags) add(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVarP(&r.Output, "output", "o", "run.aclt", "trace to write; %h, %p and %r in the name are the host, the process and the rank")
+	f.StringVar(&r.api, "api", "auto", apiUsage)
 	f.StringVar(&r.payload, "payload", "small", "what to keep of copies: small (up to 64 KiB), full, hash or none")
 	f.StringVar(&r.policy, "policy", "drop", "when the recorder is too slow: drop calls, which are counted, or block the program")
 	f.BoolVar(&r.Replayable, "replayable", false, "keep all that a replay needs: --payload full --policy block, no limit of size")
-	f.StringVar(&r.maxSize, "max-size", "", "size of the trace at which recording ends, and payloads at nine tenths of it (default a tenth of the free space, at most 10G)")
+	f.StringVar(&r.maxSize, "max-size", "", "size of the trace (with its payloads) at which recording ends, and payloads at nine tenths of it (default a tenth of the free space, at most 10G)")
 	f.StringVar(&r.ring, "ring", "", "keep only the newest calls, this much of them (64M) or as far back (30s), and seal them into a trace at the first error of the device, a failed synchronization, a crash and the end")
 	f.BoolVar(&r.Armed, "armed", false, "record nothing until acltrace ctl start")
 	f.DurationVar(&r.For, "for", 0, "record only so long, as 30s; the program runs on, and acltrace ctl start begins anew")
@@ -36,8 +38,13 @@ func (r *recordFlags) add(c *cobra.Command) {
 	f.StringVar(&r.deviceTime, "device-time", "", "measure tasks by the device's own clock, with an event before and behind each: all, one of N at random, or one of a thread every so often, as 5ms")
 	f.Lookup("device-time").NoOptDefVal = "all"
 	f.StringVar(&r.steps, "steps", "", "record these steps alone, counted from 0, as 100:110; the program runs on unrecorded")
-	f.StringVar(&r.marker, "step-marker", "", "with --steps: a step begins at each range or mark of mstx with a name that begins so, or ends at each call of this function (default: ranges with step or iter in their names, else where a thread waits for the device)")
+	stepMarker(f, r.Options)
 	f.BoolVar(&r.NoGuard, "no-guard", false, "record a program even if it crashed within a minute when it was recorded last")
+}
+
+// stepMarker defines what tells steps apart, for --steps and for spans that are sent while recording.
+func stepMarker(f *pflag.FlagSet, o *record.Options) {
+	f.StringVar(&o.StepMarker, "step-marker", "", "with --steps, --sample-steps and --slow-step: a step begins at each range or mark of mstx with a name that begins so, or ends at each call of this function (default, of --steps: ranges with step or iter in their names, else where a thread waits for the device; of the others: they are looked for)")
 }
 
 // program defines the flags that say how a program is started.
@@ -47,8 +54,12 @@ func (r *recordFlags) program(c *cobra.Command) {
 	f.StringVar(&r.Bind, "bind", "auto", "with --probe shim: how it comes before the runtime: auto, preload or audit, which also sees what constructors of libraries loaded with RTLD_DEEPBIND or dlmopen call, and what the latter ask for by dlsym")
 }
 
-// parse checks the flags and makes the options of them.
-func (r *recordFlags) parse() error {
+// parse checks the flags and makes the options of them. program is what is to be recorded, "" where that is not known.
+func (r *recordFlags) parse(program string) error {
+	var err error
+	if r.Model, err = runtime(r.api, program); err != nil {
+		return err
+	}
 	switch r.Payload = record.Payload(r.payload); r.Payload {
 	case record.Small, record.Full, record.Hash, record.None:
 	default:
@@ -63,7 +74,6 @@ func (r *recordFlags) parse() error {
 	if r.Bind != "auto" && r.Bind != "preload" && r.Bind != "audit" {
 		return usage("--bind %s: there are auto, preload and audit", r.Bind)
 	}
-	var err error
 	if r.MaxSize, err = size(r.maxSize); err != nil {
 		return usage("--max-size: %w", err)
 	}
@@ -88,9 +98,6 @@ func (r *recordFlags) parse() error {
 		if r.Steps, err = record.ParseSteps(r.steps); err != nil {
 			return usage("--steps: %w", err)
 		}
-		r.Steps.Marker = r.marker
-	} else if r.marker != "" {
-		return usage("--step-marker says how the steps of --steps A:B are told apart")
 	}
 	return nil
 }

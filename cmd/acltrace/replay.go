@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -12,6 +13,9 @@ import (
 	"time"
 
 	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/api/cuda"
+	"github.com/acltrace/acltrace/record"
 	"github.com/acltrace/acltrace/replay"
 	"github.com/acltrace/acltrace/replay/whatif"
 	"github.com/acltrace/acltrace/report"
@@ -30,22 +34,29 @@ func (a *app) replayCmd() *cobra.Command {
 		Short: "run a trace again, on the simulator or any library of the runtime",
 		Long: `Makes the recorded calls again, with the recorded data, and compares what comes back.
 
+On another library than a simulator the trace's kernels run on a device, and whatever else is in it: that needs --trust.
+
+With --backend null no library is called: each call returns at once, and the time is that of the player alone.
+
 With --backend virtual nothing is made again: a device that --model describes is simulated in virtual time, thousands of
 times faster, and the answer is when everything would have happened there.
 
-Exit code 0: done, and identical where --verify asked for it. 3: something differs. 1: it could not be replayed.`,
+Exit code 0: done, and identical where --verify asked for it. 3: something differs. 1: it could not be replayed.
+2: wrong use.`,
 		Args: arguments(1, "one trace file"),
 		RunE: func(c *cobra.Command, args []string) error {
 			r, m, err := open(args[0])
 			if err != nil {
 				return err
 			}
-			simulated := r.Meta().Simulated
 			r.Close()
+			if err := o.Check(); err != nil {
+				return usage("--%w", err)
+			}
 			switch backend {
 			case "sim":
 			case "virtual":
-				for _, name := range []string{"place", "verify", "timeout", "plan-only", "kernels", "keep", "repeat", "wrapper", "debugger", "tolerance", "strict", "stub-comm"} {
+				for _, name := range []string{"place", "verify", "timeout", "plan-only", "kernels", "keep", "repeat", "wrapper", "debugger", "tolerance", "strict", "stub-comm", "trust"} {
 					if c.Flags().Changed(name) {
 						return usage("--%s has no meaning with --backend virtual: there are times, and no contents", name)
 					}
@@ -54,12 +65,16 @@ Exit code 0: done, and identical where --verify asked for it. 3: something diffe
 					what.Pace = o.Pace
 				}
 				return a.simulate(args[0], m, &what, asJSON)
-			case "ascend", "cuda", "null":
-				return usage("--backend %s: this version replays on sim, in virtual time, or on a library given by its path", backend)
-			default:
+			case replay.Null:
+				for _, name := range []string{"place", "verify", "kernels", "tolerance", "strict", "trust"} {
+					if c.Flags().Changed(name) {
+						return usage("--%s has no meaning with --backend null: no library is called", name)
+					}
+				}
 				o.Backend = backend
-				if !simulated {
-					fmt.Fprintf(a.err, "acltrace: %s runs the kernels of the trace: replay only traces that you trust\n", backend)
+			default:
+				if o.Backend, err = library(backend, m); err != nil {
+					return err
 				}
 			}
 			for _, name := range []string{"model", "base", "seed", "output"} {
@@ -96,6 +111,9 @@ Exit code 0: done, and identical where --verify asked for it. 3: something diffe
 			ctx, stop := signal.NotifyContext(context.Background(), signals...)
 			defer stop()
 			rep, err := replay.Run(ctx, args[0], m, &o)
+			if errors.Is(err, replay.ErrTrust) {
+				return fmt.Errorf("%w: --trust allows it, for traces whose origin you know", err)
+			}
 			if err != nil {
 				return err
 			}
@@ -113,7 +131,7 @@ Exit code 0: done, and identical where --verify asked for it. 3: something diffe
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&backend, "backend", "sim", "what to replay on: sim, virtual, or the path of a runtime library")
+	f.StringVar(&backend, "backend", "sim", "what to replay on: sim, virtual, null (nothing), ascend or cuda (the machine's own runtime), or the path of a runtime library")
 	f.StringVar(&o.Place, "place", "auto", "where allocations lie: same (as recorded), move (elsewhere, to prove the relocation), auto")
 	f.StringVar(&o.Pace, "pace", "asap", "asap, recorded: each call at its time, or scaled:X: at X times its time (virtual: recorded unless told otherwise)")
 	f.BoolVar(&o.Verify, "verify", false, "compare every result that came back from the device, byte for byte")
@@ -124,6 +142,7 @@ Exit code 0: done, and identical where --verify asked for it. 3: something diffe
 	f.IntVar(&o.Repeat, "repeat", 1, "play it so often, and report results that differ from one time to another")
 	f.BoolVar(&o.StubComm, "stub-comm", false, "stand in for processes that are not in the trace; what may come from them is not compared")
 	f.BoolVar(&o.Strict, "strict", false, "have the simulator look for what a device punishes later, as two streams that use the same memory in no order")
+	f.BoolVar(&o.Trust, "trust", false, "let the trace's kernels run on a device: you know where the trace comes from")
 	f.StringVar(&wrapper, "wrapper", "", "command to put before the player, as 'valgrind -q'")
 	f.StringVar(&debugger, "debugger", "", "debugger to run the player in: gdb, lldb, or a command to put before it")
 	f.StringVar(&tolerance, "tolerance", "", "how far numbers in results may be off: TYPE:RELATIVE[,ABSOLUTE] with the type f16, bf16, f32 or f64")
@@ -133,6 +152,22 @@ Exit code 0: done, and identical where --verify asked for it. 3: something diffe
 	f.StringVarP(&what.Output, "output", "o", "", "virtual: write the calls with their new times as a trace")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	return c
+}
+
+// library is the path of what a backend names: the runtime of this machine, or a library by its own path.
+func library(backend string, m *api.Model) (string, error) {
+	of := map[string]string{"ascend": acl.Model.Name, "cuda": cuda.Model.Name}[backend]
+	switch {
+	case of == "":
+		return backend, nil
+	case of != m.Name:
+		return "", usage("--backend %s: the trace is one of %s", backend, m.Name)
+	}
+	path, err := record.Library(m, os.Environ())
+	if err != nil {
+		return "", fmt.Errorf("--backend %s: %w", backend, err)
+	}
+	return path, nil
 }
 
 // replayed makes the exit code of a report.
@@ -212,7 +247,11 @@ func (a *app) printReport(path string, rep *replay.Report, verify bool) {
 		fmt.Fprintf(a.out, "not compared: call %d: %s\n", u.Call, u.Reason)
 	}
 	if c := rep.Crash; c != nil {
-		fmt.Fprintf(a.out, "ended in call %d %s(%s): %s; recorded at %v on thread %d\n", c.Call, c.Func, strings.Join(c.Args, ", "), c.Signal, time.Duration(c.StartNS), c.TID)
+		how := c.Signal
+		if how == replay.TimedOut {
+			how = "it had not returned when its time was up (--timeout)"
+		}
+		fmt.Fprintf(a.out, "ended in call %d %s(%s): %s; recorded at %v on thread %d\n", c.Call, c.Func, strings.Join(c.Args, ", "), how, time.Duration(c.StartNS), c.TID)
 	}
 	if rep.Log != "" {
 		fmt.Fprintf(a.out, "the library said:\n%s\n", rep.Log)
@@ -220,9 +259,9 @@ func (a *app) printReport(path string, rep *replay.Report, verify bool) {
 	if len(rep.Unsupported) > 0 && rep.Replayed == 0 {
 		return
 	}
-	fmt.Fprintf(a.out, "%s: %d of %d calls replayed in %v, recorded in %v; allocations at %s\n", path,
-		rep.Replayed, rep.Calls, time.Duration(rep.ReplayedNS).Round(10*time.Microsecond), time.Duration(rep.RecordedNS).Round(10*time.Microsecond),
-		map[bool]string{false: "the same addresses", true: fmt.Sprintf("other addresses, as are %d addresses in data", rep.RelocatedTotal)}[rep.Placement == "moved"])
+	fmt.Fprintf(a.out, "%s: %d of %d calls replayed in %v, recorded in %v; %s\n", path,
+		rep.Replayed, rep.Calls, round(rep.ReplayedNS), round(rep.RecordedNS), map[string]string{"": rep.Note, "same": "allocations at the same addresses",
+			"moved": fmt.Sprintf("allocations at other addresses, as are %d addresses in data", rep.RelocatedTotal)}[rep.Placement])
 	if rep.Pace.Mode != replay.PaceASAP {
 		fmt.Fprintf(a.out, "pace %s: %+.3f %% off", rep.Pace.Mode, rep.Pace.ErrorPercent)
 		if l := rep.Pace.Late; l != nil {
@@ -234,16 +273,16 @@ func (a *app) printReport(path string, rep *replay.Report, verify bool) {
 				fmt.Fprintf(a.out, "… and %d more\n", len(rep.Streams)-most)
 				break
 			}
-			fmt.Fprintf(a.out, "  %s: %v, recorded %v, %+.3f %% off\n", s.Stream, time.Duration(s.ReplayedNS).Round(10*time.Microsecond),
-				time.Duration(s.RecordedNS).Round(10*time.Microsecond), s.ErrorPercent)
+			fmt.Fprintf(a.out, "  %s: %v, recorded %v, %+.3f %% off\n", s.Stream, round(s.ReplayedNS),
+				round(s.RecordedNS), s.ErrorPercent)
 		}
 	}
 	for _, f := range rep.Findings {
 		fmt.Fprint(a.out, f.Text)
 	}
 	if n := rep.Repeat; n != nil {
-		fmt.Fprintf(a.out, "played %d times, %v to %v\n", n.Runs, time.Duration(slices.Min(n.ReplayedNS)).Round(10*time.Microsecond),
-			time.Duration(slices.Max(n.ReplayedNS)).Round(10*time.Microsecond))
+		fmt.Fprintf(a.out, "played %d times, %v to %v\n", n.Runs, round(slices.Min(n.ReplayedNS)),
+			round(slices.Max(n.ReplayedNS)))
 		for _, l := range n.Launches[max(0, len(n.Launches)-most):] {
 			fmt.Fprintf(a.out, "  call %d, %s: %v at least, %v median, %v at most\n", l.Call, l.Kernel, time.Duration(l.Min), time.Duration(l.Median), time.Duration(l.Max))
 		}
@@ -269,7 +308,7 @@ func (a *app) printReport(path string, rep *replay.Report, verify bool) {
 	if rep.Identical {
 		verdict = "identical"
 	}
-	fmt.Fprintf(a.out, "%s: %d results, %s compared; %d outputs that may differ were not\n", verdict, rep.Verified.Results, report.Bytes(rep.Verified.Bytes), rep.Volatile)
+	fmt.Fprintf(a.out, "%s: %s, %s compared; %s that may differ left out\n", verdict, report.Plural(rep.Verified.Results, "result"), report.Bytes(rep.Verified.Bytes), report.Plural(rep.Volatile, "output"))
 	if rep.Note != "" {
 		fmt.Fprintln(a.out, rep.Note)
 	}
@@ -304,4 +343,9 @@ func (a *app) simulate(path string, m *api.Model, o *whatif.Options, asJSON bool
 	return nil
 }
 
-func round(ns int64) time.Duration { return time.Duration(ns).Round(10 * time.Microsecond) }
+func round(ns int64) time.Duration {
+	if ns < 1e6 {
+		return time.Duration(ns).Round(10 * time.Nanosecond)
+	}
+	return time.Duration(ns).Round(10 * time.Microsecond)
+}

@@ -28,6 +28,9 @@ func (a *app) statsCmd() *cobra.Command {
 			if by != "" && !slices.Contains(report.By, by) {
 				return usage("acltrace stats --by %s: there are sums by %s", by, strings.Join(report.By, ", "))
 			}
+			if err := a.lacks(r, "they are in no sum", untimed); err != nil {
+				return err
+			}
 			o := &report.StatsOptions{By: by, Top: top, Progress: a.progress("calls")}
 			var list *report.GroupWriter
 			switch {
@@ -56,7 +59,7 @@ func (a *app) statsCmd() *cobra.Command {
 				return list.Close()
 			}
 			if by != "" {
-				return report.Groups(a.out, by, s.Groups)
+				return report.Groups(a.out, by, s.Groups, a.text())
 			}
 			if asCSV {
 				return s.CSV(a.out)
@@ -64,7 +67,7 @@ func (a *app) statsCmd() *cobra.Command {
 			if asJSON {
 				return a.printJSON(s)
 			}
-			return s.Text(a.out)
+			return s.Text(a.out, a.text())
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")

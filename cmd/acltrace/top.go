@@ -80,7 +80,7 @@ func (a *app) show(t *report.Top, asJSON, screen bool) error {
 	case t.Refreshes > 1:
 		b.WriteString("\n")
 	}
-	if err := t.Text(&b); err != nil {
+	if err := t.Text(&b, a.text()); err != nil {
 		return err
 	}
 	_, err := a.out.Write(b.Bytes())

@@ -5,11 +5,13 @@
 package artifacts
 
 import (
+	"debug/elf"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 
 	"github.com/acltrace/acltrace/api"
 )
@@ -52,6 +54,21 @@ func SimulatorDir(m *api.Model) (string, error) {
 		return "", err
 	}
 	return filepath.Dir(path), nil
+}
+
+// Simulates reports whether a library is a runtime's simulator, which says so by a symbol.
+func Simulates(m *api.Model, path string) (yes bool) {
+	defer func() { _ = recover() }() // debug/elf, of a file that is none
+	f, err := elf.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	syms, err := f.DynamicSymbols()
+	if err != nil {
+		return false
+	}
+	return slices.ContainsFunc(syms, func(s elf.Symbol) bool { return s.Name == m.Simulator.Symbol && s.Section != elf.SHN_UNDEF })
 }
 
 func dirs() []string {

@@ -7,7 +7,29 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+	"time"
 )
+
+// Patience is how long a test waits for what must come: nothing but a hang takes so long, however busy the machine.
+const Patience = 3 * time.Minute
+
+// Await looks until something is so, and reports whether it came.
+func Await(so func() bool) bool {
+	for end := time.Now().Add(Patience); !so(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			return false
+		}
+	}
+	return true
+}
+
+// Wait is Await for what the test can't go on without. It is for the goroutine of the test.
+func Wait(t testing.TB, what string, so func() bool) {
+	t.Helper()
+	if !Await(so) {
+		t.Fatalf("%s: waited for %v", what, Patience)
+	}
+}
 
 // What tests let crash, or kill, is no reason to leave a program of the user's unrecorded.
 func init() {

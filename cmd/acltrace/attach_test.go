@@ -1,0 +1,194 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	colmetricspb "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
+	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/testenv"
+)
+
+// got is what an OTLP receiver was sent.
+type got struct {
+	sync.Mutex
+	calls    map[string]int64 // the newest sum of acl.calls, by resource
+	launches map[string]int   // launches in spans, by trace
+	why      map[string]int   // roots, by acl.sampled
+	source   map[string]bool  // of steps
+}
+
+func (g *got) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body := io.Reader(r.Body)
+	if r.Header.Get("Content-Encoding") == "gzip" {
+		if z, err := gzip.NewReader(r.Body); err == nil {
+			body = z
+		}
+	}
+	b, _ := io.ReadAll(body)
+	g.Lock()
+	defer g.Unlock()
+	var answer proto.Message = &coltracepb.ExportTraceServiceResponse{}
+	if strings.HasSuffix(r.URL.Path, "/metrics") {
+		answer = &colmetricspb.ExportMetricsServiceResponse{}
+		var m colmetricspb.ExportMetricsServiceRequest
+		_ = proto.Unmarshal(b, &m)
+		for _, rm := range m.ResourceMetrics {
+			for _, x := range rm.ScopeMetrics[0].Metrics {
+				if x.Name == "acl.calls" {
+					sum := int64(0)
+					for _, p := range x.GetSum().DataPoints {
+						sum += p.GetAsInt()
+					}
+					g.calls[rm.Resource.String()] = sum
+				}
+			}
+		}
+	} else {
+		var m coltracepb.ExportTraceServiceRequest
+		_ = proto.Unmarshal(b, &m)
+		for _, rs := range m.ResourceSpans {
+			for _, s := range rs.ScopeSpans[0].Spans {
+				if s.Name == "aclrtLaunchKernelWithHostArgs" {
+					g.launches[string(s.TraceId)]++
+				}
+				for _, a := range s.Attributes {
+					switch a.Key {
+					case "acl.sampled":
+						g.why[a.Value.GetStringValue()]++
+					case "acl.step.source":
+						g.source[a.Value.GetStringValue()] = true
+					}
+				}
+			}
+		}
+	}
+	w.Header().Set("Content-Type", "application/x-protobuf")
+	answered, _ := proto.Marshal(answer)
+	_, _ = w.Write(answered)
+}
+
+// A program that runs already hands on metrics and steps, by the same flags as one that acltrace starts: one of four steps, and each that is slow.
+func TestAttachHandsOn(t *testing.T) {
+	root := testenv.Root(t)
+	acltrace, program := testenv.Built(t, "bin/acltrace"), testenv.Example(t, "tiny_decoder")
+	libs := t.TempDir() // of this test alone, so that no other program's calls are seen
+	for _, name := range []string{"libascendcl.so", "libaclsim.so"} {
+		b, err := os.ReadFile(testenv.Built(t, "lib/"+name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(libs, name), b, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	job := exec.Command(program, "--kernels", testenv.Built(t, "bin/examples/decoder_kernels.o"), "--tokens", "100000", "--sleep-ms", "10", "--quiet")
+	job.Env = append(os.Environ(), "LD_LIBRARY_PATH="+libs, "ACLSIM_KERNELS="+filepath.Join(root, "bin/examples/decoder_kernels.so"))
+	if err := job.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = job.Process.Kill()
+		_ = job.Wait()
+	}()
+	for _, c := range []struct {
+		flags []string
+		why   string
+	}{
+		{[]string{"--sample-steps", "4"}, "sampled"},
+		{[]string{"--slow-step", "1ns", "--sample-steps", "0"}, "slow"},
+	} {
+		seen := &got{calls: map[string]int64{}, launches: map[string]int{}, why: map[string]int{}, source: map[string]bool{}}
+		s := httptest.NewServer(seen)
+		out := filepath.Join(t.TempDir(), "run.aclt")
+		var said bytes.Buffer
+		attach := exec.Command(acltrace, append([]string{"attach", "--pid", strconv.Itoa(job.Process.Pid), "-o", out, "--metrics", "otlp", "--metrics", "prometheus=127.0.0.1:0",
+			"--otlp", s.URL, "--otlp-protocol", "http/protobuf", "--step-marker", "aclrtSynchronizeStream"}, c.flags...)...)
+		attach.Env = append(os.Environ(), "OTEL_METRIC_EXPORT_INTERVAL=200")
+		stderr, err := attach.StderrPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := attach.Start(); err != nil {
+			t.Fatal(err)
+		}
+		served := make(chan string, 1)
+		read := make(chan struct{})
+		go func() {
+			defer close(read)
+			at := regexp.MustCompile(`http://\S+/metrics`)
+			for buf := make([]byte, 4096); ; {
+				n, err := stderr.Read(buf)
+				said.Write(buf[:n])
+				if url := at.FindString(said.String()); url != "" && served != nil {
+					served <- url
+					served = nil
+				}
+				if err != nil {
+					return
+				}
+			}
+		}()
+		page := ""
+		select {
+		case url := <-served:
+			// Until there is what is looked at below.
+			testenv.Await(func() bool {
+				if res, err := http.Get(url); err == nil {
+					b, _ := io.ReadAll(res.Body)
+					res.Body.Close()
+					page = string(b)
+				} else if page != "" {
+					return true
+				}
+				seen.Lock()
+				defer seen.Unlock()
+				return strings.Contains(page, "acl_calls_total") && seen.why[c.why] >= 3
+			})
+			_ = attach.Process.Signal(os.Interrupt)
+		case <-read:
+		}
+		<-read
+		err = attach.Wait()
+		s.Close()
+		if strings.Contains(said.String(), "not permitted") || strings.Contains(said.String(), "not supported") {
+			t.Skipf("no uprobes here: %s", said.String())
+		}
+		if err != nil {
+			t.Fatalf("%v %s", err, said.String())
+		}
+		r, err := format.Open(out, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		counts, err := r.Counts()
+		r.Close()
+		pushed := int64(0)
+		for _, n := range seen.calls {
+			pushed += n
+		}
+		if err != nil || counts.Calls == 0 || pushed != int64(counts.Calls) {
+			t.Errorf("%v: %d calls in the last push, %d in the trace", err, pushed, counts.Calls)
+		}
+		if !strings.Contains(page, `acl_calls_total{`) {
+			t.Errorf("Prometheus gets %.300q", page)
+		}
+		if seen.why[c.why] < 3 || len(seen.why) != 1 || len(seen.launches) != seen.why[c.why] || !seen.source["told"] {
+			t.Errorf("%q: roots %v, launches in %d traces, source %v: %s", c.flags, seen.why, len(seen.launches), seen.source, said.String())
+		}
+	}
+}

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/testenv"
+)
+
+// page has the command lines of a page of the documentation run as they stand there, one block after the other, in a folder in which the programs that they name are small ones.
+type page struct {
+	t        *testing.T
+	dir      string
+	acltrace string
+	env      []string
+}
+
+// newPage has one program play those that the page names: it frees a buffer too early, and the device fails. ./server goes on until there is a file `over`.
+func newPage(t *testing.T) *page {
+	t.Helper()
+	for _, tool := range []string{"sh", "timeout"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skip(err)
+		}
+	}
+	lib := filepath.Dir(testenv.Built(t, "lib/libacltrace.so"))
+	p := &page{t: t, dir: t.TempDir(), acltrace: testenv.Built(t, "bin/acltrace")}
+	program := testenv.CompileC(t, "early_free", []string{filepath.Join(testenv.Root(t), "blame/testdata/early_free.c")})
+	job := fmt.Sprintf("LD_LIBRARY_PATH=%s ACLSIM_KERNELS=%[1]s/aclsim_kernels.so %s %[1]s/aclsim_kernels.o 60 1 after >/dev/null 2>&1\n", lib, program)
+	bin := filepath.Join(p.dir, "bin")
+	if err := os.Mkdir(bin, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"bin/python": job + "exit 0\n",
+		"app":        job + "exit 0\n",
+		"server":     "until test -e over || ! test -d bin; do\n" + job + "done\nexit 0\n",
+		// Recordings of others go on beside the test, so that ctl is told which is meant. It is asked until the recorder is there, and what follows a start comes when there are calls.
+		"bin/acltrace": `if [ "$1" = record ]; then echo $$ > recorder; fi
+if [ "$1" != ctl ]; then exec ` + p.acltrace + ` "$@"; fi
+case "$*" in
+*--session*) ;;
+*) while ! test -s recorder; do sleep 0.02; done; set -- "$@" --pid "$(cat recorder)" ;;
+esac
+until ` + p.acltrace + ` "$@" 2>refused; do test $? -eq 1 || exit 2; sleep 0.02; done
+if [ "$2" = start ]; then until ` + p.acltrace + ` ctl status --json --pid "$(cat recorder)" | grep -q '"calls": [1-9]'; do sleep 0.02; done; fi
+`,
+	} {
+		if err := os.WriteFile(filepath.Join(p.dir, name), []byte("#!/bin/sh\n"+text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "XDG_STATE_HOME="+filepath.Join(p.dir, "state"))
+	return p
+}
+
+// run runs a block, of which some words are others here.
+func (p *page) run(block string, instead ...string) {
+	p.t.Helper()
+	script := "set -e\ntrap 'touch over; wait; rm -f over recorder' EXIT\n" + strings.NewReplacer(instead...).Replace(block)
+	cmd := exec.Command("timeout", "60", "sh", "-c", script)
+	cmd.Dir, cmd.Env, cmd.WaitDelay = p.dir, p.env, time.Second
+	if out, err := cmd.CombinedOutput(); err != nil {
+		refused, _ := os.ReadFile(filepath.Join(p.dir, "refused"))
+		p.t.Fatalf("%v\n%s\n%s%s", err, block, out, refused)
+	}
+}
+
+// has checks that traces are there, with calls.
+func (p *page) has(names ...string) {
+	p.t.Helper()
+	for _, name := range names {
+		r, err := format.Open(filepath.Join(p.dir, name), nil)
+		if err != nil {
+			p.t.Error(err)
+			continue
+		}
+		if c, err := r.Counts(); err != nil || c.Calls == 0 {
+			p.t.Errorf("%s: %v, %+v", name, err, c)
+		}
+		r.Close()
+	}
+}
+
+// TestProductionPage runs the command lines of docs/production.md.
+func TestProductionPage(t *testing.T) {
+	p := newPage(t)
+	b, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs/production.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var blocks []string
+	for i, part := range strings.Split(string(b), "\n```") {
+		if block, plain := strings.CutPrefix(part, "\n"); plain && i%2 == 1 { // what has a language is no command line
+			blocks = append(blocks, block+"\n")
+		}
+	}
+	if len(blocks) != 6 {
+		t.Fatalf("%d blocks of command lines: a new one wants to be run too", len(blocks))
+	}
+	flight, switching, looking, handing, ranks, shared := blocks[0], blocks[1], blocks[2], blocks[3], blocks[4], blocks[5]
+	p.run(flight)
+	p.has("crash.aclt")
+	p.run(switching)
+	p.has("server.aclt", "start.aclt")
+
+	out, err := exec.Command(p.acltrace, "blame", "--json", filepath.Join(p.dir, "crash.aclt")).Output()
+	var rep struct {
+		Suspects []struct{ Task *format.TaskID }
+		History  []struct{ Place struct{ Addr string } }
+	}
+	if err != nil || json.Unmarshal(out, &rep) != nil || len(rep.Suspects) == 0 || len(rep.History) == 0 {
+		t.Fatalf("%v %s", err, out)
+	}
+	task, addr := rep.Suspects[0].Task, rep.History[0].Place.Addr
+	p.run(looking, "47:1564:23064", fmt.Sprintf("%d:%d:%d", task.Stream, task.Task>>16, task.Task&0xffff), "0x12c0c0a00100", addr)
+	p.run(handing, ":9464", "127.0.0.1:0")
+	p.has("run.aclt")
+	p.run(ranks)
+	p.has("rank0.aclt", "rank1.aclt", "rank2.aclt", "job.aclt")
+	if err := os.Remove(filepath.Join(p.dir, "job.aclt")); err != nil {
+		t.Fatal(err)
+	}
+	session, err := os.MkdirTemp("/dev/shm", "acltest-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(session)
+	p.run(shared, "/dev/shm/job", session, "--until-gone 5s", "--until-gone 1s")
+	p.has("job.aclt")
+}

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/record"
+)
+
+// terminal opens a pseudo terminal. said closes it and returns what was written to it.
+func terminal(t *testing.T) (tty *os.File, said func() string) {
+	t.Helper()
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	n, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if tty, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0); err != nil {
+		t.Fatal(err)
+	}
+	return tty, reader(master, tty)
+}
+
+// reader reads from a file until the other end is closed, which said does.
+func reader(from, to *os.File) (said func() string) {
+	var b strings.Builder
+	done := make(chan struct{})
+	go func() {
+		_, _ = io.Copy(&b, from) // a terminal that is closed is an error
+		close(done)
+	}()
+	return func() string {
+		to.Close()
+		<-done
+		from.Close()
+		return b.String()
+	}
+}
+
+// longTrace has some calls, and payloads of many MiB.
+func longTrace(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "run.aclt")
+	s := record.Schema(acl.Model)
+	w, err := format.Create(path, &format.Meta{API: "acl"}, s, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	if _, err := w.Process(format.Process{PID: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Thread(format.Thread{TID: 1}); err != nil {
+		t.Fatal(err)
+	}
+	rng := rand.NewChaCha8([32]byte{})
+	b := make([]byte, 1<<20)
+	for i := range 12 {
+		_, _ = rng.Read(b)
+		if _, err := w.Call(&format.Call{Func: s.Functions[0].ID, Args: make([]uint64, s.Functions[0].Words), Start: int64(i), End: int64(i), Data: []format.Data{{Bytes: b, Len: 1 << 20}}}); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Flush(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return path
+}
+
+// Long work shows in one line of the terminal how far it is, and leaves nothing of it behind. What goes to a pipe has no such line.
+func TestProgress(t *testing.T) {
+	was := progressEvery
+	progressEvery = 0
+	defer func() { progressEvery = was }()
+	path := longTrace(t)
+	broken := filepath.Join(t.TempDir(), "broken.aclt")
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(broken, b[:len(b)-1000], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	to := filepath.Join(t.TempDir(), "to.aclt")
+	line := regexp.MustCompile(`\r\d+ of \d+ (MiB|calls)`)
+	for _, c := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{[]string{"fsck", path}, 0, "sound"},
+		{[]string{"fsck", broken}, exitFailed, "has no end"},
+		{[]string{"pack", path, "-o", to}, 0, "12 calls"},
+		{[]string{"recover", broken, "-o", to}, 0, "12 calls"},
+		{[]string{"cat", path}, 0, "ms"},
+	} {
+		tty, said := terminal(t)
+		code := run(c.args, strings.NewReader(""), tty, tty)
+		got := said()
+		if code != c.code || !line.MatchString(got) {
+			t.Errorf("%v: code %d, and the terminal has no line of progress: %q", c.args, code, got)
+		}
+		// What a person sees in the end: each line but for what was wiped or written over.
+		for _, l := range strings.Split(screen(got), "\n") {
+			if strings.Contains(l, " of 1") {
+				t.Errorf("%v leaves behind %q", c.args, l)
+			}
+		}
+		if !strings.Contains(screen(got), c.says) {
+			t.Errorf("%v: %q, without %q", c.args, got, c.says)
+		}
+
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		said = reader(r, w)
+		code = run(c.args, strings.NewReader(""), w, w)
+		if got := said(); code != c.code || strings.ContainsAny(got, "\r\x1b") || !strings.Contains(got, c.says) {
+			t.Errorf("%v: code %d, and a pipe gets %q", c.args, code, got)
+		}
+	}
+}
+
+// screen is what a terminal shows of text in which lines are wiped.
+func screen(s string) string {
+	var lines []string
+	for _, l := range strings.Split(strings.ReplaceAll(s, "\r\n", "\n"), "\n") {
+		if i := strings.LastIndex(l, wipe); i >= 0 {
+			l = l[i+len(wipe):]
+		}
+		lines = append(lines, l)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// A line that is shown for a moment each tenth of a second is not in the way of what is done at once.
+func TestProgressOfShortWork(t *testing.T) {
+	tty, said := terminal(t)
+	a := &app{err: tty}
+	was := progressEvery
+	progressEvery = time.Hour
+	defer func() { progressEvery = was }()
+	show := a.progress("things")
+	show(1, 3)
+	show(3, 3)
+	if got := said(); got != "" {
+		t.Errorf("%q", got)
+	}
+}
