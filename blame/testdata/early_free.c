@@ -1,5 +1,5 @@
-/* Steps of launches on two streams over buffers that come and go. In one step, chosen by the seed, a buffer is freed while a launch with it waits behind a slow
-   host function (or, with "before", just before the launch). Prints the number of the launch, the buffer's address and the number of all launches; ends with 7 when the device has failed. */
+/* early_free BINARY STEPS SEED before|after LAUNCHES: steps of so many launches, 1 to 8, on two streams over buffers that come and go. In one step, chosen by the seed, a buffer is freed while a
+   launch with it waits behind a slow host function (or, with "before", just before the launch). Prints the number of the launch, the buffer's address and the number of all launches; ends with 7 when the device has failed. */
 #define _POSIX_C_SOURCE 200809L
 #include <inttypes.h>
 #include <time.h>
@@ -39,9 +39,10 @@ static void *make(void)
 
 int main(int argc, char **argv)
 {
-	if (argc < 4)
+	if (argc < 6)
 		return 2;
-	int steps = atoi(argv[2]), before = argc > 4 && strcmp(argv[4], "before") == 0;
+	int steps = atoi(argv[2]), before = strcmp(argv[4], "before") == 0;
+	uint32_t each = (uint32_t)atoi(argv[5]);
 	state = strtoull(argv[3], NULL, 10) * 2654435761u + 1;
 	int bad = steps / 2 + (int)chance((uint32_t)steps / 2);
 	CHECK(aclInit(NULL));
@@ -59,7 +60,8 @@ int main(int argc, char **argv)
 		p[i] = make();
 	int launches = 0;
 	for (int step = 0; step < steps; step++) {
-		int at = (int)chance(8), culprit = (int)chance(BUFFERS);
+		uint32_t at = chance(each);
+		int culprit = (int)chance(BUFFERS);
 		void *gone = p[culprit];
 		if (step == bad) {
 			CHECK(aclrtLaunchHostFunc(s[0], slow, NULL));
@@ -67,7 +69,7 @@ int main(int argc, char **argv)
 			if (before)
 				CHECK(aclrtFree(gone));
 		}
-		for (int k = 0; k < 8; k++) {
+		for (uint32_t k = 0; k < each; k++) {
 			int x[3];
 			for (int i = 0; i < 3; i++)
 				do
@@ -94,6 +96,8 @@ int main(int argc, char **argv)
 		}
 		if (step == bad)
 			return 1;
+		if (chance(8) >= each)
+			continue;
 		int renew = (int)chance(BUFFERS);
 		CHECK(aclrtFree(p[renew]));
 		p[renew] = make();
