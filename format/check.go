@@ -142,8 +142,11 @@ func (c *checker) beside() error {
 	return c.sums(c.r.blobs.file, nil)
 }
 
+// contentWhole reports whether damage is to what says where a chunk lies, and not to what is in it.
+func contentWhole(d *ErrCorrupt) bool { return strings.HasSuffix(d.What, "content is whole") }
+
 func remedy(d *ErrCorrupt) string {
-	if strings.HasSuffix(d.What, "content is whole") {
+	if contentWhole(d) {
 		return "nothing is lost"
 	}
 	switch d.Chunk {

@@ -193,6 +193,9 @@ func TestFlippedBit(t *testing.T) {
 		if len(got) != want {
 			t.Fatalf("byte %d: %d calls, want %d", at, len(got), want)
 		}
+		if lost, known := r.LostCalls(); known && lost != uint64(total-want) || !known && r.Complete() {
+			t.Fatalf("byte %d: %d calls are said to be lost, %d are", at, lost, total-want)
+		}
 		if r.Meta().Host != "h" || r.Schema().Func(3) == nil || len(r.Threads()) != 4 {
 			t.Fatalf("byte %d: meta, schema or tables are gone", at)
 		}

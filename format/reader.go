@@ -346,6 +346,22 @@ func (r *Reader) Recovered() *Recovery { return r.file.Recovery() }
 // end, Damage names all chunks whose calls it had to leave out.
 func (r *Reader) Damage() []ErrCorrupt { return append(r.file.Damage(), r.blobs.damage()...) }
 
+// LostCalls returns how many calls the damaged places found so far have cost. It is not known where chunks are missing altogether.
+func (r *Reader) LostCalls() (calls uint64, known bool) {
+	for _, d := range r.file.Damage() {
+		if d.Chunk != container.Events || contentWhole(&d) {
+			continue
+		}
+		for i := range r.events {
+			if e := r.events[i].entry; e.Seq == d.Seq {
+				calls += uint64(e.Records)
+			}
+		}
+	}
+	rec := r.Recovered()
+	return calls, rec == nil || rec.LostChunks == 0
+}
+
 // Unknown counts what was stepped over because it is of a later version, by its name.
 func (r *Reader) Unknown() map[string]uint64 {
 	r.mu.Lock()

@@ -17,7 +17,8 @@ type Live struct {
 	path    string
 	open    func(path string) (*format.Reader, *api.Model, error)
 	uuid    string
-	chunks  int // of calls that have been taken in
+	chunks  int    // of calls that have been taken in
+	damaged uint64 // calls in those of them that were damaged
 	state   *timeline.State
 	streams map[*timeline.Object]string
 	count   map[uint32]int // streams by process
@@ -113,7 +114,9 @@ func (l *Live) Refresh() (*Top, error) {
 		t.FromNS = from
 	}
 	t.ToNS = max(l.last, t.FromNS)
-	t.Lost = 0
+	damaged, _ := r.LostCalls()
+	l.damaged += damaged
+	t.Lost = l.damaged
 	for _, g := range r.Gaps() {
 		t.Lost += g.Calls
 	}

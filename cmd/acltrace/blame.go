@@ -52,7 +52,7 @@ func (a *app) blameCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			defer r.Close()
+			defer a.close(r)
 			rep, err := blame.Blame(r, m, &o)
 			if err != nil {
 				return err
@@ -92,7 +92,7 @@ func (a *app) whereCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			defer r.Close()
+			defer a.close(r)
 			w, err := blame.Where(r, m, uint64(addr), &o)
 			if err != nil {
 				return err

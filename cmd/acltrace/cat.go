@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/acltrace/acltrace/format"
@@ -36,26 +35,20 @@ func (a *app) catCmd() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				defer r.Close()
+				defer a.close(r)
 				return r.WriteText(a.out)
 			}
 			r, m, err := open(args[0])
 			if err != nil {
 				return err
 			}
-			defer r.Close()
+			defer a.close(r)
 			o.From, o.To = from.Nanoseconds(), to.Nanoseconds()
 			out := a.out
 			if o.Progress = a.progress("calls"); o.Progress != nil {
 				out = a.above()
 			}
-			if err := report.Lines(out, r, m, &o); err != nil {
-				return err
-			}
-			if n := len(r.Damage()); n > 0 {
-				fmt.Fprintf(a.err, "acltrace: %s: damaged in %d places; acltrace fsck names what is lost\n", args[0], n)
-			}
-			return nil
+			return report.Lines(out, r, m, &o)
 		},
 	}
 	c.Flags().BoolVar(&o.JSON, "json", false, "print a JSON object a line")

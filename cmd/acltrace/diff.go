@@ -25,12 +25,12 @@ func (a *app) diffCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			defer x.Close()
+			defer a.close(x)
 			y, other, err := open(args[1])
 			if err != nil {
 				return err
 			}
-			defer y.Close()
+			defer a.close(y)
 			if m != other {
 				return fmt.Errorf("%s is of the runtime %q, %s of %q: there is nothing to compare", args[0], m.Name, args[1], other.Name)
 			}

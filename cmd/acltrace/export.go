@@ -56,7 +56,7 @@ func (a *app) exportOTLP() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			defer r.Close()
+			defer a.close(r)
 			if err := a.lacks(r, `a span "calls lost" stands at each`, untilEnd); err != nil {
 				return err
 			}
@@ -207,7 +207,7 @@ func (a *app) exportPprof() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			defer r.Close()
+			defer a.close(r)
 			if err := a.lacks(r, "they are in no sum, and named in the profile's comments", untilEnd); err != nil {
 				return err
 			}

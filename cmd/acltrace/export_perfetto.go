@@ -41,7 +41,7 @@ func (a *app) exportPerfetto() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			defer r.Close()
+			defer a.close(r)
 			if err := a.lacks(r, `a slice "calls lost" stands at each`, untilEnd); err != nil {
 				return err
 			}

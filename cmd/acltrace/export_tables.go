@@ -35,7 +35,7 @@ func (a *app) exportChrome() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			defer r.Close()
+			defer a.close(r)
 			if err := a.lacks(r, `a slice "calls lost" stands at each`, untilEnd); err != nil {
 				return err
 			}
@@ -83,7 +83,7 @@ func (a *app) exportParquet() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			defer r.Close()
+			defer a.close(r)
 			if err := a.lacks(r, inNoTable, untilEnd); err != nil {
 				return err
 			}
@@ -144,7 +144,7 @@ func (a *app) parquetTree(dir, job string, args []string) error {
 			err = a.lacks(r, inNoTable, untilEnd)
 			a.brackets(res.Bracketed, res.Tasks)
 		}
-		if err := errors.Join(err, r.Close()); err != nil {
+		if err := errors.Join(err, a.close(r)); err != nil {
 			return fmt.Errorf("%s: %w", file, err)
 		}
 		sum.Calls, sum.Tasks = sum.Calls+res.Calls, sum.Tasks+res.Tasks

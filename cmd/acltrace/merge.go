@@ -41,7 +41,7 @@ collectives at which all ranks meet: none is done before all have begun it. stat
 				if err != nil {
 					return err
 				}
-				defer r.Close()
+				defer a.close(r)
 				if readers = append(readers, r); m != models[readers[0].Meta().API] {
 					return fmt.Errorf("%s is of another runtime than %s", f, files[0])
 				}

@@ -9,6 +9,7 @@ import (
 	"github.com/acltrace/acltrace/api/cuda"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/record"
+	"github.com/acltrace/acltrace/report"
 )
 
 // models are the runtimes that this acltrace knows, by name; runtimes are the same in the order of preference.
@@ -49,4 +50,18 @@ func open(path string) (*format.Reader, *api.Model, error) {
 		return nil, nil, fmt.Errorf("%s: a trace of the runtime %q, which this acltrace does not know", path, r.Meta().API)
 	}
 	return r, m, nil
+}
+
+// close closes a trace that was read, and says what was found to be damaged in it, so that nobody takes what is made of the rest for all that happened.
+func (a *app) close(r *format.Reader) error {
+	if n := len(r.Damage()); n > 0 {
+		calls, known := r.LostCalls()
+		lost := report.Plural(calls, "call") + " lost"
+		if !known {
+			lost = "how many calls are lost is not known"
+		}
+		a.endProgress()
+		fmt.Fprintf(a.err, "acltrace: %s: damaged in %s, %s; acltrace fsck names what is lost\n", r.Path(), report.Plural(uint64(n), "place"), lost)
+	}
+	return r.Close()
 }

@@ -24,7 +24,7 @@ func (a *app) statsCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			defer r.Close()
+			defer a.close(r)
 			if by != "" && !slices.Contains(report.By, by) {
 				return usage("acltrace stats --by %s: there are sums by %s", by, strings.Join(report.By, ", "))
 			}

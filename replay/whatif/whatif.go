@@ -112,6 +112,9 @@ func Run(ctx context.Context, path string, m *api.Model, o *Options) (*Report, e
 	if v.p, err = compile(r, m); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
+	if d := r.Damage(); len(d) > 0 {
+		return nil, &d[0] // as of any replay: what is left would be another program
+	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
