@@ -73,7 +73,7 @@ func namespace(path string) uint64 {
 // look finds the processes that have come.
 func (s *Session) look() {
 	for n := uint32(len(s.members)); n < min(s.ctl.nextProcess.Load(), maxProcesses); n++ {
-		s.members = append(s.members, &member{number: n + 1, since: time.Now()})
+		s.members = append(s.members, &member{number: n + 1, since: time.Now(), gone: n < s.ctl.reaped})
 	}
 	for s.unread < len(s.members) && s.members[s.unread].said != nil {
 		s.unread++
@@ -275,6 +275,9 @@ func (s *Session) Reap(sink Sink) ([]End, error) {
 		os.Remove(m.file.Name())
 		m.file.Close()
 		m.file, m.rings = nil, nil
+	}
+	for n := s.ctl.reaped; int(n) < len(s.members) && s.members[n].gone && s.members[n].file == nil; n++ {
+		s.ctl.reaped = n + 1
 	}
 	return ends, nil
 }

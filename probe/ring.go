@@ -79,7 +79,8 @@ type control struct {
 	handed               uint64
 	functions            uint64
 	stranger             atomic.Uint32
-	_                    [9]uint32
+	reaped               uint32
+	_                    [8]uint32
 	arenaFree            [arenaWords]atomic.Uint64
 	slots                [maxSlots]slot
 }
@@ -535,6 +536,12 @@ func (s *Session) finish(sink Sink, rings []int) error {
 		}
 	}
 	return nil
+}
+
+// Keep has Close leave the session's files, for OpenSession, with nothing recorded any more.
+func (s *Session) Keep() {
+	s.Off()
+	s.keep = true
 }
 
 // Close gives the memory back. Programs that still run write into memory that nobody reads; but the memory of a session that was opened by OpenSession stays

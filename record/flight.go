@@ -246,17 +246,40 @@ func numbered(path string, n int) string {
 	return fmt.Sprintf("%s-%d%s", strings.TrimSuffix(path, ext), n, ext)
 }
 
-// end seals what is left and returns the traces that were made.
+// end seals what is left and returns the traces that were made. A ring that can't be sealed, as on a full disk, stays in its folder, to be salvaged from there.
 func (f *flight) end(reason string) ([]string, error) {
 	if f.reason != "" {
 		reason = f.reason
 	}
 	err := f.seal(reason)
-	last := f.ring[0]
+	sealed := err == nil
 	close(f.keeper.jobs)
 	f.keeper.done.Wait()
-	last.gone = true
-	return f.keeper.made, errors.Join(err, last.w.Abort(), f.keeper.failed(), os.RemoveAll(f.dir))
+	for _, s := range f.ring {
+		switch {
+		case s.w == nil || s.closed: // of a recorder that was killed, or written out
+		case sealed:
+			err = errors.Join(err, s.w.Abort(), os.Remove(s.path)) // begun when the ring was sealed
+		default:
+			err = errors.Join(err, s.close())
+		}
+		s.gone = true
+	}
+	if err = errors.Join(err, f.keeper.failed()); err == nil {
+		err = os.RemoveAll(f.dir)
+	}
+	return f.keeper.made, err
+}
+
+// leave ends without a trace: what was written stays in the folder.
+func (f *flight) leave() (err error) {
+	close(f.keeper.jobs)
+	f.keeper.done.Wait()
+	for _, s := range f.ring {
+		err = errors.Join(err, s.close())
+		s.gone = true
+	}
+	return errors.Join(err, f.keeper.failed())
 }
 
 // A job of the keeper: a segment that is let go of, or segments to seal.

@@ -94,8 +94,8 @@ func sweep(parent string) {
 		if sys, ok := st.Sys().(*syscall.Stat_t); !ok || int(sys.Uid) != os.Geteuid() {
 			continue
 		}
-		if exists(filepath.Join(dir, sharedMark)) {
-			continue // it waits for programs
+		if exists(filepath.Join(dir, sharedMark)) || holdsRing(dir) {
+			continue // it waits for programs, or to be salvaged
 		}
 		if !exists(filepath.Join(dir, artifacts.Shim)) && !exists(filepath.Join(dir, "control")) {
 			continue

@@ -110,6 +110,7 @@ type Result struct {
 	Full       bool              // the trace had its largest size before the program ended
 	Missed     string            // why steps that were wanted are not in the trace, "" where all are
 	Salvaged   []string          // traces of what recorders that were killed had left
+	Left       []Left            // rings that are in no trace yet, of this recording or of earlier ones
 	// Incomplete is the error that ended the recording before the program, nil for none: the program ran on.
 	Incomplete error
 }
@@ -150,10 +151,12 @@ type recorder struct {
 	gone     func(ends, untraced []probe.End)
 	succeeds bool        // a collector that was killed
 	salvaged []string    // traces of what others had left
+	left     []Left      // and what could not be salvaged
 	mode     os.FileMode // of the session's files, 0 for this user alone
 	unnamed  error       // why the trace does not have its name
 	start    int64       // CLOCK_MONOTONIC of the trace's time 0 where that is before now
 	ending   string      // why a ring is sealed at the end, "" for how the program ended
+	unsealed bool        // what the ring held is still in the session
 	full     bool        // the trace has its largest size
 	waiting  int64       // time since which nothing is recorded, 0 while it is
 	since    int64       // time since which it is
@@ -448,7 +451,7 @@ func (r *recorder) runShim(ctx context.Context) (*Result, error) {
 		return nil, fmt.Errorf("%w: %w", ErrStart, err)
 	}
 	defer s.Close()
-	r.salvaged = rescue(r.o.Model, filepath.Dir(s.Dir()))
+	r.salvaged, r.left = rescue(r.o.Model, filepath.Dir(s.Dir()))
 	shim, err := installShim(s.Dir(), r.o.Model)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrStart, err)
@@ -504,11 +507,16 @@ func (r *recorder) runShim(ctx context.Context) (*Result, error) {
 		<-exited
 	}
 	res := r.result(state)
-	res.Incomplete, res.Salvaged = incomplete, r.salvaged
+	res.Incomplete, res.Salvaged, res.Left = incomplete, r.salvaged, r.left
 	res.Guard = r.guard.ended(res, r.ends)
 	r.learn(res, s)
 	res.Unhooked = append(append(notes(s.Dir()), w.end()...), r.unseen...)
-	return r.finish(res)
+	res, err = r.finish(res)
+	if r.unsealed {
+		s.Keep()
+		res.Left = append(res.Left, Left{Session: s.Dir(), Err: res.Incomplete})
+	}
+	return res, err
 }
 
 // begin is what there is to do before the first program writes into a session.
@@ -805,6 +813,7 @@ func (r *recorder) finish(res *Result) (*Result, error) {
 			r.ending = ending(res)
 		}
 		res.Sealed, err = r.flight.end(r.ending)
+		r.unsealed = err != nil
 	} else {
 		err = r.close(res)
 	}

@@ -135,26 +135,21 @@ func salvageRing(m *api.Model, dir, output string, taken uint64, s *probe.Sessio
 	fl.keeper.past = past
 	fl.keeper.begin(fl)
 	r.b.calls = taken
-	end := func(err error) (string, error) {
-		close(fl.keeper.jobs)
-		fl.keeper.done.Wait()
-		return "", errors.Join(err, os.RemoveAll(folder))
-	}
 	if s != nil {
-		if err := fl.turn(); err != nil {
-			return end(err)
-		}
-		r.b.name = s.ThreadName
-		err := s.Finish(r.b)
+		err := fl.turn()
 		if err == nil {
-			_, err = s.Reap(r.b)
+			r.b.name = s.ThreadName
+			if err = s.Finish(r.b); err == nil {
+				_, err = s.Reap(r.b)
+			}
+			err = errors.Join(err, r.b.finish())
 		}
-		if err = errors.Join(err, r.b.finish()); err != nil {
-			return end(err)
+		if err != nil {
+			return "", errors.Join(err, fl.leave())
 		}
 	}
 	if had+uint64(r.b.calls-taken) == 0 {
-		return end(nil)
+		return "", errors.Join(fl.leave(), os.RemoveAll(folder))
 	}
 	r.meta.Recovered = "the recorder was killed: this is what its ring held, and what the programs wrote after it"
 	if _, err := fl.end("the recorder was killed"); err != nil {
@@ -163,8 +158,20 @@ func salvageRing(m *api.Model, dir, output string, taken uint64, s *probe.Sessio
 	return output, nil
 }
 
-// rescue salvages the rings that recorders have left in sessions that nobody uses any more, and returns the traces.
-func rescue(m *api.Model, parent string) (made []string) {
+// Left is a session whose ring is in no trace: the disk was full, or another runtime's or version's recorder has left it. Salvage makes a trace of it, elsewhere or by that version.
+type Left struct {
+	Session string
+	Err     error
+}
+
+// holdsRing reports whether a session's folder has a ring that is in no trace.
+func holdsRing(dir string) bool {
+	files, _ := filepath.Glob(filepath.Join(dir, "flight", "*.aclt"))
+	return len(files) > 0
+}
+
+// rescue salvages the rings that recorders have left in sessions that nobody uses any more, and returns the traces, and what could not be salvaged.
+func rescue(m *api.Model, parent string) (made []string, left []Left) {
 	old, _ := filepath.Glob(filepath.Join(parent, "acltrace-*", "flight"))
 	for _, f := range old {
 		dir := filepath.Dir(f)
@@ -175,9 +182,13 @@ func rescue(m *api.Model, parent string) (made []string) {
 		if sys, ok := st.Sys().(*syscall.Stat_t); !ok || int(sys.Uid) != os.Geteuid() || exists(filepath.Join(dir, sharedMark)) || len(users(dir)) > 0 {
 			continue
 		}
-		if path, err := Salvage(m, dir, ""); err == nil {
+		switch path, err := Salvage(m, dir, ""); {
+		case err == nil:
 			made = append(made, path)
+		case errors.Is(err, ErrNothingLeft), errors.Is(err, os.ErrNotExist), errors.Is(err, probe.ErrTaken): // another is at it, or was
+		default:
+			left = append(left, Left{dir, err})
 		}
 	}
-	return made
+	return made, left
 }

@@ -104,7 +104,7 @@ func (w *Writer) begin(h *FileHeader) error {
 		return fmt.Errorf("create trace: %w", err)
 	}
 	if _, err := w.f.WriteAt(h.encode(), 0); err != nil {
-		return fmt.Errorf("create trace: %w", err)
+		return errors.Join(fmt.Errorf("create trace: %w", err), os.Remove(w.path)) // it is empty, and is not taken for a trace
 	}
 	return nil
 }

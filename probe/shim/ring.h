@@ -127,7 +127,8 @@ struct control {
 	uint64_t handed; /* the recorder's: calls that have been taken out of the rings */
 	uint64_t functions; /* checksum of the model: what the numbers of functions mean */
 	uint32_t stranger; /* atomic; a process whose shim is of another build, and so records nothing; in this place in all versions */
-	uint32_t reserved[9];
+	uint32_t reaped; /* the recorder's: the processes up to this number have ended, and left nothing that is not in the trace */
+	uint32_t reserved[8];
 	uint64_t arena_free[ARENA_WORDS]; /* atomic; a bit for each free chunk */
 	struct slot slots[RING_MAX_SLOTS];
 };
