@@ -32,7 +32,8 @@ type Group struct {
 	DeviceNS int64 `json:"device_ns"`
 	Differs  bool  `json:"differs,omitempty"` // the step is not like most others
 
-	order int // steps are in the order of time
+	order        int   // steps are in the order of time
+	latest, ends int64 // start of the latest call of a step, and the end of the last one to end
 }
 
 // add adds the sums of another group.
@@ -119,11 +120,12 @@ func (g *groups) call(h *timeline.HostCall, k *timeline.Task) {
 		return
 	}
 	into.Calls++
+	into.latest, into.ends = max(into.latest, h.Start), max(into.ends, g.w.CallEnd(h))
 	if h.Failed() {
 		into.Failed++
 	}
 	into.HostNS += h.End - h.Start
-	if h.Fn != nil && (h.Fn.Sync == api.SyncDevice || h.Fn.Sync == api.SyncStream || h.Fn.Sync == api.SyncEvent) {
+	if waits(h.Fn) {
 		into.WaitedNS += h.End - h.Start
 	}
 	if k == nil {
@@ -157,6 +159,10 @@ func (g *groups) stepped(p *timeline.Step) error {
 	if into.Name = fmt.Sprintf("step#%d", p.Index); p.Name != "" {
 		into.Name += " " + p.Name
 	}
+	if into.latest >= p.To { // the end of the last step is known late: what follows counts to it
+		into.Name, into.Differs = into.Name+" and what follows", true
+		into.SpanNS = into.ends - p.From
+	}
 	if g.o.Step != nil {
 		return g.o.Step(into)
 	}
@@ -183,13 +189,12 @@ func (g *groups) list() []Group {
 		}
 		switch g.o.By {
 		case "thread":
-			x.Name = fmt.Sprintf("thread#%d", i)
+			var th format.Thread
 			if i < len(g.threads) {
-				th := g.threads[i]
-				if x.Process, x.Name = pid(th.Process), fmt.Sprintf("thread %d", th.TID); th.Name != "" {
-					x.Name += " " + th.Name
-				}
+				th = g.threads[i]
+				x.Process = pid(th.Process)
 			}
+			x.Name = threadName(i, th)
 		case "stream":
 			x.Name, x.Process = g.w.Lanes[i].Name, pid(g.w.Lanes[i].Process)
 		}

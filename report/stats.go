@@ -83,6 +83,9 @@ type StepStats struct {
 	P99NS   int64  `json:"p99_ns"`
 	MaxNS   int64  `json:"max_ns"`
 	Why     string `json:"why,omitempty"` // there are none
+	// MeanNS is how long a typical step took on average, and Threads are where that time went, the thread that was longest in calls first. Stats have both.
+	MeanNS  int64         `json:"mean_ns,omitempty"`
+	Threads []ThreadStats `json:"threads,omitempty"`
 }
 
 // IdleStats are a time in which a stream had nothing to do, and what the thread that ended it was doing.
@@ -276,6 +279,7 @@ func NewStats(r *format.Reader, m *api.Model, o *StatsOptions) (*Stats, error) {
 	if x.w, err = timeline.NewWalk(r, m, &timeline.WalkOptions{Progress: o.Progress}); err != nil {
 		return nil, err
 	}
+	x.within.w = x.w
 	v := &timeline.Visitor{Call: x.call, Task: x.task, Range: x.rangeOf, Step: x.step, Memory: x.memory}
 	if o.By != "" {
 		x.groups = newGroups(o, x.w)
@@ -309,6 +313,7 @@ type summer struct {
 	retries map[retryKey]int
 	idles   *timeline.Idles
 	steps   histogram
+	within  within
 	groups  *groups
 }
 
@@ -382,6 +387,7 @@ func (x *summer) call(h *timeline.HostCall, k *timeline.Task) error {
 	if k != nil {
 		x.issued(h, k)
 	}
+	x.within.call(h, k)
 	if x.groups != nil {
 		x.groups.call(h, k)
 	}
@@ -494,6 +500,7 @@ func (x *summer) memory(p *timeline.MemoryPoint) error {
 }
 
 func (x *summer) step(p *timeline.Step) error {
+	x.within.step(p)
 	if x.groups != nil {
 		if err := x.groups.stepped(p); err != nil {
 			return err
@@ -544,6 +551,7 @@ func (x *summer) finish() (*Stats, error) {
 	}
 	s.GivenUp = w.GivenUp
 	s.Steps = stepStats(w, s.Steps.Count, &x.steps)
+	s.Steps.Threads, s.Steps.MeanNS = x.within.list()
 	for _, f := range x.funcs {
 		if d := &f.times; d.n > 0 {
 			f.TotalNS, f.MeanNS, f.MinNS, f.MaxNS, f.P50NS, f.P99NS = d.sum, d.sum/int64(d.n), d.min, d.max, d.percentile(50), d.percentile(99)

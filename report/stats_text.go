@@ -31,6 +31,7 @@ func rest(w io.Writer, rows int, what string) {
 func (s *Stats) Text(w io.Writer, o *TextOptions) error {
 	s.totals(w)
 	t := newTable(w, o)
+	s.Steps.threadText(t)
 	fmt.Fprintln(t, "\ncalls\tfailed\ttotal\tmean\tp50\tp99\tmax\t  function")
 	for _, f := range s.Functions[:min(most, len(s.Functions))] {
 		fmt.Fprintf(t, "%d\t%d\t%s\t%s\t%s\t%s\t%s\t  %s\n", f.Calls, f.Failed, Duration(f.TotalNS), Duration(f.MeanNS), Duration(f.P50NS), Duration(f.P99NS), Duration(f.MaxNS), f.Func)

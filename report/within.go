@@ -1,0 +1,176 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/timeline"
+)
+
+// ThreadStats are where the time of a typical step went on one thread, on average over those steps. Its parts, from WaitingNS to OwnNS, add up
+// to the time of the step, but for rounding.
+type ThreadStats struct {
+	Thread      string `json:"thread"`
+	Process     int    `json:"process"` // id of the process
+	WaitingNS   int64  `json:"waiting_ns"`
+	LaunchingNS int64  `json:"launching_ns"` // in calls that launch kernels and graphs
+	CopyingNS   int64  `json:"copying_ns"`   // in calls that copy and fill
+	OtherNS     int64  `json:"other_ns"`     // in other calls
+	OwnNS       int64  `json:"own_ns"`       // in none
+	// DeviceNS is what was measured on the device of the tasks that the thread has issued in the step.
+	DeviceNS int64 `json:"device_ns"`
+}
+
+// What a thread does in a call.
+const (
+	waiting = iota
+	launching
+	copying
+	other
+	doings
+)
+
+// within follows what threads do in the steps of a trace. It holds a few numbers for each thread.
+type within struct {
+	w       *timeline.Walk
+	threads []doing
+	latest  int64 // start of the latest call
+	n, took int64 // typical steps, and their time
+}
+
+type doing struct {
+	now, sum       [doings]int64 // in the step that goes on, and in typical ones
+	device, onSum  int64
+	until, carried int64 // end of the calls so far, of those before the step that goes on
+	what, before   int   // that they were
+	some           bool  // in a typical step
+}
+
+// waits reports whether a function waits for the device, whatever else it does.
+func waits(f *api.Func) bool {
+	return f != nil && (f.Sync == api.SyncDevice || f.Sync == api.SyncStream || f.Sync == api.SyncEvent)
+}
+
+func doingOf(h *timeline.HostCall, k *timeline.Task) int {
+	kind := api.NoTask
+	switch {
+	case k != nil:
+		kind = k.Kind
+	case h.Fn != nil:
+		kind = h.Fn.Task
+	}
+	switch {
+	case waits(h.Fn):
+		return waiting
+	case kind == api.Kernel || kind == api.GraphRun:
+		return launching
+	case kind == api.Copy || kind == api.Fill || kind == api.Reduce:
+		return copying
+	}
+	return other
+}
+
+func (x *within) call(h *timeline.HostCall, k *timeline.Task) {
+	for int(h.Thread) >= len(x.threads) {
+		x.threads = append(x.threads, doing{})
+	}
+	d, end := &x.threads[h.Thread], x.w.CallEnd(h)
+	x.latest = h.Start
+	if end > d.until {
+		what := doingOf(h, k)
+		if h.Step >= 0 {
+			d.now[what] += end - max(h.Start, d.until) // a call within another one, as profiles have them, is a part of it
+		} else {
+			d.carried, d.before = end, what
+		}
+		d.until, d.what = end, what
+	}
+	if h.Step >= 0 && k != nil && k.Measured {
+		d.device += k.To - k.From
+	}
+}
+
+// step takes in that a step has ended. A call may have begun before it, or go on behind it. That of the last step is known late, so that calls behind it may count
+// to it: then it counts nowhere.
+func (x *within) step(p *timeline.Step) {
+	counts := p.Typical && !p.Open && x.latest < p.To
+	if counts {
+		x.n, x.took = x.n+1, x.took+p.To-p.From
+	}
+	for i := range x.threads {
+		d := &x.threads[i]
+		if in := min(d.carried, p.To) - p.From; in > 0 {
+			d.now[d.before] += in
+		}
+		if over := d.until - max(p.To, d.carried); over > 0 {
+			d.now[d.what] -= over
+		}
+		if counts {
+			for j, ns := range d.now {
+				d.sum[j] += ns
+				d.some = d.some || ns > 0
+			}
+			d.onSum += d.device
+		}
+		d.now, d.device, d.carried, d.before = [doings]int64{}, 0, d.until, d.what
+	}
+}
+
+// list returns the threads, the one that was longest in calls first, and how long a step took on average.
+func (x *within) list() (out []ThreadStats, mean int64) {
+	if x.n == 0 {
+		return nil, 0
+	}
+	n, mean := x.n, x.took/x.n
+	procs, threads := x.w.Reader.Processes(), x.w.Reader.Threads()
+	for i := range x.threads {
+		d := &x.threads[i]
+		if !d.some {
+			continue
+		}
+		t := ThreadStats{WaitingNS: d.sum[waiting] / n, LaunchingNS: d.sum[launching] / n, CopyingNS: d.sum[copying] / n, OtherNS: d.sum[other] / n, DeviceNS: d.onSum / n}
+		t.OwnNS = max(mean-t.inCalls(), 0)
+		var th format.Thread
+		if i < len(threads) {
+			th = threads[i]
+		}
+		if int(th.Process) < len(procs) {
+			t.Process = procs[th.Process].PID
+		}
+		t.Thread = threadName(i, th)
+		out = append(out, t)
+	}
+	slices.SortStableFunc(out, func(a, b ThreadStats) int { return cmp.Compare(b.inCalls(), a.inCalls()) })
+	return out, mean
+}
+
+func (t *ThreadStats) inCalls() int64 { return t.WaitingNS + t.LaunchingNS + t.CopyingNS + t.OtherNS }
+
+// threadName is how a thread is shown.
+func threadName(i int, th format.Thread) string {
+	switch {
+	case th.TID == 0 && th.Name == "":
+		return fmt.Sprintf("thread#%d", i)
+	case th.Name == "":
+		return fmt.Sprintf("thread %d", th.TID)
+	}
+	return fmt.Sprintf("thread %d %s", th.TID, th.Name)
+}
+
+func (s *StepStats) threadText(t *table) {
+	if len(s.Threads) == 0 {
+		return
+	}
+	fmt.Fprintln(t, "\na step\twaiting\tlaunching\tcopying\tother calls\tits own time\ton the device\t  thread, in a typical step on average")
+	for _, d := range s.Threads[:min(most, len(s.Threads))] {
+		device := "-"
+		if d.DeviceNS > 0 {
+			device = Duration(d.DeviceNS)
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t  %s\n", Duration(s.MeanNS), Duration(d.WaitingNS), Duration(d.LaunchingNS), Duration(d.CopyingNS), Duration(d.OtherNS),
+			Duration(d.OwnNS), device, d.Thread)
+	}
+}

@@ -1,0 +1,94 @@
+package report_test
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/report"
+	"github.com/acltrace/acltrace/timeline/story"
+)
+
+// TestWithinSteps has a thread that launches, and one whose waits begin before a step and end behind it.
+func TestWithinSteps(t *testing.T) {
+	b := story.New(t)
+	handle := func(v uint64) story.Mod { return func(_ *api.Func, c *format.Call) { c.Ret = v } }
+	for i := range int64(5) {
+		at := 10_000 + 1200*i
+		b.Call(1, at-100, at+400, "aclrtSynchronizeDevice", nil)
+		b.Call(0, at, at+10, "mstxRangeStartA", story.A(0x10, 0), story.Text("message", fmt.Sprintf("step %d", i)), handle(uint64(i+1)))
+		b.Call(0, at+20, at+120, "aclrtLaunchKernel", story.A(fn, 1, dev, 0, stream), func(_ *api.Func, c *format.Call) {
+			c.Outs = append(c.Outs, format.Out{Param: api.TaskStartParam, Value: uint64(at + 100)}, format.Out{Param: api.TaskEndParam, Value: uint64(at + 470)})
+		})
+		b.Call(0, at+150, at+200, "aclrtMemcpyAsync", story.A(dev, 64, pinned, 64, 1, stream))
+		b.Call(0, at+200, at+500, "aclrtSynchronizeStream", story.A(stream))
+		b.Call(1, at+900, at+1100, "aclrtSynchronizeDevice", nil)
+		b.Call(0, at+990, at+1000, "mstxRangeEnd", story.A(uint64(i+1)))
+	}
+	b.Call(2, 40_000, 41_000, "aclrtSetDevice", story.A(0)) // in no step
+	tl := b.Load()
+	s := stats(t, tl, "")
+	want := []report.ThreadStats{
+		{Thread: "thread 4011", Process: 4001, WaitingNS: 500, OwnNS: 500},
+		{Thread: "thread 4001 train", Process: 4001, WaitingNS: 300, LaunchingNS: 100, CopyingNS: 50, OtherNS: 20, OwnNS: 530, DeviceNS: 370},
+	}
+	if s.Steps.Source != "marked" || s.Steps.MeanNS != 1000 || fmt.Sprint(s.Steps.Threads) != fmt.Sprint(want) {
+		t.Errorf("%+v, want %+v", s.Steps, want)
+	}
+	var text bytes.Buffer
+	if err := s.Text(&text, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"a step  waiting", "1.00 us   300 ns     100 ns    50 ns        20 ns        530 ns         370 ns  thread 4001 train"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("no %q in\n%s", want, text.String())
+		}
+	}
+}
+
+// TestWithinNoSteps has nothing to say of steps that are not there.
+func TestWithinNoSteps(t *testing.T) {
+	s := stats(t, deep(t), "")
+	if s.Steps.Threads != nil && len(s.Steps.Threads) > 0 || s.Steps.MeanNS != 0 {
+		t.Errorf("%+v", s.Steps)
+	}
+}
+
+// TestLastStep has the end of the last step become known only when what follows was told: the sums have a row of both, and the averages are of the others.
+func TestLastStep(t *testing.T) {
+	b := story.New(t)
+	for i, name := range []string{"norm", "matmul", "add"} {
+		b.Call(0, 1_000+int64(i)*100, 1_050+int64(i)*100, "aclrtBinaryGetFunction", story.A(0x6600, 0x10, 0x20), story.Text("kernelName", name), story.Outs("funcHandle", fn+uint64(i)))
+	}
+	at := int64(10_000)
+	for range 6 {
+		for i := range uint64(3) { // begins with a kernel that is in each once: where the last one ends is not seen
+			b.Call(0, at, at+20, "aclrtLaunchKernel", story.A(fn+i, 1, dev, 0, stream))
+			at += 300
+		}
+		at += 100
+	}
+	b.Call(0, at, at+100, "aclrtSynchronizeStream", story.A(stream))
+	for range 30 {
+		at += 6_000
+		b.Call(0, at, at+5_000, "aclrtFree", story.A(dev))
+	}
+	s := stats(t, b.Load(), "step")
+	if s.Steps.Source != "found" || s.Steps.Count < 3 {
+		t.Fatalf("%+v", s.Steps)
+	}
+	var rows []string
+	for _, g := range s.Groups {
+		rows = append(rows, fmt.Sprintf("%s: %d calls", g.Name, g.Calls))
+		if g.SpanNS > 0 && g.HostNS > g.SpanNS {
+			t.Errorf("%s took %d and was %d in calls", g.Name, g.SpanNS, g.HostNS)
+		}
+	}
+	t.Log(rows, s.Steps)
+	if want := []report.ThreadStats{{Thread: "thread 4001 train", Process: 4001, LaunchingNS: 60, OwnNS: 940}}; s.Steps.MeanNS != 1000 || fmt.Sprint(s.Steps.Threads) != fmt.Sprint(want) {
+		t.Errorf("%+v, want %+v", s.Steps, want)
+	}
+}
