@@ -677,6 +677,14 @@ func TestPace(t *testing.T) {
 			t.Errorf("%s: streams %+v of %d ns", pace, r.Streams, r.RecordedNS)
 		}
 	}
+	// A simulator is told how late a call is: the one behind a call that took 30 ms was due at once.
+	late := trace(0)
+	if r := run(t, late, &Options{Backend: l, Pace: PaceRecorded, Env: []string{"FAKE_SLOW=aclrtCreateStream"}}); r.Crash != nil || r.Replayed != 5 {
+		t.Errorf("%+v, crash %+v", r, r.Crash)
+	}
+	if r := run(t, late, &Options{Backend: l, Env: []string{"FAKE_SLOW=aclrtCreateStream"}}); r.Crash == nil {
+		t.Error("the library does not look")
+	}
 	for _, pace := range []string{"scaled:", "scaled:0", "scaled:-1", "scaled:NaN", "scaled:1e99", "slow"} {
 		if _, err := Run(context.Background(), path, acl.Model, &Options{Backend: l, Trust: true, Pace: pace}); err == nil {
 			t.Errorf("pace %s is taken", pace)

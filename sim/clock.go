@@ -10,6 +10,7 @@ import (
 
 	"github.com/acltrace/acltrace/sim/model"
 	"github.com/acltrace/acltrace/sim/virtual"
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -155,7 +156,15 @@ func (c *realClock) sweep() {
 	}
 }
 
-func (c *realClock) now(*Thread) time.Duration            { return time.Since(c.began) }
+// now of a thread that is late is when it should have been.
+func (c *realClock) now(t *Thread) time.Duration {
+	d := time.Since(c.began)
+	if t != nil && t.late != nil {
+		d -= time.Duration(*t.late)
+	}
+	return d
+}
+
 func (c *realClock) begin(*Thread)                        {}
 func (c *realClock) end(*Thread)                          {}
 func (c *realClock) enter(*Thread)                        {}
@@ -193,17 +202,27 @@ func (c *realClock) wait(_ *Thread, ch <-chan struct{}, limit time.Duration) boo
 	}
 }
 
-// sleepUntil waits until the time, unless stop is closed before.
+// sleepUntil waits until the time, unless stop is closed long before.
 func (c *realClock) sleepUntil(t time.Duration, stop <-chan struct{}) {
+	// A timer of Go's ends up to a millisecond late: the rest is slept by the system's.
+	const rest = 1500 * time.Microsecond
 	d := t - c.now(nil)
 	if d <= slack {
 		return
 	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-stop:
+	if d > 2*rest {
+		timer := time.NewTimer(d - rest)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-stop:
+			return
+		}
+		d = t - c.now(nil)
+	}
+	if d > 0 {
+		left := unix.NsecToTimespec(int64(d))
+		_ = unix.Nanosleep(&left, nil) // where a signal ends it, the stream runs ahead by what is left
 	}
 }
 

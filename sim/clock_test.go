@@ -152,3 +152,38 @@ func TestVirtualCores(t *testing.T) {
 		t.Errorf("kernels that don't took %v", d)
 	}
 }
+
+// What a thread that is late submits begins when it should have, but not before what was submitted earlier.
+func TestLateThread(t *testing.T) {
+	if *inVirtualTime {
+		t.Skip("threads are late in real time")
+	}
+	e := newEnv(t, Options{Model: preset(t, "instant")})
+	var late int64
+	e.th.Late(&late)
+	s, a, b, c := e.stream(), e.event(), e.event(), e.event()
+	e.ok(e.th.RecordEvent(a, s))
+	time.Sleep(2 * time.Millisecond)
+	late = int64(time.Hour)
+	e.ok(e.th.RecordEvent(b, s))
+	late = 0
+	e.ok(e.th.RecordEvent(c, s))
+	e.ok(e.th.SynchronizeStream(s))
+	var ab, bc float32
+	e.ok(e.th.EventElapsedTime(&ab, a, b))
+	e.ok(e.th.EventElapsedTime(&bc, b, c))
+	if ab != 0 || bc < 2 {
+		t.Errorf("%v and %v ms between events", ab, bc)
+	}
+}
+
+// Time for which others had the processor is not that of the work, unless the work has waited by itself.
+func TestWork(t *testing.T) {
+	before := work{at: 100, ran: 10, waits: 1}
+	if d := (work{at: 600, ran: 30, waits: 1}).since(before); d != 20 {
+		t.Errorf("interrupted work took %d", d)
+	}
+	if d := (work{at: 600, ran: 30, waits: 2}).since(before); d != 500 {
+		t.Errorf("work that slept took %d", d)
+	}
+}

@@ -125,7 +125,8 @@ func (t *Thread) copyNow(x transfer) acl.Error {
 func (t *Thread) copyLater(s *stream, x transfer) acl.Error {
 	x.pinned = x.staged == nil
 	watched := t.sim.strict.watch(s, &x)
-	return t.submit(s, task{kind: taskCopy, copy: t.sim.copyKind(&x), wrote: span{x.dst, x.width}, run: func(s *stream) (time.Duration, *failure) {
+	quick := x.width*x.height < 256<<10 // a model's latency is longer
+	return t.submit(s, task{kind: taskCopy, copy: t.sim.copyKind(&x), wrote: span{x.dst, x.width}, quick: quick, run: func(s *stream) (time.Duration, *failure) {
 		sim := s.ctx.dev.sim
 		sim.strict.taskCopies(s, &x, watched)
 		if err := sim.check(&x); err != nil {

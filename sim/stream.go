@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -11,6 +12,7 @@ import (
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/sim/model"
 	"github.com/acltrace/acltrace/sim/virtual"
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -55,6 +57,7 @@ type task struct {
 	args  span   // of a kernel, on the device
 	own   bool   // args go back to the stream's when the task ends
 	lent  bool   // the task is run once more, and ends elsewhere
+	quick bool   // what the host does for it does not count
 	// begin is called when the turn of the task has come, and returns what it waits for; it may be nil, and return nil.
 	begin func(s *stream) *waiting
 	run   func(s *stream) (time.Duration, *failure)
@@ -312,7 +315,7 @@ func (s *stream) fail(f *failure) {
 
 // runTask runs a task in real time, or ends it without. On the device it begins when the task before it ended, or when it was
 // submitted if that was later: what this host needs to get to it is not counted. It takes as long as the cost model says, or
-// as long as the host needed where that is longer.
+// as long as the host has worked on it where that is longer.
 func (s *stream) runTask(clk *realClock, k *task) {
 	skip := s.halted()
 	var f *failure
@@ -348,9 +351,36 @@ func (s *stream) attempt(clk *realClock, k *task, wait bool) (d, host time.Durat
 			}
 		}
 	}
-	began := clk.now(nil)
+	if k.quick || k.kind != taskKernel && k.kind != taskCopy && k.kind != taskFill && k.kind != taskReduce {
+		d, f = k.perform(s)
+		return d, 0, f
+	}
+	runtime.LockOSThread() // whose work it is
+	defer runtime.UnlockOSThread()
+	before := worked(clk)
 	d, f = k.perform(s)
-	return d, clk.now(nil) - began, f
+	return d, worked(clk).since(before), f
+}
+
+// work is what a thread has done so far.
+type work struct {
+	at, ran time.Duration // when, and its time on a processor
+	waits   int64
+}
+
+func worked(clk *realClock) work {
+	var u unix.Rusage
+	_ = unix.Getrusage(unix.RUSAGE_THREAD, &u)
+	return work{clk.now(nil), time.Duration(u.Utime.Nano() + u.Stime.Nano()), u.Nvcsw}
+}
+
+// since is how long work took, without the time for which others had the thread's processor: a device would not have waited for them. Work that waits
+// by itself takes all of its time.
+func (w work) since(before work) time.Duration {
+	if w.waits != before.waits {
+		return w.at - before.at
+	}
+	return w.ran - before.ran
 }
 
 // first takes the first task that was not begun.

@@ -23,6 +23,7 @@ type Thread struct {
 	lastStream  int32
 	lastInModel *graphTask // the last task, where it is in a model that is captured or built
 	tell        *uint64    // where the caller wants to find the id of a task that a call has made, with Told set
+	late        *int64     // by how many nanoseconds it is, see Late
 	below       bool       // in a function of the lower library, which needs no aclInit
 	hasTask     bool
 	lists       []*argList    // argument lists in the runtime's memory, oldest first
@@ -55,6 +56,10 @@ func (t *Thread) Tell(word *uint64) {
 		t.tell = word
 	}
 }
+
+// Late has the tasks that the thread submits begin, in real time, as if it had come so many nanoseconds sooner as a word says then: whoever plays a
+// program again may be late, and the device need not be. The word is the caller's.
+func (t *Thread) Late(word *int64) { t.late = word }
 
 // made notes the task that the thread has made last.
 func (t *Thread) made(id uint32, s *stream, inModel *graphTask) {

@@ -13,7 +13,17 @@ import (
 // unknowns are the marked ranges of a memory. Looking up takes no lock.
 type unknowns struct {
 	mu    sync.Mutex // for changes
-	marks regions[string]
+	marks regions[*writer]
+}
+
+// writer is the kernel that would have written a marked range last. The launches of a program mark the same buffers again and again: they change no more
+// than this.
+type writer struct{ kernel atomic.Pointer[string] }
+
+func newWriter(kernel *string) *writer {
+	w := &writer{}
+	w.kernel.Store(kernel)
+	return w
 }
 
 // unknownResults is what was copied to the host and depends on unknown kernels.
@@ -31,7 +41,7 @@ func (u *unknowns) in(s span) []region[string] {
 	for c := u.marks.at(s.addr); c.ok() && c.get().addr < s.end(); c.next() {
 		r := c.get()
 		from, to := max(r.addr, s.addr), min(r.end(), s.end())
-		found = append(found, region[string]{span{from, to - from}, r.v})
+		found = append(found, region[string]{span{from, to - from}, *r.v.kernel.Load()})
 	}
 	return found
 }
@@ -55,34 +65,39 @@ func (u *unknowns) carve(s span) {
 		}
 		r, _ := u.marks.remove(c.get().addr)
 		if r.addr < s.addr {
-			u.marks.insert(region[string]{span{r.addr, s.addr - r.addr}, r.v})
+			u.marks.insert(region[*writer]{span{r.addr, s.addr - r.addr}, newWriter(r.v.kernel.Load())})
 		}
 		if r.end() > s.end() {
-			u.marks.insert(region[string]{span{s.end(), r.end() - s.end()}, r.v})
+			u.marks.insert(region[*writer]{span{s.end(), r.end() - s.end()}, newWriter(r.v.kernel.Load())})
 		}
 	}
 }
 
 // set marks a range.
-func (u *unknowns) set(s span, kernel string) {
-	if r, ok := u.marks.find(s.addr); s.size == 0 || ok && r.v == kernel && r.holds(s.addr, s.size) {
+func (u *unknowns) set(s span, kernel *string) {
+	same := func(r region[*writer]) bool { return *r.v.kernel.Load() == *kernel }
+	if r, ok := u.marks.find(s.addr); s.size == 0 || ok && same(r) && r.holds(s.addr, s.size) {
 		return
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	if r, ok := u.marks.find(s.addr); ok && r.span == s {
+		r.v.kernel.Store(kernel)
+		return
+	}
 	u.carve(s)
 	// Neighbours of the same kernel are one range.
 	if s.addr > 0 {
-		if r, ok := u.marks.find(s.addr - 1); ok && r.v == kernel {
+		if r, ok := u.marks.find(s.addr - 1); ok && same(r) {
 			u.marks.remove(r.addr)
 			s = span{r.addr, r.size + s.size}
 		}
 	}
-	if r, ok := u.marks.find(s.end()); ok && r.v == kernel {
+	if r, ok := u.marks.find(s.end()); ok && same(r) {
 		u.marks.remove(r.addr)
 		s.size += r.size
 	}
-	u.marks.insert(region[string]{s, kernel})
+	u.marks.insert(region[*writer]{s, newWriter(kernel)})
 }
 
 // marksOf returns the marks of the memory that an address lies in, and whether that is the host's.
@@ -148,7 +163,7 @@ func (s *Sim) follow(x *transfer) {
 		}
 		to.clear(dst)
 		for _, r := range found {
-			to.set(span{dst.addr + r.addr - src.addr, r.size}, r.v)
+			to.set(span{dst.addr + r.addr - src.addr, r.size}, &r.v)
 			kernel = r.v
 			total += r.size
 		}
@@ -198,7 +213,7 @@ func (o *order) markUnknown(d *device, args span) {
 		}
 		if r, ok := at.mem.live.find(p); ok && r.v.access&Write != 0 {
 			d.sim.unknowns.any.Store(true)
-			at.mem.unknown.set(r.span, o.fn.name)
+			at.mem.unknown.set(r.span, &o.fn.name)
 		}
 	}
 }
@@ -223,7 +238,7 @@ func (s *Sim) spread(extents []Extent) {
 		}
 		u, _ := s.marksOf(x.Addr)
 		if kernel != "" {
-			u.set(span{x.Addr, x.Size}, kernel)
+			u.set(span{x.Addr, x.Size}, &kernel)
 		} else {
 			u.clear(span{x.Addr, x.Size})
 		}

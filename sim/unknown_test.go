@@ -24,10 +24,10 @@ func TestUnknownRanges(t *testing.T) {
 			u.clear(s)
 		case 1:
 			name = "a"
-			u.set(s, name)
+			u.set(s, &name)
 		case 2:
 			name = "b"
-			u.set(s, name)
+			u.set(s, &name)
 		}
 		for i := s.addr; i < s.end(); i++ {
 			want[i] = name

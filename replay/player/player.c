@@ -63,6 +63,7 @@ static struct {
 	uint64_t *slots;
 	double counts_per_ns;
 	int64_t spin_ns; /* before a call is due: sleeps are not that exact */
+	void (*late)(int64_t ns); /* of a simulator: by how much the thread is, so that its device need not be; NULL elsewhere */
 } P;
 
 static uint64_t nanoseconds(void)
@@ -271,6 +272,8 @@ static void open_library(const char *path)
 	}
 	if (used)
 		refuse("%.512s lacks functions of the plan%s", path, missing);
+	if (P.plan->paced && !null)
+		*(void **)&P.late = dlsym(lib, "aclsim_late");
 }
 
 static void pause_ns(uint64_t ns)
@@ -481,6 +484,8 @@ static uint64_t keep_time(uint64_t at)
 		else
 			relax();
 	}
+	if (P.late != NULL)
+		P.late((int64_t)((double)(now - due) / P.counts_per_ns));
 	return now;
 }
 

@@ -9,6 +9,7 @@
  *	FAKE_CRASH=NAME     the function kills the process
  *	FAKE_HANG=NAME      the function never returns
  *	FAKE_FAIL=NAME      the function fails with 207001
+ *	FAKE_SLOW=NAME      the function takes 30 ms; every later call but on a thread that says it is that late crashes
  */
 #define _GNU_SOURCE
 #include <signal.h>
@@ -22,6 +23,10 @@
 
 enum { BAD_HANDLE = 107017, GONE = 107018, BAD_PARAM = 107000, NO_MEMORY = 207001 };
 
+static int64_t late;
+static int slowed;
+void aclsim_late(int64_t ns) { late = ns; }
+
 static int trouble(const char *name)
 {
 	const char *crash = getenv("FAKE_CRASH"), *hang = getenv("FAKE_HANG"), *fail = getenv("FAKE_FAIL");
@@ -29,6 +34,13 @@ static int trouble(const char *name)
 		raise(SIGSEGV);
 	while (hang && strcmp(hang, name) == 0)
 		sleep(1);
+	const char *slow = getenv("FAKE_SLOW");
+	if (slowed && late < 25000000)
+		raise(SIGSEGV);
+	if (slow && strcmp(slow, name) == 0) {
+		usleep(30000);
+		slowed = 1;
+	}
 	return fail && strcmp(fail, name) == 0;
 }
 

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "face.h"
 
+#include "include/aclsim/late.h"
 #include "include/aclsim/unknown.h"
 
 #include <dlfcn.h>
@@ -19,7 +20,7 @@ FACE_EXPORT const int aclsim_simulated = 1;
 
 static struct {
 	uint64_t (*call)(uint64_t thread, uint32_t fn, uint64_t *words);
-	uint64_t (*thread_begin)(uint64_t *told);
+	uint64_t (*thread_begin)(uint64_t *told, int64_t *late);
 	void (*thread_end)(uint64_t thread);
 	int (*unknown)(uint64_t addr, uint64_t size, char *kernel, uint64_t n);
 } engine;
@@ -33,6 +34,7 @@ static __thread uint64_t thread_id;
 /* What the call before has told of a task that it made: its id, with TOLD set. */
 static __thread uint64_t told;
 #define TOLD (1ULL << 32)
+static __thread int64_t late;
 
 /* The path is taken at load time: it may be relative, and the program may change its directory. */
 __attribute__((constructor)) static void find_library(void)
@@ -111,7 +113,7 @@ static inline uint64_t call(uint32_t fn, uint64_t *words, uint64_t without, uint
 		pthread_once(&once, open_engine);
 		if (!atomic_load(&ready))
 			return without;
-		thread_id = engine.thread_begin(&told);
+		thread_id = engine.thread_begin(&told, &late);
 		pthread_setspecific(thread_key, (void *)(uintptr_t)thread_id);
 	}
 	told = 0;
@@ -135,6 +137,11 @@ int face_last_task(uint32_t *id)
 uint64_t face_ask(uint32_t fn, uint64_t *words)
 {
 	return call(fn, words, 0, 0);
+}
+
+FACE_EXPORT void aclsim_late(int64_t ns)
+{
+	late = ns;
 }
 
 FACE_EXPORT int aclsim_unknown(const void *addr, size_t size, char *kernel, size_t n)

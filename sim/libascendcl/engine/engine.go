@@ -38,10 +38,11 @@ func newSim() *sim.Sim {
 	return s
 }
 
-// aclsim_thread_begin makes the state of a thread and returns its number. A call that makes a task stores its id in the word: see sim.Thread.Tell.
+// aclsim_thread_begin makes the state of a thread and returns its number. A call that makes a task stores its id in a word, see sim.Thread.Tell; how late the
+// thread is stands in another, see sim.Thread.Late.
 //
 //export aclsim_thread_begin
-func aclsim_thread_begin(told *C.uint64_t) C.uint64_t {
+func aclsim_thread_begin(told *C.uint64_t, late *C.int64_t) C.uint64_t {
 	threadsMu.Lock()
 	defer threadsMu.Unlock()
 	var all []*sim.Thread
@@ -51,6 +52,7 @@ func aclsim_thread_begin(told *C.uint64_t) C.uint64_t {
 	t := device.NewThread()
 	t.SetID(uint64(C.pthread_self()))
 	t.Tell((*uint64)(told))
+	t.Late((*int64)(late))
 	if n := len(free); n > 0 {
 		id := free[n-1]
 		free = free[:n-1]

@@ -257,7 +257,7 @@ func TestExports(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]bool{"aclsim_simulated": true, "aclsim_unknown": true}
+	want := map[string]bool{"aclsim_simulated": true, "aclsim_unknown": true, "aclsim_late": true}
 	for _, fn := range acl.Model.Funcs {
 		if fn.Layer == "acl" || fn.Layer == "rt" {
 			want[fn.Name] = true
