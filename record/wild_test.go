@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -220,6 +221,15 @@ func TestWildThreads(t *testing.T) {
 			t.Errorf("%d calls, %+v, %s", len(out.calls), out.Result, out.stderr)
 		}
 	})
+	// The kernel would end a program by a signal that makes a file larger than it may be.
+	for what, blocks := range map[string]string{"rings": "100", "any file": "0"} {
+		t.Run("limit of file size for "+what, func(t *testing.T) {
+			out := wild(t, small, "/bin/sh", "-c", "ulimit -f "+blocks+"; exec "+program+" errno")
+			if out.ExitCode != 0 || len(out.calls) != 0 || out.Refused != 1 {
+				t.Errorf("%d calls, %+v, %s", len(out.calls), out.Result, out.stderr)
+			}
+		})
+	}
 	t.Run("no address space", func(t *testing.T) {
 		out := wild(t, record.Options{Env: env}, "/bin/sh", "-c", "ulimit -v 14000; exec "+program+" errno")
 		if out.ExitCode != 0 || len(out.calls) != 0 || out.Refused != 1 {
@@ -257,6 +267,25 @@ func TestWildThreads(t *testing.T) {
 			}
 		}
 	})
+	t.Run("signal after each instruction", func(t *testing.T) {
+		if runtime.GOARCH != "amd64" {
+			t.Skip("only on x86-64 a program can have itself stopped after each instruction")
+		}
+		o := small
+		o.Block = true
+		out := wild(t, o, testenv.CompileC(t, "wild_step", []string{source("wild_step.c")}))
+		stepped, _ := strconv.Atoi(strings.TrimSpace(out.stdout))
+		if out.ExitCode != 0 || out.Lost != 0 || out.Unfinished != 0 || stepped < 100 {
+			t.Fatalf("%+v, %s, %d calls", out.Result, out.stderr, stepped)
+		}
+		if n := out.by["aclrtSetDevice"] + out.by["aclrtLaunchKernelWithHostArgs"]; n != stepped || out.by["aclrtGetDevice"] != stepped {
+			t.Errorf("calls %v, want %d that were stopped in and as many others", out.by, stepped)
+		}
+		// Some of the handler's calls come before the other has begun, or after its end.
+		if n := out.by["aclrtMalloc"]; n < 3 || n >= stepped {
+			t.Errorf("%d calls of the handler, of %d", n, stepped)
+		}
+	})
 	// A call that is left by a jump never ends, and the shim takes what the thread calls later for a part of it. The
 	// program goes on.
 	t.Run("left by longjmp", func(t *testing.T) {
@@ -290,6 +319,15 @@ func TestWildCrashInside(t *testing.T) {
 	out := wild(t, record.Options{Sim: true}, program, object)
 	if out.ExitCode != want || out.by["aclrtLaunchKernelWithHostArgs"] != 1 || len(out.calls) < 6 || !out.r.Complete() {
 		t.Errorf("calls %v, %+v, want exit code %d", out.by, out.Result, want)
+	}
+}
+
+// What can be read but once is not read again: the program would wait for ever.
+func TestWildPipe(t *testing.T) {
+	program := testenv.CompileC(t, "pipe", []string{source("pipe.c")})
+	out := wild(t, record.Options{Sim: true}, program, filepath.Join(t.TempDir(), "pipe"), testenv.Built(t, "lib/aclsim_kernels.o"))
+	if out.ExitCode != 0 || out.stdout != "loaded\n" || len(out.calls) != 3 || out.Failed != 0 {
+		t.Errorf("calls %v, %+v, %s", out.by, out.Result, out.stderr)
 	}
 }
 

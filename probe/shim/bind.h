@@ -91,6 +91,8 @@ void shim_loads_late(void) HIDDEN;
 void shim_late(const void *handle) HIDDEN;
 /* In shim.c. */
 bool open_process(void) HIDDEN;
+/* Makes all of an empty file. Beyond the limit of a file's size it is not tried: the kernel would not only say no, but send a signal that ends programs. */
+bool allocate(long fd, uint64_t size) HIDDEN;
 /* Keeps the session within reach of a process that is about to change its root. */
 void keep_session(void) HIDDEN;
 long open_in_session(const char *name, uint64_t number, bool numbered, long flags) HIDDEN;

@@ -18,6 +18,7 @@
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
+#define EINTR 4
 #define ESRCH 3
 #define HEARTBEAT_NS 500000000ULL
 /* What a thread that waits must see of that itself, and what one pause of it counts at most: on a machine that stood still meanwhile, nobody gave a sign. */
@@ -173,6 +174,24 @@ long open_in_session(const char *name, uint64_t number, bool numbered, long flag
 	return sys4(__NR_openat, kept ? dir : -100, path, flags | O_CLOEXEC, 0600);
 }
 
+bool allocate(long fd, uint64_t size)
+{
+	enum { FILE_SIZE = 1, PART = 256 * 1024, TRIES = 1000 };
+	struct { uint64_t soft, hard; } limit;
+	if (sys4(__NR_prlimit64, 0, FILE_SIZE, NULL, &limit) == 0 && limit.soft < size)
+		return false;
+	/* A program that is signalled often would end each try at all of it, before Linux 6.0. */
+	for (uint64_t at = 0; at < size; at += PART) {
+		uint64_t n = size - at < PART ? size - at : PART;
+		long e = -EINTR;
+		for (int i = 0; i < TRIES && e == -EINTR; i++)
+			e = sys4(__NR_fallocate, fd, 0, at, n);
+		if (e < 0)
+			return false;
+	}
+	return true;
+}
+
 static bool attach_session(void)
 {
 	if (secure())
@@ -207,13 +226,18 @@ bool open_process(void)
 {
 	struct shim_process *p = shim_p;
 	uint32_t was = 0;
-	if (__atomic_load_n(&p->ready, __ATOMIC_ACQUIRE) == 0)
-		sys3(__NR_madvise, SYS_ARG(p), SHIM_PAGE, MADV_WIPE_ON_FORK);
+	static bool unfit; /* the kernel has no such pages: a child would write into its parent's rings */
+	if (__atomic_load_n(&p->ready, __ATOMIC_ACQUIRE) == 0 && sys3(__NR_madvise, SYS_ARG(p), SHIM_PAGE, MADV_WIPE_ON_FORK) < 0)
+		unfit = true;
 	if (__atomic_compare_exchange_n(&p->ready, &was, 1, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
 		p->pid = (uint32_t)sys0(__NR_getpid);
 		forget_pending();
 		shim_times_forked();
 		bool on = (attached || attach_session()) && shim_register();
+		if (on && unfit) {
+			__atomic_add_fetch(&shim_control->refused, 1, __ATOMIC_RELAXED);
+			on = false;
+		}
 		p->generation = shim_process_number();
 		shim_after_task = on && (shim_control->task_ids || shim_control->time_every);
 		__atomic_store_n(&p->ready, on ? 2 : 3, __ATOMIC_RELEASE);
@@ -325,10 +349,9 @@ static bool make_ring(struct shim_thread *t)
 	/* The recorder may be another user, of the group that the folder belongs to. What is in nobody else's folder nobody else reaches. */
 	sys2(__NR_fchmod, fd, 0660);
 	/* In full before use: a hole in a file on a full tmpfs would kill the program with SIGBUS. */
-	long whole = sys4(__NR_fallocate, fd, 0, 0, RING_HEADER + size);
-	if (whole < 0)
+	if (!allocate(fd, RING_HEADER + size))
 		goto no_map;
-	whole = map((long)(RING_HEADER + 2 * size), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0, NULL);
+	long whole = map((long)(RING_HEADER + 2 * size), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0, NULL);
 	if (failed(whole))
 		goto no_map;
 	long a = map((long)(RING_HEADER + size), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_POPULATE, fd, 0, (void *)whole);
@@ -610,7 +633,8 @@ void shim_any_piece(struct shim_call *c, uint8_t param, uint8_t flags, const voi
 		*(uint64_t *)(c->end + sizeof *h + padded - 8) = 0;
 	if (ok && len <= 512)
 		small_copy(h + 1, p, len);
-	else if (ok)
+	/* So many arguments are more likely a size that the runtime will refuse. */
+	else if (ok && len <= RING_INLINE)
 		memcpy(h + 1, p, len);
 	else if (!shim_careful_copy(h + 1, p, len))
 		return;
@@ -911,12 +935,14 @@ void shim_file(uint64_t seq, uint8_t param, const char *path)
 {
 	if (path == NULL)
 		return;
-	long fd = sys4(__NR_openat, -100, path, O_RDONLY | O_CLOEXEC, 0);
+	/* What is read but once, as a pipe, the runtime has read. */
+	enum { KIND = 0170000, REGULAR = 0100000 };
+	struct stat st;
+	long fd = sys4(__NR_openat, -100, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
 	if (fd < 0)
 		return;
-	long len = sys3(__NR_lseek, fd, 0, 2);
-	sys3(__NR_lseek, fd, 0, 0);
-	struct payload d = payload_of(seq, param, 0, 1, NULL, len < 0 ? 0 : (uint64_t)len);
+	bool regular = sys2(__NR_fstat, fd, &st) == 0 && (st.st_mode & KIND) == REGULAR;
+	struct payload d = payload_of(seq, param, 0, 1, NULL, regular ? (uint64_t)st.st_size : 0);
 	uint64_t part = shim_t.size / 8 < PART ? shim_t.size / 8 : PART;
 	for (uint64_t off = 0; off < d.len;) {
 		uint64_t n = d.len - off < part ? d.len - off : part;
@@ -1319,7 +1345,7 @@ static bool add_pending(const struct payload *p, void *stream, uint64_t pitch, u
 	return true;
 }
 
-static void payload_rows(struct payload *p, uint64_t pitch, uint64_t width, bool careful);
+static void payload_rows(struct payload *p, uint64_t pitch, uint64_t width);
 
 /*
  * Copies to the host that were asked for while a stream was captured: a graph may make them, each time that it runs. The capture
@@ -1423,7 +1449,7 @@ void shim_graph_run(struct shim_call *c, uint8_t param, void *graph, void *strea
 		}
 		overwrite_pending(NULL, NONE, e->addr, e->pitch ? e->pitch * (e->len / e->width) : e->len, COPIED_OVER);
 		if (e->pitch)
-			payload_rows(&d, e->pitch, e->width, true);
+			payload_rows(&d, e->pitch, e->width);
 		else
 			payload_bytes(&d, true);
 	}
@@ -1484,7 +1510,7 @@ static void release(enum reach which, void *stream, uint64_t until)
 		if (gone / WHYS == e->order)
 			payload_missing(&e->what, why_missing[gone % WHYS]);
 		else if (e->pitch)
-			payload_rows(&e->what, e->pitch, e->width, true);
+			payload_rows(&e->what, e->pitch, e->width);
 		else
 			payload_bytes(&e->what, true);
 		__atomic_sub_fetch(&level_count[level_of(extent(e))], 1, __ATOMIC_SEQ_CST);
@@ -1561,11 +1587,32 @@ void shim_writes(struct shim_call *c, uint8_t param, uint32_t item, const void *
 		payload_missing(&d, MISSING_TABLE_FULL);
 }
 
+/* Copies rows of memory that may not be there, many by one system call. */
+static bool careful_rows(uint8_t *to, const uint8_t *from, uint64_t pitch, uint64_t width, uint64_t rows)
+{
+	enum { AT_ONCE = 32 };
+	struct { const void *base; uint64_t len; } remote[AT_ONCE];
+	while (rows > 0) {
+		uint64_t n = rows < AT_ONCE ? rows : AT_ONCE;
+		struct { void *base; uint64_t len; } local = {to, n * width};
+		for (uint64_t i = 0; i < n; i++) {
+			remote[i].base = from + i * pitch;
+			remote[i].len = width;
+		}
+		if (sys6(__NR_process_vm_readv, sys0(__NR_getpid), SYS_ARG(&local), 1, SYS_ARG(remote), (long)n, 0) != (long)(n * width))
+			return false;
+		to += n * width;
+		from += n * pitch;
+		rows -= n;
+	}
+	return true;
+}
+
 /* Rows become one piece without the gaps between them. */
-static void payload_rows(struct payload *p, uint64_t pitch, uint64_t width, bool careful)
+static void payload_rows(struct payload *p, uint64_t pitch, uint64_t width)
 {
 	if (pitch == width) {
-		payload_bytes(p, careful);
+		payload_bytes(p, true);
 		return;
 	}
 	if (p->len > shim_control->payload_limit) {
@@ -1583,15 +1630,9 @@ static void payload_rows(struct payload *p, uint64_t pitch, uint64_t width, bool
 		struct payload_record *r = begin_part(p, row * width, k * width);
 		if (r == NULL)
 			return;
-		for (uint64_t i = 0; i < k; i++) {
-			void *to = (uint8_t *)(r + 1) + i * width;
-			const void *from = (const void *)(p->addr + (row + i) * pitch);
-			if (!careful)
-				memcpy(to, from, width);
-			else if (!shim_careful_copy(to, from, width)) {
-				payload_missing(p, MISSING_UNREADABLE);
-				return;
-			}
+		if (!careful_rows((uint8_t *)(r + 1), (const uint8_t *)p->addr + row * pitch, pitch, width, k)) {
+			payload_missing(p, MISSING_UNREADABLE);
+			return;
 		}
 		end_part(r);
 		row += k;
@@ -1603,7 +1644,7 @@ void shim_reads_rows(struct shim_call *c, uint8_t param, uint32_t item, const vo
 	if (p == NULL || width * rows == 0 || on_device((uint64_t)p))
 		return;
 	struct payload d = payload_of(c->seq, param, early(p, async), item, p, width * rows);
-	payload_rows(&d, pitch, width, true);
+	payload_rows(&d, pitch, width);
 }
 
 void shim_writes_rows(struct shim_call *c, uint8_t param, uint32_t item, const void *p, uint64_t pitch, uint64_t width, uint64_t rows, bool async, void *stream)
@@ -1613,7 +1654,7 @@ void shim_writes_rows(struct shim_call *c, uint8_t param, uint32_t item, const v
 	struct payload d = payload_of(c->seq, param, PIECE_OUT, item, p, width * rows);
 	if (!async || !pinned((uint64_t)p)) {
 		overwrite_pending(NULL, NONE, d.addr, pitch * rows, COPIED_OVER);
-		payload_rows(&d, pitch, width, true);
+		payload_rows(&d, pitch, width);
 		return;
 	}
 	if (__atomic_load_n(&shim_captures, __ATOMIC_RELAXED) != 0)
@@ -1689,14 +1730,20 @@ void shim_block_captured(void *graph, const void *s, const struct shim_block *b)
  * in the page before the thread's ring: where an auditing library is loaded too, there is hardly any static TLS.
  */
 #define BUFFERS 64
-struct buffer { void *args; uint64_t addr, len; uint32_t number; };
+struct buffer { void *args; uint64_t addr, len; uint32_t number, begun; };
 _Static_assert(1024 + BUFFERS * sizeof(struct buffer) <= RING_HEADER, "buffers");
 #define buffers ((struct buffer *)((uint8_t *)shim_t.ring + 1024))
 #define buffers_used shim_t.filled
 
+/* How often a list has begun that has one of these marks. Where a thread has another begin at the same place, the buffers are those of one that is gone. */
+static uint32_t lists_begun[256];
+
+static uint32_t *begun(const void *args) { return &lists_begun[(uint64_t)args * 0x9e3779b97f4a7c15ULL >> 56]; }
+
 void shim_buffers_reset(void *args)
 {
 	uint32_t n = 0;
+	__atomic_fetch_add(begun(args), 1, __ATOMIC_RELAXED);
 	for (uint32_t i = 0; i < buffers_used; i++)
 		if (buffers[i].args != args)
 			buffers[n++] = buffers[i];
@@ -1711,15 +1758,12 @@ void shim_buffer(void *args, void *param, uint64_t addr, uint64_t len)
 		if (buffers[i].args == args)
 			number++;
 	if (buffers_used < BUFFERS) {
-		buffers[buffers_used].args = args;
-		buffers[buffers_used].addr = addr;
-		buffers[buffers_used].len = len;
-		buffers[buffers_used++].number = number;
+		buffers[buffers_used++] = (struct buffer){args, addr, len, number, __atomic_load_n(begun(args), __ATOMIC_RELAXED)};
 	}
 }
 
-/* A piece with an address of its own; without its bytes where there are more than max. */
-static void any_far(struct shim_call *c, uint8_t param, uint8_t flags, uint32_t item, uint64_t addr, uint64_t len, uint64_t max)
+/* A piece with an address of its own; without its bytes where there are more than max, or where they may not be there and are not. */
+static void any_far(struct shim_call *c, uint8_t param, uint8_t flags, uint32_t item, uint64_t addr, uint64_t len, uint64_t max, bool ok)
 {
 	uint64_t bytes = len <= max ? len : 0;
 	uint64_t need = sizeof(struct piece) + sizeof(struct far) + round8(bytes);
@@ -1731,20 +1775,27 @@ static void any_far(struct shim_call *c, uint8_t param, uint8_t flags, uint32_t 
 	*f = (struct far){.addr = addr, .len = len, .item = item};
 	if (bytes) {
 		*(uint64_t *)((uint8_t *)(f + 1) + round8(bytes) - 8) = 0;
-		memcpy(f + 1, (const void *)addr, bytes);
+		if (ok)
+			memcpy(f + 1, (const void *)addr, bytes);
+		else if (!shim_careful_copy(f + 1, (const void *)addr, bytes)) {
+			h->flags &= (uint8_t)~PIECE_BYTES;
+			h->missing = MISSING_UNREADABLE;
+			h->len = 0;
+			need -= round8(bytes);
+		}
 	}
 	c->end += need;
 }
 
-static void far_piece(struct shim_call *c, uint8_t param, uint32_t item, uint64_t addr, uint64_t len)
+static void far_piece(struct shim_call *c, uint8_t param, uint32_t item, uint64_t addr, uint64_t len, bool ok)
 {
-	any_far(c, param, 0, item, addr, len, RING_INLINE);
+	any_far(c, param, 0, item, addr, len, RING_INLINE, ok);
 }
 
 void shim_far(struct shim_call *c, uint8_t param, uint8_t flags, uint32_t item, const void *p, uint64_t len)
 {
 	if (p != NULL && len != 0)
-		any_far(c, param, flags, item, (uint64_t)p, len, shim_t.size / 4);
+		any_far(c, param, flags, item, (uint64_t)p, len, shim_t.size / 4, true);
 }
 
 void shim_far_string(struct shim_call *c, uint8_t param, uint32_t item, const char *s)
@@ -1761,13 +1812,13 @@ void shim_buffers_captured(struct shim_call *c, uint8_t param, void *args)
 {
 	for (uint32_t i = 0; i < buffers_used; i++)
 		if (buffers[i].args == args)
-			far_piece(c, param, 1 + buffers[i].number, buffers[i].addr, buffers[i].len);
+			far_piece(c, param, 1 + buffers[i].number, buffers[i].addr, buffers[i].len, buffers[i].begun == __atomic_load_n(begun(args), __ATOMIC_RELAXED));
 }
 
 void shim_array_item(struct shim_call *c, uint8_t param, uint32_t i, const void *p, uint64_t len)
 {
 	if (p != NULL && len <= RING_INLINE)
-		far_piece(c, param, 1 + i, (uint64_t)p, len);
+		far_piece(c, param, 1 + i, (uint64_t)p, len, true);
 }
 
 /* What was answered about a handle, until that ends. Another with the same place makes the shim ask again. */

@@ -158,10 +158,16 @@ static inline bool shim_room(uint64_t need)
 static inline bool shim_enter_at(void *frame, struct shim_call *c, uint16_t func, const uint64_t *words, unsigned n, uint64_t reserve)
 {
 	struct shim_thread *t = &shim_t;
-	/* A call inside another has its frame below. */
+	/* A call inside another has its frame below. A handler that calls before depth is stored leaves its own frame behind, and one that calls
+	 * after that needs this one: so it is stored on both sides. */
+	if (t->depth == 0)
+		t->frame = frame;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	if (t->depth++ != 0 && (frame < t->frame || !shim_abandoned()))
 		return false;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	t->frame = frame;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	if (__builtin_expect(shim_p->ready != 2 || t->base == NULL || t->generation != shim_p->generation, 0) &&
 	    !shim_open_thread())
 		return false;
@@ -245,7 +251,11 @@ static inline void shim_exit(struct shim_call *c)
 }
 
 /* The last thing a wrapper does, whether the call was recorded or not. */
-static inline void shim_leave(void) { shim_t.depth--; }
+static inline void shim_leave(void)
+{
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	shim_t.depth--;
+}
 
 /*
  * A plain call: the outermost of its thread, with words and a few small blocks. All that may stand in the way of writing
@@ -268,7 +278,11 @@ static SHIM_INLINE bool shim_plain(void)
 #else
 	__asm__ volatile("mov %0, sp" : "=r"(frame));
 #endif
+	/* As in shim_enter_at. */
+	t->frame = frame;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	t->depth = 1;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	t->frame = frame;
 	/* What a signal's handler calls from here on is inside this call, and leaves the ring alone. */
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
