@@ -115,6 +115,13 @@ func (g *guard) write() {
 	}
 }
 
+// forget takes back begin, where the program was not run.
+func (g *guard) forget() {
+	if g != nil && g.clear.Stop() {
+		g.remove()
+	}
+}
+
 func (g *guard) remove() { _ = os.Remove(g.path) }
 
 // ended notes how the program has ended, and says what that means for its next start, "" for nothing.

@@ -3,6 +3,7 @@ package record_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -263,6 +264,9 @@ func TestGuard(t *testing.T) {
 	if res := run("exit"); res.ExitCode != 7 || res.Untraced != "" || res.Guard != "" {
 		t.Fatalf("an error is no crash: %+v", res)
 	}
+	if res := run("quick_exit"); res.ExitCode != 7 || res.Untraced != "" || res.Guard != "" {
+		t.Fatalf("quick_exit is no crash: %+v", res)
+	}
 	res := run("crash")
 	if res.Signal != int(syscall.SIGSEGV) || !strings.Contains(res.Guard, "crashed by signal 11") || !strings.Contains(res.Guard, "--no-guard") {
 		t.Fatalf("%+v", res)
@@ -282,6 +286,21 @@ func TestGuard(t *testing.T) {
 	}
 	if res = run(); res.Untraced != "" || res.Calls != 4*20+8 {
 		t.Fatalf("the start after that: %+v", res)
+	}
+}
+
+// What could not begin to be recorded has not crashed.
+func TestGuardNotBegun(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "program")
+	if err := os.WriteFile(program, []byte("#!/nowhere\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	o := record.Options{Model: acl.Model, State: t.TempDir(), Version: "v1", Command: []string{program}, Output: filepath.Join(t.TempDir(), "t.aclt")}
+	if _, err := record.Run(context.Background(), &o); !errors.Is(err, record.ErrStart) {
+		t.Fatalf("%v", err)
+	}
+	if left, err := os.ReadDir(o.State); err != nil || len(left) != 0 {
+		t.Errorf("%v, %v", left, err)
 	}
 }
 

@@ -131,7 +131,11 @@ func Run(ctx context.Context, o *Options) (*Result, error) {
 		return nil, fmt.Errorf("%w: %w", ErrStart, err)
 	}
 	r.guard.begin()
-	return r.run(ctx)
+	res, err := r.run(ctx)
+	if err != nil {
+		r.guard.forget()
+	}
+	return res, err
 }
 
 type recorder struct {
