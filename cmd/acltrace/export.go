@@ -62,7 +62,7 @@ func (a *app) exportOTLP() *cobra.Command {
 			}
 			if out != "" {
 				var res *otelexport.Result
-				if err := a.write(out, func(w io.Writer) (err error) {
+				if err := a.write(out, r, func(w io.Writer) (err error) {
 					res, err = otelexport.Write(w, r, m, &o)
 					return err
 				}); err != nil {
@@ -214,7 +214,7 @@ func (a *app) exportPprof() *cobra.Command {
 			if out == "" {
 				out = args[0] + ".pb.gz"
 			}
-			if err := a.write(out, func(w io.Writer) error { return pprof.Write(w, r, m, &pprof.Options{Progress: a.progress("calls")}) }); err != nil {
+			if err := a.write(out, r, func(w io.Writer) error { return pprof.Write(w, r, m, &pprof.Options{Progress: a.progress("calls")}) }); err != nil {
 				return err
 			}
 			fmt.Fprintf(a.err, "acltrace: %s written; look at it with: go tool pprof -http=: %s\n", out, out)
@@ -225,19 +225,35 @@ func (a *app) exportPprof() *cobra.Command {
 	return c
 }
 
+// create makes a file for what is made of a trace: not in place of the trace, which is read meanwhile.
+func create(path string, of *format.Reader) (*os.File, error) {
+	if is, err := os.Stat(path); err == nil {
+		if trace, err := os.Stat(of.Path()); err == nil && os.SameFile(is, trace) {
+			return nil, usage("--output %s is the trace itself", path)
+		}
+	}
+	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+}
+
+// discard removes a file that is not complete, if it is one: not a device, nor a pipe.
+func discard(path string) {
+	if is, err := os.Lstat(path); err == nil && is.Mode().IsRegular() {
+		os.Remove(path)
+	}
+}
+
 // write gives a new file, or standard output for "-", to a function, and leaves nothing half written.
-func (a *app) write(path string, use func(io.Writer) error) error {
+func (a *app) write(path string, of *format.Reader, use func(io.Writer) error) error {
 	if path == "-" {
 		return use(a.out)
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	f, err := create(path, of)
 	if err != nil {
 		return err
 	}
-	if err := use(f); err != nil {
-		f.Close()
-		os.Remove(path)
+	if err := errors.Join(use(f), f.Close()); err != nil {
+		discard(path)
 		return err
 	}
-	return f.Close()
+	return nil
 }

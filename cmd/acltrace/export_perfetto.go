@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -50,17 +49,17 @@ func (a *app) exportPerfetto() *cobra.Command {
 			var names []string
 			if o.MaxSize == 0 {
 				names = []string{out}
-				err = a.write(out, func(w io.Writer) (err error) {
+				err = a.write(out, r, func(w io.Writer) (err error) {
 					res, err = perfetto.Write(w, r, m, &o)
 					return err
 				})
 			} else {
 				res, err = perfetto.Files(func(part int) (io.WriteCloser, error) {
 					names = append(names, numbered(out, part))
-					return os.OpenFile(names[part-1], os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+					return create(names[part-1], r)
 				}, r, m, &o)
 				if err != nil && len(names) > 0 {
-					os.Remove(names[len(names)-1])
+					discard(names[len(names)-1])
 				}
 			}
 			if err != nil {

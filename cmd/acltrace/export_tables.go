@@ -41,7 +41,7 @@ func (a *app) exportChrome() *cobra.Command {
 			}
 			o.Progress = a.progress("calls")
 			var res *chrome.Result
-			if err := a.write(out, func(w io.Writer) (err error) {
+			if err := a.write(out, r, func(w io.Writer) (err error) {
 				res, err = chrome.Write(w, r, m, &o)
 				return err
 			}); err != nil {
@@ -56,7 +56,7 @@ func (a *app) exportChrome() *cobra.Command {
 	f.StringVarP(&out, "output", "o", "", "file to write (default FILE.json); - for standard output")
 	f.DurationVar(&from, "from", 0, "leave out what ends before this moment, counted from the beginning, as 1.5s")
 	f.DurationVar(&to, "to", 0, "leave out what begins at this moment or later")
-	f.BoolVar(&o.NoArgs, "no-args", false, "leave out the arguments of calls: smaller and faster")
+	f.BoolVar(&o.NoArgs, "no-args", false, "leave out the arguments of calls and their numbers: smaller and faster, and Speedscope sums up calls of one function")
 	f.BoolVar(&o.MindStudio, "mindstudio", false, "a trace_view.json for MindStudio Insight")
 	return c
 }
@@ -93,7 +93,7 @@ func (a *app) exportParquet() *cobra.Command {
 			var made []string
 			res, err := parquet.Write(func(table string) (io.WriteCloser, error) {
 				path := filepath.Join(out, table+".parquet")
-				f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+				f, err := create(path, r)
 				if err == nil {
 					made = append(made, path)
 				}
@@ -101,7 +101,7 @@ func (a *app) exportParquet() *cobra.Command {
 			}, r, m, &parquet.Options{Progress: a.progress("calls")})
 			if err != nil {
 				for _, path := range made {
-					os.Remove(path) // half a table is none
+					discard(path) // half a table is none
 				}
 				return err
 			}
