@@ -124,9 +124,11 @@ func (g *groups) call(h *timeline.HostCall, k *timeline.Task) {
 	if h.Failed() {
 		into.Failed++
 	}
-	into.HostNS += h.End - h.Start
-	if waits(h.Fn) {
-		into.WaitedNS += h.End - h.Start
+	if h.Flags&format.Unfinished == 0 { // of which no time is known
+		into.HostNS += h.End - h.Start
+		if waits(h.Fn) {
+			into.WaitedNS += h.End - h.Start
+		}
 	}
 	if k == nil {
 		return

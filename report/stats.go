@@ -412,6 +412,9 @@ func (x *summer) issued(h *timeline.HostCall, k *timeline.Task) {
 		x.lanes = append(x.lanes, laneSum{})
 	}
 	l, host := &x.lanes[k.Lane], h.End-h.Start
+	if h.Flags&format.Unfinished != 0 {
+		host = 0
+	}
 	if k.Pageable {
 		key := [2]string{k.Fn.Name, k.Name}
 		j, ok := x.hidden[key]

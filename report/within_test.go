@@ -92,3 +92,14 @@ func TestLastStep(t *testing.T) {
 		t.Errorf("%+v, want %+v", s.Steps, want)
 	}
 }
+
+// TestUnfinishedSums has a call that never returned: no sum has a time of it.
+func TestUnfinishedSums(t *testing.T) {
+	b := story.New(t)
+	b.Call(0, 1000, 2000, "aclrtSetDevice", story.A(0))
+	b.Call(0, 3000, 900_000, "aclrtSynchronizeDevice", nil, story.Hangs)
+	s := stats(t, b.Cut(), "thread")
+	if len(s.Groups) != 1 || s.Groups[0].Calls != 2 || s.Groups[0].HostNS != 1000 || s.Groups[0].WaitedNS != 0 {
+		t.Errorf("%+v", s.Groups)
+	}
+}
