@@ -5,8 +5,11 @@ cd "$(dirname "$0")/.."
 scripts/jaeger.sh
 [ -f demo.aclt ] || bin/acltrace demo >/dev/null
 
+# With the pages of scripts/jaeger-ui.sh, where they were built.
+ui=
+[ ! -f build/jaeger-ui/index.html ] || ui="ui: {assets_path: \"$PWD/build/jaeger-ui\"}, "
 config=$(mktemp --suffix=.yaml)
-cat >"$config" <<'YAML'
+cat >"$config" <<YAML
 service:
   extensions: [jaeger_storage, jaeger_query, healthcheckv2]
   pipelines:
@@ -14,7 +17,7 @@ service:
   telemetry: {metrics: {level: none}, logs: {level: error}}
 extensions:
   jaeger_storage: {backends: {memory: {memory: {max_traces: 10000}}}}
-  jaeger_query: {storage: {traces: memory}, http: {endpoint: "127.0.0.1:16686"}, grpc: {endpoint: "127.0.0.1:16685"}}
+  jaeger_query: {storage: {traces: memory}, ${ui}http: {endpoint: "127.0.0.1:16686"}, grpc: {endpoint: "127.0.0.1:16685"}}
   healthcheckv2: {use_v2: true, http: {endpoint: "127.0.0.1:13133"}}
 receivers:
   otlp: {protocols: {grpc: {endpoint: "127.0.0.1:4317"}, http: {endpoint: "127.0.0.1:4318"}}}
@@ -40,7 +43,8 @@ cat <<'TEXT'
 
 Jaeger runs on this machine. Ask it for the spans:
   curl -s 'http://127.0.0.1:16686/api/services'
-Its Go module has no pages to look at; to see the trace on a screen, start a released Jaeger instead and run
+Its Go module has no pages to look at. To see the trace on a screen, run scripts/jaeger-ui.sh first, which builds them, and open http://127.0.0.1:16686 then;
+or start a released Jaeger instead and run
   bin/acltrace export otlp demo.aclt --endpoint http://localhost:4317
 Ctrl-C stops it.
 TEXT

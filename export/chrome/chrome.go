@@ -30,7 +30,7 @@ import (
 // Options change what is written; nil stands for the zero value.
 type Options struct {
 	From, To   int64 // a window as in package perfetto, nanoseconds since the beginning of the recording
-	NoArgs     bool  // leave out the arguments of calls
+	NoArgs     bool  // leave out the arguments of calls, and all else that differs from one to the next, for Speedscope
 	MindStudio bool  // as msprof's trace_view.json
 	Progress   func(done, total int)
 }
@@ -252,15 +252,8 @@ func (x *writer) Slice(l *scene.Slice) error {
 	b = appendPlace(b, pid, tid)
 	b = appendMicros(append(b, `,"ts":`...), l.From)
 	b = appendMicros(append(b, `,"dur":`...), l.To-l.From)
-	b = append(b, `,"args":{`...)
-	for i := range l.Args {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = append(append(b, x.text(l.Args[i].Key)...), ':')
-		b = x.value(b, &l.Args[i])
-	}
-	if err := x.put(append(b, '}')); err != nil || l.Flow == 0 {
+	b = x.args(b, l.Args)
+	if err := x.put(b); err != nil || l.Flow == 0 {
 		return err
 	}
 	b = append(x.event(), `"ph":"s","name":"launch","cat":"launch","id":`...)
@@ -270,6 +263,25 @@ func (x *writer) Slice(l *scene.Slice) error {
 	b = strconv.AppendUint(b, l.Flow, 10)
 	b = appendPlace(b, pid, tid)
 	return x.put(appendMicros(append(b, `,"ts":`...), l.From))
+}
+
+// args appends what is known of a slice, if there is something. Without arguments these are flags alone: Speedscope takes slices of one name that have different
+// ones for different functions, and would sum none of them up.
+func (x *writer) args(b []byte, args []scene.Arg) []byte {
+	between := `,"args":{`
+	for i := range args {
+		a := &args[i]
+		if x.o.NoArgs && a.Kind != scene.True {
+			continue
+		}
+		b = append(append(append(b, between...), x.text(a.Key)...), ':')
+		b = x.value(b, a)
+		between = ","
+	}
+	if between == "," {
+		b = append(b, '}')
+	}
+	return b
 }
 
 // exact is the greatest whole number that every reader of JSON keeps.

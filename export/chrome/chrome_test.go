@@ -232,3 +232,26 @@ func BenchmarkWrite(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.N*len(tl.Calls))/b.Elapsed().Seconds()/1e6, "Mcalls/s")
 }
+
+// Without arguments slices of one name differ in nothing but their times and flags: Speedscope takes the name with the arguments for the function.
+func TestNoArgs(t *testing.T) {
+	var doc struct{ TraceEvents []event }
+	if err := json.Unmarshal(written(t, story.Small(t), &Options{NoArgs: true}), &doc); err != nil {
+		t.Fatal(err)
+	}
+	slices := 0
+	for _, e := range doc.TraceEvents {
+		if e.Ph != "X" {
+			continue
+		}
+		slices++
+		for k, v := range e.Args {
+			if v != true {
+				t.Errorf("%s has %s %v", e.Name, k, v)
+			}
+		}
+	}
+	if slices == 0 {
+		t.Error("no slices")
+	}
+}
