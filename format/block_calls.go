@@ -1,6 +1,10 @@
 package format
 
-import "github.com/acltrace/acltrace/format/column"
+import (
+	"unsafe"
+
+	"github.com/acltrace/acltrace/format/column"
+)
 
 // ties say for the calls of a stretch which rows of which tables are theirs. A stretch is short enough to stay in the processor's first cache.
 type ties struct {
@@ -193,7 +197,8 @@ func (b *block) rewind() {
 	}
 	b.turns = resize(b.turns, len(b.groups))
 	for i, g := range b.groups {
-		b.turns[i] = groupTurn{time: g.like.Time}
+		t := &b.turns[i]
+		t.next, t.end, t.time, t.data[0] = 0, 0, g.like.Time, g.like
 	}
 }
 
@@ -220,17 +225,7 @@ func (b *block) advance() {
 		t.fn, t.start, t.end = t.here.fn[:n], t.here.start[:n], t.here.end[:n]
 	}
 	column.Fill(t.fn, &b.calls[callFunc], t.at)
-	column.Fill(t.start, &b.calls[callStart], t.at)
-	column.Fill(t.end, &b.calls[callDur], t.at)
-	last, ends := t.last, t.end
-	starts := t.start[:len(ends)]
-	for i, dur := range ends {
-		start := last + starts[i]
-		starts[i] = start
-		last = start + dur
-		ends[i] = last
-	}
-	t.last = last
+	t.last = column.Times(t.start, t.end, &b.calls[callStart], &b.calls[callDur], t.at, t.last)
 	t.differ = false
 	for k := range t.rest {
 		v := &b.calls[callThread+k]
@@ -384,7 +379,7 @@ func (b *block) make(i uint) *Call {
 		f.turn(b, row)
 		f.end = f.args.end
 	}
-	c := &f.calls[row%ring]
+	c := f.at(row)
 	k := uint64(t.at) + uint64(i)
 	index, start := b.first+k, t.here.start[i%stretch]
 	c.Index, c.Start, c.End = index, start, t.here.end[i%stretch]
@@ -412,14 +407,16 @@ func (b *block) make(i uint) *Call {
 	if p >= g.end {
 		g.turn(b.groups[in])
 	}
-	j := uint(p % ring)
-	d := &g.data[j]
-	time := g.time
-	if g.times != nil {
-		time = g.times[j]
+	d := &g.data[0]
+	d.Call, d.Time = index, g.time+start
+	point(&d.Bytes, g.content, uint(p%ring)*uint(g.stride))
+	if g.addrs != nil {
+		d.Addr = g.addrs[p%ring]
 	}
-	d.Call, d.Time = index, time+start
-	c.Data = g.data[j : j+1 : j+1]
+	if g.more {
+		b.groups[in].set(d, uint(p), start)
+	}
+	c.Data = g.data[:]
 	owner := t.owners[next+1]
 	t.next, t.owner = next+1, owner
 	if owner <= k || owner >= uint64(b.n) { // not of a later call of the block
@@ -547,15 +544,29 @@ func (b *block) like() Call {
 	return Call{Thread: uint32(b.calls[callThread].At(0)), Flags: CallFlags(b.calls[callFlags].At(0)), Ret: b.calls[callRet].At(0)}
 }
 
-// dataAt returns the row in a slot as all the data of a call. It stays until that of another window is asked for.
+// dataAt returns the row in a slot as all the data of a call. It stays until another one of its table is asked for.
 func (b *block) dataAt(s slot, call uint64, start int64) []Data {
-	g, p := b.groups[s&^oneRow>>32], uint(uint32(s))
+	in, p := s&^oneRow>>32, uint(uint32(s))
+	g, t := b.groups[in], &b.turns[in]
 	if !g.words.holds(p) {
 		g.turn(p)
+		t.take(g)
 	}
-	d := g.data[p%ring:][:1:1]
-	d[0].Call, d[0].Time = call, g.times[p%ring]+start
-	return d
+	d := &t.data[0]
+	d.Call, d.Time = call, t.time+start
+	point(&d.Bytes, t.content, p%ring*uint(t.stride))
+	if t.addrs != nil {
+		d.Addr = t.addrs[p%ring]
+	}
+	if t.more {
+		g.set(d, p, start)
+	}
+	return t.data[:]
+}
+
+// point has a slice begin a number of bytes behind a place. Its length stays.
+func point[T any](s *[]T, to unsafe.Pointer, bytes uint) {
+	*(*unsafe.Pointer)(unsafe.Pointer(s)) = unsafe.Add(to, bytes)
 }
 
 // datum fills d with row i of data. Its content lies in the arena, which the caller empties.
@@ -577,16 +588,29 @@ type funcBlock struct {
 	end   uint // of the rows that each has turned
 	args  words
 	outs  []outBlock
-	calls []Call // of the window, without what ties them to others; none until one is asked for
-	given []Out  // to them
+	one   Call           // that is given out
+	ring  unsafe.Pointer // its arguments; nil where they are not wanted
+	size  uint           // of a row of them, in bytes
+	wrote [][]Out        // by the calls of the window; none where no call wrote anything
+	given []Out          // memory of wrote
 }
 
-// call returns the call of a row, which stays until one of another window is asked for.
+// call returns the call of a row, which stays until another one is asked for.
 func (f *funcBlock) call(b *block, row uint) *Call {
 	if !f.args.holds(row) {
 		f.turn(b, row)
 	}
-	return &f.calls[row%ring]
+	return f.at(row)
+}
+
+// at returns the call of a row of the window, without what ties it to others.
+func (f *funcBlock) at(row uint) *Call {
+	c := &f.one
+	point(&c.Args, f.ring, row%ring*f.size)
+	if len(f.wrote) > 0 {
+		c.Outs = f.wrote[row%ring]
+	}
+	return c
 }
 
 // turn has the ring hold a row.
@@ -594,41 +618,43 @@ func (f *funcBlock) turn(b *block, row uint) {
 	w := &f.args
 	if w.end == 0 {
 		w.begin()
-		f.calls = resize(f.calls, min(ring, w.n))
-		for i := range f.calls {
-			f.calls[i] = b.like()
-			f.calls[i].Func = f.id
-			if !b.noArgs {
-				f.calls[i].Args = w.slice(i)
-			}
+		f.one = b.plain
+		f.one.Func = f.id
+		f.ring, f.size, f.wrote = nil, 0, f.wrote[:0]
+		if !b.noArgs && w.width > 0 {
+			f.one.Args = w.slice(0)
+			f.ring, f.size = unsafe.Pointer(unsafe.SliceData(w.ring)), uint(w.width)*8
 		}
-		f.given = resize(f.given, len(f.calls)*len(f.outs))
+		if len(f.outs) > 0 {
+			f.wrote = resize(f.wrote, min(ring, w.n))
+			f.given = resize(f.given, len(f.wrote)*len(f.outs))
+		}
 	}
 	at, n := w.turn(row)
 	if len(f.outs) > 0 {
-		f.giveOuts(f.calls[:n], f.given, at)
+		f.giveOuts(f.wrote[:n], at)
 	}
 }
 
-// giveOuts gives calls, of which the first is of a row, what they wrote through their parameters, in the memory of given.
-func (f *funcBlock) giveOuts(calls []Call, given []Out, row int) {
+// giveOuts sets what calls, of which the first is of a row, wrote through their parameters.
+func (f *funcBlock) giveOuts(wrote [][]Out, row int) {
 	var values [ring]uint64
 	width := len(f.outs)
-	for i := range calls {
-		calls[i].Outs = given[i*width:][:0:width]
+	for i := range wrote {
+		wrote[i] = f.given[i*width:][:0:width]
 	}
 	for k := range f.outs {
 		o := &f.outs[k]
-		column.Fill(values[:len(calls)], &o.values, row)
-		for i := range calls {
+		column.Fill(values[:len(wrote)], &o.values, row)
+		for i := range wrote {
 			if o.has(uint(row + i)) {
-				calls[i].Outs = append(calls[i].Outs, Out{o.param, values[i]})
+				wrote[i] = append(wrote[i], Out{o.param, values[i]})
 			}
 		}
 	}
-	for i := range calls {
-		if len(calls[i].Outs) == 0 {
-			calls[i].Outs = nil
+	for i := range wrote {
+		if len(wrote[i]) == 0 {
+			wrote[i] = nil
 		}
 	}
 }
@@ -714,29 +740,46 @@ func (w *words) begin() {
 	}
 }
 
-// A groupTurn is what giving out the rows of a table of data takes: a line of the cache for each of the many tables, of which any may be the next.
+// A groupTurn is what giving out the rows of a table of data takes: two lines of the cache for each of the many tables, of which any may be the next. Of a row only what differs from
+// that before is set anew, in the one piece of data that a table gives out.
 type groupTurn struct {
-	next  uint32 // row that is tied next
-	end   uint32 // of the rows that each has turned
-	time  int64  // from the start of the call, where times is nil
-	data  []Data
-	times []int64
+	next    uint32 // row that is tied next
+	end     uint32 // of the rows that each has turned
+	time    int64  // from the start of the call, where it is the same for all rows
+	content unsafe.Pointer
+	stride  uint32        // bytes from the content of a row to that of the next; 0 where no row has words
+	more    bool          // rows differ by something else, too: see groupBlock.set
+	addrs   *[ring]uint64 // where they differ
+	data    [1]Data
 }
 
 // turn has the ring hold the row before next.
 func (t *groupTurn) turn(g *groupBlock) {
 	g.turn(uint(t.next - 1))
-	t.end, t.data = uint32(g.words.end), g.data
-	if g.varies[dataTime] {
-		t.times = g.times
+	t.end = uint32(g.words.end)
+	t.take(g)
+}
+
+// take has the data come from the ring.
+func (t *groupTurn) take(g *groupBlock) {
+	w := &g.words
+	t.more, t.stride, t.content, t.addrs = g.more, 0, nil, nil
+	if g.varies[dataAddr] {
+		t.addrs = &g.addrs
+	}
+	if w.width > 0 {
+		content := column.WordBytes(w.ring)
+		t.stride, t.content = uint32(w.width)*8, unsafe.Pointer(unsafe.SliceData(content))
+		t.data[0].Bytes = content[:g.like.Len:g.like.Len]
 	}
 }
 
 // A groupBlock is a table of data.
 type groupBlock struct {
 	rows   int
-	data   []Data  // of the ring, without what ties them to calls
-	times  []int64 // of them, from the start of the call
+	times  [ring]int64  // of the rows in the ring, from the start of the call, where they differ
+	addrs  [ring]uint64 // the same of addresses
+	more   bool         // rows differ by something else than content and address
 	words  words
 	like   Data // what all rows share
 	varies [dataProps]bool
@@ -753,30 +796,32 @@ func (g *groupBlock) turn(p uint) {
 	w := &g.words
 	if w.end == 0 {
 		w.begin()
-		g.data, g.times = resize(g.data, min(ring, w.n)), resize(g.times, min(ring, w.n))
-		for i := range g.data {
-			g.data[i], g.times[i] = g.like, g.like.Time
-			if w.width > 0 {
-				g.data[i].Bytes = column.WordBytes(w.slice(i))[:g.like.Len:g.like.Len]
-			}
+		g.more = g.lens != nil
+		for k, varies := range g.varies {
+			g.more = g.more || varies && k != dataAddr
 		}
 	}
 	at, n := w.turn(p)
-	data := g.data[:n]
 	if g.varies[dataTime] {
 		column.Fill(g.times[:n], &g.vary[dataTime], at)
 	}
-	for _, k := range [...]int{dataKind, dataAddr, dataItem, dataBlob, dataLen} {
+	if g.varies[dataAddr] {
+		column.Fill(g.addrs[:n], &g.vary[dataAddr], at)
+	}
+}
+
+// set sets of a row of the ring what differs from row to row besides content and address, and content that is no words.
+func (g *groupBlock) set(d *Data, p uint, start int64) {
+	if g.varies[dataTime] {
+		d.Time = g.times[p%ring] + start
+	}
+	for _, k := range [...]int{dataKind, dataItem, dataBlob, dataLen} {
 		if g.varies[k] {
-			for i := range data {
-				set(&data[i], k, g.vary[k].At(at+i))
-			}
+			set(d, k, g.vary[k].At(int(p)))
 		}
 	}
 	if g.lens != nil {
-		for i := range data {
-			data[i].Bytes = g.string(at + i)
-		}
+		d.Bytes = g.string(int(p))
 	}
 }
 

@@ -261,6 +261,15 @@ func TestVector(t *testing.T) {
 			}
 		}
 		most := slices.Max(v)
+		var durs Vector
+		widths := make([]uint64, len(v))
+		for i := range widths {
+			widths[i] = r.Uint64N(1 << 40)
+		}
+		durs.Words(widths)
+		if len(v)%2 == 0 {
+			durs.Const(3)
+		}
 		for limit, want := range map[uint64]bool{most: false, most + 1: most != ^uint64(0), v[0]: false, 0: false, ^uint64(0): most != ^uint64(0)} {
 			if vec.Below(limit, len(v)) != want {
 				t.Errorf("%s as %s: below %d is %v", name, c.Enc, limit, !want)
@@ -280,6 +289,18 @@ func TestVector(t *testing.T) {
 		}
 		for range 50 {
 			from := r.IntN(len(v))
+			begins, ends := make([]int64, len(v)-from), make([]int64, len(v)-from)
+			last, want := Times(begins, ends, &vec, &durs, from, 5), int64(5)
+			for i, x := range v[from:] {
+				want += int64(x)
+				if begins[i] != want || ends[i] != want+int64(durs.At(from+i)) {
+					t.Fatalf("%s as %s: call %d from %d on is from %d to %d, begins at %d", name, c.Enc, i, from, begins[i], ends[i], want)
+				}
+				want = ends[i]
+			}
+			if last != want {
+				t.Fatalf("%s: ends at %d, want %d", name, last, want)
+			}
 			n := 1 + r.IntN(min(len(v)-from, 300))
 			part, small, signed := make([]uint64, n), make([]uint8, n), make([]int64, n)
 			Fill(part, &vec, from)

@@ -18,6 +18,7 @@ type Vector struct {
 	mask   uint64 // of the bits of a row
 	values []uint64
 	ends   []uint64 // of runs: the row behind each
+	last   int      // the run that was found last
 }
 
 type form uint8
@@ -60,10 +61,12 @@ func (v *Vector) at(i int) uint64 {
 	return v.values[v.run(i)]
 }
 
-// run finds the run that row i is in.
+// run finds the run that row i is in, which mostly is the one that was found last.
 func (v *Vector) run(i int) int {
-	k, _ := slices.BinarySearch(v.ends, uint64(i)+1)
-	return k
+	if k := v.last; uint64(i) >= v.ends[k] || k > 0 && uint64(i) < v.ends[k-1] {
+		v.last, _ = slices.BinarySearch(v.ends, uint64(i)+1)
+	}
+	return v.last
 }
 
 // Const makes all rows of v the same.
@@ -179,6 +182,38 @@ func fillPlain[T Word](dst []T, v *Vector, from int) {
 	for ; i < len(dst); i++ {
 		dst[i] = T(binary.LittleEndian.Uint64(b[i*v.width:])&v.mask) + base
 	}
+}
+
+// Times turns rows of two columns into times: start has how long after the end before it a call began, dur how long it took. It sets begins and ends, which are of one length, for the rows from one on, where the end before
+// is last, and returns the last end.
+func Times(begins, ends []int64, start, dur *Vector, from int, last int64) int64 {
+	begins = begins[:len(ends)]
+	if start.form != plain || dur.form != plain || len(ends) == 0 || !littleEndian {
+		Fill(begins, start, from)
+		Fill(ends, dur, from)
+		for i, d := range ends {
+			begins[i] += last
+			last = begins[i] + d
+			ends[i] = last
+		}
+		return last
+	}
+	s, d := start.rows(from, len(ends)), dur.rows(from, len(ends))
+	atS, atD := uintptr(0), uintptr(0)
+	for i := range ends {
+		begin := last + int64(start.base+*(*uint64)(unsafe.Add(s, atS))&start.mask)
+		last = begin + int64(dur.base+*(*uint64)(unsafe.Add(d, atD))&dur.mask)
+		begins[i], ends[i] = begin, last
+		atS, atD = atS+uintptr(start.width), atD+uintptr(dur.width)
+	}
+	return last
+}
+
+// rows returns where n rows of plain form lie, each with 8 bytes that can be read.
+func (v *Vector) rows(from, n int) unsafe.Pointer {
+	b := v.bytes[from*v.width:]
+	_ = b[(n-1)*v.width+7]
+	return unsafe.Pointer(unsafe.SliceData(b))
 }
 
 func fillIndexed[T Word](dst []T, v *Vector, from int) {
@@ -353,10 +388,10 @@ func (v *Vector) Count(counts []uint32, n int) bool {
 	return true
 }
 
-// countBytes is Count for bytes, eight at once where they are alike.
+// countBytes is Count for bytes, eight at once where they are alike. Else neighbours are counted in different places: one count waits for the one before it in the same place.
 func countBytes(counts []uint32, b []byte) bool {
 	const ones = 0x0101010101010101
-	var all [256]uint32
+	var all, p, q, r [256]uint32
 	for ; len(b) >= 8; b = b[8:] {
 		x := binary.LittleEndian.Uint64(b)
 		if x == uint64(uint8(x))*ones {
@@ -364,18 +399,19 @@ func countBytes(counts []uint32, b []byte) bool {
 			continue
 		}
 		all[uint8(x)]++
-		all[uint8(x>>8)]++
-		all[uint8(x>>16)]++
-		all[uint8(x>>24)]++
+		p[uint8(x>>8)]++
+		q[uint8(x>>16)]++
+		r[uint8(x>>24)]++
 		all[uint8(x>>32)]++
-		all[uint8(x>>40)]++
-		all[uint8(x>>48)]++
-		all[uint8(x>>56)]++
+		p[uint8(x>>40)]++
+		q[uint8(x>>48)]++
+		r[uint8(x>>56)]++
 	}
 	for _, x := range b {
 		all[x]++
 	}
 	for x, n := range all {
+		n += p[x] + q[x] + r[x]
 		if x < len(counts) {
 			counts[x] += n
 		} else if n > 0 {
