@@ -40,6 +40,7 @@ type Call struct {
 	Stream string         `json:"stream,omitempty"`
 	Task   *format.TaskID `json:"task,omitempty"`
 	Blocks uint32         `json:"block_dim,omitempty"`
+	Stack  []string       `json:"stack,omitempty"` // that it was made from, innermost first, where the recording kept stacks
 }
 
 // A Place is where an address lies.
@@ -97,8 +98,11 @@ type Report struct {
 	Trace    string    `json:"trace"`
 	Host     string    `json:"host"`
 	Argv     []string  `json:"argv"`
+	Acltrace string    `json:"acltrace,omitempty"` // the version that has recorded it
 	Runtime  string    `json:"runtime,omitempty"`
+	Driver   string    `json:"driver,omitempty"`
 	Device   string    `json:"device,omitempty"`
+	Begun    int64     `json:"begun_wall_ns,omitempty"` // nanoseconds since 1970 UTC, from which the times of calls count
 	Failure  *Call     `json:"failure,omitempty"`
 	Message  string    `json:"message,omitempty"`    // of the runtime, where the program asked for it
 	Told     []string  `json:"told,omitempty"`       // what the runtime has told of the task
@@ -144,7 +148,8 @@ func Blame(r *format.Reader, m *api.Model, o *Options) (*Report, error) {
 		o = &Options{}
 	}
 	meta := r.Meta()
-	b := &blamer{r: r, m: m, o: o, rep: &Report{Trace: r.Path(), Host: meta.Host, Argv: meta.Argv, Device: meta.Device.Name}}
+	b := &blamer{r: r, m: m, o: o, rep: &Report{Trace: r.Path(), Host: meta.Host, Argv: meta.Argv, Acltrace: meta.Tracer.Version,
+		Runtime: meta.Device.Runtime, Driver: meta.Device.DriverVersion, Device: meta.Device.Name, Begun: meta.StartWall}, stacks: newStacks(r)}
 	if err := b.find(); err != nil {
 		return nil, err
 	}
@@ -160,7 +165,22 @@ func Blame(r *format.Reader, m *api.Model, o *Options) (*Report, error) {
 	if err := b.judge(); err != nil {
 		return nil, err
 	}
-	return b.rep, b.past()
+	if err := b.past(); err != nil {
+		return nil, err
+	}
+	return b.rep, b.stacks.of(b.rep.calls())
+}
+
+// calls are those that the report names with the stack that they were made from.
+func (rep *Report) calls() []*Call {
+	calls := []*Call{rep.Failure}
+	for i := range rep.Suspects {
+		calls = append(calls, &rep.Suspects[i].Call)
+	}
+	for i := range rep.History {
+		calls = append(calls, rep.History[i].Place.Made, rep.History[i].Place.Ended)
+	}
+	return calls
 }
 
 type blamer struct {
@@ -174,6 +194,7 @@ type blamer struct {
 	told     told
 	suspects map[uint64]*Suspect // by call
 	memory   memory
+	stacks   *stacks
 }
 
 // find finds the call that failed.
@@ -333,6 +354,7 @@ func (b *blamer) arguments() error {
 			return err
 		}
 		p := process(b.r, c)
+		b.stacks.see(p, c)
 		e := s.Apply(p, c)
 		touches, all := ts.Of(e)
 		b.memory.see(e)

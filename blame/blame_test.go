@@ -6,12 +6,14 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
@@ -22,17 +24,17 @@ import (
 )
 
 // TestEarlyFree records a program that frees a buffer too early in a step that the seed chooses, and has the launch and the buffer found.
-func TestEarlyFree(t *testing.T) { earlyFree(t, nil, 60, 8, 3) }
+func TestEarlyFree(t *testing.T) { earlyFree(t, nil, 4, 60, 8, 3) }
 
 // TestEarlyFreeInRing does so with a flight recorder, whose ring has let go of most calls by then.
-func TestEarlyFreeInRing(t *testing.T) { earlyFree(t, smallRing, 12_000, 8, 1) }
+func TestEarlyFreeInRing(t *testing.T) { earlyFree(t, smallRing, 4, 12_000, 8, 1) }
 
 var smallRing = &record.Ring{Bytes: 1 << 20}
 
 // TestSoakEarlyFree finds it in 100 of 100 runs.
 func TestSoakEarlyFree(t *testing.T) {
 	soak(t)
-	earlyFree(t, smallRing, 12_000, 8, 50)
+	earlyFree(t, smallRing, 0, 12_000, 8, 50)
 }
 
 // TestSoakMillionSteps finds it in a job of a million steps, of three launches so that it takes some 15 s, in virtual time so that nothing waits for the device. ACLTRACE_SEEDS says how many times, of
@@ -44,7 +46,7 @@ func TestSoakMillionSteps(t *testing.T) {
 		seeds = n
 	}
 	t.Setenv("ACLSIM_CLOCK", "virtual")
-	earlyFree(t, smallRing, 1_000_000, 3, seeds)
+	earlyFree(t, smallRing, 0, 1_000_000, 3, seeds)
 }
 
 func soak(t *testing.T) {
@@ -54,17 +56,17 @@ func soak(t *testing.T) {
 	}
 }
 
-// earlyFree records jobs of so many steps of so many launches, as many times as there are seeds, with a free before the launch that needs the buffer and with one after it.
-func earlyFree(t *testing.T, ring *record.Ring, steps, launches, seeds int) {
+// earlyFree records jobs, with so many frames of the stacks of their calls, of so many steps of so many launches, as many times as there are seeds, with a free before the launch that needs the buffer and with one after it.
+func earlyFree(t *testing.T, ring *record.Ring, stacks, steps, launches, seeds int) {
 	t.Helper()
 	testenv.Built(t, "lib/libacltrace.so")
 	kernels := testenv.Built(t, "lib/aclsim_kernels.o")
 	t.Setenv("ACLSIM_KERNELS", testenv.Built(t, "lib/aclsim_kernels.so"))
-	prog := testenv.CompileC(t, "early_free", []string{"testdata/early_free.c"})
+	prog := testenv.CompileC(t, "early_free", []string{"testdata/early_free.c"}, "-fno-omit-frame-pointer")
 	for _, when := range []string{"before", "after"} {
 		for seed := range seeds {
 			t.Run(fmt.Sprintf("%s/%d", when, seed), func(t *testing.T) {
-				path, said := recorded(t, ring, prog, kernels, strconv.Itoa(steps), strconv.Itoa(seed), when, strconv.Itoa(launches))
+				path, said := recorded(t, ring, stacks, prog, kernels, strconv.Itoa(steps), strconv.Itoa(seed), when, strconv.Itoa(launches))
 				var launch, last int
 				var buffer uint64
 				if _, err := fmt.Sscan(said, &launch, &buffer, &last); err != nil {
@@ -96,6 +98,14 @@ func earlyFree(t *testing.T, ring *record.Ring, steps, launches, seeds int) {
 				if len(rep.History) == 0 || uint64(rep.History[0].Place.Addr) != buffer || len(rep.History[0].Accesses) == 0 {
 					t.Errorf("the history of the buffer is not the first:\n%s", &text)
 				}
+				for _, c := range []*Call{&x.Call, rep.Failure, rep.History[0].Place.Ended} {
+					if stacks > 0 && (len(c.Stack) == 0 || !strings.HasPrefix(c.Stack[0], "main+") || !strings.Contains(text.String(), c.Stack[0])) {
+						t.Errorf("the stack of %s is %q:\n%s", c.Func, c.Stack, &text)
+					}
+				}
+				if !strings.Contains(text.String(), "begun    20") || rep.Begun < time.Now().Add(-time.Hour).UnixNano() {
+					t.Errorf("begun at %d:\n%s", rep.Begun, &text)
+				}
 				if rep.Failure == nil || rep.Failure.Error != "ACL_ERROR_RT_AICORE_EXCEPTION (507015)" || !strings.Contains(rep.Message, "freed memory") {
 					t.Errorf("failure %+v, message %q", rep.Failure, rep.Message)
 				}
@@ -104,7 +114,7 @@ func earlyFree(t *testing.T, ring *record.Ring, steps, launches, seeds int) {
 	}
 }
 
-func recorded(t *testing.T, ring *record.Ring, command ...string) (path, said string) {
+func recorded(t *testing.T, ring *record.Ring, stacks int, command ...string) (path, said string) {
 	t.Helper()
 	dir := t.TempDir()
 	path = filepath.Join(dir, "t.aclt")
@@ -118,7 +128,7 @@ func recorded(t *testing.T, ring *record.Ring, command ...string) (path, said st
 		t.Fatal(err)
 	}
 	defer null.Close()
-	res, err := record.Run(context.Background(), &record.Options{Model: acl.Model, Output: path, Command: command, Sim: true, Block: true, Ring: ring, Stdin: null, Stdout: out, Stderr: null})
+	res, err := record.Run(context.Background(), &record.Options{Model: acl.Model, Output: path, Command: command, Sim: true, Block: true, Ring: ring, Stacks: stacks, Stdin: null, Stdout: out, Stderr: null})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -287,5 +297,25 @@ func TestNowhere(t *testing.T) {
 	}
 	if len(w.Places) != 1 || len(w.Places[0].Accesses) != 0 || w.At == nil || w.At.Index != 2 {
 		t.Errorf("%+v", w)
+	}
+}
+
+// TestMap lists what is live at a moment, and at the end.
+func TestMap(t *testing.T) {
+	r := gathered(t, 0, "")
+	for call, want := range map[uint64]string{2: "allocations that were live when call 2 aclrtMalloc on thread 4001 began, at 4µs: 1, of 4096 bytes\n  4001  0x124000000000  4096  device#1, made by call 1 aclrtMalloc at 3µs\n",
+		math.MaxUint64: "allocations that were live at the end of the trace: 2, of 8192 bytes\n"} {
+		o := &WhereOptions{Call: &call}
+		if call == math.MaxUint64 {
+			o = nil
+		}
+		x, err := MapAt(r, acl.Model, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var text bytes.Buffer
+		if err := x.Text(&text); err != nil || !strings.HasPrefix(text.String(), want) {
+			t.Errorf("%v: %q, want %q", err, &text, want)
+		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"text/tabwriter"
 	"time"
 )
 
@@ -19,12 +20,14 @@ func (rep *Report) Text(out io.Writer) error {
 		fmt.Fprintf(w, ", %s", rep.Device)
 	}
 	fmt.Fprintln(w)
+	rep.made(w)
 	if f := rep.Failure; f != nil {
 		what := f.Error
 		if what == "" {
 			what = "never returned"
 		}
-		fmt.Fprintf(w, "failed   call %d %s%s on thread %d at %s: %s\n", f.Index, f.Func, on(f), f.TID, at(f.Start), what)
+		fmt.Fprintf(w, "failed   call %d %s%s on thread %d at %s, %s: %s\n", f.Index, f.Func, on(f), f.TID, at(f.Start), wall(rep.Begun+f.Start), what)
+		stack(w, "", f)
 	}
 	if rep.Message != "" {
 		for i, line := range strings.Split(strings.TrimSpace(rep.Message), "\n") {
@@ -71,6 +74,7 @@ func (rep *Report) Text(out io.Writer) error {
 		if x.Partly {
 			fmt.Fprintln(w, "  and what the trace does not have of its arguments")
 		}
+		stack(w, "  ", &x.Call)
 	}
 	if rep.More > 0 {
 		fmt.Fprintf(w, "\n%d more tasks were in flight, with nothing against them\n", rep.More)
@@ -79,6 +83,27 @@ func (rep *Report) Text(out io.Writer) error {
 		rep.History[i].text(w)
 	}
 	return w.Flush()
+}
+
+// made says when and by what the trace was made.
+func (rep *Report) made(w io.Writer) {
+	fmt.Fprintf(w, "begun    %s", wall(rep.Begun))
+	for _, x := range []struct{ what, version string }{{"by acltrace", rep.Acltrace}, {"runtime", rep.Runtime}, {"driver", rep.Driver}} {
+		if x.version != "" {
+			fmt.Fprintf(w, ", %s %s", x.what, x.version)
+		}
+	}
+	fmt.Fprintln(w)
+}
+
+// wall is a moment as the logs of other programs have it.
+func wall(ns int64) string { return time.Unix(0, ns).UTC().Format("2006-01-02 15:04:05.000000 UTC") }
+
+// stack writes the stack that a call was made from, if there is one.
+func stack(w io.Writer, indent string, c *Call) {
+	for i, f := range c.Stack {
+		fmt.Fprintf(w, "%s%-9s%s\n", indent, head("from", i), f)
+	}
 }
 
 func head(word string, line int) string {
@@ -120,9 +145,43 @@ func (x *Whereabouts) Text(out io.Writer) error {
 	return w.Flush()
 }
 
+// Text writes the map as a table.
+func (x *Map) Text(out io.Writer) error {
+	when := "at the end of the trace"
+	if x.At != nil {
+		when = fmt.Sprintf("when call %d %s on thread %d began, at %s", x.At.Index, name(x.At), x.At.TID, at(x.At.Start))
+	}
+	var bytes uint64
+	for i := range x.Ranges {
+		bytes += x.Ranges[i].Size
+	}
+	fmt.Fprintf(out, "allocations that were live %s: %d, of %d bytes\n", when, len(x.Ranges)+x.More, bytes)
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	for i := range x.Ranges {
+		p := &x.Ranges[i]
+		fmt.Fprintf(w, "%d\t%s\t%d\t  %s%s", p.PID, p.Addr, p.Size, p.Object, life(&p.Place))
+		if p.Made != nil && len(p.Made.Stack) > 0 {
+			fmt.Fprintf(w, " from %s", strings.Join(p.Made.Stack, " < "))
+		}
+		fmt.Fprintln(w)
+	}
+	if x.More > 0 {
+		fmt.Fprintf(w, "%d more, whose bytes are not counted\n", x.More)
+	}
+	return w.Flush()
+}
+
 func (t *Touched) text(w io.Writer) {
 	p := &t.Place
 	fmt.Fprintf(w, "\n%s: %d bytes at %s%s\n", p.Object, p.Size, p.Addr, life(p))
+	for _, x := range []struct {
+		what string
+		call *Call
+	}{{"made from", p.Made}, {"freed from", p.Ended}} {
+		if x.call != nil && len(x.call.Stack) > 0 {
+			fmt.Fprintf(w, "  %s %s\n", x.what, strings.Join(x.call.Stack, " < "))
+		}
+	}
 	if t.Before > 0 {
 		fmt.Fprintf(w, "  … %d earlier calls\n", t.Before)
 	}

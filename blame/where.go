@@ -1,8 +1,10 @@
 package blame
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
@@ -40,7 +42,7 @@ func Where(r *format.Reader, m *api.Model, addr uint64, o *WhereOptions) (*Where
 	if at != nil {
 		until, in = at.Start, int64(process(r, at))
 	}
-	s := timeline.NewState(m).Read(r)
+	s, st := timeline.NewState(m).Read(r), newStacks(r)
 	var held []*timeline.Object
 	var below, above *timeline.Object
 	procs := r.Processes()
@@ -49,6 +51,7 @@ func Where(r *format.Reader, m *api.Model, addr uint64, o *WhereOptions) (*Where
 			return nil, err
 		}
 		p := process(r, c)
+		st.see(p, c)
 		e := s.Apply(p, c)
 		if at != nil && c.Index == at.Index {
 			w.At = describe(r, m, e)
@@ -83,7 +86,11 @@ func Where(r *format.Reader, m *api.Model, addr uint64, o *WhereOptions) (*Where
 		w.Places[i].Place = *p
 	}
 	if len(held) > 0 {
-		return w, nil
+		calls := []*Call{w.At}
+		for i := range w.Places {
+			calls = append(calls, w.Places[i].Place.Made, w.Places[i].Place.Ended)
+		}
+		return w, st.of(calls)
 	}
 	if below != nil {
 		if w.Below, err = placeOf(r, m, below, addr); err != nil {
@@ -94,6 +101,71 @@ func Where(r *format.Reader, m *api.Model, addr uint64, o *WhereOptions) (*Where
 		w.Above, err = placeOf(r, m, above, above.Handle)
 	}
 	return w, err
+}
+
+// A Map is the memory that was live at a moment.
+type Map struct {
+	At     *Call        `json:"at,omitempty"` // the call at whose beginning it was looked at, nil for the end of the trace
+	Ranges []Allocation `json:"allocations"`  // by process and address
+	More   int          `json:"more,omitempty"`
+}
+
+// An Allocation is one of a Map.
+type Allocation struct {
+	PID int `json:"pid"`
+	Place
+}
+
+// maxRanges bounds how many allocations of a Map are described, those that were made first.
+const maxRanges = 1 << 16
+
+// MapAt returns the allocations that were live at a moment, of the device and of pinned memory.
+func MapAt(r *format.Reader, m *api.Model, o *WhereOptions) (*Map, error) {
+	if o == nil {
+		o = &WhereOptions{}
+	}
+	at, err := o.at(r)
+	if err != nil {
+		return nil, err
+	}
+	x, s, st := &Map{}, timeline.NewState(m).Read(r), newStacks(r)
+	until := int64(math.MaxInt64)
+	if at != nil {
+		until = at.Start
+	}
+	for c, err := range r.CallsByStart(&format.Filter{To: after(until)}) {
+		if err != nil {
+			return nil, err
+		}
+		st.see(process(r, c), c)
+		if at != nil && c.Index == at.Index {
+			x.At = describe(r, m, &timeline.Event{Call: c, Fn: m.Func(api.ID(c.Func))})
+			break
+		}
+		s.Apply(process(r, c), c)
+	}
+	var live []*timeline.Object
+	for n, p := range r.Processes() {
+		if (o.PID == 0 || p.PID == o.PID) && (at == nil || uint32(n) == process(r, at)) {
+			live = append(live, s.Live(uint32(n))...)
+		}
+	}
+	slices.SortFunc(live, func(a, b *timeline.Object) int { return cmp.Compare(a.Created, b.Created) }) // calls that lie together are read together
+	if len(live) > maxRanges {
+		x.More, live = len(live)-maxRanges, live[:maxRanges]
+	}
+	var calls []*Call
+	for _, l := range live {
+		p, err := placeOf(r, m, l, l.Handle)
+		if err != nil {
+			return nil, err
+		}
+		p.Ended = nil
+		calls = append(calls, p.Made)
+		x.Ranges = append(x.Ranges, Allocation{PID: r.Processes()[l.Process].PID, Place: *p})
+	}
+	slices.SortStableFunc(x.Ranges, func(a, b Allocation) int { return cmp.Or(cmp.Compare(a.PID, b.PID), cmp.Compare(a.Addr, b.Addr)) })
+	return x, st.of(calls)
 }
 
 // at is the call at whose beginning the address is looked up, nil for the end of the trace.

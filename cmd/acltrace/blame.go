@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"strconv"
 
 	"github.com/acltrace/acltrace/blame"
@@ -76,14 +77,14 @@ func (a *app) whereCmd() *cobra.Command {
 	var call uint64
 	var task string
 	var addr address
-	var asJSON bool
+	var all, asJSON bool
 	c := &cobra.Command{
-		Use:   "where FILE --addr ADDRESS",
-		Short: "the allocation that holds an address, who made and freed it, and who used it last",
+		Use:   "where FILE --addr ADDRESS | --map",
+		Short: "the allocation that holds an address, who made and freed it, and who used it last; or all that were live",
 		Args:  arguments(1, "one trace file"),
 		RunE: func(c *cobra.Command, args []string) error {
-			if addr == 0 {
-				return usage("acltrace where needs --addr ADDRESS")
+			if (addr == 0) != all {
+				return usage("acltrace where needs --addr ADDRESS, or --map for all allocations")
 			}
 			if err := moment(c, call, task, &o.Call, &o.Task); err != nil {
 				return err
@@ -93,7 +94,12 @@ func (a *app) whereCmd() *cobra.Command {
 				return err
 			}
 			defer a.close(r)
-			w, err := blame.Where(r, m, uint64(addr), &o)
+			var w interface{ Text(io.Writer) error }
+			if all {
+				w, err = blame.MapAt(r, m, &o)
+			} else {
+				w, err = blame.Where(r, m, uint64(addr), &o)
+			}
 			if err != nil {
 				return err
 			}
@@ -104,6 +110,7 @@ func (a *app) whereCmd() *cobra.Command {
 		},
 	}
 	c.Flags().Var(&addr, "addr", "the address, as 0x124000000000")
+	c.Flags().BoolVar(&all, "map", false, "the allocations that were live, at the moment that --at or --call names or at the end of the trace")
 	c.Flags().StringVar(&task, "at", "", "look when the call that made this task began: STREAM:ID or STREAM:FLIP:TASK")
 	c.Flags().Uint64Var(&call, "call", 0, "look when this call began")
 	c.Flags().IntVar(&o.PID, "pid", 0, "only in this process")
