@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -262,5 +263,43 @@ func TestFutureVersion(t *testing.T) {
 				t.Errorf("a copy has lost %q", s)
 			}
 		}
+	}
+}
+
+// Whoever writes a reader from SPEC.md alone finds each key of the JSON in it.
+func TestSpecNamesKeys(t *testing.T) {
+	spec, err := os.ReadFile("SPEC.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, _ := bytes.Cut(spec, []byte("## 3. "))
+	text, _, _ = bytes.Cut(text, []byte("## 4. "))
+	seen := map[reflect.Type]bool{}
+	var look func(reflect.Type)
+	look = func(of reflect.Type) {
+		for of.Kind() == reflect.Slice || of.Kind() == reflect.Pointer || of.Kind() == reflect.Map {
+			of = of.Elem()
+		}
+		if of.Kind() != reflect.Struct || seen[of] {
+			return
+		}
+		seen[of] = true
+		for i := range of.NumField() {
+			f := of.Field(i)
+			key, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			if key == "" || key == "-" {
+				continue
+			}
+			if !bytes.Contains(text, []byte("`"+key+"`")) && !bytes.Contains(text, []byte(`"`+key+`":`)) {
+				t.Errorf("key %q of %v is not in section 3", key, of)
+			}
+			look(f.Type)
+		}
+	}
+	look(reflect.TypeFor[Meta]())
+	look(reflect.TypeFor[Schema]())
+	look(reflect.TypeFor[dict]())
+	if len(seen) < 10 {
+		t.Errorf("only %d structures were looked at", len(seen))
 	}
 }
