@@ -82,11 +82,9 @@ func (g *got) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(answered)
 }
 
-// A program that runs already hands on metrics and steps, by the same flags as one that acltrace starts: one of four steps, and each that is slow.
-func TestAttachHandsOn(t *testing.T) {
-	root := testenv.Root(t)
-	acltrace, program := testenv.Built(t, "bin/acltrace"), testenv.Example(t, "tiny_decoder")
-	libs := t.TempDir() // of this test alone, so that no other program's calls are seen
+// ownLibraries is a folder with the simulator for one test alone, so that no other program's calls are seen.
+func ownLibraries(t *testing.T) string {
+	libs := t.TempDir()
 	for _, name := range []string{"libascendcl.so", "libaclsim.so"} {
 		b, err := os.ReadFile(testenv.Built(t, "lib/"+name))
 		if err != nil {
@@ -96,6 +94,104 @@ func TestAttachHandsOn(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	return libs
+}
+
+// What a program that runs already copies goes into a file of its own, where that is asked for.
+func TestAttachBlobs(t *testing.T) {
+	acltrace, libs := testenv.Built(t, "bin/acltrace"), ownLibraries(t)
+	job := exec.Command(testenv.CompileC(t, "copies", []string{"testdata/copies.c"}))
+	job.Env = append(os.Environ(), "LD_LIBRARY_PATH="+libs)
+	more, err := job.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	done, err := job.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := job.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		more.Close()
+		_ = job.Wait()
+	}()
+	one := make([]byte, 1)
+	if _, err := io.ReadFull(done, one); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	trace, blobs := filepath.Join(dir, "run.aclt"), filepath.Join(dir, "run.blobs")
+	var said bytes.Buffer
+	attach := exec.Command(acltrace, "attach", "--pid", strconv.Itoa(job.Process.Pid), "-o", trace, "--blobs", blobs)
+	attach.Stderr = &said
+	if err := attach.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- attach.Wait() }()
+	// Copies go on until one of them is in the file.
+	var failed error
+	gone := false
+	testenv.Await(func() bool {
+		if _, failed = more.Write(one); failed == nil {
+			_, failed = io.ReadFull(done, one)
+		}
+		select {
+		case err := <-ended:
+			gone = true
+			ended <- err
+		default:
+		}
+		st, err := os.Stat(blobs)
+		return failed != nil || gone || err == nil && st.Size() > 8192
+	})
+	_ = attach.Process.Signal(os.Interrupt)
+	err = <-ended
+	if strings.Contains(said.String(), "not permitted") || strings.Contains(said.String(), "not supported") {
+		t.Skipf("no uprobes here: %s", said.String())
+	}
+	if err != nil || failed != nil || gone || !strings.Contains(said.String(), "of payloads in "+blobs) {
+		t.Fatalf("%v, %v: %s", err, failed, said.String())
+	}
+	r, err := format.Open(trace, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if of := r.Meta().BlobFile; of != "run.blobs" {
+		t.Errorf("payloads are in %q", of)
+	}
+	found := 0
+	for d, err := range r.Data(nil) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d.Blob == 0 {
+			continue
+		}
+		b, err := r.Blob(d.Blob)
+		if err != nil || len(b) != 8192 {
+			t.Fatalf("%d bytes, %v", len(b), err)
+		}
+		for i := range b {
+			if x := uint32(i)*2654435761 + uint32(b[0]); i > 0 && b[i] != byte(x>>13^x>>24) {
+				t.Fatalf("byte %d of a copy is %d", i, b[i])
+			}
+		}
+		found++
+	}
+	if found == 0 {
+		t.Error("no copy has its payload")
+	}
+}
+
+// A program that runs already hands on metrics and steps, by the same flags as one that acltrace starts: one of four steps, and each that is slow.
+func TestAttachHandsOn(t *testing.T) {
+	root := testenv.Root(t)
+	acltrace, program := testenv.Built(t, "bin/acltrace"), testenv.Example(t, "tiny_decoder")
+	libs := ownLibraries(t)
 	job := exec.Command(program, "--kernels", testenv.Built(t, "bin/examples/decoder_kernels.o"), "--tokens", "100000", "--sleep-ms", "10", "--quiet")
 	job.Env = append(os.Environ(), "LD_LIBRARY_PATH="+libs, "ACLSIM_KERNELS="+filepath.Join(root, "bin/examples/decoder_kernels.so"))
 	if err := job.Start(); err != nil {
