@@ -156,22 +156,15 @@ func (x *writer) devicePID(process, device int) int {
 	return devicePID + process<<8 + (device+1)&0xff
 }
 
-func (x *writer) pid(process int) int {
-	if pid := x.scene.Processes[process].PID; pid > 0 {
-		return pid
-	}
-	return process + 1
-}
-
 // place returns the process and the thread of a row.
 func (x *writer) place(r *scene.Row) (pid, tid int) {
 	switch {
 	case r.Lane >= 0:
 		return x.devicePID(r.Process, r.Device), r.ID + 1
 	case r.Kind == scene.Host && r.N == 0 && x.scene.Threads[r.Thread].TID > 0:
-		return x.pid(r.Process), x.scene.Threads[r.Thread].TID
+		return x.scene.PID(r.Process), x.scene.Threads[r.Thread].TID
 	}
-	return x.pid(r.Process), devicePID + r.ID // of no thread
+	return x.scene.PID(r.Process), devicePID + r.ID // of no thread
 }
 
 // name describes a row, and its process, before they are used first.

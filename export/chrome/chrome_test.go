@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/acltrace/acltrace/api/acl"
@@ -253,5 +254,38 @@ func TestNoArgs(t *testing.T) {
 	}
 	if slices == 0 {
 		t.Error("no slices")
+	}
+}
+
+// Two ranks whose processes and threads have the same numbers have rows of their own.
+func TestRanks(t *testing.T) {
+	for _, studio := range []bool{false, true} {
+		file := written(t, story.Ranks(t), &Options{MindStudio: studio})
+		if studio {
+			file = append(append([]byte(`{"TraceEvents":`), file...), '}')
+		}
+		var doc struct{ TraceEvents []event }
+		if err := json.Unmarshal(file, &doc); err != nil {
+			t.Fatal(err)
+		}
+		rows := map[[2]int64]int{}
+		names := map[string]bool{}
+		for _, e := range doc.TraceEvents {
+			if e.Ph == "X" && strings.Contains(e.Name, "aclrt") {
+				rows[[2]int64{e.PID, e.TID}]++
+			}
+			if e.Name == "process_name" {
+				names[fmt.Sprint(e.Args["name"])] = true
+			}
+		}
+		if len(rows) != 2 {
+			t.Errorf("MindStudio %v: calls by row %v", studio, rows)
+		}
+		if !studio && !(names["train:0"] && names["npu:0 of train:1"]) {
+			t.Errorf("processes %v", names)
+		}
+		if n := overlaps(t, doc.TraceEvents); !studio && n > 0 {
+			t.Errorf("%d slices overlap", n)
+		}
 	}
 }

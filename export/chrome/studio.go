@@ -24,7 +24,7 @@ func layer(pid, layer, device int) int { return pid<<10 | layer<<5 | max(device,
 
 func (x *studio) Slice(l *scene.Slice) error {
 	r := l.Row
-	pid := x.pid(r.Process)
+	pid := x.scene.PID(r.Process)
 	var tid int
 	switch {
 	case l.Call != nil && r.Kind == scene.Host:

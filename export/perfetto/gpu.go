@@ -136,7 +136,7 @@ func (w *writer) internStage(s *sequence, l *scene.Slice, kind uint64) []byte {
 	if !s.known[specs].has(rowQueue) {
 		var context int
 		b, context = open(b, internedContexts)
-		b = closed(put(put(b, internedID, uint64(l.Row.Process+1)), contextPID, uint64(w.pid(l.Row.Process))), context)
+		b = closed(put(put(b, internedID, uint64(l.Row.Process+1)), contextPID, uint64(w.scene.PID(l.Row.Process))), context)
 	}
 	spec(rowQueue, l.Row.Name, stageOther)
 	spec(kind, l.Task.Kind.String(), category)

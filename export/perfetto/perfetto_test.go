@@ -501,3 +501,16 @@ func BenchmarkWrite(b *testing.B) {
 		})
 	}
 }
+
+// Two ranks whose processes and threads have the same numbers are two processes, and lose nothing to each other.
+func TestRanks(t *testing.T) {
+	tl := story.Ranks(t)
+	for _, o := range []*Options{nil, {GPU: true}} {
+		path, _ := written(t, tl, o)
+		rows := viewertest.SQL(t, path, viewertest.Errors, "select count(*), sum(dur) from slice where category = 'call'",
+			"select p.name, count(*) from slice s join thread_track tt on s.track_id = tt.id join thread using (utid) join process p using (upid) where s.category = 'call' group by p.name order by p.name")
+		if len(rows[0]) > 0 || fmt.Sprint(rows[1]) != "[[10 3000]]" || fmt.Sprint(rows[2]) != "[[train:0 5] [train:1 5]]" {
+			t.Errorf("%q", rows)
+		}
+	}
+}

@@ -171,7 +171,7 @@ func (w *writer) process(p int) uint64 {
 		row := &w.scene.Processes[p]
 		b, packet := w.describe(t.uuid)
 		b, process := open(b, trackProcess)
-		b = put(b, processPID, uint64(w.pid(p)))
+		b = put(b, processPID, uint64(w.scene.PID(p)))
 		for i, v := range row.Argv {
 			if i == maxArgs {
 				break
@@ -186,14 +186,6 @@ func (w *writer) process(p int) uint64 {
 
 // maxArgs bounds what is kept of a command line.
 const maxArgs = 64
-
-// pid is the process's number; 0 would be the kernel's idle process.
-func (w *writer) pid(p int) int {
-	if pid := w.scene.Processes[p].PID; pid > 0 {
-		return pid
-	}
-	return p + 1
-}
 
 func (w *writer) newTrack() *track {
 	w.uuids++
@@ -275,7 +267,7 @@ func (w *writer) start(s *sequence, now int64) {
 		b, at := w.describe(s.track.uuid)
 		b = put(b, trackParent, parent)
 		b, thread := open(b, trackThread)
-		b = put(put(b, threadPID, uint64(w.pid(r.Process))), threadTID, uint64(tid))
+		b = put(put(b, threadPID, uint64(w.scene.PID(r.Process))), threadTID, uint64(tid))
 		if th.Name != "" {
 			b = putText(b, threadName, valid(th.Name))
 		}

@@ -301,10 +301,7 @@ func (b *builder) sample(k *key) *profile.Sample {
 	if th.Name != "" {
 		name += " (" + th.Name + ")"
 	}
-	program := filepath.Base(b.path(th.Process))
-	if len(b.procs) > 1 {
-		program += " " + strconv.Itoa(b.procs[th.Process].PID)
-	}
+	program := b.program(th.Process)
 	s := &profile.Sample{Value: make([]int64, types), Label: map[string][]string{"thread": {valid(name)}}}
 	if k.lane >= 0 {
 		s.Location = append(s.Location, b.location(th.Process, b.device+"::"+k.task))
@@ -328,6 +325,21 @@ func (b *builder) sample(k *key) *profile.Sample {
 	}
 	s.Location = append(s.Location, b.location(th.Process, name), b.location(th.Process, program))
 	return s
+}
+
+// program names a process: with its number where there are several, and with its rank where that is the same, as of ranks in containers.
+func (b *builder) program(process uint32) string {
+	p := &b.procs[process]
+	name := filepath.Base(b.path(process))
+	if len(b.procs) == 1 {
+		return name
+	}
+	for i := range b.procs {
+		if o := &b.procs[i]; uint32(i) != process && o.PID == p.PID && o.Rank != p.Rank {
+			return fmt.Sprintf("%s:%d", name, p.Rank)
+		}
+	}
+	return name + " " + strconv.Itoa(p.PID)
 }
 
 // location returns the location of a frame, of which there is one for each name in a process.

@@ -284,3 +284,23 @@ func TestPhases(t *testing.T) {
 		}
 	}
 }
+
+// Two ranks whose processes have the same number are two frames.
+func TestRanks(t *testing.T) {
+	f, err := os.Open(written(t, story.Ranks(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	p, err := profile.Parse(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]int64{}
+	for _, s := range p.Sample {
+		got[s.Location[len(s.Location)-1].Line[0].Function.Name] += s.Value[hostTime]
+	}
+	if len(got) != 2 || got["train:0"] != 1500 || got["train:1"] != 1500 {
+		t.Errorf("%v", got)
+	}
+}

@@ -192,6 +192,30 @@ func (b *Builder) prologue() {
 	b.Call(0, 5_000, 5_900, "aclrtBinaryGetFunction", A(0x6600, 0x7ffe0020, 0x7ffe0018), Text("kernelName", "MatMul \"é\"\n"), Outs("funcHandle", Function))
 }
 
+// Ranks is the story of a job's two ranks, each in a container, so that their processes and threads have the same numbers. Their calls overlap.
+func Ranks(tb testing.TB) *timeline.Timeline {
+	tb.Helper()
+	b := &Builder{tb: tb, path: filepath.Join(tb.TempDir(), "ranks.aclt")}
+	var err error
+	b.w, err = format.Create(b.path, &format.Meta{UUID: UUID, Host: "node7", API: acl.Model.Name, StartWall: StartWall, EndNS: 100_000}, record.Schema(acl.Model), nil)
+	b.check(err)
+	for rank := range 2 {
+		p, err := b.w.Process(format.Process{PID: 7, Exe: "/opt/app/train", Rank: rank, Host: []string{"node7", "node8"}[rank]})
+		b.check(err)
+		_, err = b.w.Thread(format.Thread{Process: p, TID: 7, Name: "train"})
+		b.check(err)
+	}
+	for rank := range uint32(2) {
+		at := 1_000 + int64(rank)*150
+		b.Call(rank, at, at+200, "aclrtSetDevice", A(0))
+		b.Call(rank, at+300, at+500, "aclrtMalloc", A(0x7ffe0000, 1<<20, 0), Outs("devPtr", DeviceA))
+		b.Call(rank, at+600, at+800, "aclrtCreateStream", A(0x7ffe0008), Outs("stream", StreamA))
+		b.Call(rank, at+900, at+1_100, "aclrtMemcpyAsync", A(DeviceA, 65536, HostA, 65536, 1, StreamA))
+		b.Call(rank, at+1_200, at+1_900, "aclrtSynchronizeStream", A(StreamA))
+	}
+	return b.Load()
+}
+
 // Long is a story of so many calls: launches on two streams with a synchronization after 50 of them or so, at random: it has no steps.
 func Long(tb testing.TB, calls int) *timeline.Timeline {
 	tb.Helper()

@@ -14,6 +14,7 @@ package scene
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"path/filepath"
 	"slices"
@@ -143,6 +144,8 @@ type Scene struct {
 
 	o      Options
 	v      Viewer
+	pids   []int // by process
+	names  []string
 	gaps   []format.Gap
 	texts  []string // by Sym
 	syms   map[string]Sym
@@ -219,6 +222,7 @@ func New(r *format.Reader, m *api.Model, o *Options) (*Scene, error) {
 	if len(s.Processes) == 0 {
 		s.Processes = []format.Process{{Argv: r.Meta().Argv}}
 	}
+	s.identify()
 	s.Threads = append(slices.Clone(r.Threads()), format.Thread{})
 	for i := range s.Threads {
 		if int(s.Threads[i].Process) >= len(s.Processes) {
@@ -299,18 +303,45 @@ func (s *Scene) process(p uint32) int {
 // thread returns the row of a thread in Threads.
 func (s *Scene) thread(t uint32) int { return min(int(t), len(s.Threads)-1) }
 
-// ProcessName returns the name of a process's program.
-func (s *Scene) ProcessName(i int) string {
-	p := &s.Processes[i]
-	name := "program"
-	switch {
-	case p.Exe != "":
-		name = filepath.Base(p.Exe)
-	case len(p.Argv) > 0:
-		name = filepath.Base(p.Argv[0])
+// noPID is the greatest number that Linux gives a process.
+const noPID = 1 << 22
+
+// identify finds a number and a name for each process. Ranks that ran in containers, or on several hosts, may have the same ones.
+func (s *Scene) identify() {
+	taken, times := map[int]bool{}, map[string]int{}
+	ranks := map[int]bool{}
+	for i := range s.Processes {
+		p := &s.Processes[i]
+		pid, name := p.PID, "program"
+		if pid <= 0 || taken[pid] {
+			pid = noPID + 1 + i
+		}
+		taken[pid] = true
+		switch {
+		case p.Exe != "":
+			name = filepath.Base(p.Exe)
+		case len(p.Argv) > 0:
+			name = filepath.Base(p.Argv[0])
+		}
+		s.pids, s.names = append(s.pids, pid), append(s.names, strings.ToValidUTF8(name, "\uFFFD"))
+		times[s.names[i]]++
+		ranks[p.Rank] = true
 	}
-	return strings.ToValidUTF8(name, "\uFFFD")
+	if len(ranks) < len(s.Processes) {
+		return
+	}
+	for i, name := range s.names {
+		if times[name] > 1 {
+			s.names[i] = fmt.Sprintf("%s:%d", name, s.Processes[i].Rank)
+		}
+	}
 }
+
+// PID returns the number of a process, which no other has: its own, unless one before it has the same, or it is not known.
+func (s *Scene) PID(i int) int { return s.pids[i] }
+
+// ProcessName returns the name of a process's program, with its rank where several run the same.
+func (s *Scene) ProcessName(i int) string { return s.names[i] }
 
 // DeviceName returns the name of a device, as "npu:0"; without a number where that is not known.
 func (s *Scene) DeviceName(device int) string {
