@@ -24,9 +24,10 @@ type spanSampler struct {
 	x *exporter
 	t *target
 
-	calls  []liveSpan // a ring: number n lies at n%maxRecent
-	n      uint64     // calls so far
-	open   []*liveTask
+	calls  []liveSpan  // a ring: number n lies at n%maxRecent
+	n      uint64      // calls so far
+	open   []*liveTask // from gone on, those that have not ended, and some between them
+	gone   int
 	slab   []liveTask         // for those to come
 	first  int                // Task.Index of open[0]
 	failed []moment           // the newest calls that have failed
@@ -164,7 +165,7 @@ func (s *spanSampler) call(c *timeline.HostCall, t *timeline.Task) {
 // task takes a task that has ended. Those of a stream do so in their order.
 func (s *spanSampler) task(t *timeline.Task) {
 	i := t.Index - s.first
-	if i < 0 || i >= len(s.open) {
+	if i < s.gone || i >= len(s.open) {
 		return
 	}
 	k := s.open[i]
@@ -173,11 +174,13 @@ func (s *spanSampler) task(t *timeline.Task) {
 		s.ended(u)
 	}
 	k.units = nil
-	n := 0
-	for n < len(s.open) && s.open[n].done {
-		n++
+	for s.gone < len(s.open) && s.open[s.gone].done {
+		s.open[s.gone] = nil
+		s.gone++
 	}
-	s.open, s.first = slices.Delete(s.open, 0, n), s.first+n
+	if s.gone == len(s.open) || 2*s.gone > cap(s.open) { // not at each of many that one synchronization has waited for
+		s.open, s.first, s.gone = slices.Delete(s.open, 0, s.gone), s.first+s.gone, 0
+	}
 }
 
 // rangeEnded takes a range, or a moment, of the program.

@@ -81,8 +81,11 @@ func (r *receiver) take(ctx context.Context, q *coltracepb.ExportTraceServiceReq
 }
 
 func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	r.packed = req.Header.Get("Content-Encoding")
-	if r.packed == "gzip" {
+	packed := req.Header.Get("Content-Encoding")
+	r.mu.Lock()
+	r.packed = packed
+	r.mu.Unlock()
+	if packed == "gzip" {
 		z, err := gzip.NewReader(req.Body)
 		if err != nil {
 			w.WriteHeader(http.StatusBadRequest)
