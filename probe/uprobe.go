@@ -136,10 +136,11 @@ type uprobeFunction struct {
 	Words, Readers, Flags, Stack      uint8
 	Args, ArgsHow, Buffer, BufferSize uint8
 	Refer, Referred, Before, Block    uint8
-	Behind                            uint16
-	_                                 uint16
+	Plain                             uint8
+	Behind                            [2]uint8
+	_                                 uint8
 	Place                             [uprobeMaxWords]uint8
-	Width                             [uprobeMaxWords]uint8
+	Mask                              [uprobeMaxWords]uint64
 	Reader                            [uprobeMaxReaders]uprobeReader
 }
 

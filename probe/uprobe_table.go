@@ -71,6 +71,7 @@ func functionTable(m *api.Model, f *api.Func, arch string) (*uprobeFunction, err
 		return 1
 	}
 	slices.SortStableFunc(readers, func(a, b uprobeReader) int { return order(a) - order(b) })
+	var behind []uint8
 	for i, r := range readers {
 		t.Reader[i] = r
 		if r.Kind == uprobeItems {
@@ -81,9 +82,18 @@ func functionTable(m *api.Model, f *api.Func, arch string) (*uprobeFunction, err
 		}
 		if t.Before++; i == 0 && block(r) {
 			t.Block = 1
-		} else {
-			t.Behind |= 1 << r.Word
+		} else if !slices.Contains(behind, r.Word) {
+			behind = append(behind, r.Word)
 		}
+	}
+	switch len(behind) {
+	case 0:
+	case 1:
+		t.Behind = [2]uint8{behind[0], behind[0]}
+	case 2:
+		t.Behind = [2]uint8(behind)
+	default:
+		t.Behind[1] = uprobeNone
 	}
 	t.Readers = uint8(len(readers))
 	return t, nil
@@ -105,7 +115,7 @@ func (t *uprobeFunction) layout(m *api.Model, f *api.Func, arch string) error {
 	for i := range f.Params {
 		p := &f.Params[i]
 		if f.Called && i == 0 {
-			t.Width[p.Word] = 8 // the function itself, which nobody passes
+			t.Mask[p.Word] = lowBytes(8) // the function itself, which nobody passes
 			continue
 		}
 		if p.Type == "float" || p.Type == "double" {
@@ -123,7 +133,7 @@ func (t *uprobeFunction) layout(m *api.Model, f *api.Func, arch string) error {
 			next++
 			for w := range words {
 				t.Place[int(p.Word)+w] = uint8(uprobeReferred + w)
-				t.Width[int(p.Word)+w] = uint8(min(left, 8))
+				t.Mask[int(p.Word)+w] = lowBytes(left)
 				left -= 8
 			}
 			continue
@@ -144,15 +154,26 @@ func (t *uprobeFunction) layout(m *api.Model, f *api.Func, arch string) error {
 				return fmt.Errorf("parameter %s is too far up the stack: %w", p.Name, ErrNotSupported)
 			}
 			t.Place[int(p.Word)+w] = uint8(place)
-			t.Width[int(p.Word)+w] = uint8(min(left, 8))
+			t.Mask[int(p.Word)+w] = lowBytes(left)
 			if words > 1 {
 				left -= 8
 			}
 		}
 	}
 	t.Stack = uint8(stack)
+	if !f.Called && t.Refer == uprobeNone {
+		t.Plain = 1
+	}
+	for i, place := range t.Place[:f.Words] {
+		if int(place) != i {
+			t.Plain = 0
+		}
+	}
 	return nil
 }
+
+// lowBytes are the bits of the lowest bytes of a word.
+func lowBytes(bytes int) uint64 { return ^uint64(0) >> (64 - 8*min(bytes, 8)) }
 
 // lists notes what the call does to a list of arguments, whose buffers the program fills before the launch.
 func (t *uprobeFunction) lists(f *api.Func, i int) {

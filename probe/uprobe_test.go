@@ -1170,8 +1170,9 @@ func TestFunctionTable(t *testing.T) {
 		if got := tab.Place[:11]; !slices.Equal(got, want) {
 			t.Errorf("%s: %v, want %v", arch, got, want)
 		}
-		if want := []uint8{8, 8, 8, 8, 8, 8, 4, 4, 8, 4, 1}; !slices.Equal(tab.Width[:11], want) {
-			t.Errorf("widths %v, want %v", tab.Width[:11], want)
+		whole, half := ^uint64(0), ^uint64(0)>>32
+		if want := []uint64{whole, whole, whole, whole, whole, whole, half, half, whole, half, 0xff}; !slices.Equal(tab.Mask[:11], want) {
+			t.Errorf("masks %#x, want %#x", tab.Mask[:11], want)
 		}
 	}
 	for i := range acl.Model.Funcs {

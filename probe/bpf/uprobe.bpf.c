@@ -81,10 +81,11 @@ struct function {
 	u8 refer, referred; /* the register with the address of a structure, NONE for none, and its words */
 	u8 before; /* the first of the readers are for the entry, the others for the return */
 	u8 block; /* the first of them is for a block of arguments: 1, else 0 */
-	u16 behind; /* words with memory behind them that another one is to read at the entry */
-	u8 pad2[2];
+	u8 plain; /* the words are the registers and those on the stack, in their order */
+	u8 behind[2]; /* words with memory behind them that the others are to read at the entry, NONE: more than these */
+	u8 pad2;
 	u8 place[MAX_WORDS]; /* register, or ARG_REGS + number of the word on the stack, or REFERRED + number in the structure */
-	u8 width[MAX_WORDS]; /* bytes of the word that mean something */
+	u64 mask[MAX_WORDS]; /* the bits of the word that mean something */
 	struct reader reader[MAX_READERS];
 };
 
@@ -129,7 +130,7 @@ struct part {
 struct thread {
 	u64 cookie, sp, mark; /* of the call that the thread is in */
 	u64 seq;	     /* of the next call */
-	u32 active, used;    /* active: 0 in no call, 1 in one, 2 in one that the reader is to see at once */
+	u32 active, used;    /* active: 0 in no call, else CALLING, WAKING or LAUNCHING */
 	u32 skip;	     /* the call is one that sampling leaves out */
 	u32 follows;	     /* content of its comes after it */
 	u32 held, calls;     /* bytes of calls that are over and not in the ring yet, and how many they are */
@@ -158,7 +159,7 @@ struct args {
 };
 
 _Static_assert(sizeof(struct reader) == 24, "reader");
-_Static_assert(sizeof(struct function) == 48 + 24 * MAX_READERS, "function");
+_Static_assert(sizeof(struct function) == 160 + 24 * MAX_READERS, "function");
 _Static_assert(sizeof(struct piece) == 24, "piece");
 _Static_assert(sizeof(struct head) == 40, "head");
 _Static_assert(sizeof(struct event) == 32, "event");
@@ -413,6 +414,7 @@ static inline void flush(struct thread *t)
 	t->held = t->calls = 0;
 }
 
+enum { CALLING = 1, WAKING = 2, LAUNCHING = 3 }; /* in a call, in one that the reader is to see at once, in one that others follow */
 enum { GONE = 0, SENT = 1, WAITS = 2 };
 
 /* The call is over. hold: it may wait for others. */
@@ -436,7 +438,7 @@ static inline u8 emit(struct thread *t, u8 hold)
 		t->held = (u32)bytes;
 		return WAITS;
 	}
-	if (send(t, bytes, t->active == 2 ? RINGBUF_FORCE_WAKEUP : wake(t->calls ? 0 : e->seq)))
+	if (send(t, bytes, t->active == WAKING ? RINGBUF_FORCE_WAKEUP : wake(t->calls ? 0 : e->seq)))
 		return SENT;
 	lose(t, t->calls + 1, COUNT_RING_FULL, t->calls ? t->held_from : began, over);
 	return GONE;
@@ -679,13 +681,22 @@ __attribute__((noinline)) int capture_waiting(u64 place, u32 func, u32 i, u32 ok
 	return 0;
 }
 
-/* A block of arguments, which nearly every launch has, with no detour. */
-static inline void capture_block(struct thread *t, const struct function *f)
+/* A block of arguments, which nearly every launch has, with no detour: it comes first behind the words. */
+static inline void capture_block(struct thread *t, struct record *rec, const struct function *f)
 {
 	const struct reader *r = &f->reader[0];
-	u64 addr = word(t, r->word);
-	if (addr)
-		put(t, r, addr, times(r->unit, word(t, r->mul0)), 0, 1);
+	u64 addr = rec->words[r->word & (MAX_WORDS - 1)], n = times(r->unit, rec->words[r->mul0 & (MAX_WORDS - 1)]);
+	u64 at = 8 * (f->words & (MAX_WORDS - 1));
+	if (addr == 0)
+		return;
+	opaque(n);
+	if (n > sizeof(struct small) || f->words >= MAX_WORDS || !read_small((struct small *)(rec->data + at + SHORT_PIECE), addr)) {
+		put_waiting(t, r, addr, n, 0);
+		return;
+	}
+	/* As a struct piece that is a short one: parameter, flags and length. */
+	rec->words[f->words & (MAX_WORDS - 1)] = r->param | PIECE_SHORT << 8 | n << 32;
+	t->used = (u32)(at + SHORT_PIECE + ((n + 7) & ~(u64)7));
 }
 
 static inline void capture(u64 place, u32 func, u32 from, u32 to, u8 ok, u8 sleeps)
@@ -843,28 +854,43 @@ static inline struct thread *new_thread(u64 id)
 	return t;
 }
 
-/* Two words, as most functions have at most, by way of the stack as in read_small. */
-static inline void read_stack(u64 *to, u64 from, u32 n, u8 sleeps)
-{
-	u64 two[2];
-	if (n <= 2 && probe_read_user(two, sizeof two, (void *)from) == 0) {
-		to[0] = two[0];
-		to[1] = two[1];
-		return;
-	}
-	if (n > MAX_WORDS - ARG_REGS)
-		n = MAX_WORDS - ARG_REGS;
-	read_user(to, n * 8, from, sleeps);
-}
-
-/* Returns which words are not 0. */
-static inline u32 read_args(struct pt_regs *ctx, struct thread *t, struct record *rec, const struct function *f, u8 sleeps)
+static inline void read_args(struct pt_regs *ctx, struct thread *t, struct record *rec, const struct function *f, u8 sleeps)
 {
 	u64 *in = t->in;
-	u32 set = 0;
+	u64 from = ctx->sp + STACK_ARGS;
+	t->used = 8 * f->words;
+	if (f->plain) {
+		/* Words that the function does not have are written over later. */
+		arg_regs(ctx, rec->words);
+		for (u32 i = 0; i < ARG_REGS; i++)
+			rec->words[i] &= f->mask[i];
+		if (!f->stack)
+			return;
+		/* Two words, as most functions have at most, by way of the stack as in read_small. */
+		u64 two[2];
+		if (f->stack <= 2 && probe_read_user(two, sizeof two, (void *)from) == 0) {
+			rec->words[ARG_REGS] = two[0] & f->mask[ARG_REGS];
+			rec->words[ARG_REGS + 1] = two[1] & f->mask[ARG_REGS + 1];
+			return;
+		}
+		u32 n = f->stack;
+		if (n > MAX_WORDS - ARG_REGS)
+			n = MAX_WORDS - ARG_REGS;
+		read_user(rec->words + ARG_REGS, n * 8, from, sleeps);
+		for (u32 i = ARG_REGS; i < MAX_WORDS; i++) {
+			if (i >= f->words)
+				break;
+			rec->words[i] &= f->mask[i];
+		}
+		return;
+	}
 	arg_regs(ctx, in);
-	if (f->stack)
-		read_stack(in + ARG_REGS, ctx->sp + STACK_ARGS, f->stack, sleeps);
+	if (f->stack) {
+		u32 n = f->stack;
+		if (n > MAX_WORDS - ARG_REGS)
+			n = MAX_WORDS - ARG_REGS;
+		read_user(in + ARG_REGS, n * 8, from, sleeps);
+	}
 	if (f->refer != NONE) {
 		u32 n = f->referred;
 		if (n > MAX_PLACES - REFERRED)
@@ -874,15 +900,18 @@ static inline u32 read_args(struct pt_regs *ctx, struct thread *t, struct record
 	for (u32 i = 0; i < MAX_WORDS; i++) {
 		if (i >= f->words)
 			break;
-		u32 none = (64 - 8 * f->width[i]) & 63;
-		u64 w = in[f->place[i] & (MAX_PLACES - 1)] << none >> none;
-		rec->words[i] = w;
-		set |= (u32)(w != 0) << i;
+		rec->words[i] = in[f->place[i] & (MAX_PLACES - 1)] & f->mask[i];
 	}
 	if (f->flags & FUNC_CALLED)
 		rec->words[0] = program_counter(ctx) - layer_offset(t->cookie);
-	t->used = 8 * f->words;
-	return set;
+}
+
+/* Whether there may be memory to read at the entry, beside a block of arguments. */
+static inline u8 behind(const struct function *f, const struct record *rec)
+{
+	if (f->before == f->block)
+		return 0;
+	return f->behind[1] == NONE || rec->words[f->behind[0] & (MAX_WORDS - 1)] || rec->words[f->behind[1] & (MAX_WORDS - 1)];
 }
 
 static inline int entered(struct pt_regs *ctx, u8 sleeps)
@@ -930,33 +959,47 @@ static inline int entered(struct pt_regs *ctx, u8 sleeps)
 	rec->event.seq = (u32)base->seq++;
 	rec->event.end = 0;
 	rec->event.ret = 0;
-	t->active = f->flags & FUNC_WAKE ? 2 : 1;
+	t->active = f->flags & FUNC_WAKE ? WAKING : f->flags & FUNC_HOLD ? LAUNCHING : CALLING;
 	t->skip = sample && left_out(rec->event.seq);
 	t->follows = 0;
 	if (!t->skip) {
-		u32 set = read_args(ctx, t, rec, f, sleeps);
+		read_args(ctx, t, rec, f, sleeps);
 		if (sleeps && f->block)
-			capture_block(t, f);
-		if (!sleeps || set & f->behind)
+			capture_block(t, rec, f);
+		if (!sleeps || behind(f, rec))
 			capture(place, func, sleeps ? f->block : 0, f->before, 1, sleeps);
 	}
 	rec->event.start = ktime_ns();
 	return 0;
 }
 
+/*
+ * Whether it is the call in this place that returns. A launch is told by the stack pointer alone, which takes less: it waits for
+ * nothing, so that no program jumps out of one and comes back to the same place in another call.
+ */
+static inline u8 ends(struct pt_regs *ctx, const struct thread *t)
+{
+	if (!t->active || ctx->sp != t->sp + RETURN_POPS)
+		return 0;
+	return t->active == LAUNCHING || cookie_of(ctx) == t->cookie;
+}
+
 static inline int returned(struct pt_regs *ctx, u8 sleeps)
 {
 	u64 now = ktime_ns();
 	u64 id = current_pid_tgid();
-	u64 c = cookie_of(ctx);
-	u32 func = func_of(c);
+	struct thread *t = map_lookup(&threads, &id);
+	if (!t)
+		return 0;
+	if (!ends(ctx, t)) {
+		id |= OUTER;
+		t = map_lookup(&threads, &id);
+		if (!t || !ends(ctx, t))
+			return 0;
+	}
+	u32 func = func_of(t->cookie);
 	const struct function *f = map_lookup(&functions, &func);
 	if (!f)
-		return 0;
-	if (f->flags & FUNC_OUTER)
-		id |= OUTER;
-	struct thread *t = map_lookup(&threads, &id);
-	if (!t || !t->active || c != t->cookie || ctx->sp != t->sp + RETURN_POPS)
 		return 0;
 	u64 ret = return_value(ctx);
 	if (f->flags & FUNC_RET_VOID)
