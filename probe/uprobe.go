@@ -52,6 +52,9 @@ type UprobeOptions struct {
 	// RingBytes is the size of the ring between kernel and reader, rounded up to a power of two. 0: 8 MiB.
 	RingBytes int
 
+	// Meanwhile is called now and then by Run, however much or little there is to read; an error ends it. nil: nothing is.
+	Meanwhile func() error
+
 	// OneByOne attaches by a perf event for each probe, as older kernels do, where all at once is possible too.
 	OneByOne bool
 

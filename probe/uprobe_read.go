@@ -28,10 +28,9 @@ func (u *Uprobes) Run(ctx context.Context, sink Sink) error {
 	for ctx.Err() == nil {
 		// The kernel wakes the reader seldom, so it looks by itself.
 		u.reader.SetDeadline(time.Now().Add(20 * time.Millisecond))
-		if err := u.read(ctx, &rec); err != nil {
+		if err := errors.Join(u.read(ctx, &rec), u.meanwhile()); err != nil {
 			return err
 		}
-		u.tidy()
 	}
 	if err := u.detach(); err != nil {
 		return fmt.Errorf("detach uprobes: %w", err)
@@ -56,10 +55,21 @@ func (u *Uprobes) read(ctx context.Context, rec *ringbuf.Record) error {
 		if err := u.deliver(rec.RawSample); err != nil {
 			return err
 		}
-		if n%1024 == 0 && ctx.Err() != nil {
-			return nil
+		if n%1024 != 0 {
+			continue
+		}
+		if err := u.meanwhile(); err != nil || ctx.Err() != nil {
+			return err
 		}
 	}
+}
+
+func (u *Uprobes) meanwhile() error {
+	u.tidy()
+	if u.opts.Meanwhile == nil {
+		return nil
+	}
+	return u.opts.Meanwhile()
 }
 
 func (u *Uprobes) deliver(b []byte) error {

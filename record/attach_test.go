@@ -160,6 +160,48 @@ func TestAttachByName(t *testing.T) {
 	}
 }
 
+// What has been recorded is on the disk soon, so that a recorder that is killed leaves it.
+func TestAttachWritesMeanwhile(t *testing.T) {
+	program := decoder(t, "decoder", ownLibraries(t)).Process
+	l := &launches{of: map[int]int{}}
+	o := record.AttachOptions{PID: program.Pid, Options: record.Options{Model: acl.Model, Output: filepath.Join(t.TempDir(), "run.aclt"), Follower: l}}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	read := make(chan bool, 1)
+	go func() {
+		defer stop()
+		if !testenv.Await(func() bool { return attached(o.Output) || ctx.Err() != nil }) || ctx.Err() != nil {
+			read <- false
+			return
+		}
+		launching(t, 1)(l)
+		_ = program.Signal(syscall.SIGSTOP) // before there is so much that it is written for that
+		read <- testenv.Await(func() bool { return unfinished(o.Output) > 800 })
+	}()
+	_, err := record.Attach(ctx, &o)
+	stop()
+	permitted(t, err)
+	if !<-read {
+		t.Error("what was recorded could not be read before the end")
+	}
+}
+
+// unfinished returns how many calls can be read of a trace that is still written to.
+func unfinished(trace string) (calls int) {
+	r, err := format.Open(trace, nil)
+	if err != nil {
+		return 0
+	}
+	defer r.Close()
+	for _, err := range r.Calls(nil) {
+		if err != nil || r.Complete() {
+			return 0
+		}
+		calls++
+	}
+	return calls
+}
+
 // All processes that map the library are recorded.
 func TestAttachToAll(t *testing.T) {
 	lib := ownLibraries(t)

@@ -671,12 +671,8 @@ func (r *recorder) drain(s *probe.Session, over func() bool) error {
 		if err := errors.Join(r.answer(s), r.limit(s)); err != nil {
 			return err
 		}
-		if time.Since(flushed) > time.Second {
-			// What is on the disk survives a recorder that is killed.
-			if err := r.b.seg.w.Flush(); err != nil {
-				return err
-			}
-			flushed = time.Now()
+		if err := r.flush(&flushed); err != nil {
+			return err
 		}
 		if r.flight != nil {
 			if err := r.flight.tick(time.Now()); err != nil {
@@ -687,6 +683,15 @@ func (r *recorder) drain(s *probe.Session, over func() bool) error {
 			pause(s.Interval())
 		}
 	}
+}
+
+// flush writes what has been recorded, when that was last done a second ago: what is on the disk survives a recorder that is killed.
+func (r *recorder) flush(last *time.Time) error {
+	if time.Since(*last) <= time.Second {
+		return nil
+	}
+	*last = time.Now()
+	return r.b.seg.w.Flush()
 }
 
 // rest takes what is in the rings when the recording is over. A call that goes on in a process that another recorder may take over stays

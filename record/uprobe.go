@@ -86,7 +86,8 @@ func (r *recorder) uprobeOptions() (*probe.UprobeOptions, error) {
 		return nil, errors.Join(errs...)
 	}
 	r.uprobes = best
-	o := &probe.UprobeOptions{OneByOne: best.OneByOne}
+	flushed := time.Now()
+	o := &probe.UprobeOptions{OneByOne: best.OneByOne, Meanwhile: func() error { return r.flush(&flushed) }}
 	switch r.o.Payload {
 	case Small:
 		o.PayloadLimit = SmallLimit
