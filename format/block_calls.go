@@ -409,9 +409,9 @@ func (b *block) make(i uint) *Call {
 	}
 	d := &g.data[0]
 	d.Call, d.Time = index, g.time+start
-	point(&d.Bytes, g.content, uint(p%ring)*uint(g.stride))
+	point(&d.Bytes, g.content, uint(p&g.last)*uint(g.stride))
 	if g.addrs != nil {
-		d.Addr = g.addrs[p%ring]
+		d.Addr = g.addrs[p%ringRows]
 	}
 	if g.more {
 		b.groups[in].set(d, uint(p), start)
@@ -554,9 +554,9 @@ func (b *block) dataAt(s slot, call uint64, start int64) []Data {
 	}
 	d := &t.data[0]
 	d.Call, d.Time = call, t.time+start
-	point(&d.Bytes, t.content, p%ring*uint(t.stride))
+	point(&d.Bytes, t.content, p&uint(t.last)*uint(t.stride))
 	if t.addrs != nil {
-		d.Addr = t.addrs[p%ring]
+		d.Addr = t.addrs[p%ringRows]
 	}
 	if t.more {
 		g.set(d, p, start)
@@ -606,9 +606,9 @@ func (f *funcBlock) call(b *block, row uint) *Call {
 // at returns the call of a row of the window, without what ties it to others.
 func (f *funcBlock) at(row uint) *Call {
 	c := &f.one
-	point(&c.Args, f.ring, row%ring*f.size)
+	point(&c.Args, f.ring, row&f.args.last*f.size)
 	if len(f.wrote) > 0 {
-		c.Outs = f.wrote[row%ring]
+		c.Outs = f.wrote[row%ringRows]
 	}
 	return c
 }
@@ -626,22 +626,23 @@ func (f *funcBlock) turn(b *block, row uint) {
 			f.ring, f.size = unsafe.Pointer(unsafe.SliceData(w.ring)), uint(w.width)*8
 		}
 		if len(f.outs) > 0 {
-			f.wrote = resize(f.wrote, min(ring, w.n))
+			f.wrote = resize(f.wrote, ringRows)
 			f.given = resize(f.given, len(f.wrote)*len(f.outs))
 		}
 	}
 	at, n := w.turn(row)
 	if len(f.outs) > 0 {
-		f.giveOuts(f.wrote[:n], at)
+		f.giveOuts(n, at)
 	}
 }
 
-// giveOuts sets what calls, of which the first is of a row, wrote through their parameters.
-func (f *funcBlock) giveOuts(wrote [][]Out, row int) {
-	var values [ring]uint64
-	width := len(f.outs)
+// giveOuts sets what n calls, of which the first is of a row, wrote through their parameters.
+func (f *funcBlock) giveOuts(n, row int) {
+	var values [ringRows]uint64
+	width, at := len(f.outs), row%ringRows
+	wrote := f.wrote[at : at+n]
 	for i := range wrote {
-		wrote[i] = f.given[i*width:][:0:width]
+		wrote[i] = f.given[(at+i)*width:][:0:width]
 	}
 	for k := range f.outs {
 		o := &f.outs[k]
@@ -669,8 +670,13 @@ type outBlock struct {
 
 func (o *outBlock) has(row uint) bool { return o.bitmap == nil || o.bitmap[row/8]>>(row%8)&1 != 0 }
 
-// ring is how many rows of a table are turned from columns into rows at a time.
-const ring = 32
+// ringRows is how many rows of a table are turned from columns into rows at a time, and ringWords how many words these have: fewer rows, but ringLeast, where they are wide. The more rows,
+// the less it costs to begin with a column; but there are many tables, and what all of them have turned is to stay in the second cache.
+const (
+	ringRows  = 64
+	ringWords = 512
+	ringLeast = 16
+)
 
 // words are the rows of a table of words, of which some are in a ring, where what is constant is in place already.
 type words struct {
@@ -680,7 +686,8 @@ type words struct {
 	vary  []varying
 	store [][]uint64 // memory of the columns in vary
 
-	ring []uint64 // row i at i%ring
+	ring []uint64 // row i at i&last
+	last uint     // place in it; a power of two less one
 	end  uint     // of the window that the ring got last; 0 for none
 }
 
@@ -694,6 +701,11 @@ func (w *words) reset(width, n int) {
 	clear(w.first)
 	w.vary = w.vary[:0]
 	w.width, w.n, w.end = width, n, 0
+	rows := ringRows
+	for rows > ringLeast && rows*width > ringWords {
+		rows /= 2
+	}
+	w.last = uint(rows) - 1
 }
 
 // add decodes a column. Columns come by ascending field.
@@ -718,13 +730,13 @@ func (b *block) add(w *words, c column.Column) error {
 func (w *words) slice(i int) []uint64 { return w.ring[i*w.width:][:w.width:w.width] }
 
 // holds reports whether row i is in the ring.
-func (w *words) holds(i uint) bool { return w.end == i&^(ring-1)+ring }
+func (w *words) holds(i uint) bool { return w.end == (i|w.last)+1 }
 
 // turn has the ring hold row i, and returns the first row of the window that it got for that, and how many rows that has.
 func (w *words) turn(i uint) (at, n int) {
-	at = int(i &^ (ring - 1))
-	n = min(ring, w.n-at)
-	w.end = uint(at) + ring
+	at = int(i &^ w.last)
+	n = min(int(w.last)+1, w.n-at)
+	w.end = (i | w.last) + 1
 	for k := range w.vary {
 		v := &w.vary[k]
 		v.values.Scatter(w.ring[v.at:], w.width, at, n)
@@ -734,7 +746,7 @@ func (w *words) turn(i uint) (at, n int) {
 
 // begin makes the ring, with what is constant.
 func (w *words) begin() {
-	w.ring = resize(w.ring, min(ring, w.n)*w.width)
+	w.ring = resize(w.ring, min(int(w.last)+1, w.n)*w.width)
 	for rest := w.ring; len(rest) > 0; {
 		rest = rest[copy(rest, w.first):]
 	}
@@ -747,9 +759,10 @@ type groupTurn struct {
 	end     uint32 // of the rows that each has turned
 	time    int64  // from the start of the call, where it is the same for all rows
 	content unsafe.Pointer
-	stride  uint32        // bytes from the content of a row to that of the next; 0 where no row has words
-	more    bool          // rows differ by something else, too: see groupBlock.set
-	addrs   *[ring]uint64 // where they differ
+	stride  uint32            // bytes from the content of a row to that of the next; 0 where no row has words
+	last    uint32            // place in the ring
+	more    bool              // rows differ by something else, too: see groupBlock.set
+	addrs   *[ringRows]uint64 // where they differ
 	data    [1]Data
 }
 
@@ -763,7 +776,7 @@ func (t *groupTurn) turn(g *groupBlock) {
 // take has the data come from the ring.
 func (t *groupTurn) take(g *groupBlock) {
 	w := &g.words
-	t.more, t.stride, t.content, t.addrs = g.more, 0, nil, nil
+	t.more, t.last, t.stride, t.content, t.addrs = g.more, uint32(w.last), 0, nil, nil
 	if g.varies[dataAddr] {
 		t.addrs = &g.addrs
 	}
@@ -777,9 +790,9 @@ func (t *groupTurn) take(g *groupBlock) {
 // A groupBlock is a table of data.
 type groupBlock struct {
 	rows   int
-	times  [ring]int64  // of the rows in the ring, from the start of the call, where they differ
-	addrs  [ring]uint64 // the same of addresses
-	more   bool         // rows differ by something else than content and address
+	times  [ringRows]int64  // of the rows in the ring, from the start of the call, where they differ
+	addrs  [ringRows]uint64 // the same of addresses
+	more   bool             // rows differ by something else than content and address
 	words  words
 	like   Data // what all rows share
 	varies [dataProps]bool
@@ -803,17 +816,17 @@ func (g *groupBlock) turn(p uint) {
 	}
 	at, n := w.turn(p)
 	if g.varies[dataTime] {
-		column.Fill(g.times[:n], &g.vary[dataTime], at)
+		column.Fill(g.times[at%ringRows:][:n], &g.vary[dataTime], at)
 	}
 	if g.varies[dataAddr] {
-		column.Fill(g.addrs[:n], &g.vary[dataAddr], at)
+		column.Fill(g.addrs[at%ringRows:][:n], &g.vary[dataAddr], at)
 	}
 }
 
 // set sets of a row of the ring what differs from row to row besides content and address, and content that is no words.
 func (g *groupBlock) set(d *Data, p uint, start int64) {
 	if g.varies[dataTime] {
-		d.Time = g.times[p%ring] + start
+		d.Time = g.times[p%ringRows] + start
 	}
 	for _, k := range [...]int{dataKind, dataItem, dataBlob, dataLen} {
 		if g.varies[k] {
