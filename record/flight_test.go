@@ -288,3 +288,89 @@ func TestFor(t *testing.T) {
 		t.Errorf("%d calls, gaps %+v", res.Calls, r.Gaps())
 	}
 }
+
+// TestFlightReasons has each reason to seal a ring come, and nothing but it.
+func TestFlightReasons(t *testing.T) {
+	testenv.Built(t, "lib/libacltrace.so")
+	kernels := testenv.Built(t, "lib/aclsim_kernels.o")
+	t.Setenv("ACLSIM_KERNELS", testenv.Built(t, "lib/aclsim_kernels.so"))
+	flight := testenv.CompileC(t, "flight", []string{"testdata/flight.c"})
+	job := testenv.CompileC(t, "job", []string{"testdata/job.c"})
+	launches := []string{flight, kernels, "200"}
+	for name, c := range map[string]struct {
+		command []string
+		faults  string
+		ring    Ring
+		want    string
+	}{
+		"end":          {launches, "", Ring{}, "the program ended with code 0"},
+		"error":        {launches, "aclrtMalloc:50=207001", Ring{}, "the program ended with code 1"},
+		"code":         {launches, "aclrtMalloc:50=207001", Ring{Codes: []int32{207002, 207001}}, "aclrtMalloc returned ACL_ERROR_RT_MEMORY_ALLOCATION (207001)"},
+		"device error": {launches, "kernel:20=507015", Ring{}, "aclrtSynchronizeStream returned ACL_ERROR_RT_AICORE_EXCEPTION (507015)"},
+		"crash":        {[]string{job, filepath.Join(t.TempDir(), "result"), "10", "0", "crash"}, "", Ring{}, "the program was ended by signal 11"},
+		"slow call":    {launches, "", Ring{Slow: 1}, "aclInit took "},
+		"no slow call": {launches, "", Ring{Slow: time.Hour}, "the program ended with code 0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("ACLSIM_FAULTS", c.faults)
+			null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer null.Close()
+			res, err := Run(context.Background(), &Options{Model: acl.Model, Output: filepath.Join(t.TempDir(), "f.aclt"), Command: c.command, Sim: true, Block: true, NoGuard: true, Ring: &c.ring,
+				Stdin: null, Stdout: null, Stderr: null})
+			if err != nil || res.Incomplete != nil || len(res.Sealed) == 0 {
+				t.Fatalf("%v: %+v", err, res)
+			}
+			r, err := format.Open(res.Sealed[0], nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close()
+			if got := r.Meta().Sealed; !strings.HasPrefix(got, c.want) {
+				t.Errorf("sealed since %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// TestSnapshot seals a ring when somebody asks for it, and goes on.
+func TestSnapshot(t *testing.T) {
+	const launches = 500
+	dir := t.TempDir()
+	first, second := filepath.Join(dir, "1"), filepath.Join(dir, "2")
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() { _, _ = os.WriteFile(first, nil, 0o600), os.WriteFile(second, nil, 0o600) }()
+		mine, err := session()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		testenv.Await(func() bool {
+			st, err := Ask(mine, &Request{Do: ActStatus})
+			return err != nil || st.Calls >= 3*launches
+		})
+		st, err := Ask(mine, &Request{Do: ActSnapshot})
+		if err != nil || len(st.Sealed) != 1 || !st.Recording {
+			t.Errorf("%v: %+v", err, st)
+		}
+	}()
+	res, out := flown(t, &Options{Ring: &Ring{}, Block: true}, "500", first, second)
+	<-done
+	if len(res.Sealed) != 2 || res.Sealed[0] != out {
+		t.Fatalf("%+v", res)
+	}
+	r, err := format.Open(out, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	counts, err := r.Counts()
+	if err != nil || counts.Calls < 3*launches || counts.Calls >= res.Calls || r.Meta().Sealed != "somebody asked for it" {
+		t.Errorf("%v: %d of %d calls, sealed since %q", err, counts.Calls, res.Calls, r.Meta().Sealed)
+	}
+	sealed(t, res.Sealed[1], res.Calls)
+}
