@@ -2,6 +2,7 @@ package record_test
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -378,11 +379,13 @@ func (p *pod) ended() (result string) {
 	return result
 }
 
-// took is the time of the job: of the processor, and by the clock.
-func (p *pod) took() (d [2]time.Duration) {
+// times are those of a job: of the processor, by the clock, and by the clock without those in which it was ready and had no core.
+type times [3]time.Duration
+
+func (p *pod) took() (d times) {
 	p.t.Helper()
 	b, err := os.ReadFile(p.result + ".time")
-	if _, e := fmt.Sscan(string(b), &d[0], &d[1]); err != nil || e != nil {
+	if _, e := fmt.Sscan(string(b), &d[0], &d[1], &d[2]); err != nil || e != nil {
 		p.t.Fatalf("the times of the job: %v, %q", err, b)
 	}
 	return d
@@ -402,7 +405,7 @@ func TestFailuresLeaveTheJobAlone(t *testing.T) {
 
 // TestSoakFailures measures what the failures cost the job, beside the same job without acltrace. Runs of both follow each other, a failure after the other with a run without
 // acltrace between each five, again and again until the medians are known to half a percent, or it has been enough. ACLTRACE_FAILURES, a regular expression, chooses failures, ACLTRACE_ROUNDS how often
-// they are run at most.
+// they are run at most, ACLTRACE_JOB how long the job is, in rounds of its own.
 func TestSoakFailures(t *testing.T) {
 	if os.Getenv("ACLTRACE_SOAK") == "" {
 		t.Skip("measures, which takes minutes: make soak")
@@ -415,29 +418,30 @@ func TestSoakFailures(t *testing.T) {
 	if n, err := strconv.Atoi(os.Getenv("ACLTRACE_ROUNDS")); err == nil {
 		rounds = n
 	}
+	length := cmp.Or(os.Getenv("ACLTRACE_JOB"), "20000")
 	var them []*failure
 	for i := range failures {
 		if f := &failures[i]; chosen.MatchString(f.name) && !(f.root && os.Geteuid() != 0) {
 			them = append(them, f)
 		}
 	}
-	runJob := func(f *failure) (took [2]time.Duration) {
+	runJob := func(f *failure) (took times) {
 		t.Run("job", func(t *testing.T) {
 			p := newPod(t)
-			p.rounds, p.work = "3500", "400000"
+			p.rounds, p.work = length, "400000"
 			p.play(f)
 			took = p.took()
+			t.Logf("%s: %.3f s of the processor, %.3f s by the clock, %.3f s with a core whenever it was ready", f.name, took[0].Seconds(), took[1].Seconds(), took[2].Seconds())
 		})
 		return took
 	}
 	const least, known, between = 5, 0.5, 5
-	more := make([][2][]float64, len(them)) // percent of the time, of each run
-	var without [2][]float64
-	alone := runJob(noAcltrace)
+	more := make([][len(times{})][]float64, len(them)) // percent of the time, of each run
+	var without [len(times{})][]float64
 	for round := range rounds {
 		for i := 0; i < len(them); i += between {
 			group := them[i:min(i+between, len(them))]
-			took := [][2]time.Duration{runJob(noAcltrace)}
+			took := []times{runJob(noAcltrace)}
 			for _, f := range group {
 				took = append(took, runJob(f))
 			}
@@ -445,7 +449,7 @@ func TestSoakFailures(t *testing.T) {
 			if t.Failed() {
 				t.FailNow()
 			}
-			for what := range 2 {
+			for what := range without {
 				first, last := took[0][what].Seconds(), took[len(took)-1][what].Seconds()
 				without[what] = append(without[what], 100*(last/first-1))
 				for k := range group {
@@ -463,13 +467,15 @@ func TestSoakFailures(t *testing.T) {
 			break
 		}
 	}
-	line := func(name string, v [2][]float64) {
-		cpu, cpuSpread := middle(v[0])
-		clock, clockSpread := middle(v[1])
-		t.Logf("| %s | %+.1f ± %.1f | %+.1f ± %.1f | %d |", name, cpu, cpuSpread, clock, clockSpread, len(v[0]))
+	line := func(name string, v [len(times{})][]float64) {
+		s := "| " + name
+		for what := range v {
+			median, off := middle(v[what])
+			s += fmt.Sprintf(" | %+.1f ± %.1f", median, off)
+		}
+		t.Logf("%s | %d |", s, len(v[0]))
 	}
-	t.Logf("a job of %v of the processor, %v by the clock", alone[0], alone[1])
-	t.Log("| failure | processor, % | clock, % | runs |")
+	t.Log("| failure | processor, % | clock, % | clock with a core whenever ready, % | runs |")
 	line(noAcltrace.name, without)
 	for i, f := range them {
 		line(f.name, more[i])
