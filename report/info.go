@@ -314,7 +314,7 @@ func Plural(n uint64, what string) string {
 		return "1 " + what
 	case strings.HasSuffix(what, "y"):
 		return fmt.Sprintf("%d %sies", n, what[:len(what)-1])
-	case strings.HasSuffix(what, "h"):
+	case strings.HasSuffix(what, "h"), strings.HasSuffix(what, "s"):
 		return fmt.Sprintf("%d %ses", n, what)
 	}
 	return fmt.Sprintf("%d %ss", n, what)

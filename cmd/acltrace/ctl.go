@@ -92,7 +92,7 @@ func (a *app) status(st *record.Status) {
 		fmt.Fprintf(a.out, ": %s", strings.Join(st.Command, " "))
 	}
 	fmt.Fprintln(a.out)
-	fmt.Fprintf(a.out, "  %d calls of %d processes", st.Calls, len(st.Processes))
+	fmt.Fprintf(a.out, "  %s of %s", report.Plural(st.Calls, "call"), report.Plural(uint64(len(st.Processes)), "process"))
 	if st.Lost > 0 {
 		fmt.Fprintf(a.out, ", %d LOST", st.Lost)
 	}
