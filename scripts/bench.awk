@@ -60,6 +60,15 @@ END {
 		number("tiny_decoder, recorded, us a token", "decoder.recorded")
 		at_most("tiny_decoder, recorded / bare", median("decoder.ratio"), 1.02)
 	}
+	n = split("computed modelled", kinds, " ")
+	for (i = 1; i <= n; i++) {
+		if (!("apart.ratio." kinds[i] in values)) continue
+		number("tiny_decoder on one core, kernels " kinds[i] ", bare, us a token", "apart.bare." kinds[i])
+		number("  recorded, the recorder on another core", "apart.recorded." kinds[i])
+		row("  recorded / bare", sprintf("%.3f", median("apart.ratio." kinds[i])), "", "")
+		number("  of these the thread that calls is on the core, bare, us", "apart.caller." kinds[i])
+		number("  the same, recorded", "apart.caller.recorded." kinds[i])
+	}
 	if ("pace.error" in values) {
 		at_most("replay at the recorded pace, end to end, % off", median("pace.error"), 1)
 		number("of its calls half began late by, us", "pace.late")

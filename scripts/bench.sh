@@ -2,7 +2,7 @@
 # The benchmarks, each beside its yardstick in the same run. The aims are compared at the end; docs/performance.md keeps the
 # figures.
 #
-#	bench.sh [capture] [cuda] [decoder] [pace] [file] [go]     these parts, all where none is named
+#	bench.sh [capture] [cuda] [decoder] [apart] [pace] [file] [go]     these parts, all where none is named
 #
 # What is compared runs in turn, ROUNDS times (default 7), and medians are taken over the rounds: a machine that is busy
 # with something else slows down all of it alike. About ten minutes.
@@ -12,7 +12,7 @@ scripts/setup.sh bench
 B=build/bench
 RESULTS=$B/results # lines of a key and a number
 ROUNDS=${ROUNDS:-7}
-[ $# -gt 0 ] || set -- capture cuda decoder pace file go
+[ $# -gt 0 ] || set -- capture cuda decoder apart pace file go
 SCRATCH=$(mktemp -d)
 mkdir -p $B/null
 : >$RESULTS
@@ -110,6 +110,25 @@ decoder() {
 	done | awk '{print "decoder.bare", $1; print "decoder.recorded", $2; print "decoder.ratio", $2 / $1}' >>$RESULTS
 }
 
+# What recording takes of the same program where it takes no core from it: program and simulator have the first, the recorder the second. The kernels
+# compute, as in decoder, or take modelled times and leave the core to the thread that calls. As root under `chrt -r 10`, nothing else gets the cores.
+apart() {
+	echo "== tiny_decoder on one core, the recorder on another: bare, recorded; $((2 * ROUNDS)) rounds"
+	c++ -O2 -Wall -Wextra -Werror -fPIC -shared -o $B/tokens.so probe/shim/bench/tokens.cpp
+	token() {
+		rm -f "$SCRATCH/token"
+		ACLSIM_KERNELS=$kernels LD_PRELOAD=$PWD/$B/tokens.so TOKENS=$SCRATCH/token "$@" --tokens 200 >/dev/null 2>&1 || true # with modelled kernels the tokens are wrong
+		cat "$SCRATCH/token"
+	}
+	for _ in $(seq $((2 * ROUNDS))); do
+		for kernels in bin/examples/decoder_kernels.so ""; do
+			what=${kernels:+computed}
+			echo "${what:-modelled} $(token taskset -c 0 bin/acltrace sim -- bin/examples/tiny_decoder) \
+				$(token taskset -c 1 bin/acltrace record -q --sim -o $B/decoder.aclt -- taskset -c 0 bin/examples/tiny_decoder)"
+		done
+	done | awk '{print "apart.bare." $1, $2; print "apart.recorded." $1, $5; print "apart.ratio." $1, $5 / $2; print "apart.caller." $1, $3; print "apart.caller.recorded." $1, $6}' >>$RESULTS
+}
+
 # A replay that keeps the recorded time on the simulator: how far it is off from the first call to the last, either way, and how late
 # half of its calls began.
 pace() {
@@ -150,8 +169,8 @@ go_benchmarks() {
 for part; do
 	case $part in
 	go) go_benchmarks ;;
-	capture | cuda | decoder | pace | file) $part ;;
-	*) echo "bench.sh: no part '$part': there are capture, cuda, decoder, pace, file and go" >&2 && exit 2 ;;
+	capture | cuda | decoder | apart | pace | file) $part ;;
+	*) echo "bench.sh: no part '$part': there are capture, cuda, decoder, apart, pace, file and go" >&2 && exit 2 ;;
 	esac
 done
 awk -f scripts/bench.awk $RESULTS
