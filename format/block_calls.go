@@ -199,6 +199,7 @@ func (b *block) rewind() {
 	for i, g := range b.groups {
 		t := &b.turns[i]
 		t.next, t.end, t.time, t.data[0] = 0, 0, g.like.Time, g.like
+		g.words.end = 0 // so that the ring is asked for what data[0] needs of it
 	}
 }
 
