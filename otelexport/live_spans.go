@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 
 	"github.com/acltrace/acltrace/timeline"
 )
@@ -110,16 +108,6 @@ func newSpanSampler(l *Live) (*spanSampler, error) {
 	l.res.SpansTo = s.t.url.String()
 	s.client = s.t.spans(livePatience)
 	return s, nil
-}
-
-// spans returns a client for spans, which has not been started.
-func (t *target) spans(limit time.Duration) otlptrace.Client {
-	if t.protocol == HTTP {
-		return otlptracehttp.NewClient(otlptracehttp.WithEndpointURL(t.url.String()), otlptracehttp.WithTimeout(limit),
-			otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: true, InitialInterval: firstPause, MaxInterval: longestPause, MaxElapsedTime: limit}))
-	}
-	return otlptracegrpc.NewClient(otlptracegrpc.WithEndpointURL(t.url.String()), otlptracegrpc.WithTimeout(limit),
-		otlptracegrpc.WithRetry(otlptracegrpc.RetryConfig{Enabled: true, InitialInterval: firstPause, MaxInterval: longestPause, MaxElapsedTime: limit}))
 }
 
 func (s *spanSampler) begin() {

@@ -460,6 +460,9 @@ func checkLive(t *testing.T, spans []flat, r *format.Reader) []flat {
 	var roots []flat
 	tasks := 0
 	for _, s := range spans {
+		if strings.Contains(fmt.Sprint(s.Attrs["@jaeger@warnings"]), "duration") && s.End == s.Start+1 {
+			s.End-- // it took no time by the clock, and Jaeger has no moments
+		}
 		n, isCall := s.Attrs["acl.call"].(int64)
 		switch {
 		case s.Name == "step" || s.Name == "request":

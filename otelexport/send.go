@@ -84,13 +84,7 @@ func dial(ctx context.Context, t *target, x *exporter) (*sender, error) {
 		return nil, err
 	}
 	s := &sender{work: make(chan *batch), free: make(chan *batch, inFlight+1), res: &x.res, total: int(x.w.Calls), progress: x.o.Progress, save: x.o.Save, saved: time.Now()}
-	if t.protocol == HTTP {
-		s.client = otlptracehttp.NewClient(otlptracehttp.WithEndpointURL(t.url.String()), otlptracehttp.WithTimeout(limit),
-			otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: true, InitialInterval: firstPause, MaxInterval: longestPause, MaxElapsedTime: limit}))
-	} else {
-		s.client = otlptracegrpc.NewClient(otlptracegrpc.WithEndpointURL(t.url.String()), otlptracegrpc.WithTimeout(limit),
-			otlptracegrpc.WithRetry(otlptracegrpc.RetryConfig{Enabled: true, InitialInterval: firstPause, MaxInterval: longestPause, MaxElapsedTime: limit}))
-	}
+	s.client = t.spans(limit)
 	if err := s.client.Start(ctx); err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", t.url, err)
 	}
@@ -100,6 +94,22 @@ func dial(ctx context.Context, t *target, x *exporter) (*sender, error) {
 		s.wg.Go(s.worker)
 	}
 	return s, nil
+}
+
+// spans returns a client for spans, which has not been started. A request may take so long with its repetitions.
+func (t *target) spans(limit time.Duration) otlptrace.Client {
+	if t.protocol != HTTP {
+		return otlptracegrpc.NewClient(otlptracegrpc.WithEndpointURL(t.url.String()), otlptracegrpc.WithTimeout(limit),
+			otlptracegrpc.WithRetry(otlptracegrpc.RetryConfig{Enabled: true, InitialInterval: firstPause, MaxInterval: longestPause, MaxElapsedTime: limit}))
+	}
+	o := []otlptracehttp.Option{otlptracehttp.WithEndpointURL(t.url.String()), otlptracehttp.WithTimeout(limit),
+		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: true, InitialInterval: firstPause, MaxInterval: longestPause, MaxElapsedTime: limit})}
+	if plain, ok := http.DefaultTransport.(*http.Transport); ok && t.url.Scheme == "http" { // without TLS, which the client configures in its own
+		plain = plain.Clone()
+		plain.MaxIdleConnsPerHost = inFlight // the client's keeps two connections, and makes a new one for each third request
+		o = append(o, otlptracehttp.WithHTTPClient(&http.Client{Transport: plain, Timeout: limit}))
+	}
+	return otlptracehttp.NewClient(o...)
 }
 
 // take is the sink of an exporter.
