@@ -322,6 +322,14 @@ func TestWildCrashInside(t *testing.T) {
 	}
 }
 
+// Arguments that the runtime would not read are not what the program ends by.
+func TestWildArguments(t *testing.T) {
+	out := wild(t, record.Options{Sim: true}, testenv.CompileC(t, "arguments", []string{source("arguments.c")}))
+	if out.ExitCode != 0 || out.stdout != "refused\n" || out.by["aclrtLaunchKernelWithHostArgs"] != 1 || out.Failed != 1 {
+		t.Errorf("calls %v, %+v, %s", out.by, out.Result, out.stderr)
+	}
+}
+
 // What can be read but once is not read again: the program would wait for ever.
 func TestWildPipe(t *testing.T) {
 	program := testenv.CompileC(t, "pipe", []string{source("pipe.c")})
