@@ -46,9 +46,18 @@ type Meta struct {
 	BlobsOf string `json:"blobs_of,omitempty"`
 	// Recovered says why the trace is what was left of another, empty for one as it was recorded. The end of the program may then not be known.
 	Recovered string `json:"recovered,omitempty"`
+	// Extracted says which launch the trace was made for, nil for other traces.
+	Extracted *Extracted `json:"extracted,omitempty"`
 
 	// Extra holds the keys that this version does not know. They are written back as they were.
 	Extra map[string]json.RawMessage `json:"-"`
+}
+
+// Extracted is the launch that a trace was made for.
+type Extracted struct {
+	Launch  uint64 `json:"launch"`  // its call
+	Alone   bool   `json:"alone"`   // the device has nothing to do before it, and the program waits for it at once
+	Results int    `json:"results"` // how many copies show what it wrote
 }
 
 // Device is what the program ran on.

@@ -20,6 +20,9 @@ type Extracted struct {
 	Kernel  string `json:"kernel"`
 	Calls   uint64 `json:"calls"`   // in the extract
 	Results int    `json:"results"` // copies to the host in it that show what the launch did
+	// Alone says that the device has nothing to do before the launch, and that the program waits for it at once, so that it can be timed by
+	// itself.
+	Alone bool `json:"alone"`
 }
 
 // known is what extracting needs to know of a call.
@@ -33,12 +36,14 @@ type known struct {
 	kernel  string
 	thread  uint32
 	ok      bool
+	graph   bool // it was captured into a graph
 }
 
 // Extract writes one launch, with all that it needs, as a trace of its own: the calls that choose devices and contexts,
 // those that made its binary, its function and its memory, and every earlier copy, fill and kernel that may have written
 // what it can reach; then the launch, the calls with which the program waited for it, and the copies that brought its
-// results to the host before something else could change them. Where the trace lacks something of that, Extract fails
+// results to the host before something else could change them. Around the launch come a wait for the device and one for the launch, so that it runs
+// alone and its time is its own. Where the trace lacks something of that, Extract fails
 // with an ErrMissing that lists it.
 func Extract(ctx context.Context, trace string, m *api.Model, launch uint64, output string, o *Options) (*Extracted, error) {
 	opts, r, err := begin(trace, m, o)
@@ -63,6 +68,8 @@ func Extract(ctx context.Context, trace string, m *api.Model, launch uint64, out
 		return nil, fmt.Errorf("%s: call %d is %s, no launch of a kernel: acltrace cat shows the numbers of calls", trace, launch, x.calls[n].fn.Name)
 	case !x.calls[n].ok:
 		return nil, fmt.Errorf("%s: call %d %s had failed: there is nothing to run", trace, launch, x.calls[n].fn.Name)
+	case x.calls[n].graph:
+		return nil, fmt.Errorf("%s: call %d %s puts a kernel into a graph: it runs when the graph does, not by itself", trace, launch, x.calls[n].fn.Name)
 	}
 	x.launch = n
 	x.before()
@@ -110,7 +117,8 @@ type extractor struct {
 	calls  []known
 	byCall map[uint64]int // position in calls
 	late   map[uint64][]format.Data
-	end    int64 // of the launch
+	start  int64 // of the launch
+	end    int64
 	launch int
 	keep   []bool
 }
@@ -124,7 +132,7 @@ func (x *extractor) load(ctx context.Context, o *Options) error {
 	err = survey(ctx, x.r, p, o, func(q *planner) {
 		k := known{
 			index: q.c.Index, fn: q.f, stream: q.e.Stream, kernel: q.e.Kernel, thread: q.c.Thread, ok: q.ok,
-			touches: slices.Clone(q.touches),
+			graph: q.e.Captured != nil, touches: slices.Clone(q.touches),
 		}
 		for _, u := range q.e.Uses {
 			k.uses = append(k.uses, u.Object)
@@ -252,20 +260,34 @@ func (x *extractor) behind() (results int) {
 		if !k.ok {
 			continue
 		}
-		known := !slices.ContainsFunc(k.uses, func(o *timeline.Object) bool { return !have[o] })
+		known := !slices.ContainsFunc(k.uses, func(o *timeline.Object) bool { return !have[o] && x.hostMaker(o) < 0 })
 		switch {
 		case k.fn.Sync == api.SyncDevice, k.fn.Sync == api.SyncStream && k.stream == l.stream && known:
 			x.keep[i], waited = true, true
-		case waited && k.fn.Task == api.Copy && known && k.reads(need):
+		case k.fn.Task == api.Copy && known && !k.graph && k.reads(need) && (waited || k.stream != nil && k.stream == l.stream):
 			x.keep[i] = true
 			results++
+			for _, o := range k.uses {
+				if !have[o] {
+					x.keep[x.hostMaker(o)], have[o] = true, true
+				}
+			}
 		}
 	}
 	return results
 }
 
+// hostMaker is the call before the launch that made host memory, -1 for what is none or has another origin.
+func (x *extractor) hostMaker(o *timeline.Object) int {
+	if i, ok := x.byCall[o.Created]; ok && o.Kind == api.Host && i < x.launch && slices.Contains(x.calls[i].made, o) {
+		return i
+	}
+	return -1
+}
+
+// reads reports whether a copy brings what is needed to the host.
 func (k *known) reads(need map[*timeline.Object]bool) bool {
-	if slices.ContainsFunc(k.touches, func(t touch) bool { return t.how == touchWrites }) {
+	if slices.ContainsFunc(k.touches, func(t touch) bool { return t.how == touchWrites && t.object.Kind != api.Host }) {
 		return false
 	}
 	return slices.ContainsFunc(k.touches, func(t touch) bool { return t.how == touchReads && need[t.object] })
@@ -294,7 +316,7 @@ func (x *extractor) missing() error {
 	if err != nil {
 		return err
 	}
-	x.end = c.End
+	x.start, x.end = c.Start, c.End
 	for _, g := range x.r.Gaps() {
 		if g.From < c.End {
 			lacks = append(lacks, fmt.Sprintf("calls lost while recording (%s), %d to %d ns", g.Reason, g.From, g.To))
@@ -337,7 +359,8 @@ func (x *extractor) write(output string, e *Extracted) (err error) {
 	}
 	blobs := map[format.BlobID]format.BlobID{}
 	var late []format.Data
-	waited := false
+	l := &x.calls[x.launch]
+	last, open := int64(0), false // something is on its way that nothing has waited for
 	for c, err := range x.r.CallsByStart(nil) {
 		if err != nil {
 			return err
@@ -346,15 +369,36 @@ func (x *extractor) write(output string, e *Extracted) (err error) {
 		if !ok || !x.keep[i] {
 			continue
 		}
+		if i == x.launch {
+			if e.Alone, err = x.wait(w, api.SyncDevice, x.start); err != nil {
+				return err
+			}
+		}
 		k := c.Clone()
+		k.Start, k.End = x.shifted(k.Start), x.shifted(k.End)
+		last = max(last, k.End)
 		for n := range k.Data {
 			if err := x.blob(w, &k.Data[n], blobs); err != nil {
 				return err
 			}
 		}
+		var seen []format.Data // behind the call
+		if i > x.launch {
+			k.Data = slices.DeleteFunc(k.Data, func(d format.Data) bool {
+				if d.Dir == format.DirOut && d.Time > k.End {
+					seen = append(seen, d)
+					return true
+				}
+				return false
+			})
+		}
 		at, err := w.Call(k)
 		if err != nil {
 			return err
+		}
+		for _, d := range seen {
+			d.Call = at
+			late = append(late, d)
 		}
 		for _, d := range x.late[c.Index] {
 			d.Call = at
@@ -365,13 +409,30 @@ func (x *extractor) write(output string, e *Extracted) (err error) {
 		}
 		if i == x.launch {
 			e.Launch = at
-		} else if i > x.launch && x.calls[i].fn.Sync != api.NoSync {
-			waited = true
+			how := api.SyncStream
+			if l.stream == nil {
+				how = api.SyncDevice
+			}
+			waits, err := x.wait(w, how, k.End+1)
+			if err != nil {
+				return err
+			}
+			e.Alone = e.Alone && waits
+			last, open = max(last, k.End+1+waitTime), !waits
+		} else if i > x.launch {
+			open = x.calls[i].fn.Sync == api.NoSync && (open || x.calls[i].stream != nil)
 		}
 	}
-	if !waited {
-		if err := x.wait(w); err != nil {
+	if open {
+		if waits, err := x.wait(w, api.SyncDevice, last+1); err != nil {
 			return err
+		} else if !waits {
+			return fmt.Errorf("%w: the program never waited for the launch", ErrMissing)
+		}
+		for i := range late {
+			if d := &late[i]; d.Call > e.Launch {
+				d.Time = max(d.Time, last+2+waitTime) // seen behind that wait
+			}
 		}
 	}
 	for i := range late {
@@ -380,25 +441,46 @@ func (x *extractor) write(output string, e *Extracted) (err error) {
 		}
 	}
 	e.Calls = w.Calls()
+	meta.Extracted = &format.Extracted{Launch: e.Launch, Alone: e.Alone, Results: e.Results}
+	meta.EndNS = x.shifted(meta.EndNS)
+	if err := w.SetMeta(&meta); err != nil {
+		return err
+	}
 	return w.Close()
 }
 
-// wait adds a synchronization of the device, where the program's own is not in the extract.
-func (x *extractor) wait(w *format.Writer) error {
-	l := &x.calls[x.launch]
-	f, args := x.m.Waiter(api.SyncDevice), []uint64{}
-	if l.stream != nil {
-		f, args = x.m.Waiter(api.SyncStream), []uint64{l.stream.Handle}
+// waitTime is how long the waits take that the extract has and the program had not.
+const waitTime = 1000
+
+// shifted is when something happens in the extract: there is room for a wait before the launch, and for one behind it.
+func (x *extractor) shifted(t int64) int64 {
+	if t >= x.start {
+		t += waitTime + 1
 	}
-	if f == nil || len(args) != int(f.Words) || x.r.Schema().Func(uint16(f.ID)) == nil {
-		return fmt.Errorf("%w: the program never waited for the launch", ErrMissing)
+	if t > x.end+waitTime+1 {
+		t += waitTime + 1
 	}
-	_, err := w.Call(&format.Call{Func: uint16(f.ID), Thread: l.thread, Start: x.end + 1, End: x.end + 2, Args: args})
-	return err
+	return t
 }
 
-// blob brings the payload of data into another trace.
+// wait adds a wait for the device or the launch's stream, and tells whether the model has such a call.
+func (x *extractor) wait(w *format.Writer, how api.Sync, start int64) (bool, error) {
+	l := &x.calls[x.launch]
+	args := []uint64{}
+	if how == api.SyncStream {
+		args = []uint64{l.stream.Handle}
+	}
+	f := x.m.Waiter(how)
+	if f == nil || len(args) != int(f.Words) || x.r.Schema().Func(uint16(f.ID)) == nil {
+		return false, nil
+	}
+	_, err := w.Call(&format.Call{Func: uint16(f.ID), Thread: l.thread, Start: start, End: start + waitTime, Args: args})
+	return err == nil, err
+}
+
+// blob brings data into another trace, with its payload.
 func (x *extractor) blob(w *format.Writer, d *format.Data, blobs map[format.BlobID]format.BlobID) (err error) {
+	d.Time = x.shifted(d.Time)
 	if d.Blob == 0 {
 		return nil
 	}

@@ -46,11 +46,51 @@ func TestExtract(t *testing.T) {
 	tw.toHost(dev+512, plusOne(a))
 	path := tw.close()
 	one, e := extract(t, path, launch)
-	// init, device, stream; binary, function; 3 allocations; a copy, 2 launches; then waiting for it.
-	if e.Calls != 13 || e.Launch != 11 || e.Kernel != "add_one" || e.Results != 0 {
+	// init, device, stream; binary, function; 3 allocations; a copy, a launch; the launch between two waits.
+	if e.Calls != 14 || e.Launch != 12 || e.Kernel != "add_one" || e.Results != 0 || !e.Alone {
 		t.Errorf("%+v", e)
 	}
-	identical(t, run(t, one, &Options{Backend: l, Verify: true}), 0)
+	// What it wrote is nowhere in the trace: that is no proof.
+	r := run(t, one, &Options{Backend: l, Verify: true, Repeat: 2})
+	if r.Identical || len(r.Differences) > 0 || len(r.Unverified) != 1 || r.Unverified[0].Call != e.Launch || r.Replayed != 14 {
+		t.Errorf("%+v", r)
+	}
+	if n := r.Repeat.Launches; len(n) != 1 || n[0].Call != e.Launch || !n[0].Alone || len(n[0].NS) != 2 {
+		t.Errorf("times %+v", n)
+	}
+}
+
+// A copy that the program put behind the launch on its stream shows what the launch wrote, whatever comes before the program waits.
+func TestExtractAsyncResult(t *testing.T) {
+	l := library(t)
+	tw := newTrace(t)
+	tw.begin()
+	tw.load()
+	a, n := pattern(64, 3), uint64(64)
+	tw.malloc(dev, n)
+	tw.malloc(dev+512, n)
+	tw.call("aclrtMallocHost", []uint64{page, n}, out(0, host))
+	tw.toDevice(dev, a)
+	tw.launch(dev, dev, n)
+	launch := tw.launch(dev+512, dev, n)
+	fetch := tw.toHostAsync(host, dev+512, n)
+	again := tw.launch(dev+512, dev+512, n)
+	tw.sync()
+	tw.later(fetch, 0, plusOne(plusOne(a)))
+	tw.toHost(dev+512, plusOne(plusOne(plusOne(a))))
+	path := tw.close()
+	for _, call := range []uint64{launch, again} {
+		one, e := extract(t, path, call)
+		if e.Results != 1 || !e.Alone {
+			t.Errorf("%+v", e)
+		}
+		for _, place := range []string{PlaceAuto, PlaceMove} {
+			identical(t, run(t, one, &Options{Backend: l, Verify: true, Place: place}), 1)
+		}
+		if r := run(t, one, &Options{Backend: l, Verify: true, Env: []string{"FAKE_WRONG=9"}}); len(r.Differences) != 1 {
+			t.Errorf("a wrong result: %+v", r)
+		}
+	}
 }
 
 // Every launch of an example that loads kernels in every way comes out as a trace that replays, wherever its memory lies,
@@ -117,6 +157,8 @@ func TestExtractRefuses(t *testing.T) {
 	foreign := tw.call("aclrtLaunchKernelWithHostArgs", []uint64{fun + 1, 1, stream, 0, page, 32, 0, 0}, in(4, words(0, 0, 0, 0)))
 	failed := tw.call("aclrtLaunchKernelWithHostArgs", []uint64{fun, 1, stream, 0, page, 32, 0, 0}, in(4, words(0, 0, 0, 0)), fails(207001))
 	wait := tw.sync()
+	tw.call("aclmdlRICaptureBegin", []uint64{stream, 1})
+	captured := tw.launch(dev, dev, 64)
 	path := tw.close()
 	if _, err := Extract(context.Background(), path, acl.Model, launch, path, nil); err == nil || !strings.Contains(err.Error(), "can't replace") {
 		t.Errorf("onto itself: %v", err)
@@ -124,7 +166,7 @@ func TestExtractRefuses(t *testing.T) {
 	to := filepath.Join(t.TempDir(), "one.aclt")
 	for call, want := range map[uint64]string{
 		launch: "aclrtMemcpy, src: 64 bytes", foreign: "function 0x3001 is older than the trace", failed: "had failed",
-		wait: "no launch", 1000: "no call 1000",
+		wait: "no launch", 1000: "no call 1000", captured: "puts a kernel into a graph",
 	} {
 		_, err := Extract(context.Background(), path, acl.Model, call, to, nil)
 		if err == nil || !strings.Contains(err.Error(), want) || errors.Is(err, ErrMissing) != (call == launch || call == foreign) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
 )
 
 // Repeat says what playing a plan more than once has shown.
@@ -19,7 +20,7 @@ type Repeat struct {
 	// NotDeterministic are results and outputs that were not the same every time, whatever was recorded. Want and Got are
 	// empty.
 	NotDeterministic []Difference `json:"not_deterministic"`
-	// Launches are the times of the kernels, where there are only a few, as in an extract.
+	// Launches are the times of the kernels, where there are only a few; in an extract of the one that it was made for.
 	Launches []LaunchTimes `json:"launches,omitempty"`
 }
 
@@ -31,13 +32,15 @@ type LaunchTimes struct {
 	Min    int64   `json:"min_ns"`
 	Median int64   `json:"median_ns"`
 	Max    int64   `json:"max_ns"`
+	// Alone says that the device had nothing else to do.
+	Alone bool `json:"alone,omitempty"`
 }
 
 // maxLaunches bounds how many launches are timed one by one.
 const maxLaunches = 64
 
-// timed finds the launches, and for each the instructions of its call and of the one that waited for it.
-func (p *Plan) timed() (launches []LaunchTimes, spans [][2]int) {
+// timed finds the launches, or the one that an extract was made for, and for each the instructions of its call and of the one that waited for it.
+func (p *Plan) timed(of *format.Extracted) (launches []LaunchTimes, spans [][2]int) {
 	at := map[uint64]int{} // instruction of a call
 	n := 0
 	for t := range p.threads {
@@ -51,7 +54,7 @@ func (p *Plan) timed() (launches []LaunchTimes, spans [][2]int) {
 	for t := range p.threads {
 		for i := range p.threads[t].groups {
 			g := &p.threads[t].groups[i]
-			if g.kernel == "" {
+			if g.kernel == "" || of != nil && g.call != of.Launch {
 				continue
 			}
 			var wait *group
@@ -71,7 +74,7 @@ func (p *Plan) timed() (launches []LaunchTimes, spans [][2]int) {
 			if len(launches) == maxLaunches {
 				return nil, nil
 			}
-			launches = append(launches, LaunchTimes{Call: g.call, Kernel: g.kernel})
+			launches = append(launches, LaunchTimes{Call: g.call, Kernel: g.kernel, Alone: of != nil && of.Alone})
 			spans = append(spans, [2]int{at[g.call], at[wait.call]})
 		}
 	}
@@ -90,7 +93,7 @@ func (r *LaunchTimes) time(p *Plan, o *outcome, span [2]int) {
 func (s *session) again(ctx context.Context, first *outcome) (map[int]bool, []time.Duration, []LaunchTimes, error) {
 	varying := map[int]bool{}
 	times := []time.Duration{s.p.elapsed(first)}
-	launches, spans := s.p.timed()
+	launches, spans := s.p.timed(s.meta.Extracted)
 	take := func(o *outcome) {
 		for i := range launches {
 			launches[i].time(s.p, o, spans[i])

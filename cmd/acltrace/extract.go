@@ -20,7 +20,7 @@ func (a *app) extractCmd() *cobra.Command {
 		Short: "make a trace of one launch, with all that it needs",
 		Long: `Writes a trace with one launch of a kernel: the calls that made its binary, arguments and memory, every earlier copy
 and kernel that may have written its inputs, the launch, and the copies that show what it did. ` + "`acltrace replay --repeat N`" + `
-plays it again and again and tells how long the launch took.
+plays it again and again and tells how long the launch took, from its call to the end of a wait for it, on a device that has nothing else to do.
 
 Where the trace lacks something of that, nothing is written, and what is missing is listed.`,
 		Args: arguments(1, "one trace file"),
@@ -53,7 +53,15 @@ Where the trace lacks something of that, nothing is written, and what is missing
 			if asJSON {
 				return a.printJSON(e)
 			}
-			fmt.Fprintf(a.out, "%s: %d calls; the launch of %s is call %d, what it did is in %s\n", output, e.Calls, e.Kernel, e.Launch, report.Plural(uint64(e.Results), "result"))
+			fmt.Fprintf(a.out, "%s: %d calls; the launch of %s is call %d", output, e.Calls, e.Kernel, e.Launch)
+			if !e.Alone {
+				fmt.Fprint(a.out, "; the runtime has no call that waits for it, so that only a repetition as a whole can be timed")
+			}
+			if e.Results > 0 {
+				fmt.Fprintf(a.out, "; what it wrote is in %s\n", report.Plural(uint64(e.Results), "result"))
+			} else {
+				fmt.Fprint(a.out, "; what it wrote can't be compared: the program did not look before something else wrote there\n")
+			}
 			return nil
 		},
 	}

@@ -284,7 +284,8 @@ func (a *app) printReport(path string, rep *replay.Report, verify bool) {
 		fmt.Fprintf(a.out, "played %d times, %v to %v\n", n.Runs, round(slices.Min(n.ReplayedNS)),
 			round(slices.Max(n.ReplayedNS)))
 		for _, l := range n.Launches[max(0, len(n.Launches)-most):] {
-			fmt.Fprintf(a.out, "  call %d, %s: %v at least, %v median, %v at most\n", l.Call, l.Kernel, time.Duration(l.Min), time.Duration(l.Median), time.Duration(l.Max))
+			alone := map[bool]string{true: ", from its call to the end of a wait for it, alone on the device"}[l.Alone]
+			fmt.Fprintf(a.out, "  call %d, %s: %v at least, %v median, %v at most%s\n", l.Call, l.Kernel, time.Duration(l.Min), time.Duration(l.Median), time.Duration(l.Max), alone)
 		}
 		for i, d := range n.NotDeterministic {
 			if i == most {
@@ -305,8 +306,13 @@ func (a *app) printReport(path string, rep *replay.Report, verify bool) {
 		return
 	}
 	verdict := "NOT identical"
-	if rep.Identical {
+	switch {
+	case rep.Identical && rep.Verified.Results > 0:
 		verdict = "identical"
+	case rep.Identical:
+		verdict = "nothing differs"
+	case rep.DifferingTotal+len(rep.Uninitialised)+len(rep.Unsupported)+len(rep.LeftOut)+len(rep.Substituted) == 0 && rep.Crash == nil && (rep.Repeat == nil || len(rep.Repeat.NotDeterministic) == 0):
+		verdict = "NOT proven identical"
 	}
 	fmt.Fprintf(a.out, "%s: %s, %s compared; %s that may differ left out\n", verdict, report.Plural(rep.Verified.Results, "result"), report.Bytes(rep.Verified.Bytes), report.Plural(rep.Volatile, "output"))
 	if rep.Note != "" {

@@ -810,7 +810,7 @@ static int judge(int status)
 	}
 	if (open)
 		printf("%llu calls and comparisons were not reached\n", open);
-	printf("%s: %llu result%s, %llu bytes compared\n", differ || open ? "NOT identical" : "identical", results, results == 1 ? "" : "s", bytes);
+	printf("%s: %llu result%s, %llu bytes compared\n", differ || open ? "NOT identical" : results ? "identical" : "nothing differs", results, results == 1 ? "" : "s", bytes);
 	return differ || open ? 3 : 0;
 }
 

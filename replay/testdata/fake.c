@@ -254,6 +254,12 @@ aclError aclrtSynchronizeStream(aclrtStream s)
 	return known(s, STREAM) ? finish(s) : bad(s);
 }
 
+aclError aclrtSynchronizeDevice(void)
+{
+	BEGIN
+	return finish(NULL);
+}
+
 /* Complete when asked for the fourth time. */
 aclError aclrtStreamQuery(aclrtStream s, aclrtStreamStatus *status)
 {
