@@ -14,6 +14,7 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/link"
@@ -68,12 +69,7 @@ func emptyPair(b *testing.B, lib string, naive bool) (detach func()) {
 func recorded(b *testing.B, lib string, opts *UprobeOptions) (detach func()) {
 	b.Helper()
 	u, err := AttachUprobes(acl.Model, lib, opts)
-	if errors.Is(err, ErrNotPermitted) || errors.Is(err, ErrNotSupported) {
-		b.Skip(err)
-	}
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.Uprobes(b, err)
 	ctx, stop := context.WithCancel(b.Context())
 	done := make(chan error, 1)
 	if opts.CountOnly {

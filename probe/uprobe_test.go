@@ -408,12 +408,7 @@ func (s *seen) of(name string) []Call {
 func attachUprobes(t *testing.T, opts *UprobeOptions) *Uprobes {
 	t.Helper()
 	u, err := AttachUprobes(acl.Model, uprobeLib(t), opts)
-	if errors.Is(err, ErrNotPermitted) || errors.Is(err, ErrNotSupported) {
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatalf("%+v", err)
-	}
+	testenv.Uprobes(t, err)
 	t.Cleanup(func() {
 		if err := u.Close(); err != nil {
 			t.Error(err)
@@ -1042,12 +1037,7 @@ func TestUprobeDeletedLibrary(t *testing.T) {
 		t.Fatalf("libraries %v, %v", libs, err)
 	}
 	u, err := AttachUprobes(acl.Model, libs[0], &UprobeOptions{PIDs: []int{c.Process.Pid}, CountOnly: true})
-	if errors.Is(err, ErrNotPermitted) || errors.Is(err, ErrNotSupported) {
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Uprobes(t, err)
 	defer u.Close()
 	c.run(t)
 	if counts, err := u.Counts(); err != nil || counts["aclrtRecordEvent"] != 40 {
@@ -1098,7 +1088,7 @@ func TestUprobeTrial(t *testing.T) {
 		for _, k := range TryUprobes(m, true) {
 			t.Logf("%s: %.0f ns a launch, %v", k.Kind, k.CostNS, k.Err)
 			if errors.Is(k.Err, ErrNotPermitted) {
-				t.Skip(k.Err)
+				testenv.Uprobes(t, k.Err)
 			}
 			if errors.Is(k.Err, ErrNotSupported) {
 				continue

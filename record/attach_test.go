@@ -66,7 +66,7 @@ func attach(t *testing.T, o record.AttachOptions, during func(l *launches)) (*fo
 		}
 	}()
 	res, err := record.Attach(ctx, &o)
-	permitted(t, err)
+	testenv.Uprobes(t, err)
 	if res.Incomplete != nil || res.Lost != 0 {
 		t.Errorf("%+v", res)
 	}
@@ -180,7 +180,7 @@ func TestAttachWritesMeanwhile(t *testing.T) {
 	}()
 	_, err := record.Attach(ctx, &o)
 	stop()
-	permitted(t, err)
+	testenv.Uprobes(t, err)
 	if !<-read {
 		t.Error("what was recorded could not be read before the end")
 	}

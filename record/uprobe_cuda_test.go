@@ -6,6 +6,7 @@ import (
 
 	"github.com/acltrace/acltrace/api/cuda"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/record"
 )
 
@@ -16,7 +17,7 @@ func TestUprobesOfCUDA(t *testing.T) {
 	a, _, _ := run(t, record.Options{Model: cuda.Model, Payload: record.Full, MaxSize: 1 << 40}, program)
 	o := record.Options{Model: cuda.Model, Probe: "ebpf", Payload: record.Full, MaxSize: 1 << 40, Command: []string{program}, Output: t.TempDir() + "/run.aclt", Sim: true}
 	res, err := record.Run(t.Context(), &o)
-	permitted(t, err)
+	testenv.Uprobes(t, err)
 	if res.ExitCode != 0 || res.Lost != 0 || res.Unfinished != 0 || res.Incomplete != nil {
 		t.Errorf("%+v", res)
 	}

@@ -3,7 +3,6 @@ package record_test
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -46,16 +45,6 @@ func ownLibraries(t *testing.T) string {
 	return to
 }
 
-func permitted(t *testing.T, err error) {
-	t.Helper()
-	if errors.Is(err, probe.ErrNotPermitted) || errors.Is(err, probe.ErrNotSupported) {
-		t.Skipf("no uprobes here: %v", err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // The kernel, which sees every call however the program makes it, counts what the shim has recorded: equal, function by
 // function. So it is for programs that call the lower library directly, and for collectives, which call the runtime in turn.
 func TestShimAgainstUprobes(t *testing.T) {
@@ -89,7 +78,7 @@ func TestShimAgainstUprobes(t *testing.T) {
 			j := prepare(t)
 			dir := ownLibraries(t)
 			u, err := probe.AttachUprobes(acl.Model, filepath.Join(dir, "libascendcl.so"), &probe.UprobeOptions{CountOnly: true})
-			permitted(t, err)
+			testenv.Uprobes(t, err)
 			defer u.Close()
 			for _, lib := range j.libraries {
 				if err := u.Add(lib); err != nil {
@@ -150,7 +139,7 @@ func TestUprobesAgainstShim(t *testing.T) {
 			o := record.Options{Probe: "ebpf", Payload: record.Full, MaxSize: 1 << 40}
 			o.Model, o.Output, o.Command, o.Sim = acl.Model, filepath.Join(t.TempDir(), "run.aclt"), j.command, true
 			res, err := record.Run(t.Context(), &o)
-			permitted(t, err)
+			testenv.Uprobes(t, err)
 			b := open(t, o.Output)
 			if res.Lost != 0 || res.ExitCode != want.ExitCode || b.Meta().CapturedBy != "ebpf" || !b.Meta().Simulated {
 				t.Errorf("result %+v, meta %+v", res, b.Meta())

@@ -764,12 +764,7 @@ func TestAgainstUprobes(t *testing.T) {
 	dir := s.build(t, "")
 	path := filepath.Join(dir, s.main())
 	u, err := probe.AttachUprobes(acl.Model, path, &probe.UprobeOptions{CountOnly: true})
-	if errors.Is(err, probe.ErrNotPermitted) || errors.Is(err, probe.ErrNotSupported) {
-		t.Skipf("no uprobes here: %v", err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Uprobes(t, err)
 	defer u.Close()
 	total := map[string]int{}
 	add := func(r *result) {
