@@ -177,7 +177,7 @@ func (in *Info) Text(w io.Writer) error {
 		ended = "not known: recovered from a trace that was not whole: " + in.Recovered
 	}
 	if in.Sealed != "" {
-		ended = "not seen: a flight recorder sealed its newest calls, since " + in.Sealed
+		ended = "the newest calls, sealed by a flight recorder: " + in.Sealed
 	}
 	row("ended", "%s", ended)
 	row("recorded", "%s on %s, %s, by %s", time.Unix(0, in.StartNS).UTC().Format("2006-01-02 15:04:05 UTC"), in.Host, Duration(in.EndNS-in.StartNS), strings.Replace("the "+in.CapturedBy, "the ebpf", "eBPF", 1))
