@@ -133,6 +133,6 @@ func TestProductionPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(session)
-	p.run(shared, "/dev/shm/job", session, "--until-gone 5s", "--until-gone 1s")
+	p.run(shared, "/dev/shm/job", session, "python train.py", "./server") // which is there until the snapshot is
 	p.has("job.aclt")
 }
