@@ -42,6 +42,7 @@ type function struct {
 	rule   *model.Kernel // of the cost model
 	// launches counts those of a kernel that no library knows, under this name in all binaries.
 	launches *atomic.Int64
+	took     atomic.Int64 // nanoseconds of the host's work for the launch before, 0 for none
 }
 
 // maxBinary bounds the size of a binary.

@@ -187,3 +187,38 @@ func TestWork(t *testing.T) {
 		t.Errorf("work that slept took %d", d)
 	}
 }
+
+// A launch of a kernel that is brief counts as the one before where it was interrupted, unless it takes long again.
+func TestBriefKernel(t *testing.T) {
+	if *inVirtualTime {
+		t.Skip("work is measured in real time")
+	}
+	var pause time.Duration
+	work := &Kernel{Name: "work", Run: func(*Launch) { time.Sleep(pause) }, Duration: func(*Launch) time.Duration { return time.Microsecond }}
+	e := newEnv(t, Options{Model: preset(t, "instant"), Kernels: kernelMap{"work": work}})
+	f := e.function(e.load(testBinary(3, "work")), "work")
+	s, a, b := e.stream(), e.event(), e.event()
+	launch := func() (ms float32) {
+		args := make([]byte, 8)
+		e.ok(e.th.RecordEvent(a, s))
+		e.ok(e.th.LaunchKernelWithHostArgs(f, 1, s, nil, addr(&args[0]), 8, nil, 0))
+		e.ok(e.th.RecordEvent(b, s))
+		e.ok(e.th.SynchronizeStream(s))
+		e.ok(e.th.EventElapsedTime(&ms, a, b))
+		runtime.KeepAlive(args)
+		return ms
+	}
+	fn := e.th.sim.functions.get(uint64(f))
+	testenv.Wait(t, "a launch that is brief", func() bool {
+		launch()
+		took := time.Duration(fn.took.Load())
+		return took > 0 && took < brief
+	})
+	pause = time.Second
+	if ms := launch(); ms >= 1000 {
+		t.Errorf("it was interrupted, and took %v ms", ms)
+	}
+	if ms := launch(); ms < 1000 {
+		t.Errorf("it took %v ms, but sleeps each time", ms)
+	}
+}
