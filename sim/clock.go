@@ -2,6 +2,7 @@ package sim
 
 import (
 	"math"
+	"os"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -204,7 +205,7 @@ func (c *realClock) wait(_ *Thread, ch <-chan struct{}, limit time.Duration) boo
 
 // sleepUntil waits until the time, unless stop is closed long before.
 func (c *realClock) sleepUntil(t time.Duration, stop <-chan struct{}) {
-	// A timer of Go's ends up to a millisecond late: the rest is slept by the system's.
+	// A timer of Go's ends up to a millisecond late: the rest is slept by one of the system's.
 	const rest = 1500 * time.Microsecond
 	d := t - c.now(nil)
 	if d <= slack {
@@ -221,9 +222,60 @@ func (c *realClock) sleepUntil(t time.Duration, stop <-chan struct{}) {
 		d = t - c.now(nil)
 	}
 	if d > 0 {
-		left := unix.NsecToTimespec(int64(d))
-		_ = unix.Nanosleep(&left, nil) // where a signal ends it, the stream runs ahead by what is left
+		alarms.sleep(d)
 	}
+}
+
+// alarms are timers of the system that no stream sleeps by at the moment. A goroutine reads from one as from a file: asleep in a system call it would keep others from running.
+var alarms alarmList
+
+type alarmList struct {
+	mu   sync.Mutex
+	free []*alarm
+	dead []*alarm // never closed: the program has closed them, and may have files of its own by their numbers
+}
+
+type alarm struct {
+	fd   int
+	file *os.File
+}
+
+func (l *alarmList) sleep(d time.Duration) {
+	a := l.take()
+	if a == nil {
+		time.Sleep(d)
+		return
+	}
+	var ended [8]byte
+	err := unix.TimerfdSettime(a.fd, 0, &unix.ItimerSpec{Value: unix.NsecToTimespec(int64(d))}, nil)
+	if err == nil {
+		_, err = a.file.Read(ended[:])
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err != nil {
+		l.dead = append(l.dead, a)
+		return
+	}
+	l.free = append(l.free, a)
+}
+
+func (l *alarmList) take() *alarm {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n := len(l.free); n > 0 {
+		a := l.free[n-1]
+		l.free = l.free[:n-1]
+		return a
+	}
+	if len(l.dead) > 0 {
+		return nil // of a program that closes what it does not know
+	}
+	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK)
+	if err != nil {
+		return nil
+	}
+	return &alarm{fd, os.NewFile(uintptr(fd), "timer")}
 }
 
 // virtualClock runs the tasks of all streams one at a time, in the order of virtual time, as a discrete-event simulation. Nobody
