@@ -52,7 +52,7 @@ func TestWithinSteps(t *testing.T) {
 // TestWithinNoSteps has nothing to say of steps that are not there.
 func TestWithinNoSteps(t *testing.T) {
 	s := stats(t, deep(t), "")
-	if s.Steps.Threads != nil && len(s.Steps.Threads) > 0 || s.Steps.MeanNS != 0 {
+	if len(s.Steps.Threads) > 0 || s.Steps.MeanNS != 0 {
 		t.Errorf("%+v", s.Steps)
 	}
 }
