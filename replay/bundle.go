@@ -46,10 +46,13 @@ func Bundle(trace string, m *api.Model, dir string, o *Options) (*Report, error)
 	opts.relative, opts.Verify = true, true
 	p, err := newPlan(r, m, dir, opts)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", trace, err)
+		return nil, naming(trace, err)
 	}
 	if us := p.found.unsupported; len(us) > 0 {
 		return nil, fmt.Errorf("%s: %w: %s", trace, ErrMissing, listUnsupported(us))
+	}
+	if p.found.calls == 0 {
+		return nil, fmt.Errorf("%s: %w: there are no calls in it", trace, ErrMissing)
 	}
 	b := &bundler{p: p, dir: dir}
 	b.sources()
@@ -157,7 +160,7 @@ CC     ?= cc
 CFLAGS ?= -O2 -g
 LIB    ?= %[1]s
 
-player: player.c call_gen.h plan.h
+player: player.c call_gen.h place.h plan.h
 	$(CC) -std=c11 $(CFLAGS) -o $@ player.c -ldl -lpthread
 
 # 0: identical, 3: a result differs, 1: it could not be run, or did not come to its end.

@@ -76,7 +76,7 @@ func (p *planner) inBlob(d *format.Data, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("call %d: payload of parameter %d, blob %d: %w", p.c.Index, d.Param, d.Blob, err)
+	return fmt.Errorf("call %d %s, payload of parameter %s, blob %d: %w", p.c.Index, p.f.Name, p.f.Params[d.Param].Name, d.Blob, err)
 }
 
 // bytes is the content of small data.

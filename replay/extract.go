@@ -58,7 +58,7 @@ func Extract(ctx context.Context, trace string, m *api.Model, launch uint64, out
 	}
 	x := &extractor{r: r, m: m, byCall: map[uint64]int{}, late: map[uint64][]format.Data{}}
 	if err := x.load(ctx, opts); err != nil {
-		return nil, fmt.Errorf("%s: %w", trace, err)
+		return nil, naming(trace, err)
 	}
 	n, ok := x.byCall[launch]
 	switch {
@@ -76,7 +76,7 @@ func Extract(ctx context.Context, trace string, m *api.Model, launch uint64, out
 	results := x.behind()
 	e := &Extracted{Kernel: x.calls[n].kernel, Results: results}
 	if err := x.missing(); err != nil {
-		return nil, fmt.Errorf("%s: %w", trace, err)
+		return nil, naming(trace, err)
 	}
 	if err := x.write(output, e); err != nil {
 		return nil, err

@@ -527,17 +527,22 @@ func returned(f *api.Func, m *api.Model, v uint64) string {
 
 // missingFunctions are those that the library lacks, in a report.
 func (p *Plan) missingFunctions(names []string) []Unsupported {
-	calls := map[string]int{}
+	calls, first := map[string]int{}, map[string]uint64{}
 	for t := range p.threads {
 		for _, in := range p.threads[t].insts {
-			if in.calls() {
-				calls[p.fns[in.Fn].Name]++
+			if !in.calls() {
+				continue
 			}
+			n := p.fns[in.Fn].Name
+			if calls[n] == 0 || in.Call < first[n] {
+				first[n] = in.Call
+			}
+			calls[n]++
 		}
 	}
 	var us []Unsupported
 	for _, n := range names {
-		us = append(us, Unsupported{Func: n, Calls: calls[n], Reason: "the library does not have it"})
+		us = append(us, Unsupported{Func: n, Calls: calls[n], Call: first[n], Reason: "the library does not have it"})
 	}
 	return us
 }

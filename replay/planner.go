@@ -421,7 +421,7 @@ func (p *planner) call(e *timeline.Event) error {
 	for i := range f.Params {
 		ops, err := p.param(i)
 		if err != nil {
-			return fmt.Errorf("call %d %s, parameter %s: %w", c.Index, f.Name, f.Params[i].Name, err)
+			return err
 		}
 		copy(words[f.Params[i].Word:], ops)
 	}

@@ -155,7 +155,7 @@ func Run(ctx context.Context, path string, m *api.Model, o *Options) (*Report, e
 	defer done()
 	p, err := newPlan(r, m, dir, &opts)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, naming(path, err)
 	}
 	if x := r.Meta().Extracted; x != nil && x.Results == 0 && opts.Verify {
 		p.found.unverified = append(p.found.unverified, Unverified{x.Launch, "the trace does not show what the launch wrote: something else wrote there, or it was given back, before the program looked"})
@@ -194,7 +194,7 @@ func Run(ctx context.Context, path string, m *api.Model, o *Options) (*Report, e
 	}
 	if rep.Crash != nil {
 		if err := rep.Crash.tell(r, m); err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
+			return nil, naming(path, err)
 		}
 	}
 	if err := explain(ctx, r, p, rep, &opts); err != nil {
@@ -230,6 +230,14 @@ func begin(path string, m *api.Model, o *Options) (*Options, *format.Reader, err
 		return nil, nil, fmt.Errorf("%s: a trace of %s, not of %s", path, a, m.Name)
 	}
 	return &opts, r, nil
+}
+
+// naming puts the name of a file before an error that does not have it.
+func naming(path string, err error) error {
+	if c := (*format.ErrCorrupt)(nil); errors.As(err, &c) {
+		return err
+	}
+	return fmt.Errorf("%s: %w", path, err)
 }
 
 // folder returns the folder for plan and results, and what to do with it at the end.

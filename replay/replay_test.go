@@ -400,10 +400,10 @@ func TestMissingFunction(t *testing.T) {
 	tw := newTrace(t)
 	tw.begin()
 	tw.malloc(dev, 64)
-	tw.toDevice(dev, pattern(64, 5))
+	first := tw.toDevice(dev, pattern(64, 5))
 	tw.toDevice(dev, pattern(64, 6))
 	r := run(t, tw.close(), &Options{Backend: l, Verify: true, Env: []string{"FAKE_CRASH=aclInit"}})
-	if r.Identical || r.Crash != nil || len(r.Unsupported) != 1 || r.Unsupported[0].Func != "aclrtMemcpy" || r.Unsupported[0].Calls != 2 {
+	if r.Identical || r.Crash != nil || len(r.Unsupported) != 1 || r.Unsupported[0].Func != "aclrtMemcpy" || r.Unsupported[0].Calls != 2 || r.Unsupported[0].Call != first {
 		t.Errorf("%+v", r)
 	}
 }
@@ -500,7 +500,7 @@ func TestDamagedPayload(t *testing.T) {
 	}
 	_, err = Run(context.Background(), path, acl.Model, &Options{Backend: l, Trust: true, Verify: true})
 	var corrupt *format.ErrCorrupt
-	if !errors.As(err, &corrupt) || !strings.Contains(err.Error(), "call 4") || !strings.Contains(err.Error(), "blob 1") || corrupt.Offset == 0 {
+	if !errors.As(err, &corrupt) || corrupt.Offset == 0 || !strings.HasPrefix(err.Error(), "call 4 aclrtMemcpy, payload of parameter src, blob 1: "+path+": ") || strings.Count(err.Error(), path) != 1 {
 		t.Errorf("error %v", err)
 	}
 }
@@ -567,9 +567,13 @@ func TestUnfinished(t *testing.T) {
 }
 
 func TestEmpty(t *testing.T) {
-	r := run(t, newTrace(t).close(), &Options{Verify: true})
+	path := newTrace(t).close()
+	r := run(t, path, &Options{Verify: true})
 	if r.Identical || !strings.Contains(r.Note, "no calls") {
 		t.Errorf("%+v", r)
+	}
+	if _, err := Bundle(path, acl.Model, filepath.Join(t.TempDir(), "bundle"), nil); !errors.Is(err, ErrMissing) {
+		t.Errorf("a bundle of nothing: %v", err)
 	}
 }
 

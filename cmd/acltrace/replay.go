@@ -259,8 +259,12 @@ func (a *app) printReport(path string, rep *replay.Report, verify bool) {
 	if len(rep.Unsupported) > 0 && rep.Replayed == 0 {
 		return
 	}
-	fmt.Fprintf(a.out, "%s: %d of %d calls replayed in %v, recorded in %v; %s\n", path,
-		rep.Replayed, rep.Calls, round(rep.ReplayedNS), round(rep.RecordedNS), map[string]string{"": rep.Note, "same": "allocations at the same addresses",
+	took := ""
+	if rep.ReplayedNS > 0 { // which a run that does not come to its end can't tell
+		took = fmt.Sprintf(" in %v", round(rep.ReplayedNS))
+	}
+	fmt.Fprintf(a.out, "%s: %d of %d calls replayed%s, recorded in %v; %s\n", path,
+		rep.Replayed, rep.Calls, took, round(rep.RecordedNS), map[string]string{"": rep.Note, "same": "allocations at the same addresses",
 			"moved": fmt.Sprintf("allocations at other addresses, as are %d addresses in data", rep.RelocatedTotal)}[rep.Placement])
 	if rep.Pace.Mode != replay.PaceASAP {
 		fmt.Fprintf(a.out, "pace %s: %+.3f %% off", rep.Pace.Mode, rep.Pace.ErrorPercent)
@@ -314,7 +318,11 @@ func (a *app) printReport(path string, rep *replay.Report, verify bool) {
 	case rep.DifferingTotal+len(rep.Uninitialised)+len(rep.Unsupported)+len(rep.LeftOut)+len(rep.Substituted) == 0 && rep.Crash == nil && (rep.Repeat == nil || len(rep.Repeat.NotDeterministic) == 0):
 		verdict = "NOT proven identical"
 	}
-	fmt.Fprintf(a.out, "%s: %s, %s compared; %s that may differ left out\n", verdict, report.Plural(rep.Verified.Results, "result"), report.Bytes(rep.Verified.Bytes), report.Plural(rep.Volatile, "output"))
+	compared := "compared"
+	if rep.DifferingTotal > 0 {
+		compared = "as recorded" // of all that were compared, and are listed where they differ
+	}
+	fmt.Fprintf(a.out, "%s: %s, %s %s; %s that may differ left out\n", verdict, report.Plural(rep.Verified.Results, "result"), report.Bytes(rep.Verified.Bytes), compared, report.Plural(rep.Volatile, "output"))
 	if rep.Note != "" {
 		fmt.Fprintln(a.out, rep.Note)
 	}
