@@ -48,6 +48,9 @@ type exporter struct {
 	sink func(*batch) (*batch, error)
 	err  error // of sink
 	res  Result
+
+	shown   int  // number of the part that StepTraceID is of
+	typical bool // its step is like most others
 }
 
 type thread struct {
@@ -702,6 +705,17 @@ func (x *exporter) complete(p *part) {
 		}
 	}
 	x.res.Traces++
+	x.show(p)
+}
+
+// show notes the first step that a user would want to see. Parts are not complete in their order.
+func (x *exporter) show(p *part) {
+	if p.ended == nil || !p.first || x.typical && !p.ended.Typical {
+		return
+	}
+	if x.res.StepTraceID == "" || p.number < x.shown || p.ended.Typical && !x.typical {
+		x.res.StepTraceID, x.shown, x.typical = hex.EncodeToString(p.trace[:]), p.number, p.ended.Typical
+	}
 }
 
 // finish emits what has waited for the end of the trace.

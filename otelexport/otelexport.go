@@ -150,6 +150,7 @@ type Result struct {
 	Before       int // and those that an export had handed over which this one has resumed
 	Requests     int // or lines
 	FirstTraceID string
+	StepTraceID  string // of the first step that is like most others, else of the first step; "" without steps
 	Rejected     int    // of all spans, by a receiver that took the others
 	Message      string // what the receiver said with its last partial success, also where it rejected nothing
 }

@@ -1,8 +1,11 @@
 package otelexport
 
 import (
+	"encoding/hex"
+	"slices"
 	"testing"
 
+	"github.com/acltrace/acltrace/timeline"
 	"github.com/acltrace/acltrace/timeline/story"
 )
 
@@ -14,8 +17,8 @@ func TestATraceForEachStep(t *testing.T) {
 		t.Fatalf("the story has %d steps", len(list))
 	}
 	whole, all := written(t, tl, &Options{NoSteps: true})
-	if all.Traces != 1 {
-		t.Errorf("%d traces without steps", all.Traces)
+	if all.Traces != 1 || all.StepTraceID != "" {
+		t.Errorf("without steps: %+v", all)
 	}
 	for _, limit := range []int{DefaultMaxSpans, 20} {
 		spans, res := written(t, tl, &Options{MaxSpans: limit})
@@ -61,8 +64,35 @@ func TestATraceForEachStep(t *testing.T) {
 		if len(all) != res.Traces || limit == DefaultMaxSpans && res.Traces != 1+steps || limit < DefaultMaxSpans && res.Traces < 3*steps {
 			t.Errorf("%d traces for %d steps", res.Traces, steps)
 		}
+		if i, ok := stepOf[res.StepTraceID].(int64); !ok || i != int64(slices.IndexFunc(list, func(s timeline.Step) bool { return s.Typical })) {
+			t.Errorf("the step to be shown is %v", stepOf[res.StepTraceID])
+		}
 		if perTrace[whole[0].Trace] != 0 {
 			t.Error("a trace of a step has the id of the whole recording's")
+		}
+	}
+}
+
+// A user is shown the first of the steps that are like most others, whichever order they end in, and one that differs where all do.
+func TestStepToShow(t *testing.T) {
+	differs, typical := &timeline.Step{}, &timeline.Step{Typical: true}
+	for want, parts := range map[byte][]part{
+		0: {{number: 1, first: true}, {number: 2, ended: typical}},
+		1: {{number: 2, first: true, ended: differs}, {number: 1, first: true, ended: differs}, {number: 3, first: true, ended: differs}},
+		5: {{number: 1, first: true, ended: differs}, {number: 6, first: true, ended: typical}, {number: 5, first: true, ended: typical}, {number: 4, ended: typical},
+			{number: 2, first: true, ended: differs}},
+	} {
+		x := &exporter{}
+		for _, p := range parts {
+			p.trace[0] = byte(p.number)
+			x.show(&p)
+		}
+		id := ""
+		if want > 0 {
+			id = hex.EncodeToString(append([]byte{want}, make([]byte, 15)...))
+		}
+		if x.res.StepTraceID != id {
+			t.Errorf("%q, want part %d", x.res.StepTraceID, want)
 		}
 	}
 }

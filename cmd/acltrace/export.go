@@ -120,19 +120,23 @@ func (a *app) exportOTLP() *cobra.Command {
 	return c
 }
 
-// where tells where the first trace can be looked at.
+// where tells where a step can be looked at, or the first trace of a recording without steps.
 func where(ui string, res *otelexport.Result) string {
+	id, look, in := res.FirstTraceID, "look at ", "in a Jaeger there: "
+	if res.StepTraceID != "" {
+		id, look, in = res.StepTraceID, "look at a step: ", "a step in a Jaeger there: "
+	}
 	switch {
 	case strings.Contains(ui, "{trace}"):
-		return "look at " + strings.ReplaceAll(ui, "{trace}", res.FirstTraceID)
+		return look + strings.ReplaceAll(ui, "{trace}", id)
 	case ui != "":
-		return "look at " + strings.TrimRight(ui, "/") + "/trace/" + res.FirstTraceID
+		return look + strings.TrimRight(ui, "/") + "/trace/" + id
 	}
 	host := "HOST"
 	if u, err := url.Parse(res.Endpoint); err == nil {
 		host = u.Hostname()
 	}
-	return fmt.Sprintf("in a Jaeger there: http://%s/trace/%s (--ui names the pages of another viewer)", net.JoinHostPort(host, "16686"), res.FirstTraceID)
+	return fmt.Sprintf("%shttp://%s/trace/%s (--ui names the pages of another viewer)", in, net.JoinHostPort(host, "16686"), id)
 }
 
 // What becomes of calls that never returned, in what is made of a trace.
