@@ -164,7 +164,7 @@ func (s *StepStats) threadText(t *table) {
 	if len(s.Threads) == 0 {
 		return
 	}
-	fmt.Fprintln(t, "\na step\twaiting\tlaunching\tcopying\tother calls\tits own time\ton the device\t  thread, in a typical step on average")
+	fmt.Fprintln(t, "\na step\twaiting\tlaunching\tcopying\tother calls\tits own time\ton the device\t  thread, mean of typical steps")
 	for _, d := range s.Threads[:min(most, len(s.Threads))] {
 		device := "-"
 		if d.DeviceNS > 0 {

@@ -105,7 +105,7 @@ func (a *app) exportParquet() *cobra.Command {
 				}
 				return err
 			}
-			fmt.Fprintf(a.err, "acltrace: %d calls, %d tasks, %d copies and %d kernels written to %s\n", res.Calls, res.Tasks, res.Copies, res.Kernels, out)
+			fmt.Fprintf(a.err, "acltrace: %d calls, %d tasks, %s and %s written to %s\n", res.Calls, res.Tasks, report.Plural(uint64(res.Copies), "copy"), report.Plural(uint64(res.Kernels), "kernel"), out)
 			a.brackets(res.Bracketed, res.Tasks)
 			return nil
 		},

@@ -7,6 +7,7 @@ import (
 
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/import/msprof"
+	"github.com/acltrace/acltrace/report"
 	"github.com/spf13/cobra"
 )
 
@@ -42,8 +43,8 @@ with a database, ascend_pytorch_profiler_*.db or msprof_*.db, or that file.`,
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(a.out, "%s: %d calls of the host, %d tasks of the device: %d kernels (%d collectives), %d copies; %d steps\n",
-				out, rep.Calls, rep.Tasks, rep.Kernels, rep.Collectives, rep.Copies, rep.Steps)
+			fmt.Fprintf(a.out, "%s: %d calls of the host, %d tasks of the device: %s (%d collectives), %s; %s\n",
+				out, rep.Calls, rep.Tasks, report.Plural(uint64(rep.Kernels), "kernel"), rep.Collectives, report.Plural(uint64(rep.Copies), "copy"), report.Plural(uint64(rep.Steps), "step"))
 			if rep.Untied > 0 {
 				fmt.Fprintf(a.out, "%d tasks are tied to no call: when they were launched is not known\n", rep.Untied)
 			}
