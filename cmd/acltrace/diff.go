@@ -59,6 +59,7 @@ func (a *app) diffCmd() *cobra.Command {
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	c.Flags().Float64Var(&percent, "threshold", 5, "least change of a median that counts, in percent")
+	a.strictFlag(c.Flags())
 	c.Flags().BoolVar(&slower, "slower", false, "end with 3 only where something is slower")
 	return c
 }

@@ -33,6 +33,7 @@ func (a *app) exportCmd() *cobra.Command {
 			return usage("acltrace export needs a format: %s", exportFormats)
 		},
 	}
+	a.strictFlag(c.PersistentFlags())
 	c.AddCommand(a.exportOTLP(), a.exportPerfetto(), a.exportPprof(), a.exportChrome(), a.exportParquet())
 	return c
 }
@@ -68,7 +69,7 @@ func (a *app) exportOTLP() *cobra.Command {
 				}); err != nil {
 					return err
 				}
-				fmt.Fprintf(a.err, "acltrace: %d spans in %d traces written to %s\n", res.Spans, res.Traces, out)
+				fmt.Fprintf(a.err, "acltrace: %s in %s written to %s\n", report.Plural(uint64(res.Spans), "span"), report.Plural(uint64(res.Traces), "trace"), out)
 				return nil
 			}
 			ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
@@ -98,7 +99,7 @@ func (a *app) exportOTLP() *cobra.Command {
 				return err
 			}
 			os.Remove(string(state))
-			fmt.Fprintf(a.err, "acltrace: %d spans in %d traces sent; the first trace is %s\n", res.Spans+res.Before, res.Traces, res.FirstTraceID)
+			fmt.Fprintf(a.err, "acltrace: %s in %s sent; the first trace is %s\n", report.Plural(uint64(res.Spans+res.Before), "span"), report.Plural(uint64(res.Traces), "trace"), res.FirstTraceID)
 			if res.Message != "" {
 				fmt.Fprintf(a.err, "acltrace: the receiver says: %s\n", res.Message)
 			}
@@ -148,12 +149,14 @@ const (
 // lacks says what a trace lacks, and what of that is shown instead, so that nobody takes what is made of it for all that happened.
 func (a *app) lacks(r *format.Reader, lost, unfinished string) error {
 	if !r.Complete() {
+		a.lacking = true
 		fmt.Fprintf(a.err, "acltrace: %s has no end, as after a crash of the recorder: this is of what was written until then\n", r.Path())
 	}
 	c, err := r.Counts()
 	if err != nil {
 		return err
 	}
+	a.lacking = a.lacking || len(r.Gaps()) > 0 || c.Unfinished > 0
 	if n := len(r.Gaps()); n > 0 {
 		known := "how many is not known"
 		if c.GapCalls > 0 {

@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // version is set by the build.
@@ -44,6 +45,8 @@ type app struct {
 	out, err       io.Writer
 	stdout, stderr *os.File // for programs that are started; nil in tests
 	shown          bool     // a line of progress is on the terminal
+	strict         bool     // what a trace lacks is a failure
+	lacking        bool     // a trace lacks something
 }
 
 func (a *app) root() *cobra.Command {
@@ -65,6 +68,11 @@ func (a *app) root() *cobra.Command {
 	return root
 }
 
+// strictFlag has what a trace lacks, which is said in any case, decide on the exit code.
+func (a *app) strictFlag(f *pflag.FlagSet) {
+	f.BoolVar(&a.strict, "strict", false, "end with 1 where the trace lacks something: calls that were lost or never returned, its end, what is damaged")
+}
+
 // arguments checks the number of a command's arguments.
 func arguments(n int, what string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
@@ -83,10 +91,13 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root.SetArgs(args)
 	err := root.Execute()
 	a.endProgress()
+	var e *exit
+	if a.strict && a.lacking && (err == nil || errors.As(err, &e) && e.code == exitDiffers) {
+		err = errors.New("--strict: the trace has not all that happened")
+	}
 	if err == nil {
 		return 0
 	}
-	var e *exit
 	if !errors.As(err, &e) {
 		code := exitFailed
 		if c, _, ferr := root.Find(args); ferr != nil || c == root {

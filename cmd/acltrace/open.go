@@ -55,6 +55,7 @@ func open(path string) (*format.Reader, *api.Model, error) {
 // close closes a trace that was read, and says what was found to be damaged in it, so that nobody takes what is made of the rest for all that happened.
 func (a *app) close(r *format.Reader) error {
 	if n := len(r.Damage()); n > 0 {
+		a.lacking = true
 		calls, known := r.LostCalls()
 		lost := report.Plural(calls, "call") + " lost"
 		if !known {

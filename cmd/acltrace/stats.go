@@ -74,6 +74,7 @@ func (a *app) statsCmd() *cobra.Command {
 	c.Flags().BoolVar(&asCSV, "csv", false, "print comma-separated values: the functions, or what --by asks for")
 	c.Flags().StringVar(&by, "by", "", "sums by step, thread, stream or kernel")
 	c.Flags().IntVar(&top, "top", -1, "with --by, so many: those with the most time in calls, of steps those that took longest, and the sum of the others (0: all, as JSON and CSV have without it; a table has 1000)")
+	a.strictFlag(c.Flags())
 	c.MarkFlagsMutuallyExclusive("json", "csv")
 	return c
 }
