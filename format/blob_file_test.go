@@ -48,6 +48,54 @@ func beside(t *testing.T) (trace, blobs, alone string) {
 	return trace, blobs, alone
 }
 
+// Where the blob file can't be made, an older trace of the name stays what it is, and no new one is left; where the trace can't, an older blob file does.
+func TestBlobFileRefused(t *testing.T) {
+	trace, blobs, _ := beside(t)
+	same := func(path string) func() {
+		want, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return func() {
+			t.Helper()
+			if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want) {
+				t.Errorf("%s: %d bytes of %d are left, %v", path, len(got), len(want), err)
+			}
+		}
+	}
+	oldTrace, oldBlobs := same(trace), same(blobs)
+	refuse := func(path, blobs, want string) {
+		t.Helper()
+		w, err := Create(path, testMeta(), testSchema(), &WriterOptions{BlobFile: blobs})
+		if err == nil {
+			w.Abort()
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s and %s: %v, want %q", path, blobs, err, want)
+		}
+		oldTrace()
+		oldBlobs()
+	}
+	dir := filepath.Dir(trace)
+	nowhere, fresh := filepath.Join(dir, "nowhere", "x.blobs"), filepath.Join(dir, "new.aclt")
+	refuse(trace, nowhere, nowhere)
+	refuse(trace, dir, dir)
+	refuse(trace, trace, "is the trace itself")
+	refuse(fresh, fresh, "is the trace itself")
+	refuse(fresh, nowhere, nowhere)
+	refuse(filepath.Join(dir, "nowhere", "x.aclt"), blobs, "x.aclt")
+	busy, err := Create(filepath.Join(dir, "busy.aclt"), testMeta(), testSchema(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer busy.Abort()
+	refuse(filepath.Join(dir, "busy.aclt"), blobs, "is being written")
+	refuse(trace, filepath.Join(dir, "busy.aclt"), "is being written")
+	if _, err := os.Stat(fresh); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a trace is left that was not begun: %v", err)
+	}
+}
+
 func chunksOf(t *testing.T, path string, typ container.Type) (n int) {
 	t.Helper()
 	f, err := container.Open(path)

@@ -96,15 +96,19 @@ func Create(path string, meta *Meta, schema *Schema, opts *WriterOptions) (*Writ
 	}
 	if opts.BlobFile != "" {
 		o.First = func() error { return w.beside.file.Sync() }
+		o.Before = func() (err error) {
+			w.beside, err = createBlobFile(opts.BlobFile, path, header, meta)
+			return err
+		}
 	}
 	if w.file, err = container.Create(path, header, &o); err != nil {
+		if w.beside != nil {
+			err = errors.Join(err, w.beside.file.Abort(), os.Remove(opts.BlobFile))
+		}
 		return nil, err
 	}
 	store := w.file
-	if opts.BlobFile != "" {
-		if w.beside, err = createBlobFile(opts.BlobFile, path, header, meta); err != nil {
-			return nil, errors.Join(err, w.file.Abort(), os.Remove(path))
-		}
+	if w.beside != nil {
 		store = w.beside.file
 	}
 	w.blobs = newBlobWriter(w.file, store, w.codec)

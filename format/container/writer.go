@@ -31,6 +31,8 @@ type Options struct {
 	CheckpointChunks int   // the same in chunks, 256 when 0
 	// First, where it is not nil, makes durable what chunks refer to in another file, before a checkpoint says that they are.
 	First func() error
+	// Before, where it is not nil, is called when Create has the file to itself and has changed nothing of it. Its error leaves an older file as it is.
+	Before func() error
 
 	datasync func(*os.File) error // that of the operating system when nil
 }
@@ -67,7 +69,11 @@ func Create(path string, h *FileHeader, o *Options) (*Writer, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	made := err == nil
+	if errors.Is(err, os.ErrExist) {
+		f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("create trace: %w", err)
 	}
@@ -77,36 +83,45 @@ func Create(path string, h *FileHeader, o *Options) (*Writer, error) {
 	if w.o.datasync == nil {
 		w.o.datasync = datasync
 	}
-	if err := w.begin(h); err != nil {
+	if empty, err := w.begin(h, made); err != nil {
+		if empty {
+			err = errors.Join(err, os.Remove(path)) // nobody is to take it for a trace
+		}
 		f.Close()
 		return nil, err
 	}
 	return w, nil
 }
 
-func (w *Writer) begin(h *FileHeader) error {
+// begin writes the file header into a file that may just have been made. empty tells, where that fails, that nothing is in the file and that nobody else writes it.
+func (w *Writer) begin(h *FileHeader, made bool) (empty bool, err error) {
 	info, err := w.f.Stat()
 	if err != nil {
-		return fmt.Errorf("create trace: %w", err)
+		return false, fmt.Errorf("create trace: %w", err)
 	}
 	if !info.Mode().IsRegular() {
-		return fmt.Errorf("create trace: %s is not a regular file; name one", w.path)
+		return false, fmt.Errorf("create trace: %s is not a regular file; name one", w.path)
 	}
 	// The lock comes before anything that changes the file: it may be a trace that is being written.
 	if err := lock(w.f); err != nil {
-		return fmt.Errorf("create trace: %s is being written by another process; wait for it or choose another name: %w", w.path, err)
+		return false, fmt.Errorf("create trace: %s is being written by another process; wait for it or choose another name: %w", w.path, err)
+	}
+	if w.o.Before != nil {
+		if err := w.o.Before(); err != nil {
+			return made, err
+		}
 	}
 	// A file that was there may be open to others; what will be in it is not for them.
 	if err := w.f.Chmod(0o600); err != nil {
-		return fmt.Errorf("create trace: %w", err)
+		return made, fmt.Errorf("create trace: %w", err)
 	}
 	if err := w.f.Truncate(0); err != nil {
-		return fmt.Errorf("create trace: %w", err)
+		return made, fmt.Errorf("create trace: %w", err)
 	}
 	if _, err := w.f.WriteAt(h.encode(), 0); err != nil {
-		return errors.Join(fmt.Errorf("create trace: %w", err), os.Remove(w.path)) // it is empty, and is not taken for a trace
+		return true, fmt.Errorf("create trace: %w", err)
 	}
-	return nil
+	return false, nil
 }
 
 // Append packs the chunk and writes it. After an error the file ends where it ended before, and Append may be tried again.
