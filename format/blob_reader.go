@@ -132,7 +132,7 @@ func (b *blobReader) extent(dst []byte, p place, n int) ([]byte, error) {
 	case extentUnkept:
 		return dst, fmt.Errorf("%s: %w", b.r.file.Path(), ErrNotKept)
 	case extentLost:
-		return dst, fmt.Errorf("%s: content of a blob could not be written when the trace was recorded", b.r.file.Path())
+		return dst, fmt.Errorf("%s: %w", b.r.file.Path(), ErrNotWritten)
 	}
 	if b.file == nil {
 		return dst, b.beside.missing(b.r)

@@ -43,7 +43,8 @@ type CheckReport struct {
 	Calls    uint64
 	Data     uint64
 	Blobs    uint64
-	Bytes    int64 // length of the file, and of its blob file
+	Lost     uint64 // payloads that were never written; the file says so, which is no problem of it
+	Bytes    int64  // length of the file, and of its blob file
 	Problems []Problem
 	Unknown  map[string]uint64 // stepped over because it is of a later version; no problem
 }
@@ -101,7 +102,7 @@ func (c *checker) run() error {
 		c.cut(c.r.Path(), c.r.file.Size(), rec)
 	}
 	for _, d := range c.r.Damage() {
-		p := Problem{File: d.Path, Offset: d.Offset, What: d.What, Remedy: remedy(&d)}
+		p := Problem{File: d.Path, Offset: d.Offset, What: d.What, Remedy: c.remedy(&d)}
 		if d.Chunk != 0 {
 			p.Chunk, p.Seq = d.Chunk.String(), d.Seq
 		}
@@ -116,8 +117,8 @@ func (c *checker) cut(path string, size int64, rec *Recovery) {
 	c.report.Problems = append(c.report.Problems, Problem{
 		File:   path,
 		Offset: size - rec.LostBytes,
-		What:   fmt.Sprintf("%s; %d bytes and %d chunks are lost", rec.Reason, rec.LostBytes, rec.LostChunks),
-		Remedy: fmt.Sprintf("the %d chunks before are readable as they are", rec.Chunks),
+		What:   fmt.Sprintf("%s; bytes lost: %d, chunks: %d", rec.Reason, rec.LostBytes, rec.LostChunks),
+		Remedy: fmt.Sprintf("whole chunks, readable as they are: %d", rec.Chunks),
 	})
 }
 
@@ -145,7 +146,7 @@ func (c *checker) beside() error {
 // contentWhole reports whether damage is to what says where a chunk lies, and not to what is in it.
 func contentWhole(d *ErrCorrupt) bool { return strings.HasSuffix(d.What, "content is whole") }
 
-func remedy(d *ErrCorrupt) string {
+func (c *checker) remedy(d *ErrCorrupt) string {
 	if contentWhole(d) {
 		return "nothing is lost"
 	}
@@ -155,11 +156,44 @@ func remedy(d *ErrCorrupt) string {
 	case container.Blob, container.BlobMap:
 		return "the payloads in this chunk are lost; copy the file again from where it came"
 	case container.Meta, container.Schema, container.Dict:
+		switch {
+		case d.Path != c.r.Path():
+			return "nothing is lost: the trace has it"
+		case !c.copied(d.Chunk):
+			return lostForGood[d.Chunk]
+		}
 		return "the other copy in the file is used"
 	case container.Index, container.End, container.Summary:
 		return "nothing is lost; opening takes longer"
 	}
 	return "copy the file again from where it came"
+}
+
+var lostForGood = map[container.Type]string{
+	container.Meta:   "no copy is left of what was recorded, where and how; the calls are readable",
+	container.Schema: "no copy is left of the names of functions and parameters; ids and words are readable",
+	container.Dict:   "rows of processes or threads may be lost; all else is readable",
+}
+
+// copied reports whether what damaged chunks of a type say is in others too.
+func (c *checker) copied(t container.Type) bool {
+	bad := map[uint64]bool{}
+	for _, d := range c.r.file.Damage() {
+		if d.Chunk == t && !contentWhole(&d) {
+			bad[d.Seq] = true
+		}
+	}
+	n, last := 0, uint64(0)
+	for i := range c.r.file.Entries() {
+		if e := &c.r.file.Entries()[i]; e.Type == t {
+			n, last = n+1, e.Seq
+		}
+	}
+	if t == container.Dict {
+		// The last of a whole file has all that those before it have.
+		return c.r.Complete() && (!bad[last] || n > 1 && len(bad) == 1)
+	}
+	return len(bad) < n
 }
 
 // chunks reads every chunk, and the blocks in those of events.
@@ -246,6 +280,7 @@ func (c *checker) blobs() error {
 	if err := c.r.blobs.load(); err != nil {
 		return err
 	}
+	var last lostBlobs
 	for i := range c.r.blobs.table {
 		if !c.r.blobs.table[i].known {
 			continue
@@ -259,11 +294,41 @@ func (c *checker) blobs() error {
 		if missing := (*ErrBlobFile)(nil); errors.As(err, &missing) {
 			continue // said already, once for all
 		}
+		if errors.Is(err, ErrNotWritten) {
+			c.report.Lost++
+			continue
+		}
 		if err != nil && !errors.Is(err, ErrNotKept) {
-			c.problem(nil, fmt.Sprintf("blob %d: %v", id, err), "the payload is lost; copy the file again from where it came")
+			c.lost(&last, id, err)
 		}
 	}
 	return nil
+}
+
+// lostBlobs are payloads one behind the other that one thing makes unreadable.
+type lostBlobs struct {
+	first, last BlobID
+	cause       string
+}
+
+// lost notes that a payload can't be read. Small ones share a chunk: those that go with it take one line.
+func (c *checker) lost(l *lostBlobs, id BlobID, err error) {
+	p := Problem{File: c.r.Path(), Remedy: "lost; copy the file again from where it came"}
+	cause := strings.TrimPrefix(err.Error(), p.File+": ")
+	if d := (*ErrCorrupt)(nil); errors.As(err, &d) {
+		p.File, p.Offset, cause = d.Path, d.Offset, d.What
+	}
+	n := len(c.report.Problems)
+	again := l.last+1 == id && l.cause == cause && n > 0 && c.report.Problems[n-1].File == p.File && c.report.Problems[n-1].Offset == p.Offset
+	if again {
+		n--
+		p.What = fmt.Sprintf("blobs %d to %d: %s", l.first, id, cause)
+	} else {
+		l.first = id
+		p.What = fmt.Sprintf("blob %d: %s", id, cause)
+	}
+	l.last, l.cause = id, cause
+	c.report.Problems = append(c.report.Problems[:n], p)
 }
 
 // totals compares the summaries with a count.

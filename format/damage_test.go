@@ -219,6 +219,68 @@ func TestFlippedBit(t *testing.T) {
 	}
 }
 
+// Check says whether what a damaged chunk held is in another one, and a trace of which all that it says of itself is damaged is read all the same.
+func TestCheckOfCopies(t *testing.T) {
+	path, _ := smallTrace(t)
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spans := layout(t, b)
+	hurt := filepath.Join(t.TempDir(), "hurt.aclt")
+	// remedies damages all chunks of a type, or all but the one at a place, and returns what Check says of them.
+	remedies := func(typ container.Type, but int) (all []string) {
+		t.Helper()
+		c := bytes.Clone(b)
+		n := 0
+		for _, s := range spans {
+			if s.Type == typ {
+				if n != but {
+					c[s.Offset+64]++
+				}
+				n++
+			}
+		}
+		if n < 2 {
+			t.Fatalf("%d chunks of type %v", n, typ)
+		}
+		if err := os.WriteFile(hurt, c, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		report, err := Check(hurt, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range report.Problems {
+			if p.Chunk == typ.String() {
+				all = append(all, p.Remedy)
+			}
+		}
+		return all
+	}
+	for typ, gone := range map[container.Type]string{container.Meta: "no copy is left of what", container.Schema: "no copy is left of the names", container.Dict: "may be lost"} {
+		for _, r := range remedies(typ, -1) {
+			if !strings.Contains(r, gone) {
+				t.Errorf("no %v is whole: %q", typ, r)
+			}
+		}
+		last := len(remedies(typ, -1)) - 1
+		for _, r := range remedies(typ, last) {
+			if r != "the other copy in the file is used" {
+				t.Errorf("the last %v is whole: %q", typ, r)
+			}
+		}
+	}
+	remedies(container.Meta, -1)
+	r := open(t, hurt)
+	if m, want := r.Meta(), testMeta(); m.UUID == "" || m.API != testSchema().API || m.StartWall != want.StartWall || m.StartMono != want.StartMono {
+		t.Errorf("without META: %+v", m)
+	}
+	if n := len(indexes(t, r)); n != 30 {
+		t.Errorf("without META: %d calls", n)
+	}
+}
+
 func names(r *CheckReport, s *span) bool {
 	for _, p := range r.Problems {
 		if p.Offset >= s.Offset && p.Offset <= s.next {

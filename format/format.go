@@ -178,3 +178,6 @@ var ErrTruncated = container.ErrTruncated
 
 // ErrNotKept is returned for the content of a payload of which only hash and length were recorded.
 var ErrNotKept = errors.New("only the hash of the payload was recorded")
+
+// ErrNotWritten is returned for the content of a payload that was lost on its way into the trace, as on a full disk.
+var ErrNotWritten = errors.New("content of a payload could not be written when the trace was made")

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -312,7 +313,7 @@ type AssembleOptions struct {
 	Unfinished bool // leave the file as a writer does that died
 }
 
-// Assemble makes a trace file of its text. The error names the line.
+// Assemble makes a trace file of its text. The error names the line; after one there is no new file.
 func Assemble(in io.Reader, path string, o *AssembleOptions) error {
 	if o == nil {
 		o = &AssembleOptions{}
@@ -340,6 +341,9 @@ func Assemble(in io.Reader, path string, o *AssembleOptions) error {
 	if err != nil || o.Unfinished {
 		if a.w != nil {
 			_ = a.w.Abort()
+			if err != nil {
+				err = errors.Join(err, os.Remove(path))
+			}
 		}
 		return err
 	}

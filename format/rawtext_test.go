@@ -2,6 +2,9 @@ package format
 
 import (
 	"bytes"
+	"errors"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -89,9 +92,13 @@ func TestAssembleErrors(t *testing.T) {
 		head + "chunk 0 events none\n  block 1 0 0\n  table 1 0 rows 2 width 6\n    0 for8 5: 5 3000\nchunk 1 meta none\n": "line 7: 3000 is too far",
 		head + "chunk 0 events none\n  table 1 0 rows 2000000000 width 6\n    0 fixed64 5\nchunk 1 meta none\n":            "line 6: 2000000000 words",
 	} {
-		err := Assemble(strings.NewReader(text), filepath.Join(t.TempDir(), "x.aclt"), nil)
+		path := filepath.Join(t.TempDir(), "x.aclt")
+		err := Assemble(strings.NewReader(text), path, nil)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%q leaves a file: %v", text, err)
 		}
 	}
 }

@@ -150,6 +150,12 @@ func newReader(file *container.File) (*Reader, error) {
 	if err := r.readLast(container.Schema, r.readSchema); err != nil {
 		return nil, err
 	}
+	if r.meta.UUID == "" {
+		// No copy of META is left: what it has of others is taken from these.
+		h := file.Header()
+		r.meta.UUID, r.meta.StartWall, r.meta.StartMono = uuidText(h.Session), h.WallNS, h.MonoNS
+		r.meta.API, r.meta.Ended = r.schema.API, "not known: what the trace says of itself is not in it"
+	}
 	if err := r.readSummaries(); err != nil {
 		return nil, err
 	}

@@ -193,7 +193,7 @@ func TestKilledWriter(t *testing.T) {
 		}
 		// The end of what is there may be half a chunk, and nothing else.
 		report, err := Check(path, nil)
-		if err != nil || len(report.Problems) != 1 || report.Problems[0].Remedy != fmt.Sprintf("the %d chunks before are readable as they are", report.Chunks) {
+		if err != nil || len(report.Problems) != 1 || report.Problems[0].Remedy != fmt.Sprintf("whole chunks, readable as they are: %d", report.Chunks) {
 			t.Errorf("kill %d: %+v, %v", i, report, err)
 		}
 	}

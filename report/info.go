@@ -54,6 +54,7 @@ type Info struct {
 	Recovered  string             `json:"recovered,omitempty"`   // why the trace is what was left of another
 	Recovery   *format.Recovery   `json:"recovery,omitempty"`    // what a file without a readable end still held
 	path       string
+	ended      bool // the recording came to its end, whatever has become of the file
 }
 
 // InfoClock is one moment on two clocks, by which traces of different machines are joined.
@@ -108,9 +109,12 @@ func NewInfo(path string, r *format.Reader) (*Info, error) {
 	in := &Info{Complete: r.Complete(), Simulated: m.Simulated, CapturedBy: m.CapturedBy, API: m.API, Command: m.Argv, Host: m.Host,
 		ExitCode: m.ExitCode, ExitSignal: m.ExitSignal, Device: m.Device, Processes: len(r.Processes()), Threads: len(r.Threads()),
 		StartNS: m.StartWall, EndNS: m.StartWall + m.EndNS, Tracer: m.Tracer, Replayable: m.Replayable, Policy: m.Policy, Libraries: m.Libraries,
-		Ended: m.Ended, Sealed: m.Sealed, Recovered: m.Recovered, DeviceTime: m.DeviceTime, Clock: InfoClock{m.StartWall, m.StartMono}, Env: m.Env, Recovery: r.Recovered(), path: path}
+		Ended: m.Ended, Sealed: m.Sealed, Recovered: m.Recovered, DeviceTime: m.DeviceTime, Clock: InfoClock{m.StartWall, m.StartMono}, Env: m.Env, Recovery: r.Recovered(), path: path, ended: m.EndNS != 0}
 	if in.Env == nil {
 		in.Env = map[string]string{}
+	}
+	if rec := in.Recovery; rec != nil && m.EndNS == 0 {
+		in.EndNS = m.StartWall + rec.LastTime
 	}
 	in.Format.Major, in.Format.Minor = r.Version()
 	in.Coverage = InfoCoverage{m.Coverage.Hooked, m.Coverage.PassedBy, m.Coverage.Unhooked, m.Coverage.Binder, m.Coverage.Refused}
@@ -171,7 +175,7 @@ func (in *Info) Text(w io.Writer) error {
 	if in.Ended != "" {
 		ended = in.Ended
 	}
-	if !in.Complete {
+	if !in.Complete && !in.ended {
 		ended = "not known: the recorder did not finish the file"
 	} else if in.Recovered != "" {
 		ended = "not known: recovered from a trace that was not whole: " + in.Recovered
@@ -180,7 +184,11 @@ func (in *Info) Text(w io.Writer) error {
 		ended = "the newest calls, sealed by a flight recorder: " + in.Sealed
 	}
 	row("ended", "%s", ended)
-	row("recorded", "%s on %s, %s, by %s", time.Unix(0, in.StartNS).UTC().Format("2006-01-02 15:04:05 UTC"), in.Host, Duration(in.EndNS-in.StartNS), strings.Replace("the "+in.CapturedBy, "the ebpf", "eBPF", 1))
+	by := "not known"
+	if in.CapturedBy != "" {
+		by = strings.Replace("the "+in.CapturedBy, "the ebpf", "eBPF", 1)
+	}
+	row("recorded", "%s on %s, %s, by %s", time.Unix(0, in.StartNS).UTC().Format("2006-01-02 15:04:05 UTC"), cmp.Or(in.Host, "not known"), Duration(in.EndNS-in.StartNS), by)
 	device := in.Device.Name
 	if in.Simulated {
 		device = "simulated: no device was involved"

@@ -27,6 +27,9 @@ func (a *app) catCmd() *cobra.Command {
 					return usage("%w", err)
 				}
 			}
+			if o.Tail < 0 || o.Stream < 0 || o.TID < 0 {
+				return usage("--tail, --stream and --thread take numbers from 0 on")
+			}
 			if to != 0 && to < from {
 				return usage("--to %v is before --from %v", to, from)
 			}

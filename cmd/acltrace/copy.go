@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 
 	"github.com/acltrace/acltrace/format"
@@ -88,7 +89,7 @@ new trace names that file: as for a trace that is to be sent without them.`,
 				return err
 			}
 			if len(rep.Damage) > 0 {
-				return &exit{exitFailed, fmt.Errorf("%s: damaged, and %s lacks what is; `acltrace fsck` names it", args[0], out)}
+				return &exit{exitFailed, fmt.Errorf("%s: damaged, and %s has what is left of it; acltrace fsck %s names what is lost", args[0], out, args[0])}
 			}
 			fmt.Fprintf(a.out, "%s: %d calls, %s, was %s\n", out, rep.Calls, report.Bytes(uint64(rep.To)), report.Bytes(uint64(rep.From)))
 			return nil
@@ -128,10 +129,11 @@ func (a *app) assembleCmd() *cobra.Command {
 				return err
 			}
 			defer f.Close()
-			if err := format.Assemble(f, out, nil); err != nil {
+			err = format.Assemble(f, out, nil)
+			if err != nil && !errors.As(err, new(*fs.PathError)) {
 				return fmt.Errorf("%s: %w", args[0], err)
 			}
-			return nil
+			return err // one of the file system says which file
 		},
 	}
 	c.Flags().StringVarP(&out, "output", "o", "", "trace to write")

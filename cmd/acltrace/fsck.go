@@ -26,6 +26,9 @@ func (a *app) fsckCmd() *cobra.Command {
 				fmt.Fprintf(a.out, "%s: %d of a newer version: %s\n", args[0], n, what)
 			}
 			fmt.Fprintf(a.out, "%s: %d chunks, %d calls, %d payloads, %s\n", args[0], rep.Chunks, rep.Calls, rep.Blobs, report.Bytes(uint64(rep.Bytes)))
+			if rep.Lost > 0 {
+				fmt.Fprintf(a.out, "%s: %s could not be written when it was made\n", args[0], report.Plural(rep.Lost, "payload"))
+			}
 			if len(rep.Problems) > 0 {
 				return &exit{exitFailed, errors.New(args[0] + ": damaged")}
 			}

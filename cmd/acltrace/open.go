@@ -47,6 +47,9 @@ func open(path string) (*format.Reader, *api.Model, error) {
 		if r.Meta().API == "" && !r.Complete() {
 			return nil, nil, fmt.Errorf("%s: %w before what says of which runtime it is a trace", path, format.ErrTruncated)
 		}
+		if r.Meta().API == "" {
+			return nil, nil, fmt.Errorf("%s: does not say of which runtime it is a trace", path)
+		}
 		return nil, nil, fmt.Errorf("%s: a trace of the runtime %q, which this acltrace does not know", path, r.Meta().API)
 	}
 	return r, m, nil

@@ -183,7 +183,7 @@ func (f *File) readHeader() error {
 		return &ErrCorrupt{Path: f.path, What: "file header makes no sense"}
 	case next:
 		// The chunk behind it vouches for the file. What the header alone knew is taken from where it is repeated.
-		f.note(ErrCorrupt{Path: f.path, What: "checksum of the file header differs"})
+		f.note(ErrCorrupt{Path: f.path, What: "checksum of the file header differs; content is whole"})
 		f.header.Major, f.header.Incompat, f.header.length = Major, 0, FileHeaderLen
 		binary.LittleEndian.PutUint32(f.header.Session[:], chunk.Tag)
 		return nil
@@ -216,9 +216,10 @@ func describe(b []byte) string {
 	return fmt.Sprintf("%q", b[:min(len(b), 8)])
 }
 
+const noEnd = "the file has no end"
+
 // readIndex reads the end and the index. It returns why it could not, or an empty string.
 func (f *File) readIndex() string {
-	const noEnd = "the file has no end"
 	b := make([]byte, HeaderLen+endLen)
 	at := f.size - int64(len(b))
 	if at < int64(f.header.length) {
@@ -330,6 +331,9 @@ func (f *File) walk(reason string) error {
 	}
 	rec.Chunks = len(f.entries)
 	rec.LostBytes = f.size - covered
+	if ended && reason == noEnd && rec.LostBytes > 0 {
+		rec.Reason = "the end is not the last of the file"
+	}
 	if ended && rec.LostBytes > 0 && len(f.damage) == 0 {
 		f.note(ErrCorrupt{Path: f.path, Offset: covered, What: fmt.Sprintf("%d bytes behind the end", rec.LostBytes)})
 	}
