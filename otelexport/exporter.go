@@ -49,6 +49,11 @@ type exporter struct {
 	err  error // of sink
 	res  Result
 
+	// Of a request, top is the exporter that it belongs to, which has the batch; else it is the exporter itself.
+	top       *exporter
+	requests  []*request
+	completed func() // nil, or is told of each part
+
 	shown   int  // number of the part that StepTraceID is of
 	typical bool // its step is like most others
 }
@@ -59,6 +64,8 @@ type thread struct {
 	attrs   []byte // of the thread itself, of gaps and of ranges
 	brief   []byte // of calls: the id, or where that is not known the name
 	in      *member
+
+	requests []*request // that it is in
 }
 
 type lane struct {
@@ -119,8 +126,9 @@ func (e *extent) add(start, end int64) {
 
 // waiting is where a task belongs that has not ended.
 type waiting struct {
-	in    *member
-	names *names
+	in       *member
+	names    *names
+	requests []*request // it belongs to as well
 }
 
 // function is what the fields of a call's name and kind follow from.
@@ -141,6 +149,7 @@ const maxNames = 1 << 16
 
 func newExporter(r *format.Reader, m *api.Model, o *Options) (*exporter, error) {
 	x := &exporter{r: r, m: m, b: &batch{}, functions: map[function][]byte{}, kernels: map[string]*names{}}
+	x.top = x
 	if o != nil {
 		x.o = *o
 	}
@@ -217,6 +226,7 @@ func (x *exporter) run(sink func(*batch) (*batch, error)) error {
 func (x *exporter) visitor() *timeline.Visitor {
 	return &timeline.Visitor{Lane: x.lane, Call: x.call, Task: x.task, Step: x.stepEnded, Range: func(r *timeline.Range) error {
 		x.named, x.isNamed = *r, true
+		x.request(r)
 		return nil
 	}}
 }
@@ -243,7 +253,7 @@ func (x *exporter) flush() {
 
 // begin returns the buffer of a group with the beginning of a span, and the place to give to end.
 func (x *exporter) begin(r *resource, p *part, id, parent spanID) (g *group, b []byte, at int) {
-	g = x.b.group(r)
+	g = x.top.b.group(r)
 	at = len(g.buf)
 	b = openSpan(g.buf)
 	b = append(append(b, spanTrace, 16), p.trace[:]...)
@@ -256,10 +266,11 @@ func (x *exporter) begin(r *resource, p *part, id, parent spanID) (g *group, b [
 
 func (x *exporter) end(g *group, b []byte, at int) {
 	g.buf = closeSpan(b, at)
-	x.b.spans++
-	x.b.bytes += len(g.buf) - at
-	if x.b.full() {
-		x.flush()
+	batch := x.top.b
+	batch.spans++
+	batch.bytes += len(g.buf) - at
+	if batch.full() {
+		x.top.flush()
 	}
 }
 
@@ -356,6 +367,9 @@ func (x *exporter) lane(_ int, l *timeline.Lane) error {
 	n := lane{res: x.device(l.Device), pid: int64(x.procs[x.process(l.Process)].PID), name: valid(l.Name)}
 	n.field = nameField(n.name, internal)
 	x.lanes = append(x.lanes, n)
+	for _, q := range x.requests {
+		q.lanes = append(q.lanes, n)
+	}
 	return nil
 }
 
@@ -375,10 +389,10 @@ func (x *exporter) name(c *timeline.HostCall, kind byte) []byte {
 	if c.Fn == nil {
 		return x.function(c.Name, kind)
 	}
-	for len(x.known) <= int(c.Fn.ID) {
-		x.known = append(x.known, [2][]byte{})
+	for len(x.top.known) <= int(c.Fn.ID) {
+		x.top.known = append(x.top.known, [2][]byte{})
 	}
-	f := &x.known[c.Fn.ID][kind/producer]
+	f := &x.top.known[c.Fn.ID][kind/producer]
 	if *f == nil {
 		*f = x.function(c.Name, kind)
 	}
@@ -388,27 +402,27 @@ func (x *exporter) name(c *timeline.HostCall, kind byte) []byte {
 // function encodes a name and a kind.
 func (x *exporter) function(name string, kind byte) []byte {
 	k := function{name, kind}
-	f := x.functions[k]
+	f := x.top.functions[k]
 	if f == nil {
-		if len(x.functions) >= maxNames {
-			clear(x.functions)
+		if len(x.top.functions) >= maxNames {
+			clear(x.top.functions)
 		}
 		f = nameField(valid(name), kind)
-		x.functions[k] = f
+		x.top.functions[k] = f
 	}
 	return f
 }
 
 // kernel returns the fields of a name of kernels and tasks.
 func (x *exporter) kernel(name string) *names {
-	n := x.kernels[name]
+	n := x.top.kernels[name]
 	if n == nil {
-		if len(x.kernels) >= maxNames {
-			clear(x.kernels)
+		if len(x.top.kernels) >= maxNames {
+			clear(x.top.kernels)
 		}
 		v := valid(name)
 		n = &names{kernel: putText(nil, spanAttributes, "acl.kernel", v), async: nameField(v, consumer), sync: nameField(v, internal)}
-		x.kernels[name] = n
+		x.top.kernels[name] = n
 	}
 	return n
 }
@@ -424,6 +438,10 @@ func (x *exporter) call(c *timeline.HostCall, t *timeline.Task) error {
 	}
 	x.calls++
 	th := x.thread(c.Thread)
+	var requests []*request
+	if len(x.threads[th].requests) > 0 {
+		requests = x.inRequests(c, t)
+	}
 	spans, size, on := 1, spanBytes+len(c.Name)+numberBytes(c.Index)+numberBytes(c.Ret)+len(x.threads[th].brief), -1
 	if c.Flags != 0 {
 		size += 2 * flagBytes
@@ -461,7 +479,7 @@ func (x *exporter) call(c *timeline.HostCall, t *timeline.Task) error {
 	if t != nil {
 		p.waiting++
 		l := &x.lanes[t.Lane]
-		l.waiting = append(l.waiting, waiting{x.onLane(p, t.Lane), task})
+		l.waiting = append(l.waiting, waiting{x.onLane(p, t.Lane), task, requests})
 	}
 	x.emitCall(in, c, kernel, t, failed)
 	if x.isNamed {
@@ -522,6 +540,9 @@ func putBytes(b []byte, k api.Task, n uint64) []byte {
 func (x *exporter) task(t *timeline.Task) error {
 	l := &x.lanes[t.Lane]
 	in, names := l.waiting[l.first].in, l.waiting[l.first].names
+	for _, q := range l.waiting[l.first].requests {
+		q.task(t)
+	}
 	if l.first++; l.first == len(l.waiting) {
 		l.waiting, l.first = l.waiting[:0], 0
 	} else if 2*l.first > cap(l.waiting) {
@@ -648,7 +669,11 @@ func (x *exporter) complete(p *part) {
 	if p.inherits {
 		above = p.origin.parent.id
 	}
-	g, b, at := x.begin(x.hosts[0], p, root, above)
+	res := x.hosts[0]
+	if p.origin.title != "" && len(p.threads) > 0 { // of one thread
+		res = x.hosts[x.threads[p.threads[0].index].process]
+	}
+	g, b, at := x.begin(res, p, root, above)
 	name := "recording"
 	if p.ended != nil {
 		name = "step"
@@ -704,8 +729,11 @@ func (x *exporter) complete(p *part) {
 			x.end(g, b, at)
 		}
 	}
-	x.res.Traces++
+	x.top.res.Traces++
 	x.show(p)
+	if x.completed != nil {
+		x.completed()
+	}
 }
 
 // show notes the first step that a user would want to see. Parts are not complete in their order.
@@ -732,6 +760,11 @@ func (x *exporter) finish() error {
 		x.done(p)
 	}
 	x.close(last)
+	for i := range x.threads {
+		for _, q := range x.threads[i].requests {
+			q.over()
+		}
+	}
 	x.flush()
 	return x.err
 }

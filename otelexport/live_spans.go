@@ -94,6 +94,7 @@ func newSpanSampler(l *Live) (*spanSampler, error) {
 	s := &spanSampler{l: l, calls: make([]liveSpan, maxRecent), parts: map[*liveUnit]bool{}, queue: make(chan *liveUnit, 1<<10), stopped: make(chan struct{})}
 	s.x = &exporter{resources: l.rs, m: l.o.Model, functions: map[function][]byte{}, kernels: map[string]*names{}, b: &batch{},
 		o: Options{Layout: l.o.Layout, MaxSpans: l.o.MaxSpans, MaxBytes: l.o.MaxBytes}}
+	s.x.top = s.x
 	if err := s.x.o.check(); err != nil {
 		return nil, err
 	}

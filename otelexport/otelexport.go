@@ -18,6 +18,9 @@
 // in its trace, so that a request and its device work are one picture. A trace of all that a long job does could not be shown, so that this
 // ends after MaxSpans: what follows is traces as above, each root linked to the parent.
 //
+// What a thread does in a range whose name has "traceparent=" with a parent that is sampled is a root span "request" under that parent, with the calls of
+// the thread and their tasks, beside the same calls in the traces of the recording, and by the same rules.
+//
 // Layout "lanes" has a span for each thread with its calls, and a span for each stream with its tasks, each
 // linked to the call that made it. Layout "nested" has each task under the call that made it, and also linked to it: a link
 // to the parent tells viewers that the child runs on behind it (Jaeger shows it as FOLLOWS_FROM and leaves it out of the critical

@@ -1,0 +1,138 @@
+package otelexport
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/timeline/story"
+)
+
+// What a thread does for a request lies under the parent that the program has named, as well as in the recording: of two threads at a time, of a range within another
+// and of one behind another, but not of one that was not sampled, or has no end.
+func TestRequests(t *testing.T) {
+	b := story.New(t)
+	at := int64(0)
+	call := func(thread uint32, name string, args []uint64, mods ...story.Mod) {
+		at += 1_000
+		b.Call(thread, at, at+500, name, args, mods...)
+	}
+	begin := func(thread uint32, id uint64, message string) {
+		call(thread, "mstxRangeStartA", story.A(0x10, 0), story.Text("message", message), func(_ *api.Func, c *format.Call) { c.Ret = id })
+	}
+	trace := func(n int) string { return fmt.Sprintf("%032x", n) }
+	parent := func(n int) string { return "traceparent=00-" + trace(n) + "-" + caller }
+	end := func(thread uint32, id uint64) { call(thread, "mstxRangeEnd", story.A(id)) }
+	copyTo := func(thread uint32, stream uint64) {
+		call(thread, "aclrtMemcpyAsync", story.A(story.DeviceA, 64, story.HostA, 64, 1, stream))
+	}
+	wait := func(thread uint32, stream uint64) { call(thread, "aclrtSynchronizeStream", story.A(stream)) }
+
+	call(0, "aclrtCreateStream", story.A(0x7ffe0000), story.Outs("stream", story.StreamA))
+	copyTo(0, story.StreamA) // before any request
+	call(1, "aclrtCreateStream", story.A(0x7ffe0008), story.Outs("stream", story.StreamB))
+	begin(0, 1, parent(1)+"-01 generate")
+	begin(1, 2, parent(2)+"-01")
+	copyTo(0, story.StreamA)
+	copyTo(1, story.StreamB)
+	begin(0, 3, parent(3)+"-01 within")
+	copyTo(0, story.StreamA)
+	end(0, 3)
+	wait(0, story.StreamA)
+	end(0, 1)
+	copyTo(1, story.StreamB)
+	end(1, 2) // its task ends behind it
+	copyTo(0, story.StreamA)
+	begin(0, 4, parent(4)+"-00")
+	copyTo(0, story.StreamA)
+	end(0, 4)
+	begin(0, 5, parent(5)+"-01 for ever")
+	begin(0, 6, parent(6)+"-01")
+	copyTo(0, story.StreamA)
+	end(0, 6)
+	wait(1, story.StreamB)
+	wait(0, story.StreamA)
+	begin(2, 7, parent(7)+"-01") // of the other process, until the end
+	end(2, 7)
+	tl := b.Load()
+
+	const start, ends, copies, waits = "mstxRangeStartA", "mstxRangeEnd", "aclrtMemcpyAsync", "aclrtSynchronizeStream"
+	want := map[string]map[string]int{
+		trace(1): {"request": 1, start: 2, ends: 2, copies: 2, "copy HtoD": 2, waits: 1, parent(1) + "-01 generate": 1, parent(3) + "-01 within": 1},
+		trace(2): {"request": 1, start: 1, ends: 1, copies: 2, "copy HtoD": 2, parent(2) + "-01": 1},
+		trace(3): {"request": 1, start: 1, ends: 1, copies: 1, "copy HtoD": 1, parent(3) + "-01 within": 1},
+		trace(6): {"request": 1, start: 1, ends: 1, copies: 1, "copy HtoD": 1, parent(6) + "-01": 1},
+		trace(7): {"request": 1, start: 1, ends: 1, parent(7) + "-01": 1},
+	}
+	for _, layout := range []string{Lanes, Nested} {
+		spans, res := written(t, tl, &Options{Layout: layout})
+		all := byID(t, spans)
+		var recording []flat
+		got := map[string]map[string]int{}
+		for _, s := range spans {
+			if want[s.Trace] == nil {
+				recording = append(recording, s)
+				continue
+			}
+			if got[s.Trace] == nil {
+				got[s.Trace] = map[string]int{}
+			}
+			if s.Attrs["acl.call"] != nil || s.Attrs["acl.range"] != nil || s.Attrs["acl.part"] != nil {
+				got[s.Trace][s.Name]++
+			}
+			p, ok := all[[2]string{s.Trace, s.Parent}]
+			switch {
+			case s.Name == "request":
+				w := want[s.Trace]
+				service := map[bool]string{true: "loader", false: "train"}[s.Trace == trace(7)]
+				if s.Parent != caller || s.Resource["service.name"] != service || s.Attrs["acl.calls"] != int64(w[start]+w[ends]+w[copies]+w[waits]) {
+					t.Errorf("%s: root %+v", layout, s)
+				}
+			case !ok || s.Attrs["acl.call"] != nil && s.Resource["acl.simulated"] == nil && (s.Start < p.Start || s.End > p.End):
+				t.Errorf("%s: %s lies under %+v", layout, s.Name, p)
+			}
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("%s (-want +got):\n%s", layout, d)
+		}
+		// The recording has all of it, too.
+		calls := 0
+		for _, s := range recording {
+			if s.Attrs["acl.call"] != nil && s.Attrs["thread.id"] != nil {
+				calls++
+			}
+		}
+		if calls != len(tl.Calls) || res.Traces != len(want)+len(verifyRoots(t, recording)) || res.FirstTraceID != roots(recording)[0].Trace {
+			t.Errorf("%s: %d calls of %d, %+v", layout, calls, len(tl.Calls), res)
+		}
+	}
+	// More than a trace can show has traces of its own, linked to the parent.
+	spans, _ := written(t, tl, &Options{MaxSpans: 8})
+	byID(t, spans)
+	in, out, calls := 0, 0, 0
+	of := map[string]bool{}
+	for _, s := range spans {
+		switch {
+		case s.Name != "request":
+		case s.Parent == caller:
+			in++
+			of[s.Trace] = true
+		case s.Parent == noSpan && len(s.Links) > 0 && s.Links[len(s.Links)-1] == [2]string{trace(1), caller} && s.Attrs["acl.cut"] == true:
+			out++
+			of[s.Trace] = true
+		default:
+			t.Errorf("root %+v", s)
+		}
+	}
+	for _, s := range spans {
+		if of[s.Trace] && s.Attrs["acl.call"] != nil && s.Attrs["thread.id"] != nil {
+			calls++
+		}
+	}
+	if in < len(want) || out != 1 || calls != 7+4+3+3+2 {
+		t.Errorf("%d roots under their parents, %d beside them, %d calls", in, out, calls)
+	}
+}
