@@ -184,7 +184,7 @@ func TestLiveMetricsAreTheTraces(t *testing.T) {
 		"losses":               {serving{3, 400, 30, 5, 0, 0}, record.Options{RingBytes: 64 << 10, Follower: &slowFollower{}}},
 		"measured":             {serving{2, 30, 20, 0, 0, 0}, record.Options{DeviceTime: 1, Block: true}},
 		"no payloads":          {serving{2, 30, 20, 0, 0, 0}, record.Options{Payload: record.None, Block: true}},
-		"with a limit":         {serving{1, 3000, 20, 0, 0, 0}, record.Options{MaxSize: 160 << 10, Block: true}},
+		"with a limit":         {serving{1, 3000, 20, 0, 0, 0}, record.Options{MaxSize: 64 << 10, RingBytes: 64 << 10, Block: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l, r, res := serve(t, c.serving, LiveOptions{}, c.o)
