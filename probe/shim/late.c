@@ -147,10 +147,11 @@ static const struct link_map *before;
 
 void shim_late(const void *handle)
 {
-	static uint32_t busy;
+	static uint32_t busy; /* pid of the process that is at it: a child does not wait for a thread of its parent's */
 	struct shim_thread *t = &shim_t;
 	const struct link_map *base = shim_objects();
-	if (base == NULL || __atomic_exchange_n(&busy, 1, __ATOMIC_ACQUIRE))
+	uint32_t pid = (uint32_t)sys0(__NR_getpid), was = __atomic_load_n(&busy, __ATOMIC_RELAXED);
+	if (base == NULL || was == pid || !__atomic_compare_exchange_n(&busy, &was, pid, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 		return; /* another thread is at it; this one comes again */
 	t->late = false;
 	struct late o = {.list = handle ? first_of(handle) : base};

@@ -403,7 +403,7 @@ func TestPassedBy(t *testing.T) {
 // A library whose references were led to the shim is as it was otherwise: what the loader has made read-only is so still, and a
 // thread that calls through the references meanwhile gets through.
 func TestLateBinding(t *testing.T) {
-	s := shapes[2]
+	s := shapes[0] // no layer below that the shim would see
 	dir := s.build(t, "")
 	other := s.program(t, dir, "-DLINKED", "-Wl,-z,now")
 	plugin := func(flags ...string) string {
@@ -424,6 +424,9 @@ func TestLateBinding(t *testing.T) {
 			}
 		})
 	}
+	t.Run("forked meanwhile", func(t *testing.T) {
+		run(t, nil, other, "forks", strconv.Itoa(rounds), plugin(), plugin()).exactly(t, 2*rounds)
+	})
 	t.Run("called meanwhile, lazy", func(t *testing.T) {
 		// The loader may fill a reference after the shim has: then the calls through it are not seen.
 		r := run(t, nil, other, "contended", "30", plugin("-fplt", "-Wl,-z,lazy", "-DTHREAD"))

@@ -7,13 +7,21 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <link.h>
 #include <pthread.h>
+#include <signal.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 struct runtime {
@@ -147,6 +155,47 @@ static int guarded(struct dl_phdr_info *o, size_t size, void *path)
 	DIE("%s has nothing that is made read-only", o->dlpi_name);
 }
 
+/*
+ * The shim asks the kernel whether memory is mapped while it leads a library's references to itself: there the process is forked, as if another
+ * thread had done it, and the child opens a library of its own.
+ */
+static const char *of_child;
+static int rounds_of_child;
+
+static void in_the_midst(int signal, siginfo_t *info, void *context)
+{
+	static int done;
+	int status;
+	(void)signal, (void)info;
+#ifdef __x86_64__
+	((ucontext_t *)context)->uc_mcontext.gregs[REG_RAX] = 0;
+#else
+	((ucontext_t *)context)->uc_mcontext.regs[0] = 0;
+#endif
+	if (done++)
+		return;
+	pid_t child = fork();
+	if (child == 0) {
+		((void (*)(int))find(open_library(of_child, RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND), "linked"))(rounds_of_child);
+		exit(0);
+	}
+	if (waitpid(child, &status, 0) != child || status != 0)
+		DIE("the child ends with %x", status);
+}
+
+static void fork_in_the_midst(const char *lib, int rounds)
+{
+	struct sock_filter traps[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)), BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mincore, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+	struct sock_fprog all = {sizeof traps / sizeof *traps, traps};
+	struct sigaction on = {.sa_sigaction = in_the_midst, .sa_flags = SA_SIGINFO | SA_NODEFER};
+	of_child = lib;
+	rounds_of_child = rounds;
+	if (sigaction(SIGSYS, &on, NULL) || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &all))
+		DIE("no filter");
+}
+
 int main(int argc, char **argv)
 {
 	const char *way = argv[1], *lib = argc > 3 ? argv[3] : NULL;
@@ -208,6 +257,9 @@ int main(int argc, char **argv)
 	} else if (!strcmp(way, "plugin") || !strcmp(way, "deepbind")) {
 		void *h = open_library(lib, RTLD_NOW | RTLD_LOCAL | (way[0] == 'd' ? RTLD_DEEPBIND : 0));
 		((void (*)(int))find(h, "linked"))(rounds);
+	} else if (!strcmp(way, "forks")) {
+		fork_in_the_midst(argv[4], rounds);
+		((void (*)(int))find(open_library(lib, RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND), "linked"))(rounds);
 	} else if (!strcmp(way, "guarded")) {
 		void *h = open_library(lib, RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
 		void (*calls)(int) = (void (*)(int))find(h, "linked");
