@@ -13,6 +13,21 @@ function number(what, key) { if (key in values) row(what, sprintf("%.1f", median
 function at_most(what, figure, aim) { row(what, sprintf("%.3f", figure), "<= " aim, figure <= aim ? "yes" : "NO") }
 function at_least(what, figure, aim) { row(what, sprintf("%.3f", figure), ">= " aim, figure >= aim ? "yes" : "NO") }
 
+# calls prints a benchmark of the trace file: what the processor's time tells of all rounds, and of the best one.
+function calls(what, name, aim,   key) {
+	key = "go." name
+	if (!(key ".cpu-Mevents/s" in values)) return
+	if (aim) at_least(what, median(key ".cpu-Mevents/s"), aim)
+	else row(what, sprintf("%.3f", median(key ".cpu-Mevents/s")), "", "")
+	if (aim) at_least("  in the best round", median(key ".best-Mevents/s"), aim)
+}
+function bytes(what, name, aim,   key) {
+	key = "go." name ".B/launch"
+	if (!(key in values)) return
+	if (aim) at_most(what, median(key), aim)
+	else row(what, sprintf("%.1f", median(key)), "", "")
+}
+
 function adds(name, threads) { return median("launch." name "." threads) - median("launch.bare." threads) }
 
 END {
@@ -69,6 +84,35 @@ END {
 		number("  of these the thread that calls is on the core, bare, us", "apart.caller." kinds[i])
 		number("  the same, recorded", "apart.caller.recorded." kinds[i])
 	}
+	n = split("decode train", shapes, " ")
+	for (i = 1; i <= n && ("go.Write/decode/lz4.cpu-Mevents/s" in values); i++) {
+		s = shapes[i]
+		calls("trace: writing, " s ", lz4, million calls a second", "Write/" s "/lz4", 15)
+		calls("  in MCAP", "Write/" s "/mcap-lz4")
+		calls("trace: writing, " s ", zstd", "Write/" s "/zstd")
+		calls("  in MCAP", "Write/" s "/mcap-zstd")
+		calls("  as structures", "Write/" s "/structs-zstd")
+		calls("trace: reading, " s ", lz4, million calls a second", "Read/" s "/lz4/all", 40)
+		calls("  from MCAP", "Read/" s "/mcap-lz4")
+		calls("trace: reading, " s ", zstd", "Read/" s "/zstd/all", 25)
+		calls("  from MCAP", "Read/" s "/mcap-zstd")
+		calls("  as structures", "Read/" s "/structs-zstd")
+		bytes("trace: bytes a launch, " s ", zstd", "Size/" s "/zstd", 8)
+		bytes("  in MCAP", "Write/" s "/mcap-zstd")
+		bytes("  as structures", "Write/" s "/structs-zstd")
+		bytes("trace: bytes a launch, " s ", lz4", "Size/" s "/lz4")
+		bytes("  in MCAP", "Write/" s "/mcap-lz4")
+	}
+	calls("trace: two columns, lz4, million calls a second", "Projection/lz4", 300)
+	calls("trace: two columns, zstd", "Projection/zstd", 300)
+	if ("large.info" in values) {
+		at_most("a trace of 10^8 calls: info, s", median("large.info"), 0.05)
+		row("  of the processor", sprintf("%.3f", median("large.info.cpu")), "", "")
+		at_most("a trace of 10^8 calls: opened, and the calls of one second printed, s", median("large.window"), 0.1)
+		row("  of the processor", sprintf("%.3f", median("large.window.cpu")), "", "")
+	}
+	if ("large.stats.kib" in values)
+		at_most("a trace of 10^8 calls: peak of stats, MiB", median("large.stats.kib") / 1024, 256)
 	if ("pace.error" in values) {
 		at_most("replay at the recorded pace, end to end, % off", median("pace.error"), 1)
 		number("of its calls half began late by, us", "pace.late")

@@ -26,6 +26,7 @@ test)
 bench)
 	need lttng lttng-tools
 	need uftrace uftrace
+	need time time
 	dpkg -s liblttng-ust-dev >/dev/null 2>&1 || missing="$missing liblttng-ust-dev"
 	;;
 cross)

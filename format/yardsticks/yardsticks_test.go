@@ -67,7 +67,10 @@ func readRecord(r []byte, c *format.Call, block func(n int) []byte) {
 	}
 }
 
-type meter struct{ last, best time.Duration }
+type meter struct {
+	last, cpu, best time.Duration
+	rounds          int
+}
 
 func used() time.Duration {
 	var u syscall.Rusage
@@ -77,15 +80,18 @@ func used() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-func newMeter() *meter { return &meter{used(), 1 << 62} }
+func newMeter() *meter { return &meter{last: used(), best: 1 << 62} }
 
 func (m *meter) round() {
 	now := used()
+	m.cpu += now - m.last
 	m.best = min(m.best, now-m.last)
 	m.last = now
+	m.rounds++
 }
 
 func (m *meter) report(b *testing.B) {
+	b.ReportMetric(events/1e6*float64(m.rounds)/m.cpu.Seconds(), "cpu-Mevents/s")
 	b.ReportMetric(events/1e6/m.best.Seconds(), "best-Mevents/s")
 }
 

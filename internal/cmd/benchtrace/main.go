@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"time"
 
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
@@ -13,17 +14,28 @@ import (
 	"github.com/acltrace/acltrace/record"
 )
 
+// burst is how many calls a job that waits makes at a time.
+const burst = 400
+
 func run(args []string) error {
 	source := stream.Shapes["decode"]
-	if len(args) == 3 {
+	if len(args) > 2 {
 		source = stream.Shapes[args[2]]
 	}
-	if len(args) < 2 || len(args) > 3 || source == nil {
-		return errors.New("usage: benchtrace CALLS FILE [decode|train]")
+	if len(args) < 2 || len(args) > 4 || source == nil {
+		return errors.New("usage: benchtrace CALLS FILE [decode|train [CALLS_A_MINUTE]]")
 	}
 	n, err := strconv.ParseUint(args[0], 10, 64)
 	if err != nil {
 		return err
+	}
+	var pace time.Duration // of a call, 0 for as fast as the stream is
+	if len(args) == 4 {
+		minute, err := strconv.ParseUint(args[3], 10, 32)
+		if err != nil || minute == 0 {
+			return fmt.Errorf("%q calls a minute", args[3])
+		}
+		pace = time.Minute / time.Duration(minute)
 	}
 	schema := record.Schema(acl.Model)
 	w, err := format.Create(args[1], &format.Meta{API: acl.Model.Name}, schema, nil)
@@ -40,8 +52,20 @@ func run(args []string) error {
 	}
 	s := source(schema)
 	var c format.Call
-	for range n {
+	var idle, flushed int64
+	for i := range n {
 		s.Next(&c)
+		// Between its bursts a job that has less to do waits, and its recorder writes to the disk every second.
+		if i%burst == 0 {
+			idle = max(idle, int64(i)*pace.Nanoseconds()-c.Start)
+		}
+		c.Start, c.End = c.Start+idle, c.End+idle
+		if pace > 0 && c.Start-flushed >= time.Second.Nanoseconds() {
+			if err := w.Flush(); err != nil {
+				return err
+			}
+			flushed = c.Start
+		}
 		if _, err := w.Call(&c); err != nil {
 			return err
 		}
