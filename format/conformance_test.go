@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/acltrace/acltrace/format/container"
 	"github.com/rogpeppe/go-internal/txtar"
 )
 
@@ -137,7 +138,7 @@ func TestConformance(t *testing.T) {
 
 // Every released version of the format has a trace that it wrote, which is kept for ever. NEW_VERSION=1 writes that of this version where there is none.
 func TestKeptVersion(t *testing.T) {
-	name := fmt.Sprintf("v%d.%d", 1, 0)
+	name := fmt.Sprintf("v%d.%d", container.Major, container.Minor)
 	base := filepath.Join("../testdata/traces", name)
 	if _, err := os.Stat(base + ".aclt"); err == nil {
 		return // TestConformance reads it
@@ -182,7 +183,7 @@ func TestKeptVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := &txtar.Archive{
-		Comment: fmt.Appendf(nil, "A trace as version %d.%d of the format was written: %s.aclt, with random calls, data of all kinds, payloads with holes,\ndata that came late, and a gap. Neither file ever changes; only what is read of it may come to say more.\n", 1, 0, name),
+		Comment: fmt.Appendf(nil, "A trace as version %d.%d of the format was written: %s.aclt, with random calls, data of all kinds, payloads with holes,\ndata that came late, and a gap. Neither file ever changes; only what is read of it may come to say more.\n", container.Major, container.Minor, name),
 		Files:   []txtar.File{{Name: "raw", Data: []byte(rawText(t, open(t, base+".aclt")))}, {Name: "read"}},
 	}
 	if err := os.WriteFile(base+".txtar", txtar.Format(a), 0o644); err != nil {
