@@ -127,8 +127,8 @@ func (t *table) taskColumns() taskColumns {
 		t.column("issued_ns"), t.column("from_ns"), t.column("to_ns"), t.column("measured"), t.column("open"), t.column("stream_id"), t.column("task_id")}
 }
 
-// batchRows is how many rows a batch has.
-const batchRows = 1 << 11
+// batchRows is how many rows a batch has: few enough to lie in the caches when they are taken in.
+const batchRows = 1 << 9
 
 // batches are rows on their way from the walk to a goroutine that takes them in.
 type batches[T any] struct {
@@ -348,6 +348,7 @@ func (x *writer) takeCalls(rows []timeline.HostCall) error {
 		}
 	}
 	rets, errs := t.ret.indexes.more(len(rows)), t.error.has.zeros(len(rows))
+	last, at := int64(0), int32(0)
 	for i := range rows {
 		c := &rows[i]
 		ret := int64(c.Ret)
@@ -362,7 +363,10 @@ func (x *writer) takeCalls(rows []timeline.HostCall) error {
 				}
 			}
 		}
-		rets[i] = t.ret.values.index(ret)
+		if i == 0 || ret != last {
+			last, at = ret, t.ret.values.index(ret)
+		}
+		rets[i] = at
 	}
 	return t.added(len(rows))
 }

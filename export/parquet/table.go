@@ -51,8 +51,9 @@ type column struct {
 	values   *dictionary[int64]
 	flags    list[byte]
 	all      *string // the text of all rows, where they have one
-	of       *column // it has the numbers of another column
+	of       *column // it has the numbers of another column, of which none is null
 	plus     int64   // and this
+	deltas   []byte  // of numbers, once they are encoded
 }
 
 // A list is as long as the row group so far.
@@ -72,18 +73,29 @@ func (l *list[T]) zeros(n int) []T {
 	return part
 }
 
-// fill gives a column its values that follow from something else.
-func (c *column) fill(rows int) {
-	switch {
-	case c.all != nil:
-		c.indexes.zeros(rows)
-		c.texts.index(*c.all)
-	case c.of != nil:
-		sum := c.numbers.more(rows)
-		for i, v := range c.of.numbers {
-			sum[i] = v + c.plus
-		}
+// encoded returns the numbers as DELTA_BINARY_PACKED.
+func (c *column) encoded() ([]byte, error) {
+	if len(c.deltas) > 0 {
+		return c.deltas, nil
 	}
+	var err error
+	if c.of == nil {
+		c.deltas, err = (&delta.BinaryPackedEncoding{}).EncodeInt64(c.deltas, c.numbers)
+		return c.deltas, err
+	}
+	of, err := c.of.encoded()
+	if err != nil {
+		return nil, err
+	}
+	// What is a sum with the same number differs in its first value alone, which comes behind three numbers of the format.
+	at := 0
+	for range 3 {
+		_, n := binary.Uvarint(of[at:])
+		at += n
+	}
+	first, n := binary.Varint(of[at:])
+	c.deltas = append(binary.AppendVarint(append(c.deltas, of[:at]...), first+c.plus), of[at+n:]...)
+	return c.deltas, nil
 }
 
 // groupRows is how many rows a row group has. Tests have fewer.
@@ -180,6 +192,9 @@ func (c *column) rows() int {
 	if c.optional {
 		return len(c.has)
 	}
+	if c.of != nil {
+		return len(c.of.numbers)
+	}
 	return len(c.numbers) + len(c.indexes) + len(c.flags)
 }
 
@@ -232,9 +247,10 @@ func (t *table) flush() error {
 	}
 	group := pq.RowGroup{NumRows: int64(t.rows), FileOffset: t.offset, Ordinal: int16(min(t.ngroups, 1<<15-1))}
 	for _, c := range t.columns {
-		c.fill(t.rows)
-	}
-	for _, c := range t.columns {
+		if c.all != nil {
+			c.indexes.zeros(t.rows)
+			c.texts.index(*c.all)
+		}
 		if c.rows() != t.rows {
 			return fmt.Errorf("column %s has %d of %d values", c.meta.PathInSchema[0], c.rows(), t.rows)
 		}
@@ -245,6 +261,8 @@ func (t *table) flush() error {
 		group.Columns = append(group.Columns, pq.ColumnChunk{MetaData: meta})
 		group.TotalByteSize += meta.TotalUncompressedSize
 		group.TotalCompressedSize += meta.TotalCompressedSize
+	}
+	for _, c := range t.columns {
 		c.reset()
 	}
 	t.meta.NumRows += group.NumRows
@@ -254,7 +272,7 @@ func (t *table) flush() error {
 }
 
 func (c *column) reset() {
-	c.has, c.numbers, c.indexes, c.flags = c.has[:0], c.numbers[:0], c.indexes[:0], c.flags[:0]
+	c.has, c.numbers, c.indexes, c.flags, c.deltas = c.has[:0], c.numbers[:0], c.indexes[:0], c.flags[:0], c.deltas[:0]
 	if c.texts != nil {
 		c.texts.reset()
 	}
@@ -287,9 +305,11 @@ func (t *table) chunk(c *column, meta *pq.ColumnMetaData) error {
 	case pq.RLEDictionary:
 		err = t.encodeIndexes(c)
 	case pq.DeltaBinaryPacked:
-		t.plain, err = (&delta.BinaryPackedEncoding{}).EncodeInt64(t.plain[:0], c.numbers)
+		var deltas []byte
+		deltas, err = c.encoded()
+		t.plain = append(t.plain[:0], deltas...)
 	default:
-		t.plain = append(numbers(t.plain[:0], c.numbers, wide), bits(c.flags)...)
+		t.plain = bits(numbers(t.plain[:0], c.numbers, wide), c.flags)
 	}
 	if err != nil {
 		return err
@@ -366,11 +386,18 @@ func numbers(b []byte, list []int64, wide bool) []byte {
 	return b
 }
 
-// bits has a bit for each flag.
-func bits(flags []byte) []byte {
-	b := make([]byte, (len(flags)+7)/8)
-	for i, v := range flags {
-		b[i/8] |= v << (i % 8)
+// bits adds a bit for each flag.
+func bits(b, flags []byte) []byte {
+	for ; len(flags) >= 8; flags = flags[8:] {
+		// The product has the lowest bits of the eight bytes in its highest byte.
+		b = append(b, byte(binary.LittleEndian.Uint64(flags)*0x0102040810204080>>56))
+	}
+	if len(flags) > 0 {
+		last := byte(0)
+		for i, v := range flags {
+			last |= v << i
+		}
+		b = append(b, last)
 	}
 	return b
 }
@@ -380,7 +407,7 @@ const maxBound = 64
 
 // statistics are the bounds of a column's values, where a reader can use them to leave the row group out.
 func (c *column) statistics(wide bool) (s pq.Statistics) {
-	list := c.numbers
+	list, plus := c.numbers, int64(0)
 	switch {
 	case c.texts != nil && len(c.texts.list) > 0:
 		lo, hi := valid(slices.Min(c.texts.list)), valid(slices.Max(c.texts.list))
@@ -390,9 +417,15 @@ func (c *column) statistics(wide bool) (s pq.Statistics) {
 		return s
 	case c.values != nil:
 		list = c.values.list
+	case c.of != nil:
+		list, plus = c.of.numbers, c.plus
 	}
 	if len(list) > 0 && (c.meta.Type == pq.Int32 || c.meta.Type == pq.Int64) {
-		s.MinValue, s.MaxValue = numbers(nil, []int64{slices.Min(list)}, wide), numbers(nil, []int64{slices.Max(list)}, wide)
+		lo, hi := list[0], list[0]
+		for _, v := range list {
+			lo, hi = min(lo, v), max(hi, v)
+		}
+		s.MinValue, s.MaxValue = numbers(nil, []int64{lo + plus}, wide), numbers(nil, []int64{hi + plus}, wide)
 	}
 	return s
 }
