@@ -96,7 +96,7 @@ func TestTruncationOfLarge(t *testing.T) {
 	}
 }
 
-// One flipped bit anywhere in a large file costs at most the calls of its chunk.
+// One flipped bit anywhere in a large file costs at most the calls of its chunk, which is named.
 func TestFlippedBitOfLarge(t *testing.T) {
 	places := 60
 	if soak() {
@@ -120,6 +120,9 @@ func TestFlippedBitOfLarge(t *testing.T) {
 		for _, s := range spans {
 			if s.Type == container.Events && int64(at) >= s.Offset && int64(at) < s.next && got != want {
 				want -= int(s.Records)
+				if d := r.Damage(); len(d) != 1 || d[0].Offset != s.Offset {
+					t.Fatalf("byte %d, in the chunk at %d: damage %v", at, s.Offset, d)
+				}
 			}
 		}
 		if got != want {
