@@ -8,7 +8,7 @@ import "unsafe"
 const (
 	planMagic   = "ACLTPLAN"
 	resultMagic = "ACLTRSLT"
-	planVersion = 6
+	planVersion = 7
 	planData    = 4096 // offset of the data; the header has the page before
 )
 
@@ -120,12 +120,17 @@ type resultHeader struct {
 	Ready, Refused  uint32
 	Origin          uint64
 	Crashed, _      uint32
-	Error           [4096 - 80]byte
+	Library         coreTime
+	Stolen          [2]uint64 // before and after
+	Error           [4096 - 112]byte
 }
+
+type coreTime struct{ Ran, Waited uint64 }
 
 type resultThread struct {
 	Progress, Inside uint64
-	_                [6]uint64
+	Core             coreTime
+	_                [4]uint64
 }
 
 type resultInstruction struct {

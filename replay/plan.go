@@ -61,7 +61,8 @@ type planned struct {
 // program is the part of one captured thread: its calls in order, and after layOut its instructions.
 type program struct {
 	thread  uint32 // index into the trace's threads
-	process int    // index into Plan.procs
+	tid     int
+	process int // index into Plan.procs
 	groups  []group
 	scratch uint64 // bytes of its own scratch memory
 	insts   []instruction

@@ -328,7 +328,7 @@ func (p *planner) cast() error {
 		}
 		if _, ok := p.thread[c.Thread]; !ok {
 			p.thread[c.Thread] = 0
-			p.threads = append(p.threads, program{thread: c.Thread})
+			p.threads = append(p.threads, program{thread: c.Thread, tid: p.r.Threads()[c.Thread].TID})
 		}
 	}
 	order := map[uint32]int{} // of a process, by its first call

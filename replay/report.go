@@ -41,6 +41,8 @@ type Report struct {
 	Pace    Pace         `json:"pace"`
 	Streams []StreamTime `json:"streams"` // the time of the calls that name each stream
 
+	Cores *Cores `json:"cores,omitempty"` // why a replay may have been late
+
 	Repeat *Repeat `json:"repeat,omitempty"`
 
 	Findings []Finding `json:"findings,omitempty"` // of Options.Strict
@@ -68,6 +70,55 @@ type Pace struct {
 	ErrorPercent float64 `json:"error_percent"`
 	// Late says how long after their times calls began.
 	Late *Lateness `json:"late,omitempty"`
+	// UnexplainedPercent is what is left of ErrorPercent when all of Report.Cores is taken off: not the machine's doing.
+	UnexplainedPercent float64 `json:"unexplained_percent"`
+}
+
+// Cores says how long threads were ready to run and had no core. Not all of that makes a replay longer: threads wait beside each other, and
+// being late is made up for where the program had waited.
+type Cores struct {
+	Threads []ThreadCore `json:"threads"` // the captured ones, from their first call to their last
+	// Library are the threads of the runtime's own, in all processes, that were there at the end.
+	Library CoreTime `json:"library"`
+	// StolenNS is what the host of a virtual machine has taken of all its cores, which no thread notices; it is told in steps of 10 ms.
+	StolenNS int64 `json:"stolen_ns"`
+}
+
+// ThreadCore is the CoreTime of a captured thread.
+type ThreadCore struct {
+	TID int `json:"tid"` // when it was recorded
+	CoreTime
+}
+
+// CoreTime is how long threads were on a core, and ready to run without one, by the system's account.
+type CoreTime struct {
+	RanNS    int64 `json:"ran_ns"`
+	WaitedNS int64 `json:"waited_ns"`
+}
+
+// Without is all the time without a core.
+func (c *Cores) Without() int64 {
+	ns := c.Library.WaitedNS + c.StolenNS
+	for _, t := range c.Threads {
+		ns += t.WaitedNS
+	}
+	return ns
+}
+
+// cores is nil where the run did not come to its end, or the system tells nothing.
+func (p *Plan) cores(o *outcome) *Cores {
+	h := o.header
+	c := &Cores{Threads: []ThreadCore{}, Library: CoreTime{int64(h.Library.Ran), int64(h.Library.Waited)}, StolenNS: int64(h.Stolen[1] - h.Stolen[0])}
+	ran := uint64(0)
+	for t := range p.threads {
+		core := o.threads[t].Core
+		ran += core.Ran
+		c.Threads = append(c.Threads, ThreadCore{p.threads[t].tid, CoreTime{int64(core.Ran), int64(core.Waited)}})
+	}
+	if h.Status != runDone || ran == 0 {
+		return nil
+	}
+	return c
 }
 
 // Lateness is how long after their times calls began, in nanoseconds, where the pace is kept: half of them, 99 of 100, and all of them
@@ -458,7 +509,8 @@ func (p *Plan) results(r *Report, o *outcome) {
 		scale = 1
 	}
 	r.ReplayedNS = int64(float64(end-start) * ns)
-	r.Pace.ErrorPercent = errorPercent(r.RecordedNS, r.ReplayedNS, scale)
+	r.Cores = p.cores(o)
+	r.Pace.tell(r, scale)
 	for i := range streams {
 		if s := &streams[i]; s.last > s.first {
 			s.Stream, s.RecordedNS, s.ReplayedNS = p.lanes[i], s.to-s.from, int64(float64(s.last-s.first)*ns)
@@ -491,6 +543,15 @@ func errorPercent(recorded, replayed int64, scale float64) float64 {
 		return 0
 	}
 	return math.Round(1e5*(float64(replayed)-want)/want) / 1e3
+}
+
+// tell says by how much the time of a replay is off.
+func (p *Pace) tell(r *Report, scale float64) {
+	p.ErrorPercent = errorPercent(r.RecordedNS, r.ReplayedNS, scale)
+	p.UnexplainedPercent = p.ErrorPercent
+	if p.ErrorPercent > 0 && r.Cores != nil {
+		p.UnexplainedPercent = max(0, errorPercent(r.RecordedNS, r.ReplayedNS-r.Cores.Without(), scale))
+	}
 }
 
 func (r *Report) differ(d Difference) {

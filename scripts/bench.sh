@@ -129,15 +129,21 @@ apart() {
 	done | awk '{print "apart.bare." $1, $2; print "apart.recorded." $1, $5; print "apart.ratio." $1, $5 / $2; print "apart.caller." $1, $3; print "apart.caller.recorded." $1, $6}' >>$RESULTS
 }
 
-# A replay that keeps the recorded time on the simulator: how far it is off from the first call to the last, either way, and how late
-# half of its calls began.
+# A replay that keeps the recorded time on the simulator: how far it is off from the first call to the last, either way, what is left of that
+# without the time that threads were ready to run and had no core, and how late half of its calls began.
 pace() {
-	echo "== recorded pace: tiny_decoder, $ROUNDS rounds"
+	echo "== recorded pace: tiny_decoder, with kernels that compute, with modelled ones, and with pauses, $ROUNDS rounds"
 	for _ in $(seq "$ROUNDS"); do
-		ACLSIM_KERNELS=bin/examples/decoder_kernels.so bin/acltrace record -q --sim --replayable -o $B/pace.aclt -- bin/examples/tiny_decoder --tokens 64 >/dev/null
-		bin/acltrace replay --pace recorded --json $B/pace.aclt | awk -F '[:,]' '
-			/"error_percent"/ && !n++ { print "pace.error", $2 < 0 ? -$2 : $2 }
-			/"p50_ns"/ { print "pace.late", $2 / 1000 }'
+		for what in computed modelled pauses; do
+			kernels=bin/examples/decoder_kernels.so pause=0
+			[ $what != modelled ] || kernels=
+			[ $what != pauses ] || pause=2
+			ACLSIM_KERNELS=$kernels bin/acltrace record -q --sim --replayable -o $B/pace.aclt -- bin/examples/tiny_decoder --tokens 64 --sleep-ms $pause >/dev/null 2>&1 || true # with modelled kernels the tokens are wrong
+			bin/acltrace replay --pace recorded --json $B/pace.aclt | awk -F '[:,]' -v k=$what '
+				/"error_percent"/ && !n++ { error = $2 < 0 ? -$2 : $2; print "pace.error." k, error }
+				/"unexplained_percent"/ { left = $2 < 0 ? -$2 : $2; print "pace.left." k, left; print k ": " error " % off, " left " % without the time without a core" >"/dev/stderr" }
+				/"p50_ns"/ && !m++ { print "pace.late." k, $2 / 1000 }'
+		done
 	done >>$RESULTS
 	rm -f $B/pace.aclt
 }

@@ -272,6 +272,11 @@ func (a *app) printReport(path string, rep *replay.Report, verify bool) {
 			fmt.Fprintf(a.out, "; calls began late by %v (half of them), %v (99 %%), %v at most, %v the last one", time.Duration(l.P50), time.Duration(l.P99), time.Duration(l.Max), time.Duration(l.Last))
 		}
 		fmt.Fprintln(a.out)
+		if c := rep.Cores; c != nil {
+			own := c.Without() - c.Library.WaitedNS - c.StolenNS
+			fmt.Fprintf(a.out, "  ready but without a core: %v the program's threads, %v the library's, which ran for %v; %v taken by the machine's host; without that %+.3f %% off\n",
+				round(own), round(c.Library.WaitedNS), round(c.Library.RanNS), round(c.StolenNS), rep.Pace.UnexplainedPercent)
+		}
 		for i, s := range rep.Streams {
 			if i == most {
 				fmt.Fprintf(a.out, "… and %d more\n", len(rep.Streams)-most)

@@ -27,7 +27,7 @@
 
 #define PLAN_MAGIC "ACLTPLAN"
 #define RESULT_MAGIC "ACLTRSLT"
-#define PLAN_VERSION 6
+#define PLAN_VERSION 7
 #define PLAN_DATA 4096 /* offset of the data; the header has the page before */
 
 enum { SLOT_ZERO, SLOT_DATA, SLOT_SCRATCH, SLOT_SLOTS, SLOT_SHARED, SLOT_HOST_FUNCTION, SLOT_CALLBACK, SLOT_THREADS };
@@ -142,6 +142,11 @@ struct plan_rest {
 
 enum { RUN_STARTED = 1, RUN_DONE, RUN_REFUSED };
 
+/* What the system says of threads: nanoseconds on a processor, and ready to run without one. Both are 0 where it says nothing. */
+struct core_time {
+	uint64_t ran, waited;
+};
+
 struct result_header {
 	char magic[8];
 	uint32_t version;
@@ -152,14 +157,17 @@ struct result_header {
 	uint32_t ready, refused;    /* threads that are there; processes that can't go on */
 	uint64_t origin;            /* counter at time 0, once all threads are ready */
 	uint32_t crashed, pad;      /* 1 + the thread that a signal has ended the run in, 0 where that is not known */
-	char error[4096 - 80];      /* why the run was refused; the names of missing functions, one a line behind the first */
+	struct core_time library;   /* of the library's own threads that are there at the end, in all processes */
+	uint64_t stolen_before, stolen_after; /* what the machine's host had taken of its processors, nanoseconds in steps of 10 ms */
+	char error[4096 - 112];     /* why the run was refused; the names of missing functions, one a line behind the first */
 };
 
 /* A cache line, so that threads do not slow each other. */
 struct result_thread {
 	uint64_t progress; /* instructions finished */
 	uint64_t inside;   /* in a call of the runtime */
-	uint64_t reserved[6];
+	struct core_time core; /* from the first instruction to the last; stored at its end */
+	uint64_t reserved[4];
 };
 
 enum { RESULT_DONE = 1, RESULT_DIFFERS = 2, RESULT_TIMEOUT = 4, RESULT_TOLERATED = 8 /* other bytes, but within the tolerance */ };

@@ -14,6 +14,7 @@
  * A plan is trusted once its checksum is right.
  */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -29,6 +30,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -537,11 +539,68 @@ static __attribute__((noinline)) bool other(const struct plan_instruction *in, s
 	return true;
 }
 
+/* Reads the beginning of a file of the system's, as text. */
+static const char *glance(const char *path, char *text, size_t size)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, text, size - 1);
+	if (fd >= 0)
+		close(fd);
+	text[n < 0 ? 0 : n] = 0;
+	return text;
+}
+
+static struct core_time core_time(const char *thread)
+{
+	char path[64], text[96];
+	unsigned long long ran = 0, waited = 0;
+	snprintf(path, sizeof path, "/proc/self/task/%.20s/schedstat", thread);
+	if (sscanf(glance(path, text, sizeof text), "%llu %llu", &ran, &waited) != 2)
+		ran = waited = 0;
+	return (struct core_time){ran, waited};
+}
+
+static struct core_time my_core_time(void)
+{
+	char thread[24];
+	snprintf(thread, sizeof thread, "%ld", syscall(SYS_gettid));
+	return core_time(thread);
+}
+
+/* Of all threads of the process but the one that asks. */
+static struct core_time others_core_time(void)
+{
+	struct core_time sum = {0, 0};
+	char self[24];
+	snprintf(self, sizeof self, "%ld", syscall(SYS_gettid));
+	DIR *d = opendir("/proc/self/task");
+	for (struct dirent *e; d != NULL && (e = readdir(d)) != NULL;) {
+		if (e->d_name[0] == '.' || strcmp(e->d_name, self) == 0)
+			continue;
+		struct core_time t = core_time(e->d_name);
+		sum.ran += t.ran;
+		sum.waited += t.waited;
+	}
+	if (d != NULL)
+		closedir(d);
+	return sum;
+}
+
+static uint64_t stolen(void)
+{
+	char text[256];
+	unsigned long long ticks = 0;
+	if (sscanf(glance("/proc/stat", text, sizeof text), "cpu %*u %*u %*u %*u %*u %*u %*u %llu", &ticks) != 1)
+		return 0;
+	return ticks * (1000000000u / (uint64_t)sysconf(_SC_CLK_TCK));
+}
+
 /* The first thread that finds all others there sets the time. */
 static void gather(void)
 {
 	struct result_header *r = P.result;
 	if (__atomic_add_fetch(&r->ready, 1, __ATOMIC_ACQ_REL) == P.plan->threads.count) {
+		r->stolen_before = stolen();
 		__atomic_store_n(&r->status, RUN_STARTED, __ATOMIC_RELEASE);
 		__atomic_store_n(&r->origin, counter() + (P.plan->paced ? (uint64_t)(200000 * P.counts_per_ns) : 0), __ATOMIC_RELEASE);
 	}
@@ -642,7 +701,10 @@ static void *play(void *arg)
 	uint64_t n = (uint64_t)(uintptr_t)arg;
 	my_number = (uint32_t)n + 1;
 	gather();
+	struct core_time before = my_core_time();
 	play_some(n, 0, P.threads[n].count, P.threads[n].count);
+	struct core_time after = my_core_time();
+	P.progress[n].core = (struct core_time){after.ran - before.ran, after.waited - before.waited};
 	return NULL;
 }
 
@@ -673,6 +735,7 @@ static void run(uint64_t process, const char *library)
 	open_library(library);
 	uint64_t all = P.plan->threads.count;
 	P.slots[SLOT_THREADS + 2 * all + process] = (uint64_t)getpid();
+	const struct core_time before = others_core_time();
 	pthread_t *threads = calloc(p->count ? p->count : 1, sizeof *threads);
 	if (threads == NULL)
 		refuse("no memory for %u threads", p->count);
@@ -687,6 +750,9 @@ static void run(uint64_t process, const char *library)
 		play((void *)(uintptr_t)p->first);
 	for (uint32_t t = 1; t < p->count; t++)
 		pthread_join(threads[t], NULL);
+	const struct core_time after = others_core_time();
+	__atomic_fetch_add(&P.result->library.ran, after.ran > before.ran ? after.ran - before.ran : 0, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&P.result->library.waited, after.waited > before.waited ? after.waited - before.waited : 0, __ATOMIC_RELAXED);
 }
 
 /* Runs each captured process in one of its own. The first one that does not come to its end ends all, in its own way. */
@@ -846,6 +912,7 @@ int main(int argc, char **argv)
 	if (!P.plan->paced)
 		pause_ns(1000000);
 	read_clocks(&r->counter[1], &r->ns[1]);
+	r->stolen_after = stolen();
 	__atomic_store_n(&r->status, RUN_DONE, __ATOMIC_RELEASE);
 	/* What libraries do when a process ends is not part of the trace. */
 	_exit(0);

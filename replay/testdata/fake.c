@@ -9,6 +9,7 @@
  *	FAKE_CRASH=NAME     the function kills the process
  *	FAKE_HANG=NAME      the function never returns
  *	FAKE_FAIL=NAME      the function fails with 207001
+ *	FAKE_DELAY=NAME     the function takes 30 ms
  *	FAKE_SLOW=NAME      the function takes 30 ms; every later call but on a thread that says it is that late crashes
  */
 #define _GNU_SOURCE
@@ -41,6 +42,9 @@ static int trouble(const char *name)
 		usleep(30000);
 		slowed = 1;
 	}
+	const char *delay = getenv("FAKE_DELAY");
+	if (delay && strcmp(delay, name) == 0)
+		usleep(30000);
 	return fail && strcmp(fail, name) == 0;
 }
 
