@@ -67,9 +67,7 @@ func TestCUDAPlace(t *testing.T) {
 	testenv.Built(t, "lib/fakecuda/libcuda.so.1")
 	t.Setenv("FAKECUDA_KERNELS", testenv.Built(t, "bin/examples/cuda/kernels.so"))
 	program, dir := testenv.Built(t, "bin/examples/cuda/driver"), t.TempDir()
-	at := func(name string) string { return filepath.Join(testenv.Root(t), name) }
-	driver := testenv.CompileC(t, "libcuda.so.1", []string{at("sim/libcuda/libcuda.c"), at("sim/libcuda/cuda_gen.c")}, "-std=gnu11", "-shared", "-fPIC",
-		"-I"+at("api/cuda/include"), "-I"+at("sim/libcuda/include"), "-Dfakecuda_simulated=a_driver", "-ldl", "-lpthread")
+	driver := aDriver(t)
 	path := filepath.Join(dir, "run.aclt")
 	res, err := record.Run(t.Context(), &record.Options{Model: cuda.Model, Output: path, Command: []string{program, "load-ptx", "copies", "order", "pools", "nodes"}, Sim: true, Replayable: true})
 	if err != nil || res.ExitCode != 0 {
@@ -91,6 +89,30 @@ func TestCUDAPlace(t *testing.T) {
 	if rep, err := replay.Run(t.Context(), path, cuda.Model, &replay.Options{Backend: driver, Trust: true, Verify: true, Place: replay.PlaceSame, Env: []string{"FAKECUDA_VA_BASE=500000000000"}}); err == nil || rep.Placement != "moved" || !strings.Contains(err.Error(), "not at 0x3020") {
 		t.Errorf("addresses that the driver does not have: %v, %+v", err, rep)
 	}
+}
+
+// An allocation that had failed fails again, and does not take the address that the next one of its size had.
+func TestCUDAPlaceFails(t *testing.T) {
+	testenv.Built(t, "lib/libacltrace-cuda.so")
+	lib := filepath.Dir(testenv.Built(t, "lib/fakecuda/libcuda.so.1"))
+	program := testenv.CompileC(t, "cuplace", []string{"testdata/cuplace.c"}, "-I"+filepath.Join(testenv.Root(t), "api/cuda/include"), "-L"+lib, "-lcuda")
+	driver := aDriver(t)
+	path := filepath.Join(t.TempDir(), "run.aclt")
+	res, err := record.Run(t.Context(), &record.Options{Model: cuda.Model, Output: path, Command: []string{program}, Sim: true, Replayable: true})
+	if err != nil || res.ExitCode != 0 {
+		t.Fatalf("%v, %+v", err, res)
+	}
+	rep, err := replay.Run(t.Context(), path, cuda.Model, &replay.Options{Backend: driver, Trust: true, Verify: true, Place: replay.PlaceSame, Env: []string{"FAKECUDA_VA_BASE=301c00000000"}})
+	if err != nil || !rep.Identical || rep.Placement != "same" {
+		t.Errorf("%v, %+v", err, rep)
+	}
+}
+
+// aDriver is the fake one, which does not say that it is no device.
+func aDriver(t *testing.T) string {
+	at := func(name string) string { return filepath.Join(testenv.Root(t), name) }
+	return testenv.CompileC(t, "libcuda.so.1", []string{at("sim/libcuda/libcuda.c"), at("sim/libcuda/cuda_gen.c")}, "-std=gnu11", "-shared", "-fPIC",
+		"-I"+at("api/cuda/include"), "-I"+at("sim/libcuda/include"), "-Dfakecuda_simulated=a_driver", "-ldl", "-lpthread")
 }
 
 // What can't be made again is recorded with what it was given, and refused by name.

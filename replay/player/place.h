@@ -60,12 +60,17 @@ static size_t place_unit(uint64_t at)
 	return from;
 }
 
-static int place_init(unsigned flags)
+static void place_hold(size_t from, size_t to)
 {
-	for (size_t i = 0; i < place.units_count; i++)
+	for (size_t i = from; i < to; i++)
 		if (!place.units[i].held)
 			place.units[i].held = mmap((void *)(uintptr_t)place.units[i].at, PLACE_UNIT, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0) ==
 				(void *)(uintptr_t)place.units[i].at;
+}
+
+static int place_init(unsigned flags)
+{
+	place_hold(0, place.units_count);
 	return place.init(flags);
 }
 
@@ -92,6 +97,7 @@ static bool place_map(size_t from, size_t to)
 		return false;
 	if (got != at || place.create(&handle, size, &prop, 0) != 0) {
 		place.unreserve(got, size);
+		place_hold(from, to);
 		return false;
 	}
 	if (place.map(at, size, 0, handle, 0) != 0 || place.access(at, size, &access, 1) != 0)
@@ -101,7 +107,19 @@ static bool place_map(size_t from, size_t to)
 	return true;
 }
 
-/* Places an allocation at the address of the next one of its size that was recorded. */
+/* Whether an allocation lies where another one will. */
+static bool place_taken(const struct place_range *r)
+{
+	for (size_t i = 0; i < place.count; i++)
+		if (place.ranges[i].state == PLACE_LIVE && r->at < place.ranges[i].at + place.ranges[i].size && place.ranges[i].at < r->at + r->size)
+			return true;
+	return false;
+}
+
+/*
+ * Places an allocation at the address of the next one of its size that was recorded. Where another one still lies there it is not that one,
+ * but one that had failed: the driver is to say so again.
+ */
 static bool place_next(uint64_t *p, size_t size)
 {
 	bool ok = false;
@@ -109,7 +127,7 @@ static bool place_next(uint64_t *p, size_t size)
 	struct place_range *r = place.ranges, *end = r + place.count;
 	while (r < end && (r->state != PLACE_TO_COME || r->size != size))
 		r++;
-	if (r < end && p != NULL) {
+	if (r < end && p != NULL && !place_taken(r)) {
 		size_t from = place_unit(r->at / PLACE_UNIT * PLACE_UNIT), to = place_unit(r->at + size);
 		r->state = PLACE_ENDED;
 		ok = true;
@@ -140,6 +158,8 @@ static bool place_end(uint64_t at)
 {
 	pthread_mutex_lock(&place.lock);
 	struct place_range *r = place_live(at);
+	if (r && r->at != at)
+		r = NULL; /* the driver has an error for that */
 	if (r)
 		r->state = PLACE_ENDED;
 	pthread_mutex_unlock(&place.lock);
@@ -190,6 +210,8 @@ static void place_read(void)
 	unsigned long long at, size;
 	size_t units = 0;
 	while (f && fscanf(f, "%llx %llu", &at, &size) == 2) {
+		if (size == 0 || at + size + PLACE_UNIT < at)
+			continue;
 		void *more = realloc(place.ranges, (place.count + 1) * sizeof *place.ranges);
 		if (more == NULL)
 			break;
