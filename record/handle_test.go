@@ -36,7 +36,7 @@ func TestLaunchByHandle(t *testing.T) {
 		names = append(names, tl.Tasks[i].Name)
 	}
 	unknown := "unknown kernel"
-	if want := []string{"add_f32_7", unknown, "mul_f32", unknown, unknown, unknown, unknown, "mul_f32"}; !slices.Equal(names, want) {
+	if want := []string{"add_f32_7", unknown, "mul_f32", unknown, unknown, unknown, unknown, unknown, "mul_f32"}; !slices.Equal(names, want) {
 		t.Errorf("kernels %q, want %q", names, want)
 	}
 	var text strings.Builder
@@ -58,7 +58,7 @@ func TestLaunchByHandle(t *testing.T) {
 		}
 	}
 	want := []string{"rtFftsPlusTaskLaunchWithFlag.0 64", "rtFftsPlusTaskLaunchWithFlag.1 64 51", "rtFftsPlusTaskLaunchWithFlag.2 256 52", "rtCCULaunch.0 120 0",
-		"rtFftsPlusTaskLaunchWithFlag.0 64", "rtFftsPlusTaskLaunchWithFlag.1 64 51", "rtLaunchKernelByFuncHandle.1 24 53"}
+		"rtFftsPlusTaskLaunchWithFlag.0 64", "rtFftsPlusTaskLaunchWithFlag.1 64 51", "rtLaunchKernelByFuncHandle.1 24 53", "rtLaunchKernelByFuncHandle.1 24 53"}
 	if len(got) != len(want) {
 		t.Fatalf("captured %q, want %q", got, want)
 	}

@@ -504,6 +504,29 @@ func TestResultsNotCaptured(t *testing.T) {
 	}
 }
 
+// A wait for an event is for the record before it, and not for one that another thread makes meanwhile: its results are taken later, when they are there.
+func TestResultsBesideWait(t *testing.T) {
+	src := []string{source("beside.c")}
+	lib := testenv.CompileC(t, "libascendcl.so", src, "-DRUNTIME", "-shared", "-fPIC", "-Wl,-soname,libascendcl.so")
+	program := testenv.CompileC(t, "beside", append(src, lib), "-Wl,--disable-new-dtags,-rpath,"+filepath.Dir(lib))
+	r, res, _ := run(t, record.Options{Replayable: true}, program)
+	if res.ExitCode != 0 {
+		t.Fatalf("exit code %d", res.ExitCode)
+	}
+	var got []format.Data
+	for d, err := range r.Data(nil) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d.Dir == format.DirOut {
+			got = append(got, *d)
+		}
+	}
+	if len(got) != 1 || got[0].Status != format.Whole || !bytes.Equal(got[0].Bytes, bytes.Repeat([]byte("A"), 64)) {
+		t.Errorf("results %+v", got)
+	}
+}
+
 // Levels of payload.
 func TestPayloadLevels(t *testing.T) {
 	program := testenv.Example(t, "vector_add") // copies of 256 KiB

@@ -2360,6 +2360,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtDestroyEvent(acl
 		shim_leave();
 		return ret;
 	}
+	shim_event_ends(event);
 	shim_commit(&c);
 	aclError ret = real(event);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -2406,20 +2407,20 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtRecordEvent(aclr
 	w[1] = (uint64_t)(uintptr_t)stream;
 	struct shim_call c;
 	if (!shim_enter(&c, 48, w, 2, 0)) {
+		uint64_t number = shim_event_begins(event);
 		aclError ret = real(event, stream);
+		shim_event_recorded(event, number, false, NULL, 0);
 		shim_leave();
 		return ret;
 	}
-	uint64_t until = shim_order();
+	uint64_t until = shim_order(), number = shim_event_begins(event);
 	shim_commit(&c);
 	aclError ret = real(event, stream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
+	shim_event_recorded(event, number, ok, stream, until);
 	if (ok)
 		shim_task(&c, stream);
-	if (ok) {
-		shim_event_recorded(event, stream, until);
-	}
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -2464,20 +2465,20 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtRecordEventWithF
 	w[2] = (uint64_t)(uint32_t)flag;
 	struct shim_call c;
 	if (!shim_enter(&c, 49, w, 3, 0)) {
+		uint64_t number = shim_event_begins(event);
 		aclError ret = real(event, stream, flag);
+		shim_event_recorded(event, number, false, NULL, 0);
 		shim_leave();
 		return ret;
 	}
-	uint64_t until = shim_order();
+	uint64_t until = shim_order(), number = shim_event_begins(event);
 	shim_commit(&c);
 	aclError ret = real(event, stream, flag);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
+	shim_event_recorded(event, number, ok, stream, until);
 	if (ok)
 		shim_task(&c, stream);
-	if (ok) {
-		shim_event_recorded(event, stream, until);
-	}
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -2578,6 +2579,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtQueryEvent(aclrt
 		shim_leave();
 		return ret;
 	}
+	struct shim_recorded last = shim_event_last(event);
 	shim_commit(&c);
 	aclError ret = real(event, status);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -2587,7 +2589,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtQueryEvent(aclrt
 	shim_exit(&c);
 	if (ok) {
 		if (status != NULL && *status == ACL_EVENT_STATUS_COMPLETE)
-			shim_synced_event(event);
+			shim_synced_event(event, &last);
 	}
 	shim_leave();
 	return ret;
@@ -2635,6 +2637,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtQueryEventStatus
 		shim_leave();
 		return ret;
 	}
+	struct shim_recorded last = shim_event_last(event);
 	shim_commit(&c);
 	aclError ret = real(event, status);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -2644,7 +2647,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtQueryEventStatus
 	shim_exit(&c);
 	if (ok) {
 		if (status != NULL && *status == ACL_EVENT_RECORDED_STATUS_COMPLETE)
-			shim_synced_event(event);
+			shim_synced_event(event, &last);
 	}
 	shim_leave();
 	return ret;
@@ -2744,13 +2747,14 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSynchronizeEvent
 		shim_leave();
 		return ret;
 	}
+	struct shim_recorded last = shim_event_last(event);
 	shim_commit(&c);
 	aclError ret = real(event);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	shim_exit(&c);
 	if (ok) {
-		shim_synced_event(event);
+		shim_synced_event(event, &last);
 	}
 	shim_leave();
 	return ret;
@@ -2798,13 +2802,14 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSynchronizeEvent
 		shim_leave();
 		return ret;
 	}
+	struct shim_recorded last = shim_event_last(event);
 	shim_commit(&c);
 	aclError ret = real(event, timeout);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	shim_exit(&c);
 	if (ok) {
-		shim_synced_event(event);
+		shim_synced_event(event, &last);
 	}
 	shim_leave();
 	return ret;
@@ -9478,6 +9483,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtKernelArgsInit(a
 	struct shim_call c;
 	if (!shim_enter(&c, 179, w, 2, 16)) {
 		aclError ret = real(funcHandle, argsHandle);
+		if (ret == 0)
+			shim_buffers_reset(*argsHandle);
 		shim_leave();
 		return ret;
 	}
@@ -9536,6 +9543,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtKernelArgsInitBy
 	struct shim_call c;
 	if (!shim_enter(&c, 180, w, 4, 0)) {
 		aclError ret = real(funcHandle, argsHandle, userHostMem, actualArgsSize);
+		if (ret == 0)
+			shim_buffers_reset(argsHandle);
 		shim_leave();
 		return ret;
 	}
@@ -29571,6 +29580,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtEventDestroy(rtEve
 		shim_leave();
 		return ret;
 	}
+	shim_event_ends(evt);
 	shim_commit(&c);
 	rtError_t ret = real(evt);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -29613,6 +29623,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtEventDestroySync(r
 		shim_leave();
 		return ret;
 	}
+	shim_event_ends(evt);
 	shim_commit(&c);
 	rtError_t ret = real(evt);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -29652,20 +29663,20 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtEventRecord(rtEven
 	w[1] = (uint64_t)(uintptr_t)stm;
 	struct shim_call c;
 	if (!shim_enter(&c, 1132, w, 2, 0)) {
+		uint64_t number = shim_event_begins(evt);
 		rtError_t ret = real(evt, stm);
+		shim_event_recorded(evt, number, false, NULL, 0);
 		shim_leave();
 		return ret;
 	}
-	uint64_t until = shim_order();
+	uint64_t until = shim_order(), number = shim_event_begins(evt);
 	shim_commit(&c);
 	rtError_t ret = real(evt, stm);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
+	shim_event_recorded(evt, number, ok, stm, until);
 	if (ok)
 		shim_task(&c, stm);
-	if (ok) {
-		shim_event_recorded(evt, stm, until);
-	}
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -29751,13 +29762,14 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtEventSynchronize(r
 		shim_leave();
 		return ret;
 	}
+	struct shim_recorded last = shim_event_last(evt);
 	shim_commit(&c);
 	rtError_t ret = real(evt);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	shim_exit(&c);
 	if (ok) {
-		shim_synced_event(evt);
+		shim_synced_event(evt, &last);
 	}
 	shim_leave();
 	return ret;
@@ -29798,13 +29810,14 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtEventSynchronizeWi
 		shim_leave();
 		return ret;
 	}
+	struct shim_recorded last = shim_event_last(evt);
 	shim_commit(&c);
 	rtError_t ret = real(evt, timeout);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	shim_exit(&c);
 	if (ok) {
-		shim_synced_event(evt);
+		shim_synced_event(evt, &last);
 	}
 	shim_leave();
 	return ret;
@@ -29844,13 +29857,14 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtEventQuery(rtEvent
 		shim_leave();
 		return ret;
 	}
+	struct shim_recorded last = shim_event_last(evt);
 	shim_commit(&c);
 	rtError_t ret = real(evt);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	shim_exit(&c);
 	if (ok) {
-		shim_synced_event(evt);
+		shim_synced_event(evt, &last);
 	}
 	shim_leave();
 	return ret;
@@ -30167,6 +30181,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsEventDestroy(rtEv
 		shim_leave();
 		return ret;
 	}
+	shim_event_ends(evt);
 	shim_commit(&c);
 	rtError_t ret = real(evt);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -30206,20 +30221,20 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsEventRecord(rtEve
 	w[1] = (uint64_t)(uintptr_t)stm;
 	struct shim_call c;
 	if (!shim_enter(&c, 1144, w, 2, 0)) {
+		uint64_t number = shim_event_begins(evt);
 		rtError_t ret = real(evt, stm);
+		shim_event_recorded(evt, number, false, NULL, 0);
 		shim_leave();
 		return ret;
 	}
-	uint64_t until = shim_order();
+	uint64_t until = shim_order(), number = shim_event_begins(evt);
 	shim_commit(&c);
 	rtError_t ret = real(evt, stm);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
+	shim_event_recorded(evt, number, ok, stm, until);
 	if (ok)
 		shim_task(&c, stm);
-	if (ok) {
-		shim_event_recorded(evt, stm, until);
-	}
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -30306,13 +30321,14 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsEventSynchronize(
 		shim_leave();
 		return ret;
 	}
+	struct shim_recorded last = shim_event_last(evt);
 	shim_commit(&c);
 	rtError_t ret = real(evt, timeout);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	shim_exit(&c);
 	if (ok) {
-		shim_synced_event(evt);
+		shim_synced_event(evt, &last);
 	}
 	shim_leave();
 	return ret;

@@ -9757,20 +9757,20 @@ static inline __attribute__((always_inline)) CUresult wrap_cuEventRecord(CUevent
 	w[1] = (uint64_t)(uintptr_t)hStream;
 	struct shim_call c;
 	if (!shim_enter(&c, 5229, w, 2, 0)) {
+		uint64_t number = shim_event_begins(hEvent);
 		CUresult ret = real(hEvent, hStream);
+		shim_event_recorded(hEvent, number, false, NULL, 0);
 		shim_leave();
 		return ret;
 	}
-	uint64_t until = shim_order();
+	uint64_t until = shim_order(), number = shim_event_begins(hEvent);
 	shim_commit(&c);
 	CUresult ret = real(hEvent, hStream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
+	shim_event_recorded(hEvent, number, ok, hStream, until);
 	if (ok)
 		shim_task(&c, hStream);
-	if (ok) {
-		shim_event_recorded(hEvent, hStream, until);
-	}
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -9808,20 +9808,20 @@ static inline __attribute__((always_inline)) CUresult wrap_cuEventRecordWithFlag
 	w[2] = (uint64_t)(uint32_t)flags;
 	struct shim_call c;
 	if (!shim_enter(&c, 5230, w, 3, 0)) {
+		uint64_t number = shim_event_begins(hEvent);
 		CUresult ret = real(hEvent, hStream, flags);
+		shim_event_recorded(hEvent, number, false, NULL, 0);
 		shim_leave();
 		return ret;
 	}
-	uint64_t until = shim_order();
+	uint64_t until = shim_order(), number = shim_event_begins(hEvent);
 	shim_commit(&c);
 	CUresult ret = real(hEvent, hStream, flags);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
+	shim_event_recorded(hEvent, number, ok, hStream, until);
 	if (ok)
 		shim_task(&c, hStream);
-	if (ok) {
-		shim_event_recorded(hEvent, hStream, until);
-	}
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -9861,13 +9861,14 @@ static inline __attribute__((always_inline)) CUresult wrap_cuEventQuery(CUevent 
 		shim_leave();
 		return ret;
 	}
+	struct shim_recorded last = shim_event_last(hEvent);
 	shim_commit(&c);
 	CUresult ret = real(hEvent);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	shim_exit(&c);
 	if (ok) {
-		shim_synced_event(hEvent);
+		shim_synced_event(hEvent, &last);
 	}
 	shim_leave();
 	return ret;
@@ -9907,13 +9908,14 @@ static inline __attribute__((always_inline)) CUresult wrap_cuEventSynchronize(CU
 		shim_leave();
 		return ret;
 	}
+	struct shim_recorded last = shim_event_last(hEvent);
 	shim_commit(&c);
 	CUresult ret = real(hEvent);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	shim_exit(&c);
 	if (ok) {
-		shim_synced_event(hEvent);
+		shim_synced_event(hEvent, &last);
 	}
 	shim_leave();
 	return ret;
@@ -9953,6 +9955,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuEventDestroy_v2(CUe
 		shim_leave();
 		return ret;
 	}
+	shim_event_ends(hEvent);
 	shim_commit(&c);
 	CUresult ret = real(hEvent);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -11707,11 +11710,13 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphAddEventRecord
 	w[4] = (uint64_t)(uintptr_t)event;
 	struct shim_call c;
 	if (!shim_enter(&c, 5288, w, 5, 16)) {
+		uint64_t number = shim_event_begins(event);
 		CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, event);
+		shim_event_recorded(event, number, false, NULL, 0);
 		shim_leave();
 		return ret;
 	}
-	uint64_t until = shim_order();
+	uint64_t until = shim_order(), number = shim_event_begins(event);
 	shim_commit(&c);
 	CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, event);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -11719,9 +11724,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphAddEventRecord
 	if (ok)
 		shim_out(&c, 0, phGraphNode, 8);
 	shim_in(&c, 2, dependencies, 8ULL * (uint64_t)numDependencies, ok);
-	if (ok) {
-		shim_event_recorded(event, NULL, until);
-	}
+	shim_event_recorded(event, number, ok, NULL, until);
 	shim_exit(&c);
 	if (ok) {
 		shim_large(c.seq, 2, 0, dependencies, 8ULL * (uint64_t)numDependencies);
@@ -11807,18 +11810,18 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphEventRecordNod
 	w[1] = (uint64_t)(uintptr_t)event;
 	struct shim_call c;
 	if (!shim_enter(&c, 5290, w, 2, 0)) {
+		uint64_t number = shim_event_begins(event);
 		CUresult ret = real(hNode, event);
+		shim_event_recorded(event, number, false, NULL, 0);
 		shim_leave();
 		return ret;
 	}
-	uint64_t until = shim_order();
+	uint64_t until = shim_order(), number = shim_event_begins(event);
 	shim_commit(&c);
 	CUresult ret = real(hNode, event);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
-	if (ok) {
-		shim_event_recorded(event, NULL, until);
-	}
+	shim_event_recorded(event, number, ok, NULL, until);
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -13747,18 +13750,18 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphExecEventRecor
 	w[2] = (uint64_t)(uintptr_t)event;
 	struct shim_call c;
 	if (!shim_enter(&c, 5335, w, 3, 0)) {
+		uint64_t number = shim_event_begins(event);
 		CUresult ret = real(hGraphExec, hNode, event);
+		shim_event_recorded(event, number, false, NULL, 0);
 		shim_leave();
 		return ret;
 	}
-	uint64_t until = shim_order();
+	uint64_t until = shim_order(), number = shim_event_begins(event);
 	shim_commit(&c);
 	CUresult ret = real(hGraphExec, hNode, event);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
-	if (ok) {
-		shim_event_recorded(event, NULL, until);
-	}
+	shim_event_recorded(event, number, ok, NULL, until);
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -16692,6 +16695,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuEventDestroy(CUeven
 		shim_leave();
 		return ret;
 	}
+	shim_event_ends(hEvent);
 	shim_commit(&c);
 	CUresult ret = real(hEvent);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -21402,20 +21406,20 @@ static inline __attribute__((always_inline)) CUresult wrap_cuEventRecord_ptsz(CU
 	w[1] = (uint64_t)(uintptr_t)hStream;
 	struct shim_call c;
 	if (!shim_enter(&c, 5551, w, 2, 0)) {
+		uint64_t number = shim_event_begins(hEvent);
 		CUresult ret = real(hEvent, hStream);
+		shim_event_recorded(hEvent, number, false, NULL, 0);
 		shim_leave();
 		return ret;
 	}
-	uint64_t until = shim_order();
+	uint64_t until = shim_order(), number = shim_event_begins(hEvent);
 	shim_commit(&c);
 	CUresult ret = real(hEvent, hStream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
+	shim_event_recorded(hEvent, number, ok, hStream, until);
 	if (ok)
 		shim_task(&c, hStream);
-	if (ok) {
-		shim_event_recorded(hEvent, hStream, until);
-	}
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -21453,20 +21457,20 @@ static inline __attribute__((always_inline)) CUresult wrap_cuEventRecordWithFlag
 	w[2] = (uint64_t)(uint32_t)flags;
 	struct shim_call c;
 	if (!shim_enter(&c, 5552, w, 3, 0)) {
+		uint64_t number = shim_event_begins(hEvent);
 		CUresult ret = real(hEvent, hStream, flags);
+		shim_event_recorded(hEvent, number, false, NULL, 0);
 		shim_leave();
 		return ret;
 	}
-	uint64_t until = shim_order();
+	uint64_t until = shim_order(), number = shim_event_begins(hEvent);
 	shim_commit(&c);
 	CUresult ret = real(hEvent, hStream, flags);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
+	shim_event_recorded(hEvent, number, ok, hStream, until);
 	if (ok)
 		shim_task(&c, hStream);
-	if (ok) {
-		shim_event_recorded(hEvent, hStream, until);
-	}
 	shim_exit(&c);
 	shim_leave();
 	return ret;

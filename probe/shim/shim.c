@@ -220,6 +220,7 @@ static bool attach_session(void)
 }
 
 static void forget_pending(void);
+static void open_lists(void);
 
 /* Makes this process ready to record, once, and again in a child after a fork. */
 bool open_process(void)
@@ -438,8 +439,10 @@ bool shim_open_thread(void)
 		/* The first call of the thread, or a child with its parent's ring, which is not its own to write. */
 		*t = (struct shim_thread){.device = t->device, .late = t->late, .depth = t->depth, .frame = t->frame, .outer = t->outer, .outer_frame = t->outer_frame, .generation = shim_p->generation};
 		t->off = !make_ring(t);
-		if (!t->off)
+		if (!t->off) {
 			shim_times_thread();
+			open_lists();
+		}
 		set_room(t);
 		if (!t->off && shim_control->cost == 0 && shim_control->stack_frames == 0)
 			measure_cost(t);
@@ -1536,26 +1539,64 @@ uint64_t shim_order(void) { return __atomic_load_n(&order, __ATOMIC_ACQUIRE); }
 void shim_synced_stream(void *stream, uint64_t until) { release(OF_STREAM, stream, until); }
 void shim_synced_device(uint64_t until) { release(OF_DEVICE, NULL, until); }
 
-/* The last record of each event. A full table forgets: the results wait for the next stream or device. */
+/*
+ * The last record of each event, and how many have begun and ended in its place. Other threads may record an event while one waits for it: a
+ * wait is for the last record where that had ended when the wait began and none has begun until its end. Of two records at once nobody knows which
+ * is the last. A full table forgets: the results wait for the next stream or device.
+ */
 #define EVENTS 4096
-static struct { void *event; void *stream; uint64_t order; } events[EVENTS];
+static struct {
+	uint64_t begun, ended;
+	uint64_t last; /* the one that the rest is of */
+	void *event, *stream;
+	uint64_t order;
+} events[EVENTS];
 
 static uint32_t event_slot(void *event) { return (uint32_t)(((uint64_t)event * 0x9e3779b97f4a7c15ULL) >> 52) % EVENTS; }
 
-void shim_event_recorded(void *event, void *stream, uint64_t until)
+uint64_t shim_event_begins(void *event)
 {
-	uint32_t i = event_slot(event);
-	__atomic_store_n(&events[i].event, NULL, __ATOMIC_RELEASE);
-	events[i].stream = stream;
-	events[i].order = until;
-	__atomic_store_n(&events[i].event, event, __ATOMIC_RELEASE);
+	if (shim_t.depth > 1)
+		return 0; /* a part of the call around it */
+	return __atomic_add_fetch(&events[event_slot(event)].begun, 1, __ATOMIC_SEQ_CST);
 }
 
-void shim_synced_event(void *event)
+void shim_event_recorded(void *event, uint64_t number, bool ok, void *stream, uint64_t until)
 {
 	uint32_t i = event_slot(event);
-	if (__atomic_load_n(&events[i].event, __ATOMIC_ACQUIRE) == event)
-		release(OF_STREAM, events[i].stream, events[i].order);
+	if (number == 0)
+		return;
+	if (ok && __atomic_load_n(&events[i].begun, __ATOMIC_SEQ_CST) == number && __atomic_load_n(&events[i].ended, __ATOMIC_SEQ_CST) == number - 1) {
+		__atomic_thread_fence(__ATOMIC_RELEASE);
+		events[i].event = event;
+		events[i].stream = stream;
+		events[i].order = until;
+		events[i].last = number;
+	}
+	__atomic_add_fetch(&events[i].ended, 1, __ATOMIC_SEQ_CST);
+}
+
+void shim_event_ends(void *event)
+{
+	shim_event_recorded(event, shim_event_begins(event), false, NULL, 0);
+}
+
+struct shim_recorded shim_event_last(void *event)
+{
+	uint32_t i = event_slot(event);
+	uint64_t number = __atomic_load_n(&events[i].ended, __ATOMIC_SEQ_CST);
+	bool known = events[i].last == number && events[i].event == event;
+	struct shim_recorded r = {number, events[i].stream, events[i].order};
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	if (!known || __atomic_load_n(&events[i].begun, __ATOMIC_SEQ_CST) != number)
+		r.number = 0;
+	return r;
+}
+
+void shim_synced_event(void *event, const struct shim_recorded *r)
+{
+	if (r->number != 0 && __atomic_load_n(&events[event_slot(event)].begun, __ATOMIC_SEQ_CST) == r->number)
+		release(OF_STREAM, r->stream, r->order);
 }
 
 /* From memory that is not pinned the runtime copies before it returns. */
@@ -1726,40 +1767,75 @@ void shim_block_captured(void *graph, const void *s, const struct shim_block *b)
 }
 
 /*
- * Buffers behind placeholders of argument lists: the program fills them, so they are taken at the launch. They are kept
- * in the page before the thread's ring: where an auditing library is loaded too, there is hardly any static TLS.
+ * Buffers behind placeholders of argument lists: the program fills them, on whatever thread, so they are taken at the launch. A list has no end,
+ * and its place goes to another when that is needed.
  */
-#define BUFFERS 64
-struct buffer { void *args; uint64_t addr, len; uint32_t number, begun; };
-_Static_assert(1024 + BUFFERS * sizeof(struct buffer) <= RING_HEADER, "buffers");
-#define buffers ((struct buffer *)((uint8_t *)shim_t.ring + 1024))
-#define buffers_used shim_t.filled
+enum { LISTS = 1024, WAYS = 4, BUFFERS = 64 };
+static struct list {
+	void *args;
+	uint64_t begun; /* 0 for none ever */
+	uint32_t used; /* may be more than there is room for */
+	struct { uint64_t addr, len; } buffer[BUFFERS];
+} (*lists)[WAYS]; /* mapped with the first ring */
+static uint64_t lists_begun;
 
-/* How often a list has begun that has one of these marks. Where a thread has another begin at the same place, the buffers are those of one that is gone. */
-static uint32_t lists_begun[256];
+static void open_lists(void)
+{
+	if (__atomic_load_n(&lists, __ATOMIC_ACQUIRE) != NULL)
+		return;
+	long m = map(sizeof *lists * LISTS, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0, NULL);
+	if (failed(m))
+		return;
+	struct list (*none)[WAYS] = NULL;
+	if (!__atomic_compare_exchange_n(&lists, &none, (struct list (*)[WAYS])m, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+		sys2(__NR_munmap, m, sizeof *lists * LISTS);
+}
 
-static uint32_t *begun(const void *args) { return &lists_begun[(uint64_t)args * 0x9e3779b97f4a7c15ULL >> 56]; }
+static struct list *lists_of(const void *args) { return lists[((uint64_t)args * 0x9e3779b97f4a7c15ULL >> 32) % LISTS]; }
+
+static struct list *list_of(const void *args)
+{
+	if (__atomic_load_n(&lists, __ATOMIC_ACQUIRE) == NULL)
+		return NULL;
+	struct list *l = lists_of(args);
+	for (int i = 0; i < WAYS; i++)
+		if (__atomic_load_n(&l[i].args, __ATOMIC_ACQUIRE) == args)
+			return &l[i];
+	return NULL;
+}
 
 void shim_buffers_reset(void *args)
 {
-	uint32_t n = 0;
-	__atomic_fetch_add(begun(args), 1, __ATOMIC_RELAXED);
-	for (uint32_t i = 0; i < buffers_used; i++)
-		if (buffers[i].args != args)
-			buffers[n++] = buffers[i];
-	buffers_used = n;
+	if (__atomic_load_n(&lists, __ATOMIC_ACQUIRE) == NULL)
+		return;
+	struct list *l = list_of(args), *of = lists_of(args);
+	for (int i = 0; i < WAYS && l == NULL; i++) {
+		/* Others may begin in the same place. */
+		struct list *oldest = of;
+		for (int k = 1; k < WAYS; k++)
+			if (__atomic_load_n(&of[k].begun, __ATOMIC_RELAXED) < __atomic_load_n(&oldest->begun, __ATOMIC_RELAXED))
+				oldest = &of[k];
+		void *was = __atomic_load_n(&oldest->args, __ATOMIC_RELAXED);
+		if (__atomic_compare_exchange_n(&oldest->args, &was, args, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+			l = oldest;
+	}
+	if (l == NULL)
+		return;
+	__atomic_store_n(&l->begun, __atomic_add_fetch(&lists_begun, 1, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
+	l->used = 0;
 }
 
 void shim_buffer(void *args, void *param, uint64_t addr, uint64_t len)
 {
+	struct list *l = list_of(args);
 	(void)param;
-	uint32_t number = 0;
-	for (uint32_t i = 0; i < buffers_used; i++)
-		if (buffers[i].args == args)
-			number++;
-	if (buffers_used < BUFFERS) {
-		buffers[buffers_used++] = (struct buffer){args, addr, len, number, __atomic_load_n(begun(args), __ATOMIC_RELAXED)};
+	if (l == NULL)
+		return;
+	if (l->used < BUFFERS) {
+		l->buffer[l->used].addr = addr;
+		l->buffer[l->used].len = len;
 	}
+	l->used++;
 }
 
 /* A piece with an address of its own; without its bytes where there are more than max, or where they may not be there and are not. */
@@ -1810,9 +1886,9 @@ void shim_far_string(struct shim_call *c, uint8_t param, uint32_t item, const ch
 
 void shim_buffers_captured(struct shim_call *c, uint8_t param, void *args)
 {
-	for (uint32_t i = 0; i < buffers_used; i++)
-		if (buffers[i].args == args)
-			far_piece(c, param, 1 + buffers[i].number, buffers[i].addr, buffers[i].len, buffers[i].begun == __atomic_load_n(begun(args), __ATOMIC_RELAXED));
+	const struct list *l = list_of(args);
+	for (uint32_t i = 0; l != NULL && i < l->used && i < BUFFERS; i++)
+		far_piece(c, param, 1 + i, l->buffer[i].addr, l->buffer[i].len, true);
 }
 
 void shim_array_item(struct shim_call *c, uint8_t param, uint32_t i, const void *p, uint64_t len)
@@ -1933,8 +2009,9 @@ void shim_any_task(struct shim_call *c, void *stream)
  * calls name it by a hash.
  */
 enum { STACK_FRAMES = 64, STACKS = 128 };
-_Static_assert(1024 + BUFFERS * sizeof(struct buffer) + STACKS * sizeof(uint64_t) <= RING_HEADER, "stacks");
-#define stacks_seen ((uint64_t *)((uint8_t *)shim_t.ring + 1024 + BUFFERS * sizeof(struct buffer)))
+/* In the page before the thread's ring: where an auditing library is loaded too, there is hardly any static TLS. */
+_Static_assert(1024 + STACKS * sizeof(uint64_t) <= RING_HEADER, "stacks");
+#define stacks_seen ((uint64_t *)((uint8_t *)shim_t.ring + 1024))
 static __thread uint64_t stack_end __attribute__((tls_model("initial-exec")));
 
 /* The end of the mapping that holds an address, 0 where it can't be found. */

@@ -53,7 +53,6 @@ struct shim_thread {
 	uint64_t capacity;   /* bytes of the ring that records may take: less while room is kept for the end of an enclosing call */
 	void *outer_frame;   /* of the wrapper of the enclosing call */
 	uint32_t outer;      /* enclosing calls that the thread is in */
-	uint32_t filled;     /* buffers behind placeholders of argument lists that are kept beside the ring */
 	uint32_t ran;        /* runs of functions of the program's that are kept beside the ring: see host.c */
 	bool off; /* this thread records nothing */
 	bool late; /* this thread has loaded what may go past the shim: see late.c */
@@ -501,9 +500,19 @@ static inline void shim_device_end(enum far_memory kind, uint64_t addr)
 /* The place in the order of asynchronous results that has been reached. Asked for before a call: what other threads ask for while it runs
  * is not what it waits for. */
 uint64_t shim_order(void);
-void shim_event_recorded(void *event, void *stream, uint64_t until);
 void shim_synced_stream(void *stream, uint64_t until);
-void shim_synced_event(void *event);
+/* Around a record of an event, written down or not: it has a number, 0 inside another call. */
+uint64_t shim_event_begins(void *event);
+void shim_event_recorded(void *event, uint64_t number, bool ok, void *stream, uint64_t until);
+void shim_event_ends(void *event);
+/* Before a wait for an event: what it was recorded for, and behind it. */
+struct shim_recorded {
+	uint64_t number; /* 0 where that is not known */
+	void *stream;
+	uint64_t order;
+};
+struct shim_recorded shim_event_last(void *event);
+void shim_synced_event(void *event, const struct shim_recorded *r);
 void shim_synced_device(uint64_t until);
 void shim_buffer(void *args, void *param, uint64_t addr, uint64_t len);
 void shim_buffers_reset(void *args);

@@ -2,6 +2,7 @@
  * A program that launches kernels by the handle of their binary and a number, as operator libraries do; with -DRUNTIME, the
  * little of a runtime that it calls; with -DKERNELS, the binary.
  */
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -96,6 +97,19 @@ rtError_t rtLaunchKernelByFuncHandleV3(rtFuncHandle f, uint32_t blocks, const rt
 
 #else
 
+enum { BLOCKS = 100, WORDS = 3 };
+static uint64_t blocks[BLOCKS][WORDS];
+static rtLaunchArgsHandle lists[BLOCKS];
+
+/* Lists that another thread makes than the one that launches with them. */
+static void *make_lists(void *failed)
+{
+	for (int i = 0; i < BLOCKS; i++)
+		if (rtCreateLaunchArgs(16, 8, 1, blocks[i], &lists[i]))
+			return failed;
+	return NULL;
+}
+
 int main(int argc, char **argv)
 {
 	static uint8_t data[1 << 20];
@@ -111,18 +125,22 @@ int main(int argc, char **argv)
 	for (uint64_t key = 7; key <= 9; key++)
 		if (rtKernelLaunchWithHandleV2(hdl, key, 8, &info, NULL, NULL, NULL))
 			return 1;
-	uint64_t sqe[8] = {0x51}, contexts[32] = {0x52}, block[3] = {0x53, 0x54, 0x55};
+	uint64_t sqe[8] = {0x51}, contexts[32] = {0x52};
 	rtFftsPlusTaskInfo_t ffts = {.fftsPlusSqe = sqe, .descBuf = contexts, .descBufLen = sizeof contexts};
 	rtCcuTaskInfo_t ccu = {.argSize = 13, .args = {0x56}};
-	rtLaunchArgsHandle list;
+	pthread_t t;
+	void *failed;
 	if (rtFftsPlusTaskLaunchWithFlag(&ffts, NULL, 0) || rtCCULaunch(&ccu, NULL))
 		return 1;
 	ffts.descBuf = (void *)0x124000000000, ffts.descAddrType = 1; /* on the device */
-	if (rtFftsPlusTaskLaunchWithFlag(&ffts, NULL, 0) || rtCreateLaunchArgs(16, 8, 1, block, &list))
+	if (rtFftsPlusTaskLaunchWithFlag(&ffts, NULL, 0) || pthread_create(&t, NULL, make_lists, blocks) || pthread_join(t, &failed) || failed)
 		return 1;
-	block[2] = 0x57;
-	if (rtLaunchKernelByFuncHandle((void *)0x6809, 1, list, NULL))
-		return 1;
+	for (int i = 0; i < BLOCKS; i += BLOCKS - 1) {
+		blocks[i][0] = 0x53;
+		blocks[i][2] = 0x57;
+		if (rtLaunchKernelByFuncHandle((void *)0x6809, 1, lists[i], NULL))
+			return 1;
+	}
 	return rtBinaryLoad(&bin, &loaded) || rtBinaryGetFunction(loaded, 9, &fn) || rtLaunchKernelByFuncHandleV3(fn, 8, &info, NULL, NULL);
 }
 

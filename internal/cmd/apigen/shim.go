@@ -392,6 +392,8 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 	}
 	var before, after, later, hooks, hooksBefore []string
 	reserve := []string{}
+	// Around a call that is not written down.
+	unseenBefore, unseenAfter := "", ""
 	outs := 0
 	async := f.Stream >= 0
 	kernel := max(0, slices.IndexFunc(f.Params, func(p api.Param) bool { return p.Object == api.Function }))
@@ -417,6 +419,7 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 				add(&hooks, "shim_device_new(%s, *(uint64_t *)%s, %s);", farMemory[p.Object], p.Name, size)
 			case p.Role == api.New && p.Object == api.ArgsList:
 				add(&hooks, "shim_buffers_reset(*%s);", p.Name)
+				unseenAfter = fmt.Sprintf("\n\t\tif (ret == 0)\n\t\t\tshim_buffers_reset(*%s);", p.Name)
 			case p.Role == api.New && p.Object == api.Mapped:
 			case p.Role == api.Buffer:
 				add(&hooks, "shim_buffer(%s, %s, *(uint64_t *)%s, %s);", f.Params[0].Name, f.Params[1].Name, p.Name, size)
@@ -424,6 +427,7 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 		case api.Place:
 			if p.Object == api.ArgsList {
 				add(&hooks, "shim_buffers_reset(%s);", p.Name)
+				unseenAfter = fmt.Sprintf("\n\t\tif (ret == 0)\n\t\t\tshim_buffers_reset(%s);", p.Name)
 			}
 		case api.Scratch:
 			// A list that the call makes has its arguments there.
@@ -446,6 +450,8 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 				add(&hooksBefore, "shim_host_end((uint64_t)%s);", p.Name)
 			case api.Device, api.Reservation:
 				add(&hooksBefore, "shim_device_end(%s, (uint64_t)%s);", farMemory[p.Object], p.Name)
+			case api.Event:
+				add(&hooksBefore, "shim_event_ends(%s);", p.Name)
 			case api.Stream:
 				add(&hooksBefore, "shim_stream_ended();")
 				add(&hooksBefore, "shim_times_leave(STREAM_ENDS, %s, 0);", p.Name)
@@ -570,6 +576,8 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 	switch f.Sync {
 	case api.SyncDevice, api.SyncStream, api.PollStream:
 		add(&hooksBefore, "uint64_t until = shim_order();")
+	case api.SyncEvent, api.PollEvent:
+		add(&hooksBefore, "struct shim_recorded last = shim_event_last(%s);", f.Params[f.Event].Name)
 	}
 	switch f.Sync {
 	case api.SyncDevice:
@@ -581,13 +589,13 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 		}
 		add(&later, "shim_synced_stream(%s, until);", s)
 	case api.SyncEvent:
-		add(&later, "shim_synced_event(%s);", f.Params[f.Event].Name)
+		add(&later, "shim_synced_event(%s, &last);", f.Params[f.Event].Name)
 	case api.PollStream, api.PollEvent:
 		if !slices.ContainsFunc(f.Params, func(p api.Param) bool { return p.Role == api.Out }) {
 			if f.Sync == api.PollStream {
 				add(&later, "shim_synced_stream(%s, until);", stream)
 			} else {
-				add(&later, "shim_synced_event(%s);", f.Params[f.Event].Name)
+				add(&later, "shim_synced_event(%s, &last);", f.Params[f.Event].Name)
 			}
 		}
 		for _, p := range f.Params {
@@ -601,13 +609,15 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 			if f.Sync == api.PollStream {
 				add(&later, "if (%s != NULL && *%s == %s)\n\t\t\tshim_synced_stream(%s, until);", p.Name, p.Name, v, stream)
 			} else {
-				add(&later, "if (%s != NULL && *%s == %s)\n\t\t\tshim_synced_event(%s);", p.Name, p.Name, v, f.Params[f.Event].Name)
+				add(&later, "if (%s != NULL && *%s == %s)\n\t\t\tshim_synced_event(%s, &last);", p.Name, p.Name, v, f.Params[f.Event].Name)
 			}
 		}
 	}
 	if f.Task == api.Record && f.Params[f.Event].Object == api.Event {
-		add(&hooksBefore, "uint64_t until = shim_order();")
-		add(&hooks, "shim_event_recorded(%s, %s, until);", f.Params[f.Event].Name, stream)
+		event := f.Params[f.Event].Name
+		add(&hooksBefore, "uint64_t until = shim_order(), number = shim_event_begins(%s);", event)
+		add(&after, "shim_event_recorded(%s, number, ok, %s, until);", event, stream)
+		unseenBefore, unseenAfter = fmt.Sprintf("\tuint64_t number = shim_event_begins(%s);\n\t", event), fmt.Sprintf("\n\t\tshim_event_recorded(%s, number, false, NULL, 0);", event)
 	}
 	if f.Selects >= 0 && f.Params[f.Selects].Role == api.Value {
 		add(&hooks, "shim_set_device(%s);", f.Params[f.Selects].Name)
@@ -689,7 +699,7 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 	if own != "" {
 		own = "\n\t\t" + own
 	}
-	w.f("\t%sreal(%s);%s\n\t\t%s();\n\t%s\n\t}", ret, cArgs(f), own, leave, give)
+	w.f("\t%s%sreal(%s);%s%s\n\t\t%s();\n\t%s\n\t}", unseenBefore, ret, cArgs(f), own, unseenAfter, leave, give)
 	for _, s := range before {
 		w.f("\t%s", s)
 	}
