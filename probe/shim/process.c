@@ -199,9 +199,8 @@ bool shim_register(void)
 __attribute__((destructor)) static void said(void)
 {
 	struct process *p = __atomic_load_n(&self, __ATOMIC_ACQUIRE);
-	/* A forked child that has not called the runtime has its parent's variables, but not this memory of it, and a cleared page; one by
-	 * vfork has all of it, and is another process all the same. */
-	if (p != NULL && shim_p->ready > 1 && p->pid == (uint32_t)sys0(__NR_getpid))
+	/* A forked child that has not called the runtime has its parent's variables, but not this memory of it, and a cleared page. */
+	if (p != NULL && shim_p->ready > 1)
 		__atomic_store_n(&p->ended, 1, __ATOMIC_RELAXED);
 }
 
