@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -155,6 +156,20 @@ func TestTaskIDs(t *testing.T) {
 	}
 	if n != 1200 {
 		t.Errorf("%d launches", n)
+	}
+	// A thread whose first asynchronous copy the runtime does itself has made no task yet.
+	r, _, _ = run(t, record.Options{}, testenv.Example(t, "matmul_pipeline"))
+	of := map[string]int{}
+	for _, c := range calls(t, r) {
+		if i := slices.IndexFunc(c.Outs, func(o format.Out) bool { return o.Param == probe.TaskParam }); i >= 0 {
+			of[r.Schema().FuncName(c.Func)]++
+			if id := c.Outs[i].Value; uint32(id) == math.MaxUint32 {
+				t.Errorf("call %d is stream %d task %d", c.Index, id>>32, uint32(id))
+			}
+		}
+	}
+	if of["aclrtMemcpyAsync"] == 0 || of["aclrtLaunchKernelWithHostArgs"] == 0 {
+		t.Errorf("calls with ids: %v", of)
 	}
 	r, _, _ = run(t, record.Options{NoTaskIDs: true}, testenv.Example(t, "hello"))
 	for _, c := range calls(t, r) {

@@ -1942,6 +1942,7 @@ uint64_t shim_query(const char *function, const void *handle)
  * stream ends: its handle may then stand for another.
  */
 #define STREAMS 8
+#define NO_TASK 0xffffffffU /* of a thread that has not made one yet */
 static uint32_t streams_ended;
 static __thread struct {
 	struct { void *stream; uint32_t id, ended; } known[STREAMS];
@@ -1963,7 +1964,7 @@ static SHIM_INLINE bool task_ids(void *stream, uint64_t *both)
 		shim_after_task = shim_control->time_every != 0;
 		return false;
 	}
-	if (task_id(&task) != 0)
+	if (task_id(&task) != 0 || task == NO_TASK)
 		return false;
 	uint32_t k = (uint32_t)((uint64_t)stream >> 4) % STREAMS;
 	if (stream == NULL || tasks.known[k].stream != stream || tasks.known[k].ended != ended) {
