@@ -34,7 +34,7 @@ type Meta struct {
 	Libraries       []Library         `json:"libraries,omitempty"`
 	KernelLibraries []string          `json:"kernel_libraries,omitempty"`
 	DeviceTime      *DeviceTime       `json:"device_time,omitempty"` // nil: no task was to be measured by the device's clock
-	// Ended says what is known of the program's end where its exit code is not, empty where it is.
+	// Ended says what is known of the program's end where that is not all in ExitCode and ExitSignal, empty where it is.
 	Ended string `json:"ended,omitempty"`
 	// Sealed says why a flight recorder has made a trace of the calls that it kept, empty for other traces.
 	Sealed string `json:"sealed,omitempty"`

@@ -24,7 +24,7 @@ type processFile struct {
 	ready, ended                        atomic.Uint32
 	untraced                            uint32
 	exe, args, variables, librariesSize uint32
-	_                                   uint32
+	code                                atomic.Uint32
 	text                                [processBytes - 64]byte
 }
 
@@ -57,8 +57,13 @@ type End struct {
 	Program  uint64        // a hash of its file and its script
 	Lived    time.Duration // from its first call, as far as that is known
 	Clean    bool          // it ended of its own will, by exit
+	Code     int           // of its exit, NoCode where it is not known
+	Replaced bool          // it is another program now, by exec
 	Untraced bool          // the guard had kept it from being recorded
 }
+
+// NoCode is the exit code of a process that has not told it.
+const NoCode = -1
 
 var ownNamespace = namespace("/proc/self/ns/pid")
 
@@ -285,17 +290,18 @@ func (s *Session) Reap(sink Sink) ([]End, error) {
 func (s *Session) ended(m *member) End {
 	p := m.describe()
 	e := End{PID: m.pid, Exe: p.Exe, Args: p.Argv, Program: m.said.program, Clean: m.said.ended.Load() != 0, Untraced: m.said.untraced != 0}
+	e.Code = int(m.said.code.Load()) - 1 // 0: NoCode
 	if lived := monotonic() - s.clock.nanoseconds(m.said.start); lived > 0 {
 		e.Lived = time.Duration(lived)
 	}
 	// A process that has become another program by exec has the same number, and says so anew.
 	for _, o := range s.members[m.number:] {
 		if o.said != nil && o.file != nil && o.ns == m.ns && o.said.pid == m.said.pid {
-			e.Clean = true
+			e.Clean, e.Replaced = true, true
 		}
 	}
 	if m.local != 0 && !e.Clean && unix.Kill(m.local, 0) == nil && startedBefore(m.local, s.clock.nanoseconds(m.said.start)) {
-		e.Clean = true
+		e.Clean, e.Replaced = true, true
 	}
 	return e
 }

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -278,7 +279,7 @@ func Collect(ctx context.Context, c *CollectOptions) (*Result, error) {
 	res := &Result{Incomplete: incomplete, Salvaged: salvaged}
 	r.learn(res, s)
 	res.Unhooked = append(notes(dir), r.unseen...)
-	r.meta.Ended = seenEnd(r.ends, s.Alive())
+	r.code, r.meta.Ended = seenEnd(r.ends, s.Alive())
 	r.ending = "the collector was asked to end"
 	if ctx.Err() == nil {
 		r.ending = "the last process has ended"
@@ -289,20 +290,31 @@ func Collect(ctx context.Context, c *CollectOptions) (*Result, error) {
 	return res, err
 }
 
-// seenEnd says how programs have ended that somebody else has started, and whom alone the kernel tells of their codes.
-func seenEnd(ends []probe.End, alive bool) string {
+// seenEnd says how programs have ended that somebody else has started: with which code, where all have told it, and else what is known.
+func seenEnd(ends []probe.End, alive bool) (code int, ended string) {
+	ends = slices.DeleteFunc(slices.Clone(ends), func(e probe.End) bool { return e.Untraced || e.Replaced })
+	told := true
 	for _, e := range ends {
-		if !e.Clean && !e.Untraced {
-			return fmt.Sprintf("process %d (%s) without an exit: it has crashed, or was killed", e.PID, strings.Join(e.Args, " "))
+		switch {
+		case !e.Clean:
+			return 0, fmt.Sprintf("process %d (%s) without an exit: it has crashed, or was killed", e.PID, strings.Join(e.Args, " "))
+		case e.Code == probe.NoCode:
+			told = false
+		case e.Code != 0 && code == 0:
+			code, ended = e.Code, fmt.Sprintf("process %d (%s) with exit code %d", e.PID, strings.Join(e.Args, " "), e.Code)
 		}
 	}
 	switch {
+	case ended != "" && len(ends) > 1:
+		return code, ended
 	case alive:
-		return "not while it was recorded: processes ran on when the collector left them"
+		return code, "not while it was recorded: processes ran on when the collector left them"
 	case len(ends) == 0:
-		return "no process has come"
+		return 0, "no process has come"
+	case !told:
+		return 0, "of its own will, with a code that it has not told"
 	}
-	return "of its own will; with which code, only the process knows that had started it"
+	return code, ""
 }
 
 // openShared takes a shared session over, or makes it.

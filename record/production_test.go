@@ -88,8 +88,8 @@ func TestContainers(t *testing.T) {
 			t.Errorf("%+v", proc)
 		}
 	}
-	if !strings.Contains(m.Ended, "of its own will") {
-		t.Errorf("ended %q", m.Ended)
+	if m.Ended != "" || m.ExitCode != 0 {
+		t.Errorf("ended %q with code %d", m.Ended, m.ExitCode)
 	}
 	if th := r.Threads()[0]; th.Name != "job" {
 		t.Errorf("%+v", th)
@@ -353,6 +353,34 @@ func TestGuardShared(t *testing.T) {
 	}
 	if us := r.Meta().Coverage.Unhooked; len(us) == 0 || !strings.Contains(us[0].Reason, "without an exit") {
 		t.Errorf("%+v", us)
+	}
+}
+
+// How programs end that somebody else has started: with which code they say themselves, and by a crash they can't.
+func TestEndsOfShared(t *testing.T) {
+	for _, c := range []struct {
+		how   []string // of each job, "" for one that returns from main
+		code  int
+		ended string
+	}{
+		{[]string{""}, 0, ""},
+		{[]string{"exit"}, 7, ""},
+		{[]string{"quick_exit"}, 7, ""},
+		{[]string{"", ""}, 0, ""},
+		{[]string{"", "exit", ""}, 7, "with exit code 7"},
+		{[]string{"exit", "crash"}, 0, "without an exit"},
+	} {
+		p := newPod(t)
+		p.rounds = "4"
+		p.install()
+		for _, how := range c.how {
+			_ = p.command(how).Run()
+		}
+		p.end(p.collect())
+		m := open(t, filepath.Join(p.out, "t.aclt")).Meta()
+		if m.ExitCode != c.code || !strings.Contains(m.Ended, c.ended) || (m.Ended == "") != (c.ended == "") {
+			t.Errorf("%q: exit code %d, ended %q", c.how, m.ExitCode, m.Ended)
+		}
 	}
 }
 

@@ -6,6 +6,7 @@
 package record
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -151,6 +152,7 @@ type recorder struct {
 	guard   *guard   // nil: without
 	chooser *chooser // nil: not by steps
 	ends    []probe.End
+	code    int // of the exit of what somebody else has started
 	// gone is told of processes that have ended, and of others that have come and are not recorded; nil where nobody asks.
 	gone     func(ends, untraced []probe.End)
 	succeeds bool        // a collector that was killed
@@ -813,7 +815,7 @@ func (r *recorder) finish(res *Result) (*Result, error) {
 	b := r.b
 	m := &r.meta
 	m.EndNS = probe.Now() - m.StartMono
-	m.ExitCode, m.ExitSignal = res.ExitCode, res.Signal
+	m.ExitCode, m.ExitSignal = cmp.Or(res.ExitCode, r.code), res.Signal
 	m.Coverage.PassedBy, m.Coverage.Unhooked, m.Coverage.Refused = res.PassedBy, res.Unhooked, res.Refused
 	r.describe(m)
 	var err error

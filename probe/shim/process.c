@@ -139,6 +139,33 @@ static bool refused(void)
 	return false;
 }
 
+/* What this process says. A forked child that has not called the runtime has its parent's variables, but not this memory of it, and a cleared page. */
+static struct process *own(void)
+{
+	struct process *p = __atomic_load_n(&self, __ATOMIC_ACQUIRE);
+	return p != NULL && shim_p->ready > 1 ? p : NULL;
+}
+
+static void coded(int code, void *none)
+{
+	struct process *p = own();
+	(void)none;
+	if (p != NULL)
+		__atomic_store_n(&p->code, 1 + (code & 0xff), __ATOMIC_RELAXED);
+}
+
+/* The code that the program gives to exit, or returns from main with, is told to nobody but what on_exit has noted. It is the C library's: where that has none
+ * the code stays unknown. Children have what their parent has noted. */
+static void follow_exit(void)
+{
+	static uint32_t followed;
+	if (__atomic_exchange_n(&followed, 1, __ATOMIC_RELAXED))
+		return;
+	int (*on_exit)(void (*)(int, void *), void *) = (int (*)(void (*)(int, void *), void *))shim_next("on_exit");
+	if (on_exit != NULL)
+		on_exit(coded, NULL);
+}
+
 bool shim_register(void)
 {
 	struct stat st;
@@ -192,21 +219,21 @@ bool shim_register(void)
 	self_number = n + 1;
 	__atomic_store_n(&p->ready, 1, __ATOMIC_RELEASE);
 	__atomic_store_n(&self, p, __ATOMIC_RELEASE);
+	follow_exit();
 	return !p->untraced;
 }
 
 /* The process ends, and of its own will: what has not said so and is gone has crashed, or was killed. It is one store, which nothing else waits for. */
 __attribute__((destructor)) static void said(void)
 {
-	struct process *p = __atomic_load_n(&self, __ATOMIC_ACQUIRE);
-	/* A forked child that has not called the runtime has its parent's variables, but not this memory of it, and a cleared page. */
-	if (p != NULL && shim_p->ready > 1)
+	struct process *p = own();
+	if (p != NULL)
 		__atomic_store_n(&p->ended, 1, __ATOMIC_RELAXED);
 }
 
 SHIM_EXPORT __attribute__((noreturn)) void _exit(int code)
 {
-	said();
+	said(); /* and no code: a child by vfork has its parent's memory */
 	for (;;)
 		sys1(__NR_exit_group, code);
 }
@@ -217,6 +244,7 @@ SHIM_EXPORT __attribute__((noreturn)) void _Exit(int code) { _exit(code); }
 SHIM_EXPORT __attribute__((noreturn)) void quick_exit(int code)
 {
 	void (*real)(int) = (void (*)(int))shim_next("quick_exit");
+	coded(code, NULL);
 	said();
 	if (real != NULL)
 		real(code);

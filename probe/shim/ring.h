@@ -91,11 +91,11 @@ struct process {
 	uint64_t pid_namespace; /* in which these are */
 	uint64_t start; /* clock of the records */
 	uint64_t program; /* a hash of its file and its script */
-	uint32_t ready; /* atomic; 1: all but ended is there */
+	uint32_t ready; /* atomic; 1: all but ended and code is there */
 	uint32_t ended; /* atomic; 1: it has ended of its own will */
 	uint32_t untraced; /* 1: the guard has kept it from being recorded */
 	uint32_t exe, args, variables, libraries; /* bytes of text, one after the other; each has parts that end with a 0 */
-	uint32_t pad[1];
+	uint32_t code; /* atomic; 1 + that of exit, 0 where it is not known */
 	char text[PROCESS_BYTES - 64];
 };
 

@@ -65,7 +65,7 @@ int main(int argc, char **argv)
 	CHECK(aclrtCreateStream(&stream));
 	CHECK(aclrtMalloc(&dev, sizeof in, ACL_MEM_MALLOC_HUGE_FIRST));
 	for (int r = 0; r < rounds; r++) {
-		if (argc > 4 && r == rounds / 2) {
+		if (argc > 4 && *argv[4] && r == rounds / 2) {
 			if (strcmp(argv[4], "exit") == 0)
 				exit(7);
 			if (strcmp(argv[4], "quick_exit") == 0)
