@@ -14,11 +14,12 @@ import (
 func (a *app) ctlCmd() *cobra.Command {
 	var session string
 	var pid int
-	var asJSON bool
+	var every, asJSON bool
 	c := &cobra.Command{
 		Use:   "ctl status|start|stop|snapshot",
 		Short: "ask recordings in progress what they do, and switch them on and off",
-		Long: `Asks the recordings in progress that this user has started; no other right is needed. Without --pid and --session, it asks all of them.
+		Long: `Asks the recordings in progress that this user has started; no other right is needed. What status shows are all of them; the others act on
+the one that is in progress, on the one that --session or --pid names, or with --all on each.
 
   status    what is recorded, and into which file
   start     record again, after a stop or record --armed; with --pid that process alone
@@ -37,7 +38,8 @@ func (a *app) ctlCmd() *cobra.Command {
 			if session == "" {
 				sessions = record.Sessions("")
 			}
-			var all []*record.Status
+			var meant []*record.Status
+			var at []string // their sessions' folders, as this process reaches them
 			for _, s := range sessions {
 				st, err := record.Ask(s, &record.Request{Do: record.ActStatus})
 				switch {
@@ -48,26 +50,35 @@ func (a *app) ctlCmd() *cobra.Command {
 				case pid != 0 && st.Recorder != pid && !slices.Contains(st.Processes, pid):
 					continue
 				}
-				if q.Do != record.ActStatus {
+				meant, at = append(meant, st), append(at, s)
+			}
+			switch {
+			case len(meant) == 0 && pid != 0:
+				return fmt.Errorf("no recording in progress has process %d", pid)
+			case len(meant) == 0:
+				return errors.New("no recording is in progress")
+			case q.Do == record.ActStatus:
+			case len(meant) > 1 && !every:
+				var which []string
+				for i, st := range meant {
+					which = append(which, fmt.Sprintf("--session %s, by process %d", at[i], st.Recorder))
+				}
+				return usage("%d recordings are in progress, and --all means them all: %s", len(meant), strings.Join(which, "; "))
+			default:
+				for i, st := range meant {
 					if q.PID = 0; q.Do == record.ActStart && pid != st.Recorder {
 						q.PID = pid
 					}
-					if st, err = record.Ask(s, &q); err != nil {
+					var err error
+					if meant[i], err = record.Ask(at[i], &q); err != nil {
 						return err
 					}
 				}
-				all = append(all, st)
-			}
-			if len(all) == 0 {
-				if pid != 0 {
-					return fmt.Errorf("no recording in progress has process %d", pid)
-				}
-				return errors.New("no recording is in progress")
 			}
 			if asJSON {
-				return a.printJSON(all)
+				return a.printJSON(meant)
 			}
-			for _, st := range all {
+			for _, st := range meant {
 				a.status(st)
 			}
 			return nil
@@ -75,6 +86,7 @@ func (a *app) ctlCmd() *cobra.Command {
 	}
 	c.Flags().StringVar(&session, "session", "", "the folder of one session, as status shows it")
 	c.Flags().IntVar(&pid, "pid", 0, "only the recording that has this process, or is by this recorder")
+	c.Flags().BoolVar(&every, "all", false, "all recordings in progress")
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }

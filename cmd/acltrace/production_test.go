@@ -2,10 +2,12 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -65,7 +67,7 @@ if [ "$2" = start ]; then until ` + p.acltrace + ` ctl status --json --pid "$(ca
 func (p *page) run(block string, instead ...string) {
 	p.t.Helper()
 	script := "set -e\ntrap 'touch over; wait; rm -f over recorder' EXIT\n" + strings.NewReplacer(instead...).Replace(block)
-	cmd := exec.Command("timeout", "60", "sh", "-c", script)
+	cmd := exec.Command("timeout", fmt.Sprint(testenv.Patience.Seconds()), "sh", "-c", script)
 	cmd.Dir, cmd.Env, cmd.WaitDelay = p.dir, p.env, time.Second
 	if out, err := cmd.CombinedOutput(); err != nil {
 		refused, _ := os.ReadFile(filepath.Join(p.dir, "refused"))
@@ -135,4 +137,50 @@ func TestProductionPage(t *testing.T) {
 	defer os.RemoveAll(session)
 	p.run(shared, "/dev/shm/job", session, "python train.py", "./server") // which is there until the snapshot is
 	p.has("job.aclt")
+}
+
+// Where several recordings are in progress nothing is done to any of them before it is said which is meant.
+func TestCtlNamesWhich(t *testing.T) {
+	acltrace := testenv.Built(t, "bin/acltrace")
+	testenv.Built(t, "lib/libacltrace.so")
+	ctl := func(args ...string) (string, error) {
+		out, err := exec.Command(acltrace, append([]string{"ctl"}, args...)...).CombinedOutput()
+		return string(out), err
+	}
+	var recorders []string
+	for range 2 {
+		cmd := exec.Command(acltrace, "record", "-q", "-o", filepath.Join(t.TempDir(), "t.aclt"), "--", "cat")
+		until, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			_ = until.Close()
+			_ = cmd.Wait()
+		})
+		pid := strconv.Itoa(cmd.Process.Pid)
+		testenv.Wait(t, "a recording", func() bool { _, err := ctl("status", "--pid", pid); return err == nil })
+		recorders = append(recorders, pid)
+	}
+	for _, do := range []string{"stop", "start", "snapshot"} {
+		out, err := ctl(do)
+		var failed *exec.ExitError
+		if !errors.As(err, &failed) || failed.ExitCode() != 2 || !strings.Contains(out, "--all") {
+			t.Errorf("%s: %v %s", do, err, out)
+		}
+		for _, pid := range recorders {
+			if !strings.Contains(out, "by process "+pid) {
+				t.Errorf("%s does not name the recording of %s: %s", do, pid, out)
+			}
+		}
+	}
+	if out, err := ctl("stop", "--pid", recorders[0]); err != nil || !strings.Contains(out, "waiting") {
+		t.Errorf("%v %s", err, out)
+	}
+	if out, err := ctl("status", "--pid", recorders[1]); err != nil || !strings.Contains(out, "recording") {
+		t.Errorf("%v %s", err, out)
+	}
 }
