@@ -1,6 +1,7 @@
 package record
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -265,7 +266,7 @@ func Collect(ctx context.Context, c *CollectOptions) (*Result, error) {
 			looked = now
 			if s.Alive() {
 				last, came = now, true
-			} else if len(r.b.procs) > 0 && !came {
+			} else if len(r.b.procs)+len(r.ends) > 0 && !came {
 				last, came = now, true // it was too short to be seen
 			}
 		}
@@ -282,7 +283,7 @@ func Collect(ctx context.Context, c *CollectOptions) (*Result, error) {
 	r.code, r.meta.Ended = seenEnd(r.ends, s.Alive())
 	r.ending = "the collector was asked to end"
 	if ctx.Err() == nil {
-		r.ending = "the last process has ended"
+		r.ending = "the last process has ended: " + cmp.Or(r.meta.Ended, fmt.Sprintf("with exit code %d", r.code))
 	}
 	if res, err = r.finish(res); err == nil && res.Incomplete == nil {
 		os.Remove(filepath.Join(dir, collectorFile))
@@ -310,7 +311,7 @@ func seenEnd(ends []probe.End, alive bool) (code int, ended string) {
 	case alive:
 		return code, "not while it was recorded: processes ran on when the collector left them"
 	case len(ends) == 0:
-		return 0, "no process has come"
+		return 0, "no process has come that was recorded"
 	case !told:
 		return 0, "of its own will, with a code that it has not told"
 	}

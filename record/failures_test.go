@@ -515,7 +515,9 @@ func verdict(v [len(times{})][]float64) string {
 }
 
 func TestVerdict(t *testing.T) {
-	about := func(percent float64) []float64 { return []float64{percent - 0.2, percent - 0.1, percent, percent + 0.1, percent + 0.2} }
+	about := func(percent float64) []float64 {
+		return []float64{percent - 0.2, percent - 0.1, percent, percent + 0.1, percent + 0.2}
+	}
 	wide := []float64{-6, -3, 0.5, 3, 6}
 	for _, c := range []struct {
 		v    [len(times{})][]float64

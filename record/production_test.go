@@ -384,6 +384,42 @@ func TestEndsOfShared(t *testing.T) {
 	}
 }
 
+// A collector that is to go when nobody is there any more goes as well where all that came is not recorded, and says why its ring is sealed.
+func TestCollectorGoes(t *testing.T) {
+	p := newPod(t)
+	p.rounds = "4"
+	p.install("--ring", "1M")
+	_ = p.command("crash").Run()
+	for i, c := range []struct{ name, why string }{
+		{"t.aclt", "the last process has ended: process"},
+		{"t-2.aclt", "the last process has ended: no process has come that was recorded"},
+		{"t-3.aclt", "the last process has ended: with exit code 7"},
+	} {
+		switch i {
+		case 1: // not recorded, after the crash
+			if err := p.command().Run(); err != nil {
+				t.Error(err)
+			}
+		case 2:
+			guards, err := filepath.Glob(filepath.Join(p.session, "guard.*"))
+			if err != nil || len(guards) != 1 {
+				t.Fatalf("%v, guards %q", err, guards)
+			}
+			os.Remove(guards[0])
+			_ = p.command("exit").Run()
+		}
+		ctx, stop := context.WithTimeout(context.Background(), testenv.Patience)
+		out, err := exec.CommandContext(ctx, p.acltrace, "collect", p.session, "-o", filepath.Join(p.out, "t.aclt"), "--until-gone", "10ms").CombinedOutput()
+		stop()
+		if err != nil {
+			t.Fatalf("%v %s", err, out)
+		}
+		if m := open(t, filepath.Join(p.out, c.name)).Meta(); !strings.Contains(m.Sealed, c.why) {
+			t.Errorf("%s: sealed since %q", c.name, m.Sealed)
+		}
+	}
+}
+
 // goWhenOff lets a job go on that waits at its half, once this process has stopped recording it, and tells when that was.
 func (p *pod) goWhenOff() <-chan int64 {
 	went := make(chan int64, 1)
