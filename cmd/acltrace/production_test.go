@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testenv"
+	"github.com/acltrace/acltrace/record"
 )
 
 // page has the command lines of a page of the documentation run as they stand there, one block after the other, in a folder in which the programs that they name are small ones.
@@ -162,7 +164,12 @@ func TestCtlNamesWhich(t *testing.T) {
 			_ = cmd.Wait()
 		})
 		pid := strconv.Itoa(cmd.Process.Pid)
-		testenv.Wait(t, "a recording", func() bool { _, err := ctl("status", "--pid", pid); return err == nil })
+		testenv.Wait(t, "a recording", func() bool {
+			return slices.ContainsFunc(record.Sessions(""), func(dir string) bool {
+				st, err := record.Ask(dir, &record.Request{Do: record.ActStatus})
+				return err == nil && st.Recorder == cmd.Process.Pid
+			})
+		})
 		recorders = append(recorders, pid)
 	}
 	for _, do := range []string{"stop", "start", "snapshot"} {
