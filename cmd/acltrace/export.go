@@ -33,7 +33,7 @@ func (a *app) exportCmd() *cobra.Command {
 			return usage("acltrace export needs a format: %s", exportFormats)
 		},
 	}
-	a.strictFlag(c.PersistentFlags())
+	c.PersistentPreRun = func(*cobra.Command, []string) { a.strict = true } // who looks at the export alone does not see what it was made of
 	c.AddCommand(a.exportOTLP(), a.exportPerfetto(), a.exportPprof(), a.exportChrome(), a.exportParquet())
 	return c
 }

@@ -19,6 +19,7 @@ const (
 	exitFailed  = 1
 	exitUsage   = 2
 	exitDiffers = 3
+	exitLacks   = 4   // all was done that can be, and the trace lacks something
 	exitStart   = 125 // record: the program was not run
 )
 
@@ -70,7 +71,7 @@ func (a *app) root() *cobra.Command {
 
 // strictFlag has what a trace lacks, which is said in any case, decide on the exit code.
 func (a *app) strictFlag(f *pflag.FlagSet) {
-	f.BoolVar(&a.strict, "strict", false, "end with 1 where the trace lacks something: calls that were lost or never returned, its end, what is damaged")
+	f.BoolVar(&a.strict, "strict", false, "end with 4 where the trace lacks something: calls that were lost or never returned, its end, what is damaged")
 }
 
 // arguments checks the number of a command's arguments.
@@ -93,7 +94,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	a.endProgress()
 	var e *exit
 	if a.strict && a.lacking && (err == nil || errors.As(err, &e) && e.code == exitDiffers) {
-		err = errors.New("--strict: the trace has not all that happened")
+		err = &exit{exitLacks, errors.New("the trace has not all that happened: exit code 4")}
 	}
 	if err == nil {
 		return 0
