@@ -491,7 +491,11 @@ func object(r *format.Reader, m *api.Model, s *timeline.State, e *timeline.Event
 		if l.Objects == nil {
 			l.Objects = map[string]any{}
 		}
-		l.Objects[paramName(e.Fn, u.Param)] = map[string]any{"kind": u.Object.Kind, "id": u.Object.ID, "offset": u.Offset}
+		o := map[string]any{"kind": u.Object.Kind, "id": u.Object.ID, "offset": u.Offset}
+		if u.Object.Created == timeline.NoCall {
+			o["older"] = true // than the trace
+		}
+		l.Objects[paramName(e.Fn, u.Param)] = o
 	}
 	l.Kinds = kinds(s.Arguments(e))
 	if stream, task, ok := e.TaskID(); ok {

@@ -118,5 +118,5 @@ func TestRuntimeMemory(t *testing.T) {
 	s.call("aclrtMemset", story.A(devA+0x40, 1, 0, 1))
 	s.malloc(devB, 0x100)
 	s.call("aclrtMemGetAddressRange", story.A(devB+8, 0x7ffe0000, 0x7ffe0008), story.Outs("pbase", devB), story.Outs("psize", 0x100))
-	wantUses(t, s, "binary#1 runtime_memory#2(table)", "runtime_memory#2(table)+0x3f", "", "device#3", "device#3+0x8 device#3")
+	wantUses(t, s, "binary#1(older) runtime_memory#2(table)", "runtime_memory#2(table)+0x3f", "", "device#3", "device#3+0x8 device#3")
 }

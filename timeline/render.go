@@ -295,7 +295,7 @@ func appendMembers(dst []byte, m *api.Model, l *api.Layout, b []byte) []byte {
 	return dst
 }
 
-// AppendPlace names an object, with the offset of an address that is not its first.
+// AppendPlace names an object, with the offset of an address that is not its first, and says of one without a name whether it is older than the trace.
 func AppendPlace(dst []byte, u Use) []byte {
 	at := len(dst)
 	dst = append(dst, u.Object.Kind...)
@@ -305,8 +305,11 @@ func AppendPlace(dst []byte, u Use) []byte {
 		}
 	}
 	dst = strconv.AppendInt(append(dst, '#'), int64(u.Object.ID), 10)
-	if u.Object.Name != "" {
+	switch {
+	case u.Object.Name != "":
 		dst = append(append(append(dst, '('), u.Object.Name...), ')')
+	case u.Object.Created == NoCall:
+		dst = append(dst, "(older)"...)
 	}
 	if u.Offset != 0 {
 		dst = strconv.AppendUint(append(dst, "+0x"...), u.Offset, 16)

@@ -46,7 +46,7 @@ func TestNewAndFind(t *testing.T) {
 	s.function(fn, "Add") // the same question has the same answer
 	s.call("aclrtGetCurrentContext", story.A(0x7ffe0000), story.Outs("context", 0x11))
 	s.call("aclrtGetCurrentContext", story.A(0x7ffe0000), story.Outs("context", 0x11))
-	wantUses(t, s, "binary#1 function#2(Add)", "binary#1 function#2(Add)", "context#3", "context#3")
+	wantUses(t, s, "binary#1(older) function#2(Add)", "binary#1(older) function#2(Add)", "context#3", "context#3")
 }
 
 func TestAllocations(t *testing.T) {
