@@ -94,7 +94,7 @@ func CompileC(t testing.TB, out string, sources []string, flags ...string) strin
 	lib := filepath.Dir(Built(t, "lib/libascendcl.so"))
 	path := filepath.Join(t.TempDir(), out)
 	args := []string{"-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-I" + filepath.Join(root, "api/acl/include"),
-		"-I" + filepath.Join(root, "sim/libascendcl/include"), "-o", path}
+		"-I" + filepath.Join(root, "sim/libascendcl/include"), "-I" + filepath.Join(root, "internal/testenv/include"), "-o", path}
 	args = append(args, sources...)
 	shared := false
 	for _, f := range flags {

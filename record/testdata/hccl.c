@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "acl/acl.h"
+#include "check.h"
 
 #include "hccl_gen.h"
 
@@ -98,15 +99,6 @@ static jmp_buf back;
 
 static void jump(void) { longjmp(back, 1); }
 static void die(void) { kill(getpid(), SIGKILL); }
-
-#define CHECK(x)                                                         \
-	do {                                                             \
-		int e = (x);                                             \
-		if (e != 0) {                                            \
-			fprintf(stderr, "%s:%d: %d\n", __FILE__, __LINE__, e); \
-			exit(1);                                         \
-		}                                                        \
-	} while (0)
 
 int main(int argc, char **argv)
 {

@@ -10,14 +10,7 @@
 #include <unistd.h>
 
 #include "acl/acl.h"
-
-#define CHECK(x)                                                    \
-	do {                                                        \
-		if (x) {                                            \
-			fprintf(stderr, "%s, line %d\n", #x, __LINE__); \
-			exit(1);                                    \
-		}                                                   \
-	} while (0)
+#include "check.h"
 
 static aclrtStream s;
 static volatile int done;

@@ -9,15 +9,7 @@
 #include <unistd.h>
 
 #include "acl/acl.h"
-
-#define CHECK(x)                                                               \
-	do {                                                                   \
-		int e = (x);                                                   \
-		if (e) {                                                       \
-			fprintf(stderr, "%s: %d at line %d\n", #x, e, __LINE__); \
-			exit(1);                                               \
-		}                                                              \
-	} while (0)
+#include "check.h"
 
 static long long now(clockid_t clock)
 {

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "acl/acl.h"
+#include "check.h"
 
 uint64_t mstxRangeStartA(const char *message, aclrtStream stream);
 void mstxRangeEnd(uint64_t id);
@@ -25,15 +26,6 @@ uint64_t mstxRangeStartA(const char *message, aclrtStream stream)
 void mstxRangeEnd(uint64_t id) { (void)id; }
 
 #else
-
-#define CHECK(x)                                                                 \
-	do {                                                                     \
-		int e = (x);                                                     \
-		if (e) {                                                         \
-			fprintf(stderr, "%s: %d at line %d\n", #x, e, __LINE__); \
-			exit(1);                                                 \
-		}                                                                \
-	} while (0)
 
 struct args {
 	const float *a, *b;

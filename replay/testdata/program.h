@@ -10,16 +10,7 @@
 #include <unistd.h>
 
 #include "acl/acl.h"
-
-#define CHECK(x)                                                                                             \
-	do {                                                                                                 \
-		int e = (x);                                                                                 \
-		if (e) {                                                                                     \
-			const char *text = aclGetRecentErrMsg();                                             \
-			fprintf(stderr, "%s: %d at line %d: %s\n", #x, e, __LINE__, text ? text : "no text"); \
-			exit(1);                                                                             \
-		}                                                                                            \
-	} while (0)
+#include "check.h"
 
 #define EXPECT(x)                                                            \
 	do {                                                                 \

@@ -8,15 +8,7 @@
 #include <string.h>
 
 #include "acl/acl.h"
-
-#define CHECK(x)                                                            \
-	do {                                                                \
-		int e = (x);                                                \
-		if (e) {                                                    \
-			fprintf(stderr, "%s: %d at line %d\n", #x, e, __LINE__); \
-			exit(1);                                            \
-		}                                                           \
-	} while (0)
+#include "check.h"
 
 enum { THREADS = 4, ROUNDS = 20, SIZE = 8192 };
 
