@@ -39,7 +39,7 @@ programs() {
 # Keeps what a benchmark of launches prints: "NAME, THREADS threads: NS yardstick NS".
 launches() { awk '{sub(",", "", $1); print "launch." $1 "." $2, $4; print "launch.yardstick." $2, $6}' >>$RESULTS; }
 
-record() { LD_LIBRARY_PATH=$B/null bin/acltrace record -q "$@"; }
+record() { LD_LIBRARY_PATH=$B/null bin/acltrace record -q --no-guard "$@"; }
 
 # LTTng-UST: an entry and an exit with the fields that the shim records, into buffers that nobody waits for.
 lttng_start() {
@@ -56,7 +56,7 @@ lttng_start() {
 # uftrace, at the call's way through the PLT: five of the arguments and the result. It can't copy the 64 bytes behind one.
 uftrace_run() {
 	f=aclrtLaunchKernelWithHostArgs
-	LD_LIBRARY_PATH=$B/null uftrace record --force --no-event --no-sched -b 4m -d "$SCRATCH/uftrace" \
+	LD_LIBRARY_PATH=$B/null timeout 60 uftrace record --force --no-event --no-sched -b 4m -d "$SCRATCH/uftrace" \
 		-A "$f@arg1/x,arg2,arg3/x,arg5/x,arg6" -R "$f@retval" "$@"
 	rm -rf "$SCRATCH/uftrace"
 }
