@@ -502,8 +502,8 @@ type Func struct {
 	// Stream is the parameter that names the stream of the task or the wait, Event the one that names the event or
 	// notify; -1 where there is none.
 	Stream, Event int8
-	// Graph is the parameter with the graph, or the node of one, that the call puts its task into: it runs each time that the graph does. -1
-	// where it is put on a stream.
+	// Graph is the parameter with the graph, or the node of one, that the call puts its task into: it runs each time
+	// that the graph does. -1 where it is put on a stream.
 	Graph int8
 	// Names is the parameter with the name of the object that the call makes, else of the first one that it uses; -1 where
 	// there is none.

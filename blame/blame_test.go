@@ -38,8 +38,8 @@ func TestSoakEarlyFree(t *testing.T) {
 	earlyFree(t, smallRing, 0, 12_000, 8, 50)
 }
 
-// TestSoakMillionSteps finds it in a job of a million steps, of three launches so that it takes some 15 s, in virtual time so that nothing waits for the device. ACLTRACE_SEEDS says how many times, of
-// either kind.
+// TestSoakMillionSteps finds it in a job of a million steps, of three launches so that it takes some 15 s, in virtual
+// time so that nothing waits for the device. ACLTRACE_SEEDS says how many times, of either kind.
 func TestSoakMillionSteps(t *testing.T) {
 	soak(t)
 	seeds := 1
@@ -57,7 +57,8 @@ func soak(t *testing.T) {
 	}
 }
 
-// earlyFree records jobs, with so many frames of the stacks of their calls, of so many steps of so many launches, as many times as there are seeds, with a free before the launch that needs the buffer and with one after it.
+// earlyFree records jobs, with so many frames of the stacks of their calls, of so many steps of so many launches, as
+// many times as there are seeds, with a free before the launch that needs the buffer and with one after it.
 func earlyFree(t *testing.T, ring *record.Ring, stacks, steps, launches, seeds int) {
 	t.Helper()
 	testenv.Built(t, "lib/libacltrace.so")
@@ -183,7 +184,8 @@ func fromEnd(t *testing.T, r *format.Reader, n int) uint64 {
 	return all[len(all)-1-n]
 }
 
-// A story: DeviceA holds a table with an address in DeviceB; two kernels are launched with words, tasks 40 and 41 of the runtime's stream 9, and a synchronization of their stream ends with the code.
+// A story: DeviceA holds a table with an address in DeviceB; two kernels are launched with words, tasks 40 and 41 of
+// the runtime's stream 9, and a synchronization of their stream ends with the code.
 func gathered(t *testing.T, code int32, message string) *format.Reader {
 	t.Helper()
 	b := story.New(t)

@@ -1,4 +1,5 @@
-// Package export_test gives imported profiles and long traces to every exporter, and reads back what each has written by the reader that its users have.
+// Package export_test gives imported profiles and long traces to every exporter, and reads back what each has written
+// by the reader that its users have.
 package export_test
 
 import (

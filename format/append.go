@@ -42,9 +42,9 @@ func NewAppender(w *Writer) *Appender {
 	return &Appender{w: w, procs: map[procKey]uint32{}, threads: map[threadKey]uint32{}}
 }
 
-// Append adds some traces at once: their calls are put in the order of their ends, with the shifts. One Append must not add calls that end before those of the one before.
-// Memory grows with the number of payloads, with 16 bytes for each call whose data came after it, and not with the number of calls; each trace takes that of one
-// decoded chunk.
+// Append adds some traces at once: their calls are put in the order of their ends, with the shifts. One Append must not
+// add calls that end before those of the one before. Memory grows with the number of payloads, with 16 bytes for each
+// call whose data came after it, and not with the number of calls; each trace takes that of one decoded chunk.
 func (a *Appender) Append(sources ...*Source) error {
 	var from []*appended
 	defer func() {

@@ -20,7 +20,8 @@ const (
 	AllColumns = FuncColumn | StartColumn | DurColumn | ThreadColumn | FlagsColumn | RetColumn
 )
 
-// A Batch is some calls that follow each other, column by column. Each slice has N elements, one for each call, or none where the column was not asked for.
+// A Batch is some calls that follow each other, column by column. Each slice has N elements, one for each call, or none
+// where the column was not asked for.
 type Batch struct {
 	First  uint64 // index of the first call
 	N      int    // calls, at most BatchCalls
@@ -35,9 +36,11 @@ type Batch struct {
 // BatchCalls is the most that a Batch has: few enough to stay in the processor's first cache.
 const BatchCalls = 1024
 
-// Batches iterates over columns of the calls, for those who need few fields of many calls: a call costs a tenth of what it costs by Calls, and a column that is not asked for costs nothing, since it is not
-// even unpacked. They come in the order of Calls. Of f only which chunks it leaves out counts: a Batch is of a chunk that may hold a matching call, and its calls are not compared with f. The Batch and its slices are used again
-// for the next step. Damage and errors are as for Calls.
+// Batches iterates over columns of the calls, for those who need few fields of many calls: a call costs a tenth of what
+// it costs by Calls, and a column that is not asked for costs nothing, since it is not even unpacked. They come in the
+// order of Calls. Of f only which chunks it leaves out counts: a Batch is of a chunk that may hold a matching call, and
+// its calls are not compared with f. The Batch and its slices are used again for the next step. Damage and errors are
+// as for Calls.
 func (r *Reader) Batches(f *Filter, columns Columns) iter.Seq2[*Batch, error] {
 	return func(yield func(*Batch, error) bool) {
 		m := newMatcher(f, r.schema)

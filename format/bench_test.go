@@ -47,8 +47,9 @@ func openBench(b testing.TB, path string) *format.Reader {
 	return r
 }
 
-// A meter measures rounds of a benchmark by the clock and by the time for which the process had a processor, and after each round a yardstick, so that a slow machine can be
-// told from slow code. The best round is what the code can do on a machine that others use too.
+// A meter measures rounds of a benchmark by the clock and by the time for which the process had a processor, and after
+// each round a yardstick, so that a slow machine can be told from slow code. The best round is what the code can do on
+// a machine that others use too.
 type meter struct {
 	start           time.Time
 	last            time.Duration
@@ -72,7 +73,8 @@ func (m *meter) round() {
 	m.begin()
 }
 
-// report tells millions of events a second: by the clock and by the processor's time on average, and by the processor's time in the best round; and what the yardstick had in its best one.
+// report tells millions of events a second: by the clock and by the processor's time on average, and by the processor's
+// time in the best round; and what the yardstick had in its best one.
 func (m *meter) report(b *testing.B, events int) {
 	all := float64(m.rounds) * float64(events) / 1e6
 	b.ReportMetric(all/m.wall.Seconds(), "wall-Mevents/s")
@@ -81,7 +83,8 @@ func (m *meter) report(b *testing.B, events int) {
 	b.ReportMetric(yardRows/1e6/m.yard.best.Seconds(), "yard-Mrows/s")
 }
 
-// A yard does a fixed piece of work that is of the same kind as what is measured, instructions and memory near the processor: it turns rows of 24 words into columns and back.
+// A yard does a fixed piece of work that is of the same kind as what is measured, instructions and memory near the
+// processor: it turns rows of 24 words into columns and back.
 type yard struct {
 	rows, cols []uint64
 	best       time.Duration

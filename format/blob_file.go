@@ -17,7 +17,8 @@ type blobFileWriter struct {
 	name string // by its way from the folder of the trace
 }
 
-// createBlobFile makes the blob file of a trace that has just been made. It has the header of the trace, and says for whoever finds it alone what it is.
+// createBlobFile makes the blob file of a trace that has just been made. It has the header of the trace, and says for
+// whoever finds it alone what it is.
 func createBlobFile(path, trace string, h *container.FileHeader, m *Meta) (*blobFileWriter, error) {
 	if sameFile(path, trace) {
 		return nil, fmt.Errorf("create blob file: %s is the trace itself; name another file", path)

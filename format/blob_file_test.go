@@ -48,7 +48,8 @@ func beside(t *testing.T) (trace, blobs, alone string) {
 	return trace, blobs, alone
 }
 
-// Where the blob file can't be made, an older trace of the name stays what it is, and no new one is left; where the trace can't, an older blob file does.
+// Where the blob file can't be made, an older trace of the name stays what it is, and no new one is left; where the
+// trace can't, an older blob file does.
 func TestBlobFileRefused(t *testing.T) {
 	trace, blobs, _ := beside(t)
 	same := func(path string) func() {

@@ -175,8 +175,8 @@ func (r *Reader) BlobStats() (BlobStats, error) {
 	return s, nil
 }
 
-// BlobInfo returns the key of a payload, its length, and about how many bytes of the file it takes: extents that share a chunk share its compression, and
-// what several payloads have in common counts for each.
+// BlobInfo returns the key of a payload, its length, and about how many bytes of the file it takes: extents that share
+// a chunk share its compression, and what several payloads have in common counts for each.
 func (r *Reader) BlobInfo(id BlobID) (hash [16]byte, size, stored uint64, err error) {
 	e, err := r.blobs.entry(id)
 	if err != nil {
@@ -195,7 +195,8 @@ func (r *Reader) BlobInfo(id BlobID) (hash [16]byte, size, stored uint64, err er
 	return hash, e.size, stored, nil
 }
 
-// Blob returns the content of a payload, verified against its key. BlobReader is for those too large for memory: Blob refuses more than 1 GiB.
+// Blob returns the content of a payload, verified against its key. BlobReader is for those too large for memory: Blob
+// refuses more than 1 GiB.
 func (r *Reader) Blob(id BlobID) ([]byte, error) {
 	e, err := r.blobs.entry(id)
 	if err != nil {
@@ -208,7 +209,8 @@ func (r *Reader) Blob(id BlobID) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Allocate as it is read: the size is only believed once the bytes are there. Holes cost no file, so they are bounded by the gibibyte above.
+	// Allocate as it is read: the size is only believed once the bytes are there. Holes cost no file, so they are
+	// bounded by the gibibyte above.
 	b := make([]byte, 0, min(e.size, extentSize))
 	for {
 		if len(b) == cap(b) {
@@ -225,8 +227,8 @@ func (r *Reader) Blob(id BlobID) ([]byte, error) {
 	}
 }
 
-// BlobReader returns a reader of the content of a payload that holds at most 1 MiB. At the end it compares what it gave with the key, and returns
-// ErrCorrupt instead of io.EOF when they differ.
+// BlobReader returns a reader of the content of a payload that holds at most 1 MiB. At the end it compares what it gave
+// with the key, and returns ErrCorrupt instead of io.EOF when they differ.
 func (r *Reader) BlobReader(id BlobID) (io.Reader, error) {
 	e, err := r.blobs.entry(id)
 	if err != nil {

@@ -6,7 +6,8 @@ import (
 	"github.com/acltrace/acltrace/format/column"
 )
 
-// ties say for the calls of a stretch which rows of which tables are theirs. A stretch is short enough to stay in the processor's first cache.
+// ties say for the calls of a stretch which rows of which tables are theirs. A stretch is short enough to stay in the
+// processor's first cache.
 type ties struct {
 	at     int // the first call
 	size   int // how many calls a stretch has, but for the last
@@ -48,7 +49,8 @@ const stretch = 256 // calls
 
 const noCall = ^uint64(0)
 
-// A slot is a group << 32 | a position in it. For a call it is none, oneRow with that of its only row, or severalRows | how many << 32 | where they begin in order.
+// A slot is a group << 32 | a position in it. For a call it is none, oneRow with that of its only row, or severalRows |
+// how many << 32 | where they begin in order.
 type slot uint64
 
 const (
@@ -107,7 +109,8 @@ func (b *block) checkFuncs() error {
 	return nil
 }
 
-// checkData verifies that each group has as many rows as the table of rows names, which are of calls that there are, and sorts these where they are not in the order of their calls.
+// checkData verifies that each group has as many rows as the table of rows names, which are of calls that there are,
+// and sorts these where they are not in the order of their calls.
 func (b *block) checkData() error {
 	t := &b.ties
 	t.counts = resize(t.counts, len(b.groups))
@@ -286,7 +289,8 @@ func (t *ties) add(k uint64, s slot) {
 	}
 }
 
-// each gives the calls that match to yield, all for nil, until that returns false, which it then returns too. A call lies in the block's memory and stays until the next one.
+// each gives the calls that match to yield, all for nil, until that returns false, which it then returns too. A call
+// lies in the block's memory and stays until the next one.
 func (b *block) each(m *matcher, yield func(*Call, error) bool) bool {
 	t := &b.ties
 	b.rewind()
@@ -426,7 +430,8 @@ func (b *block) make(i uint) *Call {
 	return c
 }
 
-// pass goes on to the next row of data that is of the k-th call of the block or one behind it. Rows of the k-th are given to c, unless that is nil.
+// pass goes on to the next row of data that is of the k-th call of the block or one behind it. Rows of the k-th are
+// given to c, unless that is nil.
 func (b *block) pass(c *Call, k uint64) {
 	t := &b.ties
 	for t.next < t.held || b.holdRows() {
@@ -505,7 +510,8 @@ func (t *ties) setRest(c *Call, k int) {
 	}
 }
 
-// call returns the call at a place in the stretch, of a block of which calls are asked for in any order. It stays until another one is asked for.
+// call returns the call at a place in the stretch, of a block of which calls are asked for in any order. It stays until
+// another one is asked for.
 func (b *block) call(k int) *Call {
 	t := &b.ties
 	if t.callsOnly {
@@ -671,8 +677,9 @@ type outBlock struct {
 
 func (o *outBlock) has(row uint) bool { return o.bitmap == nil || o.bitmap[row/8]>>(row%8)&1 != 0 }
 
-// ringRows is how many rows of a table are turned from columns into rows at a time, and ringWords how many words these have: fewer rows, but ringLeast, where they are wide. The more rows,
-// the less it costs to begin with a column; but there are many tables, and what all of them have turned is to stay in the second cache.
+// ringRows is how many rows of a table are turned from columns into rows at a time, and ringWords how many words these
+// have: fewer rows, but ringLeast, where they are wide. The more rows, the less it costs to begin with a column; but
+// there are many tables, and what all of them have turned is to stay in the second cache.
 const (
 	ringRows  = 64
 	ringWords = 512
@@ -753,8 +760,9 @@ func (w *words) begin() {
 	}
 }
 
-// A groupTurn is what giving out the rows of a table of data takes: two lines of the cache for each of the many tables, of which any may be the next. Of a row only what differs from
-// that before is set anew, in the one piece of data that a table gives out.
+// A groupTurn is what giving out the rows of a table of data takes: two lines of the cache for each of the many tables,
+// of which any may be the next. Of a row only what differs from that before is set anew, in the one piece of data that
+// a table gives out.
 type groupTurn struct {
 	next    uint32 // row that is tied next
 	end     uint32 // of the rows that each has turned

@@ -8,8 +8,9 @@ import (
 	"github.com/acltrace/acltrace/format/container"
 )
 
-// A block is an events chunk, of which only the columns that are wanted are unpacked, and most of these stay as they are in the file. Calls are made out of them a stretch at a time: see reach. The memory
-// of a block is used again for the next chunk.
+// A block is an events chunk, of which only the columns that are wanted are unpacked, and most of these stay as they
+// are in the file. Calls are made out of them a stretch at a time: see reach. The memory of a block is used again for
+// the next chunk.
 type block struct {
 	content container.Content
 	first   uint64
@@ -262,7 +263,8 @@ func (b *block) columns(t column.Table, cols [][]uint64, n int) error {
 	return nil
 }
 
-// vectors decodes the columns with the fields 0, 1 and so on that are wanted, into cols with the memory that they may need. A field that is not there leaves what is in cols.
+// vectors decodes the columns with the fields 0, 1 and so on that are wanted, into cols with the memory that they may
+// need. A field that is not there leaves what is in cols.
 func (b *block) vectors(t *tableReader, cols []column.Vector, which Columns, store [][]uint64, n int) error {
 	for {
 		c, ok, err := t.next()

@@ -8,7 +8,8 @@ import (
 	"github.com/acltrace/acltrace/format/column"
 )
 
-// A blockWriter collects the calls of one events chunk as columns, which are encoded when the block ends. What can be learnt from the columns is not looked at call by call.
+// A blockWriter collects the calls of one events chunk as columns, which are encoded when the block ends. What can be
+// learnt from the columns is not looked at call by call.
 type blockWriter struct {
 	first uint64
 	n     int
@@ -112,8 +113,9 @@ type groupRows struct {
 	kind uint32
 	size int // bytes of content
 
-	// The data of one kernel may still differ by what it works on, such as the shape of tensors, by which most of the words are decided. Where a word tells, each of its values
-	// has rows of their own, in which the others are constant.
+	// The data of one kernel may still differ by what it works on, such as the shape of tensors, by which most of the
+	// words are decided. Where a word tells, each of its values has rows of their own, in which the others are
+	// constant.
 	variants []*groupRows
 	of       *groupRows // the group that this is a variant of
 	value    uint64     // of the decider
@@ -141,7 +143,8 @@ func (g *groupRows) variant(content []byte) *groupRows {
 	return v
 }
 
-// choose decides, once a block is encoded, whether the group is to have variants in the next one. They must have many rows each, since each has a table of its own.
+// choose decides, once a block is encoded, whether the group is to have variants in the next one. They must have many
+// rows each, since each has a table of its own.
 func (g *groupRows) choose() {
 	const enough, pause = 32, 16
 	switch {
@@ -254,8 +257,8 @@ func (f *funcRows) out(o Out) {
 	col.values = append(col.values, o.Value)
 }
 
-// data adds a row that belongs to a call. Content that is too long to lie here is in blob, in which case d's is not looked at. fn groups rows and is 0 where the
-// function is not at hand.
+// data adds a row that belongs to a call. Content that is too long to lie here is in blob, in which case d's is not
+// looked at. fn groups rows and is 0 where the function is not at hand.
 func (b *blockWriter) data(d *Data, call uint64, time int64, fn uint16, blob BlobID) {
 	t := time - b.t0
 	switch {
@@ -392,8 +395,9 @@ func widen[T ~uint8 | uint16 | uint32](dst []uint64, v []T) []uint64 {
 	return dst
 }
 
-// frames returns the places in a block at which packing is to begin anew: around each long column of the calls, so that a reader unpacks the ones it wants and
-// nothing else, behind the calls, and behind the arguments. A small block is one frame.
+// frames returns the places in a block at which packing is to begin anew: around each long column of the calls, so that
+// a reader unpacks the ones it wants and nothing else, behind the calls, and behind the arguments. A small block is one
+// frame.
 func frames(raw []byte) []int {
 	const worth = 1024 // calls and bytes from which a frame is worth its 8 bytes, and what the packer has to learn anew
 	var ends []int

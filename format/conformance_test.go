@@ -136,7 +136,8 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// Every released version of the format has a trace that it wrote, which is kept for ever. NEW_VERSION=1 writes that of this version where there is none.
+// Every released version of the format has a trace that it wrote, which is kept for ever. NEW_VERSION=1 writes that of
+// this version where there is none.
 func TestKeptVersion(t *testing.T) {
 	name := fmt.Sprintf("v%d.%d", container.Major, container.Minor)
 	base := filepath.Join("../testdata/traces", name)

@@ -28,8 +28,10 @@ type CopyReport struct {
 	Damage    []ErrCorrupt
 }
 
-// Copy writes all that is whole in a trace to a new file, which is finished: with an index, with summaries of all its chunks, and with gaps where the indexes of the calls show
-// that some are missing. Payloads in a blob file come into it. The calls keep their indexes. What this version does not know is copied as it is. After an error there is no new file.
+// Copy writes all that is whole in a trace to a new file, which is finished: with an index, with summaries of all its
+// chunks, and with gaps where the indexes of the calls show that some are missing. Payloads in a blob file come into
+// it. The calls keep their indexes. What this version does not know is copied as it is. After an error there is no new
+// file.
 func Copy(r *Reader, path string, o *CopyOptions) (*CopyReport, error) {
 	if o == nil {
 		o = &CopyOptions{}

@@ -39,7 +39,8 @@ func TestPack(t *testing.T) {
 	}
 }
 
-// A trace that was flushed often is the same when its small chunks have been joined: every call, all of its data and every payload, by whatever way they are read.
+// A trace that was flushed often is the same when its small chunks have been joined: every call, all of its data and
+// every payload, by whatever way they are read.
 func TestJoin(t *testing.T) {
 	for seed := range uint64(6) {
 		r := newRandom(seed)

@@ -219,7 +219,8 @@ func TestFlippedBit(t *testing.T) {
 	}
 }
 
-// Check says whether what a damaged chunk held is in another one, and a trace of which all that it says of itself is damaged is read all the same.
+// Check says whether what a damaged chunk held is in another one, and a trace of which all that it says of itself is
+// damaged is read all the same.
 func TestCheckOfCopies(t *testing.T) {
 	path, _ := smallTrace(t)
 	b, err := os.ReadFile(path)
@@ -502,8 +503,8 @@ func TestMutations(t *testing.T) {
 	}
 }
 
-// bounded fails where f allocates more than input of a size may cost. Part of the bound is what one chunk may take that says to be as large as chunks can be,
-// and part what the best of packers gets out of a byte.
+// bounded fails where f allocates more than input of a size may cost. Part of the bound is what one chunk may take that
+// says to be as large as chunks can be, and part what the best of packers gets out of a byte.
 func bounded(t *testing.T, size int, f func()) {
 	t.Helper()
 	const chunk, unpacked = 256 << 20, 16 << 10

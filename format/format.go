@@ -1,9 +1,10 @@
 // Package format is the trace file: calls, the data that belongs to them, payloads, and what is needed to read them years later.
 // It knows bytes, columns and a schema; what a call means is the business of package timeline. SPEC.md describes the file to the byte.
 //
-// A Writer is made by Create. Calls are given to it in the order of their threads, data and payloads as they come. It belongs to one goroutine at a time, which
-// spares two locked instructions a call, as much as half of all else; payloads may come from any, and are hashed outside of locks. What has been flushed survives the death of the process, and Close makes
-// the file whole. The Writer keeps nothing that it is handed.
+// A Writer is made by Create. Calls are given to it in the order of their threads, data and payloads as they come. It
+// belongs to one goroutine at a time, which spares two locked instructions a call, as much as half of all else;
+// payloads may come from any, and are hashed outside of locks. What has been flushed survives the death of the process,
+// and Close makes the file whole. The Writer keeps nothing that it is handed.
 //
 // A Reader is made by Open, also from a file that was cut off or damaged: it gives what is whole and says what is not. It is safe for use
 // from several goroutines, while an iterator belongs to one. A trace is untrusted input: no length in it is

@@ -497,7 +497,8 @@ func TestWriteFails(t *testing.T) {
 	}
 }
 
-// Argument blocks of a kernel that works on few shapes are laid out by shape, as long as there are many of each, and read back as they were.
+// Argument blocks of a kernel that works on few shapes are laid out by shape, as long as there are many of each, and
+// read back as they were.
 func TestVariants(t *testing.T) {
 	path := tempFile(t)
 	w := create(t, path, nil)
@@ -529,7 +530,8 @@ func TestVariants(t *testing.T) {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	// Variants begin in the block after the one that shows them, are eight at most, of which three were there before, and end when there are few calls of each.
+	// Variants begin in the block after the one that shows them, are eight at most, of which three were there before,
+	// and end when there are few calls of each.
 	if fmt.Sprint(tables) != "[1 3 7 3 3 1]" {
 		t.Errorf("tables of the blocks: %v", tables)
 	}

@@ -5,7 +5,8 @@ import (
 	"github.com/acltrace/acltrace/format/container"
 )
 
-// A joiner makes one chunk of small ones that follow each other. What it holds back it writes in the order in which it is needed: payloads, what names them, calls.
+// A joiner makes one chunk of small ones that follow each other. What it holds back it writes in the order in which it
+// is needed: payloads, what names them, calls.
 type joiner struct {
 	c *copier
 
@@ -33,7 +34,8 @@ const (
 
 func newJoiner(c *copier) *joiner { return &joiner{c: c, block: newBlockWriter()} }
 
-// events takes in a block of calls that was read from the chunk e, and reports whether it did. strange is said of a block with something that this version does not know.
+// events takes in a block of calls that was read from the chunk e, and reports whether it did. strange is said of a
+// block with something that this version does not know.
 func (j *joiner) events(b *block, e *container.Entry, strange bool) (bool, error) {
 	size := len(b.content.Bytes())
 	if strange || b.n >= smallBlock || size > joinedBytes/4 || b.n != int(e.Records) || b.n == 0 && b.rows == 0 || !j.sound(b) {

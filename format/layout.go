@@ -120,8 +120,8 @@ const (
 // summaryChunks is how many events chunks share a summary. A crash costs no more than the reading of these.
 const summaryChunks = 256
 
-// A block ends at whichever bound is reached first. 32 Ki calls pack nearly as well as ever more, and a reader that looks for one call unpacks no more
-// than these. The words keep a block of large data as small as one of many calls.
+// A block ends at whichever bound is reached first. 32 Ki calls pack nearly as well as ever more, and a reader that
+// looks for one call unpacks no more than these. The words keep a block of large data as small as one of many calls.
 const (
 	blockCalls = 32 << 10
 	blockWords = 1 << 20

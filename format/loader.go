@@ -5,8 +5,9 @@ import (
 	"runtime"
 )
 
-// A loader reads and decodes the chunks that a matcher selects, in the order of the file. Where there are processors to spare, the chunks that
-// will be asked for next are decoded while the one at hand is being used. It belongs to one goroutine.
+// A loader reads and decodes the chunks that a matcher selects, in the order of the file. Where there are processors to
+// spare, the chunks that will be asked for next are decoded while the one at hand is being used. It belongs to one
+// goroutine.
 type loader struct {
 	r      *Reader
 	m      *matcher
@@ -43,7 +44,8 @@ func (r *Reader) newLoader(m *matcher, ahead int) *loader {
 	return l
 }
 
-// next returns the next block and its place in chunks, nil after the last. Damaged chunks are left out. The block is released by the caller.
+// next returns the next block and its place in chunks, nil after the last. Damaged chunks are left out. The block is
+// released by the caller.
 func (l *loader) next() (*block, int, error) {
 	for {
 		for l.at < len(l.chunks) && len(l.flight) < max(l.ahead, 1) {

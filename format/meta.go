@@ -40,11 +40,13 @@ type Meta struct {
 	Sealed string `json:"sealed,omitempty"`
 	// Merged are the recordings that the trace was put together from, in the order of their ranks; empty for one that was not.
 	Merged []Merged `json:"merged,omitempty"`
-	// BlobFile is the file that has the contents of the payloads, by its way from the folder of the trace; empty where they are in the trace. The Writer sets it.
+	// BlobFile is the file that has the contents of the payloads, by its way from the folder of the trace; empty where
+	// they are in the trace. The Writer sets it.
 	BlobFile string `json:"blob_file,omitempty"`
 	// BlobsOf is the name of the trace whose payloads the file has, in the blob file of one.
 	BlobsOf string `json:"blobs_of,omitempty"`
-	// Recovered says why the trace is what was left of another, empty for one as it was recorded. The end of the program may then not be known.
+	// Recovered says why the trace is what was left of another, empty for one as it was recorded. The end of the
+	// program may then not be known.
 	Recovered string `json:"recovered,omitempty"`
 	// Extracted says which launch the trace was made for, nil for other traces.
 	Extracted *Extracted `json:"extracted,omitempty"`
@@ -234,8 +236,8 @@ type Merged struct {
 	Host  string `json:"host,omitempty"`
 	Rank  int    `json:"rank"`
 	Shift int64  `json:"shift_ns"` // that was added to its times at its beginning
-	// ErrorNS is how far the ends of collectives lie apart from those of the first rank, half of them, or how much what must come before what leaves
-	// open, if that is less: nanoseconds. 0 where nothing but the wall clocks tells.
+	// ErrorNS is how far the ends of collectives lie apart from those of the first rank, half of them, or how much what
+	// must come before what leaves open, if that is less: nanoseconds. 0 where nothing but the wall clocks tells.
 	ErrorNS int64 `json:"error_ns,omitempty"`
 	// Matched is the number of collectives that bound its clock.
 	Matched int `json:"matched"`

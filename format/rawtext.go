@@ -19,9 +19,11 @@ import (
 	"github.com/acltrace/acltrace/format/container"
 )
 
-// A trace as text, without loss: every chunk with every field of its header that is not derived from others, every table with every column in the
-// encoding that it has. Assemble makes the file again, so that a trace can be written, read and changed by people, kept as a test, and made as no writer would make it. How a
-// chunk was packed is not part of it; offsets and sequence numbers are written as references to chunks, since they differ when the packing does. Checkpoints, index and end are left out and made anew.
+// A trace as text, without loss: every chunk with every field of its header that is not derived from others, every
+// table with every column in the encoding that it has. Assemble makes the file again, so that a trace can be written,
+// read and changed by people, kept as a test, and made as no writer would make it. How a chunk was packed is not part
+// of it; offsets and sequence numbers are written as references to chunks, since they differ when the packing does.
+// Checkpoints, index and end are left out and made anew.
 //
 //	aclt 1.0
 //	session 00112233445566778899aabbccddeeff

@@ -308,8 +308,8 @@ func (r *Reader) tableColumns(t column.Table, cols [][]uint64) error {
 	return b.columns(t, cols, int(t.Rows))
 }
 
-// mayHold accounts for words of tables outside of blocks. A few bytes can stand for as many rows as they like, but what a writer makes has about a byte for each word,
-// but for some that are there anyway.
+// mayHold accounts for words of tables outside of blocks. A few bytes can stand for as many rows as they like, but what
+// a writer makes has about a byte for each word, but for some that are there anyway.
 func (r *Reader) mayHold(count *uint64, words, anyway uint64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -528,9 +528,11 @@ func ignoreDamage(err error) error {
 	return err
 }
 
-// Calls iterates over the calls that match f in the order of the file, in which the calls of a thread are in the order of their start, those that enclose others behind them. The call and all that it points to
-// must not be changed and are used again for the next step: Clone what is to be kept. Damaged chunks are left out and named by Damage; an error comes only from the file system,
-// and ends the iteration. Chunks are decoded ahead on other processors; Calls holds at most a few of them.
+// Calls iterates over the calls that match f in the order of the file, in which the calls of a thread are in the order
+// of their start, those that enclose others behind them. The call and all that it points to must not be changed and are
+// used again for the next step: Clone what is to be kept. Damaged chunks are left out and named by Damage; an error
+// comes only from the file system, and ends the iteration. Chunks are decoded ahead on other processors; Calls holds at
+// most a few of them.
 func (r *Reader) Calls(f *Filter) iter.Seq2[*Call, error] { return r.callsAhead(f, maxAhead) }
 
 // callsAhead is Calls with at most so many blocks that are decoded ahead.
@@ -811,7 +813,8 @@ func (f *DataFilter) chunk(c *ChunkInfo) bool {
 	return c.rows > 0 && (late || own)
 }
 
-// Data iterates over data in the order in which it lies in the file. The data and its bytes are used again for the next step. Damage and errors are as for Calls.
+// Data iterates over data in the order in which it lies in the file. The data and its bytes are used again for the next
+// step. Damage and errors are as for Calls.
 func (r *Reader) Data(f *DataFilter) iter.Seq2[*Data, error] {
 	return func(yield func(*Data, error) bool) {
 		if f == nil {

@@ -39,7 +39,8 @@ type WriterOptions struct {
 	container *container.Options
 }
 
-// A Writer writes a trace file. It belongs to one goroutine at a time, but for payloads (Blob, Blobber, Hasher, Named) and Size, which any may use meanwhile.
+// A Writer writes a trace file. It belongs to one goroutine at a time, but for payloads (Blob, Blobber, Hasher, Named)
+// and Size, which any may use meanwhile.
 type Writer struct {
 	file   *container.Writer
 	codec  container.Codec
@@ -67,8 +68,8 @@ type Writer struct {
 
 var errClosed = errors.New("trace writer is closed")
 
-// Create makes the trace file, readable by its owner only; an older file of that name is replaced. It fails when another Writer has the file open.
-// meta may be changed later by SetMeta; schema must not be changed any more.
+// Create makes the trace file, readable by its owner only; an older file of that name is replaced. It fails when
+// another Writer has the file open. meta may be changed later by SetMeta; schema must not be changed any more.
 func Create(path string, meta *Meta, schema *Schema, opts *WriterOptions) (*Writer, error) {
 	if opts == nil {
 		opts = &WriterOptions{}
@@ -213,9 +214,10 @@ func (w *Writer) UpdateThread(i uint32, t Thread) error {
 	return nil
 }
 
-// Call adds a call with its data and returns the index that it was given, which is also set in c. The calls of one thread must come in
-// the order of their start, those that enclose others behind them. A call that contradicts the schema is refused. When the file can't be written, the error is returned, the calls
-// of the block are counted as a gap, and the Writer goes on.
+// Call adds a call with its data and returns the index that it was given, which is also set in c. The calls of one
+// thread must come in the order of their start, those that enclose others behind them. A call that contradicts the
+// schema is refused. When the file can't be written, the error is returned, the calls of the block are counted as a
+// gap, and the Writer goes on.
 func (w *Writer) Call(c *Call) (uint64, error) {
 	f := w.schema.Func(c.Func)
 	if w.closed || f == nil || len(c.Args) != f.Words || c.End < c.Start || int(c.Thread) >= len(w.threads) || !ascending(c.Outs) {

@@ -123,8 +123,9 @@ func TestSoakCollector(t *testing.T) {
 	}
 }
 
-// BenchmarkCollector sends to a real collector on this machine that forgets what it gets, and, as a yardstick, to a server that reads requests
-// and does not look into them. The collector runs as it is, and with less garbage collection.
+// BenchmarkCollector sends to a real collector on this machine that forgets what it gets, and, as a yardstick, to a
+// server that reads requests and does not look into them. The collector runs as it is, and with less garbage
+// collection.
 func BenchmarkCollector(b *testing.B) {
 	tl := story.Long(b, 1_000_000)
 	to := func(b *testing.B, endpoint, protocol string, theirs func() time.Duration) {

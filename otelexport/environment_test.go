@@ -45,7 +45,8 @@ func TestEnvironment(t *testing.T) {
 	})
 }
 
-// issue writes a certificate for this machine into name.pem and its key into name.key, signed by another one, or by itself where that is nil.
+// issue writes a certificate for this machine into name.pem and its key into name.key, signed by another one, or by
+// itself where that is nil.
 func issue(t *testing.T, name string, by *x509.Certificate, byKey *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -26,8 +26,8 @@ type LiveOptions struct {
 	// Prometheus is an address to serve metrics at, as ":9464"; "" for none.
 	Prometheus string
 
-	// Spans sends spans of chosen steps to an OTLP receiver: each with a call that has failed, of the others one of Every, and each that took
-	// longer than Slow; and of requests, which the program names.
+	// Spans sends spans of chosen steps to an OTLP receiver: each with a call that has failed, of the others one of
+	// Every, and each that took longer than Slow; and of requests, which the program names.
 	Spans bool
 	Every int // 0: none of the others
 	Slow  time.Duration
@@ -60,16 +60,18 @@ type LiveResult struct {
 
 // Live hands on what a recording shows while it goes on: metrics, and spans of chosen steps. It is a record.Follower.
 //
-// The metrics are those of SendMetrics, by the same code: at the end of a recording they are what the trace says. The recorder copies each call
-// into a batch, which is all that its own goroutine does; another one counts, in the order of time: only
-// calls that have overlapped for long may come in another order. Where that one falls behind by some 100,000 calls the recorder waits for it. Receivers
-// are served by goroutines of their own. One that is slow, or gone, costs its metrics or spans, which are counted, and never time.
+// The metrics are those of SendMetrics, by the same code: at the end of a recording they are what the trace says. The
+// recorder copies each call into a batch, which is all that its own goroutine does; another one counts, in the order of
+// time: only calls that have overlapped for long may come in another order. Where that one falls behind by some 100,000
+// calls the recorder waits for it. Receivers are served by goroutines of their own. One that is slow, or gone, costs
+// its metrics or spans, which are counted, and never time.
 //
 // # Requests
 //
-// A program that serves requests names the part of each by a range, of mstx, whose message has traceparent=00-…-…-01, as the request's header had it. What
-// the thread did until the range ended becomes a trace "request", whose root is a child of that parent, unless the last digits say that
-// the request is not sampled; then only one that has failed, or was slow.
+// A program that serves requests names the part of each by a range, of mstx, whose message has traceparent=00-…-…-01,
+// as the request's header had it. What the thread did until the range ended becomes a trace "request", whose root is a
+// child of that parent, unless the last digits say that the request is not sampled; then only one that has failed, or
+// was slow.
 type Live struct {
 	o    LiveOptions
 	work chan *liveBatch

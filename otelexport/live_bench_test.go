@@ -9,8 +9,8 @@ import (
 	"github.com/acltrace/acltrace/timeline/story"
 )
 
-// BenchmarkLive is what a call costs the goroutine that records ("tell"), and that which counts ("count"): metrics alone, and with one step of a hundred to be
-// sent, of which nobody takes any.
+// BenchmarkLive is what a call costs the goroutine that records ("tell"), and that which counts ("count"): metrics
+// alone, and with one step of a hundred to be sent, of which nobody takes any.
 func BenchmarkLive(b *testing.B) {
 	tl := story.Long(b, 100_000)
 	var calls []format.Call

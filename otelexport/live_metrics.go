@@ -135,8 +135,8 @@ func (p *metricPusher) end(ctx context.Context) {
 	_ = p.e.Shutdown(ctx)
 }
 
-// A metricServer answers Prometheus. What it is asked for is looked up once a scrape, and told by an exporter of OpenTelemetry's SDK for each
-// resource, whose attributes are labels.
+// A metricServer answers Prometheus. What it is asked for is looked up once a scrape, and told by an exporter of
+// OpenTelemetry's SDK for each resource, whose attributes are labels.
 type metricServer struct {
 	l        *Live
 	listener net.Listener

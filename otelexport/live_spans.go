@@ -15,8 +15,9 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// A spanSampler keeps the newest calls, cuts out those of steps and requests that are chosen when these have ended, and has an exporter make
-// spans of them when their tasks have ended too. It belongs to the goroutine that counts, but for the sending.
+// A spanSampler keeps the newest calls, cuts out those of steps and requests that are chosen when these have ended, and
+// has an exporter make spans of them when their tasks have ended too. It belongs to the goroutine that counts, but for
+// the sending.
 type spanSampler struct {
 	l *Live
 	x *exporter

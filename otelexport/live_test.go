@@ -535,7 +535,8 @@ func TestLiveSteps(t *testing.T) {
 	}
 }
 
-// Where a marker says what tells steps apart, they are those of --steps: the first one is over when the marker comes first, and all are seen from there.
+// Where a marker says what tells steps apart, they are those of --steps: the first one is over when the marker comes
+// first, and all are seen from there.
 func TestLiveStepMarker(t *testing.T) {
 	s, endpoint, file := startCollector(t, "file")
 	l, r, _ := serve(t, serving{1, 25, 5, 0, 0, 0}, LiveOptions{Spans: true, Every: 1, StepMarker: "aclrtMemcpy", Layout: Lanes, Endpoint: endpoint[GRPC], Protocol: GRPC}, record.Options{Block: true})

@@ -76,8 +76,8 @@ type value struct {
 	buckets  []uint64
 }
 
-// A meter counts what a walk tells. Its memory grows with the functions, errors, processes and devices that there are, and with the streams up
-// to maxStreams.
+// A meter counts what a walk tells. Its memory grows with the functions, errors, processes and devices that there are,
+// and with the streams up to maxStreams.
 type meter struct {
 	*resources
 	m       *api.Model
@@ -335,8 +335,9 @@ func (m *Metric) aggregate(values []*value, start, end time.Time) metricdata.Agg
 	return metricdata.Sum[int64]{DataPoints: points, Temporality: metricdata.CumulativeTemporality, IsMonotonic: m.kind == counter}
 }
 
-// SendMetrics counts a trace and hands the metrics, as they are at its end, to an OTLP receiver. Of the options it takes Endpoint, Protocol and
-// Progress; the environment's OTEL_EXPORTER_OTLP_METRICS_* go before OTEL_EXPORTER_OTLP_*. It returns the URL that they went to and how many values they have.
+// SendMetrics counts a trace and hands the metrics, as they are at its end, to an OTLP receiver. Of the options it
+// takes Endpoint, Protocol and Progress; the environment's OTEL_EXPORTER_OTLP_METRICS_* go before OTEL_EXPORTER_OTLP_*.
+// It returns the URL that they went to and how many values they have.
 func SendMetrics(ctx context.Context, r *format.Reader, m *api.Model, o *Options) (endpoint string, values int, err error) {
 	if o == nil {
 		o = &Options{}

@@ -1,25 +1,31 @@
-// Package otelexport turns a trace into OpenTelemetry spans and hands them to a collector or a Jaeger over OTLP (Send), or
-// writes them as OTLP JSON lines (Write), the format of the collector's file exporter. SendMetrics sends what is counted of a trace (Metrics).
+// Package otelexport turns a trace into OpenTelemetry spans and hands them to a collector or a Jaeger over OTLP (Send),
+// or writes them as OTLP JSON lines (Write), the format of the collector's file exporter. SendMetrics sends what is
+// counted of a trace (Metrics).
 //
-// Each goes through the trace by one timeline.Walk; Send and Write encode each span when its times are known. What they hold is a few
-// requests and where tasks belong that have not ended, so their memory does not grow with the trace. They only read the trace, keep no state
-// between calls and may be called from several goroutines, each with a reader of its own. Nothing here changes a trace, times
-// anything or decides what a call means: that is package timeline's business. A span that could not be handed over is an error, never silence.
+// Each goes through the trace by one timeline.Walk; Send and Write encode each span when its times are known. What they
+// hold is a few requests and where tasks belong that have not ended, so their memory does not grow with the trace. They
+// only read the trace, keep no state between calls and may be called from several goroutines, each with a reader of its
+// own. Nothing here changes a trace, times anything or decides what a call means: that is package timeline's business.
+// A span that could not be handed over is an error, never silence.
 //
 // # Traces
 //
-// Each step of a recording (timeline.Step) becomes one trace with a root span "step", which takes the whole time of the step. What
-// is in no step, and a recording without steps, becomes traces with a root span "recording"; what follows the last step may lie in its
-// trace. More than MaxSpans spans or MaxBytes become several traces, each with whole calls in the order of their beginnings. Each root is linked to the root before it and to the one
-// behind it; a device task lies in the trace of the call that made it, and may end there behind the step. The ids follow from the
-// recording's UUID and from how it was cut: exporting again gives the same ones, and the same recording in another layout is another trace.
+// Each step of a recording (timeline.Step) becomes one trace with a root span "step", which takes the whole time of the
+// step. What is in no step, and a recording without steps, becomes traces with a root span "recording"; what follows
+// the last step may lie in its trace. More than MaxSpans spans or MaxBytes become several traces, each with whole calls
+// in the order of their beginnings. Each root is linked to the root before it and to the one behind it; a device task
+// lies in the trace of the call that made it, and may end there behind the step. The ids follow from the recording's
+// UUID and from how it was cut: exporting again gives the same ones, and the same recording in another layout is
+// another trace.
 //
-// Where the recorded program was started with a TRACEPARENT, as W3C Trace Context has it in the environment, the roots are children of that span and lie
-// in its trace, so that a request and its device work are one picture. A trace of all that a long job does could not be shown, so that this
-// ends after MaxSpans: what follows is traces as above, each root linked to the parent.
+// Where the recorded program was started with a TRACEPARENT, as W3C Trace Context has it in the environment, the roots
+// are children of that span and lie in its trace, so that a request and its device work are one picture. A trace of all
+// that a long job does could not be shown, so that this ends after MaxSpans: what follows is traces as above, each root
+// linked to the parent.
 //
-// What a thread does in a range whose name has "traceparent=" with a parent that is sampled is a root span "request" under that parent, with the calls of
-// the thread and their tasks, beside the same calls in the traces of the recording, and by the same rules.
+// What a thread does in a range whose name has "traceparent=" with a parent that is sampled is a root span "request"
+// under that parent, with the calls of the thread and their tasks, beside the same calls in the traces of the
+// recording, and by the same rules.
 //
 // Layout "lanes" has a span for each thread with its calls, and a span for each stream with its tasks, each
 // linked to the call that made it. Layout "nested" has each task under the call that made it, and also linked to it: a link
@@ -139,8 +145,8 @@ type Options struct {
 	Progress func(done, total int)
 	// Resume is how far an export had come, for one that goes on behind it; nil for all of the trace.
 	Resume *State
-	// Save is called by Send, from one goroutine at a time, about once a second and when it ends with an error, with how far it has come. The
-	// state is valid until Save returns.
+	// Save is called by Send, from one goroutine at a time, about once a second and when it ends with an error, with
+	// how far it has come. The state is valid until Save returns.
 	Save func(*State)
 }
 

@@ -20,7 +20,8 @@ import (
 	"github.com/acltrace/acltrace/record"
 )
 
-// TestRequestsOfThePage compiles what docs/production.md has a program do that hands on the spans of its requests, and looks for them in what a recording sends.
+// TestRequestsOfThePage compiles what docs/production.md has a program do that hands on the spans of its requests, and
+// looks for them in what a recording sends.
 func TestRequestsOfThePage(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs/production.md"))
 	if err != nil {

@@ -51,8 +51,9 @@ type origin struct {
 	why    string // it was chosen, "" where all is
 }
 
-// inherit makes the roots of a recording children of the span that its program was started under. A trace is to be shown as a whole, so that
-// this ends when the parent's trace has MaxSpans: what comes then is traces of its own, whose roots are linked to the parent.
+// inherit makes the roots of a recording children of the span that its program was started under. A trace is to be
+// shown as a whole, so that this ends when the parent's trace has MaxSpans: what comes then is traces of its own, whose
+// roots are linked to the parent.
 func (x *exporter) inherit() {
 	x.origin.parent, _ = parseParent(x.meta.Env["TRACEPARENT"])
 }

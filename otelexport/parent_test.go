@@ -32,8 +32,9 @@ func TestParents(t *testing.T) {
 	}
 }
 
-// The roots of a recording whose program was started under a span are its children, in both layouts, and in a real Jaeger they are one trace with
-// the span above. What is more than a trace can show has traces of its own, linked to the span.
+// The roots of a recording whose program was started under a span are its children, in both layouts, and in a real
+// Jaeger they are one trace with the span above. What is more than a trace can show has traces of its own, linked to
+// the span.
 func TestRecordingUnderASpan(t *testing.T) {
 	for _, layout := range []string{Lanes, Nested} {
 		t.Run(layout, func(t *testing.T) {

@@ -7,8 +7,9 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// A request is what a thread does in a range that names a parent, as spans under that parent, beside those that the recording has of the same calls. It is an exporter
-// of its own, whose spans go into the batches of the one that it belongs to.
+// A request is what a thread does in a range that names a parent, as spans under that parent, beside those that the
+// recording has of the same calls. It is an exporter of its own, whose spans go into the batches of the one that it
+// belongs to.
 type request struct {
 	*exporter
 	named timeline.Range

@@ -11,8 +11,9 @@ import (
 	"github.com/acltrace/acltrace/timeline/story"
 )
 
-// What a thread does for a request lies under the parent that the program has named, as well as in the recording: of two threads at a time, of a range within another
-// and of one behind another, but not of one that was not sampled, or has no end.
+// What a thread does for a request lies under the parent that the program has named, as well as in the recording: of
+// two threads at a time, of a range within another and of one behind another, but not of one that was not sampled, or
+// has no end.
 func TestRequests(t *testing.T) {
 	b := story.New(t)
 	at := int64(0)

@@ -23,8 +23,8 @@ type server struct {
 	gone  chan struct{}
 }
 
-// start runs a program that the environment names, or the one in build, with a configuration that has %[1]s and so on for the addresses, and waits
-// until it is ready. It ends with the test.
+// start runs a program that the environment names, or the one in build, with a configuration that has %[1]s and so on
+// for the addresses, and waits until it is ready. It ends with the test.
 func start(t testing.TB, name, variable, config string, ports int, ready func(s *server) bool) *server {
 	t.Helper()
 	program := os.Getenv(variable)

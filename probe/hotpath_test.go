@@ -19,8 +19,8 @@ import (
 	"github.com/acltrace/acltrace/internal/testenv"
 )
 
-// launchesAlone runs launches where a system call is death, and returns how the program ended and what was recorded. It may set up the session first, and
-// have a last look at it.
+// launchesAlone runs launches where a system call is death, and returns how the program ended and what was recorded. It
+// may set up the session first, and have a last look at it.
 func launchesAlone(t *testing.T, first, last func(*Session)) (syscall.WaitStatus, *everything) {
 	t.Helper()
 	shim, include := testenv.Built(t, "lib/libacltrace.so"), "-I"+filepath.Join(testenv.Root(t), "api/acl/include")
@@ -81,8 +81,8 @@ func TestHotPathMakesNoSystemCall(t *testing.T) {
 	}
 }
 
-// hotpathPieces is what the parameters of a launch of testdata/hotpath.c lead to. Up to 256 bytes of each are written by the function that the
-// program calls, more by its wrapper.
+// hotpathPieces is what the parameters of a launch of testdata/hotpath.c lead to. Up to 256 bytes of each are written
+// by the function that the program calls, more by its wrapper.
 func hotpathPieces(i uint32) (ps []Piece) {
 	add := func(param uint8, words ...uint32) {
 		p := Piece{Param: param}
@@ -168,7 +168,8 @@ func TestWrappersCallNothing(t *testing.T) {
 	}
 }
 
-// While nothing is recorded a call of a launch is six instructions: no register is saved, no argument moved, before the jump to the runtime.
+// While nothing is recorded a call of a launch is six instructions: no register is saved, no argument moved, before the
+// jump to the runtime.
 func TestIdleIsAJump(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("reads the instructions of x86-64")

@@ -14,7 +14,8 @@ import (
 	"github.com/pierrec/lz4/v4"
 )
 
-// paramsReader is a program with the shim's reader of binaries for the GPU, which says what kernels one has and how large their parameters are.
+// paramsReader is a program with the shim's reader of binaries for the GPU, which says what kernels one has and how
+// large their parameters are.
 type paramsReader struct {
 	in  io.Writer
 	out *bufio.Reader

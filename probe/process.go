@@ -167,8 +167,9 @@ type identity struct {
 	pid       int
 }
 
-// identify gives a process a number that no other of the trace has: the one by which this process sees it, else the one that it has itself. Where two
-// of different containers have one number, the later one gets a number beyond all that a kernel gives.
+// identify gives a process a number that no other of the trace has: the one by which this process sees it, else the one
+// that it has itself. Where two of different containers have one number, the later one gets a number beyond all that a
+// kernel gives.
 func (s *Session) identify(m *member) int {
 	pid := m.local
 	if pid == 0 {
@@ -385,7 +386,8 @@ var ErrTaken = errors.New("another recorder has it")
 // are numbered otherwise, as those of another runtime are.
 var ErrVersion = errors.New("it was made by another version of acltrace, or for another runtime (--api): make it anew")
 
-// MakeSession makes a session in a folder that is there, for a recorder that comes later: see OpenSession. os.ErrExist means that there is one.
+// MakeSession makes a session in a folder that is there, for a recorder that comes later: see OpenSession. os.ErrExist
+// means that there is one.
 func MakeSession(m *api.Model, dir string, opts *SessionOptions) error {
 	var o SessionOptions
 	if opts != nil {
@@ -400,8 +402,8 @@ func MakeSession(m *api.Model, dir string, opts *SessionOptions) error {
 	return s.Close()
 }
 
-// OpenSession takes a session over: from MakeSession, or from a recorder that is gone. What the options say of the kind of payloads, the policy and
-// the like holds from here on; the size of rings and their memory is that of the session.
+// OpenSession takes a session over: from MakeSession, or from a recorder that is gone. What the options say of the kind
+// of payloads, the policy and the like holds from here on; the size of rings and their memory is that of the session.
 func OpenSession(m *api.Model, dir string, opts *SessionOptions) (*Session, error) {
 	var o SessionOptions
 	if opts != nil {
@@ -463,8 +465,8 @@ func (s *Session) attach(o *SessionOptions) error {
 	return nil
 }
 
-// Begun is when what the rings hold may have begun, on CLOCK_MONOTONIC in nanoseconds: when the first process came, or when another recorder has read
-// them last.
+// Begun is when what the rings hold may have begun, on CLOCK_MONOTONIC in nanoseconds: when the first process came, or
+// when another recorder has read them last.
 func (s *Session) Begun() int64 {
 	s.look()
 	first := monotonic()

@@ -411,8 +411,8 @@ func (s *Session) Off() {
 	s.ctl.off.Store(offEnded)
 }
 
-// Wait has programs record nothing from here on, but the process with the id where that is not 0. A call that has begun is still recorded. It may be
-// called from any goroutine that no other does so from at the time.
+// Wait has programs record nothing from here on, but the process with the id where that is not 0. A call that has begun
+// is still recorded. It may be called from any goroutine that no other does so from at the time.
 func (s *Session) Wait(but int) {
 	s.ctl.only.Store(uint32(but))
 	s.ctl.off.CompareAndSwap(0, offWaiting)
@@ -544,8 +544,8 @@ func (s *Session) Keep() {
 	s.keep = true
 }
 
-// Close gives the memory back. Programs that still run write into memory that nobody reads; but the memory of a session that was opened by OpenSession stays
-// as it is, for who opens it next.
+// Close gives the memory back. Programs that still run write into memory that nobody reads; but the memory of a session
+// that was opened by OpenSession stays as it is, for who opens it next.
 func (s *Session) Close() error {
 	if s.keep {
 		s.unmap()

@@ -9,7 +9,8 @@ import (
 // window is how long the distance of two clocks is taken to be constant, nanoseconds; between the middles of windows it is interpolated.
 const window = 10e9
 
-// mostKept is how many collectives are held, of all ranks together. Where there are more, every second one is, or every fourth: the same of each rank.
+// mostKept is how many collectives are held, of all ranks together. Where there are more, every second one is, or every
+// fourth: the same of each rank.
 const mostKept = 1 << 22
 
 // A moment is what sets the clocks of a rank's part of a collective. There are millions.
@@ -134,9 +135,10 @@ func (c *clock) add(t int64) int64 {
 	return a.add + int64(float64(b.add-a.add)*float64(t-a.at)/float64(b.at-a.at))
 }
 
-// align finds the clocks. A collective is done on no rank before its call has begun on every rank: so the clock of rank j is at most as far
-// ahead of that of rank i as the end on i lies behind the beginning on j. Each pair bounds the other. Within the bounds, which are wide where one rank is always
-// the last, the ends on two ranks are taken to be one moment, where they differ less from collective to collective than the bounds do; else the middle is taken.
+// align finds the clocks. A collective is done on no rank before its call has begun on every rank: so the clock of rank
+// j is at most as far ahead of that of rank i as the end on i lies behind the beginning on j. Each pair bounds the
+// other. Within the bounds, which are wide where one rank is always the last, the ends on two ranks are taken to be one
+// moment, where they differ less from collective to collective than the bounds do; else the middle is taken.
 func align(parts []*part, shifts []int64) []clock {
 	n := len(parts)
 	clocks := make([]clock, n)
@@ -174,8 +176,8 @@ func align(parts []*part, shifts []int64) []clock {
 	return clocks
 }
 
-// together returns what is to be added to a rank's clock for the ends on it to be those on rank 0, in the middle of all, and how far half of them
-// lie apart from each other.
+// together returns what is to be added to a rank's clock for the ends on it to be those on rank 0, in the middle of
+// all, and how far half of them lie apart from each other.
 func together(all []row, shifts []int64, i int) (add, spread int64) {
 	var apart []int64
 	for _, r := range all {

@@ -1,5 +1,5 @@
-// Package ranks joins the traces of the ranks of a job: it brings their clocks together, by the wall clocks and by the collectives at which all ranks meet, and
-// tells which rank the others wait for.
+// Package ranks joins the traces of the ranks of a job: it brings their clocks together, by the wall clocks and by the
+// collectives at which all ranks meet, and tells which rank the others wait for.
 //
 // It reads traces and writes a new one; memory does not grow with the number of calls.
 package ranks

@@ -29,8 +29,9 @@ type MergeOptions struct {
 	Progress func(done, total int) // called now and then, with traces
 }
 
-// Merge writes the traces of a job's ranks into one, with one clock. The ranks are those of the programs' environments, or the order of the traces where one has none; two traces
-// of one rank are refused. The clocks are brought together by the wall clocks at the beginnings of the recordings, and then by the collectives that all have.
+// Merge writes the traces of a job's ranks into one, with one clock. The ranks are those of the programs' environments,
+// or the order of the traces where one has none; two traces of one rank are refused. The clocks are brought together by
+// the wall clocks at the beginnings of the recordings, and then by the collectives that all have.
 func Merge(path string, readers []*format.Reader, m *api.Model, o *MergeOptions) (*format.Meta, error) {
 	if o == nil {
 		o = &MergeOptions{}

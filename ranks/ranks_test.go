@@ -14,7 +14,8 @@ import (
 	"github.com/acltrace/acltrace/record"
 )
 
-// A job whose truth is known: every rank has a clock of its own, which began at another time, is off from the wall clock's time by up to half a millisecond, and drifts.
+// A job whose truth is known: every rank has a clock of its own, which began at another time, is off from the wall
+// clock's time by up to half a millisecond, and drifts.
 type job struct {
 	n         int
 	steps     int
@@ -210,7 +211,8 @@ func TestSoakMerge(t *testing.T) {
 	}
 }
 
-// A rank keeps as many collectives as it may, every nth where there are more, however many communicators they are of; and clocks are set by those that all ranks keep.
+// A rank keeps as many collectives as it may, every nth where there are more, however many communicators they are of;
+// and clocks are set by those that all ranks keep.
 func TestPart(t *testing.T) {
 	fn := acl.Model.Lookup("HcclAllReduce")
 	long, short := newPart(64), newPart(64)

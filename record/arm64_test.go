@@ -105,7 +105,8 @@ func runArm64(t *testing.T, qemu string, env []string, folder string, command ..
 	return out.String(), errs.String(), err
 }
 
-// A program of the CUDA driver for aarch64, with the fake driver built for it, is recorded there and comes out the same on this machine's fake driver.
+// A program of the CUDA driver for aarch64, with the fake driver built for it, is recorded there and comes out the same
+// on this machine's fake driver.
 func TestArm64CUDA(t *testing.T) {
 	built, qemu := arm64(t)
 	cudaDriver(t)

@@ -18,9 +18,10 @@ import (
 	"github.com/acltrace/acltrace/probe"
 )
 
-// A shared session lies in a folder that programs and a collector both reach, as containers of a pod do by a volume in memory. Install makes it, with the
-// shim beside it; programs that have Environment in theirs write into it, whether a collector is there or not; Collect drains it, as often and as late
-// as it likes. The folder belongs to the job: nothing here removes it.
+// A shared session lies in a folder that programs and a collector both reach, as containers of a pod do by a volume in
+// memory. Install makes it, with the shim beside it; programs that have Environment in theirs write into it, whether a
+// collector is there or not; Collect drains it, as often and as late as it likes. The folder belongs to the job:
+// nothing here removes it.
 
 // SharedOptions say who reaches a shared session.
 type SharedOptions struct {
@@ -60,7 +61,8 @@ func StoredFlags(dir string) (map[string]string, error) {
 	return flags, nil
 }
 
-// Install makes a shared session in a folder, or brings the shim of one that is there up to date. The shim's files stay: they outlive whoever starts with them.
+// Install makes a shared session in a folder, or brings the shim of one that is there up to date. The shim's files
+// stay: they outlive whoever starts with them.
 func Install(dir string, o *Options, share *SharedOptions) error {
 	r := recorder{o: *o}
 	r.defaults()
@@ -181,8 +183,8 @@ type collecting struct {
 	Ring   bool   `json:"ring,omitempty"`
 }
 
-// Collect drains a shared session into a trace until ctx ends. What a collector that was killed had left is taken over: its ring becomes a trace, and the calls
-// that it had taken and not written are a gap.
+// Collect drains a shared session into a trace until ctx ends. What a collector that was killed had left is taken over:
+// its ring becomes a trace, and the calls that it had taken and not written are a gap.
 func Collect(ctx context.Context, c *CollectOptions) (*Result, error) {
 	r := &recorder{o: c.Options, mode: c.Share.mode()}
 	r.defaults()

@@ -196,7 +196,8 @@ func (r *recorder) status(s *probe.Session) Status {
 	return st
 }
 
-// Sessions returns the folders of the recordings in progress that this user can reach, of those in a parent folder; "" is where they are made.
+// Sessions returns the folders of the recordings in progress that this user can reach, of those in a parent folder; ""
+// is where they are made.
 func Sessions(parent string) []string {
 	if parent == "" {
 		parent = probe.DefaultDir

@@ -177,8 +177,8 @@ func TestCUDABeforeParamInfo(t *testing.T) {
 	}
 }
 
-// What is put on streams is measured between events, on the clock of the calls: a kernel that takes 4 ms takes no less, and does not end after
-// what the program has waited for. The program's own results and calls stay as they are.
+// What is put on streams is measured between events, on the clock of the calls: a kernel that takes 4 ms takes no less,
+// and does not end after what the program has waited for. The program's own results and calls stay as they are.
 func TestCUDADeviceTime(t *testing.T) {
 	program := cudaDriver(t)
 	root := testenv.Root(t)
@@ -377,8 +377,8 @@ func TestRuntime(t *testing.T) {
 	}
 }
 
-// The command for a machine with a GPU, tried on the fake driver: cases that come out the same and one that does not, calls that CUPTI counts as
-// acltrace does and some that it does not, figures, and what is kept where time runs out.
+// The command for a machine with a GPU, tried on the fake driver: cases that come out the same and one that does not,
+// calls that CUPTI counts as acltrace does and some that it does not, figures, and what is kept where time runs out.
 func TestGPUScript(t *testing.T) {
 	driver := cudaDriver(t)
 	testenv.Built(t, "lib/cupti-count.so")

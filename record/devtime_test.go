@@ -94,7 +94,8 @@ func TestDeviceTime(t *testing.T) {
 		if k.From < k.Issued || k.From < last[k.Lane] {
 			t.Errorf("task %d, %s: from %d, its call at %d, the task before it until %d", i, k.Name, k.From, k.Issued, last[k.Lane])
 		}
-		// One that came, with the event behind it, to a stream with work to do begins when that is done. The place is known to a microsecond.
+		// One that came, with the event behind it, to a stream with work to do begins when that is done. The place is
+		// known to a microsecond.
 		if want := durations[k.Name]; want != 0 && last[k.Lane] > k.Issued && next(tl, i) < k.From {
 			held++
 			// The simulator's streams take longer where the machine does not let them run.
@@ -110,8 +111,8 @@ func TestDeviceTime(t *testing.T) {
 	if said == nil || said.Every != 1 || said.Measured != uint64(n) || said.Captured-5+said.Lost+said.Refused+said.NeverSynchronized != 0 {
 		t.Errorf("%d tasks, and the trace says %+v", n, said)
 	}
-	// The clock of the simulator's device may be ahead of the host's when it is asked, and the trace then has no time that can't be. On a busy machine more tasks
-	// wait than pairs of events are there.
+	// The clock of the simulator's device may be ahead of the host's when it is asked, and the trace then has no time
+	// that can't be. On a busy machine more tasks wait than pairs of events are there.
 	if unsound != said.Unsound+said.PoolExhausted || unsound > uint64(n) {
 		t.Errorf("%d of %d tasks are not measured, %d of them since their times can't be", unsound, n, said.Unsound)
 	}

@@ -403,9 +403,11 @@ func TestFailuresLeaveTheJobAlone(t *testing.T) {
 	}
 }
 
-// TestSoakFailures measures what the failures cost the job, beside the same job without acltrace. Runs of both follow each other, a failure after the other with a run without
-// acltrace between each five, again and again until it is known of each whether it costs more than allowed, or it has been enough. ACLTRACE_FAILURES, a regular expression, chooses failures by the
-// beginnings of their names, so that they can be measured in parts; ACLTRACE_ROUNDS says how often they are run at most, ACLTRACE_JOB how long the job is, in rounds of its own.
+// TestSoakFailures measures what the failures cost the job, beside the same job without acltrace. Runs of both follow
+// each other, a failure after the other with a run without acltrace between each five, again and again until it is
+// known of each whether it costs more than allowed, or it has been enough. ACLTRACE_FAILURES, a regular expression,
+// chooses failures by the beginnings of their names, so that they can be measured in parts; ACLTRACE_ROUNDS says how
+// often they are run at most, ACLTRACE_JOB how long the job is, in rounds of its own.
 func TestSoakFailures(t *testing.T) {
 	if os.Getenv("ACLTRACE_SOAK") == "" {
 		t.Skip("measures, which takes minutes: make soak")
@@ -489,8 +491,8 @@ const (
 	notShown    = "not shown"
 )
 
-// verdict says whether a failure costs at most what is allowed, where the medians are twice as far from that as they may be off. That a thread waits for a core may be due to
-// the recorder as to anything else on the machine.
+// verdict says whether a failure costs at most what is allowed, where the medians are twice as far from that as they
+// may be off. That a thread waits for a core may be due to the recorder as to anything else on the machine.
 func verdict(v [len(times{})][]float64) string {
 	const allowed = 2 // percent
 	within := func(what int) string {

@@ -31,8 +31,9 @@ type Ring struct {
 // segments is how many parts the ring has: one of them is let go of at a time.
 const segments = 8
 
-// flight is the ring of a flight recorder. The calls lie in small traces of their own, in the session's folder. What a segment that is let go of has of calls
-// that shape the runtime's objects goes into the past, so that what is left is always understandable.
+// flight is the ring of a flight recorder. The calls lie in small traces of their own, in the session's folder. What a
+// segment that is let go of has of calls that shape the runtime's objects goes into the past, so that what is left is
+// always understandable.
 //
 // All but the keeper belongs to the goroutine that drains.
 type flight struct {
@@ -145,8 +146,8 @@ func (f *flight) rotate() error {
 	return f.keeper.failed()
 }
 
-// close ends the writing to a segment: what is still to come for its calls is not kept. The keeper writes out what it has, since the programs fill their
-// rings meanwhile.
+// close ends the writing to a segment: what is still to come for its calls is not kept. The keeper writes out what it
+// has, since the programs fill their rings meanwhile.
 func (f *flight) close(s *segment) error {
 	b := f.r.b
 	if s.gone {
@@ -246,7 +247,8 @@ func numbered(path string, n int) string {
 	return fmt.Sprintf("%s-%d%s", strings.TrimSuffix(path, ext), n, ext)
 }
 
-// end seals what is left and returns the traces that were made. A ring that can't be sealed, as on a full disk, stays in its folder, to be salvaged from there.
+// end seals what is left and returns the traces that were made. A ring that can't be sealed, as on a full disk, stays
+// in its folder, to be salvaged from there.
 func (f *flight) end(reason string) ([]string, error) {
 	if f.reason != "" {
 		reason = f.reason
@@ -330,9 +332,10 @@ func (k *keeper) begin(f *flight) {
 	}()
 }
 
-// aside has the thread of the calling goroutine take less of the cores than others, the recorder's draining too: what is sealed can wait, and
-// rings that fill up can't. The thread, being locked, ends with the goroutine. It does not take the least: where the program keeps all cores busy a thread of the lowest priority hardly runs, and
-// the collector of garbage, which stops all threads of the recorder for a moment, would wait for it, and the draining with it.
+// aside has the thread of the calling goroutine take less of the cores than others, the recorder's draining too: what
+// is sealed can wait, and rings that fill up can't. The thread, being locked, ends with the goroutine. It does not take
+// the least: where the program keeps all cores busy a thread of the lowest priority hardly runs, and the collector of
+// garbage, which stops all threads of the recorder for a moment, would wait for it, and the draining with it.
 func aside() {
 	runtime.LockOSThread()
 	const nice = 5

@@ -23,8 +23,9 @@ func fly(t *testing.T, ring *Ring, args ...string) (*Result, string) {
 	return flown(t, &Options{Ring: ring, Block: true}, nil, args...)
 }
 
-// flown records testdata/flight.c. Where meanwhile is given, the program goes through its launches three times, and waits for the files that meanwhile is told of. It waits for a
-// recorder that gets no core for half a second and no more: a run that has lost calls by that is made again.
+// flown records testdata/flight.c. Where meanwhile is given, the program goes through its launches three times, and
+// waits for the files that meanwhile is told of. It waits for a recorder that gets no core for half a second and no
+// more: a run that has lost calls by that is made again.
 func flown(t *testing.T, o *Options, meanwhile func(first, second string), args ...string) (*Result, string) {
 	t.Helper()
 	for range 5 {
@@ -74,7 +75,8 @@ func flownOnce(t *testing.T, o Options, args ...string) (*Result, string) {
 	return res, out
 }
 
-// sealed checks a trace of a flight recorder: sound, with the newest calls, and understandable: everything that its calls name was made in it.
+// sealed checks a trace of a flight recorder: sound, with the newest calls, and understandable: everything that its
+// calls name was made in it.
 func sealed(t *testing.T, path string, seen uint64) (r *format.Reader, gap format.Gap) {
 	t.Helper()
 	if rep, err := format.Check(path, nil); err != nil || len(rep.Problems) > 0 {
@@ -224,7 +226,8 @@ func TestArmed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	// A launch, an allocation and its end each time, and a synchronization after 50. The first round is there too where the machine was slow.
+	// A launch, an allocation and its end each time, and a synchronization after 50. The first round is there too where
+	// the machine was slow.
 	want := uint64(3*launches + launches/50)
 	if res.Calls < want || res.Calls >= 2*want+20 {
 		t.Errorf("%d calls, want %d", res.Calls, want)

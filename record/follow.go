@@ -7,23 +7,25 @@ import (
 	"github.com/acltrace/acltrace/format"
 )
 
-// A Follower is told what is recorded while that goes on. Its methods are called by the goroutine that records, one at a time, and are to
-// return soon: what they take is missing when rings are to be read. They can't fail, since a recording has no use for it. What they are given is
-// valid until they return.
+// A Follower is told what is recorded while that goes on. Its methods are called by the goroutine that records, one at
+// a time, and are to return soon: what they take is missing when rings are to be read. They can't fail, since a
+// recording has no use for it. What they are given is valid until they return.
 type Follower interface {
 	// Begin is called first, with what is known of the recording by then.
 	Begin(*format.Meta)
 	// Process and Thread are told of each before anything that names it by its number, counted from 0.
 	Process(*format.Process)
 	Thread(*format.Thread)
-	// Call is told of a call when it has ended, and whether a device's time of its task is measured, of which Measured may tell later: calls of a thread in their order, those of different threads in none. Index counts from 0
-	// in the order in which they are told, and of a recording without a Ring it is that of the trace. Data holds only what of the
-	// call's data says what it means: names, and the sizes of batches.
+	// Call is told of a call when it has ended, and whether a device's time of its task is measured, of which Measured
+	// may tell later: calls of a thread in their order, those of different threads in none. Index counts from 0 in the
+	// order in which they are told, and of a recording without a Ring it is that of the trace. Data holds only what of
+	// the call's data says what it means: names, and the sizes of batches.
 	Call(c *format.Call, timed bool)
 	// Measured is told when a device has done the task of a call, by the clock of the calls.
 	Measured(call uint64, from, to int64)
 	Gap(*format.Gap)
-	// Drained is told now and then that all calls that ended before a moment have been told, but for such that the recorder was late to see.
+	// Drained is told now and then that all calls that ended before a moment have been told, but for such that the
+	// recorder was late to see.
 	Drained(before int64)
 	// End is called last, when all has been told and the trace is written, with the end of the recording. It may take a moment.
 	End(at int64)

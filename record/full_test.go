@@ -14,7 +14,8 @@ import (
 	"github.com/acltrace/acltrace/record"
 )
 
-// A disk that is full is the recorder's trouble alone: the program runs to its end, what was written can be read, and a gap says from when on nothing is there.
+// A disk that is full is the recorder's trouble alone: the program runs to its end, what was written can be read, and a
+// gap says from when on nothing is there.
 func TestFullDisk(t *testing.T) {
 	program := testenv.CompileC(t, "threads", []string{source("threads.c")})
 	output := filepath.Join(tmpfs(t, "1m"), "run.aclt")

@@ -13,8 +13,9 @@ import (
 	"github.com/acltrace/acltrace/probe"
 )
 
-// A program that crashes within its first minute while it is recorded runs its next start without: it may have been the recording. Where it crashes
-// then too, it was not, and the start after that is recorded again. A guard keeps this between starts, in one file for each program.
+// A program that crashes within its first minute while it is recorded runs its next start without: it may have been the
+// recording. Where it crashes then too, it was not, and the start after that is recorded again. A guard keeps this
+// between starts, in one file for each program.
 //
 // A nil guard refuses nothing. What it can't write it does without.
 type guard struct {
@@ -30,7 +31,8 @@ type guardEntry struct {
 	Version string    `json:"version"` // of acltrace, which a crash says nothing of when it is another
 	At      time.Time `json:"at"`
 	Crashed string    `json:"crashed,omitempty"` // how it ended; empty: it has begun, and nobody has seen it for a minute
-	// Recorder is the process that records it, and Boot the machine's start, so that a recorder that was killed along with the program is known.
+	// Recorder is the process that records it, and Boot the machine's start, so that a recorder that was killed along
+	// with the program is known.
 	Recorder int    `json:"recorder_pid"`
 	Boot     string `json:"boot_id"`
 }

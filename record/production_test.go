@@ -167,7 +167,8 @@ func (p *pod) asked(do record.Action) *record.Status {
 	return st
 }
 
-// A session that is armed records nothing before somebody asks for it, whether a collector is there or not, and one that comes in the place of another goes on as that was told.
+// A session that is armed records nothing before somebody asks for it, whether a collector is there or not, and one
+// that comes in the place of another goes on as that was told.
 func TestArmedSession(t *testing.T) {
 	p := newPod(t)
 	p.rounds = "50"
@@ -384,7 +385,8 @@ func TestEndsOfShared(t *testing.T) {
 	}
 }
 
-// A collector that is to go when nobody is there any more goes as well where all that came is not recorded, and says why its ring is sealed.
+// A collector that is to go when nobody is there any more goes as well where all that came is not recorded, and says
+// why its ring is sealed.
 func TestCollectorGoes(t *testing.T) {
 	p := newPod(t)
 	p.rounds = "4"
@@ -456,7 +458,8 @@ func TestMaxSize(t *testing.T) {
 	}
 }
 
-// killedRing records the job with a ring and kills the recorder, waits until the job has ended, and returns the session's folder. Until release is called nobody salvages it.
+// killedRing records the job with a ring and kills the recorder, waits until the job has ended, and returns the
+// session's folder. Until release is called nobody salvages it.
 func killedRing(t *testing.T, p *pod) (session string, release func()) {
 	t.Helper()
 	p.rounds = "1000"

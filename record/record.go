@@ -571,8 +571,8 @@ func (r *recorder) joined(p *probe.Process) {
 	}
 }
 
-// beat tells programs that the recorder is alive, until the returned function is called. They wait for a recorder only while the goroutine lives: a recorder that is
-// stopped or killed costs data, never the job.
+// beat tells programs that the recorder is alive, until the returned function is called. They wait for a recorder only
+// while the goroutine lives: a recorder that is stopped or killed costs data, never the job.
 func beat(s *probe.Session) (end func()) {
 	stop := make(chan struct{})
 	ended := make(chan struct{})

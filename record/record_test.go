@@ -519,7 +519,8 @@ func TestResultsNotCaptured(t *testing.T) {
 	}
 }
 
-// A wait for an event is for the record before it, and not for one that another thread makes meanwhile: its results are taken later, when they are there.
+// A wait for an event is for the record before it, and not for one that another thread makes meanwhile: its results are
+// taken later, when they are there.
 func TestResultsBesideWait(t *testing.T) {
 	src := []string{source("beside.c")}
 	lib := testenv.CompileC(t, "libascendcl.so", src, "-DRUNTIME", "-shared", "-fPIC", "-Wl,-soname,libascendcl.so")

@@ -13,10 +13,11 @@ import (
 	"github.com/acltrace/acltrace/api"
 )
 
-// Runtime returns the model, of some, of the runtime that a program will call, as far as can be told before it runs: the one that it is
-// linked to; else the one that it names, as a program does that loads the library itself; else the only one that the machine has a device
-// of, which tells of a script whose interpreter knows of neither; else the only one whose library is on the machine. Where nothing tells, it
-// is the first. Without a program, the machine tells alone.
+// Runtime returns the model, of some, of the runtime that a program will call, as far as can be told before it runs:
+// the one that it is linked to; else the one that it names, as a program does that loads the library itself; else the
+// only one that the machine has a device of, which tells of a script whose interpreter knows of neither; else the only
+// one whose library is on the machine. Where nothing tells, it is the first. Without a program, the machine tells
+// alone.
 func Runtime(models []*api.Model, program string, env []string) *api.Model {
 	if path, err := find(program); program != "" && err == nil {
 		if path, err = behindScript(path); err == nil {

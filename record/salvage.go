@@ -24,8 +24,9 @@ func IsSession(dir string) bool { return exists(filepath.Join(dir, "control")) }
 // ErrNothingLeft is returned, wrapped, where a session has nothing to salvage.
 var ErrNothingLeft = errors.New("nothing was left in it")
 
-// Salvage makes a trace of what is left in the session of a recorder that is gone, and removes the folder when no program uses it any more. An empty
-// output is the name that the recorder would have taken, or the next one that is free.
+// Salvage makes a trace of what is left in the session of a recorder that is gone, and removes the folder when no
+// program uses it any more. An empty output is the name that the recorder would have taken, or the next one that is
+// free.
 func Salvage(m *api.Model, dir, output string) (string, error) {
 	s, err := probe.OpenSession(m, dir, &probe.SessionOptions{PayloadLimit: SmallLimit, KeepRings: true})
 	if err != nil {
@@ -92,8 +93,9 @@ func ringFiles(dir string) (past string, segments []string) {
 	return past, segments
 }
 
-// salvageRing makes a trace of the ring that lies in a session's folder, with what programs have written since where s is not nil. It returns the name of the
-// trace, "" where there was nothing. taken is how many calls the recorder had taken.
+// salvageRing makes a trace of the ring that lies in a session's folder, with what programs have written since where s
+// is not nil. It returns the name of the trace, "" where there was nothing. taken is how many calls the recorder had
+// taken.
 func salvageRing(m *api.Model, dir, output string, taken uint64, s *probe.Session) (string, error) {
 	folder := filepath.Join(dir, "flight")
 	past, files := ringFiles(folder)
@@ -158,7 +160,8 @@ func salvageRing(m *api.Model, dir, output string, taken uint64, s *probe.Sessio
 	return output, nil
 }
 
-// Left is a session whose ring is in no trace: the disk was full, or another runtime's or version's recorder has left it. Salvage makes a trace of it, elsewhere or by that version.
+// Left is a session whose ring is in no trace: the disk was full, or another runtime's or version's recorder has left
+// it. Salvage makes a trace of it, elsewhere or by that version.
 type Left struct {
 	Session string
 	Err     error
@@ -170,7 +173,8 @@ func holdsRing(dir string) bool {
 	return len(files) > 0
 }
 
-// rescue salvages the rings that recorders have left in sessions that nobody uses any more, and returns the traces, and what could not be salvaged.
+// rescue salvages the rings that recorders have left in sessions that nobody uses any more, and returns the traces, and
+// what could not be salvaged.
 func rescue(m *api.Model, parent string) (made []string, left []Left) {
 	old, _ := filepath.Glob(filepath.Join(parent, "acltrace-*", "flight"))
 	for _, f := range old {

@@ -30,8 +30,8 @@ func ParseSteps(s string) (*StepRange, error) {
 	return &StepRange{First: a, Last: b}, nil
 }
 
-// A chooser keeps the calls of the steps that are wanted, counted in each process by a timeline.StepCounter. Outside of these only those calls are kept that
-// what comes later needs to be understood.
+// A chooser keeps the calls of the steps that are wanted, counted in each process by a timeline.StepCounter. Outside of
+// these only those calls are kept that what comes later needs to be understood.
 type chooser struct {
 	o    StepRange
 	r    *recorder
@@ -39,7 +39,8 @@ type chooser struct {
 	over int64               // time since which all processes have passed the steps, 0 for not yet
 }
 
-// stepsGrace is how long processes may come that begin with their steps when all others have passed theirs: then recording stops, and costs the program nothing any more.
+// stepsGrace is how long processes may come that begin with their steps when all others have passed theirs: then
+// recording stops, and costs the program nothing any more.
 var stepsGrace = 5 * time.Second
 
 type counted struct {

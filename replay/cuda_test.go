@@ -60,8 +60,8 @@ func TestCUDA(t *testing.T) {
 	}
 }
 
-// On a driver that is no simulator allocations lie where they were, if that is asked for: their addresses are held before the driver begins,
-// which else would have some of them, and memory is mapped there.
+// On a driver that is no simulator allocations lie where they were, if that is asked for: their addresses are held
+// before the driver begins, which else would have some of them, and memory is mapped there.
 func TestCUDAPlace(t *testing.T) {
 	testenv.Built(t, "lib/libacltrace-cuda.so")
 	testenv.Built(t, "lib/fakecuda/libcuda.so.1")

@@ -43,8 +43,8 @@ func TestDeviceArguments(t *testing.T) {
 	}
 }
 
-// A program whose arguments in device memory name an allocation that is made after they were copied, where another one has been. The list of
-// addresses that the simulator takes puts both there.
+// A program whose arguments in device memory name an allocation that is made after they were copied, where another one
+// has been. The list of addresses that the simulator takes puts both there.
 func TestDeviceArgumentsMoved(t *testing.T) {
 	program := testenv.CompileC(t, "devargs", []string{"testdata/devargs.c"})
 	binary := kernels(t)

@@ -40,11 +40,11 @@ type known struct {
 }
 
 // Extract writes one launch, with all that it needs, as a trace of its own: the calls that choose devices and contexts,
-// those that made its binary, its function and its memory, and every earlier copy, fill and kernel that may have written
-// what it can reach; then the launch, the calls with which the program waited for it, and the copies that brought its
-// results to the host before something else could change them. Around the launch come a wait for the device and one for the launch, so that it runs
-// alone and its time is its own. Where the trace lacks something of that, Extract fails
-// with an ErrMissing that lists it.
+// those that made its binary, its function and its memory, and every earlier copy, fill and kernel that may have
+// written what it can reach; then the launch, the calls with which the program waited for it, and the copies that
+// brought its results to the host before something else could change them. Around the launch come a wait for the device
+// and one for the launch, so that it runs alone and its time is its own. Where the trace lacks something of that,
+// Extract fails with an ErrMissing that lists it.
 func Extract(ctx context.Context, trace string, m *api.Model, launch uint64, output string, o *Options) (*Extracted, error) {
 	opts, r, err := begin(trace, m, o)
 	if err != nil {

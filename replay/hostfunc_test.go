@@ -36,8 +36,9 @@ func TestHostFunctionTime(t *testing.T) {
 	}
 }
 
-// A collective is left out by name, and the runtime's calls in it are made again: on a thread of the program's, and where a stream has called a
-// function of the program's that starts one, on a thread of the runtime's or on one that processes reports.
+// A collective is left out by name, and the runtime's calls in it are made again: on a thread of the program's, and
+// where a stream has called a function of the program's that starts one, on a thread of the runtime's or on one that
+// processes reports.
 func TestCollectiveInHostFunction(t *testing.T) {
 	simulate(t)
 	const fn, data, comm = 0x400000, 0x500000, 0x7000

@@ -13,9 +13,10 @@ import (
 	"github.com/acltrace/acltrace/internal/artifacts"
 )
 
-// The simulator puts the nth allocation of device memory at the nth address of the file that a variable names (api.Simulator.Place),
-// where there is room, and the others from api.Simulator.Base on. Other libraries know nothing of either and place as they like; for some of
-// them the player knows how to have them place where it was (player/place.h), where PlaceSame asks for it.
+// The simulator puts the nth allocation of device memory at the nth address of the file that a variable names
+// (api.Simulator.Place), where there is room, and the others from api.Simulator.Base on. Other libraries know nothing
+// of either and place as they like; for some of them the player knows how to have them place where it was
+// (player/place.h), where PlaceSame asks for it.
 
 // moveBy is the distance by which PlaceMove moves all device memory.
 const moveBy = 0x10000000000

@@ -256,7 +256,8 @@ func (p *Plan) calm() {
 	}
 }
 
-// enclose has calls that were made in a function of the program's, which a call of the same thread ran, made in the stub that it runs again.
+// enclose has calls that were made in a function of the program's, which a call of the same thread ran, made in the
+// stub that it runs again.
 func (p *Plan) enclose(gs []group, ends []uint64) {
 	for i := len(gs) - 1; i >= 0; i-- {
 		g := &gs[i]

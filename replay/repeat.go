@@ -39,7 +39,8 @@ type LaunchTimes struct {
 // maxLaunches bounds how many launches are timed one by one.
 const maxLaunches = 64
 
-// timed finds the launches, or the one that an extract was made for, and for each the instructions of its call and of the one that waited for it.
+// timed finds the launches, or the one that an extract was made for, and for each the instructions of its call and of
+// the one that waited for it.
 func (p *Plan) timed(of *format.Extracted) (launches []LaunchTimes, spans [][2]int) {
 	at := map[uint64]int{} // instruction of a call
 	n := 0

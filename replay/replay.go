@@ -12,10 +12,11 @@
 // Device addresses hide in argument blocks and payloads. On the simulator allocations are put where they were; where they
 // are not, words of arguments and payloads that lie in a live allocation are moved with it, and the report lists them.
 //
-// A trace that lacks calls is planned like any other: what is there is made, what can't be made without those that are not is refused by name,
-// and a result whose waiting call is gone is not compared. Extract rests on that. A replay that begins in the middle would need, besides a
-// choice of the calls behind what is alive there, as Extract makes it, the content that device memory had; a search for the smallest part
-// of a trace that still fails would need nothing but to choose.
+// A trace that lacks calls is planned like any other: what is there is made, what can't be made without those that are
+// not is refused by name, and a result whose waiting call is gone is not compared. Extract rests on that. A replay that
+// begins in the middle would need, besides a choice of the calls behind what is alive there, as Extract makes it, the
+// content that device memory had; a search for the smallest part of a trace that still fails would need nothing but to
+// choose.
 //
 // Functions of this package may be called from anywhere; each Run is on its own. The package calls no runtime itself,
 // changes no trace, and writes nowhere but into a folder that it removes, or that the caller has named.
@@ -365,7 +366,8 @@ func (s *session) library() (string, error) {
 	return filepath.Abs(s.o.Backend)
 }
 
-// keeps reports whether a variable sets the simulator up as it was: not those by which a replay decides anew, and no file that is written to.
+// keeps reports whether a variable sets the simulator up as it was: not those by which a replay decides anew, and no
+// file that is written to.
 func keeps(sim *api.Simulator, name string) bool {
 	return strings.HasPrefix(name, sim.Prefix) && !slices.Contains([]string{sim.Kernels, sim.Place, sim.Strict, sim.Findings}, name)
 }

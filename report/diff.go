@@ -43,9 +43,9 @@ const (
 
 // Diff says what is different between two runs of a program, as `acltrace diff --json` prints it.
 //
-// Samples are the typical steps of each run, evenly some 500 to 1,000 of more: how long a step took, and how long all launches of a kernel, copies of a direction and
-// calls of a function took in it. Where one of the runs has no steps they are single launches, or the medians of many that follow each
-// other.
+// Samples are the typical steps of each run, evenly some 500 to 1,000 of more: how long a step took, and how long all
+// launches of a kernel, copies of a direction and calls of a function took in it. Where one of the runs has no steps
+// they are single launches, or the medians of many that follow each other.
 //
 // A change counts where the medians differ by the threshold, that matters for the step, and two tests say so, one of the samples and one
 // of six parts of each run, with the rate of false discoveries held at 0.1%.

@@ -223,7 +223,8 @@ func (l *lister) is(e *timeline.Event) bool {
 	return ok && *l.o.Task == TaskID{Stream: stream, Task: task}
 }
 
-// list writes the calls that start at from or later, but for the first ones, and returns how many there are with these. Without out it counts them only.
+// list writes the calls that start at from or later, but for the first ones, and returns how many there are with these.
+// Without out it counts them only.
 func (l *lister) list(out io.Writer, from int64, first int) (n int, err error) {
 	p := printer{lister: l, s: timeline.NewState(l.m).Read(l.r), stacks: timeline.NewStacks(l.r), late: map[uint64][]format.Data{}}
 	p.enc = json.NewEncoder(&p.json)
@@ -236,7 +237,8 @@ func (l *lister) list(out io.Writer, from int64, first int) (n int, err error) {
 			return 0, err
 		}
 	}
-	// What the index shows to have none of the calls that are wanted is read only where the names of objects depend on it, and so are the calls of a chunk that has some.
+	// What the index shows to have none of the calls that are wanted is read only where the names of objects depend on
+	// it, and so are the calls of a chunk that has some.
 	skip := p.s.Skipper(l.r)
 	var quiet quietChunks
 	var flushErr error

@@ -52,12 +52,15 @@ type Stats struct {
 
 // StatsOptions change what NewStats sums up; nil stands for the zero value.
 type StatsOptions struct {
-	// By asks for Groups by step, thread, stream or kernel: steps in the order of time and what is in none behind them, else the one with the most
-	// time in calls first. Calls without a task are of no stream, and only launches are of a kernel.
+	// By asks for Groups by step, thread, stream or kernel: steps in the order of time and what is in none behind them,
+	// else the one with the most time in calls first. Calls without a task are of no stream, and only launches are of a
+	// kernel.
 	By string
-	// Top bounds Groups: those with the most time in calls, of steps those that took longest, and behind them the sum of the others. 0 for no bound.
+	// Top bounds Groups: those with the most time in calls, of steps those that took longest, and behind them the sum
+	// of the others. 0 for no bound.
 	Top int
-	// Step, of sums by step, is told of each step as it ends, instead of Groups, which then has what is in none: so many steps are not held.
+	// Step, of sums by step, is told of each step as it ends, instead of Groups, which then has what is in none: so
+	// many steps are not held.
 	Step     func(*Group) error
 	Progress func(done, total int) // called now and then with the number of calls
 }
@@ -83,7 +86,8 @@ type StepStats struct {
 	P99NS   int64  `json:"p99_ns"`
 	MaxNS   int64  `json:"max_ns"`
 	Why     string `json:"why,omitempty"` // there are none
-	// MeanNS is how long a typical step took on average, and Threads are where that time went, the thread that was longest in calls first. Stats have both.
+	// MeanNS is how long a typical step took on average, and Threads are where that time went, the thread that was
+	// longest in calls first. Stats have both.
 	MeanNS  int64         `json:"mean_ns,omitempty"`
 	Threads []ThreadStats `json:"threads,omitempty"`
 }
@@ -161,7 +165,8 @@ type TaskStats struct {
 	P50NS    int64  `json:"device_p50_ns"`
 	P99NS    int64  `json:"device_p99_ns"`
 	MaxNS    int64  `json:"device_max_ns"`
-	// Rate, of copies, is bytes per second: of those that were measured, or else of all by what brackets them. Then it was that much or more.
+	// Rate, of copies, is bytes per second: of those that were measured, or else of all by what brackets them. Then it
+	// was that much or more.
 	Rate        float64     `json:"bytes_per_s,omitempty"`
 	RateAtLeast bool        `json:"bytes_per_s_at_least,omitempty"`
 	Sizes       []TaskStats `json:"sizes,omitempty"` // of copies, by size class, the smallest first

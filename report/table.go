@@ -21,8 +21,8 @@ func (o *TextOptions) width() int {
 	return max(o.Width, 40)
 }
 
-// A table aligns lines of cells that end with tabs, all but the last to the right, as text/tabwriter does, and makes them no wider than it is. An empty line ends a
-// table, the first line of each has the heads of its columns.
+// A table aligns lines of cells that end with tabs, all but the last to the right, as text/tabwriter does, and makes
+// them no wider than it is. An empty line ends a table, the first line of each has the heads of its columns.
 type table struct {
 	w     io.Writer
 	width int

@@ -10,8 +10,8 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// ThreadStats are where the time of a typical step went on one thread, on average over those steps. Its parts, from WaitingNS to OwnNS, add up
-// to the time of the step, but for rounding.
+// ThreadStats are where the time of a typical step went on one thread, on average over those steps. Its parts, from
+// WaitingNS to OwnNS, add up to the time of the step, but for rounding.
 type ThreadStats struct {
 	Thread      string `json:"thread"`
 	Process     int    `json:"process"` // id of the process
@@ -93,8 +93,8 @@ func (x *within) call(h *timeline.HostCall, k *timeline.Task) {
 	}
 }
 
-// step takes in that a step has ended. A call may have begun before it, or go on behind it. That of the last step is known late, so that calls behind it may count
-// to it: then it counts nowhere.
+// step takes in that a step has ended. A call may have begun before it, or go on behind it. That of the last step is
+// known late, so that calls behind it may count to it: then it counts nowhere.
 func (x *within) step(p *timeline.Step) {
 	counts := p.Typical && !p.Open && x.latest < p.To
 	if counts {

@@ -57,7 +57,8 @@ func TestWithinNoSteps(t *testing.T) {
 	}
 }
 
-// TestLastStep has the end of the last step become known only when what follows was told: the sums have a row of both, and the averages are of the others.
+// TestLastStep has the end of the last step become known only when what follows was told: the sums have a row of both,
+// and the averages are of the others.
 func TestLastStep(t *testing.T) {
 	b := story.New(t)
 	for i, name := range []string{"norm", "matmul", "add"} {

@@ -226,7 +226,8 @@ func (c *realClock) sleepUntil(t time.Duration, stop <-chan struct{}) {
 	}
 }
 
-// alarms are timers of the system that no stream sleeps by at the moment. A goroutine reads from one as from a file: asleep in a system call it would keep others from running.
+// alarms are timers of the system that no stream sleeps by at the moment. A goroutine reads from one as from a file:
+// asleep in a system call it would keep others from running.
 var alarms alarmList
 
 type alarmList struct {
@@ -404,8 +405,8 @@ func (v *virtualClock) newsChannel() <-chan struct{} {
 	return v.news
 }
 
-// lookForSleep has everything done when the program has made no call for a while: two looks that follow each other, since behind one alone may
-// lie a moment in which the whole machine stood still.
+// lookForSleep has everything done when the program has made no call for a while: two looks that follow each other,
+// since behind one alone may lie a moment in which the whole machine stood still.
 func (v *virtualClock) lookForSleep(calls uint64, quiet bool) {
 	if now := v.calls.Load(); now != calls || !quiet {
 		time.AfterFunc(sleepAfter/2, func() { v.lookForSleep(now, now == calls) })

@@ -82,8 +82,8 @@ func (t *Thread) GetLastError(level acl.LastErrLevel) acl.Error {
 	return e
 }
 
-// GetRecentErrMsg returns the text of the last failed call of the thread, or of the process (err_msg_mode), and null where there was none since it was
-// last asked. The text stays valid until the thread asks again.
+// GetRecentErrMsg returns the text of the last failed call of the thread, or of the process (err_msg_mode), and null
+// where there was none since it was last asked. The text stays valid until the thread asks again.
 func (t *Thread) GetRecentErrMsg() acl.Addr {
 	text := t.takeMessage()
 	if text == "" {

@@ -497,8 +497,8 @@ func (t *Thread) CacheLastTaskOpInfo(infoPtr acl.Addr, infoSize uint64) acl.Erro
 	return acl.ACL_SUCCESS
 }
 
-// CacheLastTaskExtendInfo keeps a text in JSON for the task that the program put into a model last, for aclmdlRIDebugJsonPrint. More than 4 KiB
-// are cut off (documented), and what is no JSON then is kept as a string.
+// CacheLastTaskExtendInfo keeps a text in JSON for the task that the program put into a model last, for
+// aclmdlRIDebugJsonPrint. More than 4 KiB are cut off (documented), and what is no JSON then is kept as a string.
 func (t *Thread) CacheLastTaskExtendInfo(extendInfoPtr *byte, infoSize uint64) acl.Error {
 	k, e := t.lastGraphTask()
 	if e != 0 {

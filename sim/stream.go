@@ -380,8 +380,9 @@ func (s *stream) attempt(clk *realClock, k *task, wait bool) (d, host time.Durat
 	return d, host, f
 }
 
-// brief is the time below which a kernel's work is taken by the clock alone: to ask the system for a thread's own time takes a microsecond. A launch that takes longer
-// than that, of a kernel that did not the time before, was most likely interrupted: it counts as the one before, and the next one is asked for.
+// brief is the time below which a kernel's work is taken by the clock alone: to ask the system for a thread's own time
+// takes a microsecond. A launch that takes longer than that, of a kernel that did not the time before, was most likely
+// interrupted: it counts as the one before, and the next one is asked for.
 const brief = 20 * time.Microsecond
 
 // work is what a thread has done so far.
@@ -396,8 +397,8 @@ func worked(clk *realClock) work {
 	return work{clk.now(nil), time.Duration(u.Utime.Nano() + u.Stime.Nano()), u.Nvcsw}
 }
 
-// since is how long work took, without the time for which others had the thread's processor: a device would not have waited for them. Work that waits
-// by itself takes all of its time.
+// since is how long work took, without the time for which others had the thread's processor: a device would not have
+// waited for them. Work that waits by itself takes all of its time.
 func (w work) since(before work) time.Duration {
 	if w.waits != before.waits {
 		return w.at - before.at

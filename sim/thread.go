@@ -48,17 +48,18 @@ func (t *Thread) SetID(id uint64) { t.id, t.tid = id, uint32(unix.Gettid()) }
 // Told is set in the word of Tell.
 const Told = 1 << 32
 
-// Tell has every call that makes a task store the task's id and Told in a word, until the thread ends: what GetThreadLastTaskId answers right after such a call is then known
-// without another. The word is the caller's, who clears it before each call. Nothing is stored where the question itself counts: with faults, in strict mode
-// and in virtual time.
+// Tell has every call that makes a task store the task's id and Told in a word, until the thread ends: what
+// GetThreadLastTaskId answers right after such a call is then known without another. The word is the caller's, who
+// clears it before each call. Nothing is stored where the question itself counts: with faults, in strict mode and in
+// virtual time.
 func (t *Thread) Tell(word *uint64) {
 	if _, real := t.sim.clock.(*realClock); real && t.sim.opts.Faults == nil && t.sim.strict == nil && !breakable {
 		t.tell = word
 	}
 }
 
-// Late has the tasks that the thread submits begin, in real time, as if it had come so many nanoseconds sooner as a word says then: whoever plays a
-// program again may be late, and the device need not be. The word is the caller's.
+// Late has the tasks that the thread submits begin, in real time, as if it had come so many nanoseconds sooner as a
+// word says then: whoever plays a program again may be late, and the device need not be. The word is the caller's.
 func (t *Thread) Late(word *int64) { t.late = word }
 
 // made notes the task that the thread has made last.

@@ -16,8 +16,8 @@ type unknowns struct {
 	marks regions[*writer]
 }
 
-// writer is the kernel that would have written a marked range last. The launches of a program mark the same buffers again and again: they change no more
-// than this.
+// writer is the kernel that would have written a marked range last. The launches of a program mark the same buffers
+// again and again: they change no more than this.
 type writer struct{ kernel atomic.Pointer[string] }
 
 func newWriter(kernel *string) *writer {

@@ -60,7 +60,8 @@ func (s *blockSide) side() side {
 	return device
 }
 
-// pieces are the ranges of one side that are copied: one where its rows follow each other without gaps. False where there are more than so many.
+// pieces are the ranges of one side that are copied: one where its rows follow each other without gaps. False where
+// there are more than so many.
 func (b *block) pieces(s *blockSide, most int, piece func(addr, size uint64)) bool {
 	switch {
 	case b.width == 0 || b.height == 0 || b.depth == 0:

@@ -7,12 +7,14 @@ import (
 	"github.com/acltrace/acltrace/api"
 )
 
-// A StepCounter counts the steps of a process call by call, without a look at what comes later, which the steps of a Walk are learnt from: it is for who has to
-// know at once. Calls of a thread come in their order, those of different threads in any.
+// A StepCounter counts the steps of a process call by call, without a look at what comes later, which the steps of a
+// Walk are learnt from: it is for who has to know at once. Calls of a thread come in their order, those of different
+// threads in any.
 //
-// A marker says what tells steps apart: a function, each call of which ends one; else the beginning of the names of ranges and marks, each of which begins one.
-// Without a marker ranges with "step" or "iter" in their names do, else a step ends where a thread waits for the device behind a launch, by the function with which one does so first. Ranges that
-// come later than that change nothing: what was counted stays counted.
+// A marker says what tells steps apart: a function, each call of which ends one; else the beginning of the names of
+// ranges and marks, each of which begins one. Without a marker ranges with "step" or "iter" in their names do, else a
+// step ends where a thread waits for the device behind a launch, by the function with which one does so first. Ranges
+// that come later than that change nothing: what was counted stays counted.
 type StepCounter struct {
 	marker   string
 	by       countBy
@@ -64,8 +66,8 @@ func (c *StepCounter) By(m *api.Model) string {
 	return "waits for the device behind a launch"
 }
 
-// See takes in a call, with the name of the range or mark where it is one, and returns the step that the call belongs to: the one that it begins or ends, else
-// the one that goes on.
+// See takes in a call, with the name of the range or mark where it is one, and returns the step that the call belongs
+// to: the one that it begins or ends, else the one that goes on.
 func (c *StepCounter) See(f *api.Func, thread uint32, name string) int {
 	if f.Range == api.RangeBegin || f.Range == api.Mark {
 		if c.names(name) && c.by != byFunction {
@@ -92,7 +94,8 @@ func (c *StepCounter) See(f *api.Func, thread uint32, name string) int {
 	return in
 }
 
-// waits reports whether a function does nothing but wait for what was launched. What waits to end something, as when a stream is destroyed, ends no step.
+// waits reports whether a function does nothing but wait for what was launched. What waits to end something, as when a
+// stream is destroyed, ends no step.
 func waits(f *api.Func) bool {
 	return (f.Sync == api.SyncDevice || f.Sync == api.SyncStream) && !slices.ContainsFunc(f.Params, func(p api.Param) bool { return p.Role == api.End })
 }

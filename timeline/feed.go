@@ -7,9 +7,10 @@ import (
 	"github.com/acltrace/acltrace/format"
 )
 
-// A Feed is a Walk through calls that are handed to it while they are recorded. It tells a Visitor what a Walk tells, but for what takes
-// a look at what comes later: a range is told when it has ended, just before the call that ends it; steps are told once it is known how they are
-// found, which takes some of them, and are counted from there. Of kernels that calls name by a number alone it has no names.
+// A Feed is a Walk through calls that are handed to it while they are recorded. It tells a Visitor what a Walk tells,
+// but for what takes a look at what comes later: a range is told when it has ended, just before the call that ends it;
+// steps are told once it is known how they are found, which takes some of them, and are counted from there. Of kernels
+// that calls name by a number alone it has no names.
 //
 // Its memory is that of a Walk. A Feed belongs to one goroutine.
 type Feed struct {

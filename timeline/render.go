@@ -295,7 +295,8 @@ func appendMembers(dst []byte, m *api.Model, l *api.Layout, b []byte) []byte {
 	return dst
 }
 
-// AppendPlace names an object, with the offset of an address that is not its first, and says of one without a name whether it is older than the trace.
+// AppendPlace names an object, with the offset of an address that is not its first, and says of one without a name
+// whether it is older than the trace.
 func AppendPlace(dst []byte, u Use) []byte {
 	at := len(dst)
 	dst = append(dst, u.Object.Kind...)

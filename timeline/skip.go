@@ -7,9 +7,10 @@ import (
 	"github.com/acltrace/acltrace/format"
 )
 
-// A Skipper tells which chunks of calls leave a State as it is, so that whoever wants a few calls of a long trace need not
-// read all before them: neither does a call in such a chunk make, end or name anything, nor is one the first to use a handle. It is asked in
-// the order of the file, chunk by chunk, while the State is applied to the calls of those that are read.
+// A Skipper tells which chunks of calls leave a State as it is, so that whoever wants a few calls of a long trace need
+// not read all before them: neither does a call in such a chunk make, end or name anything, nor is one the first to use
+// a handle. It is asked in the order of the file, chunk by chunk, while the State is applied to the calls of those that
+// are read.
 type Skipper struct {
 	s       *State
 	kinds   []api.Object // of the schema's handles

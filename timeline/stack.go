@@ -165,7 +165,8 @@ func readSymbols(k fileKey) (s *symbols) {
 	return s
 }
 
-// find returns the function that a call before an offset of the file is in, and where the offset lies in it; without one, "" and the offset.
+// find returns the function that a call before an offset of the file is in, and where the offset lies in it; without
+// one, "" and the offset.
 func (s *symbols) find(offset uint64) (string, uint64) {
 	for _, p := range s.loads {
 		if offset < p.Off || offset >= p.Off+p.Filesz {

@@ -36,9 +36,10 @@ type Step struct {
 	Open bool
 }
 
-// StepRule is how the steps of a trace are known: marked by ranges of the program where ranges of one name, outermost but for such that
-// occur once, hold half of the launches or more; else found from repetition on the stream with the most launches; else none. It is made out from
-// the first half million tasks and synchronizations, and where these show nothing from the next ones. The same trace has always the same steps.
+// StepRule is how the steps of a trace are known: marked by ranges of the program where ranges of one name, outermost
+// but for such that occur once, hold half of the launches or more; else found from repetition on the stream with the
+// most launches; else none. It is made out from the first half million tasks and synchronizations, and where these show
+// nothing from the next ones. The same trace has always the same steps.
 type StepRule struct {
 	Source  StepSource
 	Process uint32 // whose steps they are

@@ -52,8 +52,8 @@ type Event struct {
 	Uses   []Use
 	Kernel string  // of a launch, "" where no name is known
 	Stream *Object // that the call names; nil for a default stream and where there is none
-	// Captured is the stream that began the capture in which the call's task went into a graph, or the graph itself, where it does not run now; nil for
-	// a task that runs.
+	// Captured is the stream that began the capture in which the call's task went into a graph, or the graph itself,
+	// where it does not run now; nil for a task that runs.
 	Captured *Object
 }
 

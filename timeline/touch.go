@@ -30,8 +30,9 @@ type Touch struct {
 	Self  bool   // The address is the argument itself
 }
 
-// Touches tells for the calls of a trace, in the order of their beginnings, which memory they come to. It does not follow
-// pointers that lie in device memory. It belongs to the State that the calls are applied to; its memory grows with the argument lists that are alive.
+// Touches tells for the calls of a trace, in the order of their beginnings, which memory they come to. It does not
+// follow pointers that lie in device memory. It belongs to the State that the calls are applied to; its memory grows
+// with the argument lists that are alive.
 type Touches struct {
 	s     *State
 	r     *format.Reader
@@ -57,8 +58,8 @@ func newTouches(s *State, r *format.Reader, late map[uint64][]format.Data, step 
 	return &Touches{s: s, r: r, late: late, step: step, lists: map[*Object]*argWords{}}
 }
 
-// Of returns the touches of the call that was applied last, valid until the next Of, and whether they are all: of some launches the arguments are
-// not in the trace. It has to be asked for every call.
+// Of returns the touches of the call that was applied last, valid until the next Of, and whether they are all: of some
+// launches the arguments are not in the trace. It has to be asked for every call.
 func (t *Touches) Of(e *Event) (touches []Touch, all bool) {
 	t.buf = t.buf[:0]
 	c, f := e.Call, e.Fn

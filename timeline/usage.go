@@ -136,8 +136,8 @@ type Idle struct {
 	Lane     int
 	From, To int64 // nanoseconds since the beginning of the trace
 	Task     Task  // that ended it
-	// Call is the call in which the thread that ended it has spent most of the time, NoCall where it made none; InCallNS is how much that was,
-	// and InCallsNS how much all its calls were. The rest is the program's own time.
+	// Call is the call in which the thread that ended it has spent most of the time, NoCall where it made none;
+	// InCallNS is how much that was, and InCallsNS how much all its calls were. The rest is the program's own time.
 	Call                uint64
 	Func                string
 	InCallNS, InCallsNS int64

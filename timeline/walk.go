@@ -14,8 +14,9 @@ import (
 // A Walk goes once through a trace and tells a Visitor what it holds, in the order of time. NewWalk prepares one, which reads little; Run
 // goes, once. While it runs, and behind it, its fields may be read by the visitor's functions; it belongs to one goroutine.
 //
-// Its memory does not grow with the number of calls. It holds the chunks of the file that overlap in time, what lives (objects, streams, names), and
-// the tasks and ranges whose end is not known yet, at most maxPending and maxAhead of them: some 100 MiB at the most.
+// Its memory does not grow with the number of calls. It holds the chunks of the file that overlap in time, what lives
+// (objects, streams, names), and the tasks and ranges whose end is not known yet, at most maxPending and maxAhead of
+// them: some 100 MiB at the most.
 type Walk struct {
 	Reader *format.Reader
 	Model  *api.Model
@@ -61,9 +62,10 @@ type Walk struct {
 
 // WalkOptions change what a Walk tells; nil stands for the zero value.
 type WalkOptions struct {
-	// From and To are a window, in nanoseconds since the beginning of the trace: calls, tasks, ranges and steps that end before From or begin at
-	// To or later are not told, each by its own time. Points of counters are told from the beginning, since what they count has begun there. To is
-	// 0 for no limit; behind it the Walk reads on only until the tasks have ended that were issued before it.
+	// From and To are a window, in nanoseconds since the beginning of the trace: calls, tasks, ranges and steps that
+	// end before From or begin at To or later are not told, each by its own time. Points of counters are told from the
+	// beginning, since what they count has begun there. To is 0 for no limit; behind it the Walk reads on only until
+	// the tasks have ended that were issued before it.
 	From, To int64
 	NoSteps  bool                  // don't look for steps, which takes up to half a second, or four where there are none
 	Stacks   bool                  // calls have the data that Stacks learns from
@@ -73,11 +75,12 @@ type WalkOptions struct {
 // A Visitor is told of the parts of a trace as they become known. What it is given is valid until it returns, and must not be changed. A
 // function that is nil is not called; an error ends the Walk. The same trace is always told the same in the same order.
 //
-// Of one call it is told in this order: a Step that has ended before it, an Object and a Lane that it is the first to name, points of counters up to its start, the
-// Range that it begins, the Call, and the Tasks whose times it has made known.
+// Of one call it is told in this order: a Step that has ended before it, an Object and a Lane that it is the first to
+// name, points of counters up to its start, the Range that it begins, the Call, and the Tasks whose times it has made
+// known.
 type Visitor struct {
-	// Call is told of every call, by start, and of the task that it has put on a lane, nil for none. Unless it was measured, when that ends is
-	// not known yet.
+	// Call is told of every call, by start, and of the task that it has put on a lane, nil for none. Unless it was
+	// measured, when that ends is not known yet.
 	Call func(*HostCall, *Task) error
 	// Task is told of a task once its times are known: after its call, and in the order of the lane.
 	Task func(*Task) error
@@ -85,7 +88,8 @@ type Visitor struct {
 	Range func(*Range) error
 	// Step is told of a step behind its last call and before the first call after it.
 	Step func(*Step) error
-	// Memory is told of changes of the device memory in use, Depth of the tasks that streams hold. All points together are in the order of time.
+	// Memory is told of changes of the device memory in use, Depth of the tasks that streams hold. All points together
+	// are in the order of time.
 	Memory func(*MemoryPoint) error
 	Depth  func(*DepthPoint) error
 	// Lane is told of a lane, by its index into Walk.Lanes, before anything else names it.

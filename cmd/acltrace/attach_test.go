@@ -187,7 +187,8 @@ func TestAttachBlobs(t *testing.T) {
 	}
 }
 
-// A program that runs already hands on metrics and steps, by the same flags as one that acltrace starts: one of four steps, and each that is slow.
+// A program that runs already hands on metrics and steps, by the same flags as one that acltrace starts: one of four
+// steps, and each that is slow.
 func TestAttachHandsOn(t *testing.T) {
 	root := testenv.Root(t)
 	acltrace, program := testenv.Built(t, "bin/acltrace"), testenv.Example(t, "tiny_decoder")

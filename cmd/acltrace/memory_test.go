@@ -47,7 +47,8 @@ func TestSoakMemory(t *testing.T) {
 	}
 	flat(t, story.Decoding(t, 10_000_000, true).Path(), all)
 	flat(t, story.Decoding(t, 10_000_000, false).Path(), all)
-	// What becomes a file for viewers, ten times as long. Spans have a test of their own in package otelexport, which holds them to the byte.
+	// What becomes a file for viewers, ten times as long. Spans have a test of their own in package otelexport, which
+	// holds them to the byte.
 	files := []string{"export pprof -o /dev/null FILE", "export perfetto -o /dev/null FILE", "export perfetto --zstd -o /dev/null FILE", "export chrome -o /dev/null FILE",
 		"export chrome --mindstudio -o /dev/null FILE", "export parquet -o DIR FILE"}
 	for _, calls := range []int{100_000, 100_000_000} {

@@ -55,7 +55,8 @@ func open(path string) (*format.Reader, *api.Model, error) {
 	return r, m, nil
 }
 
-// close closes a trace that was read, and says what was found to be damaged in it, so that nobody takes what is made of the rest for all that happened.
+// close closes a trace that was read, and says what was found to be damaged in it, so that nobody takes what is made of
+// the rest for all that happened.
 func (a *app) close(r *format.Reader) error {
 	if n := len(r.Damage()); n > 0 {
 		a.lacking = true

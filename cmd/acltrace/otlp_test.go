@@ -13,8 +13,8 @@ import (
 	"github.com/acltrace/acltrace/format"
 )
 
-// receiver NAME takes|rejects|full|fails starts an OTLP receiver over HTTP whose URL is in $NAME until the script ends: one that takes all, one that rejects a
-// span of each request, one whose queue is full at first, and one that fails.
+// receiver NAME takes|rejects|full|fails starts an OTLP receiver over HTTP whose URL is in $NAME until the script ends:
+// one that takes all, one that rejects a span of each request, one whose queue is full at first, and one that fails.
 func receiver(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: receiver NAME takes|rejects|full|fails")

@@ -18,7 +18,8 @@ import (
 	"github.com/acltrace/acltrace/record"
 )
 
-// page has the command lines of a page of the documentation run as they stand there, one block after the other, in a folder in which the programs that they name are small ones.
+// page has the command lines of a page of the documentation run as they stand there, one block after the other, in a
+// folder in which the programs that they name are small ones.
 type page struct {
 	t        *testing.T
 	dir      string
@@ -26,7 +27,8 @@ type page struct {
 	env      []string
 }
 
-// newPage has one program play those that the page names: it frees a buffer too early, and the device fails. ./server goes on until there is a file `over`.
+// newPage has one program play those that the page names: it frees a buffer too early, and the device fails. ./server
+// goes on until there is a file `over`.
 func newPage(t *testing.T) *page {
 	t.Helper()
 	for _, tool := range []string{"sh", "timeout"} {
@@ -46,7 +48,8 @@ func newPage(t *testing.T) *page {
 		"bin/python": job + "exit 0\n",
 		"app":        job + "exit 0\n",
 		"server":     "until test -e over || ! test -d bin; do\n" + job + "done\nexit 0\n",
-		// Recordings of others go on beside the test, so that ctl is told which is meant. It is asked until the recorder is there, and what follows a start comes when there are calls.
+		// Recordings of others go on beside the test, so that ctl is told which is meant. It is asked until the
+		// recorder is there, and what follows a start comes when there are calls.
 		"bin/acltrace": `if [ "$1" = record ]; then echo $$ > recorder; fi
 if [ "$1" != ctl ]; then exec ` + p.acltrace + ` "$@"; fi
 case "$*" in

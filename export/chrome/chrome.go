@@ -1,18 +1,21 @@
 // Package chrome writes a trace in the JSON trace format of Chrome's about:tracing, in two flavours.
 //
-// The ordinary one is for the Perfetto UI, Speedscope and the Firefox Profiler (and the trace processor of Perfetto). Times
-// are microseconds since the beginning of the recording with three decimals, so that no reader loses nanoseconds in a floating-point number; the wall
-// clock's time of the beginning is in baseTimeNanoseconds. Slices of one row never overlap unless they nest: readers drop or misdraw those. Rows,
-// names and arguments are those of package perfetto's traces, see package scene. Each device is shown as a process of its own, named after the
-// program's, since the format has no groups.
+// The ordinary one is for the Perfetto UI, Speedscope and the Firefox Profiler (and the trace processor of Perfetto).
+// Times are microseconds since the beginning of the recording with three decimals, so that no reader loses nanoseconds
+// in a floating-point number; the wall clock's time of the beginning is in baseTimeNanoseconds. Slices of one row never
+// overlap unless they nest: readers drop or misdraw those. Rows, names and arguments are those of package perfetto's
+// traces, see package scene. Each device is shown as a process of its own, named after the program's, since the format
+// has no groups.
 //
-// With Options.MindStudio it is a trace_view.json as msprof writes it, which MindStudio Insight imports: a list of events, absolute times as text, layers
-// "CANN" and "Ascend Hardware" with the process numbers that msprof gives them, arrows named HostToDevice. What msprof has no place
-// for is left out there: ranges, steps, counters and the arguments of calls.
+// With Options.MindStudio it is a trace_view.json as msprof writes it, which MindStudio Insight imports: a list of
+// events, absolute times as text, layers "CANN" and "Ascend Hardware" with the process numbers that msprof gives them,
+// arrows named HostToDevice. What msprof has no place for is left out there: ranges, steps, counters and the arguments
+// of calls.
 //
 // Such a file is ten to twenty times as long as one of package perfetto, and slower to load: that is for where nothing else is read.
 //
-// Write only reads the trace, and may be called from several goroutines. Its memory does not grow with the length of the trace (see timeline.Walk).
+// Write only reads the trace, and may be called from several goroutines. Its memory does not grow with the length of
+// the trace (see timeline.Walk).
 package chrome
 
 import (
@@ -258,8 +261,8 @@ func (x *writer) Slice(l *scene.Slice) error {
 	return x.put(appendMicros(append(b, `,"ts":`...), l.From))
 }
 
-// args appends what is known of a slice, if there is something. Without arguments these are flags alone: Speedscope takes slices of one name that have different
-// ones for different functions, and would sum none of them up.
+// args appends what is known of a slice, if there is something. Without arguments these are flags alone: Speedscope
+// takes slices of one name that have different ones for different functions, and would sum none of them up.
 func (x *writer) args(b []byte, args []scene.Arg) []byte {
 	between := `,"args":{`
 	for i := range args {

@@ -234,7 +234,8 @@ func BenchmarkWrite(b *testing.B) {
 	b.ReportMetric(float64(b.N*len(tl.Calls))/b.Elapsed().Seconds()/1e6, "Mcalls/s")
 }
 
-// Without arguments slices of one name differ in nothing but their times and flags: Speedscope takes the name with the arguments for the function.
+// Without arguments slices of one name differ in nothing but their times and flags: Speedscope takes the name with the
+// arguments for the function.
 func TestNoArgs(t *testing.T) {
 	var doc struct{ TraceEvents []event }
 	if err := json.Unmarshal(written(t, story.Small(t), &Options{NoArgs: true}), &doc); err != nil {

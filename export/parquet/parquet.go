@@ -1,9 +1,11 @@
-// Package parquet writes a trace as tables in Apache Parquet, for DuckDB, pandas, Spark, ClickHouse and whatever else asks
-// many recordings one question: calls, tasks, and of these copies and kernels once more with what only they have. docs/parquet.md describes the
-// columns; the types Call, Task, Copy and Kernel are them.
+// Package parquet writes a trace as tables in Apache Parquet, for DuckDB, pandas, Spark, ClickHouse and whatever else
+// asks many recordings one question: calls, tasks, and of these copies and kernels once more with what only they have.
+// docs/parquet.md describes the columns; the types Call, Task, Copy and Kernel are them.
 //
-// Rows of calls are in the order in which these began, rows of tasks in that in which their ends became known: those of a stream in its order. Each row has the UUID of its recording, so that files of many recordings can be read as one
-// table. Times of tasks that were not measured are brackets, as the column measured says: their lengths must not be added up.
+// Rows of calls are in the order in which these began, rows of tasks in that in which their ends became known: those of
+// a stream in its order. Each row has the UUID of its recording, so that files of many recordings can be read as one
+// table. Times of tasks that were not measured are brackets, as the column measured says: their lengths must not be
+// added up.
 //
 // Write only reads the trace, and may be called from several goroutines. It holds one row group of each table, some tens of
 // megabytes however long the recording is, and what a timeline.Walk holds.
@@ -88,7 +90,8 @@ type Result struct {
 	Bracketed                     int // of Tasks
 }
 
-// A writer hands the rows of a walk in batches to what makes columns of them, which goes on beside the walk: calls in one goroutine, tasks in another.
+// A writer hands the rows of a walk in batches to what makes columns of them, which goes on beside the walk: calls in
+// one goroutine, tasks in another.
 type writer struct {
 	w       *timeline.Walk
 	res     *Result

@@ -23,8 +23,9 @@ import (
 	"github.com/acltrace/acltrace/format"
 )
 
-// A table writes one file, a row group at a time. Its schema, its encodings and its metadata come from parquet-go; what it does itself is to take values
-// column by column, where the writer of that library asks a map for each string and each small number: that took four fifths of an export.
+// A table writes one file, a row group at a time. Its schema, its encodings and its metadata come from parquet-go; what
+// it does itself is to take values column by column, where the writer of that library asks a map for each string and
+// each small number: that took four fifths of an export.
 type table struct {
 	f       io.WriteCloser
 	offset  int64
@@ -356,8 +357,8 @@ func (t *table) page(levels []byte, meta *pq.ColumnMetaData, h *pq.PageHeader) e
 	return nil
 }
 
-// dictionary returns how many values a dictionary has and what encodes them, nil where there is none. That of a column of nulls is empty, and is
-// there all the same: DuckDB wants it.
+// dictionary returns how many values a dictionary has and what encodes them, nil where there is none. That of a column
+// of nulls is empty, and is there all the same: DuckDB wants it.
 func (c *column) dictionary(wide bool) (int, func([]byte) []byte) {
 	switch {
 	case c.texts != nil:
@@ -443,8 +444,8 @@ func (t *table) close() error {
 	return t.write(foot)
 }
 
-// What FileMetaData has before its row groups and behind them. In Thrift's compact protocol a field has its distance from the one before it, so that
-// the fields behind are numbered from the row groups.
+// What FileMetaData has before its row groups and behind them. In Thrift's compact protocol a field has its distance
+// from the one before it, so that the fields behind are numbered from the row groups.
 type (
 	beforeGroups struct {
 		Version int32                          `thrift:"1,required"`

@@ -29,8 +29,9 @@ const ranksAtOnce = 4
 //
 //	Dir/calls/job=JOB/rank=RANK/UUID.parquet
 //
-// and so for each table. The tree may have parts of other traces, which stay; a part of the same trace is replaced. Each file is there as a whole
-// or not at all, so that the tree may be read meanwhile. Of a merged trace each rank has files of its own, which takes a pass for each four ranks.
+// and so for each table. The tree may have parts of other traces, which stay; a part of the same trace is replaced.
+// Each file is there as a whole or not at all, so that the tree may be read meanwhile. Of a merged trace each rank has
+// files of its own, which takes a pass for each four ranks.
 func WriteTree(r *format.Reader, m *api.Model, o *TreeOptions) (*Result, error) {
 	if o.Job == "" {
 		return nil, errors.New("write parquet: a tree is partitioned by job, which has no name")

@@ -7,8 +7,8 @@ import (
 	"github.com/acltrace/acltrace/export/internal/scene"
 )
 
-// A form is the latest event that began a slice of some name in a sequence. The next one mostly differs from it in a few numbers as long as those before, so
-// that it is made by changing them, in half the time that writing it takes.
+// A form is the latest event that began a slice of some name in a sequence. The next one mostly differs from it in a
+// few numbers as long as those before, so that it is made by changing them, in half the time that writing it takes.
 type form struct {
 	event    []byte // with its tag and length, and room behind it
 	category scene.Sym

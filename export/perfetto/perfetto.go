@@ -3,20 +3,23 @@
 //
 // # What is shown
 //
-// A process has a track for each thread, with its calls and the ranges that the program has named, and below it a group for each device
-// ("npu:0") with a track for each stream, arrows from each call to its task (or back, where the device's clock has it begin earlier: no arrow goes back in time), and counters: memory in use, the depth of each
-// stream's queue, the rate of copies. Arguments are typed debug annotations; those that the runtime declares are named "arg.NAME",
-// what acltrace knows has the names of package otelexport ("acl.stream"). In SQL a dot of a name is an underscore: 'debug.acl_stream'. A call that never returned lasts until the end of the recording and says
+// A process has a track for each thread, with its calls and the ranges that the program has named, and below it a group
+// for each device ("npu:0") with a track for each stream, arrows from each call to its task (or back, where the
+// device's clock has it begin earlier: no arrow goes back in time), and counters: memory in use, the depth of each
+// stream's queue, the rate of copies. Arguments are typed debug annotations; those that the runtime declares are named
+// "arg.NAME", what acltrace knows has the names of package otelexport ("acl.stream"). In SQL a dot of a name is an
+// underscore: 'debug.acl_stream'. A call that never returned lasts until the end of the recording and says
 // acl.unfinished; calls that are missing are slices "calls lost".
 //
 // Tasks whose times were measured are on the track of their stream. The others are on a track of their own, named
-// "stream 1 (bracketed)", in the category bracketed: such a slice is the time in which the task can have run, not how long it
-// took. Since brackets of one stream overlap and Perfetto takes no overlapping slices on a track, they take several tracks of that one name, which
-// the UI shows as one, at most scene.MaxRows; what overlaps deeper is a moment on "stream 1 (bracketed), earliest begin" with the
-// end of its bracket as acl.not_after_ns.
+// "stream 1 (bracketed)", in the category bracketed: such a slice is the time in which the task can have run, not how
+// long it took. Since brackets of one stream overlap and Perfetto takes no overlapping slices on a track, they take
+// several tracks of that one name, which the UI shows as one, at most scene.MaxRows; what overlaps deeper is a moment
+// on "stream 1 (bracketed), earliest begin" with the end of its bracket as acl.not_after_ns.
 //
-// With Options.GPU tasks are what Perfetto v55 and newer know as the stages of a GPU, in queues instead of tracks ("GPU > Hardware Queues"), so that their
-// own pages and tables for GPUs (gpu_slice in SQL) have them. Rows, names and arguments are the same; older releases draw no arrows to them.
+// With Options.GPU tasks are what Perfetto v55 and newer know as the stages of a GPU, in queues instead of tracks ("GPU
+// > Hardware Queues"), so that their own pages and tables for GPUs (gpu_slice in SQL) have them. Rows, names and
+// arguments are the same; older releases draw no arrows to them.
 //
 // # Time
 //
@@ -25,13 +28,13 @@
 //
 // # Size
 //
-// Packets are compressed with deflate, which every release reads. Zstd makes smaller files faster, which Perfetto reads from
-// v58 on; an older one opens such a file without a word and shows nothing, so it has to be asked for. With Options.MaxSize the trace becomes
-// several files, each whole in itself. A task is in the file that was begun when its end became known: where its call is in the one before, it has
-// no arrow.
+// Packets are compressed with deflate, which every release reads. Zstd makes smaller files faster, which Perfetto reads
+// from v58 on; an older one opens such a file without a word and shows nothing, so it has to be asked for. With
+// Options.MaxSize the trace becomes several files, each whole in itself. A task is in the file that was begun when its
+// end became known: where its call is in the one before, it has no arrow.
 //
-// Write only reads the trace and may be called from several goroutines. Its memory does not grow with the length of the trace (see timeline.Walk);
-// compression runs on other cores.
+// Write only reads the trace and may be called from several goroutines. Its memory does not grow with the length of the
+// trace (see timeline.Walk); compression runs on other cores.
 package perfetto
 
 import (

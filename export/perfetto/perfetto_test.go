@@ -476,7 +476,8 @@ func used() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// Events a second of a processor's time, in the best round, which is what the code can do on a machine that others use too, and by the clock.
+// Events a second of a processor's time, in the best round, which is what the code can do on a machine that others use
+// too, and by the clock.
 func BenchmarkWrite(b *testing.B) {
 	r := story.Decoding(b, 2_000_000, true)
 	for _, x := range []struct {

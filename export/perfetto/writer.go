@@ -11,8 +11,9 @@ import (
 	"github.com/acltrace/acltrace/format"
 )
 
-// A writer turns slices and points into packets. Each row and each counter is a sequence of packets of its own, with its track as the default
-// and a clock that counts from the packet before, so that most packets say little more than what happened.
+// A writer turns slices and points into packets. Each row and each counter is a sequence of packets of its own, with
+// its track as the default and a clock that counts from the packet before, so that most packets say little more than
+// what happened.
 type writer struct {
 	meta   *format.Meta
 	o      Options

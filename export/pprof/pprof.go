@@ -1,15 +1,17 @@
 // Package pprof writes a trace as a profile for `go tool pprof`, Speedscope and whatever else reads profile.proto.
 //
-// A stack is process, thread, the ranges that the program has named around the call, outermost first and without the numbers in their names, so that a loop is one
-// frame, the program's own functions where the trace has the stacks of calls (`acltrace record --stacks`), function of the runtime and, for a call that made one, its task: the kernel, or the copy with its
-// direction, as a frame of the device ("npu::MatMul"), so that viewers colour it apart from the host. There are four sample types:
-// launches counts kernel launches; host_time, shown unless another is asked for, is the time that the calls took on the host; moved
-// is what copies and fills moved, in bytes; device_time is the time of those tasks that the device's clock has measured, and a comment says of
-// how many that is. The labels thread and stream can be filtered by.
+// A stack is process, thread, the ranges that the program has named around the call, outermost first and without the
+// numbers in their names, so that a loop is one frame, the program's own functions where the trace has the stacks of
+// calls (`acltrace record --stacks`), function of the runtime and, for a call that made one, its task: the kernel, or
+// the copy with its direction, as a frame of the device ("npu::MatMul"), so that viewers colour it apart from the host.
+// There are four sample types: launches counts kernel launches; host_time, shown unless another is asked for, is the
+// time that the calls took on the host; moved is what copies and fills moved, in bytes; device_time is the time of
+// those tasks that the device's clock has measured, and a comment says of how many that is. The labels thread and
+// stream can be filtered by.
 //
-// Frames of the program have their addresses, and the mappings their files and build ids. Their functions are named by the symbols of these files
-// where they are here. Where a file has become another build they are named by the file and the place in it. A mapping in which not all have a name is
-// left to the viewer, which may look for the file elsewhere.
+// Frames of the program have their addresses, and the mappings their files and build ids. Their functions are named by
+// the symbols of these files where they are here. Where a file has become another build they are named by the file and
+// the place in it. A mapping in which not all have a name is left to the viewer, which may look for the file elsewhere.
 //
 // A call that never returned is in the profile with the time up to the last moment known of it. Calls that are missing from the
 // trace, and such unfinished ones, are named in the profile's comments.

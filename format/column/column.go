@@ -104,7 +104,8 @@ func WholeColumnHead(b []byte) bool {
 	return field > 0 && field < len(b) && headLen(b[field+1:], 1) > 0
 }
 
-// headLen is the length of a number of uvarints, 0 when not all are there. One that can't be is taken for whole, since more bytes would not help it.
+// headLen is the length of a number of uvarints, 0 when not all are there. One that can't be is taken for whole, since
+// more bytes would not help it.
 func headLen(b []byte, numbers int) int {
 	for i, x := range b {
 		if x < 0x80 {

@@ -10,7 +10,8 @@ type Decoder struct {
 	scratch [maxDepth][2][]uint64
 }
 
-// Words decodes the n rows of c into dst, which has at least as many. Absent rows of a Presence column are set to zero. The error is ErrMalformed, or ErrUnknown for an encoding of a later version; dst is then undefined.
+// Words decodes the n rows of c into dst, which has at least as many. Absent rows of a Presence column are set to zero.
+// The error is ErrMalformed, or ErrUnknown for an encoding of a later version; dst is then undefined.
 func (d *Decoder) Words(dst []uint64, n int, c Column) error {
 	if n == 0 {
 		return nil

@@ -6,8 +6,9 @@ import (
 	"unsafe"
 )
 
-// Rows takes rows of words, as calls come, and keeps them as columns, as Encoder.Column writes them. Most words of most calls are the same in all
-// rows of a block: such a column takes no memory. Rows become columns a tile at a time, while they are in the processor's cache.
+// Rows takes rows of words, as calls come, and keeps them as columns, as Encoder.Column writes them. Most words of most
+// calls are the same in all rows of a block: such a column takes no memory. Rows become columns a tile at a time, while
+// they are in the processor's cache.
 type Rows struct {
 	width int
 	used  int      // words of the tile
@@ -90,7 +91,8 @@ func (r *Rows) turn() {
 	}
 }
 
-// gather sets dst to word k of each row of a tile of rows of some width, of which there are as many, and returns the extremes of these and of lo and hi.
+// gather sets dst to word k of each row of a tile of rows of some width, of which there are as many, and returns the
+// extremes of these and of lo and hi.
 func gather(dst, tile []uint64, k, width int, lo, hi uint64) (uint64, uint64) {
 	_ = tile[k+(len(dst)-1)*width]
 	from, at, step := unsafe.Pointer(unsafe.SliceData(tile)), uintptr(k)*8, uintptr(width)*8
@@ -103,8 +105,8 @@ func gather(dst, tile []uint64, k, width int, lo, hi uint64) (uint64, uint64) {
 	return lo, hi
 }
 
-// spread gives a column to each word that is the same no longer. That is rare, and what decides a call's cost is to see that nothing is new: four words are
-// looked at in one go.
+// spread gives a column to each word that is the same no longer. That is rare, and what decides a call's cost is to see
+// that nothing is new: four words are looked at in one go.
 func (r *Rows) spread(tile []uint64, n int) {
 	left := r.fixed[:0]
 	for rest := r.fixed; len(rest) > 0; {
@@ -159,8 +161,8 @@ func (r *Rows) begin(at, n int) {
 	r.vary = append(r.vary, varying{at, values, was, was})
 }
 
-// column returns the words at a place in the rows, and their extremes: one word for all where they are alike, none where there is no row. They are
-// valid until Reset.
+// column returns the words at a place in the rows, and their extremes: one word for all where they are alike, none
+// where there is no row. They are valid until Reset.
 func (r *Rows) column(at int) (values []uint64, lo, hi uint64) {
 	r.turn()
 	if r.n == 0 {
@@ -174,14 +176,16 @@ func (r *Rows) column(at int) (values []uint64, lo, hi uint64) {
 	return r.first[at : at+1], r.first[at], r.first[at]
 }
 
-// Column returns the words at a place in the rows: one for all where they are alike, none where there is no row. They are valid until Reset.
+// Column returns the words at a place in the rows: one for all where they are alike, none where there is no row. They
+// are valid until Reset.
 func (r *Rows) Column(at int) []uint64 {
 	values, _, _ := r.column(at)
 	return values
 }
 
-// Decider finds the word, from one place up to another, that decides most of the others: it has few values in the rows, and in those that have the same there the others are alike. It returns its place,
-// the number of its values, and how many words it decides; no words where there is none. It looks at some hundred rows.
+// Decider finds the word, from one place up to another, that decides most of the others: it has few values in the rows,
+// and in those that have the same there the others are alike. It returns its place, the number of its values, and how
+// many words it decides; no words where there is none. It looks at some hundred rows.
 func (r *Rows) Decider(from, to, most int) (at, values, decided int) {
 	const rows, candidates = 512, 8
 	r.turn()

@@ -11,7 +11,8 @@ import (
 // A Ref writes a word that has a meaning for the file alone, such as an offset, in another way; ok is false for a word that is as it is.
 type Ref func(x uint64) (text string, ok bool)
 
-// AppendText appends a column of n rows in words, such as "for8 5: 5 6 9", "delta 7 (const 1)" or "dict 2 (fixed64 0x124000000000 7) (for8 0: 0 1 1)". An encoding that is not known is shown as bytes.
+// AppendText appends a column of n rows in words, such as "for8 5: 5 6 9", "delta 7 (const 1)" or "dict 2 (fixed64
+// 0x124000000000 7) (for8 0: 0 1 1)". An encoding that is not known is shown as bytes.
 func AppendText(dst []byte, c Column, n int) ([]byte, error) {
 	var d Decoder
 	values := func() ([]byte, error) {
@@ -121,7 +122,8 @@ func appendValues(dst []byte, w []uint64, ref Ref) []byte {
 	return dst
 }
 
-// AppendWord appends a word as people read it: decimal, negative where it is one just below 2^64, hexadecimal where it looks like an address.
+// AppendWord appends a word as people read it: decimal, negative where it is one just below 2^64, hexadecimal where it
+// looks like an address.
 func AppendWord(dst []byte, x uint64) []byte {
 	switch {
 	case x < 1<<32:
@@ -148,7 +150,8 @@ func (e Encoding) name() string {
 	return fmt.Sprintf("encoding:%d", uint8(e))
 }
 
-// ParseText appends the column of n rows that a text describes, without a field number. resolve finds what a word stands for that is no number; nil knows none.
+// ParseText appends the column of n rows that a text describes, without a field number. resolve finds what a word
+// stands for that is no number; nil knows none.
 func (e *Encoder) ParseText(dst []byte, text string, n int, resolve func(string) (uint64, error)) ([]byte, error) {
 	p := textParser{e: e, rest: text, resolve: resolve}
 	dst, err := p.column(dst, n, 0)

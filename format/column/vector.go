@@ -7,9 +7,10 @@ import (
 	"unsafe"
 )
 
-// A Vector is a column of words that can be asked for any row. It stays as it is in the file wherever rows can be found there without decoding those
-// before them: a few bytes a row, one value for all of them, a run, a position in a dictionary. A block of such columns stays in the processor's cache, and what
-// nobody asks for is never decoded. The zero value has no rows; see Const.
+// A Vector is a column of words that can be asked for any row. It stays as it is in the file wherever rows can be found
+// there without decoding those before them: a few bytes a row, one value for all of them, a run, a position in a
+// dictionary. A block of such columns stays in the processor's cache, and what nobody asks for is never decoded. The
+// zero value has no rows; see Const.
 type Vector struct {
 	form   form
 	width  int    // bytes of a row
@@ -102,7 +103,8 @@ func (v *Vector) Below(limit uint64, n int) bool {
 	return true
 }
 
-// bytesBelow reports whether all bytes are less than limit, which is 1 to 128, eight at a time: a byte that is not gets its highest bit set by what is added.
+// bytesBelow reports whether all bytes are less than limit, which is 1 to 128, eight at a time: a byte that is not gets
+// its highest bit set by what is added.
 func bytesBelow(b []byte, limit byte) bool {
 	const ones = 0x0101010101010101
 	add, over := uint64(128-limit)*ones, uint64(0)
@@ -184,8 +186,9 @@ func fillPlain[T Word](dst []T, v *Vector, from int) {
 	}
 }
 
-// Times turns rows of two columns into times: start has how long after the end before it a call began, dur how long it took. It sets begins and ends, which are of one length, for the rows from one on, where the end before
-// is last, and returns the last end.
+// Times turns rows of two columns into times: start has how long after the end before it a call began, dur how long it
+// took. It sets begins and ends, which are of one length, for the rows from one on, where the end before is last, and
+// returns the last end.
 func Times(begins, ends []int64, start, dur *Vector, from int, last int64) int64 {
 	begins = begins[:len(ends)]
 	if start.form != plain || dur.form != plain || len(ends) == 0 || !littleEndian {
@@ -388,7 +391,8 @@ func (v *Vector) Count(counts []uint32, n int) bool {
 	return true
 }
 
-// countBytes is Count for bytes, eight at once where they are alike. Else neighbours are counted in different places: one count waits for the one before it in the same place.
+// countBytes is Count for bytes, eight at once where they are alike. Else neighbours are counted in different places:
+// one count waits for the one before it in the same place.
 func countBytes(counts []uint32, b []byte) bool {
 	const ones = 0x0101010101010101
 	var all, p, q, r [256]uint32
@@ -421,7 +425,8 @@ func countBytes(counts []uint32, b []byte) bool {
 	return true
 }
 
-// Vector makes v the n rows of c, which are at least one. What has to be decoded for that goes into scratch, which is grown as needed and belongs to v from then on. Errors are those of Words.
+// Vector makes v the n rows of c, which are at least one. What has to be decoded for that goes into scratch, which is
+// grown as needed and belongs to v from then on. Errors are those of Words.
 func (d *Decoder) Vector(v *Vector, n int, c Column, scratch *[]uint64) error {
 	if x, ok := c.Const(); ok {
 		v.Const(x)
@@ -560,8 +565,9 @@ func (d *Decoder) runsVector(v *Vector, n int, c Column, scratch *[]uint64) erro
 
 var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 
-// WordBytes returns words as the bytes that they are in a file: the memory of the words itself where the processor keeps them so, which nearly all do. Content is decoded into words, since columns are
-// words; copying it once more for every call would cost as much as decoding it.
+// WordBytes returns words as the bytes that they are in a file: the memory of the words itself where the processor
+// keeps them so, which nearly all do. Content is decoded into words, since columns are words; copying it once more for
+// every call would cost as much as decoding it.
 func WordBytes(w []uint64) []byte {
 	if !littleEndian {
 		b := make([]byte, 0, len(w)*8)

@@ -44,8 +44,8 @@ var zstdEncoder = sync.OnceValue(func() *zstd.Encoder {
 // frameHead is the length of what precedes a frame: its raw and its stored length.
 const frameHead = 8
 
-// compress appends raw to dst, packed by c in frames that end at ends, the last one at the end of raw. It returns None with the bytes as they
-// are when packing does not make them fewer.
+// compress appends raw to dst, packed by c in frames that end at ends, the last one at the end of raw. It returns None
+// with the bytes as they are when packing does not make them fewer.
 func compress(dst, raw []byte, ends []int, c Codec) ([]byte, Codec) {
 	at := len(dst)
 	if c != None {
@@ -72,7 +72,8 @@ func appendFrame(dst, raw []byte, c Codec) []byte {
 	at := head + frameHead
 	dst = pack(append(dst, make([]byte, frameHead)...), raw, c)
 	shift := 0
-	// Numbers of two or four bytes whose lower ones are noise look like noise as a whole. Only entropy coding makes use of what the upper ones have.
+	// Numbers of two or four bytes whose lower ones are noise look like noise as a whole. Only entropy coding makes use
+	// of what the upper ones have.
 	if c == Zstd && len(dst)-at > len(raw)*2/5 {
 		p := bufPool.Get().(*[]byte)
 		shift = lanes(raw)
@@ -100,8 +101,8 @@ const (
 	maxPlanes   = 3
 )
 
-// lanes returns the logarithm of the number of planes that suits numbers whose lower bytes are noise: 2 where a sample shows one byte of every four to be nearly always
-// the same, else 1.
+// lanes returns the logarithm of the number of planes that suits numbers whose lower bytes are noise: 2 where a sample
+// shows one byte of every four to be nearly always the same, else 1.
 func lanes(b []byte) int {
 	const sample = 1 << 10
 	if len(b) > sample {

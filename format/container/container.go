@@ -1,6 +1,7 @@
-// Package container is the outer layer of a trace file: a file header, and after it chunks, each with a 64-byte header that carries
-// its own checksum, the checksum of the stored bytes, a sequence number and a tag of the session. An index and an
-// end close the file; checkpoints on the way hold parts of the index. The package knows no events: a chunk is a type, a range of times and bytes.
+// Package container is the outer layer of a trace file: a file header, and after it chunks, each with a 64-byte header
+// that carries its own checksum, the checksum of the stored bytes, a sequence number and a tag of the session. An index
+// and an end close the file; checkpoints on the way hold parts of the index. The package knows no events: a chunk is a
+// type, a range of times and bytes.
 //
 // A Writer is made by Create, takes chunks from any goroutine, and is finished by Finish. A file that never got that far is
 // read all the same: Open then starts from the last

@@ -51,8 +51,8 @@ func contents(t *testing.T, f *File) (events [][]byte, checkpoints []Entry) {
 	return events, checkpoints
 }
 
-// A file without an end is opened from its last checkpoint; that this happens is shown by the header of a chunk before it, which is not looked
-// at then. A damaged checkpoint costs nothing.
+// A file without an end is opened from its last checkpoint; that this happens is shown by the header of a chunk before
+// it, which is not looked at then. A damaged checkpoint costs nothing.
 func TestCheckpoints(t *testing.T) {
 	path, bodies := checkpointed(t, 100)
 	b, err := os.ReadFile(path)
@@ -135,7 +135,8 @@ func TestUnpack(t *testing.T) {
 	}
 }
 
-// What a checkpoint names survives a loss of power: a disk that has kept all that it was told to keep, and of the rest any pages in any order, has every chunk that a whole checkpoint on it names.
+// What a checkpoint names survives a loss of power: a disk that has kept all that it was told to keep, and of the rest
+// any pages in any order, has every chunk that a whole checkpoint on it names.
 func TestPowerLoss(t *testing.T) {
 	const page = 512
 	type sync struct{ kept, done int64 } // what lay in the file when it began, and when it had ended

@@ -11,8 +11,8 @@ import (
 	"github.com/pierrec/lz4/v4"
 )
 
-// A Content is what a chunk holds, unpacked frame by frame where it is asked for. The zero value is empty and ready for File.ReadContent, which uses its memory again. It belongs to
-// one goroutine at a time.
+// A Content is what a chunk holds, unpacked frame by frame where it is asked for. The zero value is empty and ready for
+// File.ReadContent, which uses its memory again. It belongs to one goroutine at a time.
 type Content struct {
 	stored []byte // with the header of the chunk
 	raw    []byte
@@ -34,7 +34,8 @@ const Slack = 8
 
 var errUnpacked = errors.New("unpacked length differs from the header")
 
-// ReadContent reads and verifies the chunk into c, and unpacks nothing. An ErrCorrupt is noted in Damage; any other error comes from the file system.
+// ReadContent reads and verifies the chunk into c, and unpacks nothing. An ErrCorrupt is noted in Damage; any other
+// error comes from the file system.
 func (f *File) ReadContent(e *Entry, c *Content) error {
 	c.frames, c.raw = c.frames[:0], c.raw[:0]
 	need := HeaderLen + int(e.StoredLen)
@@ -135,7 +136,8 @@ func (c *Content) Set(raw []byte) {
 // Bytes returns the content, of which only what Unpack was asked for is set. It is valid until the next ReadContent.
 func (c *Content) Bytes() []byte { return c.raw }
 
-// Unpack sets the bytes from a place up to another, and those that share frames with them. An error means that the content can't be what was written.
+// Unpack sets the bytes from a place up to another, and those that share frames with them. An error means that the
+// content can't be what was written.
 func (c *Content) Unpack(from, to int) error {
 	begin := 0
 	for i := range c.frames {

@@ -31,7 +31,8 @@ type Options struct {
 	CheckpointChunks int   // the same in chunks, 256 when 0
 	// First, where it is not nil, makes durable what chunks refer to in another file, before a checkpoint says that they are.
 	First func() error
-	// Before, where it is not nil, is called when Create has the file to itself and has changed nothing of it. Its error leaves an older file as it is.
+	// Before, where it is not nil, is called when Create has the file to itself and has changed nothing of it. Its
+	// error leaves an older file as it is.
 	Before func() error
 
 	datasync func(*os.File) error // that of the operating system when nil
@@ -93,7 +94,8 @@ func Create(path string, h *FileHeader, o *Options) (*Writer, error) {
 	return w, nil
 }
 
-// begin writes the file header into a file that may just have been made. empty tells, where that fails, that nothing is in the file and that nobody else writes it.
+// begin writes the file header into a file that may just have been made. empty tells, where that fails, that nothing is
+// in the file and that nobody else writes it.
 func (w *Writer) begin(h *FileHeader, made bool) (empty bool, err error) {
 	info, err := w.f.Stat()
 	if err != nil {
@@ -170,14 +172,15 @@ func (w *Writer) Append(c *Chunk) (Entry, error) {
 	return e, nil
 }
 
-// What is kept free for the end of the file, for what a writer of events writes there and for an entry of each chunk; and how much room is asked for at once.
+// What is kept free for the end of the file, for what a writer of events writes there and for an entry of each chunk;
+// and how much room is asked for at once.
 const (
 	endRoom   = 256 << 10
 	roomAhead = 4 << 20
 )
 
-// room has the file system promise room for n bytes and, behind them, for the end of the file: a disk that is full must not cost the index and the
-// account of what could not be written.
+// room has the file system promise room for n bytes and, behind them, for the end of the file: a disk that is full must
+// not cost the index and the account of what could not be written.
 func (w *Writer) room(n int64) error {
 	if w.closing || w.reserved < 0 {
 		return nil
@@ -210,8 +213,8 @@ func (w *Writer) Closing() {
 	w.closing = true
 }
 
-// checkpoint has the disk take the first n chunks, which end at off, and then says in the file that it has. It runs beside Append, which never waits
-// for the disk. What an error leaves out the next checkpoint has.
+// checkpoint has the disk take the first n chunks, which end at off, and then says in the file that it has. It runs
+// beside Append, which never waits for the disk. What an error leaves out the next checkpoint has.
 func (w *Writer) checkpoint(n int, off int64) {
 	var err error
 	if w.o.First != nil {

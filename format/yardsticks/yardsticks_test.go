@@ -20,7 +20,8 @@ import (
 // events is how many calls a round has: more than any of the three buffers.
 const events = 1 << 17
 
-// head is the length of a call as a structure: what every call has, room for ten words, and an address and a length of the argument block behind it.
+// head is the length of a call as a structure: what every call has, room for ten words, and an address and a length of
+// the argument block behind it.
 const head = 8*6 + 10*8 + 8*2
 
 func appendRecord(b []byte, c *format.Call) []byte {

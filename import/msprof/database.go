@@ -227,8 +227,8 @@ const (
 	collectiveLanes = 2 << 40
 )
 
-// tasks takes those of the device. One that the scheduler splits has a row for each part, which has a context, and one around them, which says nothing
-// that these don't.
+// tasks takes those of the device. One that the scheduler splits has a row for each part, which has a context, and one
+// around them, which says nothing that these don't.
 func (d *dbReader) tasks() error {
 	type number struct{ device, stream, task int64 }
 	split := map[number]bool{}

@@ -1,14 +1,16 @@
 // Package msprof makes a trace of what Ascend's profiler has written, so that every viewer and the what-if of a replay in virtual time
 // work on profiles that users already have. Find says which profiles a folder holds, Import makes the trace of one.
 //
-// A profile is what msprof and the profiler of torch_npu write: a Chrome trace (trace_view.json, msprof_*.json), a table of kernels
-// (kernel_details.csv, op_summary_*.csv), or both, where the table tells the block dims; or a database (msprof_*.db, ascend_pytorch_profiler_*.db). Sizes of reading: a file is read once, piece by piece; 64
-// bytes a row are held until all rows are sorted by time.
+// A profile is what msprof and the profiler of torch_npu write: a Chrome trace (trace_view.json, msprof_*.json), a
+// table of kernels (kernel_details.csv, op_summary_*.csv), or both, where the table tells the block dims; or a database
+// (msprof_*.db, ascend_pytorch_profiler_*.db). Sizes of reading: a file is read once, piece by piece; 64 bytes a row
+// are held until all rows are sorted by time.
 //
-// What becomes of it: a call of the host is a call of the same name, without arguments, which a profile does not have. A task of the device
-// is a task, measured, of a call of aclrtLaunchKernelWithHostArgs, aclrtMemcpyAsync, aclrtRecordEvent or aclrtStreamWaitEvent that takes no
-// time: at the beginning of the call that the profile ties to the task, and within it; where it is tied to none, the moment when the task began, on
-// a thread of its own name. Addresses are not known and null, but for the device's side of a copy, which is the lowest address of devices. No
+// What becomes of it: a call of the host is a call of the same name, without arguments, which a profile does not have.
+// A task of the device is a task, measured, of a call of aclrtLaunchKernelWithHostArgs, aclrtMemcpyAsync,
+// aclrtRecordEvent or aclrtStreamWaitEvent that takes no time: at the beginning of the call that the profile ties to
+// the task, and within it; where it is tied to none, the moment when the task began, on a thread of its own name.
+// Addresses are not known and null, but for the device's side of a copy, which is the lowest address of devices. No
 // payload, argument or result is made up, and nothing can be replayed but in virtual time.
 package msprof
 

@@ -69,8 +69,9 @@ func (t *tables) has(table string, columns ...string) bool {
 	return ok
 }
 
-// rows returns these columns of the rows of a table: int64, float64, string, []byte, or nil, which is also what a column has that is not there; no rows
-// where there is no such table. A row is valid until the next one. Behind an error there are no more.
+// rows returns these columns of the rows of a table: int64, float64, string, []byte, or nil, which is also what a
+// column has that is not there; no rows where there is no such table. A row is valid until the next one. Behind an
+// error there are no more.
 func (t *tables) rows(table string, columns ...string) iter.Seq2[[]any, error] {
 	return func(yield func([]any, error) bool) {
 		if !t.has(table) {

@@ -8,8 +8,9 @@ import (
 	"github.com/acltrace/acltrace/format"
 )
 
-// A Stream is a stream of calls as an LLM's decoding makes it: an iteration of 400 launches of 40 kernels, with copies and synchronisations between,
-// repeated with jitter in time. Argument blocks are 64 bytes, in which pointers differ by layer and most else repeats per kernel.
+// A Stream is a stream of calls as an LLM's decoding makes it: an iteration of 400 launches of 40 kernels, with copies
+// and synchronisations between, repeated with jitter in time. Argument blocks are 64 bytes, in which pointers differ by
+// layer and most else repeats per kernel.
 type Stream struct {
 	calls []format.Call
 	rng   *rand.Rand

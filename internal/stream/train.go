@@ -9,10 +9,12 @@ import (
 	"github.com/acltrace/acltrace/format"
 )
 
-// A Train is a stream of calls as the training of a language model of 28 layers makes it. The order of the kernels, their numbers of inputs, outputs and
-// blocks, what other calls a step makes, and how long a launch takes come from the profile of one step of such a training by one of four ranks: 2463
-// launches, of which most are of 20 kernels. What a profile does not tell is assumed: lengths of tiling data, argument blocks in a pool of 32, calls by two
-// threads, of which one runs what goes backward, and a caching allocator that in a loop repeats itself: one output of fifty has another address than in the step before.
+// A Train is a stream of calls as the training of a language model of 28 layers makes it. The order of the kernels,
+// their numbers of inputs, outputs and blocks, what other calls a step makes, and how long a launch takes come from the
+// profile of one step of such a training by one of four ranks: 2463 launches, of which most are of 20 kernels. What a
+// profile does not tell is assumed: lengths of tiling data, argument blocks in a pool of 32, calls by two threads, of
+// which one runs what goes backward, and a caching allocator that in a loop repeats itself: one output of fifty has
+// another address than in the step before.
 type Train struct {
 	launch, create, record, wait, destroy, sync, copy, query uint16
 
@@ -98,7 +100,8 @@ const (
 	parameters = 57
 )
 
-// The time that a launch takes, and the time to the next call, in nanoseconds: quantiles. Of the first the profile has mean, extremes and variance; of the second the sums.
+// The time that a launch takes, and the time to the next call, in nanoseconds: quantiles. Of the first the profile has
+// mean, extremes and variance; of the second the sums.
 var (
 	takes = quantiles{{0, 2960}, {0.05, 4300}, {0.25, 4900}, {0.5, 5500}, {0.75, 6200}, {0.95, 7900}, {0.995, 15000}, {1, 50580}}
 	gaps  = quantiles{{0, 3800}, {0.05, 8000}, {0.25, 12500}, {0.5, 17000}, {0.75, 29000}, {0.95, 75000}, {0.995, 250000}, {1, 700000}}

@@ -11,7 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Uprobes ends a test whose uprobes could not be attached, or skips it: that only where the machine, asked without acltrace's own code, lacks what they need.
+// Uprobes ends a test whose uprobes could not be attached, or skips it: that only where the machine, asked without
+// acltrace's own code, lacks what they need.
 func Uprobes(t testing.TB, err error) {
 	t.Helper()
 	if err == nil {

@@ -436,7 +436,8 @@ func TestLateBinding(t *testing.T) {
 	})
 }
 
-// seen runs a program that lingers in the end, so that who looks from outside sees it: longer, where the machine is too busy to look that soon.
+// seen runs a program that lingers in the end, so that who looks from outside sees it: longer, where the machine is too
+// busy to look that soon.
 func seen(run func(linger []string) *result) *result {
 	for ms := 500; ; ms *= 4 {
 		r := run([]string{fmt.Sprintf("LINGER=%d", ms)})

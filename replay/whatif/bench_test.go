@@ -50,8 +50,9 @@ func processor() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkRun is what a task costs from a trace to its new time, and to a new trace, by processor time: reading the trace with the meaning of
-// its calls, simulating what was read, as often as durations that nobody has measured need it, and writing.
+// BenchmarkRun is what a task costs from a trace to its new time, and to a new trace, by processor time: reading the
+// trace with the meaning of its calls, simulating what was read, as often as durations that nobody has measured need
+// it, and writing.
 func BenchmarkRun(b *testing.B) {
 	const tasks = 400_000
 	for _, bb := range []struct {

@@ -48,8 +48,8 @@ func takesTime(k api.Task) bool {
 	return false
 }
 
-// baseTime is what a task that takes time takes on the device of the trace as far as others tell: launches of the kernel that were measured,
-// else the model of that device.
+// baseTime is what a task that takes time takes on the device of the trace as far as others tell: launches of the
+// kernel that were measured, else the model of that device.
 func (v *runner) baseTime(t *task) int64 {
 	if t.kind != api.Kernel {
 		return v.modelTime(t, v.base)
@@ -78,8 +78,9 @@ type covered struct {
 	sum  int64 // of their durations
 }
 
-// durations finds what the trace tells of the time that tasks took where nobody has measured it: where the program has waited for some that had
-// the stream to themselves, each its share of the time in which the device was not waiting for the next of them; or what others of its kind took.
+// durations finds what the trace tells of the time that tasks took where nobody has measured it: where the program has
+// waited for some that had the stream to themselves, each its share of the time in which the device was not waiting for
+// the next of them; or what others of its kind took.
 func (v *runner) durations() {
 	p := v.p
 	if !p.untimed {
@@ -179,11 +180,12 @@ type part struct {
 	time  float64
 }
 
-// stretch finds by what the times of tasks that follow each other are to be multiplied for the last of them to end when it did: a time after the
-// begin, on a stream that is free from a moment on. Where there is no such factor it is that by which their durations fill all of the time, or 0.
+// stretch finds by what the times of tasks that follow each other are to be multiplied for the last of them to end when
+// it did: a time after the begin, on a stream that is free from a moment on. Where there is no such factor it is that
+// by which their durations fill all of the time, or 0.
 //
-// The end is a convex function of the factor, a line where the device never waits for a task: coming from above, each step goes to where the line at
-// hand has the wanted end.
+// The end is a convex function of the factor, a line where the device never waits for a task: coming from above, each
+// step goes to where the line at hand has the wanted end.
 func stretch(parts []part, free, begin, span, overhead int64) (factor float64, fits bool) {
 	var sum float64
 	for i := range parts {
@@ -249,9 +251,9 @@ func (v *runner) calibrate() bool {
 	return true
 }
 
-// duration is what the model makes of what the trace tells of a task's, or unknown, and counts it by where it comes from. The scale of a kernel's rule
-// is applied by the machine; a copy takes longer as the model's copies take longer than those of the base, a kernel as its blocks run in more rows on the
-// model's cores.
+// duration is what the model makes of what the trace tells of a task's, or unknown, and counts it by where it comes
+// from. The scale of a kernel's rule is applied by the machine; a copy takes longer as the model's copies take longer
+// than those of the base, a kernel as its blocks run in more rows on the model's cores.
 func (v *runner) duration(t *task) int64 {
 	n, s, known := &v.rep.Durations, &v.p.shapes[t.shape], t.known
 	switch {

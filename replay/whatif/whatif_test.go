@@ -153,8 +153,8 @@ func TestOutput(t *testing.T) {
 	}
 }
 
-// Where nobody has measured, the time that the program has waited tells how long tasks took: together, and each its share. That is so at any pace,
-// and where streams wait for each other.
+// Where nobody has measured, the time that the program has waited tells how long tasks took: together, and each its
+// share. That is so at any pace, and where streams wait for each other.
 func TestEstimates(t *testing.T) {
 	const gap = 100 * us
 	for _, tt := range []struct {

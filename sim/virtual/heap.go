@@ -40,8 +40,8 @@ func (h *heap) pop() {
 	}
 }
 
-// down puts an entry into a free place, or behind those below that are before it. Which of four is first is as good as chance, and a processor that guesses wrong
-// loses more time than the comparison takes: so there is no branch for it.
+// down puts an entry into a free place, or behind those below that are before it. Which of four is first is as good as
+// chance, and a processor that guesses wrong loses more time than the comparison takes: so there is no branch for it.
 //
 // The entry comes as a value: read back from where it was written just before, the processor would wait for that.
 func (h heap) down(i int, e entry) {

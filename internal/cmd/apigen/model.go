@@ -787,8 +787,9 @@ func (m *model) role(f *api.Func, p *api.Param, text string) error {
 
 var queryRE = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*)\(([A-Za-z_][A-Za-z0-9_]*)\)$`)
 
-// factor is a factor of a size in C where it is none of the numbers and parameters of a call: `param.field`, a field behind a
-// pointer, or `(a+b)`, a sum of parameters, or `Query(param)`, what a function of the same library answers about a handle in a uint32_t. "" for any other.
+// factor is a factor of a size in C where it is none of the numbers and parameters of a call: `param.field`, a field
+// behind a pointer, or `(a+b)`, a sum of parameters, or `Query(param)`, what a function of the same library answers
+// about a handle in a uint32_t. "" for any other.
 func (m *model) factor(f *api.Func, t string) (string, error) {
 	if g := queryRE.FindStringSubmatch(t); g != nil {
 		q := m.find(g[1])

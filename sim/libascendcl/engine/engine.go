@@ -38,8 +38,8 @@ func newSim() *sim.Sim {
 	return s
 }
 
-// aclsim_thread_begin makes the state of a thread and returns its number. A call that makes a task stores its id in a word, see sim.Thread.Tell; how late the
-// thread is stands in another, see sim.Thread.Late.
+// aclsim_thread_begin makes the state of a thread and returns its number. A call that makes a task stores its id in a
+// word, see sim.Thread.Tell; how late the thread is stands in another, see sim.Thread.Late.
 //
 //export aclsim_thread_begin
 func aclsim_thread_begin(told *C.uint64_t, late *C.int64_t) C.uint64_t {
