@@ -536,6 +536,32 @@ func TestSalvageByTheNext(t *testing.T) {
 	checkSalvaged(t, out, session)
 }
 
+// Where the folder of its trace is gone, what a ring held stays as it is, whoever records next, and can be salvaged elsewhere.
+func TestSalvageElsewhere(t *testing.T) {
+	p := newPod(t)
+	session, release := killedRing(t, p)
+	if err := os.RemoveAll(p.out); err != nil {
+		t.Fatal(err)
+	}
+	release()
+	elsewhere := t.TempDir()
+	segments := func() []string {
+		files, err := filepath.Glob(filepath.Join(session, "flight", "*.aclt"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return files
+	}
+	before := segments()
+	p.run("record", "-o", filepath.Join(elsewhere, "next.aclt"), "--", "true")
+	if after := segments(); len(before) == 0 || len(after) != len(before) {
+		t.Errorf("%d segments, and %d when something was recorded next", len(before), len(after))
+	}
+	out := filepath.Join(elsewhere, "saved.aclt")
+	p.run("recover", session, "-o", out)
+	checkSalvaged(t, out, session)
+}
+
 // What a ring held when the disk was full is kept, whoever records next, until a trace is made of it elsewhere.
 func TestRingFullDisk(t *testing.T) {
 	p := newPod(t)

@@ -28,13 +28,17 @@ var ErrNothingLeft = errors.New("nothing was left in it")
 // program uses it any more. An empty output is the name that the recorder would have taken, or the next one that is
 // free.
 func Salvage(m *api.Model, dir, output string) (string, error) {
-	s, err := probe.OpenSession(m, dir, &probe.SessionOptions{PayloadLimit: SmallLimit, KeepRings: true})
-	if err != nil {
-		return "", err
-	}
 	was := left(dir)
 	if output == "" {
 		output = free(was.Output)
+	}
+	// Where no trace can be made, each recording comes by here again.
+	if _, err := os.Stat(filepath.Dir(output)); err != nil {
+		return "", fmt.Errorf("session %s: the folder of its trace: %w", dir, err)
+	}
+	s, err := probe.OpenSession(m, dir, &probe.SessionOptions{PayloadLimit: SmallLimit, KeepRings: true})
+	if err != nil {
+		return "", err
 	}
 	made, err := salvageRing(m, dir, output, s.Handed-min(was.Handed, s.Handed), s)
 	alive := s.Alive()
