@@ -102,7 +102,7 @@ const (
 	// TakenEarly is said of data that is there: the memory is pinned and the copy asynchronous, so that the device may have
 	// read what the program wrote to it after the call.
 	TakenEarly     Reason = 12
-	TooManyPending Reason = 13 // more results were waited for than the recorder keeps in mind
+	TooManyPending Reason = 13 // more results were waited for, or more memory was pinned, than the recorder keeps in mind
 	// Unchecked is said of results that are there: so many were waited for that the recorder did not look whether a later copy
 	// went to the same memory before this one was read.
 	Unchecked Reason = 14

@@ -47,6 +47,8 @@ const (
 	Freed
 	// Unregistered is the same of memory of the program's own that it no longer shared with the runtime.
 	Unregistered
+	// Off is the result of an asynchronous copy when nothing was recorded for a time before the program waited for it.
+	Off
 )
 
 // TimeParam is the parameter number of an output that no parameter has: it says that a TaskTime of the call follows.

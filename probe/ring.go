@@ -21,7 +21,7 @@ import (
 // The layout of probe/shim/ring.h. The sizes are asserted on both sides.
 const (
 	ringMagic   = 0x31474e4952544c41
-	ringVersion = 2
+	ringVersion = 3
 	ringHeader  = 4096
 	maxSlots    = 4096
 	// maxProcesses is how many processes of a session are looked at.
@@ -80,7 +80,8 @@ type control struct {
 	functions            uint64
 	stranger             atomic.Uint32
 	reaped               uint32
-	_                    [8]uint32
+	resumed              atomic.Uint32
+	_                    [7]uint32
 	arenaFree            [arenaWords]atomic.Uint64
 	slots                [maxSlots]slot
 }
@@ -448,6 +449,9 @@ func (s *Session) still() {
 			off = 1
 		}
 		sl.off.Store(off)
+	}
+	if s.ctl.quiet.Load() != quietNo {
+		s.ctl.resumed.Add(1)
 	}
 	s.ctl.quiet.Store(quiet)
 }

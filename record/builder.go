@@ -35,6 +35,7 @@ type builder struct {
 
 	calls, failed, unfinished, lost uint64
 	early                           uint64                   // payloads that may not be what was copied
+	unseen                          format.Reason            // why a wait of the program's may not have been recorded, where there was cause
 	last                            int64                    // latest time seen
 	device                          string                   // name, as the program was told it
 	libraries                       map[string]bool          // by path; false: of a process in another container, whose files are not seen
@@ -439,7 +440,7 @@ func word(b []byte) uint64 {
 var reasons = map[probe.Missing]format.Reason{
 	probe.DeviceMemory: format.DeviceMemory, probe.Dropped: format.Dropped, probe.OverLimit: format.LimitReached,
 	probe.Unreadable: format.Unreadable, probe.NotSynchronized: format.NeverSynchronized, probe.Overwritten: format.Overwritten,
-	probe.Freed: format.Freed, probe.Unregistered: format.Unregistered,
+	probe.Freed: format.Freed, probe.Unregistered: format.Unregistered, probe.Off: format.Detached,
 	probe.TableFull: format.TooManyPending, probe.UnknownSize: format.Unreadable, probe.NotAsked: format.LevelExcluded,
 }
 
@@ -621,6 +622,7 @@ func (b *builder) Gap(g *probe.Gap) error {
 		return err
 	}
 	b.lost += g.Calls
+	b.unseen = format.Dropped
 	return b.gap(format.Gap{Thread: t.index, From: b.time(g.From), To: b.time(g.To), Calls: g.Calls, Reason: format.Dropped})
 }
 
@@ -651,14 +653,19 @@ func (b *builder) finish() error {
 	return b.unsynchronized(nil)
 }
 
-// unsynchronized records the results that the program has not waited for, of the calls in a segment, or of all where that is nil.
+// unsynchronized records the results that the program has not waited for, as far as is known, of the calls in a segment, or of all where that
+// is nil.
 func (b *builder) unsynchronized(s *segment) error {
+	why := format.NeverSynchronized
+	if b.unseen != format.NoReason {
+		why = b.unseen
+	}
 	for _, t := range b.threads {
 		for _, oc := range t.open {
 			if oc.result < 0 || s != nil && oc.segment != s {
 				continue
 			}
-			d := format.Data{Param: uint8(oc.result), Dir: format.DirOut, Status: format.Missing, Reason: format.NeverSynchronized,
+			d := format.Data{Param: uint8(oc.result), Dir: format.DirOut, Status: format.Missing, Reason: why,
 				Addr: oc.addr, Len: oc.len, Time: b.last}
 			if err := oc.data(&d); err != nil {
 				return fmt.Errorf("result of call %d: %w", oc.index, err)

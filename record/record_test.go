@@ -493,6 +493,7 @@ func TestResultsNotCaptured(t *testing.T) {
 		"streams":    {format.NoReason: 334 * 65, format.NeverSynchronized: 666 * 65},
 		"event":      {format.NoReason: 1000, format.NeverSynchronized: 3000},
 		"unmap":      {format.Unreadable: 1},
+		"pinned":     {format.TooManyPending: 1},
 	} {
 		t.Run(way, func(t *testing.T) {
 			r, res, _ := run(t, record.Options{Replayable: true}, program, way)

@@ -70,6 +70,10 @@ static inline __attribute__((always_inline)) aclError wrap_aclFinalize(struct sh
 	shim_functions_end();
 	struct shim_call c;
 	if (!shim_enter(&c, 2, NULL, 0, 0)) {
+		bool outermost = shim_outermost();
+		if (outermost) {
+			shim_times_leave(ALL_ENDS, NULL, 0);
+		}
 		aclError ret = real();
 		shim_leave();
 		return ret;
@@ -117,6 +121,10 @@ static inline __attribute__((always_inline)) aclError wrap_aclFinalizeReference(
 	w[0] = (uint64_t)(uintptr_t)refCount;
 	struct shim_call c;
 	if (!shim_enter(&c, 3, w, 1, 16)) {
+		bool outermost = shim_outermost();
+		if (outermost) {
+			shim_times_leave(ALL_ENDS, NULL, 0);
+		}
 		aclError ret = real(refCount);
 		shim_leave();
 		return ret;
@@ -1282,6 +1290,10 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtDestroyContext(a
 	w[0] = (uint64_t)(uintptr_t)context;
 	struct shim_call c;
 	if (!shim_enter(&c, 26, w, 1, 0)) {
+		bool outermost = shim_outermost();
+		if (outermost) {
+			shim_times_leave(CONTEXT_ENDS, context, 0);
+		}
 		aclError ret = real(context);
 		shim_leave();
 		return ret;
@@ -1631,13 +1643,15 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSetDevice(int32_
 	aclError (*real)(int32_t deviceId) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
-	if (shim_quiet())
-		return real(deviceId);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uint32_t)deviceId;
 	struct shim_call c;
 	if (!shim_enter(&c, 33, w, 1, 0)) {
+		bool outermost = shim_outermost();
 		aclError ret = real(deviceId);
+		if (outermost && ret == 0) {
+			shim_set_device(deviceId);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -1654,12 +1668,10 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSetDevice(int32_
 }
 
 static struct shim_target target_aclrtSetDevice = {NULL, "aclrtSetDevice"};
-static SHIM_BODY aclError main_aclrtSetDevice(int32_t deviceId)
+SHIM_EXPORT aclError aclrtSetDevice(int32_t deviceId)
 {
 	return wrap_aclrtSetDevice(deviceId, &target_aclrtSetDevice);
 }
-
-SHIM_ENTRY(aclrtSetDevice, main_aclrtSetDevice);
 
 static __attribute__((noinline, cold)) aclError other_aclrtSetDevice(int32_t deviceId, struct shim_target *target)
 {
@@ -1689,6 +1701,10 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtResetDevice(int3
 	w[0] = (uint64_t)(uint32_t)deviceId;
 	struct shim_call c;
 	if (!shim_enter(&c, 34, w, 1, 0)) {
+		bool outermost = shim_outermost();
+		if (outermost) {
+			shim_times_leave(DEVICE_ENDS, NULL, deviceId);
+		}
 		aclError ret = real(deviceId);
 		shim_leave();
 		return ret;
@@ -1736,6 +1752,10 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtResetDeviceForce
 	w[0] = (uint64_t)(uint32_t)deviceId;
 	struct shim_call c;
 	if (!shim_enter(&c, 35, w, 1, 0)) {
+		bool outermost = shim_outermost();
+		if (outermost) {
+			shim_times_leave(DEVICE_ENDS, NULL, deviceId);
+		}
 		aclError ret = real(deviceId);
 		shim_leave();
 		return ret;
@@ -1936,7 +1956,11 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSynchronizeDevic
 		return real();
 	struct shim_call c;
 	if (!shim_enter(&c, 39, NULL, 0, 0)) {
+		uint64_t until = shim_order();
 		aclError ret = real();
+		if (shim_missed() && ret == 0) {
+			shim_synced_device(until);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -1990,7 +2014,11 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSynchronizeDevic
 	w[0] = (uint64_t)(uint32_t)timeout;
 	struct shim_call c;
 	if (!shim_enter(&c, 40, w, 1, 0)) {
+		uint64_t until = shim_order();
 		aclError ret = real(timeout);
+		if (shim_missed() && ret == 0) {
+			shim_synced_device(until);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -2350,12 +2378,14 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtDestroyEvent(acl
 	aclError (*real)(aclrtEvent event) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
-	if (shim_quiet())
-		return real(event);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)event;
 	struct shim_call c;
 	if (!shim_enter(&c, 47, w, 1, 0)) {
+		bool outermost = shim_outermost();
+		if (outermost) {
+			shim_event_ends(event);
+		}
 		aclError ret = real(event);
 		shim_leave();
 		return ret;
@@ -2370,12 +2400,10 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtDestroyEvent(acl
 }
 
 static struct shim_target target_aclrtDestroyEvent = {NULL, "aclrtDestroyEvent"};
-static SHIM_BODY aclError main_aclrtDestroyEvent(aclrtEvent event)
+SHIM_EXPORT aclError aclrtDestroyEvent(aclrtEvent event)
 {
 	return wrap_aclrtDestroyEvent(event, &target_aclrtDestroyEvent);
 }
-
-SHIM_ENTRY(aclrtDestroyEvent, main_aclrtDestroyEvent);
 
 static __attribute__((noinline, cold)) aclError other_aclrtDestroyEvent(aclrtEvent event, struct shim_target *target)
 {
@@ -2575,7 +2603,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtQueryEvent(aclrt
 	w[1] = (uint64_t)(uintptr_t)status;
 	struct shim_call c;
 	if (!shim_enter(&c, 51, w, 2, 16)) {
+		struct shim_recorded last = shim_event_last(event);
 		aclError ret = real(event, status);
+		if (shim_missed() && ret == 0) {
+			if (status != NULL && *status == ACL_EVENT_STATUS_COMPLETE)
+				shim_synced_event(event, &last);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -2633,7 +2666,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtQueryEventStatus
 	w[1] = (uint64_t)(uintptr_t)status;
 	struct shim_call c;
 	if (!shim_enter(&c, 52, w, 2, 16)) {
+		struct shim_recorded last = shim_event_last(event);
 		aclError ret = real(event, status);
+		if (shim_missed() && ret == 0) {
+			if (status != NULL && *status == ACL_EVENT_RECORDED_STATUS_COMPLETE)
+				shim_synced_event(event, &last);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -2743,7 +2781,11 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSynchronizeEvent
 	w[0] = (uint64_t)(uintptr_t)event;
 	struct shim_call c;
 	if (!shim_enter(&c, 54, w, 1, 0)) {
+		struct shim_recorded last = shim_event_last(event);
 		aclError ret = real(event);
+		if (shim_missed() && ret == 0) {
+			shim_synced_event(event, &last);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -2798,7 +2840,11 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSynchronizeEvent
 	w[1] = (uint64_t)(uint32_t)timeout;
 	struct shim_call c;
 	if (!shim_enter(&c, 55, w, 2, 0)) {
+		struct shim_recorded last = shim_event_last(event);
 		aclError ret = real(event, timeout);
+		if (shim_missed() && ret == 0) {
+			shim_synced_event(event, &last);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -2953,15 +2999,17 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMalloc(void **de
 	aclError (*real)(void **devPtr, size_t size, aclrtMemMallocPolicy policy) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
-	if (shim_quiet())
-		return real(devPtr, size, policy);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)devPtr;
 	w[1] = (uint64_t)size;
 	w[2] = (uint64_t)(uint32_t)policy;
 	struct shim_call c;
 	if (!shim_enter(&c, 58, w, 3, 16)) {
+		bool outermost = shim_outermost();
 		aclError ret = real(devPtr, size, policy);
+		if (outermost && ret == 0) {
+			shim_device_new(ALLOCATED, *(uint64_t *)devPtr, (uint64_t)size);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -2980,12 +3028,10 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMalloc(void **de
 }
 
 static struct shim_target target_aclrtMalloc = {NULL, "aclrtMalloc"};
-static SHIM_BODY aclError main_aclrtMalloc(void **devPtr, size_t size, aclrtMemMallocPolicy policy)
+SHIM_EXPORT aclError aclrtMalloc(void **devPtr, size_t size, aclrtMemMallocPolicy policy)
 {
 	return wrap_aclrtMalloc(devPtr, size, policy, &target_aclrtMalloc);
 }
-
-SHIM_ENTRY(aclrtMalloc, main_aclrtMalloc);
 
 static __attribute__((noinline, cold)) aclError other_aclrtMalloc(void **devPtr, size_t size, aclrtMemMallocPolicy policy, struct shim_target *target)
 {
@@ -3010,15 +3056,17 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMallocAlign32(vo
 	aclError (*real)(void **devPtr, size_t size, aclrtMemMallocPolicy policy) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
-	if (shim_quiet())
-		return real(devPtr, size, policy);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)devPtr;
 	w[1] = (uint64_t)size;
 	w[2] = (uint64_t)(uint32_t)policy;
 	struct shim_call c;
 	if (!shim_enter(&c, 59, w, 3, 16)) {
+		bool outermost = shim_outermost();
 		aclError ret = real(devPtr, size, policy);
+		if (outermost && ret == 0) {
+			shim_device_new(ALLOCATED, *(uint64_t *)devPtr, (uint64_t)size);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -3037,12 +3085,10 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMallocAlign32(vo
 }
 
 static struct shim_target target_aclrtMallocAlign32 = {NULL, "aclrtMallocAlign32"};
-static SHIM_BODY aclError main_aclrtMallocAlign32(void **devPtr, size_t size, aclrtMemMallocPolicy policy)
+SHIM_EXPORT aclError aclrtMallocAlign32(void **devPtr, size_t size, aclrtMemMallocPolicy policy)
 {
 	return wrap_aclrtMallocAlign32(devPtr, size, policy, &target_aclrtMallocAlign32);
 }
-
-SHIM_ENTRY(aclrtMallocAlign32, main_aclrtMallocAlign32);
 
 static __attribute__((noinline, cold)) aclError other_aclrtMallocAlign32(void **devPtr, size_t size, aclrtMemMallocPolicy policy, struct shim_target *target)
 {
@@ -3067,15 +3113,17 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMallocCached(voi
 	aclError (*real)(void **devPtr, size_t size, aclrtMemMallocPolicy policy) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
-	if (shim_quiet())
-		return real(devPtr, size, policy);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)devPtr;
 	w[1] = (uint64_t)size;
 	w[2] = (uint64_t)(uint32_t)policy;
 	struct shim_call c;
 	if (!shim_enter(&c, 60, w, 3, 16)) {
+		bool outermost = shim_outermost();
 		aclError ret = real(devPtr, size, policy);
+		if (outermost && ret == 0) {
+			shim_device_new(ALLOCATED, *(uint64_t *)devPtr, (uint64_t)size);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -3094,12 +3142,10 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMallocCached(voi
 }
 
 static struct shim_target target_aclrtMallocCached = {NULL, "aclrtMallocCached"};
-static SHIM_BODY aclError main_aclrtMallocCached(void **devPtr, size_t size, aclrtMemMallocPolicy policy)
+SHIM_EXPORT aclError aclrtMallocCached(void **devPtr, size_t size, aclrtMemMallocPolicy policy)
 {
 	return wrap_aclrtMallocCached(devPtr, size, policy, &target_aclrtMallocCached);
 }
-
-SHIM_ENTRY(aclrtMallocCached, main_aclrtMallocCached);
 
 static __attribute__((noinline, cold)) aclError other_aclrtMallocCached(void **devPtr, size_t size, aclrtMemMallocPolicy policy, struct shim_target *target)
 {
@@ -3124,8 +3170,6 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMallocWithCfg(vo
 	aclError (*real)(void **devPtr, size_t size, aclrtMemMallocPolicy policy, aclrtMallocConfig *cfg) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
-	if (shim_quiet())
-		return real(devPtr, size, policy, cfg);
 	uint64_t w[4];
 	w[0] = (uint64_t)(uintptr_t)devPtr;
 	w[1] = (uint64_t)size;
@@ -3133,7 +3177,11 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMallocWithCfg(vo
 	w[3] = (uint64_t)(uintptr_t)cfg;
 	struct shim_call c;
 	if (!shim_enter(&c, 61, w, 4, 16)) {
+		bool outermost = shim_outermost();
 		aclError ret = real(devPtr, size, policy, cfg);
+		if (outermost && ret == 0) {
+			shim_device_new(ALLOCATED, *(uint64_t *)devPtr, (uint64_t)size);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -3153,12 +3201,10 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMallocWithCfg(vo
 }
 
 static struct shim_target target_aclrtMallocWithCfg = {NULL, "aclrtMallocWithCfg"};
-static SHIM_BODY aclError main_aclrtMallocWithCfg(void **devPtr, size_t size, aclrtMemMallocPolicy policy, aclrtMallocConfig *cfg)
+SHIM_EXPORT aclError aclrtMallocWithCfg(void **devPtr, size_t size, aclrtMemMallocPolicy policy, aclrtMallocConfig *cfg)
 {
 	return wrap_aclrtMallocWithCfg(devPtr, size, policy, cfg, &target_aclrtMallocWithCfg);
 }
-
-SHIM_ENTRY(aclrtMallocWithCfg, main_aclrtMallocWithCfg);
 
 static __attribute__((noinline, cold)) aclError other_aclrtMallocWithCfg(void **devPtr, size_t size, aclrtMemMallocPolicy policy, aclrtMallocConfig *cfg, struct shim_target *target)
 {
@@ -3183,8 +3229,6 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMallocForTaskSch
 	aclError (*real)(void **devPtr, size_t size, aclrtMemMallocPolicy policy, aclrtMallocConfig *cfg) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
-	if (shim_quiet())
-		return real(devPtr, size, policy, cfg);
 	uint64_t w[4];
 	w[0] = (uint64_t)(uintptr_t)devPtr;
 	w[1] = (uint64_t)size;
@@ -3192,7 +3236,11 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMallocForTaskSch
 	w[3] = (uint64_t)(uintptr_t)cfg;
 	struct shim_call c;
 	if (!shim_enter(&c, 62, w, 4, 16)) {
+		bool outermost = shim_outermost();
 		aclError ret = real(devPtr, size, policy, cfg);
+		if (outermost && ret == 0) {
+			shim_device_new(ALLOCATED, *(uint64_t *)devPtr, (uint64_t)size);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -3212,12 +3260,10 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMallocForTaskSch
 }
 
 static struct shim_target target_aclrtMallocForTaskScheduler = {NULL, "aclrtMallocForTaskScheduler"};
-static SHIM_BODY aclError main_aclrtMallocForTaskScheduler(void **devPtr, size_t size, aclrtMemMallocPolicy policy, aclrtMallocConfig *cfg)
+SHIM_EXPORT aclError aclrtMallocForTaskScheduler(void **devPtr, size_t size, aclrtMemMallocPolicy policy, aclrtMallocConfig *cfg)
 {
 	return wrap_aclrtMallocForTaskScheduler(devPtr, size, policy, cfg, &target_aclrtMallocForTaskScheduler);
 }
-
-SHIM_ENTRY(aclrtMallocForTaskScheduler, main_aclrtMallocForTaskScheduler);
 
 static __attribute__((noinline, cold)) aclError other_aclrtMallocForTaskScheduler(void **devPtr, size_t size, aclrtMemMallocPolicy policy, aclrtMallocConfig *cfg, struct shim_target *target)
 {
@@ -3242,15 +3288,17 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMallocHostWithCf
 	aclError (*real)(void **ptr, uint64_t size, aclrtMallocConfig *cfg) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
-	if (shim_quiet())
-		return real(ptr, size, cfg);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)ptr;
 	w[1] = (uint64_t)size;
 	w[2] = (uint64_t)(uintptr_t)cfg;
 	struct shim_call c;
 	if (!shim_enter(&c, 63, w, 3, 16)) {
+		bool outermost = shim_outermost();
 		aclError ret = real(ptr, size, cfg);
+		if (outermost && ret == 0) {
+			shim_host_new(*(uint64_t *)ptr, (uint64_t)size, false);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -3270,12 +3318,10 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMallocHostWithCf
 }
 
 static struct shim_target target_aclrtMallocHostWithCfg = {NULL, "aclrtMallocHostWithCfg"};
-static SHIM_BODY aclError main_aclrtMallocHostWithCfg(void **ptr, uint64_t size, aclrtMallocConfig *cfg)
+SHIM_EXPORT aclError aclrtMallocHostWithCfg(void **ptr, uint64_t size, aclrtMallocConfig *cfg)
 {
 	return wrap_aclrtMallocHostWithCfg(ptr, size, cfg, &target_aclrtMallocHostWithCfg);
 }
-
-SHIM_ENTRY(aclrtMallocHostWithCfg, main_aclrtMallocHostWithCfg);
 
 static __attribute__((noinline, cold)) aclError other_aclrtMallocHostWithCfg(void **ptr, uint64_t size, aclrtMallocConfig *cfg, struct shim_target *target)
 {
@@ -3472,8 +3518,6 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtHostRegister(voi
 	aclError (*real)(void *ptr, uint64_t size, aclrtHostRegisterType type, void **devPtr) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
-	if (shim_quiet())
-		return real(ptr, size, type, devPtr);
 	uint64_t w[4];
 	w[0] = (uint64_t)(uintptr_t)ptr;
 	w[1] = (uint64_t)size;
@@ -3481,7 +3525,11 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtHostRegister(voi
 	w[3] = (uint64_t)(uintptr_t)devPtr;
 	struct shim_call c;
 	if (!shim_enter(&c, 67, w, 4, 16)) {
+		bool outermost = shim_outermost();
 		aclError ret = real(ptr, size, type, devPtr);
+		if (outermost && ret == 0) {
+			shim_host_new((uint64_t)ptr, (uint64_t)size, true);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -3500,12 +3548,10 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtHostRegister(voi
 }
 
 static struct shim_target target_aclrtHostRegister = {NULL, "aclrtHostRegister"};
-static SHIM_BODY aclError main_aclrtHostRegister(void *ptr, uint64_t size, aclrtHostRegisterType type, void **devPtr)
+SHIM_EXPORT aclError aclrtHostRegister(void *ptr, uint64_t size, aclrtHostRegisterType type, void **devPtr)
 {
 	return wrap_aclrtHostRegister(ptr, size, type, devPtr, &target_aclrtHostRegister);
 }
-
-SHIM_ENTRY(aclrtHostRegister, main_aclrtHostRegister);
 
 static __attribute__((noinline, cold)) aclError other_aclrtHostRegister(void *ptr, uint64_t size, aclrtHostRegisterType type, void **devPtr, struct shim_target *target)
 {
@@ -3530,15 +3576,17 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtHostRegisterV2(v
 	aclError (*real)(void *ptr, uint64_t size, uint32_t flag) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
-	if (shim_quiet())
-		return real(ptr, size, flag);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)ptr;
 	w[1] = (uint64_t)size;
 	w[2] = (uint64_t)(uint32_t)flag;
 	struct shim_call c;
 	if (!shim_enter(&c, 68, w, 3, 0)) {
+		bool outermost = shim_outermost();
 		aclError ret = real(ptr, size, flag);
+		if (outermost && ret == 0) {
+			shim_host_new((uint64_t)ptr, (uint64_t)size, true);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -3555,12 +3603,10 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtHostRegisterV2(v
 }
 
 static struct shim_target target_aclrtHostRegisterV2 = {NULL, "aclrtHostRegisterV2"};
-static SHIM_BODY aclError main_aclrtHostRegisterV2(void *ptr, uint64_t size, uint32_t flag)
+SHIM_EXPORT aclError aclrtHostRegisterV2(void *ptr, uint64_t size, uint32_t flag)
 {
 	return wrap_aclrtHostRegisterV2(ptr, size, flag, &target_aclrtHostRegisterV2);
 }
-
-SHIM_ENTRY(aclrtHostRegisterV2, main_aclrtHostRegisterV2);
 
 static __attribute__((noinline, cold)) aclError other_aclrtHostRegisterV2(void *ptr, uint64_t size, uint32_t flag, struct shim_target *target)
 {
@@ -3639,12 +3685,14 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtHostUnregister(v
 	aclError (*real)(void *ptr) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
-	if (shim_quiet())
-		return real(ptr);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)ptr;
 	struct shim_call c;
 	if (!shim_enter(&c, 70, w, 1, 0)) {
+		bool outermost = shim_outermost();
+		if (outermost) {
+			shim_host_end((uint64_t)ptr);
+		}
 		aclError ret = real(ptr);
 		shim_leave();
 		return ret;
@@ -3659,12 +3707,10 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtHostUnregister(v
 }
 
 static struct shim_target target_aclrtHostUnregister = {NULL, "aclrtHostUnregister"};
-static SHIM_BODY aclError main_aclrtHostUnregister(void *ptr)
+SHIM_EXPORT aclError aclrtHostUnregister(void *ptr)
 {
 	return wrap_aclrtHostUnregister(ptr, &target_aclrtHostUnregister);
 }
-
-SHIM_ENTRY(aclrtHostUnregister, main_aclrtHostUnregister);
 
 static __attribute__((noinline, cold)) aclError other_aclrtHostUnregister(void *ptr, struct shim_target *target)
 {
@@ -3948,12 +3994,14 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtFree(void *devPt
 	aclError (*real)(void *devPtr) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
-	if (shim_quiet())
-		return real(devPtr);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)devPtr;
 	struct shim_call c;
 	if (!shim_enter(&c, 76, w, 1, 0)) {
+		bool outermost = shim_outermost();
+		if (outermost) {
+			shim_device_end(ALLOCATED, (uint64_t)devPtr);
+		}
 		aclError ret = real(devPtr);
 		shim_leave();
 		return ret;
@@ -3968,12 +4016,10 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtFree(void *devPt
 }
 
 static struct shim_target target_aclrtFree = {NULL, "aclrtFree"};
-static SHIM_BODY aclError main_aclrtFree(void *devPtr)
+SHIM_EXPORT aclError aclrtFree(void *devPtr)
 {
 	return wrap_aclrtFree(devPtr, &target_aclrtFree);
 }
-
-SHIM_ENTRY(aclrtFree, main_aclrtFree);
 
 static __attribute__((noinline, cold)) aclError other_aclrtFree(void *devPtr, struct shim_target *target)
 {
@@ -3998,14 +4044,16 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMallocHost(void 
 	aclError (*real)(void **hostPtr, size_t size) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
-	if (shim_quiet())
-		return real(hostPtr, size);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)hostPtr;
 	w[1] = (uint64_t)size;
 	struct shim_call c;
 	if (!shim_enter(&c, 77, w, 2, 16)) {
+		bool outermost = shim_outermost();
 		aclError ret = real(hostPtr, size);
+		if (outermost && ret == 0) {
+			shim_host_new(*(uint64_t *)hostPtr, (uint64_t)size, false);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -4024,12 +4072,10 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMallocHost(void 
 }
 
 static struct shim_target target_aclrtMallocHost = {NULL, "aclrtMallocHost"};
-static SHIM_BODY aclError main_aclrtMallocHost(void **hostPtr, size_t size)
+SHIM_EXPORT aclError aclrtMallocHost(void **hostPtr, size_t size)
 {
 	return wrap_aclrtMallocHost(hostPtr, size, &target_aclrtMallocHost);
 }
-
-SHIM_ENTRY(aclrtMallocHost, main_aclrtMallocHost);
 
 static __attribute__((noinline, cold)) aclError other_aclrtMallocHost(void **hostPtr, size_t size, struct shim_target *target)
 {
@@ -4054,15 +4100,17 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemAllocManaged(
 	aclError (*real)(void **ptr, uint64_t size, uint32_t flag) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
-	if (shim_quiet())
-		return real(ptr, size, flag);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)ptr;
 	w[1] = (uint64_t)size;
 	w[2] = (uint64_t)(uint32_t)flag;
 	struct shim_call c;
 	if (!shim_enter(&c, 78, w, 3, 16)) {
+		bool outermost = shim_outermost();
 		aclError ret = real(ptr, size, flag);
+		if (outermost && ret == 0) {
+			shim_device_new(ALLOCATED, *(uint64_t *)ptr, (uint64_t)size);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -4081,12 +4129,10 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemAllocManaged(
 }
 
 static struct shim_target target_aclrtMemAllocManaged = {NULL, "aclrtMemAllocManaged"};
-static SHIM_BODY aclError main_aclrtMemAllocManaged(void **ptr, uint64_t size, uint32_t flag)
+SHIM_EXPORT aclError aclrtMemAllocManaged(void **ptr, uint64_t size, uint32_t flag)
 {
 	return wrap_aclrtMemAllocManaged(ptr, size, flag, &target_aclrtMemAllocManaged);
 }
-
-SHIM_ENTRY(aclrtMemAllocManaged, main_aclrtMemAllocManaged);
 
 static __attribute__((noinline, cold)) aclError other_aclrtMemAllocManaged(void **ptr, uint64_t size, uint32_t flag, struct shim_target *target)
 {
@@ -4111,12 +4157,14 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtFreeHost(void *h
 	aclError (*real)(void *hostPtr) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
-	if (shim_quiet())
-		return real(hostPtr);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)hostPtr;
 	struct shim_call c;
 	if (!shim_enter(&c, 79, w, 1, 0)) {
+		bool outermost = shim_outermost();
+		if (outermost) {
+			shim_host_end((uint64_t)hostPtr);
+		}
 		aclError ret = real(hostPtr);
 		shim_leave();
 		return ret;
@@ -4131,12 +4179,10 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtFreeHost(void *h
 }
 
 static struct shim_target target_aclrtFreeHost = {NULL, "aclrtFreeHost"};
-static SHIM_BODY aclError main_aclrtFreeHost(void *hostPtr)
+SHIM_EXPORT aclError aclrtFreeHost(void *hostPtr)
 {
 	return wrap_aclrtFreeHost(hostPtr, &target_aclrtFreeHost);
 }
-
-SHIM_ENTRY(aclrtFreeHost, main_aclrtFreeHost);
 
 static __attribute__((noinline, cold)) aclError other_aclrtFreeHost(void *hostPtr, struct shim_target *target)
 {
@@ -4161,18 +4207,24 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtFreeWithDevSync(
 	aclError (*real)(void *devPtr) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
-	if (shim_quiet())
-		return real(devPtr);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)devPtr;
 	struct shim_call c;
 	if (!shim_enter(&c, 80, w, 1, 0)) {
+		bool outermost = shim_outermost();
+		if (outermost) {
+			shim_device_end(ALLOCATED, (uint64_t)devPtr);
+		}
+		uint64_t until = shim_order();
 		aclError ret = real(devPtr);
+		if (shim_missed() && ret == 0) {
+			shim_synced_device(until);
+		}
 		shim_leave();
 		return ret;
 	}
-	shim_device_end(ALLOCATED, (uint64_t)devPtr);
 	uint64_t until = shim_order();
+	shim_device_end(ALLOCATED, (uint64_t)devPtr);
 	shim_commit(&c);
 	aclError ret = real(devPtr);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -4186,12 +4238,10 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtFreeWithDevSync(
 }
 
 static struct shim_target target_aclrtFreeWithDevSync = {NULL, "aclrtFreeWithDevSync"};
-static SHIM_BODY aclError main_aclrtFreeWithDevSync(void *devPtr)
+SHIM_EXPORT aclError aclrtFreeWithDevSync(void *devPtr)
 {
 	return wrap_aclrtFreeWithDevSync(devPtr, &target_aclrtFreeWithDevSync);
 }
-
-SHIM_ENTRY(aclrtFreeWithDevSync, main_aclrtFreeWithDevSync);
 
 static __attribute__((noinline, cold)) aclError other_aclrtFreeWithDevSync(void *devPtr, struct shim_target *target)
 {
@@ -4216,18 +4266,24 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtFreeHostWithDevS
 	aclError (*real)(void *hostPtr) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
-	if (shim_quiet())
-		return real(hostPtr);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)hostPtr;
 	struct shim_call c;
 	if (!shim_enter(&c, 81, w, 1, 0)) {
+		bool outermost = shim_outermost();
+		if (outermost) {
+			shim_host_end((uint64_t)hostPtr);
+		}
+		uint64_t until = shim_order();
 		aclError ret = real(hostPtr);
+		if (shim_missed() && ret == 0) {
+			shim_synced_device(until);
+		}
 		shim_leave();
 		return ret;
 	}
-	shim_host_end((uint64_t)hostPtr);
 	uint64_t until = shim_order();
+	shim_host_end((uint64_t)hostPtr);
 	shim_commit(&c);
 	aclError ret = real(hostPtr);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -4241,12 +4297,10 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtFreeHostWithDevS
 }
 
 static struct shim_target target_aclrtFreeHostWithDevSync = {NULL, "aclrtFreeHostWithDevSync"};
-static SHIM_BODY aclError main_aclrtFreeHostWithDevSync(void *hostPtr)
+SHIM_EXPORT aclError aclrtFreeHostWithDevSync(void *hostPtr)
 {
 	return wrap_aclrtFreeHostWithDevSync(hostPtr, &target_aclrtFreeHostWithDevSync);
 }
-
-SHIM_ENTRY(aclrtFreeHostWithDevSync, main_aclrtFreeHostWithDevSync);
 
 static __attribute__((noinline, cold)) aclError other_aclrtFreeHostWithDevSync(void *hostPtr, struct shim_target *target)
 {
@@ -4282,6 +4336,9 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpy(void *dst
 	struct shim_call c;
 	if (!shim_enter(&c, 82, w, 5, 0)) {
 		aclError ret = real(dst, destMax, src, count, kind);
+		if (shim_missed() && ret == 0) {
+			shim_overwritten((uint64_t)dst, (uint64_t)count);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -4393,6 +4450,9 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyAsync(void
 	struct shim_call c;
 	if (!shim_enter(&c, 84, w, 6, 0)) {
 		aclError ret = real(dst, destMax, src, count, kind, stream);
+		if (shim_missed() && ret == 0) {
+			shim_overwritten((uint64_t)dst, (uint64_t)count);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -4564,6 +4624,9 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyAsyncWithC
 	struct shim_call c;
 	if (!shim_enter(&c, 87, w, 6, 0)) {
 		aclError ret = real(dst, destMax, src, count, kind, stream);
+		if (shim_missed() && ret == 0) {
+			shim_overwritten((uint64_t)dst, (uint64_t)count);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -4627,6 +4690,9 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpy2d(void *d
 	struct shim_call c;
 	if (!shim_enter(&c, 88, w, 7, 0)) {
 		aclError ret = real(dst, dpitch, src, spitch, width, height, kind);
+		if (shim_missed() && ret == 0) {
+			shim_overwritten(0, ~0ULL);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -4688,6 +4754,9 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpy2dAsync(vo
 	struct shim_call c;
 	if (!shim_enter(&c, 89, w, 8, 0)) {
 		aclError ret = real(dst, dpitch, src, spitch, width, height, kind, stream);
+		if (shim_missed() && ret == 0) {
+			shim_overwritten(0, ~0ULL);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -4856,6 +4925,9 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyFromSymbol
 	struct shim_call c;
 	if (!shim_enter(&c, 92, w, 6, 0)) {
 		aclError ret = real(dst, dstMax, symbol, count, offset, kind);
+		if (shim_missed() && ret == 0) {
+			shim_overwritten((uint64_t)dst, (uint64_t)count);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -4915,6 +4987,9 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyFromSymbol
 	struct shim_call c;
 	if (!shim_enter(&c, 93, w, 7, 0)) {
 		aclError ret = real(dst, dstMax, symbol, count, offset, kind, stream);
+		if (shim_missed() && ret == 0) {
+			shim_overwritten((uint64_t)dst, (uint64_t)count);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -5192,8 +5267,6 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtReserveMemAddres
 	aclError (*real)(void **virPtr, size_t size, size_t alignment, void *expectPtr, uint64_t flags) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
-	if (shim_quiet())
-		return real(virPtr, size, alignment, expectPtr, flags);
 	uint64_t w[5];
 	w[0] = (uint64_t)(uintptr_t)virPtr;
 	w[1] = (uint64_t)size;
@@ -5202,7 +5275,11 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtReserveMemAddres
 	w[4] = (uint64_t)flags;
 	struct shim_call c;
 	if (!shim_enter(&c, 98, w, 5, 16)) {
+		bool outermost = shim_outermost();
 		aclError ret = real(virPtr, size, alignment, expectPtr, flags);
+		if (outermost && ret == 0) {
+			shim_device_new(RESERVED, *(uint64_t *)virPtr, (uint64_t)size);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -5221,12 +5298,10 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtReserveMemAddres
 }
 
 static struct shim_target target_aclrtReserveMemAddress = {NULL, "aclrtReserveMemAddress"};
-static SHIM_BODY aclError main_aclrtReserveMemAddress(void **virPtr, size_t size, size_t alignment, void *expectPtr, uint64_t flags)
+SHIM_EXPORT aclError aclrtReserveMemAddress(void **virPtr, size_t size, size_t alignment, void *expectPtr, uint64_t flags)
 {
 	return wrap_aclrtReserveMemAddress(virPtr, size, alignment, expectPtr, flags, &target_aclrtReserveMemAddress);
 }
-
-SHIM_ENTRY(aclrtReserveMemAddress, main_aclrtReserveMemAddress);
 
 static __attribute__((noinline, cold)) aclError other_aclrtReserveMemAddress(void **virPtr, size_t size, size_t alignment, void *expectPtr, uint64_t flags, struct shim_target *target)
 {
@@ -5251,12 +5326,14 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtReleaseMemAddres
 	aclError (*real)(void *virPtr) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
-	if (shim_quiet())
-		return real(virPtr);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)virPtr;
 	struct shim_call c;
 	if (!shim_enter(&c, 99, w, 1, 0)) {
+		bool outermost = shim_outermost();
+		if (outermost) {
+			shim_device_end(RESERVED, (uint64_t)virPtr);
+		}
 		aclError ret = real(virPtr);
 		shim_leave();
 		return ret;
@@ -5271,12 +5348,10 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtReleaseMemAddres
 }
 
 static struct shim_target target_aclrtReleaseMemAddress = {NULL, "aclrtReleaseMemAddress"};
-static SHIM_BODY aclError main_aclrtReleaseMemAddress(void *virPtr)
+SHIM_EXPORT aclError aclrtReleaseMemAddress(void *virPtr)
 {
 	return wrap_aclrtReleaseMemAddress(virPtr, &target_aclrtReleaseMemAddress);
 }
-
-SHIM_ENTRY(aclrtReleaseMemAddress, main_aclrtReleaseMemAddress);
 
 static __attribute__((noinline, cold)) aclError other_aclrtReleaseMemAddress(void *virPtr, struct shim_target *target)
 {
@@ -5462,12 +5537,14 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtUnmapMem(void *v
 	aclError (*real)(void *virPtr) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
-	if (shim_quiet())
-		return real(virPtr);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)virPtr;
 	struct shim_call c;
 	if (!shim_enter(&c, 103, w, 1, 0)) {
+		bool outermost = shim_outermost();
+		if (outermost) {
+			shim_device_end(ALLOCATED, (uint64_t)virPtr);
+		}
 		aclError ret = real(virPtr);
 		shim_leave();
 		return ret;
@@ -5482,12 +5559,10 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtUnmapMem(void *v
 }
 
 static struct shim_target target_aclrtUnmapMem = {NULL, "aclrtUnmapMem"};
-static SHIM_BODY aclError main_aclrtUnmapMem(void *virPtr)
+SHIM_EXPORT aclError aclrtUnmapMem(void *virPtr)
 {
 	return wrap_aclrtUnmapMem(virPtr, &target_aclrtUnmapMem);
 }
-
-SHIM_ENTRY(aclrtUnmapMem, main_aclrtUnmapMem);
 
 static __attribute__((noinline, cold)) aclError other_aclrtUnmapMem(void *virPtr, struct shim_target *target)
 {
@@ -5849,19 +5924,26 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtDestroyStream(ac
 	aclError (*real)(aclrtStream stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
-	if (shim_quiet())
-		return real(stream);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)stream;
 	struct shim_call c;
 	if (!shim_enter(&c, 111, w, 1, 0)) {
+		bool outermost = shim_outermost();
+		if (outermost) {
+			shim_stream_ended();
+			shim_times_leave(STREAM_ENDS, stream, 0);
+		}
+		uint64_t until = shim_order();
 		aclError ret = real(stream);
+		if (shim_missed() && ret == 0) {
+			shim_synced_stream(stream, until);
+		}
 		shim_leave();
 		return ret;
 	}
+	uint64_t until = shim_order();
 	shim_stream_ended();
 	shim_times_leave(STREAM_ENDS, stream, 0);
-	uint64_t until = shim_order();
 	shim_commit(&c);
 	aclError ret = real(stream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -5875,12 +5957,10 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtDestroyStream(ac
 }
 
 static struct shim_target target_aclrtDestroyStream = {NULL, "aclrtDestroyStream"};
-static SHIM_BODY aclError main_aclrtDestroyStream(aclrtStream stream)
+SHIM_EXPORT aclError aclrtDestroyStream(aclrtStream stream)
 {
 	return wrap_aclrtDestroyStream(stream, &target_aclrtDestroyStream);
 }
-
-SHIM_ENTRY(aclrtDestroyStream, main_aclrtDestroyStream);
 
 static __attribute__((noinline, cold)) aclError other_aclrtDestroyStream(aclrtStream stream, struct shim_target *target)
 {
@@ -5905,12 +5985,15 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtDestroyStreamFor
 	aclError (*real)(aclrtStream stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
-	if (shim_quiet())
-		return real(stream);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)stream;
 	struct shim_call c;
 	if (!shim_enter(&c, 112, w, 1, 0)) {
+		bool outermost = shim_outermost();
+		if (outermost) {
+			shim_stream_ended();
+			shim_times_leave(STREAM_ENDS, stream, 0);
+		}
 		aclError ret = real(stream);
 		shim_leave();
 		return ret;
@@ -5926,12 +6009,10 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtDestroyStreamFor
 }
 
 static struct shim_target target_aclrtDestroyStreamForce = {NULL, "aclrtDestroyStreamForce"};
-static SHIM_BODY aclError main_aclrtDestroyStreamForce(aclrtStream stream)
+SHIM_EXPORT aclError aclrtDestroyStreamForce(aclrtStream stream)
 {
 	return wrap_aclrtDestroyStreamForce(stream, &target_aclrtDestroyStreamForce);
 }
-
-SHIM_ENTRY(aclrtDestroyStreamForce, main_aclrtDestroyStreamForce);
 
 static __attribute__((noinline, cold)) aclError other_aclrtDestroyStreamForce(aclrtStream stream, struct shim_target *target)
 {
@@ -5962,7 +6043,11 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSynchronizeStrea
 	w[0] = (uint64_t)(uintptr_t)stream;
 	struct shim_call c;
 	if (!shim_enter(&c, 113, w, 1, 0)) {
+		uint64_t until = shim_order();
 		aclError ret = real(stream);
+		if (shim_missed() && ret == 0) {
+			shim_synced_stream(stream, until);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -6017,7 +6102,11 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtSynchronizeStrea
 	w[1] = (uint64_t)(uint32_t)timeout;
 	struct shim_call c;
 	if (!shim_enter(&c, 114, w, 2, 0)) {
+		uint64_t until = shim_order();
 		aclError ret = real(stream, timeout);
+		if (shim_missed() && ret == 0) {
+			shim_synced_stream(stream, until);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -6072,7 +6161,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtStreamQuery(aclr
 	w[1] = (uint64_t)(uintptr_t)status;
 	struct shim_call c;
 	if (!shim_enter(&c, 115, w, 2, 16)) {
+		uint64_t until = shim_order();
 		aclError ret = real(stream, status);
+		if (shim_missed() && ret == 0) {
+			if (status != NULL && *status == ACL_STREAM_STATUS_COMPLETE)
+				shim_synced_stream(stream, until);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -7427,6 +7521,9 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetOverflowStatu
 	struct shim_call c;
 	if (!shim_enter(&c, 141, w, 3, 0)) {
 		aclError ret = real(outputAddr, outputSize, stream);
+		if (shim_missed() && ret == 0) {
+			shim_overwritten((uint64_t)outputAddr, (uint64_t)outputSize);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -9475,16 +9572,16 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtKernelArgsInit(a
 	aclError (*real)(aclrtFuncHandle funcHandle, aclrtArgsHandle *argsHandle) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
-	if (shim_quiet())
-		return real(funcHandle, argsHandle);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)funcHandle;
 	w[1] = (uint64_t)(uintptr_t)argsHandle;
 	struct shim_call c;
 	if (!shim_enter(&c, 179, w, 2, 16)) {
+		bool outermost = shim_outermost();
 		aclError ret = real(funcHandle, argsHandle);
-		if (ret == 0)
+		if (outermost && ret == 0) {
 			shim_buffers_reset(*argsHandle);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -9503,12 +9600,10 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtKernelArgsInit(a
 }
 
 static struct shim_target target_aclrtKernelArgsInit = {NULL, "aclrtKernelArgsInit"};
-static SHIM_BODY aclError main_aclrtKernelArgsInit(aclrtFuncHandle funcHandle, aclrtArgsHandle *argsHandle)
+SHIM_EXPORT aclError aclrtKernelArgsInit(aclrtFuncHandle funcHandle, aclrtArgsHandle *argsHandle)
 {
 	return wrap_aclrtKernelArgsInit(funcHandle, argsHandle, &target_aclrtKernelArgsInit);
 }
-
-SHIM_ENTRY(aclrtKernelArgsInit, main_aclrtKernelArgsInit);
 
 static __attribute__((noinline, cold)) aclError other_aclrtKernelArgsInit(aclrtFuncHandle funcHandle, aclrtArgsHandle *argsHandle, struct shim_target *target)
 {
@@ -9533,8 +9628,6 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtKernelArgsInitBy
 	aclError (*real)(aclrtFuncHandle funcHandle, aclrtArgsHandle argsHandle, void *userHostMem, size_t actualArgsSize) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
-	if (shim_quiet())
-		return real(funcHandle, argsHandle, userHostMem, actualArgsSize);
 	uint64_t w[4];
 	w[0] = (uint64_t)(uintptr_t)funcHandle;
 	w[1] = (uint64_t)(uintptr_t)argsHandle;
@@ -9542,9 +9635,11 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtKernelArgsInitBy
 	w[3] = (uint64_t)actualArgsSize;
 	struct shim_call c;
 	if (!shim_enter(&c, 180, w, 4, 0)) {
+		bool outermost = shim_outermost();
 		aclError ret = real(funcHandle, argsHandle, userHostMem, actualArgsSize);
-		if (ret == 0)
+		if (outermost && ret == 0) {
 			shim_buffers_reset(argsHandle);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -9561,12 +9656,10 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtKernelArgsInitBy
 }
 
 static struct shim_target target_aclrtKernelArgsInitByUserMem = {NULL, "aclrtKernelArgsInitByUserMem"};
-static SHIM_BODY aclError main_aclrtKernelArgsInitByUserMem(aclrtFuncHandle funcHandle, aclrtArgsHandle argsHandle, void *userHostMem, size_t actualArgsSize)
+SHIM_EXPORT aclError aclrtKernelArgsInitByUserMem(aclrtFuncHandle funcHandle, aclrtArgsHandle argsHandle, void *userHostMem, size_t actualArgsSize)
 {
 	return wrap_aclrtKernelArgsInitByUserMem(funcHandle, argsHandle, userHostMem, actualArgsSize, &target_aclrtKernelArgsInitByUserMem);
 }
-
-SHIM_ENTRY(aclrtKernelArgsInitByUserMem, main_aclrtKernelArgsInitByUserMem);
 
 static __attribute__((noinline, cold)) aclError other_aclrtKernelArgsInitByUserMem(aclrtFuncHandle funcHandle, aclrtArgsHandle argsHandle, void *userHostMem, size_t actualArgsSize, struct shim_target *target)
 {
@@ -9703,8 +9796,6 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtKernelArgsGetPla
 	aclError (*real)(aclrtArgsHandle argsHandle, aclrtParamHandle paramHandle, size_t dataSize, void **bufferAddr) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
-	if (shim_quiet())
-		return real(argsHandle, paramHandle, dataSize, bufferAddr);
 	uint64_t w[4];
 	w[0] = (uint64_t)(uintptr_t)argsHandle;
 	w[1] = (uint64_t)(uintptr_t)paramHandle;
@@ -9712,7 +9803,11 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtKernelArgsGetPla
 	w[3] = (uint64_t)(uintptr_t)bufferAddr;
 	struct shim_call c;
 	if (!shim_enter(&c, 183, w, 4, 16)) {
+		bool outermost = shim_outermost();
 		aclError ret = real(argsHandle, paramHandle, dataSize, bufferAddr);
+		if (outermost && ret == 0) {
+			shim_buffer(argsHandle, paramHandle, *(uint64_t *)bufferAddr, (uint64_t)dataSize);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -9731,12 +9826,10 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtKernelArgsGetPla
 }
 
 static struct shim_target target_aclrtKernelArgsGetPlaceHolderBuffer = {NULL, "aclrtKernelArgsGetPlaceHolderBuffer"};
-static SHIM_BODY aclError main_aclrtKernelArgsGetPlaceHolderBuffer(aclrtArgsHandle argsHandle, aclrtParamHandle paramHandle, size_t dataSize, void **bufferAddr)
+SHIM_EXPORT aclError aclrtKernelArgsGetPlaceHolderBuffer(aclrtArgsHandle argsHandle, aclrtParamHandle paramHandle, size_t dataSize, void **bufferAddr)
 {
 	return wrap_aclrtKernelArgsGetPlaceHolderBuffer(argsHandle, paramHandle, dataSize, bufferAddr, &target_aclrtKernelArgsGetPlaceHolderBuffer);
 }
-
-SHIM_ENTRY(aclrtKernelArgsGetPlaceHolderBuffer, main_aclrtKernelArgsGetPlaceHolderBuffer);
 
 static __attribute__((noinline, cold)) aclError other_aclrtKernelArgsGetPlaceHolderBuffer(aclrtArgsHandle argsHandle, aclrtParamHandle paramHandle, size_t dataSize, void **bufferAddr, struct shim_target *target)
 {
@@ -11603,6 +11696,9 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtReduceAsync(void
 	struct shim_call c;
 	if (!shim_enter(&c, 218, w, 7, 0)) {
 		aclError ret = real(dst, src, count, kind, type, stream, reserve);
+		if (shim_missed() && ret == 0) {
+			shim_overwritten((uint64_t)dst, (uint64_t)count);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -13476,6 +13572,9 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyBatch(void
 	struct shim_call c;
 	if (!shim_enter(&c, 253, w, 9, 16)) {
 		aclError ret = real(dsts, destMaxs, srcs, sizes, numBatches, attrs, attrsIndexes, numAttrs, failIndex);
+		if (shim_missed() && ret == 0) {
+			shim_overwritten(0, ~0ULL);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -13553,6 +13652,9 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyBatchV2(vo
 	struct shim_call c;
 	if (!shim_enter(&c, 254, w, 8, 0)) {
 		aclError ret = real(dsts, destMaxs, srcs, sizes, numBatches, attrs, attrsIndexes, numAttrs);
+		if (shim_missed() && ret == 0) {
+			shim_overwritten(0, ~0ULL);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -13630,6 +13732,9 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyBatchAsync
 	struct shim_call c;
 	if (!shim_enter(&c, 255, w, 10, 16)) {
 		aclError ret = real(dsts, destMaxs, srcs, sizes, numBatches, attrs, attrsIndexes, numAttrs, failIndex, stream);
+		if (shim_missed() && ret == 0) {
+			shim_overwritten(0, ~0ULL);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -13711,6 +13816,9 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyBatchAsync
 	struct shim_call c;
 	if (!shim_enter(&c, 256, w, 9, 0)) {
 		aclError ret = real(dsts, destMaxs, srcs, sizes, numBatches, attrs, attrsIndexes, numAttrs, stream);
+		if (shim_missed() && ret == 0) {
+			shim_overwritten(0, ~0ULL);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -14381,14 +14489,19 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRICaptureBegin(
 	aclError (*real)(aclrtStream stream, aclmdlRICaptureMode mode) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
-	if (shim_quiet())
-		return real(stream, mode);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)stream;
 	w[1] = (uint64_t)(uint32_t)mode;
 	struct shim_call c;
 	if (!shim_enter(&c, 268, w, 2, 0)) {
+		bool outermost = shim_outermost();
+		if (outermost) {
+			shim_capture(true);
+		}
 		aclError ret = real(stream, mode);
+		if (outermost && !(ret == 0)) {
+			shim_capture(false);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -14397,20 +14510,19 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRICaptureBegin(
 	aclError ret = real(stream, mode);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
-	if (!ok)
+	if (!ok) {
 		shim_capture(false);
+	}
 	shim_exit(&c);
 	shim_leave();
 	return ret;
 }
 
 static struct shim_target target_aclmdlRICaptureBegin = {NULL, "aclmdlRICaptureBegin"};
-static SHIM_BODY aclError main_aclmdlRICaptureBegin(aclrtStream stream, aclmdlRICaptureMode mode)
+SHIM_EXPORT aclError aclmdlRICaptureBegin(aclrtStream stream, aclmdlRICaptureMode mode)
 {
 	return wrap_aclmdlRICaptureBegin(stream, mode, &target_aclmdlRICaptureBegin);
 }
-
-SHIM_ENTRY(aclmdlRICaptureBegin, main_aclmdlRICaptureBegin);
 
 static __attribute__((noinline, cold)) aclError other_aclmdlRICaptureBegin(aclrtStream stream, aclmdlRICaptureMode mode, struct shim_target *target)
 {
@@ -14491,14 +14603,17 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRICaptureEnd(ac
 	aclError (*real)(aclrtStream stream, aclmdlRI *modelRI) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
-	if (shim_quiet())
-		return real(stream, modelRI);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)stream;
 	w[1] = (uint64_t)(uintptr_t)modelRI;
 	struct shim_call c;
 	if (!shim_enter(&c, 270, w, 2, 16)) {
+		bool outermost = shim_outermost();
 		aclError ret = real(stream, modelRI);
+		if (outermost && ret == 0) {
+			shim_capture(false);
+			shim_captured(*modelRI);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -14518,12 +14633,10 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRICaptureEnd(ac
 }
 
 static struct shim_target target_aclmdlRICaptureEnd = {NULL, "aclmdlRICaptureEnd"};
-static SHIM_BODY aclError main_aclmdlRICaptureEnd(aclrtStream stream, aclmdlRI *modelRI)
+SHIM_EXPORT aclError aclmdlRICaptureEnd(aclrtStream stream, aclmdlRI *modelRI)
 {
 	return wrap_aclmdlRICaptureEnd(stream, modelRI, &target_aclmdlRICaptureEnd);
 }
-
-SHIM_ENTRY(aclmdlRICaptureEnd, main_aclmdlRICaptureEnd);
 
 static __attribute__((noinline, cold)) aclError other_aclmdlRICaptureEnd(aclrtStream stream, aclmdlRI *modelRI, struct shim_target *target)
 {
@@ -14711,6 +14824,9 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRIExecuteAsync(
 	struct shim_call c;
 	if (!shim_enter(&c, 274, w, 2, 0)) {
 		aclError ret = real(modelRI, stream);
+		if (shim_missed() && ret == 0) {
+			shim_overwritten(0, ~0ULL);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -14770,6 +14886,9 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRIExecute(aclmd
 	struct shim_call c;
 	if (!shim_enter(&c, 275, w, 2, 0)) {
 		aclError ret = real(modelRI, timeout);
+		if (shim_missed() && ret == 0) {
+			shim_overwritten(0, ~0ULL);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -14818,12 +14937,14 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRIDestroy(aclmd
 	aclError (*real)(aclmdlRI modelRI) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
-	if (shim_quiet())
-		return real(modelRI);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)modelRI;
 	struct shim_call c;
 	if (!shim_enter(&c, 276, w, 1, 0)) {
+		bool outermost = shim_outermost();
+		if (outermost) {
+			shim_graph_ended(modelRI);
+		}
 		aclError ret = real(modelRI);
 		shim_leave();
 		return ret;
@@ -14838,12 +14959,10 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRIDestroy(aclmd
 }
 
 static struct shim_target target_aclmdlRIDestroy = {NULL, "aclmdlRIDestroy"};
-static SHIM_BODY aclError main_aclmdlRIDestroy(aclmdlRI modelRI)
+SHIM_EXPORT aclError aclmdlRIDestroy(aclmdlRI modelRI)
 {
 	return wrap_aclmdlRIDestroy(modelRI, &target_aclmdlRIDestroy);
 }
-
-SHIM_ENTRY(aclmdlRIDestroy, main_aclmdlRIDestroy);
 
 static __attribute__((noinline, cold)) aclError other_aclmdlRIDestroy(aclmdlRI modelRI, struct shim_target *target)
 {
@@ -14970,14 +15089,19 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRICaptureTaskUp
 	aclError (*real)(aclrtStream stream, aclrtTaskGrp handle) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
-	if (shim_quiet())
-		return real(stream, handle);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)stream;
 	w[1] = (uint64_t)(uintptr_t)handle;
 	struct shim_call c;
 	if (!shim_enter(&c, 279, w, 2, 0)) {
+		bool outermost = shim_outermost();
+		if (outermost) {
+			shim_capture(true);
+		}
 		aclError ret = real(stream, handle);
+		if (outermost && !(ret == 0)) {
+			shim_capture(false);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -14986,20 +15110,19 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRICaptureTaskUp
 	aclError ret = real(stream, handle);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
-	if (!ok)
+	if (!ok) {
 		shim_capture(false);
+	}
 	shim_exit(&c);
 	shim_leave();
 	return ret;
 }
 
 static struct shim_target target_aclmdlRICaptureTaskUpdateBegin = {NULL, "aclmdlRICaptureTaskUpdateBegin"};
-static SHIM_BODY aclError main_aclmdlRICaptureTaskUpdateBegin(aclrtStream stream, aclrtTaskGrp handle)
+SHIM_EXPORT aclError aclmdlRICaptureTaskUpdateBegin(aclrtStream stream, aclrtTaskGrp handle)
 {
 	return wrap_aclmdlRICaptureTaskUpdateBegin(stream, handle, &target_aclmdlRICaptureTaskUpdateBegin);
 }
-
-SHIM_ENTRY(aclmdlRICaptureTaskUpdateBegin, main_aclmdlRICaptureTaskUpdateBegin);
 
 static __attribute__((noinline, cold)) aclError other_aclmdlRICaptureTaskUpdateBegin(aclrtStream stream, aclrtTaskGrp handle, struct shim_target *target)
 {
@@ -15024,13 +15147,16 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRICaptureTaskUp
 	aclError (*real)(aclrtStream stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
-	if (shim_quiet())
-		return real(stream);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)stream;
 	struct shim_call c;
 	if (!shim_enter(&c, 280, w, 1, 0)) {
+		bool outermost = shim_outermost();
 		aclError ret = real(stream);
+		if (outermost && ret == 0) {
+			shim_capture(false);
+			shim_captured(NULL);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -15048,12 +15174,10 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRICaptureTaskUp
 }
 
 static struct shim_target target_aclmdlRICaptureTaskUpdateEnd = {NULL, "aclmdlRICaptureTaskUpdateEnd"};
-static SHIM_BODY aclError main_aclmdlRICaptureTaskUpdateEnd(aclrtStream stream)
+SHIM_EXPORT aclError aclmdlRICaptureTaskUpdateEnd(aclrtStream stream)
 {
 	return wrap_aclmdlRICaptureTaskUpdateEnd(stream, &target_aclmdlRICaptureTaskUpdateEnd);
 }
-
-SHIM_ENTRY(aclmdlRICaptureTaskUpdateEnd, main_aclmdlRICaptureTaskUpdateEnd);
 
 static __attribute__((noinline, cold)) aclError other_aclmdlRICaptureTaskUpdateEnd(aclrtStream stream, struct shim_target *target)
 {
@@ -15131,15 +15255,20 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRIBindStream(ac
 	aclError (*real)(aclmdlRI modelRI, aclrtStream stream, uint32_t flag) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
-	if (shim_quiet())
-		return real(modelRI, stream, flag);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)modelRI;
 	w[1] = (uint64_t)(uintptr_t)stream;
 	w[2] = (uint64_t)(uint32_t)flag;
 	struct shim_call c;
 	if (!shim_enter(&c, 282, w, 3, 0)) {
+		bool outermost = shim_outermost();
+		if (outermost) {
+			shim_capture(true);
+		}
 		aclError ret = real(modelRI, stream, flag);
+		if (outermost && !(ret == 0)) {
+			shim_capture(false);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -15148,20 +15277,19 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRIBindStream(ac
 	aclError ret = real(modelRI, stream, flag);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
-	if (!ok)
+	if (!ok) {
 		shim_capture(false);
+	}
 	shim_exit(&c);
 	shim_leave();
 	return ret;
 }
 
 static struct shim_target target_aclmdlRIBindStream = {NULL, "aclmdlRIBindStream"};
-static SHIM_BODY aclError main_aclmdlRIBindStream(aclmdlRI modelRI, aclrtStream stream, uint32_t flag)
+SHIM_EXPORT aclError aclmdlRIBindStream(aclmdlRI modelRI, aclrtStream stream, uint32_t flag)
 {
 	return wrap_aclmdlRIBindStream(modelRI, stream, flag, &target_aclmdlRIBindStream);
 }
-
-SHIM_ENTRY(aclmdlRIBindStream, main_aclmdlRIBindStream);
 
 static __attribute__((noinline, cold)) aclError other_aclmdlRIBindStream(aclmdlRI modelRI, aclrtStream stream, uint32_t flag, struct shim_target *target)
 {
@@ -15289,14 +15417,17 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRIUnbindStream(
 	aclError (*real)(aclmdlRI modelRI, aclrtStream stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
-	if (shim_quiet())
-		return real(modelRI, stream);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)modelRI;
 	w[1] = (uint64_t)(uintptr_t)stream;
 	struct shim_call c;
 	if (!shim_enter(&c, 285, w, 2, 0)) {
+		bool outermost = shim_outermost();
 		aclError ret = real(modelRI, stream);
+		if (outermost && ret == 0) {
+			shim_capture(false);
+			shim_captured(modelRI);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -15314,12 +15445,10 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRIUnbindStream(
 }
 
 static struct shim_target target_aclmdlRIUnbindStream = {NULL, "aclmdlRIUnbindStream"};
-static SHIM_BODY aclError main_aclmdlRIUnbindStream(aclmdlRI modelRI, aclrtStream stream)
+SHIM_EXPORT aclError aclmdlRIUnbindStream(aclmdlRI modelRI, aclrtStream stream)
 {
 	return wrap_aclmdlRIUnbindStream(modelRI, stream, &target_aclmdlRIUnbindStream);
 }
-
-SHIM_ENTRY(aclmdlRIUnbindStream, main_aclmdlRIUnbindStream);
 
 static __attribute__((noinline, cold)) aclError other_aclmdlRIUnbindStream(aclmdlRI modelRI, aclrtStream stream, struct shim_target *target)
 {
@@ -17133,6 +17262,9 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetFloatOverflow
 	struct shim_call c;
 	if (!shim_enter(&c, 317, w, 3, 0)) {
 		aclError ret = real(outputAddr, outputSize, stream);
+		if (shim_missed() && ret == 0) {
+			shim_overwritten((uint64_t)outputAddr, (uint64_t)outputSize);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -17243,6 +17375,9 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtNpuGetFloatOverF
 	struct shim_call c;
 	if (!shim_enter(&c, 319, w, 4, 0)) {
 		aclError ret = real(outputAddr, outputSize, checkMode, stream);
+		if (shim_missed() && ret == 0) {
+			shim_overwritten((uint64_t)outputAddr, (uint64_t)outputSize);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -18309,15 +18444,20 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRICaptureToMode
 	aclError (*real)(aclrtStream stream, aclmdlRI modelRI, aclmdlRICaptureMode mode) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
-	if (shim_quiet())
-		return real(stream, modelRI, mode);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)stream;
 	w[1] = (uint64_t)(uintptr_t)modelRI;
 	w[2] = (uint64_t)(uint32_t)mode;
 	struct shim_call c;
 	if (!shim_enter(&c, 339, w, 3, 0)) {
+		bool outermost = shim_outermost();
+		if (outermost) {
+			shim_capture(true);
+		}
 		aclError ret = real(stream, modelRI, mode);
+		if (outermost && !(ret == 0)) {
+			shim_capture(false);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -18326,20 +18466,19 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRICaptureToMode
 	aclError ret = real(stream, modelRI, mode);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
-	if (!ok)
+	if (!ok) {
 		shim_capture(false);
+	}
 	shim_exit(&c);
 	shim_leave();
 	return ret;
 }
 
 static struct shim_target target_aclmdlRICaptureToModelRIBegin = {NULL, "aclmdlRICaptureToModelRIBegin"};
-static SHIM_BODY aclError main_aclmdlRICaptureToModelRIBegin(aclrtStream stream, aclmdlRI modelRI, aclmdlRICaptureMode mode)
+SHIM_EXPORT aclError aclmdlRICaptureToModelRIBegin(aclrtStream stream, aclmdlRI modelRI, aclmdlRICaptureMode mode)
 {
 	return wrap_aclmdlRICaptureToModelRIBegin(stream, modelRI, mode, &target_aclmdlRICaptureToModelRIBegin);
 }
-
-SHIM_ENTRY(aclmdlRICaptureToModelRIBegin, main_aclmdlRICaptureToModelRIBegin);
 
 static __attribute__((noinline, cold)) aclError other_aclmdlRICaptureToModelRIBegin(aclrtStream stream, aclmdlRI modelRI, aclmdlRICaptureMode mode, struct shim_target *target)
 {
@@ -19763,8 +19902,6 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtReserveMemAddres
 	aclError (*real)(void **virPtr, size_t size, size_t alignment, void *expectPtr, uint64_t flags) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
-	if (shim_quiet())
-		return real(virPtr, size, alignment, expectPtr, flags);
 	uint64_t w[5];
 	w[0] = (uint64_t)(uintptr_t)virPtr;
 	w[1] = (uint64_t)size;
@@ -19773,7 +19910,11 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtReserveMemAddres
 	w[4] = (uint64_t)flags;
 	struct shim_call c;
 	if (!shim_enter(&c, 366, w, 5, 16)) {
+		bool outermost = shim_outermost();
 		aclError ret = real(virPtr, size, alignment, expectPtr, flags);
+		if (outermost && ret == 0) {
+			shim_device_new(RESERVED, *(uint64_t *)virPtr, (uint64_t)size);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -19792,12 +19933,10 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtReserveMemAddres
 }
 
 static struct shim_target target_aclrtReserveMemAddressNoUCMemory = {NULL, "aclrtReserveMemAddressNoUCMemory"};
-static SHIM_BODY aclError main_aclrtReserveMemAddressNoUCMemory(void **virPtr, size_t size, size_t alignment, void *expectPtr, uint64_t flags)
+SHIM_EXPORT aclError aclrtReserveMemAddressNoUCMemory(void **virPtr, size_t size, size_t alignment, void *expectPtr, uint64_t flags)
 {
 	return wrap_aclrtReserveMemAddressNoUCMemory(virPtr, size, alignment, expectPtr, flags, &target_aclrtReserveMemAddressNoUCMemory);
 }
-
-SHIM_ENTRY(aclrtReserveMemAddressNoUCMemory, main_aclrtReserveMemAddressNoUCMemory);
 
 static __attribute__((noinline, cold)) aclError other_aclrtReserveMemAddressNoUCMemory(void **virPtr, size_t size, size_t alignment, void *expectPtr, uint64_t flags, struct shim_target *target)
 {
@@ -21591,8 +21730,6 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemPoolMallocAsy
 	aclError (*real)(void **ptr, size_t size, aclrtMemPool memPool, aclrtStream stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
-	if (shim_quiet())
-		return real(ptr, size, memPool, stream);
 	uint64_t w[4];
 	w[0] = (uint64_t)(uintptr_t)ptr;
 	w[1] = (uint64_t)size;
@@ -21600,7 +21737,11 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemPoolMallocAsy
 	w[3] = (uint64_t)(uintptr_t)stream;
 	struct shim_call c;
 	if (!shim_enter(&c, 402, w, 4, 16)) {
+		bool outermost = shim_outermost();
 		aclError ret = real(ptr, size, memPool, stream);
+		if (outermost && ret == 0) {
+			shim_device_new(ALLOCATED, *(uint64_t *)ptr, (uint64_t)size);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -21619,12 +21760,10 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemPoolMallocAsy
 }
 
 static struct shim_target target_aclrtMemPoolMallocAsync = {NULL, "aclrtMemPoolMallocAsync"};
-static SHIM_BODY aclError main_aclrtMemPoolMallocAsync(void **ptr, size_t size, aclrtMemPool memPool, aclrtStream stream)
+SHIM_EXPORT aclError aclrtMemPoolMallocAsync(void **ptr, size_t size, aclrtMemPool memPool, aclrtStream stream)
 {
 	return wrap_aclrtMemPoolMallocAsync(ptr, size, memPool, stream, &target_aclrtMemPoolMallocAsync);
 }
-
-SHIM_ENTRY(aclrtMemPoolMallocAsync, main_aclrtMemPoolMallocAsync);
 
 static __attribute__((noinline, cold)) aclError other_aclrtMemPoolMallocAsync(void **ptr, size_t size, aclrtMemPool memPool, aclrtStream stream, struct shim_target *target)
 {
@@ -21649,13 +21788,15 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemPoolFreeAsync
 	aclError (*real)(void *ptr, aclrtStream stream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
-	if (shim_quiet())
-		return real(ptr, stream);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)ptr;
 	w[1] = (uint64_t)(uintptr_t)stream;
 	struct shim_call c;
 	if (!shim_enter(&c, 403, w, 2, 0)) {
+		bool outermost = shim_outermost();
+		if (outermost) {
+			shim_device_end(ALLOCATED, (uint64_t)ptr);
+		}
 		aclError ret = real(ptr, stream);
 		shim_leave();
 		return ret;
@@ -21670,12 +21811,10 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemPoolFreeAsync
 }
 
 static struct shim_target target_aclrtMemPoolFreeAsync = {NULL, "aclrtMemPoolFreeAsync"};
-static SHIM_BODY aclError main_aclrtMemPoolFreeAsync(void *ptr, aclrtStream stream)
+SHIM_EXPORT aclError aclrtMemPoolFreeAsync(void *ptr, aclrtStream stream)
 {
 	return wrap_aclrtMemPoolFreeAsync(ptr, stream, &target_aclrtMemPoolFreeAsync);
 }
-
-SHIM_ENTRY(aclrtMemPoolFreeAsync, main_aclrtMemPoolFreeAsync);
 
 static __attribute__((noinline, cold)) aclError other_aclrtMemPoolFreeAsync(void *ptr, aclrtStream stream, struct shim_target *target)
 {
@@ -22528,6 +22667,9 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlExecute(uint32_
 	struct shim_call c;
 	if (!shim_enter(&c, 422, w, 3, 0)) {
 		aclError ret = real(modelId, input, output);
+		if (shim_missed() && ret == 0) {
+			shim_overwritten(0, ~0ULL);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -22574,6 +22716,9 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlExecuteV2(uint3
 	struct shim_call c;
 	if (!shim_enter(&c, 423, w, 5, 0)) {
 		aclError ret = real(modelId, input, output, stream, handle);
+		if (shim_missed() && ret == 0) {
+			shim_overwritten(0, ~0ULL);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -22624,6 +22769,9 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlExecuteAsyncV2(
 	struct shim_call c;
 	if (!shim_enter(&c, 424, w, 5, 0)) {
 		aclError ret = real(modelId, input, output, stream, handle);
+		if (shim_missed() && ret == 0) {
+			shim_overwritten(0, ~0ULL);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -22673,6 +22821,9 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlExecuteAsync(ui
 	struct shim_call c;
 	if (!shim_enter(&c, 425, w, 4, 0)) {
 		aclError ret = real(modelId, input, output, stream);
+		if (shim_missed() && ret == 0) {
+			shim_overwritten(0, ~0ULL);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -24193,8 +24344,6 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtCreateLaunchArgs(s
 	rtError_t (*real)(size_t argsSize, size_t hostInfoTotalSize, size_t hostInfoNum, void *argsData, rtLaunchArgsHandle *argsHandle) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
-	if (shim_quiet())
-		return real(argsSize, hostInfoTotalSize, hostInfoNum, argsData, argsHandle);
 	uint64_t w[5];
 	w[0] = (uint64_t)argsSize;
 	w[1] = (uint64_t)hostInfoTotalSize;
@@ -24203,7 +24352,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtCreateLaunchArgs(s
 	w[4] = (uint64_t)(uintptr_t)argsHandle;
 	struct shim_call c;
 	if (!shim_enter(&c, 1027, w, 5, 16)) {
+		bool outermost = shim_outermost();
 		rtError_t ret = real(argsSize, hostInfoTotalSize, hostInfoNum, argsData, argsHandle);
+		if (outermost && ret == 0) {
+			shim_buffers_reset(*argsHandle);
+			shim_buffer(*argsHandle, NULL, (uint64_t)argsData, ((uint64_t)argsSize + (uint64_t)hostInfoTotalSize));
+		}
 		shim_leave();
 		return ret;
 	}
@@ -24223,12 +24377,10 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtCreateLaunchArgs(s
 }
 
 static struct shim_target target_rtCreateLaunchArgs = {NULL, "rtCreateLaunchArgs"};
-static SHIM_BODY rtError_t main_rtCreateLaunchArgs(size_t argsSize, size_t hostInfoTotalSize, size_t hostInfoNum, void *argsData, rtLaunchArgsHandle *argsHandle)
+SHIM_EXPORT rtError_t rtCreateLaunchArgs(size_t argsSize, size_t hostInfoTotalSize, size_t hostInfoNum, void *argsData, rtLaunchArgsHandle *argsHandle)
 {
 	return wrap_rtCreateLaunchArgs(argsSize, hostInfoTotalSize, hostInfoNum, argsData, argsHandle, &target_rtCreateLaunchArgs);
 }
-
-SHIM_ENTRY(rtCreateLaunchArgs, main_rtCreateLaunchArgs);
 
 static __attribute__((noinline, cold)) rtError_t other_rtCreateLaunchArgs(size_t argsSize, size_t hostInfoTotalSize, size_t hostInfoNum, void *argsData, rtLaunchArgsHandle *argsHandle, struct shim_target *target)
 {
@@ -26327,6 +26479,9 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtModelExecute(rtMod
 	struct shim_call c;
 	if (!shim_enter(&c, 1064, w, 3, 0)) {
 		rtError_t ret = real(mdl, stm, flag);
+		if (shim_missed() && ret == 0) {
+			shim_overwritten(0, ~0ULL);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -26381,6 +26536,9 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtModelExecuteSync(r
 	struct shim_call c;
 	if (!shim_enter(&c, 1065, w, 4, 0)) {
 		rtError_t ret = real(mdl, stm, flag, timeout);
+		if (shim_missed() && ret == 0) {
+			shim_overwritten(0, ~0ULL);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -26433,6 +26591,9 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsModelExecute(rtMo
 	struct shim_call c;
 	if (!shim_enter(&c, 1066, w, 2, 0)) {
 		rtError_t ret = real(mdl, timeout);
+		if (shim_missed() && ret == 0) {
+			shim_overwritten(0, ~0ULL);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -26482,6 +26643,9 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsModelExecuteAsync
 	struct shim_call c;
 	if (!shim_enter(&c, 1067, w, 2, 0)) {
 		rtError_t ret = real(mdl, stm);
+		if (shim_missed() && ret == 0) {
+			shim_overwritten(0, ~0ULL);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -26537,6 +26701,9 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpy(void *dst, 
 	struct shim_call c;
 	if (!shim_enter(&c, 1068, w, 5, 0)) {
 		rtError_t ret = real(dst, destMax, src, cnt, kind);
+		if (shim_missed() && ret == 0) {
+			shim_overwritten((uint64_t)dst, (uint64_t)cnt);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -26588,6 +26755,9 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpyEx(void *dst
 	struct shim_call c;
 	if (!shim_enter(&c, 1069, w, 5, 0)) {
 		rtError_t ret = real(dst, destMax, src, cnt, kind);
+		if (shim_missed() && ret == 0) {
+			shim_overwritten((uint64_t)dst, (uint64_t)cnt);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -26640,6 +26810,9 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpyAsync(void *
 	struct shim_call c;
 	if (!shim_enter(&c, 1070, w, 6, 0)) {
 		rtError_t ret = real(dst, destMax, src, cnt, kind, stm);
+		if (shim_missed() && ret == 0) {
+			shim_overwritten((uint64_t)dst, (uint64_t)cnt);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -26696,6 +26869,9 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpyAsyncEx(void
 	struct shim_call c;
 	if (!shim_enter(&c, 1071, w, 7, 0)) {
 		rtError_t ret = real(dst, destMax, src, cnt, kind, stm, memcpyConfig);
+		if (shim_missed() && ret == 0) {
+			shim_overwritten((uint64_t)dst, (uint64_t)cnt);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -26752,6 +26928,9 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpyAsyncWithCfg
 	struct shim_call c;
 	if (!shim_enter(&c, 1072, w, 7, 0)) {
 		rtError_t ret = real(dst, destMax, src, cnt, kind, stm, qosCfg);
+		if (shim_missed() && ret == 0) {
+			shim_overwritten((uint64_t)dst, (uint64_t)cnt);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -26808,6 +26987,9 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpyAsyncWithCfg
 	struct shim_call c;
 	if (!shim_enter(&c, 1073, w, 7, 0)) {
 		rtError_t ret = real(dst, destMax, src, cnt, kind, stm, cfgInfo);
+		if (shim_missed() && ret == 0) {
+			shim_overwritten((uint64_t)dst, (uint64_t)cnt);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -26865,6 +27047,9 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpyAsyncWithout
 	struct shim_call c;
 	if (!shim_enter(&c, 1074, w, 6, 0)) {
 		rtError_t ret = real(dst, destMax, src, cnt, kind, stm);
+		if (shim_missed() && ret == 0) {
+			shim_overwritten((uint64_t)dst, (uint64_t)cnt);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -26920,6 +27105,9 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpyHostTask(voi
 	struct shim_call c;
 	if (!shim_enter(&c, 1075, w, 6, 0)) {
 		rtError_t ret = real(dst, destMax, src, cnt, kind, stm);
+		if (shim_missed() && ret == 0) {
+			shim_overwritten((uint64_t)dst, (uint64_t)cnt);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -26976,6 +27164,9 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpy2d(void *dst
 	struct shim_call c;
 	if (!shim_enter(&c, 1076, w, 7, 0)) {
 		rtError_t ret = real(dst, dstPitch, src, srcPitch, width, height, kind);
+		if (shim_missed() && ret == 0) {
+			shim_overwritten(0, ~0ULL);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -27030,6 +27221,9 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpy2dAsync(void
 	struct shim_call c;
 	if (!shim_enter(&c, 1077, w, 8, 0)) {
 		rtError_t ret = real(dst, dstPitch, src, srcPitch, width, height, kind, stm);
+		if (shim_missed() && ret == 0) {
+			shim_overwritten(0, ~0ULL);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -27296,6 +27490,9 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsMemcpy(void *dst,
 	struct shim_call c;
 	if (!shim_enter(&c, 1082, w, 6, 0)) {
 		rtError_t ret = real(dst, destMax, src, cnt, kind, config);
+		if (shim_missed() && ret == 0) {
+			shim_overwritten((uint64_t)dst, (uint64_t)cnt);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -27349,6 +27546,9 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsMemcpyAsync(void 
 	struct shim_call c;
 	if (!shim_enter(&c, 1083, w, 7, 0)) {
 		rtError_t ret = real(dst, destMax, src, cnt, kind, config, stm);
+		if (shim_missed() && ret == 0) {
+			shim_overwritten((uint64_t)dst, (uint64_t)cnt);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -27500,6 +27700,9 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtReduceAsync(void *
 	struct shim_call c;
 	if (!shim_enter(&c, 1086, w, 7, 0)) {
 		rtError_t ret = real(dst, destMax, src, cnt, kind, type, stm);
+		if (shim_missed() && ret == 0) {
+			shim_overwritten((uint64_t)dst, (uint64_t)cnt);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -27557,6 +27760,9 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtReduceAsyncV2(void
 	struct shim_call c;
 	if (!shim_enter(&c, 1087, w, 8, 0)) {
 		rtError_t ret = real(dst, destMax, src, cnt, kind, type, stm, overflowAddr);
+		if (shim_missed() && ret == 0) {
+			shim_overwritten((uint64_t)dst, (uint64_t)cnt);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -27614,6 +27820,9 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtReduceAsyncWithCfg
 	struct shim_call c;
 	if (!shim_enter(&c, 1088, w, 8, 0)) {
 		rtError_t ret = real(dst, destMax, src, cnt, kind, type, stm, qosCfg);
+		if (shim_missed() && ret == 0) {
+			shim_overwritten((uint64_t)dst, (uint64_t)cnt);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -27671,6 +27880,9 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtReduceAsyncWithCfg
 	struct shim_call c;
 	if (!shim_enter(&c, 1089, w, 8, 0)) {
 		rtError_t ret = real(dst, destMax, src, cnt, kind, type, stm, cfgInfo);
+		if (shim_missed() && ret == 0) {
+			shim_overwritten((uint64_t)dst, (uint64_t)cnt);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -27716,8 +27928,6 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMalloc(void **devP
 	rtError_t (*real)(void **devPtr, uint64_t size, rtMemType_t type, uint16_t moduleId) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
-	if (shim_quiet())
-		return real(devPtr, size, type, moduleId);
 	uint64_t w[4];
 	w[0] = (uint64_t)(uintptr_t)devPtr;
 	w[1] = (uint64_t)size;
@@ -27725,7 +27935,11 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMalloc(void **devP
 	w[3] = (uint64_t)moduleId;
 	struct shim_call c;
 	if (!shim_enter(&c, 1090, w, 4, 16)) {
+		bool outermost = shim_outermost();
 		rtError_t ret = real(devPtr, size, type, moduleId);
+		if (outermost && ret == 0) {
+			shim_device_new(ALLOCATED, *(uint64_t *)devPtr, (uint64_t)size);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -27744,12 +27958,10 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMalloc(void **devP
 }
 
 static struct shim_target target_rtMalloc = {NULL, "rtMalloc"};
-static SHIM_BODY rtError_t main_rtMalloc(void **devPtr, uint64_t size, rtMemType_t type, uint16_t moduleId)
+SHIM_EXPORT rtError_t rtMalloc(void **devPtr, uint64_t size, rtMemType_t type, uint16_t moduleId)
 {
 	return wrap_rtMalloc(devPtr, size, type, moduleId, &target_rtMalloc);
 }
-
-SHIM_ENTRY(rtMalloc, main_rtMalloc);
 
 static __attribute__((noinline, cold)) rtError_t other_rtMalloc(void **devPtr, uint64_t size, rtMemType_t type, uint16_t moduleId, struct shim_target *target)
 {
@@ -27767,8 +27979,6 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMallocCached(void 
 	rtError_t (*real)(void **devPtr, uint64_t size, rtMemType_t type, uint16_t moduleId) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
-	if (shim_quiet())
-		return real(devPtr, size, type, moduleId);
 	uint64_t w[4];
 	w[0] = (uint64_t)(uintptr_t)devPtr;
 	w[1] = (uint64_t)size;
@@ -27776,7 +27986,11 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMallocCached(void 
 	w[3] = (uint64_t)moduleId;
 	struct shim_call c;
 	if (!shim_enter(&c, 1091, w, 4, 16)) {
+		bool outermost = shim_outermost();
 		rtError_t ret = real(devPtr, size, type, moduleId);
+		if (outermost && ret == 0) {
+			shim_device_new(ALLOCATED, *(uint64_t *)devPtr, (uint64_t)size);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -27795,12 +28009,10 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMallocCached(void 
 }
 
 static struct shim_target target_rtMallocCached = {NULL, "rtMallocCached"};
-static SHIM_BODY rtError_t main_rtMallocCached(void **devPtr, uint64_t size, rtMemType_t type, uint16_t moduleId)
+SHIM_EXPORT rtError_t rtMallocCached(void **devPtr, uint64_t size, rtMemType_t type, uint16_t moduleId)
 {
 	return wrap_rtMallocCached(devPtr, size, type, moduleId, &target_rtMallocCached);
 }
-
-SHIM_ENTRY(rtMallocCached, main_rtMallocCached);
 
 static __attribute__((noinline, cold)) rtError_t other_rtMallocCached(void **devPtr, uint64_t size, rtMemType_t type, uint16_t moduleId, struct shim_target *target)
 {
@@ -27818,15 +28030,17 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMallocHost(void **
 	rtError_t (*real)(void **hostPtr, uint64_t size, uint16_t moduleId) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
-	if (shim_quiet())
-		return real(hostPtr, size, moduleId);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)hostPtr;
 	w[1] = (uint64_t)size;
 	w[2] = (uint64_t)moduleId;
 	struct shim_call c;
 	if (!shim_enter(&c, 1092, w, 3, 16)) {
+		bool outermost = shim_outermost();
 		rtError_t ret = real(hostPtr, size, moduleId);
+		if (outermost && ret == 0) {
+			shim_host_new(*(uint64_t *)hostPtr, (uint64_t)size, false);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -27845,12 +28059,10 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMallocHost(void **
 }
 
 static struct shim_target target_rtMallocHost = {NULL, "rtMallocHost"};
-static SHIM_BODY rtError_t main_rtMallocHost(void **hostPtr, uint64_t size, uint16_t moduleId)
+SHIM_EXPORT rtError_t rtMallocHost(void **hostPtr, uint64_t size, uint16_t moduleId)
 {
 	return wrap_rtMallocHost(hostPtr, size, moduleId, &target_rtMallocHost);
 }
-
-SHIM_ENTRY(rtMallocHost, main_rtMallocHost);
 
 static __attribute__((noinline, cold)) rtError_t other_rtMallocHost(void **hostPtr, uint64_t size, uint16_t moduleId, struct shim_target *target)
 {
@@ -27868,12 +28080,14 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtFree(void *devPtr,
 	rtError_t (*real)(void *devPtr) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
-	if (shim_quiet())
-		return real(devPtr);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)devPtr;
 	struct shim_call c;
 	if (!shim_enter(&c, 1093, w, 1, 0)) {
+		bool outermost = shim_outermost();
+		if (outermost) {
+			shim_device_end(ALLOCATED, (uint64_t)devPtr);
+		}
 		rtError_t ret = real(devPtr);
 		shim_leave();
 		return ret;
@@ -27888,12 +28102,10 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtFree(void *devPtr,
 }
 
 static struct shim_target target_rtFree = {NULL, "rtFree"};
-static SHIM_BODY rtError_t main_rtFree(void *devPtr)
+SHIM_EXPORT rtError_t rtFree(void *devPtr)
 {
 	return wrap_rtFree(devPtr, &target_rtFree);
 }
-
-SHIM_ENTRY(rtFree, main_rtFree);
 
 static __attribute__((noinline, cold)) rtError_t other_rtFree(void *devPtr, struct shim_target *target)
 {
@@ -27911,18 +28123,24 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtFreeWithDevSync(vo
 	rtError_t (*real)(void *devPtr) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
-	if (shim_quiet())
-		return real(devPtr);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)devPtr;
 	struct shim_call c;
 	if (!shim_enter(&c, 1094, w, 1, 0)) {
+		bool outermost = shim_outermost();
+		if (outermost) {
+			shim_device_end(ALLOCATED, (uint64_t)devPtr);
+		}
+		uint64_t until = shim_order();
 		rtError_t ret = real(devPtr);
+		if (shim_missed() && ret == 0) {
+			shim_synced_device(until);
+		}
 		shim_leave();
 		return ret;
 	}
-	shim_device_end(ALLOCATED, (uint64_t)devPtr);
 	uint64_t until = shim_order();
+	shim_device_end(ALLOCATED, (uint64_t)devPtr);
 	shim_commit(&c);
 	rtError_t ret = real(devPtr);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -27936,12 +28154,10 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtFreeWithDevSync(vo
 }
 
 static struct shim_target target_rtFreeWithDevSync = {NULL, "rtFreeWithDevSync"};
-static SHIM_BODY rtError_t main_rtFreeWithDevSync(void *devPtr)
+SHIM_EXPORT rtError_t rtFreeWithDevSync(void *devPtr)
 {
 	return wrap_rtFreeWithDevSync(devPtr, &target_rtFreeWithDevSync);
 }
-
-SHIM_ENTRY(rtFreeWithDevSync, main_rtFreeWithDevSync);
 
 static __attribute__((noinline, cold)) rtError_t other_rtFreeWithDevSync(void *devPtr, struct shim_target *target)
 {
@@ -27959,12 +28175,14 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtFreeHost(void *hos
 	rtError_t (*real)(void *hostPtr) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
-	if (shim_quiet())
-		return real(hostPtr);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)hostPtr;
 	struct shim_call c;
 	if (!shim_enter(&c, 1095, w, 1, 0)) {
+		bool outermost = shim_outermost();
+		if (outermost) {
+			shim_host_end((uint64_t)hostPtr);
+		}
 		rtError_t ret = real(hostPtr);
 		shim_leave();
 		return ret;
@@ -27979,12 +28197,10 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtFreeHost(void *hos
 }
 
 static struct shim_target target_rtFreeHost = {NULL, "rtFreeHost"};
-static SHIM_BODY rtError_t main_rtFreeHost(void *hostPtr)
+SHIM_EXPORT rtError_t rtFreeHost(void *hostPtr)
 {
 	return wrap_rtFreeHost(hostPtr, &target_rtFreeHost);
 }
-
-SHIM_ENTRY(rtFreeHost, main_rtFreeHost);
 
 static __attribute__((noinline, cold)) rtError_t other_rtFreeHost(void *hostPtr, struct shim_target *target)
 {
@@ -28002,18 +28218,24 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtFreeHostWithDevSyn
 	rtError_t (*real)(void *hostPtr) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
-	if (shim_quiet())
-		return real(hostPtr);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)hostPtr;
 	struct shim_call c;
 	if (!shim_enter(&c, 1096, w, 1, 0)) {
+		bool outermost = shim_outermost();
+		if (outermost) {
+			shim_host_end((uint64_t)hostPtr);
+		}
+		uint64_t until = shim_order();
 		rtError_t ret = real(hostPtr);
+		if (shim_missed() && ret == 0) {
+			shim_synced_device(until);
+		}
 		shim_leave();
 		return ret;
 	}
-	shim_host_end((uint64_t)hostPtr);
 	uint64_t until = shim_order();
+	shim_host_end((uint64_t)hostPtr);
 	shim_commit(&c);
 	rtError_t ret = real(hostPtr);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -28027,12 +28249,10 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtFreeHostWithDevSyn
 }
 
 static struct shim_target target_rtFreeHostWithDevSync = {NULL, "rtFreeHostWithDevSync"};
-static SHIM_BODY rtError_t main_rtFreeHostWithDevSync(void *hostPtr)
+SHIM_EXPORT rtError_t rtFreeHostWithDevSync(void *hostPtr)
 {
 	return wrap_rtFreeHostWithDevSync(hostPtr, &target_rtFreeHostWithDevSync);
 }
-
-SHIM_ENTRY(rtFreeHostWithDevSync, main_rtFreeHostWithDevSync);
 
 static __attribute__((noinline, cold)) rtError_t other_rtFreeHostWithDevSync(void *hostPtr, struct shim_target *target)
 {
@@ -28050,13 +28270,15 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtSetDevice(int32_t 
 	rtError_t (*real)(int32_t devId) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
-	if (shim_quiet())
-		return real(devId);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uint32_t)devId;
 	struct shim_call c;
 	if (!shim_enter(&c, 1097, w, 1, 0)) {
+		bool outermost = shim_outermost();
 		rtError_t ret = real(devId);
+		if (outermost && ret == 0) {
+			shim_set_device(devId);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -28073,12 +28295,10 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtSetDevice(int32_t 
 }
 
 static struct shim_target target_rtSetDevice = {NULL, "rtSetDevice"};
-static SHIM_BODY rtError_t main_rtSetDevice(int32_t devId)
+SHIM_EXPORT rtError_t rtSetDevice(int32_t devId)
 {
 	return wrap_rtSetDevice(devId, &target_rtSetDevice);
 }
-
-SHIM_ENTRY(rtSetDevice, main_rtSetDevice);
 
 static __attribute__((noinline, cold)) rtError_t other_rtSetDevice(int32_t devId, struct shim_target *target)
 {
@@ -28146,6 +28366,10 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtDeviceReset(int32_
 	w[0] = (uint64_t)(uint32_t)devId;
 	struct shim_call c;
 	if (!shim_enter(&c, 1099, w, 1, 0)) {
+		bool outermost = shim_outermost();
+		if (outermost) {
+			shim_times_leave(DEVICE_ENDS, NULL, devId);
+		}
 		rtError_t ret = real(devId);
 		shim_leave();
 		return ret;
@@ -28185,7 +28409,11 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtDeviceSynchronize(
 		return real();
 	struct shim_call c;
 	if (!shim_enter(&c, 1100, NULL, 0, 0)) {
+		uint64_t until = shim_order();
 		rtError_t ret = real();
+		if (shim_missed() && ret == 0) {
+			shim_synced_device(until);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -28232,7 +28460,11 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtDeviceSynchronizeW
 	w[0] = (uint64_t)(uint32_t)timeout;
 	struct shim_call c;
 	if (!shim_enter(&c, 1101, w, 1, 0)) {
+		uint64_t until = shim_order();
 		rtError_t ret = real(timeout);
+		if (shim_missed() && ret == 0) {
+			shim_synced_device(until);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -28325,6 +28557,10 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtCtxDestroy(rtConte
 	w[0] = (uint64_t)(uintptr_t)destroyCtx;
 	struct shim_call c;
 	if (!shim_enter(&c, 1103, w, 1, 0)) {
+		bool outermost = shim_outermost();
+		if (outermost) {
+			shim_times_leave(CONTEXT_ENDS, destroyCtx, 0);
+		}
 		rtError_t ret = real(destroyCtx);
 		shim_leave();
 		return ret;
@@ -28587,19 +28823,26 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtStreamDestroy(rtSt
 	rtError_t (*real)(rtStream_t stm) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
-	if (shim_quiet())
-		return real(stm);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)stm;
 	struct shim_call c;
 	if (!shim_enter(&c, 1109, w, 1, 0)) {
+		bool outermost = shim_outermost();
+		if (outermost) {
+			shim_stream_ended();
+			shim_times_leave(STREAM_ENDS, stm, 0);
+		}
+		uint64_t until = shim_order();
 		rtError_t ret = real(stm);
+		if (shim_missed() && ret == 0) {
+			shim_synced_stream(stm, until);
+		}
 		shim_leave();
 		return ret;
 	}
+	uint64_t until = shim_order();
 	shim_stream_ended();
 	shim_times_leave(STREAM_ENDS, stm, 0);
-	uint64_t until = shim_order();
 	shim_commit(&c);
 	rtError_t ret = real(stm);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -28613,12 +28856,10 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtStreamDestroy(rtSt
 }
 
 static struct shim_target target_rtStreamDestroy = {NULL, "rtStreamDestroy"};
-static SHIM_BODY rtError_t main_rtStreamDestroy(rtStream_t stm)
+SHIM_EXPORT rtError_t rtStreamDestroy(rtStream_t stm)
 {
 	return wrap_rtStreamDestroy(stm, &target_rtStreamDestroy);
 }
-
-SHIM_ENTRY(rtStreamDestroy, main_rtStreamDestroy);
 
 static __attribute__((noinline, cold)) rtError_t other_rtStreamDestroy(rtStream_t stm, struct shim_target *target)
 {
@@ -28636,12 +28877,15 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtStreamDestroyForce
 	rtError_t (*real)(rtStream_t stm) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
-	if (shim_quiet())
-		return real(stm);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)stm;
 	struct shim_call c;
 	if (!shim_enter(&c, 1110, w, 1, 0)) {
+		bool outermost = shim_outermost();
+		if (outermost) {
+			shim_stream_ended();
+			shim_times_leave(STREAM_ENDS, stm, 0);
+		}
 		rtError_t ret = real(stm);
 		shim_leave();
 		return ret;
@@ -28657,12 +28901,10 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtStreamDestroyForce
 }
 
 static struct shim_target target_rtStreamDestroyForce = {NULL, "rtStreamDestroyForce"};
-static SHIM_BODY rtError_t main_rtStreamDestroyForce(rtStream_t stm)
+SHIM_EXPORT rtError_t rtStreamDestroyForce(rtStream_t stm)
 {
 	return wrap_rtStreamDestroyForce(stm, &target_rtStreamDestroyForce);
 }
-
-SHIM_ENTRY(rtStreamDestroyForce, main_rtStreamDestroyForce);
 
 static __attribute__((noinline, cold)) rtError_t other_rtStreamDestroyForce(rtStream_t stm, struct shim_target *target)
 {
@@ -28686,7 +28928,11 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtStreamSynchronize(
 	w[0] = (uint64_t)(uintptr_t)stm;
 	struct shim_call c;
 	if (!shim_enter(&c, 1111, w, 1, 0)) {
+		uint64_t until = shim_order();
 		rtError_t ret = real(stm);
+		if (shim_missed() && ret == 0) {
+			shim_synced_stream(stm, until);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -28734,7 +28980,11 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtStreamSynchronizeW
 	w[1] = (uint64_t)(uint32_t)timeout;
 	struct shim_call c;
 	if (!shim_enter(&c, 1112, w, 2, 0)) {
+		uint64_t until = shim_order();
 		rtError_t ret = real(stm, timeout);
+		if (shim_missed() && ret == 0) {
+			shim_synced_stream(stm, until);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -28781,7 +29031,11 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtStreamQuery(rtStre
 	w[0] = (uint64_t)(uintptr_t)stm;
 	struct shim_call c;
 	if (!shim_enter(&c, 1113, w, 1, 0)) {
+		uint64_t until = shim_order();
 		rtError_t ret = real(stm);
+		if (shim_missed() && ret == 0) {
+			shim_synced_stream(stm, until);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -29101,14 +29355,19 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtStreamBeginCapture
 	rtError_t (*real)(rtStream_t stm, rtStreamCaptureMode mode) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
-	if (shim_quiet())
-		return real(stm, mode);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)stm;
 	w[1] = (uint64_t)(uint32_t)mode;
 	struct shim_call c;
 	if (!shim_enter(&c, 1120, w, 2, 0)) {
+		bool outermost = shim_outermost();
+		if (outermost) {
+			shim_capture(true);
+		}
 		rtError_t ret = real(stm, mode);
+		if (outermost && !(ret == 0)) {
+			shim_capture(false);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -29117,20 +29376,19 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtStreamBeginCapture
 	rtError_t ret = real(stm, mode);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
-	if (!ok)
+	if (!ok) {
 		shim_capture(false);
+	}
 	shim_exit(&c);
 	shim_leave();
 	return ret;
 }
 
 static struct shim_target target_rtStreamBeginCapture = {NULL, "rtStreamBeginCapture"};
-static SHIM_BODY rtError_t main_rtStreamBeginCapture(rtStream_t stm, rtStreamCaptureMode mode)
+SHIM_EXPORT rtError_t rtStreamBeginCapture(rtStream_t stm, rtStreamCaptureMode mode)
 {
 	return wrap_rtStreamBeginCapture(stm, mode, &target_rtStreamBeginCapture);
 }
-
-SHIM_ENTRY(rtStreamBeginCapture, main_rtStreamBeginCapture);
 
 static __attribute__((noinline, cold)) rtError_t other_rtStreamBeginCapture(rtStream_t stm, rtStreamCaptureMode mode, struct shim_target *target)
 {
@@ -29148,14 +29406,17 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtStreamEndCapture(r
 	rtError_t (*real)(rtStream_t stm, rtModel_t *captureMdl) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
-	if (shim_quiet())
-		return real(stm, captureMdl);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)stm;
 	w[1] = (uint64_t)(uintptr_t)captureMdl;
 	struct shim_call c;
 	if (!shim_enter(&c, 1121, w, 2, 16)) {
+		bool outermost = shim_outermost();
 		rtError_t ret = real(stm, captureMdl);
+		if (outermost && ret == 0) {
+			shim_capture(false);
+			shim_captured(*captureMdl);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -29175,12 +29436,10 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtStreamEndCapture(r
 }
 
 static struct shim_target target_rtStreamEndCapture = {NULL, "rtStreamEndCapture"};
-static SHIM_BODY rtError_t main_rtStreamEndCapture(rtStream_t stm, rtModel_t *captureMdl)
+SHIM_EXPORT rtError_t rtStreamEndCapture(rtStream_t stm, rtModel_t *captureMdl)
 {
 	return wrap_rtStreamEndCapture(stm, captureMdl, &target_rtStreamEndCapture);
 }
-
-SHIM_ENTRY(rtStreamEndCapture, main_rtStreamEndCapture);
 
 static __attribute__((noinline, cold)) rtError_t other_rtStreamEndCapture(rtStream_t stm, rtModel_t *captureMdl, struct shim_target *target)
 {
@@ -29247,13 +29506,16 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsStreamDestroy(rtS
 	rtError_t (*real)(rtStream_t stm, uint64_t flags) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
-	if (shim_quiet())
-		return real(stm, flags);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)stm;
 	w[1] = (uint64_t)flags;
 	struct shim_call c;
 	if (!shim_enter(&c, 1123, w, 2, 0)) {
+		bool outermost = shim_outermost();
+		if (outermost) {
+			shim_stream_ended();
+			shim_times_leave(STREAM_ENDS, stm, 0);
+		}
 		rtError_t ret = real(stm, flags);
 		shim_leave();
 		return ret;
@@ -29269,12 +29531,10 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsStreamDestroy(rtS
 }
 
 static struct shim_target target_rtsStreamDestroy = {NULL, "rtsStreamDestroy"};
-static SHIM_BODY rtError_t main_rtsStreamDestroy(rtStream_t stm, uint64_t flags)
+SHIM_EXPORT rtError_t rtsStreamDestroy(rtStream_t stm, uint64_t flags)
 {
 	return wrap_rtsStreamDestroy(stm, flags, &target_rtsStreamDestroy);
 }
-
-SHIM_ENTRY(rtsStreamDestroy, main_rtsStreamDestroy);
 
 static __attribute__((noinline, cold)) rtError_t other_rtsStreamDestroy(rtStream_t stm, uint64_t flags, struct shim_target *target)
 {
@@ -29299,7 +29559,11 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsStreamSynchronize
 	w[1] = (uint64_t)(uint32_t)timeout;
 	struct shim_call c;
 	if (!shim_enter(&c, 1124, w, 2, 0)) {
+		uint64_t until = shim_order();
 		rtError_t ret = real(stm, timeout);
+		if (shim_missed() && ret == 0) {
+			shim_synced_stream(stm, until);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -29346,7 +29610,11 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsStreamQuery(rtStr
 	w[0] = (uint64_t)(uintptr_t)stm;
 	struct shim_call c;
 	if (!shim_enter(&c, 1125, w, 1, 0)) {
+		uint64_t until = shim_order();
 		rtError_t ret = real(stm);
+		if (shim_missed() && ret == 0) {
+			shim_synced_stream(stm, until);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -29570,12 +29838,14 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtEventDestroy(rtEve
 	rtError_t (*real)(rtEvent_t evt) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
-	if (shim_quiet())
-		return real(evt);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)evt;
 	struct shim_call c;
 	if (!shim_enter(&c, 1130, w, 1, 0)) {
+		bool outermost = shim_outermost();
+		if (outermost) {
+			shim_event_ends(evt);
+		}
 		rtError_t ret = real(evt);
 		shim_leave();
 		return ret;
@@ -29590,12 +29860,10 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtEventDestroy(rtEve
 }
 
 static struct shim_target target_rtEventDestroy = {NULL, "rtEventDestroy"};
-static SHIM_BODY rtError_t main_rtEventDestroy(rtEvent_t evt)
+SHIM_EXPORT rtError_t rtEventDestroy(rtEvent_t evt)
 {
 	return wrap_rtEventDestroy(evt, &target_rtEventDestroy);
 }
-
-SHIM_ENTRY(rtEventDestroy, main_rtEventDestroy);
 
 static __attribute__((noinline, cold)) rtError_t other_rtEventDestroy(rtEvent_t evt, struct shim_target *target)
 {
@@ -29613,12 +29881,14 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtEventDestroySync(r
 	rtError_t (*real)(rtEvent_t evt) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
-	if (shim_quiet())
-		return real(evt);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)evt;
 	struct shim_call c;
 	if (!shim_enter(&c, 1131, w, 1, 0)) {
+		bool outermost = shim_outermost();
+		if (outermost) {
+			shim_event_ends(evt);
+		}
 		rtError_t ret = real(evt);
 		shim_leave();
 		return ret;
@@ -29633,12 +29903,10 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtEventDestroySync(r
 }
 
 static struct shim_target target_rtEventDestroySync = {NULL, "rtEventDestroySync"};
-static SHIM_BODY rtError_t main_rtEventDestroySync(rtEvent_t evt)
+SHIM_EXPORT rtError_t rtEventDestroySync(rtEvent_t evt)
 {
 	return wrap_rtEventDestroySync(evt, &target_rtEventDestroySync);
 }
-
-SHIM_ENTRY(rtEventDestroySync, main_rtEventDestroySync);
 
 static __attribute__((noinline, cold)) rtError_t other_rtEventDestroySync(rtEvent_t evt, struct shim_target *target)
 {
@@ -29758,7 +30026,11 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtEventSynchronize(r
 	w[0] = (uint64_t)(uintptr_t)evt;
 	struct shim_call c;
 	if (!shim_enter(&c, 1134, w, 1, 0)) {
+		struct shim_recorded last = shim_event_last(evt);
 		rtError_t ret = real(evt);
+		if (shim_missed() && ret == 0) {
+			shim_synced_event(evt, &last);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -29806,7 +30078,11 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtEventSynchronizeWi
 	w[1] = (uint64_t)(uint32_t)timeout;
 	struct shim_call c;
 	if (!shim_enter(&c, 1135, w, 2, 0)) {
+		struct shim_recorded last = shim_event_last(evt);
 		rtError_t ret = real(evt, timeout);
+		if (shim_missed() && ret == 0) {
+			shim_synced_event(evt, &last);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -29853,7 +30129,11 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtEventQuery(rtEvent
 	w[0] = (uint64_t)(uintptr_t)evt;
 	struct shim_call c;
 	if (!shim_enter(&c, 1136, w, 1, 0)) {
+		struct shim_recorded last = shim_event_last(evt);
 		rtError_t ret = real(evt);
+		if (shim_missed() && ret == 0) {
+			shim_synced_event(evt, &last);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -30171,12 +30451,14 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsEventDestroy(rtEv
 	rtError_t (*real)(rtEvent_t evt) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
-	if (shim_quiet())
-		return real(evt);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)evt;
 	struct shim_call c;
 	if (!shim_enter(&c, 1143, w, 1, 0)) {
+		bool outermost = shim_outermost();
+		if (outermost) {
+			shim_event_ends(evt);
+		}
 		rtError_t ret = real(evt);
 		shim_leave();
 		return ret;
@@ -30191,12 +30473,10 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsEventDestroy(rtEv
 }
 
 static struct shim_target target_rtsEventDestroy = {NULL, "rtsEventDestroy"};
-static SHIM_BODY rtError_t main_rtsEventDestroy(rtEvent_t evt)
+SHIM_EXPORT rtError_t rtsEventDestroy(rtEvent_t evt)
 {
 	return wrap_rtsEventDestroy(evt, &target_rtsEventDestroy);
 }
-
-SHIM_ENTRY(rtsEventDestroy, main_rtsEventDestroy);
 
 static __attribute__((noinline, cold)) rtError_t other_rtsEventDestroy(rtEvent_t evt, struct shim_target *target)
 {
@@ -30317,7 +30597,11 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsEventSynchronize(
 	w[1] = (uint64_t)(uint32_t)timeout;
 	struct shim_call c;
 	if (!shim_enter(&c, 1146, w, 2, 0)) {
+		struct shim_recorded last = shim_event_last(evt);
 		rtError_t ret = real(evt, timeout);
+		if (shim_missed() && ret == 0) {
+			shim_synced_event(evt, &last);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -32206,12 +32490,14 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclCommDestroy(Hcc
 	HcclResult (*real)(HcclComm comm) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return HCCL_E_NOT_SUPPORT;
-	if (shim_quiet())
-		return real(comm);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)comm;
 	struct shim_call c;
 	if (!shim_begin(&c, 2008, w, 1, 0)) {
+		bool outermost = shim_t.outer == 1;
+		if (outermost) {
+			shim_forget(comm);
+		}
 		HcclResult ret = real(comm);
 		shim_outside();
 		return ret;
@@ -32226,12 +32512,10 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclCommDestroy(Hcc
 }
 
 static struct shim_target target_HcclCommDestroy = {NULL, "HcclCommDestroy"};
-static SHIM_BODY HcclResult main_HcclCommDestroy(HcclComm comm)
+SHIM_EXPORT HcclResult HcclCommDestroy(HcclComm comm)
 {
 	return wrap_HcclCommDestroy(comm, &target_HcclCommDestroy);
 }
-
-SHIM_ENTRY(HcclCommDestroy, main_HcclCommDestroy);
 
 static __attribute__((noinline, cold)) HcclResult other_HcclCommDestroy(HcclComm comm, struct shim_target *target)
 {

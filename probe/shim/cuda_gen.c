@@ -982,6 +982,10 @@ static inline __attribute__((always_inline)) CUresult wrap_cuDevicePrimaryCtxRel
 	w[0] = (uint64_t)(uint32_t)dev;
 	struct shim_call c;
 	if (!shim_enter(&c, 5023, w, 1, 0)) {
+		bool outermost = shim_outermost();
+		if (outermost) {
+			shim_times_leave(DEVICE_ENDS, NULL, dev);
+		}
 		CUresult ret = real(dev);
 		shim_leave();
 		return ret;
@@ -1114,6 +1118,10 @@ static inline __attribute__((always_inline)) CUresult wrap_cuDevicePrimaryCtxRes
 	w[0] = (uint64_t)(uint32_t)dev;
 	struct shim_call c;
 	if (!shim_enter(&c, 5026, w, 1, 0)) {
+		bool outermost = shim_outermost();
+		if (outermost) {
+			shim_times_leave(DEVICE_ENDS, NULL, dev);
+		}
 		CUresult ret = real(dev);
 		shim_leave();
 		return ret;
@@ -1306,6 +1314,10 @@ static inline __attribute__((always_inline)) CUresult wrap_cuCtxDestroy_v2(CUcon
 	w[0] = (uint64_t)(uintptr_t)ctx;
 	struct shim_call c;
 	if (!shim_enter(&c, 5030, w, 1, 0)) {
+		bool outermost = shim_outermost();
+		if (outermost) {
+			shim_times_leave(CONTEXT_ENDS, ctx, 0);
+		}
 		CUresult ret = real(ctx);
 		shim_leave();
 		return ret;
@@ -1697,7 +1709,11 @@ static inline __attribute__((always_inline)) CUresult wrap_cuCtxSynchronize(stru
 		return real();
 	struct shim_call c;
 	if (!shim_enter(&c, 5039, NULL, 0, 0)) {
+		uint64_t until = shim_order();
 		CUresult ret = real();
+		if (shim_missed() && ret == 0) {
+			shim_synced_device(until);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -3891,14 +3907,16 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemAlloc_v2(CUdevic
 	CUresult (*real)(CUdeviceptr *dptr, size_t bytesize) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (shim_quiet())
-		return real(dptr, bytesize);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)dptr;
 	w[1] = (uint64_t)bytesize;
 	struct shim_call c;
 	if (!shim_enter(&c, 5089, w, 2, 16)) {
+		bool outermost = shim_outermost();
 		CUresult ret = real(dptr, bytesize);
+		if (outermost && ret == 0) {
+			shim_device_new(ALLOCATED, *(uint64_t *)dptr, (uint64_t)bytesize);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -3917,12 +3935,10 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemAlloc_v2(CUdevic
 }
 
 static struct shim_target target_cuMemAlloc_v2 = {NULL, "cuMemAlloc_v2"};
-static SHIM_BODY CUresult main_cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)
+SHIM_EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)
 {
 	return wrap_cuMemAlloc_v2(dptr, bytesize, &target_cuMemAlloc_v2);
 }
-
-SHIM_ENTRY(cuMemAlloc_v2, main_cuMemAlloc_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize, struct shim_target *target)
 {
@@ -3940,8 +3956,6 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemAllocPitch_v2(CU
 	CUresult (*real)(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes, size_t Height, uint32_t ElementSizeBytes) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (shim_quiet())
-		return real(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes);
 	uint64_t w[5];
 	w[0] = (uint64_t)(uintptr_t)dptr;
 	w[1] = (uint64_t)(uintptr_t)pPitch;
@@ -3950,7 +3964,11 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemAllocPitch_v2(CU
 	w[4] = (uint64_t)(uint32_t)ElementSizeBytes;
 	struct shim_call c;
 	if (!shim_enter(&c, 5090, w, 5, 32)) {
+		bool outermost = shim_outermost();
 		CUresult ret = real(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes);
+		if (outermost && ret == 0) {
+			shim_device_new(ALLOCATED, *(uint64_t *)dptr, (pPitch == NULL ? 0 : (uint64_t)*pPitch * (uint64_t)Height));
+		}
 		shim_leave();
 		return ret;
 	}
@@ -3971,12 +3989,10 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemAllocPitch_v2(CU
 }
 
 static struct shim_target target_cuMemAllocPitch_v2 = {NULL, "cuMemAllocPitch_v2"};
-static SHIM_BODY CUresult main_cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes, size_t Height, uint32_t ElementSizeBytes)
+SHIM_EXPORT CUresult cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes, size_t Height, uint32_t ElementSizeBytes)
 {
 	return wrap_cuMemAllocPitch_v2(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes, &target_cuMemAllocPitch_v2);
 }
-
-SHIM_ENTRY(cuMemAllocPitch_v2, main_cuMemAllocPitch_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes, size_t Height, uint32_t ElementSizeBytes, struct shim_target *target)
 {
@@ -3994,12 +4010,14 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemFree_v2(CUdevice
 	CUresult (*real)(CUdeviceptr dptr) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (shim_quiet())
-		return real(dptr);
 	uint64_t w[1];
 	w[0] = (uint64_t)dptr;
 	struct shim_call c;
 	if (!shim_enter(&c, 5091, w, 1, 0)) {
+		bool outermost = shim_outermost();
+		if (outermost) {
+			shim_device_end(ALLOCATED, (uint64_t)dptr);
+		}
 		CUresult ret = real(dptr);
 		shim_leave();
 		return ret;
@@ -4014,12 +4032,10 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemFree_v2(CUdevice
 }
 
 static struct shim_target target_cuMemFree_v2 = {NULL, "cuMemFree_v2"};
-static SHIM_BODY CUresult main_cuMemFree_v2(CUdeviceptr dptr)
+SHIM_EXPORT CUresult cuMemFree_v2(CUdeviceptr dptr)
 {
 	return wrap_cuMemFree_v2(dptr, &target_cuMemFree_v2);
 }
-
-SHIM_ENTRY(cuMemFree_v2, main_cuMemFree_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemFree_v2(CUdeviceptr dptr, struct shim_target *target)
 {
@@ -4086,14 +4102,16 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemAllocHost_v2(voi
 	CUresult (*real)(void **pp, size_t bytesize) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (shim_quiet())
-		return real(pp, bytesize);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)pp;
 	w[1] = (uint64_t)bytesize;
 	struct shim_call c;
 	if (!shim_enter(&c, 5093, w, 2, 16)) {
+		bool outermost = shim_outermost();
 		CUresult ret = real(pp, bytesize);
+		if (outermost && ret == 0) {
+			shim_host_new(*(uint64_t *)pp, (uint64_t)bytesize, false);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -4112,12 +4130,10 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemAllocHost_v2(voi
 }
 
 static struct shim_target target_cuMemAllocHost_v2 = {NULL, "cuMemAllocHost_v2"};
-static SHIM_BODY CUresult main_cuMemAllocHost_v2(void **pp, size_t bytesize)
+SHIM_EXPORT CUresult cuMemAllocHost_v2(void **pp, size_t bytesize)
 {
 	return wrap_cuMemAllocHost_v2(pp, bytesize, &target_cuMemAllocHost_v2);
 }
-
-SHIM_ENTRY(cuMemAllocHost_v2, main_cuMemAllocHost_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemAllocHost_v2(void **pp, size_t bytesize, struct shim_target *target)
 {
@@ -4135,12 +4151,14 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemFreeHost(void *p
 	CUresult (*real)(void *p) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (shim_quiet())
-		return real(p);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)p;
 	struct shim_call c;
 	if (!shim_enter(&c, 5094, w, 1, 0)) {
+		bool outermost = shim_outermost();
+		if (outermost) {
+			shim_host_end((uint64_t)p);
+		}
 		CUresult ret = real(p);
 		shim_leave();
 		return ret;
@@ -4155,12 +4173,10 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemFreeHost(void *p
 }
 
 static struct shim_target target_cuMemFreeHost = {NULL, "cuMemFreeHost"};
-static SHIM_BODY CUresult main_cuMemFreeHost(void *p)
+SHIM_EXPORT CUresult cuMemFreeHost(void *p)
 {
 	return wrap_cuMemFreeHost(p, &target_cuMemFreeHost);
 }
-
-SHIM_ENTRY(cuMemFreeHost, main_cuMemFreeHost);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemFreeHost(void *p, struct shim_target *target)
 {
@@ -4178,15 +4194,17 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemHostAlloc(void *
 	CUresult (*real)(void **pp, size_t bytesize, uint32_t Flags) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (shim_quiet())
-		return real(pp, bytesize, Flags);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)pp;
 	w[1] = (uint64_t)bytesize;
 	w[2] = (uint64_t)(uint32_t)Flags;
 	struct shim_call c;
 	if (!shim_enter(&c, 5095, w, 3, 16)) {
+		bool outermost = shim_outermost();
 		CUresult ret = real(pp, bytesize, Flags);
+		if (outermost && ret == 0) {
+			shim_host_new(*(uint64_t *)pp, (uint64_t)bytesize, false);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -4205,12 +4223,10 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemHostAlloc(void *
 }
 
 static struct shim_target target_cuMemHostAlloc = {NULL, "cuMemHostAlloc"};
-static SHIM_BODY CUresult main_cuMemHostAlloc(void **pp, size_t bytesize, uint32_t Flags)
+SHIM_EXPORT CUresult cuMemHostAlloc(void **pp, size_t bytesize, uint32_t Flags)
 {
 	return wrap_cuMemHostAlloc(pp, bytesize, Flags, &target_cuMemHostAlloc);
 }
-
-SHIM_ENTRY(cuMemHostAlloc, main_cuMemHostAlloc);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemHostAlloc(void **pp, size_t bytesize, uint32_t Flags, struct shim_target *target)
 {
@@ -4321,15 +4337,17 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemAllocManaged(CUd
 	CUresult (*real)(CUdeviceptr *dptr, size_t bytesize, uint32_t flags) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (shim_quiet())
-		return real(dptr, bytesize, flags);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)dptr;
 	w[1] = (uint64_t)bytesize;
 	w[2] = (uint64_t)(uint32_t)flags;
 	struct shim_call c;
 	if (!shim_enter(&c, 5098, w, 3, 16)) {
+		bool outermost = shim_outermost();
 		CUresult ret = real(dptr, bytesize, flags);
+		if (outermost && ret == 0) {
+			shim_device_new(ALLOCATED, *(uint64_t *)dptr, (uint64_t)bytesize);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -4348,12 +4366,10 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemAllocManaged(CUd
 }
 
 static struct shim_target target_cuMemAllocManaged = {NULL, "cuMemAllocManaged"};
-static SHIM_BODY CUresult main_cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, uint32_t flags)
+SHIM_EXPORT CUresult cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, uint32_t flags)
 {
 	return wrap_cuMemAllocManaged(dptr, bytesize, flags, &target_cuMemAllocManaged);
 }
-
-SHIM_ENTRY(cuMemAllocManaged, main_cuMemAllocManaged);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, uint32_t flags, struct shim_target *target)
 {
@@ -4694,15 +4710,17 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemHostRegister_v2(
 	CUresult (*real)(void *p, size_t bytesize, uint32_t Flags) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (shim_quiet())
-		return real(p, bytesize, Flags);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)p;
 	w[1] = (uint64_t)bytesize;
 	w[2] = (uint64_t)(uint32_t)Flags;
 	struct shim_call c;
 	if (!shim_enter(&c, 5108, w, 3, 0)) {
+		bool outermost = shim_outermost();
 		CUresult ret = real(p, bytesize, Flags);
+		if (outermost && ret == 0) {
+			shim_host_new((uint64_t)p, (uint64_t)bytesize, true);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -4719,12 +4737,10 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemHostRegister_v2(
 }
 
 static struct shim_target target_cuMemHostRegister_v2 = {NULL, "cuMemHostRegister_v2"};
-static SHIM_BODY CUresult main_cuMemHostRegister_v2(void *p, size_t bytesize, uint32_t Flags)
+SHIM_EXPORT CUresult cuMemHostRegister_v2(void *p, size_t bytesize, uint32_t Flags)
 {
 	return wrap_cuMemHostRegister_v2(p, bytesize, Flags, &target_cuMemHostRegister_v2);
 }
-
-SHIM_ENTRY(cuMemHostRegister_v2, main_cuMemHostRegister_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemHostRegister_v2(void *p, size_t bytesize, uint32_t Flags, struct shim_target *target)
 {
@@ -4742,12 +4758,14 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemHostUnregister(v
 	CUresult (*real)(void *p) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (shim_quiet())
-		return real(p);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)p;
 	struct shim_call c;
 	if (!shim_enter(&c, 5109, w, 1, 0)) {
+		bool outermost = shim_outermost();
+		if (outermost) {
+			shim_host_end((uint64_t)p);
+		}
 		CUresult ret = real(p);
 		shim_leave();
 		return ret;
@@ -4762,12 +4780,10 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemHostUnregister(v
 }
 
 static struct shim_target target_cuMemHostUnregister = {NULL, "cuMemHostUnregister"};
-static SHIM_BODY CUresult main_cuMemHostUnregister(void *p)
+SHIM_EXPORT CUresult cuMemHostUnregister(void *p)
 {
 	return wrap_cuMemHostUnregister(p, &target_cuMemHostUnregister);
 }
-
-SHIM_ENTRY(cuMemHostUnregister, main_cuMemHostUnregister);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemHostUnregister(void *p, struct shim_target *target)
 {
@@ -4794,6 +4810,9 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy(CUdeviceptr 
 	struct shim_call c;
 	if (!shim_enter(&c, 5110, w, 3, 0)) {
 		CUresult ret = real(dst, src, ByteCount);
+		if (shim_missed() && ret == 0) {
+			shim_overwritten((uint64_t)dst, (uint64_t)ByteCount);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -4939,6 +4958,9 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyDtoH_v2(void 
 	struct shim_call c;
 	if (!shim_enter(&c, 5113, w, 3, 0)) {
 		CUresult ret = real(dstHost, srcDevice, ByteCount);
+		if (shim_missed() && ret == 0) {
+			shim_overwritten((uint64_t)dstHost, (uint64_t)ByteCount);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -5171,6 +5193,9 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyAtoH_v2(void 
 	struct shim_call c;
 	if (!shim_enter(&c, 5118, w, 4, 0)) {
 		CUresult ret = real(dstHost, srcArray, srcOffset, ByteCount);
+		if (shim_missed() && ret == 0) {
+			shim_overwritten((uint64_t)dstHost, (uint64_t)ByteCount);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -5256,14 +5281,17 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy2D_v2(const C
 	CUresult (*real)(const CUDA_MEMCPY2D *pCopy) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
+	static const struct shim_block block = {{16, 24, 32, 0, 8, 4294967295U, 48, 4294967295U}, {72, 80, 88, 56, 64, 4294967295U, 104, 4294967295U}, 112, 120, 4294967295U};
 	if (shim_quiet())
 		return real(pCopy);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)pCopy;
-	static const struct shim_block block = {{16, 24, 32, 0, 8, 4294967295U, 48, 4294967295U}, {72, 80, 88, 56, 64, 4294967295U, 104, 4294967295U}, 112, 120, 4294967295U};
 	struct shim_call c;
 	if (!shim_enter(&c, 5120, w, 1, 0)) {
 		CUresult ret = real(pCopy);
+		if (shim_missed() && ret == 0) {
+			shim_overwritten(0, ~0ULL);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -5305,14 +5333,17 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy2DUnaligned_v
 	CUresult (*real)(const CUDA_MEMCPY2D *pCopy) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
+	static const struct shim_block block = {{16, 24, 32, 0, 8, 4294967295U, 48, 4294967295U}, {72, 80, 88, 56, 64, 4294967295U, 104, 4294967295U}, 112, 120, 4294967295U};
 	if (shim_quiet())
 		return real(pCopy);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)pCopy;
-	static const struct shim_block block = {{16, 24, 32, 0, 8, 4294967295U, 48, 4294967295U}, {72, 80, 88, 56, 64, 4294967295U, 104, 4294967295U}, 112, 120, 4294967295U};
 	struct shim_call c;
 	if (!shim_enter(&c, 5121, w, 1, 0)) {
 		CUresult ret = real(pCopy);
+		if (shim_missed() && ret == 0) {
+			shim_overwritten(0, ~0ULL);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -5354,14 +5385,17 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy3D_v2(const C
 	CUresult (*real)(const CUDA_MEMCPY3D *pCopy) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
+	static const struct shim_block block = {{32, 40, 48, 0, 8, 16U, 72, 80U}, {120, 128, 136, 88, 96, 104U, 160, 168U}, 176, 184, 192U};
 	if (shim_quiet())
 		return real(pCopy);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)pCopy;
-	static const struct shim_block block = {{32, 40, 48, 0, 8, 16U, 72, 80U}, {120, 128, 136, 88, 96, 104U, 160, 168U}, 176, 184, 192U};
 	struct shim_call c;
 	if (!shim_enter(&c, 5122, w, 1, 0)) {
 		CUresult ret = real(pCopy);
+		if (shim_missed() && ret == 0) {
+			shim_overwritten(0, ~0ULL);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -5403,14 +5437,17 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy3DPeer(const 
 	CUresult (*real)(const CUDA_MEMCPY3D_PEER *pCopy) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
+	static const struct shim_block block = {{32, 40, 48, 0, 8, 16U, 72, 80U}, {120, 128, 136, 88, 96, 104U, 160, 168U}, 176, 184, 192U};
 	if (shim_quiet())
 		return real(pCopy);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)pCopy;
-	static const struct shim_block block = {{32, 40, 48, 0, 8, 16U, 72, 80U}, {120, 128, 136, 88, 96, 104U, 160, 168U}, 176, 184, 192U};
 	struct shim_call c;
 	if (!shim_enter(&c, 5123, w, 1, 0)) {
 		CUresult ret = real(pCopy);
+		if (shim_missed() && ret == 0) {
+			shim_overwritten(0, ~0ULL);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -5462,6 +5499,9 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyAsync(CUdevic
 	struct shim_call c;
 	if (!shim_enter(&c, 5124, w, 4, 0)) {
 		CUresult ret = real(dst, src, ByteCount, hStream);
+		if (shim_missed() && ret == 0) {
+			shim_overwritten((uint64_t)dst, (uint64_t)ByteCount);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -5620,6 +5660,9 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyDtoHAsync_v2(
 	struct shim_call c;
 	if (!shim_enter(&c, 5127, w, 4, 0)) {
 		CUresult ret = real(dstHost, srcDevice, ByteCount, hStream);
+		if (shim_missed() && ret == 0) {
+			shim_overwritten((uint64_t)dstHost, (uint64_t)ByteCount);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -5775,6 +5818,9 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyAtoHAsync_v2(
 	struct shim_call c;
 	if (!shim_enter(&c, 5130, w, 5, 0)) {
 		CUresult ret = real(dstHost, srcArray, srcOffset, ByteCount, hStream);
+		if (shim_missed() && ret == 0) {
+			shim_overwritten((uint64_t)dstHost, (uint64_t)ByteCount);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -5817,15 +5863,18 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy2DAsync_v2(co
 	CUresult (*real)(const CUDA_MEMCPY2D *pCopy, CUstream hStream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
+	static const struct shim_block block = {{16, 24, 32, 0, 8, 4294967295U, 48, 4294967295U}, {72, 80, 88, 56, 64, 4294967295U, 104, 4294967295U}, 112, 120, 4294967295U};
 	if (shim_quiet())
 		return real(pCopy, hStream);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)pCopy;
 	w[1] = (uint64_t)(uintptr_t)hStream;
-	static const struct shim_block block = {{16, 24, 32, 0, 8, 4294967295U, 48, 4294967295U}, {72, 80, 88, 56, 64, 4294967295U, 104, 4294967295U}, 112, 120, 4294967295U};
 	struct shim_call c;
 	if (!shim_enter(&c, 5131, w, 2, 0)) {
 		CUresult ret = real(pCopy, hStream);
+		if (shim_missed() && ret == 0) {
+			shim_overwritten(0, ~0ULL);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -5870,15 +5919,18 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy3DAsync_v2(co
 	CUresult (*real)(const CUDA_MEMCPY3D *pCopy, CUstream hStream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
+	static const struct shim_block block = {{32, 40, 48, 0, 8, 16U, 72, 80U}, {120, 128, 136, 88, 96, 104U, 160, 168U}, 176, 184, 192U};
 	if (shim_quiet())
 		return real(pCopy, hStream);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)pCopy;
 	w[1] = (uint64_t)(uintptr_t)hStream;
-	static const struct shim_block block = {{32, 40, 48, 0, 8, 16U, 72, 80U}, {120, 128, 136, 88, 96, 104U, 160, 168U}, 176, 184, 192U};
 	struct shim_call c;
 	if (!shim_enter(&c, 5132, w, 2, 0)) {
 		CUresult ret = real(pCopy, hStream);
+		if (shim_missed() && ret == 0) {
+			shim_overwritten(0, ~0ULL);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -5923,15 +5975,18 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy3DPeerAsync(c
 	CUresult (*real)(const CUDA_MEMCPY3D_PEER *pCopy, CUstream hStream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
+	static const struct shim_block block = {{32, 40, 48, 0, 8, 16U, 72, 80U}, {120, 128, 136, 88, 96, 104U, 160, 168U}, 176, 184, 192U};
 	if (shim_quiet())
 		return real(pCopy, hStream);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)pCopy;
 	w[1] = (uint64_t)(uintptr_t)hStream;
-	static const struct shim_block block = {{32, 40, 48, 0, 8, 16U, 72, 80U}, {120, 128, 136, 88, 96, 104U, 160, 168U}, 176, 184, 192U};
 	struct shim_call c;
 	if (!shim_enter(&c, 5133, w, 2, 0)) {
 		CUresult ret = real(pCopy, hStream);
+		if (shim_missed() && ret == 0) {
+			shim_overwritten(0, ~0ULL);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -6780,8 +6835,6 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemAddressReserve(C
 	CUresult (*real)(CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr addr, uint64_t flags) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (shim_quiet())
-		return real(ptr, size, alignment, addr, flags);
 	uint64_t w[5];
 	w[0] = (uint64_t)(uintptr_t)ptr;
 	w[1] = (uint64_t)size;
@@ -6790,7 +6843,11 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemAddressReserve(C
 	w[4] = (uint64_t)flags;
 	struct shim_call c;
 	if (!shim_enter(&c, 5160, w, 5, 16)) {
+		bool outermost = shim_outermost();
 		CUresult ret = real(ptr, size, alignment, addr, flags);
+		if (outermost && ret == 0) {
+			shim_device_new(RESERVED, *(uint64_t *)ptr, (uint64_t)size);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -6809,12 +6866,10 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemAddressReserve(C
 }
 
 static struct shim_target target_cuMemAddressReserve = {NULL, "cuMemAddressReserve"};
-static SHIM_BODY CUresult main_cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr addr, uint64_t flags)
+SHIM_EXPORT CUresult cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr addr, uint64_t flags)
 {
 	return wrap_cuMemAddressReserve(ptr, size, alignment, addr, flags, &target_cuMemAddressReserve);
 }
-
-SHIM_ENTRY(cuMemAddressReserve, main_cuMemAddressReserve);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr addr, uint64_t flags, struct shim_target *target)
 {
@@ -6832,13 +6887,15 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemAddressFree(CUde
 	CUresult (*real)(CUdeviceptr ptr, size_t size) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (shim_quiet())
-		return real(ptr, size);
 	uint64_t w[2];
 	w[0] = (uint64_t)ptr;
 	w[1] = (uint64_t)size;
 	struct shim_call c;
 	if (!shim_enter(&c, 5161, w, 2, 0)) {
+		bool outermost = shim_outermost();
+		if (outermost) {
+			shim_device_end(RESERVED, (uint64_t)ptr);
+		}
 		CUresult ret = real(ptr, size);
 		shim_leave();
 		return ret;
@@ -6853,12 +6910,10 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemAddressFree(CUde
 }
 
 static struct shim_target target_cuMemAddressFree = {NULL, "cuMemAddressFree"};
-static SHIM_BODY CUresult main_cuMemAddressFree(CUdeviceptr ptr, size_t size)
+SHIM_EXPORT CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size)
 {
 	return wrap_cuMemAddressFree(ptr, size, &target_cuMemAddressFree);
 }
-
-SHIM_ENTRY(cuMemAddressFree, main_cuMemAddressFree);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemAddressFree(CUdeviceptr ptr, size_t size, struct shim_target *target)
 {
@@ -7016,13 +7071,15 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemUnmap(CUdevicept
 	CUresult (*real)(CUdeviceptr ptr, size_t size) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (shim_quiet())
-		return real(ptr, size);
 	uint64_t w[2];
 	w[0] = (uint64_t)ptr;
 	w[1] = (uint64_t)size;
 	struct shim_call c;
 	if (!shim_enter(&c, 5166, w, 2, 0)) {
+		bool outermost = shim_outermost();
+		if (outermost) {
+			shim_device_end(ALLOCATED, (uint64_t)ptr);
+		}
 		CUresult ret = real(ptr, size);
 		shim_leave();
 		return ret;
@@ -7037,12 +7094,10 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemUnmap(CUdevicept
 }
 
 static struct shim_target target_cuMemUnmap = {NULL, "cuMemUnmap"};
-static SHIM_BODY CUresult main_cuMemUnmap(CUdeviceptr ptr, size_t size)
+SHIM_EXPORT CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
 {
 	return wrap_cuMemUnmap(ptr, size, &target_cuMemUnmap);
 }
-
-SHIM_ENTRY(cuMemUnmap, main_cuMemUnmap);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemUnmap(CUdeviceptr ptr, size_t size, struct shim_target *target)
 {
@@ -7304,13 +7359,15 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemFreeAsync(CUdevi
 	CUresult (*real)(CUdeviceptr dptr, CUstream hStream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (shim_quiet())
-		return real(dptr, hStream);
 	uint64_t w[2];
 	w[0] = (uint64_t)dptr;
 	w[1] = (uint64_t)(uintptr_t)hStream;
 	struct shim_call c;
 	if (!shim_enter(&c, 5174, w, 2, 0)) {
+		bool outermost = shim_outermost();
+		if (outermost) {
+			shim_device_end(ALLOCATED, (uint64_t)dptr);
+		}
 		CUresult ret = real(dptr, hStream);
 		shim_leave();
 		return ret;
@@ -7325,12 +7382,10 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemFreeAsync(CUdevi
 }
 
 static struct shim_target target_cuMemFreeAsync = {NULL, "cuMemFreeAsync"};
-static SHIM_BODY CUresult main_cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream)
+SHIM_EXPORT CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream)
 {
 	return wrap_cuMemFreeAsync(dptr, hStream, &target_cuMemFreeAsync);
 }
-
-SHIM_ENTRY(cuMemFreeAsync, main_cuMemFreeAsync);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream, struct shim_target *target)
 {
@@ -7348,15 +7403,17 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemAllocAsync(CUdev
 	CUresult (*real)(CUdeviceptr *dptr, size_t bytesize, CUstream hStream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (shim_quiet())
-		return real(dptr, bytesize, hStream);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)dptr;
 	w[1] = (uint64_t)bytesize;
 	w[2] = (uint64_t)(uintptr_t)hStream;
 	struct shim_call c;
 	if (!shim_enter(&c, 5175, w, 3, 16)) {
+		bool outermost = shim_outermost();
 		CUresult ret = real(dptr, bytesize, hStream);
+		if (outermost && ret == 0) {
+			shim_device_new(ALLOCATED, *(uint64_t *)dptr, (uint64_t)bytesize);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -7375,12 +7432,10 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemAllocAsync(CUdev
 }
 
 static struct shim_target target_cuMemAllocAsync = {NULL, "cuMemAllocAsync"};
-static SHIM_BODY CUresult main_cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream)
+SHIM_EXPORT CUresult cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream)
 {
 	return wrap_cuMemAllocAsync(dptr, bytesize, hStream, &target_cuMemAllocAsync);
 }
-
-SHIM_ENTRY(cuMemAllocAsync, main_cuMemAllocAsync);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream, struct shim_target *target)
 {
@@ -7729,8 +7784,6 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemAllocFromPoolAsy
 	CUresult (*real)(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (shim_quiet())
-		return real(dptr, bytesize, pool, hStream);
 	uint64_t w[4];
 	w[0] = (uint64_t)(uintptr_t)dptr;
 	w[1] = (uint64_t)bytesize;
@@ -7738,7 +7791,11 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemAllocFromPoolAsy
 	w[3] = (uint64_t)(uintptr_t)hStream;
 	struct shim_call c;
 	if (!shim_enter(&c, 5183, w, 4, 16)) {
+		bool outermost = shim_outermost();
 		CUresult ret = real(dptr, bytesize, pool, hStream);
+		if (outermost && ret == 0) {
+			shim_device_new(ALLOCATED, *(uint64_t *)dptr, (uint64_t)bytesize);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -7757,12 +7814,10 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemAllocFromPoolAsy
 }
 
 static struct shim_target target_cuMemAllocFromPoolAsync = {NULL, "cuMemAllocFromPoolAsync"};
-static SHIM_BODY CUresult main_cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream)
+SHIM_EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream)
 {
 	return wrap_cuMemAllocFromPoolAsync(dptr, bytesize, pool, hStream, &target_cuMemAllocFromPoolAsync);
 }
-
-SHIM_ENTRY(cuMemAllocFromPoolAsync, main_cuMemAllocFromPoolAsync);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream, struct shim_target *target)
 {
@@ -8913,14 +8968,19 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamBeginCapture_
 	CUresult (*real)(CUstream hStream, CUstreamCaptureMode mode) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (shim_quiet())
-		return real(hStream, mode);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)hStream;
 	w[1] = (uint64_t)(uint32_t)mode;
 	struct shim_call c;
 	if (!shim_enter(&c, 5212, w, 2, 0)) {
+		bool outermost = shim_outermost();
+		if (outermost) {
+			shim_capture(true);
+		}
 		CUresult ret = real(hStream, mode);
+		if (outermost && !(ret == 0)) {
+			shim_capture(false);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -8929,20 +8989,19 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamBeginCapture_
 	CUresult ret = real(hStream, mode);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
-	if (!ok)
+	if (!ok) {
 		shim_capture(false);
+	}
 	shim_exit(&c);
 	shim_leave();
 	return ret;
 }
 
 static struct shim_target target_cuStreamBeginCapture_v2 = {NULL, "cuStreamBeginCapture_v2"};
-static SHIM_BODY CUresult main_cuStreamBeginCapture_v2(CUstream hStream, CUstreamCaptureMode mode)
+SHIM_EXPORT CUresult cuStreamBeginCapture_v2(CUstream hStream, CUstreamCaptureMode mode)
 {
 	return wrap_cuStreamBeginCapture_v2(hStream, mode, &target_cuStreamBeginCapture_v2);
 }
-
-SHIM_ENTRY(cuStreamBeginCapture_v2, main_cuStreamBeginCapture_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuStreamBeginCapture_v2(CUstream hStream, CUstreamCaptureMode mode, struct shim_target *target)
 {
@@ -8960,8 +9019,6 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamBeginCaptureT
 	CUresult (*real)(CUstream hStream, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUstreamCaptureMode mode) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (shim_quiet())
-		return real(hStream, hGraph, dependencies, dependencyData, numDependencies, mode);
 	uint64_t w[6];
 	w[0] = (uint64_t)(uintptr_t)hStream;
 	w[1] = (uint64_t)(uintptr_t)hGraph;
@@ -8971,7 +9028,14 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamBeginCaptureT
 	w[5] = (uint64_t)(uint32_t)mode;
 	struct shim_call c;
 	if (!shim_enter(&c, 5213, w, 6, 0)) {
+		bool outermost = shim_outermost();
+		if (outermost) {
+			shim_capture(true);
+		}
 		CUresult ret = real(hStream, hGraph, dependencies, dependencyData, numDependencies, mode);
+		if (outermost && !(ret == 0)) {
+			shim_capture(false);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -8981,8 +9045,9 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamBeginCaptureT
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	shim_in(&c, 2, dependencies, 8ULL * (uint64_t)numDependencies, ok);
-	if (!ok)
+	if (!ok) {
 		shim_capture(false);
+	}
 	shim_exit(&c);
 	if (ok) {
 		shim_large(c.seq, 2, 0, dependencies, 8ULL * (uint64_t)numDependencies);
@@ -8992,12 +9057,10 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamBeginCaptureT
 }
 
 static struct shim_target target_cuStreamBeginCaptureToGraph = {NULL, "cuStreamBeginCaptureToGraph"};
-static SHIM_BODY CUresult main_cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUstreamCaptureMode mode)
+SHIM_EXPORT CUresult cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUstreamCaptureMode mode)
 {
 	return wrap_cuStreamBeginCaptureToGraph(hStream, hGraph, dependencies, dependencyData, numDependencies, mode, &target_cuStreamBeginCaptureToGraph);
 }
-
-SHIM_ENTRY(cuStreamBeginCaptureToGraph, main_cuStreamBeginCaptureToGraph);
 
 static __attribute__((noinline, cold)) CUresult other_cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUstreamCaptureMode mode, struct shim_target *target)
 {
@@ -9061,14 +9124,17 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamEndCapture(CU
 	CUresult (*real)(CUstream hStream, CUgraph *phGraph) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (shim_quiet())
-		return real(hStream, phGraph);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)hStream;
 	w[1] = (uint64_t)(uintptr_t)phGraph;
 	struct shim_call c;
 	if (!shim_enter(&c, 5215, w, 2, 16)) {
+		bool outermost = shim_outermost();
 		CUresult ret = real(hStream, phGraph);
+		if (outermost && ret == 0) {
+			shim_capture(false);
+			shim_captured(*phGraph);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -9088,12 +9154,10 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamEndCapture(CU
 }
 
 static struct shim_target target_cuStreamEndCapture = {NULL, "cuStreamEndCapture"};
-static SHIM_BODY CUresult main_cuStreamEndCapture(CUstream hStream, CUgraph *phGraph)
+SHIM_EXPORT CUresult cuStreamEndCapture(CUstream hStream, CUgraph *phGraph)
 {
 	return wrap_cuStreamEndCapture(hStream, phGraph, &target_cuStreamEndCapture);
 }
-
-SHIM_ENTRY(cuStreamEndCapture, main_cuStreamEndCapture);
 
 static __attribute__((noinline, cold)) CUresult other_cuStreamEndCapture(CUstream hStream, CUgraph *phGraph, struct shim_target *target)
 {
@@ -9433,7 +9497,11 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamQuery(CUstrea
 	w[0] = (uint64_t)(uintptr_t)hStream;
 	struct shim_call c;
 	if (!shim_enter(&c, 5222, w, 1, 0)) {
+		uint64_t until = shim_order();
 		CUresult ret = real(hStream);
+		if (shim_missed() && ret == 0) {
+			shim_synced_stream(hStream, until);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -9480,7 +9548,11 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamSynchronize(C
 	w[0] = (uint64_t)(uintptr_t)hStream;
 	struct shim_call c;
 	if (!shim_enter(&c, 5223, w, 1, 0)) {
+		uint64_t until = shim_order();
 		CUresult ret = real(hStream);
+		if (shim_missed() && ret == 0) {
+			shim_synced_stream(hStream, until);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -9521,12 +9593,15 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamDestroy_v2(CU
 	CUresult (*real)(CUstream hStream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (shim_quiet())
-		return real(hStream);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)hStream;
 	struct shim_call c;
 	if (!shim_enter(&c, 5224, w, 1, 0)) {
+		bool outermost = shim_outermost();
+		if (outermost) {
+			shim_stream_ended();
+			shim_times_leave(STREAM_ENDS, hStream, 0);
+		}
 		CUresult ret = real(hStream);
 		shim_leave();
 		return ret;
@@ -9542,12 +9617,10 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamDestroy_v2(CU
 }
 
 static struct shim_target target_cuStreamDestroy_v2 = {NULL, "cuStreamDestroy_v2"};
-static SHIM_BODY CUresult main_cuStreamDestroy_v2(CUstream hStream)
+SHIM_EXPORT CUresult cuStreamDestroy_v2(CUstream hStream)
 {
 	return wrap_cuStreamDestroy_v2(hStream, &target_cuStreamDestroy_v2);
 }
-
-SHIM_ENTRY(cuStreamDestroy_v2, main_cuStreamDestroy_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuStreamDestroy_v2(CUstream hStream, struct shim_target *target)
 {
@@ -9857,7 +9930,11 @@ static inline __attribute__((always_inline)) CUresult wrap_cuEventQuery(CUevent 
 	w[0] = (uint64_t)(uintptr_t)hEvent;
 	struct shim_call c;
 	if (!shim_enter(&c, 5231, w, 1, 0)) {
+		struct shim_recorded last = shim_event_last(hEvent);
 		CUresult ret = real(hEvent);
+		if (shim_missed() && ret == 0) {
+			shim_synced_event(hEvent, &last);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -9904,7 +9981,11 @@ static inline __attribute__((always_inline)) CUresult wrap_cuEventSynchronize(CU
 	w[0] = (uint64_t)(uintptr_t)hEvent;
 	struct shim_call c;
 	if (!shim_enter(&c, 5232, w, 1, 0)) {
+		struct shim_recorded last = shim_event_last(hEvent);
 		CUresult ret = real(hEvent);
+		if (shim_missed() && ret == 0) {
+			shim_synced_event(hEvent, &last);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -9945,12 +10026,14 @@ static inline __attribute__((always_inline)) CUresult wrap_cuEventDestroy_v2(CUe
 	CUresult (*real)(CUevent hEvent) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (shim_quiet())
-		return real(hEvent);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)hEvent;
 	struct shim_call c;
 	if (!shim_enter(&c, 5233, w, 1, 0)) {
+		bool outermost = shim_outermost();
+		if (outermost) {
+			shim_event_ends(hEvent);
+		}
 		CUresult ret = real(hEvent);
 		shim_leave();
 		return ret;
@@ -9965,12 +10048,10 @@ static inline __attribute__((always_inline)) CUresult wrap_cuEventDestroy_v2(CUe
 }
 
 static struct shim_target target_cuEventDestroy_v2 = {NULL, "cuEventDestroy_v2"};
-static SHIM_BODY CUresult main_cuEventDestroy_v2(CUevent hEvent)
+SHIM_EXPORT CUresult cuEventDestroy_v2(CUevent hEvent)
 {
 	return wrap_cuEventDestroy_v2(hEvent, &target_cuEventDestroy_v2);
 }
-
-SHIM_ENTRY(cuEventDestroy_v2, main_cuEventDestroy_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuEventDestroy_v2(CUevent hEvent, struct shim_target *target)
 {
@@ -11102,6 +11183,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphAddMemcpyNode(
 	CUresult (*real)(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_MEMCPY3D *copyParams, CUcontext ctx) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
+	static const struct shim_block block = {{32, 40, 48, 0, 8, 16U, 72, 80U}, {120, 128, 136, 88, 96, 104U, 160, 168U}, 176, 184, 192U};
 	if (shim_quiet())
 		return real(phGraphNode, hGraph, dependencies, numDependencies, copyParams, ctx);
 	uint64_t w[6];
@@ -11111,7 +11193,6 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphAddMemcpyNode(
 	w[3] = (uint64_t)numDependencies;
 	w[4] = (uint64_t)(uintptr_t)copyParams;
 	w[5] = (uint64_t)(uintptr_t)ctx;
-	static const struct shim_block block = {{32, 40, 48, 0, 8, 16U, 72, 80U}, {120, 128, 136, 88, 96, 104U, 160, 168U}, 176, 184, 192U};
 	struct shim_call c;
 	if (!shim_enter(&c, 5276, w, 6, 16)) {
 		CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, copyParams, ctx);
@@ -11206,12 +11287,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphMemcpyNodeSetP
 	CUresult (*real)(CUgraphNode hNode, const CUDA_MEMCPY3D *nodeParams) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
+	static const struct shim_block block = {{32, 40, 48, 0, 8, 16U, 72, 80U}, {120, 128, 136, 88, 96, 104U, 160, 168U}, 176, 184, 192U};
 	if (shim_quiet())
 		return real(hNode, nodeParams);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)hNode;
 	w[1] = (uint64_t)(uintptr_t)nodeParams;
-	static const struct shim_block block = {{32, 40, 48, 0, 8, 16U, 72, 80U}, {120, 128, 136, 88, 96, 104U, 160, 168U}, 176, 184, 192U};
 	struct shim_call c;
 	if (!shim_enter(&c, 5278, w, 2, 0)) {
 		CUresult ret = real(hNode, nodeParams);
@@ -11546,8 +11627,6 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphAddChildGraphN
 	CUresult (*real)(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraph childGraph) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (shim_quiet())
-		return real(phGraphNode, hGraph, dependencies, numDependencies, childGraph);
 	uint64_t w[5];
 	w[0] = (uint64_t)(uintptr_t)phGraphNode;
 	w[1] = (uint64_t)(uintptr_t)hGraph;
@@ -11556,7 +11635,11 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphAddChildGraphN
 	w[4] = (uint64_t)(uintptr_t)childGraph;
 	struct shim_call c;
 	if (!shim_enter(&c, 5285, w, 5, 16)) {
+		bool outermost = shim_outermost();
 		CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, childGraph);
+		if (outermost && ret == 0) {
+			shim_graph_copied(hGraph, childGraph);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -11579,12 +11662,10 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphAddChildGraphN
 }
 
 static struct shim_target target_cuGraphAddChildGraphNode = {NULL, "cuGraphAddChildGraphNode"};
-static SHIM_BODY CUresult main_cuGraphAddChildGraphNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraph childGraph)
+SHIM_EXPORT CUresult cuGraphAddChildGraphNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraph childGraph)
 {
 	return wrap_cuGraphAddChildGraphNode(phGraphNode, hGraph, dependencies, numDependencies, childGraph, &target_cuGraphAddChildGraphNode);
 }
-
-SHIM_ENTRY(cuGraphAddChildGraphNode, main_cuGraphAddChildGraphNode);
 
 static __attribute__((noinline, cold)) CUresult other_cuGraphAddChildGraphNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraph childGraph, struct shim_target *target)
 {
@@ -12545,14 +12626,16 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphClone(CUgraph 
 	CUresult (*real)(CUgraph *phGraphClone, CUgraph originalGraph) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (shim_quiet())
-		return real(phGraphClone, originalGraph);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)phGraphClone;
 	w[1] = (uint64_t)(uintptr_t)originalGraph;
 	struct shim_call c;
 	if (!shim_enter(&c, 5311, w, 2, 16)) {
+		bool outermost = shim_outermost();
 		CUresult ret = real(phGraphClone, originalGraph);
+		if (outermost && ret == 0) {
+			shim_graph_copied(*phGraphClone, originalGraph);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -12571,12 +12654,10 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphClone(CUgraph 
 }
 
 static struct shim_target target_cuGraphClone = {NULL, "cuGraphClone"};
-static SHIM_BODY CUresult main_cuGraphClone(CUgraph *phGraphClone, CUgraph originalGraph)
+SHIM_EXPORT CUresult cuGraphClone(CUgraph *phGraphClone, CUgraph originalGraph)
 {
 	return wrap_cuGraphClone(phGraphClone, originalGraph, &target_cuGraphClone);
 }
-
-SHIM_ENTRY(cuGraphClone, main_cuGraphClone);
 
 static __attribute__((noinline, cold)) CUresult other_cuGraphClone(CUgraph *phGraphClone, CUgraph originalGraph, struct shim_target *target)
 {
@@ -13350,15 +13431,17 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphInstantiateWit
 	CUresult (*real)(CUgraphExec *phGraphExec, CUgraph hGraph, uint64_t flags) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (shim_quiet())
-		return real(phGraphExec, hGraph, flags);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)phGraphExec;
 	w[1] = (uint64_t)(uintptr_t)hGraph;
 	w[2] = (uint64_t)flags;
 	struct shim_call c;
 	if (!shim_enter(&c, 5327, w, 3, 16)) {
+		bool outermost = shim_outermost();
 		CUresult ret = real(phGraphExec, hGraph, flags);
+		if (outermost && ret == 0) {
+			shim_graph_copied(*phGraphExec, hGraph);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -13377,12 +13460,10 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphInstantiateWit
 }
 
 static struct shim_target target_cuGraphInstantiateWithFlags = {NULL, "cuGraphInstantiateWithFlags"};
-static SHIM_BODY CUresult main_cuGraphInstantiateWithFlags(CUgraphExec *phGraphExec, CUgraph hGraph, uint64_t flags)
+SHIM_EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec *phGraphExec, CUgraph hGraph, uint64_t flags)
 {
 	return wrap_cuGraphInstantiateWithFlags(phGraphExec, hGraph, flags, &target_cuGraphInstantiateWithFlags);
 }
-
-SHIM_ENTRY(cuGraphInstantiateWithFlags, main_cuGraphInstantiateWithFlags);
 
 static __attribute__((noinline, cold)) CUresult other_cuGraphInstantiateWithFlags(CUgraphExec *phGraphExec, CUgraph hGraph, uint64_t flags, struct shim_target *target)
 {
@@ -13400,15 +13481,17 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphInstantiateWit
 	CUresult (*real)(CUgraphExec *phGraphExec, CUgraph hGraph, CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (shim_quiet())
-		return real(phGraphExec, hGraph, instantiateParams);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)phGraphExec;
 	w[1] = (uint64_t)(uintptr_t)hGraph;
 	w[2] = (uint64_t)(uintptr_t)instantiateParams;
 	struct shim_call c;
 	if (!shim_enter(&c, 5328, w, 3, 16)) {
+		bool outermost = shim_outermost();
 		CUresult ret = real(phGraphExec, hGraph, instantiateParams);
+		if (outermost && ret == 0) {
+			shim_graph_copied(*phGraphExec, hGraph);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -13431,12 +13514,10 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphInstantiateWit
 }
 
 static struct shim_target target_cuGraphInstantiateWithParams = {NULL, "cuGraphInstantiateWithParams"};
-static SHIM_BODY CUresult main_cuGraphInstantiateWithParams(CUgraphExec *phGraphExec, CUgraph hGraph, CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams)
+SHIM_EXPORT CUresult cuGraphInstantiateWithParams(CUgraphExec *phGraphExec, CUgraph hGraph, CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams)
 {
 	return wrap_cuGraphInstantiateWithParams(phGraphExec, hGraph, instantiateParams, &target_cuGraphInstantiateWithParams);
 }
-
-SHIM_ENTRY(cuGraphInstantiateWithParams, main_cuGraphInstantiateWithParams);
 
 static __attribute__((noinline, cold)) CUresult other_cuGraphInstantiateWithParams(CUgraphExec *phGraphExec, CUgraph hGraph, CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams, struct shim_target *target)
 {
@@ -13549,6 +13630,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphExecMemcpyNode
 	CUresult (*real)(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_MEMCPY3D *copyParams, CUcontext ctx) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
+	static const struct shim_block block = {{32, 40, 48, 0, 8, 16U, 72, 80U}, {120, 128, 136, 88, 96, 104U, 160, 168U}, 176, 184, 192U};
 	if (shim_quiet())
 		return real(hGraphExec, hNode, copyParams, ctx);
 	uint64_t w[4];
@@ -13556,7 +13638,6 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphExecMemcpyNode
 	w[1] = (uint64_t)(uintptr_t)hNode;
 	w[2] = (uint64_t)(uintptr_t)copyParams;
 	w[3] = (uint64_t)(uintptr_t)ctx;
-	static const struct shim_block block = {{32, 40, 48, 0, 8, 16U, 72, 80U}, {120, 128, 136, 88, 96, 104U, 160, 168U}, 176, 184, 192U};
 	struct shim_call c;
 	if (!shim_enter(&c, 5331, w, 4, 0)) {
 		CUresult ret = real(hGraphExec, hNode, copyParams, ctx);
@@ -13694,15 +13775,17 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphExecChildGraph
 	CUresult (*real)(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraph childGraph) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (shim_quiet())
-		return real(hGraphExec, hNode, childGraph);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)hGraphExec;
 	w[1] = (uint64_t)(uintptr_t)hNode;
 	w[2] = (uint64_t)(uintptr_t)childGraph;
 	struct shim_call c;
 	if (!shim_enter(&c, 5334, w, 3, 0)) {
+		bool outermost = shim_outermost();
 		CUresult ret = real(hGraphExec, hNode, childGraph);
+		if (outermost && ret == 0) {
+			shim_graph_copied(hGraphExec, childGraph);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -13719,12 +13802,10 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphExecChildGraph
 }
 
 static struct shim_target target_cuGraphExecChildGraphNodeSetParams = {NULL, "cuGraphExecChildGraphNodeSetParams"};
-static SHIM_BODY CUresult main_cuGraphExecChildGraphNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraph childGraph)
+SHIM_EXPORT CUresult cuGraphExecChildGraphNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraph childGraph)
 {
 	return wrap_cuGraphExecChildGraphNodeSetParams(hGraphExec, hNode, childGraph, &target_cuGraphExecChildGraphNodeSetParams);
 }
-
-SHIM_ENTRY(cuGraphExecChildGraphNodeSetParams, main_cuGraphExecChildGraphNodeSetParams);
 
 static __attribute__((noinline, cold)) CUresult other_cuGraphExecChildGraphNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraph childGraph, struct shim_target *target)
 {
@@ -13980,6 +14061,9 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphLaunch(CUgraph
 	struct shim_call c;
 	if (!shim_enter(&c, 5342, w, 2, 0)) {
 		CUresult ret = real(hGraphExec, hStream);
+		if (shim_missed() && ret == 0) {
+			shim_overwritten(0, ~0ULL);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -14024,12 +14108,14 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphExecDestroy(CU
 	CUresult (*real)(CUgraphExec hGraphExec) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (shim_quiet())
-		return real(hGraphExec);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)hGraphExec;
 	struct shim_call c;
 	if (!shim_enter(&c, 5343, w, 1, 0)) {
+		bool outermost = shim_outermost();
+		if (outermost) {
+			shim_graph_ended(hGraphExec);
+		}
 		CUresult ret = real(hGraphExec);
 		shim_leave();
 		return ret;
@@ -14044,12 +14130,10 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphExecDestroy(CU
 }
 
 static struct shim_target target_cuGraphExecDestroy = {NULL, "cuGraphExecDestroy"};
-static SHIM_BODY CUresult main_cuGraphExecDestroy(CUgraphExec hGraphExec)
+SHIM_EXPORT CUresult cuGraphExecDestroy(CUgraphExec hGraphExec)
 {
 	return wrap_cuGraphExecDestroy(hGraphExec, &target_cuGraphExecDestroy);
 }
-
-SHIM_ENTRY(cuGraphExecDestroy, main_cuGraphExecDestroy);
 
 static __attribute__((noinline, cold)) CUresult other_cuGraphExecDestroy(CUgraphExec hGraphExec, struct shim_target *target)
 {
@@ -14067,12 +14151,14 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphDestroy(CUgrap
 	CUresult (*real)(CUgraph hGraph) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (shim_quiet())
-		return real(hGraph);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)hGraph;
 	struct shim_call c;
 	if (!shim_enter(&c, 5344, w, 1, 0)) {
+		bool outermost = shim_outermost();
+		if (outermost) {
+			shim_graph_ended(hGraph);
+		}
 		CUresult ret = real(hGraph);
 		shim_leave();
 		return ret;
@@ -14087,12 +14173,10 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphDestroy(CUgrap
 }
 
 static struct shim_target target_cuGraphDestroy = {NULL, "cuGraphDestroy"};
-static SHIM_BODY CUresult main_cuGraphDestroy(CUgraph hGraph)
+SHIM_EXPORT CUresult cuGraphDestroy(CUgraph hGraph)
 {
 	return wrap_cuGraphDestroy(hGraph, &target_cuGraphDestroy);
 }
-
-SHIM_ENTRY(cuGraphDestroy, main_cuGraphDestroy);
 
 static __attribute__((noinline, cold)) CUresult other_cuGraphDestroy(CUgraph hGraph, struct shim_target *target)
 {
@@ -14110,15 +14194,18 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphExecUpdate_v2(
 	CUresult (*real)(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphExecUpdateResultInfo *resultInfo) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (shim_quiet())
-		return real(hGraphExec, hGraph, resultInfo);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)hGraphExec;
 	w[1] = (uint64_t)(uintptr_t)hGraph;
 	w[2] = (uint64_t)(uintptr_t)resultInfo;
 	struct shim_call c;
 	if (!shim_enter(&c, 5345, w, 3, 0)) {
+		bool outermost = shim_outermost();
 		CUresult ret = real(hGraphExec, hGraph, resultInfo);
+		if (outermost && ret == 0) {
+			shim_graph_ended(hGraphExec);
+			shim_graph_copied(hGraphExec, hGraph);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -14138,12 +14225,10 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphExecUpdate_v2(
 }
 
 static struct shim_target target_cuGraphExecUpdate_v2 = {NULL, "cuGraphExecUpdate_v2"};
-static SHIM_BODY CUresult main_cuGraphExecUpdate_v2(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphExecUpdateResultInfo *resultInfo)
+SHIM_EXPORT CUresult cuGraphExecUpdate_v2(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphExecUpdateResultInfo *resultInfo)
 {
 	return wrap_cuGraphExecUpdate_v2(hGraphExec, hGraph, resultInfo, &target_cuGraphExecUpdate_v2);
 }
-
-SHIM_ENTRY(cuGraphExecUpdate_v2, main_cuGraphExecUpdate_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuGraphExecUpdate_v2(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphExecUpdateResultInfo *resultInfo, struct shim_target *target)
 {
@@ -16250,15 +16335,17 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemHostRegister(voi
 	CUresult (*real)(void *p, size_t bytesize, uint32_t Flags) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (shim_quiet())
-		return real(p, bytesize, Flags);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)p;
 	w[1] = (uint64_t)bytesize;
 	w[2] = (uint64_t)(uint32_t)Flags;
 	struct shim_call c;
 	if (!shim_enter(&c, 5436, w, 3, 0)) {
+		bool outermost = shim_outermost();
 		CUresult ret = real(p, bytesize, Flags);
+		if (outermost && ret == 0) {
+			shim_host_new((uint64_t)p, (uint64_t)bytesize, true);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -16275,12 +16362,10 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemHostRegister(voi
 }
 
 static struct shim_target target_cuMemHostRegister = {NULL, "cuMemHostRegister"};
-static SHIM_BODY CUresult main_cuMemHostRegister(void *p, size_t bytesize, uint32_t Flags)
+SHIM_EXPORT CUresult cuMemHostRegister(void *p, size_t bytesize, uint32_t Flags)
 {
 	return wrap_cuMemHostRegister(p, bytesize, Flags, &target_cuMemHostRegister);
 }
-
-SHIM_ENTRY(cuMemHostRegister, main_cuMemHostRegister);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemHostRegister(void *p, size_t bytesize, uint32_t Flags, struct shim_target *target)
 {
@@ -16519,6 +16604,10 @@ static inline __attribute__((always_inline)) CUresult wrap_cuCtxDestroy(CUcontex
 	w[0] = (uint64_t)(uintptr_t)ctx;
 	struct shim_call c;
 	if (!shim_enter(&c, 5443, w, 1, 0)) {
+		bool outermost = shim_outermost();
+		if (outermost) {
+			shim_times_leave(CONTEXT_ENDS, ctx, 0);
+		}
 		CUresult ret = real(ctx);
 		shim_leave();
 		return ret;
@@ -16641,12 +16730,15 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamDestroy(CUstr
 	CUresult (*real)(CUstream hStream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (shim_quiet())
-		return real(hStream);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)hStream;
 	struct shim_call c;
 	if (!shim_enter(&c, 5446, w, 1, 0)) {
+		bool outermost = shim_outermost();
+		if (outermost) {
+			shim_stream_ended();
+			shim_times_leave(STREAM_ENDS, hStream, 0);
+		}
 		CUresult ret = real(hStream);
 		shim_leave();
 		return ret;
@@ -16662,12 +16754,10 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamDestroy(CUstr
 }
 
 static struct shim_target target_cuStreamDestroy = {NULL, "cuStreamDestroy"};
-static SHIM_BODY CUresult main_cuStreamDestroy(CUstream hStream)
+SHIM_EXPORT CUresult cuStreamDestroy(CUstream hStream)
 {
 	return wrap_cuStreamDestroy(hStream, &target_cuStreamDestroy);
 }
-
-SHIM_ENTRY(cuStreamDestroy, main_cuStreamDestroy);
 
 static __attribute__((noinline, cold)) CUresult other_cuStreamDestroy(CUstream hStream, struct shim_target *target)
 {
@@ -16685,12 +16775,14 @@ static inline __attribute__((always_inline)) CUresult wrap_cuEventDestroy(CUeven
 	CUresult (*real)(CUevent hEvent) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (shim_quiet())
-		return real(hEvent);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)hEvent;
 	struct shim_call c;
 	if (!shim_enter(&c, 5447, w, 1, 0)) {
+		bool outermost = shim_outermost();
+		if (outermost) {
+			shim_event_ends(hEvent);
+		}
 		CUresult ret = real(hEvent);
 		shim_leave();
 		return ret;
@@ -16705,12 +16797,10 @@ static inline __attribute__((always_inline)) CUresult wrap_cuEventDestroy(CUeven
 }
 
 static struct shim_target target_cuEventDestroy = {NULL, "cuEventDestroy"};
-static SHIM_BODY CUresult main_cuEventDestroy(CUevent hEvent)
+SHIM_EXPORT CUresult cuEventDestroy(CUevent hEvent)
 {
 	return wrap_cuEventDestroy(hEvent, &target_cuEventDestroy);
 }
-
-SHIM_ENTRY(cuEventDestroy, main_cuEventDestroy);
 
 static __attribute__((noinline, cold)) CUresult other_cuEventDestroy(CUevent hEvent, struct shim_target *target)
 {
@@ -16733,6 +16823,10 @@ static inline __attribute__((always_inline)) CUresult wrap_cuDevicePrimaryCtxRel
 	w[0] = (uint64_t)(uint32_t)dev;
 	struct shim_call c;
 	if (!shim_enter(&c, 5448, w, 1, 0)) {
+		bool outermost = shim_outermost();
+		if (outermost) {
+			shim_times_leave(DEVICE_ENDS, NULL, dev);
+		}
 		CUresult ret = real(dev);
 		shim_leave();
 		return ret;
@@ -16773,6 +16867,10 @@ static inline __attribute__((always_inline)) CUresult wrap_cuDevicePrimaryCtxRes
 	w[0] = (uint64_t)(uint32_t)dev;
 	struct shim_call c;
 	if (!shim_enter(&c, 5449, w, 1, 0)) {
+		bool outermost = shim_outermost();
+		if (outermost) {
+			shim_times_leave(DEVICE_ENDS, NULL, dev);
+		}
 		CUresult ret = real(dev);
 		shim_leave();
 		return ret;
@@ -17097,13 +17195,18 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamBeginCapture(
 	CUresult (*real)(CUstream hStream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (shim_quiet())
-		return real(hStream);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)hStream;
 	struct shim_call c;
 	if (!shim_enter(&c, 5456, w, 1, 0)) {
+		bool outermost = shim_outermost();
+		if (outermost) {
+			shim_capture(true);
+		}
 		CUresult ret = real(hStream);
+		if (outermost && !(ret == 0)) {
+			shim_capture(false);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -17112,20 +17215,19 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamBeginCapture(
 	CUresult ret = real(hStream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
-	if (!ok)
+	if (!ok) {
 		shim_capture(false);
+	}
 	shim_exit(&c);
 	shim_leave();
 	return ret;
 }
 
 static struct shim_target target_cuStreamBeginCapture = {NULL, "cuStreamBeginCapture"};
-static SHIM_BODY CUresult main_cuStreamBeginCapture(CUstream hStream)
+SHIM_EXPORT CUresult cuStreamBeginCapture(CUstream hStream)
 {
 	return wrap_cuStreamBeginCapture(hStream, &target_cuStreamBeginCapture);
 }
-
-SHIM_ENTRY(cuStreamBeginCapture, main_cuStreamBeginCapture);
 
 static __attribute__((noinline, cold)) CUresult other_cuStreamBeginCapture(CUstream hStream, struct shim_target *target)
 {
@@ -17390,8 +17492,6 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphExecUpdate(CUg
 	CUresult (*real)(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphNode *hErrorNode_out, CUgraphExecUpdateResult *updateResult_out) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (shim_quiet())
-		return real(hGraphExec, hGraph, hErrorNode_out, updateResult_out);
 	uint64_t w[4];
 	w[0] = (uint64_t)(uintptr_t)hGraphExec;
 	w[1] = (uint64_t)(uintptr_t)hGraph;
@@ -17399,7 +17499,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphExecUpdate(CUg
 	w[3] = (uint64_t)(uintptr_t)updateResult_out;
 	struct shim_call c;
 	if (!shim_enter(&c, 5462, w, 4, 32)) {
+		bool outermost = shim_outermost();
 		CUresult ret = real(hGraphExec, hGraph, hErrorNode_out, updateResult_out);
+		if (outermost && ret == 0) {
+			shim_graph_ended(hGraphExec);
+			shim_graph_copied(hGraphExec, hGraph);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -17421,12 +17526,10 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphExecUpdate(CUg
 }
 
 static struct shim_target target_cuGraphExecUpdate = {NULL, "cuGraphExecUpdate"};
-static SHIM_BODY CUresult main_cuGraphExecUpdate(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphNode *hErrorNode_out, CUgraphExecUpdateResult *updateResult_out)
+SHIM_EXPORT CUresult cuGraphExecUpdate(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphNode *hErrorNode_out, CUgraphExecUpdateResult *updateResult_out)
 {
 	return wrap_cuGraphExecUpdate(hGraphExec, hGraph, hErrorNode_out, updateResult_out, &target_cuGraphExecUpdate);
 }
-
-SHIM_ENTRY(cuGraphExecUpdate, main_cuGraphExecUpdate);
 
 static __attribute__((noinline, cold)) CUresult other_cuGraphExecUpdate(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphNode *hErrorNode_out, CUgraphExecUpdateResult *updateResult_out, struct shim_target *target)
 {
@@ -17492,8 +17595,6 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphInstantiate(CU
 	CUresult (*real)(CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode, char *logBuffer, size_t bufferSize) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (shim_quiet())
-		return real(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize);
 	uint64_t w[5];
 	w[0] = (uint64_t)(uintptr_t)phGraphExec;
 	w[1] = (uint64_t)(uintptr_t)hGraph;
@@ -17502,7 +17603,11 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphInstantiate(CU
 	w[4] = (uint64_t)bufferSize;
 	struct shim_call c;
 	if (!shim_enter(&c, 5464, w, 5, 32)) {
+		bool outermost = shim_outermost();
 		CUresult ret = real(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize);
+		if (outermost && ret == 0) {
+			shim_graph_copied(*phGraphExec, hGraph);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -17525,12 +17630,10 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphInstantiate(CU
 }
 
 static struct shim_target target_cuGraphInstantiate = {NULL, "cuGraphInstantiate"};
-static SHIM_BODY CUresult main_cuGraphInstantiate(CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode, char *logBuffer, size_t bufferSize)
+SHIM_EXPORT CUresult cuGraphInstantiate(CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode, char *logBuffer, size_t bufferSize)
 {
 	return wrap_cuGraphInstantiate(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize, &target_cuGraphInstantiate);
 }
-
-SHIM_ENTRY(cuGraphInstantiate, main_cuGraphInstantiate);
 
 static __attribute__((noinline, cold)) CUresult other_cuGraphInstantiate(CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode, char *logBuffer, size_t bufferSize, struct shim_target *target)
 {
@@ -17548,8 +17651,6 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphInstantiate_v2
 	CUresult (*real)(CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode, char *logBuffer, size_t bufferSize) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (shim_quiet())
-		return real(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize);
 	uint64_t w[5];
 	w[0] = (uint64_t)(uintptr_t)phGraphExec;
 	w[1] = (uint64_t)(uintptr_t)hGraph;
@@ -17558,7 +17659,11 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphInstantiate_v2
 	w[4] = (uint64_t)bufferSize;
 	struct shim_call c;
 	if (!shim_enter(&c, 5465, w, 5, 32)) {
+		bool outermost = shim_outermost();
 		CUresult ret = real(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize);
+		if (outermost && ret == 0) {
+			shim_graph_copied(*phGraphExec, hGraph);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -17581,12 +17686,10 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphInstantiate_v2
 }
 
 static struct shim_target target_cuGraphInstantiate_v2 = {NULL, "cuGraphInstantiate_v2"};
-static SHIM_BODY CUresult main_cuGraphInstantiate_v2(CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode, char *logBuffer, size_t bufferSize)
+SHIM_EXPORT CUresult cuGraphInstantiate_v2(CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode, char *logBuffer, size_t bufferSize)
 {
 	return wrap_cuGraphInstantiate_v2(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize, &target_cuGraphInstantiate_v2);
 }
-
-SHIM_ENTRY(cuGraphInstantiate_v2, main_cuGraphInstantiate_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuGraphInstantiate_v2(CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode, char *logBuffer, size_t bufferSize, struct shim_target *target)
 {
@@ -17705,7 +17808,11 @@ static inline __attribute__((always_inline)) CUresult wrap_cuCtxSynchronize_v2(C
 	w[0] = (uint64_t)(uintptr_t)ctx;
 	struct shim_call c;
 	if (!shim_enter(&c, 5468, w, 1, 0)) {
+		uint64_t until = shim_order();
 		CUresult ret = real(ctx);
+		if (shim_missed() && ret == 0) {
+			shim_synced_device(until);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -17854,6 +17961,9 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyBatchAsync(CU
 	struct shim_call c;
 	if (!shim_enter(&c, 5471, w, 9, 16)) {
 		CUresult ret = real(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, hStream);
+		if (shim_missed() && ret == 0) {
+			shim_overwritten(0, ~0ULL);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -17927,6 +18037,9 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyBatchAsync_v2
 	struct shim_call c;
 	if (!shim_enter(&c, 5472, w, 8, 0)) {
 		CUresult ret = real(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, hStream);
+		if (shim_missed() && ret == 0) {
+			shim_overwritten(0, ~0ULL);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -18375,6 +18488,9 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy_ptds(CUdevic
 	struct shim_call c;
 	if (!shim_enter(&c, 5488, w, 3, 0)) {
 		CUresult ret = real(dst, src, ByteCount);
+		if (shim_missed() && ret == 0) {
+			shim_overwritten((uint64_t)dst, (uint64_t)ByteCount);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -18520,6 +18636,9 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyDtoH_v2_ptds(
 	struct shim_call c;
 	if (!shim_enter(&c, 5491, w, 3, 0)) {
 		CUresult ret = real(dstHost, srcDevice, ByteCount);
+		if (shim_missed() && ret == 0) {
+			shim_overwritten((uint64_t)dstHost, (uint64_t)ByteCount);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -18752,6 +18871,9 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyAtoH_v2_ptds(
 	struct shim_call c;
 	if (!shim_enter(&c, 5496, w, 4, 0)) {
 		CUresult ret = real(dstHost, srcArray, srcOffset, ByteCount);
+		if (shim_missed() && ret == 0) {
+			shim_overwritten((uint64_t)dstHost, (uint64_t)ByteCount);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -18837,14 +18959,17 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy2D_v2_ptds(co
 	CUresult (*real)(const CUDA_MEMCPY2D *pCopy) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
+	static const struct shim_block block = {{16, 24, 32, 0, 8, 4294967295U, 48, 4294967295U}, {72, 80, 88, 56, 64, 4294967295U, 104, 4294967295U}, 112, 120, 4294967295U};
 	if (shim_quiet())
 		return real(pCopy);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)pCopy;
-	static const struct shim_block block = {{16, 24, 32, 0, 8, 4294967295U, 48, 4294967295U}, {72, 80, 88, 56, 64, 4294967295U, 104, 4294967295U}, 112, 120, 4294967295U};
 	struct shim_call c;
 	if (!shim_enter(&c, 5498, w, 1, 0)) {
 		CUresult ret = real(pCopy);
+		if (shim_missed() && ret == 0) {
+			shim_overwritten(0, ~0ULL);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -18886,14 +19011,17 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy2DUnaligned_v
 	CUresult (*real)(const CUDA_MEMCPY2D *pCopy) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
+	static const struct shim_block block = {{16, 24, 32, 0, 8, 4294967295U, 48, 4294967295U}, {72, 80, 88, 56, 64, 4294967295U, 104, 4294967295U}, 112, 120, 4294967295U};
 	if (shim_quiet())
 		return real(pCopy);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)pCopy;
-	static const struct shim_block block = {{16, 24, 32, 0, 8, 4294967295U, 48, 4294967295U}, {72, 80, 88, 56, 64, 4294967295U, 104, 4294967295U}, 112, 120, 4294967295U};
 	struct shim_call c;
 	if (!shim_enter(&c, 5499, w, 1, 0)) {
 		CUresult ret = real(pCopy);
+		if (shim_missed() && ret == 0) {
+			shim_overwritten(0, ~0ULL);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -18935,14 +19063,17 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy3D_v2_ptds(co
 	CUresult (*real)(const CUDA_MEMCPY3D *pCopy) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
+	static const struct shim_block block = {{32, 40, 48, 0, 8, 16U, 72, 80U}, {120, 128, 136, 88, 96, 104U, 160, 168U}, 176, 184, 192U};
 	if (shim_quiet())
 		return real(pCopy);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)pCopy;
-	static const struct shim_block block = {{32, 40, 48, 0, 8, 16U, 72, 80U}, {120, 128, 136, 88, 96, 104U, 160, 168U}, 176, 184, 192U};
 	struct shim_call c;
 	if (!shim_enter(&c, 5500, w, 1, 0)) {
 		CUresult ret = real(pCopy);
+		if (shim_missed() && ret == 0) {
+			shim_overwritten(0, ~0ULL);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -18984,14 +19115,17 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy3DPeer_ptds(c
 	CUresult (*real)(const CUDA_MEMCPY3D_PEER *pCopy) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
+	static const struct shim_block block = {{32, 40, 48, 0, 8, 16U, 72, 80U}, {120, 128, 136, 88, 96, 104U, 160, 168U}, 176, 184, 192U};
 	if (shim_quiet())
 		return real(pCopy);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)pCopy;
-	static const struct shim_block block = {{32, 40, 48, 0, 8, 16U, 72, 80U}, {120, 128, 136, 88, 96, 104U, 160, 168U}, 176, 184, 192U};
 	struct shim_call c;
 	if (!shim_enter(&c, 5501, w, 1, 0)) {
 		CUresult ret = real(pCopy);
+		if (shim_missed() && ret == 0) {
+			shim_overwritten(0, ~0ULL);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -19043,6 +19177,9 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyAsync_ptsz(CU
 	struct shim_call c;
 	if (!shim_enter(&c, 5502, w, 4, 0)) {
 		CUresult ret = real(dst, src, ByteCount, hStream);
+		if (shim_missed() && ret == 0) {
+			shim_overwritten((uint64_t)dst, (uint64_t)ByteCount);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -19201,6 +19338,9 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyDtoHAsync_v2_
 	struct shim_call c;
 	if (!shim_enter(&c, 5505, w, 4, 0)) {
 		CUresult ret = real(dstHost, srcDevice, ByteCount, hStream);
+		if (shim_missed() && ret == 0) {
+			shim_overwritten((uint64_t)dstHost, (uint64_t)ByteCount);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -19356,6 +19496,9 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyAtoHAsync_v2_
 	struct shim_call c;
 	if (!shim_enter(&c, 5508, w, 5, 0)) {
 		CUresult ret = real(dstHost, srcArray, srcOffset, ByteCount, hStream);
+		if (shim_missed() && ret == 0) {
+			shim_overwritten((uint64_t)dstHost, (uint64_t)ByteCount);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -19398,15 +19541,18 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy2DAsync_v2_pt
 	CUresult (*real)(const CUDA_MEMCPY2D *pCopy, CUstream hStream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
+	static const struct shim_block block = {{16, 24, 32, 0, 8, 4294967295U, 48, 4294967295U}, {72, 80, 88, 56, 64, 4294967295U, 104, 4294967295U}, 112, 120, 4294967295U};
 	if (shim_quiet())
 		return real(pCopy, hStream);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)pCopy;
 	w[1] = (uint64_t)(uintptr_t)hStream;
-	static const struct shim_block block = {{16, 24, 32, 0, 8, 4294967295U, 48, 4294967295U}, {72, 80, 88, 56, 64, 4294967295U, 104, 4294967295U}, 112, 120, 4294967295U};
 	struct shim_call c;
 	if (!shim_enter(&c, 5509, w, 2, 0)) {
 		CUresult ret = real(pCopy, hStream);
+		if (shim_missed() && ret == 0) {
+			shim_overwritten(0, ~0ULL);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -19451,15 +19597,18 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy3DAsync_v2_pt
 	CUresult (*real)(const CUDA_MEMCPY3D *pCopy, CUstream hStream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
+	static const struct shim_block block = {{32, 40, 48, 0, 8, 16U, 72, 80U}, {120, 128, 136, 88, 96, 104U, 160, 168U}, 176, 184, 192U};
 	if (shim_quiet())
 		return real(pCopy, hStream);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)pCopy;
 	w[1] = (uint64_t)(uintptr_t)hStream;
-	static const struct shim_block block = {{32, 40, 48, 0, 8, 16U, 72, 80U}, {120, 128, 136, 88, 96, 104U, 160, 168U}, 176, 184, 192U};
 	struct shim_call c;
 	if (!shim_enter(&c, 5510, w, 2, 0)) {
 		CUresult ret = real(pCopy, hStream);
+		if (shim_missed() && ret == 0) {
+			shim_overwritten(0, ~0ULL);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -19504,15 +19653,18 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy3DPeerAsync_p
 	CUresult (*real)(const CUDA_MEMCPY3D_PEER *pCopy, CUstream hStream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
+	static const struct shim_block block = {{32, 40, 48, 0, 8, 16U, 72, 80U}, {120, 128, 136, 88, 96, 104U, 160, 168U}, 176, 184, 192U};
 	if (shim_quiet())
 		return real(pCopy, hStream);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)pCopy;
 	w[1] = (uint64_t)(uintptr_t)hStream;
-	static const struct shim_block block = {{32, 40, 48, 0, 8, 16U, 72, 80U}, {120, 128, 136, 88, 96, 104U, 160, 168U}, 176, 184, 192U};
 	struct shim_call c;
 	if (!shim_enter(&c, 5511, w, 2, 0)) {
 		CUresult ret = real(pCopy, hStream);
+		if (shim_missed() && ret == 0) {
+			shim_overwritten(0, ~0ULL);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -20127,13 +20279,15 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemFreeAsync_ptsz(C
 	CUresult (*real)(CUdeviceptr dptr, CUstream hStream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (shim_quiet())
-		return real(dptr, hStream);
 	uint64_t w[2];
 	w[0] = (uint64_t)dptr;
 	w[1] = (uint64_t)(uintptr_t)hStream;
 	struct shim_call c;
 	if (!shim_enter(&c, 5525, w, 2, 0)) {
+		bool outermost = shim_outermost();
+		if (outermost) {
+			shim_device_end(ALLOCATED, (uint64_t)dptr);
+		}
 		CUresult ret = real(dptr, hStream);
 		shim_leave();
 		return ret;
@@ -20148,12 +20302,10 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemFreeAsync_ptsz(C
 }
 
 static struct shim_target target_cuMemFreeAsync_ptsz = {NULL, "cuMemFreeAsync_ptsz"};
-static SHIM_BODY CUresult main_cuMemFreeAsync_ptsz(CUdeviceptr dptr, CUstream hStream)
+SHIM_EXPORT CUresult cuMemFreeAsync_ptsz(CUdeviceptr dptr, CUstream hStream)
 {
 	return wrap_cuMemFreeAsync_ptsz(dptr, hStream, &target_cuMemFreeAsync_ptsz);
 }
-
-SHIM_ENTRY(cuMemFreeAsync_ptsz, main_cuMemFreeAsync_ptsz);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemFreeAsync_ptsz(CUdeviceptr dptr, CUstream hStream, struct shim_target *target)
 {
@@ -20171,15 +20323,17 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemAllocAsync_ptsz(
 	CUresult (*real)(CUdeviceptr *dptr, size_t bytesize, CUstream hStream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (shim_quiet())
-		return real(dptr, bytesize, hStream);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)dptr;
 	w[1] = (uint64_t)bytesize;
 	w[2] = (uint64_t)(uintptr_t)hStream;
 	struct shim_call c;
 	if (!shim_enter(&c, 5526, w, 3, 16)) {
+		bool outermost = shim_outermost();
 		CUresult ret = real(dptr, bytesize, hStream);
+		if (outermost && ret == 0) {
+			shim_device_new(ALLOCATED, *(uint64_t *)dptr, (uint64_t)bytesize);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -20198,12 +20352,10 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemAllocAsync_ptsz(
 }
 
 static struct shim_target target_cuMemAllocAsync_ptsz = {NULL, "cuMemAllocAsync_ptsz"};
-static SHIM_BODY CUresult main_cuMemAllocAsync_ptsz(CUdeviceptr *dptr, size_t bytesize, CUstream hStream)
+SHIM_EXPORT CUresult cuMemAllocAsync_ptsz(CUdeviceptr *dptr, size_t bytesize, CUstream hStream)
 {
 	return wrap_cuMemAllocAsync_ptsz(dptr, bytesize, hStream, &target_cuMemAllocAsync_ptsz);
 }
-
-SHIM_ENTRY(cuMemAllocAsync_ptsz, main_cuMemAllocAsync_ptsz);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemAllocAsync_ptsz(CUdeviceptr *dptr, size_t bytesize, CUstream hStream, struct shim_target *target)
 {
@@ -20221,8 +20373,6 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemAllocFromPoolAsy
 	CUresult (*real)(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (shim_quiet())
-		return real(dptr, bytesize, pool, hStream);
 	uint64_t w[4];
 	w[0] = (uint64_t)(uintptr_t)dptr;
 	w[1] = (uint64_t)bytesize;
@@ -20230,7 +20380,11 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemAllocFromPoolAsy
 	w[3] = (uint64_t)(uintptr_t)hStream;
 	struct shim_call c;
 	if (!shim_enter(&c, 5527, w, 4, 16)) {
+		bool outermost = shim_outermost();
 		CUresult ret = real(dptr, bytesize, pool, hStream);
+		if (outermost && ret == 0) {
+			shim_device_new(ALLOCATED, *(uint64_t *)dptr, (uint64_t)bytesize);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -20249,12 +20403,10 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemAllocFromPoolAsy
 }
 
 static struct shim_target target_cuMemAllocFromPoolAsync_ptsz = {NULL, "cuMemAllocFromPoolAsync_ptsz"};
-static SHIM_BODY CUresult main_cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream)
+SHIM_EXPORT CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream)
 {
 	return wrap_cuMemAllocFromPoolAsync_ptsz(dptr, bytesize, pool, hStream, &target_cuMemAllocFromPoolAsync_ptsz);
 }
-
-SHIM_ENTRY(cuMemAllocFromPoolAsync_ptsz, main_cuMemAllocFromPoolAsync_ptsz);
 
 static __attribute__((noinline, cold)) CUresult other_cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream, struct shim_target *target)
 {
@@ -20698,14 +20850,19 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamBeginCapture_
 	CUresult (*real)(CUstream hStream, CUstreamCaptureMode mode) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (shim_quiet())
-		return real(hStream, mode);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)hStream;
 	w[1] = (uint64_t)(uint32_t)mode;
 	struct shim_call c;
 	if (!shim_enter(&c, 5537, w, 2, 0)) {
+		bool outermost = shim_outermost();
+		if (outermost) {
+			shim_capture(true);
+		}
 		CUresult ret = real(hStream, mode);
+		if (outermost && !(ret == 0)) {
+			shim_capture(false);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -20714,20 +20871,19 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamBeginCapture_
 	CUresult ret = real(hStream, mode);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
-	if (!ok)
+	if (!ok) {
 		shim_capture(false);
+	}
 	shim_exit(&c);
 	shim_leave();
 	return ret;
 }
 
 static struct shim_target target_cuStreamBeginCapture_v2_ptsz = {NULL, "cuStreamBeginCapture_v2_ptsz"};
-static SHIM_BODY CUresult main_cuStreamBeginCapture_v2_ptsz(CUstream hStream, CUstreamCaptureMode mode)
+SHIM_EXPORT CUresult cuStreamBeginCapture_v2_ptsz(CUstream hStream, CUstreamCaptureMode mode)
 {
 	return wrap_cuStreamBeginCapture_v2_ptsz(hStream, mode, &target_cuStreamBeginCapture_v2_ptsz);
 }
-
-SHIM_ENTRY(cuStreamBeginCapture_v2_ptsz, main_cuStreamBeginCapture_v2_ptsz);
 
 static __attribute__((noinline, cold)) CUresult other_cuStreamBeginCapture_v2_ptsz(CUstream hStream, CUstreamCaptureMode mode, struct shim_target *target)
 {
@@ -20745,8 +20901,6 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamBeginCaptureT
 	CUresult (*real)(CUstream hStream, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUstreamCaptureMode mode) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (shim_quiet())
-		return real(hStream, hGraph, dependencies, dependencyData, numDependencies, mode);
 	uint64_t w[6];
 	w[0] = (uint64_t)(uintptr_t)hStream;
 	w[1] = (uint64_t)(uintptr_t)hGraph;
@@ -20756,7 +20910,14 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamBeginCaptureT
 	w[5] = (uint64_t)(uint32_t)mode;
 	struct shim_call c;
 	if (!shim_enter(&c, 5538, w, 6, 0)) {
+		bool outermost = shim_outermost();
+		if (outermost) {
+			shim_capture(true);
+		}
 		CUresult ret = real(hStream, hGraph, dependencies, dependencyData, numDependencies, mode);
+		if (outermost && !(ret == 0)) {
+			shim_capture(false);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -20766,8 +20927,9 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamBeginCaptureT
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	shim_in(&c, 2, dependencies, 8ULL * (uint64_t)numDependencies, ok);
-	if (!ok)
+	if (!ok) {
 		shim_capture(false);
+	}
 	shim_exit(&c);
 	if (ok) {
 		shim_large(c.seq, 2, 0, dependencies, 8ULL * (uint64_t)numDependencies);
@@ -20777,12 +20939,10 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamBeginCaptureT
 }
 
 static struct shim_target target_cuStreamBeginCaptureToGraph_ptsz = {NULL, "cuStreamBeginCaptureToGraph_ptsz"};
-static SHIM_BODY CUresult main_cuStreamBeginCaptureToGraph_ptsz(CUstream hStream, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUstreamCaptureMode mode)
+SHIM_EXPORT CUresult cuStreamBeginCaptureToGraph_ptsz(CUstream hStream, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUstreamCaptureMode mode)
 {
 	return wrap_cuStreamBeginCaptureToGraph_ptsz(hStream, hGraph, dependencies, dependencyData, numDependencies, mode, &target_cuStreamBeginCaptureToGraph_ptsz);
 }
-
-SHIM_ENTRY(cuStreamBeginCaptureToGraph_ptsz, main_cuStreamBeginCaptureToGraph_ptsz);
 
 static __attribute__((noinline, cold)) CUresult other_cuStreamBeginCaptureToGraph_ptsz(CUstream hStream, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUstreamCaptureMode mode, struct shim_target *target)
 {
@@ -20800,14 +20960,17 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamEndCapture_pt
 	CUresult (*real)(CUstream hStream, CUgraph *phGraph) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (shim_quiet())
-		return real(hStream, phGraph);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)hStream;
 	w[1] = (uint64_t)(uintptr_t)phGraph;
 	struct shim_call c;
 	if (!shim_enter(&c, 5539, w, 2, 16)) {
+		bool outermost = shim_outermost();
 		CUresult ret = real(hStream, phGraph);
+		if (outermost && ret == 0) {
+			shim_capture(false);
+			shim_captured(*phGraph);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -20827,12 +20990,10 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamEndCapture_pt
 }
 
 static struct shim_target target_cuStreamEndCapture_ptsz = {NULL, "cuStreamEndCapture_ptsz"};
-static SHIM_BODY CUresult main_cuStreamEndCapture_ptsz(CUstream hStream, CUgraph *phGraph)
+SHIM_EXPORT CUresult cuStreamEndCapture_ptsz(CUstream hStream, CUgraph *phGraph)
 {
 	return wrap_cuStreamEndCapture_ptsz(hStream, phGraph, &target_cuStreamEndCapture_ptsz);
 }
-
-SHIM_ENTRY(cuStreamEndCapture_ptsz, main_cuStreamEndCapture_ptsz);
 
 static __attribute__((noinline, cold)) CUresult other_cuStreamEndCapture_ptsz(CUstream hStream, CUgraph *phGraph, struct shim_target *target)
 {
@@ -21172,7 +21333,11 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamQuery_ptsz(CU
 	w[0] = (uint64_t)(uintptr_t)hStream;
 	struct shim_call c;
 	if (!shim_enter(&c, 5546, w, 1, 0)) {
+		uint64_t until = shim_order();
 		CUresult ret = real(hStream);
+		if (shim_missed() && ret == 0) {
+			shim_synced_stream(hStream, until);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -21219,7 +21384,11 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamSynchronize_p
 	w[0] = (uint64_t)(uintptr_t)hStream;
 	struct shim_call c;
 	if (!shim_enter(&c, 5547, w, 1, 0)) {
+		uint64_t until = shim_order();
 		CUresult ret = real(hStream);
+		if (shim_missed() && ret == 0) {
+			shim_synced_stream(hStream, until);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -21965,15 +22134,17 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphInstantiateWit
 	CUresult (*real)(CUgraphExec *phGraphExec, CUgraph hGraph, CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (shim_quiet())
-		return real(phGraphExec, hGraph, instantiateParams);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)phGraphExec;
 	w[1] = (uint64_t)(uintptr_t)hGraph;
 	w[2] = (uint64_t)(uintptr_t)instantiateParams;
 	struct shim_call c;
 	if (!shim_enter(&c, 5564, w, 3, 16)) {
+		bool outermost = shim_outermost();
 		CUresult ret = real(phGraphExec, hGraph, instantiateParams);
+		if (outermost && ret == 0) {
+			shim_graph_copied(*phGraphExec, hGraph);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -21996,12 +22167,10 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphInstantiateWit
 }
 
 static struct shim_target target_cuGraphInstantiateWithParams_ptsz = {NULL, "cuGraphInstantiateWithParams_ptsz"};
-static SHIM_BODY CUresult main_cuGraphInstantiateWithParams_ptsz(CUgraphExec *phGraphExec, CUgraph hGraph, CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams)
+SHIM_EXPORT CUresult cuGraphInstantiateWithParams_ptsz(CUgraphExec *phGraphExec, CUgraph hGraph, CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams)
 {
 	return wrap_cuGraphInstantiateWithParams_ptsz(phGraphExec, hGraph, instantiateParams, &target_cuGraphInstantiateWithParams_ptsz);
 }
-
-SHIM_ENTRY(cuGraphInstantiateWithParams_ptsz, main_cuGraphInstantiateWithParams_ptsz);
 
 static __attribute__((noinline, cold)) CUresult other_cuGraphInstantiateWithParams_ptsz(CUgraphExec *phGraphExec, CUgraph hGraph, CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams, struct shim_target *target)
 {
@@ -22073,6 +22242,9 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphLaunch_ptsz(CU
 	struct shim_call c;
 	if (!shim_enter(&c, 5566, w, 2, 0)) {
 		CUresult ret = real(hGraphExec, hStream);
+		if (shim_missed() && ret == 0) {
+			shim_overwritten(0, ~0ULL);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -22184,6 +22356,9 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyBatchAsync_pt
 	struct shim_call c;
 	if (!shim_enter(&c, 5570, w, 9, 16)) {
 		CUresult ret = real(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, hStream);
+		if (shim_missed() && ret == 0) {
+			shim_overwritten(0, ~0ULL);
+		}
 		shim_leave();
 		return ret;
 	}
@@ -22257,6 +22432,9 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyBatchAsync_v2
 	struct shim_call c;
 	if (!shim_enter(&c, 5571, w, 8, 0)) {
 		CUresult ret = real(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, hStream);
+		if (shim_missed() && ret == 0) {
+			shim_overwritten(0, ~0ULL);
+		}
 		shim_leave();
 		return ret;
 	}

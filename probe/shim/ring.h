@@ -26,7 +26,7 @@
 #include <stdint.h>
 
 #define RING_MAGIC 0x31474e4952544c41ULL /* "ALTRING1" */
-#define RING_VERSION 2
+#define RING_VERSION 3
 #define RING_HEADER 4096 /* bytes before the records */
 #define RING_MAX_SLOTS 4096
 #define CONTROL_QUIET 132 /* where in the control it lies */
@@ -66,7 +66,8 @@ enum {
 	MISSING_NOT_ASKED = 9,
 	MISSING_HASHED = 10, /* the bytes are the two words of its XXH3-128 */
 	MISSING_FREED = 11,
-	MISSING_UNREGISTERED = 12
+	MISSING_UNREGISTERED = 12,
+	MISSING_OFF = 13 /* nothing was recorded for a time between the call and the program's wait for it */
 };
 
 /* Which processes of the session record nothing for now: no process, all, those whose slots say so. */
@@ -128,7 +129,8 @@ struct control {
 	uint64_t functions; /* checksum of the model: what the numbers of functions mean */
 	uint32_t stranger; /* atomic; a process whose shim is of another build, and so records nothing; in this place in all versions */
 	uint32_t reaped; /* the recorder's: the processes up to this number have ended, and left nothing that is not in the trace */
-	uint32_t reserved[8];
+	uint32_t resumed; /* atomic; how often recording has begun again */
+	uint32_t reserved[7];
 	uint64_t arena_free[ARENA_WORDS]; /* atomic; a bit for each free chunk */
 	struct slot slots[RING_MAX_SLOTS];
 };

@@ -961,12 +961,13 @@ void shim_file(uint64_t seq, uint8_t param, const char *path)
 	sys1(__NR_close, fd);
 }
 
-/* Pieces of memory that the runtime has given out. The table forgets those that it has no room for. */
+/* Pieces of memory that the runtime has given out. The table forgets those that it has no room for, and says that it did. */
 struct range { uint64_t addr, end; bool registered; /* the program's own, not the runtime's */ };
 struct ranges {
 	struct range *at;
 	uint32_t size;
 	uint32_t used; /* slots ever used */
+	bool forgot; /* there was no room for one */
 };
 
 static void add_range(struct ranges *r, uint64_t addr, uint64_t len, bool registered)
@@ -986,6 +987,7 @@ static void add_range(struct ranges *r, uint64_t addr, uint64_t len, bool regist
 			return;
 		}
 	}
+	r->forgot = true;
 }
 
 static bool in_range(const struct ranges *r, uint64_t addr)
@@ -1020,7 +1022,8 @@ static struct range end_range(struct ranges *r, uint64_t addr)
  * host memory that the runtime gave out goes on after an asynchronous call has returned.
  */
 static struct range host_ranges[8192], far_ranges[FAR_KINDS][SHIM_FAR];
-static struct ranges host = {host_ranges, 8192, 0}, far[FAR_KINDS] = {{far_ranges[ALLOCATED], SHIM_FAR, 0}, {far_ranges[RESERVED], SHIM_FAR, 0}};
+static struct ranges host = {.at = host_ranges, .size = 8192};
+static struct ranges far[FAR_KINDS] = {{.at = far_ranges[ALLOCATED], .size = SHIM_FAR}, {.at = far_ranges[RESERVED], .size = SHIM_FAR}};
 
 void shim_host_new(uint64_t addr, uint64_t len, bool registered) { add_range(&host, addr, len, registered); }
 void shim_far_new(enum far_memory kind, uint64_t addr, uint64_t len) { add_range(&far[kind], addr, len, false); }
@@ -1046,6 +1049,7 @@ static struct pending {
 	uint64_t order; /* 0 while the slot is free */
 	uint64_t gone;  /* WHYS times the order of the latest in this slot whose memory something else has got meanwhile, plus what */
 	uint64_t pitch, width; /* of rows; pitch 0: one piece */
+	uint32_t resumed; /* of the session, when the copy was asked for */
 	struct payload what;
 } pending[PENDING];
 static uint32_t pending_count; /* slots in use */
@@ -1337,6 +1341,7 @@ static bool add_pending(const struct payload *p, void *stream, uint64_t pitch, u
 	e->stream = stream;
 	e->pitch = pitch;
 	e->width = width;
+	e->resumed = __atomic_load_n(&shim_control->resumed, __ATOMIC_ACQUIRE);
 	e->what = *p;
 	uint64_t mine = __atomic_add_fetch(&order, 1, __ATOMIC_ACQ_REL);
 	__atomic_store_n(&e->order, mine, __ATOMIC_RELEASE);
@@ -1510,7 +1515,9 @@ static void release(enum reach which, void *stream, uint64_t until)
 			continue;
 		}
 		uint64_t gone = __atomic_load_n(&e->gone, __ATOMIC_RELAXED);
-		if (gone / WHYS == e->order)
+		if (e->resumed != __atomic_load_n(&shim_control->resumed, __ATOMIC_ACQUIRE))
+			payload_missing(&e->what, MISSING_OFF); /* the program may have waited for it, and used the memory again */
+		else if (gone / WHYS == e->order)
 			payload_missing(&e->what, why_missing[gone % WHYS]);
 		else if (e->pitch)
 			payload_rows(&e->what, e->pitch, e->width);
@@ -1533,6 +1540,12 @@ void shim_host_end(uint64_t addr)
 	for (struct captured *e; (e = next_captured(&at)) != NULL;)
 		if (e->addr >= addr && e->addr < r.end)
 			drop_captured(e);
+}
+
+void shim_overwritten(uint64_t addr, uint64_t len)
+{
+	if (len != 0)
+		overwrite_pending(NULL, NONE, addr, len, COPIED_OVER);
 }
 
 uint64_t shim_order(void) { return __atomic_load_n(&order, __ATOMIC_ACQUIRE); }
@@ -1600,7 +1613,10 @@ void shim_synced_event(void *event, const struct shim_recorded *r)
 }
 
 /* From memory that is not pinned the runtime copies before it returns. */
-static uint8_t early(const void *p, bool async) { return async && pinned((uint64_t)p) ? PIECE_EARLY : 0; }
+static uint8_t early(const void *p, bool async) { return async && (host.forgot || pinned((uint64_t)p)) ? PIECE_EARLY : 0; }
+
+/* Whether memory that a call has just read or written may be the device's all the same. */
+static bool unsure(void) { return far[ALLOCATED].forgot || far[RESERVED].forgot; }
 
 void shim_reads(struct shim_call *c, uint8_t param, uint32_t item, const void *p, uint64_t len, bool async)
 {
@@ -1608,7 +1624,7 @@ void shim_reads(struct shim_call *c, uint8_t param, uint32_t item, const void *p
 		return;
 	struct payload d = payload_of(c->seq, param, early(p, async), item, p, len);
 	/* A copy that may still run on has not touched all of it yet. */
-	payload_bytes(&d, async);
+	payload_bytes(&d, async || unsure());
 }
 
 void shim_writes(struct shim_call *c, uint8_t param, uint32_t item, const void *p, uint64_t len, bool async, void *stream)
@@ -1619,7 +1635,10 @@ void shim_writes(struct shim_call *c, uint8_t param, uint32_t item, const void *
 	/* To memory that is not pinned the runtime copies before it returns. */
 	if (!async || !pinned((uint64_t)p)) {
 		overwrite_pending(NULL, NONE, d.addr, len, COPIED_OVER);
-		payload_bytes(&d, async);
+		if (async && host.forgot)
+			payload_missing(&d, MISSING_TABLE_FULL);
+		else
+			payload_bytes(&d, async || unsure());
 		return;
 	}
 	if (__atomic_load_n(&shim_captures, __ATOMIC_RELAXED) != 0)
@@ -1695,7 +1714,10 @@ void shim_writes_rows(struct shim_call *c, uint8_t param, uint32_t item, const v
 	struct payload d = payload_of(c->seq, param, PIECE_OUT, item, p, width * rows);
 	if (!async || !pinned((uint64_t)p)) {
 		overwrite_pending(NULL, NONE, d.addr, pitch * rows, COPIED_OVER);
-		payload_rows(&d, pitch, width);
+		if (async && host.forgot)
+			payload_missing(&d, MISSING_TABLE_FULL);
+		else
+			payload_rows(&d, pitch, width);
 		return;
 	}
 	if (__atomic_load_n(&shim_captures, __ATOMIC_RELAXED) != 0)

@@ -257,6 +257,19 @@ static inline void shim_leave(void)
 }
 
 /*
+ * Of a call that is not recorded, between shim_enter and shim_leave: whether it is no part of another, in a process that is recorded at times, so
+ * that what it does to the runtime's objects is to be kept in mind.
+ */
+static inline bool shim_outermost(void) { return shim_t.depth == 1 && shim_p->ready == 2; }
+
+/* The same: whether it was to be recorded, and there was no room. Nothing that is waited for while nothing is recorded is taken later. */
+static inline bool shim_missed(void)
+{
+	return shim_outermost() && !shim_quiet() && __atomic_load_n(&shim_control->off, __ATOMIC_RELAXED) != OFF_ENDED &&
+	       (shim_t.base == NULL || __atomic_load_n(&shim_control->slots[shim_t.slot].off, __ATOMIC_RELAXED) == 0);
+}
+
+/*
  * A plain call: the outermost of its thread, with words and a few small blocks. All that may stand in the way of writing
  * it at once is in three comparisons: whether all processes record, whether this is the process that the thread has made its ring
  * in, and room, which is 0 for a thread without a ring, with lost calls to tell of, or in a session that asks for more.
@@ -500,6 +513,8 @@ static inline void shim_device_end(enum far_memory kind, uint64_t addr)
 /* The place in the order of asynchronous results that has been reached. Asked for before a call: what other threads ask for while it runs
  * is not what it waits for. */
 uint64_t shim_order(void);
+/* Memory that a call which is not recorded may have written. */
+void shim_overwritten(uint64_t addr, uint64_t len);
 void shim_synced_stream(void *stream, uint64_t until);
 /* Around a record of an event, written down or not: it has a number, 0 inside another call. */
 uint64_t shim_event_begins(void *event);

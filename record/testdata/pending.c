@@ -9,6 +9,7 @@
  *	free          memory that is freed when the program waits
  *	unregister    memory that is no longer registered when the program waits
  *	unmap         memory that is gone when the program waits
+ *	pinned        memory that was pinned when the shim had no room for more to remember
  */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -57,6 +58,13 @@ int main(int argc, char **argv)
 		COPY(host + 8, 16);            /* over two */
 		COPY(host + 16 * 15000, SIZE); /* over 512 */
 		MUST(aclrtMemcpy(host + 16 * 100, 16, device, 16, ACL_MEMCPY_DEVICE_TO_HOST));
+		MUST(aclrtSynchronizeStream(stream));
+		return 0;
+	}
+	if (strcmp(way, "pinned") == 0) {
+		for (int i = 0; i <= 8192; i++)
+			MUST(aclrtMallocHost((void **)&host, SIZE));
+		COPY(host, SIZE);
 		MUST(aclrtSynchronizeStream(stream));
 		return 0;
 	}

@@ -354,7 +354,110 @@ func (m *model) parameters(f *api.Func) string {
 }
 
 // always reports whether the shim has something to do in a call that is not recorded.
-func (m *model) always(f *api.Func) bool { return m.owns(f) != "" || m.endsFunctions(f) }
+func (m *model) always(f *api.Func) bool {
+	ends, begins, _ := m.state(f)
+	return m.owns(f) != "" || m.endsFunctions(f) || len(ends)+len(begins) > 0
+}
+
+// state is how what the shim knows of the runtime's objects changes with a call, whether that is written down or not: before it, behind one that
+// went well, and behind one that did not.
+func (m *model) state(f *api.Func) (ends, begins, undo []string) {
+	add := func(l *[]string, format string, a ...any) { *l = append(*l, fmt.Sprintf(format, a...)) }
+	for _, p := range f.Params {
+		size := m.cSize(f, &p)
+		switch p.Role {
+		case api.New:
+			switch p.Object {
+			case api.Host:
+				add(&begins, "shim_host_new(*(uint64_t *)%s, %s, false);", p.Name, size)
+			case api.Device, api.Reservation:
+				add(&begins, "shim_device_new(%s, *(uint64_t *)%s, %s);", farMemory[p.Object], p.Name, size)
+			case api.ArgsList:
+				add(&begins, "shim_buffers_reset(*%s);", p.Name)
+			}
+		case api.Buffer:
+			add(&begins, "shim_buffer(%s, %s, *(uint64_t *)%s, %s);", f.Params[0].Name, f.Params[1].Name, p.Name, size)
+		case api.Place:
+			if p.Object == api.ArgsList {
+				add(&begins, "shim_buffers_reset(%s);", p.Name)
+			}
+		case api.Scratch:
+			// A list that the call makes has its arguments there.
+			for _, q := range f.Params {
+				if q.Role == api.New {
+					add(&begins, "shim_buffers_reset(*%s);", q.Name)
+					add(&begins, "shim_buffer(*%s, NULL, (uint64_t)%s, %s);", q.Name, p.Name, size)
+				}
+			}
+		case api.Map:
+			if p.Object == api.Host {
+				add(&begins, "shim_host_new((uint64_t)%s, %s, true);", p.Name, size)
+			}
+		case api.End:
+			if m.queried(p.Object) {
+				add(&ends, "shim_forget(%s);", p.Name)
+			}
+			switch p.Object {
+			case api.Host:
+				add(&ends, "shim_host_end((uint64_t)%s);", p.Name)
+			case api.Device, api.Reservation:
+				add(&ends, "shim_device_end(%s, (uint64_t)%s);", farMemory[p.Object], p.Name)
+			case api.Event:
+				add(&ends, "shim_event_ends(%s);", p.Name)
+			case api.Stream:
+				add(&ends, "shim_stream_ended();")
+				add(&ends, "shim_times_leave(STREAM_ENDS, %s, 0);", p.Name)
+			case api.Context:
+				add(&ends, "shim_times_leave(CONTEXT_ENDS, %s, 0);", p.Name)
+			case api.Graph:
+				add(&ends, "shim_graph_ended(%s);", p.Name)
+			}
+		}
+	}
+	if f.Selects >= 0 && f.Params[f.Selects].Role == api.Value {
+		add(&begins, "shim_set_device(%s);", f.Params[f.Selects].Name)
+	}
+	switch end := m.meanings[f.Name].Ends; end {
+	case "":
+	case "all":
+		add(&ends, "shim_times_leave(ALL_ENDS, NULL, 0);")
+	default:
+		add(&ends, "shim_times_leave(DEVICE_ENDS, NULL, %s);", end)
+	}
+	switch f.Capture {
+	case api.CaptureBegin:
+		add(&ends, "shim_capture(true);")
+		add(&undo, "shim_capture(false);")
+	case api.CaptureEnd:
+		at := "NULL"
+		if graph := graphOf(f); graph >= 0 {
+			at = f.Params[graph].Name
+			if f.Params[graph].Role.Makes() {
+				at = "*" + at
+			}
+		}
+		add(&begins, "shim_capture(false);")
+		add(&begins, "shim_captured(%s);", at)
+	case api.NoCapture:
+		to := slices.IndexFunc(f.Params, func(p api.Param) bool { return p.Object == api.Graph && p.Role == api.New })
+		from := slices.IndexFunc(f.Params, func(p api.Param) bool { return p.Object == api.Graph && p.Role == api.Use })
+		if f.Task == api.NoTask && to >= 0 && from >= 0 {
+			add(&begins, "shim_graph_copied(*%s, %s);", f.Params[to].Name, f.Params[from].Name)
+		}
+	}
+	// What one graph has, another gets: as a part of its own, or in the place of what it had.
+	if into, from := f.Graphs(); into >= 0 && from >= 0 {
+		if f.Graph < 0 {
+			add(&begins, "shim_graph_ended(%s);", f.Params[into].Name)
+		}
+		add(&begins, "shim_graph_copied(%s, %s);", f.Params[into].Name, f.Params[from].Name)
+	}
+	return ends, begins, undo
+}
+
+func graphOf(f *api.Func) int {
+	return slices.IndexFunc(f.Params, func(p api.Param) bool { return p.Object == api.Graph })
+}
 
 // endsFunctions reports whether functions are no more after a call.
 func (m *model) endsFunctions(f *api.Func) bool {
@@ -378,22 +481,17 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 	if m.endsFunctions(f) {
 		w.f("\tshim_functions_end();")
 	}
-	switch {
-	case m.always(f):
-	case f.RetVoid:
-		w.f("\tif (shim_quiet()) {\n\t\treal(%s);\n\t\treturn;\n\t}", cArgs(f))
-	default:
-		w.f("\tif (shim_quiet())\n\t\treturn real(%s);", cArgs(f))
-	}
-	m.words(w, f, "w")
 	words := "w"
 	if f.Words == 0 {
 		words = "NULL"
 	}
-	var before, after, later, hooks, hooksBefore []string
+	var before, after, later, hooksBefore []string
 	reserve := []string{}
-	// Around a call that is not written down.
-	unseenBefore, unseenAfter := "", ""
+	ends, begins, undo := m.state(f)
+	// Around a call that was to be written down, and for which there was no room.
+	var lostBefore, lost []string
+	// What is done around any call that is not written down.
+	var unseenBefore, unseenAfter []string
 	outs := 0
 	async := f.Stream >= 0
 	kernel := max(0, slices.IndexFunc(f.Params, func(p api.Param) bool { return p.Object == api.Function }))
@@ -412,54 +510,6 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 		case api.New, api.Find, api.Buffer:
 			add(&after, "if (ok)\n\t\tshim_out(&c, %d, %s, %d);", n, p.Name, p.Elem)
 			outs++
-			switch {
-			case p.Role == api.New && p.Object == api.Host:
-				add(&hooks, "shim_host_new(*(uint64_t *)%s, %s, false);", p.Name, size)
-			case p.Role == api.New && (p.Object == api.Device || p.Object == api.Reservation):
-				add(&hooks, "shim_device_new(%s, *(uint64_t *)%s, %s);", farMemory[p.Object], p.Name, size)
-			case p.Role == api.New && p.Object == api.ArgsList:
-				add(&hooks, "shim_buffers_reset(*%s);", p.Name)
-				unseenAfter = fmt.Sprintf("\n\t\tif (ret == 0)\n\t\t\tshim_buffers_reset(*%s);", p.Name)
-			case p.Role == api.New && p.Object == api.Mapped:
-			case p.Role == api.Buffer:
-				add(&hooks, "shim_buffer(%s, %s, *(uint64_t *)%s, %s);", f.Params[0].Name, f.Params[1].Name, p.Name, size)
-			}
-		case api.Place:
-			if p.Object == api.ArgsList {
-				add(&hooks, "shim_buffers_reset(%s);", p.Name)
-				unseenAfter = fmt.Sprintf("\n\t\tif (ret == 0)\n\t\t\tshim_buffers_reset(%s);", p.Name)
-			}
-		case api.Scratch:
-			// A list that the call makes has its arguments there.
-			for _, q := range f.Params {
-				if q.Role == api.New {
-					add(&hooks, "shim_buffers_reset(*%s);", q.Name)
-					add(&hooks, "shim_buffer(*%s, NULL, (uint64_t)%s, %s);", q.Name, p.Name, size)
-				}
-			}
-		case api.Map:
-			if p.Object == api.Host {
-				add(&hooks, "shim_host_new((uint64_t)%s, %s, true);", p.Name, size)
-			}
-		case api.End:
-			if m.queried(p.Object) {
-				add(&hooksBefore, "shim_forget(%s);", p.Name)
-			}
-			switch p.Object {
-			case api.Host:
-				add(&hooksBefore, "shim_host_end((uint64_t)%s);", p.Name)
-			case api.Device, api.Reservation:
-				add(&hooksBefore, "shim_device_end(%s, (uint64_t)%s);", farMemory[p.Object], p.Name)
-			case api.Event:
-				add(&hooksBefore, "shim_event_ends(%s);", p.Name)
-			case api.Stream:
-				add(&hooksBefore, "shim_stream_ended();")
-				add(&hooksBefore, "shim_times_leave(STREAM_ENDS, %s, 0);", p.Name)
-			case api.Context:
-				add(&hooksBefore, "shim_times_leave(CONTEXT_ENDS, %s, 0);", p.Name)
-			case api.Graph:
-				add(&hooksBefore, "shim_graph_ended(%s);", p.Name)
-			}
 		case api.InOut:
 			// What nothing says to be readable is read with care.
 			reserve = append(reserve, fmt.Sprintf("shim_piece_room(%s, %d)", p.Name, p.Elem))
@@ -575,27 +625,27 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 	}
 	switch f.Sync {
 	case api.SyncDevice, api.SyncStream, api.PollStream:
-		add(&hooksBefore, "uint64_t until = shim_order();")
+		add(&lostBefore, "uint64_t until = shim_order();")
 	case api.SyncEvent, api.PollEvent:
-		add(&hooksBefore, "struct shim_recorded last = shim_event_last(%s);", f.Params[f.Event].Name)
+		add(&lostBefore, "struct shim_recorded last = shim_event_last(%s);", f.Params[f.Event].Name)
 	}
 	switch f.Sync {
 	case api.SyncDevice:
-		add(&later, "shim_synced_device(until);")
+		add(&lost, "shim_synced_device(until);")
 	case api.SyncStream:
 		s := stream
 		if f.Stream < 0 {
 			s = f.Params[0].Name
 		}
-		add(&later, "shim_synced_stream(%s, until);", s)
+		add(&lost, "shim_synced_stream(%s, until);", s)
 	case api.SyncEvent:
-		add(&later, "shim_synced_event(%s, &last);", f.Params[f.Event].Name)
+		add(&lost, "shim_synced_event(%s, &last);", f.Params[f.Event].Name)
 	case api.PollStream, api.PollEvent:
 		if !slices.ContainsFunc(f.Params, func(p api.Param) bool { return p.Role == api.Out }) {
 			if f.Sync == api.PollStream {
-				add(&later, "shim_synced_stream(%s, until);", stream)
+				add(&lost, "shim_synced_stream(%s, until);", stream)
 			} else {
-				add(&later, "shim_synced_event(%s, &last);", f.Params[f.Event].Name)
+				add(&lost, "shim_synced_event(%s, &last);", f.Params[f.Event].Name)
 			}
 		}
 		for _, p := range f.Params {
@@ -607,20 +657,21 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 				return err
 			}
 			if f.Sync == api.PollStream {
-				add(&later, "if (%s != NULL && *%s == %s)\n\t\t\tshim_synced_stream(%s, until);", p.Name, p.Name, v, stream)
+				add(&lost, "if (%s != NULL && *%s == %s)\n\t\t\tshim_synced_stream(%s, until);", p.Name, p.Name, v, stream)
 			} else {
-				add(&later, "if (%s != NULL && *%s == %s)\n\t\t\tshim_synced_event(%s, &last);", p.Name, p.Name, v, f.Params[f.Event].Name)
+				add(&lost, "if (%s != NULL && *%s == %s)\n\t\t\tshim_synced_event(%s, &last);", p.Name, p.Name, v, f.Params[f.Event].Name)
 			}
 		}
 	}
+	later = append(later, lost...)
+	hooksBefore = append(hooksBefore, lostBefore...)
+	lost = append(lost, m.overwrites(f)...)
 	if f.Task == api.Record && f.Params[f.Event].Object == api.Event {
 		event := f.Params[f.Event].Name
 		add(&hooksBefore, "uint64_t until = shim_order(), number = shim_event_begins(%s);", event)
 		add(&after, "shim_event_recorded(%s, number, ok, %s, until);", event, stream)
-		unseenBefore, unseenAfter = fmt.Sprintf("\tuint64_t number = shim_event_begins(%s);\n\t", event), fmt.Sprintf("\n\t\tshim_event_recorded(%s, number, false, NULL, 0);", event)
-	}
-	if f.Selects >= 0 && f.Params[f.Selects].Role == api.Value {
-		add(&hooks, "shim_set_device(%s);", f.Params[f.Selects].Name)
+		add(&unseenBefore, "uint64_t number = shim_event_begins(%s);", event)
+		add(&unseenAfter, "shim_event_recorded(%s, number, false, NULL, 0);", event)
 	}
 	if f.Task != api.NoTask && f.Stream >= 0 {
 		add(&after, "if (ok)\n\t\tshim_task(&c, %s);", stream)
@@ -632,46 +683,9 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 			add(&hooksBefore, "shim_timed(&c, %s);", on)
 		}
 	}
-	switch f.Capture {
-	case api.CaptureBegin:
-		add(&hooksBefore, "shim_capture(true);")
-		add(&after, "if (!ok)\n\t\tshim_capture(false);")
-	case api.CaptureEnd:
-		add(&hooks, "shim_capture(false);")
-	}
-	switch end := m.meanings[f.Name].Ends; end {
-	case "":
-	case "all":
-		add(&hooksBefore, "shim_times_leave(ALL_ENDS, NULL, 0);")
-	default:
-		add(&hooksBefore, "shim_times_leave(DEVICE_ENDS, NULL, %s);", end)
-	}
-	if graph := slices.IndexFunc(f.Params, func(p api.Param) bool { return p.Object == api.Graph }); f.Capture == api.CaptureEnd {
-		at := "NULL"
-		if graph >= 0 {
-			at = f.Params[graph].Name
-			if f.Params[graph].Role.Makes() {
-				at = "*" + at
-			}
-		}
-		add(&hooks, "shim_captured(%s);", at)
-	} else if f.Task == api.GraphRun && graph >= 0 {
+	if graph := graphOf(f); f.Capture != api.CaptureEnd && f.Task == api.GraphRun && graph >= 0 {
 		add(&after, "if (ok)\n\t\tshim_graph_results(&c, %d, %s);", graph, f.Params[graph].Name)
 		add(&later, "shim_graph_run(&c, %d, %s, %s, %t);", graph, f.Params[graph].Name, stream, async)
-	}
-	if f.Capture == api.NoCapture && f.Task == api.NoTask {
-		to := slices.IndexFunc(f.Params, func(p api.Param) bool { return p.Object == api.Graph && p.Role == api.New })
-		from := slices.IndexFunc(f.Params, func(p api.Param) bool { return p.Object == api.Graph && p.Role == api.Use })
-		if to >= 0 && from >= 0 {
-			add(&hooks, "shim_graph_copied(*%s, %s);", f.Params[to].Name, f.Params[from].Name)
-		}
-	}
-	// What one graph has, another gets: as a part of its own, or in the place of what it had.
-	if into, from := f.Graphs(); into >= 0 && from >= 0 {
-		if f.Graph < 0 {
-			add(&hooks, "shim_graph_ended(%s);", f.Params[into].Name)
-		}
-		add(&hooks, "shim_graph_copied(%s, %s);", f.Params[into].Name, f.Params[from].Name)
 	}
 	if f.Task == api.HostFunc && m.plainCallback(f) {
 		hooksBefore = append(hooksBefore, calledBack(f)...)
@@ -694,41 +708,104 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 	if f.Reports {
 		enter, leave = "shim_report", "shim_reported"
 	}
+	outermost := "shim_outermost()"
+	if f.Outer || f.Reports {
+		outermost = "shim_t.outer == 1"
+	}
+	switch {
+	case m.always(f):
+	case f.RetVoid:
+		w.f("\tif (shim_quiet()) {\n\t\treal(%s);\n\t\treturn;\n\t}", cArgs(f))
+	default:
+		w.f("\tif (shim_quiet())\n\t\treturn real(%s);", cArgs(f))
+	}
+	m.words(w, f, "w")
 	w.f("\tstruct shim_call c;\n\tif (!%s(&c, %d, %s, %d, %s)) {", enter, f.ID, words, f.Words, strings.Join(reserve, " + "))
 	own := m.owns(f)
 	if own != "" {
 		own = "\n\t\t" + own
 	}
-	w.f("\t%s%sreal(%s);%s%s\n\t\t%s();\n\t%s\n\t}", unseenBefore, ret, cArgs(f), own, unseenAfter, leave, give)
-	for _, s := range before {
-		w.f("\t%s", s)
+	good := ""
+	if f.RetError {
+		good = "ret == 0"
 	}
-	for _, s := range hooksBefore {
+	if len(ends)+len(begins) > 0 {
+		add(&unseenBefore, "bool outermost = %s;", outermost)
+		unseenBefore = append(unseenBefore, only([]string{"outermost"}, ends)...)
+		unseenAfter = append(unseenAfter, only([]string{"outermost", good}, begins)...)
+		unseenAfter = append(unseenAfter, only([]string{"outermost", not(good)}, undo)...)
+	}
+	if len(lost) > 0 {
+		unseenBefore = append(unseenBefore, lostBefore...)
+		unseenAfter = append(unseenAfter, only([]string{"shim_missed()", good}, lost)...)
+	}
+	for _, s := range unseenBefore {
+		w.f("\t\t%s", strings.ReplaceAll(s, "\n", "\n\t"))
+	}
+	w.f("\t%sreal(%s);%s", ret, cArgs(f), own)
+	for _, s := range unseenAfter {
+		w.f("\t\t%s", strings.ReplaceAll(s, "\n", "\n\t"))
+	}
+	w.f("\t\t%s();\n\t%s\n\t}", leave, give)
+	for _, s := range slices.Concat(before, hooksBefore, ends) {
 		w.f("\t%s", s)
 	}
 	w.f("\t%s;\n%sreal(%s);%s\n\t%s;", commit, ret, cArgs(f), own, returned)
-	if len(after)+len(later)+len(hooks) > 0 {
+	if len(after)+len(later)+len(begins)+len(undo) > 0 {
 		if f.RetError {
 			w.f("\tbool ok = ret == 0;")
-		} else if strings.Contains(strings.Join(after, " ")+strings.Join(later, " ")+strings.Join(hooks, " "), "ok") || len(later)+len(hooks) > 0 {
+		} else if strings.Contains(strings.Join(after, " ")+strings.Join(later, " "), "ok") || len(later)+len(begins)+len(undo) > 0 {
 			w.f("\tbool ok = true;")
 		}
 	}
 	if f.Outer && len(after) > 0 {
 		after = slices.Concat([]string{"if (c.rec != NULL) {"}, after, []string{"}"})
 	}
-	for _, s := range after {
+	for _, s := range slices.Concat(after, only([]string{"!ok"}, undo), only([]string{"ok"}, begins)) {
 		w.f("\t%s", s)
 	}
-	if len(hooks) > 0 {
-		w.f("\tif (ok) {\n\t\t%s\n\t}", strings.Join(hooks, "\n\t\t"))
-	}
 	w.f("\t%s(&c);", exit)
-	if len(later) > 0 {
-		w.f("\tif (ok) {\n\t\t%s\n\t}", strings.Join(later, "\n\t\t"))
+	for _, s := range only([]string{"ok"}, later) {
+		w.f("\t%s", s)
 	}
 	w.f("\t%s();\n%s\n}\n", leave, give)
 	return nil
+}
+
+// only has statements done where all of the conditions hold, those that are not "".
+func only(conditions, statements []string) []string {
+	if len(statements) == 0 {
+		return nil
+	}
+	conditions = slices.DeleteFunc(conditions, func(c string) bool { return c == "" })
+	return []string{fmt.Sprintf("if (%s) {\n\t\t%s\n\t}", strings.Join(conditions, " && "), strings.Join(statements, "\n\t\t"))}
+}
+
+func not(condition string) string {
+	if condition == "" {
+		return "false"
+	}
+	return "!(" + condition + ")"
+}
+
+// overwrites is what a call that there was no room for did to the memory of results that the program has not waited for yet.
+func (m *model) overwrites(f *api.Func) (done []string) {
+	const all = "shim_overwritten(0, ~0ULL);"
+	if f.Task == api.GraphRun {
+		return []string{all}
+	}
+	for _, p := range f.Params {
+		switch {
+		case p.Block != nil && f.Graph < 0:
+			return []string{all}
+		case p.Role != api.Writes || p.Object == api.Device:
+		case p.ItemSizes >= 0 || p.Size.Pitch >= 0:
+			return []string{all}
+		default:
+			done = append(done, fmt.Sprintf("shim_overwritten((uint64_t)%s, %s);", p.Name, m.cSize(f, &p)))
+		}
+	}
+	return done
 }
 
 // threadStream ends the name of a function whose default stream is the thread's own.

@@ -1,0 +1,168 @@
+package record
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/testenv"
+	"github.com/acltrace/acltrace/probe"
+)
+
+// What happens while recording is off is not forgotten where later calls mean something else by it: memory that the runtime gave out then is
+// pinned, a result that the program waited for then is not taken from what lies there later, and a list of arguments that was begun anew then
+// has no buffers of the one before.
+func TestUnseenPaused(t *testing.T) {
+	testenv.Built(t, "lib/libacltrace.so")
+	t.Setenv("ACLSIM_KERNELS", testenv.Built(t, "lib/aclsim_kernels.so"))
+	dir := t.TempDir()
+	out := filepath.Join(dir, "p.aclt")
+	program := testenv.CompileC(t, "unseen", []string{"testdata/unseen.c"})
+	switched := make(chan error, 1)
+	go func() {
+		switched <- func() error {
+			mine, err := session()
+			if err != nil {
+				return err
+			}
+			for i, do := range []Action{ActStart, ActStop, ActStart, ActStop} {
+				err := between(filepath.Join(dir, fmt.Sprint(i)), func() error {
+					_, err := Ask(mine, &Request{Do: do})
+					return err
+				})
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		}()
+	}()
+	res, err := Run(context.Background(), &Options{Model: acl.Model, Output: out, Sim: true, Armed: true, Replayable: true,
+		Command: []string{program, dir, "paused", testenv.Built(t, "lib/aclsim_kernels.o")}})
+	if err != nil || res.ExitCode != 0 || res.Lost != 0 {
+		t.Fatalf("%v: %+v", err, res)
+	}
+	if err := <-switched; err != nil {
+		t.Fatal(err)
+	}
+	r, err := format.Open(out, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	var got []string
+	for c, err := range r.Calls(nil) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := r.Schema().FuncName(c.Func)
+		if name != "aclrtMemcpyAsync" && name != "aclrtLaunchKernelWithConfig" {
+			continue
+		}
+		data, err := r.DataOf(c.Index)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(data) == 0 {
+			got = append(got, "nothing")
+		}
+		for _, d := range data {
+			if d.Status == format.Missing {
+				got = append(got, d.Reason.String())
+				continue
+			}
+			b := d.Bytes
+			if b == nil {
+				if b, err = r.Blob(d.Blob); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if !bytes.Equal(b, bytes.Repeat(b[:1], len(b))) {
+				t.Errorf("call %d: not of one letter", c.Index)
+			}
+			got = append(got, string(b[:1]))
+		}
+	}
+	if want := []string{"A", "B", format.Detached.String(), "nothing", "D", format.Detached.String()}; !slices.Equal(got, want) {
+		t.Errorf("results %q, want %q", got, want)
+	}
+}
+
+// between does something while testdata/unseen.c waits at a step.
+func between(step string, do func() error) error {
+	if !testenv.Await(func() bool { _, err := os.Stat(step); return err == nil }) {
+		return fmt.Errorf("the program does not reach %s", step)
+	}
+	if err := do(); err != nil {
+		return err
+	}
+	return os.WriteFile(step+"go", nil, 0o600)
+}
+
+// The same of calls that there was no room for in a ring: a wait among them lets go of the results, which are not taken later from memory that
+// the program has used again.
+func TestUnseenLost(t *testing.T) {
+	s, err := probe.NewSession(acl.Model, &probe.SessionOptions{Policy: probe.Drop, RingBytes: 64 << 10, PayloadLimit: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	dir := t.TempDir()
+	cmd := exec.Command(testenv.CompileC(t, "unseen", []string{"testdata/unseen.c"}), dir, "lost")
+	cmd.Env = append(os.Environ(), "LD_PRELOAD="+testenv.Built(t, "lib/libacltrace.so"), "LD_LIBRARY_PATH="+filepath.Dir(testenv.Built(t, "lib/libascendcl.so")), "ACLTRACE_SESSION="+s.Dir())
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	n := results{}
+	err = between(filepath.Join(dir, "0"), func() error {
+		_, err := s.Drain(&n)
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+		cmd.Process.Kill()
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Finish(&n); err != nil {
+		t.Fatal(err)
+	}
+	if n.lost < 1000 || !slices.Equal(n.got, []string{fmt.Sprint(probe.Overwritten), "C"}) {
+		t.Errorf("%d calls lost, results %q", n.lost, n.got)
+	}
+}
+
+// results gathers what a session tells of the results of copies.
+type results struct {
+	probe.Sink
+	got  []string
+	lost uint64
+}
+
+func (n *results) Process(*probe.Process) error { return nil }
+func (n *results) Call(*probe.Call) error       { return nil }
+
+func (n *results) Gap(g *probe.Gap) error {
+	n.lost += g.Calls
+	return nil
+}
+
+func (n *results) Payload(p *probe.Payload) error {
+	switch {
+	case p.Dir != probe.Out:
+	case p.Missing != probe.Present:
+		n.got = append(n.got, fmt.Sprint(p.Missing))
+	default:
+		n.got = append(n.got, string(p.Bytes[:1]))
+	}
+	return nil
+}
