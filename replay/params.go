@@ -219,7 +219,7 @@ func (p *planner) owner() uint32 { return p.procs[p.threads[p.at.thread].process
 
 // fillBuffers stores what the program had put behind the placeholders of an argument list before its launch.
 func (p *planner) fillBuffers(i int, list *timeline.Object) error {
-	buffers := p.buffers[list]
+	buffers, filled := p.buffers[list], map[uint64]bool{}
 	for k := range p.pieces {
 		d := &p.pieces[k]
 		if int(d.Param) != i || d.Item == 0 {
@@ -230,6 +230,7 @@ func (p *planner) fillBuffers(i int, list *timeline.Object) error {
 			p.cant = fmt.Sprintf("the buffer %d behind its placeholders is none that the trace shows being handed out", d.Item)
 			return nil
 		}
+		filled[d.Addr] = true
 		if d.Status != format.Whole {
 			p.substitute(i, d.Len, d)
 			p.store(operand{Slot: buffers[n].slot}, p.zero(d.Len), nil, contiguous(d.Len))
@@ -240,6 +241,12 @@ func (p *planner) fillBuffers(i int, list *timeline.Object) error {
 			return err
 		}
 		p.store(operand{Slot: buffers[n].slot}, from, relocs, contiguous(d.Len))
+	}
+	for _, b := range buffers {
+		if !filled[b.addr] {
+			p.substitute(i, b.size, nil)
+			p.store(operand{Slot: b.slot}, p.zero(b.size), nil, contiguous(b.size))
+		}
 	}
 	return nil
 }
@@ -313,7 +320,8 @@ func (p *planner) output(i int, q *api.Param) (operand, error) {
 		s := p.slot(fmt.Sprintf("buffer %#x", v), nil)
 		if u, ok := p.e.Use(0); ok {
 			bs := slices.DeleteFunc(p.buffers[u.Object], func(b buffer) bool { return b.addr == v })
-			p.buffers[u.Object] = append(bs, buffer{v, s})
+			n, _ := q.Size.Bytes(p.f, p.c.Args)
+			p.buffers[u.Object] = append(bs, buffer{v, n, s})
 		}
 		return operand{Slot: slotSlots, Addend: 8 * uint64(s)}, nil
 	case api.Out, api.InOut:

@@ -90,8 +90,8 @@ type memoryKey struct {
 
 // buffer is memory behind a placeholder of an argument list.
 type buffer struct {
-	addr uint64
-	slot uint32
+	addr, size uint64
+	slot       uint32
 }
 
 // region is a piece of scratch memory.

@@ -476,6 +476,30 @@ func TestSubstituted(t *testing.T) {
 	}
 }
 
+// So is what the program had put behind a placeholder, where nothing of it was recorded.
+func TestBufferNotRecorded(t *testing.T) {
+	l := library(t)
+	tw := newTrace(t)
+	tw.begin()
+	tw.load()
+	const list, param = 0x4000, 0x5000
+	launch := func(more ...change) uint64 {
+		tw.call("aclrtKernelArgsInit", []uint64{fun, page}, out(1, list))
+		tw.call("aclrtKernelArgsAppendPlaceHolder", []uint64{list, page}, out(1, param))
+		tw.call("aclrtKernelArgsGetPlaceHolderBuffer", []uint64{list, param, 16, page}, out(3, host))
+		tw.call("aclrtKernelArgsFinalize", []uint64{list})
+		return tw.call("aclrtLaunchKernelWithConfig", []uint64{fun, 1, stream, 0, list, 0}, more...)
+	}
+	launch(func(c *format.Call) {
+		c.Data = append(c.Data, format.Data{Param: 4, Item: 1, Addr: host, Len: 16, Bytes: pattern(16, 1)})
+	})
+	c := launch()
+	r := run(t, tw.close(), &Options{Backend: l, PlanOnly: io.Discard})
+	if len(r.Substituted) != 1 || r.Substituted[0] != (Substituted{Call: c, Func: "aclrtLaunchKernelWithConfig", Param: "argsHandle", Bytes: 16, Reason: "not recorded"}) {
+		t.Errorf("%+v", r.Substituted)
+	}
+}
+
 func TestDamagedPayload(t *testing.T) {
 	l := library(t)
 	tw := newTrace(t)
