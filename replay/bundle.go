@@ -66,7 +66,7 @@ func Bundle(trace string, m *api.Model, dir string, o *Options) (*Report, error)
 func listUnsupported(us []Unsupported) string {
 	var s []string
 	for _, u := range us {
-		s = append(s, fmt.Sprintf("%s (%d calls, first %d): %s", u.Func, u.Calls, u.Call, u.Reason))
+		s = append(s, u.String())
 	}
 	return strings.Join(s, "; ")
 }
@@ -141,7 +141,7 @@ func (b *bundler) shortcomings() string {
 	var s strings.Builder
 	f := &b.p.found
 	for _, u := range f.absent {
-		fmt.Fprintf(&s, "Not in it: %s, %d calls: %s.\n", u.Func, u.Calls, u.Reason)
+		fmt.Fprintf(&s, "Not in it: %s.\n", &u)
 	}
 	for _, u := range f.substituted {
 		fmt.Fprintf(&s, "Zeros instead of data: call %d %s, %s, %d bytes: %s.\n", u.Call, u.Func, u.Param, u.Bytes, u.Reason)

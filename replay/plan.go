@@ -432,13 +432,13 @@ func (p *Plan) Print(w io.Writer) error {
 	fmt.Fprintf(b, "plan: %d calls, %d instructions, %d threads, %d functions, %d slots, %d bytes of data, %d of scratch\n",
 		p.found.calls, instructions, len(p.threads), len(p.fns), len(p.slots), p.layout.Data, p.scratch)
 	for _, u := range p.found.unsupported {
-		fmt.Fprintf(b, "unsupported: %s, %d calls: %s\n", u.Func, u.Calls, u.Reason)
+		fmt.Fprintf(b, "unsupported: %s\n", &u)
 	}
 	for _, u := range p.found.leftOut {
-		fmt.Fprintf(b, "left out: %s, %d calls: %s\n", u.Func, u.Calls, u.Reason)
+		fmt.Fprintf(b, "left out: %s\n", &u)
 	}
 	for _, u := range p.found.absent {
-		fmt.Fprintf(b, "absent: %s, %d calls: %s\n", u.Func, u.Calls, u.Reason)
+		fmt.Fprintf(b, "absent: %s\n", &u)
 	}
 	for _, s := range p.found.substituted {
 		fmt.Fprintf(b, "substituted: call %d %s, parameter %s: %d bytes: %s\n", s.Call, s.Func, s.Param, s.Bytes, s.Reason)

@@ -304,6 +304,9 @@ func (p *planner) survey() error {
 	for _, name := range sortedKeys(p.r.Meta().Coverage.PassedBy) {
 		f.absent = append(f.absent, Unsupported{Func: name, Calls: int(p.r.Meta().Coverage.PassedBy[name]), Reason: "recorded by its name alone, without arguments"})
 	}
+	if n := p.r.Meta().Coverage.Refused; n > 0 {
+		f.absent = append(f.absent, Unsupported{Reason: fmt.Sprintf("never recorded: all calls of %d threads, whose rings could not be made", n)})
+	}
 	for _, g := range p.r.Gaps() {
 		f.absent = append(f.absent, Unsupported{Calls: int(g.Calls), Reason: fmt.Sprintf("lost while recording (%s), %d to %d ns", g.Reason, g.From, g.To)})
 	}

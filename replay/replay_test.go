@@ -476,7 +476,22 @@ func TestSubstituted(t *testing.T) {
 	}
 }
 
-// So is what the program had put behind a placeholder, where nothing of it was recorded.
+// Threads of which nothing was recorded are missing from a replay, whatever it finds in the others.
+func TestThreadsNotRecorded(t *testing.T) {
+	l := library(t)
+	tw := newTrace(t)
+	tw.begin()
+	m := format.Meta{API: "acl", Coverage: format.Coverage{Refused: 2}}
+	if err := tw.w.SetMeta(&m); err != nil {
+		t.Fatal(err)
+	}
+	r := run(t, tw.close(), &Options{Backend: l, Verify: true})
+	if r.Identical || len(r.Unsupported) != 1 || !strings.Contains(r.Unsupported[0].Reason, "all calls of 2 threads") {
+		t.Errorf("%+v", r)
+	}
+}
+
+// What the program had put behind a placeholder is made up where nothing of it was recorded, and said to be.
 func TestBufferNotRecorded(t *testing.T) {
 	l := library(t)
 	tw := newTrace(t)

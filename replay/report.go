@@ -194,6 +194,19 @@ type Unsupported struct {
 	Call   uint64 `json:"call,omitempty"` // the first of them, where it is in the trace
 }
 
+// String names the calls, and says why.
+func (u *Unsupported) String() string {
+	switch {
+	case u.Func != "" && u.Call > 0:
+		return fmt.Sprintf("%s (%d calls, first %d): %s", u.Func, u.Calls, u.Call, u.Reason)
+	case u.Func != "":
+		return fmt.Sprintf("%s (%d calls): %s", u.Func, u.Calls, u.Reason)
+	case u.Calls > 0:
+		return fmt.Sprintf("%d calls, %s", u.Calls, u.Reason)
+	}
+	return u.Reason
+}
+
 // Substituted is a payload that the trace lacks; zeros of the same length took its place.
 type Substituted struct {
 	Call   uint64 `json:"call"`

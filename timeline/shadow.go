@@ -138,6 +138,9 @@ func newShadow(r *format.Reader, m *api.Model, late map[uint64][]format.Data, sp
 			sh.unseen = name + " was called and is not in the trace"
 		}
 	}
+	if n := r.Meta().Coverage.Refused; n > 0 {
+		sh.unseen = fmt.Sprintf("%d threads were not recorded", n)
+	}
 	return sh
 }
 

@@ -368,12 +368,17 @@ func TestDevArgsOfACapture(t *testing.T) {
 
 // TestDevArgsLate has the payload recorded apart from its copy, as recorders do.
 func TestDevArgsLate(t *testing.T) {
-	t.Run("whole", func(t *testing.T) { testLate(t, nil, "") })
-	t.Run("harmless calls passed by", func(t *testing.T) { testLate(t, map[string]uint64{"aclrtGetVersion": 3, "unheardOf": 1}, "") })
-	t.Run("work passed by", func(t *testing.T) { testLate(t, map[string]uint64{"aclrtReduceAsync": 1}, "aclrtReduceAsync") })
+	t.Run("whole", func(t *testing.T) { testLate(t, format.Coverage{}, "") })
+	t.Run("harmless calls passed by", func(t *testing.T) {
+		testLate(t, format.Coverage{PassedBy: map[string]uint64{"aclrtGetVersion": 3, "unheardOf": 1}}, "")
+	})
+	t.Run("work passed by", func(t *testing.T) {
+		testLate(t, format.Coverage{PassedBy: map[string]uint64{"aclrtReduceAsync": 1}}, "aclrtReduceAsync")
+	})
+	t.Run("threads not recorded", func(t *testing.T) { testLate(t, format.Coverage{Refused: 2}, "2 threads were not recorded") })
 }
 
-func testLate(t *testing.T, passedBy map[string]uint64, unseen string) {
+func testLate(t *testing.T, coverage format.Coverage, unseen string) {
 	model := acl.Model
 	path := filepath.Join(t.TempDir(), "late.aclt")
 	schema := &format.Schema{API: model.Name}
@@ -381,7 +386,7 @@ func testLate(t *testing.T, passedBy map[string]uint64, unseen string) {
 		f := model.Lookup(name)
 		schema.Functions = append(schema.Functions, format.Function{ID: uint16(f.ID), Name: name, Ret: f.Return, Words: int(f.Words)})
 	}
-	w, err := format.Create(path, &format.Meta{API: model.Name, Coverage: format.Coverage{PassedBy: passedBy}}, schema, nil)
+	w, err := format.Create(path, &format.Meta{API: model.Name, Coverage: coverage}, schema, nil)
 	check := func(err error) {
 		t.Helper()
 		if err != nil {

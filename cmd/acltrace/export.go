@@ -156,7 +156,11 @@ func (a *app) lacks(r *format.Reader, lost, unfinished string) error {
 	if err != nil {
 		return err
 	}
-	a.lacking = a.lacking || len(r.Gaps()) > 0 || c.Unfinished > 0
+	refused := r.Meta().Coverage.Refused
+	a.lacking = a.lacking || len(r.Gaps()) > 0 || c.Unfinished > 0 || refused > 0
+	if refused > 0 {
+		fmt.Fprintf(a.err, "acltrace: of %s nothing was recorded into %s, for want of memory for rings\n", report.Plural(uint64(refused), "thread"), r.Path())
+	}
 	if n := len(r.Gaps()); n > 0 {
 		known := "how many is not known"
 		if c.GapCalls > 0 {

@@ -51,7 +51,8 @@ func lossy(ts *testscript.TestScript, neg bool, args []string) {
 		f := acl.Model.Lookup(name)
 		schema.Functions = append(schema.Functions, format.Function{ID: uint16(f.ID), Name: f.Name, Ret: f.Return, Words: int(f.Words)})
 	}
-	w, err := format.Create(ts.MkAbs(args[0]), &format.Meta{UUID: "5a1e0c9d-7b34-4f6e-9d21-0123456789ab", API: acl.Model.Name, EndNS: 9_000}, schema, nil)
+	w, err := format.Create(ts.MkAbs(args[0]), &format.Meta{UUID: "5a1e0c9d-7b34-4f6e-9d21-0123456789ab", API: acl.Model.Name, EndNS: 9_000,
+		Coverage: format.Coverage{Refused: 2}}, schema, nil)
 	ts.Check(err)
 	p, err := w.Process(format.Process{PID: 7, Exe: "/bin/train"})
 	ts.Check(err)

@@ -190,14 +190,14 @@ func (a *app) printReport(path string, rep *replay.Report, verify bool) {
 			fmt.Fprintf(a.out, "… and %d more\n", len(rep.Unsupported)-most)
 			break
 		}
-		fmt.Fprintf(a.out, "can't be replayed: %s (%d calls, first %d): %s\n", u.Func, u.Calls, u.Call, u.Reason)
+		fmt.Fprintf(a.out, "can't be replayed: %s\n", &u)
 	}
 	for i, u := range rep.LeftOut {
 		if i == most {
 			fmt.Fprintf(a.out, "… and %d more\n", len(rep.LeftOut)-most)
 			break
 		}
-		fmt.Fprintf(a.out, "left out: %s (%d calls, first %d): %s\n", u.Func, u.Calls, u.Call, u.Reason)
+		fmt.Fprintf(a.out, "left out: %s\n", &u)
 	}
 	for i, d := range rep.Differences {
 		if i == most {
@@ -354,7 +354,7 @@ func (a *app) simulate(path string, m *api.Model, o *whatif.Options, asJSON bool
 	}
 	t.Flush()
 	for _, u := range rep.Unsupported {
-		fmt.Fprintf(a.out, "takes its time on the host and does nothing else: %s (%d calls, first %d): %s\n", u.Func, u.Calls, u.Call, u.Reason)
+		fmt.Fprintf(a.out, "takes its time on the host and does nothing else: %s\n", &u)
 	}
 	if o.Output != "" {
 		fmt.Fprintf(a.out, "the simulated calls are in %s\n", o.Output)
