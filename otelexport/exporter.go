@@ -73,7 +73,7 @@ type lane struct {
 	pid     int64
 	name    string
 	field   []byte // name of the lane's span
-	kinds   [][]byte
+	stream  []byte // attribute with its name
 	in      *member
 	waiting []waiting // of tasks that have not ended, in their order, from first on
 	first   int
@@ -365,23 +365,12 @@ func (m *member) add(start, end int64) {
 // lane takes note of a lane.
 func (x *exporter) lane(_ int, l *timeline.Lane) error {
 	n := lane{res: x.device(l.Device), pid: int64(x.procs[x.process(l.Process)].PID), name: valid(l.Name)}
-	n.field = nameField(n.name, internal)
+	n.field, n.stream = nameField(n.name, internal), putText(nil, spanAttributes, "acl.stream", n.name)
 	x.lanes = append(x.lanes, n)
 	for _, q := range x.requests {
 		q.lanes = append(q.lanes, n)
 	}
 	return nil
-}
-
-// kind returns the attributes that tell the kind of a task and its stream.
-func (l *lane) kind(k api.Task) []byte {
-	for len(l.kinds) <= int(k) {
-		l.kinds = append(l.kinds, nil)
-	}
-	if l.kinds[k] == nil {
-		l.kinds[k] = putText(putText(nil, spanAttributes, "acl.task", k.String()), spanAttributes, "acl.stream", l.name)
-	}
-	return l.kinds[k]
 }
 
 // name returns the name and the kind of a call.
@@ -427,6 +416,14 @@ func (x *exporter) kernel(name string) *names {
 	return n
 }
 
+// kinds are the attributes that tell the kinds of tasks.
+var kinds = func() (out [api.System + 1][]byte) {
+	for k := range out {
+		out[k] = putText(nil, spanAttributes, "acl.task", api.Task(k).String())
+	}
+	return out
+}()
+
 var (
 	bracketed = putTrue(nil, spanAttributes, "acl.bracketed")
 	open      = putTrue(nil, spanAttributes, "acl.open")
@@ -456,7 +453,7 @@ func (x *exporter) call(c *timeline.HostCall, t *timeline.Task) error {
 			task = x.kernel(t.Name)
 		}
 		spans++
-		size += spanBytes + numberBytes(c.Index) + len(bracketed) + len(open) + linkBytes + len(task.async) + 2*len(x.lanes[t.Lane].kind(t.Kind))
+		size += spanBytes + numberBytes(c.Index) + len(bracketed) + len(open) + linkBytes + len(task.async) + 2*(len(kinds[t.Kind])+len(x.lanes[t.Lane].stream))
 		if t.Bytes > 0 {
 			size += 2 * numberBytes(t.Bytes)
 		}
@@ -506,7 +503,10 @@ func (x *exporter) emitCall(in *member, c *timeline.HostCall, kernel *names, t *
 		b = append(b, kernel.kernel...)
 	}
 	if t != nil {
-		b = append(b, x.lanes[t.Lane].kind(t.Kind)...)
+		if kernel == nil {
+			b = append(b, kinds[t.Kind]...)
+		}
+		b = append(b, x.lanes[t.Lane].stream...)
 		b = putBytes(b, t.Kind, t.Bytes)
 	}
 	switch {
@@ -562,7 +562,10 @@ func (x *exporter) task(t *timeline.Task) error {
 	b = append(b, name...)
 	b = x.times(b, t.From, t.To)
 	b = putNumber(b, spanAttributes, "acl.call", int64(t.Call))
-	b = append(b, l.kind(t.Kind)...)
+	b = append(b, kinds[t.Kind]...)
+	if x.o.Layout == Nested {
+		b = append(b, l.stream...)
+	}
 	b = putBytes(b, t.Kind, t.Bytes)
 	if !t.Measured {
 		b = append(b, bracketed...)

@@ -74,10 +74,11 @@
 //	thread.name                 of threads, gaps and ranges, and of calls where the id is not known
 //	process.pid                 of streams
 //	acl.call                    number of the call in the trace file, on calls and tasks, as `acltrace cat` shows it
-//	acl.stream                  name of the stream, on tasks and on the calls that made them
+//	acl.stream                  name of the stream, on the calls that made its tasks, and on tasks that do not lie under it
 //	acl.kernel                  name of the launched kernel, on launches
 //	acl.bytes                   bytes copied or filled, on tasks and their calls
-//	acl.task                    kernel, copy, fill, record, wait or reset
+//	acl.task                    kernel, copy, fill, reduce, record, wait, reset, host, graph or system, on tasks, and on the calls that
+//	                            made them but for those with acl.kernel
 //	acl.ret                     what the call returned, as a number; not on one that returned success
 //	acl.error                   name of the error code; the span's status is Error, with the same text
 //	acl.unfinished              true on a call that never returned

@@ -94,7 +94,10 @@ func verify(t *testing.T, tl *timeline.Timeline, spans []flat, layout string, ma
 			if !lane.Synchronous {
 				want.Kind = "Producer"
 			}
-			want.Attrs["acl.task"], want.Attrs["acl.stream"] = task.Kind.String(), lane.Name
+			want.Attrs["acl.stream"] = lane.Name
+			if c.Kernel == "" {
+				want.Attrs["acl.task"] = task.Kind.String()
+			}
 			if task.Bytes > 0 {
 				want.Attrs["acl.bytes"] = int64(task.Bytes)
 			}
@@ -105,8 +108,11 @@ func verify(t *testing.T, tl *timeline.Timeline, spans []flat, layout string, ma
 			if !lane.Synchronous {
 				w.Kind = "Consumer"
 			}
-			w.Attrs = map[string]any{"acl.bracketed": true}
-			for _, k := range []string{"acl.call", "acl.task", "acl.stream", "acl.bytes"} {
+			w.Attrs = map[string]any{"acl.bracketed": true, "acl.task": task.Kind.String()}
+			if layout == Nested {
+				w.Attrs["acl.stream"] = lane.Name
+			}
+			for _, k := range []string{"acl.call", "acl.bytes"} {
 				if v, ok := want.Attrs[k]; ok {
 					w.Attrs[k] = v
 				}
@@ -179,10 +185,10 @@ func TestSmallStory(t *testing.T) {
 			if s := find("MatMul \"é\"\n", 8); s.Start != story.StartWall+11_000 || s.End != story.StartWall+19_003 || s.Resource["service.name"] != "npu:3" {
 				t.Errorf("kernel %+v", s)
 			}
-			if s := find("copy HtoD", 7); s.Attrs["acl.bytes"] != int64(65536) || s.Attrs["acl.stream"] != "stream 1" || s.Resource["acl.simulated"] != true {
+			if s := find("copy HtoD", 7); s.Attrs["acl.bytes"] != int64(65536) || s.Resource["acl.simulated"] != true {
 				t.Errorf("copy %+v", s)
 			}
-			if s := find("copy DtoH", 14); s.Attrs["acl.stream"] != "synchronous" || s.Kind != "Internal" {
+			if s := find("copy DtoH", 14); s.Kind != "Internal" {
 				t.Errorf("copy %+v", s)
 			}
 			if s := find("calls lost", -1); s.Attrs["acl.lost"] != int64(17) || s.Attrs["acl.reason"] != "dropped" || s.Status != "Error" {
