@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 
 	"github.com/acltrace/acltrace/format/column"
@@ -51,7 +52,11 @@ func Copy(r *Reader, path string, o *CopyOptions) (*CopyReport, error) {
 	}
 	h := r.file.Header()
 	h.Incompat = 0
-	w, err := container.Create(path, &h, nil)
+	part, err := partOf(path)
+	if err != nil {
+		return nil, err
+	}
+	w, err := container.Create(part, &h, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -72,11 +77,38 @@ func Copy(r *Reader, path string, o *CopyOptions) (*CopyReport, error) {
 	} else {
 		_ = w.Abort()
 	}
+	if part != path {
+		if err == nil {
+			err = container.Replaceable(path)
+		}
+		if err == nil {
+			err = os.Rename(part, path)
+		}
+		if err != nil {
+			err = errors.Join(err, os.Remove(part))
+		}
+	}
 	if err != nil {
-		return nil, errors.Join(err, os.Remove(path))
+		return nil, err
 	}
 	c.report.Damage = r.Damage()
 	return c.report, nil
+}
+
+// partOf makes a file beside another one, which it is to become when it is whole: half a trace can be read, and would be
+// taken for all of it where whoever wrote it was killed. What is no file, as a device, is written to itself.
+func partOf(path string) (string, error) {
+	if is, err := os.Lstat(path); err == nil && !is.Mode().IsRegular() {
+		return path, nil
+	}
+	if err := container.Replaceable(path); err != nil {
+		return "", err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".part-")
+	if err != nil {
+		return "", err
+	}
+	return f.Name(), f.Close()
 }
 
 type copier struct {

@@ -271,3 +271,37 @@ func TestRecover(t *testing.T) {
 		}
 	}
 }
+
+// The copy takes the place of what was there when it is whole, and not that of a trace that is being written.
+func TestCopyIsWhole(t *testing.T) {
+	path, calls := smallTrace(t)
+	dir := t.TempDir()
+	to := filepath.Join(dir, "to.aclt")
+	if err := os.WriteFile(to, []byte("before"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	looked := 0
+	rep, err := Copy(open(t, path), to, &CopyOptions{Progress: func(done, total int64) {
+		looked++
+		if b, err := os.ReadFile(to); err != nil || string(b) != "before" {
+			t.Errorf("at %d of %d: %d bytes, %v", done, total, len(b), err)
+		}
+	}})
+	if err != nil || rep.Calls != uint64(len(calls)) || looked == 0 {
+		t.Fatalf("%+v, %v, looked %d times", rep, err, looked)
+	}
+	if check, err := Check(to, nil); err != nil || !check.Complete {
+		t.Errorf("%+v, %v", check, err)
+	}
+	busy := filepath.Join(dir, "busy.aclt")
+	w := create(t, busy, nil)
+	if _, err := Copy(open(t, path), busy, nil); err == nil {
+		t.Error("a trace was replaced while it was written")
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if files, err := os.ReadDir(dir); err != nil || len(files) != 2 {
+		t.Errorf("%v, %v", files, err)
+	}
+}

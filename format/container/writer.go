@@ -94,6 +94,28 @@ func Create(path string, h *FileHeader, o *Options) (*Writer, error) {
 	return w, nil
 }
 
+// own takes the lock of a file that is to be written.
+func own(f *os.File) error {
+	if err := lock(f); err != nil {
+		return fmt.Errorf("create trace: %s is being written by another process; wait for it or choose another name: %w", f.Name(), err)
+	}
+	return nil
+}
+
+// Replaceable returns an error where another file may not take the place of this one: it can't be written, or is being
+// written.
+func Replaceable(path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("create trace: %w", err)
+	}
+	defer f.Close()
+	return own(f)
+}
+
 // begin writes the file header into a file that may just have been made. empty tells, where that fails, that nothing is
 // in the file and that nobody else writes it.
 func (w *Writer) begin(h *FileHeader, made bool) (empty bool, err error) {
@@ -105,8 +127,8 @@ func (w *Writer) begin(h *FileHeader, made bool) (empty bool, err error) {
 		return false, fmt.Errorf("create trace: %s is not a regular file; name one", w.path)
 	}
 	// The lock comes before anything that changes the file: it may be a trace that is being written.
-	if err := lock(w.f); err != nil {
-		return false, fmt.Errorf("create trace: %s is being written by another process; wait for it or choose another name: %w", w.path, err)
+	if err := own(w.f); err != nil {
+		return false, err
 	}
 	if w.o.Before != nil {
 		if err := w.o.Before(); err != nil {
