@@ -85,16 +85,20 @@ func (s *Stats) totals(w io.Writer) {
 	}
 	fmt.Fprintf(w, "%s in %s, %d failed; %s of %s, %s of %s\n", Plural(s.Calls, "call"), Duration(s.SpanNS), s.Failed,
 		Plural(launches, "launch"), Plural(uint64(len(s.Kernels)), "kernel"), Plural(copies, "copy"), Bytes(bytes))
+	how := map[string]string{"marked": "marked by the program", "found": "found from repetition"}[s.Steps.Source]
 	switch st := &s.Steps; {
 	case st.Count == 0:
 		fmt.Fprintf(w, "no steps: %s\n", st.Why)
 	case st.Typical == 0:
-		fmt.Fprintf(w, "%d steps, %s\n", st.Count, st.Source)
+		fmt.Fprintf(w, "%s, %s\n", Plural(uint64(st.Count), "step"), how)
 	default:
-		how := map[string]string{"marked": "marked by the program", "found": "found from repetition"}[st.Source]
-		fmt.Fprintf(w, "%d steps, %s", st.Count, how)
+		fmt.Fprintf(w, "%s, %s", Plural(uint64(st.Count), "step"), how)
 		if st.Typical < st.Count {
 			fmt.Fprintf(w, ", %d like most", st.Typical)
+		}
+		if st.Typical == 1 {
+			fmt.Fprintf(w, ": %s\n", Duration(st.P50NS))
+			break
 		}
 		fmt.Fprintf(w, ": median %s, %s to %s\n", Duration(st.P50NS), Duration(st.MinNS), Duration(st.MaxNS))
 	}

@@ -130,7 +130,7 @@ func (f *Feed) learn(h *HostCall, k *Task, named *Range) {
 		return
 	}
 	l.lanes = f.Lanes
-	rule := l.marked()
+	rule := l.marked(2)
 	if rule == nil {
 		rule = l.repeated()
 	}

@@ -38,7 +38,7 @@ type Step struct {
 
 // StepRule is how the steps of a trace are known: marked by ranges of the program where ranges of one name, outermost
 // but for such that occur once, hold half of the launches or more; else found from repetition on the stream with the
-// most launches; else none. It is made out from the first half million tasks and synchronizations, and where these show
+// most launches; else marked by one range whose name says that it is a step; else none. It is made out from the first half million tasks and synchronizations, and where these show
 // nothing from the next ones. The same trace has always the same steps.
 type StepRule struct {
 	Source  StepSource
@@ -125,8 +125,11 @@ func learn(r *format.Reader, m *api.Model) (*StepRule, error) {
 	tries := 0
 	judge := func() bool {
 		l.lanes = w.Lanes
-		if rule = l.marked(); rule == nil {
+		if rule = l.marked(2); rule == nil {
 			rule = l.repeated()
+		}
+		if rule.Source == NoSteps {
+			rule = cmp.Or(l.marked(1), rule)
 		}
 		if tries++; tries > 1 {
 			rule.early = math.MaxInt64 // not the first cut of the trace
@@ -204,11 +207,12 @@ func (l *learner) mark(r *Range) error {
 	return nil
 }
 
-// marked returns how ranges of the program mark steps, nil where none do.
-func (l *learner) marked() *StepRule {
+// marked returns how at least so many ranges of the program mark steps, nil where none do. One alone does where its
+// name says so: a profiler is told to look at a single step.
+func (l *learner) marked(least int) *StepRule {
 	var all []*group
 	for _, g := range l.all {
-		if !g.overlaps && len(g.ranges) > 1 {
+		if !g.overlaps && len(g.ranges) >= least && (len(g.ranges) > 1 || namesStep(g.name)) {
 			all = append(all, g)
 		}
 	}

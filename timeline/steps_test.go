@@ -358,3 +358,18 @@ func TestStepsOfAnything(t *testing.T) {
 		checkSteps(t, tl)
 	}
 }
+
+// A single range is a step where its name says so, and nothing repeats.
+func TestOneStep(t *testing.T) {
+	for name, want := range map[string]timeline.StepSource{"ProfilerStep#13": timeline.Marked, "warm up": timeline.NoSteps} {
+		p := newProgram(t)
+		p.call("mstxRangeStartA", story.A(0x10, 0), story.Text("message", name), func(_ *api.Func, c *format.Call) { c.Ret = 1 })
+		p.launch(1, 2, 3, 4)
+		p.sync()
+		p.call("mstxRangeEnd", story.A(1))
+		tl := p.Load()
+		if s := tl.Steps(); s.Source != want || want == timeline.Marked && (len(s.List) != 1 || s.List[0].Name != name) {
+			t.Errorf("%s: %s %+v", name, s.Source, s.List)
+		}
+	}
+}
