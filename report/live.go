@@ -17,8 +17,9 @@ type Live struct {
 	path    string
 	open    func(path string) (*format.Reader, *api.Model, error)
 	uuid    string
-	chunks  int    // of calls that have been taken in
-	damaged uint64 // calls in those of them that were damaged
+	chunks  int            // of calls that have been taken in
+	damaged uint64         // calls in those of them that were damaged
+	places  map[int64]bool // that were damaged
 	state   *timeline.State
 	streams map[*timeline.Object]string
 	count   map[uint32]int // streams by process
@@ -42,6 +43,7 @@ type Top struct {
 	NewCalls     uint64   `json:"new_calls"` // in the interval
 	Failed       uint64   `json:"failed"`
 	Lost         uint64   `json:"calls_lost"`
+	Damaged      int      `json:"damaged"`      // places in the file, of what has been read
 	DeviceBytes  uint64   `json:"device_bytes"` // in use now
 	PeakBytes    uint64   `json:"peak_device_bytes"`
 	Functions    []TopSum `json:"functions"` // the one with the most time in the interval first, then in all
@@ -69,7 +71,7 @@ func NewLive(path string, open func(string) (*format.Reader, *api.Model, error))
 }
 
 func (l *Live) begin(uuid string, m *api.Model) {
-	*l = Live{path: l.path, open: l.open, uuid: uuid, state: timeline.NewState(m), streams: map[*timeline.Object]string{}, count: map[uint32]int{}, sums: map[sumKey]*TopSum{}}
+	*l = Live{path: l.path, open: l.open, uuid: uuid, places: map[int64]bool{}, state: timeline.NewState(m), streams: map[*timeline.Object]string{}, count: map[uint32]int{}, sums: map[sumKey]*TopSum{}}
 }
 
 // Refresh takes in what has come and returns the sums, which are the caller's. A file that has been replaced by another recording
@@ -117,6 +119,10 @@ func (l *Live) Refresh() (*Top, error) {
 	damaged, _ := r.LostCalls()
 	l.damaged += damaged
 	t.Lost = l.damaged
+	for _, d := range r.Damage() {
+		l.places[d.Offset] = true // some are met each time that the file is opened
+	}
+	t.Damaged = len(l.places)
 	for _, g := range r.Gaps() {
 		t.Lost += g.Calls
 	}
@@ -224,6 +230,9 @@ func (t *Top) Text(w io.Writer, o *TextOptions) error {
 		return fmt.Sprintf("%.1f%%", float64(ns)/t.intervalSecs/1e7)
 	}
 	fmt.Fprintf(w, "%s, at %s: %d calls, %s/s in the last %s, %d failed, %d lost\n", state, Duration(t.ToNS), t.Calls, rate(t.NewCalls), Duration(t.ToNS-t.FromNS), t.Failed, t.Lost)
+	if t.Damaged > 0 {
+		fmt.Fprintf(w, "damaged in %s: acltrace fsck names what is lost\n", Plural(uint64(t.Damaged), "place"))
+	}
 	fmt.Fprintf(w, "device memory: %s in use, at most %s\n", Bytes(t.DeviceBytes), Bytes(t.PeakBytes))
 	tw := newTable(w, o)
 	table := func(what string, rows []TopSum, n int, bytes bool) {

@@ -1,11 +1,16 @@
 package main
 
 import (
+	"cmp"
+	"fmt"
+	"io"
+	"strings"
 	"time"
 
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/report"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 func (a *app) catCmd() *cobra.Command {
@@ -51,7 +56,21 @@ func (a *app) catCmd() *cobra.Command {
 			if o.Progress = a.progress("calls"); o.Progress != nil {
 				out = a.above()
 			}
-			return report.Lines(out, r, m, &o)
+			lines := &counted{Writer: out}
+			if err := report.Lines(lines, r, m, &o); err != nil {
+				return err
+			}
+			if lines.bytes == 0 {
+				a.endProgress()
+				var asked []string
+				c.Flags().Visit(func(f *pflag.Flag) {
+					if f.Name != "json" {
+						asked = append(asked, fmt.Sprintf("--%s %s", f.Name, strings.Trim(f.Value.String(), "[]")))
+					}
+				})
+				fmt.Fprintf(a.err, "acltrace: %s: no call is as asked for: %s\n", args[0], cmp.Or(strings.Join(asked, " "), "there is none"))
+			}
+			return nil
 		},
 	}
 	c.Flags().BoolVar(&o.JSON, "json", false, "print a JSON object a line")
@@ -64,4 +83,16 @@ func (a *app) catCmd() *cobra.Command {
 	c.Flags().StringVar(&task, "task", "", "only the calls that made this task: STREAM:ID, or STREAM:FLIP:TASK as the runtime's logs have it")
 	c.Flags().IntVar(&o.Tail, "tail", 0, "only so many of the last calls")
 	return c
+}
+
+// counted is a writer that knows how much has gone through it.
+type counted struct {
+	io.Writer
+	bytes int
+}
+
+func (c *counted) Write(p []byte) (int, error) {
+	n, err := c.Writer.Write(p)
+	c.bytes += n
+	return n, err
 }
