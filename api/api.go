@@ -376,6 +376,19 @@ type Block struct {
 	Width, Height, Depth uint32 // of the copy: bytes, rows, planes
 }
 
+// Shifted is the block of a structure that has this one's within it, so many bytes from its beginning.
+func (b *Block) Shifted(by uint32) *Block {
+	c := *b
+	for _, at := range []*uint32{&c.Width, &c.Height, &c.Depth,
+		&c.From.Kind, &c.From.Host, &c.From.Device, &c.From.X, &c.From.Y, &c.From.Z, &c.From.Pitch, &c.From.Rows,
+		&c.To.Kind, &c.To.Host, &c.To.Device, &c.To.X, &c.To.Y, &c.To.Z, &c.To.Pitch, &c.To.Rows} {
+		if *at != NoField {
+			*at += by
+		}
+	}
+	return &c
+}
+
 // NoField is the offset of a field that a structure lacks.
 const NoField = ^uint32(0)
 
@@ -406,6 +419,9 @@ type Field struct {
 	// the block of them that a list leads to. Callback marks a function of the program's, Dropped what such a function is given: both
 	// are worth nothing to a replay.
 	Args, Packed, Callback, Dropped bool
+	// Stored says of a New field that the call stores it too: the address of handles in memory of the runtime's or, where Item is 0, that of
+	// memory of so many bytes.
+	Stored bool
 	// Unit is the number of bytes of other data, times the value of the member Count where that has a size. The member Unless,
 	// where it has a size, says by a value other than 0 that the memory is the device's.
 	Unit          uint64
@@ -424,9 +440,19 @@ const (
 	RetParam       = 255 // the returned value
 )
 
+// Handles reports whether the parameter is a structure with handles in it.
+func (p *Param) Handles() bool {
+	return slices.ContainsFunc(p.Fields, func(f Field) bool { return f.Object != "" })
+}
+
 // Inside reports whether the call stores handles of what it makes behind a pointer in the structure.
 func (p *Param) Inside() bool {
 	return slices.ContainsFunc(p.Fields, func(f Field) bool { return f.New })
+}
+
+// Has reports whether the parameter is a structure with the handle of an object that the call uses.
+func (p *Param) Has(o Object) bool {
+	return slices.ContainsFunc(p.Fields, func(f Field) bool { return f.Object == o && !f.New })
 }
 
 // Out reports whether the call stores something behind the parameter that fits one word.
@@ -508,6 +534,8 @@ type Func struct {
 	// Names is the parameter with the name of the object that the call makes, else of the first one that it uses; -1 where
 	// there is none.
 	Names int8
+	// Form says what the function is a form of, nil where it is none.
+	Form *Form
 	// Modelled says that the semantics are known. A function without them passes through a recorder uncounted in
 	// detail: only its name and number of calls are kept.
 	Modelled bool
@@ -518,9 +546,22 @@ type Func struct {
 	Words     uint8  // number of argument words
 }
 
+// Symbol is the name by which the runtime's library has the function: that of a form is the function's, and NAME:FORM its own.
+func (f *Func) Symbol() string {
+	symbol, _, _ := strings.Cut(f.Name, ":")
+	return symbol
+}
+
 // Failed reports whether a returned value says that the call has failed.
 func (f *Func) Failed(ret uint64) bool {
 	return f.RetError && int32(ret) != 0 && (f.Pending == 0 || int32(ret) != f.Pending)
+}
+
+// Telling reports whether it is data of its calls that says what they name and how much they move, and not their words alone.
+func (f *Func) Telling() bool {
+	return f.Names >= 0 || slices.ContainsFunc(f.Params, func(p Param) bool {
+		return p.ItemSizes >= 0 || p.Block != nil || p.Handles()
+	})
 }
 
 // Plain reports whether the function can be called with its words alone: each fits one integer register or one place on the
@@ -538,6 +579,12 @@ func (f *Func) Plain() bool {
 	return true
 }
 
+// A Form is what a tag in a structure makes of a function that is given it: a function of its own to all but the runtime.
+type Form struct {
+	Param int8  // with the structure
+	Tag   int64 // its value
+}
+
 // Graphs are the parameters with a graph that changes and the one whose tasks it gets; -1 each where the call is none such.
 func (f *Func) Graphs() (into, from int) {
 	into, from = -1, -1
@@ -549,6 +596,9 @@ func (f *Func) Graphs() (into, from int) {
 		case p.Role == Use && into < 0:
 			into = i
 		case p.Role == Use:
+			from = i
+		}
+		if p := &f.Params[i]; into >= 0 && p.Has(Graph) {
 			from = i
 		}
 	}
@@ -671,6 +721,8 @@ type Model struct {
 	Pending int32
 	// Constants is the greatest handle that is a constant of the runtime's, as a default stream is: the same in every run.
 	Constants uint64
+	// Numbers are the kinds of objects that kernels know by the handle, a number of 8 bytes among their arguments.
+	Numbers []Object
 	// DeviceName is the function whose answer, a text, is the name of the device; "" for none.
 	DeviceName string
 	Simulator  Simulator

@@ -318,6 +318,9 @@ func (u *Uprobes) fill() error {
 	}
 	for i := range u.model.Funcs {
 		f := &u.model.Funcs[i]
+		if f.Form != nil {
+			continue // a probe is at the function, and tells no form
+		}
 		if t, err := functionTable(u.model, f, runtime.GOARCH); err == nil {
 			if err := u.coll.Maps[bpf.UprobeMapFunctions].Put(uint32(f.ID), t); err != nil {
 				return fail(fmt.Errorf("%s: %w", f.Name, err))
@@ -437,7 +440,7 @@ func (u *Uprobes) wanted() ([]*api.Func, error) {
 	if u.opts.Functions == nil {
 		for i := range u.model.Funcs {
 			f := &u.model.Funcs[i]
-			if f.Modelled && !f.Called && u.readable(f) == nil {
+			if f.Modelled && !f.Called && f.Form == nil && u.readable(f) == nil {
 				want = append(want, f)
 			}
 		}

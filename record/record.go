@@ -878,7 +878,7 @@ func (r *recorder) describe(m *format.Meta) {
 	m.TakenEarly = b.early
 	m.Coverage.Hooked = 0
 	for i := range r.o.Model.Funcs {
-		if r.o.Model.Funcs[i].Modelled {
+		if f := &r.o.Model.Funcs[i]; f.Modelled && f.Form == nil {
 			m.Coverage.Hooked++
 		}
 	}

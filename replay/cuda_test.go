@@ -2,8 +2,10 @@ package replay_test
 
 import (
 	"context"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -40,13 +42,18 @@ func TestCUDA(t *testing.T) {
 	}
 	// Each copy of a graph of nodes is compared in each run, as the node was then.
 	nodes := filepath.Join(t.TempDir(), "nodes.aclt")
-	if res, err := record.Run(context.Background(), &record.Options{Model: cuda.Model, Output: nodes, Command: []string{program, "nodes"}, Sim: true, Replayable: true, Stdout: null}); err != nil || res.ExitCode != 0 {
-		t.Fatalf("%v, %+v", err, res)
-	}
-	for _, place := range []string{replay.PlaceSame, replay.PlaceMove} {
-		rep, err := replay.Run(context.Background(), nodes, cuda.Model, &replay.Options{Verify: true, Place: place})
-		if err != nil || !rep.Identical || rep.Verified.Results != 5 || rep.Verified.Bytes < 20000 || len(rep.Unverified) != 1 || !strings.Contains(rep.Unverified[0].Reason, "host function") {
-			t.Errorf("nodes, %s: %v, %+v", place, err, rep)
+	for _, c := range []struct {
+		name           string
+		results, bytes uint64
+	}{{"nodes-by-tag", 4, 12004}, {"nodes", 5, 20000}} {
+		if res, err := record.Run(context.Background(), &record.Options{Model: cuda.Model, Output: nodes, Command: []string{program, c.name}, Sim: true, Replayable: true, Stdout: null}); err != nil || res.ExitCode != 0 {
+			t.Fatalf("%v, %+v", err, res)
+		}
+		for _, place := range []string{replay.PlaceSame, replay.PlaceMove} {
+			rep, err := replay.Run(context.Background(), nodes, cuda.Model, &replay.Options{Verify: true, Place: place})
+			if err != nil || !rep.Identical || rep.Verified.Results != c.results || rep.Verified.Bytes != c.bytes || len(rep.Unverified) != 1 || !strings.Contains(rep.Unverified[0].Reason, "host function") {
+				t.Errorf("%s, %s: %v, %+v", c.name, place, err, rep)
+			}
 		}
 	}
 	// Kernels that do nothing are seen.
@@ -57,6 +64,56 @@ func TestCUDA(t *testing.T) {
 	}
 	if rep, err = replay.Run(context.Background(), nodes, cuda.Model, &replay.Options{Verify: true, KernelLibraries: []string{}}); err != nil || rep.DifferingTotal != 5 {
 		t.Errorf("nodes without kernels: %v, %+v", err, rep)
+	}
+}
+
+// Nodes whose kind a tag tells come out the same, with the memory that a graph allocates and what of it a condition runs: kernels know both
+// by numbers that another run has others of.
+func TestCUDATagged(t *testing.T) {
+	testenv.Built(t, "lib/libacltrace-cuda.so")
+	lib := filepath.Dir(testenv.Built(t, "lib/fakecuda/libcuda.so.1"))
+	at := func(name string) string { return filepath.Join(testenv.Root(t), name) }
+	program := testenv.CompileC(t, "tagged", []string{"testdata/tagged.c"}, "-I"+at("api/cuda/include"), "-L"+lib, "-lcuda")
+	t.Setenv("FAKECUDA_KERNELS", testenv.CompileC(t, "tagged.so", []string{"testdata/tagged.c"}, "-DKERNEL", "-shared", "-fPIC", "-I"+at("sim/libcuda/include")))
+	path := filepath.Join(t.TempDir(), "run.aclt")
+	recorded := func(args ...string) map[string]int {
+		res, err := record.Run(t.Context(), &record.Options{Model: cuda.Model, Output: path, Command: append([]string{program}, args...), Sim: true, Replayable: true})
+		if err != nil || res.ExitCode != 0 {
+			t.Fatalf("%v, %+v", err, res)
+		}
+		r, err := format.Open(path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		n := map[string]int{}
+		for c, err := range r.Calls(nil) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if name := r.Schema().FuncName(c.Func); strings.Contains(name, "Node") {
+				n[name]++
+			}
+		}
+		return n
+	}
+	// A tag that means no form is recorded with the function itself, and refused.
+	want := map[string]int{"cuGraphAddMemAllocNode": 1, "cuGraphAddNode:conditional": 1, "cuGraphAddNode:kernel": 1, "cuGraphAddNode:memcpy": 2, "cuGraphAddMemFreeNode": 1, "cuGraphNodeSetParams": 1, "cuGraphAddNode": 2}
+	if got := recorded("wrong"); !maps.Equal(got, want) {
+		t.Errorf("recorded %v, want %v", got, want)
+	}
+	if rep, err := replay.Run(t.Context(), path, cuda.Model, &replay.Options{Verify: true}); err != nil || len(rep.Unsupported) != 2 || !strings.Contains(rep.Unsupported[0].Reason, "a kind that is not modelled") {
+		t.Errorf("%v, %+v", err, rep)
+	}
+	recorded()
+	for _, place := range []string{replay.PlaceSame, replay.PlaceMove} {
+		rep, err := replay.Run(t.Context(), path, cuda.Model, &replay.Options{Verify: true, Place: place})
+		if err != nil || !rep.Identical || rep.Verified.Results != 2 || len(rep.Unverified) != 0 {
+			t.Errorf("%s: %v, %+v", place, err, rep)
+		}
+		if i := slices.IndexFunc(rep.Relocated, func(r replay.Relocated) bool { return r.Evidence == replay.ByHandle }); i < 0 {
+			t.Errorf("%s: %+v", place, rep.Relocated)
+		}
 	}
 }
 

@@ -866,7 +866,28 @@ func (p *planner) packed(i int, item uint32) (operand, error) {
 func (p *planner) arguments(i int, item uint32, n uint64) (operand, error) {
 	q := p.f.Params[i]
 	q.Addresses = true
-	return p.input(i, &q, item, n)
+	from, err := p.input(i, &q, item, n)
+	if d := p.find(i, item, format.DirIn); err == nil && len(p.model.Numbers) > 0 && d != nil && d.Status == format.Whole {
+		err = p.numbers(i, d, from)
+	}
+	return from, err
+}
+
+// numbers replaces the handles of objects that kernels are given as numbers among their arguments.
+func (p *planner) numbers(i int, d *format.Data, from operand) error {
+	b, err := p.bytes(d)
+	for k := 0; k+8 <= len(b); k += 8 {
+		for _, kind := range p.model.Numbers {
+			o := p.state.Known(p.owner(), kind, number(b[k:][:8]))
+			if o == nil {
+				continue
+			}
+			op := p.object(o)
+			p.relo = append(p.relo, reloc{At: from.Addend + uint64(k), Addend: op.Addend, Slot: op.Slot})
+			p.relocated(Relocated{Call: p.c.Index, Func: p.f.Name, Param: p.f.Params[i].Name, Item: d.Item, Offset: uint64(k), Value: hexWord(o.Handle), Allocation: o.Created, Evidence: ByHandle})
+		}
+	}
+	return err
 }
 
 // array is an array of pointers to the arguments of a kernel, which are the items behind one.

@@ -237,11 +237,12 @@ func (p *Plan) layOut() {
 	}
 }
 
-// calm takes out of the groups what needs more of a call than that it returns: comparisons, and stores to memory that calls were to make.
+// calm takes out of the groups what needs more of a call than that it returns: comparisons, and stores to memory that calls
+// were to make, or of what lies there.
 func (p *Plan) calm() {
 	made := p.processID(len(p.procs)) // the first slot that calls fill
 	idle := func(in instruction) bool {
-		return in.Op == opCheck || in.Op == opStore && p.ops[in.Operands].Slot >= made
+		return in.Op == opCheck || in.Op == opStore && max(p.ops[in.Operands].Slot, p.ops[in.Operands+1].Slot) >= made
 	}
 	for t := range p.threads {
 		for i := range p.threads[t].groups {
@@ -349,7 +350,7 @@ func (p *Plan) finish() error {
 			how = callSpecial + uint32(f.ID)
 		}
 		fns = append(fns, planFunction{How: how, Name: uint32(len(names))})
-		names = append(append(names, f.Name...), 0)
+		names = append(append(names, f.Symbol()...), 0)
 	}
 	for i := range p.procs {
 		pr := &p.procs[i]

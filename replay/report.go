@@ -228,7 +228,7 @@ type Relocated struct {
 	Allocation uint64 `json:"allocation"`
 	At         uint64 `json:"at"` // offset in the allocation
 	// Evidence is "layout" where the binary of the kernel says that the argument is a pointer, else "range": the word is an address of an
-	// allocation that lived then.
+	// allocation that lived then. It is "handle" where the word is the handle of an object that kernels know by it, which Allocation has made.
 	Evidence string `json:"evidence"`
 }
 
@@ -236,6 +236,7 @@ type Relocated struct {
 const (
 	ByLayout = "layout"
 	ByRange  = "range"
+	ByHandle = "handle"
 )
 
 // Ambiguous is a pair of calls whose order is not recorded, in the order in which they were made.

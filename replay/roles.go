@@ -201,6 +201,9 @@ func (p *planner) structure(i int, q *api.Param) ([]operand, error) {
 		if err != nil {
 			return nil, err
 		}
+		if f.Stored {
+			p.fetch(i, q, &f, operand{Slot: slotData, Addend: at + uint64(f.Offset)})
+		}
 		if !pointer {
 			words[f.Offset/8] = op
 			continue
@@ -220,7 +223,7 @@ func (p *planner) structure(i int, q *api.Param) ([]operand, error) {
 
 // field is a pointer or a handle in a structure.
 func (p *planner) field(i int, q *api.Param, f *api.Field, v uint64) (operand, error) {
-	if f.Item == 0 {
+	if f.Item == 0 && !f.Stored {
 		op, ok := p.former[objectKey{p.owner(), f.Object, v}]
 		if !ok && p.ok {
 			p.cant = fmt.Sprintf("its structure %s has the %s %#x, which nothing in the trace makes", q.Name, f.Object, v)
@@ -228,6 +231,8 @@ func (p *planner) field(i int, q *api.Param, f *api.Field, v uint64) (operand, e
 		return op, nil
 	}
 	switch {
+	case f.Stored:
+		return operand{}, nil
 	case f.New:
 		return p.handlesOut(i, q, f)
 	case f.Args:
@@ -290,6 +295,36 @@ func (p *planner) handlesOut(i int, q *api.Param, f *api.Field) (operand, error)
 		p.cant = fmt.Sprintf("what it has stored behind its structure %s is not in the trace", q.Name)
 	}
 	return p.temporary(placeSize), nil
+}
+
+// fetch brings what a call has stored in its structure, or behind a pointer that it has stored there, to where later calls find it.
+func (p *planner) fetch(i int, q *api.Param, f *api.Field, at operand) {
+	if !p.ok {
+		return
+	}
+	n := len(p.after)
+	if f.Item != 0 {
+		s := p.slot("memory of the runtime's", nil)
+		p.load(s, at)
+		at = operand{Slot: s}
+	}
+	for _, u := range p.e.Uses {
+		if u.Param == i && u.Object.Kind == f.Object && u.Object.Created == p.c.Index {
+			p.load(p.newSlot(u.Object), operand{Slot: at.Slot, Addend: at.Addend + u.Offset})
+			if o := u.Object; o.Kind.Memory() {
+				p.addressed.From, p.addressed.To = min(p.addressed.From, o.Handle), max(p.addressed.To, o.Handle+o.Size)
+			}
+		}
+	}
+	if len(p.after) <= n+1 && f.Item != 0 || len(p.after) == n {
+		p.cant = fmt.Sprintf("what it has stored in its structure %s is not in the trace", q.Name)
+	}
+}
+
+// load fills a slot from memory behind the call at hand.
+func (p *planner) load(slot uint32, from operand) {
+	p.after = append(p.after, instruction{Op: opStore, Fn: p.function(p.f), Call: p.c.Index, Len: 8, Width: 8,
+		Operands: p.operands(operand{Slot: slotSlots, Addend: 8 * uint64(slot)}, from, imm(8))})
 }
 
 // tagged adds the handles in an array of structures, each of which says by a tag what is in it.

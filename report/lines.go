@@ -159,11 +159,15 @@ func newLister(r *format.Reader, m *api.Model, o *LineOptions) (*lister, error) 
 		l.to = math.MaxInt64
 	}
 	for _, name := range l.o.Funcs {
-		f := r.Schema().FuncByName(name)
-		if f == nil {
+		found := false
+		for _, f := range r.Schema().Functions {
+			if f.Name == name || strings.HasPrefix(f.Name, name+":") { // a form of it
+				l.funcs[f.ID], found = true, true
+			}
+		}
+		if !found {
 			return nil, fmt.Errorf("function %s is not in the trace's schema", name)
 		}
-		l.funcs[f.ID] = true
 	}
 	for c := range r.Chunks() {
 		if c.TMin <= l.to {

@@ -43,6 +43,9 @@ func NewSimulator(m *api.Model, cost *model.Model, names []string) (*Simulator, 
 	s := &Simulator{Device: sim.Describe(), Model: cost, Presets: model.Presets(), Counts: map[string]Counts{}}
 	for i := range m.Funcs {
 		f := &m.Funcs[i]
+		if f.Form != nil {
+			continue
+		}
 		c := s.Counts[f.Layer]
 		c.Known++
 		if f.Simulated {

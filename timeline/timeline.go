@@ -226,7 +226,7 @@ func (s *State) fields(process uint32, e *Event, i int) {
 	p := &e.Fn.Params[i]
 	var b []byte
 	for _, f := range p.Fields {
-		if f.Object == "" {
+		if f.Object == "" || f.New {
 			continue
 		}
 		if b == nil {
@@ -258,6 +258,11 @@ func (s *State) handle(process uint32, kind api.Object, h uint64) *Object {
 	}
 	r.key, r.o = k, o
 	return o
+}
+
+// Known returns the object of a kind that a handle stands for, nil where the trace shows none.
+func (s *State) Known(process uint32, kind api.Object, h uint64) *Object {
+	return s.live[key{process, kind, h}]
 }
 
 // slot returns the place of a key in State.recent.
@@ -352,18 +357,23 @@ func (s *State) give(process uint32, e *Event, i int, v uint64) {
 				o.Parent, _, _ = r.find(v)
 			}
 		}
-		if o.Kind == api.Device {
-			s.device += o.Size
-			s.moved = append(s.moved, o)
-		}
-		s.ranges(process, o.Kind).add(o)
+		s.allocated(o)
 	} else if o.Parent == nil && len(e.Uses) > 0 && e.Uses[0].Object != o && !e.Uses[0].Object.Kind.Memory() {
 		o.Parent = e.Uses[0].Object
 	}
 	e.Uses = append(e.Uses, Use{Param: i, Object: o})
 }
 
-// inside takes note of the objects whose handles a call has stored behind a pointer in a structure.
+// allocated takes note of memory of a known size.
+func (s *State) allocated(o *Object) {
+	if o.Kind == api.Device {
+		s.device += o.Size
+		s.moved = append(s.moved, o)
+	}
+	s.ranges(o.Process, o.Kind).add(o)
+}
+
+// inside takes note of the objects whose handles a call has stored behind a pointer in a structure, or whose addresses in it.
 func (s *State) inside(process uint32, e *Event, i int) {
 	for k := range e.Fn.Params[i].Fields {
 		f := &e.Fn.Params[i].Fields[k]
@@ -371,6 +381,19 @@ func (s *State) inside(process uint32, e *Event, i int) {
 			continue
 		}
 		made := api.Param{Role: api.New, Object: f.Object}
+		if f.Item == 0 {
+			b, _ := e.text(i)
+			if uint32(len(b)) < max(f.Offset+8, f.Count.Offset+f.Count.Size) || word(b[f.Offset:f.Offset+8]) == 0 {
+				continue
+			}
+			o := s.made(process, &made, word(b[f.Offset:f.Offset+8]), e.Call)
+			if o.Size = f.Unit; f.Count.Size != 0 {
+				o.Size *= word(b[f.Count.Offset : f.Count.Offset+f.Count.Size])
+			}
+			s.allocated(o)
+			e.Uses = append(e.Uses, Use{Param: i, Object: o})
+			continue
+		}
 		for n, b := uint64(0), e.stored(i, f.Item); len(b) >= 8; n, b = n+8, b[8:] {
 			if v := word(b); v != 0 {
 				e.Uses = append(e.Uses, Use{Param: i, Object: s.made(process, &made, v, e.Call), Offset: n})

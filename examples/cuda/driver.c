@@ -40,6 +40,7 @@ static void check(CUresult e, const char *what)
 	} while (0)
 
 static CUdevice device;
+static CUcontext context;
 static CUmodule module;
 static CUfunction add;
 static float a[N], b[N], c[N];
@@ -565,6 +566,161 @@ static void nodes(void)
 	DO(cuMemFree(d.c));
 }
 
+/* The same with nodes whose kind a tag tells, as the CUDA runtime makes them: of every kind that a program by itself can use. */
+static CUgraphNode add_node(CUgraph g, CUgraphNode after, CUgraphNodeParams p)
+{
+	CUgraphNode n = NULL;
+	check(cuGraphAddNode_v2(&n, g, after ? &after : NULL, NULL, after ? 1 : 0, &p), "cuGraphAddNode");
+	return n;
+}
+
+static void tagged(void)
+{
+	struct data d = bring(), twice = {d.a, d.a, d.c};
+	float *to;
+	CUstream s;
+	CUevent e, f;
+	CUgraph g, outer;
+	CUgraphExec x, y;
+	CUgraphNode fill, launch, copy, host, end, child;
+	int n = 0;
+	uint32_t count_ = N, value;
+	void *params[4];
+	DO(cuCtxSynchronize());
+	DO(cuMemAllocHost((void **)&to, BYTES));
+	DO(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+	DO(cuEventCreate(&e, CU_EVENT_DISABLE_TIMING));
+	DO(cuEventCreate(&f, CU_EVENT_DISABLE_TIMING));
+	DO(cuGraphCreate(&g, 0));
+	CUDA_KERNEL_NODE_PARAMS k = kernel_node(&d, &count_, params);
+	CUgraphNodeParams kernel = {.type = CU_GRAPH_NODE_TYPE_KERNEL}, back = {.type = CU_GRAPH_NODE_TYPE_MEMCPY};
+	memcpy(&kernel.kernel, &k, sizeof k);
+	back.memcpy.copyParams = copy_node(to, d.c);
+	CUgraphNodeParams zero = {.type = CU_GRAPH_NODE_TYPE_MEMSET, .memset = {.dst = d.c, .elementSize = 4, .width = N, .height = 1}};
+	fill = add_node(g, NULL, zero);
+	launch = add_node(g, fill, kernel);
+	copy = add_node(g, launch, back);
+	host = add_node(g, copy, (CUgraphNodeParams){.type = CU_GRAPH_NODE_TYPE_HOST, .host = {count, &n}});
+	end = add_node(g, host, (CUgraphNodeParams){.type = CU_GRAPH_NODE_TYPE_EVENT_RECORD, .eventRecord = {e}});
+	DO(cuGraphInstantiate(&x, g, 0));
+	memset(to, 0, BYTES);
+	run_graph(x, s);
+	DO(cuEventSynchronize(e));
+	for (int i = 0; i < N; i++)
+		expect(to[i] == a[i] + b[i], "a graph of nodes by tag");
+
+	/* Set anew: in the executable graph, then in the graph itself. */
+	k = kernel_node(&twice, &count_, params);
+	memcpy(&kernel.kernel, &k, sizeof k);
+	DO(cuGraphExecNodeSetParams(x, launch, &kernel));
+	DO(cuGraphExecNodeSetParams(x, end, &(CUgraphNodeParams){.type = CU_GRAPH_NODE_TYPE_EVENT_RECORD, .eventRecord = {f}}));
+	memset(to, 0, BYTES);
+	run_graph(x, s);
+	DO(cuEventSynchronize(f));
+	for (int i = 0; i < N; i++)
+		expect(to[i] == 2 * a[i], "nodes by tag that are set in an executable graph");
+	DO(cuGraphNodeSetParams(launch, &kernel));
+
+	/* A part of another graph, behind what changes what it adds. */
+	DO(cuGraphCreate(&outer, 0));
+	CUgraphNodeParams one = {.type = CU_GRAPH_NODE_TYPE_MEMSET, .memset = {.dst = d.a, .value = 0x3f800000, .elementSize = 4, .width = N, .height = 1}};
+	fill = add_node(outer, add_node(outer, NULL, (CUgraphNodeParams){.type = CU_GRAPH_NODE_TYPE_EMPTY}), one);
+	fill = add_node(outer, fill, (CUgraphNodeParams){.type = CU_GRAPH_NODE_TYPE_WAIT_EVENT, .eventWait = {f}});
+	child = add_node(outer, fill, (CUgraphNodeParams){.type = CU_GRAPH_NODE_TYPE_GRAPH, .graph = {.graph = g}});
+	CUstreamBatchMemOpParams write = {.writeValue = {.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32, .address = d.b, .value = 0x40e00000}};
+	child = add_node(outer, child, (CUgraphNodeParams){.type = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, .memOp = {.ctx = context, .count = 1, .paramArray = &write}});
+	(void)child;
+	DO(cuGraphInstantiate(&y, outer, 0));
+	memset(to, 0, BYTES);
+	run_graph(y, s);
+	for (int i = 0; i < N; i++)
+		expect(to[i] == 2, "a graph within a graph by tag");
+	DO(cuMemcpyDtoH(&value, d.b, sizeof value));
+	expect(value == 0x40e00000, "a value that a node writes");
+	expect(n == 3, "a function of the host's as a node by tag");
+	DO(cuGraphExecDestroy(x));
+	DO(cuGraphExecDestroy(y));
+	DO(cuGraphDestroy(outer));
+	DO(cuGraphDestroy(g));
+	DO(cuEventDestroy(e));
+	DO(cuEventDestroy(f));
+	DO(cuStreamDestroy(s));
+	DO(cuMemFreeHost(to));
+	DO(cuMemFree(d.a));
+	DO(cuMemFree(d.b));
+	DO(cuMemFree(d.c));
+}
+
+/* Memory that a graph allocates, and frees in the end. */
+static void graph_memory(void)
+{
+	struct data d = bring();
+	CUstream s;
+	CUgraph g;
+	CUgraphExec x;
+	CUgraphNode n, m;
+	uint32_t count_ = N;
+	void *params[4];
+	DO(cuCtxSynchronize());
+	DO(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+	DO(cuGraphCreate(&g, 0));
+	CUgraphNodeParams memory = {.type = CU_GRAPH_NODE_TYPE_MEM_ALLOC};
+	memory.alloc.poolProps = (CUmemPoolProps){.allocType = CU_MEM_ALLOCATION_TYPE_PINNED, .location = {CU_MEM_LOCATION_TYPE_DEVICE, device}};
+	memory.alloc.bytesize = BYTES;
+	TRY(cuGraphAddNode_v2(&n, g, NULL, NULL, 0, &memory));
+	/* b goes there, and a is added to that. */
+	CUgraphNodeParams copy = {.type = CU_GRAPH_NODE_TYPE_MEMCPY};
+	copy.memcpy.copyParams = (CUDA_MEMCPY3D){.srcMemoryType = CU_MEMORYTYPE_DEVICE, .srcDevice = d.b, .dstMemoryType = CU_MEMORYTYPE_DEVICE, .dstDevice = memory.alloc.dptr, .WidthInBytes = BYTES, .Height = 1, .Depth = 1};
+	m = add_node(g, n, copy);
+	struct data there = {d.a, memory.alloc.dptr, d.c};
+	CUDA_KERNEL_NODE_PARAMS k = kernel_node(&there, &count_, params);
+	CUgraphNodeParams kernel = {.type = CU_GRAPH_NODE_TYPE_KERNEL};
+	memcpy(&kernel.kernel, &k, sizeof k);
+	m = add_node(g, m, kernel);
+	add_node(g, m, (CUgraphNodeParams){.type = CU_GRAPH_NODE_TYPE_MEM_FREE, .free = {memory.alloc.dptr}});
+	DO(cuGraphInstantiate(&x, g, 0));
+	run_graph(x, s);
+	run_graph(x, s);
+	DO(cuGraphExecDestroy(x));
+	DO(cuGraphDestroy(g));
+	DO(cuStreamDestroy(s));
+	compare(d);
+}
+
+/* A part of a graph that runs where a condition holds, here always. */
+static void conditional(void)
+{
+	struct data d = bring();
+	CUstream s;
+	CUgraph g, body;
+	CUgraphExec x;
+	CUgraphNode n;
+	CUgraphConditionalHandle handle;
+	uint32_t count_ = N;
+	void *params[4];
+	DO(cuCtxSynchronize());
+	DO(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+	DO(cuGraphCreate(&g, 0));
+	TRY(cuGraphConditionalHandleCreate(&handle, g, context, 1, CU_GRAPH_COND_ASSIGN_DEFAULT));
+	CUgraphNodeParams p = {.type = CU_GRAPH_NODE_TYPE_CONDITIONAL};
+	p.conditional.handle = handle;
+	p.conditional.type = CU_GRAPH_COND_TYPE_IF;
+	p.conditional.size = 1;
+	p.conditional.ctx = context;
+	TRY(cuGraphAddNode_v2(&n, g, NULL, NULL, 0, &p));
+	body = p.conditional.phGraph_out[0];
+	CUDA_KERNEL_NODE_PARAMS k = kernel_node(&d, &count_, params);
+	CUgraphNodeParams kernel = {.type = CU_GRAPH_NODE_TYPE_KERNEL};
+	memcpy(&kernel.kernel, &k, sizeof k);
+	add_node(body, NULL, kernel);
+	DO(cuGraphInstantiate(&x, g, 0));
+	run_graph(x, s);
+	DO(cuGraphExecDestroy(x));
+	DO(cuGraphDestroy(g));
+	DO(cuStreamDestroy(s));
+	compare(d);
+}
+
 static void graphs(void)
 {
 	struct data d = bring();
@@ -603,6 +759,7 @@ static const struct { const char *name; void (*run)(void); } cases[] = {
 	{"attribute-mem-sync-domain", at_domain}, {"attribute-launch-completion-event", at_completion}, {"attribute-device-updatable-node", at_node},
 	{"copies", copies}, {"rows", rows}, {"planes", planes}, {"fills", fills}, {"pools", pools}, {"mapped", mapped},
 	{"order", order}, {"callbacks", callbacks}, {"graphs", graphs}, {"nodes", nodes},
+	{"nodes-by-tag", tagged}, {"graph-memory", graph_memory}, {"conditional-node", conditional},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
@@ -647,11 +804,10 @@ int main(int argc, char **argv)
 			puts(cases[i].name);
 		return 0;
 	}
-	CUcontext ctx;
 	DO(cuInit(0));
 	DO(cuDeviceGet(&device, 0));
-	DO(cuDevicePrimaryCtxRetain(&ctx, device));
-	DO(cuCtxSetCurrent(ctx));
+	DO(cuDevicePrimaryCtxRetain(&context, device));
+	DO(cuCtxSetCurrent(context));
 	DO(cuModuleLoadData(&module, ptx));
 	DO(cuModuleGetFunction(&add, module, "add"));
 	int ran = argc > 2 && strcmp(argv[1], "--work") == 0;

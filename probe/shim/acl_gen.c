@@ -12369,16 +12369,16 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtCreateLabelList(
 	w[1] = (uint64_t)num;
 	w[2] = (uint64_t)(uintptr_t)labelList;
 	struct shim_call c;
-	if (!shim_enter(&c, 231, w, 3, 16)) {
+	if (!shim_enter(&c, 231, w, 3, 16 + shim_piece_room(labels, 8ULL * (uint64_t)num))) {
 		aclError ret = real(labels, num, labelList);
 		shim_leave();
 		return ret;
 	}
+	shim_in(&c, 0, labels, 8ULL * (uint64_t)num, false);
 	shim_commit(&c);
 	aclError ret = real(labels, num, labelList);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
-	shim_in(&c, 0, labels, 8ULL * (uint64_t)num, ok);
 	if (ok)
 		shim_out(&c, 2, labelList, 8);
 	shim_exit(&c);
@@ -32227,17 +32227,17 @@ static inline __attribute__((always_inline)) HcclResult wrap_HcclCreateSubCommCo
 	w[5] = (uint64_t)(uintptr_t)config;
 	w[6] = (uint64_t)(uintptr_t)subComm;
 	struct shim_call c;
-	if (!shim_begin(&c, 2003, w, 7, 16)) {
+	if (!shim_begin(&c, 2003, w, 7, 16 + shim_piece_room(comm, 8ULL))) {
 		HcclResult ret = real(comm, rankNum, rankIds, subCommId, subCommRankId, config, subComm);
 		shim_outside();
 		return ret;
 	}
+	shim_in(&c, 0, comm, 8ULL, false);
 	shim_begun(&c);
 	HcclResult ret = real(comm, rankNum, rankIds, subCommId, subCommRankId, config, subComm);
 	shim_ended(&c, 2003, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (c.rec != NULL) {
-	shim_in(&c, 0, comm, 8ULL, ok);
 	shim_in(&c, 2, rankIds, 4ULL * (uint64_t)rankNum, ok);
 	if (ok)
 		shim_in(&c, 5, config, (config == NULL ? 0 : (uint64_t)config->configSize), ok);

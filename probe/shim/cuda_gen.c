@@ -11194,18 +11194,18 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphAddMemcpyNode(
 	w[4] = (uint64_t)(uintptr_t)copyParams;
 	w[5] = (uint64_t)(uintptr_t)ctx;
 	struct shim_call c;
-	if (!shim_enter(&c, 5276, w, 6, 16)) {
+	if (!shim_enter(&c, 5276, w, 6, 16 + shim_piece_room(dependencies, 8ULL * (uint64_t)numDependencies))) {
 		CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, copyParams, ctx);
 		shim_leave();
 		return ret;
 	}
+	shim_in(&c, 2, dependencies, 8ULL * (uint64_t)numDependencies, false);
 	shim_commit(&c);
 	CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, copyParams, ctx);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
 		shim_out(&c, 0, phGraphNode, 8);
-	shim_in(&c, 2, dependencies, 8ULL * (uint64_t)numDependencies, ok);
 	shim_piece(&c, 4, 0, copyParams, 200, ok);
 	shim_exit(&c);
 	if (ok) {
@@ -11346,18 +11346,18 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphAddMemsetNode(
 	w[4] = (uint64_t)(uintptr_t)memsetParams;
 	w[5] = (uint64_t)(uintptr_t)ctx;
 	struct shim_call c;
-	if (!shim_enter(&c, 5279, w, 6, 16)) {
+	if (!shim_enter(&c, 5279, w, 6, 16 + shim_piece_room(dependencies, 8ULL * (uint64_t)numDependencies))) {
 		CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, memsetParams, ctx);
 		shim_leave();
 		return ret;
 	}
+	shim_in(&c, 2, dependencies, 8ULL * (uint64_t)numDependencies, false);
 	shim_commit(&c);
 	CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, memsetParams, ctx);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
 		shim_out(&c, 0, phGraphNode, 8);
-	shim_in(&c, 2, dependencies, 8ULL * (uint64_t)numDependencies, ok);
 	shim_piece(&c, 4, 0, memsetParams, 40, ok);
 	shim_exit(&c);
 	if (ok) {
@@ -11491,18 +11491,18 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphAddHostNode(CU
 	w[3] = (uint64_t)numDependencies;
 	w[4] = (uint64_t)(uintptr_t)nodeParams;
 	struct shim_call c;
-	if (!shim_enter(&c, 5282, w, 5, 16)) {
+	if (!shim_enter(&c, 5282, w, 5, 16 + shim_piece_room(dependencies, 8ULL * (uint64_t)numDependencies))) {
 		CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
 		shim_leave();
 		return ret;
 	}
+	shim_in(&c, 2, dependencies, 8ULL * (uint64_t)numDependencies, false);
 	shim_commit(&c);
 	CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
 		shim_out(&c, 0, phGraphNode, 8);
-	shim_in(&c, 2, dependencies, 8ULL * (uint64_t)numDependencies, ok);
 	shim_piece(&c, 4, 0, nodeParams, 16, ok);
 	shim_exit(&c);
 	if (ok) {
@@ -11634,7 +11634,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphAddChildGraphN
 	w[3] = (uint64_t)numDependencies;
 	w[4] = (uint64_t)(uintptr_t)childGraph;
 	struct shim_call c;
-	if (!shim_enter(&c, 5285, w, 5, 16)) {
+	if (!shim_enter(&c, 5285, w, 5, 16 + shim_piece_room(dependencies, 8ULL * (uint64_t)numDependencies))) {
 		bool outermost = shim_outermost();
 		CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, childGraph);
 		if (outermost && ret == 0) {
@@ -11643,13 +11643,13 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphAddChildGraphN
 		shim_leave();
 		return ret;
 	}
+	shim_in(&c, 2, dependencies, 8ULL * (uint64_t)numDependencies, false);
 	shim_commit(&c);
 	CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, childGraph);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
 		shim_out(&c, 0, phGraphNode, 8);
-	shim_in(&c, 2, dependencies, 8ULL * (uint64_t)numDependencies, ok);
 	if (ok) {
 		shim_graph_copied(hGraph, childGraph);
 	}
@@ -11737,18 +11737,18 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphAddEmptyNode(C
 	w[2] = (uint64_t)(uintptr_t)dependencies;
 	w[3] = (uint64_t)numDependencies;
 	struct shim_call c;
-	if (!shim_enter(&c, 5287, w, 4, 16)) {
+	if (!shim_enter(&c, 5287, w, 4, 16 + shim_piece_room(dependencies, 8ULL * (uint64_t)numDependencies))) {
 		CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies);
 		shim_leave();
 		return ret;
 	}
+	shim_in(&c, 2, dependencies, 8ULL * (uint64_t)numDependencies, false);
 	shim_commit(&c);
 	CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
 		shim_out(&c, 0, phGraphNode, 8);
-	shim_in(&c, 2, dependencies, 8ULL * (uint64_t)numDependencies, ok);
 	shim_exit(&c);
 	if (ok) {
 		shim_large(c.seq, 2, 0, dependencies, 8ULL * (uint64_t)numDependencies);
@@ -11781,8 +11781,6 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphAddEventRecord
 	CUresult (*real)(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUevent event) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (shim_quiet())
-		return real(phGraphNode, hGraph, dependencies, numDependencies, event);
 	uint64_t w[5];
 	w[0] = (uint64_t)(uintptr_t)phGraphNode;
 	w[1] = (uint64_t)(uintptr_t)hGraph;
@@ -11790,22 +11788,25 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphAddEventRecord
 	w[3] = (uint64_t)numDependencies;
 	w[4] = (uint64_t)(uintptr_t)event;
 	struct shim_call c;
-	if (!shim_enter(&c, 5288, w, 5, 16)) {
-		uint64_t number = shim_event_begins(event);
+	if (!shim_enter(&c, 5288, w, 5, 16 + shim_piece_room(dependencies, 8ULL * (uint64_t)numDependencies))) {
+		bool outermost = shim_outermost();
 		CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, event);
-		shim_event_recorded(event, number, false, NULL, 0);
+		if (outermost && ret == 0) {
+			shim_event_ends(event);
+		}
 		shim_leave();
 		return ret;
 	}
-	uint64_t until = shim_order(), number = shim_event_begins(event);
+	shim_in(&c, 2, dependencies, 8ULL * (uint64_t)numDependencies, false);
 	shim_commit(&c);
 	CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, event);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
 		shim_out(&c, 0, phGraphNode, 8);
-	shim_in(&c, 2, dependencies, 8ULL * (uint64_t)numDependencies, ok);
-	shim_event_recorded(event, number, ok, NULL, until);
+	if (ok) {
+		shim_event_ends(event);
+	}
 	shim_exit(&c);
 	if (ok) {
 		shim_large(c.seq, 2, 0, dependencies, 8ULL * (uint64_t)numDependencies);
@@ -11815,12 +11816,10 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphAddEventRecord
 }
 
 static struct shim_target target_cuGraphAddEventRecordNode = {NULL, "cuGraphAddEventRecordNode"};
-static SHIM_BODY CUresult main_cuGraphAddEventRecordNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUevent event)
+SHIM_EXPORT CUresult cuGraphAddEventRecordNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUevent event)
 {
 	return wrap_cuGraphAddEventRecordNode(phGraphNode, hGraph, dependencies, numDependencies, event, &target_cuGraphAddEventRecordNode);
 }
-
-SHIM_ENTRY(cuGraphAddEventRecordNode, main_cuGraphAddEventRecordNode);
 
 static __attribute__((noinline, cold)) CUresult other_cuGraphAddEventRecordNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUevent event, struct shim_target *target)
 {
@@ -11884,37 +11883,36 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphEventRecordNod
 	CUresult (*real)(CUgraphNode hNode, CUevent event) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (shim_quiet())
-		return real(hNode, event);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)hNode;
 	w[1] = (uint64_t)(uintptr_t)event;
 	struct shim_call c;
 	if (!shim_enter(&c, 5290, w, 2, 0)) {
-		uint64_t number = shim_event_begins(event);
+		bool outermost = shim_outermost();
 		CUresult ret = real(hNode, event);
-		shim_event_recorded(event, number, false, NULL, 0);
+		if (outermost && ret == 0) {
+			shim_event_ends(event);
+		}
 		shim_leave();
 		return ret;
 	}
-	uint64_t until = shim_order(), number = shim_event_begins(event);
 	shim_commit(&c);
 	CUresult ret = real(hNode, event);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
-	shim_event_recorded(event, number, ok, NULL, until);
+	if (ok) {
+		shim_event_ends(event);
+	}
 	shim_exit(&c);
 	shim_leave();
 	return ret;
 }
 
 static struct shim_target target_cuGraphEventRecordNodeSetEvent = {NULL, "cuGraphEventRecordNodeSetEvent"};
-static SHIM_BODY CUresult main_cuGraphEventRecordNodeSetEvent(CUgraphNode hNode, CUevent event)
+SHIM_EXPORT CUresult cuGraphEventRecordNodeSetEvent(CUgraphNode hNode, CUevent event)
 {
 	return wrap_cuGraphEventRecordNodeSetEvent(hNode, event, &target_cuGraphEventRecordNodeSetEvent);
 }
-
-SHIM_ENTRY(cuGraphEventRecordNodeSetEvent, main_cuGraphEventRecordNodeSetEvent);
 
 static __attribute__((noinline, cold)) CUresult other_cuGraphEventRecordNodeSetEvent(CUgraphNode hNode, CUevent event, struct shim_target *target)
 {
@@ -11941,18 +11939,18 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphAddEventWaitNo
 	w[3] = (uint64_t)numDependencies;
 	w[4] = (uint64_t)(uintptr_t)event;
 	struct shim_call c;
-	if (!shim_enter(&c, 5291, w, 5, 16)) {
+	if (!shim_enter(&c, 5291, w, 5, 16 + shim_piece_room(dependencies, 8ULL * (uint64_t)numDependencies))) {
 		CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, event);
 		shim_leave();
 		return ret;
 	}
+	shim_in(&c, 2, dependencies, 8ULL * (uint64_t)numDependencies, false);
 	shim_commit(&c);
 	CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, event);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
 		shim_out(&c, 0, phGraphNode, 8);
-	shim_in(&c, 2, dependencies, 8ULL * (uint64_t)numDependencies, ok);
 	shim_exit(&c);
 	if (ok) {
 		shim_large(c.seq, 2, 0, dependencies, 8ULL * (uint64_t)numDependencies);
@@ -12083,18 +12081,18 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphAddBatchMemOpN
 	w[3] = (uint64_t)numDependencies;
 	w[4] = (uint64_t)(uintptr_t)nodeParams;
 	struct shim_call c;
-	if (!shim_enter(&c, 5300, w, 5, 16)) {
+	if (!shim_enter(&c, 5300, w, 5, 16 + shim_piece_room(dependencies, 8ULL * (uint64_t)numDependencies))) {
 		CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
 		shim_leave();
 		return ret;
 	}
+	shim_in(&c, 2, dependencies, 8ULL * (uint64_t)numDependencies, false);
 	shim_commit(&c);
 	CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
 		shim_out(&c, 0, phGraphNode, 8);
-	shim_in(&c, 2, dependencies, 8ULL * (uint64_t)numDependencies, ok);
 	shim_piece(&c, 4, 0, nodeParams, 32, ok);
 	if (ok && nodeParams != NULL) {
 		if (48 * (uint64_t)nodeParams->count <= RING_INLINE)
@@ -12287,8 +12285,6 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphAddMemAllocNod
 	CUresult (*real)(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUDA_MEM_ALLOC_NODE_PARAMS *nodeParams) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (shim_quiet())
-		return real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
 	uint64_t w[5];
 	w[0] = (uint64_t)(uintptr_t)phGraphNode;
 	w[1] = (uint64_t)(uintptr_t)hGraph;
@@ -12296,36 +12292,45 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphAddMemAllocNod
 	w[3] = (uint64_t)numDependencies;
 	w[4] = (uint64_t)(uintptr_t)nodeParams;
 	struct shim_call c;
-	if (!shim_enter(&c, 5304, w, 5, 16 + shim_piece_room(nodeParams, 120))) {
+	if (!shim_enter(&c, 5304, w, 5, 16 + shim_piece_room(dependencies, 8ULL * (uint64_t)numDependencies))) {
+		bool outermost = shim_outermost();
 		CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+		if (outermost && ret == 0) {
+			shim_device_new(ALLOCATED, nodeParams->dptr, (uint64_t)nodeParams->bytesize);
+		}
 		shim_leave();
 		return ret;
 	}
-	shim_piece(&c, 4, 0, nodeParams, 120, false);
+	shim_in(&c, 2, dependencies, 8ULL * (uint64_t)numDependencies, false);
 	shim_commit(&c);
 	CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
 		shim_out(&c, 0, phGraphNode, 8);
-	shim_in(&c, 2, dependencies, 8ULL * (uint64_t)numDependencies, ok);
-	if (ok)
-		shim_piece(&c, 4, PIECE_OUT, nodeParams, 120, true);
+	shim_piece(&c, 4, 0, nodeParams, 120, ok);
+	if (ok && nodeParams != NULL) {
+		if (12 * (uint64_t)nodeParams->accessDescCount <= RING_INLINE)
+			shim_far(&c, 4, 0, 1, (const void *)(uintptr_t)nodeParams->accessDescs, 12 * (uint64_t)nodeParams->accessDescCount);
+	}
+	if (ok) {
+		shim_device_new(ALLOCATED, nodeParams->dptr, (uint64_t)nodeParams->bytesize);
+	}
 	shim_exit(&c);
 	if (ok) {
 		shim_large(c.seq, 2, 0, dependencies, 8ULL * (uint64_t)numDependencies);
+		if (ok && nodeParams != NULL)
+			shim_large(c.seq, 4, 1, (const void *)(uintptr_t)nodeParams->accessDescs, 12 * (uint64_t)nodeParams->accessDescCount);
 	}
 	shim_leave();
 	return ret;
 }
 
 static struct shim_target target_cuGraphAddMemAllocNode = {NULL, "cuGraphAddMemAllocNode"};
-static SHIM_BODY CUresult main_cuGraphAddMemAllocNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUDA_MEM_ALLOC_NODE_PARAMS *nodeParams)
+SHIM_EXPORT CUresult cuGraphAddMemAllocNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUDA_MEM_ALLOC_NODE_PARAMS *nodeParams)
 {
 	return wrap_cuGraphAddMemAllocNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams, &target_cuGraphAddMemAllocNode);
 }
-
-SHIM_ENTRY(cuGraphAddMemAllocNode, main_cuGraphAddMemAllocNode);
 
 static __attribute__((noinline, cold)) CUresult other_cuGraphAddMemAllocNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUDA_MEM_ALLOC_NODE_PARAMS *nodeParams, struct shim_target *target)
 {
@@ -12398,18 +12403,18 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphAddMemFreeNode
 	w[3] = (uint64_t)numDependencies;
 	w[4] = (uint64_t)dptr;
 	struct shim_call c;
-	if (!shim_enter(&c, 5306, w, 5, 16)) {
+	if (!shim_enter(&c, 5306, w, 5, 16 + shim_piece_room(dependencies, 8ULL * (uint64_t)numDependencies))) {
 		CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, dptr);
 		shim_leave();
 		return ret;
 	}
+	shim_in(&c, 2, dependencies, 8ULL * (uint64_t)numDependencies, false);
 	shim_commit(&c);
 	CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, dptr);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
 		shim_out(&c, 0, phGraphNode, 8);
-	shim_in(&c, 2, dependencies, 8ULL * (uint64_t)numDependencies, ok);
 	shim_exit(&c);
 	if (ok) {
 		shim_large(c.seq, 2, 0, dependencies, 8ULL * (uint64_t)numDependencies);
@@ -13823,38 +13828,37 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphExecEventRecor
 	CUresult (*real)(CUgraphExec hGraphExec, CUgraphNode hNode, CUevent event) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (shim_quiet())
-		return real(hGraphExec, hNode, event);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)hGraphExec;
 	w[1] = (uint64_t)(uintptr_t)hNode;
 	w[2] = (uint64_t)(uintptr_t)event;
 	struct shim_call c;
 	if (!shim_enter(&c, 5335, w, 3, 0)) {
-		uint64_t number = shim_event_begins(event);
+		bool outermost = shim_outermost();
 		CUresult ret = real(hGraphExec, hNode, event);
-		shim_event_recorded(event, number, false, NULL, 0);
+		if (outermost && ret == 0) {
+			shim_event_ends(event);
+		}
 		shim_leave();
 		return ret;
 	}
-	uint64_t until = shim_order(), number = shim_event_begins(event);
 	shim_commit(&c);
 	CUresult ret = real(hGraphExec, hNode, event);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
-	shim_event_recorded(event, number, ok, NULL, until);
+	if (ok) {
+		shim_event_ends(event);
+	}
 	shim_exit(&c);
 	shim_leave();
 	return ret;
 }
 
 static struct shim_target target_cuGraphExecEventRecordNodeSetEvent = {NULL, "cuGraphExecEventRecordNodeSetEvent"};
-static SHIM_BODY CUresult main_cuGraphExecEventRecordNodeSetEvent(CUgraphExec hGraphExec, CUgraphNode hNode, CUevent event)
+SHIM_EXPORT CUresult cuGraphExecEventRecordNodeSetEvent(CUgraphExec hGraphExec, CUgraphNode hNode, CUevent event)
 {
 	return wrap_cuGraphExecEventRecordNodeSetEvent(hGraphExec, hNode, event, &target_cuGraphExecEventRecordNodeSetEvent);
 }
-
-SHIM_ENTRY(cuGraphExecEventRecordNodeSetEvent, main_cuGraphExecEventRecordNodeSetEvent);
 
 static __attribute__((noinline, cold)) CUresult other_cuGraphExecEventRecordNodeSetEvent(CUgraphExec hGraphExec, CUgraphNode hNode, CUevent event, struct shim_target *target)
 {
@@ -14426,7 +14430,7 @@ static CUresult copy_cuGraphDebugDotPrint(CUgraph hGraph, const char *path, uint
 	return other_cuGraphDebugDotPrint(hGraph, path, flags, &second_cuGraphDebugDotPrint);
 }
 
-static inline __attribute__((always_inline)) CUresult wrap_cuGraphAddNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraphNodeParams *nodeParams, struct shim_target *target)
+static __attribute__((noinline)) CUresult wrap_cuGraphAddNode_kernel(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraphNodeParams *nodeParams, struct shim_target *target)
 {
 	CUresult (*real)(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraphNodeParams *nodeParams) = shim_real(&target->real, target->name);
 	if (real == NULL)
@@ -14440,11 +14444,586 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphAddNode(CUgrap
 	w[3] = (uint64_t)numDependencies;
 	w[4] = (uint64_t)(uintptr_t)nodeParams;
 	struct shim_call c;
-	if (!shim_enter(&c, 5355, w, 5, 16 + shim_piece_room(nodeParams, 256))) {
+	if (!shim_enter(&c, 5579, w, 5, 16 + shim_piece_room(dependencies, 8ULL * (uint64_t)numDependencies) + shim_piece_room(nodeParams, 256))) {
 		CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
 		shim_leave();
 		return ret;
 	}
+	shim_piece(&c, 2, 0, dependencies, 8ULL * (uint64_t)numDependencies, true);
+	shim_piece(&c, 4, 0, nodeParams, 256, true);
+	if (true && nodeParams != NULL) {
+		shim_args_array(&c, 4, 16, nodeParams->kernel.func ? (const void *)nodeParams->kernel.func : (const void *)nodeParams->kernel.kern, nodeParams->kernel.kernelParams);
+		shim_packed(&c, 4, 2, nodeParams->kernel.extra);
+	}
+	shim_commit(&c);
+	CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 0, phGraphNode, 8);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static __attribute__((noinline)) CUresult wrap_cuGraphAddNode_memcpy(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraphNodeParams *nodeParams, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraphNodeParams *nodeParams) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	static const struct shim_block block = {{64, 72, 80, 32, 40, 48U, 104, 112U}, {152, 160, 168, 120, 128, 136U, 192, 200U}, 208, 216, 224U};
+	if (shim_quiet())
+		return real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+	uint64_t w[5];
+	w[0] = (uint64_t)(uintptr_t)phGraphNode;
+	w[1] = (uint64_t)(uintptr_t)hGraph;
+	w[2] = (uint64_t)(uintptr_t)dependencies;
+	w[3] = (uint64_t)numDependencies;
+	w[4] = (uint64_t)(uintptr_t)nodeParams;
+	struct shim_call c;
+	if (!shim_enter(&c, 5580, w, 5, 16 + shim_piece_room(dependencies, 8ULL * (uint64_t)numDependencies))) {
+		CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+		shim_leave();
+		return ret;
+	}
+	shim_in(&c, 2, dependencies, 8ULL * (uint64_t)numDependencies, false);
+	shim_commit(&c);
+	CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 0, phGraphNode, 8);
+	shim_piece(&c, 4, 0, nodeParams, 256, ok);
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 2, 0, dependencies, 8ULL * (uint64_t)numDependencies);
+		shim_block(&c, 4, 1, nodeParams, &block, &block.from, false, NULL);
+		shim_block_captured(hGraph, nodeParams, &block);
+	}
+	shim_leave();
+	return ret;
+}
+
+static __attribute__((noinline)) CUresult wrap_cuGraphAddNode_memset(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraphNodeParams *nodeParams, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraphNodeParams *nodeParams) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+	uint64_t w[5];
+	w[0] = (uint64_t)(uintptr_t)phGraphNode;
+	w[1] = (uint64_t)(uintptr_t)hGraph;
+	w[2] = (uint64_t)(uintptr_t)dependencies;
+	w[3] = (uint64_t)numDependencies;
+	w[4] = (uint64_t)(uintptr_t)nodeParams;
+	struct shim_call c;
+	if (!shim_enter(&c, 5581, w, 5, 16 + shim_piece_room(dependencies, 8ULL * (uint64_t)numDependencies))) {
+		CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+		shim_leave();
+		return ret;
+	}
+	shim_in(&c, 2, dependencies, 8ULL * (uint64_t)numDependencies, false);
+	shim_commit(&c);
+	CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 0, phGraphNode, 8);
+	shim_piece(&c, 4, 0, nodeParams, 256, ok);
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 2, 0, dependencies, 8ULL * (uint64_t)numDependencies);
+	}
+	shim_leave();
+	return ret;
+}
+
+static __attribute__((noinline)) CUresult wrap_cuGraphAddNode_host(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraphNodeParams *nodeParams, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraphNodeParams *nodeParams) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+	uint64_t w[5];
+	w[0] = (uint64_t)(uintptr_t)phGraphNode;
+	w[1] = (uint64_t)(uintptr_t)hGraph;
+	w[2] = (uint64_t)(uintptr_t)dependencies;
+	w[3] = (uint64_t)numDependencies;
+	w[4] = (uint64_t)(uintptr_t)nodeParams;
+	struct shim_call c;
+	if (!shim_enter(&c, 5582, w, 5, 16 + shim_piece_room(dependencies, 8ULL * (uint64_t)numDependencies))) {
+		CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+		shim_leave();
+		return ret;
+	}
+	shim_in(&c, 2, dependencies, 8ULL * (uint64_t)numDependencies, false);
+	shim_commit(&c);
+	CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 0, phGraphNode, 8);
+	shim_piece(&c, 4, 0, nodeParams, 256, ok);
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 2, 0, dependencies, 8ULL * (uint64_t)numDependencies);
+	}
+	shim_leave();
+	return ret;
+}
+
+static __attribute__((noinline)) CUresult wrap_cuGraphAddNode_graph(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraphNodeParams *nodeParams, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraphNodeParams *nodeParams) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	uint64_t w[5];
+	w[0] = (uint64_t)(uintptr_t)phGraphNode;
+	w[1] = (uint64_t)(uintptr_t)hGraph;
+	w[2] = (uint64_t)(uintptr_t)dependencies;
+	w[3] = (uint64_t)numDependencies;
+	w[4] = (uint64_t)(uintptr_t)nodeParams;
+	struct shim_call c;
+	if (!shim_enter(&c, 5583, w, 5, 16 + shim_piece_room(dependencies, 8ULL * (uint64_t)numDependencies))) {
+		bool outermost = shim_outermost();
+		CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+		if (outermost && ret == 0) {
+			shim_graph_copied(hGraph, (nodeParams == NULL ? NULL : nodeParams->graph.graph));
+		}
+		shim_leave();
+		return ret;
+	}
+	shim_in(&c, 2, dependencies, 8ULL * (uint64_t)numDependencies, false);
+	shim_commit(&c);
+	CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 0, phGraphNode, 8);
+	shim_piece(&c, 4, 0, nodeParams, 256, ok);
+	if (ok) {
+		shim_graph_copied(hGraph, (nodeParams == NULL ? NULL : nodeParams->graph.graph));
+	}
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 2, 0, dependencies, 8ULL * (uint64_t)numDependencies);
+	}
+	shim_leave();
+	return ret;
+}
+
+static __attribute__((noinline)) CUresult wrap_cuGraphAddNode_empty(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraphNodeParams *nodeParams, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraphNodeParams *nodeParams) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+	uint64_t w[5];
+	w[0] = (uint64_t)(uintptr_t)phGraphNode;
+	w[1] = (uint64_t)(uintptr_t)hGraph;
+	w[2] = (uint64_t)(uintptr_t)dependencies;
+	w[3] = (uint64_t)numDependencies;
+	w[4] = (uint64_t)(uintptr_t)nodeParams;
+	struct shim_call c;
+	if (!shim_enter(&c, 5584, w, 5, 16 + shim_piece_room(dependencies, 8ULL * (uint64_t)numDependencies))) {
+		CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+		shim_leave();
+		return ret;
+	}
+	shim_in(&c, 2, dependencies, 8ULL * (uint64_t)numDependencies, false);
+	shim_commit(&c);
+	CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 0, phGraphNode, 8);
+	shim_piece(&c, 4, 0, nodeParams, 256, ok);
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 2, 0, dependencies, 8ULL * (uint64_t)numDependencies);
+	}
+	shim_leave();
+	return ret;
+}
+
+static __attribute__((noinline)) CUresult wrap_cuGraphAddNode_eventWait(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraphNodeParams *nodeParams, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraphNodeParams *nodeParams) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+	uint64_t w[5];
+	w[0] = (uint64_t)(uintptr_t)phGraphNode;
+	w[1] = (uint64_t)(uintptr_t)hGraph;
+	w[2] = (uint64_t)(uintptr_t)dependencies;
+	w[3] = (uint64_t)numDependencies;
+	w[4] = (uint64_t)(uintptr_t)nodeParams;
+	struct shim_call c;
+	if (!shim_enter(&c, 5585, w, 5, 16 + shim_piece_room(dependencies, 8ULL * (uint64_t)numDependencies))) {
+		CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+		shim_leave();
+		return ret;
+	}
+	shim_in(&c, 2, dependencies, 8ULL * (uint64_t)numDependencies, false);
+	shim_commit(&c);
+	CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 0, phGraphNode, 8);
+	shim_piece(&c, 4, 0, nodeParams, 256, ok);
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 2, 0, dependencies, 8ULL * (uint64_t)numDependencies);
+	}
+	shim_leave();
+	return ret;
+}
+
+static __attribute__((noinline)) CUresult wrap_cuGraphAddNode_eventRecord(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraphNodeParams *nodeParams, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraphNodeParams *nodeParams) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	uint64_t w[5];
+	w[0] = (uint64_t)(uintptr_t)phGraphNode;
+	w[1] = (uint64_t)(uintptr_t)hGraph;
+	w[2] = (uint64_t)(uintptr_t)dependencies;
+	w[3] = (uint64_t)numDependencies;
+	w[4] = (uint64_t)(uintptr_t)nodeParams;
+	struct shim_call c;
+	if (!shim_enter(&c, 5586, w, 5, 16 + shim_piece_room(dependencies, 8ULL * (uint64_t)numDependencies))) {
+		bool outermost = shim_outermost();
+		CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+		if (outermost && ret == 0) {
+			shim_event_ends((nodeParams == NULL ? NULL : nodeParams->eventRecord.event));
+		}
+		shim_leave();
+		return ret;
+	}
+	shim_in(&c, 2, dependencies, 8ULL * (uint64_t)numDependencies, false);
+	shim_commit(&c);
+	CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 0, phGraphNode, 8);
+	shim_piece(&c, 4, 0, nodeParams, 256, ok);
+	if (ok) {
+		shim_event_ends((nodeParams == NULL ? NULL : nodeParams->eventRecord.event));
+	}
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 2, 0, dependencies, 8ULL * (uint64_t)numDependencies);
+	}
+	shim_leave();
+	return ret;
+}
+
+static __attribute__((noinline)) CUresult wrap_cuGraphAddNode_extSemSignal(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraphNodeParams *nodeParams, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraphNodeParams *nodeParams) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+	uint64_t w[5];
+	w[0] = (uint64_t)(uintptr_t)phGraphNode;
+	w[1] = (uint64_t)(uintptr_t)hGraph;
+	w[2] = (uint64_t)(uintptr_t)dependencies;
+	w[3] = (uint64_t)numDependencies;
+	w[4] = (uint64_t)(uintptr_t)nodeParams;
+	struct shim_call c;
+	if (!shim_enter(&c, 5587, w, 5, 16 + shim_piece_room(dependencies, 8ULL * (uint64_t)numDependencies))) {
+		CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+		shim_leave();
+		return ret;
+	}
+	shim_in(&c, 2, dependencies, 8ULL * (uint64_t)numDependencies, false);
+	shim_commit(&c);
+	CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 0, phGraphNode, 8);
+	shim_piece(&c, 4, 0, nodeParams, 256, ok);
+	if (ok && nodeParams != NULL) {
+		if (8 * (uint64_t)nodeParams->extSemSignal.numExtSems <= RING_INLINE)
+			shim_far(&c, 4, 0, 1, (const void *)(uintptr_t)nodeParams->extSemSignal.extSemArray, 8 * (uint64_t)nodeParams->extSemSignal.numExtSems);
+		if (144 * (uint64_t)nodeParams->extSemSignal.numExtSems <= RING_INLINE)
+			shim_far(&c, 4, 0, 2, (const void *)(uintptr_t)nodeParams->extSemSignal.paramsArray, 144 * (uint64_t)nodeParams->extSemSignal.numExtSems);
+	}
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 2, 0, dependencies, 8ULL * (uint64_t)numDependencies);
+		if (ok && nodeParams != NULL)
+			shim_large(c.seq, 4, 1, (const void *)(uintptr_t)nodeParams->extSemSignal.extSemArray, 8 * (uint64_t)nodeParams->extSemSignal.numExtSems);
+		if (ok && nodeParams != NULL)
+			shim_large(c.seq, 4, 2, (const void *)(uintptr_t)nodeParams->extSemSignal.paramsArray, 144 * (uint64_t)nodeParams->extSemSignal.numExtSems);
+	}
+	shim_leave();
+	return ret;
+}
+
+static __attribute__((noinline)) CUresult wrap_cuGraphAddNode_extSemWait(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraphNodeParams *nodeParams, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraphNodeParams *nodeParams) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+	uint64_t w[5];
+	w[0] = (uint64_t)(uintptr_t)phGraphNode;
+	w[1] = (uint64_t)(uintptr_t)hGraph;
+	w[2] = (uint64_t)(uintptr_t)dependencies;
+	w[3] = (uint64_t)numDependencies;
+	w[4] = (uint64_t)(uintptr_t)nodeParams;
+	struct shim_call c;
+	if (!shim_enter(&c, 5588, w, 5, 16 + shim_piece_room(dependencies, 8ULL * (uint64_t)numDependencies))) {
+		CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+		shim_leave();
+		return ret;
+	}
+	shim_in(&c, 2, dependencies, 8ULL * (uint64_t)numDependencies, false);
+	shim_commit(&c);
+	CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 0, phGraphNode, 8);
+	shim_piece(&c, 4, 0, nodeParams, 256, ok);
+	if (ok && nodeParams != NULL) {
+		if (8 * (uint64_t)nodeParams->extSemWait.numExtSems <= RING_INLINE)
+			shim_far(&c, 4, 0, 1, (const void *)(uintptr_t)nodeParams->extSemWait.extSemArray, 8 * (uint64_t)nodeParams->extSemWait.numExtSems);
+		if (144 * (uint64_t)nodeParams->extSemWait.numExtSems <= RING_INLINE)
+			shim_far(&c, 4, 0, 2, (const void *)(uintptr_t)nodeParams->extSemWait.paramsArray, 144 * (uint64_t)nodeParams->extSemWait.numExtSems);
+	}
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 2, 0, dependencies, 8ULL * (uint64_t)numDependencies);
+		if (ok && nodeParams != NULL)
+			shim_large(c.seq, 4, 1, (const void *)(uintptr_t)nodeParams->extSemWait.extSemArray, 8 * (uint64_t)nodeParams->extSemWait.numExtSems);
+		if (ok && nodeParams != NULL)
+			shim_large(c.seq, 4, 2, (const void *)(uintptr_t)nodeParams->extSemWait.paramsArray, 144 * (uint64_t)nodeParams->extSemWait.numExtSems);
+	}
+	shim_leave();
+	return ret;
+}
+
+static __attribute__((noinline)) CUresult wrap_cuGraphAddNode_alloc(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraphNodeParams *nodeParams, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraphNodeParams *nodeParams) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	uint64_t w[5];
+	w[0] = (uint64_t)(uintptr_t)phGraphNode;
+	w[1] = (uint64_t)(uintptr_t)hGraph;
+	w[2] = (uint64_t)(uintptr_t)dependencies;
+	w[3] = (uint64_t)numDependencies;
+	w[4] = (uint64_t)(uintptr_t)nodeParams;
+	struct shim_call c;
+	if (!shim_enter(&c, 5589, w, 5, 16 + shim_piece_room(dependencies, 8ULL * (uint64_t)numDependencies))) {
+		bool outermost = shim_outermost();
+		CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+		if (outermost && ret == 0) {
+			shim_device_new(ALLOCATED, nodeParams->alloc.dptr, (uint64_t)nodeParams->alloc.bytesize);
+		}
+		shim_leave();
+		return ret;
+	}
+	shim_in(&c, 2, dependencies, 8ULL * (uint64_t)numDependencies, false);
+	shim_commit(&c);
+	CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 0, phGraphNode, 8);
+	shim_piece(&c, 4, 0, nodeParams, 256, ok);
+	if (ok && nodeParams != NULL) {
+		if (12 * (uint64_t)nodeParams->alloc.accessDescCount <= RING_INLINE)
+			shim_far(&c, 4, 0, 1, (const void *)(uintptr_t)nodeParams->alloc.accessDescs, 12 * (uint64_t)nodeParams->alloc.accessDescCount);
+	}
+	if (ok) {
+		shim_device_new(ALLOCATED, nodeParams->alloc.dptr, (uint64_t)nodeParams->alloc.bytesize);
+	}
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 2, 0, dependencies, 8ULL * (uint64_t)numDependencies);
+		if (ok && nodeParams != NULL)
+			shim_large(c.seq, 4, 1, (const void *)(uintptr_t)nodeParams->alloc.accessDescs, 12 * (uint64_t)nodeParams->alloc.accessDescCount);
+	}
+	shim_leave();
+	return ret;
+}
+
+static __attribute__((noinline)) CUresult wrap_cuGraphAddNode_free(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraphNodeParams *nodeParams, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraphNodeParams *nodeParams) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+	uint64_t w[5];
+	w[0] = (uint64_t)(uintptr_t)phGraphNode;
+	w[1] = (uint64_t)(uintptr_t)hGraph;
+	w[2] = (uint64_t)(uintptr_t)dependencies;
+	w[3] = (uint64_t)numDependencies;
+	w[4] = (uint64_t)(uintptr_t)nodeParams;
+	struct shim_call c;
+	if (!shim_enter(&c, 5590, w, 5, 16 + shim_piece_room(dependencies, 8ULL * (uint64_t)numDependencies))) {
+		CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+		shim_leave();
+		return ret;
+	}
+	shim_in(&c, 2, dependencies, 8ULL * (uint64_t)numDependencies, false);
+	shim_commit(&c);
+	CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 0, phGraphNode, 8);
+	shim_piece(&c, 4, 0, nodeParams, 256, ok);
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 2, 0, dependencies, 8ULL * (uint64_t)numDependencies);
+	}
+	shim_leave();
+	return ret;
+}
+
+static __attribute__((noinline)) CUresult wrap_cuGraphAddNode_memOp(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraphNodeParams *nodeParams, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraphNodeParams *nodeParams) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+	uint64_t w[5];
+	w[0] = (uint64_t)(uintptr_t)phGraphNode;
+	w[1] = (uint64_t)(uintptr_t)hGraph;
+	w[2] = (uint64_t)(uintptr_t)dependencies;
+	w[3] = (uint64_t)numDependencies;
+	w[4] = (uint64_t)(uintptr_t)nodeParams;
+	struct shim_call c;
+	if (!shim_enter(&c, 5591, w, 5, 16 + shim_piece_room(dependencies, 8ULL * (uint64_t)numDependencies))) {
+		CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+		shim_leave();
+		return ret;
+	}
+	shim_in(&c, 2, dependencies, 8ULL * (uint64_t)numDependencies, false);
+	shim_commit(&c);
+	CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 0, phGraphNode, 8);
+	shim_piece(&c, 4, 0, nodeParams, 256, ok);
+	if (ok && nodeParams != NULL) {
+		if (48 * (uint64_t)nodeParams->memOp.count <= RING_INLINE)
+			shim_far(&c, 4, 0, 1, (const void *)(uintptr_t)nodeParams->memOp.paramArray, 48 * (uint64_t)nodeParams->memOp.count);
+	}
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 2, 0, dependencies, 8ULL * (uint64_t)numDependencies);
+		if (ok && nodeParams != NULL)
+			shim_large(c.seq, 4, 1, (const void *)(uintptr_t)nodeParams->memOp.paramArray, 48 * (uint64_t)nodeParams->memOp.count);
+	}
+	shim_leave();
+	return ret;
+}
+
+static __attribute__((noinline)) CUresult wrap_cuGraphAddNode_conditional(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraphNodeParams *nodeParams, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraphNodeParams *nodeParams) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+	uint64_t w[5];
+	w[0] = (uint64_t)(uintptr_t)phGraphNode;
+	w[1] = (uint64_t)(uintptr_t)hGraph;
+	w[2] = (uint64_t)(uintptr_t)dependencies;
+	w[3] = (uint64_t)numDependencies;
+	w[4] = (uint64_t)(uintptr_t)nodeParams;
+	struct shim_call c;
+	if (!shim_enter(&c, 5592, w, 5, 16 + shim_piece_room(dependencies, 8ULL * (uint64_t)numDependencies))) {
+		CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+		shim_leave();
+		return ret;
+	}
+	shim_in(&c, 2, dependencies, 8ULL * (uint64_t)numDependencies, false);
+	shim_commit(&c);
+	CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 0, phGraphNode, 8);
+	shim_piece(&c, 4, 0, nodeParams, 256, ok);
+	if (ok && nodeParams != NULL) {
+		if (8 * (uint64_t)nodeParams->conditional.size <= RING_INLINE)
+			shim_far(&c, 4, PIECE_OUT, 1, (const void *)(uintptr_t)nodeParams->conditional.phGraph_out, 8 * (uint64_t)nodeParams->conditional.size);
+	}
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 2, 0, dependencies, 8ULL * (uint64_t)numDependencies);
+	}
+	shim_leave();
+	return ret;
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGraphAddNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraphNodeParams *nodeParams, struct shim_target *target)
+{
+	if (nodeParams != NULL)
+		switch ((int64_t)nodeParams->type) {
+		case 0:
+			return wrap_cuGraphAddNode_kernel(phGraphNode, hGraph, dependencies, numDependencies, nodeParams, target);
+		case 1:
+			return wrap_cuGraphAddNode_memcpy(phGraphNode, hGraph, dependencies, numDependencies, nodeParams, target);
+		case 2:
+			return wrap_cuGraphAddNode_memset(phGraphNode, hGraph, dependencies, numDependencies, nodeParams, target);
+		case 3:
+			return wrap_cuGraphAddNode_host(phGraphNode, hGraph, dependencies, numDependencies, nodeParams, target);
+		case 4:
+			return wrap_cuGraphAddNode_graph(phGraphNode, hGraph, dependencies, numDependencies, nodeParams, target);
+		case 5:
+			return wrap_cuGraphAddNode_empty(phGraphNode, hGraph, dependencies, numDependencies, nodeParams, target);
+		case 6:
+			return wrap_cuGraphAddNode_eventWait(phGraphNode, hGraph, dependencies, numDependencies, nodeParams, target);
+		case 7:
+			return wrap_cuGraphAddNode_eventRecord(phGraphNode, hGraph, dependencies, numDependencies, nodeParams, target);
+		case 8:
+			return wrap_cuGraphAddNode_extSemSignal(phGraphNode, hGraph, dependencies, numDependencies, nodeParams, target);
+		case 9:
+			return wrap_cuGraphAddNode_extSemWait(phGraphNode, hGraph, dependencies, numDependencies, nodeParams, target);
+		case 10:
+			return wrap_cuGraphAddNode_alloc(phGraphNode, hGraph, dependencies, numDependencies, nodeParams, target);
+		case 11:
+			return wrap_cuGraphAddNode_free(phGraphNode, hGraph, dependencies, numDependencies, nodeParams, target);
+		case 12:
+			return wrap_cuGraphAddNode_memOp(phGraphNode, hGraph, dependencies, numDependencies, nodeParams, target);
+		case 13:
+			return wrap_cuGraphAddNode_conditional(phGraphNode, hGraph, dependencies, numDependencies, nodeParams, target);
+		}
+	CUresult (*real)(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraphNodeParams *nodeParams) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	uint64_t w[5];
+	w[0] = (uint64_t)(uintptr_t)phGraphNode;
+	w[1] = (uint64_t)(uintptr_t)hGraph;
+	w[2] = (uint64_t)(uintptr_t)dependencies;
+	w[3] = (uint64_t)numDependencies;
+	w[4] = (uint64_t)(uintptr_t)nodeParams;
+	struct shim_call c;
+	if (!shim_enter(&c, 5355, w, 5, 16 + shim_piece_room(dependencies, 8ULL * (uint64_t)numDependencies) + shim_piece_room(nodeParams, 256))) {
+		CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+		shim_leave();
+		return ret;
+	}
+	shim_in(&c, 2, dependencies, 8ULL * (uint64_t)numDependencies, false);
 	shim_piece(&c, 4, 0, nodeParams, 256, false);
 	shim_commit(&c);
 	CUresult ret = real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
@@ -14452,7 +15031,6 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphAddNode(CUgrap
 	bool ok = ret == 0;
 	if (ok)
 		shim_out(&c, 0, phGraphNode, 8);
-	shim_in(&c, 2, dependencies, 8ULL * (uint64_t)numDependencies, ok);
 	if (ok)
 		shim_piece(&c, 4, PIECE_OUT, nodeParams, 256, true);
 	shim_exit(&c);
@@ -14464,12 +15042,10 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphAddNode(CUgrap
 }
 
 static struct shim_target target_cuGraphAddNode = {NULL, "cuGraphAddNode"};
-static SHIM_BODY CUresult main_cuGraphAddNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraphNodeParams *nodeParams)
+SHIM_EXPORT CUresult cuGraphAddNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraphNodeParams *nodeParams)
 {
 	return wrap_cuGraphAddNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams, &target_cuGraphAddNode);
 }
-
-SHIM_ENTRY(cuGraphAddNode, main_cuGraphAddNode);
 
 static __attribute__((noinline, cold)) CUresult other_cuGraphAddNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraphNodeParams *nodeParams, struct shim_target *target)
 {
@@ -14482,7 +15058,7 @@ static CUresult copy_cuGraphAddNode(CUgraphNode *phGraphNode, CUgraph hGraph, co
 	return other_cuGraphAddNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams, &second_cuGraphAddNode);
 }
 
-static inline __attribute__((always_inline)) CUresult wrap_cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUgraphNodeParams *nodeParams, struct shim_target *target)
+static __attribute__((noinline)) CUresult wrap_cuGraphAddNode_v2_kernel(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUgraphNodeParams *nodeParams, struct shim_target *target)
 {
 	CUresult (*real)(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUgraphNodeParams *nodeParams) = shim_real(&target->real, target->name);
 	if (real == NULL)
@@ -14497,11 +15073,627 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphAddNode_v2(CUg
 	w[4] = (uint64_t)numDependencies;
 	w[5] = (uint64_t)(uintptr_t)nodeParams;
 	struct shim_call c;
-	if (!shim_enter(&c, 5356, w, 6, 16 + shim_piece_room(nodeParams, 256))) {
+	if (!shim_enter(&c, 5593, w, 6, 16 + shim_piece_room(dependencies, 8ULL * (uint64_t)numDependencies) + shim_piece_room(dependencyData, 8ULL * (uint64_t)numDependencies) + shim_piece_room(nodeParams, 256))) {
 		CUresult ret = real(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams);
 		shim_leave();
 		return ret;
 	}
+	shim_piece(&c, 2, 0, dependencies, 8ULL * (uint64_t)numDependencies, true);
+	shim_piece(&c, 3, 0, dependencyData, 8ULL * (uint64_t)numDependencies, true);
+	shim_piece(&c, 5, 0, nodeParams, 256, true);
+	if (true && nodeParams != NULL) {
+		shim_args_array(&c, 5, 16, nodeParams->kernel.func ? (const void *)nodeParams->kernel.func : (const void *)nodeParams->kernel.kern, nodeParams->kernel.kernelParams);
+		shim_packed(&c, 5, 2, nodeParams->kernel.extra);
+	}
+	shim_commit(&c);
+	CUresult ret = real(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 0, phGraphNode, 8);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static __attribute__((noinline)) CUresult wrap_cuGraphAddNode_v2_memcpy(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUgraphNodeParams *nodeParams, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUgraphNodeParams *nodeParams) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	static const struct shim_block block = {{64, 72, 80, 32, 40, 48U, 104, 112U}, {152, 160, 168, 120, 128, 136U, 192, 200U}, 208, 216, 224U};
+	if (shim_quiet())
+		return real(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams);
+	uint64_t w[6];
+	w[0] = (uint64_t)(uintptr_t)phGraphNode;
+	w[1] = (uint64_t)(uintptr_t)hGraph;
+	w[2] = (uint64_t)(uintptr_t)dependencies;
+	w[3] = (uint64_t)(uintptr_t)dependencyData;
+	w[4] = (uint64_t)numDependencies;
+	w[5] = (uint64_t)(uintptr_t)nodeParams;
+	struct shim_call c;
+	if (!shim_enter(&c, 5594, w, 6, 16 + shim_piece_room(dependencies, 8ULL * (uint64_t)numDependencies))) {
+		CUresult ret = real(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams);
+		shim_leave();
+		return ret;
+	}
+	shim_in(&c, 2, dependencies, 8ULL * (uint64_t)numDependencies, false);
+	shim_commit(&c);
+	CUresult ret = real(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 0, phGraphNode, 8);
+	shim_in(&c, 3, dependencyData, 8ULL * (uint64_t)numDependencies, ok);
+	shim_piece(&c, 5, 0, nodeParams, 256, ok);
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 2, 0, dependencies, 8ULL * (uint64_t)numDependencies);
+		shim_large(c.seq, 3, 0, dependencyData, 8ULL * (uint64_t)numDependencies);
+		shim_block(&c, 5, 1, nodeParams, &block, &block.from, false, NULL);
+		shim_block_captured(hGraph, nodeParams, &block);
+	}
+	shim_leave();
+	return ret;
+}
+
+static __attribute__((noinline)) CUresult wrap_cuGraphAddNode_v2_memset(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUgraphNodeParams *nodeParams, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUgraphNodeParams *nodeParams) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams);
+	uint64_t w[6];
+	w[0] = (uint64_t)(uintptr_t)phGraphNode;
+	w[1] = (uint64_t)(uintptr_t)hGraph;
+	w[2] = (uint64_t)(uintptr_t)dependencies;
+	w[3] = (uint64_t)(uintptr_t)dependencyData;
+	w[4] = (uint64_t)numDependencies;
+	w[5] = (uint64_t)(uintptr_t)nodeParams;
+	struct shim_call c;
+	if (!shim_enter(&c, 5595, w, 6, 16 + shim_piece_room(dependencies, 8ULL * (uint64_t)numDependencies))) {
+		CUresult ret = real(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams);
+		shim_leave();
+		return ret;
+	}
+	shim_in(&c, 2, dependencies, 8ULL * (uint64_t)numDependencies, false);
+	shim_commit(&c);
+	CUresult ret = real(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 0, phGraphNode, 8);
+	shim_in(&c, 3, dependencyData, 8ULL * (uint64_t)numDependencies, ok);
+	shim_piece(&c, 5, 0, nodeParams, 256, ok);
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 2, 0, dependencies, 8ULL * (uint64_t)numDependencies);
+		shim_large(c.seq, 3, 0, dependencyData, 8ULL * (uint64_t)numDependencies);
+	}
+	shim_leave();
+	return ret;
+}
+
+static __attribute__((noinline)) CUresult wrap_cuGraphAddNode_v2_host(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUgraphNodeParams *nodeParams, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUgraphNodeParams *nodeParams) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams);
+	uint64_t w[6];
+	w[0] = (uint64_t)(uintptr_t)phGraphNode;
+	w[1] = (uint64_t)(uintptr_t)hGraph;
+	w[2] = (uint64_t)(uintptr_t)dependencies;
+	w[3] = (uint64_t)(uintptr_t)dependencyData;
+	w[4] = (uint64_t)numDependencies;
+	w[5] = (uint64_t)(uintptr_t)nodeParams;
+	struct shim_call c;
+	if (!shim_enter(&c, 5596, w, 6, 16 + shim_piece_room(dependencies, 8ULL * (uint64_t)numDependencies))) {
+		CUresult ret = real(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams);
+		shim_leave();
+		return ret;
+	}
+	shim_in(&c, 2, dependencies, 8ULL * (uint64_t)numDependencies, false);
+	shim_commit(&c);
+	CUresult ret = real(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 0, phGraphNode, 8);
+	shim_in(&c, 3, dependencyData, 8ULL * (uint64_t)numDependencies, ok);
+	shim_piece(&c, 5, 0, nodeParams, 256, ok);
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 2, 0, dependencies, 8ULL * (uint64_t)numDependencies);
+		shim_large(c.seq, 3, 0, dependencyData, 8ULL * (uint64_t)numDependencies);
+	}
+	shim_leave();
+	return ret;
+}
+
+static __attribute__((noinline)) CUresult wrap_cuGraphAddNode_v2_graph(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUgraphNodeParams *nodeParams, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUgraphNodeParams *nodeParams) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	uint64_t w[6];
+	w[0] = (uint64_t)(uintptr_t)phGraphNode;
+	w[1] = (uint64_t)(uintptr_t)hGraph;
+	w[2] = (uint64_t)(uintptr_t)dependencies;
+	w[3] = (uint64_t)(uintptr_t)dependencyData;
+	w[4] = (uint64_t)numDependencies;
+	w[5] = (uint64_t)(uintptr_t)nodeParams;
+	struct shim_call c;
+	if (!shim_enter(&c, 5597, w, 6, 16 + shim_piece_room(dependencies, 8ULL * (uint64_t)numDependencies))) {
+		bool outermost = shim_outermost();
+		CUresult ret = real(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams);
+		if (outermost && ret == 0) {
+			shim_graph_copied(hGraph, (nodeParams == NULL ? NULL : nodeParams->graph.graph));
+		}
+		shim_leave();
+		return ret;
+	}
+	shim_in(&c, 2, dependencies, 8ULL * (uint64_t)numDependencies, false);
+	shim_commit(&c);
+	CUresult ret = real(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 0, phGraphNode, 8);
+	shim_in(&c, 3, dependencyData, 8ULL * (uint64_t)numDependencies, ok);
+	shim_piece(&c, 5, 0, nodeParams, 256, ok);
+	if (ok) {
+		shim_graph_copied(hGraph, (nodeParams == NULL ? NULL : nodeParams->graph.graph));
+	}
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 2, 0, dependencies, 8ULL * (uint64_t)numDependencies);
+		shim_large(c.seq, 3, 0, dependencyData, 8ULL * (uint64_t)numDependencies);
+	}
+	shim_leave();
+	return ret;
+}
+
+static __attribute__((noinline)) CUresult wrap_cuGraphAddNode_v2_empty(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUgraphNodeParams *nodeParams, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUgraphNodeParams *nodeParams) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams);
+	uint64_t w[6];
+	w[0] = (uint64_t)(uintptr_t)phGraphNode;
+	w[1] = (uint64_t)(uintptr_t)hGraph;
+	w[2] = (uint64_t)(uintptr_t)dependencies;
+	w[3] = (uint64_t)(uintptr_t)dependencyData;
+	w[4] = (uint64_t)numDependencies;
+	w[5] = (uint64_t)(uintptr_t)nodeParams;
+	struct shim_call c;
+	if (!shim_enter(&c, 5598, w, 6, 16 + shim_piece_room(dependencies, 8ULL * (uint64_t)numDependencies))) {
+		CUresult ret = real(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams);
+		shim_leave();
+		return ret;
+	}
+	shim_in(&c, 2, dependencies, 8ULL * (uint64_t)numDependencies, false);
+	shim_commit(&c);
+	CUresult ret = real(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 0, phGraphNode, 8);
+	shim_in(&c, 3, dependencyData, 8ULL * (uint64_t)numDependencies, ok);
+	shim_piece(&c, 5, 0, nodeParams, 256, ok);
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 2, 0, dependencies, 8ULL * (uint64_t)numDependencies);
+		shim_large(c.seq, 3, 0, dependencyData, 8ULL * (uint64_t)numDependencies);
+	}
+	shim_leave();
+	return ret;
+}
+
+static __attribute__((noinline)) CUresult wrap_cuGraphAddNode_v2_eventWait(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUgraphNodeParams *nodeParams, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUgraphNodeParams *nodeParams) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams);
+	uint64_t w[6];
+	w[0] = (uint64_t)(uintptr_t)phGraphNode;
+	w[1] = (uint64_t)(uintptr_t)hGraph;
+	w[2] = (uint64_t)(uintptr_t)dependencies;
+	w[3] = (uint64_t)(uintptr_t)dependencyData;
+	w[4] = (uint64_t)numDependencies;
+	w[5] = (uint64_t)(uintptr_t)nodeParams;
+	struct shim_call c;
+	if (!shim_enter(&c, 5599, w, 6, 16 + shim_piece_room(dependencies, 8ULL * (uint64_t)numDependencies))) {
+		CUresult ret = real(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams);
+		shim_leave();
+		return ret;
+	}
+	shim_in(&c, 2, dependencies, 8ULL * (uint64_t)numDependencies, false);
+	shim_commit(&c);
+	CUresult ret = real(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 0, phGraphNode, 8);
+	shim_in(&c, 3, dependencyData, 8ULL * (uint64_t)numDependencies, ok);
+	shim_piece(&c, 5, 0, nodeParams, 256, ok);
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 2, 0, dependencies, 8ULL * (uint64_t)numDependencies);
+		shim_large(c.seq, 3, 0, dependencyData, 8ULL * (uint64_t)numDependencies);
+	}
+	shim_leave();
+	return ret;
+}
+
+static __attribute__((noinline)) CUresult wrap_cuGraphAddNode_v2_eventRecord(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUgraphNodeParams *nodeParams, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUgraphNodeParams *nodeParams) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	uint64_t w[6];
+	w[0] = (uint64_t)(uintptr_t)phGraphNode;
+	w[1] = (uint64_t)(uintptr_t)hGraph;
+	w[2] = (uint64_t)(uintptr_t)dependencies;
+	w[3] = (uint64_t)(uintptr_t)dependencyData;
+	w[4] = (uint64_t)numDependencies;
+	w[5] = (uint64_t)(uintptr_t)nodeParams;
+	struct shim_call c;
+	if (!shim_enter(&c, 5600, w, 6, 16 + shim_piece_room(dependencies, 8ULL * (uint64_t)numDependencies))) {
+		bool outermost = shim_outermost();
+		CUresult ret = real(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams);
+		if (outermost && ret == 0) {
+			shim_event_ends((nodeParams == NULL ? NULL : nodeParams->eventRecord.event));
+		}
+		shim_leave();
+		return ret;
+	}
+	shim_in(&c, 2, dependencies, 8ULL * (uint64_t)numDependencies, false);
+	shim_commit(&c);
+	CUresult ret = real(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 0, phGraphNode, 8);
+	shim_in(&c, 3, dependencyData, 8ULL * (uint64_t)numDependencies, ok);
+	shim_piece(&c, 5, 0, nodeParams, 256, ok);
+	if (ok) {
+		shim_event_ends((nodeParams == NULL ? NULL : nodeParams->eventRecord.event));
+	}
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 2, 0, dependencies, 8ULL * (uint64_t)numDependencies);
+		shim_large(c.seq, 3, 0, dependencyData, 8ULL * (uint64_t)numDependencies);
+	}
+	shim_leave();
+	return ret;
+}
+
+static __attribute__((noinline)) CUresult wrap_cuGraphAddNode_v2_extSemSignal(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUgraphNodeParams *nodeParams, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUgraphNodeParams *nodeParams) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams);
+	uint64_t w[6];
+	w[0] = (uint64_t)(uintptr_t)phGraphNode;
+	w[1] = (uint64_t)(uintptr_t)hGraph;
+	w[2] = (uint64_t)(uintptr_t)dependencies;
+	w[3] = (uint64_t)(uintptr_t)dependencyData;
+	w[4] = (uint64_t)numDependencies;
+	w[5] = (uint64_t)(uintptr_t)nodeParams;
+	struct shim_call c;
+	if (!shim_enter(&c, 5601, w, 6, 16 + shim_piece_room(dependencies, 8ULL * (uint64_t)numDependencies))) {
+		CUresult ret = real(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams);
+		shim_leave();
+		return ret;
+	}
+	shim_in(&c, 2, dependencies, 8ULL * (uint64_t)numDependencies, false);
+	shim_commit(&c);
+	CUresult ret = real(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 0, phGraphNode, 8);
+	shim_in(&c, 3, dependencyData, 8ULL * (uint64_t)numDependencies, ok);
+	shim_piece(&c, 5, 0, nodeParams, 256, ok);
+	if (ok && nodeParams != NULL) {
+		if (8 * (uint64_t)nodeParams->extSemSignal.numExtSems <= RING_INLINE)
+			shim_far(&c, 5, 0, 1, (const void *)(uintptr_t)nodeParams->extSemSignal.extSemArray, 8 * (uint64_t)nodeParams->extSemSignal.numExtSems);
+		if (144 * (uint64_t)nodeParams->extSemSignal.numExtSems <= RING_INLINE)
+			shim_far(&c, 5, 0, 2, (const void *)(uintptr_t)nodeParams->extSemSignal.paramsArray, 144 * (uint64_t)nodeParams->extSemSignal.numExtSems);
+	}
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 2, 0, dependencies, 8ULL * (uint64_t)numDependencies);
+		shim_large(c.seq, 3, 0, dependencyData, 8ULL * (uint64_t)numDependencies);
+		if (ok && nodeParams != NULL)
+			shim_large(c.seq, 5, 1, (const void *)(uintptr_t)nodeParams->extSemSignal.extSemArray, 8 * (uint64_t)nodeParams->extSemSignal.numExtSems);
+		if (ok && nodeParams != NULL)
+			shim_large(c.seq, 5, 2, (const void *)(uintptr_t)nodeParams->extSemSignal.paramsArray, 144 * (uint64_t)nodeParams->extSemSignal.numExtSems);
+	}
+	shim_leave();
+	return ret;
+}
+
+static __attribute__((noinline)) CUresult wrap_cuGraphAddNode_v2_extSemWait(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUgraphNodeParams *nodeParams, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUgraphNodeParams *nodeParams) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams);
+	uint64_t w[6];
+	w[0] = (uint64_t)(uintptr_t)phGraphNode;
+	w[1] = (uint64_t)(uintptr_t)hGraph;
+	w[2] = (uint64_t)(uintptr_t)dependencies;
+	w[3] = (uint64_t)(uintptr_t)dependencyData;
+	w[4] = (uint64_t)numDependencies;
+	w[5] = (uint64_t)(uintptr_t)nodeParams;
+	struct shim_call c;
+	if (!shim_enter(&c, 5602, w, 6, 16 + shim_piece_room(dependencies, 8ULL * (uint64_t)numDependencies))) {
+		CUresult ret = real(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams);
+		shim_leave();
+		return ret;
+	}
+	shim_in(&c, 2, dependencies, 8ULL * (uint64_t)numDependencies, false);
+	shim_commit(&c);
+	CUresult ret = real(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 0, phGraphNode, 8);
+	shim_in(&c, 3, dependencyData, 8ULL * (uint64_t)numDependencies, ok);
+	shim_piece(&c, 5, 0, nodeParams, 256, ok);
+	if (ok && nodeParams != NULL) {
+		if (8 * (uint64_t)nodeParams->extSemWait.numExtSems <= RING_INLINE)
+			shim_far(&c, 5, 0, 1, (const void *)(uintptr_t)nodeParams->extSemWait.extSemArray, 8 * (uint64_t)nodeParams->extSemWait.numExtSems);
+		if (144 * (uint64_t)nodeParams->extSemWait.numExtSems <= RING_INLINE)
+			shim_far(&c, 5, 0, 2, (const void *)(uintptr_t)nodeParams->extSemWait.paramsArray, 144 * (uint64_t)nodeParams->extSemWait.numExtSems);
+	}
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 2, 0, dependencies, 8ULL * (uint64_t)numDependencies);
+		shim_large(c.seq, 3, 0, dependencyData, 8ULL * (uint64_t)numDependencies);
+		if (ok && nodeParams != NULL)
+			shim_large(c.seq, 5, 1, (const void *)(uintptr_t)nodeParams->extSemWait.extSemArray, 8 * (uint64_t)nodeParams->extSemWait.numExtSems);
+		if (ok && nodeParams != NULL)
+			shim_large(c.seq, 5, 2, (const void *)(uintptr_t)nodeParams->extSemWait.paramsArray, 144 * (uint64_t)nodeParams->extSemWait.numExtSems);
+	}
+	shim_leave();
+	return ret;
+}
+
+static __attribute__((noinline)) CUresult wrap_cuGraphAddNode_v2_alloc(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUgraphNodeParams *nodeParams, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUgraphNodeParams *nodeParams) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	uint64_t w[6];
+	w[0] = (uint64_t)(uintptr_t)phGraphNode;
+	w[1] = (uint64_t)(uintptr_t)hGraph;
+	w[2] = (uint64_t)(uintptr_t)dependencies;
+	w[3] = (uint64_t)(uintptr_t)dependencyData;
+	w[4] = (uint64_t)numDependencies;
+	w[5] = (uint64_t)(uintptr_t)nodeParams;
+	struct shim_call c;
+	if (!shim_enter(&c, 5603, w, 6, 16 + shim_piece_room(dependencies, 8ULL * (uint64_t)numDependencies))) {
+		bool outermost = shim_outermost();
+		CUresult ret = real(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams);
+		if (outermost && ret == 0) {
+			shim_device_new(ALLOCATED, nodeParams->alloc.dptr, (uint64_t)nodeParams->alloc.bytesize);
+		}
+		shim_leave();
+		return ret;
+	}
+	shim_in(&c, 2, dependencies, 8ULL * (uint64_t)numDependencies, false);
+	shim_commit(&c);
+	CUresult ret = real(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 0, phGraphNode, 8);
+	shim_in(&c, 3, dependencyData, 8ULL * (uint64_t)numDependencies, ok);
+	shim_piece(&c, 5, 0, nodeParams, 256, ok);
+	if (ok && nodeParams != NULL) {
+		if (12 * (uint64_t)nodeParams->alloc.accessDescCount <= RING_INLINE)
+			shim_far(&c, 5, 0, 1, (const void *)(uintptr_t)nodeParams->alloc.accessDescs, 12 * (uint64_t)nodeParams->alloc.accessDescCount);
+	}
+	if (ok) {
+		shim_device_new(ALLOCATED, nodeParams->alloc.dptr, (uint64_t)nodeParams->alloc.bytesize);
+	}
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 2, 0, dependencies, 8ULL * (uint64_t)numDependencies);
+		shim_large(c.seq, 3, 0, dependencyData, 8ULL * (uint64_t)numDependencies);
+		if (ok && nodeParams != NULL)
+			shim_large(c.seq, 5, 1, (const void *)(uintptr_t)nodeParams->alloc.accessDescs, 12 * (uint64_t)nodeParams->alloc.accessDescCount);
+	}
+	shim_leave();
+	return ret;
+}
+
+static __attribute__((noinline)) CUresult wrap_cuGraphAddNode_v2_free(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUgraphNodeParams *nodeParams, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUgraphNodeParams *nodeParams) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams);
+	uint64_t w[6];
+	w[0] = (uint64_t)(uintptr_t)phGraphNode;
+	w[1] = (uint64_t)(uintptr_t)hGraph;
+	w[2] = (uint64_t)(uintptr_t)dependencies;
+	w[3] = (uint64_t)(uintptr_t)dependencyData;
+	w[4] = (uint64_t)numDependencies;
+	w[5] = (uint64_t)(uintptr_t)nodeParams;
+	struct shim_call c;
+	if (!shim_enter(&c, 5604, w, 6, 16 + shim_piece_room(dependencies, 8ULL * (uint64_t)numDependencies))) {
+		CUresult ret = real(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams);
+		shim_leave();
+		return ret;
+	}
+	shim_in(&c, 2, dependencies, 8ULL * (uint64_t)numDependencies, false);
+	shim_commit(&c);
+	CUresult ret = real(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 0, phGraphNode, 8);
+	shim_in(&c, 3, dependencyData, 8ULL * (uint64_t)numDependencies, ok);
+	shim_piece(&c, 5, 0, nodeParams, 256, ok);
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 2, 0, dependencies, 8ULL * (uint64_t)numDependencies);
+		shim_large(c.seq, 3, 0, dependencyData, 8ULL * (uint64_t)numDependencies);
+	}
+	shim_leave();
+	return ret;
+}
+
+static __attribute__((noinline)) CUresult wrap_cuGraphAddNode_v2_memOp(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUgraphNodeParams *nodeParams, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUgraphNodeParams *nodeParams) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams);
+	uint64_t w[6];
+	w[0] = (uint64_t)(uintptr_t)phGraphNode;
+	w[1] = (uint64_t)(uintptr_t)hGraph;
+	w[2] = (uint64_t)(uintptr_t)dependencies;
+	w[3] = (uint64_t)(uintptr_t)dependencyData;
+	w[4] = (uint64_t)numDependencies;
+	w[5] = (uint64_t)(uintptr_t)nodeParams;
+	struct shim_call c;
+	if (!shim_enter(&c, 5605, w, 6, 16 + shim_piece_room(dependencies, 8ULL * (uint64_t)numDependencies))) {
+		CUresult ret = real(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams);
+		shim_leave();
+		return ret;
+	}
+	shim_in(&c, 2, dependencies, 8ULL * (uint64_t)numDependencies, false);
+	shim_commit(&c);
+	CUresult ret = real(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 0, phGraphNode, 8);
+	shim_in(&c, 3, dependencyData, 8ULL * (uint64_t)numDependencies, ok);
+	shim_piece(&c, 5, 0, nodeParams, 256, ok);
+	if (ok && nodeParams != NULL) {
+		if (48 * (uint64_t)nodeParams->memOp.count <= RING_INLINE)
+			shim_far(&c, 5, 0, 1, (const void *)(uintptr_t)nodeParams->memOp.paramArray, 48 * (uint64_t)nodeParams->memOp.count);
+	}
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 2, 0, dependencies, 8ULL * (uint64_t)numDependencies);
+		shim_large(c.seq, 3, 0, dependencyData, 8ULL * (uint64_t)numDependencies);
+		if (ok && nodeParams != NULL)
+			shim_large(c.seq, 5, 1, (const void *)(uintptr_t)nodeParams->memOp.paramArray, 48 * (uint64_t)nodeParams->memOp.count);
+	}
+	shim_leave();
+	return ret;
+}
+
+static __attribute__((noinline)) CUresult wrap_cuGraphAddNode_v2_conditional(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUgraphNodeParams *nodeParams, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUgraphNodeParams *nodeParams) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams);
+	uint64_t w[6];
+	w[0] = (uint64_t)(uintptr_t)phGraphNode;
+	w[1] = (uint64_t)(uintptr_t)hGraph;
+	w[2] = (uint64_t)(uintptr_t)dependencies;
+	w[3] = (uint64_t)(uintptr_t)dependencyData;
+	w[4] = (uint64_t)numDependencies;
+	w[5] = (uint64_t)(uintptr_t)nodeParams;
+	struct shim_call c;
+	if (!shim_enter(&c, 5606, w, 6, 16 + shim_piece_room(dependencies, 8ULL * (uint64_t)numDependencies))) {
+		CUresult ret = real(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams);
+		shim_leave();
+		return ret;
+	}
+	shim_in(&c, 2, dependencies, 8ULL * (uint64_t)numDependencies, false);
+	shim_commit(&c);
+	CUresult ret = real(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 0, phGraphNode, 8);
+	shim_in(&c, 3, dependencyData, 8ULL * (uint64_t)numDependencies, ok);
+	shim_piece(&c, 5, 0, nodeParams, 256, ok);
+	if (ok && nodeParams != NULL) {
+		if (8 * (uint64_t)nodeParams->conditional.size <= RING_INLINE)
+			shim_far(&c, 5, PIECE_OUT, 1, (const void *)(uintptr_t)nodeParams->conditional.phGraph_out, 8 * (uint64_t)nodeParams->conditional.size);
+	}
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 2, 0, dependencies, 8ULL * (uint64_t)numDependencies);
+		shim_large(c.seq, 3, 0, dependencyData, 8ULL * (uint64_t)numDependencies);
+	}
+	shim_leave();
+	return ret;
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUgraphNodeParams *nodeParams, struct shim_target *target)
+{
+	if (nodeParams != NULL)
+		switch ((int64_t)nodeParams->type) {
+		case 0:
+			return wrap_cuGraphAddNode_v2_kernel(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams, target);
+		case 1:
+			return wrap_cuGraphAddNode_v2_memcpy(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams, target);
+		case 2:
+			return wrap_cuGraphAddNode_v2_memset(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams, target);
+		case 3:
+			return wrap_cuGraphAddNode_v2_host(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams, target);
+		case 4:
+			return wrap_cuGraphAddNode_v2_graph(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams, target);
+		case 5:
+			return wrap_cuGraphAddNode_v2_empty(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams, target);
+		case 6:
+			return wrap_cuGraphAddNode_v2_eventWait(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams, target);
+		case 7:
+			return wrap_cuGraphAddNode_v2_eventRecord(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams, target);
+		case 8:
+			return wrap_cuGraphAddNode_v2_extSemSignal(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams, target);
+		case 9:
+			return wrap_cuGraphAddNode_v2_extSemWait(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams, target);
+		case 10:
+			return wrap_cuGraphAddNode_v2_alloc(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams, target);
+		case 11:
+			return wrap_cuGraphAddNode_v2_free(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams, target);
+		case 12:
+			return wrap_cuGraphAddNode_v2_memOp(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams, target);
+		case 13:
+			return wrap_cuGraphAddNode_v2_conditional(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams, target);
+		}
+	CUresult (*real)(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUgraphNodeParams *nodeParams) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	uint64_t w[6];
+	w[0] = (uint64_t)(uintptr_t)phGraphNode;
+	w[1] = (uint64_t)(uintptr_t)hGraph;
+	w[2] = (uint64_t)(uintptr_t)dependencies;
+	w[3] = (uint64_t)(uintptr_t)dependencyData;
+	w[4] = (uint64_t)numDependencies;
+	w[5] = (uint64_t)(uintptr_t)nodeParams;
+	struct shim_call c;
+	if (!shim_enter(&c, 5356, w, 6, 16 + shim_piece_room(dependencies, 8ULL * (uint64_t)numDependencies) + shim_piece_room(nodeParams, 256))) {
+		CUresult ret = real(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams);
+		shim_leave();
+		return ret;
+	}
+	shim_in(&c, 2, dependencies, 8ULL * (uint64_t)numDependencies, false);
 	shim_piece(&c, 5, 0, nodeParams, 256, false);
 	shim_commit(&c);
 	CUresult ret = real(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams);
@@ -14509,7 +15701,6 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphAddNode_v2(CUg
 	bool ok = ret == 0;
 	if (ok)
 		shim_out(&c, 0, phGraphNode, 8);
-	shim_in(&c, 2, dependencies, 8ULL * (uint64_t)numDependencies, ok);
 	shim_in(&c, 3, dependencyData, 8ULL * (uint64_t)numDependencies, ok);
 	if (ok)
 		shim_piece(&c, 5, PIECE_OUT, nodeParams, 256, true);
@@ -14523,12 +15714,10 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphAddNode_v2(CUg
 }
 
 static struct shim_target target_cuGraphAddNode_v2 = {NULL, "cuGraphAddNode_v2"};
-static SHIM_BODY CUresult main_cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUgraphNodeParams *nodeParams)
+SHIM_EXPORT CUresult cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUgraphNodeParams *nodeParams)
 {
 	return wrap_cuGraphAddNode_v2(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams, &target_cuGraphAddNode_v2);
 }
-
-SHIM_ENTRY(cuGraphAddNode_v2, main_cuGraphAddNode_v2);
 
 static __attribute__((noinline, cold)) CUresult other_cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUgraphNodeParams *nodeParams, struct shim_target *target)
 {
@@ -14541,13 +15730,338 @@ static CUresult copy_cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph,
 	return other_cuGraphAddNode_v2(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams, &second_cuGraphAddNode_v2);
 }
 
-static inline __attribute__((always_inline)) CUresult wrap_cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams *nodeParams, struct shim_target *target)
+static __attribute__((noinline)) CUresult wrap_cuGraphNodeSetParams_kernel(CUgraphNode hNode, CUgraphNodeParams *nodeParams, struct shim_target *target)
 {
 	CUresult (*real)(CUgraphNode hNode, CUgraphNodeParams *nodeParams) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	if (shim_quiet())
 		return real(hNode, nodeParams);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)hNode;
+	w[1] = (uint64_t)(uintptr_t)nodeParams;
+	struct shim_call c;
+	if (!shim_enter(&c, 5607, w, 2, 0 + shim_piece_room(nodeParams, 256))) {
+		CUresult ret = real(hNode, nodeParams);
+		shim_leave();
+		return ret;
+	}
+	shim_piece(&c, 1, 0, nodeParams, 256, true);
+	if (true && nodeParams != NULL) {
+		shim_args_array(&c, 1, 16, nodeParams->kernel.func ? (const void *)nodeParams->kernel.func : (const void *)nodeParams->kernel.kern, nodeParams->kernel.kernelParams);
+		shim_packed(&c, 1, 2, nodeParams->kernel.extra);
+	}
+	shim_commit(&c);
+	CUresult ret = real(hNode, nodeParams);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static __attribute__((noinline)) CUresult wrap_cuGraphNodeSetParams_memcpy(CUgraphNode hNode, CUgraphNodeParams *nodeParams, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode hNode, CUgraphNodeParams *nodeParams) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	static const struct shim_block block = {{64, 72, 80, 32, 40, 48U, 104, 112U}, {152, 160, 168, 120, 128, 136U, 192, 200U}, 208, 216, 224U};
+	if (shim_quiet())
+		return real(hNode, nodeParams);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)hNode;
+	w[1] = (uint64_t)(uintptr_t)nodeParams;
+	struct shim_call c;
+	if (!shim_enter(&c, 5608, w, 2, 0)) {
+		CUresult ret = real(hNode, nodeParams);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hNode, nodeParams);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	shim_piece(&c, 1, 0, nodeParams, 256, ok);
+	shim_exit(&c);
+	if (ok) {
+		shim_block(&c, 1, 1, nodeParams, &block, &block.from, false, NULL);
+	}
+	shim_leave();
+	return ret;
+}
+
+static __attribute__((noinline)) CUresult wrap_cuGraphNodeSetParams_memset(CUgraphNode hNode, CUgraphNodeParams *nodeParams, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode hNode, CUgraphNodeParams *nodeParams) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hNode, nodeParams);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)hNode;
+	w[1] = (uint64_t)(uintptr_t)nodeParams;
+	struct shim_call c;
+	if (!shim_enter(&c, 5609, w, 2, 0)) {
+		CUresult ret = real(hNode, nodeParams);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hNode, nodeParams);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	shim_piece(&c, 1, 0, nodeParams, 256, ok);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static __attribute__((noinline)) CUresult wrap_cuGraphNodeSetParams_host(CUgraphNode hNode, CUgraphNodeParams *nodeParams, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode hNode, CUgraphNodeParams *nodeParams) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hNode, nodeParams);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)hNode;
+	w[1] = (uint64_t)(uintptr_t)nodeParams;
+	struct shim_call c;
+	if (!shim_enter(&c, 5610, w, 2, 0)) {
+		CUresult ret = real(hNode, nodeParams);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hNode, nodeParams);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	shim_piece(&c, 1, 0, nodeParams, 256, ok);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static __attribute__((noinline)) CUresult wrap_cuGraphNodeSetParams_graph(CUgraphNode hNode, CUgraphNodeParams *nodeParams, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode hNode, CUgraphNodeParams *nodeParams) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hNode, nodeParams);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)hNode;
+	w[1] = (uint64_t)(uintptr_t)nodeParams;
+	struct shim_call c;
+	if (!shim_enter(&c, 5611, w, 2, 0)) {
+		CUresult ret = real(hNode, nodeParams);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hNode, nodeParams);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	shim_piece(&c, 1, 0, nodeParams, 256, ok);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static __attribute__((noinline)) CUresult wrap_cuGraphNodeSetParams_eventWait(CUgraphNode hNode, CUgraphNodeParams *nodeParams, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode hNode, CUgraphNodeParams *nodeParams) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hNode, nodeParams);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)hNode;
+	w[1] = (uint64_t)(uintptr_t)nodeParams;
+	struct shim_call c;
+	if (!shim_enter(&c, 5612, w, 2, 0)) {
+		CUresult ret = real(hNode, nodeParams);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hNode, nodeParams);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	shim_piece(&c, 1, 0, nodeParams, 256, ok);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static __attribute__((noinline)) CUresult wrap_cuGraphNodeSetParams_eventRecord(CUgraphNode hNode, CUgraphNodeParams *nodeParams, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode hNode, CUgraphNodeParams *nodeParams) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)hNode;
+	w[1] = (uint64_t)(uintptr_t)nodeParams;
+	struct shim_call c;
+	if (!shim_enter(&c, 5613, w, 2, 0)) {
+		bool outermost = shim_outermost();
+		CUresult ret = real(hNode, nodeParams);
+		if (outermost && ret == 0) {
+			shim_event_ends((nodeParams == NULL ? NULL : nodeParams->eventRecord.event));
+		}
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hNode, nodeParams);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	shim_piece(&c, 1, 0, nodeParams, 256, ok);
+	if (ok) {
+		shim_event_ends((nodeParams == NULL ? NULL : nodeParams->eventRecord.event));
+	}
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static __attribute__((noinline)) CUresult wrap_cuGraphNodeSetParams_extSemSignal(CUgraphNode hNode, CUgraphNodeParams *nodeParams, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode hNode, CUgraphNodeParams *nodeParams) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hNode, nodeParams);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)hNode;
+	w[1] = (uint64_t)(uintptr_t)nodeParams;
+	struct shim_call c;
+	if (!shim_enter(&c, 5614, w, 2, 0)) {
+		CUresult ret = real(hNode, nodeParams);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hNode, nodeParams);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	shim_piece(&c, 1, 0, nodeParams, 256, ok);
+	if (ok && nodeParams != NULL) {
+		if (8 * (uint64_t)nodeParams->extSemSignal.numExtSems <= RING_INLINE)
+			shim_far(&c, 1, 0, 1, (const void *)(uintptr_t)nodeParams->extSemSignal.extSemArray, 8 * (uint64_t)nodeParams->extSemSignal.numExtSems);
+		if (144 * (uint64_t)nodeParams->extSemSignal.numExtSems <= RING_INLINE)
+			shim_far(&c, 1, 0, 2, (const void *)(uintptr_t)nodeParams->extSemSignal.paramsArray, 144 * (uint64_t)nodeParams->extSemSignal.numExtSems);
+	}
+	shim_exit(&c);
+	if (ok) {
+		if (ok && nodeParams != NULL)
+			shim_large(c.seq, 1, 1, (const void *)(uintptr_t)nodeParams->extSemSignal.extSemArray, 8 * (uint64_t)nodeParams->extSemSignal.numExtSems);
+		if (ok && nodeParams != NULL)
+			shim_large(c.seq, 1, 2, (const void *)(uintptr_t)nodeParams->extSemSignal.paramsArray, 144 * (uint64_t)nodeParams->extSemSignal.numExtSems);
+	}
+	shim_leave();
+	return ret;
+}
+
+static __attribute__((noinline)) CUresult wrap_cuGraphNodeSetParams_extSemWait(CUgraphNode hNode, CUgraphNodeParams *nodeParams, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode hNode, CUgraphNodeParams *nodeParams) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hNode, nodeParams);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)hNode;
+	w[1] = (uint64_t)(uintptr_t)nodeParams;
+	struct shim_call c;
+	if (!shim_enter(&c, 5615, w, 2, 0)) {
+		CUresult ret = real(hNode, nodeParams);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hNode, nodeParams);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	shim_piece(&c, 1, 0, nodeParams, 256, ok);
+	if (ok && nodeParams != NULL) {
+		if (8 * (uint64_t)nodeParams->extSemWait.numExtSems <= RING_INLINE)
+			shim_far(&c, 1, 0, 1, (const void *)(uintptr_t)nodeParams->extSemWait.extSemArray, 8 * (uint64_t)nodeParams->extSemWait.numExtSems);
+		if (144 * (uint64_t)nodeParams->extSemWait.numExtSems <= RING_INLINE)
+			shim_far(&c, 1, 0, 2, (const void *)(uintptr_t)nodeParams->extSemWait.paramsArray, 144 * (uint64_t)nodeParams->extSemWait.numExtSems);
+	}
+	shim_exit(&c);
+	if (ok) {
+		if (ok && nodeParams != NULL)
+			shim_large(c.seq, 1, 1, (const void *)(uintptr_t)nodeParams->extSemWait.extSemArray, 8 * (uint64_t)nodeParams->extSemWait.numExtSems);
+		if (ok && nodeParams != NULL)
+			shim_large(c.seq, 1, 2, (const void *)(uintptr_t)nodeParams->extSemWait.paramsArray, 144 * (uint64_t)nodeParams->extSemWait.numExtSems);
+	}
+	shim_leave();
+	return ret;
+}
+
+static __attribute__((noinline)) CUresult wrap_cuGraphNodeSetParams_memOp(CUgraphNode hNode, CUgraphNodeParams *nodeParams, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphNode hNode, CUgraphNodeParams *nodeParams) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hNode, nodeParams);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)hNode;
+	w[1] = (uint64_t)(uintptr_t)nodeParams;
+	struct shim_call c;
+	if (!shim_enter(&c, 5616, w, 2, 0)) {
+		CUresult ret = real(hNode, nodeParams);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hNode, nodeParams);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	shim_piece(&c, 1, 0, nodeParams, 256, ok);
+	if (ok && nodeParams != NULL) {
+		if (48 * (uint64_t)nodeParams->memOp.count <= RING_INLINE)
+			shim_far(&c, 1, 0, 1, (const void *)(uintptr_t)nodeParams->memOp.paramArray, 48 * (uint64_t)nodeParams->memOp.count);
+	}
+	shim_exit(&c);
+	if (ok) {
+		if (ok && nodeParams != NULL)
+			shim_large(c.seq, 1, 1, (const void *)(uintptr_t)nodeParams->memOp.paramArray, 48 * (uint64_t)nodeParams->memOp.count);
+	}
+	shim_leave();
+	return ret;
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams *nodeParams, struct shim_target *target)
+{
+	if (nodeParams != NULL)
+		switch ((int64_t)nodeParams->type) {
+		case 0:
+			return wrap_cuGraphNodeSetParams_kernel(hNode, nodeParams, target);
+		case 1:
+			return wrap_cuGraphNodeSetParams_memcpy(hNode, nodeParams, target);
+		case 2:
+			return wrap_cuGraphNodeSetParams_memset(hNode, nodeParams, target);
+		case 3:
+			return wrap_cuGraphNodeSetParams_host(hNode, nodeParams, target);
+		case 4:
+			return wrap_cuGraphNodeSetParams_graph(hNode, nodeParams, target);
+		case 6:
+			return wrap_cuGraphNodeSetParams_eventWait(hNode, nodeParams, target);
+		case 7:
+			return wrap_cuGraphNodeSetParams_eventRecord(hNode, nodeParams, target);
+		case 8:
+			return wrap_cuGraphNodeSetParams_extSemSignal(hNode, nodeParams, target);
+		case 9:
+			return wrap_cuGraphNodeSetParams_extSemWait(hNode, nodeParams, target);
+		case 12:
+			return wrap_cuGraphNodeSetParams_memOp(hNode, nodeParams, target);
+		}
+	CUresult (*real)(CUgraphNode hNode, CUgraphNodeParams *nodeParams) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)hNode;
 	w[1] = (uint64_t)(uintptr_t)nodeParams;
@@ -14570,12 +16084,10 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphNodeSetParams(
 }
 
 static struct shim_target target_cuGraphNodeSetParams = {NULL, "cuGraphNodeSetParams"};
-static SHIM_BODY CUresult main_cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams *nodeParams)
+SHIM_EXPORT CUresult cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams *nodeParams)
 {
 	return wrap_cuGraphNodeSetParams(hNode, nodeParams, &target_cuGraphNodeSetParams);
 }
-
-SHIM_ENTRY(cuGraphNodeSetParams, main_cuGraphNodeSetParams);
 
 static __attribute__((noinline, cold)) CUresult other_cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams *nodeParams, struct shim_target *target)
 {
@@ -14588,13 +16100,354 @@ static CUresult copy_cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams *
 	return other_cuGraphNodeSetParams(hNode, nodeParams, &second_cuGraphNodeSetParams);
 }
 
-static inline __attribute__((always_inline)) CUresult wrap_cuGraphExecNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraphNodeParams *nodeParams, struct shim_target *target)
+static __attribute__((noinline)) CUresult wrap_cuGraphExecNodeSetParams_kernel(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraphNodeParams *nodeParams, struct shim_target *target)
 {
 	CUresult (*real)(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraphNodeParams *nodeParams) = shim_real(&target->real, target->name);
 	if (real == NULL)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	if (shim_quiet())
 		return real(hGraphExec, hNode, nodeParams);
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)hGraphExec;
+	w[1] = (uint64_t)(uintptr_t)hNode;
+	w[2] = (uint64_t)(uintptr_t)nodeParams;
+	struct shim_call c;
+	if (!shim_enter(&c, 5617, w, 3, 0 + shim_piece_room(nodeParams, 256))) {
+		CUresult ret = real(hGraphExec, hNode, nodeParams);
+		shim_leave();
+		return ret;
+	}
+	shim_piece(&c, 2, 0, nodeParams, 256, true);
+	if (true && nodeParams != NULL) {
+		shim_args_array(&c, 2, 16, nodeParams->kernel.func ? (const void *)nodeParams->kernel.func : (const void *)nodeParams->kernel.kern, nodeParams->kernel.kernelParams);
+		shim_packed(&c, 2, 2, nodeParams->kernel.extra);
+	}
+	shim_commit(&c);
+	CUresult ret = real(hGraphExec, hNode, nodeParams);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static __attribute__((noinline)) CUresult wrap_cuGraphExecNodeSetParams_memcpy(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraphNodeParams *nodeParams, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraphNodeParams *nodeParams) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	static const struct shim_block block = {{64, 72, 80, 32, 40, 48U, 104, 112U}, {152, 160, 168, 120, 128, 136U, 192, 200U}, 208, 216, 224U};
+	if (shim_quiet())
+		return real(hGraphExec, hNode, nodeParams);
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)hGraphExec;
+	w[1] = (uint64_t)(uintptr_t)hNode;
+	w[2] = (uint64_t)(uintptr_t)nodeParams;
+	struct shim_call c;
+	if (!shim_enter(&c, 5618, w, 3, 0)) {
+		CUresult ret = real(hGraphExec, hNode, nodeParams);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hGraphExec, hNode, nodeParams);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	shim_piece(&c, 2, 0, nodeParams, 256, ok);
+	shim_exit(&c);
+	if (ok) {
+		shim_block(&c, 2, 1, nodeParams, &block, &block.from, false, NULL);
+		shim_block_captured(hGraphExec, nodeParams, &block);
+	}
+	shim_leave();
+	return ret;
+}
+
+static __attribute__((noinline)) CUresult wrap_cuGraphExecNodeSetParams_memset(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraphNodeParams *nodeParams, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraphNodeParams *nodeParams) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hGraphExec, hNode, nodeParams);
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)hGraphExec;
+	w[1] = (uint64_t)(uintptr_t)hNode;
+	w[2] = (uint64_t)(uintptr_t)nodeParams;
+	struct shim_call c;
+	if (!shim_enter(&c, 5619, w, 3, 0)) {
+		CUresult ret = real(hGraphExec, hNode, nodeParams);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hGraphExec, hNode, nodeParams);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	shim_piece(&c, 2, 0, nodeParams, 256, ok);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static __attribute__((noinline)) CUresult wrap_cuGraphExecNodeSetParams_host(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraphNodeParams *nodeParams, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraphNodeParams *nodeParams) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hGraphExec, hNode, nodeParams);
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)hGraphExec;
+	w[1] = (uint64_t)(uintptr_t)hNode;
+	w[2] = (uint64_t)(uintptr_t)nodeParams;
+	struct shim_call c;
+	if (!shim_enter(&c, 5620, w, 3, 0)) {
+		CUresult ret = real(hGraphExec, hNode, nodeParams);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hGraphExec, hNode, nodeParams);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	shim_piece(&c, 2, 0, nodeParams, 256, ok);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static __attribute__((noinline)) CUresult wrap_cuGraphExecNodeSetParams_graph(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraphNodeParams *nodeParams, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraphNodeParams *nodeParams) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)hGraphExec;
+	w[1] = (uint64_t)(uintptr_t)hNode;
+	w[2] = (uint64_t)(uintptr_t)nodeParams;
+	struct shim_call c;
+	if (!shim_enter(&c, 5621, w, 3, 0)) {
+		bool outermost = shim_outermost();
+		CUresult ret = real(hGraphExec, hNode, nodeParams);
+		if (outermost && ret == 0) {
+			shim_graph_copied(hGraphExec, (nodeParams == NULL ? NULL : nodeParams->graph.graph));
+		}
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hGraphExec, hNode, nodeParams);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	shim_piece(&c, 2, 0, nodeParams, 256, ok);
+	if (ok) {
+		shim_graph_copied(hGraphExec, (nodeParams == NULL ? NULL : nodeParams->graph.graph));
+	}
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static __attribute__((noinline)) CUresult wrap_cuGraphExecNodeSetParams_eventWait(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraphNodeParams *nodeParams, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraphNodeParams *nodeParams) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hGraphExec, hNode, nodeParams);
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)hGraphExec;
+	w[1] = (uint64_t)(uintptr_t)hNode;
+	w[2] = (uint64_t)(uintptr_t)nodeParams;
+	struct shim_call c;
+	if (!shim_enter(&c, 5622, w, 3, 0)) {
+		CUresult ret = real(hGraphExec, hNode, nodeParams);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hGraphExec, hNode, nodeParams);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	shim_piece(&c, 2, 0, nodeParams, 256, ok);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static __attribute__((noinline)) CUresult wrap_cuGraphExecNodeSetParams_eventRecord(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraphNodeParams *nodeParams, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraphNodeParams *nodeParams) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)hGraphExec;
+	w[1] = (uint64_t)(uintptr_t)hNode;
+	w[2] = (uint64_t)(uintptr_t)nodeParams;
+	struct shim_call c;
+	if (!shim_enter(&c, 5623, w, 3, 0)) {
+		bool outermost = shim_outermost();
+		CUresult ret = real(hGraphExec, hNode, nodeParams);
+		if (outermost && ret == 0) {
+			shim_event_ends((nodeParams == NULL ? NULL : nodeParams->eventRecord.event));
+		}
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hGraphExec, hNode, nodeParams);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	shim_piece(&c, 2, 0, nodeParams, 256, ok);
+	if (ok) {
+		shim_event_ends((nodeParams == NULL ? NULL : nodeParams->eventRecord.event));
+	}
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static __attribute__((noinline)) CUresult wrap_cuGraphExecNodeSetParams_extSemSignal(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraphNodeParams *nodeParams, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraphNodeParams *nodeParams) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hGraphExec, hNode, nodeParams);
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)hGraphExec;
+	w[1] = (uint64_t)(uintptr_t)hNode;
+	w[2] = (uint64_t)(uintptr_t)nodeParams;
+	struct shim_call c;
+	if (!shim_enter(&c, 5624, w, 3, 0)) {
+		CUresult ret = real(hGraphExec, hNode, nodeParams);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hGraphExec, hNode, nodeParams);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	shim_piece(&c, 2, 0, nodeParams, 256, ok);
+	if (ok && nodeParams != NULL) {
+		if (8 * (uint64_t)nodeParams->extSemSignal.numExtSems <= RING_INLINE)
+			shim_far(&c, 2, 0, 1, (const void *)(uintptr_t)nodeParams->extSemSignal.extSemArray, 8 * (uint64_t)nodeParams->extSemSignal.numExtSems);
+		if (144 * (uint64_t)nodeParams->extSemSignal.numExtSems <= RING_INLINE)
+			shim_far(&c, 2, 0, 2, (const void *)(uintptr_t)nodeParams->extSemSignal.paramsArray, 144 * (uint64_t)nodeParams->extSemSignal.numExtSems);
+	}
+	shim_exit(&c);
+	if (ok) {
+		if (ok && nodeParams != NULL)
+			shim_large(c.seq, 2, 1, (const void *)(uintptr_t)nodeParams->extSemSignal.extSemArray, 8 * (uint64_t)nodeParams->extSemSignal.numExtSems);
+		if (ok && nodeParams != NULL)
+			shim_large(c.seq, 2, 2, (const void *)(uintptr_t)nodeParams->extSemSignal.paramsArray, 144 * (uint64_t)nodeParams->extSemSignal.numExtSems);
+	}
+	shim_leave();
+	return ret;
+}
+
+static __attribute__((noinline)) CUresult wrap_cuGraphExecNodeSetParams_extSemWait(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraphNodeParams *nodeParams, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraphNodeParams *nodeParams) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hGraphExec, hNode, nodeParams);
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)hGraphExec;
+	w[1] = (uint64_t)(uintptr_t)hNode;
+	w[2] = (uint64_t)(uintptr_t)nodeParams;
+	struct shim_call c;
+	if (!shim_enter(&c, 5625, w, 3, 0)) {
+		CUresult ret = real(hGraphExec, hNode, nodeParams);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hGraphExec, hNode, nodeParams);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	shim_piece(&c, 2, 0, nodeParams, 256, ok);
+	if (ok && nodeParams != NULL) {
+		if (8 * (uint64_t)nodeParams->extSemWait.numExtSems <= RING_INLINE)
+			shim_far(&c, 2, 0, 1, (const void *)(uintptr_t)nodeParams->extSemWait.extSemArray, 8 * (uint64_t)nodeParams->extSemWait.numExtSems);
+		if (144 * (uint64_t)nodeParams->extSemWait.numExtSems <= RING_INLINE)
+			shim_far(&c, 2, 0, 2, (const void *)(uintptr_t)nodeParams->extSemWait.paramsArray, 144 * (uint64_t)nodeParams->extSemWait.numExtSems);
+	}
+	shim_exit(&c);
+	if (ok) {
+		if (ok && nodeParams != NULL)
+			shim_large(c.seq, 2, 1, (const void *)(uintptr_t)nodeParams->extSemWait.extSemArray, 8 * (uint64_t)nodeParams->extSemWait.numExtSems);
+		if (ok && nodeParams != NULL)
+			shim_large(c.seq, 2, 2, (const void *)(uintptr_t)nodeParams->extSemWait.paramsArray, 144 * (uint64_t)nodeParams->extSemWait.numExtSems);
+	}
+	shim_leave();
+	return ret;
+}
+
+static __attribute__((noinline)) CUresult wrap_cuGraphExecNodeSetParams_memOp(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraphNodeParams *nodeParams, struct shim_target *target)
+{
+	CUresult (*real)(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraphNodeParams *nodeParams) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shim_quiet())
+		return real(hGraphExec, hNode, nodeParams);
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)hGraphExec;
+	w[1] = (uint64_t)(uintptr_t)hNode;
+	w[2] = (uint64_t)(uintptr_t)nodeParams;
+	struct shim_call c;
+	if (!shim_enter(&c, 5626, w, 3, 0)) {
+		CUresult ret = real(hGraphExec, hNode, nodeParams);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	CUresult ret = real(hGraphExec, hNode, nodeParams);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	shim_piece(&c, 2, 0, nodeParams, 256, ok);
+	if (ok && nodeParams != NULL) {
+		if (48 * (uint64_t)nodeParams->memOp.count <= RING_INLINE)
+			shim_far(&c, 2, 0, 1, (const void *)(uintptr_t)nodeParams->memOp.paramArray, 48 * (uint64_t)nodeParams->memOp.count);
+	}
+	shim_exit(&c);
+	if (ok) {
+		if (ok && nodeParams != NULL)
+			shim_large(c.seq, 2, 1, (const void *)(uintptr_t)nodeParams->memOp.paramArray, 48 * (uint64_t)nodeParams->memOp.count);
+	}
+	shim_leave();
+	return ret;
+}
+
+static inline __attribute__((always_inline)) CUresult wrap_cuGraphExecNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraphNodeParams *nodeParams, struct shim_target *target)
+{
+	if (nodeParams != NULL)
+		switch ((int64_t)nodeParams->type) {
+		case 0:
+			return wrap_cuGraphExecNodeSetParams_kernel(hGraphExec, hNode, nodeParams, target);
+		case 1:
+			return wrap_cuGraphExecNodeSetParams_memcpy(hGraphExec, hNode, nodeParams, target);
+		case 2:
+			return wrap_cuGraphExecNodeSetParams_memset(hGraphExec, hNode, nodeParams, target);
+		case 3:
+			return wrap_cuGraphExecNodeSetParams_host(hGraphExec, hNode, nodeParams, target);
+		case 4:
+			return wrap_cuGraphExecNodeSetParams_graph(hGraphExec, hNode, nodeParams, target);
+		case 6:
+			return wrap_cuGraphExecNodeSetParams_eventWait(hGraphExec, hNode, nodeParams, target);
+		case 7:
+			return wrap_cuGraphExecNodeSetParams_eventRecord(hGraphExec, hNode, nodeParams, target);
+		case 8:
+			return wrap_cuGraphExecNodeSetParams_extSemSignal(hGraphExec, hNode, nodeParams, target);
+		case 9:
+			return wrap_cuGraphExecNodeSetParams_extSemWait(hGraphExec, hNode, nodeParams, target);
+		case 12:
+			return wrap_cuGraphExecNodeSetParams_memOp(hGraphExec, hNode, nodeParams, target);
+		}
+	CUresult (*real)(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraphNodeParams *nodeParams) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)hGraphExec;
 	w[1] = (uint64_t)(uintptr_t)hNode;
@@ -14618,12 +16471,10 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphExecNodeSetPar
 }
 
 static struct shim_target target_cuGraphExecNodeSetParams = {NULL, "cuGraphExecNodeSetParams"};
-static SHIM_BODY CUresult main_cuGraphExecNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraphNodeParams *nodeParams)
+SHIM_EXPORT CUresult cuGraphExecNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraphNodeParams *nodeParams)
 {
 	return wrap_cuGraphExecNodeSetParams(hGraphExec, hNode, nodeParams, &target_cuGraphExecNodeSetParams);
 }
-
-SHIM_ENTRY(cuGraphExecNodeSetParams, main_cuGraphExecNodeSetParams);
 
 static __attribute__((noinline, cold)) CUresult other_cuGraphExecNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraphNodeParams *nodeParams, struct shim_target *target)
 {
@@ -23356,8 +25207,8 @@ const struct shim_name shim_names[] = {
 };
 const uint32_t shim_names_count = 578;
 
-const uint64_t shim_functions = 0x31c90cbe8a1f9a8;
-const char shim_build[] __attribute__((used)) = "acltrace shim: ring " SHIM_STRING(RING_VERSION) ", functions 031c90cbe8a1f9a8";
+const uint64_t shim_functions = 0x4e7e3b201ddfda40;
+const char shim_build[] __attribute__((used)) = "acltrace shim: ring " SHIM_STRING(RING_VERSION) ", functions 4e7e3b201ddfda40";
 const struct shim_injected shim_injected[] = {
 	{NULL, 0, 0, NULL, NULL},
 };

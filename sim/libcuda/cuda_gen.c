@@ -1185,25 +1185,11 @@ CUresult cuGraphEventRecordNodeGetEvent(CUgraphNode hNode, CUevent *event_out)
 	return fake_unsupported("cuGraphEventRecordNodeGetEvent");
 }
 
-CUresult cuGraphEventRecordNodeSetEvent(CUgraphNode hNode, CUevent event)
-{
-	(void)hNode;
-	(void)event;
-	return fake_unsupported("cuGraphEventRecordNodeSetEvent");
-}
-
 CUresult cuGraphEventWaitNodeGetEvent(CUgraphNode hNode, CUevent *event_out)
 {
 	(void)hNode;
 	(void)event_out;
 	return fake_unsupported("cuGraphEventWaitNodeGetEvent");
-}
-
-CUresult cuGraphEventWaitNodeSetEvent(CUgraphNode hNode, CUevent event)
-{
-	(void)hNode;
-	(void)event;
-	return fake_unsupported("cuGraphEventWaitNodeSetEvent");
 }
 
 CUresult cuGraphAddExternalSemaphoresSignalNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_EXT_SEM_SIGNAL_NODE_PARAMS *nodeParams)
@@ -1254,16 +1240,6 @@ CUresult cuGraphExternalSemaphoresWaitNodeSetParams(CUgraphNode hNode, const CUD
 	return fake_unsupported("cuGraphExternalSemaphoresWaitNodeSetParams");
 }
 
-CUresult cuGraphAddBatchMemOpNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams)
-{
-	(void)phGraphNode;
-	(void)hGraph;
-	(void)dependencies;
-	(void)numDependencies;
-	(void)nodeParams;
-	return fake_unsupported("cuGraphAddBatchMemOpNode");
-}
-
 CUresult cuGraphBatchMemOpNodeGetParams(CUgraphNode hNode, CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams_out)
 {
 	(void)hNode;
@@ -1286,31 +1262,11 @@ CUresult cuGraphExecBatchMemOpNodeSetParams(CUgraphExec hGraphExec, CUgraphNode 
 	return fake_unsupported("cuGraphExecBatchMemOpNodeSetParams");
 }
 
-CUresult cuGraphAddMemAllocNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUDA_MEM_ALLOC_NODE_PARAMS *nodeParams)
-{
-	(void)phGraphNode;
-	(void)hGraph;
-	(void)dependencies;
-	(void)numDependencies;
-	(void)nodeParams;
-	return fake_unsupported("cuGraphAddMemAllocNode");
-}
-
 CUresult cuGraphMemAllocNodeGetParams(CUgraphNode hNode, CUDA_MEM_ALLOC_NODE_PARAMS *params_out)
 {
 	(void)hNode;
 	(void)params_out;
 	return fake_unsupported("cuGraphMemAllocNodeGetParams");
-}
-
-CUresult cuGraphAddMemFreeNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUdeviceptr dptr)
-{
-	(void)phGraphNode;
-	(void)hGraph;
-	(void)dependencies;
-	(void)numDependencies;
-	(void)dptr;
-	return fake_unsupported("cuGraphAddMemFreeNode");
 }
 
 CUresult cuGraphMemFreeNodeGetParams(CUgraphNode hNode, CUdeviceptr *dptr_out)
@@ -1445,38 +1401,6 @@ CUresult cuGraphExecGetFlags(CUgraphExec hGraphExec, uint64_t *flags)
 	return fake_unsupported("cuGraphExecGetFlags");
 }
 
-CUresult cuGraphExecHostNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_HOST_NODE_PARAMS *nodeParams)
-{
-	(void)hGraphExec;
-	(void)hNode;
-	(void)nodeParams;
-	return fake_unsupported("cuGraphExecHostNodeSetParams");
-}
-
-CUresult cuGraphExecChildGraphNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraph childGraph)
-{
-	(void)hGraphExec;
-	(void)hNode;
-	(void)childGraph;
-	return fake_unsupported("cuGraphExecChildGraphNodeSetParams");
-}
-
-CUresult cuGraphExecEventRecordNodeSetEvent(CUgraphExec hGraphExec, CUgraphNode hNode, CUevent event)
-{
-	(void)hGraphExec;
-	(void)hNode;
-	(void)event;
-	return fake_unsupported("cuGraphExecEventRecordNodeSetEvent");
-}
-
-CUresult cuGraphExecEventWaitNodeSetEvent(CUgraphExec hGraphExec, CUgraphNode hNode, CUevent event)
-{
-	(void)hGraphExec;
-	(void)hNode;
-	(void)event;
-	return fake_unsupported("cuGraphExecEventWaitNodeSetEvent");
-}
-
 CUresult cuGraphExecExternalSemaphoresSignalNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_EXT_SEM_SIGNAL_NODE_PARAMS *nodeParams)
 {
 	(void)hGraphExec;
@@ -1571,52 +1495,6 @@ CUresult cuGraphReleaseUserObject(CUgraph graph, CUuserObject object, uint32_t c
 	(void)object;
 	(void)count;
 	return fake_unsupported("cuGraphReleaseUserObject");
-}
-
-CUresult cuGraphAddNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraphNodeParams *nodeParams)
-{
-	(void)phGraphNode;
-	(void)hGraph;
-	(void)dependencies;
-	(void)numDependencies;
-	(void)nodeParams;
-	return fake_unsupported("cuGraphAddNode");
-}
-
-CUresult cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUgraphNodeParams *nodeParams)
-{
-	(void)phGraphNode;
-	(void)hGraph;
-	(void)dependencies;
-	(void)dependencyData;
-	(void)numDependencies;
-	(void)nodeParams;
-	return fake_unsupported("cuGraphAddNode_v2");
-}
-
-CUresult cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams *nodeParams)
-{
-	(void)hNode;
-	(void)nodeParams;
-	return fake_unsupported("cuGraphNodeSetParams");
-}
-
-CUresult cuGraphExecNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraphNodeParams *nodeParams)
-{
-	(void)hGraphExec;
-	(void)hNode;
-	(void)nodeParams;
-	return fake_unsupported("cuGraphExecNodeSetParams");
-}
-
-CUresult cuGraphConditionalHandleCreate(CUgraphConditionalHandle *pHandle_out, CUgraph hGraph, CUcontext ctx, uint32_t defaultLaunchValue, uint32_t flags)
-{
-	(void)pHandle_out;
-	(void)hGraph;
-	(void)ctx;
-	(void)defaultLaunchValue;
-	(void)flags;
-	return fake_unsupported("cuGraphConditionalHandleCreate");
 }
 
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize)

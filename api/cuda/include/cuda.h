@@ -888,6 +888,7 @@ typedef enum CUcigDataType {
 typedef enum CUgraphConditionalNodeType {
 	CU_GRAPH_COND_TYPE_IF = 0,
 	CU_GRAPH_COND_TYPE_WHILE = 1,
+	CU_GRAPH_COND_TYPE_SWITCH = 2,
 } CUgraphConditionalNodeType;
 
 #define CUDA_VERSION 13000U
@@ -898,6 +899,11 @@ typedef enum CUgraphConditionalNodeType {
 #define CU_MEMHOSTREGISTER_DEVICEMAP 2U
 #define CU_MEMHOSTREGISTER_IOMEMORY 4U
 #define CU_MEMHOSTREGISTER_READ_ONLY 8U
+
+typedef enum CUgraphChildGraphNodeOwnership {
+	CU_GRAPH_CHILD_GRAPH_OWNERSHIP_CLONE = 0,
+	CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE = 1,
+} CUgraphChildGraphNodeOwnership;
 
 #define CUDA_SUCCESS 0
 #define CUDA_ERROR_INVALID_VALUE 1
@@ -1030,6 +1036,7 @@ typedef uint64_t CUgraphConditionalHandle;
 typedef int CUdevResourceType;
 typedef int CUatomicOperation;
 typedef int CUoutput_mode;
+#define CU_GRAPH_COND_ASSIGN_DEFAULT 0x1
 #define CU_LAUNCH_PARAM_END ((void *)0)
 #define CU_LAUNCH_PARAM_BUFFER_POINTER ((void *)1)
 #define CU_LAUNCH_PARAM_BUFFER_SIZE ((void *)2)
@@ -1521,10 +1528,34 @@ typedef struct CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS {
 } CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS;
 ACLTRACE_SIZE(CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS, 144);
 
+typedef struct CUstreamBatchMemOpParams_waitValue {
+	CUstreamBatchMemOpType operation;
+	CUdeviceptr address;
+	union {
+		uint32_t value;
+		uint64_t value64;
+	};
+	uint32_t flags;
+	CUdeviceptr alias;
+} CUstreamBatchMemOpParams_waitValue;
+ACLTRACE_SIZE(CUstreamBatchMemOpParams_waitValue, 40);
+
+typedef struct CUstreamBatchMemOpParams_writeValue {
+	CUstreamBatchMemOpType operation;
+	CUdeviceptr address;
+	union {
+		uint32_t value;
+		uint64_t value64;
+	};
+	uint32_t flags;
+	CUdeviceptr alias;
+} CUstreamBatchMemOpParams_writeValue;
+ACLTRACE_SIZE(CUstreamBatchMemOpParams_writeValue, 40);
+
 typedef union CUstreamBatchMemOpParams {
 	CUstreamBatchMemOpType operation;
-	uint64_t waitValue[5];
-	uint64_t writeValue[5];
+	CUstreamBatchMemOpParams_waitValue waitValue;
+	CUstreamBatchMemOpParams_writeValue writeValue;
 	uint64_t flushRemoteWrites;
 	uint64_t memoryBarrier;
 	uint64_t pad[6];
@@ -1687,8 +1718,9 @@ ACLTRACE_SIZE(CUDA_HOST_NODE_PARAMS_v2, 16);
 
 typedef struct CUDA_CHILD_GRAPH_NODE_PARAMS {
 	CUgraph graph;
+	CUgraphChildGraphNodeOwnership ownership;
 } CUDA_CHILD_GRAPH_NODE_PARAMS;
-ACLTRACE_SIZE(CUDA_CHILD_GRAPH_NODE_PARAMS, 8);
+ACLTRACE_SIZE(CUDA_CHILD_GRAPH_NODE_PARAMS, 16);
 
 typedef struct CUDA_EVENT_WAIT_NODE_PARAMS {
 	CUevent event;
@@ -1748,7 +1780,22 @@ ACLTRACE_SIZE(CUDA_CONDITIONAL_NODE_PARAMS, 32);
 typedef struct CUgraphNodeParams {
 	CUgraphNodeType type;
 	int reserved0[3];
-	int64_t reserved1[29];
+	union {
+		int64_t reserved1[29];
+		CUDA_KERNEL_NODE_PARAMS_v3 kernel;
+		CUDA_MEMCPY_NODE_PARAMS memcpy;
+		CUDA_MEMSET_NODE_PARAMS_v2 memset;
+		CUDA_HOST_NODE_PARAMS_v2 host;
+		CUDA_CHILD_GRAPH_NODE_PARAMS graph;
+		CUDA_EVENT_WAIT_NODE_PARAMS eventWait;
+		CUDA_EVENT_RECORD_NODE_PARAMS eventRecord;
+		CUDA_EXT_SEM_SIGNAL_NODE_PARAMS_v2 extSemSignal;
+		CUDA_EXT_SEM_WAIT_NODE_PARAMS_v2 extSemWait;
+		CUDA_MEM_ALLOC_NODE_PARAMS_v2 alloc;
+		CUDA_MEM_FREE_NODE_PARAMS free;
+		CUDA_BATCH_MEM_OP_NODE_PARAMS_v2 memOp;
+		CUDA_CONDITIONAL_NODE_PARAMS conditional;
+	};
 	int64_t reserved2;
 } CUgraphNodeParams;
 ACLTRACE_SIZE(CUgraphNodeParams, 256);

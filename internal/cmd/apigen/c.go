@@ -157,12 +157,24 @@ func genHeader(m *model, w *writer) error {
 		}
 		w.f("typedef %s %s {", s.kind, s.name)
 		end := 0
-		for _, f := range s.fields {
+		for i := 0; i < len(s.fields); i++ {
+			f := s.fields[i]
 			if strings.Contains(f.name, ".") || (s.kind == "struct" && f.offset < end) {
 				continue
 			}
-			w.f("\t%s;", m.cField(f, s.align))
-			end = f.offset + f.size
+			end = max(end, f.offset+f.size)
+			beside := func() bool { // the next is a member of the same union
+				return i+1 < len(s.fields) && s.fields[i+1].offset == f.offset && s.fields[i+1].ctype != ""
+			}
+			if s.kind == "union" || !beside() {
+				w.f("\t%s;", m.cField(f, s.align))
+				continue
+			}
+			w.f("\tunion {\n\t\t%s;", m.cField(f, s.align))
+			for ; beside(); i++ {
+				w.f("\t\t%s;", m.cField(s.fields[i+1], s.align))
+			}
+			w.f("\t};")
 		}
 		w.f("} %s;", s.name)
 		w.f("ACLTRACE_SIZE(%s, %d);\n", s.name, s.size)

@@ -34,6 +34,21 @@ func genCoverage(m *model, w *writer) error {
 			w.f("%d are simulated; on the simulator the others return an error and say their name once on stderr.", simulated)
 		}
 		w.f("")
+		forms := map[string][]string{} // the functions that have them, by all of them
+		for i := range l.Funcs {
+			var names []string
+			for k := range l.forms {
+				if form, ok := strings.CutPrefix(l.forms[k].Name, l.Funcs[i].Name+":"); ok {
+					names = append(names, form)
+				}
+			}
+			if all := strings.Join(names, "`, `"); all != "" {
+				forms[all] = append(forms[all], l.Funcs[i].Name)
+			}
+		}
+		for _, all := range slices.Sorted(maps.Keys(forms)) {
+			w.f("A tag in a structure says what `%s` do: each is recorded under its own name and `:`, with one of `%s`.\n", strings.Join(forms[all], "`, `"), all)
+		}
 		reasons := map[string][]string{}
 		for i := range l.Funcs {
 			f := &l.Funcs[i]

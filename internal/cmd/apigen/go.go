@@ -223,7 +223,7 @@ func genTable(all *model, w *writer) {
 	if m.upper != nil {
 		m = m.upper
 	}
-	w.f("// Model is the table of this runtime.\nvar Model = (&api.Model{\nName: %q,\nShim: %q,\nAccelerator: %#v,\nInstalled: %#v,\nLayers: %#v,\nDevice: api.Window{From: %#x, To: %#x},\nEnvironment: %#v,\nDeviceName: %q,\nExhausted: %#v,\nPending: %d,\nConstants: %d,\nSimulator: %#v,\nFaults: %#v,\nFuncs: []api.Func{", m.Name, m.Shim, m.Accelerator, m.Installed, all.Layers, m.Device.From, m.Device.To, m.Environment, m.DeviceName, m.Exhausted, m.Pending, m.Constants, m.Simulator, m.Faults)
+	w.f("// Model is the table of this runtime.\nvar Model = (&api.Model{\nName: %q,\nShim: %q,\nAccelerator: %#v,\nInstalled: %#v,\nLayers: %#v,\nDevice: api.Window{From: %#x, To: %#x},\nEnvironment: %#v,\nDeviceName: %q,\nExhausted: %#v,\nPending: %d,\nConstants: %d,\nNumbers: %#v,\nSimulator: %#v,\nFaults: %#v,\nFuncs: []api.Func{", m.Name, m.Shim, m.Accelerator, m.Installed, all.Layers, m.Device.From, m.Device.To, m.Environment, m.DeviceName, m.Exhausted, m.Pending, m.Constants, m.Numbers, m.Simulator, m.Faults)
 	for i := range all.Funcs {
 		genFunc(w, &all.Funcs[i])
 	}
@@ -335,7 +335,7 @@ func goFields(fields []api.Field) string {
 		for _, is := range []struct {
 			name string
 			so   bool
-		}{{"Args", f.Args}, {"Packed", f.Packed}, {"Callback", f.Callback}, {"Dropped", f.Dropped}} {
+		}{{"Args", f.Args}, {"Packed", f.Packed}, {"Callback", f.Callback}, {"Dropped", f.Dropped}, {"Stored", f.Stored}} {
 			if is.so {
 				s += ", " + is.name + ": true"
 			}
@@ -359,6 +359,9 @@ func goBlock(p *api.Param) string {
 func genFunc(w *writer, f *api.Func) {
 	w.f("{ID: %d, Name: %q, Layer: %q, Return: %q, RetWidth: %d, RetVoid: %t, RetError: %t, Ret: %d, RetObject: %q, RetVolatile: %t, Task: %d, Sync: %d, Capture: %d, Begins: %t, Reports: %t, Meets: %t, Outer: %t, Notes: %t, Called: %t, Shares: %d, StandIn: %q, Range: %d, Entry: %d, Selects: %d, Device: %d, Stream: %d, Event: %d, Graph: %d, Names: %d, Modelled: %t, Simulated: %t, Since: %q, Words: %d,\nDoc: %q,",
 		f.ID, f.Name, f.Layer, f.Return, f.RetWidth, f.RetVoid, f.RetError, f.Ret, f.RetObject, f.RetVolatile, f.Task, f.Sync, f.Capture, f.Begins, f.Reports, f.Meets, f.Outer, f.Notes, f.Called, f.Shares, f.StandIn, f.Range, f.Entry, f.Selects, f.Device, f.Stream, f.Event, f.Graph, f.Names, f.Modelled, f.Simulated, f.Since, f.Words, f.Doc)
+	if f.Form != nil {
+		w.f("Form: &%#v,", *f.Form)
+	}
 	if f.Idle {
 		w.f("Idle: true,")
 	}

@@ -30,12 +30,14 @@ type model struct {
 	dirs     map[string][]string // of each function's parameters, as extracted
 	header   map[string]string
 	enumSet  map[string]bool
-	impl     map[string]string      // name of the same function in the library below, where the runtime is split
-	factors  map[factorKey][]string // of the size behind a parameter, in C, that no number and no parameter tells
-	injected map[string][2]int      // module and slot of a function in the tables of an injection
-	meanings map[string]meaning     // of functions
-	why      map[string]string      // a function has no semantics
-	aliases  map[string]string      // names by which programs mean another function than the one of that name
+	impl     map[string]string         // name of the same function in the library below, where the runtime is split
+	factors  map[factorKey][]string    // of the size behind a parameter, in C, that no number and no parameter tells
+	injected map[string][2]int         // module and slot of a function in the tables of an injection
+	meanings map[string]meaning        // of functions
+	forms    []api.Func                // of the functions of the layer, see tagged
+	arms     map[factorKey]*structType // of a form: what lies behind the parameter with the tag
+	why      map[string]string         // a function has no semantics
+	aliases  map[string]string         // names by which programs mean another function than the one of that name
 	layer    layer
 }
 
@@ -73,6 +75,7 @@ type nested struct {
 	makes  api.Object // of handles that the call stores there
 	kernel string     // where the arguments of a kernel lie there: the kernel in C, with @ for the structure
 	form   string     // packed, function, dropped: see api.Field; "" for other memory
+	stored bool       // the call stores what the field has: see api.Field
 }
 
 type field struct {
@@ -127,7 +130,7 @@ func table(path string, columns int) ([][]string, error) {
 }
 
 func newModel(dir string) *model {
-	m := &model{dir: dir, dirs: map[string][]string{}, header: map[string]string{}, enumSet: map[string]bool{}, impl: map[string]string{}, factors: map[factorKey][]string{}, injected: map[string][2]int{}, meanings: map[string]meaning{}, why: map[string]string{}}
+	m := &model{dir: dir, dirs: map[string][]string{}, header: map[string]string{}, enumSet: map[string]bool{}, impl: map[string]string{}, factors: map[factorKey][]string{}, injected: map[string][2]int{}, meanings: map[string]meaning{}, arms: map[factorKey]*structType{}, why: map[string]string{}}
 	m.Name = filepath.Base(dir)
 	return m
 }
@@ -136,7 +139,7 @@ func newModel(dir string) *model {
 func load(dir string, first int) (*model, error) {
 	m := newModel(dir)
 	ids := func() error { return m.loadIDs(first) }
-	for _, step := range []func() error{m.loadEnums, m.loadTypes, m.loadStructs, m.loadFunctions, ids, m.loadSemantics} {
+	for _, step := range []func() error{m.loadEnums, m.loadTypes, m.loadStructs, m.loadFunctions, m.loadSemantics, ids} {
 		if err := step(); err != nil {
 			return nil, err
 		}
@@ -300,16 +303,18 @@ func (m *model) loadIDs(first int) error {
 	if len(b) == 0 {
 		b = []byte("# The number of each function in trace files. Only ever appended; a name that is gone keeps its number.\n")
 	}
-	for i := range m.Funcs {
-		f := &m.Funcs[i]
-		if ids[f.Name] == 0 {
-			last++
-			ids[f.Name] = last
-			b = fmt.Appendf(b, "%d %s\n", last, f.Name)
+	for _, funcs := range [][]api.Func{m.Funcs, m.forms} {
+		for i := range funcs {
+			f := &funcs[i]
+			if ids[f.Name] == 0 {
+				last++
+				ids[f.Name] = last
+				b = fmt.Appendf(b, "%d %s\n", last, f.Name)
+			}
+			f.ID = api.ID(ids[f.Name])
 		}
-		f.ID = api.ID(ids[f.Name])
+		slices.SortFunc(funcs, func(a, b api.Func) int { return int(a.ID) - int(b.ID) })
 	}
-	slices.SortFunc(m.Funcs, func(a, b api.Func) int { return int(a.ID) - int(b.ID) })
 	if len(b) == before {
 		return nil
 	}
@@ -361,10 +366,12 @@ func (m *model) loadSemantics() error {
 		Exhausted   [2]int32
 		Pending     int32
 		Constants   uint64
+		Numbers     []api.Object
 		Variants    []string
 		Aliases     map[string]string
 		Unmodelled  map[string][]string // by the reason why, patterns of names
 		Copies      map[string]block
+		Tagged      map[string]tagged
 		Structs     map[string]map[string]string
 		Shown       map[string]shown
 		Functions   map[string]*semantics
@@ -380,7 +387,7 @@ func (m *model) loadSemantics() error {
 	m.Layers = []api.Layer{{Name: m.Name, Libraries: doc.Layer.Libraries, Outer: doc.Layer.Outer, Errors: doc.Layer.Errors}}
 	m.Environment, m.Simulator, m.DeviceName, m.Faults = doc.Environment, doc.Simulator, doc.DeviceName, doc.Faults
 	m.Exhausted, m.Accelerator, m.Installed = doc.Exhausted, doc.Accelerator, doc.Installed
-	m.Pending, m.Constants, m.aliases, m.Shim = doc.Pending, doc.Constants, doc.Aliases, doc.Shim
+	m.Pending, m.Constants, m.aliases, m.Shim, m.Numbers = doc.Pending, doc.Constants, doc.Aliases, doc.Shim, doc.Numbers
 	for i := range m.Funcs {
 		f := &m.Funcs[i]
 		f.RetError, f.Outer, f.Notes = f.Return == doc.Layer.Errors, doc.Layer.Outer || doc.Layer.Called, doc.Layer.Notes || doc.Layer.Called
@@ -433,6 +440,11 @@ func (m *model) loadSemantics() error {
 	}
 	if err := m.vary(doc.Variants); err != nil {
 		return fmt.Errorf("%s: %w", file, err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(doc.Tagged)) {
+		if err := m.tell(name, doc.Tagged[name]); err != nil {
+			return fmt.Errorf("%s: tagged: %s: %w", file, name, err)
+		}
 	}
 	if err := m.explain(doc.Unmodelled); err != nil {
 		return fmt.Errorf("%s: unmodelled: %w", file, err)
@@ -599,6 +611,105 @@ func (m *model) apply(f *api.Func, s *semantics) error {
 	}
 	f.Modelled = true
 	return nil
+}
+
+// tagged says of a structure which of its members counts: the one with the name of the form that the value of its member Tag means, none
+// where it has none of that name. To all but the runtime each form of a function that is given such a structure is a function of its own.
+type tagged struct {
+	Tag   string
+	Forms map[string]struct {
+		Value        int64
+		Task, Replay string
+		New          bool // only of functions that make something
+	}
+}
+
+// tell makes the forms of the functions that are given a structure with a tag.
+func (m *model) tell(name string, t tagged) error {
+	s := m.structByName(name)
+	if s == nil || !s.has(t.Tag) {
+		return fmt.Errorf("no structure with the member %s", t.Tag)
+	}
+	names := slices.SortedFunc(maps.Keys(t.Forms), func(a, b string) int { return int(t.Forms[a].Value - t.Forms[b].Value) })
+	for i := range m.Funcs {
+		base := &m.Funcs[i]
+		n := slices.IndexFunc(base.Params, func(p api.Param) bool { return p.Type == name+"*" && p.Role == api.InOut })
+		if n < 0 {
+			continue
+		}
+		makes := slices.ContainsFunc(base.Params, func(p api.Param) bool { return p.Role == api.New })
+		for _, form := range names {
+			what := t.Forms[form]
+			if what.New && !makes {
+				continue
+			}
+			f := *base
+			f.Name, f.Unplayed, f.Params = base.Name+":"+form, what.Replay, slices.Clone(base.Params)
+			f.Form = &api.Form{Param: int8(n), Tag: what.Value}
+			var ok bool
+			if f.Task, ok = api.ParseTask(what.Task); !ok {
+				return fmt.Errorf("%s: no task %q", form, what.Task)
+			}
+			if f.Task == api.NoTask {
+				f.Graph = -1
+			}
+			arm := m.arm(s, t.Tag, form)
+			p := &f.Params[n]
+			p.Role, p.Volatile, p.Addresses, p.Fields, p.Block = api.Struct, false, false, m.fields(arm), arm.block
+			if (f.Task == api.Record || f.Task == api.Wait) && slices.ContainsFunc(p.Fields, func(f api.Field) bool { return f.Object == api.Event }) {
+				f.Event = int8(n)
+			}
+			m.arms[factorKey{f.Name, p.Name}] = arm
+			m.forms = append(m.forms, f)
+		}
+		base.Graph = -1 // nothing is known of the task
+	}
+	return nil
+}
+
+// arm is a structure as its tag has it: the tag and the members of the one that counts, with those of the structures in it.
+func (m *model) arm(s *structType, tag, form string) *structType {
+	out := &structType{name: s.name + ":" + form, kind: s.kind, size: s.size, align: s.align}
+	for _, f := range s.fields {
+		switch {
+		case f.name == tag:
+			out.fields = append(out.fields, f)
+		case f.name == form:
+			m.flatten(out, f.name+".", m.structByName(f.ctype), f.offset)
+		}
+	}
+	return out
+}
+
+func (m *model) flatten(out *structType, prefix string, s *structType, at int) {
+	for _, f := range s.fields {
+		if inner := m.structByName(f.ctype); inner != nil {
+			m.flatten(out, prefix+f.name+".", inner, at+f.offset)
+			continue
+		}
+		f.name, f.offset = prefix+f.name, at+f.offset
+		out.fields = append(out.fields, f)
+	}
+	for _, n := range s.nested {
+		n.field, n.size, n.kernel = prefix+n.field, strings.ReplaceAll(n.size, "@", "@"+prefix), strings.ReplaceAll(n.kernel, "@", "@"+prefix)
+		for _, member := range []*string{&n.unless, &n.count} {
+			if *member != "" {
+				*member = prefix + *member
+			}
+		}
+		out.nested = append(out.nested, n)
+	}
+	if s.block != nil {
+		out.block = s.block.Shifted(uint32(at))
+	}
+}
+
+// structOf is the structure that a parameter is, or that it points to, as the form of its function has it; nil for none.
+func (m *model) structOf(f *api.Func, p *api.Param) *structType {
+	if arm := m.arms[factorKey{f.Name, p.Name}]; arm != nil {
+		return arm
+	}
+	return m.structByName(strings.TrimPrefix(strings.TrimSuffix(p.Type, "*"), "const "))
 }
 
 // object is the kind of object that a handle type stands for, "" where none is known.
@@ -825,7 +936,8 @@ func (m *model) factor(f *api.Func, t string) (string, error) {
 var madeRE = regexp.MustCompile(`^new ([a-z ]+)\((.*)\)$`)
 
 // nest says what lies behind the pointers of a structure: the bytes, a number times one of its fields, `string`, or `new KIND(bytes)`,
-// handles that the call stores; `unless FIELD` where a field says that it is no memory of the host's. `arguments of FIELD` are those of the
+// handles that the call stores; `stored new KIND(bytes)` where the call stores the pointer too, or the address of so much memory of
+// the kind; `unless FIELD` where a field says that it is no memory of the host's. `arguments of FIELD` are those of the
 // kernel that the field names, or the one of several that is there; `packed` is a list that leads to them. A `function` is the program's,
 // and what it is given is `dropped`.
 func (m *model) nest(name string, fields map[string]string) error {
@@ -840,6 +952,7 @@ func (m *model) nest(name string, fields map[string]string) error {
 		}
 		delete(fields, f.name)
 		n := nested{field: f.name}
+		text, n.stored = strings.CutPrefix(text, "stored ")
 		if made := madeRE.FindStringSubmatch(text); made != nil {
 			n.makes, text = api.Object(made[1]), made[2]
 		}
@@ -905,7 +1018,10 @@ func (m *model) fields(s *structType) []api.Field {
 			}
 			fs = append(fs, api.Field{Type: elem, Offset: uint32(f.offset), Item: uint32(i + 1), String: n.size == "" && n.form == "" && n.kernel == "", Unit: n.unit,
 				Count: s.member(n.count), Unless: s.member(n.unless), Object: n.makes, New: n.makes != "", Args: n.kernel != "", Packed: n.form == "packed",
-				Callback: n.form == "function", Dropped: n.form == "dropped"})
+				Callback: n.form == "function", Dropped: n.form == "dropped", Stored: n.stored})
+			if last := &fs[len(fs)-1]; n.stored && n.makes.Memory() {
+				last.Item = 0
+			}
 		} else if o := m.object(f.ctype); o != "" {
 			fs = append(fs, api.Field{Offset: uint32(f.offset), Object: o})
 		}
@@ -1051,7 +1167,7 @@ func join(layers ...*model) (*model, error) {
 			a, b := m.Funcs[n-1], l.Funcs[0]
 			return nil, fmt.Errorf("%s has number %d, but the numbers of %s begin at %d: the layer needs numbers of its own", a.Name, a.ID, l.Name, b.ID)
 		}
-		m.Funcs, m.Enums, m.Errors = append(m.Funcs, l.Funcs...), append(m.Enums, l.Enums...), append(m.Errors, l.Errors...)
+		m.Funcs, m.Enums, m.Errors = append(append(m.Funcs, l.Funcs...), l.forms...), append(m.Enums, l.Enums...), append(m.Errors, l.Errors...)
 		m.Layouts = append(m.Layouts, l.Layouts...)
 		m.structs = append(m.structs, l.structs...)
 		for _, t := range l.typedefs {
@@ -1064,10 +1180,12 @@ func join(layers ...*model) (*model, error) {
 		maps.Copy(m.enumSet, l.enumSet)
 		maps.Copy(m.impl, l.impl)
 		maps.Copy(m.factors, l.factors)
+		maps.Copy(m.arms, l.arms)
 		maps.Copy(m.injected, l.injected)
 		maps.Copy(m.meanings, l.meanings)
 		maps.Copy(m.why, l.why)
 	}
+	slices.SortFunc(m.Funcs, func(a, b api.Func) int { return int(a.ID) - int(b.ID) })
 	for i := range m.Funcs {
 		f := &m.Funcs[i]
 		if f.RetWidth = uint16(m.size(f.Return)); f.RetWidth == 0 && !f.RetVoid {

@@ -39,7 +39,7 @@ var farMemory = map[api.Object]string{api.Device: "ALLOCATED", api.Reservation: 
 // nested writes the capture of what the pointers of a structure lead to: what goes into the record of the call, and what is
 // too large for it. All that a launch reads goes into its record.
 func (m *model) nested(f *api.Func, p *api.Param, n int, ok string) (near, far string) {
-	s, at, guard := m.structByName(strings.TrimPrefix(strings.TrimSuffix(p.Type, "*"), "const ")), p.Name+"->", ok+" && "+p.Name+" != NULL"
+	s, at, guard := m.structOf(f, p), p.Name+"->", ok+" && "+p.Name+" != NULL"
 	if p.Words > 1 || !strings.HasSuffix(p.Type, "*") {
 		at, guard = p.Name+".", ok
 	}
@@ -53,6 +53,8 @@ func (m *model) nested(f *api.Func, p *api.Param, n int, ok string) (near, far s
 			continue // of the program's alone
 		case field.kernel != "":
 			put = fmt.Sprintf("shim_args_array(&c, %d, %d, %s, %s%s);", n, api.ArgItems, strings.ReplaceAll(field.kernel, "@", at), at, field.field)
+		case field.stored && field.makes.Memory():
+			continue // it lies in the structure
 		case field.makes != "":
 			put, cond = fmt.Sprintf("shim_far(&c, %d, PIECE_OUT, %d, %s, %s);", n, i+1, from, size), fmt.Sprintf("if (%s <= RING_INLINE)\n\t\t\t", size)
 		case size == "":
@@ -149,6 +151,14 @@ func genShim(m *model, w *writer) error {
 			names = append(names, shimName{f.Name, fmt.Sprintf("{\"%s\", counted_%s, &shim_counted[%d].real, NULL, NULL, %d}", f.Name, f.Name, counted, version(f.Since))})
 			counted++
 			continue
+		}
+		if f.Form != nil {
+			continue // written with its function
+		}
+		for _, form := range m.formsOf(f) {
+			if err := m.genWrapper(w, form); err != nil {
+				return fmt.Errorf("%s: %w", form.Name, err)
+			}
 		}
 		if err := m.genWrapper(w, f); err != nil {
 			return fmt.Errorf("%s: %w", f.Name, err)
@@ -356,7 +366,7 @@ func (m *model) parameters(f *api.Func) string {
 // always reports whether the shim has something to do in a call that is not recorded.
 func (m *model) always(f *api.Func) bool {
 	ends, begins, _ := m.state(f)
-	return m.owns(f) != "" || m.endsFunctions(f) || len(ends)+len(begins) > 0
+	return slices.ContainsFunc(m.formsOf(f), m.always) || m.owns(f) != "" || m.endsFunctions(f) || len(ends)+len(begins) > 0
 }
 
 // state is how what the shim knows of the runtime's objects changes with a call, whether that is written down or not: before it, behind one that
@@ -392,6 +402,12 @@ func (m *model) state(f *api.Func) (ends, begins, undo []string) {
 		case api.Map:
 			if p.Object == api.Host {
 				add(&begins, "shim_host_new((uint64_t)%s, %s, true);", p.Name, size)
+			}
+		case api.Struct:
+			for _, field := range m.structOf(f, &p).nested {
+				if field.stored && field.makes == api.Device {
+					add(&begins, "shim_device_new(ALLOCATED, %s->%s, %s);", p.Name, field.field, strings.ReplaceAll(field.size, "@", p.Name+"->"))
+				}
 			}
 		case api.End:
 			if m.queried(p.Object) {
@@ -450,7 +466,11 @@ func (m *model) state(f *api.Func) (ends, begins, undo []string) {
 		if f.Graph < 0 {
 			add(&begins, "shim_graph_ended(%s);", f.Params[into].Name)
 		}
-		add(&begins, "shim_graph_copied(%s, %s);", f.Params[into].Name, f.Params[from].Name)
+		add(&begins, "shim_graph_copied(%s, %s);", f.Params[into].Name, m.uses(f, from, api.Graph))
+	}
+	if f.Task == api.Record && f.Graph >= 0 {
+		// Nobody knows from here on what the event has recorded last: runs of the graph do so.
+		add(&begins, "shim_event_ends(%s);", m.uses(f, int(f.Event), api.Event))
 	}
 	return ends, begins, undo
 }
@@ -466,8 +486,34 @@ func (m *model) endsFunctions(f *api.Func) bool {
 	})
 }
 
+// formsOf are the forms of a function.
+func (m *model) formsOf(f *api.Func) (forms []*api.Func) {
+	for i := range m.Funcs {
+		if k := &m.Funcs[i]; k.Form != nil && f.Form == nil && k.Symbol() == f.Name {
+			forms = append(forms, k)
+		}
+	}
+	return forms
+}
+
+// cName is the name of a function as a part of one in C.
+func cName(f *api.Func) string { return strings.ReplaceAll(f.Name, ":", "_") }
+
 func (m *model) genWrapper(w *writer, f *api.Func) error {
-	w.f("static inline __attribute__((always_inline)) %s\n{", cDecl(f.Return, "wrap_"+f.Name+"("+wrapParams(f)+")"))
+	inline := "static inline __attribute__((always_inline)) "
+	if f.Form != nil {
+		inline = "static __attribute__((noinline)) "
+	}
+	w.f("%s%s\n{", inline, cDecl(f.Return, "wrap_"+cName(f)+"("+wrapParams(f)+")"))
+	if forms := m.formsOf(f); len(forms) > 0 {
+		p := f.Params[forms[0].Form.Param].Name
+		arm := m.arms[factorKey{forms[0].Name, p}]
+		w.f("\tif (%s != NULL)\n\t\tswitch ((int64_t)%s->%s) {", p, p, arm.fields[0].name)
+		for _, form := range forms {
+			w.f("\t\tcase %d:\n\t\t\treturn wrap_%s(%s, target);", form.Form.Tag, cName(form), cArgs(f))
+		}
+		w.f("\t\t}")
+	}
 	w.f("\t%s = shim_real(&target->real, target->name);", cDecl(f.Return, "(*real)("+cParams(f)+")"))
 	w.f("\tif (real == NULL)")
 	switch {
@@ -566,6 +612,11 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 			if f.Task == api.Kernel {
 				reserve = append(reserve, fmt.Sprintf("shim_piece_room(%s, %s)", p.Name, size))
 				add(&before, "shim_piece(&c, %d, 0, %s, %s, true);", n, p.Name, size)
+			} else if makes := slices.ContainsFunc(f.Params, func(q api.Param) bool { return q.Role == api.New }); makes && p.Role == api.Uses {
+				// What the call makes may be stored in the place of what it uses.
+				reserve = append(reserve, fmt.Sprintf("shim_piece_room(%s, %s)", p.Name, size))
+				add(&before, "shim_in(&c, %d, %s, %s, false);", n, p.Name, size)
+				add(&later, "shim_large(c.seq, %d, 0, %s, %s);", n, p.Name, size)
 			} else {
 				guard := ""
 				if len(m.factors[factorKey{f.Name, p.Name}]) > 0 {
@@ -666,7 +717,7 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 	later = append(later, lost...)
 	hooksBefore = append(hooksBefore, lostBefore...)
 	lost = append(lost, m.overwrites(f)...)
-	if f.Task == api.Record && f.Params[f.Event].Object == api.Event {
+	if f.Task == api.Record && f.Graph < 0 && f.Params[f.Event].Object == api.Event {
 		event := f.Params[f.Event].Name
 		add(&hooksBefore, "uint64_t until = shim_order(), number = shim_event_begins(%s);", event)
 		add(&after, "shim_event_recorded(%s, number, ok, %s, until);", event, stream)
@@ -813,13 +864,17 @@ const threadStream = "_ptsz"
 
 // stream is the expression for the stream that a call names: a parameter, or a field of a structure.
 func (m *model) stream(f *api.Func) string {
-	p := &f.Params[f.Stream]
+	return m.uses(f, int(f.Stream), api.Stream)
+}
+
+// uses is the expression for the handle that a parameter is, or that lies in the structure behind it.
+func (m *model) uses(f *api.Func, param int, object api.Object) string {
+	p := &f.Params[param]
 	if p.Role != api.Struct {
 		return p.Name
 	}
-	s := m.structByName(strings.TrimPrefix(strings.TrimSuffix(p.Type, "*"), "const "))
-	for _, field := range s.fields {
-		if m.object(field.ctype) == api.Stream {
+	for _, field := range m.structOf(f, p).fields {
+		if m.object(field.ctype) == object {
 			return fmt.Sprintf("(%s == NULL ? NULL : %s->%s)", p.Name, p.Name, field.name)
 		}
 	}

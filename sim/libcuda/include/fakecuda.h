@@ -15,6 +15,8 @@ struct fakecuda_launch {
 	const void *const *params; /* where each argument lies */
 	/* Device memory as the host sees it; NULL where no allocation holds all of it, which fails the launch. */
 	void *(*memory)(uint64_t addr, size_t bytes);
+	/* Sets the value of a condition of a graph. */
+	void (*condition)(uint64_t handle, uint32_t value);
 };
 
 typedef void fakecuda_kernel(const struct fakecuda_launch *launch);
