@@ -60,8 +60,18 @@ func TestCUDADriver(t *testing.T) {
 	cs := calls(t, r)
 
 	// Every attribute of a launch, as it was, and the arguments with the sizes that the driver tells.
-	if _, err := timeline.Load(r, cuda.Model); err != nil {
+	tl, err := timeline.Load(r, cuda.Model)
+	if err != nil {
 		t.Fatal(err)
+	}
+	// What a structure says counts: the stream of a launch, the size of a copy.
+	for i := range tl.Tasks {
+		switch k := &tl.Tasks[i]; {
+		case k.Fn.Name == "cuLaunchKernelEx" && tl.Lanes[k.Lane].Stream == nil:
+			t.Errorf("the launch of call %d is on lane %+v", k.Call, tl.Lanes[k.Lane])
+		case k.Fn.Name == "cuMemcpy2D_v2" && k.Bytes != 40*6:
+			t.Errorf("the copy of call %d is one of %d bytes", k.Call, k.Bytes)
+		}
 	}
 
 	launches := callsOf(r, cs, "cuLaunchKernelEx")
@@ -116,7 +126,7 @@ func TestCUDADriver(t *testing.T) {
 	}
 
 	// Arguments of a kernel that a structure leads to.
-	for _, name := range []string{"cuGraphAddKernelNode_v2", "cuGraphExecKernelNodeSetParams_v2"} {
+	for _, name := range []string{"cuGraphAddKernelNode_v2", "cuGraphExecKernelNodeSetParams_v2", "cuGraphAddNode_v2:kernel", "cuGraphExecNodeSetParams:kernel", "cuGraphNodeSetParams:kernel"} {
 		c := callsOf(r, cs, name)[0]
 		for k, size := range []uint64{8, 8, 8, 4} {
 			if d := item(c, len(c.Args)-1, uint32(api.ArgItems+1+k), format.DirIn); d == nil || d.Len != size || k == 3 && binary.LittleEndian.Uint32(d.Bytes) != 1000 {

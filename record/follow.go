@@ -1,8 +1,6 @@
 package record
 
 import (
-	"slices"
-
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 )
@@ -48,7 +46,7 @@ func newFollowing(to Follower, m *api.Model, meta *format.Meta) *following {
 	f := &following{to: to, origin: meta.StartMono, names: make([]bool, m.Funcs[len(m.Funcs)-1].ID+1)}
 	for i := range m.Funcs {
 		fn := &m.Funcs[i]
-		f.names[fn.ID] = fn.Names >= 0 || slices.ContainsFunc(fn.Params, func(p api.Param) bool { return p.ItemSizes >= 0 })
+		f.names[fn.ID] = fn.Telling()
 	}
 	to.Begin(meta)
 	return f

@@ -1,8 +1,6 @@
 package timeline
 
 import (
-	"slices"
-
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 )
@@ -45,7 +43,7 @@ func changes(f *api.Func) bool {
 		if r := f.Params[i].Role; r == api.End || r.Makes() {
 			return true
 		}
-		if slices.ContainsFunc(f.Params[i].Fields, func(f api.Field) bool { return f.Object != "" }) {
+		if f.Params[i].Handles() {
 			return true // by handles that no index knows
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
@@ -200,7 +199,7 @@ func (w *Walk) dataOf() []uint16 {
 	out := []uint16{}
 	for _, in := range w.schema.Functions {
 		f := w.Model.Func(api.ID(in.ID))
-		if f != nil && (f.Names >= 0 || slices.ContainsFunc(f.Params, func(p api.Param) bool { return p.ItemSizes >= 0 || p.Inside() })) {
+		if f != nil && f.Telling() {
 			out = append(out, in.ID)
 		}
 	}
