@@ -151,8 +151,8 @@ count() {
 	both=$(awk '
 		BEGIN { split("cuInit cuGetProcAddress cuGetProcAddress_v2 cuDriverGetVersion cuGetExportTable", before); for (i in before) left_out[before[i]] = 1 }
 		FNR == NR { if (!($1 in left_out)) { cupti[$1] = $2; all += $2 } next }
-		{ line = $0; while (match(line, /"cu[A-Za-z0-9_]*": *[0-9]+/)) {
-			split(substr(line, RSTART, RLENGTH), part, /": */); ours[substr(part[1], 2)] += part[2]; line = substr(line, RSTART + RLENGTH) } }
+		{ line = $0; while (match(line, /"cu[A-Za-z0-9_:]*": *[0-9]+/)) { # a form of a function is the function to CUPTI
+			split(substr(line, RSTART, RLENGTH), part, /": */); sub(/:.*/, "", part[1]); ours[substr(part[1], 2)] += part[2]; line = substr(line, RSTART + RLENGTH) } }
 		END {
 			for (f in cupti) if (cupti[f] != ours[f]) differing = differing sprintf(" %s %d/%d", f, ours[f], cupti[f])
 			for (f in ours) if (!(f in cupti) && !(f in left_out)) differing = differing sprintf(" %s %d/0", f, ours[f])
