@@ -162,6 +162,10 @@ type Gap struct {
 	Reason Reason
 }
 
+// Intended reports whether somebody asked for the calls to be left out: while recording was off, outside of the steps that were chosen, or by a
+// flight recorder that has let go of them.
+func (g *Gap) Intended() bool { return g.Reason == Detached || g.Reason == Outdated }
+
 // Errors that Open and the Reader return, to be found with errors.As and errors.Is.
 type (
 	// ErrNotTrace is returned for a file that is something else.

@@ -616,7 +616,10 @@ func (x *exporter) nextGap() {
 	if g.Thread != format.NoThread {
 		th = x.thread(g.Thread)
 	}
-	reason := "calls lost: " + g.Reason.String()
+	name := "calls lost"
+	if g.Intended() {
+		name = "not recorded"
+	}
 	step := -1
 	if x.part != nil {
 		step = x.part.step
@@ -630,7 +633,7 @@ func (x *exporter) nextGap() {
 	}
 	p.extent.add(g.From, g.To)
 	group, b, at := x.begin(res, p, p.span(gapSpan, uint64(n)), parent)
-	b = append(b, nameField("calls lost", internal)...)
+	b = append(b, nameField(name, internal)...)
 	b = x.times(b, g.From, g.To)
 	if th >= 0 {
 		b = append(b, x.threads[th].attrs...)
@@ -639,7 +642,9 @@ func (x *exporter) nextGap() {
 		b = putNumber(b, spanAttributes, "acl.lost", int64(g.Calls))
 	}
 	b = putText(b, spanAttributes, "acl.reason", g.Reason.String())
-	b = putError(b, reason)
+	if !g.Intended() {
+		b = putError(b, name+": "+g.Reason.String())
+	}
 	x.end(group, b, at)
 }
 

@@ -87,7 +87,8 @@
 //	acl.open                    true on a task of which nothing in the trace shows the end
 //	acl.range                   on what the program itself has named (a range or a moment of mstx): the call that began it, under whose
 //	                            thread it lies; acl.domain is its domain
-//	acl.lost, acl.reason        on spans "calls lost", which lie where calls are missing: how many (left out where not known), why
+//	acl.lost, acl.reason        on spans "calls lost", or "not recorded" where that was asked for, which lie where calls are missing: how many
+//	                            (left out where not known), why
 //
 // The span kind is producer for a call that puts a task on a stream, consumer for that task, internal for the rest.
 package otelexport

@@ -14,6 +14,7 @@ import (
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/probe"
+	"github.com/acltrace/acltrace/timeline"
 )
 
 // What happens while recording is off is not forgotten where later calls mean something else by it: memory that the runtime gave out then is
@@ -57,6 +58,18 @@ func TestUnseenPaused(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
+	if r.Meta().Replayable {
+		t.Error("a trace that lacks calls is said to be replayable")
+	}
+	tl, err := timeline.Load(r, acl.Model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range tl.Tasks {
+		if tl.Tasks[i].Pageable {
+			t.Errorf("call %d is said to copy from or to pageable memory, of which the trace knows nothing", tl.Tasks[i].Call)
+		}
+	}
 	var got []string
 	for c, err := range r.Calls(nil) {
 		if err != nil {

@@ -93,6 +93,7 @@ type InfoGaps struct {
 	// CallsLost counts neither those that a flight recorder has let go of nor those made while recording was off, as outside of --steps.
 	CallsOlder uint64 `json:"calls_older,omitempty"`
 	CallsOff   uint64 `json:"calls_off,omitempty"`
+	Off        int    `json:"off,omitempty"` // gaps in which recording was off
 }
 
 type InfoCoverage struct {
@@ -151,6 +152,7 @@ func NewInfo(path string, r *format.Reader) (*Info, error) {
 			in.Gaps.CallsOlder += g.Calls
 		case format.Detached:
 			in.Gaps.CallsOff += g.Calls
+			in.Gaps.Off++
 		default:
 			in.Gaps.CallsLost += g.Calls
 		}
@@ -223,8 +225,14 @@ func (in *Info) Text(w io.Writer) error {
 		if n := in.Gaps.CallsOlder; n > 0 {
 			others = fmt.Sprintf(", %s older than what the flight recorder kept", Plural(n, "call"))
 		}
-		if n := in.Gaps.CallsOff; n > 0 {
+		switch n := in.Gaps.CallsOff; {
+		case n > 0:
 			others += fmt.Sprintf(", %s while recording was off", Plural(n, "call"))
+		case in.Gaps.Off > 0:
+			others += ", recording was off"
+			if in.Gaps.Off < in.Gaps.Count {
+				others += fmt.Sprintf(" at %d of them", in.Gaps.Off)
+			}
 		}
 		row("gaps", "%d, %s lost%s", in.Gaps.Count, Plural(in.Gaps.CallsLost, "call"), others)
 	} else {
@@ -233,7 +241,15 @@ func (in *Info) Text(w io.Writer) error {
 	if in.CapturedBy == "ebpf" {
 		row("replayable", "not in full: results of asynchronous copies, arguments that a launch takes by an array of pointers, and what was made before the recording are not in it")
 	} else {
-		row("replayable", "%s", map[bool]string{true: "yes", false: "not in full: record with --replayable"}[in.Replayable])
+		how := "yes"
+		switch {
+		case in.Replayable:
+		case in.Payload.Level == "full" && in.Policy == "block":
+			how = "not in full: calls are missing"
+		default:
+			how = "not in full: record with --replayable"
+		}
+		row("replayable", "%s", how)
 	}
 	if n := in.Tracer.ClockJumps; n > 0 {
 		row("clock", "jumped %s, as in a suspended machine: times in the 100 ms before are wrong", Plural(uint64(n), "time"))

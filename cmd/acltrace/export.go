@@ -157,16 +157,28 @@ func (a *app) lacks(r *format.Reader, lost, unfinished string) error {
 		return err
 	}
 	refused := r.Meta().Coverage.Refused
-	a.lacking = a.lacking || len(r.Gaps()) > 0 || c.Unfinished > 0 || refused > 0
+	var gaps, calls [2]uint64 // lost, and left out because somebody asked for that
+	for _, g := range r.Gaps() {
+		i := 0
+		if g.Intended() {
+			i = 1
+		}
+		gaps[i]++
+		calls[i] += g.Calls
+	}
+	a.lacking = a.lacking || gaps[0] > 0 || c.Unfinished > 0 || refused > 0
 	if refused > 0 {
 		fmt.Fprintf(a.err, "acltrace: of %s nothing was recorded into %s, for want of memory for rings\n", report.Plural(uint64(refused), "thread"), r.Path())
 	}
-	if n := len(r.Gaps()); n > 0 {
-		known := "how many is not known"
-		if c.GapCalls > 0 {
-			known = report.Plural(c.GapCalls, "call") + " known"
+	for i, what := range [...]string{"calls were lost", "calls were left out, as was asked for,"} {
+		if gaps[i] == 0 {
+			continue
 		}
-		fmt.Fprintf(a.err, "acltrace: calls were lost at %s of %s (%s): %s\n", report.Plural(uint64(n), "place"), r.Path(), known, lost)
+		known := "how many is not known"
+		if calls[i] > 0 {
+			known = report.Plural(calls[i], "call") + " known"
+		}
+		fmt.Fprintf(a.err, "acltrace: %s at %s of %s (%s): %s\n", what, report.Plural(gaps[i], "place"), r.Path(), known, lost)
 	}
 	if c.Unfinished > 0 {
 		fmt.Fprintf(a.err, "acltrace: %s of %s never returned: %s\n", report.Plural(c.Unfinished, "call"), r.Path(), unfinished)

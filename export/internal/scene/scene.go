@@ -200,8 +200,8 @@ type param struct {
 type keys struct {
 	call, kernel, stream, task, bytes, ret, err, unfinished, truncated, retries, bracketed, open, until, blocks, pageable, streamID, taskID, event, graph, tasks,
 	lost, reason, domain, end, step, source, untypical, catStep Sym
-	catCall, catTask, catBracketed, catRange, catGap, callsLost Sym
-	kinds                                                       [32]Sym
+	catCall, catTask, catBracketed, catRange, catGap, callsLost, notRecorded Sym
+	kinds                                                                    [32]Sym
 }
 
 // New prepares a walk through a trace.
@@ -263,7 +263,7 @@ func (s *Scene) setKeys() {
 		{"acl.open", &k.open}, {"acl.not_after_ns", &k.until}, {"acl.blocks", &k.blocks}, {"acl.pageable", &k.pageable}, {"acl.stream_id", &k.streamID},
 		{"acl.task_id", &k.taskID}, {"acl.event", &k.event}, {"acl.graph", &k.graph}, {"acl.graph_tasks", &k.tasks}, {"acl.lost", &k.lost}, {"acl.reason", &k.reason},
 		{"acl.step", &k.step}, {"acl.step_source", &k.source}, {"acl.untypical", &k.untypical}, {"step", &k.catStep}, {"acl.domain", &k.domain}, {"acl.end_thread", &k.end},
-		{"call", &k.catCall}, {"task", &k.catTask}, {"bracketed", &k.catBracketed}, {"range", &k.catRange}, {"gap", &k.catGap}, {"calls lost", &k.callsLost},
+		{"call", &k.catCall}, {"task", &k.catTask}, {"bracketed", &k.catBracketed}, {"range", &k.catRange}, {"gap", &k.catGap}, {"calls lost", &k.callsLost}, {"not recorded", &k.notRecorded},
 	} {
 		*x.at = s.Sym(x.key)
 	}
@@ -720,7 +720,11 @@ func (s *Scene) gap(g *format.Gap) error {
 		}
 		row = s.lost
 	}
-	l := s.begin(row, s.keys.callsLost, s.keys.catGap, g.From, to)
+	name := s.keys.callsLost
+	if g.Intended() {
+		name = s.keys.notRecorded
+	}
+	l := s.begin(row, name, s.keys.catGap, g.From, to)
 	if g.Calls > 0 {
 		l.num(s.keys.lost, g.Calls)
 	}
