@@ -410,7 +410,7 @@ func (d *Diff) Text(w io.Writer, o *TextOptions) error {
 	run := func(name string, r *DiffRun) {
 		fmt.Fprintf(w, "%s: %s: %s in %s", name, r.Path, Plural(r.Calls, "call"), Duration(r.SpanNS))
 		if r.Steps.Count > 0 {
-			fmt.Fprintf(w, ", %d steps, %s, %d like most", r.Steps.Count, r.Steps.Source, r.Steps.Typical)
+			fmt.Fprintf(w, ", %s, %s, %d like most", Plural(uint64(r.Steps.Count), "step"), r.Steps.Source, r.Steps.Typical)
 		}
 		fmt.Fprintln(w)
 	}
@@ -421,7 +421,11 @@ func (d *Diff) Text(w io.Writer, o *TextOptions) error {
 	}
 	t := newTable(w, o)
 	sample := func(s *Sample) string {
-		return fmt.Sprintf("%s\t+-%s", Duration(int64(s.MedianNS)), Duration(int64(s.Q3NS-s.Q1NS)/2))
+		spread := "" // one alone has none
+		if s.N > 1 {
+			spread = "+-" + Duration(int64(s.Q3NS-s.Q1NS)/2)
+		}
+		return Duration(int64(s.MedianNS)) + "\t" + spread
 	}
 	same, head := 0, false
 	for i := range d.Changes {

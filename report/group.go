@@ -53,6 +53,7 @@ type groups struct {
 	w       *timeline.Walk
 	threads []format.Thread
 	numbers []*Group // by thread or lane
+	until   []int64  // by thread: the latest end of its calls
 	kernels map[string]*Group
 	live    map[int]*Group // steps that have not ended: one
 	latest  int            // of live, that was named
@@ -125,7 +126,7 @@ func (g *groups) call(h *timeline.HostCall, k *timeline.Task) {
 		into.Failed++
 	}
 	if h.Flags&format.Unfinished == 0 { // of which no time is known
-		into.HostNS += h.End - h.Start
+		into.HostNS += h.End - g.begin(h)
 		if waits(h.Fn) {
 			into.WaitedNS += h.End - h.Start
 		}
@@ -143,6 +144,21 @@ func (g *groups) call(h *timeline.HostCall, k *timeline.Task) {
 	if k.Measured { // of other tasks no time is known, and the end not yet
 		into.DeviceNS += k.To - k.From
 	}
+}
+
+// begin is when a call began to add to what its thread has spent in calls: one within another one, as profiles have
+// them, is a part of it. Of streams and kernels each call that makes a task counts whole.
+func (g *groups) begin(h *timeline.HostCall) int64 {
+	if g.o.By != "thread" && g.o.By != "step" {
+		return h.Start
+	}
+	for int(h.Thread) >= len(g.until) {
+		g.until = append(g.until, 0)
+	}
+	until := &g.until[h.Thread]
+	from := min(max(h.Start, *until), h.End)
+	*until = max(*until, h.End)
+	return from
 }
 
 // stepped takes in that a step has ended: nothing is added to it any more.

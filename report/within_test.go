@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/report"
 	"github.com/acltrace/acltrace/timeline/story"
@@ -102,5 +103,19 @@ func TestUnfinishedSums(t *testing.T) {
 	s := stats(t, b.Cut(), "thread")
 	if len(s.Groups) != 1 || s.Groups[0].Calls != 2 || s.Groups[0].HostNS != 1000 || s.Groups[0].WaitedNS != 0 {
 		t.Errorf("%+v", s.Groups)
+	}
+}
+
+// A call within another one, as profiles have them, is a part of its time.
+func TestNestedSums(t *testing.T) {
+	b := story.New(t)
+	b.Call(0, 1000, 2000, "aclrtSynchronizeDevice", nil)
+	b.Call(0, 1100, 1400, "aclrtSynchronizeStream", story.A(0))
+	b.Call(0, 1200, 1300, "aclrtSetDevice", story.A(0))
+	b.Call(1, 1250, 1350, "aclrtSynchronizeDevice", nil)
+	b.Call(0, 2000, 2500, "aclrtSetDevice", story.A(0))
+	s, err := report.NewStats(b.Load().Reader, acl.Model, &report.StatsOptions{By: "thread"})
+	if err != nil || len(s.Groups) != 2 || s.Groups[0].HostNS != 1500 || s.Groups[0].Calls != 4 || s.Groups[1].HostNS != 100 {
+		t.Errorf("%+v, %v", s.Groups, err)
 	}
 }

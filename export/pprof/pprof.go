@@ -2,10 +2,10 @@
 //
 // A stack is process, thread, the ranges that the program has named around the call, outermost first and without the
 // numbers in their names, so that a loop is one frame, the program's own functions where the trace has the stacks of
-// calls (`acltrace record --stacks`), function of the runtime and, for a call that made one, its task: the kernel, or
+// calls (`acltrace record --stacks`), function of the runtime, within another one where the trace is a profile's, and, for a call that made one, its task: the kernel, or
 // the copy with its direction, as a frame of the device ("npu::MatMul"), so that viewers colour it apart from the host.
 // There are four sample types: launches counts kernel launches; host_time, shown unless another is asked for, is the
-// time that the calls took on the host; moved is what copies and fills moved, in bytes; device_time is the time of
+// time that the calls took on the host, without what is in them; moved is what copies and fills moved, in bytes; device_time is the time of
 // those tasks that the device's clock has measured, and a comment says of how many that is. The labels thread and
 // stream can be filtered by.
 //
@@ -82,9 +82,19 @@ type builder struct {
 
 // phases are the ranges that a thread is in.
 type phases struct {
-	open []*timeline.Range
-	ends int64 // of the first to end
-	path string
+	open  []*timeline.Range
+	ends  int64 // of the first to end
+	path  string
+	calls []outer // each in the one before
+}
+
+// An outer is a call in which there may be others, as in a profile.
+type outer struct {
+	end    int64
+	fn     string
+	phase  string // around it
+	inner  string // around what is in it, "" where nothing was yet
+	sample *profile.Sample
 }
 
 const phaseMark = "\x00"
@@ -207,10 +217,7 @@ func (b *builder) enter(r *timeline.Range) error {
 	if r.Mark || r.Thread != r.EndThread {
 		return nil
 	}
-	for int(r.Thread) >= len(b.phases) {
-		b.phases = append(b.phases, phases{})
-	}
-	t := &b.phases[r.Thread]
+	t := b.thread(r.Thread)
 	t.leave(r.From)
 	if len(t.open) < maxDepth {
 		kept := *r
@@ -240,12 +247,28 @@ func (b *builder) name(t *phases) {
 	b.paths[t.path] = true
 }
 
-// phase returns the names of the ranges around a call.
-func (b *builder) phase(c *timeline.HostCall) string {
-	if int(c.Thread) >= len(b.phases) {
-		return ""
+func (b *builder) thread(n uint32) *phases {
+	for int(n) >= len(b.phases) {
+		b.phases = append(b.phases, phases{})
 	}
-	t := &b.phases[c.Thread]
+	return &b.phases[n]
+}
+
+// in returns the call that another one of the thread lies in, nil for none.
+func (t *phases) in(c *timeline.HostCall) *outer {
+	n := len(t.calls)
+	for n > 0 && t.calls[n-1].end <= c.Start {
+		n--
+	}
+	t.calls = t.calls[:n]
+	if n == 0 || n == maxDepth || c.End > t.calls[n-1].end {
+		return nil
+	}
+	return &t.calls[n-1]
+}
+
+// phase returns the names of the ranges around a call.
+func (b *builder) phase(t *phases, c *timeline.HostCall) string {
 	if len(t.open) > 0 && t.ends <= c.Start && t.leave(c.Start) {
 		b.name(t)
 	}
@@ -253,7 +276,15 @@ func (b *builder) phase(c *timeline.HostCall) string {
 }
 
 func (b *builder) call(c *timeline.HostCall, task *timeline.Task) {
-	k := key{thread: c.Thread, phase: b.phase(c), fn: c.Name, lane: -1}
+	t := b.thread(c.Thread)
+	k := key{thread: c.Thread, phase: b.phase(t, c), fn: c.Name, lane: -1}
+	in := t.in(c)
+	if in != nil {
+		if in.inner == "" {
+			in.inner = in.phase + phaseMark + in.fn
+		}
+		k.phase = in.inner
+	}
 	if b.stacks != nil {
 		var ok bool
 		if k.stack, ok = b.stacks.Learn(b.process(c.Thread), c.Raw, maxStacks); !ok {
@@ -282,6 +313,12 @@ func (b *builder) call(c *timeline.HostCall, task *timeline.Task) {
 	}
 	s.Value[launches] += launched
 	s.Value[hostTime] += max(c.End-c.Start, 0)
+	if in != nil { // its time is that of what is in it, and the rest
+		in.sample.Value[hostTime] -= max(c.End-c.Start, 0)
+	}
+	if c.End > c.Start && len(t.calls) < maxDepth {
+		t.calls = append(t.calls, outer{end: c.End, fn: c.Name, phase: k.phase, sample: s})
+	}
 	s.Value[moved] += int64(bytes)
 	s.Value[deviceTime] += took
 }

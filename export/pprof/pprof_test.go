@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/pprof/profile"
 
 	"github.com/acltrace/acltrace/api"
@@ -302,5 +303,41 @@ func TestRanks(t *testing.T) {
 	}
 	if len(got) != 2 || got["train:0"] != 1500 || got["train:1"] != 1500 {
 		t.Errorf("%v", got)
+	}
+}
+
+// A call within another one, as profiles have them, is a frame below it, and its time is counted once.
+func TestNestedCalls(t *testing.T) {
+	b := story.New(t)
+	b.Call(0, 1000, 2000, "aclrtSynchronizeDevice", nil)
+	b.Call(0, 1100, 1400, "aclrtSynchronizeStream", story.A(0))
+	b.Call(1, 1150, 1250, "aclrtSynchronizeDevice", nil)
+	b.Call(0, 1200, 1300, "aclrtSetDevice", story.A(0))
+	b.Call(0, 1400, 1900, "aclrtSynchronizeStream", story.A(0))
+	b.Call(0, 2000, 2500, "aclrtSetDevice", story.A(0))
+	tl := b.Load()
+	var out bytes.Buffer
+	if err := Write(&out, tl.Reader, acl.Model, nil); err != nil {
+		t.Fatal(err)
+	}
+	p, err := profile.Parse(&out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]int64{}
+	for _, s := range p.Sample {
+		var path []string
+		for _, l := range s.Location[:len(s.Location)-1] {
+			path = append(path, l.Line[0].Function.Name)
+		}
+		got[strings.Join(path, " < ")] += s.Value[hostTime]
+	}
+	const one, other = " < thread 4001 (train)", " < thread 4011"
+	want := map[string]int64{
+		"aclrtSynchronizeDevice" + one: 200, "aclrtSynchronizeStream < aclrtSynchronizeDevice" + one: 700,
+		"aclrtSetDevice < aclrtSynchronizeStream < aclrtSynchronizeDevice" + one: 100, "aclrtSetDevice" + one: 500, "aclrtSynchronizeDevice" + other: 100,
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
 	}
 }
