@@ -51,20 +51,30 @@ func Library(m *api.Model, env []string) (string, error) {
 	for _, name := range names {
 		for _, file := range []string{name + ".1", name} {
 			for _, dir := range append(libraryDirs(env), homes(m, env)...) {
-				if path := filepath.Join(dir, file); dir != "" && exists(path) {
+				if path := filepath.Join(dir, file); dir != "" && ofThisWidth(path) {
 					return path, nil
 				}
 			}
 			// The end belongs to the name, and another name may begin like it.
 			if before, _, ok := bytes.Cut(loaderCache(), []byte("/"+file+"\x00")); ok {
 				path := string(before[bytes.LastIndexByte(before, 0)+1:]) + "/" + file
-				if filepath.IsAbs(path) && exists(path) {
+				if filepath.IsAbs(path) && ofThisWidth(path) {
 					return path, nil
 				}
 			}
 		}
 	}
 	return "", fmt.Errorf("no %s is installed here: the machine has no runtime of %s's, or LD_LIBRARY_PATH does not lead to it", names[0], m.Accelerator.Vendor)
+}
+
+// ofThisWidth reports whether a file may be a library of this machine: some have those of 32 bits too.
+func ofThisWidth(path string) bool {
+	f, err := elf.Open(path)
+	if err != nil {
+		return exists(path)
+	}
+	defer f.Close()
+	return f.Class == elf.ELFCLASS64
 }
 
 // homes are the folders of libraries of a runtime that is installed apart.
