@@ -142,14 +142,14 @@ bin/examples/hello: examples/hello.c lib/libascendcl.so $(HEADERS)
 	@mkdir -p bin/examples
 	$(CC) $(CFLAGS) -o $@ $< $(EXAMPLE_LIBS)
 
-# These find the driver of the machine, or the fake one where LD_LIBRARY_PATH says so.
+# These find the driver of the machine, or the fake one where LD_LIBRARY_PATH says so. An older one lacks functions that some cases call.
 bin/examples/cuda/kernels.so: examples/cuda/kernels.c sim/libcuda/include/fakecuda.h
 	@mkdir -p bin/examples/cuda
 	$(CC) -std=c11 -O2 -g $(WARN) -ffp-contract=off -fPIC -shared -Isim/libcuda/include -o $@ $<
 
 bin/examples/cuda/%: examples/cuda/%.c examples/cuda/kernels.h api/cuda/include/cuda.h lib/fakecuda/libcuda.so.1
 	@mkdir -p bin/examples/cuda
-	$(CC) -std=gnu11 -O2 -g $(WARN) -Iapi/cuda/include -o $@ $< -Llib/fakecuda -lcuda -ldl
+	$(CC) -std=gnu11 -O2 -g $(WARN) -Iapi/cuda/include -o $@ $< -Llib/fakecuda -lcuda -ldl -Wl,-z,lazy
 
 # A kernel is compiled twice: the object is what the program loads as its binary, the library is what the simulator runs.
 KERNEL_FLAGS := $(CFLAGS) -ffp-contract=off -fPIC -Isim/libascendcl/include

@@ -395,12 +395,20 @@ func TestGPUScript(t *testing.T) {
 	script, dir := filepath.Join(testenv.Root(t), "scripts/test-gpu.sh"), t.TempDir()
 	try := func(env ...string) (string, error) {
 		c := exec.Command(script)
-		c.Env = append(os.Environ(), append(env, "FAKE=1", "STEPS=2", "RUNS=1", "OUT="+dir)...)
+		c.Env = append(os.Environ(), append([]string{"FAKE=1", "STEPS=2", "RUNS=1", "OUT=" + dir}, env...)...)
 		out, err := c.CombinedOutput()
 		return string(out), err
 	}
 	saw := func(out string, what ...string) bool {
 		return !slices.ContainsFunc(what, func(w string) bool { return !strings.Contains(out, w) })
+	}
+
+	// A driver that does not say that it is no device is taken for one.
+	at := func(name string) string { return filepath.Join(testenv.Root(t), name) }
+	device := testenv.CompileC(t, "libcuda.so.1", []string{at("sim/libcuda/libcuda.c"), at("sim/libcuda/cuda_gen.c")}, "-std=gnu11", "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1",
+		"-I"+at("api/cuda/include"), "-I"+at("sim/libcuda/include"), "-Dfakecuda_simulated=a_driver", "-ldl", "-lpthread")
+	if out, err := try("CASES=load-ptx nodes-by-tag", "FAKE="+filepath.Dir(device)); err != nil || strings.Count(out, "  identical\n") != 4 {
+		t.Errorf("on what may be a device: %v\n%s", err, out)
 	}
 
 	// What CUPTI counts is what was recorded in another run of the same; it begins within cuInit.

@@ -3,9 +3,10 @@
 # examples/cuda/driver runs, is recorded, and is replayed and compared, on the machine's own driver; one with its memory where it was; times
 # of the device; the calls that were recorded beside those that CUPTI counts; a PyTorch model's steps; then what recording costs, and how
 # long replays take beside the original. Ends with 1 where anything differs, and skips where there is no GPU. A figure that misses its aim says so, and fails nothing.
-# Needs no toolkit and no network, and what `make build` has left in bin and lib.
+# Needs no toolkit and no network, and of what `make build` leaves bin/acltrace, bin/examples/cuda and lib/cupti-count.so alone: the
+# machine with the GPU needs no compiler where those are brought along.
 #
-#	FAKE=1        tries the script itself on the fake driver
+#	FAKE=1        tries the script itself on the fake driver; another value is the folder of a libcuda.so.1 to try it on
 #	CASES="a b"   the cases to run; STEPS, RUNS: how long the measured program is, and how often it runs
 #	LIMIT, TOTAL  the seconds that one step and all of it may take
 #	OUT           a folder that keeps the table, and of what failed or differed the trace and what was said
@@ -18,20 +19,24 @@ skip() {
 	exit 0
 }
 
-limit=${LIMIT:-60} total=${TOTAL:-450} steps=${STEPS:-500} runs=${RUNS:-5}
 driver_example=bin/examples/cuda/driver
+for part in bin/acltrace $driver_example lib/cupti-count.so; do
+	[ -e "$part" ] || { echo "$part is not there: make build makes it"; exit 1; }
+done
+limit=${LIMIT:-60} total=${TOTAL:-450} steps=${STEPS:-500} runs=${RUNS:-5}
 if [ -n "${FAKE:-}" ]; then
-	export LD_LIBRARY_PATH=$PWD/lib/fakecuda FAKECUDA_KERNELS=${FAKECUDA_KERNELS-$PWD/bin/examples/cuda/kernels.so}
-	driver=$PWD/lib/fakecuda/libcuda.so.1
+	[ "$FAKE" != 1 ] || FAKE=$PWD/lib/fakecuda
+	export LD_LIBRARY_PATH=$FAKE FAKECUDA_KERNELS=${FAKECUDA_KERNELS-$PWD/bin/examples/cuda/kernels.so}
 else
-	driver=$(ldconfig -p 2>/dev/null | awk '$1 == "libcuda.so.1" { print $NF; exit }')
+	# Containers have the driver where the loader does not look by itself, and a cache that does not know it.
+	for folder in /usr/local/nvidia/lib64 /usr/lib/wsl/lib; do
+		[ ! -e $folder/libcuda.so.1 ] || export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$folder
+	done
+	driver=$(LD_TRACE_LOADED_OBJECTS=1 $driver_example 2>/dev/null | awk '$1 == "libcuda.so.1" && $3 ~ /^\// { print $3; exit }')
 	[ -n "$driver" ] || skip "no libcuda.so.1 is installed: there is no NVIDIA driver here"
 	[ -e /dev/nvidiactl ] || [ -e /dev/dxg ] || skip "there is no /dev/nvidiactl: no NVIDIA GPU can be reached from here"
 	nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null
 fi
-for part in bin/acltrace $driver_example lib/cupti-count.so; do
-	[ -e "$part" ] || { echo "$part is not there: make build makes it"; exit 1; }
-done
 
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
@@ -62,7 +67,7 @@ keep() {
 # replay PACE OPTION…: replays the trace; sets verdict and results.
 replay() {
 	local code
-	in_time bin/acltrace replay --json --verify --backend cuda --pace "$@" "$dir/trace.aclt" >"$dir/replay" 2>"$dir/err"
+	in_time bin/acltrace replay --json --verify --backend cuda --trust --pace "$@" "$dir/trace.aclt" >"$dir/replay" 2>"$dir/err"
 	code=$?
 	case $code in
 	0) verdict=identical ;;

@@ -566,6 +566,14 @@ static void nodes(void)
 	DO(cuMemFree(d.c));
 }
 
+/* Nodes are told apart by tags from CUDA 12.3 on; conditions came with them, and launches under one with 12.4. */
+static bool older_than(int version)
+{
+	int v = 0;
+	DO(cuDriverGetVersion(&v));
+	return cant = v < version;
+}
+
 /* The same with nodes whose kind a tag tells, as the CUDA runtime makes them: of every kind that a program by itself can use. */
 static CUgraphNode add_node(CUgraph g, CUgraphNode after, CUgraphNodeParams p)
 {
@@ -576,6 +584,8 @@ static CUgraphNode add_node(CUgraph g, CUgraphNode after, CUgraphNodeParams p)
 
 static void tagged(void)
 {
+	if (older_than(12030))
+		return;
 	struct data d = bring(), twice = {d.a, d.a, d.c};
 	float *to;
 	CUstream s;
@@ -595,8 +605,9 @@ static void tagged(void)
 	CUDA_KERNEL_NODE_PARAMS k = kernel_node(&d, &count_, params);
 	CUgraphNodeParams kernel = {.type = CU_GRAPH_NODE_TYPE_KERNEL}, back = {.type = CU_GRAPH_NODE_TYPE_MEMCPY};
 	memcpy(&kernel.kernel, &k, sizeof k);
+	back.memcpy.copyCtx = context;
 	back.memcpy.copyParams = copy_node(to, d.c);
-	CUgraphNodeParams zero = {.type = CU_GRAPH_NODE_TYPE_MEMSET, .memset = {.dst = d.c, .elementSize = 4, .width = N, .height = 1}};
+	CUgraphNodeParams zero = {.type = CU_GRAPH_NODE_TYPE_MEMSET, .memset = {.dst = d.c, .elementSize = 4, .width = N, .height = 1, .ctx = context}};
 	fill = add_node(g, NULL, zero);
 	launch = add_node(g, fill, kernel);
 	copy = add_node(g, launch, back);
@@ -623,7 +634,7 @@ static void tagged(void)
 
 	/* A part of another graph, behind what changes what it adds. */
 	DO(cuGraphCreate(&outer, 0));
-	CUgraphNodeParams one = {.type = CU_GRAPH_NODE_TYPE_MEMSET, .memset = {.dst = d.a, .value = 0x3f800000, .elementSize = 4, .width = N, .height = 1}};
+	CUgraphNodeParams one = {.type = CU_GRAPH_NODE_TYPE_MEMSET, .memset = {.dst = d.a, .value = 0x3f800000, .elementSize = 4, .width = N, .height = 1, .ctx = context}};
 	fill = add_node(outer, add_node(outer, NULL, (CUgraphNodeParams){.type = CU_GRAPH_NODE_TYPE_EMPTY}), one);
 	fill = add_node(outer, fill, (CUgraphNodeParams){.type = CU_GRAPH_NODE_TYPE_WAIT_EVENT, .eventWait = {f}});
 	child = add_node(outer, fill, (CUgraphNodeParams){.type = CU_GRAPH_NODE_TYPE_GRAPH, .graph = {.graph = g}});
@@ -654,6 +665,8 @@ static void tagged(void)
 /* Memory that a graph allocates, and frees in the end. */
 static void graph_memory(void)
 {
+	if (older_than(12030))
+		return;
 	struct data d = bring();
 	CUstream s;
 	CUgraph g;
@@ -670,6 +683,7 @@ static void graph_memory(void)
 	TRY(cuGraphAddNode_v2(&n, g, NULL, NULL, 0, &memory));
 	/* b goes there, and a is added to that. */
 	CUgraphNodeParams copy = {.type = CU_GRAPH_NODE_TYPE_MEMCPY};
+	copy.memcpy.copyCtx = context;
 	copy.memcpy.copyParams = (CUDA_MEMCPY3D){.srcMemoryType = CU_MEMORYTYPE_DEVICE, .srcDevice = d.b, .dstMemoryType = CU_MEMORYTYPE_DEVICE, .dstDevice = memory.alloc.dptr, .WidthInBytes = BYTES, .Height = 1, .Depth = 1};
 	m = add_node(g, n, copy);
 	struct data there = {d.a, memory.alloc.dptr, d.c};
@@ -690,6 +704,8 @@ static void graph_memory(void)
 /* A part of a graph that runs where a condition holds, here always. */
 static void conditional(void)
 {
+	if (older_than(12040))
+		return;
 	struct data d = bring();
 	CUstream s;
 	CUgraph g, body;

@@ -95,6 +95,9 @@ static bool open_arena(void)
 		return false;
 	arena = mmap(NULL, ARENA, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
 	void *p = mmap((void *)base, RESERVE_AT, PROT_NONE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED_NOREPLACE, file, 0);
+	/* Whoever has taken the addresses wants to reserve them. */
+	if (p == MAP_FAILED && (at == NULL || *at == 0))
+		p = mmap((void *)(base -= RESERVE_AT), RESERVE_AT, PROT_NONE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED_NOREPLACE, file, 0);
 	/* Drivers have memory of their own anywhere. */
 	if ((at = getenv("FAKECUDA_TAKES")) != NULL && *at)
 		mmap((void *)strtoull(at, NULL, 16), GRANULARITY, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
