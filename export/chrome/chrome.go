@@ -286,7 +286,7 @@ const exact = 1 << 53
 func (x *writer) value(b []byte, a *scene.Arg) []byte {
 	switch a.Kind {
 	case scene.Text:
-		return append(b, x.text(a.Text)...)
+		return append(b, x.text(scene.Sym(a.Num))...)
 	case scene.True:
 		return append(b, "true"...)
 	case scene.Pointer:

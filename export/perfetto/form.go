@@ -38,16 +38,10 @@ func (f *form) become(s *sequence, l *scene.Slice) bool {
 		if a.Key != v.Key || a.Kind != v.Kind {
 			return false
 		}
-		x := a.Num
-		if a.Kind == scene.Text {
-			if x = uint64(a.Text); !s.known[argText].has(uint32(a.Text)) {
-				return false
-			}
-		}
-		if x >= maxSpread {
+		if a.Num >= maxSpread || a.Kind == scene.Text && !s.known[argText].has(uint32(a.Num)) {
 			return false
 		}
-		x, n := spread(x)
+		x, n := spread(a.Num)
 		if n != int(v.size) {
 			return false
 		}
@@ -89,10 +83,9 @@ func (w *writer) form(f *form, s *sequence, l *scene.Slice) {
 		x := a.Num
 		switch a.Kind {
 		case scene.Text:
-			w.use(s, argText, a.Text)
+			w.use(s, argText, scene.Sym(a.Num))
 			binary.LittleEndian.PutUint16(b[n:], textTag)
 			n++
-			x = uint64(a.Text)
 		case scene.True:
 			b[n] = annotationBool
 			x = 1

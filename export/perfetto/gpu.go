@@ -93,7 +93,7 @@ func (w *writer) stage(s *sequence, l *scene.Slice) error {
 		e = putText(e, argString, w.scene.Text(a.Key))
 		switch a.Kind {
 		case scene.Text:
-			e = putText(e, argValue, w.scene.Text(a.Text))
+			e = putText(e, argValue, w.scene.Text(scene.Sym(a.Num)))
 		case scene.Int:
 			e = put(e, argInt, a.Num)
 		case scene.True:

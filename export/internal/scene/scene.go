@@ -87,9 +87,8 @@ const (
 
 // Arg is one thing that is known of a slice.
 type Arg struct {
+	Num  uint64 // of kind Text a Sym
 	Key  Sym
-	Text Sym // of kind Text
-	Num  uint64
 	Kind ArgKind
 }
 
@@ -393,7 +392,7 @@ func (l *Slice) int(key Sym, v int64) {
 	l.Args = append(l.Args, Arg{Key: key, Num: uint64(v), Kind: Int})
 }
 func (l *Slice) text(key Sym, text Sym) {
-	l.Args = append(l.Args, Arg{Key: key, Text: text, Kind: Text})
+	l.Args = append(l.Args, Arg{Key: key, Num: uint64(text), Kind: Text})
 }
 func (l *Slice) yes(key Sym) { l.Args = append(l.Args, Arg{Key: key, Kind: True}) }
 
@@ -491,7 +490,7 @@ func (s *Scene) arguments(l *Slice, f *function, c *format.Call) {
 		}
 		if p.enum != "" {
 			if name := s.W.Model.EnumName(p.enum, int64(a.Num)); name != "" {
-				a.Kind, a.Text = Text, s.Sym(name)
+				a.Kind, a.Num = Text, uint64(s.Sym(name))
 			}
 		}
 		l.Args = append(l.Args, a)
