@@ -310,7 +310,7 @@ func (p *planner) output(i int, q *api.Param) (operand, error) {
 			p.keys[fmt.Sprint(v)] = operand{Slot: s}
 		}
 		if placeable(q.Object) {
-			p.found.deviceBlocks = append(p.found.deviceBlocks, deviceBlock{s, u.Object})
+			p.found.deviceBlocks = append(p.found.deviceBlocks, deviceBlock{s, u.Object, p.c.End})
 		}
 		return operand{Slot: slotSlots, Addend: 8 * uint64(s)}, nil
 	case api.Buffer:

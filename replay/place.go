@@ -69,7 +69,7 @@ func (p *Plan) environment(process int) ([]string, error) {
 			return nil, nil
 		}
 		blocks := slices.DeleteFunc(slices.Clone(p.found.deviceBlocks), func(d deviceBlock) bool { return d.object.Process != pr.process })
-		slices.SortStableFunc(blocks, func(a, b deviceBlock) int { return cmp.Compare(a.object.Created, b.object.Created) })
+		slices.SortStableFunc(blocks, func(a, b deviceBlock) int { return cmp.Compare(a.end, b.end) }) // as overlapping ones are replayed
 		for _, d := range blocks {
 			fmt.Fprintf(&b, "%#x %d\n", d.object.Handle, d.object.Size)
 		}

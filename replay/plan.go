@@ -117,6 +117,7 @@ type findings struct {
 type deviceBlock struct {
 	slot   uint32
 	object *timeline.Object
+	end    int64 // of the call that made it
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)

@@ -29,7 +29,9 @@ struct place_range {
 static struct {
 	pthread_mutex_t lock;
 	struct place_range *ranges;
-	size_t count;
+	size_t count, next; /* before which none is to come */
+	struct place_range **live;
+	size_t live_count;
 	struct { uint64_t at; bool held, mapped; } *units; /* that the ranges touch, by address */
 	size_t units_count;
 	int (*init)(unsigned);
@@ -110,10 +112,21 @@ static bool place_map(size_t from, size_t to)
 /* Whether an allocation lies where another one will. */
 static bool place_taken(const struct place_range *r)
 {
-	for (size_t i = 0; i < place.count; i++)
-		if (place.ranges[i].state == PLACE_LIVE && r->at < place.ranges[i].at + place.ranges[i].size && place.ranges[i].at < r->at + r->size)
+	for (size_t i = 0; i < place.live_count; i++)
+		if (r->at < place.live[i]->at + place.live[i]->size && place.live[i]->at < r->at + r->size)
 			return true;
 	return false;
+}
+
+/* The next allocation of a size that was recorded, NULL where none is to come. */
+static struct place_range *place_wanted(uint64_t size)
+{
+	while (place.next < place.count && place.ranges[place.next].state != PLACE_TO_COME)
+		place.next++;
+	for (size_t i = place.next; i < place.count; i++)
+		if (place.ranges[i].state == PLACE_TO_COME && place.ranges[i].size == size)
+			return &place.ranges[i];
+	return NULL;
 }
 
 /*
@@ -124,10 +137,8 @@ static bool place_next(uint64_t *p, size_t size)
 {
 	bool ok = false;
 	pthread_mutex_lock(&place.lock);
-	struct place_range *r = place.ranges, *end = r + place.count;
-	while (r < end && (r->state != PLACE_TO_COME || r->size != size))
-		r++;
-	if (r < end && p != NULL && !place_taken(r)) {
+	struct place_range *r = place_wanted(size);
+	if (r && p != NULL && !place_taken(r)) {
 		size_t from = place_unit(r->at / PLACE_UNIT * PLACE_UNIT), to = place_unit(r->at + size);
 		r->state = PLACE_ENDED;
 		ok = true;
@@ -139,6 +150,7 @@ static bool place_next(uint64_t *p, size_t size)
 		}
 		if (ok) {
 			r->state = PLACE_LIVE;
+			place.live[place.live_count++] = r;
 			*p = r->at;
 		}
 	}
@@ -146,24 +158,26 @@ static bool place_next(uint64_t *p, size_t size)
 	return ok;
 }
 
-static struct place_range *place_live(uint64_t at)
+/* The place in live of what lies at an address. */
+static struct place_range **place_live(uint64_t at)
 {
-	for (size_t i = 0; i < place.count; i++)
-		if (place.ranges[i].state == PLACE_LIVE && at >= place.ranges[i].at && at - place.ranges[i].at < place.ranges[i].size)
-			return &place.ranges[i];
+	for (size_t i = 0; i < place.live_count; i++)
+		if (at - place.live[i]->at < place.live[i]->size)
+			return &place.live[i];
 	return NULL;
 }
 
 static bool place_end(uint64_t at)
 {
 	pthread_mutex_lock(&place.lock);
-	struct place_range *r = place_live(at);
-	if (r && r->at != at)
-		r = NULL; /* the driver has an error for that */
-	if (r)
-		r->state = PLACE_ENDED;
+	struct place_range **r = place_live(at);
+	bool is = r && (*r)->at == at; /* the driver has an error for another */
+	if (is) {
+		(*r)->state = PLACE_ENDED;
+		*r = place.live[--place.live_count];
+	}
 	pthread_mutex_unlock(&place.lock);
-	return r != NULL;
+	return is;
 }
 
 static int place_alloc(uint64_t *p, size_t size) { return place_next(p, size) ? 0 : place.alloc(p, size); }
@@ -179,11 +193,11 @@ static int place_free_async_ptsz(uint64_t p, void *s) { return place_end(p) ? 0 
 static int place_range(uint64_t *base, size_t *size, uint64_t p)
 {
 	pthread_mutex_lock(&place.lock);
-	struct place_range *r = place_live(p);
+	struct place_range **r = place_live(p);
 	if (r && base)
-		*base = r->at;
+		*base = (*r)->at;
 	if (r && size)
-		*size = r->size;
+		*size = (*r)->size;
 	pthread_mutex_unlock(&place.lock);
 	return r ? 0 : place.range(base, size, p);
 }
@@ -192,13 +206,12 @@ static int place_range(uint64_t *base, size_t *size, uint64_t p)
 static int place_reserve(uint64_t *p, size_t size, size_t align, uint64_t at, unsigned long long flags)
 {
 	pthread_mutex_lock(&place.lock);
-	for (struct place_range *r = place.ranges; r < place.ranges + place.count; r++)
-		if (r->state == PLACE_TO_COME && r->size == size) {
-			r->state = PLACE_ENDED;
-			place_give_back(place_unit(r->at), place_unit(r->at + size));
-			at = r->at;
-			break;
-		}
+	struct place_range *r = place_wanted(size);
+	if (r) {
+		r->state = PLACE_ENDED;
+		place_give_back(place_unit(r->at), place_unit(r->at + size));
+		at = r->at;
+	}
 	pthread_mutex_unlock(&place.lock);
 	return place.reserve(p, size, align, at, flags);
 }
@@ -223,7 +236,8 @@ static void place_read(void)
 		fclose(f);
 	uint64_t *all = calloc(units + 1, sizeof *all);
 	place.units = calloc(units + 1, sizeof *place.units);
-	if (all == NULL || place.units == NULL) {
+	place.live = calloc(place.count + 1, sizeof *place.live);
+	if (all == NULL || place.units == NULL || place.live == NULL) {
 		place.count = 0;
 		return;
 	}
