@@ -20,6 +20,7 @@ import (
 
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testenv"
+	"github.com/acltrace/acltrace/probe"
 	"github.com/acltrace/acltrace/record"
 )
 
@@ -50,6 +51,13 @@ func newPod(t *testing.T) *pod {
 		for _, c := range p.running {
 			_ = c.Process.Kill()
 			_ = c.Wait()
+		}
+		// What a recorder that was killed has left, and none was to salvage.
+		begun, _ := filepath.Glob(filepath.Join(probe.DefaultDir, "acltrace-*", "collector.json"))
+		for _, path := range begun {
+			if b, err := os.ReadFile(path); err == nil && bytes.Contains(b, []byte(root)) {
+				os.RemoveAll(filepath.Dir(path))
+			}
 		}
 		os.RemoveAll(root)
 	})

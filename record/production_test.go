@@ -553,7 +553,9 @@ func TestSalvageElsewhere(t *testing.T) {
 		return files
 	}
 	before := segments()
-	p.run("record", "-o", filepath.Join(elsewhere, "next.aclt"), "--", "true")
+	if said := p.run("record", "-o", filepath.Join(elsewhere, "next.aclt"), "--", "true"); !strings.Contains(said, "acltrace recover "+session+" -o FILE (the folder of its trace") {
+		t.Errorf("what takes memory is not named: %s", said)
+	}
 	if after := segments(); len(before) == 0 || len(after) != len(before) {
 		t.Errorf("%d segments, and %d when something was recorded next", len(before), len(after))
 	}

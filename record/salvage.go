@@ -33,8 +33,8 @@ func Salvage(m *api.Model, dir, output string) (string, error) {
 		output = free(was.Output)
 	}
 	// Where no trace can be made, each recording comes by here again.
-	if _, err := os.Stat(filepath.Dir(output)); err != nil {
-		return "", fmt.Errorf("session %s: the folder of its trace: %w", dir, err)
+	if !exists(filepath.Dir(output)) {
+		return "", fmt.Errorf("the folder of its trace, %s, is gone", output)
 	}
 	s, err := probe.OpenSession(m, dir, &probe.SessionOptions{PayloadLimit: SmallLimit, KeepRings: true})
 	if err != nil {
