@@ -2,13 +2,12 @@ package perfetto
 
 import (
 	"bytes"
-	"encoding/binary"
 	"io"
 	"runtime"
 	"sync"
 	"sync/atomic"
 
-	"github.com/klauspost/compress/flate"
+	"github.com/klauspost/compress/zlib"
 	"github.com/klauspost/compress/zstd"
 )
 
@@ -31,7 +30,7 @@ type block struct {
 	head  []byte
 	err   error
 	ready chan struct{}
-	flate *flate.Writer
+	zlib  *zlib.Writer
 }
 
 var blocks = sync.Pool{New: func() any { return &block{ready: make(chan struct{}, 1)} }}
@@ -82,31 +81,21 @@ func (b *block) compress(useZstd bool) {
 		b.out.Write(buf)
 		b.err = nil
 	} else {
-		b.err = b.deflate()
+		if b.zlib == nil {
+			b.zlib, b.err = zlib.NewWriterLevel(&b.out, zlib.BestSpeed)
+		} else {
+			b.zlib.Reset(&b.out)
+		}
+		if b.err == nil {
+			_, b.err = b.zlib.Write(b.in)
+		}
+		if err := b.zlib.Close(); b.err == nil {
+			b.err = err
+		}
 	}
 	content := put(nil, tag, uint64(b.out.Len()))
 	b.head = append(put(b.head[:0], tracePacket, uint64(len(content)+b.out.Len())), content...)
 	b.ready <- struct{}{}
-}
-
-// zlibHeader is that of a stream of RFC 1950 with the largest window, compressed fast.
-var zlibHeader = []byte{0x78, 0x01}
-
-func (b *block) deflate() (err error) {
-	b.out.Write(zlibHeader)
-	if b.flate == nil {
-		b.flate, err = flate.NewWriter(&b.out, flate.BestSpeed)
-	} else {
-		b.flate.Reset(&b.out)
-	}
-	if err == nil {
-		_, err = b.flate.Write(b.in)
-	}
-	if err == nil {
-		err = b.flate.Close()
-	}
-	b.out.Write(binary.BigEndian.AppendUint32(b.out.AvailableBuffer(), adler32(b.in)))
-	return err
 }
 
 func (o *output) run() {

@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	adler "hash/adler32"
 	"io"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -514,21 +512,6 @@ func TestRanks(t *testing.T) {
 			"select p.name, count(*) from slice s join thread_track tt on s.track_id = tt.id join thread using (utid) join process p using (upid) where s.category = 'call' group by p.name order by p.name")
 		if len(rows[0]) > 0 || fmt.Sprint(rows[1]) != "[[10 3000]]" || fmt.Sprint(rows[2]) != "[[train:0 5] [train:1 5]]" {
 			t.Errorf("%q", rows)
-		}
-	}
-}
-
-func TestAdler32(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 2))
-	p := bytes.Repeat([]byte{0xff}, 1<<20)
-	for n := range p[:1000] {
-		for _, p := range [][]byte{p[:n], p[len(p)-n*1000:]} {
-			if got, want := adler32(p), adler.Checksum(p); got != want {
-				t.Fatalf("%d bytes: %x, want %x", len(p), got, want)
-			}
-			if n > 0 {
-				p[r.IntN(len(p))] = byte(r.Uint32())
-			}
 		}
 	}
 }
