@@ -185,10 +185,18 @@ func (in *Info) Text(w io.Writer) error {
 	if in.Sealed != "" {
 		ended = "the newest calls, sealed by a flight recorder: " + in.Sealed
 	}
-	row("ended", "%s", ended)
+	profile := in.CapturedBy == "msprof"
+	if !profile { // which does not say
+		row("ended", "%s", ended)
+	}
 	by := "not known"
-	if in.CapturedBy != "" {
-		by = strings.Replace("the "+in.CapturedBy, "the ebpf", "eBPF", 1)
+	switch {
+	case in.CapturedBy == "ebpf":
+		by = "eBPF"
+	case profile:
+		by = in.CapturedBy
+	case in.CapturedBy != "":
+		by = "the " + in.CapturedBy
 	}
 	row("recorded", "%s on %s, %s, by %s", time.Unix(0, in.StartNS).UTC().Format("2006-01-02 15:04:05 UTC"), cmp.Or(in.Host, "not known"), Duration(in.EndNS-in.StartNS), by)
 	device := in.Device.Name
@@ -238,9 +246,12 @@ func (in *Info) Text(w io.Writer) error {
 	} else {
 		row("gaps", "none")
 	}
-	if in.CapturedBy == "ebpf" {
+	switch {
+	case profile:
+		row("replayable", "no: a profile has neither arguments nor data; acltrace replay --backend virtual plays its times")
+	case in.CapturedBy == "ebpf":
 		row("replayable", "not in full: results of asynchronous copies, arguments that a launch takes by an array of pointers, and what was made before the recording are not in it")
-	} else {
+	default:
 		how := "yes"
 		switch {
 		case in.Replayable:
@@ -264,7 +275,9 @@ func (in *Info) Text(w io.Writer) error {
 	if in.Coverage.Binder != "" {
 		binder = ", bound by " + in.Coverage.Binder
 	}
-	row("coverage", "%d functions hooked%s, %s passed by", in.Coverage.Hooked, binder, Plural(uint64(len(in.Coverage.PassedBy)), "other"))
+	if !profile {
+		row("coverage", "%d functions hooked%s, %s passed by", in.Coverage.Hooked, binder, Plural(uint64(len(in.Coverage.PassedBy)), "other"))
+	}
 	for _, name := range slices.Sorted(maps.Keys(in.Coverage.PassedBy)) {
 		row("passed by", "%s, seen %s", name, Plural(in.Coverage.PassedBy[name], "time"))
 	}
