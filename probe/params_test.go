@@ -212,7 +212,7 @@ func paramsImages(t testing.TB) map[string]struct {
 		param(false, 1, 8, 8), param(false, 0, 0, 8), []byte{1, 0x2a, 0, 0}, []byte{3, 0x1b, 0xff, 0}))
 	large := string(slices.Concat(param(true, 0, 0, 32000), param(true, 1, 32000, 8)))
 	many := ""
-	for i := range uint16(24) {
+	for i := range uint16(23*16 + 1) {
 		many += string(param(false, i, 8*i, 8))
 	}
 	elf := cubin(".nv.info", string([]byte{4, 0x2f, 8, 0, 1, 0, 0, 0, 8, 0, 0, 0}), ".nv.info._Z3addPKfS0_Pfi", small, ".text._Z3addPKfS0_Pfi", "\x00\x01", ".nv.info.big", large,

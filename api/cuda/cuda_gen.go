@@ -2868,7 +2868,7 @@ var Model = (&api.Model{
 		},
 		{ID: 5355, Name: "cuGraphAddNode", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "12.2", Words: 5,
 			Doc:      "",
-			Unplayed: "its node is of a kind that is not modelled",
+			Unplayed: "its node is of a kind that is not modelled, or that a probe did not tell",
 			Params: []api.Param{
 				{Name: "phGraphNode", Type: "CUgraphNode*", Word: 0, Words: 1, Width: 8, Role: 2, Object: "node", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "hGraph", Type: "CUgraph", Word: 1, Words: 1, Width: 8, Role: 1, Object: "graph", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -2879,7 +2879,7 @@ var Model = (&api.Model{
 		},
 		{ID: 5356, Name: "cuGraphAddNode_v2", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "12.3", Words: 6,
 			Doc:      "",
-			Unplayed: "its node is of a kind that is not modelled",
+			Unplayed: "its node is of a kind that is not modelled, or that a probe did not tell",
 			Params: []api.Param{
 				{Name: "phGraphNode", Type: "CUgraphNode*", Word: 0, Words: 1, Width: 8, Role: 2, Object: "node", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "hGraph", Type: "CUgraph", Word: 1, Words: 1, Width: 8, Role: 1, Object: "graph", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -2891,7 +2891,7 @@ var Model = (&api.Model{
 		},
 		{ID: 5357, Name: "cuGraphNodeSetParams", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "12.2", Words: 2,
 			Doc:      "",
-			Unplayed: "its node is of a kind that is not modelled",
+			Unplayed: "its node is of a kind that is not modelled, or that a probe did not tell",
 			Params: []api.Param{
 				{Name: "hNode", Type: "CUgraphNode", Word: 0, Words: 1, Width: 8, Role: 1, Object: "node", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "nodeParams", Type: "CUgraphNodeParams*", Word: 1, Words: 1, Width: 8, Role: 24, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 256, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
@@ -2899,7 +2899,7 @@ var Model = (&api.Model{
 		},
 		{ID: 5358, Name: "cuGraphExecNodeSetParams", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "12.2", Words: 3,
 			Doc:      "",
-			Unplayed: "its node is of a kind that is not modelled",
+			Unplayed: "its node is of a kind that is not modelled, or that a probe did not tell",
 			Params: []api.Param{
 				{Name: "hGraphExec", Type: "CUgraphExec", Word: 0, Words: 1, Width: 8, Role: 1, Object: "graph", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "hNode", Type: "CUgraphNode", Word: 1, Words: 1, Width: 8, Role: 1, Object: "node", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},

@@ -195,6 +195,29 @@ static void packed(void)
 	compare(d);
 }
 
+/* More arguments than most kernels have. */
+static void many(void)
+{
+	CUfunction f;
+	CUdeviceptr out;
+	uint32_t values[30], got = 0, want = 0;
+	void *params[31] = {&out};
+	DO(cuModuleGetFunction(&f, module, "sum"));
+	DO(cuMemAlloc(&out, sizeof got));
+	for (uint32_t i = 0; i < 30; i++) {
+		values[i] = 3 * i + 1;
+		params[i + 1] = &values[i];
+		want += values[i];
+	}
+	for (int k = 0; k < 2; k++) {
+		DO(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL));
+		DO(cuMemcpyDtoH(&got, out, sizeof got));
+		expect(got == want, "the sum of many arguments");
+		values[29]++, want++;
+	}
+	DO(cuMemFree(out));
+}
+
 static void cooperative(void)
 {
 	struct data d = bring();
@@ -768,7 +791,7 @@ static void graphs(void)
 
 static const struct { const char *name; void (*run)(void); } cases[] = {
 	{"load-ptx", load_data}, {"load-options", load_options}, {"load-file", load_file}, {"load-fat", load_fat}, {"load-library", load_library}, {"variable", variable},
-	{"packed", packed}, {"cooperative", cooperative},
+	{"packed", packed}, {"many-arguments", many}, {"cooperative", cooperative},
 	{"attribute-access-policy-window", at_window}, {"attribute-cooperative", at_cooperative}, {"attribute-synchronization-policy", at_sync},
 	{"attribute-cluster-dimension", at_cluster}, {"attribute-cluster-scheduling-policy", at_policy}, {"attribute-programmatic-stream-serialization", at_serialization},
 	{"attribute-programmatic-event", at_event}, {"attribute-priority", at_priority}, {"attribute-mem-sync-domain-map", at_domain_map},

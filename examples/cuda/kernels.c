@@ -26,6 +26,21 @@ EXPORT void add(const struct fakecuda_launch *l)
 		p[2][i] = p[0][i] + p[1][i];
 }
 
+EXPORT void sum(const struct fakecuda_launch *l)
+{
+	uint64_t at;
+	uint32_t sum = 0, *out;
+	memcpy(&at, l->params[0], sizeof at);
+	if ((out = l->memory(at, sizeof *out)) == NULL)
+		return;
+	for (uint32_t i = 1; i < l->count; i++) {
+		uint32_t v;
+		memcpy(&v, l->params[i], sizeof v);
+		sum += v;
+	}
+	*out = sum;
+}
+
 EXPORT void scale(const struct fakecuda_launch *l)
 {
 	uint64_t at;

@@ -2,7 +2,14 @@
 #ifndef EXAMPLES_CUDA_KERNELS_H
 #define EXAMPLES_CUDA_KERNELS_H
 
-/* c[i] = a[i] + b[i] for i < n, and x[i] = x[i] * f + table[i % 16] for i < n; a thread an element. */
+#define EXAMPLES_THIRTY(X)                                                                                                \
+	X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15) X(16) X(17) X(18) X(19) X(20) \
+	X(21) X(22) X(23) X(24) X(25) X(26) X(27) X(28) X(29)
+#define EXAMPLES_PARAM(i) ", .param .u32 p" #i
+#define EXAMPLES_ADD(i) "	ld.param.u32 %r1, [p" #i "];\n	add.u32 %r0, %r0, %r1;\n"
+
+/* c[i] = a[i] + b[i] for i < n, and x[i] = x[i] * f + table[i % 16] for i < n; a thread an element. sum is
+ * that of thirty arguments. */
 static const char ptx[] =
 	".version 7.0\n"
 	".target sm_70\n"
@@ -68,6 +75,17 @@ static const char ptx[] =
 	"	add.rn.f32 %f4, %f4, %f3;\n"
 	"	st.global.f32 [%d3], %f4;\n"
 	"OUT:\n"
+	"	ret;\n"
+	"}\n"
+	".visible .entry sum(.param .u64 out" EXAMPLES_THIRTY(EXAMPLES_PARAM) ")\n"
+	"{\n"
+	"	.reg .b32 %r<2>;\n"
+	"	.reg .b64 %d<1>;\n"
+	"	ld.param.u64 %d0, [out];\n"
+	"	cvta.to.global.u64 %d0, %d0;\n"
+	"	mov.u32 %r0, 0;\n"
+	EXAMPLES_THIRTY(EXAMPLES_ADD)
+	"	st.global.u32 [%d0], %r0;\n"
 	"	ret;\n"
 	"}\n";
 

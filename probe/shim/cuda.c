@@ -51,10 +51,33 @@ static uint64_t key_of(const void *binary, const char *name, uint64_t length)
 	uint64_t h = 0xcbf29ce484222325ULL ^ (uint64_t)binary;
 	for (uint64_t i = 0; i < length; i++)
 		h = (h ^ (uint8_t)name[i]) * 0x100000001b3ULL;
-	return h | 1ULL << 63; /* no handle */
+	return (h & ~(0x7fULL << 56)) | 1ULL << 63; /* no handle, and the bits of parts free */
 }
 
-static void keep(void *binary, const char *name, uint64_t length, const struct shim_sizes *sizes) { shim_sizes_keep(key_of(binary, name, length), 0, sizes); }
+static void keep(void *binary, const char *name, uint64_t length, const struct params *params)
+{
+	uint64_t key = key_of(binary, name, length);
+	uint32_t part = 0, n = 0;
+	do {
+		struct shim_sizes s = {0};
+		while (n < params->count && s.count < SHIM_PARAMS)
+			s.size[s.count++] = params->size[n++];
+		if (n < params->count)
+			s.count |= SHIM_MORE;
+		shim_sizes_keep(shim_part(key, part++), 0, &s);
+	} while (n < params->count);
+}
+
+/* What is known of one key counts for another. */
+static void keep_as(uint64_t key, uint64_t from)
+{
+	struct shim_sizes s = {.count = SHIM_MORE};
+	for (uint32_t part = 0; part < SHIM_PARTS && (s.count & SHIM_MORE); part++) {
+		if (!shim_sizes_known(shim_part(from, part), &s))
+			s.count = 0;
+		shim_sizes_keep(shim_part(key, part), 0, &s);
+	}
+}
 
 void shim_binary(const void *binary, const void *image)
 {
@@ -82,23 +105,16 @@ void shim_kernel(const void *func, const void *binary, const char *name)
 {
 	if (name == NULL || !reads_binaries())
 		return;
-	struct shim_sizes s = {0};
 	uint64_t n = 0;
 	while (name[n])
 		n++;
-	if (!shim_sizes_known(key_of(binary, name, n), &s))
-		s.count = 0;
-	shim_sizes_keep((uint64_t)func, 0, &s);
+	keep_as((uint64_t)func, key_of(binary, name, n));
 }
 
 void shim_kernel_as(const void *func, const void *other)
 {
-	struct shim_sizes s = {0};
-	if (!reads_binaries())
-		return;
-	if (!shim_sizes_known((uint64_t)other, &s))
-		s.count = 0;
-	shim_sizes_keep((uint64_t)func, 0, &s);
+	if (reads_binaries())
+		keep_as((uint64_t)func, (uint64_t)other);
 }
 
 /* The block of arguments that a list of pairs leads to. */

@@ -114,7 +114,7 @@ static void params_of_ptx(struct text t, params_told *told, void *to)
 		if (!same(w, ".entry"))
 			continue;
 		struct text name = word(&t), before = t;
-		struct shim_sizes s = {0};
+		struct params s = {0};
 		bool known = name.at < name.end;
 		char end = same(word(&t), "(") ? ',' : 0;
 		if (end == 0)
@@ -128,7 +128,7 @@ static void params_of_ptx(struct text t, params_told *told, void *to)
 		}
 		while (end == ',') {
 			uint32_t size = parameter(&t, &end);
-			known = known && size != 0 && s.count < SHIM_PARAMS;
+			known = known && size != 0 && s.count < PARAMS_MOST;
 			if (known)
 				s.size[s.count++] = (uint16_t)size;
 		}
@@ -138,7 +138,7 @@ static void params_of_ptx(struct text t, params_told *told, void *to)
 }
 
 /* What a cubin says of one kernel: records, each {format, attribute, size or value}, of which those of two attributes tell of a parameter. */
-static bool params_of_info(const uint8_t *p, uint64_t size, struct shim_sizes *s)
+static bool params_of_info(const uint8_t *p, uint64_t size, struct params *s)
 {
 	enum { SIZED = 4, PARAM = 0x17, LARGE_PARAM = 0x45, BYTES = 12 };
 	struct { uint8_t format, attribute; uint16_t size; } h;
@@ -154,7 +154,7 @@ static bool params_of_info(const uint8_t *p, uint64_t size, struct shim_sizes *s
 		__builtin_memcpy(&r, p + at + sizeof h, sizeof r);
 		/* Beside the size in the one are two bits of something else. */
 		uint16_t bytes = h.attribute == PARAM ? r.high >> 2 : r.low;
-		if (r.ordinal >= SHIM_PARAMS || bytes == 0 || s->size[r.ordinal] != 0)
+		if (r.ordinal >= PARAMS_MOST || bytes == 0 || s->size[r.ordinal] != 0)
 			return false;
 		s->size[r.ordinal] = bytes;
 		seen++;
@@ -188,7 +188,7 @@ static void params_of_cubin(const uint8_t *p, uint64_t size, params_told *told, 
 		const char *stop = name += n;
 		while (stop < end && *stop)
 			stop++;
-		struct shim_sizes s = {0};
+		struct params s = {0};
 		if (n == sizeof prefix - 1 && stop > name && stop < end && params_of_info(p + h.sh_offset, h.sh_size, &s))
 			told(to, name, (uint64_t)(stop - name), &s);
 	}
@@ -235,11 +235,11 @@ static bool unpack(const uint8_t *p, uint64_t packed, uint8_t *to, uint64_t size
 
 struct count { params_told *told; void *to; uint64_t kernels; };
 
-static void count(void *to, const char *name, uint64_t length, const struct shim_sizes *sizes)
+static void count(void *to, const char *name, uint64_t length, const struct params *params)
 {
 	struct count *c = to;
 	c->kernels++;
-	c->told(c->to, name, length, sizes);
+	c->told(c->to, name, length, params);
 }
 
 /* A fat binary has the same kernels for several devices: the first entry that tells of any does for all. */

@@ -6,11 +6,13 @@
 
 #include "shim.h"
 
+enum { PARAMS_MOST = SHIM_PARAMS * SHIM_PARTS };
+struct params { uint16_t count, size[PARAMS_MOST]; };
 /*
  * Tells the sizes of the parameters of each kernel of a binary: PTX, a cubin, or a fat binary with some of both. A kernel with more than
- * SHIM_PARAMS of them, or with one whose size it can't say, is left out. Nothing outside of size bytes is read, whatever they are.
+ * PARAMS_MOST of them, or with one whose size it can't say, is left out. Nothing outside of size bytes is read, whatever they are.
  */
-typedef void params_told(void *to, const char *name, uint64_t length, const struct shim_sizes *sizes);
+typedef void params_told(void *to, const char *name, uint64_t length, const struct params *params);
 void params_of(const void *binary, uint64_t size, params_told *told, void *to);
 
 #endif

@@ -534,8 +534,10 @@ void shim_buffers_reset(void *args);
 void shim_buffers_captured(struct shim_call *c, uint8_t param, void *args);
 
 /* The sizes of a kernel's parameters, of one that has not too many: see sizes.c. */
-enum { SHIM_PARAMS = 23 };
+/* Of a kernel with more parameters than these there are further parts, of which each but the last says so in its count. */
+enum { SHIM_PARAMS = 23, SHIM_PARTS = 16, SHIM_MORE = 1 << 15 };
 struct shim_sizes { uint16_t count, size[SHIM_PARAMS]; } __attribute__((aligned(8)));
+static inline uint64_t shim_part(uint64_t key, uint32_t part) { return key ^ (uint64_t)part << 56; }
 #ifndef SHIM_KERNELS
 #define SHIM_KERNELS 4096 /* whose sizes are remembered */
 #endif

@@ -74,24 +74,29 @@ void shim_sizes_keep(uint64_t key, uint32_t since, const struct shim_sizes *s)
 	__atomic_store_n(&to->version, version + 2, __ATOMIC_RELEASE);
 }
 
+/* Asks for the sizes of parameters from the nth on. False where there are none. */
+static bool ask(const void *func, uint32_t n, uint64_t key, struct shim_sizes *s)
+{
+	uint32_t since = shim_epoch();
+	size_t size;
+	*s = (struct shim_sizes){0};
+	while (s->count < SHIM_PARAMS && shim_param_size(func, n + s->count, &size) && size <= UINT16_MAX)
+		s->size[s->count++] = (uint16_t)size;
+	if (s->count == SHIM_PARAMS && shim_param_size(func, n + SHIM_PARAMS, &size))
+		s->count |= SHIM_MORE;
+	if (s->count > 0)
+		shim_sizes_keep(key, since, s);
+	return s->count > 0;
+}
+
 void shim_args_array(struct shim_call *c, uint8_t param, uint32_t item, const void *func, void **args)
 {
-	struct shim_sizes s;
-	if (args == NULL)
-		return;
-	if (shim_sizes_known((uint64_t)func, &s)) {
-		for (uint32_t i = 0; i < s.count; i++)
-			shim_array_item(c, param, item + i, args[i], s.size[i]);
-		return;
+	struct shim_sizes s = {.count = SHIM_MORE};
+	for (uint32_t part = 0, n = 0; args != NULL && part < SHIM_PARTS && (s.count & SHIM_MORE); part++) {
+		uint64_t key = shim_part((uint64_t)func, part);
+		if (!shim_sizes_known(key, &s) && !ask(func, n, key, &s))
+			return;
+		for (uint32_t i = 0; i < (s.count & ~SHIM_MORE); i++, n++)
+			shim_array_item(c, param, item + n, args[n], s.size[i]);
 	}
-	enum { MOST = 512 };
-	uint32_t since = shim_epoch(), n = 0;
-	s = (struct shim_sizes){0};
-	for (size_t size; n < MOST && shim_param_size(func, n, &size); n++) {
-		shim_array_item(c, param, item + n, args[n], size);
-		if (n < SHIM_PARAMS && size <= UINT16_MAX)
-			s.size[s.count++] = (uint16_t)size;
-	}
-	if (s.count == n && n > 0)
-		shim_sizes_keep((uint64_t)func, since, &s);
 }

@@ -4,13 +4,13 @@
 
 #include "params.h"
 
-static void told(void *to, const char *name, uint64_t length, const struct shim_sizes *sizes)
+static void told(void *to, const char *name, uint64_t length, const struct params *params)
 {
 	(void)to;
 	for (uint64_t i = 0; i < length; i++)
 		putchar(name[i] > ' ' && name[i] < 127 ? name[i] : '?');
-	for (unsigned i = 0; i < sizes->count; i++)
-		printf(" %u", sizes->size[i]);
+	for (unsigned i = 0; i < params->count; i++)
+		printf(" %u", params->size[i]);
 	putchar('\n');
 }
 
