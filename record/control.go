@@ -225,7 +225,11 @@ func Ask(session string, q *Request) (*Status, error) {
 		return nil, fmt.Errorf("%s: %w", session, err)
 	}
 	var st Status
-	if err := json.NewDecoder(conn).Decode(&st); err != nil {
+	err = json.NewDecoder(conn).Decode(&st)
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, fmt.Errorf("%s: its recorder does not answer within %v: it is stopped, or has no core", session, controlTimeout)
+	case err != nil:
 		return nil, fmt.Errorf("%s: %w: %w", session, ErrNoRecorder, err)
 	}
 	if st.Error != "" {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/acltrace/acltrace/record"
 	"github.com/acltrace/acltrace/report"
@@ -39,18 +40,29 @@ the one that is in progress, on the one that --session or --pid names, or with -
 				sessions = record.Sessions("")
 			}
 			var meant []*record.Status
-			var at []string // their sessions' folders, as this process reaches them
-			for _, s := range sessions {
-				st, err := record.Ask(s, &record.Request{Do: record.ActStatus})
+			var at []string  // their sessions' folders, as this process reaches them
+			var failed error // of recordings other than those that are shown
+			for i, r := range askAll(sessions) {
+				s, st, err := sessions[i], r.status, r.err
 				switch {
 				case errors.Is(err, record.ErrNoRecorder) && session == "":
 					continue // what a recorder that was killed has left
 				case err != nil:
-					return err
+					failed = errors.Join(failed, err)
+					continue
 				case pid != 0 && st.Recorder != pid && !slices.Contains(st.Processes, pid):
 					continue
 				}
 				meant, at = append(meant, st), append(at, s)
+			}
+			switch {
+			case len(meant) == 0 && failed != nil:
+				return failed
+			case failed != nil && (pid != 0 || q.Do == record.ActStatus):
+				fmt.Fprintln(a.err, "acltrace:", failed)
+				failed = nil
+			case failed != nil && !every:
+				return failed // nobody knows which is meant
 			}
 			switch {
 			case len(meant) == 0 && pid != 0:
@@ -65,23 +77,27 @@ the one that is in progress, on the one that --session or --pid names, or with -
 				}
 				return usage("%d recordings are in progress, and --all means them all: %s", len(meant), strings.Join(which, "; "))
 			default:
+				var done []*record.Status
 				for i, st := range meant {
 					if q.PID = 0; q.Do == record.ActStart && pid != st.Recorder {
 						q.PID = pid
 					}
-					var err error
-					if meant[i], err = record.Ask(at[i], &q); err != nil {
-						return err
+					st, err := record.Ask(at[i], &q)
+					if err != nil {
+						failed = errors.Join(failed, err)
+						continue
 					}
+					done = append(done, st)
 				}
+				meant = done
 			}
 			if asJSON {
-				return a.printJSON(meant)
+				return errors.Join(a.printJSON(meant), failed)
 			}
 			for _, st := range meant {
 				a.status(st)
 			}
-			return nil
+			return failed
 		},
 	}
 	c.Flags().StringVar(&session, "session", "", "the folder of one session, as status shows it")
@@ -89,6 +105,24 @@ the one that is in progress, on the one that --session or --pid names, or with -
 	c.Flags().BoolVar(&every, "all", false, "all recordings in progress")
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
+}
+
+type answer struct {
+	status *record.Status
+	err    error
+}
+
+// askAll asks recordings how they do, at once: one whose recorder is stopped keeps nobody from the others.
+func askAll(sessions []string) []answer {
+	answers := make([]answer, len(sessions))
+	var all sync.WaitGroup
+	for i, s := range sessions {
+		all.Go(func() {
+			answers[i].status, answers[i].err = record.Ask(s, &record.Request{Do: record.ActStatus})
+		})
+	}
+	all.Wait()
+	return answers
 }
 
 func (a *app) status(st *record.Status) {

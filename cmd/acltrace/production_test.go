@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -193,4 +195,22 @@ func TestCtlNamesWhich(t *testing.T) {
 	if out, err := ctl("status", "--pid", recorders[1]); err != nil || !strings.Contains(out, "recording") {
 		t.Errorf("%v %s", err, out)
 	}
+	// A recorder that is stopped keeps nobody from the others.
+	stopped, err := strconv.Atoi(recorders[0])
+	if err != nil || syscall.Kill(stopped, syscall.SIGSTOP) != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = syscall.Kill(stopped, syscall.SIGCONT) }()
+	var both sync.WaitGroup
+	both.Go(func() {
+		if out, err := ctl("status"); err != nil || !strings.Contains(out, "does not answer") || !strings.Contains(out, "by process "+recorders[1]) {
+			t.Errorf("%v %s", err, out)
+		}
+	})
+	both.Go(func() {
+		if out, err := ctl("snapshot"); err == nil || !strings.Contains(out, "does not answer") {
+			t.Errorf("%v %s", err, out)
+		}
+	})
+	both.Wait()
 }
