@@ -152,7 +152,7 @@ func (p *planner) structure(i int, q *api.Param) ([]operand, error) {
 	at, relocs := uint64(0), []reloc(nil)
 	if pointer {
 		d := p.find(i, 0, format.DirIn)
-		if d == nil || d.Status != format.Whole {
+		if d == nil || d.Status != format.Whole || d.Len < uint64(q.Elem) {
 			if p.ok {
 				p.cant = fmt.Sprintf("its structure %s is not in the trace", q.Name)
 			}
