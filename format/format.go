@@ -112,6 +112,8 @@ const (
 	// with the runtime, before it had waited for the copy.
 	Freed        Reason = 16
 	Unregistered Reason = 17
+	// Unawaited is said of the result of an asynchronous copy where nothing of the recorder's is there when the program has waited for it.
+	Unawaited Reason = 18
 )
 
 func (r Reason) String() string {
@@ -119,7 +121,8 @@ func (r Reason) String() string {
 		"excluded by the payload level", "write failed", "detached", "recorder lost", "file damaged",
 		"taken at the call, from memory that may have changed before it was copied", "too many results pending",
 		"not checked for later copies to the same memory", "older than what the flight recorder keeps",
-		"freed before the program waited for it", "unregistered before the program waited for it")
+		"freed before the program waited for it", "unregistered before the program waited for it",
+		"the result of an asynchronous copy, which this way of recording does not see")
 }
 
 func name[T ~uint8](v T, names ...string) string {

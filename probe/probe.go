@@ -49,6 +49,8 @@ const (
 	Unregistered
 	// Off is the result of an asynchronous copy when nothing was recorded for a time before the program waited for it.
 	Off
+	// Unawaited is the result of an asynchronous copy that uprobes have seen asked for.
+	Unawaited
 )
 
 // TimeParam is the parameter number of an output that no parameter has: it says that a TaskTime of the call follows.

@@ -32,6 +32,10 @@ func (u *Uprobes) Run(ctx context.Context, sink Sink) error {
 			return err
 		}
 	}
+	if err := u.Pause(); err != nil {
+		return err
+	}
+	u.ended = Now()
 	if err := u.detach(); err != nil {
 		return fmt.Errorf("detach uprobes: %w", err)
 	}
@@ -155,7 +159,7 @@ func (u *Uprobes) deliverCall(b []byte, pid, tid int, seq uint64) error {
 			p.Dir = Out
 		}
 		if p.Missing == NotSynchronized {
-			p.Missing = NotAsked // it may come yet, but nobody looks
+			p.Missing = Unawaited // it may come yet, but nobody looks
 		}
 		if (n+7)&^7 > len(data) {
 			return fmt.Errorf("uprobe record of %s is damaged", f.Name)
@@ -334,7 +338,7 @@ func (u *Uprobes) items(f *api.Func, c *Call) []Piece {
 			case item.Len > u.opts.PayloadLimit, !u.sleepable, n >= uprobeMaxItems:
 				item.Missing = OverLimit
 			case item.Dir == Out && f.Stream >= 0:
-				item.Missing = NotAsked
+				item.Missing = Unawaited
 			}
 			items = append(items, item)
 		}

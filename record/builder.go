@@ -441,7 +441,7 @@ var reasons = map[probe.Missing]format.Reason{
 	probe.DeviceMemory: format.DeviceMemory, probe.Dropped: format.Dropped, probe.OverLimit: format.LimitReached,
 	probe.Unreadable: format.Unreadable, probe.NotSynchronized: format.NeverSynchronized, probe.Overwritten: format.Overwritten,
 	probe.Freed: format.Freed, probe.Unregistered: format.Unregistered, probe.Off: format.Detached,
-	probe.TableFull: format.TooManyPending, probe.UnknownSize: format.Unreadable, probe.NotAsked: format.LevelExcluded,
+	probe.TableFull: format.TooManyPending, probe.UnknownSize: format.Unreadable, probe.NotAsked: format.LevelExcluded, probe.Unawaited: format.Unawaited,
 }
 
 func data(p *probe.Piece) format.Data {
