@@ -62,12 +62,12 @@ var (
 // as kernels do that attach each probe by a perf event, which takes more.
 func MissingCapabilities(oneByOne bool) (missing []string) {
 	have := capabilities()
-	if have&(1<<forAll.bit) != 0 {
-		return nil
-	}
 	want := slices.Concat(forUprobes, forProcesses)
 	if oneByOne {
-		want = []capability{forAll}
+		want = slices.Concat([]capability{forAll}, forProcesses)
+	}
+	if oneByOne || have&(1<<forAll.bit) != 0 {
+		have |= 1<<unix.CAP_BPF | 1<<unix.CAP_PERFMON | 1<<unix.CAP_CHECKPOINT_RESTORE // that one stands for these
 	}
 	for _, c := range want {
 		if have&(1<<c.bit) == 0 {

@@ -70,10 +70,9 @@ type Uprobes struct {
 	whose       selection
 	coll        *ebpf.Collection
 	multi       bool
-	sleepable   bool            // the programs wait for pages
-	cookies     bool            // the kernel knows the cookie of a probe
-	stubs       *ebpf.Map       // without cookies: the programs that those of the probes go on to
-	own         []*ebpf.Program // without cookies: one for each probe
+	sleepable   bool      // the programs wait for pages
+	cookies     bool      // the kernel knows the cookie of a probe
+	stubs       *ebpf.Map // without cookies: the programs that those of the probes go on to
 	attached    map[fileID]bool
 	adding      sync.Mutex // libraries are added while others are read
 	enters      []link.Link
@@ -84,6 +83,7 @@ type Uprobes struct {
 	entry, exit string // programs
 	reader      *ringbuf.Reader
 
+	ended     int64 // when Run began to take the probes away
 	sink      Sink
 	processes map[int]*knownProcess
 	parts     map[int]*partial // by thread
@@ -205,7 +205,7 @@ func uprobeError(err error) error {
 func (u *Uprobes) load() error {
 	// Kernels since 5.11 account differently and need no limit; where it matters, loading fails and says so.
 	_ = rlimit.RemoveMemlock()
-	u.multi = !u.opts.OneByOne && features.HaveBPFLinkUprobeMulti() == nil
+	u.multi = !u.opts.OneByOne && !OneByOne()
 	u.cookies = u.multi || !u.opts.noCookie && features.HaveProgramHelper(ebpf.Kprobe, asm.FnGetAttachCookie) == nil
 	var failed error
 	for _, sleepable := range []bool{true, false} {
@@ -224,6 +224,16 @@ func (u *Uprobes) load() error {
 	return failed
 }
 
+// OneByOne reports whether this kernel takes no more than one uprobe at a time, which it asks more rights for.
+func OneByOne() bool {
+	err := features.HaveBPFLinkUprobeMulti()
+	if errors.Is(err, unix.EPERM) {
+		version, err := features.LinuxVersionCode()
+		return err == nil && version < 6<<16|6<<8
+	}
+	return err != nil
+}
+
 func (u *Uprobes) loadAs(sleepable bool) error {
 	spec, err := bpf.LoadUprobe()
 	if err != nil {
@@ -240,6 +250,7 @@ func (u *Uprobes) loadAs(sleepable bool) error {
 		bpf.UprobeVarName:        u.whose.name,
 		bpf.UprobeVarCgroup:      u.whose.cgroup,
 		bpf.UprobeVarCgroupLevel: u.whose.level,
+		bpf.UprobeVarGated:       toByte(!u.multi),
 		bpf.UprobeVarSample:      toByte(u.opts.Sample),
 		bpf.UprobeVarRingSize:    uint64(u.ringBytes()),
 		bpf.UprobeVarWakeAt:      uint64(u.ringBytes() / 8),
@@ -386,8 +397,32 @@ func (u *Uprobes) Add(library string) error {
 	return nil
 }
 
+// Pause has the probes see nothing until Resume, where the kernel takes probes one by one: that is a while in which it has some and not
+// others. Where it takes all at once there is no need, and nothing is done.
+func (u *Uprobes) Pause() error { return u.shut(true) }
+
+// Resume ends a pause.
+func (u *Uprobes) Resume() error { return u.shut(false) }
+
+func (u *Uprobes) shut(yes bool) error {
+	if u.multi {
+		return nil
+	}
+	if err := u.coll.Variables[bpf.UprobeVarShut].Set(toByte(yes)); err != nil {
+		return fmt.Errorf("pause uprobes: %w", err)
+	}
+	return nil
+}
+
+// Ended returns when the last calls were seen, as of Now: it may be a while until Run returns after that, where the kernel takes the
+// probes away one by one. 0: they are seen still.
+func (u *Uprobes) Ended() int64 { return u.ended }
+
 // put puts probes on places in a file.
 func (u *Uprobes) put(path string, sites []uprobeSite) error {
+	if err := u.room(len(sites)); err != nil {
+		return err
+	}
 	ex, err := link.OpenExecutable(path)
 	if err != nil {
 		return err
@@ -403,6 +438,25 @@ func (u *Uprobes) put(path string, sites []uprobeSite) error {
 	ls, err := u.attach(ex, u.coll.Programs[u.entry], sites, false)
 	u.enters = append(u.enters, ls...)
 	return err
+}
+
+// room lets this process have as many files as probes on so many more functions take: two for the entry and two for the return of each,
+// where the kernel takes probes one by one.
+func (u *Uprobes) room(functions int) error {
+	var limit unix.Rlimit
+	if u.multi || unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
+		return nil
+	}
+	need := uint64(2*(len(u.enters)+len(u.leaves)) + 4*functions + 256)
+	if limit.Cur >= need {
+		return nil
+	}
+	for _, most := range []uint64{1 << 20, need} {
+		if unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: most, Max: max(most, limit.Max)}) == nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("this kernel takes probes one by one, %d files in all, and this process may have no more than %d: raise the limit, as by ulimit -n %[1]d", need, limit.Max)
 }
 
 // has reports whether there are probes on a file.
@@ -502,6 +556,9 @@ func (u *Uprobes) attach(ex *link.Executable, p *ebpf.Program, sites []uprobeSit
 			}
 		}
 		l, err := attach("", own, o)
+		if !u.cookies {
+			own.Close() // the probe keeps it
+		}
 		if errors.Is(err, unix.EACCES) {
 			return ls, fmt.Errorf("%s: this kernel attaches one by one, which takes CAP_SYS_ADMIN too: %w", s.symbol, err)
 		}
@@ -572,9 +629,6 @@ func (u *Uprobes) Close() error {
 	err := u.detach()
 	if u.reader != nil {
 		err = errors.Join(err, u.reader.Close())
-	}
-	for _, p := range u.own {
-		p.Close()
 	}
 	if u.stubs != nil {
 		u.stubs.Close()

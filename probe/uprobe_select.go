@@ -13,6 +13,9 @@ import (
 	"time"
 
 	"github.com/acltrace/acltrace/probe/bpf"
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/features"
 	"golang.org/x/sys/unix"
 )
 
@@ -43,7 +46,7 @@ func (o *UprobeOptions) selection() (selection, error) {
 }
 
 // group finds the number by which the kernel knows a control group of version 2. Groups of version 1 have none that a program can
-// ask for.
+// ask for, and before Linux 5.15 it can't ask for the groups above that of its process.
 func (s *selection) group(folder string) error {
 	var at unix.Stat_t
 	if err := unix.Stat(folder, &at); err != nil {
@@ -56,7 +59,7 @@ func (s *selection) group(folder string) error {
 	if err := unix.Statfs(folder, &sys); err != nil {
 		return fmt.Errorf("control group %s: %w", folder, err)
 	}
-	if sys.Type != unix.CGROUP2_SUPER_MAGIC {
+	if sys.Type != unix.CGROUP2_SUPER_MAGIC || errors.Is(features.HaveProgramHelper(ebpf.Kprobe, asm.FnGetCurrentAncestorCgroupId), ebpf.ErrNotSupported) {
 		s.filter, s.folder = uprobeByPID, folder
 		return nil
 	}

@@ -38,7 +38,7 @@ func (u *Uprobes) stub(cookie uint64, ret bool) (*ebpf.Program, error) {
 	if ret {
 		next = stubLeave
 	}
-	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.Kprobe, License: "GPL", Instructions: asm.Instructions{
+	return ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.Kprobe, License: "GPL", Instructions: asm.Instructions{
 		asm.Mov.Reg(asm.R6, asm.R1),
 		asm.StoreImm(asm.RFP, -4, 0, asm.Word),
 		asm.LoadMapPtr(asm.R1, u.coll.Maps[bpf.UprobeMapCookie].FD()),
@@ -55,9 +55,4 @@ func (u *Uprobes) stub(cookie uint64, ret bool) (*ebpf.Program, error) {
 		asm.Mov.Imm(asm.R0, 0).WithSymbol("end"),
 		asm.Return(),
 	}})
-	if err != nil {
-		return nil, err
-	}
-	u.own = append(u.own, p)
-	return p, nil
 }

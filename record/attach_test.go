@@ -21,6 +21,7 @@ import (
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testenv"
+	"github.com/acltrace/acltrace/probe"
 	"github.com/acltrace/acltrace/record"
 	"golang.org/x/sys/unix"
 )
@@ -202,6 +203,97 @@ func unfinished(trace string) (calls int) {
 	return calls
 }
 
+// A program that the shim records is attached to in the middle of its work, and left again. What the probes have seen is a piece of what
+// the shim has seen, call by call and word by word, with nothing missing in between; and the program goes on calling.
+func TestAttachAgainstShim(t *testing.T) {
+	acltrace := testenv.Built(t, "bin/acltrace")
+	program := testenv.Example(t, "tiny_decoder")
+	ownLibraries(t)
+	l := &launches{of: map[int]int{}}
+	o := record.Options{Model: acl.Model, Sim: true, NoTaskIDs: true, Block: true, Follower: l, Output: filepath.Join(t.TempDir(), "shim.aclt"),
+		Command: []string{program, "--tokens", "100000", "--sleep-ms", "100", "--quiet"}}
+	ended := make(chan error, 1)
+	go func() {
+		_, err := record.Run(context.Background(), &o)
+		ended <- err
+	}()
+	seen := func() (pid, n int) {
+		l.Lock()
+		defer l.Unlock()
+		for pid, n = range l.of {
+		}
+		return pid, n
+	}
+	more := func(what string, than int) (n int) {
+		testenv.Wait(t, what, func() bool { _, n = seen(); return n > than || len(ended) > 0 })
+		return n
+	}
+	if more("a program in the middle of its work", 100) <= 100 {
+		t.Fatalf("the program has ended: %v", <-ended)
+	}
+	pid, _ := seen()
+	kill := sync.OnceFunc(func() { _ = syscall.Kill(pid, syscall.SIGKILL) })
+	defer kill()
+	trace := filepath.Join(t.TempDir(), "attached.aclt")
+	attach := exec.Command(acltrace, "attach", "--pid", fmt.Sprint(pid), "-o", trace)
+	var said bytes.Buffer
+	attach.Stderr = &said
+	if err := attach.Start(); err != nil {
+		t.Fatal(err)
+	}
+	left := make(chan error, 1)
+	go func() { left <- attach.Wait() }()
+	testenv.Await(func() bool { return unfinished(trace) > 800 || len(left) > 0 })
+	_ = attach.Process.Signal(os.Interrupt)
+	err := <-left
+	if out := said.String(); err != nil && (strings.Contains(out, "not permitted") || strings.Contains(out, "not support")) {
+		testenv.Uprobes(t, fmt.Errorf("%w: %s", err, out))
+	}
+	if err != nil {
+		t.Fatalf("%v %s", err, said.String())
+	}
+	_, n := seen()
+	more("launches of a program that was left", n+100)
+	kill()
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	a, b := open(t, o.Output), open(t, trace)
+	as, bs := calls(t, a), calls(t, b)
+	if len(bs) < 800 || len(bs) >= len(as) {
+		t.Fatalf("the shim recorded %d calls, the uprobes %d", len(as), len(bs))
+	}
+	same := func(x, y *format.Call) bool {
+		for _, d := range y.Data {
+			i := slices.IndexFunc(x.Data, func(e format.Data) bool { return e.Param == d.Param && e.Item == d.Item && e.Dir == d.Dir })
+			if i >= 0 && d.Bytes != nil && !bytes.Equal(x.Data[i].Bytes, d.Bytes) {
+				return false // as of a launch for another token
+			}
+		}
+		return x.Func == y.Func && slices.Equal(x.Args, y.Args) && (y.Flags&format.Unfinished != 0 || x.Ret == y.Ret && slices.Equal(x.Outs, y.Outs))
+	}
+	best, at := 0, 0
+	for from := range as[:len(as)-len(bs)] {
+		n := 0
+		for n < len(bs) && same(as[from+n], bs[n]) {
+			n++
+		}
+		if n > best {
+			best, at = n, from
+		}
+	}
+	if best < len(bs) {
+		t.Errorf("the calls that the uprobes have seen are not such that the shim has: %d of %d are, then one has %v where the other has %v", best, len(bs), bs[best], as[at+best])
+	}
+	ad, bd := late(t, a), late(t, b)
+	for i := range best {
+		x, y := as[at+i], bs[i]
+		if y.Flags&format.Unfinished == 0 {
+			compareData(t, acl.Model, a, b, x, append(x.Data, ad[x.Index]...), append(y.Data, bd[y.Index]...))
+		}
+	}
+}
+
 // All processes that map the library are recorded.
 func TestAttachToAll(t *testing.T) {
 	lib := ownLibraries(t)
@@ -356,8 +448,8 @@ func TestAttachToLibraryLoadedLater(t *testing.T) {
 	}
 }
 
-// A user with five capabilities attaches to a program of root's, and gives up what he has beyond them. Without them, what is missing
-// is said, with the command that grants it.
+// A user with five capabilities, or three where the kernel attaches probes one by one, attaches to a program of root's, and gives up what he
+// has beyond them. Without them, what is missing is said, with the command that grants it.
 func TestAttachWithCapabilities(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can hand out capabilities")
@@ -388,13 +480,21 @@ func TestAttachWithCapabilities(t *testing.T) {
 		return cmd
 	}
 	needed := []uintptr{unix.CAP_BPF, unix.CAP_PERFMON, unix.CAP_CHECKPOINT_RESTORE, unix.CAP_SYS_PTRACE, unix.CAP_DAC_READ_SEARCH}
+	names := "cap_bpf,cap_perfmon,cap_checkpoint_restore,cap_sys_ptrace,cap_dac_read_search"
+	if ways := probe.TryUprobes(acl.Model, false); ways[len(ways)-1].OneByOne {
+		needed = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_SYS_PTRACE, unix.CAP_DAC_READ_SEARCH}
+		names = "cap_sys_admin,cap_sys_ptrace,cap_dac_read_search"
+	}
 	cmd := command(append(needed, unix.CAP_NET_ADMIN), "attach", "--pid", fmt.Sprint(c.Process.Pid), "-o", trace)
 	var said strings.Builder
 	cmd.Stderr = &said
 	if err := cmd.Start(); err != nil {
 		t.Skipf("capabilities can't be handed out here: %v", err)
 	}
-	const kept = uint64(1<<unix.CAP_BPF | 1<<unix.CAP_PERFMON | 1<<unix.CAP_CHECKPOINT_RESTORE | 1<<unix.CAP_SYS_PTRACE | 1<<unix.CAP_DAC_READ_SEARCH)
+	kept := uint64(0)
+	for _, c := range needed {
+		kept |= 1 << c
+	}
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	dropped, from := false, 0
@@ -422,7 +522,7 @@ func TestAttachWithCapabilities(t *testing.T) {
 		t.Errorf("a recorder that has started its program: %v\n%s", err, out)
 	}
 	out, err := command(nil, "doctor").Output()
-	if want := "sudo setcap cap_bpf,cap_perfmon,cap_checkpoint_restore,cap_sys_ptrace,cap_dac_read_search+ep " + copied; err == nil || !strings.Contains(string(out), want) {
+	if want := "sudo setcap " + names + "+ep " + copied; err == nil || !strings.Contains(string(out), want) {
 		t.Errorf("doctor without capabilities: %v\n%s", err, out)
 	}
 	if out, _ := command(needed, "doctor").Output(); strings.Contains(string(out), "setcap") {

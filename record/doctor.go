@@ -2,7 +2,6 @@ package record
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -149,12 +148,11 @@ func (d *Diagnosis) uprobes(m *api.Model) {
 	const needs = "attach, record --probe ebpf"
 	trials := probe.TryUprobes(m, true)
 	var works []string
-	oneByOne := true
+	oneByOne := probe.OneByOne()
 	for _, t := range trials {
 		if t.Err == nil {
 			works = append(works, fmt.Sprintf("by %s, %.0f ns a launch", t.Kind, t.CostNS))
 		}
-		oneByOne = oneByOne && (t.OneByOne || errors.Is(t.Err, probe.ErrNotSupported) && !errors.Is(t.Err, probe.ErrNotPermitted))
 	}
 	var err error
 	if len(works) == 0 {

@@ -82,7 +82,9 @@ type Options struct {
 	DeviceTimeGap time.Duration
 	Follower      Follower // is told what is recorded while that goes on; nil for nobody
 	// Notice is told, before the program starts, why it is not recorded; nil where nobody asks.
-	Notice  func(why string)
+	Notice func(why string)
+	// Waiting is told what the recording waits for, where that may take long; nil where nobody asks.
+	Waiting func(what string)
 	Version string   // of acltrace, for the trace
 	Stdin   *os.File // nil: the caller's own, as the next two
 	Stdout  *os.File
@@ -169,6 +171,7 @@ type recorder struct {
 	simDir   string
 
 	uprobes probe.UprobeTrial // the way that is used, and what it costs
+	ended   int64             // when the last calls were seen, where that is before the end; else 0
 	late    sync.Mutex        // of unseen, which another goroutine adds to
 	unseen  []format.Unhooked
 }
@@ -816,6 +819,9 @@ func (r *recorder) finish(res *Result) (*Result, error) {
 	b := r.b
 	m := &r.meta
 	m.EndNS = probe.Now() - m.StartMono
+	if r.ended != 0 {
+		m.EndNS = max(r.ended-m.StartMono, b.last)
+	}
 	m.ExitCode, m.ExitSignal = cmp.Or(res.ExitCode, r.code), res.Signal
 	m.Coverage.PassedBy, m.Coverage.Unhooked, m.Coverage.Refused = res.PassedBy, res.Unhooked, res.Refused
 	r.describe(m)

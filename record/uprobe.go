@@ -65,13 +65,21 @@ func (r *recorder) runUprobes(ctx context.Context) (*Result, error) {
 	read := make(chan error, 1)
 	go func() { read <- u.Run(reading, r.b) }()
 	_ = cmd.Wait()
+	r.leaving()
 	stop()
 	res := r.result(cmd.ProcessState)
 	res.Incomplete = errors.Join(<-read, r.b.finish(), unnamed)
 	if r.o.Library != "" {
 		r.b.libraries[r.o.Library] = true
 	}
-	return r.finishUprobes(res)
+	return r.finishUprobes(res, u)
+}
+
+// leaving says that the end takes a while: kernels that take uprobes one by one wait for all processors each time.
+func (r *recorder) leaving() {
+	if r.uprobes.OneByOne && r.o.Waiting != nil {
+		r.o.Waiting("nothing is recorded any more; the kernel takes the probes away one by one, which may take minutes")
+	}
 }
 
 // uprobeOptions tries how uprobes work here, and says how to use them.
@@ -182,7 +190,8 @@ func runpaths(path string) (lists []string) {
 }
 
 // finishUprobes closes the trace of a recording by uprobes.
-func (r *recorder) finishUprobes(res *Result) (*Result, error) {
+func (r *recorder) finishUprobes(res *Result, u *probe.Uprobes) (*Result, error) {
+	r.ended = u.Ended()
 	r.late.Lock()
 	res.Unhooked = append(res.Unhooked, r.unseen...)
 	r.late.Unlock()
@@ -244,11 +253,17 @@ func Attach(ctx context.Context, o *AttachOptions) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := u.Pause(); err != nil {
+		return nil, err
+	}
 	stopFollowing, err := r.follow(u, pids)
 	if err != nil {
 		return nil, err
 	}
 	defer stopFollowing()
+	if err := u.Resume(); err != nil {
+		return nil, err
+	}
 	if err := r.create(r.env); err != nil {
 		return nil, err
 	}
@@ -278,6 +293,7 @@ func Attach(ctx context.Context, o *AttachOptions) (*Result, error) {
 		}
 		stop()
 	}()
+	defer context.AfterFunc(ctx, r.leaving)()
 	res := &Result{}
 	res.Incomplete = errors.Join(u.Run(ctx, r.b), r.b.finish())
 	switch {
@@ -288,7 +304,7 @@ func Attach(ctx context.Context, o *AttachOptions) (*Result, error) {
 	default:
 		r.meta.Ended = "while it was recorded; with which code, only the process knows that had started it"
 	}
-	return r.finishUprobes(res)
+	return r.finishUprobes(res, u)
 }
 
 // dropRights gives up what the recorder does not need any more, where that is wished.

@@ -46,6 +46,7 @@ func (a *app) attachCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			o.Waiting = a.waiting
 			res, err := record.Attach(ctx, &o)
 			follower.said(a)
 			if errors.Is(err, probe.ErrNotPermitted) || errors.Is(err, probe.ErrNotSupported) {

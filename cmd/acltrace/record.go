@@ -39,6 +39,9 @@ The program's own exit code is passed on. 125 means that it was not run: recordi
 				return usage("--probe %s: there are shim and ebpf", o.Probe)
 			}
 			o.Notice = func(why string) { fmt.Fprintln(a.err, "acltrace: NOT RECORDED:", why) }
+			if !quiet {
+				o.Waiting = a.waiting
+			}
 			follower, err := live.follow(a, &o)
 			if err != nil {
 				return err
@@ -64,6 +67,9 @@ The program's own exit code is passed on. 125 means that it was not run: recordi
 func blobFile(f *pflag.FlagSet, o *record.Options) {
 	f.StringVar(&o.BlobFile, "blobs", "", "write the contents of payloads to this file, as on a larger disk, so that the trace stays small; acltrace pack makes one file of both")
 }
+
+// waiting says what a recording waits for.
+func (a *app) waiting(what string) { fmt.Fprintln(a.err, "acltrace:", what) }
 
 // recorded tells how a recording ended and makes the exit code of it.
 func (a *app) recorded(o *record.Options, res *record.Result, err error, quiet bool) error {

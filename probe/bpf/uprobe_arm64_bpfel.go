@@ -41,10 +41,12 @@ const (
 	UprobeVarDeviceFrom  = "device_from"
 	UprobeVarDeviceTo    = "device_to"
 	UprobeVarFilter      = "filter"
+	UprobeVarGated       = "gated"
 	UprobeVarLimit       = "limit"
 	UprobeVarName        = "name"
 	UprobeVarRingSize    = "ring_size"
 	UprobeVarSample      = "sample"
+	UprobeVarShut        = "shut"
 	UprobeVarWakeAt      = "wake_at"
 )
 
@@ -127,10 +129,12 @@ type UprobeVariableSpecs struct {
 	DeviceFrom  *ebpf.VariableSpec `ebpf:"device_from"`
 	DeviceTo    *ebpf.VariableSpec `ebpf:"device_to"`
 	Filter      *ebpf.VariableSpec `ebpf:"filter"`
+	Gated       *ebpf.VariableSpec `ebpf:"gated"`
 	Limit       *ebpf.VariableSpec `ebpf:"limit"`
 	Name        *ebpf.VariableSpec `ebpf:"name"`
 	RingSize    *ebpf.VariableSpec `ebpf:"ring_size"`
 	Sample      *ebpf.VariableSpec `ebpf:"sample"`
+	Shut        *ebpf.VariableSpec `ebpf:"shut"`
 	WakeAt      *ebpf.VariableSpec `ebpf:"wake_at"`
 }
 
@@ -192,10 +196,12 @@ type UprobeVariables struct {
 	DeviceFrom  *ebpf.Variable `ebpf:"device_from"`
 	DeviceTo    *ebpf.Variable `ebpf:"device_to"`
 	Filter      *ebpf.Variable `ebpf:"filter"`
+	Gated       *ebpf.Variable `ebpf:"gated"`
 	Limit       *ebpf.Variable `ebpf:"limit"`
 	Name        *ebpf.Variable `ebpf:"name"`
 	RingSize    *ebpf.Variable `ebpf:"ring_size"`
 	Sample      *ebpf.Variable `ebpf:"sample"`
+	Shut        *ebpf.Variable `ebpf:"shut"`
 	WakeAt      *ebpf.Variable `ebpf:"wake_at"`
 }
 
