@@ -1,5 +1,5 @@
 // Command vm is the first process of a virtual machine for tests: it mounts what they need, runs the commands in the file /commands,
-// one a line, says how each has ended, and turns the machine off.
+// one a line, says how each has ended, and turns the machine off. A line "cd FOLDER" is for the commands after it.
 package main
 
 import (
@@ -22,6 +22,8 @@ func main() {
 			fmt.Printf("mount %s: %v\n", m.at, err)
 		}
 	}
+	// Or the kernel waits for so long when it takes away each probe.
+	_ = os.WriteFile("/sys/kernel/rcu_expedited", []byte("1"), 0)
 	var name unix.Utsname
 	_ = unix.Uname(&name)
 	fmt.Printf("Linux %s\n", unix.ByteSliceToString(name.Release[:]))
@@ -40,6 +42,7 @@ func run() error {
 		return err
 	}
 	defer f.Close()
+	dir := "/tmp"
 	for lines := bufio.NewScanner(f); lines.Scan(); {
 		words := strings.Fields(lines.Text())
 		for len(words) > 0 && strings.Contains(words[0], "=") {
@@ -50,8 +53,12 @@ func run() error {
 		if len(words) == 0 {
 			continue
 		}
+		if words[0] == "cd" {
+			dir = words[1]
+			continue
+		}
 		cmd := exec.Command(words[0], words[1:]...)
-		cmd.Stdout, cmd.Stderr, cmd.Dir = os.Stdout, os.Stdout, "/tmp"
+		cmd.Stdout, cmd.Stderr, cmd.Dir = os.Stdout, os.Stdout, dir
 		if err := cmd.Run(); cmd.ProcessState == nil {
 			return err
 		}
