@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"unsafe"
 
+	"github.com/cilium/ebpf/features"
 	"golang.org/x/sys/unix"
 )
 
@@ -56,11 +57,13 @@ var (
 	// The folder map_files of another user's process may be searched by its owner alone.
 	forProcesses = []capability{{unix.CAP_CHECKPOINT_RESTORE, "cap_checkpoint_restore"}, {unix.CAP_SYS_PTRACE, "cap_sys_ptrace"}, {unix.CAP_DAC_READ_SEARCH, "cap_dac_read_search"}}
 	forAll       = capability{unix.CAP_SYS_ADMIN, "cap_sys_admin"}
+	forMemory    = capability{unix.CAP_SYS_RESOURCE, "cap_sys_resource"}
 )
 
-// MissingCapabilities returns what this process lacks to attach uprobes to the processes of any user, as setcap names it. oneByOne:
-// as kernels do that attach each probe by a perf event, which takes more.
-func MissingCapabilities(oneByOne bool) (missing []string) {
+// MissingCapabilities returns what this process lacks to attach uprobes to the processes of any user, and all that it takes, as setcap
+// names it: that replaces what a file has by what it is told. oneByOne: as kernels do that attach each probe by a perf event, which
+// takes more.
+func MissingCapabilities(oneByOne bool) (missing, all []string) {
 	have := capabilities()
 	want := slices.Concat(forUprobes, forProcesses)
 	if oneByOne {
@@ -69,12 +72,18 @@ func MissingCapabilities(oneByOne bool) (missing []string) {
 	if oneByOne || have&(1<<forAll.bit) != 0 {
 		have |= 1<<unix.CAP_BPF | 1<<unix.CAP_PERFMON | 1<<unix.CAP_CHECKPOINT_RESTORE // that one stands for these
 	}
+	var locked unix.Rlimit
+	if version, err := features.LinuxVersionCode(); err == nil && version < 5<<16|11<<8 &&
+		unix.Getrlimit(unix.RLIMIT_MEMLOCK, &locked) == nil && locked.Max != unix.RLIM_INFINITY {
+		want = append(want, forMemory) // such a kernel counts what uprobes take as locked memory
+	}
 	for _, c := range want {
+		all = append(all, c.name)
 		if have&(1<<c.bit) == 0 {
 			missing = append(missing, c.name)
 		}
 	}
-	return missing
+	return missing, all
 }
 
 func capabilities() uint64 {

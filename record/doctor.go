@@ -162,13 +162,13 @@ func (d *Diagnosis) uprobes(m *api.Model) {
 		}
 	}
 	grant := func(f *Finding) {
-		missing := probe.MissingCapabilities(oneByOne)
+		missing, all := probe.MissingCapabilities(oneByOne)
 		if f.OK || len(missing) == 0 {
 			return
 		}
 		f.Detail = "missing " + strings.Join(missing, " and ")
 		if exe, err := os.Executable(); err == nil {
-			f.Fix = fmt.Sprintf("sudo setcap %s+ep %s", strings.Join(missing, ","), exe)
+			f.Fix = fmt.Sprintf("sudo setcap %s+ep %s", strings.Join(all, ","), exe)
 		}
 	}
 	grant(d.add(needs, "uprobes", err, strings.Join(works, "; ")))
