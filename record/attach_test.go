@@ -527,6 +527,9 @@ func TestAttachWithCapabilities(t *testing.T) {
 			t.Errorf("doctor with capabilities %v: %v\n%s", have, err, out)
 		}
 	}
+	if out, err := command(nil, "attach", "--pid", fmt.Sprint(c.Process.Pid)).CombinedOutput(); err == nil || !strings.Contains(string(out), "acltrace doctor") {
+		t.Errorf("attach without capabilities: %v\n%s", err, out)
+	}
 	if out, _ := command(needed, "doctor").Output(); strings.Contains(string(out), "setcap") {
 		t.Errorf("doctor with what is needed:\n%s", out)
 	}

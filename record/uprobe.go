@@ -91,7 +91,10 @@ func (r *recorder) uprobeOptions() (*probe.UprobeOptions, error) {
 		for _, t := range trials {
 			errs = append(errs, fmt.Errorf("%s: %w", t.Kind, t.Err))
 		}
-		return nil, errors.Join(errs...)
+		if err := errors.Join(errs...); !errors.Is(err, probe.ErrNotPermitted) {
+			return nil, err
+		}
+		return nil, errors.Join(append(errs, errors.New("acltrace doctor names the command that grants it"))...)
 	}
 	r.uprobes = best
 	flushed := time.Now()
