@@ -3,12 +3,15 @@ package record
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
@@ -105,6 +108,108 @@ func TestUnseenPaused(t *testing.T) {
 	}
 	if want := []string{"A", "B", format.Detached.String(), "nothing", "D", format.Detached.String()}; !slices.Equal(got, want) {
 		t.Errorf("results %q, want %q", got, want)
+	}
+}
+
+// A stream that ends gives back the events that lie on it, and their times are records of their own beside that of the call.
+func TestStreamLeft(t *testing.T) {
+	testenv.Built(t, "lib/libacltrace.so")
+	out := filepath.Join(t.TempDir(), "l.aclt")
+	program := testenv.CompileC(t, "unseen", []string{"testdata/unseen.c"})
+	res, err := Run(t.Context(), &Options{Model: acl.Model, Output: out, Sim: true, DeviceTime: 1, Command: []string{program, ".", "left", "early"}})
+	if err != nil || res.ExitCode != 0 || res.Lost != 0 || res.Unfinished != 0 {
+		t.Fatalf("%v: %+v", err, res)
+	}
+	r, err := format.Open(out, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	var names []string
+	for c, err := range r.Calls(nil) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, r.Schema().FuncName(c.Func))
+	}
+	want := []string{"aclInit", "aclrtSetDevice", "aclrtCreateStream", "aclrtMalloc", "aclrtMallocHost", "aclrtMemset", "aclrtMemcpyAsync", "aclrtDestroyStream", "aclrtGetDevice"}
+	if said := r.Meta().DeviceTime; !slices.Equal(names, want) || said == nil || said.Measured != 1 {
+		t.Errorf("calls %q, times %+v", names, said)
+	}
+}
+
+// However recording is switched off and on, and whatever is lost, each result in the trace is what the copy had brought.
+func TestUnseenToggled(t *testing.T) {
+	testenv.Built(t, "lib/libacltrace.so")
+	program := testenv.CompileC(t, "toggle", []string{"testdata/toggle.c"}, "-lpthread")
+	for name, o := range map[string]Options{"block": {Replayable: true}, "drop": {Payload: Full, RingBytes: 64 << 10}} {
+		t.Run(name, func(t *testing.T) {
+			o.Model, o.Output, o.Sim, o.Armed, o.Command = acl.Model, filepath.Join(t.TempDir(), "t.aclt"), true, true, []string{program, "60"}
+			o.DeviceTime = 3
+			over := make(chan struct{})
+			var toggling sync.WaitGroup
+			toggling.Go(func() {
+				mine, err := session()
+				for i := 0; err == nil; i++ {
+					select {
+					case <-over:
+						return
+					case <-time.After(20 * time.Millisecond):
+					}
+					_, _ = Ask(mine, &Request{Do: []Action{ActStart, ActStop}[i%2]}) // it may be over
+				}
+			})
+			res, err := Run(context.Background(), &o)
+			close(over)
+			toggling.Wait()
+			if err != nil || res.ExitCode != 0 {
+				t.Fatalf("%v: %+v", err, res)
+			}
+			r, err := format.Open(o.Output, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close()
+			results := 0
+			last := map[uint32]uint64{} // of each thread, what went to the device
+			for c, err := range r.Calls(nil) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				name := r.Schema().FuncName(c.Func)
+				if name != "aclrtMemcpy" && name != "aclrtMemcpyAsync" {
+					continue
+				}
+				data, err := r.DataOf(c.Index)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, d := range data {
+					if d.Status != format.Whole || d.Len != 256 {
+						continue
+					}
+					b := d.Bytes
+					if b == nil {
+						if b, err = r.Blob(d.Blob); err != nil {
+							t.Fatal(err)
+						}
+					}
+					n := binary.LittleEndian.Uint64(b)
+					if d.Dir == format.DirIn {
+						last[c.Thread] = n
+						continue
+					}
+					results++
+					// The copy to the device may be one that was not recorded.
+					if was, ok := last[c.Thread]; !bytes.Equal(b, bytes.Repeat(b[:8], len(b)/8)) || n>>48 < 1 || n>>48 > 4 || ok && n < was {
+						t.Errorf("call %d: %x, behind a copy of %x", c.Index, b, was)
+					}
+				}
+			}
+			if res.Calls > 1000 && results == 0 {
+				t.Errorf("no result of %d calls", res.Calls)
+			}
+		})
 	}
 }
 

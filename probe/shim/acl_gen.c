@@ -68,17 +68,13 @@ static inline __attribute__((always_inline)) aclError wrap_aclFinalize(struct sh
 	if (real == NULL)
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
 	shim_functions_end();
+	shim_leaving(ALL_ENDS, NULL, 0);
 	struct shim_call c;
 	if (!shim_enter(&c, 2, NULL, 0, 0)) {
-		bool outermost = shim_outermost();
-		if (outermost) {
-			shim_times_leave(ALL_ENDS, NULL, 0);
-		}
 		aclError ret = real();
 		shim_leave();
 		return ret;
 	}
-	shim_times_leave(ALL_ENDS, NULL, 0);
 	shim_commit(&c);
 	aclError ret = real();
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -119,17 +115,13 @@ static inline __attribute__((always_inline)) aclError wrap_aclFinalizeReference(
 	shim_functions_end();
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)refCount;
+	shim_leaving(ALL_ENDS, NULL, 0);
 	struct shim_call c;
 	if (!shim_enter(&c, 3, w, 1, 16)) {
-		bool outermost = shim_outermost();
-		if (outermost) {
-			shim_times_leave(ALL_ENDS, NULL, 0);
-		}
 		aclError ret = real(refCount);
 		shim_leave();
 		return ret;
 	}
-	shim_times_leave(ALL_ENDS, NULL, 0);
 	shim_commit(&c);
 	aclError ret = real(refCount);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -1288,17 +1280,13 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtDestroyContext(a
 	shim_functions_end();
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)context;
+	shim_leaving(CONTEXT_ENDS, context, 0);
 	struct shim_call c;
 	if (!shim_enter(&c, 26, w, 1, 0)) {
-		bool outermost = shim_outermost();
-		if (outermost) {
-			shim_times_leave(CONTEXT_ENDS, context, 0);
-		}
 		aclError ret = real(context);
 		shim_leave();
 		return ret;
 	}
-	shim_times_leave(CONTEXT_ENDS, context, 0);
 	shim_commit(&c);
 	aclError ret = real(context);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -1699,17 +1687,13 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtResetDevice(int3
 	shim_functions_end();
 	uint64_t w[1];
 	w[0] = (uint64_t)(uint32_t)deviceId;
+	shim_leaving(DEVICE_ENDS, NULL, deviceId);
 	struct shim_call c;
 	if (!shim_enter(&c, 34, w, 1, 0)) {
-		bool outermost = shim_outermost();
-		if (outermost) {
-			shim_times_leave(DEVICE_ENDS, NULL, deviceId);
-		}
 		aclError ret = real(deviceId);
 		shim_leave();
 		return ret;
 	}
-	shim_times_leave(DEVICE_ENDS, NULL, deviceId);
 	shim_commit(&c);
 	aclError ret = real(deviceId);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -1750,17 +1734,13 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtResetDeviceForce
 	shim_functions_end();
 	uint64_t w[1];
 	w[0] = (uint64_t)(uint32_t)deviceId;
+	shim_leaving(DEVICE_ENDS, NULL, deviceId);
 	struct shim_call c;
 	if (!shim_enter(&c, 35, w, 1, 0)) {
-		bool outermost = shim_outermost();
-		if (outermost) {
-			shim_times_leave(DEVICE_ENDS, NULL, deviceId);
-		}
 		aclError ret = real(deviceId);
 		shim_leave();
 		return ret;
 	}
-	shim_times_leave(DEVICE_ENDS, NULL, deviceId);
 	shim_commit(&c);
 	aclError ret = real(deviceId);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -5926,12 +5906,12 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtDestroyStream(ac
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)stream;
+	shim_leaving(STREAM_ENDS, stream, 0);
 	struct shim_call c;
 	if (!shim_enter(&c, 111, w, 1, 0)) {
 		bool outermost = shim_outermost();
 		if (outermost) {
 			shim_stream_ended();
-			shim_times_leave(STREAM_ENDS, stream, 0);
 		}
 		uint64_t until = shim_order();
 		aclError ret = real(stream);
@@ -5943,7 +5923,6 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtDestroyStream(ac
 	}
 	uint64_t until = shim_order();
 	shim_stream_ended();
-	shim_times_leave(STREAM_ENDS, stream, 0);
 	shim_commit(&c);
 	aclError ret = real(stream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -5987,19 +5966,18 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtDestroyStreamFor
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)stream;
+	shim_leaving(STREAM_ENDS, stream, 0);
 	struct shim_call c;
 	if (!shim_enter(&c, 112, w, 1, 0)) {
 		bool outermost = shim_outermost();
 		if (outermost) {
 			shim_stream_ended();
-			shim_times_leave(STREAM_ENDS, stream, 0);
 		}
 		aclError ret = real(stream);
 		shim_leave();
 		return ret;
 	}
 	shim_stream_ended();
-	shim_times_leave(STREAM_ENDS, stream, 0);
 	shim_commit(&c);
 	aclError ret = real(stream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -28364,17 +28342,13 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtDeviceReset(int32_
 	shim_functions_end();
 	uint64_t w[1];
 	w[0] = (uint64_t)(uint32_t)devId;
+	shim_leaving(DEVICE_ENDS, NULL, devId);
 	struct shim_call c;
 	if (!shim_enter(&c, 1099, w, 1, 0)) {
-		bool outermost = shim_outermost();
-		if (outermost) {
-			shim_times_leave(DEVICE_ENDS, NULL, devId);
-		}
 		rtError_t ret = real(devId);
 		shim_leave();
 		return ret;
 	}
-	shim_times_leave(DEVICE_ENDS, NULL, devId);
 	shim_commit(&c);
 	rtError_t ret = real(devId);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -28555,17 +28529,13 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtCtxDestroy(rtConte
 	shim_functions_end();
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)destroyCtx;
+	shim_leaving(CONTEXT_ENDS, destroyCtx, 0);
 	struct shim_call c;
 	if (!shim_enter(&c, 1103, w, 1, 0)) {
-		bool outermost = shim_outermost();
-		if (outermost) {
-			shim_times_leave(CONTEXT_ENDS, destroyCtx, 0);
-		}
 		rtError_t ret = real(destroyCtx);
 		shim_leave();
 		return ret;
 	}
-	shim_times_leave(CONTEXT_ENDS, destroyCtx, 0);
 	shim_commit(&c);
 	rtError_t ret = real(destroyCtx);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -28825,12 +28795,12 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtStreamDestroy(rtSt
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)stm;
+	shim_leaving(STREAM_ENDS, stm, 0);
 	struct shim_call c;
 	if (!shim_enter(&c, 1109, w, 1, 0)) {
 		bool outermost = shim_outermost();
 		if (outermost) {
 			shim_stream_ended();
-			shim_times_leave(STREAM_ENDS, stm, 0);
 		}
 		uint64_t until = shim_order();
 		rtError_t ret = real(stm);
@@ -28842,7 +28812,6 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtStreamDestroy(rtSt
 	}
 	uint64_t until = shim_order();
 	shim_stream_ended();
-	shim_times_leave(STREAM_ENDS, stm, 0);
 	shim_commit(&c);
 	rtError_t ret = real(stm);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -28879,19 +28848,18 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtStreamDestroyForce
 		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)stm;
+	shim_leaving(STREAM_ENDS, stm, 0);
 	struct shim_call c;
 	if (!shim_enter(&c, 1110, w, 1, 0)) {
 		bool outermost = shim_outermost();
 		if (outermost) {
 			shim_stream_ended();
-			shim_times_leave(STREAM_ENDS, stm, 0);
 		}
 		rtError_t ret = real(stm);
 		shim_leave();
 		return ret;
 	}
 	shim_stream_ended();
-	shim_times_leave(STREAM_ENDS, stm, 0);
 	shim_commit(&c);
 	rtError_t ret = real(stm);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -29509,19 +29477,18 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsStreamDestroy(rtS
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)stm;
 	w[1] = (uint64_t)flags;
+	shim_leaving(STREAM_ENDS, stm, 0);
 	struct shim_call c;
 	if (!shim_enter(&c, 1123, w, 2, 0)) {
 		bool outermost = shim_outermost();
 		if (outermost) {
 			shim_stream_ended();
-			shim_times_leave(STREAM_ENDS, stm, 0);
 		}
 		rtError_t ret = real(stm, flags);
 		shim_leave();
 		return ret;
 	}
 	shim_stream_ended();
-	shim_times_leave(STREAM_ENDS, stm, 0);
 	shim_commit(&c);
 	rtError_t ret = real(stm, flags);
 	shim_return(&c, (uint64_t)(uint32_t)ret);

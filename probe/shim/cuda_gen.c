@@ -980,17 +980,13 @@ static inline __attribute__((always_inline)) CUresult wrap_cuDevicePrimaryCtxRel
 	shim_functions_end();
 	uint64_t w[1];
 	w[0] = (uint64_t)(uint32_t)dev;
+	shim_leaving(DEVICE_ENDS, NULL, dev);
 	struct shim_call c;
 	if (!shim_enter(&c, 5023, w, 1, 0)) {
-		bool outermost = shim_outermost();
-		if (outermost) {
-			shim_times_leave(DEVICE_ENDS, NULL, dev);
-		}
 		CUresult ret = real(dev);
 		shim_leave();
 		return ret;
 	}
-	shim_times_leave(DEVICE_ENDS, NULL, dev);
 	shim_commit(&c);
 	CUresult ret = real(dev);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -1116,17 +1112,13 @@ static inline __attribute__((always_inline)) CUresult wrap_cuDevicePrimaryCtxRes
 	shim_functions_end();
 	uint64_t w[1];
 	w[0] = (uint64_t)(uint32_t)dev;
+	shim_leaving(DEVICE_ENDS, NULL, dev);
 	struct shim_call c;
 	if (!shim_enter(&c, 5026, w, 1, 0)) {
-		bool outermost = shim_outermost();
-		if (outermost) {
-			shim_times_leave(DEVICE_ENDS, NULL, dev);
-		}
 		CUresult ret = real(dev);
 		shim_leave();
 		return ret;
 	}
-	shim_times_leave(DEVICE_ENDS, NULL, dev);
 	shim_commit(&c);
 	CUresult ret = real(dev);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -1312,17 +1304,13 @@ static inline __attribute__((always_inline)) CUresult wrap_cuCtxDestroy_v2(CUcon
 	shim_functions_end();
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)ctx;
+	shim_leaving(CONTEXT_ENDS, ctx, 0);
 	struct shim_call c;
 	if (!shim_enter(&c, 5030, w, 1, 0)) {
-		bool outermost = shim_outermost();
-		if (outermost) {
-			shim_times_leave(CONTEXT_ENDS, ctx, 0);
-		}
 		CUresult ret = real(ctx);
 		shim_leave();
 		return ret;
 	}
-	shim_times_leave(CONTEXT_ENDS, ctx, 0);
 	shim_commit(&c);
 	CUresult ret = real(ctx);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -9595,19 +9583,18 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamDestroy_v2(CU
 		return CUDA_ERROR_NOT_SUPPORTED;
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)hStream;
+	shim_leaving(STREAM_ENDS, hStream, 0);
 	struct shim_call c;
 	if (!shim_enter(&c, 5224, w, 1, 0)) {
 		bool outermost = shim_outermost();
 		if (outermost) {
 			shim_stream_ended();
-			shim_times_leave(STREAM_ENDS, hStream, 0);
 		}
 		CUresult ret = real(hStream);
 		shim_leave();
 		return ret;
 	}
 	shim_stream_ended();
-	shim_times_leave(STREAM_ENDS, hStream, 0);
 	shim_commit(&c);
 	CUresult ret = real(hStream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -18453,17 +18440,13 @@ static inline __attribute__((always_inline)) CUresult wrap_cuCtxDestroy(CUcontex
 	shim_functions_end();
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)ctx;
+	shim_leaving(CONTEXT_ENDS, ctx, 0);
 	struct shim_call c;
 	if (!shim_enter(&c, 5443, w, 1, 0)) {
-		bool outermost = shim_outermost();
-		if (outermost) {
-			shim_times_leave(CONTEXT_ENDS, ctx, 0);
-		}
 		CUresult ret = real(ctx);
 		shim_leave();
 		return ret;
 	}
-	shim_times_leave(CONTEXT_ENDS, ctx, 0);
 	shim_commit(&c);
 	CUresult ret = real(ctx);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -18583,19 +18566,18 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamDestroy(CUstr
 		return CUDA_ERROR_NOT_SUPPORTED;
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)hStream;
+	shim_leaving(STREAM_ENDS, hStream, 0);
 	struct shim_call c;
 	if (!shim_enter(&c, 5446, w, 1, 0)) {
 		bool outermost = shim_outermost();
 		if (outermost) {
 			shim_stream_ended();
-			shim_times_leave(STREAM_ENDS, hStream, 0);
 		}
 		CUresult ret = real(hStream);
 		shim_leave();
 		return ret;
 	}
 	shim_stream_ended();
-	shim_times_leave(STREAM_ENDS, hStream, 0);
 	shim_commit(&c);
 	CUresult ret = real(hStream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -18672,17 +18654,13 @@ static inline __attribute__((always_inline)) CUresult wrap_cuDevicePrimaryCtxRel
 	shim_functions_end();
 	uint64_t w[1];
 	w[0] = (uint64_t)(uint32_t)dev;
+	shim_leaving(DEVICE_ENDS, NULL, dev);
 	struct shim_call c;
 	if (!shim_enter(&c, 5448, w, 1, 0)) {
-		bool outermost = shim_outermost();
-		if (outermost) {
-			shim_times_leave(DEVICE_ENDS, NULL, dev);
-		}
 		CUresult ret = real(dev);
 		shim_leave();
 		return ret;
 	}
-	shim_times_leave(DEVICE_ENDS, NULL, dev);
 	shim_commit(&c);
 	CUresult ret = real(dev);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -18716,17 +18694,13 @@ static inline __attribute__((always_inline)) CUresult wrap_cuDevicePrimaryCtxRes
 	shim_functions_end();
 	uint64_t w[1];
 	w[0] = (uint64_t)(uint32_t)dev;
+	shim_leaving(DEVICE_ENDS, NULL, dev);
 	struct shim_call c;
 	if (!shim_enter(&c, 5449, w, 1, 0)) {
-		bool outermost = shim_outermost();
-		if (outermost) {
-			shim_times_leave(DEVICE_ENDS, NULL, dev);
-		}
 		CUresult ret = real(dev);
 		shim_leave();
 		return ret;
 	}
-	shim_times_leave(DEVICE_ENDS, NULL, dev);
 	shim_commit(&c);
 	CUresult ret = real(dev);
 	shim_return(&c, (uint64_t)(uint32_t)ret);

@@ -622,8 +622,19 @@ void shim_time_end(struct shim_call *c, void *stream);
 void shim_times_reached(enum reach which, void *stream, uint64_t until);
 void shim_times_thread(void);
 void shim_times_forked(void);
-/* Before the program ends what events and streams belong to: those of the shim go as well. */
+/* Before the program ends what events and streams belong to: those of the shim go as well, when their times have been written that are there. */
 void shim_times_leave(enum leave which, const void *what, int32_t device);
+
+/* The same in a wrapper: before shim_enter, whose record is to be the last one of the thread until it is whole. */
+static inline void shim_leaving(enum leave which, const void *what, int32_t device)
+{
+	if (shim_t.depth != 0 || shim_p->ready != 2)
+		return;
+	shim_t.depth++;
+	shim_times_leave(which, what, device);
+	shim_t.depth--;
+}
+
 /* A capture of a stream begins, before the call that begins it, or has ended. */
 void shim_capture(bool begins);
 extern uint32_t shim_captures __attribute__((visibility("hidden"))); /* atomic; under way in the process */

@@ -4,6 +4,7 @@
  *
  *	unseen DIR paused KERNELS   recording is off at first, on behind the first part, off and on again
  *	unseen DIR lost             the ring is full, until somebody empties it before the last part
+ *	unseen DIR left early       a stream ends whose work is done, which the program has not asked
  */
 #define _DEFAULT_SOURCE
 #include <fcntl.h>
@@ -152,6 +153,22 @@ static int lost(aclrtStream s)
 	return 0;
 }
 
+static int left(aclrtStream s)
+{
+	int32_t n;
+	volatile char *host;
+	CHECK(aclrtMallocHost((void **)&host, SIZE));
+	host[0] = host[SIZE - 1] = 'x';
+	CHECK(aclrtMemset(device, SIZE, 0, SIZE));
+	CHECK(aclrtMemcpyAsync((void *)host, SIZE, device, SIZE, ACL_MEMCPY_DEVICE_TO_HOST, s));
+	while (host[0] != 0 || host[SIZE - 1] != 0)
+		usleep(1000);
+	usleep(50000); /* and what lies behind it */
+	CHECK(aclrtDestroyStream(s));
+	CHECK(aclrtGetDevice(&n));
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	aclrtStream s;
@@ -162,5 +179,7 @@ int main(int argc, char **argv)
 	CHECK(aclrtSetDevice(0));
 	CHECK(aclrtCreateStream(&s));
 	CHECK(aclrtMalloc(&device, SIZE, ACL_MEM_MALLOC_HUGE_FIRST));
-	return argc > 3 ? paused(s, argv[3]) : lost(s);
+	if (argc < 4)
+		return lost(s);
+	return strcmp(argv[2], "left") == 0 ? left(s) : paused(s, argv[3]);
 }

@@ -365,13 +365,13 @@ func (m *model) parameters(f *api.Func) string {
 
 // always reports whether the shim has something to do in a call that is not recorded.
 func (m *model) always(f *api.Func) bool {
-	ends, begins, _ := m.state(f)
-	return slices.ContainsFunc(m.formsOf(f), m.always) || m.owns(f) != "" || m.endsFunctions(f) || len(ends)+len(begins) > 0
+	leaves, ends, begins, _ := m.state(f)
+	return slices.ContainsFunc(m.formsOf(f), m.always) || m.owns(f) != "" || m.endsFunctions(f) || len(leaves)+len(ends)+len(begins) > 0
 }
 
-// state is how what the shim knows of the runtime's objects changes with a call, whether that is written down or not: before it, behind one that
-// went well, and behind one that did not.
-func (m *model) state(f *api.Func) (ends, begins, undo []string) {
+// state is how what the shim knows of the runtime's objects changes with a call, whether that is written down or not: before a record of it is
+// begun, by what may write records itself; before the call; behind one that went well; and behind one that did not.
+func (m *model) state(f *api.Func) (leaves, ends, begins, undo []string) {
 	add := func(l *[]string, format string, a ...any) { *l = append(*l, fmt.Sprintf(format, a...)) }
 	for _, p := range f.Params {
 		size := m.cSize(f, &p)
@@ -422,9 +422,9 @@ func (m *model) state(f *api.Func) (ends, begins, undo []string) {
 				add(&ends, "shim_event_ends(%s);", p.Name)
 			case api.Stream:
 				add(&ends, "shim_stream_ended();")
-				add(&ends, "shim_times_leave(STREAM_ENDS, %s, 0);", p.Name)
+				add(&leaves, "shim_leaving(STREAM_ENDS, %s, 0);", p.Name)
 			case api.Context:
-				add(&ends, "shim_times_leave(CONTEXT_ENDS, %s, 0);", p.Name)
+				add(&leaves, "shim_leaving(CONTEXT_ENDS, %s, 0);", p.Name)
 			case api.Graph:
 				add(&ends, "shim_graph_ended(%s);", p.Name)
 			}
@@ -436,9 +436,9 @@ func (m *model) state(f *api.Func) (ends, begins, undo []string) {
 	switch end := m.meanings[f.Name].Ends; end {
 	case "":
 	case "all":
-		add(&ends, "shim_times_leave(ALL_ENDS, NULL, 0);")
+		add(&leaves, "shim_leaving(ALL_ENDS, NULL, 0);")
 	default:
-		add(&ends, "shim_times_leave(DEVICE_ENDS, NULL, %s);", end)
+		add(&leaves, "shim_leaving(DEVICE_ENDS, NULL, %s);", end)
 	}
 	switch f.Capture {
 	case api.CaptureBegin:
@@ -472,7 +472,7 @@ func (m *model) state(f *api.Func) (ends, begins, undo []string) {
 		// Nobody knows from here on what the event has recorded last: runs of the graph do so.
 		add(&begins, "shim_event_ends(%s);", m.uses(f, int(f.Event), api.Event))
 	}
-	return ends, begins, undo
+	return leaves, ends, begins, undo
 }
 
 func graphOf(f *api.Func) int {
@@ -533,7 +533,7 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 	}
 	var before, after, later, hooksBefore []string
 	reserve := []string{}
-	ends, begins, undo := m.state(f)
+	leaves, ends, begins, undo := m.state(f)
 	// Around a call that was to be written down, and for which there was no room.
 	var lostBefore, lost []string
 	// What is done around any call that is not written down.
@@ -771,6 +771,9 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 		w.f("\tif (shim_quiet())\n\t\treturn real(%s);", cArgs(f))
 	}
 	m.words(w, f, "w")
+	for _, l := range leaves {
+		w.f("\t%s", l)
+	}
 	w.f("\tstruct shim_call c;\n\tif (!%s(&c, %d, %s, %d, %s)) {", enter, f.ID, words, f.Words, strings.Join(reserve, " + "))
 	own := m.owns(f)
 	if own != "" {
