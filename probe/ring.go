@@ -306,12 +306,26 @@ func (s *Session) create(name string, size int64) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(f.Chmod(s.mode), unix.Fallocate(int(f.Fd()), 0, 0, size)); err != nil {
+	if err := errors.Join(f.Chmod(s.mode), fill(f, size)); err != nil {
 		f.Close()
 		os.Remove(path)
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return f, nil
+}
+
+// fill makes all of an empty file, by parts: before Linux 6.0 a signal, of which a Go program has many, undoes the one at hand.
+func fill(f *os.File, size int64) error {
+	const part = 1 << 20
+	for at := int64(0); at < size; {
+		switch err := unix.Fallocate(int(f.Fd()), 0, at, min(part, size-at)); {
+		case err == nil:
+			at += part
+		case !errors.Is(err, unix.EINTR):
+			return err
+		}
+	}
+	return nil
 }
 
 func (s *Session) makeControl() error {
