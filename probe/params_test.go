@@ -279,7 +279,7 @@ func TestSizes(t *testing.T) {
 	}
 	out, err := exec.Command(bin).CombinedOutput()
 	const want = "first: asked 5, recorded 4\nagain: asked 0, recorded 8\nafter an end: asked 5, recorded 8\n" +
-		"too many: asked 50, recorded 48\nwithout arguments: asked 0, recorded 0\nfull\n"
+		"in two lines: asked 26, recorded 48\nwithout arguments: asked 0, recorded 0\nfull\n"
 	if err != nil || string(out) != want {
 		t.Errorf("%v\n%s", err, out)
 	}
