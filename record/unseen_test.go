@@ -94,12 +94,7 @@ func TestUnseenPaused(t *testing.T) {
 				got = append(got, d.Reason.String())
 				continue
 			}
-			b := d.Bytes
-			if b == nil {
-				if b, err = r.Blob(d.Blob); err != nil {
-					t.Fatal(err)
-				}
-			}
+			b := content(t, r, &d)
 			if !bytes.Equal(b, bytes.Repeat(b[:1], len(b))) {
 				t.Errorf("call %d: not of one letter", c.Index)
 			}
@@ -188,12 +183,7 @@ func TestUnseenToggled(t *testing.T) {
 					if d.Status != format.Whole || d.Len != 256 {
 						continue
 					}
-					b := d.Bytes
-					if b == nil {
-						if b, err = r.Blob(d.Blob); err != nil {
-							t.Fatal(err)
-						}
-					}
+					b := content(t, r, &d)
 					n := binary.LittleEndian.Uint64(b)
 					if d.Dir == format.DirIn {
 						last[c.Thread] = n
@@ -211,6 +201,19 @@ func TestUnseenToggled(t *testing.T) {
 			}
 		})
 	}
+}
+
+// content is the bytes of a payload that is in the trace.
+func content(t *testing.T, r *format.Reader, d *format.Data) []byte {
+	t.Helper()
+	if d.Bytes != nil {
+		return d.Bytes
+	}
+	b, err := r.Blob(d.Blob)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
 }
 
 // between does something while testdata/unseen.c waits at a step.
