@@ -47,8 +47,8 @@ const (
 	Freed
 	// Unregistered is the same of memory of the program's own that it no longer shared with the runtime.
 	Unregistered
-	// Off is the result of an asynchronous copy when nothing was recorded for a time before the program waited for it.
-	Off
+	// Detached is the result of an asynchronous copy when nothing was recorded for a time before the program waited for it.
+	Detached
 	// Unawaited is the result of an asynchronous copy that uprobes have seen asked for.
 	Unawaited
 )

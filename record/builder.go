@@ -35,7 +35,7 @@ type builder struct {
 
 	calls, failed, unfinished, lost uint64
 	early                           uint64                   // payloads that may not be what was copied
-	unseen                          format.Reason            // why a wait of the program's may not have been recorded, where there was cause
+	lacks                           format.Reason            // why calls are missing, waits for results among them perhaps; none where all are there
 	last                            int64                    // latest time seen
 	device                          string                   // name, as the program was told it
 	libraries                       map[string]bool          // by path; false: of a process in another container, whose files are not seen
@@ -440,7 +440,7 @@ func word(b []byte) uint64 {
 var reasons = map[probe.Missing]format.Reason{
 	probe.DeviceMemory: format.DeviceMemory, probe.Dropped: format.Dropped, probe.OverLimit: format.LimitReached,
 	probe.Unreadable: format.Unreadable, probe.NotSynchronized: format.NeverSynchronized, probe.Overwritten: format.Overwritten,
-	probe.Freed: format.Freed, probe.Unregistered: format.Unregistered, probe.Off: format.Detached,
+	probe.Freed: format.Freed, probe.Unregistered: format.Unregistered, probe.Detached: format.Detached,
 	probe.TableFull: format.TooManyPending, probe.UnknownSize: format.Unreadable, probe.NotAsked: format.LevelExcluded, probe.Unawaited: format.Unawaited,
 }
 
@@ -622,7 +622,7 @@ func (b *builder) Gap(g *probe.Gap) error {
 		return err
 	}
 	b.lost += g.Calls
-	b.unseen = format.Dropped
+	b.lacks = format.Dropped
 	return b.gap(format.Gap{Thread: t.index, From: b.time(g.From), To: b.time(g.To), Calls: g.Calls, Reason: format.Dropped})
 }
 
@@ -657,8 +657,8 @@ func (b *builder) finish() error {
 // is nil.
 func (b *builder) unsynchronized(s *segment) error {
 	why := format.NeverSynchronized
-	if b.unseen != format.NoReason {
-		why = b.unseen
+	if b.lacks != format.NoReason {
+		why = b.lacks
 	}
 	for _, t := range b.threads {
 		for _, oc := range t.open {

@@ -166,7 +166,7 @@ func (r *recorder) act(s *probe.Session, q *Request) error {
 		if r.waiting == 0 {
 			r.waiting = max(probe.Now()-r.meta.StartMono, 1)
 		}
-		r.b.unseen = format.Detached
+		r.b.lacks = format.Detached
 		s.Wait(0)
 		return nil
 	}

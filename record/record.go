@@ -552,7 +552,7 @@ func (r *recorder) begin(s *probe.Session) error {
 	}
 	if only, waiting := s.Waiting(); waiting && only == 0 {
 		r.waiting = max(probe.Now()-r.meta.StartMono, 1)
-		r.b.unseen = format.Detached
+		r.b.lacks = format.Detached
 	}
 	if r.o.Steps != nil {
 		r.chooser = newChooser(r.o.Steps, r)
@@ -895,7 +895,7 @@ func (r *recorder) describe(m *format.Meta) {
 func (r *recorder) close(res *Result) error {
 	b, m := r.b, &r.meta
 	w := b.seg.w
-	if r.o.NoSmall || b.cut || b.lost > 0 || b.unseen != format.NoReason || res.Incomplete != nil || res.Refused > 0 {
+	if r.o.NoSmall || b.cut || b.lost > 0 || b.lacks != format.NoReason || res.Incomplete != nil || res.Refused > 0 {
 		m.Replayable = false
 	}
 	if res.Incomplete != nil && b.last < m.EndNS {

@@ -105,6 +105,7 @@ func (s *chooser) gap(n *counted) error {
 	}
 	g := format.Gap{Thread: format.NoThread, From: n.from, To: n.to, Calls: n.left, Reason: format.Detached}
 	n.left = 0
+	s.r.meta.Replayable = false
 	return s.r.b.gap(g)
 }
 

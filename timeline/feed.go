@@ -41,7 +41,7 @@ type FeedOptions struct {
 // NewFeed prepares a Feed of a model's calls. Steps are only looked for where the visitor wants to know of them.
 func NewFeed(m *api.Model, v *Visitor, o *FeedOptions) *Feed {
 	f := &Feed{open: map[*Object]*Range{}}
-	f.Walk = Walk{Model: m, o: WalkOptions{To: math.MaxInt64}, v: *v, unseen: math.MaxInt64, names: make([]string, m.Funcs[len(m.Funcs)-1].ID+1), s: NewState(m), lanes: map[laneKey]*lane{}, Steps: StepRule{Source: NoSteps},
+	f.Walk = Walk{Model: m, o: WalkOptions{To: math.MaxInt64}, v: *v, whole: math.MaxInt64, names: make([]string, m.Funcs[len(m.Funcs)-1].ID+1), s: NewState(m), lanes: map[laneKey]*lane{}, Steps: StepRule{Source: NoSteps},
 		records: map[*Object]record{}, failed: map[uint32]attempt{}, graphs: map[*Object][]Task{}, used: map[place]uint64{}}
 	for i := range m.Funcs {
 		f.names[m.Funcs[i].ID] = m.Funcs[i].Name

@@ -43,7 +43,7 @@ type Walk struct {
 	graphs   map[*Object][]Task // by the stream whose capture goes on
 	ended    []*Task            // that the visitor has not been told of
 	single   Task               // one that has ended with its call
-	unseen   int64              // from when on calls may be missing that change what later ones mean
+	whole    int64              // until when no call is missing that changes what later ones mean
 	host     HostCall
 	tasks    int // so far
 	seen     int // objects
@@ -143,15 +143,15 @@ func newWalk(r *format.Reader, m *api.Model) *Walk {
 			w.Start, first = c.TMin, false
 		}
 	}
-	w.unseen = lacking(r)
+	w.whole = wholeUntil(r)
 	return w
 }
 
-// lacking is the time from which on a trace may lack calls that change what later ones mean: those that pin memory.
-func lacking(r *format.Reader) int64 {
+// wholeUntil is the time until which a trace lacks no call that changes what later ones mean: those that pin memory.
+func wholeUntil(r *format.Reader) int64 {
 	m := r.Meta()
 	if m.Coverage.Refused > 0 || m.CapturedBy == "ebpf" && len(m.Argv) == 0 {
-		return math.MinInt64 // of programs that ran before
+		return math.MinInt64 // of threads that nobody saw, and of programs that ran before
 	}
 	from := int64(math.MaxInt64)
 	for _, g := range r.Gaps() {
@@ -523,7 +523,7 @@ func (w *Walk) task(process uint32, e *Event, task *Task) *lane {
 	case api.Copy:
 		task.Bytes = Copied(w.Model, e)
 		task.Name = copyNames[Direction(w.Model, e)]
-		task.Pageable = c.Start < w.unseen && Pageable(w.Model, e)
+		task.Pageable = c.Start < w.whole && Pageable(w.Model, e)
 	case api.Fill:
 		task.Name = f.Task.String()
 		for i := range f.Params {

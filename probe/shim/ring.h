@@ -67,7 +67,7 @@ enum {
 	MISSING_HASHED = 10, /* the bytes are the two words of its XXH3-128 */
 	MISSING_FREED = 11,
 	MISSING_UNREGISTERED = 12,
-	MISSING_OFF = 13 /* nothing was recorded for a time between the call and the program's wait for it */
+	MISSING_DETACHED = 13 /* nothing was recorded for a time between the call and the program's wait for it */
 };
 
 /* Which processes of the session record nothing for now: no process, all, those whose slots say so. */

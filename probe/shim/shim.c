@@ -1516,7 +1516,7 @@ static void release(enum reach which, void *stream, uint64_t until)
 		}
 		uint64_t gone = __atomic_load_n(&e->gone, __ATOMIC_RELAXED);
 		if (e->resumed != __atomic_load_n(&shim_control->resumed, __ATOMIC_ACQUIRE))
-			payload_missing(&e->what, MISSING_OFF); /* the program may have waited for it, and used the memory again */
+			payload_missing(&e->what, MISSING_DETACHED); /* the program may have waited for it, and used the memory again */
 		else if (gone / WHYS == e->order)
 			payload_missing(&e->what, why_missing[gone % WHYS]);
 		else if (e->pitch)

@@ -365,118 +365,7 @@ func (m *model) parameters(f *api.Func) string {
 
 // always reports whether the shim has something to do in a call that is not recorded.
 func (m *model) always(f *api.Func) bool {
-	leaves, ends, begins, _ := m.state(f)
-	return slices.ContainsFunc(m.formsOf(f), m.always) || m.owns(f) != "" || m.endsFunctions(f) || len(leaves)+len(ends)+len(begins) > 0
-}
-
-// state is how what the shim knows of the runtime's objects changes with a call, whether that is written down or not: before a record of it is
-// begun, by what may write records itself; before the call; behind one that went well; and behind one that did not.
-func (m *model) state(f *api.Func) (leaves, ends, begins, undo []string) {
-	add := func(l *[]string, format string, a ...any) { *l = append(*l, fmt.Sprintf(format, a...)) }
-	for _, p := range f.Params {
-		size := m.cSize(f, &p)
-		switch p.Role {
-		case api.New:
-			switch p.Object {
-			case api.Host:
-				add(&begins, "shim_host_new(*(uint64_t *)%s, %s, false);", p.Name, size)
-			case api.Device, api.Reservation:
-				add(&begins, "shim_device_new(%s, *(uint64_t *)%s, %s);", farMemory[p.Object], p.Name, size)
-			case api.ArgsList:
-				add(&begins, "shim_buffers_reset(*%s);", p.Name)
-			}
-		case api.Buffer:
-			add(&begins, "shim_buffer(%s, %s, *(uint64_t *)%s, %s);", f.Params[0].Name, f.Params[1].Name, p.Name, size)
-		case api.Place:
-			if p.Object == api.ArgsList {
-				add(&begins, "shim_buffers_reset(%s);", p.Name)
-			}
-		case api.Scratch:
-			// A list that the call makes has its arguments there.
-			for _, q := range f.Params {
-				if q.Role == api.New {
-					add(&begins, "shim_buffers_reset(*%s);", q.Name)
-					add(&begins, "shim_buffer(*%s, NULL, (uint64_t)%s, %s);", q.Name, p.Name, size)
-				}
-			}
-		case api.Map:
-			if p.Object == api.Host {
-				add(&begins, "shim_host_new((uint64_t)%s, %s, true);", p.Name, size)
-			}
-		case api.Struct:
-			for _, field := range m.structOf(f, &p).nested {
-				if field.stored && field.makes == api.Device {
-					add(&begins, "shim_device_new(ALLOCATED, %s->%s, %s);", p.Name, field.field, strings.ReplaceAll(field.size, "@", p.Name+"->"))
-				}
-			}
-		case api.End:
-			if m.queried(p.Object) {
-				add(&ends, "shim_forget(%s);", p.Name)
-			}
-			switch p.Object {
-			case api.Host:
-				add(&ends, "shim_host_end((uint64_t)%s);", p.Name)
-			case api.Device, api.Reservation:
-				add(&ends, "shim_device_end(%s, (uint64_t)%s);", farMemory[p.Object], p.Name)
-			case api.Event:
-				add(&ends, "shim_event_ends(%s);", p.Name)
-			case api.Stream:
-				add(&ends, "shim_stream_ended();")
-				add(&leaves, "shim_leaving(STREAM_ENDS, %s, 0);", p.Name)
-			case api.Context:
-				add(&leaves, "shim_leaving(CONTEXT_ENDS, %s, 0);", p.Name)
-			case api.Graph:
-				add(&ends, "shim_graph_ended(%s);", p.Name)
-			}
-		}
-	}
-	if f.Selects >= 0 && f.Params[f.Selects].Role == api.Value {
-		add(&begins, "shim_set_device(%s);", f.Params[f.Selects].Name)
-	}
-	switch end := m.meanings[f.Name].Ends; end {
-	case "":
-	case "all":
-		add(&leaves, "shim_leaving(ALL_ENDS, NULL, 0);")
-	default:
-		add(&leaves, "shim_leaving(DEVICE_ENDS, NULL, %s);", end)
-	}
-	switch f.Capture {
-	case api.CaptureBegin:
-		add(&ends, "shim_capture(true);")
-		add(&undo, "shim_capture(false);")
-	case api.CaptureEnd:
-		at := "NULL"
-		if graph := graphOf(f); graph >= 0 {
-			at = f.Params[graph].Name
-			if f.Params[graph].Role.Makes() {
-				at = "*" + at
-			}
-		}
-		add(&begins, "shim_capture(false);")
-		add(&begins, "shim_captured(%s);", at)
-	case api.NoCapture:
-		to := slices.IndexFunc(f.Params, func(p api.Param) bool { return p.Object == api.Graph && p.Role == api.New })
-		from := slices.IndexFunc(f.Params, func(p api.Param) bool { return p.Object == api.Graph && p.Role == api.Use })
-		if f.Task == api.NoTask && to >= 0 && from >= 0 {
-			add(&begins, "shim_graph_copied(*%s, %s);", f.Params[to].Name, f.Params[from].Name)
-		}
-	}
-	// What one graph has, another gets: as a part of its own, or in the place of what it had.
-	if into, from := f.Graphs(); into >= 0 && from >= 0 {
-		if f.Graph < 0 {
-			add(&begins, "shim_graph_ended(%s);", f.Params[into].Name)
-		}
-		add(&begins, "shim_graph_copied(%s, %s);", f.Params[into].Name, m.uses(f, from, api.Graph))
-	}
-	if f.Task == api.Record && f.Graph >= 0 {
-		// Nobody knows from here on what the event has recorded last: runs of the graph do so.
-		add(&begins, "shim_event_ends(%s);", m.uses(f, int(f.Event), api.Event))
-	}
-	return leaves, ends, begins, undo
-}
-
-func graphOf(f *api.Func) int {
-	return slices.IndexFunc(f.Params, func(p api.Param) bool { return p.Object == api.Graph })
+	return slices.ContainsFunc(m.formsOf(f), m.always) || m.owns(f) != "" || m.endsFunctions(f) || !m.changes(f).none()
 }
 
 // endsFunctions reports whether functions are no more after a call.
@@ -533,7 +422,7 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 	}
 	var before, after, later, hooksBefore []string
 	reserve := []string{}
-	leaves, ends, begins, undo := m.state(f)
+	objects := m.changes(f)
 	// Around a call that was to be written down, and for which there was no room.
 	var lostBefore, lost []string
 	// What is done around any call that is not written down.
@@ -771,7 +660,7 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 		w.f("\tif (shim_quiet())\n\t\treturn real(%s);", cArgs(f))
 	}
 	m.words(w, f, "w")
-	for _, l := range leaves {
+	for _, l := range objects.leaves {
 		w.f("\t%s", l)
 	}
 	w.f("\tstruct shim_call c;\n\tif (!%s(&c, %d, %s, %d, %s)) {", enter, f.ID, words, f.Words, strings.Join(reserve, " + "))
@@ -783,11 +672,11 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 	if f.RetError {
 		good = "ret == 0"
 	}
-	if len(ends)+len(begins) > 0 {
+	if len(objects.before)+len(objects.after) > 0 {
 		add(&unseenBefore, "bool outermost = %s;", outermost)
-		unseenBefore = append(unseenBefore, only([]string{"outermost"}, ends)...)
-		unseenAfter = append(unseenAfter, only([]string{"outermost", good}, begins)...)
-		unseenAfter = append(unseenAfter, only([]string{"outermost", not(good)}, undo)...)
+		unseenBefore = append(unseenBefore, only([]string{"outermost"}, objects.before)...)
+		unseenAfter = append(unseenAfter, only([]string{"outermost", good}, objects.after)...)
+		unseenAfter = append(unseenAfter, only([]string{"outermost", not(good)}, objects.undo)...)
 	}
 	if len(lost) > 0 {
 		unseenBefore = append(unseenBefore, lostBefore...)
@@ -801,21 +690,21 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 		w.f("\t\t%s", strings.ReplaceAll(s, "\n", "\n\t"))
 	}
 	w.f("\t\t%s();\n\t%s\n\t}", leave, give)
-	for _, s := range slices.Concat(before, hooksBefore, ends) {
+	for _, s := range slices.Concat(before, hooksBefore, objects.before) {
 		w.f("\t%s", s)
 	}
 	w.f("\t%s;\n%sreal(%s);%s\n\t%s;", commit, ret, cArgs(f), own, returned)
-	if len(after)+len(later)+len(begins)+len(undo) > 0 {
+	if len(after)+len(later)+len(objects.after)+len(objects.undo) > 0 {
 		if f.RetError {
 			w.f("\tbool ok = ret == 0;")
-		} else if strings.Contains(strings.Join(after, " ")+strings.Join(later, " "), "ok") || len(later)+len(begins)+len(undo) > 0 {
+		} else if strings.Contains(strings.Join(after, " ")+strings.Join(later, " "), "ok") || len(later)+len(objects.after)+len(objects.undo) > 0 {
 			w.f("\tbool ok = true;")
 		}
 	}
 	if f.Outer && len(after) > 0 {
 		after = slices.Concat([]string{"if (c.rec != NULL) {"}, after, []string{"}"})
 	}
-	for _, s := range slices.Concat(after, only([]string{"!ok"}, undo), only([]string{"ok"}, begins)) {
+	for _, s := range slices.Concat(after, only([]string{"!ok"}, objects.undo), only([]string{"ok"}, objects.after)) {
 		w.f("\t%s", s)
 	}
 	w.f("\t%s(&c);", exit)
@@ -824,42 +713,6 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 	}
 	w.f("\t%s();\n%s\n}\n", leave, give)
 	return nil
-}
-
-// only has statements done where all of the conditions hold, those that are not "".
-func only(conditions, statements []string) []string {
-	if len(statements) == 0 {
-		return nil
-	}
-	conditions = slices.DeleteFunc(conditions, func(c string) bool { return c == "" })
-	return []string{fmt.Sprintf("if (%s) {\n\t\t%s\n\t}", strings.Join(conditions, " && "), strings.Join(statements, "\n\t\t"))}
-}
-
-func not(condition string) string {
-	if condition == "" {
-		return "false"
-	}
-	return "!(" + condition + ")"
-}
-
-// overwrites is what a call that there was no room for did to the memory of results that the program has not waited for yet.
-func (m *model) overwrites(f *api.Func) (done []string) {
-	const all = "shim_overwritten(0, ~0ULL);"
-	if f.Task == api.GraphRun {
-		return []string{all}
-	}
-	for _, p := range f.Params {
-		switch {
-		case p.Block != nil && f.Graph < 0:
-			return []string{all}
-		case p.Role != api.Writes || p.Object == api.Device:
-		case p.ItemSizes >= 0 || p.Size.Pitch >= 0:
-			return []string{all}
-		default:
-			done = append(done, fmt.Sprintf("shim_overwritten((uint64_t)%s, %s);", p.Name, m.cSize(f, &p)))
-		}
-	}
-	return done
 }
 
 // threadStream ends the name of a function whose default stream is the thread's own.

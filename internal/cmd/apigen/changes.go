@@ -1,0 +1,165 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/acltrace/acltrace/api"
+)
+
+// changes are statements by which the shim keeps what it knows of the runtime's objects right, whether a call is written down or not.
+type changes struct {
+	leaves []string // before a record of the call is begun, since they may write records themselves
+	before []string
+	after  []string // of a call that went well
+	undo   []string // after one that did not
+}
+
+func (c *changes) none() bool { return len(c.leaves)+len(c.before)+len(c.after) == 0 }
+
+// changes is what a call does to objects that the shim knows.
+func (m *model) changes(f *api.Func) *changes {
+	var c changes
+	add := func(l *[]string, format string, a ...any) { *l = append(*l, fmt.Sprintf(format, a...)) }
+	for _, p := range f.Params {
+		size := m.cSize(f, &p)
+		switch p.Role {
+		case api.New:
+			switch p.Object {
+			case api.Host:
+				add(&c.after, "shim_host_new(*(uint64_t *)%s, %s, false);", p.Name, size)
+			case api.Device, api.Reservation:
+				add(&c.after, "shim_device_new(%s, *(uint64_t *)%s, %s);", farMemory[p.Object], p.Name, size)
+			case api.ArgsList:
+				add(&c.after, "shim_buffers_reset(*%s);", p.Name)
+			}
+		case api.Buffer:
+			add(&c.after, "shim_buffer(%s, %s, *(uint64_t *)%s, %s);", f.Params[0].Name, f.Params[1].Name, p.Name, size)
+		case api.Place:
+			if p.Object == api.ArgsList {
+				add(&c.after, "shim_buffers_reset(%s);", p.Name)
+			}
+		case api.Scratch:
+			// A list that the call makes has its arguments there.
+			for _, q := range f.Params {
+				if q.Role == api.New {
+					add(&c.after, "shim_buffers_reset(*%s);", q.Name)
+					add(&c.after, "shim_buffer(*%s, NULL, (uint64_t)%s, %s);", q.Name, p.Name, size)
+				}
+			}
+		case api.Map:
+			if p.Object == api.Host {
+				add(&c.after, "shim_host_new((uint64_t)%s, %s, true);", p.Name, size)
+			}
+		case api.Struct:
+			for _, field := range m.structOf(f, &p).nested {
+				if field.stored && field.makes == api.Device {
+					add(&c.after, "shim_device_new(ALLOCATED, %s->%s, %s);", p.Name, field.field, strings.ReplaceAll(field.size, "@", p.Name+"->"))
+				}
+			}
+		case api.End:
+			if m.queried(p.Object) {
+				add(&c.before, "shim_forget(%s);", p.Name)
+			}
+			switch p.Object {
+			case api.Host:
+				add(&c.before, "shim_host_end((uint64_t)%s);", p.Name)
+			case api.Device, api.Reservation:
+				add(&c.before, "shim_device_end(%s, (uint64_t)%s);", farMemory[p.Object], p.Name)
+			case api.Event:
+				add(&c.before, "shim_event_ends(%s);", p.Name)
+			case api.Stream:
+				add(&c.before, "shim_stream_ended();")
+				add(&c.leaves, "shim_leaving(STREAM_ENDS, %s, 0);", p.Name)
+			case api.Context:
+				add(&c.leaves, "shim_leaving(CONTEXT_ENDS, %s, 0);", p.Name)
+			case api.Graph:
+				add(&c.before, "shim_graph_ended(%s);", p.Name)
+			}
+		}
+	}
+	if f.Selects >= 0 && f.Params[f.Selects].Role == api.Value {
+		add(&c.after, "shim_set_device(%s);", f.Params[f.Selects].Name)
+	}
+	switch end := m.meanings[f.Name].Ends; end {
+	case "":
+	case "all":
+		add(&c.leaves, "shim_leaving(ALL_ENDS, NULL, 0);")
+	default:
+		add(&c.leaves, "shim_leaving(DEVICE_ENDS, NULL, %s);", end)
+	}
+	switch f.Capture {
+	case api.CaptureBegin:
+		add(&c.before, "shim_capture(true);")
+		add(&c.undo, "shim_capture(false);")
+	case api.CaptureEnd:
+		at := "NULL"
+		if graph := graphOf(f); graph >= 0 {
+			at = f.Params[graph].Name
+			if f.Params[graph].Role.Makes() {
+				at = "*" + at
+			}
+		}
+		add(&c.after, "shim_capture(false);")
+		add(&c.after, "shim_captured(%s);", at)
+	case api.NoCapture:
+		to := slices.IndexFunc(f.Params, func(p api.Param) bool { return p.Object == api.Graph && p.Role == api.New })
+		from := slices.IndexFunc(f.Params, func(p api.Param) bool { return p.Object == api.Graph && p.Role == api.Use })
+		if f.Task == api.NoTask && to >= 0 && from >= 0 {
+			add(&c.after, "shim_graph_copied(*%s, %s);", f.Params[to].Name, f.Params[from].Name)
+		}
+	}
+	// What one graph has, another gets: as a part of its own, or in the place of what it had.
+	if into, from := f.Graphs(); into >= 0 && from >= 0 {
+		if f.Graph < 0 {
+			add(&c.after, "shim_graph_ended(%s);", f.Params[into].Name)
+		}
+		add(&c.after, "shim_graph_copied(%s, %s);", f.Params[into].Name, m.uses(f, from, api.Graph))
+	}
+	if f.Task == api.Record && f.Graph >= 0 {
+		// Nobody knows from here on what the event has recorded last: runs of the graph do so.
+		add(&c.after, "shim_event_ends(%s);", m.uses(f, int(f.Event), api.Event))
+	}
+	return &c
+}
+
+func graphOf(f *api.Func) int {
+	return slices.IndexFunc(f.Params, func(p api.Param) bool { return p.Object == api.Graph })
+}
+
+// only has statements done where all of the conditions hold, those that are not "".
+func only(conditions, statements []string) []string {
+	if len(statements) == 0 {
+		return nil
+	}
+	conditions = slices.DeleteFunc(conditions, func(c string) bool { return c == "" })
+	return []string{fmt.Sprintf("if (%s) {\n\t\t%s\n\t}", strings.Join(conditions, " && "), strings.Join(statements, "\n\t\t"))}
+}
+
+func not(condition string) string {
+	if condition == "" {
+		return "false"
+	}
+	return "!(" + condition + ")"
+}
+
+// overwrites is what a call that there was no room for did to the memory of results that the program has not waited for yet.
+func (m *model) overwrites(f *api.Func) (done []string) {
+	const all = "shim_overwritten(0, ~0ULL);"
+	if f.Task == api.GraphRun {
+		return []string{all}
+	}
+	for _, p := range f.Params {
+		switch {
+		case p.Block != nil && f.Graph < 0:
+			return []string{all}
+		case p.Role != api.Writes || p.Object == api.Device:
+		case p.ItemSizes >= 0 || p.Size.Pitch >= 0:
+			return []string{all}
+		default:
+			done = append(done, fmt.Sprintf("shim_overwritten((uint64_t)%s, %s);", p.Name, m.cSize(f, &p)))
+		}
+	}
+	return done
+}
