@@ -286,21 +286,21 @@ const exact = 1 << 53
 func (x *writer) value(b []byte, a *scene.Arg) []byte {
 	switch a.Kind {
 	case scene.Text:
-		return append(b, x.text(scene.Sym(a.Num))...)
+		return append(b, x.text(scene.Sym(a.Value))...)
 	case scene.True:
 		return append(b, "true"...)
 	case scene.Pointer:
-		return append(strconv.AppendUint(append(b, `"0x`...), a.Num, 16), '"')
+		return append(strconv.AppendUint(append(b, `"0x`...), a.Value, 16), '"')
 	case scene.Int:
-		if v := int64(a.Num); v < exact && v > -exact {
+		if v := int64(a.Value); v < exact && v > -exact {
 			return strconv.AppendInt(b, v, 10)
 		}
-		return append(strconv.AppendInt(append(b, '"'), int64(a.Num), 10), '"')
+		return append(strconv.AppendInt(append(b, '"'), int64(a.Value), 10), '"')
 	}
-	if a.Num < exact {
-		return strconv.AppendUint(b, a.Num, 10)
+	if a.Value < exact {
+		return strconv.AppendUint(b, a.Value, 10)
 	}
-	return append(strconv.AppendUint(append(b, '"'), a.Num, 10), '"')
+	return append(strconv.AppendUint(append(b, '"'), a.Value, 10), '"')
 }
 
 // Point implements scene.Viewer.

@@ -38,10 +38,10 @@ func (f *form) become(s *sequence, l *scene.Slice) bool {
 		if a.Key != v.Key || a.Kind != v.Kind {
 			return false
 		}
-		if a.Num >= maxSpread || a.Kind == scene.Text && !s.known[argText].has(uint32(a.Num)) {
+		if a.Value >= maxSpread || a.Kind == scene.Text && !s.known[argText].has(uint32(a.Value)) {
 			return false
 		}
-		x, n := spread(a.Num)
+		x, n := spread(a.Value)
 		if n != int(v.size) {
 			return false
 		}
@@ -80,10 +80,10 @@ func (w *writer) form(f *form, s *sequence, l *scene.Slice) {
 		k := w.key(a.Key)
 		binary.LittleEndian.PutUint64(b[n:], k.head)
 		n += int(k.len)
-		x := a.Num
+		x := a.Value
 		switch a.Kind {
 		case scene.Text:
-			w.use(s, argText, scene.Sym(a.Num))
+			w.use(s, argText, scene.Sym(a.Value))
 			binary.LittleEndian.PutUint16(b[n:], textTag)
 			n++
 		case scene.True:

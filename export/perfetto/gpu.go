@@ -93,13 +93,13 @@ func (w *writer) stage(s *sequence, l *scene.Slice) error {
 		e = putText(e, argString, w.scene.Text(a.Key))
 		switch a.Kind {
 		case scene.Text:
-			e = putText(e, argValue, w.scene.Text(scene.Sym(a.Num)))
+			e = putText(e, argValue, w.scene.Text(scene.Sym(a.Value)))
 		case scene.Int:
-			e = put(e, argInt, a.Num)
+			e = put(e, argInt, a.Value)
 		case scene.True:
 			e = put(e, argUint, 1)
 		default:
-			e = put(e, argUint, a.Num)
+			e = put(e, argUint, a.Value)
 		}
 		e = closed(e, arg)
 	}

@@ -385,7 +385,7 @@ func TestForms(t *testing.T) {
 		// One so long that its length takes two bytes.
 		l := &scene.Slice{Row: &scene.Row{}, Name: v.w.scene.Sym("long"), Category: v.w.scene.Sym("call")}
 		for i := range 40 {
-			l.Args = append(l.Args, scene.Arg{Key: v.w.scene.Sym("arg." + strconv.Itoa(i)), Num: 1 << 40, Kind: scene.Pointer})
+			l.Args = append(l.Args, scene.Arg{Key: v.w.scene.Sym("arg." + strconv.Itoa(i)), Value: 1 << 40, Kind: scene.Pointer})
 		}
 		before := v.made
 		for range 2 {
@@ -393,7 +393,7 @@ func TestForms(t *testing.T) {
 				t.Fatal(err)
 			}
 			for i := range l.Args {
-				l.Args[i].Num += uint64(i)
+				l.Args[i].Value += uint64(i)
 			}
 		}
 		if v.made != before+1 {

@@ -87,9 +87,9 @@ const (
 
 // Arg is one thing that is known of a slice.
 type Arg struct {
-	Num  uint64 // of kind Text a Sym
-	Key  Sym
-	Kind ArgKind
+	Value uint64 // what it is by Kind: a number, a pointer, the Sym of a text; nothing for True
+	Key   Sym
+	Kind  ArgKind
 }
 
 // Slice is something with a name on a row. It is valid until the viewer returns.
@@ -387,12 +387,12 @@ func (s *Scene) begin(row *Row, name, category Sym, from, to int64) *Slice {
 	return l
 }
 
-func (l *Slice) num(key Sym, v uint64) { l.Args = append(l.Args, Arg{Key: key, Num: v, Kind: Uint}) }
+func (l *Slice) num(key Sym, v uint64) { l.Args = append(l.Args, Arg{Key: key, Value: v, Kind: Uint}) }
 func (l *Slice) int(key Sym, v int64) {
-	l.Args = append(l.Args, Arg{Key: key, Num: uint64(v), Kind: Int})
+	l.Args = append(l.Args, Arg{Key: key, Value: uint64(v), Kind: Int})
 }
 func (l *Slice) text(key Sym, text Sym) {
-	l.Args = append(l.Args, Arg{Key: key, Num: uint64(text), Kind: Text})
+	l.Args = append(l.Args, Arg{Key: key, Value: uint64(text), Kind: Text})
 }
 func (l *Slice) yes(key Sym) { l.Args = append(l.Args, Arg{Key: key, Kind: True}) }
 
@@ -482,15 +482,15 @@ func (s *Scene) arguments(l *Slice, f *function, c *format.Call) {
 		if p.word >= len(c.Args) {
 			return
 		}
-		a := Arg{Key: p.key, Num: c.Args[p.word], Kind: p.kind}
+		a := Arg{Key: p.key, Value: c.Args[p.word], Kind: p.kind}
 		if p.size == 4 {
-			if a.Num = uint64(uint32(a.Num)); p.kind == Int {
-				a.Num = uint64(int64(int32(a.Num)))
+			if a.Value = uint64(uint32(a.Value)); p.kind == Int {
+				a.Value = uint64(int64(int32(a.Value)))
 			}
 		}
 		if p.enum != "" {
-			if name := s.W.Model.EnumName(p.enum, int64(a.Num)); name != "" {
-				a.Kind, a.Num = Text, uint64(s.Sym(name))
+			if name := s.W.Model.EnumName(p.enum, int64(a.Value)); name != "" {
+				a.Kind, a.Value = Text, uint64(s.Sym(name))
 			}
 		}
 		l.Args = append(l.Args, a)
