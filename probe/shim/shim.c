@@ -2031,7 +2031,7 @@ void shim_any_task(struct shim_call *c, void *stream)
  * compiled without them ends it early. The addresses are written once for each stack that the ring has not seen lately;
  * calls name it by a hash.
  */
-enum { STACK_FRAMES = 64, STACKS = 128 };
+enum { STACK_FRAMES = 64, STACKS = 128, STACK_WAYS = 8 };
 /* In the page before the thread's ring: where an auditing library is loaded too, there is hardly any static TLS. */
 _Static_assert(1024 + STACKS * sizeof(uint64_t) <= RING_HEADER, "stacks");
 #define stacks_seen ((uint64_t *)((uint8_t *)shim_t.ring + 1024))
@@ -2121,8 +2121,14 @@ void shim_stack(struct shim_call *c)
 		tell_maps(c);
 	if (!grow(c, 2 * sizeof(struct piece) + 8 + 8 * n))
 		return;
-	uint64_t *seen = &stacks_seen[hash % STACKS];
-	if (*seen != hash) {
+	/* Of the stacks whose hashes fall together, the oldest makes room: two that alternate are both written once. */
+	uint64_t *seen = &stacks_seen[hash % (STACKS / STACK_WAYS) * STACK_WAYS];
+	size_t way = 0;
+	while (way < STACK_WAYS && seen[way] != hash)
+		way++;
+	if (way == STACK_WAYS) {
+		for (way = STACK_WAYS - 1; way > 0; way--)
+			seen[way] = seen[way - 1];
 		*seen = hash;
 		shim_piece(c, STACK_PARAM, 0, pcs, 8 * n, true);
 	}
