@@ -115,9 +115,12 @@ func (t *Thread) MdlRICaptureTaskUpdateEnd(on acl.Stream) acl.Error {
 	g.graph.mu.Lock()
 	g.updating = false
 	g.graph.mu.Unlock()
-	if len(u.tasks) != len(g.tasks) && !broken("update_with_other_tasks") {
+	if len(u.tasks) != len(g.tasks) {
 		for _, k := range u.tasks {
 			k.end()
+		}
+		if broken("update_with_other_tasks") {
+			return acl.ACL_SUCCESS
 		}
 		return t.fail(acl.ACL_ERROR_RT_MODEL_UPDATE_FAILED, "%d tasks for a group of %d", len(u.tasks), len(g.tasks))
 	}
