@@ -196,7 +196,7 @@ func TestUnseenToggled(t *testing.T) {
 					}
 				}
 			}
-			if res.Calls > 1000 && results == 0 {
+			if results == 0 {
 				t.Errorf("no result of %d calls", res.Calls)
 			}
 		})
