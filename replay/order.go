@@ -30,6 +30,45 @@ func (p *planner) contend(e *timeline.Event) {
 			break
 		}
 	}
+	p.reuse(e)
+}
+
+// A holding is device memory that a call makes or gives back.
+type holding struct {
+	task
+	o     *timeline.Object
+	given bool
+}
+
+// reuse orders an allocation behind the overlapping calls of other threads that gave back the addresses that it got. Of such edges one may
+// lead from a later end to an earlier one. There is no circle even so: nothing but time puts a call that gives back behind another, and
+// it began before the allocation ended.
+func (p *planner) reuse(e *timeline.Event) {
+	c := e.Call
+	for _, u := range e.Uses {
+		given := u.Object.Ended == c.Index
+		if !placeable(u.Object.Kind) || given == (u.Object.Created == c.Index) || given && e.Fn.Task != api.NoTask {
+			continue
+		}
+		me := holding{task{p.at, c.Start, c.End, c.Index}, u.Object, given}
+		open := p.holdings[p.owner()][:0]
+		for _, h := range p.holdings[p.owner()] {
+			if h.end < c.Start {
+				continue
+			}
+			open = append(open, h)
+			if h.given == given || h.at.thread == p.at.thread || h.o.Handle >= me.o.Handle+me.o.Size || me.o.Handle >= h.o.Handle+h.o.Size {
+				continue
+			}
+			first, second := h, me
+			if given {
+				first, second = me, h
+			}
+			g := &p.threads[second.at.thread].groups[second.at.group]
+			g.waits = append(g.waits, first.at)
+		}
+		p.holdings[p.owner()] = append(open, me)
+	}
 }
 
 // overlap orders a call behind or before those that overlap it and share a stream with it, or the allocations.

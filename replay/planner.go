@@ -50,6 +50,7 @@ type planner struct {
 	zeros     uint64 // size of the memory that stands for payloads that are missing
 	files     int
 	streams   map[memoryKey][]task
+	holdings  map[uint32][]holding     // by process
 	laneOf    map[*timeline.Object]int // index into Plan.lanes
 
 	contents map[*timeline.Object]*content
@@ -144,7 +145,7 @@ func newPlanner(plan *Plan, r *format.Reader, dir string, o *Options) *planner {
 		thread: map[uint32]int{}, process: map[uint32]int{}, objects: map[*timeline.Object]operand{},
 		former: map[objectKey]operand{}, regions: map[memoryKey]region{}, keys: map[string]operand{}, reports: map[uint64]int{},
 		imported: map[string]bool{}, captures: map[*timeline.Object]*capture{}, owns: map[ownKey]*own{}, absent: map[*timeline.Object]bool{}, tainted: map[*timeline.Object]bool{}, buffers: map[*timeline.Object][]buffer{},
-		shared: map[format.BlobID]uint64{}, flying: map[*timeline.Object][]flight{}, sent: map[uint64]operand{}, streams: map[memoryKey][]task{}, laneOf: map[*timeline.Object]int{},
+		shared: map[format.BlobID]uint64{}, flying: map[*timeline.Object][]flight{}, sent: map[uint64]operand{}, streams: map[memoryKey][]task{}, holdings: map[uint32][]holding{}, laneOf: map[*timeline.Object]int{},
 		contents: map[*timeline.Object]*content{}, captured: map[*timeline.Object]bool{},
 	}
 	p.scale, p.untilNS = o.scale(), uint64(untilLimit)
@@ -401,7 +402,7 @@ func (p *planner) call(e *timeline.Event) error {
 		p.unsupported(c, f.Name, fmt.Sprintf("recorded with %d argument words, the model has %d", len(c.Args), f.Words))
 		return nil
 	case c.Flags&format.Unfinished != 0:
-		p.found.unverified = append(p.found.unverified, Unverified{c.Index, f.Name + " had not returned when the recording ended; it is left out"})
+		p.found.unverified = unverified(p.found.unverified, c.Index, f.Name+" had not returned when the recording ended; it is left out")
 		return nil
 	}
 	p.ok = !failed(f, c)

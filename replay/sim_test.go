@@ -74,6 +74,46 @@ func again(t *testing.T, path string, times int) *Report {
 	return last
 }
 
+// What a thread gets while it waits for memory, another one gives back only then: before, and until the first one has it, it is the other's.
+func TestReusedAtOnce(t *testing.T) {
+	simulate(t)
+	tw := newTrace(t)
+	two := onThread(tw.thread(0, 2))
+	tw.begin()
+	tw.call("aclrtSetDevice", []uint64{0}, two)
+	a, b := pattern(4096, 7), pattern(4096, 9)
+	tw.malloc(dev, 4096)
+	tw.mallocHost(host, 4096)
+	tw.toDevice(dev, a)
+	late := tw.now + 50e6
+	for _, c := range []struct {
+		name, give string
+		words      []uint64
+		v          uint64
+	}{
+		{"aclrtMalloc", "aclrtFree", []uint64{page, 4096, 0}, dev},
+		{"aclrtMallocHost", "aclrtFreeHost", []uint64{page, 4096}, host},
+	} {
+		at := tw.now
+		tw.call(c.name, c.words, two, out(0, c.v), lasting(at, late+100))
+		tw.now = late
+		tw.call("aclrtMemcpy", []uint64{host, 4096, dev, 4096, 2}, got(0, a), lasting(late, late+10))
+		tw.call(c.give, []uint64{c.v}, lasting(late+20, late+90))
+		tw.now, late = late+200, late+50e6
+		if c.v == dev {
+			tw.call("aclrtMemcpy", []uint64{dev, 4096, page, 4096, 1}, in(2, a), two)
+		}
+	}
+	tw.call("aclrtMemcpy", []uint64{dev, 4096, page, 4096, 1}, in(2, b), two)
+	tw.call("aclrtMemcpy", []uint64{host, 4096, dev, 4096, 2}, got(0, b), two)
+	tw.call("aclrtFreeHost", []uint64{host}, two)
+	tw.call("aclrtFree", []uint64{dev}, two)
+	path := tw.close()
+	for _, place := range []string{PlaceSame, PlaceMove} {
+		identical(t, run(t, path, &Options{Verify: true, Place: place, Pace: PaceRecorded}), 3)
+	}
+}
+
 func TestExamples(t *testing.T) {
 	for name, args := range map[string][]string{
 		"hello": nil, "vector_add": {"--n", "5000"}, "matmul_pipeline": {"--tiles", "12", "--size", "32"}, "tiny_decoder": {"--tokens", "2"},

@@ -77,6 +77,7 @@ type State struct {
 	}
 	allocs   map[uint32]*ranges
 	reserved map[uint32]*ranges
+	outgoing []outgoing
 	captures captures
 	objects  int
 	device   uint64    // bytes of live device allocations
@@ -93,6 +94,14 @@ type key struct {
 	process uint32
 	kind    api.Object
 	handle  uint64
+}
+
+// An outgoing object has given its handle, or its addresses, to a new one whose maker has not returned. The maker began before the call
+// that ends the old one, and overlaps it: until it has returned other threads can only mean the old one.
+type outgoing struct {
+	o     *Object
+	until int64 // end of the maker
+	maker uint32
 }
 
 // NewState returns the state before the first call.
@@ -115,6 +124,9 @@ func (s *State) apply(process uint32, c *format.Call) *Event {
 	e := &s.event
 	*e = Event{Call: c, Fn: f, Uses: e.Uses[:0]}
 	s.moved = s.moved[:0]
+	if len(s.outgoing) > 0 {
+		s.outgoing = slices.DeleteFunc(s.outgoing, func(g outgoing) bool { return g.until <= c.Start })
+	}
 	if f == nil || len(c.Args) != int(f.Words) {
 		return e
 	}
@@ -248,6 +260,9 @@ func (s *State) handle(process uint32, kind api.Object, h uint64) *Object {
 		return nil
 	}
 	k := key{process, kind, h}
+	if o := s.meant(k); o != nil {
+		return o
+	}
 	r := &s.recent[k.slot()]
 	if r.key == k {
 		return r.o
@@ -262,7 +277,32 @@ func (s *State) handle(process uint32, kind api.Object, h uint64) *Object {
 
 // Known returns the object of a kind that a handle stands for, nil where the trace shows none.
 func (s *State) Known(process uint32, kind api.Object, h uint64) *Object {
-	return s.live[key{process, kind, h}]
+	k := key{process, kind, h}
+	if o := s.meant(k); o != nil {
+		return o
+	}
+	return s.live[k]
+}
+
+// meant returns the outgoing object that the call at hand means by a handle, nil where there is none.
+func (s *State) meant(k key) *Object {
+	for _, g := range s.outgoing {
+		if g.maker != s.event.Call.Thread && (key{g.o.Process, g.o.Kind, g.o.Handle}) == k {
+			return g.o
+		}
+	}
+	return nil
+}
+
+// meantAt is meant, for an address.
+func (s *State) meantAt(process uint32, addr uint64, reserved bool) (*Object, uint64, bool) {
+	for _, g := range s.outgoing {
+		off := addr - g.o.Handle
+		if g.maker != s.event.Call.Thread && g.o.Process == process && g.o.Kind.Memory() && (g.o.Kind == api.Reservation) == reserved && off < g.o.Size {
+			return g.o, off, true
+		}
+	}
+	return nil, 0, false
 }
 
 // slot returns the place of a key in State.recent.
@@ -273,7 +313,7 @@ func (k *key) slot() uint64 {
 // named is handle, for objects that End parameters name: an allocation must be known.
 func (s *State) named(process uint32, kind api.Object, h uint64) *Object {
 	if kind.Memory() {
-		return s.live[key{process, kind, h}]
+		return s.Known(process, kind, h)
 	}
 	return s.handle(process, kind, h)
 }
@@ -294,6 +334,7 @@ func (s *State) made(process uint32, p *api.Param, v uint64, c *format.Call) *Ob
 			return old
 		}
 		s.end(old, c.Index)
+		s.outgoing = append(s.outgoing, outgoing{old, c.End, c.Thread})
 	}
 	o := s.create(k, c.Index)
 	o.Device = s.seat(process, c.Thread).device
@@ -301,9 +342,18 @@ func (s *State) made(process uint32, p *api.Param, v uint64, c *format.Call) *Ob
 }
 
 func (s *State) end(o *Object, call uint64) {
+	if i := slices.IndexFunc(s.outgoing, func(g outgoing) bool { return g.o == o }); i >= 0 {
+		s.outgoing = slices.Delete(s.outgoing, i, i+1)
+	}
+	if o.Ended != NoCall { // by what took its place
+		o.Ended = call
+		return
+	}
 	o.Ended = call
 	k := key{o.Process, o.Kind, o.Handle}
-	delete(s.live, k)
+	if s.live[k] == o {
+		delete(s.live, k)
+	}
 	s.recent[k.slot()].o, s.recent[k.slot()].key = nil, key{}
 	if o.Kind == api.Graph {
 		for n, of := range s.captures.nodes {
@@ -370,7 +420,13 @@ func (s *State) allocated(o *Object) {
 		s.device += o.Size
 		s.moved = append(s.moved, o)
 	}
-	s.ranges(o.Process, o.Kind).add(o)
+	r := s.ranges(o.Process, o.Kind)
+	for _, old := range r.within(o.Handle, o.Size) {
+		if old.Kind == o.Kind {
+			s.outgoing = append(s.outgoing, outgoing{old, s.event.Call.End, s.event.Call.Thread})
+		}
+	}
+	r.add(o)
 }
 
 // inside takes note of the objects whose handles a call has stored behind a pointer in a structure, or whose addresses in it.
@@ -453,6 +509,9 @@ func (s *State) Find(process uint32, addr uint64) (*Object, uint64, bool) {
 	if r == nil {
 		return nil, 0, false
 	}
+	if o, off, ok := s.meantAt(process, addr, false); ok {
+		return o, off, ok
+	}
 	return r.find(addr)
 }
 
@@ -461,6 +520,9 @@ func (s *State) Reserved(process uint32, addr uint64) (*Object, uint64, bool) {
 	r := s.reserved[process]
 	if r == nil {
 		return nil, 0, false
+	}
+	if o, off, ok := s.meantAt(process, addr, true); ok {
+		return o, off, ok
 	}
 	return r.find(addr)
 }
@@ -510,6 +572,15 @@ func (r *ranges) after(addr uint64) int {
 		return 1
 	})
 	return i
+}
+
+// within returns the allocations that overlap a range of addresses.
+func (r *ranges) within(addr, size uint64) []*Object {
+	from, to := r.after(addr), r.after(addr+size-1)
+	if from > 0 && addr-r.sorted[from-1].Handle < r.sorted[from-1].Size {
+		from--
+	}
+	return r.sorted[from:max(from, to)]
 }
 
 func (r *ranges) add(o *Object) { r.sorted = slices.Insert(r.sorted, r.after(o.Handle), o) }

@@ -40,6 +40,49 @@ func TestHandleUsedAgain(t *testing.T) {
 	wantUses(t, s, "stream#1", "stream#1", "stream#1", "stream#2", "stream#2", "stream#3", "stream#3")
 }
 
+// A thread gets the handle, or the addresses, of what another one ends while it waits for them, beginning later: until it has them
+// the other one means its own.
+func TestHandleUsedAgainAtOnce(t *testing.T) {
+	s := tell(t)
+	s.stream(strA)
+	s.malloc(devA, 0x100)
+	at := int64(100)
+	other := func(name string, args ...uint64) {
+		at += 10
+		s.Call(1, at, at+5, name, story.A(args...))
+	}
+	other("aclrtSynchronizeStream", strA)
+	other("aclrtDestroyStream", strA)
+	other("aclrtMemset", devA+0x80, 16, 0, 16)
+	other("aclrtFree", devA)
+	s.Call(0, 100, 200, "aclrtCreateStream", story.A(0x7ffe0008), story.Outs("stream", strA))
+	s.now = 300
+	s.call("aclrtSynchronizeStream", story.A(strA))
+	wantUses(t, s, "stream#1", "device#2", "stream#3", "stream#1", "stream#1", "device#2+0x80", "device#2", "stream#3")
+
+	s = tell(t)
+	s.malloc(devA, 0x100)
+	at = 100
+	other("aclrtMemset", devA+0x80, 16, 0, 16)
+	other("aclrtMemset", devA+0x180, 16, 0, 16) // nobody else's: the other thread has looked behind the call
+	other("aclrtFree", devA)
+	other("aclrtMemset", devA+0x80, 16, 0, 16)
+	s.Call(0, 100, 200, "aclrtMalloc", story.A(0x7ffe0000, 0x200, 0), story.Outs("devPtr", devA+0x40))
+	s.now = 300
+	s.call("aclrtMemset", story.A(devA+0x80, 16, 0, 16))
+	wantUses(t, s, "device#1", "device#2", "device#1+0x80", "device#2+0x140", "device#1", "device#2+0x40", "device#2+0x40")
+
+	// What no call gives back is gone when the maker has returned.
+	s = tell(t)
+	s.malloc(devA, 0x100)
+	at = 100
+	other("aclrtFree", 0xdead000)
+	s.Call(0, 100, 200, "aclrtMalloc", story.A(0x7ffe0000, 0x80, 0), story.Outs("devPtr", devA))
+	at = 300
+	other("aclrtMemset", devA, 16, 0, 16)
+	wantUses(t, s, "device#1", "device#2", "", "device#2")
+}
+
 func TestNewAndFind(t *testing.T) {
 	s := tell(t)
 	s.function(fn, "Add")
