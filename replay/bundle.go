@@ -147,7 +147,7 @@ func (b *bundler) shortcomings() string {
 		fmt.Fprintf(&s, "Zeros instead of data: call %d %s, %s, %d bytes: %s.\n", u.Call, u.Func, u.Param, u.Bytes, u.Reason)
 	}
 	for _, u := range f.unverified {
-		fmt.Fprintf(&s, "Not compared: call %d: %s.\n", u.Call, u.Reason)
+		fmt.Fprintf(&s, "Not compared: %s.\n", &u)
 	}
 	if s.Len() == 0 {
 		return ""

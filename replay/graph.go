@@ -197,7 +197,7 @@ func (p *planner) graphResults() {
 			seen[c] = true
 			if p.captures[graph].part {
 				if c.recorded == noTime {
-					p.found.unverified = append(p.found.unverified, Unverified{c.call, "it is in a part of a model that a condition runs: what it brings was not recorded"})
+					p.found.unverified = unverified(p.found.unverified, c.call, "it is in a part of a model that a condition runs: what it brings was not recorded")
 				}
 				continue
 			}
@@ -219,7 +219,7 @@ func (p *planner) graphResults() {
 					continue
 				}
 				reason := cmp.Or(run.result, "what that brought in this run was not recorded")
-				p.found.unverified = append(p.found.unverified, Unverified{run.call, fmt.Sprintf("its graph copies to the host by call %d: %s", c.call, reason)})
+				p.found.unverified = unverified(p.found.unverified, run.call, fmt.Sprintf("its graph copies to the host by call %d: %s", c.call, reason))
 			}
 		}
 	}

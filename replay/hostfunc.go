@@ -127,5 +127,5 @@ func (p *planner) hostFunctions() error {
 }
 
 func (p *planner) hostFunction(reason string) {
-	p.found.host = append(p.found.host, Unverified{p.c.Index, reason})
+	p.found.host = unverified(p.found.host, p.c.Index, reason)
 }

@@ -709,7 +709,7 @@ func (p *planner) waitedAt(d *format.Data) (place, bool) {
 const nobodyWaits = "nothing in the trace waits for the result"
 
 func (p *planner) unverified(reason string) {
-	p.found.unverified = append(p.found.unverified, Unverified{p.c.Index, reason})
+	p.found.unverified = unverified(p.found.unverified, p.c.Index, reason)
 }
 
 // synchronized is the call that was over when a result was captured: the one that the program waited with.

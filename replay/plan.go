@@ -446,7 +446,7 @@ func (p *Plan) Print(w io.Writer) error {
 		fmt.Fprintf(b, "substituted: call %d %s, parameter %s: %d bytes: %s\n", s.Call, s.Func, s.Param, s.Bytes, s.Reason)
 	}
 	for _, u := range p.found.unverified {
-		fmt.Fprintf(b, "unverified: call %d: %s\n", u.Call, u.Reason)
+		fmt.Fprintf(b, "unverified: %s\n", &u)
 	}
 	for t := range p.threads {
 		fmt.Fprintf(b, "thread %d\n", p.threads[t].thread)

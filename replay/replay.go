@@ -159,7 +159,7 @@ func Run(ctx context.Context, path string, m *api.Model, o *Options) (*Report, e
 		return nil, naming(path, err)
 	}
 	if x := r.Meta().Extracted; x != nil && x.Results == 0 && opts.Verify {
-		p.found.unverified = append(p.found.unverified, Unverified{x.Launch, "the trace does not show what the launch wrote: something else wrote there, or it was given back, before the program looked"})
+		p.found.unverified = unverified(p.found.unverified, x.Launch, "the trace does not show what the launch wrote: something else wrote there, or it was given back, before the program looked")
 	}
 	if opts.PlanOnly != nil {
 		if err := p.Print(opts.PlanOnly); err != nil {

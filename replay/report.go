@@ -154,10 +154,27 @@ type StreamTime struct {
 	lastLate    int64
 }
 
-// Unverified is a result that could not be compared.
+// Unverified is what of a call could not be compared.
 type Unverified struct {
-	Call   uint64 `json:"call"`
-	Reason string `json:"reason"`
+	Call    uint64 `json:"call"`
+	Reason  string `json:"reason"`
+	Results int    `json:"results"` // of one copy 1, of a batch as many as its copies
+}
+
+func (u *Unverified) String() string {
+	if u.Results > 1 {
+		return fmt.Sprintf("call %d, %d results: %s", u.Call, u.Results, u.Reason)
+	}
+	return fmt.Sprintf("call %d: %s", u.Call, u.Reason)
+}
+
+// unverified adds to a list what could not be compared.
+func unverified(list []Unverified, call uint64, reason string) []Unverified {
+	if n := len(list); n > 0 && list[n-1].Call == call && list[n-1].Reason == reason {
+		list[n-1].Results++
+		return list
+	}
+	return append(list, Unverified{call, reason, 1})
 }
 
 // Difference is a value that came out otherwise. Want and Got are bytes in hexadecimal from Offset on, or returned values.
@@ -464,7 +481,7 @@ func (p *Plan) results(r *Report, o *outcome) {
 			n++
 			res := &o.insts[n]
 			if in.Op == opCheck && res.Flags&resultDone == 0 && in.Want == isResult && in.At == 0 {
-				r.Unverified = append(r.Unverified, Unverified{in.Call, "the replay did not get there"})
+				r.Unverified = unverified(r.Unverified, in.Call, "the replay did not get there")
 			}
 			if res.Flags&resultDone == 0 {
 				continue

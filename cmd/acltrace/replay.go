@@ -244,7 +244,7 @@ func (a *app) printReport(path string, rep *replay.Report, verify bool) {
 			fmt.Fprintf(a.out, "… and %d more\n", len(rep.Unverified)-most)
 			break
 		}
-		fmt.Fprintf(a.out, "not compared: call %d: %s\n", u.Call, u.Reason)
+		fmt.Fprintf(a.out, "not compared: %s\n", &u)
 	}
 	if c := rep.Crash; c != nil {
 		how := c.Signal
