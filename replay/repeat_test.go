@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/acltrace/acltrace/api/acl"
@@ -57,6 +58,10 @@ func TestWrapper(t *testing.T) {
 	}
 	if _, err := Run(context.Background(), path, acl.Model, &Options{Backend: l, Trust: true, Wrapper: []string{filepath.Join(t.TempDir(), "no")}}); err == nil {
 		t.Error("no error without the wrapper")
+	}
+	// One that ends of itself, as a debugger does whose user leaves it, is not taken for a library that fails.
+	if _, err := Run(context.Background(), path, acl.Model, &Options{Backend: l, Trust: true, Wrapper: []string{"true"}}); err == nil || !strings.Contains(err.Error(), "true ended (exit status 0) before the player") {
+		t.Errorf("a wrapper that does nothing: %v", err)
 	}
 }
 

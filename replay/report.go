@@ -333,6 +333,9 @@ func (p *Plan) read(b []byte, state *os.ProcessState, hung bool, log string) (*o
 		o.missing = strings.Split(names, "\n")
 	case o.header.Status != runDone: // how a wrapper ended says nothing
 		o.crash = p.crash(o, state, hung)
+		if w := p.o.Wrapper; o.header.Status == 0 && !hung && len(w) > 0 {
+			return nil, fmt.Errorf("%s ended (%s) before the player had loaded the library\n%s", w[0], state, log)
+		}
 		if o.header.Status == 0 && !hung {
 			return nil, fmt.Errorf("the library took the player down while it was loaded (%s)\n%s", o.crash.Signal, log)
 		}
