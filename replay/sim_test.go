@@ -3,7 +3,9 @@ package replay
 import (
 	"context"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -213,6 +215,33 @@ func TestGraphResults(t *testing.T) {
 				t.Errorf("%s: %+v", when, u)
 			}
 		}
+	}
+}
+
+// On a busy machine threads lose their core within calls, so that calls overlap in ways that they hardly ever do else.
+func TestSoakBusy(t *testing.T) {
+	if os.Getenv("ACLTRACE_SOAK") == "" {
+		t.Skip("takes long: make soak")
+	}
+	for range 3 * runtime.NumCPU() {
+		busy := exec.Command("sh", "-c", "while :; do :; done")
+		if err := busy.Start(); err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			_ = busy.Process.Kill()
+			_ = busy.Wait()
+		}()
+	}
+	for name := range programs {
+		t.Run(name, func(t *testing.T) {
+			program := testenv.CompileC(t, name, []string{"testdata/" + name + ".c"})
+			binary := kernels(t)
+			simulate(t)
+			for range 10 {
+				again(t, recorded(t, program, binary), 1)
+			}
+		})
 	}
 }
 
