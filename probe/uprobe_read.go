@@ -408,27 +408,11 @@ func (u *Uprobes) leftovers() error {
 	var b []byte
 	it := u.coll.Maps[bpf.UprobeMapThreads].Iterate()
 	for it.Next(&id, &b) {
-		ring := b[uprobeHeadAt:]
-		n := uprobeHeadSize + int(le32(b[48:])) // with the calls that wait for others
-		ev := ring[n:]
-		ring[0] = uprobeCall
-		switch active, skipped := le32(b[32:]) != 0, le32(b[40:]) != 0; {
-		case active && skipped:
-			start := ev[8:16]
-			if le64(ring[16:]) == 0 {
-				copy(ring[24:], start)
-			}
-			copy(ring[32:], start)
-			binary.LittleEndian.PutUint64(ring[16:], le64(ring[16:])+1)
-			left++
-		case active:
-			binary.LittleEndian.PutUint16(ev[2:], uint16(le32(b[36:])))
-			clear(ev[16:32])
-			n += uprobeEventSize + int(le32(b[36:]))
-		}
-		if err := u.deliver(ring[:n]); err != nil {
+		n, err := u.leftover(b)
+		if err != nil {
 			return err
 		}
+		left += n
 	}
 	if err := it.Err(); err != nil {
 		return fmt.Errorf("read threads of uprobes: %w", err)
@@ -441,6 +425,29 @@ func (u *Uprobes) leftovers() error {
 		return u.sink.Gap(&Gap{Calls: lost - u.gaps, Reason: "no memory for more threads"})
 	}
 	return nil
+}
+
+// leftover delivers what the kernel still holds of a thread, and returns how many calls are lost beyond those that it
+// has counted.
+func (u *Uprobes) leftover(b []byte) (left uint64, err error) {
+	ring := b[uprobeHeadAt:]
+	n := uprobeHeadSize + int(le32(b[48:])) // with the calls that wait for others
+	ev := ring[n:]
+	ring[0] = uprobeCall
+	active, skipped := le32(b[32:]) != 0, le32(b[40:]) != 0
+	if active && !skipped {
+		binary.LittleEndian.PutUint16(ev[2:], uint16(le32(b[36:])))
+		clear(ev[16:32])
+		n += uprobeEventSize + int(le32(b[36:]))
+	}
+	if err := u.deliver(ring[:n]); err != nil || !active || !skipped {
+		return 0, err
+	}
+	// The call that the thread is in is left out, and comes behind those.
+	binary.LittleEndian.PutUint64(ring[16:], 1)
+	copy(ring[24:], ev[8:16])
+	copy(ring[32:], ev[8:16])
+	return 1, u.deliver(ring[:uprobeHeadSize])
 }
 
 func le16(b []byte) uint16 { return binary.LittleEndian.Uint16(b) }

@@ -715,6 +715,53 @@ func TestUprobeLoss(t *testing.T) {
 	}
 }
 
+// What a thread holds at the end comes in the order of its calls: what it has lost, calls that wait for others, and the
+// one that it is in, left out or not.
+func TestUprobeLeftover(t *testing.T) {
+	for skipped, want := range []string{"2 lost, call 2, call 3, call 4", "2 lost, call 2, call 3, 1 lost"} {
+		thread := make([]byte, uprobeHeadAt+4096)
+		put := func(at, value int) { binary.LittleEndian.PutUint32(thread[at:], uint32(value)) }
+		f := acl.Model.Lookup("aclrtRecordEvent")
+		data := 8 * int(f.Words)
+		put(32, 1) // it is in a call
+		put(36, data)
+		put(40, skipped)
+		put(48, 2*(uprobeEventSize+data))
+		put(uprobeHeadAt+8, os.Getpid())
+		put(uprobeHeadAt+12, 77)
+		put(uprobeHeadAt+16, 2)
+		for i := range 3 {
+			at := uprobeHeadAt + uprobeHeadSize + i*(uprobeEventSize+data)
+			put(at, int(f.ID)|data<<16)
+			put(at+4, 2+i)
+			put(at+8, 100+i)
+			put(at+16, 200+i)
+		}
+		s := &inOrder{}
+		u := &Uprobes{model: acl.Model, sink: s, processes: map[int]*knownProcess{}, parts: map[int]*partial{}, seqs: map[int]uint64{}}
+		left, err := u.leftover(thread)
+		if got := strings.Join(s.came, ", "); err != nil || got != want || left != uint64(skipped) {
+			t.Errorf("%q, %d left, %v; want %q", got, left, err, want)
+		}
+	}
+}
+
+// inOrder tells calls and gaps in their order.
+type inOrder struct {
+	nobody
+	came []string
+}
+
+func (s *inOrder) Call(c *Call) error {
+	s.came = append(s.came, fmt.Sprintf("call %d", c.Seq))
+	return nil
+}
+
+func (s *inOrder) Gap(g *Gap) error {
+	s.came = append(s.came, fmt.Sprintf("%d lost", g.Calls))
+	return nil
+}
+
 func TestUprobeCountOnly(t *testing.T) {
 	c := startTarget(t, "threads", "1000")
 	u := attachUprobes(t, &UprobeOptions{PIDs: []int{c.Process.Pid}, CountOnly: true, Functions: []string{"aclrtRecordEvent", "aclrtMalloc"}})
