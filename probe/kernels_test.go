@@ -31,7 +31,7 @@ func TestUprobeOldKernelsSoak(t *testing.T) {
 		t.Skip("qemu-system-x86_64 is not installed: run `scripts/setup.sh kernels`")
 	}
 	image := machineImage(t)
-	for release, kernel := range map[string]string{"bullseye": "5.10"} {
+	for release, kernel := range map[string]string{"bullseye": "5.10", "bookworm": "6.1"} {
 		t.Run(kernel, func(t *testing.T) {
 			out, err := exec.Command("../scripts/kernel.sh", "../build/kernels", release).Output()
 			if err != nil {
