@@ -425,7 +425,12 @@ func TestLateBinding(t *testing.T) {
 		})
 	}
 	t.Run("forked meanwhile", func(t *testing.T) {
-		run(t, nil, other, "forks", strconv.Itoa(rounds), plugin(), plugin()).exactly(t, 2*rounds)
+		lib := plugin()
+		r := run(t, nil, other, "forks", strconv.Itoa(rounds), lib, plugin())
+		// The parent stands in the midst of it until its child has ended: where that takes long, who looks from outside names it.
+		c := &r.Meta().Coverage
+		c.Unhooked = slices.DeleteFunc(c.Unhooked, func(u format.Unhooked) bool { return strings.HasPrefix(u.Reason, lib+" calls ") })
+		r.exactly(t, 2*rounds)
 	})
 	t.Run("called meanwhile, lazy", func(t *testing.T) {
 		// The loader may fill a reference after the shim has: then the calls through it are not seen.
