@@ -89,7 +89,7 @@ func TestSweep(t *testing.T) {
 		}
 		dirs = append(dirs, dir)
 	}
-	sleep := exec.Command("sleep", "60")
+	sleep := exec.Command("sleep", "3600")
 	sleep.Env = []string{"LD_PRELOAD=" + folders[1].path}
 	if err := sleep.Start(); err != nil {
 		t.Fatal(err)
