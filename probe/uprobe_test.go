@@ -90,7 +90,13 @@ const uprobeProgram = `
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -193,6 +199,45 @@ static void threads(long n)
 
 static volatile int over;
 
+static void *find(void *name)
+{
+	void *f;
+	aclrtBinaryGetFunction((void *)0xb1, name, &f);
+	over = 1;
+	return 0;
+}
+
+/* A thread calls with a name whose page is not there until another thread, on the same processor, has called too. */
+static void asleep(void)
+{
+	int fd = (int)syscall(SYS_userfaultfd, O_NONBLOCK);
+	struct uffdio_api api = {.api = UFFD_API};
+	char *name = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct uffdio_register area = {.range = {(uintptr_t)name, 4096}, .mode = UFFDIO_REGISTER_MODE_MISSING};
+	cpu_set_t one;
+	sched_getaffinity(0, sizeof one, &one);
+	for (int i = 0, n = 0; i < CPU_SETSIZE; i++)
+		if (CPU_ISSET(i, &one) && n++)
+			CPU_CLR(i, &one);
+	if (fd < 0 || ioctl(fd, UFFDIO_API, &api) || ioctl(fd, UFFDIO_REGISTER, &area) || sched_setaffinity(0, sizeof one, &one)) {
+		perror("userfaultfd");
+		puts("impossible");
+		return;
+	}
+	pthread_t t;
+	pthread_create(&t, 0, find, name);
+	struct pollfd wait = {.fd = fd, .events = POLLIN};
+	while (!over && poll(&wait, 1, 10) == 0)
+		;
+	static char page[4096] = "slow";
+	void *f;
+	for (int i = 0; i < 100; i++)
+		aclrtBinaryGetFunction((void *)0xb2, "quick", &f);
+	struct uffdio_copy copy = {.dst = (uintptr_t)name, .src = (uintptr_t)page, .len = 4096};
+	ioctl(fd, UFFDIO_COPY, &copy);
+	pthread_join(t, 0);
+}
+
 static void *load(void *unused)
 {
 	for (long i = 0; !over; i++)
@@ -215,6 +260,8 @@ int main(int argc, char **argv)
 		memory();
 	else if (!strcmp(argv[1], "payload"))
 		payload();
+	else if (!strcmp(argv[1], "asleep"))
+		asleep();
 	else if (!strcmp(argv[1], "threads"))
 		threads(atol(argv[2]));
 	else if (!strcmp(argv[1], "load")) {
@@ -573,6 +620,35 @@ func TestUprobeMemory(t *testing.T) {
 	if failed.Ret != 107000 || len(failed.Pieces) != 0 || failed.Words[4] != 0xffffffff {
 		t.Errorf("failed copy: %+v", failed)
 	}
+}
+
+// A program that waits for a page in one thread is run by another on the same processor, and each has its own call.
+func TestUprobeAsleep(t *testing.T) {
+	if OneByOne() {
+		t.Skip("the kernel lets no other thread through a probe on a processor where one waits for a page")
+	}
+	said := ""
+	s, u := watch(t, UprobeOptions{}, func(c *target) { said = c.run(t) }, "asleep")
+	if said != "" {
+		t.Skip("userfaultfd is not to be had here")
+	}
+	var slow []Call
+	for _, c := range s.of("aclrtBinaryGetFunction") {
+		if c.Words[0] == 0xb1 {
+			slow = append(slow, c)
+			continue
+		}
+		wantBytes(t, c, "kernelName", In, "quick")
+	}
+	if len(slow) != 1 || len(s.calls) != 101 {
+		t.Fatalf("%d calls that waited, %d in all", len(slow), len(s.calls))
+	}
+	if u.sleepable {
+		wantBytes(t, slow[0], "kernelName", In, "slow")
+	} else if p := piece(t, slow[0], "kernelName", 0); p.Missing != Unreadable {
+		t.Errorf("a page that this kernel can't wait for: %+v", p)
+	}
+	wantBytes(t, slow[0], "funcHandle", Out, uint64(0xf00d))
 }
 
 func TestUprobePayload(t *testing.T) {

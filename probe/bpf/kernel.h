@@ -58,6 +58,17 @@ HELPER(148, long, copy_from_user, void *to, u32 size, const void *from);
 HELPER(174, u64, attach_cookie, void *ctx);
 HELPER(181, long, loop, u32 times, void *fn, void *ctx, u64 flags);
 
+/*
+ * Since Linux 6.13 a program with 64 bytes or more on the stack has one of its own instead, on each processor. At a uprobe that is not sound: a program
+ * that waits for a page, or is preempted, finds there what another thread has left that ran it in the meantime. Where a program
+ * calls another by a tail call, all is on the thread's stack. This is such a call that is never reached.
+ */
+#ifdef ACLTRACE_USER
+#define ON_THREAD_STACK()
+#else
+#define ON_THREAD_STACK() __asm__ volatile("r0 = 0; if r0 == 0 goto +1; call 12" : : : "r0")
+#endif
+
 /* The registers of the program, and where a function finds its arguments in them. */
 #if defined(__TARGET_ARCH_x86)
 

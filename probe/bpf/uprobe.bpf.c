@@ -1040,12 +1040,14 @@ static inline int returned(struct pt_regs *ctx, u8 sleeps)
 SEC("uprobe")
 int enter(struct pt_regs *ctx)
 {
+	ON_THREAD_STACK();
 	return entered(ctx, 0);
 }
 
 SEC("uretprobe")
 int leave(struct pt_regs *ctx)
 {
+	ON_THREAD_STACK();
 	return returned(ctx, 0);
 }
 
@@ -1053,12 +1055,14 @@ int leave(struct pt_regs *ctx)
 SEC("uprobe")
 int enter_loops(struct pt_regs *ctx)
 {
+	ON_THREAD_STACK();
 	return entered(ctx, 1);
 }
 
 SEC("uretprobe")
 int leave_loops(struct pt_regs *ctx)
 {
+	ON_THREAD_STACK();
 	return returned(ctx, 1);
 }
 
