@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
@@ -37,8 +38,9 @@ const (
 type within struct {
 	w       *timeline.Walk
 	threads []doing
-	latest  int64 // start of the latest call
-	n, took int64 // typical steps, and their time
+	named   map[string]*api.Func // that calls of a profile are of, by their names there
+	latest  int64                // start of the latest call
+	n, took int64                // typical steps, and their time
 }
 
 type doing struct {
@@ -54,16 +56,35 @@ func waits(f *api.Func) bool {
 	return f != nil && (f.Sync == api.SyncDevice || f.Sync == api.SyncStream || f.Sync == api.SyncEvent)
 }
 
-func doingOf(h *timeline.HostCall, k *timeline.Task) int {
-	kind := api.NoTask
+// function is what a call is of. A profile has calls of its own, which are not the model's and have no arguments, but are
+// named for what was called: AscendCL@aclrtSynchronizeStream, or Runtime@StreamSynchronize for rtStreamSynchronize.
+func (x *within) function(h *timeline.HostCall) *api.Func {
+	if h.Fn != nil {
+		return h.Fn
+	}
+	f, known := x.named[h.Name]
+	if !known {
+		if x.named == nil {
+			x.named = map[string]*api.Func{}
+		}
+		if _, of, ok := strings.Cut(h.Name, "@"); ok {
+			f = cmp.Or(x.w.Model.Lookup(of), x.w.Model.Lookup("rt"+of))
+		}
+		x.named[h.Name] = f
+	}
+	return f
+}
+
+func (x *within) doing(h *timeline.HostCall, k *timeline.Task) int {
+	kind, f := api.NoTask, x.function(h)
 	switch {
 	case k != nil:
 		kind = k.Kind
-	case h.Fn != nil:
-		kind = h.Fn.Task
+	case f != nil:
+		kind = f.Task
 	}
 	switch {
-	case waits(h.Fn):
+	case waits(f):
 		return waiting
 	case kind == api.Kernel || kind == api.GraphRun:
 		return launching
@@ -80,7 +101,7 @@ func (x *within) call(h *timeline.HostCall, k *timeline.Task) {
 	d, end := &x.threads[h.Thread], x.w.CallEnd(h)
 	x.latest = h.Start
 	if end > d.until {
-		what := doingOf(h, k)
+		what := x.doing(h, k)
 		if h.Step >= 0 {
 			d.now[what] += end - max(h.Start, d.until) // a call within another one, as profiles have them, is a part of it
 		} else {

@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/import/msprof"
+	"github.com/acltrace/acltrace/report"
 	"github.com/acltrace/acltrace/timeline"
 )
 
@@ -253,5 +255,48 @@ func TestBadInput(t *testing.T) {
 	}
 	if _, err := msprof.Find(dir); err == nil || !strings.Contains(err.Error(), "2 profiles: name one of") {
 		t.Errorf("two profiles: %v", err)
+	}
+}
+
+// What a thread does in a step follows from what the calls of a profile are named for.
+func TestWaits(t *testing.T) {
+	text := `[{"ph": "X", "name": "ProfilerStep#7", "pid": 900, "tid": 900, "ts": "1000.000", "dur": 1000, "cat": "cpu_op"},
+{"name": "process_name", "pid": 901, "tid": 0, "args": {"name": "CANN"}, "ph": "M"},
+{"name": "process_name", "pid": 902, "tid": 0, "args": {"name": "Ascend Hardware"}, "ph": "M"},
+{"name": "MatMul", "pid": 902, "tid": 2, "ts": "1200.000", "dur": 50, "args": {"Task Type": "AI_CORE", "Physic Stream Id": 2, "Task Id": 41}, "ph": "X"}`
+	at := 1000
+	call := func(thread, dur int, name string, within ...string) {
+		for _, n := range append([]string{name}, within...) {
+			text += fmt.Sprintf(",\n"+`{"name": %q, "pid": 901, "tid": %d, "ts": "%d.000", "dur": %d, "ph": "X"}`, n, thread, at, dur)
+			dur--
+		}
+		at += dur + 10
+	}
+	call(1, 100, "AscendCL@aclrtSynchronizeStreamWithTimeout", "Runtime@StreamSynchronize")
+	call(1, 30, "AscendCL@aclrtLaunchKernel", "Runtime@KernelLaunch")
+	call(1, 20, "AscendCL@aclrtMemcpyAsync")
+	call(1, 5, "AscendCL@aclrtSetDevice")
+	call(2, 7, "Runtime@EventSynchronize")
+	call(2, 3, "AscendCL@aclnnAdd")
+	path := filepath.Join(t.TempDir(), "trace_view.json")
+	if err := os.WriteFile(path, []byte(text+"]"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p, err := msprof.Find(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, tl := imported(t, p)
+	s, err := report.NewStats(tl.Reader, acl.Model, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, th := range s.Steps.Threads {
+		got = append(got, fmt.Sprintf("waits %d launches %d copies %d other %d own %d", th.WaitingNS, th.LaunchingNS, th.CopyingNS, th.OtherNS, th.OwnNS))
+	}
+	want := []string{"waits 100000 launches 30000 copies 20000 other 5000 own 845000", "waits 7000 launches 0 copies 0 other 3000 own 990000"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
