@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 
 	"github.com/acltrace/acltrace/format/column"
@@ -52,11 +50,7 @@ func Copy(r *Reader, path string, o *CopyOptions) (*CopyReport, error) {
 	}
 	h := r.file.Header()
 	h.Incompat = 0
-	part, err := partOf(path)
-	if err != nil {
-		return nil, err
-	}
-	w, err := container.Create(part, &h, nil)
+	w, err := container.Create(path, &h, &container.Options{Whole: true})
 	if err != nil {
 		return nil, err
 	}
@@ -70,45 +64,16 @@ func Copy(r *Reader, path string, o *CopyOptions) (*CopyReport, error) {
 	if o.Join {
 		c.joiner = newJoiner(&c)
 	}
-	if err = c.run(); err == nil {
-		c.report.To = w.Size()
-		err = w.Finish()
-		c.progress(c.report.From - c.merged)
-	} else {
-		_ = w.Abort()
+	if err := c.run(); err != nil {
+		return nil, errors.Join(err, w.Abort())
 	}
-	if part != path {
-		if err == nil {
-			err = container.Replaceable(path)
-		}
-		if err == nil {
-			err = os.Rename(part, path)
-		}
-		if err != nil {
-			err = errors.Join(err, os.Remove(part))
-		}
-	}
-	if err != nil {
+	c.report.To = w.Size()
+	c.progress(c.report.From - c.merged)
+	if err := w.Finish(); err != nil {
 		return nil, err
 	}
 	c.report.Damage = r.Damage()
 	return c.report, nil
-}
-
-// partOf makes a file beside another one, which it is to become when it is whole: half a trace can be read, and would be
-// taken for all of it where whoever wrote it was killed. What is no file, as a device, is written to itself.
-func partOf(path string) (string, error) {
-	if is, err := os.Lstat(path); err == nil && !is.Mode().IsRegular() {
-		return path, nil
-	}
-	if err := container.Replaceable(path); err != nil {
-		return "", err
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".part-")
-	if err != nil {
-		return "", err
-	}
-	return f.Name(), f.Close()
 }
 
 type copier struct {

@@ -320,7 +320,7 @@ func Assemble(in io.Reader, path string, o *AssembleOptions) error {
 	if o == nil {
 		o = &AssembleOptions{}
 	}
-	a := assembler{path: path, entries: map[uint64]container.Entry{}}
+	a := assembler{path: path, o: o, entries: map[uint64]container.Entry{}}
 	s := bufio.NewScanner(in)
 	s.Buffer(nil, 1<<30)
 	n := 0
@@ -343,7 +343,7 @@ func Assemble(in io.Reader, path string, o *AssembleOptions) error {
 	if err != nil || o.Unfinished {
 		if a.w != nil {
 			_ = a.w.Abort()
-			if err != nil {
+			if err != nil && o.Unfinished {
 				err = errors.Join(err, os.Remove(path))
 			}
 		}
@@ -363,6 +363,7 @@ func (e *lineError) Unwrap() error { return e.err }
 
 type assembler struct {
 	path    string
+	o       *AssembleOptions
 	header  container.FileHeader
 	w       *container.Writer
 	chunk   *textChunk
@@ -480,7 +481,7 @@ func (a *assembler) flush() error {
 	if a.w == nil {
 		var err error
 		// No checkpoints: when they come depends on the disk, and text is to make the same file every time.
-		if a.w, err = container.Create(a.path, &a.header, &container.Options{CheckpointBytes: math.MaxInt64, CheckpointChunks: math.MaxInt}); err != nil {
+		if a.w, err = container.Create(a.path, &a.header, &container.Options{CheckpointBytes: math.MaxInt64, CheckpointChunks: math.MaxInt, Whole: !a.o.Unfinished}); err != nil {
 			return err
 		}
 	}

@@ -35,6 +35,11 @@ type WriterOptions struct {
 	Compression Compression
 	// BlobFile is a second file, for the contents of payloads, so that the trace itself stays small; empty to have them in the trace.
 	BlobFile string
+	// Whole has the trace get its name when Close has written all of it, for what nobody reads while it grows: until then,
+	// and after an error or Abort, an older file of that name is as it was. Proof, where it is not nil, is called before
+	// that with the name that the file has, and its error is one of Close.
+	Whole bool
+	Proof func(path string) error
 
 	container *container.Options
 }
@@ -63,6 +68,7 @@ type Writer struct {
 	dropped   uint64
 	full      bool // the last block found no room: the gap that stands for it may grow
 	summary   summaryWriter
+	whole     bool // or nothing
 	closed    bool
 }
 
@@ -90,11 +96,12 @@ func Create(path string, meta *Meta, schema *Schema, opts *WriterOptions) (*Writ
 	header := &container.FileHeader{
 		Major: container.Major, Minor: container.Minor, Session: session, WallNS: meta.StartWall, MonoNS: meta.StartMono,
 	}
-	w := &Writer{codec: opts.Compression.codec(), schema: schema, block: newBlockWriter()}
+	w := &Writer{codec: opts.Compression.codec(), schema: schema, block: newBlockWriter(), whole: opts.Whole}
 	var o container.Options
 	if opts.container != nil {
 		o = *opts.container
 	}
+	o.Whole, o.Proof = opts.Whole, opts.Proof
 	if opts.BlobFile != "" {
 		o.First = func() error { return w.beside.file.Sync() }
 		o.Before = func() (err error) {
@@ -532,7 +539,8 @@ func (w *Writer) flushGaps() error {
 	return nil
 }
 
-// Close writes what is left, the summary and the index, and closes the file. The file is readable even when that fails.
+// Close writes what is left, the summary and the index, and closes the file. The file is readable even when that fails,
+// unless it was to be Whole.
 func (w *Writer) Close() error {
 	if w.closed {
 		return errClosed
@@ -546,7 +554,7 @@ func (w *Writer) Close() error {
 	w.newProcs, w.newThread = upTo(len(w.procs)), upTo(len(w.threads))
 	err := errors.Join(w.flushDict(), w.flushGaps(), w.append(container.Schema, w.schemaRaw, len(w.schema.Functions)),
 		w.append(container.Meta, w.meta, 1), w.flushSummary())
-	if err != nil {
+	if err != nil || lost != nil && w.whole {
 		return errors.Join(lost, err, w.abort())
 	}
 	err = w.file.Finish()
@@ -556,7 +564,7 @@ func (w *Writer) Close() error {
 	return errors.Join(lost, err)
 }
 
-// Abort closes the file as it is, without what was not flushed.
+// Abort closes the file as it is, without what was not flushed, and removes it where it was to be Whole.
 func (w *Writer) Abort() error {
 	if w.closed {
 		return errClosed

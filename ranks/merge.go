@@ -88,15 +88,15 @@ func Merge(path string, readers []*format.Reader, m *api.Model, o *MergeOptions)
 			return p
 		}}
 	}
-	w, err := format.Create(path, &meta, readers[order[0]].Schema(), nil)
+	w, err := format.Create(path, &meta, readers[order[0]].Schema(), &format.WriterOptions{Whole: true})
 	if err != nil {
 		return nil, err
 	}
 	if err := format.NewAppender(w).Append(a...); err != nil {
-		return nil, errors.Join(err, w.Abort(), os.Remove(path))
+		return nil, errors.Join(err, w.Abort())
 	}
 	if err := w.Close(); err != nil {
-		return nil, errors.Join(err, os.Remove(path))
+		return nil, err
 	}
 	return &meta, nil
 }

@@ -359,19 +359,14 @@ func (k *keeper) failed() error {
 
 // join writes sources into a new file.
 func (k *keeper) join(path string, meta *format.Meta, write func(w *format.Writer) error) error {
-	w, err := format.Create(path, meta, Schema(k.f.r.o.Model), nil)
+	w, err := format.Create(path, meta, Schema(k.f.r.o.Model), &format.WriterOptions{Whole: true})
 	if err != nil {
 		return err
 	}
-	if err = write(w); err == nil {
-		err = w.Close()
-	} else {
-		_ = w.Abort()
+	if err := write(w); err != nil {
+		return errors.Join(err, w.Abort())
 	}
-	if err != nil {
-		return errors.Join(err, os.Remove(path))
-	}
-	return nil
+	return w.Close()
 }
 
 // shapes is what a segment's calls are asked, in the order of their ends, when only those are kept that shape what comes later.

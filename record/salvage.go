@@ -75,9 +75,9 @@ func ringFiles(dir string) (past string, segments []string) {
 		return n
 	}
 	pasts, _ := filepath.Glob(filepath.Join(dir, "past.*"))
+	pasts = slices.DeleteFunc(pasts, func(p string) bool { return number(p) < 0 }) // one that was just being made
 	slices.SortFunc(pasts, func(a, b string) int { return number(b) - number(a) })
 	for _, p := range pasts {
-		// One that was just being made is not whole.
 		if r, err := format.Open(p, nil); err == nil {
 			whole := r.Complete()
 			r.Close()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/whole"
 )
 
 // The player's source as bundles have it.
@@ -32,16 +33,25 @@ func Bundle(trace string, m *api.Model, dir string, o *Options) (*Report, error)
 		return nil, err
 	}
 	defer r.Close()
-	if dir, err = filepath.Abs(dir); err != nil {
+	made, err := whole.Mkdir(dir)
+	if err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	rep, err := bundle(trace, r, m, made.Name(), opts)
+	if err == nil {
+		err = made.Keep("Makefile")
+	}
+	if err = errors.Join(err, made.Drop()); err != nil {
 		return nil, err
 	}
-	if names, err := os.ReadDir(dir); err != nil {
+	return rep, nil
+}
+
+// bundle writes into an empty folder.
+func bundle(trace string, r *format.Reader, m *api.Model, dir string, opts *Options) (*Report, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
 		return nil, err
-	} else if len(names) > 0 {
-		return nil, fmt.Errorf("%s is not empty: a bundle has a folder of its own", dir)
 	}
 	opts.relative, opts.Verify = true, true
 	p, err := newPlan(r, m, dir, opts)

@@ -2,7 +2,6 @@ package replay
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -78,11 +77,8 @@ func Extract(ctx context.Context, trace string, m *api.Model, launch uint64, out
 	if err := x.missing(); err != nil {
 		return nil, naming(trace, err)
 	}
-	if err := x.write(output, e); err != nil {
+	if err := x.write(ctx, output, e); err != nil {
 		return nil, err
-	}
-	if err := x.prove(output); err != nil {
-		return nil, errors.Join(err, os.Remove(output))
 	}
 	return e, nil
 }
@@ -335,16 +331,16 @@ func lacking(lacks []string) error {
 	return fmt.Errorf("%w:\n  %s", ErrMissing, strings.Join(lacks, "\n  "))
 }
 
-func (x *extractor) write(output string, e *Extracted) (err error) {
+func (x *extractor) write(ctx context.Context, output string, e *Extracted) (err error) {
 	meta := *x.r.Meta()
 	meta.UUID = ""
-	w, err := format.Create(output, &meta, x.r.Schema(), &format.WriterOptions{Compression: format.Zstd})
+	w, err := format.Create(output, &meta, x.r.Schema(), &format.WriterOptions{Compression: format.Zstd, Whole: true, Proof: x.prove})
 	if err != nil {
 		return err
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, w.Abort(), os.Remove(output))
+			_ = w.Abort() // which has nothing to say where it was Close that failed
 		}
 	}()
 	for _, p := range x.r.Processes() {
@@ -363,6 +359,9 @@ func (x *extractor) write(output string, e *Extracted) (err error) {
 	last, open := int64(0), false // something is on its way that nothing has waited for
 	for c, err := range x.r.CallsByStart(nil) {
 		if err != nil {
+			return err
+		}
+		if err := ctx.Err(); err != nil {
 			return err
 		}
 		i, ok := x.byCall[c.Index]
@@ -523,8 +522,8 @@ func le64(b []byte) uint64 {
 }
 
 // prove plans the extract: what could not be replayed, or only with made-up data, is missing.
-func (x *extractor) prove(output string) error {
-	r, err := format.Open(output, nil)
+func (x *extractor) prove(path string) error {
+	r, err := format.Open(path, nil)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 
+	"github.com/acltrace/acltrace/internal/whole"
 	"github.com/acltrace/acltrace/replay"
 	"github.com/spf13/cobra"
 )
@@ -26,6 +27,7 @@ There, "make run LIB=/path/to/libascendcl.so" makes the recorded calls again and
 				return err
 			}
 			r.Close()
+			defer whole.EndOnSignals()()
 			rep, err := replay.Bundle(args[0], m, dir, &o)
 			if err != nil {
 				return err

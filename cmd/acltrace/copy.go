@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/whole"
 	"github.com/acltrace/acltrace/probe"
 	"github.com/acltrace/acltrace/record"
 	"github.com/acltrace/acltrace/report"
@@ -60,6 +61,7 @@ acltrace record does so by itself.`,
 
 // salvage makes a trace of what is left in a session, of whichever runtime that is.
 func salvage(dir, out string) (made string, err error) {
+	defer whole.EndOnSignals()()
 	for _, m := range runtimes {
 		if made, err = record.Salvage(m, dir, out); !errors.Is(err, probe.ErrVersion) {
 			break
@@ -109,6 +111,7 @@ func (a *app) copy(from, to, command string, options func(*format.Reader) *forma
 		return nil, err
 	}
 	defer r.Close()
+	defer whole.EndOnSignals()()
 	o := options(r)
 	o.Progress = a.bytes()
 	return format.Copy(r, to, o)
@@ -129,6 +132,7 @@ func (a *app) assembleCmd() *cobra.Command {
 				return err
 			}
 			defer f.Close()
+			defer whole.EndOnSignals()()
 			err = format.Assemble(f, out, nil)
 			if err != nil && !errors.As(err, new(*fs.PathError)) {
 				return fmt.Errorf("%s: %w", args[0], err)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/acltrace/acltrace/export/pprof"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/whole"
 	"github.com/acltrace/acltrace/otelexport"
 	"github.com/acltrace/acltrace/report"
 	"github.com/spf13/cobra"
@@ -214,9 +215,7 @@ func (f resumeFile) read() (*otelexport.State, error) {
 // save replaces the file as a whole. An export that can't be resumed is no reason to end it.
 func (f resumeFile) save(s *otelexport.State) {
 	b, _ := json.Marshal(s) // a state can always be marshalled
-	if err := os.WriteFile(string(f)+".new", b, 0o600); err == nil {
-		os.Rename(string(f)+".new", string(f))
-	}
+	_ = whole.WriteFile(string(f), b)
 }
 
 func (a *app) exportPprof() *cobra.Command {
@@ -249,34 +248,45 @@ func (a *app) exportPprof() *cobra.Command {
 }
 
 // create makes a file for what is made of a trace: not in place of the trace, which is read meanwhile.
-func create(path string, of *format.Reader) (*os.File, error) {
-	if is, err := os.Stat(path); err == nil {
-		if trace, err := os.Stat(of.Path()); err == nil && os.SameFile(is, trace) {
-			return nil, usage("--output %s is the trace itself", path)
-		}
+func create(path string, of *format.Reader) (*whole.File, error) {
+	if same(path, of.Path()) {
+		return nil, usage("--output %s is the trace itself", path)
 	}
-	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	return whole.Create(path)
 }
 
-// discard removes a file that is not complete, if it is one: not a device, nor a pipe.
-func discard(path string) {
-	if is, err := os.Lstat(path); err == nil && is.Mode().IsRegular() {
-		os.Remove(path)
-	}
-}
-
-// write gives a new file, or standard output for "-", to a function, and leaves nothing half written.
+// write gives a new file, or standard output for "-", to a function.
 func (a *app) write(path string, of *format.Reader, use func(io.Writer) error) error {
 	if path == "-" {
 		return use(a.out)
 	}
+	defer whole.EndOnSignals()()
 	f, err := create(path, of)
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(use(f), f.Close()); err != nil {
-		discard(path)
-		return err
+	if err = use(f); err == nil {
+		err = f.Keep()
 	}
-	return nil
+	return errors.Join(err, f.Drop())
+}
+
+// writeAll gives files to a function that makes any number of them, and gives them their names together.
+func writeAll(of *format.Reader, use func(create func(path string) (io.WriteCloser, error)) error) error {
+	defer whole.EndOnSignals()()
+	var files []*whole.File
+	err := use(func(path string) (io.WriteCloser, error) {
+		f, err := create(path, of)
+		if err == nil {
+			files = append(files, f)
+		}
+		return f, err
+	})
+	if err == nil {
+		err = whole.Keep(files...)
+	}
+	for _, f := range files {
+		err = errors.Join(err, f.Drop())
+	}
+	return err
 }

@@ -54,13 +54,13 @@ func (a *app) exportPerfetto() *cobra.Command {
 					return err
 				})
 			} else {
-				res, err = perfetto.Files(func(part int) (io.WriteCloser, error) {
-					names = append(names, numbered(out, part))
-					return create(names[part-1], r)
-				}, r, m, &o)
-				if err != nil && len(names) > 0 {
-					discard(names[len(names)-1])
-				}
+				err = writeAll(r, func(create func(string) (io.WriteCloser, error)) (err error) {
+					res, err = perfetto.Files(func(part int) (io.WriteCloser, error) {
+						names = append(names, numbered(out, part))
+						return create(names[part-1])
+					}, r, m, &o)
+					return err
+				})
 			}
 			if err != nil {
 				return err

@@ -10,6 +10,7 @@ import (
 
 	"github.com/acltrace/acltrace/export/chrome"
 	"github.com/acltrace/acltrace/export/parquet"
+	"github.com/acltrace/acltrace/internal/whole"
 	"github.com/acltrace/acltrace/ranks"
 	"github.com/acltrace/acltrace/report"
 	"github.com/spf13/cobra"
@@ -90,19 +91,13 @@ func (a *app) exportParquet() *cobra.Command {
 			if err := os.MkdirAll(out, 0o700); err != nil {
 				return err
 			}
-			var made []string
-			res, err := parquet.Write(func(table string) (io.WriteCloser, error) {
-				path := filepath.Join(out, table+".parquet")
-				f, err := create(path, r)
-				if err == nil {
-					made = append(made, path)
-				}
-				return f, err
-			}, r, m, &parquet.Options{Progress: a.progress("calls")})
-			if err != nil {
-				for _, path := range made {
-					discard(path) // half a table is none
-				}
+			var res *parquet.Result
+			if err := writeAll(r, func(create func(string) (io.WriteCloser, error)) (err error) {
+				res, err = parquet.Write(func(table string) (io.WriteCloser, error) {
+					return create(filepath.Join(out, table+".parquet"))
+				}, r, m, &parquet.Options{Progress: a.progress("calls")})
+				return err
+			}); err != nil {
 				return err
 			}
 			fmt.Fprintf(a.err, "acltrace: %d calls, %d tasks, %s and %s written to %s\n", res.Calls, res.Tasks, report.Plural(uint64(res.Copies), "copy"), report.Plural(uint64(res.Kernels), "kernel"), out)
@@ -125,6 +120,7 @@ func (a *app) parquetTree(dir, job string, args []string) error {
 	case job == "":
 		return usage("acltrace export parquet --partition needs the name of the job")
 	}
+	defer whole.EndOnSignals()()
 	files, err := ranks.Files(args)
 	if err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/import/msprof"
+	"github.com/acltrace/acltrace/internal/whole"
 	"github.com/acltrace/acltrace/report"
 	"github.com/spf13/cobra"
 )
@@ -35,6 +36,7 @@ with a database, ascend_pytorch_profiler_*.db or msprof_*.db, or that file.`,
 			if out == "" {
 				return usage("acltrace import msprof needs a name for the trace: -o profile.aclt")
 			}
+			defer whole.EndOnSignals()()
 			p, err := msprof.Find(args[0])
 			if err != nil {
 				return err

@@ -15,7 +15,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"acltrace": main})
+	testscript.Main(m, map[string]func(){"acltrace": main, "acltrace-held": held, "acltrace-full": full})
 }
 
 // TestScripts runs the command lines of testdata/script as a user would type them.

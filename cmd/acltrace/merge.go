@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/whole"
 	"github.com/acltrace/acltrace/ranks"
 	"github.com/acltrace/acltrace/report"
 	"github.com/spf13/cobra"
@@ -32,6 +33,7 @@ collectives at which all ranks meet: none is done before all have begun it. stat
 			if err != nil {
 				return err
 			}
+			defer whole.EndOnSignals()()
 			var readers []*format.Reader
 			for _, f := range files {
 				if same(f, out) {

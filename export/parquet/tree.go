@@ -11,6 +11,7 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/whole"
 	"github.com/acltrace/acltrace/timeline"
 )
 
@@ -61,10 +62,10 @@ func writeRanks(r *format.Reader, m *api.Model, o *TreeOptions, of, ranks []int,
 	if err != nil {
 		return err
 	}
-	var parts []*part
+	var parts []*whole.File
 	defer func() {
 		for _, p := range parts {
-			p.close()
+			err = errors.Join(err, p.Drop())
 		}
 	}()
 	writers := map[int]*writer{}
@@ -120,49 +121,15 @@ func writeRanks(r *format.Reader, m *api.Model, o *TreeOptions, of, ranks []int,
 		sum.Calls, sum.Tasks, sum.Copies, sum.Kernels = sum.Calls+x.res.Calls, sum.Tasks+x.res.Tasks, sum.Copies+x.res.Copies, sum.Kernels+x.res.Kernels
 		sum.Bracketed += x.res.Bracketed
 	}
-	for _, p := range parts {
-		if err := p.keep(); err != nil {
-			return err
-		}
-	}
-	return nil
+	return whole.Keep(parts...)
 }
 
-// A part is a file of the tree that has its name when it is complete. Readers pass over names that begin with a point.
-type part struct {
-	*os.File
-	path string
-	done bool
-}
-
-func newPart(dir, name string) (*part, error) {
+// newPart makes a file of the tree. Until it is whole its name begins with a point, as of those that readers pass over.
+func newPart(dir, name string) (*whole.File, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(filepath.Join(dir, "."+name), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	return &part{File: f, path: filepath.Join(dir, name)}, nil
-}
-
-func (p *part) keep() error {
-	p.done = true
-	if err := p.File.Close(); err != nil {
-		return errors.Join(err, os.Remove(p.Name()))
-	}
-	return os.Rename(p.Name(), p.path)
-}
-
-// Close leaves the file to keep.
-func (p *part) Close() error { return nil }
-
-// close removes what was not kept.
-func (p *part) close() {
-	if !p.done {
-		_ = p.File.Close()
-		_ = os.Remove(p.Name())
-	}
+	return whole.CreateAs(filepath.Join(dir, name), filepath.Join(dir, "."+name+whole.Suffix))
 }
 
 // hiveName writes a value into the name of a folder as Hive does.

@@ -9,6 +9,8 @@ import (
 	"os"
 	"sync"
 	"syscall"
+
+	"github.com/acltrace/acltrace/internal/whole"
 )
 
 // A Chunk is what Append takes.
@@ -34,6 +36,11 @@ type Options struct {
 	// Before, where it is not nil, is called when Create has the file to itself and has changed nothing of it. Its
 	// error leaves an older file as it is.
 	Before func() error
+	// Whole has the file get its name when Finish has written all of it, see package whole: until then, and after an
+	// error or Abort, an older file is as it was. Proof, where it is not nil, is called before that with the name that
+	// the file has, and its error is one of Finish.
+	Whole bool
+	Proof func(path string) error
 
 	datasync func(*os.File) error // that of the operating system when nil
 }
@@ -42,6 +49,7 @@ type Options struct {
 type Writer struct {
 	path string
 	tag  uint32
+	part *whole.File // nil where it has its name already
 
 	mu      sync.Mutex
 	f       *os.File
@@ -70,51 +78,50 @@ func Create(path string, h *FileHeader, o *Options) (*Writer, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
-	made := err == nil
-	if errors.Is(err, os.ErrExist) {
-		f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	}
+	f, part, made, err := create(path, o.Whole)
 	if err != nil {
 		return nil, fmt.Errorf("create trace: %w", err)
 	}
-	w := &Writer{path: path, tag: h.Tag(), f: f, off: FileHeaderLen, o: *o}
+	w := &Writer{path: path, tag: h.Tag(), part: part, f: f, off: FileHeaderLen, o: *o}
 	w.o.CheckpointBytes = cmp.Or(w.o.CheckpointBytes, 64<<20)
 	w.o.CheckpointChunks = cmp.Or(w.o.CheckpointChunks, 256)
 	if w.o.datasync == nil {
 		w.o.datasync = datasync
 	}
-	if empty, err := w.begin(h, made); err != nil {
-		if empty {
-			err = errors.Join(err, os.Remove(path)) // nobody is to take it for a trace
+	empty, err := w.begin(h, made)
+	if err == nil {
+		return w, nil
+	}
+	if part != nil {
+		return nil, errors.Join(err, part.Drop())
+	}
+	if empty {
+		err = errors.Join(err, os.Remove(path)) // nobody is to take it for a trace
+	}
+	f.Close()
+	return nil, err
+}
+
+// create opens the file to write into, and tells whether it has made it.
+func create(path string, all bool) (f *os.File, part *whole.File, made bool, err error) {
+	if !all {
+		f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+		if made = err == nil; !errors.Is(err, os.ErrExist) {
+			return f, nil, made, err
 		}
-		f.Close()
-		return nil, err
+		f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+		return f, nil, false, err
 	}
-	return w, nil
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return nil, nil, false, notRegular(path)
+	}
+	if part, err = whole.Create(path); err != nil {
+		return nil, nil, false, err
+	}
+	return part.File, part, true, nil
 }
 
-// own takes the lock of a file that is to be written.
-func own(f *os.File) error {
-	if err := lock(f); err != nil {
-		return fmt.Errorf("create trace: %s is being written by another process; wait for it or choose another name: %w", f.Name(), err)
-	}
-	return nil
-}
-
-// Replaceable returns an error where another file may not take the place of this one: it can't be written, or is being
-// written.
-func Replaceable(path string) error {
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-		return nil
-	case err != nil:
-		return fmt.Errorf("create trace: %w", err)
-	}
-	defer f.Close()
-	return own(f)
-}
+func notRegular(path string) error { return fmt.Errorf("%s is not a regular file; name one", path) }
 
 // begin writes the file header into a file that may just have been made. empty tells, where that fails, that nothing is
 // in the file and that nobody else writes it.
@@ -124,11 +131,11 @@ func (w *Writer) begin(h *FileHeader, made bool) (empty bool, err error) {
 		return false, fmt.Errorf("create trace: %w", err)
 	}
 	if !info.Mode().IsRegular() {
-		return false, fmt.Errorf("create trace: %s is not a regular file; name one", w.path)
+		return false, fmt.Errorf("create trace: %w", notRegular(w.path))
 	}
 	// The lock comes before anything that changes the file: it may be a trace that is being written.
-	if err := own(w.f); err != nil {
-		return false, err
+	if err := whole.Lock(w.f); err != nil {
+		return false, fmt.Errorf("create trace: %s %w: %w", w.path, whole.ErrTaken, err)
 	}
 	if w.o.Before != nil {
 		if err := w.o.Before(); err != nil {
@@ -282,7 +289,7 @@ func (w *Writer) Size() int64 {
 func (w *Writer) Sync() error { return w.f.Sync() }
 
 // Finish writes index and end, and closes the file. The Writer is of no use afterwards, even when it fails; the file is then
-// readable as one that was cut off.
+// readable as one that was cut off, unless it was to be Whole.
 func (w *Writer) Finish() error {
 	w.background.Wait()
 	w.Closing()
@@ -290,7 +297,17 @@ func (w *Writer) Finish() error {
 	w.mu.Lock()
 	w.closed = true
 	w.mu.Unlock()
-	return errors.Join(err, w.syncErr, w.release(), w.f.Close())
+	err = errors.Join(err, w.syncErr, w.release())
+	if w.part == nil {
+		return errors.Join(err, w.f.Close())
+	}
+	if err == nil && w.o.Proof != nil {
+		err = w.o.Proof(w.f.Name())
+	}
+	if err == nil {
+		err = w.part.Keep()
+	}
+	return errors.Join(err, w.part.Drop())
 }
 
 func (w *Writer) finish() error {
@@ -322,12 +339,15 @@ func (w *Writer) finish() error {
 	return err
 }
 
-// Abort closes the file as it is.
+// Abort closes the file as it is, and removes it where it was to be Whole.
 func (w *Writer) Abort() error {
 	w.background.Wait()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.closed = true
+	if w.part != nil {
+		return w.part.Drop()
+	}
 	return errors.Join(w.release(), w.f.Close())
 }
 

@@ -16,6 +16,7 @@ package msprof
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -201,7 +202,6 @@ func Import(p *Profile, m *api.Model, output string) (*Report, error) {
 		return nil, fmt.Errorf("%s: no call and no task in it: was the profiler asked for the device's side (level1 or higher)?", p)
 	}
 	if err := im.write(p, output); err != nil {
-		os.Remove(output)
 		return nil, err
 	}
 	return &im.rep, nil
@@ -315,7 +315,7 @@ func (im *importer) write(p *Profile, output string) error {
 	}
 	first := im.rows[0].start
 	meta := &format.Meta{API: im.m.Name, CapturedBy: "msprof", Argv: []string{"msprof", filepath.Base(p.String())}, StartWall: first, EndNS: end - first, PayloadLevel: "none"}
-	fw, err := format.Create(output, meta, schema, nil)
+	fw, err := format.Create(output, meta, schema, &format.WriterOptions{Whole: true})
 	if err != nil {
 		return err
 	}
@@ -327,8 +327,7 @@ func (im *importer) write(p *Profile, output string) error {
 		err = fw.SetMeta(meta)
 	}
 	if err != nil {
-		fw.Abort()
-		return err
+		return errors.Join(err, fw.Abort())
 	}
 	return fw.Close()
 }

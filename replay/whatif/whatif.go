@@ -10,7 +10,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -362,17 +361,17 @@ func (v *runner) report() {
 // write makes a trace of what would have happened: the calls with their arguments and what they read, at their new times.
 // Payloads are named and not kept; what the device brought back is left out.
 func (v *runner) write(ctx context.Context) (err error) {
-	r, path := v.p.walk.Reader, v.o.Output
+	r := v.p.walk.Reader
 	meta := *r.Meta()
 	meta.UUID, meta.Simulated, meta.Replayable, meta.EndNS = "", true, false, v.rep.VirtualNS
 	meta.Device.Name = "virtual " + v.model.Name
-	w, err := format.Create(path, &meta, r.Schema(), nil)
+	w, err := format.Create(v.o.Output, &meta, r.Schema(), &format.WriterOptions{Whole: true})
 	if err != nil {
 		return err
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, w.Abort(), os.Remove(path))
+			_ = w.Abort() // which has nothing to say where it was Close that failed
 		}
 	}()
 	for _, p := range r.Processes() {

@@ -1,0 +1,25 @@
+//go:build unix
+
+package whole
+
+import (
+	"os"
+	"syscall"
+)
+
+const noFollow = syscall.O_NOFOLLOW
+
+// Lock takes the writer's lock of a file, which the kernel gives back however the process ends.
+func Lock(f *os.File) error { return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) }
+
+// flush tells what a file system says when a file is closed, as one of another machine that is full, and leaves the file open, with its lock.
+func flush(f *os.File) error {
+	fd, err := syscall.Dup(int(f.Fd()))
+	if err != nil {
+		return err
+	}
+	return syscall.Close(fd)
+}
+
+// raise ends the program as a signal does that nobody handles.
+func raise(s os.Signal) { _ = syscall.Kill(syscall.Getpid(), s.(syscall.Signal)) }

@@ -1,0 +1,178 @@
+package whole
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"testing"
+)
+
+func put(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// has checks what a file holds, and what lies in its folder.
+func has(t *testing.T, path, text string, beside ...string) {
+	t.Helper()
+	if b, err := os.ReadFile(path); err != nil || string(b) != text {
+		t.Errorf("%s: %q, %v", path, b, err)
+	}
+	in, err := os.ReadDir(filepath.Dir(path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range in {
+		names = append(names, e.Name())
+	}
+	want := append(beside, filepath.Base(path))
+	slices.Sort(want)
+	if !slices.Equal(names, want) {
+		t.Errorf("there are %q, not %q", names, want)
+	}
+}
+
+func TestKeepAndDrop(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "run")
+	put(t, path, "before")
+	put(t, path+Suffix, "what somebody who was killed has left behind")
+	for _, keep := range []bool{false, true} {
+		f, err := Create(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.WriteString("new"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Create(path); !errors.Is(err, ErrTaken) {
+			t.Errorf("two write the same file: %v", err)
+		}
+		has(t, path, "before", "run"+Suffix)
+		if keep {
+			if err := f.Keep(); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := f.Drop(); err != nil {
+			t.Error(err)
+		}
+		has(t, path, map[bool]string{false: "before", true: "new"}[keep])
+	}
+	if st, err := os.Stat(path); err != nil || st.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", st.Mode(), err)
+	}
+}
+
+// What can't be replaced is said before anything is written, or at the end, and stays.
+func TestNotReplaceable(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "run")
+	put(t, path, "before")
+	busy, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer busy.Close()
+	f, err := Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := Lock(busy); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Keep(); !errors.Is(err, ErrTaken) {
+		t.Errorf("a file that is being written was replaced: %v", err)
+	}
+	if err := f.Drop(); err != nil {
+		t.Error(err)
+	}
+	if _, err := Create(path); !errors.Is(err, ErrTaken) {
+		t.Errorf("a file that is being written would be replaced: %v", err)
+	}
+	has(t, path, "before")
+	if _, err := Create(filepath.Join(filepath.Dir(path), "nowhere", "run")); !errors.Is(err, os.ErrNotExist) || filepath.Ext(err.(*os.PathError).Path) != "" {
+		t.Errorf("%v", err)
+	}
+}
+
+// Links stay what they are, whether what they lead to is there or not.
+func TestLinks(t *testing.T) {
+	dir := t.TempDir()
+	there := filepath.Join(dir, "there")
+	if err := os.Mkdir(there, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	first, second := filepath.Join(dir, "first"), filepath.Join(dir, "second")
+	for from, to := range map[string]string{first: "second", second: filepath.Join("there", "run")} {
+		if err := os.Symlink(to, from); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, text := range []string{"new", "newer"} {
+		if err := WriteFile(first, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		has(t, filepath.Join(there, "run"), text)
+		has(t, first, text, "second", "there")
+	}
+}
+
+// What is no file is written to as it comes, and stays.
+func TestDevices(t *testing.T) {
+	if err := WriteFile(os.DevNull, []byte("new")); err != nil {
+		t.Error(err)
+	}
+	path := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Skip(err)
+	}
+	pipe, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pipe.Close()
+	if err := WriteFile(path, []byte("new")); err != nil {
+		t.Fatal(err)
+	}
+	b := make([]byte, 3)
+	if _, err := pipe.Read(b); err != nil || string(b) != "new" {
+		t.Errorf("%q, %v", b, err)
+	}
+	if st, err := os.Lstat(path); err != nil || st.Mode().IsRegular() {
+		t.Errorf("%v, %v", st, err)
+	}
+}
+
+func TestFolder(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "new")
+	for _, keep := range []bool{false, true} {
+		f, err := Mkdir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		put(t, filepath.Join(f.Name(), "first"), "1")
+		put(t, filepath.Join(f.Name(), "last"), "2")
+		if _, err := Mkdir(dir); !errors.Is(err, ErrTaken) {
+			t.Errorf("two write the same folder: %v", err)
+		}
+		if keep {
+			if err := f.Keep("last"); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := f.Drop(); err != nil {
+			t.Error(err)
+		}
+		if !keep && exists(dir) {
+			t.Error("a folder was left behind")
+		}
+	}
+	has(t, filepath.Join(dir, "last"), "2", "first")
+	if _, err := Mkdir(dir); err == nil {
+		t.Error("a folder with something in it was taken")
+	}
+}
