@@ -323,7 +323,7 @@ func TestDebugger(t *testing.T) {
 	bad := tw.toDevice(dev, pattern(64, 1))
 	path := tw.close()
 	gdb := []string{"gdb", "-q", "-nx", "-batch", "-ex", "set breakpoint pending on", "-ex", "break aclrtMalloc", "-ex", "run", "-ex", "continue", "-ex", "backtrace", "--args"}
-	r := run(t, path, &Options{Backend: l, Verify: true, Wrapper: gdb, Timeout: time.Minute, Env: []string{"FAKE_CRASH=aclrtMemcpy"}})
+	r := run(t, path, &Options{Backend: l, Verify: true, Wrapper: gdb, Timeout: testenv.Patience, Env: []string{"FAKE_CRASH=aclrtMemcpy"}})
 	if strings.Contains(r.Log, "ptrace") {
 		t.Skip("nothing may be traced here")
 	}
@@ -335,7 +335,7 @@ func TestDebugger(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, r.Log)
 		}
 	}
-	r = run(t, path, &Options{Backend: l, Verify: true, Wrapper: gdb, Timeout: time.Minute})
+	r = run(t, path, &Options{Backend: l, Verify: true, Wrapper: gdb, Timeout: testenv.Patience})
 	if r.Crash != nil || len(r.Differences) != 0 || r.Replayed != r.Calls {
 		t.Errorf("without a crash: %+v", r)
 	}
