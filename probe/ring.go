@@ -90,12 +90,13 @@ type ringHead struct {
 	head                 atomic.Uint64
 	lost                 atomic.Uint64
 	lostSince, lostUntil uint64
-	_                    uint64 // seq of the shim's
+	seq                  atomic.Uint64
 	untimed              [4]atomic.Uint64
 	_                    [7]uint64
 	tail                 atomic.Uint64
 	mark                 [2]mark
-	_                    [9]uint64
+	givenUp              atomic.Uint64
+	_                    [8]uint64
 }
 
 // mark is how many calls of a ring lie before a place in it, and how many of them were lost.
@@ -543,9 +544,17 @@ func (s *Session) finish(sink Sink, rings []int) error {
 		if _, err := r.drain(s, sink, true); err != nil {
 			return err
 		}
-		if lost := r.head.lost.Load(); lost > r.lost {
+		lost := r.head.lost.Load()
+		if all, most := r.head.seq.Load()-r.seq, lost-r.lost+r.size/callHeader; r.done && all <= most {
+			lost = r.lost + all // with what lay in a ring that was given up
+			r.seq += all
+		}
+		if lost > r.lost {
 			g := Gap{PID: int(r.pid), TID: int(r.tid), From: s.clock.nanoseconds(r.head.lostSince), To: s.clock.nanoseconds(r.head.lostUntil),
 				Calls: lost - r.lost, Reason: "ring full"}
+			if r.done {
+				g.From, g.To, g.Reason = r.gone, monotonic(), writtenOver
+			}
 			s.ctl.handed += lost - r.lost
 			r.lost = lost
 			if err := sink.Gap(&g); err != nil {
@@ -668,6 +677,7 @@ type ring struct {
 	seq      uint64 // of the next call in this ring
 	outer    *Call  // that encloses those to come, nil for none
 	done     bool
+	gone     int64  // since when it is done, where it was given up
 	taken    uint64 // the first call that this process has got
 	handed   uint64 // calls that the session's count has
 	given    bool   // back, so that another thread may have the slot
@@ -691,6 +701,18 @@ func (r *ring) number(seq uint64) (owner, uint64) {
 	}
 	o := r.owners[0]
 	return o, o.base + seq - o.first
+}
+
+// change notes that the ring, which was empty then, has changed hands.
+func (r *ring) change(s *Session, sink Sink) error {
+	if r.mem == nil || r.done || r.slot.generation.Load() == r.owners[len(r.owners)-1].generation {
+		return nil
+	}
+	if err := r.leave(sink); err != nil {
+		return err
+	}
+	r.own(s)
+	return nil
 }
 
 // own notes that a thread has got the ring.
@@ -755,11 +777,8 @@ func (r *ring) drain(s *Session, sink Sink, final bool) (uint64, error) {
 		return 0, nil
 	}
 	head := r.head.head.Load()
-	if r.slot.generation.Load() != r.owners[len(r.owners)-1].generation {
-		if err := r.leave(sink); err != nil {
-			return 0, err
-		}
-		r.own(s) // the ring was empty when it changed hands
+	if err := r.change(s, sink); err != nil {
+		return 0, err
 	}
 	if first := &r.owners[0]; r.pos == 0 && head > 0 {
 		// After an exec the thread had another ring, which comes first here: its calls are counted by now.
@@ -869,11 +888,13 @@ func (r *ring) leave(sink Sink) error {
 	return sink.Call(c)
 }
 
-// broken gives up a ring whose content makes no sense: the program has written over it.
+const writtenOver = "ring overwritten by the program"
+
+// broken gives up a ring whose content makes no sense: the program has written over it. Its thread does not wait for room there.
 func (r *ring) broken(sink Sink) error {
-	r.done = true
-	now := monotonic()
-	return sink.Gap(&Gap{PID: int(r.pid), TID: int(r.tid), From: now, To: now, Reason: "ring overwritten by the program"})
+	r.done, r.gone = true, monotonic()
+	r.head.givenUp.Store(1)
+	return sink.Gap(&Gap{PID: int(r.pid), TID: int(r.tid), From: r.gone, To: r.gone, Reason: writtenOver})
 }
 
 func (r *ring) record(s *Session, sink Sink, b []byte, state byte) error {
@@ -991,15 +1012,25 @@ func (c *Call) pieces(f *api.Func, rest []byte) error {
 	return nil
 }
 
-// ringOf is the ring that has a call of a thread; nil for a call that another recorder has got.
-func (s *Session) ringOf(slot int, seq uint64) (*ring, error) {
+// ringOf is the ring that has a call of a thread; nil for a call that another recorder has got. The thread may be one that has got its
+// ring since the last look.
+func (s *Session) ringOf(sink Sink, slot int, seq uint64) (*ring, error) {
+	if slot >= maxSlots {
+		return nil, errRing
+	}
+	if slot >= len(s.rings) || s.rings[slot] == nil || s.rings[slot].given {
+		if err := s.open(sink); err != nil {
+			return nil, err
+		}
+	}
 	if slot >= len(s.rings) || s.rings[slot] == nil || len(s.rings[slot].owners) == 0 {
 		return nil, errRing
 	}
-	if r := s.rings[slot]; seq >= r.taken {
-		return r, nil
+	r := s.rings[slot]
+	if err := r.change(s, sink); err != nil || seq < r.taken {
+		return nil, err
 	}
-	return nil, nil
+	return r, nil
 }
 
 func (r *ring) payload(s *Session, sink Sink, b []byte) error {
@@ -1017,12 +1048,12 @@ func (r *ring) payload(s *Session, sink Sink, b []byte) error {
 		defer s.share(uint64(n))
 		defer s.ctl.arenaFree[chunk/64].Or(1 << (chunk % 64))
 	}
-	of, err := s.ringOf(slot, le.Uint64(b[16:]))
-	if n > len(bytes) || err != nil {
+	if n > len(bytes) {
 		return errRing
 	}
-	if of == nil {
-		return nil
+	of, err := s.ringOf(sink, slot, le.Uint64(b[16:]))
+	if err != nil || of == nil {
+		return err
 	}
 	o, seq := of.number(le.Uint64(b[16:]))
 	p := Payload{PID: int(o.pid), TID: int(o.tid), Seq: seq, Offset: le.Uint64(b[40:]), Time: s.clock.nanoseconds(le.Uint64(b[48:]))}
@@ -1039,7 +1070,7 @@ func (r *ring) time(s *Session, sink Sink, b []byte) error {
 	if len(b) < timeBytes {
 		return errRing
 	}
-	of, err := s.ringOf(slot, le.Uint64(b[16:]))
+	of, err := s.ringOf(sink, slot, le.Uint64(b[16:]))
 	if of == nil {
 		return err
 	}

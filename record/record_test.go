@@ -257,6 +257,24 @@ func TestRingsAreReused(t *testing.T) {
 	}
 }
 
+// A thread whose ring is no use any more, since the program has written over it, does not wait for room there, and what it calls from then on
+// is lost and counted. The other threads are recorded.
+func TestRingWrittenOver(t *testing.T) {
+	program := testenv.CompileC(t, "scribble", []string{"testdata/scribble.c"}, "-I"+filepath.Join(testenv.Root(t), "probe/shim"))
+	r, res, _ := run(t, record.Options{Block: true, RingBytes: 64 << 10}, program)
+	others, own := uint64(0), uint64(0)
+	for _, c := range calls(t, r) {
+		if r.Threads()[c.Thread].TID != r.Processes()[0].PID {
+			others++
+		} else {
+			own++
+		}
+	}
+	if res.ExitCode != 0 || others != 2001 || res.Lost < 100_000 || own+res.Lost != 101_002 {
+		t.Errorf("exit code %d, %d calls of the other thread, %d of the first one and %d lost; gaps %+v", res.ExitCode, others, own, res.Lost, r.Gaps())
+	}
+}
+
 // A child that is forked before its parent has used the runtime works and is recorded as a process of its own. So is
 // one that is forked after, whose calls the simulator refuses.
 func TestForks(t *testing.T) {

@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -276,6 +278,100 @@ func TestUnseenLost(t *testing.T) {
 	if n.lost < 1000 || !slices.Equal(n.got, []string{fmt.Sprint(probe.Overwritten), "C"}) {
 		t.Errorf("%d calls lost, results %q", n.lost, n.got)
 	}
+}
+
+// A result that one thread waits for may be of another one's call that the recorder has not seen yet, of a thread that is newer than its
+// last look at the rings, or that has got the ring of one before it.
+func TestResultOfNewThread(t *testing.T) {
+	s, err := probe.NewSession(acl.Model, &probe.SessionOptions{Policy: probe.Block, PayloadLimit: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	dir := t.TempDir()
+	cmd := exec.Command(testenv.CompileC(t, "newer", []string{"testdata/newer.c"}), dir)
+	cmd.Env = append(os.Environ(), "LD_PRELOAD="+testenv.Built(t, "lib/libacltrace.so"), "LD_LIBRARY_PATH="+filepath.Dir(testenv.Built(t, "lib/libascendcl.so")), "ACLTRACE_SESSION="+s.Dir())
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	n := newer{t: t, calls: map[[2]uint64]string{}}
+	there := func(step int) func() bool {
+		return func() bool { _, err := os.Stat(filepath.Join(dir, strconv.Itoa(step))); return err == nil }
+	}
+	goOn := func(step int) error { return os.WriteFile(filepath.Join(dir, strconv.Itoa(step)+"go"), nil, 0o600) }
+	for step := 0; step < 4 && err == nil; step += 2 {
+		// While the recorder is at the call before the step, the program does all that comes up to the next one.
+		testenv.Wait(t, "the program at its step", there(step))
+		n.at = func() error {
+			err := goOn(step)
+			testenv.Wait(t, "the program behind its step", there(step+1))
+			return err
+		}
+		for load := probe.Pressed; load != probe.Idle && err == nil; { // and all is read before the next thread begins
+			load, err = s.Drain(&n)
+		}
+		if n.at != nil {
+			err = errors.New("the call before the step is not handed on")
+		}
+		err = errors.Join(err, goOn(step+1))
+	}
+	if err != nil {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Finish(&n); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, p := range n.payloads {
+		got = append(got, n.calls[p.of]+" "+p.letter)
+	}
+	if !slices.Equal(got, []string{"aclrtMemcpyAsync A", "aclrtMemcpyAsync B"}) {
+		t.Errorf("results %q", got)
+	}
+}
+
+// newer gathers calls by thread and number, and the results.
+type newer struct {
+	t        *testing.T
+	at       func() error // is called once, at a call of aclrtGetDevice
+	calls    map[[2]uint64]string
+	payloads []newResult
+}
+
+type newResult struct {
+	of     [2]uint64
+	letter string
+}
+
+func (n *newer) Process(*probe.Process) error   { return nil }
+func (n *newer) TaskTime(*probe.TaskTime) error { return nil }
+
+func (n *newer) Gap(g *probe.Gap) error {
+	n.t.Errorf("%+v", g)
+	return nil
+}
+
+func (n *newer) Call(c *probe.Call) error {
+	name := acl.Model.Func(c.Func).Name
+	n.calls[[2]uint64{uint64(c.TID), c.Seq}] = name
+	if at := n.at; name == "aclrtGetDevice" && at != nil {
+		n.at = nil
+		return at()
+	}
+	return nil
+}
+
+func (n *newer) Payload(p *probe.Payload) error {
+	if p.Dir == probe.Out && p.Missing == probe.Present {
+		n.payloads = append(n.payloads, newResult{[2]uint64{uint64(p.TID), p.Seq}, string(p.Bytes[:1])})
+	}
+	return nil
 }
 
 // results gathers what a session tells of the results of copies.

@@ -145,7 +145,8 @@ struct ring {
 	uint64_t tail; /* atomic; bytes ever read */
 	/* The recorder's, for the one after it: how many calls lie before a place, and how many of them were lost. One of the two is of tail. */
 	struct { uint64_t pos, seq, lost; } mark[2];
-	uint64_t pad1[9];
+	uint64_t given_up; /* atomic, the recorder's: nothing of it is read any more */
+	uint64_t pad1[8];
 };
 
 struct record {

@@ -568,7 +568,7 @@ bool shim_make_room(uint64_t need)
 		set_room(t);
 		if (t->head + need - t->tail <= t->capacity)
 			return true;
-		if (__atomic_load_n(&shim_control->policy, __ATOMIC_RELAXED) != POLICY_BLOCK || shim_p->drop)
+		if (__atomic_load_n(&shim_control->policy, __ATOMIC_RELAXED) != POLICY_BLOCK || shim_p->drop || __atomic_load_n(&t->ring->given_up, __ATOMIC_RELAXED))
 			return false;
 		uint64_t beat = __atomic_load_n(&shim_control->heartbeat, __ATOMIC_RELAXED);
 		uint64_t now = monotonic();

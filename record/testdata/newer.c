@@ -1,0 +1,61 @@
+/*
+ * Threads that copy to the host, one after the other, and another one that waits for what they copy. Before either begins, and when its
+ * result is there, the program makes the file DIR/N, and waits for DIR/Ngo.
+ */
+#define _DEFAULT_SOURCE
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "acl/acl.h"
+#include "check.h"
+
+enum { SIZE = 512 };
+
+static const char *dir;
+static void *device, *host;
+static aclrtStream stream;
+
+static void step(int n)
+{
+	char name[4096];
+	snprintf(name, sizeof name, "%s/%d", dir, n);
+	close(open(name, O_CREAT | O_WRONLY, 0600));
+	snprintf(name, sizeof name, "%s/%dgo", dir, n);
+	while (access(name, F_OK) != 0)
+		usleep(1000);
+}
+
+static void *copy(void *letter)
+{
+	CHECK(aclrtSetDevice(0));
+	CHECK(aclrtMemset(device, SIZE, *(const char *)letter, SIZE));
+	CHECK(aclrtMemcpyAsync(host, SIZE, device, SIZE, ACL_MEMCPY_DEVICE_TO_HOST, stream));
+	return NULL;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc < 2)
+		return 2;
+	dir = argv[1];
+	CHECK(aclInit(NULL));
+	CHECK(aclrtSetDevice(0));
+	CHECK(aclrtCreateStream(&stream));
+	CHECK(aclrtMalloc(&device, SIZE, ACL_MEM_MALLOC_HUGE_FIRST));
+	CHECK(aclrtMallocHost(&host, SIZE));
+	for (int n = 0; n < 2; n++) {
+		pthread_t t;
+		int32_t id;
+		CHECK(aclrtGetDevice(&id));
+		step(2 * n);
+		if (pthread_create(&t, NULL, copy, n == 0 ? "A" : "B") != 0 || pthread_join(t, NULL) != 0)
+			return 2;
+		CHECK(aclrtSynchronizeStream(stream));
+		step(2 * n + 1);
+	}
+	return 0;
+}
