@@ -148,7 +148,7 @@ func TestRace(t *testing.T) {
 
 // programs are what testdata has beside the examples, with how many results each brings back at least.
 var programs = map[string]uint64{
-	"threads": 4*20*2 + 1, "pointers": 9, "paged": 30, "graph": 11, "retry": 1, "batches": 32 * 4096, "vmm": 4, "peers": 4, "callbacks": 10, "condition": 4, "handoff": 6,
+	"threads": 4*20*2 + 1, "pointers": 9, "paged": 30, "graph": 11, "retry": 1, "batches": 32 * 4096, "vmm": 4, "peers": 4, "callbacks": 10, "condition": 4, "handoff": 6, "jobs": 20,
 }
 
 // kernels compiles the kernels of the programs, as the simulator has them and as a binary that a program loads.

@@ -8,6 +8,7 @@
 package timeline
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/acltrace/acltrace/api"
@@ -77,7 +78,8 @@ type State struct {
 	}
 	allocs   map[uint32]*ranges
 	reserved map[uint32]*ranges
-	outgoing []outgoing
+	young    []young
+	coming   []young // of the young, those whose handle or addresses another object has for now
 	captures captures
 	objects  int
 	device   uint64    // bytes of live device allocations
@@ -96,9 +98,10 @@ type key struct {
 	handle  uint64
 }
 
-// An outgoing object has given its handle, or its addresses, to a new one whose maker has not returned. The maker began before the call
-// that ends the old one, and overlaps it: until it has returned other threads can only mean the old one.
-type outgoing struct {
+// A young object is one whose maker has not returned: no other thread can know it yet. Where such a thread names its handle, or its
+// addresses, it means an object that has them before: one that was ended while the maker waited, or one that was made and ended
+// meanwhile.
+type young struct {
 	o     *Object
 	until int64 // end of the maker
 	maker uint32
@@ -124,9 +127,7 @@ func (s *State) apply(process uint32, c *format.Call) *Event {
 	e := &s.event
 	*e = Event{Call: c, Fn: f, Uses: e.Uses[:0]}
 	s.moved = s.moved[:0]
-	if len(s.outgoing) > 0 {
-		s.outgoing = slices.DeleteFunc(s.outgoing, func(g outgoing) bool { return g.until <= c.Start })
-	}
+	s.grow(c.Start)
 	if f == nil || len(c.Args) != int(f.Words) {
 		return e
 	}
@@ -260,50 +261,81 @@ func (s *State) handle(process uint32, kind api.Object, h uint64) *Object {
 		return nil
 	}
 	k := key{process, kind, h}
-	if o := s.meant(k); o != nil {
-		return o
-	}
 	r := &s.recent[k.slot()]
 	if r.key == k {
 		return r.o
 	}
-	o := s.live[k]
+	o := s.known(k)
 	if o == nil {
 		o = s.create(k, NoCall)
 	}
-	r.key, r.o = k, o
+	if len(s.coming) == 0 {
+		r.key, r.o = k, o
+	}
 	return o
 }
 
 // Known returns the object of a kind that a handle stands for, nil where the trace shows none.
 func (s *State) Known(process uint32, kind api.Object, h uint64) *Object {
-	k := key{process, kind, h}
-	if o := s.meant(k); o != nil {
-		return o
-	}
-	return s.live[k]
+	return s.known(key{process, kind, h})
 }
 
-// meant returns the outgoing object that the call at hand means by a handle, nil where there is none.
-func (s *State) meant(k key) *Object {
-	for _, g := range s.outgoing {
-		if g.maker != s.event.Call.Thread && (key{g.o.Process, g.o.Kind, g.o.Handle}) == k {
-			return g.o
+// known is the object that has a handle, or that will have it when its maker returns.
+func (s *State) known(k key) *Object {
+	o := s.live[k]
+	for i := 0; o == nil && i < len(s.coming); i++ {
+		if g := s.coming[i].o; g.key() == k {
+			o = g
 		}
 	}
-	return nil
+	return o
 }
 
-// meantAt is meant, for an address.
-func (s *State) meantAt(process uint32, addr uint64, reserved bool) (*Object, uint64, bool) {
-	for _, g := range s.outgoing {
-		off := addr - g.o.Handle
-		if g.maker != s.event.Call.Thread && g.o.Process == process && g.o.Kind.Memory() && (g.o.Kind == api.Reservation) == reserved && off < g.o.Size {
-			return g.o, off, true
+func (o *Object) key() key { return key{o.Process, o.Kind, o.Handle} }
+
+// grow gives the objects whose makers have returned by a time the handles and addresses that others had.
+func (s *State) grow(now int64) {
+	if len(s.young) == 0 {
+		return
+	}
+	s.young = slices.DeleteFunc(s.young, func(y young) bool { return y.until <= now })
+	for i := 0; i < len(s.coming); {
+		y := s.coming[i]
+		if y.until > now {
+			i++
+			continue
+		}
+		s.coming = slices.Delete(s.coming, i, i+1)
+		k := y.o.key()
+		if old := s.live[k]; old != nil && old != y.o {
+			s.end(old, y.o.Created)
+		}
+		s.live[k] = y.o
+		s.forget(k)
+		if y.o.Kind.Memory() {
+			s.ranges(y.o.Process, y.o.Kind).add(y.o)
 		}
 	}
-	return nil, 0, false
 }
+
+// wait puts off that a young object has its handle and its addresses.
+func (s *State) wait(y young) {
+	i, _ := slices.BinarySearchFunc(s.coming, y.until, func(c young, t int64) int { return cmp.Compare(c.until, t) })
+	s.coming = slices.Insert(s.coming, i, y)
+}
+
+// before is the young object that a thread other than the call's is making, and that it has when the call is over, not earlier.
+func (s *State) before(o *Object, c *format.Call) (young, bool) {
+	for _, y := range s.young {
+		if y.o == o && y.maker != c.Thread && y.until > c.End {
+			return y, true
+		}
+	}
+	return young{}, false
+}
+
+// forget drops what State.recent has of a key.
+func (s *State) forget(k key) { s.recent[k.slot()].o, s.recent[k.slot()].key = nil, key{} }
 
 // slot returns the place of a key in State.recent.
 func (k *key) slot() uint64 {
@@ -319,42 +351,56 @@ func (s *State) named(process uint32, kind api.Object, h uint64) *Object {
 }
 
 func (s *State) create(k key, call uint64) *Object {
-	s.objects++
-	s.recent[k.slot()].o, s.recent[k.slot()].key = nil, key{}
-	o := &Object{ID: s.objects, Kind: k.kind, Handle: k.handle, Process: k.process, Created: call, Ended: NoCall, Device: NoDevice}
+	o := s.object(k, call)
+	s.forget(k)
 	s.live[k] = o
 	return o
+}
+
+func (s *State) object(k key, call uint64) *Object {
+	s.objects++
+	return &Object{ID: s.objects, Kind: k.kind, Handle: k.handle, Process: k.process, Created: call, Ended: NoCall, Device: NoDevice}
 }
 
 // made returns the object that a call has given out: for New a new one, whatever its handle stood for before.
 func (s *State) made(process uint32, p *api.Param, v uint64, c *format.Call) *Object {
 	k := key{process, p.Object, v}
-	if old := s.live[k]; old != nil {
-		if p.Role == api.Find {
-			return old
-		}
-		s.end(old, c.Index)
-		s.outgoing = append(s.outgoing, outgoing{old, c.End, c.Thread})
+	old := s.known(k)
+	if old != nil && p.Role == api.Find {
+		return old
 	}
-	o := s.create(k, c.Index)
+	o := s.object(k, c.Index)
 	o.Device = s.seat(process, c.Thread).device
+	y := young{o, c.End, c.Thread}
+	s.young = append(s.young, y)
+	switch other, later := s.before(old, c); {
+	case later:
+		// Of two makers the one that returns first has had it first.
+		s.drop(old)
+		s.wait(other)
+		fallthrough
+	case old == nil:
+		s.live[k] = o
+		s.forget(k)
+	default:
+		s.retire(old, c.Index)
+		s.wait(y)
+	}
 	return o
 }
 
+// end ends an object: nothing finds it any more.
 func (s *State) end(o *Object, call uint64) {
-	if i := slices.IndexFunc(s.outgoing, func(g outgoing) bool { return g.o == o }); i >= 0 {
-		s.outgoing = slices.Delete(s.outgoing, i, i+1)
+	s.retire(o, call)
+	s.drop(o)
+}
+
+// retire takes note of the call that has ended an object.
+func (s *State) retire(o *Object, call uint64) {
+	was := o.Ended
+	if o.Ended = call; was != NoCall {
+		return // by what took its place, so far as was known
 	}
-	if o.Ended != NoCall { // by what took its place
-		o.Ended = call
-		return
-	}
-	o.Ended = call
-	k := key{o.Process, o.Kind, o.Handle}
-	if s.live[k] == o {
-		delete(s.live, k)
-	}
-	s.recent[k.slot()].o, s.recent[k.slot()].key = nil, key{}
 	if o.Kind == api.Graph {
 		for n, of := range s.captures.nodes {
 			if of == o {
@@ -365,21 +411,29 @@ func (s *State) end(o *Object, call uint64) {
 			}
 		}
 	}
-	if !o.Kind.Memory() {
-		return
-	}
 	if o.Kind == api.Device && o.Created != NoCall {
 		s.device -= o.Size
 		s.moved = append(s.moved, o)
 	}
-	r := s.ranges(o.Process, o.Kind)
-	r.remove(o)
 	if o.Kind == api.Host {
-		for _, m := range slices.Clone(r.sorted) {
+		for _, m := range slices.Clone(s.ranges(o.Process, o.Kind).sorted) {
 			if m.Kind == api.Mapped && m.Parent == o {
 				s.end(m, call)
 			}
 		}
+	}
+}
+
+// drop takes away an object's handle and addresses, those that it waits for too.
+func (s *State) drop(o *Object) {
+	k := o.key()
+	if s.live[k] == o {
+		delete(s.live, k)
+		s.forget(k)
+	}
+	s.coming = slices.DeleteFunc(s.coming, func(y young) bool { return y.o == o })
+	if o.Kind.Memory() {
+		s.ranges(o.Process, o.Kind).remove(o)
 	}
 }
 
@@ -420,13 +474,27 @@ func (s *State) allocated(o *Object) {
 		s.device += o.Size
 		s.moved = append(s.moved, o)
 	}
+	if slices.ContainsFunc(s.coming, func(y young) bool { return y.o == o }) {
+		return
+	}
 	r := s.ranges(o.Process, o.Kind)
-	for _, old := range r.within(o.Handle, o.Size) {
-		if old.Kind == o.Kind {
-			s.outgoing = append(s.outgoing, outgoing{old, s.event.Call.End, s.event.Call.Thread})
+	c, waits := s.event.Call, false
+	for _, old := range slices.Clone(r.within(o.Handle, o.Size)) {
+		if old.Kind != o.Kind {
+			continue
+		}
+		if y, later := s.before(old, c); later {
+			s.drop(old)
+			s.wait(y)
+		} else {
+			waits = true
 		}
 	}
-	r.add(o)
+	if waits {
+		s.wait(young{o, c.End, c.Thread})
+	} else {
+		r.add(o)
+	}
 }
 
 // inside takes note of the objects whose handles a call has stored behind a pointer in a structure, or whose addresses in it.
@@ -509,10 +577,20 @@ func (s *State) Find(process uint32, addr uint64) (*Object, uint64, bool) {
 	if r == nil {
 		return nil, 0, false
 	}
-	if o, off, ok := s.meantAt(process, addr, false); ok {
+	if o, off, ok := r.find(addr); ok {
 		return o, off, ok
 	}
-	return r.find(addr)
+	return s.comingAt(process, addr, false)
+}
+
+// comingAt returns the allocation that will have an address when its maker returns.
+func (s *State) comingAt(process uint32, addr uint64, reserved bool) (*Object, uint64, bool) {
+	for _, y := range s.coming {
+		if off := addr - y.o.Handle; y.o.Process == process && y.o.Kind.Memory() && (y.o.Kind == api.Reservation) == reserved && off < y.o.Size {
+			return y.o, off, true
+		}
+	}
+	return nil, 0, false
 }
 
 // Reserved returns the reserved range that holds an address, with memory there or without, and the address's place in it.
@@ -521,10 +599,10 @@ func (s *State) Reserved(process uint32, addr uint64) (*Object, uint64, bool) {
 	if r == nil {
 		return nil, 0, false
 	}
-	if o, off, ok := s.meantAt(process, addr, true); ok {
+	if o, off, ok := r.find(addr); ok {
 		return o, off, ok
 	}
-	return r.find(addr)
+	return s.comingAt(process, addr, true)
 }
 
 // FindEnd is Find for addresses that may also be one past the end of an allocation.

@@ -72,6 +72,23 @@ func TestHandleUsedAgainAtOnce(t *testing.T) {
 	s.call("aclrtMemset", story.A(devA+0x80, 16, 0, 16))
 	wantUses(t, s, "device#1", "device#2", "device#1+0x80", "device#2+0x140", "device#1", "device#2+0x40", "device#2+0x40")
 
+	// Another thread is given the same, and gives it back, while the first one waits for it.
+	s = tell(t)
+	during := func(at int64, name string, args []uint64, mods ...story.Mod) { s.Call(1, at, at+5, name, args, mods...) }
+	during(110, "aclrtMalloc", story.A(0x7ffe0000, 0x40, 0), story.Outs("devPtr", devA))
+	during(120, "aclrtMemset", story.A(devA+0x10, 16, 0, 16))
+	during(130, "aclrtFree", story.A(devA))
+	during(140, "aclrtCreateStream", story.A(0x7ffe0008), story.Outs("stream", strA))
+	during(150, "aclrtDestroyStream", story.A(strA))
+	during(160, "aclrtMalloc", story.A(0x7ffe0000, 0x400, 0), story.Outs("devPtr", devA-0x100))
+	during(170, "aclrtMemset", story.A(devA+0x80, 16, 0, 16))
+	during(180, "aclrtFree", story.A(devA-0x100))
+	s.Call(0, 100, 200, "aclrtMalloc", story.A(0x7ffe0000, 0x100, 0), story.Outs("devPtr", devA))
+	s.now = 300
+	s.call("aclrtMemset", story.A(devA+0x80, 16, 0, 16))
+	s.call("aclrtFree", story.A(devA))
+	wantUses(t, s, "device#1", "device#2", "device#2+0x10", "device#2", "stream#3", "stream#3", "device#4", "device#4+0x180", "device#4", "device#1+0x80", "device#1")
+
 	// What no call gives back is gone when the maker has returned.
 	s = tell(t)
 	s.malloc(devA, 0x100)

@@ -425,7 +425,7 @@ func (w *Walk) memory(h *HostCall) error {
 		if o.Size == 0 {
 			continue
 		}
-		p, freed := place{o.Process, o.Device}, o.Ended == h.Index
+		p, freed := place{o.Process, o.Device}, o.Ended != NoCall
 		if freed {
 			w.used[p] -= o.Size
 			w.total -= o.Size
