@@ -715,25 +715,30 @@ func (p *planner) unverified(reason string) {
 // synchronized is the call that was over when a result was captured: the one that the program waited with.
 func (p *planner) synchronized(captured int64) place {
 	best, end := p.at, int64(-1)
-	// One that waited for all that was on the copy's stream, if there is one. Others may have ended later by chance.
-	stream := p.c.Args[p.f.Params[p.f.Stream].Word]
-	for t := range p.threads {
-		gs := p.threads[t].groups
-		for k := sort.Search(len(gs), func(k int) bool { return gs[k].start >= captured }) - 1; k >= 0 && gs[k].start >= p.c.End; k-- {
-			g := &gs[k]
-			if g.fn == nil || g.end > captured || g.end <= end || g.fn.Sync != api.SyncDevice && (g.fn.Sync != api.SyncStream || g.syncs != stream) {
-				continue
+	// One that waited for the copy, if there is one; else one that did so and had begun while the copy's call had not returned. Others may
+	// have ended later by chance.
+	for _, from := range []int64{p.c.End, p.c.Start} {
+		for t := range p.threads {
+			gs := p.threads[t].groups
+			for k := sort.Search(len(gs), func(k int) bool { return gs[k].start >= captured }) - 1; k >= 0 && gs[k].start >= from; k-- {
+				if t == p.at.thread && k <= p.at.group || gs[k].fn == nil || gs[k].end > captured || gs[k].end <= end || !p.waitsFor(&gs[k]) {
+					continue
+				}
+				best, end = place{t, k}, gs[k].end
 			}
-			best, end = place{t, k}, g.end
 		}
-	}
-	if end >= 0 {
+		if end < 0 {
+			continue
+		}
+		if g := &p.threads[best.thread].groups[best.group]; g.start < p.c.End && best.thread != p.at.thread {
+			g.waits = append(g.waits, p.at) // it has waited for what had begun by then
+		}
 		return best
 	}
 	for t := range p.threads {
 		gs := p.threads[t].groups
 		k := sort.Search(len(gs), func(k int) bool { return gs[k].start >= captured }) - 1
-		if k < 0 || gs[k].fn == nil || gs[k].fn.Sync == api.NoSync || gs[k].end > captured || gs[k].end <= max(end, p.c.Start) {
+		if k < 0 || gs[k].fn == nil || gs[k].fn.Sync == api.NoSync || gs[k].unready || gs[k].end > captured || gs[k].end <= max(end, p.c.Start) {
 			continue
 		}
 		if t == p.at.thread && k < p.at.group {
@@ -742,6 +747,36 @@ func (p *planner) synchronized(captured int64) place {
 		best, end = place{t, k}, gs[k].end
 	}
 	return best
+}
+
+// waitsFor reports whether a call behind the copy at hand has waited for it: for the device, for the copy's stream, or for an event behind
+// the copy there.
+func (p *planner) waitsFor(g *group) bool {
+	stream := p.c.Args[p.f.Params[p.f.Stream].Word]
+	switch g.fn.Sync {
+	case api.SyncDevice:
+		return true
+	case api.SyncStream, api.PollStream:
+		return g.names == stream && !g.unready
+	case api.SyncEvent, api.PollEvent:
+		on, ok := p.recordedOn(g)
+		return !g.unready && ok && on == stream
+	}
+	return false
+}
+
+// recordedOn is the stream that the event of a wait was recorded on last, if that was behind the copy at hand.
+func (p *planner) recordedOn(w *group) (stream uint64, ok bool) {
+	last := int64(-1)
+	for t := range p.threads {
+		gs := p.threads[t].groups
+		for k := sort.Search(len(gs), func(k int) bool { return gs[k].start >= w.start }) - 1; k >= 0 && gs[k].start >= p.c.Start && gs[k].start > last; k-- {
+			if g := &gs[k]; g.fn != nil && g.fn.Task == api.Record && g.event == w.event && (t != p.at.thread || k > p.at.group) {
+				stream, last, ok = g.names, g.start, true
+			}
+		}
+	}
+	return stream, ok
 }
 
 // inFlight reports whether a copy to some of the memory may be on its way.

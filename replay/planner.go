@@ -269,8 +269,15 @@ func (p *planner) survey() error {
 		if fn == nil {
 			continue
 		}
-		if fn.Stream >= 0 && fn.Sync != api.NoSync && len(c.Args) == int(fn.Words) {
-			pr.groups[len(pr.groups)-1].syncs = c.Args[fn.Params[fn.Stream].Word]
+		if (fn.Sync != api.NoSync || fn.Task == api.Record) && len(c.Args) == int(fn.Words) {
+			g := &pr.groups[len(pr.groups)-1]
+			if fn.Stream >= 0 {
+				g.names = c.Args[fn.Params[fn.Stream].Word]
+			}
+			if fn.Event >= 0 {
+				g.event = c.Args[fn.Params[fn.Event].Word]
+			}
+			g.unready = (fn.Sync == api.PollStream || fn.Sync == api.PollEvent) && !timeline.Polled(p.model, fn, c)
 		}
 		for _, o := range c.Outs {
 			if int(o.Param) >= len(fn.Params) {

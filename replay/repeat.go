@@ -63,7 +63,7 @@ func (p *Plan) timed(of *format.Extracted) (launches []LaunchTimes, spans [][2]i
 				for k := range p.threads[u].groups {
 					w := &p.threads[u].groups[k]
 					waits := w.fn != nil && p.threads[u].process == p.threads[t].process &&
-						(w.fn.Sync == api.SyncDevice || w.fn.Sync == api.SyncStream && w.syncs == g.on)
+						(w.fn.Sync == api.SyncDevice || w.fn.Sync == api.SyncStream && w.names == g.on)
 					if waits && w.start >= g.end && (wait == nil || w.end < wait.end) {
 						wait = w
 					}

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"maps"
 	"math"
 	"os"
 	"os/exec"
@@ -649,6 +650,77 @@ func TestChecksum(t *testing.T) {
 	s := &session{p: p, o: &Options{Backend: l, Timeout: time.Minute}, dir: keep, meta: &format.Meta{}}
 	if _, err := s.play(context.Background()); err == nil || !strings.Contains(err.Error(), "checksum") {
 		t.Errorf("error %v", err)
+	}
+}
+
+// A result is compared behind the call that waited for it, whatever else ended before it was seen: not behind a question about another
+// stream, one that was told to ask again, or a wait for an event that was recorded elsewhere.
+func TestWaitedWith(t *testing.T) {
+	const events, second = 0x7000, stream + 8
+	tw := newTrace(t)
+	two := onThread(tw.thread(0, 2))
+	tw.begin()
+	tw.call("aclrtSetDevice", []uint64{0}, two)
+	tw.call("aclrtCreateStream", []uint64{page}, out(0, second))
+	tw.malloc(dev, 64)
+	tw.mallocHost(host, 64)
+	tw.call("aclrtCreateEvent", []uint64{page}, out(0, events))
+	tw.call("aclrtCreateEvent", []uint64{page}, out(0, events+8))
+	tw.toDevice(dev, pattern(64, 7))
+	copies := func() (copied uint64) {
+		copied = tw.toHostAsync(host, dev, 64)
+		tw.call("aclrtRecordEvent", []uint64{events, stream})
+		tw.call("aclrtRecordEvent", []uint64{events + 8, second})
+		return copied
+	}
+	want := map[uint64]uint64{}
+	for _, other := range []func(now int64){
+		func(now int64) {
+			tw.call("aclrtStreamQuery", []uint64{second, page}, two, out(1, 0), lasting(now, now+20))
+		},
+		func(now int64) {
+			tw.call("aclrtStreamQuery", []uint64{stream, page}, two, out(1, 1), lasting(now, now+20))
+		},
+		func(now int64) {
+			tw.call("aclrtSynchronizeEvent", []uint64{events + 8}, two, lasting(now, now+20))
+		},
+	} {
+		c := copies()
+		now := tw.now
+		want[c] = tw.call("aclrtSynchronizeEvent", []uint64{events}, lasting(now, now+10))
+		other(now)
+		tw.later(c, 0, pattern(64, 7))
+	}
+	// One that waited for the device, and had begun before the copy's call returned: it is made behind the copy.
+	now := tw.now
+	early := tw.call("aclrtMemcpyAsync", []uint64{host, 64, dev, 64, 2, stream}, lasting(now, now+100))
+	want[early] = tw.call("aclrtSynchronizeDevice", nil, two, lasting(now+10, now+90))
+	tw.call("aclrtStreamQuery", []uint64{second, page}, two, out(1, 0), lasting(now+91, now+95))
+	tw.later(early, 0, pattern(64, 7))
+	r, err := format.Open(tw.close(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	p, err := newPlan(r, acl.Model, t.TempDir(), &Options{Verify: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[uint64]uint64{}
+	for i := range p.threads {
+		for k := range p.threads[i].groups {
+			g := &p.threads[i].groups[k]
+			for _, in := range g.late {
+				got[in.Call] = g.call
+				at := slices.IndexFunc(p.threads[0].groups, func(g group) bool { return g.call == early })
+				if in.Call == early && !slices.Contains(g.waits, place{0, at}) {
+					t.Errorf("the wait that had begun early is not made behind the copy: %v", g.waits)
+				}
+			}
+		}
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("results are compared behind %v, want %v", got, want)
 	}
 }
 

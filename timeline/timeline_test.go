@@ -74,7 +74,9 @@ func TestHandleUsedAgainAtOnce(t *testing.T) {
 
 	// Another thread is given the same, and gives it back, while the first one waits for it.
 	s = tell(t)
-	during := func(at int64, name string, args []uint64, mods ...story.Mod) { s.Call(1, at, at+5, name, args, mods...) }
+	during := func(at int64, name string, args []uint64, mods ...story.Mod) {
+		s.Call(1, at, at+5, name, args, mods...)
+	}
 	during(110, "aclrtMalloc", story.A(0x7ffe0000, 0x40, 0), story.Outs("devPtr", devA))
 	during(120, "aclrtMemset", story.A(devA+0x10, 16, 0, 16))
 	during(130, "aclrtFree", story.A(devA))

@@ -739,17 +739,20 @@ func (s *State) waitedKey(process uint32, e *Event) laneKey {
 }
 
 // polled reports whether a poll has said complete.
-func (s *State) polled(e *Event) bool {
-	if e.Fn.Pending != 0 {
-		return int32(e.Call.Ret) == 0
+func (s *State) polled(e *Event) bool { return Polled(s.model, e.Fn, e.Call) }
+
+// Polled reports whether the answer of a function of api.PollStream or api.PollEvent was that all is complete.
+func Polled(m *api.Model, f *api.Func, c *format.Call) bool {
+	if f.Pending != 0 {
+		return int32(c.Ret) == 0
 	}
-	for i := range e.Fn.Params {
-		p := &e.Fn.Params[i]
+	for i := range f.Params {
+		p := &f.Params[i]
 		if p.Role != api.Out {
 			continue
 		}
-		v, ok := out(e.Call, i)
-		return ok && complete(s.model, p.Type, int64(int32(v)))
+		v, ok := out(c, i)
+		return ok && complete(m, p.Type, int64(int32(v)))
 	}
 	return false
 }
