@@ -26,10 +26,11 @@ import (
 // got is what an OTLP receiver was sent.
 type got struct {
 	sync.Mutex
-	calls    map[string]int64 // the newest sum of acl.calls, by resource
-	launches map[string]int   // launches in spans, by trace
-	why      map[string]int   // roots, by acl.sampled
-	source   map[string]bool  // of steps
+	calls    map[string]int64 // the newest sum of acl.calls, by resource: of a request that was given up the answer may come last
+	at       map[string]uint64
+	launches map[string]int  // launches in spans, by trace
+	why      map[string]int  // roots, by acl.sampled
+	source   map[string]bool // of steps
 }
 
 func (g *got) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -50,11 +51,14 @@ func (g *got) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		for _, rm := range m.ResourceMetrics {
 			for _, x := range rm.ScopeMetrics[0].Metrics {
 				if x.Name == "acl.calls" {
-					sum := int64(0)
+					sum, at := int64(0), uint64(0)
 					for _, p := range x.GetSum().DataPoints {
 						sum += p.GetAsInt()
+						at = max(at, p.TimeUnixNano)
 					}
-					g.calls[rm.Resource.String()] = sum
+					if of := rm.Resource.String(); at >= g.at[of] {
+						g.calls[of], g.at[of] = sum, at
+					}
 				}
 			}
 		}
@@ -209,7 +213,7 @@ func TestAttachHandsOn(t *testing.T) {
 		{[]string{"--sample-steps", "4"}, "sampled"},
 		{[]string{"--slow-step", "1ns", "--sample-steps", "0"}, "slow"},
 	} {
-		seen := &got{calls: map[string]int64{}, launches: map[string]int{}, why: map[string]int{}, source: map[string]bool{}}
+		seen := &got{calls: map[string]int64{}, at: map[string]uint64{}, launches: map[string]int{}, why: map[string]int{}, source: map[string]bool{}}
 		s := httptest.NewServer(seen)
 		out := filepath.Join(t.TempDir(), "run.aclt")
 		var said bytes.Buffer
