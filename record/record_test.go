@@ -257,6 +257,24 @@ func TestRingsAreReused(t *testing.T) {
 	}
 }
 
+// A program may have many events, and each of them tells of a result.
+func TestManyEvents(t *testing.T) {
+	r, _, _ := run(t, record.Options{Block: true}, testenv.CompileC(t, "manyevents", []string{"testdata/manyevents.c"}))
+	there := 0
+	for _, c := range calls(t, r) {
+		if r.Schema().FuncName(c.Func) != "aclrtMemcpyAsync" {
+			continue
+		}
+		if d, err := r.DataOf(c.Index); err != nil || len(d) != 1 || d[0].Status != format.Whole {
+			t.Errorf("call %d: %+v, %v", c.Index, d, err)
+		}
+		there++
+	}
+	if there != 1000 {
+		t.Errorf("%d copies", there)
+	}
+}
+
 // A thread whose ring is no use any more, since the program has written over it, does not wait for room there, and what it calls from then on
 // is lost and counted. The other threads are recorded.
 func TestRingWrittenOver(t *testing.T) {

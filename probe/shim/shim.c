@@ -1053,6 +1053,7 @@ static struct pending {
 	struct payload what;
 } pending[PENDING];
 static uint32_t pending_count; /* slots in use */
+static uint32_t taking; /* threads in release */
 static uint64_t order;
 
 /* What has become of the memory of a result before the program had waited for it. */
@@ -1121,7 +1122,7 @@ static void forget_pending(void)
 	}
 	for (uint32_t i = 0; i < sets_used; i++)
 		sets[i].in_use = 0;
-	sets_used = pending_count = sets_low = 0;
+	sets_used = pending_count = sets_low = taking = 0;
 	for (uint32_t i = 0; i < LEVELS; i++)
 		level_count[i] = 0;
 }
@@ -1131,14 +1132,14 @@ static void forget_pending(void)
  * table may have been full once. A slot is counted before its bit is set, so that the count is of no fewer than are seen.
  */
 struct walk {
-	uint32_t mark, set, slots, used;
+	uint32_t mark, set, slots, used, state;
 	int32_t left;
 	uint64_t until;
 };
 
 static struct walk walk_pending(uint32_t mark, uint64_t until)
 {
-	struct walk w = {.mark = mark, .until = __atomic_load_n(&order, __ATOMIC_ACQUIRE)};
+	struct walk w = {.mark = mark, .state = PENDING_FULL, .until = __atomic_load_n(&order, __ATOMIC_ACQUIRE)};
 	if (w.until > until)
 		w.until = until;
 	w.left = (int32_t)__atomic_load_n(&pending_count, __ATOMIC_ACQUIRE);
@@ -1160,7 +1161,7 @@ static struct pending *next_pending(struct walk *w)
 		while (w->slots != 0) {
 			struct pending *e = &pending[(w->set - 1) * SET + (uint32_t)__builtin_ctz(w->slots)];
 			w->slots &= w->slots - 1;
-			if (__atomic_load_n(&e->state, __ATOMIC_ACQUIRE) == PENDING_FULL && e->order <= w->until)
+			if (__atomic_load_n(&e->state, __ATOMIC_ACQUIRE) == w->state && e->order <= w->until)
 				return e;
 		}
 		if (w->left <= 0 || w->set >= w->used)
@@ -1498,11 +1499,40 @@ static bool released(const struct pending *e, enum reach which, const void *stre
 	return shim_reached(&(struct place){.stream = e->stream, .order = e->order, .device = e->device}, which, stream, until);
 }
 
-static void release(enum reach which, void *stream, uint64_t until)
+/*
+ * What another thread is just taking, which has waited for the same: the program may change or give back that memory as soon as this thread's
+ * call returns.
+ */
+static void await_taken(enum reach which, void *stream, uint64_t until)
 {
-	shim_times_reached(which, stream, until);
-	if (__atomic_load_n(&pending_count, __ATOMIC_RELAXED) == 0)
-		return;
+	static const struct { int64_t sec, nsec; } pause = {0, 20000};
+	enum { SHORTLY = 100 };
+	const uint64_t LONGEST_NS = 10000000000;
+	uint64_t limit = 0;
+	struct walk w = walk_pending(which == OF_STREAM ? mark_of(stream) : any_stream, until);
+	w.state = PENDING_BUSY;
+	for (struct pending *e; (e = next_pending(&w)) != NULL;) {
+		uint64_t o = __atomic_load_n(&e->order, __ATOMIC_ACQUIRE);
+		if (o == 0 || !released(e, which, stream, until))
+			continue;
+		for (int n = 0; __atomic_load_n(&e->order, __ATOMIC_ACQUIRE) == o && __atomic_load_n(&e->state, __ATOMIC_ACQUIRE) == PENDING_BUSY; n++) {
+			if (n < SHORTLY) {
+				sys0(__NR_sched_yield);
+				continue;
+			}
+			/* It may wait for the recorder itself. One that was cancelled amidst it never comes to an end. */
+			uint64_t now = monotonic();
+			if (limit == 0)
+				limit = now + LONGEST_NS;
+			if (now > limit)
+				return;
+			sys2(__NR_nanosleep, &pause, NULL);
+		}
+	}
+}
+
+static void take_released(enum reach which, void *stream, uint64_t until)
+{
 	struct walk w = walk_pending(which == OF_STREAM ? mark_of(stream) : any_stream, until);
 	for (struct pending *e; (e = next_pending(&w)) != NULL;) {
 		uint32_t was = PENDING_FULL;
@@ -1530,6 +1560,17 @@ static void release(enum reach which, void *stream, uint64_t until)
 	}
 }
 
+static void release(enum reach which, void *stream, uint64_t until)
+{
+	shim_times_reached(which, stream, until);
+	if (__atomic_load_n(&pending_count, __ATOMIC_RELAXED) == 0)
+		return;
+	__atomic_add_fetch(&taking, 1, __ATOMIC_SEQ_CST);
+	take_released(which, stream, until);
+	if (__atomic_sub_fetch(&taking, 1, __ATOMIC_SEQ_CST) != 0)
+		await_taken(which, stream, until);
+}
+
 void shim_host_end(uint64_t addr)
 {
 	struct range r = end_range(&host, addr);
@@ -1555,9 +1596,10 @@ void shim_synced_device(uint64_t until) { release(OF_DEVICE, NULL, until); }
 /*
  * The last record of each event, and how many have begun and ended in its place. Other threads may record an event while one waits for it: a
  * wait is for the last record where that had ended when the wait began and none has begun until its end. Of two records at once nobody knows which
- * is the last. A full table forgets: the results wait for the next stream or device.
+ * is the last. Of two events that share a place the one that is recorded later has it, and what waits for the other one waits for the next
+ * stream or device: places go by address, so that events within a MiB of the runtime's heap have one each. Only pages in use take memory.
  */
-#define EVENTS 4096
+#define EVENTS 65536
 static struct {
 	uint64_t begun, ended;
 	uint64_t last; /* the one that the rest is of */
@@ -1565,7 +1607,7 @@ static struct {
 	uint64_t order;
 } events[EVENTS];
 
-static uint32_t event_slot(void *event) { return (uint32_t)(((uint64_t)event * 0x9e3779b97f4a7c15ULL) >> 52) % EVENTS; }
+static uint32_t event_slot(void *event) { return (uint32_t)((uint64_t)event >> 4) % EVENTS; }
 
 uint64_t shim_event_begins(void *event)
 {
