@@ -1597,9 +1597,9 @@ void shim_synced_device(uint64_t until) { release(OF_DEVICE, NULL, until); }
  * The last record of each event, and how many have begun and ended in its place. Other threads may record an event while one waits for it: a
  * wait is for the last record where that had ended when the wait began and none has begun until its end. Of two records at once nobody knows which
  * is the last. Of two events that share a place the one that is recorded later has it, and what waits for the other one waits for the next
- * stream or device: places go by address, so that events within a MiB of the runtime's heap have one each. Only pages in use take memory.
+ * stream or device: places go by address, so that events within 256 KiB of the runtime's heap have one each. It is address space that a program has the less.
  */
-#define EVENTS 65536
+#define EVENTS 16384
 static struct {
 	uint64_t begun, ended;
 	uint64_t last; /* the one that the rest is of */
