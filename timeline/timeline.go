@@ -324,8 +324,8 @@ func (s *State) wait(y young) {
 	s.coming = slices.Insert(s.coming, i, y)
 }
 
-// before is the young object that a thread other than the call's is making, and that it has when the call is over, not earlier.
-func (s *State) before(o *Object, c *format.Call) (young, bool) {
+// returnsLater reports whether another thread is making the object, in a call that returns later than this one.
+func (s *State) returnsLater(o *Object, c *format.Call) (young, bool) {
 	for _, y := range s.young {
 		if y.o == o && y.maker != c.Thread && y.until > c.End {
 			return y, true
@@ -373,7 +373,7 @@ func (s *State) made(process uint32, p *api.Param, v uint64, c *format.Call) *Ob
 	o.Device = s.seat(process, c.Thread).device
 	y := young{o, c.End, c.Thread}
 	s.young = append(s.young, y)
-	switch other, later := s.before(old, c); {
+	switch other, later := s.returnsLater(old, c); {
 	case later:
 		// Of two makers the one that returns first has had it first.
 		s.drop(old)
@@ -483,7 +483,7 @@ func (s *State) allocated(o *Object) {
 		if old.Kind != o.Kind {
 			continue
 		}
-		if y, later := s.before(old, c); later {
+		if y, later := s.returnsLater(old, c); later {
 			s.drop(old)
 			s.wait(y)
 		} else {

@@ -3,31 +3,17 @@
  * result is there, the program makes the file DIR/N, and waits for DIR/Ngo.
  */
 #define _DEFAULT_SOURCE
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "acl/acl.h"
 #include "check.h"
+#include "step.h"
 
 enum { SIZE = 512 };
 
-static const char *dir;
 static void *device, *host;
 static aclrtStream stream;
-
-static void step(int n)
-{
-	char name[4096];
-	snprintf(name, sizeof name, "%s/%d", dir, n);
-	close(open(name, O_CREAT | O_WRONLY, 0600));
-	snprintf(name, sizeof name, "%s/%dgo", dir, n);
-	while (access(name, F_OK) != 0)
-		usleep(1000);
-}
 
 static void *copy(void *letter)
 {

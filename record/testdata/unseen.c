@@ -7,29 +7,16 @@
  *	unseen DIR left early       a stream ends whose work is done, which the program has not asked
  */
 #define _DEFAULT_SOURCE
-#include <fcntl.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "acl/acl.h"
 #include "check.h"
+#include "step.h"
 
 enum { SIZE = 512 };
-
-static const char *dir;
-
-static void step(int n)
-{
-	char name[4096];
-	snprintf(name, sizeof name, "%s/%d", dir, n);
-	close(open(name, O_CREAT | O_WRONLY, 0600));
-	snprintf(name, sizeof name, "%s/%dgo", dir, n);
-	while (access(name, F_OK) != 0)
-		usleep(1000);
-}
 
 static uint32_t gates[2];
 
