@@ -250,7 +250,6 @@ func (u *Uprobes) loadAs(sleepable bool) error {
 		bpf.UprobeVarName:        u.whose.name,
 		bpf.UprobeVarCgroup:      u.whose.cgroup,
 		bpf.UprobeVarCgroupLevel: u.whose.level,
-		bpf.UprobeVarGated:       toByte(!u.multi),
 		bpf.UprobeVarSample:      toByte(u.opts.Sample),
 		bpf.UprobeVarRingSize:    uint64(u.ringBytes()),
 		bpf.UprobeVarWakeAt:      uint64(u.ringBytes() / 8),
@@ -397,17 +396,14 @@ func (u *Uprobes) Add(library string) error {
 	return nil
 }
 
-// Pause has the probes see nothing until Resume, where the kernel takes probes one by one: that is a while in which it has some and not
-// others. Where it takes all at once there is no need, and nothing is done.
+// Pause has the probes see nothing until Resume: it is a while until the kernel has all of them, in which it has some and not others,
+// even where it is given them at once.
 func (u *Uprobes) Pause() error { return u.shut(true) }
 
 // Resume ends a pause.
 func (u *Uprobes) Resume() error { return u.shut(false) }
 
 func (u *Uprobes) shut(yes bool) error {
-	if u.multi {
-		return nil
-	}
 	if err := u.coll.Variables[bpf.UprobeVarShut].Set(toByte(yes)); err != nil {
 		return fmt.Errorf("pause uprobes: %w", err)
 	}

@@ -86,6 +86,7 @@ type launches struct {
 	pids []int // of the processes
 	at   []int // of the threads
 	of   map[int]int
+	all  int // calls, whatever they are
 }
 
 func (l *launches) Begin(*format.Meta) {}
@@ -96,6 +97,9 @@ func (l *launches) Thread(t *format.Thread) {
 	l.at = append(l.at, l.pids[t.Process])
 }
 func (l *launches) Call(c *format.Call, _ bool) {
+	l.Lock()
+	l.all++
+	l.Unlock()
 	if f := acl.Model.Func(api.ID(c.Func)); f != nil && f.Name == "aclrtLaunchKernelWithHostArgs" {
 		l.Lock()
 		l.of[l.at[c.Thread]]++
@@ -290,6 +294,46 @@ func TestAttachAgainstShim(t *testing.T) {
 		x, y := as[at+i], bs[i]
 		if y.Flags&format.Unfinished == 0 {
 			compareData(t, acl.Model, a, b, x, append(x.Data, ad[x.Index]...), append(y.Data, bd[y.Index]...))
+		}
+	}
+}
+
+// Whatever a program is in the middle of when the probes come and go, each of its threads is recorded from one call on, up to another, and
+// none between the two is missing, though the kernel puts the probes on one function after the other.
+func TestAttachLeavesNoHoles(t *testing.T) {
+	cycle := []string{"aclrtMalloc", "aclrtMemset", "aclrtGetDevice", "aclrtMallocHost", "aclrtCreateStream", "aclrtMemcpyAsync", "aclrtCreateEvent", "aclrtRecordEvent",
+		"aclrtStreamQuery", "aclrtSynchronizeEvent", "aclrtDestroyEvent", "aclrtSynchronizeStream", "aclrtDestroyStream", "aclrtFreeHost", "aclrtFree"}
+	program := testenv.CompileC(t, "cycle", []string{source("cycle.c")}, "-lpthread")
+	cmd := exec.Command(program, "3")
+	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+ownLibraries(t))
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	}()
+	testenv.Wait(t, "a program in the middle of its work", func() bool { return ran(cmd.Process.Pid) > 20 })
+	for range 3 {
+		r, _ := attach(t, record.AttachOptions{PID: cmd.Process.Pid}, func(l *launches) {
+			testenv.Await(func() bool {
+				l.Lock()
+				defer l.Unlock()
+				return l.all > 1000
+			})
+		})
+		at := map[uint32]int{}
+		for _, c := range calls(t, r) {
+			f := r.Schema().FuncName(c.Func)
+			is := slices.Index(cycle, f)
+			if was, ok := at[c.Thread]; ok && is != (was+1)%len(cycle) {
+				t.Errorf("call %d of thread %d is %s, after %s", c.Index, c.Thread, f, cycle[was])
+			}
+			at[c.Thread] = is
+		}
+		if len(at) == 0 {
+			t.Error("no thread was recorded")
 		}
 	}
 }

@@ -246,7 +246,6 @@ struct {
 CONFIG u8 cookies;	/* the kernel knows the cookie of a probe */
 CONFIG u8 filter;	/* which processes: ALL, those in PIDS, those in a CGROUP or below */
 CONFIG u8 by_name;	/* a process belongs to pids while it has the name `name` */
-CONFIG u8 gated;	/* the kernel takes probes one by one, so that it is a while until all are there, or gone */
 CONFIG u8 sample;	/* leave out calls while the ring is more than half full */
 CONFIG u32 cgroup_level;
 CONFIG u64 cgroup;
@@ -256,7 +255,8 @@ CONFIG u64 wake_at;	/* bytes in the ring at which the reader is woken */
 CONFIG u64 limit;	/* bytes of a payload */
 CONFIG u64 device_from, device_to;
 
-volatile u8 shut; /* with gated: calls neither begin nor end for now, as if there were no probes */
+/* Calls neither begin nor end for now, as if there were no probes: the kernel takes them one by one, even where they are given to it at once. */
+volatile u8 shut;
 
 /* Keeps the compiler from undoing what the verifier has to see. */
 #define opaque(x) __asm__ volatile("" : "+r"(x))
@@ -919,7 +919,7 @@ static inline u8 behind(const struct function *f, const struct record *rec)
 
 static inline int entered(struct pt_regs *ctx, u8 sleeps)
 {
-	if (gated && shut)
+	if (shut)
 		return 0;
 	u64 id = current_pid_tgid();
 	struct thread *base = map_lookup(&threads, &id);
@@ -991,7 +991,7 @@ static inline u8 ends(struct pt_regs *ctx, const struct thread *t)
 
 static inline int returned(struct pt_regs *ctx, u8 sleeps)
 {
-	if (gated && shut)
+	if (shut)
 		return 0;
 	u64 now = ktime_ns();
 	u64 id = current_pid_tgid();

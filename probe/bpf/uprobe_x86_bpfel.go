@@ -41,7 +41,6 @@ const (
 	UprobeVarDeviceFrom  = "device_from"
 	UprobeVarDeviceTo    = "device_to"
 	UprobeVarFilter      = "filter"
-	UprobeVarGated       = "gated"
 	UprobeVarLimit       = "limit"
 	UprobeVarName        = "name"
 	UprobeVarRingSize    = "ring_size"
@@ -129,7 +128,6 @@ type UprobeVariableSpecs struct {
 	DeviceFrom  *ebpf.VariableSpec `ebpf:"device_from"`
 	DeviceTo    *ebpf.VariableSpec `ebpf:"device_to"`
 	Filter      *ebpf.VariableSpec `ebpf:"filter"`
-	Gated       *ebpf.VariableSpec `ebpf:"gated"`
 	Limit       *ebpf.VariableSpec `ebpf:"limit"`
 	Name        *ebpf.VariableSpec `ebpf:"name"`
 	RingSize    *ebpf.VariableSpec `ebpf:"ring_size"`
@@ -196,7 +194,6 @@ type UprobeVariables struct {
 	DeviceFrom  *ebpf.Variable `ebpf:"device_from"`
 	DeviceTo    *ebpf.Variable `ebpf:"device_to"`
 	Filter      *ebpf.Variable `ebpf:"filter"`
-	Gated       *ebpf.Variable `ebpf:"gated"`
 	Limit       *ebpf.Variable `ebpf:"limit"`
 	Name        *ebpf.Variable `ebpf:"name"`
 	RingSize    *ebpf.Variable `ebpf:"ring_size"`
