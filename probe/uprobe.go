@@ -119,6 +119,7 @@ const (
 
 	uprobeBytes, uprobeString, uprobeList, uprobeCopy, uprobeItems, uprobeBuffers           = 1, 2, 3, 4, 5, 6
 	uprobeAtEntry, uprobeOut, uprobeLater, uprobeField, uprobeStored, uprobeStored32        = 1, 2, 4, 8, 16, 32
+	uprobeValue                                                                             = 64
 	uprobePieceOut, uprobeFollows, uprobeShort                                              = 1, 2, 4
 	uprobeRetError, uprobeRetVoid, uprobeRet32, uprobeWake                                  = 1, 2, 4, 8
 	uprobeOuter, uprobeCalled, uprobeHasItems, uprobeHold                                   = 16, 32, 64, 128

@@ -203,12 +203,13 @@ func (t *uprobeFunction) lists(f *api.Func, i int) {
 // taken at its entry, so that it is known even if the call never returns; payloads are taken when it has succeeded.
 func readersOf(f *api.Func, i int) []uprobeReader {
 	p := &f.Params[i]
+	var rs []uprobeReader
 	r, ok := readerOf(f, i)
-	if !ok {
-		return nil
+	if ok {
+		rs = append(rs, r)
 	}
-	rs := []uprobeReader{r}
 	switch {
+	case !ok && p.Role != api.Struct:
 	case p.Role == api.InOut:
 		before := r
 		before.Flags = uprobeAtEntry
@@ -218,12 +219,18 @@ func readersOf(f *api.Func, i int) []uprobeReader {
 			if field.Item == 0 {
 				continue
 			}
-			n := uprobeReader{Param: uint8(i), Item: uint8(field.Item), Kind: uprobeBytes, Flags: uprobeAtEntry | uprobeField, Word: p.Word,
+			n := uprobeReader{Param: uint8(i), Item: uint8(field.Item), Kind: uprobeBytes, Flags: uprobeAtEntry, Word: p.Word,
 				Mul0: uprobeNone, Mul1: uprobeNone, Pitch: uprobeNone, Unit: field.Unit, At: uint16(field.Offset),
 				CountAt: uint16(field.Count.Offset), CountWidth: uint8(field.Count.Size),
 				UnlessAt: uint16(field.Unless.Offset), UnlessWidth: uint8(field.Unless.Size)}
 			if field.String {
 				n.Kind, n.Unit = uprobeString, uprobeInline
+			}
+			if field.New {
+				n.Flags = uprobeOut
+			}
+			if n.Flags |= uprobeField; !ok {
+				n.Flags |= uprobeValue
 			}
 			rs = append(rs, n)
 		}

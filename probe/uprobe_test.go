@@ -75,6 +75,13 @@ int aclrtGetFunctionName(void *f, uint32_t max, char *name) { strncpy(name, "add
 int aclrtBinaryLoadFromFile(const char *path, void *options, void **bin) { *bin = (void *)0xb2; return 0; }
 void *aclrtCreateBinary(const void *data, size_t n) { return (void *)0xb1; }
 const char *aclrtGetSocName(void) { return "Ascend910B4"; }
+struct condition { void *handle; int type; uint32_t size; void **graphs; };
+int aclmdlRIAddCondTask(struct condition c, void *stream, uint32_t flags)
+{
+	for (uint32_t i = 0; i < c.size; i++)
+		c.graphs[i] = (void *)(0x6000 + (size_t)i);
+	return 0;
+}
 /* Begins with a push, as functions that do something do. */
 int aclrtRecordEvent(void *event, void *stream) { __asm__ volatile("" ::: PUSHED); return 0; }
 int aclrtSynchronizeStream(void *s) { if (s == (void *)0xdead) pause(); return 0; }
@@ -113,6 +120,8 @@ int aclrtGetFunctionName(void *, uint32_t, char *);
 int aclrtBinaryLoadFromFile(const char *, void *, void **);
 void *aclrtCreateBinary(const void *, size_t);
 const char *aclrtGetSocName(void);
+struct condition { void *handle; int type; uint32_t size; void **graphs; };
+int aclmdlRIAddCondTask(struct condition, void *, uint32_t);
 int aclrtRecordEvent(void *, void *);
 int aclrtSynchronizeStream(void *);
 
@@ -149,6 +158,8 @@ static void memory(void)
 	aclrtBinaryLoadFromFile("main.c", 0, &f);
 	aclrtBinaryLoadFromFile("none", 0, &f);
 	aclrtMemcpy(p, 4, "host", 4, -1);
+	void *graphs[3] = {0};
+	aclmdlRIAddCondTask((struct condition){(void *)0xc0, 1, 3, graphs}, (void *)0x57, 0);
 	/* Never touched by the program: the page has to come from the file. */
 	FILE *file = tmpfile();
 	char page[4096];
@@ -605,6 +616,11 @@ func TestUprobeMemory(t *testing.T) {
 	}
 	wantBytes(t, only(t, s, "aclrtGetFunctionName"), "name", Out, "add_custom")
 	wantBytes(t, only(t, s, "aclrtGetSocName"), "return", Out, "Ascend910B4")
+	condition := only(t, s, "aclmdlRIAddCondTask")
+	made, _ := binary.Append(nil, binary.LittleEndian, []uint64{0x6000, 0x6001, 0x6002})
+	if p := piece(t, condition, "params", 1); !bytes.Equal(p.Bytes, made) || p.Dir != Out || p.Missing != Present || p.Addr != condition.Words[2] {
+		t.Errorf("behind a pointer in a structure that is passed by value: %+v, want %x", p, made)
+	}
 	loads := s.of("aclrtBinaryLoadFromFile")
 	wantBytes(t, loads[0], "binPath", In, "main.c")
 	if len(s.payloads) != 2 {

@@ -44,6 +44,7 @@ enum {
 	READ_FIELD = 8, /* behind a pointer in a structure */
 	READ_STORED = 16, /* mul0 is where the call has stored the factor */
 	READ_STORED32 = 32, /* and that has 4 bytes */
+	READ_VALUE = 64, /* behind a pointer in a structure that is in the words from `word` on */
 };
 enum { PIECE_OUT = 1, PIECE_FOLLOWS = 2, PIECE_SHORT = 4 };
 /* As in probe.Missing. */
@@ -508,6 +509,12 @@ static inline u8 locate(const struct thread *t, const struct reader *r, u64 *add
 	u64 base = address(t, r), k;
 	*addr = base;
 	*len = 0;
+	if (r->flags & READ_VALUE) {
+		*addr = word(t, r->word + r->at / 8);
+		k = word(t, r->word + r->count_at / 8) >> (r->count_at % 8 * 8);
+		*len = times(r->unit, r->count_width == 4 ? (u32)k : k);
+		return *addr && *len ? PRESENT : ABSENT;
+	}
 	if (base == 0)
 		return ABSENT;
 	if (r->flags & READ_FIELD) {
@@ -1075,6 +1082,28 @@ int tally(struct pt_regs *ctx)
 	return 0;
 }
 
+/* The thread is no more, or no more what it was. What does not fit the ring stays where it is: the reader looks there at the end. */
+static inline void forget(u64 id)
+{
+	struct thread *t = map_lookup(&threads, &id);
+	if (!t)
+		return;
+	if (t->active && t->skip) {
+		emit(t, 0); /* behind the calls that wait */
+		t->active = 0;
+	}
+	u64 bytes = t->held;
+	if (t->active) {
+		struct event *e = &record_of(t)->event;
+		e->end = 0;
+		e->bytes = t->used;
+		bytes += sizeof *e + t->used;
+	}
+	if ((bytes || t->head.lost) && !send(t, bytes, 0))
+		return;
+	map_delete(&threads, &id);
+}
+
 #ifndef ACLTRACE_USER
 struct raw {
 	u64 args[3];
@@ -1089,29 +1118,6 @@ int born(struct raw *ctx)
 	if (among(current_pid_tgid()) && !(ctx->args[1] & THREAD) && map_update(&newborn, &child, &yes, 0))
 		count(COUNT_NO_PROCESS);
 	return 0;
-}
-
-/* The thread is no more, or no more what it was. What does not fit the ring stays where it is: the reader looks there at the end. */
-static inline void forget(u64 id)
-{
-	struct thread *t = map_lookup(&threads, &id);
-	if (!t)
-		return;
-	u64 bytes = t->held;
-	if (t->active) {
-		struct event *e = &record_of(t)->event;
-		e->end = 0;
-		e->bytes = t->used;
-		if (t->skip)
-			lose(t, 1, COUNT_SAMPLED, e->start, e->start);
-		else
-			bytes += sizeof *e + t->used;
-	}
-	if ((bytes || t->head.lost) && !send(t, bytes, 0)) {
-		t->active = t->active && !t->skip;
-		return;
-	}
-	map_delete(&threads, &id);
 }
 
 SEC("raw_tp/sched_process_exec")

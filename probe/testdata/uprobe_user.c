@@ -48,13 +48,32 @@ long map_update(void *map, const void *key, const void *value, u64 flags)
 	made |= map == &threads;
 	return 0;
 }
-long map_delete(void *map, const void *key) { return (void)map, (void)key, 0; }
+long map_delete(void *map, const void *key)
+{
+	(void)key;
+	if (map == &threads)
+		made = 0;
+	return 0;
+}
 u64 ktime_ns(void) { return 1; }
 u64 current_pid_tgid(void) { return (u64)7 << 32 | 7; }
 long current_comm(void *buf, u32 size) { return (void)buf, (void)size, 0; }
 u64 current_task(void) { return 1; }
 u64 current_ancestor_cgroup_id(int level) { return (u64)level; }
-long ringbuf_output(void *ring, void *data, u64 size, u64 flags) { return (void)ring, (void)data, (void)size, (void)flags, 0; }
+static struct {
+	u64 lost, bytes; /* of calls */
+} sent[4];
+static unsigned sends;
+long ringbuf_output(void *ring, void *data, u64 size, u64 flags)
+{
+	const struct head *h = data;
+	(void)ring, (void)flags;
+	if (h->type == EVENT_CALL && sends < sizeof sent / sizeof sent[0]) {
+		sent[sends].lost = h->lost;
+		sent[sends++].bytes = size - sizeof *h;
+	}
+	return 0;
+}
 u64 ringbuf_query(void *ring, u64 what) { return (void)ring, what; }
 u64 attach_cookie(void *ctx) { return (void)ctx, running; }
 long loop(u32 n, void *fn, void *ctx, u64 flags)
@@ -112,10 +131,28 @@ _Static_assert(__builtin_offsetof(struct pt_regs, sp) == 248, "registers");
 
 #include "calls.h"
 
+/* A thread ends in a call that sampling leaves out, while others of its wait to be passed on: those come before the gap. */
+static void ends_left_out(void)
+{
+	memset(&thread, 0, sizeof thread);
+	made = 1;
+	sends = 0;
+	thread.held = 2 * sizeof(struct event);
+	thread.calls = 2;
+	thread.active = LAUNCHING;
+	thread.skip = 1;
+	forget(1);
+	if (made || sends != 2 || sent[0].lost != 0 || sent[0].bytes != 2 * sizeof(struct event) || sent[1].lost != 1 || sent[1].bytes != 0) {
+		printf("the end of a thread in a call that was left out: %u records, %llu lost before %llu bytes\n", sends, (unsigned long long)sent[0].lost, (unsigned long long)sent[0].bytes);
+		failed = 1;
+	}
+}
+
 int main(void)
 {
 	for (running = 0; running < sizeof tests / sizeof tests[0]; running++)
 		tests[running].call();
+	ends_left_out();
 	printf("%u functions\n", running);
 	return failed;
 }
