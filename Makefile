@@ -118,9 +118,10 @@ lib/libaclsim.so: $(SIM_GO) $(HEADERS)
 	@rm -f lib/libaclsim.h
 
 # It lies apart: a program that finds the folder of the others finds the driver of the machine.
+# Its calls of itself go past whoever comes before it, as those of a GPU's driver do.
 lib/fakecuda/libcuda.so.1: $(wildcard sim/libcuda/*.c sim/libcuda/*.h sim/libcuda/include/*.h) api/cuda/include/cuda.h
 	@mkdir -p lib/fakecuda
-	$(CC) -std=gnu11 -O2 -g $(WARN) -fPIC -shared -Iapi/cuda/include -Isim/libcuda/include -Wl,-soname,libcuda.so.1 -o $@ $(wildcard sim/libcuda/*.c) -ldl -lpthread
+	$(CC) -std=gnu11 -O2 -g $(WARN) -fPIC -shared -Iapi/cuda/include -Isim/libcuda/include -Wl,-soname,libcuda.so.1 -Wl,-Bsymbolic -o $@ $(wildcard sim/libcuda/*.c) -ldl -lpthread
 	ln -sf libcuda.so.1 lib/fakecuda/libcuda.so
 
 # What scripts/test-gpu.sh counts calls with.

@@ -117,6 +117,27 @@ func TestCUDATagged(t *testing.T) {
 	}
 }
 
+// The CUDA runtime is given its context by a function without a name: the replay has the device's own one in its place, also for threads to
+// which it was made current unseen. That such functions were asked for is said, and is no difference.
+func TestCUDAHidden(t *testing.T) {
+	testenv.Built(t, "lib/libacltrace-cuda.so")
+	lib := filepath.Dir(testenv.Built(t, "lib/fakecuda/libcuda.so.1"))
+	program := testenv.CompileC(t, "hidden", []string{"testdata/hidden.c"}, "-I"+filepath.Join(testenv.Root(t), "api/cuda/include"), "-L"+lib, "-lcuda", "-lpthread")
+	path := filepath.Join(t.TempDir(), "run.aclt")
+	for _, args := range [][]string{{"unbegun"}, nil} {
+		res, err := record.Run(t.Context(), &record.Options{Model: cuda.Model, Output: path, Command: append([]string{program}, args...), Sim: true, Replayable: true})
+		if err != nil || res.ExitCode != 0 {
+			t.Fatalf("%v, %+v", err, res)
+		}
+	}
+	for _, place := range []string{replay.PlaceSame, replay.PlaceMove} {
+		rep, err := replay.Run(t.Context(), path, cuda.Model, &replay.Options{Verify: true, Place: place})
+		if err != nil || !rep.Identical || rep.Verified.Results != 2 || !slices.Equal(rep.AskedFor, []string{"cuGetExportTable"}) || !strings.Contains(rep.Note, "cuGetExportTable") {
+			t.Errorf("%s: %v, %+v", place, err, rep)
+		}
+	}
+}
+
 // On a driver that is no simulator allocations lie where they were, if that is asked for: their addresses are held
 // before the driver begins, which else would have some of them, and memory is mapped there.
 func TestCUDAPlace(t *testing.T) {

@@ -37,6 +37,9 @@ func (p *planner) object(o *timeline.Object) operand {
 	if op, ok := p.former[objectKey{o.Process, o.Kind, o.Handle}]; ok && !p.ok {
 		return op
 	}
+	if o.Kind == api.Context && p.contexts.finds != nil && p.ok {
+		return p.ownContext()
+	}
 	if p.ok {
 		p.cant = fmt.Sprintf("its %s %#x is older than the trace, or was made by a call that can't be replayed", o.Kind, o.Handle)
 	}

@@ -101,6 +101,7 @@ type findings struct {
 	unsupported  []Unsupported // nothing is run
 	leftOut      []Unsupported // what they enclose is run
 	absent       []Unsupported // known to be missing from the trace
+	asked        []string      // functions that the program could have called unseen
 	substituted  []Substituted
 	relocated    []Relocated
 	relocations  int

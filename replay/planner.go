@@ -53,6 +53,7 @@ type planner struct {
 	holdings  map[uint32][]holding     // by process
 	laneOf    map[*timeline.Object]int // index into Plan.lanes
 
+	contexts contexts
 	contents map[*timeline.Object]*content
 	captured map[*timeline.Object]bool // what tasks of graphs touch
 	blind    bool                      // a payload is missing that may have had addresses
@@ -148,6 +149,7 @@ func newPlanner(plan *Plan, r *format.Reader, dir string, o *Options) *planner {
 		shared: map[format.BlobID]uint64{}, flying: map[*timeline.Object][]flight{}, sent: map[uint64]operand{}, streams: map[memoryKey][]task{}, holdings: map[uint32][]holding{}, laneOf: map[*timeline.Object]int{},
 		contents: map[*timeline.Object]*content{}, captured: map[*timeline.Object]bool{},
 	}
+	p.contexts = newContexts(plan.model)
 	p.scale, p.untilNS = o.scale(), uint64(untilLimit)
 	p.tolerance = o.Tolerance
 	return p
@@ -310,6 +312,10 @@ func (p *planner) survey() error {
 		return &d[0]
 	}
 	for _, name := range sortedKeys(p.r.Meta().Coverage.PassedBy) {
+		if fn := p.model.Lookup(name); fn == nil || fn.Modelled {
+			f.asked = append(f.asked, name) // no call was seen: the CUDA runtime asks for all functions that it knows
+			continue
+		}
 		f.absent = append(f.absent, Unsupported{Func: name, Calls: int(p.r.Meta().Coverage.PassedBy[name]), Reason: "recorded by its name alone, without arguments"})
 	}
 	if n := p.r.Meta().Coverage.Refused; n > 0 {
@@ -428,6 +434,7 @@ func (p *planner) call(e *timeline.Event) error {
 		p.unsupported(c, f.Name, f.Unplayed)
 		return nil
 	}
+	p.settle()
 	words := make([]operand, f.Words)
 	for i := range f.Params {
 		ops, err := p.param(i)

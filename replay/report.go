@@ -33,7 +33,10 @@ type Report struct {
 	Differences []Difference  `json:"differences"`
 	Unsupported []Unsupported `json:"unsupported"`
 	// LeftOut are calls that enclose others, of which only those are made.
-	LeftOut       []Unsupported   `json:"left_out"`
+	LeftOut []Unsupported `json:"left_out"`
+	// AskedFor are functions that the program has asked the runtime for and that the recorder does not know, or tables of such: whether
+	// it has called them the trace does not say, and they do not count.
+	AskedFor      []string        `json:"asked_for,omitempty"`
 	Uninitialised []Uninitialised `json:"uninitialised"` // told apart from differences
 	RecordedNS    int64           `json:"recorded_ns"`   // from the first call to the end of the last
 	ReplayedNS    int64           `json:"replayed_ns"`
@@ -408,6 +411,7 @@ func (p *Plan) report(o *outcome, opts *Options) *Report {
 		Unverified: append([]Unverified{}, f.unverified...), Differences: []Difference{}, Uninitialised: []Uninitialised{},
 		Unsupported: append(append([]Unsupported{}, f.unsupported...), f.absent...), LeftOut: append([]Unsupported{}, f.leftOut...),
 		RecordedNS: f.to - f.from, Calls: f.calls, Relocated: append([]Relocated{}, f.relocated...), RelocatedTotal: f.relocations,
+		AskedFor: f.asked,
 		Volatile: f.volatile, Substituted: append([]Substituted{}, f.substituted...),
 		Ambiguous: append([]Ambiguous{}, f.ambiguous...), AmbiguousTotal: f.ambiguities,
 		Pace: Pace{Mode: opts.Pace}, Streams: []StreamTime{},
@@ -452,6 +456,9 @@ func (p *Plan) report(o *outcome, opts *Options) *Report {
 		if r.Note == "" {
 			r.Note = fmt.Sprintf("%d calls had functions or memory of the program's that the trace does not show; they are listed as not compared", n)
 		}
+	}
+	if n := len(f.asked); n > 0 && r.Note == "" {
+		r.Note = fmt.Sprintf("the program has asked for %d functions that the recorder does not know, %s among them: calls of those are not in the trace", n, f.asked[0])
 	}
 	if !r.Identical {
 		r.Log = o.log

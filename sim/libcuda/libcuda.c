@@ -333,7 +333,7 @@ static CUresult enter(struct context **ctx)
 		return CUDA_ERROR_NOT_INITIALIZED; /* nothing of it survives a fork */
 	struct context *c = current();
 	pthread_mutex_lock(&lock);
-	CUresult e = c == NULL || c->o.gone ? CUDA_ERROR_INVALID_CONTEXT : c->error;
+	CUresult e = c == NULL ? CUDA_ERROR_INVALID_CONTEXT : c->o.gone ? CUDA_ERROR_CONTEXT_IS_DESTROYED : c->error;
 	if (e != OK)
 		pthread_mutex_unlock(&lock);
 	*ctx = c;
@@ -599,15 +599,6 @@ CUresult cuGetProcAddress_v2(const char *symbol, void **pfn, int cudaVersion, ui
 	return find_symbol(symbol, pfn, cudaVersion, flags, symbolStatus);
 }
 
-CUresult cuGetExportTable(const void **ppExportTable, const CUuuid *pExportTableId)
-{
-	static const size_t table[2] = {sizeof table, 0};
-	if (ppExportTable == NULL || pExportTableId == NULL)
-		return INVALID;
-	*ppExportTable = table;
-	return OK;
-}
-
 #define DEVICE(d) do { if (!initialized) return CUDA_ERROR_NOT_INITIALIZED; if ((d) != 0) return CUDA_ERROR_INVALID_DEVICE; } while (0)
 
 CUresult cuDeviceGet(CUdevice *device, int ordinal)
@@ -771,7 +762,7 @@ CUresult cuCtxDestroy(CUcontext ctx) { return cuCtxDestroy_v2(ctx); }
 CUresult cuCtxPushCurrent_v2(CUcontext ctx)
 {
 	pthread_mutex_lock(&lock);
-	struct context *c = known(CONTEXT, ctx);
+	struct context *c = ctx == (CUcontext)primary ? primary : known(CONTEXT, ctx); /* that of the device may wait for who retains it */
 	pthread_mutex_unlock(&lock);
 	if (c == NULL || depth == sizeof stack / sizeof *stack)
 		return CUDA_ERROR_INVALID_CONTEXT;
@@ -826,6 +817,28 @@ CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest)
 	if (greatest)
 		*greatest = -5;
 	return current() ? OK : CUDA_ERROR_INVALID_CONTEXT;
+}
+
+/* Functions without names, as the CUDA runtime uses them: the device's own context, not retained by it, and what makes one current. */
+static CUresult own_context(CUcontext *ctx, CUdevice dev)
+{
+	DEVICE(dev);
+	pthread_mutex_lock(&lock);
+	if (primary == NULL) {
+		primary = new_context(0);
+		primary->o.gone = true;
+	}
+	*ctx = (CUcontext)primary;
+	return leave(OK);
+}
+
+CUresult cuGetExportTable(const void **ppExportTable, const CUuuid *pExportTableId)
+{
+	static const void *table[4] = {(void *)sizeof table, NULL, (void *)own_context, (void *)cuCtxSetCurrent};
+	if (ppExportTable == NULL || pExportTableId == NULL)
+		return INVALID;
+	*ppExportTable = table;
+	return OK;
 }
 
 /* ---- modules ---- */
