@@ -53,9 +53,12 @@ int InitializeInjection(void)
 	}
 	int (*subscribe)(void **, void (*)(void *, int, uint32_t, const struct callback_data *), void *) = dlsym(cupti, "cuptiSubscribe");
 	int (*enable)(uint32_t, void *, int) = dlsym(cupti, "cuptiEnableDomain");
-	if (subscribe == NULL || enable == NULL || subscribe(&subscriber, called, NULL) != 0 || enable(1, subscriber, DRIVER_API) != 0)
-		fprintf(stderr, "cupti_count: CUPTI does not take it\n");
-	else
+	int error = subscribe && enable ? subscribe(&subscriber, called, NULL) : -1;
+	if (error == 0)
+		error = enable(1, subscriber, DRIVER_API);
+	if (error == 0)
 		atexit(report);
+	else
+		fprintf(stderr, "cupti_count: CUPTI does not take it, its error is %d\n", error);
 	return 1;
 }
