@@ -62,7 +62,6 @@ type thread struct {
 	process int
 	name    []byte // field of the thread's span
 	attrs   []byte // of the thread itself, of gaps and of ranges
-	brief   []byte // of calls: the id, or where that is not known the name
 	in      *member
 
 	requests []*request // that it is in
@@ -200,11 +199,7 @@ func (x *exporter) addThread(th *format.Thread) {
 	if th.TID != 0 {
 		t.attrs = putNumber(t.attrs, spanAttributes, keyThreadID, int64(th.TID))
 	}
-	t.brief = t.attrs
 	t.attrs = putText(t.attrs, spanAttributes, keyThreadName, name)
-	if len(t.brief) == 0 {
-		t.brief = t.attrs
-	}
 	t.name = nameField("thread "+cmp.Or(name, strconv.Itoa(x.counted[t.process])), internal)
 	x.threads = append(x.threads, t)
 }
@@ -439,7 +434,7 @@ func (x *exporter) call(c *timeline.HostCall, t *timeline.Task) error {
 	if len(x.threads[th].requests) > 0 {
 		requests = x.inRequests(c, t)
 	}
-	spans, size, on := 1, spanBytes+len(c.Name)+numberBytes(c.Index)+numberBytes(c.Ret)+len(x.threads[th].brief), -1
+	spans, size, on := 1, spanBytes+len(c.Name)+numberBytes(c.Index)+numberBytes(c.Ret), -1
 	if c.Flags != 0 {
 		size += 2 * flagBytes
 	}
@@ -453,7 +448,7 @@ func (x *exporter) call(c *timeline.HostCall, t *timeline.Task) error {
 			task = x.kernel(t.Name)
 		}
 		spans++
-		size += spanBytes + numberBytes(c.Index) + len(bracketed) + len(open) + linkBytes + len(task.async) + 2*(len(kinds[t.Kind])+len(x.lanes[t.Lane].stream))
+		size += spanBytes + len(bracketed) + len(open) + linkBytes + len(task.async) + 2*(len(kinds[t.Kind])+len(x.lanes[t.Lane].stream))
 		if t.Bytes > 0 {
 			size += 2 * numberBytes(t.Bytes)
 		}
@@ -489,16 +484,15 @@ func (x *exporter) call(c *timeline.HostCall, t *timeline.Task) error {
 func (x *exporter) emitCall(in *member, c *timeline.HostCall, kernel *names, t *timeline.Task, failed string) {
 	end := x.w.CallEnd(c)
 	in.add(c.Start, end)
-	p, th := in.part, &x.threads[in.index]
+	p := in.part
 	kind := byte(internal)
 	if t != nil && t.Fn.Stream >= 0 {
 		kind = producer
 	}
-	g, b, at := x.begin(x.hosts[th.process], p, p.span(callSpan, c.Index), in.id)
+	g, b, at := x.begin(x.hosts[x.threads[in.index].process], p, p.span(callSpan, c.Index), in.id)
 	b = append(b, x.name(c, kind)...)
 	b = x.times(b, c.Start, end)
 	b = putNumber(b, spanAttributes, "acl.call", int64(c.Index))
-	b = append(b, th.brief...)
 	if kernel != nil {
 		b = append(b, kernel.kernel...)
 	}
@@ -561,7 +555,6 @@ func (x *exporter) task(t *timeline.Task) error {
 	g, b, at := x.begin(l.res, p, p.span(taskSpan, t.Call), parent)
 	b = append(b, name...)
 	b = x.times(b, t.From, t.To)
-	b = putNumber(b, spanAttributes, "acl.call", int64(t.Call))
 	b = append(b, kinds[t.Kind]...)
 	if x.o.Layout == Nested {
 		b = append(b, l.stream...)

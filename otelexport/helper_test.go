@@ -74,6 +74,15 @@ func written(tb testing.TB, t *timeline.Timeline, o *Options) ([]flat, *Result) 
 	return spans, res
 }
 
+// callOf returns the number of the call that a span stands for, or whose task it is.
+func callOf(all map[[2]string]flat, s flat) (call int64, task, ok bool) {
+	if s.Attrs["acl.task"] != nil && len(s.Links) == 1 {
+		s, task = all[s.Links[0]], true
+	}
+	call, ok = s.Attrs["acl.call"].(int64)
+	return call, task, ok
+}
+
 // byID indexes spans by trace and id, and fails where two share them.
 func byID(tb testing.TB, spans []flat) map[[2]string]flat {
 	tb.Helper()

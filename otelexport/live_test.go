@@ -455,7 +455,7 @@ func checkLive(t *testing.T, spans []flat, r *format.Reader) []flat {
 	if err != nil {
 		t.Fatal(err)
 	}
-	byID(t, spans)
+	all := byID(t, spans)
 	wall := r.Meta().StartWall
 	var roots []flat
 	tasks := 0
@@ -463,12 +463,12 @@ func checkLive(t *testing.T, spans []flat, r *format.Reader) []flat {
 		if strings.Contains(fmt.Sprint(s.Attrs["@jaeger@warnings"]), "duration") && s.End == s.Start+1 {
 			s.End-- // it took no time by the clock, and Jaeger has no moments
 		}
-		n, isCall := s.Attrs["acl.call"].(int64)
+		n, isTask, ok := callOf(all, s)
 		switch {
 		case s.Name == "step" || s.Name == "request":
 			roots = append(roots, s)
-		case !isCall:
-		case s.Attrs["thread.id"] != nil:
+		case !ok:
+		case !isTask:
 			c := &tl.Calls[slices.IndexFunc(tl.Calls, func(c timeline.HostCall) bool { return c.Index == uint64(n) })]
 			if s.Name != c.Name || s.Start != wall+c.Start || s.End != wall+c.End || s.Attrs["acl.kernel"] != nil && s.Attrs["acl.kernel"] != c.Kernel {
 				t.Errorf("call %d is %+v, in the trace %+v", n, s, c)

@@ -70,10 +70,9 @@
 //
 // Spans of threads, streams and what is in them:
 //
-//	thread.id                   of calls, threads, gaps and ranges
-//	thread.name                 of threads, gaps and ranges, and of calls where the id is not known
+//	thread.id, thread.name      of threads, which calls lie under, and of gaps and ranges
 //	process.pid                 of streams
-//	acl.call                    number of the call in the trace file, on calls and tasks, as `acltrace cat` shows it
+//	acl.call                    number of the call in the trace file, on calls, as `acltrace cat` shows it; a task is linked to its call
 //	acl.stream                  name of the stream, on the calls that made its tasks, and on tasks that do not lie under it
 //	acl.kernel                  name of the launched kernel, on launches
 //	acl.bytes                   bytes copied or filled, on tasks and their calls

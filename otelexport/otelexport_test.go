@@ -47,7 +47,7 @@ func verify(t *testing.T, tl *timeline.Timeline, spans []flat, layout string, ma
 		if p.Start > s.Start || p.End < s.End && s.Attrs["acl.bracketed"] == nil {
 			t.Errorf("%s [%d,%d] is not within %s [%d,%d]", s.Name, s.Start, s.End, p.Name, p.Start, p.End)
 		}
-		i, ok := s.Attrs["acl.call"].(int64)
+		i, task, ok := callOf(all, s)
 		switch {
 		case s.Name == "calls lost":
 			gaps++
@@ -55,7 +55,7 @@ func verify(t *testing.T, tl *timeline.Timeline, spans []flat, layout string, ma
 			if p.Name != "recording" {
 				t.Errorf("%s lies under %s", s.Name, p.Name)
 			}
-		case s.Attrs["acl.bracketed"] == true:
+		case task:
 			tasks[i] = s
 		default:
 			calls[i] = s
@@ -76,7 +76,7 @@ func verify(t *testing.T, tl *timeline.Timeline, spans []flat, layout string, ma
 		th := threads[c.Thread]
 		want := flat{Trace: s.Trace, ID: s.ID, Parent: s.Parent, Resource: s.Resource, Scope: scopeName, Schema: schemaURL, Name: c.Name, Kind: "Internal",
 			Start: story.StartWall + c.Start, End: story.StartWall + c.End, Status: "Unset",
-			Attrs: map[string]any{"acl.call": int64(c.Index), "thread.id": int64(th.TID)}}
+			Attrs: map[string]any{"acl.call": int64(c.Index)}}
 		if c.Kernel != "" {
 			want.Attrs["acl.kernel"] = c.Kernel
 		}
@@ -112,10 +112,8 @@ func verify(t *testing.T, tl *timeline.Timeline, spans []flat, layout string, ma
 			if layout == Nested {
 				w.Attrs["acl.stream"] = lane.Name
 			}
-			for _, k := range []string{"acl.call", "acl.bytes"} {
-				if v, ok := want.Attrs[k]; ok {
-					w.Attrs[k] = v
-				}
+			if task.Bytes > 0 {
+				w.Attrs["acl.bytes"] = int64(task.Bytes)
 			}
 			if task.Open {
 				w.Attrs["acl.open"] = true
@@ -166,13 +164,14 @@ func TestSmallStory(t *testing.T) {
 		t.Run(layout, func(t *testing.T) {
 			spans, res := written(t, tl, &Options{Layout: layout})
 			verify(t, tl, spans, layout, DefaultMaxSpans)
+			all := byID(t, spans)
 			if res.Traces != 1 || res.FirstTraceID != roots(spans)[0].Trace {
 				t.Errorf("result %+v", res)
 			}
 			// What a reader of the picture would name, in words.
 			find := func(name string, call int64) flat {
 				for _, s := range spans {
-					if s.Name == name && (call < 0 || s.Attrs["acl.call"] == call) {
+					if n, _, _ := callOf(all, s); s.Name == name && (call < 0 || n == call) {
 						return s
 					}
 				}

@@ -177,7 +177,7 @@ func each(t *testing.T, f func(t *testing.T, protocol string)) {
 }
 
 func TestPartialSuccess(t *testing.T) {
-	tl := story.Long(t, 12_000)
+	tl := story.Long(t, 18_000)
 	each(t, func(t *testing.T, protocol string) {
 		r := &receiver{answer: func(_ context.Context, n int) (*coltracepb.ExportTraceServiceResponse, error) {
 			if n == 1 {
@@ -281,7 +281,7 @@ func TestReceiverThatRefuses(t *testing.T) {
 }
 
 func TestReceiverThatDiesHalfWay(t *testing.T) {
-	tl := story.Long(t, 12_000)
+	tl := story.Long(t, 18_000)
 	each(t, func(t *testing.T, protocol string) {
 		ctx, cancel := context.WithCancel(t.Context())
 		r := &receiver{answer: func(_ context.Context, n int) (*coltracepb.ExportTraceServiceResponse, error) {
@@ -352,18 +352,18 @@ func TestSlowEndpoint(t *testing.T) {
 
 // An export that was interrupted goes on where it stopped, and what it has sent twice has the same ids.
 func TestResume(t *testing.T) {
-	tl := story.Long(t, 25_000)
+	tl := story.Long(t, 40_000)
 	want, whole := written(t, tl, nil)
 	each(t, func(t *testing.T, protocol string) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var hold atomic.Bool
 		r := &receiver{seen: map[string]int{}, answer: func(asked context.Context, n int) (*coltracepb.ExportTraceServiceResponse, error) {
-			if hold.Load() {
-				<-asked.Done()
-				return nil, asked.Err()
-			}
 			if n == 4 {
 				cancel()
+				hold.Store(true) // for those that are on their way with it
+			} else if hold.Load() {
+				<-asked.Done()
+				return nil, asked.Err()
 			}
 			return &coltracepb.ExportTraceServiceResponse{}, nil
 		}}
@@ -384,6 +384,7 @@ func TestResume(t *testing.T) {
 		if s := state(); s.Requests+len(s.Later) != res.Requests {
 			t.Errorf("%+v after %d requests", s, res.Requests)
 		}
+		hold.Store(false)
 		// Not with other options, and not with another trace.
 		o.Resume = state()
 		o.MaxSpans = 5_000

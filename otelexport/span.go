@@ -86,7 +86,7 @@ func newResource(index int, attrs ...attribute.KeyValue) *resource {
 // Limits of one request, so that receivers with their default limits (4 MiB over gRPC) take it.
 const (
 	maxRequestBytes = 2 << 20
-	maxRequestSpans = 8_000
+	maxRequestSpans = 12_000
 )
 
 // maxSpanBytes is more than a span can have: the names in a trace are shorter than format.InlineLimit, and a span has few.
