@@ -93,10 +93,13 @@ type Uprobes struct {
 
 // partial is a payload of which parts are to come.
 type partial struct {
+	f      *api.Func
 	pid    int
 	pieces []Piece
 	seq    uint64
 	have   []uint64
+	at     int            // the piece of the last part
+	arrays map[int][]byte // content of arrays of buffers, by parameter, as far as it has come
 }
 
 // As in uprobe.bpf.c.
@@ -105,7 +108,7 @@ const (
 	uprobeMaxReaders = 16
 	uprobeMaxPlaces  = 32
 	uprobeReferred   = 16
-	uprobeMaxItems   = 1024
+	uprobeMaxItems   = 1 << 16
 	uprobeInline     = 4096
 	uprobeNone       = 255
 	uprobeHeadSize   = 40

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -170,10 +171,7 @@ func (u *Uprobes) deliverCall(b []byte, pid, tid int, seq uint64) error {
 		data = data[(n+7)&^7:]
 		switch {
 		case flags&uprobeFollows != 0:
-			if !failed {
-				later.pieces = append(later.pieces, p)
-				later.have = append(later.have, 0)
-			}
+			later.expect([]Piece{p})
 		case isPayload(f, &p):
 			payloads = append(payloads, p)
 		default:
@@ -181,26 +179,22 @@ func (u *Uprobes) deliverCall(b []byte, pid, tid int, seq uint64) error {
 		}
 	}
 	c.Pieces = append(c.Pieces, unsized(f, c.Words)...)
-	items := u.items(f, c)
-	if !failed {
-		for _, p := range items {
-			if p.Missing == Present { // it comes after the call
-				later.pieces = append(later.pieces, p)
-				later.have = append(later.have, 0)
+	items := later.expect(u.items(f, func(param int) []byte {
+		for i := range c.Pieces {
+			if int(c.Pieces[i].Param) == param {
+				return c.Pieces[i].Bytes
 			}
 		}
-	}
-	if len(later.pieces) > 0 {
-		later.pid, later.seq = pid, c.Seq
+		return nil
+	}))
+	if len(later.pieces) > 0 && !failed {
+		later.f, later.pid, later.seq = f, pid, c.Seq
 		u.parts[tid] = &later
 	}
 	if err := u.sink.Call(c); err != nil || failed {
 		return err
 	}
 	for _, p := range append(payloads, items...) {
-		if p.Item != 0 && p.Missing == Present && p.Bytes == nil {
-			continue
-		}
 		if err := u.sink.Payload(&Payload{PID: pid, TID: tid, Seq: c.Seq, Piece: p, Time: c.End}); err != nil {
 			return err
 		}
@@ -308,16 +302,21 @@ func (u *Uprobes) openOf(pid int, path string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), path), nil
 }
 
-// items returns what the arrays of buffers of a call point to: what is Present comes in parts of its own.
-func (u *Uprobes) items(f *api.Func, c *Call) []Piece {
-	bytes := func(param int) []byte {
-		for i := range c.Pieces {
-			if int(c.Pieces[i].Param) == param {
-				return c.Pieces[i].Bytes
-			}
+// expect adds pieces that come after the call, and returns the others.
+func (ps *partial) expect(pieces []Piece) (others []Piece) {
+	for _, p := range pieces {
+		if p.Missing != Present {
+			others = append(others, p)
+			continue
 		}
-		return nil
+		ps.pieces = append(ps.pieces, p)
+		ps.have = append(ps.have, 0)
 	}
+	return others
+}
+
+// items returns what the arrays of buffers of a call point to, given their content by parameter: what is Present comes in parts of its own.
+func (u *Uprobes) items(f *api.Func, bytes func(param int) []byte) []Piece {
 	var items []Piece
 	for i := range f.Params {
 		p := &f.Params[i]
@@ -368,15 +367,42 @@ func (u *Uprobes) deliverPart(b []byte) error {
 		return nil
 	}
 	p.Seq = ps.seq
-	for i := range ps.pieces {
-		if ps.pieces[i].Param == p.Param && ps.pieces[i].Item == p.Item {
+	for range ps.pieces { // they come in this order
+		if i := ps.at; ps.pieces[i].Param == p.Param && ps.pieces[i].Item == p.Item {
 			ps.have[i] = p.Offset + uint64(n)
 			if p.Missing != Present {
 				ps.have[i] = p.Len
 			}
+			break
+		}
+		ps.at = (ps.at + 1) % len(ps.pieces)
+	}
+	if err := u.sink.Payload(p); err != nil || p.Item != 0 || p.Missing != Present {
+		return err
+	}
+	return u.itemsLater(ps, p)
+}
+
+// itemsLater adds the buffers of arrays that are too large to come with their call, once they are there.
+func (u *Uprobes) itemsLater(ps *partial, part *Payload) error {
+	if !slices.ContainsFunc(ps.f.Params, func(p api.Param) bool { return p.ItemSizes >= 0 }) {
+		return nil
+	}
+	if ps.arrays == nil {
+		ps.arrays = map[int][]byte{}
+	}
+	ps.arrays[int(part.Param)] = append(ps.arrays[int(part.Param)], part.Bytes...)
+	for i, p := range ps.pieces {
+		if p.Item != 0 || ps.have[i] < p.Len {
+			return nil
 		}
 	}
-	return u.sink.Payload(p)
+	for _, p := range ps.expect(u.items(ps.f, func(param int) []byte { return ps.arrays[param] })) {
+		if err := u.sink.Payload(&Payload{PID: ps.pid, TID: part.TID, Seq: ps.seq, Piece: p, Time: part.Time}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // partsEnd reports the payloads of a thread that did not come to their end.

@@ -23,7 +23,7 @@
 #define MAX_PLACES 32 /* registers, words on the stack, and words of a structure that a register points to */
 #define REFERRED 16   /* place of the first of these */
 #define MAX_BUFFERS 8 /* behind one list of arguments */
-#define MAX_ITEMS 1024
+#define MAX_ITEMS (1 << 16)
 #define INLINE 4096 /* bytes of one piece in the record of its call */
 #define BUDGET 8192 /* no content begins beyond */
 #define DATA (BUDGET + INLINE + (1 + MAX_READERS) * sizeof(struct piece))
