@@ -104,6 +104,15 @@ func (u *Uprobes) chosen() ([]int, error) {
 	return u.opts.PIDs, nil
 }
 
+// Processes returns the processes that are selected now, all that there are where every process is.
+func (o *UprobeOptions) Processes() ([]int, error) {
+	whose, err := o.selection()
+	if err != nil {
+		return nil, err
+	}
+	return (&Uprobes{opts: *o, whose: whose}).Candidates()
+}
+
 // Candidates returns the processes that are selected now, all that there are where every process is.
 func (u *Uprobes) Candidates() ([]int, error) {
 	switch u.whose.filter {

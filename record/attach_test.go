@@ -19,6 +19,7 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/api/cuda"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/probe"
@@ -157,6 +158,9 @@ func TestAttachByName(t *testing.T) {
 	r, _ := attach(t, record.AttachOptions{Comm: "named-decoder"}, func(l *launches) {
 		young = decoder(t, "named-decoder", lib)
 		launching(t, 2)(l)
+		if m := record.RuntimeOf([]*api.Model{cuda.Model, acl.Model}, &record.AttachOptions{Comm: "named-decoder"}); m != acl.Model {
+			t.Errorf("the runtime of the processes of a name: %s", m.Name)
+		}
 	})
 	want := []int{old.Process.Pid, young.Process.Pid}
 	slices.Sort(want)

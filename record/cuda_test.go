@@ -372,8 +372,11 @@ func TestRuntime(t *testing.T) {
 			t.Errorf("%s beside a device: %s", program, got.Name)
 		}
 	}
-	if got := record.RuntimeOf(models, os.Getpid()); got != &with {
+	if got := record.RuntimeOf(models, &record.AttachOptions{PID: os.Getpid()}); got != &with {
 		t.Errorf("a process beside a device: %s", got.Name)
+	}
+	if got := record.RuntimeOf(models, &record.AttachOptions{All: true, Options: record.Options{Library: filepath.Join(lib, "libascendcl.so")}}); got != acl.Model {
+		t.Errorf("processes that use a library, beside a device: %s", got.Name)
 	}
 
 	// The library is found by its name, that of its interface first.

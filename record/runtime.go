@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/probe"
 )
 
 // Runtime returns the model, of some, of the runtime that a program will call, as far as can be told before it runs:
@@ -90,13 +91,23 @@ func homes(m *api.Model, env []string) []string {
 	return dirs
 }
 
-// RuntimeOf is as Runtime for a process that runs: the one whose library it maps, of one.
-func RuntimeOf(models []*api.Model, pid int) *api.Model {
-	mapped := only(models, func(m *api.Model) bool { return len(runtimeLibraries(m, pid)) > 0 })
-	if mapped != nil {
-		return mapped
+// RuntimeOf is as Runtime for processes that run: the one that the library is of which is named, else the one whose library they map, of one.
+func RuntimeOf(models []*api.Model, o *AttachOptions) *api.Model {
+	if o.Library != "" {
+		if m := only(models, func(m *api.Model) bool { return m.Library(filepath.Base(o.Library)) }); m != nil {
+			return m
+		}
 	}
-	return Runtime(models, procFile(pid, "exe"), processEnv(pid))
+	pids, _ := o.uprobes(&probe.UprobeOptions{}).Processes()
+	if m := only(models, func(m *api.Model) bool {
+		return slices.ContainsFunc(pids, func(pid int) bool { return len(runtimeLibraries(m, pid)) > 0 })
+	}); m != nil {
+		return m
+	}
+	if o.PID != 0 {
+		return Runtime(models, procFile(o.PID, "exe"), processEnv(o.PID))
+	}
+	return Runtime(models, "", os.Environ())
 }
 
 // only returns the only one of which something holds, nil where that is none or several.

@@ -214,6 +214,15 @@ type AttachOptions struct {
 	For     time.Duration // how long; 0 means until the process ends or ctx does
 }
 
+// uprobes has probes see the processes that are to be recorded.
+func (o *AttachOptions) uprobes(u *probe.UprobeOptions) *probe.UprobeOptions {
+	u.Name, u.Cgroup, u.Sample = o.Comm, o.Cgroup, o.Sample
+	if o.PID != 0 {
+		u.PIDs = []int{o.PID}
+	}
+	return u
+}
+
 // Attach records processes that run already, until the one that was named ends, or ctx does. They are left as they were.
 func Attach(ctx context.Context, o *AttachOptions) (*Result, error) {
 	r := &recorder{o: o.Options}
@@ -228,9 +237,8 @@ func Attach(ctx context.Context, o *AttachOptions) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	uo.Name, uo.Cgroup, uo.Sample = o.Comm, o.Cgroup, o.Sample
+	o.uprobes(uo)
 	if o.PID != 0 {
-		uo.PIDs = []int{o.PID}
 		if b, err := os.ReadFile(procFile(o.PID, "cmdline")); err != nil {
 			if errors.Is(err, os.ErrNotExist) {
 				err = syscall.ESRCH // in the words for processes

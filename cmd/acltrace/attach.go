@@ -35,8 +35,8 @@ func (a *app) attachCmd() *cobra.Command {
 				return usage("--payload %s: there are small, full, hash and none", payload)
 			}
 			var err error
-			if apiName == "auto" && o.PID != 0 {
-				o.Model = record.RuntimeOf(runtimes, o.PID)
+			if apiName == "auto" {
+				o.Model = record.RuntimeOf(runtimes, &o)
 			} else if o.Model, err = runtime(apiName, ""); err != nil {
 				return err
 			}
