@@ -14,12 +14,16 @@ if [ ! -e "$dir/vmlinuz" ]; then
 	(
 		cd "$dir"
 		apt-get $apt update
-		# The package of this name has no files and depends on the one that has.
-		name=$(apt-cache $apt depends linux-image-cloud-amd64 | sed -n 's/.*Depends: \(linux-image-[0-9].*\)/\1/p' | head -n 1)
+		# The package of this name has no files and depends on the one that has, of newer kernels by way of another.
+		name=linux-image-cloud-amd64
+		for kind in image binary; do
+			next=$(apt-cache $apt depends "$name" | sed -n "s/.*Depends: \\(linux-$kind-[0-9].*\\)/\\1/p" | head -n 1)
+			name=${next:-$name}
+		done
 		apt-get $apt download "$name"
-		dpkg-deb --fsys-tarfile linux-image-*.deb | tar -x --wildcards --transform 's,.*/,,' './boot/vmlinuz*'
-		rm -rf lists cache sources.list linux-image-*.deb
+		dpkg-deb --fsys-tarfile "$name"_*.deb | tar -x --wildcards --transform 's,.*,unpacked,' '*/vmlinuz*'
+		rm -rf lists cache sources.list "$name"_*.deb
 	) >&2
-	mv "$dir"/vmlinuz-* "$dir/vmlinuz"
+	mv "$dir/unpacked" "$dir/vmlinuz"
 fi
 echo "$dir/vmlinuz"
