@@ -80,6 +80,7 @@ static int file = -1;
 struct block {
 	uint64_t at, size;
 	enum { PLAIN, MANAGED, RESERVED, MAPPED, BACKING } kind;
+	bool going; /* a stream gives it back when it has come so far */
 };
 static struct block *blocks; /* by address; what is mapped lies in what is reserved, and is listed apart */
 static size_t blocks_count, blocks_room;
@@ -164,17 +165,28 @@ static uint64_t find_room(uint64_t from, uint64_t to, uint64_t size, uint64_t al
 	return 0;
 }
 
+/* An address that is asked for is there once the streams that give it back have done so. */
+static void await_room(uint64_t at, uint64_t size)
+{
+	for (size_t i = 0; at && i < blocks_count; i++)
+		if (blocks[i].going && blocks[i].at < at + size && at < blocks[i].at + blocks[i].size) {
+			pthread_cond_wait(&moved, &lock);
+			i = (size_t)-1;
+		}
+}
+
 static CUresult allocate_in(CUdeviceptr *p, size_t size, int kind, uint64_t wish, uint64_t from, uint64_t to)
 {
 	if (p == NULL || size == 0)
 		return INVALID;
 	uint64_t align = kind == MANAGED ? PAGE : UNIT, whole = (size + align - 1) / align * align;
+	await_room(wish, whole);
 	uint64_t at = used + whole > TOTAL ? 0 : find_room(from, to, whole, align, wish);
 	if (at == 0)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	if (kind == MANAGED && mprotect((void *)at, whole, PROT_READ | PROT_WRITE) != 0)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	insert((struct block){at, whole, kind});
+	insert((struct block){.at = at, .size = whole, .kind = kind});
 	used += whole;
 	*p = at;
 	return OK;
@@ -288,6 +300,7 @@ struct graph {
 	struct task *tasks;
 	struct task **last;
 	size_t count;
+	struct place ran; /* the latest run of an executable one, which is over before another begins, and before its nodes change */
 };
 
 /* A value that kernels set, and that says what of a graph runs. */
@@ -1287,10 +1300,11 @@ static CUresult end_host(void *p, bool own_)
 	CUresult e = enter(&c);
 	if (e)
 		return e;
+	if (host_of(p))
+		all_done(c); /* which lets others have the lock */
 	for (struct host **h = &hosts; *h; h = &(*h)->next)
 		if ((*h)->at == p && (*h)->own == own_) {
 			struct host *gone = *h;
-			all_done(c);
 			*h = gone->next;
 			if (own_)
 				munmap(p, gone->size);
@@ -1376,7 +1390,7 @@ CUresult cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment, CU
 	/* What the program has at these addresses stays there. */
 	if (at == 0 || mmap((void *)at, size, PROT_NONE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED_NOREPLACE, file, (off_t)(at - base)) != (void *)at)
 		return leave(CUDA_ERROR_OUT_OF_MEMORY);
-	insert((struct block){at, size, RESERVED});
+	insert((struct block){.at = at, .size = size, .kind = RESERVED});
 	*ptr = at;
 	return leave(OK);
 }
@@ -1406,7 +1420,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const CU
 	p->at = at;
 	p->size = size;
 	used += size;
-	insert((struct block){at, size, BACKING});
+	insert((struct block){.at = at, .size = size, .kind = BACKING});
 	*handle = (uint64_t)p;
 	return leave(OK);
 }
@@ -1432,7 +1446,7 @@ CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAlloc
 		return leave(INVALID);
 	if (mmap(arena + (ptr - base), size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, (off_t)(p->at - base + offset)) == MAP_FAILED)
 		return leave(CUDA_ERROR_OUT_OF_MEMORY);
-	insert((struct block){ptr, size, MAPPED});
+	insert((struct block){.at = ptr, .size = size, .kind = MAPPED});
 	return leave(OK);
 }
 
@@ -1863,8 +1877,10 @@ CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream)
 	CUresult e = on_stream(hStream, &s);
 	if (e)
 		return e;
-	if (block_at(dptr, PLAIN) == NULL)
+	struct block *b = block_at(dptr, PLAIN);
+	if (b == NULL || b->going)
 		return leave(INVALID);
+	b->going = s->capture == NULL;
 	struct task *t = new_task(give_back);
 	t->dst = dptr;
 	put(s, t);
@@ -2326,6 +2342,12 @@ CUresult cuGraphNodeFindInClone(CUgraphNode *phNode, CUgraphNode hOriginalNode, 
 	return leave(OK);
 }
 
+static void await_run(const struct graph *x)
+{
+	if (x && x->ran.stream)
+		await(x->ran);
+}
+
 CUresult cuGraphExecUpdate_v2(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphExecUpdateResultInfo *resultInfo)
 {
 	pthread_mutex_lock(&lock);
@@ -2341,6 +2363,7 @@ CUresult cuGraphExecUpdate_v2(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphExe
 		return leave(CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
 	}
 	struct graph *n = copy_graph(g, true);
+	await_run(x);
 	x->tasks = n->tasks;
 	x->last = n->last;
 	return leave(OK);
@@ -2399,7 +2422,11 @@ CUresult cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream)
 	for (struct task *k = x->tasks; k; k = k->next)
 		if (k->node->type == CU_GRAPH_NODE_TYPE_WAIT_EVENT && k->data && ((struct event *)k->data)->place.stream)
 			wait_for(t, ((struct event *)k->data)->place.stream, ((struct event *)k->data)->place.ticket);
+	if (x->ran.stream)
+		wait_for(t, x->ran.stream, x->ran.ticket);
 	struct place p = put(s, t);
+	if (p.ticket)
+		x->ran = p;
 	for (struct task *k = x->tasks; k; k = k->next)
 		if (k->event)
 			k->event->place = p;
@@ -2441,6 +2468,7 @@ static CUresult set_node(CUgraphExec exec, CUgraphNode h, struct task *t, CUgrap
 	struct node *n = node_of(h, type);
 	if (n && exec) {
 		struct graph *x = graph_of(exec, true);
+		await_run(x);
 		n = x ? copy_of(x, n) : NULL;
 	}
 	if (n == NULL) {
@@ -2692,6 +2720,7 @@ CUresult cuGraphNodeSetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, unsign
 {
 	pthread_mutex_lock(&lock);
 	struct graph *x = graph_of(hGraphExec, true);
+	await_run(x);
 	struct node *n = x ? copy_of(x, (struct node *)hNode) : NULL;
 	if (n)
 		n->disabled = !isEnabled;
