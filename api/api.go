@@ -528,6 +528,8 @@ type Func struct {
 	// Stream is the parameter that names the stream of the task or the wait, Event the one that names the event or
 	// notify; -1 where there is none.
 	Stream, Event int8
+	// OwnStream says that no stream means the thread's own default stream.
+	OwnStream bool
 	// Graph is the parameter with the graph, or the node of one, that the call puts its task into: it runs each time
 	// that the graph does. -1 where it is put on a stream.
 	Graph int8
@@ -721,6 +723,8 @@ type Model struct {
 	Pending int32
 	// Constants is the greatest handle that is a constant of the runtime's, as a default stream is: the same in every run.
 	Constants uint64
+	// OwnStream is the one of them that stands for the thread's own default stream, 0 where there is none.
+	OwnStream uint64
 	// Numbers are the kinds of objects that kernels know by the handle, a number of 8 bytes among their arguments.
 	Numbers []Object
 	// DeviceName is the function whose answer, a text, is the name of the device; "" for none.
@@ -777,6 +781,29 @@ func (m *Model) Init() *Model {
 // DeviceFault reports whether an error code says that a task has failed on the device, and not what a call was given.
 func (m *Model) DeviceFault(code int32) bool {
 	return m.Faults.Codes[0] <= code && code <= m.Faults.Codes[1] && code != 0
+}
+
+// ownStream is set in the number of a thread's own default stream, and in no handle.
+const ownStream = 1 << 63
+
+// StreamOf is a number for the stream that a handle means to a thread which calls the function: 0 is the default stream of a context or a
+// device, and the thread's own default stream has one that no handle is.
+func (m *Model) StreamOf(f *Func, handle uint64, thread uint32) uint64 {
+	switch {
+	case m.OwnStream != 0 && (handle == m.OwnStream || handle == 0 && f.OwnStream):
+		return ownStream | uint64(thread)
+	case handle <= m.Constants:
+		return 0
+	}
+	return handle
+}
+
+// StreamHandle is the handle of a stream that has a number of StreamOf, to the thread that it belongs to.
+func (m *Model) StreamHandle(number uint64) uint64 {
+	if number&ownStream != 0 {
+		return m.OwnStream
+	}
+	return number
 }
 
 // Waiter returns the first function that waits in the given way and takes nothing but what it waits for, nil where there is none.

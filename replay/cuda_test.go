@@ -1,6 +1,7 @@
 package replay_test
 
 import (
+	"bytes"
 	"context"
 	"maps"
 	"os"
@@ -134,6 +135,41 @@ func TestCUDAHidden(t *testing.T) {
 		rep, err := replay.Run(t.Context(), path, cuda.Model, &replay.Options{Verify: true, Place: place})
 		if err != nil || !rep.Identical || rep.Verified.Results != 2 || !slices.Equal(rep.AskedFor, []string{"cuGetExportTable"}) || !strings.Contains(rep.Note, "cuGetExportTable") {
 			t.Errorf("%s: %v, %+v", place, err, rep)
+		}
+	}
+}
+
+// Each thread has a default stream of its own, though all call it by one handle or by none: what one thread waits for says nothing of another's.
+func TestCUDAPerThread(t *testing.T) {
+	testenv.Built(t, "lib/libacltrace-cuda.so")
+	lib := filepath.Dir(testenv.Built(t, "lib/fakecuda/libcuda.so.1"))
+	program := testenv.CompileC(t, "perthread", []string{"testdata/perthread.c"}, "-I"+filepath.Join(testenv.Root(t), "api/cuda/include"), "-L"+lib, "-lcuda")
+	path := filepath.Join(t.TempDir(), "run.aclt")
+	for _, how := range []string{"handle", "ptsz"} {
+		res, err := record.Run(t.Context(), &record.Options{Model: cuda.Model, Output: path, Command: []string{program, how}, Sim: true, Replayable: true})
+		if err != nil || res.ExitCode != 0 {
+			t.Fatalf("%s: %v, %+v", how, err, res)
+		}
+		r, err := format.Open(path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		brought := false
+		for c, err := range r.Calls(nil) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.HasPrefix(r.Schema().FuncName(c.Func), "cuMemcpyDtoHAsync") {
+				brought = len(c.Data) == 1 && bytes.Equal(c.Data[0].Bytes, bytes.Repeat([]byte{7}, 256))
+			}
+		}
+		r.Close()
+		if !brought {
+			t.Errorf("%s: the copy's result is that of another moment", how)
+		}
+		rep, err := replay.Run(t.Context(), path, cuda.Model, &replay.Options{Verify: true})
+		if err != nil || !rep.Identical || rep.Verified.Results != 1 || len(rep.Streams) != 3 {
+			t.Errorf("%s: %v, %+v", how, err, rep)
 		}
 	}
 }

@@ -467,7 +467,7 @@ func (x *extractor) wait(w *format.Writer, how api.Sync, start int64) (bool, err
 	l := &x.calls[x.launch]
 	args := []uint64{}
 	if how == api.SyncStream {
-		args = []uint64{l.stream.Handle}
+		args = []uint64{x.m.StreamHandle(l.stream.Handle)}
 	}
 	f := x.m.Waiter(how)
 	if f == nil || len(args) != int(f.Words) || x.r.Schema().Func(uint16(f.ID)) == nil {

@@ -755,7 +755,7 @@ func (p *planner) synchronized(captured int64) place {
 // waitsFor reports whether a call behind the copy at hand has waited for it: for the device, for the copy's stream, or for an event behind
 // the copy there.
 func (p *planner) waitsFor(g *group) bool {
-	stream := p.c.Args[p.f.Params[p.f.Stream].Word]
+	stream := p.model.StreamOf(p.f, p.c.Args[p.f.Params[p.f.Stream].Word], p.c.Thread)
 	switch g.fn.Sync {
 	case api.SyncDevice:
 		return true

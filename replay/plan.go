@@ -74,10 +74,10 @@ type group struct {
 	fn         *api.Func
 	start, end int64
 	stream     int    // index into Plan.lanes, -1 for none
-	names      uint64 // handle of the stream of a wait or of the record of an event
+	names      uint64 // number of the stream of a wait or of the record of an event
 	event      uint64 // handle of the event of either
 	unready    bool   // it asked, and was told that not all is complete
-	on         uint64 // handle of the stream that its task goes to
+	on         uint64 // number of the stream that its task goes to
 	kernel     string // that it launches, "" for none
 	insts      []instruction
 	waits      []place       // before the group

@@ -274,7 +274,7 @@ func (p *planner) survey() error {
 		if (fn.Sync != api.NoSync || fn.Task == api.Record) && len(c.Args) == int(fn.Words) {
 			g := &pr.groups[len(pr.groups)-1]
 			if fn.Stream >= 0 {
-				g.names = c.Args[fn.Params[fn.Stream].Word]
+				g.names = p.model.StreamOf(fn, c.Args[fn.Params[fn.Stream].Word], c.Thread)
 			}
 			if fn.Event >= 0 {
 				g.event = c.Args[fn.Params[fn.Event].Word]
@@ -494,7 +494,7 @@ func (p *planner) call(e *timeline.Event) error {
 	return nil
 }
 
-// streamOf is the handle of the stream that a call names, 0 for a default one.
+// streamOf is the number of the stream that a call names, 0 for the default one of a context.
 func streamOf(e *timeline.Event) uint64 {
 	if e.Stream == nil {
 		return 0

@@ -498,7 +498,7 @@ func object(r *format.Reader, m *api.Model, s *timeline.State, e *timeline.Event
 			l.Objects = map[string]any{}
 		}
 		o := map[string]any{"kind": u.Object.Kind, "id": u.Object.ID, "offset": u.Offset}
-		if u.Object.Created == timeline.NoCall {
+		if u.Object.Created == timeline.NoCall && !u.Object.Constant {
 			o["older"] = true // than the trace
 		}
 		l.Objects[paramName(e.Fn, u.Param)] = o

@@ -309,6 +309,8 @@ func AppendPlace(dst []byte, u Use) []byte {
 	switch {
 	case u.Object.Name != "":
 		dst = append(append(append(dst, '('), u.Object.Name...), ')')
+	case u.Object.Constant:
+		dst = append(dst, "(per_thread)"...)
 	case u.Object.Created == NoCall:
 		dst = append(dst, "(older)"...)
 	}

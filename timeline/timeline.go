@@ -27,14 +27,16 @@ const RetParam = api.RetParam
 type Object struct {
 	ID      int // from 1, in the order in which the trace shows them
 	Kind    api.Object
-	Handle  uint64 // handle, or first address
+	Handle  uint64 // handle, or first address; of a thread's own default stream the number of api.Model.StreamOf
 	Size    uint64 // bytes of an allocation
 	Process uint32
 	Created uint64 // call that made it, NoCall for an object older than the trace
 	Ended   uint64 // call that ended it, NoCall where none did
 	Name    string // of a function: its kernel's
 	Parent  *Object
-	Device  int // of what was made on one, NoDevice where that is not known
+	// Constant says that no call makes it: a thread's own default stream.
+	Constant bool
+	Device   int // of what was made on one, NoDevice where that is not known
 
 	lane *lane // of a stream, in a Walk
 }
@@ -139,7 +141,7 @@ func (s *State) apply(process uint32, c *format.Call) *Event {
 		w := c.Args[p.Word]
 		switch p.Role {
 		case api.Use, api.Launch:
-			if o := s.handle(process, p.Object, w); o != nil {
+			if o := s.used(process, e, p.Object, w); o != nil {
 				e.Uses = append(e.Uses, Use{Param: i, Object: o})
 			}
 		case api.End:
@@ -248,11 +250,23 @@ func (s *State) fields(process uint32, e *Event, i int) {
 			}
 		}
 		if at := int(f.Offset); at+8 <= len(b) {
-			if o := s.handle(process, f.Object, word(b[at:at+8])); o != nil {
+			if o := s.used(process, e, f.Object, word(b[at:at+8])); o != nil {
 				e.Uses = append(e.Uses, Use{Param: i, Object: o})
 			}
 		}
 	}
+}
+
+// used returns the object of a handle that a call names, nil for none and for the default stream of a context.
+func (s *State) used(process uint32, e *Event, kind api.Object, h uint64) *Object {
+	if kind == api.Stream && h <= s.model.Constants {
+		h = s.model.StreamOf(e.Fn, h, e.Call.Thread)
+	}
+	o := s.handle(process, kind, h)
+	if o != nil && o.Handle != s.model.StreamHandle(o.Handle) {
+		o.Constant = true
+	}
+	return o
 }
 
 // handle returns the object of a handle, and takes one that nobody has seen being made as older than the trace.

@@ -5499,11 +5499,11 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyAsync(CUdevic
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
-		shim_task(&c, hStream);
+		shim_task(&c, shim_stream(hStream, 2, false));
 	shim_exit(&c);
 	if (ok) {
 		if (shim_on_host((void *)(uintptr_t)dst, (uint64_t)ByteCount))
-			shim_writes(&c, 0, 0, (void *)(uintptr_t)dst, (uint64_t)ByteCount, true, hStream);
+			shim_writes(&c, 0, 0, (void *)(uintptr_t)dst, (uint64_t)ByteCount, true, shim_stream(hStream, 2, false));
 		if (shim_on_host((void *)(uintptr_t)src, (uint64_t)ByteCount))
 			shim_reads(&c, 1, 0, (void *)(uintptr_t)src, (uint64_t)ByteCount, true);
 	}
@@ -5556,7 +5556,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyPeerAsync(CUd
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
-		shim_task(&c, hStream);
+		shim_task(&c, shim_stream(hStream, 2, false));
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -5605,7 +5605,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyHtoDAsync_v2(
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
-		shim_task(&c, hStream);
+		shim_task(&c, shim_stream(hStream, 2, false));
 	shim_exit(&c);
 	if (ok) {
 		shim_reads(&c, 1, 0, srcHost, (uint64_t)ByteCount, true);
@@ -5660,10 +5660,10 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyDtoHAsync_v2(
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
-		shim_task(&c, hStream);
+		shim_task(&c, shim_stream(hStream, 2, false));
 	shim_exit(&c);
 	if (ok) {
-		shim_writes(&c, 0, 0, dstHost, (uint64_t)ByteCount, true, hStream);
+		shim_writes(&c, 0, 0, dstHost, (uint64_t)ByteCount, true, shim_stream(hStream, 2, false));
 	}
 	shim_leave();
 	return ret;
@@ -5712,7 +5712,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyDtoDAsync_v2(
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
-		shim_task(&c, hStream);
+		shim_task(&c, shim_stream(hStream, 2, false));
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -5762,7 +5762,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyHtoAAsync_v2(
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
-		shim_task(&c, hStream);
+		shim_task(&c, shim_stream(hStream, 2, false));
 	shim_exit(&c);
 	if (ok) {
 		shim_reads(&c, 2, 0, srcHost, (uint64_t)ByteCount, true);
@@ -5818,10 +5818,10 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyAtoHAsync_v2(
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
-		shim_task(&c, hStream);
+		shim_task(&c, shim_stream(hStream, 2, false));
 	shim_exit(&c);
 	if (ok) {
-		shim_writes(&c, 0, 0, dstHost, (uint64_t)ByteCount, true, hStream);
+		shim_writes(&c, 0, 0, dstHost, (uint64_t)ByteCount, true, shim_stream(hStream, 2, false));
 	}
 	shim_leave();
 	return ret;
@@ -5873,11 +5873,11 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy2DAsync_v2(co
 	bool ok = ret == 0;
 	shim_piece(&c, 0, 0, pCopy, 128, ok);
 	if (ok)
-		shim_task(&c, hStream);
+		shim_task(&c, shim_stream(hStream, 2, false));
 	shim_exit(&c);
 	if (ok) {
-		shim_block(&c, 0, 1, pCopy, &block, &block.from, true, hStream);
-		shim_block(&c, 0, 2, pCopy, &block, &block.to, true, hStream);
+		shim_block(&c, 0, 1, pCopy, &block, &block.from, true, shim_stream(hStream, 2, false));
+		shim_block(&c, 0, 2, pCopy, &block, &block.to, true, shim_stream(hStream, 2, false));
 	}
 	shim_leave();
 	return ret;
@@ -5929,11 +5929,11 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy3DAsync_v2(co
 	bool ok = ret == 0;
 	shim_piece(&c, 0, 0, pCopy, 200, ok);
 	if (ok)
-		shim_task(&c, hStream);
+		shim_task(&c, shim_stream(hStream, 2, false));
 	shim_exit(&c);
 	if (ok) {
-		shim_block(&c, 0, 1, pCopy, &block, &block.from, true, hStream);
-		shim_block(&c, 0, 2, pCopy, &block, &block.to, true, hStream);
+		shim_block(&c, 0, 1, pCopy, &block, &block.from, true, shim_stream(hStream, 2, false));
+		shim_block(&c, 0, 2, pCopy, &block, &block.to, true, shim_stream(hStream, 2, false));
 	}
 	shim_leave();
 	return ret;
@@ -5985,11 +5985,11 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy3DPeerAsync(c
 	bool ok = ret == 0;
 	shim_piece(&c, 0, 0, pCopy, 200, ok);
 	if (ok)
-		shim_task(&c, hStream);
+		shim_task(&c, shim_stream(hStream, 2, false));
 	shim_exit(&c);
 	if (ok) {
-		shim_block(&c, 0, 1, pCopy, &block, &block.from, true, hStream);
-		shim_block(&c, 0, 2, pCopy, &block, &block.to, true, hStream);
+		shim_block(&c, 0, 1, pCopy, &block, &block.from, true, shim_stream(hStream, 2, false));
+		shim_block(&c, 0, 2, pCopy, &block, &block.to, true, shim_stream(hStream, 2, false));
 	}
 	shim_leave();
 	return ret;
@@ -6308,7 +6308,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemsetD8Async(CUdev
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
-		shim_task(&c, hStream);
+		shim_task(&c, shim_stream(hStream, 2, false));
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -6357,7 +6357,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemsetD16Async(CUde
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
-		shim_task(&c, hStream);
+		shim_task(&c, shim_stream(hStream, 2, false));
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -6406,7 +6406,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemsetD32Async(CUde
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
-		shim_task(&c, hStream);
+		shim_task(&c, shim_stream(hStream, 2, false));
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -6457,7 +6457,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemsetD2D8Async(CUd
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
-		shim_task(&c, hStream);
+		shim_task(&c, shim_stream(hStream, 2, false));
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -6508,7 +6508,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemsetD2D16Async(CU
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
-		shim_task(&c, hStream);
+		shim_task(&c, shim_stream(hStream, 2, false));
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -6559,7 +6559,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemsetD2D32Async(CU
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
-		shim_task(&c, hStream);
+		shim_task(&c, shim_stream(hStream, 2, false));
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -8167,7 +8167,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemPrefetchAsync(CU
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
-		shim_task(&c, hStream);
+		shim_task(&c, shim_stream(hStream, 2, false));
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -8217,7 +8217,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemPrefetchAsync_v2
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
-		shim_task(&c, hStream);
+		shim_task(&c, shim_stream(hStream, 2, false));
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -8878,7 +8878,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamWaitEvent(CUs
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
-		shim_task(&c, hStream);
+		shim_task(&c, shim_stream(hStream, 2, false));
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -8926,7 +8926,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamAddCallback(C
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
-		shim_task(&c, hStream);
+		shim_task(&c, shim_stream(hStream, 2, false));
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -9449,7 +9449,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamAttachMemAsyn
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
-		shim_task(&c, hStream);
+		shim_task(&c, shim_stream(hStream, 2, false));
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -9488,7 +9488,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamQuery(CUstrea
 		uint64_t until = shim_order();
 		CUresult ret = real(hStream);
 		if (shim_missed() && ret == 0) {
-			shim_synced_stream(hStream, until);
+			shim_synced_stream(shim_stream(hStream, 2, false), until);
 		}
 		shim_leave();
 		return ret;
@@ -9500,7 +9500,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamQuery(CUstrea
 	bool ok = ret == 0;
 	shim_exit(&c);
 	if (ok) {
-		shim_synced_stream(hStream, until);
+		shim_synced_stream(shim_stream(hStream, 2, false), until);
 	}
 	shim_leave();
 	return ret;
@@ -9539,7 +9539,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamSynchronize(C
 		uint64_t until = shim_order();
 		CUresult ret = real(hStream);
 		if (shim_missed() && ret == 0) {
-			shim_synced_stream(hStream, until);
+			shim_synced_stream(shim_stream(hStream, 2, false), until);
 		}
 		shim_leave();
 		return ret;
@@ -9551,7 +9551,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamSynchronize(C
 	bool ok = ret == 0;
 	shim_exit(&c);
 	if (ok) {
-		shim_synced_stream(hStream, until);
+		shim_synced_stream(shim_stream(hStream, 2, false), until);
 	}
 	shim_leave();
 	return ret;
@@ -9828,9 +9828,9 @@ static inline __attribute__((always_inline)) CUresult wrap_cuEventRecord(CUevent
 	CUresult ret = real(hEvent, hStream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
-	shim_event_recorded(hEvent, number, ok, hStream, until);
+	shim_event_recorded(hEvent, number, ok, shim_stream(hStream, 2, false), until);
 	if (ok)
-		shim_task(&c, hStream);
+		shim_task(&c, shim_stream(hStream, 2, false));
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -9879,9 +9879,9 @@ static inline __attribute__((always_inline)) CUresult wrap_cuEventRecordWithFlag
 	CUresult ret = real(hEvent, hStream, flags);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
-	shim_event_recorded(hEvent, number, ok, hStream, until);
+	shim_event_recorded(hEvent, number, ok, shim_stream(hStream, 2, false), until);
 	if (ok)
-		shim_task(&c, hStream);
+		shim_task(&c, shim_stream(hStream, 2, false));
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -10121,7 +10121,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamWaitValue32_v
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
-		shim_task(&c, stream);
+		shim_task(&c, shim_stream(stream, 2, false));
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -10169,7 +10169,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamWaitValue64_v
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
-		shim_task(&c, stream);
+		shim_task(&c, shim_stream(stream, 2, false));
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -10218,7 +10218,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamWriteValue32_
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
-		shim_task(&c, stream);
+		shim_task(&c, shim_stream(stream, 2, false));
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -10267,7 +10267,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamWriteValue64_
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
-		shim_task(&c, stream);
+		shim_task(&c, shim_stream(stream, 2, false));
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -10316,7 +10316,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamBatchMemOp_v2
 	bool ok = ret == 0;
 	shim_in(&c, 2, paramArray, 48ULL * (uint64_t)count, ok);
 	if (ok)
-		shim_task(&c, stream);
+		shim_task(&c, shim_stream(stream, 2, false));
 	shim_exit(&c);
 	if (ok) {
 		shim_large(c.seq, 2, 0, paramArray, 48ULL * (uint64_t)count);
@@ -10741,7 +10741,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuLaunchKernel(CUfunc
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
-		shim_task(&c, hStream);
+		shim_task(&c, shim_stream(hStream, 2, false));
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -10796,7 +10796,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuLaunchKernelEx(cons
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
-		shim_task(&c, (config == NULL ? NULL : config->hStream));
+		shim_task(&c, shim_stream((config == NULL ? NULL : config->hStream), 2, false));
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -10852,7 +10852,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuLaunchCooperativeKe
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
-		shim_task(&c, hStream);
+		shim_task(&c, shim_stream(hStream, 2, false));
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -10902,7 +10902,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuLaunchHostFunc(CUst
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
-		shim_task(&c, hStream);
+		shim_task(&c, shim_stream(hStream, 2, false));
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -14014,7 +14014,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphUpload(CUgraph
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
-		shim_task(&c, hStream);
+		shim_task(&c, shim_stream(hStream, 2, false));
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -14064,12 +14064,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphLaunch(CUgraph
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
-		shim_task(&c, hStream);
+		shim_task(&c, shim_stream(hStream, 2, false));
 	if (ok)
 		shim_graph_results(&c, 0, hGraphExec);
 	shim_exit(&c);
 	if (ok) {
-		shim_graph_run(&c, 0, hGraphExec, hStream, true);
+		shim_graph_run(&c, 0, hGraphExec, shim_stream(hStream, 2, false), true);
 	}
 	shim_leave();
 	return ret;
@@ -18793,7 +18793,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamWriteValue32(
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
-		shim_task(&c, stream);
+		shim_task(&c, shim_stream(stream, 2, false));
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -18841,7 +18841,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamWaitValue32(C
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
-		shim_task(&c, stream);
+		shim_task(&c, shim_stream(stream, 2, false));
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -18890,7 +18890,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamWriteValue64(
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
-		shim_task(&c, stream);
+		shim_task(&c, shim_stream(stream, 2, false));
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -18938,7 +18938,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamWaitValue64(C
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
-		shim_task(&c, stream);
+		shim_task(&c, shim_stream(stream, 2, false));
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -18987,7 +18987,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamBatchMemOp(CU
 	bool ok = ret == 0;
 	shim_in(&c, 2, paramArray, 48ULL * (uint64_t)count, ok);
 	if (ok)
-		shim_task(&c, stream);
+		shim_task(&c, shim_stream(stream, 2, false));
 	shim_exit(&c);
 	if (ok) {
 		shim_large(c.seq, 2, 0, paramArray, 48ULL * (uint64_t)count);
@@ -19805,13 +19805,13 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyBatchAsync(CU
 	if (ok)
 		shim_out(&c, 7, failIdx, 8);
 	if (ok)
-		shim_task(&c, hStream);
+		shim_task(&c, shim_stream(hStream, 2, false));
 	shim_exit(&c);
 	if (ok) {
 		shim_large(c.seq, 0, 0, dsts, 8ULL * count);
 		for (uint64_t i = 0; i < count; i++)
 			if (shim_on_host((void *)(uintptr_t)dsts[i], sizes[i]))
-				shim_writes(&c, 0, (uint32_t)(1 + i), (void *)(uintptr_t)dsts[i], sizes[i], true, hStream);
+				shim_writes(&c, 0, (uint32_t)(1 + i), (void *)(uintptr_t)dsts[i], sizes[i], true, shim_stream(hStream, 2, false));
 		shim_large(c.seq, 1, 0, srcs, 8ULL * count);
 		for (uint64_t i = 0; i < count; i++)
 			if (shim_on_host((void *)(uintptr_t)srcs[i], sizes[i]))
@@ -19879,13 +19879,13 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyBatchAsync_v2
 	shim_in(&c, 4, attrs, 24ULL * (uint64_t)numAttrs, ok);
 	shim_in(&c, 5, attrsIdxs, 8ULL * (uint64_t)numAttrs, ok);
 	if (ok)
-		shim_task(&c, hStream);
+		shim_task(&c, shim_stream(hStream, 2, false));
 	shim_exit(&c);
 	if (ok) {
 		shim_large(c.seq, 0, 0, dsts, 8ULL * count);
 		for (uint64_t i = 0; i < count; i++)
 			if (shim_on_host((void *)(uintptr_t)dsts[i], sizes[i]))
-				shim_writes(&c, 0, (uint32_t)(1 + i), (void *)(uintptr_t)dsts[i], sizes[i], true, hStream);
+				shim_writes(&c, 0, (uint32_t)(1 + i), (void *)(uintptr_t)dsts[i], sizes[i], true, shim_stream(hStream, 2, false));
 		shim_large(c.seq, 1, 0, srcs, 8ULL * count);
 		for (uint64_t i = 0; i < count; i++)
 			if (shim_on_host((void *)(uintptr_t)srcs[i], sizes[i]))
@@ -21008,17 +21008,17 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyAsync_ptsz(CU
 		shim_leave();
 		return ret;
 	}
-	shim_timed(&c, hStream == NULL ? (void *)CU_STREAM_PER_THREAD : (void *)hStream);
+	shim_timed(&c, hStream == NULL ? (void *)2L : (void *)hStream);
 	shim_commit(&c);
 	CUresult ret = real(dst, src, ByteCount, hStream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
-		shim_task(&c, hStream);
+		shim_task(&c, shim_stream(hStream, 2, true));
 	shim_exit(&c);
 	if (ok) {
 		if (shim_on_host((void *)(uintptr_t)dst, (uint64_t)ByteCount))
-			shim_writes(&c, 0, 0, (void *)(uintptr_t)dst, (uint64_t)ByteCount, true, hStream);
+			shim_writes(&c, 0, 0, (void *)(uintptr_t)dst, (uint64_t)ByteCount, true, shim_stream(hStream, 2, true));
 		if (shim_on_host((void *)(uintptr_t)src, (uint64_t)ByteCount))
 			shim_reads(&c, 1, 0, (void *)(uintptr_t)src, (uint64_t)ByteCount, true);
 	}
@@ -21065,13 +21065,13 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyPeerAsync_pts
 		shim_leave();
 		return ret;
 	}
-	shim_timed(&c, hStream == NULL ? (void *)CU_STREAM_PER_THREAD : (void *)hStream);
+	shim_timed(&c, hStream == NULL ? (void *)2L : (void *)hStream);
 	shim_commit(&c);
 	CUresult ret = real(dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
-		shim_task(&c, hStream);
+		shim_task(&c, shim_stream(hStream, 2, true));
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -21114,13 +21114,13 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyHtoDAsync_v2_
 		shim_leave();
 		return ret;
 	}
-	shim_timed(&c, hStream == NULL ? (void *)CU_STREAM_PER_THREAD : (void *)hStream);
+	shim_timed(&c, hStream == NULL ? (void *)2L : (void *)hStream);
 	shim_commit(&c);
 	CUresult ret = real(dstDevice, srcHost, ByteCount, hStream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
-		shim_task(&c, hStream);
+		shim_task(&c, shim_stream(hStream, 2, true));
 	shim_exit(&c);
 	if (ok) {
 		shim_reads(&c, 1, 0, srcHost, (uint64_t)ByteCount, true);
@@ -21169,16 +21169,16 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyDtoHAsync_v2_
 		shim_leave();
 		return ret;
 	}
-	shim_timed(&c, hStream == NULL ? (void *)CU_STREAM_PER_THREAD : (void *)hStream);
+	shim_timed(&c, hStream == NULL ? (void *)2L : (void *)hStream);
 	shim_commit(&c);
 	CUresult ret = real(dstHost, srcDevice, ByteCount, hStream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
-		shim_task(&c, hStream);
+		shim_task(&c, shim_stream(hStream, 2, true));
 	shim_exit(&c);
 	if (ok) {
-		shim_writes(&c, 0, 0, dstHost, (uint64_t)ByteCount, true, hStream);
+		shim_writes(&c, 0, 0, dstHost, (uint64_t)ByteCount, true, shim_stream(hStream, 2, true));
 	}
 	shim_leave();
 	return ret;
@@ -21221,13 +21221,13 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyDtoDAsync_v2_
 		shim_leave();
 		return ret;
 	}
-	shim_timed(&c, hStream == NULL ? (void *)CU_STREAM_PER_THREAD : (void *)hStream);
+	shim_timed(&c, hStream == NULL ? (void *)2L : (void *)hStream);
 	shim_commit(&c);
 	CUresult ret = real(dstDevice, srcDevice, ByteCount, hStream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
-		shim_task(&c, hStream);
+		shim_task(&c, shim_stream(hStream, 2, true));
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -21271,13 +21271,13 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyHtoAAsync_v2_
 		shim_leave();
 		return ret;
 	}
-	shim_timed(&c, hStream == NULL ? (void *)CU_STREAM_PER_THREAD : (void *)hStream);
+	shim_timed(&c, hStream == NULL ? (void *)2L : (void *)hStream);
 	shim_commit(&c);
 	CUresult ret = real(dstArray, dstOffset, srcHost, ByteCount, hStream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
-		shim_task(&c, hStream);
+		shim_task(&c, shim_stream(hStream, 2, true));
 	shim_exit(&c);
 	if (ok) {
 		shim_reads(&c, 2, 0, srcHost, (uint64_t)ByteCount, true);
@@ -21327,16 +21327,16 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyAtoHAsync_v2_
 		shim_leave();
 		return ret;
 	}
-	shim_timed(&c, hStream == NULL ? (void *)CU_STREAM_PER_THREAD : (void *)hStream);
+	shim_timed(&c, hStream == NULL ? (void *)2L : (void *)hStream);
 	shim_commit(&c);
 	CUresult ret = real(dstHost, srcArray, srcOffset, ByteCount, hStream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
-		shim_task(&c, hStream);
+		shim_task(&c, shim_stream(hStream, 2, true));
 	shim_exit(&c);
 	if (ok) {
-		shim_writes(&c, 0, 0, dstHost, (uint64_t)ByteCount, true, hStream);
+		shim_writes(&c, 0, 0, dstHost, (uint64_t)ByteCount, true, shim_stream(hStream, 2, true));
 	}
 	shim_leave();
 	return ret;
@@ -21381,18 +21381,18 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy2DAsync_v2_pt
 		shim_leave();
 		return ret;
 	}
-	shim_timed(&c, hStream == NULL ? (void *)CU_STREAM_PER_THREAD : (void *)hStream);
+	shim_timed(&c, hStream == NULL ? (void *)2L : (void *)hStream);
 	shim_commit(&c);
 	CUresult ret = real(pCopy, hStream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	shim_piece(&c, 0, 0, pCopy, 128, ok);
 	if (ok)
-		shim_task(&c, hStream);
+		shim_task(&c, shim_stream(hStream, 2, true));
 	shim_exit(&c);
 	if (ok) {
-		shim_block(&c, 0, 1, pCopy, &block, &block.from, true, hStream);
-		shim_block(&c, 0, 2, pCopy, &block, &block.to, true, hStream);
+		shim_block(&c, 0, 1, pCopy, &block, &block.from, true, shim_stream(hStream, 2, true));
+		shim_block(&c, 0, 2, pCopy, &block, &block.to, true, shim_stream(hStream, 2, true));
 	}
 	shim_leave();
 	return ret;
@@ -21437,18 +21437,18 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy3DAsync_v2_pt
 		shim_leave();
 		return ret;
 	}
-	shim_timed(&c, hStream == NULL ? (void *)CU_STREAM_PER_THREAD : (void *)hStream);
+	shim_timed(&c, hStream == NULL ? (void *)2L : (void *)hStream);
 	shim_commit(&c);
 	CUresult ret = real(pCopy, hStream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	shim_piece(&c, 0, 0, pCopy, 200, ok);
 	if (ok)
-		shim_task(&c, hStream);
+		shim_task(&c, shim_stream(hStream, 2, true));
 	shim_exit(&c);
 	if (ok) {
-		shim_block(&c, 0, 1, pCopy, &block, &block.from, true, hStream);
-		shim_block(&c, 0, 2, pCopy, &block, &block.to, true, hStream);
+		shim_block(&c, 0, 1, pCopy, &block, &block.from, true, shim_stream(hStream, 2, true));
+		shim_block(&c, 0, 2, pCopy, &block, &block.to, true, shim_stream(hStream, 2, true));
 	}
 	shim_leave();
 	return ret;
@@ -21493,18 +21493,18 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy3DPeerAsync_p
 		shim_leave();
 		return ret;
 	}
-	shim_timed(&c, hStream == NULL ? (void *)CU_STREAM_PER_THREAD : (void *)hStream);
+	shim_timed(&c, hStream == NULL ? (void *)2L : (void *)hStream);
 	shim_commit(&c);
 	CUresult ret = real(pCopy, hStream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	shim_piece(&c, 0, 0, pCopy, 200, ok);
 	if (ok)
-		shim_task(&c, hStream);
+		shim_task(&c, shim_stream(hStream, 2, true));
 	shim_exit(&c);
 	if (ok) {
-		shim_block(&c, 0, 1, pCopy, &block, &block.from, true, hStream);
-		shim_block(&c, 0, 2, pCopy, &block, &block.to, true, hStream);
+		shim_block(&c, 0, 1, pCopy, &block, &block.from, true, shim_stream(hStream, 2, true));
+		shim_block(&c, 0, 2, pCopy, &block, &block.to, true, shim_stream(hStream, 2, true));
 	}
 	shim_leave();
 	return ret;
@@ -21817,13 +21817,13 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemsetD8Async_ptsz(
 		shim_leave();
 		return ret;
 	}
-	shim_timed(&c, hStream == NULL ? (void *)CU_STREAM_PER_THREAD : (void *)hStream);
+	shim_timed(&c, hStream == NULL ? (void *)2L : (void *)hStream);
 	shim_commit(&c);
 	CUresult ret = real(dstDevice, uc, N, hStream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
-		shim_task(&c, hStream);
+		shim_task(&c, shim_stream(hStream, 2, true));
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -21866,13 +21866,13 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemsetD16Async_ptsz
 		shim_leave();
 		return ret;
 	}
-	shim_timed(&c, hStream == NULL ? (void *)CU_STREAM_PER_THREAD : (void *)hStream);
+	shim_timed(&c, hStream == NULL ? (void *)2L : (void *)hStream);
 	shim_commit(&c);
 	CUresult ret = real(dstDevice, us, N, hStream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
-		shim_task(&c, hStream);
+		shim_task(&c, shim_stream(hStream, 2, true));
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -21915,13 +21915,13 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemsetD32Async_ptsz
 		shim_leave();
 		return ret;
 	}
-	shim_timed(&c, hStream == NULL ? (void *)CU_STREAM_PER_THREAD : (void *)hStream);
+	shim_timed(&c, hStream == NULL ? (void *)2L : (void *)hStream);
 	shim_commit(&c);
 	CUresult ret = real(dstDevice, ui, N, hStream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
-		shim_task(&c, hStream);
+		shim_task(&c, shim_stream(hStream, 2, true));
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -21966,13 +21966,13 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemsetD2D8Async_pts
 		shim_leave();
 		return ret;
 	}
-	shim_timed(&c, hStream == NULL ? (void *)CU_STREAM_PER_THREAD : (void *)hStream);
+	shim_timed(&c, hStream == NULL ? (void *)2L : (void *)hStream);
 	shim_commit(&c);
 	CUresult ret = real(dstDevice, dstPitch, uc, Width, Height, hStream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
-		shim_task(&c, hStream);
+		shim_task(&c, shim_stream(hStream, 2, true));
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -22017,13 +22017,13 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemsetD2D16Async_pt
 		shim_leave();
 		return ret;
 	}
-	shim_timed(&c, hStream == NULL ? (void *)CU_STREAM_PER_THREAD : (void *)hStream);
+	shim_timed(&c, hStream == NULL ? (void *)2L : (void *)hStream);
 	shim_commit(&c);
 	CUresult ret = real(dstDevice, dstPitch, us, Width, Height, hStream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
-		shim_task(&c, hStream);
+		shim_task(&c, shim_stream(hStream, 2, true));
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -22068,13 +22068,13 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemsetD2D32Async_pt
 		shim_leave();
 		return ret;
 	}
-	shim_timed(&c, hStream == NULL ? (void *)CU_STREAM_PER_THREAD : (void *)hStream);
+	shim_timed(&c, hStream == NULL ? (void *)2L : (void *)hStream);
 	shim_commit(&c);
 	CUresult ret = real(dstDevice, dstPitch, ui, Width, Height, hStream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
-		shim_task(&c, hStream);
+		shim_task(&c, shim_stream(hStream, 2, true));
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -22267,7 +22267,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemPrefetchAsync_pt
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
-		shim_task(&c, hStream);
+		shim_task(&c, shim_stream(hStream, 2, true));
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -22317,7 +22317,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemPrefetchAsync_v2
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
-		shim_task(&c, hStream);
+		shim_task(&c, shim_stream(hStream, 2, true));
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -22597,7 +22597,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamWaitEvent_pts
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
-		shim_task(&c, hStream);
+		shim_task(&c, shim_stream(hStream, 2, true));
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -22645,7 +22645,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamAddCallback_p
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
-		shim_task(&c, hStream);
+		shim_task(&c, shim_stream(hStream, 2, true));
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -23122,7 +23122,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamAttachMemAsyn
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
-		shim_task(&c, hStream);
+		shim_task(&c, shim_stream(hStream, 2, true));
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -23161,7 +23161,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamQuery_ptsz(CU
 		uint64_t until = shim_order();
 		CUresult ret = real(hStream);
 		if (shim_missed() && ret == 0) {
-			shim_synced_stream(hStream, until);
+			shim_synced_stream(shim_stream(hStream, 2, true), until);
 		}
 		shim_leave();
 		return ret;
@@ -23173,7 +23173,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamQuery_ptsz(CU
 	bool ok = ret == 0;
 	shim_exit(&c);
 	if (ok) {
-		shim_synced_stream(hStream, until);
+		shim_synced_stream(shim_stream(hStream, 2, true), until);
 	}
 	shim_leave();
 	return ret;
@@ -23212,7 +23212,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamSynchronize_p
 		uint64_t until = shim_order();
 		CUresult ret = real(hStream);
 		if (shim_missed() && ret == 0) {
-			shim_synced_stream(hStream, until);
+			shim_synced_stream(shim_stream(hStream, 2, true), until);
 		}
 		shim_leave();
 		return ret;
@@ -23224,7 +23224,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamSynchronize_p
 	bool ok = ret == 0;
 	shim_exit(&c);
 	if (ok) {
-		shim_synced_stream(hStream, until);
+		shim_synced_stream(shim_stream(hStream, 2, true), until);
 	}
 	shim_leave();
 	return ret;
@@ -23411,9 +23411,9 @@ static inline __attribute__((always_inline)) CUresult wrap_cuEventRecord_ptsz(CU
 	CUresult ret = real(hEvent, hStream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
-	shim_event_recorded(hEvent, number, ok, hStream, until);
+	shim_event_recorded(hEvent, number, ok, shim_stream(hStream, 2, true), until);
 	if (ok)
-		shim_task(&c, hStream);
+		shim_task(&c, shim_stream(hStream, 2, true));
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -23462,9 +23462,9 @@ static inline __attribute__((always_inline)) CUresult wrap_cuEventRecordWithFlag
 	CUresult ret = real(hEvent, hStream, flags);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
-	shim_event_recorded(hEvent, number, ok, hStream, until);
+	shim_event_recorded(hEvent, number, ok, shim_stream(hStream, 2, true), until);
 	if (ok)
-		shim_task(&c, hStream);
+		shim_task(&c, shim_stream(hStream, 2, true));
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -23512,7 +23512,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamWaitValue32_v
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
-		shim_task(&c, stream);
+		shim_task(&c, shim_stream(stream, 2, true));
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -23560,7 +23560,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamWaitValue64_v
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
-		shim_task(&c, stream);
+		shim_task(&c, shim_stream(stream, 2, true));
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -23603,13 +23603,13 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamWriteValue32_
 		shim_leave();
 		return ret;
 	}
-	shim_timed(&c, stream == NULL ? (void *)CU_STREAM_PER_THREAD : (void *)stream);
+	shim_timed(&c, stream == NULL ? (void *)2L : (void *)stream);
 	shim_commit(&c);
 	CUresult ret = real(stream, addr, value, flags);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
-		shim_task(&c, stream);
+		shim_task(&c, shim_stream(stream, 2, true));
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -23652,13 +23652,13 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamWriteValue64_
 		shim_leave();
 		return ret;
 	}
-	shim_timed(&c, stream == NULL ? (void *)CU_STREAM_PER_THREAD : (void *)stream);
+	shim_timed(&c, stream == NULL ? (void *)2L : (void *)stream);
 	shim_commit(&c);
 	CUresult ret = real(stream, addr, value, flags);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
-		shim_task(&c, stream);
+		shim_task(&c, shim_stream(stream, 2, true));
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -23707,7 +23707,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamBatchMemOp_v2
 	bool ok = ret == 0;
 	shim_in(&c, 2, paramArray, 48ULL * (uint64_t)count, ok);
 	if (ok)
-		shim_task(&c, stream);
+		shim_task(&c, shim_stream(stream, 2, true));
 	shim_exit(&c);
 	if (ok) {
 		shim_large(c.seq, 2, 0, paramArray, 48ULL * (uint64_t)count);
@@ -23762,13 +23762,13 @@ static inline __attribute__((always_inline)) CUresult wrap_cuLaunchKernel_ptsz(C
 	}
 	shim_args_array(&c, 9, 0, f, kernelParams);
 	shim_packed(&c, 10, 1, extra);
-	shim_timed(&c, hStream == NULL ? (void *)CU_STREAM_PER_THREAD : (void *)hStream);
+	shim_timed(&c, hStream == NULL ? (void *)2L : (void *)hStream);
 	shim_commit(&c);
 	CUresult ret = real(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams, extra);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
-		shim_task(&c, hStream);
+		shim_task(&c, shim_stream(hStream, 2, true));
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -23817,13 +23817,13 @@ static inline __attribute__((always_inline)) CUresult wrap_cuLaunchKernelEx_ptsz
 	}
 	shim_args_array(&c, 2, 0, f, kernelParams);
 	shim_packed(&c, 3, 1, extra);
-	shim_timed(&c, (config == NULL ? NULL : config->hStream) == NULL ? (void *)CU_STREAM_PER_THREAD : (void *)(config == NULL ? NULL : config->hStream));
+	shim_timed(&c, (config == NULL ? NULL : config->hStream) == NULL ? (void *)2L : (void *)(config == NULL ? NULL : config->hStream));
 	shim_commit(&c);
 	CUresult ret = real(config, f, kernelParams, extra);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
-		shim_task(&c, (config == NULL ? NULL : config->hStream));
+		shim_task(&c, shim_stream((config == NULL ? NULL : config->hStream), 2, true));
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -23873,13 +23873,13 @@ static inline __attribute__((always_inline)) CUresult wrap_cuLaunchCooperativeKe
 		return ret;
 	}
 	shim_args_array(&c, 9, 0, f, kernelParams);
-	shim_timed(&c, hStream == NULL ? (void *)CU_STREAM_PER_THREAD : (void *)hStream);
+	shim_timed(&c, hStream == NULL ? (void *)2L : (void *)hStream);
 	shim_commit(&c);
 	CUresult ret = real(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
-		shim_task(&c, hStream);
+		shim_task(&c, shim_stream(hStream, 2, true));
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -23929,7 +23929,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuLaunchHostFunc_ptsz
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
-		shim_task(&c, hStream);
+		shim_task(&c, shim_stream(hStream, 2, true));
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -24029,7 +24029,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphUpload_ptsz(CU
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
-		shim_task(&c, hStream);
+		shim_task(&c, shim_stream(hStream, 2, true));
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -24073,18 +24073,18 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphLaunch_ptsz(CU
 		shim_leave();
 		return ret;
 	}
-	shim_timed(&c, hStream == NULL ? (void *)CU_STREAM_PER_THREAD : (void *)hStream);
+	shim_timed(&c, hStream == NULL ? (void *)2L : (void *)hStream);
 	shim_commit(&c);
 	CUresult ret = real(hGraphExec, hStream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
-		shim_task(&c, hStream);
+		shim_task(&c, shim_stream(hStream, 2, true));
 	if (ok)
 		shim_graph_results(&c, 0, hGraphExec);
 	shim_exit(&c);
 	if (ok) {
-		shim_graph_run(&c, 0, hGraphExec, hStream, true);
+		shim_graph_run(&c, 0, hGraphExec, shim_stream(hStream, 2, true), true);
 	}
 	shim_leave();
 	return ret;
@@ -24187,7 +24187,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyBatchAsync_pt
 		shim_leave();
 		return ret;
 	}
-	shim_timed(&c, hStream == NULL ? (void *)CU_STREAM_PER_THREAD : (void *)hStream);
+	shim_timed(&c, hStream == NULL ? (void *)2L : (void *)hStream);
 	shim_commit(&c);
 	CUresult ret = real(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, hStream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -24200,13 +24200,13 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyBatchAsync_pt
 	if (ok)
 		shim_out(&c, 7, failIdx, 8);
 	if (ok)
-		shim_task(&c, hStream);
+		shim_task(&c, shim_stream(hStream, 2, true));
 	shim_exit(&c);
 	if (ok) {
 		shim_large(c.seq, 0, 0, dsts, 8ULL * count);
 		for (uint64_t i = 0; i < count; i++)
 			if (shim_on_host((void *)(uintptr_t)dsts[i], sizes[i]))
-				shim_writes(&c, 0, (uint32_t)(1 + i), (void *)(uintptr_t)dsts[i], sizes[i], true, hStream);
+				shim_writes(&c, 0, (uint32_t)(1 + i), (void *)(uintptr_t)dsts[i], sizes[i], true, shim_stream(hStream, 2, true));
 		shim_large(c.seq, 1, 0, srcs, 8ULL * count);
 		for (uint64_t i = 0; i < count; i++)
 			if (shim_on_host((void *)(uintptr_t)srcs[i], sizes[i]))
@@ -24263,7 +24263,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyBatchAsync_v2
 		shim_leave();
 		return ret;
 	}
-	shim_timed(&c, hStream == NULL ? (void *)CU_STREAM_PER_THREAD : (void *)hStream);
+	shim_timed(&c, hStream == NULL ? (void *)2L : (void *)hStream);
 	shim_commit(&c);
 	CUresult ret = real(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, hStream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -24274,13 +24274,13 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyBatchAsync_v2
 	shim_in(&c, 4, attrs, 24ULL * (uint64_t)numAttrs, ok);
 	shim_in(&c, 5, attrsIdxs, 8ULL * (uint64_t)numAttrs, ok);
 	if (ok)
-		shim_task(&c, hStream);
+		shim_task(&c, shim_stream(hStream, 2, true));
 	shim_exit(&c);
 	if (ok) {
 		shim_large(c.seq, 0, 0, dsts, 8ULL * count);
 		for (uint64_t i = 0; i < count; i++)
 			if (shim_on_host((void *)(uintptr_t)dsts[i], sizes[i]))
-				shim_writes(&c, 0, (uint32_t)(1 + i), (void *)(uintptr_t)dsts[i], sizes[i], true, hStream);
+				shim_writes(&c, 0, (uint32_t)(1 + i), (void *)(uintptr_t)dsts[i], sizes[i], true, shim_stream(hStream, 2, true));
 		shim_large(c.seq, 1, 0, srcs, 8ULL * count);
 		for (uint64_t i = 0; i < count; i++)
 			if (shim_on_host((void *)(uintptr_t)srcs[i], sizes[i]))

@@ -21,7 +21,7 @@ static struct pair {
 	uint64_t seq;
 	uint64_t issued, closed; /* clock, just before each of the two events was asked for */
 	struct place place;
-	void *on; /* the stream, as every thread names it */
+	void *on; /* the handle by which its thread names the stream */
 	void *context, *before, *after;
 } pairs[PAIRS];
 

@@ -642,7 +642,19 @@ extern uint32_t shim_captures __attribute__((visibility("hidden"))); /* atomic; 
 int32_t shim_last_error(int32_t ret, bool forget);
 void shim_last_task(uint32_t *id);
 
-/* on: the stream as every thread names it. */
+/*
+ * What a stream is called here, where handles up to own are constants: own stands for the thread's own default stream, as NULL may do, the
+ * others for that of the context. TLS of the shim has an address of its own in each thread, where no stream lies.
+ */
+static inline void *shim_stream(const void *handle, uint64_t own, bool null_is_own)
+{
+	uint64_t h = (uint64_t)(uintptr_t)handle;
+	if (__builtin_expect(h > own, 1))
+		return (void *)(uintptr_t)h;
+	return h == own || (h == 0 && null_is_own) ? (void *)&shim_t : (void *)0;
+}
+
+/* on: the stream's handle, by which the thread names it. */
 static inline void shim_timed(struct shim_call *c, void *on)
 {
 	if (__builtin_expect(shim_control->time_every != 0, 0))

@@ -223,7 +223,7 @@ func genTable(all *model, w *writer) {
 	if m.upper != nil {
 		m = m.upper
 	}
-	w.f("// Model is the table of this runtime.\nvar Model = (&api.Model{\nName: %q,\nShim: %q,\nAccelerator: %#v,\nInstalled: %#v,\nLayers: %#v,\nDevice: api.Window{From: %#x, To: %#x},\nEnvironment: %#v,\nDeviceName: %q,\nExhausted: %#v,\nPending: %d,\nConstants: %d,\nNumbers: %#v,\nSimulator: %#v,\nFaults: %#v,\nFuncs: []api.Func{", m.Name, m.Shim, m.Accelerator, m.Installed, all.Layers, m.Device.From, m.Device.To, m.Environment, m.DeviceName, m.Exhausted, m.Pending, m.Constants, m.Numbers, m.Simulator, m.Faults)
+	w.f("// Model is the table of this runtime.\nvar Model = (&api.Model{\nName: %q,\nShim: %q,\nAccelerator: %#v,\nInstalled: %#v,\nLayers: %#v,\nDevice: api.Window{From: %#x, To: %#x},\nEnvironment: %#v,\nDeviceName: %q,\nExhausted: %#v,\nPending: %d,\nConstants: %d,\nOwnStream: %d,\nNumbers: %#v,\nSimulator: %#v,\nFaults: %#v,\nFuncs: []api.Func{", m.Name, m.Shim, m.Accelerator, m.Installed, all.Layers, m.Device.From, m.Device.To, m.Environment, m.DeviceName, m.Exhausted, m.Pending, m.Constants, m.OwnStream, m.Numbers, m.Simulator, m.Faults)
 	for i := range all.Funcs {
 		genFunc(w, &all.Funcs[i])
 	}
@@ -361,6 +361,9 @@ func genFunc(w *writer, f *api.Func) {
 		f.ID, f.Name, f.Layer, f.Return, f.RetWidth, f.RetVoid, f.RetError, f.Ret, f.RetObject, f.RetVolatile, f.Task, f.Sync, f.Capture, f.Begins, f.Reports, f.Meets, f.Outer, f.Notes, f.Called, f.Shares, f.StandIn, f.Range, f.Entry, f.Selects, f.Device, f.Stream, f.Event, f.Graph, f.Names, f.Modelled, f.Simulated, f.Since, f.Words, f.Doc)
 	if f.Form != nil {
 		w.f("Form: &%#v,", *f.Form)
+	}
+	if f.OwnStream {
+		w.f("OwnStream: true,")
 	}
 	if f.Idle {
 		w.f("Idle: true,")

@@ -366,6 +366,7 @@ func (m *model) loadSemantics() error {
 		Exhausted   [2]int32
 		Pending     int32
 		Constants   uint64
+		OwnStream   uint64 `yaml:"own_stream"`
 		Numbers     []api.Object
 		Variants    []string
 		Aliases     map[string]string
@@ -387,6 +388,7 @@ func (m *model) loadSemantics() error {
 	m.Layers = []api.Layer{{Name: m.Name, Libraries: doc.Layer.Libraries, Outer: doc.Layer.Outer, Errors: doc.Layer.Errors}}
 	m.Environment, m.Simulator, m.DeviceName, m.Faults = doc.Environment, doc.Simulator, doc.DeviceName, doc.Faults
 	m.Exhausted, m.Accelerator, m.Installed = doc.Exhausted, doc.Accelerator, doc.Installed
+	m.OwnStream = doc.OwnStream
 	m.Pending, m.Constants, m.aliases, m.Shim, m.Numbers = doc.Pending, doc.Constants, doc.Aliases, doc.Shim, doc.Numbers
 	for i := range m.Funcs {
 		f := &m.Funcs[i]
@@ -477,6 +479,7 @@ func (m *model) vary(ends []string) error {
 			}
 			v := *of
 			v.ID, v.Name, v.Since, v.Doc, v.Params = f.ID, f.Name, f.Since, f.Doc, slices.Clone(of.Params)
+			v.OwnStream = of.Stream >= 0
 			*f = v
 			m.meanings[f.Name] = m.meanings[name]
 			for _, p := range f.Params {

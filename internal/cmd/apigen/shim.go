@@ -616,9 +616,9 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 	if f.Task != api.NoTask && f.Stream >= 0 {
 		add(&after, "if (ok)\n\t\tshim_task(&c, %s);", stream)
 		if f.Task.Works() && !f.Outer {
-			on := stream
-			if strings.HasSuffix(f.Name, threadStream) && stream != "NULL" {
-				on = fmt.Sprintf("%s == NULL ? (void *)CU_STREAM_PER_THREAD : (void *)%s", stream, stream)
+			on := m.uses(f, int(f.Stream), api.Stream)
+			if f.OwnStream && on != "NULL" {
+				on = fmt.Sprintf("%s == NULL ? (void *)%dL : (void *)%s", on, m.OwnStream, on)
 			}
 			add(&hooksBefore, "shim_timed(&c, %s);", on)
 		}
@@ -715,12 +715,13 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 	return nil
 }
 
-// threadStream ends the name of a function whose default stream is the thread's own.
-const threadStream = "_ptsz"
-
-// stream is the expression for the stream that a call names: a parameter, or a field of a structure.
+// stream is the expression for the stream that a call names, as the shim tells streams apart.
 func (m *model) stream(f *api.Func) string {
-	return m.uses(f, int(f.Stream), api.Stream)
+	h := m.uses(f, int(f.Stream), api.Stream)
+	if m.OwnStream == 0 {
+		return h
+	}
+	return fmt.Sprintf("shim_stream(%s, %d, %t)", h, m.OwnStream, f.OwnStream)
 }
 
 // uses is the expression for the handle that a parameter is, or that lies in the structure behind it.
