@@ -25,7 +25,7 @@ func simulate(t *testing.T) {
 	testenv.Built(t, "lib/libaclsim.so")
 	root := testenv.Root(t)
 	library(t)
-	for _, name := range []string{"libacltrace.so", "libaclsim.so", "libascendcl.so"} {
+	for _, name := range []string{"libacltrace.so", "libaclsim.so", "libascendcl.so", "libacltrace-cuda.so", "fakecuda"} {
 		if err := os.Symlink(filepath.Join(root, "lib", name), filepath.Join(lib, name)); err != nil && !os.IsExist(err) {
 			t.Fatal(err)
 		}
@@ -243,6 +243,13 @@ func TestSoakBusy(t *testing.T) {
 			}
 		})
 	}
+	t.Run("cujobs", func(t *testing.T) {
+		again := cudaJobs(t)
+		for range 10 {
+			again()
+			again("plain")
+		}
+	})
 }
 
 // Every program and example a hundred times, and then with a player under ThreadSanitizer.

@@ -1,0 +1,70 @@
+package replay
+
+import (
+	"context"
+	"math/rand/v2"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/acltrace/acltrace/api/cuda"
+	"github.com/acltrace/acltrace/internal/testenv"
+	"github.com/acltrace/acltrace/record"
+)
+
+// cudaJobs compiles the program that does by chance what programs do with the CUDA driver. What it returns records it with another seed each
+// time, which is said where something fails, and replays that everywhere.
+func cudaJobs(t *testing.T) (again func(args ...string)) {
+	t.Helper()
+	testenv.Built(t, "lib/libacltrace-cuda.so")
+	driver := filepath.Dir(testenv.Built(t, "lib/fakecuda/libcuda.so.1"))
+	root := testenv.Root(t)
+	include := "-I" + filepath.Join(root, "api/cuda/include")
+	program := testenv.CompileC(t, "cujobs", []string{"testdata/cujobs.c"}, include, "-L"+driver, "-lcuda")
+	t.Setenv("FAKECUDA_KERNELS", testenv.CompileC(t, "cujobs.so", []string{"testdata/cujobs.c"}, "-DKERNEL", "-shared", "-fPIC", "-I"+filepath.Join(root, "sim/libcuda/include")))
+	sources, err := filepath.Glob(filepath.Join(root, "sim/libcuda/*.c"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The fake one, which does not say that it is no device.
+	other := testenv.CompileC(t, "libcuda.so.1", sources, "-shared", "-fPIC", include, "-I"+filepath.Join(root, "sim/libcuda/include"), "-Dfakecuda_simulated=a_driver", "-ldl", "-lpthread")
+	simulate(t)
+	return func(args ...string) {
+		t.Helper()
+		args = append([]string{strconv.Itoa(int(rand.Uint32()))}, args...)
+		path := filepath.Join(t.TempDir(), "t.aclt")
+		res, err := record.Run(t.Context(), &record.Options{Model: cuda.Model, Output: path, Command: append([]string{program}, args...), Sim: true, Replayable: true})
+		if err != nil || res.ExitCode != 0 || res.Incomplete != nil || res.Lost > 0 || res.Refused > 0 {
+			t.Fatalf("%v: %v, %+v", args, err, res)
+		}
+		elsewhere := []string{"FAKECUDA_VA_BASE=301c00000000"}
+		backends := []Options{{Place: PlaceSame}, {Place: PlaceMove}, {Backend: other, Place: PlaceAuto, Env: elsewhere}}
+		if len(args) > 1 {
+			backends = append(backends, Options{Backend: other, Place: PlaceSame, Env: elsewhere})
+		}
+		for _, o := range backends {
+			o.Verify, o.Trust, o.Timeout = true, true, testenv.Patience
+			r, err := Run(context.Background(), path, cuda.Model, &o)
+			if err != nil {
+				t.Fatalf("%v, %+v: %v", args, o, err)
+			}
+			if r.DifferingTotal > 0 || len(r.Unsupported) > 0 || len(r.Substituted) > 0 || len(r.Uninitialised) > 0 || r.Crash != nil || r.Verified.Results < 30 {
+				t.Fatalf("%v, %+v: %d results, differences %+v, unsupported %+v, substituted %+v, uninitialised %+v, crash %+v\n%s",
+					args, o, r.Verified.Results, r.Differences, r.Unsupported, r.Substituted, r.Uninitialised, r.Crash, r.Log)
+			}
+			for _, u := range r.Unverified {
+				// What the program can't have seen either, and what the trace can't show.
+				if !strings.Contains(u.Reason, "is not in the trace: ") && !strings.Contains(u.Reason, "host function") && !strings.Contains(u.Reason, "kernels may read") {
+					t.Errorf("%v, %+v: %+v", args, o, u)
+				}
+			}
+		}
+	}
+}
+
+func TestCUDAJobs(t *testing.T) {
+	again := cudaJobs(t)
+	again()
+	again("plain") // memory that a driver can be made to place
+}
