@@ -174,6 +174,23 @@ func TestCUDAPerThread(t *testing.T) {
 	}
 }
 
+// What a copy brings is not taken for the result of an earlier one that came to the same memory, though that is waited for while the later one
+// is under way.
+func TestCUDAOvertaken(t *testing.T) {
+	testenv.Built(t, "lib/libacltrace-cuda.so")
+	lib := filepath.Dir(testenv.Built(t, "lib/fakecuda/libcuda.so.1"))
+	program := testenv.CompileC(t, "overtaken", []string{"testdata/overtaken.c"}, "-I"+filepath.Join(testenv.Root(t), "api/cuda/include"), "-L"+lib, "-lcuda")
+	path := filepath.Join(t.TempDir(), "run.aclt")
+	res, err := record.Run(t.Context(), &record.Options{Model: cuda.Model, Output: path, Command: []string{program}, Sim: true, Replayable: true})
+	if err != nil || res.ExitCode != 0 {
+		t.Fatalf("%v, %+v", err, res)
+	}
+	rep, err := replay.Run(t.Context(), path, cuda.Model, &replay.Options{Verify: true})
+	if err != nil || rep.DifferingTotal != 0 || rep.Verified.Results != 1 || len(rep.Unverified) != 1 || !strings.Contains(rep.Unverified[0].Reason, "overwritten") {
+		t.Errorf("%v, %+v", err, rep)
+	}
+}
+
 // On a driver that is no simulator allocations lie where they were, if that is asked for: their addresses are held
 // before the driver begins, which else would have some of them, and memory is mapped there.
 func TestCUDAPlace(t *testing.T) {

@@ -121,6 +121,7 @@ func (p *planner) graph() error {
 	}
 	for _, c := range p.captureOf(graph).copies {
 		run := graphRun{call: p.c.Index, start: p.c.Start}
+		p.spare(c.addr, c.addr+c.size.span())
 		if k := slices.IndexFunc(p.pieces, func(d format.Data) bool {
 			return d.Dir == format.DirOut && d.Item > 0 && d.Addr == c.addr && d.Len == c.size.len
 		}); k >= 0 {
@@ -181,6 +182,7 @@ func (p *planner) graphResult(c *graphCopy, run *graphRun, d *format.Data) error
 	in := p.checkInstruction(int(d.Param), c.to, from.Addend, relocs, c.size, isResult)
 	in.RetSlot = d.Item
 	p.compareAt(at, []instruction{in})
+	p.arrives(d, at, c.size)
 	run.there = true
 	return nil
 }

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"slices"
 	"sort"
 
 	"github.com/acltrace/acltrace/api"
@@ -95,6 +96,25 @@ func (p *planner) overlap(c *format.Call, shared memoryKey, reason string) {
 		}
 	}
 	p.streams[shared] = append(open, me)
+}
+
+// arrives takes note of a result that is compared behind the call of another thread that had waited for it.
+func (p *planner) arrives(d *format.Data, at place, s rows) {
+	i := sort.Search(len(p.arrivals), func(i int) bool { return p.arrivals[i].time > d.Time })
+	p.arrivals = slices.Insert(p.arrivals, i, arrival{d.Time, p.owner(), d.Addr, d.Addr + s.span(), at})
+}
+
+// spare orders the call at hand, which runs a graph that writes to host memory or gives that back, behind the waits for results there that came
+// while it was under way: what it does began only then.
+func (p *planner) spare(from, to uint64) {
+	for i := sort.Search(len(p.arrivals), func(i int) bool { return p.arrivals[i].time > p.c.Start }); i < len(p.arrivals) && p.arrivals[i].time < p.c.End; i++ {
+		a := &p.arrivals[i]
+		if a.owner != p.owner() || a.at.thread == p.at.thread || a.from >= to || from >= a.to {
+			continue
+		}
+		g := &p.threads[p.at.thread].groups[p.at.group]
+		g.waits = append(g.waits, a.at)
+	}
 }
 
 // order makes every call wait for the calls of other threads that were over before it began.

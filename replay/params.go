@@ -682,6 +682,9 @@ func (p *planner) destination(i int, item uint32, op operand, in *timeline.Objec
 		relocs = nil // the first has seen to all of them
 	}
 	p.compareAt(at, checks)
+	if async && at != p.at {
+		p.arrives(d, at, s)
+	}
 	return op, nil
 }
 

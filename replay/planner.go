@@ -50,6 +50,7 @@ type planner struct {
 	zeros     uint64 // size of the memory that stands for payloads that are missing
 	files     int
 	streams   map[memoryKey][]task
+	arrivals  []arrival                // by time
 	holdings  map[uint32][]holding     // by process
 	laneOf    map[*timeline.Object]int // index into Plan.lanes
 
@@ -103,6 +104,14 @@ type region struct{ at, size uint64 }
 type flight struct {
 	off, end uint64
 	until    int64
+}
+
+// arrival is when a thread had waited for a result, where that lies in pinned memory.
+type arrival struct {
+	time     int64
+	owner    uint32
+	from, to uint64
+	at       place // of the wait
 }
 
 // task is a call that put work on a stream.
@@ -487,6 +496,7 @@ func (p *planner) call(e *timeline.Event) error {
 	}
 	for _, u := range e.Uses {
 		if u.Object.Ended == c.Index {
+			p.spare(u.Object.Handle, u.Object.Handle+u.Object.Size)
 			delete(p.flying, u.Object)
 		}
 	}

@@ -116,6 +116,29 @@ func TestReusedAtOnce(t *testing.T) {
 	}
 }
 
+// Memory that was given back while another thread waited for a result there is not given back before that wait.
+func TestGivenBackLate(t *testing.T) {
+	simulate(t)
+	tw := newTrace(t)
+	two := onThread(tw.thread(0, 2))
+	tw.begin()
+	tw.call("aclrtSetDevice", []uint64{0}, two)
+	a := pattern(4096, 7)
+	tw.malloc(dev, 4096)
+	tw.mallocHost(host, 4096)
+	tw.toDevice(dev, a)
+	c := tw.toHostAsync(host, dev, 4096)
+	from := tw.now
+	wait := from + 50e6
+	tw.call("aclrtFreeHost", []uint64{host}, lasting(from, wait+1000))
+	tw.call("aclrtSynchronizeStream", []uint64{stream}, two, lasting(wait, wait+10))
+	d := format.Data{Call: c, Dir: format.DirOut, Bytes: a, Len: 4096, Addr: host, Time: wait + 15}
+	if err := tw.w.Data(&d); err != nil {
+		t.Fatal(err)
+	}
+	identical(t, run(t, tw.close(), &Options{Verify: true, Pace: PaceRecorded}), 1)
+}
+
 func TestExamples(t *testing.T) {
 	for name, args := range map[string][]string{
 		"hello": nil, "vector_add": {"--n", "5000"}, "matmul_pipeline": {"--tiles", "12", "--size", "32"}, "tiny_decoder": {"--tokens", "2"},

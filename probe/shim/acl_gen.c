@@ -4322,6 +4322,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpy(void *dst
 		shim_leave();
 		return ret;
 	}
+	shim_overwritten((uint64_t)dst, (uint64_t)count);
 	shim_commit(&c);
 	aclError ret = real(dst, destMax, src, count, kind);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -4436,6 +4437,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyAsync(void
 		shim_leave();
 		return ret;
 	}
+	shim_overwritten((uint64_t)dst, (uint64_t)count);
 	shim_timed(&c, stream);
 	shim_commit(&c);
 	aclError ret = real(dst, destMax, src, count, kind, stream);
@@ -4610,6 +4612,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyAsyncWithC
 		shim_leave();
 		return ret;
 	}
+	shim_overwritten((uint64_t)dst, (uint64_t)count);
 	shim_timed(&c, stream);
 	shim_commit(&c);
 	aclError ret = real(dst, destMax, src, count, kind, stream);
@@ -4676,6 +4679,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpy2d(void *d
 		shim_leave();
 		return ret;
 	}
+	shim_overwritten((uint64_t)dst, (uint64_t)dpitch * height);
 	shim_commit(&c);
 	aclError ret = real(dst, dpitch, src, spitch, width, height, kind);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -4740,6 +4744,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpy2dAsync(vo
 		shim_leave();
 		return ret;
 	}
+	shim_overwritten((uint64_t)dst, (uint64_t)dpitch * height);
 	shim_timed(&c, stream);
 	shim_commit(&c);
 	aclError ret = real(dst, dpitch, src, spitch, width, height, kind, stream);
@@ -4911,6 +4916,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyFromSymbol
 		shim_leave();
 		return ret;
 	}
+	shim_overwritten((uint64_t)dst, (uint64_t)count);
 	shim_commit(&c);
 	aclError ret = real(dst, dstMax, symbol, count, offset, kind);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -4973,6 +4979,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyFromSymbol
 		shim_leave();
 		return ret;
 	}
+	shim_overwritten((uint64_t)dst, (uint64_t)count);
 	shim_timed(&c, stream);
 	shim_commit(&c);
 	aclError ret = real(dst, dstMax, symbol, count, offset, kind, stream);
@@ -7505,6 +7512,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetOverflowStatu
 		shim_leave();
 		return ret;
 	}
+	shim_overwritten((uint64_t)outputAddr, (uint64_t)outputSize);
 	shim_commit(&c);
 	aclError ret = real(outputAddr, outputSize, stream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -11680,6 +11688,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtReduceAsync(void
 		shim_leave();
 		return ret;
 	}
+	shim_overwritten((uint64_t)dst, (uint64_t)count);
 	shim_timed(&c, stream);
 	shim_commit(&c);
 	aclError ret = real(dst, src, count, kind, type, stream, reserve);
@@ -13556,6 +13565,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyBatch(void
 		shim_leave();
 		return ret;
 	}
+	for (uint64_t i = 0; dsts != NULL && sizes != NULL && i < numBatches; i++)
+		shim_overwritten((uint64_t)dsts[i], sizes[i]);
 	shim_commit(&c);
 	aclError ret = real(dsts, destMaxs, srcs, sizes, numBatches, attrs, attrsIndexes, numAttrs, failIndex);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -13636,6 +13647,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyBatchV2(vo
 		shim_leave();
 		return ret;
 	}
+	for (uint64_t i = 0; dsts != NULL && sizes != NULL && i < numBatches; i++)
+		shim_overwritten((uint64_t)dsts[i], sizes[i]);
 	shim_commit(&c);
 	aclError ret = real(dsts, destMaxs, srcs, sizes, numBatches, attrs, attrsIndexes, numAttrs);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -13716,6 +13729,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyBatchAsync
 		shim_leave();
 		return ret;
 	}
+	for (uint64_t i = 0; dsts != NULL && sizes != NULL && i < numBatches; i++)
+		shim_overwritten((uint64_t)dsts[i], sizes[i]);
 	shim_timed(&c, stream);
 	shim_commit(&c);
 	aclError ret = real(dsts, destMaxs, srcs, sizes, numBatches, attrs, attrsIndexes, numAttrs, failIndex, stream);
@@ -13800,6 +13815,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyBatchAsync
 		shim_leave();
 		return ret;
 	}
+	for (uint64_t i = 0; dsts != NULL && sizes != NULL && i < numBatches; i++)
+		shim_overwritten((uint64_t)dsts[i], sizes[i]);
 	shim_timed(&c, stream);
 	shim_commit(&c);
 	aclError ret = real(dsts, destMaxs, srcs, sizes, numBatches, attrs, attrsIndexes, numAttrs, stream);
@@ -14808,6 +14825,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRIExecuteAsync(
 		shim_leave();
 		return ret;
 	}
+	shim_graph_overwrites(modelRI);
 	shim_timed(&c, stream);
 	shim_commit(&c);
 	aclError ret = real(modelRI, stream);
@@ -14870,6 +14888,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRIExecute(aclmd
 		shim_leave();
 		return ret;
 	}
+	shim_graph_overwrites(modelRI);
 	shim_commit(&c);
 	aclError ret = real(modelRI, timeout);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -17246,6 +17265,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetFloatOverflow
 		shim_leave();
 		return ret;
 	}
+	shim_overwritten((uint64_t)outputAddr, (uint64_t)outputSize);
 	shim_commit(&c);
 	aclError ret = real(outputAddr, outputSize, stream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -17359,6 +17379,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtNpuGetFloatOverF
 		shim_leave();
 		return ret;
 	}
+	shim_overwritten((uint64_t)outputAddr, (uint64_t)outputSize);
 	shim_commit(&c);
 	aclError ret = real(outputAddr, outputSize, checkMode, stream);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -26463,6 +26484,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtModelExecute(rtMod
 		shim_leave();
 		return ret;
 	}
+	shim_graph_overwrites(mdl);
 	shim_timed(&c, stm);
 	shim_commit(&c);
 	rtError_t ret = real(mdl, stm, flag);
@@ -26520,6 +26542,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtModelExecuteSync(r
 		shim_leave();
 		return ret;
 	}
+	shim_graph_overwrites(mdl);
 	shim_timed(&c, stm);
 	shim_commit(&c);
 	rtError_t ret = real(mdl, stm, flag, timeout);
@@ -26575,6 +26598,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsModelExecute(rtMo
 		shim_leave();
 		return ret;
 	}
+	shim_graph_overwrites(mdl);
 	shim_commit(&c);
 	rtError_t ret = real(mdl, timeout);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -26627,6 +26651,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsModelExecuteAsync
 		shim_leave();
 		return ret;
 	}
+	shim_graph_overwrites(mdl);
 	shim_timed(&c, stm);
 	shim_commit(&c);
 	rtError_t ret = real(mdl, stm);
@@ -26685,6 +26710,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpy(void *dst, 
 		shim_leave();
 		return ret;
 	}
+	shim_overwritten((uint64_t)dst, (uint64_t)cnt);
 	shim_commit(&c);
 	rtError_t ret = real(dst, destMax, src, cnt, kind);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -26739,6 +26765,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpyEx(void *dst
 		shim_leave();
 		return ret;
 	}
+	shim_overwritten((uint64_t)dst, (uint64_t)cnt);
 	shim_commit(&c);
 	rtError_t ret = real(dst, destMax, src, cnt, kind);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -26794,6 +26821,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpyAsync(void *
 		shim_leave();
 		return ret;
 	}
+	shim_overwritten((uint64_t)dst, (uint64_t)cnt);
 	shim_timed(&c, stm);
 	shim_commit(&c);
 	rtError_t ret = real(dst, destMax, src, cnt, kind, stm);
@@ -26853,6 +26881,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpyAsyncEx(void
 		shim_leave();
 		return ret;
 	}
+	shim_overwritten((uint64_t)dst, (uint64_t)cnt);
 	shim_timed(&c, stm);
 	shim_commit(&c);
 	rtError_t ret = real(dst, destMax, src, cnt, kind, stm, memcpyConfig);
@@ -26912,6 +26941,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpyAsyncWithCfg
 		shim_leave();
 		return ret;
 	}
+	shim_overwritten((uint64_t)dst, (uint64_t)cnt);
 	shim_timed(&c, stm);
 	shim_commit(&c);
 	rtError_t ret = real(dst, destMax, src, cnt, kind, stm, qosCfg);
@@ -26971,6 +27001,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpyAsyncWithCfg
 		shim_leave();
 		return ret;
 	}
+	shim_overwritten((uint64_t)dst, (uint64_t)cnt);
 	shim_timed(&c, stm);
 	shim_commit(&c);
 	rtError_t ret = real(dst, destMax, src, cnt, kind, stm, cfgInfo);
@@ -27031,6 +27062,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpyAsyncWithout
 		shim_leave();
 		return ret;
 	}
+	shim_overwritten((uint64_t)dst, (uint64_t)cnt);
 	shim_timed(&c, stm);
 	shim_commit(&c);
 	rtError_t ret = real(dst, destMax, src, cnt, kind, stm);
@@ -27089,6 +27121,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpyHostTask(voi
 		shim_leave();
 		return ret;
 	}
+	shim_overwritten((uint64_t)dst, (uint64_t)cnt);
 	shim_timed(&c, stm);
 	shim_commit(&c);
 	rtError_t ret = real(dst, destMax, src, cnt, kind, stm);
@@ -27148,6 +27181,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpy2d(void *dst
 		shim_leave();
 		return ret;
 	}
+	shim_overwritten((uint64_t)dst, (uint64_t)dstPitch * height);
 	shim_commit(&c);
 	rtError_t ret = real(dst, dstPitch, src, srcPitch, width, height, kind);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -27205,6 +27239,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpy2dAsync(void
 		shim_leave();
 		return ret;
 	}
+	shim_overwritten((uint64_t)dst, (uint64_t)dstPitch * height);
 	shim_timed(&c, stm);
 	shim_commit(&c);
 	rtError_t ret = real(dst, dstPitch, src, srcPitch, width, height, kind, stm);
@@ -27474,6 +27509,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsMemcpy(void *dst,
 		shim_leave();
 		return ret;
 	}
+	shim_overwritten((uint64_t)dst, (uint64_t)cnt);
 	shim_commit(&c);
 	rtError_t ret = real(dst, destMax, src, cnt, kind, config);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -27530,6 +27566,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsMemcpyAsync(void 
 		shim_leave();
 		return ret;
 	}
+	shim_overwritten((uint64_t)dst, (uint64_t)cnt);
 	shim_timed(&c, stm);
 	shim_commit(&c);
 	rtError_t ret = real(dst, destMax, src, cnt, kind, config, stm);
@@ -27684,6 +27721,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtReduceAsync(void *
 		shim_leave();
 		return ret;
 	}
+	shim_overwritten((uint64_t)dst, (uint64_t)cnt);
 	shim_timed(&c, stm);
 	shim_commit(&c);
 	rtError_t ret = real(dst, destMax, src, cnt, kind, type, stm);
@@ -27744,6 +27782,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtReduceAsyncV2(void
 		shim_leave();
 		return ret;
 	}
+	shim_overwritten((uint64_t)dst, (uint64_t)cnt);
 	shim_timed(&c, stm);
 	shim_commit(&c);
 	rtError_t ret = real(dst, destMax, src, cnt, kind, type, stm, overflowAddr);
@@ -27804,6 +27843,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtReduceAsyncWithCfg
 		shim_leave();
 		return ret;
 	}
+	shim_overwritten((uint64_t)dst, (uint64_t)cnt);
 	shim_timed(&c, stm);
 	shim_commit(&c);
 	rtError_t ret = real(dst, destMax, src, cnt, kind, type, stm, qosCfg);
@@ -27864,6 +27904,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtReduceAsyncWithCfg
 		shim_leave();
 		return ret;
 	}
+	shim_overwritten((uint64_t)dst, (uint64_t)cnt);
 	shim_timed(&c, stm);
 	shim_commit(&c);
 	rtError_t ret = real(dst, destMax, src, cnt, kind, type, stm, cfgInfo);

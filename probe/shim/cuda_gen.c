@@ -4804,6 +4804,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy(CUdeviceptr 
 		shim_leave();
 		return ret;
 	}
+	shim_overwritten((uint64_t)dst, (uint64_t)ByteCount);
 	shim_commit(&c);
 	CUresult ret = real(dst, src, ByteCount);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -4952,6 +4953,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyDtoH_v2(void 
 		shim_leave();
 		return ret;
 	}
+	shim_overwritten((uint64_t)dstHost, (uint64_t)ByteCount);
 	shim_commit(&c);
 	CUresult ret = real(dstHost, srcDevice, ByteCount);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -5187,6 +5189,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyAtoH_v2(void 
 		shim_leave();
 		return ret;
 	}
+	shim_overwritten((uint64_t)dstHost, (uint64_t)ByteCount);
 	shim_commit(&c);
 	CUresult ret = real(dstHost, srcArray, srcOffset, ByteCount);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -5283,6 +5286,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy2D_v2(const C
 		shim_leave();
 		return ret;
 	}
+	shim_block_overwrites(pCopy, &block);
 	shim_commit(&c);
 	CUresult ret = real(pCopy);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -5335,6 +5339,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy2DUnaligned_v
 		shim_leave();
 		return ret;
 	}
+	shim_block_overwrites(pCopy, &block);
 	shim_commit(&c);
 	CUresult ret = real(pCopy);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -5387,6 +5392,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy3D_v2(const C
 		shim_leave();
 		return ret;
 	}
+	shim_block_overwrites(pCopy, &block);
 	shim_commit(&c);
 	CUresult ret = real(pCopy);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -5439,6 +5445,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy3DPeer(const 
 		shim_leave();
 		return ret;
 	}
+	shim_block_overwrites(pCopy, &block);
 	shim_commit(&c);
 	CUresult ret = real(pCopy);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -5493,6 +5500,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyAsync(CUdevic
 		shim_leave();
 		return ret;
 	}
+	shim_overwritten((uint64_t)dst, (uint64_t)ByteCount);
 	shim_timed(&c, hStream);
 	shim_commit(&c);
 	CUresult ret = real(dst, src, ByteCount, hStream);
@@ -5654,6 +5662,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyDtoHAsync_v2(
 		shim_leave();
 		return ret;
 	}
+	shim_overwritten((uint64_t)dstHost, (uint64_t)ByteCount);
 	shim_timed(&c, hStream);
 	shim_commit(&c);
 	CUresult ret = real(dstHost, srcDevice, ByteCount, hStream);
@@ -5812,6 +5821,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyAtoHAsync_v2(
 		shim_leave();
 		return ret;
 	}
+	shim_overwritten((uint64_t)dstHost, (uint64_t)ByteCount);
 	shim_timed(&c, hStream);
 	shim_commit(&c);
 	CUresult ret = real(dstHost, srcArray, srcOffset, ByteCount, hStream);
@@ -5866,6 +5876,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy2DAsync_v2(co
 		shim_leave();
 		return ret;
 	}
+	shim_block_overwrites(pCopy, &block);
 	shim_timed(&c, hStream);
 	shim_commit(&c);
 	CUresult ret = real(pCopy, hStream);
@@ -5922,6 +5933,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy3DAsync_v2(co
 		shim_leave();
 		return ret;
 	}
+	shim_block_overwrites(pCopy, &block);
 	shim_timed(&c, hStream);
 	shim_commit(&c);
 	CUresult ret = real(pCopy, hStream);
@@ -5978,6 +5990,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy3DPeerAsync(c
 		shim_leave();
 		return ret;
 	}
+	shim_block_overwrites(pCopy, &block);
 	shim_timed(&c, hStream);
 	shim_commit(&c);
 	CUresult ret = real(pCopy, hStream);
@@ -14058,6 +14071,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphLaunch(CUgraph
 		shim_leave();
 		return ret;
 	}
+	shim_graph_overwrites(hGraphExec);
 	shim_timed(&c, hStream);
 	shim_commit(&c);
 	CUresult ret = real(hGraphExec, hStream);
@@ -19792,6 +19806,8 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyBatchAsync(CU
 		shim_leave();
 		return ret;
 	}
+	for (uint64_t i = 0; dsts != NULL && sizes != NULL && i < count; i++)
+		shim_overwritten((uint64_t)dsts[i], sizes[i]);
 	shim_timed(&c, hStream);
 	shim_commit(&c);
 	CUresult ret = real(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, hStream);
@@ -19868,6 +19884,8 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyBatchAsync_v2
 		shim_leave();
 		return ret;
 	}
+	for (uint64_t i = 0; dsts != NULL && sizes != NULL && i < count; i++)
+		shim_overwritten((uint64_t)dsts[i], sizes[i]);
 	shim_timed(&c, hStream);
 	shim_commit(&c);
 	CUresult ret = real(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, hStream);
@@ -20319,6 +20337,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy_ptds(CUdevic
 		shim_leave();
 		return ret;
 	}
+	shim_overwritten((uint64_t)dst, (uint64_t)ByteCount);
 	shim_commit(&c);
 	CUresult ret = real(dst, src, ByteCount);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -20467,6 +20486,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyDtoH_v2_ptds(
 		shim_leave();
 		return ret;
 	}
+	shim_overwritten((uint64_t)dstHost, (uint64_t)ByteCount);
 	shim_commit(&c);
 	CUresult ret = real(dstHost, srcDevice, ByteCount);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -20702,6 +20722,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyAtoH_v2_ptds(
 		shim_leave();
 		return ret;
 	}
+	shim_overwritten((uint64_t)dstHost, (uint64_t)ByteCount);
 	shim_commit(&c);
 	CUresult ret = real(dstHost, srcArray, srcOffset, ByteCount);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -20798,6 +20819,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy2D_v2_ptds(co
 		shim_leave();
 		return ret;
 	}
+	shim_block_overwrites(pCopy, &block);
 	shim_commit(&c);
 	CUresult ret = real(pCopy);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -20850,6 +20872,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy2DUnaligned_v
 		shim_leave();
 		return ret;
 	}
+	shim_block_overwrites(pCopy, &block);
 	shim_commit(&c);
 	CUresult ret = real(pCopy);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -20902,6 +20925,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy3D_v2_ptds(co
 		shim_leave();
 		return ret;
 	}
+	shim_block_overwrites(pCopy, &block);
 	shim_commit(&c);
 	CUresult ret = real(pCopy);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -20954,6 +20978,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy3DPeer_ptds(c
 		shim_leave();
 		return ret;
 	}
+	shim_block_overwrites(pCopy, &block);
 	shim_commit(&c);
 	CUresult ret = real(pCopy);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -21008,6 +21033,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyAsync_ptsz(CU
 		shim_leave();
 		return ret;
 	}
+	shim_overwritten((uint64_t)dst, (uint64_t)ByteCount);
 	shim_timed(&c, hStream == NULL ? (void *)2L : (void *)hStream);
 	shim_commit(&c);
 	CUresult ret = real(dst, src, ByteCount, hStream);
@@ -21169,6 +21195,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyDtoHAsync_v2_
 		shim_leave();
 		return ret;
 	}
+	shim_overwritten((uint64_t)dstHost, (uint64_t)ByteCount);
 	shim_timed(&c, hStream == NULL ? (void *)2L : (void *)hStream);
 	shim_commit(&c);
 	CUresult ret = real(dstHost, srcDevice, ByteCount, hStream);
@@ -21327,6 +21354,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyAtoHAsync_v2_
 		shim_leave();
 		return ret;
 	}
+	shim_overwritten((uint64_t)dstHost, (uint64_t)ByteCount);
 	shim_timed(&c, hStream == NULL ? (void *)2L : (void *)hStream);
 	shim_commit(&c);
 	CUresult ret = real(dstHost, srcArray, srcOffset, ByteCount, hStream);
@@ -21381,6 +21409,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy2DAsync_v2_pt
 		shim_leave();
 		return ret;
 	}
+	shim_block_overwrites(pCopy, &block);
 	shim_timed(&c, hStream == NULL ? (void *)2L : (void *)hStream);
 	shim_commit(&c);
 	CUresult ret = real(pCopy, hStream);
@@ -21437,6 +21466,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy3DAsync_v2_pt
 		shim_leave();
 		return ret;
 	}
+	shim_block_overwrites(pCopy, &block);
 	shim_timed(&c, hStream == NULL ? (void *)2L : (void *)hStream);
 	shim_commit(&c);
 	CUresult ret = real(pCopy, hStream);
@@ -21493,6 +21523,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy3DPeerAsync_p
 		shim_leave();
 		return ret;
 	}
+	shim_block_overwrites(pCopy, &block);
 	shim_timed(&c, hStream == NULL ? (void *)2L : (void *)hStream);
 	shim_commit(&c);
 	CUresult ret = real(pCopy, hStream);
@@ -24073,6 +24104,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphLaunch_ptsz(CU
 		shim_leave();
 		return ret;
 	}
+	shim_graph_overwrites(hGraphExec);
 	shim_timed(&c, hStream == NULL ? (void *)2L : (void *)hStream);
 	shim_commit(&c);
 	CUresult ret = real(hGraphExec, hStream);
@@ -24187,6 +24219,8 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyBatchAsync_pt
 		shim_leave();
 		return ret;
 	}
+	for (uint64_t i = 0; dsts != NULL && sizes != NULL && i < count; i++)
+		shim_overwritten((uint64_t)dsts[i], sizes[i]);
 	shim_timed(&c, hStream == NULL ? (void *)2L : (void *)hStream);
 	shim_commit(&c);
 	CUresult ret = real(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, hStream);
@@ -24263,6 +24297,8 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyBatchAsync_v2
 		shim_leave();
 		return ret;
 	}
+	for (uint64_t i = 0; dsts != NULL && sizes != NULL && i < count; i++)
+		shim_overwritten((uint64_t)dsts[i], sizes[i]);
 	shim_timed(&c, hStream == NULL ? (void *)2L : (void *)hStream);
 	shim_commit(&c);
 	CUresult ret = real(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, hStream);

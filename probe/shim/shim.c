@@ -1231,15 +1231,37 @@ static void mark_gone(struct pending *e, uint64_t of, enum why why)
 		;
 }
 
+/* Waits until the thread that takes a result has taken it: the entry had this order. */
+static void await_entry(const struct pending *e, uint64_t of, uint64_t *limit)
+{
+	static const struct { int64_t sec, nsec; } pause = {0, 20000};
+	enum { SHORTLY = 100 };
+	const uint64_t LONGEST_NS = 10000000000;
+	for (int n = 0; __atomic_load_n(&e->order, __ATOMIC_ACQUIRE) == of && __atomic_load_n(&e->state, __ATOMIC_SEQ_CST) == PENDING_BUSY; n++) {
+		if (n < SHORTLY) {
+			sys0(__NR_sched_yield);
+			continue;
+		}
+		/* It may wait for the recorder itself. One that was cancelled amidst it never comes to an end. */
+		uint64_t now = monotonic();
+		if (*limit == 0)
+			*limit = now + LONGEST_NS;
+		if (now > *limit)
+			return;
+		sys2(__NR_nanosleep, &pause, NULL);
+	}
+}
+
 /*
- * Notes that something else gets the memory of what is pending there: a result that is still pending then is never seen. by is
+ * Notes that something else gets the memory of what is pending there: a result that is still pending then is never seen, and one that a thread is
+ * just taking is waited for. by is
  * the entry of the copy that does, and mine its order; NULL and the highest number for one without. Two copies that are asked
  * for at once find each other: each is in the table before it looks, and the one that was asked for first is overwritten.
  */
 static void overwrite_pending(struct pending *by, uint64_t mine, uint64_t addr, uint64_t len, enum why why)
 {
 	uint32_t count = __atomic_load_n(&pending_count, __ATOMIC_SEQ_CST);
-	uint64_t end = addr + len, blocks = 0, from, to;
+	uint64_t end = addr + len, blocks = 0, limit = 0, from, to;
 	if (count == 0)
 		return;
 	for (uint32_t level = 0; level < LEVELS; level++)
@@ -1250,8 +1272,10 @@ static void overwrite_pending(struct pending *by, uint64_t mine, uint64_t addr, 
 		struct walk w = walk_pending(any_stream, NONE);
 		for (struct pending *e; (e = next_pending(&w)) != NULL;) {
 			uint64_t of = e->order;
-			if (e != by && of < mine && at_place(of * PENDING + (uint64_t)(e - pending), &from, &to) && from < end && addr < to)
+			if (e != by && of < mine && at_place(of * PENDING + (uint64_t)(e - pending), &from, &to) && from < end && addr < to) {
 				mark_gone(e, of, why);
+				await_entry(e, of, &limit);
+			}
 		}
 		return;
 	}
@@ -1265,10 +1289,12 @@ static void overwrite_pending(struct pending *by, uint64_t mine, uint64_t addr, 
 				struct pending *e = at_place(place, &from, &to);
 				if (e == NULL || e == by || from >= end || addr >= to)
 					continue;
-				if (of < mine)
+				if (of < mine) {
 					mark_gone(e, of, why);
-				else
+					await_entry(e, of, &limit);
+				} else {
 					mark_gone(by, mine, COPIED_OVER);
+				}
 			}
 		}
 	}
@@ -1444,6 +1470,16 @@ void shim_graph_results(struct shim_call *c, uint8_t param, void *graph)
 		shim_out(c, param, &n, 8);
 }
 
+void shim_graph_overwrites(void *graph)
+{
+	uint32_t at = 0;
+	if (__atomic_load_n(&pending_count, __ATOMIC_RELAXED) == 0)
+		return;
+	for (struct captured *e; (e = next_captured(&at)) != NULL;)
+		if (e->graph == graph)
+			overwrite_pending(NULL, NONE, e->addr, e->pitch ? e->pitch * (e->len / e->width) : e->len, COPIED_OVER);
+}
+
 void shim_graph_run(struct shim_call *c, uint8_t param, void *graph, void *stream, bool async)
 {
 	uint32_t at = 0, item = 0;
@@ -1505,29 +1541,13 @@ static bool released(const struct pending *e, enum reach which, const void *stre
  */
 static void await_taken(enum reach which, void *stream, uint64_t until)
 {
-	static const struct { int64_t sec, nsec; } pause = {0, 20000};
-	enum { SHORTLY = 100 };
-	const uint64_t LONGEST_NS = 10000000000;
 	uint64_t limit = 0;
 	struct walk w = walk_pending(which == OF_STREAM ? mark_of(stream) : any_stream, until);
 	w.state = PENDING_BUSY;
 	for (struct pending *e; (e = next_pending(&w)) != NULL;) {
 		uint64_t o = __atomic_load_n(&e->order, __ATOMIC_ACQUIRE);
-		if (o == 0 || !released(e, which, stream, until))
-			continue;
-		for (int n = 0; __atomic_load_n(&e->order, __ATOMIC_ACQUIRE) == o && __atomic_load_n(&e->state, __ATOMIC_ACQUIRE) == PENDING_BUSY; n++) {
-			if (n < SHORTLY) {
-				sys0(__NR_sched_yield);
-				continue;
-			}
-			/* It may wait for the recorder itself. One that was cancelled amidst it never comes to an end. */
-			uint64_t now = monotonic();
-			if (limit == 0)
-				limit = now + LONGEST_NS;
-			if (now > limit)
-				return;
-			sys2(__NR_nanosleep, &pause, NULL);
-		}
+		if (o != 0 && released(e, which, stream, until))
+			await_entry(e, o, &limit);
 	}
 }
 
@@ -1817,6 +1837,14 @@ void shim_block(struct shim_call *c, uint8_t param, uint32_t item, const void *s
 		shim_reads_rows(c, param, item, p, pitch, field(s, b->width), rows, async);
 	else
 		shim_writes_rows(c, param, item, p, pitch, field(s, b->width), rows, async, stream);
+}
+
+void shim_block_overwrites(const void *s, const struct shim_block *b)
+{
+	const uint8_t *p;
+	uint64_t pitch, rows;
+	if (__atomic_load_n(&pending_count, __ATOMIC_RELAXED) != 0 && s != NULL && host_side(s, b, &b->to, &p, &pitch, &rows) && rows != 0)
+		shim_overwritten((uint64_t)p, pitch * (rows - 1) + field(s, b->width));
 }
 
 void shim_block_captured(void *graph, const void *s, const struct shim_block *b)

@@ -482,6 +482,9 @@ struct shim_block { struct shim_side from, to; uint32_t width, height, depth; };
 /* What the copy at s reads from the host on the side from, or writes there on the side to. */
 void shim_block(struct shim_call *c, uint8_t param, uint32_t item, const void *s, const struct shim_block *b, const struct shim_side *side, bool async, void *stream);
 
+/* Before the call: the copy at s comes over what is pending on the host. */
+void shim_block_overwrites(const void *s, const struct shim_block *b);
+
 /* The copy at s is one that a graph makes each time that it runs. */
 void shim_block_captured(void *graph, const void *s, const struct shim_block *b);
 
@@ -513,7 +516,7 @@ static inline void shim_device_end(enum far_memory kind, uint64_t addr)
 /* The place in the order of asynchronous results that has been reached. Asked for before a call: what other threads ask for while it runs
  * is not what it waits for. */
 uint64_t shim_order(void);
-/* Memory that a call which is not recorded may have written. */
+/* Memory that a call which is not recorded may have written, or that one is about to write. */
 void shim_overwritten(uint64_t addr, uint64_t len);
 void shim_synced_stream(void *stream, uint64_t until);
 /* Around a record of an event, written down or not: it has a number, 0 inside another call. */
@@ -583,6 +586,8 @@ void shim_captured(void *graph); /* NULL: for none */
 void shim_graph_ended(void *graph);
 void shim_graph_copied(void *to, void *from); /* an executable graph of one that was captured */
 void shim_graph_results(struct shim_call *c, uint8_t param, void *graph);
+/* Before the call: what a graph copies to the host comes over what is pending there. */
+void shim_graph_overwrites(void *graph);
 void shim_graph_run(struct shim_call *c, uint8_t param, void *graph, void *stream, bool async);
 
 /* Functions of the program's that streams call: see host.c. */

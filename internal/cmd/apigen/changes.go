@@ -163,3 +163,27 @@ func (m *model) overwrites(f *api.Func) (done []string) {
 	}
 	return done
 }
+
+// comesOver has a call, before it begins, take note that it writes to memory where results may be that the program has not waited for yet. By then a
+// thread that waits for them has taken them, or never does.
+func (m *model) comesOver(f *api.Func) (before []string) {
+	if graph := graphOf(f); f.Task == api.GraphRun && graph >= 0 {
+		return []string{fmt.Sprintf("shim_graph_overwrites(%s);", f.Params[graph].Name)}
+	}
+	for _, p := range f.Params {
+		switch {
+		case p.Block != nil && f.Graph < 0:
+			before = append(before, fmt.Sprintf("shim_block_overwrites(%s, &block);", p.Name))
+		case p.Role != api.Writes || p.Object == api.Device:
+		case p.ItemSizes >= 0:
+			sizes, at := f.Params[p.ItemSizes].Name, fmt.Sprintf("(uint64_t)%s[i]", p.Name)
+			before = append(before, fmt.Sprintf("for (uint64_t i = 0; %s != NULL && %s != NULL && i < %s; i++)\n\t\tshim_overwritten(%s, %s[i]);",
+				p.Name, sizes, f.Params[p.ItemCount].Name, at, sizes))
+		case p.Size.Pitch >= 0:
+			before = append(before, fmt.Sprintf("shim_overwritten((uint64_t)%s, (uint64_t)%s * %s);", p.Name, f.Params[p.Size.Pitch].Name, f.Params[p.Size.Mul[1]].Name))
+		default:
+			before = append(before, fmt.Sprintf("shim_overwritten((uint64_t)%s, %s);", p.Name, m.cSize(f, &p)))
+		}
+	}
+	return before
+}

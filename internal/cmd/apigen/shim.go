@@ -606,6 +606,7 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 	later = append(later, lost...)
 	hooksBefore = append(hooksBefore, lostBefore...)
 	lost = append(lost, m.overwrites(f)...)
+	hooksBefore = append(hooksBefore, m.comesOver(f)...)
 	if f.Task == api.Record && f.Graph < 0 && f.Params[f.Event].Object == api.Event {
 		event := f.Params[f.Event].Name
 		add(&hooksBefore, "uint64_t until = shim_order(), number = shim_event_begins(%s);", event)
