@@ -283,7 +283,7 @@ func writeAll(of *format.Reader, use func(create func(path string) (io.WriteClos
 		return f, err
 	})
 	if err == nil {
-		err = whole.Keep(files...)
+		err = whole.KeepTogether(files...)
 	}
 	for _, f := range files {
 		err = errors.Join(err, f.Drop())

@@ -38,8 +38,8 @@ var (
 // Before, where a test has set it, is called when what is written is about to get its name.
 var Before func()
 
-// Create makes a file, readable by its owner only. What has the name stays until Keep. It fails where the name can't be
-// given to another file, and where somebody else is writing the file.
+// Create makes a file with the permissions of the one that has the name, which stays until Keep, else those that new files
+// have. It fails where the name can't be given to another file, and where somebody else is writing the file.
 func Create(path string) (*File, error) { return CreateAs(path, "") }
 
 // CreateAs is Create with the name that the file has while it is not whole, in the same folder.
@@ -53,7 +53,8 @@ func CreateAs(path, part string) (*File, error) {
 		return &File{File: f, path: path, direct: true}, err
 	}
 	path = behind(path)
-	if err := replaceable(path); err != nil {
+	perm, err := replaceable(path)
+	if err != nil {
 		return nil, err
 	}
 	if part == "" {
@@ -63,7 +64,7 @@ func CreateAs(path, part string) (*File, error) {
 	if err != nil {
 		return nil, naming(err, path)
 	}
-	if err := errors.Join(f.Chmod(0o600), f.Truncate(0)); err != nil {
+	if err := errors.Join(f.Truncate(0), f.Chmod(perm)); err != nil {
 		return nil, errors.Join(naming(err, path), f.Close())
 	}
 	made := &File{File: f, path: path}
@@ -108,21 +109,25 @@ func behind(path string) string {
 	return at
 }
 
-// replaceable returns an error where another file may not take the place of this one: it can't be written, or is being
-// written.
-func replaceable(path string) error {
+// replaceable returns the permissions of the file that another one is to take the place of, or of a new one, and an error
+// where it may not: the file can't be written, or is being written.
+func replaceable(path string) (perm fs.FileMode, err error) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+		return 0o666 &^ umask, nil
 	}
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer f.Close()
 	if err := Lock(f); err != nil {
-		return taken(path, err)
+		return 0, taken(path, err)
 	}
-	return nil
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	return info.Mode().Perm(), nil
 }
 
 // ErrTaken is wrapped where a file is being written by another process.
@@ -195,7 +200,16 @@ func (f *File) drop() error {
 }
 
 // Keep gives files their names, all or, where one can't have its own, mostly none.
-func Keep(files ...*File) error {
+func Keep(files ...*File) error { return keep(files, false) }
+
+// KeepTogether is Keep for files of which one is of no use without the others. What had their names goes first: who is
+// killed in between leaves no file of before beside one of now.
+func KeepTogether(files ...*File) error { return keep(files, len(files) > 1) }
+
+// between, where a test has set it, is called before each step by which files get their names.
+var between = func() {}
+
+func keep(files []*File, together bool) error {
 	if Before != nil {
 		Before()
 	}
@@ -205,12 +219,22 @@ func Keep(files ...*File) error {
 		if f.direct {
 			continue
 		}
-		if err := errors.Join(flush(f.File), replaceable(f.path)); err != nil {
+		_, err := replaceable(f.path)
+		if err = errors.Join(flush(f.File), err); err != nil {
 			return err
+		}
+	}
+	for _, f := range files {
+		if together && !f.direct {
+			between()
+			if err := os.Remove(f.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
 		}
 	}
 	var err error
 	for _, f := range files {
+		between()
 		if f.direct {
 			err = errors.Join(err, f.drop())
 			continue

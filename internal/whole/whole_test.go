@@ -63,8 +63,78 @@ func TestKeepAndDrop(t *testing.T) {
 		}
 		has(t, path, map[bool]string{false: "before", true: "new"}[keep])
 	}
-	if st, err := os.Stat(path); err != nil || st.Mode().Perm() != 0o600 {
-		t.Errorf("%v, %v", st.Mode(), err)
+}
+
+// A file has the permissions of the one that it replaces, and a new one those of all new files.
+func TestPermissions(t *testing.T) {
+	dir := t.TempDir()
+	fresh := filepath.Join(dir, "fresh")
+	put(t, fresh, "")
+	usual, err := os.Stat(fresh) // 0644, but for what the umask takes
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, perm := range []os.FileMode{0, 0o600, 0o640, 0o666} {
+		path := filepath.Join(dir, "run")
+		os.Remove(path)
+		want := usual.Mode().Perm()
+		if perm != 0 {
+			put(t, path, "before")
+			if err := os.Chmod(path, perm); err != nil {
+				t.Fatal(err)
+			}
+			want = perm
+		}
+		put(t, path+Suffix, "what somebody who was killed has left behind")
+		if err := WriteFile(path, []byte("new")); err != nil {
+			t.Fatal(err)
+		}
+		if st, err := os.Stat(path); err != nil || st.Mode().Perm()&^0o022 != want&^0o022 || perm != 0 && st.Mode().Perm() != want {
+			t.Errorf("%v in place of %v: %v, want %v", st.Mode(), perm, err, want)
+		}
+	}
+}
+
+// Whoever is killed while several files get their names leaves none of before beside one of now.
+func TestKeepTogether(t *testing.T) {
+	defer func() { between = func() {} }()
+	steps := 0
+	for at := 0; at == 0 || at <= steps; at++ {
+		dir := t.TempDir()
+		var files []*File
+		var paths []string
+		for _, n := range []string{"a", "b", "c"} {
+			paths = append(paths, filepath.Join(dir, n))
+			put(t, paths[len(paths)-1], "before")
+			f, err := Create(paths[len(paths)-1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.WriteString("now")
+			files = append(files, f)
+		}
+		steps = 0
+		seen := map[string]int{}
+		between = func() {
+			if steps++; steps-1 != at {
+				return
+			}
+			for _, p := range paths {
+				b, _ := os.ReadFile(p)
+				seen[string(b)]++
+			}
+		}
+		if err := KeepTogether(files...); err != nil {
+			t.Fatal(err)
+		}
+		if seen["before"] > 0 && seen["now"] > 0 {
+			t.Errorf("before step %d: %v", at, seen)
+		}
+		for _, p := range paths {
+			if b, err := os.ReadFile(p); string(b) != "now" {
+				t.Errorf("%s has %q, %v", p, b, err)
+			}
+		}
 	}
 }
 
