@@ -73,7 +73,7 @@ func serve(t *testing.T, s serving, lo LiveOptions, o record.Options) (*Live, *f
 	if o.Follower == nil {
 		o.Follower = l
 	} else {
-		o.Follower.(*slowFollower).Live = l
+		o.Follower.(interface{ use(*Live) }).use(l)
 	}
 	o.Model, o.Output, o.Sim, o.Stdout = acl.Model, filepath.Join(t.TempDir(), "run.aclt"), true, out
 	o.Command = append(o.Command, s.program(t)...)
@@ -109,11 +109,34 @@ type slowFollower struct {
 	n int
 }
 
+func (s *slowFollower) use(l *Live) { s.Live = l }
+
 func (s *slowFollower) Call(c *format.Call, timed bool) {
 	if s.n++; s.n%256 == 0 {
 		time.Sleep(20 * time.Millisecond)
 	}
 	s.Live.Call(c, timed)
+}
+
+// A pushedFollower lets a recording end once metrics were pushed.
+type pushedFollower struct {
+	*Live
+	t *testing.T
+}
+
+func (p *pushedFollower) use(l *Live) { p.Live = l }
+
+func (p *pushedFollower) End(at int64) {
+	p.Drained(at)
+	pushed := func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.res.Pushed > 0
+	}
+	if !testenv.Await(pushed) {
+		p.t.Error("nothing is pushed before the end")
+	}
+	p.Live.End(at)
 }
 
 // counted are the values of a meter, by resource, metric and attributes.
@@ -403,7 +426,7 @@ func TestLiveMetricsToCollector(t *testing.T) {
 		t.Run(protocol[:4], func(t *testing.T) {
 			t.Setenv("OTEL_METRIC_EXPORT_INTERVAL", "100")
 			s, endpoint, file := startCollector(t, "file")
-			l, r, res := serve(t, serving{2, 40, 20, 5, 10, 0}, LiveOptions{Metrics: true, Endpoint: endpoint[protocol], Protocol: protocol}, record.Options{Block: true})
+			l, r, res := serve(t, serving{2, 40, 20, 5, 10, 0}, LiveOptions{Metrics: true, Endpoint: endpoint[protocol], Protocol: protocol}, record.Options{Block: true, Follower: &pushedFollower{t: t}})
 			same(t, l, r)
 			if out, _ := l.Result(); out.Pushed < 2 || out.PushesFailed > 0 || !strings.HasPrefix(out.MetricsTo, endpoint[protocol]) {
 				t.Errorf("%+v", out)
