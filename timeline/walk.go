@@ -306,6 +306,7 @@ func (w *Walk) call(c *format.Call) error {
 					return err
 				}
 			case e.Captured != nil:
+				w.laneOf(process, e) // whoever looks, so that streams have the same names for all
 				if w.v.Graph != nil {
 					w.graphs[e.Captured] = append(w.graphs[e.Captured], Task{})
 					tasks := w.graphs[e.Captured]

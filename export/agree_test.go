@@ -1,0 +1,408 @@
+package export_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/pprof/profile"
+	"go.opentelemetry.io/collector/pdata/ptrace"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/export/chrome"
+	"github.com/acltrace/acltrace/export/internal/viewertest"
+	"github.com/acltrace/acltrace/export/parquet"
+	"github.com/acltrace/acltrace/export/perfetto"
+	"github.com/acltrace/acltrace/export/pprof"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/testenv"
+	"github.com/acltrace/acltrace/otelexport"
+	"github.com/acltrace/acltrace/record"
+	"github.com/acltrace/acltrace/report"
+	"github.com/acltrace/acltrace/timeline"
+)
+
+// recorded records one of the programs that replay is tested with, on the simulator, by a command of a shell that has the
+// program as "$@".
+func recorded(t *testing.T, how, name string, o record.Options, args ...string) *format.Reader {
+	t.Helper()
+	testenv.Built(t, "lib/libacltrace.so")
+	source := func(name string) []string {
+		return []string{filepath.Join(testenv.Root(t), "replay", "testdata", name+".c")}
+	}
+	t.Setenv("ACLSIM_KERNELS", testenv.CompileC(t, "kernels.so", source("kernels"), "-shared", "-fPIC"))
+	binary := testenv.CompileC(t, "kernels.o", source("kernels"), "-c", "-fPIC")
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	o.Model, o.Output, o.Sim, o.Stdout, o.Stderr = acl.Model, filepath.Join(t.TempDir(), "run.aclt"), true, null, null
+	o.Command = append([]string{"sh", "-c", how, "sh", testenv.CompileC(t, name, source(name)), binary}, args...)
+	if _, err := record.Run(context.Background(), &o); err != nil {
+		t.Fatal(err)
+	}
+	r, err := format.Open(o.Output, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	return r
+}
+
+// A said is what a viewer is told of a trace: a line for each call and for each task, and how many arrows there are.
+type said struct {
+	calls, tasks []string
+	arrows       int
+}
+
+func (s *said) call(index any, name string, from, to int64) {
+	s.calls = append(s.calls, fmt.Sprint(index, " ", name, " ", from, " ", to))
+}
+
+func (s *said) task(call any, kind, name, stream string, from, to int64, measured bool, moved any) {
+	stream = strings.TrimSuffix(stream, " (bracketed)")
+	if kind == "fill" {
+		moved = "" // parquet does not say it
+	}
+	s.tasks = append(s.tasks, fmt.Sprint(call, " ", kind, " ", name, " ", stream, " ", from, " ", to, " ", measured, " ", moved))
+}
+
+func (s *said) sorted() *said {
+	slices.Sort(s.calls)
+	slices.Sort(s.tasks)
+	return s
+}
+
+// moved is how many bytes a task moves.
+func moved(k *timeline.Task) uint64 {
+	if k.Kind == api.Copy || k.Kind == api.Fill {
+		return k.Bytes
+	}
+	return 0
+}
+
+func byTimeline(tl *timeline.Timeline) *said {
+	s := &said{arrows: len(tl.Tasks)}
+	for i := range tl.Calls {
+		c := &tl.Calls[i]
+		end := c.End
+		if c.Flags&format.Unfinished != 0 {
+			end = tl.End
+		}
+		s.call(c.Index, c.Name, c.Start, end)
+	}
+	for i := range tl.Tasks {
+		k := &tl.Tasks[i]
+		s.task(k.Call, k.Kind.String(), k.Name, tl.Lanes[k.Lane].Name, k.From, k.To, k.Measured, moved(k))
+	}
+	return s.sorted()
+}
+
+func byOTLP(t *testing.T, r *format.Reader, layout string) *said {
+	t.Helper()
+	var b bytes.Buffer
+	if _, err := otelexport.Write(&b, r, acl.Model, &otelexport.Options{Layout: layout}); err != nil {
+		t.Fatal(err)
+	}
+	type key struct {
+		trace, span string
+	}
+	spans := map[key]ptrace.Span{}
+	for line := range bytes.Lines(b.Bytes()) {
+		td, err := (&ptrace.JSONUnmarshaler{}).UnmarshalTraces(line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, rs := range td.ResourceSpans().All() {
+			for _, ss := range rs.ScopeSpans().All() {
+				for _, s := range ss.Spans().All() {
+					spans[key{s.TraceID().String(), s.SpanID().String()}] = s
+				}
+			}
+		}
+	}
+	s, wall := &said{}, r.Meta().StartWall
+	for _, x := range spans {
+		from, to := int64(x.StartTimestamp())-wall, int64(x.EndTimestamp())-wall
+		if call, ok := x.Attributes().Get("acl.call"); ok {
+			s.call(call.Int(), x.Name(), from, to)
+			continue
+		}
+		kind, ok := x.Attributes().Get("acl.task")
+		if !ok {
+			continue
+		}
+		link := x.Links().At(0)
+		launch := spans[key{link.TraceID().String(), link.SpanID().String()}]
+		call, ok := launch.Attributes().Get("acl.call")
+		if !ok {
+			t.Fatalf("%s is linked to %s", x.Name(), launch.Name())
+		}
+		stream := spans[key{x.TraceID().String(), x.ParentSpanID().String()}].Name()
+		if layout == otelexport.Nested {
+			v, _ := x.Attributes().Get("acl.stream")
+			stream = v.Str()
+		}
+		if on, _ := launch.Attributes().Get("acl.stream"); on.Str() != stream {
+			t.Errorf("call %d says %q, its task is on %q", call.Int(), on.Str(), stream)
+		}
+		_, bracketed := x.Attributes().Get("acl.bracketed")
+		var n int64
+		if v, ok := x.Attributes().Get("acl.bytes"); ok {
+			n = v.Int()
+		}
+		s.arrows++
+		s.task(call.Int(), kind.Str(), x.Name(), stream, from, to, !bracketed, n)
+	}
+	return s.sorted()
+}
+
+func byParquet(t *testing.T, r *format.Reader) *said {
+	t.Helper()
+	dir := t.TempDir()
+	if _, err := parquet.Write(func(table string) (io.WriteCloser, error) { return os.Create(filepath.Join(dir, table+".parquet")) }, r, acl.Model, nil); err != nil {
+		t.Fatal(err)
+	}
+	rows := viewertest.DuckDB(t, dir,
+		"select call, function, start_ns, start_ns + duration_ns from 'calls.parquet'",
+		"select t.call, t.kind, t.name, t.stream, t.from_ns, t.to_ns, t.measured, case when t.kind = 'fill' then '' else coalesce(c.bytes, 0)::varchar end from 'tasks.parquet' t left join 'copies.parquet' c using (call)",
+		"select count(*) from 'calls.parquet' where task",
+		"select count(*) from 'kernels.parquet' k join 'calls.parquet' c using (call) where c.kernel is distinct from k.name")
+	s := &said{}
+	spaced := func(rows []string) (out []string) {
+		for _, row := range rows {
+			out = append(out, strings.ReplaceAll(row, "\t", " "))
+		}
+		return out
+	}
+	s.calls, s.tasks = spaced(rows[0]), spaced(rows[1])
+	s.arrows, _ = strconv.Atoi(rows[2][0])
+	if rows[3][0] != "0" {
+		t.Errorf("%s kernels have another name than their calls say", rows[3][0])
+	}
+	return s.sorted()
+}
+
+func byPerfetto(t *testing.T, r *format.Reader) *said {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "run.pftrace")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := perfetto.Write(f, r, acl.Model, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	rows := viewertest.SQL(t, path, viewertest.Errors,
+		`select s.name, s.category, coalesce(tr.name, ''), s.ts, s.ts + s.dur, extract_arg(s.arg_set_id, 'debug.acl_call'), extract_arg(s.arg_set_id, 'debug.acl_task'),
+			extract_arg(s.arg_set_id, 'debug.acl_bytes'), extract_arg(s.arg_set_id, 'debug.acl_not_after_ns'), extract_arg(s.arg_set_id, 'debug.acl_open')
+			from slice s join track tr on s.track_id = tr.id where s.category in ('call', 'task', 'bracketed')`,
+		"select count(*) from flow")
+	if len(rows[0]) > 0 {
+		t.Errorf("Perfetto could not take %v", rows[0])
+	}
+	s := &said{}
+	for _, x := range rows[1] {
+		number := func(i int) int64 { n, _ := strconv.ParseInt(x[i], 10, 64); return n }
+		from, to := number(3), number(4)
+		if x[8] != "" {
+			to = number(8)
+		}
+		if x[1] == "call" {
+			s.call(x[5], x[0], from, to)
+		} else {
+			s.task(x[5], x[6], x[0], x[2], from, to, x[1] == "task", number(7))
+		}
+	}
+	s.arrows, _ = strconv.Atoi(rows[2][0][0])
+	return s.sorted()
+}
+
+func byChrome(t *testing.T, r *format.Reader) *said {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "run.json")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := chrome.Write(f, r, acl.Model, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	b, _ := os.ReadFile(path)
+	var doc struct {
+		TraceEvents []struct {
+			Ph, Name, Cat string
+			PID, TID      int64
+			TS, Dur       json.Number
+			Args          map[string]any
+		}
+	}
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.UseNumber()
+	if err := d.Decode(&doc); err != nil {
+		t.Fatal(err)
+	}
+	nanos := func(n any) int64 {
+		v, err := strconv.ParseInt(strings.Replace(fmt.Sprint(n), ".", "", 1), 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	rows := map[[2]int64]string{}
+	s := &said{}
+	for _, e := range doc.TraceEvents {
+		switch {
+		case e.Ph == "M" && e.Name == "thread_name":
+			rows[[2]int64{e.PID, e.TID}] = e.Args["name"].(string)
+		case e.Ph == "s":
+			s.arrows++
+		case e.Ph == "X" && slices.Contains([]string{"call", "task", "bracketed"}, e.Cat):
+			from := nanos(e.TS)
+			to := from + nanos(e.Dur)
+			if until, ok := e.Args["acl.not_after_ns"]; ok {
+				to = nanos(until)
+			}
+			if e.Cat == "call" {
+				s.call(e.Args["acl.call"], e.Name, from, to)
+				continue
+			}
+			n := int64(0)
+			if v, ok := e.Args["acl.bytes"]; ok {
+				n = nanos(v)
+			}
+			s.task(e.Args["acl.call"], e.Args["acl.task"].(string), e.Name, rows[[2]int64{e.PID, e.TID}], from, to, e.Cat == "task", n)
+		}
+	}
+	return s.sorted()
+}
+
+// All exporters say the same of the recordings of programs that do by chance what programs do.
+func TestAgree(t *testing.T) {
+	const once, twice, killed = `exec "$@"`, `"$@" & "$@"; wait`, `"$@" & sleep 0.2; kill -9 $!; wait`
+	for _, c := range []struct {
+		name, how string
+		o         record.Options
+		args      []string
+	}{
+		{"jobs", once, record.Options{Block: true}, []string{"1"}},
+		{"jobs", once, record.Options{Block: true, DeviceTime: 1}, []string{"2"}},
+		{"jobs", twice, record.Options{Block: true, DeviceTime: 3}, []string{strconv.Itoa(os.Getpid())}},
+		{"jobs", killed, record.Options{Block: true}, []string{"3"}},
+		{"jobs", once, record.Options{RingBytes: 64 << 10}, []string{"4"}}, // calls may be lost
+		{"graph", once, record.Options{Block: true}, nil},
+		{"graph", once, record.Options{Block: true, DeviceTime: 1}, nil},
+		{"threads", once, record.Options{Block: true}, nil},
+		{"callbacks", once, record.Options{Block: true}, nil},
+		{"peers", once, record.Options{Block: true, DeviceTime: 1}, nil},
+		{"handoff", once, record.Options{Block: true}, nil},
+		{"batches", once, record.Options{Block: true, DeviceTime: 1}, nil},
+		{"retry", once, record.Options{Block: true}, nil},
+	} {
+		t.Run(fmt.Sprint(c.name, " ", c.how, " ", c.o.DeviceTime, " ", c.args), func(t *testing.T) {
+			r := recorded(t, c.how, c.name, c.o, c.args...)
+			tl, err := timeline.Load(r, acl.Model)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := byTimeline(tl)
+			if len(want.tasks) == 0 && c.how != killed {
+				t.Fatal("no tasks")
+			}
+			for who, got := range map[string]*said{
+				"otlp lanes": byOTLP(t, r, otelexport.Lanes), "otlp nested": byOTLP(t, r, otelexport.Nested), "parquet": byParquet(t, r),
+				"perfetto": byPerfetto(t, r), "chrome": byChrome(t, r),
+			} {
+				if !slices.Equal(got.calls, want.calls) {
+					t.Errorf("%s has other calls (-timeline +%s):\n%.4000s", who, who, cmp.Diff(want.calls, got.calls))
+				}
+				if !slices.Equal(got.tasks, want.tasks) {
+					t.Errorf("%s has other tasks (-timeline +%s):\n%.4000s", who, who, cmp.Diff(want.tasks, got.tasks))
+				}
+				if got.arrows != want.arrows {
+					t.Errorf("%s has %d arrows, want %d", who, got.arrows, want.arrows)
+				}
+			}
+			checkSums(t, r, tl)
+		})
+	}
+}
+
+// checkSums checks what is counted of a trace.
+func checkSums(t *testing.T, r *format.Reader, tl *timeline.Timeline) {
+	t.Helper()
+	type sum struct{ n, bytes, device int64 }
+	want := map[string]sum{}
+	var device, moves, launches int64
+	for i := range tl.Tasks {
+		k := &tl.Tasks[i]
+		s := want[k.Name]
+		s.n++
+		s.bytes += int64(moved(k))
+		if k.Measured {
+			s.device += k.To - k.From
+			device += k.To - k.From
+		}
+		want[k.Name] = s
+		moves += int64(moved(k))
+		if k.Kind == api.Kernel {
+			launches++
+		}
+	}
+	st, err := report.NewStats(r, acl.Model, &report.StatsOptions{By: "stream"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if int(st.Calls) != len(tl.Calls) {
+		t.Errorf("stats: %d calls, want %d", st.Calls, len(tl.Calls))
+	}
+	for _, list := range [][]report.TaskStats{st.Kernels, st.Copies} {
+		for i := range list {
+			x := &list[i]
+			if w := want[x.Name]; int64(x.Count) != w.n || x.DeviceNS != w.device || int64(x.Bytes) != w.bytes {
+				t.Errorf("stats: %s is %d times, %d bytes, %d ns; want %+v", x.Name, x.Count, x.Bytes, x.DeviceNS, w)
+			}
+		}
+	}
+	onStreams := 0
+	for i := range st.Streams {
+		onStreams += int(st.Streams[i].Tasks)
+	}
+	if onStreams != len(tl.Tasks) {
+		t.Errorf("stats: %d tasks on streams, want %d", onStreams, len(tl.Tasks))
+	}
+	var b bytes.Buffer
+	if err := pprof.Write(&b, r, acl.Model, nil); err != nil {
+		t.Fatal(err)
+	}
+	p, err := profile.Parse(&b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]int64{}
+	for i, kind := range p.SampleType {
+		for _, s := range p.Sample {
+			got[kind.Type] += s.Value[i]
+		}
+	}
+	if got["device_time"] != device || got["moved"] != moves || got["launches"] != launches {
+		t.Errorf("pprof: %v; want %d ns of device time, %d bytes moved, %d launches", got, device, moves, launches)
+	}
+}
