@@ -135,9 +135,9 @@ func (s *Stats) copyText(t *table) {
 				rate = ">= " + rate
 			}
 		}
-		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t  %s\n", k.Count, Bytes(k.Bytes), Duration(k.HostNS), rate, name)
+		fmt.Fprintf(t, "%d\t%s\t%s\t%d\t%s\t  %s\n", k.Count, Bytes(k.Bytes), Duration(k.HostNS), k.Measured, rate, name)
 	}
-	fmt.Fprintln(t, "\ncopies\tbytes\tin the calls\trate\t  direction and size")
+	fmt.Fprintln(t, "\ncopies\tbytes\tin the calls\tmeasured\trate\t  direction and size")
 	for i := range s.Copies {
 		k := &s.Copies[i]
 		row(k, k.Name)
