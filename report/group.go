@@ -54,6 +54,7 @@ type groups struct {
 	threads []format.Thread
 	numbers []*Group // by thread or lane
 	until   []int64  // by thread: the latest end of its calls
+	named   named
 	kernels map[string]*Group
 	live    map[int]*Group // steps that have not ended: one
 	latest  int            // of live, that was named
@@ -65,7 +66,7 @@ type groups struct {
 }
 
 func newGroups(o *StatsOptions, w *timeline.Walk) *groups {
-	return &groups{o: o, w: w, threads: w.Reader.Threads(), kernels: map[string]*Group{}, live: map[int]*Group{}}
+	return &groups{o: o, w: w, threads: w.Reader.Threads(), kernels: map[string]*Group{}, live: map[int]*Group{}, named: named{model: w.Model}}
 }
 
 // of returns the group of what is done by a thread, on a lane, in a step, of a kernel; nil for none.
@@ -126,9 +127,10 @@ func (g *groups) call(h *timeline.HostCall, k *timeline.Task) {
 		into.Failed++
 	}
 	if h.Flags&format.Unfinished == 0 { // of which no time is known
-		into.HostNS += h.End - g.begin(h)
-		if waits(h.Fn) {
-			into.WaitedNS += h.End - h.Start
+		took := h.End - g.begin(h)
+		into.HostNS += took
+		if waits(g.named.function(h)) {
+			into.WaitedNS += took
 		}
 	}
 	if k == nil {

@@ -284,7 +284,7 @@ func NewStats(r *format.Reader, m *api.Model, o *StatsOptions) (*Stats, error) {
 	if x.w, err = timeline.NewWalk(r, m, &timeline.WalkOptions{Progress: o.Progress}); err != nil {
 		return nil, err
 	}
-	x.within.w = x.w
+	x.within.w, x.within.named.model = x.w, x.w.Model
 	v := &timeline.Visitor{Call: x.call, Task: x.task, Range: x.rangeOf, Step: x.step, Memory: x.memory}
 	if o.By != "" {
 		x.groups = newGroups(o, x.w)

@@ -38,9 +38,9 @@ const (
 type within struct {
 	w       *timeline.Walk
 	threads []doing
-	named   map[string]*api.Func // that calls of a profile are of, by their names there
-	latest  int64                // start of the latest call
-	n, took int64                // typical steps, and their time
+	named   named
+	latest  int64 // start of the latest call
+	n, took int64 // typical steps, and their time
 }
 
 type doing struct {
@@ -56,27 +56,33 @@ func waits(f *api.Func) bool {
 	return f != nil && (f.Sync == api.SyncDevice || f.Sync == api.SyncStream || f.Sync == api.SyncEvent)
 }
 
+// named are the functions that calls of a profile are of, by their names there.
+type named struct {
+	model *api.Model
+	of    map[string]*api.Func
+}
+
 // function is what a call is of. A profile has calls of its own, which are not the model's and have no arguments, but are
 // named for what was called: AscendCL@aclrtSynchronizeStream, or Runtime@StreamSynchronize for rtStreamSynchronize.
-func (x *within) function(h *timeline.HostCall) *api.Func {
+func (n *named) function(h *timeline.HostCall) *api.Func {
 	if h.Fn != nil {
 		return h.Fn
 	}
-	f, known := x.named[h.Name]
+	f, known := n.of[h.Name]
 	if !known {
-		if x.named == nil {
-			x.named = map[string]*api.Func{}
+		if n.of == nil {
+			n.of = map[string]*api.Func{}
 		}
 		if _, of, ok := strings.Cut(h.Name, "@"); ok {
-			f = cmp.Or(x.w.Model.Lookup(of), x.w.Model.Lookup("rt"+of))
+			f = cmp.Or(n.model.Lookup(of), n.model.Lookup("rt"+of))
 		}
-		x.named[h.Name] = f
+		n.of[h.Name] = f
 	}
 	return f
 }
 
 func (x *within) doing(h *timeline.HostCall, k *timeline.Task) int {
-	kind, f := api.NoTask, x.function(h)
+	kind, f := api.NoTask, x.named.function(h)
 	switch {
 	case k != nil:
 		kind = k.Kind

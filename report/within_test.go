@@ -3,12 +3,16 @@ package report_test
 import (
 	"bytes"
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/import/msprof"
 	"github.com/acltrace/acltrace/report"
 	"github.com/acltrace/acltrace/timeline/story"
 )
@@ -117,5 +121,41 @@ func TestNestedSums(t *testing.T) {
 	s, err := report.NewStats(b.Load().Reader, acl.Model, &report.StatsOptions{By: "thread"})
 	if err != nil || len(s.Groups) != 2 || s.Groups[0].HostNS != 1500 || s.Groups[0].Calls != 4 || s.Groups[1].HostNS != 100 {
 		t.Errorf("%+v, %v", s.Groups, err)
+	}
+}
+
+// TestWithinProfile has calls that lie in each other and are named for what was called: sums by thread say of them what
+// the steps say.
+func TestWithinProfile(t *testing.T) {
+	dir := t.TempDir()
+	trace := filepath.Join(dir, "trace_view.json")
+	if err := os.WriteFile(trace, []byte(`[{"ph": "M", "name": "process_name", "pid": 900, "tid": 0, "args": {"name": "Python"}},
+{"ph": "M", "name": "process_name", "pid": 901, "tid": 0, "args": {"name": "CANN"}},
+{"ph": "M", "name": "process_name", "pid": 902, "tid": 0, "args": {"name": "Ascend Hardware"}},
+{"ph": "X", "name": "ProfilerStep#7", "pid": 900, "tid": 900, "ts": "1700000000000000.250", "dur": 900.5, "cat": "cpu_op", "args": {}},
+{"ph": "X", "name": "AscendCL@aclrtSynchronizeStream", "pid": 901, "tid": 905, "ts": "1700000000000100.000", "dur": 12.5, "args": {"Thread Id": 905, "connection_id": 1}},
+{"ph": "X", "name": "Runtime@StreamSynchronize", "pid": 901, "tid": 905, "ts": "1700000000000101.000", "dur": 10.0, "args": {"Thread Id": 905, "connection_id": 2}},
+{"ph": "X", "name": "Node@launch", "pid": 901, "tid": 905, "ts": "1700000000000130.000", "dur": 7.25, "args": {"item_id": "MatMul", "connection_id": 3}},
+{"ph": "s", "name": "HostToDevice3", "cat": "HostToDevice", "id": "3", "pid": 901, "tid": 905, "ts": "1700000000000132.000"},
+{"ph": "f", "name": "HostToDevice3", "cat": "HostToDevice", "id": "3", "bp": "e", "pid": 902, "tid": 2, "ts": "1700000000000140.000"},
+{"ph": "X", "name": "MatMul", "pid": 902, "tid": 2, "ts": "1700000000000140.000", "dur": 100.5, "args": {"Task Type": "AI_CORE", "Physic Stream Id": 2, "Task Id": 41, "connection_id": 3}}]`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "profile.aclt")
+	if _, err := msprof.Import(&msprof.Profile{Trace: trace}, acl.Model, path); err != nil {
+		t.Fatal(err)
+	}
+	r, err := format.Open(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	s, err := report.NewStats(r, acl.Model, &report.StatsOptions{By: "thread"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(s.Groups, func(g report.Group) bool { return g.Name == "thread 905" })
+	if len(s.Steps.Threads) != 1 || s.Steps.Threads[0].WaitingNS != 12_500 || i < 0 || s.Groups[i].WaitedNS != 12_500 || s.Groups[i].HostNS != 19_750 {
+		t.Errorf("in the step %+v, in all %+v", s.Steps.Threads, s.Groups)
 	}
 }
