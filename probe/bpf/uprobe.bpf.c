@@ -33,6 +33,7 @@
 #define NONE 255 /* no word; as a parameter: the returned value */
 #define ABSENT 255 /* there is nothing to read */
 #define MAX_PARTS (1 << 14)
+#define PARTS_NOW 256 /* where a program can't wait for memory, nor ask the kernel to go on in a loop */
 #define OUTER ((u64)1 << 63) /* of a thread's key: the place of a call that encloses others */
 
 enum { EVENT_CALL = 1, EVENT_PAYLOAD = 2, EVENT_THREAD = 3 };
@@ -489,9 +490,11 @@ static inline u64 address(const struct thread *t, const struct reader *r)
 /* Whether a payload of this length comes in parts after its call. */
 static inline u8 follows(const struct reader *r, u64 len, u8 sleeps)
 {
-	if (len <= INLINE || (r->flags & READ_LATER) || !sleeps)
+	if (len <= INLINE || (r->flags & READ_LATER))
 		return 0;
-	return r->kind == KIND_PAYLOAD ? len <= limit : r->kind == KIND_BYTES && len <= (u64)MAX_PARTS * INLINE;
+	if (r->kind == KIND_PAYLOAD)
+		return len <= limit && (sleeps || len <= PARTS_NOW * INLINE);
+	return r->kind == KIND_BYTES && len <= (u64)(sleeps ? MAX_PARTS : PARTS_NOW) * INLINE;
 }
 
 static inline long read_member(u64 *to, u64 base, u16 at, u8 width, u8 sleeps)
@@ -754,7 +757,7 @@ struct parts {
 	u64 addrs, sizes; /* of items */
 };
 
-static long one_part(u32 i __attribute__((unused)), struct parts *ps)
+static inline long part_as(u32 i, struct parts *ps, u8 sleeps)
 {
 	struct part *p = (struct part *)(record_of(ps->t)->data + PART_AT);
 	u64 row = ps->offset / ps->width, column = ps->offset % ps->width;
@@ -766,7 +769,8 @@ static long one_part(u32 i __attribute__((unused)), struct parts *ps)
 		n = INLINE;
 	p->bytes = (u32)n;
 	p->offset = ps->offset;
-	if (copy_from_user(p->data, (u32)n, (void *)(ps->addr + row * ps->pitch + column))) {
+	u64 from = ps->addr + row * ps->pitch + column;
+	if (sleeps ? copy_from_user(p->data, (u32)n, (void *)from) : probe_read_user(p->data, (u32)n, (void *)from)) {
 		p->missing = UNREADABLE;
 		p->bytes = 0;
 		n = 0;
@@ -778,7 +782,20 @@ static long one_part(u32 i __attribute__((unused)), struct parts *ps)
 	return ps->offset >= ps->len;
 }
 
-static inline void send_parts(struct parts *ps, u32 item)
+static long one_part(u32 i, struct parts *ps) { return part_as(i, ps, 1); }
+
+/* A payload is one row, or has some at a pitch. */
+static inline void rows(struct parts *ps)
+{
+	ps->width = ps->len;
+	if (ps->r->pitch != NONE) {
+		ps->width = word(ps->t, ps->r->mul0);
+		ps->pitch = word(ps->t, ps->r->pitch);
+	}
+}
+
+/* Makes ready for parts of a payload. */
+static inline void begin_parts(struct parts *ps, u32 item)
 {
 	struct thread *t = ps->t;
 	struct part *p = (struct part *)(record_of(t)->data + PART_AT);
@@ -792,7 +809,13 @@ static inline void send_parts(struct parts *ps, u32 item)
 	p->addr = ps->addr;
 	p->len = ps->len;
 	p->item = item;
+	p->offset = p->bytes = 0;
 	ps->offset = 0;
+}
+
+static inline void send_parts(struct parts *ps, u32 item)
+{
+	begin_parts(ps, item);
 	/* Rows end parts early, so there may be more of them than the length tells. */
 	loop(MAX_PARTS * 64, one_part, ps, 0);
 }
@@ -829,12 +852,40 @@ __attribute__((noinline)) int send_payload(u64 place, u32 func, u32 i)
 		return 0;
 	if (locate(t, r, &ps.addr, &ps.len, 1) != PRESENT || !follows(r, ps.len, 1))
 		return 0;
-	ps.width = ps.len;
-	if (r->pitch != NONE) {
-		ps.width = word(t, r->mul0);
-		ps.pitch = word(t, r->pitch);
-	}
+	rows(&ps);
 	send_parts(&ps, r->item);
+	return 0;
+}
+
+/* The next part of the payload that is in the memory of the thread. */
+__attribute__((noinline)) int part_now(u64 place, u32 func, u32 i, u32 n)
+{
+	struct thread *t = map_lookup(&threads, &place);
+	const struct function *f = map_lookup(&functions, &func);
+	if (!t || !f || i >= MAX_READERS)
+		return 1;
+	const struct part *p = (struct part *)(record_of(t)->data + PART_AT);
+	struct parts ps = {.t = t, .r = &f->reader[i], .addr = p->addr, .len = p->len, .offset = p->offset + p->bytes};
+	rows(&ps);
+	return (int)part_as(n, &ps, 0);
+}
+
+__attribute__((noinline)) int send_payload_now(u64 place, u32 func, u32 i)
+{
+	struct thread *t = map_lookup(&threads, &place);
+	const struct function *f = map_lookup(&functions, &func);
+	if (!t || !f || i >= MAX_READERS)
+		return 0;
+	const struct reader *r = &f->reader[i];
+	struct parts ps = {.t = t, .r = r};
+	if (r->kind != KIND_PAYLOAD && r->kind != KIND_BYTES)
+		return 0;
+	if (locate(t, r, &ps.addr, &ps.len, 0) != PRESENT || !follows(r, ps.len, 0))
+		return 0;
+	begin_parts(&ps, r->item);
+	for (u32 n = 0; n < PARTS_NOW; n++)
+		if (part_now(place, func, i, n))
+			break;
 	return 0;
 }
 
@@ -1033,12 +1084,16 @@ static inline int returned(struct pt_regs *ctx, u8 sleeps)
 	capture(id, func, f->before, f->readers, ok, sleeps);
 	if (ok && f->args_how)
 		note_args(t, f, sleeps);
-	u8 later = sleeps && ok && (t->follows || f->flags & FUNC_ITEMS);
+	u8 later = ok && (t->follows || (sleeps && f->flags & FUNC_ITEMS));
 	u8 how = emit(t, f->flags & FUNC_HOLD && !later);
 	t->active = 0;
 	if (later && how == SENT)
-		for (u32 i = 0; i < MAX_READERS && i < f->readers; i++)
-			send_payload(id, func, i);
+		for (u32 i = 0; i < MAX_READERS && i < f->readers; i++) {
+			if (sleeps)
+				send_payload(id, func, i);
+			else
+				send_payload_now(id, func, i);
+		}
 	if (how != WAITS)
 		t->held = t->calls = 0;
 	return 0;
