@@ -120,7 +120,7 @@ func machineImage(t *testing.T) string {
 		"Uprobe(Arguments|Memory|Payload|NoPayload|Threads|Loss|CountOnly|Nested|Unfinished|Jump|Children|Exec|OtherProcess|AllProcesses|DeletedLibrary|Trial$)|FindLibraries\n"+
 		"/acltrace/bin/acltrace doctor\n"+
 		"cd /acltrace/record\n"+
-		"./record.test -test.v -test.run ^TestUprobesAgainstShim$/^tiny_decoder$|AttachAgainstShim|AttachToGroup\n"))
+		"ACLTRACE_TEST_PATIENCE=20m ./record.test -test.v -test.run ^TestUprobesAgainstShim$/^tiny_decoder$|AttachAgainstShim|AttachToGroup\n"))
 	if a.err != nil {
 		t.Fatal(a.err)
 	}
