@@ -400,9 +400,9 @@ func TestOTLP(t *testing.T) {
 						took := int64(s.EndTimestamp() - s.StartTimestamp())
 						has := func(key string) bool { _, ok := s.Attributes().Get(key); return ok }
 						switch {
-						case !has("acl.call"):
-						case has("thread.id"), has("thread.name"):
+						case has("acl.call"):
 							got.calls, got.host = got.calls+1, got.host+took
+						case !has("acl.task"):
 						case !has("acl.bracketed"):
 							got.device += took
 							fallthrough
