@@ -139,7 +139,7 @@ func TestFlightRecorder(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = w.Run(&timeline.Visitor{
-		Graph: func(_ *timeline.Object, list []timeline.Task) error {
+		Graph: func(_ *timeline.Object, list []timeline.GraphTask) error {
 			tasks += len(list)
 			return nil
 		},

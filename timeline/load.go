@@ -20,8 +20,8 @@ type Timeline struct {
 	Tasks   []Task     // in the order of their calls
 	Objects []*Object  // allocations, streams, events, functions …, by ID
 	Ranges  []Range    // by their beginnings
-	// Graphs are the tasks that captures have put into graphs, in the order of their calls. Their times mean nothing.
-	Graphs map[*Object][]Task
+	// Graphs are the tasks of graphs, in the order of their calls.
+	Graphs map[*Object][]GraphTask
 
 	stepsOnce sync.Once
 	steps     Steps
@@ -33,7 +33,7 @@ func Load(r *format.Reader, m *api.Model) (*Timeline, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Timeline{Reader: r, Model: m, Graphs: map[*Object][]Task{}, Calls: make([]HostCall, 0, min(w.Calls, 1<<20))} // a file may claim any number
+	t := &Timeline{Reader: r, Model: m, Graphs: map[*Object][]GraphTask{}, Calls: make([]HostCall, 0, min(w.Calls, 1<<20))} // a file may claim any number
 	err = w.Run(&Visitor{
 		Call: func(h *HostCall, task *Task) error {
 			t.Calls = append(t.Calls, *h)
@@ -46,7 +46,7 @@ func Load(r *format.Reader, m *api.Model) (*Timeline, error) {
 		Task:   func(k *Task) error { t.Tasks[k.Index] = *k; return nil },
 		Object: func(o *Object) error { t.Objects = append(t.Objects, o); return nil },
 		Range:  func(r *Range) error { t.Ranges = append(t.Ranges, *r); return nil },
-		Graph:  func(o *Object, tasks []Task) error { t.Graphs[o] = tasks; return nil },
+		Graph:  func(o *Object, tasks []GraphTask) error { t.Graphs[o] = tasks; return nil },
 	})
 	if err != nil {
 		return nil, err

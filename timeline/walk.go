@@ -39,11 +39,11 @@ type Walk struct {
 	latest   *lane // that was used
 	byIndex  []*lane
 	records  map[*Object]record
-	failed   map[uint32]attempt // by thread, the launch that it has tried last
-	graphs   map[*Object][]Task // by the stream whose capture goes on
-	ended    []*Task            // that the visitor has not been told of
-	single   Task               // one that has ended with its call
-	whole    int64              // until when no call is missing that changes what later ones mean
+	failed   map[uint32]attempt      // by thread, the launch that it has tried last
+	graphs   map[*Object][]GraphTask // also by the stream whose capture goes on
+	ended    []*Task                 // that the visitor has not been told of
+	single   Task                    // one that has ended with its call
+	whole    int64                   // until when no call is missing that changes what later ones mean
 	host     HostCall
 	tasks    int // so far
 	seen     int // objects
@@ -96,8 +96,9 @@ type Visitor struct {
 	Lane func(index int, l *Lane) error
 	// Object is told of an object with the first call that names it. The object may be kept: it goes on changing.
 	Object func(*Object) error
-	// Graph is told of the tasks that a capture has put into a graph, before the call that ends the capture. They may be kept.
-	Graph func(*Object, []Task) error
+	// Graph is told of the tasks of a graph, before the call that ends its capture, puts a node into it, or makes it of another one; and again when
+	// they have changed. They may be kept until then.
+	Graph func(*Object, []GraphTask) error
 }
 
 const (
@@ -131,7 +132,7 @@ func NewWalk(r *format.Reader, m *api.Model, o *WalkOptions) (*Walk, error) {
 
 func newWalk(r *format.Reader, m *api.Model) *Walk {
 	w := &Walk{Reader: r, Model: m, o: WalkOptions{To: math.MaxInt64}, schema: r.Schema(), s: NewState(m).Read(r), threads: r.Threads(), lanes: map[laneKey]*lane{},
-		records: map[*Object]record{}, failed: map[uint32]attempt{}, graphs: map[*Object][]Task{}, used: map[place]uint64{}}
+		records: map[*Object]record{}, failed: map[uint32]attempt{}, graphs: map[*Object][]GraphTask{}, used: map[place]uint64{}}
 	first := true
 	for c := range r.Chunks() {
 		if c.Calls == 0 {
@@ -307,10 +308,16 @@ func (w *Walk) call(c *format.Call) error {
 				}
 			case e.Captured != nil:
 				w.laneOf(process, e) // whoever looks, so that streams have the same names for all
-				if w.v.Graph != nil {
-					w.graphs[e.Captured] = append(w.graphs[e.Captured], Task{})
+				switch {
+				case w.v.Graph == nil:
+				case f.Graph >= 0:
+					if err := w.compose(process, e); err != nil {
+						return err
+					}
+				default:
+					w.graphs[e.Captured] = append(w.graphs[e.Captured], GraphTask{})
 					tasks := w.graphs[e.Captured]
-					w.task(process, e, &tasks[len(tasks)-1])
+					w.task(process, e, &tasks[len(tasks)-1].Task)
 				}
 			case f.Task != api.NoTask:
 				h.Task = w.tasks
@@ -323,12 +330,9 @@ func (w *Walk) call(c *format.Call) error {
 					return err
 				}
 			default:
-				// A graph that was made of nodes is whole when something is made of it.
-				for i := range f.Params {
-					if u, found := e.Use(i); found && u.Object.Kind == api.Graph && f.Params[i].Role == api.Use && w.graphs[u.Object] != nil {
-						if err := w.graph(e, u.Object); err != nil {
-							return err
-						}
+				if w.v.Graph != nil {
+					if err := w.compose(process, e); err != nil {
+						return err
 					}
 				}
 			}
@@ -676,15 +680,16 @@ func (w *Walk) tell() error {
 	return nil
 }
 
-// graph ends a capture, or a graph that calls have put nodes into: what tasks are kept under.
-func (w *Walk) graph(e *Event, under *Object) error {
+// graph ends a capture.
+func (w *Walk) graph(e *Event, stream *Object) error {
+	tasks := w.graphs[stream]
+	delete(w.graphs, stream)
 	if w.v.Graph == nil {
 		return nil
 	}
-	tasks := w.graphs[under]
-	delete(w.graphs, under)
 	for _, u := range e.Uses {
-		if u.Object.Kind == api.Graph && (under.Kind != api.Graph || u.Object == under) {
+		if u.Object.Kind == api.Graph {
+			w.graphs[u.Object] = tasks
 			if err := w.v.Graph(u.Object, tasks); err != nil {
 				return err
 			}

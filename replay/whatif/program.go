@@ -27,11 +27,11 @@ type program struct {
 	names       map[string]int32 // of kernels
 	shapes      []shape
 	graphs      []graph
-	made        map[*timeline.Object]int32           // of graphs
-	held        map[*timeline.Object][]timeline.Task // what captures have put into graphs
-	asked       map[timeline.HostFunction][]hostRun  // that are to come, in the order of time
-	captured    map[uint64]timeline.HostFunction     // by the call that put it into a graph
-	waited      map[int64]int64                      // by the end of a wait, what it took
+	made        map[*timeline.Object]int32                // of graphs
+	held        map[*timeline.Object][]timeline.GraphTask // what captures have put into graphs
+	asked       map[timeline.HostFunction][]hostRun       // that are to come, in the order of time
+	captured    map[uint64]timeline.HostFunction          // by the call that put it into a graph
+	waited      map[int64]int64                           // by the end of a wait, what it took
 	syncs       []deviceSync
 	odd         map[string]int // index into unsupported, by function
 	unsupported []replay.Unsupported
@@ -182,7 +182,7 @@ func compile(r *format.Reader, m *api.Model) (*program, error) {
 		return nil, err
 	}
 	p := &program{walk: w, byThread: map[uint32]*thread{}, numbers: map[int]int32{}, names: map[string]int32{}, made: map[*timeline.Object]int32{},
-		held: map[*timeline.Object][]timeline.Task{}, asked: map[timeline.HostFunction][]hostRun{}, captured: map[uint64]timeline.HostFunction{},
+		held: map[*timeline.Object][]timeline.GraphTask{}, asked: map[timeline.HostFunction][]hostRun{}, captured: map[uint64]timeline.HostFunction{},
 		waited: map[int64]int64{}, odd: map[string]int{}, unsupported: []replay.Unsupported{}}
 	p.kernel("", 0)
 	err = w.Run(&timeline.Visitor{
@@ -200,7 +200,11 @@ func compile(r *format.Reader, m *api.Model) (*program, error) {
 			}
 			return nil
 		},
-		Graph: func(o *timeline.Object, tasks []timeline.Task) error { p.held[o] = tasks; return nil },
+		Graph: func(o *timeline.Object, tasks []timeline.GraphTask) error {
+			p.held[o] = tasks
+			delete(p.made, o) // what it runs from here on is another one
+			return nil
+		},
 	})
 	if err != nil {
 		return nil, err
@@ -539,16 +543,20 @@ func (p *program) graph(k *timeline.Task) (int32, bool) {
 		return 0, false
 	}
 	g := graph{process: k.Process, device: p.walk.Lanes[k.Lane].Device}
-	lane := map[int]int{}
+	lane, crossed := lanesOf(inside)
 	events := map[*timeline.Object]int32{}
+	marks := int32(len(crossed))                // events of the order of nodes come first
 	hosts := map[[2]int]timeline.HostFunction{} // by lane and place
 	for i := range inside {
-		k := &inside[i]
-		n, ok := lane[k.Lane]
-		if !ok {
-			n = len(g.lanes)
-			lane[k.Lane] = n
+		k := &inside[i].Task
+		n := lane[i]
+		for len(g.lanes) <= n {
 			g.lanes = append(g.lanes, nil)
+		}
+		for _, before := range inside[i].After {
+			if lane[before] != n {
+				g.lanes[n] = append(g.lanes[n], virtual.Op{Kind: virtual.WaitEvent, Object: crossed[before]})
+			}
 		}
 		op := virtual.Op{Device: virtual.Auto, Bytes: k.Bytes}
 		switch k.Kind {
@@ -562,26 +570,22 @@ func (p *program) graph(k *timeline.Task) (int32, bool) {
 			if fn, ok := p.captured[k.Call]; ok {
 				hosts[[2]int{n, len(g.lanes[n])}] = fn
 			}
+		case api.System:
+			op.Kind, op.Device = virtual.HostFunc, 0 // it keeps its place and takes no time
+			if k.Object != nil && k.Object.Kind == api.Graph {
+				p.strange(k, "nothing tells how often a condition runs a part of a graph: its tasks run once")
+			}
 		case api.Record, api.Wait:
-			if k.Object == nil || k.Object.Kind != api.Event {
-				p.strange(k, "what it sets or waits for is not in the trace")
-				continue
-			}
-			e, ok := events[k.Object]
-			if !ok && k.Kind == api.Wait {
-				continue
-			}
-			if !ok {
-				e = int32(len(events))
-				events[k.Object] = e
-			}
-			op.Object = e
-			op.Kind = map[api.Task]virtual.Kind{api.Record: virtual.RecordEvent, api.Wait: virtual.WaitEvent}[k.Kind]
+			op = p.eventOf(k, events, marks)
 		default:
 			p.strange(k, "in a graph it has no counterpart")
-			continue
 		}
-		g.lanes[n] = append(g.lanes[n], op)
+		if op.Kind != virtual.Call {
+			g.lanes[n] = append(g.lanes[n], op)
+		}
+		if mark, ok := crossed[i]; ok {
+			g.lanes[n] = append(g.lanes[n], virtual.Op{Kind: virtual.RecordEvent, Object: mark})
+		}
 	}
 	for at, fn := range hosts {
 		g.hosts = append(g.hosts, &hostOp{op: &g.lanes[at[0]][at[1]], fn: fn})
@@ -589,6 +593,63 @@ func (p *program) graph(k *timeline.Task) (int32, bool) {
 	n := int32(len(p.graphs))
 	p.graphs, p.made[k.Object] = append(p.graphs, g), n
 	return n, true
+}
+
+// eventOf is the op of a task with an event, which is the graph's own there; none where nothing of the graph records it.
+func (p *program) eventOf(k *timeline.Task, events map[*timeline.Object]int32, first int32) virtual.Op {
+	if k.Object == nil || k.Object.Kind != api.Event {
+		p.strange(k, "what it sets or waits for is not in the trace")
+		return virtual.Op{}
+	}
+	e, ok := events[k.Object]
+	switch {
+	case ok:
+	case k.Kind == api.Wait:
+		return virtual.Op{}
+	default:
+		e = first + int32(len(events))
+		events[k.Object] = e
+	}
+	kind := virtual.RecordEvent
+	if k.Kind == api.Wait {
+		kind = virtual.WaitEvent
+	}
+	return virtual.Op{Kind: kind, Object: e, Device: virtual.Auto}
+}
+
+// lanesOf gives each task of a graph a lane, where it comes after one of those that it has to, and a number to those that tasks of other lanes wait for.
+// What a capture has put there has the lanes of its streams.
+func lanesOf(tasks []timeline.GraphTask) (lanes []int, crossed map[int]int32) {
+	lanes, crossed = make([]int, len(tasks)), map[int]int32{}
+	streams, last := map[int]int{}, map[int]int{} // lanes by stream, the last task of each
+	n := 0
+	for i := range tasks {
+		t := &tasks[i]
+		at := -1
+		if !t.Nodes {
+			k, ok := streams[t.Lane]
+			if !ok {
+				k, n = n, n+1
+				streams[t.Lane] = k
+			}
+			at = k
+		}
+		for _, before := range t.After {
+			if at < 0 && last[lanes[before]] == before {
+				at = lanes[before]
+			}
+		}
+		if at < 0 {
+			at, n = n, n+1
+		}
+		lanes[i], last[at] = at, i
+		for _, before := range t.After {
+			if _, ok := crossed[before]; lanes[before] != at && !ok {
+				crossed[before] = int32(len(crossed))
+			}
+		}
+	}
+	return lanes, crossed
 }
 
 // copyKind is the model's kind of a copy, by its name.

@@ -357,7 +357,7 @@ func (s *Scene) Walk(v Viewer) error {
 	s.v = v
 	err := s.W.Run(&timeline.Visitor{
 		Call: s.call, Task: s.task, Range: s.rangeOf, Step: s.step, Memory: s.memoryPoint, Depth: s.depthPoint,
-		Graph: func(o *timeline.Object, tasks []timeline.Task) error {
+		Graph: func(o *timeline.Object, tasks []timeline.GraphTask) error {
 			s.graphs[o] = len(tasks)
 			return nil
 		},
