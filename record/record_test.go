@@ -275,6 +275,27 @@ func TestManyEvents(t *testing.T) {
 	}
 }
 
+// A result that two threads wait for is what the copy has brought, whatever the first of them to return does with the memory.
+func TestBothWait(t *testing.T) {
+	r, _, _ := run(t, record.Options{Block: true, Replayable: true}, testenv.CompileC(t, "bothwait", []string{"testdata/bothwait.c"}))
+	want, there := bytes.Repeat([]byte{7}, 32<<20), 0
+	for d, err := range r.Data(nil) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d.Status != format.Whole {
+			t.Fatalf("call %d: %+v", d.Call, d)
+		}
+		if b, err := r.Blob(d.Blob); err != nil || !bytes.Equal(b, want) {
+			t.Errorf("call %d: not what the copy has brought, %v", d.Call, err)
+		}
+		there++
+	}
+	if there != 10 {
+		t.Errorf("%d results", there)
+	}
+}
+
 // A thread whose ring is no use any more, since the program has written over it, does not wait for room there, and what it calls from then on
 // is lost and counted. The other threads are recorded.
 func TestRingWrittenOver(t *testing.T) {

@@ -8,7 +8,7 @@
  * wrapper calls what the program asked for.
  */
 #include "bind.h"
-#include "shim.h"
+#include "parts.h"
 
 #include <asm/fcntl.h>
 #include <linux/mman.h>

@@ -89,13 +89,6 @@ const struct link_map *shim_objects(void) HIDDEN;
 /* In late.c: before the thread loads a library that is bound past the shim, and when it asks for a function by a handle. */
 void shim_loads_late(void) HIDDEN;
 void shim_late(const void *handle) HIDDEN;
-/* In shim.c. */
-bool open_process(void) HIDDEN;
-/* Makes all of an empty file. Beyond the limit of a file's size it is not tried: the kernel would not only say no, but send a signal that ends programs. */
-bool allocate(long fd, uint64_t size) HIDDEN;
-/* Keeps the session within reach of a process that is about to change its root. */
-void keep_session(void) HIDDEN;
-long open_in_session(const char *name, uint64_t number, bool numbered, long flags) HIDDEN;
 
 /*
  * A function that the model does not know, or knows by its name alone: every call is counted and goes on to the real

@@ -390,6 +390,19 @@ void shim_time_end(struct shim_call *c, void *stream)
 	__atomic_store_n(&p->state, PAIR_PENDING, __ATOMIC_RELEASE);
 }
 
+static bool write_time(const struct time_record *time)
+{
+	struct shim_thread *t = &shim_t;
+	if (!shim_room(sizeof *time + sizeof(struct lost_record)))
+		return false;
+	struct time_record *r = (struct time_record *)(t->base + (t->head & (t->size - 1)));
+	*r = *time;
+	r->h = (struct record){.size = sizeof *r, .type = REC_TIME, .state = STATE_DONE};
+	t->head += sizeof *r;
+	__atomic_store_n(&t->ring->head, t->head, __ATOMIC_RELEASE);
+	return true;
+}
+
 /* Tells the recorder of a task that is done. False where it is not, or where the runtime does not say. */
 static bool tell(struct pair *p, uint64_t seen, int32_t error)
 {
@@ -410,7 +423,7 @@ static bool tell(struct pair *p, uint64_t seen, int32_t error)
 		failed(error);
 		return false;
 	}
-	if (!shim_write_time(&(struct time_record){
+	if (!write_time(&(struct time_record){
 		    .slot = p->slot, .device = device, .seq = p->seq, .stream = (uint64_t)p->place.stream, .issued = p->issued,
 		    .closed = p->closed, .seen = seen, .from = from, .to = to, .elapsed = ms}))
 		unmeasured(UNTIMED_LOST);

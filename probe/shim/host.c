@@ -17,7 +17,7 @@ static struct own {
 
 /*
  * Runs inside a call that reports, which has a record for its beginning and one for its end, are told behind it: the recorder follows one
- * enclosing call of a thread. They lie in the page before the ring, like what shim.c keeps there.
+ * enclosing call of a thread. They lie in the page before the ring, like what stack.c keeps there.
  */
 struct run {
 	uint64_t fn, data, start, end;

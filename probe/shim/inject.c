@@ -7,7 +7,7 @@
  * Other slots are left as they are.
  */
 #include "bind.h"
-#include "shim.h"
+#include "parts.h"
 
 #include "acl/acl.h"
 

@@ -3,7 +3,7 @@
  * session. The process holds a lock on the file as long as it has it mapped, so that anybody can tell whether it is gone: such
  * a lock belongs to the open file, which the mapping keeps open. Forked children do not inherit the mapping.
  */
-#include "shim.h"
+#include "parts.h"
 
 #include <asm/fcntl.h>
 #include <asm/stat.h>

@@ -116,13 +116,13 @@ static inline uint64_t shim_counter(void)
 #endif
 }
 
-uint64_t shim_slow_clock(void);
+uint64_t shim_monotonic(void);
 
 static inline uint64_t shim_now(void)
 {
 	if (__builtin_expect(shim_control->clock == CLOCK_COUNTER, 1))
 		return shim_counter();
-	return shim_slow_clock();
+	return shim_monotonic();
 }
 
 /*
@@ -621,7 +621,6 @@ struct place {
 struct place shim_place(void *stream);
 /* Whether who has waited for a stream, or the device of the thread, up to a place in the order, has waited for this one. */
 bool shim_reached(const struct place *p, enum reach which, const void *stream, uint64_t until);
-bool shim_write_time(const struct time_record *r);
 void shim_time_begin(struct shim_call *c, void *on);
 void shim_time_end(struct shim_call *c, void *stream);
 void shim_times_reached(enum reach which, void *stream, uint64_t until);

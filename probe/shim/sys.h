@@ -2,6 +2,10 @@
 #ifndef ACLTRACE_SHIM_SYS_H
 #define ACLTRACE_SHIM_SYS_H
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
 #include <asm/unistd.h>
 
 static inline long sys6(long n, long a, long b, long c, long d, long e, long f)
@@ -32,5 +36,19 @@ static inline long sys6(long n, long a, long b, long c, long d, long e, long f)
 #define sys2(n, a, b) sys6(n, SYS_ARG(a), SYS_ARG(b), 0, 0, 0, 0)
 #define sys3(n, a, b, c) sys6(n, SYS_ARG(a), SYS_ARG(b), SYS_ARG(c), 0, 0, 0)
 #define sys4(n, a, b, c, d) sys6(n, SYS_ARG(a), SYS_ARG(b), SYS_ARG(c), SYS_ARG(d), 0, 0)
+
+/* The compiler may call these; the program's own are out of reach for a library that is linked to nothing. */
+__attribute__((visibility("hidden"))) void *memcpy(void *restrict d, const void *restrict s, size_t n);
+__attribute__((visibility("hidden"))) void *memset(void *d, int c, size_t n);
+
+static inline bool sys_failed(long ret) { return ret < 0 && ret > -4096; }
+
+static inline long sys_map(uint64_t len, long prot, long flags, long fd, uint64_t off, void *at)
+{
+	return sys6(__NR_mmap, SYS_ARG(at), SYS_ARG(len), prot, flags, fd, SYS_ARG(off));
+}
+
+/* Memory of the process's own at *at, made by the first thread that asks for it. False where there is none. */
+bool sys_map_once(void *at, uint64_t len);
 
 #endif

@@ -1,0 +1,90 @@
+/* What the parts of the shim have of each other, and wrappers do not call. Each is told of where it is written. */
+#ifndef ACLTRACE_SHIM_PARTS_H
+#define ACLTRACE_SHIM_PARTS_H
+
+#include "shim.h"
+
+/* session.c */
+
+/* Makes this process ready to record, once, and again in a child after a fork. False where it is not to be recorded. */
+bool open_process(void);
+/* A file of the session by its name, with a number behind it where it has one. */
+long open_in_session(const char *name, uint64_t number, bool numbered, long flags);
+/* Keeps the session within reach of a process that is about to change its root. */
+void keep_session(void);
+/* Makes all of an empty file. Beyond the limit of a file's size it is not tried: the kernel would not only say no, but send a signal that ends programs. */
+bool allocate(long fd, uint64_t size);
+extern uint64_t used_before; /* by the rings of other processes, when this one came to the session */
+
+/* call.c */
+
+/* Room for need more bytes in the record that is being written, which no other record follows yet. */
+bool grow(struct shim_call *c, uint64_t need);
+/* A piece with an address of its own; without its bytes where they are too many. */
+void far_piece(struct shim_call *c, uint8_t param, uint32_t item, uint64_t addr, uint64_t len);
+
+static inline void small_copy(void *to, const void *from, uint64_t len)
+{
+	typedef uint64_t word __attribute__((may_alias, aligned(1)));
+	uint64_t i = 0;
+	for (; i + 8 <= len; i += 8)
+		*(word *)((uint8_t *)to + i) = *(const word *)((const uint8_t *)from + i);
+	for (; i < len; i++)
+		((uint8_t *)to)[i] = ((const uint8_t *)from)[i];
+}
+
+/* payload.c */
+
+struct payload {
+	uint32_t slot;
+	uint8_t param, flags, missing;
+	uint32_t item;
+	uint64_t seq, addr, len;
+};
+
+struct payload payload_of(uint64_t seq, uint8_t param, uint8_t flags, uint32_t item, const void *p, uint64_t len);
+/* Streams memory to the recorder. Memory that the runtime has not just touched is read with care. */
+void payload_bytes(struct payload *p, bool careful);
+/* Rows become one piece without the gaps between them; pitch 0: they are one already. */
+void payload_rows(struct payload *p, uint64_t pitch, uint64_t width);
+void payload_missing(struct payload *p, uint8_t why);
+
+/* Bytes from the first to behind the last, with the gaps between rows. */
+static inline uint64_t extent_of(uint64_t len, uint64_t pitch, uint64_t width) { return pitch ? pitch * (len / width) : len; }
+
+/* memory.c */
+
+bool pinned(uint64_t addr);
+bool on_device(uint64_t addr);
+/* Whether memory may be pinned, or the device's, that is not known as such: there was no room to remember it. */
+bool maybe_pinned(void);
+bool maybe_on_device(void);
+
+/* results.c */
+
+/* What has become of the memory of a result before the program had waited for it. */
+enum why { COPIED_OVER, FREED, UNREGISTERED, WHYS };
+
+/* A result that is there once the program has waited for the stream; pitch 0: no rows. False where there is no room for it. */
+bool add_pending(const struct payload *p, void *stream, uint64_t pitch, uint64_t width);
+bool any_pending(void);
+/* Something else gets this memory: a result that is still pending there is never seen. */
+void give_up_pending(uint64_t addr, uint64_t len, enum why why);
+/* The program has waited for these. */
+void release(enum reach which, void *stream, uint64_t until);
+void forget_pending(void);
+
+/* captured.c */
+
+void add_captured(void *graph, uint64_t addr, uint64_t len, uint64_t pitch, uint64_t width);
+/* Host memory has ended. */
+void forget_captured(uint64_t from, uint64_t to);
+
+/* lists.c */
+
+void open_lists(void);
+
+/* An entry of a table that all threads use. */
+enum { ENTRY_FREE = 0, ENTRY_BUSY = 1, ENTRY_FULL = 2 };
+
+#endif

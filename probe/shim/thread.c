@@ -1,0 +1,285 @@
+/*
+ * The ring of a thread: made at its first call, or taken over from a thread that has ended, and room in it for what comes next.
+ * What has no room is counted. See ring.h.
+ */
+#include "parts.h"
+
+#include <asm/fcntl.h>
+#include <linux/mman.h>
+
+#include "sys.h"
+
+#define ESRCH 3
+#define HEARTBEAT_NS 500000000ULL
+/* What a thread that waits must see of that itself, and what one pause of it counts at most: on a machine that stood still meanwhile, nobody gave a sign. */
+#define SEEN_NS 200000000ULL
+#define PAUSE_NS 10000000ULL
+#define SHORTEST_PAUSE_NS 20000
+#define LONGEST_PAUSE_NS 5000000
+
+__thread struct shim_thread shim_t __attribute__((tls_model("initial-exec"), visibility("hidden")));
+static uint64_t first_memory; /* what the process could have when the first of its threads made a ring, 0 before */
+
+/* Where the rings of this process lie, by slot. */
+static uint8_t *mapped[RING_MAX_SLOTS];
+
+/* Whether the thread of this process that had a slot has ended, and the recorder has emptied its ring. */
+static bool left(const struct slot *s, uint32_t i)
+{
+	const struct ring *r = (const struct ring *)(mapped[i] - RING_HEADER);
+	return __atomic_load_n(&r->tail, __ATOMIC_ACQUIRE) == __atomic_load_n(&r->head, __ATOMIC_RELAXED) &&
+	       sys3(__NR_tgkill, shim_p->pid, s->tid, 0) == -ESRCH;
+}
+
+static void own_slot(struct slot *s)
+{
+	enum { PR_NAME = 16 };
+	s->pid = shim_p->pid;
+	s->tid = (uint32_t)sys0(__NR_gettid);
+	s->ppid = (uint32_t)sys0(__NR_getppid);
+	s->process = shim_p->generation;
+	s->start = shim_now();
+	__atomic_store_n(&s->off, 0, __ATOMIC_RELAXED);
+	sys2(__NR_prctl, PR_NAME, s->name);
+}
+
+/*
+ * A ring whose thread has ended, and which the recorder has emptied, serves the next thread. It goes on where it was:
+ * the bytes written and the numbers of calls are those of the slot, and the generation tells the recorder of the change.
+ */
+static bool reuse_ring(struct shim_thread *t)
+{
+	struct control *c = shim_control;
+	uint32_t n = __atomic_load_n(&c->next_slot, __ATOMIC_ACQUIRE);
+	for (uint32_t i = 0; i < n && i < c->max_slots; i++) {
+		struct slot *s = &c->slots[i];
+		uint32_t was = SLOT_LIVE;
+		if (__atomic_load_n(&s->state, __ATOMIC_ACQUIRE) != SLOT_LIVE || s->process != shim_p->generation || mapped[i] == NULL || !left(s, i) ||
+		    !__atomic_compare_exchange_n(&s->state, &was, SLOT_TAKEN, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+			continue;
+		if (!left(s, i)) {
+			/* Another thread has had it meanwhile, for a short while or still. */
+			__atomic_store_n(&s->state, SLOT_LIVE, __ATOMIC_RELEASE);
+			continue;
+		}
+		t->ring = (struct ring *)(mapped[i] - RING_HEADER);
+		t->base = mapped[i];
+		t->size = t->capacity = s->ring_bytes;
+		t->head = __atomic_load_n(&t->ring->head, __ATOMIC_RELAXED);
+		t->tail = __atomic_load_n(&t->ring->tail, __ATOMIC_ACQUIRE);
+		t->slot = i;
+		own_slot(s);
+		__atomic_store_n(&s->generation, s->generation + 1, __ATOMIC_RELEASE);
+		__atomic_store_n(&s->state, SLOT_LIVE, __ATOMIC_RELEASE);
+		return true;
+	}
+	return false;
+}
+
+/* A slot that nobody has had, or one that was given back when all are used up. */
+static uint32_t take_slot(void)
+{
+	struct control *c = shim_control;
+	if (__atomic_load_n(&c->next_slot, __ATOMIC_RELAXED) < c->max_slots) {
+		uint32_t n = __atomic_fetch_add(&c->next_slot, 1, __ATOMIC_RELAXED);
+		if (n < c->max_slots)
+			return n;
+	}
+	for (uint32_t i = 0; i < c->max_slots; i++) {
+		uint32_t was = SLOT_GIVEN;
+		if (__atomic_load_n(&c->slots[i].state, __ATOMIC_RELAXED) == SLOT_GIVEN &&
+		    __atomic_compare_exchange_n(&c->slots[i].state, &was, SLOT_TAKEN, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+			return i;
+	}
+	return c->max_slots;
+}
+
+static bool make_ring(struct shim_thread *t)
+{
+	struct control *c = shim_control;
+	uint64_t size = c->ring_bytes;
+	if (reuse_ring(t))
+		return true;
+	uint64_t used = __atomic_add_fetch(&c->memory_used, size, __ATOMIC_RELAXED), left = shim_memory_left();
+	uint64_t whole_memory = left < ~(uint64_t)0 - used ? left + used - size : ~(uint64_t)0;
+	/* Rings that other threads are just making count as used and are not taken from what is left yet. Before the first ring nothing was. */
+	uint64_t first = 0, most = left < ~(uint64_t)0 - used_before ? left + used_before : left;
+	if (!__atomic_compare_exchange_n(&first_memory, &first, most, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		most = first;
+	if (whole_memory > most)
+		whole_memory = most;
+	if (used > c->memory_limit || used > whole_memory / 4)
+		goto no_memory;
+	uint32_t n = take_slot();
+	if (n >= c->max_slots)
+		goto no_memory;
+	struct slot *s = &c->slots[n];
+	own_slot(s);
+	s->ring_bytes = size;
+	long fd = open_in_session("ring.", n, true, O_RDWR | O_CREAT | O_EXCL);
+	if (fd < 0)
+		goto no_slot;
+	/* The recorder may be another user, of the group that the folder belongs to. What is in nobody else's folder nobody else reaches. */
+	sys2(__NR_fchmod, fd, 0660);
+	/* In full before use: a hole in a file on a full tmpfs would kill the program with SIGBUS. */
+	if (!allocate(fd, RING_HEADER + size))
+		goto no_map;
+	long whole = sys_map((RING_HEADER + 2 * size), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0, NULL);
+	if (sys_failed(whole))
+		goto no_map;
+	long a = sys_map((RING_HEADER + size), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_POPULATE, fd, 0, (void *)whole);
+	long b = sys_map(size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_POPULATE, fd, RING_HEADER, (void *)(whole + RING_HEADER + (long)size));
+	if (sys_failed(a) || sys_failed(b)) {
+		sys2(__NR_munmap, whole, RING_HEADER + 2 * size);
+		goto no_map;
+	}
+	sys1(__NR_close, fd);
+	t->ring = (struct ring *)whole;
+	t->base = (uint8_t *)whole + RING_HEADER;
+	t->size = t->capacity = size;
+	t->head = t->tail = t->lost = 0;
+	t->slot = n;
+	mapped[n] = t->base;
+	__atomic_store_n(&s->state, SLOT_LIVE, __ATOMIC_RELEASE);
+	return true;
+no_map:
+	sys1(__NR_close, fd);
+no_slot:
+	__atomic_store_n(&s->state, SLOT_DEAD, __ATOMIC_RELEASE);
+no_memory:
+	__atomic_sub_fetch(&c->memory_used, size, __ATOMIC_RELAXED);
+	__atomic_add_fetch(&c->refused, 1, __ATOMIC_RELAXED);
+	return false;
+}
+
+static void set_room(struct shim_thread *t)
+{
+	bool plain = t->base != NULL && t->lost == 0 && shim_control->clock == CLOCK_COUNTER && shim_control->stack_frames == 0 && shim_control->time_every == 0;
+	t->room = plain ? t->tail + t->size - PLAIN_BYTES : 0;
+}
+
+/*
+ * What recording costs here: launches into the new ring, which is not told of them. The least of some rounds, since the
+ * first ones warm the cache.
+ */
+static void measure_cost(struct shim_thread *t)
+{
+	enum { ROUNDS = 8, CALLS = 32 };
+	struct shim_thread saved = *t;
+	struct ring nobody = {0};
+	uint64_t words[8] = {0}, block[8] = {0}, least = ~(uint64_t)0;
+	t->ring = &nobody;
+	for (int r = 0; r < ROUNDS; r++) {
+		t->head = t->tail = 0;
+		set_room(t);
+		uint64_t start = shim_now();
+		for (int i = 0; i < CALLS; i++) {
+			struct shim_call c;
+			t->depth = 0;
+			if (shim_plain()) {
+				struct call_record *plain = shim_plain_enter(words, 8);
+				shim_plain_commit(plain, 0, shim_plain_piece(shim_plain_pieces(plain, 8), 0, block, sizeof block));
+				plain->end = shim_counter();
+				shim_plain_exit(plain);
+				continue;
+			}
+			if (shim_enter(&c, 0, words, 8, 72)) {
+				shim_piece(&c, 0, 0, block, sizeof block, true);
+				shim_commit(&c);
+				shim_return(&c, 0);
+				shim_exit(&c);
+			}
+			shim_leave();
+		}
+		uint64_t took = (shim_now() - start) / CALLS;
+		if (took < least)
+			least = took;
+	}
+	*t = saved;
+	__atomic_store_n(&shim_control->cost, (uint32_t)least, __ATOMIC_RELAXED);
+}
+
+bool shim_open_thread(void)
+{
+	struct shim_thread *t = &shim_t;
+	if (!open_process())
+		return false;
+	uint32_t off = __atomic_load_n(&shim_control->off, __ATOMIC_RELAXED);
+	if (off == OFF_ENDED || (off == OFF_WAITING && __atomic_load_n(&shim_control->only, __ATOMIC_RELAXED) != (uint32_t)sys0(__NR_getpid)))
+		return false;
+	if (t->generation != shim_p->generation) {
+		/* The first call of the thread, or a child with its parent's ring, which is not its own to write. */
+		*t = (struct shim_thread){.device = t->device, .late = t->late, .depth = t->depth, .frame = t->frame, .outer = t->outer, .outer_frame = t->outer_frame, .generation = shim_p->generation};
+		t->off = !make_ring(t);
+		if (!t->off) {
+			shim_times_thread();
+			open_lists();
+		}
+		set_room(t);
+		if (!t->off && shim_control->cost == 0 && shim_control->stack_frames == 0)
+			measure_cost(t);
+	}
+	return !t->off;
+}
+
+void shim_lose(void)
+{
+	struct shim_thread *t = &shim_t;
+	if (t->lost++ == 0)
+		t->ring->lost_since = shim_now();
+	t->ring->lost_until = shim_now();
+	__atomic_store_n(&t->ring->lost, t->ring->lost + 1, __ATOMIC_RELEASE);
+	t->ring->seq++;
+	set_room(t);
+}
+
+void shim_write_lost(void)
+{
+	struct shim_thread *t = &shim_t;
+	struct lost_record *r = (struct lost_record *)(t->base + (t->head & (t->size - 1)));
+	*r = (struct lost_record){.h = {.size = sizeof *r, .type = REC_LOST, .state = STATE_DONE}, .calls = t->lost, .since = t->ring->lost_since, .until = shim_now()};
+	t->lost = 0;
+	set_room(t);
+	t->head += sizeof *r;
+	__atomic_store_n(&t->ring->head, t->head, __ATOMIC_RELEASE);
+}
+
+bool shim_make_room(uint64_t need)
+{
+	struct shim_thread *t = &shim_t;
+	if (need > t->capacity)
+		return false;
+	uint64_t since = 0, last_beat = ~0ULL, last = 0, silent = 0;
+	for (;;) {
+		t->tail = __atomic_load_n(&t->ring->tail, __ATOMIC_ACQUIRE);
+		set_room(t);
+		if (t->head + need - t->tail <= t->capacity)
+			return true;
+		if (__atomic_load_n(&shim_control->policy, __ATOMIC_RELAXED) != POLICY_BLOCK || shim_p->drop || __atomic_load_n(&t->ring->given_up, __ATOMIC_RELAXED))
+			return false;
+		uint64_t beat = __atomic_load_n(&shim_control->heartbeat, __ATOMIC_RELAXED);
+		uint64_t now = shim_monotonic();
+		if (beat != last_beat) {
+			uint64_t age = now > beat ? now - beat : 0;
+			silent = age < HEARTBEAT_NS - SEEN_NS ? age : HEARTBEAT_NS - SEEN_NS;
+			last_beat = beat;
+		} else {
+			silent += now - last < PAUSE_NS ? now - last : PAUSE_NS;
+		}
+		last = now;
+		if (silent > HEARTBEAT_NS) {
+			/* The recorder is stopped or gone. The program does not wait for it again. */
+			shim_p->drop = 1;
+			return false;
+		}
+		/* An eighth of what was waited so far: little beside that, and few looks at a recorder that is frozen. */
+		if (since == 0)
+			since = now;
+		struct { int64_t sec, nsec; } pause = {0, (int64_t)((now - since) / 8)};
+		if (pause.nsec < SHORTEST_PAUSE_NS)
+			pause.nsec = SHORTEST_PAUSE_NS;
+		if (pause.nsec > LONGEST_PAUSE_NS)
+			pause.nsec = LONGEST_PAUSE_NS;
+		sys2(__NR_nanosleep, &pause, NULL);
+	}
+}
