@@ -1,15 +1,18 @@
 #!/bin/bash
-# What can be proved on a machine with an NVIDIA GPU alone, in less than eight minutes, with a table as it goes: each case of
-# examples/cuda/driver runs, is recorded, and is replayed and compared, on the machine's own driver; one with its memory where it was; times
-# of the device; the calls that were recorded beside those that CUPTI counts; a PyTorch model's steps; then what recording costs, and how
-# long replays take beside the original. Ends with 1 where anything differs, and skips where there is no GPU. A figure that misses its aim says so, and fails nothing.
-# Needs no toolkit and no network, and of what `make build` leaves bin/acltrace, bin/examples/cuda and lib/cupti-count.so alone: the
+# What can be proved on a machine with an NVIDIA GPU alone, in less than eight minutes, with a table as it goes. What teaches most comes first:
+# all cases of examples/cuda/driver in one process, programs that nobody here wrote (PyTorch, CuPy, Triton, where python3 has them), the calls that
+# were recorded beside those that CUPTI counts; then each case by itself, memory where it was, times of the device; and last what recording
+# costs, and how long replays take beside the original. All are run, recorded, replayed on the machine's own driver, and compared. Nothing that
+# fails keeps the rest from being tried. Ends with 1 where anything differs, and skips where there is no GPU. A figure that misses its aim says so,
+# and fails nothing.
+#
+# Needs no toolkit, no make and no network, and of what `make build` leaves bin/acltrace, bin/examples/cuda and lib/cupti-count.so alone: the
 # machine with the GPU needs no compiler where those are brought along.
 #
 #	FAKE=1        tries the script itself on the fake driver; another value is the folder of a libcuda.so.1 to try it on
 #	CASES="a b"   the cases to run; STEPS, RUNS: how long the measured program is, and how often it runs
 #	LIMIT, TOTAL  the seconds that one step and all of it may take
-#	OUT           a folder that keeps the table, and of what failed or differed the trace and what was said
+#	OUT           a folder that keeps the table, and in kept.tar.gz facts of the machine and, of what failed or differed, the trace and what was said
 #	CUPTI         the CUPTI to count calls with, where it is not found by itself
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -24,9 +27,11 @@ for part in bin/acltrace $driver_example lib/cupti-count.so; do
 	[ -e "$part" ] || { echo "$part is not there: make build makes it"; exit 1; }
 done
 limit=${LIMIT:-60} total=${TOTAL:-450} steps=${STEPS:-500} runs=${RUNS:-5}
+python=python3
 if [ -n "${FAKE:-}" ]; then
 	[ "$FAKE" != 1 ] || FAKE=$PWD/lib/fakecuda
 	export LD_LIBRARY_PATH=$FAKE FAKECUDA_KERNELS=${FAKECUDA_KERNELS-$PWD/bin/examples/cuda/kernels.so}
+	python=${PYTHON:-}
 else
 	# Containers have the driver where the loader does not look by itself, and a cache that does not know it.
 	for folder in /usr/local/nvidia/lib64 /usr/lib/wsl/lib; do
@@ -35,12 +40,15 @@ else
 	driver=$(LD_TRACE_LOADED_OBJECTS=1 $driver_example 2>/dev/null | awk '$1 == "libcuda.so.1" && $3 ~ /^\// { print $3; exit }')
 	[ -n "$driver" ] || skip "no libcuda.so.1 is installed: there is no NVIDIA driver here"
 	[ -e /dev/nvidiactl ] || [ -e /dev/dxg ] || skip "there is no /dev/nvidiactl: no NVIDIA GPU can be reached from here"
-	nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null
 fi
 
 dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-mkdir -p "${OUT:=$dir/kept}"
+mkdir -p "${OUT:=$dir/out}" "$dir/kept"
+children=
+# shellcheck disable=SC2086 # a list
+trap 'kill $children 2>/dev/null; rm -rf "$dir"' EXIT
+ulimit -c 0
+export PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 CUBLAS_WORKSPACE_CONFIG=:4096:8
 bad=0 ran=0
 row() { printf '%-44s %-20s %8s %8s %9s  %s\n' "$@" | tee -a "$OUT/table.txt"; }
 number() { sed -n "s/.*\"$1\": *\([0-9]*\).*/\1/p" "$2" | head -1; }
@@ -56,12 +64,36 @@ in_time() {
 	timeout -k 5 "$((left < limit ? left : limit))" "$@"
 }
 
-# keep NAME: what there is of a case that failed, without the trace where that is large.
+# One that crashes is recorded again all the same. Containers have little shared memory, and PyTorch has many threads.
+[ -d /dev/shm ] || mkdir -p /dev/shm
+rings=
+[ "$(df -Pm /dev/shm | awk 'NR == 2 { print $4 }')" -ge 512 ] || rings="--ring-size 1M"
+# shellcheck disable=SC2086 # none, or two words
+recorded() { in_time bin/acltrace record -q --api cuda --no-guard $rings "$@"; }
+
+# pack: what is kept is one file, whole at any moment.
+pack() { tar -C "$dir" -czf "$dir/kept.tar.gz" kept 2>/dev/null && mv "$dir/kept.tar.gz" "$OUT/kept.tar.gz" || cp -r "$dir/kept" "$OUT"; }
+
+# keep NAME: what there is of a case that failed, with as much of the trace as is small.
 keep() {
-	local to=$OUT/${1//[^A-Za-z0-9]/-}
+	local name=${1//[^A-Za-z0-9]/-} size to
+	to=$dir/kept/$name
 	mkdir -p "$to"
-	cp "$dir/out" "$dir/replay" "$dir/err" "$to" 2>/dev/null
-	[ "$(stat -c %s "$dir/trace.aclt" 2>/dev/null || echo 99999999)" -gt 4000000 ] || cp "$dir/trace.aclt" "$to"
+	for part in bare out err cupti; do
+		[ ! -e "$dir/$part" ] || tail -c 50000 "$dir/$part" >"$to/$part"
+	done
+	[ ! -e "$dir/replay" ] || head -c 200000 "$dir/replay" >"$to/replay"
+	if [ -e "$dir/trace.aclt" ]; then
+		size=$(stat -c %s "$dir/trace.aclt")
+		in_time bin/acltrace info "$dir/trace.aclt" >"$to/info" 2>&1
+		if [ "$size" -le 1000000 ]; then
+			cp "$dir/trace.aclt" "$to"
+		else
+			in_time bin/acltrace cat "$dir/trace.aclt" 2>&1 | (head -n 4000; tail -n 400) | cut -c1-400 >"$to/calls"
+			[ "$size" -gt 14000000 ] || [ -n "$(ls "$OUT"/*.aclt 2>/dev/null)" ] || cp "$dir/trace.aclt" "$OUT/$name.aclt"
+		fi
+	fi
+	pack
 }
 
 # replay PACE OPTION…: replays the trace; sets verdict and results.
@@ -83,27 +115,29 @@ replay() {
 try() {
 	local name=$1 said began calls=- results=- took=- verdict="NOT RECORDED"
 	shift
+	rm -f "$dir"/{trace.aclt,bare,out,replay,err,cupti}
 	began=$(date +%s%N)
-	said=$(in_time "$@" 2>&1) || said="FAILED: $(tail -1 <<<"$said")"
+	in_time "$@" >"$dir/bare" 2>&1 && said=$(tail -c 20000 "$dir/bare") || said="FAILED: $(tail -1 "$dir/bare")"
 	took=$(milliseconds "$began" "$(date +%s%N)")
 	case $said in
-	*"not on this device"*)
-		row "$name" "not on this device" - - - -
+	FAILED:*) failed ;;
+	*": ok"*) said=ok ;;
+	*"not on this device"* | *"not here"*)
+		row "$name" "$(tail -1 "$dir/bare" | cut -c1-20)" - - - -
 		return 1
 		;;
-	*": ok"*) said=ok ;;
 	*) failed ;;
 	esac
 	ran=$((ran + 1))
-	rm -f "$dir"/{trace.aclt,out,replay,err}
-	if in_time bin/acltrace record -q --api cuda --replayable -o "$dir/trace.aclt" -- "$@" >"$dir/out" 2>&1; then
-		bin/acltrace info --json "$dir/trace.aclt" >"$dir/info"
+	if recorded --replayable -o "$dir/trace.aclt" -- "$@" >"$dir/out" 2>&1; then
+		in_time bin/acltrace info --json "$dir/trace.aclt" >"$dir/info"
 		calls=$(number total "$dir/info")
 		replay asap || failed
 	else
+		verdict="NOT RECORDED: $(tail -1 "$dir/out")"
 		failed
 	fi
-	row "$name" "${said:0:20}" "${calls:--}" "${results:--}" "$took" "$verdict"
+	row "$name" "${said:0:20}" "${calls:--}" "${results:--}" "$took" "${verdict:0:300}"
 	[ "$verdict" = identical ] && [ "$said" = ok ] && return 0
 	keep "$name"
 	return 1
@@ -117,7 +151,7 @@ figure() {
 		printf "%.1f ms, %+.1f %%: %s", b, p, (p <= 2 && p >= -2 ? "within 2 %" : "missed: aim 2 %") }')"
 }
 
-# paces NAME PROGRAM…: the trace of try once more at the pace of the recording; how long both took beside the original.
+# paces NAME: the trace of try once more at the pace of the recording; how long both took beside the original.
 paces() {
 	local name=$1 pace verdict results
 	for pace in asap recorded; do
@@ -128,97 +162,150 @@ paces() {
 
 # cost NAME PROGRAM…: what recording costs a program that says how long its work took, in turn with it bare.
 cost() {
-	local name=$1 way i
+	local name=$1 i
 	shift
-	rm -f "$dir/bare" "$dir/recorded"
+	rm -f "$dir/cost.bare" "$dir/cost.recorded"
 	for ((i = 0; i < runs; i++)); do
-		in_time "$@" >"$dir/out" 2>&1 && said_ms "$dir/out" >>"$dir/bare"
-		in_time bin/acltrace record -q --api cuda -o "$dir/cost.aclt" -- "$@" >"$dir/out" 2>&1 && said_ms "$dir/out" >>"$dir/recorded"
+		in_time "$@" >"$dir/out" 2>&1 && said_ms "$dir/out" >>"$dir/cost.bare"
+		recorded -o "$dir/cost.aclt" -- "$@" >"$dir/out" 2>&1 && said_ms "$dir/out" >>"$dir/cost.recorded"
 		rm -f "$dir/cost.aclt"
 	done
-	touch "$dir/bare" "$dir/recorded"
-	figure "$name" "recorded, $(wc -l <"$dir/recorded") runs" "$(median <"$dir/bare")" "$(median <"$dir/recorded")"
+	touch "$dir/cost.bare" "$dir/cost.recorded"
+	figure "$name" "recorded, $(wc -l <"$dir/cost.recorded") runs" "$(median <"$dir/cost.bare")" "$(median <"$dir/cost.recorded")"
 }
 
 # count NAME PROGRAM…: the calls that were recorded beside those that CUPTI counts in the same run. CUPTI begins within cuInit, so what
-# comes before and leads there is left out; what acltrace counts by name alone, it counts.
+# comes before and leads there is left out, and so is what the recorder itself asks the driver; what acltrace counts by name alone, it counts.
 count() {
 	local name=$1 both
 	shift
-	rm -f "$dir/cupti"
-	CUDA_INJECTION64_PATH=$PWD/lib/cupti-count.so ACLTRACE_CUPTI=$cupti ACLTRACE_CUPTI_OUT=$dir/cupti \
-		in_time bin/acltrace record -q --api cuda -o "$dir/trace.aclt" -- "$@" >"$dir/out" 2>&1
+	rm -f "$dir"/{trace.aclt,bare,out,replay,err,cupti}
+	CUDA_INJECTION64_PATH=$PWD/lib/cupti-count.so ACLTRACE_CUPTI=$cupti ACLTRACE_CUPTI_OUT=$dir/cupti recorded --policy block -o "$dir/trace.aclt" -- "$@" >"$dir/out" 2>&1
 	if [ ! -s "$dir/cupti" ]; then
 		row "$name" "CUPTI counted none" - - - "$(grep -m1 cupti_count "$dir/out")"
+		keep "$name"
 		return
 	fi
-	bin/acltrace info --json "$dir/trace.aclt" >"$dir/info"
+	in_time bin/acltrace info --json "$dir/trace.aclt" >"$dir/info"
 	both=$(awk '
-		BEGIN { split("cuInit cuGetProcAddress cuGetProcAddress_v2 cuDriverGetVersion cuGetExportTable", before); for (i in before) left_out[before[i]] = 1 }
+		BEGIN { split("cuInit cuGetProcAddress cuGetProcAddress_v2 cuDriverGetVersion cuGetExportTable cuFuncGetParamInfo cuKernelGetParamInfo", before); for (i in before) left_out[before[i]] = 1 }
 		FNR == NR { if (!($1 in left_out)) { cupti[$1] = $2; all += $2 } next }
+		/"passed_by"/ { passed = 1 } # asked for, and whether they were called CUPTI alone knows
+		/}/ { passed = 0 }
 		{ line = $0; while (match(line, /"cu[A-Za-z0-9_:]*": *[0-9]+/)) { # a form of a function is the function to CUPTI
-			split(substr(line, RSTART, RLENGTH), part, /": */); sub(/:.*/, "", part[1]); ours[substr(part[1], 2)] += part[2]; line = substr(line, RSTART + RLENGTH) } }
+			split(substr(line, RSTART, RLENGTH), part, /": */); sub(/:.*/, "", part[1]); f = substr(part[1], 2)
+			if (passed) asked[f] += part[2]; else ours[f] += part[2]
+			line = substr(line, RSTART + RLENGTH) } }
 		END {
-			for (f in cupti) if (cupti[f] != ours[f]) differing = differing sprintf(" %s %d/%d", f, ours[f], cupti[f])
+			for (f in cupti) if (cupti[f] != ours[f] && !(f in asked && cupti[f] <= ours[f] + asked[f])) differing = differing sprintf(" %s %d/%d", f, ours[f], cupti[f])
 			for (f in ours) if (!(f in cupti) && !(f in left_out)) differing = differing sprintf(" %s %d/0", f, ours[f])
 			printf "%d %s\n", all, differing
 		}' "$dir/cupti" "$dir/info")
 	if [ -z "${both#* }" ]; then
 		row "$name" "counted by CUPTI" "${both%% *}" - - "the same functions, as often each"
 	else
-		row "$name" "counted by CUPTI" "${both%% *}" - - "DIFFERS (acltrace/CUPTI): ${both#* }"
+		row "$name" "counted by CUPTI" "${both%% *}" - - "DIFFERS (acltrace/CUPTI): $(cut -c1-300 <<<"${both#* }")"
 		failed
+		keep "$name"
 	fi
 }
 
+# What the machine is. A device that nobody uses may take seconds to begin, so it is used throughout.
+facts() {
+	uname -a
+	id
+	cat /etc/os-release
+	in_time nvidia-smi --query-gpu=name,driver_version,persistence_mode,compute_mode,mig.mode.current --format=csv,noheader
+	echo "driver: ${driver:-the fake one}"
+	nproc
+	grep -i mem /proc/meminfo
+	df -h /dev/shm /tmp .
+	ldd --version 2>&1 | head -1
+	for command in make go gcc nvcc gdb cuda-gdb perf python3 tar; do echo "$command: $(command -v $command)"; done
+	[ -z "$python" ] || in_time $python -c 'import sys; print(sys.version)'
+	in_time bin/acltrace doctor
+}
+facts >"$dir/kept/facts" 2>&1
+[ -n "${FAKE:-}" ] || in_time nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null | tee -a "$OUT/table.txt"
+pack
+mkfifo "$dir/held"
+exec 9<>"$dir/held" # nothing comes, nor an end
+timeout "$total" $driver_example --hold <"$dir/held" >"$dir/kept/hold" 2>&1 9>&- &
+children+=" $!"
+# What python3 needs is read once, beside what comes first.
+if [ -n "$python" ]; then
+	timeout "$total" $python scripts/gpu_programs.py have >"$dir/have" 2>&1 &
+	having=$!
+	children+=" $having"
+fi
+
 row case program calls results "took bare" outcome
+try "cases, all in one process" $driver_example ${CASES:-} # shellcheck disable=SC2086
+
+# Programs that nobody here wrote. What they load is large.
+have=
+if [ -n "$python" ]; then
+	wait "$having"
+	have=" $(grep -s '^have ' "$dir/have" | cut -c6- | tr '\n' ' ') "
+	cp "$dir/have" "$dir/kept/python"
+fi
+case $have in
+*" torch "*)
+	once=$limit
+	[ -n "${LIMIT:-}" ] || limit=120
+	try "PyTorch, an array" $python scripts/gpu_programs.py torch
+	try "PyTorch, training steps" $python scripts/torch_step.py 20
+	try "PyTorch, a captured graph" $python scripts/gpu_programs.py graph
+	limit=$once
+	;;
+*) row "PyTorch, training steps" "not here" - - - - ;;
+esac
+for program in cupy triton; do
+	case $have in *" $program "*) try "$program" $python scripts/gpu_programs.py $program ;; esac
+done
+
+# CUPTI lies with the toolkit, or with PyTorch.
+cupti=${CUPTI:-}
+[ -n "$cupti" ] || [ -n "${FAKE:-}" ] || cupti=$(in_time find "${CUDA_HOME:-/usr/local/cuda}/" $($python -c 'import sys; print(*filter(None, sys.path))' 2>/dev/null) -maxdepth 6 -name 'libcupti.so.1[0-9]' 2>/dev/null | head -1)
+if [ -n "$cupti" ] || ldconfig -p 2>/dev/null | grep -q libcupti.so; then
+	count "calls of the cases" $driver_example ${CASES:-} # shellcheck disable=SC2086
+	case $have in *" torch "*) count "calls of PyTorch" $python scripts/torch_step.py 20 ;; esac
+else
+	row "calls of the cases" "no CUPTI here" - - - -
+fi
+
 for name in ${CASES:-$($driver_example --list)}; do
 	try "$name" $driver_example "$name"
 done
 
 # Allocations where they were. What the driver does with the wish nobody has seen.
-if in_time bin/acltrace record -q --api cuda --replayable -o "$dir/trace.aclt" -- $driver_example copies >"$dir/out" 2>&1; then
+rm -f "$dir"/{trace.aclt,bare,out,replay,err,cupti}
+if recorded --replayable -o "$dir/trace.aclt" -- $driver_example copies >"$dir/out" 2>&1; then
 	replay asap --place same
-	row "--place same" ok - "${results:--}" - "$verdict"
+	row "--place same" ok - "${results:--}" - "${verdict:0:300}"
+	[ "$verdict" = identical ] || keep "place same"
 	[ "$verdict" != DIFFERS ] || failed
 fi
 
 # Device times are those of the device, and the program's results stay as they are.
-if in_time bin/acltrace record -q --api cuda --device-time -o "$dir/timed.aclt" -- $driver_example order >"$dir/out" 2>&1; then
-	row "--device-time" ok - - - "$(bin/acltrace info "$dir/timed.aclt" | sed -n 's/^device time *//p' | head -1)"
+if recorded --device-time -o "$dir/timed.aclt" -- $driver_example order >"$dir/out" 2>&1; then
+	row "--device-time" ok - - - "$(in_time bin/acltrace info "$dir/timed.aclt" | sed -n 's/^device time *//p' | head -1)"
 else
 	row "--device-time" "FAILED" - - - "$(tail -1 "$dir/out")"
 	failed
 fi
 
-# CUPTI lies with the toolkit, or with PyTorch.
-cupti=${CUPTI:-}
-[ -n "$cupti" ] || [ -n "${FAKE:-}" ] || cupti=$(find "${CUDA_HOME:-/usr/local/cuda}/" $(python3 -c 'import site; print(*site.getsitepackages())' 2>/dev/null) -name 'libcupti.so.1[0-9]' 2>/dev/null | head -1)
-if [ -n "$cupti" ] || ldconfig -p 2>/dev/null | grep -q libcupti.so; then
-	count "calls of the cases" $driver_example ${CASES:-}
-else
-	row "calls of the cases" "no CUPTI here" - - - -
-fi
-
-# A program that nobody here wrote.
-torch=
-if [ -z "${FAKE:-}" ] && in_time python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; then
-	torch=1
-	export CUBLAS_WORKSPACE_CONFIG=:4096:8
-	try "PyTorch, training steps" python3 scripts/torch_step.py 20
-	[ -z "$cupti" ] || count "calls of PyTorch" python3 scripts/torch_step.py 20
-else
-	row "PyTorch, training steps" "not here" - - - -
-fi
-
 # Figures last: what comes before counts more where time runs out.
-if [ -n "$torch" ]; then
-	try "PyTorch, $steps steps" python3 scripts/torch_step.py "$steps" && paces "PyTorch, $steps steps"
-	cost "PyTorch, $steps steps" python3 scripts/torch_step.py "$steps"
-fi
+case $have in
+*" torch "*)
+	try "PyTorch, $steps steps" $python scripts/torch_step.py "$steps" && paces "PyTorch, $steps steps"
+	cost "PyTorch, $steps steps" $python scripts/torch_step.py "$steps"
+	;;
+esac
 try "$steps steps of 100 launches" $driver_example --work "$steps" && paces "$steps steps of 100 launches"
 cost "$steps steps of 100 launches" $driver_example --work "$steps"
 
+pack
 echo "$SECONDS s"
 [ "$ran" -gt 0 ] || bad=1
 exit $bad

@@ -1,7 +1,8 @@
 /*
  * What programs do with the CUDA driver API, a case each: every way to load a module, every kind of copy, every launch attribute,
  * captured graphs. Without arguments all cases run; a name runs the case alone, and --list names them. A case that the device
- * can't do says so and counts as done. --work N makes N steps of a hundred launches and a copy each way, and says how long they took.
+ * can't do says so and counts as done. --work N makes N steps of a hundred launches and a copy each way, and says how long they took. --hold
+ * has a context for as long as there is input, which keeps the device from being begun anew for each program.
  * Runs on a GPU and on the fake driver.
  */
 #include <cuda.h>
@@ -32,7 +33,9 @@ static void check(CUresult e, const char *what)
 #define TRY(call)                                                                                                          \
 	do {                                                                                                               \
 		CUresult e_ = (call);                                                                                      \
-		if (e_ == CUDA_ERROR_NOT_SUPPORTED || e_ == CUDA_ERROR_INVALID_CLUSTER_SIZE || e_ == CUDA_ERROR_NO_BINARY_FOR_GPU) {           \
+		if (e_ == CUDA_ERROR_INVALID_VALUE)                                                                         \
+			fprintf(stderr, "%s: CUDA_ERROR_INVALID_VALUE\n", #call);                                              \
+		if (e_ == CUDA_ERROR_INVALID_VALUE || e_ == CUDA_ERROR_NOT_SUPPORTED || e_ == CUDA_ERROR_INVALID_CLUSTER_SIZE || e_ == CUDA_ERROR_NO_BINARY_FOR_GPU) {           \
 			cant = true;                                                                                       \
 			return;                                                                                            \
 		}                                                                                                          \
@@ -139,11 +142,10 @@ static void load_fat(void)
 		uint16_t kind, entry_version;
 		uint32_t entry_header;
 		uint64_t body;
-		uint32_t rest[12];
+		uint32_t rest[18];
 		char ptx[(sizeof ptx + 7) / 8 * 8];
-	} fat = {0xba55ed50, 1, 16, 64 + sizeof fat.ptx, 1, 0x101, 64, sizeof fat.ptx, {0, 0, 0, 70}, ""};
+	} fat = {0xba55ed50, 1, 16, 88 + sizeof fat.ptx, 1, 0x101, 88, sizeof fat.ptx, {[1] = 72 /* options */, [2] = 7 << 16, [3] = 70, [6] = 0x11 /* of 64 bits, for Linux */, [14] = 80}, ""};
 	static const struct { uint32_t magic, version; const void *data; void *name; } wrapper = {0x466243b1, 1, &fat, NULL};
-	fat.rest[0] = 0, fat.rest[1] = 64, fat.rest[2] = 7 << 16, fat.rest[3] = 70;
 	memcpy(fat.ptx, ptx, sizeof ptx);
 	CUmodule m;
 	TRY(cuModuleLoadFatBinary(&m, &wrapper));
@@ -244,18 +246,56 @@ static void with_attribute(CUlaunchAttribute at)
 	compare(d);
 }
 
+/* One that streams have, and the launches on them with it. */
+static void at_sync(void)
+{
+	struct data d = bring();
+	CUstream s;
+	CUlaunchAttributeValue v = {.syncPolicy = CU_SYNC_POLICY_YIELD};
+	DO(cuCtxSynchronize());
+	DO(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+	DO(cuStreamSetAttribute(s, CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY, &v));
+	launch_with(add, d, s);
+	DO(cuStreamSynchronize(s));
+	DO(cuStreamDestroy(s));
+	compare(d);
+}
+
+/* One of nodes alone: of launches that are captured. */
+static void at_node(void)
+{
+	struct data d = bring();
+	uint32_t n = N;
+	void *params[] = {&d.a, &d.b, &d.c, &n};
+	CUstream s;
+	CUgraph g;
+	CUgraphExec x;
+	DO(cuCtxSynchronize());
+	DO(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+	CUlaunchAttribute at = {.id = CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE};
+	CUlaunchConfig config = {GRID, 1, 1, BLOCK, 1, 1, 0, s, &at, 1};
+	DO(cuStreamBeginCapture(s, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+	TRY(cuLaunchKernelEx(&config, add, params, NULL));
+	DO(cuStreamEndCapture(s, &g));
+	DO(cuGraphInstantiate(&x, g, 0));
+	DO(cuGraphLaunch(x, s));
+	DO(cuStreamSynchronize(s));
+	DO(cuGraphExecDestroy(x));
+	DO(cuGraphDestroy(g));
+	DO(cuStreamDestroy(s));
+	compare(d);
+}
+
 #define ATTRIBUTE(name, what, ...)                                                                                          \
 	static void name(void) { with_attribute((CUlaunchAttribute){.id = CU_LAUNCH_ATTRIBUTE_##what, .value = {__VA_ARGS__}}); }
 ATTRIBUTE(at_window, ACCESS_POLICY_WINDOW, .accessPolicyWindow = {.num_bytes = 1024, .hitRatio = 1, .hitProp = CU_ACCESS_PROPERTY_PERSISTING, .missProp = CU_ACCESS_PROPERTY_STREAMING})
 ATTRIBUTE(at_cooperative, COOPERATIVE, .cooperative = 1)
-ATTRIBUTE(at_sync, SYNCHRONIZATION_POLICY, .syncPolicy = CU_SYNC_POLICY_YIELD)
 ATTRIBUTE(at_cluster, CLUSTER_DIMENSION, .clusterDim = {2, 1, 1})
 ATTRIBUTE(at_policy, CLUSTER_SCHEDULING_POLICY_PREFERENCE, .clusterSchedulingPolicyPreference = CU_CLUSTER_SCHEDULING_POLICY_SPREAD)
 ATTRIBUTE(at_serialization, PROGRAMMATIC_STREAM_SERIALIZATION, .programmaticStreamSerializationAllowed = 1)
 ATTRIBUTE(at_priority, PRIORITY, .priority = -1)
 ATTRIBUTE(at_domain_map, MEM_SYNC_DOMAIN_MAP, .memSyncDomainMap = {0, 1})
 ATTRIBUTE(at_domain, MEM_SYNC_DOMAIN, .memSyncDomain = CU_LAUNCH_MEM_SYNC_DOMAIN_REMOTE)
-ATTRIBUTE(at_node, DEVICE_UPDATABLE_KERNEL_NODE, .deviceUpdatableKernelNode = {0, NULL})
 
 static void with_event(CUlaunchAttribute at, CUevent e)
 {
@@ -849,6 +889,13 @@ int main(int argc, char **argv)
 	DO(cuCtxSetCurrent(context));
 	DO(cuModuleLoadData(&module, ptx));
 	DO(cuModuleGetFunction(&add, module, "add"));
+	if (argc > 1 && strcmp(argv[1], "--hold") == 0) {
+		puts("held");
+		fflush(stdout);
+		while (getchar() != EOF)
+			;
+		return 0;
+	}
 	int ran = argc > 2 && strcmp(argv[1], "--work") == 0;
 	if (ran)
 		work(atoi(argv[2]));

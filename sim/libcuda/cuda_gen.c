@@ -945,14 +945,6 @@ CUresult cuStreamGetAttribute(CUstream hStream, CUlaunchAttributeID attr, CUlaun
 	return fake_unsupported("cuStreamGetAttribute");
 }
 
-CUresult cuStreamSetAttribute(CUstream hStream, CUlaunchAttributeID attr, const CUlaunchAttributeValue *value)
-{
-	(void)hStream;
-	(void)attr;
-	(void)value;
-	return fake_unsupported("cuStreamSetAttribute");
-}
-
 CUresult cuImportExternalMemory(CUexternalMemory *extMem_out, const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *memHandleDesc)
 {
 	(void)extMem_out;
@@ -2813,10 +2805,7 @@ CUresult cuStreamGetAttribute_ptsz(CUstream hStream, CUlaunchAttributeID attr, C
 
 CUresult cuStreamSetAttribute_ptsz(CUstream hStream, CUlaunchAttributeID attr, const CUlaunchAttributeValue *value)
 {
-	(void)hStream;
-	(void)attr;
-	(void)value;
-	return fake_unsupported("cuStreamSetAttribute_ptsz");
+	return cuStreamSetAttribute(fake_thread_stream(hStream), attr, value);
 }
 
 CUresult cuEventRecord_ptsz(CUevent hEvent, CUstream hStream)

@@ -1974,10 +1974,32 @@ static void run_kernel(struct task *t)
 		t->function->run(&t->launch);
 }
 
+/* Not all that launches have streams have too, nor the other way round. */
+CUresult cuStreamSetAttribute(CUstream hStream, CUlaunchAttributeID attr, const CUlaunchAttributeValue *value)
+{
+	struct stream *s;
+	CUresult e = on_stream(hStream, &s);
+	if (e)
+		return e;
+	switch ((int)attr) {
+	case CU_LAUNCH_ATTRIBUTE_PRIORITY:
+		if (value && value->priority <= 0 && value->priority >= -5)
+			s->priority = value->priority;
+		/* fall through */
+	case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
+	case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:
+	case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
+	case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
+		return leave(value ? OK : INVALID);
+	default:
+		return leave(INVALID);
+	}
+}
+
 /* What the attributes of a launch ask for. */
 struct wishes { uint32_t cluster[3]; CUevent events[2]; };
 
-static CUresult attributes(const CUlaunchConfig *c, struct wishes *w)
+static CUresult attributes(const CUlaunchConfig *c, bool captured, struct wishes *w)
 {
 	for (unsigned i = 0; i < c->numAttrs; i++) {
 		const CUlaunchAttributeValue *v = &c->attrs[i].value;
@@ -2003,7 +2025,6 @@ static CUresult attributes(const CUlaunchConfig *c, struct wishes *w)
 			break;
 		case CU_LAUNCH_ATTRIBUTE_IGNORE:
 		case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
-		case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:
 		case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
 		case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
 		case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
@@ -2013,6 +2034,8 @@ static CUresult attributes(const CUlaunchConfig *c, struct wishes *w)
 		case CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING:
 			break;
 		case CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE:
+			if (!captured)
+				return INVALID;
 			if (v->deviceUpdatableKernelNode.deviceUpdatable)
 				return CUDA_ERROR_NOT_SUPPORTED; /* its node would be updated by code of a GPU's */
 			break;
@@ -2027,7 +2050,7 @@ static CUresult attributes(const CUlaunchConfig *c, struct wishes *w)
 }
 
 /* The task of a launch. */
-static CUresult kernel_task(const CUlaunchConfig *c, const void *func, void **kernelParams, void **extra, struct wishes *w, struct task **out)
+static CUresult kernel_task(const CUlaunchConfig *c, bool captured, const void *func, void **kernelParams, void **extra, struct wishes *w, struct task **out)
 {
 	struct function *f = known(FUNCTION, func);
 	if (f == NULL)
@@ -2035,7 +2058,7 @@ static CUresult kernel_task(const CUlaunchConfig *c, const void *func, void **ke
 	uint64_t threads = (uint64_t)c->blockDimX * c->blockDimY * c->blockDimZ;
 	if (!c->gridDimX || !c->gridDimY || !c->gridDimZ || threads == 0 || threads > 1024)
 		return INVALID;
-	CUresult e = attributes(c, w);
+	CUresult e = attributes(c, captured, w);
 	if (e != OK)
 		return e;
 	const uint8_t *packed = NULL;
@@ -2078,7 +2101,7 @@ static CUresult launch(const CUlaunchConfig *c, const void *func, void **kernelP
 	CUresult e = on_stream(c->hStream, &s);
 	if (e)
 		return e;
-	if ((e = kernel_task(c, func, kernelParams, extra, &w, &t)) != OK)
+	if ((e = kernel_task(c, s->capture != NULL, func, kernelParams, extra, &w, &t)) != OK)
 		return leave(e);
 	put(s, t);
 	for (int i = 0; i < 2; i++)
@@ -2492,7 +2515,7 @@ static CUresult new_kernel(const CUDA_KERNEL_NODE_PARAMS_v1 *p, const void *kern
 	struct wishes w = {.cluster = {1, 1, 1}};
 	CUlaunchConfig c = {p->gridDimX, p->gridDimY, p->gridDimZ, p->blockDimX, p->blockDimY, p->blockDimZ, p->sharedMemBytes, NULL, NULL, 0};
 	pthread_mutex_lock(&lock);
-	return kernel_task(&c, p->func ? (const void *)p->func : kernel, p->kernelParams, p->extra, &w, t);
+	return kernel_task(&c, true, p->func ? (const void *)p->func : kernel, p->kernelParams, p->extra, &w, t);
 }
 
 CUresult cuGraphAddKernelNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
