@@ -30,14 +30,28 @@ int32_t shim_event_status(void *function, void *event, bool *done)
 
 static CUresult (*param_info(void))(CUfunction, size_t, size_t *, size_t *) { return shim_optional(&shim_own[0], "cuFuncGetParamInfo"); }
 
+/* Whether a handle is that of a kernel of no context. Those are launched as functions are, but no function of functions takes one. */
+static uint64_t loose_key(const void *func) { return shim_part((uint64_t)func, 0x7f); }
+static bool is_loose(const void *func)
+{
+	struct shim_sizes s;
+	return shim_sizes_known(loose_key(func), &s) && s.count == 1;
+}
+static void keep_loose(const void *func, bool loose)
+{
+	if (loose != is_loose(func))
+		shim_sizes_keep(loose_key(func), 0, &(struct shim_sizes){.count = loose});
+}
+
 /* Sizes of the arguments of a kernel, from the driver, which knows them from the kernel's binary (12.4 and later). */
 bool shim_param_size(const void *func, uint32_t i, size_t *size)
 {
 	CUresult (*info)(CUfunction, size_t, size_t *, size_t *) = param_info();
 	CUresult (*kernel)(CUkernel, size_t, size_t *, size_t *) = shim_optional(&shim_own[1], "cuKernelGetParamInfo");
 	size_t off;
-	/* A kernel may be launched by its handle that is of no context. */
-	return info != NULL && (info((CUfunction)func, i, &off, size) == CUDA_SUCCESS || (kernel != NULL && kernel((CUkernel)func, i, &off, size) == CUDA_SUCCESS));
+	if (is_loose(func))
+		return kernel != NULL && kernel((CUkernel)func, i, &off, size) == CUDA_SUCCESS;
+	return info != NULL && info((CUfunction)func, i, &off, size) == CUDA_SUCCESS;
 }
 
 /*
@@ -101,8 +115,10 @@ void shim_binary_file(const void *binary, const char *path)
 		sys1(__NR_close, fd);
 }
 
-void shim_kernel(const void *func, const void *binary, const char *name)
+void shim_kernel(const void *func, const void *binary, const char *name, bool loose)
 {
+	if (shim_p->ready != 3)
+		keep_loose(func, loose);
 	if (name == NULL || !reads_binaries())
 		return;
 	uint64_t n = 0;
@@ -113,6 +129,8 @@ void shim_kernel(const void *func, const void *binary, const char *name)
 
 void shim_kernel_as(const void *func, const void *other)
 {
+	if (shim_p->ready != 3)
+		keep_loose(func, false);
 	if (reads_binaries())
 		keep_as((uint64_t)func, (uint64_t)other);
 }

@@ -2573,14 +2573,14 @@ static inline __attribute__((always_inline)) CUresult wrap_cuModuleGetFunction(C
 	if (!shim_enter(&c, 5060, w, 3, 16)) {
 		CUresult ret = real(hfunc, hmod, name);
 		if (ret == 0)
-			shim_kernel(*hfunc, hmod, name);
+			shim_kernel(*hfunc, hmod, name, false);
 		shim_leave();
 		return ret;
 	}
 	shim_commit(&c);
 	CUresult ret = real(hfunc, hmod, name);
 		if (ret == 0)
-			shim_kernel(*hfunc, hmod, name);
+			shim_kernel(*hfunc, hmod, name, false);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
@@ -3193,14 +3193,14 @@ static inline __attribute__((always_inline)) CUresult wrap_cuLibraryGetKernel(CU
 	if (!shim_enter(&c, 5074, w, 3, 16)) {
 		CUresult ret = real(pKernel, library, name);
 		if (ret == 0)
-			shim_kernel(*pKernel, library, name);
+			shim_kernel(*pKernel, library, name, true);
 		shim_leave();
 		return ret;
 	}
 	shim_commit(&c);
 	CUresult ret = real(pKernel, library, name);
 		if (ret == 0)
-			shim_kernel(*pKernel, library, name);
+			shim_kernel(*pKernel, library, name, true);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)

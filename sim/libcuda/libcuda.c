@@ -1127,7 +1127,23 @@ static CUresult unload(const void *handle)
 CUresult cuModuleUnload(CUmodule hmod) { return unload(hmod); }
 CUresult cuLibraryUnload(CUlibrary library) { return unload(library); }
 
-static CUresult function_of(void **out, const void *module, const char *name)
+/*
+ * A kernel of no context is another kind of handle than its function in one: launches take both, all else takes its own alone. Whoever gives the one
+ * for the other is ended, as a driver may do that looks for what is not there.
+ */
+static void *loose(struct function *f) { return (char *)f + 1; }
+static bool is_loose(const void *h) { return (uintptr_t)h & 1; }
+static struct function *launchable(const void *h) { return known(FUNCTION, is_loose(h) ? (const char *)h - 1 : h); }
+static struct function *function_known(const void *h, bool wants_loose)
+{
+	if (h && is_loose(h) != wants_loose && launchable(h)) {
+		fprintf(stderr, "fakecuda: %s\n", wants_loose ? "a function was given for a kernel" : "a kernel was given for a function");
+		abort();
+	}
+	return launchable(h);
+}
+
+static CUresult function_of(void **out, const void *module, const char *name, bool as_kernel)
 {
 	pthread_mutex_lock(&lock);
 	struct module *m = known(MODULE, module);
@@ -1135,13 +1151,13 @@ static CUresult function_of(void **out, const void *module, const char *name)
 		return leave(HANDLE);
 	for (struct function *f = m->functions; name && f; f = f->sibling)
 		if (strcmp(f->name, name) == 0) {
-			*out = f;
+			*out = as_kernel ? loose(f) : f;
 			return leave(OK);
 		}
 	return leave(CUDA_ERROR_NOT_FOUND);
 }
-CUresult cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name) { return function_of((void **)hfunc, hmod, name); }
-CUresult cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const char *name) { return function_of((void **)pKernel, library, name); }
+CUresult cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name) { return function_of((void **)hfunc, hmod, name, false); }
+CUresult cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const char *name) { return function_of((void **)pKernel, library, name, true); }
 
 CUresult cuLibraryGetModule(CUmodule *pMod, CUlibrary library)
 {
@@ -1151,8 +1167,11 @@ CUresult cuLibraryGetModule(CUmodule *pMod, CUlibrary library)
 
 CUresult cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel)
 {
-	*pFunc = (CUfunction)kernel;
-	return OK;
+	pthread_mutex_lock(&lock);
+	struct function *f = function_known(kernel, true);
+	if (f)
+		*pFunc = (CUfunction)f;
+	return leave(f ? OK : HANDLE);
 }
 
 static CUresult variable_of(CUdeviceptr *dptr, size_t *bytes, const void *module, const char *name)
@@ -1174,10 +1193,10 @@ static CUresult variable_of(CUdeviceptr *dptr, size_t *bytes, const void *module
 CUresult cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule hmod, const char *name) { return variable_of(dptr, bytes, hmod, name); }
 CUresult cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name) { return variable_of(dptr, bytes, library, name); }
 
-static CUresult param_info(const void *func, size_t index, size_t *offset, size_t *size)
+static CUresult param_info(const void *func, bool as_kernel, size_t index, size_t *offset, size_t *size)
 {
 	pthread_mutex_lock(&lock);
-	struct function *f = known(FUNCTION, func);
+	struct function *f = function_known(func, as_kernel);
 	if (f == NULL)
 		return leave(HANDLE);
 	if (index >= f->count || offset == NULL)
@@ -1187,13 +1206,13 @@ static CUresult param_info(const void *func, size_t index, size_t *offset, size_
 		*size = f->params[index].size;
 	return leave(OK);
 }
-CUresult cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t *paramOffset, size_t *paramSize) { return param_info(func, paramIndex, paramOffset, paramSize); }
-CUresult cuKernelGetParamInfo(CUkernel kernel, size_t paramIndex, size_t *paramOffset, size_t *paramSize) { return param_info(kernel, paramIndex, paramOffset, paramSize); }
+CUresult cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t *paramOffset, size_t *paramSize) { return param_info(func, false, paramIndex, paramOffset, paramSize); }
+CUresult cuKernelGetParamInfo(CUkernel kernel, size_t paramIndex, size_t *paramOffset, size_t *paramSize) { return param_info(kernel, true, paramIndex, paramOffset, paramSize); }
 
 CUresult cuFuncGetAttribute(int *pi, CUfunction_attribute attrib, CUfunction hfunc)
 {
 	pthread_mutex_lock(&lock);
-	bool there = known(FUNCTION, hfunc);
+	bool there = function_known(hfunc, false);
 	*pi = attrib == CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK ? 1024 : 0;
 	return leave(there ? OK : HANDLE);
 }
@@ -1202,7 +1221,7 @@ CUresult cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int v
 {
 	(void)attrib, (void)value;
 	pthread_mutex_lock(&lock);
-	return leave(known(FUNCTION, hfunc) ? OK : HANDLE);
+	return leave(function_known(hfunc, false) ? OK : HANDLE);
 }
 
 /* ---- memory that programs ask for ---- */
@@ -2052,7 +2071,7 @@ static CUresult attributes(const CUlaunchConfig *c, bool captured, struct wishes
 /* The task of a launch. */
 static CUresult kernel_task(const CUlaunchConfig *c, bool captured, const void *func, void **kernelParams, void **extra, struct wishes *w, struct task **out)
 {
-	struct function *f = known(FUNCTION, func);
+	struct function *f = launchable(func);
 	if (f == NULL)
 		return HANDLE;
 	uint64_t threads = (uint64_t)c->blockDimX * c->blockDimY * c->blockDimZ;

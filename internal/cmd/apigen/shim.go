@@ -356,7 +356,9 @@ func (m *model) parameters(f *api.Func) string {
 	case loaded != "" && file != "":
 		return fmt.Sprintf("shim_binary_file(*%s, %s);", loaded, file)
 	case found != "" && from != "" && f.Names >= 0:
-		return fmt.Sprintf("shim_kernel(*%s, %s, %s);", found, from, f.Params[f.Names].Name)
+		// One of no context is another kind of handle, to be asked about by other functions.
+		loose := slices.ContainsFunc(f.Params, func(p api.Param) bool { return p.Name == found && p.Type == "CUkernel*" })
+		return fmt.Sprintf("shim_kernel(*%s, %s, %s, %t);", found, from, f.Params[f.Names].Name, loose)
 	case found != "" && role(api.Use, api.Function) != "":
 		return fmt.Sprintf("shim_kernel_as(*%s, %s);", found, role(api.Use, api.Function))
 	}
