@@ -1816,7 +1816,7 @@ var Model = (&api.Model{
 				{Name: "value_out", Type: "CUlaunchAttributeValue*", Word: 2, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 64, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
 			},
 		},
-		{ID: 5227, Name: "cuStreamSetAttribute", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 0, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "11.0", Words: 3,
+		{ID: 5227, Name: "cuStreamSetAttribute", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 0, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "11.0", Words: 3,
 			Doc: "sets an attribute of a stream",
 			Params: []api.Param{
 				{Name: "hStream", Type: "CUstream", Word: 0, Words: 1, Width: 8, Role: 1, Object: "stream", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -4556,7 +4556,7 @@ var Model = (&api.Model{
 				{Name: "value_out", Type: "CUlaunchAttributeValue*", Word: 2, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 64, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
 			},
 		},
-		{ID: 5550, Name: "cuStreamSetAttribute_ptsz", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 0, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "11.0", Words: 3,
+		{ID: 5550, Name: "cuStreamSetAttribute_ptsz", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: 0, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "11.0", Words: 3,
 			Doc:       "sets an attribute of a stream",
 			OwnStream: true,
 			Params: []api.Param{
