@@ -221,7 +221,7 @@ func (b *blamer) find() error {
 			if f != nil && (unfinished == nil || c.End >= unfinished.End) {
 				unfinished = c.Clone()
 			}
-		case f == nil || !f.RetError || c.Ret&math.MaxUint32 == 0:
+		case f == nil || !f.Failed(c.Ret):
 		case b.m.DeviceFault(int32(c.Ret)):
 			return b.failed(c.Clone())
 		default:

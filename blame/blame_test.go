@@ -18,6 +18,7 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/api/cuda"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/record"
@@ -231,6 +232,38 @@ func task(stream, task uint32) story.Mod {
 
 func TestNothingFailed(t *testing.T) {
 	if _, err := Blame(gathered(t, 0, ""), acl.Model, nil); !errors.Is(err, ErrNothingFailed) || !strings.Contains(err.Error(), "--task") {
+		t.Errorf("%v", err)
+	}
+}
+
+// A question that was answered with "not yet" has not failed.
+func TestPendingIsNoFailure(t *testing.T) {
+	f := cuda.Model.Lookup("cuStreamQuery")
+	path := filepath.Join(t.TempDir(), "t.aclt")
+	w, err := format.Create(path, &format.Meta{API: cuda.Model.Name}, record.Schema(cuda.Model), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := w.Process(format.Process{PID: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	th, err := w.Thread(format.Thread{Process: p, TID: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Call(&format.Call{Func: uint16(f.ID), Thread: th, Start: 1, End: 2, Args: []uint64{0}, Ret: uint64(cuda.Model.Pending)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r, err := format.Open(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if _, err := Blame(r, cuda.Model, nil); !errors.Is(err, ErrNothingFailed) {
 		t.Errorf("%v", err)
 	}
 }
