@@ -864,6 +864,7 @@ struct function {
 	struct param params[64];
 	size_t count, size;
 	fakecuda_kernel *run;
+	bool told; /* that there is none */
 	struct function *sibling;
 };
 struct variable { char name[128]; CUdeviceptr at; size_t size; struct variable *next; };
@@ -2092,8 +2093,9 @@ static CUresult kernel_task(const CUlaunchConfig *c, bool captured, const void *
 	}
 	if ((kernelParams && extra) || (packed && size < f->size) || (f->count && !kernelParams && !packed))
 		return INVALID;
-	if (f->run == NULL)
+	if (f->run == NULL && !f->told)
 		fprintf(stderr, "fakecuda: no kernel library has %s: it does nothing\n", f->name);
+	f->told = true;
 	struct task *t = new_task(run_kernel);
 	t->function = f;
 	t->args = calloc(1, f->size + 1);
