@@ -81,7 +81,7 @@ func (p *pod) run(args ...string) string {
 
 func (p *pod) install(flags ...string) {
 	p.t.Helper()
-	p.run(append([]string{"env", "--install", p.session, "--json"}, flags...)...)
+	p.run(append([]string{"env", "--install", p.session, "--json", "--api", "acl"}, flags...)...)
 }
 
 func (p *pod) start(cmd *exec.Cmd) *exec.Cmd {

@@ -43,7 +43,7 @@ func TestContainers(t *testing.T) {
 		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "RANK=3", "SECRET=x", "LD_LIBRARY_PATH=" + bin}
 		return cmd
 	}
-	if out, err := within("1003", p.acltrace+" env --install "+p.session).CombinedOutput(); err != nil {
+	if out, err := within("1003", p.acltrace+" env --api acl --install "+p.session).CombinedOutput(); err != nil {
 		t.Skipf("no namespaces here: %v %s", err, out)
 	}
 	collector := within("1001", "umask 077; "+p.acltrace+" collect "+p.session+" -o "+p.out+"/r%r.aclt --until-gone 1s")
