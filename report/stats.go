@@ -234,7 +234,8 @@ type LaneStats struct {
 	IdleAtLeastNS int64 `json:"idle_at_least_ns"`
 	WaitedNS      int64 `json:"waited_ns"`
 	// Bound is "host" where the stream had certainly nothing to do for half of its time or more, "device" where the host has
-	// waited for it that long or it is known to have worked, else "" for what the brackets do not tell.
+	// waited for it that long or it is known to have worked, else "" for what the brackets do not tell, or nothing where the host's time
+	// is not known.
 	Bound string `json:"bound"`
 }
 
@@ -250,6 +251,11 @@ func (l *LaneStats) bound() string {
 		return "device"
 	}
 	return ""
+}
+
+// untimed tells whether no call took any time: profiles that tell of the device alone have calls for its tasks, and nothing of the host's time.
+func (s *Stats) untimed() bool {
+	return !slices.ContainsFunc(s.Functions, func(f FuncStats) bool { return f.TotalNS > 0 })
 }
 
 // ErrStats counts one error of one function.
@@ -593,8 +599,8 @@ func (x *summer) finish() (*Stats, error) {
 			sum = x.lanes[i].LaneStats
 		}
 		sum.Stream, sum.Process, sum.Device, sum.WaitedNS = l.Name, l.Process, l.Device, l.Waited
-		if !l.Synchronous {
-			sum.Bound = sum.bound()
+		if sum.Bound = sum.bound(); l.Synchronous || (sum.Bound == "host" && s.untimed()) {
+			sum.Bound = ""
 		}
 		s.Streams = append(s.Streams, sum)
 	}

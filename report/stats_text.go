@@ -161,6 +161,9 @@ func (s *Stats) streamText(t *table) {
 		fmt.Fprintln(t, "\nidle\tat\tstep\tin calls\tstream\t  the longest of these calls, and the task behind")
 		for _, d := range s.Idle {
 			step, call := "-", "the program's own time"
+			if s.untimed() {
+				call = "not known"
+			}
 			if d.Step >= 0 {
 				step = fmt.Sprint(d.Step)
 			}

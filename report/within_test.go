@@ -159,3 +159,31 @@ func TestWithinProfile(t *testing.T) {
 		t.Errorf("in the step %+v, in all %+v", s.Steps.Threads, s.Groups)
 	}
 }
+
+// A table of kernels tells nothing of the host: no stream is called bound by it, nor is anything the program's own time.
+func TestStatsOfTable(t *testing.T) {
+	p, err := msprof.Find("../import/msprof/testdata/kernel_details.csv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "profile.aclt")
+	if _, err := msprof.Import(p, acl.Model, path); err != nil {
+		t.Fatal(err)
+	}
+	r, err := format.Open(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	s, err := report.NewStats(r, acl.Model, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	if err := s.Text(&text, nil); err != nil {
+		t.Fatal(err)
+	}
+	if len(s.Idle) == 0 || strings.Contains(text.String(), "own time") || slices.ContainsFunc(s.Streams, func(l report.LaneStats) bool { return l.Bound == "host" }) {
+		t.Errorf("%+v\n%s", s.Streams, text.String())
+	}
+}
