@@ -92,6 +92,7 @@ type State struct {
 	shadow   *shadow          // nil: device memory is not followed
 	reader   *format.Reader   // nil: binaries are not looked into
 	binaries map[*Object]*kernelbin.File
+	found    map[*Object][]*Object // of a binary, or a function, the functions that were found by it
 }
 
 type key struct {
@@ -111,7 +112,7 @@ type young struct {
 
 // NewState returns the state before the first call.
 func NewState(m *api.Model) *State {
-	return &State{model: m, live: map[key]*Object{}, allocs: map[uint32]*ranges{}, reserved: map[uint32]*ranges{},
+	return &State{model: m, live: map[key]*Object{}, found: map[*Object][]*Object{}, allocs: map[uint32]*ranges{}, reserved: map[uint32]*ranges{},
 		seats: map[uint32]seat{}, devices: map[uint32][]int{}}
 }
 
@@ -380,7 +381,7 @@ func (s *State) object(k key, call uint64) *Object {
 func (s *State) made(process uint32, p *api.Param, v uint64, c *format.Call) *Object {
 	k := key{process, p.Object, v}
 	old := s.known(k)
-	if old != nil && p.Role == api.Find {
+	if old != nil && p.Role == api.Find && old.Ended == NoCall {
 		return old
 	}
 	o := s.object(k, c.Index)
@@ -425,6 +426,11 @@ func (s *State) retire(o *Object, call uint64) {
 			}
 		}
 	}
+	// A program may name a function of a binary that is gone; what is found by that handle from then on is another.
+	for _, f := range s.found[o] {
+		s.retire(f, call)
+	}
+	delete(s.found, o)
 	if o.Kind == api.Device && o.Created != NoCall {
 		s.device -= o.Size
 		s.moved = append(s.moved, o)
@@ -478,6 +484,9 @@ func (s *State) give(process uint32, e *Event, i int, v uint64) {
 		s.allocated(o)
 	} else if o.Parent == nil && len(e.Uses) > 0 && e.Uses[0].Object != o && !e.Uses[0].Object.Kind.Memory() {
 		o.Parent = e.Uses[0].Object
+		if o.Created == e.Call.Index && (o.Parent.Kind == api.Binary || o.Parent.Kind == api.Function) {
+			s.found[o.Parent] = append(s.found[o.Parent], o)
+		}
 	}
 	e.Uses = append(e.Uses, Use{Param: i, Object: o})
 }

@@ -40,6 +40,22 @@ func TestHandleUsedAgain(t *testing.T) {
 	wantUses(t, s, "stream#1", "stream#1", "stream#1", "stream#2", "stream#2", "stream#3", "stream#3")
 }
 
+// A function ends with its binary, and a function in a context with the kernel that it is found by: who finds one with the same handle later has
+// found another.
+func TestFunctionOfBinaryThatIsGone(t *testing.T) {
+	s := tell(t)
+	load := func() {
+		s.call("aclrtBinaryLoadFromData", story.A(0x7ffe0100, 64, 0, 0x7ffe0010), story.Outs("binHandle", 0x6600))
+	}
+	load()
+	s.function(0x77, "add")
+	s.function(0x77, "add")
+	s.call("aclrtBinaryUnLoad", story.A(0x6600))
+	load()
+	s.function(0x77, "add")
+	wantUses(t, s, "binary#1", "binary#1 function#2(add)", "binary#1 function#2(add)", "binary#1", "binary#3", "binary#3 function#4(add)")
+}
+
 // A thread gets the handle, or the addresses, of what another one ends while it waits for them, beginning later: until it has them
 // the other one means its own.
 func TestHandleUsedAgainAtOnce(t *testing.T) {

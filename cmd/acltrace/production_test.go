@@ -52,7 +52,8 @@ func newPage(t *testing.T) *page {
 		"server":     "until test -e over || ! test -d bin; do\n" + job + "done\nexit 0\n",
 		// Recordings of others go on beside the test, so that ctl is told which is meant. It is asked until the
 		// recorder is there, and what follows a start comes when there are calls.
-		"bin/acltrace": `if [ "$1" = record ]; then echo $$ > recorder; fi
+		// A shell's script tells nothing of the runtime, and the machine may have another.
+		"bin/acltrace": `if [ "$1" = record ]; then echo $$ > recorder; shift; set -- record --api acl "$@"; fi
 if [ "$1" != ctl ]; then exec ` + p.acltrace + ` "$@"; fi
 case "$*" in
 *--session*) ;;

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -106,7 +105,11 @@ func (a *app) recorded(o *record.Options, res *record.Result, err error, quiet b
 func (a *app) recordSummary(o *record.Options, res *record.Result) {
 	defer a.unseen(res)
 	if res.Calls == 0 && res.Processes == 0 && res.Refused == 0 {
-		fmt.Fprintf(a.err, "acltrace: %s: no call was seen: the program did not call the runtime (%s: see --api), or reached it by a way that the %s can't see\n", res.Output, o.Model.Name, cmp.Or(o.Probe, "shim"))
+		probe := "the shim"
+		if o.Probe == "ebpf" {
+			probe = "eBPF"
+		}
+		fmt.Fprintf(a.err, "acltrace: %s: no call was seen: the program did not call the runtime (%s: see --api), or reached it by a way that %s can't see\n", res.Output, o.Model.Name, probe)
 		return
 	}
 	if len(res.Sealed) > 0 {
