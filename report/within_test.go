@@ -124,11 +124,29 @@ func TestNestedSums(t *testing.T) {
 	}
 }
 
+// statsOf sums up a profile.
+func statsOf(t *testing.T, p *msprof.Profile, o *report.StatsOptions) *report.Stats {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "profile.aclt")
+	if _, err := msprof.Import(p, acl.Model, path); err != nil {
+		t.Fatal(err)
+	}
+	r, err := format.Open(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	s, err := report.NewStats(r, acl.Model, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
 // TestWithinProfile has calls that lie in each other and are named for what was called: sums by thread say of them what
 // the steps say.
 func TestWithinProfile(t *testing.T) {
-	dir := t.TempDir()
-	trace := filepath.Join(dir, "trace_view.json")
+	trace := filepath.Join(t.TempDir(), "trace_view.json")
 	if err := os.WriteFile(trace, []byte(`[{"ph": "M", "name": "process_name", "pid": 900, "tid": 0, "args": {"name": "Python"}},
 {"ph": "M", "name": "process_name", "pid": 901, "tid": 0, "args": {"name": "CANN"}},
 {"ph": "M", "name": "process_name", "pid": 902, "tid": 0, "args": {"name": "Ascend Hardware"}},
@@ -141,19 +159,7 @@ func TestWithinProfile(t *testing.T) {
 {"ph": "X", "name": "MatMul", "pid": 902, "tid": 2, "ts": "1700000000000140.000", "dur": 100.5, "args": {"Task Type": "AI_CORE", "Physic Stream Id": 2, "Task Id": 41, "connection_id": 3}}]`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(dir, "profile.aclt")
-	if _, err := msprof.Import(&msprof.Profile{Trace: trace}, acl.Model, path); err != nil {
-		t.Fatal(err)
-	}
-	r, err := format.Open(path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	s, err := report.NewStats(r, acl.Model, &report.StatsOptions{By: "thread"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := statsOf(t, &msprof.Profile{Trace: trace}, &report.StatsOptions{By: "thread"})
 	i := slices.IndexFunc(s.Groups, func(g report.Group) bool { return g.Name == "thread 905" })
 	if len(s.Steps.Threads) != 1 || s.Steps.Threads[0].WaitingNS != 12_500 || i < 0 || s.Groups[i].WaitedNS != 12_500 || s.Groups[i].HostNS != 19_750 {
 		t.Errorf("in the step %+v, in all %+v", s.Steps.Threads, s.Groups)
@@ -166,19 +172,7 @@ func TestStatsOfTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(t.TempDir(), "profile.aclt")
-	if _, err := msprof.Import(p, acl.Model, path); err != nil {
-		t.Fatal(err)
-	}
-	r, err := format.Open(path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	s, err := report.NewStats(r, acl.Model, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := statsOf(t, p, nil)
 	var text strings.Builder
 	if err := s.Text(&text, nil); err != nil {
 		t.Fatal(err)

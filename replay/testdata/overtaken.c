@@ -3,17 +3,10 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define MUST(x)                                                             \
-	do {                                                                \
-		if (!(x)) {                                                 \
-			fprintf(stderr, "line %d: %s\n", __LINE__, #x);     \
-			exit(1);                                            \
-		}                                                           \
-	} while (0)
+#include "must.h"
 
 enum { N = 64 };
 

@@ -4,17 +4,9 @@
  */
 #include <cuda.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#define MUST(x)                                                             \
-	do {                                                                \
-		if (!(x)) {                                                 \
-			fprintf(stderr, "line %d: %s\n", __LINE__, #x);     \
-			exit(1);                                            \
-		}                                                           \
-	} while (0)
+#include "must.h"
 
 enum { N = 64 };
 

@@ -19,15 +19,7 @@ void count(const struct fakecuda_launch *l)
 #else
 #include <cuda.h>
 
-#include <stdio.h>
-
-#define MUST(x)                                                             \
-	do {                                                                \
-		if (!(x)) {                                                 \
-			fprintf(stderr, "line %d: %s\n", __LINE__, #x);     \
-			return 1;                                           \
-		}                                                           \
-	} while (0)
+#include "must.h"
 
 int main(int argc, char **argv)
 {
