@@ -30,18 +30,13 @@ void add(const struct fakecuda_launch *l)
 #include <string.h>
 #include <unistd.h>
 
+#include "must.h"
+
 #define CHECK(x)                                                                   \
 	do {                                                                       \
 		CUresult failed_ = (x);                                            \
 		if (failed_) {                                                     \
 			fprintf(stderr, "%s: %d at line %d\n", #x, failed_, __LINE__); \
-			exit(1);                                                   \
-		}                                                                  \
-	} while (0)
-#define EXPECT(x)                                                                  \
-	do {                                                                       \
-		if (!(x)) {                                                        \
-			fprintf(stderr, "%s is wrong at line %d\n", #x, __LINE__); \
 			exit(1);                                                   \
 		}                                                                  \
 	} while (0)
@@ -185,7 +180,7 @@ static void end_memory(struct worker *w, CUdeviceptr p, enum memory kind, CUstre
 static void compare(const struct job *j, const uint32_t *got)
 {
 	for (uint32_t i = 0; i < j->count; i++)
-		EXPECT(got[i] == j->want[i]);
+		MUST(got[i] == j->want[i]);
 }
 
 static void added(struct job *j, uint32_t by)
@@ -350,7 +345,7 @@ static void rows(struct worker *w, struct job *j, CUstream s)
 	CHECK(cuMemcpy2DAsync(&there, s));
 	CHECK(cuMemcpy2DAsync(&back, s));
 	wait_for(w, s);
-	EXPECT(memcmp(host, j->want, width * height) == 0);
+	MUST(memcmp(host, j->want, width * height) == 0);
 	end_host(host, registered);
 	CHECK(cuMemFree(d));
 }
@@ -370,11 +365,11 @@ static void elsewhere(struct worker *w)
 	CHECK(cuMemcpyHtoDAsync(d, from, sizeof from, s));
 	CHECK(cuStreamSynchronize(s));
 	CHECK(cuMemcpyDtoH(to, d, sizeof to));
-	EXPECT(memcmp(to, from, sizeof to) == 0);
+	MUST(memcmp(to, from, sizeof to) == 0);
 	CHECK(cuStreamDestroy(s));
 	CHECK(cuMemFree(d));
 	CHECK(cuCtxPopCurrent(&was));
-	EXPECT(was == c);
+	MUST(was == c);
 	CHECK(cuCtxDestroy(c));
 }
 
@@ -531,7 +526,7 @@ static void *work(void *arg)
 	struct worker w = {.state = (uint64_t)seed * 1000 + (uint64_t)arg + 1};
 	CUcontext c;
 	CHECK(cuDevicePrimaryCtxRetain(&c, 0));
-	EXPECT(c == primary);
+	MUST(c == primary);
 	CHECK(cuCtxSetCurrent(c));
 	CHECK(cuStreamCreate(&w.s, CU_STREAM_NON_BLOCKING));
 	for (unsigned r = 0; r < ROUNDS; r++) {
@@ -553,7 +548,7 @@ static void *work(void *arg)
 		}
 		case 4:
 			CHECK(cuCtxPopCurrent(&c));
-			EXPECT(c == primary);
+			MUST(c == primary);
 			CHECK(chance(&w, 2) ? cuCtxPushCurrent(c) : cuCtxSetCurrent(c));
 			break;
 		case 5:
@@ -595,7 +590,7 @@ int main(int argc, char **argv)
 		calls += (unsigned)(uintptr_t)n;
 	}
 	CHECK(cuCtxSynchronize());
-	EXPECT(atomic_load(&called) == calls);
+	MUST(atomic_load(&called) == calls);
 	for (int i = 0; i < JOBS; i++) {
 		struct job *j = jobs[i];
 		if (j == NULL)
