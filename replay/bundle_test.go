@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/api/cuda"
 	"github.com/acltrace/acltrace/internal/testenv"
 )
 
@@ -34,6 +35,29 @@ func TestBundle(t *testing.T) {
 	}
 	if out, code := runBundle(t, moved, filepath.Join(lib, "no.so")); code != 1 || !strings.Contains(out, "no.so") {
 		t.Errorf("no library: exit code %d\n%s", code, out)
+	}
+}
+
+// So does one of a program of CUDA, kernels and modules with it.
+func TestBundleCUDA(t *testing.T) {
+	simulate(t)
+	testenv.Built(t, "lib/libacltrace-cuda.so")
+	driver := testenv.Built(t, "lib/fakecuda/libcuda.so.1")
+	t.Setenv("FAKECUDA_KERNELS", testenv.Built(t, "bin/examples/cuda/kernels.so"))
+	trace := recordedOf(t, cuda.Model, testenv.Built(t, "bin/examples/cuda/driver"))
+	t.Setenv("FAKECUDA_KERNELS", "")
+	dir := filepath.Join(t.TempDir(), "bundle")
+	if _, err := Bundle(trace, cuda.Model, dir, nil); err != nil {
+		t.Fatal(err)
+	}
+	if out, code := runBundle(t, dir, driver); code != 0 || !strings.Contains(out, "\nidentical: 4") {
+		t.Errorf("exit code %d\n%s", code, out)
+	}
+	if err := os.RemoveAll(filepath.Join(dir, "kernels")); err != nil {
+		t.Fatal(err)
+	}
+	if out, code := runBundle(t, dir, driver); code != 3 || !strings.Contains(out, "\ndiffers: call ") {
+		t.Errorf("without its kernels: exit code %d\n%s", code, out)
 	}
 }
 

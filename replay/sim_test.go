@@ -35,13 +35,18 @@ func simulate(t *testing.T) {
 
 func recorded(t *testing.T, command ...string) string {
 	t.Helper()
+	return recordedOf(t, acl.Model, command...)
+}
+
+func recordedOf(t *testing.T, m *api.Model, command ...string) string {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "t.aclt")
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer null.Close()
-	res, err := record.Run(context.Background(), &record.Options{Model: acl.Model, Output: path, Command: command, Sim: true, Replayable: true, Stdin: null, Stdout: null})
+	res, err := record.Run(context.Background(), &record.Options{Model: m, Output: path, Command: command, Sim: true, Replayable: true, Stdin: null, Stdout: null})
 	if err != nil {
 		t.Fatal(err)
 	}
