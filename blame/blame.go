@@ -90,7 +90,8 @@ type Suspect struct {
 type touched struct {
 	timeline.Touch
 	object *timeline.Object
-	dead   bool // it had ended by then
+	dead   bool             // it had ended by then
+	end    *timeline.Object // the live allocation that ends where a dead one lay
 }
 
 // Report is what Blame finds.
@@ -137,6 +138,7 @@ const (
 	freed      = 120 // before the call
 	beyond     = 110 // the end of an allocation
 	freedLater = 100
+	freedOrEnd = 60 // or where a live allocation ends
 	nowhere    = 30 // an address in no allocation
 	unreturned = 25
 	listed     = nowhere // what is listed with its arguments though others are likelier
@@ -368,10 +370,12 @@ func (b *blamer) arguments() error {
 		x.Call, x.Partly, x.stream = *describe(b.r, b.m, e), !all, e.Stream
 		for _, t := range touches {
 			k := touched{Touch: t}
-			if o, _, ok := s.FindEnd(p, t.Addr); ok {
+			if o, at, ok := s.FindEnd(p, t.Addr); ok && at < o.Size {
 				k.object = o
 			} else if k.object = b.memory.former(p, t.Addr); k.object != nil {
-				k.dead = true
+				k.dead, k.end = true, o
+			} else if k.object = o; ok {
+				// The end of a range, as many kernels are given it.
 			} else if t.Kind == timeline.Names && (t.Addr < b.m.Device.From || t.Addr >= b.m.Device.To) {
 				continue // a number
 			}
@@ -450,7 +454,11 @@ func (b *blamer) weigh(x *Suspect, waited *timeline.Object) error {
 			against(nowhere, "%s is an address in no allocation that the trace knows", a.Where)
 		case t.dead:
 			a.Note = fmt.Sprintf("freed before the call began, by call %d", p.Ended.Index)
-			against(freed, "%s lies in %s, which call %d (%s) had freed before", a.Where, p.Object, p.Ended.Index, p.Ended.Func)
+			if t.end != nil {
+				against(freedOrEnd, "%s lies in %s, which call %d (%s) had freed before, if it does not mean the end of %s", a.Where, p.Object, p.Ended.Index, p.Ended.Func, timeline.Place(timeline.Use{Object: t.end}))
+			} else {
+				against(freed, "%s lies in %s, which call %d (%s) had freed before", a.Where, p.Object, p.Ended.Index, p.Ended.Func)
+			}
 		case p.Ended != nil && p.Ended.Start >= x.Start && p.Ended.Start <= min(b.until, x.ends) && (b.failure == nil || p.Ended.Index != b.failure.Index):
 			a.Note = fmt.Sprintf("freed while the task may have run, by call %d", p.Ended.Index)
 			against(freedLater, "%s lies in %s, which call %d (%s) freed before anything showed that the task had ended", a.Where, p.Object, p.Ended.Index, p.Ended.Func)

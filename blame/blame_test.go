@@ -117,7 +117,39 @@ func earlyFree(t *testing.T, ring *record.Ring, stacks, steps, launches, seeds i
 	}
 }
 
+// A kernel of CUDA is given memory that was freed, which begins where other memory ends.
+func TestFreedCUDA(t *testing.T) {
+	testenv.Built(t, "lib/libacltrace-cuda.so")
+	driver := filepath.Dir(testenv.Built(t, "lib/fakecuda/libcuda.so.1"))
+	source, root := []string{"testdata/cuda_freed.c"}, testenv.Root(t)
+	prog := testenv.CompileC(t, "freed", source, "-I"+filepath.Join(root, "api/cuda/include"), "-L"+driver, "-lcuda")
+	t.Setenv("FAKECUDA_KERNELS", testenv.CompileC(t, "freed.so", source, "-DKERNEL", "-shared", "-fPIC", "-I"+filepath.Join(root, "sim/libcuda/include")))
+	path, _ := recordedOf(t, cuda.Model, smallRing, 0, prog)
+	rep, err := Blame(open(t, path), cuda.Model, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text bytes.Buffer
+	if err := rep.Text(&text); err != nil {
+		t.Fatal(err)
+	}
+	if rep.Failure == nil || rep.Failure.Error != "CUDA_ERROR_ILLEGAL_ADDRESS (700)" || len(rep.Suspects) == 0 || rep.Suspects[0].Kernel != "clip" {
+		t.Fatalf("%s", &text)
+	}
+	said := text.String()
+	for _, want := range []string{"(cuMemFree_v2) had freed before, if it does not mean the end of device#", "+0 of 4096 bytes; freed before the call began", "no task was given it before it was freed"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("not said: %s\n%s", want, said)
+		}
+	}
+}
+
 func recorded(t *testing.T, ring *record.Ring, stacks int, command ...string) (path, said string) {
+	t.Helper()
+	return recordedOf(t, acl.Model, ring, stacks, command...)
+}
+
+func recordedOf(t *testing.T, m *api.Model, ring *record.Ring, stacks int, command ...string) (path, said string) {
 	t.Helper()
 	dir := t.TempDir()
 	path = filepath.Join(dir, "t.aclt")
@@ -139,7 +171,7 @@ func recorded(t *testing.T, ring *record.Ring, stacks int, command ...string) (p
 		if _, err := out.Seek(0, io.SeekStart); err != nil {
 			t.Fatal(err)
 		}
-		res, err = record.Run(context.Background(), &record.Options{Model: acl.Model, Output: path, Command: command, Sim: true, Block: true, Ring: ring, Stacks: stacks, Stdin: null, Stdout: out, Stderr: null})
+		res, err = record.Run(context.Background(), &record.Options{Model: m, Output: path, Command: command, Sim: true, Block: true, Ring: ring, Stacks: stacks, Stdin: null, Stdout: out, Stderr: null})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -194,7 +194,11 @@ func (t *Touched) text(w io.Writer) {
 		fmt.Fprintf(w, "  call %-8d %12s  %s%s%s\n", a.Index, at(a.Start), a.String(), on(&a.Call), failed)
 	}
 	if len(t.Accesses) == 0 {
-		fmt.Fprintln(w, "  no task in the trace was given it")
+		when := "in the trace"
+		if t.Place.Ended != nil {
+			when = "before it was freed"
+		}
+		fmt.Fprintf(w, "  no task was given it %s\n", when)
 	}
 }
 
