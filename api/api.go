@@ -674,9 +674,11 @@ type Simulator struct {
 	Base    string // variable of the environment with the first address of device memory, in hexadecimal
 	Place   string // variable of the environment with the file that says where allocations go
 	// Strict is the variable of the environment that has it look for mistakes, where it is 1, and Findings the one with the file that
-	// it appends them to.
+	// it appends them to; "" for one that finds none.
 	Strict, Findings string
 	Prefix           string // of all its variables
+	// Settings are the variables that acltrace sim sets, without the prefix.
+	Settings []string
 }
 
 // Faults is how a runtime tells a program that a task has failed on the device.

@@ -141,6 +141,9 @@ func Run(ctx context.Context, path string, m *api.Model, o *Options) (*Report, e
 	}
 	defer r.Close()
 	opts := *checked
+	if opts.Strict && m.Simulator.Strict == "" {
+		return nil, fmt.Errorf("strict: the simulator of %s's runtime does not look for mistakes", m.Accelerator.Vendor)
+	}
 	if opts.Backend != "" && opts.Backend != Null && opts.PlanOnly == nil {
 		if _, err := os.Stat(opts.Backend); err != nil {
 			return nil, fmt.Errorf("backend: %w", err)

@@ -15,9 +15,9 @@ import (
 
 // Simulator is what is simulated and how.
 type Simulator struct {
-	Device    sim.Description     `json:"device"`
-	Model     *model.Model        `json:"model"`
-	Presets   []string            `json:"presets"`
+	Device    *sim.Description    `json:"device,omitempty"` // this and the next two where it has a model of times
+	Model     *model.Model        `json:"model,omitempty"`
+	Presets   []string            `json:"presets,omitempty"`
 	Counts    map[string]Counts   `json:"counts"` // by layer
 	Functions []SimulatedFunction `json:"functions"`
 }
@@ -38,9 +38,14 @@ type SimulatedFunction struct {
 	Doc       string `json:"doc"`
 }
 
-// NewSimulator describes the simulator: the functions of the runtime whose names begin with one of the given, or all.
+// NewSimulator describes the simulator: the functions of the runtime whose names begin with one of the given, or all. The model of times
+// is nil where it has none.
 func NewSimulator(m *api.Model, cost *model.Model, names []string) (*Simulator, error) {
-	s := &Simulator{Device: sim.Describe(), Model: cost, Presets: model.Presets(), Counts: map[string]Counts{}}
+	s := &Simulator{Counts: map[string]Counts{}}
+	if cost != nil {
+		d := sim.Describe()
+		s.Device, s.Model, s.Presets = &d, cost, model.Presets()
+	}
 	for i := range m.Funcs {
 		f := &m.Funcs[i]
 		if f.Form != nil {
@@ -70,6 +75,28 @@ func NewSimulator(m *api.Model, cost *model.Model, names []string) (*Simulator, 
 func (s *Simulator) Text(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	row := func(name, format string, args ...any) { fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
+	if s.Model != nil {
+		s.times(row)
+	}
+	for _, layer := range slices.Sorted(maps.Keys(s.Counts)) {
+		if n := s.Counts[layer]; n.Simulated > 0 {
+			row("functions of "+layer, "%d of %d are simulated; the others return an error and say their name on stderr", n.Simulated, n.Known)
+		}
+	}
+	fmt.Fprintln(t)
+	fmt.Fprintln(t, "FUNCTION\tSIMULATED\tPUTS ON A STREAM\tWAITS OR ASKS")
+	for _, f := range s.Functions {
+		yes := "no"
+		if f.Simulated {
+			yes = "yes"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", f.Name, yes, f.Task, f.Waits)
+	}
+	return t.Flush()
+}
+
+// times writes the device and how long what takes on it.
+func (s *Simulator) times(row func(name, format string, args ...any)) {
 	row("device", "%s with %s of memory, up to %d of them; none was involved in making it", s.Device.SoC, Bytes(s.Device.Memory), s.Device.Devices)
 	row("limits", "%d streams a device, %d unfinished tasks a stream, %d events, %d notifies, %d blocks a launch",
 		s.Device.Streams, s.Device.Depth, s.Device.Events, s.Device.Notifies, s.Device.Blocks)
@@ -107,21 +134,6 @@ func (s *Simulator) Text(w io.Writer) error {
 		}
 		row("kernel "+k.Name, "%s, on %s cores", how, cores)
 	}
-	for _, layer := range slices.Sorted(maps.Keys(s.Counts)) {
-		if n := s.Counts[layer]; n.Simulated > 0 {
-			row("functions of "+layer, "%d of %d are simulated; the others return an error and say their name on stderr", n.Simulated, n.Known)
-		}
-	}
-	fmt.Fprintln(t)
-	fmt.Fprintln(t, "FUNCTION\tSIMULATED\tPUTS ON A STREAM\tWAITS OR ASKS")
-	for _, f := range s.Functions {
-		yes := "no"
-		if f.Simulated {
-			yes = "yes"
-		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", f.Name, yes, f.Task, f.Waits)
-	}
-	return t.Flush()
 }
 
 // some is a number of a model, of which 0 is no limit.

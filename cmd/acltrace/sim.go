@@ -4,7 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 
+	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/record"
 	"github.com/acltrace/acltrace/report"
@@ -15,13 +18,13 @@ import (
 func (a *app) simCmd() *cobra.Command {
 	var info, asJSON bool
 	var apiName string
-	env := map[string]*string{}
-	variable := func(name string) string { return acl.Model.Simulator.Prefix + name }
+	settings := map[string]*string{} // by flag
 	c := &cobra.Command{
 		Use:   "sim [flags] -- PROGRAM [ARGUMENT …]",
 		Short: "run a program on the simulator, without recording",
 		Long: `Runs a program on the simulator. The flags set the variables of the environment that docs/simulator.md
-lists; what is set there already holds where no flag is given. The exit code is the program's.
+lists, or docs/cuda.md for the CUDA driver, whose simulator has --kernels and --devices alone; what is set there
+already holds where no flag is given. The exit code is the program's.
 
 With --info, nothing is run: it says what is simulated and how, for the functions of the runtime whose names begin as
 given, or for all.`,
@@ -32,10 +35,23 @@ given, or for all.`,
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			for name, v := range env {
-				if *v != "" {
-					os.Setenv(name, *v)
+			rt := acl.Model
+			if !info || apiName != "auto" {
+				var err error
+				if rt, err = runtime(apiName, append(args, "")[0]); err != nil {
+					return err
 				}
+			}
+			variable := func(name string) string { return rt.Simulator.Prefix + name }
+			for flag, v := range settings {
+				if *v == "" {
+					continue
+				}
+				name := strings.ToUpper(flag)
+				if !slices.Contains(rt.Simulator.Settings, name) {
+					return usage("--%s: the simulator of %s's runtime has no such setting; it has --%s", flag, rt.Accelerator.Vendor, strings.ToLower(strings.Join(rt.Simulator.Settings, ", --")))
+				}
+				os.Setenv(variable(name), *v)
 			}
 			if clock := os.Getenv(variable("CLOCK")); clock != "" && clock != "real" && clock != "virtual" {
 				return usage("the clock is real or virtual, not %s", clock)
@@ -45,11 +61,7 @@ given, or for all.`,
 				return &exit{exitUsage, err}
 			}
 			if info {
-				return a.simulator(m, args, asJSON)
-			}
-			rt, err := runtime(apiName, args[0])
-			if err != nil {
-				return err
+				return a.simulator(rt, m, args, asJSON)
 			}
 			code, err := record.RunSimulated(rt, args, a.stdout, a.stderr)
 			if err != nil {
@@ -66,23 +78,26 @@ given, or for all.`,
 	f.StringVar(&apiName, "api", "auto", apiUsage)
 	f.BoolVar(&info, "info", false, "say what is simulated and how, and run nothing")
 	f.BoolVar(&asJSON, "json", false, "with --info, as JSON")
-	for _, v := range []struct{ flag, name, usage string }{
-		{"clock", variable("CLOCK"), "real: the device runs beside the program; virtual: a discrete-event simulation"},
-		{"model", variable("MODEL"), "cost model: a preset, or a JSON `file`"},
-		{"seed", variable("SEED"), "`number` that the chance in the model's times and in the faults begins with"},
-		{"kernels", variable("KERNELS"), "kernel `libraries`, separated by colons"},
-		{"devices", variable("DEVICES"), "`number` of devices"},
-		{"faults", variable("FAULTS"), "errors that the program is to meet"},
-		{"strict", variable("STRICT"), "find what a device punishes later: 1 reports it, abort ends the program with the first `finding`"},
+	for _, v := range []struct{ flag, usage string }{
+		{"clock", "real: the device runs beside the program; virtual: a discrete-event simulation"},
+		{"model", "cost model: a preset, or a JSON `file`"},
+		{"seed", "`number` that the chance in the model's times and in the faults begins with"},
+		{"kernels", "kernel `libraries`, separated by colons"},
+		{"devices", "`number` of devices"},
+		{"faults", "errors that the program is to meet"},
+		{"strict", "find what a device punishes later: 1 reports it, abort ends the program with the first `finding`"},
 	} {
-		env[v.name] = f.String(v.flag, "", v.usage)
+		settings[v.flag] = f.String(v.flag, "", v.usage)
 	}
 	f.Lookup("strict").NoOptDefVal = "1"
 	return c
 }
 
-func (a *app) simulator(m *model.Model, names []string, asJSON bool) error {
-	s, err := report.NewSimulator(acl.Model, m, names)
+func (a *app) simulator(rt *api.Model, m *model.Model, names []string, asJSON bool) error {
+	if !slices.Contains(rt.Simulator.Settings, "MODEL") {
+		m = nil // it measures nothing
+	}
+	s, err := report.NewSimulator(rt, m, names)
 	if err != nil {
 		return &exit{exitUsage, err}
 	}
