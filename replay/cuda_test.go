@@ -118,6 +118,34 @@ func TestCUDATagged(t *testing.T) {
 	}
 }
 
+// Programs with two devices do the same again, and what one device's kernels may not reach they do not reach then either.
+func TestCUDAPeers(t *testing.T) {
+	testenv.Built(t, "lib/libacltrace-cuda.so")
+	lib := filepath.Dir(testenv.Built(t, "lib/fakecuda/libcuda.so.1"))
+	at := func(name string) string { return filepath.Join(testenv.Root(t), name) }
+	program := testenv.CompileC(t, "peers", []string{"testdata/peers.c"}, "-I"+at("api/cuda/include"), "-L"+lib, "-lcuda")
+	t.Setenv("FAKECUDA_KERNELS", testenv.CompileC(t, "peers.so", []string{"testdata/peers.c"}, "-DKERNEL", "-shared", "-fPIC", "-I"+at("sim/libcuda/include")))
+	t.Setenv("FAKECUDA_DEVICES", "2")
+	for _, args := range [][]string{nil, {"closed"}} {
+		path := filepath.Join(t.TempDir(), "run.aclt")
+		res, err := record.Run(t.Context(), &record.Options{Model: cuda.Model, Output: path, Command: append([]string{program}, args...), Sim: true, Replayable: true})
+		if err != nil || res.ExitCode != 0 {
+			t.Fatalf("%v, %+v", err, res)
+		}
+		for _, place := range []string{replay.PlaceSame, replay.PlaceMove} {
+			rep, err := replay.Run(t.Context(), path, cuda.Model, &replay.Options{Verify: true, Place: place})
+			if err != nil || !rep.Identical || len(rep.Unsupported) > 0 || rep.Verified.Results != 4 {
+				t.Errorf("%v, %s: %v, %+v", args, place, err, rep)
+			}
+		}
+		// A machine with one device is not enough.
+		rep, err := replay.Run(t.Context(), path, cuda.Model, &replay.Options{Verify: true, Env: []string{"FAKECUDA_DEVICES=1"}})
+		if err != nil || rep.Identical || len(rep.Differences) == 0 || rep.Differences[0].Func != "cuDeviceGetCount" || rep.Differences[2].Func != "cuDevicePrimaryCtxRetain" {
+			t.Errorf("%v, on one device: %v, %+v", args, err, rep)
+		}
+	}
+}
+
 // The CUDA runtime is given its context by a function without a name: the replay has the device's own one in its place, also for threads to
 // which it was made current unseen. That such functions were asked for is said, and is no difference.
 func TestCUDAHidden(t *testing.T) {

@@ -19,7 +19,7 @@ var Model = (&api.Model{
 	Constants:   2,
 	OwnStream:   2,
 	Numbers:     []api.Object{"condition"},
-	Simulator:   api.Simulator{Library: "fakecuda/libcuda.so.1", Symbol: "fakecuda_simulated", Kernels: "FAKECUDA_KERNELS", Base: "FAKECUDA_VA_BASE", Place: "FAKECUDA_PLACE", Strict: "FAKECUDA_STRICT", Findings: "FAKECUDA_STRICT_LOG", Prefix: "FAKECUDA_"},
+	Simulator:   api.Simulator{Library: "fakecuda/libcuda.so.1", Symbol: "fakecuda_simulated", Kernels: "FAKECUDA_KERNELS", Base: "FAKECUDA_VA_BASE", Place: "FAKECUDA_PLACE", Strict: "", Findings: "", Prefix: "FAKECUDA_", Settings: []string{"KERNELS", "DEVICES"}},
 	Faults:      api.Faults{Codes: [2]int32{700, 720}, Stream: "", Task: "", Message: ""},
 	Funcs: []api.Func{
 		{ID: 4001, Name: "hostFunction", Layer: "program", Return: "void", RetWidth: 0, RetVoid: true, RetError: false, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: true, Notes: true, Called: true, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "", Words: 2,
@@ -1409,7 +1409,7 @@ var Model = (&api.Model{
 				{Name: "value", Type: "void*", Word: 2, Words: 1, Width: 8, Role: 25, Object: "", Size: api.Size{Unit: 8, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: true, Addresses: false},
 			},
 		},
-		{ID: 5179, Name: "cuMemPoolSetAccess", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "11.2", Words: 3,
+		{ID: 5179, Name: "cuMemPoolSetAccess", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "11.2", Words: 3,
 			Doc: "lets devices reach the memory of a pool",
 			Params: []api.Param{
 				{Name: "pool", Type: "CUmemoryPool", Word: 0, Words: 1, Width: 8, Role: 1, Object: "memory pool", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -3309,7 +3309,7 @@ var Model = (&api.Model{
 				{Name: "globalAddress", Type: "void*", Word: 1, Words: 1, Width: 8, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5407, Name: "cuDeviceCanAccessPeer", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "4.0", Words: 3,
+		{ID: 5407, Name: "cuDeviceCanAccessPeer", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "4.0", Words: 3,
 			Doc: "tells whether a device can reach the memory of another",
 			Params: []api.Param{
 				{Name: "canAccessPeer", Type: "int*", Word: 0, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
@@ -3317,20 +3317,20 @@ var Model = (&api.Model{
 				{Name: "peerDev", Type: "CUdevice", Word: 2, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5408, Name: "cuCtxEnablePeerAccess", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "4.0", Words: 2,
+		{ID: 5408, Name: "cuCtxEnablePeerAccess", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "4.0", Words: 2,
 			Doc: "lets the current context reach the memory of another",
 			Params: []api.Param{
 				{Name: "peerContext", Type: "CUcontext", Word: 0, Words: 1, Width: 8, Role: 1, Object: "context", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 				{Name: "Flags", Type: "uint32_t", Word: 1, Words: 1, Width: 4, Role: 0, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5409, Name: "cuCtxDisablePeerAccess", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "4.0", Words: 1,
+		{ID: 5409, Name: "cuCtxDisablePeerAccess", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "4.0", Words: 1,
 			Doc: "ends the access to the memory of another context",
 			Params: []api.Param{
 				{Name: "peerContext", Type: "CUcontext", Word: 0, Words: 1, Width: 8, Role: 1, Object: "context", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 0, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},
 			},
 		},
-		{ID: 5410, Name: "cuDeviceGetP2PAttribute", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: false, Since: "8.0", Words: 4,
+		{ID: 5410, Name: "cuDeviceGetP2PAttribute", Layer: "cuda", Return: "CUresult", RetWidth: 4, RetVoid: false, RetError: true, Ret: 0, RetObject: "", RetVolatile: false, Task: 0, Sync: 0, Capture: 0, Begins: false, Reports: false, Meets: false, Outer: false, Notes: false, Called: false, Shares: 0, StandIn: "", Range: 0, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1, Modelled: true, Simulated: true, Since: "8.0", Words: 4,
 			Doc: "reads a property of the link between two devices",
 			Params: []api.Param{
 				{Name: "value", Type: "int*", Word: 0, Words: 1, Width: 8, Role: 18, Object: "", Size: api.Size{Unit: 0, Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1, Volatile: false, Addresses: false},

@@ -670,14 +670,6 @@ CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void
 	return fake_unsupported("cuMemPoolGetAttribute");
 }
 
-CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map, size_t count)
-{
-	(void)pool;
-	(void)map;
-	(void)count;
-	return fake_unsupported("cuMemPoolSetAccess");
-}
-
 CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool memPool, CUmemLocation *location)
 {
 	(void)flags;
@@ -1853,36 +1845,6 @@ CUresult cuTensorMapReplaceAddress(CUtensorMap *tensorMap, void *globalAddress)
 	(void)tensorMap;
 	(void)globalAddress;
 	return fake_unsupported("cuTensorMapReplaceAddress");
-}
-
-CUresult cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdevice peerDev)
-{
-	(void)canAccessPeer;
-	(void)dev;
-	(void)peerDev;
-	return fake_unsupported("cuDeviceCanAccessPeer");
-}
-
-CUresult cuCtxEnablePeerAccess(CUcontext peerContext, uint32_t Flags)
-{
-	(void)peerContext;
-	(void)Flags;
-	return fake_unsupported("cuCtxEnablePeerAccess");
-}
-
-CUresult cuCtxDisablePeerAccess(CUcontext peerContext)
-{
-	(void)peerContext;
-	return fake_unsupported("cuCtxDisablePeerAccess");
-}
-
-CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attrib, CUdevice srcDevice, CUdevice dstDevice)
-{
-	(void)value;
-	(void)attrib;
-	(void)srcDevice;
-	(void)dstDevice;
-	return fake_unsupported("cuDeviceGetP2PAttribute");
 }
 
 CUresult cuGraphicsUnregisterResource(CUgraphicsResource resource)

@@ -68,11 +68,13 @@ static void *known(enum kind kind, const void *handle)
 
 enum { UNIT = 512, PAGE = 4096, GRANULARITY = 2 << 20 };
 #define GIB (1ULL << 30)
-#define TOTAL (8 * GIB)             /* of the device */
+#define TOTAL (8 * GIB)             /* of all devices */
 #define GRAPHS_AT (12 * GIB)        /* memory that nodes of graphs allocate, which nobody can place */
 #define RESERVE_AT (16 * GIB)       /* addresses that are reserved */
 #define PHYSICAL_AT (24 * GIB)      /* what is mapped there */
 #define ARENA (32 * GIB)
+enum { MOST_DEVICES = 8 };
+static int devices = 1;
 static uint64_t base = 0x302000000000;
 static uint8_t *arena;
 static int file = -1;
@@ -80,11 +82,14 @@ static int file = -1;
 struct block {
 	uint64_t at, size;
 	enum { PLAIN, MANAGED, RESERVED, MAPPED, BACKING } kind;
-	bool going; /* a stream gives it back when it has come so far */
+	int device;
+	uint32_t open;     /* to kernels of these devices besides, a bit for each */
+	struct pool *pool; /* it is of, and as open as that */
+	bool going;        /* a stream gives it back when it has come so far */
 };
 static struct block *blocks; /* by address; what is mapped lies in what is reserved, and is listed apart */
 static size_t blocks_count, blocks_room;
-static uint64_t used;
+static uint64_t used[MOST_DEVICES];
 
 static bool open_arena(void)
 {
@@ -175,24 +180,26 @@ static void await_room(uint64_t at, uint64_t size)
 		}
 }
 
-static CUresult allocate_in(CUdeviceptr *p, size_t size, int kind, uint64_t wish, uint64_t from, uint64_t to)
+static uint64_t room(int device) { return TOTAL / (uint64_t)devices - used[device]; }
+
+static CUresult allocate_in(int device, CUdeviceptr *p, size_t size, int kind, uint64_t wish, uint64_t from, uint64_t to)
 {
 	if (p == NULL || size == 0)
 		return INVALID;
 	uint64_t align = kind == MANAGED ? PAGE : UNIT, whole = (size + align - 1) / align * align;
 	await_room(wish, whole);
-	uint64_t at = used + whole > TOTAL ? 0 : find_room(from, to, whole, align, wish);
+	uint64_t at = whole > room(device) ? 0 : find_room(from, to, whole, align, wish);
 	if (at == 0)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	if (kind == MANAGED && mprotect((void *)at, whole, PROT_READ | PROT_WRITE) != 0)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	insert((struct block){.at = at, .size = whole, .kind = kind});
-	used += whole;
+	insert((struct block){.at = at, .size = whole, .kind = kind, .device = device, .open = kind == MANAGED ? ~0U : 0});
+	used[device] += whole;
 	*p = at;
 	return OK;
 }
 
-static CUresult allocate(CUdeviceptr *p, size_t size, int kind, uint64_t wish) { return allocate_in(p, size, kind, wish, 0, RESERVE_AT); }
+static CUresult allocate(int device, CUdeviceptr *p, size_t size, int kind, uint64_t wish) { return allocate_in(device, p, size, kind, wish, 0, RESERVE_AT); }
 
 static CUresult release_block(CUdeviceptr p)
 {
@@ -202,21 +209,24 @@ static CUresult release_block(CUdeviceptr p)
 	if (b->kind == MANAGED)
 		mprotect((void *)b->at, b->size, PROT_NONE);
 	madvise(arena + (b->at - base), b->size & ~(uint64_t)(PAGE - 1), MADV_REMOVE);
-	used -= b->size;
+	used[b->device] -= b->size;
 	erase(b);
 	return OK;
 }
 
-/* Where this library sees device memory, NULL where no allocation holds all of it. */
-static uint8_t *seen(uint64_t at, uint64_t size)
+/* The memory that holds all of a range, NULL where there is none. */
+static struct block *holding(uint64_t at, uint64_t size)
 {
 	for (size_t i = 0; i < blocks_count; i++) {
 		struct block *b = &blocks[i];
 		if (b->kind != RESERVED && b->kind != BACKING && at >= b->at && at - b->at <= b->size && size <= b->size - (at - b->at))
-			return arena + (at - base);
+			return b;
 	}
 	return NULL;
 }
+
+/* Where this library sees device memory, NULL where no allocation holds all of it. */
+static uint8_t *seen(uint64_t at, uint64_t size) { return holding(at, size) ? arena + (at - base) : NULL; }
 
 static bool device_address(uint64_t at) { return at >= base && at < base + ARENA; }
 
@@ -231,10 +241,18 @@ static struct host *host_of(const void *p)
 	return NULL;
 }
 
+struct pool {
+	struct object o;
+	int device;
+	uint32_t open;
+};
+
 /* ---- contexts, streams, tasks ---- */
 
 struct context {
 	struct object o;
+	int device;
+	uint32_t peers; /* devices whose memory its kernels reach, a bit for each */
 	unsigned flags;
 	int references; /* of the primary one */
 	CUresult error; /* of the device, once there is one */
@@ -323,7 +341,7 @@ struct node {
 };
 static struct node *add_node(struct graph *g, struct task *t, CUgraphNodeType type);
 
-static struct context *primary;
+static struct context *primary[MOST_DEVICES];
 static __thread struct context *stack[32];
 static __thread unsigned depth;
 static __thread struct stream *own[8];
@@ -533,6 +551,10 @@ CUresult cuInit(unsigned Flags)
 		return INVALID;
 	pthread_mutex_lock(&lock);
 	if (!initialized) {
+		const char *n = getenv("FAKECUDA_DEVICES");
+		devices = n && *n ? atoi(n) : 1;
+		if (devices < 1 || devices > MOST_DEVICES)
+			return leave(CUDA_ERROR_NO_DEVICE);
 		if (!open_arena())
 			return leave(CUDA_ERROR_OPERATING_SYSTEM);
 		pthread_atfork(NULL, NULL, after_fork);
@@ -558,6 +580,7 @@ static const struct { CUresult code; const char *name, *text; } errors[] = {
 	{CUDA_ERROR_INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE", "invalid argument"},
 	{CUDA_ERROR_OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"},
 	{CUDA_ERROR_NOT_INITIALIZED, "CUDA_ERROR_NOT_INITIALIZED", "not initialized"},
+	{CUDA_ERROR_NO_DEVICE, "CUDA_ERROR_NO_DEVICE", "no device"},
 	{CUDA_ERROR_INVALID_DEVICE, "CUDA_ERROR_INVALID_DEVICE", "no such device"},
 	{CUDA_ERROR_INVALID_IMAGE, "CUDA_ERROR_INVALID_IMAGE", "not a binary"},
 	{CUDA_ERROR_INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT", "no context"},
@@ -612,19 +635,19 @@ CUresult cuGetProcAddress_v2(const char *symbol, void **pfn, int cudaVersion, ui
 	return find_symbol(symbol, pfn, cudaVersion, flags, symbolStatus);
 }
 
-#define DEVICE(d) do { if (!initialized) return CUDA_ERROR_NOT_INITIALIZED; if ((d) != 0) return CUDA_ERROR_INVALID_DEVICE; } while (0)
+#define DEVICE(d) do { if (!initialized) return CUDA_ERROR_NOT_INITIALIZED; if ((d) < 0 || (d) >= devices) return CUDA_ERROR_INVALID_DEVICE; } while (0)
 
 CUresult cuDeviceGet(CUdevice *device, int ordinal)
 {
 	DEVICE(ordinal);
-	*device = 0;
+	*device = ordinal;
 	return OK;
 }
 
 CUresult cuDeviceGetCount(int *count)
 {
 	DEVICE(0);
-	*count = 1;
+	*count = devices;
 	return OK;
 }
 
@@ -641,6 +664,7 @@ CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice dev)
 {
 	DEVICE(dev);
 	memset(uuid, 0xfa, sizeof *uuid);
+	uuid->bytes[0] = (char)dev;
 	return OK;
 }
 CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice dev) { return cuDeviceGetUuid_v2(uuid, dev); }
@@ -648,7 +672,7 @@ CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice dev) { return cuDeviceGetUuid_v2
 CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev)
 {
 	DEVICE(dev);
-	*bytes = TOTAL;
+	*bytes = TOTAL / (uint64_t)devices;
 	return OK;
 }
 
@@ -685,9 +709,10 @@ CUresult cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev)
 	return OK;
 }
 
-static struct context *new_context(unsigned flags)
+static struct context *new_context(int device, unsigned flags)
 {
 	struct context *c = make(CONTEXT, sizeof *c);
+	c->device = device;
 	c->flags = flags;
 	c->legacy = new_stream(c, 0, 0);
 	c->legacy->legacy = true;
@@ -698,11 +723,11 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
 {
 	DEVICE(dev);
 	pthread_mutex_lock(&lock);
-	if (primary == NULL)
-		primary = new_context(0);
-	primary->references++;
-	primary->o.gone = false;
-	*pctx = (CUcontext)primary;
+	if (primary[dev] == NULL)
+		primary[dev] = new_context(dev, 0);
+	primary[dev]->references++;
+	primary[dev]->o.gone = false;
+	*pctx = (CUcontext)primary[dev];
 	return leave(OK);
 }
 
@@ -710,9 +735,9 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev)
 {
 	DEVICE(dev);
 	pthread_mutex_lock(&lock);
-	if (primary == NULL || primary->references == 0)
+	if (primary[dev] == NULL || primary[dev]->references == 0)
 		return leave(CUDA_ERROR_INVALID_CONTEXT);
-	primary->o.gone = --primary->references == 0;
+	primary[dev]->o.gone = --primary[dev]->references == 0;
 	return leave(OK);
 }
 CUresult cuDevicePrimaryCtxRelease(CUdevice dev) { return cuDevicePrimaryCtxRelease_v2(dev); }
@@ -729,7 +754,7 @@ CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned *flags, int *active)
 {
 	DEVICE(dev);
 	*flags = 0;
-	*active = primary != NULL && primary->references > 0;
+	*active = primary[dev] != NULL && primary[dev]->references > 0;
 	return OK;
 }
 
@@ -739,7 +764,7 @@ CUresult cuCtxCreate_v2(CUcontext *pctx, unsigned flags, CUdevice dev)
 	if (depth == sizeof stack / sizeof *stack)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	pthread_mutex_lock(&lock);
-	*pctx = (CUcontext)(stack[depth++] = new_context(flags));
+	*pctx = (CUcontext)(stack[depth++] = new_context(dev, flags));
 	return leave(OK);
 }
 
@@ -762,7 +787,7 @@ CUresult cuCtxDestroy_v2(CUcontext ctx)
 {
 	pthread_mutex_lock(&lock);
 	struct context *c = known(CONTEXT, ctx);
-	if (c == NULL || c == primary)
+	if (c == NULL || c == primary[c->device])
 		return leave(CUDA_ERROR_INVALID_CONTEXT);
 	all_done(c);
 	c->o.gone = true;
@@ -775,7 +800,9 @@ CUresult cuCtxDestroy(CUcontext ctx) { return cuCtxDestroy_v2(ctx); }
 CUresult cuCtxPushCurrent_v2(CUcontext ctx)
 {
 	pthread_mutex_lock(&lock);
-	struct context *c = ctx == (CUcontext)primary ? primary : known(CONTEXT, ctx); /* that of the device may wait for who retains it */
+	struct context *c = known(CONTEXT, ctx);
+	for (int i = 0; c == NULL && i < devices; i++) /* that of a device may wait for who retains it */
+		c = ctx == (CUcontext)primary[i] ? primary[i] : NULL;
 	pthread_mutex_unlock(&lock);
 	if (c == NULL || depth == sizeof stack / sizeof *stack)
 		return CUDA_ERROR_INVALID_CONTEXT;
@@ -812,9 +839,46 @@ CUresult cuCtxGetDevice(CUdevice *device)
 {
 	if (current() == NULL)
 		return CUDA_ERROR_INVALID_CONTEXT;
-	*device = 0;
+	*device = current()->device;
 	return OK;
 }
+
+CUresult cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdevice peerDev)
+{
+	DEVICE(dev);
+	DEVICE(peerDev);
+	*canAccessPeer = dev != peerDev;
+	return OK;
+}
+
+CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attrib, CUdevice srcDevice, CUdevice dstDevice)
+{
+	DEVICE(srcDevice);
+	DEVICE(dstDevice);
+	*value = srcDevice != dstDevice && attrib == CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED;
+	return OK;
+}
+
+static CUresult peer_access(CUcontext peer, bool on)
+{
+	struct context *c;
+	CUresult e = enter(&c);
+	if (e)
+		return e;
+	struct context *p = known(CONTEXT, peer);
+	if (p == NULL)
+		return leave(CUDA_ERROR_INVALID_CONTEXT);
+	if (p->device == c->device)
+		return leave(CUDA_ERROR_INVALID_DEVICE);
+	uint32_t bit = 1U << p->device;
+	if (!(c->peers & bit) != on)
+		return leave(on ? CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED : CUDA_ERROR_PEER_ACCESS_NOT_ENABLED);
+	c->peers ^= bit;
+	return leave(OK);
+}
+
+CUresult cuCtxEnablePeerAccess(CUcontext peerContext, unsigned Flags) { return Flags ? INVALID : peer_access(peerContext, true); }
+CUresult cuCtxDisablePeerAccess(CUcontext peerContext) { return peer_access(peerContext, false); }
 
 CUresult cuCtxSynchronize(void)
 {
@@ -837,11 +901,11 @@ static CUresult own_context(CUcontext *ctx, CUdevice dev)
 {
 	DEVICE(dev);
 	pthread_mutex_lock(&lock);
-	if (primary == NULL) {
-		primary = new_context(0);
-		primary->o.gone = true;
+	if (primary[dev] == NULL) {
+		primary[dev] = new_context(dev, 0);
+		primary[dev]->o.gone = true;
 	}
-	*ctx = (CUcontext)primary;
+	*ctx = (CUcontext)primary[dev];
 	return leave(OK);
 }
 
@@ -998,7 +1062,7 @@ static CUresult parse(struct module *m, const char *p)
 			p = declaration(p, v->name, &v->size, &align, &end);
 			while (end == '=' && *p && *p != ';')
 				p++;
-			if (v->size && allocate(&v->at, v->size, PLAIN, 0) == OK) {
+			if (v->size && allocate(current() ? current()->device : 0, &v->at, v->size, PLAIN, 0) == OK) {
 				memset(seen(v->at, v->size), 0, v->size);
 				v->next = m->variables;
 				m->variables = v;
@@ -1233,8 +1297,8 @@ CUresult cuMemGetInfo_v2(size_t *free_, size_t *total)
 	CUresult e = enter(&c);
 	if (e)
 		return e;
-	*free_ = TOTAL - used;
-	*total = TOTAL;
+	*free_ = room(c->device);
+	*total = TOTAL / (uint64_t)devices;
 	return leave(OK);
 }
 
@@ -1242,7 +1306,7 @@ static CUresult memory_call(CUdeviceptr *p, size_t size, int kind)
 {
 	struct context *c;
 	CUresult e = enter(&c);
-	return e ? e : leave(allocate(p, size, kind, placed()));
+	return e ? e : leave(allocate(c->device, p, size, kind, placed()));
 }
 
 CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize) { return memory_call(dptr, bytesize, PLAIN); }
@@ -1378,7 +1442,7 @@ CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdevi
 		*(uint64_t *)data = ptr;
 		break;
 	case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-		*(int *)data = 0;
+		*(int *)data = device ? holding(ptr, 1)->device : c->device;
 		break;
 	default:
 		return leave(CUDA_ERROR_NOT_SUPPORTED);
@@ -1387,7 +1451,7 @@ CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdevi
 }
 
 /* Reserved addresses and what is mapped there. */
-struct physical { struct object o; uint64_t at, size; };
+struct physical { struct object o; uint64_t at, size; int device; };
 
 CUresult cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp *prop, CUmemAllocationGranularity_flags option)
 {
@@ -1432,15 +1496,18 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const CU
 		return CUDA_ERROR_NOT_INITIALIZED;
 	if (handle == NULL || prop == NULL || size == 0 || size % GRANULARITY || flags)
 		return INVALID;
+	int device = prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE ? prop->location.id : 0;
+	DEVICE(device);
 	pthread_mutex_lock(&lock);
-	uint64_t at = used + size > TOTAL ? 0 : find_room(PHYSICAL_AT, ARENA, size, GRANULARITY, 0);
+	uint64_t at = size > room(device) ? 0 : find_room(PHYSICAL_AT, ARENA, size, GRANULARITY, 0);
 	if (at == 0)
 		return leave(CUDA_ERROR_OUT_OF_MEMORY);
 	struct physical *p = make(PHYSICAL, sizeof *p);
 	p->at = at;
 	p->size = size;
-	used += size;
-	insert((struct block){.at = at, .size = size, .kind = BACKING});
+	p->device = device;
+	used[device] += size;
+	insert((struct block){.at = at, .size = size, .kind = BACKING, .device = device});
 	*handle = (uint64_t)p;
 	return leave(OK);
 }
@@ -1466,7 +1533,7 @@ CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAlloc
 		return leave(INVALID);
 	if (mmap(arena + (ptr - base), size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, (off_t)(p->at - base + offset)) == MAP_FAILED)
 		return leave(CUDA_ERROR_OUT_OF_MEMORY);
-	insert((struct block){.at = ptr, .size = size, .kind = MAPPED});
+	insert((struct block){.at = ptr, .size = size, .kind = MAPPED, .device = p->device});
 	return leave(OK);
 }
 
@@ -1480,10 +1547,27 @@ CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
 	return leave(OK);
 }
 
+/* Lets kernels of devices reach memory, or no more. */
+static CUresult opened(uint32_t *open, const CUmemAccessDesc *desc, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (desc[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+			continue;
+		if (desc[i].location.id < 0 || desc[i].location.id >= devices)
+			return CUDA_ERROR_INVALID_DEVICE;
+		uint32_t bit = 1U << desc[i].location.id;
+		*open = desc[i].flags ? *open | bit : *open & ~bit;
+	}
+	return OK;
+}
+
 CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc, size_t count)
 {
 	pthread_mutex_lock(&lock);
-	return leave(seen(ptr, size) && desc && count ? OK : INVALID);
+	struct block *b = holding(ptr, size);
+	if (b == NULL || desc == NULL || count == 0)
+		return leave(INVALID);
+	return leave(opened(&b->open, desc, count));
 }
 
 /* ---- streams and events ---- */
@@ -1866,13 +1950,29 @@ CUresult cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr addr, uint32_t valu
 CUresult cuStreamWaitValue64_v2(CUstream stream, CUdeviceptr addr, uint64_t value, unsigned flags) { return value_task(stream, addr, value, 8, flags, true); }
 
 /* Memory in the order of a stream: here it is there at once, and gone once the stream has come so far. */
-struct pool { struct object o; };
+static CUresult pooled(CUdeviceptr *dptr, size_t size, struct pool *p)
+{
+	CUresult e = allocate(p->device, dptr, size, PLAIN, placed());
+	if (e == OK)
+		block_at(*dptr, PLAIN)->pool = p;
+	return e;
+}
+
+static struct pool *default_pool(int device)
+{
+	static struct pool *pools[MOST_DEVICES];
+	if (pools[device] == NULL) {
+		pools[device] = make(POOL, sizeof(struct pool));
+		pools[device]->device = device;
+	}
+	return pools[device];
+}
 
 CUresult cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream)
 {
 	struct stream *s;
 	CUresult e = on_stream(hStream, &s);
-	return e ? e : leave(allocate(dptr, bytesize, PLAIN, placed()));
+	return e ? e : leave(pooled(dptr, bytesize, default_pool(s->ctx->device)));
 }
 
 CUresult cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream)
@@ -1881,7 +1981,8 @@ CUresult cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemoryPoo
 	CUresult e = on_stream(hStream, &s);
 	if (e)
 		return e;
-	return leave(known(POOL, pool) ? allocate(dptr, bytesize, PLAIN, placed()) : INVALID);
+	struct pool *p = known(POOL, pool);
+	return leave(p ? pooled(dptr, bytesize, p) : INVALID);
 }
 
 static void give_back(struct task *t)
@@ -1914,8 +2015,21 @@ CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps)
 	if (pool == NULL || poolProps == NULL)
 		return INVALID;
 	pthread_mutex_lock(&lock);
-	*pool = (CUmemoryPool)make(POOL, sizeof(struct pool));
-	return leave(OK);
+	bool there = poolProps->location.type == CU_MEM_LOCATION_TYPE_DEVICE && poolProps->location.id >= 0 && poolProps->location.id < devices;
+	struct pool *p = there ? make(POOL, sizeof *p) : NULL;
+	if (p)
+		p->device = poolProps->location.id;
+	*pool = (CUmemoryPool)p;
+	return leave(p ? OK : INVALID);
+}
+
+CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map, size_t count)
+{
+	pthread_mutex_lock(&lock);
+	struct pool *p = known(POOL, pool);
+	if (p == NULL || map == NULL)
+		return leave(INVALID);
+	return leave(opened(&p->open, map, count));
 }
 
 CUresult cuMemPoolDestroy(CUmemoryPool pool)
@@ -1936,12 +2050,9 @@ CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void
 
 CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *pool_out, CUdevice dev)
 {
-	static struct object *pool;
 	DEVICE(dev);
 	pthread_mutex_lock(&lock);
-	if (pool == NULL)
-		pool = make(POOL, sizeof(struct pool));
-	*pool_out = (CUmemoryPool)pool;
+	*pool_out = (CUmemoryPool)default_pool(dev);
 	return leave(OK);
 }
 CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice dev) { return cuDeviceGetDefaultMemPool(pool, dev); }
@@ -1971,7 +2082,22 @@ CUresult cuTexObjectDestroy(CUtexObject texObject)
 
 static __thread struct task *running;
 
-static void *memory(uint64_t addr, size_t bytes) { return reach(running, addr, bytes); }
+static void *memory(uint64_t addr, size_t bytes)
+{
+	struct context *c = running->ctx;
+	if (device_address(addr)) {
+		pthread_mutex_lock(&lock);
+		struct block *b = holding(addr, bytes);
+		/* Another device's memory is there for who asked for it. */
+		uint32_t open = b && b->pool ? b->pool->open : b ? b->open : 0, bit = b ? 1U << b->device : 0;
+		if (b && b->device != c->device && !(open >> c->device & 1) && !(c->peers & bit))
+			c->error = CUDA_ERROR_ILLEGAL_ADDRESS;
+		pthread_mutex_unlock(&lock);
+		if (c->error)
+			return NULL;
+	}
+	return reach(running, addr, bytes);
+}
 
 static void set_condition(uint64_t handle, uint32_t value)
 {
@@ -2837,7 +2963,7 @@ CUresult cuGraphAddMemAllocNode(CUgraphNode *phGraphNode, CUgraph hGraph, const 
 	if (nodeParams == NULL)
 		return INVALID;
 	pthread_mutex_lock(&lock);
-	CUresult e = graph_of(hGraph, false) ? allocate_in(&nodeParams->dptr, nodeParams->bytesize, PLAIN, 0, GRAPHS_AT, RESERVE_AT) : INVALID;
+	CUresult e = graph_of(hGraph, false) ? allocate_in(nodeParams->poolProps.location.id, &nodeParams->dptr, nodeParams->bytesize, PLAIN, 0, GRAPHS_AT, RESERVE_AT) : INVALID;
 	return e ? leave(e) : put_node(phGraphNode, hGraph, dependencies, numDependencies, new_task(NULL), CU_GRAPH_NODE_TYPE_MEM_ALLOC);
 }
 CUresult cuGraphAddMemFreeNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUdeviceptr dptr)
