@@ -138,7 +138,7 @@ func newBuilder(m *api.Model, w *format.Writer, origin int64) *builder {
 				if f.Task == api.Kernel {
 					continue
 				}
-			case api.Reads, api.Writes, api.File, api.In, api.Uses:
+			case api.Reads, api.Writes, api.File, api.In, api.Uses, api.Image:
 			default:
 				continue
 			}
@@ -493,9 +493,9 @@ func (b *builder) expects(f *api.Func, c *probe.Call) openCall {
 			}
 		case api.Struct:
 			oc.left = -1 << 30 // what its pointers lead to, as much as is large
-		case api.In, api.Uses:
+		case api.In, api.Uses, api.Image:
 			n, ok := p.Size.Bytes(f, words)
-			if !ok {
+			if !ok || p.Role == api.Image {
 				// Only a large one comes apart, and what is small is here.
 				ok = slices.ContainsFunc(c.Pieces, func(q probe.Piece) bool { return int(q.Param) == i })
 			}

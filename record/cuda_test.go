@@ -312,6 +312,47 @@ func timesShown(t *testing.T, base, program string) {
 	}
 }
 
+// Binaries are kept whole whatever their size, though their memory is the program's again once they are loaded.
+func TestCUDABinaries(t *testing.T) {
+	testenv.Built(t, "lib/libacltrace-cuda.so")
+	lib := filepath.Dir(testenv.Built(t, "lib/fakecuda/libcuda.so.1"))
+	program := testenv.CompileC(t, "binaries", []string{source("cuda_binaries.c")}, "-I"+filepath.Join(testenv.Root(t), "api/cuda/include"), "-L"+lib, "-lcuda")
+	sizes := []int{100, format.InlineLimit - 1, format.InlineLimit, 100_000, 3 << 20} // and the end of each
+	args := []string{program}
+	for _, n := range sizes {
+		args = append(args, strconv.Itoa(n))
+	}
+	r, res, out := run(t, record.Options{Model: cuda.Model, Replayable: true}, args...)
+	if res.ExitCode != 0 || res.Failed != 0 {
+		t.Fatalf("%+v\n%s", res, out)
+	}
+	cs, after := calls(t, r), late(t, r)
+	for _, name := range []string{"cuModuleLoadData", "cuLibraryLoadData"} {
+		for i, c := range callsOf(r, cs, name) {
+			image := slices.IndexFunc(cuda.Model.Lookup(name).Params, func(p api.Param) bool { return p.Role == api.Image })
+			c.Data = append(c.Data, after[c.Index]...)
+			d := item(c, image, 0, format.DirIn)
+			if d == nil || d.Status != format.Whole || d.Len != uint64(sizes[i]+1) {
+				t.Errorf("%s of %d bytes: %+v", name, sizes[i]+1, d)
+				continue
+			}
+			b := d.Bytes
+			if d.Len > format.InlineLimit {
+				var err error
+				if b, err = r.Blob(d.Blob); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if !bytes.HasPrefix(b, []byte(".version 7.0\n")) || !bytes.HasSuffix(b, []byte("\n\x00")) {
+				t.Errorf("%s of %d bytes holds %q … %q", name, d.Len, b[:20], b[len(b)-20:])
+			}
+		}
+	}
+	if rep, err := replay.Run(t.Context(), r.Path(), cuda.Model, &replay.Options{Verify: true}); err != nil || len(rep.Unsupported) != 0 || len(rep.Differences) != 0 {
+		t.Errorf("%+v, %v", rep, err)
+	}
+}
+
 // However a program reaches the driver, its calls are recorded; what is not modelled, and tables without names, are counted.
 func TestCUDAReach(t *testing.T) {
 	testenv.Built(t, "lib/libacltrace-cuda.so")
