@@ -58,14 +58,6 @@ CUresult cuDeviceGetProperties(CUdevprop *prop, CUdevice dev)
 	return fake_unsupported("cuDeviceGetProperties");
 }
 
-CUresult cuDeviceComputeCapability(int *major, int *minor, CUdevice dev)
-{
-	(void)major;
-	(void)minor;
-	(void)dev;
-	return fake_unsupported("cuDeviceComputeCapability");
-}
-
 CUresult cuDevicePrimaryCtxReset_v2(CUdevice dev)
 {
 	(void)dev;
@@ -80,58 +72,6 @@ CUresult cuCtxCreate_v3(CUcontext *pctx, CUexecAffinityParam *paramsArray, int n
 	(void)flags;
 	(void)dev;
 	return fake_unsupported("cuCtxCreate_v3");
-}
-
-CUresult cuCtxGetFlags(uint32_t *flags)
-{
-	(void)flags;
-	return fake_unsupported("cuCtxGetFlags");
-}
-
-CUresult cuCtxSetFlags(uint32_t flags)
-{
-	(void)flags;
-	return fake_unsupported("cuCtxSetFlags");
-}
-
-CUresult cuCtxGetId(CUcontext ctx, uint64_t *ctxId)
-{
-	(void)ctx;
-	(void)ctxId;
-	return fake_unsupported("cuCtxGetId");
-}
-
-CUresult cuCtxSetLimit(CUlimit limit, size_t value)
-{
-	(void)limit;
-	(void)value;
-	return fake_unsupported("cuCtxSetLimit");
-}
-
-CUresult cuCtxGetLimit(size_t *pvalue, CUlimit limit)
-{
-	(void)pvalue;
-	(void)limit;
-	return fake_unsupported("cuCtxGetLimit");
-}
-
-CUresult cuCtxGetCacheConfig(CUfunc_cache *pconfig)
-{
-	(void)pconfig;
-	return fake_unsupported("cuCtxGetCacheConfig");
-}
-
-CUresult cuCtxSetCacheConfig(CUfunc_cache config)
-{
-	(void)config;
-	return fake_unsupported("cuCtxSetCacheConfig");
-}
-
-CUresult cuCtxGetApiVersion(CUcontext ctx, uint32_t *version)
-{
-	(void)ctx;
-	(void)version;
-	return fake_unsupported("cuCtxGetApiVersion");
 }
 
 CUresult cuCtxResetPersistingL2Cache(void)
@@ -369,14 +309,6 @@ CUresult cuDeviceGetByPCIBusId(CUdevice *dev, const char *pciBusId)
 	(void)dev;
 	(void)pciBusId;
 	return fake_unsupported("cuDeviceGetByPCIBusId");
-}
-
-CUresult cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevice dev)
-{
-	(void)pciBusId;
-	(void)len;
-	(void)dev;
-	return fake_unsupported("cuDeviceGetPCIBusId");
 }
 
 CUresult cuIpcGetEventHandle(CUipcEventHandle *pHandle, CUevent event)
@@ -2074,26 +2006,6 @@ CUresult cuTexRefSetAddress2D_v2(CUtexref hTexRef, const CUDA_ARRAY_DESCRIPTOR *
 	(void)dptr;
 	(void)Pitch;
 	return fake_unsupported("cuTexRefSetAddress2D_v2");
-}
-
-CUresult cuCtxCreate(CUcontext *pctx, uint32_t flags, CUdevice dev)
-{
-	(void)pctx;
-	(void)flags;
-	(void)dev;
-	return fake_unsupported("cuCtxCreate");
-}
-
-CUresult cuCtxPopCurrent(CUcontext *pctx)
-{
-	(void)pctx;
-	return fake_unsupported("cuCtxPopCurrent");
-}
-
-CUresult cuCtxPushCurrent(CUcontext ctx)
-{
-	(void)ctx;
-	return fake_unsupported("cuCtxPushCurrent");
 }
 
 CUresult cuDevicePrimaryCtxReset(CUdevice dev)

@@ -254,6 +254,8 @@ struct context {
 	int device;
 	uint32_t peers; /* devices whose memory its kernels reach, a bit for each */
 	unsigned flags;
+	CUfunc_cache cache;
+	size_t limits[CU_LIMIT_MAX];
 	int references; /* of the primary one */
 	CUresult error; /* of the device, once there is one */
 	struct stream *legacy;
@@ -676,36 +678,84 @@ CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev)
 	return OK;
 }
 
+/* What a device of compute capability 9.0 has, where programs take its word for something; all else is 0. */
+static const int device_attributes[CU_DEVICE_ATTRIBUTE_MAX] = {
+	[CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR] = 9,
+	[CU_DEVICE_ATTRIBUTE_WARP_SIZE] = 32,
+	[CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT] = 8,
+	[CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK] = 1024,
+	[CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR] = 2048,
+	[CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR] = 32,
+	[CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X] = 1024,
+	[CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y] = 1024,
+	[CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z] = 64,
+	[CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X] = INT32_MAX,
+	[CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y] = 65535,
+	[CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z] = 65535,
+	[CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK] = 65536,
+	[CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR] = 65536,
+	[CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK] = 48 << 10,
+	[CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN] = 227 << 10,
+	[CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR] = 228 << 10,
+	[CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK] = 1 << 10,
+	[CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY] = 64 << 10,
+	[CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE] = 8 << 20,
+	[CU_DEVICE_ATTRIBUTE_MAX_PITCH] = INT32_MAX,
+	[CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT] = UNIT,
+	[CU_DEVICE_ATTRIBUTE_TEXTURE_PITCH_ALIGNMENT] = 32,
+	[CU_DEVICE_ATTRIBUTE_SURFACE_ALIGNMENT] = UNIT,
+	[CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_WIDTH] = 131072,
+	[CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_LINEAR_WIDTH] = 1 << 28,
+	[CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_WIDTH] = 131072,
+	[CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_HEIGHT] = 65536,
+	[CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_LINEAR_WIDTH] = 131072,
+	[CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_LINEAR_HEIGHT] = 65000,
+	[CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_LINEAR_PITCH] = 2097120,
+	[CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE3D_WIDTH] = 16384,
+	[CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE3D_HEIGHT] = 16384,
+	[CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE3D_DEPTH] = 16384,
+	[CU_DEVICE_ATTRIBUTE_CLOCK_RATE] = 1000000,
+	[CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE] = 1000000,
+	[CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH] = 256,
+	[CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT] = 2,
+	[CU_DEVICE_ATTRIBUTE_GPU_OVERLAP] = 1,
+	[CU_DEVICE_ATTRIBUTE_CONCURRENT_KERNELS] = 1,
+	[CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED] = 1,
+	[CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY] = 1,
+	[CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED] = 1,
+	[CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING] = 1,
+	[CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY] = 1,
+	[CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED] = 1,
+	[CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED] = 1,
+	[CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH] = 1,
+	[CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH] = 1,
+};
+
 CUresult cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev)
 {
 	DEVICE(dev);
-	if (pi == NULL)
+	if (pi == NULL || attrib <= 0 || attrib >= CU_DEVICE_ATTRIBUTE_MAX)
 		return INVALID;
-	switch ((int)attrib) {
-	case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
-		*pi = 1024;
-		break;
-	case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
-		*pi = 8;
-		break;
-	case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
-		*pi = 9;
-		break;
-	case CU_DEVICE_ATTRIBUTE_WARP_SIZE:
-		*pi = 32;
-		break;
-	case CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING:
-	case CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY:
-	case CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH:
-	case CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH:
-	case CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED:
-	case CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED:
-	case CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY:
-		*pi = 1;
-		break;
-	default:
-		*pi = 0;
-	}
+	*pi = attrib == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID ? dev + 1 : device_attributes[attrib];
+	return OK;
+}
+
+CUresult cuDeviceComputeCapability(int *major, int *minor, CUdevice dev)
+{
+	DEVICE(dev);
+	if (major == NULL || minor == NULL)
+		return INVALID;
+	*major = device_attributes[CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR];
+	*minor = 0;
+	return OK;
+}
+
+CUresult cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevice dev)
+{
+	DEVICE(dev);
+	if (pciBusId == NULL || len <= 0)
+		return INVALID;
+	snprintf(pciBusId, (size_t)len, "0000:%02x:00.0", dev + 1);
 	return OK;
 }
 
@@ -714,6 +764,9 @@ static struct context *new_context(int device, unsigned flags)
 	struct context *c = make(CONTEXT, sizeof *c);
 	c->device = device;
 	c->flags = flags;
+	c->limits[CU_LIMIT_STACK_SIZE] = 1 << 10;
+	c->limits[CU_LIMIT_PRINTF_FIFO_SIZE] = 1 << 20;
+	c->limits[CU_LIMIT_MALLOC_HEAP_SIZE] = 8 << 20;
 	c->legacy = new_stream(c, 0, 0);
 	c->legacy->legacy = true;
 	return c;
@@ -797,6 +850,8 @@ CUresult cuCtxDestroy_v2(CUcontext ctx)
 }
 CUresult cuCtxDestroy(CUcontext ctx) { return cuCtxDestroy_v2(ctx); }
 
+CUresult cuCtxCreate(CUcontext *pctx, unsigned flags, CUdevice dev) { return cuCtxCreate_v2(pctx, flags, dev); }
+
 CUresult cuCtxPushCurrent_v2(CUcontext ctx)
 {
 	pthread_mutex_lock(&lock);
@@ -819,6 +874,9 @@ CUresult cuCtxPopCurrent_v2(CUcontext *pctx)
 		*pctx = (CUcontext)stack[depth];
 	return OK;
 }
+
+CUresult cuCtxPushCurrent(CUcontext ctx) { return cuCtxPushCurrent_v2(ctx); }
+CUresult cuCtxPopCurrent(CUcontext *pctx) { return cuCtxPopCurrent_v2(pctx); }
 
 CUresult cuCtxSetCurrent(CUcontext ctx)
 {
@@ -885,6 +943,87 @@ CUresult cuCtxSynchronize(void)
 	struct context *c;
 	CUresult e = enter(&c);
 	return e ? e : leave(all_done(c));
+}
+
+CUresult cuCtxGetFlags(unsigned *flags)
+{
+	struct context *c;
+	CUresult e = enter(&c);
+	if (e)
+		return e;
+	*flags = c->flags;
+	return leave(OK);
+}
+
+CUresult cuCtxSetFlags(unsigned flags)
+{
+	struct context *c;
+	CUresult e = enter(&c);
+	if (e)
+		return e;
+	c->flags = flags;
+	return leave(OK);
+}
+
+CUresult cuCtxGetId(CUcontext ctx, uint64_t *ctxId)
+{
+	pthread_mutex_lock(&lock);
+	struct context *c = ctx ? known(CONTEXT, ctx) : current();
+	if (c == NULL || ctxId == NULL)
+		return leave(CUDA_ERROR_INVALID_CONTEXT);
+	*ctxId = 0;
+	for (struct object *o = &c->o; o; o = o->next)
+		++*ctxId;
+	return leave(OK);
+}
+
+CUresult cuCtxGetApiVersion(CUcontext ctx, unsigned *version)
+{
+	pthread_mutex_lock(&lock);
+	if (version == NULL || (ctx ? known(CONTEXT, ctx) : current()) == NULL)
+		return leave(CUDA_ERROR_INVALID_CONTEXT);
+	*version = 3020;
+	return leave(OK);
+}
+
+CUresult cuCtxSetLimit(CUlimit limit, size_t value)
+{
+	struct context *c;
+	CUresult e = limit < 0 || limit >= CU_LIMIT_MAX ? CUDA_ERROR_UNSUPPORTED_LIMIT : enter(&c);
+	if (e)
+		return e;
+	c->limits[limit] = value;
+	return leave(OK);
+}
+
+CUresult cuCtxGetLimit(size_t *pvalue, CUlimit limit)
+{
+	struct context *c;
+	CUresult e = pvalue == NULL ? INVALID : limit < 0 || limit >= CU_LIMIT_MAX ? CUDA_ERROR_UNSUPPORTED_LIMIT : enter(&c);
+	if (e)
+		return e;
+	*pvalue = c->limits[limit];
+	return leave(OK);
+}
+
+CUresult cuCtxSetCacheConfig(CUfunc_cache config)
+{
+	struct context *c;
+	CUresult e = enter(&c);
+	if (e)
+		return e;
+	c->cache = config;
+	return leave(OK);
+}
+
+CUresult cuCtxGetCacheConfig(CUfunc_cache *pconfig)
+{
+	struct context *c;
+	CUresult e = pconfig == NULL ? INVALID : enter(&c);
+	if (e)
+		return e;
+	*pconfig = c->cache;
+	return leave(OK);
 }
 
 CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest)
